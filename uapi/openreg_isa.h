@@ -1,0 +1,379 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What user space and the card share: addresses, queue pages, packets.
+ *
+ * Everything is little-endian. Reserved fields are zero; the card faults on
+ * anything else. docs/specs/openreg.rst describes each item at length.
+ */
+#ifndef OPENREG_ISA_H
+#define OPENREG_ISA_H
+
+#if defined(__linux__) || defined(__KERNEL__)
+#include <linux/types.h>
+#else
+#include <stdint.h>
+typedef uint8_t __u8;
+typedef uint16_t __u16;
+typedef uint32_t __u32;
+typedef int64_t __s64;
+typedef uint64_t __u64;
+#endif
+
+#define OPENREG_ISA_MAJOR 1
+#define OPENREG_ISA_MINOR 0
+
+/*
+ * Addresses: { 0x4f:8 | 1:1 | card:4 | segment:13 | offset:38 }.
+ * Never canonical on x86-64, so a CPU that dereferences one traps.
+ */
+#define OPENREG_ADDR_TAG 0x4fULL
+#define OPENREG_ADDR_TAG_SHIFT 56
+#define OPENREG_ADDR_FIXED_BIT 55
+#define OPENREG_ADDR_CARD_SHIFT 51
+#define OPENREG_ADDR_CARD_BITS 4
+#define OPENREG_ADDR_SEG_SHIFT 38
+#define OPENREG_ADDR_SEG_BITS 13
+#define OPENREG_ADDR_OFFSET_BITS 38
+
+#define OPENREG_ADDR_OFFSET_MASK ((1ULL << OPENREG_ADDR_OFFSET_BITS) - 1)
+#define OPENREG_ADDR_SEG_MASK ((1ULL << OPENREG_ADDR_SEG_BITS) - 1)
+#define OPENREG_ADDR_CARD_MASK ((1ULL << OPENREG_ADDR_CARD_BITS) - 1)
+
+/* The upper nine bits that every address has. */
+#define OPENREG_ADDR_PREFIX ((OPENREG_ADDR_TAG << 1) | 1)
+
+#define OPENREG_ADDR(card, seg, off)                                           \
+	((OPENREG_ADDR_PREFIX << OPENREG_ADDR_FIXED_BIT) |                     \
+	 ((__u64)(card) << OPENREG_ADDR_CARD_SHIFT) |                          \
+	 ((__u64)(seg) << OPENREG_ADDR_SEG_SHIFT) | (__u64)(off))
+#define OPENREG_ADDR_IS_VALID(a)                                               \
+	(((__u64)(a) >> OPENREG_ADDR_FIXED_BIT) == OPENREG_ADDR_PREFIX)
+#define OPENREG_ADDR_CARD(a)                                                   \
+	(((__u64)(a) >> OPENREG_ADDR_CARD_SHIFT) & OPENREG_ADDR_CARD_MASK)
+#define OPENREG_ADDR_SEG(a)                                                    \
+	(((__u64)(a) >> OPENREG_ADDR_SEG_SHIFT) & OPENREG_ADDR_SEG_MASK)
+#define OPENREG_ADDR_OFFSET(a) ((__u64)(a) & OPENREG_ADDR_OFFSET_MASK)
+
+/* Rings: free-running slot counters, slot index = counter & (slots - 1). */
+#define OPENREG_SLOT_SIZE 64
+#define OPENREG_RING_SLOTS_MIN 64
+#define OPENREG_RING_SLOTS_MAX 16384
+#define OPENREG_QUEUE_PAGE_SIZE 4096
+
+/*
+ * The three pages of a queue, one for each writer. Counters are written with
+ * single aligned 64-bit stores and never with a read-modify-write.
+ *
+ * Wake rule: the producer stores tail, executes a full barrier (mfence), loads
+ * asleep, and writes the doorbell if it is 1. The card stores asleep = 1,
+ * executes a full barrier, and loads tail again before it sleeps.
+ *
+ * The card adds 1 to wakes whenever asleep goes from 1 to 0, whatever woke it:
+ * it stores asleep, then wakes, executes a full barrier, then loads tail. So a
+ * producer that after its barrier loads wakes, then asleep, and that has rung
+ * since wakes had this value, need not ring again.
+ */
+struct openreg_user_page { /* U: written by user space */
+	__u64 tail; /* slots published */
+};
+
+/* Why a queue stopped; also the fault record's code. */
+enum openreg_fault_code {
+	OPENREG_FAULT_NONE = 0,
+	OPENREG_FAULT_PACKET = 1, /* header, length, reserved bits, opcode */
+	OPENREG_FAULT_RING = 2, /* tail beyond the ring, packet past tail or wrap */
+	OPENREG_FAULT_ADDRESS = 3, /* no such card or segment, or a dead one */
+	OPENREG_FAULT_BOUNDS = 4, /* reaches outside its segment */
+	OPENREG_FAULT_PERMISSION = 5, /* segment forbids the access */
+	OPENREG_FAULT_ALIGNMENT = 6, /* address not a multiple of the element */
+	OPENREG_FAULT_DTYPE = 7, /* unknown, or not one this packet takes */
+	OPENREG_FAULT_SHAPE = 8, /* dimensions or strides this packet cannot have */
+	OPENREG_FAULT_PROGRAM = 9, /* VECTOR: bad instruction */
+	OPENREG_FAULT_ENGINE = 10, /* compute operand outside VRAM */
+	OPENREG_FAULT_LIMIT = 11, /* more work than a packet may ask for */
+	OPENREG_FAULT_DMA = 12, /* the bus refused the transfer */
+	OPENREG_FAULT_HANG = 13, /* no progress; stopped by the driver */
+	OPENREG_FAULT_MEMORY = 14, /* the card ran out of its own memory */
+};
+
+struct openreg_fault_summary { /* valid while state is FAULTED */
+	__u32 code; /* enum openreg_fault_code */
+	__u32 operand; /* index, or OPENREG_NO_OPERAND */
+	__u64 seq; /* sequence number of the packet */
+	__u64 address; /* first byte out of reach, or the operand's address */
+	__u32 opcode;
+	__u32 cookie; /* copied from the packet */
+	__u64 detail; /* instruction index, offending value; see the manual */
+};
+
+#define OPENREG_NO_OPERAND 0xffffffffu
+
+enum openreg_queue_state {
+	OPENREG_QUEUE_IDLE = 0, /* not created */
+	OPENREG_QUEUE_RUNNING = 1,
+	OPENREG_QUEUE_FAULTED = 2,
+	OPENREG_QUEUE_STOPPED = 3,
+};
+
+struct openreg_card_page { /* C: written by the card, read-only to others */
+	__u64 head; /* slots the card is done reading */
+	__u64 completed; /* sequence number of the last completed packet */
+	__u32 asleep; /* 1: the producer must ring the doorbell */
+	__u32 state; /* enum openreg_queue_state */
+	__u64 reserved0[5];
+	struct openreg_fault_summary fault; /* at 0x40 */
+	__u64 reserved1[3];
+	__u64 wakes; /* at 0x80: times asleep went from 1 to 0 */
+	__u64 interrupts; /* times completion raised the vector */
+	__u64 dma_read; /* bytes read from system memory for this queue */
+	__u64 dma_written; /* bytes written to system memory */
+	__u64 busy_ns; /* engine time */
+};
+
+struct openreg_kernel_page { /* K: written by the kernel */
+	__u64 armed; /* least sequence number that anyone sleeps on */
+};
+
+#define OPENREG_ARMED_NONE 0xffffffffffffffffULL
+
+enum openreg_dtype {
+	OPENREG_F32 = 1,
+	OPENREG_F64 = 2,
+	OPENREG_F16 = 3,
+	OPENREG_BF16 = 4,
+	OPENREG_I8 = 5,
+	OPENREG_U8 = 6,
+	OPENREG_I16 = 7,
+	OPENREG_I32 = 8,
+	OPENREG_I64 = 9,
+	OPENREG_BOOL = 10, /* one byte; 0 is false, stores write 0 or 1 */
+	OPENREG_DTYPE_END
+};
+
+/*
+ * Packets. A packet is 1..OPENREG_PACKET_SLOTS_MAX slots, never wraps around
+ * the ring's end (NOP packets pad), and is numbered from 1 in ring order; a
+ * pad counts. Packets of one queue execute and complete in order.
+ *
+ * Layout, packed without gaps, unused rest of the last slot ignored:
+ *   struct openreg_packet	16 bytes
+ *   struct openreg_op		16 bytes (absent in NOP)
+ *   __s64 size[ndim]		the iteration space, row-major
+ *   nops times { struct openreg_operand; __s64 stride[ndim]; }
+ *   __u64 imm[nimm]
+ *   struct openreg_instr instr[ninstr]
+ *
+ * All operands share the iteration space. A stride counts elements of the
+ * operand's dtype and may be zero (broadcast) or negative. If any size is 0
+ * an operand that is read or written over that space is never dereferenced.
+ */
+#define OPENREG_PACKET_SLOTS_MAX 32
+#define OPENREG_DIMS_MAX 8
+#define OPENREG_OPERANDS_MAX 16
+#define OPENREG_IMMS_MAX 16
+#define OPENREG_INSTRS_MAX 64
+#define OPENREG_REGS 16
+
+enum openreg_opcode {
+	OPENREG_OP_NOP = 0,
+	OPENREG_OP_COPY = 1,
+	OPENREG_OP_FILL = 2,
+	OPENREG_OP_VECTOR = 3,
+	OPENREG_OP_MATMUL = 4,
+	OPENREG_OP_SOFTMAX = 5,
+	OPENREG_OP_WAIT = 6,
+	OPENREG_OP_SIGNAL = 7,
+	OPENREG_OP_TIMESTAMP = 8,
+	/* 9..15 are kept for CONV, POOL, NORM, INDEX, SORT, RANDOM, LIST. */
+	OPENREG_OP_END
+};
+
+struct openreg_packet {
+	__u8 opcode;
+	__u8 slots; /* length of the packet */
+	__u16 flags; /* bits 0, 1 kept for begin and end time stamps; zero */
+	__u32 cookie; /* any value; comes back in a fault record */
+	__u64 reserved;
+};
+
+struct openreg_op {
+	__u8 ndim;
+	__u8 nops;
+	__u8 nimm;
+	__u8 ninstr;
+	__u8 arg[4]; /* meaning by opcode */
+	__u64 reserved;
+};
+
+struct openreg_operand {
+	__u64 addr; /* of the element at index 0 in every dimension */
+	__u8 dtype;
+	__u8 reserved[7];
+	/* __s64 stride[ndim] follows */
+};
+
+/*
+ * COPY: op 0 destination, op 1 source; casts as VECTOR's CVT does. Reaches
+ * every segment kind. Overlapping operands give undefined data.
+ * FILL: op 0 destination; imm 0 the element's bit pattern. Every segment kind.
+ *
+ * MATMUL: ndim 4, space [b, m, n, k]. op 0 D, op 1 A, op 2 B, op 3 C
+ * (optional): D = alpha * (A @ B) + beta * C. imm 0 alpha, imm 1 beta, as f64
+ * bit patterns. Strides along a dimension an operand does not have are 0
+ * (D, C: k; A: n; B: m). All of one dtype, not BOOL; D must not overlap A or
+ * B. f16 and bf16 accumulate in f32; integers wrap; k = 0 gives beta * C, and
+ * C is not read where beta is 0.
+ *
+ * SOFTMAX: arg[0] axis, arg[1] flags. op 0 result, op 1 input; floating-point
+ * dtypes, which may differ. BACKWARD: op 0 grad_input, op 1 grad_output, op 2
+ * output of the forward.
+ *
+ * WAIT: ndim 0; op 0 an I64 word in any segment; imm 0 value; arg[0]
+ * enum openreg_wait. SIGNAL: the same with enum openreg_signal.
+ * TIMESTAMP: ndim 0; op 0 an I64 word that receives the card's clock in ns.
+ */
+#define OPENREG_SOFTMAX_LOG 1
+#define OPENREG_SOFTMAX_BACKWARD 2
+
+enum openreg_wait { /* 64-bit unsigned comparison of the word with imm 0 */
+	OPENREG_WAIT_GE = 0,
+	OPENREG_WAIT_EQ = 1,
+	OPENREG_WAIT_NE = 2,
+};
+
+enum openreg_signal {
+	OPENREG_SIGNAL_SET = 0,
+	OPENREG_SIGNAL_ADD = 1, /* atomic among the queues of one card */
+};
+
+/*
+ * VECTOR: a program that runs for every point of the iteration space.
+ * Registers r0..r15 are untyped; each instruction names the type in which it
+ * works. All registers are undefined at the start. arg[0]: bit mask of the
+ * dimensions that a final reduction folds; zero without one.
+ */
+enum openreg_vtype {
+	OPENREG_VT_F32 = 0, /* also f16 and bf16 */
+	OPENREG_VT_F64 = 1,
+	OPENREG_VT_I32 = 2, /* also i8, u8, i16; bool as 0 or 1 */
+	OPENREG_VT_I64 = 3,
+	OPENREG_VT_END
+};
+
+struct openreg_instr {
+	__u8 op; /* enum openreg_vop */
+	__u8 type; /* enum openreg_vtype */
+	__u8 dst;
+	__u8 a;
+	__u8 b;
+	__u8 c;
+	__u16 aux;
+};
+
+#define OPENREG_VNONE 0xff
+
+/*
+ * F: float types only, I: integer types only, else all. Comparisons and
+ * predicates leave 0 or 1 in dst as I32 whatever their type; SELECT reads its
+ * condition (a) as I32. The manual's table states rounding, NaN, overflow,
+ * shift and division by zero for each.
+ */
+enum openreg_vop {
+	/* moves */
+	OPENREG_V_LOAD = 0, /* dst = operand[aux], cast to type */
+	OPENREG_V_STORE, /* operand[aux] = a, cast from type */
+	OPENREG_V_IMM, /* dst = imm[aux]: f64 bits for F types, else i64 */
+	OPENREG_V_MOV,
+	OPENREG_V_CVT, /* dst (type) = a taken as enum openreg_vtype aux */
+	OPENREG_V_ROUND, /* F32: a rounded to enum openreg_dtype aux (F16, BF16) */
+	OPENREG_V_INDEX, /* I64: coordinate along dimension aux */
+	OPENREG_V_SELECT, /* dst = a ? b : c */
+	/* arithmetic, dst = a . b */
+	OPENREG_V_ADD = 16,
+	OPENREG_V_SUB,
+	OPENREG_V_MUL,
+	OPENREG_V_DIV, /* I: toward zero; x / 0 = 0 */
+	OPENREG_V_DIV_FLOOR, /* as Python's // */
+	OPENREG_V_FMOD, /* sign of a; I: x % 0 = 0 */
+	OPENREG_V_REMAINDER, /* sign of b, as Python's %; I: x % 0 = 0 */
+	OPENREG_V_MIN, /* NaN wins */
+	OPENREG_V_MAX, /* NaN wins */
+	OPENREG_V_FMIN, /* F: NaN loses */
+	OPENREG_V_FMAX, /* F: NaN loses */
+	OPENREG_V_POW,
+	OPENREG_V_ATAN2, /* F */
+	OPENREG_V_HYPOT, /* F */
+	OPENREG_V_COPYSIGN, /* F */
+	OPENREG_V_FMA, /* dst = a * b + c; F: one rounding */
+	/* bits, I */
+	OPENREG_V_AND = 40,
+	OPENREG_V_OR,
+	OPENREG_V_XOR,
+	OPENREG_V_NOT,
+	OPENREG_V_SHL, /* counts outside the type give 0 */
+	OPENREG_V_SHR, /* arithmetic; counts outside the type give the sign */
+	/* comparisons and predicates, dst is I32 0 or 1 */
+	OPENREG_V_EQ = 48,
+	OPENREG_V_NE,
+	OPENREG_V_LT,
+	OPENREG_V_LE,
+	OPENREG_V_GT,
+	OPENREG_V_GE,
+	OPENREG_V_ISNAN, /* F */
+	OPENREG_V_ISINF, /* F */
+	OPENREG_V_ISFINITE, /* F */
+	OPENREG_V_SIGNBIT,
+	/* unary */
+	OPENREG_V_NEG = 64,
+	OPENREG_V_ABS,
+	OPENREG_V_SIGN, /* NaN gives NaN */
+	OPENREG_V_RECIP, /* F */
+	OPENREG_V_SQRT, /* F */
+	OPENREG_V_RSQRT, /* F */
+	OPENREG_V_FLOOR, /* F */
+	OPENREG_V_CEIL, /* F */
+	OPENREG_V_TRUNC, /* F */
+	OPENREG_V_RINT, /* F: half to even */
+	OPENREG_V_EXP, /* F, and so all below */
+	OPENREG_V_EXP2,
+	OPENREG_V_EXPM1,
+	OPENREG_V_LOG,
+	OPENREG_V_LOG2,
+	OPENREG_V_LOG10,
+	OPENREG_V_LOG1P,
+	OPENREG_V_SIN,
+	OPENREG_V_COS,
+	OPENREG_V_TAN,
+	OPENREG_V_ASIN,
+	OPENREG_V_ACOS,
+	OPENREG_V_ATAN,
+	OPENREG_V_SINH,
+	OPENREG_V_COSH,
+	OPENREG_V_TANH,
+	OPENREG_V_ASINH,
+	OPENREG_V_ACOSH,
+	OPENREG_V_ATANH,
+	OPENREG_V_ERF,
+	OPENREG_V_ERFC,
+	OPENREG_V_LGAMMA,
+	OPENREG_V_SIGMOID, /* 1 / (1 + exp(-a)) without overflow */
+	/*
+	 * Reductions: at most one, the last instruction. a: register; aux:
+	 * operand that takes the value, cast from type, or OPENREG_VNONE; b:
+	 * for MAX, MIN an I64 operand that takes the row-major index of the
+	 * first winner within the reduced dimensions, or OPENREG_VNONE; c: an
+	 * immediate, f64, that multiplies the result (F types), or
+	 * OPENREG_VNONE. Strides of the results are 0 along reduced
+	 * dimensions. An empty reduction gives the neutral element; MAX and
+	 * MIN of nothing fault with SHAPE.
+	 */
+	OPENREG_V_RED_SUM = 112,
+	OPENREG_V_RED_PROD,
+	OPENREG_V_RED_MAX, /* NaN wins */
+	OPENREG_V_RED_MIN, /* NaN wins */
+	OPENREG_V_RED_AND, /* I: 1 if all are non-zero */
+	OPENREG_V_RED_OR, /* I: 1 if any is non-zero */
+	OPENREG_V_END
+};
+
+#endif

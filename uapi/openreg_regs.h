@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the kernel and the card share: PCI ids, BARs, registers, the admin
+ * ring, segment tables and the fault ring. Little-endian throughout.
+ * docs/specs/openreg.rst describes each item at length.
+ */
+#ifndef OPENREG_REGS_H
+#define OPENREG_REGS_H
+
+#include "openreg_isa.h"
+
+#define OPENREG_PCI_VENDOR 0x1af4
+#define OPENREG_PCI_DEVICE 0x10f5
+#define OPENREG_PCI_CLASS 0x1200
+#define OPENREG_PCI_REVISION 0x01
+
+/* BARs, all 64-bit. MSI-X table and PBA live in the register BAR. */
+#define OPENREG_BAR_REGS 0
+#define OPENREG_BAR_DOORBELL 2
+#define OPENREG_BAR_VRAM 4
+#define OPENREG_BAR_REGS_SIZE 0x10000
+#define OPENREG_MSIX_TABLE 0x8000
+#define OPENREG_MSIX_PBA 0xc000
+
+#define OPENREG_MAX_CARDS 16
+#define OPENREG_MAX_CONTEXTS 256
+#define OPENREG_MAX_QUEUES 1024
+#define OPENREG_MAX_SEGMENTS (1 << OPENREG_ADDR_SEG_BITS)
+#define OPENREG_MAX_DOORBELLS 256
+#define OPENREG_MAX_VECTORS 64
+#define OPENREG_DOORBELL_STRIDE 4096
+/* A 32-bit write of any value to offset 0 of a doorbell page rings it. */
+
+/*
+ * Registers are 32 bits wide and aligned; a 64-bit one is a lo, hi pair and
+ * may be read in one 8-byte access. Reads of the rest give 0, writes are
+ * ignored and logged as guest errors.
+ */
+#define OPENREG_REG_MAGIC 0x000 /* RO OPENREG_MAGIC */
+#define OPENREG_REG_VERSION 0x004 /* RO ISA major << 16 | minor */
+#define OPENREG_REG_STATUS 0x008 /* RO OPENREG_STATUS_* */
+#define OPENREG_REG_CONTROL 0x00c /* RW OPENREG_CONTROL_* */
+#define OPENREG_REG_PACKETS 0x010 /* RO64 bit n: opcode n is there */
+#define OPENREG_REG_DTYPES 0x018 /* RO64 bit n: dtype n is there */
+#define OPENREG_REG_VRAM_SIZE 0x020 /* RO64 bytes */
+#define OPENREG_REG_MAX_CONTEXTS 0x028 /* RO; ids are 0..n-1 */
+#define OPENREG_REG_MAX_QUEUES 0x02c /* RO; ids are 0..n-1 */
+#define OPENREG_REG_MAX_SEGMENTS 0x030 /* RO per context; ids 1..n-1 */
+#define OPENREG_REG_DOORBELLS 0x034 /* RO pages in the doorbell BAR */
+#define OPENREG_REG_VECTORS 0x038 /* RO MSI-X vectors; 0 is the kernel's */
+#define OPENREG_REG_PAGE_SHIFTS 0x03c /* RO bit n: page lists of 1 << n bytes */
+#define OPENREG_REG_RING_SLOTS 0x040 /* RO most slots of a user ring */
+#define OPENREG_REG_WORKERS 0x044 /* RO threads of the compute engine */
+#define OPENREG_REG_SLICE_US 0x048 /* RO longest time between two decisions */
+#define OPENREG_REG_MAX_WORK 0x04c /* RO log2 of elements a packet may visit */
+#define OPENREG_REG_CARD_ID 0x050 /* RW 0..15; the card field of addresses */
+#define OPENREG_REG_CLOCK 0x058 /* RO64 ns */
+
+#define OPENREG_REG_ADMIN_BASE 0x080 /* RW64 bus address of commands */
+#define OPENREG_REG_ADMIN_CPL 0x088 /* RW64 bus address of completions */
+#define OPENREG_REG_ADMIN_SLOTS 0x090 /* RW power of two, 2..4096 */
+#define OPENREG_REG_ADMIN_TAIL 0x094 /* RW free-running; a write rings */
+#define OPENREG_REG_FAULT_BASE 0x0a0 /* RW64 bus address of records */
+#define OPENREG_REG_FAULT_SLOTS 0x0a8 /* RW power of two, 2..4096 */
+#define OPENREG_REG_FAULT_HEAD 0x0ac /* RW free-running; records consumed */
+#define OPENREG_REG_FAULT_TAIL 0x0b0 /* RO free-running; records written */
+#define OPENREG_REG_FAULT_DROPPED 0x0b4 /* RO records the ring had no room for */
+
+/* Totals since reset, RO64, for the administrator. */
+#define OPENREG_REG_STAT_PACKETS 0x100
+#define OPENREG_REG_STAT_DOORBELLS 0x108
+#define OPENREG_REG_STAT_INTERRUPTS 0x110
+#define OPENREG_REG_STAT_DMA_READ 0x118 /* bytes */
+#define OPENREG_REG_STAT_DMA_WRITTEN 0x120 /* bytes */
+#define OPENREG_REG_STAT_COMPUTE_NS 0x128
+#define OPENREG_REG_STAT_COPY_NS 0x130
+#define OPENREG_REG_STAT_FAULTS 0x138
+#define OPENREG_REG_STAT_SLEEPS 0x140 /* times the card went to sleep */
+#define OPENREG_REG_STAT_SLEEP_NS 0x148 /* idle time before the last of them */
+
+#define OPENREG_MAGIC 0x4745524f /* "OREG" */
+
+#define OPENREG_STATUS_READY (1u << 0) /* enabled and serving the admin ring */
+#define OPENREG_STATUS_FATAL (1u << 1) /* admin or fault ring unusable; reset */
+
+/*
+ * ENABLE: 0 to 1 takes the ring registers, which must be set, and starts; 1 to
+ * 0 drains and forgets all contexts, segments and queues. READY follows.
+ * RESET: write 1; as FLR, then reads 0.
+ */
+#define OPENREG_CONTROL_ENABLE (1u << 0)
+#define OPENREG_CONTROL_RESET (1u << 1)
+
+/*
+ * Admin ring. Command i stands in slot i & (slots - 1); its completion in the
+ * same slot of the completion array, with seq = low 32 bits of i + 1 written
+ * last. Commands start in order; SEG_UNBIND, QUEUE_STOP, QUEUE_DESTROY,
+ * CTX_DESTROY and FILL may complete late, so a slot is free again only when
+ * its completion is there. Every completion raises vector 0.
+ */
+enum openreg_admin_opcode {
+	OPENREG_ADMIN_NOP = 0,
+	OPENREG_ADMIN_CTX_CREATE = 1,
+	OPENREG_ADMIN_CTX_DESTROY = 2, /* stops its queues, unbinds its segments */
+	OPENREG_ADMIN_SEG_BIND = 3,
+	OPENREG_ADMIN_SEG_UNBIND = 4, /* completes when no packet uses it */
+	OPENREG_ADMIN_QUEUE_CREATE = 5,
+	OPENREG_ADMIN_QUEUE_STOP = 6, /* completes when no packet of it runs */
+	OPENREG_ADMIN_QUEUE_RESET = 7, /* RUNNING again from a given slot */
+	OPENREG_ADMIN_QUEUE_DESTROY = 8, /* stops first; pages are free after */
+	OPENREG_ADMIN_FILL = 9, /* VRAM with a byte */
+};
+
+enum openreg_admin_status {
+	OPENREG_ADMIN_OK = 0,
+	OPENREG_ADMIN_EOPCODE = 1, /* no such command */
+	OPENREG_ADMIN_EINVAL = 2, /* a field out of range or not zero */
+	OPENREG_ADMIN_ENOENT = 3, /* no such context, segment or queue */
+	OPENREG_ADMIN_EEXIST = 4, /* id in use */
+	OPENREG_ADMIN_ENOMEM = 5, /* card out of its own memory */
+	OPENREG_ADMIN_EDMA = 6, /* bus error on a page list, ring or queue page */
+};
+
+struct openreg_admin_cmd {
+	__u16 opcode;
+	__u16 flags; /* zero */
+	__u32 ctx;
+	__u32 id; /* segment or queue */
+	__u32 reserved;
+	union {
+		__u64 arg[6];
+		struct {
+			__u32 kind; /* enum openreg_seg_kind */
+			__u32 perm; /* OPENREG_SEG_READ | OPENREG_SEG_WRITE */
+			__u64 length; /* bytes, 1..2^38 */
+			/*
+			 * VRAM: byte offset. SYSTEM: bus address of a list of
+			 * npages __u64 bus addresses of pages.
+			 */
+			__u64 base;
+			__u64 npages; /* 0 for VRAM */
+			__u32 page_shift; /* 12 or 21; 0 for VRAM */
+			__u32 offset; /* of the first byte in the first page */
+			__u64 reserved;
+		} seg;
+		struct {
+			__u64 ring; /* bus address, page aligned, contiguous */
+			__u64 user_page;
+			__u64 card_page;
+			__u64 kernel_page;
+			__u32 slots; /* power of two */
+			__u16 doorbell; /* page; shared within a context only */
+			__u16 vector; /* 1..vectors-1; may be shared */
+			__u32 priority; /* enum openreg_priority */
+			__u32 reserved;
+		} queue;
+		struct {
+			__u64 head; /* slot counter to go on from */
+			__u64 seq; /* number of the last packet given up */
+		} reset;
+		struct {
+			__u64 offset; /* in VRAM, multiple of 4096 */
+			__u64 length; /* bytes, multiple of 4096 */
+			__u64 value; /* byte */
+		} fill;
+	};
+};
+
+struct openreg_admin_cpl {
+	__u32 status; /* enum openreg_admin_status */
+	__u32 seq;
+	__u64 result;
+};
+
+enum openreg_seg_kind {
+	OPENREG_SEG_VRAM = 1,
+	OPENREG_SEG_SYSTEM = 2,
+	OPENREG_SEG_PEER = 3, /* kept */
+};
+
+#define OPENREG_SEG_READ (1u << 0)
+#define OPENREG_SEG_WRITE (1u << 1)
+
+enum openreg_priority { /* orders the queues within one context */
+	OPENREG_PRIORITY_LOW = 0,
+	OPENREG_PRIORITY_NORMAL = 1,
+	OPENREG_PRIORITY_HIGH = 2,
+};
+
+/*
+ * Fault ring: record i in slot i & (slots - 1), seq = low 32 bits of i + 1
+ * written last; then the queue's vector and vector 0.
+ */
+struct openreg_fault_record {
+	__u32 seq;
+	__u32 ctx;
+	__u32 queue;
+	__u32 reserved;
+	struct openreg_fault_summary fault; /* 40 bytes */
+	__u64 clock; /* ns */
+};
+
+#endif
