@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: MIT */
+/* Every byte that a packet can reach lies in a segment that allows it. */
+#include "core.h"
+
+#define OP_FAULT(c, i, a, d)                                                   \
+	((struct verdict){ .code = OPENREG_FAULT_##c, .operand = (i),          \
+			   .address = (a), .detail = (d) })
+
+static uint64_t clamp64(__int128 v)
+{
+	if (v > INT64_MAX)
+		return INT64_MAX;
+	return v < INT64_MIN ? (uint64_t)INT64_MIN : (uint64_t)(int64_t)v;
+}
+
+static bool is_empty(const struct openreg_args *args, uint32_t dims)
+{
+	unsigned int d;
+
+	for (d = 0; d < args->ndim; d++)
+		if (dims & 1u << d && !args->size[d])
+			return true;
+	return false;
+}
+
+/*
+ * First and last byte, relative to element 0. Saturates far outside every
+ * segment; a product of two 64-bit numbers fits into 128 bits.
+ */
+static void span(const struct openreg_args *args, const struct openreg_arg *op,
+		 unsigned int esize, __int128 *lo, __int128 *hi)
+{
+	const __int128 far = (__int128)1 << 62;
+	unsigned int d;
+
+	*lo = 0;
+	*hi = 0;
+	for (d = 0; d < args->ndim; d++) {
+		__int128 reach;
+
+		if (!(op->dims & 1u << d))
+			continue;
+		reach = (__int128)(args->size[d] - 1) * op->stride[d];
+		reach = reach > far ? far : reach < -far ? -far : reach;
+		*(reach < 0 ? lo : hi) += reach * esize;
+	}
+	*hi += esize;
+}
+
+/* Detail: the first (negative) or end offset of what would be reached. */
+static struct verdict check_bounds(const struct openreg_args *args,
+				   unsigned int i, const struct segment *seg,
+				   struct reach *reach)
+{
+	const struct openreg_arg *op = &args->op[i];
+	uint64_t off = OPENREG_ADDR_OFFSET(op->addr), at = op->addr;
+	unsigned int esize = openreg_dtype_size(op->dtype);
+	__int128 lo, hi;
+
+	if (!esize)
+		return OP_FAULT(DTYPE, i, op->addr, op->dtype);
+	if (off % esize)
+		return OP_FAULT(ALIGNMENT, i, op->addr, esize);
+	span(args, op, esize, &lo, &hi);
+	lo += off;
+	hi += off;
+	if (lo < 0)
+		return OP_FAULT(BOUNDS, i, op->addr, clamp64(lo));
+	if (hi > (__int128)seg->length) {
+		if (off < seg->length)
+			at += seg->length - off;
+		return OP_FAULT(BOUNDS, i, at, clamp64(hi));
+	}
+	reach->off = off;
+	reach->lo = (uint64_t)lo;
+	reach->hi = (uint64_t)hi;
+	return (struct verdict){ 0 };
+}
+
+static struct segment *find_segment(struct queue *q, uint64_t addr)
+{
+	struct segment *seg;
+
+	if (!OPENREG_ADDR_IS_VALID(addr) ||
+	    OPENREG_ADDR_CARD(addr) != atomic_load(&q->card->regs.card))
+		return NULL;
+	seg = q->ctx->segs[OPENREG_ADDR_SEG(addr)];
+	return seg && !seg->dead ? seg : NULL;
+}
+
+/* context.lock is held; takes the reference. */
+static struct verdict check_operand(struct queue *q, struct openreg_args *args,
+				    unsigned int i, unsigned int flags)
+{
+	struct openreg_arg *op = &args->op[i];
+	struct reach *reach = &q->reach[i];
+	struct segment *seg;
+	struct verdict v;
+	uint32_t need;
+
+	seg = find_segment(q, op->addr);
+	if (!seg)
+		return OP_FAULT(ADDRESS, i, op->addr,
+				OPENREG_ADDR_SEG(op->addr));
+	if (flags & ADDRESS_COMPUTE && seg->kind != OPENREG_SEG_VRAM)
+		return OP_FAULT(ENGINE, i, op->addr, seg->kind);
+	need = (op->read ? OPENREG_SEG_READ : 0) |
+	       (op->written ? OPENREG_SEG_WRITE : 0);
+	if (need & ~seg->perm)
+		return OP_FAULT(PERMISSION, i, op->addr, need & ~seg->perm);
+	v = check_bounds(args, i, seg, reach);
+	if (v.code)
+		return v;
+	seg->refs++;
+	reach->seg = seg;
+	reach->written = op->written;
+	if (seg->kind == OPENREG_SEG_VRAM)
+		op->ptr = card_vram(q->card) + seg->base + reach->off;
+	return v;
+}
+
+/*
+ * Fills q->reach, whose segments stay referenced, and the pointers. After a
+ * fault there are no references. Empty operands never fault.
+ */
+struct verdict address_check(struct queue *q, struct openreg_args *args,
+			     unsigned int flags)
+{
+	struct verdict v = { 0 };
+	unsigned int i;
+
+	for (i = 0; i < args->nops; i++) {
+		q->reach[i].seg = NULL;
+		args->op[i].ptr = NULL;
+	}
+	pthread_mutex_lock(&q->ctx->lock);
+	for (i = 0; i < args->nops && !v.code; i++) {
+		struct openreg_arg *op = &args->op[i];
+
+		if ((op->read || op->written) && !is_empty(args, op->dims))
+			v = check_operand(q, args, i, flags);
+	}
+	pthread_mutex_unlock(&q->ctx->lock);
+	if (v.code)
+		segments_put(q->card, q->ctx, q->reach, args->nops);
+	return v;
+}

@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: MIT */
+/* The admin ring and the thread that serves it. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core.h"
+
+struct handler {
+	admin_fn *run;
+	/* true once a late command has ended */
+	bool (*ended)(struct openreg_card *card, const struct pending *p);
+};
+
+static struct admin_result admin_nop(struct openreg_card *card,
+				     const struct openreg_admin_cmd *cmd,
+				     uint32_t index)
+{
+	(void)card;
+	(void)cmd;
+	(void)index;
+	return (struct admin_result){ .status = OPENREG_ADMIN_OK };
+}
+
+static const struct handler handlers[] = {
+	[OPENREG_ADMIN_NOP] = { admin_nop, NULL },
+	[OPENREG_ADMIN_CTX_CREATE] = { admin_ctx_create, NULL },
+	[OPENREG_ADMIN_CTX_DESTROY] = { admin_ctx_destroy, admin_ctx_gone },
+	[OPENREG_ADMIN_SEG_BIND] = { admin_seg_bind, NULL },
+	[OPENREG_ADMIN_SEG_UNBIND] = { admin_seg_unbind, admin_seg_gone },
+	[OPENREG_ADMIN_QUEUE_CREATE] = { admin_queue_create, NULL },
+	[OPENREG_ADMIN_QUEUE_STOP] = { admin_queue_stop, admin_queue_stopped },
+	[OPENREG_ADMIN_QUEUE_RESET] = { admin_queue_reset, NULL },
+	[OPENREG_ADMIN_QUEUE_DESTROY] = { admin_queue_destroy,
+					  admin_queue_gone },
+	[OPENREG_ADMIN_FILL] = { admin_fill, admin_fill_done },
+};
+#define NHANDLERS (sizeof(handlers) / sizeof(handlers[0]))
+
+static void fatal(struct openreg_card *card, const char *why)
+{
+	card_guest_error(card, "%s: reset the card", why);
+	atomic_store(&card->regs.status, OPENREG_STATUS_FATAL);
+	card_raise(card, 0);
+}
+
+static void complete(struct openreg_card *card, uint32_t index, uint32_t status,
+		     uint64_t result)
+{
+	struct admin *admin = &card->admin;
+	uint64_t off = (index & (admin->slots - 1)) *
+		       sizeof(struct openreg_admin_cpl);
+
+	card->ops->access_begin(card->host);
+	card->ops->window_store64(card->host, admin->cpl, off + 8, result);
+	card->ops->window_store64(card->host, admin->cpl, off,
+				  status | (uint64_t)(index + 1) << 32);
+	card->ops->access_end(card->host);
+	card_raise(card, 0);
+}
+
+bool admin_is_late(unsigned int opcode)
+{
+	return opcode < NHANDLERS && handlers[opcode].ended;
+}
+
+bool admin_add_pending(struct openreg_card *card, const struct pending *from)
+{
+	struct pending *p = malloc(sizeof(*p));
+
+	if (!p)
+		return false;
+	*p = *from;
+	p->next = card->admin.pending;
+	card->admin.pending = p;
+	card->admin.npending++;
+	return true;
+}
+
+/* Late commands that have ended by now. */
+static void check_pending(struct openreg_card *card)
+{
+	struct pending **link = &card->admin.pending;
+
+	while (*link) {
+		struct pending *p = *link;
+
+		if (!handlers[p->opcode].ended(card, p)) {
+			link = &p->next;
+			continue;
+		}
+		*link = p->next;
+		card->admin.npending--;
+		complete(card, p->index, OPENREG_ADMIN_OK, 0);
+		free(p);
+	}
+}
+
+static void run_command(struct openreg_card *card, uint32_t index,
+			const struct openreg_admin_cmd *cmd)
+{
+	struct admin_result r = { .status = OPENREG_ADMIN_OK };
+
+	if (cmd->opcode >= NHANDLERS)
+		r.status = OPENREG_ADMIN_EOPCODE;
+	else if (cmd->flags || cmd->reserved)
+		r.status = OPENREG_ADMIN_EINVAL;
+	else
+		r = handlers[cmd->opcode].run(card, cmd, index);
+	if (r.status == OPENREG_ADMIN_OK && r.late) {
+		const struct pending p = { .index = index,
+					   .opcode = cmd->opcode,
+					   .ctx = cmd->ctx,
+					   .id = cmd->id };
+
+		if (!admin_add_pending(card, &p))
+			fatal(card, "no memory for a late admin command");
+		return;
+	}
+	complete(card, index, r.status, r.result);
+}
+
+static void serve(struct openreg_card *card)
+{
+	struct admin *admin = &card->admin;
+	struct openreg_admin_cmd cmd;
+	uint32_t tail, slot;
+
+	pthread_mutex_lock(&card->gate.lock);
+	tail = card->regs.admin_tail;
+	pthread_mutex_unlock(&card->gate.lock);
+	if (tail - admin->done > admin->slots - admin->npending) {
+		fatal(card, "admin tail beyond the free slots");
+		return;
+	}
+	while (admin->done != tail && !gate_held(card)) {
+		slot = admin->done & (admin->slots - 1);
+		if (card->ops->dma_read(card->host,
+					admin->base + slot * sizeof(cmd), &cmd,
+					sizeof(cmd))) {
+			fatal(card, "bus error on the admin ring");
+			return;
+		}
+		run_command(card, admin->done++, &cmd);
+		check_pending(card);
+	}
+}
+
+static bool ring_ok(uint64_t base, uint32_t slots, uint32_t align)
+{
+	return slots >= 2 && slots <= 4096 && !(slots & (slots - 1)) &&
+	       !(base & (align - 1));
+}
+
+/* Maps the rings whose addresses admin and faults hold. */
+bool admin_map(struct openreg_card *card)
+{
+	struct admin *admin = &card->admin;
+	struct fault_ring *faults = &card->faults;
+
+	if (!ring_ok(admin->base, admin->slots, 64) ||
+	    !ring_ok(admin->cpl_base, admin->slots, 16) ||
+	    !ring_ok(faults->base, faults->slots, 64))
+		return false;
+	admin->cpl = card->ops->window_map(card->host, admin->cpl_base,
+					   (uint64_t)admin->slots * 16, true);
+	faults->window = card->ops->window_map(card->host, faults->base,
+					       (uint64_t)faults->slots * 64,
+					       true);
+	return admin->cpl && faults->window;
+}
+
+static void enable(struct openreg_card *card)
+{
+	struct admin *admin = &card->admin;
+	struct regs *r = &card->regs;
+
+	pthread_mutex_lock(&card->gate.lock);
+	admin->base = r->admin_base;
+	admin->cpl_base = r->admin_cpl;
+	admin->slots = r->admin_slots;
+	card->faults.base = r->fault_base;
+	card->faults.slots = r->fault_slots;
+	pthread_mutex_unlock(&card->gate.lock);
+	admin->enabled = true;
+	admin->done = 0;
+	if (admin_map(card))
+		atomic_store(&r->status, OPENREG_STATUS_READY);
+	else
+		fatal(card, "admin or fault ring is not usable");
+}
+
+/* Also in reset and free, when no other thread is active. */
+void admin_forget(struct openreg_card *card)
+{
+	struct admin *admin = &card->admin;
+	struct pending *p;
+	struct fill *fill;
+
+	while ((p = admin->pending)) {
+		admin->pending = p->next;
+		free(p);
+	}
+	while ((fill = card->sched.fills)) {
+		card->sched.fills = fill->next;
+		free(fill);
+	}
+	admin->npending = 0;
+	if (admin->cpl)
+		card->ops->window_unmap(card->host, admin->cpl);
+	if (card->faults.window)
+		card->ops->window_unmap(card->host, card->faults.window);
+	admin->cpl = NULL;
+	card->faults.window = NULL;
+	admin->enabled = false;
+	admin->done = 0;
+}
+
+static void disable(struct openreg_card *card, bool reset)
+{
+	struct regs *r = &card->regs;
+
+	gate_hold_admin(card);
+	card_forget(card);
+	pthread_mutex_lock(&card->gate.lock);
+	r->admin_tail = 0;
+	atomic_store(&r->fault_head, 0);
+	atomic_store(&r->fault_tail, 0);
+	atomic_store(&r->fault_dropped, 0);
+	atomic_store(&r->status, 0);
+	if (reset) {
+		r->control = 0;
+		r->admin_base = r->admin_cpl = r->fault_base = 0;
+		r->admin_slots = r->fault_slots = 0;
+		r->card_id = 0;
+		atomic_store(&r->card, 0);
+	}
+	pthread_mutex_unlock(&card->gate.lock);
+	gate_release_admin(card);
+}
+
+static void look(struct openreg_card *card)
+{
+	struct admin *admin = &card->admin;
+	uint32_t control;
+
+	pthread_mutex_lock(&card->gate.lock);
+	control = card->regs.control;
+	pthread_mutex_unlock(&card->gate.lock);
+	if (control & OPENREG_CONTROL_RESET)
+		disable(card, true);
+	else if (admin->enabled && !(control & OPENREG_CONTROL_ENABLE))
+		disable(card, false);
+	else if (!admin->enabled && (control & OPENREG_CONTROL_ENABLE))
+		enable(card);
+	if (admin->enabled &&
+	    atomic_load(&card->regs.status) == OPENREG_STATUS_READY) {
+		check_pending(card);
+		serve(card);
+	}
+}
+
+void *admin_main(void *opaque)
+{
+	struct openreg_card *card = opaque;
+	bool go;
+
+	card->ops->thread_enter(card->host);
+	go = gate_enter(card);
+	while (go) {
+		look(card);
+		go = gate_wait_kick(card, &card->gate.admin,
+				    &card->gate.admin_kick);
+	}
+	gate_leave(card);
+	card->ops->thread_leave(card->host);
+	return NULL;
+}

@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: MIT */
+/* Admin commands for queues. */
+#include <sched.h>
+#include <stdlib.h>
+
+#include "core.h"
+
+#define RESULT(s) ((struct admin_result){ .status = OPENREG_ADMIN_##s })
+#define LATE ((struct admin_result){ .late = true })
+
+static bool no_args(const struct openreg_admin_cmd *cmd, unsigned int from)
+{
+	unsigned int i;
+
+	for (i = from; i < 6; i++)
+		if (cmd->arg[i])
+			return false;
+	return true;
+}
+
+static struct queue *find_queue(struct openreg_card *card,
+				const struct openreg_admin_cmd *cmd)
+{
+	struct queue *q;
+
+	if (cmd->id >= OPENREG_MAX_QUEUES || cmd->ctx >= OPENREG_MAX_CONTEXTS)
+		return NULL;
+	q = card->queue[cmd->id];
+	if (!q || q->ctx->id != cmd->ctx || q->ctx->dying || q->dying)
+		return NULL;
+	return q;
+}
+
+/* A doorbell page belongs to one context at a time. */
+static bool door_free(struct openreg_card *card, uint32_t door,
+		      const struct context *ctx)
+{
+	struct queue *q = card->sched.door[door];
+
+	return !q || q->ctx == ctx;
+}
+
+static bool create_ok(struct openreg_card *card, const struct context *ctx,
+		      const struct openreg_admin_cmd *cmd)
+{
+	const uint64_t pages = cmd->queue.ring | cmd->queue.user_page |
+			       cmd->queue.card_page | cmd->queue.kernel_page;
+	uint32_t slots = cmd->queue.slots;
+
+	return cmd->id < OPENREG_MAX_QUEUES &&
+	       !(pages % OPENREG_QUEUE_PAGE_SIZE) &&
+	       slots >= OPENREG_RING_SLOTS_MIN &&
+	       slots <= OPENREG_RING_SLOTS_MAX && !(slots & (slots - 1)) &&
+	       cmd->queue.doorbell < card->config.doorbells &&
+	       cmd->queue.vector >= 1 &&
+	       cmd->queue.vector < card->config.vectors &&
+	       cmd->queue.priority <= OPENREG_PRIORITY_HIGH &&
+	       !cmd->queue.reserved &&
+	       door_free(card, cmd->queue.doorbell, ctx);
+}
+
+static struct queue *make_queue(struct openreg_card *card, struct context *ctx,
+				const struct openreg_admin_cmd *cmd)
+{
+	struct queue *q = calloc(1, sizeof(*q));
+
+	if (!q)
+		return NULL;
+	q->card = card;
+	q->ctx = ctx;
+	q->id = cmd->id;
+	q->cfg.ring = cmd->queue.ring;
+	q->cfg.user_page = cmd->queue.user_page;
+	q->cfg.card_page = cmd->queue.card_page;
+	q->cfg.kernel_page = cmd->queue.kernel_page;
+	q->cfg.slots = cmd->queue.slots;
+	q->cfg.doorbell = cmd->queue.doorbell;
+	q->cfg.vector = cmd->queue.vector;
+	q->cfg.priority = cmd->queue.priority;
+	return q;
+}
+
+/* The card page of a new queue: asleep, so that the first packet rings. */
+static void init_page(struct queue *q)
+{
+	struct openreg_card *card = q->card;
+	uint64_t off;
+
+	card->ops->access_begin(card->host);
+	for (off = 0; off < sizeof(struct openreg_card_page); off += 8)
+		card->ops->window_store64(card->host, q->page, off, 0);
+	card->ops->window_store32(card->host, q->page,
+				  offsetof(struct openreg_card_page, asleep), 1);
+	card->ops->access_end(card->host);
+	queue_store_state(q, OPENREG_QUEUE_RUNNING);
+}
+
+/* Checked and mapped; not yet linked. Its page is left as it is. */
+struct admin_result queue_make(struct openreg_card *card,
+			       const struct openreg_admin_cmd *cmd,
+			       struct queue **made)
+{
+	struct context *ctx;
+	struct queue *q;
+
+	ctx = cmd->ctx < OPENREG_MAX_CONTEXTS ? card->ctx[cmd->ctx] : NULL;
+	if (!ctx || ctx->dying)
+		return RESULT(ENOENT);
+	if (!create_ok(card, ctx, cmd))
+		return RESULT(EINVAL);
+	if (card->queue[cmd->id])
+		return RESULT(EEXIST);
+	q = make_queue(card, ctx, cmd);
+	if (!q)
+		return RESULT(ENOMEM);
+	if (!queue_map(q)) {
+		queue_free(q);
+		return RESULT(EDMA);
+	}
+	*made = q;
+	return RESULT(OK);
+}
+
+struct admin_result admin_queue_create(struct openreg_card *card,
+				       const struct openreg_admin_cmd *cmd,
+				       uint32_t index)
+{
+	struct admin_result r;
+	struct queue *q;
+
+	(void)index;
+	r = queue_make(card, cmd, &q);
+	if (r.status != OPENREG_ADMIN_OK)
+		return r;
+	init_page(q);
+	pthread_mutex_lock(&card->sched.lock);
+	q->state = OPENREG_QUEUE_RUNNING;
+	queue_link(q);
+	pthread_mutex_unlock(&card->sched.lock);
+	return r;
+}
+
+struct admin_result admin_queue_stop(struct openreg_card *card,
+				     const struct openreg_admin_cmd *cmd,
+				     uint32_t index)
+{
+	struct queue *q = find_queue(card, cmd);
+
+	(void)index;
+	if (!no_args(cmd, 0))
+		return RESULT(EINVAL);
+	if (!q)
+		return RESULT(ENOENT);
+	queue_request_stop(q);
+	return LATE;
+}
+
+static void look_at(struct queue *q, bool *runs, bool *owned)
+{
+	pthread_mutex_lock(&q->card->sched.lock);
+	*runs = q->state == OPENREG_QUEUE_RUNNING;
+	*owned = q->owners;
+	pthread_mutex_unlock(&q->card->sched.lock);
+}
+
+static bool at_rest(struct queue *q)
+{
+	bool runs, owned;
+
+	look_at(q, &runs, &owned);
+	return !runs && !owned;
+}
+
+/* Who stored the fault lets go in a moment; it has nothing left to run. */
+static bool comes_to_rest(struct queue *q)
+{
+	bool runs, owned;
+
+	for (;;) {
+		look_at(q, &runs, &owned);
+		if (runs || !owned)
+			return !runs;
+		sched_yield();
+	}
+}
+
+bool admin_queue_stopped(struct openreg_card *card, const struct pending *p)
+{
+	struct queue *q = card->queue[p->id];
+
+	return !q || q->ctx->id != p->ctx || at_rest(q);
+}
+
+struct admin_result admin_queue_reset(struct openreg_card *card,
+				      const struct openreg_admin_cmd *cmd,
+				      uint32_t index)
+{
+	struct queue *q = find_queue(card, cmd);
+
+	(void)index;
+	if (!q)
+		return RESULT(ENOENT);
+	if (!no_args(cmd, 2) || !comes_to_rest(q) ||
+	    cmd->reset.seq < q->completed)
+		return RESULT(EINVAL);
+	card->ops->access_begin(card->host);
+	queue_publish(q, cmd->reset.head, cmd->reset.seq);
+	card->ops->access_end(card->host);
+	queue_store_state(q, OPENREG_QUEUE_RUNNING);
+	pthread_mutex_lock(&card->sched.lock);
+	atomic_store(&q->stop, false);
+	q->state = OPENREG_QUEUE_RUNNING;
+	sched_queue_wake(q);
+	pthread_mutex_unlock(&card->sched.lock);
+	gate_wake(card, 1);
+	return RESULT(OK);
+}
+
+struct admin_result admin_queue_destroy(struct openreg_card *card,
+					const struct openreg_admin_cmd *cmd,
+					uint32_t index)
+{
+	struct admin_result r;
+	struct queue *q = find_queue(card, cmd);
+
+	r = admin_queue_stop(card, cmd, index);
+	if (q && r.status == OPENREG_ADMIN_OK)
+		q->dying = true;
+	return r;
+}
+
+/* Frees the queue once it rests. */
+bool admin_queue_gone(struct openreg_card *card, const struct pending *p)
+{
+	struct queue *q = card->queue[p->id];
+
+	if (!q || q->ctx->id != p->ctx)
+		return true;
+	if (!at_rest(q))
+		return false;
+	pthread_mutex_lock(&card->sched.lock);
+	sched_queue_forget(q);
+	queue_unlink(q);
+	pthread_mutex_unlock(&card->sched.lock);
+	queue_free(q);
+	return true;
+}

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: MIT */
+/* The copy thread: long copies beside compute, and clearing of memory. */
+#include <string.h>
+
+#include "core.h"
+
+#define FILL_SLICE (8u << 20)
+
+static struct queue *pick_copy(struct openreg_card *card)
+{
+	struct queue *best = NULL, *q;
+
+	for (q = card->sched.awake; q; q = q->awake_next) {
+		if (q->active != ACTIVE_COPY || q->owners)
+			continue;
+		if (!best || q->ctx->vruntime < best->ctx->vruntime)
+			best = q;
+	}
+	if (best)
+		best->owners++;
+	return best;
+}
+
+static struct fill *pick_fill(struct openreg_card *card)
+{
+	struct fill *fill = card->sched.fills;
+
+	while (fill && fill->off == fill->end)
+		fill = fill->next;
+	return fill;
+}
+
+static void run_fill(struct openreg_card *card, struct fill *fill)
+{
+	uint64_t n = fill->end - fill->off, start = now_ns();
+
+	n = n < FILL_SLICE ? n : FILL_SLICE;
+	memset(card_vram(card) + fill->off, fill->value, n);
+	card->ops->vram_written(card->host, fill->off, n);
+	atomic_fetch_add(&card->stats.copy_ns, now_ns() - start);
+	pthread_mutex_lock(&card->sched.lock);
+	fill->off += n;
+	pthread_mutex_unlock(&card->sched.lock);
+	gate_kick_admin(card);
+}
+
+/* Somebody has to look at the tail of the queue that is free again. */
+static void hand_back(struct openreg_card *card)
+{
+	bool polled;
+
+	pthread_mutex_lock(&card->sched.lock);
+	polled = card->sched.poller;
+	pthread_mutex_unlock(&card->sched.lock);
+	if (polled)
+		gate_note(card);
+	else
+		gate_wake(card, 1);
+}
+
+/* false: nothing to do. Fills and copies take turns. */
+static bool look(struct worker *w)
+{
+	struct openreg_card *card = w->card;
+	struct fill *fill;
+	struct queue *q = NULL;
+
+	pthread_mutex_lock(&card->sched.lock);
+	fill = pick_fill(card);
+	if (!fill || !card->sched.fill_turn)
+		q = pick_copy(card);
+	card->sched.fill_turn = !card->sched.fill_turn;
+	pthread_mutex_unlock(&card->sched.lock);
+	if (q) {
+		exec_copy(w, q);
+		hand_back(card);
+		return true;
+	}
+	if (fill)
+		run_fill(card, fill);
+	return fill;
+}
+
+void *copier_main(void *opaque)
+{
+	struct worker *w = opaque;
+	struct openreg_card *card = w->card;
+	bool go;
+
+	card->ops->thread_enter(card->host);
+	go = gate_enter(card);
+	while (go) {
+		if (gate_held(card)) {
+			gate_leave(card);
+			go = gate_enter(card);
+		} else if (!look(w)) {
+			go = gate_wait_kick(card, &card->gate.copy,
+					    &card->gate.copy_kick);
+		}
+	}
+	gate_leave(card);
+	card->ops->thread_leave(card->host);
+	return NULL;
+}

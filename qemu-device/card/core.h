@@ -1,0 +1,431 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Inside the card: what the core's files share.
+ *
+ * Locks, outermost first: sched.lock, context.lock, gate.lock. The host calls
+ * register and doorbell functions with its own big lock held, and its window
+ * and DMA callbacks may take that lock. So the host's threads take gate.lock
+ * only, and no callback that touches guest memory runs under gate.lock.
+ */
+#ifndef OPENREG_CORE_H
+#define OPENREG_CORE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "card.h"
+#include "copy.h"
+#include "engine.h"
+
+#if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "the card is little-endian and so must its host be"
+#endif
+
+#define OPENREG_SLICE_NS 2000000ULL /* longest time between decisions */
+#define OPENREG_TURN_NS 250000ULL /* small packets of one queue in a row */
+#define OPENREG_MAX_WORK_LOG2 36
+#define OPENREG_MAX_RUNS (1u << 23) /* page runs of all segments */
+#define OPENREG_STAGE_SIZE (256u << 10)
+#define OPENREG_DMA_MAX (4ULL << 20) /* bytes of one bulk callback */
+#define OPENREG_PACKET_BYTES (OPENREG_PACKET_SLOTS_MAX * OPENREG_SLOT_SIZE)
+#define OPENREG_LOOK_MAX_NS 1000000ULL /* a WAIT is looked at this often */
+
+struct context;
+struct queue;
+struct worker;
+
+struct verdict {
+	uint32_t code;
+	uint32_t operand;
+	uint64_t address;
+	uint64_t detail;
+};
+
+/* Pages of a system segment that follow each other on the bus. */
+struct run {
+	uint64_t off; /* in the segment, of the first byte */
+	uint64_t bus;
+};
+
+struct segment {
+	uint32_t kind;
+	uint32_t perm;
+	uint64_t length;
+	uint64_t base; /* VRAM offset */
+	struct run *runs;
+	uint32_t nruns;
+	unsigned int refs; /* context.lock */
+	bool dead; /* context.lock */
+};
+
+/* Where an operand of the packet at work lies; seg is NULL for none. */
+struct reach {
+	struct segment *seg;
+	uint64_t off; /* of element 0, bytes */
+	uint64_t lo; /* first byte reached */
+	uint64_t hi; /* first byte not reached */
+	bool written;
+};
+
+struct context {
+	uint32_t id;
+	bool dying;
+	pthread_mutex_t lock;
+	struct segment *segs[OPENREG_MAX_SEGMENTS];
+	uint64_t vruntime; /* sched.lock, ns */
+	unsigned int queues; /* sched.lock */
+};
+
+enum active {
+	ACTIVE_NONE,
+	ACTIVE_JOB, /* slices for every worker */
+	ACTIVE_COPY, /* for the copy thread */
+};
+
+struct job {
+	struct openreg_job *engine;
+	unsigned int phase;
+	unsigned int phases;
+	uint32_t next; /* slice to hand out */
+	uint32_t slices;
+	uint32_t running;
+	bool failed;
+};
+
+struct queue_config {
+	uint64_t ring;
+	uint64_t user_page;
+	uint64_t card_page;
+	uint64_t kernel_page;
+	uint32_t slots;
+	uint32_t doorbell;
+	uint32_t vector;
+	uint32_t priority;
+};
+
+struct queue {
+	struct openreg_card *card;
+	struct context *ctx;
+	uint32_t id;
+	bool dying; /* the admin thread's */
+	struct queue_config cfg;
+	struct openreg_window *ring;
+	struct openreg_window *user;
+	struct openreg_window *page;
+	struct openreg_window *kernel;
+
+	/* sched.lock */
+	unsigned int owners; /* threads at work on it */
+	enum active active;
+	enum openreg_queue_state state;
+	bool awake; /* on the list that is polled */
+	struct queue *awake_next;
+	struct queue **awake_pprev;
+	struct queue *door_next;
+	uint64_t last_active;
+	uint64_t served;
+	bool waiting; /* stands at a WAIT */
+	uint64_t next_look;
+	uint64_t look_ns;
+	uint64_t look_signals; /* sched.signals at the last look */
+	struct job job;
+	uint64_t wakes;
+
+	/* The owner's, else sched.lock */
+	uint64_t head;
+	uint64_t completed;
+	uint64_t interrupts;
+	struct openreg_packet header;
+	struct openreg_args args;
+	struct reach reach[OPENREG_OPERANDS_MAX];
+	struct copy copy;
+
+	atomic_uint_fast64_t dma_read;
+	atomic_uint_fast64_t dma_written;
+	atomic_uint_fast64_t busy_ns;
+	atomic_bool stop;
+};
+
+struct worker {
+	struct openreg_card *card;
+	pthread_t thread;
+	bool started;
+	bool access; /* between access_begin and access_end */
+	uint64_t idle_since;
+	struct openreg_scratch *scratch; /* NULL in the copy thread */
+	uint8_t *stage[2];
+	uint8_t packet[OPENREG_PACKET_BYTES];
+};
+
+/* Who may run: pausing, sleeping, waking. See gate.c. */
+struct gate {
+	pthread_mutex_t lock;
+	pthread_cond_t idle; /* workers */
+	pthread_cond_t copy;
+	pthread_cond_t admin;
+	pthread_cond_t quiet; /* active fell, or the hold ended */
+	unsigned int active; /* threads that may touch anything */
+	atomic_uint hold; /* HOLD_*; written under lock */
+	atomic_uint events; /* a change that a worker about to sleep must see */
+	atomic_uint sleepers;
+	atomic_bool exit;
+	bool copy_kick;
+	bool admin_kick;
+	bool paused;
+	void (*paused_cb)(void *opaque);
+	void *paused_opaque;
+};
+#define HOLD_PAUSE 1u
+#define HOLD_ADMIN 2u
+
+struct sched {
+	pthread_mutex_t lock;
+	struct queue *awake;
+	unsigned int nawake;
+	unsigned int nwaiting;
+	uint64_t signals;
+	struct queue *door[OPENREG_MAX_DOORBELLS];
+	struct worker *poller;
+	uint64_t min_vruntime;
+	uint64_t served;
+	uint64_t last_work;
+	struct fill *fills;
+	bool fill_turn;
+};
+
+/* FILL of the admin ring, too large to be done at once. */
+struct fill {
+	struct fill *next;
+	uint64_t off;
+	uint64_t end;
+	uint8_t value;
+	bool busy; /* sched.lock */
+	uint32_t index; /* of the command */
+};
+
+/* A command whose completion comes late. */
+struct pending {
+	struct pending *next;
+	uint32_t index;
+	uint16_t opcode;
+	uint32_t ctx;
+	uint32_t id;
+};
+
+/* gate.lock, written by the guest or for it to read */
+struct regs {
+	uint32_t control;
+	uint32_t card_id;
+	uint64_t admin_base;
+	uint64_t admin_cpl;
+	uint32_t admin_slots;
+	uint32_t admin_tail;
+	uint64_t fault_base;
+	uint32_t fault_slots;
+	atomic_uint status;
+	atomic_uint fault_head;
+	atomic_uint fault_tail;
+	atomic_uint fault_dropped;
+	atomic_uint card;
+};
+
+struct stats {
+	atomic_uint_fast64_t packets;
+	atomic_uint_fast64_t doorbells;
+	atomic_uint_fast64_t interrupts;
+	atomic_uint_fast64_t dma_read;
+	atomic_uint_fast64_t dma_written;
+	atomic_uint_fast64_t compute_ns;
+	atomic_uint_fast64_t copy_ns;
+	atomic_uint_fast64_t faults;
+	atomic_uint_fast64_t sleeps;
+	atomic_uint_fast64_t sleep_ns;
+};
+
+/* The admin thread's own. */
+struct admin {
+	pthread_t thread;
+	bool started;
+	bool enabled;
+	uint64_t base;
+	uint32_t slots;
+	uint32_t done; /* commands taken */
+	uint32_t npending;
+	struct openreg_window *cpl;
+	uint64_t cpl_base; /* as taken, for save */
+	struct pending *pending;
+};
+
+struct fault_ring {
+	pthread_mutex_t lock;
+	struct openreg_window *window;
+	uint64_t base;
+	uint32_t slots;
+};
+
+struct openreg_card {
+	struct openreg_card_config config;
+	const struct openreg_host_ops *ops;
+	void *host;
+	struct gate gate;
+	struct sched sched;
+	struct regs regs;
+	struct stats stats;
+	struct admin admin;
+	struct fault_ring faults;
+	pthread_mutex_t signal_lock;
+	atomic_uint_fast64_t doors[OPENREG_MAX_DOORBELLS / 64];
+	struct context *ctx[OPENREG_MAX_CONTEXTS]; /* admin; sched.lock */
+	struct queue *queue[OPENREG_MAX_QUEUES]; /* admin; sched.lock */
+	uint32_t nruns; /* admin */
+	bool loaded; /* raise every vector at resume */
+	struct worker copier;
+	struct worker *workers;
+};
+
+static inline uint8_t *card_vram(struct openreg_card *card)
+{
+	return card->config.vram;
+}
+
+/* card.c */
+uint64_t now_ns(void);
+void cpu_relax(void);
+void card_guest_error(struct openreg_card *card, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+void card_raise(struct openreg_card *card, unsigned int vector);
+void card_forget(struct openreg_card *card);
+bool worker_init(struct openreg_card *card, struct worker *w, bool compute);
+void worker_fini(struct worker *w);
+
+/* gate.c */
+bool gate_init(struct gate *gate);
+void gate_fini(struct gate *gate);
+bool gate_enter(struct openreg_card *card);
+void gate_leave(struct openreg_card *card);
+bool gate_held(struct openreg_card *card);
+void gate_wake(struct openreg_card *card, unsigned int n);
+void gate_note(struct openreg_card *card);
+void gate_sleep(struct openreg_card *card, unsigned int events,
+		uint64_t timeout_ns);
+void gate_kick_copy(struct openreg_card *card);
+void gate_kick_admin(struct openreg_card *card);
+bool gate_wait_kick(struct openreg_card *card, pthread_cond_t *cond,
+		    bool *kick);
+void gate_hold_admin(struct openreg_card *card);
+void gate_release_admin(struct openreg_card *card);
+void gate_exit(struct openreg_card *card);
+
+/* admin.c, admin_cmd.c, admin_queue.c */
+struct admin_result {
+	uint32_t status;
+	bool late;
+	uint64_t result;
+};
+typedef struct admin_result admin_fn(struct openreg_card *card,
+				     const struct openreg_admin_cmd *cmd,
+				     uint32_t index);
+admin_fn admin_ctx_create, admin_ctx_destroy, admin_seg_bind, admin_seg_unbind;
+admin_fn admin_queue_create, admin_queue_stop, admin_queue_reset;
+admin_fn admin_queue_destroy, admin_fill;
+bool admin_ctx_gone(struct openreg_card *card, const struct pending *p);
+bool admin_seg_gone(struct openreg_card *card, const struct pending *p);
+bool admin_queue_stopped(struct openreg_card *card, const struct pending *p);
+bool admin_queue_gone(struct openreg_card *card, const struct pending *p);
+bool admin_fill_done(struct openreg_card *card, const struct pending *p);
+void *admin_main(void *opaque);
+bool admin_map(struct openreg_card *card);
+bool admin_is_late(unsigned int opcode);
+bool admin_add_pending(struct openreg_card *card, const struct pending *p);
+struct admin_result queue_make(struct openreg_card *card,
+			       const struct openreg_admin_cmd *cmd,
+			       struct queue **made);
+void admin_forget(struct openreg_card *card);
+
+/* context.c, segment.c */
+struct context *context_new(uint32_t id);
+void context_free(struct openreg_card *card, struct context *ctx);
+struct segment *segment_new(struct openreg_card *card,
+			    const struct openreg_admin_cmd *cmd,
+			    uint32_t *status);
+void segment_free(struct openreg_card *card, struct segment *seg);
+void segments_put(struct openreg_card *card, struct context *ctx,
+		  struct reach *reach, unsigned int n);
+int segment_read(struct queue *q, const struct segment *seg, uint64_t off,
+		 void *buf, uint64_t len);
+int segment_write(struct queue *q, const struct segment *seg, uint64_t off,
+		  const void *buf, uint64_t len);
+uint64_t segment_bus(const struct segment *seg, uint64_t off, uint64_t *left);
+
+/* address.c */
+#define ADDRESS_COMPUTE 1u /* operands must be in VRAM */
+struct verdict address_check(struct queue *q, struct openreg_args *args,
+			     unsigned int flags);
+
+/* decode.c */
+struct verdict decode_header(const struct openreg_packet *header);
+struct verdict decode_body(const uint8_t *packet, struct openreg_args *args);
+
+/* queue.c */
+bool queue_map(struct queue *q);
+void queue_unmap(struct queue *q);
+void queue_link(struct queue *q);
+void queue_unlink(struct queue *q);
+void queue_free(struct queue *q);
+void queue_request_stop(struct queue *q);
+void queue_drop_work(struct queue *q);
+uint64_t queue_tail(struct queue *q);
+void queue_publish(struct queue *q, uint64_t head, uint64_t seq);
+void queue_store_state(struct queue *q, enum openreg_queue_state state);
+void queue_store_stats(struct queue *q);
+void queue_release_operands(struct queue *q);
+void queue_done(struct worker *w, struct queue *q);
+void queue_fault(struct worker *w, struct queue *q, struct verdict v);
+void access_begin(struct worker *w);
+void access_end(struct worker *w);
+
+/* exec.c */
+enum step {
+	STEP_DONE, /* one packet done */
+	STEP_EMPTY,
+	STEP_WAIT,
+	STEP_FAULT,
+	STEP_BUSY, /* handed to the workers or the copy thread */
+};
+
+void exec_turn(struct worker *w, struct queue *q);
+void exec_slice(struct worker *w, struct queue *q, uint32_t slice);
+void exec_copy(struct worker *w, struct queue *q);
+void exec_finish(struct worker *w, struct queue *q);
+
+/* sched.c */
+enum pick { PICK_NONE, PICK_TURN, PICK_SLICE };
+enum pick sched_pick(struct worker *w, struct queue **q, uint32_t *slice);
+bool sched_ready(struct worker *w, const struct queue *but);
+bool sched_retire(struct worker *w, uint64_t now, uint64_t *timeout);
+void sched_queue_wake(struct queue *q);
+void sched_queue_restore(struct queue *q);
+void sched_queue_forget(struct queue *q);
+void sched_release(struct queue *q, uint64_t ns);
+void sched_set_waiting(struct queue *q, bool waiting);
+void sched_signal(struct openreg_card *card);
+void sched_watch(struct openreg_card *card);
+
+/* worker.c, copier.c */
+void *worker_main(void *opaque);
+void *copier_main(void *opaque);
+
+/* sync.c */
+struct verdict sync_check(struct openreg_args *args);
+enum step sync_exec(struct queue *q, struct verdict *v);
+
+/* state.c: words that save writes and load reads */
+#define STATE_MAGIC 0x0131564153474552ULL
+#define STATE_REGS 12
+#define STATE_STATS 10
+#define STATE_QUEUE_STATS 5
+void state_regs(struct openreg_card *card, uint64_t *words, bool load);
+void state_stats(struct openreg_card *card, uint64_t *words, bool load);
+void state_queue_stats(struct queue *q, uint64_t *words, bool load);
+
+#endif

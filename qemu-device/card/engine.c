@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: MIT
+/* The compute engine: opcodes to engines, jobs, scratch memory. */
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine_internal.h"
+
+/* Jobs of all engines are one size, so that any freed one serves the next. */
+struct openreg_scratch {
+	pthread_mutex_t lock; /* free, nfree */
+	struct openreg_job *free;
+	unsigned int nfree;
+	void *buffer;
+	size_t buffer_size;
+	struct openreg_matmul_cache *matmul;
+};
+
+#define FREE_JOBS_MAX 64
+
+static const uint8_t dtype_sizes[OPENREG_DTYPE_END] = {
+	[OPENREG_F32] = 4, [OPENREG_F64] = 8,  [OPENREG_F16] = 2,
+	[OPENREG_BF16] = 2, [OPENREG_I8] = 1,  [OPENREG_U8] = 1,
+	[OPENREG_I16] = 2, [OPENREG_I32] = 4,  [OPENREG_I64] = 8,
+	[OPENREG_BOOL] = 1,
+};
+
+unsigned int openreg_dtype_size(unsigned int dtype)
+{
+	return dtype < OPENREG_DTYPE_END ? dtype_sizes[dtype] : 0;
+}
+
+static const struct openreg_engine *engine_of(unsigned int opcode)
+{
+	switch (opcode) {
+	case OPENREG_OP_VECTOR:
+		return &openreg_vector_engine;
+	case OPENREG_OP_MATMUL:
+		return &openreg_matmul_engine;
+	case OPENREG_OP_SOFTMAX:
+		return &openreg_softmax_engine;
+	default:
+		return NULL;
+	}
+}
+
+struct openreg_verdict openreg_engine_check(struct openreg_args *args)
+{
+	const struct openreg_engine *engine = engine_of(args->opcode);
+	unsigned int i;
+
+	for (i = 0; i < args->nops; i++) {
+		args->op[i].read = false;
+		args->op[i].written = false;
+		args->op[i].dims = 0;
+	}
+	if (!engine)
+		return openreg_bad(OPENREG_FAULT_PACKET, OPENREG_NO_OPERAND,
+				   args->opcode);
+	return engine->check(args);
+}
+
+static size_t job_size(void)
+{
+	size_t size = openreg_vector_engine.job_size;
+
+	if (openreg_matmul_engine.job_size > size)
+		size = openreg_matmul_engine.job_size;
+	if (openreg_softmax_engine.job_size > size)
+		size = openreg_softmax_engine.job_size;
+	return (sizeof(struct openreg_job) + size + 63) & ~(size_t)63;
+}
+
+struct openreg_scratch *openreg_scratch_new(void)
+{
+	struct openreg_scratch *scratch = calloc(1, sizeof(*scratch));
+
+	if (!scratch)
+		return NULL;
+	if (pthread_mutex_init(&scratch->lock, NULL)) {
+		free(scratch);
+		return NULL;
+	}
+	return scratch;
+}
+
+void openreg_scratch_free(struct openreg_scratch *scratch)
+{
+	struct openreg_job *job;
+
+	if (!scratch)
+		return;
+	while ((job = scratch->free)) {
+		scratch->free = job->next;
+		free(job);
+	}
+	openreg_matmul_cache_free(scratch->matmul);
+	free(scratch->buffer);
+	pthread_mutex_destroy(&scratch->lock);
+	free(scratch);
+}
+
+void *openreg_scratch_buffer(struct openreg_scratch *scratch, size_t size)
+{
+	if (size > scratch->buffer_size) {
+		free(scratch->buffer);
+		scratch->buffer_size = 0;
+		size = (size + 4095) & ~(size_t)4095;
+		scratch->buffer = aligned_alloc(4096, size);
+		if (!scratch->buffer)
+			return NULL;
+		scratch->buffer_size = size;
+	}
+	return scratch->buffer;
+}
+
+struct openreg_matmul_cache **
+openreg_scratch_matmul(struct openreg_scratch *scratch)
+{
+	return &scratch->matmul;
+}
+
+static struct openreg_job *job_get(struct openreg_scratch *scratch)
+{
+	struct openreg_job *job;
+
+	pthread_mutex_lock(&scratch->lock);
+	job = scratch->free;
+	if (job) {
+		scratch->free = job->next;
+		scratch->nfree--;
+	}
+	pthread_mutex_unlock(&scratch->lock);
+	return job ? job : aligned_alloc(64, job_size());
+}
+
+static void job_put(struct openreg_job *job)
+{
+	struct openreg_scratch *scratch = job->owner;
+
+	pthread_mutex_lock(&scratch->lock);
+	if (scratch->nfree < FREE_JOBS_MAX) {
+		job->next = scratch->free;
+		scratch->free = job;
+		scratch->nfree++;
+		job = NULL;
+	}
+	pthread_mutex_unlock(&scratch->lock);
+	free(job);
+}
+
+struct openreg_job *openreg_job_new(const struct openreg_args *args,
+				    struct openreg_scratch *scratch)
+{
+	struct openreg_job *job = job_get(scratch);
+
+	if (!job)
+		return NULL;
+	job->engine = engine_of(args->opcode);
+	job->args = args;
+	job->owner = scratch;
+	job->extra = NULL;
+	job->phases = 0;
+	if (!job->engine || !job->engine->setup(job, scratch)) {
+		openreg_job_free(job);
+		return NULL;
+	}
+	return job;
+}
+
+unsigned int openreg_job_phases(const struct openreg_job *job)
+{
+	return job->phases;
+}
+
+uint32_t openreg_job_slices(struct openreg_job *job, unsigned int phase)
+{
+	return job->slices[phase];
+}
+
+bool openreg_job_run(struct openreg_job *job, unsigned int phase,
+		     uint32_t slice, struct openreg_scratch *scratch)
+{
+	return job->engine->run(job, phase, slice, scratch);
+}
+
+void openreg_job_free(struct openreg_job *job)
+{
+	if (!job)
+		return;
+	free(job->extra);
+	job_put(job);
+}

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Between the core (queues, address check, scheduler) and the compute engine.
+ *
+ * The core copies a packet, parses it into struct openreg_args, checks every
+ * operand against its segment, and turns the VRAM operands into pointers. The
+ * engine checks what only the opcode knows, and cuts the work into slices.
+ */
+#ifndef OPENREG_ENGINE_H
+#define OPENREG_ENGINE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "openreg_isa.h"
+
+struct openreg_arg {
+	uint64_t addr; /* as the packet has it */
+	uint8_t dtype;
+	bool read; /* set by openreg_engine_check */
+	bool written; /* set by openreg_engine_check */
+	int64_t stride[OPENREG_DIMS_MAX]; /* elements */
+	void *ptr; /* element 0 in VRAM; set by the core after its check */
+	/*
+	 * Space that the operand is accessed over, set by
+	 * openreg_engine_check: bit i says that dimension i counts. The core
+	 * checks bounds over these dimensions only.
+	 */
+	uint32_t dims;
+};
+
+/* A parsed packet: a private copy, so nothing can change under the engine. */
+struct openreg_args {
+	uint8_t opcode;
+	uint8_t ndim;
+	uint8_t nops;
+	uint8_t nimm;
+	uint8_t ninstr;
+	uint8_t arg[4];
+	int64_t size[OPENREG_DIMS_MAX];
+	struct openreg_arg op[OPENREG_OPERANDS_MAX];
+	uint64_t imm[OPENREG_IMMS_MAX];
+	struct openreg_instr instr[OPENREG_INSTRS_MAX];
+};
+
+struct openreg_verdict {
+	uint32_t code; /* enum openreg_fault_code, 0 is good */
+	uint32_t operand; /* or OPENREG_NO_OPERAND */
+	uint64_t detail;
+};
+
+/* Bytes of an element; 0 for what is no dtype. */
+unsigned int openreg_dtype_size(unsigned int dtype);
+
+/*
+ * Semantic check of VECTOR, MATMUL and SOFTMAX: dtypes, shapes, program, work
+ * limit; fills read, written and dims of every operand. No memory is touched.
+ * The core has checked ndim, nops, nimm, ninstr and sizes >= 0, and that the
+ * product of the sizes is at most 2^max_work.
+ */
+struct openreg_verdict openreg_engine_check(struct openreg_args *args);
+
+/*
+ * A job is one packet at work: phases in order, each a number of slices that
+ * may run in any order, on several threads, and last about 2 ms at most.
+ */
+struct openreg_job;
+
+/* Per-thread scratch memory and primitive caches; one for each worker. */
+struct openreg_scratch;
+struct openreg_scratch *openreg_scratch_new(void);
+void openreg_scratch_free(struct openreg_scratch *scratch);
+
+/*
+ * NULL if memory is short. The args must outlive the job. Pointers are set.
+ * An empty job has no phases. Cheap for small packets: no allocation that a
+ * freelist could save.
+ */
+struct openreg_job *openreg_job_new(const struct openreg_args *args,
+				    struct openreg_scratch *scratch);
+unsigned int openreg_job_phases(const struct openreg_job *job);
+/* Slices of a phase; asked only after the phases before it have ended. */
+uint32_t openreg_job_slices(struct openreg_job *job, unsigned int phase);
+/* false: memory is short or a library failed; the packet faults. */
+bool openreg_job_run(struct openreg_job *job, unsigned int phase,
+		     uint32_t slice, struct openreg_scratch *scratch);
+/* Also in the middle, when the queue is stopped. No slice may be running. */
+void openreg_job_free(struct openreg_job *job);
+
+/*
+ * n elements from src to dst with VECTOR's casts; strides in elements. Source
+ * and destination do not overlap. For the copy engine.
+ */
+void openreg_convert(void *dst, unsigned int dst_dtype, int64_t dst_stride,
+		     const void *src, unsigned int src_dtype,
+		     int64_t src_stride, uint64_t n);
+
+#endif

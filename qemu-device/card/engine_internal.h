@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the engines share: jobs, scratch memory, verdicts.
+ *
+ * A job belongs to the scratch whose thread made it, and returns to that
+ * scratch's freelist wherever it is freed; so a scratch outlives its jobs.
+ */
+#ifndef OPENREG_ENGINE_INTERNAL_H
+#define OPENREG_ENGINE_INTERNAL_H
+
+#include <stddef.h>
+
+#include "engine.h"
+
+/* Work of one slice, in the engines' rough estimates of time. */
+#define OPENREG_SLICE_NS 500000.0
+
+/* One each for VECTOR, MATMUL and SOFTMAX. */
+struct openreg_engine {
+	struct openreg_verdict (*check)(struct openreg_args *args);
+	/* Bytes of the part of a job that is the engine's own. */
+	size_t job_size;
+	/* false: memory is short. Fills job->phases and job->slices. */
+	bool (*setup)(struct openreg_job *job, struct openreg_scratch *scratch);
+	bool (*run)(struct openreg_job *job, unsigned int phase, uint32_t slice,
+		    struct openreg_scratch *scratch);
+};
+
+#define OPENREG_PHASES_MAX 4
+
+struct openreg_job {
+	const struct openreg_engine *engine;
+	const struct openreg_args *args;
+	struct openreg_scratch *owner;
+	struct openreg_job *next; /* in the freelist */
+	void *extra; /* malloced by setup, freed with the job; or NULL */
+	unsigned int phases;
+	uint32_t slices[OPENREG_PHASES_MAX];
+	/* The engine's own part, in the job's memory. */
+	_Alignas(64) unsigned char priv[];
+};
+
+extern const struct openreg_engine openreg_vector_engine;
+extern const struct openreg_engine openreg_matmul_engine;
+extern const struct openreg_engine openreg_softmax_engine;
+
+/*
+ * size bytes, aligned to 64, that stay valid until the next call on the same
+ * scratch. NULL if memory is short.
+ */
+void *openreg_scratch_buffer(struct openreg_scratch *scratch, size_t size);
+
+struct openreg_matmul_cache;
+struct openreg_matmul_cache **
+openreg_scratch_matmul(struct openreg_scratch *scratch);
+void openreg_matmul_cache_free(struct openreg_matmul_cache *cache);
+
+static inline struct openreg_verdict openreg_good(void)
+{
+	return (struct openreg_verdict){ .operand = OPENREG_NO_OPERAND };
+}
+
+static inline struct openreg_verdict
+openreg_bad(uint32_t code, uint32_t operand, uint64_t detail)
+{
+	return (struct openreg_verdict){ code, operand, detail };
+}
+
+static inline bool openreg_dtype_is_float(unsigned int dtype)
+{
+	return dtype >= OPENREG_F32 && dtype <= OPENREG_BF16;
+}
+
+#endif

@@ -1,0 +1,397 @@
+/* SPDX-License-Identifier: MIT */
+/* Fetching packets and carrying them out. */
+#include <string.h>
+
+#include "core.h"
+
+#define BATCH 16 /* NOPs between two looks at the clock */
+#define WATCH_WORK (1ULL << 17) /* elements that keep a worker for long */
+
+static struct verdict bad(uint32_t code, uint64_t detail)
+{
+	return (struct verdict){ .code = code, .operand = OPENREG_NO_OPERAND,
+				 .detail = detail };
+}
+
+/* Copies the packet at the head. Between access_begin and access_end. */
+static enum step fetch(struct worker *w, struct queue *q, struct verdict *v)
+{
+	const struct openreg_host_ops *ops = w->card->ops;
+	uint64_t tail = queue_tail(q), have = tail - q->head;
+	uint64_t index = q->head & (q->cfg.slots - 1);
+	uint32_t n;
+
+	if (!have)
+		return STEP_EMPTY;
+	memset(&q->header, 0, sizeof(q->header));
+	*v = bad(OPENREG_FAULT_RING, tail);
+	if (have > q->cfg.slots)
+		return STEP_FAULT;
+	ops->window_read(w->card->host, q->ring, index * OPENREG_SLOT_SIZE,
+			 w->packet, OPENREG_SLOT_SIZE);
+	memcpy(&q->header, w->packet, sizeof(q->header));
+	*v = decode_header(&q->header);
+	if (v->code)
+		return STEP_FAULT;
+	n = q->header.slots;
+	if (n > have || index + n > q->cfg.slots) {
+		*v = bad(OPENREG_FAULT_RING, n);
+		return STEP_FAULT;
+	}
+	if (n > 1)
+		ops->window_read(w->card->host, q->ring,
+				 (index + 1) * OPENREG_SLOT_SIZE,
+				 w->packet + OPENREG_SLOT_SIZE,
+				 (uint64_t)(n - 1) * OPENREG_SLOT_SIZE);
+	return STEP_DONE;
+}
+
+static struct verdict engine_check(struct openreg_args *args)
+{
+	struct openreg_verdict e = openreg_engine_check(args);
+	struct verdict v = { .code = e.code, .operand = e.operand,
+			     .detail = e.detail };
+
+	if (v.code && v.operand < args->nops)
+		v.address = args->op[v.operand].addr;
+	return v;
+}
+
+/* What the opcode asks of its operands, then where they lie. */
+static struct verdict check(struct queue *q)
+{
+	struct openreg_args *args = &q->args;
+	unsigned int flags = 0;
+	struct verdict v;
+
+	switch (args->opcode) {
+	case OPENREG_OP_COPY:
+	case OPENREG_OP_FILL:
+		v = copy_check(args);
+		break;
+	case OPENREG_OP_WAIT:
+	case OPENREG_OP_SIGNAL:
+	case OPENREG_OP_TIMESTAMP:
+		v = sync_check(args);
+		break;
+	default:
+		v = engine_check(args);
+		flags = ADDRESS_COMPUTE;
+	}
+	if (!v.code)
+		return address_check(q, args, flags);
+	if (v.operand < args->nops)
+		v.address = args->op[v.operand].addr;
+	return v;
+}
+
+static void set_active(struct queue *q, enum active active)
+{
+	pthread_mutex_lock(&q->card->sched.lock);
+	q->active = active;
+	pthread_mutex_unlock(&q->card->sched.lock);
+}
+
+static bool must_leave(struct queue *q)
+{
+	return atomic_load(&q->stop) || gate_held(q->card);
+}
+
+/* Offers the slices of the current phase to every worker. */
+static enum step offer(struct queue *q, uint32_t slices)
+{
+	struct openreg_card *card = q->card;
+
+	pthread_mutex_lock(&card->sched.lock);
+	q->job.next = 0;
+	q->job.slices = slices;
+	q->job.running = 0;
+	q->active = ACTIVE_JOB;
+	pthread_mutex_unlock(&card->sched.lock);
+	gate_wake(card, slices - 1);
+	return STEP_BUSY;
+}
+
+/* Phases of one slice at once; a wider one is shared out. */
+static enum step run_phases(struct worker *w, struct queue *q,
+			    struct verdict *v)
+{
+	struct job *job = &q->job;
+
+	for (; job->phase < job->phases; job->phase++) {
+		uint32_t n = openreg_job_slices(job->engine, job->phase);
+
+		if (n > 1 || (n && job->phase && must_leave(q)))
+			return offer(q, n);
+		if (n && !openreg_job_run(job->engine, job->phase, 0,
+					  w->scratch)) {
+			job->failed = true;
+			break;
+		}
+	}
+	openreg_job_free(job->engine);
+	set_active(q, ACTIVE_NONE);
+	if (job->failed) {
+		*v = bad(OPENREG_FAULT_MEMORY, job->phase);
+		return STEP_FAULT;
+	}
+	return STEP_DONE;
+}
+
+static uint64_t work_of(const struct openreg_args *args)
+{
+	uint64_t work = 1;
+	unsigned int d;
+
+	for (d = 0; d < args->ndim; d++)
+		work *= (uint64_t)args->size[d];
+	return work;
+}
+
+static enum step run_compute(struct worker *w, struct queue *q,
+			     struct verdict *v)
+{
+	struct job *job = &q->job;
+
+	job->engine = openreg_job_new(&q->args, w->scratch);
+	if (!job->engine) {
+		*v = bad(OPENREG_FAULT_MEMORY, 0);
+		return STEP_FAULT;
+	}
+	job->phase = 0;
+	job->phases = openreg_job_phases(job->engine);
+	job->failed = false;
+	job->slices = 0;
+	job->next = 0;
+	if (work_of(&q->args) >= WATCH_WORK)
+		sched_watch(w->card);
+	return run_phases(w, q, v);
+}
+
+static struct verdict dma_fault(struct queue *q, uint32_t operand)
+{
+	return (struct verdict){ .code = OPENREG_FAULT_DMA, .operand = operand,
+				 .address = q->args.op[operand].addr };
+}
+
+/* Begun here and now; left to the copy thread once there is other work. */
+static enum step run_copy(struct worker *w, struct queue *q, struct verdict *v)
+{
+	uint64_t start = now_ns();
+	enum step step = STEP_BUSY;
+	enum copy_result r;
+	uint32_t failed = 0;
+
+	copy_begin(q);
+	if (q->copy.left >= WATCH_WORK)
+		sched_watch(w->card);
+	do
+		r = copy_slice(w, q, &failed);
+	while (r == COPY_MORE && !must_leave(q) && !sched_ready(w, q));
+	if (r == COPY_MORE)
+		set_active(q, ACTIVE_COPY);
+	if (r == COPY_DONE)
+		step = STEP_DONE;
+	if (r == COPY_FAILED) {
+		step = STEP_FAULT;
+		*v = dma_fault(q, failed);
+	}
+	atomic_fetch_add(&w->card->stats.copy_ns, now_ns() - start);
+	return step;
+}
+
+static enum step run(struct worker *w, struct queue *q, struct verdict *v)
+{
+	access_end(w);
+	*v = decode_body(w->packet, &q->args);
+	if (!v->code)
+		*v = check(q);
+	if (v->code)
+		return STEP_FAULT;
+	switch (q->args.opcode) {
+	case OPENREG_OP_COPY:
+	case OPENREG_OP_FILL:
+		return run_copy(w, q, v);
+	case OPENREG_OP_WAIT:
+	case OPENREG_OP_SIGNAL:
+	case OPENREG_OP_TIMESTAMP:
+		return sync_exec(q, v);
+	}
+	return run_compute(w, q, v);
+}
+
+/* One packet; w->access is as it comes. */
+static enum step exec_step(struct worker *w, struct queue *q)
+{
+	struct verdict v = { 0 };
+	enum step step;
+
+	access_begin(w);
+	step = fetch(w, q, &v);
+	if (step == STEP_DONE && q->header.opcode != OPENREG_OP_NOP)
+		step = run(w, q, &v);
+	if (step == STEP_DONE)
+		queue_done(w, q);
+	if (step == STEP_FAULT)
+		queue_fault(w, q, v);
+	return step;
+}
+
+static void account(struct queue *q, uint64_t ns, bool compute)
+{
+	atomic_fetch_add(&q->busy_ns, ns);
+	if (compute)
+		atomic_fetch_add(&q->card->stats.compute_ns, ns);
+}
+
+static bool is_compute(const struct queue *q)
+{
+	return q->header.opcode >= OPENREG_OP_VECTOR &&
+	       q->header.opcode <= OPENREG_OP_SOFTMAX;
+}
+
+/* Ends a worker's time with a queue. */
+static void let_go(struct worker *w, struct queue *q, uint64_t ns,
+		   enum step step)
+{
+	struct openreg_card *card = w->card;
+	bool offload;
+
+	if (step != STEP_BUSY) {
+		access_begin(w);
+		queue_store_stats(q);
+	}
+	access_end(w);
+	pthread_mutex_lock(&card->sched.lock);
+	sched_set_waiting(q, step == STEP_WAIT);
+	offload = q->active == ACTIVE_COPY;
+	sched_release(q, ns);
+	pthread_mutex_unlock(&card->sched.lock);
+	if (offload)
+		gate_kick_copy(card);
+}
+
+/* Packets of one queue in a row; the caller owns it, and then no more. */
+void exec_turn(struct worker *w, struct queue *q)
+{
+	uint64_t start = now_ns(), last = start, now = start;
+	unsigned int n = 0, light = 0;
+	enum step step;
+
+	do {
+		step = exec_step(w, q);
+		n += step == STEP_DONE;
+		if (q->header.opcode == OPENREG_OP_NOP && ++light % BATCH)
+			continue;
+		access_end(w);
+		now = now_ns();
+		if (is_compute(q))
+			account(q, now - last, true);
+		last = now;
+	} while (step == STEP_DONE && now - start < OPENREG_TURN_NS &&
+		 !must_leave(q));
+	now = now_ns();
+	if (!is_compute(q))
+		account(q, now - start, false);
+	atomic_fetch_add(&w->card->stats.packets, n);
+	let_go(w, q, now - start, step);
+}
+
+/* After the last slice of a phase: the next phase, or the packet's end. */
+static enum step next_phase(struct worker *w, struct queue *q)
+{
+	enum step step;
+	struct verdict v;
+
+	q->job.phase += !q->job.failed;
+	if (q->job.failed)
+		q->job.phases = q->job.phase;
+	step = run_phases(w, q, &v);
+	if (step == STEP_DONE) {
+		atomic_fetch_add(&w->card->stats.packets, 1);
+		queue_done(w, q);
+	}
+	if (step == STEP_FAULT)
+		queue_fault(w, q, v);
+	return step;
+}
+
+/* One slice that sched_pick handed out. */
+void exec_slice(struct worker *w, struct queue *q, uint32_t slice)
+{
+	struct openreg_card *card = w->card;
+	uint64_t start = now_ns(), ns;
+	enum step step = STEP_BUSY;
+	bool ok, last;
+
+	ok = openreg_job_run(q->job.engine, q->job.phase, slice, w->scratch);
+	pthread_mutex_lock(&card->sched.lock);
+	q->job.running--;
+	if (!ok)
+		q->job.failed = true;
+	last = !q->job.running && !atomic_load(&q->stop) &&
+	       (q->job.failed || q->job.next == q->job.slices);
+	pthread_mutex_unlock(&card->sched.lock);
+	if (last)
+		step = next_phase(w, q);
+	ns = now_ns() - start;
+	account(q, ns, true);
+	let_go(w, q, ns, step);
+}
+
+static void finish_copy(struct worker *w, struct queue *q)
+{
+	enum copy_result r;
+	uint32_t failed = 0;
+
+	do
+		r = copy_slice(w, q, &failed);
+	while (r == COPY_MORE);
+	set_active(q, ACTIVE_NONE);
+	if (r == COPY_DONE)
+		queue_done(w, q);
+	else
+		queue_fault(w, q, dma_fault(q, failed));
+}
+
+/* What is left of a packet at work, by the caller alone; the card is paused. */
+void exec_finish(struct worker *w, struct queue *q)
+{
+	struct job *job = &q->job;
+
+	if (q->active == ACTIVE_COPY)
+		finish_copy(w, q);
+	while (q->active == ACTIVE_JOB) {
+		while (!job->failed && job->next < job->slices)
+			if (!openreg_job_run(job->engine, job->phase,
+					     job->next++, w->scratch))
+				job->failed = true;
+		next_phase(w, q);
+	}
+	access_end(w);
+}
+
+/* A slice of a copy that was left to the copy thread, which owns the queue. */
+void exec_copy(struct worker *w, struct queue *q)
+{
+	uint64_t start = now_ns(), ns;
+	enum step step = STEP_BUSY;
+	enum copy_result r;
+	uint32_t failed = 0;
+
+	r = copy_slice(w, q, &failed);
+	ns = now_ns() - start;
+	atomic_fetch_add(&w->card->stats.copy_ns, ns);
+	account(q, ns, false);
+	if (r != COPY_MORE) {
+		set_active(q, ACTIVE_NONE);
+		step = r == COPY_DONE ? STEP_DONE : STEP_FAULT;
+	}
+	if (r == COPY_DONE) {
+		atomic_fetch_add(&w->card->stats.packets, 1);
+		queue_done(w, q);
+	}
+	if (r == COPY_FAILED)
+		queue_fault(w, q, dma_fault(q, failed));
+	let_go(w, q, ns, step);
+}

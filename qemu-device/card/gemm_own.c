@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: MIT
+/* MATMUL by the card's own blocked loop: f64, integers, and odd cases. */
+#include <string.h>
+
+#include "matmul.h"
+
+#define K_BLOCK 256
+#define PANELS_MAX (1 << 19) /* elements of A and B together */
+
+struct panels {
+	const struct openreg_matmul *mm;
+	const struct openreg_matmul_tile *tile;
+	const struct openreg_gemm_kernel *kernel;
+	unsigned char *a, *b, *out;
+	int64_t m, n; /* rounded up to whole blocks */
+	int64_t k; /* at a time */
+};
+
+/* count elements of a matrix to `to`, the rest up to `width` zero. */
+static void pack_line(const struct panels *p, unsigned char *to,
+		      uintptr_t from, int64_t stride, int64_t count,
+		      int64_t width)
+{
+	const struct openreg_matmul *mm = p->mm;
+
+	mm->kernels->load[mm->dtype][mm->type](to, (const void *)from, stride,
+					       (size_t)count);
+	if (count < width)
+		memset(to + count * mm->width, 0,
+		       (size_t)((width - count) * mm->width));
+}
+
+static void pack_a(const struct panels *p, int64_t batch, int64_t k0, int64_t k)
+{
+	const struct openreg_matmul_tile *t = p->tile;
+	int64_t rows = p->kernel->rows, i, j;
+	unsigned char *to = p->a;
+
+	for (i = 0; i < t->m; i += rows) {
+		int64_t left = t->m - i < rows ? t->m - i : rows;
+
+		for (j = 0; j < k; j++) {
+			uintptr_t from = openreg_matrix_at(
+				&p->mm->a, p->mm->esize, t->batch0 + batch,
+				t->m0 + i, t->k0 + k0 + j);
+
+			pack_line(p, to, from, p->mm->a.row, left, rows);
+			to += rows * p->mm->width;
+		}
+	}
+}
+
+static void pack_b(const struct panels *p, int64_t batch, int64_t k0, int64_t k)
+{
+	const struct openreg_matmul_tile *t = p->tile;
+	int64_t columns = p->kernel->columns, i, j;
+	unsigned char *to = p->b;
+
+	for (i = 0; i < t->n; i += columns) {
+		int64_t left = t->n - i < columns ? t->n - i : columns;
+
+		for (j = 0; j < k; j++) {
+			uintptr_t from = openreg_matrix_at(
+				&p->mm->b, p->mm->esize, t->batch0 + batch,
+				t->k0 + k0 + j, t->n0 + i);
+
+			pack_line(p, to, from, p->mm->b.column, left, columns);
+			to += columns * p->mm->width;
+		}
+	}
+}
+
+static void multiply(const struct panels *p, int64_t batch, int64_t k,
+		     bool accumulate)
+{
+	int64_t rows = p->kernel->rows, columns = p->kernel->columns;
+	int64_t width = p->mm->width, i, j;
+	unsigned char *out = p->out + batch * p->m * p->n * width;
+
+	for (j = 0; j < p->n; j += columns) {
+		for (i = 0; i < p->m; i += rows)
+			p->kernel->block(out + (i * p->n + j) * width,
+					 (size_t)p->n, p->a + i * k * width,
+					 p->b + j * k * width, (size_t)k,
+					 accumulate);
+	}
+}
+
+bool openreg_gemm_own(const struct openreg_matmul *mm,
+		      const struct openreg_matmul_tile *tile,
+		      struct openreg_product *product,
+		      struct openreg_scratch *scratch)
+{
+	struct panels p = { .mm = mm,
+			    .tile = tile,
+			    .kernel = &mm->kernels->gemm[mm->type] };
+	size_t spare = openreg_matmul_spare(mm), out, a, b;
+	int64_t batch, k0;
+
+	p.m = openreg_round_up(tile->m, p.kernel->rows);
+	p.n = openreg_round_up(tile->n, p.kernel->columns);
+	p.k = PANELS_MAX / (p.m + p.n);
+	p.k = p.k > K_BLOCK ? K_BLOCK : p.k < 8 ? 8 : p.k;
+	out = (size_t)openreg_round_up(tile->batch * p.m * p.n * mm->width, 64);
+	a = (size_t)openreg_round_up(p.m * p.k * mm->width, 64);
+	b = (size_t)openreg_round_up(p.n * p.k * mm->width, 64);
+	p.out = openreg_scratch_buffer(scratch, spare + out + a + b);
+	if (!p.out)
+		return false;
+	p.out += spare;
+	p.a = p.out + out;
+	p.b = p.a + a;
+	if (tile->k == 0)
+		memset(p.out, 0, out);
+	for (batch = 0; batch < tile->batch; batch++) {
+		for (k0 = 0; k0 < tile->k; k0 += p.k) {
+			int64_t left = tile->k - k0;
+			int64_t k = left < p.k ? left : p.k;
+
+			pack_a(&p, batch, k0, k);
+			pack_b(&p, batch, k0, k);
+			multiply(&p, batch, k, k0 > 0);
+		}
+	}
+	product->data = p.out;
+	product->batch = p.m * p.n;
+	product->row = p.n;
+	return true;
+}

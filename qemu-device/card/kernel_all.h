@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT */
+/* All kernels, and the table of them. Included once by each isa_*.c. */
+#include "kernel_types.h"
+
+#include "kernel_arith.h"
+#include "kernel_cast.h"
+#include "kernel_math.h"
+/* These want what kernel_math.h includes. */
+#include "kernel_gemm.h"
+#include "kernel_reduce.h"
+#include "kernel_softmax.h"
+
+const struct openreg_kernels KERNELS = {
+	.name = KERNELS_NAME,
+	.op = { ARITH_ENTRIES MATH_ENTRIES },
+	CAST_TABLES
+	REDUCE_TABLES
+	GEMM_TABLES
+	SOFTMAX_TABLES
+};

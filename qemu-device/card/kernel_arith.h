@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Kernels: arithmetic, bits, comparisons. Each is an expression of x, y, z,
+ * the elements of a, b, c.
+ */
+#ifndef OPENREG_KERNEL_ARITH_H
+#define OPENREG_KERNEL_ARITH_H
+
+#include "kernel_types.h"
+
+#define KERNEL(op, ty, out, in1, in2, in3, expr)                               \
+	static void op_##op##_##ty(void *dst, const void *a, const void *b,    \
+				   const void *c, size_t n)                    \
+	{                                                                      \
+		out *d = dst;                                                  \
+		const in1 *pa = a;                                             \
+		const in2 *pb = b;                                             \
+		const in3 *pc = c;                                             \
+		size_t i;                                                      \
+                                                                               \
+		INDEPENDENT                                                    \
+		for (i = 0; i < n; i++) {                                      \
+			in1 x UNUSED = pa[i];                                  \
+			in2 y UNUSED = pb[i];                                  \
+			in3 z UNUSED = pc[i];                                  \
+			d[i] = (out)(expr);                                    \
+		}                                                              \
+	}
+
+#define F_KERNEL(op, expr32, expr64)                                           \
+	KERNEL(op, f32, float, float, float, float, expr32)                    \
+	KERNEL(op, f64, double, double, double, double, expr64)
+/* Unsigned, so that it wraps. */
+#define U_KERNEL(op, expr)                                                     \
+	KERNEL(op, i32, uint32_t, uint32_t, uint32_t, uint32_t, expr)          \
+	KERNEL(op, i64, uint64_t, uint64_t, uint64_t, uint64_t, expr)
+#define I_KERNEL(op, expr)                                                     \
+	KERNEL(op, i32, int32_t, int32_t, int32_t, int32_t, expr)              \
+	KERNEL(op, i64, int64_t, int64_t, int64_t, int64_t, expr)
+#define F_TEST(op, expr)                                                       \
+	KERNEL(op, f32, int32_t, float, float, float, expr)                    \
+	KERNEL(op, f64, int32_t, double, double, double, expr)
+#define I_TEST(op, expr)                                                       \
+	KERNEL(op, i32, int32_t, int32_t, int32_t, int32_t, expr)              \
+	KERNEL(op, i64, int32_t, int64_t, int64_t, int64_t, expr)
+
+#define INT_HELPERS(ty, bits)                                                  \
+	static inline type_##ty quotient_##ty(type_##ty x, type_##ty y)        \
+	{                                                                      \
+		if (y == 0)                                                    \
+			return 0;                                              \
+		if (y == -1)                                                   \
+			return (type_##ty)(0 - (unsigned_##ty)x);              \
+		return x / y;                                                  \
+	}                                                                      \
+	static inline type_##ty fmod_##ty(type_##ty x, type_##ty y)            \
+	{                                                                      \
+		return y == 0 || y == -1 ? 0 : x % y;                          \
+	}                                                                      \
+	static inline type_##ty remainder_##ty(type_##ty x, type_##ty y)       \
+	{                                                                      \
+		type_##ty r = fmod_##ty(x, y);                                 \
+                                                                               \
+		return r != 0 && (r ^ y) < 0 ? r + y : r;                      \
+	}                                                                      \
+	static inline type_##ty div_floor_##ty(type_##ty x, type_##ty y)       \
+	{                                                                      \
+		type_##ty q = quotient_##ty(x, y), r = fmod_##ty(x, y);        \
+                                                                               \
+		return r != 0 && (r ^ y) < 0 ? q - 1 : q;                      \
+	}                                                                      \
+	static inline type_##ty pow_##ty(type_##ty x, type_##ty y)             \
+	{                                                                      \
+		unsigned_##ty r = 1, base = (unsigned_##ty)x;                  \
+                                                                               \
+		if (y < 0) {                                                   \
+			if (x == 1)                                            \
+				return 1;                                      \
+			return x == -1 ? (y & 1 ? -1 : 1) : 0;                 \
+		}                                                              \
+		for (; y; y >>= 1) {                                           \
+			if (y & 1)                                             \
+				r *= base;                                     \
+			base *= base;                                          \
+		}                                                              \
+		return (type_##ty)r;                                           \
+	}                                                                      \
+	static inline type_##ty shl_##ty(type_##ty x, type_##ty y)             \
+	{                                                                      \
+		unsigned_##ty s = (unsigned_##ty)x << (y & (bits - 1));        \
+                                                                               \
+		return y >= 0 && y < bits ? (type_##ty)s : 0;                  \
+	}                                                                      \
+	static inline type_##ty shr_##ty(type_##ty x, type_##ty y)             \
+	{                                                                      \
+		return x >> (y >= 0 && y < bits ? y : bits - 1);               \
+	}
+
+INT_HELPERS(i32, 32)
+INT_HELPERS(i64, 64)
+
+#define FLOAT_HELPERS(ty, suffix)                                              \
+	static inline type_##ty remainder_##ty(type_##ty x, type_##ty y)       \
+	{                                                                      \
+		type_##ty r = fmod##suffix(x, y);                              \
+                                                                               \
+		return r != 0 && (r < 0) != (y < 0) ? r + y : r;               \
+	}                                                                      \
+	static inline type_##ty div_floor_##ty(type_##ty x, type_##ty y)       \
+	{                                                                      \
+		type_##ty r, q, f;                                             \
+                                                                               \
+		if (y == 0)                                                    \
+			return x / y;                                          \
+		r = fmod##suffix(x, y);                                        \
+		q = (x - r) / y;                                               \
+		if (r != 0 && (r < 0) != (y < 0))                              \
+			q -= 1;                                                \
+		if (q == 0)                                                    \
+			return copysign##suffix(0, x / y);                     \
+		f = floor##suffix(q);                                          \
+		return q - f > (type_##ty)0.5 ? f + 1 : f;                     \
+	}
+
+FLOAT_HELPERS(f32, f)
+FLOAT_HELPERS(f64, )
+
+F_KERNEL(MOV, x, x)
+U_KERNEL(MOV, x)
+F_KERNEL(ADD, x + y, x + y)
+U_KERNEL(ADD, x + y)
+F_KERNEL(SUB, x - y, x - y)
+U_KERNEL(SUB, x - y)
+F_KERNEL(MUL, x * y, x * y)
+U_KERNEL(MUL, x * y)
+F_KERNEL(DIV, x / y, x / y)
+KERNEL(DIV, i32, int32_t, int32_t, int32_t, int32_t, quotient_i32(x, y))
+KERNEL(DIV, i64, int64_t, int64_t, int64_t, int64_t, quotient_i64(x, y))
+F_KERNEL(DIV_FLOOR, div_floor_f32(x, y), div_floor_f64(x, y))
+KERNEL(DIV_FLOOR, i32, int32_t, int32_t, int32_t, int32_t, div_floor_i32(x, y))
+KERNEL(DIV_FLOOR, i64, int64_t, int64_t, int64_t, int64_t, div_floor_i64(x, y))
+F_KERNEL(FMOD, fmodf(x, y), fmod(x, y))
+KERNEL(FMOD, i32, int32_t, int32_t, int32_t, int32_t, fmod_i32(x, y))
+KERNEL(FMOD, i64, int64_t, int64_t, int64_t, int64_t, fmod_i64(x, y))
+F_KERNEL(REMAINDER, remainder_f32(x, y), remainder_f64(x, y))
+KERNEL(REMAINDER, i32, int32_t, int32_t, int32_t, int32_t, remainder_i32(x, y))
+KERNEL(REMAINDER, i64, int64_t, int64_t, int64_t, int64_t, remainder_i64(x, y))
+F_KERNEL(MIN, x < y || x != x ? x : y, x < y || x != x ? x : y)
+I_KERNEL(MIN, x < y ? x : y)
+F_KERNEL(MAX, x > y || x != x ? x : y, x > y || x != x ? x : y)
+I_KERNEL(MAX, x > y ? x : y)
+F_KERNEL(FMIN, x < y || y != y ? x : y, x < y || y != y ? x : y)
+F_KERNEL(FMAX, x > y || y != y ? x : y, x > y || y != y ? x : y)
+KERNEL(POW, i32, int32_t, int32_t, int32_t, int32_t, pow_i32(x, y))
+KERNEL(POW, i64, int64_t, int64_t, int64_t, int64_t, pow_i64(x, y))
+F_KERNEL(COPYSIGN, copysignf(x, y), copysign(x, y))
+F_KERNEL(FMA, fmaf(x, y, z), fma(x, y, z))
+U_KERNEL(FMA, x *y + z)
+
+KERNEL(SELECT, f32, float, int32_t, float, float, x ? y : z)
+KERNEL(SELECT, f64, double, int32_t, double, double, x ? y : z)
+KERNEL(SELECT, i32, int32_t, int32_t, int32_t, int32_t, x ? y : z)
+KERNEL(SELECT, i64, int64_t, int32_t, int64_t, int64_t, x ? y : z)
+
+U_KERNEL(AND, x &y)
+U_KERNEL(OR, x | y)
+U_KERNEL(XOR, x ^ y)
+U_KERNEL(NOT, ~x)
+KERNEL(SHL, i32, int32_t, int32_t, int32_t, int32_t, shl_i32(x, y))
+KERNEL(SHL, i64, int64_t, int64_t, int64_t, int64_t, shl_i64(x, y))
+KERNEL(SHR, i32, int32_t, int32_t, int32_t, int32_t, shr_i32(x, y))
+KERNEL(SHR, i64, int64_t, int64_t, int64_t, int64_t, shr_i64(x, y))
+
+F_TEST(EQ, x == y)
+I_TEST(EQ, x == y)
+F_TEST(NE, x != y)
+I_TEST(NE, x != y)
+F_TEST(LT, x < y)
+I_TEST(LT, x < y)
+F_TEST(LE, x <= y)
+I_TEST(LE, x <= y)
+F_TEST(GT, x > y)
+I_TEST(GT, x > y)
+F_TEST(GE, x >= y)
+I_TEST(GE, x >= y)
+F_TEST(ISNAN, x != x)
+F_TEST(ISINF, x - x != 0 && x == x)
+F_TEST(ISFINITE, x - x == 0)
+KERNEL(SIGNBIT, f32, int32_t, uint32_t, float, float, x >> 31)
+KERNEL(SIGNBIT, f64, int32_t, uint64_t, double, double, x >> 63)
+I_TEST(SIGNBIT, x < 0)
+
+F_KERNEL(NEG, -x, -x)
+U_KERNEL(NEG, 0 - x)
+F_KERNEL(ABS, fabsf(x), fabs(x))
+KERNEL(ABS, i32, uint32_t, uint32_t, uint32_t, uint32_t, x >> 31 ? 0 - x : x)
+KERNEL(ABS, i64, uint64_t, uint64_t, uint64_t, uint64_t, x >> 63 ? 0 - x : x)
+F_KERNEL(SIGN, x != x ? x : (float)((x > 0) - (x < 0)),
+	 x != x ? x : (double)((x > 0) - (x < 0)))
+I_KERNEL(SIGN, (x > 0) - (x < 0))
+F_KERNEL(RECIP, 1.0f / x, 1.0 / x)
+F_KERNEL(SQRT, sqrtf(x), sqrt(x))
+F_KERNEL(RSQRT, 1.0f / sqrtf(x), 1.0 / sqrt(x))
+F_KERNEL(FLOOR, floorf(x), floor(x))
+F_KERNEL(CEIL, ceilf(x), ceil(x))
+F_KERNEL(TRUNC, truncf(x), trunc(x))
+F_KERNEL(RINT, rintf(x), rint(x))
+
+#define FLOAT_OPS(X)                                                           \
+	X(MOV) X(SELECT) X(ADD) X(SUB) X(MUL) X(DIV) X(DIV_FLOOR) X(FMOD)      \
+	X(REMAINDER) X(MIN) X(MAX) X(FMIN) X(FMAX) X(COPYSIGN) X(FMA) X(EQ)    \
+	X(NE) X(LT) X(LE) X(GT) X(GE) X(ISNAN) X(ISINF) X(ISFINITE)            \
+	X(SIGNBIT) X(NEG) X(ABS) X(SIGN) X(RECIP) X(SQRT) X(RSQRT) X(FLOOR)    \
+	X(CEIL) X(TRUNC) X(RINT)
+#define INT_OPS(X)                                                             \
+	X(MOV) X(SELECT) X(ADD) X(SUB) X(MUL) X(DIV) X(DIV_FLOOR) X(FMOD)      \
+	X(REMAINDER) X(MIN) X(MAX) X(POW) X(FMA) X(AND) X(OR) X(XOR) X(NOT)    \
+	X(SHL) X(SHR) X(EQ) X(NE) X(LT) X(LE) X(GT) X(GE) X(SIGNBIT) X(NEG)    \
+	X(ABS) X(SIGN)
+
+#define FLOAT_ENTRY(op)                                                        \
+	[OPENREG_V_##op][OPENREG_VT_F32] = op_##op##_f32,                      \
+	[OPENREG_V_##op][OPENREG_VT_F64] = op_##op##_f64,
+#define INT_ENTRY(op)                                                          \
+	[OPENREG_V_##op][OPENREG_VT_I32] = op_##op##_i32,                      \
+	[OPENREG_V_##op][OPENREG_VT_I64] = op_##op##_i64,
+
+#define ARITH_ENTRIES FLOAT_OPS(FLOAT_ENTRY) INT_OPS(INT_ENTRY)
+
+#endif

@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Kernels: transcendental functions, by SLEEF's deterministic family, which
+ * gives the same bits whatever the width of its vectors. The including file
+ * says by VECTOR_BITS how wide they are; 0 is scalar code.
+ */
+#ifndef OPENREG_KERNEL_MATH_H
+#define OPENREG_KERNEL_MATH_H
+
+#include "kernel_types.h"
+
+#if VECTOR_BITS == 512
+#include <immintrin.h>
+#define LANES_f32 16
+#define LANES_f64 8
+#define VECTOR_f32 __m512
+#define VECTOR_f64 __m512d
+#define GET_f32(p) _mm512_loadu_ps(p)
+#define GET_f64(p) _mm512_loadu_pd(p)
+#define PUT_f32(p, v) _mm512_storeu_ps(p, v)
+#define PUT_f64(p, v) _mm512_storeu_pd(p, v)
+#define SLEEF_f32(fn, ulp) Sleef_finz_##fn##f16_##ulp##avx512f
+#define SLEEF_f64(fn, ulp) Sleef_finz_##fn##d8_##ulp##avx512f
+#elif VECTOR_BITS == 256
+#include <immintrin.h>
+#define LANES_f32 8
+#define LANES_f64 4
+#define VECTOR_f32 __m256
+#define VECTOR_f64 __m256d
+#define GET_f32(p) _mm256_loadu_ps(p)
+#define GET_f64(p) _mm256_loadu_pd(p)
+#define PUT_f32(p, v) _mm256_storeu_ps(p, v)
+#define PUT_f64(p, v) _mm256_storeu_pd(p, v)
+#define SLEEF_f32(fn, ulp) Sleef_finz_##fn##f8_##ulp##avx2
+#define SLEEF_f64(fn, ulp) Sleef_finz_##fn##d4_##ulp##avx2
+#else
+#include "host_isa.h"
+#define LANES_f32 1
+#define LANES_f64 1
+#define VECTOR_f32 float
+#define VECTOR_f64 double
+#define GET_f32(p) (*(p))
+#define GET_f64(p) (*(p))
+#define PUT_f32(p, v) (*(p) = (v))
+#define PUT_f64(p, v) (*(p) = (v))
+#define SLEEF_f32(fn, ulp) scalar_##fn##_f32
+#define SLEEF_f64(fn, ulp) scalar_##fn##_f64
+#endif
+
+/* kernel, SLEEF's name, its accuracy */
+#define MATH_UNARY(X)                                                          \
+	X(EXP, exp, u10)                                                       \
+	X(EXP2, exp2, u10)                                                     \
+	X(EXPM1, expm1, u10)                                                   \
+	X(LOG, log, u10)                                                       \
+	X(LOG2, log2, u10)                                                     \
+	X(LOG10, log10, u10)                                                   \
+	X(LOG1P, log1p, u10)                                                   \
+	X(SIN, sin, u10)                                                       \
+	X(COS, cos, u10)                                                       \
+	X(TAN, tan, u10)                                                       \
+	X(ASIN, asin, u10)                                                     \
+	X(ACOS, acos, u10)                                                     \
+	X(ATAN, atan, u10)                                                     \
+	X(SINH, sinh, u10)                                                     \
+	X(COSH, cosh, u10)                                                     \
+	X(TANH, tanh, u10)                                                     \
+	X(ASINH, asinh, u10)                                                   \
+	X(ACOSH, acosh, u10)                                                   \
+	X(ATANH, atanh, u10)                                                   \
+	X(ERF, erf, u10)                                                       \
+	X(ERFC, erfc, u15)                                                     \
+	X(LGAMMA, lgamma, u10)
+#define MATH_BINARY(X)                                                         \
+	X(POW, pow, u10)                                                       \
+	X(ATAN2, atan2, u10)                                                   \
+	X(HYPOT, hypot, u05)
+
+#if VECTOR_BITS
+#define DECLARE1(op, fn, ulp)                                                  \
+	VECTOR_f32 SLEEF_f32(fn, ulp)(VECTOR_f32);                             \
+	VECTOR_f64 SLEEF_f64(fn, ulp)(VECTOR_f64);
+#define DECLARE2(op, fn, ulp)                                                  \
+	VECTOR_f32 SLEEF_f32(fn, ulp)(VECTOR_f32, VECTOR_f32);                 \
+	VECTOR_f64 SLEEF_f64(fn, ulp)(VECTOR_f64, VECTOR_f64);
+#else
+/*
+ * The same bits need a fused multiply-add, which SLEEF's scalar code takes
+ * from the CPU. An x86 without it gets the family that does without, with
+ * other bits.
+ */
+#define DECLARE1(op, fn, ulp)                                                  \
+	float Sleef_finz_##fn##f1_##ulp##purecfma(float);                      \
+	double Sleef_finz_##fn##d1_##ulp##purecfma(double);                    \
+	float Sleef_cinz_##fn##f1_##ulp##purec(float);                         \
+	double Sleef_cinz_##fn##d1_##ulp##purec(double);                       \
+	static inline float scalar_##fn##_f32(float x)                         \
+	{                                                                      \
+		return openreg_host_fma()                                      \
+			       ? Sleef_finz_##fn##f1_##ulp##purecfma(x)        \
+			       : Sleef_cinz_##fn##f1_##ulp##purec(x);          \
+	}                                                                      \
+	static inline double scalar_##fn##_f64(double x)                       \
+	{                                                                      \
+		return openreg_host_fma()                                      \
+			       ? Sleef_finz_##fn##d1_##ulp##purecfma(x)        \
+			       : Sleef_cinz_##fn##d1_##ulp##purec(x);          \
+	}
+#define DECLARE2(op, fn, ulp)                                                  \
+	float Sleef_finz_##fn##f1_##ulp##purecfma(float, float);               \
+	double Sleef_finz_##fn##d1_##ulp##purecfma(double, double);            \
+	float Sleef_cinz_##fn##f1_##ulp##purec(float, float);                  \
+	double Sleef_cinz_##fn##d1_##ulp##purec(double, double);               \
+	static inline float scalar_##fn##_f32(float x, float y)                \
+	{                                                                      \
+		return openreg_host_fma()                                      \
+			       ? Sleef_finz_##fn##f1_##ulp##purecfma(x, y)     \
+			       : Sleef_cinz_##fn##f1_##ulp##purec(x, y);       \
+	}                                                                      \
+	static inline double scalar_##fn##_f64(double x, double y)             \
+	{                                                                      \
+		return openreg_host_fma()                                      \
+			       ? Sleef_finz_##fn##d1_##ulp##purecfma(x, y)     \
+			       : Sleef_cinz_##fn##d1_##ulp##purec(x, y);       \
+	}
+#endif
+
+MATH_UNARY(DECLARE1)
+MATH_BINARY(DECLARE2)
+
+#define MATH1(op, fn, ulp, ty)                                                 \
+	static void op_##op##_##ty(void *dst, const void *a, const void *b,    \
+				   const void *c, size_t n)                    \
+	{                                                                      \
+		type_##ty *d = dst, t[LANES_##ty] = { 0 };                     \
+		const type_##ty *x = a;                                        \
+		size_t i;                                                      \
+                                                                               \
+		(void)b;                                                       \
+		(void)c;                                                       \
+		for (i = 0; i + LANES_##ty <= n; i += LANES_##ty)              \
+			PUT_##ty(d + i,                                        \
+				 SLEEF_##ty(fn, ulp)(GET_##ty(x + i)));        \
+		if (i == n)                                                    \
+			return;                                                \
+		memcpy(t, x + i, (n - i) * sizeof(*t));                        \
+		PUT_##ty(t, SLEEF_##ty(fn, ulp)(GET_##ty(t)));                 \
+		memcpy(d + i, t, (n - i) * sizeof(*t));                        \
+	}
+
+#define MATH2(op, fn, ulp, ty)                                                 \
+	static void op_##op##_##ty(void *dst, const void *a, const void *b,    \
+				   const void *c, size_t n)                    \
+	{                                                                      \
+		type_##ty *d = dst;                                            \
+		type_##ty t[LANES_##ty] = { 0 }, u[LANES_##ty] = { 0 };        \
+		const type_##ty *x = a, *y = b;                                \
+		size_t i;                                                      \
+                                                                               \
+		(void)c;                                                       \
+		for (i = 0; i + LANES_##ty <= n; i += LANES_##ty)              \
+			PUT_##ty(d + i,                                        \
+				 SLEEF_##ty(fn, ulp)(GET_##ty(x + i),          \
+						     GET_##ty(y + i)));        \
+		if (i == n)                                                    \
+			return;                                                \
+		memcpy(t, x + i, (n - i) * sizeof(*t));                        \
+		memcpy(u, y + i, (n - i) * sizeof(*u));                        \
+		PUT_##ty(t, SLEEF_##ty(fn, ulp)(GET_##ty(t), GET_##ty(u)));    \
+		memcpy(d + i, t, (n - i) * sizeof(*t));                        \
+	}
+
+#define MATH1_BOTH(op, fn, ulp)                                                \
+	MATH1(op, fn, ulp, f32)                                                \
+	MATH1(op, fn, ulp, f64)
+#define MATH2_BOTH(op, fn, ulp)                                                \
+	MATH2(op, fn, ulp, f32)                                                \
+	MATH2(op, fn, ulp, f64)
+
+MATH_UNARY(MATH1_BOTH)
+MATH_BINARY(MATH2_BOTH)
+
+/* exp(-|x|) is at most 1, and the far tail keeps its digits. */
+#define SIGMOID(ty, fabs)                                                      \
+	static void op_SIGMOID_##ty(void *dst, const void *a, const void *b,   \
+				    const void *c, size_t n)                   \
+	{                                                                      \
+		type_##ty *d = dst, e[64];                                     \
+		const type_##ty *x = a;                                        \
+		size_t i, m;                                                   \
+                                                                               \
+		(void)b;                                                       \
+		(void)c;                                                       \
+		for (; n; n -= m, x += m, d += m) {                            \
+			m = n < 64 ? n : 64;                                   \
+			for (i = 0; i < m; i++)                                \
+				e[i] = -fabs(x[i]);                            \
+			op_EXP_##ty(e, e, e, e, m);                            \
+			INDEPENDENT                                            \
+			for (i = 0; i < m; i++)                                \
+				d[i] = (x[i] >= 0 ? 1 : e[i]) / (1 + e[i]);    \
+		}                                                              \
+	}
+
+SIGMOID(f32, fabsf)
+SIGMOID(f64, fabs)
+
+#define MATH_ENTRY(op, fn, ulp)                                                \
+	[OPENREG_V_##op][OPENREG_VT_F32] = op_##op##_f32,                      \
+	[OPENREG_V_##op][OPENREG_VT_F64] = op_##op##_f64,
+#define MATH_ENTRIES                                                           \
+	MATH_UNARY(MATH_ENTRY)                                                 \
+	MATH_BINARY(MATH_ENTRY)                                                \
+	MATH_ENTRY(SIGMOID, , )
+
+#endif

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The inner loops, built once for each level of instruction set. All levels
+ * give the same bits.
+ */
+#ifndef OPENREG_KERNELS_H
+#define OPENREG_KERNELS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "openreg_isa.h"
+
+/* n elements; dst may be one of the sources only if no wider than it. */
+typedef void openreg_kernel(void *dst, const void *a, const void *b,
+			    const void *c, size_t n);
+/* Memory to register; stride in elements. */
+typedef void openreg_load_fn(void *dst, const void *src, int64_t stride,
+			     size_t n);
+typedef void openreg_store_fn(void *dst, int64_t stride, const void *src,
+			      size_t n);
+
+/* What a reduction folds into: f for F types, i for I types. */
+union openreg_acc {
+	double f;
+	int64_t i;
+};
+
+/* Folds n elements of a register into one accumulator. */
+typedef void openreg_fold_fn(union openreg_acc *acc, const void *src, size_t n);
+/* Folds element i of a register into accumulator i. */
+typedef void openreg_accumulate_fn(union openreg_acc *acc, const void *src,
+				   size_t n);
+/* The same, and index[i] = position where element i wins. */
+typedef void openreg_accumulate_index_fn(union openreg_acc *acc,
+					 int64_t *index, const void *src,
+					 int64_t position, size_t n);
+/* First i with src[i] == value, or NaN if value is; n if there is none. */
+typedef size_t openreg_find_fn(union openreg_acc value, const void *src,
+			       size_t n);
+
+/*
+ * out (rows x columns, ld elements apart) = or += panels of A and B over k.
+ * Everything is aligned to 64 bytes, ld a multiple of columns.
+ */
+typedef void openreg_gemm_fn(void *out, size_t ld, const void *a,
+			     const void *b, size_t k, bool accumulate);
+/* p = alpha * p + beta * c; c may be NULL. Integers take both toward zero. */
+typedef void openreg_axpby_fn(void *p, const void *c, double alpha,
+			      double beta, size_t n);
+
+struct openreg_gemm_kernel {
+	openreg_gemm_fn *block;
+	openreg_axpby_fn *axpby;
+	unsigned int rows, columns; /* of a block */
+};
+
+/* lines x width elements at block: each . value[its position in the line]. */
+typedef void openreg_position_fn(void *block, const double *value,
+				 size_t width, size_t lines);
+#define OPENREG_SOFTMAX_WIDTH 256
+
+#define OPENREG_REDUCTIONS (OPENREG_V_RED_OR - OPENREG_V_RED_SUM + 1)
+
+struct openreg_kernels {
+	const char *name;
+	openreg_load_fn *load[OPENREG_DTYPE_END][OPENREG_VT_END];
+	openreg_store_fn *store[OPENREG_DTYPE_END][OPENREG_VT_END];
+	openreg_kernel *op[OPENREG_V_END][OPENREG_VT_END];
+	openreg_kernel *cvt[OPENREG_VT_END][OPENREG_VT_END]; /* [from][to] */
+	openreg_kernel *round[OPENREG_DTYPE_END]; /* F16, BF16 */
+	openreg_load_fn *index; /* src is the value, stride its step */
+	openreg_fold_fn *fold[OPENREG_REDUCTIONS][OPENREG_VT_END];
+	openreg_accumulate_fn *accumulate[OPENREG_REDUCTIONS][OPENREG_VT_END];
+	openreg_accumulate_index_fn
+		*accumulate_index[OPENREG_REDUCTIONS][OPENREG_VT_END];
+	openreg_find_fn *find[OPENREG_VT_END];
+	struct openreg_gemm_kernel gemm[OPENREG_VT_END];
+	openreg_position_fn *subtract[OPENREG_VT_END]; /* F types */
+	openreg_position_fn *divide[OPENREG_VT_END];
+	openreg_position_fn *multiply[OPENREG_VT_END];
+};
+
+enum openreg_isa_level {
+	OPENREG_ISA_BASE, /* whatever the compiler's default is */
+	OPENREG_ISA_V3, /* x86-64-v3: AVX2, FMA */
+	OPENREG_ISA_V4, /* x86-64-v4: AVX-512 F, BW, CD, DQ, VL */
+	OPENREG_ISA_LEVELS
+};
+
+/* NULL if this host lacks it. */
+const struct openreg_kernels *openreg_kernels_at(enum openreg_isa_level level);
+/* The best that this host has. */
+const struct openreg_kernels *openreg_kernels(void);
+
+extern const struct openreg_kernels openreg_kernels_base;
+extern const struct openreg_kernels openreg_kernels_v3;
+extern const struct openreg_kernels openreg_kernels_v4;
+
+#endif

@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: MIT
+/* MATMUL: tiles, and what is done with their products. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "matmul.h"
+
+static bool matmul_setup(struct openreg_job *job,
+			 struct openreg_scratch *scratch)
+{
+	struct openreg_matmul *mm = (struct openreg_matmul *)job->priv;
+	int64_t tiles, rows, bytes;
+	double row_ns;
+
+	(void)scratch;
+	if (!openreg_matmul_plan(mm, job->args))
+		return true;
+	if (__builtin_mul_overflow(mm->tiles_batch * mm->tiles_m,
+				   mm->tiles_n * mm->tiles_k, &tiles) ||
+	    tiles > UINT32_MAX)
+		return false;
+	job->phases = 1;
+	job->slices[0] = (uint32_t)tiles;
+	if (mm->tiles_k == 1)
+		return true;
+	rows = mm->batch * mm->m;
+	bytes = mm->tiles_k * rows * mm->n * mm->width;
+	mm->partial = job->extra = malloc((size_t)bytes);
+	if (!mm->partial)
+		return false;
+	row_ns = (double)(mm->tiles_k * mm->n) + 50;
+	mm->sum_rows = (int64_t)(OPENREG_SLICE_NS / row_ns) + 1;
+	job->phases = 2;
+	job->slices[1] = (uint32_t)((rows + mm->sum_rows - 1) / mm->sum_rows);
+	return true;
+}
+
+static int64_t piece(int64_t whole, int64_t size, int64_t index, int64_t *first)
+{
+	*first = index * size;
+	return whole - *first < size ? whole - *first : size;
+}
+
+static void find_tile(const struct openreg_matmul *mm, uint32_t slice,
+		      struct openreg_matmul_tile *t)
+{
+	int64_t i = slice;
+
+	t->m = piece(mm->m, mm->tile_m, i % mm->tiles_m, &t->m0);
+	i /= mm->tiles_m;
+	t->n = piece(mm->n, mm->tile_n, i % mm->tiles_n, &t->n0);
+	i /= mm->tiles_n;
+	t->k = piece(mm->k, mm->tile_k, i % mm->tiles_k, &t->k0);
+	i /= mm->tiles_k;
+	t->batch = piece(mm->batch, mm->tile_batch, i, &t->batch0);
+}
+
+void openreg_matmul_finish_row(const struct openreg_matmul *mm, int64_t batch,
+			       int64_t row, int64_t n0, int64_t n, void *p,
+			       void *spare)
+{
+	const struct openreg_kernels *k = mm->kernels;
+	const void *c = NULL;
+
+	if (mm->has_c) {
+		k->load[mm->dtype][mm->type](
+			spare,
+			(const void *)openreg_matrix_at(&mm->c, mm->esize,
+							batch, row, n0),
+			mm->c.column, (size_t)n);
+		c = spare;
+	}
+	if (c || mm->alpha != 1)
+		k->gemm[mm->type].axpby(p, c, mm->alpha, mm->beta, (size_t)n);
+	k->store[mm->dtype][mm->type](
+		(void *)openreg_matrix_at(&mm->d, mm->esize, batch, row, n0),
+		mm->d.column, p, (size_t)n);
+}
+
+/* D += A B, in place. */
+static bool adds_to_d(const struct openreg_matmul *mm)
+{
+	return mm->has_c && mm->alpha == 1 && mm->beta == 1 &&
+	       memcmp(&mm->c, &mm->d, sizeof(mm->c)) == 0;
+}
+
+/* May the product be computed where D is? */
+static bool is_direct(const struct openreg_matmul *mm)
+{
+	return mm->dtype == OPENREG_F32 && mm->tiles_k == 1 &&
+	       mm->d.column == 1 && (mm->m == 1 || mm->d.row >= mm->n) &&
+	       (mm->batch == 1 || mm->d.batch > 0) &&
+	       (adds_to_d(mm) || (mm->alpha == 1 && !mm->has_c));
+}
+
+static void place_partial(const struct openreg_matmul *mm,
+			  const struct openreg_matmul_tile *t,
+			  struct openreg_product *p)
+{
+	int64_t part = t->k0 / mm->tile_k;
+	int64_t row = (part * mm->batch + t->batch0) * mm->m + t->m0;
+
+	p->data = mm->partial + (row * mm->n + t->n0) * mm->width;
+	p->batch = mm->m * mm->n;
+	p->row = mm->n;
+}
+
+static void finish_tile(const struct openreg_matmul *mm,
+			const struct openreg_matmul_tile *t,
+			const struct openreg_product *p, void *spare)
+{
+	int64_t b, r;
+
+	for (b = 0; b < t->batch; b++) {
+		for (r = 0; r < t->m; r++) {
+			int64_t at = b * p->batch + r * p->row;
+
+			openreg_matmul_finish_row(mm, t->batch0 + b, t->m0 + r,
+						  t->n0, t->n,
+						  p->data + at * mm->width,
+						  spare);
+		}
+	}
+}
+
+static void copy_partial(const struct openreg_matmul *mm,
+			 const struct openreg_matmul_tile *t,
+			 const struct openreg_product *p)
+{
+	struct openreg_product to;
+	int64_t b, r;
+
+	place_partial(mm, t, &to);
+	for (b = 0; b < t->batch; b++) {
+		for (r = 0; r < t->m; r++)
+			memcpy(to.data + (b * to.batch + r * to.row) * mm->width,
+			       p->data + (b * p->batch + r * p->row) * mm->width,
+			       (size_t)(t->n * mm->width));
+	}
+}
+
+static bool run_fast(const struct openreg_matmul *mm,
+		     const struct openreg_matmul_tile *t,
+		     struct openreg_scratch *scratch,
+		     enum openreg_gemm_result *result)
+{
+	struct openreg_product p = { NULL, 0, 0 };
+	bool direct = is_direct(mm);
+
+	*result = OPENREG_GEMM_UNSUPPORTED;
+	if (mm->type != OPENREG_VT_F32 || t->k == 0)
+		return false;
+	if (direct) {
+		p.data = (unsigned char *)openreg_matrix_at(
+			&mm->d, 4, t->batch0, t->m0, t->n0);
+		p.batch = mm->d.batch;
+		p.row = mm->d.row;
+	} else if (mm->partial) {
+		place_partial(mm, t, &p);
+	}
+	*result = openreg_gemm_fast(mm, t, &p, direct && adds_to_d(mm),
+				    scratch);
+	if (*result == OPENREG_GEMM_DONE && !direct && !mm->partial)
+		finish_tile(mm, t, &p, p.data - openreg_matmul_spare(mm));
+	return *result != OPENREG_GEMM_UNSUPPORTED;
+}
+
+static bool run_tile(const struct openreg_matmul *mm, uint32_t slice,
+		     struct openreg_scratch *scratch)
+{
+	struct openreg_matmul_tile t;
+	enum openreg_gemm_result result;
+	struct openreg_product p;
+
+	find_tile(mm, slice, &t);
+	if (run_fast(mm, &t, scratch, &result))
+		return result == OPENREG_GEMM_DONE;
+	if (!openreg_gemm_own(mm, &t, &p, scratch))
+		return false;
+	if (mm->partial)
+		copy_partial(mm, &t, &p);
+	else
+		finish_tile(mm, &t, &p, p.data - openreg_matmul_spare(mm));
+	return true;
+}
+
+/* Second phase: adds the parts of a row up in order. */
+static bool sum_rows(const struct openreg_matmul *mm, uint32_t slice,
+		     struct openreg_scratch *scratch)
+{
+	int64_t row = slice * mm->sum_rows, rows = mm->batch * mm->m;
+	int64_t end = row + mm->sum_rows < rows ? row + mm->sum_rows : rows;
+	size_t bytes = (size_t)(mm->n * mm->width), part;
+	unsigned char *spare = openreg_scratch_buffer(scratch, bytes);
+	int64_t i;
+
+	if (!spare)
+		return false;
+	part = (size_t)rows * bytes;
+	for (; row < end; row++) {
+		unsigned char *p = mm->partial + (size_t)row * bytes;
+
+		for (i = 1; i < mm->tiles_k; i++)
+			mm->kernels->op[OPENREG_V_ADD][mm->type](
+				p, p, p + (size_t)i * part, p, (size_t)mm->n);
+		openreg_matmul_finish_row(mm, row / mm->m, row % mm->m, 0,
+					  mm->n, p, spare);
+	}
+	return true;
+}
+
+static bool matmul_run(struct openreg_job *job, unsigned int phase,
+		       uint32_t slice, struct openreg_scratch *scratch)
+{
+	const struct openreg_matmul *mm =
+		(const struct openreg_matmul *)job->priv;
+
+	return phase == 0 ? run_tile(mm, slice, scratch)
+			  : sum_rows(mm, slice, scratch);
+}
+
+const struct openreg_engine openreg_matmul_engine = {
+	.check = openreg_matmul_check,
+	.job_size = sizeof(struct openreg_matmul),
+	.setup = matmul_setup,
+	.run = matmul_run,
+};

@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: MIT
+/* MATMUL: the check, and how the work is cut. */
+#include <string.h>
+
+#include "matmul.h"
+
+#define RESULTS_MAX (1LL << 36)
+
+enum { D, A, B, C };
+
+/* Bit i: dimension i of [b, m, n, k] counts. */
+static const uint8_t operand_dims[] = { [D] = 0x7, [A] = 0xb, [B] = 0xd,
+					[C] = 0x7 };
+
+static double imm(const struct openreg_args *args, unsigned int i)
+{
+	double f;
+
+	memcpy(&f, &args->imm[i], sizeof(f));
+	return f;
+}
+
+static struct openreg_verdict check_operand(const struct openreg_args *args,
+					    unsigned int i)
+{
+	const struct openreg_arg *op = &args->op[i];
+	unsigned int d;
+
+	if (!openreg_dtype_size(op->dtype) || op->dtype == OPENREG_BOOL ||
+	    op->dtype != args->op[D].dtype)
+		return openreg_bad(OPENREG_FAULT_DTYPE, i, op->dtype);
+	for (d = 0; d < 4; d++) {
+		if (!(operand_dims[i] >> d & 1) && op->stride[d] != 0)
+			return openreg_bad(OPENREG_FAULT_SHAPE, i, d);
+		if (i == D && operand_dims[i] >> d & 1 && args->size[d] > 1 &&
+		    op->stride[d] == 0)
+			return openreg_bad(OPENREG_FAULT_SHAPE, i, d);
+	}
+	return openreg_good();
+}
+
+/* Without k there is no work by the core's count, but results there are. */
+static bool too_many_results(const struct openreg_args *args)
+{
+	int64_t n;
+
+	return args->size[3] == 0 &&
+	       (__builtin_mul_overflow(args->size[0], args->size[1], &n) ||
+		__builtin_mul_overflow(n, args->size[2], &n) ||
+		n > RESULTS_MAX);
+}
+
+struct openreg_verdict openreg_matmul_check(struct openreg_args *args)
+{
+	struct openreg_verdict v;
+	unsigned int i;
+
+	if (args->ndim != 4)
+		return openreg_bad(OPENREG_FAULT_SHAPE, OPENREG_NO_OPERAND,
+				   args->ndim);
+	if ((args->nops != 3 && args->nops != 4) || args->nimm != 2 ||
+	    args->ninstr)
+		return openreg_bad(OPENREG_FAULT_PACKET, OPENREG_NO_OPERAND,
+				   args->nops);
+	if (args->arg[0] || args->arg[1] || args->arg[2] || args->arg[3])
+		return openreg_bad(OPENREG_FAULT_PACKET, OPENREG_NO_OPERAND, 0);
+	if (too_many_results(args))
+		return openreg_bad(OPENREG_FAULT_LIMIT, OPENREG_NO_OPERAND, 0);
+	/* beta needs its C. */
+	if (args->nops == 3 && imm(args, 1) != 0)
+		return openreg_bad(OPENREG_FAULT_PACKET, C, args->imm[1]);
+	for (i = 0; i < args->nops; i++) {
+		v = check_operand(args, i);
+		if (v.code)
+			return v;
+		args->op[i].dims = operand_dims[i];
+		args->op[i].written = i == D;
+		args->op[i].read = i == A || i == B ||
+				   (i == C && imm(args, 1) != 0);
+	}
+	return openreg_good();
+}
+
+static uint8_t compute_type(unsigned int dtype)
+{
+	switch (dtype) {
+	case OPENREG_F64:
+		return OPENREG_VT_F64;
+	case OPENREG_I64:
+		return OPENREG_VT_I64;
+	case OPENREG_F32:
+	case OPENREG_F16:
+	case OPENREG_BF16:
+		return OPENREG_VT_F32;
+	default:
+		return OPENREG_VT_I32;
+	}
+}
+
+static struct openreg_matrix matrix(const struct openreg_args *args,
+				    unsigned int op, unsigned int row,
+				    unsigned int column)
+{
+	const struct openreg_arg *x = &args->op[op];
+
+	return (struct openreg_matrix){
+		.base = (uintptr_t)x->ptr,
+		.batch = x->stride[0],
+		.row = x->stride[row],
+		.column = x->stride[column],
+	};
+}
+
+static struct openreg_matrix transposed(struct openreg_matrix x)
+{
+	int64_t row = x.row;
+
+	x.row = x.column;
+	x.column = row;
+	return x;
+}
+
+/* D^T = B^T A^T, if D's rows are what lies dense. */
+static void transpose(struct openreg_matmul *mm)
+{
+	struct openreg_matrix a = mm->a;
+	int64_t m = mm->m;
+
+	mm->m = mm->n;
+	mm->n = m;
+	mm->a = transposed(mm->b);
+	mm->b = transposed(a);
+	mm->c = transposed(mm->c);
+	mm->d = transposed(mm->d);
+}
+
+/* Batches that share B and follow each other are rows of one product. */
+static void fold_batch(struct openreg_matmul *mm)
+{
+	if (mm->batch == 1 || mm->b.batch != 0 ||
+	    mm->a.batch != mm->m * mm->a.row ||
+	    mm->d.batch != mm->m * mm->d.row ||
+	    (mm->has_c && mm->c.batch != mm->m * mm->c.row))
+		return;
+	mm->m *= mm->batch;
+	mm->batch = 1;
+}
+
+/* ns that a tile takes, on the slower hosts. */
+static double tile_cost(const struct openreg_matmul *mm, int64_t m, int64_t n,
+			int64_t k)
+{
+	static const double mac[OPENREG_VT_END] = { 0.012, 0.04, 0.05, 0.2 };
+	double memory = (double)(m + n) * (double)k + (double)m * (double)n;
+
+	return (double)m * (double)n * (double)k * mac[mm->type] +
+	       memory * 0.1 * (double)mm->width;
+}
+
+static int64_t halve(int64_t x)
+{
+	return openreg_round_up(x / 2, 16);
+}
+
+static int64_t min64(int64_t x, int64_t y)
+{
+	return x < y ? x : y;
+}
+
+static int64_t max64(int64_t x, int64_t y)
+{
+	return x > y ? x : y;
+}
+
+#define SLICE_COST (2.4 * OPENREG_SLICE_NS)
+#define PARTIAL_MAX ((double)(256 << 20)) /* bytes */
+
+static void cut_k(struct openreg_matmul *mm)
+{
+	double cost = tile_cost(mm, mm->tile_m, mm->tile_n, mm->k);
+	double bytes = (double)mm->batch * (double)mm->m * (double)mm->n *
+		       (double)mm->width;
+	double pieces = cost / SLICE_COST;
+
+	mm->tile_k = mm->k;
+	if (pieces < 2)
+		return;
+	if (pieces * bytes > PARTIAL_MAX)
+		pieces = PARTIAL_MAX / bytes;
+	if (pieces < 2)
+		return;
+	mm->tile_k = openreg_round_up((int64_t)((double)mm->k / pieces), 64);
+}
+
+static void cut(struct openreg_matmul *mm)
+{
+	int64_t *m = &mm->tile_m, *n = &mm->tile_n, volume;
+
+	*m = min64(mm->m, max64(256, min64(1024, 65536 / mm->n)));
+	*n = min64(mm->n, max64(256, 65536 / *m));
+	mm->tile_batch = 1;
+	while (tile_cost(mm, *m, *n, mm->k) > SLICE_COST &&
+	       (*m > 64 || *n > 64)) {
+		if (*m > *n)
+			*m = halve(*m);
+		else
+			*n = halve(*n);
+	}
+	cut_k(mm);
+	if (*m == mm->m && *n == mm->n && mm->tile_k == mm->k) {
+		volume = max64(*m * *n, (*m + *n) * mm->k / 4);
+		mm->tile_batch = min64(mm->batch, max64(1, 65536 / volume));
+		mm->tile_batch = min64(
+			mm->tile_batch,
+			max64(1, (int64_t)(OPENREG_SLICE_NS /
+					   tile_cost(mm, *m, *n, mm->k))));
+	}
+	mm->tiles_batch = (mm->batch + mm->tile_batch - 1) / mm->tile_batch;
+	mm->tiles_m = (mm->m + *m - 1) / *m;
+	mm->tiles_n = (mm->n + *n - 1) / *n;
+	mm->tiles_k = mm->k ? (mm->k + mm->tile_k - 1) / mm->tile_k : 1;
+}
+
+bool openreg_matmul_plan(struct openreg_matmul *mm,
+			 const struct openreg_args *args)
+{
+	mm->kernels = openreg_kernels();
+	mm->dtype = args->op[D].dtype;
+	mm->type = compute_type(mm->dtype);
+	mm->esize = openreg_dtype_size(mm->dtype);
+	mm->width = mm->type == OPENREG_VT_F64 || mm->type == OPENREG_VT_I64
+			    ? 8
+			    : 4;
+	mm->batch = args->size[0];
+	mm->m = args->size[1];
+	mm->n = args->size[2];
+	mm->k = args->size[3];
+	if (!mm->batch || !mm->m || !mm->n)
+		return false;
+	mm->alpha = imm(args, 0);
+	mm->beta = imm(args, 1);
+	mm->has_c = args->nops == 4 && mm->beta != 0;
+	mm->a = matrix(args, A, 1, 3);
+	mm->b = matrix(args, B, 3, 2);
+	mm->d = matrix(args, D, 1, 2);
+	mm->c = mm->has_c ? matrix(args, C, 1, 2) : (struct openreg_matrix){ 0 };
+	mm->partial = NULL;
+	if (mm->d.column != 1 && mm->d.row == 1)
+		transpose(mm);
+	fold_batch(mm);
+	cut(mm);
+	return true;
+}

@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: MIT */
+/* Queues: their pages, what they publish, how they stop and fault. */
+#include <stdlib.h>
+
+#include "core.h"
+
+#define C_PAGE(field) offsetof(struct openreg_card_page, field)
+#define FAULT_WORDS (sizeof(struct openreg_fault_summary) / 8)
+
+bool queue_map(struct queue *q)
+{
+	const struct openreg_host_ops *ops = q->card->ops;
+	void *host = q->card->host;
+
+	q->ring = ops->window_map(host, q->cfg.ring,
+				  (uint64_t)q->cfg.slots * OPENREG_SLOT_SIZE,
+				  false);
+	q->user = ops->window_map(host, q->cfg.user_page,
+				  OPENREG_QUEUE_PAGE_SIZE, false);
+	q->page = ops->window_map(host, q->cfg.card_page,
+				  OPENREG_QUEUE_PAGE_SIZE, true);
+	q->kernel = ops->window_map(host, q->cfg.kernel_page,
+				    OPENREG_QUEUE_PAGE_SIZE, false);
+	return q->ring && q->user && q->page && q->kernel;
+}
+
+static void unmap(struct openreg_card *card, struct openreg_window *window)
+{
+	if (window)
+		card->ops->window_unmap(card->host, window);
+}
+
+void queue_free(struct queue *q)
+{
+	unmap(q->card, q->ring);
+	unmap(q->card, q->user);
+	unmap(q->card, q->page);
+	unmap(q->card, q->kernel);
+	free(q);
+}
+
+/* sched.lock is held. */
+void queue_link(struct queue *q)
+{
+	struct sched *sched = &q->card->sched;
+
+	q->card->queue[q->id] = q;
+	q->door_next = sched->door[q->cfg.doorbell];
+	sched->door[q->cfg.doorbell] = q;
+	q->ctx->queues++;
+}
+
+/* sched.lock is held. */
+void queue_unlink(struct queue *q)
+{
+	struct queue **link = &q->card->sched.door[q->cfg.doorbell];
+
+	while (*link != q)
+		link = &(*link)->door_next;
+	*link = q->door_next;
+	q->card->queue[q->id] = NULL;
+	q->ctx->queues--;
+}
+
+void access_begin(struct worker *w)
+{
+	if (!w->access)
+		w->card->ops->access_begin(w->card->host);
+	w->access = true;
+}
+
+void access_end(struct worker *w)
+{
+	if (w->access)
+		w->card->ops->access_end(w->card->host);
+	w->access = false;
+}
+
+uint64_t queue_tail(struct queue *q)
+{
+	return q->card->ops->window_load64(
+		q->card->host, q->user,
+		offsetof(struct openreg_user_page, tail));
+}
+
+static void store64(struct queue *q, uint64_t off, uint64_t value)
+{
+	q->card->ops->window_store64(q->card->host, q->page, off, value);
+}
+
+static void store32(struct queue *q, uint64_t off, uint32_t value)
+{
+	q->card->ops->window_store32(q->card->host, q->page, off, value);
+}
+
+/* Between access_begin and access_end. */
+void queue_publish(struct queue *q, uint64_t head, uint64_t seq)
+{
+	struct openreg_card *card = q->card;
+	uint64_t old = q->completed, armed;
+
+	q->head = head;
+	q->completed = seq;
+	store64(q, C_PAGE(head), head);
+	store64(q, C_PAGE(completed), seq);
+	/* The stores and this load are in one order: a full barrier. */
+	armed = card->ops->window_load64(
+		card->host, q->kernel,
+		offsetof(struct openreg_kernel_page, armed));
+	if (old < armed && armed <= seq) {
+		store64(q, C_PAGE(interrupts), ++q->interrupts);
+		card_raise(card, q->cfg.vector);
+	}
+}
+
+void queue_store_state(struct queue *q, enum openreg_queue_state state)
+{
+	q->card->ops->access_begin(q->card->host);
+	store32(q, C_PAGE(state), state);
+	q->card->ops->access_end(q->card->host);
+}
+
+void queue_store_stats(struct queue *q)
+{
+	store64(q, C_PAGE(dma_read), atomic_load(&q->dma_read));
+	store64(q, C_PAGE(dma_written), atomic_load(&q->dma_written));
+	store64(q, C_PAGE(busy_ns), atomic_load(&q->busy_ns));
+}
+
+/* Drops the references; what was written is dirty from now on. */
+void queue_release_operands(struct queue *q)
+{
+	struct openreg_card *card = q->card;
+	bool any = false;
+	unsigned int i;
+
+	for (i = 0; i < q->args.nops; i++) {
+		struct reach *r = &q->reach[i];
+
+		any |= r->seg != NULL;
+		if (r->seg && r->written && r->seg->kind == OPENREG_SEG_VRAM)
+			card->ops->vram_written(card->host,
+						r->seg->base + r->lo,
+						r->hi - r->lo);
+	}
+	if (any)
+		segments_put(card, q->ctx, q->reach, q->args.nops);
+	q->args.nops = 0;
+}
+
+/* The packet at the head is done; an UNBIND that completes comes after it. */
+void queue_done(struct worker *w, struct queue *q)
+{
+	access_begin(w);
+	if (q->header.opcode == OPENREG_OP_COPY ||
+	    q->header.opcode == OPENREG_OP_FILL)
+		queue_store_stats(q);
+	queue_publish(q, q->head + q->header.slots, q->completed + 1);
+	queue_release_operands(q);
+}
+
+/* sched.lock is held and nobody is at work on the queue. */
+void queue_drop_work(struct queue *q)
+{
+	if (q->active == ACTIVE_JOB)
+		openreg_job_free(q->job.engine);
+	if (q->active != ACTIVE_NONE)
+		queue_release_operands(q);
+	q->active = ACTIVE_NONE;
+	if (q->waiting)
+		q->card->sched.nwaiting--;
+	q->waiting = false;
+}
+
+/* Also when it runs: then its owners stop at the end of their slice. */
+void queue_request_stop(struct queue *q)
+{
+	struct openreg_card *card = q->card;
+	bool now = false;
+
+	pthread_mutex_lock(&card->sched.lock);
+	atomic_store(&q->stop, true);
+	if (!q->owners && q->state == OPENREG_QUEUE_RUNNING) {
+		queue_drop_work(q);
+		sched_queue_forget(q);
+		q->state = OPENREG_QUEUE_STOPPED;
+		now = true;
+	}
+	pthread_mutex_unlock(&card->sched.lock);
+	if (now)
+		queue_store_state(q, OPENREG_QUEUE_STOPPED);
+}
+
+static void store_summary(struct queue *q,
+			  const struct openreg_fault_summary *fault)
+{
+	const uint64_t *words = (const uint64_t *)fault;
+	unsigned int i;
+
+	for (i = 0; i < FAULT_WORDS; i++)
+		store64(q, C_PAGE(fault) + 8 * i, words[i]);
+	store32(q, C_PAGE(state), OPENREG_QUEUE_FAULTED);
+}
+
+static void write_record(struct queue *q,
+			 const struct openreg_fault_summary *fault)
+{
+	struct openreg_card *card = q->card;
+	struct fault_ring *ring = &card->faults;
+	uint32_t tail = atomic_load(&card->regs.fault_tail);
+	uint64_t base = (tail & (ring->slots - 1)) *
+			(uint64_t)sizeof(struct openreg_fault_record);
+	const uint64_t *words = (const uint64_t *)fault;
+	unsigned int i;
+
+	if (!ring->window ||
+	    tail - atomic_load(&card->regs.fault_head) >= ring->slots) {
+		atomic_fetch_add(&card->regs.fault_dropped, 1);
+		return;
+	}
+	for (i = 0; i < FAULT_WORDS; i++)
+		card->ops->window_store64(card->host, ring->window,
+					  base + 16 + 8 * i, words[i]);
+	card->ops->window_store64(card->host, ring->window, base + 56,
+				  card->ops->clock_ns(card->host));
+	card->ops->window_store64(card->host, ring->window, base + 8, q->id);
+	card->ops->window_store64(card->host, ring->window, base,
+				  (tail + 1) | (uint64_t)q->ctx->id << 32);
+	atomic_store(&card->regs.fault_tail, tail + 1);
+}
+
+/* The packet at the head is at fault: the queue stops there. */
+void queue_fault(struct worker *w, struct queue *q, struct verdict v)
+{
+	struct openreg_card *card = q->card;
+	struct openreg_fault_summary fault = {
+		.code = v.code,
+		.operand = v.operand,
+		.seq = q->completed + 1,
+		.address = v.address,
+		.opcode = q->header.opcode,
+		.cookie = q->header.cookie,
+		.detail = v.detail,
+	};
+
+	queue_release_operands(q);
+	pthread_mutex_lock(&card->sched.lock);
+	q->state = OPENREG_QUEUE_FAULTED;
+	pthread_mutex_unlock(&card->sched.lock);
+	access_begin(w);
+	store_summary(q, &fault);
+	pthread_mutex_lock(&card->faults.lock);
+	write_record(q, &fault);
+	pthread_mutex_unlock(&card->faults.lock);
+	access_end(w);
+	atomic_fetch_add(&card->stats.faults, 1);
+	card_guest_error(card, "context %u queue %u: fault %u, operand %d",
+			 q->ctx->id, q->id, v.code, (int)v.operand);
+	card_raise(card, q->cfg.vector);
+	card_raise(card, 0);
+}

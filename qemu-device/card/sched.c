@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Who runs next. Time is shared between contexts (least virtual time first);
+ * priority orders the queues within one.
+ *
+ * A queue is awake while its tail is polled. Its asleep flag is 0 as long as
+ * some thread is sure to look at the tail again.
+ */
+#include "core.h"
+
+#define C_PAGE(field) offsetof(struct openreg_card_page, field)
+#define LAG_NS OPENREG_SLICE_NS /* credit that an idle context may keep */
+#define LOOK_MIN_NS 5000ULL
+
+static void list_add(struct queue *q)
+{
+	struct sched *sched = &q->card->sched;
+
+	q->awake_next = sched->awake;
+	if (q->awake_next)
+		q->awake_next->awake_pprev = &q->awake_next;
+	q->awake_pprev = &sched->awake;
+	sched->awake = q;
+	sched->nawake++;
+	q->awake = true;
+}
+
+/* sched.lock is held. */
+void sched_queue_forget(struct queue *q)
+{
+	if (!q->awake)
+		return;
+	*q->awake_pprev = q->awake_next;
+	if (q->awake_next)
+		q->awake_next->awake_pprev = q->awake_pprev;
+	q->card->sched.nawake--;
+	q->awake = false;
+}
+
+static void store_awake(struct queue *q)
+{
+	const struct openreg_host_ops *ops = q->card->ops;
+	void *host = q->card->host;
+
+	/* In this order: who sees the new wakes must not see the old asleep. */
+	ops->window_store32(host, q->page, C_PAGE(asleep), 0);
+	ops->window_store64(host, q->page, C_PAGE(wakes), ++q->wakes);
+}
+
+/* sched.lock is held. */
+void sched_queue_wake(struct queue *q)
+{
+	q->next_look = 0;
+	if (q->awake || q->state != OPENREG_QUEUE_RUNNING)
+		return;
+	q->card->ops->access_begin(q->card->host);
+	store_awake(q);
+	q->card->ops->access_end(q->card->host);
+	q->last_active = now_ns();
+	list_add(q);
+}
+
+/* A queue whose asleep flag is 0 as it was saved. */
+void sched_queue_restore(struct queue *q)
+{
+	q->last_active = now_ns();
+	list_add(q);
+}
+
+/* Doorbells rung since the last look. */
+static void take_doorbells(struct openreg_card *card)
+{
+	struct queue *q;
+	unsigned int i;
+
+	for (i = 0; i < OPENREG_MAX_DOORBELLS / 64; i++) {
+		uint64_t bits = atomic_load(&card->doors[i]);
+
+		if (bits)
+			bits = atomic_exchange(&card->doors[i], 0);
+		while (bits) {
+			unsigned int bit = (unsigned int)__builtin_ctzll(bits);
+
+			bits &= bits - 1;
+			q = card->sched.door[i * 64 + bit];
+			for (; q; q = q->door_next)
+				sched_queue_wake(q);
+		}
+	}
+}
+
+static enum pick runnable(struct queue *q, uint64_t now)
+{
+	if (q->state != OPENREG_QUEUE_RUNNING || atomic_load(&q->stop))
+		return PICK_NONE;
+	if (q->active == ACTIVE_JOB)
+		return q->job.next < q->job.slices && !q->job.failed ?
+			       PICK_SLICE : PICK_NONE;
+	if (q->owners || q->active != ACTIVE_NONE)
+		return PICK_NONE;
+	if (q->waiting)
+		return now >= q->next_look ? PICK_TURN : PICK_NONE;
+	return queue_tail(q) != q->head ? PICK_TURN : PICK_NONE;
+}
+
+static bool better(const struct queue *a, const struct queue *b)
+{
+	if (a->ctx != b->ctx)
+		return a->ctx->vruntime < b->ctx->vruntime;
+	if (a->cfg.priority != b->cfg.priority)
+		return a->cfg.priority > b->cfg.priority;
+	return a->served < b->served;
+}
+
+static void claim(struct openreg_card *card, struct queue *q, enum pick pick,
+		  uint32_t *slice)
+{
+	struct sched *sched = &card->sched;
+	struct context *ctx = q->ctx;
+
+	if (ctx->vruntime + LAG_NS < sched->min_vruntime)
+		ctx->vruntime = sched->min_vruntime - LAG_NS;
+	if (ctx->vruntime > sched->min_vruntime)
+		sched->min_vruntime = ctx->vruntime;
+	q->served = ++sched->served;
+	q->look_signals = sched->signals;
+	q->owners++;
+	if (pick == PICK_SLICE) {
+		*slice = q->job.next++;
+		q->job.running++;
+	}
+}
+
+/* sched.lock is held. The queue picked has one owner more. */
+enum pick sched_pick(struct worker *w, struct queue **picked, uint32_t *slice)
+{
+	struct openreg_card *card = w->card;
+	enum pick best = PICK_NONE;
+	uint64_t now = now_ns();
+	struct queue *q;
+
+	take_doorbells(card);
+	if (!card->sched.awake)
+		return PICK_NONE;
+	access_begin(w);
+	for (q = card->sched.awake; q; q = q->awake_next) {
+		enum pick pick = runnable(q, now);
+
+		if (pick == PICK_NONE)
+			continue;
+		if (best == PICK_NONE || better(q, *picked)) {
+			*picked = q;
+			best = pick;
+		}
+	}
+	access_end(w);
+	if (best != PICK_NONE)
+		claim(card, *picked, best, slice);
+	return best;
+}
+
+/* Is there work for a compute worker in a queue other than this one? */
+bool sched_ready(struct worker *w, const struct queue *but)
+{
+	struct openreg_card *card = w->card;
+	uint64_t now = now_ns();
+	bool ready = false;
+	struct queue *q;
+
+	pthread_mutex_lock(&card->sched.lock);
+	take_doorbells(card);
+	access_begin(w);
+	for (q = card->sched.awake; q && !ready; q = q->awake_next)
+		ready = q != but && runnable(q, now) != PICK_NONE;
+	access_end(w);
+	pthread_mutex_unlock(&card->sched.lock);
+	return ready;
+}
+
+/* asleep = 1, then the tail once more: nothing published is missed. */
+static bool put_to_sleep(struct queue *q)
+{
+	q->card->ops->window_store32(q->card->host, q->page, C_PAGE(asleep), 1);
+	if (queue_tail(q) == q->head) {
+		sched_queue_forget(q);
+		return true;
+	}
+	store_awake(q);
+	return false;
+}
+
+/*
+ * sched.lock is held. Puts to sleep what was idle for long enough; true if
+ * some queue still wants its tail polled. *timeout: till the next WAIT is due.
+ */
+bool sched_retire(struct worker *w, uint64_t now, uint64_t *timeout)
+{
+	struct openreg_card *card = w->card;
+	uint64_t spin = card->config.spin_us * 1000ULL;
+	struct queue *q, *next;
+	bool poll = false;
+
+	*timeout = 0;
+	access_begin(w);
+	for (q = card->sched.awake; q; q = next) {
+		next = q->awake_next;
+		if (q->owners || q->active != ACTIVE_NONE)
+			continue;
+		if (q->state != OPENREG_QUEUE_RUNNING) {
+			sched_queue_forget(q);
+		} else if (q->waiting) {
+			uint64_t due = q->next_look > now ?
+					       q->next_look - now : 1;
+
+			if (!*timeout || due < *timeout)
+				*timeout = due;
+		} else if (now < q->last_active + spin || !put_to_sleep(q)) {
+			poll = true;
+		}
+	}
+	access_end(w);
+	return poll;
+}
+
+static void begin_wait(struct queue *q)
+{
+	if (!q->waiting) {
+		q->card->sched.nwaiting++;
+		q->look_ns = LOOK_MIN_NS;
+	} else if (q->look_ns < OPENREG_LOOK_MAX_NS / 2) {
+		q->look_ns *= 2;
+	} else {
+		q->look_ns = OPENREG_LOOK_MAX_NS;
+	}
+	q->waiting = true;
+	q->next_look = now_ns() + q->look_ns;
+	/* A SIGNAL that came after the look. */
+	if (q->look_signals != q->card->sched.signals)
+		q->next_look = 0;
+}
+
+/* sched.lock is held. */
+void sched_set_waiting(struct queue *q, bool waiting)
+{
+	if (waiting) {
+		begin_wait(q);
+		return;
+	}
+	if (q->waiting)
+		q->card->sched.nwaiting--;
+	q->waiting = false;
+}
+
+/* sched.lock is held. An owner has done ns of work and lets go. */
+void sched_release(struct queue *q, uint64_t ns)
+{
+	struct openreg_card *card = q->card;
+	uint64_t now = now_ns();
+
+	q->ctx->vruntime += ns;
+	q->last_active = now;
+	card->sched.last_work = now;
+	q->owners--;
+	if (q->owners || !atomic_load(&q->stop))
+		return;
+	queue_drop_work(q);
+	sched_queue_forget(q);
+	if (q->state == OPENREG_QUEUE_RUNNING) {
+		queue_store_state(q, OPENREG_QUEUE_STOPPED);
+		q->state = OPENREG_QUEUE_STOPPED;
+	}
+	gate_kick_admin(card);
+}
+
+/* A SIGNAL was stored: every WAIT is looked at again. */
+void sched_signal(struct openreg_card *card)
+{
+	struct queue *q;
+	bool any;
+
+	pthread_mutex_lock(&card->sched.lock);
+	card->sched.signals++;
+	any = card->sched.nwaiting;
+	for (q = card->sched.awake; any && q; q = q->awake_next)
+		q->next_look = 0;
+	pthread_mutex_unlock(&card->sched.lock);
+	if (any)
+		gate_wake(card, 1);
+}
+
+/* This worker will be busy for long: has somebody else watch the tails. */
+void sched_watch(struct openreg_card *card)
+{
+	bool watch;
+
+	pthread_mutex_lock(&card->sched.lock);
+	watch = card->sched.nawake > 1 && !card->sched.poller;
+	pthread_mutex_unlock(&card->sched.lock);
+	if (watch)
+		gate_wake(card, 1);
+}

@@ -1,0 +1,356 @@
+// SPDX-License-Identifier: MIT
+/* SOFTMAX: the check, the cut into blocks, loads and stores. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "softmax.h"
+
+enum { RESULT, INPUT, OUTPUT };
+
+static struct openreg_verdict softmax_check(struct openreg_args *args)
+{
+	bool backward = args->arg[1] & OPENREG_SOFTMAX_BACKWARD;
+	unsigned int i, d, nops = backward ? 3 : 2;
+
+	if (args->arg[1] & ~(OPENREG_SOFTMAX_LOG | OPENREG_SOFTMAX_BACKWARD) ||
+	    args->arg[2] || args->arg[3])
+		return openreg_bad(OPENREG_FAULT_PACKET, OPENREG_NO_OPERAND,
+				   args->arg[1]);
+	if (args->nops != nops || args->nimm || args->ninstr)
+		return openreg_bad(OPENREG_FAULT_PACKET, OPENREG_NO_OPERAND,
+				   args->nops);
+	if (args->arg[0] >= args->ndim)
+		return openreg_bad(OPENREG_FAULT_SHAPE, OPENREG_NO_OPERAND,
+				   args->arg[0]);
+	for (i = 0; i < nops; i++) {
+		struct openreg_arg *op = &args->op[i];
+
+		if (!openreg_dtype_is_float(op->dtype))
+			return openreg_bad(OPENREG_FAULT_DTYPE, i, op->dtype);
+		for (d = 0; d < args->ndim && i == RESULT; d++) {
+			if (args->size[d] > 1 && op->stride[d] == 0)
+				return openreg_bad(OPENREG_FAULT_SHAPE, i, d);
+		}
+		op->dims = (1u << args->ndim) - 1;
+		op->written = i == RESULT;
+		op->read = i != RESULT;
+	}
+	return openreg_good();
+}
+
+static int64_t magnitude(int64_t x)
+{
+	return x < 0 ? -x : x;
+}
+
+/*
+ * The dimension along which a block has several rows: where the input's
+ * elements are closer together than along the axis, or, if the axis is short,
+ * the longest. No dimension if blocks of one row do better.
+ */
+static int row_dim(const struct openreg_args *args)
+{
+	unsigned int axis = args->arg[0], d;
+	const int64_t *stride = args->op[INPUT].stride;
+	int best = -1;
+
+	for (d = 0; d < args->ndim; d++) {
+		if (d == axis || args->size[d] < 2)
+			continue;
+		if (stride[d] && magnitude(stride[d]) < magnitude(stride[axis]))
+			if (best < 0 || magnitude(stride[d]) <
+						magnitude(stride[best]))
+				best = (int)d;
+	}
+	if (best >= 0 && args->size[best] >= 8)
+		return best;
+	if (args->size[axis] > 48)
+		return args->size[axis] > 256 ? best : -1;
+	for (d = 0; d < args->ndim; d++) {
+		if (d != axis && (best < 0 || args->size[d] > args->size[best]))
+			best = (int)d;
+	}
+	return best >= 0 && args->size[best] >= 8 ? best : -1;
+}
+
+static void add_dim(struct openreg_softmax *sm, const struct openreg_args *args,
+		    int from)
+{
+	struct openreg_softmax_operand *op[] = { &sm->result, &sm->input,
+						 &sm->output };
+	unsigned int i;
+
+	sm->size[sm->ndim] = from < 0 ? 1 : args->size[from];
+	for (i = 0; i < args->nops; i++)
+		op[i]->stride[sm->ndim] =
+			from < 0 ? 0 : args->op[i].stride[from];
+	sm->ndim++;
+}
+
+static void set_operand(struct openreg_softmax_operand *op,
+			const struct openreg_arg *arg)
+{
+	op->base = (uintptr_t)arg->ptr;
+	op->dtype = arg->dtype;
+	op->esize = openreg_dtype_size(arg->dtype);
+}
+
+/* Room is one dimension more than a packet may have: drop those of size 1. */
+static void order_dims(struct openreg_softmax *sm,
+		       const struct openreg_args *args)
+{
+	int rows = row_dim(args), axis = args->arg[0], d;
+
+	sm->ndim = 0;
+	add_dim(sm, args, axis);
+	for (d = 0; d < args->ndim && rows < 0; d++) {
+		/* One row at a time along it is as good as none. */
+		if (d != axis && args->size[d] > 1)
+			break;
+	}
+	if (rows < 0 && d < args->ndim) {
+		rows = d;
+		sm->width = 1;
+	} else {
+		sm->width = OPENREG_SOFTMAX_WIDTH;
+	}
+	add_dim(sm, args, rows);
+	for (d = 0; d < args->ndim; d++) {
+		if (d != axis && d != rows && args->size[d] > 1)
+			add_dim(sm, args, d);
+	}
+}
+
+static void cut(struct openreg_softmax *sm)
+{
+	double ns = (sm->type == OPENREG_VT_F64 ? 16 : 4);
+	int64_t width = sm->width;
+	unsigned int d;
+
+	if (width > sm->size[1])
+		width = sm->size[1];
+	/* A cache line of rows if they are long, more if they are short. */
+	while (width > 16 && width * sm->size[0] > 4096)
+		width = (width + 1) / 2;
+	sm->width = width;
+	sm->lines = OPENREG_SOFTMAX_BLOCK / width;
+	if (sm->lines > sm->size[0])
+		sm->lines = sm->size[0];
+	sm->pieces = (sm->size[0] + sm->lines - 1) / sm->lines;
+	sm->units = (sm->size[1] + width - 1) / width;
+	for (d = 2; d < sm->ndim; d++)
+		sm->units *= sm->size[d];
+	ns = 100 + ns * (double)(width * sm->size[0]);
+	sm->slice_units = (int64_t)(OPENREG_SLICE_NS / ns) + 1;
+}
+
+static bool plan(struct openreg_softmax *sm, const struct openreg_args *args)
+{
+	unsigned int i;
+
+	sm->type = OPENREG_VT_F32;
+	for (i = 0; i < args->nops; i++) {
+		if (args->op[i].dtype == OPENREG_F64)
+			sm->type = OPENREG_VT_F64;
+	}
+	for (i = 0; i < args->ndim; i++) {
+		if (args->size[i] == 0)
+			return false;
+	}
+	sm->kernels = openreg_kernels();
+	sm->esize = sm->type == OPENREG_VT_F64 ? 8 : 4;
+	sm->log = args->arg[1] & OPENREG_SOFTMAX_LOG;
+	sm->backward = args->arg[1] & OPENREG_SOFTMAX_BACKWARD;
+	set_operand(&sm->result, &args->op[RESULT]);
+	set_operand(&sm->input, &args->op[INPUT]);
+	if (sm->backward)
+		set_operand(&sm->output, &args->op[OUTPUT]);
+	order_dims(sm, args);
+	cut(sm);
+	return true;
+}
+
+static bool softmax_setup(struct openreg_job *job,
+			  struct openreg_scratch *scratch)
+{
+	struct openreg_softmax *sm = (struct openreg_softmax *)job->priv;
+	int64_t slices;
+
+	(void)scratch;
+	if (!plan(sm, job->args))
+		return true;
+	if (sm->pieces == 1) {
+		job->phases = 1;
+		slices = (sm->units + sm->slice_units - 1) / sm->slice_units;
+	} else {
+		job->phases = 2;
+		slices = sm->units * sm->pieces;
+		if (slices > UINT32_MAX)
+			return false;
+		job->extra = malloc((size_t)(slices * sm->width) *
+				    sizeof(*sm->stats));
+		if (!job->extra)
+			return false;
+		sm->stats = job->extra;
+	}
+	if (slices > UINT32_MAX)
+		return false;
+	job->slices[0] = job->slices[1] = (uint32_t)slices;
+	return true;
+}
+
+static void find_block(const struct openreg_softmax *sm,
+		       struct openreg_softmax_block *b, int64_t unit,
+		       int64_t piece)
+{
+	int64_t groups = (sm->size[1] + sm->width - 1) / sm->width;
+	unsigned int d;
+
+	b->at[0] = piece * sm->lines;
+	b->lines = sm->size[0] - b->at[0];
+	if (b->lines > sm->lines)
+		b->lines = sm->lines;
+	b->at[1] = unit % groups * sm->width;
+	b->width = sm->size[1] - b->at[1];
+	if (b->width > sm->width)
+		b->width = sm->width;
+	unit /= groups;
+	for (d = 2; d < sm->ndim; d++) {
+		b->at[d] = unit % sm->size[d];
+		unit /= sm->size[d];
+	}
+}
+
+static uintptr_t block_address(const struct openreg_softmax *sm,
+			       const struct openreg_softmax_block *b,
+			       const struct openreg_softmax_operand *op)
+{
+	int64_t at = 0;
+	unsigned int d;
+
+	for (d = 0; d < sm->ndim; d++)
+		at += b->at[d] * op->stride[d];
+	return op->base + (uintptr_t)(at * op->esize);
+}
+
+static void load(const struct openreg_softmax *sm,
+		 const struct openreg_softmax_block *b,
+		 const struct openreg_softmax_operand *op, void *to)
+{
+	openreg_load_fn *fn = sm->kernels->load[op->dtype][sm->type];
+	uintptr_t from = block_address(sm, b, op);
+	unsigned char *line = to;
+	int64_t i;
+
+	if (b->width == 1) {
+		fn(to, (const void *)from, op->stride[0], (size_t)b->lines);
+		return;
+	}
+	for (i = 0; i < b->lines; i++) {
+		fn(line, (const void *)from, op->stride[1], (size_t)b->width);
+		line += b->width * sm->esize;
+		from += (uintptr_t)(op->stride[0] * op->esize);
+	}
+}
+
+static void store(const struct openreg_softmax *sm,
+		  const struct openreg_softmax_block *b)
+{
+	const struct openreg_softmax_operand *op = &sm->result;
+	openreg_store_fn *fn = sm->kernels->store[op->dtype][sm->type];
+	uintptr_t to = block_address(sm, b, op);
+	const unsigned char *line = b->x;
+	int64_t i;
+
+	if (b->width == 1) {
+		fn((void *)to, op->stride[0], line, (size_t)b->lines);
+		return;
+	}
+	for (i = 0; i < b->lines; i++) {
+		fn((void *)to, op->stride[1], line, (size_t)b->width);
+		line += b->width * sm->esize;
+		to += (uintptr_t)(op->stride[0] * op->esize);
+	}
+}
+
+static void load_all(const struct openreg_softmax *sm,
+		     struct openreg_softmax_block *b)
+{
+	load(sm, b, &sm->input, b->x);
+	if (sm->backward)
+		load(sm, b, &sm->output, b->y);
+}
+
+/* The whole rows' stat, from their pieces'. */
+static void merge(const struct openreg_softmax *sm,
+		  struct openreg_softmax_block *b, int64_t unit)
+{
+	const struct openreg_softmax_stat *stat =
+		sm->stats + unit * sm->pieces * sm->width;
+	int64_t i, piece;
+
+	for (i = 0; i < b->width; i++) {
+		b->stat[i].max = sm->backward ? 0 : -INFINITY;
+		b->stat[i].sum = 0;
+		for (piece = 0; piece < sm->pieces; piece++)
+			openreg_softmax_merge(sm, &b->stat[i],
+					      &stat[piece * sm->width + i]);
+	}
+}
+
+static void run_piece(const struct openreg_softmax *sm, unsigned int phase,
+		      uint32_t slice, struct openreg_softmax_block *b)
+{
+	int64_t unit = slice / sm->pieces;
+
+	find_block(sm, b, unit, slice % sm->pieces);
+	load_all(sm, b);
+	if (phase == 0) {
+		openreg_softmax_measure(sm, b);
+		memcpy(sm->stats + slice * sm->width, b->stat,
+		       (size_t)b->width * sizeof(*b->stat));
+		return;
+	}
+	merge(sm, b, unit);
+	openreg_softmax_apply(sm, b);
+	store(sm, b);
+}
+
+static bool softmax_run(struct openreg_job *job, unsigned int phase,
+			uint32_t slice, struct openreg_scratch *scratch)
+{
+	const struct openreg_softmax *sm =
+		(const struct openreg_softmax *)job->priv;
+	size_t bytes = (size_t)(sm->width * sm->lines * sm->esize);
+	struct openreg_softmax_block b;
+	int64_t unit, end;
+
+	bytes = (bytes + 63) & ~(size_t)63;
+	b.x = openreg_scratch_buffer(scratch, 3 * bytes);
+	if (!b.x)
+		return false;
+	b.y = (unsigned char *)b.x + bytes;
+	b.z = (unsigned char *)b.y + bytes;
+	if (sm->pieces > 1) {
+		run_piece(sm, phase, slice, &b);
+		return true;
+	}
+	unit = slice * sm->slice_units;
+	end = unit + sm->slice_units < sm->units ? unit + sm->slice_units
+						 : sm->units;
+	for (; unit < end; unit++) {
+		find_block(sm, &b, unit, 0);
+		load_all(sm, &b);
+		openreg_softmax_whole(sm, &b);
+		store(sm, &b);
+	}
+	return true;
+}
+
+const struct openreg_engine openreg_softmax_engine = {
+	.check = softmax_check,
+	.job_size = sizeof(struct openreg_softmax),
+	.setup = softmax_setup,
+	.run = softmax_run,
+};

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: MIT
+/* SOFTMAX: the arithmetic on one block. */
+#include <math.h>
+
+#include "softmax.h"
+
+#define MAX_ROW (OPENREG_V_RED_MAX - OPENREG_V_RED_SUM)
+#define SUM_ROW 0
+
+/* Folds a block along its lines: one result for each position. */
+static void fold(const struct openreg_softmax *sm,
+		 const struct openreg_softmax_block *b, unsigned int op,
+		 const void *x, double *out, double neutral)
+{
+	const struct openreg_kernels *k = sm->kernels;
+	union openreg_acc acc[OPENREG_SOFTMAX_WIDTH];
+	const unsigned char *line = x;
+	int64_t i;
+
+	for (i = 0; i < b->width; i++)
+		acc[i].f = neutral;
+	if (b->width == 1) {
+		k->fold[op][sm->type](acc, x, (size_t)b->lines);
+	} else {
+		for (i = 0; i < b->lines; i++) {
+			k->accumulate[op][sm->type](acc, line,
+						    (size_t)b->width);
+			line += b->width * sm->esize;
+		}
+	}
+	for (i = 0; i < b->width; i++)
+		out[i] = acc[i].f;
+}
+
+static void unary(const struct openreg_softmax *sm,
+		  const struct openreg_softmax_block *b, unsigned int op,
+		  void *dst, const void *x)
+{
+	sm->kernels->op[op][sm->type](dst, x, x, x,
+				      (size_t)(b->width * b->lines));
+}
+
+static void binary(const struct openreg_softmax *sm,
+		   const struct openreg_softmax_block *b, unsigned int op,
+		   void *dst, const void *x, const void *y)
+{
+	sm->kernels->op[op][sm->type](dst, x, y, x,
+				      (size_t)(b->width * b->lines));
+}
+
+static void by_row(const struct openreg_softmax *sm,
+		   const struct openreg_softmax_block *b,
+		   openreg_position_fn *const fn[OPENREG_VT_END], void *x,
+		   const double *value)
+{
+	fn[sm->type](x, value, (size_t)b->width, (size_t)b->lines);
+}
+
+/* x becomes exp(x - shift), of which sum is the sum. */
+static void exponentials(const struct openreg_softmax *sm,
+			 struct openreg_softmax_block *b, void *dst,
+			 const double *shift, double *sum)
+{
+	by_row(sm, b, sm->kernels->subtract, b->x, shift);
+	unary(sm, b, OPENREG_V_EXP, dst, b->x);
+	fold(sm, b, SUM_ROW, dst, sum, 0);
+}
+
+static void measure_forward(const struct openreg_softmax *sm,
+			    struct openreg_softmax_block *b)
+{
+	double max[OPENREG_SOFTMAX_WIDTH], sum[OPENREG_SOFTMAX_WIDTH];
+	double shift[OPENREG_SOFTMAX_WIDTH];
+	int64_t i;
+
+	fold(sm, b, MAX_ROW, b->x, max, -INFINITY);
+	/* A piece of -inf adds nothing to rows that have more than that. */
+	for (i = 0; i < b->width; i++)
+		shift[i] = max[i] == -INFINITY ? 0 : max[i];
+	exponentials(sm, b, b->x, shift, sum);
+	for (i = 0; i < b->width; i++) {
+		b->stat[i].max = max[i];
+		b->stat[i].sum = sum[i];
+	}
+}
+
+static void measure_backward(const struct openreg_softmax *sm,
+			     struct openreg_softmax_block *b)
+{
+	double sum[OPENREG_SOFTMAX_WIDTH];
+	const void *x = b->x;
+	int64_t i;
+
+	if (!sm->log) {
+		binary(sm, b, OPENREG_V_MUL, b->z, b->x, b->y);
+		x = b->z;
+	}
+	fold(sm, b, SUM_ROW, x, sum, 0);
+	for (i = 0; i < b->width; i++) {
+		b->stat[i].max = 0;
+		b->stat[i].sum = sum[i];
+	}
+}
+
+void openreg_softmax_measure(const struct openreg_softmax *sm,
+			     struct openreg_softmax_block *block)
+{
+	if (sm->backward)
+		measure_backward(sm, block);
+	else
+		measure_forward(sm, block);
+}
+
+/* x - max, then exp of it over the sum, or less the sum's logarithm. */
+static void apply_forward(const struct openreg_softmax *sm,
+			  struct openreg_softmax_block *b)
+{
+	double max[OPENREG_SOFTMAX_WIDTH], sum[OPENREG_SOFTMAX_WIDTH];
+	int64_t i;
+
+	for (i = 0; i < b->width; i++) {
+		max[i] = b->stat[i].max;
+		sum[i] = b->stat[i].sum;
+	}
+	by_row(sm, b, sm->kernels->subtract, b->x, max);
+	if (sm->log) {
+		sm->kernels->op[OPENREG_V_LOG][OPENREG_VT_F64](
+			sum, sum, sum, sum, (size_t)b->width);
+		by_row(sm, b, sm->kernels->subtract, b->x, sum);
+	} else {
+		unary(sm, b, OPENREG_V_EXP, b->x, b->x);
+		by_row(sm, b, sm->kernels->divide, b->x, sum);
+	}
+}
+
+/* y * (x - sum), or x - exp(y) * sum if logarithmic. */
+static void apply_backward(const struct openreg_softmax *sm,
+			   struct openreg_softmax_block *b)
+{
+	double sum[OPENREG_SOFTMAX_WIDTH];
+	int64_t i;
+
+	for (i = 0; i < b->width; i++)
+		sum[i] = b->stat[i].sum;
+	if (sm->log) {
+		unary(sm, b, OPENREG_V_EXP, b->y, b->y);
+		by_row(sm, b, sm->kernels->multiply, b->y, sum);
+		binary(sm, b, OPENREG_V_SUB, b->x, b->x, b->y);
+	} else {
+		by_row(sm, b, sm->kernels->subtract, b->x, sum);
+		binary(sm, b, OPENREG_V_MUL, b->x, b->x, b->y);
+	}
+}
+
+void openreg_softmax_apply(const struct openreg_softmax *sm,
+			   struct openreg_softmax_block *block)
+{
+	if (sm->backward)
+		apply_backward(sm, block);
+	else
+		apply_forward(sm, block);
+}
+
+static void whole_forward(const struct openreg_softmax *sm,
+			  struct openreg_softmax_block *b)
+{
+	double max[OPENREG_SOFTMAX_WIDTH], sum[OPENREG_SOFTMAX_WIDTH];
+
+	fold(sm, b, MAX_ROW, b->x, max, -INFINITY);
+	exponentials(sm, b, sm->log ? b->y : b->x, max, sum);
+	if (!sm->log) {
+		by_row(sm, b, sm->kernels->divide, b->x, sum);
+		return;
+	}
+	sm->kernels->op[OPENREG_V_LOG][OPENREG_VT_F64](sum, sum, sum, sum,
+						       (size_t)b->width);
+	by_row(sm, b, sm->kernels->subtract, b->x, sum);
+}
+
+void openreg_softmax_whole(const struct openreg_softmax *sm,
+			   struct openreg_softmax_block *block)
+{
+	if (!sm->backward) {
+		whole_forward(sm, block);
+		return;
+	}
+	measure_backward(sm, block);
+	apply_backward(sm, block);
+}
+
+/* The sums are to one another as exp of the difference of their maxima. */
+void openreg_softmax_merge(const struct openreg_softmax *sm,
+			   struct openreg_softmax_stat *row,
+			   const struct openreg_softmax_stat *piece)
+{
+	double max = piece->max > row->max || piece->max != piece->max
+			     ? piece->max
+			     : row->max;
+	double e[2] = { row->max - max, piece->max - max };
+
+	if (sm->backward || piece->max == -INFINITY) {
+		row->sum += piece->sum;
+		return;
+	}
+	sm->kernels->op[OPENREG_V_EXP][OPENREG_VT_F64](e, e, e, e, 2);
+	row->sum = (row->max == -INFINITY ? 0 : row->sum * e[0]) +
+		   piece->sum * e[1];
+	row->max = max;
+}

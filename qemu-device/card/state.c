@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: MIT */
+/* Saving a paused card as a string of 64-bit words. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core.h"
+
+struct blob {
+	uint64_t *words;
+	size_t n;
+	size_t room;
+	bool failed;
+};
+
+static void put(struct blob *b, uint64_t value)
+{
+	if (b->n == b->room) {
+		size_t room = b->room ? b->room * 2 : 1024;
+		uint64_t *words = realloc(b->words, room * 8);
+
+		if (!words) {
+			b->failed = true;
+			return;
+		}
+		b->words = words;
+		b->room = room;
+	}
+	b->words[b->n++] = value;
+}
+
+static void swap64(uint64_t *word, uint64_t *field, bool load)
+{
+	if (load)
+		*field = *word;
+	else
+		*word = *field;
+}
+
+static void swap32(uint64_t *word, uint32_t *field, bool load)
+{
+	if (load)
+		*field = (uint32_t)*word;
+	else
+		*word = *field;
+}
+
+static void swap_atomic32(uint64_t *word, atomic_uint *field, bool load)
+{
+	if (load)
+		atomic_store(field, (uint32_t)*word);
+	else
+		*word = atomic_load(field);
+}
+
+static void swap_atomic64(uint64_t *word, atomic_uint_fast64_t *field,
+			  bool load)
+{
+	if (load)
+		atomic_store(field, *word);
+	else
+		*word = atomic_load(field);
+}
+
+/* gate.lock is held. */
+void state_regs(struct openreg_card *card, uint64_t *words, bool load)
+{
+	struct regs *r = &card->regs;
+
+	swap32(&words[0], &r->control, load);
+	swap32(&words[1], &r->card_id, load);
+	swap64(&words[2], &r->admin_base, load);
+	swap64(&words[3], &r->admin_cpl, load);
+	swap32(&words[4], &r->admin_slots, load);
+	swap32(&words[5], &r->admin_tail, load);
+	swap64(&words[6], &r->fault_base, load);
+	swap32(&words[7], &r->fault_slots, load);
+	swap_atomic32(&words[8], &r->status, load);
+	swap_atomic32(&words[9], &r->fault_head, load);
+	swap_atomic32(&words[10], &r->fault_tail, load);
+	swap_atomic32(&words[11], &r->fault_dropped, load);
+	if (load) {
+		r->card_id &= OPENREG_MAX_CARDS - 1;
+		atomic_store(&r->card, r->card_id);
+	}
+}
+
+void state_stats(struct openreg_card *card, uint64_t *words, bool load)
+{
+	struct stats *s = &card->stats;
+	atomic_uint_fast64_t *const stats[STATE_STATS] = {
+		&s->packets,	 &s->doorbells,	 &s->interrupts, &s->dma_read,
+		&s->dma_written, &s->compute_ns, &s->copy_ns,	 &s->faults,
+		&s->sleeps,	 &s->sleep_ns,
+	};
+	unsigned int i;
+
+	for (i = 0; i < STATE_STATS; i++)
+		swap_atomic64(&words[i], stats[i], load);
+}
+
+void state_queue_stats(struct queue *q, uint64_t *words, bool load)
+{
+	swap64(&words[0], &q->wakes, load);
+	swap64(&words[1], &q->interrupts, load);
+	swap_atomic64(&words[2], &q->dma_read, load);
+	swap_atomic64(&words[3], &q->dma_written, load);
+	swap_atomic64(&words[4], &q->busy_ns, load);
+}
+
+static void save_words(struct blob *b, const uint64_t *words, unsigned int n)
+{
+	while (n--)
+		put(b, *words++);
+}
+
+static void save_segment(struct blob *b, uint32_t id, const struct segment *seg)
+{
+	uint32_t i;
+
+	put(b, id);
+	put(b, seg->kind);
+	put(b, seg->perm);
+	put(b, seg->length);
+	put(b, seg->base);
+	put(b, seg->dead);
+	put(b, seg->nruns);
+	for (i = 0; i < seg->nruns; i++) {
+		put(b, seg->runs[i].off);
+		put(b, seg->runs[i].bus);
+	}
+}
+
+static void save_context(struct blob *b, const struct context *ctx)
+{
+	uint32_t i;
+
+	put(b, ctx->id);
+	put(b, ctx->dying);
+	for (i = 0; i < OPENREG_MAX_SEGMENTS; i++)
+		if (ctx->segs[i])
+			save_segment(b, i, ctx->segs[i]);
+	put(b, 0); /* no segment has this number */
+}
+
+static void save_queue(struct blob *b, struct queue *q)
+{
+	uint64_t stats[STATE_QUEUE_STATS];
+
+	put(b, q->id);
+	put(b, q->ctx->id);
+	put(b, q->cfg.ring);
+	put(b, q->cfg.user_page);
+	put(b, q->cfg.card_page);
+	put(b, q->cfg.kernel_page);
+	put(b, q->cfg.slots);
+	put(b, q->cfg.doorbell);
+	put(b, q->cfg.vector);
+	put(b, q->cfg.priority);
+	put(b, q->state);
+	put(b, q->awake);
+	put(b, q->dying);
+	put(b, q->head);
+	put(b, q->completed);
+	state_queue_stats(q, stats, false);
+	save_words(b, stats, STATE_QUEUE_STATS);
+}
+
+static void save_admin(struct blob *b, const struct openreg_card *card)
+{
+	const struct admin *admin = &card->admin;
+	const struct pending *p;
+	const struct fill *fill;
+
+	put(b, admin->enabled);
+	put(b, admin->base);
+	put(b, admin->cpl_base);
+	put(b, admin->slots);
+	put(b, admin->done);
+	put(b, card->faults.base);
+	put(b, card->faults.slots);
+	put(b, admin->npending);
+	for (p = admin->pending; p; p = p->next) {
+		put(b, p->index);
+		put(b, p->opcode);
+		put(b, p->ctx);
+		put(b, p->id);
+	}
+	for (fill = card->sched.fills; fill; fill = fill->next) {
+		put(b, 1);
+		put(b, fill->off);
+		put(b, fill->end);
+		put(b, fill->value);
+		put(b, fill->index);
+	}
+	put(b, 0);
+}
+
+static void save_regs(struct blob *b, struct openreg_card *card)
+{
+	uint64_t words[STATE_REGS + STATE_STATS];
+
+	pthread_mutex_lock(&card->gate.lock);
+	state_regs(card, words, false);
+	state_stats(card, words + STATE_REGS, false);
+	pthread_mutex_unlock(&card->gate.lock);
+	save_words(b, words, STATE_REGS + STATE_STATS);
+}
+
+static bool has_work(struct openreg_card *card)
+{
+	unsigned int i;
+
+	for (i = 0; i < OPENREG_MAX_QUEUES; i++)
+		if (card->queue[i] && card->queue[i]->active != ACTIVE_NONE)
+			return true;
+	return false;
+}
+
+void openreg_card_finish(struct openreg_card *card)
+{
+	struct worker *w;
+	unsigned int i;
+
+	if (!has_work(card))
+		return;
+	/* The pool's own: it sleeps, and so its scratch memory is free. */
+	w = &card->workers[0];
+	for (i = 0; i < OPENREG_MAX_QUEUES; i++)
+		if (card->queue[i])
+			exec_finish(w, card->queue[i]);
+}
+
+void *openreg_card_save(struct openreg_card *card, size_t *len)
+{
+	struct blob b = { 0 };
+	unsigned int i;
+
+	openreg_card_finish(card);
+	put(&b, STATE_MAGIC);
+	put(&b, card->config.vram_size);
+	put(&b, card->config.vectors);
+	put(&b, card->config.doorbells);
+	save_regs(&b, card);
+	for (i = 0; i < OPENREG_MAX_CONTEXTS; i++)
+		if (card->ctx[i])
+			save_context(&b, card->ctx[i]);
+	put(&b, UINT64_MAX);
+	for (i = 0; i < OPENREG_MAX_QUEUES; i++)
+		if (card->queue[i])
+			save_queue(&b, card->queue[i]);
+	put(&b, UINT64_MAX);
+	save_admin(&b, card);
+	if (b.failed) {
+		free(b.words);
+		return NULL;
+	}
+	*len = b.n * 8;
+	return b.words;
+}

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * VECTOR: a checked program becomes a plan, which is run tile by tile.
+ *
+ * The plan's dimensions are the packet's without those of size 1, sorted and
+ * merged; dimension 0 is the innermost. A tile is a block of at most
+ * OPENREG_TILE points: the dimensions below `split` whole, and up to `chunk`
+ * coordinates of dimension `split`. With a reduction the dimensions are in two
+ * groups, the first `inner_dims` of them either all folded or all kept.
+ */
+#ifndef OPENREG_VECTOR_H
+#define OPENREG_VECTOR_H
+
+#include "engine_internal.h"
+#include "kernels.h"
+#include "vector_ops.h"
+
+#define OPENREG_TILE 1024
+/* One more than the registers, so that no kernel widens in place. */
+#define OPENREG_TILE_BUFFERS (OPENREG_REGS + 1)
+
+enum openreg_step_kind {
+	OPENREG_STEP_LOAD,
+	OPENREG_STEP_STORE,
+	OPENREG_STEP_IMM,
+	OPENREG_STEP_INDEX,
+	OPENREG_STEP_KERNEL,
+};
+
+struct openreg_step {
+	uint8_t kind; /* enum openreg_step_kind */
+	uint8_t dst, a, b, c; /* buffers */
+	uint8_t width; /* bytes of an element of the register read or written */
+	uint8_t access; /* index of struct openreg_access */
+	bool alias; /* LOAD: the register may stand for memory itself */
+	bool once; /* IMM: nobody else writes the buffer */
+	union {
+		openreg_kernel *kernel;
+		openreg_load_fn *load;
+		openreg_store_fn *store;
+	};
+	uint64_t imm; /* bit pattern */
+};
+
+/* An operand as the plan walks it, or a linear function of the coordinates. */
+struct openreg_access {
+	uintptr_t base; /* address, or value, at coordinate 0 everywhere */
+	int64_t stride[OPENREG_DIMS_MAX]; /* elements, in the plan's order */
+	int64_t esize; /* bytes of an element; 1 for a function */
+	bool stored; /* by a STORE */
+	unsigned int run_dims; /* dimensions below it are one run of stride[0] */
+	bool across; /* tiles have two dimensions, it is denser along the second */
+	int64_t run; /* points of such a run, if run_dims <= split */
+};
+
+#define OPENREG_ACCESS_MAX (OPENREG_OPERANDS_MAX + OPENREG_DIMS_MAX + 1)
+
+struct openreg_reduction {
+	uint8_t op; /* enum openreg_vop, 0: there is none */
+	uint8_t type;
+	uint8_t buffer;
+	bool folds_inner; /* the inner group of dimensions is the folded one */
+	bool empty; /* the program never runs: results are neutral elements */
+	bool scaled;
+	double scale;
+	struct openreg_access *value, *index; /* or NULL */
+	struct openreg_access *position; /* row-major among the folded */
+	uint8_t value_dtype;
+	int64_t units; /* groups of outputs that are folded at a time */
+	int64_t unit_outputs; /* most outputs of one */
+	int64_t unit_tiles;
+	int64_t chunks; /* pieces that the tiles of one unit are cut into */
+	int64_t chunk_tiles;
+	int64_t slice_units; /* if chunks is 1 */
+	unsigned int unit_lo, unit_hi; /* digits that number units */
+	unsigned int tile_lo, tile_hi; /* digits that number tiles in a unit */
+	union openreg_acc *partial; /* [unit][chunk][unit_outputs] */
+	int64_t *partial_index;
+};
+
+struct openreg_plan {
+	const struct openreg_kernels *kernels;
+	unsigned int ndim;
+	unsigned int inner_dims; /* ndim without a reduction */
+	int64_t size[OPENREG_DIMS_MAX];
+	unsigned int split;
+	int64_t chunk;
+	int64_t digits[OPENREG_DIMS_MAX]; /* tiles along it, from split up */
+	int64_t volume; /* points of all dimensions below split */
+	int64_t tiles;
+	int64_t slice_tiles;
+	double tile_ns; /* estimate */
+	unsigned int nsteps, naccess;
+	struct openreg_step step[OPENREG_INSTRS_MAX];
+	struct openreg_access access[OPENREG_ACCESS_MAX];
+	struct openreg_reduction red;
+};
+
+/* A place in the iteration space. */
+struct openreg_tile {
+	int64_t at[OPENREG_DIMS_MAX]; /* digits, from split up */
+	int64_t chunk; /* coordinates of dimension split that it covers */
+	int64_t n; /* points */
+};
+
+struct openreg_verdict openreg_vector_check(struct openreg_args *args);
+unsigned int openreg_vector_form(unsigned int op);
+
+/* Fills a plan; false if there is nothing to do. */
+bool openreg_plan_make(struct openreg_plan *plan,
+		       const struct openreg_args *args);
+void openreg_plan_dims(struct openreg_plan *plan,
+		       const struct openreg_args *args);
+void openreg_plan_steps(struct openreg_plan *plan,
+			const struct openreg_args *args);
+
+/* Tile number i of those that the digits lo .. hi - 1 count. */
+void openreg_tile_seek(const struct openreg_plan *plan,
+		       struct openreg_tile *tile, unsigned int lo,
+		       unsigned int hi, int64_t i);
+/* One further in the same digits, wrapping around. */
+void openreg_tile_next(const struct openreg_plan *plan,
+		       struct openreg_tile *tile, unsigned int lo,
+		       unsigned int hi);
+uintptr_t openreg_tile_address(const struct openreg_plan *plan,
+			       const struct openreg_tile *tile,
+			       const struct openreg_access *access);
+
+/* The buffers of one worker, while it runs a slice. */
+struct openreg_tile_state {
+	unsigned char *buffer[OPENREG_TILE_BUFFERS];
+	const void *reg[OPENREG_TILE_BUFFERS]; /* a buffer, or memory */
+	int64_t filled; /* points of the once-filled buffers */
+};
+
+void openreg_tile_init(struct openreg_tile_state *state, void *memory);
+#define OPENREG_TILE_MEMORY ((size_t)OPENREG_TILE_BUFFERS * OPENREG_TILE * 8)
+/* The buffers, accumulators, and the positions of winners. */
+#define OPENREG_VECTOR_MEMORY (OPENREG_TILE_MEMORY + OPENREG_TILE * 16)
+void openreg_tile_run(const struct openreg_plan *plan,
+		      const struct openreg_tile *tile,
+		      struct openreg_tile_state *state);
+
+/* Registers to memory over the dimensions lo .. hi of a tile. */
+void openreg_tile_store(const struct openreg_plan *plan,
+			const struct openreg_tile *tile,
+			const struct openreg_access *access, unsigned int lo,
+			unsigned int hi, openreg_store_fn *fn, const void *reg,
+			unsigned int width);
+
+bool openreg_reduce_setup(struct openreg_job *job, struct openreg_plan *plan);
+void openreg_reduce_run(const struct openreg_plan *plan, uint32_t slice,
+			void *memory);
+void openreg_reduce_finish(const struct openreg_plan *plan, uint32_t slice,
+			   void *memory);
+
+#endif

@@ -1,0 +1,319 @@
+// SPDX-License-Identifier: MIT
+/*
+ * VECTOR: the order of the dimensions. Dimensions of size 1 go, small strides
+ * come first, neighbours that every operand walks alike become one.
+ */
+#include "vector.h"
+
+struct dim {
+	int64_t size;
+	unsigned int from; /* in the packet */
+	bool folded;
+};
+
+struct dims {
+	struct dim dim[OPENREG_DIMS_MAX];
+	unsigned int n;
+};
+
+static int64_t magnitude(int64_t x)
+{
+	return x < 0 ? -x : x;
+}
+
+/*
+ * >0: x should be further out than y; <0: further in; 0: no matter. What is
+ * stored decides before what is loaded.
+ */
+static int compare(const struct openreg_plan *plan, const struct dim *x,
+		   const struct dim *y)
+{
+	unsigned int n = plan->naccess, i;
+
+	for (i = 0; i < 2 * n; i++) {
+		const struct openreg_access *access = &plan->access[i % n];
+		int64_t sx = magnitude(access->stride[x->from]);
+		int64_t sy = magnitude(access->stride[y->from]);
+
+		if (access == plan->red.value || access == plan->red.index ||
+		    access == plan->red.position || access->stored != (i < n))
+			continue;
+		if (sx && sy && sx != sy)
+			return sx > sy ? 1 : -1;
+	}
+	return 0;
+}
+
+/* Insertion sort that keeps the order of what does not compare. */
+static void sort(const struct openreg_plan *plan, struct dims *dims)
+{
+	unsigned int i, j, k;
+
+	for (i = 1; i < dims->n; i++) {
+		k = i;
+		for (j = i; j-- > 0;) {
+			int order = compare(plan, &dims->dim[j], &dims->dim[k]);
+			struct dim swap = dims->dim[j];
+
+			if (order < 0)
+				break;
+			if (order == 0)
+				continue;
+			dims->dim[j] = dims->dim[k];
+			dims->dim[k] = swap;
+			k = j;
+		}
+	}
+}
+
+static void collect(struct dims *dims, const struct openreg_args *args)
+{
+	unsigned int d;
+
+	dims->n = 0;
+	for (d = args->ndim; d-- > 0;) {
+		if (args->size[d] == 1)
+			continue;
+		dims->dim[dims->n].size = args->size[d];
+		dims->dim[dims->n].from = d;
+		dims->dim[dims->n].folded = args->arg[0] >> d & 1;
+		dims->n++;
+	}
+}
+
+/*
+ * The group that has the innermost dimension comes first. Among the folded
+ * the packet's order stays if the position of a winner is wanted.
+ */
+static void group(struct openreg_plan *plan, struct dims *dims)
+{
+	struct dims sorted = *dims, out = { .n = 0 };
+	const struct dims *source;
+	unsigned int i, pass;
+	bool first;
+
+	sort(plan, &sorted);
+	first = sorted.n && sorted.dim[0].folded;
+	plan->red.folds_inner = first;
+	plan->inner_dims = 0;
+	for (pass = 0; pass < 2; pass++) {
+		bool folded = pass == 0 ? first : !first;
+
+		source = folded && plan->red.position ? dims : &sorted;
+		for (i = 0; i < source->n; i++) {
+			if (source->dim[i].folded == folded)
+				out.dim[out.n++] = source->dim[i];
+		}
+		if (pass == 0)
+			plan->inner_dims = out.n;
+	}
+	*dims = out;
+}
+
+static bool mergeable(const struct openreg_plan *plan, const struct dim *inner,
+		      unsigned int inner_at, const struct dim *outer)
+{
+	unsigned int i;
+
+	if (inner->folded != outer->folded)
+		return false;
+	for (i = 0; i < plan->naccess; i++) {
+		const struct openreg_access *access = &plan->access[i];
+		int64_t step;
+
+		if (__builtin_mul_overflow(access->stride[inner_at],
+					   inner->size, &step) ||
+		    access->stride[outer->from] != step)
+			return false;
+	}
+	return true;
+}
+
+/* Writes the plan's sizes and every access's strides. */
+static void merge(struct openreg_plan *plan, struct dims *dims)
+{
+	int64_t stride[OPENREG_ACCESS_MAX][OPENREG_DIMS_MAX];
+	unsigned int inner_dims = 0, n = 0, i, d;
+
+	for (d = 0; d < dims->n; d++) {
+		struct dim *dim = &dims->dim[d];
+
+		if (n && mergeable(plan, &dims->dim[n - 1],
+				   dims->dim[n - 1].from, dim)) {
+			dims->dim[n - 1].size *= dim->size;
+		} else {
+			/* A merged dimension keeps its innermost stride. */
+			dims->dim[n++] = *dim;
+		}
+		/*
+		 * The next one is compared with the merged size and the
+		 * innermost stride, which is what a run of both walks.
+		 */
+		if (d < plan->inner_dims)
+			inner_dims = n;
+	}
+	for (i = 0; i < plan->naccess; i++) {
+		for (d = 0; d < n; d++)
+			stride[i][d] = plan->access[i].stride[dims->dim[d].from];
+		for (d = 0; d < n; d++)
+			plan->access[i].stride[d] = stride[i][d];
+	}
+	for (d = 0; d < n; d++)
+		plan->size[d] = dims->dim[d].size;
+	plan->ndim = n;
+	plan->inner_dims = inner_dims;
+}
+
+/* The best size of a square block's side that divides a dimension, or 0. */
+static int64_t block_side(int64_t size)
+{
+	int64_t side;
+
+	for (side = 32; side >= 16; side--) {
+		if (size % side == 0)
+			return side;
+	}
+	for (side = 33; side <= 64; side++) {
+		if (size % side == 0)
+			return side;
+	}
+	for (side = 15; side >= 8; side--) {
+		if (size % side == 0)
+			return side;
+	}
+	return 0;
+}
+
+/* A dimension along which some operand's elements are closer than along 0. */
+static unsigned int crossing_dim(const struct openreg_plan *plan)
+{
+	unsigned int i, d;
+
+	for (i = 0; i < plan->naccess; i++) {
+		const int64_t *stride = plan->access[i].stride;
+
+		for (d = 1; d < plan->ndim; d++) {
+			if (stride[d] && magnitude(stride[0]) >= 8 &&
+			    magnitude(stride[d]) < magnitude(stride[0]) &&
+			    plan->size[d] >= 8)
+				return d;
+		}
+	}
+	return 0;
+}
+
+static void move_dim(struct openreg_plan *plan, unsigned int from,
+		     unsigned int to)
+{
+	int64_t size = plan->size[from], stride;
+	unsigned int i, d;
+
+	for (d = from; d > to; d--)
+		plan->size[d] = plan->size[d - 1];
+	plan->size[to] = size;
+	for (i = 0; i < plan->naccess; i++) {
+		struct openreg_access *access = &plan->access[i];
+
+		stride = access->stride[from];
+		for (d = from; d > to; d--)
+			access->stride[d] = access->stride[d - 1];
+		access->stride[to] = stride;
+	}
+}
+
+/*
+ * Where operands lie across each other a long line of a tile would touch as
+ * many cache lines as it has points, so tiles are squares: dimension 0 becomes
+ * two, and what crosses it goes in between.
+ */
+static void make_squares(struct openreg_plan *plan)
+{
+	unsigned int d, i, last = plan->ndim;
+	int64_t side;
+
+	if (plan->ndim < 2 || plan->ndim == OPENREG_DIMS_MAX ||
+	    plan->size[0] <= 64)
+		return;
+	d = crossing_dim(plan);
+	side = block_side(plan->size[0]);
+	if (!d || !side)
+		return;
+	move_dim(plan, d, 1);
+	plan->size[last] = plan->size[0] / side;
+	plan->size[0] = side;
+	for (i = 0; i < plan->naccess; i++)
+		plan->access[i].stride[last] = plan->access[i].stride[0] * side;
+	plan->ndim++;
+	move_dim(plan, last, 2);
+	plan->inner_dims = plan->ndim;
+}
+
+static void cut(struct openreg_plan *plan)
+{
+	unsigned int d, split = 0;
+	int64_t volume = 1;
+
+	while (split + 1 < plan->ndim &&
+	       volume * plan->size[split] <= OPENREG_TILE)
+		volume *= plan->size[split++];
+	plan->split = split;
+	plan->volume = volume;
+	plan->chunk = OPENREG_TILE / volume;
+	if (plan->chunk > plan->size[split])
+		plan->chunk = plan->size[split];
+	plan->tiles = 1;
+	for (d = split; d < plan->ndim; d++) {
+		plan->digits[d] = plan->size[d];
+		if (d == split)
+			plan->digits[d] =
+				(plan->size[d] + plan->chunk - 1) / plan->chunk;
+		plan->tiles *= plan->digits[d];
+	}
+}
+
+/* How far an access goes on with one stride. */
+static void find_runs(const struct openreg_plan *plan,
+		      struct openreg_access *access)
+{
+	unsigned int d = 1;
+
+	access->run = plan->size[0];
+	while (d <= plan->split &&
+	       access->stride[d] == access->stride[0] * access->run)
+		access->run *= plan->size[d++];
+	access->run_dims = d;
+	access->across = plan->split == 1 && d == 1 && plan->chunk >= 8 &&
+			 access->stride[1] &&
+			 magnitude(access->stride[1]) <
+				 magnitude(access->stride[0]);
+}
+
+void openreg_plan_dims(struct openreg_plan *plan,
+		       const struct openreg_args *args)
+{
+	struct dims dims;
+	unsigned int i;
+
+	collect(&dims, args);
+	if (plan->red.op) {
+		group(plan, &dims);
+	} else {
+		if (dims.n > 1)
+			sort(plan, &dims);
+		plan->inner_dims = dims.n;
+	}
+	merge(plan, &dims);
+	if (plan->ndim == 0) {
+		plan->ndim = 1;
+		plan->inner_dims = 1;
+		plan->size[0] = 1;
+		plan->red.folds_inner = false;
+		for (i = 0; i < plan->naccess; i++)
+			plan->access[i].stride[0] = 0;
+	}
+	if (!plan->red.op)
+		make_squares(plan);
+	cut(plan);
+	for (i = 0; i < plan->naccess; i++)
+		find_runs(plan, &plan->access[i]);
+}

@@ -1,0 +1,425 @@
+// SPDX-License-Identifier: MIT
+/* VECTOR: from a checked program to steps with kernels and buffers. */
+#include "vector.h"
+
+#define NONE 0xff
+
+struct compiler {
+	struct openreg_plan *plan;
+	const struct openreg_args *args;
+	uint8_t operand[OPENREG_OPERANDS_MAX]; /* its access, or NONE */
+	uint8_t dim[OPENREG_DIMS_MAX]; /* access of INDEX along it, or NONE */
+	uint8_t buffer[OPENREG_REGS]; /* where each register is */
+	uint8_t width[OPENREG_REGS];
+	uint8_t spare;
+	uint8_t writes[OPENREG_TILE_BUFFERS];
+};
+
+static const uint8_t type_width[OPENREG_VT_END] = { 4, 8, 4, 8 };
+
+static struct openreg_access *new_access(struct openreg_plan *plan)
+{
+	return &plan->access[plan->naccess++];
+}
+
+static uint8_t operand_access(struct compiler *c, unsigned int index)
+{
+	const struct openreg_arg *op = &c->args->op[index];
+	struct openreg_access *access;
+	unsigned int d;
+
+	if (c->operand[index] != NONE)
+		return c->operand[index];
+	access = new_access(c->plan);
+	access->base = (uintptr_t)op->ptr;
+	access->stored = false;
+	access->esize = openreg_dtype_size(op->dtype);
+	for (d = 0; d < c->args->ndim; d++)
+		access->stride[d] = op->stride[d];
+	c->operand[index] = (uint8_t)(access - c->plan->access);
+	return c->operand[index];
+}
+
+static uint8_t index_access(struct compiler *c, unsigned int dim)
+{
+	struct openreg_access *access;
+	unsigned int d;
+
+	if (c->dim[dim] != NONE)
+		return c->dim[dim];
+	access = new_access(c->plan);
+	access->base = 0;
+	access->stored = false;
+	access->esize = 1;
+	for (d = 0; d < c->args->ndim; d++)
+		access->stride[d] = d == dim;
+	c->dim[dim] = (uint8_t)(access - c->plan->access);
+	return c->dim[dim];
+}
+
+/* The row-major position among the folded dimensions. */
+static struct openreg_access *position_access(struct compiler *c)
+{
+	const struct openreg_args *args = c->args;
+	struct openreg_access *access = new_access(c->plan);
+	int64_t step = 1;
+	unsigned int d;
+
+	access->base = 0;
+	access->stored = false;
+	access->esize = 1;
+	for (d = args->ndim; d-- > 0;) {
+		bool folded = args->arg[0] >> d & 1;
+
+		access->stride[d] = folded ? step : 0;
+		if (folded)
+			step *= args->size[d];
+	}
+	return access;
+}
+
+static uint8_t read_reg(const struct compiler *c, unsigned int reg)
+{
+	return reg < OPENREG_REGS ? c->buffer[reg] : 0;
+}
+
+/* Kernels may work in place, but not where an element would grow. */
+static uint8_t write_reg(struct compiler *c, unsigned int reg,
+			 unsigned int width, const uint8_t *sources,
+			 unsigned int nsources)
+{
+	unsigned int i;
+	uint8_t old;
+
+	for (i = 0; i < nsources; i++) {
+		if (sources[i] == reg && c->width[reg] != width) {
+			old = c->buffer[reg];
+			c->buffer[reg] = c->spare;
+			c->spare = old;
+			break;
+		}
+	}
+	c->width[reg] = (uint8_t)width;
+	c->writes[c->buffer[reg]]++;
+	return c->buffer[reg];
+}
+
+static uint64_t imm_bits(uint64_t imm, unsigned int type)
+{
+	union {
+		uint64_t u;
+		double f;
+	} wide = { .u = imm };
+	union {
+		uint32_t u;
+		float f;
+	} narrow;
+
+	switch (type) {
+	case OPENREG_VT_F32:
+		narrow.f = (float)wide.f;
+		return narrow.u;
+	case OPENREG_VT_I32:
+		return (uint32_t)imm;
+	default:
+		return imm;
+	}
+}
+
+static openreg_kernel *kernel_of(const struct openreg_kernels *k,
+				 const struct openreg_instr *in)
+{
+	switch (in->op) {
+	case OPENREG_V_CVT:
+		return k->cvt[in->aux][in->type];
+	case OPENREG_V_ROUND:
+		return k->round[in->aux];
+	default:
+		return k->op[in->op][in->type];
+	}
+}
+
+static void compile_kernel(struct compiler *c, struct openreg_step *step,
+			   const struct openreg_instr *in, unsigned int form)
+{
+	bool test = form == OPENREG_VFORM_TEST1 || form == OPENREG_VFORM_TEST2;
+	bool three = form == OPENREG_VFORM_TERNARY ||
+		     form == OPENREG_VFORM_SELECT;
+	bool two = three || form == OPENREG_VFORM_BINARY ||
+		   form == OPENREG_VFORM_TEST2;
+	uint8_t sources[3] = { in->a, in->b, in->c };
+
+	step->kind = OPENREG_STEP_KERNEL;
+	step->kernel = kernel_of(c->plan->kernels, in);
+	step->a = read_reg(c, in->a);
+	step->b = two ? read_reg(c, in->b) : step->a;
+	step->c = three ? read_reg(c, in->c) : step->a;
+	step->width = test ? 4 : type_width[in->type];
+	step->dst = write_reg(c, in->dst, step->width, sources,
+			      three ? 3 : two ? 2 : 1);
+}
+
+static void compile_instr(struct compiler *c, struct openreg_step *step,
+			  const struct openreg_instr *in)
+{
+	const struct openreg_kernels *k = c->plan->kernels;
+	unsigned int form = openreg_vector_form(in->op);
+
+	step->width = type_width[in->type];
+	switch (form) {
+	case OPENREG_VFORM_LOAD:
+		step->kind = OPENREG_STEP_LOAD;
+		step->access = operand_access(c, in->aux);
+		step->load = k->load[c->args->op[in->aux].dtype][in->type];
+		step->dst = write_reg(c, in->dst, step->width, NULL, 0);
+		break;
+	case OPENREG_VFORM_STORE:
+		step->kind = OPENREG_STEP_STORE;
+		step->access = operand_access(c, in->aux);
+		c->plan->access[step->access].stored = true;
+		step->store = k->store[c->args->op[in->aux].dtype][in->type];
+		step->a = read_reg(c, in->a);
+		break;
+	case OPENREG_VFORM_IMM:
+		step->kind = OPENREG_STEP_IMM;
+		step->imm = imm_bits(c->args->imm[in->aux], in->type);
+		step->dst = write_reg(c, in->dst, step->width, NULL, 0);
+		break;
+	case OPENREG_VFORM_INDEX:
+		step->kind = OPENREG_STEP_INDEX;
+		step->access = index_access(c, in->aux);
+		step->load = k->index;
+		step->dst = write_reg(c, in->dst, step->width, NULL, 0);
+		break;
+	default:
+		compile_kernel(c, step, in, form);
+	}
+}
+
+static void compile_reduce(struct compiler *c, const struct openreg_instr *in)
+{
+	struct openreg_reduction *red = &c->plan->red;
+	bool extreme = in->op == OPENREG_V_RED_MAX ||
+		       in->op == OPENREG_V_RED_MIN;
+	union {
+		uint64_t u;
+		double f;
+	} scale = { .u = 0 };
+
+	red->op = in->op;
+	red->type = in->type;
+	red->buffer = read_reg(c, in->a);
+	red->scaled = in->c != OPENREG_VNONE;
+	if (red->scaled)
+		scale.u = c->args->imm[in->c];
+	red->scale = scale.f;
+	red->value = NULL;
+	red->index = NULL;
+	red->position = NULL;
+	if (in->aux != OPENREG_VNONE) {
+		red->value_dtype = c->args->op[in->aux].dtype;
+		red->value = &c->plan->access[operand_access(c, in->aux)];
+	}
+	if (extreme && in->b != OPENREG_VNONE) {
+		red->index = &c->plan->access[operand_access(c, in->b)];
+		red->position = position_access(c);
+	}
+}
+
+static bool step_reads(const struct openreg_step *step, uint8_t buffer)
+{
+	switch (step->kind) {
+	case OPENREG_STEP_STORE:
+		return step->a == buffer;
+	case OPENREG_STEP_KERNEL:
+		return step->a == buffer || step->b == buffer ||
+		       step->c == buffer;
+	default:
+		return false;
+	}
+}
+
+/*
+ * A register may stand for the memory that it was loaded from as long as it is
+ * not read after a STORE, which may have changed that memory.
+ */
+static bool may_alias(const struct openreg_plan *plan, unsigned int load)
+{
+	uint8_t buffer = plan->step[load].dst;
+	bool stored = false;
+	unsigned int i;
+
+	for (i = load + 1; i < plan->nsteps; i++) {
+		const struct openreg_step *step = &plan->step[i];
+
+		if (stored && step_reads(step, buffer))
+			return false;
+		if (step->kind == OPENREG_STEP_STORE)
+			stored = true;
+		else if (step->dst == buffer)
+			return true;
+	}
+	return !(stored && plan->red.op && plan->red.buffer == buffer);
+}
+
+static bool same_in_memory(unsigned int dtype, unsigned int type)
+{
+	return (dtype == OPENREG_F32 && type == OPENREG_VT_F32) ||
+	       (dtype == OPENREG_F64 && type == OPENREG_VT_F64) ||
+	       (dtype == OPENREG_I32 && type == OPENREG_VT_I32) ||
+	       (dtype == OPENREG_I64 && type == OPENREG_VT_I64);
+}
+
+static void find_shortcuts(struct compiler *c)
+{
+	struct openreg_plan *plan = c->plan;
+	unsigned int i;
+
+	for (i = 0; i < plan->nsteps; i++) {
+		const struct openreg_instr *in = &c->args->instr[i];
+		struct openreg_step *step = &plan->step[i];
+
+		if (step->kind == OPENREG_STEP_LOAD)
+			step->alias = same_in_memory(c->args->op[in->aux].dtype,
+						     in->type) &&
+				      may_alias(plan, i);
+		else if (step->kind == OPENREG_STEP_IMM)
+			step->once = c->writes[step->dst] == 1;
+	}
+}
+
+void openreg_plan_steps(struct openreg_plan *plan,
+			const struct openreg_args *args)
+{
+	struct compiler c = { .plan = plan, .args = args };
+	unsigned int i;
+
+	for (i = 0; i < OPENREG_OPERANDS_MAX; i++)
+		c.operand[i] = NONE;
+	for (i = 0; i < OPENREG_DIMS_MAX; i++)
+		c.dim[i] = NONE;
+	for (i = 0; i < OPENREG_REGS; i++)
+		c.buffer[i] = (uint8_t)i;
+	c.spare = OPENREG_REGS;
+	plan->naccess = 0;
+	plan->nsteps = 0;
+	plan->red.op = 0;
+	for (i = 0; i < args->ninstr; i++) {
+		const struct openreg_instr *in = &args->instr[i];
+		struct openreg_step *step = &plan->step[plan->nsteps];
+
+		if (openreg_vector_form(in->op) == OPENREG_VFORM_REDUCE) {
+			compile_reduce(&c, in);
+			break;
+		}
+		*step = (struct openreg_step){ .kind = OPENREG_STEP_KERNEL };
+		compile_instr(&c, step, in);
+		plan->nsteps++;
+	}
+	find_shortcuts(&c);
+}
+
+/* Rough: what it takes on the slower hosts, in ns for an element. */
+static double kernel_ns(const struct openreg_instr *in)
+{
+	bool wide = in->type == OPENREG_VT_F64 || in->type == OPENREG_VT_I64;
+
+	switch (in->op) {
+	case OPENREG_V_LGAMMA:
+		return wide ? 40 : 12;
+	case OPENREG_V_POW:
+		return wide ? 100 : 40;
+	case OPENREG_V_FMOD:
+	case OPENREG_V_REMAINDER:
+	case OPENREG_V_DIV_FLOOR:
+		/* A loop over the difference of the exponents. */
+		return wide ? 200 : 40;
+	case OPENREG_V_DIV:
+		if (in->type >= OPENREG_VT_I32)
+			return wide ? 10 : 5;
+		return wide ? 4 : 1;
+	case OPENREG_V_SQRT:
+	case OPENREG_V_RSQRT:
+	case OPENREG_V_RECIP:
+		return wide ? 4 : 1;
+	case OPENREG_V_ATAN2:
+	case OPENREG_V_HYPOT:
+		return wide ? 10 : 4;
+	default:
+		break;
+	}
+	if (in->op >= OPENREG_V_EXP && in->op <= OPENREG_V_SIGMOID)
+		return wide ? 10 : 3;
+	return 0.1;
+}
+
+static double access_ns(const struct openreg_plan *plan,
+			const struct openreg_access *access)
+{
+	double rows = 4.0 / (double)plan->size[0];
+	int64_t stride = access->stride[0];
+
+	if (access->run_dims > plan->split)
+		rows = 0;
+	if (stride == 0)
+		return 0.1 + rows;
+	if (stride == 1)
+		return 0.1 + 0.05 * (double)access->esize + rows;
+	return 4 + rows;
+}
+
+static void estimate(struct openreg_plan *plan, const struct openreg_args *args)
+{
+	double ns = 0;
+	unsigned int i;
+
+	for (i = 0; i < plan->nsteps; i++) {
+		const struct openreg_step *step = &plan->step[i];
+
+		if (step->kind == OPENREG_STEP_LOAD ||
+		    step->kind == OPENREG_STEP_STORE)
+			ns += access_ns(plan, &plan->access[step->access]);
+		else
+			ns += kernel_ns(&args->instr[i]);
+	}
+	if (plan->red.op)
+		ns += 0.2;
+	plan->tile_ns = 10.0 * (plan->nsteps + 1) +
+			ns * (double)(plan->volume * plan->chunk);
+	plan->slice_tiles = (int64_t)(OPENREG_SLICE_NS / plan->tile_ns);
+	if (plan->slice_tiles < 1)
+		plan->slice_tiles = 1;
+}
+
+bool openreg_plan_make(struct openreg_plan *plan,
+		       const struct openreg_args *args)
+{
+	struct openreg_args flat;
+	bool folds_nothing = false;
+	unsigned int d;
+
+	plan->kernels = openreg_kernels();
+	for (d = 0; d < args->ndim; d++) {
+		if (args->size[d] != 0)
+			continue;
+		if (!(args->arg[0] >> d & 1))
+			return false;
+		folds_nothing = true;
+	}
+	if (folds_nothing) {
+		/* The outputs are there, what they fold is not. */
+		flat = *args;
+		for (d = 0; d < args->ndim; d++) {
+			if (args->arg[0] >> d & 1)
+				flat.size[d] = 1;
+		}
+		args = &flat;
+	}
+	openreg_plan_steps(plan, args);
+	plan->red.empty = folds_nothing;
+	if (!plan->nsteps && !plan->red.op)
+		return false;
+	openreg_plan_dims(plan, args);
+	estimate(plan, args);
+	return true;
+}

@@ -1,0 +1,442 @@
+// SPDX-License-Identifier: MIT
+/*
+ * VECTOR: the reduction at a program's end.
+ *
+ * Outputs are folded in units. If the folded dimensions are the inner ones a
+ * unit is one output, folded from many tiles, or a tile that holds several
+ * outputs whole; else it is a tile's worth of outputs, to which tile after
+ * tile is added. Units with much work are cut into chunks, whose partial
+ * results a second phase folds. All this depends on the packet only, so
+ * results do not depend on the number of workers.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "vector.h"
+
+struct fold {
+	const struct openreg_plan *plan;
+	const struct openreg_reduction *red;
+	struct openreg_tile_state state;
+	struct openreg_tile tile;
+	union openreg_acc *acc; /* one for each output of the unit */
+	int64_t *index;
+	int64_t outputs;
+};
+
+static const uint8_t type_width[OPENREG_VT_END] = { 4, 8, 4, 8 };
+
+static bool is_float(const struct openreg_reduction *red)
+{
+	return red->type == OPENREG_VT_F32 || red->type == OPENREG_VT_F64;
+}
+
+static unsigned int table_row(const struct openreg_reduction *red)
+{
+	return red->op - OPENREG_V_RED_SUM;
+}
+
+static union openreg_acc neutral(const struct openreg_reduction *red)
+{
+	union openreg_acc acc = { .i = 0 };
+	bool f = is_float(red);
+
+	switch (red->op) {
+	case OPENREG_V_RED_PROD:
+		if (f)
+			acc.f = 1;
+		else
+			acc.i = 1;
+		break;
+	case OPENREG_V_RED_MAX:
+		if (f)
+			acc.f = -__builtin_inf();
+		else
+			acc.i = INT64_MIN;
+		break;
+	case OPENREG_V_RED_MIN:
+		if (f)
+			acc.f = __builtin_inf();
+		else
+			acc.i = INT64_MAX;
+		break;
+	case OPENREG_V_RED_AND:
+		acc.i = 1;
+		break;
+	default:
+		break;
+	}
+	return acc;
+}
+
+/* Does v come before r, which was found earlier? */
+static bool wins(const struct openreg_reduction *red, union openreg_acc v,
+		 union openreg_acc r)
+{
+	bool max = red->op == OPENREG_V_RED_MAX;
+
+	if (!is_float(red))
+		return max ? v.i > r.i : v.i < r.i;
+	if (v.f != v.f)
+		return r.f == r.f;
+	return max ? v.f > r.f : v.f < r.f;
+}
+
+/* n elements of a register, the first at `position`, into one output. */
+static void fold_run(struct fold *f, int64_t output, const void *reg,
+		     int64_t position, int64_t n)
+{
+	const struct openreg_reduction *red = f->red;
+	const struct openreg_kernels *k = f->plan->kernels;
+	openreg_fold_fn *fn = k->fold[table_row(red)][red->type];
+	union openreg_acc acc;
+
+	if (!red->index) {
+		fn(&f->acc[output], reg, (size_t)n);
+		return;
+	}
+	acc = neutral(red);
+	fn(&acc, reg, (size_t)n);
+	if (f->index[output] < 0 || wins(red, acc, f->acc[output])) {
+		size_t at = k->find[red->type](acc, reg, (size_t)n);
+
+		/* Memory that changes meanwhile can hide the winner. */
+		if (at >= (size_t)n)
+			at = 0;
+		f->acc[output] = acc;
+		f->index[output] = position + (int64_t)at;
+	}
+}
+
+static int64_t inner_volume(const struct openreg_plan *plan)
+{
+	int64_t volume = 1;
+	unsigned int d;
+
+	for (d = 0; d < plan->inner_dims; d++)
+		volume *= plan->size[d];
+	return volume;
+}
+
+/* The folded dimensions are inside: runs of a register are outputs. */
+static void fold_tile_inner(struct fold *f)
+{
+	const unsigned char *reg = f->state.reg[f->red->buffer];
+	int64_t width = type_width[f->red->type], run, position = 0, i;
+
+	if (f->red->position && f->red->tile_lo < f->red->tile_hi)
+		position = (int64_t)openreg_tile_address(f->plan, &f->tile,
+							 f->red->position);
+	run = f->plan->split < f->plan->inner_dims ? f->tile.n
+						   : inner_volume(f->plan);
+	for (i = 0; i * run < f->tile.n; i++)
+		fold_run(f, i, reg + i * run * width, position, run);
+}
+
+/* They are outside: a register is rows of outputs. */
+static void fold_tile_outer(struct fold *f)
+{
+	const struct openreg_reduction *red = f->red;
+	const struct openreg_kernels *k = f->plan->kernels;
+	const unsigned char *reg = f->state.reg[red->buffer];
+	int64_t width = type_width[red->type], position = 0, i;
+
+	if (red->position)
+		position = (int64_t)openreg_tile_address(f->plan, &f->tile,
+							 red->position);
+	for (i = 0; i * f->outputs < f->tile.n; i++) {
+		const void *row = reg + i * f->outputs * width;
+
+		if (red->index)
+			k->accumulate_index[table_row(red)][red->type](
+				f->acc, f->index, row, position + i,
+				(size_t)f->outputs);
+		else
+			k->accumulate[table_row(red)][red->type](
+				f->acc, row, (size_t)f->outputs);
+	}
+}
+
+static void fold_begin(struct fold *f, const struct openreg_plan *plan,
+		       void *memory)
+{
+	f->plan = plan;
+	f->red = &plan->red;
+	openreg_tile_init(&f->state, memory);
+	f->acc = (union openreg_acc *)((unsigned char *)memory +
+				       OPENREG_TILE_MEMORY);
+	f->index = (int64_t *)(f->acc + OPENREG_TILE);
+	memset(f->tile.at, 0, sizeof(f->tile.at));
+}
+
+/* Neutral accumulators for a unit, and the tile that holds its outputs. */
+static void unit_begin(struct fold *f, int64_t unit)
+{
+	const struct openreg_reduction *red = f->red;
+	const struct openreg_plan *plan = f->plan;
+	int64_t i, none = red->folds_inner ? -1 : 0;
+
+	memset(f->tile.at, 0, sizeof(f->tile.at));
+	openreg_tile_seek(plan, &f->tile, red->unit_lo, red->unit_hi, unit);
+	if (!red->folds_inner)
+		f->outputs = plan->split < plan->inner_dims
+				     ? f->tile.n
+				     : inner_volume(plan);
+	else if (plan->split < plan->inner_dims)
+		f->outputs = 1;
+	else
+		f->outputs = f->tile.n / inner_volume(plan);
+	for (i = 0; i < f->outputs; i++) {
+		f->acc[i] = neutral(red);
+		f->index[i] = none;
+	}
+}
+
+static void unit_fold(struct fold *f, int64_t first, int64_t tiles)
+{
+	const struct openreg_reduction *red = f->red;
+
+	openreg_tile_seek(f->plan, &f->tile, red->tile_lo, red->tile_hi, first);
+	while (tiles-- > 0) {
+		openreg_tile_run(f->plan, &f->tile, &f->state);
+		if (red->folds_inner)
+			fold_tile_inner(f);
+		else
+			fold_tile_outer(f);
+		openreg_tile_next(f->plan, &f->tile, red->tile_lo,
+				  red->tile_hi);
+	}
+}
+
+/* Accumulators become what the register type holds, in place. */
+static void finish_values(struct fold *f)
+{
+	const struct openreg_reduction *red = f->red;
+	int64_t i;
+
+	for (i = 0; i < f->outputs; i++) {
+		union openreg_acc acc = f->acc[i];
+
+		if (is_float(red) && red->scaled)
+			acc.f *= red->scale;
+		if (red->type == OPENREG_VT_F32)
+			((float *)f->acc)[i] = (float)acc.f;
+		else if (red->type == OPENREG_VT_I32)
+			((uint32_t *)f->acc)[i] = (uint32_t)acc.i;
+		else
+			f->acc[i] = acc;
+	}
+}
+
+static void store_results(struct fold *f, const struct openreg_access *access,
+			  openreg_store_fn *fn, const void *reg,
+			  unsigned int width)
+{
+	const struct openreg_plan *plan = f->plan;
+	unsigned int last = plan->inner_dims - 1;
+
+	if (!f->red->folds_inner)
+		openreg_tile_store(plan, &f->tile, access, 0,
+				   plan->split < last ? plan->split : last, fn,
+				   reg, width);
+	else if (plan->split < plan->inner_dims)
+		fn((void *)openreg_tile_address(plan, &f->tile, access), 1, reg,
+		   1);
+	else
+		openreg_tile_store(plan, &f->tile, access, plan->inner_dims,
+				   plan->split, fn, reg, width);
+}
+
+static void unit_end(struct fold *f)
+{
+	const struct openreg_reduction *red = f->red;
+	const struct openreg_kernels *k = f->plan->kernels;
+
+	if (red->index)
+		store_results(f, red->index,
+			      k->store[OPENREG_I64][OPENREG_VT_I64], f->index,
+			      8);
+	if (!red->value)
+		return;
+	finish_values(f);
+	store_results(f, red->value, k->store[red->value_dtype][red->type],
+		      f->acc, type_width[red->type]);
+}
+
+static void save_partial(struct fold *f, int64_t unit, int64_t chunk)
+{
+	const struct openreg_reduction *red = f->red;
+	int64_t at = (unit * red->chunks + chunk) * red->unit_outputs;
+
+	memcpy(red->partial + at, f->acc,
+	       (size_t)f->outputs * sizeof(*f->acc));
+	if (red->index)
+		memcpy(red->partial_index + at, f->index,
+		       (size_t)f->outputs * sizeof(*f->index));
+}
+
+void openreg_reduce_run(const struct openreg_plan *plan, uint32_t slice,
+			void *memory)
+{
+	const struct openreg_reduction *red = &plan->red;
+	struct fold f;
+	int64_t unit, end;
+
+	fold_begin(&f, plan, memory);
+	if (red->chunks > 1) {
+		int64_t chunk = slice % red->chunks;
+		int64_t first = chunk * red->chunk_tiles;
+		int64_t left = red->unit_tiles - first;
+
+		unit_begin(&f, slice / red->chunks);
+		unit_fold(&f, first,
+			  left < red->chunk_tiles ? left : red->chunk_tiles);
+		save_partial(&f, slice / red->chunks, chunk);
+		return;
+	}
+	unit = (int64_t)slice * red->slice_units;
+	end = unit + red->slice_units;
+	for (; unit < end && unit < red->units; unit++) {
+		unit_begin(&f, unit);
+		if (!red->empty)
+			unit_fold(&f, 0, red->unit_tiles);
+		unit_end(&f);
+	}
+}
+
+static void merge_partial(struct fold *f, int64_t at)
+{
+	const struct openreg_reduction *red = f->red;
+	unsigned int type = is_float(red) ? OPENREG_VT_F64 : OPENREG_VT_I64;
+	int64_t i;
+
+	if (!red->index) {
+		f->plan->kernels->accumulate[table_row(red)][type](
+			f->acc, red->partial + at, (size_t)f->outputs);
+		return;
+	}
+	for (i = 0; i < f->outputs; i++) {
+		if (!wins(red, red->partial[at + i], f->acc[i]))
+			continue;
+		f->acc[i] = red->partial[at + i];
+		f->index[i] = red->partial_index[at + i];
+	}
+}
+
+void openreg_reduce_finish(const struct openreg_plan *plan, uint32_t slice,
+			   void *memory)
+{
+	const struct openreg_reduction *red = &plan->red;
+	int64_t unit = (int64_t)slice * red->slice_units;
+	int64_t end = unit + red->slice_units, chunk, i;
+	struct fold f;
+
+	fold_begin(&f, plan, memory);
+	for (; unit < end && unit < red->units; unit++) {
+		int64_t at = unit * red->chunks * red->unit_outputs;
+
+		unit_begin(&f, unit);
+		for (i = 0; i < f.outputs && red->index; i++) {
+			f.acc[i] = red->partial[at + i];
+			f.index[i] = red->partial_index[at + i];
+		}
+		for (chunk = red->index ? 1 : 0; chunk < red->chunks; chunk++)
+			merge_partial(&f, at + chunk * red->unit_outputs);
+		unit_end(&f);
+	}
+}
+
+static int64_t count(const struct openreg_plan *plan, unsigned int lo,
+		     unsigned int hi)
+{
+	int64_t n = 1;
+	unsigned int d;
+
+	for (d = lo; d < hi; d++)
+		n *= plan->digits[d];
+	return n;
+}
+
+static void number_units(struct openreg_plan *plan)
+{
+	struct openreg_reduction *red = &plan->red;
+	unsigned int inner = plan->inner_dims, split = plan->split;
+	bool cuts_inner = split < inner;
+	int64_t most = plan->volume * plan->chunk;
+
+	red->unit_lo = red->unit_hi = red->tile_lo = red->tile_hi = split;
+	if (red->folds_inner) {
+		red->unit_lo = cuts_inner ? inner : split;
+		red->unit_hi = plan->ndim;
+		red->tile_hi = cuts_inner ? inner : split;
+		red->unit_outputs = cuts_inner ? 1 : most / inner_volume(plan);
+	} else {
+		red->unit_hi = cuts_inner ? inner : split;
+		red->tile_lo = cuts_inner ? inner : split;
+		red->tile_hi = plan->ndim;
+		red->unit_outputs = cuts_inner ? most : inner_volume(plan);
+	}
+	red->units = count(plan, red->unit_lo, red->unit_hi);
+	red->unit_tiles = count(plan, red->tile_lo, red->tile_hi);
+}
+
+/* Few units with much work each are cut, so that workers can share them. */
+static void cut_units(struct openreg_plan *plan)
+{
+	struct openreg_reduction *red = &plan->red;
+	double unit_ns = plan->tile_ns * (double)red->unit_tiles;
+	double most = red->units >= 8 ? 2 * OPENREG_SLICE_NS : OPENREG_SLICE_NS;
+
+	red->chunks = 1;
+	red->chunk_tiles = red->unit_tiles;
+	red->slice_units = (int64_t)(OPENREG_SLICE_NS / unit_ns);
+	if (red->slice_units < 1)
+		red->slice_units = 1;
+	if (unit_ns <= most || red->empty)
+		return;
+	red->chunk_tiles = plan->slice_tiles;
+	red->chunks = (red->unit_tiles + red->chunk_tiles - 1) /
+		      red->chunk_tiles;
+}
+
+static int64_t slices_of(int64_t units, int64_t slice_units)
+{
+	return (units + slice_units - 1) / slice_units;
+}
+
+bool openreg_reduce_setup(struct openreg_job *job, struct openreg_plan *plan)
+{
+	struct openreg_reduction *red = &plan->red;
+	size_t partials, size = sizeof(*red->partial);
+	int64_t slices;
+	double unit_ns;
+
+	number_units(plan);
+	cut_units(plan);
+	job->phases = 1;
+	slices = slices_of(red->units, red->slice_units);
+	if (red->chunks > 1) {
+		if (__builtin_mul_overflow(red->units, red->chunks, &slices) ||
+		    slices > UINT32_MAX)
+			return false;
+		partials = (size_t)slices * (size_t)red->unit_outputs;
+		if (red->index)
+			size += sizeof(*red->partial_index);
+		job->extra = malloc(partials * size);
+		if (!job->extra)
+			return false;
+		red->partial = job->extra;
+		red->partial_index = (int64_t *)(red->partial + partials);
+		unit_ns = 2.0 * (double)(red->chunks * red->unit_outputs) + 50;
+		red->slice_units = (int64_t)(OPENREG_SLICE_NS / unit_ns);
+		if (red->slice_units < 1)
+			red->slice_units = 1;
+		job->phases = 2;
+		job->slices[1] = (uint32_t)slices_of(red->units,
+						     red->slice_units);
+	}
+	if (slices > UINT32_MAX)
+		return false;
+	job->slices[0] = (uint32_t)slices;
+	return true;
+}

@@ -1,0 +1,100 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-or-later
+# Puts the card into a QEMU source tree (10.0 or later): the sources to
+# hw/misc/openreg, its test (if there) to tests/qtest, and one line into each of
+# the build files that must know. May be run again: what has not changed stays
+# untouched.
+# usage: install.sh QEMU_SRC
+
+set -eu
+
+die()
+{
+	echo "install.sh: error: $1" >&2
+	echo "  $2" >&2
+	exit 1
+}
+
+[ $# -eq 1 ] || die "one argument is wanted" "usage: install.sh QEMU_SRC"
+qemu=$1
+here=$(cd "$(dirname "$0")" && pwd)
+top=$(cd "$here/.." && pwd)
+device=$qemu/hw/misc/openreg
+
+[ -e "$qemu/hw/misc/meson.build" ] && [ -e "$qemu/VERSION" ] ||
+	die "$qemu is not a QEMU source tree" \
+	    "unpack QEMU 10.0 or later there (scripts/build qemu does all of it)"
+major=$(cut -d. -f1 "$qemu/VERSION")
+[ "$major" -ge 10 ] ||
+	die "QEMU $(cat "$qemu/VERSION") is too old" "take 10.0 or later"
+
+# copy FILE... DIRECTORY, only what differs
+copy()
+{
+	for last; do :; done
+	mkdir -p "$last"
+	for file; do
+		[ "$file" != "$last" ] || break
+		cmp -s "$file" "$last/${file##*/}" || cp "$file" "$last/"
+	done
+}
+
+# write FILE from standard input, only if it differs
+write()
+{
+	cat > "$1.new"
+	if cmp -s "$1.new" "$1"; then
+		rm "$1.new"
+	else
+		mv "$1.new" "$1"
+	fi
+}
+
+# prune DIRECTORY ORIGIN: files that are no longer in the checkout
+prune()
+{
+	for file in "$1"/*.[ch]; do
+		[ ! -e "$file" ] || [ -e "$2/${file##*/}" ] || rm "$file"
+	done
+}
+
+# hook FILE AFTER LINE: adds LINE behind the first line that is AFTER, or at
+# the end of the file if AFTER is empty
+hook()
+{
+	grep -qxF -- "$3" "$1" && return 0
+	if [ -z "$2" ]; then
+		printf '%s\n' "$3" >> "$1"
+		return 0
+	fi
+	grep -qxF -- "$2" "$1" ||
+		die "$1 has no line \"$2\"" \
+		    "this QEMU is laid out differently: add the line \"$3\" there by hand"
+	awk -v after="$2" -v line="$3" '
+		{ print }
+		$0 == after && !done { print line; done = 1 }' "$1" | write "$1"
+}
+
+copy "$here"/openreg-*.[ch] "$here/trace.h" "$here/trace-events" \
+	"$here/Kconfig" "$here/meson.build" "$device"
+copy "$here"/card/*.[ch] "$device/card"
+copy "$top/uapi/openreg_isa.h" "$top/uapi/openreg_regs.h" "$device/uapi"
+prune "$device" "$here"
+prune "$device/card" "$here/card"
+(cd "$device" && ls card/*.c) | write "$device/card/sources"
+
+hook "$qemu/hw/misc/meson.build" "" "subdir('openreg')"
+hook "$qemu/hw/misc/Kconfig" "" "source openreg/Kconfig"
+hook "$qemu/meson.build" "    'hw/misc/macio'," "    'hw/misc/openreg',"
+
+# The test, if it is there: the device builds without it.
+[ -e "$top/tests/qtest/openreg-test.c" ] || exit 0
+tests=$qemu/tests/qtest
+copy "$top/tests/qtest/openreg-test.c" "$tests"
+copy "$top"/tests/qtest/openreg/*.[ch] "$tests/openreg"
+copy "$top/uapi/openreg_isa.h" "$top/uapi/openreg_regs.h" "$tests/openreg/uapi"
+prune "$tests/openreg" "$top/tests/qtest/openreg"
+(cd "$tests" && ls openreg/*.c) | write "$tests/openreg/sources"
+hook "$tests/meson.build" "qtests_i386 = \\" "  ['openreg-test'] + \\"
+hook "$tests/meson.build" "qtests = {" \
+	"  'openreg-test': files(fs.read('openreg/sources').strip().split()),"

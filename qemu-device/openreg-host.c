@@ -1,0 +1,485 @@
+/*
+ * openreg: the callbacks of the card
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ *
+ * They run in the card's threads, without the big lock. Behind a vIOMMU they
+ * take it: a translation that fails raises an interrupt.
+ */
+#include "qemu/osdep.h"
+#include "qemu/atomic.h"
+#include "qemu/bitops.h"
+#include "qemu/log.h"
+#include "qemu/main-loop.h"
+#include "qemu/rcu.h"
+#include "hw/pci/msix.h"
+#include "system/cpu-timers.h"
+#include "openreg-pci.h"
+#include "trace.h"
+
+#define OPENREG_WINDOW_PAGE 4096
+
+/* One view of a window; replaced as a whole when the address space changes. */
+typedef struct OpenregWindowMap {
+    struct rcu_head rcu;
+    MemoryRegionCache cache;
+    bool good; /* cache is initialised, over the whole window */
+} OpenregWindowMap;
+
+struct openreg_window {
+    struct rcu_head rcu;
+    QLIST_ENTRY(openreg_window) entry;
+    hwaddr bus;
+    hwaddr len;
+    bool writable;
+    OpenregWindowMap *map; /* RCU */
+};
+
+static const MemTxAttrs openreg_attrs = { .memory = 1 };
+
+static AddressSpace *openreg_as(OpenregState *s)
+{
+    return pci_get_address_space(PCI_DEVICE(s));
+}
+
+/* Only what may translate needs the big lock. */
+static bool openreg_lock_bus(OpenregState *s)
+{
+    if (!qatomic_read(&s->translated) || bql_locked()) {
+        return false;
+    }
+    bql_lock();
+    return true;
+}
+
+static void openreg_unlock_bus(bool locked)
+{
+    if (locked) {
+        bql_unlock();
+    }
+}
+
+/*
+ * Host address of bytes that lie within a page, looked up anew; NULL if they
+ * are not memory. Within an RCU read section.
+ */
+static void *openreg_translate(OpenregState *s, hwaddr bus, hwaddr len,
+                               bool is_write, MemoryRegion **mr, hwaddr *xlat)
+{
+    hwaddr got = len;
+
+    *mr = address_space_translate(openreg_as(s), bus, xlat, &got, is_write,
+                                  openreg_attrs);
+    if (got < len || !memory_region_is_ram(*mr) ||
+        memory_region_is_ram_device(*mr) ||
+        (is_write && ((*mr)->readonly || (*mr)->rom_device))) {
+        return NULL;
+    }
+    return memory_region_get_ram_ptr(*mr) + *xlat;
+}
+
+static void openreg_window_map_free(OpenregWindowMap *map)
+{
+    if (map->good) {
+        address_space_cache_destroy(&map->cache);
+    }
+    g_free(map);
+}
+
+static void openreg_window_free(OpenregWindow *w)
+{
+    g_free(w);
+}
+
+/* Is every page of a translated window memory at this moment? */
+static bool openreg_window_probe(OpenregState *s, OpenregWindow *w)
+{
+    bool locked = openreg_lock_bus(s);
+    bool good = true;
+    MemoryRegion *mr;
+    hwaddr xlat, off;
+
+    WITH_RCU_READ_LOCK_GUARD() {
+        for (off = 0; good && off < w->len; off += OPENREG_WINDOW_PAGE) {
+            good = openreg_translate(s, w->bus + off, 8, w->writable, &mr,
+                                     &xlat);
+        }
+    }
+    openreg_unlock_bus(locked);
+    return good;
+}
+
+static OpenregWindowMap *openreg_window_map_new(OpenregState *s,
+                                                OpenregWindow *w)
+{
+    OpenregWindowMap *map = g_new0(OpenregWindowMap, 1);
+    int64_t len;
+
+    len = address_space_cache_init(&map->cache, openreg_as(s), w->bus, w->len,
+                                   w->writable);
+    if (len < 0) {
+        return map;
+    }
+    map->good = len == w->len &&
+                (map->cache.ptr || memory_region_get_iommu(map->cache.mrs.mr));
+    if (!map->good) {
+        address_space_cache_destroy(&map->cache);
+    }
+    return map;
+}
+
+static struct openreg_window *openreg_window_map(void *host, uint64_t bus,
+                                                 uint64_t len, bool writable)
+{
+    OpenregState *s = host;
+    OpenregWindow *w;
+    bool good;
+
+    if (!len || bus % 8 || bus + len < bus) {
+        trace_openreg_window_map(bus, len, writable, false);
+        return NULL;
+    }
+    w = g_new0(OpenregWindow, 1);
+    w->bus = bus;
+    w->len = len;
+    w->writable = writable;
+
+    /* The lock is held throughout, so that the listener misses no window. */
+    qemu_mutex_lock(&s->window_lock);
+    w->map = openreg_window_map_new(s, w);
+    good = w->map->good;
+    QLIST_INSERT_HEAD(&s->windows, w, entry);
+    qemu_mutex_unlock(&s->window_lock);
+
+    if (good && !w->map->cache.ptr) {
+        good = openreg_window_probe(s, w);
+    }
+    trace_openreg_window_map(bus, len, writable, good);
+    if (!good) {
+        openreg_host_ops.window_unmap(s, w);
+        return NULL;
+    }
+    return w;
+}
+
+static void openreg_window_unmap(void *host, struct openreg_window *w)
+{
+    OpenregState *s = host;
+
+    trace_openreg_window_unmap(w->bus);
+    qemu_mutex_lock(&s->window_lock);
+    QLIST_REMOVE(w, entry);
+    qemu_mutex_unlock(&s->window_lock);
+    call_rcu(w->map, openreg_window_map_free, rcu);
+    call_rcu(w, openreg_window_free, rcu);
+}
+
+/* With an IOMMU's region in the address space every access may translate. */
+static void openreg_listener_region_add(MemoryListener *listener,
+                                        MemoryRegionSection *section)
+{
+    OpenregState *s = container_of(listener, OpenregState, listener);
+
+    if (memory_region_is_iommu(section->mr)) {
+        qatomic_set(&s->translated, s->translated + 1);
+    }
+}
+
+static void openreg_listener_region_del(MemoryListener *listener,
+                                        MemoryRegionSection *section)
+{
+    OpenregState *s = container_of(listener, OpenregState, listener);
+
+    if (memory_region_is_iommu(section->mr)) {
+        qatomic_set(&s->translated, s->translated - 1);
+    }
+}
+
+/* The address space has changed: bus mastering, the vIOMMU, memory hot-plug. */
+static void openreg_listener_commit(MemoryListener *listener)
+{
+    OpenregState *s = container_of(listener, OpenregState, listener);
+    OpenregWindowMap *old, *new;
+    OpenregWindow *w;
+
+    QEMU_LOCK_GUARD(&s->window_lock);
+    QLIST_FOREACH(w, &s->windows, entry) {
+        old = w->map;
+        new = openreg_window_map_new(s, w);
+        trace_openreg_window_remap(w->bus, w->len, new->good);
+        qatomic_rcu_set(&w->map, new);
+        call_rcu(old, openreg_window_map_free, rcu);
+    }
+}
+
+/*
+ * Runs access on the host address of [off, off + len) of a window; false if
+ * the bus has taken the memory away. Within the card's read section.
+ */
+typedef void OpenregAccess(void *ptr, void *opaque);
+
+static bool openreg_window_slow(OpenregState *s, OpenregWindow *w, hwaddr off,
+                                hwaddr len, bool is_write,
+                                OpenregAccess *access, void *opaque)
+{
+    bool locked = openreg_lock_bus(s);
+    MemoryRegion *mr;
+    hwaddr xlat;
+    void *ptr;
+
+    ptr = openreg_translate(s, w->bus + off, len, is_write, &mr, &xlat);
+    if (ptr) {
+        access(ptr, opaque);
+        if (is_write) {
+            memory_region_set_dirty(mr, xlat, len);
+        }
+    }
+    openreg_unlock_bus(locked);
+    if (!ptr) {
+        trace_openreg_dma_error(is_write, w->bus + off, len, MEMTX_ERROR);
+    }
+    return ptr;
+}
+
+static bool openreg_window_access(OpenregState *s, OpenregWindow *w, hwaddr off,
+                                  hwaddr len, bool is_write,
+                                  OpenregAccess *access, void *opaque)
+{
+    OpenregWindowMap *map = qatomic_rcu_read(&w->map);
+
+    if (off > w->len || len > w->len - off || !map->good ||
+        (is_write && !w->writable)) {
+        return false;
+    }
+    if (unlikely(!map->cache.ptr)) {
+        return openreg_window_slow(s, w, off, len, is_write, access, opaque);
+    }
+    access(map->cache.ptr + off, opaque);
+    if (is_write) {
+        address_space_cache_invalidate(&map->cache, off, len);
+    }
+    return true;
+}
+
+/* The wake rule needs sequential consistency; qatomic_read() is relaxed. */
+static void openreg_load64(void *ptr, void *opaque)
+{
+    *(uint64_t *)opaque = le64_to_cpu(__atomic_load_n((uint64_t *)ptr,
+                                                      __ATOMIC_SEQ_CST));
+}
+
+static void openreg_store64(void *ptr, void *opaque)
+{
+    __atomic_store_n((uint64_t *)ptr, cpu_to_le64(*(uint64_t *)opaque),
+                     __ATOMIC_SEQ_CST);
+}
+
+static void openreg_load32(void *ptr, void *opaque)
+{
+    *(uint32_t *)opaque = le32_to_cpu(__atomic_load_n((uint32_t *)ptr,
+                                                      __ATOMIC_SEQ_CST));
+}
+
+static void openreg_store32(void *ptr, void *opaque)
+{
+    __atomic_store_n((uint32_t *)ptr, cpu_to_le32(*(uint32_t *)opaque),
+                     __ATOMIC_SEQ_CST);
+}
+
+/* A load that the bus refuses gives all ones, as on PCI. */
+static uint64_t openreg_window_load64(void *host, struct openreg_window *w,
+                                      uint64_t off)
+{
+    uint64_t value = UINT64_MAX;
+
+    openreg_window_access(host, w, off, sizeof(value), false, openreg_load64,
+                          &value);
+    return value;
+}
+
+static void openreg_window_store64(void *host, struct openreg_window *w,
+                                   uint64_t off, uint64_t value)
+{
+    openreg_window_access(host, w, off, sizeof(value), true, openreg_store64,
+                          &value);
+}
+
+static uint32_t openreg_window_load32(void *host, struct openreg_window *w,
+                                      uint64_t off)
+{
+    uint32_t value = UINT32_MAX;
+
+    openreg_window_access(host, w, off, sizeof(value), false, openreg_load32,
+                          &value);
+    return value;
+}
+
+static void openreg_window_store32(void *host, struct openreg_window *w,
+                                   uint64_t off, uint32_t value)
+{
+    openreg_window_access(host, w, off, sizeof(value), true, openreg_store32,
+                          &value);
+}
+
+struct openreg_copy_out {
+    void *buf;
+    hwaddr len;
+};
+
+static void openreg_copy_out(void *ptr, void *opaque)
+{
+    struct openreg_copy_out *copy = opaque;
+
+    memcpy(copy->buf, ptr, copy->len);
+}
+
+static void openreg_window_read(void *host, struct openreg_window *w,
+                                uint64_t off, void *buf, uint64_t len)
+{
+    struct openreg_copy_out copy = { .buf = buf };
+
+    /* By pages: behind a vIOMMU neighbours may lie anywhere. */
+    for (; len; len -= copy.len, off += copy.len, copy.buf += copy.len) {
+        copy.len = MIN(len, OPENREG_WINDOW_PAGE -
+                            (w->bus + off) % OPENREG_WINDOW_PAGE);
+        if (!openreg_window_access(host, w, off, copy.len, false,
+                                   openreg_copy_out, &copy)) {
+            memset(copy.buf, 0xff, copy.len);
+        }
+    }
+}
+
+static int openreg_dma(OpenregState *s, uint64_t bus, void *buf, uint64_t len,
+                       bool is_write)
+{
+    bool locked = openreg_lock_bus(s);
+    MemTxResult result;
+
+    result = address_space_rw(openreg_as(s), bus, openreg_attrs, buf, len,
+                              is_write);
+    openreg_unlock_bus(locked);
+    if (result != MEMTX_OK) {
+        trace_openreg_dma_error(is_write, bus, len, result);
+        return -1;
+    }
+    return 0;
+}
+
+static int openreg_dma_read(void *host, uint64_t bus, void *buf, uint64_t len)
+{
+    return openreg_dma(host, bus, buf, len, false);
+}
+
+static int openreg_dma_write(void *host, uint64_t bus, const void *buf,
+                             uint64_t len)
+{
+    return openreg_dma(host, bus, (void *)buf, len, true);
+}
+
+static void openreg_vram_written(void *host, uint64_t off, uint64_t len)
+{
+    OpenregState *s = host;
+
+    memory_region_set_dirty(s->vram, off, len);
+}
+
+static void openreg_raise(void *host, unsigned int vector)
+{
+    OpenregState *s = host;
+
+    trace_openreg_raise(vector);
+    qatomic_or(&s->raised, BIT_ULL(vector));
+    qemu_bh_schedule(s->raise_bh);
+}
+
+void openreg_host_flush_raised(OpenregState *s)
+{
+    uint64_t raised = qatomic_xchg(&s->raised, 0);
+    unsigned int vector;
+
+    for (; raised; raised &= raised - 1) {
+        vector = ctz64(raised);
+        if (msix_enabled(PCI_DEVICE(s)) && vector < s->vectors) {
+            msix_notify(PCI_DEVICE(s), vector);
+        }
+    }
+}
+
+static void openreg_raise_bh(void *opaque)
+{
+    openreg_host_flush_raised(opaque);
+}
+
+/* Stands still with the VM and moves with it. */
+static uint64_t openreg_clock_ns(void *host)
+{
+    return cpu_get_clock();
+}
+
+static void openreg_guest_error(void *host, const char *message)
+{
+    qemu_log_mask(LOG_GUEST_ERROR, "openreg: %s\n", message);
+}
+
+static void openreg_thread_enter(void *host)
+{
+    rcu_register_thread();
+}
+
+static void openreg_thread_leave(void *host)
+{
+    rcu_unregister_thread();
+}
+
+static void openreg_access_begin(void *host)
+{
+    rcu_read_lock();
+}
+
+static void openreg_access_end(void *host)
+{
+    rcu_read_unlock();
+}
+
+const struct openreg_host_ops openreg_host_ops = {
+    .thread_enter = openreg_thread_enter,
+    .thread_leave = openreg_thread_leave,
+    .access_begin = openreg_access_begin,
+    .access_end = openreg_access_end,
+    .window_map = openreg_window_map,
+    .window_unmap = openreg_window_unmap,
+    .window_load64 = openreg_window_load64,
+    .window_store64 = openreg_window_store64,
+    .window_load32 = openreg_window_load32,
+    .window_store32 = openreg_window_store32,
+    .window_read = openreg_window_read,
+    .dma_read = openreg_dma_read,
+    .dma_write = openreg_dma_write,
+    .vram_written = openreg_vram_written,
+    .raise = openreg_raise,
+    .clock_ns = openreg_clock_ns,
+    .guest_error = openreg_guest_error,
+};
+
+void openreg_host_init(OpenregState *s)
+{
+    qemu_mutex_init(&s->window_lock);
+    QLIST_INIT(&s->windows);
+    s->raise_bh = qemu_bh_new_guarded(openreg_raise_bh, s,
+                                      &DEVICE(s)->mem_reentrancy_guard);
+    s->listener = (MemoryListener) {
+        .name = "openreg",
+        .region_add = openreg_listener_region_add,
+        .region_del = openreg_listener_region_del,
+        .commit = openreg_listener_commit,
+    };
+    memory_listener_register(&s->listener, openreg_as(s));
+}
+
+/* After the card has gone, and so all windows with it. */
+void openreg_host_exit(OpenregState *s)
+{
+    memory_listener_unregister(&s->listener);
+    qemu_bh_delete(s->raise_bh);
+    qemu_mutex_destroy(&s->window_lock);
+}

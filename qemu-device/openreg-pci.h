@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The QEMU side of the openreg card: what its files share.
+ */
+#ifndef HW_MISC_OPENREG_PCI_H
+#define HW_MISC_OPENREG_PCI_H
+
+#include "qemu/event_notifier.h"
+#include "qemu/queue.h"
+#include "qemu/thread.h"
+#include "hw/pci/pci_device.h"
+#include "openreg-compat.h"
+#include "system/hostmem.h"
+#include "system/runstate.h"
+#include "qom/object.h"
+
+#include "card.h"
+
+#define TYPE_OPENREG "openreg"
+OBJECT_DECLARE_SIMPLE_TYPE(OpenregState, OPENREG)
+
+typedef struct openreg_window OpenregWindow;
+
+struct OpenregState {
+    PCIDevice parent_obj;
+
+    /* Properties */
+    uint64_t vram_size;
+    HostMemoryBackend *memdev;
+    uint32_t workers;
+    uint32_t vectors;
+    uint32_t doorbells;
+    uint32_t spin_us;
+    OnOffAuto ioeventfd;
+
+    MemoryRegion regs_bar;
+    MemoryRegion regs;
+    MemoryRegion doorbell_bar;
+    MemoryRegion vram_ram;
+    MemoryRegion *vram;
+
+    /* NULL before realize and once the device is on its way out. */
+    struct openreg_card *card;
+    VMChangeStateEntry *vm_change;
+
+    /* Reasons for which the card is paused; under the BQL. */
+    unsigned int pauses;
+    bool stopped;
+    QemuMutex pause_lock;
+    QemuCond pause_cond;
+    uint64_t pause_events;
+
+    /* Vectors that workers raised and the BH has not sent yet. */
+    uint64_t raised;
+    QEMUBH *raise_bh;
+
+    EventNotifier *notifiers;
+    EventNotifier notifier_stop;
+    QemuThread notifier_thread;
+
+    /* Windows into system memory and the listener that keeps them right. */
+    QemuMutex window_lock;
+    QLIST_HEAD(, openreg_window) windows;
+    MemoryListener listener;
+    unsigned int translated; /* regions of an IOMMU in the address space */
+
+    /* The card's state on its way through a migration stream. */
+    uint8_t *blob;
+    uint32_t blob_size;
+};
+
+/* openreg-host.c: what the card calls. */
+extern const struct openreg_host_ops openreg_host_ops;
+void openreg_host_init(OpenregState *s);
+void openreg_host_exit(OpenregState *s);
+/* Sends what workers raised; under the BQL. */
+void openreg_host_flush_raised(OpenregState *s);
+
+/* openreg-doorbell.c: the doorbell BAR and its thread. */
+void openreg_doorbell_init(OpenregState *s);
+bool openreg_doorbell_start(OpenregState *s, Error **errp);
+void openreg_doorbell_stop(OpenregState *s);
+
+/*
+ * openreg-state.c: pausing, reset and migration; under the BQL, which pause
+ * and reset drop while they wait for a running slice.
+ */
+void openreg_state_init(OpenregState *s);
+void openreg_state_exit(OpenregState *s);
+void openreg_pause(OpenregState *s);
+void openreg_unpause(OpenregState *s);
+void openreg_reset(OpenregState *s);
+extern const VMStateDescription openreg_vmstate;
+
+#endif

@@ -1,0 +1,214 @@
+/*
+ * openreg: pausing, reset and migration
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "qemu/osdep.h"
+#include "qemu/error-report.h"
+#include "qemu/main-loop.h"
+#include "qemu/units.h"
+#include "hw/pci/msix.h"
+#include "openreg-pci.h"
+#include "trace.h"
+
+/* More than any card's state can be; a stream that says more is refused. */
+#define OPENREG_BLOB_MAX (256 * MiB)
+
+static void openreg_paused(void *opaque)
+{
+    OpenregState *s = opaque;
+
+    QEMU_LOCK_GUARD(&s->pause_lock);
+    s->pause_events++;
+    qemu_cond_broadcast(&s->pause_cond);
+}
+
+static uint64_t openreg_pause_events(OpenregState *s)
+{
+    QEMU_LOCK_GUARD(&s->pause_lock);
+    return s->pause_events;
+}
+
+static void openreg_wait_event(OpenregState *s, uint64_t seen)
+{
+    QEMU_LOCK_GUARD(&s->pause_lock);
+    while (s->pause_events == seen) {
+        qemu_cond_wait(&s->pause_cond, &s->pause_lock);
+    }
+}
+
+/*
+ * A worker may want the big lock before it can end its slice, so it is dropped
+ * as qemu_cond_wait_bql() does; the count closes the gap that its condition
+ * would leave, as the worker signals without the lock. The device may be
+ * unplugged or reset by another vCPU meanwhile.
+ */
+static void openreg_wait_paused(OpenregState *s)
+{
+    uint64_t seen;
+
+    object_ref(OBJECT(s));
+    for (;;) {
+        seen = openreg_pause_events(s);
+        if (!s->card || openreg_card_is_paused(s->card)) {
+            break;
+        }
+        bql_unlock();
+        openreg_wait_event(s, seen);
+        bql_lock();
+    }
+    object_unref(OBJECT(s));
+}
+
+void openreg_pause(OpenregState *s)
+{
+    trace_openreg_pause(s->pauses);
+    if (s->pauses++ == 0) {
+        openreg_card_pause_begin(s->card, openreg_paused, s);
+    }
+    openreg_wait_paused(s);
+}
+
+void openreg_unpause(OpenregState *s)
+{
+    trace_openreg_unpause(s->pauses);
+    if (--s->pauses == 0 && s->card) {
+        openreg_card_resume(s->card);
+    }
+}
+
+/* The card's reset resumes it; whoever else wants it paused gets it again. */
+void openreg_reset(OpenregState *s)
+{
+    if (!s->card) {
+        return;
+    }
+    trace_openreg_reset();
+    openreg_pause(s);
+    if (!s->card) {
+        return;
+    }
+    openreg_card_reset(s->card);
+    qatomic_set(&s->raised, 0);
+    if (--s->pauses > 0) {
+        openreg_card_pause_begin(s->card, openreg_paused, s);
+    }
+}
+
+static void openreg_vm_change(void *opaque, bool running, RunState state)
+{
+    OpenregState *s = opaque;
+
+    if (running && s->stopped) {
+        s->stopped = false;
+        openreg_unpause(s);
+    } else if (!running && !s->stopped) {
+        s->stopped = true;
+        openreg_pause(s);
+        /* A packet cannot be saved half done; memory is not yet saved now. */
+        if (s->card) {
+            openreg_card_finish(s->card);
+        }
+        openreg_host_flush_raised(s);
+    }
+}
+
+static int openreg_pre_save(void *opaque)
+{
+    OpenregState *s = opaque;
+    void *blob;
+    size_t len;
+
+    openreg_wait_paused(s);
+    openreg_host_flush_raised(s);
+    blob = openreg_card_save(s->card, &len);
+    if (!blob || len > OPENREG_BLOB_MAX) {
+        error_report("openreg: the card's state cannot be saved");
+        free(blob);
+        return -ENOMEM;
+    }
+    g_free(s->blob);
+    s->blob = g_memdup2(blob, len);
+    s->blob_size = len;
+    free(blob);
+    trace_openreg_save(s->blob_size);
+    return 0;
+}
+
+static int openreg_post_save(void *opaque)
+{
+    OpenregState *s = opaque;
+
+    g_free(s->blob);
+    s->blob = NULL;
+    s->blob_size = 0;
+    return 0;
+}
+
+static int openreg_post_load(void *opaque, int version_id)
+{
+    OpenregState *s = opaque;
+    const char *error = NULL;
+    int ret;
+
+    openreg_wait_paused(s);
+    trace_openreg_load(s->blob_size);
+    ret = openreg_card_load(s->card, s->blob, s->blob_size, &error);
+    g_free(s->blob);
+    s->blob = NULL;
+    s->blob_size = 0;
+    if (ret < 0) {
+        error_report("openreg: the card's state cannot be loaded: %s", error);
+        return -EINVAL;
+    }
+    return 0;
+}
+
+static bool openreg_blob_size_valid(void *opaque, int version_id)
+{
+    OpenregState *s = opaque;
+
+    return s->blob_size <= OPENREG_BLOB_MAX;
+}
+
+/* The card's limits shape its state: both sides must have been started alike. */
+const VMStateDescription openreg_vmstate = {
+    .name = "openreg",
+    .version_id = 1,
+    .minimum_version_id = 1,
+    .pre_save = openreg_pre_save,
+    .post_save = openreg_post_save,
+    .post_load = openreg_post_load,
+    .fields = (const VMStateField[]) {
+        VMSTATE_PCI_DEVICE(parent_obj, OpenregState),
+        VMSTATE_MSIX(parent_obj, OpenregState),
+        VMSTATE_UINT64_EQUAL(vram_size, OpenregState, "vram-size differs"),
+        VMSTATE_UINT32_EQUAL(vectors, OpenregState, "vectors differs"),
+        VMSTATE_UINT32_EQUAL(doorbells, OpenregState, "doorbells differs"),
+        VMSTATE_UINT32(blob_size, OpenregState),
+        VMSTATE_VALIDATE("size of the card's state", openreg_blob_size_valid),
+        VMSTATE_VBUFFER_ALLOC_UINT32(blob, OpenregState, 0, NULL, blob_size),
+        VMSTATE_END_OF_LIST()
+    }
+};
+
+/* A card in a VM that does not run yet starts paused. */
+void openreg_state_init(OpenregState *s)
+{
+    s->pauses = 0;
+    s->stopped = false;
+    s->vm_change = qdev_add_vm_change_state_handler(DEVICE(s),
+                                                    openreg_vm_change, s);
+    if (!runstate_is_running()) {
+        openreg_vm_change(s, false, runstate_get());
+    }
+}
+
+/* Leaves the card paused for good, and gone from the state's view. */
+void openreg_state_exit(OpenregState *s)
+{
+    qemu_del_vm_change_state_handler(s->vm_change);
+    openreg_pause(s);
+    g_free(s->blob);
+    s->blob = NULL;
+}
