@@ -1,0 +1,349 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* The admin ring: commands of the driver to the card, and their completions. */
+
+#include <linux/completion.h>
+#include <linux/dma-mapping.h>
+#include <linux/jiffies.h>
+#include <linux/moduleparam.h>
+
+#include <drm/drm_print.h>
+
+#include "openreg_ctx.h"
+#include "openreg_drv.h"
+#include "openreg_queue.h"
+
+static unsigned int openreg_admin_timeout_ms = 20000;
+module_param_named(admin_timeout_ms, openreg_admin_timeout_ms, uint, 0644);
+MODULE_PARM_DESC(admin_timeout_ms,
+		 "how long the card may take for a command of the driver before it is reset; twice that where a queue has to be stopped first (20000)");
+
+#define OPENREG_ADMIN_MASK (OPENREG_ADMIN_RING_SLOTS - 1)
+
+static int openreg_admin_errno(struct openreg_device *odev,
+			       const struct openreg_admin_req *req, u32 status)
+{
+	switch (status) {
+	case OPENREG_ADMIN_OK:
+		return 0;
+	case OPENREG_ADMIN_EINVAL:
+		return -EINVAL;
+	case OPENREG_ADMIN_ENOMEM:
+		return -ENOMEM;
+	case OPENREG_ADMIN_ENOENT:
+		return -EIO;
+	default:
+		dev_warn_ratelimited(odev->drm.dev,
+				     "admin command %u failed with status %u\n",
+				     req->cmd.opcode, status);
+		return -EIO;
+	}
+}
+
+static unsigned long openreg_admin_timeout(void)
+{
+	return msecs_to_jiffies(READ_ONCE(openreg_admin_timeout_ms));
+}
+
+/* Moves pending requests into free slots; the card sees them at once. */
+static void openreg_admin_kick(struct openreg_device *odev)
+{
+	struct openreg_admin *admin = &odev->admin;
+	struct openreg_admin_req *req, *next;
+	u32 tail = admin->tail;
+
+	lockdep_assert_held(&admin->lock);
+
+	if (admin->state != OPENREG_ADMIN_RUNNING)
+		return;
+
+	list_for_each_entry_safe(req, next, &admin->pending, link) {
+		u32 slot = tail & OPENREG_ADMIN_MASK;
+
+		if (admin->reqs[slot])
+			break;
+		list_del_init(&req->link);
+		req->issued = jiffies;
+		admin->reqs[slot] = req;
+		admin->cmds[slot] = req->cmd;
+		tail++;
+	}
+	if (tail == admin->tail)
+		return;
+
+	admin->tail = tail;
+	/* writel() orders the commands before the tail. */
+	openreg_write(odev, OPENREG_REG_ADMIN_TAIL, tail);
+	mod_delayed_work(odev->wq, &admin->watchdog, openreg_admin_timeout());
+}
+
+/**
+ * openreg_admin_submit() - hand a command to the card
+ * @odev: the card
+ * @req: the request; its @done is called exactly once, perhaps before this
+ *	returns. The caller must not hold what @done takes.
+ */
+void openreg_admin_submit(struct openreg_device *odev,
+			  struct openreg_admin_req *req)
+{
+	struct openreg_admin *admin = &odev->admin;
+	int error = 0;
+
+	if (req->ctx)
+		req->cmd.ctx = req->ctx->id;
+
+	spin_lock(&admin->lock);
+	if (admin->state == OPENREG_ADMIN_DEAD)
+		error = admin->error;
+	else if (req->ctx && req->ctx->dead)
+		error = -EIO;
+	if (!error) {
+		list_add_tail(&req->link, &admin->pending);
+		openreg_admin_kick(odev);
+	}
+	spin_unlock(&admin->lock);
+
+	if (error) {
+		req->status = error;
+		req->done(req);
+	}
+}
+
+struct openreg_admin_sync {
+	struct openreg_admin_req req;
+	struct completion completion;
+};
+
+static void openreg_admin_sync_done(struct openreg_admin_req *req)
+{
+	struct openreg_admin_sync *sync =
+		container_of(req, struct openreg_admin_sync, req);
+
+	complete(&sync->completion);
+}
+
+/**
+ * openreg_admin_exec() - run a command and wait for its completion
+ * @odev: the card
+ * @ctx: context of the command, or NULL
+ * @cmd: the command
+ *
+ * The wait is bounded by the watchdog. Returns: 0 or a negative error; -EIO if
+ * the card was reset.
+ */
+int openreg_admin_exec(struct openreg_device *odev, struct openreg_ctx *ctx,
+		       const struct openreg_admin_cmd *cmd)
+{
+	struct openreg_admin_sync sync = {
+		.req = {
+			.cmd = *cmd,
+			.ctx = ctx,
+			.done = openreg_admin_sync_done,
+		},
+	};
+
+	init_completion(&sync.completion);
+	openreg_admin_submit(odev, &sync.req);
+	wait_for_completion(&sync.completion);
+	return sync.req.status;
+}
+
+static void openreg_admin_finish(struct list_head *done)
+{
+	struct openreg_admin_req *req, *next;
+
+	list_for_each_entry_safe(req, next, done, link) {
+		list_del_init(&req->link);
+		req->done(req);
+	}
+}
+
+/* Called by the thread of vector 0. */
+void openreg_admin_drain(struct openreg_device *odev)
+{
+	struct openreg_admin *admin = &odev->admin;
+	LIST_HEAD(done);
+	u32 i;
+
+	spin_lock(&admin->lock);
+	for (i = admin->head; i != admin->tail; i++) {
+		u32 slot = i & OPENREG_ADMIN_MASK;
+		struct openreg_admin_req *req = admin->reqs[slot];
+		struct openreg_admin_cpl *cpl = &admin->cpls[slot];
+
+		if (!req || READ_ONCE(cpl->seq) != i + 1)
+			continue;
+		dma_rmb();
+		req->status = openreg_admin_errno(odev, req, cpl->status);
+		admin->reqs[slot] = NULL;
+		list_add_tail(&req->link, &done);
+	}
+	while (admin->head != admin->tail &&
+	       !admin->reqs[admin->head & OPENREG_ADMIN_MASK])
+		admin->head++;
+	openreg_admin_kick(odev);
+	spin_unlock(&admin->lock);
+
+	openreg_admin_finish(&done);
+}
+
+/**
+ * openreg_admin_stop() - take no more commands
+ * @odev: the card
+ * @state: PAUSED keeps new requests until openreg_admin_resume(), DEAD
+ *	refuses them
+ * @error: what refused requests get
+ *
+ * Every context that exists is dead from now on.
+ */
+void openreg_admin_stop(struct openreg_device *odev,
+			enum openreg_admin_state state, int error)
+{
+	struct openreg_admin *admin = &odev->admin;
+	struct openreg_ctx *ctx;
+
+	spin_lock(&admin->lock);
+	admin->state = state;
+	admin->error = error;
+	list_for_each_entry(ctx, &admin->ctxs, link)
+		ctx->dead = true;
+	spin_unlock(&admin->lock);
+}
+
+/* The card does no more DMA: finish every command with the error. */
+void openreg_admin_flush(struct openreg_device *odev)
+{
+	struct openreg_admin *admin = &odev->admin;
+	struct openreg_admin_req *req;
+	LIST_HEAD(done);
+	u32 i;
+
+	spin_lock(&admin->lock);
+	for (i = 0; i < OPENREG_ADMIN_RING_SLOTS; i++) {
+		if (admin->reqs[i])
+			list_add_tail(&admin->reqs[i]->link, &done);
+		admin->reqs[i] = NULL;
+	}
+	list_splice_tail_init(&admin->pending, &done);
+	list_for_each_entry(req, &done, link)
+		req->status = admin->error;
+	admin->head = 0;
+	admin->tail = 0;
+	spin_unlock(&admin->lock);
+
+	openreg_admin_finish(&done);
+}
+
+/* Tells a card that is not enabled where the ring is. */
+void openreg_admin_start(struct openreg_device *odev)
+{
+	struct openreg_admin *admin = &odev->admin;
+
+	memset(admin->cpls, 0,
+	       OPENREG_ADMIN_RING_SLOTS * sizeof(*admin->cpls));
+	openreg_write64(odev, OPENREG_REG_ADMIN_BASE, admin->cmds_dma);
+	openreg_write64(odev, OPENREG_REG_ADMIN_CPL, admin->cpls_dma);
+	openreg_write(odev, OPENREG_REG_ADMIN_SLOTS, OPENREG_ADMIN_RING_SLOTS);
+}
+
+void openreg_admin_resume(struct openreg_device *odev)
+{
+	spin_lock(&odev->admin.lock);
+	odev->admin.state = OPENREG_ADMIN_RUNNING;
+	openreg_admin_kick(odev);
+	spin_unlock(&odev->admin.lock);
+}
+
+static unsigned long openreg_admin_deadline(const struct openreg_admin_req *req)
+{
+	unsigned long timeout = openreg_admin_timeout();
+
+	if (req->cmd.opcode == OPENREG_ADMIN_FILL)
+		timeout += (req->cmd.fill.length >> 28) * HZ;
+	if (req->cmd.opcode == OPENREG_ADMIN_SEG_UNBIND)
+		timeout *= 2;
+	return req->issued + timeout;
+}
+
+/*
+ * A segment is in use as long as a packet of its own context runs or waits.
+ * Stop these queues first: only if that does not help is the card to blame.
+ */
+static struct openreg_ctx *openreg_admin_stuck_ctx(struct openreg_admin *admin)
+{
+	u32 i;
+
+	for (i = 0; i < OPENREG_ADMIN_RING_SLOTS; i++) {
+		struct openreg_admin_req *req = admin->reqs[i];
+
+		if (req && req->cmd.opcode == OPENREG_ADMIN_SEG_UNBIND &&
+		    !req->ctx->stopped &&
+		    time_after(jiffies, req->issued + openreg_admin_timeout())) {
+			req->ctx->stopped = true;
+			kref_get(&req->ctx->ref);
+			return req->ctx;
+		}
+	}
+	return NULL;
+}
+
+static void openreg_admin_stop_ctx(struct openreg_ctx *ctx)
+{
+	struct openreg_queue *queue;
+
+	scoped_guard(mutex, &ctx->lock)
+		list_for_each_entry(queue, &ctx->queues, ctx_link)
+			openreg_queue_stop_async(queue);
+	openreg_ctx_put(ctx);
+}
+
+static void openreg_admin_watchdog(struct work_struct *work)
+{
+	struct openreg_device *odev =
+		container_of(work, struct openreg_device, admin.watchdog.work);
+	struct openreg_admin *admin = &odev->admin;
+	struct openreg_ctx *stuck;
+	bool busy = false, late = false;
+	u32 i;
+
+	openreg_admin_drain(odev);
+
+	spin_lock(&admin->lock);
+	for (i = 0; i < OPENREG_ADMIN_RING_SLOTS; i++) {
+		struct openreg_admin_req *req = admin->reqs[i];
+
+		if (!req)
+			continue;
+		busy = true;
+		late |= time_after(jiffies, openreg_admin_deadline(req));
+	}
+	stuck = openreg_admin_stuck_ctx(admin);
+	spin_unlock(&admin->lock);
+
+	if (stuck)
+		openreg_admin_stop_ctx(stuck);
+	if (late)
+		openreg_reset_request(odev, "an admin command did not complete");
+	else if (busy)
+		mod_delayed_work(odev->wq, &admin->watchdog,
+				 openreg_admin_timeout() / 4);
+}
+
+int openreg_admin_init(struct openreg_device *odev)
+{
+	struct openreg_admin *admin = &odev->admin;
+	struct device *dev = odev->drm.dev;
+
+	spin_lock_init(&admin->lock);
+	INIT_LIST_HEAD(&admin->pending);
+	INIT_LIST_HEAD(&admin->ctxs);
+	INIT_DELAYED_WORK(&admin->watchdog, openreg_admin_watchdog);
+	admin->state = OPENREG_ADMIN_PAUSED;
+
+	admin->cmds = dmam_alloc_coherent(dev, OPENREG_ADMIN_RING_SLOTS *
+					  sizeof(*admin->cmds),
+					  &admin->cmds_dma, GFP_KERNEL);
+	admin->cpls = dmam_alloc_coherent(dev, OPENREG_ADMIN_RING_SLOTS *
+					  sizeof(*admin->cpls),
+					  &admin->cpls_dma, GFP_KERNEL);
+	return admin->cmds && admin->cpls ? 0 : -ENOMEM;
+}

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#ifndef OPENREG_ADMIN_H
+#define OPENREG_ADMIN_H
+
+#include <linux/list.h>
+#include <linux/spinlock.h>
+#include <linux/types.h>
+#include <linux/workqueue.h>
+
+#include "openreg_regs.h"
+
+#define OPENREG_ADMIN_RING_SLOTS 256
+
+struct openreg_ctx;
+struct openreg_device;
+
+/**
+ * struct openreg_admin_req - one command on its way to the card and back
+ * @cmd: the command; @ctx's number is filled in by openreg_admin_submit()
+ * @ctx: context it belongs to, or NULL
+ * @done: called once, in process context, when the card is through with the
+ *	command or never will be; must not wait for another command. May free
+ *	the request.
+ * @status: 0 or a negative error, for @done
+ */
+struct openreg_admin_req {
+	struct openreg_admin_cmd cmd;
+	struct openreg_ctx *ctx;
+	void (*done)(struct openreg_admin_req *req);
+	int status;
+	/* private: */
+	struct list_head link;
+	unsigned long issued;
+};
+
+enum openreg_admin_state {
+	OPENREG_ADMIN_RUNNING,
+	OPENREG_ADMIN_PAUSED, /* the card is being reset */
+	OPENREG_ADMIN_DEAD, /* the card is gone or wedged */
+};
+
+struct openreg_admin {
+	spinlock_t lock; /* all of this, and the list and death of contexts */
+	enum openreg_admin_state state;
+	int error; /* what requests get when DEAD */
+	struct openreg_admin_cmd *cmds;
+	struct openreg_admin_cpl *cpls;
+	dma_addr_t cmds_dma;
+	dma_addr_t cpls_dma;
+	struct openreg_admin_req *reqs[OPENREG_ADMIN_RING_SLOTS];
+	u32 head; /* no request is in a slot before it */
+	u32 tail;
+	struct list_head pending; /* no slot was free */
+	struct list_head ctxs;
+	struct delayed_work watchdog;
+};
+
+int openreg_admin_init(struct openreg_device *odev);
+void openreg_admin_start(struct openreg_device *odev);
+void openreg_admin_resume(struct openreg_device *odev);
+void openreg_admin_stop(struct openreg_device *odev,
+			enum openreg_admin_state state, int error);
+void openreg_admin_flush(struct openreg_device *odev);
+void openreg_admin_drain(struct openreg_device *odev);
+void openreg_admin_submit(struct openreg_device *odev,
+			  struct openreg_admin_req *req);
+int openreg_admin_exec(struct openreg_device *odev, struct openreg_ctx *ctx,
+		       const struct openreg_admin_cmd *cmd);
+
+#endif

@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* Contexts: one for each open file that uses the card, and its segments. */
+
+#include <drm/drm_drv.h>
+#include <drm/drm_print.h>
+
+#include "openreg_ctx.h"
+#include "openreg_drv.h"
+#include "openreg_gem.h"
+#include "openreg_queue.h"
+
+static void openreg_ctx_release_bo(struct openreg_bo *bo)
+{
+	struct openreg_device *odev = to_openreg(bo->base.dev);
+	u64 size = bo->flags & DRM_OPENREG_BO_VRAM ? bo->base.size : 0;
+
+	openreg_bo_put(bo);
+	if (size)
+		openreg_vram_closed(odev, size);
+}
+
+static void openreg_ctx_release(struct kref *ref)
+{
+	struct openreg_ctx *ctx = container_of(ref, struct openreg_ctx, ref);
+	struct openreg_device *odev = ctx->odev;
+	struct openreg_queue *queue, *next;
+	struct openreg_bo *bo;
+	unsigned long seg;
+
+	list_for_each_entry_safe(queue, next, &ctx->queues, ctx_link) {
+		list_del(&queue->ctx_link);
+		openreg_queue_retire(queue);
+		openreg_queue_put(queue);
+	}
+	xa_for_each(&ctx->segs, seg, bo)
+		openreg_ctx_release_bo(bo);
+	xa_destroy(&ctx->segs);
+	if (ctx->doorbell)
+		openreg_bo_put(ctx->doorbell);
+
+	spin_lock(&odev->admin.lock);
+	list_del(&ctx->link);
+	spin_unlock(&odev->admin.lock);
+	ida_free(&odev->ctx_ids, ctx->id);
+	mutex_destroy(&ctx->lock);
+	kfree(ctx);
+	drm_dev_put(&odev->drm);
+}
+
+void openreg_ctx_put(struct openreg_ctx *ctx)
+{
+	kref_put(&ctx->ref, openreg_ctx_release);
+}
+
+static void openreg_ctx_destroyed(struct openreg_admin_req *req)
+{
+	struct openreg_ctx *ctx =
+		container_of(req, struct openreg_ctx, destroy);
+
+	openreg_ctx_put(ctx);
+}
+
+static struct openreg_ctx *openreg_ctx_new(struct openreg_device *odev)
+{
+	struct openreg_ctx *ctx;
+	int id;
+
+	ctx = kzalloc_obj(*ctx);
+	if (!ctx)
+		return ERR_PTR(-ENOMEM);
+	id = ida_alloc_max(&odev->ctx_ids, odev->max_contexts - 1, GFP_KERNEL);
+	if (id < 0) {
+		kfree(ctx);
+		return ERR_PTR(id);
+	}
+
+	ctx->id = id;
+	ctx->odev = odev;
+	drm_dev_get(&odev->drm);
+	kref_init(&ctx->ref);
+	mutex_init(&ctx->lock);
+	INIT_LIST_HEAD(&ctx->queues);
+	xa_init_flags(&ctx->segs, XA_FLAGS_ALLOC1);
+	spin_lock(&odev->admin.lock);
+	list_add_tail(&ctx->link, &odev->admin.ctxs);
+	spin_unlock(&odev->admin.lock);
+	return ctx;
+}
+
+/**
+ * openreg_ctx_get() - the context of an open file, made on first use
+ * @file: the open file
+ *
+ * Returns: the context, which lives as long as the file; -ENOSPC if the card
+ * has no more.
+ */
+struct openreg_ctx *openreg_ctx_get(struct openreg_file *file)
+{
+	const struct openreg_admin_cmd cmd = {
+		.opcode = OPENREG_ADMIN_CTX_CREATE,
+	};
+	struct openreg_ctx *ctx;
+	int ret;
+
+	guard(mutex)(&file->lock);
+	if (file->ctx)
+		return READ_ONCE(file->ctx->dead) ? ERR_PTR(-EIO) : file->ctx;
+
+	ctx = openreg_ctx_new(file->odev);
+	if (IS_ERR(ctx))
+		return ctx;
+	ret = openreg_admin_exec(file->odev, ctx, &cmd);
+	if (ret) {
+		openreg_ctx_put(ctx);
+		return ERR_PTR(ret);
+	}
+	file->ctx = ctx;
+	return ctx;
+}
+
+/* Unbinds may complete meanwhile; what is in the table has its reference. */
+static u64 openreg_ctx_close_vram(struct openreg_ctx *ctx)
+{
+	struct openreg_bo *bo;
+	unsigned long seg;
+	u64 size = 0;
+
+	xa_lock(&ctx->segs);
+	xa_for_each(&ctx->segs, seg, bo) {
+		if (!bo->closing && bo->flags & DRM_OPENREG_BO_VRAM)
+			size += bo->base.size;
+		bo->closing = true;
+	}
+	xa_unlock(&ctx->segs);
+	return size;
+}
+
+/*
+ * The file is on its way out. Its queues stop at their next slice; whatever
+ * the card may touch stays until it says that it is through, which nobody
+ * waits for. The caller still has its reference.
+ */
+void openreg_ctx_close(struct openreg_ctx *ctx)
+{
+	struct openreg_queue *queue;
+
+	ctx->closing = true;
+	scoped_guard(mutex, &ctx->lock)
+		list_for_each_entry(queue, &ctx->queues, ctx_link)
+			openreg_queue_fail(queue, -EIO);
+	openreg_vram_closing(ctx->odev, openreg_ctx_close_vram(ctx));
+
+	kref_get(&ctx->ref);
+	ctx->destroy.cmd.opcode = OPENREG_ADMIN_CTX_DESTROY;
+	ctx->destroy.ctx = ctx;
+	ctx->destroy.done = openreg_ctx_destroyed;
+	openreg_admin_submit(ctx->odev, &ctx->destroy);
+}
+
+/**
+ * openreg_ctx_bind() - give a BO an address
+ * @ctx: the context
+ * @bo: the BO; the context takes a reference until the card has let go of it
+ *
+ * Numbers go round, so that a pointer to something closed faults for a while.
+ */
+int openreg_ctx_bind(struct openreg_ctx *ctx, struct openreg_bo *bo)
+{
+	struct openreg_device *odev = ctx->odev;
+	struct openreg_admin_cmd cmd = {
+		.opcode = OPENREG_ADMIN_SEG_BIND,
+		.seg.length = bo->length,
+		.seg.perm = OPENREG_SEG_READ | OPENREG_SEG_WRITE,
+	};
+	u32 seg;
+	int ret;
+
+	ret = xa_alloc_cyclic(&ctx->segs, &seg, bo,
+			      XA_LIMIT(1, odev->info.max_segments),
+			      &ctx->next_seg, GFP_KERNEL);
+	if (ret < 0)
+		return ret == -EBUSY ? -ENOSPC : ret;
+
+	if (bo->flags & DRM_OPENREG_BO_READONLY)
+		cmd.seg.perm = OPENREG_SEG_READ;
+	cmd.id = seg;
+	ret = bo->ops->prepare(bo, &cmd);
+	if (!ret) {
+		ret = openreg_admin_exec(odev, ctx, &cmd);
+		bo->ops->unprepare(bo);
+	}
+	if (ret) {
+		xa_erase(&ctx->segs, seg);
+		return ret;
+	}
+
+	drm_gem_object_get(&bo->base);
+	bo->seg = seg;
+	bo->address = OPENREG_ADDR(odev->info.card, seg, 0);
+	return 0;
+}
+
+static void openreg_ctx_unbound(struct openreg_admin_req *req)
+{
+	struct openreg_bo *bo = container_of(req, struct openreg_bo, req);
+	struct openreg_ctx *ctx = bo->ctx;
+
+	xa_erase(&ctx->segs, bo->seg);
+	openreg_ctx_release_bo(bo);
+	openreg_ctx_put(ctx);
+}
+
+/* Asynchronous: the memory follows when no packet uses it any more. */
+void openreg_ctx_unbind(struct openreg_bo *bo)
+{
+	struct openreg_ctx *ctx = bo->ctx;
+
+	if (ctx->closing)
+		return;
+
+	bo->closing = true;
+	if (bo->flags & DRM_OPENREG_BO_VRAM)
+		openreg_vram_closing(ctx->odev, bo->base.size);
+	kref_get(&ctx->ref);
+	bo->req.cmd.opcode = OPENREG_ADMIN_SEG_UNBIND;
+	bo->req.cmd.id = bo->seg;
+	bo->req.ctx = ctx;
+	bo->req.done = openreg_ctx_unbound;
+	openreg_admin_submit(ctx->odev, &bo->req);
+}

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * debugfs, for root only since it tells users about each other:
+ *	accel/<pci address>/openreg_stats	"name value" a line, totals
+ *	accel/<pci address>/openreg_queues	a line for each queue
+ */
+
+#include <linux/seq_file.h>
+
+#include <drm/drm_debugfs.h>
+#include <drm/drm_drv.h>
+
+#include "openreg_ctx.h"
+#include "openreg_drv.h"
+#include "openreg_gem.h"
+#include "openreg_queue.h"
+
+static const struct {
+	const char *name;
+	u32 reg;
+} openreg_stats[] = {
+	{ "packets", OPENREG_REG_STAT_PACKETS },
+	{ "doorbells", OPENREG_REG_STAT_DOORBELLS },
+	{ "interrupts", OPENREG_REG_STAT_INTERRUPTS },
+	{ "dma_read", OPENREG_REG_STAT_DMA_READ },
+	{ "dma_written", OPENREG_REG_STAT_DMA_WRITTEN },
+	{ "compute_ns", OPENREG_REG_STAT_COMPUTE_NS },
+	{ "copy_ns", OPENREG_REG_STAT_COPY_NS },
+	{ "faults", OPENREG_REG_STAT_FAULTS },
+	{ "sleeps", OPENREG_REG_STAT_SLEEPS },
+	{ "sleep_ns", OPENREG_REG_STAT_SLEEP_NS },
+};
+
+static unsigned int openreg_count_queues(struct openreg_device *odev)
+{
+	struct openreg_queue *queue;
+	unsigned int count = 0;
+	unsigned long id;
+
+	xa_lock(&odev->queues);
+	xa_for_each(&odev->queues, id, queue)
+		count++;
+	xa_unlock(&odev->queues);
+	return count;
+}
+
+static unsigned int openreg_count_contexts(struct openreg_device *odev)
+{
+	unsigned int count;
+
+	spin_lock(&odev->admin.lock);
+	count = list_count_nodes(&odev->admin.ctxs);
+	spin_unlock(&odev->admin.lock);
+	return count;
+}
+
+static unsigned int openreg_count_bos(struct openreg_device *odev)
+{
+	guard(mutex)(&odev->bos_lock);
+	return list_count_nodes(&odev->bos);
+}
+
+static int openreg_stats_show(struct seq_file *m, void *unused)
+{
+	struct drm_debugfs_entry *entry = m->private;
+	struct openreg_device *odev = to_openreg(entry->dev);
+	struct drm_openreg_memory_info memory = {};
+	int cookie;
+	size_t i;
+
+	if (!drm_dev_enter(entry->dev, &cookie))
+		return -ENODEV;
+	for (i = 0; i < ARRAY_SIZE(openreg_stats); i++)
+		seq_printf(m, "%s %llu\n", openreg_stats[i].name,
+			   openreg_read64(odev, openreg_stats[i].reg));
+	drm_dev_exit(cookie);
+
+	openreg_vram_query(odev, &memory);
+	seq_printf(m, "contexts %u\n", openreg_count_contexts(odev));
+	seq_printf(m, "queues %u\n", openreg_count_queues(odev));
+	seq_printf(m, "objects %u\n", openreg_count_bos(odev));
+	seq_printf(m, "vram_free %llu\n", memory.vram_free);
+	seq_printf(m, "resets %llu\n", odev->num_resets);
+	return 0;
+}
+
+static void openreg_queue_show(struct seq_file *m, struct openreg_queue *queue)
+{
+	const struct openreg_card_page *card = queue->card->coherent.cpu;
+
+	guard(spinlock_irq)(&queue->lock);
+	seq_printf(m, "%u ctx %u pid %d comm %s vector %u sleeps %llu wakes %llu",
+		   queue->id, queue->ctx->id, queue->pid, queue->comm,
+		   (u32)(queue->vector - queue->odev->vectors), queue->sleeps,
+		   queue->wakes);
+	if (!queue->error)
+		seq_printf(m, " state %u head %llu completed %llu asleep %u card_wakes %llu interrupts %llu busy_ns %llu",
+			   card->state, card->head, card->completed,
+			   card->asleep, card->wakes, card->interrupts,
+			   card->busy_ns);
+	seq_putc(m, '\n');
+}
+
+static int openreg_queues_show(struct seq_file *m, void *unused)
+{
+	struct drm_debugfs_entry *entry = m->private;
+	struct openreg_device *odev = to_openreg(entry->dev);
+	struct openreg_queue *queue;
+	unsigned long id;
+
+	/* A queue in the list has its context and, unless failed, its pages. */
+	xa_lock(&odev->queues);
+	xa_for_each(&odev->queues, id, queue)
+		if (queue->vector)
+			openreg_queue_show(m, queue);
+	xa_unlock(&odev->queues);
+	return 0;
+}
+
+static const struct drm_debugfs_info openreg_debugfs_files[] = {
+	{ "openreg_stats", openreg_stats_show },
+	{ "openreg_queues", openreg_queues_show },
+};
+
+void openreg_debugfs_init(struct openreg_device *odev)
+{
+	drm_debugfs_add_files(&odev->drm, openreg_debugfs_files,
+			      ARRAY_SIZE(openreg_debugfs_files));
+}

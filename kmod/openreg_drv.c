@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* The driver: probing, opening, removing. */
+
+#include <linux/module.h>
+
+#include <drm/drm_accel.h>
+#include <drm/drm_drv.h>
+#include <drm/drm_gem.h>
+#include <drm/drm_ioctl.h>
+#include <drm/drm_managed.h>
+#include <drm/drm_print.h>
+
+#include "openreg_compat.h"
+#include "openreg_ctx.h"
+#include "openreg_drv.h"
+#include "openreg_gem.h"
+#include "openreg_queue.h"
+
+static DEFINE_IDA(openreg_cards);
+
+static int openreg_open(struct drm_device *drm, struct drm_file *filp)
+{
+	struct openreg_file *file = kzalloc_obj(*file);
+
+	if (!file)
+		return -ENOMEM;
+	file->odev = to_openreg(drm);
+	mutex_init(&file->lock);
+	xa_init_flags(&file->queues, XA_FLAGS_ALLOC1);
+	filp->driver_priv = file;
+	return 0;
+}
+
+/* Queues stop before the core takes their buffers away one by one. */
+int openreg_release(struct inode *inode, struct file *filp)
+{
+	struct drm_file *drm_file = filp->private_data;
+	struct openreg_file *file = drm_file->driver_priv;
+
+	openreg_queues_close(file, drm_file);
+	if (file->ctx)
+		openreg_ctx_close(file->ctx);
+	return drm_release(inode, filp);
+}
+
+static void openreg_postclose(struct drm_device *drm, struct drm_file *filp)
+{
+	struct openreg_file *file = filp->driver_priv;
+
+	if (file->ctx)
+		openreg_ctx_put(file->ctx);
+	xa_destroy(&file->queues);
+	mutex_destroy(&file->lock);
+	kfree(file);
+}
+
+static struct drm_gem_object *openreg_prime_import(struct drm_device *drm,
+						   struct dma_buf *dma_buf)
+{
+	return ERR_PTR(-EOPNOTSUPP);
+}
+
+static const struct file_operations openreg_fops = {
+	.owner = THIS_MODULE,
+	.open = accel_open,
+	.release = openreg_release,
+	.unlocked_ioctl = drm_ioctl,
+	.compat_ioctl = drm_compat_ioctl,
+	.poll = drm_poll,
+	.read = drm_read,
+	.llseek = noop_llseek,
+	.mmap = drm_gem_mmap,
+	.fop_flags = FOP_UNSIGNED_OFFSET,
+};
+
+static const struct drm_driver openreg_drm_driver = {
+	.driver_features = DRIVER_COMPUTE_ACCEL | DRIVER_GEM,
+	.open = openreg_open,
+	.postclose = openreg_postclose,
+	.gem_prime_import = openreg_prime_import,
+	.ioctls = openreg_ioctls,
+	.num_ioctls = OPENREG_NUM_IOCTLS,
+	.fops = &openreg_fops,
+	.name = "openreg",
+	.desc = "openreg accelerator",
+	.major = 1,
+	.minor = 0,
+};
+
+static void openreg_card_release(void *data)
+{
+	struct openreg_device *odev = data;
+
+	ida_free(&openreg_cards, odev->info.card);
+}
+
+static int openreg_card_number(struct openreg_device *odev)
+{
+	int card = ida_alloc_max(&openreg_cards, OPENREG_MAX_CARDS - 1,
+				 GFP_KERNEL);
+
+	if (card < 0)
+		return dev_err_probe(odev->drm.dev, card,
+				     "more than %d cards\n",
+				     OPENREG_MAX_CARDS);
+	odev->info.card = card;
+	return devm_add_action_or_reset(odev->drm.dev, openreg_card_release,
+					odev);
+}
+
+static void openreg_wq_release(void *data)
+{
+	destroy_workqueue(data);
+}
+
+static int openreg_wq_init(struct openreg_device *odev)
+{
+	odev->wq = alloc_workqueue("openreg", WQ_UNBOUND, 0);
+	if (!odev->wq)
+		return -ENOMEM;
+	return devm_add_action_or_reset(odev->drm.dev, openreg_wq_release,
+					odev->wq);
+}
+
+static void openreg_tables_fini(struct drm_device *drm, void *data)
+{
+	struct openreg_device *odev = data;
+
+	xa_destroy(&odev->queues);
+	ida_destroy(&odev->doorbell_ids);
+	ida_destroy(&odev->ctx_ids);
+}
+
+static int openreg_tables_init(struct openreg_device *odev)
+{
+	ida_init(&odev->ctx_ids);
+	ida_init(&odev->doorbell_ids);
+	xa_init_flags(&odev->queues, XA_FLAGS_ALLOC);
+	INIT_LIST_HEAD(&odev->bos);
+	return drmm_add_action_or_reset(&odev->drm, openreg_tables_fini, odev) ?:
+	       drmm_mutex_init(&odev->drm, &odev->bos_lock) ?:
+	       openreg_reset_init(odev);
+}
+
+static int openreg_init(struct openreg_device *odev)
+{
+	return openreg_card_number(odev) ?:
+	       openreg_tables_init(odev) ?:
+	       openreg_wq_init(odev) ?:
+	       openreg_hw_init(odev) ?:
+	       openreg_vram_init(odev) ?:
+	       openreg_admin_init(odev) ?:
+	       openreg_fault_init(odev) ?:
+	       openreg_irq_init(odev);
+}
+
+/* Ends with a card that does no DMA and with no request under way. */
+static void openreg_shutdown(struct openreg_device *odev)
+{
+	struct openreg_queue *queue;
+	unsigned long id;
+
+	openreg_reset_fini(odev);
+	if (openreg_hw_reset(odev))
+		drm_err(&odev->drm, "the card does not stop\n");
+	pci_clear_master(odev->pdev);
+
+	xa_lock(&odev->queues);
+	xa_for_each(&odev->queues, id, queue)
+		openreg_queue_fail(queue, -ENODEV);
+	xa_unlock(&odev->queues);
+	openreg_admin_flush(odev);
+	openreg_bo_detach_all(odev);
+}
+
+static int openreg_register(struct openreg_device *odev)
+{
+	int ret;
+
+	openreg_debugfs_init(odev);
+	openreg_node_set_mode(odev);
+	ret = drm_dev_register(&odev->drm, 0);
+	if (ret)
+		return ret;
+	ret = openreg_node_register(odev);
+	if (ret)
+		drm_dev_unplug(&odev->drm);
+	return ret;
+}
+
+static int openreg_probe(struct pci_dev *pdev, const struct pci_device_id *id)
+{
+	const struct drm_openreg_device_info *info;
+	struct openreg_device *odev;
+	int ret;
+
+	odev = devm_drm_dev_alloc(&pdev->dev, &openreg_drm_driver,
+				  struct openreg_device, drm);
+	if (IS_ERR(odev))
+		return PTR_ERR(odev);
+	odev->pdev = pdev;
+	pci_set_drvdata(pdev, odev);
+
+	ret = openreg_init(odev);
+	if (ret)
+		return ret;
+	ret = openreg_hw_start(odev);
+	if (ret) {
+		dev_err_probe(&pdev->dev, ret, "the card does not start\n");
+		goto out_shutdown;
+	}
+	openreg_admin_resume(odev);
+	ret = openreg_register(odev);
+	if (ret) {
+		dev_err_probe(&pdev->dev, ret, "cannot make device nodes\n");
+		goto out_shutdown;
+	}
+
+	info = &odev->info;
+	dev_info(&pdev->dev,
+		 "openreg: %llu MiB VRAM, %u queues, %u vectors, ISA %u.%u, /dev/%s, /dev/accel/accel%d\n",
+		 info->vram_size >> 20, info->max_queues, info->vectors,
+		 info->isa_version >> 16, info->isa_version & 0xffff,
+		 odev->node_name, odev->drm.accel->index);
+	return 0;
+
+out_shutdown:
+	openreg_shutdown(odev);
+	return ret;
+}
+
+static void openreg_remove(struct pci_dev *pdev)
+{
+	struct openreg_device *odev = pci_get_drvdata(pdev);
+
+	openreg_node_deregister(odev);
+	drm_dev_unplug(&odev->drm);
+	openreg_node_release(odev);
+	openreg_shutdown(odev);
+}
+
+static const struct pci_device_id openreg_pci_ids[] = {
+	{ PCI_DEVICE(OPENREG_PCI_VENDOR, OPENREG_PCI_DEVICE) },
+	{ }
+};
+MODULE_DEVICE_TABLE(pci, openreg_pci_ids);
+
+static struct pci_driver openreg_pci_driver = {
+	.name = "openreg",
+	.id_table = openreg_pci_ids,
+	.probe = openreg_probe,
+	.remove = openreg_remove,
+	.err_handler = &openreg_error_handlers,
+};
+module_pci_driver(openreg_pci_driver);
+
+MODULE_DESCRIPTION("openreg accelerator");
+MODULE_LICENSE("GPL");

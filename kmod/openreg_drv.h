@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#ifndef OPENREG_DRV_H
+#define OPENREG_DRV_H
+
+#include <linux/idr.h>
+#include <linux/io.h>
+#include <linux/io-64-nonatomic-lo-hi.h>
+#include <linux/kref.h>
+#include <linux/list.h>
+#include <linux/miscdevice.h>
+#include <linux/mutex.h>
+#include <linux/pci.h>
+#include <linux/rwsem.h>
+#include <linux/spinlock.h>
+#include <linux/workqueue.h>
+#include <linux/xarray.h>
+
+#include <drm/drm_device.h>
+#include <drm/drm_file.h>
+#include <drm/drm_ioctl.h>
+
+#include "openreg_accel.h"
+#include "openreg_regs.h"
+
+#include "openreg_admin.h"
+#include "openreg_vram.h"
+
+struct openreg_bo;
+struct openreg_ctx;
+struct openreg_queue;
+
+/* One MSI-X vector; vector 0 belongs to the driver itself. */
+struct openreg_vector {
+	struct openreg_device *odev;
+	spinlock_t lock; /* protects changes of queues */
+	struct list_head queues; /* RCU */
+	unsigned int num_queues;
+};
+
+struct openreg_faults {
+	struct openreg_fault_record *ring;
+	dma_addr_t dma;
+	u32 head;
+};
+
+struct openreg_device {
+	struct drm_device drm;
+	struct pci_dev *pdev;
+	void __iomem *regs;
+	phys_addr_t doorbell_base;
+	phys_addr_t vram_base;
+	/* What user space may know; filled from the registers in probe. */
+	struct drm_openreg_device_info info;
+	u32 max_contexts;
+	u32 num_doorbells;
+	u32 page_shifts;
+
+	struct openreg_admin admin;
+	struct openreg_faults faults;
+	struct openreg_vram vram;
+	struct openreg_vector vectors[OPENREG_MAX_VECTORS];
+	unsigned int num_vectors;
+
+	struct ida ctx_ids;
+	struct ida doorbell_ids;
+	struct xarray queues; /* by the card's number */
+	struct mutex bos_lock; /* protects bos */
+	struct list_head bos;
+
+	struct workqueue_struct *wq;
+	struct work_struct reset_work;
+	struct mutex reset_lock; /* one reset at a time */
+	struct rw_semaphore map_lock; /* maps of the card's memory */
+	const char *reset_reason;
+	bool wedged; /* the card does not come back from a reset */
+	u64 num_resets;
+
+	struct miscdevice misc;
+	struct inode *node_inode;
+	char node_name[24];
+};
+
+struct openreg_file {
+	struct openreg_device *odev;
+	struct mutex lock; /* creation of ctx */
+	struct openreg_ctx *ctx;
+	struct xarray queues; /* by the number user space knows */
+	u32 next_queue;
+	atomic64_t vram;
+	atomic64_t system;
+	atomic64_t pinned;
+};
+
+static inline struct openreg_device *to_openreg(struct drm_device *drm)
+{
+	return container_of(drm, struct openreg_device, drm);
+}
+
+static inline u32 openreg_read(struct openreg_device *odev, u32 reg)
+{
+	return readl(odev->regs + reg);
+}
+
+static inline u64 openreg_read64(struct openreg_device *odev, u32 reg)
+{
+	return readq(odev->regs + reg);
+}
+
+static inline void openreg_write(struct openreg_device *odev, u32 reg, u32 val)
+{
+	writel(val, odev->regs + reg);
+}
+
+static inline void openreg_write64(struct openreg_device *odev, u32 reg,
+				   u64 val)
+{
+	writel(lower_32_bits(val), odev->regs + reg);
+	writel(upper_32_bits(val), odev->regs + reg + 4);
+}
+
+/* openreg_hw.c */
+int openreg_hw_init(struct openreg_device *odev);
+int openreg_hw_start(struct openreg_device *odev);
+int openreg_hw_reset(struct openreg_device *odev);
+
+/* openreg_irq.c */
+int openreg_irq_init(struct openreg_device *odev);
+struct openreg_vector *openreg_vector_get(struct openreg_device *odev);
+
+/* openreg_fault.c */
+int openreg_fault_init(struct openreg_device *odev);
+void openreg_fault_start(struct openreg_device *odev);
+void openreg_fault_drain(struct openreg_device *odev);
+
+/* openreg_reset.c */
+extern const struct pci_error_handlers openreg_error_handlers;
+int openreg_reset_init(struct openreg_device *odev);
+void openreg_reset_request(struct openreg_device *odev, const char *reason);
+void openreg_reset_fini(struct openreg_device *odev);
+
+/* openreg_node.c */
+int openreg_node_register(struct openreg_device *odev);
+void openreg_node_deregister(struct openreg_device *odev);
+void openreg_node_release(struct openreg_device *odev);
+void openreg_node_set_mode(struct openreg_device *odev);
+
+/* openreg_drv.c */
+int openreg_release(struct inode *inode, struct file *filp);
+
+/* openreg_ioctl.c */
+#define OPENREG_NUM_IOCTLS (DRM_OPENREG_TIMESTAMP + 1)
+extern const struct drm_ioctl_desc openreg_ioctls[OPENREG_NUM_IOCTLS];
+
+/* openreg_debugfs.c */
+void openreg_debugfs_init(struct openreg_device *odev);
+
+#endif

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* The fault ring: why queues stopped, for the log. */
+
+#include <linux/dma-mapping.h>
+
+#include <drm/drm_print.h>
+
+#include "openreg_drv.h"
+#include "openreg_queue.h"
+
+#define OPENREG_FAULT_RING_SLOTS 64
+
+static const char * const openreg_fault_names[] = {
+	[OPENREG_FAULT_NONE] = "none",
+	[OPENREG_FAULT_PACKET] = "bad packet",
+	[OPENREG_FAULT_RING] = "bad ring",
+	[OPENREG_FAULT_ADDRESS] = "bad address",
+	[OPENREG_FAULT_BOUNDS] = "out of bounds",
+	[OPENREG_FAULT_PERMISSION] = "no permission",
+	[OPENREG_FAULT_ALIGNMENT] = "misaligned",
+	[OPENREG_FAULT_DTYPE] = "bad dtype",
+	[OPENREG_FAULT_SHAPE] = "bad shape",
+	[OPENREG_FAULT_PROGRAM] = "bad program",
+	[OPENREG_FAULT_ENGINE] = "operand not in VRAM",
+	[OPENREG_FAULT_LIMIT] = "too much work",
+	[OPENREG_FAULT_DMA] = "bus error",
+	[OPENREG_FAULT_HANG] = "hang",
+	[OPENREG_FAULT_MEMORY] = "card out of memory",
+};
+
+static void openreg_fault_report(struct openreg_device *odev,
+				 struct openreg_queue *queue,
+				 const struct openreg_fault_record *record)
+{
+	const struct openreg_fault_summary *fault = &record->fault;
+	const char *name = "unknown";
+
+	if (fault->code < ARRAY_SIZE(openreg_fault_names))
+		name = openreg_fault_names[fault->code];
+	dev_warn_ratelimited(odev->drm.dev,
+			     "%s[%d]: queue %u stopped at packet %llu: %s, opcode %u operand %d address 0x%016llx detail 0x%llx\n",
+			     queue ? queue->comm : "?", queue ? queue->pid : 0,
+			     record->queue, fault->seq, name, fault->opcode,
+			     (s32)fault->operand, fault->address,
+			     fault->detail);
+}
+
+static struct openreg_queue *openreg_fault_queue(struct openreg_device *odev,
+						 u32 id)
+{
+	struct openreg_queue *queue;
+
+	xa_lock(&odev->queues);
+	queue = xa_load(&odev->queues, id);
+	if (queue && !kref_get_unless_zero(&queue->ref))
+		queue = NULL;
+	xa_unlock(&odev->queues);
+	return queue;
+}
+
+/* Called by the thread of vector 0. */
+void openreg_fault_drain(struct openreg_device *odev)
+{
+	struct openreg_faults *faults = &odev->faults;
+	u32 head = faults->head;
+
+	for (;;) {
+		struct openreg_fault_record record, *slot;
+		struct openreg_queue *queue;
+
+		slot = &faults->ring[head & (OPENREG_FAULT_RING_SLOTS - 1)];
+		if (READ_ONCE(slot->seq) != head + 1)
+			break;
+		dma_rmb();
+		record = *slot;
+		head++;
+
+		queue = openreg_fault_queue(odev, record.queue);
+		openreg_fault_report(odev, queue, &record);
+		if (queue) {
+			openreg_queue_notify(queue);
+			openreg_queue_put(queue);
+		}
+	}
+	if (head != faults->head) {
+		faults->head = head;
+		openreg_write(odev, OPENREG_REG_FAULT_HEAD, head);
+	}
+}
+
+/* Tells a card that is not enabled where the ring is. */
+void openreg_fault_start(struct openreg_device *odev)
+{
+	struct openreg_faults *faults = &odev->faults;
+
+	memset(faults->ring, 0,
+	       OPENREG_FAULT_RING_SLOTS * sizeof(*faults->ring));
+	faults->head = 0;
+	openreg_write64(odev, OPENREG_REG_FAULT_BASE, faults->dma);
+	openreg_write(odev, OPENREG_REG_FAULT_SLOTS, OPENREG_FAULT_RING_SLOTS);
+	openreg_write(odev, OPENREG_REG_FAULT_HEAD, 0);
+}
+
+int openreg_fault_init(struct openreg_device *odev)
+{
+	struct openreg_faults *faults = &odev->faults;
+
+	BUILD_BUG_ON(sizeof(struct openreg_fault_record) != 64);
+	faults->ring = dmam_alloc_coherent(odev->drm.dev,
+					   OPENREG_FAULT_RING_SLOTS *
+					   sizeof(*faults->ring),
+					   &faults->dma, GFP_KERNEL);
+	return faults->ring ? 0 : -ENOMEM;
+}

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* Buffer objects: what all kinds have in common. */
+
+#include <drm/drm_drv.h>
+#include <drm/drm_print.h>
+
+#include "openreg_compat.h"
+#include "openreg_ctx.h"
+#include "openreg_drv.h"
+#include "openreg_gem.h"
+
+static atomic64_t *openreg_bo_account(struct openreg_file *file,
+				      const struct openreg_bo *bo)
+{
+	if (bo->flags & DRM_OPENREG_BO_VRAM)
+		return &file->vram;
+	if (bo->flags & DRM_OPENREG_BO_SYSTEM)
+		return &file->system;
+	return &file->pinned;
+}
+
+static int openreg_bo_open(struct drm_gem_object *obj, struct drm_file *filp)
+{
+	struct openreg_file *file = filp->driver_priv;
+	struct openreg_bo *bo = to_openreg_bo(obj);
+	struct openreg_ctx *ctx;
+	int ret;
+
+	ctx = openreg_ctx_get(file);
+	if (IS_ERR(ctx))
+		return PTR_ERR(ctx);
+	/* No sharing between files, nor a second handle. */
+	if (cmpxchg(&bo->ctx, NULL, ctx))
+		return -EOPNOTSUPP;
+	ret = openreg_ctx_bind(ctx, bo);
+	if (ret)
+		return ret;
+	atomic64_add(obj->size, openreg_bo_account(file, bo));
+	return 0;
+}
+
+static void openreg_bo_close(struct drm_gem_object *obj, struct drm_file *filp)
+{
+	struct openreg_file *file = filp->driver_priv;
+	struct openreg_bo *bo = to_openreg_bo(obj);
+
+	atomic64_sub(obj->size, openreg_bo_account(file, bo));
+	openreg_ctx_unbind(bo);
+}
+
+static struct dma_buf *openreg_bo_export(struct drm_gem_object *obj, int flags)
+{
+	return ERR_PTR(-EOPNOTSUPP);
+}
+
+static void openreg_bo_gem_free(struct drm_gem_object *obj)
+{
+	struct openreg_device *odev = to_openreg(obj->dev);
+	struct openreg_bo *bo = to_openreg_bo(obj);
+
+	/* Before remove() is through with the list, or not at all. */
+	scoped_guard(mutex, &odev->bos_lock) {
+		list_del(&bo->link);
+		if (bo->ops->detach)
+			bo->ops->detach(bo);
+	}
+	if (bo->dummy)
+		__free_page(bo->dummy);
+	drm_gem_object_release(obj);
+	bo->ops->release(bo);
+}
+
+static const struct drm_gem_object_funcs openreg_bo_funcs = {
+	.free = openreg_bo_gem_free,
+	.open = openreg_bo_open,
+	.close = openreg_bo_close,
+	.export = openreg_bo_export,
+	.mmap = openreg_bo_mmap,
+	.vm_ops = &openreg_vm_ops,
+};
+
+/**
+ * openreg_bo_new() - an object without memory
+ * @odev: the card
+ * @size: bytes, whole pages
+ * @ops: what kind it is
+ *
+ * Returns: the object; openreg_bo_put() it once it has what @ops work on.
+ */
+struct openreg_bo *openreg_bo_new(struct openreg_device *odev, u64 size,
+				  const struct openreg_bo_ops *ops)
+{
+	struct openreg_bo *bo = kzalloc_obj(*bo);
+
+	if (!bo)
+		return ERR_PTR(-ENOMEM);
+
+	bo->ops = ops;
+	bo->length = size;
+	bo->base.funcs = &openreg_bo_funcs;
+	mutex_init(&bo->lock);
+	drm_gem_private_object_init(&odev->drm, &bo->base, size);
+	drm_dev_get(&odev->drm);
+	scoped_guard(mutex, &odev->bos_lock)
+		list_add_tail(&bo->link, &odev->bos);
+	return bo;
+}
+
+/* The end of every release(). */
+void openreg_bo_free(struct openreg_bo *bo)
+{
+	struct drm_device *drm = bo->base.dev;
+
+	mutex_destroy(&bo->lock);
+	kfree(bo);
+	drm_dev_put(drm);
+}
+
+void openreg_bo_put(struct openreg_bo *bo)
+{
+	drm_gem_object_put(&bo->base);
+}
+
+/* The card is going: nothing may refer to its struct device after this. */
+void openreg_bo_detach_all(struct openreg_device *odev)
+{
+	struct openreg_bo *bo;
+
+	guard(mutex)(&odev->bos_lock);
+	list_for_each_entry(bo, &odev->bos, link) {
+		guard(mutex)(&bo->lock);
+		bo->gone = !bo->ops->survives;
+		if (bo->ops->detach)
+			bo->ops->detach(bo);
+	}
+}

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#ifndef OPENREG_GEM_H
+#define OPENREG_GEM_H
+
+#include <linux/mutex.h>
+#include <linux/scatterlist.h>
+
+#include <drm/drm_gem.h>
+
+#include "openreg_admin.h"
+
+struct openreg_bo;
+struct openreg_ctx;
+struct openreg_device;
+
+/* A BO has one owner for life: the file that opened it first. */
+struct openreg_bo_ops {
+	/* Fill in cmd->seg; list memory is freed by unprepare. */
+	int (*prepare)(struct openreg_bo *bo, struct openreg_admin_cmd *cmd);
+	void (*unprepare)(struct openreg_bo *bo);
+	/* Page frame of a page of the object; under bo->lock, not gone. */
+	unsigned long (*pfn)(struct openreg_bo *bo, pgoff_t page);
+	/* The card goes away: undo what refers to its struct device. */
+	void (*detach)(struct openreg_bo *bo);
+	/* Last reference is gone; frees bo, at once or later. */
+	void (*release)(struct openreg_bo *bo);
+	/* How it is mapped; user memory is not. */
+	bool io; /* memory of the card */
+	bool noncached, writecombine, readonly, dontcopy;
+	bool survives; /* pages stay when the card goes */
+};
+
+/* Pages that the card reaches by DMA. */
+struct openreg_pages {
+	struct page **pages;
+	unsigned long num;
+	u32 offset; /* of the first byte in the first page */
+	enum dma_data_direction dir;
+	struct sg_table sgt;
+	bool mapped;
+	__le64 *list; /* while the card binds them */
+	size_t list_size;
+	dma_addr_t list_dma;
+	struct mm_struct *mm; /* whose pinned_vm counts them, or NULL */
+};
+
+struct openreg_bo {
+	struct drm_gem_object base;
+	const struct openreg_bo_ops *ops;
+	u32 flags; /* DRM_OPENREG_BO_*; 0 for parts of queues */
+	u64 length; /* bytes that the segment spans */
+	struct list_head link; /* odev->bos */
+	struct mutex lock; /* gone, dummy, and the page tables against gone */
+	bool gone;
+	struct page *dummy; /* what maps show once gone */
+
+	struct openreg_ctx *ctx; /* set once, by the first open */
+	u32 seg;
+	u64 address;
+	bool closing; /* unbound, or its context is being closed */
+	struct openreg_admin_req req; /* unbind, then clearing */
+
+	union {
+		struct {
+			struct list_head blocks;
+			u64 offset;
+			bool untouched; /* zero since the card cleared it */
+		} vram;
+		struct openreg_pages mem;
+		struct {
+			void *cpu;
+			dma_addr_t dma;
+		} coherent;
+		struct {
+			u32 page;
+		} doorbell;
+	};
+};
+
+static inline struct openreg_bo *to_openreg_bo(struct drm_gem_object *obj)
+{
+	return container_of(obj, struct openreg_bo, base);
+}
+
+/* openreg_gem.c */
+struct openreg_bo *openreg_bo_new(struct openreg_device *odev, u64 size,
+				  const struct openreg_bo_ops *ops);
+void openreg_bo_free(struct openreg_bo *bo);
+void openreg_bo_put(struct openreg_bo *bo);
+void openreg_bo_detach_all(struct openreg_device *odev);
+void openreg_bo_kill_doorbells(struct openreg_device *odev);
+
+/* openreg_mmap.c */
+int openreg_bo_mmap(struct drm_gem_object *obj, struct vm_area_struct *vma);
+extern const struct vm_operations_struct openreg_vm_ops;
+
+/* openreg_vram.c, openreg_sysmem.c, openreg_userptr.c */
+struct openreg_bo *openreg_vram_bo_new(struct openreg_device *odev, u64 size);
+struct openreg_bo *openreg_system_bo_new(struct openreg_device *odev, u64 size);
+struct openreg_bo *openreg_user_bo_new(struct openreg_device *odev, u64 address,
+				       u64 size, bool readonly);
+int openreg_pages_map(struct openreg_bo *bo);
+void openreg_pages_unmap(struct openreg_bo *bo);
+int openreg_pages_prepare(struct openreg_bo *bo, struct openreg_admin_cmd *cmd);
+void openreg_pages_unprepare(struct openreg_bo *bo);
+
+#endif

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* The card's BARs and registers: what it is, starting it, resetting it. */
+
+#include <linux/dma-mapping.h>
+#include <linux/iopoll.h>
+
+#include <drm/drm_print.h>
+
+#include "openreg_drv.h"
+
+#define OPENREG_POLL_US 100
+#define OPENREG_READY_TIMEOUT_US (10 * USEC_PER_SEC)
+
+static int openreg_hw_check(struct openreg_device *odev)
+{
+	struct device *dev = odev->drm.dev;
+	u32 magic = openreg_read(odev, OPENREG_REG_MAGIC);
+	u32 version = openreg_read(odev, OPENREG_REG_VERSION);
+
+	if (magic != OPENREG_MAGIC)
+		return dev_err_probe(dev, -ENODEV,
+				     "not an openreg card: magic is 0x%08x\n",
+				     magic);
+	if (version >> 16 != OPENREG_ISA_MAJOR)
+		return dev_err_probe(dev, -EPROTO,
+				     "card has ISA %u.%u, this driver needs %u.x\n",
+				     version >> 16, version & 0xffff,
+				     OPENREG_ISA_MAJOR);
+	odev->info.isa_version = version;
+	return 0;
+}
+
+static void openreg_hw_read_limits(struct openreg_device *odev)
+{
+	struct drm_openreg_device_info *info = &odev->info;
+
+	info->packets = openreg_read64(odev, OPENREG_REG_PACKETS);
+	info->dtypes = openreg_read64(odev, OPENREG_REG_DTYPES);
+	info->vram_size = openreg_read64(odev, OPENREG_REG_VRAM_SIZE);
+	info->max_queues = openreg_read(odev, OPENREG_REG_MAX_QUEUES);
+	info->max_segments = openreg_read(odev, OPENREG_REG_MAX_SEGMENTS);
+	info->max_ring_slots = openreg_read(odev, OPENREG_REG_RING_SLOTS);
+	info->workers = openreg_read(odev, OPENREG_REG_WORKERS);
+	info->slice_us = openreg_read(odev, OPENREG_REG_SLICE_US);
+	info->max_work = openreg_read(odev, OPENREG_REG_MAX_WORK);
+	info->max_bo_size = BIT_ULL(OPENREG_ADDR_OFFSET_BITS);
+	odev->max_contexts = openreg_read(odev, OPENREG_REG_MAX_CONTEXTS);
+	odev->num_doorbells = openreg_read(odev, OPENREG_REG_DOORBELLS);
+	odev->page_shifts = openreg_read(odev, OPENREG_REG_PAGE_SHIFTS);
+}
+
+static int openreg_hw_limits(struct openreg_device *odev)
+{
+	struct drm_openreg_device_info *info = &odev->info;
+	struct device *dev = odev->drm.dev;
+	u64 vram_bar = pci_resource_len(odev->pdev, OPENREG_BAR_VRAM);
+	u64 bell_bar = pci_resource_len(odev->pdev, OPENREG_BAR_DOORBELL);
+
+	openreg_hw_read_limits(odev);
+	if (!info->vram_size || info->vram_size > vram_bar)
+		return dev_err_probe(dev, -EPROTO,
+				     "card has %llu bytes of VRAM in a BAR of %llu\n",
+				     info->vram_size, vram_bar);
+	if (!odev->max_contexts || !info->max_queues ||
+	    info->max_segments < 2 ||
+	    info->max_segments > OPENREG_MAX_SEGMENTS ||
+	    info->max_ring_slots < OPENREG_RING_SLOTS_MIN ||
+	    info->max_ring_slots > OPENREG_RING_SLOTS_MAX)
+		return dev_err_probe(dev, -EPROTO, "card reports bad limits\n");
+	if (!odev->num_doorbells ||
+	    (u64)odev->num_doorbells * OPENREG_DOORBELL_STRIDE > bell_bar)
+		return dev_err_probe(dev, -EPROTO,
+				     "%u doorbells do not fit their BAR\n",
+				     odev->num_doorbells);
+	if (!(odev->page_shifts & BIT(PAGE_SHIFT)))
+		return dev_err_probe(dev, -EPROTO,
+				     "card has no page lists of %lu bytes\n",
+				     PAGE_SIZE);
+	/* Number 0 is never used. */
+	info->max_segments--;
+	return 0;
+}
+
+static void openreg_hw_identity(struct openreg_device *odev)
+{
+	struct pci_dev *pdev = odev->pdev;
+
+	odev->info.pci = (u64)pci_domain_nr(pdev->bus) << 32 |
+			 pdev->bus->number << 8 | pdev->devfn;
+	odev->doorbell_base = pci_resource_start(pdev, OPENREG_BAR_DOORBELL);
+	odev->vram_base = pci_resource_start(pdev, OPENREG_BAR_VRAM);
+}
+
+int openreg_hw_init(struct openreg_device *odev)
+{
+	struct pci_dev *pdev = odev->pdev;
+	struct device *dev = &pdev->dev;
+	int ret;
+
+	ret = pcim_enable_device(pdev);
+	if (ret)
+		return dev_err_probe(dev, ret, "cannot enable the device\n");
+	ret = pcim_request_all_regions(pdev, "openreg");
+	if (ret)
+		return dev_err_probe(dev, ret, "BARs are in use\n");
+
+	odev->regs = pcim_iomap(pdev, OPENREG_BAR_REGS, 0);
+	if (!odev->regs ||
+	    pci_resource_len(pdev, OPENREG_BAR_REGS) < OPENREG_BAR_REGS_SIZE)
+		return dev_err_probe(dev, -ENOMEM, "cannot map the registers\n");
+
+	ret = dma_set_mask_and_coherent(dev, DMA_BIT_MASK(64));
+	if (ret)
+		return dev_err_probe(dev, ret, "no 64-bit DMA\n");
+	dma_set_max_seg_size(dev, UINT_MAX);
+
+	ret = openreg_hw_check(odev);
+	if (!ret)
+		ret = openreg_hw_limits(odev);
+	if (ret)
+		return ret;
+	openreg_hw_identity(odev);
+
+	/* Without it the user's maps of VRAM are uncached under KVM. */
+	ret = devm_arch_io_reserve_memtype_wc(dev, odev->vram_base,
+					      odev->info.vram_size);
+	if (ret)
+		return dev_err_probe(dev, ret, "cannot map VRAM write-combined\n");
+	pci_set_master(pdev);
+	return openreg_hw_reset(odev);
+}
+
+static int openreg_hw_poll(struct openreg_device *odev, u32 reg, u32 mask,
+			   u32 want)
+{
+	u32 val;
+
+	return readl_poll_timeout(odev->regs + reg, val, (val & mask) == want,
+				  OPENREG_POLL_US, OPENREG_READY_TIMEOUT_US);
+}
+
+/* Enables a card that has just been reset. */
+int openreg_hw_start(struct openreg_device *odev)
+{
+	openreg_write(odev, OPENREG_REG_CARD_ID, odev->info.card);
+	openreg_admin_start(odev);
+	openreg_fault_start(odev);
+	openreg_write(odev, OPENREG_REG_CONTROL, OPENREG_CONTROL_ENABLE);
+	return openreg_hw_poll(odev, OPENREG_REG_STATUS,
+			       OPENREG_STATUS_READY | OPENREG_STATUS_FATAL,
+			       OPENREG_STATUS_READY);
+}
+
+/* When it returns 0 the card does no DMA and knows nothing but VRAM. */
+int openreg_hw_reset(struct openreg_device *odev)
+{
+	openreg_write(odev, OPENREG_REG_CONTROL, OPENREG_CONTROL_RESET);
+	return openreg_hw_poll(odev, OPENREG_REG_CONTROL,
+			       OPENREG_CONTROL_RESET | OPENREG_CONTROL_ENABLE,
+			       0);
+}

@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* ioctls: arguments are checked here, all of them, before anything is done. */
+
+#include <linux/timekeeping.h>
+#include <linux/uaccess.h>
+
+#include <drm/drm_drv.h>
+#include <drm/drm_gem.h>
+#include <drm/drm_ioctl.h>
+
+#include "openreg_drv.h"
+#include "openreg_gem.h"
+#include "openreg_queue.h"
+
+static void openreg_query_memory(struct openreg_file *file,
+				 struct drm_openreg_memory_info *info)
+{
+	openreg_vram_query(file->odev, info);
+	info->process_vram = atomic64_read(&file->vram);
+	info->process_system = atomic64_read(&file->system);
+	info->process_pinned = atomic64_read(&file->pinned);
+}
+
+static int openreg_query(struct openreg_file *file, struct drm_file *filp,
+			 struct drm_openreg_query *args)
+{
+	struct drm_openreg_memory_info memory = {};
+	const void *result;
+	u32 known, wanted = args->size;
+
+	switch (args->type) {
+	case DRM_OPENREG_QUERY_DEVICE:
+		result = &file->odev->info;
+		known = sizeof(file->odev->info);
+		break;
+	case DRM_OPENREG_QUERY_MEMORY:
+		result = &memory;
+		known = sizeof(memory);
+		break;
+	default:
+		return -EINVAL;
+	}
+
+	args->size = known;
+	if (!args->pointer)
+		return 0;
+	if (result == &memory)
+		openreg_query_memory(file, &memory);
+	return copy_to_user(u64_to_user_ptr(args->pointer), result,
+			    min(known, wanted)) ? -EFAULT : 0;
+}
+
+static int openreg_bo_create(struct openreg_file *file, struct drm_file *filp,
+			     struct drm_openreg_bo_create *args)
+{
+	struct openreg_device *odev = file->odev;
+	struct openreg_bo *bo;
+	int ret;
+
+	if (!args->size || args->size > odev->info.max_bo_size)
+		return -EINVAL;
+	if (args->flags != DRM_OPENREG_BO_VRAM &&
+	    args->flags != DRM_OPENREG_BO_SYSTEM)
+		return -EINVAL;
+
+	args->size = PAGE_ALIGN(args->size);
+	if (args->flags == DRM_OPENREG_BO_VRAM)
+		bo = openreg_vram_bo_new(odev, args->size);
+	else
+		bo = openreg_system_bo_new(odev, args->size);
+	if (IS_ERR(bo))
+		return PTR_ERR(bo);
+
+	ret = drm_gem_create_mmap_offset(&bo->base);
+	if (!ret)
+		ret = drm_gem_handle_create(filp, &bo->base, &args->handle);
+	if (!ret) {
+		args->address = bo->address;
+		args->mmap_offset =
+			drm_vma_node_offset_addr(&bo->base.vma_node);
+	}
+	openreg_bo_put(bo);
+	return ret;
+}
+
+static int openreg_bo_info(struct openreg_file *file, struct drm_file *filp,
+			   struct drm_openreg_bo_info *args)
+{
+	struct drm_gem_object *obj = drm_gem_object_lookup(filp, args->handle);
+	struct openreg_bo *bo;
+
+	if (!obj)
+		return -ENOENT;
+	bo = to_openreg_bo(obj);
+	args->flags = bo->flags;
+	args->size = bo->length;
+	args->address = bo->address;
+	args->mmap_offset = bo->ops->pfn ?
+		drm_vma_node_offset_addr(&obj->vma_node) : 0;
+	drm_gem_object_put(obj);
+	return 0;
+}
+
+static int openreg_mem_register(struct openreg_file *file,
+				struct drm_file *filp,
+				struct drm_openreg_mem_register *args)
+{
+	struct openreg_bo *bo;
+	u64 end;
+	int ret;
+
+	if (args->flags & ~DRM_OPENREG_BO_READONLY || !args->size ||
+	    args->size > file->odev->info.max_bo_size - PAGE_SIZE ||
+	    check_add_overflow(args->user_address, args->size, &end) ||
+	    end > TASK_SIZE_MAX)
+		return -EINVAL;
+
+	bo = openreg_user_bo_new(file->odev, args->user_address, args->size,
+				 args->flags & DRM_OPENREG_BO_READONLY);
+	if (IS_ERR(bo))
+		return PTR_ERR(bo);
+	ret = drm_gem_handle_create(filp, &bo->base, &args->handle);
+	if (!ret)
+		args->address = bo->address;
+	openreg_bo_put(bo);
+	return ret;
+}
+
+static int openreg_do_queue_destroy(struct openreg_file *file,
+				    struct drm_file *filp,
+				    struct drm_openreg_queue_destroy *args)
+{
+	if (args->pad)
+		return -EINVAL;
+	return openreg_queue_destroy(file, filp, args->queue);
+}
+
+static int openreg_do_queue_reset(struct openreg_file *file,
+				  struct drm_file *filp,
+				  struct drm_openreg_queue_reset *args)
+{
+	struct openreg_queue *queue;
+	int ret;
+
+	if (args->flags)
+		return -EINVAL;
+	queue = openreg_queue_lookup(file, args->queue);
+	if (!queue)
+		return -ENOENT;
+	ret = openreg_queue_reset(queue, args->head, args->seq);
+	openreg_queue_put(queue);
+	return ret;
+}
+
+static int openreg_timestamp(struct openreg_file *file, struct drm_file *filp,
+			     struct drm_openreg_timestamp *args)
+{
+	if (args->flags || args->pad)
+		return -EINVAL;
+
+	guard(preempt)();
+	args->cpu_before = ktime_get_ns();
+	args->card = openreg_read64(file->odev, OPENREG_REG_CLOCK);
+	args->cpu_after = ktime_get_ns();
+	return 0;
+}
+
+/* The card stays where it is while one of these runs. */
+#define OPENREG_IOCTL_GUARDED(name, func, type)				\
+static int openreg_ioctl_##name(struct drm_device *drm, void *data,	\
+				struct drm_file *filp)			\
+{									\
+	struct openreg_device *odev = to_openreg(drm);			\
+	struct type *args = data;					\
+	int cookie, ret = -EIO;						\
+									\
+	if (!drm_dev_enter(drm, &cookie))				\
+		return -ENODEV;						\
+	if (!READ_ONCE(odev->wedged))					\
+		ret = func(filp->driver_priv, filp, args);		\
+	drm_dev_exit(cookie);						\
+	return ret;							\
+}
+
+OPENREG_IOCTL_GUARDED(query, openreg_query, drm_openreg_query)
+OPENREG_IOCTL_GUARDED(bo_create, openreg_bo_create, drm_openreg_bo_create)
+OPENREG_IOCTL_GUARDED(bo_info, openreg_bo_info, drm_openreg_bo_info)
+OPENREG_IOCTL_GUARDED(mem_register, openreg_mem_register,
+		      drm_openreg_mem_register)
+OPENREG_IOCTL_GUARDED(queue_create, openreg_queue_create,
+		      drm_openreg_queue_create)
+OPENREG_IOCTL_GUARDED(queue_destroy, openreg_do_queue_destroy,
+		      drm_openreg_queue_destroy)
+OPENREG_IOCTL_GUARDED(queue_reset, openreg_do_queue_reset,
+		      drm_openreg_queue_reset)
+OPENREG_IOCTL_GUARDED(timestamp, openreg_timestamp, drm_openreg_timestamp)
+
+/* Sleeps, so it must not keep the card: the queue says when that is gone. */
+static int openreg_ioctl_queue_wait(struct drm_device *drm, void *data,
+				    struct drm_file *filp)
+{
+	struct drm_openreg_queue_wait *args = data;
+	struct openreg_queue *queue;
+	int ret;
+
+	if (args->flags)
+		return -EINVAL;
+	queue = openreg_queue_lookup(filp->driver_priv, args->queue);
+	if (!queue)
+		return -ENOENT;
+	ret = openreg_queue_wait(queue, args->seq, args->timeout_ns,
+				 &args->completed);
+	openreg_queue_put(queue);
+	return ret;
+}
+
+const struct drm_ioctl_desc openreg_ioctls[OPENREG_NUM_IOCTLS] = {
+	DRM_IOCTL_DEF_DRV(OPENREG_QUERY, openreg_ioctl_query, 0),
+	DRM_IOCTL_DEF_DRV(OPENREG_BO_CREATE, openreg_ioctl_bo_create, 0),
+	DRM_IOCTL_DEF_DRV(OPENREG_BO_INFO, openreg_ioctl_bo_info, 0),
+	DRM_IOCTL_DEF_DRV(OPENREG_MEM_REGISTER, openreg_ioctl_mem_register, 0),
+	DRM_IOCTL_DEF_DRV(OPENREG_QUEUE_CREATE, openreg_ioctl_queue_create, 0),
+	DRM_IOCTL_DEF_DRV(OPENREG_QUEUE_DESTROY, openreg_ioctl_queue_destroy,
+			  0),
+	DRM_IOCTL_DEF_DRV(OPENREG_QUEUE_WAIT, openreg_ioctl_queue_wait, 0),
+	DRM_IOCTL_DEF_DRV(OPENREG_QUEUE_RESET, openreg_ioctl_queue_reset, 0),
+	DRM_IOCTL_DEF_DRV(OPENREG_TIMESTAMP, openreg_ioctl_timestamp, 0),
+};

@@ -1,0 +1,481 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* User queues: their pages, creation, destruction, reset. */
+
+#include <linux/capability.h>
+#include <linux/dma-mapping.h>
+#include <linux/mm.h>
+#include <linux/vmalloc.h>
+
+#include <drm/drm_print.h>
+
+#include "openreg_compat.h"
+#include "openreg_ctx.h"
+#include "openreg_drv.h"
+#include "openreg_gem.h"
+#include "openreg_queue.h"
+
+static unsigned long openreg_coherent_pfn(struct openreg_bo *bo, pgoff_t page)
+{
+	void *cpu = bo->coherent.cpu + (page << PAGE_SHIFT);
+
+	/* With an IOMMU the pages may be scattered. */
+	return is_vmalloc_addr(cpu) ? vmalloc_to_pfn(cpu) :
+				      PHYS_PFN(virt_to_phys(cpu));
+}
+
+static void openreg_coherent_detach(struct openreg_bo *bo)
+{
+	if (bo->coherent.cpu)
+		dma_free_coherent(bo->base.dev->dev, bo->base.size,
+				  bo->coherent.cpu, bo->coherent.dma);
+	bo->coherent.cpu = NULL;
+}
+
+static const struct openreg_bo_ops openreg_ring_ops = {
+	.pfn = openreg_coherent_pfn,
+	.detach = openreg_coherent_detach,
+	.release = openreg_bo_free,
+	.dontcopy = true,
+};
+
+static const struct openreg_bo_ops openreg_card_page_ops = {
+	.pfn = openreg_coherent_pfn,
+	.detach = openreg_coherent_detach,
+	.release = openreg_bo_free,
+	.dontcopy = true,
+	.readonly = true,
+};
+
+static const struct openreg_bo_ops openreg_kernel_page_ops = {
+	.detach = openreg_coherent_detach,
+	.release = openreg_bo_free,
+};
+
+static struct openreg_bo *openreg_coherent_new(struct openreg_device *odev,
+					       u64 size,
+					       const struct openreg_bo_ops *ops)
+{
+	struct openreg_bo *bo = openreg_bo_new(odev, size, ops);
+	int ret = 0;
+
+	if (IS_ERR(bo))
+		return bo;
+	bo->coherent.cpu = dma_alloc_coherent(odev->drm.dev, size,
+					      &bo->coherent.dma,
+					      GFP_KERNEL_ACCOUNT |
+					      __GFP_NOWARN);
+	if (!bo->coherent.cpu)
+		ret = -ENOMEM;
+	else if (ops->pfn)
+		ret = drm_gem_create_mmap_offset(&bo->base);
+	if (ret) {
+		openreg_bo_put(bo);
+		return ERR_PTR(ret);
+	}
+	return bo;
+}
+
+static unsigned long openreg_doorbell_pfn(struct openreg_bo *bo, pgoff_t page)
+{
+	struct openreg_device *odev = to_openreg(bo->base.dev);
+
+	return PHYS_PFN(odev->doorbell_base +
+			bo->doorbell.page * OPENREG_DOORBELL_STRIDE);
+}
+
+static void openreg_doorbell_release(struct openreg_bo *bo)
+{
+	struct openreg_device *odev = to_openreg(bo->base.dev);
+
+	ida_free(&odev->doorbell_ids, bo->doorbell.page);
+	openreg_bo_free(bo);
+}
+
+static const struct openreg_bo_ops openreg_doorbell_ops = {
+	.pfn = openreg_doorbell_pfn,
+	.release = openreg_doorbell_release,
+	.io = true,
+	.noncached = true,
+	.dontcopy = true,
+};
+
+static struct openreg_bo *openreg_doorbell_new(struct openreg_device *odev)
+{
+	struct openreg_bo *bo;
+	int page, ret;
+
+	page = ida_alloc_max(&odev->doorbell_ids, odev->num_doorbells - 1,
+			     GFP_KERNEL);
+	if (page < 0)
+		return ERR_PTR(page);
+	bo = openreg_bo_new(odev, OPENREG_DOORBELL_STRIDE,
+			    &openreg_doorbell_ops);
+	if (IS_ERR(bo)) {
+		ida_free(&odev->doorbell_ids, page);
+		return bo;
+	}
+	bo->doorbell.page = page;
+	ret = drm_gem_create_mmap_offset(&bo->base);
+	if (ret) {
+		openreg_bo_put(bo);
+		return ERR_PTR(ret);
+	}
+	return bo;
+}
+
+/* One page for all queues of a context, so that there is one for everybody. */
+static int openreg_ctx_need_doorbell(struct openreg_ctx *ctx)
+{
+	struct openreg_bo *bo;
+
+	guard(mutex)(&ctx->lock);
+	if (ctx->doorbell)
+		return 0;
+	bo = openreg_doorbell_new(ctx->odev);
+	if (IS_ERR(bo))
+		return PTR_ERR(bo);
+	ctx->doorbell = bo;
+	return 0;
+}
+
+static void openreg_queue_release(struct kref *ref)
+{
+	struct openreg_queue *queue =
+		container_of(ref, struct openreg_queue, ref);
+	struct openreg_bo *bos[] = {
+		queue->ring, queue->user, queue->card, queue->kernel,
+	};
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(bos); i++)
+		if (!IS_ERR_OR_NULL(bos[i]))
+			openreg_bo_put(bos[i]);
+	mutex_destroy(&queue->op_lock);
+	/* An interrupt may still be looking at its list of waiters. */
+	kfree_rcu(queue, rcu);
+}
+
+void openreg_queue_put(struct openreg_queue *queue)
+{
+	kref_put(&queue->ref, openreg_queue_release);
+}
+
+static struct openreg_queue *openreg_queue_new(struct openreg_ctx *ctx,
+					       u32 slots)
+{
+	struct openreg_device *odev = ctx->odev;
+	struct openreg_queue *queue = kzalloc_obj(*queue);
+	struct openreg_kernel_page *kernel;
+
+	if (!queue)
+		return ERR_PTR(-ENOMEM);
+	kref_init(&queue->ref);
+	mutex_init(&queue->op_lock);
+	spin_lock_init(&queue->lock);
+	INIT_LIST_HEAD(&queue->waiters);
+	INIT_LIST_HEAD(&queue->ctx_link);
+	queue->odev = odev;
+	queue->ctx = ctx;
+	queue->pid = task_tgid_nr(current);
+	get_task_comm(queue->comm, current);
+
+	queue->ring = openreg_coherent_new(odev, slots * OPENREG_SLOT_SIZE,
+					   &openreg_ring_ops);
+	queue->user = openreg_coherent_new(odev, OPENREG_QUEUE_PAGE_SIZE,
+					   &openreg_ring_ops);
+	queue->card = openreg_coherent_new(odev, OPENREG_QUEUE_PAGE_SIZE,
+					   &openreg_card_page_ops);
+	queue->kernel = openreg_coherent_new(odev, OPENREG_QUEUE_PAGE_SIZE,
+					     &openreg_kernel_page_ops);
+	if (IS_ERR(queue->ring) || IS_ERR(queue->user) ||
+	    IS_ERR(queue->card) || IS_ERR(queue->kernel)) {
+		openreg_queue_put(queue);
+		return ERR_PTR(-ENOMEM);
+	}
+	kernel = queue->kernel->coherent.cpu;
+	kernel->armed = OPENREG_ARMED_NONE;
+	return queue;
+}
+
+/* Before the card knows it: its number, and who gets its interrupts. */
+static int openreg_queue_enlist(struct openreg_queue *queue)
+{
+	struct openreg_device *odev = queue->odev;
+	struct openreg_vector *vector = openreg_vector_get(odev);
+	int ret;
+
+	ret = xa_alloc(&odev->queues, &queue->id, queue,
+		       XA_LIMIT(0, odev->info.max_queues - 1), GFP_KERNEL);
+	if (ret)
+		return ret == -EBUSY ? -ENOSPC : ret;
+	queue->vector = vector;
+	scoped_guard(spinlock_irq, &vector->lock) {
+		list_add_tail_rcu(&queue->vector_link, &vector->queues);
+		vector->num_queues++;
+	}
+	return 0;
+}
+
+/* After the card has forgotten it. The queue must have failed. */
+void openreg_queue_retire(struct openreg_queue *queue)
+{
+	struct openreg_vector *vector = queue->vector;
+
+	scoped_guard(spinlock_irq, &vector->lock) {
+		list_del_rcu(&queue->vector_link);
+		vector->num_queues--;
+	}
+	xa_erase(&queue->odev->queues, queue->id);
+}
+
+static int openreg_queue_start(struct openreg_queue *queue, u32 slots,
+			       u32 priority)
+{
+	struct openreg_device *odev = queue->odev;
+	struct openreg_admin_cmd cmd = {
+		.opcode = OPENREG_ADMIN_QUEUE_CREATE,
+		.id = queue->id,
+		.queue.ring = queue->ring->coherent.dma,
+		.queue.user_page = queue->user->coherent.dma,
+		.queue.card_page = queue->card->coherent.dma,
+		.queue.kernel_page = queue->kernel->coherent.dma,
+		.queue.slots = slots,
+		.queue.doorbell = queue->ctx->doorbell->doorbell.page,
+		.queue.vector = queue->vector - odev->vectors,
+		.queue.priority = priority,
+	};
+
+	return openreg_admin_exec(odev, queue->ctx, &cmd);
+}
+
+static int openreg_queue_allow(struct openreg_queue *queue,
+			       struct drm_file *filp)
+{
+	struct openreg_bo *bos[] = {
+		queue->ring, queue->user, queue->card, queue->ctx->doorbell,
+	};
+	unsigned int i;
+	int ret;
+
+	for (i = 0; i < ARRAY_SIZE(bos); i++) {
+		ret = drm_vma_node_allow(&bos[i]->base.vma_node, filp);
+		if (ret)
+			break;
+	}
+	if (!ret)
+		return 0;
+	while (i--)
+		drm_vma_node_revoke(&bos[i]->base.vma_node, filp);
+	return ret;
+}
+
+static void openreg_queue_revoke(struct openreg_queue *queue,
+				 struct drm_file *filp)
+{
+	drm_vma_node_revoke(&queue->ring->base.vma_node, filp);
+	drm_vma_node_revoke(&queue->user->base.vma_node, filp);
+	drm_vma_node_revoke(&queue->card->base.vma_node, filp);
+	drm_vma_node_revoke(&queue->ctx->doorbell->base.vma_node, filp);
+}
+
+/* The file goes: its permissions to map do not go with the objects. */
+void openreg_queues_close(struct openreg_file *file, struct drm_file *filp)
+{
+	struct openreg_queue *queue;
+	unsigned long num;
+
+	xa_for_each(&file->queues, num, queue)
+		openreg_queue_revoke(queue, filp);
+}
+
+static void openreg_queue_offsets(struct openreg_queue *queue,
+				  struct drm_openreg_queue_create *args)
+{
+	args->ring_offset =
+		drm_vma_node_offset_addr(&queue->ring->base.vma_node);
+	args->user_offset =
+		drm_vma_node_offset_addr(&queue->user->base.vma_node);
+	args->card_offset =
+		drm_vma_node_offset_addr(&queue->card->base.vma_node);
+	args->doorbell_offset =
+		drm_vma_node_offset_addr(&queue->ctx->doorbell->base.vma_node);
+}
+
+static int openreg_queue_check(struct openreg_device *odev,
+			       const struct drm_openreg_queue_create *args)
+{
+	if (args->flags || !is_power_of_2(args->slots) ||
+	    args->slots < OPENREG_RING_SLOTS_MIN ||
+	    args->slots > odev->info.max_ring_slots ||
+	    args->priority > OPENREG_PRIORITY_HIGH)
+		return -EINVAL;
+	if (args->priority > OPENREG_PRIORITY_NORMAL && !capable(CAP_SYS_NICE))
+		return -EACCES;
+	return 0;
+}
+
+/* Takes the reference to queue, whatever happens. */
+static int openreg_queue_setup(struct openreg_queue *queue,
+			       struct drm_file *filp, u32 slots, u32 priority)
+{
+	int ret;
+
+	ret = openreg_queue_allow(queue, filp);
+	if (ret)
+		goto out_put;
+	ret = openreg_queue_enlist(queue);
+	if (ret)
+		goto out_revoke;
+	ret = openreg_queue_start(queue, slots, priority);
+	if (ret)
+		goto out_retire;
+	scoped_guard(mutex, &queue->ctx->lock)
+		list_add_tail(&queue->ctx_link, &queue->ctx->queues);
+	return 0;
+
+out_retire:
+	openreg_queue_fail(queue, -EIO);
+	openreg_queue_retire(queue);
+out_revoke:
+	openreg_queue_revoke(queue, filp);
+out_put:
+	openreg_queue_put(queue);
+	return ret;
+}
+
+int openreg_queue_create(struct openreg_file *file, struct drm_file *filp,
+			 struct drm_openreg_queue_create *args)
+{
+	struct openreg_queue *queue;
+	struct openreg_ctx *ctx;
+	int ret;
+
+	ret = openreg_queue_check(file->odev, args);
+	if (ret)
+		return ret;
+	ctx = openreg_ctx_get(file);
+	if (IS_ERR(ctx))
+		return PTR_ERR(ctx);
+	ret = openreg_ctx_need_doorbell(ctx);
+	if (ret)
+		return ret;
+	queue = openreg_queue_new(ctx, args->slots);
+	if (IS_ERR(queue))
+		return PTR_ERR(queue);
+
+	/* Reserved now, filled in when nothing can fail any more. */
+	ret = xa_alloc_cyclic(&file->queues, &args->queue, NULL,
+			      XA_LIMIT(1, S32_MAX), &file->next_queue,
+			      GFP_KERNEL);
+	if (ret < 0) {
+		openreg_queue_put(queue);
+		return ret;
+	}
+	openreg_queue_offsets(queue, args);
+	ret = openreg_queue_setup(queue, filp, args->slots, args->priority);
+	if (ret) {
+		xa_release(&file->queues, args->queue);
+		return ret;
+	}
+	xa_store(&file->queues, args->queue, queue, GFP_KERNEL);
+	return 0;
+}
+
+struct openreg_queue *openreg_queue_lookup(struct openreg_file *file, u32 num)
+{
+	struct openreg_queue *queue;
+
+	xa_lock(&file->queues);
+	queue = xa_load(&file->queues, num);
+	if (queue)
+		kref_get(&queue->ref);
+	xa_unlock(&file->queues);
+	return queue;
+}
+
+int openreg_queue_destroy(struct openreg_file *file, struct drm_file *filp,
+			  u32 num)
+{
+	struct openreg_admin_cmd cmd = { .opcode = OPENREG_ADMIN_QUEUE_DESTROY };
+	struct openreg_queue *queue = xa_load(&file->queues, num);
+
+	if (!queue ||
+	    xa_cmpxchg(&file->queues, num, queue, NULL, GFP_KERNEL) != queue)
+		return -ENOENT;
+
+	scoped_guard(mutex, &queue->op_lock) {
+		openreg_queue_fail(queue, -EIO);
+		cmd.id = queue->id;
+		/* Either the card has stopped it or it has been reset. */
+		openreg_admin_exec(queue->odev, queue->ctx, &cmd);
+	}
+	scoped_guard(mutex, &queue->ctx->lock)
+		list_del_init(&queue->ctx_link);
+	openreg_queue_retire(queue);
+	openreg_queue_revoke(queue, filp);
+	openreg_queue_put(queue);
+	return 0;
+}
+
+static int openreg_queue_peek(struct openreg_queue *queue, u32 *state,
+			      u64 *completed)
+{
+	const struct openreg_card_page *card = queue->card->coherent.cpu;
+
+	guard(spinlock_irq)(&queue->lock);
+	if (queue->error)
+		return queue->error;
+	*state = READ_ONCE(card->state);
+	*completed = READ_ONCE(card->completed);
+	return 0;
+}
+
+int openreg_queue_reset(struct openreg_queue *queue, u64 head, u64 seq)
+{
+	struct openreg_admin_cmd cmd = { .id = queue->id };
+	u64 completed;
+	u32 state;
+	int ret;
+
+	guard(mutex)(&queue->op_lock);
+	ret = openreg_queue_peek(queue, &state, &completed);
+	if (ret)
+		return ret;
+	if (seq < completed)
+		return -EINVAL;
+	/* A worker may still be letting go of a queue that has faulted. */
+	cmd.opcode = OPENREG_ADMIN_QUEUE_STOP;
+	ret = openreg_admin_exec(queue->odev, queue->ctx, &cmd);
+	if (ret)
+		return ret;
+
+	cmd.opcode = OPENREG_ADMIN_QUEUE_RESET;
+	cmd.reset.head = head;
+	cmd.reset.seq = seq;
+	ret = openreg_admin_exec(queue->odev, queue->ctx, &cmd);
+	openreg_queue_notify(queue);
+	return ret;
+}
+
+static void openreg_queue_stopped(struct openreg_admin_req *req)
+{
+	struct openreg_queue *queue =
+		container_of(req, struct openreg_queue, stop);
+
+	openreg_queue_notify(queue);
+	openreg_queue_put(queue);
+}
+
+/* Once in the life of a queue, by the watchdog. */
+void openreg_queue_stop_async(struct openreg_queue *queue)
+{
+	drm_warn(&queue->odev->drm,
+		 "%s[%d]: queue %u stopped, it keeps a closed buffer in use\n",
+		 queue->comm, queue->pid, queue->id);
+	kref_get(&queue->ref);
+	queue->stop.cmd.opcode = OPENREG_ADMIN_QUEUE_STOP;
+	queue->stop.cmd.id = queue->id;
+	queue->stop.ctx = queue->ctx;
+	queue->stop.done = openreg_queue_stopped;
+	openreg_admin_submit(queue->odev, &queue->stop);
+}

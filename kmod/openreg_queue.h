@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#ifndef OPENREG_QUEUE_H
+#define OPENREG_QUEUE_H
+
+#include <linux/kref.h>
+#include <linux/list.h>
+#include <linux/mutex.h>
+#include <linux/sched.h>
+#include <linux/spinlock.h>
+
+#include "openreg_admin.h"
+
+struct openreg_bo;
+struct openreg_ctx;
+struct openreg_device;
+struct openreg_file;
+struct openreg_vector;
+
+struct openreg_waiter {
+	struct list_head link;
+	struct task_struct *task;
+	u64 seq;
+};
+
+struct openreg_queue {
+	struct kref ref;
+	struct rcu_head rcu;
+	struct openreg_device *odev;
+	struct openreg_ctx *ctx;
+	u32 id; /* the card's number */
+	struct mutex op_lock; /* stop, reset and destroy */
+	struct list_head ctx_link;
+	struct list_head vector_link;
+	struct openreg_vector *vector;
+	struct openreg_bo *ring, *user, *card, *kernel;
+
+	spinlock_t lock; /* all below; taken by the interrupt handler */
+	struct list_head waiters;
+	int error; /* not 0: nothing completes any more, pages may be gone */
+	u64 last_completed; /* when error was set */
+	u64 sleeps, wakes;
+
+	struct openreg_admin_req stop; /* for the watchdog */
+	pid_t pid;
+	char comm[TASK_COMM_LEN];
+};
+
+/* openreg_queue.c */
+int openreg_queue_create(struct openreg_file *file, struct drm_file *filp,
+			 struct drm_openreg_queue_create *args);
+struct openreg_queue *openreg_queue_lookup(struct openreg_file *file, u32 num);
+int openreg_queue_destroy(struct openreg_file *file, struct drm_file *filp,
+			  u32 num);
+int openreg_queue_reset(struct openreg_queue *queue, u64 head, u64 seq);
+void openreg_queues_close(struct openreg_file *file, struct drm_file *filp);
+void openreg_queue_put(struct openreg_queue *queue);
+void openreg_queue_fail(struct openreg_queue *queue, int error);
+void openreg_queue_retire(struct openreg_queue *queue);
+void openreg_queue_stop_async(struct openreg_queue *queue);
+
+/* openreg_wait.c */
+void openreg_queue_notify(struct openreg_queue *queue);
+int openreg_queue_wait(struct openreg_queue *queue, u64 seq, s64 timeout_ns,
+		       u64 *completed);
+
+#endif

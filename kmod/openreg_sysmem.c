@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* System memory that the card reaches by DMA: page lists, SYSTEM objects. */
+
+#include <linux/dma-mapping.h>
+#include <linux/mm.h>
+#include <linux/sched/signal.h>
+
+#include "openreg_compat.h"
+#include "openreg_drv.h"
+#include "openreg_gem.h"
+
+#define OPENREG_HUGE_SHIFT 21
+/* Long runs make short segment tables and fast copies. */
+#define OPENREG_CHUNK_ORDER (OPENREG_HUGE_SHIFT - PAGE_SHIFT)
+
+int openreg_pages_map(struct openreg_bo *bo)
+{
+	struct openreg_pages *mem = &bo->mem;
+	struct device *dev = bo->base.dev->dev;
+	int ret;
+
+	ret = sg_alloc_table_from_pages(&mem->sgt, mem->pages, mem->num, 0,
+					(u64)mem->num << PAGE_SHIFT,
+					GFP_KERNEL);
+	if (ret)
+		return ret;
+	ret = dma_map_sgtable(dev, &mem->sgt, mem->dir, 0);
+	if (ret) {
+		sg_free_table(&mem->sgt);
+		return ret;
+	}
+	mem->mapped = true;
+	return 0;
+}
+
+void openreg_pages_unmap(struct openreg_bo *bo)
+{
+	struct openreg_pages *mem = &bo->mem;
+
+	if (!mem->mapped)
+		return;
+	mem->mapped = false;
+	dma_unmap_sgtable(bo->base.dev->dev, &mem->sgt, mem->dir, 0);
+	sg_free_table(&mem->sgt);
+}
+
+/* How many pages of this size describe the memory; 0 if they cannot. */
+static u64 openreg_pages_count(struct sg_table *sgt, unsigned int shift)
+{
+	u64 mask = BIT_ULL(shift) - 1;
+	struct scatterlist *sg;
+	u64 count = 0;
+	int i;
+
+	for_each_sgtable_dma_sg(sgt, sg, i) {
+		u64 start = sg_dma_address(sg);
+		u64 end = start + sg_dma_len(sg);
+
+		if ((i && (start & mask)) ||
+		    (i + 1 < sgt->nents && (end & mask)))
+			return 0;
+		count += ((end + mask) >> shift) - (start >> shift);
+	}
+	return count;
+}
+
+static void openreg_pages_fill_list(struct openreg_pages *mem,
+				    unsigned int shift)
+{
+	u64 mask = BIT_ULL(shift) - 1;
+	struct scatterlist *sg;
+	size_t n = 0;
+	int i;
+
+	for_each_sgtable_dma_sg(&mem->sgt, sg, i) {
+		u64 end = sg_dma_address(sg) + sg_dma_len(sg);
+		u64 page = sg_dma_address(sg) & ~mask;
+
+		for (; page < end; page += mask + 1)
+			mem->list[n++] = cpu_to_le64(page);
+	}
+}
+
+int openreg_pages_prepare(struct openreg_bo *bo, struct openreg_admin_cmd *cmd)
+{
+	struct openreg_device *odev = to_openreg(bo->base.dev);
+	struct openreg_pages *mem = &bo->mem;
+	unsigned int shift = OPENREG_HUGE_SHIFT;
+	u64 count = 0;
+
+	if (odev->page_shifts & BIT(shift))
+		count = openreg_pages_count(&mem->sgt, shift);
+	if (!count) {
+		shift = PAGE_SHIFT;
+		count = openreg_pages_count(&mem->sgt, shift);
+	}
+
+	mem->list_size = count * sizeof(*mem->list);
+	mem->list = dma_alloc_coherent(odev->drm.dev, mem->list_size,
+				       &mem->list_dma,
+				       GFP_KERNEL | __GFP_NOWARN);
+	if (!mem->list)
+		return -ENOMEM;
+	openreg_pages_fill_list(mem, shift);
+
+	cmd->seg.kind = OPENREG_SEG_SYSTEM;
+	cmd->seg.base = mem->list_dma;
+	cmd->seg.npages = count;
+	cmd->seg.page_shift = shift;
+	cmd->seg.offset = mem->offset + (sg_dma_address(mem->sgt.sgl) &
+					 (BIT(shift) - 1));
+	return 0;
+}
+
+/* The card has read the list when the bind command completes. */
+void openreg_pages_unprepare(struct openreg_bo *bo)
+{
+	struct openreg_pages *mem = &bo->mem;
+
+	dma_free_coherent(bo->base.dev->dev, mem->list_size, mem->list,
+			  mem->list_dma);
+	mem->list = NULL;
+}
+
+static unsigned int openreg_pages_alloc_chunk(struct page **pages,
+					      unsigned long want)
+{
+	unsigned int order = min_t(unsigned int, ilog2(want),
+				   OPENREG_CHUNK_ORDER);
+	gfp_t gfp = GFP_KERNEL_ACCOUNT | __GFP_ZERO | __GFP_NOWARN;
+	struct page *page;
+	unsigned long i;
+
+	for (;; order--) {
+		page = alloc_pages(gfp | (order ? __GFP_NORETRY :
+					  __GFP_RETRY_MAYFAIL), order);
+		if (page)
+			break;
+		if (!order)
+			return 0;
+	}
+	if (order)
+		split_page(page, order);
+	for (i = 0; i < 1UL << order; i++)
+		pages[i] = page + i;
+	return 1U << order;
+}
+
+static int openreg_system_alloc(struct openreg_pages *mem, unsigned long num)
+{
+	if (num > totalram_pages())
+		return -ENOMEM;
+	mem->pages = kvmalloc_objs(*mem->pages, num);
+	if (!mem->pages)
+		return -ENOMEM;
+
+	while (mem->num < num) {
+		unsigned int got;
+
+		if (fatal_signal_pending(current))
+			return -EINTR;
+		got = openreg_pages_alloc_chunk(mem->pages + mem->num,
+						num - mem->num);
+		if (!got)
+			return -ENOMEM;
+		mem->num += got;
+		cond_resched();
+	}
+	return 0;
+}
+
+static unsigned long openreg_system_pfn(struct openreg_bo *bo, pgoff_t page)
+{
+	return page_to_pfn(bo->mem.pages[page]);
+}
+
+static void openreg_system_release(struct openreg_bo *bo)
+{
+	unsigned long i;
+
+	for (i = 0; i < bo->mem.num; i++)
+		__free_page(bo->mem.pages[i]);
+	kvfree(bo->mem.pages);
+	openreg_bo_free(bo);
+}
+
+static const struct openreg_bo_ops openreg_system_ops = {
+	.prepare = openreg_pages_prepare,
+	.unprepare = openreg_pages_unprepare,
+	.pfn = openreg_system_pfn,
+	.detach = openreg_pages_unmap,
+	.release = openreg_system_release,
+	.survives = true,
+};
+
+struct openreg_bo *openreg_system_bo_new(struct openreg_device *odev, u64 size)
+{
+	struct openreg_bo *bo = openreg_bo_new(odev, size, &openreg_system_ops);
+	int ret;
+
+	if (IS_ERR(bo))
+		return bo;
+	bo->flags = DRM_OPENREG_BO_SYSTEM;
+	bo->mem.dir = DMA_BIDIRECTIONAL;
+	ret = openreg_system_alloc(&bo->mem, size >> PAGE_SHIFT);
+	if (!ret)
+		ret = openreg_pages_map(bo);
+	if (ret) {
+		openreg_bo_put(bo);
+		return ERR_PTR(ret);
+	}
+	return bo;
+}

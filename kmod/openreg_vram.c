@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Device memory. Blocks are cleared on their way back to the allocator, or
+ * when they are handed out if nobody knows what is in them.
+ */
+
+#include <linux/sched/signal.h>
+
+#include <drm/drm_managed.h>
+#include <drm/drm_print.h>
+
+#include "openreg_drv.h"
+#include "openreg_gem.h"
+
+#define OPENREG_VRAM_PATIENCE (10 * HZ)
+
+static void openreg_vram_changed(struct openreg_vram *vram)
+{
+	lockdep_assert_held(&vram->lock);
+	vram->generation++;
+	wake_up_all(&vram->freed);
+}
+
+/* Closed objects keep their memory until the card has let go of it. */
+void openreg_vram_closing(struct openreg_device *odev, u64 size)
+{
+	struct openreg_vram *vram = &odev->vram;
+
+	guard(mutex)(&vram->lock);
+	vram->closing += size;
+}
+
+void openreg_vram_closed(struct openreg_device *odev, u64 size)
+{
+	struct openreg_vram *vram = &odev->vram;
+
+	guard(mutex)(&vram->lock);
+	vram->closing -= size;
+	openreg_vram_changed(vram);
+}
+
+static void openreg_vram_free_blocks(struct openreg_device *odev,
+				     struct list_head *blocks, bool cleared)
+{
+	lockdep_assert_held(&odev->vram.lock);
+	gpu_buddy_free_list(&odev->vram.mm, blocks,
+			    cleared ? GPU_BUDDY_CLEARED : 0);
+}
+
+static void openreg_vram_cleared(struct openreg_admin_req *req)
+{
+	struct openreg_bo *bo = container_of(req, struct openreg_bo, req);
+	struct openreg_device *odev = to_openreg(bo->base.dev);
+
+	scoped_guard(mutex, &odev->vram.lock) {
+		odev->vram.freeing -= bo->base.size;
+		openreg_vram_free_blocks(odev, &bo->vram.blocks, !req->status);
+		openreg_vram_changed(&odev->vram);
+	}
+	openreg_bo_free(bo);
+}
+
+static void openreg_vram_fill_cmd(struct openreg_admin_cmd *cmd,
+				  const struct openreg_bo *bo)
+{
+	*cmd = (struct openreg_admin_cmd) {
+		.opcode = OPENREG_ADMIN_FILL,
+		.fill.offset = bo->vram.offset,
+		.fill.length = bo->base.size,
+	};
+}
+
+static void openreg_vram_release(struct openreg_bo *bo)
+{
+	struct openreg_device *odev = to_openreg(bo->base.dev);
+
+	if (list_empty(&bo->vram.blocks)) {
+		openreg_bo_free(bo);
+		return;
+	}
+	scoped_guard(mutex, &odev->vram.lock)
+		odev->vram.freeing += bo->base.size;
+
+	bo->req.ctx = NULL;
+	bo->req.done = openreg_vram_cleared;
+	bo->req.status = 0;
+	openreg_vram_fill_cmd(&bo->req.cmd, bo);
+	if (!bo->ctx && bo->vram.untouched)
+		openreg_vram_cleared(&bo->req);
+	else
+		openreg_admin_submit(odev, &bo->req);
+}
+
+static int openreg_vram_prepare(struct openreg_bo *bo,
+				struct openreg_admin_cmd *cmd)
+{
+	cmd->seg.kind = OPENREG_SEG_VRAM;
+	cmd->seg.base = bo->vram.offset;
+	return 0;
+}
+
+static void openreg_vram_unprepare(struct openreg_bo *bo)
+{
+}
+
+static unsigned long openreg_vram_pfn(struct openreg_bo *bo, pgoff_t page)
+{
+	struct openreg_device *odev = to_openreg(bo->base.dev);
+
+	return PHYS_PFN(odev->vram_base + bo->vram.offset) + page;
+}
+
+static const struct openreg_bo_ops openreg_vram_ops = {
+	.prepare = openreg_vram_prepare,
+	.unprepare = openreg_vram_unprepare,
+	.pfn = openreg_vram_pfn,
+	.release = openreg_vram_release,
+	.io = true,
+	.writecombine = true,
+};
+
+/* Several blocks may come, but without a gap. */
+static int openreg_vram_take(struct openreg_vram *vram, u64 size,
+			     struct list_head *blocks, u64 *offset,
+			     bool *cleared)
+{
+	struct gpu_buddy_block *block;
+	u64 sum = 0, end = 0;
+	int ret;
+
+	lockdep_assert_held(&vram->lock);
+	ret = gpu_buddy_alloc_blocks(&vram->mm, 0, vram->mm.size, size,
+				     PAGE_SIZE, blocks,
+				     GPU_BUDDY_CONTIGUOUS_ALLOCATION |
+				     GPU_BUDDY_CLEAR_ALLOCATION);
+	if (ret)
+		return ret == -EINVAL ? -ENOSPC : ret;
+
+	*offset = U64_MAX;
+	*cleared = true;
+	list_for_each_entry(block, blocks, link) {
+		u64 start = gpu_buddy_block_offset(block);
+		u64 len = gpu_buddy_block_size(&vram->mm, block);
+
+		*offset = min(*offset, start);
+		end = max(end, start + len);
+		sum += len;
+		*cleared &= !!gpu_buddy_block_is_clear(block);
+	}
+	if (WARN_ON_ONCE(end - *offset != sum || sum != size)) {
+		gpu_buddy_free_list(&vram->mm, blocks, 0);
+		return -ENOSPC;
+	}
+	return 0;
+}
+
+/* Waits for memory that is on its way back before it gives up. */
+static int openreg_vram_alloc(struct openreg_device *odev,
+			      struct openreg_bo *bo)
+{
+	struct openreg_vram *vram = &odev->vram;
+	long patience = OPENREG_VRAM_PATIENCE;
+	u64 generation;
+	bool coming;
+	int ret;
+
+	for (;;) {
+		scoped_guard(mutex, &vram->lock) {
+			ret = openreg_vram_take(vram, bo->base.size,
+						&bo->vram.blocks,
+						&bo->vram.offset,
+						&bo->vram.untouched);
+			generation = vram->generation;
+			coming = vram->freeing || vram->closing;
+		}
+		if (ret != -ENOSPC || !coming || patience <= 0)
+			return ret;
+		patience = wait_event_killable_timeout(vram->freed,
+						       READ_ONCE(vram->generation) != generation,
+						       patience);
+		if (patience < 0)
+			return patience;
+	}
+}
+
+struct openreg_bo *openreg_vram_bo_new(struct openreg_device *odev, u64 size)
+{
+	struct openreg_admin_cmd cmd;
+	struct openreg_bo *bo;
+	int ret;
+
+	if (size > odev->info.vram_size)
+		return ERR_PTR(-ENOSPC);
+	bo = openreg_bo_new(odev, size, &openreg_vram_ops);
+	if (IS_ERR(bo))
+		return bo;
+
+	bo->flags = DRM_OPENREG_BO_VRAM;
+	INIT_LIST_HEAD(&bo->vram.blocks);
+	ret = openreg_vram_alloc(odev, bo);
+	if (!ret && !bo->vram.untouched) {
+		openreg_vram_fill_cmd(&cmd, bo);
+		ret = openreg_admin_exec(odev, NULL, &cmd);
+		bo->vram.untouched = !ret;
+	}
+	if (ret) {
+		openreg_bo_put(bo);
+		return ERR_PTR(ret);
+	}
+	return bo;
+}
+
+static bool openreg_vram_could_have(struct openreg_vram *vram, u64 size)
+{
+	struct gpu_buddy_block *block, *next;
+	LIST_HEAD(blocks);
+	u64 offset;
+	bool clear;
+
+	if (openreg_vram_take(vram, size, &blocks, &offset, &clear))
+		return false;
+	list_for_each_entry_safe(block, next, &blocks, link) {
+		LIST_HEAD(one);
+
+		clear = gpu_buddy_block_is_clear(block);
+		list_move(&block->link, &one);
+		gpu_buddy_free_list(&vram->mm, &one,
+				    clear ? GPU_BUDDY_CLEARED : 0);
+	}
+	return true;
+}
+
+/* The allocator does not say, so ask it: log2(pages) trials at most. */
+static u64 openreg_vram_largest(struct openreg_vram *vram)
+{
+	u64 low = 0, high = vram->mm.avail >> PAGE_SHIFT;
+
+	if (high && openreg_vram_could_have(vram, high << PAGE_SHIFT))
+		return high << PAGE_SHIFT;
+	while (low + 1 < high) {
+		u64 mid = low + (high - low) / 2;
+
+		if (openreg_vram_could_have(vram, mid << PAGE_SHIFT))
+			low = mid;
+		else
+			high = mid;
+	}
+	return low << PAGE_SHIFT;
+}
+
+void openreg_vram_query(struct openreg_device *odev,
+			struct drm_openreg_memory_info *info)
+{
+	struct openreg_vram *vram = &odev->vram;
+
+	guard(mutex)(&vram->lock);
+	info->vram_total = vram->mm.size;
+	info->vram_free = vram->mm.avail + vram->freeing;
+	info->vram_largest = openreg_vram_largest(vram);
+}
+
+static void openreg_vram_fini(struct drm_device *drm, void *data)
+{
+	struct openreg_vram *vram = data;
+
+	gpu_buddy_fini(&vram->mm);
+}
+
+int openreg_vram_init(struct openreg_device *odev)
+{
+	struct openreg_vram *vram = &odev->vram;
+	int ret;
+
+	ret = drmm_mutex_init(&odev->drm, &vram->lock);
+	if (ret)
+		return ret;
+	init_waitqueue_head(&vram->freed);
+	ret = gpu_buddy_init(&vram->mm, odev->info.vram_size, PAGE_SIZE);
+	if (ret)
+		return ret;
+	gpu_buddy_driver_set_lock(&vram->mm, &vram->lock);
+	return drmm_add_action_or_reset(&odev->drm, openreg_vram_fini, vram);
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#ifndef OPENREG_VRAM_H
+#define OPENREG_VRAM_H
+
+#include <linux/mutex.h>
+#include <linux/wait.h>
+
+#include "openreg_compat.h"
+
+struct openreg_bo;
+struct openreg_device;
+struct drm_openreg_memory_info;
+
+struct openreg_vram {
+	struct mutex lock; /* all of it */
+	struct gpu_buddy mm;
+	u64 freeing; /* bytes being cleared on their way back to mm */
+	u64 closing; /* bytes of closed objects the card may still use */
+	u64 generation; /* changes whenever one of these does */
+	wait_queue_head_t freed;
+};
+
+int openreg_vram_init(struct openreg_device *odev);
+void openreg_vram_closing(struct openreg_device *odev, u64 size);
+void openreg_vram_closed(struct openreg_device *odev, u64 size);
+void openreg_vram_query(struct openreg_device *odev,
+			struct drm_openreg_memory_info *info);
+
+#endif

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Sleeping until a packet has completed.
+ *
+ * armed, in the kernel page, is the least sequence number anyone sleeps on.
+ * The card raises the queue's vector when its counter passes that, so armed is
+ * stored first, then the counter is read again. The barrier between them is
+ * mb(), a fence whatever the number of processors: smp_mb() is a locked
+ * instruction, which an emulator may drop when there is one processor, and the
+ * card is another thread of the host even then.
+ */
+
+#include <linux/hrtimer.h>
+#include <linux/sched/signal.h>
+
+#include "openreg_drv.h"
+#include "openreg_gem.h"
+#include "openreg_queue.h"
+
+#define OPENREG_WAIT_PENDING 1
+
+static void openreg_waiters_wake(struct openreg_queue *queue, u64 completed,
+				 bool all, u64 *armed)
+{
+	struct openreg_waiter *waiter, *next;
+
+	lockdep_assert_held(&queue->lock);
+	*armed = OPENREG_ARMED_NONE;
+	list_for_each_entry_safe(waiter, next, &queue->waiters, link) {
+		if (all || waiter->seq <= completed) {
+			list_del_init(&waiter->link);
+			wake_up_process(waiter->task);
+			queue->wakes++;
+		} else {
+			*armed = min(*armed, waiter->seq);
+		}
+	}
+}
+
+/* Wakes whose time has come and arms for the rest. */
+void openreg_queue_notify(struct openreg_queue *queue)
+{
+	const struct openreg_card_page *card = queue->card->coherent.cpu;
+	struct openreg_kernel_page *kernel = queue->kernel->coherent.cpu;
+	bool stopped;
+	u64 armed;
+
+	guard(spinlock_irqsave)(&queue->lock);
+	if (queue->error)
+		return;
+	do {
+		stopped = READ_ONCE(card->state) != OPENREG_QUEUE_RUNNING;
+		openreg_waiters_wake(queue, READ_ONCE(card->completed), stopped,
+				     &armed);
+		if (armed == kernel->armed)
+			break;
+		WRITE_ONCE(kernel->armed, armed);
+		mb(); /* against the card's: see above */
+	} while (READ_ONCE(card->completed) >= armed);
+}
+
+/**
+ * openreg_queue_fail() - nothing of this queue completes any more
+ * @queue: the queue
+ * @error: what every waiter gets, now and later
+ *
+ * After it the driver does not touch the pages of the queue.
+ */
+void openreg_queue_fail(struct openreg_queue *queue, int error)
+{
+	const struct openreg_card_page *card = queue->card->coherent.cpu;
+	u64 armed;
+
+	guard(spinlock_irqsave)(&queue->lock);
+	if (!queue->error)
+		queue->last_completed = READ_ONCE(card->completed);
+	queue->error = error;
+	openreg_waiters_wake(queue, 0, true, &armed);
+}
+
+static int openreg_wait_check(struct openreg_queue *queue, u64 seq,
+			      u64 *completed)
+{
+	const struct openreg_card_page *card = queue->card->coherent.cpu;
+	u32 state;
+
+	guard(spinlock_irq)(&queue->lock);
+	if (queue->error) {
+		*completed = queue->last_completed;
+		return *completed >= seq && queue->error != -ENODEV ?
+			0 : queue->error;
+	}
+	state = READ_ONCE(card->state);
+	rmb(); /* the card stops a queue after the last packet it completes */
+	*completed = READ_ONCE(card->completed);
+	if (*completed >= seq)
+		return 0;
+	return state == OPENREG_QUEUE_RUNNING ? OPENREG_WAIT_PENDING : -EIO;
+}
+
+static void openreg_wait_add(struct openreg_queue *queue,
+			     struct openreg_waiter *waiter)
+{
+	scoped_guard(spinlock_irq, &queue->lock) {
+		if (queue->error)
+			return;
+		list_add_tail(&waiter->link, &queue->waiters);
+		queue->sleeps++;
+	}
+	openreg_queue_notify(queue);
+}
+
+static void openreg_wait_remove(struct openreg_queue *queue,
+				struct openreg_waiter *waiter)
+{
+	/* The lock also keeps the waker out of this stack frame. */
+	scoped_guard(spinlock_irq, &queue->lock) {
+		if (list_empty(&waiter->link))
+			return;
+		list_del_init(&waiter->link);
+	}
+	openreg_queue_notify(queue);
+}
+
+static int openreg_wait_sleep(struct openreg_waiter *waiter, s64 timeout_ns)
+{
+	ktime_t expires = ns_to_ktime(timeout_ns);
+	int ret = 0;
+
+	for (;;) {
+		set_current_state(TASK_INTERRUPTIBLE);
+		if (list_empty_careful(&waiter->link))
+			break;
+		if (signal_pending(current)) {
+			ret = -ERESTARTSYS;
+			break;
+		}
+		if (!schedule_hrtimeout_range(timeout_ns == S64_MAX ?
+					      NULL : &expires,
+					      current->timer_slack_ns,
+					      HRTIMER_MODE_ABS)) {
+			ret = -ETIME;
+			break;
+		}
+	}
+	__set_current_state(TASK_RUNNING);
+	return ret;
+}
+
+/**
+ * openreg_queue_wait() - wait until a packet has completed
+ * @queue: the queue
+ * @seq: sequence number of the packet
+ * @timeout_ns: absolute, CLOCK_MONOTONIC; S64_MAX is never
+ * @completed: out: the completion counter, whatever the result
+ *
+ * Returns: 0, -ETIME, -EIO, -ENODEV or -ERESTARTSYS.
+ */
+int openreg_queue_wait(struct openreg_queue *queue, u64 seq, s64 timeout_ns,
+		       u64 *completed)
+{
+	struct openreg_waiter waiter = {
+		.task = current,
+		.seq = seq,
+		.link = LIST_HEAD_INIT(waiter.link),
+	};
+	int ret = 0, now;
+
+	for (;;) {
+		now = openreg_wait_check(queue, seq, completed);
+		if (now != OPENREG_WAIT_PENDING)
+			return now;
+		if (ret)
+			return ret;
+		if (timeout_ns <= 0)
+			return -ETIME;
+		openreg_wait_add(queue, &waiter);
+		ret = openreg_wait_sleep(&waiter, timeout_ns);
+		openreg_wait_remove(queue, &waiter);
+	}
+}
