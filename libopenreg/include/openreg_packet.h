@@ -1,0 +1,568 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Packet builders, included by openreg.h. All inline; a packet costs the
+ * stores that it is made of.
+ *
+ * openreg_pack_*() write a packet at a slot (64-byte aligned, room for
+ * openreg_*_slots() slots) and return its length in slots. openreg_push_*()
+ * reserve the room in a queue first and return 0 or -errno as
+ * openreg_queue_begin(); openreg_queue_submit() then starts them.
+ *
+ * The builders do not check what the card checks anyway.
+ */
+#ifndef OPENREG_PACKET_H
+#define OPENREG_PACKET_H
+
+#include <errno.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "openreg_isa.h"
+
+#if defined(__cplusplus)
+extern "C" {
+#endif
+
+/* A strided view of device memory: one operand of a packet. */
+struct openreg_tensor {
+	uint64_t address; /* of the element at index 0 in every dimension */
+	const int64_t *stride; /* elements, ndim of them; NULL: row-major */
+	uint32_t dtype; /* enum openreg_dtype */
+	uint32_t reserved; /* 0 */
+};
+
+/* Any packet but NOP, before it is packed. See openreg_isa.h for meanings. */
+struct openreg_command {
+	uint8_t opcode; /* enum openreg_opcode */
+	uint8_t ndim; /* 0..OPENREG_DIMS_MAX */
+	uint8_t nops; /* 0..OPENREG_OPERANDS_MAX */
+	uint8_t nimm; /* 0..OPENREG_IMMS_MAX */
+	uint8_t ninstr; /* 0..OPENREG_INSTRS_MAX */
+	uint8_t reserved[3]; /* 0 */
+	uint8_t arg[4];
+	uint32_t cookie; /* any value; comes back in a fault */
+	const int64_t *size; /* ndim elements: the iteration space */
+	const struct openreg_tensor *ops; /* nops */
+	const uint64_t *imm; /* nimm: openreg_imm_f64(), openreg_imm_i64() */
+	const struct openreg_instr *instr; /* ninstr */
+};
+
+static inline uint64_t openreg_imm_f64(double value)
+{
+	uint64_t bits;
+
+	memcpy(&bits, &value, sizeof(bits));
+	return bits;
+}
+
+static inline uint64_t openreg_imm_i64(int64_t value)
+{
+	return (uint64_t)value;
+}
+
+static inline struct openreg_tensor
+openreg_view(uint64_t address, uint32_t dtype, const int64_t *stride)
+{
+	struct openreg_tensor t;
+
+	t.address = address;
+	t.stride = stride;
+	t.dtype = dtype;
+	t.reserved = 0;
+	return t;
+}
+
+/* One VECTOR instruction; fields that it does not use are 0. */
+static inline struct openreg_instr
+openreg_ins(unsigned int op, unsigned int type, unsigned int dst,
+	    unsigned int a, unsigned int b, unsigned int c, unsigned int aux)
+{
+	struct openreg_instr i;
+
+	i.op = (uint8_t)op;
+	i.type = (uint8_t)type;
+	i.dst = (uint8_t)dst;
+	i.a = (uint8_t)a;
+	i.b = (uint8_t)b;
+	i.c = (uint8_t)c;
+	i.aux = (uint16_t)aux;
+	return i;
+}
+
+/* Bytes of one element, 0 for what is not a dtype. */
+static inline unsigned int openreg_dtype_size(unsigned int dtype)
+{
+	switch (dtype) {
+	case OPENREG_F64:
+	case OPENREG_I64:
+		return 8;
+	case OPENREG_F32:
+	case OPENREG_I32:
+		return 4;
+	case OPENREG_F16:
+	case OPENREG_BF16:
+	case OPENREG_I16:
+		return 2;
+	case OPENREG_I8:
+	case OPENREG_U8:
+	case OPENREG_BOOL:
+		return 1;
+	default:
+		return 0;
+	}
+}
+
+/* Length of a packet; at most OPENREG_PACKET_SLOTS_MAX within the limits. */
+static inline unsigned int openreg_packet_slots(unsigned int ndim,
+						unsigned int nops,
+						unsigned int nimm,
+						unsigned int ninstr)
+{
+	size_t bytes = sizeof(struct openreg_packet) +
+		       sizeof(struct openreg_op) + 8 * ndim +
+		       nops * (sizeof(struct openreg_operand) + 8 * ndim) +
+		       8 * nimm + sizeof(struct openreg_instr) * ninstr;
+
+	return (unsigned int)((bytes + OPENREG_SLOT_SIZE - 1) /
+			      OPENREG_SLOT_SIZE);
+}
+
+/* 0 if it is beyond a limit of the format, which no ring takes. */
+static inline unsigned int
+openreg_command_slots(const struct openreg_command *cmd)
+{
+	if (cmd->ndim > OPENREG_DIMS_MAX || cmd->nops > OPENREG_OPERANDS_MAX ||
+	    cmd->nimm > OPENREG_IMMS_MAX || cmd->ninstr > OPENREG_INSTRS_MAX)
+		return 0;
+	return openreg_packet_slots(cmd->ndim, cmd->nops, cmd->nimm,
+				    cmd->ninstr);
+}
+
+static inline void openreg_pack_header_(void *slot, unsigned int opcode,
+					unsigned int slots, uint32_t cookie)
+{
+	struct openreg_packet h;
+
+	h.opcode = (uint8_t)opcode;
+	h.slots = (uint8_t)slots;
+	h.flags = 0;
+	h.cookie = cookie;
+	h.reserved = 0;
+	memcpy(slot, &h, sizeof(h));
+}
+
+static inline void openreg_dense_strides_(int64_t *stride, unsigned int ndim,
+					  const int64_t *size)
+{
+	int64_t step = 1;
+
+	for (unsigned int d = ndim; d-- > 0;) {
+		stride[d] = step;
+		step = (int64_t)((uint64_t)step * (uint64_t)size[d]);
+	}
+}
+
+static inline unsigned char *
+openreg_pack_operand_(unsigned char *p, const struct openreg_tensor *t,
+		      unsigned int ndim, const int64_t *size)
+{
+	struct openreg_operand o;
+	int64_t dense[OPENREG_DIMS_MAX];
+	const int64_t *stride = t->stride;
+
+	o.addr = t->address;
+	o.dtype = (uint8_t)t->dtype;
+	memset(o.reserved, 0, sizeof(o.reserved));
+	memcpy(p, &o, sizeof(o));
+	p += sizeof(o);
+	if (ndim == 0)
+		return p;
+	if (!stride) {
+		openreg_dense_strides_(dense, ndim, size);
+		stride = dense;
+	}
+	memcpy(p, stride, 8 * ndim);
+	return p + 8 * ndim;
+}
+
+/* Any command. It must be within the limits: openreg_command_slots() != 0. */
+static inline unsigned int openreg_pack(void *slot,
+					const struct openreg_command *cmd)
+{
+	unsigned int slots = openreg_packet_slots(cmd->ndim, cmd->nops,
+						  cmd->nimm, cmd->ninstr);
+	unsigned char *p = (unsigned char *)slot;
+	struct openreg_op op;
+
+	openreg_pack_header_(slot, cmd->opcode, slots, cmd->cookie);
+	p += sizeof(struct openreg_packet);
+	op.ndim = cmd->ndim;
+	op.nops = cmd->nops;
+	op.nimm = cmd->nimm;
+	op.ninstr = cmd->ninstr;
+	memcpy(op.arg, cmd->arg, sizeof(op.arg));
+	op.reserved = 0;
+	memcpy(p, &op, sizeof(op));
+	p += sizeof(op);
+	if (cmd->ndim)
+		memcpy(p, cmd->size, 8 * (size_t)cmd->ndim);
+	p += 8 * (size_t)cmd->ndim;
+	for (unsigned int i = 0; i < cmd->nops; i++)
+		p = openreg_pack_operand_(p, &cmd->ops[i], cmd->ndim,
+					  cmd->size);
+	if (cmd->nimm)
+		memcpy(p, cmd->imm, 8 * (size_t)cmd->nimm);
+	p += 8 * (size_t)cmd->nimm;
+	if (cmd->ninstr)
+		memcpy(p, cmd->instr, sizeof(*cmd->instr) * cmd->ninstr);
+	return slots;
+}
+
+/* Changes the cookie of a packet that is packed and not submitted. */
+static inline void openreg_packet_set_cookie(void *slot, uint32_t cookie)
+{
+	memcpy((unsigned char *)slot + offsetof(struct openreg_packet, cookie),
+	       &cookie, sizeof(cookie));
+}
+
+/* Does nothing over slots slots (1..32). */
+static inline unsigned int openreg_pack_nop(void *slot, unsigned int slots)
+{
+	openreg_pack_header_(slot, OPENREG_OP_NOP, slots, 0);
+	return slots;
+}
+
+static inline struct openreg_command
+openreg_command_(unsigned int opcode, unsigned int ndim, const int64_t *size,
+		 unsigned int nops, const struct openreg_tensor *ops)
+{
+	struct openreg_command cmd;
+
+	memset(&cmd, 0, sizeof(cmd));
+	cmd.opcode = (uint8_t)opcode;
+	cmd.ndim = (uint8_t)ndim;
+	cmd.nops = (uint8_t)nops;
+	cmd.size = size;
+	cmd.ops = ops;
+	return cmd;
+}
+
+/* dst = src over size[ndim], with a cast if their dtypes differ. */
+static inline unsigned int openreg_pack_copy(void *slot, unsigned int ndim,
+					     const int64_t *size,
+					     const struct openreg_tensor *dst,
+					     const struct openreg_tensor *src)
+{
+	const struct openreg_tensor ops[2] = { *dst, *src };
+	struct openreg_command cmd =
+		openreg_command_(OPENREG_OP_COPY, ndim, size, 2, ops);
+
+	return openreg_pack(slot, &cmd);
+}
+
+static inline unsigned int openreg_copy_slots(unsigned int ndim)
+{
+	return openreg_packet_slots(ndim, 2, 0, 0);
+}
+
+/* dst = the element whose bits are the low ones of bits. */
+static inline unsigned int openreg_pack_fill(void *slot, unsigned int ndim,
+					     const int64_t *size,
+					     const struct openreg_tensor *dst,
+					     uint64_t bits)
+{
+	struct openreg_command cmd =
+		openreg_command_(OPENREG_OP_FILL, ndim, size, 1, dst);
+
+	cmd.nimm = 1;
+	cmd.imm = &bits;
+	return openreg_pack(slot, &cmd);
+}
+
+static inline unsigned int openreg_fill_slots(unsigned int ndim)
+{
+	return openreg_packet_slots(ndim, 1, 1, 0);
+}
+
+/* A program of VECTOR; all pointers as in struct openreg_command. */
+struct openreg_vector {
+	unsigned int ndim, nops, nimm, ninstr;
+	unsigned int reduce; /* bit d: dimension d is folded */
+	const int64_t *size;
+	const struct openreg_tensor *ops;
+	const uint64_t *imm;
+	const struct openreg_instr *instr;
+};
+
+static inline unsigned int
+openreg_vector_slots(const struct openreg_vector *v)
+{
+	return openreg_packet_slots(v->ndim, v->nops, v->nimm, v->ninstr);
+}
+
+static inline unsigned int openreg_pack_vector(void *slot,
+					       const struct openreg_vector *v)
+{
+	struct openreg_command cmd = openreg_command_(
+		OPENREG_OP_VECTOR, v->ndim, v->size, v->nops, v->ops);
+
+	cmd.nimm = (uint8_t)v->nimm;
+	cmd.ninstr = (uint8_t)v->ninstr;
+	cmd.arg[0] = (uint8_t)v->reduce;
+	cmd.imm = v->imm;
+	cmd.instr = v->instr;
+	return openreg_pack(slot, &cmd);
+}
+
+/*
+ * d = alpha * (a @ b) + beta * c over size[] = { batch, m, n, k }. Each tensor
+ * has four explicit strides, 0 along the dimension it does not have (d, c: k;
+ * a: n; b: m). c may be NULL.
+ */
+static inline unsigned int openreg_pack_matmul(void *slot,
+					       const int64_t size[4],
+					       const struct openreg_tensor *d,
+					       const struct openreg_tensor *a,
+					       const struct openreg_tensor *b,
+					       const struct openreg_tensor *c,
+					       double alpha, double beta)
+{
+	const struct openreg_tensor ops[4] = { *d, *a, *b, c ? *c : *d };
+	const uint64_t imm[2] = { openreg_imm_f64(alpha),
+				  openreg_imm_f64(beta) };
+	struct openreg_command cmd = openreg_command_(OPENREG_OP_MATMUL, 4,
+						      size, c ? 4 : 3, ops);
+
+	cmd.nimm = 2;
+	cmd.imm = imm;
+	return openreg_pack(slot, &cmd);
+}
+
+static inline unsigned int openreg_matmul_slots(int has_c)
+{
+	return openreg_packet_slots(4, has_c ? 4 : 3, 2, 0);
+}
+
+/*
+ * Along dimension axis; flags OPENREG_SOFTMAX_*. Forward: dst = softmax(src),
+ * output NULL. Backward: dst grad_input, src grad_output, output the forward's.
+ */
+static inline unsigned int
+openreg_pack_softmax(void *slot, unsigned int ndim, const int64_t *size,
+		     unsigned int axis, unsigned int flags,
+		     const struct openreg_tensor *dst,
+		     const struct openreg_tensor *src,
+		     const struct openreg_tensor *output)
+{
+	const struct openreg_tensor ops[3] = { *dst, *src,
+					       output ? *output : *src };
+	struct openreg_command cmd = openreg_command_(
+		OPENREG_OP_SOFTMAX, ndim, size, output ? 3 : 2, ops);
+
+	cmd.arg[0] = (uint8_t)axis;
+	cmd.arg[1] = (uint8_t)flags;
+	return openreg_pack(slot, &cmd);
+}
+
+static inline unsigned int openreg_softmax_slots(unsigned int ndim,
+						 int backward)
+{
+	return openreg_packet_slots(ndim, backward ? 3 : 2, 0, 0);
+}
+
+#define OPENREG_WORD_SLOTS 1 /* WAIT, SIGNAL and TIMESTAMP */
+
+static inline unsigned int openreg_pack_word_(void *slot, unsigned int opcode,
+					      uint64_t address,
+					      unsigned int arg,
+					      const uint64_t *imm)
+{
+	const struct openreg_tensor word =
+		openreg_view(address, OPENREG_I64, NULL);
+	struct openreg_command cmd =
+		openreg_command_(opcode, 0, NULL, 1, &word);
+
+	cmd.arg[0] = (uint8_t)arg;
+	cmd.nimm = imm ? 1 : 0;
+	cmd.imm = imm;
+	return openreg_pack(slot, &cmd);
+}
+
+/* Holds the queue until the word at address compares with value. */
+static inline unsigned int openreg_pack_wait(void *slot, uint64_t address,
+					     enum openreg_wait compare,
+					     uint64_t value)
+{
+	return openreg_pack_word_(slot, OPENREG_OP_WAIT, address,
+				  (unsigned int)compare, &value);
+}
+
+/* Sets the word at address, or adds to it, once all before has completed. */
+static inline unsigned int openreg_pack_signal(void *slot, uint64_t address,
+					       enum openreg_signal how,
+					       uint64_t value)
+{
+	return openreg_pack_word_(slot, OPENREG_OP_SIGNAL, address,
+				  (unsigned int)how, &value);
+}
+
+/* Stores the card's clock, ns, in the word at address. */
+static inline unsigned int openreg_pack_timestamp(void *slot, uint64_t address)
+{
+	return openreg_pack_word_(slot, OPENREG_OP_TIMESTAMP, address, 0, NULL);
+}
+
+/* ---- the same, into a queue -------------------------------------------- */
+
+static inline int openreg_push(struct openreg_queue *queue,
+			       const struct openreg_command *cmd)
+{
+	void *slot;
+	int ret = openreg_queue_begin(queue, openreg_command_slots(cmd), &slot,
+				      NULL);
+
+	if (ret == 0)
+		openreg_pack(slot, cmd);
+	return ret;
+}
+
+static inline int openreg_push_nop(struct openreg_queue *queue)
+{
+	void *slot;
+	int ret = openreg_queue_begin(queue, 1, &slot, NULL);
+
+	if (ret == 0)
+		openreg_pack_nop(slot, 1);
+	return ret;
+}
+
+/* -EINVAL: more than 8 dimensions. */
+static inline int openreg_push_copy(struct openreg_queue *queue,
+				    unsigned int ndim, const int64_t *size,
+				    const struct openreg_tensor *dst,
+				    const struct openreg_tensor *src)
+{
+	void *slot;
+	int ret;
+
+	if (ndim > OPENREG_DIMS_MAX)
+		return -EINVAL;
+	ret = openreg_queue_begin(queue, openreg_copy_slots(ndim), &slot, NULL);
+	if (ret == 0)
+		openreg_pack_copy(slot, ndim, size, dst, src);
+	return ret;
+}
+
+/* -EINVAL: more than 8 dimensions. */
+static inline int openreg_push_fill(struct openreg_queue *queue,
+				    unsigned int ndim, const int64_t *size,
+				    const struct openreg_tensor *dst,
+				    uint64_t bits)
+{
+	void *slot;
+	int ret;
+
+	if (ndim > OPENREG_DIMS_MAX)
+		return -EINVAL;
+	ret = openreg_queue_begin(queue, openreg_fill_slots(ndim), &slot, NULL);
+	if (ret == 0)
+		openreg_pack_fill(slot, ndim, size, dst, bits);
+	return ret;
+}
+
+/* -EINVAL: beyond a limit of openreg_isa.h. */
+static inline int openreg_push_vector(struct openreg_queue *queue,
+				      const struct openreg_vector *v)
+{
+	void *slot;
+	int ret;
+
+	if (v->ndim > OPENREG_DIMS_MAX || v->nops > OPENREG_OPERANDS_MAX ||
+	    v->nimm > OPENREG_IMMS_MAX || v->ninstr > OPENREG_INSTRS_MAX)
+		return -EINVAL;
+	ret = openreg_queue_begin(queue, openreg_vector_slots(v), &slot, NULL);
+	if (ret == 0)
+		openreg_pack_vector(slot, v);
+	return ret;
+}
+
+static inline int openreg_push_matmul(struct openreg_queue *queue,
+				      const int64_t size[4],
+				      const struct openreg_tensor *d,
+				      const struct openreg_tensor *a,
+				      const struct openreg_tensor *b,
+				      const struct openreg_tensor *c,
+				      double alpha, double beta)
+{
+	void *slot;
+	int ret = openreg_queue_begin(queue, openreg_matmul_slots(c != NULL),
+				      &slot, NULL);
+
+	if (ret == 0)
+		openreg_pack_matmul(slot, size, d, a, b, c, alpha, beta);
+	return ret;
+}
+
+/* -EINVAL: more than 8 dimensions. */
+static inline int openreg_push_softmax(struct openreg_queue *queue,
+				       unsigned int ndim, const int64_t *size,
+				       unsigned int axis, unsigned int flags,
+				       const struct openreg_tensor *dst,
+				       const struct openreg_tensor *src,
+				       const struct openreg_tensor *output)
+{
+	void *slot;
+	int ret;
+
+	if (ndim > OPENREG_DIMS_MAX)
+		return -EINVAL;
+	ret = openreg_queue_begin(queue,
+				  openreg_softmax_slots(ndim, output != NULL),
+				  &slot, NULL);
+	if (ret == 0)
+		openreg_pack_softmax(slot, ndim, size, axis, flags, dst, src,
+				     output);
+	return ret;
+}
+
+static inline int openreg_push_wait(struct openreg_queue *queue,
+				    uint64_t address, enum openreg_wait compare,
+				    uint64_t value)
+{
+	void *slot;
+	int ret = openreg_queue_begin(queue, OPENREG_WORD_SLOTS, &slot, NULL);
+
+	if (ret == 0)
+		openreg_pack_wait(slot, address, compare, value);
+	return ret;
+}
+
+static inline int openreg_push_signal(struct openreg_queue *queue,
+				      uint64_t address, enum openreg_signal how,
+				      uint64_t value)
+{
+	void *slot;
+	int ret = openreg_queue_begin(queue, OPENREG_WORD_SLOTS, &slot, NULL);
+
+	if (ret == 0)
+		openreg_pack_signal(slot, address, how, value);
+	return ret;
+}
+
+static inline int openreg_push_timestamp(struct openreg_queue *queue,
+					 uint64_t address)
+{
+	void *slot;
+	int ret = openreg_queue_begin(queue, OPENREG_WORD_SLOTS, &slot, NULL);
+
+	if (ret == 0)
+		openreg_pack_timestamp(slot, address);
+	return ret;
+}
+
+#if defined(__cplusplus)
+}
+#endif
+
+#endif

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: MIT
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "internal.h"
+
+static struct openreg_bo *bo_new(struct openreg_device *dev, uint32_t flags)
+{
+	struct openreg_bo *bo = calloc(1, sizeof(*bo));
+
+	if (!bo)
+		return NULL;
+	bo->dev = dev;
+	bo->flags = flags;
+	pthread_mutex_init(&bo->lock, NULL);
+	return bo;
+}
+
+static void bo_delete(struct openreg_bo *bo)
+{
+	pthread_mutex_destroy(&bo->lock);
+	free(bo);
+}
+
+static int fail_alloc(struct openreg_device *dev, uint64_t size,
+		      uint32_t flags, int error)
+{
+	struct openreg_memory_info m;
+
+	switch (error) {
+	case -ENOSPC:
+		if (!(flags & OPENREG_BO_VRAM) ||
+		    openreg_device_get_memory(dev, &m))
+			return openreg_fail(error,
+					    "no free segment on %s: free buffer objects, one process can hold %u",
+					    dev->info.path,
+					    dev->info.max_segments - 1);
+		return openreg_fail(error,
+				    "no VRAM for %" PRIu64 " bytes on %s: %" PRIu64 " of %" PRIu64 " free, largest block %" PRIu64 "; free memory or start the VM with a larger --vram",
+				    size, dev->info.path, m.vram_free,
+				    m.vram_total, m.vram_largest);
+	case -EINVAL:
+		return openreg_fail(error,
+				    "cannot allocate %" PRIu64 " bytes with flags %#x on %s: size is 1 to %" PRIu64 ", flags OPENREG_BO_VRAM or OPENREG_BO_SYSTEM",
+				    size, flags, dev->info.path,
+				    dev->info.max_bo_size);
+	default:
+		return openreg_fail(error,
+				    "cannot allocate %" PRIu64 " bytes on %s: %s",
+				    size, dev->info.path,
+				    openreg_strerror(error));
+	}
+}
+
+API int openreg_bo_alloc(struct openreg_device *dev, uint64_t size,
+			 uint32_t flags, struct openreg_bo **out)
+{
+	struct openreg_bo *bo;
+	int ret;
+
+	*out = NULL;
+	if (!*dev->mine)
+		return openreg_fail_forked();
+	bo = bo_new(dev, flags);
+	if (!bo)
+		return openreg_fail(-ENOMEM, "out of memory");
+	ret = transport_bo_create(dev->fd, size, flags, &bo->t);
+	if (ret) {
+		bo_delete(bo);
+		return fail_alloc(dev, size, flags, ret);
+	}
+	*out = bo;
+	return 0;
+}
+
+static int fail_register(struct openreg_device *dev, void *ptr, uint64_t size,
+			 uint32_t flags, int error)
+{
+	static const char *const why[] = {
+		"the card's segments or the pinned-memory limit are used up: raise RLIMIT_MEMLOCK (ulimit -l) or register less",
+		"only private memory of the process can be registered, not shared maps nor device memory",
+		"the range is not mapped, or not writable while the card may write",
+		"size is not 0, flags are 0 or OPENREG_BO_READONLY",
+	};
+	const char *text = openreg_strerror(error);
+
+	if (error == -ENOMEM || error == -ENOSPC)
+		text = why[0];
+	else if (error == -EOPNOTSUPP)
+		text = why[1];
+	else if (error == -EFAULT)
+		text = why[2];
+	else if (error == -EINVAL)
+		text = why[3];
+	return openreg_fail(error,
+			    "cannot register %" PRIu64 " bytes at %p with flags %#x on %s: %s",
+			    size, ptr, flags, dev->info.path, text);
+}
+
+int openreg_bo_try_register(struct openreg_device *dev, void *ptr,
+			    uint64_t size, uint32_t flags,
+			    struct openreg_bo **out)
+{
+	struct openreg_bo *bo = bo_new(dev, flags);
+	int ret;
+
+	*out = NULL;
+	if (!bo)
+		return -ENOMEM;
+	ret = transport_mem_register(dev->fd, ptr, size, flags, &bo->t);
+	if (ret) {
+		bo_delete(bo);
+		return ret;
+	}
+	bo->ptr = ptr;
+	*out = bo;
+	return 0;
+}
+
+API int openreg_mem_register(struct openreg_device *dev, void *ptr,
+			     uint64_t size, uint32_t flags,
+			     struct openreg_bo **out)
+{
+	int ret;
+
+	*out = NULL;
+	if (!*dev->mine)
+		return openreg_fail_forked();
+	ret = openreg_bo_try_register(dev, ptr, size, flags, out);
+	return ret ? fail_register(dev, ptr, size, flags, ret) : 0;
+}
+
+static bool bo_is_registered(const struct openreg_bo *bo)
+{
+	return !(bo->flags & (OPENREG_BO_VRAM | OPENREG_BO_SYSTEM));
+}
+
+API void openreg_bo_free(struct openreg_bo *bo)
+{
+	if (!bo)
+		return;
+	openreg_bo_unmap(bo);
+	if (*bo->dev->mine)
+		transport_bo_close(bo->dev->fd, bo->t.handle);
+	bo_delete(bo);
+}
+
+API uint64_t openreg_bo_address(const struct openreg_bo *bo)
+{
+	return bo->t.address;
+}
+
+API uint64_t openreg_bo_size(const struct openreg_bo *bo)
+{
+	return bo->t.size;
+}
+
+API uint32_t openreg_bo_flags(const struct openreg_bo *bo)
+{
+	return bo->flags;
+}
+
+API int openreg_bo_map(struct openreg_bo *bo, void **ptr)
+{
+	int ret = 0;
+
+	*ptr = NULL;
+	if (!*bo->dev->mine)
+		return openreg_fail_forked();
+	pthread_mutex_lock(&bo->lock);
+	if (!bo->ptr)
+		ret = transport_map(bo->dev->fd, bo->t.map_offset, bo->t.size,
+				    &bo->ptr);
+	*ptr = bo->ptr;
+	pthread_mutex_unlock(&bo->lock);
+	if (ret)
+		return openreg_fail(ret,
+				    "cannot map %" PRIu64 " bytes of %s: %s",
+				    bo->t.size, bo->dev->info.path,
+				    strerror(-ret));
+	return 0;
+}
+
+API void openreg_bo_unmap(struct openreg_bo *bo)
+{
+	if (bo_is_registered(bo) || !*bo->dev->mine)
+		return;
+	pthread_mutex_lock(&bo->lock);
+	transport_unmap(bo->ptr, bo->t.size);
+	bo->ptr = NULL;
+	pthread_mutex_unlock(&bo->lock);
+}

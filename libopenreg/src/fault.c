@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: MIT
+/* What a fault means, in words. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "internal.h"
+
+#define LOOKUP(table, i)                                                       \
+	((i) < sizeof(table) / sizeof((table)[0]) && (table)[i] ? (table)[i] : \
+								  "?")
+
+API const char *openreg_opcode_name(unsigned int opcode)
+{
+	static const char *const names[] = {
+		[OPENREG_OP_NOP] = "NOP",
+		[OPENREG_OP_COPY] = "COPY",
+		[OPENREG_OP_FILL] = "FILL",
+		[OPENREG_OP_VECTOR] = "VECTOR",
+		[OPENREG_OP_MATMUL] = "MATMUL",
+		[OPENREG_OP_SOFTMAX] = "SOFTMAX",
+		[OPENREG_OP_WAIT] = "WAIT",
+		[OPENREG_OP_SIGNAL] = "SIGNAL",
+		[OPENREG_OP_TIMESTAMP] = "TIMESTAMP",
+	};
+
+	return LOOKUP(names, opcode);
+}
+
+API const char *openreg_dtype_name(unsigned int dtype)
+{
+	static const char *const names[] = {
+		[OPENREG_F32] = "f32", [OPENREG_F64] = "f64",
+		[OPENREG_F16] = "f16", [OPENREG_BF16] = "bf16",
+		[OPENREG_I8] = "i8",   [OPENREG_U8] = "u8",
+		[OPENREG_I16] = "i16", [OPENREG_I32] = "i32",
+		[OPENREG_I64] = "i64", [OPENREG_BOOL] = "bool",
+	};
+
+	return LOOKUP(names, dtype);
+}
+
+API const char *openreg_fault_name(unsigned int code)
+{
+	static const char *const names[] = {
+		[OPENREG_FAULT_NONE] = "no fault",
+		[OPENREG_FAULT_PACKET] = "malformed packet",
+		[OPENREG_FAULT_RING] = "ring overrun",
+		[OPENREG_FAULT_ADDRESS] = "no memory at this address",
+		[OPENREG_FAULT_BOUNDS] = "out of bounds",
+		[OPENREG_FAULT_PERMISSION] = "access not permitted",
+		[OPENREG_FAULT_ALIGNMENT] = "misaligned address",
+		[OPENREG_FAULT_DTYPE] = "bad dtype",
+		[OPENREG_FAULT_SHAPE] = "bad shape or strides",
+		[OPENREG_FAULT_PROGRAM] = "bad program",
+		[OPENREG_FAULT_ENGINE] = "compute operand outside VRAM",
+		[OPENREG_FAULT_LIMIT] = "more work than a packet may ask for",
+		[OPENREG_FAULT_DMA] = "bus error",
+		[OPENREG_FAULT_HANG] = "hang, stopped by the driver",
+		[OPENREG_FAULT_MEMORY] = "out of card memory",
+	};
+
+	return LOOKUP(names, code);
+}
+
+static const char *advice(unsigned int code)
+{
+	switch (code) {
+	case OPENREG_FAULT_ADDRESS:
+		return "it was freed, or is not of this device";
+	case OPENREG_FAULT_BOUNDS:
+		return "the tensor reaches beyond its allocation";
+	case OPENREG_FAULT_PERMISSION:
+		return "the memory was registered read-only";
+	case OPENREG_FAULT_ENGINE:
+		return "copy it to VRAM first";
+	case OPENREG_FAULT_LIMIT:
+		return "split the packet";
+	default:
+		return NULL;
+	}
+}
+
+static bool names_address(const struct openreg_fault_summary *f)
+{
+	return f->address || (f->code >= OPENREG_FAULT_ADDRESS &&
+			      f->code <= OPENREG_FAULT_ALIGNMENT);
+}
+
+API int openreg_fault_text(const struct openreg_fault_summary *f, char *buf,
+			   size_t len)
+{
+	char operand[32] = "", address[96] = "", hint[80] = "";
+
+	if (f->operand != OPENREG_NO_OPERAND)
+		snprintf(operand, sizeof(operand), ", operand %u", f->operand);
+	if (names_address(f))
+		snprintf(address, sizeof(address),
+			 ", address %#" PRIx64 " (segment %u, offset %#" PRIx64 ")",
+			 (uint64_t)f->address,
+			 (unsigned int)OPENREG_ADDR_SEG(f->address),
+			 (uint64_t)OPENREG_ADDR_OFFSET(f->address));
+	if (advice(f->code))
+		snprintf(hint, sizeof(hint), ": %s", advice(f->code));
+	return snprintf(buf, len,
+			"%s (fault %u) in packet %" PRIu64 " %s%s%s, detail %#" PRIx64 ", cookie %#x%s",
+			openreg_fault_name(f->code), f->code, (uint64_t)f->seq,
+			openreg_opcode_name(f->opcode), operand, address,
+			(uint64_t)f->detail, f->cookie, hint);
+}
+
+API int openreg_queue_fault(struct openreg_queue *q,
+			    struct openreg_fault_summary *fault)
+{
+	const volatile struct openreg_fault_summary *f = &q->t.card->fault;
+
+	if (!*q->mine)
+		return openreg_fail_forked();
+	if (__atomic_load_n(&q->t.card->state, __ATOMIC_ACQUIRE) !=
+	    OPENREG_QUEUE_FAULTED)
+		return 0;
+	fault->code = f->code;
+	fault->operand = f->operand;
+	fault->seq = f->seq;
+	fault->address = f->address;
+	fault->opcode = f->opcode;
+	fault->cookie = f->cookie;
+	fault->detail = f->detail;
+	return 1;
+}
+
+int openreg_queue_fail(struct openreg_queue *q, uint32_t state)
+{
+	struct openreg_fault_summary f;
+	char text[320];
+
+	if (state == OPENREG_QUEUE_IDLE)
+		return openreg_fail(-ENODEV, "the card behind %s is gone",
+				    q->dev->info.path);
+	if (openreg_queue_fault(q, &f) == 1) {
+		openreg_fault_text(&f, text, sizeof(text));
+		return openreg_fail(-EIO,
+				    "queue %u of %s stopped: %s; openreg_queue_reset() lets it go on",
+				    q->t.number, q->dev->info.path, text);
+	}
+	return openreg_fail(-EIO,
+			    "queue %u of %s was stopped; openreg_queue_reset() lets it go on",
+			    q->t.number, q->dev->info.path);
+}

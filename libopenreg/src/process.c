@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: MIT
+/*
+ * A page that the kernel clears in every child tells cheaply, and however the
+ * child was made, whether this is the process that opened the device.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "internal.h"
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static volatile uint8_t *mark;
+
+static volatile uint8_t *make_mark(void)
+{
+	size_t size = (size_t)sysconf(_SC_PAGESIZE);
+	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (p == MAP_FAILED)
+		return NULL;
+	if (madvise(p, size, MADV_WIPEONFORK)) {
+		munmap(p, size);
+		return NULL;
+	}
+	return p;
+}
+
+/* A child that opens a device gets a page of its own: its parent's stays 0. */
+const volatile uint8_t *openreg_process_mark(void)
+{
+	volatile uint8_t *m;
+
+	pthread_mutex_lock(&lock);
+	if (!mark || !*mark) {
+		m = make_mark();
+		if (m)
+			*m = 1;
+		mark = m;
+	}
+	m = mark;
+	pthread_mutex_unlock(&lock);
+	return m;
+}
+
+int openreg_fail_forked(void)
+{
+	return openreg_fail(-EPERM,
+			    "this process is a child of the one that opened the device; open it again here, or start workers by spawn or exec");
+}
+
+int64_t openreg_now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
+}

@@ -1,0 +1,331 @@
+// SPDX-License-Identifier: MIT
+/* The launch path: begin and submit. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "internal.h"
+#include "openreg_regs.h"
+
+#define DEFAULT_SLOTS 1024
+#define DEFAULT_FULL_TIMEOUT_NS (60 * 1000000000LL)
+
+/*
+ * mfence, and not a locked instruction: TCG with one vCPU compiles those to
+ * plain ones, and the card is another thread of the host.
+ */
+static inline void full_barrier(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+	__asm__ volatile("mfence" ::: "memory");
+#else
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+#endif
+}
+
+static inline uint64_t load64(const volatile __u64 *p)
+{
+	return __atomic_load_n(p, __ATOMIC_ACQUIRE);
+}
+
+struct condition {
+	uint32_t asleep;
+	uint32_t state;
+};
+
+/* Both words of the card page in one load. */
+static inline struct condition
+load_condition(const volatile struct openreg_card_page *card)
+{
+	typedef uint64_t __attribute__((may_alias)) both_t;
+	uint64_t both = __atomic_load_n((const volatile both_t *)&card->asleep,
+					__ATOMIC_ACQUIRE);
+
+	return (struct condition){ (uint32_t)both, (uint32_t)(both >> 32) };
+}
+
+static int check_attr(struct openreg_device *dev,
+		      const struct openreg_queue_attr *attr, uint32_t slots)
+{
+	if (slots & (slots - 1) || slots < OPENREG_RING_SLOTS_MIN ||
+	    slots > dev->info.max_ring_slots)
+		return openreg_fail(-EINVAL,
+				    "a ring of %u slots: it takes a power of two, %u to %u",
+				    slots, OPENREG_RING_SLOTS_MIN,
+				    dev->info.max_ring_slots);
+	if (attr->priority < -1 || attr->priority > 1)
+		return openreg_fail(-EINVAL,
+				    "queue priority %d: it is -1, 0 or 1",
+				    attr->priority);
+	for (size_t i = 0; i < 4; i++)
+		if (attr->reserved[i])
+			return openreg_fail(-EINVAL,
+					    "queue attribute reserved[%zu] is not 0: begin with OPENREG_QUEUE_ATTR_DEFAULT",
+					    i);
+	return 0;
+}
+
+static int fail_create(struct openreg_device *dev, int error)
+{
+	if (error == -ENOSPC)
+		return openreg_fail(error,
+				    "%s has no free queue or doorbell: all processes together have %u; destroy some",
+				    dev->info.path, dev->info.max_queues);
+	if (error == -EACCES)
+		return openreg_fail(error,
+				    "a queue above normal priority needs CAP_SYS_NICE: use priority 0 or run as root");
+	return openreg_fail(error, "cannot create a queue on %s: %s",
+			    dev->info.path, openreg_strerror(error));
+}
+
+static void init_queue(struct openreg_queue *q, struct openreg_device *dev,
+		       const struct openreg_queue_attr *attr, uint32_t slots)
+{
+	q->dev = dev;
+	q->mine = dev->mine;
+	q->mask = slots - 1;
+	q->rung = UINT64_MAX;
+	q->full_timeout_ns = attr->full_timeout_ns ? attr->full_timeout_ns :
+						     DEFAULT_FULL_TIMEOUT_NS;
+	openreg_queue_set_spin(q, attr->spin_ns);
+}
+
+API int openreg_queue_create(struct openreg_device *dev,
+			     const struct openreg_queue_attr *attr,
+			     struct openreg_queue **out)
+{
+	static const struct openreg_queue_attr def = OPENREG_QUEUE_ATTR_DEFAULT;
+	struct openreg_queue *q;
+	uint32_t slots;
+	int ret;
+
+	*out = NULL;
+	if (!*dev->mine)
+		return openreg_fail_forked();
+	if (!attr)
+		attr = &def;
+	slots = attr->slots ? attr->slots : DEFAULT_SLOTS;
+	ret = check_attr(dev, attr, slots);
+	if (ret)
+		return ret;
+	q = calloc(1, sizeof(*q));
+	if (q)
+		q->slot_seq = calloc(slots, sizeof(*q->slot_seq));
+	if (!q || !q->slot_seq) {
+		free(q);
+		return openreg_fail(-ENOMEM, "out of memory");
+	}
+	ret = transport_queue_create(dev->fd, slots,
+				     (uint32_t)(OPENREG_PRIORITY_NORMAL +
+						attr->priority),
+				     &q->t);
+	if (ret) {
+		free(q->slot_seq);
+		free(q);
+		return fail_create(dev, ret);
+	}
+	init_queue(q, dev, attr, slots);
+	*out = q;
+	return 0;
+}
+
+API void openreg_queue_destroy(struct openreg_queue *q)
+{
+	if (!q)
+		return;
+	if (*q->mine)
+		transport_queue_destroy(q->dev->fd, &q->t);
+	openreg_bo_free(q->staging);
+	free(q->slot_seq);
+	free(q);
+}
+
+API uint32_t openreg_queue_number(const struct openreg_queue *q)
+{
+	return q->t.number;
+}
+
+API struct openreg_device *openreg_queue_device(const struct openreg_queue *q)
+{
+	return q->dev;
+}
+
+/*
+ * Rings once a sleep. While wakes stands where it stood when the doorbell was
+ * rung, the card has yet to wake, and will look at the tail when it does. So
+ * wakes is loaded after the barrier and before asleep: loaded after, it may
+ * belong to a later sleep than the one that asleep told of.
+ */
+static inline void ring_if_asleep(struct openreg_queue *q)
+{
+	const uint64_t wakes = load64(&q->t.card->wakes);
+
+	if (!load_condition(q->t.card).asleep || wakes == q->rung)
+		return;
+	q->rung = wakes;
+	q->doorbells++;
+	*q->t.doorbell = 1;
+}
+
+API int64_t openreg_queue_submit(struct openreg_queue *q)
+{
+	struct condition now;
+
+	if (unlikely(!*q->mine))
+		return openreg_fail_forked();
+	if (q->published != q->tail) {
+		__atomic_store_n(&q->t.user->tail, q->tail, __ATOMIC_RELEASE);
+		q->published = q->tail;
+		q->submitted = q->seq;
+		full_barrier();
+	}
+	now = load_condition(q->t.card);
+	if (now.asleep)
+		ring_if_asleep(q);
+	if (unlikely(now.state != OPENREG_QUEUE_RUNNING))
+		return openreg_queue_fail(q, now.state);
+	return (int64_t)q->submitted;
+}
+
+/* The packet to sleep for: the one that leaves half of the ring, or enough. */
+static uint64_t room_seq(const struct openreg_queue *q, uint64_t need)
+{
+	uint64_t slots = q->mask + 1;
+	uint64_t least = q->tail + need - slots;
+	uint64_t slot = q->head + slots / 2;
+
+	if (slot < least)
+		slot = least;
+	if (slot > q->tail)
+		slot = q->tail;
+	return q->slot_seq[(slot - 1) & q->mask];
+}
+
+static int64_t full_deadline(const struct openreg_queue *q)
+{
+	if (q->full_timeout_ns < 0)
+		return INT64_MAX;
+	return openreg_now_ns() + q->full_timeout_ns;
+}
+
+/* Publishes what there is and waits until need slots are free. */
+static int make_room(struct openreg_queue *q, uint64_t need)
+{
+	uint64_t slots = q->mask + 1;
+	int64_t submitted, deadline = 0;
+	int ret;
+
+	for (;;) {
+		q->head = load64(&q->t.card->head);
+		if (q->tail + need - q->head <= slots)
+			return 0;
+		submitted = openreg_queue_submit(q);
+		if (submitted < 0)
+			return (int)submitted;
+		if (!deadline) {
+			deadline = full_deadline(q);
+			q->full_waits++;
+		}
+		ret = openreg_queue_wait_until(q, room_seq(q, need), deadline);
+		if (ret == -ETIME)
+			return openreg_fail(ret,
+					    "the ring stayed full for %" PRId64 " ms: packet %" PRIu64 " does not complete; it may WAIT for a word nobody signals",
+					    q->full_timeout_ns / 1000000,
+					    openreg_queue_completed(q) + 1);
+		if (ret)
+			return ret;
+	}
+}
+
+static void pad(struct openreg_queue *q, uint64_t slots)
+{
+	uint64_t first = q->tail & q->mask;
+
+	q->seq++;
+	q->pads++;
+	for (uint64_t i = 0; i < slots; i++)
+		q->slot_seq[first + i] = q->seq;
+	openreg_pack_nop((char *)q->t.ring + first * OPENREG_SLOT_SIZE,
+			 (unsigned int)slots);
+	q->tail += slots;
+}
+
+API int openreg_queue_begin(struct openreg_queue *q, unsigned int slots,
+			    void **packet, uint64_t *seq)
+{
+	uint64_t first = q->tail & q->mask;
+	uint64_t to_end = q->mask + 1 - first;
+	uint64_t need = slots;
+	int ret;
+
+	*packet = NULL;
+	if (unlikely(!*q->mine))
+		return openreg_fail_forked();
+	if (unlikely(slots - 1 >= OPENREG_PACKET_SLOTS_MAX))
+		return openreg_fail(-EINVAL,
+				    "a packet of %u slots: it takes 1 to %d; are its dimensions, operands and instructions within openreg_isa.h's limits?",
+				    slots, OPENREG_PACKET_SLOTS_MAX);
+	if (to_end < slots)
+		need += to_end;
+	if (unlikely(q->tail + need - q->head > q->mask + 1)) {
+		ret = make_room(q, need);
+		if (ret)
+			return ret;
+	}
+	if (to_end < slots) {
+		pad(q, to_end);
+		first = 0;
+	}
+	q->seq++;
+	for (unsigned int i = 0; i < slots; i++)
+		q->slot_seq[first + i] = q->seq;
+	q->tail += slots;
+	*packet = (char *)q->t.ring + first * OPENREG_SLOT_SIZE;
+	if (seq)
+		*seq = q->seq;
+	return 0;
+}
+
+API uint64_t openreg_queue_submitted(const struct openreg_queue *q)
+{
+	return q->submitted;
+}
+
+API int openreg_queue_reset(struct openreg_queue *q)
+{
+	int ret;
+
+	if (!*q->mine)
+		return openreg_fail_forked();
+	ret = transport_queue_reset(q->dev->fd, q->t.number, q->published,
+				    q->submitted);
+	if (ret)
+		return openreg_fail(ret, "cannot reset queue %u of %s: %s",
+				    q->t.number, q->dev->info.path,
+				    openreg_strerror(ret));
+	q->tail = q->published;
+	q->head = q->published;
+	q->seq = q->submitted;
+	q->rung = UINT64_MAX;
+	return 0;
+}
+
+API int openreg_queue_get_stats(const struct openreg_queue *q,
+				struct openreg_queue_stats *stats)
+{
+	memset(stats, 0, sizeof(*stats));
+	if (!*q->mine)
+		return openreg_fail_forked();
+	stats->packets = q->submitted;
+	stats->doorbells = q->doorbells;
+	stats->sleeps = __atomic_load_n(&q->sleeps, __ATOMIC_RELAXED);
+	stats->full_waits = q->full_waits;
+	stats->pads = q->pads;
+	stats->wakes = load64(&q->t.card->wakes);
+	stats->interrupts = load64(&q->t.card->interrupts);
+	stats->dma_read = load64(&q->t.card->dma_read);
+	stats->dma_written = load64(&q->t.card->dma_written);
+	stats->busy_ns = load64(&q->t.card->busy_ns);
+	return 0;
+}

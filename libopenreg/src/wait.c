@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: MIT
+#include <errno.h>
+#include <inttypes.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include "internal.h"
+
+/* About what it takes to wake a card that sleeps, and it a waiter. */
+#define DEFAULT_SPIN_NS 100000
+#define POLLS_PER_CLOCK 32
+
+static inline void relax(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+	__builtin_ia32_pause();
+#endif
+}
+
+/* On one CPU a poll only keeps others, and what they wait for, from it. */
+static int64_t default_spin(void)
+{
+	cpu_set_t set;
+
+	if (sched_getaffinity(0, sizeof(set), &set) == 0 &&
+	    CPU_COUNT(&set) == 1)
+		return 0;
+	return DEFAULT_SPIN_NS;
+}
+
+API void openreg_queue_set_spin(struct openreg_queue *q, int64_t spin_ns)
+{
+	if (spin_ns < 0)
+		spin_ns = default_spin();
+	__atomic_store_n(&q->spin_ns, spin_ns, __ATOMIC_RELAXED);
+}
+
+API uint64_t openreg_queue_completed(const struct openreg_queue *q)
+{
+	if (unlikely(!*q->mine))
+		return 0;
+	return __atomic_load_n(&q->t.card->completed, __ATOMIC_ACQUIRE);
+}
+
+static uint32_t queue_state(const struct openreg_queue *q)
+{
+	return __atomic_load_n(&q->t.card->state, __ATOMIC_ACQUIRE);
+}
+
+/* 1 done, 0 not yet, -errno never. */
+static int poll_queue(struct openreg_queue *q, uint64_t seq)
+{
+	uint32_t state;
+
+	if (openreg_queue_completed(q) >= seq)
+		return 1;
+	state = queue_state(q);
+	if (likely(state == OPENREG_QUEUE_RUNNING))
+		return 0;
+	/* what completed before the fault has completed */
+	if (openreg_queue_completed(q) >= seq)
+		return 1;
+	return openreg_queue_fail(q, state);
+}
+
+static int spin(struct openreg_queue *q, uint64_t seq, int64_t deadline)
+{
+	int64_t ns = __atomic_load_n(&q->spin_ns, __ATOMIC_RELAXED);
+	int64_t end;
+	int ret;
+
+	if (!ns)
+		return 0;
+	end = openreg_now_ns() + ns;
+	if (end > deadline)
+		end = deadline;
+	do {
+		for (int i = 0; i < POLLS_PER_CLOCK; i++) {
+			ret = poll_queue(q, seq);
+			if (ret)
+				return ret;
+			relax();
+		}
+	} while (openreg_now_ns() < end);
+	return 0;
+}
+
+static int fail_wait(struct openreg_queue *q, uint64_t seq, int error)
+{
+	uint64_t done = openreg_queue_completed(q);
+
+	if (error == -ETIME)
+		return openreg_fail(error,
+				    "packet %" PRIu64 " has not completed in time: %" PRIu64 " of queue %u has",
+				    seq, done, q->t.number);
+	if (error == -EIO && queue_state(q) != OPENREG_QUEUE_RUNNING)
+		return openreg_queue_fail(q, queue_state(q));
+	return openreg_fail(error,
+			    "waiting for packet %" PRIu64 " of queue %u on %s: %s",
+			    seq, q->t.number, q->dev->info.path,
+			    openreg_strerror(error));
+}
+
+API int openreg_queue_wait_until(struct openreg_queue *q, uint64_t seq,
+				 int64_t deadline_ns)
+{
+	int ret;
+
+	if (unlikely(!*q->mine))
+		return openreg_fail_forked();
+	ret = poll_queue(q, seq);
+	if (ret)
+		return ret > 0 ? 0 : ret;
+	if (deadline_ns <= 0)
+		return fail_wait(q, seq, -ETIME);
+	ret = spin(q, seq, deadline_ns);
+	if (ret)
+		return ret > 0 ? 0 : ret;
+	__atomic_fetch_add(&q->sleeps, 1, __ATOMIC_RELAXED);
+	ret = transport_queue_wait(q->dev->fd, q->t.number, seq, deadline_ns);
+	return ret ? fail_wait(q, seq, ret) : 0;
+}
+
+API int openreg_queue_wait(struct openreg_queue *q, uint64_t seq,
+			   int64_t timeout_ns)
+{
+	int64_t now;
+
+	if (timeout_ns < 0)
+		return openreg_queue_wait_until(q, seq, INT64_MAX);
+	if (timeout_ns == 0)
+		return openreg_queue_wait_until(q, seq, 0);
+	now = openreg_now_ns();
+	if (timeout_ns > INT64_MAX - now)
+		return openreg_queue_wait_until(q, seq, INT64_MAX);
+	return openreg_queue_wait_until(q, seq, now + timeout_ns);
+}
