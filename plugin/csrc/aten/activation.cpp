@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Activations and their derivatives: one line each.
+#include "aten/structured.h"
+
+#include <ATen/ops/elu_backward_meta.h>
+#include <ATen/ops/elu_meta.h>
+#include <ATen/ops/gelu_backward_meta.h>
+#include <ATen/ops/gelu_meta.h>
+#include <ATen/ops/hardshrink_backward_meta.h>
+#include <ATen/ops/hardshrink_meta.h>
+#include <ATen/ops/hardsigmoid_backward_meta.h>
+#include <ATen/ops/hardsigmoid_meta.h>
+#include <ATen/ops/leaky_relu_backward_meta.h>
+#include <ATen/ops/leaky_relu_meta.h>
+#include <ATen/ops/mish_meta.h>
+#include <ATen/ops/sigmoid_backward_meta.h>
+#include <ATen/ops/silu_backward_meta.h>
+#include <ATen/ops/silu_meta.h>
+#include <ATen/ops/softplus_backward_meta.h>
+#include <ATen/ops/softplus_meta.h>
+#include <ATen/ops/softshrink_backward_meta.h>
+#include <ATen/ops/softshrink_meta.h>
+#include <ATen/ops/tanh_backward_meta.h>
+#include <ATen/ops/threshold_backward_meta.h>
+#include <ATen/ops/threshold_meta.h>
+
+#include <cmath>
+#include <string_view>
+
+namespace openreg {
+
+namespace {
+
+using at::Scalar;
+using at::Tensor;
+using T = const Tensor&;
+using S = const Scalar&;
+
+// Shape functions of activations that core has not as structured.
+struct unary_meta : at::TensorIteratorBase {
+  void meta(T self) {
+    build_borrowing_unary_op(maybe_get_output(0), self);
+  }
+};
+struct gradient_meta : at::TensorIteratorBase {
+  void meta(T grad, T self) {
+    build_borrowing_binary_op(maybe_get_output(0), grad, self);
+  }
+};
+struct range_meta : at::TensorIteratorBase {
+  void meta(T self, S, S) {
+    build_borrowing_unary_op(maybe_get_output(0), self);
+  }
+};
+struct range_gradient_meta : at::TensorIteratorBase {
+  void meta(T grad, T self, S, S) {
+    build_borrowing_binary_op(maybe_get_output(0), grad, self);
+  }
+};
+
+constexpr double kTanhScale = M_SQRT2 * M_2_SQRTPI * 0.5; // sqrt(2 / pi)
+constexpr double kTanhCubic = 0.044715;
+
+Value gelu(Value x, std::string_view approximate) {
+  if (approximate == "tanh") {
+    const Value inner = (x + x * x * x * kTanhCubic) * kTanhScale;
+    return x * 0.5 * (tanh(inner) + 1.0);
+  }
+  return x * 0.5 * (erf(x * M_SQRT1_2) + 1.0);
+}
+
+Value gelu_slope(Value x, std::string_view approximate) {
+  if (approximate == "tanh") {
+    const Value square = x * x;
+    const Value t = tanh((x + x * square * kTanhCubic) * kTanhScale);
+    const Value inner = (square * (3 * kTanhCubic) + 1.0) * kTanhScale;
+    return (t + 1.0) * 0.5 + x * 0.5 * (1.0 - t * t) * inner;
+  }
+  const Value cdf = (erf(x * M_SQRT1_2) + 1.0) * 0.5;
+  const Value pdf = exp(x * x * -0.5) * (M_2_SQRTPI * M_SQRT1_2 * 0.5);
+  return cdf + x * pdf;
+}
+
+Value softplus(Value x, double beta, double threshold) {
+  const Value scaled = x * beta;
+  return select(scaled > threshold, x, log1p(exp(scaled)) / beta);
+}
+
+Value elu(Pointwise& p, S alpha, S scale, S input_scale) {
+  const Value x = p.in(0);
+  const double negative = alpha.toDouble() * scale.toDouble();
+  return select(
+      x < 0.0, expm1(x * input_scale.toDouble()) * negative, x * p(scale));
+}
+
+Value elu_gradient(Pointwise& p, S alpha, S scale, S input_scale, bool is_result) {
+  const Value g = p.in(0), x = p.in(1);
+  const double negative = alpha.toDouble() * scale.toDouble();
+  const double inner = input_scale.toDouble();
+  const Value slope = is_result ? (x + negative) * inner
+                                : exp(x * inner) * (inner * negative);
+  return select(x <= 0.0, g * slope, g * p(scale));
+}
+
+Value silu_slope(Value x) {
+  const Value s = sigmoid(x);
+  return s * (x * (1.0 - s) + 1.0);
+}
+
+Value mish_slope(Value x) {
+  const Value t = tanh(log1p(exp(x)));
+  return t + x * sigmoid(x) * (1.0 - t * t);
+}
+
+Value hard_six(Value x) {
+  return min(max(x + 3.0, 0.0), 6.0) / 6.0;
+}
+
+Value hardswish_slope(Value g, Value x) {
+  const Value middle = g * (x / 3.0 + 0.5);
+  return select(x <= -3.0, 0.0, select(x < 3.0, middle, g));
+}
+
+#define PLAIN(op) (Names{#op, #op "_", #op ".out"})
+#define GRADIENT(op) \
+  (NamesWithoutInplace{#op "_backward", #op "_backward.grad_input"})
+#define CORE(op) at::meta::structured_##op
+#define POINTWISE(names, shape, arguments, formula) \
+  add_pointwise<shape>(m, names, [] arguments { return formula; });
+
+void add_activations(torch::Library& m) {
+  POINTWISE(PLAIN(elu), CORE(elu), (Pointwise& p, T, S a, S s, S i), elu(p, a, s, i))
+  POINTWISE(PLAIN(gelu), CORE(gelu), (Pointwise& p, T, std::string_view how),
+            gelu(p.in(0), how))
+  POINTWISE((NamesWithoutInplace{"hardshrink", "hardshrink.out"}), CORE(hardshrink),
+            (Pointwise& p, T, S l),
+            select(abs(p.in(0)) <= p(l), 0.0, p.in(0)))
+  POINTWISE(PLAIN(hardsigmoid), CORE(hardsigmoid), (Pointwise& p, T), hard_six(p.in(0)))
+  POINTWISE(PLAIN(hardswish), unary_meta, (Pointwise& p, T),
+            p.in(0) * hard_six(p.in(0)))
+  POINTWISE(PLAIN(hardtanh), range_meta, (Pointwise& p, T, S lo, S hi),
+            min(max(p.in(0), p(lo)), p(hi)))
+  POINTWISE(PLAIN(leaky_relu), CORE(leaky_relu), (Pointwise& p, T, S slope),
+            select(p.in(0) > 0.0, p.in(0), p.in(0) * p(slope)))
+  POINTWISE(PLAIN(mish), CORE(mish), (Pointwise& p, T),
+            p.in(0) * tanh(log1p(exp(p.in(0)))))
+  POINTWISE((NamesWithoutOut{"relu", "relu_"}), unary_meta, (Pointwise& p, T),
+            max(p.in(0), 0.0))
+  POINTWISE(PLAIN(silu), CORE(silu), (Pointwise& p, T), p.in(0) * sigmoid(p.in(0)))
+  POINTWISE((NamesWithoutInplace{"softplus", "softplus.out"}), CORE(softplus),
+            (Pointwise& p, T, S beta, S threshold),
+            softplus(p.in(0), beta.toDouble(), threshold.toDouble()))
+  POINTWISE((NamesWithoutInplace{"softshrink", "softshrink.out"}), CORE(softshrink),
+            (Pointwise& p, T, S l),
+            select(p.in(0) > p(l), p.in(0) - p(l),
+                   select(p.in(0) < -p(l), p.in(0) + p(l), p.in(0) * 0.0)))
+  POINTWISE(PLAIN(threshold), CORE(threshold), (Pointwise& p, T, S limit, S value),
+            select(p.in(0) <= p(limit), p(value), p.in(1)))
+}
+
+void add_gradients(torch::Library& m) {
+  POINTWISE(GRADIENT(elu), CORE(elu_backward),
+            (Pointwise& p, T, S a, S s, S i, bool is_result, T),
+            elu_gradient(p, a, s, i, is_result))
+  POINTWISE(GRADIENT(gelu), CORE(gelu_backward),
+            (Pointwise& p, T, T, std::string_view how),
+            p.in(0) * gelu_slope(p.in(1), how))
+  POINTWISE(GRADIENT(hardshrink), CORE(hardshrink_backward), (Pointwise& p, T, T, S l),
+            select(abs(p.in(1)) <= p(l), 0.0, p.in(0)))
+  POINTWISE(GRADIENT(hardsigmoid), CORE(hardsigmoid_backward), (Pointwise& p, T, T),
+            select(abs(p.in(1)) < 3.0, p.in(0) / 6.0, 0.0))
+  POINTWISE((FunctionalName{"hardswish_backward"}), gradient_meta, (Pointwise& p, T, T),
+            hardswish_slope(p.in(0), p.in(1)))
+  POINTWISE(GRADIENT(hardtanh), range_gradient_meta, (Pointwise& p, T, T, S lo, S hi),
+            select((p.in(1) <= p(lo)) | (p.in(1) >= p(hi)), 0.0, p.in(0)))
+  POINTWISE(GRADIENT(leaky_relu), CORE(leaky_relu_backward),
+            (Pointwise& p, T, T, S slope, bool),
+            select(p.in(0) > 0.0, p.in(1), p.in(1) * p(slope)))
+  POINTWISE((FunctionalName{"mish_backward"}), gradient_meta, (Pointwise& p, T, T),
+            p.in(0) * mish_slope(p.in(1)))
+  POINTWISE(GRADIENT(sigmoid), CORE(sigmoid_backward), (Pointwise& p, T, T),
+            p.in(0) * (1.0 - p.in(1)) * p.in(1))
+  POINTWISE(GRADIENT(silu), CORE(silu_backward), (Pointwise& p, T, T),
+            p.in(0) * silu_slope(p.in(1)))
+  POINTWISE(GRADIENT(softplus), CORE(softplus_backward),
+            (Pointwise& p, T, T, S beta, S threshold),
+            select(p.in(1) * p(beta) > p(threshold), p.in(0),
+                   p.in(0) * sigmoid(p.in(1) * p(beta))))
+  POINTWISE(GRADIENT(softshrink), CORE(softshrink_backward), (Pointwise& p, T, T, S l),
+            select(abs(p.in(1)) <= p(l), 0.0, p.in(0)))
+  POINTWISE(GRADIENT(tanh), CORE(tanh_backward), (Pointwise& p, T, T),
+            p.in(0) * (1.0 - p.in(1) * p.in(1)))
+  POINTWISE(GRADIENT(threshold), CORE(threshold_backward), (Pointwise& p, T, T, S limit),
+            select(p.in(0) <= p(limit), 0.0, p.in(1)))
+}
+
+} // namespace
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  add_activations(m);
+  add_gradients(m);
+}
+
+} // namespace openreg

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "aten/convention.h"
+
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/native/Resize.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_strided.h>
+
+namespace openreg {
+
+void OpName::set(const char* aten_name) {
+  qualified = std::string("aten::") + aten_name;
+  const auto dot = qualified.find('.');
+  name = qualified.substr(0, dot);
+  overload = dot == std::string::npos ? "" : qualified.substr(dot + 1);
+  id = op_id(qualified.c_str());
+}
+
+c10::OperatorHandle OpName::handle() const {
+  return c10::Dispatcher::singleton().findSchemaOrThrow(
+      name.c_str(), overload.c_str());
+}
+
+void check_tensor_device(const at::Tensor& t, c10::Device device) {
+  TORCH_CHECK(
+      !t.defined() || t.device() == device,
+      "Expected all tensors to be on the same device, but found at least two devices, ",
+      device,
+      " and ",
+      t.device(),
+      "!");
+}
+
+at::Tensor empty(
+    at::IntArrayRef sizes,
+    at::IntArrayRef strides,
+    const at::TensorOptions& options) {
+  if (strides.empty()) {
+    return at::empty(sizes, options);
+  }
+  return at::empty_strided(sizes, strides, options);
+}
+
+void check_inplace(
+    const at::Tensor& self,
+    at::IntArrayRef sizes,
+    const at::TensorOptions& options) {
+  TORCH_CHECK(
+      options.dtype() == self.dtype(),
+      "Bad in-place call: input tensor dtype ",
+      self.dtype(),
+      " and output tensor dtype ",
+      options.dtype(),
+      " should match");
+  TORCH_CHECK(
+      options.device() == self.device(),
+      "Bad in-place call: input tensor device ",
+      self.device(),
+      " and output tensor device ",
+      options.device(),
+      " should match");
+  TORCH_CHECK(
+      sizes == self.sizes(),
+      "Bad in-place call: input tensor size ",
+      self.sizes(),
+      " and output tensor size ",
+      sizes,
+      " should match");
+}
+
+void resize_out(
+    const at::Tensor& out,
+    at::IntArrayRef sizes,
+    at::IntArrayRef strides,
+    const at::TensorOptions& options) {
+  TORCH_CHECK(
+      options.dtype() == out.dtype(),
+      "Expected out tensor to have dtype ",
+      options.dtype(),
+      ", but got ",
+      out.dtype(),
+      " instead");
+  TORCH_CHECK(
+      options.device() == out.device(),
+      "Expected out tensor to have device ",
+      options.device(),
+      ", but got ",
+      out.device(),
+      " instead");
+  if (!at::native::resize_output(out, sizes)) {
+    return;
+  }
+  if (!strides.empty()) {
+    out.unsafeGetTensorImpl()->set_sizes_and_strides(sizes, strides);
+  } else if (options.memory_format_opt().has_value()) {
+    out.unsafeGetTensorImpl()->empty_tensor_restride(
+        *options.memory_format_opt());
+  }
+}
+
+} // namespace openreg

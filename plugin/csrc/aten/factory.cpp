@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// fill_, zero_, arange, linspace, eye, triu and tril.
+#include "aten/convention.h"
+#include "aten/structured.h"
+
+#include <ATen/Dispatch.h>
+#include <ATen/ops/tril_meta.h>
+#include <ATen/ops/triu_meta.h>
+
+#include <cmath>
+
+namespace openreg {
+
+namespace {
+
+using at::Scalar;
+using at::Tensor;
+
+OpName fill_name, fill_tensor_name, zero_name, arange_name, linspace_name, eye_name;
+
+// The bits of a number as an element of the type.
+int64_t pattern(const Scalar& value, c10::ScalarType type) {
+  int64_t bits = 0;
+  AT_DISPATCH_ALL_TYPES_AND3(
+      at::kHalf, at::kBFloat16, at::kBool, type, "fill_", [&] {
+        const auto element = value.to<scalar_t>();
+        std::memcpy(&bits, &element, sizeof(element));
+      });
+  return bits;
+}
+
+void fill(OpId id, const Tensor& self, const Scalar& value) {
+  if (self.numel() == 0) {
+    return;
+  }
+  // An expanded tensor has each element once.
+  at::DimVector sizes(self.sizes());
+  for (int64_t i = 0; i < self.dim(); i++) {
+    sizes[i] = self.stride(i) == 0 ? 1 : sizes[i];
+  }
+  Space space(sizes, self.get_device());
+  space.add(self, at::DimVector(self.strides()));
+  space.sort_by_stride(0);
+  space.coalesce();
+  const int64_t bits = pattern(value, self.scalar_type());
+  Part part = Part::FIRST;
+  space.for_each_launchable([&](const Space& s) {
+    Packet packet(OPENREG_OP_FILL, id);
+    s.put(packet);
+    packet.imm(bits);
+    launch(packet, s.device(), part);
+    part = Part::FURTHER;
+  });
+}
+
+// Types that the card has not, such as complex, may be cleared all the same.
+Tensor& zero_(Tensor& self) {
+  if (on_card(self)) {
+    fill(zero_name.id, self, 0);
+    return self;
+  }
+  return fallback<Tensor&, Tensor&>(zero_name, self);
+}
+
+Tensor& fill_scalar_(Tensor& self, const Scalar& value) {
+  if (!on_card(self)) {
+    return fallback<Tensor&, Tensor&, const Scalar&>(fill_name, self, value);
+  }
+  fill(fill_name.id, self, value);
+  return self;
+}
+
+Tensor& fill_tensor_(Tensor& self, const Tensor& value) {
+  TORCH_CHECK(
+      value.dim() == 0,
+      "fill_ only supports 0-dimension value tensor but got tensor with ",
+      value.dim(),
+      " dimensions.");
+  if (!on_card(self) || !on_card(value)) {
+    return fallback<Tensor&, Tensor&, const Tensor&>(fill_tensor_name, self, value);
+  }
+  if (value.device() != self.device()) {
+    return fill_scalar_(self, value.item());
+  }
+  self.copy_(value.expand(self.sizes()));
+  return self;
+}
+
+// out.flatten()[i] = formula(i), i an I64.
+template <class Formula>
+void by_position(OpId id, const Tensor& out, Formula&& formula) {
+  if (out.numel() == 0) {
+    return;
+  }
+  if (!out.is_contiguous()) {
+    const Tensor dense = empty(out.sizes(), {}, out.options());
+    by_position(id, dense, formula);
+    out.copy_(dense);
+    return;
+  }
+  Space space({out.numel()}, out.get_device());
+  space.add(out, {1});
+  Program p(vector_type(out.scalar_type()));
+  p.store(0, formula(p, p.index(0)));
+  launch(space, p, id);
+}
+
+// As core computes it: in double, or in 64-bit integers if all are integers.
+int64_t arange_size(const Scalar& start, const Scalar& end, const Scalar& step) {
+  const double from = start.toDouble(), to = end.toDouble(), by = step.toDouble();
+  TORCH_CHECK(by != 0, "step must be nonzero");
+  TORCH_CHECK(
+      std::isfinite(from) && std::isfinite(to),
+      "unsupported range: ",
+      from,
+      " -> ",
+      to);
+  TORCH_CHECK(
+      (by > 0 && to >= from) || (by < 0 && to <= from),
+      "upper bound and lower bound inconsistent with step sign");
+  if (start.isIntegral(true) && end.isIntegral(true) && step.isIntegral(true)) {
+    const int64_t s = step.toLong(), span = end.toLong() - start.toLong();
+    return (span + s - (s > 0 ? 1 : -1)) / s;
+  }
+  return static_cast<int64_t>(std::ceil((to - from) / by));
+}
+
+Tensor& arange_out(const Scalar& start, const Scalar& end, const Scalar& step, Tensor& out) {
+  if (!on_card(out)) {
+    return fallback<Tensor&, const Scalar&, const Scalar&, const Scalar&, Tensor&>(
+        arange_name, start, end, step, out);
+  }
+  const int64_t n = arange_size(start, end, step);
+  if (out.numel() != n) {
+    out.resize_({n});
+  }
+  by_position(arange_name.id, out, [&](Program& p, Value i) {
+    if (!is_float(p.type())) {
+      return i * p.imm(step.toLong(), OPENREG_VT_I64) +
+          p.imm(start.toLong(), OPENREG_VT_I64);
+    }
+    // In double, so that position times step is rounded once.
+    const Value x = p.convert(i, OPENREG_VT_F64);
+    return p.convert(x * step.toDouble() + start.toDouble(), p.type());
+  });
+  return out;
+}
+
+Tensor& linspace_out(const Scalar& start, const Scalar& end, int64_t steps, Tensor& out) {
+  TORCH_CHECK(steps >= 0, "number of steps must be non-negative");
+  if (!on_card(out)) {
+    return fallback<Tensor&, const Scalar&, const Scalar&, int64_t, Tensor&>(
+        linspace_name, start, end, steps, out);
+  }
+  if (out.numel() != steps) {
+    out.resize_({steps});
+  }
+  const double from = start.toDouble(), to = end.toDouble();
+  const double step = steps > 1 ? (to - from) / static_cast<double>(steps - 1) : 0;
+  by_position(linspace_name.id, out, [&](Program& p, Value i) {
+    // From the nearer end, so that both ends are exact.
+    const Value x = p.convert(i, OPENREG_VT_F64);
+    const Value up = x * step + from;
+    const Value down = to - (static_cast<double>(steps - 1) - x) * step;
+    return select(i < static_cast<double>((steps + 1) / 2), up, down);
+  });
+  return out;
+}
+
+Tensor& eye_m_out(int64_t n, int64_t m, Tensor& out) {
+  TORCH_CHECK(n >= 0, "n must be greater or equal to 0, got ", n);
+  TORCH_CHECK(m >= 0, "m must be greater or equal to 0, got ", m);
+  if (!on_card(out)) {
+    return fallback<Tensor&, int64_t, int64_t, Tensor&>(eye_name, n, m, out);
+  }
+  out.resize_({n, m});
+  if (out.numel() == 0) {
+    return out;
+  }
+  Space space(out.sizes(), out.get_device());
+  space.add(out, at::DimVector(out.strides()));
+  Program p(OPENREG_VT_I32);
+  p.store(0, p.index(0) == p.index(1));
+  launch(space, p, eye_name.id);
+  return out;
+}
+
+Tensor& eye_out(int64_t n, Tensor& out) {
+  return eye_m_out(n, n, out);
+}
+
+// Keeps what lies on one side of a diagonal.
+template <bool Upper>
+struct Triangle {
+  template <class Op>
+  void operator()(OpId id, Op& op, const Tensor& self, int64_t diagonal) const {
+    const Tensor& out = op.maybe_get_output(0);
+    if (out.numel() == 0) {
+      return;
+    }
+    Space space(out.sizes(), out.get_device());
+    space.add(out);
+    space.add(self);
+    const int rows = space.ndim() - 2;
+    space.keep(rows);
+    space.keep(rows + 1);
+    space.coalesce();
+    space.for_each_launchable([&](const Space& s) {
+      Program p(vector_type(self.scalar_type()));
+      const Value x = p.load(1, p.type());
+      const Value offset = p.index(s.kept(1)) - p.index(s.kept(0));
+      const Value limit = p.imm(diagonal, OPENREG_VT_I64);
+      const Value inside = Upper ? offset >= limit : offset <= limit;
+      p.store(0, select(inside, x, 0.0));
+      launch(s, p, id);
+    });
+  }
+};
+
+} // namespace
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  fill_name.set("fill_.Scalar");
+  fill_tensor_name.set("fill_.Tensor");
+  zero_name.set("zero_");
+  arange_name.set("arange.start_out");
+  linspace_name.set("linspace.out");
+  eye_name.set("eye.m_out");
+  m.impl("fill_.Scalar", fill_scalar_);
+  m.impl("fill_.Tensor", fill_tensor_);
+  m.impl("zero_", zero_);
+  m.impl("arange.start_out", arange_out);
+  m.impl("linspace.out", linspace_out);
+  m.impl("eye.out", eye_out);
+  m.impl("eye.m_out", eye_m_out);
+  add_op<at::meta::structured_triu>(
+      m, Names{"triu", "triu_", "triu.out"}, Triangle<true>());
+  add_op<at::meta::structured_tril>(
+      m, Names{"tril", "tril_", "tril.out"}, Triangle<false>());
+}
+
+} // namespace openreg

@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// mm, addmm, bmm, baddbmm, addmv, dot: one MATMUL packet each.
+#include "aten/structured.h"
+
+#include <ATen/MemoryOverlap.h>
+#include <ATen/ops/addmm_meta.h>
+#include <ATen/ops/addmv_meta.h>
+#include <ATen/ops/baddbmm_meta.h>
+#include <ATen/ops/bmm_meta.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/mm_meta.h>
+
+namespace openreg {
+
+namespace {
+
+using at::Scalar;
+using at::Tensor;
+
+// A tensor as a batch of matrices; missing dimensions have size 1.
+struct Matrices {
+  const Tensor& tensor;
+  int64_t batch, row, col; // strides
+};
+
+// dims: 3 batch, row, col; 2 row, col.
+Matrices matrices(const Tensor& t) {
+  const int64_t n = t.dim();
+  return {t, n == 3 ? t.stride(0) : 0, t.stride(n - 2), t.stride(n - 1)};
+}
+Matrices row_vector(const Tensor& t) {
+  return {t, 0, 0, t.stride(0)};
+}
+Matrices col_vector(const Tensor& t) {
+  return {t, 0, t.stride(0), 0};
+}
+// Broadcast to the result's shape.
+Matrices broadcast(const Tensor& t, const Tensor& result) {
+  const auto stride = [&](int64_t from_end) {
+    const int64_t d = t.dim() - from_end;
+    return d >= 0 && t.size(d) != 1 ? t.stride(d) : 0;
+  };
+  return {t, result.dim() == 3 ? stride(3) : 0, stride(2), stride(1)};
+}
+
+struct Product {
+  int64_t batch, m, n, k;
+  Matrices d, a, b;
+  std::optional<Matrices> c;
+  double alpha = 1, beta = 0;
+};
+
+void put(Packet& packet, const Product& p) {
+  const uint8_t dtype = card_dtype(p.d.tensor.scalar_type());
+  const auto put_one = [&](const Matrices& x, std::array<int64_t, 4> strides) {
+    TORCH_CHECK(
+        x.tensor.scalar_type() == p.d.tensor.scalar_type(),
+        "expected matrices of the same dtype, but got: ",
+        p.d.tensor.scalar_type(),
+        " and ",
+        x.tensor.scalar_type());
+    packet.operand(x.tensor.const_data_ptr(), dtype, strides.data());
+  };
+  packet.space({p.batch, p.m, p.n, p.k});
+  put_one(p.d, {p.d.batch, p.d.row, p.d.col, 0});
+  put_one(p.a, {p.a.batch, p.a.row, 0, p.a.col});
+  put_one(p.b, {p.b.batch, 0, p.b.col, p.b.row});
+  if (p.c && p.beta != 0) {
+    put_one(*p.c, {p.c->batch, p.c->row, p.c->col, 0});
+  }
+  packet.imm(p.alpha);
+  packet.imm(p.beta);
+}
+
+void multiply(OpId id, const Product& p) {
+  const Tensor& out = p.d.tensor;
+  TORCH_CHECK_NOT_IMPLEMENTED(
+      out.scalar_type() != at::kBool, "matrix product not implemented for 'Bool'");
+  if (p.batch == 0 || p.m == 0 || p.n == 0) {
+    return;
+  }
+  const auto overlaps = [&](const Tensor& t) {
+    return out.is_alias_of(t) &&
+        at::get_overlap_status(out, t) != at::MemOverlapStatus::No;
+  };
+  if (overlaps(p.a.tensor) || overlaps(p.b.tensor)) {
+    const Tensor fresh = at::empty_like(out);
+    const Matrices d = fresh.dim() == 1 ? col_vector(fresh) : matrices(fresh);
+    multiply(id, {p.batch, p.m, p.n, p.k, d, p.a, p.b, p.c, p.alpha, p.beta});
+    out.copy_(fresh);
+    return;
+  }
+  Packet packet(OPENREG_OP_MATMUL, id);
+  put(packet, p);
+  launch(packet, out.get_device());
+}
+
+// out = alpha * a @ b + beta * c for two or three dimensions.
+void multiply(
+    OpId id,
+    const Tensor& out,
+    const Tensor& a,
+    const Tensor& b,
+    const Tensor* c = nullptr,
+    double alpha = 1,
+    double beta = 0) {
+  const int64_t batch = out.dim() == 3 ? out.size(0) : 1;
+  multiply(
+      id,
+      {batch,
+       a.size(-2),
+       b.size(-1),
+       a.size(-1),
+       matrices(out),
+       matrices(a),
+       matrices(b),
+       c != nullptr ? std::optional(broadcast(*c, out)) : std::nullopt,
+       alpha,
+       beta});
+}
+
+void add_products(torch::Library& m) {
+  add_op<at::meta::structured_mm>(
+      m,
+      NamesWithoutInplace{"mm", "mm.out"},
+      [](OpId id, auto& op, const Tensor& a, const Tensor& b) {
+        multiply(id, op.maybe_get_output(0), a, b);
+      });
+  add_op<at::meta::structured_bmm>(
+      m,
+      NamesWithoutInplace{"bmm", "bmm.out"},
+      [](OpId id, auto& op, const Tensor& a, const Tensor& b) {
+        multiply(id, op.maybe_get_output(0), a, b);
+      });
+}
+
+void add_sums_of_products(torch::Library& m) {
+  const auto kernel = [](OpId id, auto& op, const Tensor& c, const Tensor& a,
+                         const Tensor& b, const Scalar& beta, const Scalar& alpha) {
+    multiply(id, op.maybe_get_output(0), a, b, &c, alpha.toDouble(), beta.toDouble());
+  };
+  add_op<at::meta::structured_addmm>(
+      m, Names{"addmm", "addmm_", "addmm.out"}, kernel);
+  add_op<at::meta::structured_baddbmm>(
+      m, Names{"baddbmm", "baddbmm_", "baddbmm.out"}, kernel);
+  add_op<at::meta::structured_addmv>(
+      m,
+      Names{"addmv", "addmv_", "addmv.out"},
+      [](OpId id, auto& op, const Tensor& c, const Tensor& a, const Tensor& v,
+         const Scalar& beta, const Scalar& alpha) {
+        const Tensor& out = op.maybe_get_output(0);
+        const bool one = c.dim() == 0 || c.size(0) == 1;
+        multiply(
+            id,
+            {1, a.size(0), 1, a.size(1), col_vector(out), matrices(a),
+             col_vector(v), Matrices{c, 0, one ? 0 : c.stride(0), 0},
+             alpha.toDouble(), beta.toDouble()});
+      });
+}
+
+// dot is not structured in core.
+struct dot_meta : at::impl::MetaBase {
+  void meta(const Tensor& self, const Tensor& other) {
+    TORCH_CHECK(
+        self.dim() == 1 && other.dim() == 1,
+        "1D tensors expected, but got ",
+        self.dim(),
+        "D and ",
+        other.dim(),
+        "D tensors");
+    TORCH_CHECK(
+        self.scalar_type() == other.scalar_type(),
+        "dot : expected both vectors to have same dtype, but found ",
+        self.scalar_type(),
+        " and ",
+        other.scalar_type());
+    TORCH_CHECK(
+        self.numel() == other.numel(),
+        "inconsistent tensor size, expected tensor [",
+        self.numel(),
+        "] and src [",
+        other.numel(),
+        "] to have the same number of elements, but got ",
+        self.numel(),
+        " and ",
+        other.numel(),
+        " elements respectively");
+    set_output_raw_strided(0, {}, {}, self.options());
+  }
+};
+
+void add_dot(torch::Library& m, const char* name) {
+  add_op<dot_meta>(
+      m,
+      FunctionalName{name},
+      [](OpId id, auto& op, const Tensor& a, const Tensor& b) {
+        const Matrices out{op.maybe_get_output(0), 0, 0, 0};
+        multiply(
+            id,
+            {1, 1, 1, a.size(0), out, row_vector(a), col_vector(b), std::nullopt});
+      });
+}
+
+} // namespace
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  add_products(m);
+  add_sums_of_products(m);
+  add_dot(m, "dot");
+  add_dot(m, "vdot"); // the same for real numbers
+}
+
+} // namespace openreg

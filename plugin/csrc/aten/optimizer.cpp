@@ -1,0 +1,345 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Fused optimiser steps: one VECTOR packet a parameter does what takes a loop
+// over a dozen operators otherwise. Adam has a tiny one before it, for the bias
+// corrections, which depend on a step count that is on the card.
+#include "aten/convention.h"
+#include "aten/space.h"
+
+#include <torch/library.h>
+
+#include <cmath>
+#include <functional>
+
+namespace openreg {
+
+namespace {
+
+using at::Tensor;
+using at::TensorList;
+using OptTensor = std::optional<Tensor>;
+
+// A learning rate may be a number or a tensor, on the card or on the CPU.
+struct Rate {
+  double number = 0;
+  Tensor tensor; // on the card, or undefined
+};
+
+Rate rate_of(const Tensor& lr) {
+  return lr.is_cpu() ? Rate{lr.item<double>(), {}} : Rate{0, lr};
+}
+
+bool given(const OptTensor& t) {
+  return t.has_value() && t->defined();
+}
+
+// One parameter's packet: operands are added and loaded by name.
+class Step {
+ public:
+  Step(const Tensor& param, OpId id)
+      : program(vector_type(param.scalar_type())),
+        id_(id),
+        space_(param.sizes(), param.get_device()) {}
+
+  // Elementwise over the parameter, or a single value for all of it.
+  uint8_t add(const Tensor& t) {
+    return space_.add(t);
+  }
+  Value load(const Tensor& t) {
+    return program.load(add(t), program.type());
+  }
+  // In the type that the bias corrections have.
+  void run(Part part) {
+    space_.coalesce();
+    launch(space_, program, id_, part);
+  }
+
+  Program program;
+
+ private:
+  OpId id_;
+  Space space_;
+};
+
+// Where the gradients overflowed, a step leaves everything as it is.
+struct Keep {
+  Keep(Step& step, const OptTensor& found_inf) : step_(step) {
+    if (given(found_inf)) {
+      skip_ = step.load(*found_inf) == 1.0;
+    }
+  }
+  void store(uint8_t operand, Value old, Value fresh) {
+    step_.program.store(operand, skip_ ? select(*skip_, old, fresh) : fresh);
+  }
+
+ private:
+  Step& step_;
+  std::optional<Value> skip_;
+};
+
+Value unscaled(Step& s, const Tensor& grad, const OptTensor& grad_scale, bool maximize) {
+  Value g = s.load(grad);
+  if (given(grad_scale)) {
+    g = g / s.load(*grad_scale);
+  }
+  return maximize ? -g : g;
+}
+
+Value rate(Step& s, const Rate& lr) {
+  return lr.tensor.defined() ? s.load(lr.tensor)
+                             : s.program.imm(lr.number, s.program.type());
+}
+
+struct Adam {
+  Rate lr;
+  double beta1, beta2, weight_decay, eps;
+  bool amsgrad, maximize, decoupled;
+};
+
+// corrections[0] = lr / (1 - beta1^step), corrections[1] = sqrt(1 - beta2^step)
+void bias_corrections(OpId id, const Adam& a, const Tensor& step, const Tensor& out, Part part) {
+  Space space({}, out.get_device());
+  const auto first = space.add(out.select(0, 0), {});
+  const auto second = space.add(out.select(0, 1), {});
+  const auto count = space.add(step, {});
+  Program p(vector_type(out.scalar_type()));
+  const Value n = p.load(count, p.type());
+  const Value lr = a.lr.tensor.defined()
+      ? p.load(space.add(a.lr.tensor, {}), p.type())
+      : p.imm(a.lr.number, p.type());
+  // 1 - beta^n by expm1: exact where beta is near one.
+  const auto rest = [&](double beta) { return -expm1(n * std::log(beta)); };
+  p.store(first, lr / rest(a.beta1));
+  p.store(second, sqrt(rest(a.beta2)));
+  launch(space, p, id, part);
+}
+
+struct AdamState {
+  const Tensor &param, &grad, &mean, &square;
+  const Tensor* max_square;
+};
+
+void adam_step(
+    OpId id,
+    const Adam& a,
+    const AdamState& t,
+    const Tensor& corrections,
+    const OptTensor& grad_scale,
+    const OptTensor& found_inf) {
+  Step s(t.param, id);
+  const auto param = s.add(t.param), mean = s.add(t.mean), square = s.add(t.square);
+  const auto type = s.program.type();
+  const Value old = s.program.load(param, type);
+  const Value m = s.program.load(mean, type), v = s.program.load(square, type);
+  Value g = unscaled(s, t.grad, grad_scale, a.maximize);
+  Value p = old;
+  if (a.weight_decay != 0) {
+    if (a.decoupled) {
+      p = p - p * (rate(s, a.lr) * a.weight_decay);
+    } else {
+      g = g + p * a.weight_decay;
+    }
+  }
+  const Value m1 = m + (g - m) * (1.0 - a.beta1);
+  const Value v1 = v * a.beta2 + g * g * (1.0 - a.beta2);
+  Keep keep(s, found_inf);
+  Value top = v1;
+  if (a.amsgrad) {
+    const auto operand = s.add(*t.max_square);
+    const Value before = s.program.load(operand, type);
+    top = max(before, v1);
+    keep.store(operand, before, top);
+  }
+  const Value size = s.load(corrections.select(0, 0));
+  const Value root = s.load(corrections.select(0, 1));
+  const Value denominator = sqrt(top) / root + a.eps;
+  keep.store(param, old, p - size * m1 / denominator);
+  keep.store(mean, m, m1);
+  keep.store(square, v, v1);
+  s.run(Part::FURTHER);
+}
+
+void check_one_device(TensorList params, TensorList others) {
+  TORCH_CHECK(
+      others.empty() || others.size() == params.size(),
+      "a fused optimizer needs lists of one length, got ",
+      params.size(),
+      " and ",
+      others.size());
+  for (size_t i = 0; i < others.size(); i++) {
+    TORCH_CHECK(
+        others[i].device() == params[i].device(),
+        "a fused optimizer needs a parameter and its state on one device, found ",
+        params[i].device(),
+        " and ",
+        others[i].device());
+  }
+}
+
+struct AdamLists {
+  TensorList params, grads, means, squares, max_squares, steps;
+};
+
+void adam(
+    OpId id,
+    const Adam& a,
+    const AdamLists& l,
+    const OptTensor& grad_scale,
+    const OptTensor& found_inf) {
+  for (TensorList list : {l.grads, l.means, l.squares, l.max_squares, l.steps}) {
+    check_one_device(l.params, list);
+  }
+  Part part = Part::FIRST;
+  for (size_t i = 0; i < l.params.size(); i++) {
+    const Tensor& param = l.params[i];
+    if (param.numel() == 0) {
+      continue;
+    }
+    const auto type = param.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+    const Tensor corrections = empty({2}, {}, param.options().dtype(type));
+    bias_corrections(id, a, l.steps[i], corrections, part);
+    part = Part::FURTHER;
+    adam_step(
+        id,
+        a,
+        {param, l.grads[i], l.means[i], l.squares[i],
+         a.amsgrad ? &l.max_squares[i] : nullptr},
+        corrections,
+        grad_scale,
+        found_inf);
+  }
+}
+
+struct Sgd {
+  Rate lr;
+  double weight_decay, momentum, dampening;
+  bool nesterov, maximize, first;
+};
+
+void sgd_step(
+    OpId id,
+    const Sgd& o,
+    const Tensor& param,
+    const Tensor& grad,
+    const Tensor* buffer,
+    const OptTensor& grad_scale,
+    const OptTensor& found_inf,
+    Part part) {
+  Step s(param, id);
+  const auto operand = s.add(param);
+  const Value old = s.program.load(operand, s.program.type());
+  Value g = unscaled(s, grad, grad_scale, o.maximize);
+  if (o.weight_decay != 0) {
+    g = g + old * o.weight_decay;
+  }
+  Keep keep(s, found_inf);
+  if (buffer != nullptr) {
+    const auto b = s.add(*buffer);
+    const Value before = s.program.load(b, s.program.type());
+    const Value after =
+        o.first ? g : before * o.momentum + g * (1.0 - o.dampening);
+    keep.store(b, before, after);
+    g = o.nesterov ? g + after * o.momentum : after;
+  }
+  keep.store(operand, old, old - g * rate(s, o.lr));
+  s.run(part);
+}
+
+void sgd(
+    OpId id,
+    const Sgd& o,
+    TensorList params,
+    TensorList grads,
+    TensorList buffers,
+    const OptTensor& grad_scale,
+    const OptTensor& found_inf) {
+  check_one_device(params, grads);
+  if (o.momentum != 0) {
+    check_one_device(params, buffers);
+  }
+  Part part = Part::FIRST;
+  for (size_t i = 0; i < params.size(); i++) {
+    if (params[i].numel() == 0) {
+      continue;
+    }
+    const Tensor* buffer = o.momentum != 0 ? &buffers[i] : nullptr;
+    sgd_step(id, o, params[i], grads[i], buffer, grad_scale, found_inf, part);
+    part = Part::FURTHER;
+  }
+}
+
+// The schemas: a number or a tensor as learning rate.
+
+OpName adam_name, adam_tensor_name, adamw_name, adamw_tensor_name, sgd_name, sgd_tensor_name;
+
+Rate rate_of(double lr) {
+  return {lr, {}};
+}
+
+template <class Lr, bool Decoupled, OpName& Name>
+void fused_adam_(
+    TensorList params,
+    TensorList grads,
+    TensorList means,
+    TensorList squares,
+    TensorList max_squares,
+    TensorList steps,
+    Lr lr,
+    double beta1,
+    double beta2,
+    double weight_decay,
+    double eps,
+    bool amsgrad,
+    bool maximize,
+    const OptTensor& grad_scale,
+    const OptTensor& found_inf) {
+  adam(
+      Name.id,
+      {rate_of(lr), beta1, beta2, weight_decay, eps, amsgrad, maximize, Decoupled},
+      {params, grads, means, squares, max_squares, steps},
+      grad_scale,
+      found_inf);
+}
+
+template <class Lr, OpName& Name>
+void fused_sgd_(
+    TensorList params,
+    TensorList grads,
+    TensorList buffers,
+    double weight_decay,
+    double momentum,
+    Lr lr,
+    double dampening,
+    bool nesterov,
+    bool maximize,
+    bool first,
+    const OptTensor& grad_scale,
+    const OptTensor& found_inf) {
+  sgd(
+      Name.id,
+      {rate_of(lr), weight_decay, momentum, dampening, nesterov, maximize, first},
+      params,
+      grads,
+      buffers,
+      grad_scale,
+      found_inf);
+}
+
+template <class Function>
+void add(torch::Library& m, OpName& name, const char* schema, Function* function) {
+  name.set(schema);
+  m.impl(schema, function);
+}
+
+} // namespace
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  using T = const Tensor&;
+  add(m, adam_name, "_fused_adam_", fused_adam_<double, false, adam_name>);
+  add(m, adam_tensor_name, "_fused_adam_.tensor_lr", fused_adam_<T, false, adam_tensor_name>);
+  add(m, adamw_name, "_fused_adamw_", fused_adam_<double, true, adamw_name>);
+  add(m, adamw_tensor_name, "_fused_adamw_.tensor_lr", fused_adam_<T, true, adamw_tensor_name>);
+  add(m, sgd_name, "_fused_sgd_", fused_sgd_<double, sgd_name>);
+  add(m, sgd_tensor_name, "_fused_sgd_.tensor_lr", fused_sgd_<T, sgd_tensor_name>);
+}
+
+} // namespace openreg

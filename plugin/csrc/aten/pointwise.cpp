@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "aten/pointwise.h"
+
+#include <c10/core/DynamicCast.h>
+
+namespace openreg {
+
+namespace {
+
+bool is_half(c10::ScalarType type) {
+  return type == at::kHalf || type == at::kBFloat16;
+}
+
+// Whether a tensor of type `to` could hold every value of type `from` that the
+// program's F32 can.
+bool needs_rounding(c10::ScalarType from, c10::ScalarType to) {
+  return is_half(to) && from != to && from != at::kBool;
+}
+
+int log2_size(c10::ScalarType type) {
+  return __builtin_ctz(static_cast<unsigned>(c10::elementSize(type)));
+}
+
+// TensorIterator's innermost dimension is its first, and its strides count
+// bytes.
+void put_iter(Packet& packet, const at::TensorIteratorBase& iter) {
+  const int ndim = iter.ndim();
+  const auto shape = iter.shape();
+  std::array<int64_t, OPENREG_DIMS_MAX> size;
+  for (int d = 0; d < ndim; d++) {
+    size[d] = shape[ndim - 1 - d];
+  }
+  packet.space(c10::IntArrayRef(size.data(), ndim));
+  for (int i = 0; i < iter.ntensors(); i++) {
+    if (iter.is_cpu_scalar(i)) {
+      continue; // an immediate
+    }
+    const auto type = iter.dtype(i);
+    int64_t* out = packet.operand(iter.data_ptr(i), card_dtype(type));
+    const int shift = log2_size(type);
+    const auto strides = iter.strides(i);
+    for (int d = 0; d < ndim; d++) {
+      out[d] = strides[ndim - 1 - d] >> shift;
+    }
+  }
+}
+
+void launch_one(
+    const at::TensorIteratorBase& iter,
+    const Program& program,
+    OpId op,
+    Part part) {
+  Packet packet(OPENREG_OP_VECTOR, op);
+  put_iter(packet, iter);
+  put(packet, program);
+  launch(packet, iter.device(0).index(), part);
+}
+
+// More dimensions than a packet holds: the outermost is unrolled here.
+void launch_split(
+    const at::TensorIteratorBase& iter,
+    const Program& program,
+    OpId op,
+    Part part) {
+  const int outer = iter.ndim() - 1;
+  for (int64_t i = 0; i < iter.shape()[outer]; i++) {
+    at::TensorIterator slice(iter);
+    slice.narrow(outer, i, 1);
+    launch(slice, program, op, part);
+    part = Part::FURTHER;
+  }
+}
+
+} // namespace
+
+Value Pointwise::in_as(int i, c10::ScalarType type) {
+  const int operand = iter_.noutputs() + i;
+  const uint8_t vt = vector_type(type);
+  if (iter_.is_cpu_scalar(operand)) {
+    const auto from = iter_.tensor_base(operand).scalar_type();
+    const void* at = iter_.data_ptr(operand);
+    if (is_float(vt)) {
+      return imm(c10::fetch_and_cast<double>(from, at), vt);
+    }
+    // The value as a tensor of the computation's type would have it.
+    const auto value = c10::fetch_and_cast<int64_t>(from, at);
+    switch (type) {
+      case at::kBool:
+        return imm(int64_t{value != 0}, vt);
+      case at::kByte:
+        return imm(int64_t{static_cast<uint8_t>(value)}, vt);
+      case at::kChar:
+        return imm(int64_t{static_cast<int8_t>(value)}, vt);
+      case at::kShort:
+        return imm(int64_t{static_cast<int16_t>(value)}, vt);
+      default:
+        return imm(value, vt);
+    }
+  }
+  const auto from = iter_.dtype(operand);
+  uint8_t number = 0;
+  for (int j = 0; j < operand; j++) {
+    number += !iter_.is_cpu_scalar(j);
+  }
+  Value v = load(number, vt);
+  return needs_rounding(from, type) ? round_to(v, card_dtype(type)) : v;
+}
+
+void launch(
+    const at::TensorIteratorBase& iter,
+    const Program& program,
+    OpId op,
+    Part part) {
+  if (iter.ndim() <= OPENREG_DIMS_MAX) {
+    launch_one(iter, program, op, part);
+  } else {
+    launch_split(iter, program, op, part);
+  }
+}
+
+} // namespace openreg

@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// sum, mean, prod, amax, amin, max, min, argmax, argmin, any, all.
+#include "aten/reduction.h"
+#include "aten/structured.h"
+
+#include <ATen/ops/all_meta.h>
+#include <ATen/ops/amax_meta.h>
+#include <ATen/ops/amin_meta.h>
+#include <ATen/ops/aminmax_meta.h>
+#include <ATen/ops/any_meta.h>
+#include <ATen/ops/argmax_meta.h>
+#include <ATen/ops/argmin_meta.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/max_meta.h>
+#include <ATen/ops/mean_meta.h>
+#include <ATen/ops/min_meta.h>
+#include <ATen/ops/prod.h>
+#include <ATen/ops/prod_meta.h>
+#include <ATen/ops/sum.h>
+#include <ATen/ops/sum_meta.h>
+
+#include <limits>
+
+namespace openreg {
+
+namespace {
+
+using at::OptionalIntArrayRef;
+using at::Tensor;
+using OptType = std::optional<c10::ScalarType>;
+
+// The input as it is; in the result's type, which a half has to be rounded to.
+struct AsIs {
+  c10::ScalarType from, to;
+  Value operator()(Reducer& p) const {
+    const Value x = p.in(0);
+    const bool narrows =
+        from != to && (to == at::kHalf || to == at::kBFloat16);
+    return narrows ? p.round_to(x, card_dtype(to)) : x;
+  }
+};
+
+// RED_SUM, RED_PROD; of nothing: neutral.
+void fold(
+    OpId id,
+    uint8_t op,
+    const Tensor& self,
+    Space::Mask dims,
+    const Tensor& out,
+    double neutral,
+    double scale = 1.0) {
+  if (out.numel() == 0) {
+    return;
+  }
+  if (self.numel() == 0) {
+    out.fill_(neutral);
+    return;
+  }
+  const auto type = out.scalar_type();
+  reduce(
+      {.id = id, .op = op, .dims = dims, .compute = type, .value = out, .scale = scale},
+      {self},
+      AsIs{self.scalar_type(), type});
+}
+
+// RED_MAX, RED_MIN, with or without the winner's index.
+void pick(
+    OpId id,
+    uint8_t op,
+    const Tensor& self,
+    Space::Mask dims,
+    const Tensor& value,
+    const Tensor& index,
+    Part part = Part::FIRST) {
+  if (self.numel() == 0) {
+    return; // the shape function has checked that there is nothing to pick
+  }
+  const auto type = self.scalar_type();
+  reduce(
+      {.id = id,
+       .op = op,
+       .dims = dims,
+       .compute = type,
+       .value = value,
+       .index = index,
+       .part = part},
+      {self},
+      AsIs{type, type});
+}
+
+// RED_AND, RED_OR of x != 0.
+void test(OpId id, uint8_t op, const Tensor& self, Space::Mask dims, const Tensor& out) {
+  if (out.numel() == 0) {
+    return;
+  }
+  if (self.numel() == 0) {
+    out.fill_(op == OPENREG_V_RED_AND);
+    return;
+  }
+  reduce(
+      {.id = id,
+       .op = op,
+       .dims = dims,
+       .compute = self.scalar_type(),
+       .value = out},
+      {self},
+      [](Reducer& p) { return p.in(0) != 0.0; });
+}
+
+Space::Mask one_dim(const Tensor& self, int64_t dim) {
+  return mask_of(at::IntArrayRef(dim), self.dim());
+}
+
+Space::Mask one_or_all(const Tensor& self, std::optional<int64_t> dim) {
+  return dim ? one_dim(self, *dim) : mask_of(std::nullopt, self.dim());
+}
+
+void add_sums(torch::Library& m) {
+  add_op<at::meta::structured_sum_dim_IntList>(
+      m,
+      NamesWithoutInplace{"sum.dim_IntList", "sum.IntList_out"},
+      [](OpId id, auto& op, const Tensor& self, OptionalIntArrayRef dims, bool, OptType) {
+        fold(id, OPENREG_V_RED_SUM, self, mask_of(dims, self.dim()),
+             op.maybe_get_output(0), 0);
+      });
+  add_op<at::meta::structured_mean_dim>(
+      m,
+      NamesWithoutInplace{"mean.dim", "mean.out"},
+      [](OpId id, auto& op, const Tensor& self, OptionalIntArrayRef dims, bool, OptType) {
+        const auto mask = mask_of(dims, self.dim());
+        fold(id, OPENREG_V_RED_SUM, self, mask, op.maybe_get_output(0),
+             std::numeric_limits<double>::quiet_NaN(),
+             1.0 / static_cast<double>(reduced_numel(self, mask)));
+      });
+  add_op<at::meta::structured_prod_dim_int>(
+      m,
+      NamesWithoutInplace{"prod.dim_int", "prod.int_out"},
+      [](OpId id, auto& op, const Tensor& self, int64_t dim, bool, OptType) {
+        fold(id, OPENREG_V_RED_PROD, self, one_dim(self, dim),
+             op.maybe_get_output(0), 1);
+      });
+}
+
+// name, the reduction's opcode
+#define EXTREME(name, code)                                                    \
+  add_op<at::meta::structured_a##name>(                                        \
+      m, NamesWithoutInplace{"a" #name, "a" #name ".out"},                     \
+      [](OpId id, auto& op, const Tensor& self, at::IntArrayRef dims, bool) {  \
+        pick(id, code, self, mask_of(dims, self.dim()), op.maybe_get_output(0), {}); \
+      });                                                                      \
+  add_op<at::meta::structured_arg##name>(                                      \
+      m, NamesWithoutInplace{"arg" #name, "arg" #name ".out"},                 \
+      [](OpId id, auto& op, const Tensor& self, std::optional<int64_t> dim, bool) { \
+        pick(id, code, self, one_or_all(self, dim), {}, op.maybe_get_output(0)); \
+      });                                                                      \
+  add_op<at::meta::structured_##name##_dim, 2>(                                \
+      m, NamesWithoutInplace{#name ".dim", #name ".dim_" #name},               \
+      [](OpId id, auto& op, const Tensor& self, int64_t dim, bool) {           \
+        pick(id, code, self, one_dim(self, dim), op.maybe_get_output(0),       \
+             op.maybe_get_output(1));                                          \
+      });
+
+void add_extremes(torch::Library& m) {
+  EXTREME(max, OPENREG_V_RED_MAX)
+  EXTREME(min, OPENREG_V_RED_MIN)
+  add_op<at::meta::structured_aminmax, 2>(
+      m,
+      NamesWithoutInplace{"aminmax", "aminmax.out"},
+      [](OpId id, auto& op, const Tensor& self, std::optional<int64_t> dim, bool) {
+        const auto dims = one_or_all(self, dim);
+        pick(id, OPENREG_V_RED_MIN, self, dims, op.maybe_get_output(0), {});
+        pick(id, OPENREG_V_RED_MAX, self, dims, op.maybe_get_output(1), {},
+             Part::FURTHER);
+      });
+}
+#undef EXTREME
+
+// name, the reduction's opcode
+#define TEST(name, code)                                                       \
+  add_op<at::meta::structured_##name>(                                         \
+      m, NamesWithoutInplace{#name, #name ".all_out"},                         \
+      [](OpId id, auto& op, const Tensor& self) {                              \
+        test(id, code, self, mask_of(std::nullopt, self.dim()),                \
+             op.maybe_get_output(0));                                          \
+      });                                                                      \
+  add_op<at::meta::structured_##name##_dim>(                                   \
+      m, NamesWithoutInplace{#name ".dim", #name ".out"},                      \
+      [](OpId id, auto& op, const Tensor& self, int64_t dim, bool) {           \
+        test(id, code, self, one_dim(self, dim), op.maybe_get_output(0));      \
+      });                                                                      \
+  add_op<at::meta::structured_##name##_dims>(                                  \
+      m, NamesWithoutInplace{#name ".dims", #name ".dims_out"},                \
+      [](OpId id, auto& op, const Tensor& self, OptionalIntArrayRef dims, bool) { \
+        test(id, code, self, dims && dims->empty() ? Space::Mask()             \
+                                 : mask_of(dims, self.dim()),                  \
+             op.maybe_get_output(0));                                          \
+      });
+
+void add_tests(torch::Library& m) {
+  TEST(all, OPENREG_V_RED_AND)
+  TEST(any, OPENREG_V_RED_OR)
+}
+#undef TEST
+
+// Over everything, operators that core has not as structured.
+
+Tensor sum_all(const Tensor& self, OptType dtype) {
+  return at::sum(self, at::IntArrayRef(), false, dtype);
+}
+
+Tensor prod_all(const Tensor& self, OptType dtype) {
+  return at::prod(self.reshape({-1}), 0, false, dtype);
+}
+
+template <uint8_t Code>
+struct extreme_meta : at::impl::MetaBase {
+  void meta(const Tensor& self) {
+    TORCH_CHECK(
+        self.numel() > 0,
+        Code == OPENREG_V_RED_MAX ? "max" : "min",
+        "(): Expected reduction dim to be specified for input.numel() == 0. "
+        "Specify the reduction dim with the 'dim' argument.");
+    set_output_raw_strided(0, {}, {}, self.options());
+  }
+};
+
+template <uint8_t Code>
+void add_extreme_of_all(torch::Library& m, NamesWithoutInplace names) {
+  add_op<extreme_meta<Code>>(m, names, [](OpId id, auto& op, const Tensor& self) {
+    pick(id, Code, self, mask_of(std::nullopt, self.dim()), op.maybe_get_output(0), {});
+  });
+}
+
+} // namespace
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  add_sums(m);
+  add_extremes(m);
+  add_tests(m);
+  m.impl("sum", sum_all);
+  m.impl("prod", prod_all);
+  add_extreme_of_all<OPENREG_V_RED_MAX>(m, {"max", "max.unary_out"});
+  add_extreme_of_all<OPENREG_V_RED_MIN>(m, {"min", "min.unary_out"});
+}
+
+} // namespace openreg

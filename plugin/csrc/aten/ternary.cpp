@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// where, clamp, lerp, addcmul and their like.
+#include "aten/structured.h"
+
+#include <ATen/native/TypeProperties.h>
+#include <ATen/ops/addcdiv_meta.h>
+#include <ATen/ops/addcmul_meta.h>
+#include <ATen/ops/clamp_max_meta.h>
+#include <ATen/ops/clamp_meta.h>
+#include <ATen/ops/clamp_min_meta.h>
+#include <ATen/ops/lerp_meta.h>
+#include <ATen/ops/result_type.h>
+
+namespace openreg {
+
+namespace {
+
+using at::Scalar;
+using at::Tensor;
+using OptScalar = std::optional<Scalar>;
+using OptTensor = std::optional<Tensor>;
+
+struct where_meta : at::TensorIteratorBase, ComputesInResultType {
+  void meta(const Tensor& condition, const Tensor& self, const Tensor& other) {
+    TORCH_CHECK(
+        condition.scalar_type() == at::kBool ||
+            condition.scalar_type() == at::kByte,
+        "where expected condition to be a boolean tensor, but got a tensor with dtype ",
+        condition.scalar_type());
+    build(at::TensorIteratorConfig()
+              .check_all_same_dtype(false)
+              .allow_cpu_scalars(true)
+              .declare_static_dtype(at::result_type(self, other))
+              .add_borrowed_output(maybe_get_output(0))
+              .add_borrowed_const_input(condition)
+              .add_borrowed_const_input(self)
+              .add_borrowed_const_input(other));
+  }
+};
+
+struct masked_fill_meta : at::TensorIteratorBase, ComputesInResultType {
+  void begin(const Tensor& self, const Tensor& mask, const Tensor* value) {
+    TORCH_CHECK(
+        mask.scalar_type() == at::kBool,
+        "masked_fill_ only supports boolean masks, but got mask with dtype ",
+        mask.scalar_type());
+    at::TensorIteratorConfig config;
+    config.check_all_same_dtype(false)
+        .allow_cpu_scalars(true)
+        .declare_static_dtype(self.scalar_type())
+        .add_borrowed_output(maybe_get_output(0))
+        .add_borrowed_const_input(self)
+        .add_borrowed_const_input(mask);
+    if (value != nullptr) {
+      TORCH_CHECK(
+          value->dim() == 0,
+          "masked_fill_ only supports a 0-dimensional value tensor, but got tensor with ",
+          value->dim(),
+          " dimension(s).");
+      config.add_borrowed_const_input(*value);
+    }
+    build(config);
+  }
+};
+
+struct masked_fill_scalar_meta : masked_fill_meta {
+  void meta(const Tensor& self, const Tensor& mask, const Scalar&) {
+    begin(self, mask, nullptr);
+  }
+};
+
+struct masked_fill_tensor_meta : masked_fill_meta {
+  void meta(const Tensor& self, const Tensor& mask, const Tensor& value) {
+    begin(self, mask, &value);
+  }
+};
+
+Value mix(Value a, Value b, Value w) {
+  // The half that is nearer to its end, so that weights of 0 and 1 are exact.
+  const Value d = b - a;
+  return select(abs(w) < 0.5, a + w * d, b - d * (1.0 - w));
+}
+
+Value mix(Pointwise& p, Value a, Value b, const Scalar& weight) {
+  const double w = weight.toDouble();
+  const Value d = b - a;
+  return std::abs(w) < 0.5 ? a + p(w) * d : b - d * p(1.0 - w);
+}
+
+Value clamp(Pointwise& p, const OptScalar& lower, const OptScalar& upper) {
+  Value x = p.in(0);
+  x = lower ? max(x, p(*lower)) : x;
+  return upper ? min(x, p(*upper)) : x;
+}
+
+Value clamp(Pointwise& p, const OptTensor& lower, const OptTensor& upper) {
+  const bool low = lower.has_value() && lower->defined();
+  const bool high = upper.has_value() && upper->defined();
+  Value x = p.in(0);
+  x = low ? max(x, p.in(1)) : x;
+  return high ? min(x, p.in(low ? 2 : 1)) : x;
+}
+
+void add_clamps(torch::Library& m) {
+  add_pointwise<at::meta::structured_clamp>(
+      m,
+      Names{"clamp", "clamp_", "clamp.out"},
+      [](Pointwise& p, const Tensor&, const OptScalar& lo, const OptScalar& hi) {
+        return clamp(p, lo, hi);
+      });
+  add_pointwise<at::meta::structured_clamp_Tensor>(
+      m,
+      Names{"clamp.Tensor", "clamp_.Tensor", "clamp.Tensor_out"},
+      [](Pointwise& p, const Tensor&, const OptTensor& lo, const OptTensor& hi) {
+        return clamp(p, lo, hi);
+      });
+  add_pointwise<at::meta::structured_clamp_min>(
+      m,
+      Names{"clamp_min", "clamp_min_", "clamp_min.out"},
+      [](Pointwise& p, const Tensor&, const Scalar& s) {
+        return max(p.in(0), p(s));
+      });
+  add_pointwise<at::meta::structured_clamp_max>(
+      m,
+      Names{"clamp_max", "clamp_max_", "clamp_max.out"},
+      [](Pointwise& p, const Tensor&, const Scalar& s) {
+        return min(p.in(0), p(s));
+      });
+  add_pointwise<at::meta::structured_clamp_min_Tensor>(
+      m,
+      Names{"clamp_min.Tensor", "clamp_min_.Tensor", "clamp_min.Tensor_out"},
+      [](Pointwise& p, const Tensor&, const Tensor&) {
+        return max(p.in(0), p.in(1));
+      });
+  add_pointwise<at::meta::structured_clamp_max_Tensor>(
+      m,
+      Names{"clamp_max.Tensor", "clamp_max_.Tensor", "clamp_max.Tensor_out"},
+      [](Pointwise& p, const Tensor&, const Tensor&) {
+        return min(p.in(0), p.in(1));
+      });
+}
+
+void add_mixtures(torch::Library& m) {
+  add_pointwise<at::meta::structured_lerp_Scalar>(
+      m,
+      Names{"lerp.Scalar", "lerp_.Scalar", "lerp.Scalar_out"},
+      [](Pointwise& p, const Tensor&, const Tensor&, const Scalar& weight) {
+        return mix(p, p.in(0), p.in(1), weight);
+      });
+  add_pointwise<at::meta::structured_lerp_Tensor>(
+      m,
+      Names{"lerp.Tensor", "lerp_.Tensor", "lerp.Tensor_out"},
+      [](Pointwise& p, const Tensor&, const Tensor&, const Tensor&) {
+        return mix(p.in(0), p.in(1), p.in(2));
+      });
+  add_pointwise<at::meta::structured_addcmul>(
+      m,
+      Names{"addcmul", "addcmul_", "addcmul.out"},
+      [](Pointwise& p, const Tensor&, const Tensor&, const Tensor&, const Scalar& s) {
+        return p.in(0) + p(s) * p.in(1) * p.in(2);
+      });
+  add_pointwise<at::meta::structured_addcdiv>(
+      m,
+      Names{"addcdiv", "addcdiv_", "addcdiv.out"},
+      [](Pointwise& p, const Tensor&, const Tensor&, const Tensor&, const Scalar& s) {
+        return p.in(0) + p(s) * p.in(1) / p.in(2);
+      });
+}
+
+void add_choices(torch::Library& m) {
+  add_pointwise<where_meta>(
+      m,
+      NamesWithoutInplace{"where.self", "where.self_out"},
+      [](Pointwise& p, const Tensor&, const Tensor&, const Tensor&) {
+        return select(p.in_as(0, at::kBool), p.in(1), p.in(2));
+      });
+  add_pointwise<masked_fill_scalar_meta>(
+      m,
+      NamesWithoutOut{"masked_fill.Scalar", "masked_fill_.Scalar"},
+      [](Pointwise& p, const Tensor&, const Tensor&, const Scalar& value) {
+        return select(p.in_as(1, at::kBool), p(value), p.in(0));
+      });
+  add_pointwise<masked_fill_tensor_meta>(
+      m,
+      NamesWithoutOut{"masked_fill.Tensor", "masked_fill_.Tensor"},
+      [](Pointwise& p, const Tensor&, const Tensor&, const Tensor&) {
+        return select(p.in_as(1, at::kBool), p.in(2), p.in(0));
+      });
+}
+
+} // namespace
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  add_clamps(m);
+  add_mixtures(m);
+  add_choices(m);
+}
+
+} // namespace openreg

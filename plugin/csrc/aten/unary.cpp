@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Unary operators: one line each.
+#include "aten/structured.h"
+
+#include <ATen/ops/acos_meta.h>
+#include <ATen/ops/acosh_meta.h>
+#include <ATen/ops/asin_meta.h>
+#include <ATen/ops/asinh_meta.h>
+#include <ATen/ops/atan_meta.h>
+#include <ATen/ops/atanh_meta.h>
+#include <ATen/ops/bitwise_not_meta.h>
+#include <ATen/ops/ceil_meta.h>
+#include <ATen/ops/cos_meta.h>
+#include <ATen/ops/cosh_meta.h>
+#include <ATen/ops/erf_meta.h>
+#include <ATen/ops/erfc_meta.h>
+#include <ATen/ops/exp2_meta.h>
+#include <ATen/ops/exp_meta.h>
+#include <ATen/ops/expm1_meta.h>
+#include <ATen/ops/floor_meta.h>
+#include <ATen/ops/frac_meta.h>
+#include <ATen/ops/isneginf_meta.h>
+#include <ATen/ops/isposinf_meta.h>
+#include <ATen/ops/lgamma_meta.h>
+#include <ATen/ops/log10_meta.h>
+#include <ATen/ops/log1p_meta.h>
+#include <ATen/ops/log2_meta.h>
+#include <ATen/ops/log_meta.h>
+#include <ATen/ops/neg_meta.h>
+#include <ATen/ops/reciprocal_meta.h>
+#include <ATen/ops/round_meta.h>
+#include <ATen/ops/rsqrt_meta.h>
+#include <ATen/ops/sgn_meta.h>
+#include <ATen/ops/sigmoid_meta.h>
+#include <ATen/ops/sign_meta.h>
+#include <ATen/ops/signbit_meta.h>
+#include <ATen/ops/sin_meta.h>
+#include <ATen/ops/sinc_meta.h>
+#include <ATen/ops/sinh_meta.h>
+#include <ATen/ops/sqrt_meta.h>
+#include <ATen/ops/tan_meta.h>
+#include <ATen/ops/tanh_meta.h>
+#include <ATen/ops/trunc_meta.h>
+
+#include <cmath>
+#include <limits>
+
+namespace openreg {
+
+namespace {
+
+using at::Tensor;
+constexpr double kInf = std::numeric_limits<double>::infinity();
+
+// Shape functions of operators that core has not as structured.
+struct abs_meta : at::TensorIteratorBase {
+  void meta(const Tensor& self) {
+    build_borrowing_unary_op(maybe_get_output(0), self);
+  }
+};
+
+struct logical_not_meta : at::TensorIteratorBase {
+  void meta(const Tensor& self) {
+    const Tensor& out = maybe_get_output(0);
+    build(at::TensorIteratorConfig()
+              .check_all_same_dtype(false)
+              .declare_static_dtype(out.defined() ? out.scalar_type() : at::kBool)
+              .add_borrowed_output(out)
+              .add_borrowed_const_input(self));
+  }
+};
+
+struct isnan_meta : at::TensorIteratorBase {
+  void meta(const Tensor& self) {
+    build(at::TensorIteratorConfig()
+              .check_all_same_dtype(false)
+              .declare_static_dtype(at::kBool)
+              .add_borrowed_output(maybe_get_output(0))
+              .add_borrowed_const_input(self));
+  }
+};
+
+Value bit_not(Pointwise& p, Value x) {
+  return p.compute() == at::kBool ? x == 0.0 : ~x;
+}
+
+// Rounding leaves integers as they are.
+Value to_whole(Value (*round)(Value), Value x) {
+  return is_float(x.type) ? round(x) : x;
+}
+
+// The card's own gives NaN for NaN; here that is 0.
+Value sign_of(Pointwise& p, Value x) {
+  return p.convert((x > 0.0) - (x < 0.0), x.type);
+}
+
+Value sinc(Value x) {
+  const Value y = x * M_PI;
+  return select(x == 0.0, 1.0, sin(y) / y);
+}
+
+// Integers are never infinite.
+Value equals(Value x, double value) {
+  return is_float(x.type) ? x == value : x.program->imm(0, OPENREG_VT_I32);
+}
+
+// name of the operator and of core's shape function; result for the input x
+#define UNARY(name, formula)                                   \
+  add_pointwise<at::meta::structured_##name>(                  \
+      m, Names{#name, #name "_", #name ".out"},                \
+      [](Pointwise& p, const Tensor&) { Value x = p.in(0); return formula; });
+
+void add_unary(torch::Library& m) {
+  UNARY(acos, acos(x))
+  UNARY(acosh, acosh(x))
+  UNARY(asin, asin(x))
+  UNARY(asinh, asinh(x))
+  UNARY(atan, atan(x))
+  UNARY(atanh, atanh(x))
+  UNARY(bitwise_not, bit_not(p, x))
+  UNARY(ceil, to_whole(ceil, x))
+  UNARY(cos, cos(x))
+  UNARY(cosh, cosh(x))
+  UNARY(erf, erf(x))
+  UNARY(erfc, erfc(x))
+  UNARY(exp, exp(x))
+  UNARY(exp2, exp2(x))
+  UNARY(expm1, expm1(x))
+  UNARY(floor, to_whole(floor, x))
+  UNARY(frac, x - trunc(x))
+  UNARY(lgamma, lgamma(x))
+  UNARY(log, log(x))
+  UNARY(log10, log10(x))
+  UNARY(log1p, log1p(x))
+  UNARY(log2, log2(x))
+  UNARY(neg, -x)
+  UNARY(reciprocal, recip(x))
+  UNARY(round, to_whole(rint, x))
+  UNARY(rsqrt, rsqrt(x))
+  UNARY(sgn, sign_of(p, x))
+  UNARY(sigmoid, sigmoid(x))
+  UNARY(sign, sign_of(p, x))
+  UNARY(sin, sin(x))
+  UNARY(sinc, sinc(x))
+  UNARY(sinh, sinh(x))
+  UNARY(sqrt, sqrt(x))
+  UNARY(tan, tan(x))
+  UNARY(tanh, tanh(x))
+  UNARY(trunc, to_whole(trunc, x))
+}
+#undef UNARY
+
+// The same without an in-place form.
+#define UNARY(name, shape, formula)                \
+  add_pointwise<shape>(                            \
+      m, NamesWithoutInplace{#name, #name ".out"}, \
+      [](Pointwise& p, const Tensor&) { Value x = p.in(0); return formula; });
+
+void add_predicates(torch::Library& m) {
+  UNARY(isneginf, at::meta::structured_isneginf, equals(x, -kInf))
+  UNARY(isposinf, at::meta::structured_isposinf, equals(x, kInf))
+  UNARY(signbit, at::meta::structured_signbit, signbit(x))
+}
+#undef UNARY
+
+void add_unstructured(torch::Library& m) {
+  add_pointwise<abs_meta>(
+      m,
+      Names{"abs", "abs_", "abs.out"},
+      [](Pointwise& p, const Tensor&) { return abs(p.in(0)); });
+  add_pointwise<logical_not_meta>(
+      m,
+      Names{"logical_not", "logical_not_", "logical_not.out"},
+      [](Pointwise& p, const Tensor& self) {
+        return p.in_as(0, self.scalar_type()) == 0.0;
+      });
+  add_pointwise<isnan_meta>(
+      m, FunctionalName{"isnan"}, [](Pointwise& p, const Tensor& self) {
+        const Value x = p.in_as(0, self.scalar_type());
+        return x != x;
+      });
+}
+
+} // namespace
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  add_unary(m);
+  add_predicates(m);
+  add_unstructured(m);
+}
+
+} // namespace openreg

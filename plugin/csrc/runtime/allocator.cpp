@@ -1,0 +1,403 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "runtime/allocator.h"
+
+#include <c10/util/Exception.h>
+
+#include <array>
+#include <deque>
+#include <memory>
+#include <mutex>
+
+#include "runtime/block_pool.h"
+#include "runtime/copy.h"
+#include "runtime/stream.h"
+
+namespace openreg {
+namespace {
+
+using c10::CachingAllocator::Stat;
+using c10::CachingAllocator::StatArray;
+using c10::CachingAllocator::StatType;
+using c10::CachingAllocator::format_size;
+using c10::CachingDeviceAllocator::DeviceStats;
+
+constexpr size_t kSmallSegment = size_t{2} << 20;
+constexpr size_t kLargeSegment = size_t{20} << 20;
+constexpr size_t kLargeRequest = size_t{10} << 20; // from here on a segment each
+constexpr size_t kSegmentRound = size_t{2} << 20;
+
+void add(StatArray& stats, const Block& b, size_t n) {
+  stats[static_cast<size_t>(StatType::AGGREGATE)].increase(n);
+  stats[b.small() ? 1 : 2].increase(n);
+}
+
+void sub(StatArray& stats, const Block& b, size_t n) {
+  stats[static_cast<size_t>(StatType::AGGREGATE)].decrease(n);
+  stats[b.small() ? 1 : 2].decrease(n);
+}
+
+template <typename F>
+void for_each_array(DeviceStats& s, F f) {
+  for (StatArray* a :
+       {&s.allocation,
+        &s.segment,
+        &s.active,
+        &s.inactive_split,
+        &s.allocated_bytes,
+        &s.reserved_bytes,
+        &s.active_bytes,
+        &s.inactive_split_bytes,
+        &s.requested_bytes})
+    for (Stat& stat : *a)
+      f(stat);
+}
+
+class DeviceCache {
+ public:
+  Block* allocate(size_t bytes, c10::DeviceIndex index);
+  void free(Block* block);
+  void record(Block* block, StreamState* stream);
+  void empty();
+
+  std::mutex mutex;
+  DeviceStats stats;
+
+ private:
+  Block* take_cached(size_t size, StreamState* stream);
+  Block* take_segment(size_t size, StreamState* stream, Device& dev);
+  Block* new_segment(size_t size, size_t bytes, StreamState* stream, Device&);
+  void cut(Block* block, size_t size);
+  void give_back(Block* block);
+  void finish_pending(bool wait);
+  void release_segments();
+  [[noreturn]] void out_of_memory(size_t bytes, Device& dev);
+  BlockPool& pool(StreamState* stream);
+
+  std::array<std::unique_ptr<BlockPool>, 128> pools_; // by stream id
+  std::deque<Block*> pending_; // freed, still used on another stream
+  c10::DeviceIndex index_ = 0;
+};
+
+BlockPool& DeviceCache::pool(StreamState* stream) {
+  auto& pool = pools_[stream->id];
+  if (C10_UNLIKELY(!pool))
+    pool = std::make_unique<BlockPool>();
+  return *pool;
+}
+
+Block* DeviceCache::take_cached(size_t size, StreamState* stream) {
+  Block* block = pool(stream).take(size);
+  if (block && block->split())
+    sub(stats.inactive_split, *block, 1),
+        sub(stats.inactive_split_bytes, *block, block->size);
+  return block;
+}
+
+Block* DeviceCache::new_segment(
+    size_t size,
+    size_t bytes,
+    StreamState* stream,
+    Device& dev) {
+  openreg_bo* bo = nullptr;
+  const int error = openreg_bo_alloc(dev.handle, bytes, OPENREG_BO_VRAM, &bo);
+  if (error == -ENOSPC || error == -ENOMEM)
+    return nullptr;
+  if (error)
+    fail("device memory cannot be allocated", error);
+  stats.num_device_alloc++;
+  Block* block = new Block;
+  block->segment = bo;
+  block->addr = openreg_bo_address(bo);
+  block->size = bytes;
+  block->stream = stream;
+  block->device = dev.index;
+  block->pool_small = size <= kSmallBlock;
+  add(stats.segment, *block, 1);
+  add(stats.reserved_bytes, *block, bytes);
+  if (bytes >= kLargeRequest)
+    stats.oversize_segments.increase(1);
+  return block;
+}
+
+Block* DeviceCache::take_segment(
+    size_t size,
+    StreamState* stream,
+    Device& dev) {
+  const size_t round = (size + kSegmentRound - 1) / kSegmentRound * kSegmentRound;
+  const size_t wanted = size <= kSmallBlock ? kSmallSegment
+      : size < kLargeRequest               ? kLargeSegment
+                                           : round;
+  Block* block = new_segment(size, wanted, stream, dev);
+  if (block)
+    return block;
+  // The card is full: what is cached goes back first.
+  stats.num_alloc_retries++;
+  finish_pending(true);
+  release_segments();
+  block = new_segment(size, wanted, stream, dev);
+  return block || wanted == round ? block
+                                  : new_segment(size, round, stream, dev);
+}
+
+// Leaves size bytes in the block, unless the rest is not worth a block.
+void DeviceCache::cut(Block* block, size_t size) {
+  const size_t rest = block->size - size;
+  if (block->small() ? rest < kBlockRound : rest <= kSmallBlock)
+    return;
+  Block* tail = block->cut(size);
+  add(stats.inactive_split, *tail, 1);
+  add(stats.inactive_split_bytes, *tail, tail->size);
+  pool(tail->stream).put(tail);
+}
+
+Block* DeviceCache::allocate(size_t bytes, c10::DeviceIndex index) {
+  Device& dev = device(index);
+  StreamState* stream = &current_stream_state(index);
+  const size_t size = (bytes + kBlockRound - 1) / kBlockRound * kBlockRound;
+  std::lock_guard<std::mutex> lock(mutex);
+  index_ = index;
+  if (C10_UNLIKELY(!pending_.empty()))
+    finish_pending(false);
+  Block* block = take_cached(size, stream);
+  if (C10_UNLIKELY(!block)) {
+    block = take_segment(size, stream, dev);
+    if (!block)
+      out_of_memory(bytes, dev);
+  }
+  cut(block, size);
+  block->used = true;
+  block->requested = bytes;
+  add(stats.allocation, *block, 1);
+  add(stats.allocated_bytes, *block, block->size);
+  add(stats.active, *block, 1);
+  add(stats.active_bytes, *block, block->size);
+  add(stats.requested_bytes, *block, bytes);
+  return block;
+}
+
+void DeviceCache::free(Block* block) {
+  std::lock_guard<std::mutex> lock(mutex);
+  sub(stats.allocation, *block, 1);
+  sub(stats.allocated_bytes, *block, block->size);
+  sub(stats.requested_bytes, *block, block->requested);
+  if (C10_LIKELY(block->uses.empty())) {
+    give_back(block);
+    return;
+  }
+  for (BlockUse& use : block->uses)
+    use.seq = use.stream->last_seq.load(std::memory_order_acquire);
+  pending_.push_back(block);
+}
+
+void DeviceCache::give_back(Block* block) {
+  sub(stats.active, *block, 1);
+  sub(stats.active_bytes, *block, block->size);
+  block->used = false;
+  BlockPool& home = pool(block->stream);
+  for (Block* neighbour : {block->prev, block->next}) {
+    if (!neighbour || neighbour->used)
+      continue;
+    sub(stats.inactive_split, *neighbour, 1);
+    sub(stats.inactive_split_bytes, *neighbour, neighbour->size);
+    home.drop(neighbour);
+    block->absorb(neighbour);
+  }
+  if (block->split()) {
+    add(stats.inactive_split, *block, 1);
+    add(stats.inactive_split_bytes, *block, block->size);
+  }
+  home.put(block);
+}
+
+void DeviceCache::record(Block* block, StreamState* stream) {
+  std::lock_guard<std::mutex> lock(mutex);
+  if (stream == block->stream)
+    return;
+  for (const BlockUse& use : block->uses)
+    if (use.stream == stream)
+      return;
+  block->uses.push_back({stream, 0});
+}
+
+void DeviceCache::finish_pending(bool wait) {
+  for (size_t n = pending_.size(); n > 0; n--) {
+    Block* block = pending_.front();
+    bool done = true;
+    for (const BlockUse& use : block->uses) {
+      if (wait)
+        wait_seq(*use.stream, use.seq);
+      done = done && use.stream->done(use.seq);
+    }
+    pending_.pop_front();
+    if (!done) {
+      pending_.push_back(block);
+      continue;
+    }
+    block->uses.clear();
+    give_back(block);
+  }
+}
+
+// Packets that are not done yet would find their segment dead.
+void DeviceCache::release_segments() {
+  stats.num_sync_all_streams++;
+  for (StreamState* s : open_streams(index_))
+    wait_seq(*s, s->last_seq.load(std::memory_order_acquire));
+  for (auto& pool : pools_) {
+    if (!pool)
+      continue;
+    for (Block* block : pool->take_whole()) {
+      sub(stats.segment, *block, 1);
+      sub(stats.reserved_bytes, *block, block->size);
+      if (block->size >= kLargeRequest)
+        stats.oversize_segments.decrease(1);
+      stats.num_device_free++;
+      openreg_bo_free(block->segment);
+      delete block;
+    }
+  }
+}
+
+void DeviceCache::empty() {
+  std::lock_guard<std::mutex> lock(mutex);
+  if (!device_opened(index_) || in_bad_fork())
+    return;
+  finish_pending(true);
+  release_segments();
+}
+
+void DeviceCache::out_of_memory(size_t bytes, Device& dev) {
+  stats.num_ooms++;
+  openreg_memory_info info{};
+  openreg_device_get_memory(dev.handle, &info);
+  const auto allocated = stats.allocated_bytes[0].current;
+  const auto reserved = stats.reserved_bytes[0].current;
+  TORCH_CHECK_WITH(
+      OutOfMemoryError,
+      false,
+      "openreg out of memory. Tried to allocate ",
+      format_size(bytes),
+      ". openreg:",
+      static_cast<int>(dev.index),
+      " has ",
+      format_size(info.vram_total),
+      " of which ",
+      format_size(info.vram_free),
+      " are free, the largest block ",
+      format_size(info.vram_largest),
+      ". This process holds ",
+      format_size(allocated),
+      " in tensors and ",
+      format_size(reserved - allocated),
+      " in its cache. Free tensors, use a smaller batch, call "
+      "torch.openreg.empty_cache() in processes that are done, or give the "
+      "card more memory.");
+}
+
+DeviceCache& cache(c10::DeviceIndex index) {
+  static auto* all = new std::array<DeviceCache, kMaxDevices>;
+  return (*all)[index];
+}
+
+void free_block(void* context) {
+  auto* block = static_cast<Block*>(context);
+  cache(block->device).free(block);
+}
+
+class DeviceAllocator final : public c10::DeviceAllocator {
+ public:
+  c10::DataPtr allocate(size_t bytes) override {
+    return openreg::allocate(bytes, current_device());
+  }
+
+  void copy_data(void* to, const void* from, size_t bytes) const override {
+    copy_device_bytes(to, from, bytes, current_device());
+  }
+
+  bool initialized() override {
+    for (c10::DeviceIndex i = 0; i < kMaxDevices; i++)
+      if (device_opened(i))
+        return true;
+    return false;
+  }
+
+  void emptyCache(c10::MempoolId_t) override {
+    for (c10::DeviceIndex i = 0; i < kMaxDevices; i++)
+      if (device_opened(i))
+        cache(i).empty();
+  }
+
+  void recordStream(const c10::DataPtr& ptr, c10::Stream stream) override {
+    if (ptr.get() && ptr.get_deleter() == &free_block) {
+      auto* block = static_cast<Block*>(ptr.get_context());
+      cache(block->device).record(block, &stream_state(stream));
+    }
+  }
+
+  DeviceStats getDeviceStats(c10::DeviceIndex index) override {
+    DeviceCache& c = checked(index);
+    std::lock_guard<std::mutex> lock(c.mutex);
+    return c.stats;
+  }
+
+  void resetAccumulatedStats(c10::DeviceIndex index) override {
+    DeviceCache& c = checked(index);
+    std::lock_guard<std::mutex> lock(c.mutex);
+    for_each_array(c.stats, [](Stat& s) { s.reset_accumulated(); });
+    c.stats.num_alloc_retries = 0;
+    c.stats.num_ooms = 0;
+    c.stats.num_sync_all_streams = 0;
+    c.stats.num_device_alloc = 0;
+    c.stats.num_device_free = 0;
+    c.stats.oversize_segments.reset_accumulated();
+  }
+
+  void resetPeakStats(c10::DeviceIndex index) override {
+    DeviceCache& c = checked(index);
+    std::lock_guard<std::mutex> lock(c.mutex);
+    for_each_array(c.stats, [](Stat& s) { s.reset_peak(); });
+    c.stats.oversize_segments.reset_peak();
+  }
+
+  std::pair<size_t, size_t> getMemoryInfo(c10::DeviceIndex index) override {
+    checked(index);
+    openreg_memory_info info;
+    const int error = openreg_device_get_memory(device(index).handle, &info);
+    if (error)
+      fail("the card does not tell its memory", error);
+    return {info.vram_free, info.vram_total};
+  }
+
+ private:
+  static DeviceCache& checked(c10::DeviceIndex index) {
+    check_index(index);
+    return cache(index);
+  }
+};
+
+DeviceAllocator& instance() {
+  static auto* allocator = new DeviceAllocator;
+  return *allocator;
+}
+
+const bool registered =
+    (c10::SetAllocator(kDeviceType, &instance()), true);
+
+} // namespace
+
+c10::DeviceAllocator& device_allocator() {
+  return instance();
+}
+
+c10::DataPtr allocate(size_t bytes, c10::DeviceIndex index) {
+  const c10::Device where = torch_device(index);
+  if (C10_UNLIKELY(bytes == 0)) {
+    check_index(index);
+    return {nullptr, where};
+  }
+  Block* block = cache(index).allocate(bytes, index);
+  return {
+      reinterpret_cast<void*>(block->addr), block, &free_block, where};
+}
+
+} // namespace openreg

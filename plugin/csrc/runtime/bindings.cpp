@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// torch_openreg._C: what the Python package needs beyond torch.accelerator.
+#include <torch/csrc/Event.h>
+#include <torch/csrc/Generator.h>
+#include <torch/csrc/utils/pybind.h>
+
+#include <cstring>
+
+#include "runtime/allocator.h"
+#include "runtime/fallback.h"
+#include "runtime/generator.h"
+#include "runtime/stream.h"
+#include "runtime/submit.h"
+
+namespace py = pybind11;
+
+namespace openreg {
+namespace {
+
+using Unlocked = py::call_guard<py::gil_scoped_release>;
+
+c10::DeviceIndex to_index(int64_t index) {
+  TORCH_CHECK(
+      index >= -1 && index < kMaxDevices,
+      "openreg:",
+      index,
+      " does not exist. See torch.openreg.device_count().");
+  return static_cast<c10::DeviceIndex>(index);
+}
+
+py::dict properties(int64_t given) {
+  const c10::DeviceIndex index = to_index(given);
+  check_index(index);
+  const openreg_device_info& info = device(index).info;
+  py::dict d;
+  d["name"] = "openreg";
+  d["path"] = info.path;
+  d["pci"] = info.pci;
+  d["driver"] = info.driver;
+  d["isa_major"] = info.isa_version >> 16;
+  d["isa_minor"] = info.isa_version & 0xffff;
+  d["card"] = info.card;
+  d["total_memory"] = info.vram_size;
+  d["workers"] = info.workers;
+  d["slice_us"] = info.slice_us;
+  d["max_queues"] = info.max_queues;
+  d["max_segments"] = info.max_segments;
+  d["max_ring_slots"] = info.max_ring_slots;
+  py::list packets, dtypes;
+  for (unsigned n = 0; n < 64; n++) {
+    if (info.packets >> n & 1)
+      packets.append(openreg_opcode_name(n));
+    if (info.dtypes >> n & 1)
+      dtypes.append(openreg_dtype_name(n));
+  }
+  d["packets"] = packets;
+  d["dtypes"] = dtypes;
+  return d;
+}
+
+py::dict queue_stats(int64_t given) {
+  const c10::DeviceIndex index = to_index(given);
+  check_index(index);
+  openreg_queue_stats sum{};
+  if (device_opened(index)) {
+    for (StreamState* s : open_streams(index)) {
+      openreg_queue_stats one{};
+      std::lock_guard<std::mutex> lock(s->mutex);
+      if (openreg_queue_get_stats(s->queue, &one))
+        continue;
+      sum.packets += one.packets;
+      sum.doorbells += one.doorbells;
+      sum.sleeps += one.sleeps;
+      sum.full_waits += one.full_waits;
+      sum.pads += one.pads;
+      sum.wakes += one.wakes;
+      sum.interrupts += one.interrupts;
+      sum.dma_read += one.dma_read;
+      sum.dma_written += one.dma_written;
+      sum.busy_ns += one.busy_ns;
+    }
+  }
+  py::dict d;
+  d["packets"] = sum.packets;
+  d["doorbells"] = sum.doorbells;
+  d["sleeps"] = sum.sleeps;
+  d["full_waits"] = sum.full_waits;
+  d["pads"] = sum.pads;
+  d["wakes"] = sum.wakes;
+  d["interrupts"] = sum.interrupts;
+  d["dma_read"] = sum.dma_read;
+  d["dma_written"] = sum.dma_written;
+  d["busy_ns"] = sum.busy_ns;
+  return d;
+}
+
+// For tests: the bytes of one packet, as they are. Returns its number.
+uint64_t launch_raw(const py::bytes& bytes, int64_t given) {
+  const auto packet = static_cast<std::string_view>(bytes);
+  const size_t slots =
+      (packet.size() + OPENREG_SLOT_SIZE - 1) / OPENREG_SLOT_SIZE;
+  TORCH_CHECK_VALUE(
+      slots >= 1 && slots <= OPENREG_PACKET_SLOTS_MAX,
+      "a packet has 1 to ",
+      OPENREG_PACKET_SLOTS_MAX * OPENREG_SLOT_SIZE,
+      " bytes, not ",
+      packet.size());
+  StreamState& s = current_stream_state(to_index(given));
+  py::gil_scoped_release unlocked;
+  std::lock_guard<std::mutex> lock(s.mutex);
+  void* slot;
+  uint64_t seq;
+  int error = openreg_queue_begin(
+      s.queue, static_cast<unsigned>(slots), &slot, &seq);
+  if (error)
+    fail_stream(s, error);
+  std::memset(slot, 0, slots * OPENREG_SLOT_SIZE);
+  std::memcpy(slot, packet.data(), packet.size());
+  const int64_t last = openreg_queue_submit(s.queue);
+  if (last < 0)
+    fail_stream(s, static_cast<int>(last));
+  s.last_seq.store(seq, std::memory_order_release);
+  return seq;
+}
+
+// Event.elapsed_time() of core takes no subclass of torch.Event.
+double elapsed_time(const py::object& begin, const py::object& end) {
+  TORCH_CHECK_TYPE(
+      THPEvent_Check(begin.ptr()) && THPEvent_Check(end.ptr()),
+      "elapsed_time() takes an event");
+  const c10::Event& from = reinterpret_cast<THPEvent*>(begin.ptr())->event;
+  const c10::Event& to = reinterpret_cast<THPEvent*>(end.ptr())->event;
+  py::gil_scoped_release unlocked;
+  return from.elapsedTime(to);
+}
+
+void bind_device(py::module_& m) {
+  m.def("device_count", [] { return static_cast<int>(device_count()); });
+  m.def("is_available", &is_available, Unlocked());
+  m.def("check_available", &check_available, Unlocked());
+  m.def("in_bad_fork", &in_bad_fork);
+  m.def("current_device", [] { return static_cast<int>(current_device()); });
+  m.def("set_device", [](int64_t i) { set_device(to_index(i)); });
+  m.def("exchange_device", [](int64_t i) {
+    const int before = current_device();
+    if (i >= 0)
+      set_device(to_index(i));
+    return before;
+  });
+  m.def("synchronize", [](int64_t i) { synchronize_device(to_index(i)); }, Unlocked());
+  m.def("reset", [](int64_t i) { reset_device(to_index(i)); }, Unlocked());
+  m.def("properties", &properties);
+  m.def("elapsed_time", &elapsed_time);
+}
+
+void bind_memory(py::module_& m) {
+  m.def("empty_cache", [] { device_allocator().emptyCache(); }, Unlocked());
+  m.def("memory_info", [](int64_t i) {
+    return device_allocator().getMemoryInfo(to_index(i));
+  });
+}
+
+void bind_random(py::module_& m) {
+  m.def("default_generator", [](int64_t i) {
+    return py::reinterpret_steal<py::object>(
+        THPGenerator_Wrap(default_generator(to_index(i))));
+  });
+}
+
+void bind_statistics(py::module_& m) {
+  m.def("op_counts", &op_counts);
+  m.def("reset_op_counts", &reset_op_counts);
+  m.def("queue_stats", &queue_stats);
+  m.def("fallback_counts", &fallback_counts);
+  m.def("reset_fallback_counts", &reset_fallback_counts);
+  m.def("fallback_mode", [] {
+    switch (fallback_mode()) {
+      case FallbackMode::WARN:
+        return "warn";
+      case FallbackMode::ERROR:
+        return "error";
+      default:
+        return "count";
+    }
+  });
+  m.def("set_fallback_mode", [](const std::string& mode) {
+    TORCH_CHECK_VALUE(
+        mode == "count" || mode == "warn" || mode == "error",
+        "fallback mode is count, warn or error, not '",
+        mode,
+        "'");
+    set_fallback_mode(
+        mode == "warn"        ? FallbackMode::WARN
+            : mode == "error" ? FallbackMode::ERROR
+                              : FallbackMode::COUNT);
+  });
+  m.def("_launch_raw", &launch_raw);
+}
+
+} // namespace
+} // namespace openreg
+
+PYBIND11_MODULE(_C, m) {
+  openreg::bind_device(m);
+  openreg::bind_memory(m);
+  openreg::bind_random(m);
+  openreg::bind_statistics(m);
+}

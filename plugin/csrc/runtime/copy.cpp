@@ -1,0 +1,341 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "runtime/copy.h"
+
+#include <ATen/MemoryOverlap.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/empty_strided.h>
+#include <ATen/ops/view_as_real.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "runtime/cross_copy.h"
+#include "runtime/fallback.h"
+#include "runtime/host_allocator.h"
+#include "runtime/staging.h"
+#include "runtime/strided_copy.h"
+#include "runtime/submit.h"
+
+namespace openreg {
+namespace {
+
+uint64_t address(const at::Tensor& t) {
+  return reinterpret_cast<uint64_t>(t.const_data_ptr());
+}
+
+void count_copy() {
+  static const OpId op = op_id("aten::_copy_from");
+  count_op(op);
+}
+
+bool same_layout(const at::Tensor& a, const at::Tensor& b) {
+  return a.scalar_type() == b.scalar_type() && a.strides() == b.strides() &&
+      a.is_non_overlapping_and_dense();
+}
+
+// A tensor of this shape and type whose elements lie in dst's order.
+at::Tensor packed_like(
+    const at::Tensor& dst,
+    c10::Device where,
+    c10::ScalarType type) {
+  return at::empty_like(dst, dst.options().device(where).dtype(type));
+}
+
+void copy_on_card(const at::Tensor& dst, const at::Tensor& src) {
+  at::assert_no_partial_overlap(dst, src);
+  StreamState& s = current_stream_state(dst.get_device());
+  std::lock_guard<std::mutex> lock(s.mutex);
+  submit_copy_locked(
+      s,
+      copy_shape(
+          dst.sizes(),
+          address(dst),
+          dst.strides(),
+          dst.scalar_type(),
+          address(src),
+          src.strides(),
+          src.scalar_type()));
+}
+
+// One packet straight between pinned memory and the card.
+void copy_pinned(
+    const at::Tensor& dst,
+    uint64_t dst_addr,
+    const at::Tensor& src,
+    uint64_t src_addr,
+    bool non_blocking) {
+  const at::Tensor& card = dst.is_cpu() ? src : dst;
+  const at::Tensor& host = dst.is_cpu() ? dst : src;
+  const c10::DeviceIndex index = card.get_device();
+  StreamState& s = current_stream_state(index);
+  uint64_t seq;
+  {
+    std::lock_guard<std::mutex> lock(s.mutex);
+    seq = submit_copy_locked(
+        s,
+        copy_shape(
+            dst.sizes(),
+            dst_addr,
+            dst.strides(),
+            dst.scalar_type(),
+            src_addr,
+            src.strides(),
+            src.scalar_type()));
+  }
+  if (non_blocking)
+    record_pinned_use(host.storage(), current_stream(index));
+  else
+    wait_seq(s, seq);
+}
+
+std::optional<uint64_t> pinned_address(
+    const at::Tensor& host,
+    c10::DeviceIndex index) {
+  const auto found = find_pinned(host.const_data_ptr());
+  if (!found || found->device != index)
+    return std::nullopt;
+  return found->addr;
+}
+
+// src is dense and in the order of its strides, of the card's or dst's type.
+void upload_small(const at::Tensor& dst, const at::Tensor& src) {
+  StreamState& s = current_stream_state(dst.get_device());
+  std::lock_guard<std::mutex> lock(s.mutex);
+  Staging& staging = Staging::of(s);
+  const auto piece = staging.take(s, src.nbytes());
+  std::memcpy(piece.host, src.const_data_ptr(), src.nbytes());
+  const uint64_t seq = submit_copy_locked(
+      s,
+      copy_shape(
+          dst.sizes(),
+          address(dst),
+          dst.strides(),
+          dst.scalar_type(),
+          piece.addr,
+          src.strides(),
+          src.scalar_type()));
+  staging.used(piece, seq);
+}
+
+CopyShape bytes_shape(uint64_t to, uint64_t from, size_t bytes) {
+  return copy_shape(
+      {static_cast<int64_t>(bytes)},
+      to,
+      {1},
+      c10::ScalarType::Byte,
+      from,
+      {1},
+      c10::ScalarType::Byte);
+}
+
+// While the card takes one piece the CPU fills the next.
+void upload_bytes(uint64_t to, const void* from, size_t bytes, int index) {
+  StreamState& s = current_stream_state(static_cast<c10::DeviceIndex>(index));
+  std::lock_guard<std::mutex> lock(s.mutex);
+  Staging& staging = Staging::of(s);
+  for (size_t at = 0; at < bytes; at += Staging::kPiece) {
+    const size_t n = std::min(Staging::kPiece, bytes - at);
+    const auto piece = staging.take(s, n);
+    std::memcpy(piece.host, static_cast<const char*>(from) + at, n);
+    staging.used(
+        piece, submit_copy_locked(s, bytes_shape(to + at, piece.addr, n)));
+  }
+}
+
+// The card is one piece ahead of the CPU.
+void download_bytes(void* to, uint64_t from, size_t bytes, int index) {
+  StreamState& s = current_stream_state(static_cast<c10::DeviceIndex>(index));
+  std::lock_guard<std::mutex> lock(s.mutex);
+  Staging& staging = Staging::of(s);
+  Staging::Piece last{};
+  uint64_t last_seq = 0;
+  size_t last_at = 0, last_n = 0;
+  const auto finish = [&] {
+    if (!last_n)
+      return;
+    wait_seq(s, last_seq);
+    std::memcpy(static_cast<char*>(to) + last_at, last.host, last_n);
+  };
+  for (size_t at = 0; at < bytes; at += Staging::kPiece) {
+    const size_t n = std::min(Staging::kPiece, bytes - at);
+    const auto piece = staging.take(s, n);
+    const uint64_t seq =
+        submit_copy_locked(s, bytes_shape(piece.addr, from + at, n));
+    staging.used(piece, seq);
+    finish();
+    last = piece;
+    last_seq = seq;
+    last_at = at;
+    last_n = n;
+  }
+  finish();
+}
+
+void upload(const at::Tensor& dst, at::Tensor src, bool non_blocking) {
+  if (!card_copies(dst.scalar_type(), src.scalar_type()))
+    src = src.to(dst.scalar_type());
+  if (const auto addr = pinned_address(src, dst.get_device())) {
+    copy_pinned(dst, address(dst), src, *addr, non_blocking);
+    return;
+  }
+  if (!src.is_non_overlapping_and_dense())
+    src = src.contiguous();
+  if (src.nbytes() <= Staging::kPiece) {
+    upload_small(dst, src);
+  } else if (same_layout(dst, src)) {
+    upload_bytes(
+        address(dst), src.const_data_ptr(), src.nbytes(), dst.get_device());
+  } else {
+    at::Tensor packed = packed_like(src, dst.device(), src.scalar_type());
+    upload(packed, src, non_blocking);
+    copy_on_card(dst, packed);
+  }
+}
+
+void download_small(const at::Tensor& dst, const at::Tensor& src) {
+  StreamState& s = current_stream_state(src.get_device());
+  std::lock_guard<std::mutex> lock(s.mutex);
+  Staging& staging = Staging::of(s);
+  const auto piece = staging.take(s, dst.nbytes());
+  const uint64_t seq = submit_copy_locked(
+      s,
+      copy_shape(
+          dst.sizes(),
+          piece.addr,
+          dst.strides(),
+          dst.scalar_type(),
+          address(src),
+          src.strides(),
+          src.scalar_type()));
+  staging.used(piece, seq);
+  wait_seq(s, seq);
+  std::memcpy(dst.mutable_data_ptr(), piece.host, dst.nbytes());
+}
+
+void download(const at::Tensor& dst, const at::Tensor& src, bool non_blocking) {
+  if (!card_copies(dst.scalar_type(), src.scalar_type())) {
+    at::Tensor host = packed_like(src, at::kCPU, src.scalar_type());
+    download(host, src, false);
+    dst.copy_(host);
+    return;
+  }
+  if (const auto addr = pinned_address(dst, src.get_device())) {
+    copy_pinned(dst, *addr, src, address(src), non_blocking);
+    return;
+  }
+  if (!dst.is_non_overlapping_and_dense()) {
+    at::Tensor host = packed_like(dst, at::kCPU, dst.scalar_type());
+    download(host, src, false);
+    dst.copy_(host);
+  } else if (dst.nbytes() <= Staging::kPiece) {
+    download_small(dst, src);
+  } else if (same_layout(dst, src)) {
+    download_bytes(
+        dst.mutable_data_ptr(), address(src), dst.nbytes(), src.get_device());
+  } else {
+    at::Tensor packed = packed_like(dst, src.device(), dst.scalar_type());
+    copy_on_card(packed, src);
+    download(dst, packed, false);
+  }
+}
+
+// Types that the card cannot cast between go over the CPU, and are counted.
+void cast_on_cpu(const at::Tensor& dst, const at::Tensor& src) {
+  count_fallback("aten::_copy_from");
+  at::Tensor host = packed_like(src, at::kCPU, src.scalar_type());
+  download(host, src, false);
+  upload(dst, host.to(dst.scalar_type()), false);
+}
+
+void copy_between_cards(const at::Tensor& dst, const at::Tensor& src) {
+  if (!card_copies(dst.scalar_type(), src.scalar_type())) {
+    cast_on_cpu(dst, src);
+    return;
+  }
+  // Only dense bytes travel: cast and packed before, spread after.
+  at::Tensor from = src;
+  if (src.scalar_type() != dst.scalar_type() ||
+      !src.is_non_overlapping_and_dense()) {
+    from = packed_like(src, src.device(), dst.scalar_type());
+    copy_on_card(from, src);
+  }
+  at::Tensor to = dst;
+  if (!same_layout(dst, from))
+    to = at::empty_strided(
+        from.sizes(), from.strides(), from.options().device(dst.device()));
+  cross_copy_bytes(
+      address(to), dst.get_device(), address(from), src.get_device(),
+      from.nbytes());
+  if (!to.is_same(dst))
+    copy_on_card(dst, to);
+}
+
+void copy_plain(const at::Tensor& dst, const at::Tensor& src, bool non_blocking) {
+  if (src.is_cpu())
+    upload(dst, src, non_blocking);
+  else if (dst.is_cpu())
+    download(dst, src, non_blocking);
+  else if (src.get_device() != dst.get_device())
+    copy_between_cards(dst, src);
+  else if (card_copies(dst.scalar_type(), src.scalar_type()))
+    copy_on_card(dst, src);
+  else
+    cast_on_cpu(dst, src);
+}
+
+} // namespace
+
+void copy_tensor(
+    const at::Tensor& dst,
+    const at::Tensor& given,
+    bool non_blocking) {
+  at::Tensor src =
+      given.sizes() == dst.sizes() ? given : given.expand(dst.sizes());
+  if (dst.numel() == 0)
+    return;
+  at::assert_no_internal_overlap(dst);
+  count_copy();
+
+  const bool negate = src.is_neg() != dst.is_neg();
+  const bool conjugate = src.is_conj() != dst.is_conj();
+  at::Tensor to = dst;
+  if (C10_UNLIKELY(src.is_neg()))
+    src = src._neg_view();
+  if (C10_UNLIKELY(src.is_conj()))
+    src = src.conj();
+  if (C10_UNLIKELY(to.is_neg()))
+    to = to._neg_view();
+  if (C10_UNLIKELY(to.is_conj()))
+    to = to.conj();
+  copy_plain(to, src, non_blocking && !negate && !conjugate);
+  if (C10_UNLIKELY(negate))
+    (to.is_complex() ? at::view_as_real(to) : to).neg_();
+  if (C10_UNLIKELY(conjugate))
+    at::view_as_real(to).select(-1, 1).neg_();
+}
+
+void copy_device_bytes(
+    void* to,
+    const void* from,
+    size_t bytes,
+    c10::DeviceIndex index) {
+  StreamState& s = current_stream_state(index);
+  std::lock_guard<std::mutex> lock(s.mutex);
+  submit_copy_locked(
+      s,
+      bytes_shape(
+          reinterpret_cast<uint64_t>(to),
+          reinterpret_cast<uint64_t>(from),
+          bytes));
+}
+
+void read_device_bytes(
+    void* to,
+    const void* from,
+    size_t bytes,
+    c10::DeviceIndex index) {
+  download_bytes(to, reinterpret_cast<uint64_t>(from), bytes, index);
+}
+
+} // namespace openreg

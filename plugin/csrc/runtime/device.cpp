@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "runtime/device.h"
+
+#include <c10/util/Exception.h>
+
+#include <pthread.h>
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <mutex>
+
+namespace openreg {
+namespace {
+
+constexpr const char* kForked =
+    "Cannot re-initialize openreg in forked subprocess. To use openreg with "
+    "multiprocessing, you must use the 'spawn' or 'forkserver' start method";
+
+struct Table {
+  std::array<std::atomic<Device*>, kMaxDevices> devices{};
+  std::mutex opening;
+  std::atomic<int> count{0};
+  std::atomic<bool> used{false};
+  std::atomic<bool> forked{false};
+};
+
+// Never destroyed: tensors may outlive every static.
+Table& table() {
+  static Table* table = new Table;
+  return *table;
+}
+
+thread_local c10::DeviceIndex tls_device = 0;
+
+void after_fork_in_child() {
+  if (table().used.load())
+    table().forked = true;
+}
+
+Device& open_device(c10::DeviceIndex index) {
+  Table& t = table();
+  TORCH_CHECK(!t.forked, kForked);
+  check_index(index);
+  std::lock_guard<std::mutex> lock(t.opening);
+  if (Device* opened = t.devices[index].load())
+    return *opened;
+
+  auto* dev = new Device{nullptr, {}, index};
+  int error = openreg_device_open(index, &dev->handle);
+  if (!error)
+    error = openreg_device_get_info(dev->handle, &dev->info);
+  if (error) {
+    openreg_device_close(dev->handle);
+    delete dev;
+    fail("openreg:" + std::to_string(index) + " cannot be opened", error);
+  }
+  if (!t.used.exchange(true))
+    pthread_atfork(nullptr, nullptr, after_fork_in_child);
+  t.devices[index] = dev;
+  return *dev;
+}
+
+} // namespace
+
+c10::DeviceIndex device_count() noexcept {
+  // Found cards are remembered; none is looked for again, since the driver
+  // may be loaded later.
+  auto& count = table().count;
+  int n = count.load(std::memory_order_relaxed);
+  if (C10_UNLIKELY(n == 0)) {
+    n = std::clamp(openreg_device_count(), 0, kMaxDevices);
+    count = n;
+  }
+  return static_cast<c10::DeviceIndex>(n);
+}
+
+bool is_available() noexcept {
+  if (in_bad_fork() || device_count() == 0)
+    return false;
+  if (device_opened(0))
+    return true;
+  openreg_device* handle = nullptr;
+  if (openreg_device_open(0, &handle))
+    return false;
+  openreg_device_close(handle);
+  return true;
+}
+
+void check_available() {
+  TORCH_CHECK(!in_bad_fork(), kForked);
+  if (device_count() > 0)
+    return;
+  openreg_device* handle = nullptr;
+  const int error = openreg_device_open(0, &handle);
+  openreg_device_close(handle);
+  if (error)
+    fail("there is no openreg card to use", error);
+}
+
+void check_index(c10::DeviceIndex index) {
+  const auto count = device_count();
+  if (C10_LIKELY(index >= 0 && index < count))
+    return;
+  check_available();
+  TORCH_CHECK(
+      false,
+      "openreg:",
+      static_cast<int>(index),
+      " does not exist: this machine has ",
+      static_cast<int>(count),
+      count == 1 ? " card, openreg:0" : " cards, openreg:0 to openreg:",
+      count == 1 ? "" : std::to_string(count - 1),
+      ". See torch.openreg.device_count().");
+}
+
+Device& device(c10::DeviceIndex index) {
+  if (C10_LIKELY(index >= 0 && index < kMaxDevices)) {
+    Device* dev = table().devices[index].load(std::memory_order_acquire);
+    if (C10_LIKELY(dev && !table().forked.load(std::memory_order_relaxed)))
+      return *dev;
+  }
+  return open_device(index);
+}
+
+bool device_opened(c10::DeviceIndex index) noexcept {
+  return index >= 0 && index < kMaxDevices &&
+      table().devices[index].load() != nullptr;
+}
+
+c10::DeviceIndex current_device() noexcept {
+  return tls_device;
+}
+
+void set_device(c10::DeviceIndex index) {
+  check_index(index);
+  tls_device = index;
+}
+
+c10::DeviceIndex swap_device(c10::DeviceIndex index) noexcept {
+  const auto before = tls_device;
+  tls_device = index;
+  return before;
+}
+
+bool in_bad_fork() noexcept {
+  return table().forked;
+}
+
+void fail(const std::string& what, int error) {
+  const char* more = openreg_last_error();
+  TORCH_CHECK(
+      false,
+      what,
+      ": ",
+      *more ? more : openreg_strerror(error));
+}
+
+} // namespace openreg

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The cards of this process. Nothing is opened before it is needed.
+#pragma once
+
+#include <c10/core/Device.h>
+
+#include <string>
+
+#include "openreg.h"
+
+namespace openreg {
+
+constexpr int kMaxDevices = 16;
+constexpr auto kDeviceType = c10::DeviceType::PrivateUse1;
+
+struct Device {
+  openreg_device* handle;
+  openreg_device_info info;
+  c10::DeviceIndex index;
+};
+
+// Cards there are; 0 when there is none. Never throws, opens nothing.
+c10::DeviceIndex device_count() noexcept;
+// Whether the first card can be opened.
+bool is_available() noexcept;
+// Throws with the reason and the way out unless there is a card to use.
+void check_available();
+// Throws unless 0 <= index < device_count(). Cheap.
+void check_index(c10::DeviceIndex index);
+
+// Opened at the first call. Throws if it cannot be, and in a forked child.
+Device& device(c10::DeviceIndex index);
+// Whether device(index) has been called.
+bool device_opened(c10::DeviceIndex index) noexcept;
+
+// Of the calling thread.
+c10::DeviceIndex current_device() noexcept;
+void set_device(c10::DeviceIndex index);
+// Without a check, for destructors. Returns the one before.
+c10::DeviceIndex swap_device(c10::DeviceIndex index) noexcept;
+
+// True in a child forked after a card was opened: nothing works there.
+bool in_bad_fork() noexcept;
+
+// Throws: what, what libopenreg says to error, and openreg_last_error().
+[[noreturn]] void fail(const std::string& what, int error);
+
+inline c10::Device torch_device(c10::DeviceIndex index) {
+  return c10::Device(kDeviceType, index);
+}
+
+// The current device is another one while it lives.
+class DeviceScope {
+ public:
+  explicit DeviceScope(c10::DeviceIndex index) : before_(swap_device(index)) {}
+  ~DeviceScope() {
+    swap_device(before_);
+  }
+  DeviceScope(const DeviceScope&) = delete;
+  DeviceScope& operator=(const DeviceScope&) = delete;
+
+ private:
+  c10::DeviceIndex before_;
+};
+
+} // namespace openreg

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "runtime/fallback.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/native/CPUFallback.h>
+#include <torch/library.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <mutex>
+
+#include "runtime/device.h"
+#include "runtime/generator.h"
+
+namespace openreg {
+namespace {
+
+struct Counts {
+  std::mutex mutex;
+  std::map<std::string, uint64_t> by_name;
+};
+
+Counts& counts() {
+  static Counts* counts = new Counts;
+  return *counts;
+}
+
+FallbackMode mode_of_environment() {
+  const char* text = std::getenv("TORCH_OPENREG_FALLBACK");
+  if (!text || !*text || !std::strcmp(text, "count"))
+    return FallbackMode::COUNT;
+  if (!std::strcmp(text, "warn"))
+    return FallbackMode::WARN;
+  if (!std::strcmp(text, "error"))
+    return FallbackMode::ERROR;
+  TORCH_WARN(
+      "TORCH_OPENREG_FALLBACK is '",
+      text,
+      "'; it can be count, warn or error. Taken as warn.");
+  return FallbackMode::WARN;
+}
+
+std::atomic<FallbackMode>& mode() {
+  static std::atomic<FallbackMode> mode{mode_of_environment()};
+  return mode;
+}
+
+c10::DeviceIndex device_of(const torch::jit::Stack& stack, size_t arguments) {
+  for (const c10::IValue& value : torch::jit::last(stack, arguments)) {
+    if (value.isTensor() && value.toTensor().is_privateuseone())
+      return value.toTensor().get_device();
+    if (value.isTensorList())
+      for (const at::Tensor& t : value.toTensorVector())
+        if (t.defined() && t.is_privateuseone())
+          return t.get_device();
+  }
+  return current_device();
+}
+
+// The card's generator decides what the CPU draws: an operator that takes a
+// generator is handed one seeded from it, for the others the CPU's default one
+// is lent that state.
+class BorrowedRandomness {
+ public:
+  BorrowedRandomness(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+    const auto& arguments = op.schema().arguments();
+    bool given = false;
+    for (size_t i = 0; i < arguments.size(); i++)
+      given = replace(arguments, i, stack) || given;
+    if (given || !op.hasTag(at::Tag::nondeterministic_seeded))
+      return;
+    default_ = at::detail::getDefaultCPUGenerator();
+    std::lock_guard<std::mutex> lock(default_.mutex());
+    saved_ = default_.get_state();
+    default_.set_state(
+        cpu_generator(default_generator(device_of(*stack, arguments.size())))
+            .get_state());
+  }
+
+  ~BorrowedRandomness() {
+    if (!saved_.defined())
+      return;
+    std::lock_guard<std::mutex> lock(default_.mutex());
+    default_.set_state(saved_);
+  }
+
+ private:
+  static bool replace(
+      const std::vector<c10::Argument>& arguments,
+      size_t i,
+      torch::jit::Stack* stack) {
+    const auto& type = *arguments[i].type();
+    const bool optional_generator =
+        type.kind() == c10::TypeKind::OptionalType &&
+        type.expectRef<c10::OptionalType>().getElementType()->kind() ==
+            c10::TypeKind::GeneratorType;
+    if (!optional_generator && type.kind() != c10::TypeKind::GeneratorType)
+      return false;
+    c10::IValue& value = torch::jit::peek(*stack, i, arguments.size());
+    const at::Generator from = value.isGenerator()
+        ? value.toGenerator()
+        : default_generator(device_of(*stack, arguments.size()));
+    if (from.device().type() == kDeviceType)
+      value = cpu_generator(from);
+    return true;
+  }
+
+  at::Generator default_;
+  at::Tensor saved_;
+};
+
+} // namespace
+
+void cpu_fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  count_fallback(c10::toString(op.operator_name()));
+  BorrowedRandomness randomness(op, stack);
+  at::native::cpu_fallback(op, stack);
+}
+
+FallbackMode fallback_mode() {
+  return mode();
+}
+
+void set_fallback_mode(FallbackMode to) {
+  mode() = to;
+}
+
+void count_fallback(const std::string& name) {
+  const FallbackMode now = mode();
+  TORCH_CHECK_NOT_IMPLEMENTED(
+      now != FallbackMode::ERROR,
+      name,
+      " has no kernel for openreg, and TORCH_OPENREG_FALLBACK=error forbids to "
+      "run it on the CPU. Move its inputs by .cpu(), or unset the variable "
+      "(torch.openreg.set_fallback('count')).");
+  bool first;
+  {
+    std::lock_guard<std::mutex> lock(counts().mutex);
+    first = counts().by_name[name]++ == 0;
+  }
+  if (now == FallbackMode::WARN && first)
+    TORCH_WARN(
+        name,
+        " has no kernel for openreg and runs on the CPU, with a copy there and "
+        "back. Said once; torch.openreg.fallbacks() counts.");
+}
+
+std::vector<std::pair<std::string, uint64_t>> fallback_counts() {
+  std::lock_guard<std::mutex> lock(counts().mutex);
+  return {counts().by_name.begin(), counts().by_name.end()};
+}
+
+void reset_fallback_counts() {
+  std::lock_guard<std::mutex> lock(counts().mutex);
+  counts().by_name.clear();
+}
+
+TORCH_LIBRARY_IMPL(_, PrivateUse1, m) {
+  m.fallback(torch::CppFunction::makeFromBoxedFunction<&cpu_fallback>());
+}
+
+} // namespace openreg

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <c10/core/impl/DeviceGuardImplInterface.h>
+
+#include "runtime/allocator.h"
+#include "runtime/event.h"
+#include "runtime/stream.h"
+
+namespace openreg {
+namespace {
+
+struct GuardImpl final : c10::impl::DeviceGuardImplInterface {
+  c10::DeviceType type() const override {
+    return kDeviceType;
+  }
+
+  c10::Device exchangeDevice(c10::Device to) const override {
+    const c10::Device before = getDevice();
+    setDevice(to);
+    return before;
+  }
+  c10::Device getDevice() const override {
+    return torch_device(current_device());
+  }
+  void setDevice(c10::Device to) const override {
+    TORCH_CHECK(to.type() == kDeviceType, "not an openreg device: ", to);
+    if (to.index() >= 0 && to.index() != current_device())
+      set_device(to.index());
+  }
+  void uncheckedSetDevice(c10::Device to) const noexcept override {
+    if (to.index() >= 0)
+      swap_device(to.index());
+  }
+  c10::DeviceIndex deviceCount() const noexcept override {
+    return device_count();
+  }
+
+  c10::Stream getStream(c10::Device of) const override {
+    return current_stream(index_of(of));
+  }
+  c10::Stream getDefaultStream(c10::Device of) const override {
+    return default_stream(index_of(of));
+  }
+  c10::Stream getStreamFromGlobalPool(c10::Device of, bool high)
+      const override {
+    return pool_stream(index_of(of), high ? -1 : 0);
+  }
+  c10::Stream getNewStream(c10::Device of, int priority) const override {
+    return pool_stream(index_of(of), priority);
+  }
+  c10::Stream exchangeStream(c10::Stream to) const override {
+    return exchange_stream(to);
+  }
+  void* getStreamNativeHandle(const c10::Stream stream) const override {
+    return stream_state(stream).queue;
+  }
+  bool isStreamCapturing(const c10::Stream&) const override {
+    return false;
+  }
+  bool queryStream(const c10::Stream& stream) const override {
+    StreamState& s = stream_state(stream);
+    if (s.done(s.last_seq.load(std::memory_order_acquire)))
+      return true;
+    openreg_fault_summary fault;
+    if (openreg_queue_fault(s.queue, &fault) == 1)
+      fail_stream(s, -EIO);
+    return false;
+  }
+  void synchronizeStream(const c10::Stream& stream) const override {
+    openreg::synchronize_stream(stream_state(stream));
+  }
+  void synchronizeDevice(const c10::DeviceIndex index) const override {
+    openreg::synchronize_device(index < 0 ? current_device() : index);
+  }
+
+  void record(
+      void** event,
+      const c10::Stream& stream,
+      const c10::DeviceIndex,
+      const c10::EventFlag flag) const override {
+    record_event(reinterpret_cast<Event**>(event), stream, flag);
+  }
+  void block(void* event, const c10::Stream& stream) const override {
+    block_event(static_cast<Event*>(event), stream);
+  }
+  bool queryEvent(void* event) const override {
+    return query_event(static_cast<Event*>(event));
+  }
+  void synchronizeEvent(void* event) const override {
+    synchronize_event(static_cast<Event*>(event));
+  }
+  void destroyEvent(void* event, const c10::DeviceIndex)
+      const noexcept override {
+    destroy_event(static_cast<Event*>(event));
+  }
+  double elapsedTime(void* begin, void* end, const c10::DeviceIndex)
+      const override {
+    return elapsed_ms(static_cast<Event*>(begin), static_cast<Event*>(end));
+  }
+
+  void recordDataPtrOnStream(
+      const c10::DataPtr& ptr,
+      const c10::Stream& stream) const override {
+    device_allocator().recordStream(ptr, stream);
+  }
+
+  c10::DeviceCapability getDeviceCapability(c10::Device) const override {
+    c10::DeviceCapability capability;
+    capability.capability_data.capability_bits = 0;
+    auto& has = capability.capability_data.supported_scalar_types;
+    has.has_Byte = has.has_Char = has.has_Short = has.has_Int = has.has_Long =
+        has.has_Half = has.has_BFloat16 = has.has_Float = has.has_Double =
+            has.has_Bool = 1;
+    return capability;
+  }
+
+ private:
+  static c10::DeviceIndex index_of(c10::Device d) {
+    return d.index() >= 0 ? d.index() : current_device();
+  }
+};
+
+C10_REGISTER_GUARD_IMPL(PrivateUse1, GuardImpl);
+
+} // namespace
+} // namespace openreg

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <ATen/core/CachingHostAllocator.h>
+#include <ATen/detail/PrivateUse1HooksInterface.h>
+
+#include "openreg_isa.h"
+#include "runtime/generator.h"
+#include "runtime/host_allocator.h"
+#include "runtime/resize.h"
+#include "runtime/stream.h"
+
+namespace openreg {
+namespace {
+
+struct Hooks final : at::PrivateUse1HooksInterface {
+  bool isBuilt() const override {
+    return true;
+  }
+  bool isAvailable() const override {
+    return is_available();
+  }
+  void init() const override {
+    check_available();
+  }
+  bool hasPrimaryContext(c10::DeviceIndex index) const override {
+    return device_opened(index);
+  }
+
+  c10::DeviceIndex deviceCount() const override {
+    return device_count();
+  }
+  void setCurrentDevice(c10::DeviceIndex index) const override {
+    set_device(index);
+  }
+  c10::DeviceIndex getCurrentDevice() const override {
+    return current_device();
+  }
+  c10::DeviceIndex exchangeDevice(c10::DeviceIndex to) const override {
+    const auto before = current_device();
+    if (to >= 0)
+      set_device(to);
+    return before;
+  }
+  c10::DeviceIndex maybeExchangeDevice(c10::DeviceIndex to) const override {
+    return exchangeDevice(to);
+  }
+
+  bool isPinnedPtr(const void* ptr) const override {
+    return find_pinned(ptr).has_value();
+  }
+  at::Allocator* getPinnedMemoryAllocator() const override {
+    return at::getHostAllocator(kDeviceType);
+  }
+  // A device address says itself which card it is of.
+  at::Device getDeviceFromPtr(void* data) const override {
+    const auto addr = reinterpret_cast<uint64_t>(data);
+    TORCH_CHECK(
+        OPENREG_ADDR_IS_VALID(addr), data, " is not an address of openreg");
+    for (c10::DeviceIndex i = 0; i < device_count(); i++)
+      if (device_opened(i) &&
+          device(i).info.card == OPENREG_ADDR_CARD(addr))
+        return torch_device(i);
+    TORCH_CHECK(false, data, " is of a card that this process has not opened");
+  }
+
+  const at::Generator& getDefaultGenerator(
+      c10::DeviceIndex index) const override {
+    return default_generator(index);
+  }
+  at::Generator getNewGenerator(c10::DeviceIndex index) const override {
+    return new_generator(index);
+  }
+
+  void resizePrivateUse1Bytes(const c10::Storage& storage, size_t bytes)
+      const override {
+    resize_storage(storage.unsafeGetStorageImpl(), bytes);
+  }
+};
+
+const bool registered = [] {
+  at::RegisterPrivateUse1HooksInterface(new Hooks);
+  return true;
+}();
+
+} // namespace
+} // namespace openreg

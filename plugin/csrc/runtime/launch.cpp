@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "runtime/launch.h"
+
+#include <array>
+#include <atomic>
+#include <cstring>
+#include <mutex>
+
+#include "runtime/submit.h"
+
+namespace openreg {
+namespace {
+
+constexpr OpId kMaxOps = 4096;
+
+// Names are only added, so readers need no lock.
+struct Ops {
+  std::mutex adding;
+  std::atomic<OpId> used{1}; // 0 is what no operator launched
+  std::array<const char*, kMaxOps> names{};
+  std::array<std::atomic<uint64_t>, kMaxOps> counts{};
+};
+
+Ops& ops() {
+  static Ops* ops = new Ops;
+  return *ops;
+}
+
+} // namespace
+
+OpId op_id(const char* name) {
+  Ops& o = ops();
+  std::lock_guard<std::mutex> lock(o.adding);
+  const OpId used = o.used.load();
+  for (OpId id = 1; id < used; id++)
+    if (!std::strcmp(o.names[id], name))
+      return id;
+  TORCH_INTERNAL_ASSERT(used < kMaxOps);
+  o.names[used] = name;
+  o.used.store(used + 1, std::memory_order_release);
+  return used;
+}
+
+const char* op_name(OpId op) {
+  Ops& o = ops();
+  return op > 0 && op < o.used.load(std::memory_order_acquire)
+      ? o.names[op]
+      : "a packet of no operator";
+}
+
+void count_op(OpId op) {
+  if (C10_LIKELY(op < kMaxOps))
+    ops().counts[op].fetch_add(1, std::memory_order_relaxed);
+}
+
+std::vector<std::pair<std::string, uint64_t>> op_counts() {
+  Ops& o = ops();
+  std::vector<std::pair<std::string, uint64_t>> found;
+  const OpId used = o.used.load(std::memory_order_acquire);
+  for (OpId id = 1; id < used; id++)
+    if (const uint64_t n = o.counts[id].load(std::memory_order_relaxed))
+      found.emplace_back(o.names[id], n);
+  return found;
+}
+
+void reset_op_counts() {
+  for (auto& count : ops().counts)
+    count.store(0, std::memory_order_relaxed);
+}
+
+uint64_t submit_locked(StreamState& stream, Packet& packet) {
+  void* slot;
+  uint64_t seq;
+  const unsigned slots = packet.finish();
+  int error = openreg_queue_begin(stream.queue, slots, &slot, &seq);
+  if (C10_LIKELY(error == 0)) {
+    std::memcpy(slot, packet.data(), size_t{slots} * OPENREG_SLOT_SIZE);
+    const int64_t last = openreg_queue_submit(stream.queue);
+    if (C10_LIKELY(last >= 0)) {
+      stream.last_seq.store(seq, std::memory_order_release);
+      return seq;
+    }
+    error = static_cast<int>(last);
+  }
+  fail_stream(stream, error);
+}
+
+uint64_t submit(StreamState& stream, Packet& packet) {
+  std::lock_guard<std::mutex> lock(stream.mutex);
+  return submit_locked(stream, packet);
+}
+
+void launch(Packet& packet, c10::DeviceIndex device, Part part) {
+  submit(current_stream_state(device), packet);
+  if (part == Part::FIRST)
+    count_op(packet.op());
+}
+
+} // namespace openreg

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Operators that make, view and move tensors without computing anything.
+#include <ATen/EmptyTensor.h>
+#include <ATen/native/Resize.h>
+#include <ATen/ops/_reshape_alias_native.h>
+#include <ATen/ops/as_strided_native.h>
+#include <ATen/ops/is_set_to_native.h>
+#include <ATen/ops/set_native.h>
+#include <ATen/ops/unfold_native.h>
+#include <ATen/ops/view_as_complex_native.h>
+#include <ATen/ops/view_as_real_native.h>
+#include <ATen/ops/view_native.h>
+#include <torch/library.h>
+
+#include "runtime/allocator.h"
+#include "runtime/copy.h"
+#include "runtime/device.h"
+#include "runtime/resize.h"
+
+namespace openreg {
+
+void resize_storage(c10::StorageImpl* storage, size_t bytes) {
+  TORCH_CHECK(storage->resizable(), "trying to resize storage that is not resizable");
+  const c10::DeviceIndex index = storage->device().index();
+  c10::DataPtr fresh = allocate(bytes, index);
+  const c10::DataPtr& old = storage->data_ptr();
+  const size_t kept = std::min(bytes, storage->nbytes());
+  if (old && kept)
+    copy_device_bytes(fresh.get(), old.get(), kept, index);
+  storage->set_data_ptr_noswap(std::move(fresh));
+  storage->set_nbytes(bytes);
+}
+
+namespace {
+
+constexpr c10::DispatchKeySet kKeys(c10::DispatchKey::PrivateUse1);
+
+c10::DeviceIndex index_of(std::optional<c10::Device> device) {
+  return device && device->index() >= 0 ? device->index() : current_device();
+}
+
+void check_options(
+    std::optional<c10::Layout> layout,
+    std::optional<bool> pin_memory) {
+  TORCH_CHECK(
+      c10::layout_or_default(layout) == c10::Layout::Strided,
+      "openreg tensors are dense; make sparse ones on the CPU");
+  TORCH_CHECK(
+      !c10::pinned_memory_or_default(pin_memory),
+      "only tensors of the CPU can be pinned");
+}
+
+at::Tensor empty_memory_format(
+    c10::IntArrayRef size,
+    std::optional<c10::ScalarType> dtype,
+    std::optional<c10::Layout> layout,
+    std::optional<c10::Device> device,
+    std::optional<bool> pin_memory,
+    std::optional<c10::MemoryFormat> memory_format) {
+  check_options(layout, pin_memory);
+  const DeviceScope scope(index_of(device));
+  check_index(current_device());
+  return at::detail::empty_generic(
+      size,
+      &device_allocator(),
+      kKeys,
+      c10::dtype_or_default(dtype),
+      memory_format);
+}
+
+at::Tensor empty_strided(
+    c10::IntArrayRef size,
+    c10::IntArrayRef stride,
+    std::optional<c10::ScalarType> dtype,
+    std::optional<c10::Layout> layout,
+    std::optional<c10::Device> device,
+    std::optional<bool> pin_memory) {
+  check_options(layout, pin_memory);
+  const DeviceScope scope(index_of(device));
+  check_index(current_device());
+  return at::detail::empty_strided_generic(
+      size, stride, &device_allocator(), kKeys, c10::dtype_or_default(dtype));
+}
+
+void fit_storage(c10::TensorImpl* self) {
+  if (self->numel() == 0)
+    return;
+  const size_t bytes = at::detail::computeStorageNbytes(
+      self->sizes(),
+      self->strides(),
+      self->dtype().itemsize(),
+      self->storage_offset());
+  c10::StorageImpl* storage = self->unsafe_storage().unsafeGetStorageImpl();
+  if (bytes > storage->nbytes())
+    resize_storage(storage, bytes);
+}
+
+const at::Tensor& resize_(
+    const at::Tensor& self,
+    c10::IntArrayRef size,
+    std::optional<c10::MemoryFormat> memory_format) {
+  c10::TensorImpl* impl = self.unsafeGetTensorImpl();
+  if (self.sizes() != size) {
+    impl->set_sizes_contiguous(size);
+    fit_storage(impl);
+  }
+  if (memory_format) {
+    TORCH_CHECK(
+        *memory_format != c10::MemoryFormat::Preserve,
+        "resize_() does not know what to preserve");
+    impl->empty_tensor_restride(*memory_format);
+  }
+  return self;
+}
+
+at::Tensor& set_storage(
+    at::Tensor& self,
+    at::Storage storage,
+    int64_t offset,
+    c10::IntArrayRef size,
+    c10::IntArrayRef stride) {
+  at::native::checkSetStorage(self, std::move(storage), offset, size, stride);
+  c10::TensorImpl* impl = self.unsafeGetTensorImpl();
+  impl->set_storage_offset(offset);
+  if (stride.data())
+    impl->set_sizes_and_strides(size, stride);
+  else
+    impl->set_sizes_contiguous(size);
+  fit_storage(impl);
+  return self;
+}
+
+at::Tensor& set_whole_storage(at::Tensor& self, at::Storage storage) {
+  const auto size =
+      static_cast<int64_t>(storage.nbytes() / self.dtype().itemsize());
+  return set_storage(self, std::move(storage), 0, {size}, {});
+}
+
+at::Tensor& set_nothing(at::Tensor& self) {
+  const c10::DeviceIndex index = self.device().index();
+  at::Storage storage(
+      c10::Storage::use_byte_size_t(),
+      0,
+      allocate(0, index),
+      &device_allocator(),
+      true);
+  return set_storage(self, std::move(storage), 0, {0}, {});
+}
+
+at::Tensor copy_from(
+    const at::Tensor& self,
+    const at::Tensor& dst,
+    bool non_blocking) {
+  copy_tensor(dst, self, non_blocking);
+  return dst;
+}
+
+at::Tensor copy_from_and_resize(const at::Tensor& self, const at::Tensor& dst) {
+  if (dst.sizes() != self.sizes())
+    dst.resize_(self.sizes());
+  copy_tensor(dst, self, false);
+  return dst;
+}
+
+template <typename T>
+c10::Scalar read_scalar(const at::Tensor& self) {
+  T value;
+  read_device_bytes(
+      &value, self.const_data_ptr(), sizeof(T), self.get_device());
+  return c10::Scalar(value);
+}
+
+c10::Scalar local_scalar_dense(const at::Tensor& self) {
+  switch (self.scalar_type()) {
+#define OPENREG_CASE(type, name) \
+  case c10::ScalarType::name:    \
+    return read_scalar<type>(self);
+    AT_FORALL_SCALAR_TYPES_WITH_COMPLEX_EXCEPT_COMPLEX_HALF_F8NZ(OPENREG_CASE)
+#undef OPENREG_CASE
+    default:
+      return self.cpu().item();
+  }
+}
+
+void record_stream(at::Tensor& self, c10::Stream stream) {
+  device_allocator().recordStream(self.storage().data_ptr(), stream);
+}
+
+} // namespace
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  m.impl("empty.memory_format", &empty_memory_format);
+  m.impl("empty_strided", &empty_strided);
+  m.impl("resize_", &resize_);
+  m.impl("set_", &set_nothing);
+  m.impl("set_.source_Storage", &set_whole_storage);
+  m.impl("set_.source_Storage_storage_offset", &set_storage);
+  m.impl("set_.source_Tensor", &at::native::set_tensor_);
+  m.impl("is_set_to", &at::native::is_set_to);
+  m.impl("as_strided", &at::native::as_strided_tensorimpl);
+  m.impl("_reshape_alias", &at::native::_reshape_alias);
+  m.impl("view", &at::native::view);
+  m.impl("view_as_real", &at::native::view_as_real);
+  m.impl("view_as_complex", &at::native::view_as_complex);
+  m.impl("unfold", &at::native::unfold);
+  m.impl("record_stream", &record_stream);
+  m.impl("_copy_from", &copy_from);
+  m.impl("_copy_from_and_resize", &copy_from_and_resize);
+  m.impl("_local_scalar_dense", &local_scalar_dense);
+}
+
+// copy_tensor() sees to these bits; core would resolve them by a clone, which
+// copies, and so on for ever.
+TORCH_LIBRARY_IMPL(aten, Conjugate, m) {
+  m.impl("_copy_from", torch::CppFunction::makeFallthrough());
+}
+
+TORCH_LIBRARY_IMPL(aten, Negative, m) {
+  m.impl("_copy_from", torch::CppFunction::makeFallthrough());
+}
+
+} // namespace openreg

@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <c10/core/StorageImpl.h>
+
+namespace openreg {
+
+// Moves the storage to a block of that many bytes; keeps what fits.
+void resize_storage(c10::StorageImpl* storage, size_t bytes);
+
+} // namespace openreg

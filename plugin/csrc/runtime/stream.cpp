@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "runtime/stream.h"
+
+#include <c10/util/Exception.h>
+
+#include <array>
+
+#include "runtime/launch.h"
+#include "runtime/submit.h"
+
+namespace openreg {
+namespace {
+
+constexpr int kPoolPerPriority = 32;
+constexpr int kStreams = 1 + 2 * kPoolPerPriority; // default, normal, high
+constexpr uint32_t kRingSlots = 4096;
+constexpr int64_t kWaitSliceNs = 200'000'000;
+
+struct Streams {
+  std::array<std::atomic<StreamState*>, kStreams> states{};
+  std::mutex creating;
+  openreg_bo* words = nullptr; // one cache line a stream
+  std::atomic<unsigned> next[2]{};
+};
+
+Streams& streams(c10::DeviceIndex index) {
+  static auto* all = new std::array<Streams, kMaxDevices>;
+  return (*all)[index];
+}
+
+struct Current {
+  StreamState* state;
+  c10::StreamId id;
+};
+thread_local std::array<Current, kMaxDevices> tls_current{};
+
+int create_queue(Device& dev, int priority, openreg_queue** queue) {
+  openreg_queue_attr attr = OPENREG_QUEUE_ATTR_DEFAULT;
+  attr.slots = std::min(kRingSlots, dev.info.max_ring_slots);
+  attr.priority = priority;
+  int error = openreg_queue_create(dev.handle, &attr, queue);
+  if (error == -EACCES && priority > 0) {
+    // High priority is a privilege; a stream without it is still correct.
+    attr.priority = 0;
+    error = openreg_queue_create(dev.handle, &attr, queue);
+  }
+  return error;
+}
+
+StreamState* create_stream(c10::DeviceIndex index, c10::StreamId id) {
+  Device& dev = device(index);
+  Streams& s = streams(index);
+  std::lock_guard<std::mutex> lock(s.creating);
+  if (StreamState* made = s.states[id].load())
+    return made;
+
+  if (!s.words) {
+    const int error = openreg_bo_alloc(
+        dev.handle, kStreams * 64, OPENREG_BO_VRAM, &s.words);
+    if (error)
+      fail("no device memory for the streams of openreg", error);
+  }
+  auto* state = new StreamState;
+  state->device = index;
+  state->id = id;
+  state->signal_addr = openreg_bo_address(s.words) + 64 * id;
+  const int error = create_queue(dev, id > kPoolPerPriority, &state->queue);
+  if (error) {
+    delete state;
+    // A card short of queues lets pool streams share the default one.
+    StreamState* shared = s.states[0].load();
+    if (error != -ENOSPC || !shared)
+      fail("openreg:" + std::to_string(index) + " gives no queue", error);
+    state = shared;
+  }
+  s.states[id].store(state, std::memory_order_release);
+  return state;
+}
+
+StreamState& state_of(c10::DeviceIndex index, c10::StreamId id) {
+  check_index(index);
+  TORCH_CHECK(
+      id >= 0 && id < kStreams,
+      "openreg has no stream ",
+      id,
+      "; make one by torch.openreg.Stream()");
+  StreamState* state =
+      streams(index).states[id].load(std::memory_order_acquire);
+  return *(C10_LIKELY(state != nullptr) ? state : create_stream(index, id));
+}
+
+void check_faults(c10::DeviceIndex index) {
+  openreg_fault_summary fault;
+  for (StreamState* s : open_streams(index))
+    if (openreg_queue_fault(s->queue, &fault) == 1)
+      fail_stream(*s, -EIO);
+}
+
+} // namespace
+
+StreamState& stream_state(const c10::Stream& stream) {
+  TORCH_CHECK(
+      stream.device_type() == kDeviceType,
+      "expected a stream of openreg, got one of ",
+      stream.device());
+  return state_of(stream.device_index(), stream.id());
+}
+
+StreamState& current_stream_state(c10::DeviceIndex index) {
+  if (C10_LIKELY(index >= 0 && index < kMaxDevices)) {
+    Current& current = tls_current[index];
+    if (C10_LIKELY(current.state != nullptr && !in_bad_fork()))
+      return *current.state;
+  }
+  device(index);
+  StreamState& state = state_of(index, 0);
+  tls_current[index] = {&state, 0};
+  return state;
+}
+
+c10::Stream current_stream(c10::DeviceIndex index) {
+  check_index(index);
+  return c10::Stream(
+      c10::Stream::UNSAFE, torch_device(index), tls_current[index].id);
+}
+
+c10::Stream default_stream(c10::DeviceIndex index) {
+  check_index(index);
+  return c10::Stream(c10::Stream::DEFAULT, torch_device(index));
+}
+
+c10::Stream pool_stream(c10::DeviceIndex index, int priority) {
+  const bool high = priority < 0;
+  state_of(index, 0); // the one to share must be there first
+  const unsigned n = streams(index).next[high].fetch_add(1);
+  const c10::StreamId id =
+      1 + high * kPoolPerPriority + static_cast<int>(n % kPoolPerPriority);
+  state_of(index, id);
+  return c10::Stream(c10::Stream::UNSAFE, torch_device(index), id);
+}
+
+c10::Stream exchange_stream(const c10::Stream& stream) {
+  const c10::Stream before = current_stream(stream.device_index());
+  tls_current[stream.device_index()] = {&stream_state(stream), stream.id()};
+  return before;
+}
+
+std::vector<StreamState*> open_streams(c10::DeviceIndex index) {
+  std::vector<StreamState*> found;
+  for (c10::StreamId id = 0; id < kStreams; id++) {
+    StreamState* s = streams(index).states[id].load();
+    if (s && s->id == id)
+      found.push_back(s);
+  }
+  return found;
+}
+
+void wait_seq(StreamState& stream, uint64_t seq) {
+  if (stream.done(seq))
+    return;
+  for (;;) {
+    const int error = openreg_queue_wait(stream.queue, seq, kWaitSliceNs);
+    if (error == 0)
+      return;
+    if (error != -ETIME)
+      fail_stream(stream, error);
+    check_faults(stream.device);
+  }
+}
+
+void synchronize_stream(StreamState& stream) {
+  wait_seq(stream, stream.last_seq.load(std::memory_order_acquire));
+  openreg_fault_summary fault;
+  if (openreg_queue_fault(stream.queue, &fault) == 1)
+    fail_stream(stream, -EIO);
+}
+
+void synchronize_device(c10::DeviceIndex index) {
+  check_index(index);
+  if (!device_opened(index))
+    return;
+  device(index);
+  for (StreamState* s : open_streams(index))
+    synchronize_stream(*s);
+}
+
+void reset_device(c10::DeviceIndex index) {
+  device(index);
+  static const OpId op = op_id("openreg::reset");
+  for (StreamState* s : open_streams(index)) {
+    std::lock_guard<std::mutex> lock(s->mutex);
+    openreg_fault_summary fault;
+    if (openreg_queue_fault(s->queue, &fault) != 1)
+      continue;
+    const int error = openreg_queue_reset(s->queue);
+    if (error)
+      fail_stream(*s, error);
+    // Streams may wait for a signal that was given up.
+    Packet packet(OPENREG_OP_SIGNAL, op);
+    packet.operand(reinterpret_cast<void*>(s->signal_addr), OPENREG_I64);
+    packet.imm(static_cast<int64_t>(s->signal_value));
+    submit_locked(*s, packet);
+  }
+}
+
+void fail_stream(StreamState& stream, int error) {
+  openreg_fault_summary fault{};
+  if (openreg_queue_fault(stream.queue, &fault) != 1)
+    fail(
+        "openreg:" + std::to_string(stream.device) + " stream " +
+            std::to_string(stream.id),
+        error);
+  char text[512];
+  openreg_fault_text(&fault, text, sizeof(text));
+  TORCH_CHECK(
+      false,
+      "openreg:",
+      static_cast<int>(stream.device),
+      " stream ",
+      stream.id,
+      " has faulted in ",
+      op_name(fault.cookie),
+      ": ",
+      text,
+      ". What was launched on this stream after it did not run; other streams "
+      "go on. torch.openreg.reset() gives that work up and makes the stream "
+      "usable again.");
+}
+
+} // namespace openreg

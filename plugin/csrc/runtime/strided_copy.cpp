@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "runtime/strided_copy.h"
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "runtime/submit.h"
+
+namespace openreg {
+namespace {
+
+uint8_t bits_dtype(size_t bytes) {
+  switch (bytes) {
+    case 1:
+      return OPENREG_U8;
+    case 2:
+      return OPENREG_I16;
+    case 4:
+      return OPENREG_I32;
+    default:
+      return OPENREG_I64;
+  }
+}
+
+// The outermost dimension is the one with dst's largest stride.
+void sort_dims(CopyShape& s) {
+  const auto before = [&](size_t a, size_t b) {
+    return std::abs(s.dst.strides[a]) >= std::abs(s.dst.strides[b]);
+  };
+  for (size_t i = 1; i < s.sizes.size(); i++)
+    for (size_t j = i; j > 0 && !before(j - 1, j); j--) {
+      std::swap(s.sizes[j], s.sizes[j - 1]);
+      std::swap(s.dst.strides[j], s.dst.strides[j - 1]);
+      std::swap(s.src.strides[j], s.src.strides[j - 1]);
+    }
+}
+
+void set_dims(CopyShape& s, size_t n) {
+  s.sizes.resize(n);
+  s.dst.strides.resize(n);
+  s.src.strides.resize(n);
+}
+
+void coalesce(CopyShape& s) {
+  size_t used = 0;
+  for (size_t i = 0; i < s.sizes.size(); i++) {
+    if (s.sizes[i] == 1)
+      continue;
+    const bool joins = used > 0 &&
+        s.dst.strides[used - 1] == s.dst.strides[i] * s.sizes[i] &&
+        s.src.strides[used - 1] == s.src.strides[i] * s.sizes[i];
+    const size_t to = joins ? used - 1 : used++;
+    s.sizes[to] = joins ? s.sizes[to] * s.sizes[i] : s.sizes[i];
+    s.dst.strides[to] = s.dst.strides[i];
+    s.src.strides[to] = s.src.strides[i];
+  }
+  set_dims(s, used);
+}
+
+uint64_t submit_one(StreamState& stream, const CopyShape& s) {
+  static const OpId op = op_id("aten::_copy_from");
+  Packet packet(OPENREG_OP_COPY, op);
+  packet.space(s.sizes);
+  packet.operand(
+      reinterpret_cast<void*>(s.dst.addr), s.dst.dtype, s.dst.strides.data());
+  packet.operand(
+      reinterpret_cast<void*>(s.src.addr), s.src.dtype, s.src.strides.data());
+  return submit_locked(stream, packet);
+}
+
+// The part [begin, begin + size) of the outermost dimension.
+CopyShape part(const CopyShape& s, int64_t begin, int64_t size) {
+  CopyShape p = s;
+  p.sizes[0] = size;
+  p.dst.addr +=
+      begin * s.dst.strides[0] * int64_t{openreg_dtype_size(s.dst.dtype)};
+  p.src.addr +=
+      begin * s.src.strides[0] * int64_t{openreg_dtype_size(s.src.dtype)};
+  return p;
+}
+
+uint64_t submit_parts(StreamState& stream, const CopyShape& s, int64_t limit) {
+  int64_t count = 1;
+  for (const int64_t size : s.sizes)
+    count *= size;
+  if (s.sizes.size() <= OPENREG_DIMS_MAX && count <= limit)
+    return submit_one(stream, s);
+
+  const int64_t outer = s.sizes[0];
+  const int64_t step =
+      s.sizes.size() > OPENREG_DIMS_MAX ? 1 : std::max<int64_t>(outer / 2, 1);
+  uint64_t seq = 0;
+  for (int64_t begin = 0; begin < outer; begin += step) {
+    CopyShape p = part(s, begin, std::min(step, outer - begin));
+    coalesce(p);
+    seq = submit_parts(stream, p, limit);
+  }
+  return seq;
+}
+
+} // namespace
+
+bool card_copies(c10::ScalarType dst, c10::ScalarType src) {
+  return dst == src || (card_dtype(dst) && card_dtype(src));
+}
+
+CopyShape copy_shape(
+    c10::IntArrayRef sizes,
+    uint64_t dst_addr,
+    c10::IntArrayRef dst_strides,
+    c10::ScalarType dst_type,
+    uint64_t src_addr,
+    c10::IntArrayRef src_strides,
+    c10::ScalarType src_type) {
+  CopyShape s;
+  s.sizes.append(sizes.begin(), sizes.end());
+  s.dst = {dst_addr, card_dtype(dst_type), {}};
+  s.src = {src_addr, card_dtype(src_type), {}};
+  s.dst.strides.append(dst_strides.begin(), dst_strides.end());
+  s.src.strides.append(src_strides.begin(), src_strides.end());
+  if (s.dst.dtype && s.src.dtype)
+    return s;
+
+  TORCH_INTERNAL_ASSERT(dst_type == src_type);
+  const size_t bytes = c10::elementSize(dst_type);
+  s.dst.dtype = s.src.dtype = bits_dtype(bytes);
+  if (bytes == 16) {
+    for (CopySide* side : {&s.dst, &s.src}) {
+      for (int64_t& stride : side->strides)
+        stride *= 2;
+      side->strides.push_back(1);
+    }
+    s.sizes.push_back(2);
+  }
+  return s;
+}
+
+uint64_t submit_copy_locked(StreamState& stream, CopyShape shape) {
+  if (std::find(shape.sizes.begin(), shape.sizes.end(), 0) != shape.sizes.end())
+    return stream.last_seq.load(std::memory_order_relaxed);
+  sort_dims(shape);
+  coalesce(shape);
+  const uint32_t log2 = device(stream.device).info.max_work;
+  return submit_parts(stream, shape, int64_t{1} << std::min(log2, 62u));
+}
+
+} // namespace openreg

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Below launch(): for runtime code that holds a stream's mutex, or that needs
+// a packet's number.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "runtime/launch.h"
+#include "runtime/stream.h"
+
+namespace openreg {
+
+// Puts the packet on the stream and returns its sequence number. The caller
+// holds stream.mutex.
+uint64_t submit_locked(StreamState& stream, Packet& packet);
+uint64_t submit(StreamState& stream, Packet& packet);
+
+void count_op(OpId op);
+const char* op_name(OpId op);
+
+// Operators that ran on the card since the last reset, by name.
+std::vector<std::pair<std::string, uint64_t>> op_counts();
+void reset_op_counts();
+
+} // namespace openreg

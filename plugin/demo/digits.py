@@ -1,0 +1,206 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Trains two small networks to read digits, on the openreg card.
+
+    make demo                              in a VM
+    python3 plugin/demo/digits.py          where there is a card
+
+The images come with scikit-learn: 1,797 of 8 x 8 pixels. Nothing below is
+special to the card but the name of the device.
+"""
+
+import gzip
+import importlib.util
+import pathlib
+import sys
+import time
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+BATCH = 256
+TEST_IMAGES = 360
+GOOD_ENOUGH = 0.95
+
+
+class Failure(Exception):
+    """Says why there is nothing to be shown."""
+
+
+def read_digits() -> tuple[torch.Tensor, torch.Tensor]:
+    """Images [n, 64] between -0.5 and 0.5, and their labels [n]."""
+    spec = importlib.util.find_spec("sklearn")
+    if spec is None:
+        raise Failure("the digits are not there: apt-get install python3-sklearn")
+    path = pathlib.Path(spec.origin).parent / "datasets/data/digits.csv.gz"
+    with gzip.open(path, "rt") as lines:
+        table = torch.tensor([[float(n) for n in line.split(",")] for line in lines])
+    return table[:, :-1] / 16 - 0.5, table[:, -1].long()
+
+
+class Data:
+    """Shuffled once, split into training and test images."""
+
+    def __init__(self) -> None:
+        images, labels = read_digits()
+        order = torch.randperm(len(images))
+        images, labels = images[order], labels[order]
+        self.images, self.labels = images[TEST_IMAGES:], labels[TEST_IMAGES:]
+        self.test_images, self.test_labels = images[:TEST_IMAGES], labels[:TEST_IMAGES]
+
+    def batches(self, device: str):
+        """Full batches in a new order: shuffled here, copied to the device at once."""
+        order = torch.randperm(len(self.images))
+        images, labels = self.images[order].to(device), self.labels[order].to(device)
+        for start in range(0, len(order) - BATCH + 1, BATCH):
+            yield images[start : start + BATCH], labels[start : start + BATCH]
+
+
+def mlp() -> nn.Module:
+    return nn.Sequential(
+        nn.Linear(64, 1024), nn.ReLU(), nn.Linear(1024, 1024), nn.ReLU(), nn.Linear(1024, 10)
+    )
+
+
+class Attention(nn.Module):
+    """One transformer block; every row of the image is a token."""
+
+    def __init__(self, width: int = 64, heads: int = 4) -> None:
+        super().__init__()
+        self.heads = heads
+        self.embed = nn.Linear(8, width)
+        self.position = nn.Parameter(torch.rand(8, width) - 0.5)
+        self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.qkv, self.join = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.wide, self.narrow = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+        self.head = nn.Linear(8 * width, 10)
+
+    def attend(self, x: torch.Tensor) -> torch.Tensor:
+        batch, tokens, width = x.shape
+        qkv = self.qkv(x).view(batch, tokens, 3, self.heads, width // self.heads)
+        q, k, v = qkv.permute(2, 0, 3, 1, 4)
+        mixed = F.scaled_dot_product_attention(q, k, v)
+        return self.join(mixed.transpose(1, 2).reshape(batch, tokens, width))
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        x = self.embed(images.view(-1, 8, 8)) + self.position
+        x = x + self.attend(self.norm1(x))
+        x = x + self.narrow(F.gelu(self.wide(self.norm2(x))))
+        return self.head(x.flatten(1))
+
+
+def step(model: nn.Module, optimizer, images, labels) -> torch.Tensor:
+    """One step of training. Returns the loss, still on the device."""
+    loss = F.cross_entropy(model(images), labels)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    return loss.detach()
+
+
+@torch.no_grad()
+def accuracy(model: nn.Module, data: Data, device: str) -> float:
+    guess = model(data.test_images.to(device)).argmax(dim=1)
+    return (guess == data.test_labels.to(device)).float().mean().item()
+
+
+def train(model: nn.Module, data: Data, epochs: int, rate: float) -> tuple[float, float]:
+    """Returns the accuracy at the end and the seconds that a step takes."""
+    model.to("openreg")
+    optimizer = torch.optim.Adam(model.parameters(), lr=rate, fused=True)
+    seconds, steps = 0.0, 0
+    for epoch in range(1, epochs + 1):
+        optimizer.param_groups[0]["lr"] = rate * (1 - (epoch - 1) / epochs)
+        begin = time.monotonic()
+        losses = [step(model, optimizer, *batch) for batch in data.batches("openreg")]
+        loss = torch.stack(losses).mean().item()  # waits for the card
+        if epoch > 1:  # the first one also fills caches
+            seconds, steps = seconds + time.monotonic() - begin, steps + len(losses)
+        reached = accuracy(model, data, "openreg")
+        print(f"  epoch {epoch:2}  loss {loss:.4f}  accuracy {reached:.4f}", flush=True)
+    return reached, seconds / steps
+
+
+def step_on_cpu(model: nn.Module, data: Data) -> float:
+    """Seconds for one step of the same training on the guest's own processor."""
+    model.to("cpu")
+    optimizer = torch.optim.Adam(model.parameters(), fused=True)
+    images, labels = next(data.batches("cpu"))
+    begin = time.monotonic()
+    step(model, optimizer, images, labels)
+    return time.monotonic() - begin
+
+
+def cpu_kind() -> str:
+    """Whether the guest's processor is emulated."""
+    with open("/proc/cpuinfo") as info:
+        text = info.read()
+    if "TCG" in text:
+        return "emulated"
+    return "KVM" if " hypervisor" in text else "bare metal"
+
+
+def run(name: str, model: nn.Module, data: Data, epochs: int, rate: float) -> dict:
+    """Trains a model; what it took, as columns of the table."""
+    parameters = sum(p.numel() for p in model.parameters())
+    print(f"{name}: {parameters:,} parameters, batches of {BATCH} images", flush=True)
+    before = torch.openreg.stats()
+    reached, seconds = train(model, data, epochs, rate)
+    after = torch.openreg.stats()
+    used = {key: after[key] - before[key] for key in after}
+    return {
+        "test accuracy": reached,
+        "ops run on the card": used["ops"],
+        "CPU fallbacks": used["fallbacks"],
+        "packets": used["packets"],
+        "doorbells": used["doorbells"],
+        "interrupts": used["interrupts"],
+        "bytes by DMA": used["dma_read"] + used["dma_written"],
+        "ms a step, openreg": seconds * 1e3,
+        f"ms a step, guest's CPU ({cpu_kind()})": step_on_cpu(model, data) * 1e3,
+    }
+
+
+def print_table(results: dict[str, dict]) -> None:
+    def cell(value) -> str:
+        return f"{value:,}" if isinstance(value, int) else f"{value:,.3f}"
+
+    print(f"\n{'':36}" + "".join(f"{name:>16}" for name in results))
+    for row in next(iter(results.values())):
+        print(f"{row:36}" + "".join(f"{cell(r[row]):>16}" for r in results.values()))
+
+
+def judge(results: dict[str, dict]) -> str:
+    """The last line; the lesser accuracy counts."""
+    columns = list(results.values())
+    worst = min(r["test accuracy"] for r in columns)
+    fallbacks = sum(r["CPU fallbacks"] for r in columns)
+    if fallbacks:
+        raise Failure(f"ran on the CPU: {torch.openreg.fallbacks()}")
+    if worst < GOOD_ENOUGH:
+        raise Failure(f"accuracy is {worst:.3f}, less than {GOOD_ENOUGH}")
+    card, cpu = (sum(list(r.values())[i] for r in columns) for i in (-2, -1))
+    return f"demo: ok accuracy={worst:.2f} fallbacks=0 speedup={cpu / card:.1f}x"
+
+
+def main() -> int:
+    try:
+        if not hasattr(torch, "openreg") or not torch.openreg.is_available():
+            raise Failure("no openreg card; make demo starts a VM that has one")
+        torch.manual_seed(0)
+        data = Data()
+        results = {
+            "MLP": run("MLP", mlp(), data, epochs=15, rate=3e-3),
+            "attention": run("attention", Attention(), data, epochs=20, rate=6e-3),
+        }
+        print_table(results)
+        print(judge(results))
+    except Failure as why:
+        print(f"demo: failed: {why}")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""PyTorch on the openreg card: torch.device("openreg") and torch.openreg."""
+
+import torch
+
+from . import _C  # registers kernels, allocator, guard and hooks
+
+__version__ = "0.1.0"
+
+
+def _register() -> None:
+    torch.utils.rename_privateuse1_backend("openreg")
+    from . import openreg
+
+    torch._register_device_module("openreg", openreg)
+    torch.utils.generate_methods_for_privateuse1_backend(
+        for_tensor=True, for_module=True, for_packed_sequence=True, for_storage=True
+    )
+
+
+_register()

@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Cards: how many, which one, what they are."""
+
+import dataclasses
+from typing import Any, Union
+
+import torch
+
+from . import _C
+
+DeviceLike = Union[torch.device, str, int, None]
+
+
+def _get_device_index(device: DeviceLike, optional: bool = True) -> int:
+    """Index of a device, an "openreg:N" string or a number; None is the current."""
+    if device is None:
+        if not optional:
+            raise ValueError("a device is needed: 0, 'openreg:0' or torch.device")
+        return _C.current_device()
+    if isinstance(device, int):
+        index = device
+    else:
+        device = torch.device(device)
+        if device.type != "openreg":
+            raise ValueError(f"expected an openreg device, got {device}")
+        index = _C.current_device() if device.index is None else device.index
+    if index < 0:
+        raise ValueError(f"device index {index} is negative")
+    return index
+
+
+def device_count() -> int:
+    return _C.device_count()
+
+
+def is_available() -> bool:
+    """True if there is a card and it can be opened. Never raises."""
+    return _C.is_available()
+
+
+def is_initialized() -> bool:
+    return torch._C._accelerator_isAllocatorInitialized()
+
+
+def init() -> None:
+    """Raises with the reason and the way out if no card can be used."""
+    _C.check_available()
+
+
+_lazy_init = init
+
+
+def _is_in_bad_fork() -> bool:
+    return _C.in_bad_fork()
+
+
+def current_device() -> int:
+    _C.check_available()
+    return _C.current_device()
+
+
+def set_device(device: DeviceLike) -> None:
+    _C.set_device(_get_device_index(device, optional=False))
+
+
+def _exchange_device(index: int) -> int:
+    return _C.exchange_device(index)
+
+
+def _maybe_exchange_device(index: int) -> int:
+    return _C.exchange_device(index)
+
+
+class device:
+    """Context manager: another current device. None changes nothing."""
+
+    def __init__(self, device: DeviceLike) -> None:
+        self.idx = -1 if device is None else _get_device_index(device)
+        self.prev_idx = -1
+
+    def __enter__(self) -> None:
+        self.prev_idx = _C.exchange_device(self.idx)
+
+    def __exit__(self, *_: Any) -> None:
+        _C.exchange_device(self.prev_idx)
+
+
+class device_of(device):
+    """Context manager: the device of a tensor, if it is on openreg."""
+
+    def __init__(self, tensor: torch.Tensor) -> None:
+        super().__init__(tensor.device if tensor.device.type == "openreg" else None)
+
+
+@dataclasses.dataclass(frozen=True)
+class DeviceProperties:
+    name: str
+    path: str  # device node
+    pci: str  # PCI address
+    driver: str
+    isa_major: int
+    isa_minor: int
+    card: int  # card field of device addresses
+    total_memory: int  # bytes
+    workers: int  # threads of the compute engine
+    slice_us: int  # longest time between scheduling decisions
+    max_queues: int
+    max_segments: int
+    max_ring_slots: int
+    packets: list[str]
+    dtypes: list[str]
+
+
+def get_device_properties(device: DeviceLike = None) -> DeviceProperties:
+    return DeviceProperties(**_C.properties(_get_device_index(device)))
+
+
+def get_device_name(device: DeviceLike = None) -> str:
+    p = get_device_properties(device)
+    return f"{p.name} card {p.card} at {p.pci}"
+
+
+def get_device_capability(device: DeviceLike = None) -> tuple[int, int]:
+    """Major and minor version of the card's instruction set."""
+    p = get_device_properties(device)
+    return p.isa_major, p.isa_minor
+
+
+def can_device_access_peer(device: DeviceLike, peer: DeviceLike) -> bool:
+    """Whether kernels of one card reach another's memory: only their own."""
+    return _get_device_index(device) == _get_device_index(peer)
+
+
+def synchronize(device: DeviceLike = None) -> None:
+    """Waits for all streams of the device; raises if one has faulted."""
+    _C.check_available()
+    _C.synchronize(_get_device_index(device))
+
+
+def reset(device: DeviceLike = None) -> None:
+    """Lets streams that have faulted go on; work not done by them is given up."""
+    _C.reset(_get_device_index(device))
+
+
+def is_bf16_supported(including_emulation: bool = True) -> bool:
+    return True
+
+
+def get_amp_supported_dtype() -> list[torch.dtype]:
+    return [torch.float16, torch.bfloat16]
+
+
+def ipc_collect() -> None:
+    """Nothing to collect: device memory is not shared between processes."""
+
+

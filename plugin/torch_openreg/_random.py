@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Random numbers: a seed and an offset for each device."""
+
+from collections.abc import Iterable
+
+import torch
+
+from . import _C
+from ._device import DeviceLike, _get_device_index, device_count
+
+# torch.manual_seed() may be called long before a card is used.
+_DEFAULT_DEVICE = "openreg"
+
+
+def _generator(device: DeviceLike) -> torch.Generator:
+    _C.check_available()
+    return _C.default_generator(_get_device_index(device))
+
+
+def manual_seed(seed: int) -> None:
+    """Seeds the current device; does nothing without a card."""
+    if device_count() > 0 and not _C.in_bad_fork():
+        _generator(None).manual_seed(int(seed))
+
+
+def manual_seed_all(seed: int) -> None:
+    if not _C.in_bad_fork():
+        for index in range(device_count()):
+            _generator(index).manual_seed(int(seed))
+
+
+def seed() -> None:
+    _generator(None).seed()
+
+
+def seed_all() -> None:
+    value = torch.Generator().seed()
+    manual_seed_all(value)
+
+
+def initial_seed() -> int:
+    return _generator(None).initial_seed()
+
+
+def get_rng_state(device: DeviceLike = _DEFAULT_DEVICE) -> torch.Tensor:
+    return _generator(device).get_state()
+
+
+def get_rng_state_all() -> list[torch.Tensor]:
+    return [get_rng_state(index) for index in range(device_count())]
+
+
+def set_rng_state(
+    new_state: torch.Tensor, device: DeviceLike = _DEFAULT_DEVICE
+) -> None:
+    _generator(device).set_state(new_state)
+
+
+def set_rng_state_all(new_states: Iterable[torch.Tensor]) -> None:
+    for index, state in enumerate(new_states):
+        set_rng_state(state, index)
+
+
+def _default_generators() -> tuple[torch.Generator, ...]:
+    return tuple(_C.default_generator(index) for index in range(device_count()))

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What ran where: operators on the card, operators that fell back to the CPU."""
+
+from . import _C
+from ._device import DeviceLike, _get_device_index, device_count
+
+
+def fallbacks() -> dict[str, int]:
+    """Operators that ran on the CPU for want of a kernel, with their counts."""
+    return dict(_C.fallback_counts())
+
+
+def reset_fallbacks() -> None:
+    _C.reset_fallback_counts()
+
+
+def set_fallback(mode: str) -> str:
+    """"count", "warn" (once an operator) or "error". Returns the mode before."""
+    before = _C.fallback_mode()
+    _C.set_fallback_mode(mode)
+    return before
+
+
+def op_counts() -> dict[str, int]:
+    """Operators that ran on the card, with their counts."""
+    return dict(_C.op_counts())
+
+
+def reset_op_counts() -> None:
+    _C.reset_op_counts()
+
+
+def queue_stats(device: DeviceLike = None) -> dict[str, int]:
+    """Totals of the device's streams: packets, doorbells, interrupts, DMA..."""
+    return _C.queue_stats(_get_device_index(device))
+
+
+def stats() -> dict[str, int]:
+    """ops, fallbacks, and the queue_stats() of all devices together."""
+    total = {
+        "ops": sum(op_counts().values()),
+        "fallbacks": sum(fallbacks().values()),
+    }
+    for index in range(device_count()):
+        for name, value in queue_stats(index).items():
+            total[name] = total.get(name, 0) + value
+    return total

@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What the torch.backends entry point names.
+
+It stands outside of the package because torch may call it while the package
+is half imported, and it never raises: a broken plugin must not take torch
+along.
+"""
+
+
+def autoload() -> None:
+    try:
+        import torch_openreg  # noqa: F401
+    except Exception as error:
+        import warnings
+
+        warnings.warn(
+            f"the openreg backend is installed but does not load: {error!r}. "
+            "Run `python3 -c 'import torch_openreg'` for the traceback, or set "
+            "TORCH_DEVICE_BACKEND_AUTOLOAD=0 to leave it out.",
+            RuntimeWarning,
+            stacklevel=2,
+        )
