@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: MIT
+# The verbs. Each does its own set-up: what it needs is fetched and built first,
+# once, into $OPENREG_CACHE (default ~/.cache/openreg).
+
+MAKEFLAGS += --no-print-directory
+
+help:
+	@echo 'make demo               train a small network on the card, in a VM'
+	@echo 'make test               every test suite'
+	@echo 'make shell              a shell in a VM with the card and the driver'
+	@echo 'make bench              measure, natively and in a VM, into bench.json'
+	@echo 'make build              build everything, run nothing'
+	@echo 'make clean              delete everything that was built ($$OPENREG_CACHE)'
+	@echo
+	@echo 'One suite:              make test-NAME, NAME one of'
+	@scripts/suite --list | sed 's/^/                          /'
+	@echo 'One component:          make build-NAME, NAME one of'
+	@scripts/build --list | sed 's/^/                          /'
+	@echo 'Anything else in a VM:  scripts/vm --help'
+	@echo 'Anything in the root:   scripts/in-root COMMAND'
+
+demo:
+	@scripts/vm --with lib,plugin -- python3 plugin/demo/digits.py
+
+test:
+	@scripts/test-all
+
+shell:
+	@scripts/vm --shell --timeout 0
+
+bench:
+	@tests/bench/run
+
+build:
+	@scripts/build all
+
+clean:
+	@scripts/clean
+
+check-style: test-style
+
+test-%:
+	@scripts/suite $*
+
+build-%:
+	@scripts/build $*
+
+.PHONY: help demo test shell bench build clean check-style

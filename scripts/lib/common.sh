@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: MIT
+# shellcheck shell=bash
+# What every script here starts with: the paths, plain messages, locks.
+# Source it with "here" set to the directory of scripts/.
+
+set -euo pipefail
+
+OPENREG_SRC=$(cd "$here/.." && pwd)
+: "${OPENREG_CACHE:=${XDG_CACHE_HOME:-$HOME/.cache}/openreg}"
+export OPENREG_SRC OPENREG_CACHE
+
+say()
+{
+	printf '%s: %s\n' "${0##*/}" "$*" >&2
+}
+
+# die MESSAGE [WHAT TO DO NEXT...]
+die()
+{
+	say "error: $1"
+	shift
+	[ $# -eq 0 ] || printf '  %s\n' "$@" >&2
+	exit 1
+}
+
+have()
+{
+	command -v "$1" >/dev/null 2>&1
+}
+
+# The scripts that change mounts or install packages need root. Started by a
+# user they start again through sudo, with the user's cache.
+need_root()
+{
+	[ "$(id -u)" -eq 0 ] && return 0
+	have sudo || die "$1 needs root, and there is no sudo" \
+		"run it as root (with OPENREG_CACHE=$OPENREG_CACHE to keep this cache)"
+	shift
+	exec sudo env OPENREG_CACHE="$OPENREG_CACHE" CI="${CI:-}" "$0" "$@"
+}
+
+# with_lock NAME COMMAND...: one at a time per cache; waits, and says so.
+with_lock()
+{
+	local name=$1 fd
+	shift
+	mkdir -p "$OPENREG_CACHE/lock"
+	exec {fd}>"$OPENREG_CACHE/lock/$name"
+	if ! flock --nonblock "$fd"; then
+		say "$name is being built by another run, waiting for it"
+		flock "$fd"
+	fi
+	"$@"
+	exec {fd}>&-
+}
+
+# Nothing below a directory that we delete may still be mounted; --one-file-system
+# is the second line of defence.
+remove_tree()
+{
+	[ ! -e "$1" ] || rm -rf --one-file-system -- "$1"
+}
+
+need_space()
+{
+	local free
+	mkdir -p "$1"
+	free=$(df --output=avail -BG "$1" | tail -1 | tr -dc 0-9)
+	[ "$free" -ge "$2" ] || die "$1 has $free GB free, $2 GB are needed" \
+		"make room there, or set OPENREG_CACHE to a directory on another disk"
+}

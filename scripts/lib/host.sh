@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: MIT
+# shellcheck shell=bash
+# What the host itself must have: a handful of packages, from its own apt.
+
+# package:program; the keyring has no program and is looked for by file
+HOST_PACKAGES="mmdebstrap:mmdebstrap util-linux:unshare debian-archive-keyring:"
+KEYRING=/usr/share/keyrings/debian-archive-keyring.gpg
+
+host_missing()
+{
+	local entry program
+	for entry in $HOST_PACKAGES; do
+		program=${entry#*:}
+		if [ -n "$program" ]; then
+			have "$program" || echo "${entry%%:*}"
+		else
+			[ -e "$KEYRING" ] || echo "${entry%%:*}"
+		fi
+	done
+}
+
+# Installs what is missing. The package lists are refreshed only if they must be.
+host_install()
+{
+	local missing
+	missing=$(host_missing | tr '\n' ' ')
+	[ -n "$missing" ] || return 0
+	have apt-get || die "this host has no apt-get, and lacks: $missing" \
+		"use Debian 12 or 13 or Ubuntu 24.04, or install these by hand"
+	say "installing on this host: $missing"
+	# shellcheck disable=SC2086 # a list of words
+	DEBIAN_FRONTEND=noninteractive apt-get -qq install -y $missing </dev/null >&2 ||
+	{ apt-get -qq update >&2 &&
+	  DEBIAN_FRONTEND=noninteractive apt-get -qq install -y $missing </dev/null >&2; } ||
+		die "cannot install $missing" \
+		"is the network up? 'apt-get update' must work on this host first" \
+		"on Ubuntu, mmdebstrap is in the universe component"
+}
+
+# The host's own way to its mirrors (proxies, time-outs, how old a Release file
+# may be), one --aptopt argument a line.
+host_apt_settings()
+{
+	apt-config dump 2>/dev/null | grep -E \
+		'^Acquire::(([a-z]+::)?([^ ]*::)?Proxy|Check-Valid-Until|Max-ValidTime|Retries|[a-z]+::(Timeout|CaInfo|Verify-[A-Za-z]+)|ForceIPv[46]) ' |
+		grep -v '""' | sed 's/^/--aptopt=/'
+}

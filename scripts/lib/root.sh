@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: MIT
+# shellcheck shell=bash
+# The Debian root: where it is, whether it is there, how it is made.
+
+ROOT_SUITE=forky
+SOURCE_SUITE=trixie	# QEMU's source package comes from here
+
+# Named after all that decides what goes into it.
+root_key()
+{
+	{ echo "$ROOT_SUITE $SOURCE_SUITE"; package_list
+	  declare -f root_mmdebstrap root_finish; } | sha256sum | cut -c1-16
+}
+
+package_list()
+{
+	sed 's/#.*//' "$here/packages" | tr -s ' \n' '\n' | sed '/^$/d'
+}
+
+root_path()
+{
+	echo "$OPENREG_CACHE/root/$(root_key)"
+}
+
+# Other builds depend on the versions that the root really holds.
+root_id()
+{
+	cat "$(root_path)/.openreg-id"
+}
+
+root_mmdebstrap()
+{
+	local dir=$1 debs=$2 settings
+	mapfile -t settings < <(host_apt_settings)
+	# Fetched packages are kept aside until the root is complete, so that a
+	# run after an interrupted one does not fetch them again. The kernel's
+	# own initramfs is never booted, and takes half a minute to make.
+	unshare --mount --propagation private \
+	mmdebstrap --mode=root --variant=apt \
+		--skip=download/empty,essential/unlink \
+		"${settings[@]}" \
+		--dpkgopt=force-unsafe-io \
+		--dpkgopt='path-exclude=/usr/share/doc/*' \
+		--dpkgopt='path-exclude=/usr/share/locale/*' \
+		--dpkgopt='path-exclude=/usr/share/man/*' \
+		--dpkgopt='path-exclude=/etc/kernel/postinst.d/initramfs-tools' \
+		--setup-hook="mkdir -p \"\$1/var/cache/apt/archives\"" \
+		--setup-hook="mount --bind '$debs' \"\$1/var/cache/apt/archives\"" \
+		--customize-hook="umount \"\$1/var/cache/apt/archives\"" \
+		--include="$(package_list | paste -sd,)" \
+		"$ROOT_SUITE" "$dir"
+}
+
+# Mount points for scripts/in-root, and the sources of the stable suite.
+root_finish()
+{
+	local dir=$1
+	mkdir -p "$dir/openreg" "$dir/cache"
+	grep -m1 "^deb .* $ROOT_SUITE main" "$dir/etc/apt/sources.list" |
+		sed "s/^deb/deb-src/; s/ $ROOT_SUITE / $SOURCE_SUITE /" \
+		> "$dir/etc/apt/sources.list.d/source.list"
+	chroot "$dir" dpkg-query -W | sha256sum | cut -c1-16 > "$dir/.openreg-id"
+}
+
+# The usual reasons, and what to do about each.
+root_explain()
+{
+	if grep -qE 'NO_PUBKEY|not signed' "$1"; then
+		die "the host's debian-archive-keyring does not know the suite $ROOT_SUITE" \
+			"upgrade it (apt-get install debian-archive-keyring), log: $1"
+	elif grep -qE 'Could not resolve|Temporary failure|Could not connect|timed out' "$1"; then
+		die "no Debian mirror answers" \
+			"check the network and the proxy settings of apt, then run this again (log: $1)"
+	elif grep -q 'No space left' "$1"; then
+		die "the disk is full" "make room in $OPENREG_CACHE, then run this again"
+	elif grep -q 'Unable to locate package' "$1"; then
+		die "$(grep -m1 -o 'Unable to locate package.*' "$1") in $ROOT_SUITE" \
+			"has it been renamed? the list is scripts/packages (log: $1)"
+	fi
+	die "mmdebstrap failed, its log is $1"
+}
+
+# The root before this one stays: another checkout may use it.
+root_prune()
+{
+	local old
+	find "$1" -mindepth 2 -maxdepth 2 -name .openreg-id -printf '%T@ %h\n' |
+		sort -rn | tail -n +3 | cut -d' ' -f2- |
+		while read -r old; do
+			remove_tree "$old"
+		done
+}
+
+root_make()
+{
+	local final=$1 base tmp log
+	[ ! -e "$final/.openreg-id" ] || return 0
+	host_install
+	need_space "$OPENREG_CACHE" 15
+	base=$OPENREG_CACHE/root
+	tmp=$base/.new
+	log=$base/root.log
+	mkdir -p "$base/debs"
+	remove_tree "$tmp"
+	say "making the Debian $ROOT_SUITE root (3 to 5 minutes, fetches 750 MB)"
+	if [ -t 2 ]; then
+		root_mmdebstrap "$tmp" "$base/debs" 2>&1 | tee "$log" | grep -E '^[IEW]:' >&2
+	else
+		root_mmdebstrap "$tmp" "$base/debs" >"$log" 2>&1
+	fi || { tail -15 "$log" >&2; root_explain "$log"; }
+	root_finish "$tmp"
+	remove_tree "$final"
+	mv "$tmp" "$final"
+	remove_tree "$base/debs"
+	root_prune "$base"
+	say "the root is $final"
+}
+
+# Returns at once if the root is there.
+root_ensure()
+{
+	local path
+	path=$(root_path)
+	[ -e "$path/.openreg-id" ] || with_lock root root_make "$path"
+}

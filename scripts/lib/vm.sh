@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: MIT
+# shellcheck shell=bash
+# The parts of scripts/vm: how QEMU is called, and how its run is judged.
+
+# A /dev/kvm that opens is not enough: there are hosts that have one without
+# vmx or svm, and a guest hangs there for ever.
+vm_accel()
+{
+	if [ -n "${OPENREG_ACCEL:-}" ]; then
+		echo "$OPENREG_ACCEL"
+	elif grep -qwE 'vmx|svm' /proc/cpuinfo && [ -r /dev/kvm ] && [ -w /dev/kvm ]; then
+		echo kvm
+	else
+		echo tcg
+	fi
+}
+
+# QEMU is built in the root, and runs on the host with the root's libraries.
+vm_loader()
+{
+	local root
+	root=$(root_path)
+	LOADER=("$root/lib64/ld-linux-x86-64.so.2" --library-path
+		"$root/usr/lib/x86_64-linux-gnu:$root/usr/lib/x86_64-linux-gnu/openblas-pthread")
+}
+
+vm_machine_arguments()
+{
+	local root machine=q35
+	root=$(root_path)
+	ARGS+=(-L "$root/usr/share/seabios" -L "$root/usr/share/qemu"
+		-nodefaults -no-user-config -display none -no-reboot -m "$MEM"
+		-smp "cpus=$CPUS,maxcpus=$((CPUS > 2 ? CPUS : 2))")
+	case $ACCEL in
+	kvm) ARGS+=(-accel kvm -cpu host) ;;
+	# With one thread for all processors TCG makes plain instructions of
+	# locked ones, which the card would not see as such. Five levels of page
+	# tables only cost time.
+	tcg) ARGS+=(-accel 'tcg,thread=multi' -cpu 'max,la57=off') ;;
+	*) die "OPENREG_ACCEL is '$ACCEL'" "it may be kvm or tcg" ;;
+	esac
+	if [ -n "$IOMMU" ]; then
+		machine+=,kernel-irqchip=split
+		ARGS+=(-device 'intel-iommu,intremap=on')
+	fi
+	ARGS+=(-machine "$machine")
+}
+
+# One 9p share: TAG DIRECTORY [option]
+vm_share()
+{
+	ARGS+=(-fsdev "local,id=$1,path=$2,security_model=none,multidevs=remap${3:+,$3}"
+		-device "virtio-9p-pci,fsdev=$1,mount_tag=$1")
+}
+
+vm_port()
+{
+	ARGS+=(-chardev "$2,id=$1" -device "virtserialport,chardev=$1,name=org.openreg.$1")
+}
+
+vm_device_arguments()
+{
+	local i
+	ARGS+=(-device virtio-rng-pci
+		-drive "if=none,id=disk,file=$DISK/root.ext4,format=raw,snapshot=on"
+		-device 'virtio-blk-pci,drive=disk'
+		-chardev "file,id=console,path=$RUN/console" -serial chardev:console
+		-device virtio-serial-pci -add-fd 'fd=3,set=1' -add-fd 'fd=4,set=2')
+	if [ -n "$INTERACTIVE" ]; then
+		ARGS+=(-chardev 'stdio,id=tty,signal=off'
+			-device 'virtconsole,chardev=tty')
+	fi
+	vm_port out file,path=/dev/fdset/1,append=on
+	vm_port err file,path=/dev/fdset/2,append=on
+	vm_port status "file,path=$RUN/status"
+	vm_share openreg "$OPENREG_SRC"
+	vm_share cache "$OPENREG_CACHE" readonly=on
+	for ((i = 0; i < ${#SHARES[@]}; i++)); do
+		vm_share "share$i" "${SHARES[i]%%:*}"
+	done
+	for ((i = 0; i < CARDS; i++)); do
+		ARGS+=(-device "pcie-root-port,id=port$i,chassis=$((i + 1)),slot=$((i + 1))"
+			-device "openreg,id=card$i,bus=port$i${VRAM:+,vram-size=$VRAM}$PROPERTIES")
+	done
+}
+
+vm_boot_arguments()
+{
+	local line="console=ttyS0 loglevel=5 panic=-1 oops=panic mitigations=off"
+	line+=" no_timer_check nowatchdog cryptomgr.notests random.trust_cpu=on"
+	[ -z "$IOMMU" ] || line+=" intel_iommu=on iommu.passthrough=0"
+	ARGS+=(-kernel "$BOOT/kernel" -initrd "$BOOT/initramfs"
+		-append "$line $KERNEL_OPTIONS"
+		-fw_cfg "name=opt/openreg/run,file=$RUN/run")
+}
+
+# What scripts/guest/init reads: a piece of shell.
+vm_run_file()
+{
+	local i
+	echo "MODULES=${BOOT_IN_GUEST:+$BOOT_IN_GUEST/modules}"
+	echo "DRIVER=${DRIVER:-}"
+	echo "DRIVER_OPTIONS='$DRIVER_OPTIONS'"
+	for ((i = 0; i < ${#SHARES[@]}; i++)); do
+		printf 'SHARES+=(%q)\n' "share$i:${SHARES[i]#*:}"
+	done
+	[ ${#EXPORTS[@]} -eq 0 ] || printf 'export %q\n' "${EXPORTS[@]}"
+	if [ -n "$INTERACTIVE" ]; then
+		printf 'SHELL_TERM=%q SHELL_SIZE=%q\n' "${TERM:-dumb}" \
+			"$(stty size 2>/dev/null | sed 's/\(.*\) \(.*\)/rows \1 cols \2/')"
+	fi
+	printf 'COMMAND=('
+	[ $# -eq 0 ] || printf ' %q' "$@"
+	echo ')'
+}
+
+# Reports of the kernel and its checkers, and of sanitizers in QEMU.
+KERNEL_REPORTS='WARNING: |BUG: |BUG [a-z]|kernel BUG at|Oops|Kernel panic|general protection fault'
+KERNEL_REPORTS+='|UBSAN: |KASAN: |KCSAN: |DMA-API: |ODEBUG: |refcount_t: |unreferenced object'
+KERNEL_REPORTS+='|INFO: (possible|suspicious|trying|task|rcu)|rcu: INFO|list_(add|del) corruption|\[ cut here \]'
+QEMU_REPORTS='ERROR: [A-Za-z]*Sanitizer|WARNING: ThreadSanitizer|runtime error:|Assertion|core dumped'
+
+vm_tail()
+{
+	say "--- the end of $1:"
+	tail -n 60 "$1" | tr -d '\r' >&2
+}
+
+# Prints what went wrong besides the command itself; false if anything did.
+vm_judge()
+{
+	local good=0
+	if grep -qE "$KERNEL_REPORTS" "$RUN/console"; then
+		say "the guest's kernel reported a problem, its log:"
+		tr -d '\r' < "$RUN/console" | grep -vE '^\s*$' >&2
+		good=1
+	fi
+	if grep -qE "$QEMU_REPORTS" "$RUN/qemu"; then
+		say "QEMU reported a problem:"
+		cat "$RUN/qemu" >&2
+		good=1
+	fi
+	return "$good"
+}
