@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: MIT
+"""Figures of the Python benchmarks, and the devices that they compare."""
+
+import json
+import statistics
+import time
+
+import torch
+
+DEVICES = ("openreg", "cpu")
+
+
+def figure(bench, what, value, unit):
+    print(json.dumps({"bench": bench, "what": what, "value": value, "unit": unit}),
+          flush=True)
+
+
+def synchronize(device):
+    if device == "openreg":
+        torch.openreg.synchronize()
+
+
+def measure(function, device, runs):
+    """The median of the seconds that function takes, its queue drained."""
+    times = []
+    for _ in range(runs):
+        synchronize(device)
+        begin = time.perf_counter()
+        function()
+        synchronize(device)
+        times.append(time.perf_counter() - begin)
+    return statistics.median(times)

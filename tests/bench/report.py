@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: MIT
+"""Reads figures, JSON objects one a line among other lines. Writes them, with
+their ratios to what they are measured against, as a table to standard error
+and as JSON to standard output."""
+
+import json
+import sys
+
+# figure, what it is measured against, and the least or the most its ratio to
+# that, or without one its value, may be. {workers} is the card's.
+NATIVE = "matmul 1024^3 f32, oneDNN, threads: {workers}"
+LIMITS = [
+    ("matmul 1024^3 f32, openreg from C", NATIVE, ">=", 0.6),
+    ("matmul 1024^3 f32, PyTorch on openreg", NATIVE, ">=", 0.6),
+    ("H2D pinned 64 MiB", "memcpy 64 MiB", ">=", 0.5),
+    ("D2H pinned 64 MiB", "memcpy 64 MiB", ">=", 0.5),
+    ("NOP launch, asynchronous, ring of 16384", "getppid", "<=", 1),
+    ("launch and wait, asleep", "eventfd round trip across two CPUs", "<=", 3),
+    ("launch and wait, asleep, card asleep",
+     "eventfd round trip across two CPUs", "<=", 3),
+    ("x.add_(y) on openreg", "x.add_(y) on cpu", "<=", 2),
+    ("doorbells per 1000 launches from C", None, "<", 20),
+    ("doorbells per 1000 launches from Python", None, "<", 20),
+    ("CPU use of an idle card", None, "<", 2),
+    ("idle time until the card sleeps", None, "<=", 200),
+]
+# Ratios that are shown and that nobody has set a limit for.
+BESIDE = [
+    ("matmul 1024^3 f32, PyTorch on openreg", "matmul 1024^3 f32, PyTorch on cpu"),
+    ("launch and wait, spinning", "eventfd round trip across two CPUs"),
+    ("launch and wait, spinning, card asleep", "eventfd round trip across two CPUs"),
+    ("training step on cpu", "training step on openreg"),
+] + [(f"{way} {size}", f"memcpy {size}")
+     for way in ("H2D pinned", "D2H pinned", "D2D", "H2D registered",
+                 "D2H registered", "H2D pageable", "D2H pageable")
+     for size in ("64 KiB", "1 MiB", "64 MiB")
+     if size != "64 MiB" or not way.endswith("pinned")]
+TESTS = {">=": float.__ge__, "<=": float.__le__, "<": float.__lt__}
+
+
+def judge(row, other, sign, limit):
+    value = row["value"] / other["value"] if other else row["value"]
+    return {"against": other["what"] if other else None, "ratio": value if other else None,
+            "demanded": f"{sign} {limit:g}",
+            "verdict": "pass" if TESTS[sign](float(value), float(limit)) else "miss"}
+
+
+def compare(rows):
+    """Adds to each figure a list of what it was compared with."""
+    by_name = {row["what"]: row for row in rows}
+    workers = by_name.get("workers of the card", {"value": 1})["value"]
+    missing = []
+    for what, against, sign, limit in LIMITS:
+        against = against and against.format(workers=int(workers))
+        if what not in by_name or (against and against not in by_name):
+            missing.append(what)
+            continue
+        by_name[what]["compared"].append(
+            judge(by_name[what], by_name.get(against), sign, limit))
+    for what, against in BESIDE:
+        if what in by_name and against in by_name:
+            by_name[what]["compared"].append(
+                {"against": against, "demanded": None, "verdict": None,
+                 "ratio": by_name[what]["value"] / by_name[against]["value"]})
+    return missing
+
+
+def lines_of(row):
+    begin = [row["bench"], row.get("where", ""), row["what"], f"{row['value']:.4g}",
+             row["unit"]]
+    for entry in row["compared"] or [None]:
+        if entry is None:
+            yield begin + ["", "", "", ""]
+            continue
+        ratio = entry["ratio"]
+        yield begin + ["" if ratio is None else f"{ratio:.3g}",
+                       entry["against"] or "", entry["demanded"] or "",
+                       entry["verdict"] or ""]
+        begin = [""] * len(begin)
+
+
+def print_table(rows):
+    table = [("", "where", "what", "value", "unit", "ratio", "to", "demanded", "")]
+    for row in sorted(rows, key=lambda row: row["bench"]):
+        table.extend(lines_of(row))
+    widths = [max(len(line[i]) for line in table) for i in range(len(table[0]))]
+    for line in table:
+        print("  ".join(cell.ljust(width) for cell, width in zip(line, widths)).rstrip(),
+              file=sys.stderr)
+
+
+def main():
+    rows = [json.loads(line) for line in sys.stdin if line.startswith("{")]
+    rows = [dict(row, compared=[]) for row in rows if "what" in row]
+    if not rows:
+        sys.exit("no benchmark printed a figure")
+    missing = compare(rows)
+    print_table(rows)
+    for what in missing:
+        print(f"not measured: {what}", file=sys.stderr)
+    json.dump(rows, sys.stdout, indent=1)
+    print()
+    sys.exit(1 if missing else 0)
+
+
+main()

@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The compute engine by itself: what it makes of memory's and oneDNN's speed.
+ * One JSON object a line. Times are the best of several.
+ * usage: bench-engine [THREADS: 1 or 2]
+ */
+#include <omp.h>
+#include <oneapi/dnnl/dnnl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "engine-harness.h"
+
+#define SIDE 4096
+#define POINTS ((int64_t)SIDE * SIDE)
+#define F32 OPENREG_VT_F32
+#define NONE OPENREG_VNONE
+
+static struct openreg_scratch *scratch[2];
+static struct openreg_args args;
+static float *x, *y, *z;
+static int threads = 1;
+
+static struct {
+	struct openreg_job *job;
+	unsigned int phase;
+	uint32_t slices, next;
+} now_running;
+
+static double seconds(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static void report(const char *what, double value, const char *unit)
+{
+	printf("{\"bench\": \"engine\", \"threads\": %d, \"what\": \"%s\", "
+	       "\"value\": %.4g, \"unit\": \"%s\"}\n",
+	       threads, what, value, unit);
+	fflush(stdout);
+}
+
+static void *work(void *own)
+{
+	uint32_t i;
+
+	while ((i = __atomic_fetch_add(&now_running.next, 1,
+				       __ATOMIC_RELAXED)) < now_running.slices) {
+		if (!openreg_job_run(now_running.job, now_running.phase, i,
+				     own))
+			abort();
+	}
+	return NULL;
+}
+
+static void run_once(void)
+{
+	struct openreg_job *job;
+	unsigned int phase;
+	pthread_t thread;
+
+	if (openreg_engine_check(&args).code)
+		abort();
+	job = openreg_job_new(&args, scratch[0]);
+	now_running.job = job;
+	for (phase = 0; phase < openreg_job_phases(job); phase++) {
+		bool two;
+
+		now_running.phase = phase;
+		now_running.slices = openreg_job_slices(job, phase);
+		now_running.next = 0;
+		two = threads > 1 && now_running.slices > 1;
+		if (two && pthread_create(&thread, NULL, work, scratch[1]))
+			abort();
+		work(scratch[0]);
+		if (two)
+			pthread_join(thread, NULL);
+	}
+	openreg_job_free(job);
+}
+
+static double best(int times)
+{
+	double least = 1e9, t;
+
+	run_once();
+	while (times--) {
+		t = seconds();
+		run_once();
+		t = seconds() - t;
+		least = t < least ? t : least;
+	}
+	return least;
+}
+
+static void program_begin(unsigned int ndim, const int64_t *size)
+{
+	args_begin(&args, OPENREG_OP_VECTOR, ndim, size);
+	args_operand(&args, OPENREG_F32, x, NULL);
+	args_operand(&args, OPENREG_F32, y, NULL);
+	args_operand(&args, OPENREG_F32, z, NULL);
+	args_instr(&args, OPENREG_V_LOAD, F32, 0, 0, 0, 0, 0);
+}
+
+static void program_add(unsigned int out)
+{
+	args_instr(&args, OPENREG_V_LOAD, F32, 1, 0, 0, 0, 1);
+	args_instr(&args, OPENREG_V_ADD, F32, 0, 0, 1, 0, 0);
+	args_instr(&args, OPENREG_V_STORE, F32, 0, 0, 0, 0, out);
+}
+
+static void bench_elementwise(void)
+{
+	static const int64_t square[2] = { SIDE, SIDE };
+	int64_t n = POINTS, sixteen = 16;
+	double t;
+	int i;
+
+	program_begin(1, &n);
+	program_add(0);
+	report("add_ of 16M f32, bytes read and written", 12e-9 * POINTS / best(10),
+	       "GB/s");
+	program_begin(1, &n);
+	args_instr(&args, OPENREG_V_EXP, F32, 0, 0, 0, 0, 0);
+	args_instr(&args, OPENREG_V_STORE, F32, 0, 0, 0, 0, 2);
+	report("exp of 16M f32", best(5) * 1e9 / POINTS, "ns/element");
+	program_begin(2, square);
+	args.op[0].stride[0] = 1;
+	args.op[0].stride[1] = SIDE;
+	args_instr(&args, OPENREG_V_STORE, F32, 0, 0, 0, 0, 2);
+	report("transposed copy of 4096^2 f32", best(5) * 1e9 / POINTS,
+	       "ns/element");
+	program_begin(1, &sixteen);
+	program_add(0);
+	t = seconds();
+	for (i = 0; i < 1000000; i++)
+		run_once();
+	report("add_ of 16 f32: check, job, slice", (seconds() - t) * 1e3,
+	       "ns");
+}
+
+static void bench_reduce(const char *what, unsigned int mask, unsigned int op,
+			 const int64_t *stride)
+{
+	static const int64_t square[2] = { SIDE, SIDE };
+
+	program_begin(2, square);
+	args.arg[0] = (uint8_t)mask;
+	memcpy(args.op[2].stride, stride, 2 * sizeof(*stride));
+	args.op[2].dtype = op == OPENREG_V_RED_MAX ? OPENREG_I64 : OPENREG_F32;
+	if (op == OPENREG_V_RED_MAX)
+		args_instr(&args, op, F32, 0, 0, 2, NONE, NONE);
+	else
+		args_instr(&args, op, F32, 0, 0, NONE, NONE, 2);
+	report(what, 4e-9 * POINTS / best(5), "GB/s");
+}
+
+static void bench_softmax(const char *what, unsigned int axis)
+{
+	static const int64_t square[2] = { SIDE, SIDE };
+
+	args_begin(&args, OPENREG_OP_SOFTMAX, 2, square);
+	args.arg[0] = (uint8_t)axis;
+	args_operand(&args, OPENREG_F32, z, NULL);
+	args_operand(&args, OPENREG_F32, x, NULL);
+	report(what, best(5) * 1e9 / POINTS, "ns/element");
+}
+
+static double bench_matmul(const char *what, unsigned int dtype, int64_t n)
+{
+	int64_t size[4] = { 1, n, n, n };
+	int64_t d[4] = { n * n, n, 1, 0 }, a[4] = { n * n, n, 0, 1 };
+	int64_t b[4] = { n * n, 0, 1, n };
+	double rate;
+
+	args_begin(&args, OPENREG_OP_MATMUL, 4, size);
+	args_operand(&args, dtype, z, d);
+	args_operand(&args, dtype, x, a);
+	args_operand(&args, dtype, y, b);
+	args_imm_f(&args, 1);
+	args_imm_f(&args, 0);
+	rate = 2e-9 * (double)n * (double)n * (double)n / best(20);
+	report(what, rate, "Gop/s");
+	return rate;
+}
+
+static void must(dnnl_status_t status)
+{
+	if (status != dnnl_success)
+		abort();
+}
+
+/* The same product as one call, with oneDNN's own threads. */
+static double native_matmul(int64_t n)
+{
+	dnnl_dims_t dims = { n, n };
+	dnnl_engine_t engine;
+	dnnl_stream_t stream;
+	dnnl_memory_desc_t md;
+	dnnl_primitive_desc_t pd;
+	dnnl_primitive_t primitive;
+	dnnl_exec_arg_t arg[3] = { { DNNL_ARG_SRC, NULL },
+				   { DNNL_ARG_WEIGHTS, NULL },
+				   { DNNL_ARG_DST, NULL } };
+	float *data[3] = { x, y, z };
+	double least = 1e9, t;
+	int i;
+
+	omp_set_num_threads(threads);
+	must(dnnl_engine_create(&engine, dnnl_cpu, 0));
+	must(dnnl_stream_create(&stream, engine, dnnl_stream_default_flags));
+	must(dnnl_memory_desc_create_with_tag(&md, 2, dims, dnnl_f32, dnnl_ab));
+	must(dnnl_matmul_primitive_desc_create(&pd, engine, md, md, NULL, md,
+					       NULL));
+	must(dnnl_primitive_create(&primitive, pd));
+	for (i = 0; i < 3; i++)
+		must(dnnl_memory_create(&arg[i].memory, md, engine, data[i]));
+	for (i = 0; i < 20; i++) {
+		t = seconds();
+		must(dnnl_primitive_execute(primitive, stream, 3, arg));
+		must(dnnl_stream_wait(stream));
+		t = seconds() - t;
+		least = t < least ? t : least;
+	}
+	for (i = 0; i < 3; i++)
+		dnnl_memory_destroy(arg[i].memory);
+	dnnl_primitive_destroy(primitive);
+	dnnl_primitive_desc_destroy(pd);
+	dnnl_memory_desc_destroy(md);
+	dnnl_stream_destroy(stream);
+	dnnl_engine_destroy(engine);
+	return 2e-9 * (double)n * (double)n * (double)n / least;
+}
+
+static void bench_memcpy(void)
+{
+	double least = 1e9, t;
+	int i;
+
+	for (i = 0; i < 10; i++) {
+		t = seconds();
+		memcpy(z, x, POINTS * 4);
+		t = seconds() - t;
+		least = t < least ? t : least;
+	}
+	report("memcpy of 64 MiB, bytes read and written",
+	       8e-9 * POINTS / least, "GB/s");
+}
+
+static float *numbers(void)
+{
+	float *p = malloc(POINTS * sizeof(*p));
+	int64_t i;
+
+	if (!p)
+		abort();
+	for (i = 0; i < POINTS; i++)
+		p[i] = (float)random_unit();
+	return p;
+}
+
+int main(int argc, char **argv)
+{
+	static const int64_t by_row[2] = { 1, 0 }, by_column[2] = { 0, 1 };
+	double ours, theirs;
+
+	if (argc > 1)
+		threads = atoi(argv[1]) > 1 ? 2 : 1;
+	scratch[0] = openreg_scratch_new();
+	scratch[1] = openreg_scratch_new();
+	if (!scratch[0] || !scratch[1])
+		abort();
+	x = numbers();
+	y = numbers();
+	z = numbers();
+	bench_memcpy();
+	bench_elementwise();
+	bench_reduce("sum of 16M f32", 3, OPENREG_V_RED_SUM, (int64_t[2]){ 0 });
+	bench_reduce("row sums of 4096^2 f32", 2, OPENREG_V_RED_SUM, by_row);
+	bench_reduce("column sums of 4096^2 f32", 1, OPENREG_V_RED_SUM,
+		     by_column);
+	bench_reduce("row argmax of 4096^2 f32", 2, OPENREG_V_RED_MAX, by_row);
+	bench_softmax("softmax along rows of 4096^2 f32", 1);
+	bench_softmax("softmax along columns of 4096^2 f32", 0);
+	theirs = native_matmul(1024);
+	report("matmul 1024^3 f32, oneDNN unsliced", theirs, "Gop/s");
+	ours = bench_matmul("matmul 1024^3 f32, slices", OPENREG_F32, 1024);
+	report("matmul 1024^3 f32, slices against unsliced", ours / theirs,
+	       "ratio");
+	bench_matmul("matmul 1024^3 bf16", OPENREG_BF16, 1024);
+	bench_matmul("matmul 1024^3 f64", OPENREG_F64, 1024);
+	bench_matmul("matmul 1024^3 i32", OPENREG_I32, 1024);
+	openreg_scratch_free(scratch[0]);
+	openreg_scratch_free(scratch[1]);
+	free(x);
+	free(y);
+	free(z);
+	return 0;
+}

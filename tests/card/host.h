@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A host for the card under test: memory at made-up bus addresses, vectors
+ * that are counted, and a driver's half of the admin ring and the queues.
+ */
+#ifndef TEST_HOST_H
+#define TEST_HOST_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "card.h"
+
+#define HOST_BUS 0x100000000ULL
+#define HOST_MEM (96ULL << 20)
+#define HOST_VRAM (64ULL << 20)
+#define HOST_ADMIN_SLOTS 64
+#define HOST_FAULT_SLOTS 8
+
+struct rig {
+	struct openreg_card *card;
+	struct openreg_card_config config;
+	uint8_t *mem; /* HOST_MEM bytes at HOST_BUS */
+	uint8_t *vram;
+	uint64_t brk; /* first free byte of mem */
+	/* A bus range that refuses DMA. */
+	_Atomic uint64_t bad_bus;
+	_Atomic uint64_t bad_len;
+	atomic_uint raised[OPENREG_MAX_VECTORS];
+	atomic_uint guest_errors;
+	atomic_uint windows;
+	atomic_uint threads;
+	atomic_bool paused;
+	_Atomic uint64_t dirty; /* bytes told to vram_written */
+	uint64_t admin_base, admin_cpl, fault_base;
+	uint32_t admin_tail;
+};
+
+/* A queue as user space and the kernel see it. */
+struct tq {
+	struct rig *rig;
+	uint32_t ctx, id, slots, door, vector;
+	uint64_t ring, user, page, kernel; /* bus addresses */
+	uint64_t tail; /* slots written */
+	uint64_t published;
+	uint64_t seq; /* packets written */
+	uint64_t rings;
+};
+
+struct rig *rig_new(unsigned int workers);
+struct rig *rig_new_spin(unsigned int workers, unsigned int spin_us);
+/* A card of the same shape on the same memory, paused and fresh, or enabled. */
+void rig_make_card(struct rig *rig);
+void rig_enable(struct rig *rig);
+void rig_free(struct rig *rig);
+/* cmocka fixtures: two workers, enabled. */
+int rig_setup(void **state);
+int rig_teardown(void **state);
+
+/* Zeroed system memory, page aligned; returns its bus address. */
+uint64_t rig_alloc(struct rig *rig, uint64_t len);
+void *rig_ptr(struct rig *rig, uint64_t bus);
+uint64_t rig_load(struct rig *rig, uint64_t bus);
+void rig_store(struct rig *rig, uint64_t bus, uint64_t value);
+void rig_pause(struct rig *rig);
+uint32_t rig_reg(struct rig *rig, uint32_t off);
+/* Until cond holds; fails the test if that takes minutes. */
+#define WAIT_FOR(cond)                                                         \
+	do {                                                                   \
+		uint64_t end_ = host_now() + 120000000000ULL;                  \
+		while (!(cond)) {                                              \
+			if (host_now() > end_)                                 \
+				fail_msg("waited in vain for: %s", #cond);     \
+			host_rest();                                           \
+		}                                                              \
+	} while (0)
+uint64_t host_now(void);
+void host_rest(void);
+
+/* Admin: submit returns the index; wait the status; admin does both. */
+uint32_t rig_submit(struct rig *rig, const struct openreg_admin_cmd *cmd);
+bool rig_completed(struct rig *rig, uint32_t index);
+uint32_t rig_status(struct rig *rig, uint32_t index);
+uint32_t rig_admin(struct rig *rig, const struct openreg_admin_cmd *cmd);
+uint32_t rig_op(struct rig *rig, uint16_t opcode, uint32_t ctx, uint32_t id);
+struct openreg_admin_cmd cmd_vram(uint32_t ctx, uint32_t id, uint64_t off,
+				  uint64_t len, uint32_t perm);
+/* Pages from bus on, in reverse order if scattered. */
+struct openreg_admin_cmd cmd_system(struct rig *rig, uint32_t ctx, uint32_t id,
+				    uint64_t bus, uint64_t len, uint32_t perm,
+				    bool scattered);
+#define RW (OPENREG_SEG_READ | OPENREG_SEG_WRITE)
+
+struct openreg_admin_cmd cmd_queue(struct tq *q, uint32_t priority);
+void tq_init(struct rig *rig, struct tq *q, uint32_t ctx, uint32_t id,
+	     uint32_t slots);
+/* Context ctx must exist; doorbell and vector follow from id. */
+void tq_create(struct rig *rig, struct tq *q, uint32_t ctx, uint32_t id);
+void tq_publish(struct tq *q); /* stores tail, rings if asleep */
+uint64_t tq_completed(struct tq *q);
+uint32_t tq_state(struct tq *q);
+void tq_arm(struct tq *q, uint64_t seq);
+void tq_wait(struct tq *q); /* for all that is published */
+struct openreg_fault_summary tq_wait_fault(struct tq *q);
+struct openreg_fault_record rig_record(struct rig *rig, uint32_t i);
+uint32_t tq_reset(struct tq *q, uint64_t head, uint64_t seq);
+
+/* Packets. */
+struct pkt {
+	uint8_t bytes[OPENREG_PACKET_SLOTS_MAX * OPENREG_SLOT_SIZE];
+	size_t len;
+};
+void pkt_begin(struct pkt *p, unsigned int opcode, unsigned int ndim,
+	       const int64_t *size);
+void pkt_arg(struct pkt *p, unsigned int i, uint8_t value);
+void pkt_operand(struct pkt *p, uint64_t addr, unsigned int dtype,
+		 const int64_t *stride);
+void pkt_imm(struct pkt *p, uint64_t value);
+void pkt_instr(struct pkt *p, unsigned int op, unsigned int type,
+	       unsigned int dst, unsigned int a, unsigned int b, unsigned int c,
+	       unsigned int aux);
+/* Into the ring, not yet published; pads at its end. Waits for room. */
+void tq_push(struct tq *q, struct pkt *p);
+void tq_nop(struct tq *q);
+void tq_run(struct tq *q, struct pkt *p); /* push, publish, wait */
+
+/* Common packets. */
+void pkt_copy(struct pkt *p, uint64_t dst, uint64_t src, unsigned int dtype,
+	      int64_t n);
+void pkt_sync(struct pkt *p, unsigned int opcode, unsigned int arg,
+	      uint64_t addr, uint64_t value);
+/* x[i] = f(x[i]) through a long program: milliseconds of work, in place */
+void pkt_grind(struct pkt *p, uint64_t addr, int64_t n, unsigned int rounds);
+
+#endif

@@ -1,0 +1,330 @@
+// SPDX-License-Identifier: MIT
+/* Casts: every dtype to every other, by VECTOR and by the copy engine. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "engine-harness.h"
+
+#define END OPENREG_DTYPE_END
+
+static const double interesting[] = {
+	0.0, -0.0, 0.5, -0.5, 0.999, 1, -1, 1.5, 2.5, -2.5, 3, 127, 128, 129,
+	-128, -129, 255, 256, 257, 300.7, -300.7, 2047, 2048, 2049, 4097, 32767,
+	32768, -32768, -32769, 65504, 65519, 65520, 65535, 65536, 1e5, -1e5,
+	16777215, 16777216, 16777217, 2147483647, 2147483648.0, 2147483904.0,
+	-2147483648.0, -2147483649.0, -2147484000.0, 4294967295.0, 4294967296.0,
+	4294967297.0, 9007199254740993.0, 9223372036854774784.0,
+	9223372036854775808.0, -9223372036854775808.0, -1e19, 1e19, 1e30, 1e38,
+	3.4e38, 3.5e38, -1e39, 1e300, -1e300, 6e-8, 3e-8, 2.9e-8, 6.1e-5,
+	5.96e-8, 1e-40, 1e-45, 1e-310, 5e-324, 0.1, -0.1, 1.0009765625,
+	1.00048828125, 1.001, 1.00390625, 1.01171875, INFINITY, -INFINITY, NAN,
+};
+#define COUNT ((int64_t)(sizeof(interesting) / sizeof(*interesting)))
+
+static bool is_float(unsigned int dtype)
+{
+	return dtype <= OPENREG_BF16;
+}
+
+/* Nearest multiple of the last digit, half to even, by the definition. */
+static double round_to(double x, int digits, int least, double most)
+{
+	int e;
+	double r;
+
+	if (x == 0 || !isfinite(x))
+		return x;
+	e = ilogb(x);
+	if (e < least)
+		e = least;
+	r = ldexp(nearbyint(ldexp(x, digits - e)), e - digits);
+	return fabs(r) > most ? copysign(INFINITY, r) : r;
+}
+
+static double to_float(unsigned int dtype, double x)
+{
+	switch (dtype) {
+	case OPENREG_F32:
+		return (float)x;
+	case OPENREG_F16:
+		return round_to((float)x, 10, -14, 65504);
+	case OPENREG_BF16:
+		return round_to((float)x, 7, -126, 0x1.fep127);
+	default:
+		return x;
+	}
+}
+
+static int64_t wrap(unsigned int dtype, int64_t x)
+{
+	switch (dtype) {
+	case OPENREG_I8:
+		return (int8_t)(x & 0xff);
+	case OPENREG_U8:
+		return x & 0xff;
+	case OPENREG_I16:
+		return (int16_t)(x & 0xffff);
+	case OPENREG_I32:
+		return (int32_t)(x & 0xffffffff);
+	case OPENREG_BOOL:
+		return x != 0;
+	default:
+		return x;
+	}
+}
+
+static int64_t to_int(unsigned int dtype, double x)
+{
+	bool wide = dtype == OPENREG_I64;
+	double most = wide ? 0x1p63 : 0x1p31;
+
+	if (dtype == OPENREG_BOOL)
+		return x != 0;
+	if (!(trunc(x) >= -most && trunc(x) < most))
+		return wrap(dtype, wide ? INT64_MIN : INT32_MIN);
+	return wrap(dtype, (int64_t)x);
+}
+
+static bool same(double x, double y)
+{
+	if (isnan(x) || isnan(y))
+		return isnan(x) && isnan(y);
+	return x == y && !signbit(x) == !signbit(y);
+}
+
+/* A source element as the references see it. */
+static void check_element(unsigned int to, const void *result,
+			  unsigned int from, const void *source, int64_t i)
+{
+	double want;
+
+	if (is_float(from) && !is_float(to)) {
+		assert_int_equal(element_get_int(to, result, i),
+				 to_int(to, element_get(from, source, i)));
+	} else if (!is_float(from) && !is_float(to)) {
+		assert_int_equal(element_get_int(to, result, i),
+				 wrap(to, element_get_int(from, source, i)));
+	} else {
+		want = is_float(from)
+			       ? to_float(to, element_get(from, source, i))
+		       : to == OPENREG_F64
+			       ? (double)element_get_int(from, source, i)
+			       : to_float(to, (float)element_get_int(
+						      from, source, i));
+		if (!same(element_get(to, result, i), want))
+			fail_msg("%u to %u: %a is not %a", from, to,
+				 element_get(to, result, i), want);
+	}
+}
+
+/* Elements of a dtype: its own special values, whatever the card does. */
+static void fill_source(unsigned int dtype, void *to)
+{
+	int64_t i;
+
+	for (i = 0; i < COUNT; i++) {
+		double x = interesting[i];
+
+		switch (dtype) {
+		case OPENREG_F32:
+			((float *)to)[i] = (float)x;
+			break;
+		case OPENREG_F64:
+			((double *)to)[i] = x;
+			break;
+		case OPENREG_F16:
+		case OPENREG_BF16:
+			((uint16_t *)to)[i] = (uint16_t)(i * 877);
+			break;
+		case OPENREG_I64:
+			((int64_t *)to)[i] =
+				i & 1	? (int64_t)random_u64()
+				: i & 2 ? INT64_MAX - i
+					: INT64_MIN + i;
+			break;
+		case OPENREG_BOOL:
+			((uint8_t *)to)[i] = (uint8_t)(i & 1 ? i : 0);
+			break;
+		default:
+			memset((char *)to + i * openreg_dtype_size(dtype),
+			       (int)(i * 37), openreg_dtype_size(dtype));
+		}
+	}
+}
+
+static void test_convert(void **state)
+{
+	uint64_t source[COUNT], result[COUNT], strided[COUNT * 3];
+	unsigned int from, to;
+	int64_t i;
+
+	(void)state;
+	for (from = 1; from < END; from++) {
+		fill_source(from, source);
+		for (to = 1; to < END; to++) {
+			unsigned int size = openreg_dtype_size(to);
+
+			openreg_convert(result, to, 1, source, from, 1, COUNT);
+			for (i = 0; i < COUNT; i++)
+				check_element(to, result, from, source, i);
+			openreg_convert((char *)strided +
+						(COUNT - 1) * 3 * size,
+					to, -3, source, from, 1, COUNT);
+			for (i = 0; i < COUNT; i++)
+				assert_memory_equal(
+					(char *)strided +
+						(COUNT - 1 - i) * 3 * size,
+					(char *)result + i * size, size);
+		}
+	}
+}
+
+/* LOAD in the register type of the source, STORE to every dtype. */
+static void test_load_store(void **state)
+{
+	static const uint8_t exact[END] = {
+		[OPENREG_F32] = OPENREG_VT_F32,	 [OPENREG_F64] = OPENREG_VT_F64,
+		[OPENREG_F16] = OPENREG_VT_F32,	 [OPENREG_BF16] = OPENREG_VT_F32,
+		[OPENREG_I8] = OPENREG_VT_I32,	 [OPENREG_U8] = OPENREG_VT_I32,
+		[OPENREG_I16] = OPENREG_VT_I32,	 [OPENREG_I32] = OPENREG_VT_I32,
+		[OPENREG_I64] = OPENREG_VT_I64,	 [OPENREG_BOOL] = OPENREG_VT_I32,
+	};
+	uint64_t source[COUNT], result[COUNT];
+	struct openreg_args args;
+	unsigned int from, to;
+	int64_t n = COUNT, i;
+
+	(void)state;
+	for (from = 1; from < END; from++) {
+		fill_source(from, source);
+		for (to = 1; to < END; to++) {
+			args_begin(&args, OPENREG_OP_VECTOR, 1, &n);
+			args_operand(&args, to, result, NULL);
+			args_operand(&args, from, source, NULL);
+			args_instr(&args, OPENREG_V_LOAD, exact[from], 0, 0, 0,
+				   0, 1);
+			args_instr(&args, OPENREG_V_STORE, exact[from], 0, 0,
+				   0, 0, 0);
+			args_run(&args);
+			for (i = 0; i < n; i++)
+				check_element(to, result, from, source, i);
+		}
+	}
+}
+
+/* LOAD with a cast, and CVT, do what STORE's cast does. */
+static void test_load_and_cvt_cast(void **state)
+{
+	static const uint8_t dtype_of[] = { OPENREG_F32, OPENREG_F64,
+					    OPENREG_I32, OPENREG_I64 };
+	uint64_t source[COUNT], by_load[COUNT], by_cvt[COUNT];
+	struct openreg_args args;
+	unsigned int from, to;
+	int64_t n = COUNT, i;
+
+	(void)state;
+	for (from = 0; from < 4; from++) {
+		fill_source(dtype_of[from], source);
+		for (to = 0; to < 4; to++) {
+			args_begin(&args, OPENREG_OP_VECTOR, 1, &n);
+			args_operand(&args, dtype_of[to], by_load, NULL);
+			args_operand(&args, dtype_of[to], by_cvt, NULL);
+			args_operand(&args, dtype_of[from], source, NULL);
+			args_instr(&args, OPENREG_V_LOAD, to, 0, 0, 0, 0, 2);
+			args_instr(&args, OPENREG_V_STORE, to, 0, 0, 0, 0, 0);
+			/* In place, and not where the memory is. */
+			args_instr(&args, OPENREG_V_LOAD, from, 1, 0, 0, 0, 2);
+			args_instr(&args, OPENREG_V_MOV, from, 1, 1, 0, 0, 0);
+			args_instr(&args, OPENREG_V_CVT, to, 1, 1, 0, 0, from);
+			args_instr(&args, OPENREG_V_STORE, to, 0, 1, 0, 0, 1);
+			args_run(&args);
+			for (i = 0; i < n; i++) {
+				check_element(dtype_of[to], by_load,
+					      dtype_of[from], source, i);
+				check_element(dtype_of[to], by_cvt,
+					      dtype_of[from], source, i);
+			}
+		}
+	}
+}
+
+/* All halves there are; ROUND leaves them as they are. */
+static void test_all_halves(void **state)
+{
+	uint16_t *half = malloc(65536 * 2), *back = malloc(65536 * 2);
+	float *wide = malloc(65536 * 4);
+	struct openreg_args args;
+	unsigned int dtype;
+	int64_t n = 65536, i;
+
+	(void)state;
+	for (i = 0; i < n; i++)
+		half[i] = (uint16_t)i;
+	for (dtype = OPENREG_F16; dtype <= OPENREG_BF16; dtype++) {
+		args_begin(&args, OPENREG_OP_VECTOR, 1, &n);
+		args_operand(&args, OPENREG_F32, wide, NULL);
+		args_operand(&args, dtype, half, NULL);
+		args_operand(&args, dtype, back, NULL);
+		args_instr(&args, OPENREG_V_LOAD, OPENREG_VT_F32, 0, 0, 0, 0,
+			   1);
+		args_instr(&args, OPENREG_V_ROUND, OPENREG_VT_F32, 1, 0, 0, 0,
+			   dtype);
+		args_instr(&args, OPENREG_V_STORE, OPENREG_VT_F32, 0, 1, 0, 0,
+			   0);
+		args_instr(&args, OPENREG_V_STORE, OPENREG_VT_F32, 0, 0, 0, 0,
+			   2);
+		args_run(&args);
+		for (i = 0; i < n; i++) {
+			assert_true(same(wide[i], element_get(dtype, half, i)));
+			if (!isnan(wide[i]))
+				assert_int_equal(back[i], half[i]);
+			else
+				assert_true(isnan(element_get(dtype, back, i)));
+		}
+	}
+	free(half);
+	free(back);
+	free(wide);
+}
+
+/* Random bits of f32, rounded to a half. */
+static void test_round_to_halves(void **state)
+{
+	enum { N = 200000 };
+	float *x = malloc(N * 4);
+	uint16_t *h = malloc(N * 2);
+	unsigned int dtype;
+	int i;
+
+	(void)state;
+	random_seed(5);
+	for (i = 0; i < N; i++) {
+		uint32_t bits = (uint32_t)random_u64();
+
+		/* Half of them in the range of f16. */
+		if (i & 1)
+			bits = (bits & 0x8fffffff) | 0x30000000 |
+			       (bits & 0x08000000);
+		memcpy(&x[i], &bits, 4);
+	}
+	for (dtype = OPENREG_F16; dtype <= OPENREG_BF16; dtype++) {
+		openreg_convert(h, dtype, 1, x, OPENREG_F32, 1, N);
+		for (i = 0; i < N; i++)
+			check_element(dtype, h, OPENREG_F32, x, i);
+	}
+	free(x);
+	free(h);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_convert),
+		cmocka_unit_test(test_load_store),
+		cmocka_unit_test(test_load_and_cvt_cast),
+		cmocka_unit_test(test_all_halves),
+		cmocka_unit_test(test_round_to_halves),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

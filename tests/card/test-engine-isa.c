@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: MIT
+/* All levels of instruction set that this host has give the same bits. */
+#include <stdlib.h>
+
+#include "engine-harness.h"
+#include "kernels.h"
+#include "vector_ops.h"
+
+#define N 20011 /* prime: every loop has a rest */
+
+static unsigned char *input[3], *out[2];
+
+static const char *const op_names[OPENREG_V_END] = {
+#define V(op, name, types, form, semantics) [OPENREG_V_##op] = name,
+	OPENREG_VECTOR_OPS(V)
+#undef V
+};
+
+/* Bits of every exponent, and the range where functions do their work. */
+static void fill_inputs(unsigned int type)
+{
+	int i, j;
+
+	for (j = 0; j < 3; j++) {
+		for (i = 0; i < N; i++) {
+			uint64_t bits = random_u64();
+			double d = (random_unit() - 0.5) *
+				   (i % 3 ? 20 : 2000);
+			float f = (float)d;
+
+			if (type == OPENREG_VT_F32 && i % 4)
+				memcpy(&bits, &f, 4);
+			else if (type == OPENREG_VT_F64 && i % 4)
+				memcpy(&bits, &d, 8);
+			else if (i % 4)
+				bits >>= random_range(0, 63);
+			if (type == OPENREG_VT_F32 || type == OPENREG_VT_I32)
+				memcpy(input[j] + i * 4, &bits, 4);
+			else
+				memcpy(input[j] + i * 8, &bits, 8);
+		}
+	}
+}
+
+/* NaNs may differ in what they carry. */
+static bool same_float(const void *x, const void *y, unsigned int type)
+{
+	float f, g;
+	double d, e;
+
+	if (type == OPENREG_VT_F32) {
+		memcpy(&f, x, 4);
+		memcpy(&g, y, 4);
+		return memcmp(x, y, 4) == 0 || (f != f && g != g);
+	}
+	memcpy(&d, x, 8);
+	memcpy(&e, y, 8);
+	return memcmp(x, y, 8) == 0 || (d != d && e != e);
+}
+
+static void compare(const char *what, unsigned int type, unsigned int level)
+{
+	int width = type == OPENREG_VT_F32 || type == OPENREG_VT_I32 ? 4 : 8;
+	int i;
+
+	for (i = 0; i < N; i++) {
+		const unsigned char *x = out[0] + i * width;
+		const unsigned char *y = out[1] + i * width;
+
+		if (type >= OPENREG_VT_I32 ? memcmp(x, y, (size_t)width) != 0
+					   : !same_float(x, y, type))
+			fail_msg("%s, type %u, level %u: element %d differs",
+				 what, type, level, i);
+	}
+}
+
+static void test_operations(void **state)
+{
+	const struct openreg_kernels *base =
+		openreg_kernels_at(OPENREG_ISA_BASE);
+	unsigned int level, op, type;
+
+	(void)state;
+	for (type = 0; type < OPENREG_VT_END; type++) {
+		random_seed(type);
+		fill_inputs(type);
+		for (op = 0; op < OPENREG_V_END; op++) {
+			bool test = op >= OPENREG_V_EQ &&
+				    op <= OPENREG_V_SIGNBIT;
+
+			if (!base->op[op][type])
+				continue;
+			memset(out[0], 0, N * 8);
+			memset(out[1], 0, N * 8);
+			base->op[op][type](out[0], input[0], input[1], input[2],
+					   N);
+			for (level = 1; level < OPENREG_ISA_LEVELS; level++) {
+				const struct openreg_kernels *k =
+					openreg_kernels_at(level);
+
+				if (!k)
+					continue;
+				k->op[op][type](out[1], input[0], input[1],
+						input[2], N);
+				compare(op_names[op],
+					test ? OPENREG_VT_I32 : type, level);
+			}
+		}
+	}
+}
+
+static void test_casts(void **state)
+{
+	const struct openreg_kernels *base =
+		openreg_kernels_at(OPENREG_ISA_BASE);
+	unsigned int level, dtype, type;
+
+	(void)state;
+	random_seed(9);
+	fill_inputs(OPENREG_VT_F32);
+	for (level = 1; level < OPENREG_ISA_LEVELS; level++) {
+		const struct openreg_kernels *k = openreg_kernels_at(level);
+
+		for (dtype = 1; k && dtype < OPENREG_DTYPE_END; dtype++) {
+			for (type = 0; type < OPENREG_VT_END; type++) {
+				base->load[dtype][type](out[0], input[0], 1, N);
+				k->load[dtype][type](out[1], input[0], 1, N);
+				compare("load", type, level);
+				memset(out[0], 0, N * 8);
+				memset(out[1], 0, N * 8);
+				base->store[dtype][type](out[0], 1, input[1],
+							 N);
+				k->store[dtype][type](out[1], 1, input[1], N);
+				compare("store",
+					dtype == OPENREG_F32   ? OPENREG_VT_F32
+					: dtype == OPENREG_F64 ? OPENREG_VT_F64
+							       : OPENREG_VT_I32,
+					level);
+			}
+		}
+	}
+}
+
+static void test_folds(void **state)
+{
+	const struct openreg_kernels *base =
+		openreg_kernels_at(OPENREG_ISA_BASE);
+	unsigned int level, op, type;
+
+	(void)state;
+	for (type = 0; type < OPENREG_VT_END; type++) {
+		random_seed(type);
+		fill_small(type == OPENREG_VT_F32   ? OPENREG_F32
+			   : type == OPENREG_VT_F64 ? OPENREG_F64
+			   : type == OPENREG_VT_I32 ? OPENREG_I32
+						    : OPENREG_I64,
+			   input[0], N, -1000, 1000);
+		for (level = 1; level < OPENREG_ISA_LEVELS; level++) {
+			const struct openreg_kernels *k =
+				openreg_kernels_at(level);
+
+			for (op = 0; k && op < OPENREG_REDUCTIONS; op++) {
+				union openreg_acc x = { .i = 1 };
+				union openreg_acc y = { .i = 1 };
+
+				if (!base->fold[op][type])
+					continue;
+				base->fold[op][type](&x, input[0], N);
+				k->fold[op][type](&y, input[0], N);
+				assert_memory_equal(&x, &y, sizeof(x));
+			}
+		}
+	}
+}
+
+static int setup(void **state)
+{
+	int i;
+
+	(void)state;
+	for (i = 0; i < 3; i++)
+		input[i] = calloc(N, 8);
+	for (i = 0; i < 2; i++)
+		out[i] = calloc(N, 8);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	int i;
+
+	(void)state;
+	for (i = 0; i < 3; i++)
+		free(input[i]);
+	for (i = 0; i < 2; i++)
+		free(out[i]);
+	return 0;
+}
+
+/* Which levels were compared is part of what this test says. */
+static void test_levels(void **state)
+{
+	unsigned int level;
+
+	(void)state;
+	assert_non_null(openreg_kernels());
+	for (level = 0; level < OPENREG_ISA_LEVELS; level++) {
+		const struct openreg_kernels *k = openreg_kernels_at(level);
+
+		print_message("level %u: %s\n", level,
+			      k ? k->name : "not on this host");
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_levels),
+		cmocka_unit_test(test_operations),
+		cmocka_unit_test(test_casts),
+		cmocka_unit_test(test_folds),
+	};
+
+	return cmocka_run_group_tests(tests, setup, teardown);
+}

@@ -1,0 +1,394 @@
+// SPDX-License-Identifier: MIT
+/* MATMUL against three nested loops, every dtype, any layout. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "engine-harness.h"
+
+struct operand {
+	unsigned char *memory;
+	void *ptr;
+	int64_t stride[4];
+	int64_t extent;
+};
+
+struct product {
+	int64_t size[4]; /* b, m, n, k */
+	unsigned int dtype;
+	double alpha, beta;
+	bool has_c;
+	struct operand d, a, b, c;
+};
+
+/* Bits of [b, m, n, k] that D, A, B and C have. */
+enum { DIMS_D = 0x7, DIMS_A = 0xb, DIMS_B = 0xd };
+
+/* Dimensions in a random order; some broadcast, stretched or negative. */
+static void lay_out(struct operand *op, const struct product *p,
+		    unsigned int dims, bool broadcast, bool odd)
+{
+	static const unsigned int orders[][4] = {
+		{ 0, 1, 3, 2 }, { 0, 1, 2, 3 }, { 0, 3, 2, 1 },
+		{ 0, 2, 3, 1 }, { 3, 1, 0, 2 }, { 2, 3, 0, 1 },
+	};
+	const unsigned int *order = orders[random_range(0, odd ? 5 : 1)];
+	unsigned int size = openreg_dtype_size(p->dtype), i;
+	int64_t step = odd && random_range(0, 5) == 0 ? 2 : 1, origin = 0;
+
+	memset(op, 0, sizeof(*op));
+	for (i = 4; i-- > 0;) {
+		unsigned int d = order[i];
+
+		if (!(dims >> d & 1))
+			continue;
+		if (broadcast && random_range(0, 5) == 0)
+			continue;
+		op->stride[d] = step;
+		step *= p->size[d] ? p->size[d] : 1;
+		if (odd && random_range(0, 3) == 0)
+			step += random_range(0, 3);
+		if (odd && random_range(0, 9) == 0 && p->size[d]) {
+			op->stride[d] = -op->stride[d];
+			origin -= op->stride[d] * (p->size[d] - 1);
+		}
+	}
+	op->extent = step + 4;
+	op->memory = calloc((size_t)op->extent, size);
+	assert_non_null(op->memory);
+	fill_small(p->dtype, op->memory, op->extent, -3, 3);
+	op->ptr = op->memory + origin * size;
+}
+
+static int64_t offset(const struct operand *op, int64_t b, int64_t m,
+		      int64_t n, int64_t k)
+{
+	return b * op->stride[0] + m * op->stride[1] + n * op->stride[2] +
+	       k * op->stride[3];
+}
+
+/* Small integers: every sum is exact, whatever its order. */
+static double expected(const struct product *p, const void *c, int64_t b,
+		       int64_t m, int64_t n)
+{
+	double sum = 0;
+	int64_t k;
+
+	for (k = 0; k < p->size[3]; k++)
+		sum += element_get(p->dtype, p->a.ptr,
+				   offset(&p->a, b, m, 0, k)) *
+		       element_get(p->dtype, p->b.ptr,
+				   offset(&p->b, b, 0, n, k));
+	sum *= p->alpha;
+	if (p->has_c && p->beta != 0)
+		sum += p->beta * element_get(p->dtype, c,
+					     offset(&p->c, b, m, n, 0));
+	return sum;
+}
+
+/* As the dtype holds it. */
+static double stored(unsigned int dtype, double x)
+{
+	uint64_t element = 0;
+
+	if (dtype >= OPENREG_I8 && dtype <= OPENREG_I64) {
+		int64_t i = (int64_t)x;
+
+		memcpy(&element, &i, 8);
+		return element_get(dtype, &element, 0);
+	}
+	openreg_convert(&element, dtype, 1, &x, OPENREG_F64, 1, 1);
+	return element_get(dtype, &element, 0);
+}
+
+static void make_args(struct openreg_args *args, struct product *p)
+{
+	args_begin(args, OPENREG_OP_MATMUL, 4, p->size);
+	args_operand(args, p->dtype, p->d.ptr, p->d.stride);
+	args_operand(args, p->dtype, p->a.ptr, p->a.stride);
+	args_operand(args, p->dtype, p->b.ptr, p->b.stride);
+	if (p->has_c)
+		args_operand(args, p->dtype, p->c.ptr, p->c.stride);
+	args_imm_f(args, p->alpha);
+	args_imm_f(args, p->beta);
+}
+
+static void run_and_compare(struct product *p)
+{
+	unsigned int size = openreg_dtype_size(p->dtype);
+	unsigned char *c = NULL;
+	struct openreg_args args;
+	int64_t b, m, n, lead;
+
+	if (p->has_c) {
+		/* C may be D. */
+		c = malloc((size_t)p->c.extent * size);
+		memcpy(c, p->c.memory, (size_t)p->c.extent * size);
+		lead = (unsigned char *)p->c.ptr - p->c.memory;
+	} else {
+		lead = 0;
+	}
+	make_args(&args, p);
+	args_run_order(&args, random_range(0, 1));
+	for (b = 0; b < p->size[0]; b++) {
+		for (m = 0; m < p->size[1]; m++) {
+			for (n = 0; n < p->size[2]; n++) {
+				double x = expected(p, c ? c + lead : NULL, b,
+						    m, n);
+				double y = element_get(
+					p->dtype, p->d.ptr,
+					offset(&p->d, b, m, n, 0));
+
+				if (stored(p->dtype, x) != y)
+					fail_msg("dtype %u, %ld %ld %ld: %g is "
+						 "not %g",
+						 p->dtype, (long)b, (long)m,
+						 (long)n, y, x);
+			}
+		}
+	}
+	free(c);
+}
+
+static void lay_out_all(struct product *p, bool odd, bool c_is_d)
+{
+	lay_out(&p->d, p, DIMS_D, false, odd);
+	lay_out(&p->a, p, DIMS_A, odd, odd);
+	lay_out(&p->b, p, DIMS_B, odd, odd);
+	if (c_is_d)
+		p->c = p->d;
+	else
+		lay_out(&p->c, p, DIMS_D, true, odd);
+}
+
+static void free_all(struct product *p)
+{
+	if (p->c.memory != p->d.memory)
+		free(p->c.memory);
+	free(p->d.memory);
+	free(p->a.memory);
+	free(p->b.memory);
+}
+
+static void one_product(unsigned int dtype, int64_t most, bool odd)
+{
+	static const double factors[] = { 0, 1, 1, 1, 2, -1 };
+	struct product p = { .dtype = dtype };
+	unsigned int i;
+	bool c_is_d;
+
+	p.size[0] = random_range(1, 3);
+	for (i = 1; i < 4; i++)
+		p.size[i] = random_range(random_range(0, 20) != 0, most);
+	p.has_c = random_range(0, 1);
+	c_is_d = p.has_c && random_range(0, 1);
+	p.alpha = factors[random_range(0, 5)];
+	p.beta = p.has_c ? factors[random_range(0, 5)] : 0;
+	if (dtype == OPENREG_U8 && p.alpha < 0)
+		p.alpha = 3;
+	lay_out_all(&p, odd, c_is_d);
+	run_and_compare(&p);
+	free_all(&p);
+}
+
+static void test_dtypes(void **state)
+{
+	unsigned int dtype, i;
+
+	(void)state;
+	for (dtype = OPENREG_F32; dtype < OPENREG_BOOL; dtype++) {
+		for (i = 0; i < 120; i++) {
+			random_seed(dtype * 1000 + i);
+			one_product(dtype, i % 3 ? 12 : 70, i % 4 != 0);
+		}
+	}
+}
+
+/* Shapes that are cut: by rows and columns, by batch, by k. */
+static void test_large(void **state)
+{
+	static const int64_t shapes[][4] = {
+		{ 1, 700, 300, 500 }, { 40, 30, 20, 10 }, { 1, 3, 2, 300000 },
+		{ 1, 1, 1, 2000000 }, { 2, 1, 3000, 400 }, { 1, 3000, 1, 300 },
+	};
+	static const unsigned int dtypes[] = { OPENREG_F32, OPENREG_BF16,
+					       OPENREG_F64, OPENREG_I32 };
+	unsigned int s, t;
+
+	(void)state;
+	for (s = 0; s < sizeof(shapes) / sizeof(*shapes); s++) {
+		for (t = 0; t < 4; t++) {
+			struct product p = { .dtype = dtypes[t],
+					     .alpha = 1,
+					     .beta = s & 1,
+					     .has_c = true };
+
+			random_seed(s);
+			memcpy(p.size, shapes[s], sizeof(p.size));
+			if (dtypes[t] == OPENREG_BF16 && p.size[3] > 1000)
+				p.size[3] /= 10;
+			lay_out_all(&p, false, false);
+			run_and_compare(&p);
+			free_all(&p);
+		}
+	}
+}
+
+/* C is not read where beta is 0: NaN in it stays out. */
+static void test_beta_zero(void **state)
+{
+	int64_t size[4] = { 1, 4, 4, 4 };
+	float d[16], a[16], b[16], c[16];
+	struct openreg_args args;
+	int64_t sd[4] = { 16, 4, 1, 0 }, sa[4] = { 16, 4, 0, 1 };
+	int64_t sb[4] = { 16, 0, 1, 4 };
+	int i;
+
+	(void)state;
+	for (i = 0; i < 16; i++) {
+		a[i] = b[i] = 1;
+		c[i] = NAN;
+	}
+	args_begin(&args, OPENREG_OP_MATMUL, 4, size);
+	args_operand(&args, OPENREG_F32, d, sd);
+	args_operand(&args, OPENREG_F32, a, sa);
+	args_operand(&args, OPENREG_F32, b, sb);
+	args_operand(&args, OPENREG_F32, c, sd);
+	args_imm_f(&args, 1);
+	args_imm_f(&args, 0);
+	args_run(&args);
+	assert_false(args.op[3].read);
+	for (i = 0; i < 16; i++)
+		assert_true(d[i] == 4);
+}
+
+/* Integers wrap as their dtype does. */
+static void test_wrap(void **state)
+{
+	int64_t size[4] = { 1, 1, 1, 3 };
+	int64_t sd[4] = { 0 }, sa[4] = { 0, 0, 0, 1 };
+	int8_t a8[3] = { 127, 127, 127 }, d8;
+	int64_t a64[3] = { INT64_MAX, 2, 1 }, d64;
+	struct openreg_args args;
+
+	(void)state;
+	args_begin(&args, OPENREG_OP_MATMUL, 4, size);
+	args_operand(&args, OPENREG_I8, &d8, sd);
+	args_operand(&args, OPENREG_I8, a8, sa);
+	args_operand(&args, OPENREG_I8, a8, sa);
+	args_imm_f(&args, 1);
+	args_imm_f(&args, 0);
+	args_run(&args);
+	assert_int_equal(d8, 3); /* 3 * 127 * 127 mod 256 */
+	args_begin(&args, OPENREG_OP_MATMUL, 4, size);
+	args_operand(&args, OPENREG_I64, &d64, sd);
+	args_operand(&args, OPENREG_I64, a64, sa);
+	args_operand(&args, OPENREG_I64, a64, sa);
+	args_imm_f(&args, 1);
+	args_imm_f(&args, 0);
+	args_run(&args);
+	assert_int_equal(d64, 6); /* 1 + 4 + 1 */
+}
+
+/* Real numbers: close to a sum in f64, NaN and infinities go through. */
+static void test_accuracy(void **state)
+{
+	enum { M = 65, N = 40, K = 1000 };
+	static float a[M * K], b[K * N], d[M * N];
+	int64_t size[4] = { 1, M, N, K }, sd[4] = { 0, N, 1, 0 };
+	int64_t sa[4] = { 0, K, 0, 1 }, sb[4] = { 0, 0, 1, N };
+	struct openreg_args args;
+	int m, n, k;
+
+	(void)state;
+	for (k = 0; k < M * K; k++)
+		a[k] = (float)(random_unit() - 0.5);
+	for (k = 0; k < K * N; k++)
+		b[k] = (float)(random_unit() - 0.5);
+	a[0] = INFINITY;
+	a[K] = NAN;
+	args_begin(&args, OPENREG_OP_MATMUL, 4, size);
+	args_operand(&args, OPENREG_F32, d, sd);
+	args_operand(&args, OPENREG_F32, a, sa);
+	args_operand(&args, OPENREG_F32, b, sb);
+	args_imm_f(&args, 1);
+	args_imm_f(&args, 0);
+	args_run(&args);
+	for (m = 0; m < M; m++) {
+		for (n = 0; n < N; n++) {
+			double sum = 0;
+
+			for (k = 0; k < K; k++)
+				sum += (double)a[m * K + k] * b[k * N + n];
+			if (m == 0)
+				assert_true(d[n] == (float)sum);
+			else if (m == 1)
+				assert_true(isnan(d[m * N + n]));
+			else
+				assert_true(fabs(d[m * N + n] - sum) < 1e-4);
+		}
+	}
+}
+
+static void good_args(struct openreg_args *args, float *x)
+{
+	int64_t size[4] = { 2, 2, 2, 2 };
+
+	args_begin(args, OPENREG_OP_MATMUL, 4, size);
+	args_operand(args, OPENREG_F32, x, (int64_t[]){ 4, 2, 1, 0 });
+	args_operand(args, OPENREG_F32, x, (int64_t[]){ 4, 2, 0, 1 });
+	args_operand(args, OPENREG_F32, x, (int64_t[]){ 4, 0, 1, 2 });
+	args_imm_f(args, 1);
+	args_imm_f(args, 0);
+}
+
+static void test_check(void **state)
+{
+	struct openreg_args args;
+	float x[8];
+
+	(void)state;
+	good_args(&args, x);
+	assert_int_equal(args_check(&args), 0);
+	assert_int_equal(args.op[0].dims, 0x7);
+	assert_int_equal(args.op[1].dims, 0xb);
+	assert_int_equal(args.op[2].dims, 0xd);
+	args.op[1].dtype = OPENREG_F64;
+	assert_int_equal(args_check(&args), OPENREG_FAULT_DTYPE);
+	good_args(&args, x);
+	args.op[0].dtype = args.op[1].dtype = args.op[2].dtype = OPENREG_BOOL;
+	assert_int_equal(args_check(&args), OPENREG_FAULT_DTYPE);
+	good_args(&args, x);
+	args.op[1].stride[2] = 1;
+	assert_int_equal(args_check(&args), OPENREG_FAULT_SHAPE);
+	good_args(&args, x);
+	args.op[0].stride[1] = 0;
+	assert_int_equal(args_check(&args), OPENREG_FAULT_SHAPE);
+	good_args(&args, x);
+	args.ndim = 3;
+	assert_int_equal(args_check(&args), OPENREG_FAULT_SHAPE);
+	good_args(&args, x);
+	args.nimm = 1;
+	assert_int_equal(args_check(&args), OPENREG_FAULT_PACKET);
+	good_args(&args, x);
+	args.imm[1] = args.imm[0]; /* beta without C */
+	assert_int_equal(args_check(&args), OPENREG_FAULT_PACKET);
+	good_args(&args, x);
+	args.size[0] = args.size[1] = 1LL << 40;
+	args.size[3] = 0;
+	assert_int_equal(args_check(&args), OPENREG_FAULT_LIMIT);
+	good_args(&args, x);
+	args.nops = 2;
+	assert_int_equal(args_check(&args), OPENREG_FAULT_PACKET);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_dtypes), cmocka_unit_test(test_large),
+		cmocka_unit_test(test_beta_zero), cmocka_unit_test(test_wrap),
+		cmocka_unit_test(test_accuracy), cmocka_unit_test(test_check),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,317 @@
+// SPDX-License-Identifier: MIT
+/* VECTOR's check: what programs, operands and shapes the card refuses. */
+#include "engine-harness.h"
+#include "vector_ops.h"
+
+#define F32 OPENREG_VT_F32
+#define F64 OPENREG_VT_F64
+#define I32 OPENREG_VT_I32
+#define I64 OPENREG_VT_I64
+#define NONE OPENREG_VNONE
+
+static const int64_t two[2] = { 2, 3 };
+
+/* Operands: 0 f32 result, 1 f32, 2 i64 result folded over dim 1; one imm. */
+static void begin(struct openreg_args *args)
+{
+	args_begin(args, OPENREG_OP_VECTOR, 2, two);
+	args_operand(args, OPENREG_F32, NULL, NULL);
+	args_operand(args, OPENREG_F32, NULL, NULL);
+	args_operand(args, OPENREG_I64, NULL, (int64_t[]){ 1, 0 });
+	args_imm_f(args, 1);
+	args_instr(args, OPENREG_V_LOAD, F32, 0, 0, 0, 0, 1);
+}
+
+static void expect(struct openreg_args *args, uint32_t code, uint64_t detail)
+{
+	struct openreg_verdict v = openreg_engine_check(args);
+
+	assert_int_equal(v.code, code);
+	if (code)
+		assert_int_equal(v.detail, detail);
+}
+
+/* One instruction after LOAD r0, with the verdict it must get. */
+struct bad {
+	uint32_t code;
+	struct openreg_instr in;
+};
+
+static void test_bad_instructions(void **state)
+{
+	static const struct bad bad[] = {
+		/* op, type, dst, a, b, c, aux */
+		{ OPENREG_FAULT_PROGRAM, { 200, F32, 0, 0, 0, 0, 0 } },
+		{ OPENREG_FAULT_PROGRAM, { 15, F32, 0, 0, 0, 0, 0 } },
+		{ OPENREG_FAULT_PROGRAM, { OPENREG_V_END, 0, 0, 0, 0, 0, 0 } },
+		{ OPENREG_FAULT_PROGRAM, { OPENREG_V_ADD, 4, 0, 0, 0, 0, 0 } },
+		{ OPENREG_FAULT_PROGRAM, { OPENREG_V_ADD, F32, 16, 0, 0, 0, 0 } },
+		{ OPENREG_FAULT_PROGRAM, { OPENREG_V_ADD, F32, 0, 16, 0, 0, 0 } },
+		{ OPENREG_FAULT_PROGRAM, { OPENREG_V_ADD, F32, 0, 0, 16, 0, 0 } },
+		{ OPENREG_FAULT_PROGRAM, { OPENREG_V_ADD, F32, 0, 255, 0, 0, 0 } },
+		/* never written */
+		{ OPENREG_FAULT_PROGRAM, { OPENREG_V_ADD, F32, 0, 0, 1, 0, 0 } },
+		{ OPENREG_FAULT_PROGRAM, { OPENREG_V_NEG, F32, 0, 3, 0, 0, 0 } },
+		{ OPENREG_FAULT_PROGRAM, { OPENREG_V_STORE, F32, 0, 1, 0, 0, 0 } },
+		/* written as another type */
+		{ OPENREG_FAULT_PROGRAM, { OPENREG_V_ADD, F64, 0, 0, 0, 0, 0 } },
+		{ OPENREG_FAULT_PROGRAM, { OPENREG_V_ADD, I32, 0, 0, 0, 0, 0 } },
+		{ OPENREG_FAULT_PROGRAM, { OPENREG_V_STORE, I64, 0, 0, 0, 0, 0 } },
+		{ OPENREG_FAULT_PROGRAM, { OPENREG_V_CVT, I64, 0, 0, 0, 0, I32 } },
+		{ OPENREG_FAULT_PROGRAM, { OPENREG_V_CVT, I64, 0, 0, 0, 0, 9 } },
+		{ OPENREG_FAULT_PROGRAM, { OPENREG_V_SELECT, F32, 0, 0, 0, 0, 0 } },
+		/* types that the operation has not */
+		{ OPENREG_FAULT_PROGRAM, { OPENREG_V_AND, F32, 0, 0, 0, 0, 0 } },
+		{ OPENREG_FAULT_PROGRAM, { OPENREG_V_ROUND, F64, 0, 0, 0, 0, 3 } },
+		{ OPENREG_FAULT_PROGRAM, { OPENREG_V_INDEX, I32, 0, 0, 0, 0, 0 } },
+		/* operands, immediates, dimensions that are not there */
+		{ OPENREG_FAULT_PROGRAM, { OPENREG_V_LOAD, F32, 0, 0, 0, 0, 3 } },
+		{ OPENREG_FAULT_PROGRAM, { OPENREG_V_LOAD, F32, 0, 0, 0, 0, 999 } },
+		{ OPENREG_FAULT_PROGRAM, { OPENREG_V_STORE, F32, 0, 0, 0, 0, 3 } },
+		{ OPENREG_FAULT_PROGRAM, { OPENREG_V_IMM, F32, 0, 0, 0, 0, 1 } },
+		{ OPENREG_FAULT_PROGRAM, { OPENREG_V_INDEX, I64, 0, 0, 0, 0, 2 } },
+		{ OPENREG_FAULT_PROGRAM, { OPENREG_V_ROUND, F32, 0, 0, 0, 0, 1 } },
+		/* reductions */
+		{ OPENREG_FAULT_PROGRAM,
+		  { OPENREG_V_RED_SUM, F32, 0, 0, NONE, NONE, NONE } },
+		{ OPENREG_FAULT_PROGRAM,
+		  { OPENREG_V_RED_SUM, F32, 0, 5, NONE, NONE, 2 } },
+		{ OPENREG_FAULT_PROGRAM,
+		  { OPENREG_V_RED_SUM, F64, 0, 0, NONE, NONE, 2 } },
+		{ OPENREG_FAULT_PROGRAM,
+		  { OPENREG_V_RED_SUM, F32, 0, 0, NONE, 1, 2 } },
+		{ OPENREG_FAULT_PROGRAM,
+		  { OPENREG_V_RED_AND, F32, 0, 0, NONE, NONE, 2 } },
+		{ OPENREG_FAULT_PROGRAM,
+		  { OPENREG_V_RED_MAX, F32, 0, 0, 2, NONE, 2 } },
+		{ OPENREG_FAULT_PROGRAM,
+		  { OPENREG_V_RED_MAX, F32, 0, 0, 9, NONE, NONE } },
+		{ OPENREG_FAULT_PROGRAM,
+		  { OPENREG_V_RED_MAX, F32, 0, 0, 9, NONE, 2 } },
+	};
+	unsigned int i;
+
+	(void)state;
+	for (i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
+		struct openreg_args args;
+
+		begin(&args);
+		if (bad[i].in.op >= OPENREG_V_RED_SUM &&
+		    bad[i].in.op < OPENREG_V_END)
+			args.arg[0] = 2;
+		args.instr[args.ninstr++] = bad[i].in;
+		expect(&args, bad[i].code, 1);
+	}
+}
+
+static void test_good(void **state)
+{
+	struct openreg_args args;
+
+	(void)state;
+	begin(&args);
+	args_instr(&args, OPENREG_V_LT, F32, 1, 0, 0, 0, 0);
+	args_instr(&args, OPENREG_V_SELECT, F32, 2, 1, 0, 0, 0);
+	args_instr(&args, OPENREG_V_CVT, I64, 2, 2, 0, 0, F32);
+	args_instr(&args, OPENREG_V_STORE, F32, 0, 0, 0, 0, 0);
+	args.arg[0] = 2;
+	args_instr(&args, OPENREG_V_RED_SUM, I64, 0, 2, NONE, NONE, 2);
+	expect(&args, 0, 0);
+	assert_true(args.op[0].written && !args.op[0].read);
+	assert_true(args.op[1].read && !args.op[1].written);
+	assert_true(args.op[2].written && !args.op[2].read);
+	assert_int_equal(args.op[0].dims, 3);
+	assert_int_equal(args.op[1].dims, 3);
+	assert_int_equal(args.op[2].dims, 1);
+}
+
+/* What no instruction names is not looked at. */
+static void test_unused_operand(void **state)
+{
+	struct openreg_args args;
+
+	(void)state;
+	begin(&args);
+	args.op[0].dtype = 77;
+	expect(&args, 0, 0);
+	assert_false(args.op[0].read || args.op[0].written);
+}
+
+static void test_reduction_not_last(void **state)
+{
+	struct openreg_args args;
+
+	(void)state;
+	begin(&args);
+	args.arg[0] = 2;
+	args_instr(&args, OPENREG_V_RED_SUM, F32, 0, 0, NONE, NONE, 2);
+	args_instr(&args, OPENREG_V_RED_SUM, F32, 0, 0, NONE, NONE, 2);
+	expect(&args, OPENREG_FAULT_PROGRAM, 1);
+}
+
+static void test_header(void **state)
+{
+	struct openreg_args args;
+
+	(void)state;
+	begin(&args);
+	args.arg[0] = 1; /* folds, but has no reduction */
+	expect(&args, OPENREG_FAULT_PACKET, 1);
+	begin(&args);
+	args.arg[0] = 4; /* a dimension that is not there */
+	args_instr(&args, OPENREG_V_RED_SUM, F32, 0, 0, NONE, NONE, 2);
+	expect(&args, OPENREG_FAULT_PACKET, 4);
+	begin(&args);
+	args.arg[2] = 1;
+	expect(&args, OPENREG_FAULT_PACKET, 0);
+	begin(&args);
+	args.opcode = OPENREG_OP_COPY;
+	expect(&args, OPENREG_FAULT_PACKET, OPENREG_OP_COPY);
+}
+
+static void test_dtypes(void **state)
+{
+	struct openreg_args args;
+
+	(void)state;
+	begin(&args);
+	args.op[1].dtype = 0;
+	expect(&args, OPENREG_FAULT_DTYPE, 0);
+	args.op[1].dtype = OPENREG_DTYPE_END;
+	expect(&args, OPENREG_FAULT_DTYPE, OPENREG_DTYPE_END);
+	/* Positions are I64. */
+	begin(&args);
+	args.arg[0] = 2;
+	args.op[2].dtype = OPENREG_I32;
+	args_instr(&args, OPENREG_V_RED_MAX, F32, 0, 0, 2, NONE, NONE);
+	expect(&args, OPENREG_FAULT_DTYPE, OPENREG_I32);
+}
+
+static void test_shapes(void **state)
+{
+	struct openreg_args args;
+
+	(void)state;
+	/* Three points write one element. */
+	begin(&args);
+	args.op[0].stride[1] = 0;
+	args_instr(&args, OPENREG_V_STORE, F32, 0, 0, 0, 0, 0);
+	expect(&args, OPENREG_FAULT_SHAPE, 1);
+	args.size[1] = 1;
+	expect(&args, 0, 0);
+	/* A result that moves along a folded dimension, or stands still. */
+	begin(&args);
+	args.arg[0] = 2;
+	args_instr(&args, OPENREG_V_RED_SUM, F32, 0, 0, NONE, NONE, 2);
+	args.op[2].stride[1] = 1;
+	expect(&args, OPENREG_FAULT_SHAPE, 1);
+	args.op[2].stride[1] = 0;
+	args.op[2].stride[0] = 0;
+	expect(&args, OPENREG_FAULT_SHAPE, 0);
+}
+
+/* A result has one writer. */
+static void test_store_and_result(void **state)
+{
+	struct openreg_args args;
+
+	(void)state;
+	begin(&args);
+	args.size[1] = 1;
+	args.arg[0] = 2;
+	args.op[0].stride[1] = 0;
+	args_instr(&args, OPENREG_V_STORE, F32, 0, 0, 0, 0, 0);
+	args_instr(&args, OPENREG_V_RED_SUM, F32, 0, 0, NONE, NONE, 0);
+	expect(&args, OPENREG_FAULT_PROGRAM, 2);
+	args.instr[2].aux = 2;
+	expect(&args, 0, 0);
+}
+
+static void test_fold_nothing(void **state)
+{
+	struct openreg_args args;
+
+	(void)state;
+	begin(&args);
+	args.arg[0] = 2;
+	args.size[1] = 0;
+	args_instr(&args, OPENREG_V_RED_MAX, F32, 0, 0, NONE, NONE, 2);
+	expect(&args, OPENREG_FAULT_SHAPE, 1);
+	args.instr[1].op = OPENREG_V_RED_SUM;
+	expect(&args, 0, 0);
+	/* No point, but more results than anyone could wait for. */
+	args.size[0] = 1LL << 40;
+	expect(&args, OPENREG_FAULT_LIMIT, 1);
+	args.ndim = 3;
+	args.arg[0] = 4;
+	args.size[0] = args.size[1] = 1LL << 40;
+	args.size[2] = 0;
+	args.op[2].stride[0] = args.op[2].stride[1] = 1;
+	expect(&args, OPENREG_FAULT_LIMIT, 1);
+}
+
+/* Random packets: no verdict may depend on memory beyond the packet. */
+static void test_random_packets(void **state)
+{
+	uint32_t good = 0, i, j;
+
+	(void)state;
+	random_seed(3);
+	for (i = 0; i < 300000; i++) {
+		struct openreg_args args;
+
+		begin(&args);
+		args.arg[0] = (uint8_t)random_range(0, 3);
+		args.ninstr = (uint8_t)random_range(1, 4);
+		for (j = 1; j < args.ninstr; j++) {
+			struct openreg_instr *in = &args.instr[j];
+
+			in->op = (uint8_t)random_range(0, OPENREG_V_END);
+			in->type = (uint8_t)random_range(0, 4);
+			in->dst = (uint8_t)random_range(0, 17);
+			in->a = (uint8_t)random_range(0, 2);
+			in->b = (uint8_t)random_range(0, 3);
+			in->c = (uint8_t)random_range(0, 3);
+			in->aux = (uint16_t)random_range(0, 4);
+		}
+		good += args_check(&args) == 0;
+	}
+	assert_true(good > 100);
+}
+
+/* Opcodes of the table are those of the ISA, each once. */
+static void test_table(void **state)
+{
+	static const unsigned int ops[] = {
+#define V(op, name, types, form, semantics) OPENREG_V_##op,
+		OPENREG_VECTOR_OPS(V)
+#undef V
+	};
+	unsigned int i;
+
+	(void)state;
+	for (i = 1; i < sizeof(ops) / sizeof(*ops); i++)
+		assert_true(ops[i] > ops[i - 1]);
+	/* moves, arithmetic, bits, comparisons, unary, reductions */
+	assert_int_equal(sizeof(ops) / sizeof(*ops),
+			 8 + 16 + 6 + 10 + 33 + 6);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_bad_instructions),
+		cmocka_unit_test(test_good),
+		cmocka_unit_test(test_unused_operand),
+		cmocka_unit_test(test_reduction_not_last),
+		cmocka_unit_test(test_header),
+		cmocka_unit_test(test_dtypes),
+		cmocka_unit_test(test_shapes),
+		cmocka_unit_test(test_store_and_result),
+		cmocka_unit_test(test_fold_nothing),
+		cmocka_unit_test(test_random_packets),
+		cmocka_unit_test(test_table),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

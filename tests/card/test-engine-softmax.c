@@ -1,0 +1,322 @@
+// SPDX-License-Identifier: MIT
+/* SOFTMAX against its definition in long double, any layout and axis. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "engine-harness.h"
+
+static double tolerance(unsigned int dtype)
+{
+	switch (dtype) {
+	case OPENREG_F64:
+		return 1e-13;
+	case OPENREG_F16:
+		return 2e-3;
+	case OPENREG_BF16:
+		return 1.6e-2;
+	default:
+		return 1e-5;
+	}
+}
+
+struct problem {
+	unsigned int ndim, axis, flags;
+	int64_t size[OPENREG_DIMS_MAX];
+	unsigned int dtype[3]; /* result, input, output of the forward */
+	struct layout at[3];
+	unsigned char *memory[3];
+};
+
+static double get(const struct problem *p, unsigned int op, const int64_t *at)
+{
+	return element_get(p->dtype[op], p->memory[op],
+			   layout_at(&p->at[op], p->ndim, at));
+}
+
+/* f(x) summed, or the greatest x, along the axis through a point. */
+struct row {
+	long double max, sum_exp, sum, dot;
+};
+
+static struct row measure(const struct problem *p, const int64_t *point)
+{
+	struct row row = { -INFINITY, 0, 0, 0 };
+	int64_t at[OPENREG_DIMS_MAX], i;
+	unsigned int pass;
+
+	memcpy(at, point, sizeof(at));
+	for (pass = 0; pass < 2; pass++) {
+		for (i = 0; i < p->size[p->axis]; i++) {
+			long double x;
+
+			at[p->axis] = i;
+			x = get(p, 1, at);
+			if (pass == 0) {
+				if (x > row.max || isnan(x))
+					row.max = x;
+				continue;
+			}
+			row.sum_exp += expl(x - row.max);
+			row.sum += x;
+			if (p->flags & OPENREG_SOFTMAX_BACKWARD)
+				row.dot += x * get(p, 2, at);
+		}
+	}
+	return row;
+}
+
+static long double expected(const struct problem *p, const struct row *row,
+			    const int64_t *at)
+{
+	long double x = get(p, 1, at), y;
+
+	switch (p->flags) {
+	case 0:
+		return expl(x - row->max) / row->sum_exp;
+	case OPENREG_SOFTMAX_LOG:
+		return x - row->max - logl(row->sum_exp);
+	default:
+		y = get(p, 2, at);
+		return p->flags & OPENREG_SOFTMAX_LOG
+			       ? x - expl(y) * row->sum
+			       : y * (x - row->dot);
+	}
+}
+
+static void fill(struct problem *p, unsigned int op)
+{
+	unsigned int size = openreg_dtype_size(p->dtype[op]);
+	int64_t i;
+
+	for (i = 0; i < p->at[op].extent; i++) {
+		/* log-probabilities are negative, probabilities small. */
+		double x = op == 2 ? p->flags & OPENREG_SOFTMAX_LOG
+					     ? -3 * random_unit() - 0.1
+					     : random_unit()
+				   : 8 * random_unit() - 4;
+
+		openreg_convert(p->memory[op] + i * size, p->dtype[op], 1, &x,
+				OPENREG_F64, 1, 1);
+	}
+}
+
+static void run(struct problem *p, bool reverse)
+{
+	unsigned int op, nops = p->flags & OPENREG_SOFTMAX_BACKWARD ? 3 : 2;
+	struct openreg_args args;
+
+	args_begin(&args, OPENREG_OP_SOFTMAX, p->ndim, p->size);
+	args.arg[0] = (uint8_t)p->axis;
+	args.arg[1] = (uint8_t)p->flags;
+	for (op = 0; op < nops; op++)
+		args_operand(&args, p->dtype[op],
+			     p->memory[op] +
+				     p->at[op].origin *
+					     openreg_dtype_size(p->dtype[op]),
+			     p->at[op].stride);
+	args_run_order(&args, reverse);
+}
+
+static void compare(const struct problem *p)
+{
+	int64_t at[OPENREG_DIMS_MAX] = { 0 };
+	double limit = tolerance(p->dtype[0]);
+
+	do {
+		struct row row;
+		int64_t i;
+
+		if (at[p->axis])
+			continue;
+		row = measure(p, at);
+		for (i = 0; i < p->size[p->axis]; i++) {
+			long double want, have;
+
+			at[p->axis] = i;
+			want = expected(p, &row, at);
+			have = get(p, 0, at);
+			if (isnan(want)) {
+				assert_true(isnan(have));
+				continue;
+			}
+			if (want == have)
+				continue;
+			if (fabsl(want - have) > limit * (1 + fabsl(want)))
+				fail_msg("flags %u: %Lg is not %Lg", p->flags,
+					 have, want);
+		}
+		at[p->axis] = 0;
+	} while (next_point(p->ndim, p->size, at));
+}
+
+static void allocate(struct problem *p, bool dense)
+{
+	unsigned int op;
+
+	for (op = 0; op < 3; op++) {
+		random_layout(&p->at[op], p->ndim, p->size, op > 0 && !dense);
+		if (dense) {
+			dense_strides(p->ndim, p->size, p->at[op].stride);
+			p->at[op].origin = 0;
+		}
+		/* A layout is not below what dense needs. */
+		p->memory[op] = calloc((size_t)p->at[op].extent + 1, 8);
+		fill(p, op);
+	}
+}
+
+static void release(struct problem *p)
+{
+	unsigned int op;
+
+	for (op = 0; op < 3; op++)
+		free(p->memory[op]);
+}
+
+static void test_random(void **state)
+{
+	unsigned int i, d;
+
+	(void)state;
+	for (i = 0; i < 1500; i++) {
+		struct problem p = { 0 };
+		int64_t points = 1;
+
+		random_seed(i);
+		p.ndim = (unsigned int)random_range(1, 5);
+		p.axis = (unsigned int)random_range(0, p.ndim - 1);
+		p.flags = (unsigned int)random_range(0, 3);
+		for (d = 0; d < p.ndim; d++) {
+			p.size[d] = random_range(1, i % 10 ? 8 : 70);
+			if (points * p.size[d] > 5000)
+				p.size[d] = 1;
+			points *= p.size[d];
+		}
+		for (d = 0; d < 3; d++)
+			p.dtype[d] = (unsigned int)random_range(
+				OPENREG_F32, OPENREG_BF16);
+		allocate(&p, random_range(0, 2) == 0);
+		run(&p, random_range(0, 1));
+		compare(&p);
+		release(&p);
+	}
+}
+
+/* Rows beyond one block, along either kind of layout. */
+static void test_long_rows(void **state)
+{
+	static const int64_t shapes[][3] = {
+		{ 200000, 1, 0 }, { 2, 150000, 1 }, { 20000, 20, 0 },
+	};
+	unsigned int s, flags;
+
+	(void)state;
+	for (s = 0; s < 3; s++) {
+		for (flags = 0; flags < 4; flags++) {
+			struct problem p = { .ndim = 2, .flags = flags };
+
+			random_seed(s * 4 + flags);
+			p.size[0] = shapes[s][0];
+			p.size[1] = shapes[s][1];
+			p.axis = (unsigned int)shapes[s][2];
+			p.dtype[0] = p.dtype[1] = p.dtype[2] = OPENREG_F32;
+			allocate(&p, true);
+			run(&p, flags & 1);
+			compare(&p);
+			release(&p);
+		}
+	}
+}
+
+/* As the definition has it: no number comes from -inf alone, nor from NaN. */
+static void test_special(void **state)
+{
+	static float rows[5][4] = {
+		{ -INFINITY, 0, 0, -INFINITY },
+		{ -INFINITY, -INFINITY, -INFINITY, -INFINITY },
+		{ 1, NAN, 2, 3 },
+		{ 1, INFINITY, 2, 3 },
+		{ 1e30f, -1e30f, 1e30f, 0 },
+	};
+	float y[5][4];
+	int64_t size[2] = { 5, 4 };
+	struct openreg_args args;
+	int i;
+
+	(void)state;
+	args_begin(&args, OPENREG_OP_SOFTMAX, 2, size);
+	args.arg[0] = 1;
+	args_operand(&args, OPENREG_F32, y, NULL);
+	args_operand(&args, OPENREG_F32, rows, NULL);
+	args_run(&args);
+	assert_true(y[0][0] == 0 && y[0][1] == 0.5f && y[0][3] == 0);
+	for (i = 0; i < 4; i++) {
+		assert_true(isnan(y[1][i]));
+		assert_true(isnan(y[2][i]));
+		assert_true(isnan(y[3][i]));
+	}
+	assert_true(y[4][0] == 0.5f && y[4][1] == 0 && y[4][2] == 0.5f);
+}
+
+/* A long row with nothing but -inf before or after a few numbers. */
+static void test_long_row_of_minus_infinity(void **state)
+{
+	int64_t n = 300000, i, from;
+	float *x = malloc((size_t)n * 4);
+	struct openreg_args args;
+
+	(void)state;
+	for (from = 0; from < n; from += n - 2) {
+		for (i = 0; i < n; i++)
+			x[i] = i == from || i == from + 1 ? 3 : -INFINITY;
+		args_begin(&args, OPENREG_OP_SOFTMAX, 1, &n);
+		args_operand(&args, OPENREG_F32, x, NULL);
+		args_operand(&args, OPENREG_F32, x, NULL);
+		args_run(&args);
+		for (i = 0; i < n; i++)
+			assert_true(x[i] ==
+				    (i == from || i == from + 1 ? 0.5f : 0));
+	}
+	free(x);
+}
+
+static void test_check(void **state)
+{
+	int64_t size[2] = { 2, 3 };
+	struct openreg_args args;
+	float x[6];
+
+	(void)state;
+	args_begin(&args, OPENREG_OP_SOFTMAX, 2, size);
+	args_operand(&args, OPENREG_F32, x, NULL);
+	args_operand(&args, OPENREG_F32, x, NULL);
+	assert_int_equal(args_check(&args), 0);
+	assert_true(args.op[0].written && !args.op[0].read);
+	assert_true(args.op[1].read && !args.op[1].written);
+	args.arg[0] = 2;
+	assert_int_equal(args_check(&args), OPENREG_FAULT_SHAPE);
+	args.arg[0] = 0;
+	args.arg[1] = 4;
+	assert_int_equal(args_check(&args), OPENREG_FAULT_PACKET);
+	args.arg[1] = OPENREG_SOFTMAX_BACKWARD;
+	assert_int_equal(args_check(&args), OPENREG_FAULT_PACKET);
+	args.arg[1] = 0;
+	args.op[1].dtype = OPENREG_I32;
+	assert_int_equal(args_check(&args), OPENREG_FAULT_DTYPE);
+	args.op[1].dtype = OPENREG_F16;
+	args.op[0].stride[0] = 0;
+	assert_int_equal(args_check(&args), OPENREG_FAULT_SHAPE);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_random),
+		cmocka_unit_test(test_long_rows),
+		cmocka_unit_test(test_special),
+		cmocka_unit_test(test_long_row_of_minus_infinity),
+		cmocka_unit_test(test_check),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

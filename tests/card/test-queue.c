@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: MIT */
+/* Queues: order, completion, interrupts, sleeping and waking. */
+#include <pthread.h>
+#include <string.h>
+
+#include "host.h"
+
+static int setup(void **state)
+{
+	rig_setup(state);
+	return (int)rig_op(*state, OPENREG_ADMIN_CTX_CREATE, 1, 0);
+}
+
+static void test_nop(void **state)
+{
+	struct tq q;
+
+	tq_create(*state, &q, 1, 0);
+	tq_nop(&q);
+	tq_publish(&q);
+	tq_wait(&q);
+	assert_int_equal(q.rings, 1);
+	assert_int_equal(tq_completed(&q), 1);
+	assert_int_equal(rig_load(*state, q.page), 1); /* head */
+}
+
+/* Ten times around the ring, packets of every length. */
+static void test_many_nops(void **state)
+{
+	uint8_t bytes[OPENREG_PACKET_SLOTS_MAX * 64] = { 0 };
+	struct pkt p;
+	struct tq q;
+	unsigned int i;
+
+	tq_create(*state, &q, 1, 0);
+	for (i = 0; i < 2560; i++) {
+		memset(&p, 0, sizeof(p));
+		p.len = 64 * (1 + i % OPENREG_PACKET_SLOTS_MAX);
+		bytes[1] = (uint8_t)(p.len / 64);
+		memcpy(p.bytes, bytes, p.len);
+		tq_push(&q, &p);
+		if (i % 7 == 0)
+			tq_publish(&q);
+	}
+	tq_publish(&q);
+	tq_wait(&q);
+	assert_int_equal(tq_completed(&q), q.seq);
+	assert_int_equal(rig_load(*state, q.page), q.tail);
+}
+
+/* The vector is raised when the counter reaches what is armed, once. */
+static void test_armed(void **state)
+{
+	struct rig *rig = *state;
+	atomic_uint *raised;
+	struct tq q;
+	unsigned int i;
+
+	tq_create(rig, &q, 1, 5);
+	raised = &rig->raised[q.vector];
+	for (i = 0; i < 4; i++)
+		tq_nop(&q);
+	tq_publish(&q);
+	tq_wait(&q);
+	assert_int_equal(atomic_load(raised), 0);
+
+	tq_arm(&q, 8);
+	for (i = 0; i < 3; i++)
+		tq_nop(&q);
+	tq_publish(&q);
+	tq_wait(&q);
+	assert_int_equal(atomic_load(raised), 0);
+	for (i = 0; i < 5; i++)
+		tq_nop(&q);
+	tq_publish(&q);
+	tq_wait(&q);
+	WAIT_FOR(atomic_load(raised) == 1);
+	assert_int_equal(tq_completed(&q), 12);
+
+	/* Armed for what is past: the kernel sees that itself. */
+	tq_arm(&q, 3);
+	tq_nop(&q);
+	tq_publish(&q);
+	tq_wait(&q);
+	assert_int_equal(atomic_load(raised), 1);
+	WAIT_FOR(rig_load(rig, q.page + offsetof(struct openreg_card_page,
+						 interrupts)) == 1);
+}
+
+static void test_shared_door_and_vector(void **state)
+{
+	struct rig *rig = *state;
+	struct openreg_admin_cmd cmd;
+	struct tq a, b, other;
+
+	tq_create(rig, &a, 1, 0);
+	tq_init(rig, &b, 1, 1, 64);
+	b.door = a.door;
+	b.vector = a.vector;
+	cmd = cmd_queue(&b, OPENREG_PRIORITY_LOW);
+	assert_int_equal(rig_admin(rig, &cmd), OPENREG_ADMIN_OK);
+	tq_arm(&a, 1);
+	tq_arm(&b, 1);
+	tq_nop(&a);
+	tq_nop(&b);
+	tq_publish(&a);
+	tq_publish(&b);
+	tq_wait(&a);
+	tq_wait(&b);
+	WAIT_FOR(atomic_load(&rig->raised[a.vector]) == 2);
+
+	/* Another context may not have that page. */
+	assert_int_equal(rig_op(rig, OPENREG_ADMIN_CTX_CREATE, 2, 0), 0);
+	tq_init(rig, &other, 2, 2, 64);
+	other.door = a.door;
+	cmd = cmd_queue(&other, OPENREG_PRIORITY_NORMAL);
+	assert_int_equal(rig_admin(rig, &cmd), OPENREG_ADMIN_EINVAL);
+}
+
+static uint32_t asleep(struct tq *q)
+{
+	return __atomic_load_n(
+		(uint32_t *)rig_ptr(q->rig,
+				    q->page + offsetof(struct openreg_card_page,
+						       asleep)),
+		__ATOMIC_SEQ_CST);
+}
+
+/* Idle, the card says so, sleeps, and counts it. */
+static void test_sleeps(void **state)
+{
+	struct rig *rig = *state;
+	uint32_t sleeps = rig_reg(rig, OPENREG_REG_STAT_SLEEPS);
+	struct tq q;
+
+	tq_create(rig, &q, 1, 0);
+	assert_int_equal(asleep(&q), 1);
+	tq_nop(&q);
+	tq_publish(&q);
+	tq_wait(&q);
+	WAIT_FOR(asleep(&q));
+	WAIT_FOR(rig_reg(rig, OPENREG_REG_STAT_SLEEPS) > sleeps);
+	assert_true(rig_reg(rig, OPENREG_REG_STAT_SLEEP_NS) > 0);
+	assert_int_equal(rig_load(rig, q.page + offsetof(struct openreg_card_page,
+							 wakes)), 1);
+	tq_nop(&q);
+	tq_publish(&q);
+	tq_wait(&q);
+	assert_int_equal(q.rings, 2);
+}
+
+#define LITMUS (2000000 / SCALE / SCALE) /* hand-offs */
+
+/*
+ * The wake rule: a lone producer hands over one packet at a time, at every
+ * distance from the moment the card falls asleep. A lost wake-up hangs.
+ */
+static void litmus(unsigned int workers, unsigned int spin_us, unsigned int n)
+{
+	struct rig *rig = rig_new_spin(workers, spin_us);
+	struct tq q;
+	unsigned int i, k;
+
+	rig_enable(rig);
+	assert_int_equal(rig_op(rig, OPENREG_ADMIN_CTX_CREATE, 1, 0), 0);
+	tq_create(rig, &q, 1, 0);
+	for (i = 0; i < n; i++) {
+		uint64_t end = host_now() + 60000000000ULL;
+
+		tq_nop(&q);
+		tq_publish(&q);
+		while (tq_completed(&q) < q.seq)
+			if (host_now() > end)
+				fail_msg("wake-up %u of %u was lost", i, n);
+		for (k = i % 512; k; k--)
+			__asm__ volatile("");
+	}
+	print_message("%u hand-offs, %llu doorbells, spin %u us\n", n,
+		      (unsigned long long)q.rings, spin_us);
+	assert_true(q.rings > 0);
+	rig_free(rig);
+}
+
+static void test_litmus_polling(void **state)
+{
+	(void)state;
+	litmus(2, 100, LITMUS);
+}
+
+static void test_litmus_sleeping(void **state)
+{
+	(void)state;
+	litmus(1, 0, LITMUS / 10);
+}
+
+static void test_litmus_short_spin(void **state)
+{
+	(void)state;
+	litmus(2, 1, LITMUS / 10);
+}
+
+static void *produce(void *opaque)
+{
+	struct tq *q = opaque;
+	unsigned int i;
+
+	for (i = 0; i < LITMUS / 20; i++) {
+		tq_nop(q);
+		if (i % 3 == 0)
+			tq_publish(q);
+	}
+	tq_publish(q);
+	return NULL;
+}
+
+/* Eight producers, eight contexts, at once. */
+static void test_many_queues(void **state)
+{
+	struct rig *rig = *state;
+	pthread_t threads[8];
+	struct tq q[8];
+	unsigned int i;
+
+	for (i = 0; i < 8; i++) {
+		if (i)
+			assert_int_equal(rig_op(rig, OPENREG_ADMIN_CTX_CREATE,
+						1 + i, 0), 0);
+		tq_create(rig, &q[i], 1 + i, i * 100);
+	}
+	for (i = 0; i < 8; i++)
+		assert_int_equal(pthread_create(&threads[i], NULL, produce,
+						&q[i]), 0);
+	for (i = 0; i < 8; i++)
+		pthread_join(threads[i], NULL);
+	for (i = 0; i < 8; i++)
+		tq_wait(&q[i]);
+}
+
+static void test_stop_and_reset(void **state)
+{
+	struct rig *rig = *state;
+	struct tq q;
+
+	tq_create(rig, &q, 1, 0);
+	tq_nop(&q);
+	tq_publish(&q);
+	tq_wait(&q);
+	assert_int_equal(tq_reset(&q, 1, 1), OPENREG_ADMIN_EINVAL);
+	assert_int_equal(rig_op(rig, OPENREG_ADMIN_QUEUE_STOP, 1, 0), 0);
+	assert_int_equal(tq_state(&q), OPENREG_QUEUE_STOPPED);
+	tq_nop(&q);
+	tq_nop(&q);
+	tq_publish(&q);
+	assert_int_equal(rig_op(rig, OPENREG_ADMIN_NOP, 0, 0), 0);
+	assert_int_equal(tq_completed(&q), 1);
+	/* Give up the second, go on with the third; who sleeps is woken. */
+	tq_arm(&q, 2);
+	assert_int_equal(tq_reset(&q, 2, 0), OPENREG_ADMIN_EINVAL);
+	assert_int_equal(tq_reset(&q, 2, 2), OPENREG_ADMIN_OK);
+	tq_wait(&q);
+	assert_int_equal(tq_completed(&q), 3);
+	assert_int_equal(atomic_load(&rig->raised[q.vector]), 1);
+}
+
+static void test_destroy_and_reuse(void **state)
+{
+	struct rig *rig = *state;
+	unsigned int i, windows;
+	struct tq q;
+
+	tq_create(rig, &q, 1, 7);
+	windows = atomic_load(&rig->windows);
+	for (i = 0; i < 200; i++) {
+		struct openreg_admin_cmd cmd =
+			cmd_queue(&q, OPENREG_PRIORITY_NORMAL);
+
+		tq_nop(&q);
+		tq_publish(&q);
+		assert_int_equal(rig_op(rig, OPENREG_ADMIN_QUEUE_DESTROY, 1, 7),
+				 0);
+		assert_int_equal(atomic_load(&rig->windows), windows - 4);
+		assert_int_equal(rig_op(rig, OPENREG_ADMIN_QUEUE_DESTROY, 1, 7),
+				 OPENREG_ADMIN_ENOENT);
+		q.tail = q.seq = q.published = 0;
+		assert_int_equal(rig_admin(rig, &cmd), 0);
+	}
+}
+
+static void test_stats(void **state)
+{
+	struct rig *rig = *state;
+	uint64_t mem = rig_alloc(rig, 4096);
+	struct openreg_admin_cmd cmd = cmd_system(rig, 1, 2, mem, 4096, RW,
+						  false);
+	struct pkt p;
+	struct tq q;
+
+	assert_int_equal(rig_admin(rig, &cmd), 0);
+	cmd = cmd_vram(1, 1, 0, 8192, RW);
+	assert_int_equal(rig_admin(rig, &cmd), 0);
+	tq_create(rig, &q, 1, 0);
+	pkt_copy(&p, OPENREG_ADDR(0, 1, 0), OPENREG_ADDR(0, 2, 0), OPENREG_U8,
+		 4096);
+	tq_run(&q, &p);
+	pkt_copy(&p, OPENREG_ADDR(0, 2, 0), OPENREG_ADDR(0, 1, 8), OPENREG_U8,
+		 100);
+	tq_run(&q, &p);
+	assert_int_equal(rig_load(rig, q.page + offsetof(struct openreg_card_page,
+							 dma_read)), 4096);
+	assert_int_equal(rig_load(rig, q.page + offsetof(struct openreg_card_page,
+							 dma_written)), 100);
+	WAIT_FOR(rig_reg(rig, OPENREG_REG_STAT_PACKETS) == 2);
+	assert_int_equal(rig_reg(rig, OPENREG_REG_STAT_DMA_READ), 4096);
+	assert_int_equal(rig_reg(rig, OPENREG_REG_STAT_DMA_WRITTEN), 100);
+	assert_true(rig_reg(rig, OPENREG_REG_STAT_DOORBELLS) >= 1);
+	assert_true(rig_reg(rig, OPENREG_REG_STAT_COPY_NS) > 0);
+	WAIT_FOR(rig_load(rig, q.page + offsetof(struct openreg_card_page,
+						 busy_ns)) > 0);
+}
+
+int main(void)
+{
+#define T(f) cmocka_unit_test_setup_teardown(f, setup, rig_teardown)
+	const struct CMUnitTest tests[] = {
+		T(test_nop),
+		T(test_many_nops),
+		T(test_armed),
+		T(test_shared_door_and_vector),
+		T(test_sleeps),
+		cmocka_unit_test(test_litmus_polling),
+		cmocka_unit_test(test_litmus_sleeping),
+		cmocka_unit_test(test_litmus_short_spin),
+		T(test_many_queues),
+		T(test_stop_and_reset),
+		T(test_destroy_and_reuse),
+		T(test_stats),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: MIT */
+/* Saving a card at any moment and going on with another one. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "host.h"
+#include "random.h"
+
+#define VRAM(off) OPENREG_ADDR(0, 1, off)
+#define SYSTEM(off) OPENREG_ADDR(0, 2, off)
+#define LEN ((4u << 20) / SCALE)
+
+static int setup(void **state)
+{
+	struct rig *rig = rig_new(2);
+	struct openreg_admin_cmd cmd;
+	unsigned int ctx;
+
+	for (ctx = 1; ctx <= 2; ctx++) {
+		rig_op(rig, OPENREG_ADMIN_CTX_CREATE, ctx, 0);
+		cmd = cmd_vram(ctx, 1, (ctx - 1) * LEN, LEN, RW);
+		assert_int_equal(rig_admin(rig, &cmd), 0);
+		cmd = cmd_system(rig, ctx, 2, rig_alloc(rig, LEN), LEN, RW,
+				 ctx == 2);
+		assert_int_equal(rig_admin(rig, &cmd), 0);
+	}
+	*state = rig;
+	return 0;
+}
+
+/* The card is replaced by one that has only the blob to go by. */
+static void migrate(struct rig *rig)
+{
+	const char *error = NULL;
+	uint32_t tail = rig->admin_tail;
+	size_t len;
+	void *blob;
+
+	rig_pause(rig);
+	openreg_card_finish(rig->card);
+	blob = openreg_card_save(rig->card, &len);
+	assert_non_null(blob);
+	openreg_card_free(rig->card);
+	assert_int_equal(atomic_load(&rig->windows), 0);
+	rig_make_card(rig);
+	rig->admin_tail = tail;
+	rig_pause(rig);
+	if (openreg_card_load(rig->card, blob, len, &error))
+		fail_msg("load: %s", error);
+	free(blob);
+	openreg_card_resume(rig->card);
+}
+
+static void dawdle(uint64_t most)
+{
+	uint64_t k;
+
+	for (k = below(most); k; k--)
+		__asm__ volatile("");
+}
+
+static void push_work(struct tq *q)
+{
+	struct pkt p;
+
+	pkt_grind(&p, VRAM(0), LEN / 4, 30);
+	tq_push(q, &p);
+	pkt_copy(&p, SYSTEM(0), VRAM(0), OPENREG_I64, LEN / 8);
+	tq_push(q, &p);
+	tq_nop(q);
+	pkt_copy(&p, VRAM(0), SYSTEM(0), OPENREG_I64, LEN / 8);
+	tq_push(q, &p);
+}
+
+/* In the middle of compute, copies and idle: every packet exactly once. */
+static void test_in_middle(void **state)
+{
+	struct rig *rig = *state;
+	const uint32_t *words = (const uint32_t *)rig->vram;
+	struct tq q[2];
+	unsigned int i, k;
+
+	tq_create(rig, &q[0], 1, 0);
+	tq_create(rig, &q[1], 2, 513);
+	for (i = 0; i < 30; i++) {
+		push_work(&q[0]);
+		push_work(&q[1]);
+		tq_publish(&q[0]);
+		tq_publish(&q[1]);
+		dawdle(i % 5 ? 2000000 : 1);
+		migrate(rig);
+	}
+	for (k = 0; k < 2; k++) {
+		tq_wait(&q[k]);
+		assert_int_equal(tq_completed(&q[k]), q[k].seq);
+		for (i = 0; i < LEN / 4; i++)
+			if (words[k * (LEN / 4) + i] != 30 * 30)
+				fail_msg("element %u is wrong", i);
+	}
+}
+
+/* A WAIT, a fault, a stopped queue, a late command and an idle one survive. */
+static void test_all_states(void **state)
+{
+	struct rig *rig = *state;
+	struct tq waits, faulted, stopped, idle;
+	uint32_t fault_tail;
+	struct pkt p;
+
+	tq_create(rig, &waits, 1, 0);
+	tq_create(rig, &faulted, 1, 1);
+	tq_create(rig, &stopped, 2, 2);
+	tq_create(rig, &idle, 2, 3);
+	pkt_sync(&p, OPENREG_OP_WAIT, OPENREG_WAIT_GE, SYSTEM(0), 5);
+	tq_push(&waits, &p);
+	tq_publish(&waits);
+	pkt_copy(&p, 0, SYSTEM(0), OPENREG_U8, 1);
+	tq_push(&faulted, &p);
+	tq_publish(&faulted);
+	tq_wait_fault(&faulted);
+	assert_int_equal(rig_op(rig, OPENREG_ADMIN_QUEUE_STOP, 2, 2), 0);
+	tq_nop(&idle);
+	tq_publish(&idle);
+	tq_wait(&idle);
+	openreg_card_reg_write(rig->card, OPENREG_REG_CARD_ID, 0, 4);
+	fault_tail = rig_reg(rig, OPENREG_REG_FAULT_TAIL);
+	migrate(rig);
+
+	assert_int_equal(rig_reg(rig, OPENREG_REG_STATUS),
+			 OPENREG_STATUS_READY);
+	assert_int_equal(rig_reg(rig, OPENREG_REG_FAULT_TAIL), fault_tail);
+	assert_int_equal(tq_state(&faulted), OPENREG_QUEUE_FAULTED);
+	assert_int_equal(tq_reset(&faulted, faulted.tail, faulted.seq), 0);
+	assert_int_equal(tq_reset(&stopped, 0, 0), 0);
+	tq_nop(&faulted);
+	tq_nop(&stopped);
+	tq_nop(&idle);
+	tq_publish(&faulted);
+	tq_publish(&stopped);
+	tq_publish(&idle);
+	tq_wait(&faulted);
+	tq_wait(&stopped);
+	tq_wait(&idle);
+	assert_int_equal(tq_completed(&waits), 0);
+	pkt_sync(&p, OPENREG_OP_SIGNAL, OPENREG_SIGNAL_SET, SYSTEM(0), 5);
+	tq_run(&faulted, &p);
+	tq_wait(&waits);
+	assert_int_equal(rig_op(rig, OPENREG_ADMIN_CTX_DESTROY, 1, 0), 0);
+	assert_int_equal(rig_op(rig, OPENREG_ADMIN_CTX_DESTROY, 2, 0), 0);
+	assert_int_equal(atomic_load(&rig->windows), 2);
+}
+
+/* Commands that complete late do so on the other side. */
+static void test_late_commands(void **state)
+{
+	struct rig *rig = *state;
+	uint64_t brk = rig->brk;
+	unsigned int i;
+
+	for (i = 0; i < 20; i++) {
+		struct openreg_admin_cmd fill = {
+			.opcode = OPENREG_ADMIN_FILL,
+			.fill = { .offset = 32 << 20,
+				  .length = 32 << 20,
+				  .value = i },
+		};
+		struct openreg_admin_cmd destroy = {
+			.opcode = OPENREG_ADMIN_QUEUE_DESTROY,
+			.ctx = 1,
+		};
+		struct openreg_admin_cmd bind = cmd_vram(1, 1, 0, LEN, RW);
+		struct openreg_admin_cmd unbind = {
+			.opcode = OPENREG_ADMIN_SEG_UNBIND,
+			.ctx = 1,
+			.id = 1,
+		};
+		uint32_t a, b, c;
+		struct tq q;
+
+		tq_create(rig, &q, 1, 0);
+		push_work(&q);
+		tq_publish(&q);
+		dawdle(200000);
+		a = rig_submit(rig, &fill);
+		b = rig_submit(rig, &unbind);
+		c = rig_submit(rig, &destroy);
+		dawdle(100000);
+		migrate(rig);
+		assert_int_equal(rig_status(rig, a), 0);
+		assert_int_equal(rig_status(rig, b), 0);
+		assert_int_equal(rig_status(rig, c), 0);
+		assert_int_equal(rig->vram[HOST_VRAM - 1], i);
+		assert_int_equal(rig->vram[32 << 20], i);
+		openreg_card_reg_write(
+			rig->card, OPENREG_REG_FAULT_HEAD,
+			rig_reg(rig, OPENREG_REG_FAULT_TAIL), 4);
+		rig->brk = brk;
+		assert_int_equal(rig_admin(rig, &bind), 0);
+	}
+}
+
+/* A lost interrupt is made up for: every vector once. */
+static void test_vectors_after_load(void **state)
+{
+	struct rig *rig = *state;
+	unsigned int before = atomic_load(&rig->raised[5]);
+
+	migrate(rig);
+	assert_true(atomic_load(&rig->raised[5]) > before);
+}
+
+static void *save(struct rig *rig, size_t *len)
+{
+	void *blob;
+
+	rig_pause(rig);
+	blob = openreg_card_save(rig->card, len);
+	assert_non_null(blob);
+	openreg_card_resume(rig->card);
+	return blob;
+}
+
+/* Whatever the blob says, the card loads it or refuses it, and lives. */
+static void test_hostile_blob(void **state)
+{
+	struct rig *rig = *state;
+	unsigned int i, k, loaded = 0, refused = 0;
+	uint64_t *blob, *bad;
+	const char *error;
+	size_t len, cut;
+	struct tq q;
+
+	tq_create(rig, &q, 1, 0);
+	blob = save(rig, &len);
+	bad = malloc(len);
+	for (i = 0; i < 3000 / SCALE; i++) {
+		memcpy(bad, blob, len);
+		for (k = (unsigned int)below(3) + 1; k; k--)
+			bad[below(len / 8)] = below(2) ? random64() : below(8);
+		cut = below(4) ? len : below(len);
+		rig_pause(rig);
+		openreg_card_reset(rig->card);
+		rig_pause(rig);
+		error = NULL;
+		if (openreg_card_load(rig->card, bad, cut, &error)) {
+			assert_non_null(error);
+			refused++;
+		} else {
+			loaded++;
+		}
+		openreg_card_resume(rig->card);
+		openreg_card_doorbell(rig->card, 0);
+	}
+	print_message("%u loaded, %u refused\n", loaded, refused);
+	assert_true(refused > 0);
+	free(bad);
+	free(blob);
+}
+
+static void test_other_shape(void **state)
+{
+	struct rig *rig = *state, *other;
+	const char *error = NULL;
+	size_t len;
+	void *blob;
+
+	blob = save(rig, &len);
+	other = rig_new_spin(2, 100);
+	openreg_card_free(other->card);
+	other->config.vectors = 16;
+	rig_make_card(other);
+	rig_pause(other);
+	assert_int_equal(openreg_card_load(other->card, blob, len, &error), -1);
+	assert_non_null(error);
+	free(blob);
+	rig_free(other);
+}
+
+int main(void)
+{
+#define T(f) cmocka_unit_test_setup_teardown(f, setup, rig_teardown)
+	const struct CMUnitTest tests[] = {
+		T(test_in_middle),	  T(test_all_states),
+		T(test_late_commands),	  T(test_vectors_after_load),
+		T(test_hostile_blob),	  T(test_other_shape),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,393 @@
+/* SPDX-License-Identifier: MIT */
+/* WAIT, SIGNAL, TIMESTAMP; sched: sharing, priority, several workers. */
+#include <pthread.h>
+#include <string.h>
+
+#include "host.h"
+
+#define VRAM(off) OPENREG_ADDR(0, 1, off)
+#define SYSTEM(off) OPENREG_ADDR(0, 2, off)
+
+#define LARGE ((1 << 20) / SCALE) /* elements, of several slices */
+#define ROUNDS (3000 / SCALE)
+
+static uint64_t memory; /* bus address of segment 2 */
+
+static void give_segments(struct rig *rig, uint32_t ctx)
+{
+	struct openreg_admin_cmd cmd;
+
+	assert_int_equal(rig_op(rig, OPENREG_ADMIN_CTX_CREATE, ctx, 0), 0);
+	cmd = cmd_vram(ctx, 1, (ctx - 1) * (16u << 20), 16u << 20, RW);
+	assert_int_equal(rig_admin(rig, &cmd), 0);
+	cmd = cmd_system(rig, ctx, 2, memory, 4096, RW, false);
+	assert_int_equal(rig_admin(rig, &cmd), 0);
+}
+
+static int setup_workers(void **state, unsigned int workers)
+{
+	struct rig *rig = rig_new(workers);
+
+	memory = rig_alloc(rig, 4096);
+	give_segments(rig, 1);
+	give_segments(rig, 2);
+	*state = rig;
+	return 0;
+}
+
+static int setup(void **state)
+{
+	return setup_workers(state, 2);
+}
+
+static int setup_one(void **state)
+{
+	return setup_workers(state, 1);
+}
+
+static void push_sync(struct tq *q, unsigned int opcode, unsigned int arg,
+		      uint64_t addr, uint64_t value)
+{
+	struct pkt p;
+
+	pkt_sync(&p, opcode, arg, addr, value);
+	tq_push(q, &p);
+}
+
+static uint64_t vram_word(struct rig *rig, uint64_t off)
+{
+	return __atomic_load_n((uint64_t *)(rig->vram + off), __ATOMIC_SEQ_CST);
+}
+
+static void test_signal(void **state)
+{
+	struct rig *rig = *state;
+	struct tq q;
+
+	tq_create(rig, &q, 1, 0);
+	push_sync(&q, OPENREG_OP_SIGNAL, OPENREG_SIGNAL_SET, VRAM(8), 41);
+	push_sync(&q, OPENREG_OP_SIGNAL, OPENREG_SIGNAL_ADD, VRAM(8), 1);
+	push_sync(&q, OPENREG_OP_SIGNAL, OPENREG_SIGNAL_SET, SYSTEM(16), 7);
+	push_sync(&q, OPENREG_OP_SIGNAL, OPENREG_SIGNAL_ADD, SYSTEM(16),
+		  (uint64_t)-8);
+	push_sync(&q, OPENREG_OP_TIMESTAMP, 0, SYSTEM(24), 0);
+	push_sync(&q, OPENREG_OP_TIMESTAMP, 0, VRAM(24), 0);
+	tq_publish(&q);
+	tq_wait(&q);
+	assert_int_equal(vram_word(rig, 8), 42);
+	assert_int_equal(rig_load(rig, memory + 16), (uint64_t)-1);
+	assert_true(rig_load(rig, memory + 24) > 0);
+	assert_true(vram_word(rig, 24) >= rig_load(rig, memory + 24));
+}
+
+/* Each condition, on each kind of memory, set by the CPU or another queue. */
+static void test_wait(void **state)
+{
+	static const struct {
+		unsigned int cond;
+		uint64_t value, no, yes;
+	} cases[] = {
+		{ OPENREG_WAIT_GE, 5, 4, 6 },
+		{ OPENREG_WAIT_GE, 1ULL << 63, 1, UINT64_MAX },
+		{ OPENREG_WAIT_EQ, 5, 6, 5 },
+		{ OPENREG_WAIT_NE, 5, 5, 6 },
+	};
+	struct rig *rig = *state;
+	unsigned int i, kind;
+	struct tq q, other;
+
+	tq_create(rig, &q, 1, 0);
+	tq_create(rig, &other, 1, 1);
+	for (i = 0; i < 4; i++)
+		for (kind = 0; kind < 2; kind++) {
+			uint64_t word = kind ? SYSTEM(0) : VRAM(0);
+
+			push_sync(&other, OPENREG_OP_SIGNAL, OPENREG_SIGNAL_SET,
+				  word, cases[i].no);
+			tq_publish(&other);
+			tq_wait(&other);
+			push_sync(&q, OPENREG_OP_WAIT, cases[i].cond, word,
+				  cases[i].value);
+			tq_nop(&q);
+			tq_publish(&q);
+			tq_nop(&other);
+			tq_publish(&other);
+			tq_wait(&other);
+			assert_int_equal(tq_completed(&q), q.seq - 2);
+			push_sync(&other, OPENREG_OP_SIGNAL, OPENREG_SIGNAL_SET,
+				  word, cases[i].yes);
+			tq_publish(&other);
+			tq_wait(&q);
+		}
+}
+
+/* Stored by the CPU, without a doorbell: the back-off poll sees it. */
+static void test_wait_for_cpu(void **state)
+{
+	struct rig *rig = *state;
+	unsigned int i;
+	struct tq q;
+
+	tq_create(rig, &q, 1, 0);
+	for (i = 1; i < 200; i++) {
+		push_sync(&q, OPENREG_OP_WAIT, OPENREG_WAIT_GE, SYSTEM(8), i);
+		tq_publish(&q);
+		rig_store(rig, memory + 8, i);
+		tq_wait(&q);
+	}
+}
+
+/* Two queues that take turns, each waiting for the other. */
+static void test_ping_pong(void **state)
+{
+	struct rig *rig = *state;
+	struct tq a, b;
+	unsigned int i;
+
+	tq_create(rig, &a, 1, 0);
+	tq_create(rig, &b, 2, 1);
+	for (i = 1; i <= ROUNDS; i++) {
+		push_sync(&a, OPENREG_OP_SIGNAL, OPENREG_SIGNAL_SET, SYSTEM(0),
+			  i);
+		push_sync(&a, OPENREG_OP_WAIT, OPENREG_WAIT_GE, SYSTEM(8), i);
+		push_sync(&b, OPENREG_OP_WAIT, OPENREG_WAIT_GE, SYSTEM(0), i);
+		push_sync(&b, OPENREG_OP_SIGNAL, OPENREG_SIGNAL_SET, SYSTEM(8),
+			  i);
+		tq_publish(&a);
+		tq_publish(&b);
+		if (i % 50 == 0) {
+			tq_wait(&a);
+			tq_wait(&b);
+		}
+	}
+	tq_wait(&a);
+	tq_wait(&b);
+	assert_int_equal(rig_load(rig, memory + 8), ROUNDS);
+}
+
+/* ADD is atomic among the queues of a card, on either memory. */
+static void test_adds(void **state)
+{
+	struct rig *rig = *state;
+	struct tq q[4];
+	unsigned int i, k;
+
+	for (i = 0; i < 4; i++)
+		tq_create(rig, &q[i], 1, i);
+	for (k = 0; k < 1000; k++)
+		for (i = 0; i < 4; i++) {
+			push_sync(&q[i], OPENREG_OP_SIGNAL, OPENREG_SIGNAL_ADD,
+				  SYSTEM(64), 1);
+			push_sync(&q[i], OPENREG_OP_SIGNAL, OPENREG_SIGNAL_ADD,
+				  VRAM(64), 1);
+			tq_publish(&q[i]);
+		}
+	for (i = 0; i < 4; i++)
+		tq_wait(&q[i]);
+	assert_int_equal(rig_load(rig, memory + 64), 4000);
+	assert_int_equal(vram_word(rig, 64), 4000);
+}
+
+/* A queue that waits gives the only worker up, and can be stopped. */
+static void test_wait_blocks_nobody(void **state)
+{
+	struct rig *rig = *state;
+	struct tq q, other;
+	unsigned int i;
+
+	tq_create(rig, &q, 1, 0);
+	tq_create(rig, &other, 2, 1);
+	push_sync(&q, OPENREG_OP_WAIT, OPENREG_WAIT_EQ, VRAM(0), 99);
+	tq_publish(&q);
+	for (i = 0; i < 100; i++) {
+		tq_nop(&other);
+		tq_publish(&other);
+		tq_wait(&other);
+	}
+	assert_int_equal(tq_completed(&q), 0);
+	assert_int_equal(rig_op(rig, OPENREG_ADMIN_QUEUE_STOP, 1, 0), 0);
+	assert_int_equal(tq_state(&q), OPENREG_QUEUE_STOPPED);
+	/* It does not hold the segment it waited in. */
+	assert_int_equal(tq_reset(&q, 0, 0), 0);
+	assert_int_equal(rig_op(rig, OPENREG_ADMIN_SEG_UNBIND, 1, 1), 0);
+	assert_int_equal(tq_wait_fault(&q).code, OPENREG_FAULT_ADDRESS);
+}
+
+static void push_grind(struct tq *q, uint64_t off, int64_t n,
+		       unsigned int rounds)
+{
+	struct pkt p;
+
+	pkt_grind(&p, VRAM(off), n, rounds);
+	tq_push(q, &p);
+}
+
+/* A flood does not keep another context from its turn. */
+static void test_flood(void **state)
+{
+	struct rig *rig = *state;
+	const unsigned int n = 200;
+	struct tq flood, q;
+	unsigned int i;
+
+	tq_create(rig, &flood, 1, 0);
+	tq_create(rig, &q, 2, 1);
+	for (i = 0; i < n; i++)
+		push_grind(&flood, 0, LARGE, 40);
+	tq_publish(&flood);
+	WAIT_FOR(tq_completed(&flood) > 1);
+	push_grind(&q, 0, 16, 1);
+	tq_publish(&q);
+	tq_wait(&q);
+	assert_true(tq_completed(&flood) < n);
+	tq_wait(&flood);
+}
+
+/* Two floods of the same packets: neither gets ahead by far. */
+static void test_fair(void **state)
+{
+	struct rig *rig = *state;
+	const unsigned int n = 200;
+	uint64_t done[2];
+	struct tq q[2];
+	unsigned int i;
+
+	for (i = 0; i < 2; i++)
+		tq_create(rig, &q[i], 1 + i, i);
+	rig_pause(rig);
+	for (i = 0; i < n; i++) {
+		push_grind(&q[0], 0, LARGE / 4, 40);
+		push_grind(&q[1], 0, LARGE / 4, 40);
+		tq_publish(&q[0]);
+		tq_publish(&q[1]);
+		if (i == 20)
+			openreg_card_resume(rig->card);
+	}
+	WAIT_FOR(tq_completed(&q[0]) >= n || tq_completed(&q[1]) >= n);
+	done[0] = tq_completed(&q[0]);
+	done[1] = tq_completed(&q[1]);
+	assert_true(done[0] > n / 4 && done[1] > n / 4);
+	tq_wait(&q[0]);
+	tq_wait(&q[1]);
+}
+
+/* Within a context, priority decides: all of HIGH before the first of LOW. */
+static void test_priority(void **state)
+{
+	struct rig *rig = *state;
+	struct openreg_admin_cmd cmd;
+	struct tq low, high;
+	unsigned int i;
+
+	tq_init(rig, &low, 1, 0, 256);
+	tq_init(rig, &high, 1, 1, 256);
+	cmd = cmd_queue(&low, OPENREG_PRIORITY_LOW);
+	assert_int_equal(rig_admin(rig, &cmd), 0);
+	cmd = cmd_queue(&high, OPENREG_PRIORITY_HIGH);
+	assert_int_equal(rig_admin(rig, &cmd), 0);
+	rig_pause(rig);
+	push_sync(&low, OPENREG_OP_TIMESTAMP, 0, SYSTEM(0), 0);
+	for (i = 0; i < 20; i++)
+		push_grind(&high, 0, LARGE / 4, 20);
+	push_sync(&high, OPENREG_OP_TIMESTAMP, 0, SYSTEM(8), 0);
+	tq_publish(&low);
+	tq_publish(&high);
+	openreg_card_resume(rig->card);
+	tq_wait(&low);
+	tq_wait(&high);
+	assert_true(rig_load(rig, memory) >= rig_load(rig, memory + 8));
+}
+
+static uint64_t f32_pair(float a, float b)
+{
+	float pair[2] = { a, b };
+	uint64_t bits;
+
+	memcpy(&bits, pair, 8);
+	return bits;
+}
+
+/* In order within a queue: each packet sees what the one before it wrote. */
+static void test_order(void **state)
+{
+	struct rig *rig = *state;
+	const int64_t size = LARGE, one = 1, n = 1000;
+	uint64_t expect = 0;
+	struct tq q;
+	struct pkt p;
+	unsigned int i;
+
+	tq_create(rig, &q, 1, 0);
+	for (i = 0; i < 40; i++) {
+		push_grind(&q, 0, size, i % 7 + 1);
+		expect += i % 7 + 1;
+		/* A copy of it, and back: both engines, one order. */
+		pkt_copy(&p, VRAM(8 << 20), VRAM(0), OPENREG_I32, size);
+		tq_push(&q, &p);
+		pkt_begin(&p, OPENREG_OP_FILL, 1, &n);
+		pkt_operand(&p, VRAM(0), OPENREG_I32, &one);
+		pkt_imm(&p, 0);
+		tq_push(&q, &p);
+		pkt_copy(&p, VRAM(0), VRAM(8 << 20), OPENREG_I32, size);
+		tq_push(&q, &p);
+	}
+	tq_publish(&q);
+	tq_wait(&q);
+	for (i = 0; i < (unsigned int)size; i++)
+		if (((uint32_t *)rig->vram)[i] != expect)
+			fail_msg("element %u is wrong", i);
+}
+
+/* A product large enough for every worker, from the ring. */
+static void test_matmul(void **state)
+{
+	struct rig *rig = *state;
+	const int64_t n = 512, size[] = { 1, n, n, n };
+	const int64_t d[] = { 0, n, 1, 0 }, a[] = { 0, n, 0, 1 };
+	const int64_t b[] = { 0, 0, 1, n };
+	float *m = (float *)rig->vram;
+	struct tq q;
+	struct pkt p;
+	int64_t i;
+
+	/* A: rows of i % 8; B: 2 I, so D = 2 A */
+	for (i = 0; i < n * n; i++) {
+		m[i] = (float)(i / n % 8);
+		m[n * n + i] = i / n == i % n ? 2.0f : 0.0f;
+	}
+	tq_create(rig, &q, 1, 0);
+	pkt_begin(&p, OPENREG_OP_MATMUL, 4, size);
+	pkt_operand(&p, VRAM((uint64_t)(2 * n * n * 4)), OPENREG_F32, d);
+	pkt_operand(&p, VRAM(0), OPENREG_F32, a);
+	pkt_operand(&p, VRAM((uint64_t)(n * n * 4)), OPENREG_F32, b);
+	pkt_imm(&p, f32_pair(0, 1.875f)); /* 1.0 as an f64 */
+	pkt_imm(&p, 0);
+	tq_run(&q, &p);
+	for (i = 0; i < n * n; i++)
+		if (m[2 * n * n + i] != 2 * m[i])
+			fail_msg("element %d is wrong", (int)i);
+}
+
+int main(void)
+{
+#define T(f) cmocka_unit_test_setup_teardown(f, setup, rig_teardown)
+#define ONE(f) cmocka_unit_test_setup_teardown(f, setup_one, rig_teardown)
+	const struct CMUnitTest tests[] = {
+		T(test_signal),
+		T(test_wait),
+		ONE(test_wait),
+		T(test_wait_for_cpu),
+		T(test_ping_pong),
+		ONE(test_ping_pong),
+		T(test_adds),
+		ONE(test_wait_blocks_nobody),
+		ONE(test_flood),
+		T(test_flood),
+		ONE(test_fair),
+		ONE(test_priority),
+		T(test_order),
+		T(test_matmul),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

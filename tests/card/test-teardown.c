@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: MIT */
+/* Taking things away while they are in use. */
+#include <string.h>
+
+#include "host.h"
+#include "random.h"
+
+#define VRAM(off) OPENREG_ADDR(0, 1, off)
+#define SYSTEM(off) OPENREG_ADDR(0, 2, off)
+#define LEN ((8u << 20) / SCALE)
+
+static uint64_t memory;
+
+static void give(struct rig *rig, uint32_t ctx)
+{
+	struct openreg_admin_cmd cmd;
+	uint64_t brk = rig->brk;
+
+	assert_int_equal(rig_op(rig, OPENREG_ADMIN_CTX_CREATE, ctx, 0), 0);
+	cmd = cmd_vram(ctx, 1, (ctx - 1) * (uint64_t)LEN, LEN, RW);
+	assert_int_equal(rig_admin(rig, &cmd), 0);
+	cmd = cmd_system(rig, ctx, 2, memory, LEN, RW, true);
+	assert_int_equal(rig_admin(rig, &cmd), 0);
+	rig->brk = brk; /* the list has been read */
+}
+
+static int setup(void **state)
+{
+	struct rig *rig = rig_new(2);
+
+	memory = rig_alloc(rig, LEN);
+	give(rig, 1);
+	give(rig, 2);
+	*state = rig;
+	return 0;
+}
+
+static void push_grind(struct tq *q, unsigned int rounds)
+{
+	struct pkt p;
+
+	pkt_grind(&p, VRAM(0), LEN / 4, rounds);
+	tq_push(q, &p);
+}
+
+static void push_copy(struct tq *q)
+{
+	struct pkt p;
+
+	pkt_copy(&p, VRAM(0), SYSTEM(0), OPENREG_I64, LEN / 8);
+	tq_push(q, &p);
+}
+
+static void bystander(struct tq *q)
+{
+	tq_nop(q);
+	tq_publish(q);
+	tq_wait(q);
+}
+
+/* The unbind completes after the packet that uses the segment, not before. */
+static void test_unbind_in_use(void **state)
+{
+	struct rig *rig = *state;
+	struct openreg_admin_cmd unbind = { .opcode = OPENREG_ADMIN_SEG_UNBIND,
+					    .ctx = 1,
+					    .id = 1 };
+	struct openreg_admin_cmd bind = cmd_vram(1, 1, 0, LEN, RW);
+	unsigned int i, held = 0;
+	struct tq q;
+
+	tq_create(rig, &q, 1, 0);
+	for (i = 0; i < 60; i++) {
+		uint64_t done;
+		uint32_t index;
+
+		/* No pad among them: that would use no segment. */
+		while (q.tail % q.slots > q.slots - 32)
+			tq_nop(&q);
+		tq_publish(&q);
+		tq_wait(&q);
+		if (i % 2)
+			push_copy(&q);
+		else
+			push_grind(&q, 50);
+		push_grind(&q, 1);
+		tq_publish(&q);
+		if (i % 3)
+			WAIT_FOR(rig_load(rig, q.page) ||
+				 rig_reg(rig, OPENREG_REG_STAT_PACKETS));
+		index = rig_submit(rig, &unbind);
+		assert_int_equal(rig_status(rig, index), 0);
+		/* Who started before it has ended; who comes later faults. */
+		done = tq_completed(&q);
+		if (done < q.seq) {
+			assert_int_equal(tq_wait_fault(&q).code,
+					 OPENREG_FAULT_ADDRESS);
+			assert_int_equal(tq_completed(&q), done);
+			held++;
+			assert_int_equal(tq_reset(&q, q.tail, q.seq), 0);
+		}
+		assert_int_equal(rig_admin(rig, &bind), 0);
+		openreg_card_reg_write(
+			rig->card, OPENREG_REG_FAULT_HEAD,
+			rig_reg(rig, OPENREG_REG_FAULT_TAIL), 4);
+	}
+	assert_true(held > 0);
+}
+
+/* A hundred processes die in the middle of something. */
+static void test_kill(void **state)
+{
+	struct rig *rig = *state;
+	uint64_t brk = rig->brk;
+	unsigned int i, k, windows;
+	struct tq q, other;
+
+	tq_create(rig, &other, 2, 1);
+	windows = atomic_load(&rig->windows);
+	for (i = 0; i < 100; i++) {
+		brk = rig->brk;
+		tq_create(rig, &q, 1, 0);
+		for (k = 0; k < 10; k++) {
+			if ((i + k) % 2)
+				push_copy(&q);
+			else
+				push_grind(&q, 60);
+			tq_nop(&q);
+		}
+		if (i % 4 == 3) {
+			struct pkt p;
+
+			pkt_sync(&p, OPENREG_OP_WAIT, OPENREG_WAIT_EQ, VRAM(0),
+				 ~0ULL);
+			tq_push(&q, &p);
+		}
+		tq_publish(&q);
+		bystander(&other);
+		for (k = (unsigned int)below(20000); k; k--)
+			__asm__ volatile("");
+		assert_int_equal(rig_op(rig, OPENREG_ADMIN_CTX_DESTROY, 1, 0),
+				 0);
+		assert_int_equal(atomic_load(&rig->windows), windows);
+		bystander(&other);
+		rig->brk = brk;
+		give(rig, 1);
+	}
+}
+
+/* Commands for what is on its way out are answered, in whatever order. */
+static void test_destroy_twice(void **state)
+{
+	struct rig *rig = *state;
+	static const uint16_t ops[] = {
+		OPENREG_ADMIN_QUEUE_STOP,    OPENREG_ADMIN_SEG_UNBIND,
+		OPENREG_ADMIN_QUEUE_DESTROY, OPENREG_ADMIN_QUEUE_STOP,
+		OPENREG_ADMIN_QUEUE_DESTROY, OPENREG_ADMIN_CTX_DESTROY,
+		OPENREG_ADMIN_SEG_UNBIND,    OPENREG_ADMIN_QUEUE_STOP,
+		OPENREG_ADMIN_CTX_DESTROY,
+	};
+	const unsigned int n = sizeof(ops) / sizeof(ops[0]);
+	unsigned int i, round;
+	uint32_t first;
+
+	for (round = 0; round < 40; round++) {
+		uint64_t brk = rig->brk;
+		struct tq q;
+
+		tq_create(rig, &q, 1, 1);
+		push_grind(&q, 60);
+		push_copy(&q);
+		tq_publish(&q);
+		first = rig->admin_tail;
+		for (i = 0; i < n; i++) {
+			struct openreg_admin_cmd cmd = {
+				.opcode = ops[i],
+				.ctx = 1,
+				.id = ops[i] != OPENREG_ADMIN_CTX_DESTROY,
+			};
+
+			rig_submit(rig, &cmd);
+		}
+		for (i = 0; i < n; i++) {
+			uint32_t status = rig_status(rig, first + i);
+
+			assert_true(status == OPENREG_ADMIN_OK ||
+				    status == OPENREG_ADMIN_ENOENT);
+		}
+		rig->brk = brk;
+		give(rig, 1);
+	}
+}
+
+/* A stopped queue stops at a slice; the rest of its packets wait. */
+static void test_stop_in_middle(void **state)
+{
+	struct rig *rig = *state;
+	unsigned int i;
+	struct tq q;
+
+	tq_create(rig, &q, 1, 0);
+	for (i = 0; i < 50; i++) {
+		uint64_t before;
+
+		push_grind(&q, 60);
+		push_copy(&q);
+		push_grind(&q, 60);
+		tq_publish(&q);
+		if (i % 2)
+			WAIT_FOR(tq_completed(&q) > q.seq - 3);
+		assert_int_equal(rig_op(rig, OPENREG_ADMIN_QUEUE_STOP, 1, 0),
+				 0);
+		before = tq_completed(&q);
+		assert_int_equal(rig_op(rig, OPENREG_ADMIN_NOP, 0, 0), 0);
+		assert_int_equal(tq_completed(&q), before);
+		assert_int_equal(tq_reset(&q, q.tail, q.seq), 0);
+		bystander(&q);
+	}
+}
+
+static void enable_again(struct rig *rig)
+{
+	rig_enable(rig);
+	give(rig, 1);
+	give(rig, 2);
+}
+
+/* Reset at any moment, by the host and by the register. */
+static void test_reset(void **state)
+{
+	struct rig *rig = *state;
+	unsigned int i, k;
+
+	for (i = 0; i < 60; i++) {
+		uint64_t brk = rig->brk;
+		struct tq q[2];
+
+		for (k = 0; k < 2; k++) {
+			tq_create(rig, &q[k], 1 + k, k);
+			push_grind(&q[k], 60);
+			push_copy(&q[k]);
+			push_grind(&q[k], 60);
+			tq_publish(&q[k]);
+		}
+		for (k = (unsigned int)below(100000); k; k--)
+			__asm__ volatile("");
+		if (i % 2) {
+			rig_pause(rig);
+			openreg_card_reset(rig->card);
+		} else {
+			openreg_card_reg_write(rig->card, OPENREG_REG_CONTROL,
+					       OPENREG_CONTROL_RESET, 4);
+			WAIT_FOR(!rig_reg(rig, OPENREG_REG_CONTROL));
+		}
+		assert_int_equal(rig_reg(rig, OPENREG_REG_STATUS), 0);
+		assert_int_equal(atomic_load(&rig->windows), 0);
+		rig->brk = brk;
+		enable_again(rig);
+	}
+}
+
+/* Pausing in the middle loses nothing and does nothing twice. */
+static void test_pause(void **state)
+{
+	struct rig *rig = *state;
+	const uint32_t *words = (const uint32_t *)rig->vram;
+	unsigned int i, k;
+	struct tq q;
+
+	tq_create(rig, &q, 1, 0);
+	for (i = 0; i < 40; i++) {
+		push_grind(&q, 30);
+		tq_nop(&q);
+	}
+	tq_publish(&q);
+	for (i = 0; i < 60; i++) {
+		uint64_t before;
+
+		rig_pause(rig);
+		if (i % 3 == 0)
+			openreg_card_finish(rig->card);
+		before = tq_completed(&q);
+		for (k = (unsigned int)below(20000); k; k--)
+			__asm__ volatile("");
+		assert_int_equal(tq_completed(&q), before);
+		openreg_card_resume(rig->card);
+		for (k = (unsigned int)below(200000); k; k--)
+			__asm__ volatile("");
+	}
+	tq_wait(&q);
+	for (i = 0; i < LEN / 4; i++)
+		if (words[i] != 40 * 30)
+			fail_msg("element %u is wrong", i);
+}
+
+/* The card goes away as it is. */
+static void test_free_in_middle(void **state)
+{
+	struct rig *rig = *state;
+	struct tq q[2];
+	unsigned int k;
+
+	for (k = 0; k < 2; k++) {
+		tq_create(rig, &q[k], 1 + k, k);
+		push_grind(&q[k], 60);
+		push_copy(&q[k]);
+		tq_publish(&q[k]);
+	}
+}
+
+int main(void)
+{
+#define T(f) cmocka_unit_test_setup_teardown(f, setup, rig_teardown)
+	const struct CMUnitTest tests[] = {
+		T(test_unbind_in_use), T(test_kill),
+		T(test_destroy_twice), T(test_stop_in_middle),
+		T(test_reset),	       T(test_pause),
+		T(test_free_in_middle),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

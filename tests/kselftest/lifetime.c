@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* Closing and dying while the card works: nothing leaks, nobody waits. */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/mman.h>
+
+#include "kselftest_harness.h"
+
+#include "card.h"
+
+FIXTURE(lifetime)
+{
+	struct card_usage before;
+	int fd;
+	struct queue q;
+	struct packet p;
+	struct bo bo;
+};
+
+FIXTURE_SETUP(lifetime)
+{
+	self->before = card_usage();
+	ASSERT_LE(0, self->before.vram_free)
+		TH_LOG("no openreg_stats in debugfs");
+	self->fd = card_open();
+	ASSERT_LE(0, self->fd) TH_LOG("no " NODE ": %s", strerror(-self->fd));
+	ASSERT_EQ(0, queue_create(self->fd, 64, &self->q));
+	ASSERT_EQ(0, bo_create(self->fd, 4096, DRM_OPENREG_BO_VRAM,
+			       &self->bo));
+	ASSERT_EQ(0, bo_map(self->fd, &self->bo));
+}
+
+FIXTURE_TEARDOWN(lifetime)
+{
+	queue_unmap(&self->q);
+	munmap(self->bo.cpu, self->bo.size);
+	close(self->fd);
+	EXPECT_TRUE(card_settles(self->before));
+}
+
+/* Long enough to be met in the middle, short enough to be waited for. */
+#define BUSY (1ull << 27)
+/* Longer than anybody waits. */
+#define VERY_BUSY (1ull << 36)
+
+TEST_F(lifetime, closed_while_in_use)
+{
+	struct card_usage before = card_usage(), now;
+	bool running;
+	struct bo src;
+
+	ASSERT_EQ(0, bo_create(self->fd, MIB, DRM_OPENREG_BO_VRAM, &src));
+	packet_busy(&self->p, self->bo.address, src.address, BUSY);
+	queue_push(&self->q, &self->p);
+	/* The head moves when the packet has been checked. */
+	while (!self->q.card->head)
+		;
+	ASSERT_EQ(0, bo_close(self->fd, src.handle));
+	now = card_usage();
+	running = !self->q.card->completed;
+	if (running)
+		EXPECT_EQ(before.vram_free - (long long)MIB, now.vram_free);
+	ASSERT_EQ(0, queue_wait(&self->q, 1, 60 * SEC_NS));
+	EXPECT_EQ((float)BUSY, *(float *)self->bo.cpu);
+	EXPECT_TRUE(card_settles(before));
+	/* And nothing new begins on it. */
+	queue_push(&self->q, &self->p);
+	EXPECT_EQ(-EIO, queue_wait(&self->q, 2, 20 * SEC_NS));
+	EXPECT_EQ(OPENREG_FAULT_ADDRESS, self->q.card->fault.code);
+}
+
+/* Memory that a packet still uses is not handed out, but waited for. */
+TEST_F_TIMEOUT(lifetime, full_while_in_use, 90)
+{
+	struct drm_openreg_memory_info info;
+	struct bo all, again;
+
+	ASSERT_EQ(0, card_memory(self->fd, &info));
+	ASSERT_EQ(0, bo_create(self->fd, info.vram_largest,
+			       DRM_OPENREG_BO_VRAM, &all));
+	packet_busy(&self->p, self->bo.address, all.address, BUSY);
+	queue_push(&self->q, &self->p);
+	while (!self->q.card->head)
+		;
+	ASSERT_EQ(0, bo_close(self->fd, all.handle));
+	ASSERT_EQ(0, bo_create(self->fd, info.vram_largest,
+			       DRM_OPENREG_BO_VRAM, &again));
+	EXPECT_EQ(1, self->q.card->completed);
+}
+
+TEST_F(lifetime, queue_destroyed_while_busy)
+{
+	struct queue other;
+
+	packet_busy(&self->p, self->bo.address, self->bo.address, VERY_BUSY);
+	queue_push(&self->q, &self->p);
+	ASSERT_EQ(0, queue_destroy(&self->q));
+	ASSERT_EQ(0, queue_create(self->fd, 64, &other));
+	packet_nop(&self->p);
+	queue_push(&other, &self->p);
+	EXPECT_EQ(0, queue_wait(&other, 1, 20 * SEC_NS));
+	queue_unmap(&other);
+}
+
+TEST_F(lifetime, file_closed_while_busy)
+{
+	int i, fd;
+	struct queue q;
+	struct bo bo;
+
+	for (i = 0; i < 20; i++) {
+		fd = card_open();
+		ASSERT_LE(0, fd);
+		ASSERT_EQ(0, queue_create(fd, 64, &q));
+		ASSERT_EQ(0, bo_create(fd, MIB, DRM_OPENREG_BO_VRAM, &bo));
+		packet_busy(&self->p, bo.address, bo.address, VERY_BUSY);
+		queue_push(&q, &self->p);
+		queue_unmap(&q);
+		close(fd);
+	}
+}
+
+/* A packet that waits for a word nobody writes. */
+static void packet_wait(struct packet *p, __u64 address)
+{
+	packet_begin(p, OPENREG_OP_WAIT);
+	packet_op(p, 0);
+	packet_operand(p, address, OPENREG_I64);
+	packet_imm(p, 1);
+}
+
+TEST_F(lifetime, file_closed_while_waiting)
+{
+	int fd = card_open();
+	struct queue q;
+	struct bo bo;
+
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, queue_create(fd, 64, &q));
+	ASSERT_EQ(0, bo_create(fd, MIB, DRM_OPENREG_BO_SYSTEM, &bo));
+	packet_wait(&self->p, bo.address);
+	queue_push(&q, &self->p);
+	EXPECT_EQ(-ETIME, queue_wait(&q, 1, SEC_NS / 20));
+	queue_unmap(&q);
+	close(fd);
+}
+
+static int set_timeout(const char *ms)
+{
+	int ret, fd = open("/sys/module/openreg/parameters/admin_timeout_ms",
+			   O_WRONLY | O_CLOEXEC);
+
+	if (fd < 0)
+		return -errno;
+	ret = write(fd, ms, strlen(ms)) < 0 ? -errno : 0;
+	close(fd);
+	return ret;
+}
+
+/* A closed buffer is not held for ever: in the end its queue is stopped. */
+TEST_F(lifetime, closed_while_waiting)
+{
+	struct card_usage before = card_usage();
+	long long resets = card_stat("resets");
+	struct queue other;
+	struct bo bo;
+
+	ASSERT_EQ(0, set_timeout("500"));
+	ASSERT_EQ(0, bo_create(self->fd, MIB, DRM_OPENREG_BO_VRAM, &bo));
+	packet_wait(&self->p, bo.address);
+	queue_push(&self->q, &self->p);
+	EXPECT_EQ(-ETIME, queue_wait(&self->q, 1, SEC_NS / 10));
+	ASSERT_EQ(0, bo_close(self->fd, bo.handle));
+	EXPECT_EQ(-EIO, queue_wait(&self->q, 1, 20 * SEC_NS));
+	EXPECT_TRUE(card_settles(before));
+	ASSERT_EQ(0, set_timeout("20000"));
+
+	/* Others, and the queue itself, go on. */
+	EXPECT_EQ(resets, card_stat("resets"));
+	packet_nop(&self->p);
+	ASSERT_EQ(0, queue_create(self->fd, 64, &other));
+	EXPECT_EQ(0, queue_wait(&other, queue_push(&other, &self->p),
+				20 * SEC_NS));
+	ASSERT_EQ(0, queue_reset(&self->q, self->q.tail, 1));
+	EXPECT_EQ(0, queue_wait(&self->q, queue_push(&self->q, &self->p),
+				20 * SEC_NS));
+	queue_unmap(&other);
+}
+
+enum victim { SHORT_PACKETS, LONG_PACKETS, WAITING, CHURN, VICTIMS };
+
+static void victim_run(int fd, enum victim kind, struct queue *q,
+		       struct packet *p)
+{
+	struct bo bo, reg;
+	static char mem[65536];
+
+	if (bo_create(fd, 4 * MIB, DRM_OPENREG_BO_VRAM, &bo) ||
+	    bo_map(fd, &bo) || bo_register(fd, mem, sizeof(mem), 0, &reg))
+		_exit(1);
+	switch (kind) {
+	case LONG_PACKETS:
+		packet_busy(p, bo.address, bo.address + 64, VERY_BUSY);
+		break;
+	case WAITING:
+		packet_wait(p, bo.address);
+		break;
+	default:
+		packet_copy(p, bo.address, reg.address, sizeof(mem),
+			    OPENREG_U8);
+	}
+	for (;;) {
+		queue_push(q, p);
+		if (kind == CHURN) {
+			bo_close(fd, bo.handle);
+			bo_create(fd, 4 * MIB, DRM_OPENREG_BO_VRAM, &bo);
+			packet_copy(p, bo.address, reg.address, sizeof(mem),
+				    OPENREG_U8);
+			queue_wait(q, q->seq, SEC_NS);
+		}
+	}
+}
+
+static void victim(enum victim kind)
+{
+	int fd = card_open();
+	struct packet p;
+	struct queue q;
+
+	if (fd < 0 || queue_create(fd, 256, &q))
+		_exit(1);
+	victim_run(fd, kind, &q, &p);
+}
+
+TEST_F_TIMEOUT(lifetime, killed_a_hundred_times, 300)
+{
+	struct card_usage before = card_usage();
+	int i, status;
+	pid_t pid;
+
+	for (i = 0; i < 100; i++) {
+		pid = fork();
+		ASSERT_LE(0, pid);
+		if (!pid)
+			victim(i % VICTIMS);
+		usleep(20000 + i % 10 * 3000);
+		/* Somebody else is served before, and right after. */
+		packet_nop(&self->p);
+		ASSERT_EQ(0, queue_wait(&self->q, queue_push(&self->q,
+							     &self->p),
+					20 * SEC_NS));
+		ASSERT_EQ(0, kill(pid, SIGKILL));
+		ASSERT_EQ(0, queue_wait(&self->q, queue_push(&self->q,
+							     &self->p),
+					20 * SEC_NS));
+		ASSERT_EQ(pid, waitpid(pid, &status, 0));
+		ASSERT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL)
+			TH_LOG("victim %d ended by itself: 0x%x", i, status);
+	}
+	EXPECT_TRUE(card_settles(before));
+}
+
+TEST_HARNESS_MAIN

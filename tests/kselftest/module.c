@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* The driver comes and goes: reloading, unbinding under users, FLR. */
+#include <errno.h>
+#include <fcntl.h>
+#include <glob.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+
+#include "kselftest_harness.h"
+
+#include "card.h"
+
+#define DRIVER "/sys/bus/pci/drivers/openreg/"
+
+static int unload(void)
+{
+	return syscall(SYS_delete_module, "openreg", O_NONBLOCK) ? -errno : 0;
+}
+
+static int load(void)
+{
+	const char *path = getenv("OPENREG_KO");
+	int ret, fd = open(path ? path : "openreg.ko", O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0)
+		return -errno;
+	ret = syscall(SYS_finit_module, fd, "", 0) ? -errno : 0;
+	close(fd);
+	return ret;
+}
+
+static int put(const char *path, const char *text)
+{
+	int ret, fd = open(path, O_WRONLY | O_CLOEXEC);
+
+	if (fd < 0)
+		return -errno;
+	ret = write(fd, text, strlen(text)) < 0 ? -errno : 0;
+	close(fd);
+	return ret;
+}
+
+/* PCI address of the card, as sysfs writes it. */
+static const char *slot(void)
+{
+	static char name[64];
+	char path[PATH_MAX];
+
+	if (realpath("/sys/class/misc/openreg/device", path))
+		snprintf(name, sizeof(name), "%s", strrchr(path, '/') + 1);
+	return name;
+}
+
+static int card_works(void)
+{
+	int ret, fd = card_open();
+	struct packet p;
+	struct queue q;
+
+	if (fd < 0)
+		return fd;
+	ret = queue_create(fd, 64, &q);
+	if (!ret) {
+		packet_nop(&p);
+		queue_push(&q, &p);
+		ret = queue_wait(&q, 1, 20 * SEC_NS);
+		queue_unmap(&q);
+	}
+	close(fd);
+	return ret;
+}
+
+FIXTURE(module)
+{
+	int fd;
+	struct queue q;
+	struct bo vram, sys, reg;
+	void *mem;
+	struct packet p;
+	char slot[64];
+};
+
+FIXTURE_SETUP(module)
+{
+	ASSERT_EQ(0, card_works());
+	snprintf(self->slot, sizeof(self->slot), "%s", slot());
+	ASSERT_NE(0, self->slot[0]);
+}
+
+FIXTURE_TEARDOWN(module)
+{
+	EXPECT_EQ(0, card_works());
+}
+
+TEST_F_TIMEOUT(module, reloads, 300)
+{
+	int i, ret;
+
+	for (i = 0; i < 20; i++) {
+		/* What the last user left may take a moment to go. */
+		do {
+			ret = unload();
+		} while (ret == -EAGAIN || ret == -EWOULDBLOCK);
+		ASSERT_EQ(0, ret);
+		EXPECT_EQ(-1, access(NODE, F_OK));
+		ASSERT_EQ(0, load());
+		ASSERT_EQ(0, card_works());
+	}
+}
+
+/* Everything a process can have of a card, some of it in use. */
+#define HAVE_ALL							\
+	do {								\
+		self->fd = card_open();					\
+		ASSERT_LE(0, self->fd);					\
+		ASSERT_EQ(0, queue_create(self->fd, 64, &self->q));	\
+		ASSERT_EQ(0, bo_create(self->fd, MIB,			\
+				       DRM_OPENREG_BO_VRAM, &self->vram)); \
+		ASSERT_EQ(0, bo_create(self->fd, MIB,			\
+				       DRM_OPENREG_BO_SYSTEM, &self->sys)); \
+		ASSERT_EQ(0, bo_map(self->fd, &self->vram));		\
+		ASSERT_EQ(0, bo_map(self->fd, &self->sys));		\
+		self->mem = mmap(NULL, MIB, PROT_READ | PROT_WRITE,	\
+				 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);	\
+		ASSERT_NE(MAP_FAILED, self->mem);			\
+		ASSERT_EQ(0, bo_register(self->fd, self->mem, MIB, 0,	\
+					 &self->reg));			\
+		memset(self->vram.cpu, 1, MIB);				\
+		memset(self->sys.cpu, 2, MIB);				\
+	} while (0)
+
+#define HAVE_NONE							\
+	do {								\
+		queue_unmap(&self->q);					\
+		munmap(self->vram.cpu, MIB);				\
+		munmap(self->sys.cpu, MIB);				\
+		munmap(self->mem, MIB);					\
+		close(self->fd);					\
+	} while (0)
+
+TEST_F(module, stays_while_open)
+{
+	HAVE_ALL;
+	EXPECT_EQ(-EWOULDBLOCK, unload());
+	HAVE_NONE;
+}
+
+static void *wait_for_one(void *data)
+{
+	struct queue *q = data;
+
+	return (void *)(intptr_t)queue_wait(q, 1000, 60 * SEC_NS);
+}
+
+TEST_F_TIMEOUT(module, unbind_while_open, 120)
+{
+	struct drm_openreg_queue_create create = { .slots = 64 };
+	struct drm_openreg_bo_info info = {};
+	struct drm_openreg_timestamp stamp = {};
+	struct drm_openreg_memory_info memory;
+	pthread_t thread;
+	struct bo bo;
+	void *result;
+
+	HAVE_ALL;
+	packet_busy(&self->p, self->vram.address, self->vram.address + 64,
+		    1ull << 36);
+	queue_push(&self->q, &self->p);
+	ASSERT_EQ(0, pthread_create(&thread, NULL, wait_for_one, &self->q));
+	usleep(50000);
+	ASSERT_EQ(0, put(DRIVER "unbind", self->slot));
+	pthread_join(thread, &result);
+	EXPECT_EQ(-ENODEV, (intptr_t)result);
+
+	/* Every call says so. */
+	info.handle = self->sys.handle;
+	EXPECT_EQ(-ENODEV, card_memory(self->fd, &memory));
+	EXPECT_EQ(-ENODEV, bo_create(self->fd, 4096, DRM_OPENREG_BO_VRAM,
+				     &bo));
+	EXPECT_EQ(-ENODEV, card_ioctl(self->fd, DRM_IOCTL_OPENREG_BO_INFO,
+				      &info));
+	EXPECT_EQ(-ENODEV, bo_register(self->fd, self->mem, 4096, 0, &bo));
+	EXPECT_EQ(-ENODEV, card_ioctl(self->fd, DRM_IOCTL_OPENREG_QUEUE_CREATE,
+				      &create));
+	EXPECT_EQ(-ENODEV, queue_destroy(&self->q));
+	EXPECT_EQ(-ENODEV, queue_wait(&self->q, 1, 0));
+	EXPECT_EQ(-ENODEV, queue_reset(&self->q, 1, 1));
+	EXPECT_EQ(-ENODEV, card_ioctl(self->fd, DRM_IOCTL_OPENREG_TIMESTAMP,
+				      &stamp));
+	EXPECT_EQ(-ENODEV, bo_close(self->fd, self->vram.handle));
+	EXPECT_EQ(-1, access(NODE, F_OK));
+
+	/* No map hurts: the card's read as zeros, the host's stay. */
+	*self->q.doorbell = 1;
+	self->q.user->tail = 5;
+	EXPECT_EQ(0, self->q.card->completed);
+	memset(self->q.ring, 0xff, 4096);
+	EXPECT_EQ(0, ((char *)self->vram.cpu)[MIB - 1]);
+	memset(self->vram.cpu, 3, MIB);
+
+	ASSERT_EQ(0, put(DRIVER "bind", self->slot));
+	EXPECT_EQ(0, card_works());
+	HAVE_NONE;
+}
+
+TEST_F_TIMEOUT(module, unbind_many_times, 120)
+{
+	int i;
+
+	for (i = 0; i < 10; i++) {
+		HAVE_ALL;
+		packet_nop(&self->p);
+		queue_push(&self->q, &self->p);
+		ASSERT_EQ(0, put(DRIVER "unbind", self->slot));
+		ASSERT_EQ(0, put(DRIVER "bind", self->slot));
+		HAVE_NONE;
+		ASSERT_EQ(0, card_works());
+	}
+}
+
+/* A reset kills what there was, and the next to come finds a fresh card. */
+TEST_F_TIMEOUT(module, reset_while_open, 120)
+{
+	char path[PATH_MAX];
+	pthread_t thread;
+	void *result;
+	struct bo bo;
+
+	HAVE_ALL;
+	packet_busy(&self->p, self->vram.address, self->vram.address + 64,
+		    1ull << 36);
+	queue_push(&self->q, &self->p);
+	ASSERT_EQ(0, pthread_create(&thread, NULL, wait_for_one, &self->q));
+	usleep(50000);
+	snprintf(path, sizeof(path), "/sys/bus/pci/devices/%s/reset",
+		 self->slot);
+	ASSERT_EQ(0, put(path, "1"));
+	pthread_join(thread, &result);
+	EXPECT_EQ(-EIO, (intptr_t)result);
+	EXPECT_EQ(-EIO, bo_create(self->fd, 4096, DRM_OPENREG_BO_VRAM, &bo));
+	EXPECT_EQ(-EIO, queue_wait(&self->q, 1, 0));
+	*self->q.doorbell = 1;
+	memset(self->vram.cpu, 3, MIB);
+	EXPECT_EQ(2, ((char *)self->sys.cpu)[0]);
+	EXPECT_EQ(0, card_works());
+	EXPECT_EQ(0, bo_close(self->fd, self->vram.handle));
+	EXPECT_EQ(0, queue_destroy(&self->q));
+	HAVE_NONE;
+}
+
+TEST_HARNESS_MAIN

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: MIT
+/* Every card of the machine at once, and copies from each to the next. */
+#include <sys/mman.h>
+
+#include "harness.h"
+
+#define MOST 16
+#define SIZE (1 << 20)
+
+static struct card cards[MOST];
+static unsigned int count;
+
+static int open_all(void **state)
+{
+	(void)state;
+	count = (unsigned int)openreg_device_count();
+	assert_true(count >= 1);
+	for (unsigned int i = 0; i < count; i++) {
+		ok(openreg_device_open(i, &cards[i].dev));
+		ok(openreg_queue_create(cards[i].dev, NULL, &cards[i].q));
+	}
+	return 0;
+}
+
+static int close_all(void **state)
+{
+	(void)state;
+	for (unsigned int i = 0; i < count; i++) {
+		openreg_queue_destroy(cards[i].q);
+		openreg_device_close(cards[i].dev);
+	}
+	return 0;
+}
+
+static void test_distinct(void **state)
+{
+	struct openreg_device_info a, b;
+
+	(void)state;
+	for (unsigned int i = 0; i < count; i++) {
+		ok(openreg_device_get_info(cards[i].dev, &a));
+		assert_int_equal(a.card, i);
+		for (unsigned int k = 0; k < i; k++) {
+			ok(openreg_device_get_info(cards[k].dev, &b));
+			assert_string_not_equal(a.pci, b.pci);
+		}
+	}
+}
+
+static void test_at_once(void **state)
+{
+	struct openreg_bo *bo[MOST];
+	uint64_t seq[MOST];
+
+	(void)state;
+	for (unsigned int i = 0; i < count; i++) {
+		bo[i] = vram(&cards[i], SIZE);
+		assert_int_equal(OPENREG_ADDR_CARD(address(bo[i])), i);
+		for (int k = 0; k < 100; k++)
+			seq[i] = (uint64_t)ok(openreg_fill_async(
+				cards[i].q, address(bo[i]), (uint8_t)(i + k),
+				SIZE));
+	}
+	for (unsigned int i = 0; i < count; i++) {
+		ok(openreg_queue_wait(cards[i].q, seq[i], LONG));
+		assert_int_equal(((uint8_t *)mapped(bo[i]))[SIZE - 1], i + 99);
+		openreg_bo_free(bo[i]);
+	}
+}
+
+/* Through memory that is registered with both. */
+static void copy_over(struct card *from, struct card *to)
+{
+	uint8_t *host = mmap(NULL, SIZE, PROT_READ | PROT_WRITE,
+			     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct openreg_bo *src = vram(from, SIZE), *dst = vram(to, SIZE);
+	struct openreg_bo *out, *in;
+
+	assert_ptr_not_equal(host, MAP_FAILED);
+	ok(openreg_mem_register(from->dev, host, SIZE, 0, &out));
+	ok(openreg_mem_register(to->dev, host, SIZE, 0, &in));
+	noise(mapped(src), SIZE, 5);
+	ok(openreg_copy_async(from->q, address(out), address(src), SIZE));
+	run(from);
+	ok(openreg_copy_async(to->q, address(dst), address(in), SIZE));
+	run(to);
+	assert_memory_equal(mapped(src), mapped(dst), SIZE);
+	openreg_bo_free(out);
+	openreg_bo_free(in);
+	openreg_bo_free(src);
+	openreg_bo_free(dst);
+	munmap(host, SIZE);
+}
+
+static void test_copy(void **state)
+{
+	(void)state;
+	for (unsigned int i = 0; i < count; i++)
+		copy_over(&cards[i], &cards[(i + 1) % count]);
+}
+
+/* An address of one card is nothing to another. */
+static void test_foreign_address(void **state)
+{
+	(void)state;
+	for (unsigned int i = 0; i + 1 < count; i++) {
+		struct openreg_bo *bo = vram(&cards[i + 1], 4096);
+		struct openreg_fault_summary f;
+
+		ok(openreg_fill_async(cards[i].q, address(bo), 1, 1));
+		f = run_fault(&cards[i]);
+		assert_int_equal(f.code, OPENREG_FAULT_ADDRESS);
+		assert_int_equal(f.address, address(bo));
+		openreg_bo_free(bo);
+	}
+}
+
+static void test_no_such_card(void **state)
+{
+	struct openreg_device *dev;
+
+	(void)state;
+	fails(openreg_device_open(count, &dev), ENODEV, "cards here");
+	assert_null(dev);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_distinct),
+		cmocka_unit_test(test_at_once),
+		cmocka_unit_test(test_copy),
+		cmocka_unit_test(test_foreign_address),
+		cmocka_unit_test(test_no_such_card),
+	};
+
+	return cmocka_run_group_tests(tests, open_all, close_all);
+}

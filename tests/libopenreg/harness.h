@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: MIT */
+/* What every test with a card begins with. */
+#ifndef HARNESS_H
+#define HARNESS_H
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <openreg.h>
+
+#define COUNT(a) (sizeof(a) / sizeof((a)[0]))
+#define SECOND 1000000000LL
+
+/* Long enough for any host, short enough to end a test that hangs. */
+#define LONG (60 * SECOND)
+
+struct card {
+	struct openreg_device *dev;
+	struct openreg_queue *q;
+};
+
+/* cmocka set-up and tear-down: *state is a struct card. */
+int card_open(void **state);
+int card_close(void **state);
+
+/* Fails the test with openreg_last_error() if ret is negative. */
+#define ok(ret) ok_(ret, #ret, __FILE__, __LINE__)
+int64_t ok_(int64_t ret, const char *what, const char *file, int line);
+
+/* The call fails with error, and the text names part. */
+#define fails(ret, error, part) fails_(ret, error, part, #ret, __FILE__, __LINE__)
+void fails_(int64_t ret, int error, const char *part, const char *what,
+	    const char *file, int line);
+
+struct openreg_bo *vram(struct card *c, uint64_t size);
+uint64_t address(struct openreg_bo *bo);
+void *mapped(struct openreg_bo *bo);
+
+/* Submits what was pushed and waits for it. */
+void run(struct card *c);
+
+/* Submits, and returns the fault that must come of it; resets the queue. */
+struct openreg_fault_summary run_fault(struct card *c);
+
+/* The card still computes, on this queue. */
+void still_works(struct card *c);
+
+/* Bytes that look like no others: n of them from seed. */
+void noise(void *buf, size_t n, unsigned int seed);
+
+#endif

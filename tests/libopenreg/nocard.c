@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: MIT
+/* A machine without a card, the driver loaded: the error names the card. */
+#include "harness.h"
+
+static void test_open(void **state)
+{
+	struct openreg_device *dev = (void *)1;
+
+	(void)state;
+	assert_int_equal(openreg_device_count(), 0);
+	fails(openreg_device_open(0, &dev), ENODEV,
+	      "no openreg card on the PCI bus");
+	assert_null(dev);
+	fails(openreg_device_open(3, &dev), ENODEV, "/dev/openreg3");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = { cmocka_unit_test(test_open) };
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

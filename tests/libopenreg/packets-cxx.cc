@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: MIT
+// The header compiles as C++20 with every builder instantiated.
+#include <openreg.h>
+
+#include <cstdio>
+
+namespace {
+
+alignas(64) unsigned char slot[OPENREG_PACKET_SLOTS_MAX * OPENREG_SLOT_SIZE];
+
+int tests, failures;
+
+void expect(bool ok, const char* what)
+{
+	failures += !ok;
+	std::printf("%s %d - %s\n", ok ? "ok" : "not ok", ++tests, what);
+}
+
+// Never run: there is no card. It makes the compiler look at every one.
+int push_all(openreg_queue* q)
+{
+	const int64_t size[4] = {1, 2, 3, 4};
+	const auto t = openreg_view(0, OPENREG_F32, size);
+	const openreg_vector v{};
+	const openreg_command c{};
+
+	return openreg_push(q, &c) | openreg_push_nop(q) |
+	       openreg_push_copy(q, 4, size, &t, &t) |
+	       openreg_push_fill(q, 4, size, &t, 0) |
+	       openreg_push_vector(q, &v) |
+	       openreg_push_matmul(q, size, &t, &t, &t, nullptr, 1, 0) |
+	       openreg_push_softmax(q, 4, size, 0, 0, &t, &t, nullptr) |
+	       openreg_push_wait(q, 0, OPENREG_WAIT_GE, 1) |
+	       openreg_push_signal(q, 0, OPENREG_SIGNAL_SET, 1) |
+	       openreg_push_timestamp(q, 0);
+}
+
+}  // namespace
+
+int main(int argc, char**)
+{
+	if (argc > 1)
+		return push_all(nullptr);
+	const int64_t size[] = {4};
+	const auto dst = openreg_view(1, OPENREG_F32, nullptr);
+
+	expect(openreg_pack_fill(slot, 1, size, &dst, 5) ==
+		       openreg_fill_slots(1), "length of FILL");
+	expect(slot[0] == OPENREG_OP_FILL && slot[1] == 2, "header of FILL");
+	expect(slot[16] == 1 && slot[17] == 1 && slot[18] == 1, "op of FILL");
+	expect(slot[64] == 5, "immediate of FILL");
+	std::printf("1..%d\n", tests);
+	return failures != 0;
+}

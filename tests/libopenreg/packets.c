@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: MIT
+/* Builders against bytes written by hand from openreg_isa.h. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <openreg.h>
+
+#define A 0x4f80004000001000ULL
+
+static _Alignas(64) uint8_t slot[OPENREG_PACKET_SLOTS_MAX * 64];
+
+static int clear(void **state)
+{
+	(void)state;
+	memset(slot, 0xee, sizeof(slot));
+	return 0;
+}
+
+/* Compares, and sees to it that nothing behind was written. */
+static void expect(const uint8_t *bytes, size_t len)
+{
+	assert_memory_equal(slot, bytes, len);
+	for (size_t i = len; i < sizeof(slot); i++)
+		assert_int_equal(slot[i], 0xee);
+}
+
+static void test_nop(void **state)
+{
+	static const uint8_t want[16] = { 0, 3 };
+
+	(void)state;
+	assert_int_equal(openreg_pack_nop(slot, 3), 3);
+	expect(want, sizeof(want));
+}
+
+static void test_copy(void **state)
+{
+	static const uint8_t want[] = {
+		1, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+		1, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+		5, 0, 0, 0, 0, 0, 0, 0,
+		0x00, 0x10, 0x00, 0x00, 0x40, 0x00, 0x80, 0x4f,
+		1, 0, 0, 0, 0, 0, 0, 0,
+		1, 0, 0, 0, 0, 0, 0, 0,
+		0x08, 0x10, 0x00, 0x00, 0x40, 0x00, 0x80, 0x4f,
+		4, 0, 0, 0, 0, 0, 0, 0,
+		0xfe, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
+	};
+	const int64_t size[] = { 5 }, back[] = { -2 };
+	const struct openreg_tensor dst = openreg_view(A, OPENREG_F32, NULL);
+	const struct openreg_tensor src =
+		openreg_view(A + 8, OPENREG_BF16, back);
+
+	(void)state;
+	assert_int_equal(openreg_copy_slots(1), 2);
+	assert_int_equal(openreg_pack_copy(slot, 1, size, &dst, &src), 2);
+	expect(want, sizeof(want));
+}
+
+static void test_fill(void **state)
+{
+	static const uint8_t want[] = {
+		2, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+		2, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+		3, 0, 0, 0, 0, 0, 0, 0,
+		7, 0, 0, 0, 0, 0, 0, 0,
+		0x00, 0x10, 0x00, 0x00, 0x40, 0x00, 0x80, 0x4f,
+		7, 0, 0, 0, 0, 0, 0, 0,
+		7, 0, 0, 0, 0, 0, 0, 0, /* dense strides */
+		1, 0, 0, 0, 0, 0, 0, 0,
+		0xcd, 0xab, 0, 0, 0, 0, 0, 0,
+	};
+	const int64_t size[] = { 3, 7 };
+	const struct openreg_tensor dst = openreg_view(A, OPENREG_I16, NULL);
+
+	(void)state;
+	assert_int_equal(openreg_fill_slots(2), 2);
+	assert_int_equal(openreg_pack_fill(slot, 2, size, &dst, 0xabcd), 2);
+	expect(want, sizeof(want));
+}
+
+static void test_vector(void **state)
+{
+	static const uint8_t want[] = {
+		3, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+		1, 2, 1, 4, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+		9, 0, 0, 0, 0, 0, 0, 0,
+		0x00, 0x10, 0x00, 0x00, 0x40, 0x00, 0x80, 0x4f,
+		1, 0, 0, 0, 0, 0, 0, 0,
+		0, 0, 0, 0, 0, 0, 0, 0,
+		0x00, 0x20, 0x00, 0x00, 0x40, 0x00, 0x80, 0x4f,
+		1, 0, 0, 0, 0, 0, 0, 0,
+		1, 0, 0, 0, 0, 0, 0, 0,
+		0, 0, 0, 0, 0, 0, 0xf8, 0x3f, /* 1.5 */
+		0, 0, 0, 0, 0, 0, 1, 0, /* LOAD r0, operand 1 */
+		2, 0, 1, 0, 0, 0, 0, 0, /* IMM r1, 0 */
+		16, 0, 2, 0, 1, 0, 0, 0, /* ADD r2, r0, r1 */
+		112, 0, 0, 2, 0xff, 0xff, 0, 0, /* RED_SUM r2, operand 0 */
+	};
+	const int64_t size[] = { 9 }, zero[] = { 0 };
+	const struct openreg_tensor ops[] = {
+		openreg_view(A, OPENREG_F32, zero),
+		openreg_view(A + 0x1000, OPENREG_F32, NULL),
+	};
+	const uint64_t imm[] = { openreg_imm_f64(1.5) };
+	const struct openreg_instr instr[] = {
+		openreg_ins(OPENREG_V_LOAD, OPENREG_VT_F32, 0, 0, 0, 0, 1),
+		openreg_ins(OPENREG_V_IMM, OPENREG_VT_F32, 1, 0, 0, 0, 0),
+		openreg_ins(OPENREG_V_ADD, OPENREG_VT_F32, 2, 0, 1, 0, 0),
+		openreg_ins(OPENREG_V_RED_SUM, OPENREG_VT_F32, 0, 2,
+			    OPENREG_VNONE, OPENREG_VNONE, 0),
+	};
+	const struct openreg_vector v = {
+		.ndim = 1, .nops = 2, .nimm = 1, .ninstr = 4, .reduce = 1,
+		.size = size, .ops = ops, .imm = imm, .instr = instr,
+	};
+
+	(void)state;
+	assert_int_equal(openreg_vector_slots(&v), 2);
+	assert_int_equal(openreg_pack_vector(slot, &v), 2);
+	expect(want, sizeof(want));
+}
+
+/* One 64-bit little-endian value of the packet. */
+static uint64_t at(size_t off)
+{
+	uint64_t v;
+
+	memcpy(&v, slot + off, sizeof(v));
+	return v;
+}
+
+static void test_matmul(void **state)
+{
+	const int64_t size[4] = { 2, 3, 4, 5 };
+	const int64_t sd[4] = { 12, 4, 1, 0 }, sa[4] = { 15, 5, 0, 1 };
+	const int64_t sb[4] = { 20, 0, 1, 4 };
+	const struct openreg_tensor d = openreg_view(A, OPENREG_F32, sd);
+	const struct openreg_tensor a = openreg_view(A + 256, OPENREG_F32, sa);
+	const struct openreg_tensor b = openreg_view(A + 512, OPENREG_F32, sb);
+	const size_t ops = 32 + 4 * 8, each = 16 + 4 * 8;
+
+	(void)state;
+	assert_int_equal(openreg_matmul_slots(0), 4);
+	assert_int_equal(openreg_matmul_slots(1), 5);
+	assert_int_equal(openreg_pack_matmul(slot, size, &d, &a, &b, NULL, 1.0,
+					     0.0), 4);
+	assert_int_equal(at(0), 4 | 4 << 8);
+	assert_int_equal(at(16), 4 | 3 << 8 | 2 << 16);
+	for (size_t i = 0; i < 4; i++) {
+		assert_int_equal(at(32 + 8 * i), size[i]);
+		assert_int_equal(at(ops + 16 + 8 * i), sd[i]);
+		assert_int_equal(at(ops + each + 16 + 8 * i), sa[i]);
+		assert_int_equal(at(ops + 2 * each + 16 + 8 * i), sb[i]);
+	}
+	assert_int_equal(at(ops + each), A + 256);
+	assert_int_equal(at(ops + 3 * each), 0x3ff0000000000000);
+	assert_int_equal(at(ops + 3 * each + 8), 0);
+	assert_int_equal(at(ops + 3 * each + 16), 0xeeeeeeeeeeeeeeee);
+
+	assert_int_equal(openreg_pack_matmul(slot, size, &d, &a, &b, &d, -2.0,
+					     1.0), 5);
+	assert_int_equal(at(16), 4 | 4 << 8 | 2 << 16);
+	assert_int_equal(at(ops + 3 * each), A);
+	assert_int_equal(at(ops + 4 * each), 0xc000000000000000);
+}
+
+static void test_softmax(void **state)
+{
+	const int64_t size[2] = { 3, 4 };
+	const struct openreg_tensor x = openreg_view(A, OPENREG_F16, NULL);
+	const struct openreg_tensor y = openreg_view(A + 64, OPENREG_F16, NULL);
+	const struct openreg_tensor z =
+		openreg_view(A + 128, OPENREG_F16, NULL);
+
+	(void)state;
+	assert_int_equal(openreg_pack_softmax(slot, 2, size, 1,
+					      OPENREG_SOFTMAX_LOG, &x, &y,
+					      NULL),
+			 openreg_softmax_slots(2, 0));
+	assert_int_equal(at(16), 2ULL | 2 << 8 | 1ULL << 32 | 1ULL << 40);
+	assert_int_equal(openreg_pack_softmax(slot, 2, size, 0,
+					      OPENREG_SOFTMAX_BACKWARD, &x, &y,
+					      &z),
+			 openreg_softmax_slots(2, 1));
+	assert_int_equal(at(16), 2ULL | 3 << 8 | 2ULL << 40);
+	assert_int_equal(at(48 + 2 * 32), A + 128);
+}
+
+static void test_words(void **state)
+{
+	static const uint8_t wait[] = {
+		6, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+		0, 1, 1, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+		0x00, 0x10, 0x00, 0x00, 0x40, 0x00, 0x80, 0x4f,
+		9, 0, 0, 0, 0, 0, 0, 0,
+		5, 0, 0, 0, 0, 0, 0, 0,
+	};
+
+	(void)state;
+	assert_int_equal(openreg_pack_wait(slot, A, OPENREG_WAIT_NE, 5), 1);
+	expect(wait, sizeof(wait));
+	assert_int_equal(openreg_pack_signal(slot, A, OPENREG_SIGNAL_ADD, 7), 1);
+	assert_int_equal(at(0), 7 | 1 << 8);
+	assert_int_equal(at(16), 1 << 8 | 1 << 16 | 1ULL << 32);
+	assert_int_equal(at(48), 7);
+	assert_int_equal(openreg_pack_timestamp(slot, A), 1);
+	assert_int_equal(at(0), 8 | 1 << 8);
+	assert_int_equal(at(16), 1 << 8);
+}
+
+static void test_cookie(void **state)
+{
+	(void)state;
+	openreg_pack_nop(slot, 1);
+	openreg_packet_set_cookie(slot, 0x12345678);
+	assert_int_equal(at(0), 0x1234567800000100);
+}
+
+static void test_limits(void **state)
+{
+	struct openreg_command cmd = {
+		.ndim = OPENREG_DIMS_MAX, .nops = OPENREG_OPERANDS_MAX,
+		.nimm = OPENREG_IMMS_MAX, .ninstr = OPENREG_INSTRS_MAX,
+	};
+
+	(void)state;
+	assert_int_equal(openreg_command_slots(&cmd), OPENREG_PACKET_SLOTS_MAX);
+	cmd.ninstr++;
+	assert_int_equal(openreg_command_slots(&cmd), 0);
+	cmd.ninstr--;
+	cmd.nimm++;
+	assert_int_equal(openreg_command_slots(&cmd), 0);
+	cmd.nimm--;
+	cmd.nops++;
+	assert_int_equal(openreg_command_slots(&cmd), 0);
+	cmd.nops--;
+	cmd.ndim++;
+	assert_int_equal(openreg_command_slots(&cmd), 0);
+}
+
+static void test_largest(void **state)
+{
+	const int64_t size[8] = { 1, 2, 3, 4, 5, 6, 7, 8 };
+	struct openreg_tensor ops[16];
+	struct openreg_instr instr[64];
+	uint64_t imm[16];
+	const struct openreg_command cmd = {
+		.opcode = OPENREG_OP_VECTOR,
+		.ndim = 8, .nops = 16, .nimm = 16, .ninstr = 64,
+		.arg = { 1, 2, 3, 4 }, .cookie = 77,
+		.size = size, .ops = ops, .imm = imm, .instr = instr,
+	};
+
+	(void)state;
+	for (unsigned int i = 0; i < 16; i++) {
+		ops[i] = openreg_view(A + i, OPENREG_U8, size);
+		imm[i] = 1000 + i;
+	}
+	for (unsigned int i = 0; i < 64; i++)
+		instr[i] = openreg_ins(i, 0, 1, 2, 3, 4, 5 + i);
+	assert_int_equal(openreg_pack(slot, &cmd), 32);
+	assert_int_equal(at(0), 3ULL | 32 << 8 | 77ULL << 32);
+	assert_int_equal(at(16), 0x0403020140101008);
+	assert_int_equal(at(96 + 15 * 80), A + 15);
+	assert_int_equal(at(96 + 15 * 80 + 72), 8);
+	assert_int_equal(at(96 + 16 * 80 + 15 * 8), 1015);
+	assert_int_equal(at(96 + 16 * 80 + 128 + 63 * 8), 0x004404030201003f);
+	assert_int_equal(at(96 + 16 * 80 + 128 + 64 * 8), 0xeeeeeeeeeeeeeeee);
+}
+
+static void test_dtype_sizes(void **state)
+{
+	static const unsigned int want[OPENREG_DTYPE_END] = {
+		0, 4, 8, 2, 2, 1, 1, 2, 4, 8, 1
+	};
+
+	(void)state;
+	for (unsigned int i = 0; i < OPENREG_DTYPE_END; i++)
+		assert_int_equal(openreg_dtype_size(i), want[i]);
+	assert_int_equal(openreg_dtype_size(OPENREG_DTYPE_END), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(test_nop, clear),
+		cmocka_unit_test_setup(test_copy, clear),
+		cmocka_unit_test_setup(test_fill, clear),
+		cmocka_unit_test_setup(test_vector, clear),
+		cmocka_unit_test_setup(test_matmul, clear),
+		cmocka_unit_test_setup(test_softmax, clear),
+		cmocka_unit_test_setup(test_words, clear),
+		cmocka_unit_test_setup(test_cookie, clear),
+		cmocka_unit_test_setup(test_limits, clear),
+		cmocka_unit_test_setup(test_largest, clear),
+		cmocka_unit_test_setup(test_dtype_sizes, clear),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

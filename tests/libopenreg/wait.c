@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: MIT
+/* Waiting: spinning, asleep, in time and too late, by many threads. */
+#include <pthread.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "harness.h"
+
+static int64_t now(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return ts.tv_sec * SECOND + ts.tv_nsec;
+}
+
+/* A word that holds a queue until somebody sets it. */
+struct gate {
+	struct card *c;
+	struct openreg_bo *bo;
+	uint64_t seq;
+};
+
+static void gate_close(struct gate *g, struct card *c)
+{
+	g->c = c;
+	g->bo = vram(c, 4096);
+	ok(openreg_push_wait(c->q, address(g->bo), OPENREG_WAIT_EQ, 1));
+	g->seq = (uint64_t)ok(openreg_queue_submit(c->q));
+}
+
+static void gate_open(struct gate *g)
+{
+	struct card other = { .dev = g->c->dev };
+
+	ok(openreg_queue_create(other.dev, NULL, &other.q));
+	ok(openreg_push_signal(other.q, address(g->bo), OPENREG_SIGNAL_SET, 1));
+	run(&other);
+	openreg_queue_destroy(other.q);
+}
+
+static void gate_end(struct gate *g)
+{
+	ok(openreg_queue_wait(g->c->q, g->seq, LONG));
+	openreg_bo_free(g->bo);
+}
+
+static void test_timeouts(void **state)
+{
+	static const int64_t spins[] = { 0, 1000, SECOND };
+	struct card *c = *state;
+	struct gate g;
+
+	gate_close(&g, c);
+	for (size_t i = 0; i < COUNT(spins); i++) {
+		int64_t begin;
+
+		openreg_queue_set_spin(c->q, spins[i]);
+		fails(openreg_queue_wait(c->q, g.seq, 0), ETIME, "in time");
+		begin = now();
+		fails(openreg_queue_wait(c->q, g.seq, SECOND / 100), ETIME,
+		      "in time");
+		assert_true(now() - begin >= SECOND / 100);
+		fails(openreg_queue_wait_until(c->q, g.seq, now() - 1), ETIME,
+		      "in time");
+		fails(openreg_queue_wait_until(c->q, g.seq, -5), ETIME,
+		      "in time");
+		begin = now() + SECOND / 100;
+		fails(openreg_queue_wait_until(c->q, g.seq, begin), ETIME,
+		      "in time");
+		assert_true(now() >= begin);
+	}
+	gate_open(&g);
+	gate_end(&g);
+}
+
+static void test_past(void **state)
+{
+	struct card *c = *state;
+
+	ok(openreg_queue_wait(c->q, 0, 0));
+	ok(openreg_push_nop(c->q));
+	run(c);
+	ok(openreg_queue_wait(c->q, 1, 0));
+	ok(openreg_queue_wait(c->q, 1, INT64_MAX));
+	ok(openreg_queue_wait_until(c->q, 1, INT64_MIN));
+	/* one that nobody has submitted */
+	fails(openreg_queue_wait(c->q, 2, SECOND / 100), ETIME, "packet 2");
+	fails(openreg_queue_wait(c->q, UINT64_MAX, SECOND / 100), ETIME, "");
+}
+
+static void test_asleep(void **state)
+{
+	struct card *c = *state;
+	struct openreg_queue_stats stats;
+
+	openreg_queue_set_spin(c->q, 0);
+	for (int i = 0; i < 1000; i++) {
+		ok(openreg_push_nop(c->q));
+		run(c);
+	}
+	ok(openreg_queue_get_stats(c->q, &stats));
+	assert_true(stats.sleeps > 0);
+	assert_int_equal(openreg_queue_completed(c->q), 1000);
+}
+
+static void test_spinning(void **state)
+{
+	struct card *c = *state;
+	struct openreg_queue_stats stats;
+
+	openreg_queue_set_spin(c->q, LONG);
+	for (int i = 0; i < 1000; i++) {
+		ok(openreg_push_nop(c->q));
+		run(c);
+	}
+	ok(openreg_queue_get_stats(c->q, &stats));
+	assert_int_equal(stats.sleeps, 0);
+	assert_int_equal(stats.interrupts, 0);
+}
+
+struct waiter {
+	pthread_t thread;
+	struct openreg_queue *q;
+	uint64_t seq;
+	int ret;
+};
+
+static void *waiter_main(void *arg)
+{
+	struct waiter *w = arg;
+
+	w->ret = openreg_queue_wait(w->q, w->seq, LONG);
+	if (w->ret == 0 && openreg_queue_completed(w->q) < w->seq)
+		w->ret = -EBADE;
+	return NULL;
+}
+
+/* Many threads asleep on packets of one queue, woken each for its own. */
+static void test_many_waiters(void **state)
+{
+	struct card *c = *state;
+	struct waiter w[16];
+	struct gate g;
+
+	openreg_queue_set_spin(c->q, 0);
+	gate_close(&g, c);
+	for (size_t i = 0; i < COUNT(w); i++) {
+		ok(openreg_push_nop(c->q));
+		w[i].q = c->q;
+		w[i].seq = (uint64_t)ok(openreg_queue_submit(c->q));
+	}
+	for (size_t i = 0; i < COUNT(w); i++)
+		assert_int_equal(pthread_create(&w[i].thread, NULL, waiter_main,
+						&w[COUNT(w) - 1 - i]), 0);
+	usleep(20000);
+	gate_open(&g);
+	for (size_t i = 0; i < COUNT(w); i++)
+		pthread_join(w[i].thread, NULL);
+	for (size_t i = 0; i < COUNT(w); i++)
+		assert_int_equal(w[i].ret, 0);
+	gate_end(&g);
+}
+
+/* A fault wakes those who sleep on what will never run. */
+static void test_fault_wakes(void **state)
+{
+	struct card *c = *state;
+	struct waiter w = { .q = c->q };
+	struct openreg_fault_summary f;
+	struct gate g;
+
+	openreg_queue_set_spin(c->q, 0);
+	gate_close(&g, c);
+	ok(openreg_fill_async(c->q, address(g.bo) + 4096, 0, 1));
+	ok(openreg_push_nop(c->q));
+	w.seq = (uint64_t)ok(openreg_queue_submit(c->q));
+	assert_int_equal(pthread_create(&w.thread, NULL, waiter_main, &w), 0);
+	usleep(20000);
+	gate_open(&g);
+	pthread_join(w.thread, NULL);
+	assert_int_equal(w.ret, -EIO);
+	/* what came before has completed */
+	ok(openreg_queue_wait(c->q, g.seq, 0));
+	assert_int_equal(openreg_queue_fault(c->q, &f), 1);
+	assert_int_equal(f.seq, g.seq + 1);
+	ok(openreg_queue_reset(c->q));
+	ok(openreg_queue_wait(c->q, w.seq, 0));
+	gate_end(&g);
+	still_works(c);
+}
+
+/*
+ * A producer that rests just as long as the card takes to fall asleep: a
+ * doorbell that the wake rule loses stops it for good.
+ */
+static void test_wake_rule(void **state)
+{
+	struct card *c = *state;
+	struct openreg_queue_stats stats;
+
+	openreg_queue_set_spin(c->q, LONG);
+	for (int i = 0; i < 3000; i++) {
+		const int64_t rest = now() + i % 400 * 1000;
+
+		ok(openreg_push_nop(c->q));
+		run(c);
+		while (now() < rest)
+			;
+	}
+	ok(openreg_queue_get_stats(c->q, &stats));
+	assert_true(stats.doorbells >= 1);
+	assert_true(stats.wakes >= stats.doorbells);
+}
+
+/*
+ * The same without a wait in between: the tail moves while the card falls
+ * asleep, wakes, and falls asleep again.
+ */
+static void test_wake_rule_unwatched(void **state)
+{
+	struct card *c = *state;
+
+	for (int i = 0; i < 20000; i++) {
+		const int64_t rest = now() + i % 331 * 700;
+
+		ok(openreg_push_nop(c->q));
+		ok(openreg_queue_submit(c->q));
+		while (i % 7 == 0 && now() < rest)
+			;
+	}
+	ok(openreg_queue_wait(c->q, openreg_queue_submitted(c->q), LONG));
+}
+
+#define CARD_TEST(f) cmocka_unit_test_setup_teardown(f, card_open, card_close)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		CARD_TEST(test_timeouts),
+		CARD_TEST(test_past),
+		CARD_TEST(test_asleep),
+		CARD_TEST(test_spinning),
+		CARD_TEST(test_many_waiters),
+		CARD_TEST(test_fault_wakes),
+		CARD_TEST(test_wake_rule),
+		CARD_TEST(test_wake_rule_unwatched),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

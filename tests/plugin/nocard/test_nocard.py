@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A machine without a card: scripts/vm --cards 0."""
+
+import pytest
+import torch
+
+
+def test_torch_works():
+    assert torch.ones(3).sum().item() == 3
+    assert not torch.openreg.is_available()
+    assert torch.openreg.device_count() == 0
+    assert not torch.accelerator.is_available()
+    torch.manual_seed(1)
+    torch.openreg.manual_seed_all(1)
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda: torch.ones(3, device="openreg"),
+        lambda: torch.ones(3).to("openreg"),
+        lambda: torch.empty(3, device="openreg:0"),
+        lambda: torch.openreg.current_device(),
+        lambda: torch.openreg.set_device(0),
+        lambda: torch.openreg.synchronize(),
+        lambda: torch.openreg.current_stream(),
+        lambda: torch.openreg.Stream(),
+        lambda: torch.openreg.get_device_properties(),
+        lambda: torch.openreg.mem_get_info(),
+        lambda: torch.openreg.get_rng_state(),
+        lambda: torch.Generator(device="openreg"),
+        lambda: torch.openreg.init(),
+    ],
+)
+def test_use_says_why_and_what_to_do(use):
+    with pytest.raises(RuntimeError, match="no openreg card.*scripts/vm|scripts/vm.*card"):
+        use()
+
+
+def test_what_needs_no_card():
+    assert torch.device("openreg").type == "openreg"
+    assert torch.openreg.fallbacks() == {}
+    assert torch.openreg.stats()["ops"] == 0
+    torch.openreg.empty_cache()

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What the operators' tests share: the same call on the CPU and on the card."""
+
+import contextlib
+
+import torch
+
+FLOATS = [torch.float32, torch.float64, torch.float16, torch.bfloat16]
+INTS = [torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8]
+ALL = [*FLOATS, *INTS, torch.bool]
+
+
+def values(*size: int, dtype=torch.float32, low=-4.0, high=4.0, seed=0) -> torch.Tensor:
+    """The same values in every run, spread over the range."""
+    generator = torch.Generator().manual_seed(seed)
+    numbers = torch.rand(size, generator=generator, dtype=torch.float64)
+    numbers = numbers * (high - low) + low
+    if dtype == torch.bool:
+        return numbers > (low + high) / 2
+    if dtype == torch.uint8:
+        return numbers.abs().to(dtype)
+    return numbers.to(dtype)
+
+
+def to_card(value):
+    """Tensors with their strides; lists and tuples of them; the rest as it is."""
+    if isinstance(value, torch.Tensor):
+        copy = torch.empty_strided(
+            value.size(), value.stride(), dtype=value.dtype, device="openreg"
+        )
+        return copy.copy_(value)
+    if isinstance(value, (list, tuple)):
+        return type(value)(to_card(v) for v in value)
+    return value
+
+
+def to_cpu(value):
+    if isinstance(value, torch.Tensor):
+        return value.cpu()
+    if isinstance(value, (list, tuple)):
+        return [to_cpu(v) for v in value]
+    return value
+
+
+def as_list(value):
+    return [as_list(v) for v in value] if isinstance(value, (list, tuple)) else value
+
+
+@contextlib.contextmanager
+def no_fallback():
+    """A call that would leave the card is an error."""
+    before = torch.openreg.set_fallback("error")
+    try:
+        yield
+    finally:
+        torch.openreg.set_fallback(before)
+
+
+def check(function, *args, **tolerance) -> None:
+    """function(*args) gives the same on the card, which runs all of it."""
+    want = function(*args)
+    with no_fallback():
+        got = function(*(to_card(a) for a in args))
+    torch.testing.assert_close(
+        as_list(to_cpu(got)), as_list(want), equal_nan=True, **tolerance
+    )

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Operators without a kernel: right, counted, warned of, forbidden."""
+
+import warnings
+
+import pytest
+import torch
+
+DEV = "openreg"
+
+
+@pytest.fixture(autouse=True)
+def fresh():
+    torch.openreg.reset_fallbacks()
+    before = torch.openreg.set_fallback("count")
+    yield
+    torch.openreg.set_fallback(before)
+
+
+def test_is_right_and_counted():
+    x = torch.tensor([3.0, 1.0, 2.0])
+    y = x.to(DEV)
+    for _ in range(3):
+        values, order = y.cummax(0)
+    assert torch.openreg.fallbacks() == {"aten::_cummax_helper": 3} or any(
+        "cummax" in name for name in torch.openreg.fallbacks()
+    )
+    assert values.is_openreg and order.is_openreg
+    assert values.tolist() == x.cummax(0).values.tolist()
+    assert sum(torch.openreg.fallbacks().values()) == torch.openreg.stats()["fallbacks"]
+    torch.openreg.reset_fallbacks()
+    assert torch.openreg.fallbacks() == {}
+
+
+def test_in_place_and_out():
+    x = torch.randn(5, 5)
+    y = x.to(DEV)
+    out = torch.empty(0, device=DEV)
+    torch.linalg.inv(y, out=out)
+    assert torch.allclose(out.cpu(), torch.linalg.inv(x), atol=1e-4)
+    y.erfinv_()
+    assert torch.allclose(y.cpu(), x.erfinv(), equal_nan=True)
+
+
+def test_error_mode():
+    y = torch.randn(3, 3).to(DEV)
+    torch.openreg.set_fallback("error")
+    with pytest.raises(NotImplementedError, match="has no kernel for openreg"):
+        torch.linalg.inv(y)
+    torch.openreg.set_fallback("count")
+    torch.linalg.inv(y)
+
+
+def test_warn_mode_says_it_once():
+    y = torch.randn(3, 3).to(DEV)
+    torch.openreg.set_fallback("warn")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        torch.linalg.inv(y)
+        torch.linalg.inv(y)
+    texts = [str(w.message) for w in caught if "runs on the CPU" in str(w.message)]
+    assert len(texts) == len(set(texts)) >= 1
+
+
+def test_unknown_mode():
+    with pytest.raises(ValueError, match="count, warn or error"):
+        torch.openreg.set_fallback("maybe")
+
+
+def test_environment(run_python):
+    code = (
+        "import torch\n"
+        "y = torch.ones(3, 3).to('openreg')\n"
+        "try:\n"
+        "    torch.linalg.inv(y)\n"
+        "except NotImplementedError as error:\n"
+        "    print('TORCH_OPENREG_FALLBACK' in str(error))\n"
+    )
+    assert run_python(code, TORCH_OPENREG_FALLBACK="error") == "True\n"
+
+
+def test_op_counts():
+    torch.openreg.reset_op_counts()
+    x = torch.arange(3.0).to(DEV)
+    x.clone()
+    assert torch.openreg.op_counts() == {"aten::_copy_from": 2}
+    before = torch.openreg.stats()["packets"]
+    x.clone()
+    torch.openreg.synchronize()
+    assert torch.openreg.stats()["packets"] >= before + 1

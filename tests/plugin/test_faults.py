@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What a bad packet does to the process that launched it, and to others."""
+
+import subprocess
+import sys
+
+import packets
+import pytest
+import torch
+from torch_openreg import _C
+
+DEV = "openreg"
+NO_SEGMENT = (0x9F << 55) | (8000 << 38)
+
+
+def fault(packet, device=0):
+    """Launches it; returns the text of the error that follows."""
+    _C._launch_raw(packet, device)
+    with pytest.raises(RuntimeError) as caught:
+        torch.openreg.synchronize(device)
+    return str(caught.value)
+
+
+@pytest.fixture
+def memory():
+    """The address of a segment and its size."""
+    torch.openreg.empty_cache()
+    t = torch.empty(2 << 20, dtype=torch.uint8, device=DEV)
+    torch.openreg.synchronize()
+    assert torch.openreg.memory_reserved() >= t.nbytes
+    segment_end = t.data_ptr() + torch.openreg.memory_reserved()
+    yield t.data_ptr(), segment_end
+    del t
+
+
+def test_no_such_segment():
+    text = fault(packets.fill(NO_SEGMENT, 4))
+    assert "FILL" in text and "operand 0" in text and f"{NO_SEGMENT:x}" in text
+    assert "torch.openreg.reset()" in text
+
+
+def test_one_past_the_end(memory):
+    begin, end = memory
+    count = (end - begin) // 4
+    _C._launch_raw(packets.fill(begin, count), 0)
+    torch.openreg.synchronize()
+    text = fault(packets.fill(begin, count + 1))
+    assert "operand 0" in text and f"{end:x}" in text
+
+
+@pytest.mark.parametrize(
+    "stride, count", [(-1, 2), (2**61, 3), (-(2**61), 3), (2**62, 2**30)]
+)
+def test_strides_that_leave_the_segment(memory, stride, count):
+    text = fault(packets.fill(memory[0], count, stride=stride))
+    assert "FILL" in text and "operand 0" in text
+
+
+def test_bad_dtype(memory):
+    text = fault(packets.fill(memory[0], 4, dtype=77))
+    assert "FILL" in text and "operand 0" in text
+
+
+def test_bad_opcode():
+    text = fault(packets.packet(63))
+    assert "malformed packet" in text and "no operator" in text
+
+
+def test_bad_program(memory):
+    bad = packets.packet(
+        packets.VECTOR,
+        (4,),
+        [(memory[0], packets.F32, (1,))],
+        instrs=bytes([250, 0, 0, 0, 0, 0, 0, 0]),
+    )
+    assert "VECTOR" in fault(bad)
+
+
+def test_unaligned(memory):
+    text = fault(packets.fill(memory[0] + 1, 4))
+    assert f"{memory[0] + 1:x}" in text
+
+
+def test_the_operator_is_named():
+    """The cookie is the number of an operator."""
+    assert "has faulted in aten::" in fault(packets.fill(NO_SEGMENT, 4, cookie=1))
+
+
+def test_sticky_until_reset():
+    fault(packets.fill(NO_SEGMENT, 4))
+    with pytest.raises(RuntimeError, match="has faulted"):
+        torch.arange(3.0).to(DEV)
+    with pytest.raises(RuntimeError, match="has faulted"):
+        torch.openreg.synchronize()
+    torch.openreg.reset()
+    assert torch.arange(3.0).to(DEV).tolist() == [0, 1, 2]
+    torch.openreg.synchronize()
+
+
+def test_other_streams_go_on():
+    x = torch.arange(1000.0)
+    fault(packets.fill(NO_SEGMENT, 4))
+    with torch.openreg.stream(torch.openreg.Stream()):
+        assert torch.equal(x.to(DEV).cpu(), x)
+    assert torch.equal(x.to("openreg:1").cpu(), x)
+
+
+def test_waiting_for_a_faulted_stream_raises():
+    """Nobody hangs on a signal that will not come."""
+    bad, good = torch.openreg.Stream(), torch.openreg.Stream()
+    with torch.openreg.stream(bad):
+        _C._launch_raw(packets.fill(NO_SEGMENT, 4), 0)
+        with pytest.raises(RuntimeError, match="has faulted"):
+            event = bad.record_event()
+            good.wait_event(event)
+            with torch.openreg.stream(good):
+                torch.arange(3.0).to(DEV).cpu()
+    torch.openreg.reset()
+    with torch.openreg.stream(good):
+        assert torch.arange(3.0).to(DEV).tolist() == [0, 1, 2]
+
+
+OTHER = """
+import sys, torch
+x = torch.arange(1 << 16)
+y = x.to("openreg")
+print("ready", flush=True)
+sys.stdin.readline()
+for _ in range(20):
+    assert torch.equal(y.clone().cpu(), x)
+torch.openreg.synchronize()
+print("fine", flush=True)
+"""
+
+
+def test_another_process_does_not_notice():
+    other = subprocess.Popen(
+        [sys.executable, "-c", OTHER],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert other.stdout.readline() == "ready\n"
+    fault(packets.fill(NO_SEGMENT, 4))
+    out, _ = other.communicate("go\n", timeout=120)
+    assert out == "fine\n" and other.returncode == 0
+
+
+def test_raw_packets_have_a_size():
+    for size in (0, 32 * 64 + 1):
+        with pytest.raises(ValueError, match="1 to 2048 bytes"):
+            _C._launch_raw(bytes(size), 0)

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Tensors made and put together on the card, against the CPU's."""
+
+import pytest
+import torch
+
+from ops import ALL, FLOATS, INTS, check, no_fallback, to_card, values
+
+
+def same(make, **tolerance):
+    """make(device) gives the same tensor on both."""
+    with no_fallback():
+        got = make("openreg")
+    assert got.device.type == "openreg"
+    torch.testing.assert_close(got.cpu(), make("cpu"), **tolerance)
+
+
+@pytest.mark.parametrize("dtype", ALL)
+def test_constants(dtype):
+    same(lambda d: torch.zeros(3, 4, dtype=dtype, device=d))
+    same(lambda d: torch.ones(3, 4, dtype=dtype, device=d))
+    same(lambda d: torch.full((3, 4), 1, dtype=dtype, device=d))
+    same(lambda d: torch.eye(3, 5, dtype=dtype, device=d))
+    same(lambda d: torch.ones(5, 6, dtype=dtype, device=d)[1::2, ::3].zero_())
+
+
+def test_fill():
+    x = torch.zeros(4, 6, device="openreg")
+    with no_fallback():
+        x[:, 1::2].fill_(2.5)
+        x[0].fill_(torch.tensor(7.0))
+        x.t()[2].fill_(to_card(torch.tensor(-1.0)))
+    want = torch.zeros(4, 6)
+    want[:, 1::2] = 2.5
+    want[0] = 7
+    want.t()[2] = -1
+    torch.testing.assert_close(x.cpu(), want)
+    torch.zeros(0, device="openreg").fill_(3)
+
+
+def test_ranges():
+    for dtype in [*INTS, *FLOATS]:
+        same(lambda d: torch.arange(10, dtype=dtype, device=d))
+        same(lambda d: torch.arange(3, 40, 7, dtype=dtype, device=d))
+    same(lambda d: torch.arange(0, 1, 0.1, device=d))
+    same(lambda d: torch.arange(5, -5, -2, device=d))
+    same(lambda d: torch.arange(0, device=d))
+    same(lambda d: torch.linspace(-1, 1, 9, device=d))
+    same(lambda d: torch.linspace(3, 7, 5, dtype=torch.float64, device=d))
+    with pytest.raises(RuntimeError, match="step"):
+        torch.arange(0, 5, -1, device="openreg")
+
+
+def test_triangles():
+    for x in [values(5, 7), values(2, 3, 4, 4), values(6, 4).t(), values(4, 4, dtype=torch.bool)]:
+        for diagonal in [-2, 0, 1]:
+            check(lambda x: x.tril(diagonal), x)
+            check(lambda x: x.triu(diagonal), x)
+    x = to_card(values(4, 4))
+    torch.testing.assert_close(x.triu_(1).cpu(), values(4, 4).triu(1))
+
+
+def test_joining():
+    a, b = values(2, 3, 4), values(2, 5, 4, seed=1)
+    check(lambda a, b: torch.cat([a, b], 1), a, b)
+    check(lambda a, b: torch.cat([a, b.double()], 1), a, b)
+    check(lambda a, b: torch.cat([a.transpose(0, 2), b.transpose(0, 2)], 1), a, b)
+    check(lambda a: torch.stack([a, a + 1], -1), a)
+    check(lambda a, b: torch.cat([a[0], b[0, :0], b[0]]), a, b)
+    check(lambda a: torch.cat([torch.empty(0, device=a.device), a]), a)
+    with pytest.raises(RuntimeError, match="Sizes of tensors must match"):
+        torch.cat([to_card(a), to_card(b)])
+
+
+def test_shapes_need_no_kernel():
+    x = values(4, 6)
+    with no_fallback():
+        y = to_card(x)
+        assert torch.equal(y.view(2, 12).cpu(), x.view(2, 12))
+        assert torch.equal(y.t().reshape(-1).cpu(), x.t().reshape(-1))
+        assert torch.equal(y.unfold(0, 2, 1).contiguous().cpu(), x.unfold(0, 2, 1))
+        assert torch.equal(torch.stack(y.chunk(2, 1)).cpu(), torch.stack(x.chunk(2, 1)))

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Matrix products against the CPU's."""
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from ops import FLOATS, INTS, check, to_card, values
+
+LOOSE = {"rtol": 2e-2, "atol": 1e-1}
+
+
+@pytest.mark.parametrize("dtype", [*FLOATS, torch.int64, torch.int32, torch.uint8])
+def test_products(dtype):
+    tolerance = LOOSE if dtype in FLOATS[2:] else {}
+    a, b, c = (values(*s, dtype=dtype, seed=i) for i, s in enumerate([(7, 5), (5, 9), (7, 9)]))
+    check(torch.mm, a, b, **tolerance)
+    check(torch.mm, a.t().contiguous().t(), b, **tolerance)
+    check(torch.mm, a, b.t().contiguous().t(), **tolerance)
+    check(lambda a, b: a[::2, ::2] @ b[::2, ::3], a, b, **tolerance)
+    check(torch.addmm, c, a, b, **tolerance)
+    check(lambda c, a, b: torch.addmm(c[0], a, b, beta=2, alpha=3), c, a, b, **tolerance)
+    check(torch.mv, a, b[:, 0], **tolerance)
+    check(torch.dot, a[0], b[:, 0], **tolerance)
+    check(lambda c, a, b: torch.addmv(c[:, 0], a, b[:, 0], beta=2), c, a, b, **tolerance)
+
+
+def test_batches():
+    for dtype in FLOATS:
+        tolerance = LOOSE if dtype.itemsize == 2 else {}
+        a, b, c = values(3, 4, 5, dtype=dtype), values(3, 5, 6, dtype=dtype), values(
+            3, 4, 6, dtype=dtype
+        )
+        check(torch.bmm, a, b, **tolerance)
+        check(torch.bmm, a, b.transpose(1, 2).contiguous().transpose(1, 2), **tolerance)
+        check(lambda c, a, b: torch.baddbmm(c, a, b, beta=0.5, alpha=2), c, a, b, **tolerance)
+        check(torch.matmul, values(2, 3, 4, 5, dtype=dtype), b, **tolerance)
+        check(torch.matmul, a, b[0], **tolerance)
+
+
+def test_edges():
+    check(torch.mm, values(3, 0), values(0, 4))
+    check(torch.mm, values(0, 3), values(3, 4))
+    check(lambda a, b: torch.addmm(torch.ones((), device=a.device), a, b), values(3, 0), values(0, 4))
+    check(torch.mm, values(1, 1), values(1, 1))
+    nan = torch.full((2, 2), float("nan"))
+    check(lambda c, a: torch.addmm(c, a, a, beta=0), nan, values(2, 2))
+
+
+def test_out_and_inplace():
+    a, b = values(4, 4), values(4, 4, seed=1)
+    x, y = to_card(a), to_card(b)
+    out = torch.empty(4, 4, device="openreg").t()
+    torch.mm(x, y, out=out)
+    torch.testing.assert_close(out.cpu(), a @ b)
+    x.addmm_(x, y)
+    torch.testing.assert_close(x.cpu(), a + a @ b)
+
+
+def test_linear():
+    for shape in [(5,), (3, 5), (2, 3, 5)]:
+        check(F.linear, values(*shape), values(4, 5, seed=1), values(4, seed=2))
+    check(F.linear, values(3, 5), values(4, 5, seed=1))
+
+
+def test_bad_input():
+    with pytest.raises(RuntimeError, match="shapes cannot be multiplied"):
+        to_card(values(2, 3)) @ to_card(values(2, 3))
+    with pytest.raises(RuntimeError, match="dtype"):
+        torch.mm(to_card(values(2, 2)), to_card(values(2, 2, dtype=torch.float64)))
+    with pytest.raises(RuntimeError):
+        torch.mm(to_card(values(2, 2)), values(2, 2))

@@ -1,0 +1,230 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Pointwise operators against the CPU's."""
+
+import math
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from ops import ALL, FLOATS, INTS, check, no_fallback, to_card, values
+
+SPECIAL = [0.0, -0.0, 1.0, -1.0, 0.5, -2.5, math.inf, -math.inf, math.nan, 1e-30, 3e38]
+
+UNARY = """abs acos acosh asin asinh atan atanh ceil cos cosh erf erfc exp exp2 expm1
+floor frac lgamma log log10 log1p log2 neg reciprocal round rsqrt sgn sigmoid sign sin
+sinc sinh sqrt square tan tanh trunc isnan isinf isfinite isposinf isneginf signbit
+logical_not positive""".split()
+
+
+@pytest.mark.parametrize("name", UNARY)
+def test_unary(name):
+    function = getattr(torch, name)
+    for dtype in FLOATS:
+        tolerance = {"rtol": 2e-5, "atol": 1e-5} if dtype == torch.float32 else {}
+        check(function, values(7, 5, dtype=dtype), **tolerance)
+    check(function, torch.tensor(SPECIAL, dtype=torch.float64))
+
+
+@pytest.mark.parametrize("name", ["abs", "neg", "sign", "square", "exp", "sqrt", "floor"])
+def test_unary_of_integers(name):
+    for dtype in INTS:
+        check(getattr(torch, name), values(9, dtype=dtype, high=100))
+
+
+def test_bits_and_logic():
+    for dtype in [*INTS, torch.bool]:
+        a, b = values(4, 6, dtype=dtype, high=50), values(4, 6, dtype=dtype, seed=1)
+        check(torch.bitwise_not, a)
+        for name in ["bitwise_and", "bitwise_or", "bitwise_xor"]:
+            check(getattr(torch, name), a, b)
+        for name in ["logical_and", "logical_or", "logical_xor"]:
+            check(getattr(torch, name), a, b)
+    for dtype in INTS:
+        counts = torch.tensor([0, 1, 3, 7], dtype=dtype)
+        check(torch.bitwise_left_shift, values(4, dtype=dtype, high=100), counts)
+        check(torch.bitwise_right_shift, values(4, dtype=dtype, low=-100), counts)
+
+
+BINARY = """add sub mul div maximum minimum fmax fmin eq ne lt le gt ge remainder
+fmod""".split()
+
+
+@pytest.mark.parametrize("name", BINARY)
+def test_binary(name):
+    for dtype in [*FLOATS, *INTS]:
+        a, b = values(5, 6, dtype=dtype), values(5, 6, dtype=dtype, low=1, high=5, seed=1)
+        check(getattr(torch, name), a, b)
+
+
+@pytest.mark.parametrize(
+    "name", ["pow", "atan2", "hypot", "copysign", "logaddexp", "logaddexp2", "xlogy"]
+)
+def test_binary_of_floats(name):
+    for dtype in FLOATS:
+        a, b = values(5, 6, dtype=dtype, low=0.1), values(5, 6, dtype=dtype, seed=1)
+        check(getattr(torch, name), a, b)
+
+
+def test_binary_of_special_values():
+    a = torch.tensor(SPECIAL, dtype=torch.float64)
+    for name in ["add", "mul", "div", "maximum", "minimum", "fmax", "pow", "eq", "lt"]:
+        check(getattr(torch, name), a[:, None], a)
+
+
+@pytest.mark.parametrize("mode", [None, "trunc", "floor"])
+def test_division(mode):
+    for dtype in [*FLOATS, *INTS]:
+        a = values(40, dtype=dtype, low=-90, high=90)
+        b = values(40, dtype=dtype, low=1, high=9, seed=3)
+        check(lambda a, b: torch.div(a, b, rounding_mode=mode), a, b)
+    check(torch.floor_divide, values(9, dtype=torch.int32, low=-90), torch.full((9,), 4))
+
+
+def test_type_promotion():
+    kinds = [torch.bool, torch.uint8, torch.int32, torch.int64, torch.float16, torch.float32]
+    for left in kinds:
+        for right in kinds:
+            a, b = values(6, dtype=left), values(6, dtype=right, seed=1)
+            check(torch.add, a, b)
+            check(torch.mul, a, b)
+            check(torch.lt, a, b)
+            check(torch.true_divide, a, b.abs() + 1 if right != torch.bool else b)
+
+
+def test_numbers_and_tensors_of_the_cpu():
+    for dtype in FLOATS + INTS:
+        x = values(3, 4, dtype=dtype)
+        check(lambda x: x + 2, x)
+        check(lambda x: 1.5 * x, x)
+        check(lambda x: 7 - x, x)
+        check(lambda x: x > 1, x)
+        check(lambda x: x.add(x, alpha=3), x)
+    on_card = to_card(values(3))
+    torch.testing.assert_close((on_card + torch.tensor(2.0)).cpu(), values(3) + 2)
+    torch.testing.assert_close((torch.tensor(2.0) / on_card).cpu(), 2 / values(3))
+    with pytest.raises(RuntimeError, match="same device"):
+        on_card + torch.ones(3)
+
+
+def test_scalar_operands_round_once():
+    x = values(64, dtype=torch.float16)
+    check(lambda x: x * 1.1, x)
+    check(lambda x: x + 0.3, x, rtol=0, atol=2e-3)  # the CPU rounds 0.3 first
+    check(lambda x: torch.pow(x.abs(), 1.7), x)
+    for exponent in [0, 1, 2, 3, 0.5, -0.5, -1, -2]:
+        check(lambda x: x.abs().add(0.5).pow(exponent), values(9))
+    check(lambda x: 2**x, values(9))
+    check(lambda x: x**3, values(9, dtype=torch.int32))
+
+
+def test_broadcasting_and_strides():
+    a, b = values(4, 1, 5), values(3, 1, seed=1)
+    check(torch.add, a, b)
+    wide = values(6, 8, 10)
+    check(torch.mul, wide.transpose(0, 2), wide.permute(2, 1, 0) + 1)
+    check(torch.add, wide[::2, 1:, ::3], wide[::2, 1:, ::3])
+    check(lambda a, b: a - b.expand(4, 5), values(5, 4).t(), values(5))
+
+
+def test_views_of_one_tensor():
+    x = to_card(values(6, 8))
+    with no_fallback():
+        x[::2, 1::3].mul_(10)
+        x.t()[2].add_(1)
+    want = values(6, 8)
+    want[::2, 1::3].mul_(10)
+    want.t()[2].add_(1)
+    torch.testing.assert_close(x.cpu(), want)
+
+
+def test_many_dimensions():
+    x = values(*[2] * 10).permute(9, 0, 7, 2, 5, 4, 3, 6, 1, 8)
+    y = values(*[2] * 10, seed=1).permute(1, 0, 3, 2, 5, 4, 7, 6, 9, 8)
+    check(torch.add, x, y)
+    check(lambda x: x.sum((0, 2, 4, 6, 8)), x)
+    check(lambda x: x.amax((1, 3, 5, 7, 9)), x)
+
+
+def test_empty_and_zero_dimensional():
+    check(torch.add, values(0), values(0))
+    check(torch.exp, values(3, 0, 2))
+    check(torch.add, torch.tensor(2.0), torch.tensor(3.0))
+    check(torch.sum, torch.tensor(2.0))
+
+
+def test_out_and_inplace():
+    x = to_card(values(4, 5))
+    out = torch.empty(0, device="openreg")
+    with no_fallback():
+        torch.add(x, 1, out=out)
+        torch.testing.assert_close(out.cpu(), values(4, 5) + 1)
+        target = torch.zeros(5, 4, device="openreg").t()
+        torch.exp(x, out=target)
+        torch.testing.assert_close(target.cpu(), values(4, 5).exp())
+        x.mul_(2).add_(1).clamp_(-2, 2)
+    torch.testing.assert_close(x.cpu(), (values(4, 5) * 2 + 1).clamp(-2, 2))
+    with pytest.raises(RuntimeError, match="can't be cast"):
+        to_card(values(3, dtype=torch.int32)).add_(1.5)
+    with pytest.raises(RuntimeError, match="can't be cast"):
+        torch.add(x, 1, out=torch.empty(4, 5, dtype=torch.int32, device="openreg"))
+
+
+def test_choices():
+    a, b, mask = values(4, 5), values(4, 5, seed=1), values(4, 5, dtype=torch.bool)
+    for dtype in ALL:
+        check(torch.where, mask, a.to(dtype), b.to(dtype))
+        check(lambda m, a: a.masked_fill(m, 1), mask, a.to(dtype))
+    check(torch.where, mask, a, b.double())
+    check(lambda m, a: torch.where(m, a, 0.25), mask, a)
+    check(lambda m, a: a.masked_fill(m[0], -math.inf), mask, a)
+    check(lambda a: a.clamp(-1, 2), a)
+    check(lambda a: a.clamp(min=0.5), a)
+    check(lambda a, b: a.clamp(b, b + 1), a, b)
+    check(lambda a, b: a.clamp(max=b), a, b)
+    check(lambda a: a.clamp_min(1).clamp_max(3), values(9, dtype=torch.int64))
+
+
+def test_combinations():
+    for dtype in FLOATS:
+        a, b, c = (values(4, 5, dtype=dtype, seed=s) for s in range(3))
+        check(lambda a, b: torch.lerp(a, b, 0.3), a, b)
+        check(torch.lerp, a, b, c)
+        check(lambda a, b, c: torch.addcmul(a, b, c, value=0.7), a, b, c)
+        check(lambda a, b, c: torch.addcdiv(a, b, c.abs() + 1, value=0.7), a, b, c)
+
+
+ACTIVATIONS = [
+    F.relu, F.silu, F.gelu, F.softplus, F.elu, F.selu, F.celu, F.leaky_relu, F.hardtanh,
+    F.relu6, F.hardsigmoid, F.hardswish, F.mish, F.logsigmoid, F.hardshrink, F.softshrink,
+    F.softsign, F.tanhshrink, torch.sigmoid, torch.tanh,
+    lambda x: F.gelu(x, approximate="tanh"), lambda x: F.threshold(x, 0.5, -1.0),
+]
+
+
+@pytest.mark.parametrize("function", ACTIVATIONS)
+def test_activation_and_its_gradient(function):
+    def both_ways(x):
+        x = x.detach().requires_grad_()
+        y = function(x)
+        return y.detach(), torch.autograd.grad(y.sum(), x)[0]
+
+    for dtype in FLOATS:
+        if dtype.itemsize == 2:
+            check(both_ways, values(6, 7, dtype=dtype), rtol=2e-2, atol=1e-2)
+        else:
+            check(both_ways, values(6, 7, dtype=dtype), rtol=2e-5, atol=1e-5)
+
+
+def test_a_type_that_the_card_has_not_goes_to_the_cpu():
+    x = torch.tensor([1 + 2j, 3 - 1j])
+    torch.openreg.reset_fallbacks()
+    y = to_card(x)
+    torch.testing.assert_close((y * y).cpu(), x * x)
+    assert sum(torch.openreg.fallbacks().values()) > 0
+
+
+def test_an_operator_that_a_type_has_not():
+    with pytest.raises(RuntimeError, match="not implemented"):
+        torch.bitwise_not(to_card(values(3)))
+    torch.testing.assert_close((to_card(values(3)) + 1).cpu(), values(3) + 1)

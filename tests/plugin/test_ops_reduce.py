@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Reductions against the CPU's."""
+
+import math
+
+import pytest
+import torch
+
+from ops import FLOATS, INTS, check, values
+
+DIMS = [0, 1, -1, (0, 2), (0, 1, 2)]
+
+
+@pytest.mark.parametrize("name", ["sum", "mean", "amax", "amin", "logsumexp"])
+def test_over_dimensions(name):
+    function = getattr(torch, name)
+    for dtype in FLOATS:
+        x = values(4, 5, 6, dtype=dtype)
+        tolerance = {"rtol": 2e-2, "atol": 2e-2} if dtype.itemsize == 2 else {}
+        for dims in DIMS:
+            check(lambda x: function(x, dims), x, **tolerance)
+            check(lambda x: function(x, dims, keepdim=True), x, **tolerance)
+        check(lambda x: function(x, 1), x.transpose(0, 2), **tolerance)
+
+
+def test_whole_tensors():
+    for dtype in [*FLOATS, *INTS, torch.bool]:
+        x = values(5, 7, dtype=dtype)
+        tolerance = {"rtol": 2e-2, "atol": 2e-2} if dtype in FLOATS[2:] else {}
+        for name in ["sum", "amax", "amin", "max", "min", "any", "all", "argmax", "argmin"]:
+            if dtype != torch.bool or not name.startswith("arg"):
+                check(getattr(torch, name), x, **tolerance)
+        check(lambda x: x.sum(dtype=torch.float64), x)
+    check(torch.prod, values(9, low=0.5, high=2))
+    check(lambda x: x.prod(1), values(3, 4, dtype=torch.int64))
+
+
+def test_winners_and_ties():
+    x = torch.tensor([[1.0, 3, 3, 2], [5, 5, 1, 5], [math.nan, 1, math.nan, 2]])
+    for dtype in FLOATS:
+        for name in ["max", "min"]:
+            check(lambda x: list(getattr(torch, name)(x, 1)), x.to(dtype))
+            check(lambda x: getattr(torch, "arg" + name)(x, 1), x.to(dtype))
+    check(lambda x: x.t().argmax(0), x)
+    check(lambda x: x.argmax(), x[:2])
+    check(lambda x: x.t().argmax(), x[:2])
+    check(lambda x: list(torch.aminmax(x, dim=0)), x)
+    check(lambda x: list(x.max(0)), values(6, 5, dtype=torch.int16))
+
+
+def test_nan():
+    x = values(4, 5)
+    x[1, 2] = math.nan
+    for name in ["sum", "mean", "amax", "amin", "max", "min"]:
+        check(getattr(torch, name), x)
+    check(lambda x: x.any(1), x)
+    check(torch.isnan, x)
+
+
+def test_of_nothing():
+    x = values(3, 0)
+    check(lambda x: x.sum(1), x)
+    check(lambda x: x.sum(0), x)
+    check(lambda x: x.mean(1), x)
+    check(lambda x: x.prod(1), x)
+    check(lambda x: x.all(1), x)
+    check(lambda x: x.any(), x)
+    from ops import to_card
+
+    with pytest.raises((IndexError, RuntimeError)):
+        to_card(x).amax(1)
+    with pytest.raises(RuntimeError, match="numel"):
+        to_card(x).max()
+
+
+def test_moments():
+    for dtype in FLOATS:
+        x = values(6, 7, dtype=dtype)
+        tolerance = {"rtol": 2e-2, "atol": 2e-2} if dtype.itemsize == 2 else {}
+        for name in ["var", "std"]:
+            function = getattr(torch, name)
+            check(function, x, **tolerance)
+            check(lambda x: function(x, 1, correction=0), x, **tolerance)
+            check(lambda x: function(x, 0, keepdim=True), x, **tolerance)
+    check(lambda x: list(torch.var_mean(x, 1)), values(6, 7))
+    check(lambda x: list(torch.std_mean(x, (0, 1), keepdim=True)), values(6, 7))
+    check(lambda x: x.var(), values(1))
+
+
+def test_norms():
+    x = values(6, 7)
+    for order in [2, 1, 0, 3, 0.5, math.inf, -math.inf]:
+        check(lambda x: torch.linalg.vector_norm(x, order, dim=1), x)
+    check(torch.norm, x)
+    check(lambda x: x.norm(dim=0, keepdim=True), x)
+    check(lambda x: torch.linalg.vector_norm(x), x.half(), rtol=1e-2, atol=1e-2)
+
+
+def test_large_sums_are_exact_enough():
+    x = torch.full((1 << 20,), 0.1)
+    check(torch.sum, x)
+    check(torch.mean, x)

@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Small networks trained on the card and on the CPU end up the same."""
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from ops import no_fallback, values
+
+OPTIMIZERS = {
+    "sgd": lambda p: torch.optim.SGD(p, lr=0.1),
+    "momentum": lambda p: torch.optim.SGD(
+        p, lr=0.1, momentum=0.9, nesterov=True, weight_decay=1e-2
+    ),
+    "fused sgd": lambda p: torch.optim.SGD(
+        p, lr=0.1, momentum=0.9, dampening=0.1, weight_decay=1e-2, fused=True
+    ),
+    "adam": lambda p: torch.optim.Adam(p, lr=1e-2),
+    "fused adam": lambda p: torch.optim.Adam(p, lr=1e-2, weight_decay=1e-2, fused=True),
+    "amsgrad": lambda p: torch.optim.Adam(p, lr=1e-2, amsgrad=True, fused=True),
+    "adamw": lambda p: torch.optim.AdamW(p, lr=1e-2, fused=True),
+    "rmsprop": lambda p: torch.optim.RMSprop(p, lr=1e-2),
+    "adagrad": lambda p: torch.optim.Adagrad(p, lr=1e-2),
+}
+
+
+def mlp() -> nn.Module:
+    torch.manual_seed(0)
+    return nn.Sequential(
+        nn.Linear(8, 32), nn.ReLU(), nn.LayerNorm(32), nn.Linear(32, 16), nn.GELU(), nn.Linear(16, 4)
+    )
+
+
+class Block(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.norm = nn.LayerNorm(8)
+        self.attention = nn.MultiheadAttention(8, 2, batch_first=True)
+        self.head = nn.Linear(8, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = x.view(-1, 2, 4).repeat(1, 1, 2)
+        y = self.norm(x)
+        return self.head((x + self.attention(y, y, y, need_weights=False)[0]).mean(1))
+
+
+def train(model: nn.Module, optimizer, device: str, steps: int = 5) -> list[torch.Tensor]:
+    """The losses, then the parameters."""
+    model = copy.deepcopy(model).to(device)
+    optimizer = optimizer(model.parameters())
+    losses = []
+    for number in range(steps):
+        x = values(16, 8, seed=number).to(device)
+        target = (torch.arange(16) % 4).to(device)
+        loss = F.cross_entropy(model(x), target)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.detach().cpu())
+    return losses + [p.detach().cpu() for p in model.parameters()]
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_optimizers(name):
+    want = train(mlp(), OPTIMIZERS[name], "cpu")
+    with no_fallback():
+        got = train(mlp(), OPTIMIZERS[name], "openreg")
+    torch.testing.assert_close(got, want, rtol=1e-3, atol=1e-4)
+
+
+def test_attention():
+    # Not Adam: the keys' bias has a gradient of nothing but rounding errors.
+    want = train(Block(), OPTIMIZERS["fused sgd"], "cpu")
+    with no_fallback():
+        got = train(Block(), OPTIMIZERS["fused sgd"], "openreg")
+    torch.testing.assert_close(got, want, rtol=1e-3, atol=1e-4)
+
+
+def test_gradient_clipping():
+    def clipped(device: str) -> list[torch.Tensor]:
+        model = mlp().to(device)
+        model(values(16, 8).to(device)).square().sum().backward()
+        norm = nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        return [norm.cpu()] + [p.grad.cpu() for p in model.parameters()]
+
+    want = clipped("cpu")
+    with no_fallback():
+        got = clipped("openreg")
+    torch.testing.assert_close(got, want, rtol=1e-4, atol=1e-5)
+
+
+def test_found_inf_skips_a_step():
+    param = torch.ones(3, device="openreg")
+    state = [torch.zeros(3, device="openreg") for _ in range(3)]
+    torch._fused_adam_(
+        [param], [state[0] + 1], [state[1]], [state[2]], [],
+        [torch.ones((), device="openreg")], lr=0.1, beta1=0.9, beta2=0.99, weight_decay=0.0,
+        eps=1e-8, amsgrad=False, maximize=False, grad_scale=torch.tensor(2.0, device="openreg"),
+        found_inf=torch.tensor(1.0, device="openreg"),
+    )
+    assert torch.equal(param.cpu(), torch.ones(3))
+    assert torch.equal(state[1].cpu(), torch.zeros(3))

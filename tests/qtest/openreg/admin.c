@@ -1,0 +1,309 @@
+/*
+ * openreg: the admin ring
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "openreg.h"
+#include "tests.h"
+
+#define RW (OPENREG_SEG_READ | OPENREG_SEG_WRITE)
+
+static void or_expect(OrCard *card, struct openreg_admin_cmd cmd,
+                      uint32_t status)
+{
+    g_assert_cmpuint(or_admin(card, &cmd), ==, status);
+}
+
+/* More commands than the ring has slots, and what no command is. */
+static void test_ring(void)
+{
+    OrCard *card = or_card("");
+    unsigned int i;
+
+    for (i = 0; i < 3 * OR_ADMIN_SLOTS + 5; i++) {
+        or_expect(card, (struct openreg_admin_cmd) {
+            .opcode = OPENREG_ADMIN_NOP }, OPENREG_ADMIN_OK);
+    }
+    or_expect(card, (struct openreg_admin_cmd) { .opcode = 10 },
+              OPENREG_ADMIN_EOPCODE);
+    or_expect(card, (struct openreg_admin_cmd) { .opcode = 0xffff },
+              OPENREG_ADMIN_EOPCODE);
+    or_expect(card, (struct openreg_admin_cmd) { .flags = 1 },
+              OPENREG_ADMIN_EINVAL);
+    or_expect(card, (struct openreg_admin_cmd) { .reserved = 1 },
+              OPENREG_ADMIN_EINVAL);
+    or_quit(card);
+}
+
+static void test_contexts(void)
+{
+    OrCard *card = or_card("");
+    struct openreg_admin_cmd destroy = {
+        .opcode = OPENREG_ADMIN_CTX_DESTROY, .ctx = 3,
+    };
+
+    or_expect(card, destroy, OPENREG_ADMIN_ENOENT);
+    g_assert_cmpuint(or_ctx_create(card, 3), ==, OPENREG_ADMIN_OK);
+    g_assert_cmpuint(or_ctx_create(card, 3), ==, OPENREG_ADMIN_EEXIST);
+    g_assert_cmpuint(or_ctx_create(card, OPENREG_MAX_CONTEXTS), ==,
+                     OPENREG_ADMIN_EINVAL);
+    or_expect(card, destroy, OPENREG_ADMIN_OK);
+    or_expect(card, destroy, OPENREG_ADMIN_ENOENT);
+    g_assert_cmpuint(or_ctx_create(card, 3), ==, OPENREG_ADMIN_OK);
+    or_quit(card);
+}
+
+static void test_segments(void)
+{
+    OrCard *card = or_card("");
+    struct openreg_admin_cmd good = {
+        .opcode = OPENREG_ADMIN_SEG_BIND, .id = 1,
+        .seg = {
+            .kind = OPENREG_SEG_VRAM, .perm = RW, .length = OR_VRAM,
+        },
+    }, unbind = { .opcode = OPENREG_ADMIN_SEG_UNBIND, .id = 1 }, cmd;
+
+    or_expect(card, good, OPENREG_ADMIN_ENOENT); /* no context 0 yet */
+    or_ctx_create(card, 0);
+#define BAD(change)                                                          \
+    cmd = good;                                                              \
+    cmd.change;                                                              \
+    or_expect(card, cmd, OPENREG_ADMIN_EINVAL)
+    BAD(id = 0);
+    BAD(id = OPENREG_MAX_SEGMENTS);
+    BAD(seg.kind = 0);
+    BAD(seg.kind = OPENREG_SEG_PEER);
+    BAD(seg.perm = 0);
+    BAD(seg.perm = 4 | OPENREG_SEG_READ);
+    BAD(seg.length = 0);
+    BAD(seg.length = OR_VRAM + 1);
+    BAD(seg.length = UINT64_MAX);
+    BAD(seg.base = 4096);
+    BAD(seg.base = UINT64_MAX & ~4095ULL);
+    BAD(seg.npages = 1);
+    BAD(seg.page_shift = 12);
+    BAD(seg.offset = 1);
+    BAD(seg.reserved = 1);
+#undef BAD
+    or_expect(card, good, OPENREG_ADMIN_OK);
+    or_expect(card, good, OPENREG_ADMIN_EEXIST);
+    or_expect(card, unbind, OPENREG_ADMIN_OK);
+    or_expect(card, unbind, OPENREG_ADMIN_ENOENT);
+    or_expect(card, good, OPENREG_ADMIN_OK);
+    or_quit(card);
+}
+
+static void test_page_lists(void)
+{
+    OrCard *card = or_card("");
+    uint64_t pages[3] = { 0x3000000, 0x3005000, 0x3002000 };
+    struct openreg_admin_cmd cmd = {
+        .opcode = OPENREG_ADMIN_SEG_BIND, .id = 9,
+        .seg = {
+            .kind = OPENREG_SEG_SYSTEM, .perm = RW, .length = 4096,
+            .base = 1ULL << 45, .npages = 1, .page_shift = 12,
+        },
+    };
+
+    or_ctx_create(card, 0);
+    g_assert_cmpuint(or_seg_system(card, 0, 1, RW, pages, 3, 16, 2 * 4096 + 1),
+                     ==, OPENREG_ADMIN_OK);
+    /* Too few and too many pages, an offset beyond a page, a crooked page. */
+    g_assert_cmpuint(or_seg_system(card, 0, 2, RW, pages, 2, 16, 2 * 4096), ==,
+                     OPENREG_ADMIN_EINVAL);
+    g_assert_cmpuint(or_seg_system(card, 0, 2, RW, pages, 3, 16, 4096), ==,
+                     OPENREG_ADMIN_EINVAL);
+    g_assert_cmpuint(or_seg_system(card, 0, 2, RW, pages, 3, 4096, 8192), ==,
+                     OPENREG_ADMIN_EINVAL);
+    pages[1]++;
+    g_assert_cmpuint(or_seg_system(card, 0, 2, RW, pages, 3, 0, 3 * 4096), ==,
+                     OPENREG_ADMIN_EINVAL);
+    /* A list that is not in memory. */
+    or_expect(card, cmd, OPENREG_ADMIN_EDMA);
+    cmd.seg.base = 0x3000000;
+    cmd.seg.page_shift = 13;
+    or_expect(card, cmd, OPENREG_ADMIN_EINVAL);
+    or_quit(card);
+}
+
+static void or_bad_queues(OrCard *card, const struct openreg_admin_cmd *good)
+{
+    struct openreg_admin_cmd cmd;
+
+#define BAD(change, status)                                                  \
+    cmd = *good;                                                             \
+    cmd.change;                                                              \
+    or_expect(card, cmd, OPENREG_ADMIN_##status)
+    BAD(ctx = 1, ENOENT);
+    BAD(id = OPENREG_MAX_QUEUES, EINVAL);
+    BAD(queue.slots = OPENREG_RING_SLOTS_MIN / 2, EINVAL);
+    BAD(queue.slots = OPENREG_RING_SLOTS_MAX * 2, EINVAL);
+    BAD(queue.slots = 65, EINVAL);
+    BAD(queue.doorbell = 64, EINVAL);
+    BAD(queue.vector = 0, EINVAL);
+    BAD(queue.vector = 32, EINVAL);
+    BAD(queue.priority = 3, EINVAL);
+    BAD(queue.reserved = 1, EINVAL);
+    BAD(queue.ring |= 64, EINVAL);
+    BAD(queue.user_page |= 8, EINVAL);
+    BAD(queue.card_page |= 8, EINVAL);
+    BAD(queue.kernel_page |= 8, EINVAL);
+    BAD(queue.ring = 1ULL << 45, EDMA);
+    BAD(queue.user_page = 1ULL << 45, EDMA);
+    BAD(queue.card_page = 1ULL << 45, EDMA);
+    BAD(queue.kernel_page = 1ULL << 45, EDMA);
+    BAD(queue.card_page = 0xfffff000, EDMA); /* the firmware's ROM */
+#undef BAD
+}
+
+static void test_queues(void)
+{
+    OrCard *card = or_card("");
+    struct openreg_admin_cmd cmd = {
+        .opcode = OPENREG_ADMIN_QUEUE_CREATE, .id = 5,
+    };
+    OrQueue *q;
+
+    or_ctx_create(card, 0);
+    q = or_queue(card, 0, 1, 1);
+    cmd.queue.ring = or_mem(card, 4096);
+    cmd.queue.user_page = or_mem(card, 4096);
+    cmd.queue.card_page = or_mem(card, 4096);
+    cmd.queue.kernel_page = or_mem(card, 4096);
+    cmd.queue.slots = 64;
+    cmd.queue.vector = 1;
+    or_bad_queues(card, &cmd);
+
+    /* A doorbell page belongs to one context. */
+    or_ctx_create(card, 1);
+    cmd.ctx = 1;
+    cmd.queue.doorbell = q->doorbell;
+    or_expect(card, cmd, OPENREG_ADMIN_EINVAL);
+    cmd.queue.doorbell++;
+    or_expect(card, cmd, OPENREG_ADMIN_OK);
+    or_expect(card, cmd, OPENREG_ADMIN_EEXIST);
+
+    cmd = (struct openreg_admin_cmd) { .id = 5, .ctx = 1 };
+    cmd.opcode = OPENREG_ADMIN_QUEUE_STOP;
+    or_expect(card, cmd, OPENREG_ADMIN_OK);
+    cmd.opcode = OPENREG_ADMIN_QUEUE_RESET;
+    or_expect(card, cmd, OPENREG_ADMIN_OK);
+    cmd.opcode = OPENREG_ADMIN_QUEUE_DESTROY;
+    cmd.ctx = 0;
+    or_expect(card, cmd, OPENREG_ADMIN_ENOENT); /* another context's */
+    cmd.ctx = 1;
+    or_expect(card, cmd, OPENREG_ADMIN_OK);
+    or_expect(card, cmd, OPENREG_ADMIN_ENOENT);
+    g_free(q);
+    or_quit(card);
+}
+
+static void or_fill(OrCard *card, uint64_t off, uint64_t len, uint64_t value,
+                    uint32_t status)
+{
+    or_expect(card, (struct openreg_admin_cmd) {
+        .opcode = OPENREG_ADMIN_FILL,
+        .fill = { .offset = off, .length = len, .value = value },
+    }, status);
+}
+
+static void test_fill(void)
+{
+    OrCard *card = or_card("");
+
+    /* A small one, and one that is done in pieces. */
+    or_fill(card, 4096, 8192, 0xab, OPENREG_ADMIN_OK);
+    g_assert_cmphex(qpci_io_readb(card->dev, card->vram, 4095), ==, 0);
+    g_assert_cmphex(qpci_io_readb(card->dev, card->vram, 4096), ==, 0xab);
+    g_assert_cmphex(qpci_io_readb(card->dev, card->vram, 12287), ==, 0xab);
+    g_assert_cmphex(qpci_io_readb(card->dev, card->vram, 12288), ==, 0);
+    or_fill(card, 0, OR_VRAM, 0xcd, OPENREG_ADMIN_OK);
+    g_assert_cmphex(qpci_io_readb(card->dev, card->vram, 0), ==, 0xcd);
+    g_assert_cmphex(qpci_io_readb(card->dev, card->vram, OR_VRAM / 2), ==, 0xcd);
+    g_assert_cmphex(qpci_io_readb(card->dev, card->vram, OR_VRAM - 1), ==, 0xcd);
+
+    or_fill(card, 1, 4096, 0, OPENREG_ADMIN_EINVAL);
+    or_fill(card, 0, 100, 0, OPENREG_ADMIN_EINVAL);
+    or_fill(card, 0, 4096, 256, OPENREG_ADMIN_EINVAL);
+    or_fill(card, OR_VRAM, 4096, 0, OPENREG_ADMIN_EINVAL);
+    or_fill(card, 4096, OR_VRAM, 0, OPENREG_ADMIN_EINVAL);
+    or_fill(card, 4096, UINT64_MAX & ~4095ULL, 0, OPENREG_ADMIN_EINVAL);
+    or_quit(card);
+}
+
+/* Every completion raises vector 0. */
+static void test_interrupt(void)
+{
+    OrCard *card = or_card("");
+    uint64_t word = or_vector(card, 0, 0x600d);
+
+    or_ctx_create(card, 1);
+    OR_WAIT(qtest_readl(card->qts, word) == 0x600d);
+    or_quit(card);
+}
+
+/* A masked vector is remembered and comes when it is unmasked. */
+static void test_masked_interrupt(void)
+{
+    OrCard *card = or_card("");
+    uint64_t word = or_vector(card, 0, 0x600d);
+
+    or_reg_write(card, OPENREG_MSIX_TABLE + 12, 1);
+    or_ctx_create(card, 1);
+    OR_WAIT(or_reg(card, OPENREG_MSIX_PBA) & 1);
+    g_assert_cmphex(qtest_readl(card->qts, word), ==, 0);
+    or_reg_write(card, OPENREG_MSIX_TABLE + 12, 0);
+    OR_WAIT(qtest_readl(card->qts, word) == 0x600d);
+    g_assert_cmphex(or_reg(card, OPENREG_MSIX_PBA) & 1, ==, 0);
+    or_quit(card);
+}
+
+/* Rings that are not in memory, or of no possible size: FATAL, not a crash. */
+static void test_bad_rings(void)
+{
+    static const struct {
+        uint64_t base, cpl, fault;
+        uint32_t slots, fault_slots;
+    } bad[] = {
+        { 1ULL << 45, 0x2000000, 0x2001000, 64, 16 },
+        { 0x2000000, 1ULL << 45, 0x2001000, 64, 16 },
+        { 0x2000000, 0x2001000, 1ULL << 45, 64, 16 },
+        { 0x2000000, 0x2001000, 0x2002000, 63, 16 },
+        { 0x2000000, 0x2001000, 0x2002000, 8192, 16 },
+        { 0x2000000, 0x2001000, 0x2002000, 64, 0 },
+        { 0x2000000, 0x2001000, 0x2002000, 64, 1 },
+    };
+    QTestState *qts = or_start("");
+    OrCard *card = or_probe(qts, QPCI_DEVFN(OR_SLOT, 0), 16 << 20);
+    unsigned int i;
+
+    for (i = 0; i < ARRAY_SIZE(bad); i++) {
+        or_reg_write64(card, OPENREG_REG_ADMIN_BASE, bad[i].base);
+        or_reg_write64(card, OPENREG_REG_ADMIN_CPL, bad[i].cpl);
+        or_reg_write64(card, OPENREG_REG_FAULT_BASE, bad[i].fault);
+        or_reg_write(card, OPENREG_REG_ADMIN_SLOTS, bad[i].slots);
+        or_reg_write(card, OPENREG_REG_FAULT_SLOTS, bad[i].fault_slots);
+        or_reg_write(card, OPENREG_REG_CONTROL, OPENREG_CONTROL_ENABLE);
+        or_reg_write(card, OPENREG_REG_ADMIN_TAIL, 1);
+        OR_WAIT(or_reg(card, OPENREG_REG_STATUS) & OPENREG_STATUS_FATAL);
+        or_reg_write(card, OPENREG_REG_CONTROL, OPENREG_CONTROL_RESET);
+        g_assert_cmphex(or_reg(card, OPENREG_REG_CONTROL), ==, 0);
+        g_assert_cmphex(or_reg(card, OPENREG_REG_STATUS), ==, 0);
+    }
+    or_enable(card);
+    g_assert_cmpuint(or_ctx_create(card, 1), ==, OPENREG_ADMIN_OK);
+    or_quit(card);
+}
+
+void or_add_admin_tests(void)
+{
+    qtest_add_func("/openreg/admin/ring", test_ring);
+    qtest_add_func("/openreg/admin/contexts", test_contexts);
+    qtest_add_func("/openreg/admin/segments", test_segments);
+    qtest_add_func("/openreg/admin/page-lists", test_page_lists);
+    qtest_add_func("/openreg/admin/queues", test_queues);
+    qtest_add_func("/openreg/admin/fill", test_fill);
+    qtest_add_func("/openreg/admin/interrupt", test_interrupt);
+    qtest_add_func("/openreg/admin/masked-interrupt", test_masked_interrupt);
+    qtest_add_func("/openreg/admin/bad-rings", test_bad_rings);
+}

@@ -1,0 +1,189 @@
+/*
+ * openreg: machines that move to another QEMU
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "openreg.h"
+#include "tests.h"
+#include "qobject/qdict.h"
+
+static void or_wait_migration(QTestState *qts)
+{
+    for (;;) {
+        QDict *reply = qtest_qmp_assert_success_ref(qts,
+            "{'execute': 'query-migrate'}");
+        g_autofree char *status = g_strdup(qdict_haskey(reply, "status") ?
+                                           qdict_get_str(reply, "status") :
+                                           "none");
+
+        qobject_unref(reply);
+        g_assert_cmpstr(status, !=, "failed");
+        if (!strcmp(status, "completed")) {
+            return;
+        }
+        g_usleep(1000);
+    }
+}
+
+static void or_migrate_begin(OrCard *card, const char *path)
+{
+    g_autofree char *uri = g_strdup_printf("file:%s", path);
+
+    qtest_qmp_assert_success(card->qts, "{'execute': 'migrate', 'arguments':"
+                             " {'uri': %s}}", uri);
+}
+
+/* The machine goes on in a new QEMU, whose card has the arguments. */
+static void or_migrate_end(OrCard *card, const char *path, const char *args)
+{
+    g_autofree char *uri = g_strdup_printf("file:%s", path);
+    g_autofree char *more = g_strdup_printf("%s -incoming defer", args);
+
+    or_wait_migration(card->qts);
+    qtest_quit(card->qts);
+    card->qts = or_start(more);
+    card->bus->qts = card->qts;
+    qtest_qmp_assert_success(card->qts, "{'execute': 'migrate-incoming',"
+                             " 'arguments': {'uri': %s}}", uri);
+    or_wait_migration(card->qts);
+    unlink(path);
+    qtest_qmp_assert_success(card->qts, "{'execute': 'cont'}");
+}
+
+static char *or_state_file(void)
+{
+    char *path = NULL;
+    int fd = g_file_open_tmp("openreg-state-XXXXXX", &path, NULL);
+
+    g_assert_cmpint(fd, >=, 0);
+    close(fd);
+    return path;
+}
+
+/*
+ * With a queue that waits, one at work, data in VRAM and a vector armed. All
+ * goes on in the new process, with as many doorbells and other workers.
+ */
+static void test_migration(void)
+{
+    OrCard *card = or_card(",vectors=7");
+    OrQueue *q = or_setup(card);
+    OrQueue *busy = or_queue(card, 1, 6, 2);
+    g_autofree char *path = or_state_file();
+    uint64_t word = or_vector(card, 1, 0xbeef), clock;
+    OrPacket p;
+    int i;
+
+    qpci_io_writeq(card->dev, card->vram, OR_VRAM - 8, 0xfeed);
+    or_word(&p, OPENREG_OP_WAIT, OR_S(0), 3);
+    or_push(q, &p);
+    or_word(&p, OPENREG_OP_SIGNAL, OR_V(0x800000), 0x55);
+    or_push(q, &p);
+    qtest_writeq(card->qts, q->kernel_page, 2);
+    or_long(&p);
+    for (i = 0; i < 5; i++) {
+        or_push(busy, &p);
+    }
+    clock = or_reg64(card, OPENREG_REG_CLOCK);
+    or_migrate_begin(card, path);
+    or_migrate_end(card, path, ",vectors=7");
+
+    g_assert_cmpuint(or_reg64(card, OPENREG_REG_CLOCK), >, clock);
+    g_assert_cmphex(or_reg64(card, OPENREG_REG_ADMIN_BASE), ==, card->admin);
+    or_wait(busy, 5);
+    /* What was raised on the old side may be raised again: wait for it. */
+    OR_WAIT(qtest_readl(card->qts, word) == 0xbeef);
+    qtest_writel(card->qts, word, 0);
+    qtest_writeq(card->qts, OR_SHARED, 3);
+    or_wait(q, 2);
+    OR_WAIT(qtest_readl(card->qts, word) == 0xbeef);
+    g_assert_cmphex(qpci_io_readq(card->dev, card->vram, 0x800000), ==, 0x55);
+    g_assert_cmphex(qpci_io_readq(card->dev, card->vram, OR_VRAM - 8), ==,
+                    0xfeed);
+    /* The admin ring goes on where it was. */
+    g_assert_cmpuint(or_ctx_create(card, 1), ==, OPENREG_ADMIN_EEXIST);
+    g_assert_cmpuint(or_ctx_create(card, 2), ==, OPENREG_ADMIN_OK);
+    g_free(busy);
+    g_free(q);
+    or_quit(card);
+}
+
+/* A card that is not like the one that was saved is refused. */
+static void test_migration_mismatch(void)
+{
+    OrCard *card = or_card(",vectors=7");
+    g_autofree char *path = or_state_file();
+    g_autofree char *uri = g_strdup_printf("file:%s", path);
+    QTestState *qts;
+
+    or_migrate_begin(card, path);
+    or_wait_migration(card->qts);
+    or_quit(card);
+    qts = or_start(",vectors=7,doorbells=32 -incoming defer");
+    qtest_set_expected_status(qts, EXIT_FAILURE);
+    qtest_qmp_assert_success(qts, "{'execute': 'migrate-incoming',"
+                             " 'arguments': {'uri': %s}}", uri);
+    qtest_wait_qemu(qts);
+    qtest_quit(qts);
+    unlink(path);
+}
+
+static void or_bandwidth(OrCard *card, int64_t bytes)
+{
+    qtest_qmp_assert_success(card->qts, "{'execute': 'migrate-set-parameters',"
+                             " 'arguments': {'max-bandwidth': %" PRId64 "}}",
+                             bytes);
+}
+
+/* All of VRAM but the first bytes, and a word of system memory. */
+static void or_paint(OrQueue *q, uint64_t value)
+{
+    const int64_t n = OR_VRAM / 8 - 8;
+    OrPacket p;
+
+    or_packet(&p, OPENREG_OP_FILL, 0);
+    or_space(&p, 1, &n);
+    or_operand(&p, OR_V(64), OPENREG_I64, NULL);
+    or_imm(&p, value);
+    or_push(q, &p);
+    or_word(&p, OPENREG_OP_SIGNAL, OR_S(8), value);
+    or_push(q, &p);
+    or_word(&p, OPENREG_OP_SIGNAL, OR_V(8), value);
+    or_wait(q, or_push(q, &p));
+}
+
+/* What the card writes while memory is already on its way is sent again. */
+static void test_migration_dirty(void)
+{
+    OrCard *card = or_card("");
+    OrQueue *q = or_setup(card);
+    g_autofree char *path = or_state_file();
+    const uint64_t probes[] = { 8, 64, OR_VRAM / 2, OR_VRAM - 8 };
+    uint64_t i;
+
+    or_paint(q, 1);
+    or_bandwidth(card, 10 << 20);
+    or_migrate_begin(card, path);
+    g_usleep(G_USEC_PER_SEC);
+    for (i = 2; i <= 4; i++) {
+        or_paint(q, i);
+        g_usleep(G_USEC_PER_SEC / 4);
+    }
+    or_bandwidth(card, 1LL << 40);
+    or_migrate_end(card, path, "");
+    for (i = 0; i < ARRAY_SIZE(probes); i++) {
+        g_assert_cmpuint(qpci_io_readq(card->dev, card->vram, probes[i]), ==,
+                         4);
+    }
+    g_assert_cmpuint(qtest_readq(card->qts, OR_SHARED + 8), ==, 4);
+    g_assert_cmpuint(qtest_readq(card->qts, q->card_page + 8), ==, q->seq);
+    g_free(q);
+    or_quit(card);
+}
+
+void or_add_migration_tests(void)
+{
+    qtest_add_func("/openreg/migration/work", test_migration);
+    qtest_add_func("/openreg/migration/mismatch", test_migration_mismatch);
+    qtest_add_func("/openreg/migration/dirty", test_migration_dirty);
+}
