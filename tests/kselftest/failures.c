@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Every allocation of every call fails once: an error, nothing left behind.
+ * Every allocation and user copy of every call fails once: an error, nothing
+ * left behind.
  * Needs a kernel with fault injection, as the debug kernel is.
  */
 #include <errno.h>
@@ -114,7 +115,6 @@ static int set_range(const char *where, const char *what, unsigned long start,
 static int aim(const char *where)
 {
 	unsigned long start, end;
-	char path[128];
 	int ret;
 
 	if (!driver_range(&start, &end))
@@ -124,12 +124,7 @@ static int aim(const char *where)
 		return ret;
 	if (!function_range("gpu_buddy_alloc_blocks", &start, &end))
 		return -ENOENT;
-	ret = set_range(where, "reject", start, end);
-	if (ret)
-		return ret;
-	snprintf(path, sizeof(path), "/sys/kernel/debug/%s/ignore-gfp-wait",
-		 where);
-	return write_to(path, "N");
+	return set_range(where, "reject", start, end);
 }
 
 static bool have_injection(void)
@@ -198,6 +193,11 @@ FIXTURE_SETUP(failures)
 		SKIP(return, "this kernel has no fault injection");
 	ASSERT_EQ(0, aim("failslab"));
 	ASSERT_EQ(0, aim("fail_page_alloc"));
+	ASSERT_EQ(0, aim("fail_usercopy"));
+	ASSERT_EQ(0, write_to("/sys/kernel/debug/failslab/ignore-gfp-wait",
+			      "N"));
+	ASSERT_EQ(0, write_to("/sys/kernel/debug/fail_page_alloc/ignore-gfp-wait",
+			      "N"));
 	ASSERT_EQ(0, write_to("/sys/kernel/debug/fail_page_alloc/min-order",
 			      "0"));
 	memset(memory, 1, sizeof(memory));
