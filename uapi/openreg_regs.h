@@ -94,16 +94,16 @@
 /*
  * Admin ring. Command i stands in slot i & (slots - 1); its completion in the
  * same slot of the completion array, with seq = low 32 bits of i + 1 written
- * last. Commands start in order; SEG_UNBIND, QUEUE_STOP, QUEUE_DESTROY,
- * CTX_DESTROY and FILL may complete late, so a slot is free again only when
- * its completion is there. Every completion raises vector 0.
+ * last. Commands start in order; QUEUE_STOP, QUEUE_DESTROY, CTX_DESTROY and
+ * FILL may complete late, so a slot is free again only when its completion is
+ * there. Every completion raises vector 0.
  */
 enum openreg_admin_opcode {
 	OPENREG_ADMIN_NOP = 0,
 	OPENREG_ADMIN_CTX_CREATE = 1,
 	OPENREG_ADMIN_CTX_DESTROY = 2, /* stops its queues, unbinds its segments */
 	OPENREG_ADMIN_SEG_BIND = 3,
-	OPENREG_ADMIN_SEG_UNBIND = 4, /* completes when no packet uses it */
+	OPENREG_ADMIN_SEG_UNBIND = 4, /* dead at once; again until not EBUSY */
 	OPENREG_ADMIN_QUEUE_CREATE = 5,
 	OPENREG_ADMIN_QUEUE_STOP = 6, /* completes when no packet of it runs */
 	OPENREG_ADMIN_QUEUE_RESET = 7, /* RUNNING again from a given slot */
@@ -119,6 +119,7 @@ enum openreg_admin_status {
 	OPENREG_ADMIN_EEXIST = 4, /* id in use */
 	OPENREG_ADMIN_ENOMEM = 5, /* card out of its own memory */
 	OPENREG_ADMIN_EDMA = 6, /* bus error on a page list, ring or queue page */
+	OPENREG_ADMIN_EBUSY = 7, /* SEG_UNBIND: dead, yet in use by a packet */
 };
 
 struct openreg_admin_cmd {

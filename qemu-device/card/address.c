@@ -142,6 +142,6 @@ struct verdict address_check(struct queue *q, struct openreg_args *args,
 	}
 	pthread_mutex_unlock(&q->ctx->lock);
 	if (v.code)
-		segments_put(q->card, q->ctx, q->reach, args->nops);
+		segments_put(q->ctx, q->reach, args->nops);
 	return v;
 }

@@ -115,60 +115,63 @@ struct admin_result admin_seg_bind(struct openreg_card *card,
 	return RESULT(OK);
 }
 
+/* Never late, or one user's packet could hold up every user's commands. */
 struct admin_result admin_seg_unbind(struct openreg_card *card,
 				     const struct openreg_admin_cmd *cmd,
 				     uint32_t index)
 {
 	struct context *ctx = find_ctx(card, cmd->ctx);
 	struct segment *seg;
-	bool there;
+	bool busy;
 
 	(void)index;
 	if (!no_args(cmd))
 		return RESULT(EINVAL);
-	if (!ctx || cmd->id >= OPENREG_MAX_SEGMENTS)
+	if (!ctx || cmd->id >= OPENREG_MAX_SEGMENTS || !ctx->segs[cmd->id])
 		return RESULT(ENOENT);
 	pthread_mutex_lock(&ctx->lock);
 	seg = ctx->segs[cmd->id];
-	there = seg && !seg->dead;
-	if (there)
-		seg->dead = true;
+	seg->dead = true;
+	busy = seg->refs;
+	if (!busy)
+		ctx->segs[cmd->id] = NULL;
 	pthread_mutex_unlock(&ctx->lock);
-	return there ? LATE : RESULT(ENOENT);
+	if (busy)
+		return RESULT(EBUSY);
+	segment_free(card, seg);
+	return RESULT(OK);
 }
 
-bool admin_seg_gone(struct openreg_card *card, const struct pending *p)
+static bool fill_ok(const struct openreg_card *card,
+		    const struct openreg_admin_cmd *cmd)
 {
-	struct context *ctx = card->ctx[p->ctx];
-	struct segment *seg;
-	bool gone;
+	uint64_t size = card->config.vram_size;
 
-	/* A CTX_DESTROY in between may have taken it along. */
-	if (!ctx)
-		return true;
-	pthread_mutex_lock(&ctx->lock);
-	seg = ctx->segs[p->id];
-	gone = !seg || !seg->dead || !seg->refs;
-	if (seg && seg->dead && gone)
-		ctx->segs[p->id] = NULL;
-	else
-		seg = NULL;
-	pthread_mutex_unlock(&ctx->lock);
-	if (seg)
-		segment_free(card, seg);
-	return gone;
+	return !cmd->ctx && !cmd->id && !(cmd->fill.offset % 4096) &&
+	       !(cmd->fill.length % 4096) && cmd->fill.length <= size &&
+	       cmd->fill.offset <= size - cmd->fill.length &&
+	       cmd->fill.value <= 255 && !cmd->arg[3] && !cmd->arg[4] &&
+	       !cmd->arg[5];
+}
+
+/* sched.lock is held. They are served in this order. */
+void fill_append(struct openreg_card *card, struct fill *fill)
+{
+	struct fill **link = &card->sched.fills;
+
+	while (*link)
+		link = &(*link)->next;
+	fill->next = NULL;
+	*link = fill;
 }
 
 struct admin_result admin_fill(struct openreg_card *card,
 			       const struct openreg_admin_cmd *cmd,
 			       uint32_t index)
 {
-	uint64_t size = card->config.vram_size;
 	struct fill *fill;
 
-	if (cmd->fill.offset % 4096 || cmd->fill.length % 4096 ||
-	    cmd->fill.length > size || cmd->fill.offset > size - cmd->fill.length ||
-	    cmd->fill.value > 255 || cmd->arg[3] || cmd->arg[4] || cmd->arg[5])
+	if (!fill_ok(card, cmd))
 		return RESULT(EINVAL);
 	if (cmd->fill.length <= FILL_AT_ONCE) {
 		memset(card_vram(card) + cmd->fill.offset, (int)cmd->fill.value,
@@ -185,8 +188,7 @@ struct admin_result admin_fill(struct openreg_card *card,
 	fill->value = (uint8_t)cmd->fill.value;
 	fill->index = index;
 	pthread_mutex_lock(&card->sched.lock);
-	fill->next = card->sched.fills;
-	card->sched.fills = fill;
+	fill_append(card, fill);
 	pthread_mutex_unlock(&card->sched.lock);
 	gate_kick_copy(card);
 	return LATE;

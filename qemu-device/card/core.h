@@ -73,7 +73,6 @@ struct context {
 	pthread_mutex_t lock;
 	struct segment *segs[OPENREG_MAX_SEGMENTS];
 	uint64_t vruntime; /* sched.lock, ns */
-	unsigned int queues; /* sched.lock */
 };
 
 enum active {
@@ -199,7 +198,6 @@ struct fill {
 	uint64_t off;
 	uint64_t end;
 	uint8_t value;
-	bool busy; /* sched.lock */
 	uint32_t index; /* of the command */
 };
 
@@ -329,10 +327,10 @@ admin_fn admin_ctx_create, admin_ctx_destroy, admin_seg_bind, admin_seg_unbind;
 admin_fn admin_queue_create, admin_queue_stop, admin_queue_reset;
 admin_fn admin_queue_destroy, admin_fill;
 bool admin_ctx_gone(struct openreg_card *card, const struct pending *p);
-bool admin_seg_gone(struct openreg_card *card, const struct pending *p);
 bool admin_queue_stopped(struct openreg_card *card, const struct pending *p);
 bool admin_queue_gone(struct openreg_card *card, const struct pending *p);
 bool admin_fill_done(struct openreg_card *card, const struct pending *p);
+void fill_append(struct openreg_card *card, struct fill *fill);
 void *admin_main(void *opaque);
 bool admin_map(struct openreg_card *card);
 bool admin_is_late(unsigned int opcode);
@@ -349,8 +347,7 @@ struct segment *segment_new(struct openreg_card *card,
 			    const struct openreg_admin_cmd *cmd,
 			    uint32_t *status);
 void segment_free(struct openreg_card *card, struct segment *seg);
-void segments_put(struct openreg_card *card, struct context *ctx,
-		  struct reach *reach, unsigned int n);
+void segments_put(struct context *ctx, struct reach *reach, unsigned int n);
 int segment_read(struct queue *q, const struct segment *seg, uint64_t off,
 		 void *buf, uint64_t len);
 int segment_write(struct queue *q, const struct segment *seg, uint64_t off,
@@ -368,7 +365,6 @@ struct verdict decode_body(const uint8_t *packet, struct openreg_args *args);
 
 /* queue.c */
 bool queue_map(struct queue *q);
-void queue_unmap(struct queue *q);
 void queue_link(struct queue *q);
 void queue_unlink(struct queue *q);
 void queue_free(struct queue *q);

@@ -47,7 +47,6 @@ void queue_link(struct queue *q)
 	q->card->queue[q->id] = q;
 	q->door_next = sched->door[q->cfg.doorbell];
 	sched->door[q->cfg.doorbell] = q;
-	q->ctx->queues++;
 }
 
 /* sched.lock is held. */
@@ -59,7 +58,6 @@ void queue_unlink(struct queue *q)
 		link = &(*link)->door_next;
 	*link = q->door_next;
 	q->card->queue[q->id] = NULL;
-	q->ctx->queues--;
 }
 
 void access_begin(struct worker *w)
@@ -144,11 +142,11 @@ void queue_release_operands(struct queue *q)
 						r->hi - r->lo);
 	}
 	if (any)
-		segments_put(card, q->ctx, q->reach, q->args.nops);
+		segments_put(q->ctx, q->reach, q->args.nops);
 	q->args.nops = 0;
 }
 
-/* The packet at the head is done; an UNBIND that completes comes after it. */
+/* The packet at the head is done; an UNBIND that succeeds comes after it. */
 void queue_done(struct worker *w, struct queue *q)
 {
 	access_begin(w);

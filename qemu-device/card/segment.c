@@ -131,23 +131,17 @@ void segment_free(struct openreg_card *card, struct segment *seg)
 	free(seg);
 }
 
-void segments_put(struct openreg_card *card, struct context *ctx,
-		  struct reach *reach, unsigned int n)
+void segments_put(struct context *ctx, struct reach *reach, unsigned int n)
 {
-	bool last = false;
 	unsigned int i;
 
 	pthread_mutex_lock(&ctx->lock);
 	for (i = 0; i < n; i++) {
-		struct segment *seg = reach[i].seg;
-
-		if (seg && !--seg->refs && seg->dead)
-			last = true;
+		if (reach[i].seg)
+			reach[i].seg->refs--;
 		reach[i].seg = NULL;
 	}
 	pthread_mutex_unlock(&ctx->lock);
-	if (last)
-		gate_kick_admin(card);
 }
 
 /* Bus address of a byte, and how many follow it on the bus. */

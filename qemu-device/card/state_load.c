@@ -219,9 +219,7 @@ static bool load_pending(struct openreg_card *card, struct blob *b)
 	p.opcode = (uint16_t)opcode;
 	if (b->error || opcode > UINT16_MAX || !admin_is_late(p.opcode) ||
 	    p.ctx >= OPENREG_MAX_CONTEXTS ||
-	    p.id >= (p.opcode == OPENREG_ADMIN_SEG_UNBIND ?
-			     OPENREG_MAX_SEGMENTS : OPENREG_MAX_QUEUES) ||
-	    !admin_add_pending(card, &p)) {
+	    p.id >= OPENREG_MAX_QUEUES || !admin_add_pending(card, &p)) {
 		b->error = "an admin command in the state is not valid";
 		return false;
 	}
@@ -238,8 +236,7 @@ static bool load_fill(struct openreg_card *card, struct blob *b)
 	fill->end = get(b);
 	fill->value = (uint8_t)get(b);
 	fill->index = get32(b);
-	fill->next = card->sched.fills;
-	card->sched.fills = fill;
+	fill_append(card, fill);
 	if (fill->off > fill->end || fill->end > card->config.vram_size)
 		b->error = "a FILL in the state is not valid";
 	return !b->error;

@@ -59,6 +59,20 @@ uint32_t rig_op(struct rig *rig, uint16_t opcode, uint32_t ctx, uint32_t id)
 	return rig_admin(rig, &cmd);
 }
 
+unsigned int rig_unbind(struct rig *rig, uint32_t ctx, uint32_t id)
+{
+	unsigned int busy = 0;
+	uint32_t status;
+
+	while ((status = rig_op(rig, OPENREG_ADMIN_SEG_UNBIND, ctx, id)) ==
+	       OPENREG_ADMIN_EBUSY) {
+		busy++;
+		host_rest();
+	}
+	assert_int_equal(status, OPENREG_ADMIN_OK);
+	return busy;
+}
+
 struct openreg_admin_cmd cmd_vram(uint32_t ctx, uint32_t id, uint64_t off,
 				  uint64_t len, uint32_t perm)
 {

@@ -88,6 +88,8 @@ bool rig_completed(struct rig *rig, uint32_t index);
 uint32_t rig_status(struct rig *rig, uint32_t index);
 uint32_t rig_admin(struct rig *rig, const struct openreg_admin_cmd *cmd);
 uint32_t rig_op(struct rig *rig, uint16_t opcode, uint32_t ctx, uint32_t id);
+/* Until no packet uses the segment any more; how often the card was busy. */
+unsigned int rig_unbind(struct rig *rig, uint32_t ctx, uint32_t id);
 struct openreg_admin_cmd cmd_vram(uint32_t ctx, uint32_t id, uint64_t off,
 				  uint64_t len, uint32_t perm);
 /* Pages from bus on, in reverse order if scattered. */
@@ -136,5 +138,7 @@ void pkt_sync(struct pkt *p, unsigned int opcode, unsigned int arg,
 	      uint64_t addr, uint64_t value);
 /* x[i] = f(x[i]) through a long program: milliseconds of work, in place */
 void pkt_grind(struct pkt *p, uint64_t addr, int64_t n, unsigned int rounds);
+/* Sums one I32 as often as a packet may: minutes of work; 12 bytes at addr */
+void pkt_endless(struct pkt *p, uint64_t addr);
 
 #endif

@@ -151,3 +151,19 @@ void pkt_grind(struct pkt *p, uint64_t addr, int64_t n, unsigned int rounds)
 		pkt_instr(p, OPENREG_V_ADD, OPENREG_VT_I32, 0, 0, 1, 0, 0);
 	pkt_instr(p, OPENREG_V_STORE, OPENREG_VT_I32, 0, 0, 0, 0, 0);
 }
+
+void pkt_endless(struct pkt *p, uint64_t addr)
+{
+	const int64_t n = 1LL << 36, none = 0;
+	unsigned int i;
+
+	pkt_begin(p, OPENREG_OP_VECTOR, 1, &n);
+	pkt_arg(p, 0, 1);
+	pkt_operand(p, addr, OPENREG_I64, &none);
+	pkt_operand(p, addr + 8, OPENREG_I32, &none);
+	pkt_instr(p, OPENREG_V_LOAD, OPENREG_VT_I32, 0, 0, 0, 0, 1);
+	for (i = 0; i < 40; i++)
+		pkt_instr(p, OPENREG_V_MUL, OPENREG_VT_I32, 0, 0, 0, 0, 0);
+	pkt_instr(p, OPENREG_V_RED_SUM, OPENREG_VT_I32, 0, 0,
+		  OPENREG_VNONE, OPENREG_VNONE, 0);
+}

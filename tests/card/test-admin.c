@@ -264,6 +264,12 @@ static void test_fill(void **state)
 		assert_int_equal(run(rig, cmd_fill(bad[i].off, bad[i].len,
 						   bad[i].value)),
 				 OPENREG_ADMIN_EINVAL);
+	cmd = cmd_fill(0, 4096, 0);
+	cmd.ctx = 1;
+	assert_int_equal(run(rig, cmd), OPENREG_ADMIN_EINVAL);
+	cmd.ctx = 0;
+	cmd.id = 1;
+	assert_int_equal(run(rig, cmd), OPENREG_ADMIN_EINVAL);
 	assert_int_equal(run(rig, cmd_fill(4096, 0, 1)), 0);
 	/* Small at once, large by the copy thread, many at the same time. */
 	first = rig->admin_tail;
@@ -281,6 +287,23 @@ static void test_fill(void **state)
 		else
 			assert_true(rig->vram[i] == 0);
 	}
+}
+
+/* Who asked first is served first. */
+static void test_fill_order(void **state)
+{
+	struct rig *rig = *state;
+	struct openreg_admin_cmd cmd;
+	uint32_t first = rig->admin_tail, i;
+
+	for (i = 0; i < 40; i++) {
+		cmd = cmd_fill(0, HOST_VRAM, i);
+		rig_submit(rig, &cmd);
+	}
+	for (i = 0; i < 40; i++)
+		assert_int_equal(rig_status(rig, first + i), 0);
+	for (i = 0; i < HOST_VRAM; i += 4096)
+		assert_int_equal(rig->vram[i], 39);
 }
 
 static void test_bus_address_of_rings(void **state)
@@ -306,7 +329,7 @@ int main(void)
 		T(test_contexts),	T(test_bind_vram),
 		T(test_bind_system),	T(test_large_pages),
 		T(test_queues),		T(test_fill),
-		T(test_bus_address_of_rings),
+		T(test_fill_order),	T(test_bus_address_of_rings),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -187,7 +187,12 @@ static void test_late_commands(void **state)
 		dawdle(100000);
 		migrate(rig);
 		assert_int_equal(rig_status(rig, a), 0);
-		assert_int_equal(rig_status(rig, b), 0);
+		/* Dead, and used by nobody on this side. */
+		if (rig_status(rig, b) == OPENREG_ADMIN_EBUSY)
+			assert_int_equal(rig_op(rig, OPENREG_ADMIN_SEG_UNBIND,
+						1, 1), 0);
+		else
+			assert_int_equal(rig_status(rig, b), 0);
 		assert_int_equal(rig_status(rig, c), 0);
 		assert_int_equal(rig->vram[HOST_VRAM - 1], i);
 		assert_int_equal(rig->vram[32 << 20], i);

@@ -209,7 +209,7 @@ static void test_wait_blocks_nobody(void **state)
 	assert_int_equal(tq_state(&q), OPENREG_QUEUE_STOPPED);
 	/* It does not hold the segment it waited in. */
 	assert_int_equal(tq_reset(&q, 0, 0), 0);
-	assert_int_equal(rig_op(rig, OPENREG_ADMIN_SEG_UNBIND, 1, 1), 0);
+	rig_unbind(rig, 1, 1);
 	assert_int_equal(tq_wait_fault(&q).code, OPENREG_FAULT_ADDRESS);
 }
 

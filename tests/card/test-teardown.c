@@ -58,21 +58,17 @@ static void bystander(struct tq *q)
 	tq_wait(q);
 }
 
-/* The unbind completes after the packet that uses the segment, not before. */
+/* The unbind succeeds after the packet that uses the segment, not before. */
 static void test_unbind_in_use(void **state)
 {
 	struct rig *rig = *state;
-	struct openreg_admin_cmd unbind = { .opcode = OPENREG_ADMIN_SEG_UNBIND,
-					    .ctx = 1,
-					    .id = 1 };
 	struct openreg_admin_cmd bind = cmd_vram(1, 1, 0, LEN, RW);
-	unsigned int i, held = 0;
+	unsigned int i, held = 0, busy = 0;
 	struct tq q;
 
 	tq_create(rig, &q, 1, 0);
 	for (i = 0; i < 60; i++) {
 		uint64_t done;
-		uint32_t index;
 
 		/* No pad among them: that would use no segment. */
 		while (q.tail % q.slots > q.slots - 32)
@@ -88,8 +84,7 @@ static void test_unbind_in_use(void **state)
 		if (i % 3)
 			WAIT_FOR(rig_load(rig, q.page) ||
 				 rig_reg(rig, OPENREG_REG_STAT_PACKETS));
-		index = rig_submit(rig, &unbind);
-		assert_int_equal(rig_status(rig, index), 0);
+		busy += rig_unbind(rig, 1, 1);
 		/* Who started before it has ended; who comes later faults. */
 		done = tq_completed(&q);
 		if (done < q.seq) {
@@ -104,7 +99,37 @@ static void test_unbind_in_use(void **state)
 			rig->card, OPENREG_REG_FAULT_HEAD,
 			rig_reg(rig, OPENREG_REG_FAULT_TAIL), 4);
 	}
-	assert_true(held > 0);
+	assert_true(held > 0 && busy > 0);
+}
+
+/* However long a packet holds its segment, the ring serves everybody else. */
+static void test_unbind_never_late(void **state)
+{
+	struct rig *rig = *state;
+	struct openreg_admin_cmd bind = cmd_vram(1, 1, 0, LEN, RW);
+	struct tq q, late;
+	struct pkt p;
+	unsigned int i;
+
+	tq_create(rig, &q, 1, 0);
+	tq_create(rig, &late, 1, 1);
+	pkt_endless(&p, VRAM(0));
+	tq_push(&q, &p);
+	tq_publish(&q);
+	WAIT_FOR(rig_reg(rig, OPENREG_REG_STAT_COMPUTE_NS));
+	for (i = 0; i < 3 * HOST_ADMIN_SLOTS; i++) {
+		assert_int_equal(rig_op(rig, OPENREG_ADMIN_SEG_UNBIND, 1, 1),
+				 OPENREG_ADMIN_EBUSY);
+		assert_int_equal(rig_admin(rig, &bind), OPENREG_ADMIN_EEXIST);
+	}
+	assert_int_equal(tq_completed(&q), 0);
+	push_grind(&late, 1);
+	tq_publish(&late);
+	assert_int_equal(tq_wait_fault(&late).code, OPENREG_FAULT_ADDRESS);
+	assert_int_equal(rig_op(rig, OPENREG_ADMIN_QUEUE_STOP, 1, 0), 0);
+	assert_int_equal(rig_op(rig, OPENREG_ADMIN_SEG_UNBIND, 1, 1), 0);
+	assert_int_equal(rig_op(rig, OPENREG_ADMIN_SEG_UNBIND, 1, 1),
+			 OPENREG_ADMIN_ENOENT);
 }
 
 /* A hundred processes die in the middle of something. */
@@ -184,7 +209,9 @@ static void test_destroy_twice(void **state)
 			uint32_t status = rig_status(rig, first + i);
 
 			assert_true(status == OPENREG_ADMIN_OK ||
-				    status == OPENREG_ADMIN_ENOENT);
+				    status == OPENREG_ADMIN_ENOENT ||
+				    (ops[i] == OPENREG_ADMIN_SEG_UNBIND &&
+				     status == OPENREG_ADMIN_EBUSY));
 		}
 		rig->brk = brk;
 		give(rig, 1);
@@ -312,10 +339,10 @@ int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, rig_teardown)
 	const struct CMUnitTest tests[] = {
-		T(test_unbind_in_use), T(test_kill),
-		T(test_destroy_twice), T(test_stop_in_middle),
-		T(test_reset),	       T(test_pause),
-		T(test_free_in_middle),
+		T(test_unbind_in_use),	   T(test_unbind_never_late),
+		T(test_kill),		   T(test_destroy_twice),
+		T(test_stop_in_middle),	   T(test_reset),
+		T(test_pause),		   T(test_free_in_middle),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

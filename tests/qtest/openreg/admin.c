@@ -228,6 +228,12 @@ static void test_fill(void)
     or_fill(card, OR_VRAM, 4096, 0, OPENREG_ADMIN_EINVAL);
     or_fill(card, 4096, OR_VRAM, 0, OPENREG_ADMIN_EINVAL);
     or_fill(card, 4096, UINT64_MAX & ~4095ULL, 0, OPENREG_ADMIN_EINVAL);
+    or_expect(card, (struct openreg_admin_cmd) {
+        .opcode = OPENREG_ADMIN_FILL, .ctx = 1,
+    }, OPENREG_ADMIN_EINVAL);
+    or_expect(card, (struct openreg_admin_cmd) {
+        .opcode = OPENREG_ADMIN_FILL, .id = 1,
+    }, OPENREG_ADMIN_EINVAL);
     or_quit(card);
 }
 
