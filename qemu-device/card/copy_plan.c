@@ -11,6 +11,21 @@ static struct verdict bad(uint32_t code, uint32_t operand, uint64_t detail)
 				 .detail = detail };
 }
 
+/* The order of the elements is free, so each is written once. */
+static struct verdict check_once(const struct openreg_args *args)
+{
+	struct verdict v = { 0 };
+	unsigned int d;
+
+	for (d = 0; d < args->ndim; d++) {
+		if (!args->size[d])
+			return (struct verdict){ 0 };
+		if (!v.code && args->size[d] > 1 && !args->op[0].stride[d])
+			v = bad(OPENREG_FAULT_SHAPE, 0, d);
+	}
+	return v;
+}
+
 struct verdict copy_check(struct openreg_args *args)
 {
 	bool fill = args->opcode == OPENREG_OP_FILL;
@@ -29,7 +44,7 @@ struct verdict copy_check(struct openreg_args *args)
 		args->op[i].written = i == 0;
 		args->op[i].dims = dims;
 	}
-	return (struct verdict){ 0 };
+	return check_once(args);
 }
 
 static void swap_dims(struct copy *c, unsigned int a, unsigned int b)

@@ -253,6 +253,25 @@ static void run_tiles(const struct openreg_plan *plan, uint32_t slice,
 	}
 }
 
+/* The core gave a place to all that the plan goes to. */
+static bool has_memory(const struct openreg_plan *plan,
+		       const struct openreg_args *args)
+{
+	const struct openreg_reduction *red = &plan->red;
+	unsigned int i;
+
+	if (red->op && ((red->value && !red->value->base) ||
+			(red->index && !red->index->base)))
+		return false;
+	for (i = 0; i < args->nops && !red->empty; i++) {
+		const struct openreg_arg *op = &args->op[i];
+
+		if ((op->read || op->written) && !op->ptr)
+			return false;
+	}
+	return true;
+}
+
 static bool vector_setup(struct openreg_job *job,
 			 struct openreg_scratch *scratch)
 {
@@ -262,6 +281,8 @@ static bool vector_setup(struct openreg_job *job,
 	(void)scratch;
 	if (!openreg_plan_make(plan, job->args))
 		return true;
+	if (!has_memory(plan, job->args))
+		return false;
 	if (plan->red.op)
 		return openreg_reduce_setup(job, plan);
 	slices = (plan->tiles + plan->slice_tiles - 1) / plan->slice_tiles;

@@ -139,7 +139,11 @@ static struct openreg_verdict check_result(struct checker *c,
 			return openreg_bad(OPENREG_FAULT_SHAPE, index, d);
 		}
 	}
-	args->op[index].dims |= all & ~mask;
+	/* Where nothing is folded the results are stored, and nothing else. */
+	if (c->empty)
+		args->op[index].dims = all & ~mask;
+	else
+		args->op[index].dims |= all & ~mask;
 	return v;
 }
 

@@ -3,6 +3,7 @@
  * The address check against an oracle that visits every corner of the
  * iteration space in 128 bits: a packet runs if and only if each of its
  * elements lies in the segment. Guard bytes around it stay as they were.
+ * FILL, and reductions of nothing, which store their results all the same.
  */
 #include <string.h>
 
@@ -72,20 +73,52 @@ static void random_trial(struct trial *t, uint64_t length)
 	}
 }
 
-/* OPENREG_FAULT_NONE, or what the packet has to fault with. */
-static uint32_t oracle(const struct trial *t)
+static bool is_empty(const struct trial *t)
 {
-	unsigned int esize = openreg_dtype_size(t->dtype), d, corner;
-	__int128 work = 1;
+	unsigned int d;
 
 	for (d = 0; d < t->ndim; d++)
 		if (!t->size[d])
-			return OPENREG_FAULT_NONE;
+			return true;
+	return false;
+}
+
+static bool too_much(const struct trial *t)
+{
+	__int128 work = 1;
+	unsigned int d;
+
 	for (d = 0; d < t->ndim; d++) {
 		work *= t->size[d];
 		if (work > (__int128)1 << 36)
-			return OPENREG_FAULT_LIMIT;
+			return true;
 	}
+	return false;
+}
+
+static bool written_twice(const struct trial *t)
+{
+	unsigned int d;
+
+	for (d = 0; d < t->ndim; d++)
+		if (t->size[d] > 1 && !t->stride[d])
+			return true;
+	return false;
+}
+
+/* OPENREG_FAULT_NONE, or what the packet has to fault with. */
+static uint32_t oracle(const struct trial *t, bool shape_first)
+{
+	unsigned int esize = openreg_dtype_size(t->dtype), d, corner;
+
+	if (is_empty(t))
+		return OPENREG_FAULT_NONE;
+	if (shape_first && written_twice(t))
+		return OPENREG_FAULT_SHAPE;
+	if (too_much(t))
+		return OPENREG_FAULT_LIMIT;
+	if (written_twice(t))
+		return OPENREG_FAULT_SHAPE;
 	if (t->off % esize)
 		return OPENREG_FAULT_ALIGNMENT;
 	for (corner = 0; corner < 1u << t->ndim; corner++) {
@@ -112,20 +145,13 @@ static bool too_long(const struct trial *t)
 	return work > 1 << 18;
 }
 
-static void check(struct rig *rig, struct tq *q, const struct trial *t,
-		  uint32_t seg)
+static void expect(struct rig *rig, struct tq *q, struct pkt *p, uint32_t want,
+		   const struct trial *t, uint32_t seg)
 {
-	uint32_t want = oracle(t);
-	struct openreg_fault_summary fault;
 	uint64_t addr = OPENREG_ADDR(0, seg, t->off);
-	struct pkt p;
+	struct openreg_fault_summary fault;
 
-	if (!want && too_long(t))
-		return;
-	pkt_begin(&p, OPENREG_OP_FILL, t->ndim, t->size);
-	pkt_operand(&p, addr, t->dtype, t->stride);
-	pkt_imm(&p, 0x5a5a5a5a5a5a5a5a);
-	tq_push(q, &p);
+	tq_push(q, p);
 	tq_publish(q);
 	if (!want) {
 		tq_wait(q);
@@ -144,11 +170,63 @@ static void check(struct rig *rig, struct tq *q, const struct trial *t,
 			       rig_reg(rig, OPENREG_REG_FAULT_TAIL), 4);
 }
 
-static void test_fuzz(void **state)
+static void check_fill(struct rig *rig, struct tq *q, struct trial *t,
+		       uint32_t seg)
+{
+	uint32_t want = oracle(t, false);
+	struct pkt p;
+
+	if (!want && too_long(t))
+		return;
+	pkt_begin(&p, OPENREG_OP_FILL, t->ndim, t->size);
+	pkt_operand(&p, OPENREG_ADDR(0, seg, t->off), t->dtype, t->stride);
+	pkt_imm(&p, 0x5a5a5a5a5a5a5a5a);
+	expect(rig, q, &p, want, t, seg);
+}
+
+/* Folds some dimensions, one of which is empty; the rest are the results. */
+static void check_reduce(struct rig *rig, struct tq *q, struct trial *t,
+			 uint32_t seg)
+{
+	static const uint8_t ops[] = { OPENREG_V_RED_SUM, OPENREG_V_RED_PROD,
+				       OPENREG_V_RED_AND };
+	struct trial kept = *t;
+	unsigned int d, mask, load = (unsigned int)below(2);
+	uint32_t want;
+	struct pkt p;
+
+	if (!t->ndim)
+		return;
+	mask = 1 + (unsigned int)below((1u << t->ndim) - 1);
+	for (d = 0; d < t->ndim; d++) {
+		if (!(mask >> d & 1))
+			continue;
+		t->stride[d] = 0;
+		kept.size[d] = 1;
+		if (!(mask >> (d + 1)))
+			t->size[d] = 0;
+	}
+	want = oracle(&kept, true);
+	if (!want && too_long(&kept))
+		return;
+	pkt_begin(&p, OPENREG_OP_VECTOR, t->ndim, t->size);
+	pkt_arg(&p, 0, (uint8_t)mask);
+	pkt_operand(&p, OPENREG_ADDR(0, seg, t->off), t->dtype, t->stride);
+	if (load)
+		pkt_operand(&p, random64(), t->dtype, t->stride);
+	pkt_instr(&p, OPENREG_V_LOAD, OPENREG_VT_I64, 0, 0, 0, 0, load);
+	pkt_instr(&p, ops[below(3)], OPENREG_VT_I64, 0, 0, OPENREG_VNONE,
+		  OPENREG_VNONE, 0);
+	expect(rig, q, &p, want, t, seg);
+}
+
+typedef void check_fn(struct rig *rig, struct tq *q, struct trial *t,
+		      uint32_t seg);
+
+static void fuzz(struct rig *rig, check_fn *check)
 {
 	static const uint64_t lengths[] = { 1, 7, 4096, 5000, 32768, 65536 };
 	const unsigned int n = sizeof(lengths) / sizeof(lengths[0]);
-	struct rig *rig = *state;
 	struct trial t;
 	struct tq q;
 	unsigned int i, k;
@@ -175,11 +253,22 @@ static void test_fuzz(void **state)
 		}
 }
 
+static void test_fill(void **state)
+{
+	fuzz(*state, check_fill);
+}
+
+static void test_reduce(void **state)
+{
+	fuzz(*state, check_reduce);
+}
+
 int main(void)
 {
+#define T(f) cmocka_unit_test_setup_teardown(f, rig_setup, rig_teardown)
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_fuzz, rig_setup,
-						rig_teardown),
+		T(test_fill),
+		T(test_reduce),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
