@@ -95,10 +95,19 @@ void openreg_reset(OpenregState *s)
     }
 }
 
+/* Nothing is saved after such a stop, so nothing need be carried to its end. */
+static bool openreg_stops_for_good(RunState state)
+{
+    return state == RUN_STATE_SHUTDOWN || state == RUN_STATE_GUEST_PANICKED ||
+           state == RUN_STATE_INTERNAL_ERROR;
+}
+
 static void openreg_vm_change(void *opaque, bool running, RunState state)
 {
     OpenregState *s = opaque;
 
+    /* Pausing drops the big lock, and the device may go meanwhile. */
+    object_ref(OBJECT(s));
     if (running && s->stopped) {
         s->stopped = false;
         openreg_unpause(s);
@@ -106,11 +115,14 @@ static void openreg_vm_change(void *opaque, bool running, RunState state)
         s->stopped = true;
         openreg_pause(s);
         /* A packet cannot be saved half done; memory is not yet saved now. */
-        if (s->card) {
+        if (s->card && !openreg_stops_for_good(state)) {
             openreg_card_finish(s->card);
         }
-        openreg_host_flush_raised(s);
+        if (s->card) {
+            openreg_host_flush_raised(s);
+        }
     }
+    object_unref(OBJECT(s));
 }
 
 static int openreg_pre_save(void *opaque)

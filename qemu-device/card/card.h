@@ -102,9 +102,9 @@ void openreg_card_resume(struct openreg_card *card);
 
 /*
  * A paused card may stand in the middle of a packet, which cannot be saved.
- * This carries such packets to their end (up to the work limit of one packet
- * a queue), in the caller's thread; it writes memory and raises vectors. To
- * be called before memory is saved.
+ * This carries such packets to their end, in turn, in the caller's thread; it
+ * writes memory and raises vectors. What is not through after two seconds
+ * faults with HANG. To be called before memory is saved.
  */
 void openreg_card_finish(struct openreg_card *card);
 
@@ -115,8 +115,9 @@ void openreg_card_reset(struct openreg_card *card);
  * State of a paused card, without VRAM, for migration. save finishes packets
  * if openreg_card_finish was not called, and returns a malloced blob, or NULL
  * if memory is short. The next resume of a loaded card raises every vector
- * once, as some may have been lost on the way. load needs a fresh or reset, paused card of the same configuration;
- * it treats the blob as hostile and returns 0, or -1 with *error set.
+ * once, as some may have been lost on the way. load needs a fresh or reset,
+ * paused card of the same configuration; it treats the blob as hostile and
+ * returns 0, or -1 with *error set.
  */
 void *openreg_card_save(struct openreg_card *card, size_t *len);
 int openreg_card_load(struct openreg_card *card, const void *blob, size_t len,

@@ -28,6 +28,7 @@
 #define OPENREG_STAGE_SIZE (256u << 10)
 #define OPENREG_DMA_MAX (4ULL << 20) /* bytes of one bulk callback */
 #define OPENREG_PACKET_BYTES (OPENREG_PACKET_SLOTS_MAX * OPENREG_SLOT_SIZE)
+#define OPENREG_FINISH_NS 2000000000ULL /* for all packets, at a save */
 #define OPENREG_LOOK_MAX_NS 1000000ULL /* a WAIT is looked at this often */
 
 struct context;
@@ -392,7 +393,8 @@ enum step {
 void exec_turn(struct worker *w, struct queue *q);
 void exec_slice(struct worker *w, struct queue *q, uint32_t slice);
 void exec_copy(struct worker *w, struct queue *q);
-void exec_finish(struct worker *w, struct queue *q);
+bool exec_finish(struct worker *w, struct queue *q);
+void exec_give_up(struct worker *w, struct queue *q);
 
 /* sched.c */
 enum pick { PICK_NONE, PICK_TURN, PICK_SLICE };

@@ -344,31 +344,54 @@ static void finish_copy(struct worker *w, struct queue *q)
 	enum copy_result r;
 	uint32_t failed = 0;
 
-	do
-		r = copy_slice(w, q, &failed);
-	while (r == COPY_MORE);
+	r = copy_slice(w, q, &failed);
+	if (r == COPY_MORE)
+		return;
 	set_active(q, ACTIVE_NONE);
-	if (r == COPY_DONE)
+	if (r == COPY_DONE) {
+		atomic_fetch_add(&w->card->stats.packets, 1);
 		queue_done(w, q);
-	else
+	} else {
 		queue_fault(w, q, dma_fault(q, failed));
+	}
 }
 
-/* What is left of a packet at work, by the caller alone; the card is paused. */
-void exec_finish(struct worker *w, struct queue *q)
+static void finish_slice(struct worker *w, struct queue *q)
 {
 	struct job *job = &q->job;
 
-	if (q->active == ACTIVE_COPY)
-		finish_copy(w, q);
-	while (q->active == ACTIVE_JOB) {
-		while (!job->failed && job->next < job->slices)
-			if (!openreg_job_run(job->engine, job->phase,
-					     job->next++, w->scratch))
-				job->failed = true;
+	if (!job->failed && job->next < job->slices &&
+	    !openreg_job_run(job->engine, job->phase, job->next++, w->scratch))
+		job->failed = true;
+	if (job->failed || job->next >= job->slices)
 		next_phase(w, q);
+}
+
+/*
+ * Some more of a packet at work, by the caller alone; the card is paused.
+ * true: that was not the end of it.
+ */
+bool exec_finish(struct worker *w, struct queue *q)
+{
+	uint64_t end = now_ns() + OPENREG_TURN_NS;
+
+	while (q->active != ACTIVE_NONE && now_ns() < end) {
+		if (q->active == ACTIVE_COPY)
+			finish_copy(w, q);
+		else
+			finish_slice(w, q);
 	}
 	access_end(w);
+	return q->active != ACTIVE_NONE;
+}
+
+/* The packet is not carried on: its queue faults, so that its user learns. */
+void exec_give_up(struct worker *w, struct queue *q)
+{
+	if (q->active == ACTIVE_JOB)
+		openreg_job_free(q->job.engine);
+	set_active(q, ACTIVE_NONE);
+	queue_fault(w, q, bad(OPENREG_FAULT_HANG, 0));
 }
 
 /* A slice of a copy that was left to the copy thread, which owns the queue. */

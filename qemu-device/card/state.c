@@ -206,28 +206,31 @@ static void save_regs(struct blob *b, struct openreg_card *card)
 	save_words(b, words, STATE_REGS + STATE_STATS);
 }
 
-static bool has_work(struct openreg_card *card)
+/* Some more of every packet at work, in turn; false: there is none left. */
+static bool finish_round(struct openreg_card *card, struct worker *w)
 {
+	bool left = false;
 	unsigned int i;
 
 	for (i = 0; i < OPENREG_MAX_QUEUES; i++)
 		if (card->queue[i] && card->queue[i]->active != ACTIVE_NONE)
-			return true;
-	return false;
+			left |= exec_finish(w, card->queue[i]);
+	return left;
 }
 
 void openreg_card_finish(struct openreg_card *card)
 {
-	struct worker *w;
+	/* The pool's own: it sleeps, and so its scratch memory is free. */
+	struct worker *w = &card->workers[0];
+	uint64_t end = now_ns() + OPENREG_FINISH_NS;
 	unsigned int i;
 
-	if (!has_work(card))
-		return;
-	/* The pool's own: it sleeps, and so its scratch memory is free. */
-	w = &card->workers[0];
+	while (finish_round(card, w))
+		if (now_ns() >= end)
+			break;
 	for (i = 0; i < OPENREG_MAX_QUEUES; i++)
-		if (card->queue[i])
-			exec_finish(w, card->queue[i]);
+		if (card->queue[i] && card->queue[i]->active != ACTIVE_NONE)
+			exec_give_up(w, card->queue[i]);
 }
 
 void *openreg_card_save(struct openreg_card *card, size_t *len)

@@ -150,6 +150,55 @@ static void test_all_states(void **state)
 	assert_int_equal(atomic_load(&rig->windows), 2);
 }
 
+/* A packet of minutes does not hold up a save, nor others that are shorter. */
+static void test_endless(void **state)
+{
+	struct rig *rig = *state;
+	struct openreg_fault_summary fault;
+	struct tq endless, q;
+	uint64_t start;
+	struct pkt p;
+
+	tq_create(rig, &endless, 1, 0);
+	tq_create(rig, &q, 2, 1);
+	pkt_endless(&p, VRAM(0));
+	tq_push(&endless, &p);
+	tq_publish(&endless);
+	WAIT_FOR(rig_reg(rig, OPENREG_REG_STAT_COMPUTE_NS));
+	push_work(&q);
+	tq_publish(&q);
+	dawdle(2000000);
+	start = host_now();
+	migrate(rig);
+	assert_true(host_now() - start < 30000000000ULL);
+	fault = tq_wait_fault(&endless);
+	assert_int_equal(fault.code, OPENREG_FAULT_HANG);
+	assert_int_equal(fault.operand, OPENREG_NO_OPERAND);
+	assert_int_equal(fault.seq, 1);
+	assert_int_equal(rig_record(rig, 0).fault.code, OPENREG_FAULT_HANG);
+	tq_wait(&q);
+	assert_int_equal(tq_reset(&endless, endless.tail, endless.seq), 0);
+	rig_unbind(rig, 1, 1);
+}
+
+/* Every packet is counted, whoever carries it to its end. */
+static void test_finish_counts(void **state)
+{
+	struct rig *rig = *state;
+	unsigned int i;
+	struct tq q;
+
+	tq_create(rig, &q, 1, 0);
+	for (i = 0; i < 20; i++) {
+		push_work(&q);
+		tq_publish(&q);
+		dawdle(2000000);
+		migrate(rig);
+	}
+	tq_wait(&q);
+	WAIT_FOR(rig_reg(rig, OPENREG_REG_STAT_PACKETS) == q.seq);
+}
+
 /* Commands that complete late do so on the other side. */
 static void test_late_commands(void **state)
 {
@@ -286,6 +335,7 @@ int main(void)
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, rig_teardown)
 	const struct CMUnitTest tests[] = {
 		T(test_in_middle),	  T(test_all_states),
+		T(test_endless),	  T(test_finish_counts),
 		T(test_late_commands),	  T(test_vectors_after_load),
 		T(test_hostile_blob),	  T(test_other_shape),
 	};
