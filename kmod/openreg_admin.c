@@ -10,12 +10,11 @@
 
 #include "openreg_ctx.h"
 #include "openreg_drv.h"
-#include "openreg_queue.h"
 
 static unsigned int openreg_admin_timeout_ms = 20000;
 module_param_named(admin_timeout_ms, openreg_admin_timeout_ms, uint, 0644);
 MODULE_PARM_DESC(admin_timeout_ms,
-		 "how long the card may take for a command of the driver before it is reset; twice that where a queue has to be stopped first (20000)");
+		 "how long the card may take for a command of the driver before it is reset, and a packet for a closed buffer before its queue is stopped (20000)");
 
 #define OPENREG_ADMIN_MASK (OPENREG_ADMIN_RING_SLOTS - 1)
 
@@ -31,6 +30,8 @@ static int openreg_admin_errno(struct openreg_device *odev,
 		return -ENOMEM;
 	case OPENREG_ADMIN_ENOENT:
 		return -EIO;
+	case OPENREG_ADMIN_EBUSY:
+		return -EBUSY;
 	default:
 		dev_warn_ratelimited(odev->drm.dev,
 				     "admin command %u failed with status %u\n",
@@ -39,9 +40,15 @@ static int openreg_admin_errno(struct openreg_device *odev,
 	}
 }
 
-static unsigned long openreg_admin_timeout(void)
+/* In jiffies. */
+unsigned long openreg_admin_timeout(void)
 {
 	return msecs_to_jiffies(READ_ONCE(openreg_admin_timeout_ms));
+}
+
+static unsigned long openreg_admin_watchdog_period(void)
+{
+	return clamp(openreg_admin_timeout() / 4, 1UL, (unsigned long)HZ);
 }
 
 /* Moves pending requests into free slots; the card sees them at once. */
@@ -73,7 +80,8 @@ static void openreg_admin_kick(struct openreg_device *odev)
 	admin->tail = tail;
 	/* writel() orders the commands before the tail. */
 	openreg_write(odev, OPENREG_REG_ADMIN_TAIL, tail);
-	mod_delayed_work(odev->wq, &admin->watchdog, openreg_admin_timeout());
+	queue_delayed_work(odev->wq, &admin->watchdog,
+			   openreg_admin_watchdog_period());
 }
 
 /**
@@ -90,11 +98,13 @@ void openreg_admin_submit(struct openreg_device *odev,
 
 	if (req->ctx)
 		req->cmd.ctx = req->ctx->id;
+	req->lost = false;
 
 	spin_lock(&admin->lock);
 	if (admin->state == OPENREG_ADMIN_DEAD)
 		error = admin->error;
-	else if (req->ctx && req->ctx->dead)
+	else if (admin->state == OPENREG_ADMIN_RUNNING && req->ctx &&
+		 req->ctx->dead)
 		error = -EIO;
 	if (!error) {
 		list_add_tail(&req->link, &admin->pending);
@@ -104,6 +114,7 @@ void openreg_admin_submit(struct openreg_device *odev,
 
 	if (error) {
 		req->status = error;
+		req->lost = true;
 		req->done(req);
 	}
 }
@@ -174,6 +185,8 @@ void openreg_admin_drain(struct openreg_device *odev)
 			continue;
 		dma_rmb();
 		req->status = openreg_admin_errno(odev, req, cpl->status);
+		if (req->cmd.opcode == OPENREG_ADMIN_FILL)
+			admin->last_fill = jiffies;
 		admin->reqs[slot] = NULL;
 		list_add_tail(&req->link, &done);
 	}
@@ -187,13 +200,14 @@ void openreg_admin_drain(struct openreg_device *odev)
 }
 
 /**
- * openreg_admin_stop() - take no more commands
+ * openreg_admin_stop() - send no more commands
  * @odev: the card
- * @state: PAUSED keeps new requests until openreg_admin_resume(), DEAD
- *	refuses them
- * @error: what refused requests get
+ * @state: PAUSED keeps requests until openreg_admin_resume() or
+ *	openreg_admin_flush(), DEAD refuses them
+ * @error: what those get that the card does not answer any more
  *
- * Every context that exists is dead from now on.
+ * Every context that exists is dead from now on. DEAD only after the card was
+ * reset or cut off from the bus: whoever is refused frees what the card used.
  */
 void openreg_admin_stop(struct openreg_device *odev,
 			enum openreg_admin_state state, int error)
@@ -209,28 +223,45 @@ void openreg_admin_stop(struct openreg_device *odev,
 	spin_unlock(&admin->lock);
 }
 
-/* The card does no more DMA: finish every command with the error. */
+/* Takes what a card that has forgotten its contexts can do nothing about. */
+static void openreg_admin_take_lost(struct openreg_admin *admin,
+				    struct list_head *lost)
+{
+	struct openreg_admin_req *req, *next;
+	u32 i;
+
+	lockdep_assert_held(&admin->lock);
+	for (i = 0; i < OPENREG_ADMIN_RING_SLOTS; i++) {
+		if (admin->reqs[i])
+			list_add_tail(&admin->reqs[i]->link, lost);
+		admin->reqs[i] = NULL;
+	}
+	admin->head = 0;
+	admin->tail = 0;
+	list_for_each_entry_safe(req, next, &admin->pending, link)
+		if (admin->state == OPENREG_ADMIN_DEAD ||
+		    (req->ctx && req->ctx->dead))
+			list_move_tail(&req->link, lost);
+	list_for_each_entry(req, lost, link) {
+		req->status = admin->error;
+		req->lost = true;
+	}
+}
+
+/*
+ * The card does no more DMA: finish, with the error, every command that it
+ * had or that is for a dead context. The others wait for its return, if any.
+ */
 void openreg_admin_flush(struct openreg_device *odev)
 {
 	struct openreg_admin *admin = &odev->admin;
-	struct openreg_admin_req *req;
-	LIST_HEAD(done);
-	u32 i;
+	LIST_HEAD(lost);
 
 	spin_lock(&admin->lock);
-	for (i = 0; i < OPENREG_ADMIN_RING_SLOTS; i++) {
-		if (admin->reqs[i])
-			list_add_tail(&admin->reqs[i]->link, &done);
-		admin->reqs[i] = NULL;
-	}
-	list_splice_tail_init(&admin->pending, &done);
-	list_for_each_entry(req, &done, link)
-		req->status = admin->error;
-	admin->head = 0;
-	admin->tail = 0;
+	openreg_admin_take_lost(admin, &lost);
 	spin_unlock(&admin->lock);
 
-	openreg_admin_finish(&done);
+	openreg_admin_finish(&lost);
 }
 
 /* Tells a card that is not enabled where the ring is. */
@@ -245,55 +276,35 @@ void openreg_admin_start(struct openreg_device *odev)
 	openreg_write(odev, OPENREG_REG_ADMIN_SLOTS, OPENREG_ADMIN_RING_SLOTS);
 }
 
+/* The card works, on an empty ring. */
 void openreg_admin_resume(struct openreg_device *odev)
 {
-	spin_lock(&odev->admin.lock);
-	odev->admin.state = OPENREG_ADMIN_RUNNING;
+	struct openreg_admin *admin = &odev->admin;
+	LIST_HEAD(lost);
+
+	spin_lock(&admin->lock);
+	/* More may have come for dead contexts since the flush. */
+	openreg_admin_take_lost(admin, &lost);
+	admin->state = OPENREG_ADMIN_RUNNING;
 	openreg_admin_kick(odev);
-	spin_unlock(&odev->admin.lock);
+	spin_unlock(&admin->lock);
+
+	openreg_admin_finish(&lost);
 }
 
-static unsigned long openreg_admin_deadline(const struct openreg_admin_req *req)
+/* The card serves one FILL after the other, whatever their size. */
+static bool openreg_admin_late(const struct openreg_admin *admin,
+			       const struct openreg_admin_req *req)
 {
 	unsigned long timeout = openreg_admin_timeout();
+	unsigned long start = req->issued;
 
-	if (req->cmd.opcode == OPENREG_ADMIN_FILL)
+	if (req->cmd.opcode == OPENREG_ADMIN_FILL) {
 		timeout += (req->cmd.fill.length >> 28) * HZ;
-	if (req->cmd.opcode == OPENREG_ADMIN_SEG_UNBIND)
-		timeout *= 2;
-	return req->issued + timeout;
-}
-
-/*
- * A segment is in use as long as a packet of its own context runs or waits.
- * Stop these queues first: only if that does not help is the card to blame.
- */
-static struct openreg_ctx *openreg_admin_stuck_ctx(struct openreg_admin *admin)
-{
-	u32 i;
-
-	for (i = 0; i < OPENREG_ADMIN_RING_SLOTS; i++) {
-		struct openreg_admin_req *req = admin->reqs[i];
-
-		if (req && req->cmd.opcode == OPENREG_ADMIN_SEG_UNBIND &&
-		    !req->ctx->stopped &&
-		    time_after(jiffies, req->issued + openreg_admin_timeout())) {
-			req->ctx->stopped = true;
-			kref_get(&req->ctx->ref);
-			return req->ctx;
-		}
+		if (time_after(admin->last_fill, start))
+			start = admin->last_fill;
 	}
-	return NULL;
-}
-
-static void openreg_admin_stop_ctx(struct openreg_ctx *ctx)
-{
-	struct openreg_queue *queue;
-
-	scoped_guard(mutex, &ctx->lock)
-		list_for_each_entry(queue, &ctx->queues, ctx_link)
-			openreg_queue_stop_async(queue);
-	openreg_ctx_put(ctx);
+	return time_after(jiffies, start + timeout);
 }
 
 static void openreg_admin_watchdog(struct work_struct *work)
@@ -301,8 +312,7 @@ static void openreg_admin_watchdog(struct work_struct *work)
 	struct openreg_device *odev =
 		container_of(work, struct openreg_device, admin.watchdog.work);
 	struct openreg_admin *admin = &odev->admin;
-	struct openreg_ctx *stuck;
-	bool busy = false, late = false;
+	bool busy = false, late = false, running;
 	u32 i;
 
 	openreg_admin_drain(odev);
@@ -314,18 +324,18 @@ static void openreg_admin_watchdog(struct work_struct *work)
 		if (!req)
 			continue;
 		busy = true;
-		late |= time_after(jiffies, openreg_admin_deadline(req));
+		late |= openreg_admin_late(admin, req);
 	}
-	stuck = openreg_admin_stuck_ctx(admin);
+	running = admin->state == OPENREG_ADMIN_RUNNING;
 	spin_unlock(&admin->lock);
 
-	if (stuck)
-		openreg_admin_stop_ctx(stuck);
-	if (late)
+	if (running && late)
 		openreg_reset_request(odev, "an admin command did not complete");
-	else if (busy)
-		mod_delayed_work(odev->wq, &admin->watchdog,
-				 openreg_admin_timeout() / 4);
+	else if (running && busy)
+		openreg_hw_check_fatal(odev);
+	if (busy)
+		queue_delayed_work(odev->wq, &admin->watchdog,
+				   openreg_admin_watchdog_period());
 }
 
 int openreg_admin_init(struct openreg_device *odev)
@@ -338,6 +348,7 @@ int openreg_admin_init(struct openreg_device *odev)
 	INIT_LIST_HEAD(&admin->ctxs);
 	INIT_DELAYED_WORK(&admin->watchdog, openreg_admin_watchdog);
 	admin->state = OPENREG_ADMIN_PAUSED;
+	admin->last_fill = jiffies;
 
 	admin->cmds = dmam_alloc_coherent(dev, OPENREG_ADMIN_RING_SLOTS *
 					  sizeof(*admin->cmds),

@@ -22,12 +22,14 @@ struct openreg_device;
  *	command or never will be; must not wait for another command. May free
  *	the request.
  * @status: 0 or a negative error, for @done
+ * @lost: the card did not answer; it has been reset or cut off, for @done
  */
 struct openreg_admin_req {
 	struct openreg_admin_cmd cmd;
 	struct openreg_ctx *ctx;
 	void (*done)(struct openreg_admin_req *req);
 	int status;
+	bool lost;
 	/* private: */
 	struct list_head link;
 	unsigned long issued;
@@ -52,10 +54,12 @@ struct openreg_admin {
 	u32 tail;
 	struct list_head pending; /* no slot was free */
 	struct list_head ctxs;
+	unsigned long last_fill; /* when the card was through with one */
 	struct delayed_work watchdog;
 };
 
 int openreg_admin_init(struct openreg_device *odev);
+unsigned long openreg_admin_timeout(void);
 void openreg_admin_start(struct openreg_device *odev);
 void openreg_admin_resume(struct openreg_device *odev);
 void openreg_admin_stop(struct openreg_device *odev,

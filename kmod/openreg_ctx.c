@@ -9,7 +9,7 @@
 #include "openreg_gem.h"
 #include "openreg_queue.h"
 
-static void openreg_ctx_release_bo(struct openreg_bo *bo)
+void openreg_ctx_release_bo(struct openreg_bo *bo)
 {
 	struct openreg_device *odev = to_openreg(bo->base.dev);
 	u64 size = bo->flags & DRM_OPENREG_BO_VRAM ? bo->base.size : 0;
@@ -57,6 +57,7 @@ static void openreg_ctx_destroyed(struct openreg_admin_req *req)
 	struct openreg_ctx *ctx =
 		container_of(req, struct openreg_ctx, destroy);
 
+	openreg_unbinds_finish(ctx);
 	openreg_ctx_put(ctx);
 }
 
@@ -80,6 +81,7 @@ static struct openreg_ctx *openreg_ctx_new(struct openreg_device *odev)
 	kref_init(&ctx->ref);
 	mutex_init(&ctx->lock);
 	INIT_LIST_HEAD(&ctx->queues);
+	openreg_unbinds_init(&ctx->unbinds);
 	xa_init_flags(&ctx->segs, XA_FLAGS_ALLOC1);
 	spin_lock(&odev->admin.lock);
 	list_add_tail(&ctx->link, &odev->admin.ctxs);
@@ -144,7 +146,8 @@ void openreg_ctx_close(struct openreg_ctx *ctx)
 {
 	struct openreg_queue *queue;
 
-	ctx->closing = true;
+	scoped_guard(spinlock, &ctx->unbinds.lock)
+		ctx->closing = true;
 	scoped_guard(mutex, &ctx->lock)
 		list_for_each_entry(queue, &ctx->queues, ctx_link)
 			openreg_queue_fail(queue, -EIO);
@@ -200,17 +203,7 @@ int openreg_ctx_bind(struct openreg_ctx *ctx, struct openreg_bo *bo)
 	return 0;
 }
 
-static void openreg_ctx_unbound(struct openreg_admin_req *req)
-{
-	struct openreg_bo *bo = container_of(req, struct openreg_bo, req);
-	struct openreg_ctx *ctx = bo->ctx;
-
-	xa_erase(&ctx->segs, bo->seg);
-	openreg_ctx_release_bo(bo);
-	openreg_ctx_put(ctx);
-}
-
-/* Asynchronous: the memory follows when no packet uses it any more. */
+/* The file has closed a handle to the object, or is being closed itself. */
 void openreg_ctx_unbind(struct openreg_bo *bo)
 {
 	struct openreg_ctx *ctx = bo->ctx;
@@ -221,10 +214,5 @@ void openreg_ctx_unbind(struct openreg_bo *bo)
 	bo->closing = true;
 	if (bo->flags & DRM_OPENREG_BO_VRAM)
 		openreg_vram_closing(ctx->odev, bo->base.size);
-	kref_get(&ctx->ref);
-	bo->req.cmd.opcode = OPENREG_ADMIN_SEG_UNBIND;
-	bo->req.cmd.id = bo->seg;
-	bo->req.ctx = ctx;
-	bo->req.done = openreg_ctx_unbound;
-	openreg_admin_submit(ctx->odev, &bo->req);
+	openreg_unbind(bo);
 }

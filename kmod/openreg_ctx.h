@@ -4,6 +4,9 @@
 
 #include <linux/kref.h>
 #include <linux/list.h>
+#include <linux/mutex.h>
+#include <linux/spinlock.h>
+#include <linux/workqueue.h>
 #include <linux/xarray.h>
 
 #include "openreg_admin.h"
@@ -11,6 +14,17 @@
 struct openreg_bo;
 struct openreg_device;
 struct openreg_file;
+
+/* Closed objects of a context that packets still use. */
+struct openreg_unbinds {
+	spinlock_t lock; /* all of this */
+	struct list_head busy; /* of struct openreg_bo, the next to ask for first */
+	struct delayed_work work;
+	unsigned int backoff_ms;
+	bool gone; /* the card has destroyed the context */
+	bool stopping; /* its queues were stopped, as one is busy for too long */
+	unsigned long stopped; /* when */
+};
 
 /*
  * What the card keeps apart for one open file. Lives until the card has
@@ -22,20 +36,28 @@ struct openreg_ctx {
 	u32 id;
 	struct list_head link; /* admin.ctxs */
 	bool dead; /* the card has forgotten it; under admin.lock */
-	bool closing; /* its file is being closed */
-	bool stopped; /* the watchdog has stopped its queues */
-	struct xarray segs; /* of struct openreg_bo; each has a reference */
+	bool closing; /* its file is being closed; under unbinds.lock */
+	struct xarray segs; /* of struct openreg_bo; each has a reference, once bound */
 	u32 next_seg;
 	struct openreg_bo *doorbell; /* shared by all its queues */
 	struct mutex lock; /* doorbell and queues */
-	struct list_head queues; /* each has a reference */
+	struct list_head queues; /* with the reference that creation gave */
+	struct openreg_unbinds unbinds;
 	struct openreg_admin_req destroy;
 };
 
+/* openreg_ctx.c */
 struct openreg_ctx *openreg_ctx_get(struct openreg_file *file);
 void openreg_ctx_close(struct openreg_ctx *ctx);
 void openreg_ctx_put(struct openreg_ctx *ctx);
 int openreg_ctx_bind(struct openreg_ctx *ctx, struct openreg_bo *bo);
 void openreg_ctx_unbind(struct openreg_bo *bo);
+void openreg_ctx_release_bo(struct openreg_bo *bo);
+
+/* openreg_unbind.c */
+void openreg_unbind(struct openreg_bo *bo);
+void openreg_unbinds_init(struct openreg_unbinds *unbinds);
+void openreg_unbinds_finish(struct openreg_ctx *ctx);
+void openreg_unbinds_drain(struct openreg_device *odev);
 
 #endif

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* The driver: probing, opening, removing. */
 
+#include <linux/interrupt.h>
 #include <linux/module.h>
 
 #include <drm/drm_accel.h>
@@ -164,12 +165,15 @@ static void openreg_shutdown(struct openreg_device *odev)
 	if (openreg_hw_reset(odev))
 		drm_err(&odev->drm, "the card does not stop\n");
 	pci_clear_master(odev->pdev);
+	synchronize_irq(pci_irq_vector(odev->pdev, 0));
+	openreg_admin_stop(odev, OPENREG_ADMIN_DEAD, -ENODEV);
 
 	xa_lock(&odev->queues);
 	xa_for_each(&odev->queues, id, queue)
 		openreg_queue_fail(queue, -ENODEV);
 	xa_unlock(&odev->queues);
 	openreg_admin_flush(odev);
+	openreg_unbinds_drain(odev);
 	openreg_bo_detach_all(odev);
 }
 

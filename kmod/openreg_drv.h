@@ -31,7 +31,6 @@ struct openreg_queue;
 
 /* One MSI-X vector; vector 0 belongs to the driver itself. */
 struct openreg_vector {
-	struct openreg_device *odev;
 	spinlock_t lock; /* protects changes of queues */
 	struct list_head queues; /* RCU */
 	unsigned int num_queues;
@@ -73,7 +72,8 @@ struct openreg_device {
 	struct rw_semaphore map_lock; /* maps of the card's memory */
 	const char *reset_reason;
 	bool wedged; /* the card does not come back from a reset */
-	u64 num_resets;
+	u64 num_resets; /* begun; under reset_lock */
+	u64 resets_when_asked; /* num_resets at the last request */
 
 	struct miscdevice misc;
 	struct inode *node_inode;
@@ -122,6 +122,7 @@ static inline void openreg_write64(struct openreg_device *odev, u32 reg,
 int openreg_hw_init(struct openreg_device *odev);
 int openreg_hw_start(struct openreg_device *odev);
 int openreg_hw_reset(struct openreg_device *odev);
+void openreg_hw_check_fatal(struct openreg_device *odev);
 
 /* openreg_irq.c */
 int openreg_irq_init(struct openreg_device *odev);

@@ -58,6 +58,10 @@ struct openreg_bo {
 	u32 seg;
 	u64 address;
 	bool closing; /* unbound, or its context is being closed */
+	/* Since it was closed; under ctx->unbinds.lock. */
+	struct list_head busy; /* ctx->unbinds, once the card has refused */
+	bool asking; /* the command is on its way */
+	unsigned long closed; /* when */
 	struct openreg_admin_req req; /* unbind, then clearing */
 
 	union {

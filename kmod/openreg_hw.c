@@ -130,13 +130,20 @@ int openreg_hw_init(struct openreg_device *odev)
 	return openreg_hw_reset(odev);
 }
 
+/* Until the register has what is wanted, a bit of stop, or the card is gone. */
 static int openreg_hw_poll(struct openreg_device *odev, u32 reg, u32 mask,
-			   u32 want)
+			   u32 want, u32 stop)
 {
 	u32 val;
+	int ret;
 
-	return readl_poll_timeout(odev->regs + reg, val, (val & mask) == want,
-				  OPENREG_POLL_US, OPENREG_READY_TIMEOUT_US);
+	ret = readl_poll_timeout(odev->regs + reg, val,
+				 val == U32_MAX || val & stop ||
+				 (val & mask) == want,
+				 OPENREG_POLL_US, OPENREG_READY_TIMEOUT_US);
+	if (val == U32_MAX)
+		return -ENODEV;
+	return val & stop ? -EIO : ret;
 }
 
 /* Enables a card that has just been reset. */
@@ -146,9 +153,8 @@ int openreg_hw_start(struct openreg_device *odev)
 	openreg_admin_start(odev);
 	openreg_fault_start(odev);
 	openreg_write(odev, OPENREG_REG_CONTROL, OPENREG_CONTROL_ENABLE);
-	return openreg_hw_poll(odev, OPENREG_REG_STATUS,
-			       OPENREG_STATUS_READY | OPENREG_STATUS_FATAL,
-			       OPENREG_STATUS_READY);
+	return openreg_hw_poll(odev, OPENREG_REG_STATUS, OPENREG_STATUS_READY,
+			       OPENREG_STATUS_READY, OPENREG_STATUS_FATAL);
 }
 
 /* When it returns 0 the card does no DMA and knows nothing but VRAM. */
@@ -157,5 +163,15 @@ int openreg_hw_reset(struct openreg_device *odev)
 	openreg_write(odev, OPENREG_REG_CONTROL, OPENREG_CONTROL_RESET);
 	return openreg_hw_poll(odev, OPENREG_REG_CONTROL,
 			       OPENREG_CONTROL_RESET | OPENREG_CONTROL_ENABLE,
-			       0);
+			       0, 0);
+}
+
+/* A card that cannot use its rings answers nothing more by itself. */
+void openreg_hw_check_fatal(struct openreg_device *odev)
+{
+	u32 status = openreg_read(odev, OPENREG_REG_STATUS);
+
+	/* All ones: it is gone, and the bus will say so. */
+	if (status != U32_MAX && status & OPENREG_STATUS_FATAL)
+		openreg_reset_request(odev, "it reports a fatal error");
 }

@@ -26,6 +26,7 @@ static irqreturn_t openreg_admin_irq(int irq, void *data)
 
 	openreg_admin_drain(odev);
 	openreg_fault_drain(odev);
+	openreg_hw_check_fatal(odev);
 	return IRQ_HANDLED;
 }
 
@@ -75,7 +76,6 @@ int openreg_irq_init(struct openreg_device *odev)
 	for (i = 1; i < odev->num_vectors; i++) {
 		struct openreg_vector *vector = &odev->vectors[i];
 
-		vector->odev = odev;
 		spin_lock_init(&vector->lock);
 		INIT_LIST_HEAD(&vector->queues);
 		ret = devm_request_irq(dev, pci_irq_vector(odev->pdev, i),

@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* User queues: their pages, creation, destruction, reset. */
+/* User queues: creation, destruction, reset. */
 
 #include <linux/capability.h>
-#include <linux/dma-mapping.h>
-#include <linux/mm.h>
-#include <linux/vmalloc.h>
 
 #include <drm/drm_print.h>
 
@@ -13,130 +10,6 @@
 #include "openreg_drv.h"
 #include "openreg_gem.h"
 #include "openreg_queue.h"
-
-static unsigned long openreg_coherent_pfn(struct openreg_bo *bo, pgoff_t page)
-{
-	void *cpu = bo->coherent.cpu + (page << PAGE_SHIFT);
-
-	/* With an IOMMU the pages may be scattered. */
-	return is_vmalloc_addr(cpu) ? vmalloc_to_pfn(cpu) :
-				      PHYS_PFN(virt_to_phys(cpu));
-}
-
-static void openreg_coherent_detach(struct openreg_bo *bo)
-{
-	if (bo->coherent.cpu)
-		dma_free_coherent(bo->base.dev->dev, bo->base.size,
-				  bo->coherent.cpu, bo->coherent.dma);
-	bo->coherent.cpu = NULL;
-}
-
-static const struct openreg_bo_ops openreg_ring_ops = {
-	.pfn = openreg_coherent_pfn,
-	.detach = openreg_coherent_detach,
-	.release = openreg_bo_free,
-	.dontcopy = true,
-};
-
-static const struct openreg_bo_ops openreg_card_page_ops = {
-	.pfn = openreg_coherent_pfn,
-	.detach = openreg_coherent_detach,
-	.release = openreg_bo_free,
-	.dontcopy = true,
-	.readonly = true,
-};
-
-static const struct openreg_bo_ops openreg_kernel_page_ops = {
-	.detach = openreg_coherent_detach,
-	.release = openreg_bo_free,
-};
-
-static struct openreg_bo *openreg_coherent_new(struct openreg_device *odev,
-					       u64 size,
-					       const struct openreg_bo_ops *ops)
-{
-	struct openreg_bo *bo = openreg_bo_new(odev, size, ops);
-	int ret = 0;
-
-	if (IS_ERR(bo))
-		return bo;
-	bo->coherent.cpu = dma_alloc_coherent(odev->drm.dev, size,
-					      &bo->coherent.dma,
-					      GFP_KERNEL_ACCOUNT |
-					      __GFP_NOWARN);
-	if (!bo->coherent.cpu)
-		ret = -ENOMEM;
-	else if (ops->pfn)
-		ret = drm_gem_create_mmap_offset(&bo->base);
-	if (ret) {
-		openreg_bo_put(bo);
-		return ERR_PTR(ret);
-	}
-	return bo;
-}
-
-static unsigned long openreg_doorbell_pfn(struct openreg_bo *bo, pgoff_t page)
-{
-	struct openreg_device *odev = to_openreg(bo->base.dev);
-
-	return PHYS_PFN(odev->doorbell_base +
-			bo->doorbell.page * OPENREG_DOORBELL_STRIDE);
-}
-
-static void openreg_doorbell_release(struct openreg_bo *bo)
-{
-	struct openreg_device *odev = to_openreg(bo->base.dev);
-
-	ida_free(&odev->doorbell_ids, bo->doorbell.page);
-	openreg_bo_free(bo);
-}
-
-static const struct openreg_bo_ops openreg_doorbell_ops = {
-	.pfn = openreg_doorbell_pfn,
-	.release = openreg_doorbell_release,
-	.io = true,
-	.noncached = true,
-	.dontcopy = true,
-};
-
-static struct openreg_bo *openreg_doorbell_new(struct openreg_device *odev)
-{
-	struct openreg_bo *bo;
-	int page, ret;
-
-	page = ida_alloc_max(&odev->doorbell_ids, odev->num_doorbells - 1,
-			     GFP_KERNEL);
-	if (page < 0)
-		return ERR_PTR(page);
-	bo = openreg_bo_new(odev, OPENREG_DOORBELL_STRIDE,
-			    &openreg_doorbell_ops);
-	if (IS_ERR(bo)) {
-		ida_free(&odev->doorbell_ids, page);
-		return bo;
-	}
-	bo->doorbell.page = page;
-	ret = drm_gem_create_mmap_offset(&bo->base);
-	if (ret) {
-		openreg_bo_put(bo);
-		return ERR_PTR(ret);
-	}
-	return bo;
-}
-
-/* One page for all queues of a context, so that there is one for everybody. */
-static int openreg_ctx_need_doorbell(struct openreg_ctx *ctx)
-{
-	struct openreg_bo *bo;
-
-	guard(mutex)(&ctx->lock);
-	if (ctx->doorbell)
-		return 0;
-	bo = openreg_doorbell_new(ctx->odev);
-	if (IS_ERR(bo))
-		return PTR_ERR(bo);
-	ctx->doorbell = bo;
-	return 0;
-}
 
 static void openreg_queue_release(struct kref *ref)
 {
@@ -417,43 +290,63 @@ int openreg_queue_destroy(struct openreg_file *file, struct drm_file *filp,
 	return 0;
 }
 
-static int openreg_queue_peek(struct openreg_queue *queue, u32 *state,
-			      u64 *completed)
+static int openreg_queue_peek(struct openreg_queue *queue, u64 *completed)
 {
-	const struct openreg_card_page *card = queue->card->coherent.cpu;
+	const struct openreg_card_page *card;
 
 	guard(spinlock_irq)(&queue->lock);
 	if (queue->error)
 		return queue->error;
-	*state = READ_ONCE(card->state);
+	card = queue->card->coherent.cpu;
 	*completed = READ_ONCE(card->completed);
 	return 0;
 }
 
-int openreg_queue_reset(struct openreg_queue *queue, u64 head, u64 seq)
+/* While it is set nobody takes the queue for one that has stopped. */
+static void openreg_queue_set_resetting(struct openreg_queue *queue, bool on)
+{
+	scoped_guard(spinlock_irq, &queue->lock)
+		queue->resetting = on;
+	if (!on)
+		openreg_queue_notify(queue);
+}
+
+static int openreg_queue_restart(struct openreg_queue *queue, u64 head, u64 seq)
 {
 	struct openreg_admin_cmd cmd = { .id = queue->id };
 	u64 completed;
-	u32 state;
 	int ret;
 
-	guard(mutex)(&queue->op_lock);
-	ret = openreg_queue_peek(queue, &state, &completed);
+	/* A worker may still be letting go of a queue that has faulted. */
+	cmd.opcode = OPENREG_ADMIN_QUEUE_STOP;
+	ret = openreg_admin_exec(queue->odev, queue->ctx, &cmd);
+	if (!ret)
+		ret = openreg_queue_peek(queue, &completed);
 	if (ret)
 		return ret;
 	if (seq < completed)
 		return -EINVAL;
-	/* A worker may still be letting go of a queue that has faulted. */
-	cmd.opcode = OPENREG_ADMIN_QUEUE_STOP;
-	ret = openreg_admin_exec(queue->odev, queue->ctx, &cmd);
-	if (ret)
-		return ret;
 
 	cmd.opcode = OPENREG_ADMIN_QUEUE_RESET;
 	cmd.reset.head = head;
 	cmd.reset.seq = seq;
-	ret = openreg_admin_exec(queue->odev, queue->ctx, &cmd);
-	openreg_queue_notify(queue);
+	return openreg_admin_exec(queue->odev, queue->ctx, &cmd);
+}
+
+int openreg_queue_reset(struct openreg_queue *queue, u64 head, u64 seq)
+{
+	u64 completed;
+	int ret;
+
+	guard(mutex)(&queue->op_lock);
+	ret = openreg_queue_peek(queue, &completed);
+	if (ret)
+		return ret;
+	if (seq < completed)
+		return -EINVAL;
+	openreg_queue_set_resetting(queue, true);
+	ret = openreg_queue_restart(queue, head, seq);
+	openreg_queue_set_resetting(queue, false);
 	return ret;
 }
 
@@ -461,18 +354,28 @@ static void openreg_queue_stopped(struct openreg_admin_req *req)
 {
 	struct openreg_queue *queue =
 		container_of(req, struct openreg_queue, stop);
+	struct openreg_ctx *ctx = req->ctx;
 
+	scoped_guard(spinlock_irq, &queue->lock)
+		queue->stopping = false;
 	openreg_queue_notify(queue);
 	openreg_queue_put(queue);
+	openreg_ctx_put(ctx);
 }
 
-/* Once in the life of a queue, by the watchdog. */
+/* Nobody waits for it; nothing happens if it is being stopped already. */
 void openreg_queue_stop_async(struct openreg_queue *queue)
 {
+	scoped_guard(spinlock_irq, &queue->lock) {
+		if (queue->stopping)
+			return;
+		queue->stopping = true;
+	}
 	drm_warn(&queue->odev->drm,
-		 "%s[%d]: queue %u stopped, it keeps a closed buffer in use\n",
+		 "%s[%d]: queue %u stopped, it may keep a closed buffer in use\n",
 		 queue->comm, queue->pid, queue->id);
 	kref_get(&queue->ref);
+	kref_get(&queue->ctx->ref);
 	queue->stop.cmd.opcode = OPENREG_ADMIN_QUEUE_STOP;
 	queue->stop.cmd.id = queue->id;
 	queue->stop.ctx = queue->ctx;

@@ -11,6 +11,7 @@
 #include "openreg_admin.h"
 
 struct openreg_bo;
+struct openreg_bo_ops;
 struct openreg_ctx;
 struct openreg_device;
 struct openreg_file;
@@ -39,8 +40,10 @@ struct openreg_queue {
 	int error; /* not 0: nothing completes any more, pages may be gone */
 	u64 last_completed; /* when error was set */
 	u64 sleeps, wakes;
+	bool resetting; /* stopped for a moment */
+	bool stopping; /* stop is under way */
 
-	struct openreg_admin_req stop; /* for the watchdog */
+	struct openreg_admin_req stop; /* of openreg_queue_stop_async() */
 	pid_t pid;
 	char comm[TASK_COMM_LEN];
 };
@@ -54,12 +57,21 @@ int openreg_queue_destroy(struct openreg_file *file, struct drm_file *filp,
 int openreg_queue_reset(struct openreg_queue *queue, u64 head, u64 seq);
 void openreg_queues_close(struct openreg_file *file, struct drm_file *filp);
 void openreg_queue_put(struct openreg_queue *queue);
-void openreg_queue_fail(struct openreg_queue *queue, int error);
 void openreg_queue_retire(struct openreg_queue *queue);
 void openreg_queue_stop_async(struct openreg_queue *queue);
 
+/* openreg_queue_pages.c */
+extern const struct openreg_bo_ops openreg_ring_ops;
+extern const struct openreg_bo_ops openreg_card_page_ops;
+extern const struct openreg_bo_ops openreg_kernel_page_ops;
+struct openreg_bo *openreg_coherent_new(struct openreg_device *odev, u64 size,
+					const struct openreg_bo_ops *ops);
+int openreg_ctx_need_doorbell(struct openreg_ctx *ctx);
+
 /* openreg_wait.c */
 void openreg_queue_notify(struct openreg_queue *queue);
+void openreg_queue_fail(struct openreg_queue *queue, int error);
+void openreg_queue_hang(struct openreg_queue *queue);
 int openreg_queue_wait(struct openreg_queue *queue, u64 seq, s64 timeout_ns,
 		       u64 *completed);
 

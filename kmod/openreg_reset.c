@@ -15,21 +15,25 @@
 #include "openreg_gem.h"
 #include "openreg_queue.h"
 
-static void openreg_reset_fail_queues(struct openreg_device *odev)
+static void openreg_reset_fail_queues(struct openreg_device *odev, bool quiet)
 {
 	struct openreg_queue *queue;
 	unsigned long id;
 
 	xa_lock(&odev->queues);
-	xa_for_each(&odev->queues, id, queue)
-		openreg_queue_fail(queue, -EIO);
+	xa_for_each(&odev->queues, id, queue) {
+		if (quiet)
+			openreg_queue_hang(queue);
+		else
+			openreg_queue_fail(queue, -EIO);
+	}
 	xa_unlock(&odev->queues);
 }
 
 /* Nobody reaches the card's memory until openreg_reset_end(). */
 static int openreg_reset_begin(struct openreg_device *odev)
 {
-	mutex_lock(&odev->reset_lock);
+	lockdep_assert_held(&odev->reset_lock);
 	odev->num_resets++;
 	openreg_admin_stop(odev, OPENREG_ADMIN_PAUSED, -EIO);
 	openreg_bo_kill_doorbells(odev);
@@ -42,7 +46,7 @@ static int openreg_reset_begin(struct openreg_device *odev)
 static void openreg_reset_wedge(struct openreg_device *odev, int error)
 {
 	drm_err(&odev->drm,
-		"the card did not come back from a reset (%d); unbind and bind it to try again\n",
+		"the card did not come back from a reset (%d); reset it by the bus, or unbind and bind it, to try again\n",
 		error);
 	WRITE_ONCE(odev->wedged, true);
 	/* It may still do DMA: cut it off before memory is freed. */
@@ -54,7 +58,7 @@ static void openreg_reset_wedge(struct openreg_device *odev, int error)
 static void openreg_reset_end(struct openreg_device *odev, int ret)
 {
 	up_write(&odev->map_lock);
-	openreg_reset_fail_queues(odev);
+	openreg_reset_fail_queues(odev, !ret);
 	if (!ret) {
 		openreg_admin_flush(odev);
 		ret = openreg_hw_start(odev);
@@ -66,7 +70,6 @@ static void openreg_reset_end(struct openreg_device *odev, int ret)
 		openreg_admin_resume(odev);
 	}
 	enable_irq(pci_irq_vector(odev->pdev, 0));
-	mutex_unlock(&odev->reset_lock);
 }
 
 static void openreg_reset_work(struct work_struct *work)
@@ -74,6 +77,10 @@ static void openreg_reset_work(struct work_struct *work)
 	struct openreg_device *odev =
 		container_of(work, struct openreg_device, reset_work);
 
+	guard(mutex)(&odev->reset_lock);
+	/* The bus may have been faster. */
+	if (odev->num_resets != READ_ONCE(odev->resets_when_asked))
+		return;
 	drm_err(&odev->drm, "resetting the card: %s\n", odev->reset_reason);
 	openreg_reset_end(odev, openreg_reset_begin(odev));
 }
@@ -81,6 +88,7 @@ static void openreg_reset_work(struct work_struct *work)
 void openreg_reset_request(struct openreg_device *odev, const char *reason)
 {
 	odev->reset_reason = reason;
+	WRITE_ONCE(odev->resets_when_asked, READ_ONCE(odev->num_resets));
 	queue_work(odev->wq, &odev->reset_work);
 }
 
@@ -89,6 +97,7 @@ static void openreg_reset_prepare(struct pci_dev *pdev)
 	struct openreg_device *odev = pci_get_drvdata(pdev);
 
 	dev_warn(&pdev->dev, "the bus resets the card\n");
+	mutex_lock(&odev->reset_lock);
 	/* Whatever it answers, what follows is stronger. */
 	openreg_reset_begin(odev);
 }
@@ -97,7 +106,10 @@ static void openreg_reset_done(struct pci_dev *pdev)
 {
 	struct openreg_device *odev = pci_get_drvdata(pdev);
 
+	/* A card that was wedged had lost it. */
+	pci_set_master(pdev);
 	openreg_reset_end(odev, openreg_hw_reset(odev));
+	mutex_unlock(&odev->reset_lock);
 }
 
 const struct pci_error_handlers openreg_error_handlers = {
@@ -112,10 +124,10 @@ int openreg_reset_init(struct openreg_device *odev)
 	return drmm_mutex_init(&odev->drm, &odev->reset_lock);
 }
 
-/* No reset, no watchdog and no command after this. */
+/* No reset, no watchdog and no command to the card after this. */
 void openreg_reset_fini(struct openreg_device *odev)
 {
 	disable_work_sync(&odev->reset_work);
-	openreg_admin_stop(odev, OPENREG_ADMIN_DEAD, -ENODEV);
+	openreg_admin_stop(odev, OPENREG_ADMIN_PAUSED, -ENODEV);
 	disable_delayed_work_sync(&odev->admin.watchdog);
 }

@@ -40,16 +40,20 @@ static void openreg_waiters_wake(struct openreg_queue *queue, u64 completed,
 /* Wakes whose time has come and arms for the rest. */
 void openreg_queue_notify(struct openreg_queue *queue)
 {
-	const struct openreg_card_page *card = queue->card->coherent.cpu;
-	struct openreg_kernel_page *kernel = queue->kernel->coherent.cpu;
+	const struct openreg_card_page *card;
+	struct openreg_kernel_page *kernel;
 	bool stopped;
 	u64 armed;
 
 	guard(spinlock_irqsave)(&queue->lock);
+	/* The interrupt handler may come late: its objects may be gone, too. */
 	if (queue->error)
 		return;
+	card = queue->card->coherent.cpu;
+	kernel = queue->kernel->coherent.cpu;
 	do {
-		stopped = READ_ONCE(card->state) != OPENREG_QUEUE_RUNNING;
+		stopped = !queue->resetting &&
+			  READ_ONCE(card->state) != OPENREG_QUEUE_RUNNING;
 		openreg_waiters_wake(queue, READ_ONCE(card->completed), stopped,
 				     &armed);
 		if (armed == kernel->armed)
@@ -57,6 +61,20 @@ void openreg_queue_notify(struct openreg_queue *queue)
 		WRITE_ONCE(kernel->armed, armed);
 		mb(); /* against the card's: see above */
 	} while (READ_ONCE(card->completed) >= armed);
+}
+
+static void openreg_queue_set_error(struct openreg_queue *queue, int error)
+{
+	const struct openreg_card_page *card;
+	u64 armed;
+
+	lockdep_assert_held(&queue->lock);
+	if (!queue->error) {
+		card = queue->card->coherent.cpu;
+		queue->last_completed = READ_ONCE(card->completed);
+	}
+	queue->error = error;
+	openreg_waiters_wake(queue, 0, true, &armed);
 }
 
 /**
@@ -68,20 +86,38 @@ void openreg_queue_notify(struct openreg_queue *queue)
  */
 void openreg_queue_fail(struct openreg_queue *queue, int error)
 {
-	const struct openreg_card_page *card = queue->card->coherent.cpu;
-	u64 armed;
+	guard(spinlock_irqsave)(&queue->lock);
+	openreg_queue_set_error(queue, error);
+}
+
+/**
+ * openreg_queue_hang() - fail a queue that the card has forgotten
+ * @queue: the queue
+ *
+ * Only when the card has been reset. It does not write the card page any more,
+ * and what user space reads there would go on to say that the queue runs.
+ */
+void openreg_queue_hang(struct openreg_queue *queue)
+{
+	struct openreg_card_page *card;
 
 	guard(spinlock_irqsave)(&queue->lock);
-	if (!queue->error)
-		queue->last_completed = READ_ONCE(card->completed);
-	queue->error = error;
-	openreg_waiters_wake(queue, 0, true, &armed);
+	if (queue->error)
+		return;
+	card = queue->card->coherent.cpu;
+	card->fault = (struct openreg_fault_summary) {
+		.code = OPENREG_FAULT_HANG,
+		.operand = OPENREG_NO_OPERAND,
+		.seq = READ_ONCE(card->completed) + 1,
+	};
+	smp_store_release(&card->state, OPENREG_QUEUE_FAULTED);
+	openreg_queue_set_error(queue, -EIO);
 }
 
 static int openreg_wait_check(struct openreg_queue *queue, u64 seq,
 			      u64 *completed)
 {
-	const struct openreg_card_page *card = queue->card->coherent.cpu;
+	const struct openreg_card_page *card;
 	u32 state;
 
 	guard(spinlock_irq)(&queue->lock);
@@ -90,12 +126,14 @@ static int openreg_wait_check(struct openreg_queue *queue, u64 seq,
 		return *completed >= seq && queue->error != -ENODEV ?
 			0 : queue->error;
 	}
+	card = queue->card->coherent.cpu;
 	state = READ_ONCE(card->state);
 	rmb(); /* the card stops a queue after the last packet it completes */
 	*completed = READ_ONCE(card->completed);
 	if (*completed >= seq)
 		return 0;
-	return state == OPENREG_QUEUE_RUNNING ? OPENREG_WAIT_PENDING : -EIO;
+	return state == OPENREG_QUEUE_RUNNING || queue->resetting ?
+		OPENREG_WAIT_PENDING : -EIO;
 }
 
 static void openreg_wait_add(struct openreg_queue *queue,
