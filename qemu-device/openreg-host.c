@@ -133,7 +133,7 @@ static struct openreg_window *openreg_window_map(void *host, uint64_t bus,
 {
     OpenregState *s = host;
     OpenregWindow *w;
-    bool good;
+    bool good, direct;
 
     if (!len || bus % 8 || bus + len < bus) {
         trace_openreg_window_map(bus, len, writable, false);
@@ -148,14 +148,15 @@ static struct openreg_window *openreg_window_map(void *host, uint64_t bus,
     qemu_mutex_lock(&s->window_lock);
     w->map = openreg_window_map_new(s, w);
     good = w->map->good;
+    direct = good && w->map->cache.ptr;
     QLIST_INSERT_HEAD(&s->windows, w, entry);
     qemu_mutex_unlock(&s->window_lock);
 
-    if (good && !w->map->cache.ptr) {
+    if (good && !direct) {
         good = openreg_window_probe(s, w);
     }
     trace_openreg_window_map(bus, len, writable, good);
-    if (!good) {
+    if (!good && !s->loading) {
         openreg_host_ops.window_unmap(s, w);
         return NULL;
     }

@@ -34,30 +34,13 @@ static uint64_t openreg_reg_read(void *opaque, hwaddr addr, unsigned size)
     return value;
 }
 
-/* Does the access write CONTROL with RESET set? The card would have to wait. */
-static bool openreg_is_reset(hwaddr addr, uint64_t value, unsigned size)
-{
-    unsigned int shift;
-
-    if (addr > OPENREG_REG_CONTROL || addr + size <= OPENREG_REG_CONTROL) {
-        return false;
-    }
-    shift = (OPENREG_REG_CONTROL - addr) * 8;
-    return (value >> shift) & OPENREG_CONTROL_RESET;
-}
-
 static void openreg_reg_write(void *opaque, hwaddr addr, uint64_t value,
                               unsigned size)
 {
     OpenregState *s = opaque;
 
     trace_openreg_reg_write(addr, size, value);
-    if (!s->card) {
-        return;
-    }
-    if (openreg_is_reset(addr, value, size)) {
-        openreg_reset(s);
-    } else {
+    if (s->card) {
         openreg_card_reg_write(s->card, addr, value, size);
     }
 }
@@ -298,11 +281,24 @@ static void openreg_exit(PCIDevice *pci)
     openreg_exit_vram(s);
 }
 
+/*
+ * The FLR bit is set until the reset is over, and that drops the big lock:
+ * another vCPU's write to any register must not begin a reset within it.
+ */
 static void openreg_config_write(PCIDevice *pci, uint32_t addr, uint32_t value,
                                  int len)
 {
+    OpenregState *s = OPENREG(pci);
+
     pci_default_write_config(pci, addr, value, len);
+    if (s->resetting) {
+        return;
+    }
+    object_ref(OBJECT(s));
+    s->resetting = true;
     pcie_cap_flr_write_config(pci, addr, value, len);
+    s->resetting = false;
+    object_unref(OBJECT(s));
 }
 
 /* The hold phase, as the enter phase may not drop the big lock. */

@@ -46,6 +46,7 @@ struct OpenregState {
     /* Reasons for which the card is paused; under the BQL. */
     unsigned int pauses;
     bool stopped;
+    bool resetting; /* by FLR */
     QemuMutex pause_lock;
     QemuCond pause_cond;
     uint64_t pause_events;
@@ -62,6 +63,7 @@ struct OpenregState {
     QemuMutex window_lock;
     QLIST_HEAD(, openreg_window) windows;
     MemoryListener listener;
+    bool loading; /* windows that are not memory now are kept */
     unsigned int translated; /* regions of an IOMMU in the address space */
 
     /* The card's state on its way through a migration stream. */
@@ -83,7 +85,8 @@ void openreg_doorbell_stop(OpenregState *s);
 
 /*
  * openreg-state.c: pausing, reset and migration; under the BQL, which pause
- * and reset drop while they wait for a running slice.
+ * and reset drop while they wait for a running slice: not from MMIO handlers,
+ * as the device would refuse other vCPUs' accesses meanwhile.
  */
 void openreg_state_init(OpenregState *s);
 void openreg_state_exit(OpenregState *s);

@@ -41,13 +41,12 @@ static void openreg_wait_event(OpenregState *s, uint64_t seen)
  * A worker may want the big lock before it can end its slice, so it is dropped
  * as qemu_cond_wait_bql() does; the count closes the gap that its condition
  * would leave, as the worker signals without the lock. The device may be
- * unplugged or reset by another vCPU meanwhile.
+ * unplugged or reset by another vCPU meanwhile; the caller has a reference.
  */
 static void openreg_wait_paused(OpenregState *s)
 {
     uint64_t seen;
 
-    object_ref(OBJECT(s));
     for (;;) {
         seen = openreg_pause_events(s);
         if (!s->card || openreg_card_is_paused(s->card)) {
@@ -57,7 +56,6 @@ static void openreg_wait_paused(OpenregState *s)
         openreg_wait_event(s, seen);
         bql_lock();
     }
-    object_unref(OBJECT(s));
 }
 
 void openreg_pause(OpenregState *s)
@@ -84,15 +82,16 @@ void openreg_reset(OpenregState *s)
         return;
     }
     trace_openreg_reset();
+    object_ref(OBJECT(s));
     openreg_pause(s);
-    if (!s->card) {
-        return;
+    if (s->card) {
+        openreg_card_reset(s->card);
+        qatomic_set(&s->raised, 0);
+        if (--s->pauses > 0) {
+            openreg_card_pause_begin(s->card, openreg_paused, s);
+        }
     }
-    openreg_card_reset(s->card);
-    qatomic_set(&s->raised, 0);
-    if (--s->pauses > 0) {
-        openreg_card_pause_begin(s->card, openreg_paused, s);
-    }
+    object_unref(OBJECT(s));
 }
 
 /* Nothing is saved after such a stop, so nothing need be carried to its end. */
@@ -165,7 +164,10 @@ static int openreg_post_load(void *opaque, int version_id)
 
     openreg_wait_paused(s);
     trace_openreg_load(s->blob_size);
+    /* Bus mastering may be off, or a page unmapped, as it was there. */
+    s->loading = true;
     ret = openreg_card_load(s->card, s->blob, s->blob_size, &error);
+    s->loading = false;
     g_free(s->blob);
     s->blob = NULL;
     s->blob_size = 0;

@@ -169,6 +169,15 @@ bool admin_map(struct openreg_card *card)
 	return admin->cpl && faults->window;
 }
 
+/* gate.lock is held. */
+static void clear_counters(struct regs *r)
+{
+	r->admin_tail = 0;
+	atomic_store(&r->fault_head, 0);
+	atomic_store(&r->fault_tail, 0);
+	atomic_store(&r->fault_dropped, 0);
+}
+
 static void enable(struct openreg_card *card)
 {
 	struct admin *admin = &card->admin;
@@ -180,6 +189,7 @@ static void enable(struct openreg_card *card)
 	admin->slots = r->admin_slots;
 	card->faults.base = r->fault_base;
 	card->faults.slots = r->fault_slots;
+	clear_counters(r);
 	pthread_mutex_unlock(&card->gate.lock);
 	admin->enabled = true;
 	admin->done = 0;
@@ -222,20 +232,21 @@ static void disable(struct openreg_card *card, bool reset)
 	gate_hold_admin(card);
 	card_forget(card);
 	pthread_mutex_lock(&card->gate.lock);
-	r->admin_tail = 0;
-	atomic_store(&r->fault_head, 0);
-	atomic_store(&r->fault_tail, 0);
-	atomic_store(&r->fault_dropped, 0);
+	clear_counters(r);
 	atomic_store(&r->status, 0);
+	r->control &= ~CONTROL_FELL;
 	if (reset) {
 		r->control = 0;
 		r->admin_base = r->admin_cpl = r->fault_base = 0;
 		r->admin_slots = r->fault_slots = 0;
 		r->card_id = 0;
 		atomic_store(&r->card, 0);
+		card_clear_stats(card);
 	}
 	pthread_mutex_unlock(&card->gate.lock);
 	gate_release_admin(card);
+	/* ENABLE may be 1 again. */
+	gate_kick_admin(card);
 }
 
 static void look(struct openreg_card *card)
@@ -248,7 +259,8 @@ static void look(struct openreg_card *card)
 	pthread_mutex_unlock(&card->gate.lock);
 	if (control & OPENREG_CONTROL_RESET)
 		disable(card, true);
-	else if (admin->enabled && !(control & OPENREG_CONTROL_ENABLE))
+	else if (control & CONTROL_FELL ||
+		 (admin->enabled && !(control & OPENREG_CONTROL_ENABLE)))
 		disable(card, false);
 	else if (!admin->enabled && (control & OPENREG_CONTROL_ENABLE))
 		enable(card);

@@ -238,8 +238,10 @@ static void clear_regs(struct regs *regs)
 	atomic_store(&regs->fault_dropped, 0);
 }
 
-static void clear_stats(struct stats *stats)
+void card_clear_stats(struct openreg_card *card)
 {
+	struct stats *stats = &card->stats;
+
 	atomic_store(&stats->packets, 0);
 	atomic_store(&stats->doorbells, 0);
 	atomic_store(&stats->interrupts, 0);
@@ -257,7 +259,7 @@ void openreg_card_reset(struct openreg_card *card)
 	card_forget(card);
 	pthread_mutex_lock(&card->gate.lock);
 	clear_regs(&card->regs);
-	clear_stats(&card->stats);
+	card_clear_stats(card);
 	pthread_mutex_unlock(&card->gate.lock);
 	card->sched.min_vruntime = 0;
 	card->loaded = false;

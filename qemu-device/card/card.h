@@ -36,7 +36,11 @@ struct openreg_host_ops {
 	void (*access_begin)(void *host);
 	void (*access_end)(void *host);
 
-	/* Map len bytes at a bus address; NULL if it is not memory. */
+	/*
+	 * Map len bytes at a bus address; NULL if it is not memory. Memory may
+	 * go from under a window, and openreg_card_load may have to map one
+	 * that is in that state: loads give all ones then.
+	 */
 	struct openreg_window *(*window_map)(void *host, uint64_t bus,
 					     uint64_t len, bool writable);
 	void (*window_unmap)(void *host, struct openreg_window *window);
@@ -82,7 +86,7 @@ struct openreg_card *openreg_card_new(const struct openreg_card_config *config,
 /* Stops all threads first. */
 void openreg_card_free(struct openreg_card *card);
 
-/* size is 4 or 8. Never block on an engine, except as RESET needs it. */
+/* size is 4 or 8. Never block on an engine. */
 uint64_t openreg_card_reg_read(struct openreg_card *card, uint64_t off,
 			       unsigned int size);
 void openreg_card_reg_write(struct openreg_card *card, uint64_t off,

@@ -211,9 +211,12 @@ struct pending {
 	uint32_t id;
 };
 
+/* ENABLE fell, and the admin thread has not looked since. */
+#define CONTROL_FELL (1u << 31)
+
 /* gate.lock, written by the guest or for it to read */
 struct regs {
-	uint32_t control;
+	uint32_t control; /* and CONTROL_FELL */
 	uint32_t card_id;
 	uint64_t admin_base;
 	uint64_t admin_cpl;
@@ -294,6 +297,7 @@ void card_guest_error(struct openreg_card *card, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 void card_raise(struct openreg_card *card, unsigned int vector);
 void card_forget(struct openreg_card *card);
+void card_clear_stats(struct openreg_card *card);
 bool worker_init(struct openreg_card *card, struct worker *w, bool compute);
 void worker_fini(struct worker *w);
 

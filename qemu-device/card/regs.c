@@ -80,7 +80,7 @@ static bool read_ring(struct openreg_card *card, uint64_t off, uint64_t *v)
 		*v = atomic_load(&r->status);
 		return true;
 	case OPENREG_REG_CONTROL:
-		*v = r->control;
+		*v = r->control & ~CONTROL_FELL;
 		return true;
 	case OPENREG_REG_CARD_ID:
 		*v = r->card_id;
@@ -202,6 +202,17 @@ static bool write_setup(struct regs *r, uint64_t off, uint32_t value)
 	return false;
 }
 
+/* Both stay until the admin thread has seen them. */
+static void write_control(struct regs *r, uint32_t value)
+{
+	uint32_t keep = r->control & (OPENREG_CONTROL_RESET | CONTROL_FELL);
+
+	if (r->control & ~value & OPENREG_CONTROL_ENABLE)
+		keep |= CONTROL_FELL;
+	r->control = keep | (value & (OPENREG_CONTROL_ENABLE |
+				      OPENREG_CONTROL_RESET));
+}
+
 /* gate.lock is held. */
 static bool write_any(struct openreg_card *card, uint64_t off, uint32_t value)
 {
@@ -209,9 +220,7 @@ static bool write_any(struct openreg_card *card, uint64_t off, uint32_t value)
 
 	switch (off) {
 	case OPENREG_REG_CONTROL:
-		r->control = (value & OPENREG_CONTROL_ENABLE) |
-			     (r->control & OPENREG_CONTROL_RESET) |
-			     (value & OPENREG_CONTROL_RESET);
+		write_control(r, value);
 		break;
 	case OPENREG_REG_ADMIN_TAIL:
 		r->admin_tail = value;

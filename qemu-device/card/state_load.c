@@ -296,12 +296,31 @@ static bool load_all(struct openreg_card *card, struct blob *b)
 	return !b->error && load_admin(card, b) && !b->left;
 }
 
+/*
+ * Whatever was rung on the way is looked at. A queue whose tail is out of
+ * reach had not been rung, or it would have faulted.
+ */
+static void ring_doors(struct openreg_card *card)
+{
+	unsigned int i, door;
+
+	card->ops->access_begin(card->host);
+	for (i = 0; i < OPENREG_MAX_QUEUES; i++) {
+		struct queue *q = card->queue[i];
+
+		if (!q || queue_tail(q) == UINT64_MAX)
+			continue;
+		door = q->cfg.doorbell;
+		atomic_fetch_or(&card->doors[door / 64], 1ULL << (door % 64));
+	}
+	card->ops->access_end(card->host);
+}
+
 int openreg_card_load(struct openreg_card *card, const void *blob, size_t len,
 		      const char **error)
 {
 	struct blob b = { .at = blob, .left = len / 8 };
 	bool ok;
-	unsigned int i;
 
 	pthread_mutex_lock(&card->sched.lock);
 	ok = len % 8 == 0 && load_all(card, &b);
@@ -311,9 +330,7 @@ int openreg_card_load(struct openreg_card *card, const void *blob, size_t len,
 		*error = b.error ? b.error : "the state is not valid";
 		return -1;
 	}
-	/* Whatever was rung on the way is looked at. */
-	for (i = 0; i < OPENREG_MAX_DOORBELLS / 64; i++)
-		atomic_store(&card->doors[i], UINT64_MAX);
+	ring_doors(card);
 	card->loaded = true;
 	return 0;
 }

@@ -90,13 +90,55 @@ static void test_disable(void **state)
 			 OPENREG_ADMIN_ENOENT);
 }
 
+/* Disabled and enabled before the card has looked: it is new all the same. */
+static void test_toggle(void **state)
+{
+	struct rig *rig = *state;
+	unsigned int i;
+
+	for (i = 0; i < 20; i++) {
+		assert_int_equal(rig_op(rig, OPENREG_ADMIN_CTX_CREATE, 3, 0), 0);
+		rig_pause(rig);
+		set_control(rig, 0);
+		set_control(rig, OPENREG_CONTROL_ENABLE);
+		assert_int_equal(rig_reg(rig, OPENREG_REG_CONTROL),
+				 OPENREG_CONTROL_ENABLE);
+		openreg_card_resume(rig->card);
+		WAIT_FOR(!rig_reg(rig, OPENREG_REG_ADMIN_TAIL) &&
+			 rig_reg(rig, OPENREG_REG_STATUS) ==
+				 OPENREG_STATUS_READY);
+		rig->admin_tail = 0;
+		memset(rig_ptr(rig, rig->admin_cpl), 0,
+		       HOST_ADMIN_SLOTS * sizeof(struct openreg_admin_cpl));
+	}
+}
+
+/* Counters that were written before count for nothing. */
+static void test_counters(void **state)
+{
+	struct rig *rig = *state;
+
+	set_control(rig, 0);
+	wait_status(rig, 0);
+	openreg_card_reg_write(rig->card, OPENREG_REG_ADMIN_TAIL, 1000, 4);
+	openreg_card_reg_write(rig->card, OPENREG_REG_FAULT_HEAD, 7, 4);
+	rig_enable(rig);
+	assert_int_equal(rig_reg(rig, OPENREG_REG_STATUS),
+			 OPENREG_STATUS_READY);
+	assert_int_equal(rig_reg(rig, OPENREG_REG_ADMIN_TAIL), 0);
+	assert_int_equal(rig_reg(rig, OPENREG_REG_FAULT_HEAD), 0);
+	assert_int_equal(rig_op(rig, OPENREG_ADMIN_NOP, 0, 0), 0);
+}
+
 static void test_control_reset(void **state)
 {
 	struct rig *rig = *state;
 
 	assert_int_equal(rig_op(rig, OPENREG_ADMIN_CTX_CREATE, 3, 0), 0);
+	assert_true(rig_reg(rig, OPENREG_REG_STAT_INTERRUPTS) > 0);
 	set_control(rig, OPENREG_CONTROL_RESET);
 	WAIT_FOR(!rig_reg(rig, OPENREG_REG_CONTROL));
+	assert_int_equal(rig_reg(rig, OPENREG_REG_STAT_INTERRUPTS), 0);
 	assert_int_equal(rig_reg(rig, OPENREG_REG_STATUS), 0);
 	assert_int_equal(rig_reg(rig, OPENREG_REG_ADMIN_SLOTS), 0);
 	rig_enable(rig);
@@ -199,7 +241,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		T(test_constants),     T(test_clock_runs),
 		T(test_odd_accesses),  T(test_card_id),
-		T(test_disable),       T(test_control_reset),
+		T(test_disable),       T(test_toggle),
+		T(test_counters),      T(test_control_reset),
 		T(test_bad_rings),     T(test_admin_overrun),
 		T(test_admin_ring_gone), T(test_config_limits),
 	};

@@ -292,8 +292,7 @@ static void test_bad_rings(void)
         or_reg_write(card, OPENREG_REG_CONTROL, OPENREG_CONTROL_ENABLE);
         or_reg_write(card, OPENREG_REG_ADMIN_TAIL, 1);
         OR_WAIT(or_reg(card, OPENREG_REG_STATUS) & OPENREG_STATUS_FATAL);
-        or_reg_write(card, OPENREG_REG_CONTROL, OPENREG_CONTROL_RESET);
-        g_assert_cmphex(or_reg(card, OPENREG_REG_CONTROL), ==, 0);
+        or_reset(card, 0);
         g_assert_cmphex(or_reg(card, OPENREG_REG_STATUS), ==, 0);
     }
     or_enable(card);

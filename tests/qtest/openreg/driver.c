@@ -93,6 +93,13 @@ uint64_t or_mem(OrCard *card, uint64_t len)
     return addr;
 }
 
+void or_reset(OrCard *card, uint32_t bits)
+{
+    or_reg_write(card, OPENREG_REG_CONTROL, OPENREG_CONTROL_RESET | bits);
+    g_assert_cmphex(or_reg(card, OPENREG_REG_MAGIC), ==, OPENREG_MAGIC);
+    OR_WAIT(or_reg(card, OPENREG_REG_CONTROL) == 0);
+}
+
 void or_enable(OrCard *card)
 {
     card->tail = 0;

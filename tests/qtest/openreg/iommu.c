@@ -129,7 +129,7 @@ static void test_unmap(void)
     g_assert_cmpuint(qtest_readq(card->qts, OR_SHARED), ==, 1);
 
     /* Now the rings and pages of the queue as well. */
-    or_reg_write(card, OPENREG_REG_CONTROL, OPENREG_CONTROL_RESET);
+    or_reset(card, 0);
     g_free(q);
     qtest_writeq(card->qts, LEVEL2 + 8 * (OR_SHARED >> 21),
                  (OR_SHARED & ~((1ULL << 21) - 1)) | LARGE | RW);

@@ -54,8 +54,8 @@ static void test_reset_register(void)
     OrCard *card = or_card("");
 
     or_busy(card);
-    or_reg_write(card, OPENREG_REG_CONTROL, OPENREG_CONTROL_RESET |
-                                            OPENREG_CONTROL_ENABLE);
+    or_reset(card, OPENREG_CONTROL_ENABLE);
+    g_assert_cmphex(or_reg64(card, OPENREG_REG_STAT_PACKETS), ==, 0);
     or_reprobe(card);
     or_works(card);
     or_quit(card);
@@ -107,7 +107,7 @@ static void test_bus_master(void)
     g_assert_cmpuint(qtest_readq(card->qts, q->card_page + 8), ==, 1);
 
     qpci_config_writew(card->dev, PCI_COMMAND, command);
-    or_reg_write(card, OPENREG_REG_CONTROL, OPENREG_CONTROL_RESET);
+    or_reset(card, 0);
     or_reprobe(card);
     or_works(card);
     g_free(q);
@@ -195,7 +195,7 @@ static void test_hotplug(void)
         card = or_probe(qts, 1 << 8, 16 << 20);
         or_enable(card);
         or_works(card);
-        or_reg_write(card, OPENREG_REG_CONTROL, OPENREG_CONTROL_RESET);
+        or_reset(card, 0);
         or_enable(card);
         or_busy(card);
         or_unplug(qts, port);

@@ -6,6 +6,7 @@
 #include "openreg.h"
 #include "tests.h"
 #include "qobject/qdict.h"
+#include "standard-headers/linux/pci_regs.h"
 
 static void or_wait_migration(QTestState *qts)
 {
@@ -181,9 +182,43 @@ static void test_migration_dirty(void)
     or_quit(card);
 }
 
+static void or_master(OrCard *card, bool on)
+{
+    uint16_t command = qpci_config_readw(card->dev, PCI_COMMAND);
+
+    qpci_config_writew(card->dev, PCI_COMMAND,
+                       on ? command | PCI_COMMAND_MASTER :
+                            command & ~PCI_COMMAND_MASTER);
+}
+
+/* Rings and pages that are out of reach on the way are not lost. */
+static void test_migration_unreachable(void)
+{
+    OrCard *card = or_card("");
+    OrQueue *q = or_setup(card);
+    g_autofree char *path = or_state_file();
+    OrPacket p;
+
+    or_word(&p, OPENREG_OP_SIGNAL, OR_S(64), 1);
+    or_wait(q, or_push(q, &p));
+    OR_WAIT(qtest_readl(card->qts, q->card_page +
+                        offsetof(struct openreg_card_page, asleep)));
+    or_master(card, false);
+    or_migrate_begin(card, path);
+    or_migrate_end(card, path, "");
+    or_master(card, true);
+    or_word(&p, OPENREG_OP_SIGNAL, OR_S(64), 2);
+    or_wait(q, or_push(q, &p));
+    g_assert_cmpuint(qtest_readq(card->qts, OR_SHARED + 64), ==, 2);
+    g_assert_cmpuint(or_ctx_create(card, 2), ==, OPENREG_ADMIN_OK);
+    g_free(q);
+    or_quit(card);
+}
+
 void or_add_migration_tests(void)
 {
     qtest_add_func("/openreg/migration/work", test_migration);
     qtest_add_func("/openreg/migration/mismatch", test_migration_mismatch);
     qtest_add_func("/openreg/migration/dirty", test_migration_dirty);
+    qtest_add_func("/openreg/migration/unreachable", test_migration_unreachable);
 }

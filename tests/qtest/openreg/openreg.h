@@ -98,6 +98,8 @@ uint64_t or_mem(OrCard *card, uint64_t len);
         }                                                                    \
     } while (0)
 
+/* By CONTROL, with other bits of it if need be, until that is done. */
+void or_reset(OrCard *card, uint32_t bits);
 /* Sends a command and waits for its completion; status out of it. */
 uint32_t or_admin(OrCard *card, const struct openreg_admin_cmd *cmd);
 /* Sends only; the command's index. */
