@@ -57,6 +57,43 @@ def test_out_and_inplace():
     torch.testing.assert_close(x.cpu(), a + a @ b)
 
 
+def test_results_over_their_summand():
+    """C may be the result itself; other views of the same memory are read first."""
+    n = 192
+    a, b, c = values(n, n), values(n, n, seed=1), values(n, n, seed=2)
+    x, y = to_card(a), to_card(b)
+    tolerance = {"rtol": 1e-4, "atol": 1e-3}
+
+    out = to_card(c)
+    torch.addmm(out.t(), x, y, out=out)
+    torch.testing.assert_close(out.cpu(), c.t() + a @ b, **tolerance)
+    out = to_card(c)
+    torch.addmm(out[0], x, y, out=out)
+    torch.testing.assert_close(out.cpu(), c[0] + a @ b, **tolerance)
+    out = to_card(c)
+    torch.addmm(out, x, y, out=out, beta=2)
+    torch.testing.assert_close(out.cpu(), 2 * c + a @ b, **tolerance)
+    wide = to_card(torch.cat([c, c], 1))
+    wide[:, ::2].addmm_(x, y)
+    torch.testing.assert_close(
+        wide[:, ::2].cpu(), torch.cat([c, c], 1)[:, ::2] + a @ b, **tolerance
+    )
+    out = to_card(c)
+    torch.addmv(out[:, 1], x, y[0], out=out[0])
+    torch.testing.assert_close(out[0].cpu(), c[:, 1] + a @ b[0], **tolerance)
+
+
+def test_dot_of_complex_numbers():
+    """Only vdot conjugates."""
+    a, b = torch.tensor([1j, 2 + 1j]), torch.tensor([1j, 1 - 3j])
+    for function in [torch.dot, torch.vdot]:
+        assert function(to_card(a), to_card(b)).cpu() == function(a, b)
+        assert function(to_card(a).conj(), to_card(b)).cpu() == function(a.conj(), b)
+    torch.openreg.reset_op_counts()
+    torch.dot(to_card(values(4)), to_card(values(4)))
+    assert torch.openreg.op_counts()["aten::dot"] == 1
+
+
 def test_linear():
     for shape in [(5,), (3, 5), (2, 3, 5)]:
         check(F.linear, values(*shape), values(4, 5, seed=1), values(4, seed=2))

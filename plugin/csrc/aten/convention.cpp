@@ -9,6 +9,8 @@
 namespace openreg {
 
 void OpName::set(const char* aten_name) {
+  TORCH_INTERNAL_ASSERT(
+      qualified.empty(), aten_name, " has the name of ", qualified);
   qualified = std::string("aten::") + aten_name;
   const auto dot = qualified.find('.');
   name = qualified.substr(0, dot);

@@ -72,6 +72,26 @@ void put(Packet& packet, const Product& p) {
   packet.imm(p.beta);
 }
 
+// Whether the result may be written while these are still to be read. C is
+// read at the place that is written, so it may be the result itself.
+bool result_overlaps(const Product& p) {
+  const Tensor& out = p.d.tensor;
+  const auto overlaps = [&](const Tensor& t) {
+    return out.is_alias_of(t) &&
+        at::get_overlap_status(out, t) != at::MemOverlapStatus::No;
+  };
+  if (overlaps(p.a.tensor) || overlaps(p.b.tensor)) {
+    return true;
+  }
+  if (!p.c || p.beta == 0) {
+    return false;
+  }
+  const Tensor& c = p.c->tensor;
+  const bool same = c.const_data_ptr() == out.const_data_ptr() &&
+      c.sizes() == out.sizes() && c.strides() == out.strides();
+  return !same && overlaps(c);
+}
+
 void multiply(OpId id, const Product& p) {
   const Tensor& out = p.d.tensor;
   TORCH_CHECK_NOT_IMPLEMENTED(
@@ -79,11 +99,7 @@ void multiply(OpId id, const Product& p) {
   if (p.batch == 0 || p.m == 0 || p.n == 0) {
     return;
   }
-  const auto overlaps = [&](const Tensor& t) {
-    return out.is_alias_of(t) &&
-        at::get_overlap_status(out, t) != at::MemOverlapStatus::No;
-  };
-  if (overlaps(p.a.tensor) || overlaps(p.b.tensor)) {
+  if (result_overlaps(p)) {
     const Tensor fresh = at::empty_like(out);
     const Matrices d = fresh.dim() == 1 ? col_vector(fresh) : matrices(fresh);
     multiply(id, {p.batch, p.m, p.n, p.k, d, p.a, p.b, p.c, p.alpha, p.beta});
@@ -189,6 +205,11 @@ struct dot_meta : at::impl::MetaBase {
   }
 };
 
+struct Dot;
+struct Vdot; // the same for real numbers; complex ones differ, on the CPU
+
+// Which keeps the two apart: a kernel's type is what its names belong to.
+template <class Which>
 void add_dot(torch::Library& m, const char* name) {
   add_op<dot_meta>(
       m,
@@ -206,8 +227,8 @@ void add_dot(torch::Library& m, const char* name) {
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   add_products(m);
   add_sums_of_products(m);
-  add_dot(m, "dot");
-  add_dot(m, "vdot"); // the same for real numbers
+  add_dot<Dot>(m, "dot");
+  add_dot<Vdot>(m, "vdot");
 }
 
 } // namespace openreg
