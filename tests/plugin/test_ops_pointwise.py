@@ -118,6 +118,36 @@ def test_scalar_operands_round_once():
     check(lambda x: x**3, values(9, dtype=torch.int32))
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_comparisons_with_a_number_that_a_half_does_not_hold(dtype):
+    x = torch.tensor([0.1, 0.3, 0.7, -2.3, 1e-9], dtype=dtype)
+    for number in [0.1, 0.3, 0.7, -2.3]:
+        for name in ["eq", "ne", "lt", "le", "gt", "ge"]:
+            function = getattr(torch, name)
+            check(lambda x: function(x, number), x)
+            check(lambda x: function(x, torch.tensor(number)), x)
+        check(lambda x: torch.remainder(x, torch.tensor(number)), x)
+        check(lambda x: torch.fmod(x, torch.tensor(number)), x)
+    check(lambda x: torch.logical_or(x, torch.tensor(1e-9)), x)
+    assert (to_card(x)[0] == 0.1).item()
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.int16])
+def test_wider_single_elements_are_narrowed(dtype):
+    """They do not promote; the tensor's type holds only their low bits."""
+    x = torch.tensor([-50, 0, 50, 100], dtype=torch.int64).to(dtype)
+    for wide in [torch.int16, torch.int32, torch.int64]:
+        for number in [300, -300, 200, 70_005]:
+            one = torch.tensor(number).to(wide)
+            for name in ["lt", "ge", "eq", "maximum", "minimum", "bitwise_xor", "add"]:
+                check(getattr(torch, name), x, one)
+                check(getattr(torch, name), one, x)
+            check(lambda x, y: torch.div(x, y, rounding_mode="floor"), x, one)
+    check(torch.bitwise_right_shift, x, torch.tensor(257))
+    check(torch.bitwise_left_shift, x, torch.tensor(65_537))
+    check(torch.lt, x, torch.tensor(200, dtype=torch.uint8))
+
+
 def test_broadcasting_and_strides():
     a, b = values(4, 1, 5), values(3, 1, seed=1)
     check(torch.add, a, b)

@@ -134,6 +134,10 @@ Value log_add(Value a, Value b, Value difference) {
   add_pointwise<at::meta::structured_##shape>(             \
       m, names, [](Pointwise& p, const Tensor&, const Tensor&) { \
         Value a = p.in(0), b = p.in(1); return formula; });
+#define BINARY_ROUNDED(names, shape, formula)              \
+  add_pointwise<at::meta::structured_##shape>(             \
+      m, names, [](Pointwise& p, const Tensor&, const Tensor&) { \
+        Value a = p.in_rounded(0), b = p.in_rounded(1); return formula; });
 #define PLAIN(op) \
   (Names{#op, #op "_", #op ".out"})
 #define FUNCTION(op) \
@@ -149,7 +153,7 @@ void add_arithmetic(torch::Library& m) {
   BINARY(TENSOR_OUT(div), div_Tensor, a / b)
   BINARY(FUNCTION(fmax), fmax, is_float(a.type) ? fmax(a, b) : max(a, b))
   BINARY(FUNCTION(fmin), fmin, is_float(a.type) ? fmin(a, b) : min(a, b))
-  BINARY(TENSOR(fmod), fmod_Tensor, fmod(a, b))
+  BINARY_ROUNDED(TENSOR(fmod), fmod_Tensor, fmod(a, b))
   BINARY(PLAIN(heaviside), heaviside, select(a == 0.0, b, p.convert(a > 0.0, a.type)))
   BINARY(PLAIN(hypot), hypot, hypot(a, b))
   BINARY(FUNCTION(logaddexp), logaddexp, log_add(a, b, log1p(exp(-abs(a - b)))))
@@ -160,7 +164,7 @@ void add_arithmetic(torch::Library& m) {
   BINARY(TENSOR_OUT(mul), mul_Tensor, a * b)
   BINARY((Names{"pow.Tensor_Tensor", "pow_.Tensor", "pow.Tensor_Tensor_out"}),
          pow_Tensor_Tensor, pow(a, b))
-  BINARY(TENSOR(remainder), remainder_Tensor, remainder(a, b))
+  BINARY_ROUNDED(TENSOR(remainder), remainder_Tensor, remainder(a, b))
   BINARY((Names{"xlogy.Tensor", "xlogy_.Tensor", "xlogy.OutTensor"}),
          xlogy_Tensor, xlogy(a, b))
 }
@@ -174,12 +178,12 @@ void add_bits(torch::Library& m) {
 }
 
 void add_comparisons(torch::Library& m) {
-  BINARY(TENSOR(eq), eq_Tensor, a == b)
-  BINARY(TENSOR(ge), ge_Tensor, a >= b)
-  BINARY(TENSOR(gt), gt_Tensor, a > b)
-  BINARY(TENSOR(le), le_Tensor, a <= b)
-  BINARY(TENSOR(lt), lt_Tensor, a < b)
-  BINARY(TENSOR(ne), ne_Tensor, a != b)
+  BINARY_ROUNDED(TENSOR(eq), eq_Tensor, a == b)
+  BINARY_ROUNDED(TENSOR(ge), ge_Tensor, a >= b)
+  BINARY_ROUNDED(TENSOR(gt), gt_Tensor, a > b)
+  BINARY_ROUNDED(TENSOR(le), le_Tensor, a <= b)
+  BINARY_ROUNDED(TENSOR(lt), lt_Tensor, a < b)
+  BINARY_ROUNDED(TENSOR(ne), ne_Tensor, a != b)
 }
 
 // With a number on the right; core has made a tensor of it.
@@ -187,7 +191,7 @@ void add_comparisons(torch::Library& m) {
   add_pointwise<at::meta::structured_##op##_Scalar>(                        \
       m, Names{#op ".Scalar", #op "_.Scalar", #op ".Scalar_out"},           \
       [](Pointwise& p, const Tensor&, const Scalar&) {                      \
-        Value a = p.in(0), b = p.in(1); return formula; });
+        Value a = p.in_rounded(0), b = p.in_rounded(1); return formula; });
 
 void add_scalar_comparisons(torch::Library& m) {
   SCALAR(eq, a == b)
@@ -203,7 +207,8 @@ void add_scalar_comparisons(torch::Library& m) {
 #define LOGICAL(op, formula)                                        \
   add_pointwise<logical_meta>(                                      \
       m, PLAIN(op), [](Pointwise& p, const Tensor&, const Tensor&) { \
-        Value a = p.in(0) != 0.0, b = p.in(1) != 0.0; return formula; });
+        Value a = p.in_rounded(0) != 0.0, b = p.in_rounded(1) != 0.0;     \
+        return formula; });
 
 void add_logical(torch::Library& m) {
   LOGICAL(logical_and, a & b)

@@ -17,6 +17,33 @@ bool needs_rounding(c10::ScalarType from, c10::ScalarType to) {
   return is_half(to) && from != to && from != at::kBool;
 }
 
+// Whether a value of the one type may be none of the other, both integers; the
+// card computes on them in the same 32 or 64 bits.
+bool needs_narrowing(c10::ScalarType from, c10::ScalarType to) {
+  if (!c10::isIntegralType(from, /*includeBool=*/false)) {
+    return false;
+  }
+  switch (to) {
+    case at::kByte:
+    case at::kChar:
+      return from != to;
+    case at::kShort:
+      return c10::elementSize(from) > 2;
+    default:
+      return false;
+  }
+}
+
+// Keeps the low bits, as a cast does.
+Value narrow(Value v, c10::ScalarType to) {
+  Program& p = *v.program;
+  if (to == at::kByte) {
+    return v & p.imm(0xff, v.type);
+  }
+  const Value bits = p.imm(to == at::kChar ? 24 : 16, v.type);
+  return (v << bits) >> bits;
+}
+
 int log2_size(c10::ScalarType type) {
   return __builtin_ctz(static_cast<unsigned>(c10::elementSize(type)));
 }
@@ -73,6 +100,12 @@ void launch_split(
 
 } // namespace
 
+Value Pointwise::in_rounded(int i) {
+  const Value v = in(i);
+  const bool number = iter_.is_cpu_scalar(iter_.noutputs() + i);
+  return number && is_half(compute_) ? round_to(v, card_dtype(compute_)) : v;
+}
+
 Value Pointwise::in_as(int i, c10::ScalarType type) {
   const int operand = iter_.noutputs() + i;
   const uint8_t vt = vector_type(type);
@@ -103,7 +136,10 @@ Value Pointwise::in_as(int i, c10::ScalarType type) {
     number += !iter_.is_cpu_scalar(j);
   }
   Value v = load(number, vt);
-  return needs_rounding(from, type) ? round_to(v, card_dtype(type)) : v;
+  if (needs_rounding(from, type)) {
+    return round_to(v, card_dtype(type));
+  }
+  return needs_narrowing(from, type) ? narrow(v, type) : v;
 }
 
 void launch(

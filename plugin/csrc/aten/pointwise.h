@@ -23,6 +23,9 @@ class Pointwise : public Program {
   Value in(int i) {
     return in_as(i, compute_);
   }
+  // The same, and a number is rounded to half precision if the operator
+  // computes in it: for functions with jumps. Others round the result once.
+  Value in_rounded(int i);
   // The input in another type than the operator's.
   Value in_as(int i, c10::ScalarType type);
 
