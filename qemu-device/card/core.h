@@ -28,6 +28,7 @@
 #define OPENREG_STAGE_SIZE (256u << 10)
 #define OPENREG_DMA_MAX (4ULL << 20) /* bytes of one bulk callback */
 #define OPENREG_PACKET_BYTES (OPENREG_PACKET_SLOTS_MAX * OPENREG_SLOT_SIZE)
+#define OPENREG_CONTEXT_MEMORY (256u << 20) /* of its jobs, or one job */
 #define OPENREG_FINISH_NS 2000000000ULL /* for all packets, at a save */
 #define OPENREG_LOOK_MAX_NS 1000000ULL /* a WAIT is looked at this often */
 
@@ -74,6 +75,7 @@ struct context {
 	pthread_mutex_t lock;
 	struct segment *segs[OPENREG_MAX_SEGMENTS];
 	uint64_t vruntime; /* sched.lock, ns */
+	atomic_size_t memory; /* that its jobs hold */
 };
 
 enum active {
@@ -374,6 +376,7 @@ void queue_link(struct queue *q);
 void queue_unlink(struct queue *q);
 void queue_free(struct queue *q);
 void queue_request_stop(struct queue *q);
+void queue_free_job(struct queue *q);
 void queue_drop_work(struct queue *q);
 uint64_t queue_tail(struct queue *q);
 void queue_publish(struct queue *q, uint64_t head, uint64_t seq);
@@ -389,7 +392,7 @@ void access_end(struct worker *w);
 enum step {
 	STEP_DONE, /* one packet done */
 	STEP_EMPTY,
-	STEP_WAIT,
+	STEP_WAIT, /* the packet is begun anew at another look */
 	STEP_FAULT,
 	STEP_BUSY, /* handed to the workers or the copy thread */
 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* The compute engine: opcodes to engines, jobs, scratch memory. */
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -149,19 +150,40 @@ static void job_put(struct openreg_job *job)
 	free(job);
 }
 
+static atomic_size_t extra_bytes;
+
+void *openreg_job_extra(struct openreg_job *job, size_t size)
+{
+	if (size > OPENREG_EXTRA_MAX)
+		return NULL;
+	if (atomic_fetch_add(&extra_bytes, size) > OPENREG_EXTRA_MAX - size) {
+		atomic_fetch_sub(&extra_bytes, size);
+		job->later = true;
+		return NULL;
+	}
+	job->extra_size = size;
+	job->extra = malloc(size);
+	return job->extra;
+}
+
 struct openreg_job *openreg_job_new(const struct openreg_args *args,
-				    struct openreg_scratch *scratch)
+				    struct openreg_scratch *scratch,
+				    bool *later)
 {
 	struct openreg_job *job = job_get(scratch);
 
+	*later = false;
 	if (!job)
 		return NULL;
 	job->engine = engine_of(args->opcode);
 	job->args = args;
 	job->owner = scratch;
 	job->extra = NULL;
+	job->extra_size = 0;
+	job->later = false;
 	job->phases = 0;
 	if (!job->engine || !job->engine->setup(job, scratch)) {
+		*later = job->later;
 		openreg_job_free(job);
 		return NULL;
 	}
@@ -175,7 +197,8 @@ unsigned int openreg_job_phases(const struct openreg_job *job)
 
 uint32_t openreg_job_slices(struct openreg_job *job, unsigned int phase)
 {
-	return job->slices[phase];
+	return job->engine->slices ? job->engine->slices(job, phase)
+				   : job->slices[phase];
 }
 
 bool openreg_job_run(struct openreg_job *job, unsigned int phase,
@@ -184,10 +207,16 @@ bool openreg_job_run(struct openreg_job *job, unsigned int phase,
 	return job->engine->run(job, phase, slice, scratch);
 }
 
+size_t openreg_job_memory(const struct openreg_job *job)
+{
+	return job->extra_size;
+}
+
 void openreg_job_free(struct openreg_job *job)
 {
 	if (!job)
 		return;
 	free(job->extra);
+	atomic_fetch_sub(&extra_bytes, job->extra_size);
 	job_put(job);
 }

@@ -10,6 +10,7 @@
 #define OPENREG_ENGINE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "openreg_isa.h"
@@ -72,18 +73,22 @@ struct openreg_scratch *openreg_scratch_new(void);
 void openreg_scratch_free(struct openreg_scratch *scratch);
 
 /*
- * NULL if memory is short. The args must outlive the job. Pointers are set.
- * An empty job has no phases. Cheap for small packets: no allocation that a
- * freelist could save.
+ * NULL if memory is short; *later then says whether it is there once other
+ * jobs have ended. The args must outlive the job. Pointers are set. An empty
+ * job has no phases. Cheap for small packets: no allocation that a freelist
+ * could save.
  */
 struct openreg_job *openreg_job_new(const struct openreg_args *args,
-				    struct openreg_scratch *scratch);
+				    struct openreg_scratch *scratch,
+				    bool *later);
 unsigned int openreg_job_phases(const struct openreg_job *job);
 /* Slices of a phase; asked only after the phases before it have ended. */
 uint32_t openreg_job_slices(struct openreg_job *job, unsigned int phase);
 /* false: memory is short or a library failed; the packet faults. */
 bool openreg_job_run(struct openreg_job *job, unsigned int phase,
 		     uint32_t slice, struct openreg_scratch *scratch);
+/* Host memory that it holds for as long as it lives. */
+size_t openreg_job_memory(const struct openreg_job *job);
 /* Also in the middle, when the queue is stopped. No slice may be running. */
 void openreg_job_free(struct openreg_job *job);
 

@@ -14,6 +14,8 @@
 
 /* Work of one slice, in the engines' rough estimates of time. */
 #define OPENREG_SLICE_NS 500000.0
+/* Host memory that all jobs together may hold beside their operands. */
+#define OPENREG_EXTRA_MAX ((size_t)1 << 30)
 
 /* One each for VECTOR, MATMUL and SOFTMAX. */
 struct openreg_engine {
@@ -22,6 +24,8 @@ struct openreg_engine {
 	size_t job_size;
 	/* false: memory is short. Fills job->phases and job->slices. */
 	bool (*setup)(struct openreg_job *job, struct openreg_scratch *scratch);
+	/* NULL: job->slices has them. */
+	uint32_t (*slices)(const struct openreg_job *job, unsigned int phase);
 	bool (*run)(struct openreg_job *job, unsigned int phase, uint32_t slice,
 		    struct openreg_scratch *scratch);
 };
@@ -33,7 +37,9 @@ struct openreg_job {
 	const struct openreg_args *args;
 	struct openreg_scratch *owner;
 	struct openreg_job *next; /* in the freelist */
-	void *extra; /* malloced by setup, freed with the job; or NULL */
+	void *extra; /* of openreg_job_extra, freed with the job; or NULL */
+	size_t extra_size;
+	bool later; /* other jobs hold the memory that this one wants */
 	unsigned int phases;
 	uint32_t slices[OPENREG_PHASES_MAX];
 	/* The engine's own part, in the job's memory. */
@@ -49,6 +55,9 @@ extern const struct openreg_engine openreg_softmax_engine;
  * scratch. NULL if memory is short.
  */
 void *openreg_scratch_buffer(struct openreg_scratch *scratch, size_t size);
+
+/* Sets job->extra; NULL if memory is short. Once a job. */
+void *openreg_job_extra(struct openreg_job *job, size_t size);
 
 struct openreg_matmul_cache;
 struct openreg_matmul_cache **

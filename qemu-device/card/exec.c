@@ -129,7 +129,7 @@ static enum step run_phases(struct worker *w, struct queue *q,
 			break;
 		}
 	}
-	openreg_job_free(job->engine);
+	queue_free_job(q);
 	set_active(q, ACTIVE_NONE);
 	if (job->failed) {
 		*v = bad(OPENREG_FAULT_MEMORY, job->phase);
@@ -148,12 +148,31 @@ static uint64_t work_of(const struct openreg_args *args)
 	return work;
 }
 
+/* Others may have some as well: so much for a context, but always one job. */
+static bool take_memory(struct queue *q)
+{
+	size_t size = openreg_job_memory(q->job.engine);
+	size_t old = atomic_fetch_add(&q->ctx->memory, size);
+
+	return !size || !old || old + size <= OPENREG_CONTEXT_MEMORY;
+}
+
 static enum step run_compute(struct worker *w, struct queue *q,
 			     struct verdict *v)
 {
 	struct job *job = &q->job;
+	bool later;
 
-	job->engine = openreg_job_new(&q->args, w->scratch);
+	job->engine = openreg_job_new(&q->args, w->scratch, &later);
+	if (job->engine && !take_memory(q)) {
+		queue_free_job(q);
+		job->engine = NULL;
+		later = true;
+	}
+	if (!job->engine && later) {
+		queue_release_operands(q);
+		return STEP_WAIT;
+	}
 	if (!job->engine) {
 		*v = bad(OPENREG_FAULT_MEMORY, 0);
 		return STEP_FAULT;
@@ -389,7 +408,7 @@ bool exec_finish(struct worker *w, struct queue *q)
 void exec_give_up(struct worker *w, struct queue *q)
 {
 	if (q->active == ACTIVE_JOB)
-		openreg_job_free(q->job.engine);
+		queue_free_job(q);
 	set_active(q, ACTIVE_NONE);
 	queue_fault(w, q, bad(OPENREG_FAULT_HANG, 0));
 }

@@ -25,7 +25,7 @@ static bool matmul_setup(struct openreg_job *job,
 		return true;
 	rows = mm->batch * mm->m;
 	bytes = mm->tiles_k * rows * mm->n * mm->width;
-	mm->partial = job->extra = malloc((size_t)bytes);
+	mm->partial = openreg_job_extra(job, (size_t)bytes);
 	if (!mm->partial)
 		return false;
 	row_ns = (double)(mm->tiles_k * mm->n) + 50;

@@ -157,11 +157,17 @@ void queue_done(struct worker *w, struct queue *q)
 	queue_release_operands(q);
 }
 
+void queue_free_job(struct queue *q)
+{
+	atomic_fetch_sub(&q->ctx->memory, openreg_job_memory(q->job.engine));
+	openreg_job_free(q->job.engine);
+}
+
 /* sched.lock is held and nobody is at work on the queue. */
 void queue_drop_work(struct queue *q)
 {
 	if (q->active == ACTIVE_JOB)
-		openreg_job_free(q->job.engine);
+		queue_free_job(q);
 	if (q->active != ACTIVE_NONE)
 		queue_release_operands(q);
 	q->active = ACTIVE_NONE;

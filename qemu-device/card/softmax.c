@@ -188,11 +188,10 @@ static bool softmax_setup(struct openreg_job *job,
 		slices = sm->units * sm->pieces;
 		if (slices > UINT32_MAX)
 			return false;
-		job->extra = malloc((size_t)(slices * sm->width) *
-				    sizeof(*sm->stats));
-		if (!job->extra)
+		sm->stats = openreg_job_extra(job, (size_t)(slices * sm->width) *
+							   sizeof(*sm->stats));
+		if (!sm->stats)
 			return false;
-		sm->stats = job->extra;
 	}
 	if (slices > UINT32_MAX)
 		return false;

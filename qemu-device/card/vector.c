@@ -293,6 +293,15 @@ static bool vector_setup(struct openreg_job *job,
 	return true;
 }
 
+static uint32_t vector_slices(const struct openreg_job *job, unsigned int phase)
+{
+	const struct openreg_plan *plan =
+		(const struct openreg_plan *)job->priv;
+
+	return plan->red.op ? openreg_reduce_slices(plan, phase)
+			    : job->slices[0];
+}
+
 static bool vector_run(struct openreg_job *job, unsigned int phase,
 		       uint32_t slice, struct openreg_scratch *scratch)
 {
@@ -302,12 +311,10 @@ static bool vector_run(struct openreg_job *job, unsigned int phase,
 
 	if (!memory)
 		return false;
-	if (!plan->red.op)
-		run_tiles(plan, slice, memory);
-	else if (phase == 0)
-		openreg_reduce_run(plan, slice, memory);
+	if (plan->red.op)
+		openreg_reduce_run(plan, phase, slice, memory);
 	else
-		openreg_reduce_finish(plan, slice, memory);
+		run_tiles(plan, slice, memory);
 	return true;
 }
 
@@ -315,5 +322,6 @@ const struct openreg_engine openreg_vector_engine = {
 	.check = openreg_vector_check,
 	.job_size = sizeof(struct openreg_plan),
 	.setup = vector_setup,
+	.slices = vector_slices,
 	.run = vector_run,
 };

@@ -3,8 +3,8 @@
  * VECTOR: a checked program becomes a plan, which is run tile by tile.
  *
  * The plan's dimensions are the packet's without those of size 1, sorted and
- * merged; dimension 0 is the innermost. A tile is a block of at most
- * OPENREG_TILE points: the dimensions below `split` whole, and up to `chunk`
+ * merged; dimension 0 is the innermost. A tile is a block of at most `points`
+ * points, OPENREG_TILE or less where each takes long: the dimensions below `split` whole, and up to `chunk`
  * coordinates of dimension `split`. With a reduction the dimensions are in two
  * groups, the first `inner_dims` of them either all folded or all kept.
  */
@@ -69,12 +69,14 @@ struct openreg_reduction {
 	int64_t units; /* groups of outputs that are folded at a time */
 	int64_t unit_outputs; /* most outputs of one */
 	int64_t unit_tiles;
-	int64_t chunks; /* pieces that the tiles of one unit are cut into */
+	int64_t chunks; /* parts that the tiles of one unit are cut into */
 	int64_t chunk_tiles;
-	int64_t slice_units; /* if chunks is 1 */
+	int64_t pieces; /* phases that one chunk takes */
+	int64_t group_units; /* whose chunks are at work in the same phases */
+	int64_t slice_units; /* if chunks is 1, or to be merged */
 	unsigned int unit_lo, unit_hi; /* digits that number units */
 	unsigned int tile_lo, tile_hi; /* digits that number tiles in a unit */
-	union openreg_acc *partial; /* [unit][chunk][unit_outputs] */
+	union openreg_acc *partial; /* [unit of a group][chunk][unit_outputs] */
 	int64_t *partial_index;
 };
 
@@ -87,6 +89,7 @@ struct openreg_plan {
 	int64_t chunk;
 	int64_t digits[OPENREG_DIMS_MAX]; /* tiles along it, from split up */
 	int64_t volume; /* points of all dimensions below split */
+	int64_t points; /* that a tile may have */
 	int64_t tiles;
 	int64_t slice_tiles;
 	double tile_ns; /* estimate */
@@ -149,9 +152,9 @@ void openreg_tile_store(const struct openreg_plan *plan,
 			unsigned int width);
 
 bool openreg_reduce_setup(struct openreg_job *job, struct openreg_plan *plan);
-void openreg_reduce_run(const struct openreg_plan *plan, uint32_t slice,
-			void *memory);
-void openreg_reduce_finish(const struct openreg_plan *plan, uint32_t slice,
-			   void *memory);
+uint32_t openreg_reduce_slices(const struct openreg_plan *plan,
+			       unsigned int phase);
+void openreg_reduce_run(const struct openreg_plan *plan, unsigned int phase,
+			uint32_t slice, void *memory);
 
 #endif

@@ -254,11 +254,11 @@ static void cut(struct openreg_plan *plan)
 	int64_t volume = 1;
 
 	while (split + 1 < plan->ndim &&
-	       volume * plan->size[split] <= OPENREG_TILE)
+	       volume * plan->size[split] <= plan->points)
 		volume *= plan->size[split++];
 	plan->split = split;
 	plan->volume = volume;
-	plan->chunk = OPENREG_TILE / volume;
+	plan->chunk = plan->points / volume;
 	if (plan->chunk > plan->size[split])
 		plan->chunk = plan->size[split];
 	plan->tiles = 1;

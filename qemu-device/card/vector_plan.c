@@ -3,6 +3,8 @@
 #include "vector.h"
 
 #define NONE 0xff
+#define TILE_MIN 16
+#define FAR_NS 12 /* an element that shares no page with its neighbours */
 
 struct compiler {
 	struct openreg_plan *plan;
@@ -365,7 +367,29 @@ static double access_ns(const struct openreg_plan *plan,
 		return 0.1 + rows;
 	if (stride == 1)
 		return 0.1 + 0.05 * (double)access->esize + rows;
+	if (stride * access->esize >= 4096 || stride * access->esize <= -4096)
+		return FAR_NS;
 	return 4 + rows;
+}
+
+/* A tile is run in one go, so it must not take longer than a slice. */
+static int64_t tile_points(const struct openreg_plan *plan,
+			   const struct openreg_args *args)
+{
+	int64_t points = OPENREG_TILE;
+	double ns = 0;
+	unsigned int i;
+
+	for (i = 0; i < plan->nsteps; i++) {
+		const struct openreg_step *step = &plan->step[i];
+
+		ns += step->kind == OPENREG_STEP_LOAD ||
+				      step->kind == OPENREG_STEP_STORE
+			      ? FAR_NS : kernel_ns(&args->instr[i]);
+	}
+	while (points > TILE_MIN && (double)points * ns > OPENREG_SLICE_NS)
+		points /= 2;
+	return points;
 }
 
 static void estimate(struct openreg_plan *plan, const struct openreg_args *args)
@@ -419,6 +443,7 @@ bool openreg_plan_make(struct openreg_plan *plan,
 	plan->red.empty = folds_nothing;
 	if (!plan->nsteps && !plan->red.op)
 		return false;
+	plan->points = tile_points(plan, args);
 	openreg_plan_dims(plan, args);
 	estimate(plan, args);
 	return true;

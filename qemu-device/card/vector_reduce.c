@@ -6,13 +6,18 @@
  * unit is one output, folded from many tiles, or a tile that holds several
  * outputs whole; else it is a tile's worth of outputs, to which tile after
  * tile is added. Units with much work are cut into chunks, whose partial
- * results a second phase folds. All this depends on the packet only, so
- * results do not depend on the number of workers.
+ * results another phase merges. As that is one slice for each unit, there are
+ * not very many chunks; one that takes too long takes several phases. And as
+ * partial results take memory, it may be only some units' turn at a time. All
+ * this depends on the packet only, so results do not depend on the number of
+ * workers.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "vector.h"
+
+#define MERGE_MAX (1 << 17) /* partial results of one unit */
+#define PARTIAL_MAX (16 << 20) /* bytes of a group's */
 
 struct fold {
 	const struct openreg_plan *plan;
@@ -263,10 +268,9 @@ static void unit_end(struct fold *f)
 		      f->acc, type_width[red->type]);
 }
 
-static void save_partial(struct fold *f, int64_t unit, int64_t chunk)
+static void save_partial(struct fold *f, int64_t at)
 {
 	const struct openreg_reduction *red = f->red;
-	int64_t at = (unit * red->chunks + chunk) * red->unit_outputs;
 
 	memcpy(red->partial + at, f->acc,
 	       (size_t)f->outputs * sizeof(*f->acc));
@@ -275,32 +279,69 @@ static void save_partial(struct fold *f, int64_t unit, int64_t chunk)
 		       (size_t)f->outputs * sizeof(*f->index));
 }
 
-void openreg_reduce_run(const struct openreg_plan *plan, uint32_t slice,
-			void *memory)
+static void load_partial(struct fold *f, int64_t at)
 {
-	const struct openreg_reduction *red = &plan->red;
-	struct fold f;
-	int64_t unit, end;
+	const struct openreg_reduction *red = f->red;
 
-	fold_begin(&f, plan, memory);
-	if (red->chunks > 1) {
-		int64_t chunk = slice % red->chunks;
-		int64_t first = chunk * red->chunk_tiles;
-		int64_t left = red->unit_tiles - first;
+	memcpy(f->acc, red->partial + at,
+	       (size_t)f->outputs * sizeof(*f->acc));
+	if (red->index)
+		memcpy(f->index, red->partial_index + at,
+		       (size_t)f->outputs * sizeof(*f->index));
+}
 
-		unit_begin(&f, slice / red->chunks);
-		unit_fold(&f, first,
-			  left < red->chunk_tiles ? left : red->chunk_tiles);
-		save_partial(&f, slice / red->chunks, chunk);
+/* Part of the units of a group at a time: pieces of their chunks, then sums. */
+struct stage {
+	int64_t first, units;
+	int64_t piece;
+	bool merges;
+};
+
+static struct stage find_stage(const struct openreg_reduction *red,
+			       unsigned int phase)
+{
+	int64_t group = phase / (red->pieces + 1);
+	struct stage s = { .first = group * red->group_units };
+
+	s.piece = phase % (red->pieces + 1);
+	s.merges = s.piece == red->pieces;
+	s.units = red->units - s.first;
+	if (s.units > red->group_units)
+		s.units = red->group_units;
+	return s;
+}
+
+/* What one slice's time is enough for, after what earlier phases did. */
+static void run_piece(struct fold *f, const struct stage *s, uint32_t slice)
+{
+	const struct openreg_reduction *red = f->red;
+	int64_t first = slice % red->chunks * red->chunk_tiles;
+	int64_t end = first + red->chunk_tiles, at = slice * red->unit_outputs;
+	int64_t tiles = f->plan->slice_tiles;
+
+	if (end > red->unit_tiles)
+		end = red->unit_tiles;
+	first += s->piece * tiles;
+	if (first >= end && s->piece)
 		return;
-	}
-	unit = (int64_t)slice * red->slice_units;
-	end = unit + red->slice_units;
+	unit_begin(f, s->first + slice / red->chunks);
+	if (s->piece)
+		load_partial(f, at);
+	unit_fold(f, first, end - first < tiles ? end - first : tiles);
+	save_partial(f, at);
+}
+
+static void run_units(struct fold *f, uint32_t slice)
+{
+	const struct openreg_reduction *red = f->red;
+	int64_t unit = (int64_t)slice * red->slice_units;
+	int64_t end = unit + red->slice_units;
+
 	for (; unit < end && unit < red->units; unit++) {
-		unit_begin(&f, unit);
+		unit_begin(f, unit);
 		if (!red->empty)
-			unit_fold(&f, 0, red->unit_tiles);
-		unit_end(&f);
+			unit_fold(f, 0, red->unit_tiles);
+		unit_end(f);
 	}
 }
 
@@ -323,27 +364,58 @@ static void merge_partial(struct fold *f, int64_t at)
 	}
 }
 
-void openreg_reduce_finish(const struct openreg_plan *plan, uint32_t slice,
-			   void *memory)
+static void merge_units(struct fold *f, const struct stage *s, uint32_t slice)
 {
-	const struct openreg_reduction *red = &plan->red;
-	int64_t unit = (int64_t)slice * red->slice_units;
-	int64_t end = unit + red->slice_units, chunk, i;
+	const struct openreg_reduction *red = f->red;
+	int64_t unit = (int64_t)slice * red->slice_units, chunk;
+	int64_t end = unit + red->slice_units;
+
+	for (; unit < end && unit < s->units; unit++) {
+		int64_t at = unit * red->chunks * red->unit_outputs;
+
+		unit_begin(f, s->first + unit);
+		if (red->index)
+			load_partial(f, at);
+		for (chunk = red->index ? 1 : 0; chunk < red->chunks; chunk++)
+			merge_partial(f, at + chunk * red->unit_outputs);
+		unit_end(f);
+	}
+}
+
+void openreg_reduce_run(const struct openreg_plan *plan, unsigned int phase,
+			uint32_t slice, void *memory)
+{
+	struct stage s;
 	struct fold f;
 
 	fold_begin(&f, plan, memory);
-	for (; unit < end && unit < red->units; unit++) {
-		int64_t at = unit * red->chunks * red->unit_outputs;
-
-		unit_begin(&f, unit);
-		for (i = 0; i < f.outputs && red->index; i++) {
-			f.acc[i] = red->partial[at + i];
-			f.index[i] = red->partial_index[at + i];
-		}
-		for (chunk = red->index ? 1 : 0; chunk < red->chunks; chunk++)
-			merge_partial(&f, at + chunk * red->unit_outputs);
-		unit_end(&f);
+	if (plan->red.chunks == 1) {
+		run_units(&f, slice);
+		return;
 	}
+	s = find_stage(&plan->red, phase);
+	if (s.merges)
+		merge_units(&f, &s, slice);
+	else
+		run_piece(&f, &s, slice);
+}
+
+static int64_t slices_of(int64_t units, int64_t slice_units)
+{
+	return (units + slice_units - 1) / slice_units;
+}
+
+uint32_t openreg_reduce_slices(const struct openreg_plan *plan,
+			       unsigned int phase)
+{
+	const struct openreg_reduction *red = &plan->red;
+	struct stage s;
+
+	if (red->chunks == 1)
+		return (uint32_t)slices_of(red->units, red->slice_units);
+	s = find_stage(red, phase);
+	return (uint32_t)(s.merges ? slices_of(s.units, red->slice_units)
+				   : s.units * red->chunks);
 }
 
 static int64_t count(const struct openreg_plan *plan, unsigned int lo,
@@ -380,6 +452,11 @@ static void number_units(struct openreg_plan *plan)
 	red->unit_tiles = count(plan, red->tile_lo, red->tile_hi);
 }
 
+static int64_t at_least_1(double x)
+{
+	return x < 1 ? 1 : (int64_t)x;
+}
+
 /* Few units with much work each are cut, so that workers can share them. */
 static void cut_units(struct openreg_plan *plan)
 {
@@ -389,54 +466,51 @@ static void cut_units(struct openreg_plan *plan)
 
 	red->chunks = 1;
 	red->chunk_tiles = red->unit_tiles;
-	red->slice_units = (int64_t)(OPENREG_SLICE_NS / unit_ns);
-	if (red->slice_units < 1)
-		red->slice_units = 1;
+	red->slice_units = at_least_1(OPENREG_SLICE_NS / unit_ns);
 	if (unit_ns <= most || red->empty)
 		return;
 	red->chunk_tiles = plan->slice_tiles;
-	red->chunks = (red->unit_tiles + red->chunk_tiles - 1) /
-		      red->chunk_tiles;
+	red->chunks = slices_of(red->unit_tiles, red->chunk_tiles);
+	if (red->chunks > MERGE_MAX / red->unit_outputs) {
+		red->chunks = MERGE_MAX / red->unit_outputs;
+		red->chunk_tiles = slices_of(red->unit_tiles, red->chunks);
+		red->chunks = slices_of(red->unit_tiles, red->chunk_tiles);
+	}
+	red->pieces = slices_of(red->chunk_tiles, plan->slice_tiles);
+	unit_ns = 2.0 * (double)(red->chunks * red->unit_outputs) + 50;
+	red->slice_units = at_least_1(OPENREG_SLICE_NS / unit_ns);
 }
 
-static int64_t slices_of(int64_t units, int64_t slice_units)
+/* Memory for the partial results of a group of units. */
+static bool group_units(struct openreg_job *job, struct openreg_plan *plan)
 {
-	return (units + slice_units - 1) / slice_units;
+	struct openreg_reduction *red = &plan->red;
+	int64_t size = sizeof(*red->partial), unit, phases;
+
+	if (red->index)
+		size += sizeof(*red->partial_index);
+	unit = red->chunks * red->unit_outputs;
+	red->group_units = at_least_1((double)(PARTIAL_MAX / (unit * size)));
+	if (red->group_units > red->units)
+		red->group_units = red->units;
+	phases = slices_of(red->units, red->group_units) * (red->pieces + 1);
+	if (phases > UINT32_MAX)
+		return false;
+	job->phases = (unsigned int)phases;
+	unit *= red->group_units;
+	red->partial = openreg_job_extra(job, (size_t)(unit * size));
+	red->partial_index = (int64_t *)(red->partial + unit);
+	return red->partial;
 }
 
 bool openreg_reduce_setup(struct openreg_job *job, struct openreg_plan *plan)
 {
 	struct openreg_reduction *red = &plan->red;
-	size_t partials, size = sizeof(*red->partial);
-	int64_t slices;
-	double unit_ns;
 
 	number_units(plan);
 	cut_units(plan);
+	if (red->chunks > 1)
+		return group_units(job, plan);
 	job->phases = 1;
-	slices = slices_of(red->units, red->slice_units);
-	if (red->chunks > 1) {
-		if (__builtin_mul_overflow(red->units, red->chunks, &slices) ||
-		    slices > UINT32_MAX)
-			return false;
-		partials = (size_t)slices * (size_t)red->unit_outputs;
-		if (red->index)
-			size += sizeof(*red->partial_index);
-		job->extra = malloc(partials * size);
-		if (!job->extra)
-			return false;
-		red->partial = job->extra;
-		red->partial_index = (int64_t *)(red->partial + partials);
-		unit_ns = 2.0 * (double)(red->chunks * red->unit_outputs) + 50;
-		red->slice_units = (int64_t)(OPENREG_SLICE_NS / unit_ns);
-		if (red->slice_units < 1)
-			red->slice_units = 1;
-		job->phases = 2;
-		job->slices[1] = (uint32_t)slices_of(red->units,
-						     red->slice_units);
-	}
-	if (slices > UINT32_MAX)
-		return false;
-	job->slices[0] = (uint32_t)slices;
-	return true;
+	return slices_of(red->units, red->slice_units) <= UINT32_MAX;
 }

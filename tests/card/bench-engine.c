@@ -63,10 +63,11 @@ static void run_once(void)
 	struct openreg_job *job;
 	unsigned int phase;
 	pthread_t thread;
+	bool later;
 
 	if (openreg_engine_check(&args).code)
 		abort();
-	job = openreg_job_new(&args, scratch[0]);
+	job = openreg_job_new(&args, scratch[0], &later);
 	now_running.job = job;
 	for (phase = 0; phase < openreg_job_phases(job); phase++) {
 		bool two;

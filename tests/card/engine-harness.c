@@ -123,11 +123,12 @@ void args_run_order(struct openreg_args *args, bool reverse)
 	struct openreg_scratch *scratch[2] = { openreg_scratch_new(),
 					       openreg_scratch_new() };
 	struct phase phase = { .reverse = reverse };
+	bool later;
 
 	assert_non_null(scratch[0]);
 	assert_non_null(scratch[1]);
 	assert_int_equal(args_check(args), OPENREG_FAULT_NONE);
-	phase.job = openreg_job_new(args, scratch[0]);
+	phase.job = openreg_job_new(args, scratch[0], &later);
 	assert_non_null(phase.job);
 	for (; phase.number < openreg_job_phases(phase.job); phase.number++) {
 		phase.slices = openreg_job_slices(phase.job, phase.number);

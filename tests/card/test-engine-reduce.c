@@ -396,6 +396,67 @@ static void test_program(void **state)
 }
 
 /* Nothing beats the neutral element: the first of all is the winner. */
+/* Passes for a long program, so that tiles and slices are small. */
+static void slow_load(struct openreg_args *args, unsigned int operand)
+{
+	unsigned int i;
+
+	args_instr(args, OPENREG_V_IMM, OPENREG_VT_I64, 1, 0, 0, 0,
+		   args_imm_i(args, 0));
+	args_instr(args, OPENREG_V_LOAD, OPENREG_VT_I64, 0, 0, 0, 0, operand);
+	for (i = 0; i < 55; i++)
+		args_instr(args, OPENREG_V_POW, OPENREG_VT_I64, 2, 0, 1, 0, 0);
+}
+
+/*
+ * Units of so many chunks that these go by pieces, and so many units that they
+ * go by groups. max: values and places of the greatest, else sums.
+ */
+static void expect_columns(int64_t rows, int64_t columns, bool max)
+{
+	const int64_t size[2] = { rows, columns }, kept[2] = { 0, 1 };
+	int64_t *x = calloc((size_t)(rows * columns), 8), i, j;
+	int64_t *value = calloc((size_t)columns, 8);
+	int64_t *place = calloc((size_t)columns, 8);
+	struct openreg_args args;
+
+	for (i = 0; i < rows * columns; i++)
+		x[i] = random_range(-1000000, 1000000);
+	args_begin(&args, OPENREG_OP_VECTOR, 2, size);
+	args_operand(&args, OPENREG_I64, x, NULL);
+	args_operand(&args, OPENREG_I64, value, kept);
+	args_operand(&args, OPENREG_I64, place, kept);
+	args.arg[0] = 1;
+	slow_load(&args, 0);
+	args_instr(&args, max ? OPENREG_V_RED_MAX : OPENREG_V_RED_SUM,
+		   OPENREG_VT_I64, 0, 0, max ? 2 : NONE, NONE, 1);
+	args_run_order(&args, max);
+	for (j = 0; j < columns; j++) {
+		int64_t sum = 0, best = 0;
+
+		for (i = 0; i < rows; i++) {
+			sum += x[i * columns + j];
+			if (x[i * columns + j] > x[best * columns + j])
+				best = i;
+		}
+		assert_int_equal(value[j], max ? x[best * columns + j] : sum);
+		assert_int_equal(place[j], max ? best : 0);
+	}
+	free(x);
+	free(value);
+	free(place);
+}
+
+static void test_pieces(void **state)
+{
+	(void)state;
+	expect_columns(20000, 64, false);
+	expect_columns(20000, 64, true);
+	expect_columns(2500, 1100, false);
+	expect_columns(2500, 1100, true);
+	expect_columns(2000000, 1, true);
+}
+
 static void test_all_neutral(void **state)
 {
 	enum { ROWS = 200000, COLUMNS = 8 };
@@ -454,6 +515,7 @@ int main(void)
 		cmocka_unit_test(test_large),
 		cmocka_unit_test(test_mean),
 		cmocka_unit_test(test_program),
+		cmocka_unit_test(test_pieces),
 		cmocka_unit_test(test_all_neutral),
 		cmocka_unit_test(test_fold_after_store),
 	};

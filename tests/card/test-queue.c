@@ -318,6 +318,61 @@ static void test_stats(void **state)
 						 busy_ns)) > 0);
 }
 
+#define COLUMNS 16384
+#define HOGS 80
+
+/* Sums of columns whose rows are all one; 64 KiB at addr, results behind. */
+static void pkt_columns(struct pkt *p, uint64_t addr, int64_t rows)
+{
+	const int64_t size[2] = { rows, COLUMNS }, stride[2] = { 0, 1 };
+
+	pkt_begin(p, OPENREG_OP_VECTOR, 2, size);
+	pkt_arg(p, 0, 1);
+	pkt_operand(p, addr, OPENREG_I32, stride);
+	pkt_operand(p, addr + 4 * COLUMNS, OPENREG_I64, stride);
+	pkt_instr(p, OPENREG_V_LOAD, OPENREG_VT_I32, 0, 0, 0, 0, 0);
+	pkt_instr(p, OPENREG_V_RED_SUM, OPENREG_VT_I32, 0, 0, OPENREG_VNONE,
+		  OPENREG_VNONE, 1);
+}
+
+/* Who wants memory that other packets hold waits for it, and gets it. */
+static void test_memory_of_jobs(void **state)
+{
+	struct rig *rig = *state;
+	struct openreg_admin_cmd cmd = cmd_vram(2, 1, 1 << 20, 1 << 20, RW);
+	int64_t *sums = (int64_t *)(rig->vram + (1 << 20) + 4 * COLUMNS);
+	struct tq hog[HOGS], q;
+	unsigned int i;
+	struct pkt p;
+
+	assert_int_equal(rig_op(rig, OPENREG_ADMIN_CTX_CREATE, 2, 0), 0);
+	assert_int_equal(rig_admin(rig, &cmd), 0);
+	cmd = cmd_vram(1, 1, 0, 1 << 20, RW);
+	assert_int_equal(rig_admin(rig, &cmd), 0);
+	pkt_columns(&p, OPENREG_ADDR(0, 1, 0), 1 << 22);
+	for (i = 0; i < HOGS; i++) {
+		tq_init(rig, &hog[i], 1, 100 + i, 64);
+		hog[i].door = i % 16;
+		cmd = cmd_queue(&hog[i], OPENREG_PRIORITY_NORMAL);
+		assert_int_equal(rig_admin(rig, &cmd), 0);
+		tq_push(&hog[i], &p);
+		tq_publish(&hog[i]);
+	}
+	for (i = 0; i < COLUMNS; i++)
+		((int32_t *)(rig->vram + (1 << 20)))[i] = (int32_t)i;
+	tq_create(rig, &q, 2, 40);
+	pkt_columns(&p, OPENREG_ADDR(0, 1, 0), 4000);
+	tq_push(&q, &p);
+	tq_publish(&q);
+	WAIT_FOR(rig_reg(rig, OPENREG_REG_STAT_COMPUTE_NS) > 200000000);
+	for (i = 0; i < HOGS; i++)
+		assert_int_equal(tq_state(&hog[i]), OPENREG_QUEUE_RUNNING);
+	assert_int_equal(rig_op(rig, OPENREG_ADMIN_CTX_DESTROY, 1, 0), 0);
+	tq_wait(&q);
+	for (i = 0; i < COLUMNS; i++)
+		assert_int_equal(sums[i], 4000 * (int64_t)i);
+}
+
 int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, rig_teardown)
@@ -334,6 +389,7 @@ int main(void)
 		T(test_stop_and_reset),
 		T(test_destroy_and_reuse),
 		T(test_stats),
+		T(test_memory_of_jobs),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
