@@ -95,7 +95,8 @@ static void check_pending(struct openreg_card *card)
 	}
 }
 
-static void run_command(struct openreg_card *card, uint32_t index,
+/* false: nothing is done and it is to be run again. */
+static bool run_command(struct openreg_card *card, uint32_t index,
 			const struct openreg_admin_cmd *cmd)
 {
 	struct admin_result r = { .status = OPENREG_ADMIN_OK };
@@ -114,9 +115,12 @@ static void run_command(struct openreg_card *card, uint32_t index,
 
 		if (!admin_add_pending(card, &p))
 			fatal(card, "no memory for a late admin command");
-		return;
+		return true;
 	}
+	if (r.status == ADMIN_AGAIN)
+		return false;
 	complete(card, index, r.status, r.result);
+	return true;
 }
 
 static void serve(struct openreg_card *card)
@@ -140,7 +144,9 @@ static void serve(struct openreg_card *card)
 			fatal(card, "bus error on the admin ring");
 			return;
 		}
-		run_command(card, admin->done++, &cmd);
+		if (!run_command(card, admin->done, &cmd))
+			return;
+		admin->done++;
 		check_pending(card);
 	}
 }

@@ -4,7 +4,7 @@
 
 #include "core.h"
 
-#define FILL_SLICE (8u << 20)
+#define FILL_SLICE (2u << 20) /* its pages may be touched for the first time */
 
 static struct queue *pick_copy(struct openreg_card *card)
 {

@@ -15,6 +15,8 @@
 #define STAGE_ELEMENTS (OPENREG_STAGE_SIZE / 8)
 #define SPAN_STRIDE 512 /* bytes; farther elements are read one by one */
 #define SINGLES 1024 /* bus transfers of one element in a row */
+#define LINE 64
+#define LINES 8192 /* elements in a row that share no cache line */
 #define CLOCK_BYTES (256u << 10) /* work between two looks at the clock */
 
 static uint64_t min64(uint64_t a, uint64_t b)
@@ -48,17 +50,29 @@ static bool is_scattered(const struct copy *c, const struct copy_side *dst)
 	return !dst->vram && !dst->staged && row_stride(c, dst) != 1;
 }
 
+static uint64_t span_of(const struct copy *c, const struct copy_side *side)
+{
+	int64_t stride = row_stride(c, side);
+
+	return (uint64_t)(stride < 0 ? -stride : stride) * side->esize;
+}
+
+static bool misses_caches(const struct copy *c)
+{
+	return span_of(c, &c->dst) > LINE ||
+	       (!c->fill && span_of(c, &c->src) > LINE);
+}
+
 /* Longest part of a row that one step can take. */
 static uint64_t row_max(const struct copy *c)
 {
-	int64_t stride = row_stride(c, &c->src);
-	uint64_t span = (uint64_t)(stride < 0 ? -stride : stride) * c->src.esize;
+	uint64_t span = span_of(c, &c->src);
 	bool vram = c->dst.vram && (c->fill || c->src.vram);
 
 	if (!c->fill && is_straight(c) && (c->dst.vram || c->src.vram))
 		return TILE_BYTES / c->dst.esize;
 	if (vram)
-		return TILE_BYTES / 8;
+		return misses_caches(c) ? LINES : TILE_BYTES / 8;
 	if (is_scattered(c, &c->dst) ||
 	    (!c->fill && !c->src.vram && span > SPAN_STRIDE))
 		return SINGLES;
@@ -201,8 +215,38 @@ static uint64_t row_left(const struct copy *c)
 	return min64(c->size[d] - c->index[d], row_max(c));
 }
 
-/* Rows up to a stage full, with one bulk transfer before or after. */
-static int staged_tile(struct worker *w, struct queue *q, uint32_t *failed)
+static uint64_t row_cost(const struct copy *c, uint64_t n)
+{
+	uint64_t cost = n * (misses_caches(c) ? LINE : c->dst.esize) + LINE;
+
+	if (!c->dst.vram && !c->dst.staged)
+		cost += row_stride(c, &c->dst) == 1 ? 4096 : n * 512;
+	if (!c->fill && !c->src.vram && !c->src.staged)
+		cost += row_stride(c, &c->src) == 1 ? 4096 : n * 512;
+	return cost;
+}
+
+/* Work since the last look at the clock, and when to end. */
+struct timer {
+	uint64_t cost;
+	uint64_t end;
+};
+
+static bool is_over(struct timer *t, uint64_t cost)
+{
+	t->cost += cost;
+	if (t->cost < CLOCK_BYTES)
+		return false;
+	t->cost = 0;
+	return now_ns() >= t->end;
+}
+
+/*
+ * Rows up to a stage full, or till the time is over, with one bulk transfer
+ * before or after.
+ */
+static int staged_tile(struct worker *w, struct queue *q, uint32_t *failed,
+		       struct timer *t)
 {
 	struct copy *c = &q->copy;
 	uint64_t n = min64(c->left, STAGE_ELEMENTS), done, m;
@@ -218,6 +262,8 @@ static int staged_tile(struct worker *w, struct queue *q, uint32_t *failed)
 		if (copy_row(w, q, done, m, failed))
 			return -1;
 		advance(c, m);
+		if (is_over(t, row_cost(c, m)))
+			n = done + m;
 	}
 	*failed = 0;
 	if (c->dst.staged)
@@ -226,47 +272,41 @@ static int staged_tile(struct worker *w, struct queue *q, uint32_t *failed)
 	return 0;
 }
 
+/* *over: the time is. */
 static int step(struct worker *w, struct queue *q, uint32_t *failed,
-		uint64_t *cost)
+		struct timer *t, bool *over)
 {
 	struct copy *c = &q->copy;
 	uint64_t n;
 	int r;
 
 	if (c->src.staged || c->dst.staged) {
-		*cost += CLOCK_BYTES;
-		return staged_tile(w, q, failed);
+		r = staged_tile(w, q, failed, t);
+		*over = is_over(t, CLOCK_BYTES);
+		return r;
 	}
 	n = row_left(c);
 	*failed = 0;
 	r = c->fill ? fill_row(w, q, n) : copy_row(w, q, 0, n, failed);
-	*cost += n * c->dst.esize + 64;
-	if (!c->dst.vram)
-		*cost += row_stride(c, &c->dst) == 1 ? 4096 : n * 512;
-	if (!c->fill && !c->src.vram)
-		*cost += row_stride(c, &c->src) == 1 ? 4096 : n * 512;
 	advance(c, n);
+	*over = is_over(t, row_cost(c, n));
 	return r;
 }
 
 enum copy_result copy_slice(struct worker *w, struct queue *q, uint32_t *failed)
 {
 	struct copy *c = &q->copy;
-	uint64_t end = 0, cost = 0;
+	struct timer t = { .end = now_ns() + SLICE_NS };
+	bool over = false;
 
 	if (c->fill && c->left && !c->dst.vram)
 		copy_fill(w->stage[1], 1, c->dst.esize, c->pattern,
 			  min64(c->left, STAGE_ELEMENTS));
 	while (c->left) {
-		if (step(w, q, failed, &cost))
-			return COPY_FAILED;
-		if (cost < CLOCK_BYTES)
-			continue;
-		cost = 0;
-		if (!end)
-			end = now_ns() + SLICE_NS;
-		else if (c->left && now_ns() >= end)
+		if (over)
 			return COPY_MORE;
+		if (step(w, q, failed, &t, &over))
+			return COPY_FAILED;
 	}
 	return COPY_DONE;
 }

@@ -79,6 +79,8 @@ static uint32_t read_list(struct openreg_card *card, struct segment *seg,
 	for (i = 0; i < cmd->seg.npages; i += n) {
 		n = cmd->seg.npages - i;
 		n = n < LIST_CHUNK ? n : LIST_CHUNK;
+		if (gate_held(card))
+			return ADMIN_AGAIN;
 		if (card->ops->dma_read(card->host, cmd->seg.base + i * 8, list,
 					n * 8))
 			return OPENREG_ADMIN_EDMA;

@@ -236,10 +236,8 @@ static void test_late_commands(void **state)
 		dawdle(100000);
 		migrate(rig);
 		assert_int_equal(rig_status(rig, a), 0);
-		/* Dead, and used by nobody on this side. */
 		if (rig_status(rig, b) == OPENREG_ADMIN_EBUSY)
-			assert_int_equal(rig_op(rig, OPENREG_ADMIN_SEG_UNBIND,
-						1, 1), 0);
+			rig_unbind(rig, 1, 1);
 		else
 			assert_int_equal(rig_status(rig, b), 0);
 		assert_int_equal(rig_status(rig, c), 0);
@@ -251,6 +249,41 @@ static void test_late_commands(void **state)
 		rig->brk = brk;
 		assert_int_equal(rig_admin(rig, &bind), 0);
 	}
+}
+
+/* A command that takes long is begun anew on the other side. */
+static void test_long_bind(void **state)
+{
+	struct rig *rig = *state;
+	const uint64_t pages = 1 << 20;
+	uint64_t list = rig_alloc(rig, pages * 8), i;
+	struct openreg_admin_cmd bind = {
+		.opcode = OPENREG_ADMIN_SEG_BIND,
+		.ctx = 1,
+		.id = 3,
+		.seg = { .kind = OPENREG_SEG_SYSTEM,
+			 .perm = RW,
+			 .length = pages * 4096,
+			 .base = list,
+			 .npages = pages,
+			 .page_shift = 12 },
+	};
+	unsigned int midway = 0;
+	uint32_t index;
+
+	for (i = 0; i < pages; i++)
+		rig_store(rig, list + i * 8, (pages - i) * 4096);
+	for (i = 0; i < 20; i++) {
+		index = rig_submit(rig, &bind);
+		dawdle(100000);
+		rig_pause(rig);
+		midway += !rig_completed(rig, index);
+		openreg_card_resume(rig->card);
+		migrate(rig);
+		assert_int_equal(rig_status(rig, index), 0);
+		rig_unbind(rig, 1, 3);
+	}
+	assert_true(midway > 0);
 }
 
 /* A lost interrupt is made up for: every vector once. */
@@ -336,7 +369,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		T(test_in_middle),	  T(test_all_states),
 		T(test_endless),	  T(test_finish_counts),
-		T(test_late_commands),	  T(test_vectors_after_load),
+		T(test_late_commands),	  T(test_long_bind),
+		T(test_vectors_after_load),
 		T(test_hostile_blob),	  T(test_other_shape),
 	};
 
