@@ -151,6 +151,17 @@ void openreg_tile_store(const struct openreg_plan *plan,
 			unsigned int hi, openreg_store_fn *fn, const void *reg,
 			unsigned int width);
 
+int64_t openreg_inner_volume(const struct openreg_plan *plan);
+
+/* Some units at a time: pieces of their chunks phase by phase, then a merge. */
+struct openreg_stage {
+	int64_t first, units;
+	int64_t piece;
+	bool merges;
+};
+
+struct openreg_stage openreg_reduce_stage(const struct openreg_reduction *red,
+					  unsigned int phase);
 bool openreg_reduce_setup(struct openreg_job *job, struct openreg_plan *plan);
 uint32_t openreg_reduce_slices(const struct openreg_plan *plan,
 			       unsigned int phase);

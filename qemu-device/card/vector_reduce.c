@@ -16,9 +16,6 @@
 
 #include "vector.h"
 
-#define MERGE_MAX (1 << 17) /* partial results of one unit */
-#define PARTIAL_MAX (16 << 20) /* bytes of a group's */
-
 struct fold {
 	const struct openreg_plan *plan;
 	const struct openreg_reduction *red;
@@ -113,16 +110,6 @@ static void fold_run(struct fold *f, int64_t output, const void *reg,
 	}
 }
 
-static int64_t inner_volume(const struct openreg_plan *plan)
-{
-	int64_t volume = 1;
-	unsigned int d;
-
-	for (d = 0; d < plan->inner_dims; d++)
-		volume *= plan->size[d];
-	return volume;
-}
-
 /* The folded dimensions are inside: runs of a register are outputs. */
 static void fold_tile_inner(struct fold *f)
 {
@@ -133,7 +120,7 @@ static void fold_tile_inner(struct fold *f)
 		position = (int64_t)openreg_tile_address(f->plan, &f->tile,
 							 f->red->position);
 	run = f->plan->split < f->plan->inner_dims ? f->tile.n
-						   : inner_volume(f->plan);
+						   : openreg_inner_volume(f->plan);
 	for (i = 0; i * run < f->tile.n; i++)
 		fold_run(f, i, reg + i * run * width, position, run);
 }
@@ -186,11 +173,11 @@ static void unit_begin(struct fold *f, int64_t unit)
 	if (!red->folds_inner)
 		f->outputs = plan->split < plan->inner_dims
 				     ? f->tile.n
-				     : inner_volume(plan);
+				     : openreg_inner_volume(plan);
 	else if (plan->split < plan->inner_dims)
 		f->outputs = 1;
 	else
-		f->outputs = f->tile.n / inner_volume(plan);
+		f->outputs = f->tile.n / openreg_inner_volume(plan);
 	for (i = 0; i < f->outputs; i++) {
 		f->acc[i] = neutral(red);
 		f->index[i] = none;
@@ -290,29 +277,8 @@ static void load_partial(struct fold *f, int64_t at)
 		       (size_t)f->outputs * sizeof(*f->index));
 }
 
-/* Part of the units of a group at a time: pieces of their chunks, then sums. */
-struct stage {
-	int64_t first, units;
-	int64_t piece;
-	bool merges;
-};
-
-static struct stage find_stage(const struct openreg_reduction *red,
-			       unsigned int phase)
-{
-	int64_t group = phase / (red->pieces + 1);
-	struct stage s = { .first = group * red->group_units };
-
-	s.piece = phase % (red->pieces + 1);
-	s.merges = s.piece == red->pieces;
-	s.units = red->units - s.first;
-	if (s.units > red->group_units)
-		s.units = red->group_units;
-	return s;
-}
-
 /* What one slice's time is enough for, after what earlier phases did. */
-static void run_piece(struct fold *f, const struct stage *s, uint32_t slice)
+static void run_piece(struct fold *f, const struct openreg_stage *s, uint32_t slice)
 {
 	const struct openreg_reduction *red = f->red;
 	int64_t first = slice % red->chunks * red->chunk_tiles;
@@ -364,7 +330,7 @@ static void merge_partial(struct fold *f, int64_t at)
 	}
 }
 
-static void merge_units(struct fold *f, const struct stage *s, uint32_t slice)
+static void merge_units(struct fold *f, const struct openreg_stage *s, uint32_t slice)
 {
 	const struct openreg_reduction *red = f->red;
 	int64_t unit = (int64_t)slice * red->slice_units, chunk;
@@ -385,7 +351,7 @@ static void merge_units(struct fold *f, const struct stage *s, uint32_t slice)
 void openreg_reduce_run(const struct openreg_plan *plan, unsigned int phase,
 			uint32_t slice, void *memory)
 {
-	struct stage s;
+	struct openreg_stage s;
 	struct fold f;
 
 	fold_begin(&f, plan, memory);
@@ -393,124 +359,9 @@ void openreg_reduce_run(const struct openreg_plan *plan, unsigned int phase,
 		run_units(&f, slice);
 		return;
 	}
-	s = find_stage(&plan->red, phase);
+	s = openreg_reduce_stage(&plan->red, phase);
 	if (s.merges)
 		merge_units(&f, &s, slice);
 	else
 		run_piece(&f, &s, slice);
-}
-
-static int64_t slices_of(int64_t units, int64_t slice_units)
-{
-	return (units + slice_units - 1) / slice_units;
-}
-
-uint32_t openreg_reduce_slices(const struct openreg_plan *plan,
-			       unsigned int phase)
-{
-	const struct openreg_reduction *red = &plan->red;
-	struct stage s;
-
-	if (red->chunks == 1)
-		return (uint32_t)slices_of(red->units, red->slice_units);
-	s = find_stage(red, phase);
-	return (uint32_t)(s.merges ? slices_of(s.units, red->slice_units)
-				   : s.units * red->chunks);
-}
-
-static int64_t count(const struct openreg_plan *plan, unsigned int lo,
-		     unsigned int hi)
-{
-	int64_t n = 1;
-	unsigned int d;
-
-	for (d = lo; d < hi; d++)
-		n *= plan->digits[d];
-	return n;
-}
-
-static void number_units(struct openreg_plan *plan)
-{
-	struct openreg_reduction *red = &plan->red;
-	unsigned int inner = plan->inner_dims, split = plan->split;
-	bool cuts_inner = split < inner;
-	int64_t most = plan->volume * plan->chunk;
-
-	red->unit_lo = red->unit_hi = red->tile_lo = red->tile_hi = split;
-	if (red->folds_inner) {
-		red->unit_lo = cuts_inner ? inner : split;
-		red->unit_hi = plan->ndim;
-		red->tile_hi = cuts_inner ? inner : split;
-		red->unit_outputs = cuts_inner ? 1 : most / inner_volume(plan);
-	} else {
-		red->unit_hi = cuts_inner ? inner : split;
-		red->tile_lo = cuts_inner ? inner : split;
-		red->tile_hi = plan->ndim;
-		red->unit_outputs = cuts_inner ? most : inner_volume(plan);
-	}
-	red->units = count(plan, red->unit_lo, red->unit_hi);
-	red->unit_tiles = count(plan, red->tile_lo, red->tile_hi);
-}
-
-static int64_t at_least_1(double x)
-{
-	return x < 1 ? 1 : (int64_t)x;
-}
-
-/* Few units with much work each are cut, so that workers can share them. */
-static void cut_units(struct openreg_plan *plan)
-{
-	struct openreg_reduction *red = &plan->red;
-	double unit_ns = plan->tile_ns * (double)red->unit_tiles;
-	double most = red->units >= 8 ? 2 * OPENREG_SLICE_NS : OPENREG_SLICE_NS;
-
-	red->chunks = 1;
-	red->chunk_tiles = red->unit_tiles;
-	red->slice_units = at_least_1(OPENREG_SLICE_NS / unit_ns);
-	if (unit_ns <= most || red->empty)
-		return;
-	red->chunk_tiles = plan->slice_tiles;
-	red->chunks = slices_of(red->unit_tiles, red->chunk_tiles);
-	if (red->chunks > MERGE_MAX / red->unit_outputs) {
-		red->chunks = MERGE_MAX / red->unit_outputs;
-		red->chunk_tiles = slices_of(red->unit_tiles, red->chunks);
-		red->chunks = slices_of(red->unit_tiles, red->chunk_tiles);
-	}
-	red->pieces = slices_of(red->chunk_tiles, plan->slice_tiles);
-	unit_ns = 2.0 * (double)(red->chunks * red->unit_outputs) + 50;
-	red->slice_units = at_least_1(OPENREG_SLICE_NS / unit_ns);
-}
-
-/* Memory for the partial results of a group of units. */
-static bool group_units(struct openreg_job *job, struct openreg_plan *plan)
-{
-	struct openreg_reduction *red = &plan->red;
-	int64_t size = sizeof(*red->partial), unit, phases;
-
-	if (red->index)
-		size += sizeof(*red->partial_index);
-	unit = red->chunks * red->unit_outputs;
-	red->group_units = at_least_1((double)(PARTIAL_MAX / (unit * size)));
-	if (red->group_units > red->units)
-		red->group_units = red->units;
-	phases = slices_of(red->units, red->group_units) * (red->pieces + 1);
-	if (phases > UINT32_MAX)
-		return false;
-	job->phases = (unsigned int)phases;
-	unit *= red->group_units;
-	red->partial = openreg_job_extra(job, (size_t)(unit * size));
-	red->partial_index = (int64_t *)(red->partial + unit);
-	return red->partial;
-}
-
-bool openreg_reduce_setup(struct openreg_job *job, struct openreg_plan *plan)
-{
-	struct openreg_reduction *red = &plan->red;
-
-	number_units(plan);
-	cut_units(plan);
-	if (red->chunks > 1)
-		return group_units(job, plan);
-	job->phases = 1;
-	return slices_of(red->units, red->slice_units) <= UINT32_MAX;
 }
