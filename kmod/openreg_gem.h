@@ -26,7 +26,7 @@ struct openreg_bo_ops {
 	void (*release)(struct openreg_bo *bo);
 	/* How it is mapped; user memory is not. */
 	bool io; /* memory of the card */
-	bool noncached, writecombine, readonly, dontcopy;
+	bool noncached, writecombine, readonly;
 	bool survives; /* pages stay when the card goes */
 };
 
@@ -42,6 +42,7 @@ struct openreg_pages {
 	size_t list_size;
 	dma_addr_t list_dma;
 	struct mm_struct *mm; /* whose pinned_vm counts them, or NULL */
+	unsigned long charged; /* against the limit of SYSTEM objects */
 };
 
 struct openreg_bo {
@@ -68,7 +69,7 @@ struct openreg_bo {
 		struct {
 			struct list_head blocks;
 			u64 offset;
-			bool untouched; /* zero since the card cleared it */
+			bool untouched; /* zero: the card cleared it, nobody could write it */
 		} vram;
 		struct openreg_pages mem;
 		struct {
@@ -100,6 +101,7 @@ extern const struct vm_operations_struct openreg_vm_ops;
 
 /* openreg_vram.c, openreg_sysmem.c, openreg_userptr.c */
 struct openreg_bo *openreg_vram_bo_new(struct openreg_device *odev, u64 size);
+void openreg_vram_expose(struct openreg_bo *bo);
 struct openreg_bo *openreg_system_bo_new(struct openreg_device *odev, u64 size);
 struct openreg_bo *openreg_user_bo_new(struct openreg_device *odev, u64 address,
 				       u64 size, bool readonly);

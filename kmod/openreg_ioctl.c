@@ -21,33 +21,25 @@ static void openreg_query_memory(struct openreg_file *file,
 	info->process_pinned = atomic64_read(&file->pinned);
 }
 
-static int openreg_query(struct openreg_file *file, struct drm_file *filp,
-			 struct drm_openreg_query *args)
+union openreg_query_result {
+	struct drm_openreg_device_info device;
+	struct drm_openreg_memory_info memory;
+};
+
+/* Returns the size of the result, 0 for an unknown type. */
+static u32 openreg_query(struct openreg_file *file, u32 type,
+			 union openreg_query_result *result)
 {
-	struct drm_openreg_memory_info memory = {};
-	const void *result;
-	u32 known, wanted = args->size;
-
-	switch (args->type) {
+	switch (type) {
 	case DRM_OPENREG_QUERY_DEVICE:
-		result = &file->odev->info;
-		known = sizeof(file->odev->info);
-		break;
+		result->device = file->odev->info;
+		return sizeof(result->device);
 	case DRM_OPENREG_QUERY_MEMORY:
-		result = &memory;
-		known = sizeof(memory);
-		break;
+		openreg_query_memory(file, &result->memory);
+		return sizeof(result->memory);
 	default:
-		return -EINVAL;
-	}
-
-	args->size = known;
-	if (!args->pointer)
 		return 0;
-	if (result == &memory)
-		openreg_query_memory(file, &memory);
-	return copy_to_user(u64_to_user_ptr(args->pointer), result,
-			    min(known, wanted)) ? -EFAULT : 0;
+	}
 }
 
 static int openreg_bo_create(struct openreg_file *file, struct drm_file *filp,
@@ -71,6 +63,8 @@ static int openreg_bo_create(struct openreg_file *file, struct drm_file *filp,
 	if (IS_ERR(bo))
 		return PTR_ERR(bo);
 
+	if (bo->flags & DRM_OPENREG_BO_VRAM)
+		openreg_vram_expose(bo);
 	ret = drm_gem_create_mmap_offset(&bo->base);
 	if (!ret)
 		ret = drm_gem_handle_create(filp, &bo->base, &args->handle);
@@ -101,29 +95,15 @@ static int openreg_bo_info(struct openreg_file *file, struct drm_file *filp,
 	return 0;
 }
 
-static int openreg_mem_register(struct openreg_file *file,
-				struct drm_file *filp,
-				struct drm_openreg_mem_register *args)
+static bool openreg_mem_register_valid(struct openreg_file *file,
+				       const struct drm_openreg_mem_register *args)
 {
-	struct openreg_bo *bo;
 	u64 end;
-	int ret;
 
-	if (args->flags & ~DRM_OPENREG_BO_READONLY || !args->size ||
-	    args->size > file->odev->info.max_bo_size - PAGE_SIZE ||
-	    check_add_overflow(args->user_address, args->size, &end) ||
-	    end > TASK_SIZE_MAX)
-		return -EINVAL;
-
-	bo = openreg_user_bo_new(file->odev, args->user_address, args->size,
-				 args->flags & DRM_OPENREG_BO_READONLY);
-	if (IS_ERR(bo))
-		return PTR_ERR(bo);
-	ret = drm_gem_handle_create(filp, &bo->base, &args->handle);
-	if (!ret)
-		args->address = bo->address;
-	openreg_bo_put(bo);
-	return ret;
+	return !(args->flags & ~DRM_OPENREG_BO_READONLY) && args->size &&
+	       args->size <= file->odev->info.max_bo_size - PAGE_SIZE &&
+	       !check_add_overflow(args->user_address, args->size, &end) &&
+	       end <= TASK_SIZE_MAX;
 }
 
 static int openreg_do_queue_destroy(struct openreg_file *file,
@@ -165,28 +145,37 @@ static int openreg_timestamp(struct openreg_file *file, struct drm_file *filp,
 	return 0;
 }
 
-/* The card stays where it is while one of these runs. */
+/*
+ * The card stays where it is until drm_dev_exit(). What may fault in memory of
+ * the process does not belong between the two: it can take for ever.
+ */
+static int openreg_enter(struct openreg_device *odev, int *cookie)
+{
+	if (!drm_dev_enter(&odev->drm, cookie))
+		return -ENODEV;
+	if (!READ_ONCE(odev->wedged))
+		return 0;
+	drm_dev_exit(*cookie);
+	return -EIO;
+}
+
 #define OPENREG_IOCTL_GUARDED(name, func, type)				\
 static int openreg_ioctl_##name(struct drm_device *drm, void *data,	\
 				struct drm_file *filp)			\
 {									\
-	struct openreg_device *odev = to_openreg(drm);			\
 	struct type *args = data;					\
-	int cookie, ret = -EIO;						\
+	int cookie, ret;						\
 									\
-	if (!drm_dev_enter(drm, &cookie))				\
-		return -ENODEV;						\
-	if (!READ_ONCE(odev->wedged))					\
-		ret = func(filp->driver_priv, filp, args);		\
+	ret = openreg_enter(to_openreg(drm), &cookie);			\
+	if (ret)							\
+		return ret;						\
+	ret = func(filp->driver_priv, filp, args);			\
 	drm_dev_exit(cookie);						\
 	return ret;							\
 }
 
-OPENREG_IOCTL_GUARDED(query, openreg_query, drm_openreg_query)
 OPENREG_IOCTL_GUARDED(bo_create, openreg_bo_create, drm_openreg_bo_create)
 OPENREG_IOCTL_GUARDED(bo_info, openreg_bo_info, drm_openreg_bo_info)
-OPENREG_IOCTL_GUARDED(mem_register, openreg_mem_register,
-		      drm_openreg_mem_register)
 OPENREG_IOCTL_GUARDED(queue_create, openreg_queue_create,
 		      drm_openreg_queue_create)
 OPENREG_IOCTL_GUARDED(queue_destroy, openreg_do_queue_destroy,
@@ -194,6 +183,60 @@ OPENREG_IOCTL_GUARDED(queue_destroy, openreg_do_queue_destroy,
 OPENREG_IOCTL_GUARDED(queue_reset, openreg_do_queue_reset,
 		      drm_openreg_queue_reset)
 OPENREG_IOCTL_GUARDED(timestamp, openreg_timestamp, drm_openreg_timestamp)
+
+static int openreg_ioctl_query(struct drm_device *drm, void *data,
+			       struct drm_file *filp)
+{
+	struct drm_openreg_query *args = data;
+	union openreg_query_result result = {};
+	u32 known, wanted = args->size;
+	int cookie, ret;
+
+	ret = openreg_enter(to_openreg(drm), &cookie);
+	if (ret)
+		return ret;
+	known = openreg_query(filp->driver_priv, args->type, &result);
+	drm_dev_exit(cookie);
+	if (!known)
+		return -EINVAL;
+
+	args->size = known;
+	if (!args->pointer)
+		return 0;
+	return copy_to_user(u64_to_user_ptr(args->pointer), &result,
+			    min(known, wanted)) ? -EFAULT : 0;
+}
+
+static int openreg_ioctl_mem_register(struct drm_device *drm, void *data,
+				      struct drm_file *filp)
+{
+	struct openreg_device *odev = to_openreg(drm);
+	struct drm_openreg_mem_register *args = data;
+	struct openreg_bo *bo;
+	int cookie, ret;
+
+	if (!openreg_mem_register_valid(filp->driver_priv, args))
+		return -EINVAL;
+	if (READ_ONCE(odev->wedged))
+		return -EIO;
+	bo = openreg_user_bo_new(odev, args->user_address, args->size,
+				 args->flags & DRM_OPENREG_BO_READONLY);
+	if (IS_ERR(bo))
+		return PTR_ERR(bo);
+
+	ret = openreg_enter(odev, &cookie);
+	if (!ret) {
+		ret = openreg_pages_map(bo);
+		if (!ret)
+			ret = drm_gem_handle_create(filp, &bo->base,
+						    &args->handle);
+		drm_dev_exit(cookie);
+	}
+	if (!ret)
+		args->address = bo->address;
+	openreg_bo_put(bo);
+	return ret;
+}
 
 /* Sleeps, so it must not keep the card: the queue says when that is gone. */
 static int openreg_ioctl_queue_wait(struct drm_device *drm, void *data,

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Maps of buffer objects and of the parts of queues. What belongs to a card
- * that is gone reads as zeros and swallows writes: nobody gets a SIGBUS.
+ * Maps of buffer objects and of the parts of queues. For what belongs to a card
+ * that is gone there is a page of zeros to read and write, the same one for all
+ * pages of the object: nobody gets a SIGBUS.
  */
 
 #include <linux/mm.h>
@@ -95,8 +96,11 @@ int openreg_bo_mmap(struct drm_gem_object *obj, struct vm_area_struct *vma)
 	}
 	if (ops->io)
 		flags |= VM_IO;
-	if (ops->dontcopy)
-		flags |= VM_DONTCOPY;
+	/*
+	 * A map keeps the memory from being freed: not for as long as a child
+	 * of fork() lives, which cannot use the card by it anyway.
+	 */
+	flags |= VM_DONTCOPY;
 	vm_flags_set(vma, flags);
 
 	vma->vm_page_prot = vm_get_page_prot(vma->vm_flags);

@@ -31,14 +31,12 @@ const struct openreg_bo_ops openreg_ring_ops = {
 	.pfn = openreg_coherent_pfn,
 	.detach = openreg_coherent_detach,
 	.release = openreg_bo_free,
-	.dontcopy = true,
 };
 
 const struct openreg_bo_ops openreg_card_page_ops = {
 	.pfn = openreg_coherent_pfn,
 	.detach = openreg_coherent_detach,
 	.release = openreg_bo_free,
-	.dontcopy = true,
 	.readonly = true,
 };
 
@@ -91,7 +89,6 @@ static const struct openreg_bo_ops openreg_doorbell_ops = {
 	.release = openreg_doorbell_release,
 	.io = true,
 	.noncached = true,
-	.dontcopy = true,
 };
 
 static struct openreg_bo *openreg_doorbell_new(struct openreg_device *odev)

@@ -5,6 +5,8 @@
 #include <linux/mm.h>
 #include <linux/sched/signal.h>
 
+#include <drm/drm_print.h>
+
 #include "openreg_compat.h"
 #include "openreg_drv.h"
 #include "openreg_gem.h"
@@ -146,10 +148,28 @@ static unsigned int openreg_pages_alloc_chunk(struct page **pages,
 	return 1U << order;
 }
 
+/* Pages of all SYSTEM objects, of all cards. */
+static atomic_long_t openreg_system_pages;
+
+/* They are never swapped out, and anybody may have some. */
+static int openreg_system_charge(struct openreg_bo *bo, unsigned long num)
+{
+	long limit = totalram_pages() / 2;
+	long sum = atomic_long_add_return(num, &openreg_system_pages);
+
+	if (sum > limit) {
+		atomic_long_sub(num, &openreg_system_pages);
+		drm_dbg(bo->base.dev,
+			"%lu pages, %ld allocated, the limit is %ld\n",
+			num, sum - num, limit);
+		return -ENOMEM;
+	}
+	bo->mem.charged = num;
+	return 0;
+}
+
 static int openreg_system_alloc(struct openreg_pages *mem, unsigned long num)
 {
-	if (num > totalram_pages())
-		return -ENOMEM;
 	mem->pages = kvmalloc_objs(*mem->pages, num);
 	if (!mem->pages)
 		return -ENOMEM;
@@ -181,6 +201,7 @@ static void openreg_system_release(struct openreg_bo *bo)
 	for (i = 0; i < bo->mem.num; i++)
 		__free_page(bo->mem.pages[i]);
 	kvfree(bo->mem.pages);
+	atomic_long_sub(bo->mem.charged, &openreg_system_pages);
 	openreg_bo_free(bo);
 }
 
@@ -202,7 +223,9 @@ struct openreg_bo *openreg_system_bo_new(struct openreg_device *odev, u64 size)
 		return bo;
 	bo->flags = DRM_OPENREG_BO_SYSTEM;
 	bo->mem.dir = DMA_BIDIRECTIONAL;
-	ret = openreg_system_alloc(&bo->mem, size >> PAGE_SHIFT);
+	ret = openreg_system_charge(bo, size >> PAGE_SHIFT);
+	if (!ret)
+		ret = openreg_system_alloc(&bo->mem, size >> PAGE_SHIFT);
 	if (!ret)
 		ret = openreg_pages_map(bo);
 	if (ret) {

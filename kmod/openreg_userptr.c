@@ -107,6 +107,7 @@ static const struct openreg_bo_ops openreg_user_ops = {
 	.release = openreg_user_release,
 };
 
+/* Pinned, but not yet mapped for the card. Faults in memory of the process. */
 struct openreg_bo *openreg_user_bo_new(struct openreg_device *odev, u64 address,
 				       u64 size, bool readonly)
 {
@@ -134,8 +135,6 @@ struct openreg_bo *openreg_user_bo_new(struct openreg_device *odev, u64 address,
 		ret = openreg_user_charge(bo, num);
 	if (!ret)
 		ret = openreg_user_pin(bo, address - offset, num);
-	if (!ret)
-		ret = openreg_pages_map(bo);
 	if (ret) {
 		openreg_bo_put(bo);
 		return ERR_PTR(ret);

@@ -85,7 +85,7 @@ static void openreg_vram_release(struct openreg_bo *bo)
 	bo->req.done = openreg_vram_cleared;
 	bo->req.status = 0;
 	openreg_vram_fill_cmd(&bo->req.cmd, bo);
-	if (!bo->ctx && bo->vram.untouched)
+	if (bo->vram.untouched)
 		openreg_vram_cleared(&bo->req);
 	else
 		openreg_admin_submit(odev, &bo->req);
@@ -208,6 +208,15 @@ struct openreg_bo *openreg_vram_bo_new(struct openreg_device *odev, u64 size)
 		return ERR_PTR(ret);
 	}
 	return bo;
+}
+
+/*
+ * The process can reach the object from now on. It may guess the offset to map
+ * and the handle before it is told, even of an object that is never bound.
+ */
+void openreg_vram_expose(struct openreg_bo *bo)
+{
+	bo->vram.untouched = false;
 }
 
 static bool openreg_vram_could_have(struct openreg_vram *vram, u64 size)

@@ -3,7 +3,11 @@
  * ioctls of /dev/openreg and /dev/accel/accelN.
  *
  * Reserved fields and unknown flags must be zero, else EINVAL. Every call may
- * return ENODEV once the card is gone and EIO once it is wedged.
+ * return ENODEV once the card is gone and EIO once it is wedged. After a reset
+ * of the card every call for what an open file had on it gives EIO: open the
+ * device again.
+ *
+ * No map of the device file is inherited by a child of fork().
  */
 #ifndef OPENREG_ACCEL_H
 #define OPENREG_ACCEL_H
@@ -77,7 +81,11 @@ struct drm_openreg_device_info {
 	__u64 dtypes;
 	/** @vram_size: bytes of device memory on the card */
 	__u64 vram_size;
-	/** @max_bo_size: bytes, of one buffer object or registration */
+	/**
+	 * @max_bo_size: bytes, of one buffer object; a page less of one
+	 * registration. System memory that is not in whole pages of 2 MiB may
+	 * end earlier, at 2 GiB: the card needs a list of its pages in one piece.
+	 */
 	__u64 max_bo_size;
 	/** @max_queues: queues on the card, all processes together */
 	__u32 max_queues;
@@ -129,8 +137,9 @@ struct drm_openreg_memory_info {
  * object in use for longer is stopped in the end.
  *
  * Errors: EINVAL bad size or flags; ENOSPC no such block of VRAM, no free
- * segment or context; ENOMEM; EIO the card was reset since this file first
- * used it.
+ * segment or context; ENOMEM out of memory, or all SYSTEM objects together would
+ * be more than half of the machine's; EIO the card was reset since this file
+ * first used it.
  */
 struct drm_openreg_bo_create {
 	/** @size: bytes, not 0; rounded up to whole pages on return */
@@ -178,8 +187,8 @@ struct drm_openreg_bo_info {
  *
  * Errors: EINVAL bad range or flags; EFAULT not mapped, or not writable where
  * the card may write; EOPNOTSUPP mapped shared, or of a driver; ENOMEM over
- * RLIMIT_MEMLOCK or out of memory; ENOSPC no free segment; EIO the card was
- * reset since this file first used it.
+ * RLIMIT_MEMLOCK or out of memory; ENOSPC no free segment or context; EIO the
+ * card was reset since this file first used it.
  */
 struct drm_openreg_mem_register {
 	/** @user_address: first byte, any alignment */
@@ -201,7 +210,8 @@ struct drm_openreg_mem_register {
  * after the queue is destroyed but nothing reads them any more.
  *
  * Errors: EINVAL slots not a power of two in range, flags, priority; EACCES
- * priority above normal without CAP_SYS_NICE; ENOSPC no free queue or doorbell.
+ * priority above normal without CAP_SYS_NICE; ENOSPC no free queue, doorbell or
+ * context; ENOMEM; EIO the card was reset since this file first used it.
  */
 struct drm_openreg_queue_create {
 	/** @slots: ring size, power of two, OPENREG_RING_SLOTS_MIN and up */
@@ -238,6 +248,8 @@ struct drm_openreg_queue_destroy {
 /**
  * struct drm_openreg_queue_wait - argument of DRM_IOCTL_OPENREG_QUEUE_WAIT
  *
+ * A queue that is being reset is waited for.
+ *
  * Errors: ENOENT; ETIME not completed by @timeout_ns; EIO the queue has
  * faulted or was stopped before @seq; EINTR restarts by itself.
  */
@@ -261,7 +273,9 @@ struct drm_openreg_queue_wait {
  * every packet up to @seq given up and counted as completed. A @head beyond
  * the tail is a fault of the queue.
  *
- * Errors: ENOENT; EINVAL @seq below the completion counter.
+ * Errors: ENOENT; EINVAL @seq below the completion counter (if only packets
+ * that completed meanwhile are to blame, the queue has stopped); ENOMEM; EIO the
+ * card was reset.
  */
 struct drm_openreg_queue_reset {
 	/** @queue: number of the queue */

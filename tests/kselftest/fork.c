@@ -53,13 +53,17 @@ TEST(child_has_no_queue_pages)
 	close(fd);
 }
 
-TEST(child_shares_buffers)
+/* Memory that the parent frees is not held by its children. */
+TEST(child_has_no_buffers)
 {
-	int fd = card_open(), i;
+	struct card_usage before = card_usage();
+	int fd = card_open(), gate[2], i;
 	struct bo bo[2];
 	pid_t pid;
+	char c;
 
 	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, pipe(gate));
 	ASSERT_EQ(0, bo_create(fd, 8192, DRM_OPENREG_BO_VRAM, &bo[0]));
 	ASSERT_EQ(0, bo_create(fd, 8192, DRM_OPENREG_BO_SYSTEM, &bo[1]));
 	for (i = 0; i < 2; i++) {
@@ -69,17 +73,20 @@ TEST(child_shares_buffers)
 	pid = fork();
 	ASSERT_LE(0, pid);
 	if (!pid) {
-		for (i = 0; i < 2; i++) {
-			if (*(int *)bo[i].cpu != 5 + i)
-				_exit(1);
-			*(int *)bo[i].cpu = 50 + i;
-		}
-		_exit(0);
+		close(fd);
+		close(gate[1]);
+		if (!traps(bo[0].cpu) || !traps(bo[1].cpu))
+			_exit(1);
+		_exit(read(gate[0], &c, 1) ? 2 : 0);
 	}
-	ASSERT_EQ(0, status_of(pid));
-	for (i = 0; i < 2; i++)
-		EXPECT_EQ(50 + i, *(int *)bo[i].cpu);
+	for (i = 0; i < 2; i++) {
+		EXPECT_EQ(5 + i, *(int *)bo[i].cpu);
+		munmap(bo[i].cpu, bo[i].size);
+	}
 	close(fd);
+	EXPECT_TRUE(card_settles(before));
+	close(gate[1]);
+	ASSERT_EQ(0, status_of(pid));
 }
 
 /* Copy on write after fork must not part the card from the parent. */

@@ -44,6 +44,16 @@ FIXTURE_TEARDOWN(lifetime)
 /* Longer than anybody waits. */
 #define VERY_BUSY (1ull << 36)
 
+/* Pushes a packet for the compute engine, and waits until that works on it. */
+static void push_and_begin(struct queue *q, const struct packet *p)
+{
+	long long before = card_stat("compute_ns");
+
+	queue_push(q, p);
+	while (card_stat("compute_ns") == before)
+		usleep(1000);
+}
+
 TEST_F(lifetime, closed_while_in_use)
 {
 	struct card_usage before = card_usage(), now;
@@ -52,10 +62,7 @@ TEST_F(lifetime, closed_while_in_use)
 
 	ASSERT_EQ(0, bo_create(self->fd, MIB, DRM_OPENREG_BO_VRAM, &src));
 	packet_busy(&self->p, self->bo.address, src.address, BUSY);
-	queue_push(&self->q, &self->p);
-	/* The head moves when the packet has been checked. */
-	while (!self->q.card->head)
-		;
+	push_and_begin(&self->q, &self->p);
 	ASSERT_EQ(0, bo_close(self->fd, src.handle));
 	now = card_usage();
 	running = !self->q.card->completed;
@@ -80,9 +87,7 @@ TEST_F_TIMEOUT(lifetime, full_while_in_use, 90)
 	ASSERT_EQ(0, bo_create(self->fd, info.vram_largest,
 			       DRM_OPENREG_BO_VRAM, &all));
 	packet_busy(&self->p, self->bo.address, all.address, BUSY);
-	queue_push(&self->q, &self->p);
-	while (!self->q.card->head)
-		;
+	push_and_begin(&self->q, &self->p);
 	ASSERT_EQ(0, bo_close(self->fd, all.handle));
 	ASSERT_EQ(0, bo_create(self->fd, info.vram_largest,
 			       DRM_OPENREG_BO_VRAM, &again));
@@ -158,34 +163,121 @@ static int set_timeout(const char *ms)
 	return ret;
 }
 
-/* A closed buffer is not held for ever: in the end its queue is stopped. */
+/* Closes the object once a packet that is as good as endless uses it. */
+static int close_in_use(int fd, struct queue *q, struct bo *bo)
+{
+	struct packet p;
+
+	packet_busy(&p, bo->address, bo->address + 64, VERY_BUSY);
+	push_and_begin(q, &p);
+	return bo_close(fd, bo->handle);
+}
+
 TEST_F(lifetime, closed_while_waiting)
 {
 	struct card_usage before = card_usage();
-	long long resets = card_stat("resets");
-	struct queue other;
 	struct bo bo;
 
-	ASSERT_EQ(0, set_timeout("500"));
 	ASSERT_EQ(0, bo_create(self->fd, MIB, DRM_OPENREG_BO_VRAM, &bo));
 	packet_wait(&self->p, bo.address);
 	queue_push(&self->q, &self->p);
 	EXPECT_EQ(-ETIME, queue_wait(&self->q, 1, SEC_NS / 10));
 	ASSERT_EQ(0, bo_close(self->fd, bo.handle));
 	EXPECT_EQ(-EIO, queue_wait(&self->q, 1, 20 * SEC_NS));
+	EXPECT_EQ(OPENREG_FAULT_ADDRESS, self->q.card->fault.code);
 	EXPECT_TRUE(card_settles(before));
+}
+
+/* A closed buffer is not held for ever: in the end its queue is stopped. */
+TEST_F_TIMEOUT(lifetime, closed_and_kept, 120)
+{
+	struct card_usage before = card_usage();
+	long long resets = card_stat("resets");
+	struct queue other;
+	struct bo bo;
+	int i;
+
+	ASSERT_EQ(0, set_timeout("500"));
+	ASSERT_EQ(0, queue_create(self->fd, 64, &other));
+	/* And again: the first time is not the last. */
+	for (i = 1; i <= 3; i++) {
+		ASSERT_EQ(0, bo_create(self->fd, MIB, DRM_OPENREG_BO_VRAM,
+				       &bo));
+		ASSERT_EQ(0, close_in_use(self->fd, &self->q, &bo));
+		EXPECT_EQ(-EIO, queue_wait(&self->q, i, 20 * SEC_NS));
+		EXPECT_EQ(OPENREG_QUEUE_STOPPED, self->q.card->state);
+		ASSERT_EQ(0, queue_reset(&self->q, self->q.tail, i));
+	}
 	ASSERT_EQ(0, set_timeout("20000"));
 
-	/* Others, and the queue itself, go on. */
-	EXPECT_EQ(resets, card_stat("resets"));
+	/* The queue itself, and the other that was stopped too, go on. */
 	packet_nop(&self->p);
-	ASSERT_EQ(0, queue_create(self->fd, 64, &other));
+	ASSERT_EQ(0, queue_reset(&other, 0, 0));
 	EXPECT_EQ(0, queue_wait(&other, queue_push(&other, &self->p),
 				20 * SEC_NS));
-	ASSERT_EQ(0, queue_reset(&self->q, self->q.tail, 1));
 	EXPECT_EQ(0, queue_wait(&self->q, queue_push(&self->q, &self->p),
 				20 * SEC_NS));
 	queue_unmap(&other);
+	ASSERT_EQ(0, queue_destroy(&other));
+	EXPECT_TRUE(card_settles(before));
+	EXPECT_EQ(resets, card_stat("resets"));
+}
+
+/* Several processes that hold something for ever are stopped, all of them. */
+TEST_F_TIMEOUT(lifetime, closed_and_kept_by_many, 120)
+{
+	long long resets = card_stat("resets");
+	struct queue q[8];
+	struct bo bo;
+	int i, fd[8];
+
+	ASSERT_EQ(0, set_timeout("2000"));
+	for (i = 0; i < 8; i++) {
+		fd[i] = card_open();
+		ASSERT_LE(0, fd[i]);
+		ASSERT_EQ(0, queue_create(fd[i], 64, &q[i]));
+		ASSERT_EQ(0, bo_create(fd[i], 4096, DRM_OPENREG_BO_VRAM, &bo));
+		ASSERT_EQ(0, close_in_use(fd[i], &q[i], &bo));
+	}
+	for (i = 0; i < 8; i++) {
+		EXPECT_EQ(-EIO, queue_wait(&q[i], 1, 20 * SEC_NS));
+		EXPECT_EQ(OPENREG_QUEUE_STOPPED, q[i].card->state);
+		queue_unmap(&q[i]);
+		close(fd[i]);
+	}
+	ASSERT_EQ(0, set_timeout("20000"));
+	EXPECT_EQ(resets, card_stat("resets"));
+}
+
+/*
+ * Somebody keeps closed buffers in use; the commands of others, several times
+ * round the admin ring, are not kept waiting, nor is his queue stopped for it.
+ */
+TEST_F_TIMEOUT(lifetime, others_go_on_beside_it, 120)
+{
+	struct card_usage before = card_usage();
+	long long resets = card_stat("resets");
+	__s64 begin = now_ns();
+	struct bo bo;
+	int i, fd;
+
+	ASSERT_EQ(0, bo_create(self->fd, 4096, DRM_OPENREG_BO_VRAM, &bo));
+	ASSERT_EQ(0, close_in_use(self->fd, &self->q, &bo));
+
+	fd = card_open();
+	ASSERT_LE(0, fd);
+	for (i = 0; i < 700; i++) {
+		ASSERT_EQ(0, bo_create(fd, 4096, DRM_OPENREG_BO_SYSTEM, &bo));
+		ASSERT_EQ(0, bo_close(fd, bo.handle));
+	}
+	close(fd);
+	/* It has a right to twenty seconds, and they do not take as many. */
+	EXPECT_EQ(-ETIME, queue_wait(&self->q, 1, 0));
+	EXPECT_GT(15 * SEC_NS, now_ns() - begin);
+	EXPECT_EQ(before.vram_free - 4096, card_stat("vram_free"));
+	ASSERT_EQ(0, queue_reset(&self->q, self->q.tail, 1));
+	EXPECT_TRUE(card_settles(before));
+	EXPECT_EQ(resets, card_stat("resets"));
 }
 
 enum victim { SHORT_PACKETS, LONG_PACKETS, WAITING, CHURN, VICTIMS };

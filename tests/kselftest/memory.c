@@ -2,9 +2,11 @@
 /* Buffer objects: both kinds, their maps, what is in them, limits. */
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/sysinfo.h>
 
 #include "kselftest_harness.h"
 
@@ -224,6 +226,103 @@ TEST_F_TIMEOUT(vram, next_process_sees_zeros, 300)
 		close(self->fd);
 		self->fd = card_open();
 		ASSERT_LE(0, self->fd);
+	}
+}
+
+static int reset_card(void)
+{
+	static const char node[] = "/sys/class/misc/openreg/device/reset";
+	int ret, fd = open(node, O_WRONLY | O_CLOEXEC);
+
+	if (fd < 0)
+		return -errno;
+	ret = write(fd, "1", 1) < 0 ? -errno : 0;
+	close(fd);
+	return ret;
+}
+
+struct guess {
+	int fd;
+	__u64 offset;
+	volatile bool stop;
+	unsigned int hits;
+};
+
+/* Maps and writes what it was not told of yet. */
+static void *guess(void *data)
+{
+	struct guess *g = data;
+	void *map;
+
+	while (!g->stop) {
+		map = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED,
+			   g->fd, g->offset);
+		if (map == MAP_FAILED)
+			continue;
+		*(volatile __u64 *)map = 0x5ec4e7;
+		munmap(map, 4096);
+		g->hits++;
+	}
+	return NULL;
+}
+
+/*
+ * An object that cannot get its address is there for a moment before it goes:
+ * what somebody writes to it then is not what the next one reads.
+ */
+TEST_F_TIMEOUT(vram, guessed_object_is_cleared, 120)
+{
+	struct guess g = { .fd = self->fd };
+	__s64 deadline = now_ns() + 8 * SEC_NS;
+	unsigned int tries = 0;
+	pthread_t thread;
+	struct bo bo;
+
+	ASSERT_EQ(0, bo_create(self->fd, 4096, DRM_OPENREG_BO_VRAM, &bo));
+	ASSERT_EQ(0, bo_create(self->fd, 4096, DRM_OPENREG_BO_VRAM, &bo));
+	g.offset = bo.mmap_offset;
+	ASSERT_EQ(0, bo_close(self->fd, bo.handle));
+	/* The context is dead after it: no object gets an address. */
+	ASSERT_EQ(0, reset_card());
+	ASSERT_EQ(0, pthread_create(&thread, NULL, guess, &g));
+	while (g.hits < 20 && now_ns() < deadline) {
+		ASSERT_EQ(-EIO, bo_create(self->fd, 4096, DRM_OPENREG_BO_VRAM,
+					  &bo));
+		tries++;
+	}
+	g.stop = true;
+	pthread_join(thread, NULL);
+	TH_LOG("%u of %u objects were written", g.hits, tries);
+
+	close(self->fd);
+	self->fd = card_open();
+	ASSERT_LE(0, self->fd);
+	while (!bo_create(self->fd, MIB, DRM_OPENREG_BO_VRAM, &bo)) {
+		ASSERT_EQ(0, bo_map(self->fd, &bo));
+		ASSERT_TRUE(is_zero(bo.cpu, bo.size));
+		munmap(bo.cpu, bo.size);
+	}
+}
+
+/* They are not swapped out: not everybody together may take all memory. */
+TEST_F_TIMEOUT(vram, system_objects_have_a_limit, 120)
+{
+	const __u64 chunk = 64 * MIB;
+	struct sysinfo machine;
+	struct bo bo;
+	__u64 sum;
+	int i;
+
+	ASSERT_EQ(0, sysinfo(&machine));
+	for (i = 0; i < 3; i++)
+		EXPECT_EQ(-ENOMEM, bo_create(self->fd, (__u64)machine.totalram *
+					     machine.mem_unit / 2 + chunk,
+					     DRM_OPENREG_BO_SYSTEM, &bo));
+	/* What is given back does not count, though it comes a little later. */
+	for (sum = 0; sum < machine.totalram * machine.mem_unit; sum += chunk) {
+		ASSERT_EQ(0, bo_create(self->fd, chunk, DRM_OPENREG_BO_SYSTEM,
+				       &bo));
+		ASSERT_EQ(0, bo_close(self->fd, bo.handle));
 	}
 }
 

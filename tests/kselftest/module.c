@@ -242,6 +242,10 @@ TEST_F_TIMEOUT(module, reset_while_open, 120)
 	EXPECT_EQ(-EIO, (intptr_t)result);
 	EXPECT_EQ(-EIO, bo_create(self->fd, 4096, DRM_OPENREG_BO_VRAM, &bo));
 	EXPECT_EQ(-EIO, queue_wait(&self->q, 1, 0));
+	/* Who makes no call reads it in the card page. */
+	EXPECT_EQ(OPENREG_QUEUE_FAULTED, self->q.card->state);
+	EXPECT_EQ(OPENREG_FAULT_HANG, self->q.card->fault.code);
+	EXPECT_EQ(1, self->q.card->fault.seq);
 	*self->q.doorbell = 1;
 	memset(self->vram.cpu, 3, MIB);
 	EXPECT_EQ(2, ((char *)self->sys.cpu)[0]);
@@ -249,6 +253,90 @@ TEST_F_TIMEOUT(module, reset_while_open, 120)
 	EXPECT_EQ(0, bo_close(self->fd, self->vram.handle));
 	EXPECT_EQ(0, queue_destroy(&self->q));
 	HAVE_NONE;
+}
+
+#define MANY 32
+
+struct resetter {
+	char path[PATH_MAX];
+	volatile bool begun;
+	int result;
+};
+
+static void *reset_now(void *data)
+{
+	struct resetter *r = data;
+
+	r->begun = true;
+	r->result = put(r->path, "1");
+	return NULL;
+}
+
+/* Fills all of many objects over and over, until something stops it. */
+static void keep_writing(struct queue *q, const struct bo *sys)
+{
+	struct packet p;
+	int i;
+
+	for (i = 0; i < 200; i++) {
+		packet_fill(&p, sys[i % MANY].address, MIB, OPENREG_U8, 0xa5);
+		if (!queue_write(q, &p))
+			return;
+		if (i % MANY == 0)
+			queue_publish(q);
+	}
+	queue_publish(q);
+}
+
+/* How many bytes of fresh memory are not zero, now or a little later. */
+static size_t dirty_bytes(size_t size)
+{
+	unsigned char *mem = mmap(NULL, size, PROT_READ | PROT_WRITE,
+				  MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE,
+				  -1, 0);
+	size_t i, dirty = 0;
+
+	usleep(30000);
+	for (i = 0; i < size; i += 512)
+		dirty += !!mem[i];
+	munmap(mem, size);
+	return dirty;
+}
+
+/*
+ * Objects are closed while the card writes to them and a reset is under way:
+ * their pages are nobody else's before it has stopped.
+ */
+TEST_F_TIMEOUT(module, closed_during_a_reset, 120)
+{
+	struct resetter r = {};
+	struct bo sys[MANY];
+	pthread_t thread;
+	int i, round;
+
+	snprintf(r.path, sizeof(r.path), "/sys/bus/pci/devices/%s/reset",
+		 self->slot);
+	for (round = 0; round < 10; round++) {
+		self->fd = card_open();
+		ASSERT_LE(0, self->fd);
+		ASSERT_EQ(0, queue_create(self->fd, 1024, &self->q));
+		for (i = 0; i < MANY; i++)
+			ASSERT_EQ(0, bo_create(self->fd, MIB,
+					       DRM_OPENREG_BO_SYSTEM, &sys[i]));
+		keep_writing(&self->q, sys);
+		r.begun = false;
+		ASSERT_EQ(0, pthread_create(&thread, NULL, reset_now, &r));
+		while (!r.begun)
+			;
+		for (i = 0; i < MANY; i++)
+			bo_close(self->fd, sys[i].handle);
+		EXPECT_EQ(0, dirty_bytes(2 * MANY * MIB));
+		pthread_join(thread, NULL);
+		ASSERT_EQ(0, r.result);
+		queue_unmap(&self->q);
+		close(self->fd);
+		ASSERT_EQ(0, card_works());
+	}
 }
 
 TEST_HARNESS_MAIN

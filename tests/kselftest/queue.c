@@ -290,6 +290,32 @@ TEST_F(queue, reset_of_a_busy_queue)
 	EXPECT_EQ(0, queue_wait(&self->q, 3, 20 * SEC_NS));
 }
 
+/* Packets that are given up count as completed: who waits for them is told so. */
+TEST_F(queue, reset_completes_for_sleepers)
+{
+	struct sleeper s[4];
+	int i, k;
+
+	packet_busy(&self->p, self->vram.address, self->vram.address + 64,
+		    1ull << 33);
+	for (i = 1; i <= 40; i += 2) {
+		ASSERT_EQ(i, queue_push(&self->q, &self->p));
+		ASSERT_EQ(i + 1, queue_push(&self->q, &self->p));
+		for (k = 0; k < 4; k++) {
+			s[k] = (struct sleeper) { .q = &self->q,
+						  .seq = i + k % 2 };
+			ASSERT_EQ(0, pthread_create(&s[k].thread, NULL,
+						    sleep_on, &s[k]));
+		}
+		usleep(i * 1000);
+		ASSERT_EQ(0, queue_reset(&self->q, self->q.tail, i + 1));
+		for (k = 0; k < 4; k++) {
+			pthread_join(s[k].thread, NULL);
+			EXPECT_EQ(0, s[k].result);
+		}
+	}
+}
+
 TEST_F(queue, fault_is_of_one_queue)
 {
 	struct queue other, foreign;
