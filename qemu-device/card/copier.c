@@ -6,6 +6,7 @@
 
 #define FILL_SLICE (2u << 20) /* its pages may be touched for the first time */
 
+/* By context and priority, and in turn, as compute. */
 static struct queue *pick_copy(struct openreg_card *card)
 {
 	struct queue *best = NULL, *q;
@@ -13,11 +14,13 @@ static struct queue *pick_copy(struct openreg_card *card)
 	for (q = card->sched.awake; q; q = q->awake_next) {
 		if (q->active != ACTIVE_COPY || q->owners)
 			continue;
-		if (!best || q->ctx->vruntime < best->ctx->vruntime)
+		if (!best || sched_better(q, best))
 			best = q;
 	}
-	if (best)
+	if (best) {
+		best->served = ++card->sched.served;
 		best->owners++;
+	}
 	return best;
 }
 

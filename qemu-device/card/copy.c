@@ -10,7 +10,7 @@
 
 #include "core.h"
 
-#define SLICE_NS (OPENREG_SLICE_NS / 4)
+#define SLICE_NS (OPENREG_DECIDE_NS / 4)
 #define TILE_BYTES (2u << 20)
 #define STAGE_ELEMENTS (OPENREG_STAGE_SIZE / 8)
 #define SPAN_STRIDE 512 /* bytes; farther elements are read one by one */

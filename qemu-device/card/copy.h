@@ -42,7 +42,7 @@ enum copy_result { COPY_MORE, COPY_DONE, COPY_FAILED };
 struct verdict copy_check(struct openreg_args *args);
 /* After it: takes the geometry from q->args and q->reach. */
 void copy_begin(struct queue *q);
-/* A millisecond or so of it. *failed: the operand the bus refused. */
+/* About half a millisecond of it, more if the bus is slow. *failed: the operand the bus refused. */
 enum copy_result copy_slice(struct worker *w, struct queue *q,
 			    uint32_t *failed);
 /* n elements of the bit pattern. */

@@ -2,10 +2,11 @@
 /*
  * Inside the card: what the core's files share.
  *
- * Locks, outermost first: sched.lock, context.lock, gate.lock. The host calls
- * register and doorbell functions with its own big lock held, and its window
- * and DMA callbacks may take that lock. So the host's threads take gate.lock
- * only, and no callback that touches guest memory runs under gate.lock.
+ * Locks, outermost first: sched.lock, context.lock, gate.lock. The host may
+ * call register and doorbell functions with its own big lock held, and its
+ * window and DMA callbacks may take that lock. So the host's threads take
+ * gate.lock only, and no callback that touches guest memory runs under
+ * gate.lock.
  */
 #ifndef OPENREG_CORE_H
 #define OPENREG_CORE_H
@@ -21,7 +22,7 @@
 #error "the card is little-endian and so must its host be"
 #endif
 
-#define OPENREG_SLICE_NS 2000000ULL /* longest time between decisions */
+#define OPENREG_DECIDE_NS 2000000ULL /* time between decisions, at most */
 #define OPENREG_TURN_NS 250000ULL /* small packets of one queue in a row */
 #define OPENREG_MAX_WORK_LOG2 36
 #define OPENREG_MAX_RUNS (1u << 23) /* page runs of all segments */
@@ -75,6 +76,7 @@ struct context {
 	pthread_mutex_t lock;
 	struct segment *segs[OPENREG_MAX_SEGMENTS];
 	uint64_t vruntime; /* sched.lock, ns */
+	uint64_t signals; /* sched.lock, of its own queues */
 	atomic_size_t memory; /* that its jobs hold */
 };
 
@@ -130,6 +132,8 @@ struct queue {
 	uint64_t next_look;
 	uint64_t look_ns;
 	uint64_t look_signals; /* sched.signals at the last look */
+	uint64_t look_own; /* ctx->signals then */
+	bool spared; /* others caused this look: it costs the context nothing */
 	struct job job;
 	uint64_t wakes;
 
@@ -407,6 +411,7 @@ void exec_give_up(struct worker *w, struct queue *q);
 /* sched.c */
 enum pick { PICK_NONE, PICK_TURN, PICK_SLICE };
 enum pick sched_pick(struct worker *w, struct queue **q, uint32_t *slice);
+bool sched_better(const struct queue *a, const struct queue *b);
 bool sched_ready(struct worker *w, const struct queue *but);
 bool sched_retire(struct worker *w, uint64_t now, uint64_t *timeout);
 void sched_queue_wake(struct queue *q);
@@ -414,7 +419,7 @@ void sched_queue_restore(struct queue *q);
 void sched_queue_forget(struct queue *q);
 void sched_release(struct queue *q, uint64_t ns);
 void sched_set_waiting(struct queue *q, bool waiting);
-void sched_signal(struct openreg_card *card);
+void sched_signal(struct queue *from);
 void sched_watch(struct openreg_card *card);
 
 /* worker.c, copier.c */

@@ -9,7 +9,7 @@
 #include "core.h"
 
 #define C_PAGE(field) offsetof(struct openreg_card_page, field)
-#define LAG_NS OPENREG_SLICE_NS /* credit that an idle context may keep */
+#define LAG_NS OPENREG_DECIDE_NS /* credit that an idle context may keep */
 #define LOOK_MIN_NS 5000ULL
 
 static void list_add(struct queue *q)
@@ -103,7 +103,8 @@ static enum pick runnable(struct queue *q, uint64_t now)
 	return queue_tail(q) != q->head ? PICK_TURN : PICK_NONE;
 }
 
-static bool better(const struct queue *a, const struct queue *b)
+/* sched.lock is held. */
+bool sched_better(const struct queue *a, const struct queue *b)
 {
 	if (a->ctx != b->ctx)
 		return a->ctx->vruntime < b->ctx->vruntime;
@@ -123,7 +124,10 @@ static void claim(struct openreg_card *card, struct queue *q, enum pick pick,
 	if (ctx->vruntime > sched->min_vruntime)
 		sched->min_vruntime = ctx->vruntime;
 	q->served = ++sched->served;
+	q->spared = q->waiting && q->look_signals != sched->signals &&
+		    q->look_own == ctx->signals;
 	q->look_signals = sched->signals;
+	q->look_own = ctx->signals;
 	q->owners++;
 	if (pick == PICK_SLICE) {
 		*slice = q->job.next++;
@@ -148,7 +152,7 @@ enum pick sched_pick(struct worker *w, struct queue **picked, uint32_t *slice)
 
 		if (pick == PICK_NONE)
 			continue;
-		if (best == PICK_NONE || better(q, *picked)) {
+		if (best == PICK_NONE || sched_better(q, *picked)) {
 			*picked = q;
 			best = pick;
 		}
@@ -257,7 +261,8 @@ void sched_release(struct queue *q, uint64_t ns)
 	struct openreg_card *card = q->card;
 	uint64_t now = now_ns();
 
-	q->ctx->vruntime += ns;
+	if (!(q->spared && q->waiting))
+		q->ctx->vruntime += ns;
 	q->last_active = now;
 	card->sched.last_work = now;
 	q->owners--;
@@ -273,13 +278,15 @@ void sched_release(struct queue *q, uint64_t ns)
 }
 
 /* A SIGNAL was stored: every WAIT is looked at again. */
-void sched_signal(struct openreg_card *card)
+void sched_signal(struct queue *from)
 {
+	struct openreg_card *card = from->card;
 	struct queue *q;
 	bool any;
 
 	pthread_mutex_lock(&card->sched.lock);
 	card->sched.signals++;
+	from->ctx->signals++;
 	any = card->sched.nwaiting;
 	for (q = card->sched.awake; any && q; q = q->awake_next)
 		q->next_look = 0;

@@ -105,7 +105,7 @@ static int run(struct queue *q, bool *met)
 	}
 	r = store_word(q, args->imm[0], args->arg[0] == OPENREG_SIGNAL_ADD);
 	if (!r)
-		sched_signal(q->card);
+		sched_signal(q);
 	return r;
 }
 

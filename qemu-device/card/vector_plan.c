@@ -241,12 +241,27 @@ static bool step_reads(const struct openreg_step *step, uint8_t buffer)
 	}
 }
 
+/* Traps on some operands, against which its kernel looks at them first. */
+static bool may_trap(const struct openreg_instr *in)
+{
+	switch (in->op) {
+	case OPENREG_V_DIV:
+	case OPENREG_V_DIV_FLOOR:
+	case OPENREG_V_FMOD:
+	case OPENREG_V_REMAINDER:
+		return in->type >= OPENREG_VT_I32;
+	}
+	return false;
+}
+
 /*
  * A register may stand for the memory that it was loaded from as long as it is
- * not read after a STORE, which may have changed that memory.
+ * not read after a STORE, which may have changed that memory, nor looked at
+ * twice, as a processor may change it in between.
  */
-static bool may_alias(const struct openreg_plan *plan, unsigned int load)
+static bool may_alias(const struct compiler *c, unsigned int load)
 {
+	const struct openreg_plan *plan = c->plan;
 	uint8_t buffer = plan->step[load].dst;
 	bool stored = false;
 	unsigned int i;
@@ -254,7 +269,8 @@ static bool may_alias(const struct openreg_plan *plan, unsigned int load)
 	for (i = load + 1; i < plan->nsteps; i++) {
 		const struct openreg_step *step = &plan->step[i];
 
-		if (stored && step_reads(step, buffer))
+		if (step_reads(step, buffer) &&
+		    (stored || may_trap(&c->args->instr[i])))
 			return false;
 		if (step->kind == OPENREG_STEP_STORE)
 			stored = true;
@@ -284,7 +300,7 @@ static void find_shortcuts(struct compiler *c)
 		if (step->kind == OPENREG_STEP_LOAD)
 			step->alias = same_in_memory(c->args->op[in->aux].dtype,
 						     in->type) &&
-				      may_alias(plan, i);
+				      may_alias(c, i);
 		else if (step->kind == OPENREG_STEP_IMM)
 			step->once = c->writes[step->dst] == 1;
 	}
