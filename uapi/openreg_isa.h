@@ -146,7 +146,7 @@ enum openreg_dtype {
 	OPENREG_I16 = 7,
 	OPENREG_I32 = 8,
 	OPENREG_I64 = 9,
-	OPENREG_BOOL = 10, /* one byte; 0 is false, stores write 0 or 1 */
+	OPENREG_BOOL = 10, /* one byte; 0 is false, casts write 0 or 1 */
 	OPENREG_DTYPE_END
 };
 
@@ -248,9 +248,9 @@ enum openreg_signal {
 
 /*
  * VECTOR: a program that runs for every point of the iteration space.
- * Registers r0..r15 are untyped; each instruction names the type in which it
- * works. All registers are undefined at the start. arg[0]: bit mask of the
- * dimensions that a final reduction folds; zero without one.
+ * Each instruction names the type in which it works, and faults if a register
+ * that it reads was last written in another one, or not at all. arg[0]: bit
+ * mask of the dimensions that a final reduction folds; zero without one.
  */
 enum openreg_vtype {
 	OPENREG_VT_F32 = 0, /* also f16 and bf16 */

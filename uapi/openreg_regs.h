@@ -51,7 +51,7 @@
 #define OPENREG_REG_PAGE_SHIFTS 0x03c /* RO bit n: page lists of 1 << n bytes */
 #define OPENREG_REG_RING_SLOTS 0x040 /* RO most slots of a user ring */
 #define OPENREG_REG_WORKERS 0x044 /* RO threads of the compute engine */
-#define OPENREG_REG_SLICE_US 0x048 /* RO longest time between two decisions */
+#define OPENREG_REG_SLICE_US 0x048 /* RO between two decisions, at most, about */
 #define OPENREG_REG_MAX_WORK 0x04c /* RO log2 of elements a packet may visit */
 #define OPENREG_REG_CARD_ID 0x050 /* RW 0..15; the card field of addresses */
 #define OPENREG_REG_CLOCK 0x058 /* RO64 ns */
