@@ -128,7 +128,8 @@ static int openreg_wait_check(struct openreg_queue *queue, u64 seq,
 	}
 	card = queue->card->coherent.cpu;
 	state = READ_ONCE(card->state);
-	rmb(); /* the card stops a queue after the last packet it completes */
+	/* The card stops a queue after the last packet that it completes. */
+	rmb();
 	*completed = READ_ONCE(card->completed);
 	if (*completed >= seq)
 		return 0;

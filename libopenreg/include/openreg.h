@@ -13,7 +13,7 @@
  *
  * fork(): the child cannot use what its parent opened. Every call there gives
  * -EPERM; closing and freeing are allowed and leave the parent's objects
- * alone.
+ * alone. Mapped BOs are not mapped in the child.
  *
  * Addresses are the card's (openreg_isa.h): a CPU that dereferences one traps.
  */
@@ -54,12 +54,12 @@ const char *openreg_last_error(void);
 
 /* ---- devices ----------------------------------------------------------- */
 
-/* Nodes /dev/openreg, /dev/openreg1 ... that exist. 0 without a card. */
+/* How many of /dev/openreg, /dev/openreg1 ... exist. 0 without a card. */
 int openreg_device_count(void);
 
 /*
- * Opens card number index, or a node by its path (/dev/openreg or
- * /dev/accel/accelN). Every open has its own address space.
+ * Opens card number index of those that openreg_device_count() counts, or a
+ * node by its path (/dev/openreg or /dev/accel/accelN). Every open has its own address space.
  *
  * -ENODEV no such card; -EACCES no permission; -EPROTO a driver or card whose
  * interface this library does not know.
@@ -125,7 +125,9 @@ int openreg_device_get_timestamp(struct openreg_device *dev,
  * size in bytes, not 0, rounded up to whole pages; flags OPENREG_BO_VRAM or
  * OPENREG_BO_SYSTEM. The memory reads as zeros.
  *
- * -ENOSPC no block of VRAM this large; -ENOMEM; -EINVAL.
+ * -ENOSPC no block of VRAM this large, or no free segment or context; -ENOMEM
+ * out of memory, or more OPENREG_BO_SYSTEM than half of the machine's, all
+ * processes together; -EINVAL.
  */
 int openreg_bo_alloc(struct openreg_device *dev, uint64_t size, uint32_t flags,
 		     struct openreg_bo **bo);
@@ -164,14 +166,15 @@ struct openreg_queue_attr {
 	uint32_t slots; /* ring size, power of two 64..max; 0: 1024 */
 	int32_t priority; /* -1 low, 0 normal, 1 high (CAP_SYS_NICE) */
 	int64_t spin_ns; /* polls this long before a sleep; -1: default */
-	int64_t full_timeout_ns; /* wait for a full ring; 0: 60 s, -1: ever */
+	int64_t full_timeout_ns; /* a full ring may stand; 0: 60 s, -1: ever */
 	uint64_t reserved[4];
 };
 #define OPENREG_QUEUE_ATTR_DEFAULT { 0, 0, -1, 0, { 0, 0, 0, 0 } }
 
 /*
  * attr NULL stands for OPENREG_QUEUE_ATTR_DEFAULT.
- * -ENOSPC the card has no queue left; -EACCES priority; -EINVAL.
+ * -ENOSPC the card has no queue, doorbell or context left; -EACCES priority;
+ * -EINVAL.
  */
 int openreg_queue_create(struct openreg_device *dev,
 			 const struct openreg_queue_attr *attr,
@@ -243,7 +246,8 @@ const char *openreg_fault_name(unsigned int code);
 
 /*
  * Drops everything that has not completed, counts it as completed, and lets
- * the queue run again. Waiters for dropped packets return 0.
+ * the queue run again. Waiters for dropped packets return 0. -EIO after a reset
+ * of the card: open the device again.
  */
 int openreg_queue_reset(struct openreg_queue *queue);
 

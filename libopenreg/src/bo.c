@@ -32,11 +32,12 @@ static int fail_alloc(struct openreg_device *dev, uint64_t size,
 	switch (error) {
 	case -ENOSPC:
 		if (!(flags & OPENREG_BO_VRAM) ||
-		    openreg_device_get_memory(dev, &m))
+		    openreg_device_get_memory(dev, &m) ||
+		    m.vram_largest >= size)
 			return openreg_fail(error,
-					    "no free segment on %s: free buffer objects, one process can hold %u",
+					    "no free segment or context on %s: free buffer objects, one open device can hold %u, or close other open devices",
 					    dev->info.path,
-					    dev->info.max_segments - 1);
+					    dev->info.max_segments);
 		return openreg_fail(error,
 				    "no VRAM for %" PRIu64 " bytes on %s: %" PRIu64 " of %" PRIu64 " free, largest block %" PRIu64 "; free memory or start the VM with a larger --vram",
 				    size, dev->info.path, m.vram_free,
@@ -46,6 +47,12 @@ static int fail_alloc(struct openreg_device *dev, uint64_t size,
 				    "cannot allocate %" PRIu64 " bytes with flags %#x on %s: size is 1 to %" PRIu64 ", flags OPENREG_BO_VRAM or OPENREG_BO_SYSTEM",
 				    size, flags, dev->info.path,
 				    dev->info.max_bo_size);
+	case -ENOMEM:
+		if (flags & OPENREG_BO_SYSTEM)
+			return openreg_fail(error,
+					    "no memory for %" PRIu64 " bytes: all processes together get half of the machine's for OPENREG_BO_SYSTEM; free some, or start the VM with a larger --mem",
+					    size);
+		/* fall through */
 	default:
 		return openreg_fail(error,
 				    "cannot allocate %" PRIu64 " bytes on %s: %s",

@@ -12,10 +12,18 @@ API int openreg_device_count(void)
 	char path[64];
 	int count = 0;
 
-	while (count < OPENREG_MAX_CARDS &&
-	       transport_exists((unsigned int)count, path, sizeof(path)))
-		count++;
+	for (unsigned int i = 0; i < OPENREG_MAX_CARDS; i++)
+		count += transport_exists(i, path, sizeof(path));
 	return count;
+}
+
+/* Path of the node that is number index among those that exist. */
+static bool find_node(unsigned int index, char *path, size_t len)
+{
+	for (unsigned int i = 0; i < OPENREG_MAX_CARDS; i++)
+		if (transport_exists(i, path, len) && !index--)
+			return true;
+	return false;
 }
 
 static int fail_no_card(const char *path)
@@ -113,7 +121,12 @@ API int openreg_device_open(unsigned int index, struct openreg_device **out)
 	if (index >= OPENREG_MAX_CARDS)
 		return openreg_fail(-ENODEV, "card %u: a machine has at most %u",
 				    index, OPENREG_MAX_CARDS);
-	transport_exists(index, path, sizeof(path));
+	if (!find_node(index, path, sizeof(path))) {
+		if (!transport_exists(index, path, sizeof(path)))
+			return fail_no_card(path);
+		return openreg_fail(-ENODEV, "no card %u: %d are here", index,
+				    openreg_device_count());
+	}
 	return openreg_device_open_path(path, out);
 }
 

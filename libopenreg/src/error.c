@@ -33,7 +33,7 @@ API const char *openreg_strerror(int error)
 	case ENOENT:
 		return "no such object on this device";
 	case EIO:
-		return "the queue has faulted or the card is wedged; reset the queue or reload the driver";
+		return "the queue has faulted (reset it), or the card was reset (open the device again) or is wedged (reload the driver)";
 	case ENOMEM:
 		return "out of memory, or over RLIMIT_MEMLOCK for registered memory";
 	case EACCES:
@@ -47,7 +47,7 @@ API const char *openreg_strerror(int error)
 	case EINVAL:
 		return "invalid argument";
 	case ENOSPC:
-		return "no device memory, segment or queue of that kind is left";
+		return "no device memory, segment, queue or context is left";
 	case ETIME:
 		return "timed out";
 	case EPROTO:

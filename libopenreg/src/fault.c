@@ -56,7 +56,7 @@ API const char *openreg_fault_name(unsigned int code)
 		[OPENREG_FAULT_ENGINE] = "compute operand outside VRAM",
 		[OPENREG_FAULT_LIMIT] = "more work than a packet may ask for",
 		[OPENREG_FAULT_DMA] = "bus error",
-		[OPENREG_FAULT_HANG] = "hang, stopped by the driver",
+		[OPENREG_FAULT_HANG] = "ended by a reset of the card",
 		[OPENREG_FAULT_MEMORY] = "out of card memory",
 	};
 
@@ -138,6 +138,11 @@ int openreg_queue_fail(struct openreg_queue *q, uint32_t state)
 		return openreg_fail(-ENODEV, "the card behind %s is gone",
 				    q->dev->info.path);
 	if (openreg_queue_fault(q, &f) == 1) {
+		if (f.code == OPENREG_FAULT_HANG)
+			return openreg_fail(-EIO,
+					    "queue %u of %s ended at packet %" PRIu64 " when the card was reset: close the device and open it again",
+					    q->t.number, q->dev->info.path,
+					    (uint64_t)f.seq);
 		openreg_fault_text(&f, text, sizeof(text));
 		return openreg_fail(-EIO,
 				    "queue %u of %s stopped: %s; openreg_queue_reset() lets it go on",

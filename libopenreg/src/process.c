@@ -4,21 +4,20 @@
  * child was made, whether this is the process that opened the device.
  */
 #include <errno.h>
-#include <pthread.h>
+#include <stdatomic.h>
 #include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "internal.h"
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static volatile uint8_t *mark;
+/* No mutex: a child may be made while another thread holds it. */
+static _Atomic(volatile uint8_t *) mark;
 
-static volatile uint8_t *make_mark(void)
+static volatile uint8_t *make_mark(size_t size)
 {
-	size_t size = (size_t)sysconf(_SC_PAGESIZE);
-	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE,
-		       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	uint8_t *p = mmap(NULL, size, PROT_READ | PROT_WRITE,
+			  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	if (p == MAP_FAILED)
 		return NULL;
@@ -26,24 +25,24 @@ static volatile uint8_t *make_mark(void)
 		munmap(p, size);
 		return NULL;
 	}
+	*p = 1;
 	return p;
 }
 
 /* A child that opens a device gets a page of its own: its parent's stays 0. */
 const volatile uint8_t *openreg_process_mark(void)
 {
-	volatile uint8_t *m;
+	const size_t size = (size_t)sysconf(_SC_PAGESIZE);
+	volatile uint8_t *now = atomic_load(&mark), *own;
 
-	pthread_mutex_lock(&lock);
-	if (!mark || !*mark) {
-		m = make_mark();
-		if (m)
-			*m = 1;
-		mark = m;
-	}
-	m = mark;
-	pthread_mutex_unlock(&lock);
-	return m;
+	if (now && *now)
+		return now;
+	own = make_mark(size);
+	if (!own || atomic_compare_exchange_strong(&mark, &now, own))
+		return own;
+	/* another thread was faster */
+	munmap((void *)(uintptr_t)own, size);
+	return now;
 }
 
 int openreg_fail_forked(void)

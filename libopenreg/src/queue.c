@@ -70,7 +70,7 @@ static int fail_create(struct openreg_device *dev, int error)
 {
 	if (error == -ENOSPC)
 		return openreg_fail(error,
-				    "%s has no free queue or doorbell: all processes together have %u; destroy some",
+				    "%s has no free queue, or for a newly opened device no free doorbell or context: all processes together have %u queues; destroy some, or close other open devices",
 				    dev->info.path, dev->info.max_queues);
 	if (error == -EACCES)
 		return openreg_fail(error,
@@ -209,25 +209,38 @@ static int64_t full_deadline(const struct openreg_queue *q)
 	return openreg_now_ns() + q->full_timeout_ns;
 }
 
-/* Publishes what there is and waits until need slots are free. */
+static bool has_room(struct openreg_queue *q, uint64_t need)
+{
+	q->head = load64(&q->t.card->head);
+	return q->tail + need - q->head <= q->mask + 1;
+}
+
+/*
+ * Publishes what there is and waits until need slots are free. It waits for
+ * more than that, so a wait that has timed out is no failure while packets
+ * complete.
+ */
 static int make_room(struct openreg_queue *q, uint64_t need)
 {
-	uint64_t slots = q->mask + 1;
 	int64_t submitted, deadline = 0;
+	uint64_t completed = 0;
 	int ret;
 
-	for (;;) {
-		q->head = load64(&q->t.card->head);
-		if (q->tail + need - q->head <= slots)
-			return 0;
+	while (!has_room(q, need)) {
 		submitted = openreg_queue_submit(q);
 		if (submitted < 0)
 			return (int)submitted;
 		if (!deadline) {
+			completed = openreg_queue_completed(q);
 			deadline = full_deadline(q);
 			q->full_waits++;
 		}
 		ret = openreg_queue_wait_until(q, room_seq(q, need), deadline);
+		if (ret == -ETIME && openreg_queue_completed(q) != completed) {
+			completed = openreg_queue_completed(q);
+			deadline = full_deadline(q);
+			continue;
+		}
 		if (ret == -ETIME)
 			return openreg_fail(ret,
 					    "the ring stayed full for %" PRId64 " ms: packet %" PRIu64 " does not complete; it may WAIT for a word nobody signals",
@@ -236,6 +249,7 @@ static int make_room(struct openreg_queue *q, uint64_t need)
 		if (ret)
 			return ret;
 	}
+	return 0;
 }
 
 static void pad(struct openreg_queue *q, uint64_t slots)

@@ -33,6 +33,7 @@ struct transport_queue {
 /* A file descriptor, or -errno; -EPROTO for a driver that is not ours. */
 int transport_open(const char *path);
 void transport_close(int fd);
+/* The name of node number index; true if there is one. */
 bool transport_exists(unsigned int index, char *path, size_t len);
 bool transport_card_on_bus(void);
 

@@ -57,6 +57,9 @@ static int poll_queue(struct openreg_queue *q, uint64_t seq)
 	state = queue_state(q);
 	if (likely(state == OPENREG_QUEUE_RUNNING))
 		return 0;
+	/* for good, or by a reset that is under way: the kernel knows */
+	if (state == OPENREG_QUEUE_STOPPED)
+		return 0;
 	/* what completed before the fault has completed */
 	if (openreg_queue_completed(q) >= seq)
 		return 1;
@@ -66,14 +69,13 @@ static int poll_queue(struct openreg_queue *q, uint64_t seq)
 static int spin(struct openreg_queue *q, uint64_t seq, int64_t deadline)
 {
 	int64_t ns = __atomic_load_n(&q->spin_ns, __ATOMIC_RELAXED);
-	int64_t end;
+	int64_t now, end;
 	int ret;
 
 	if (!ns)
 		return 0;
-	end = openreg_now_ns() + ns;
-	if (end > deadline)
-		end = deadline;
+	now = openreg_now_ns();
+	end = ns < deadline - now ? now + ns : deadline;
 	do {
 		for (int i = 0; i < POLLS_PER_CLOCK; i++) {
 			ret = poll_queue(q, seq);
@@ -111,11 +113,13 @@ API int openreg_queue_wait_until(struct openreg_queue *q, uint64_t seq,
 	ret = poll_queue(q, seq);
 	if (ret)
 		return ret > 0 ? 0 : ret;
-	if (deadline_ns <= 0)
-		return fail_wait(q, seq, -ETIME);
-	ret = spin(q, seq, deadline_ns);
-	if (ret)
-		return ret > 0 ? 0 : ret;
+	if (queue_state(q) != OPENREG_QUEUE_STOPPED) {
+		if (deadline_ns <= 0)
+			return fail_wait(q, seq, -ETIME);
+		ret = spin(q, seq, deadline_ns);
+		if (ret)
+			return ret > 0 ? 0 : ret;
+	}
 	__atomic_fetch_add(&q->sleeps, 1, __ATOMIC_RELAXED);
 	ret = transport_queue_wait(q->dev->fd, q->t.number, seq, deadline_ns);
 	return ret ? fail_wait(q, seq, ret) : 0;

@@ -32,7 +32,7 @@ static void print_info(unsigned int index, const struct openreg_device_info *i,
 	printf("  %-10s %u queues of up to %u slots, %u vectors\n", "queues",
 	       i->max_queues, i->max_ring_slots, i->vectors);
 	printf("  %-10s %u a process, of up to %.0f MiB\n", "segments",
-	       i->max_segments - 1, i->max_bo_size / MIB);
+	       i->max_segments, i->max_bo_size / MIB);
 	print_bits("dtypes", i->dtypes, openreg_dtype_name);
 	print_bits("packets", i->packets, openreg_opcode_name);
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* Rings: order, wrap, full, attributes, and what a launch costs in calls. */
+#include <pthread.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -200,6 +201,41 @@ static void test_full(void **state)
 }
 
 /* A small ring and no pauses: begin waits, and nothing is lost. */
+#define STEPS 40
+
+/* Lets one packet after the other go on. */
+static void *step(void *word)
+{
+	for (uint64_t i = 1; i <= STEPS; i++) {
+		usleep(100000);
+		__atomic_store_n((uint64_t *)word, i, __ATOMIC_RELEASE);
+	}
+	return NULL;
+}
+
+/* A full ring that empties slowly is no failure, however long that takes. */
+static void test_full_but_moving(void **state)
+{
+	struct card *c = *state;
+	struct openreg_queue *q = make_queue(c, 64, SECOND);
+	struct openreg_bo *bo = vram(c, 4096);
+	struct openreg_queue_stats stats;
+	pthread_t thread;
+
+	assert_int_equal(pthread_create(&thread, NULL, step, mapped(bo)), 0);
+	for (uint64_t i = 1; i <= STEPS; i++) {
+		ok(openreg_push_nop(q));
+		ok(openreg_push_wait(q, address(bo), OPENREG_WAIT_GE, i));
+	}
+	ok(openreg_queue_submit(q));
+	ok(openreg_queue_wait(q, openreg_queue_submitted(q), LONG));
+	pthread_join(thread, NULL);
+	ok(openreg_queue_get_stats(q, &stats));
+	assert_true(stats.full_waits > 0);
+	openreg_queue_destroy(q);
+	openreg_bo_free(bo);
+}
+
 static void test_overrun(void **state)
 {
 	struct card *c = *state;
@@ -316,6 +352,7 @@ int main(void)
 		cmocka_unit_test(test_priority_refused),
 		CARD_TEST(test_wrap),
 		CARD_TEST(test_full),
+		CARD_TEST(test_full_but_moving),
 		CARD_TEST(test_overrun),
 		CARD_TEST(test_many_queues),
 		CARD_TEST(test_limit),

@@ -213,6 +213,72 @@ static void test_wake_rule(void **state)
 	assert_true(stats.wakes >= stats.doorbells);
 }
 
+static void *open_later(void *gate)
+{
+	usleep(50000);
+	gate_open(gate);
+	return NULL;
+}
+
+/* The longest of times is no time that has passed. */
+static void test_spinning_for_ever(void **state)
+{
+	struct card *c = *state;
+	struct openreg_queue_stats before, after;
+	pthread_t thread;
+	struct gate g;
+
+	gate_close(&g, c);
+	openreg_queue_set_spin(c->q, INT64_MAX);
+	ok(openreg_queue_get_stats(c->q, &before));
+	assert_int_equal(pthread_create(&thread, NULL, open_later, &g), 0);
+	ok(openreg_queue_wait(c->q, g.seq, -1));
+	ok(openreg_queue_get_stats(c->q, &after));
+	assert_int_equal(after.sleeps, before.sleeps);
+	pthread_join(thread, NULL);
+	gate_end(&g);
+}
+
+struct dropped {
+	struct gate *g;
+	int result;
+};
+
+static void *wait_for_dropped(void *data)
+{
+	struct dropped *w = data;
+
+	w->result = openreg_queue_wait(w->g->c->q, w->g->seq, LONG);
+	return NULL;
+}
+
+/* Whether they poll or sleep, and though the queue stops for a moment. */
+static void test_reset_completes(void **state)
+{
+	struct card *c = *state;
+
+	for (int i = 0; i < 40; i++) {
+		struct dropped w[2];
+		pthread_t thread[2];
+		struct gate g;
+
+		gate_close(&g, c);
+		openreg_queue_set_spin(c->q, i % 2 ? LONG : 0);
+		for (int k = 0; k < 2; k++) {
+			w[k] = (struct dropped){ &g, 1 };
+			assert_int_equal(pthread_create(&thread[k], NULL,
+							wait_for_dropped, &w[k]), 0);
+		}
+		usleep((unsigned int)(i % 5) * 3000);
+		ok(openreg_queue_reset(c->q));
+		for (int k = 0; k < 2; k++) {
+			pthread_join(thread[k], NULL);
+			assert_int_equal(w[k].result, 0);
+		}
+		gate_end(&g);
+	}
+}
+
 /*
  * The same without a wait in between: the tail moves while the card falls
  * asleep, wakes, and falls asleep again.
@@ -243,6 +309,8 @@ int main(void)
 		CARD_TEST(test_spinning),
 		CARD_TEST(test_many_waiters),
 		CARD_TEST(test_fault_wakes),
+		CARD_TEST(test_spinning_for_ever),
+		CARD_TEST(test_reset_completes),
 		CARD_TEST(test_wake_rule),
 		CARD_TEST(test_wake_rule_unwatched),
 	};
