@@ -110,6 +110,7 @@ void openreg_queue_hang(struct openreg_queue *queue)
 		.operand = OPENREG_NO_OPERAND,
 		.seq = READ_ONCE(card->completed) + 1,
 	};
+	/* Who reads the state finds the fault. */
 	smp_store_release(&card->state, OPENREG_QUEUE_FAULTED);
 	openreg_queue_set_error(queue, -EIO);
 }
