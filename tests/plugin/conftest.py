@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 
+import packets
 import pytest
 import torch
 
@@ -13,12 +14,20 @@ import torch
 def settled():
     """Every test leaves idle streams, device 0 and no cached memory behind."""
     yield
+    for left in list(packets.Gate.closed):
+        left.__exit__()
     if torch.openreg.is_available():
         for index in range(torch.openreg.device_count()):
             torch.openreg.reset(index)
             torch.openreg.synchronize(index)
         torch.openreg.set_device(0)
         torch.openreg.empty_cache()
+
+
+@pytest.fixture
+def gate():
+    """A context in which the current stream stands still; it goes on after."""
+    return packets.Gate()
 
 
 @pytest.fixture

@@ -3,6 +3,9 @@
 
 import struct
 
+import torch
+from torch_openreg import _C
+
 NOP, COPY, FILL, VECTOR, MATMUL, SOFTMAX, WAIT, SIGNAL, TIMESTAMP = range(9)
 F32, I64, U8 = 1, 9, 6
 
@@ -24,3 +27,51 @@ def packet(opcode, sizes=(), operands=(), imms=(), instrs=b"", cookie=0, arg=b""
 
 def fill(address, count, dtype=F32, stride=1, cookie=0):
     return packet(FILL, (count,), [(address, dtype, (stride,))], (0,), cookie=cookie)
+
+
+def wait_ge(address, value):
+    return packet(WAIT, (), [(address, I64, ())], (value,))
+
+
+class Gate:
+    """Holds the current stream of device 0 back until the context ends."""
+
+    closed = []  # those that a failed test has left
+
+    def __enter__(self):
+        Gate.closed.append(self)
+        self.word = torch.zeros(1, dtype=torch.int64, device="openreg:0")
+        self.side = torch.openreg.Stream(0)
+        torch.openreg.synchronize(0)
+        _C._launch_raw(wait_ge(self.word.data_ptr(), 1), 0)
+
+    def __exit__(self, *_):
+        if self in Gate.closed:
+            Gate.closed.remove(self)
+        with torch.openreg.stream(self.side):
+            signal = packet(SIGNAL, (), [(self.word.data_ptr(), I64, ())], (1,))
+            _C._launch_raw(signal, 0)
+
+
+NO_SEGMENT = (0x9F << 55) | (8000 << 38)
+
+
+def stuck(bad, *chain):
+    """Stands streams behind a fault of bad, each behind the one before.
+
+    What it returns lets them go on.
+    """
+    gate = Gate()
+    with torch.openreg.stream(bad):
+        gate.__enter__()
+        _C._launch_raw(fill(NO_SEGMENT, 4), 0)
+    event = bad.record_event()
+    for stream in chain:
+        stream.wait_event(event)
+        event = stream.record_event()
+    gate.__exit__()
+    while True:
+        try:
+            bad.query()
+        except RuntimeError:
+            return torch.openreg.reset

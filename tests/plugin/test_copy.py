@@ -3,6 +3,7 @@
 
 import itertools
 
+import packets
 import pytest
 import torch
 
@@ -154,25 +155,93 @@ def test_is_pinned():
     assert not x.clone().is_pinned()
 
 
-def test_pinned_is_asynchronous_and_ordered():
+def test_pinned_is_asynchronous_and_ordered(gate):
     x = torch.arange(1 << 18).pin_memory()
     y = torch.empty_like(x, device=DEV)
-    back = torch.empty_like(x).pin_memory()
-    y.copy_(x, non_blocking=True)
-    back.copy_(y, non_blocking=True)
-    torch.openreg.synchronize()
+    back = torch.zeros_like(x).pin_memory()
+    with gate:
+        y.copy_(x, non_blocking=True)
+        back.copy_(y, non_blocking=True)
+        event = torch.openreg.current_stream().record_event()
+        assert not event.query() and not back.any()
+    event.synchronize()
     assert torch.equal(back, x)
 
 
-def test_pinned_memory_in_flight_is_not_reused():
+def test_pinned_memory_in_flight_is_not_reused(gate):
     """Freed while the card may still read it: the cache keeps it back."""
-    y = []
-    for i in range(20):
-        x = torch.full((1 << 16,), float(i)).pin_memory()
-        y.append(x.to(DEV, non_blocking=True))
+    x = torch.full((1 << 16,), 1.0).pin_memory()
+    with gate:
+        y = x.to(DEV, non_blocking=True)
+        where = x.data_ptr()
         del x
-    for i, t in enumerate(y):
-        assert torch.equal(t.cpu(), torch.full((1 << 16,), float(i)))
+        other = torch.full((1 << 16,), 2.0).pin_memory()
+        assert other.data_ptr() != where
+    assert torch.equal(y.cpu(), torch.full((1 << 16,), 1.0))
+
+
+def test_pinned_memory_of_another_owner_is_waited_for():
+    """The cache does not know the tensor, so it cannot keep its memory back."""
+    x = torch.arange(1 << 16).pin_memory()
+    inside = torch.from_numpy(x.numpy()[1000:])
+    assert inside.is_pinned()
+    torch.zeros(16 << 20, device=DEV).sin_()
+    y = inside.to(DEV, non_blocking=True)
+    assert torch.openreg.current_stream().query()
+    assert torch.equal(y.cpu(), inside)
+
+
+@pytest.mark.parametrize("size", [1 << 12, 3 << 20])
+def test_host_memory_stays_in_use_after_an_error(size):
+    """The packet is still on its way when another stream's fault ends the wait."""
+    bad, good = torch.openreg.Stream(), torch.openreg.Stream()
+    source = torch.full((size,), 7, dtype=torch.uint8, device=DEV)
+    x = torch.zeros(size, dtype=torch.uint8).pin_memory()
+    where = x.data_ptr()
+    torch.openreg.synchronize()
+    with torch.openreg.stream(bad):
+        stuck = packets.stuck(bad, good)
+    with torch.openreg.stream(good), pytest.raises(RuntimeError, match="has faulted"):
+        x.copy_(source)
+    del x
+    other = torch.zeros(size, dtype=torch.uint8).pin_memory()
+    assert other.data_ptr() != where
+    stuck()
+    good.synchronize()
+    assert not other.any()
+
+
+def test_staging_stays_in_use_after_an_error():
+    bad, good = torch.openreg.Stream(), torch.openreg.Stream()
+    x, y = torch.full((1 << 18,), 1.0), torch.full((1 << 18,), 2.0)
+    first, second = torch.zeros_like(x, device=DEV), torch.zeros_like(x, device=DEV)
+    torch.openreg.synchronize()
+    stuck = packets.stuck(bad, good)
+    with torch.openreg.stream(good):
+        for into, source in [(first, x), (second, y)]:
+            # One copy fills the staging memory, the next one has to wait for it.
+            with pytest.raises(RuntimeError, match="has faulted"):
+                into.copy_(source)
+                into.copy_(source)
+        stuck()
+        good.synchronize()
+        assert torch.equal(first.cpu(), x)
+        assert not second.cpu().any()
+
+
+def test_cross_copy_stays_in_use_after_an_error():
+    bad, good = torch.openreg.Stream(), torch.openreg.Stream()
+    a = torch.full((1000,), 1.0, device=DEV)
+    other = torch.full((1000,), 2.0, device=DEV)
+    torch.openreg.synchronize()
+    stuck = packets.stuck(bad, good)
+    with torch.openreg.stream(good), pytest.raises(RuntimeError, match="has faulted"):
+        a.to("openreg:1")
+    b = other.to("openreg:1")
+    stuck()
+    good.synchronize()
+    assert torch.equal(b.cpu(), torch.full((1000,), 2.0))
+    assert torch.equal(a.to("openreg:1").cpu(), torch.full((1000,), 1.0))
 
 
 def test_pinned_of_another_card():
@@ -199,6 +268,21 @@ def test_between_cards_with_cast_and_strides():
     b = torch.zeros(6, 4, dtype=torch.int64).to("openreg:1")
     b.t().copy_(a)
     assert torch.equal(b.cpu(), x.t().long())
+
+
+def test_overlap_of_the_destination_is_refused():
+    """Every way that a copy takes: the card would stop the stream."""
+    for device in [DEV, "cpu"]:
+        for source in [DEV, "openreg:1", "cpu"]:
+            into = torch.zeros(1, 3).to(device).expand(4, 3)
+            with pytest.raises(RuntimeError, match="single memory location"):
+                into.copy_(torch.ones(4, 3).to(source))
+    into = torch.zeros(3, device=DEV).expand(4, 3)
+    assert torch.equal(into.fill_(2).cpu(), torch.full((4, 3), 2.0))
+    assert torch.equal(into.zero_().cpu(), torch.zeros(4, 3))
+    with pytest.raises(RuntimeError, match="single memory location"):
+        torch.cat([torch.ones(2, 3, device=DEV)] * 2, out=into)
+    torch.openreg.synchronize()
 
 
 def test_overlap_is_refused():

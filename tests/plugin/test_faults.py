@@ -10,7 +10,7 @@ import torch
 from torch_openreg import _C
 
 DEV = "openreg"
-NO_SEGMENT = (0x9F << 55) | (8000 << 38)
+NO_SEGMENT = packets.NO_SEGMENT
 
 
 def fault(packet, device=0):
@@ -118,6 +118,83 @@ def test_waiting_for_a_faulted_stream_raises():
     torch.openreg.reset()
     with torch.openreg.stream(good):
         assert torch.arange(3.0).to(DEV).tolist() == [0, 1, 2]
+
+
+def long_work(seconds=0.5):
+    """Launches as much on the current stream; the time is the card's."""
+    x = torch.zeros(16 << 20, device=DEV)
+    begin, end = (torch.openreg.Event(enable_timing=True) for _ in range(2))
+    begin.record()
+    x.sin_()
+    end.record()
+    end.synchronize()
+    for _ in range(int(seconds * 1e3 / begin.elapsed_time(end)) + 1):
+        x.sin_()
+    return x
+
+
+def test_a_fault_does_not_break_long_waits_of_others():
+    fault(packets.fill(NO_SEGMENT, 4))
+    good, feeder = torch.openreg.Stream(), torch.openreg.Stream()
+    with torch.openreg.stream(feeder):
+        x = long_work()
+        done = feeder.record_event()
+    good.wait_event(done)
+    with torch.openreg.stream(good):
+        y = x.clone()
+        assert not good.query()
+        good.synchronize()
+        assert y[:4].cpu().isfinite().all()
+    with pytest.raises(RuntimeError, match="has faulted"):
+        torch.openreg.synchronize()
+
+
+def test_a_fault_does_not_break_the_allocator_of_others():
+    kept = torch.empty(1 << 20, device=DEV)
+    fault(packets.fill(NO_SEGMENT, 4))
+    with torch.openreg.stream(torch.openreg.Stream()):
+        free = torch.openreg.mem_get_info()[0]
+        for _ in range(2):
+            a = torch.empty(free // 8 * 5, dtype=torch.uint8, device=DEV)
+            del a
+            torch.openreg.empty_cache()
+        a = torch.empty(free // 8 * 5, dtype=torch.uint8, device=DEV)
+        del a
+        a = torch.empty(free // 16 * 11, dtype=torch.uint8, device=DEV)
+        del a
+    del kept
+
+
+def test_behind_a_fault_queries_raise():
+    bad, middle, good = (torch.openreg.Stream() for _ in range(3))
+    release = packets.stuck(bad, middle, good)
+    event, late = middle.record_event(), good.record_event()
+    for query in [event.query, middle.query, late.query, good.query, good.synchronize]:
+        with pytest.raises(RuntimeError, match=f"stream {bad.stream_id} has faulted"):
+            query()
+    torch.openreg.empty_cache()
+    with pytest.raises(RuntimeError, match="has faulted"):
+        torch.openreg.Stream().wait_event(event)
+    release()
+    good.synchronize()
+    assert late.query() and middle.query()
+
+
+def test_a_signal_before_the_fault_counts():
+    """Only waits that cannot end any more raise."""
+    bad, good = torch.openreg.Stream(), torch.openreg.Stream()
+    gate = packets.Gate()
+    with torch.openreg.stream(bad):
+        gate.__enter__()
+        event = bad.record_event()
+        _C._launch_raw(packets.fill(NO_SEGMENT, 4), 0)
+    with torch.openreg.stream(good):
+        long_work()
+        good.wait_event(event)
+    gate.__exit__()
+    good.synchronize()
+    with pytest.raises(RuntimeError, match="has faulted"):
+        bad.synchronize()
 
 
 OTHER = """

@@ -37,6 +37,68 @@ def test_a_broken_plugin_does_not_take_torch_along(run_python, tmp_path):
     assert "broken on purpose" in done.stderr
 
 
+def test_a_broken_plugin_when_warnings_are_errors(tmp_path):
+    package = tmp_path / "torch_openreg"
+    package.mkdir()
+    (package / "__init__.py").write_text("raise ImportError('broken on purpose')\n")
+    code = (
+        "import warnings, torch_openreg_autoload\n"
+        "warnings.simplefilter('error')\n"
+        "torch_openreg_autoload.autoload()\n"
+        "print('fine')\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONPATH": f"{tmp_path}:{os.environ['PYTHONPATH']}"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0 and done.stdout == "fine\n", done.stderr
+    assert "broken on purpose" in done.stderr
+
+
+def pin_in_child(queue):
+    try:
+        queue.put(torch.ones(1000).pin_memory().data_ptr())
+    except RuntimeError as error:
+        queue.put(str(error))
+
+
+def test_a_forked_child_is_not_handed_the_parents_pinned_memory():
+    x = torch.zeros(1000).pin_memory()
+    del x  # to the cache
+    context = multiprocessing.get_context("fork")
+    queue = context.Queue()
+    child = context.Process(target=pin_in_child, args=(queue,))
+    child.start()
+    assert "forked subprocess" in str(queue.get(timeout=120))
+    child.join()
+
+
+def test_init_opens_the_card(run_python):
+    """A card that may not be opened is none, and init() says so."""
+    code = (
+        "import glob, os, torch\n"
+        "nodes = glob.glob('/dev/openreg*') + glob.glob('/dev/accel/accel*')\n"
+        "modes = {node: os.stat(node).st_mode for node in nodes}\n"
+        "if os.fork() == 0:\n"
+        "    for node in nodes:\n"
+        "        os.chmod(node, 0o600)\n"
+        "    os.setuid(65534)\n"
+        "    ok = not torch.openreg.is_available()\n"
+        "    try:\n"
+        "        torch.openreg.init()\n"
+        "        ok = False\n"
+        "    except RuntimeError as error:\n"
+        "        ok = ok and '/dev/openreg' in str(error)\n"
+        "    os._exit(0 if ok else 1)\n"
+        "print(os.waitstatus_to_exitcode(os.wait()[1]))\n"
+        "for node, mode in modes.items():\n"
+        "    os.chmod(node, mode)\n"
+    )
+    assert run_python(code) == "0\n"
+
+
 def in_child(queue):
     try:
         assert torch.openreg._is_in_bad_fork()

@@ -95,6 +95,33 @@ def test_events_order_streams(turns):
     assert torch.equal(seen.cpu(), numbers.cpu())
 
 
+def test_a_full_ring_is_waited_for(gate):
+    """What is in it may wait for another stream; here for longer than a slice."""
+    x = torch.zeros(8, device=DEV)
+    with gate:
+        timer = threading.Timer(1.0, gate.__exit__)
+        timer.start()
+        for _ in range(5000):
+            x.add_(1)
+        timer.join()
+    assert x.cpu().unique().tolist() == [5000.0]
+
+
+def test_statistics_do_not_hold_others_up(gate):
+    """A stream's mutex is waited for without the GIL."""
+    x = torch.zeros(8, device=DEV)
+    with gate:
+        timer = threading.Timer(1.0, gate.__exit__)
+        filler = threading.Thread(target=lambda: [x.add_(1) for _ in range(5000)])
+        timer.start()
+        filler.start()
+        while filler.is_alive():
+            torch.openreg.queue_stats()
+        timer.join()
+        filler.join()
+    assert x.cpu().unique().tolist() == [5000.0]
+
+
 def test_wait_stream():
     side = torch.openreg.Stream()
     x = work()

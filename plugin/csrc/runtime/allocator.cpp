@@ -70,10 +70,11 @@ class DeviceCache {
   void give_back(Block* block);
   void finish_pending(bool wait);
   void release_segments();
+  void release(BlockPool& pool);
   [[noreturn]] void out_of_memory(size_t bytes, Device& dev);
   BlockPool& pool(StreamState* stream);
 
-  std::array<std::unique_ptr<BlockPool>, 128> pools_; // by stream id
+  std::array<std::unique_ptr<BlockPool>, kStreams> pools_; // by stream id
   std::deque<Block*> pending_; // freed, still used on another stream
   c10::DeviceIndex index_ = 0;
 };
@@ -223,11 +224,9 @@ void DeviceCache::finish_pending(bool wait) {
   for (size_t n = pending_.size(); n > 0; n--) {
     Block* block = pending_.front();
     bool done = true;
-    for (const BlockUse& use : block->uses) {
-      if (wait)
-        wait_seq(*use.stream, use.seq);
-      done = done && use.stream->done(use.seq);
-    }
+    for (const BlockUse& use : block->uses)
+      done = done &&
+          (wait ? settle(*use.stream, use.seq) : use.stream->done(use.seq));
     pending_.pop_front();
     if (!done) {
       pending_.push_back(block);
@@ -238,23 +237,25 @@ void DeviceCache::finish_pending(bool wait) {
   }
 }
 
-// Packets that are not done yet would find their segment dead.
+// Packets that are not done yet would find their segment dead: a stream that
+// is stuck keeps what it has.
 void DeviceCache::release_segments() {
   stats.num_sync_all_streams++;
   for (StreamState* s : open_streams(index_))
-    wait_seq(*s, s->last_seq.load(std::memory_order_acquire));
-  for (auto& pool : pools_) {
-    if (!pool)
-      continue;
-    for (Block* block : pool->take_whole()) {
-      sub(stats.segment, *block, 1);
-      sub(stats.reserved_bytes, *block, block->size);
-      if (block->size >= kLargeRequest)
-        stats.oversize_segments.decrease(1);
-      stats.num_device_free++;
-      openreg_bo_free(block->segment);
-      delete block;
-    }
+    if (auto& pool = pools_[s->id];
+        pool && settle(*s, s->last_seq.load(std::memory_order_acquire)))
+      release(*pool);
+}
+
+void DeviceCache::release(BlockPool& pool) {
+  for (Block* block : pool.take_whole()) {
+    sub(stats.segment, *block, 1);
+    sub(stats.reserved_bytes, *block, block->size);
+    if (block->size >= kLargeRequest)
+      stats.oversize_segments.decrease(1);
+    stats.num_device_free++;
+    openreg_bo_free(block->segment);
+    delete block;
   }
 }
 
@@ -310,8 +311,10 @@ class DeviceAllocator final : public c10::DeviceAllocator {
     return openreg::allocate(bytes, current_device());
   }
 
+  // Which cards these are, the addresses say; the current one may be another.
   void copy_data(void* to, const void* from, size_t bytes) const override {
-    copy_device_bytes(to, from, bytes, current_device());
+    if (bytes > 0)
+      copy_bytes(to, from, bytes);
   }
 
   bool initialized() override {

@@ -31,7 +31,10 @@ c10::DeviceIndex to_index(int64_t index) {
 py::dict properties(int64_t given) {
   const c10::DeviceIndex index = to_index(given);
   check_index(index);
-  const openreg_device_info& info = device(index).info;
+  const openreg_device_info& info = [&]() -> const openreg_device_info& {
+    py::gil_scoped_release unlocked; // opens the card
+    return device(index).info;
+  }();
   py::dict d;
   d["name"] = "openreg";
   d["path"] = info.path;
@@ -58,28 +61,35 @@ py::dict properties(int64_t given) {
   return d;
 }
 
+// A stream's mutex may be held for long; nobody waits for it with the GIL.
+openreg_queue_stats sum_of_stats(c10::DeviceIndex index) {
+  openreg_queue_stats sum{};
+  if (!device_opened(index))
+    return sum;
+  py::gil_scoped_release unlocked;
+  for (StreamState* s : open_streams(index)) {
+    openreg_queue_stats one{};
+    std::lock_guard<std::mutex> lock(s->mutex);
+    if (openreg_queue_get_stats(s->queue, &one))
+      continue;
+    sum.packets += one.packets;
+    sum.doorbells += one.doorbells;
+    sum.sleeps += one.sleeps;
+    sum.full_waits += one.full_waits;
+    sum.pads += one.pads;
+    sum.wakes += one.wakes;
+    sum.interrupts += one.interrupts;
+    sum.dma_read += one.dma_read;
+    sum.dma_written += one.dma_written;
+    sum.busy_ns += one.busy_ns;
+  }
+  return sum;
+}
+
 py::dict queue_stats(int64_t given) {
   const c10::DeviceIndex index = to_index(given);
   check_index(index);
-  openreg_queue_stats sum{};
-  if (device_opened(index)) {
-    for (StreamState* s : open_streams(index)) {
-      openreg_queue_stats one{};
-      std::lock_guard<std::mutex> lock(s->mutex);
-      if (openreg_queue_get_stats(s->queue, &one))
-        continue;
-      sum.packets += one.packets;
-      sum.doorbells += one.doorbells;
-      sum.sleeps += one.sleeps;
-      sum.full_waits += one.full_waits;
-      sum.pads += one.pads;
-      sum.wakes += one.wakes;
-      sum.interrupts += one.interrupts;
-      sum.dma_read += one.dma_read;
-      sum.dma_written += one.dma_written;
-      sum.busy_ns += one.busy_ns;
-    }
-  }
+  const openreg_queue_stats sum = sum_of_stats(index);
   py::dict d;
   d["packets"] = sum.packets;
   d["doorbells"] = sum.doorbells;
@@ -105,15 +115,11 @@ uint64_t launch_raw(const py::bytes& bytes, int64_t given) {
       OPENREG_PACKET_SLOTS_MAX * OPENREG_SLOT_SIZE,
       " bytes, not ",
       packet.size());
-  StreamState& s = current_stream_state(to_index(given));
   py::gil_scoped_release unlocked;
+  StreamState& s = current_stream_state(to_index(given));
   std::lock_guard<std::mutex> lock(s.mutex);
-  void* slot;
   uint64_t seq;
-  int error = openreg_queue_begin(
-      s.queue, static_cast<unsigned>(slots), &slot, &seq);
-  if (error)
-    fail_stream(s, error);
+  void* slot = begin_locked(s, static_cast<unsigned>(slots), &seq);
   std::memset(slot, 0, slots * OPENREG_SLOT_SIZE);
   std::memcpy(slot, packet.data(), packet.size());
   const int64_t last = openreg_queue_submit(s.queue);
@@ -140,7 +146,7 @@ void bind_device(py::module_& m) {
   m.def("check_available", &check_available, Unlocked());
   m.def("in_bad_fork", &in_bad_fork);
   m.def("current_device", [] { return static_cast<int>(current_device()); });
-  m.def("set_device", [](int64_t i) { set_device(to_index(i)); });
+  m.def("set_device", [](int64_t i) { set_device(to_index(i)); }, Unlocked());
   m.def("exchange_device", [](int64_t i) {
     const int before = current_device();
     if (i >= 0)
@@ -155,9 +161,10 @@ void bind_device(py::module_& m) {
 
 void bind_memory(py::module_& m) {
   m.def("empty_cache", [] { device_allocator().emptyCache(); }, Unlocked());
-  m.def("memory_info", [](int64_t i) {
-    return device_allocator().getMemoryInfo(to_index(i));
-  });
+  m.def(
+      "memory_info",
+      [](int64_t i) { return device_allocator().getMemoryInfo(to_index(i)); },
+      Unlocked());
 }
 
 void bind_random(py::module_& m) {

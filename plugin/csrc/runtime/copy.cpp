@@ -69,6 +69,8 @@ void copy_pinned(
   const at::Tensor& host = dst.is_cpu() ? dst : src;
   const c10::DeviceIndex index = card.get_device();
   StreamState& s = current_stream_state(index);
+  // Before anything that throws: the packet stays on its way.
+  const bool kept = record_pinned_use(host.storage(), current_stream(index));
   uint64_t seq;
   {
     std::lock_guard<std::mutex> lock(s.mutex);
@@ -83,9 +85,7 @@ void copy_pinned(
             src.strides(),
             src.scalar_type()));
   }
-  if (non_blocking)
-    record_pinned_use(host.storage(), current_stream(index));
-  else
+  if (!non_blocking || !kept)
     wait_seq(s, seq);
 }
 
@@ -328,6 +328,20 @@ void copy_device_bytes(
           reinterpret_cast<uint64_t>(to),
           reinterpret_cast<uint64_t>(from),
           bytes));
+}
+
+void copy_bytes(void* to, const void* from, size_t bytes) {
+  const c10::DeviceIndex writer = device_of_pointer(to);
+  const c10::DeviceIndex reader = device_of_pointer(from);
+  if (writer == reader)
+    copy_device_bytes(to, from, bytes, writer);
+  else
+    cross_copy_bytes(
+        reinterpret_cast<uint64_t>(to),
+        writer,
+        reinterpret_cast<uint64_t>(from),
+        reader,
+        bytes);
 }
 
 void read_device_bytes(

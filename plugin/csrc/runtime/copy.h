@@ -18,6 +18,9 @@ void copy_device_bytes(
     size_t bytes,
     c10::DeviceIndex index);
 
+// Between any two cards, or within one; in the order of current streams.
+void copy_bytes(void* to, const void* from, size_t bytes);
+
 // Waits. bytes at most Staging::kPiece.
 void read_device_bytes(
     void* to,

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "runtime/cross_copy.h"
 
+#include <c10/util/Exception.h>
 #include <sys/mman.h>
-#include <array>
+
 #include <algorithm>
+#include <array>
+#include <cstring>
+#include <memory>
 
 #include "runtime/strided_copy.h"
 
@@ -13,36 +17,76 @@ namespace {
 constexpr size_t kHalf = size_t{1} << 20; // bytes
 
 // Anonymous memory, registered with each card that takes part.
-struct Bounce {
-  std::mutex mutex;
-  void* memory = MAP_FAILED;
-  std::array<openreg_bo*, kMaxDevices> bos{};
-};
-
-Bounce& bounce() {
-  static Bounce* bounce = new Bounce;
-  return *bounce;
-}
-
-uint64_t bounce_address(Bounce& b, c10::DeviceIndex index) {
-  if (b.memory == MAP_FAILED)
-    b.memory = mmap(
+class Bounce {
+ public:
+  Bounce() {
+    memory_ = mmap(
         nullptr,
         2 * kHalf,
         PROT_READ | PROT_WRITE,
         MAP_PRIVATE | MAP_ANONYMOUS,
         -1,
         0);
-  if (b.memory == MAP_FAILED)
-    fail("no memory for copies between cards", -ENOMEM);
-  openreg_bo*& bo = b.bos[index];
-  if (!bo) {
-    const int error =
-        openreg_mem_register(device(index).handle, b.memory, 2 * kHalf, 0, &bo);
-    if (error)
-      fail("memory for copies between cards cannot be registered", error);
+    TORCH_CHECK(
+        memory_ != MAP_FAILED,
+        "no memory for copies between cards: ",
+        std::strerror(errno));
   }
-  return openreg_bo_address(bo);
+  ~Bounce() {
+    for (openreg_bo* bo : bos_)
+      openreg_bo_free(bo);
+    munmap(memory_, 2 * kHalf);
+  }
+  Bounce(const Bounce&) = delete;
+  Bounce& operator=(const Bounce&) = delete;
+
+  uint64_t address(c10::DeviceIndex index) {
+    openreg_bo*& bo = bos_[index];
+    if (!bo) {
+      const int error = openreg_mem_register(
+          device(index).handle, memory_, 2 * kHalf, 0, &bo);
+      if (error)
+        fail("memory for copies between cards cannot be registered", error);
+    }
+    return openreg_bo_address(bo);
+  }
+
+  // What is on its way on the stream now may use the memory.
+  void used_on(StreamState& stream) {
+    uses_.push_back({&stream, stream.last_seq.load(std::memory_order_acquire)});
+  }
+  bool in_use() const {
+    return std::any_of(uses_.begin(), uses_.end(), [](const Use& use) {
+      return !use.stream->done(use.seq);
+    });
+  }
+
+ private:
+  struct Use {
+    StreamState* stream;
+    uint64_t seq;
+  };
+
+  void* memory_;
+  std::array<openreg_bo*, kMaxDevices> bos_{};
+  std::vector<Use> uses_;
+};
+
+struct Bounces {
+  std::mutex mutex;
+  std::unique_ptr<Bounce> idle;
+  // Left by copies that failed, while a stream may still get to their packets.
+  std::vector<std::unique_ptr<Bounce>> left;
+};
+
+Bounces& bounces() {
+  static Bounces* bounces = new Bounces;
+  return *bounces;
+}
+
+std::unique_ptr<Bounce> take_locked(Bounces& all) {
+  std::erase_if(all.left, [](const auto& b) { return !b->in_use(); });
+  return all.idle ? std::move(all.idle) : std::make_unique<Bounce>();
 }
 
 uint64_t submit_bytes(
@@ -58,6 +102,31 @@ uint64_t submit_bytes(
           {static_cast<int64_t>(bytes)}, to, {1}, kByte, from, {1}, kByte));
 }
 
+struct End {
+  StreamState& stream;
+  uint64_t addr;
+  uint64_t bounce;
+};
+
+// One half is read while the other one is written.
+void copy_halves(const End& writer, const End& reader, size_t bytes) {
+  uint64_t written[2] = {0, 0};
+  int half = 0;
+  for (size_t at = 0; at < bytes; at += kHalf, half ^= 1) {
+    const size_t n = std::min(kHalf, bytes - at);
+    const size_t offset = half * kHalf;
+    wait_seq(writer.stream, written[half]);
+    wait_seq(
+        reader.stream,
+        submit_bytes(
+            reader.stream, reader.bounce + offset, reader.addr + at, n));
+    written[half] = submit_bytes(
+        writer.stream, writer.addr + at, writer.bounce + offset, n);
+  }
+  // The memory is the next caller's.
+  wait_seq(writer.stream, std::max(written[0], written[1]));
+}
+
 } // namespace
 
 void cross_copy_bytes(
@@ -68,23 +137,21 @@ void cross_copy_bytes(
     size_t bytes) {
   StreamState& reader = current_stream_state(from_device);
   StreamState& writer = current_stream_state(to_device);
-  Bounce& b = bounce();
-  std::lock_guard<std::mutex> lock(b.mutex);
-  const uint64_t reader_base = bounce_address(b, from_device);
-  const uint64_t writer_base = bounce_address(b, to_device);
-  uint64_t written[2] = {0, 0};
-  int half = 0;
-  for (size_t at = 0; at < bytes; at += kHalf, half ^= 1) {
-    const size_t n = std::min(kHalf, bytes - at);
-    const size_t offset = half * kHalf;
-    wait_seq(writer, written[half]);
-    wait_seq(
-        reader, submit_bytes(reader, reader_base + offset, from + at, n));
-    written[half] =
-        submit_bytes(writer, to + at, writer_base + offset, n);
+  Bounces& all = bounces();
+  std::lock_guard<std::mutex> lock(all.mutex);
+  std::unique_ptr<Bounce> b = take_locked(all);
+  try {
+    copy_halves(
+        {writer, to, b->address(to_device)},
+        {reader, from, b->address(from_device)},
+        bytes);
+  } catch (...) {
+    b->used_on(reader);
+    b->used_on(writer);
+    all.left.push_back(std::move(b));
+    throw;
   }
-  // The memory is the next caller's.
-  wait_seq(writer, std::max(written[0], written[1]));
+  all.idle = std::move(b);
 }
 
 } // namespace openreg

@@ -6,8 +6,8 @@
 
 namespace openreg {
 
-// In the order of both cards' current streams. Returns when the source has
-// been read; the destination is written in its stream's order.
+// In the order of both cards' current streams. Returns when the destination
+// has been written.
 void cross_copy_bytes(
     uint64_t to,
     c10::DeviceIndex to_device,

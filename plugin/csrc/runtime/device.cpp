@@ -21,6 +21,7 @@ struct Table {
   std::mutex opening;
   std::atomic<int> count{0};
   std::atomic<bool> used{false};
+  std::atomic<bool> usable{false}; // the first card could be opened once
   std::atomic<bool> forked{false};
 };
 
@@ -88,13 +89,14 @@ bool is_available() noexcept {
 
 void check_available() {
   TORCH_CHECK(!in_bad_fork(), kForked);
-  if (device_count() > 0)
+  if (table().usable || device_opened(0))
     return;
   openreg_device* handle = nullptr;
   const int error = openreg_device_open(0, &handle);
   openreg_device_close(handle);
   if (error)
     fail("there is no openreg card to use", error);
+  table().usable = true;
 }
 
 void check_index(c10::DeviceIndex index) {
@@ -125,6 +127,16 @@ Device& device(c10::DeviceIndex index) {
 bool device_opened(c10::DeviceIndex index) noexcept {
   return index >= 0 && index < kMaxDevices &&
       table().devices[index].load() != nullptr;
+}
+
+c10::DeviceIndex device_of_pointer(const void* ptr) {
+  const auto addr = reinterpret_cast<uint64_t>(ptr);
+  TORCH_CHECK(
+      OPENREG_ADDR_IS_VALID(addr), ptr, " is not an address of openreg");
+  for (c10::DeviceIndex i = 0; i < kMaxDevices; i++)
+    if (device_opened(i) && device(i).info.card == OPENREG_ADDR_CARD(addr))
+      return i;
+  TORCH_CHECK(false, ptr, " is of a card that this process has not opened");
 }
 
 c10::DeviceIndex current_device() noexcept {

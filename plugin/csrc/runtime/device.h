@@ -23,7 +23,7 @@ struct Device {
 c10::DeviceIndex device_count() noexcept;
 // Whether the first card can be opened.
 bool is_available() noexcept;
-// Throws with the reason and the way out unless there is a card to use.
+// Throws with the reason and the way out unless the first card can be opened.
 void check_available();
 // Throws unless 0 <= index < device_count(). Cheap.
 void check_index(c10::DeviceIndex index);
@@ -32,6 +32,9 @@ void check_index(c10::DeviceIndex index);
 Device& device(c10::DeviceIndex index);
 // Whether device(index) has been called.
 bool device_opened(c10::DeviceIndex index) noexcept;
+
+// A device address says itself which card it is of.
+c10::DeviceIndex device_of_pointer(const void* ptr);
 
 // Of the calling thread.
 c10::DeviceIndex current_device() noexcept;
@@ -42,7 +45,8 @@ c10::DeviceIndex swap_device(c10::DeviceIndex index) noexcept;
 // True in a child forked after a card was opened: nothing works there.
 bool in_bad_fork() noexcept;
 
-// Throws: what, what libopenreg says to error, and openreg_last_error().
+// Throws for a call of libopenreg that has just failed: what, and what the
+// library says to it.
 [[noreturn]] void fail(const std::string& what, int error);
 
 inline c10::Device torch_device(c10::DeviceIndex index) {

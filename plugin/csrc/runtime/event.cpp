@@ -147,12 +147,7 @@ void destroy_event(Event* event) noexcept {
 }
 
 bool query_event(Event* event) {
-  if (!event || finished(*event))
-    return true;
-  openreg_fault_summary fault;
-  if (openreg_queue_fault(event->stream->queue, &fault) == 1)
-    fail_stream(*event->stream, -EIO);
-  return false;
+  return !event || !event->stream || query_seq(*event->stream, event->seq);
 }
 
 void synchronize_event(Event* event) {
@@ -161,7 +156,7 @@ void synchronize_event(Event* event) {
 }
 
 void block_event(Event* event, const c10::Stream& stream) {
-  if (!event || finished(*event))
+  if (query_event(event))
     return;
   StreamState& s = stream_state(stream);
   if (&s == event->stream)
@@ -176,7 +171,9 @@ void block_event(Event* event, const c10::Stream& stream) {
   packet.operand(
       reinterpret_cast<void*>(event->stream->signal_addr), OPENREG_I64);
   packet.imm(static_cast<int64_t>(event->value));
-  submit(s, packet);
+  std::lock_guard<std::mutex> lock(s.mutex);
+  const uint64_t seq = submit_locked(s, packet);
+  add_wait_locked(s, {seq, event->stream, event->seq});
 }
 
 double elapsed_ms(Event* begin, Event* end) {

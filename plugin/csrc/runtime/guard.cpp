@@ -58,12 +58,7 @@ struct GuardImpl final : c10::impl::DeviceGuardImplInterface {
   }
   bool queryStream(const c10::Stream& stream) const override {
     StreamState& s = stream_state(stream);
-    if (s.done(s.last_seq.load(std::memory_order_acquire)))
-      return true;
-    openreg_fault_summary fault;
-    if (openreg_queue_fault(s.queue, &fault) == 1)
-      fail_stream(s, -EIO);
-    return false;
+    return query_seq(s, s.last_seq.load(std::memory_order_acquire));
   }
   void synchronizeStream(const c10::Stream& stream) const override {
     openreg::synchronize_stream(stream_state(stream));

@@ -2,7 +2,6 @@
 #include <ATen/core/CachingHostAllocator.h>
 #include <ATen/detail/PrivateUse1HooksInterface.h>
 
-#include "openreg_isa.h"
 #include "runtime/generator.h"
 #include "runtime/host_allocator.h"
 #include "runtime/resize.h"
@@ -50,16 +49,8 @@ struct Hooks final : at::PrivateUse1HooksInterface {
   at::Allocator* getPinnedMemoryAllocator() const override {
     return at::getHostAllocator(kDeviceType);
   }
-  // A device address says itself which card it is of.
   at::Device getDeviceFromPtr(void* data) const override {
-    const auto addr = reinterpret_cast<uint64_t>(data);
-    TORCH_CHECK(
-        OPENREG_ADDR_IS_VALID(addr), data, " is not an address of openreg");
-    for (c10::DeviceIndex i = 0; i < device_count(); i++)
-      if (device_opened(i) &&
-          device(i).info.card == OPENREG_ADDR_CARD(addr))
-        return torch_device(i);
-    TORCH_CHECK(false, data, " is of a card that this process has not opened");
+    return torch_device(device_of_pointer(data));
   }
 
   const at::Generator& getDefaultGenerator(

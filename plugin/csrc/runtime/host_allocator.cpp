@@ -94,7 +94,14 @@ class HostCache final
 void free_pinned(void* context);
 
 struct HostAllocator final
-    : at::CachingHostAllocatorInterface<HostCache, free_pinned> {};
+    : at::CachingHostAllocatorInterface<HostCache, free_pinned> {
+  // A forked child has the cache of its parent; the memory stays the parent's.
+  at::DataPtr allocate(size_t size) override {
+    if (C10_UNLIKELY(in_bad_fork()))
+      check_available();
+    return CachingHostAllocatorInterface::allocate(size);
+  }
+};
 
 HostAllocator& instance() {
   static auto* allocator = new HostAllocator;
@@ -120,9 +127,9 @@ std::optional<PinnedAddress> find_pinned(const void* ptr) {
       range.device, openreg_bo_address(range.bo) + (at - range.begin)};
 }
 
-void record_pinned_use(const c10::Storage& storage, const c10::Stream& stream) {
+bool record_pinned_use(const c10::Storage& storage, const c10::Stream& stream) {
   const c10::DataPtr& ptr = storage.data_ptr();
-  instance().record_event(ptr.get(), ptr.get_context(), stream);
+  return instance().record_event(ptr.get(), ptr.get_context(), stream);
 }
 
 } // namespace openreg

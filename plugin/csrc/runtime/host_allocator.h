@@ -20,7 +20,9 @@ struct PinnedAddress {
 
 std::optional<PinnedAddress> find_pinned(const void* ptr);
 
-// Keeps the memory from being reused until the stream has got past here.
-void record_pinned_use(const c10::Storage& storage, const c10::Stream& stream);
+// Keeps the memory from being reused until the stream has got past what is on
+// it when the memory is freed. False if that is not this allocator's to say:
+// the caller waits instead.
+[[nodiscard]] bool record_pinned_use(const c10::Storage& storage, const c10::Stream& stream);
 
 } // namespace openreg

@@ -68,21 +68,28 @@ void reset_op_counts() {
     count.store(0, std::memory_order_relaxed);
 }
 
+void* begin_locked(StreamState& stream, unsigned slots, uint64_t* seq) {
+  for (;;) {
+    void* slot;
+    const int error = openreg_queue_begin(stream.queue, slots, &slot, seq);
+    if (C10_LIKELY(error == 0))
+      return slot;
+    if (error != -ETIME)
+      fail_stream(stream, error);
+    check_reachable(stream, stream.last_seq.load(std::memory_order_relaxed));
+  }
+}
+
 uint64_t submit_locked(StreamState& stream, Packet& packet) {
-  void* slot;
   uint64_t seq;
   const unsigned slots = packet.finish();
-  int error = openreg_queue_begin(stream.queue, slots, &slot, &seq);
-  if (C10_LIKELY(error == 0)) {
-    std::memcpy(slot, packet.data(), size_t{slots} * OPENREG_SLOT_SIZE);
-    const int64_t last = openreg_queue_submit(stream.queue);
-    if (C10_LIKELY(last >= 0)) {
-      stream.last_seq.store(seq, std::memory_order_release);
-      return seq;
-    }
-    error = static_cast<int>(last);
-  }
-  fail_stream(stream, error);
+  void* slot = begin_locked(stream, slots, &seq);
+  std::memcpy(slot, packet.data(), size_t{slots} * OPENREG_SLOT_SIZE);
+  const int64_t last = openreg_queue_submit(stream.queue);
+  if (C10_UNLIKELY(last < 0))
+    fail_stream(stream, static_cast<int>(last));
+  stream.last_seq.store(seq, std::memory_order_release);
+  return seq;
 }
 
 uint64_t submit(StreamState& stream, Packet& packet) {

@@ -29,13 +29,18 @@ Staging::Piece Staging::take(StreamState& stream, size_t bytes) {
   constexpr size_t kAlign = 64;
   bytes = (bytes + kAlign - 1) / kAlign * kAlign;
   TORCH_INTERNAL_ASSERT(bytes <= kPiece);
+  // An error kept the last one's user from saying how far it got.
+  if (taken_)
+    last_use_[half_] = stream.last_seq.load(std::memory_order_relaxed);
+  taken_ = false;
   if (at_ + bytes > kPiece) {
+    wait_seq(stream, last_use_[half_ ^ 1]);
     half_ ^= 1;
     at_ = 0;
-    wait_seq(stream, last_use_[half_]);
   }
   const size_t offset = half_ * kPiece + at_;
   at_ += bytes;
+  taken_ = true;
   return {host_ + offset, addr_ + offset, half_};
 }
 

@@ -25,6 +25,7 @@ class Staging {
   // Packet seq is the last one that uses the piece.
   void used(const Piece& piece, uint64_t seq) {
     last_use_[piece.half] = seq;
+    taken_ = false;
   }
 
  private:
@@ -35,6 +36,7 @@ class Staging {
   uint64_t addr_ = 0;
   size_t at_ = 0; // in the current half
   int half_ = 0;
+  bool taken_ = false; // and not used()
   uint64_t last_use_[2] = {0, 0};
 };
 

@@ -11,10 +11,7 @@
 namespace openreg {
 namespace {
 
-constexpr int kPoolPerPriority = 32;
-constexpr int kStreams = 1 + 2 * kPoolPerPriority; // default, normal, high
 constexpr uint32_t kRingSlots = 4096;
-constexpr int64_t kWaitSliceNs = 200'000'000;
 
 struct Streams {
   std::array<std::atomic<StreamState*>, kStreams> states{};
@@ -38,6 +35,7 @@ int create_queue(Device& dev, int priority, openreg_queue** queue) {
   openreg_queue_attr attr = OPENREG_QUEUE_ATTR_DEFAULT;
   attr.slots = std::min(kRingSlots, dev.info.max_ring_slots);
   attr.priority = priority;
+  attr.full_timeout_ns = kWaitSliceNs; // begin_locked() goes on waiting
   int error = openreg_queue_create(dev.handle, &attr, queue);
   if (error == -EACCES && priority > 0) {
     // High priority is a privilege; a stream without it is still correct.
@@ -87,13 +85,6 @@ StreamState& state_of(c10::DeviceIndex index, c10::StreamId id) {
   StreamState* state =
       streams(index).states[id].load(std::memory_order_acquire);
   return *(C10_LIKELY(state != nullptr) ? state : create_stream(index, id));
-}
-
-void check_faults(c10::DeviceIndex index) {
-  openreg_fault_summary fault;
-  for (StreamState* s : open_streams(index))
-    if (openreg_queue_fault(s->queue, &fault) == 1)
-      fail_stream(*s, -EIO);
 }
 
 } // namespace
@@ -155,35 +146,6 @@ std::vector<StreamState*> open_streams(c10::DeviceIndex index) {
   return found;
 }
 
-void wait_seq(StreamState& stream, uint64_t seq) {
-  if (stream.done(seq))
-    return;
-  for (;;) {
-    const int error = openreg_queue_wait(stream.queue, seq, kWaitSliceNs);
-    if (error == 0)
-      return;
-    if (error != -ETIME)
-      fail_stream(stream, error);
-    check_faults(stream.device);
-  }
-}
-
-void synchronize_stream(StreamState& stream) {
-  wait_seq(stream, stream.last_seq.load(std::memory_order_acquire));
-  openreg_fault_summary fault;
-  if (openreg_queue_fault(stream.queue, &fault) == 1)
-    fail_stream(stream, -EIO);
-}
-
-void synchronize_device(c10::DeviceIndex index) {
-  check_index(index);
-  if (!device_opened(index))
-    return;
-  device(index);
-  for (StreamState* s : open_streams(index))
-    synchronize_stream(*s);
-}
-
 void reset_device(c10::DeviceIndex index) {
   device(index);
   static const OpId op = op_id("openreg::reset");
@@ -203,13 +165,10 @@ void reset_device(c10::DeviceIndex index) {
   }
 }
 
-void fail_stream(StreamState& stream, int error) {
+void check_fault(StreamState& stream) {
   openreg_fault_summary fault{};
   if (openreg_queue_fault(stream.queue, &fault) != 1)
-    fail(
-        "openreg:" + std::to_string(stream.device) + " stream " +
-            std::to_string(stream.id),
-        error);
+    return;
   char text[512];
   openreg_fault_text(&fault, text, sizeof(text));
   TORCH_CHECK(
@@ -225,6 +184,14 @@ void fail_stream(StreamState& stream, int error) {
       ". What was launched on this stream after it did not run; other streams "
       "go on. torch.openreg.reset() gives that work up and makes the stream "
       "usable again.");
+}
+
+void fail_stream(StreamState& stream, int error) {
+  check_fault(stream);
+  fail(
+      "openreg:" + std::to_string(stream.device) + " stream " +
+          std::to_string(stream.id),
+      error);
 }
 
 } // namespace openreg

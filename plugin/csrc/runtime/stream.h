@@ -6,6 +6,7 @@
 #include <c10/core/Stream.h>
 
 #include <atomic>
+#include <deque>
 #include <mutex>
 #include <vector>
 
@@ -14,6 +15,19 @@
 namespace openreg {
 
 class Staging;
+struct StreamState;
+
+constexpr int kPoolPerPriority = 32;
+constexpr int kStreams = 1 + 2 * kPoolPerPriority; // default, normal, high
+// How long a wait sleeps before it looks whether it can still end.
+constexpr int64_t kWaitSliceNs = 200'000'000;
+
+// A WAIT packet on a stream, and the SIGNAL packet of the other one.
+struct PendingWait {
+  uint64_t seq;
+  StreamState* on;
+  uint64_t signal_seq;
+};
 
 struct StreamState {
   std::mutex mutex; // the queue has one user at a time
@@ -26,6 +40,8 @@ struct StreamState {
   uint64_t signal_addr = 0;
   uint64_t signal_value = 0;
   Staging* staging = nullptr; // made at the first pageable copy
+  std::mutex waits_mutex; // taken last
+  std::deque<PendingWait> waits; // some are over already
 
   bool done(uint64_t seq) const {
     return openreg_queue_completed(queue) >= seq;
@@ -46,9 +62,19 @@ c10::Stream exchange_stream(const c10::Stream& stream);
 // Streams that have a queue already.
 std::vector<StreamState*> open_streams(c10::DeviceIndex index);
 
-// Sleeps until the packet has completed. Throws if the queue has faulted
-// before it, or if another queue of the device has and so may never signal.
+// Sleeps until the packet has completed. Throws if it never will: its queue
+// has faulted, or one that it waits for, at any remove. Others do not matter.
 void wait_seq(StreamState& stream, uint64_t seq);
+// Whether it has completed; throws likewise.
+bool query_seq(StreamState& stream, uint64_t seq);
+// Throws likewise, and returns if the packet may still complete.
+void check_reachable(StreamState& stream, uint64_t seq);
+// Sleeps until the packets up to this one touch no memory any more: they have
+// completed, or their queue has faulted. False if they are stuck behind
+// another queue's fault, and so may still run after a reset.
+bool settle(StreamState& stream, uint64_t seq);
+// The caller holds stream.mutex, as since it put the WAIT there.
+void add_wait_locked(StreamState& stream, const PendingWait& wait);
 void synchronize_stream(StreamState& stream);
 // Every stream of the device; nothing if it was never used.
 void synchronize_device(c10::DeviceIndex index);
@@ -56,7 +82,9 @@ void synchronize_device(c10::DeviceIndex index);
 // Lets faulted queues go on: what was not completed is given up.
 void reset_device(c10::DeviceIndex index);
 
-// The error that a failing call on the stream's queue stands for.
+// Throws if the stream's queue has faulted.
+void check_fault(StreamState& stream);
+// The error that the library's failing call on the stream's queue stands for.
 [[noreturn]] void fail_stream(StreamState& stream, int error);
 
 } // namespace openreg

@@ -16,6 +16,9 @@ namespace openreg {
 // Puts the packet on the stream and returns its sequence number. The caller
 // holds stream.mutex.
 uint64_t submit_locked(StreamState& stream, Packet& packet);
+// Room for a packet of that many slots, and its number. Waits while the ring
+// is full: what is in it may wait for another stream's long work.
+void* begin_locked(StreamState& stream, unsigned slots, uint64_t* seq);
 uint64_t submit(StreamState& stream, Packet& packet);
 
 void count_op(OpId op);
