@@ -38,6 +38,39 @@ def test_fill():
     torch.zeros(0, device="openreg").fill_(3)
 
 
+@pytest.mark.parametrize(
+    "dtype",
+    [torch.complex32, torch.complex64, torch.complex128, torch.uint16, torch.uint32,
+     torch.uint64, torch.float8_e4m3fn],
+)
+def test_the_card_clears_types_that_it_lacks(dtype):
+    with no_fallback():
+        assert not torch.zeros(3, 5, dtype=dtype, device="openreg").cpu().view(torch.uint8).any()
+    x = (torch.arange(24) + 1).to(torch.uint8).view(torch.uint8)
+    x = x.repeat(16)[: 24 * dtype.itemsize].view(dtype).view(4, 6)
+    y = to_card(x)
+    with no_fallback():
+        y[1::2, ::3].zero_()
+    want = x.clone()
+    want.view(torch.uint8).view(4, 6, -1)[1::2, ::3] = 0
+    assert torch.equal(y.cpu().view(torch.uint8), want.view(torch.uint8))
+
+
+def test_fill_with_its_own_element():
+    x = to_card(values(64))
+    with no_fallback():
+        x.fill_(x[7])
+    assert torch.equal(x.cpu(), values(64)[7].expand(64))
+
+
+def test_a_split_triangle_counts_once():
+    x = to_card(values(*[2] * 11)).permute(8, 0, 7, 2, 5, 4, 3, 6, 1, 9, 10)
+    torch.openreg.reset_op_counts()
+    y = x.triu()
+    assert torch.openreg.op_counts()["aten::triu"] == 1
+    assert torch.equal(y.cpu(), x.cpu().triu())
+
+
 def test_ranges():
     for dtype in [*INTS, *FLOATS]:
         same(lambda d: torch.arange(10, dtype=dtype, device=d))

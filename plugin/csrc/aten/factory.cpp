@@ -6,6 +6,7 @@
 #include <ATen/Dispatch.h>
 #include <ATen/ops/tril_meta.h>
 #include <ATen/ops/triu_meta.h>
+#include <ATen/ops/view_as_real.h>
 
 #include <cmath>
 
@@ -53,13 +54,27 @@ void fill(OpId id, const Tensor& self, const Scalar& value) {
   });
 }
 
-// Types that the card has not, such as complex, may be cleared all the same.
-Tensor& zero_(Tensor& self) {
-  if (on_card(self)) {
-    fill(zero_name.id, self, 0);
-    return self;
+// The same memory as a type that the card has.
+Tensor as_bits(const Tensor& t) {
+  if (t.is_complex()) {
+    return at::view_as_real(t);
   }
-  return fallback<Tensor&, Tensor&>(zero_name, self);
+  switch (t.element_size()) {
+    case 1:
+      return t.view(at::kByte);
+    case 2:
+      return t.view(at::kShort);
+    case 4:
+      return t.view(at::kInt);
+    default:
+      return t.view(at::kLong);
+  }
+}
+
+// Zero has no bits in any type, so that the card clears those that it lacks.
+Tensor& zero_(Tensor& self) {
+  fill(zero_name.id, on_card(self) ? self : as_bits(self), 0);
+  return self;
 }
 
 Tensor& fill_scalar_(Tensor& self, const Scalar& value) {
@@ -82,7 +97,8 @@ Tensor& fill_tensor_(Tensor& self, const Tensor& value) {
   if (value.device() != self.device()) {
     return fill_scalar_(self, value.item());
   }
-  self.copy_(value.expand(self.sizes()));
+  const Tensor one = self.is_alias_of(value) ? value.clone() : value;
+  self.copy_(one.expand(self.sizes()));
   return self;
 }
 
@@ -205,6 +221,7 @@ struct Triangle {
     space.keep(rows);
     space.keep(rows + 1);
     space.coalesce();
+    Part part = Part::FIRST;
     space.for_each_launchable([&](const Space& s) {
       Program p(vector_type(self.scalar_type()));
       const Value x = p.load(1, p.type());
@@ -212,7 +229,8 @@ struct Triangle {
       const Value limit = p.imm(diagonal, OPENREG_VT_I64);
       const Value inside = Upper ? offset >= limit : offset <= limit;
       p.store(0, select(inside, x, 0.0));
-      launch(s, p, id);
+      launch(s, p, id, part);
+      part = Part::FURTHER;
     });
   }
 };
