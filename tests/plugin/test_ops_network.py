@@ -80,6 +80,22 @@ def test_layer_norm(dtype):
     check(with_gradients(lambda x: F.layer_norm(x, (4, 6))), x, **tolerance)
 
 
+def test_group_norm_of_any_strides():
+    weight, bias = values(6, seed=1), values(6, seed=2)
+    for x in [
+        values(2, 6, 4, 5),
+        values(2, 5, 6, 4).transpose(1, 2),
+        values(2, 4, 5, 6).permute(0, 3, 1, 2),
+    ]:
+        y = to_card(x)
+        assert y.stride() == x.stride()
+        args = (2, 6, 20, 3, 1e-5)
+        want = torch.native_group_norm(x, weight, bias, *args)
+        got = torch.native_group_norm(y, to_card(weight), to_card(bias), *args)
+        for g, w in zip(got, want):
+            torch.testing.assert_close(g.cpu(), w, rtol=1e-5, atol=1e-5)
+
+
 @pytest.mark.parametrize("causal", [False, True])
 def test_attention(causal):
     q, k, v = (values(2, 3, 5, 4, seed=s) for s in range(3))

@@ -4,6 +4,7 @@
 #include "aten/convention.h"
 #include "aten/reduction.h"
 
+#include <ATen/ops/native_group_norm_native.h>
 #include <torch/library.h>
 
 #include <array>
@@ -245,6 +246,20 @@ Three backward(
   return result;
 }
 
+// Core's, in terms of other operators, takes its input as it lies in memory.
+Three group_norm(
+    const Tensor& input,
+    const OptTensor& weight,
+    const OptTensor& bias,
+    int64_t n,
+    int64_t channels,
+    int64_t pixels,
+    int64_t groups,
+    double eps) {
+  return at::native::math_group_norm(
+      input.contiguous(), weight, bias, n, channels, pixels, groups, eps);
+}
+
 } // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
@@ -252,6 +267,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   backward_name.set("native_layer_norm_backward");
   m.impl("native_layer_norm", forward);
   m.impl("native_layer_norm_backward", backward);
+  m.impl("native_group_norm", group_norm);
 }
 
 } // namespace openreg
