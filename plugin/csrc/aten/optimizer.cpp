@@ -47,7 +47,6 @@ class Step {
   Value load(const Tensor& t) {
     return program.load(add(t), program.type());
   }
-  // In the type that the bias corrections have.
   void run(Part part) {
     space_.coalesce();
     launch(space_, program, id_, part);

@@ -61,7 +61,8 @@ c10::DeviceIndex device_of(const torch::jit::Stack& stack, size_t arguments) {
 
 // The card's generator decides what the CPU draws: an operator that takes a
 // generator is handed one seeded from it, for the others the CPU's default one
-// is lent that state.
+// is lent that state, to one of them at a time. What other threads draw from
+// the default one meanwhile comes from the lent state.
 class BorrowedRandomness {
  public:
   BorrowedRandomness(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
@@ -71,6 +72,7 @@ class BorrowedRandomness {
       given = replace(arguments, i, stack) || given;
     if (given || !op.hasTag(at::Tag::nondeterministic_seeded))
       return;
+    turn_ = std::unique_lock<std::recursive_mutex>(lending());
     default_ = at::detail::getDefaultCPUGenerator();
     std::lock_guard<std::mutex> lock(default_.mutex());
     saved_ = default_.get_state();
@@ -107,6 +109,13 @@ class BorrowedRandomness {
     return true;
   }
 
+  // An operator may call another one.
+  static std::recursive_mutex& lending() {
+    static auto* mutex = new std::recursive_mutex;
+    return *mutex;
+  }
+
+  std::unique_lock<std::recursive_mutex> turn_;
   at::Generator default_;
   at::Tensor saved_;
 };

@@ -5,21 +5,12 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/stack.h>
 
-#include <ATen/core/stack.h>
-
 #include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
 
-namespace c10 {
-class OperatorHandle;
-}
-
 namespace openreg {
-
-// The boxed kernel of what has none: counts, and runs op on the CPU.
-void cpu_fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack);
 
 enum class FallbackMode { COUNT, WARN, ERROR };
 

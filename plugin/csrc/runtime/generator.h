@@ -4,8 +4,6 @@
 
 #include <ATen/core/Generator.h>
 
-#include <utility>
-
 #include "runtime/device.h"
 
 namespace openreg {
