@@ -11,12 +11,19 @@ def autoload() -> None:
     try:
         import torch_openreg  # noqa: F401
     except Exception as error:
-        import warnings
-
-        warnings.warn(
+        _tell(
             f"the openreg backend is installed but does not load: {error!r}. "
             "Run `python3 -c 'import torch_openreg'` for the traceback, or set "
-            "TORCH_DEVICE_BACKEND_AUTOLOAD=0 to leave it out.",
-            RuntimeWarning,
-            stacklevel=2,
+            "TORCH_DEVICE_BACKEND_AUTOLOAD=0 to leave it out."
         )
+
+
+def _tell(text: str) -> None:
+    import sys
+    import warnings
+
+    try:
+        warnings.warn(text, RuntimeWarning, stacklevel=3)
+    except Exception:  # warnings are errors here
+        if sys.stderr is not None:
+            sys.stderr.write(f"warning: {text}\n")

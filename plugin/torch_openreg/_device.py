@@ -72,17 +72,20 @@ def _maybe_exchange_device(index: int) -> int:
 
 
 class device:
-    """Context manager: another current device. None changes nothing."""
+    """Context manager: another current device. None or -1 changes nothing."""
 
     def __init__(self, device: DeviceLike) -> None:
-        self.idx = -1 if device is None else _get_device_index(device)
+        nothing = device is None or isinstance(device, int) and device < 0
+        self.idx = -1 if nothing else _get_device_index(device)
         self.prev_idx = -1
 
     def __enter__(self) -> None:
-        self.prev_idx = _C.exchange_device(self.idx)
+        if self.idx >= 0:
+            self.prev_idx = _C.exchange_device(self.idx)
 
     def __exit__(self, *_: Any) -> None:
-        _C.exchange_device(self.prev_idx)
+        if self.idx >= 0:
+            _C.exchange_device(self.prev_idx)
 
 
 class device_of(device):

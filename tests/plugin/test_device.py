@@ -40,6 +40,19 @@ def test_device_context():
         assert torch.openreg.current_device() == 1
 
 
+def test_device_contexts_that_change_nothing():
+    torch.openreg.set_device(1)
+    for context in [
+        torch.openreg.device(None),
+        torch.openreg.device(-1),
+        torch.openreg.device_of(torch.ones(1)),
+    ]:
+        with context:
+            assert torch.openreg.current_device() == 1
+            torch.openreg.set_device(0)
+            torch.openreg.set_device(1)
+
+
 def test_device_context_of_torch():
     with torch.device("openreg:1"):
         assert torch.empty(3).device == torch.device("openreg", 1)

@@ -42,3 +42,7 @@ def test_what_needs_no_card():
     assert torch.openreg.fallbacks() == {}
     assert torch.openreg.stats()["ops"] == 0
     torch.openreg.empty_cache()
+    with torch.openreg.device(None), torch.openreg.device(-1):
+        pass
+    with torch.openreg.device_of(torch.ones(1)):
+        pass
