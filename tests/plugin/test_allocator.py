@@ -3,8 +3,6 @@
 
 import time
 
-import time
-
 import pytest
 import torch
 
@@ -63,14 +61,21 @@ def test_split_and_merge():
     reserved = torch.openreg.memory_reserved()
     parts = [bytes_tensor(4 * MIB) for _ in range(5)]
     assert torch.openreg.memory_reserved() == reserved + 20 * MIB
+    taken = torch.openreg.memory_stats()["num_device_alloc"]
+    split = torch.openreg.memory_stats()["inactive_split_bytes.all.current"]
+    del parts[1], parts[2]
+    stats = torch.openreg.memory_stats()
+    assert stats["inactive_split_bytes.all.current"] == split + 8 * MIB
+    # Only parts that have merged are as large as two, and as all of them.
+    del parts[1]
+    assert bytes_tensor(9 * MIB).data_ptr() == parts[0].data_ptr() + 4 * MIB
     del parts
     whole = bytes_tensor(18 * MIB)
-    assert torch.openreg.memory_reserved() <= reserved + 20 * MIB + 18 * MIB
+    assert torch.openreg.memory_reserved() == reserved + 20 * MIB
+    assert torch.openreg.memory_stats()["num_device_alloc"] == taken
     del whole
-    stats = torch.openreg.memory_stats()
     torch.openreg.empty_cache()
     assert torch.openreg.memory_reserved() == reserved
-    assert stats["inactive_split_bytes.all.current"] >= 0
 
 
 def test_random_sizes_stay_disjoint():
