@@ -328,8 +328,10 @@ TEST_F_TIMEOUT(module, closed_during_a_reset, 120)
 		ASSERT_EQ(0, pthread_create(&thread, NULL, reset_now, &r));
 		while (!r.begun)
 			;
-		for (i = 0; i < MANY; i++)
+		for (i = 0; i < MANY; i++) {
 			bo_close(self->fd, sys[i].handle);
+			usleep(round * 50);
+		}
 		EXPECT_EQ(0, dirty_bytes(2 * MANY * MIB));
 		pthread_join(thread, NULL);
 		ASSERT_EQ(0, r.result);
