@@ -8,6 +8,11 @@ set -euo pipefail
 OPENREG_SRC=$(cd "$here/.." && pwd)
 : "${OPENREG_CACHE:=${XDG_CACHE_HOME:-$HOME/.cache}/openreg}"
 export OPENREG_SRC OPENREG_CACHE
+if [ -e "$OPENREG_CACHE" ] && { [ ! -r "$OPENREG_CACHE" ] || [ ! -x "$OPENREG_CACHE" ]; }; then
+	echo "${0##*/}: error: $OPENREG_CACHE cannot be read by $(id -un)" >&2
+	echo "  set OPENREG_CACHE to a directory of your own" >&2
+	exit 1
+fi
 
 say()
 {
