@@ -18,4 +18,16 @@ def _register() -> None:
     )
 
 
+def _print_from_a_copy() -> None:
+    """Looking for the digits to print is work for the CPU, and not for the user's
+    count of fallbacks."""
+    original = torch._tensor_str._tensor_str
+
+    def _tensor_str(self, indent):
+        return original(self.cpu() if self.device.type == "openreg" else self, indent)
+
+    torch._tensor_str._tensor_str = _tensor_str
+
+
 _register()
+_print_from_a_copy()
