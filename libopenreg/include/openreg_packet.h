@@ -73,7 +73,10 @@ openreg_view(uint64_t address, uint32_t dtype, const int64_t *stride)
 	return t;
 }
 
-/* One VECTOR instruction; fields that it does not use are 0. */
+/*
+ * One VECTOR instruction; fields that it does not use are 0, but operands that a
+ * reduction leaves out are OPENREG_VNONE.
+ */
 static inline struct openreg_instr
 openreg_ins(unsigned int op, unsigned int type, unsigned int dst,
 	    unsigned int a, unsigned int b, unsigned int c, unsigned int aux)

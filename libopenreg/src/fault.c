@@ -56,7 +56,7 @@ API const char *openreg_fault_name(unsigned int code)
 		[OPENREG_FAULT_ENGINE] = "compute operand outside VRAM",
 		[OPENREG_FAULT_LIMIT] = "more work than a packet may ask for",
 		[OPENREG_FAULT_DMA] = "bus error",
-		[OPENREG_FAULT_HANG] = "ended by a reset of the card",
+		[OPENREG_FAULT_HANG] = "ended by a reset of the card or a stop of the machine",
 		[OPENREG_FAULT_MEMORY] = "out of card memory",
 	};
 
@@ -87,10 +87,25 @@ static bool names_address(const struct openreg_fault_summary *f)
 			      f->code <= OPENREG_FAULT_ALIGNMENT);
 }
 
+/* What the detail is, where it is not a number that speaks for itself. */
+static void explain_detail(const struct openreg_fault_summary *f, char *buf,
+			   size_t len)
+{
+	if (f->code == OPENREG_FAULT_PROGRAM)
+		snprintf(buf, len, " (instruction %" PRIu64 ")",
+			 (uint64_t)f->detail);
+	else if (f->code == OPENREG_FAULT_DTYPE)
+		snprintf(buf, len, " (%s)",
+			 f->detail > UINT8_MAX ?
+				 "?" :
+				 openreg_dtype_name((unsigned int)f->detail));
+}
+
 API int openreg_fault_text(const struct openreg_fault_summary *f, char *buf,
 			   size_t len)
 {
 	char operand[32] = "", address[96] = "", hint[80] = "";
+	char detail[40] = "";
 
 	if (f->operand != OPENREG_NO_OPERAND)
 		snprintf(operand, sizeof(operand), ", operand %u", f->operand);
@@ -100,13 +115,14 @@ API int openreg_fault_text(const struct openreg_fault_summary *f, char *buf,
 			 (uint64_t)f->address,
 			 (unsigned int)OPENREG_ADDR_SEG(f->address),
 			 (uint64_t)OPENREG_ADDR_OFFSET(f->address));
+	explain_detail(f, detail, sizeof(detail));
 	if (advice(f->code))
 		snprintf(hint, sizeof(hint), ": %s", advice(f->code));
 	return snprintf(buf, len,
-			"%s (fault %u) in packet %" PRIu64 " %s%s%s, detail %#" PRIx64 ", cookie %#x%s",
+			"%s (fault %u) in packet %" PRIu64 " %s%s%s, detail %#" PRIx64 "%s, cookie %#x%s",
 			openreg_fault_name(f->code), f->code, (uint64_t)f->seq,
 			openreg_opcode_name(f->opcode), operand, address,
-			(uint64_t)f->detail, f->cookie, hint);
+			(uint64_t)f->detail, detail, f->cookie, hint);
 }
 
 API int openreg_queue_fault(struct openreg_queue *q,

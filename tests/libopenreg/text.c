@@ -60,6 +60,27 @@ static void test_fault_text(void **state)
 	assert_int_equal(few[7], 0);
 }
 
+static void test_fault_detail(void **state)
+{
+	struct openreg_fault_summary f = {
+		.code = OPENREG_FAULT_PROGRAM,
+		.operand = OPENREG_NO_OPERAND,
+		.detail = 3,
+	};
+	char text[320];
+
+	(void)state;
+	openreg_fault_text(&f, text, sizeof(text));
+	assert_non_null(strstr(text, "(instruction 3)"));
+	f.code = OPENREG_FAULT_DTYPE;
+	f.detail = OPENREG_BF16;
+	openreg_fault_text(&f, text, sizeof(text));
+	assert_non_null(strstr(text, "(bf16)"));
+	f.detail = OPENREG_BF16 + (1ull << 32);
+	openreg_fault_text(&f, text, sizeof(text));
+	assert_non_null(strstr(text, "(?)"));
+}
+
 static void test_fault_without_operand(void **state)
 {
 	const struct openreg_fault_summary f = {
@@ -124,6 +145,7 @@ int main(void)
 		cmocka_unit_test(test_version),
 		cmocka_unit_test(test_names),
 		cmocka_unit_test(test_fault_text),
+		cmocka_unit_test(test_fault_detail),
 		cmocka_unit_test(test_fault_without_operand),
 		cmocka_unit_test(test_strerror),
 		cmocka_unit_test(test_last_error),
