@@ -13,9 +13,9 @@ help:
 	@echo 'make clean              delete everything that was built ($$OPENREG_CACHE)'
 	@echo
 	@echo 'One suite:              make test-NAME, NAME one of'
-	@scripts/suite --list | sed 's/^/                          /'
+	@scripts/suite --list | paste -sd ' ' | fold -sw 54 | sed 's/^/                          /'
 	@echo 'One component:          make build-NAME, NAME one of'
-	@scripts/build --list | sed 's/^/                          /'
+	@scripts/build --list | paste -sd ' ' | fold -sw 54 | sed 's/^/                          /'
 	@echo 'Anything else in a VM:  scripts/vm --help'
 	@echo 'Anything in the root:   scripts/in-root COMMAND'
 
