@@ -150,20 +150,33 @@ def test_a_fault_does_not_break_long_waits_of_others():
         torch.openreg.synchronize()
 
 
+def largest(unit):
+    """How many units one tensor can have: what other tests left lies anywhere."""
+    for n in range(15, 1, -1):
+        try:
+            torch.empty(n * unit, dtype=torch.uint8, device=DEV)
+            return n
+        except torch.OutOfMemoryError:
+            pass
+    raise AssertionError("not an eighth of the free memory in one piece")
+
+
 def test_a_fault_does_not_break_the_allocator_of_others():
     gc.collect()  # a caught error's frames hold tensors, in a cycle
     torch.openreg.empty_cache()
     kept = torch.empty(1 << 20, device=DEV)
+    unit = torch.openreg.mem_get_info()[0] // 16
+    n = largest(unit)
+    torch.openreg.empty_cache()
     fault(packets.fill(NO_SEGMENT, 4))
     with torch.openreg.stream(torch.openreg.Stream()):
-        free = torch.openreg.mem_get_info()[0]
         for _ in range(2):
-            a = torch.empty(free // 8 * 5, dtype=torch.uint8, device=DEV)
+            a = torch.empty((n - 1) * unit, dtype=torch.uint8, device=DEV)
             del a
             torch.openreg.empty_cache()
-        a = torch.empty(free // 8 * 5, dtype=torch.uint8, device=DEV)
+        a = torch.empty((n - 1) * unit, dtype=torch.uint8, device=DEV)
         del a
-        a = torch.empty(free // 16 * 11, dtype=torch.uint8, device=DEV)
+        a = torch.empty(n * unit, dtype=torch.uint8, device=DEV)
         del a
     del kept
 
