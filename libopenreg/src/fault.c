@@ -96,8 +96,8 @@ static void explain_detail(const struct openreg_fault_summary *f, char *buf,
 			 (uint64_t)f->detail);
 	else if (f->code == OPENREG_FAULT_DTYPE)
 		snprintf(buf, len, " (%s)",
-			 f->detail > UINT8_MAX ?
-				 "?" :
+			 !f->detail || f->detail >= OPENREG_DTYPE_END ?
+				 "not a dtype" :
 				 openreg_dtype_name((unsigned int)f->detail));
 }
 
