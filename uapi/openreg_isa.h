@@ -92,7 +92,7 @@ enum openreg_fault_code {
 	OPENREG_FAULT_ENGINE = 10, /* compute operand outside VRAM */
 	OPENREG_FAULT_LIMIT = 11, /* more work than a packet may ask for */
 	OPENREG_FAULT_DMA = 12, /* the bus refused the transfer */
-	OPENREG_FAULT_HANG = 13, /* too long to end before the VM stopped */
+	OPENREG_FAULT_HANG = 13, /* cut short: by a stop of the VM or a reset */
 	OPENREG_FAULT_MEMORY = 14, /* the card ran out of its own memory */
 };
 
