@@ -8,6 +8,7 @@ help:
 	@echo 'make demo               train a small network on the card, in a VM'
 	@echo 'make test               every test suite'
 	@echo 'make shell              a shell in a VM with the card and the driver'
+	@echo 'make sim                Python with torch and a card inside its own process'
 	@echo 'make bench              measure, natively and in a VM, into bench.json'
 	@echo 'make build              build everything, run nothing'
 	@echo 'make clean              delete everything that was built ($$OPENREG_CACHE)'
@@ -17,6 +18,7 @@ help:
 	@echo 'One component:          make build-NAME, NAME one of'
 	@scripts/build --list | paste -sd ' ' | fold -sw 54 | sed 's/^/                          /'
 	@echo 'Anything else in a VM:  scripts/vm --help'
+	@echo 'Anything on that card:  scripts/sim --help'
 	@echo 'Anything in the root:   scripts/in-root COMMAND'
 
 demo:
@@ -27,6 +29,9 @@ test:
 
 shell:
 	@scripts/vm --shell --timeout 0
+
+sim:
+	@scripts/sim
 
 bench:
 	@tests/bench/run
@@ -45,4 +50,4 @@ test-%:
 build-%:
 	@scripts/build $*
 
-.PHONY: help demo test shell bench build clean check-style
+.PHONY: help demo test shell sim bench build clean check-style

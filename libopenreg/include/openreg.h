@@ -70,7 +70,7 @@ int openreg_device_open_path(const char *path, struct openreg_device **dev);
 /* Free BOs and destroy queues first. NULL is allowed. */
 void openreg_device_close(struct openreg_device *dev);
 
-/* Its file descriptor; stays the library's. */
+/* Its file descriptor; stays the library's. -1: the card is in the process. */
 int openreg_device_fd(const struct openreg_device *dev);
 
 struct openreg_device_info {

@@ -39,9 +39,9 @@ static int fail_alloc(struct openreg_device *dev, uint64_t size,
 					    dev->info.path,
 					    dev->info.max_segments);
 		return openreg_fail(error,
-				    "no VRAM for %" PRIu64 " bytes on %s: %" PRIu64 " of %" PRIu64 " free, largest block %" PRIu64 "; free memory or start the VM with a larger --vram",
+				    "no VRAM for %" PRIu64 " bytes on %s: %" PRIu64 " of %" PRIu64 " free, largest block %" PRIu64 "; free memory or %s",
 				    size, dev->info.path, m.vram_free,
-				    m.vram_total, m.vram_largest);
+				    m.vram_total, m.vram_largest, dev->ops->more_vram);
 	case -EINVAL:
 		return openreg_fail(error,
 				    "cannot allocate %" PRIu64 " bytes with flags %#x on %s: size is 1 to %" PRIu64 ", flags OPENREG_BO_VRAM or OPENREG_BO_SYSTEM",
@@ -50,8 +50,8 @@ static int fail_alloc(struct openreg_device *dev, uint64_t size,
 	case -ENOMEM:
 		if (flags & OPENREG_BO_SYSTEM)
 			return openreg_fail(error,
-					    "no memory for %" PRIu64 " bytes: all processes together get half of the machine's for OPENREG_BO_SYSTEM; free some, or start the VM with a larger --mem",
-					    size);
+					    "no memory for %" PRIu64 " bytes: all processes together get half of the machine's for OPENREG_BO_SYSTEM; free some, or %s",
+					    size, dev->ops->more_system);
 		/* fall through */
 	default:
 		return openreg_fail(error,
@@ -73,7 +73,7 @@ API int openreg_bo_alloc(struct openreg_device *dev, uint64_t size,
 	bo = bo_new(dev, flags);
 	if (!bo)
 		return openreg_fail(-ENOMEM, "out of memory");
-	ret = transport_bo_create(dev->fd, size, flags, &bo->t);
+	ret = dev->ops->bo_create(dev->t, size, flags, &bo->t);
 	if (ret) {
 		bo_delete(bo);
 		return fail_alloc(dev, size, flags, ret);
@@ -116,7 +116,7 @@ int openreg_bo_try_register(struct openreg_device *dev, void *ptr,
 	*out = NULL;
 	if (!bo)
 		return -ENOMEM;
-	ret = transport_mem_register(dev->fd, ptr, size, flags, &bo->t);
+	ret = dev->ops->mem_register(dev->t, ptr, size, flags, &bo->t);
 	if (ret) {
 		bo_delete(bo);
 		return ret;
@@ -150,7 +150,7 @@ API void openreg_bo_free(struct openreg_bo *bo)
 		return;
 	openreg_bo_unmap(bo);
 	if (*bo->dev->mine)
-		transport_bo_close(bo->dev->fd, bo->t.handle);
+		bo->dev->ops->bo_close(bo->dev->t, bo->t.handle);
 	bo_delete(bo);
 }
 
@@ -178,8 +178,7 @@ API int openreg_bo_map(struct openreg_bo *bo, void **ptr)
 		return openreg_fail_forked();
 	pthread_mutex_lock(&bo->lock);
 	if (!bo->ptr)
-		ret = transport_map(bo->dev->fd, bo->t.map_offset, bo->t.size,
-				    &bo->ptr);
+		ret = bo->dev->ops->map(bo->dev->t, &bo->t, &bo->ptr);
 	*ptr = bo->ptr;
 	pthread_mutex_unlock(&bo->lock);
 	if (ret)
@@ -195,7 +194,8 @@ API void openreg_bo_unmap(struct openreg_bo *bo)
 	if (bo_is_registered(bo) || !*bo->dev->mine)
 		return;
 	pthread_mutex_lock(&bo->lock);
-	transport_unmap(bo->ptr, bo->t.size);
+	if (bo->ptr)
+		bo->dev->ops->unmap(bo->ptr, bo->t.size);
 	bo->ptr = NULL;
 	pthread_mutex_unlock(&bo->lock);
 }

@@ -9,58 +9,36 @@
 
 API int openreg_device_count(void)
 {
+	const struct transport_ops *ops = openreg_transport();
 	char path[64];
 	int count = 0;
 
-	for (unsigned int i = 0; i < OPENREG_MAX_CARDS; i++)
-		count += transport_exists(i, path, sizeof(path));
+	for (unsigned int i = 0; ops && i < OPENREG_MAX_CARDS; i++)
+		count += ops->exists(i, path, sizeof(path));
 	return count;
 }
 
 /* Path of the node that is number index among those that exist. */
-static bool find_node(unsigned int index, char *path, size_t len)
+static bool find_node(const struct transport_ops *ops, unsigned int index,
+		      char *path, size_t len)
 {
 	for (unsigned int i = 0; i < OPENREG_MAX_CARDS; i++)
-		if (transport_exists(i, path, len) && !index--)
+		if (ops->exists(i, path, len) && !index--)
 			return true;
 	return false;
 }
 
-static int fail_no_card(const char *path)
+static int fail_open(const struct transport_ops *ops, int error,
+		     const char *path)
 {
-	if (openreg_device_count() > 0)
-		return openreg_fail(-ENODEV,
-				    "no %s: there are %d cards here, /dev/openreg is the first",
-				    path, openreg_device_count());
-	if (transport_card_on_bus())
-		return openreg_fail(-ENODEV,
-				    "no %s: the card is there but no driver has it; load the driver (insmod openreg.ko) and look at dmesg",
-				    path);
-	return openreg_fail(-ENODEV,
-			    "no %s and no openreg card on the PCI bus: run inside the VM (make shell), or start it with a card (scripts/vm --cards 1)",
-			    path);
-}
+	char text[400];
 
-static int fail_open(int error, const char *path)
-{
-	switch (error) {
-	case -ENOENT:
-	case -ENXIO:
-	case -ENODEV:
-		return fail_no_card(path);
-	case -EACCES:
-	case -EPERM:
-		return openreg_fail(-EACCES,
-				    "no permission to open %s: run as root or as a member of the group that owns it (ls -l %s)",
-				    path, path);
-	case -EPROTO:
-		return openreg_fail(-EPROTO,
-				    "%s is not a device of the openreg driver: pass /dev/openreg or an /dev/accel node of it",
-				    path);
-	default:
-		return openreg_fail(error, "cannot open %s: %s", path,
-				    strerror(-error));
-	}
+	ops->explain(error, path, text, sizeof(text));
+	if (error == -ENOENT || error == -ENXIO)
+		error = -ENODEV;
+	else if (error == -EPERM)
+		error = -EACCES;
+	return openreg_fail(error, "%s", text);
 }
 
 static int check_version(const struct openreg_device_info *info)
@@ -82,7 +60,7 @@ static int device_init(struct openreg_device *dev, const char *path)
 		return openreg_fail(-ENOMEM,
 				    "no memory for the library's fork mark");
 	snprintf(dev->info.path, sizeof(dev->info.path), "%s", path);
-	ret = transport_info(dev->fd, &dev->info);
+	ret = dev->ops->info(dev->t, &dev->info);
 	if (ret)
 		return openreg_fail(ret, "cannot query %s: %s", path,
 				    strerror(-ret));
@@ -91,18 +69,21 @@ static int device_init(struct openreg_device *dev, const char *path)
 
 API int openreg_device_open_path(const char *path, struct openreg_device **out)
 {
+	const struct transport_ops *ops = openreg_transport();
 	struct openreg_device *dev;
 	int ret;
 
 	*out = NULL;
+	if (!ops)
+		return -EINVAL;
 	dev = calloc(1, sizeof(*dev));
 	if (!dev)
 		return openreg_fail(-ENOMEM, "out of memory");
-	dev->fd = transport_open(path);
-	if (dev->fd < 0) {
-		ret = fail_open(dev->fd, path);
+	dev->ops = ops;
+	ret = ops->open(path, &dev->t);
+	if (ret) {
 		free(dev);
-		return ret;
+		return fail_open(ops, ret, path);
 	}
 	ret = device_init(dev, path);
 	if (ret) {
@@ -115,15 +96,18 @@ API int openreg_device_open_path(const char *path, struct openreg_device **out)
 
 API int openreg_device_open(unsigned int index, struct openreg_device **out)
 {
+	const struct transport_ops *ops = openreg_transport();
 	char path[64];
 
 	*out = NULL;
+	if (!ops)
+		return -EINVAL;
 	if (index >= OPENREG_MAX_CARDS)
 		return openreg_fail(-ENODEV, "card %u: a machine has at most %u",
 				    index, OPENREG_MAX_CARDS);
-	if (!find_node(index, path, sizeof(path))) {
-		if (!transport_exists(index, path, sizeof(path)))
-			return fail_no_card(path);
+	if (!find_node(ops, index, path, sizeof(path))) {
+		if (!ops->exists(index, path, sizeof(path)))
+			return fail_open(ops, -ENODEV, path);
 		return openreg_fail(-ENODEV, "no card %u: %d are here", index,
 				    openreg_device_count());
 	}
@@ -134,13 +118,13 @@ API void openreg_device_close(struct openreg_device *dev)
 {
 	if (!dev)
 		return;
-	transport_close(dev->fd);
+	dev->ops->close(dev->t);
 	free(dev);
 }
 
 API int openreg_device_fd(const struct openreg_device *dev)
 {
-	return dev->fd;
+	return dev->ops->fd(dev->t);
 }
 
 API int openreg_device_get_info(struct openreg_device *dev,
@@ -158,7 +142,7 @@ API int openreg_device_get_memory(struct openreg_device *dev,
 	memset(info, 0, sizeof(*info));
 	if (!*dev->mine)
 		return openreg_fail_forked();
-	ret = transport_memory(dev->fd, info);
+	ret = dev->ops->memory(dev->t, info);
 	if (ret)
 		return openreg_fail(ret, "cannot query memory of %s: %s",
 				    dev->info.path, openreg_strerror(ret));
@@ -173,7 +157,7 @@ API int openreg_device_get_timestamp(struct openreg_device *dev,
 	memset(ts, 0, sizeof(*ts));
 	if (!*dev->mine)
 		return openreg_fail_forked();
-	ret = transport_timestamp(dev->fd, ts);
+	ret = dev->ops->timestamp(dev->t, ts);
 	if (ret)
 		return openreg_fail(ret, "cannot read the clock of %s: %s",
 				    dev->info.path, openreg_strerror(ret));

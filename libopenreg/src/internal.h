@@ -15,7 +15,8 @@
 #define unlikely(x) __builtin_expect(!!(x), 0)
 
 struct openreg_device {
-	int fd;
+	const struct transport_ops *ops;
+	struct transport *t;
 	struct openreg_device_info info;
 	const volatile uint8_t *mine; /* 0 in a child of fork() */
 };

@@ -116,7 +116,7 @@ API int openreg_queue_create(struct openreg_device *dev,
 		free(q);
 		return openreg_fail(-ENOMEM, "out of memory");
 	}
-	ret = transport_queue_create(dev->fd, slots,
+	ret = dev->ops->queue_create(dev->t, slots,
 				     (uint32_t)(OPENREG_PRIORITY_NORMAL +
 						attr->priority),
 				     &q->t);
@@ -135,7 +135,7 @@ API void openreg_queue_destroy(struct openreg_queue *q)
 	if (!q)
 		return;
 	if (*q->mine)
-		transport_queue_destroy(q->dev->fd, &q->t);
+		q->dev->ops->queue_destroy(q->dev->t, &q->t);
 	openreg_bo_free(q->staging);
 	free(q->slot_seq);
 	free(q);
@@ -165,7 +165,10 @@ static inline void ring_if_asleep(struct openreg_queue *q)
 		return;
 	q->rung = wakes;
 	q->doorbells++;
-	*q->t.doorbell = 1;
+	if (q->t.doorbell)
+		*q->t.doorbell = 1;
+	else
+		q->dev->ops->ring(q->dev->t, &q->t);
 }
 
 API int64_t openreg_queue_submit(struct openreg_queue *q)
@@ -312,8 +315,8 @@ API int openreg_queue_reset(struct openreg_queue *q)
 
 	if (!*q->mine)
 		return openreg_fail_forked();
-	ret = transport_queue_reset(q->dev->fd, q->t.number, q->published,
-				    q->submitted);
+	ret = q->dev->ops->queue_reset(q->dev->t, &q->t, q->published,
+				       q->submitted);
 	if (ret)
 		return openreg_fail(ret, "cannot reset queue %u of %s: %s",
 				    q->t.number, q->dev->info.path,

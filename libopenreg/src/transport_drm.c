@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <glob.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -16,10 +17,15 @@
 #include "transport.h"
 
 #define DRIVER_NAME "openreg"
+#define NODE "/dev/openreg"
 
-static int call(int fd, unsigned long request, void *arg)
+struct transport {
+	int fd;
+};
+
+static int call(struct transport *t, unsigned long request, void *arg)
 {
-	return drmIoctl(fd, request, arg) ? -errno : 0;
+	return drmIoctl(t->fd, request, arg) ? -errno : 0;
 }
 
 static bool driver_is_ours(int fd, char *text, size_t len)
@@ -38,32 +44,46 @@ static bool driver_is_ours(int fd, char *text, size_t len)
 	return ours;
 }
 
-int transport_open(const char *path)
+static int drm_open(const char *path, struct transport **out)
 {
-	int fd = open(path, O_RDWR | O_CLOEXEC);
+	struct transport *t = malloc(sizeof(*t));
+	int error;
 
-	if (fd < 0)
-		return -errno;
-	if (!driver_is_ours(fd, NULL, 0)) {
-		close(fd);
-		return -EPROTO;
+	if (!t)
+		return -ENOMEM;
+	t->fd = open(path, O_RDWR | O_CLOEXEC);
+	error = t->fd < 0 ? -errno : 0;
+	if (!error && !driver_is_ours(t->fd, NULL, 0)) {
+		close(t->fd);
+		error = -EPROTO;
 	}
-	return fd;
+	if (error) {
+		free(t);
+		return error;
+	}
+	*out = t;
+	return 0;
 }
 
-void transport_close(int fd)
+static void drm_close(struct transport *t)
 {
-	close(fd);
+	close(t->fd);
+	free(t);
 }
 
-bool transport_exists(unsigned int index, char *path, size_t len)
+static int drm_fd(const struct transport *t)
+{
+	return t->fd;
+}
+
+static bool drm_exists(unsigned int index, char *path, size_t len)
 {
 	struct stat st;
 
 	if (index)
-		snprintf(path, len, OPENREG_PATH "%u", index);
+		snprintf(path, len, NODE "%u", index);
 	else
-		snprintf(path, len, OPENREG_PATH);
+		snprintf(path, len, NODE);
 	return stat(path, &st) == 0 && S_ISCHR(st.st_mode);
 }
 
@@ -83,7 +103,7 @@ static bool file_has(const char *dir, const char *name, unsigned int value)
 	return n == 1 && v == value;
 }
 
-bool transport_card_on_bus(void)
+static bool card_on_bus(void)
 {
 	bool found = false;
 	glob_t g;
@@ -97,7 +117,56 @@ bool transport_card_on_bus(void)
 	return found;
 }
 
-static int query(int fd, uint32_t type, void *buf, uint32_t size)
+static void explain_no_card(const char *path, char *text, size_t len)
+{
+	unsigned int cards = 0;
+	char other[64];
+
+	for (unsigned int i = 0; i < OPENREG_MAX_CARDS; i++)
+		cards += drm_exists(i, other, sizeof(other));
+	if (cards)
+		snprintf(text, len,
+			 "no %s: there are %u cards here, " NODE
+			 " is the first",
+			 path, cards);
+	else if (card_on_bus())
+		snprintf(text, len,
+			 "no %s: the card is there but no driver has it; load the driver (insmod openreg.ko) and look at dmesg",
+			 path);
+	else
+		snprintf(text, len,
+			 "no %s and no openreg card on the PCI bus: run inside the VM (make shell), start it with a card (scripts/vm --cards 1), or have a card inside this process (" OPENREG_ENV_TRANSPORT
+			 "=sim; make sim)",
+			 path);
+}
+
+static void drm_explain(int error, const char *path, char *text, size_t len)
+{
+	switch (error) {
+	case -ENOENT:
+	case -ENXIO:
+	case -ENODEV:
+		explain_no_card(path, text, len);
+		break;
+	case -EACCES:
+	case -EPERM:
+		snprintf(text, len,
+			 "no permission to open %s: run as root or as a member of the group that owns it (ls -l %s)",
+			 path, path);
+		break;
+	case -EPROTO:
+		snprintf(text, len,
+			 "%s is not a device of the openreg driver: pass " NODE
+			 " or an /dev/accel node of it",
+			 path);
+		break;
+	default:
+		snprintf(text, len, "cannot open %s: %s", path,
+			 strerror(-error));
+	}
+}
+
+static int query(struct transport *t, uint32_t type, void *buf, uint32_t size)
 {
 	struct drm_openreg_query q = {
 		.type = type,
@@ -105,7 +174,7 @@ static int query(int fd, uint32_t type, void *buf, uint32_t size)
 		.pointer = (uintptr_t)buf,
 	};
 
-	return call(fd, DRM_IOCTL_OPENREG_QUERY, &q);
+	return call(t, DRM_IOCTL_OPENREG_QUERY, &q);
 }
 
 static void format_pci(uint64_t pci, char *buf, size_t len)
@@ -115,14 +184,14 @@ static void format_pci(uint64_t pci, char *buf, size_t len)
 		 (unsigned int)(pci >> 3 & 0x1f), (unsigned int)(pci & 7));
 }
 
-int transport_info(int fd, struct openreg_device_info *info)
+static int drm_info(struct transport *t, struct openreg_device_info *info)
 {
 	struct drm_openreg_device_info k = { 0 };
-	int ret = query(fd, DRM_OPENREG_QUERY_DEVICE, &k, sizeof(k));
+	int ret = query(t, DRM_OPENREG_QUERY_DEVICE, &k, sizeof(k));
 
 	if (ret)
 		return ret;
-	driver_is_ours(fd, info->driver, sizeof(info->driver));
+	driver_is_ours(t->fd, info->driver, sizeof(info->driver));
 	format_pci(k.pci, info->pci, sizeof(info->pci));
 	info->isa_version = k.isa_version;
 	info->card = k.card;
@@ -140,10 +209,10 @@ int transport_info(int fd, struct openreg_device_info *info)
 	return 0;
 }
 
-int transport_memory(int fd, struct openreg_memory_info *info)
+static int drm_memory(struct transport *t, struct openreg_memory_info *info)
 {
 	struct drm_openreg_memory_info k = { 0 };
-	int ret = query(fd, DRM_OPENREG_QUERY_MEMORY, &k, sizeof(k));
+	int ret = query(t, DRM_OPENREG_QUERY_MEMORY, &k, sizeof(k));
 
 	if (ret)
 		return ret;
@@ -156,10 +225,10 @@ int transport_memory(int fd, struct openreg_memory_info *info)
 	return 0;
 }
 
-int transport_timestamp(int fd, struct openreg_timestamp *ts)
+static int drm_timestamp(struct transport *t, struct openreg_timestamp *ts)
 {
 	struct drm_openreg_timestamp k = { 0 };
-	int ret = call(fd, DRM_IOCTL_OPENREG_TIMESTAMP, &k);
+	int ret = call(t, DRM_IOCTL_OPENREG_TIMESTAMP, &k);
 
 	if (ret)
 		return ret;
@@ -169,11 +238,11 @@ int transport_timestamp(int fd, struct openreg_timestamp *ts)
 	return 0;
 }
 
-int transport_bo_create(int fd, uint64_t size, uint32_t flags,
+static int drm_bo_create(struct transport *t, uint64_t size, uint32_t flags,
 			struct transport_bo *bo)
 {
 	struct drm_openreg_bo_create k = { .size = size, .flags = flags };
-	int ret = call(fd, DRM_IOCTL_OPENREG_BO_CREATE, &k);
+	int ret = call(t, DRM_IOCTL_OPENREG_BO_CREATE, &k);
 
 	if (ret)
 		return ret;
@@ -184,7 +253,7 @@ int transport_bo_create(int fd, uint64_t size, uint32_t flags,
 	return 0;
 }
 
-int transport_mem_register(int fd, void *ptr, uint64_t size, uint32_t flags,
+static int drm_mem_register(struct transport *t, void *ptr, uint64_t size, uint32_t flags,
 			   struct transport_bo *bo)
 {
 	struct drm_openreg_mem_register k = {
@@ -192,7 +261,7 @@ int transport_mem_register(int fd, void *ptr, uint64_t size, uint32_t flags,
 		.size = size,
 		.flags = flags,
 	};
-	int ret = call(fd, DRM_IOCTL_OPENREG_MEM_REGISTER, &k);
+	int ret = call(t, DRM_IOCTL_OPENREG_MEM_REGISTER, &k);
 
 	if (ret)
 		return ret;
@@ -203,48 +272,50 @@ int transport_mem_register(int fd, void *ptr, uint64_t size, uint32_t flags,
 	return 0;
 }
 
-void transport_bo_close(int fd, uint32_t handle)
+static void drm_bo_close(struct transport *t, uint32_t handle)
 {
 	struct drm_gem_close k = { .handle = handle };
 
-	drmIoctl(fd, DRM_IOCTL_GEM_CLOSE, &k);
+	drmIoctl(t->fd, DRM_IOCTL_GEM_CLOSE, &k);
 }
 
-static int map(int fd, uint64_t offset, size_t size, int prot, void **ptr)
+static int map(struct transport *t, uint64_t offset, size_t size, int prot,
+	       void **ptr)
 {
-	void *p = mmap(NULL, size, prot, MAP_SHARED, fd, (off_t)offset);
+	void *p = mmap(NULL, size, prot, MAP_SHARED, t->fd, (off_t)offset);
 
 	*ptr = p == MAP_FAILED ? NULL : p;
 	return p == MAP_FAILED ? -errno : 0;
 }
 
-int transport_map(int fd, uint64_t offset, size_t size, void **ptr)
+static int drm_map(struct transport *t, const struct transport_bo *bo,
+		   void **ptr)
 {
-	return map(fd, offset, size, PROT_READ | PROT_WRITE, ptr);
+	return map(t, bo->map_offset, bo->size, PROT_READ | PROT_WRITE, ptr);
 }
 
-void transport_unmap(void *ptr, size_t size)
+static void drm_unmap(void *ptr, size_t size)
 {
 	if (ptr)
 		munmap(ptr, size);
 }
 
-static int map_queue(int fd, const struct drm_openreg_queue_create *k,
+static int map_queue(struct transport *t, const struct drm_openreg_queue_create *k,
 		     struct transport_queue *tq)
 {
 	const int rw = PROT_READ | PROT_WRITE;
 	void *user = NULL, *card = NULL, *doorbell = NULL;
 	int ret;
 
-	ret = map(fd, k->ring_offset, tq->ring_size, rw, &tq->ring);
+	ret = map(t, k->ring_offset, tq->ring_size, rw, &tq->ring);
 	if (!ret)
-		ret = map(fd, k->user_offset, OPENREG_QUEUE_PAGE_SIZE, rw,
+		ret = map(t, k->user_offset, OPENREG_QUEUE_PAGE_SIZE, rw,
 			  &user);
 	if (!ret)
-		ret = map(fd, k->card_offset, OPENREG_QUEUE_PAGE_SIZE,
+		ret = map(t, k->card_offset, OPENREG_QUEUE_PAGE_SIZE,
 			  PROT_READ, &card);
 	if (!ret)
-		ret = map(fd, k->doorbell_offset, OPENREG_DOORBELL_STRIDE,
+		ret = map(t, k->doorbell_offset, OPENREG_DOORBELL_STRIDE,
 			  PROT_WRITE, &doorbell);
 	tq->user = user;
 	tq->card = card;
@@ -252,57 +323,81 @@ static int map_queue(int fd, const struct drm_openreg_queue_create *k,
 	return ret;
 }
 
-int transport_queue_create(int fd, uint32_t slots, uint32_t priority,
+static void drm_queue_destroy(struct transport *t, struct transport_queue *tq)
+{
+	struct drm_openreg_queue_destroy k = { .queue = tq->number };
+
+	drmIoctl(t->fd, DRM_IOCTL_OPENREG_QUEUE_DESTROY, &k);
+	drm_unmap(tq->ring, tq->ring_size);
+	drm_unmap((void *)(uintptr_t)tq->user, OPENREG_QUEUE_PAGE_SIZE);
+	drm_unmap((void *)(uintptr_t)tq->card, OPENREG_QUEUE_PAGE_SIZE);
+	drm_unmap((void *)(uintptr_t)tq->doorbell,
+			OPENREG_DOORBELL_STRIDE);
+}
+
+static int drm_queue_create(struct transport *t, uint32_t slots, uint32_t priority,
 			   struct transport_queue *tq)
 {
 	struct drm_openreg_queue_create k = {
 		.slots = slots,
 		.priority = priority,
 	};
-	int ret = call(fd, DRM_IOCTL_OPENREG_QUEUE_CREATE, &k);
+	int ret = call(t, DRM_IOCTL_OPENREG_QUEUE_CREATE, &k);
 
 	if (ret)
 		return ret;
 	memset(tq, 0, sizeof(*tq));
 	tq->number = k.queue;
 	tq->ring_size = (size_t)slots * OPENREG_SLOT_SIZE;
-	ret = map_queue(fd, &k, tq);
+	ret = map_queue(t, &k, tq);
 	if (ret)
-		transport_queue_destroy(fd, tq);
+		drm_queue_destroy(t, tq);
 	return ret;
 }
 
-void transport_queue_destroy(int fd, struct transport_queue *tq)
-{
-	struct drm_openreg_queue_destroy k = { .queue = tq->number };
-
-	drmIoctl(fd, DRM_IOCTL_OPENREG_QUEUE_DESTROY, &k);
-	transport_unmap(tq->ring, tq->ring_size);
-	transport_unmap((void *)(uintptr_t)tq->user, OPENREG_QUEUE_PAGE_SIZE);
-	transport_unmap((void *)(uintptr_t)tq->card, OPENREG_QUEUE_PAGE_SIZE);
-	transport_unmap((void *)(uintptr_t)tq->doorbell,
-			OPENREG_DOORBELL_STRIDE);
-}
-
-int transport_queue_wait(int fd, uint32_t number, uint64_t seq,
-			 int64_t deadline_ns)
+static int drm_queue_wait(struct transport *t, struct transport_queue *tq,
+			  uint64_t seq, int64_t deadline_ns)
 {
 	struct drm_openreg_queue_wait k = {
-		.queue = number,
+		.queue = tq->number,
 		.seq = seq,
 		.timeout_ns = deadline_ns,
 	};
 
-	return call(fd, DRM_IOCTL_OPENREG_QUEUE_WAIT, &k);
+	return call(t, DRM_IOCTL_OPENREG_QUEUE_WAIT, &k);
 }
 
-int transport_queue_reset(int fd, uint32_t number, uint64_t head, uint64_t seq)
+static int drm_queue_reset(struct transport *t, struct transport_queue *tq,
+			   uint64_t head, uint64_t seq)
 {
 	struct drm_openreg_queue_reset k = {
-		.queue = number,
+		.queue = tq->number,
 		.head = head,
 		.seq = seq,
 	};
 
-	return call(fd, DRM_IOCTL_OPENREG_QUEUE_RESET, &k);
+	return call(t, DRM_IOCTL_OPENREG_QUEUE_RESET, &k);
 }
+
+const struct transport_ops openreg_drm_transport = {
+	.size = sizeof(struct transport_ops),
+	.more_vram = "start the VM with a larger --vram",
+	.more_system = "start the VM with a larger --mem",
+	.exists = drm_exists,
+	.open = drm_open,
+	.close = drm_close,
+	.explain = drm_explain,
+	.fd = drm_fd,
+	.info = drm_info,
+	.memory = drm_memory,
+	.timestamp = drm_timestamp,
+	.bo_create = drm_bo_create,
+	.mem_register = drm_mem_register,
+	.bo_close = drm_bo_close,
+	.map = drm_map,
+	.unmap = drm_unmap,
+	.queue_create = drm_queue_create,
+	.queue_destroy = drm_queue_destroy,
+	.queue_wait = drm_queue_wait,
+	.queue_reset = drm_queue_reset,
+};

@@ -121,7 +121,7 @@ API int openreg_queue_wait_until(struct openreg_queue *q, uint64_t seq,
 			return ret > 0 ? 0 : ret;
 	}
 	__atomic_fetch_add(&q->sleeps, 1, __ATOMIC_RELAXED);
-	ret = transport_queue_wait(q->dev->fd, q->t.number, seq, deadline_ns);
+	ret = q->dev->ops->queue_wait(q->dev->t, &q->t, seq, deadline_ns);
 	return ret ? fail_wait(q, seq, ret) : 0;
 }
 

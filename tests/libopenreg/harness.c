@@ -20,6 +20,13 @@ void fails_(int64_t ret, int error, const char *part, const char *what,
 	_fail(file, line);
 }
 
+bool on_sim(void)
+{
+	const char *name = getenv("OPENREG_TRANSPORT");
+
+	return name && !strcmp(name, "sim");
+}
+
 int card_open(void **state)
 {
 	struct card *c = calloc(1, sizeof(*c));

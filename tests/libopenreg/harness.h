@@ -28,6 +28,9 @@ struct card {
 	struct openreg_queue *q;
 };
 
+/* A card inside this process: no kernel, no device nodes, no limits of users. */
+bool on_sim(void);
+
 /* cmocka set-up and tear-down: *state is a struct card. */
 int card_open(void **state);
 int card_close(void **state);

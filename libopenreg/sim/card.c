@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The cards of this process, and what the environment says of them:
+ * OPENREG_SIM_CARDS, OPENREG_SIM_VRAM (of each, with K, M or G), and
+ * OPENREG_SIM_WORKERS (threads of each).
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "sim.h"
+
+#define MIB (1ull << 20)
+#define DEFAULT_VRAM (1024 * MIB)
+#define MAX_WORKERS 64
+#define SPIN_US 100
+
+static struct {
+	pthread_once_t once;
+	unsigned int cards;
+	unsigned int workers;
+	uint64_t vram;
+	char error[160];
+} config = { .once = PTHREAD_ONCE_INIT };
+
+/* Of all cards; no card is made or ends while it is held. */
+static pthread_mutex_t cards_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct sim_card *cards[OPENREG_MAX_CARDS];
+static pid_t cards_pid;
+
+static uint64_t parse(const char *name, uint64_t value, uint64_t min,
+		      uint64_t max, uint64_t unit)
+{
+	const char *text = getenv(name), *units = "KMG", *at;
+	char *end;
+
+	if (!text || !*text)
+		return value;
+	errno = 0;
+	value = strtoull(text, &end, 10);
+	if (unit > 1 && *end && (at = strchr(units, *end))) {
+		value = value > UINT64_MAX >> 30 ? UINT64_MAX :
+				value << 10 * (at - units + 1);
+		end++;
+	}
+	if (errno || end == text || *end || *text == '-' || value < min ||
+	    value > max || value % unit)
+		snprintf(config.error, sizeof(config.error),
+			 "%s is '%s': it is a number from %llu to %llu%s", name,
+			 text, (unsigned long long)min, (unsigned long long)max,
+			 unit > 1 ? ", a multiple of 2M; K, M and G may follow" :
+				    "");
+	return value;
+}
+
+static void read_config(void)
+{
+	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+
+	if (cpus < 1)
+		cpus = 1;
+	if (cpus > MAX_WORKERS)
+		cpus = MAX_WORKERS;
+	config.cards = (unsigned int)parse("OPENREG_SIM_CARDS", 1, 0,
+					   OPENREG_MAX_CARDS, 1);
+	config.workers = (unsigned int)parse("OPENREG_SIM_WORKERS",
+					     (uint64_t)cpus, 1, MAX_WORKERS, 1);
+	config.vram = parse("OPENREG_SIM_VRAM", DEFAULT_VRAM, 2 * MIB,
+			    1ull << 38, 2 * MIB);
+	if (config.error[0])
+		config.cards = 0;
+}
+
+const char *sim_config_error(void)
+{
+	pthread_once(&config.once, read_config);
+	return config.error[0] ? config.error : NULL;
+}
+
+unsigned int sim_num_cards(void)
+{
+	pthread_once(&config.once, read_config);
+	return config.cards;
+}
+
+/*
+ * When the process ends, libraries that the card uses end too: nothing of it
+ * may run then. Its threads stay where they are.
+ */
+static void __attribute__((destructor)) stop_cards(void)
+{
+	const int64_t patience = 2000000000;
+	int64_t end = sim_now() + patience;
+
+	if (cards_pid != getpid())
+		return;
+	for (unsigned int i = 0; i < OPENREG_MAX_CARDS; i++)
+		if (cards[i])
+			openreg_card_pause_begin(cards[i]->card, NULL, NULL);
+	for (unsigned int i = 0; i < OPENREG_MAX_CARDS; i++)
+		while (cards[i] && !openreg_card_is_paused(cards[i]->card) &&
+		       sim_now() < end)
+			sim_sleep_ms(1);
+}
+
+static void fill_info(struct sim_card *c)
+{
+	struct openreg_device_info *info = &c->info;
+	struct openreg_card *card = c->card;
+
+	snprintf(info->driver, sizeof(info->driver), "openreg sim");
+	snprintf(info->pci, sizeof(info->pci), "sim:%u", c->index);
+#define REG(name, size) openreg_card_reg_read(card, OPENREG_REG_##name, size)
+	info->isa_version = (uint32_t)REG(VERSION, 4);
+	info->card = c->index;
+	info->packets = REG(PACKETS, 8);
+	info->dtypes = REG(DTYPES, 8);
+	info->vram_size = REG(VRAM_SIZE, 8);
+	info->max_bo_size = 1ull << OPENREG_ADDR_OFFSET_BITS;
+	info->max_queues = (uint32_t)REG(MAX_QUEUES, 4);
+	/* Number 0 is never used. */
+	info->max_segments = (uint32_t)REG(MAX_SEGMENTS, 4) - 1;
+	info->max_ring_slots = (uint32_t)REG(RING_SLOTS, 4);
+	info->workers = (uint32_t)REG(WORKERS, 4);
+	info->slice_us = (uint32_t)REG(SLICE_US, 4);
+	info->max_work = (uint32_t)REG(MAX_WORK, 4);
+	info->vectors = (uint32_t)REG(VECTORS, 4);
+#undef REG
+}
+
+/* Signals are for the threads of the program. */
+static struct openreg_card *make_card(struct sim_card *c)
+{
+	const struct openreg_card_config card_config = {
+		.vram = c->vram,
+		.vram_size = c->vram_size,
+		.workers = config.workers,
+		.doorbells = OPENREG_MAX_DOORBELLS,
+		.vectors = SIM_VECTORS,
+		.spin_us = SPIN_US,
+	};
+	struct openreg_card *card;
+	const char *error;
+	sigset_t all, old;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	card = openreg_card_new(&card_config, &sim_host_ops, c, &error);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	return card;
+}
+
+static void card_free(struct sim_card *c)
+{
+	if (c->card)
+		openreg_card_free(c->card);
+	sim_admin_fini(c);
+	sim_extents_fini(&c->free);
+	if (c->vram)
+		munmap(c->vram, c->vram_size);
+	for (unsigned int i = 0; i < SIM_VECTORS; i++) {
+		pthread_cond_destroy(&c->vectors[i].raised);
+		pthread_mutex_destroy(&c->vectors[i].lock);
+	}
+	pthread_mutex_destroy(&c->lock);
+	free(c);
+}
+
+static int card_start(struct sim_card *c)
+{
+	c->vram = sim_pages(c->vram_size);
+	if (!c->vram || sim_extents_init(&c->free, c->vram_size))
+		return -ENOMEM;
+	/* Few pages that the engines' threads have to look up. */
+	madvise(c->vram, c->vram_size, MADV_HUGEPAGE);
+	c->card = make_card(c);
+	if (!c->card)
+		return -ENOMEM;
+	fill_info(c);
+	return sim_admin_init(c);
+}
+
+static int card_new(unsigned int index, struct sim_card **out)
+{
+	struct sim_card *c = calloc(1, sizeof(*c));
+	int ret;
+
+	if (!c)
+		return -ENOMEM;
+	c->index = index;
+	c->vram_size = config.vram;
+	pthread_mutex_init(&c->lock, NULL);
+	for (unsigned int i = 0; i < SIM_VECTORS; i++) {
+		pthread_mutex_init(&c->vectors[i].lock, NULL);
+		pthread_cond_init(&c->vectors[i].raised, NULL);
+	}
+	ret = card_start(c);
+	if (ret)
+		card_free(c);
+	else
+		*out = c;
+	return ret;
+}
+
+/* What was the parent's is not there in a child. */
+static void forget_parents(void)
+{
+	if (cards_pid == getpid())
+		return;
+	memset(cards, 0, sizeof(cards));
+	cards_pid = getpid();
+}
+
+int sim_card_get(unsigned int index, struct sim_card **out)
+{
+	int ret = 0;
+
+	pthread_mutex_lock(&cards_lock);
+	forget_parents();
+	if (!cards[index])
+		ret = card_new(index, &cards[index]);
+	if (!ret) {
+		*out = cards[index];
+		(*out)->users++;
+	}
+	pthread_mutex_unlock(&cards_lock);
+	return ret;
+}
+
+void sim_card_put(struct sim_card *c)
+{
+	pthread_mutex_lock(&cards_lock);
+	if (!--c->users) {
+		cards[c->index] = NULL;
+		card_free(c);
+	}
+	pthread_mutex_unlock(&cards_lock);
+}

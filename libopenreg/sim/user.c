@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The kernel's driver pins memory of the process and refuses what it cannot
+ * pin. Here nothing is pinned, but the same memory is refused.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "sim.h"
+
+struct map {
+	uintptr_t start;
+	uintptr_t end;
+	char perm[5];
+};
+
+/* 0: goes on at m->end; 1: all of it may be had. */
+static int check_map(const struct map *m, uintptr_t at, uintptr_t end,
+		     bool writable)
+{
+	if (m->start > at)
+		return -EFAULT;
+	if (m->perm[3] != 'p')
+		return -EOPNOTSUPP;
+	if (m->perm[0] != 'r' || (writable && m->perm[1] != 'w'))
+		return -EFAULT;
+	return m->end >= end;
+}
+
+int sim_check_user_memory(const void *ptr, uint64_t size, bool writable)
+{
+	uintptr_t at = (uintptr_t)ptr, end = at + size;
+	FILE *f = fopen("/proc/self/maps", "re");
+	char *line = NULL;
+	size_t len = 0;
+	struct map m;
+	int ret = 0;
+
+	if (!f)
+		return -ENOMEM;
+	while (!ret && getline(&line, &len, f) > 0) {
+		if (sscanf(line, "%lx-%lx %4s", &m.start, &m.end, m.perm) != 3)
+			break;
+		if (m.end <= at)
+			continue;
+		ret = check_map(&m, at, end, writable);
+		at = m.end;
+	}
+	free(line);
+	fclose(f);
+	return ret > 0 ? 0 : ret ? ret : -EFAULT;
+}

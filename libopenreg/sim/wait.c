@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Sleeping until a packet has completed. As in the kernel's driver, armed is
+ * the least sequence number anyone sleeps on: it is stored first, then the
+ * counter is read again.
+ */
+#include <errno.h>
+#include <time.h>
+
+#include "sim.h"
+
+#define PENDING 1
+
+static uint64_t completed(const struct sim_queue *q)
+{
+	return __atomic_load_n(&q->card->completed, __ATOMIC_SEQ_CST);
+}
+
+/*
+ * The card raises the vector for what it completes while armed stands. What
+ * it completed just before is told here.
+ */
+void sim_queue_arm(struct sim_queue *q)
+{
+	const struct sim_waiter *w;
+	uint64_t done, armed = 0;
+
+	do {
+		if (armed)
+			pthread_cond_broadcast(&q->vector->raised);
+		done = completed(q);
+		armed = OPENREG_ARMED_NONE;
+		for (w = q->waiters; w; w = w->next)
+			if (w->seq > done && w->seq < armed)
+				armed = w->seq;
+		__atomic_store_n(&q->kernel->armed, armed, __ATOMIC_SEQ_CST);
+		__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	} while (completed(q) >= armed);
+}
+
+static int check(const struct sim_queue *q, uint64_t seq)
+{
+	uint32_t state = __atomic_load_n(&q->card->state, __ATOMIC_SEQ_CST);
+
+	/* The card stops a queue after the last packet that it completes. */
+	if (completed(q) >= seq)
+		return 0;
+	return state == OPENREG_QUEUE_RUNNING || q->resetting ? PENDING : -EIO;
+}
+
+static void remove_waiter(struct sim_queue *q, const struct sim_waiter *w)
+{
+	struct sim_waiter **at = &q->waiters;
+
+	while (*at != w)
+		at = &(*at)->next;
+	*at = w->next;
+	sim_queue_arm(q);
+}
+
+static int sleep_until(struct sim_vector *v, int64_t deadline_ns)
+{
+	const struct timespec ts = {
+		.tv_sec = deadline_ns / 1000000000,
+		.tv_nsec = deadline_ns % 1000000000,
+	};
+
+	if (deadline_ns == INT64_MAX)
+		return pthread_cond_wait(&v->raised, &v->lock);
+	return pthread_cond_clockwait(&v->raised, &v->lock, CLOCK_MONOTONIC,
+				      &ts);
+}
+
+int sim_queue_wait(struct transport *t, struct transport_queue *tq,
+		   uint64_t seq, int64_t deadline_ns)
+{
+	struct sim_queue *q = tq->state;
+	struct sim_waiter w = { .seq = seq };
+	bool late = deadline_ns <= 0;
+	int ret;
+
+	(void)t;
+	pthread_mutex_lock(&q->vector->lock);
+	w.next = q->waiters;
+	q->waiters = &w;
+	sim_queue_arm(q);
+	while ((ret = check(q, seq)) == PENDING && !late)
+		late = sleep_until(q->vector, deadline_ns) == ETIMEDOUT;
+	remove_waiter(q, &w);
+	pthread_mutex_unlock(&q->vector->lock);
+	return ret == PENDING ? -ETIME : ret;
+}
