@@ -11,12 +11,9 @@
 
 void openreg_ctx_release_bo(struct openreg_bo *bo)
 {
-	struct openreg_device *odev = to_openreg(bo->base.dev);
-	u64 size = bo->flags & DRM_OPENREG_BO_VRAM ? bo->base.size : 0;
-
+	if (bo->flags & DRM_OPENREG_BO_VRAM)
+		openreg_vram_closed(bo);
 	openreg_bo_put(bo);
-	if (size)
-		openreg_vram_closed(odev, size);
 }
 
 static void openreg_ctx_release(struct kref *ref)

@@ -6,6 +6,7 @@
 #include <linux/list.h>
 #include <linux/mutex.h>
 #include <linux/spinlock.h>
+#include <linux/wait.h>
 #include <linux/workqueue.h>
 #include <linux/xarray.h>
 
@@ -21,6 +22,9 @@ struct openreg_unbinds {
 	struct list_head busy; /* of struct openreg_bo, the next to ask for first */
 	struct delayed_work work;
 	unsigned int backoff_ms;
+	unsigned int closing; /* objects that were closed and are still there */
+	unsigned int released; /* such objects so far */
+	wait_queue_head_t wait; /* for one more */
 	bool gone; /* the card has destroyed the context */
 	bool stopping; /* its queues were stopped, as one is busy for too long */
 	unsigned long stopped; /* when */
@@ -58,6 +62,9 @@ void openreg_ctx_release_bo(struct openreg_bo *bo);
 void openreg_unbind(struct openreg_bo *bo);
 void openreg_unbinds_init(struct openreg_unbinds *unbinds);
 void openreg_unbinds_finish(struct openreg_ctx *ctx);
+unsigned int openreg_unbinds_released(struct openreg_file *file);
+bool openreg_unbinds_wait(struct openreg_file *file, unsigned int released,
+			  unsigned long deadline);
 void openreg_unbinds_drain(struct openreg_device *odev);
 
 #endif

@@ -112,6 +112,7 @@ void openreg_bo_free(struct openreg_bo *bo)
 {
 	struct drm_device *drm = bo->base.dev;
 
+	openreg_bo_uncharge(bo);
 	mutex_destroy(&bo->lock);
 	kfree(bo);
 	drm_dev_put(drm);

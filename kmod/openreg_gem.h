@@ -42,7 +42,6 @@ struct openreg_pages {
 	size_t list_size;
 	dma_addr_t list_dma;
 	struct mm_struct *mm; /* whose pinned_vm counts them, or NULL */
-	unsigned long charged; /* against the limit of SYSTEM objects */
 };
 
 struct openreg_bo {
@@ -50,6 +49,7 @@ struct openreg_bo {
 	const struct openreg_bo_ops *ops;
 	u32 flags; /* DRM_OPENREG_BO_*; 0 for parts of queues */
 	u64 length; /* bytes that the segment spans */
+	unsigned long charged; /* pages, against the limit of system memory */
 	struct list_head link; /* odev->bos */
 	struct mutex lock; /* gone, dummy, and the page tables against gone */
 	bool gone;
@@ -69,7 +69,7 @@ struct openreg_bo {
 		struct {
 			struct list_head blocks;
 			u64 offset;
-			bool untouched; /* zero: the card cleared it, nobody could write it */
+			bool closing; /* counted as such until it is freed */
 		} vram;
 		struct openreg_pages mem;
 		struct {
@@ -101,10 +101,11 @@ extern const struct vm_operations_struct openreg_vm_ops;
 
 /* openreg_vram.c, openreg_sysmem.c, openreg_userptr.c */
 struct openreg_bo *openreg_vram_bo_new(struct openreg_device *odev, u64 size);
-void openreg_vram_expose(struct openreg_bo *bo);
 struct openreg_bo *openreg_system_bo_new(struct openreg_device *odev, u64 size);
 struct openreg_bo *openreg_user_bo_new(struct openreg_device *odev, u64 address,
 				       u64 size, bool readonly);
+int openreg_bo_charge(struct openreg_bo *bo);
+void openreg_bo_uncharge(struct openreg_bo *bo);
 int openreg_pages_map(struct openreg_bo *bo);
 void openreg_pages_unmap(struct openreg_bo *bo);
 int openreg_pages_prepare(struct openreg_bo *bo, struct openreg_admin_cmd *cmd);

@@ -126,8 +126,11 @@ int openreg_hw_init(struct openreg_device *odev)
 					      odev->info.vram_size);
 	if (ret)
 		return dev_err_probe(dev, ret, "cannot map VRAM write-combined\n");
-	pci_set_master(pdev);
-	return openreg_hw_reset(odev);
+	/* What a driver before this one left running must not reach memory. */
+	ret = openreg_hw_reset(odev);
+	if (!ret)
+		pci_set_master(pdev);
+	return ret;
 }
 
 /* Until the register has what is wanted, a bit of stop, or the card is gone. */

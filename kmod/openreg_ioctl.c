@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* ioctls: arguments are checked here, all of them, before anything is done. */
+/* ioctls: arguments are checked before anything is done. */
 
 #include <linux/timekeeping.h>
 #include <linux/uaccess.h>
@@ -8,6 +8,7 @@
 #include <drm/drm_gem.h>
 #include <drm/drm_ioctl.h>
 
+#include "openreg_ctx.h"
 #include "openreg_drv.h"
 #include "openreg_gem.h"
 #include "openreg_queue.h"
@@ -42,29 +43,28 @@ static u32 openreg_query(struct openreg_file *file, u32 type,
 	}
 }
 
-static int openreg_bo_create(struct openreg_file *file, struct drm_file *filp,
-			     struct drm_openreg_bo_create *args)
+/* For what was closed and is on its way back. */
+#define OPENREG_PATIENCE (10 * HZ)
+
+static bool openreg_is_short(int error)
 {
-	struct openreg_device *odev = file->odev;
+	return error == -ENOMEM || error == -ENOSPC;
+}
+
+static int openreg_bo_try_create(struct openreg_file *file,
+				 struct drm_file *filp,
+				 struct drm_openreg_bo_create *args)
+{
 	struct openreg_bo *bo;
 	int ret;
 
-	if (!args->size || args->size > odev->info.max_bo_size)
-		return -EINVAL;
-	if (args->flags != DRM_OPENREG_BO_VRAM &&
-	    args->flags != DRM_OPENREG_BO_SYSTEM)
-		return -EINVAL;
-
-	args->size = PAGE_ALIGN(args->size);
 	if (args->flags == DRM_OPENREG_BO_VRAM)
-		bo = openreg_vram_bo_new(odev, args->size);
+		bo = openreg_vram_bo_new(file->odev, args->size);
 	else
-		bo = openreg_system_bo_new(odev, args->size);
+		bo = openreg_system_bo_new(file->odev, args->size);
 	if (IS_ERR(bo))
 		return PTR_ERR(bo);
 
-	if (bo->flags & DRM_OPENREG_BO_VRAM)
-		openreg_vram_expose(bo);
 	ret = drm_gem_create_mmap_offset(&bo->base);
 	if (!ret)
 		ret = drm_gem_handle_create(filp, &bo->base, &args->handle);
@@ -74,6 +74,28 @@ static int openreg_bo_create(struct openreg_file *file, struct drm_file *filp,
 			drm_vma_node_offset_addr(&bo->base.vma_node);
 	}
 	openreg_bo_put(bo);
+	return ret;
+}
+
+static int openreg_bo_create(struct openreg_file *file, struct drm_file *filp,
+			     struct drm_openreg_bo_create *args)
+{
+	unsigned long deadline = jiffies + OPENREG_PATIENCE;
+	unsigned int released;
+	int ret;
+
+	if (!args->size || args->size > file->odev->info.max_bo_size)
+		return -EINVAL;
+	if (args->flags != DRM_OPENREG_BO_VRAM &&
+	    args->flags != DRM_OPENREG_BO_SYSTEM)
+		return -EINVAL;
+
+	args->size = PAGE_ALIGN(args->size);
+	do {
+		released = openreg_unbinds_released(file);
+		ret = openreg_bo_try_create(file, filp, args);
+	} while (openreg_is_short(ret) &&
+		 openreg_unbinds_wait(file, released, deadline));
 	return ret;
 }
 
@@ -135,13 +157,20 @@ static int openreg_do_queue_reset(struct openreg_file *file,
 static int openreg_timestamp(struct openreg_file *file, struct drm_file *filp,
 			     struct drm_openreg_timestamp *args)
 {
+	struct openreg_device *odev = file->odev;
+
 	if (args->flags || args->pad)
 		return -EINVAL;
 
-	guard(preempt)();
+	/* While the bus resets the card it does not answer. */
+	if (!down_read_trylock(&odev->map_lock))
+		return -EIO;
+	preempt_disable();
 	args->cpu_before = ktime_get_ns();
-	args->card = openreg_read64(file->odev, OPENREG_REG_CLOCK);
+	args->card = openreg_read64(odev, OPENREG_REG_CLOCK);
 	args->cpu_after = ktime_get_ns();
+	preempt_enable();
+	up_read(&odev->map_lock);
 	return 0;
 }
 
@@ -207,16 +236,13 @@ static int openreg_ioctl_query(struct drm_device *drm, void *data,
 			    min(known, wanted)) ? -EFAULT : 0;
 }
 
-static int openreg_ioctl_mem_register(struct drm_device *drm, void *data,
-				      struct drm_file *filp)
+static int openreg_mem_try_register(struct openreg_device *odev,
+				    struct drm_file *filp,
+				    struct drm_openreg_mem_register *args)
 {
-	struct openreg_device *odev = to_openreg(drm);
-	struct drm_openreg_mem_register *args = data;
 	struct openreg_bo *bo;
 	int cookie, ret;
 
-	if (!openreg_mem_register_valid(filp->driver_priv, args))
-		return -EINVAL;
 	if (READ_ONCE(odev->wedged))
 		return -EIO;
 	bo = openreg_user_bo_new(odev, args->user_address, args->size,
@@ -235,6 +261,25 @@ static int openreg_ioctl_mem_register(struct drm_device *drm, void *data,
 	if (!ret)
 		args->address = bo->address;
 	openreg_bo_put(bo);
+	return ret;
+}
+
+static int openreg_ioctl_mem_register(struct drm_device *drm, void *data,
+				      struct drm_file *filp)
+{
+	unsigned long deadline = jiffies + OPENREG_PATIENCE;
+	struct openreg_file *file = filp->driver_priv;
+	struct drm_openreg_mem_register *args = data;
+	unsigned int released;
+	int ret;
+
+	if (!openreg_mem_register_valid(file, args))
+		return -EINVAL;
+	do {
+		released = openreg_unbinds_released(file);
+		ret = openreg_mem_try_register(to_openreg(drm), filp, args);
+	} while (openreg_is_short(ret) &&
+		 openreg_unbinds_wait(file, released, deadline));
 	return ret;
 }
 

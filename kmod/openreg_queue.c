@@ -371,9 +371,9 @@ void openreg_queue_stop_async(struct openreg_queue *queue)
 			return;
 		queue->stopping = true;
 	}
-	drm_warn(&queue->odev->drm,
-		 "%s[%d]: queue %u stopped, it may keep a closed buffer in use\n",
-		 queue->comm, queue->pid, queue->id);
+	dev_warn_ratelimited(queue->odev->drm.dev,
+			     "%s[%d]: queue %u stopped, it may keep a closed buffer in use\n",
+			     queue->comm, queue->pid, queue->id);
 	kref_get(&queue->ref);
 	kref_get(&queue->ctx->ref);
 	queue->stop.cmd.opcode = OPENREG_ADMIN_QUEUE_STOP;

@@ -49,10 +49,14 @@ struct openreg_bo *openreg_coherent_new(struct openreg_device *odev, u64 size,
 					const struct openreg_bo_ops *ops)
 {
 	struct openreg_bo *bo = openreg_bo_new(odev, size, ops);
-	int ret = 0;
+	int ret;
 
 	if (IS_ERR(bo))
 		return bo;
+	/* Whoever maps it keeps it when the queue has gone. */
+	ret = openreg_bo_charge(bo);
+	if (ret)
+		goto out_put;
 	bo->coherent.cpu = dma_alloc_coherent(odev->drm.dev, size,
 					      &bo->coherent.dma,
 					      GFP_KERNEL_ACCOUNT |
@@ -61,11 +65,11 @@ struct openreg_bo *openreg_coherent_new(struct openreg_device *odev, u64 size,
 		ret = -ENOMEM;
 	else if (ops->pfn)
 		ret = drm_gem_create_mmap_offset(&bo->base);
-	if (ret) {
-		openreg_bo_put(bo);
-		return ERR_PTR(ret);
-	}
-	return bo;
+	if (!ret)
+		return bo;
+out_put:
+	openreg_bo_put(bo);
+	return ERR_PTR(ret);
 }
 
 static unsigned long openreg_doorbell_pfn(struct openreg_bo *bo, pgoff_t page)

@@ -105,10 +105,13 @@ static void openreg_reset_prepare(struct pci_dev *pdev)
 static void openreg_reset_done(struct pci_dev *pdev)
 {
 	struct openreg_device *odev = pci_get_drvdata(pdev);
+	int ret;
 
+	ret = openreg_hw_reset(odev);
 	/* A card that was wedged had lost it. */
-	pci_set_master(pdev);
-	openreg_reset_end(odev, openreg_hw_reset(odev));
+	if (!ret)
+		pci_set_master(pdev);
+	openreg_reset_end(odev, ret);
 	mutex_unlock(&odev->reset_lock);
 }
 

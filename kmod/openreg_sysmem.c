@@ -148,24 +148,33 @@ static unsigned int openreg_pages_alloc_chunk(struct page **pages,
 	return 1U << order;
 }
 
-/* Pages of all SYSTEM objects, of all cards. */
+/* Pages of all SYSTEM objects and rings, of all cards. */
 static atomic_long_t openreg_system_pages;
 
 /* They are never swapped out, and anybody may have some. */
-static int openreg_system_charge(struct openreg_bo *bo, unsigned long num)
+int openreg_bo_charge(struct openreg_bo *bo)
 {
-	long limit = totalram_pages() / 2;
-	long sum = atomic_long_add_return(num, &openreg_system_pages);
+	unsigned long num = bo->base.size >> PAGE_SHIFT;
+	unsigned long limit = totalram_pages() / 2;
+	long old = atomic_long_read(&openreg_system_pages);
 
-	if (sum > limit) {
-		atomic_long_sub(num, &openreg_system_pages);
-		drm_dbg(bo->base.dev,
-			"%lu pages, %ld allocated, the limit is %ld\n",
-			num, sum - num, limit);
-		return -ENOMEM;
-	}
-	bo->mem.charged = num;
+	do {
+		if (num > limit || old > limit - num) {
+			drm_dbg(bo->base.dev,
+				"%lu pages, %ld allocated, the limit is %lu\n",
+				num, old, limit);
+			return -ENOMEM;
+		}
+	} while (!atomic_long_try_cmpxchg(&openreg_system_pages, &old,
+					  old + num));
+	bo->charged = num;
 	return 0;
+}
+
+void openreg_bo_uncharge(struct openreg_bo *bo)
+{
+	atomic_long_sub(bo->charged, &openreg_system_pages);
+	bo->charged = 0;
 }
 
 static int openreg_system_alloc(struct openreg_pages *mem, unsigned long num)
@@ -201,7 +210,6 @@ static void openreg_system_release(struct openreg_bo *bo)
 	for (i = 0; i < bo->mem.num; i++)
 		__free_page(bo->mem.pages[i]);
 	kvfree(bo->mem.pages);
-	atomic_long_sub(bo->mem.charged, &openreg_system_pages);
 	openreg_bo_free(bo);
 }
 
@@ -223,7 +231,7 @@ struct openreg_bo *openreg_system_bo_new(struct openreg_device *odev, u64 size)
 		return bo;
 	bo->flags = DRM_OPENREG_BO_SYSTEM;
 	bo->mem.dir = DMA_BIDIRECTIONAL;
-	ret = openreg_system_charge(bo, size >> PAGE_SHIFT);
+	ret = openreg_bo_charge(bo);
 	if (!ret)
 		ret = openreg_system_alloc(&bo->mem, size >> PAGE_SHIFT);
 	if (!ret)

@@ -48,6 +48,11 @@ static void openreg_unbind_finish(struct openreg_bo *bo)
 
 	xa_erase(&ctx->segs, bo->seg);
 	openreg_ctx_release_bo(bo);
+	scoped_guard(spinlock, &ctx->unbinds.lock) {
+		ctx->unbinds.closing--;
+		ctx->unbinds.released++;
+	}
+	wake_up_all(&ctx->unbinds.wait);
 	openreg_ctx_put(ctx);
 }
 
@@ -88,6 +93,8 @@ void openreg_unbind(struct openreg_bo *bo)
 	struct openreg_ctx *ctx = bo->ctx;
 
 	kref_get(&ctx->ref);
+	scoped_guard(spinlock, &ctx->unbinds.lock)
+		ctx->unbinds.closing++;
 	bo->closed = jiffies;
 	bo->req.cmd.opcode = OPENREG_ADMIN_SEG_UNBIND;
 	bo->req.cmd.id = bo->seg;
@@ -181,6 +188,7 @@ void openreg_unbinds_init(struct openreg_unbinds *unbinds)
 {
 	spin_lock_init(&unbinds->lock);
 	INIT_LIST_HEAD(&unbinds->busy);
+	init_waitqueue_head(&unbinds->wait);
 	INIT_DELAYED_WORK(&unbinds->work, openreg_unbind_work);
 	unbinds->backoff_ms = OPENREG_UNBIND_MIN_MS;
 }
@@ -203,6 +211,40 @@ void openreg_unbinds_finish(struct openreg_ctx *ctx)
 		list_del_init(&bo->busy);
 		openreg_unbind_finish(bo);
 	}
+}
+
+/* How much a file has got back so far, for openreg_unbinds_wait(). */
+unsigned int openreg_unbinds_released(struct openreg_file *file)
+{
+	struct openreg_ctx *ctx = READ_ONCE(file->ctx);
+
+	return ctx ? READ_ONCE(ctx->unbinds.released) : 0;
+}
+
+/**
+ * openreg_unbinds_wait() - wait for something that a file has closed
+ * @file: the file
+ * @released: what openreg_unbinds_released() said before an attempt that failed
+ * @deadline: in jiffies
+ *
+ * Returns: whether more has been given back, so that it is worth to try again.
+ */
+bool openreg_unbinds_wait(struct openreg_file *file, unsigned int released,
+			  unsigned long deadline)
+{
+	struct openreg_ctx *ctx = READ_ONCE(file->ctx);
+	long left = deadline - jiffies;
+	struct openreg_unbinds *unbinds;
+
+	if (!ctx || left <= 0)
+		return false;
+	unbinds = &ctx->unbinds;
+	scoped_guard(spinlock, &unbinds->lock)
+		if (unbinds->released == released && !unbinds->closing)
+			return false;
+	return wait_event_killable_timeout(unbinds->wait,
+					   READ_ONCE(unbinds->released) != released,
+					   left) > 0;
 }
 
 /* The card is cut off, the admin ring dead: nothing is asked again. */

@@ -30,13 +30,22 @@ void openreg_vram_closing(struct openreg_device *odev, u64 size)
 	vram->closing += size;
 }
 
-void openreg_vram_closed(struct openreg_device *odev, u64 size)
+/*
+ * The card has let go of it, and the caller drops a reference next. Who closes
+ * the object may yet have to drop that of the handle; but a map may keep it
+ * for ever, and nobody should wait for that.
+ */
+void openreg_vram_closed(struct openreg_bo *bo)
 {
-	struct openreg_vram *vram = &odev->vram;
+	struct openreg_device *odev = to_openreg(bo->base.dev);
+	unsigned int refs = 1 + !!READ_ONCE(bo->base.handle_count);
 
-	guard(mutex)(&vram->lock);
-	vram->closing -= size;
-	openreg_vram_changed(vram);
+	guard(mutex)(&odev->vram.lock);
+	bo->vram.closing = kref_read(&bo->base.refcount) <= refs;
+	if (bo->vram.closing)
+		return;
+	odev->vram.closing -= bo->base.size;
+	openreg_vram_changed(&odev->vram);
 }
 
 static void openreg_vram_free_blocks(struct openreg_device *odev,
@@ -78,17 +87,16 @@ static void openreg_vram_release(struct openreg_bo *bo)
 		openreg_bo_free(bo);
 		return;
 	}
-	scoped_guard(mutex, &odev->vram.lock)
+	scoped_guard(mutex, &odev->vram.lock) {
 		odev->vram.freeing += bo->base.size;
+		if (bo->vram.closing)
+			odev->vram.closing -= bo->base.size;
+	}
 
 	bo->req.ctx = NULL;
 	bo->req.done = openreg_vram_cleared;
-	bo->req.status = 0;
 	openreg_vram_fill_cmd(&bo->req.cmd, bo);
-	if (bo->vram.untouched)
-		openreg_vram_cleared(&bo->req);
-	else
-		openreg_admin_submit(odev, &bo->req);
+	openreg_admin_submit(odev, &bo->req);
 }
 
 static int openreg_vram_prepare(struct openreg_bo *bo,
@@ -156,7 +164,7 @@ static int openreg_vram_take(struct openreg_vram *vram, u64 size,
 
 /* Waits for memory that is on its way back before it gives up. */
 static int openreg_vram_alloc(struct openreg_device *odev,
-			      struct openreg_bo *bo)
+			      struct openreg_bo *bo, bool *cleared)
 {
 	struct openreg_vram *vram = &odev->vram;
 	long patience = OPENREG_VRAM_PATIENCE;
@@ -168,8 +176,7 @@ static int openreg_vram_alloc(struct openreg_device *odev,
 		scoped_guard(mutex, &vram->lock) {
 			ret = openreg_vram_take(vram, bo->base.size,
 						&bo->vram.blocks,
-						&bo->vram.offset,
-						&bo->vram.untouched);
+						&bo->vram.offset, cleared);
 			generation = vram->generation;
 			coming = vram->freeing || vram->closing;
 		}
@@ -187,6 +194,7 @@ struct openreg_bo *openreg_vram_bo_new(struct openreg_device *odev, u64 size)
 {
 	struct openreg_admin_cmd cmd;
 	struct openreg_bo *bo;
+	bool cleared;
 	int ret;
 
 	if (size > odev->info.vram_size)
@@ -197,26 +205,16 @@ struct openreg_bo *openreg_vram_bo_new(struct openreg_device *odev, u64 size)
 
 	bo->flags = DRM_OPENREG_BO_VRAM;
 	INIT_LIST_HEAD(&bo->vram.blocks);
-	ret = openreg_vram_alloc(odev, bo);
-	if (!ret && !bo->vram.untouched) {
+	ret = openreg_vram_alloc(odev, bo, &cleared);
+	if (!ret && !cleared) {
 		openreg_vram_fill_cmd(&cmd, bo);
 		ret = openreg_admin_exec(odev, NULL, &cmd);
-		bo->vram.untouched = !ret;
 	}
 	if (ret) {
 		openreg_bo_put(bo);
 		return ERR_PTR(ret);
 	}
 	return bo;
-}
-
-/*
- * The process can reach the object from now on. It may guess the offset to map
- * and the handle before it is told, even of an object that is never bound.
- */
-void openreg_vram_expose(struct openreg_bo *bo)
-{
-	bo->vram.untouched = false;
 }
 
 static bool openreg_vram_could_have(struct openreg_vram *vram, u64 size)

@@ -22,7 +22,7 @@ struct openreg_vram {
 
 int openreg_vram_init(struct openreg_device *odev);
 void openreg_vram_closing(struct openreg_device *odev, u64 size);
-void openreg_vram_closed(struct openreg_device *odev, u64 size);
+void openreg_vram_closed(struct openreg_bo *bo);
 void openreg_vram_query(struct openreg_device *odev,
 			struct drm_openreg_memory_info *info);
 

@@ -3,9 +3,9 @@
  * ioctls of /dev/openreg and /dev/accel/accelN.
  *
  * Reserved fields and unknown flags must be zero, else EINVAL. Every call may
- * return ENODEV once the card is gone and EIO once it is wedged. After a reset
- * of the card every call for what an open file had on it gives EIO: open the
- * device again.
+ * return ENODEV once the card is gone and EIO once it is wedged. A reset of the
+ * card ends all that an open file had on it: new work, and waits for what had
+ * not completed, give EIO. Open the device again.
  *
  * No map of the device file is inherited by a child of fork().
  */
@@ -133,13 +133,14 @@ struct drm_openreg_memory_info {
  *
  * The handle's address is valid for this open file only and ends with it.
  * Memory of a closed handle is free when no packet uses it any more; a call
- * that needs it waits for that up to ten seconds. A queue that keeps a closed
- * object in use for longer is stopped in the end.
+ * that needs it waits for that up to ten seconds. If a closed object is in use
+ * for longer than the module's admin_timeout_ms (20 s), all queues of its file
+ * are stopped.
  *
  * Errors: EINVAL bad size or flags; ENOSPC no such block of VRAM, no free
- * segment or context; ENOMEM out of memory, or all SYSTEM objects together would
- * be more than half of the machine's; EIO the card was reset since this file
- * first used it.
+ * segment or context; ENOMEM out of memory, or all SYSTEM objects and rings
+ * together would be more than half of the machine's; EIO the card was reset
+ * since this file first used it, or meanwhile.
  */
 struct drm_openreg_bo_create {
 	/** @size: bytes, not 0; rounded up to whole pages on return */
@@ -211,7 +212,7 @@ struct drm_openreg_mem_register {
  *
  * Errors: EINVAL slots not a power of two in range, flags, priority; EACCES
  * priority above normal without CAP_SYS_NICE; ENOSPC no free queue, doorbell or
- * context; ENOMEM; EIO the card was reset since this file first used it.
+ * context; ENOMEM as for SYSTEM objects, which rings count as; EIO the card was reset since this file first used it.
  */
 struct drm_openreg_queue_create {
 	/** @slots: ring size, power of two, OPENREG_RING_SLOTS_MIN and up */
@@ -291,7 +292,7 @@ struct drm_openreg_queue_reset {
 /**
  * struct drm_openreg_timestamp - argument of DRM_IOCTL_OPENREG_TIMESTAMP
  *
- * Errors: EINVAL.
+ * Errors: EINVAL; EIO the bus resets the card just now.
  */
 struct drm_openreg_timestamp {
 	/** @flags: 0 */
