@@ -19,6 +19,11 @@ host_missing()
 	done
 }
 
+host_apt_install()
+{
+	DEBIAN_FRONTEND=noninteractive apt-get -qq install -y "$@" </dev/null >/dev/null
+}
+
 # Installs what is missing. The package lists are refreshed only if they must be.
 host_install()
 {
@@ -29,9 +34,8 @@ host_install()
 		"use Debian 12 or 13 or Ubuntu 24.04, or install these by hand"
 	say "installing on this host: $missing"
 	# shellcheck disable=SC2086 # a list of words
-	DEBIAN_FRONTEND=noninteractive apt-get -qq install -y $missing </dev/null >&2 ||
-	{ apt-get -qq update >&2 &&
-	  DEBIAN_FRONTEND=noninteractive apt-get -qq install -y $missing </dev/null >&2; } ||
+	host_apt_install $missing 2>/dev/null ||
+		{ apt-get -qq update >&2 && host_apt_install $missing; } ||
 		die "cannot install $missing" \
 		"is the network up? 'apt-get update' must work on this host first" \
 		"on Ubuntu, mmdebstrap is in the universe component"
