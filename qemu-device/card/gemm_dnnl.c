@@ -117,12 +117,29 @@ static void normalise(int64_t rows, int64_t columns, int64_t *row,
 		*row = 1;
 }
 
+/*
+ * oneDNN refuses matrices that overlap. In the order of their strides, each
+ * dimension must lie beyond all that the ones before it span.
+ */
+static bool batches_apart(int64_t stride, int64_t batch, int64_t rows,
+			  int64_t columns, int64_t row, int64_t column)
+{
+	int64_t line, within, span;
+
+	normalise(rows, columns, &row, &column);
+	line = row < column ? column : row;
+	within = row < column ? rows * row : columns * column;
+	span = line * (row < column ? columns : rows);
+	return stride >= span || (stride >= within && stride * batch <= line);
+}
+
 bool openreg_gemm_is_plain(const struct openreg_matrix *x, int64_t batch,
 			   int64_t rows, int64_t columns)
 {
 	int64_t row = x->row, column = x->column;
 
-	if (batch > 1 && x->batch < 0)
+	if (batch > 1 && x->batch != 0 &&
+	    !batches_apart(x->batch, batch, rows, columns, row, column))
 		return false;
 	if (columns == 1)
 		return rows == 1 || row >= 1;
@@ -233,28 +250,42 @@ static bool make_memories(struct entry *e, dnnl_engine_t engine,
 	       dnnl_memory_create(&e->pad, pad, engine, NULL) == dnnl_success;
 }
 
+/* What oneDNN will not even describe it has no fast way for. */
+static dnnl_status_t describe_all(dnnl_memory_desc_t md[3], const struct key *k)
+{
+	int64_t batch = k->batch > 1 ? k->batch : 0;
+	dnnl_status_t status;
+
+	status = describe(&md[0], batch, k->m, k->k, k->a_batch, k->a_row,
+			  k->a_column);
+	if (status == dnnl_success)
+		status = describe(&md[1], batch, k->k, k->n, k->b_batch,
+				  k->b_row, k->b_column);
+	if (status == dnnl_success)
+		status = describe(&md[2], batch, k->m, k->n, k->d_batch,
+				  k->d_row, 1);
+	return status;
+}
+
 /* Fills an entry; false if the library fails. */
 static bool entry_make(struct entry *e, dnnl_engine_t engine,
 		       const struct key *k)
 {
 	dnnl_primitive_attr_t attr = make_attr(k->accumulate);
-	int64_t batch = k->batch > 1 ? k->batch : 0;
 	dnnl_memory_desc_t md[3] = { NULL, NULL, NULL };
 	const_dnnl_memory_desc_t pad;
 	dnnl_primitive_desc_t pd = NULL;
+	dnnl_status_t status;
 	bool ok = false;
 	int i;
 
-	if (!attr ||
-	    describe(&md[0], batch, k->m, k->k, k->a_batch, k->a_row,
-		     k->a_column) != dnnl_success ||
-	    describe(&md[1], batch, k->k, k->n, k->b_batch, k->b_row,
-		     k->b_column) != dnnl_success ||
-	    describe(&md[2], batch, k->m, k->n, k->d_batch, k->d_row, 1) !=
-		    dnnl_success)
+	if (!attr)
 		goto out;
 	e->key = *k;
-	ok = true;
+	status = describe_all(md, k);
+	ok = status != dnnl_out_of_memory;
+	if (status != dnnl_success)
+		goto out;
 	pd = find_fast(engine, md, attr);
 	if (!pd)
 		goto out;

@@ -88,8 +88,8 @@ static bool adds_to_d(const struct openreg_matmul *mm)
 static bool is_direct(const struct openreg_matmul *mm)
 {
 	return mm->dtype == OPENREG_F32 && mm->tiles_k == 1 &&
-	       mm->d.column == 1 && (mm->m == 1 || mm->d.row >= mm->n) &&
-	       (mm->batch == 1 || mm->d.batch > 0) &&
+	       mm->d.column == 1 &&
+	       openreg_gemm_is_plain(&mm->d, mm->batch, mm->m, mm->n) &&
 	       (adds_to_d(mm) || (mm->alpha == 1 && !mm->has_c));
 }
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "engine-harness.h"
+#include "matmul.h"
 
 struct operand {
 	unsigned char *memory;
@@ -24,7 +25,10 @@ struct product {
 /* Bits of [b, m, n, k] that D, A, B and C have. */
 enum { DIMS_D = 0x7, DIMS_A = 0xb, DIMS_B = 0xd };
 
-/* Dimensions in a random order; some broadcast, stretched or negative. */
+/*
+ * Dimensions in a random order; some broadcast, stretched or negative, batches
+ * of what is only read may overlap.
+ */
 static void lay_out(struct operand *op, const struct product *p,
 		    unsigned int dims, bool broadcast, bool odd)
 {
@@ -44,6 +48,11 @@ static void lay_out(struct operand *op, const struct product *p,
 			continue;
 		if (broadcast && random_range(0, 5) == 0)
 			continue;
+		if (d == 0 && broadcast && odd && random_range(0, 3) == 0) {
+			op->stride[d] = random_range(1, 1 + p->size[3]);
+			step += op->stride[d] * p->size[d];
+			continue;
+		}
 		op->stride[d] = step;
 		step *= p->size[d] ? p->size[d] : 1;
 		if (odd && random_range(0, 3) == 0)
@@ -234,6 +243,71 @@ static void test_large(void **state)
 	}
 }
 
+static void run_strides(unsigned int dtype, const int64_t *size,
+			const int64_t *d, const int64_t *a, const int64_t *b)
+{
+	struct product p = { .dtype = dtype, .alpha = 1 };
+	unsigned int i;
+
+	/* Room for gaps. */
+	for (i = 0; i < 4; i++)
+		p.size[i] = size[i] + 1;
+	lay_out_all(&p, false, false);
+	memcpy(p.size, size, sizeof(p.size));
+	memcpy(p.d.stride, d, sizeof(p.d.stride));
+	memcpy(p.a.stride, a, sizeof(p.a.stride));
+	memcpy(p.b.stride, b, sizeof(p.b.stride));
+	run_and_compare(&p);
+	free_all(&p);
+}
+
+/* Batches that overlap, as x.unfold(0, m, 1) has them, or interlock. */
+static void test_close_batches(void **state)
+{
+	enum { B = 5, M = 6, N = 7, K = 8 };
+	static const int64_t size[4] = { B, M, N, K };
+	static const int64_t dense[4] = { M * N, N, 1, 0 };
+	static const int64_t between[4] = { N, B * N, 1, 0 };
+	/* The last row of one is as far from the next's first as N wants. */
+	static const int64_t close[4] = { (M - 1) * (N + 1) + N, N + 1, 1, 0 };
+	static const int64_t whole[4] = { M * K, K, 0, 1 };
+	static const int64_t unfolded[4] = { K, K, 0, 1 };
+	static const int64_t windows[4] = { 1, K, 0, 1 };
+	static const int64_t right[4] = { K * N, 0, 1, N };
+	static const unsigned int dtypes[] = { OPENREG_F32, OPENREG_F16,
+					       OPENREG_F64, OPENREG_I8 };
+	unsigned int i;
+
+	(void)state;
+	random_seed(7);
+	for (i = 0; i < 4; i++) {
+		run_strides(dtypes[i], size, dense, unfolded, right);
+		run_strides(dtypes[i], size, dense, windows, right);
+		run_strides(dtypes[i], size, between, whole, right);
+		run_strides(dtypes[i], size, close, unfolded, right);
+		run_strides(dtypes[i], size, close, whole, right);
+	}
+}
+
+/* What oneDNN will not take as it lies is no failure: there is another way. */
+static void test_overlap_refused(void **state)
+{
+	float a[4] = { 0 }, b[2] = { 0 }, d[6];
+	struct openreg_matmul_cache *cache = NULL;
+	struct openreg_gemm g = { .batch = 3, .m = 1, .n = 2, .k = 1 };
+
+	(void)state;
+	g.a = (struct openreg_matrix){ (uintptr_t)a, 1, 1, 1 };
+	g.b = (struct openreg_matrix){ (uintptr_t)b, 1, 2, 1 };
+	g.d = (struct openreg_matrix){ (uintptr_t)d, 2, 2, 1 };
+	assert_false(openreg_gemm_is_plain(&g.b, 3, 1, 2));
+	assert_int_equal(openreg_gemm_dnnl(&cache, &g),
+			 OPENREG_GEMM_UNSUPPORTED);
+	assert_int_equal(openreg_gemm_dnnl(&cache, &g),
+			 OPENREG_GEMM_UNSUPPORTED);
+	openreg_matmul_cache_free(cache);
+}
+
 /* C is not read where beta is 0: NaN in it stays out. */
 static void test_beta_zero(void **state)
 {
@@ -386,6 +460,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_dtypes), cmocka_unit_test(test_large),
+		cmocka_unit_test(test_close_batches),
+		cmocka_unit_test(test_overlap_refused),
 		cmocka_unit_test(test_beta_zero), cmocka_unit_test(test_wrap),
 		cmocka_unit_test(test_accuracy), cmocka_unit_test(test_check),
 	};
