@@ -430,7 +430,9 @@ void *copier_main(void *opaque);
 struct verdict sync_check(struct openreg_args *args);
 enum step sync_exec(struct queue *q, struct verdict *v);
 
-/* state.c: words that save writes and load reads */
+/* state.c */
+void state_finish(struct openreg_card *card, uint64_t end);
+/* words that save writes and load reads */
 #define STATE_MAGIC 0x0131564153474552ULL
 #define STATE_REGS 12
 #define STATE_STATS 10

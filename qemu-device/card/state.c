@@ -207,30 +207,41 @@ static void save_regs(struct blob *b, struct openreg_card *card)
 }
 
 /* Some more of every packet at work, in turn; false: there is none left. */
-static bool finish_round(struct openreg_card *card, struct worker *w)
+static bool finish_round(struct openreg_card *card, struct worker *w,
+			 uint64_t end)
 {
 	bool left = false;
 	unsigned int i;
 
+	for (i = 0; i < OPENREG_MAX_QUEUES; i++) {
+		struct queue *q = card->queue[i];
+
+		if (!q || q->active == ACTIVE_NONE)
+			continue;
+		if (now_ns() >= end)
+			return false;
+		left |= exec_finish(w, q);
+	}
+	return left;
+}
+
+/* What is not through by `end` is given up. */
+void state_finish(struct openreg_card *card, uint64_t end)
+{
+	/* The pool's own: it sleeps, and so its scratch memory is free. */
+	struct worker *w = &card->workers[0];
+	unsigned int i;
+
+	while (finish_round(card, w, end))
+		;
 	for (i = 0; i < OPENREG_MAX_QUEUES; i++)
 		if (card->queue[i] && card->queue[i]->active != ACTIVE_NONE)
-			left |= exec_finish(w, card->queue[i]);
-	return left;
+			exec_give_up(w, card->queue[i]);
 }
 
 void openreg_card_finish(struct openreg_card *card)
 {
-	/* The pool's own: it sleeps, and so its scratch memory is free. */
-	struct worker *w = &card->workers[0];
-	uint64_t end = now_ns() + OPENREG_FINISH_NS;
-	unsigned int i;
-
-	while (finish_round(card, w))
-		if (now_ns() >= end)
-			break;
-	for (i = 0; i < OPENREG_MAX_QUEUES; i++)
-		if (card->queue[i] && card->queue[i]->active != ACTIVE_NONE)
-			exec_give_up(w, card->queue[i]);
+	state_finish(card, now_ns() + OPENREG_FINISH_NS);
 }
 
 void *openreg_card_save(struct openreg_card *card, size_t *len)

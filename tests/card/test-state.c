@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core.h"
 #include "host.h"
 #include "random.h"
 
@@ -179,6 +180,49 @@ static void test_endless(void **state)
 	tq_wait(&q);
 	assert_int_equal(tq_reset(&endless, endless.tail, endless.seq), 0);
 	rig_unbind(rig, 1, 1);
+}
+
+/* Pauses the card in the middle of a packet of compute, the queue's last. */
+static void pause_in_job(struct rig *rig, struct tq *q)
+{
+	struct pkt p;
+	unsigned int i;
+
+	pkt_grind(&p, VRAM(0), LEN / 4, 50);
+	for (i = 0; i < 10000; i++) {
+		tq_push(q, &p);
+		tq_publish(q);
+		dawdle(1000000);
+		rig_pause(rig);
+		if (rig->card->queue[q->id]->active == ACTIVE_JOB)
+			return;
+		openreg_card_resume(rig->card);
+		tq_wait(q);
+	}
+	fail_msg("never in the middle");
+}
+
+/* Once the time is up not one slice more is run, however many queues wait. */
+static void test_finish_in_time(void **state)
+{
+	struct rig *rig = *state;
+	uint8_t *before = malloc(LEN);
+	struct tq q[2];
+
+	assert_non_null(before);
+	tq_create(rig, &q[0], 1, 0);
+	tq_create(rig, &q[1], 2, 1);
+	pause_in_job(rig, &q[0]);
+	memcpy(before, rig->vram, LEN);
+	state_finish(rig->card, 0);
+	assert_int_equal(memcmp(before, rig->vram, LEN), 0);
+	openreg_card_resume(rig->card);
+	assert_int_equal(tq_wait_fault(&q[0]).code, OPENREG_FAULT_HANG);
+	assert_int_equal(tq_completed(&q[0]), q[0].seq - 1);
+	tq_nop(&q[1]);
+	tq_publish(&q[1]);
+	tq_wait(&q[1]);
+	free(before);
 }
 
 /* Every packet is counted, whoever carries it to its end. */
@@ -367,9 +411,13 @@ int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, rig_teardown)
 	const struct CMUnitTest tests[] = {
-		T(test_in_middle),	  T(test_all_states),
-		T(test_endless),	  T(test_finish_counts),
-		T(test_late_commands),	  T(test_long_bind),
+		T(test_in_middle),
+		T(test_all_states),
+		T(test_endless),
+		T(test_finish_in_time),
+		T(test_finish_counts),
+		T(test_late_commands),
+		T(test_long_bind),
 		T(test_vectors_after_load),
 		T(test_hostile_blob),	  T(test_other_shape),
 	};
