@@ -153,8 +153,8 @@ static void serve(struct openreg_card *card)
 
 static bool ring_ok(uint64_t base, uint32_t slots, uint32_t align)
 {
-	return slots >= 2 && slots <= 4096 && !(slots & (slots - 1)) &&
-	       !(base & (align - 1));
+	return slots >= 2 && slots <= ADMIN_SLOTS_MAX &&
+	       !(slots & (slots - 1)) && !(base & (align - 1));
 }
 
 /* Maps the rings whose addresses admin and faults hold. */

@@ -326,6 +326,7 @@ void gate_release_admin(struct openreg_card *card);
 void gate_exit(struct openreg_card *card);
 
 /* admin.c, admin_cmd.c, admin_queue.c */
+#define ADMIN_SLOTS_MAX 4096
 #define ADMIN_AGAIN UINT32_MAX /* the card is held: from the start, later */
 struct admin_result {
 	uint32_t status;

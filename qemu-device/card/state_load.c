@@ -245,7 +245,7 @@ static bool load_fill(struct openreg_card *card, struct blob *b)
 static bool load_admin(struct openreg_card *card, struct blob *b)
 {
 	struct admin *admin = &card->admin;
-	uint32_t n;
+	uint32_t n, fills = 0;
 
 	admin->enabled = get_bool(b);
 	admin->base = get(b);
@@ -255,13 +255,14 @@ static bool load_admin(struct openreg_card *card, struct blob *b)
 	card->faults.base = get(b);
 	card->faults.slots = get32(b);
 	n = get32(b);
-	if (b->error || n > admin->slots)
+	/* Slots of any number are no error: the card is FATAL by them. */
+	if (b->error || n > admin->slots || n > ADMIN_SLOTS_MAX)
 		return false;
 	while (n--)
 		if (!load_pending(card, b))
 			return false;
 	while (get(b) == 1)
-		if (!load_fill(card, b))
+		if (fills++ == admin->npending || !load_fill(card, b))
 			return false;
 	if (b->error || !admin->enabled ||
 	    atomic_load(&card->regs.status) != OPENREG_STATUS_READY)

@@ -388,6 +388,87 @@ static void test_hostile_blob(void **state)
 	free(blob);
 }
 
+/* Loads a blob into the card, which is reset first, and resets it again. */
+static int try_load(struct rig *rig, const uint64_t *blob, size_t words)
+{
+	const char *error = NULL;
+	int r;
+
+	rig_pause(rig);
+	openreg_card_reset(rig->card);
+	rig_pause(rig);
+	r = openreg_card_load(rig->card, blob, words * 8, &error);
+	assert_true(r == 0 || error);
+	openreg_card_reset(rig->card);
+	return r;
+}
+
+/*
+ * A blob's end: enabled, base, cpl_base, slots, done, fault base and slots,
+ * npending, the pending commands, then the fills and a 0.
+ */
+static void test_hostile_lists(void **state)
+{
+	enum { MOST = 4096, ENABLED = 9, SLOTS = 6, NPENDING = 2 };
+	const uint64_t stop[4] = { 0, OPENREG_ADMIN_QUEUE_STOP, 0, 0 };
+	const uint64_t fill[5] = { 1, 0, 4096, 0, 0 };
+	struct rig *rig = *state;
+	uint64_t *blob, *end;
+	size_t len, n, i;
+	void *saved;
+
+	saved = save(rig, &len);
+	n = len / 8;
+	blob = calloc(n + 4 * (MOST + 1) + 2 * 5, 8);
+	assert_non_null(blob);
+	memcpy(blob, saved, len);
+	free(saved);
+	end = blob + n;
+	assert_int_equal(end[-NPENDING], 0);
+	assert_int_equal(end[-SLOTS], HOST_ADMIN_SLOTS);
+	end[-ENABLED] = 0;
+	assert_int_equal(try_load(rig, blob, n), 0);
+	/* A FILL without its command, then with it, then one too many. */
+	memcpy(end - 1, fill, sizeof(fill));
+	assert_int_equal(try_load(rig, blob, n + 5), -1);
+	end[-NPENDING] = 1;
+	memcpy(end - 1, stop, sizeof(stop));
+	memcpy(end + 3, fill, sizeof(fill));
+	end[8] = 0;
+	assert_int_equal(try_load(rig, blob, n + 9), 0);
+	memcpy(end + 8, fill, sizeof(fill));
+	end[13] = 0;
+	assert_int_equal(try_load(rig, blob, n + 14), -1);
+	/* As many commands as the slots are said to be. */
+	end[-SLOTS] = UINT32_MAX;
+	for (i = 0; i <= MOST; i++)
+		memcpy(end - 1 + 4 * i, stop, sizeof(stop));
+	end[-NPENDING] = MOST;
+	end[4 * MOST - 1] = 0;
+	assert_int_equal(try_load(rig, blob, n + 4 * MOST), 0);
+	end[-NPENDING] = MOST + 1;
+	memcpy(end - 1 + 4 * MOST, stop, sizeof(stop));
+	end[4 * MOST + 3] = 0;
+	assert_int_equal(try_load(rig, blob, n + 4 * (MOST + 1)), -1);
+	free(blob);
+}
+
+/* A card that is FATAL because of its rings is still one that can be moved. */
+static void test_fatal(void **state)
+{
+	struct rig *rig = *state;
+
+	rig_pause(rig);
+	openreg_card_reset(rig->card);
+	openreg_card_reg_write(rig->card, OPENREG_REG_ADMIN_SLOTS, 1 << 20, 4);
+	openreg_card_reg_write(rig->card, OPENREG_REG_CONTROL,
+			       OPENREG_CONTROL_ENABLE, 4);
+	WAIT_FOR(rig_reg(rig, OPENREG_REG_STATUS) == OPENREG_STATUS_FATAL);
+	migrate(rig);
+	assert_int_equal(rig_reg(rig, OPENREG_REG_STATUS),
+			 OPENREG_STATUS_FATAL);
+}
+
 static void test_other_shape(void **state)
 {
 	struct rig *rig = *state, *other;
@@ -419,6 +500,8 @@ int main(void)
 		T(test_late_commands),
 		T(test_long_bind),
 		T(test_vectors_after_load),
+		T(test_hostile_lists),
+		T(test_fatal),
 		T(test_hostile_blob),	  T(test_other_shape),
 	};
 
