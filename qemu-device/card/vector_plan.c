@@ -321,7 +321,7 @@ void openreg_plan_steps(struct openreg_plan *plan,
 	c.spare = OPENREG_REGS;
 	plan->naccess = 0;
 	plan->nsteps = 0;
-	plan->red.op = 0;
+	plan->red = (struct openreg_reduction){ 0 };
 	for (i = 0; i < args->ninstr; i++) {
 		const struct openreg_instr *in = &args->instr[i];
 		struct openreg_step *step = &plan->step[plan->nsteps];

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 /* VECTOR's check: what programs, operands and shapes the card refuses. */
+#include <stdlib.h>
+
 #include "engine-harness.h"
-#include "vector_ops.h"
+#include "vector.h"
 
 #define F32 OPENREG_VT_F32
 #define F64 OPENREG_VT_F64
@@ -279,6 +281,39 @@ static void test_random_packets(void **state)
 	assert_true(good > 100);
 }
 
+/* What the memory of a plan held before decides nothing. */
+static void test_plan_memory(void **state)
+{
+	static const int64_t size[2] = { 100, 300 };
+	static const int64_t down[2] = { 1, 100 }, across[2] = { 300, 1 };
+	struct openreg_plan *plan[2];
+	struct openreg_args args;
+	static float x[30000], y[30000];
+	int i;
+
+	(void)state;
+	args_begin(&args, OPENREG_OP_VECTOR, 2, size);
+	args_operand(&args, OPENREG_F32, x, down);
+	args_operand(&args, OPENREG_F32, y, across);
+	args_instr(&args, OPENREG_V_LOAD, F32, 0, 0, 0, 0, 1);
+	args_instr(&args, OPENREG_V_STORE, F32, 0, 0, 0, 0, 0);
+	for (i = 0; i < 2; i++) {
+		plan[i] = calloc(1, sizeof(*plan[i]));
+		assert_non_null(plan[i]);
+		/* Of a reduction that was here before. */
+		plan[i]->red.value = i ? &plan[i]->access[1] : NULL;
+		assert_true(openreg_plan_make(plan[i], &args));
+	}
+	assert_int_equal(plan[0]->ndim, plan[1]->ndim);
+	for (i = 0; i < (int)plan[0]->ndim; i++) {
+		assert_int_equal(plan[0]->size[i], plan[1]->size[i]);
+		assert_int_equal(plan[0]->access[0].stride[i],
+				 plan[1]->access[0].stride[i]);
+	}
+	free(plan[0]);
+	free(plan[1]);
+}
+
 /* Opcodes of the table are those of the ISA, each once. */
 static void test_table(void **state)
 {
@@ -310,6 +345,7 @@ int main(void)
 		cmocka_unit_test(test_store_and_result),
 		cmocka_unit_test(test_fold_nothing),
 		cmocka_unit_test(test_random_packets),
+		cmocka_unit_test(test_plan_memory),
 		cmocka_unit_test(test_table),
 	};
 
