@@ -4,7 +4,7 @@
 
 #include "matmul.h"
 
-#define RESULTS_MAX (1LL << 36)
+#define RESULTS_MAX (1ULL << 36)
 
 enum { D, A, B, C };
 
@@ -40,14 +40,15 @@ static struct openreg_verdict check_operand(const struct openreg_args *args,
 }
 
 /* Without k there is no work by the core's count, but results there are. */
-static bool too_many_results(const struct openreg_args *args)
+static uint64_t count_results(const struct openreg_args *args)
 {
-	int64_t n;
+	uint64_t n;
 
-	return args->size[3] == 0 &&
-	       (__builtin_mul_overflow(args->size[0], args->size[1], &n) ||
-		__builtin_mul_overflow(n, args->size[2], &n) ||
-		n > RESULTS_MAX);
+	if (__builtin_mul_overflow((uint64_t)args->size[0],
+				   (uint64_t)args->size[1], &n) ||
+	    __builtin_mul_overflow(n, (uint64_t)args->size[2], &n))
+		return UINT64_MAX;
+	return n;
 }
 
 struct openreg_verdict openreg_matmul_check(struct openreg_args *args)
@@ -64,8 +65,9 @@ struct openreg_verdict openreg_matmul_check(struct openreg_args *args)
 				   args->nops);
 	if (args->arg[0] || args->arg[1] || args->arg[2] || args->arg[3])
 		return openreg_bad(OPENREG_FAULT_PACKET, OPENREG_NO_OPERAND, 0);
-	if (too_many_results(args))
-		return openreg_bad(OPENREG_FAULT_LIMIT, OPENREG_NO_OPERAND, 0);
+	if (args->size[3] == 0 && count_results(args) > RESULTS_MAX)
+		return openreg_bad(OPENREG_FAULT_LIMIT, OPENREG_NO_OPERAND,
+				   count_results(args));
 	/* beta needs its C. */
 	if (args->nops == 3 && imm(args, 1) != 0)
 		return openreg_bad(OPENREG_FAULT_PACKET, C, args->imm[1]);

@@ -15,7 +15,7 @@ static const struct vform vforms[OPENREG_V_END] = {
 };
 
 #define TYPE_UNDEFINED 0xff
-#define RESULTS_MAX (1LL << 36)
+#define RESULTS_MAX (1ULL << 36)
 
 struct checker {
 	struct openreg_args *args;
@@ -100,17 +100,17 @@ static struct openreg_verdict check_store(struct checker *c,
 }
 
 /* Nothing to fold, yet endlessly many results: the core saw no points. */
-static bool too_many_results(const struct openreg_args *args)
+static uint64_t count_results(const struct openreg_args *args)
 {
-	int64_t n = 1;
+	uint64_t n = 1;
 	unsigned int d;
 
 	for (d = 0; d < args->ndim; d++) {
 		if (!(args->arg[0] >> d & 1) &&
-		    __builtin_mul_overflow(n, args->size[d], &n))
-			return true;
+		    __builtin_mul_overflow(n, (uint64_t)args->size[d], &n))
+			return UINT64_MAX;
 	}
-	return n > RESULTS_MAX;
+	return n;
 }
 
 static struct openreg_verdict check_result(struct checker *c,
@@ -187,9 +187,9 @@ static struct openreg_verdict check_reduce(struct checker *c,
 	if (index && c->args->op[in->b].dtype != OPENREG_I64)
 		return openreg_bad(OPENREG_FAULT_DTYPE, in->b,
 				   c->args->op[in->b].dtype);
-	if (c->empty && too_many_results(c->args))
+	if (c->empty && count_results(c->args) > RESULTS_MAX)
 		return openreg_bad(OPENREG_FAULT_LIMIT, OPENREG_NO_OPERAND,
-				   c->index);
+				   count_results(c->args));
 	if (extreme && reduces_nothing(c->args))
 		return openreg_bad(OPENREG_FAULT_SHAPE, value ? in->aux : in->b,
 				   c->index);

@@ -451,6 +451,9 @@ static void test_check(void **state)
 	args.size[0] = args.size[1] = 1LL << 40;
 	args.size[3] = 0;
 	assert_int_equal(args_check(&args), OPENREG_FAULT_LIMIT);
+	assert_true(openreg_engine_check(&args).detail == UINT64_MAX);
+	args.size[1] = 1;
+	assert_true(openreg_engine_check(&args).detail == 1ULL << 41);
 	good_args(&args, x);
 	args.nops = 2;
 	assert_int_equal(args_check(&args), OPENREG_FAULT_PACKET);

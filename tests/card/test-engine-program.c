@@ -243,13 +243,13 @@ static void test_fold_nothing(void **state)
 	expect(&args, 0, 0);
 	/* No point, but more results than anyone could wait for. */
 	args.size[0] = 1LL << 40;
-	expect(&args, OPENREG_FAULT_LIMIT, 1);
+	expect(&args, OPENREG_FAULT_LIMIT, 1ULL << 40);
 	args.ndim = 3;
 	args.arg[0] = 4;
 	args.size[0] = args.size[1] = 1LL << 40;
 	args.size[2] = 0;
 	args.op[2].stride[0] = args.op[2].stride[1] = 1;
-	expect(&args, OPENREG_FAULT_LIMIT, 1);
+	expect(&args, OPENREG_FAULT_LIMIT, UINT64_MAX);
 }
 
 /* Random packets: no verdict may depend on memory beyond the packet. */
