@@ -194,13 +194,36 @@ static void cut_k(struct openreg_matmul *mm)
 	mm->tile_k = openreg_round_up((int64_t)((double)mm->k / pieces), 64);
 }
 
+#define PRODUCT_NS 100.0 /* of each in a batch, however small */
+
+/* Several whole products for a tile. */
+static void cut_batch(struct openreg_matmul *mm)
+{
+	const struct openreg_gemm_kernel *kernel = &mm->kernels->gemm[mm->type];
+	int64_t m = mm->tile_m, n = mm->tile_n, volume;
+	double ns;
+
+	mm->tile_batch = 1;
+	if (m != mm->m || n != mm->n || mm->tile_k != mm->k)
+		return;
+	/* The card's own loop has whole blocks in memory, and computes them. */
+	if (mm->type != OPENREG_VT_F32) {
+		m = openreg_round_up(m, kernel->rows);
+		n = openreg_round_up(n, kernel->columns);
+	}
+	volume = max64(m * n, (m + n) * mm->k / 4);
+	mm->tile_batch = min64(mm->batch, max64(1, 65536 / volume));
+	ns = tile_cost(mm, m, n, mm->k) + PRODUCT_NS;
+	mm->tile_batch = min64(mm->tile_batch,
+			       max64(1, (int64_t)(OPENREG_SLICE_NS / ns)));
+}
+
 static void cut(struct openreg_matmul *mm)
 {
-	int64_t *m = &mm->tile_m, *n = &mm->tile_n, volume;
+	int64_t *m = &mm->tile_m, *n = &mm->tile_n;
 
 	*m = min64(mm->m, max64(256, min64(1024, 65536 / mm->n)));
 	*n = min64(mm->n, max64(512, 65536 / *m));
-	mm->tile_batch = 1;
 	/*
 	 * Wide tiles: with rows of 512 oneDNN reaches 0.9 of what it does with
 	 * whole matrices, with 256 only 0.65.
@@ -213,14 +236,7 @@ static void cut(struct openreg_matmul *mm)
 			*n = halve(*n);
 	}
 	cut_k(mm);
-	if (*m == mm->m && *n == mm->n && mm->tile_k == mm->k) {
-		volume = max64(*m * *n, (*m + *n) * mm->k / 4);
-		mm->tile_batch = min64(mm->batch, max64(1, 65536 / volume));
-		mm->tile_batch = min64(
-			mm->tile_batch,
-			max64(1, (int64_t)(OPENREG_SLICE_NS /
-					   tile_cost(mm, *m, *n, mm->k))));
-	}
+	cut_batch(mm);
 	mm->tiles_batch = (mm->batch + mm->tile_batch - 1) / mm->tile_batch;
 	mm->tiles_m = (mm->m + *m - 1) / *m;
 	mm->tiles_n = (mm->n + *n - 1) / *n;

@@ -404,6 +404,48 @@ static void test_accuracy(void **state)
 	}
 }
 
+/*
+ * However small the products of a batch are, the memory that a tile of them
+ * takes, which is kept for good, and their number are small.
+ */
+static void test_tiny_products(void **state)
+{
+	static const int64_t shapes[][3] = { { 1, 1, 1 }, { 3, 3, 3 },
+					     { 1, 1, 9 }, { 40, 1, 2 },
+					     { 1, 40, 0 }, { 9, 9, 9 } };
+	unsigned int dtype, i, d;
+
+	(void)state;
+	for (dtype = OPENREG_F32; dtype < OPENREG_BOOL; dtype++) {
+		for (i = 0; i < sizeof(shapes) / sizeof(*shapes); i++) {
+			struct product p = { .dtype = dtype, .alpha = 1 };
+			const struct openreg_gemm_kernel *kernel;
+			struct openreg_args args;
+			struct openreg_matmul mm;
+			int64_t bytes;
+
+			random_seed(i);
+			p.size[0] = 50000;
+			for (d = 0; d < 3; d++)
+				p.size[1 + d] = shapes[i][d];
+			lay_out_all(&p, false, false);
+			make_args(&args, &p);
+			assert_true(openreg_matmul_plan(&mm, &args));
+			kernel = &mm.kernels->gemm[mm.type];
+			bytes = mm.tile_batch * mm.width *
+				openreg_round_up(mm.tile_m, kernel->rows) *
+				openreg_round_up(mm.tile_n, kernel->columns);
+			assert_true(bytes <= 16 << 20);
+			if (mm.type != OPENREG_VT_F32)
+				assert_true(bytes <= 1 << 20);
+			assert_true(mm.tile_batch <= 5000);
+			if (i < 2 && dtype % 4 == 1)
+				run_and_compare(&p);
+			free_all(&p);
+		}
+	}
+}
+
 static void good_args(struct openreg_args *args, float *x)
 {
 	int64_t size[4] = { 2, 2, 2, 2 };
@@ -465,6 +507,7 @@ int main(void)
 		cmocka_unit_test(test_dtypes), cmocka_unit_test(test_large),
 		cmocka_unit_test(test_close_batches),
 		cmocka_unit_test(test_overlap_refused),
+		cmocka_unit_test(test_tiny_products),
 		cmocka_unit_test(test_beta_zero), cmocka_unit_test(test_wrap),
 		cmocka_unit_test(test_accuracy), cmocka_unit_test(test_check),
 	};
