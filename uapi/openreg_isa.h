@@ -184,7 +184,7 @@ enum openreg_opcode {
 	OPENREG_OP_WAIT = 6,
 	OPENREG_OP_SIGNAL = 7,
 	OPENREG_OP_TIMESTAMP = 8,
-	/* 9..15 are kept for CONV, POOL, NORM, INDEX, SORT, RANDOM, LIST. */
+	/* 9..15 are kept for CONV, POOL, NORM, INDEX, SORT, LIST. */
 	OPENREG_OP_END
 };
 
@@ -288,6 +288,12 @@ enum openreg_vop {
 	OPENREG_V_ROUND, /* F32: a rounded to enum openreg_dtype aux (F16, BF16) */
 	OPENREG_V_INDEX, /* I64: coordinate along dimension aux */
 	OPENREG_V_SELECT, /* dst = a ? b : c */
+	/*
+	 * I: word i, or pair i of words, of the Philox 4x32-10 stream with key
+	 * imm[a] and counter imm[b] + aux; i is the point's row-major index in
+	 * the iteration space. a and b name immediates here.
+	 */
+	OPENREG_V_RANDOM,
 	/* arithmetic, dst = a . b */
 	OPENREG_V_ADD = 16,
 	OPENREG_V_SUB,

@@ -7,6 +7,7 @@
 #include "kernel_math.h"
 /* These want what kernel_math.h includes. */
 #include "kernel_gemm.h"
+#include "kernel_random.h"
 #include "kernel_reduce.h"
 #include "kernel_softmax.h"
 
@@ -14,6 +15,7 @@ const struct openreg_kernels KERNELS = {
 	.name = KERNELS_NAME,
 	.op = { ARITH_ENTRIES MATH_ENTRIES },
 	CAST_TABLES
+	RANDOM_TABLES
 	REDUCE_TABLES
 	GEMM_TABLES
 	SOFTMAX_TABLES

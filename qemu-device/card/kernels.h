@@ -21,6 +21,15 @@ typedef void openreg_load_fn(void *dst, const void *src, int64_t stride,
 typedef void openreg_store_fn(void *dst, int64_t stride, const void *src,
 			      size_t n);
 
+/* Which stream of random words. */
+struct openreg_philox {
+	uint64_t key, counter;
+};
+
+/* Elements first, first + stride ... of a stream, n of them. */
+typedef void openreg_random_fn(void *dst, struct openreg_philox from,
+			       uint64_t first, int64_t stride, size_t n);
+
 /* What a reduction folds into: f for F types, i for I types. */
 union openreg_acc {
 	double f;
@@ -71,6 +80,7 @@ struct openreg_kernels {
 	openreg_kernel *cvt[OPENREG_VT_END][OPENREG_VT_END]; /* [from][to] */
 	openreg_kernel *round[OPENREG_DTYPE_END]; /* F16, BF16 */
 	openreg_load_fn *index; /* src is the value, stride its step */
+	openreg_random_fn *random[OPENREG_VT_END]; /* I types */
 	openreg_fold_fn *fold[OPENREG_REDUCTIONS][OPENREG_VT_END];
 	openreg_accumulate_fn *accumulate[OPENREG_REDUCTIONS][OPENREG_VT_END];
 	openreg_accumulate_index_fn

@@ -79,6 +79,16 @@ static bool walk_next(const struct openreg_plan *plan,
 	return false;
 }
 
+/* n elements of an operand, or of what stands for one. */
+static void fetch(const struct openreg_step *step, void *dst, uintptr_t address,
+		  int64_t stride, int64_t n)
+{
+	if (step->kind == OPENREG_STEP_RANDOM)
+		step->random(dst, step->philox, address, stride, (size_t)n);
+	else
+		step->load(dst, (const void *)address, stride, (size_t)n);
+}
+
 /* Lines run along dimension 1, where the operand is denser. */
 static void load_across(const struct openreg_plan *plan,
 			const struct openreg_tile *tile,
@@ -93,8 +103,7 @@ static void load_across(const struct openreg_plan *plan,
 	int64_t size = plan->size[0], i, j;
 
 	for (i = 0; i < size; i++) {
-		step->load(line, (const void *)address, access->stride[1],
-			   (size_t)tile->chunk);
+		fetch(step, line, address, access->stride[1], tile->chunk);
 		address += (uintptr_t)(access->stride[0] * access->esize);
 		if (step->width == 4) {
 			for (j = 0; j < tile->chunk; j++)
@@ -122,8 +131,7 @@ static void load(const struct openreg_plan *plan,
 		if (step->alias && stride == 1)
 			state->reg[step->dst] = (const void *)address;
 		else
-			step->load(dst, (const void *)address, stride,
-				   (size_t)tile->n);
+			fetch(step, dst, address, stride, tile->n);
 		return;
 	}
 	if (access->across) {
@@ -131,8 +139,7 @@ static void load(const struct openreg_plan *plan,
 		return;
 	}
 	do {
-		step->load(dst, (const void *)address, stride,
-			   (size_t)access->run);
+		fetch(step, dst, address, stride, access->run);
 		dst += access->run * step->width;
 	} while (walk_next(plan, tile, access, &walk, &address));
 }
@@ -214,6 +221,7 @@ void openreg_tile_run(const struct openreg_plan *plan,
 		switch (step->kind) {
 		case OPENREG_STEP_LOAD:
 		case OPENREG_STEP_INDEX:
+		case OPENREG_STEP_RANDOM:
 			load(plan, tile, step, state);
 			break;
 		case OPENREG_STEP_STORE:

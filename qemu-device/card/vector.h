@@ -24,6 +24,7 @@ enum openreg_step_kind {
 	OPENREG_STEP_STORE,
 	OPENREG_STEP_IMM,
 	OPENREG_STEP_INDEX,
+	OPENREG_STEP_RANDOM,
 	OPENREG_STEP_KERNEL,
 };
 
@@ -38,8 +39,12 @@ struct openreg_step {
 		openreg_kernel *kernel;
 		openreg_load_fn *load;
 		openreg_store_fn *store;
+		openreg_random_fn *random;
 	};
-	uint64_t imm; /* bit pattern */
+	union {
+		uint64_t imm; /* bit pattern */
+		struct openreg_philox philox;
+	};
 };
 
 /* An operand as the plan walks it, or a linear function of the coordinates. */
@@ -53,7 +58,7 @@ struct openreg_access {
 	int64_t run; /* points of such a run, if run_dims <= split */
 };
 
-#define OPENREG_ACCESS_MAX (OPENREG_OPERANDS_MAX + OPENREG_DIMS_MAX + 1)
+#define OPENREG_ACCESS_MAX (OPENREG_OPERANDS_MAX + OPENREG_DIMS_MAX + 2)
 
 struct openreg_reduction {
 	uint8_t op; /* enum openreg_vop, 0: there is none */

@@ -204,6 +204,9 @@ static bool check_registers(struct checker *c, const struct openreg_instr *in,
 		return in->aux < c->args->nimm && writes(c, in->dst, in->type);
 	case OPENREG_VFORM_INDEX:
 		return in->aux < c->args->ndim && writes(c, in->dst, in->type);
+	case OPENREG_VFORM_RANDOM:
+		return in->a < c->args->nimm && in->b < c->args->nimm &&
+		       writes(c, in->dst, in->type);
 	case OPENREG_VFORM_CVT:
 		return in->aux < OPENREG_VT_END && reads(c, in->a, in->aux) &&
 		       writes(c, in->dst, in->type);

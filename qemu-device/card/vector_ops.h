@@ -7,9 +7,10 @@
  *   op         suffix of OPENREG_V_
  *   name       as the manual has it
  *   types      FLOAT: F32 F64; INT: I32 I64; ALL: both; F32; I64
- *   form       LOAD STORE IMM MOV CVT ROUND INDEX SELECT: as openreg_isa.h has
- *              them; UNARY: a; BINARY: a, b; TERNARY: a, b, c; TEST1, TEST2:
- *              a, or a and b, giving I32; REDUCE: a, then aux, b, c
+ *   form       LOAD STORE IMM MOV CVT ROUND INDEX SELECT RANDOM: as
+ *              openreg_isa.h has them; UNARY: a; BINARY: a, b; TERNARY: a, b,
+ *              c; TEST1, TEST2: a, or a and b, giving I32; REDUCE: a, then
+ *              aux, b, c
  *   semantics  one line
  *
  * Rules for all of them. F32 and F64 are IEEE 754 with subnormals, rounding
@@ -42,6 +43,9 @@
 	  "a rounded to dtype aux, f16 or bf16, half to even; stays F32")      \
 	V(INDEX, "index", I64, INDEX, "coordinate along dimension aux")        \
 	V(SELECT, "select", ALL, SELECT, "a, read as I32, != 0 ? b : c")       \
+	V(RANDOM, "random", INT, RANDOM,                                       \
+	  "element i of stream imm[b] + aux of key imm[a], i the point's "     \
+	  "row-major index")                                                   \
 	V(ADD, "add", ALL, BINARY, "a + b; integers wrap")                     \
 	V(SUB, "sub", ALL, BINARY, "a - b; integers wrap")                     \
 	V(MUL, "mul", ALL, BINARY, "a * b; integers wrap")                     \
@@ -160,6 +164,7 @@ enum openreg_vform {
 	OPENREG_VFORM_ROUND,
 	OPENREG_VFORM_INDEX,
 	OPENREG_VFORM_SELECT,
+	OPENREG_VFORM_RANDOM,
 	OPENREG_VFORM_UNARY,
 	OPENREG_VFORM_BINARY,
 	OPENREG_VFORM_TERNARY,

@@ -11,6 +11,7 @@ struct compiler {
 	const struct openreg_args *args;
 	uint8_t operand[OPENREG_OPERANDS_MAX]; /* its access, or NONE */
 	uint8_t dim[OPENREG_DIMS_MAX]; /* access of INDEX along it, or NONE */
+	uint8_t point; /* access of RANDOM, or NONE */
 	uint8_t buffer[OPENREG_REGS]; /* where each register is */
 	uint8_t width[OPENREG_REGS];
 	uint8_t spare;
@@ -59,8 +60,8 @@ static uint8_t index_access(struct compiler *c, unsigned int dim)
 	return c->dim[dim];
 }
 
-/* The row-major position among the folded dimensions. */
-static struct openreg_access *position_access(struct compiler *c)
+/* The row-major position among the dimensions of a mask. */
+static struct openreg_access *position_access(struct compiler *c, uint32_t mask)
 {
 	const struct openreg_args *args = c->args;
 	struct openreg_access *access = new_access(c->plan);
@@ -71,13 +72,23 @@ static struct openreg_access *position_access(struct compiler *c)
 	access->stored = false;
 	access->esize = 1;
 	for (d = args->ndim; d-- > 0;) {
-		bool folded = args->arg[0] >> d & 1;
+		bool counts = mask >> d & 1;
 
-		access->stride[d] = folded ? step : 0;
-		if (folded)
+		access->stride[d] = counts ? step : 0;
+		if (counts)
 			step *= args->size[d];
 	}
 	return access;
+}
+
+/* The row-major position in the whole space. */
+static uint8_t point_access(struct compiler *c)
+{
+	uint32_t all = (1u << c->args->ndim) - 1;
+
+	if (c->point == NONE)
+		c->point = (uint8_t)(position_access(c, all) - c->plan->access);
+	return c->point;
 }
 
 static uint8_t read_reg(const struct compiler *c, unsigned int reg)
@@ -193,6 +204,14 @@ static void compile_instr(struct compiler *c, struct openreg_step *step,
 		step->load = k->index;
 		step->dst = write_reg(c, in->dst, step->width, NULL, 0);
 		break;
+	case OPENREG_VFORM_RANDOM:
+		step->kind = OPENREG_STEP_RANDOM;
+		step->access = point_access(c);
+		step->random = k->random[in->type];
+		step->philox.key = c->args->imm[in->a];
+		step->philox.counter = c->args->imm[in->b] + in->aux;
+		step->dst = write_reg(c, in->dst, step->width, NULL, 0);
+		break;
 	default:
 		compile_kernel(c, step, in, form);
 	}
@@ -224,7 +243,7 @@ static void compile_reduce(struct compiler *c, const struct openreg_instr *in)
 	}
 	if (extreme && in->b != OPENREG_VNONE) {
 		red->index = &c->plan->access[operand_access(c, in->b)];
-		red->position = position_access(c);
+		red->position = position_access(c, c->args->arg[0]);
 	}
 }
 
@@ -318,6 +337,7 @@ void openreg_plan_steps(struct openreg_plan *plan,
 		c.dim[i] = NONE;
 	for (i = 0; i < OPENREG_REGS; i++)
 		c.buffer[i] = (uint8_t)i;
+	c.point = NONE;
 	c.spare = OPENREG_REGS;
 	plan->naccess = 0;
 	plan->nsteps = 0;
@@ -343,6 +363,8 @@ static double kernel_ns(const struct openreg_instr *in)
 	bool wide = in->type == OPENREG_VT_F64 || in->type == OPENREG_VT_I64;
 
 	switch (in->op) {
+	case OPENREG_V_RANDOM:
+		return wide ? 12 : 6;
 	case OPENREG_V_LGAMMA:
 		return wide ? 40 : 12;
 	case OPENREG_V_POW:

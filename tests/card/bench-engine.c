@@ -145,6 +145,41 @@ static void bench_elementwise(void)
 	       "ns");
 }
 
+static void random_begin(unsigned int ndim, const int64_t *size)
+{
+	args_begin(&args, OPENREG_OP_VECTOR, ndim, size);
+	args_operand(&args, OPENREG_I32, z, NULL);
+	args_imm_i(&args, 1);
+	args_instr(&args, OPENREG_V_RANDOM, OPENREG_VT_I32, 0, 0, 0, 0, 0);
+}
+
+static void bench_random(void)
+{
+	static const int64_t square[2] = { SIDE, SIDE };
+	int64_t n = POINTS;
+
+	random_begin(1, &n);
+	args_instr(&args, OPENREG_V_STORE, OPENREG_VT_I32, 0, 0, 0, 0, 0);
+	report("random words, 16M", 1e-6 * POINTS / best(10), "M words/s");
+	random_begin(2, square);
+	args.op[0].stride[0] = 1;
+	args.op[0].stride[1] = SIDE;
+	args_instr(&args, OPENREG_V_STORE, OPENREG_VT_I32, 0, 0, 0, 0, 0);
+	report("random words, 4096^2 stored by columns",
+	       1e-6 * POINTS / best(5), "M words/s");
+	random_begin(1, &n);
+	args.op[0].dtype = OPENREG_F32;
+	args_imm_i(&args, 0xffffff);
+	args_imm_f(&args, 0x1p-24);
+	args_instr(&args, OPENREG_V_IMM, OPENREG_VT_I32, 1, 0, 0, 0, 1);
+	args_instr(&args, OPENREG_V_AND, OPENREG_VT_I32, 0, 0, 1, 0, 0);
+	args_instr(&args, OPENREG_V_CVT, F32, 0, 0, 0, 0, OPENREG_VT_I32);
+	args_instr(&args, OPENREG_V_IMM, F32, 1, 0, 0, 0, 2);
+	args_instr(&args, OPENREG_V_MUL, F32, 0, 0, 1, 0, 0);
+	args_instr(&args, OPENREG_V_STORE, F32, 0, 0, 0, 0, 0);
+	report("uniform 16M f32", best(10) * 1e9 / POINTS, "ns/element");
+}
+
 static void bench_reduce(const char *what, unsigned int mask, unsigned int op,
 			 const int64_t *stride)
 {
@@ -281,6 +316,7 @@ int main(int argc, char **argv)
 	z = numbers();
 	bench_memcpy();
 	bench_elementwise();
+	bench_random();
 	bench_reduce("sum of 16M f32", 3, OPENREG_V_RED_SUM, (int64_t[2]){ 0 });
 	bench_reduce("row sums of 4096^2 f32", 2, OPENREG_V_RED_SUM, by_row);
 	bench_reduce("column sums of 4096^2 f32", 1, OPENREG_V_RED_SUM,

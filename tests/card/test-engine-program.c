@@ -66,6 +66,7 @@ static void test_bad_instructions(void **state)
 		{ OPENREG_FAULT_PROGRAM, { OPENREG_V_AND, F32, 0, 0, 0, 0, 0 } },
 		{ OPENREG_FAULT_PROGRAM, { OPENREG_V_ROUND, F64, 0, 0, 0, 0, 3 } },
 		{ OPENREG_FAULT_PROGRAM, { OPENREG_V_INDEX, I32, 0, 0, 0, 0, 0 } },
+		{ OPENREG_FAULT_PROGRAM, { OPENREG_V_RANDOM, F32, 0, 0, 0, 0, 0 } },
 		/* operands, immediates, dimensions that are not there */
 		{ OPENREG_FAULT_PROGRAM, { OPENREG_V_LOAD, F32, 0, 0, 0, 0, 3 } },
 		{ OPENREG_FAULT_PROGRAM, { OPENREG_V_LOAD, F32, 0, 0, 0, 0, 999 } },
@@ -73,6 +74,9 @@ static void test_bad_instructions(void **state)
 		{ OPENREG_FAULT_PROGRAM, { OPENREG_V_IMM, F32, 0, 0, 0, 0, 1 } },
 		{ OPENREG_FAULT_PROGRAM, { OPENREG_V_INDEX, I64, 0, 0, 0, 0, 2 } },
 		{ OPENREG_FAULT_PROGRAM, { OPENREG_V_ROUND, F32, 0, 0, 0, 0, 1 } },
+		{ OPENREG_FAULT_PROGRAM, { OPENREG_V_RANDOM, I32, 0, 1, 0, 0, 0 } },
+		{ OPENREG_FAULT_PROGRAM, { OPENREG_V_RANDOM, I64, 0, 0, 1, 0, 0 } },
+		{ OPENREG_FAULT_PROGRAM, { OPENREG_V_RANDOM, I64, 16, 0, 0, 0, 0 } },
 		/* reductions */
 		{ OPENREG_FAULT_PROGRAM,
 		  { OPENREG_V_RED_SUM, F32, 0, 0, NONE, NONE, NONE } },
@@ -329,7 +333,7 @@ static void test_table(void **state)
 		assert_true(ops[i] > ops[i - 1]);
 	/* moves, arithmetic, bits, comparisons, unary, reductions */
 	assert_int_equal(sizeof(ops) / sizeof(*ops),
-			 8 + 16 + 6 + 10 + 33 + 6);
+			 9 + 16 + 6 + 10 + 33 + 6);
 }
 
 int main(void)
