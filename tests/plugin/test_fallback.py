@@ -80,7 +80,7 @@ def test_environment(run_python):
 
 def test_threads_share_the_lent_generator():
     """Operators that take no generator draw from the CPU's default one."""
-    x = torch.zeros(512, device=DEV)
+    x = torch.zeros(512, dtype=torch.complex64, device=DEV)
     before = torch.get_rng_state()
     threads = [
         threading.Thread(target=lambda: [torch.native_dropout(x, 0.5, True) for _ in range(30)])

@@ -101,6 +101,15 @@ class Program {
     return emit(OPENREG_V_INDEX, OPENREG_VT_I64, 0, {}, dim);
   }
 
+  // A 64-bit immediate for other instructions than IMM to name.
+  uint8_t raw(uint64_t bits) {
+    return add_imm(static_cast<int64_t>(bits));
+  }
+  // Random bits of an I type; key and counter number immediates.
+  Value random(uint8_t type, uint8_t key, uint8_t counter, uint16_t stream) {
+    return emit(OPENREG_V_RANDOM, type, 0, {key, counter}, stream);
+  }
+
   Value convert(Value v, uint8_t type) {
     return v.type == type ? v : emit(OPENREG_V_CVT, type, 1, {v.id}, v.type);
   }

@@ -12,9 +12,6 @@
 namespace openreg {
 namespace {
 
-// How far an operator moves the offset on; a multiple of a Philox block.
-constexpr uint64_t kStretch = 4;
-
 class GeneratorImpl final : public c10::GeneratorImpl {
  public:
   explicit GeneratorImpl(c10::DeviceIndex index)
@@ -33,7 +30,7 @@ class GeneratorImpl final : public c10::GeneratorImpl {
     return state_.seed;
   }
   void set_offset(uint64_t offset) override {
-    TORCH_CHECK(offset % kStretch == 0, "offset must be a multiple of 4");
+    TORCH_CHECK(offset % kRandomStreams == 0, "offset must be a multiple of 4");
     state_.offset = offset;
   }
   uint64_t get_offset() const override {
@@ -48,7 +45,10 @@ class GeneratorImpl final : public c10::GeneratorImpl {
         sizeof(state_),
         " bytes, this one has ",
         from.numel());
-    std::memcpy(&state_, from.data(), sizeof(state_));
+    PhiloxState state;
+    std::memcpy(&state, from.data(), sizeof(state));
+    set_offset(state.offset);
+    state_ = state;
   }
 
   c10::intrusive_ptr<c10::TensorImpl> get_state() const override {
@@ -62,14 +62,11 @@ class GeneratorImpl final : public c10::GeneratorImpl {
     return kDeviceType;
   }
 
-  uint64_t take_stretch() {
-    const uint64_t offset = state_.offset;
-    state_.offset += kStretch;
-    // One seed for each (seed, offset): the finalizer of SplitMix64.
-    uint64_t x = state_.seed + (offset / kStretch + 1) * 0x9e3779b97f4a7c15;
-    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
-    x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
-    return x ^ (x >> 31);
+  PhiloxState take() {
+    std::lock_guard<std::mutex> lock(mutex_);
+    const PhiloxState now = state_;
+    state_.offset += kRandomStreams;
+    return now;
   }
 
  private:
@@ -79,11 +76,16 @@ class GeneratorImpl final : public c10::GeneratorImpl {
     return copy;
   }
 
-  struct State {
-    uint64_t seed = c10::default_rng_seed_val;
-    uint64_t offset = 0;
-  } state_;
+  PhiloxState state_ = {c10::default_rng_seed_val, 0};
 };
+
+// One seed for each (seed, offset): the finalizer of SplitMix64.
+uint64_t mix(const PhiloxState& from) {
+  uint64_t x = from.seed + (from.offset / kRandomStreams + 1) * 0x9e3779b97f4a7c15;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
+  return x ^ (x >> 31);
+}
 
 } // namespace
 
@@ -109,10 +111,17 @@ const at::Generator& default_generator(c10::DeviceIndex index) {
   return generator;
 }
 
+PhiloxState take_random_streams(
+    const std::optional<at::Generator>& generator,
+    c10::DeviceIndex index) {
+  if (generator.has_value() && generator->defined())
+    return at::check_generator<GeneratorImpl>(generator)->take();
+  return default_generator(index).get<GeneratorImpl>()->take();
+}
+
 at::Generator cpu_generator(const at::Generator& from) {
-  auto* impl = from.get<GeneratorImpl>();
-  std::lock_guard<std::mutex> lock(impl->mutex_);
-  return at::make_generator<at::CPUGeneratorImpl>(impl->take_stretch());
+  const PhiloxState state = from.get<GeneratorImpl>()->take();
+  return at::make_generator<at::CPUGeneratorImpl>(mix(state));
 }
 
 } // namespace openreg
