@@ -26,6 +26,7 @@ static const char * const openreg_fault_names[] = {
 	[OPENREG_FAULT_DMA] = "bus error",
 	[OPENREG_FAULT_HANG] = "hang",
 	[OPENREG_FAULT_MEMORY] = "card out of memory",
+	[OPENREG_FAULT_INDEX] = "index out of range",
 };
 
 static void openreg_fault_report(struct openreg_device *odev,

@@ -94,13 +94,15 @@ enum openreg_fault_code {
 	OPENREG_FAULT_DMA = 12, /* the bus refused the transfer */
 	OPENREG_FAULT_HANG = 13, /* cut short: by a stop of the VM or a reset */
 	OPENREG_FAULT_MEMORY = 14, /* the card ran out of its own memory */
+	OPENREG_FAULT_INDEX = 15, /* INDEX: an index outside its extent */
 };
 
 struct openreg_fault_summary { /* valid while state is FAULTED */
 	__u32 code; /* enum openreg_fault_code */
 	__u32 operand; /* index, or OPENREG_NO_OPERAND */
 	__u64 seq; /* sequence number of the packet */
-	__u64 address; /* first byte out of reach, or the operand's address */
+	/* First byte out of reach, or the operand's; INDEX: the extent. */
+	__u64 address;
 	__u32 opcode;
 	__u32 cookie; /* copied from the packet */
 	__u64 detail; /* instruction index, offending value; see the manual */
@@ -184,7 +186,8 @@ enum openreg_opcode {
 	OPENREG_OP_WAIT = 6,
 	OPENREG_OP_SIGNAL = 7,
 	OPENREG_OP_TIMESTAMP = 8,
-	/* 9..15 are kept for CONV, POOL, NORM, INDEX, SORT, LIST. */
+	OPENREG_OP_INDEX = 9,
+	/* 10..15 are kept for CONV, POOL, NORM, SORT, LIST. */
 	OPENREG_OP_END
 };
 
@@ -228,12 +231,32 @@ struct openreg_operand {
  * dtypes, which may differ. BACKWARD: op 0 grad_input, op 1 grad_output, op 2
  * output of the forward.
  *
+ * INDEX: arg[0] enum openreg_index, arg[1] flags. op 0 destination, op 1
+ * source, of one dtype; op 2 + k, of which there are 1 to 8, indices, I64 or
+ * I32. The source (GET), else the destination, is indirect: its element at a
+ * point is the one of its strides, plus the sum over k of index * imm 2k + 1
+ * (elements). An index lies in 0 .. imm 2k - 1, else the packet faults. Points
+ * that name one destination element take effect in row-major order.
+ *
  * WAIT: ndim 0; op 0 an I64 word in any segment; imm 0 value; arg[0]
  * enum openreg_wait. SIGNAL: the same with enum openreg_signal.
  * TIMESTAMP: ndim 0; op 0 an I64 word that receives the card's clock in ns.
  */
 #define OPENREG_SOFTMAX_LOG 1
 #define OPENREG_SOFTMAX_BACKWARD 2
+
+#define OPENREG_INDEX_WRAP 1 /* negative indices count from the end */
+#define OPENREG_INDEX_OPERANDS_MAX 8
+
+enum openreg_index { /* what becomes of a destination element d, source s */
+	OPENREG_INDEX_GET = 0, /* d = s, the source is indirect */
+	OPENREG_INDEX_PUT = 1, /* d = s, and so on: the destination is */
+	OPENREG_INDEX_ADD = 2, /* bool: or */
+	OPENREG_INDEX_MUL = 3, /* bool: and */
+	OPENREG_INDEX_MIN = 4, /* NaN wins */
+	OPENREG_INDEX_MAX = 5, /* NaN wins */
+	OPENREG_INDEX_END
+};
 
 enum openreg_wait { /* 64-bit unsigned comparison of the word with imm 0 */
 	OPENREG_WAIT_GE = 0,

@@ -374,6 +374,50 @@ static inline unsigned int openreg_softmax_slots(unsigned int ndim,
 	return openreg_packet_slots(ndim, backward ? 3 : 2, 0, 0);
 }
 
+/*
+ * Gather and scatter; see INDEX in openreg_isa.h. extent and step have nindex
+ * elements: how many there are to choose from, and what is between two.
+ */
+struct openreg_index_access {
+	unsigned int ndim;
+	unsigned int nindex; /* 1..OPENREG_INDEX_OPERANDS_MAX */
+	unsigned int mode; /* enum openreg_index */
+	unsigned int flags; /* OPENREG_INDEX_WRAP */
+	const int64_t *size;
+	struct openreg_tensor dst, src;
+	const struct openreg_tensor *index;
+	const int64_t *extent;
+	const int64_t *step;
+};
+
+static inline unsigned int
+openreg_index_slots(const struct openreg_index_access *x)
+{
+	return openreg_packet_slots(x->ndim, 2 + x->nindex, 2 * x->nindex, 0);
+}
+
+static inline unsigned int
+openreg_pack_index(void *slot, const struct openreg_index_access *x)
+{
+	struct openreg_tensor ops[2 + OPENREG_INDEX_OPERANDS_MAX];
+	uint64_t imm[2 * OPENREG_INDEX_OPERANDS_MAX];
+	struct openreg_command cmd = openreg_command_(
+		OPENREG_OP_INDEX, x->ndim, x->size, 2 + x->nindex, ops);
+
+	ops[0] = x->dst;
+	ops[1] = x->src;
+	for (unsigned int k = 0; k < x->nindex; k++) {
+		ops[2 + k] = x->index[k];
+		imm[2 * k] = openreg_imm_i64(x->extent[k]);
+		imm[2 * k + 1] = openreg_imm_i64(x->step[k]);
+	}
+	cmd.arg[0] = (uint8_t)x->mode;
+	cmd.arg[1] = (uint8_t)x->flags;
+	cmd.nimm = (uint8_t)(2 * x->nindex);
+	cmd.imm = imm;
+	return openreg_pack(slot, &cmd);
+}
+
 #define OPENREG_WORD_SLOTS 1 /* WAIT, SIGNAL and TIMESTAMP */
 
 static inline unsigned int openreg_pack_word_(void *slot, unsigned int opcode,
@@ -526,6 +570,22 @@ static inline int openreg_push_softmax(struct openreg_queue *queue,
 	if (ret == 0)
 		openreg_pack_softmax(slot, ndim, size, axis, flags, dst, src,
 				     output);
+	return ret;
+}
+
+/* -EINVAL: more than 8 dimensions or index operands. */
+static inline int openreg_push_index(struct openreg_queue *queue,
+				     const struct openreg_index_access *x)
+{
+	void *slot;
+	int ret;
+
+	if (x->ndim > OPENREG_DIMS_MAX ||
+	    x->nindex > OPENREG_INDEX_OPERANDS_MAX)
+		return -EINVAL;
+	ret = openreg_queue_begin(queue, openreg_index_slots(x), &slot, NULL);
+	if (ret == 0)
+		openreg_pack_index(slot, x);
 	return ret;
 }
 

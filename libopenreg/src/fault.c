@@ -22,6 +22,7 @@ API const char *openreg_opcode_name(unsigned int opcode)
 		[OPENREG_OP_WAIT] = "WAIT",
 		[OPENREG_OP_SIGNAL] = "SIGNAL",
 		[OPENREG_OP_TIMESTAMP] = "TIMESTAMP",
+		[OPENREG_OP_INDEX] = "INDEX",
 	};
 
 	return LOOKUP(names, opcode);
@@ -58,6 +59,7 @@ API const char *openreg_fault_name(unsigned int code)
 		[OPENREG_FAULT_DMA] = "bus error",
 		[OPENREG_FAULT_HANG] = "ended by a reset of the card or a stop of the machine",
 		[OPENREG_FAULT_MEMORY] = "out of card memory",
+		[OPENREG_FAULT_INDEX] = "index out of range",
 	};
 
 	return LOOKUP(names, code);
@@ -83,6 +85,8 @@ static const char *advice(unsigned int code)
 
 static bool names_address(const struct openreg_fault_summary *f)
 {
+	if (f->code == OPENREG_FAULT_INDEX)
+		return false;
 	return f->address || (f->code >= OPENREG_FAULT_ADDRESS &&
 			      f->code <= OPENREG_FAULT_ALIGNMENT);
 }
@@ -99,13 +103,17 @@ static void explain_detail(const struct openreg_fault_summary *f, char *buf,
 			 !f->detail || f->detail >= OPENREG_DTYPE_END ?
 				 "not a dtype" :
 				 openreg_dtype_name((unsigned int)f->detail));
+	else if (f->code == OPENREG_FAULT_INDEX)
+		snprintf(buf, len,
+			 " (index %" PRId64 " is out of bounds for a dimension of size %" PRIu64 ")",
+			 (int64_t)f->detail, (uint64_t)f->address);
 }
 
 API int openreg_fault_text(const struct openreg_fault_summary *f, char *buf,
 			   size_t len)
 {
 	char operand[32] = "", address[96] = "", hint[80] = "";
-	char detail[40] = "";
+	char detail[112] = "";
 
 	if (f->operand != OPENREG_NO_OPERAND)
 		snprintf(operand, sizeof(operand), ", operand %u", f->operand);

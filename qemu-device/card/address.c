@@ -13,14 +13,28 @@ static uint64_t clamp64(__int128 v)
 	return v < INT64_MIN ? (uint64_t)INT64_MIN : (uint64_t)(int64_t)v;
 }
 
-static bool is_empty(const struct openreg_args *args, uint32_t dims)
+static bool is_empty(const struct openreg_args *args,
+		     const struct openreg_arg *op)
 {
 	unsigned int d;
 
 	for (d = 0; d < args->ndim; d++)
-		if (dims & 1u << d && !args->size[d])
+		if (op->dims & 1u << d && !args->size[d])
+			return true;
+	for (d = 0; d < args->nextents && op->indirect; d++)
+		if (!args->extent[d])
 			return true;
 	return false;
+}
+
+static void add_reach(__int128 steps, int64_t stride, unsigned int esize,
+		      __int128 *lo, __int128 *hi)
+{
+	const __int128 far = (__int128)1 << 62;
+	__int128 reach = steps * stride;
+
+	reach = reach > far ? far : reach < -far ? -far : reach;
+	*(reach < 0 ? lo : hi) += reach * esize;
 }
 
 /*
@@ -30,20 +44,16 @@ static bool is_empty(const struct openreg_args *args, uint32_t dims)
 static void span(const struct openreg_args *args, const struct openreg_arg *op,
 		 unsigned int esize, __int128 *lo, __int128 *hi)
 {
-	const __int128 far = (__int128)1 << 62;
 	unsigned int d;
 
 	*lo = 0;
 	*hi = 0;
-	for (d = 0; d < args->ndim; d++) {
-		__int128 reach;
-
-		if (!(op->dims & 1u << d))
-			continue;
-		reach = (__int128)(args->size[d] - 1) * op->stride[d];
-		reach = reach > far ? far : reach < -far ? -far : reach;
-		*(reach < 0 ? lo : hi) += reach * esize;
-	}
+	for (d = 0; d < args->ndim; d++)
+		if (op->dims & 1u << d)
+			add_reach(args->size[d] - 1, op->stride[d], esize, lo,
+				  hi);
+	for (d = 0; d < args->nextents && op->indirect; d++)
+		add_reach(args->extent[d] - 1, args->step[d], esize, lo, hi);
 	*hi += esize;
 }
 
@@ -137,7 +147,7 @@ struct verdict address_check(struct queue *q, struct openreg_args *args,
 	for (i = 0; i < args->nops && !v.code; i++) {
 		struct openreg_arg *op = &args->op[i];
 
-		if ((op->read || op->written) && !is_empty(args, op->dims))
+		if ((op->read || op->written) && !is_empty(args, op))
 			v = check_operand(q, args, i, flags);
 	}
 	pthread_mutex_unlock(&q->ctx->lock);

@@ -89,6 +89,7 @@ static struct verdict get_operand(const uint8_t **p, unsigned int ndim,
 	arg->written = false;
 	arg->ptr = NULL;
 	arg->dims = 0;
+	arg->indirect = false;
 	memcpy(arg->stride, *p, 8u * ndim);
 	*p += 8u * ndim;
 	return (struct verdict){ 0 };
@@ -116,6 +117,7 @@ struct verdict decode_body(const uint8_t *packet, struct openreg_args *args)
 
 	args->opcode = packet[offsetof(struct openreg_packet, opcode)];
 	args->nops = 0;
+	args->nextents = 0;
 	p = get_op(p, &op, args);
 	if (!counts_ok(&op) ||
 	    body_size(&op) > packet[offsetof(struct openreg_packet, slots)] *

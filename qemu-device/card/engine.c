@@ -40,6 +40,8 @@ static const struct openreg_engine *engine_of(unsigned int opcode)
 		return &openreg_matmul_engine;
 	case OPENREG_OP_SOFTMAX:
 		return &openreg_softmax_engine;
+	case OPENREG_OP_INDEX:
+		return &openreg_index_engine;
 	default:
 		return NULL;
 	}
@@ -54,7 +56,9 @@ struct openreg_verdict openreg_engine_check(struct openreg_args *args)
 		args->op[i].read = false;
 		args->op[i].written = false;
 		args->op[i].dims = 0;
+		args->op[i].indirect = false;
 	}
+	args->nextents = 0;
 	if (!engine)
 		return openreg_bad(OPENREG_FAULT_PACKET, OPENREG_NO_OPERAND,
 				   args->opcode);
@@ -69,6 +73,8 @@ static size_t job_size(void)
 		size = openreg_matmul_engine.job_size;
 	if (openreg_softmax_engine.job_size > size)
 		size = openreg_softmax_engine.job_size;
+	if (openreg_index_engine.job_size > size)
+		size = openreg_index_engine.job_size;
 	return (sizeof(struct openreg_job) + size + 63) & ~(size_t)63;
 }
 
@@ -180,6 +186,8 @@ struct openreg_job *openreg_job_new(const struct openreg_args *args,
 	job->owner = scratch;
 	job->extra = NULL;
 	job->extra_size = 0;
+	atomic_init(&job->failed, false);
+	job->verdict = openreg_good();
 	job->later = false;
 	job->phases = 0;
 	if (!job->engine || !job->engine->setup(job, scratch)) {
@@ -205,6 +213,21 @@ bool openreg_job_run(struct openreg_job *job, unsigned int phase,
 		     uint32_t slice, struct openreg_scratch *scratch)
 {
 	return job->engine->run(job, phase, slice, scratch);
+}
+
+bool openreg_job_fail(struct openreg_job *job, struct openreg_verdict verdict)
+{
+	if (!atomic_exchange(&job->failed, true))
+		job->verdict = verdict;
+	return false;
+}
+
+struct openreg_verdict openreg_job_verdict(const struct openreg_job *job,
+					   unsigned int phase)
+{
+	if (job->verdict.code)
+		return job->verdict;
+	return openreg_bad(OPENREG_FAULT_MEMORY, OPENREG_NO_OPERAND, phase);
 }
 
 size_t openreg_job_memory(const struct openreg_job *job)

@@ -28,6 +28,7 @@ struct openreg_arg {
 	 * checks bounds over these dimensions only.
 	 */
 	uint32_t dims;
+	bool indirect; /* also over the extents; set by openreg_engine_check */
 };
 
 /* A parsed packet: a private copy, so nothing can change under the engine. */
@@ -42,19 +43,24 @@ struct openreg_args {
 	struct openreg_arg op[OPENREG_OPERANDS_MAX];
 	uint64_t imm[OPENREG_IMMS_MAX];
 	struct openreg_instr instr[OPENREG_INSTRS_MAX];
+	/* INDEX: what an indirect operand reaches beside its dims. */
+	unsigned int nextents;
+	int64_t extent[OPENREG_INDEX_OPERANDS_MAX];
+	int64_t step[OPENREG_INDEX_OPERANDS_MAX]; /* elements */
 };
 
 struct openreg_verdict {
 	uint32_t code; /* enum openreg_fault_code, 0 is good */
 	uint32_t operand; /* or OPENREG_NO_OPERAND */
 	uint64_t detail;
+	uint64_t extent; /* FAULT_INDEX only */
 };
 
 /* Bytes of an element; 0 for what is no dtype. */
 unsigned int openreg_dtype_size(unsigned int dtype);
 
 /*
- * Semantic check of VECTOR, MATMUL and SOFTMAX: dtypes, shapes, program, work
+ * Semantic check of VECTOR, MATMUL, SOFTMAX and INDEX: dtypes, shapes, program, work
  * limit; fills read, written and dims of every operand. No memory is touched.
  * The core has checked ndim, nops, nimm, ninstr and sizes >= 0, and that the
  * product of the sizes is at most 2^max_work.
@@ -84,9 +90,14 @@ struct openreg_job *openreg_job_new(const struct openreg_args *args,
 unsigned int openreg_job_phases(const struct openreg_job *job);
 /* Slices of a phase; asked only after the phases before it have ended. */
 uint32_t openreg_job_slices(struct openreg_job *job, unsigned int phase);
-/* false: memory is short or a library failed; the packet faults. */
+/*
+ * false: the packet faults. openreg_job_verdict says why once no slice is
+ * running; it is MEMORY unless a slice has found something else.
+ */
 bool openreg_job_run(struct openreg_job *job, unsigned int phase,
 		     uint32_t slice, struct openreg_scratch *scratch);
+struct openreg_verdict openreg_job_verdict(const struct openreg_job *job,
+					   unsigned int phase);
 /* Host memory that it holds for as long as it lives. */
 size_t openreg_job_memory(const struct openreg_job *job);
 /* Also in the middle, when the queue is stopped. No slice may be running. */

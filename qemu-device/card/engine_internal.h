@@ -8,6 +8,7 @@
 #ifndef OPENREG_ENGINE_INTERNAL_H
 #define OPENREG_ENGINE_INTERNAL_H
 
+#include <stdatomic.h>
 #include <stddef.h>
 
 #include "engine.h"
@@ -17,7 +18,7 @@
 /* Host memory that all jobs together may hold beside their operands. */
 #define OPENREG_EXTRA_MAX ((size_t)1 << 30)
 
-/* One each for VECTOR, MATMUL and SOFTMAX. */
+/* One each for VECTOR, MATMUL, SOFTMAX and INDEX. */
 struct openreg_engine {
 	struct openreg_verdict (*check)(struct openreg_args *args);
 	/* Bytes of the part of a job that is the engine's own. */
@@ -39,6 +40,8 @@ struct openreg_job {
 	struct openreg_job *next; /* in the freelist */
 	void *extra; /* of openreg_job_extra, freed with the job; or NULL */
 	size_t extra_size;
+	atomic_bool failed; /* a slice has set the verdict */
+	struct openreg_verdict verdict;
 	bool later; /* other jobs hold the memory that this one wants */
 	unsigned int phases;
 	uint32_t slices[OPENREG_PHASES_MAX];
@@ -49,6 +52,7 @@ struct openreg_job {
 extern const struct openreg_engine openreg_vector_engine;
 extern const struct openreg_engine openreg_matmul_engine;
 extern const struct openreg_engine openreg_softmax_engine;
+extern const struct openreg_engine openreg_index_engine;
 
 /*
  * size bytes, aligned to 64, that stay valid until the next call on the same
@@ -58,6 +62,9 @@ void *openreg_scratch_buffer(struct openreg_scratch *scratch, size_t size);
 
 /* Sets job->extra; NULL if memory is short. Once a job. */
 void *openreg_job_extra(struct openreg_job *job, size_t size);
+
+/* From a slice: how the packet faults. The first one counts. Returns false. */
+bool openreg_job_fail(struct openreg_job *job, struct openreg_verdict verdict);
 
 struct openreg_matmul_cache;
 struct openreg_matmul_cache **
@@ -72,7 +79,8 @@ static inline struct openreg_verdict openreg_good(void)
 static inline struct openreg_verdict
 openreg_bad(uint32_t code, uint32_t operand, uint64_t detail)
 {
-	return (struct openreg_verdict){ code, operand, detail };
+	return (struct openreg_verdict){ .code = code, .operand = operand,
+					 .detail = detail };
 }
 
 static inline bool openreg_dtype_is_float(unsigned int dtype)

@@ -46,15 +46,22 @@ static enum step fetch(struct worker *w, struct queue *q, struct verdict *v)
 	return STEP_DONE;
 }
 
-static struct verdict engine_check(struct openreg_args *args)
+static struct verdict engine_verdict(const struct openreg_args *args,
+				     struct openreg_verdict e)
 {
-	struct openreg_verdict e = openreg_engine_check(args);
 	struct verdict v = { .code = e.code, .operand = e.operand,
 			     .detail = e.detail };
 
-	if (v.code && v.operand < args->nops)
+	if (v.code == OPENREG_FAULT_INDEX)
+		v.address = e.extent;
+	else if (v.code && v.operand < args->nops)
 		v.address = args->op[v.operand].addr;
 	return v;
+}
+
+static struct verdict engine_check(struct openreg_args *args)
+{
+	return engine_verdict(args, openreg_engine_check(args));
 }
 
 /* What the opcode asks of its operands, then where they lie. */
@@ -112,16 +119,18 @@ static enum step offer(struct queue *q, uint32_t slices)
 	return STEP_BUSY;
 }
 
-/* Phases of one slice at once; a wider one is shared out. */
+/* Phases of one slice at once, for a while; a wider one is shared out. */
 static enum step run_phases(struct worker *w, struct queue *q,
 			    struct verdict *v)
 {
 	struct job *job = &q->job;
+	uint64_t end = now_ns() + OPENREG_DECIDE_NS;
 
 	for (; job->phase < job->phases; job->phase++) {
 		uint32_t n = openreg_job_slices(job->engine, job->phase);
 
-		if (n > 1 || (n && job->phase && must_leave(q)))
+		if (n > 1 || (n && job->phase &&
+			      (must_leave(q) || now_ns() > end)))
 			return offer(q, n);
 		if (n && !openreg_job_run(job->engine, job->phase, 0,
 					  w->scratch)) {
@@ -129,13 +138,12 @@ static enum step run_phases(struct worker *w, struct queue *q,
 			break;
 		}
 	}
+	if (job->failed)
+		*v = engine_verdict(&q->args, openreg_job_verdict(job->engine,
+								  job->phase));
 	queue_free_job(q);
 	set_active(q, ACTIVE_NONE);
-	if (job->failed) {
-		*v = bad(OPENREG_FAULT_MEMORY, job->phase);
-		return STEP_FAULT;
-	}
-	return STEP_DONE;
+	return job->failed ? STEP_FAULT : STEP_DONE;
 }
 
 static uint64_t work_of(const struct openreg_args *args)
@@ -265,8 +273,9 @@ static void account(struct queue *q, uint64_t ns, bool compute)
 
 static bool is_compute(const struct queue *q)
 {
-	return q->header.opcode >= OPENREG_OP_VECTOR &&
-	       q->header.opcode <= OPENREG_OP_SOFTMAX;
+	return (q->header.opcode >= OPENREG_OP_VECTOR &&
+		q->header.opcode <= OPENREG_OP_SOFTMAX) ||
+	       q->header.opcode == OPENREG_OP_INDEX;
 }
 
 /* Ends a worker's time with a queue. */

@@ -207,6 +207,56 @@ static void bench_softmax(const char *what, unsigned int axis)
 	report(what, best(5) * 1e9 / POINTS, "ns/element");
 }
 
+/* rows of width f32, picked from or put into a table of as many. */
+static void bench_index(const char *what, unsigned int mode, int64_t rows,
+			int64_t width, int64_t places)
+{
+	const int64_t size[2] = { rows, width };
+	int64_t *index = malloc((size_t)rows * sizeof(*index)), i;
+	bool get = mode == OPENREG_INDEX_GET;
+
+	if (!index)
+		abort();
+	for (i = 0; i < rows; i++)
+		index[i] = random_range(0, places - 1);
+	args_begin(&args, OPENREG_OP_INDEX, 2, size);
+	args.arg[0] = (uint8_t)mode;
+	args_operand(&args, OPENREG_F32, get ? z : x, NULL);
+	args_operand(&args, OPENREG_F32, get ? x : z, NULL);
+	args.op[get].stride[0] = 0;
+	args_operand(&args, OPENREG_I64, index,
+		     (const int64_t[2]){ 1, 0 });
+	args_imm_i(&args, places);
+	args_imm_i(&args, width);
+	if (width > 1)
+		report(what, 8e-9 * (double)(rows * width) / best(5), "GB/s");
+	else
+		report(what, 1e-6 * (double)rows / best(5), "M/s");
+	free(index);
+}
+
+static void bench_indices(void)
+{
+	bench_index("rows of 512 f32 from 32768, read and written",
+		    OPENREG_INDEX_GET, 32768, 512, 32768);
+	bench_index("rows of 64 f32 from 32768, read and written",
+		    OPENREG_INDEX_GET, 262144, 64, 32768);
+	bench_index("elements from 64K f32", OPENREG_INDEX_GET, 4 << 20, 1,
+		    65536);
+	bench_index("elements from 16M f32", OPENREG_INDEX_GET, 4 << 20, 1,
+		    POINTS);
+	bench_index("elements to 64K f32", OPENREG_INDEX_PUT, 4 << 20, 1,
+		    65536);
+	bench_index("rows of 512 f32 added to 32768, read and written",
+		    OPENREG_INDEX_ADD, 32768, 512, 32768);
+	bench_index("rows of 64 f32 added to 32768, read and written",
+		    OPENREG_INDEX_ADD, 262144, 64, 32768);
+	bench_index("elements added to 64K f32", OPENREG_INDEX_ADD, 4 << 20, 1,
+		    65536);
+	bench_index("elements added to 16M f32", OPENREG_INDEX_ADD, 4 << 20, 1,
+		    POINTS);
+}
+
 static double bench_matmul(const char *what, unsigned int dtype, int64_t n)
 {
 	int64_t size[4] = { 1, n, n, n };
@@ -324,6 +374,7 @@ int main(int argc, char **argv)
 	bench_reduce("row argmax of 4096^2 f32", 2, OPENREG_V_RED_MAX, by_row);
 	bench_softmax("softmax along rows of 4096^2 f32", 1);
 	bench_softmax("softmax along columns of 4096^2 f32", 0);
+	bench_indices();
 	theirs = native_matmul(1024);
 	report("matmul 1024^3 f32, oneDNN unsliced", theirs, "Gop/s");
 	ours = bench_matmul("matmul 1024^3 f32, slices", OPENREG_F32, 1024);

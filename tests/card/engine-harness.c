@@ -115,11 +115,11 @@ static void run_phase(struct phase *phase, struct openreg_scratch *scratch[2])
 	work(&workers[0]);
 	if (phase->slices > 1)
 		pthread_join(thread, NULL);
-	assert_false(phase->failed);
 }
 
-void args_run_order(struct openreg_args *args, bool reverse)
+struct openreg_verdict args_try(struct openreg_args *args, bool reverse)
 {
+	struct openreg_verdict verdict = { .code = OPENREG_FAULT_NONE };
 	struct openreg_scratch *scratch[2] = { openreg_scratch_new(),
 					       openreg_scratch_new() };
 	struct phase phase = { .reverse = reverse };
@@ -130,14 +130,23 @@ void args_run_order(struct openreg_args *args, bool reverse)
 	assert_int_equal(args_check(args), OPENREG_FAULT_NONE);
 	phase.job = openreg_job_new(args, scratch[0], &later);
 	assert_non_null(phase.job);
-	for (; phase.number < openreg_job_phases(phase.job); phase.number++) {
+	for (; phase.number < openreg_job_phases(phase.job) && !phase.failed;
+	     phase.number++) {
 		phase.slices = openreg_job_slices(phase.job, phase.number);
 		phase.next = 0;
 		run_phase(&phase, scratch);
 	}
+	if (phase.failed)
+		verdict = openreg_job_verdict(phase.job, phase.number);
 	openreg_job_free(phase.job);
 	openreg_scratch_free(scratch[0]);
 	openreg_scratch_free(scratch[1]);
+	return verdict;
+}
+
+void args_run_order(struct openreg_args *args, bool reverse)
+{
+	assert_int_equal(args_try(args, reverse).code, OPENREG_FAULT_NONE);
 }
 
 void args_run(struct openreg_args *args)

@@ -38,6 +38,8 @@ uint32_t args_check(struct openreg_args *args);
  */
 void args_run_order(struct openreg_args *args, bool reverse);
 void args_run(struct openreg_args *args);
+/* The same for a packet that may fault while it runs: how it ended. */
+struct openreg_verdict args_try(struct openreg_args *args, bool reverse);
 
 void dense_strides(unsigned int ndim, const int64_t *size, int64_t *stride);
 

@@ -23,6 +23,7 @@ int push_all(openreg_queue* q)
 	const auto t = openreg_view(0, OPENREG_F32, size);
 	const openreg_vector v{};
 	const openreg_command c{};
+	const openreg_index_access x{};
 
 	return openreg_push(q, &c) | openreg_push_nop(q) |
 	       openreg_push_copy(q, 4, size, &t, &t) |
@@ -30,6 +31,7 @@ int push_all(openreg_queue* q)
 	       openreg_push_vector(q, &v) |
 	       openreg_push_matmul(q, size, &t, &t, &t, nullptr, 1, 0) |
 	       openreg_push_softmax(q, 4, size, 0, 0, &t, &t, nullptr) |
+	       openreg_push_index(q, &x) |
 	       openreg_push_wait(q, 0, OPENREG_WAIT_GE, 1) |
 	       openreg_push_signal(q, 0, OPENREG_SIGNAL_SET, 1) |
 	       openreg_push_timestamp(q, 0);

@@ -192,6 +192,40 @@ static void test_softmax(void **state)
 	assert_int_equal(at(48 + 2 * 32), A + 128);
 }
 
+static void test_index(void **state)
+{
+	const int64_t size[2] = { 3, 4 }, extent[2] = { 10, 7 };
+	const int64_t step[2] = { 4, -1 }, rows[2] = { 1, 0 };
+	const struct openreg_tensor index[2] = {
+		openreg_view(A + 128, OPENREG_I64, rows),
+		openreg_view(A + 192, OPENREG_I32, NULL),
+	};
+	const struct openreg_index_access x = {
+		.ndim = 2, .nindex = 2, .mode = OPENREG_INDEX_ADD,
+		.flags = OPENREG_INDEX_WRAP, .size = size,
+		.dst = openreg_view(A, OPENREG_F16, NULL),
+		.src = openreg_view(A + 64, OPENREG_F16, NULL),
+		.index = index, .extent = extent, .step = step,
+	};
+
+	(void)state;
+	assert_int_equal(openreg_pack_index(slot, &x), openreg_index_slots(&x));
+	assert_int_equal(openreg_index_slots(&x), 4); /* 48 + 4 * 32 + 32 */
+	assert_int_equal(slot[0], OPENREG_OP_INDEX);
+	assert_int_equal(at(16), 2ULL | 4 << 8 | 4 << 16 |
+				 (uint64_t)OPENREG_INDEX_ADD << 32 |
+				 (uint64_t)OPENREG_INDEX_WRAP << 40);
+	assert_int_equal(at(48), A);
+	assert_int_equal(at(48 + 32), A + 64);
+	assert_int_equal(at(48 + 2 * 32), A + 128);
+	assert_int_equal(at(48 + 2 * 32 + 24), 0);
+	assert_int_equal(at(48 + 3 * 32 + 8), OPENREG_I32);
+	assert_int_equal(at(48 + 4 * 32), 10);
+	assert_int_equal(at(48 + 4 * 32 + 8), 4);
+	assert_int_equal(at(48 + 4 * 32 + 16), 7);
+	assert_int_equal(at(48 + 4 * 32 + 24), (uint64_t)-1);
+}
+
 static void test_words(void **state)
 {
 	static const uint8_t wait[] = {
@@ -295,6 +329,7 @@ int main(void)
 		cmocka_unit_test_setup(test_vector, clear),
 		cmocka_unit_test_setup(test_matmul, clear),
 		cmocka_unit_test_setup(test_softmax, clear),
+		cmocka_unit_test_setup(test_index, clear),
 		cmocka_unit_test_setup(test_words, clear),
 		cmocka_unit_test_setup(test_cookie, clear),
 		cmocka_unit_test_setup(test_limits, clear),

@@ -26,13 +26,13 @@ static void test_names(void **state)
 		assert_string_not_equal(openreg_opcode_name(i), "?");
 	for (unsigned int i = OPENREG_F32; i < OPENREG_DTYPE_END; i++)
 		assert_string_not_equal(openreg_dtype_name(i), "?");
-	for (unsigned int i = 0; i <= OPENREG_FAULT_MEMORY; i++)
+	for (unsigned int i = 0; i <= OPENREG_FAULT_INDEX; i++)
 		assert_string_not_equal(openreg_fault_name(i), "?");
 	assert_string_equal(openreg_opcode_name(OPENREG_OP_END), "?");
 	assert_string_equal(openreg_opcode_name(UINT32_MAX), "?");
 	assert_string_equal(openreg_dtype_name(0), "?");
 	assert_string_equal(openreg_dtype_name(OPENREG_DTYPE_END), "?");
-	assert_string_equal(openreg_fault_name(OPENREG_FAULT_MEMORY + 1), "?");
+	assert_string_equal(openreg_fault_name(OPENREG_FAULT_INDEX + 1), "?");
 }
 
 static void test_fault_text(void **state)
@@ -80,6 +80,13 @@ static void test_fault_detail(void **state)
 	f.detail = OPENREG_BF16 + (1ull << 32);
 	openreg_fault_text(&f, text, sizeof(text));
 	assert_non_null(strstr(text, "(not a dtype)"));
+	f.code = OPENREG_FAULT_INDEX;
+	f.operand = 2;
+	f.detail = (uint64_t)-12;
+	f.address = 10;
+	openreg_fault_text(&f, text, sizeof(text));
+	assert_non_null(strstr(text, "index -12 is out of bounds for a dimension of size 10"));
+	assert_null(strstr(text, "address"));
 }
 
 static void test_fault_without_operand(void **state)

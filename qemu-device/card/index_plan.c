@@ -1,0 +1,360 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * INDEX: dimensions in the order in which they are walked, and the cut into
+ * tiles, slices and phases.
+ */
+#include <string.h>
+
+#include "index.h"
+
+enum { DST, SRC, FIRST_INDEX };
+
+/* Parts that a destination is cut into where few other things can be shared. */
+#define SHARES 8
+#define SHARE_BYTES 1024 /* of a run, that finding it again is worth */
+#define NEAR_BYTES (1 << 21) /* within which memory is cached */
+#define SHORT_WALK 32 /* points for which a tile takes too long to begin */
+
+/* Dimensions of the packet without those of size 1, outermost first. */
+struct dims {
+	unsigned int n;
+	int64_t size[OPENREG_DIMS_MAX];
+	int64_t stride[OPENREG_OPERANDS_MAX][OPENREG_DIMS_MAX];
+	const struct openreg_args *args;
+};
+
+static uint64_t magnitude(int64_t x)
+{
+	return x < 0 ? -(uint64_t)x : (uint64_t)x;
+}
+
+static bool mergeable(const struct dims *dims, unsigned int outer,
+		      const struct openreg_args *args, unsigned int d)
+{
+	unsigned int i;
+	int64_t step;
+
+	for (i = 0; i < args->nops; i++) {
+		if (__builtin_mul_overflow(args->op[i].stride[d], args->size[d],
+					   &step) ||
+		    dims->stride[i][outer] != step)
+			return false;
+	}
+	return true;
+}
+
+/* false: the space is empty. */
+static bool collect(struct dims *dims, const struct openreg_args *args)
+{
+	unsigned int d, i, to;
+
+	dims->n = 0;
+	dims->args = args;
+	for (d = 0; d < args->ndim; d++) {
+		if (args->size[d] == 0)
+			return false;
+		if (args->size[d] == 1)
+			continue;
+		to = dims->n;
+		if (to && mergeable(dims, to - 1, args, d)) {
+			to--;
+			dims->size[to] *= args->size[d];
+		} else {
+			dims->size[dims->n++] = args->size[d];
+		}
+		for (i = 0; i < args->nops; i++)
+			dims->stride[i][to] = args->op[i].stride[d];
+	}
+	return true;
+}
+
+/* The dimension becomes the last one. */
+static void move_last(struct dims *dims, unsigned int from)
+{
+	int64_t size = dims->size[from], stride;
+	unsigned int i, d;
+
+	for (d = from; d + 1 < dims->n; d++)
+		dims->size[d] = dims->size[d + 1];
+	dims->size[d] = size;
+	for (i = 0; i < dims->args->nops; i++) {
+		stride = dims->stride[i][from];
+		for (d = from; d + 1 < dims->n; d++)
+			dims->stride[i][d] = dims->stride[i][d + 1];
+		dims->stride[i][d] = stride;
+	}
+}
+
+struct component {
+	uint64_t stride;
+	int64_t count;
+};
+
+static void insert(struct component *c, unsigned int *n, uint64_t stride,
+		   int64_t count)
+{
+	unsigned int i = (*n)++;
+
+	for (; i && c[i - 1].stride > stride; i--)
+		c[i] = c[i - 1];
+	c[i] = (struct component){ stride, count };
+}
+
+/*
+ * Whether coordinates and indices together number the elements of the
+ * destination as digits do a number: each place has one way to reach it.
+ */
+static bool is_numbering(const struct dims *dims)
+{
+	struct component c[OPENREG_DIMS_MAX + OPENREG_INDEX_OPERANDS_MAX];
+	const struct openreg_args *args = dims->args;
+	unsigned __int128 below = 0;
+	unsigned int n = 0, i;
+
+	for (i = 0; i < dims->n; i++) {
+		if (dims->stride[DST][i])
+			insert(c, &n, magnitude(dims->stride[DST][i]),
+			       dims->size[i]);
+	}
+	for (i = 0; i < args->nextents; i++) {
+		if (args->extent[i] > 1 && args->step[i])
+			insert(c, &n, magnitude(args->step[i]),
+			       args->extent[i]);
+	}
+	for (i = 0; i < n; i++) {
+		if (c[i].stride <= below)
+			return false;
+		below += (unsigned __int128)c[i].stride *
+			 (uint64_t)(c[i].count - 1);
+	}
+	return true;
+}
+
+static bool is_free(const struct dims *dims, unsigned int d, bool put,
+		    bool numbering)
+{
+	return !put || (numbering && dims->stride[DST][d] != 0);
+}
+
+/* No index changes along it, and it is long enough to be worth a loop. */
+static bool can_run(const struct dims *dims, unsigned int d)
+{
+	unsigned int esize = openreg_dtype_size(dims->args->op[DST].dtype), i;
+	bool dense = dims->stride[DST][d] == 1 && dims->stride[SRC][d] == 1;
+
+	for (i = FIRST_INDEX; i < dims->args->nops; i++) {
+		if (dims->stride[i][d])
+			return false;
+	}
+	return dims->size[d] * (dense ? esize : 1) >= 8;
+}
+
+/*
+ * Brings the best run to the end; returns whether there is one. Only free
+ * dimensions may move, since the others would change who comes last.
+ */
+static bool place_run(struct dims *dims, bool put, bool numbering)
+{
+	unsigned int d, best = dims->n;
+
+	for (d = 0; d < dims->n; d++) {
+		bool last = d == dims->n - 1;
+
+		if (!can_run(dims, d) ||
+		    !(last || is_free(dims, d, put, numbering)))
+			continue;
+		if (best == dims->n || magnitude(dims->stride[DST][d]) <
+					       magnitude(dims->stride[DST][best]))
+			best = d;
+	}
+	if (best == dims->n)
+		return false;
+	move_last(dims, best);
+	return true;
+}
+
+/* A short walk makes room for a longer free dimension; n of them come first. */
+static void place_walk(struct dims *dims, unsigned int n, bool put,
+		       bool numbering)
+{
+	unsigned int d, best = n - 1;
+	bool runs = n < dims->n;
+
+	if (n < 2 || dims->size[n - 1] >= SHORT_WALK)
+		return;
+	for (d = 0; d + 1 < n; d++) {
+		if (is_free(dims, d, put, numbering) &&
+		    dims->size[d] > dims->size[best])
+			best = d;
+	}
+	if (best == n - 1)
+		return;
+	move_last(dims, best);
+	if (runs)
+		move_last(dims, n - 1);
+}
+
+static void add_dim(struct openreg_index_plan *plan, const struct dims *dims,
+		    int from, bool free)
+{
+	uint64_t esize = openreg_dtype_size(dims->args->op[DST].dtype);
+	unsigned int to = plan->ndim++, k;
+
+	plan->size[to] = from < 0 ? 1 : dims->size[from];
+	plan->free[to] = from < 0 || free;
+	plan->dst_stride[to] = 0;
+	plan->src_stride[to] = 0;
+	for (k = 0; k < plan->nindex; k++)
+		plan->index[k].stride[to] = 0;
+	if (from < 0)
+		return;
+	plan->dst_stride[to] =
+		(int64_t)((uint64_t)dims->stride[DST][from] * esize);
+	plan->src_stride[to] =
+		(int64_t)((uint64_t)dims->stride[SRC][from] * esize);
+	for (k = 0; k < plan->nindex; k++)
+		plan->index[k].stride[to] =
+			(int64_t)((uint64_t)dims->stride[FIRST_INDEX + k][from] *
+				  (plan->index[k].narrow ? 4 : 8));
+}
+
+static void set_operands(struct openreg_index_plan *plan,
+			 const struct openreg_args *args)
+{
+	uint64_t esize = openreg_dtype_size(args->op[DST].dtype);
+	unsigned int k;
+
+	plan->kernel = openreg_index_kernel(args->arg[0], args->op[DST].dtype);
+	plan->wrap = args->arg[1] & OPENREG_INDEX_WRAP;
+	plan->dst = (uintptr_t)args->op[DST].ptr;
+	plan->src = (uintptr_t)args->op[SRC].ptr;
+	plan->nindex = args->nextents;
+	for (k = 0; k < plan->nindex; k++) {
+		struct openreg_index_operand *op = &plan->index[k];
+
+		op->base = (uintptr_t)args->op[FIRST_INDEX + k].ptr;
+		op->narrow = args->op[FIRST_INDEX + k].dtype == OPENREG_I32;
+		op->extent = (uint64_t)args->extent[k];
+		/* A step that is never taken may be any number. */
+		op->step = op->extent > 1 ? (uint64_t)args->step[k] * esize : 0;
+	}
+}
+
+static void set_dims(struct openreg_index_plan *plan, struct dims *dims,
+		     bool put)
+{
+	bool numbering = put && is_numbering(dims);
+	bool runs = place_run(dims, put, numbering);
+	unsigned int walks = dims->n - runs;
+	int d;
+
+	place_walk(dims, walks, put, numbering);
+	plan->ndim = 0;
+	d = (int)dims->n - 1;
+	add_dim(plan, dims, runs ? d : -1,
+		runs && is_free(dims, (unsigned int)d, put, numbering));
+	d -= runs;
+	add_dim(plan, dims, d, d >= 0 && is_free(dims, (unsigned int)d, put,
+						 numbering));
+	while (--d >= 0)
+		add_dim(plan, dims, d,
+			is_free(dims, (unsigned int)d, put, numbering));
+}
+
+/* Free tiles, the run's not counted. */
+static int64_t free_parts(const struct openreg_index_plan *plan)
+{
+	int64_t parts = 1;
+	unsigned int d;
+
+	for (d = 1; d < plan->ndim; d++) {
+		if (plan->free[d])
+			parts *= plan->digits[d];
+	}
+	return parts;
+}
+
+static int64_t pieces(int64_t size, int64_t piece)
+{
+	return (size + piece - 1) / piece;
+}
+
+/* How far a tile goes. Whoever walks an ordered run walks it to its end. */
+static void set_blocks(struct openreg_index_plan *plan, int64_t esize, bool put)
+{
+	int64_t run = OPENREG_INDEX_RUN / esize, shares;
+	unsigned int d;
+
+	plan->block[1] = plan->size[1] < OPENREG_INDEX_WALK ? plan->size[1] :
+							      OPENREG_INDEX_WALK;
+	for (d = 1; d < plan->ndim; d++)
+		plan->digits[d] = d == 1 ? pieces(plan->size[1], plan->block[1]) :
+					   plan->size[d];
+	shares = put && plan->free[0] ? SHARES / free_parts(plan) : 0;
+	if (shares > 1 && pieces(plan->size[0], shares) < run)
+		run = pieces(plan->size[0], shares);
+	if (shares > 1 && run * esize < SHARE_BYTES)
+		run = SHARE_BYTES / esize;
+	plan->block[0] = plan->size[0] < run ? plan->size[0] : run;
+	plan->digits[0] = pieces(plan->size[0], plan->block[0]);
+	/* Between the pieces of an ordered run no other point may come. */
+	run = OPENREG_INDEX_RUN / esize / plan->block[0];
+	if (plan->digits[0] > 1 && !plan->free[0])
+		run = 1;
+	if (run < 1)
+		run = 1;
+	if (plan->block[1] > run)
+		plan->block[1] = run;
+	plan->digits[1] = pieces(plan->size[1], plan->block[1]);
+}
+
+/* Nanoseconds of a tile; memory may be slower than this by some factor. */
+static double tile_ns(const struct openreg_index_plan *plan, int64_t esize)
+{
+	double run = (double)plan->block[0];
+	double point = 2 * plan->nindex + 3;
+	double reach = 0;
+	unsigned int k;
+	bool dense = plan->dst_stride[0] == esize &&
+		     plan->src_stride[0] == esize;
+
+	for (k = 0; k < plan->nindex; k++)
+		reach += (double)plan->index[k].extent *
+			 (double)magnitude((int64_t)plan->index[k].step);
+	if (reach > NEAR_BYTES)
+		point += 15;
+	if (plan->block[0] > 1)
+		point += 5 + run * (dense ? 0.15 * (double)esize : 2);
+	return 60 + point * (double)plan->block[1];
+}
+
+static void cut(struct openreg_index_plan *plan, int64_t esize)
+{
+	int64_t budget = (int64_t)(OPENREG_SLICE_NS / tile_ns(plan, esize)) + 1;
+	unsigned int d;
+
+	plan->free_units = 1;
+	plan->ordered_units = 1;
+	for (d = 0; d < plan->ndim; d++)
+		*(plan->free[d] ? &plan->free_units : &plan->ordered_units) *=
+			plan->digits[d];
+	plan->phase_units = budget < plan->ordered_units ? budget :
+							   plan->ordered_units;
+	plan->slice_units = budget / plan->phase_units;
+}
+
+bool openreg_index_make(struct openreg_index_plan *plan,
+			const struct openreg_args *args)
+{
+	bool put = args->arg[0] != OPENREG_INDEX_GET;
+	int64_t esize = openreg_dtype_size(args->op[DST].dtype);
+	struct dims dims;
+
+	if (!collect(&dims, args))
+		return false;
+	set_operands(plan, args);
+	set_dims(plan, &dims, put);
+	set_blocks(plan, esize, put);
+	cut(plan, esize);
+	return true;
+}

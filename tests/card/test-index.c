@@ -1,0 +1,337 @@
+// SPDX-License-Identifier: MIT
+/*
+ * INDEX through a card: where the indirect operand may reach, against an oracle
+ * that visits every corner of the space and of the extents; indices that are
+ * out of range, or that change while they are read.
+ */
+#include <pthread.h>
+#include <string.h>
+
+#include "engine.h"
+#include "host.h"
+#include "random.h"
+
+#define BASE (1u << 20)
+#define GUARD 65536u
+#define ROUNDS 20000
+#define DATA 1 /* segment of the other operands */
+#define TARGET 2 /* the first of those that are indexed */
+#define TOO_LONG 1000 /* no fault, but more than a test has time for */
+#define AT(seg, off) OPENREG_ADDR(0, seg, off)
+
+static const uint64_t lengths[] = { 1, 7, 4096, 5000, 32768, 65536 };
+#define TARGETS (sizeof(lengths) / sizeof(lengths[0]))
+
+static uint8_t *target(struct rig *rig, unsigned int i)
+{
+	return rig->vram + BASE * (TARGET + i);
+}
+
+static void bind(struct rig *rig, uint32_t id, uint64_t off, uint64_t length,
+		 uint32_t perm)
+{
+	struct openreg_admin_cmd cmd = cmd_vram(1, id, off, length, perm);
+
+	assert_int_equal(rig_admin(rig, &cmd), 0);
+}
+
+static void begin(struct rig *rig, struct tq *q)
+{
+	unsigned int i;
+
+	assert_int_equal(rig_op(rig, OPENREG_ADMIN_CTX_CREATE, 1, 0), 0);
+	bind(rig, DATA, BASE * DATA, BASE, RW);
+	for (i = 0; i < TARGETS; i++)
+		bind(rig, TARGET + i, BASE * (TARGET + i), lengths[i], RW);
+	tq_create(rig, q, 1, 0);
+}
+
+static void check_guards(struct rig *rig)
+{
+	unsigned int i, k;
+
+	for (i = 0; i < TARGETS; i++)
+		for (k = 0; k < GUARD; k++) {
+			assert_int_equal(target(rig, i)[-1 - (int)k], 0);
+			assert_int_equal(target(rig, i)[lengths[i] + k], 0);
+		}
+}
+
+/* The last nindex dimensions are extents and steps. */
+struct trial {
+	unsigned int ndim, nindex, dtype, seg;
+	int64_t size[OPENREG_DIMS_MAX];
+	int64_t stride[OPENREG_DIMS_MAX];
+	uint64_t off, length;
+};
+
+static int64_t random_stride(uint64_t length)
+{
+	switch (below(8)) {
+	case 0:
+		return 0;
+	case 1:
+		return (int64_t)random64();
+	case 2:
+		return below(2) ? INT64_MAX : INT64_MIN;
+	case 3:
+		return -(int64_t)below(length);
+	default:
+		return (int64_t)below(length / 4 + 2) - 2;
+	}
+}
+
+static int64_t random_size(bool extent)
+{
+	switch (below(12)) {
+	case 0:
+		return 0;
+	case 1:
+		return 1;
+	case 2:
+		return extent ? (int64_t)(random64() >> 1) : 1LL << below(30);
+	default:
+		return 1 + (int64_t)below(6);
+	}
+}
+
+static void random_trial(struct trial *t, unsigned int i)
+{
+	unsigned int d;
+
+	t->seg = TARGET + i;
+	t->length = lengths[i];
+	t->ndim = (unsigned int)below(6);
+	t->nindex = 1 + (unsigned int)below(3);
+	t->dtype = 1 + (unsigned int)below(OPENREG_DTYPE_END - 1);
+	t->off = below(t->length + 64);
+	if (below(8))
+		t->off -= t->off % openreg_dtype_size(t->dtype);
+	for (d = 0; d < t->ndim + t->nindex; d++) {
+		t->size[d] = random_size(d >= t->ndim);
+		t->stride[d] = random_stride(t->length);
+	}
+}
+
+static uint32_t oracle(const struct trial *t)
+{
+	unsigned int esize = openreg_dtype_size(t->dtype), d, corner;
+	__int128 work = 1;
+
+	for (d = 0; d < t->ndim; d++)
+		if (!t->size[d])
+			return OPENREG_FAULT_NONE;
+	for (d = 0; d < t->ndim; d++)
+		work = work > (__int128)1 << 36 ? work : work * t->size[d];
+	if (work > (__int128)1 << 36)
+		return OPENREG_FAULT_LIMIT;
+	for (d = t->ndim; d < t->ndim + t->nindex; d++)
+		if (!t->size[d])
+			return OPENREG_FAULT_INDEX;
+	if (t->off % esize)
+		return OPENREG_FAULT_ALIGNMENT;
+	for (corner = 0; corner < 1u << (t->ndim + t->nindex); corner++) {
+		__int128 at = t->off;
+
+		for (d = 0; d < t->ndim + t->nindex; d++)
+			if (corner & 1u << d)
+				at += (__int128)(t->size[d] - 1) *
+				      t->stride[d] * esize;
+		if (at < 0 || at + esize > (__int128)t->length)
+			return OPENREG_FAULT_BOUNDS;
+	}
+	return work > 1 << 18 ? TOO_LONG : OPENREG_FAULT_NONE;
+}
+
+static void expect(struct rig *rig, struct tq *q, struct pkt *p, uint32_t want)
+{
+	struct openreg_fault_summary fault;
+
+	tq_push(q, p);
+	tq_publish(q);
+	if (!want) {
+		tq_wait(q);
+		return;
+	}
+	fault = tq_wait_fault(q);
+	assert_int_equal(fault.code, want);
+	if (want == OPENREG_FAULT_BOUNDS)
+		assert_int_equal(fault.operand, 0);
+	if (want == OPENREG_FAULT_INDEX)
+		assert_true(fault.operand >= 2 && fault.operand <= 4);
+	assert_int_equal(tq_reset(q, q->tail, q->seq), 0);
+	openreg_card_reg_write(rig->card, OPENREG_REG_FAULT_HEAD,
+			       rig_reg(rig, OPENREG_REG_FAULT_TAIL), 4);
+}
+
+/* All indices are one word, chosen so that some reach the far end. */
+static void run_trial(struct rig *rig, struct tq *q, const struct trial *t)
+{
+	static const int64_t none[OPENREG_DIMS_MAX];
+	uint32_t want = oracle(t);
+	struct pkt p;
+	unsigned int k;
+
+	if (want == TOO_LONG)
+		return;
+	pkt_begin(&p, OPENREG_OP_INDEX, t->ndim, t->size);
+	pkt_arg(&p, 0, (uint8_t)(1 + below(OPENREG_INDEX_END - 1)));
+	pkt_operand(&p, AT(t->seg, t->off), t->dtype, t->stride);
+	pkt_operand(&p, AT(DATA, 64), t->dtype, none);
+	for (k = 0; k < t->nindex; k++) {
+		int64_t last = t->size[t->ndim + k] - 1;
+
+		memcpy(rig->vram + BASE * DATA + 8 * k, &last, 8);
+		pkt_operand(&p, AT(DATA, 8 * k), OPENREG_I64, none);
+	}
+	for (k = t->ndim; k < t->ndim + t->nindex; k++) {
+		pkt_imm(&p, (uint64_t)t->size[k]);
+		pkt_imm(&p, (uint64_t)t->stride[k]);
+	}
+	if (want == OPENREG_FAULT_INDEX)
+		for (k = 0; k < 8 * t->nindex; k += 8)
+			memset(rig->vram + BASE * DATA + k, 0, 8);
+	expect(rig, q, &p, want);
+}
+
+static void test_reach(void **state)
+{
+	struct rig *rig = *state;
+	struct trial t;
+	struct tq q;
+	unsigned int i;
+
+	begin(rig, &q);
+	memset(rig->vram + BASE * DATA + 64, 0x5a, 8);
+	for (i = 0; i < ROUNDS / SCALE; i++) {
+		random_trial(&t, i % TARGETS);
+		run_trial(rig, &q, &t);
+	}
+	check_guards(rig);
+}
+
+/* n elements through as many I64 indices. */
+static void pkt_index(struct pkt *p, unsigned int mode, int64_t n,
+		      int64_t extent)
+{
+	static const int64_t one = 1, zero;
+	bool get = mode == OPENREG_INDEX_GET;
+
+	pkt_begin(p, OPENREG_OP_INDEX, 1, &n);
+	pkt_arg(p, 0, (uint8_t)mode);
+	pkt_operand(p, get ? AT(DATA, 1 << 19) : AT(TARGET + 5, 0), OPENREG_U8,
+		    get ? &one : &zero);
+	pkt_operand(p, get ? AT(TARGET + 5, 0) : AT(DATA, 1 << 19), OPENREG_U8,
+		    get ? &zero : &one);
+	pkt_operand(p, AT(DATA, 0), OPENREG_I64, &one);
+	pkt_imm(p, (uint64_t)extent);
+	pkt_imm(p, 1);
+}
+
+static void test_fault(void **state)
+{
+	struct rig *rig = *state;
+	struct openreg_fault_summary fault;
+	int64_t *index = (int64_t *)(rig->vram + BASE * DATA), n = 60000;
+	struct pkt p;
+	struct tq q;
+	unsigned int mode;
+
+	begin(rig, &q);
+	for (mode = 0; mode < OPENREG_INDEX_END; mode++) {
+		pkt_index(&p, mode, n, 1000);
+		memset(index, 0, (size_t)n * 8);
+		expect(rig, &q, &p, 0);
+		index[n - 7] = mode ? 1000 : -1;
+		tq_push(&q, &p);
+		tq_publish(&q);
+		fault = tq_wait_fault(&q);
+		assert_int_equal(fault.code, OPENREG_FAULT_INDEX);
+		assert_int_equal(fault.operand, 2);
+		assert_int_equal(fault.address, 1000);
+		assert_int_equal(fault.detail, index[n - 7]);
+		assert_int_equal(fault.opcode, OPENREG_OP_INDEX);
+		assert_int_equal(tq_reset(&q, q.tail, q.seq), 0);
+		openreg_card_reg_write(rig->card, OPENREG_REG_FAULT_HEAD,
+				       rig_reg(rig, OPENREG_REG_FAULT_TAIL), 4);
+	}
+	index[n - 7] = 5;
+	expect(rig, &q, &p, 0);
+}
+
+static void test_permission(void **state)
+{
+	struct rig *rig = *state;
+	struct pkt p;
+	struct tq q;
+
+	begin(rig, &q);
+	bind(rig, 20, BASE * 20, 4096, OPENREG_SEG_WRITE);
+	pkt_index(&p, OPENREG_INDEX_PUT, 4, 4);
+	memcpy(p.bytes + 40, &(uint64_t){ AT(20, 0) }, 8);
+	expect(rig, &q, &p, 0);
+	pkt_index(&p, OPENREG_INDEX_ADD, 4, 4);
+	memcpy(p.bytes + 40, &(uint64_t){ AT(20, 0) }, 8);
+	expect(rig, &q, &p, OPENREG_FAULT_PERMISSION);
+}
+
+static atomic_bool stop;
+
+/* Between an index that is right and one that reaches far beyond. */
+static void *meddle(void *opaque)
+{
+	int64_t *index = opaque;
+	unsigned int i = 0;
+
+	while (!atomic_load(&stop)) {
+		__atomic_store_n(&index[i % 4096], 1 << 16, __ATOMIC_RELAXED);
+		__atomic_store_n(&index[i % 4096], 3, __ATOMIC_RELAXED);
+		i++;
+	}
+	return NULL;
+}
+
+static void test_change(void **state)
+{
+	struct rig *rig = *state;
+	int64_t *index = (int64_t *)(rig->vram + BASE * DATA);
+	unsigned int i, faults = 0;
+	pthread_t thread;
+	struct pkt p;
+	struct tq q;
+
+	begin(rig, &q);
+	memset(rig->vram + BASE * DATA + (1 << 19), 0x5a, 4096);
+	atomic_store(&stop, false);
+	assert_int_equal(pthread_create(&thread, NULL, meddle, index), 0);
+	for (i = 0; i < 3000 / SCALE; i++) {
+		pkt_index(&p, OPENREG_INDEX_PUT, 4096, 1 << 16);
+		tq_push(&q, &p);
+		tq_publish(&q);
+		WAIT_FOR(tq_completed(&q) == q.seq ||
+			 tq_state(&q) == OPENREG_QUEUE_FAULTED);
+		if (tq_state(&q) != OPENREG_QUEUE_FAULTED)
+			continue;
+		faults++;
+		assert_int_equal(tq_reset(&q, q.tail, q.seq), 0);
+		openreg_card_reg_write(rig->card, OPENREG_REG_FAULT_HEAD,
+				       rig_reg(rig, OPENREG_REG_FAULT_TAIL), 4);
+	}
+	atomic_store(&stop, true);
+	pthread_join(thread, NULL);
+	assert_true(faults > 0);
+	check_guards(rig);
+}
+
+int main(void)
+{
+#define T(f) cmocka_unit_test_setup_teardown(f, rig_setup, rig_teardown)
+	const struct CMUnitTest tests[] = {
+		T(test_reach),
+		T(test_fault),
+		T(test_permission),
+		T(test_change),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
