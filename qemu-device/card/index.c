@@ -76,9 +76,11 @@ static struct openreg_verdict index_check(struct openreg_args *args)
 	return v;
 }
 
-static bool index_setup(struct openreg_job *job, struct openreg_scratch *scratch)
+static bool index_setup(struct openreg_job *job,
+			struct openreg_scratch *scratch)
 {
-	struct openreg_index_plan *plan = (struct openreg_index_plan *)job->priv;
+	struct openreg_index_plan *plan =
+		(struct openreg_index_plan *)job->priv;
 	int64_t slices, phases;
 
 	(void)scratch;
@@ -150,20 +152,21 @@ static uintptr_t place(const struct openreg_index_plan *plan, const int64_t *at,
 static void read_indices(int64_t *to, uintptr_t from, int64_t stride,
 			 bool narrow, int64_t n)
 {
+	uintptr_t step = (uintptr_t)stride;
 	int64_t i;
 
 	if (narrow && stride == 4) {
 		for (i = 0; i < n; i++)
 			to[i] = ((const int32_t *)from)[i];
 	} else if (narrow) {
-		for (i = 0; i < n; i++)
-			to[i] = *(const int32_t *)(from + (uintptr_t)(i * stride));
+		for (i = 0; i < n; i++, from += step)
+			to[i] = *(const int32_t *)from;
 	} else if (stride == 8) {
 		for (i = 0; i < n; i++)
 			to[i] = ((const int64_t *)from)[i];
 	} else {
-		for (i = 0; i < n; i++)
-			to[i] = *(const int64_t *)(from + (uintptr_t)(i * stride));
+		for (i = 0; i < n; i++, from += step)
+			to[i] = *(const int64_t *)from;
 	}
 	__asm__ volatile("" : : "r"(to) : "memory");
 }

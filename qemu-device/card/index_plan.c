@@ -155,6 +155,7 @@ static bool can_run(const struct dims *dims, unsigned int d)
  */
 static bool place_run(struct dims *dims, bool put, bool numbering)
 {
+	const int64_t *stride = dims->stride[DST];
 	unsigned int d, best = dims->n;
 
 	for (d = 0; d < dims->n; d++) {
@@ -163,8 +164,8 @@ static bool place_run(struct dims *dims, bool put, bool numbering)
 		if (!can_run(dims, d) ||
 		    !(last || is_free(dims, d, put, numbering)))
 			continue;
-		if (best == dims->n || magnitude(dims->stride[DST][d]) <
-					       magnitude(dims->stride[DST][best]))
+		if (best == dims->n ||
+		    magnitude(stride[d]) < magnitude(stride[best]))
 			best = d;
 	}
 	if (best == dims->n)
@@ -212,10 +213,11 @@ static void add_dim(struct openreg_index_plan *plan, const struct dims *dims,
 		(int64_t)((uint64_t)dims->stride[DST][from] * esize);
 	plan->src_stride[to] =
 		(int64_t)((uint64_t)dims->stride[SRC][from] * esize);
-	for (k = 0; k < plan->nindex; k++)
-		plan->index[k].stride[to] =
-			(int64_t)((uint64_t)dims->stride[FIRST_INDEX + k][from] *
-				  (plan->index[k].narrow ? 4 : 8));
+	for (k = 0; k < plan->nindex; k++) {
+		esize = plan->index[k].narrow ? 4 : 8;
+		plan->index[k].stride[to] = (int64_t)(
+			(uint64_t)dims->stride[FIRST_INDEX + k][from] * esize);
+	}
 }
 
 static void set_operands(struct openreg_index_plan *plan,
@@ -282,14 +284,15 @@ static int64_t pieces(int64_t size, int64_t piece)
 /* How far a tile goes. Whoever walks an ordered run walks it to its end. */
 static void set_blocks(struct openreg_index_plan *plan, int64_t esize, bool put)
 {
-	int64_t run = OPENREG_INDEX_RUN / esize, shares;
+	int64_t run = OPENREG_INDEX_RUN / esize, walk = plan->size[1], shares;
 	unsigned int d;
 
-	plan->block[1] = plan->size[1] < OPENREG_INDEX_WALK ? plan->size[1] :
-							      OPENREG_INDEX_WALK;
-	for (d = 1; d < plan->ndim; d++)
-		plan->digits[d] = d == 1 ? pieces(plan->size[1], plan->block[1]) :
-					   plan->size[d];
+	if (walk > OPENREG_INDEX_WALK)
+		walk = OPENREG_INDEX_WALK;
+	plan->block[1] = walk;
+	plan->digits[1] = pieces(plan->size[1], walk);
+	for (d = 2; d < plan->ndim; d++)
+		plan->digits[d] = plan->size[d];
 	shares = put && plan->free[0] ? SHARES / free_parts(plan) : 0;
 	if (shares > 1 && pieces(plan->size[0], shares) < run)
 		run = pieces(plan->size[0], shares);

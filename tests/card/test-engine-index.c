@@ -301,8 +301,8 @@ static void test_large(void **state)
 }
 
 /* Rows into a table: all at once, in shares of the rows, in phases. */
-static void rows(unsigned int mode, unsigned int dtype, int64_t n, int64_t width,
-		 int64_t table)
+static void rows(unsigned int mode, unsigned int dtype, int64_t n,
+		 int64_t width, int64_t table)
 {
 	struct problem p = { .ndim = 2, .nindex = 1, .mode = mode,
 			     .dtype = dtype, .size = { n, width },
