@@ -6,7 +6,7 @@ import struct
 import torch
 from torch_openreg import _C
 
-NOP, COPY, FILL, VECTOR, MATMUL, SOFTMAX, WAIT, SIGNAL, TIMESTAMP = range(9)
+NOP, COPY, FILL, VECTOR, MATMUL, SOFTMAX, WAIT, SIGNAL, TIMESTAMP, INDEX = range(10)
 F32, I64, U8 = 1, 9, 6
 
 

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// flip and roll: COPY packets, for any type.
+#include "aten/convention.h"
+#include "runtime/strided_copy.h"
+#include "runtime/submit.h"
+
+#include <ATen/WrapDimUtils.h>
+#include <ATen/WrapDimUtilsMulti.h>
+#include <ATen/ops/empty_like.h>
+#include <torch/library.h>
+
+namespace openreg {
+
+namespace {
+
+using at::Tensor;
+
+OpName flip_name, roll_name;
+
+// Where the source goes backwards a stride is negative, from the last element.
+Tensor flip(const Tensor& self, at::IntArrayRef dims) {
+  const auto flipped = at::dim_list_to_bitset(dims, self.dim());
+  Tensor out = at::empty_like(self, at::MemoryFormat::Preserve);
+  if (self.numel() == 0) {
+    return out;
+  }
+  at::DimVector strides(self.strides());
+  auto from = reinterpret_cast<int64_t>(self.const_data_ptr());
+  for (int64_t d = 0; d < self.dim(); d++) {
+    if (flipped[d]) {
+      from += (self.size(d) - 1) * strides[d] * static_cast<int64_t>(self.element_size());
+      strides[d] = -strides[d];
+    }
+  }
+  const CopyShape shape = copy_shape(
+      self.sizes(),
+      reinterpret_cast<uint64_t>(out.data_ptr()),
+      out.strides(),
+      out.scalar_type(),
+      static_cast<uint64_t>(from),
+      strides,
+      self.scalar_type());
+  StreamState& stream = current_stream_state(self.get_device());
+  {
+    std::lock_guard<std::mutex> lock(stream.mutex);
+    submit_copy_locked(stream, shape);
+  }
+  count_op(flip_name.id);
+  return out;
+}
+
+Tensor roll_one(const Tensor& self, int64_t shift, int64_t dim) {
+  Tensor out = at::empty_like(self, at::MemoryFormat::Preserve);
+  dim = at::maybe_wrap_dim(dim, self.dim());
+  const int64_t size = self.size(dim);
+  const int64_t begin = ((-shift) % size + size) % size;
+  out.narrow(dim, 0, size - begin).copy_(self.narrow(dim, begin, size - begin));
+  out.narrow(dim, size - begin, begin).copy_(self.narrow(dim, 0, begin));
+  return out;
+}
+
+Tensor roll(const Tensor& self, at::IntArrayRef shifts, at::IntArrayRef dims) {
+  TORCH_CHECK(!shifts.empty(), "`shifts` required");
+  if (dims.empty() && shifts.size() == 1) {
+    const Tensor flat = self.contiguous().view(self.numel());
+    return roll(flat, shifts, at::IntArrayRef({0})).view(self.sizes());
+  }
+  TORCH_CHECK(
+      shifts.size() == dims.size(),
+      "shifts and dimensions must align. shifts: ",
+      shifts.size(),
+      ", dims:",
+      dims.size());
+  if (self.numel() == 0) {
+    return self.clone(at::MemoryFormat::Preserve);
+  }
+  Tensor out = self;
+  for (size_t i = 0; i < shifts.size(); i++) {
+    out = roll_one(out, shifts[i], dims[i]);
+  }
+  count_op(roll_name.id);
+  return out;
+}
+
+} // namespace
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  flip_name.set("flip");
+  roll_name.set("roll");
+  m.impl("flip", flip);
+  m.impl("roll", roll);
+}
+
+} // namespace openreg
