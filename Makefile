@@ -10,6 +10,7 @@ help:
 	@echo 'make shell              a shell in a VM with the card and the driver'
 	@echo 'make sim                Python with torch and a card inside its own process'
 	@echo 'make bench              measure, natively and in a VM, into bench.json'
+	@echo 'make course             render the course on writing a backend (docs/course)'
 	@echo 'make build              build everything, run nothing'
 	@echo 'make clean              delete everything that was built ($$OPENREG_CACHE)'
 	@echo
@@ -36,6 +37,9 @@ sim:
 bench:
 	@tests/bench/run
 
+course:
+	@scripts/course
+
 build:
 	@scripts/build all
 
@@ -50,4 +54,4 @@ test-%:
 build-%:
 	@scripts/build $*
 
-.PHONY: help demo test shell sim bench build clean check-style
+.PHONY: help demo test shell sim bench course build clean check-style
