@@ -19,10 +19,10 @@ for ours, theirs in zip(model.parameters(), cpu.parameters()):
     assert torch.allclose(ours.grad.cpu(), theirs.grad, atol=1e-6)
 print("gradients agree, fallbacks:", torch.openreg.fallbacks())
 
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.3)
 scaler = torch.amp.GradScaler("openreg")
 losses = []
-for _ in range(20):
+for _ in range(40):
     optimizer.zero_grad()
     with torch.autocast("openreg", dtype=torch.bfloat16):
         out = model(data)

@@ -5,8 +5,8 @@ import torch
 
 for name in ("aten::mul.Tensor", "aten::linalg_inv_ex", "aten::reshape"):
     print(name)
-    for line in torch._C._dispatch_dump_table(name).splitlines():
-        key, _, rest = line.partition(": ")
-        if key in ("PrivateUse1", "AutogradPrivateUse1", "AutocastPrivateUse1"):
-            through = "fallthrough" if rest.startswith("fallthrough") else ""
-            print(f"  {key:<20} {through:<12} [{rest.rpartition('[')[2]}")
+    table = torch._C._dispatch_dump_table(name).splitlines()
+    entries = dict(line.split(": ", 1) for line in table)
+    for key in ("AutocastPrivateUse1", "AutogradPrivateUse1", "PrivateUse1"):
+        kind = entries[key].split()[0] if entries[key].startswith("fallthrough") else ""
+        print(f"  {key:<20} {kind:<12} [{entries[key].rpartition('[')[2]}")
