@@ -190,11 +190,13 @@ class Command(NamedTuple):
 
     def matches(self, text: str) -> bool:
         """<N> stands for a number, <X> for a hexadecimal one, ... for anything."""
-        return re.fullmatch(self.pattern(), text.rstrip("\n")) is not None
+        return re.fullmatch(self.pattern(), text.rstrip("\n") + "\n") is not None
 
     def pattern(self) -> str:
-        lines = ["(?s:.*?)" if line == "..." else line_pattern(line) for line in self.output]
-        return "\n".join(lines)
+        return "".join(
+            r"(?:.*\n)*?" if line == "..." else line_pattern(line) + r"\n"
+            for line in self.output
+        )
 
 
 def line_pattern(line: str) -> str:
