@@ -9,6 +9,7 @@ help:
 	@echo 'make test               every test suite'
 	@echo 'make shell              a shell in a VM with the card and the driver'
 	@echo 'make sim                Python with torch and a card inside its own process'
+	@echo 'make conformance        every operator of torch against the CPU; ARGS=--help'
 	@echo 'make bench              measure, natively and in a VM, into bench.json'
 	@echo 'make course             render the course on writing a backend (docs/course)'
 	@echo 'make build              build everything, run nothing'
@@ -34,6 +35,9 @@ shell:
 sim:
 	@scripts/sim
 
+conformance:
+	@scripts/conformance $(ARGS)
+
 bench:
 	@tests/bench/run
 
@@ -54,4 +58,4 @@ test-%:
 build-%:
 	@scripts/build $*
 
-.PHONY: help demo test shell sim bench course build clean check-style
+.PHONY: help demo test shell sim conformance bench course build clean check-style

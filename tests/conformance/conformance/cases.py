@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: MIT
+"""A case is one thing to do both on the CPU and on the device. run(device, seed) does
+it and returns a tree of results; with wide it computes in float64."""
+
+import dataclasses
+from typing import Any, Callable
+
+import torch
+from torch.utils._pytree import tree_leaves, tree_map
+
+from .inputs import Call
+
+
+def random_like(t: torch.Tensor, seed: int) -> torch.Tensor:
+    """The same numbers wherever t is, and whatever its floating type."""
+    generator = torch.Generator().manual_seed(seed)
+    dtype = torch.complex128 if t.is_complex() else torch.float64
+    values = torch.randn(t.shape, generator=generator, dtype=dtype)
+    # Half types hold these exactly, so that all types mean the same numbers.
+    values = (values * 16).round() / 16 if not t.is_complex() else values
+    return values.to(t.dtype).to(t.device)
+
+
+def gradients(outputs, inputs: list) -> list:
+    outs = [t for t in tree_leaves(outputs) if _differentiable(t)]
+    if not outs or not inputs:
+        return []
+    weights = [random_like(t, i) for i, t in enumerate(outs)]
+    return list(torch.autograd.grad(outs, inputs, weights, allow_unused=True))
+
+
+def _differentiable(t) -> bool:
+    return isinstance(t, torch.Tensor) and t.requires_grad
+
+
+class Case:
+    def run(self, device, seed: int, wide=None):
+        raise NotImplementedError
+
+    def text(self) -> str:
+        raise NotImplementedError
+
+
+@dataclasses.dataclass
+class Forward(Case):
+    op: Callable
+    call: Call
+
+    def run(self, device, seed, wide=None):
+        call = self.call.on(device, wide)
+        torch.manual_seed(seed)
+        result = self.op(call.input, *call.args, **call.kwargs)
+        return self.results(call, result)
+
+    def results(self, call: Call, result):
+        return call.process(result)
+
+    def text(self):
+        return self.call.text()
+
+
+class Backward(Forward):
+    def results(self, call, result):
+        inputs = [t for t in call.tensors() if t.requires_grad]
+        return gradients(call.process(result), list(dict.fromkeys(inputs)))
+
+
+class InPlace(Forward):
+    """The first argument itself must be what is returned, and hold the result."""
+
+    def run(self, device, seed, wide=None):
+        call = self.call.on(device, wide)
+        torch.manual_seed(seed)
+        result = self.op(call.input, *call.args, **call.kwargs)
+        return [call.process(result), result is call.input, call.input]
+
+
+@dataclasses.dataclass
+class Out(Forward):
+    """form: "same", "strided" or "empty", as out= is before."""
+
+    form: str = "same"
+
+    def run(self, device, seed, wide=None):
+        call = self.call.on(device, wide)
+        torch.manual_seed(seed)
+        with torch.no_grad():
+            like = self.op(call.input, *call.args, **call.kwargs)
+        out = tree_map(self._make, like)
+        before = [t.data_ptr() for t in tree_leaves(out)]
+        torch.manual_seed(seed)
+        result = self.op(call.input, *call.args, **call.kwargs, out=out)
+        stays = [
+            self.form == "empty" or t.data_ptr() == p
+            for t, p in zip(tree_leaves(out), before)
+        ]
+        same = [r is o for r, o in zip(tree_leaves(result), tree_leaves(out))]
+        return [call.process(result), stays, same]
+
+    def _make(self, t):
+        if self.form == "empty":
+            return t.new_empty(0)
+        if self.form == "strided" and t.dim() > 0:
+            wide = torch.zeros(*t.shape[:-1], 2 * t.size(-1), dtype=t.dtype)
+            return wide.to(t.device)[..., ::2]
+        return torch.zeros(t.shape, dtype=t.dtype).to(t.device)
+
+    def text(self):
+        return f"out= {self.form}, {self.call.text()}"
+
+
+@dataclasses.dataclass
+class Module(Case):
+    make: Callable  # builds the module; the same one after the same seed
+    call: Call  # of forward(): args and kwargs
+    training: bool
+    backward: bool
+    dtype: torch.dtype
+    desc: str = ""
+
+    def run(self, device, seed, wide=None):
+        torch.manual_seed(seed)
+        module = self.make().to(wide and torch.float64 or self.dtype)
+        module = module.train(self.training).to(device)
+        call = self.call.on(device, wide)
+        torch.manual_seed(seed)
+        result = module(*call.args, **call.kwargs)
+        if not self.backward:
+            return result
+        inputs = [t for t in call.tensors() if t.requires_grad]
+        inputs += [p for p in module.parameters() if p.requires_grad]
+        return gradients(result, list(dict.fromkeys(inputs)))
+
+    def text(self):
+        mode = "train" if self.training else "eval"
+        return f"{mode} {self.desc} {self.call.text()}"
+
+
+@dataclasses.dataclass
+class Optimizer(Case):
+    make: Callable  # from a list of parameters and kwargs
+    kwargs: dict
+    reference: dict  # kwargs of the CPU: the plain loop
+    dtype: torch.dtype
+    closure: bool
+    sparse: bool
+    desc: str = ""
+    steps: int = 3
+
+    def run(self, device, seed, wide=None):
+        dtype = wide and torch.float64 or self.dtype
+        shapes = [(5, 3), (7,), (2, 2, 2)] if not self.sparse else [(5, 3)]
+        params = [
+            torch.nn.Parameter(random_like(torch.empty(s, dtype=dtype), i).to(device))
+            for i, s in enumerate(shapes)
+        ]
+        on_cpu = torch.device(device).type == "cpu"
+        optimizer = self.make(params, **(self.reference if on_cpu else self.kwargs))
+        for step in range(self.steps):
+            self._step(optimizer, params, 100 * (step + 1))
+        state = [optimizer.state[p] for p in params]
+        return [params, tree_map(self._plain, state)]
+
+    def _step(self, optimizer, params, seed: int):
+        def gradients_are_there():
+            for i, p in enumerate(params):
+                grad = random_like(p.detach(), seed + i)
+                p.grad = grad.to_sparse() if self.sparse else grad
+            return sum((p.detach() ** 2).sum().item() for p in params)
+
+        if self.closure:
+            optimizer.step(gradients_are_there)
+        else:
+            gradients_are_there()
+            optimizer.step()
+
+    @staticmethod
+    def _plain(value: Any):
+        """A step count is a tensor here and there, on the CPU or on the device."""
+        if isinstance(value, torch.Tensor) and value.dim() == 0:
+            return float(value.item())
+        if isinstance(value, int) and not isinstance(value, bool):
+            return float(value)
+        return value
+
+    def text(self):
+        return f"{self.desc} {self.kwargs}"

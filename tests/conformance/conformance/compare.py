@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: MIT
+"""Whether the device's results are the CPU's.
+
+The tolerance is torch.testing's for the dtype, or what the entry's own decorators ask
+for where that is more. A result outside it may still be right:
+- The CPU does not agree with itself from one seed to the next: a random operator, of
+  which only sizes, dtypes and devices are compared.
+- The CPU rounds as well: the device is right if it is no further from the result in
+  float64 than the tolerance and twice the CPU's own greatest error."""
+
+import itertools
+
+import torch
+from torch.testing import assert_close
+from torch.testing._comparison import default_tolerances
+from torch.testing._internal.common_device_type import (
+    precisionOverride,
+    toleranceOverride,
+)
+from torch.utils._pytree import tree_leaves
+
+# Operators whose result is whatever was in memory.
+UNINITIALIZED = {
+    "empty",
+    "empty_like",
+    "empty_permuted",
+    "empty_strided",
+    "new_empty",
+    "new_empty_strided",
+}
+# Their decorators name the tests of torch that compare as this does.
+_TESTS = (
+    ("TestCommon", "test_compare_cpu"),
+    ("TestCommon", "test_noncontiguous_samples"),
+    ("TestCommon", "test_out"),
+    ("TestCommon", "test_variant_consistency_eager"),
+    ("TestCommon", "test_numpy_ref"),
+    ("TestUnaryUfuncs", "test_reference_numerics_normal"),
+    ("TestModule", "test_forward"),
+    ("TestModule", "test_cpu_gpu_parity"),
+    ("TestModule", "test_non_contiguous_tensors"),
+    ("TestOptimRenewed", "test_correctness"),
+    ("TestOptimRenewed", "test_foreach_matches_forloop"),
+    ("TestOptimRenewed", "test_fused_matches_forloop"),
+)
+
+
+class Mismatch(Exception):
+    """The results differ; says how."""
+
+
+def tolerance_of(info, device_type: str, dtype: torch.dtype) -> tuple:
+    """(rtol, atol), the most that the decorators grant to an accelerator."""
+    rtol = atol = 0.0
+    places = itertools.product(_TESTS, dict.fromkeys((device_type, "cuda", "cpu")))
+    for (cls, test), where in places:
+        for decorator in info.get_decorators(cls, test, where, dtype, {}):
+            if isinstance(decorator, toleranceOverride) and dtype in decorator.d:
+                rtol = max(rtol, decorator.d[dtype].rtol)
+                atol = max(atol, decorator.d[dtype].atol)
+            elif isinstance(decorator, precisionOverride) and dtype in decorator.d:
+                atol = max(atol, decorator.d[dtype])
+    return rtol, atol
+
+
+def _default(dtype: torch.dtype) -> tuple:
+    return default_tolerances(torch.empty(0, dtype=dtype))
+
+
+class Comparer:
+    def __init__(self, device, dtype: torch.dtype, override: tuple) -> None:
+        self.device = torch.device(device)
+        self.dtype = dtype
+        self.override = override
+
+    def tolerance(self, dtype: torch.dtype) -> tuple:
+        """For a result of this dtype: no tighter than for the inputs."""
+        rtol, atol = _default(dtype)
+        if not dtype.is_floating_point and not dtype.is_complex:
+            return rtol, atol
+        if self.dtype.is_floating_point:
+            of_inputs = _default(self.dtype)
+            rtol, atol = max(rtol, of_inputs[0]), max(atol, of_inputs[1])
+        return max(rtol, self.override[0]), max(atol, self.override[1])
+
+    def form(self, got, want) -> None:
+        """Everything but the values: structure, types, sizes, dtypes, device."""
+        left, right = tree_leaves(got), tree_leaves(want)
+        if len(left) != len(right):
+            raise Mismatch(f"{len(left)} results instead of {len(right)}")
+        for g, w in zip(left, right):
+            if isinstance(w, torch.Tensor):
+                self._form(g, w)
+            elif type(g) is not type(w):
+                raise Mismatch(f"a {type(g).__name__}, not a {type(w).__name__}")
+
+    def _form(self, got, want) -> None:
+        if not isinstance(got, torch.Tensor):
+            raise Mismatch(f"a {type(got).__name__} instead of a tensor")
+        for what in ("dtype", "layout", "shape"):
+            have, need = getattr(got, what), getattr(want, what)
+            if have != need:
+                raise Mismatch(f"{what} {have}, not {need}")
+        if got.device.type != self.device.type:
+            raise Mismatch(f"the result is on {got.device}")
+
+    def values(self, got, want) -> None:
+        for g, w in zip(tree_leaves(got), tree_leaves(want)):
+            if isinstance(w, torch.Tensor):
+                self._close(g.detach().cpu(), w.detach())
+            elif isinstance(w, (int, float, complex)) and not isinstance(w, bool):
+                self._close(g, w)
+            elif isinstance(w, torch.device):
+                continue
+            elif g != w:
+                raise Mismatch(f"{g!r}, not {w!r}")
+
+    def _close(self, got, want) -> None:
+        dtype = want.dtype if isinstance(want, torch.Tensor) else self.dtype
+        rtol, atol = self.tolerance(dtype)
+        try:
+            assert_close(
+                got, want, rtol=rtol, atol=atol, equal_nan=True, check_stride=False
+            )
+        except AssertionError as error:
+            raise Mismatch(_one_line(str(error))) from None
+
+    def no_worse_than(self, got, cpu, exact) -> bool:
+        """Whether got is about as near to exact, in float64, as cpu is."""
+        trees = [tree_leaves(t) for t in (got, cpu, exact)]
+        if len({len(t) for t in trees}) != 1:
+            return False
+        return all(self._no_worse(g, c, e) for g, c, e in zip(*trees))
+
+    def _no_worse(self, got, cpu, exact) -> bool:
+        if not isinstance(exact, torch.Tensor):
+            return got == cpu
+        got, cpu = got.detach().cpu(), cpu.detach()
+        if not cpu.is_floating_point() or exact.dtype != torch.float64:
+            return got.shape == cpu.shape and torch.equal(got, cpu)
+        rtol, atol = self.tolerance(cpu.dtype)
+        exact = exact.detach()
+        # What overflows the dtype is infinite in it, and rightly so.
+        rounded = exact.to(cpu.dtype)
+        same = (got == rounded) | (got.isnan() & rounded.isnan())
+        same |= (got == cpu) | (got.isnan() & cpu.isnan())
+        finite = exact.isfinite() & got.isfinite() & cpu.isfinite()
+        slack = (cpu.double() - exact).abs()[finite]
+        most = 2 * slack.max().item() if slack.numel() else 0.0
+        near = (got.double() - exact).abs() <= atol + rtol * exact.abs() + most
+        return bool((same | (finite & near)).all())
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split()).removeprefix("AssertionError: ")

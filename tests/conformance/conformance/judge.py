@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: MIT
+"""Runs the cases of one check on both sides and says what came of it."""
+
+import torch
+
+from .compare import Comparer, Mismatch
+from .status import gravest
+
+SEED = 1234
+# Types that the CPU computes in float64 as well, to judge both by.
+NARROW = (torch.float32, torch.float16, torch.bfloat16)
+
+
+def describe(error: BaseException) -> str:
+    return f"{type(error).__name__}: {' '.join(str(error).split())}"[:2000]
+
+
+class Outcome:
+    """The result of a run, or the error that it raised."""
+
+    def __init__(self, case, device, seed: int = SEED, wide=None) -> None:
+        self.result = self.error = None
+        try:
+            self.result = case.run(device, seed, wide)
+        except Exception as error:  # noqa: BLE001
+            self.error = error.with_traceback(None)
+
+
+class Judge:
+    """tell(side) is called before the CPU or the device may die of the check."""
+
+    def __init__(self, device: str, probe, tell) -> None:
+        self.device, self.probe, self.tell = device, probe, tell
+
+    def check(self, cases: list, comparer: Comparer, form_only: bool) -> dict:
+        self.tell("cpu")
+        references = [Outcome(case, "cpu") for case in cases]
+        record = {"cases": len(cases), "bad": 0, "fallbacks": {}, "notes": []}
+        statuses = []
+        for case, reference in zip(cases, references):
+            self.tell("device")
+            outcome, fell_back = self._on_device(case)
+            self.tell("cpu")
+            status, error = self._verdict(
+                case, reference, outcome, comparer, form_only, record["notes"]
+            )
+            if status == "right":
+                status = self._where(fell_back)
+            for name, count in (fell_back or {}).items():
+                total = record["fallbacks"].get(name, 0)
+                record["fallbacks"][name] = total + count
+            statuses.append(status)
+            self._note(record, status, statuses, case, error)
+        record["status"] = gravest(statuses)
+        record["notes"] = sorted(set(record["notes"]))
+        return record
+
+    def errors(self, cases: list) -> dict:
+        """Bad arguments: whether the device refuses what the CPU refuses, and by the
+        same type. Says nothing of the results."""
+        different = []
+        for case in cases:
+            self.tell("cpu")
+            want = Outcome(case, "cpu").error
+            if want is None:
+                continue
+            self.tell("device")
+            got = Outcome(case, self.device).error
+            if got is None:
+                different.append(f"accepts {case.text()}; the CPU: {describe(want)}")
+            elif not isinstance(got, type(want)):
+                different.append(f"{describe(got)}; the CPU: {describe(want)}")
+        return {
+            "status": "refused",
+            "cases": len(cases),
+            "bad": len(different),
+            "fallbacks": {},
+            "notes": [],
+            "different": [text[:600] for text in different],
+        }
+
+    def _on_device(self, case):
+        self.probe.reset()
+        outcome = Outcome(case, self.device)
+        if outcome.error is None:
+            try:
+                torch.accelerator.synchronize()
+            except Exception as error:  # noqa: BLE001
+                outcome.error = error.with_traceback(None)
+        return outcome, self.probe.read()
+
+    @staticmethod
+    def _where(fell_back) -> str:
+        if fell_back is None:
+            return "unknown"
+        return "fallback" if fell_back else "native"
+
+    @staticmethod
+    def _note(record: dict, status: str, before: list, case, error: str) -> None:
+        if status not in ("wrong", "missing"):
+            return
+        record["bad"] += 1
+        if status == gravest(before) and before.count(status) == 1:
+            record["error"], record["case"] = error, case.text()
+
+    def _verdict(self, case, reference, outcome, comparer, form_only, notes):
+        if reference.error is not None:
+            if outcome.error is None:
+                return "extra", ""
+            return "refused", ""
+        if outcome.error is not None:
+            return "missing", describe(outcome.error)
+        try:
+            comparer.form(outcome.result, reference.result)
+            if not form_only:
+                comparer.values(outcome.result, reference.result)
+        except Mismatch as mismatch:
+            why = self._excuse(case, reference, outcome, comparer)
+            if not why:
+                return "wrong", str(mismatch)
+            notes.append(why)
+        return "right", ""
+
+    def _excuse(self, case, reference, outcome, comparer) -> str:
+        """Why a result that is not the CPU's is right all the same, or nothing."""
+        try:
+            comparer.form(outcome.result, reference.result)
+        except Mismatch:
+            return ""
+        again = Outcome(case, "cpu", SEED + 1)
+        if again.error is None and not self._agree(comparer, again, reference):
+            return "random: only its form was compared"
+        if comparer.dtype not in NARROW:
+            return ""
+        exact = Outcome(case, "cpu", SEED, comparer.dtype)
+        if exact.error is None and comparer.no_worse_than(
+            outcome.result, reference.result, exact.result
+        ):
+            return "as near to the result in float64 as the CPU is"
+        return ""
+
+    @staticmethod
+    def _agree(comparer, one, other) -> bool:
+        host = Comparer("cpu", comparer.dtype, comparer.override)
+        try:
+            host.form(one.result, other.result)
+            host.values(one.result, other.result)
+        except Mismatch:
+            return False
+        return True

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: MIT
+"""A worker: told the key of an entry a line, says what becomes of it, a JSON object a
+line. What dies here is an entry's result and nobody else's."""
+
+import faulthandler
+import importlib
+import json
+import os
+import resource
+import sys
+import warnings
+
+
+class Worker:
+    def __init__(self, options: dict, say) -> None:
+        self.options, self.say = options, say
+        import torch
+
+        torch.set_num_threads(1)
+        importlib.import_module(options["module"])
+        from . import entries, probe
+
+        self.device = torch.accelerator.current_accelerator().type
+        self.probe = probe.make(self.device, options["probe"])
+        self.lists = entries.Lists(options["own_ops"])
+
+    def hello(self) -> None:
+        import torch
+
+        from . import entries
+
+        dtypes = entries.device_dtypes()
+        wanted = self.options["dtypes"] or dtypes
+        keys = entries.list_keys(
+            self.lists, self.options["dbs"], wanted, self.options["ops"]
+        )
+        self.say(
+            keys=keys,
+            device=self.device,
+            has=dtypes,
+            probe=self.probe.name,
+            torch=torch.__version__,
+        )
+
+    def entry(self, key: str, done: list) -> bool:
+        """False if the device is not fit for more."""
+        checks = self._checks(key)
+        for name in checks.names():
+            if name in done:
+                continue
+            self.say(check=name, result=self._check(checks, name))
+            if not self._healthy():
+                return False
+        return True
+
+    def _checks(self, key: str):
+        from .checks import checks_of
+
+        return checks_of(self.lists, key, self.options["samples"])
+
+    def _check(self, checks, name: str) -> dict:
+        from .compare import Comparer, tolerance_of
+        from .judge import Judge, describe
+
+        self.say(begin=name, side="cpu")
+        try:
+            cases = checks.cases(name)
+        except Exception as error:  # noqa: BLE001
+            return {"status": "untested", "cases": 0, "error": describe(error)}
+        judge = Judge(self.device, self.probe, lambda side: self._side(name, side))
+        if name == "errors":
+            return judge.errors(cases)
+        override = tolerance_of(checks.info, self.device, checks.dtype)
+        comparer = Comparer(self.device, checks.dtype, override)
+        return judge.check(cases, comparer, checks.form_only)
+
+    def _side(self, name: str, side: str) -> None:
+        self.say(begin=name, side=side)
+
+    def _healthy(self) -> bool:
+        import torch
+
+        try:
+            torch.accelerator.synchronize()
+        except Exception:  # noqa: BLE001
+            return False
+        return True
+
+
+def main(options: str) -> int:
+    # Whatever libraries print must not come between the lines.
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    faulthandler.enable()
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    warnings.simplefilter("ignore")
+
+    def say(**what) -> None:
+        print(json.dumps(what), file=answers, flush=True)
+
+    worker = Worker(json.loads(options), say)
+    worker.hello()
+    for line in sys.stdin:
+        order = json.loads(line)
+        healthy = worker.entry(order["key"], order["done"])
+        say(end=order["key"], healthy=healthy)
+        if not healthy:
+            break
+    # Nothing that the device does at exit is an entry's result.
+    os._exit(0)

@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: MIT
+"""Operators that do on a device what an operator must not do, for --own-ops."""
+
+import os
+import time
+
+import torch
+from torch.testing import make_tensor
+from torch.testing._internal.common_dtype import floating_types
+from torch.testing._internal.opinfo.core import ErrorInput, OpInfo, SampleInput
+
+
+def on_device(t: torch.Tensor) -> bool:
+    return t.device.type != "cpu"
+
+
+def samples(op, device, dtype, requires_grad, **_):
+    for shape in ((4,), (3, 4), ()):
+        yield SampleInput(
+            make_tensor(
+                shape, device=device, dtype=dtype, requires_grad=requires_grad, low=1
+            )
+        )
+
+
+def right(x):
+    return x + 1
+
+
+def wrong_value(x):
+    return x + (2 if on_device(x) else 1)
+
+
+def wrong_when_strided(x):
+    return x + (2 if on_device(x) and not x.is_contiguous() else 1)
+
+
+def wrong_dtype(x):
+    return (x + 1).to(torch.float64) if on_device(x) else (x + 1).to(torch.float32)
+
+
+def wrong_device(x):
+    return (x + 1).cpu()
+
+
+def nearly(x):
+    """Off by the last bits, as another order of a sum is."""
+    return x * (1 + 1e-7) if on_device(x) else x * 1
+
+
+class WrongGradient(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.on_device = on_device(x)
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * (3 if ctx.on_device else 2)
+
+
+def wrong_in_place(x):
+    return x + 1 if on_device(x) else x.add_(1)
+
+
+def wrong_out(x, out=None):
+    if out is None:
+        return x + 1
+    if on_device(x):
+        return x + 1  # and leaves out as it is
+    return torch.add(x, 1, out=out)
+
+
+def crash(x):
+    if on_device(x):
+        os.abort()
+    return x + 1
+
+
+def hang(x):
+    while on_device(x):
+        time.sleep(1)
+    return x + 1
+
+
+def crash_on_cpu(x):
+    if not on_device(x):
+        os.abort()
+    return x + 1
+
+
+def missing(x):
+    if on_device(x):
+        raise NotImplementedError("no kernel for this")
+    return x + 1
+
+
+def refused(x):
+    raise RuntimeError("not for this type")
+
+
+def extra(x):
+    if not on_device(x):
+        raise RuntimeError("not on the CPU")
+    return x + 1
+
+
+def random(x):
+    if on_device(x):
+        torch.rand(1)
+    return torch.rand(x.shape, dtype=x.dtype).to(x.device)
+
+
+def picky(x):
+    if not on_device(x) and x.dim() > 2:
+        raise ValueError("too many dimensions")
+    return x + 1
+
+
+def bad_arguments(op, device, **_):
+    yield ErrorInput(SampleInput(torch.ones(1, 1, 1)), error_regex="too many")
+
+
+def info(f, **more) -> OpInfo:
+    more.setdefault("supports_out", False)
+    more.setdefault("inplace_variant", None)
+    return OpInfo(
+        f"fake.{f.__name__}",
+        op=f,
+        dtypes=floating_types(),
+        sample_inputs_func=samples,
+        **more,
+    )
+
+
+def wrong_gradient(x):
+    return WrongGradient.apply(x)
+
+
+def in_place(x):
+    return x + 1
+
+
+op_db = [
+    *map(info, (right, wrong_value, wrong_when_strided, wrong_dtype, wrong_device)),
+    *map(info, (nearly, crash, hang, crash_on_cpu, missing, refused, extra, random)),
+    info(wrong_gradient),
+    info(picky, error_inputs_func=bad_arguments),
+    info(in_place, inplace_variant=wrong_in_place),
+    info(wrong_out, supports_out=True),
+]

@@ -1,0 +1,236 @@
+# SPDX-License-Identifier: MIT
+"""The tool itself: that it finds what it is there to find, and nothing else."""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+import torch
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+
+from conformance import compare, inputs, keys, report, status, store  # noqa: E402
+
+MODULE = os.environ.get("CONFORMANCE_MODULE", "torch_openreg")
+
+
+def run_tool(out, *arguments, code=0):
+    done = subprocess.run(
+        [sys.executable, HERE / "run.py", "--module", MODULE, "--out", out]
+        + [str(a) for a in arguments],
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    assert done.returncode == code, done.stdout + done.stderr
+    return done
+
+
+def results_of(out):
+    entries = json.loads((out / "report.json").read_text())["entries"]
+    return {e["key"].split(":")[1].removeprefix("fake."): e for e in entries}
+
+
+@pytest.fixture(scope="module")
+def fakes(tmp_path_factory):
+    """All fake operators in one run: a crash or a hang does not end it."""
+    out = tmp_path_factory.mktemp("fakes")
+    run_tool(
+        out,
+        *("--own-ops", HERE / "fake_ops.py", "--db", "op", "--dtypes", "float32"),
+        *("--jobs", 1, "--timeout", 8),
+        code=1,
+    )
+    return out, results_of(out)
+
+
+@pytest.mark.parametrize(
+    "name, want, check",
+    [
+        ("wrong_value", "wrong", "forward"),
+        ("wrong_when_strided", "wrong", "strided"),
+        ("wrong_dtype", "wrong", "forward"),
+        ("wrong_device", "wrong", "forward"),
+        ("wrong_gradient", "wrong", "backward"),
+        ("in_place", "wrong", "inplace"),
+        ("wrong_out", "wrong", "out"),
+        ("crash", "crash", "forward"),
+        ("hang", "hang", "forward"),
+        ("missing", "missing", "forward"),
+        ("refused", "refused", "forward"),
+        ("extra", "extra", "forward"),
+        ("crash_on_cpu", "untested", "forward"),
+    ],
+)
+def test_finds(fakes, name, want, check):
+    entry = fakes[1][name]
+    assert entry["status"] == want
+    assert entry["checks"][check]["status"] == want
+    if want in ("wrong", "missing", "crash", "hang"):
+        assert entry["error"].startswith(f"{check}: ") and len(entry["error"]) > 12
+
+
+@pytest.mark.parametrize("name", ["right", "random", "nearly", "picky"])
+def test_leaves_alone(fakes, name):
+    assert fakes[1][name]["status"] in status.RIGHT
+
+
+def test_only_the_check_that_fails_is_blamed(fakes):
+    checks = fakes[1]["wrong_when_strided"]["checks"]
+    assert checks["forward"]["status"] in status.RIGHT
+    checks = fakes[1]["wrong_gradient"]["checks"]
+    assert checks["forward"]["status"] in status.RIGHT
+
+
+def test_says_why_it_was_lenient(fakes):
+    assert "random" in fakes[1]["random"]["checks"]["forward"]["notes"][0]
+
+
+def test_bad_arguments_are_reported_apart(fakes):
+    entry = fakes[1]["picky"]
+    assert entry["checks"]["errors"]["bad"] == 1
+    assert "accepts" in entry["checks"]["errors"]["different"][0]
+    assert "not refused as on the CPU" in (fakes[0] / "report.md").read_text()
+
+
+def test_tables(fakes):
+    text = (fakes[0] / "report.md").read_text()
+    for line in ("| fake.crash | float32 | crash |", "## Not right", "## All"):
+        assert line in text
+    summary = json.loads((fakes[0] / "report.json").read_text())["summary"]
+    assert not summary["passed"] and summary["by_list"]["op"]["hang"] == 1
+    share = summary["native_float32"]
+    assert share["ops"] > share["right"] >= share["native"]
+
+
+def test_goes_on_where_it_was(tmp_path):
+    some = ("--own-ops", HERE / "fake_ops.py", "--db", "op", "--dtypes", "float32")
+    run_tool(tmp_path, *some, "--ops", "fake.right")
+    lines = (tmp_path / "results.jsonl").read_text().splitlines()
+    marked = json.loads(lines[1]) | {"seconds": 12345.0}
+    # The last line was cut short when the run was killed.
+    (tmp_path / "results.jsonl").write_text(
+        "\n".join([lines[0], json.dumps(marked), lines[1][:20]])
+    )
+    run_tool(tmp_path, *some, "--ops", "fake.(right|missing|wrong_value)", code=1)
+    found = results_of(tmp_path)
+    assert found["right"]["seconds"] == 12345.0
+    assert found["missing"]["status"] == "missing" and len(found) == 3
+    # What was wrong is done once more when asked for, the rest is not.
+    run_tool(tmp_path, *some, "--ops", "fake.right", "--again", "native")
+    assert results_of(tmp_path)["right"]["seconds"] != 12345.0
+
+
+def test_fails_if_and_only_if_something_is_wrong(tmp_path):
+    some = ("--own-ops", HERE / "fake_ops.py", "--db", "op", "--dtypes", "float32")
+    run_tool(tmp_path / "a", *some, "--ops", "fake.(right|missing|random)$")
+    run_tool(tmp_path / "b", *some, "--ops", "fake.(right|wrong_value)$", code=1)
+
+
+def test_a_backend_that_does_not_load(tmp_path):
+    done = subprocess.run(
+        [sys.executable, HERE / "run.py", "--module", "no_such", "--out", tmp_path],
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 1 and "cannot be loaded" in done.stderr
+    assert "no_such" in done.stderr
+
+
+def test_another_run_is_not_mixed_in(tmp_path):
+    path = tmp_path / "results.jsonl"
+    store.Store(path, {"module": "a"}, False).add({"key": "op:x:int8", "status": "wrong"})
+    with pytest.raises(SystemExit, match="another module.*--fresh"):
+        store.Store(path, {"module": "b"}, False)
+    assert not store.Store(path, {"module": "b"}, True).records
+
+
+def test_sample_is_fixed():
+    names = [keys.key_of("op", f"op{i}", "float32") for i in range(200)]
+    ten = keys.sample(names, 10)
+    assert ten == keys.sample(names, 10) == keys.sample(names[::-1], 10)[::-1]
+    assert set(ten) < set(keys.sample(names, 20)) and len(ten) == 10
+    assert ten == [name for name in names if name in ten]
+
+
+def test_keys():
+    for db, name in (("op", "nn.functional.x::y"), ("module", "nn.Linear")):
+        assert keys.split_key(keys.key_of(db, name, "int8")) == (db, name, "int8")
+
+
+def test_gravity():
+    assert status.gravest(["native", "wrong", "missing"]) == "wrong"
+    assert status.gravest(["native", "fallback"]) == "fallback"
+    assert status.gravest([]) == "untested"
+
+
+def test_share_counts_what_the_cpu_has():
+    def record(name, state, forward="native"):
+        return {
+            "key": keys.key_of("op", name, "float32"),
+            "status": state,
+            "error": "",
+            "checks": {"forward": {"status": forward, "fallbacks": {}}},
+        }
+
+    share = report.native_share(
+        [
+            record("a", "native"),
+            record("b", "fallback"),
+            record("c", "wrong", "wrong"),
+            record("d", "refused", "refused"),
+        ]
+    )
+    assert (share["ops"], share["native"], share["native_forward"]) == (3, 1, 2)
+    assert share["percent_native"] == 33.3
+
+
+def near(got, cpu, exact):
+    comparer = compare.Comparer("cpu", torch.float32, (0.0, 0.0))
+    return comparer.no_worse_than(
+        torch.tensor(got), torch.tensor(cpu), torch.tensor(exact, dtype=torch.float64)
+    )
+
+
+def test_the_cpu_rounds_as_well():
+    assert near([1.01, 5.0], [1.02, 5.0], [1.0, 5.0])
+    assert not near([1.05, 5.0], [1.02, 5.0], [1.0, 5.0])
+    assert not near([1.01, 5.0], [1.0, 5.0], [1.0, 5.0])
+    inf, nan = float("inf"), float("nan")
+    assert near([inf, nan], [inf, nan], [1e300, nan])
+    assert not near([3.0], [nan], [nan])
+
+
+def test_forms_and_values():
+    comparer = compare.Comparer("cpu", torch.float32, (0.0, 0.0))
+    a = torch.ones(2)
+    comparer.form([a, 1], [a, 2])
+    comparer.values([a, True], [a + 1e-7, True])
+    for got, want in (([a], [a, a]), ([a.int()], [a]), ([a[:1]], [a]), ([1], [1.0])):
+        with pytest.raises(compare.Mismatch):
+            comparer.form(got, want)
+    for got, want in (([a], [a + 1e-3]), ([True], [False]), (["x"], ["y"])):
+        with pytest.raises(compare.Mismatch):
+            comparer.values(got, want)
+
+
+def test_copies_lie_in_memory_as_the_original():
+    x = torch.arange(24.0)[3:].as_strided((2, 3), (5, 2), 4).requires_grad_()
+    both = inputs.Copier("cpu")([x, {"again": x}])
+    copy = both[0]
+    assert copy is both[1]["again"] and copy.is_leaf and copy.requires_grad
+    assert (copy.stride(), copy.storage_offset()) == ((5, 2), 4)
+    assert torch.equal(copy, x) and copy.data_ptr() != x.data_ptr()
+    wide = inputs.Copier("cpu", torch.float32)([x, torch.float32, torch.int8])
+    assert wide[0].dtype == wide[1] == torch.float64 and wide[2] == torch.int8
+    whole = torch.ones(3).expand(4, 3)
+    assert inputs.Copier("cpu")(whole).stride() == (0, 1)
+
+
+def test_spread():
+    assert inputs.spread_evenly(list(range(100)), 4) == [0, 33, 66, 99]
+    assert inputs.spread_evenly([1, 2], 4) == [1, 2]
