@@ -83,6 +83,32 @@ def test_results_over_their_summand():
     torch.testing.assert_close(out[0].cpu(), c[:, 1] + a @ b[0], **tolerance)
 
 
+@pytest.mark.parametrize(
+    "batch, m, n, k",
+    [(1, 257, 256, 1 << 20), (1, 256, 257, 1 << 20), (5, 256, 256, 1 << 18)],
+)
+def test_more_work_than_a_packet_may_ask_for(batch, m, n, k):
+    """Over 2^36 products; strides of zero keep the operands small."""
+    a = ((torch.arange(batch)[:, None] + torch.arange(m)) % 4).float()[:, :, None]
+    b = ((torch.arange(batch)[:, None] + torch.arange(n)) % 3).float()[:, None, :]
+    c = (torch.arange(m) % 3).float()[:, None]
+    want = k * a * b + c
+    x, y, z = to_card(a).expand(-1, -1, k), to_card(b).expand(-1, k, -1), to_card(c)
+    torch.openreg.reset_op_counts()
+    if batch == 1:
+        got = torch.addmm(z, x[0], y[0])[None]
+        assert torch.openreg.op_counts()["aten::addmm"] == 1
+    else:
+        got = torch.baddbmm(z, x, y)
+        assert torch.openreg.op_counts()["aten::baddbmm"] == 1
+    assert torch.equal(got.cpu(), want)
+
+
+def test_a_sum_of_more_products_than_a_packet_may_ask_for():
+    one = torch.ones(1, dtype=torch.uint8, device="openreg").expand((1 << 36) + 5)
+    assert torch.dot(one, one).item() == 5
+
+
 def test_dot_of_complex_numbers():
     """Only vdot conjugates."""
     a, b = torch.tensor([1j, 2 + 1j]), torch.tensor([1j, 1 - 3j])

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// mm, addmm, bmm, baddbmm, addmv, dot: one MATMUL packet each.
+// mm, addmm, bmm, baddbmm, addmv, dot: one MATMUL packet each, or several if it
+// is more work than a packet may ask for.
 #include "aten/structured.h"
 
 #include <ATen/MemoryOverlap.h>
@@ -9,6 +10,10 @@
 #include <ATen/ops/bmm_meta.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/mm_meta.h>
+
+#include <algorithm>
+
+#include "runtime/device.h"
 
 namespace openreg {
 
@@ -21,6 +26,7 @@ using at::Tensor;
 struct Matrices {
   const Tensor& tensor;
   int64_t batch, row, col; // strides
+  int64_t offset = 0; // of the first element
 };
 
 // dims: 3 batch, row, col; 2 row, col.
@@ -59,7 +65,11 @@ void put(Packet& packet, const Product& p) {
         p.d.tensor.scalar_type(),
         " and ",
         x.tensor.scalar_type());
-    packet.operand(x.tensor.const_data_ptr(), dtype, strides.data());
+    const auto* data = static_cast<const char*>(x.tensor.const_data_ptr());
+    packet.operand(
+        data + x.offset * static_cast<int64_t>(x.tensor.element_size()),
+        dtype,
+        strides.data());
   };
   packet.space({p.batch, p.m, p.n, p.k});
   put_one(p.d, {p.d.batch, p.d.row, p.d.col, 0});
@@ -92,6 +102,70 @@ bool result_overlaps(const Product& p) {
   return !same && overlaps(c);
 }
 
+bool one_packet_does(const Product& p) {
+  const uint32_t log2 = device(p.d.tensor.get_device()).info.max_work;
+  int64_t work = p.batch;
+  const bool overflows = __builtin_mul_overflow(work, p.m, &work) ||
+      __builtin_mul_overflow(work, p.n, &work) ||
+      __builtin_mul_overflow(work, p.k, &work);
+  return !overflows && work <= int64_t{1} << std::min(log2, 62u);
+}
+
+using Size = int64_t Product::*;
+using Stride = int64_t Matrices::*;
+
+// Leaves half of a dimension in p and returns the rest; null is the stride of
+// an operand that does not have the dimension.
+Product halve(Product& p, Size size, Stride in_d, Stride in_a, Stride in_b) {
+  Product rest = p;
+  const int64_t kept = p.*size / 2;
+  p.*size = kept;
+  rest.*size -= kept;
+  const auto skip = [&](Matrices& x, Stride stride) {
+    x.offset += stride != nullptr ? kept * (x.*stride) : 0;
+  };
+  skip(rest.d, in_d);
+  skip(rest.a, in_a);
+  skip(rest.b, in_b);
+  if (rest.c) {
+    skip(*rest.c, in_d);
+  }
+  return rest;
+}
+
+// The sum over k is cut only where there is nothing else to cut: its second
+// half is added to the first.
+Product halve(Product& p) {
+  constexpr Stride batch = &Matrices::batch, row = &Matrices::row,
+                   col = &Matrices::col;
+  if (p.batch > 1) {
+    return halve(p, &Product::batch, batch, batch, batch);
+  }
+  if (p.m > 1 && p.m >= p.n) {
+    return halve(p, &Product::m, row, row, nullptr);
+  }
+  if (p.n > 1) {
+    return halve(p, &Product::n, col, nullptr, col);
+  }
+  Product rest = halve(p, &Product::k, nullptr, col, row);
+  rest.c.emplace(rest.d);
+  rest.beta = 1;
+  return rest;
+}
+
+void launch_parts(OpId id, Product p, Part& part) {
+  if (!one_packet_does(p)) {
+    const Product rest = halve(p);
+    launch_parts(id, p, part);
+    launch_parts(id, rest, part);
+    return;
+  }
+  Packet packet(OPENREG_OP_MATMUL, id);
+  put(packet, p);
+  launch(packet, p.d.tensor.get_device(), part);
+  part = Part::FURTHER;
+}
+
 void multiply(OpId id, const Product& p) {
   const Tensor& out = p.d.tensor;
   TORCH_CHECK_NOT_IMPLEMENTED(
@@ -106,9 +180,8 @@ void multiply(OpId id, const Product& p) {
     out.copy_(fresh);
     return;
   }
-  Packet packet(OPENREG_OP_MATMUL, id);
-  put(packet, p);
-  launch(packet, out.get_device());
+  Part part = Part::FIRST;
+  launch_parts(id, p, part);
 }
 
 // out = alpha * a @ b + beta * c for two or three dimensions.
