@@ -200,6 +200,47 @@ def test_out_and_inplace():
         torch.add(x, 1, out=torch.empty(4, 5, dtype=torch.int32, device="openreg"))
 
 
+def test_overlap_of_the_result_is_refused():
+    """Of operators that no iterator checks; the card would stop the stream."""
+    x = to_card(values(4, 4))
+    for write in [
+        lambda y: y.addmm_(x, x),
+        lambda y: torch.mm(x, x, out=y),
+        lambda y: torch.sum(torch.stack([x, x]), 0, out=y),
+        lambda y: torch.softmax(x, 1, out=y),
+        lambda y: y.triu_(),
+        lambda y: torch.tril(x, out=y),
+        lambda y: torch.eye(4, out=y),
+        lambda y: torch._C._nn.mse_loss(x, x, reduction=0, out=y),
+    ]:
+        with pytest.raises(RuntimeError, match="single memory location"):
+            write(torch.zeros(4, device="openreg").expand(4, 4))
+    torch.openreg.synchronize()
+
+
+def test_a_wider_result_holds_what_the_common_type_does():
+    def into(out, function):
+        return lambda *a: function(*a, out=torch.empty(0, dtype=out, device=a[0].device))
+
+    for dtype in [torch.int8, torch.uint8, torch.int16]:
+        x = torch.tensor([100, 127, -7, 1], dtype=torch.int64).to(dtype)
+        x = x * 250 if dtype == torch.int16 else x
+        for out in [torch.int32, torch.int64, torch.float32, torch.float16]:
+            for function in [torch.add, torch.mul, torch.lt, torch.maximum]:
+                check(into(out, function), x, x.flip(0))
+            check(into(out, torch.neg), x)
+    flags = torch.tensor([True, False])
+    for out in [torch.uint8, torch.int64, torch.float32]:
+        check(into(out, torch.add), flags, flags)
+        check(into(out, torch.logical_xor), flags, flags.flip(0))
+    for dtype, number in [(torch.float16, 300.0), (torch.bfloat16, 257.0)]:
+        x = torch.tensor([number, 1 / 3, 2.0], dtype=dtype)
+        for out in [torch.float32, torch.float64]:
+            check(into(out, torch.mul), x, x)
+            check(into(out, torch.add), x, x.flip(0))
+            check(into(out, torch.exp), x.fmod(3))
+
+
 def test_choices():
     a, b, mask = values(4, 5), values(4, 5, seed=1), values(4, 5, dtype=torch.bool)
     for dtype in ALL:

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "aten/convention.h"
 
+#include <ATen/MemoryOverlap.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/native/Resize.h>
 #include <ATen/ops/empty.h>
@@ -68,6 +69,7 @@ void check_inplace(
       " and output tensor size ",
       sizes,
       " should match");
+  at::assert_no_internal_overlap(self);
 }
 
 void resize_out(
@@ -90,6 +92,7 @@ void resize_out(
       out.device(),
       " instead");
   if (!at::native::resize_output(out, sizes)) {
+    at::assert_no_internal_overlap(out);
     return;
   }
   if (!strides.empty()) {

@@ -4,6 +4,7 @@
 #include "aten/structured.h"
 
 #include <ATen/Dispatch.h>
+#include <ATen/MemoryOverlap.h>
 #include <ATen/ops/tril_meta.h>
 #include <ATen/ops/triu_meta.h>
 #include <ATen/ops/view_as_real.h>
@@ -190,6 +191,7 @@ Tensor& eye_m_out(int64_t n, int64_t m, Tensor& out) {
     return fallback<Tensor&, int64_t, int64_t, Tensor&>(eye_name, n, m, out);
   }
   out.resize_({n, m});
+  at::assert_no_internal_overlap(out);
   if (out.numel() == 0) {
     return out;
   }

@@ -106,6 +106,30 @@ Value Pointwise::in_rounded(int i) {
   return number && is_half(compute_) ? round_to(v, card_dtype(compute_)) : v;
 }
 
+Value Pointwise::in_float(int i) {
+  TORCH_CHECK_NOT_IMPLEMENTED(
+      is_float(type()),
+      "this operator is not implemented for '",
+      compute_,
+      "'");
+  return in(i);
+}
+
+Value Pointwise::as_computed(Value v) {
+  const auto to = iter_.dtype(0);
+  // A comparison's result is 0 or 1, of type I32 or on its way to a bool.
+  if (to == compute_ || to == at::kBool || v.type != type()) {
+    return v;
+  }
+  if (compute_ == at::kBool) {
+    return v != 0.0;
+  }
+  if (is_half(compute_)) {
+    return round_to(v, card_dtype(compute_));
+  }
+  return needs_narrowing(at::kLong, compute_) ? narrow(v, compute_) : v;
+}
+
 Value Pointwise::in_as(int i, c10::ScalarType type) {
   const int operand = iter_.noutputs() + i;
   const uint8_t vt = vector_type(type);

@@ -29,10 +29,16 @@ class Pointwise : public Program {
   // The input in another type than the operator's.
   Value in_as(int i, c10::ScalarType type);
 
+  // The same, and integers are refused: for formulas with fractions in them.
+  Value in_float(int i);
+
   // Without it the operator's result goes to output 0.
   void out(int i, Value v) {
     store(static_cast<uint8_t>(i), v);
   }
+  // A result as a tensor of the type that the operator computes in holds it,
+  // whatever the type of output 0.
+  Value as_computed(Value v);
 
   c10::ScalarType compute() const {
     return compute_;
@@ -78,7 +84,7 @@ void pointwise(
     return;
   }
   Pointwise p(iter, compute);
-  p.out(0, formula(p));
+  p.out(0, p.as_computed(formula(p)));
   launch(iter, p, op);
 }
 
