@@ -299,3 +299,21 @@ def test_an_operator_that_a_type_has_not():
     with pytest.raises(RuntimeError, match="not implemented"):
         torch.bitwise_not(to_card(values(3)))
     torch.testing.assert_close((to_card(values(3)) + 1).cpu(), values(3) + 1)
+@pytest.mark.parametrize(
+    "function",
+    [F.leaky_relu, F.hardsigmoid, F.hardswish, F.hardshrink, F.softshrink,
+     lambda x: torch.lerp(x, x, 0.5), lambda x: torch.lerp(x, x, x),
+     lambda x: torch.ops.aten.leaky_relu_backward(x, x, 0.1, False),
+     lambda x: torch.ops.aten.hardsigmoid_backward(x, x),
+     lambda x: torch.ops.aten.hardswish_backward(x, x),
+     lambda x: torch.ops.aten.hardshrink_backward(x, x, 0.5),
+     lambda x: torch.ops.aten.softshrink_backward(x, x, 0.5)],
+)
+def test_functions_with_fractions_refuse_integers(function):
+    for dtype in [torch.int64, torch.int8]:
+        x = values(4, dtype=dtype)
+        for tensor in [x, to_card(x)]:
+            with pytest.raises(NotImplementedError, match="not implemented for '(Long|Char)'"):
+                function(tensor)
+
+

@@ -134,14 +134,15 @@ void add_activations(torch::Library& m) {
             gelu(p.in(0), how))
   POINTWISE((NamesWithoutInplace{"hardshrink", "hardshrink.out"}), CORE(hardshrink),
             (Pointwise& p, T, S l),
-            select(abs(p.in(0)) <= p(l), 0.0, p.in(0)))
-  POINTWISE(PLAIN(hardsigmoid), CORE(hardsigmoid), (Pointwise& p, T), hard_six(p.in(0)))
+            select(abs(p.in_float(0)) <= p(l), 0.0, p.in(0)))
+  POINTWISE(PLAIN(hardsigmoid), CORE(hardsigmoid), (Pointwise& p, T),
+            hard_six(p.in_float(0)))
   POINTWISE(PLAIN(hardswish), unary_meta, (Pointwise& p, T),
-            p.in(0) * hard_six(p.in(0)))
+            p.in(0) * hard_six(p.in_float(0)))
   POINTWISE(PLAIN(hardtanh), range_meta, (Pointwise& p, T, S lo, S hi),
             min(max(p.in(0), p(lo)), p(hi)))
   POINTWISE(PLAIN(leaky_relu), CORE(leaky_relu), (Pointwise& p, T, S slope),
-            select(p.in(0) > 0.0, p.in(0), p.in(0) * p(slope)))
+            select(p.in_float(0) > 0.0, p.in(0), p.in(0) * p(slope)))
   POINTWISE(PLAIN(mish), CORE(mish), (Pointwise& p, T),
             p.in(0) * tanh(log1p(exp(p.in(0)))))
   POINTWISE((NamesWithoutOut{"relu", "relu_"}), unary_meta, (Pointwise& p, T),
@@ -152,7 +153,7 @@ void add_activations(torch::Library& m) {
             softplus(p.in(0), beta.toDouble(), threshold.toDouble()))
   POINTWISE((NamesWithoutInplace{"softshrink", "softshrink.out"}), CORE(softshrink),
             (Pointwise& p, T, S l),
-            select(p.in(0) > p(l), p.in(0) - p(l),
+            select(p.in_float(0) > p(l), p.in(0) - p(l),
                    select(p.in(0) < -p(l), p.in(0) + p(l), p.in(0) * 0.0)))
   POINTWISE(PLAIN(threshold), CORE(threshold), (Pointwise& p, T, S limit, S value),
             select(p.in(0) <= p(limit), p(value), p.in(1)))
@@ -166,16 +167,16 @@ void add_gradients(torch::Library& m) {
             (Pointwise& p, T, T, std::string_view how),
             p.in(0) * gelu_slope(p.in(1), how))
   POINTWISE(GRADIENT(hardshrink), CORE(hardshrink_backward), (Pointwise& p, T, T, S l),
-            select(abs(p.in(1)) <= p(l), 0.0, p.in(0)))
+            select(abs(p.in_float(1)) <= p(l), 0.0, p.in(0)))
   POINTWISE(GRADIENT(hardsigmoid), CORE(hardsigmoid_backward), (Pointwise& p, T, T),
-            select(abs(p.in(1)) < 3.0, p.in(0) / 6.0, 0.0))
+            select(abs(p.in_float(1)) < 3.0, p.in(0) / 6.0, 0.0))
   POINTWISE((FunctionalName{"hardswish_backward"}), gradient_meta, (Pointwise& p, T, T),
-            hardswish_slope(p.in(0), p.in(1)))
+            hardswish_slope(p.in_float(0), p.in(1)))
   POINTWISE(GRADIENT(hardtanh), range_gradient_meta, (Pointwise& p, T, T, S lo, S hi),
-            select((p.in(1) <= p(lo)) | (p.in(1) >= p(hi)), 0.0, p.in(0)))
+            select((p.in_float(1) <= p(lo)) | (p.in(1) >= p(hi)), 0.0, p.in(0)))
   POINTWISE(GRADIENT(leaky_relu), CORE(leaky_relu_backward),
             (Pointwise& p, T, T, S slope, bool),
-            select(p.in(0) > 0.0, p.in(1), p.in(1) * p(slope)))
+            select(p.in_float(0) > 0.0, p.in(1), p.in(1) * p(slope)))
   POINTWISE((FunctionalName{"mish_backward"}), gradient_meta, (Pointwise& p, T, T),
             p.in(0) * mish_slope(p.in(1)))
   POINTWISE(GRADIENT(sigmoid), CORE(sigmoid_backward), (Pointwise& p, T, T),
@@ -187,7 +188,7 @@ void add_gradients(torch::Library& m) {
             select(p.in(1) * p(beta) > p(threshold), p.in(0),
                    p.in(0) * sigmoid(p.in(1) * p(beta))))
   POINTWISE(GRADIENT(softshrink), CORE(softshrink_backward), (Pointwise& p, T, T, S l),
-            select(abs(p.in(1)) <= p(l), 0.0, p.in(0)))
+            select(abs(p.in_float(1)) <= p(l), 0.0, p.in(0)))
   POINTWISE(GRADIENT(tanh), CORE(tanh_backward), (Pointwise& p, T, T),
             p.in(0) * (1.0 - p.in(1) * p.in(1)))
   POINTWISE(GRADIENT(threshold), CORE(threshold_backward), (Pointwise& p, T, T, S limit),
