@@ -256,6 +256,63 @@ def test_choices():
     check(lambda a: a.clamp_min(1).clamp_max(3), values(9, dtype=torch.int64))
 
 
+def message(function) -> str:
+    with pytest.raises(RuntimeError) as caught:
+        function()
+    return str(caught.value)
+
+
+def test_choices_into_another_type():
+    def choose(device):
+        x = torch.ones(3, device=device)
+        return torch.where(x > 0, x, x, out=torch.empty(3, dtype=torch.int64, device=device))
+
+    assert message(lambda: choose("openreg")) == message(lambda: choose("cpu"))
+
+
+def test_choices_among_numbers_of_the_cpu():
+    mask, x = values(4, dtype=torch.bool), values(4)
+    one, two, yes = torch.tensor(1.0), torch.tensor(2.0), torch.tensor(True)
+    m, y = to_card(mask), to_card(x)
+    with no_fallback():
+        assert torch.equal(torch.where(m, one, two).cpu(), torch.where(mask, one, two))
+        assert torch.equal(torch.where(yes, y, two).cpu(), x)
+        assert torch.equal(torch.where(yes, one, y).cpu(), torch.ones(4))
+        out = torch.empty(0, device="openreg")
+        assert torch.where(yes, one, two, out=out).item() == 1
+    with pytest.raises(RuntimeError, match="same device"):
+        torch.where(m, torch.ones(4), one)
+
+
+def test_numbers_that_a_mask_lets_in():
+    mask = torch.tensor([True, False, True])
+    for dtype, number in [
+        (torch.bool, 0.5), (torch.int8, 2.75), (torch.uint8, -1), (torch.float16, 1e-9),
+        (torch.bool, True), (torch.int64, 2**62 + 1),
+    ]:
+        x = torch.zeros(3, dtype=dtype)
+        check(lambda x, m: x.masked_fill(m, number), x, mask)
+        check(lambda x, m: x.masked_fill(m, torch.tensor(number)), x, mask)
+        check(lambda x, m: x.clone().masked_fill_(m, number), x, mask)
+    for dtype, number in [(torch.int8, 300), (torch.uint8, 256), (torch.float16, 1e6)]:
+        x, y = torch.zeros(3, dtype=dtype), torch.zeros(3, dtype=dtype, device="openreg")
+        assert message(lambda: y.masked_fill_(to_card(mask), number)) == message(
+            lambda: x.masked_fill_(mask, number)
+        )
+    flags = to_card(torch.zeros(3, dtype=torch.bool))
+    assert flags.masked_fill_(to_card(mask), to_card(torch.tensor(0.5))).tolist() == [
+        True, False, True,
+    ]
+
+
+def test_a_mask_that_lets_in_an_element_of_the_tensor():
+    x, mask = values(5), values(5, dtype=torch.bool, seed=2)
+    y = to_card(x)
+    with no_fallback():
+        y.masked_fill_(to_card(mask), y[0])
+    assert torch.equal(y.cpu(), x.masked_fill(mask, x[0]))
+
+
 def test_combinations():
     for dtype in FLOATS:
         a, b, c = (values(4, 5, dtype=dtype, seed=s) for s in range(3))
@@ -287,18 +344,6 @@ def test_activation_and_its_gradient(function):
             check(both_ways, values(6, 7, dtype=dtype), rtol=2e-5, atol=1e-5)
 
 
-def test_a_type_that_the_card_has_not_goes_to_the_cpu():
-    x = torch.tensor([1 + 2j, 3 - 1j])
-    torch.openreg.reset_fallbacks()
-    y = to_card(x)
-    torch.testing.assert_close((y * y).cpu(), x * x)
-    assert sum(torch.openreg.fallbacks().values()) > 0
-
-
-def test_an_operator_that_a_type_has_not():
-    with pytest.raises(RuntimeError, match="not implemented"):
-        torch.bitwise_not(to_card(values(3)))
-    torch.testing.assert_close((to_card(values(3)) + 1).cpu(), values(3) + 1)
 @pytest.mark.parametrize(
     "function",
     [F.leaky_relu, F.hardsigmoid, F.hardswish, F.hardshrink, F.softshrink,
@@ -317,3 +362,15 @@ def test_functions_with_fractions_refuse_integers(function):
                 function(tensor)
 
 
+def test_a_type_that_the_card_has_not_goes_to_the_cpu():
+    x = torch.tensor([1 + 2j, 3 - 1j])
+    torch.openreg.reset_fallbacks()
+    y = to_card(x)
+    torch.testing.assert_close((y * y).cpu(), x * x)
+    assert sum(torch.openreg.fallbacks().values()) > 0
+
+
+def test_an_operator_that_a_type_has_not():
+    with pytest.raises(RuntimeError, match="not implemented"):
+        torch.bitwise_not(to_card(values(3)))
+    torch.testing.assert_close((to_card(values(3)) + 1).cpu(), values(3) + 1)

@@ -2,6 +2,7 @@
 // where, clamp, lerp, addcmul and their like.
 #include "aten/structured.h"
 
+#include <ATen/Dispatch.h>
 #include <ATen/native/TypeProperties.h>
 #include <ATen/ops/addcdiv_meta.h>
 #include <ATen/ops/addcmul_meta.h>
@@ -10,6 +11,9 @@
 #include <ATen/ops/clamp_min_meta.h>
 #include <ATen/ops/lerp_meta.h>
 #include <ATen/ops/result_type.h>
+
+#include <array>
+#include <utility>
 
 namespace openreg {
 
@@ -27,18 +31,48 @@ struct where_meta : at::TensorIteratorBase, ComputesInResultType {
             condition.scalar_type() == at::kByte,
         "where expected condition to be a boolean tensor, but got a tensor with dtype ",
         condition.scalar_type());
+    const Tensor& out = maybe_get_output(0);
+    const auto type = at::result_type(self, other);
+    TORCH_CHECK(
+        !out.defined() || out.scalar_type() == type,
+        "Expected out type to be ",
+        type,
+        " but got ",
+        out.scalar_type());
+    inputs_ = {condition, self, other};
+    move_numbers();
     build(at::TensorIteratorConfig()
               .check_all_same_dtype(false)
               .allow_cpu_scalars(true)
-              .declare_static_dtype(at::result_type(self, other))
-              .add_borrowed_output(maybe_get_output(0))
-              .add_borrowed_const_input(condition)
-              .add_borrowed_const_input(self)
-              .add_borrowed_const_input(other));
+              .declare_static_dtype(type)
+              .add_borrowed_output(out)
+              .add_borrowed_const_input(inputs_[0])
+              .add_borrowed_const_input(inputs_[1])
+              .add_borrowed_const_input(inputs_[2]));
   }
+
+ private:
+  // A TensorIterator takes one number of the CPU; the others go to the card.
+  void move_numbers() {
+    std::optional<c10::Device> card;
+    for (const Tensor* t : {&maybe_get_output(0), &inputs_[0], &inputs_[1], &inputs_[2]}) {
+      if (t->defined() && !t->is_cpu()) {
+        card = t->device();
+      }
+    }
+    bool first = true;
+    for (Tensor& t : inputs_) {
+      if (t.is_cpu() && t.dim() == 0 && !std::exchange(first, false)) {
+        t = t.to(*card);
+      }
+    }
+  }
+
+  std::array<Tensor, 3> inputs_;
 };
 
 struct masked_fill_meta : at::TensorIteratorBase, ComputesInResultType {
+  // A number has no value tensor, and one of the CPU is a number.
   void begin(const Tensor& self, const Tensor& mask, const Tensor* value) {
     TORCH_CHECK(
         mask.scalar_type() == at::kBool,
@@ -57,10 +91,17 @@ struct masked_fill_meta : at::TensorIteratorBase, ComputesInResultType {
           "masked_fill_ only supports a 0-dimensional value tensor, but got tensor with ",
           value->dim(),
           " dimension(s).");
-      config.add_borrowed_const_input(*value);
+      const Tensor& out = maybe_get_output(0);
+      own_value_ = out.defined() && out.is_alias_of(*value) ? value->clone() : *value;
+      if (!own_value_.is_cpu()) {
+        config.add_borrowed_const_input(own_value_);
+      }
     }
     build(config);
   }
+
+ private:
+  Tensor own_value_;
 };
 
 struct masked_fill_scalar_meta : masked_fill_meta {
@@ -74,6 +115,24 @@ struct masked_fill_tensor_meta : masked_fill_meta {
     begin(self, mask, &value);
   }
 };
+
+// A number as the tensor's type has it; one that it cannot hold is refused.
+Value element(Pointwise& p, const Scalar& value) {
+  return AT_DISPATCH_ALL_TYPES_AND3(
+      at::kHalf, at::kBFloat16, at::kBool, p.compute(), "masked_fill", [&] {
+        const auto x = value.to<scalar_t>();
+        return is_float(p.type()) ? p.imm(static_cast<double>(x), p.type())
+                                  : p.imm(static_cast<int64_t>(x), p.type());
+      });
+}
+
+Value element(Pointwise& p, const Tensor& value) {
+  if (value.is_cpu()) {
+    return element(p, value.item());
+  }
+  return p.compute() == at::kBool ? p.in_as(2, value.scalar_type()) != 0.0
+                                  : p.in(2);
+}
 
 Value mix(Value a, Value b, Value w) {
   // The half that is nearer to its end, so that weights of 0 and 1 are exact.
@@ -178,13 +237,13 @@ void add_choices(torch::Library& m) {
       m,
       NamesWithoutOut{"masked_fill.Scalar", "masked_fill_.Scalar"},
       [](Pointwise& p, const Tensor&, const Tensor&, const Scalar& value) {
-        return select(p.in_as(1, at::kBool), p(value), p.in(0));
+        return select(p.in_as(1, at::kBool), element(p, value), p.in(0));
       });
   add_pointwise<masked_fill_tensor_meta>(
       m,
       NamesWithoutOut{"masked_fill.Tensor", "masked_fill_.Tensor"},
-      [](Pointwise& p, const Tensor&, const Tensor&, const Tensor&) {
-        return select(p.in_as(1, at::kBool), p.in(2), p.in(0));
+      [](Pointwise& p, const Tensor&, const Tensor&, const Tensor& value) {
+        return select(p.in_as(1, at::kBool), element(p, value), p.in(0));
       });
 }
 
