@@ -90,6 +90,24 @@ def test_group_norm_of_any_strides():
         y = to_card(x)
         assert y.stride() == x.stride()
         args = (2, 6, 20, 3, 1e-5)
+@pytest.mark.parametrize("device", ["cpu", "openreg"])
+def test_layer_norm_with_weights_of_another_shape(device):
+    x = values(3, 6).to(device)
+    for weight, bias in [(5, 6), (6, 5), (1, 6), (6, 12)]:
+        w, b = torch.ones(weight, device=device), torch.zeros(bias, device=device)
+        with pytest.raises(RuntimeError, match="to be of same shape as normalized_shape"):
+            F.layer_norm(x, (6,), w, b)
+
+
+def test_layer_norm_backward_with_weights_of_another_shape():
+    x = to_card(values(3, 6))
+    y, mean, rstd = torch.native_layer_norm(x, (6,), None, None, 1e-5)
+    for weight, bias in [(5, 6), (6, 5), (6, 12)]:
+        w, b = (torch.ones(n, device="openreg") for n in (weight, bias))
+        with pytest.raises(RuntimeError, match="to be of same shape as normalized_shape"):
+            torch.ops.aten.native_layer_norm_backward(y, x, (6,), mean, rstd, w, b, [True] * 3)
+
+
         want = torch.native_group_norm(x, weight, bias, *args)
         got = torch.native_group_norm(y, to_card(weight), to_card(bias), *args)
         for g, w in zip(got, want):

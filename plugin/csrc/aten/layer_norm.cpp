@@ -4,10 +4,12 @@
 #include "aten/convention.h"
 #include "aten/reduction.h"
 
+#include <ATen/native/layer_norm.h>
 #include <ATen/ops/native_group_norm_native.h>
 #include <torch/library.h>
 
 #include <array>
+#include <tuple>
 
 namespace openreg {
 
@@ -25,20 +27,14 @@ c10::ScalarType wide(c10::ScalarType type) {
 }
 
 struct Rows {
-  Rows(const Tensor& input, at::IntArrayRef normalized) {
-    TORCH_CHECK(
-        !normalized.empty() &&
-            input.dim() >= static_cast<int64_t>(normalized.size()) &&
-            input.sizes().slice(input.dim() - normalized.size()) == normalized,
-        "Given normalized_shape=",
-        normalized,
-        ", expected input with shape [*, ",
-        normalized,
-        "], but got input of size ",
-        input.sizes());
-    width = c10::multiply_integers(normalized);
+  Rows(
+      const Tensor& input,
+      at::IntArrayRef normalized,
+      const OptTensor& weight,
+      const OptTensor& bias) {
+    std::tie(rows, width) = at::native::_check_layer_norm_inputs(
+        input, normalized, weight.value_or(Tensor()), bias.value_or(Tensor()));
     outer = input.sizes().slice(0, input.dim() - normalized.size()).vec();
-    rows = c10::multiply_integers(outer);
     // Statistics keep the input's dimensions, with 1 for what they fold.
     statistics = outer;
     statistics.resize(input.dim(), 1);
@@ -125,7 +121,7 @@ Three forward(
       input.is_floating_point(), "layer_norm not implemented for '", input.scalar_type(), "'");
   check_device(weight, input.device());
   check_device(bias, input.device());
-  const Rows r(input, normalized);
+  const Rows r(input, normalized, weight, bias);
   const auto type = wide(input.scalar_type());
   const auto options = input.options();
   const Tensor out = empty(input.sizes(), {}, options);
@@ -228,7 +224,7 @@ Three backward(
     check_device(t, input.device());
   }
   check_device(weight, input.device());
-  const Rows r(input, normalized);
+  const Rows r(input, normalized, weight, bias);
   const Tensor g = flat(grad, r), x = flat(input, r);
   const Tensor m = column(mean, r), s = column(rstd, r), w = row(weight);
   Three result;

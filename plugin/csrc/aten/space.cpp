@@ -9,6 +9,12 @@ uint8_t Space::add(const at::TensorBase& t) {
   at::DimVector strides(size_.size(), 0);
   for (int64_t i = 0; i < t.dim(); i++) {
     if (t.size(i) != 1) {
+      TORCH_CHECK(
+          t.size(i) == size_[missing + i],
+          "a tensor of shape ",
+          t.sizes(),
+          " cannot be expanded to ",
+          c10::IntArrayRef(size_));
       strides[missing + i] = t.stride(i);
     }
   }
