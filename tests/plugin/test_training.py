@@ -104,3 +104,70 @@ def test_found_inf_skips_a_step():
     )
     assert torch.equal(param.cpu(), torch.ones(3))
     assert torch.equal(state[1].cpu(), torch.zeros(3))
+
+
+def fused(name: str, device: str, found_inf: float) -> list[torch.Tensor]:
+    """Parameter, gradient and state after a step whose gradients have a scale."""
+    p, g = values(5).to(device), values(5, seed=1).to(device) * 8
+    state = [torch.full((5,), 0.25, device=device) for _ in range(3)]
+    scale = {
+        "grad_scale": torch.tensor(8.0, device=device),
+        "found_inf": torch.tensor(found_inf, device=device),
+    }
+    if name == "sgd":
+        torch._fused_sgd_(
+            [p], [g], state[:1], lr=torch.tensor(0.1, device=device), weight_decay=0.1,
+            momentum=0.9, dampening=0.2, nesterov=True, maximize=True, is_first_step=False,
+            **scale,
+        )
+    else:
+        function = torch._fused_adamw_ if name == "adamw" else torch._fused_adam_
+        function(
+            [p], [g], state[:1], state[1:2], state[2:], [torch.tensor(2.0, device=device)],
+            lr=torch.tensor(0.1, device=device), beta1=0.9, beta2=0.99, weight_decay=0.1,
+            eps=1e-8, amsgrad=True, maximize=True, **scale,
+        )
+    return [t.cpu() for t in (p, g, *state)]
+
+
+@pytest.mark.parametrize("found_inf", [0.0, 1.0])
+@pytest.mark.parametrize("name", ["sgd", "adam", "adamw"])
+def test_gradients_lose_their_scale(name, found_inf):
+    want = fused(name, "cpu", found_inf)
+    with no_fallback():
+        got = fused(name, "openreg", found_inf)
+    torch.testing.assert_close(got, want, rtol=1e-5, atol=1e-6)
+    scale = 8.0 if found_inf else 1.0
+    torch.testing.assert_close(got[1], values(5, seed=1) * scale)
+
+
+def adam_of(p: torch.Tensor, g: torch.Tensor, state: list[torch.Tensor], **more) -> None:
+    step = more.pop("step", torch.ones((), device="openreg"))
+    torch._fused_adam_(
+        [p], [g], state[:1], state[1:2], state[2:], [step], lr=0.1, beta1=0.9, beta2=0.99,
+        weight_decay=0.0, eps=1e-8, amsgrad=len(state) > 2, maximize=False, **more,
+    )
+
+
+def test_state_of_another_shape():
+    p = torch.ones(3, 4, device="openreg")
+    good, wrong = torch.zeros(3, 4, device="openreg"), torch.zeros(4, device="openreg")
+    for at in range(4):
+        parts = [good.clone() for _ in range(4)]
+        parts[at] = wrong
+        with pytest.raises(RuntimeError, match="one shape"):
+            adam_of(p, parts[0], parts[1:])
+    with pytest.raises(RuntimeError, match="one element"):
+        adam_of(p, good, [good.clone(), good.clone()], step=good)
+    with pytest.raises(RuntimeError, match="same device"):
+        adam_of(p, good, [good.clone(), good.clone()], found_inf=torch.zeros(()))
+    with pytest.raises(RuntimeError, match="single memory location"):
+        adam_of(torch.ones(4, device="openreg").expand(3, 4), good, [good.clone(), good.clone()])
+    for g, buffer in [(wrong, good), (good, wrong)]:
+        with pytest.raises(RuntimeError, match="one shape"):
+            torch._fused_sgd_(
+                [p], [g], [buffer], lr=0.1, weight_decay=0.0, momentum=0.9, dampening=0.0,
+                nesterov=False, maximize=False, is_first_step=False,
+            )
+    torch.openreg.synchronize()
+    assert torch.equal(p.cpu(), torch.ones(3, 4))

@@ -5,6 +5,7 @@
 #include "aten/convention.h"
 #include "aten/space.h"
 
+#include <ATen/MemoryOverlap.h>
 #include <torch/library.h>
 
 #include <cmath>
@@ -44,6 +45,11 @@ class Step {
   uint8_t add(const Tensor& t) {
     return space_.add(t);
   }
+  // The same for what is written: its elements have to lie apart.
+  uint8_t add_written(const Tensor& t) {
+    at::assert_no_internal_overlap(t);
+    return add(t);
+  }
   Value load(const Tensor& t) {
     return program.load(add(t), program.type());
   }
@@ -75,10 +81,20 @@ struct Keep {
   std::optional<Value> skip_;
 };
 
-Value unscaled(Step& s, const Tensor& grad, const OptTensor& grad_scale, bool maximize) {
-  Value g = s.load(grad);
-  if (given(grad_scale)) {
-    g = g / s.load(*grad_scale);
+// The caller finds its gradients without the scale.
+Value unscaled(
+    Step& s,
+    Keep& keep,
+    const Tensor& grad,
+    const OptTensor& grad_scale,
+    bool maximize) {
+  const bool scaled = given(grad_scale);
+  const auto operand = scaled ? s.add_written(grad) : s.add(grad);
+  Value g = s.program.load(operand, s.program.type());
+  if (scaled) {
+    const Value before = g;
+    g = before / s.load(*grad_scale);
+    keep.store(operand, before, g);
   }
   return maximize ? -g : g;
 }
@@ -125,11 +141,13 @@ void adam_step(
     const OptTensor& grad_scale,
     const OptTensor& found_inf) {
   Step s(t.param, id);
-  const auto param = s.add(t.param), mean = s.add(t.mean), square = s.add(t.square);
+  const auto param = s.add_written(t.param), mean = s.add_written(t.mean),
+             square = s.add_written(t.square);
   const auto type = s.program.type();
   const Value old = s.program.load(param, type);
   const Value m = s.program.load(mean, type), v = s.program.load(square, type);
-  Value g = unscaled(s, t.grad, grad_scale, a.maximize);
+  Keep keep(s, found_inf);
+  Value g = unscaled(s, keep, t.grad, grad_scale, a.maximize);
   Value p = old;
   if (a.weight_decay != 0) {
     if (a.decoupled) {
@@ -140,10 +158,9 @@ void adam_step(
   }
   const Value m1 = m + (g - m) * (1.0 - a.beta1);
   const Value v1 = v * a.beta2 + g * g * (1.0 - a.beta2);
-  Keep keep(s, found_inf);
   Value top = v1;
   if (a.amsgrad) {
-    const auto operand = s.add(*t.max_square);
+    const auto operand = s.add_written(*t.max_square);
     const Value before = s.program.load(operand, type);
     top = max(before, v1);
     keep.store(operand, before, top);
@@ -157,9 +174,12 @@ void adam_step(
   s.run(Part::FURTHER);
 }
 
-void check_one_device(TensorList params, TensorList others) {
+// A list of what has the shape of its parameter, or of single numbers.
+enum class Of { ELEMENTS, NUMBERS };
+
+void check_list(TensorList params, TensorList others, Of of) {
   TORCH_CHECK(
-      others.empty() || others.size() == params.size(),
+      others.size() == params.size(),
       "a fused optimizer needs lists of one length, got ",
       params.size(),
       " and ",
@@ -171,6 +191,26 @@ void check_one_device(TensorList params, TensorList others) {
         params[i].device(),
         " and ",
         others[i].device());
+    TORCH_CHECK(
+        of == Of::NUMBERS ? others[i].numel() == 1
+                          : others[i].sizes() == params[i].sizes(),
+        "a fused optimizer needs a parameter and its state of one shape, and a "
+        "step count of one element, found ",
+        params[i].sizes(),
+        " and ",
+        others[i].sizes());
+  }
+}
+
+void check_numbers(TensorList params, std::initializer_list<OptTensor> numbers) {
+  for (const OptTensor& t : numbers) {
+    for (const Tensor& param : params) {
+      check_device(t, param.device());
+    }
+    TORCH_CHECK(
+        !given(t) || t->numel() == 1,
+        "a fused optimizer needs a scale of one element, found ",
+        t->sizes());
   }
 }
 
@@ -184,9 +224,14 @@ void adam(
     const AdamLists& l,
     const OptTensor& grad_scale,
     const OptTensor& found_inf) {
-  for (TensorList list : {l.grads, l.means, l.squares, l.max_squares, l.steps}) {
-    check_one_device(l.params, list);
+  for (TensorList list : {l.grads, l.means, l.squares}) {
+    check_list(l.params, list, Of::ELEMENTS);
   }
+  if (a.amsgrad) {
+    check_list(l.params, l.max_squares, Of::ELEMENTS);
+  }
+  check_list(l.params, l.steps, Of::NUMBERS);
+  check_numbers(l.params, {a.lr.tensor, grad_scale, found_inf});
   Part part = Part::FIRST;
   for (size_t i = 0; i < l.params.size(); i++) {
     const Tensor& param = l.params[i];
@@ -224,15 +269,15 @@ void sgd_step(
     const OptTensor& found_inf,
     Part part) {
   Step s(param, id);
-  const auto operand = s.add(param);
+  const auto operand = s.add_written(param);
   const Value old = s.program.load(operand, s.program.type());
-  Value g = unscaled(s, grad, grad_scale, o.maximize);
+  Keep keep(s, found_inf);
+  Value g = unscaled(s, keep, grad, grad_scale, o.maximize);
   if (o.weight_decay != 0) {
     g = g + old * o.weight_decay;
   }
-  Keep keep(s, found_inf);
   if (buffer != nullptr) {
-    const auto b = s.add(*buffer);
+    const auto b = s.add_written(*buffer);
     const Value before = s.program.load(b, s.program.type());
     const Value after =
         o.first ? g : before * o.momentum + g * (1.0 - o.dampening);
@@ -251,10 +296,11 @@ void sgd(
     TensorList buffers,
     const OptTensor& grad_scale,
     const OptTensor& found_inf) {
-  check_one_device(params, grads);
+  check_list(params, grads, Of::ELEMENTS);
   if (o.momentum != 0) {
-    check_one_device(params, buffers);
+    check_list(params, buffers, Of::ELEMENTS);
   }
+  check_numbers(params, {o.lr.tensor, grad_scale, found_inf});
   Part part = Part::FIRST;
   for (size_t i = 0; i < params.size(); i++) {
     if (params[i].numel() == 0) {
