@@ -125,15 +125,17 @@ struct NllForward {
     const Tensor& out = op.maybe_get_output(0);
     const Tensor& total = op.maybe_get_output(1);
     const bool rows_too = reduction != at::Reduction::None;
+    const bool mean = reduction == at::Reduction::Mean;
     if (self.numel() == 0) {
-      const bool mean = reduction == at::Reduction::Mean;
       out.fill_(mean ? kNaN : 0.0);
       total.zero_();
       return;
     }
+    const Tensor sum = mean ? wide(out) : out;
+    const Tensor weights = mean ? wide(total) : total;
     const Scores scores(self, target, weight);
     fold_scores(
-        id, scores, out, rows_too, Part::FIRST, [&](Program& p, Scores& s) {
+        id, scores, sum, rows_too, Part::FIRST, [&](Program& p, Scores& s) {
           const Value loss = -s.score(p) * s.weight(p);
           const Value mine = select(s.hit(p, ignore), loss, 0.0);
           return select(s.invalid(p, ignore), kNaN, mine);
@@ -143,20 +145,33 @@ struct NllForward {
       return;
     }
     fold_scores(
-        id, scores, total, true, Part::FURTHER, [&](Program& p, Scores& s) {
+        id, scores, weights, true, Part::FURTHER, [&](Program& p, Scores& s) {
           return select(s.hit(p, ignore), s.weight(p), 0.0);
         });
-    if (reduction == at::Reduction::Mean) {
-      divide(id, out, total);
+    if (mean) {
+      divide(id, out, total, sum, weights);
     }
   }
 
-  static void divide(OpId id, const Tensor& out, const Tensor& total) {
+  // Where a mean's sums go: they may be more than a half holds.
+  static Tensor wide(const Tensor& t) {
+    return t.element_size() == 2 ? empty({}, {}, t.options().dtype(at::kFloat)) : t;
+  }
+
+  static void divide(
+      OpId id,
+      const Tensor& out,
+      const Tensor& total,
+      const Tensor& sum,
+      const Tensor& weights) {
     Space space({}, out.get_device());
-    space.add(out);
-    space.add(total);
+    for (const Tensor& t : {out, total, sum, weights}) {
+      space.add(t);
+    }
     Program p(vector_type(out.scalar_type()));
-    p.store(0, p.load(0, p.type()) / p.load(1, p.type()));
+    const Value n = p.load(3, p.type());
+    p.store(0, p.load(2, p.type()) / n);
+    p.store(1, n);
     launch(space, p, id, Part::FURTHER);
   }
 };
