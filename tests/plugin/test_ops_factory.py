@@ -63,6 +63,12 @@ def test_fill_with_its_own_element():
     assert torch.equal(x.cpu(), values(64)[7].expand(64))
 
 
+def test_fill_of_a_tensor_elsewhere():
+    number = to_card(torch.tensor(2.0))
+    assert torch.zeros(3).fill_(number).tolist() == [2, 2, 2]
+    assert torch.zeros(3, device="openreg:1").fill_(number).tolist() == [2, 2, 2]
+
+
 def test_a_split_triangle_counts_once():
     x = to_card(values(*[2] * 11)).permute(8, 0, 7, 2, 5, 4, 3, 6, 1, 9, 10)
     torch.openreg.reset_op_counts()

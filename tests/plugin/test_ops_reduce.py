@@ -57,6 +57,14 @@ def test_nan():
     check(torch.isnan, x)
 
 
+def test_sums_and_products_of_truth():
+    for x in [torch.tensor([-1, 1]), torch.tensor([0.5, 0.5]), torch.tensor([0, 0]),
+              torch.tensor([2, 0], dtype=torch.int8), torch.zeros(0)]:
+        check(lambda x: x.sum(dtype=torch.bool), x)
+        check(lambda x: x.prod(dtype=torch.bool), x)
+        check(lambda x: x.sum(0, dtype=torch.bool), x.expand(3, -1))
+
+
 def test_of_nothing():
     x = values(3, 0)
     check(lambda x: x.sum(1), x)

@@ -96,7 +96,7 @@ Tensor& fill_tensor_(Tensor& self, const Tensor& value) {
     return fallback<Tensor&, Tensor&, const Tensor&>(fill_tensor_name, self, value);
   }
   if (value.device() != self.device()) {
-    return fill_scalar_(self, value.item());
+    return self.fill_(value.item()); // self may be on the CPU
   }
   const Tensor one = self.is_alias_of(value) ? value.clone() : value;
   self.copy_(one.expand(self.sizes()));

@@ -40,6 +40,25 @@ struct AsIs {
   }
 };
 
+// RED_AND, RED_OR of x != 0.
+void test(OpId id, uint8_t op, const Tensor& self, Space::Mask dims, const Tensor& out) {
+  if (out.numel() == 0) {
+    return;
+  }
+  if (self.numel() == 0) {
+    out.fill_(op == OPENREG_V_RED_AND);
+    return;
+  }
+  reduce(
+      {.id = id,
+       .op = op,
+       .dims = dims,
+       .compute = self.scalar_type(),
+       .value = out},
+      {self},
+      [](Reducer& p) { return p.in(0) != 0.0; });
+}
+
 // RED_SUM, RED_PROD; of nothing: neutral.
 void fold(
     OpId id,
@@ -49,6 +68,11 @@ void fold(
     const Tensor& out,
     double neutral,
     double scale = 1.0) {
+  if (out.scalar_type() == at::kBool) { // of truth values, not of numbers
+    test(id, op == OPENREG_V_RED_SUM ? OPENREG_V_RED_OR : OPENREG_V_RED_AND,
+         self, dims, out);
+    return;
+  }
   if (out.numel() == 0) {
     return;
   }
@@ -86,25 +110,6 @@ void pick(
        .part = part},
       {self},
       AsIs{type, type});
-}
-
-// RED_AND, RED_OR of x != 0.
-void test(OpId id, uint8_t op, const Tensor& self, Space::Mask dims, const Tensor& out) {
-  if (out.numel() == 0) {
-    return;
-  }
-  if (self.numel() == 0) {
-    out.fill_(op == OPENREG_V_RED_AND);
-    return;
-  }
-  reduce(
-      {.id = id,
-       .op = op,
-       .dims = dims,
-       .compute = self.scalar_type(),
-       .value = out},
-      {self},
-      [](Reducer& p) { return p.in(0) != 0.0; });
 }
 
 Space::Mask one_dim(const Tensor& self, int64_t dim) {
