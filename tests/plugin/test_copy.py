@@ -148,6 +148,20 @@ def test_source_may_be_reused_at_once():
     assert torch.equal(y.cpu(), want)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int16, torch.complex128])
+def test_pinned_memory_between_elements(dtype):
+    """The card takes elements at their alignment only; such a view is staged."""
+    base = torch.zeros(4096, dtype=torch.uint8).pin_memory()
+    x = torch.frombuffer(base.numpy(), dtype=dtype, offset=1, count=100)
+    x.copy_(torch.arange(100))
+    assert x.is_pinned() and x.data_ptr() % 2
+    y = x.to(DEV)
+    assert torch.equal(y.cpu(), x)
+    x.zero_()
+    x.copy_(y)
+    assert torch.equal(x, torch.arange(100).to(dtype))
+
+
 def test_is_pinned():
     x = torch.empty(100).pin_memory()
     assert x.is_pinned() and x[50:].is_pinned()
@@ -302,6 +316,18 @@ def test_conjugate_and_negative_bits():
     negative = torch._neg_view(torch.arange(4.0).to(DEV))
     assert negative.cpu().tolist() == [0, -1, -2, -3]
     assert negative.clone().cpu().tolist() == [0, -1, -2, -3]
+
+
+@pytest.mark.filterwarnings("ignore:Casting complex values to real")
+def test_conjugate_into_a_real_tensor():
+    z = torch.arange(4).to(torch.complex64) + 2j
+    for source in [z.to(DEV).conj(), z.conj()]:
+        into = torch.empty(4, device=DEV)
+        into.copy_(source)
+        assert into.tolist() == [0, 1, 2, 3]
+    into = torch.empty(4, dtype=torch.complex64, device=DEV)
+    into.conj().copy_(torch.arange(4.0).to(DEV))
+    assert into.tolist() == [0, 1, 2, 3]
 
 
 def test_nan_and_rounding_survive():

@@ -93,7 +93,8 @@ std::optional<uint64_t> pinned_address(
     const at::Tensor& host,
     c10::DeviceIndex index) {
   const auto found = find_pinned(host.const_data_ptr());
-  if (!found || found->device != index)
+  // The card wants elements aligned.
+  if (!found || found->device != index || found->addr % host.element_size())
     return std::nullopt;
   return found->addr;
 }
@@ -311,7 +312,7 @@ void copy_tensor(
   copy_plain(to, src, non_blocking && !negate && !conjugate);
   if (C10_UNLIKELY(negate))
     (to.is_complex() ? at::view_as_real(to) : to).neg_();
-  if (C10_UNLIKELY(conjugate))
+  if (C10_UNLIKELY(conjugate && to.is_complex()))
     at::view_as_real(to).select(-1, 1).neg_();
 }
 
