@@ -129,6 +129,13 @@ def test_out_of_memory():
     assert torch.arange(3.0).to(DEV).tolist() == [0, 1, 2]
 
 
+def test_more_than_any_card_has():
+    ooms = torch.openreg.memory_stats()["num_ooms"]
+    with pytest.raises(torch.OutOfMemoryError, match="Tried to allocate"):
+        bytes_tensor((1 << 38) + 1)
+    assert torch.openreg.memory_stats()["num_ooms"] == ooms + 1
+
+
 def test_cache_is_flushed_before_giving_up():
     free = torch.openreg.mem_get_info()[0]
     half = free // 8 * 5

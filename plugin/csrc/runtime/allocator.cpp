@@ -99,6 +99,8 @@ Block* DeviceCache::new_segment(
     size_t bytes,
     StreamState* stream,
     Device& dev) {
+  if (bytes > dev.info.max_bo_size)
+    return nullptr;
   openreg_bo* bo = nullptr;
   const int error = openreg_bo_alloc(dev.handle, bytes, OPENREG_BO_VRAM, &bo);
   if (error == -ENOSPC || error == -ENOMEM)
