@@ -27,17 +27,17 @@ def _generator(device: DeviceLike) -> torch.Generator:
 def manual_seed(seed: int) -> None:
     """Seeds the current device and sets its offset to 0.
 
-    Does nothing without a card.
+    Opens no card, and does nothing without one.
     """
     if device_count() > 0 and not _C.in_bad_fork():
-        _generator(None).manual_seed(int(seed))
+        _C.default_generator(_C.current_device()).manual_seed(int(seed))
 
 
 def manual_seed_all(seed: int) -> None:
     """Seeds all devices alike, as torch.manual_seed() does."""
     if not _C.in_bad_fork():
         for index in range(device_count()):
-            _generator(index).manual_seed(int(seed))
+            _C.default_generator(index).manual_seed(int(seed))
 
 
 def seed() -> None:

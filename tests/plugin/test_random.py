@@ -4,6 +4,7 @@
 import numpy as np
 import pytest
 import torch
+import torch_openreg
 
 from ops import no_fallback
 
@@ -121,6 +122,20 @@ def test_strides_make_no_difference_to_dropout():
     torch.manual_seed(3)
     got = torch.nn.functional.dropout(x.permute(2, 0, 1).contiguous().permute(1, 2, 0), 0.4)
     assert torch.equal(got.cpu(), want.cpu()) and not got.is_contiguous()
+
+
+def test_seeding_opens_no_card(monkeypatch):
+    """A node may be there that cannot be opened: no matter to who uses the CPU."""
+
+    def refuse():
+        raise RuntimeError("permission denied")
+
+    monkeypatch.setattr(torch_openreg._C, "check_available", refuse)
+    torch.manual_seed(11)
+    torch.openreg.manual_seed(11)
+    torch.openreg.manual_seed_all(11)
+    monkeypatch.undo()
+    assert torch.openreg.initial_seed() == 11
 
 
 def test_state():
