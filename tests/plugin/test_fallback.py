@@ -41,6 +41,28 @@ def test_in_place_and_out():
     assert torch.allclose(y.cpu(), x.erfinv(), equal_nan=True)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_what_a_schema_does_not_say_is_written(dtype):
+    """The statistics that run along with batches."""
+    x = torch.arange(48, dtype=dtype).sin().view(4, 3, 4)
+    for update in [
+        lambda x, mean, var: torch.native_batch_norm(x, None, None, mean, var, True, 0.1, 1e-5),
+        lambda x, mean, var: torch.batch_norm_update_stats(x, mean, var, 0.1),
+    ]:
+        want = torch.zeros(3, dtype=dtype), torch.ones(3, dtype=dtype)
+        got = [t.to(DEV) for t in want]
+        kept = [t.data_ptr() for t in got]
+        update(x, *want)
+        update(x.to(DEV), *got)
+        assert [t.data_ptr() for t in got] == kept
+        torch.testing.assert_close([t.cpu() for t in got], list(want))
+    layer = torch.nn.BatchNorm1d(3).to(dtype)
+    card = torch.nn.BatchNorm1d(3).to(DEV, dtype)
+    layer(x)
+    card(x.to(DEV))
+    torch.testing.assert_close(card.running_var.cpu(), layer.running_var)
+
+
 def test_error_mode():
     y = torch.randn(3, 3).to(DEV)
     torch.openreg.set_fallback("error")
