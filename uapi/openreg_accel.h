@@ -212,7 +212,8 @@ struct drm_openreg_mem_register {
  *
  * Errors: EINVAL slots not a power of two in range, flags, priority; EACCES
  * priority above normal without CAP_SYS_NICE; ENOSPC no free queue, doorbell or
- * context; ENOMEM as for SYSTEM objects, which rings count as; EIO the card was reset since this file first used it.
+ * context; ENOMEM as for SYSTEM objects, which rings count as; EIO the card was
+ * reset since this file first used it.
  */
 struct drm_openreg_queue_create {
 	/** @slots: ring size, power of two, OPENREG_RING_SLOTS_MIN and up */

@@ -414,7 +414,7 @@ def error_of(function, *args):
         lambda x, i: x.gather(0, i.float()),
         lambda x, i: x.gather(0, i[0]),
         lambda x, i: x.scatter(0, i, x.double()),
-        lambda x, i: x.scatter_add(0, i, x[:1]),
+        lambda x, i: x.scatter_add(0, i.expand(2, 5), x[:1]),
         lambda x, i: x.index_select(0, i),
         lambda x, i: x.index_select(0, i[0].float()),
         lambda x, i: x.index_add(0, i[0], x),

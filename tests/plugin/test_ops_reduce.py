@@ -62,7 +62,7 @@ def test_sums_and_products_of_truth():
               torch.tensor([2, 0], dtype=torch.int8), torch.zeros(0)]:
         check(lambda x: x.sum(dtype=torch.bool), x)
         check(lambda x: x.prod(dtype=torch.bool), x)
-        check(lambda x: x.sum(0, dtype=torch.bool), x.expand(3, -1))
+        check(lambda x: x.sum(0, dtype=torch.bool), x.repeat(3, 1))
 
 
 def test_of_nothing():

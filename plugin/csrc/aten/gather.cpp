@@ -116,7 +116,7 @@ struct ScatterReduce {
       return;
     }
     const Combination r(reduce);
-    const at::IntArrayRef sizes = with_dim(index).sizes();
+    const at::DimVector sizes(with_dim(index).sizes());
     Part part = Part::FIRST;
     if (!include_self) {
       const Tensor from = broadcast_scalar(r.neutral(out.scalar_type()), out, sizes);

@@ -58,7 +58,7 @@ at::DimVector strides_of(const at::TensorIteratorBase& iter, int operand) {
 struct IndexGet {
   template <class Op>
   void operator()(OpId id, Op& op, const Tensor& self, const Indices&) const {
-    at::DimVector sizes(op.ndim());
+    std::vector<int64_t> sizes(op.ndim());
     std::reverse_copy(op.shape().begin(), op.shape().end(), sizes.begin());
     IndexSpace space(
         OPENREG_INDEX_GET,

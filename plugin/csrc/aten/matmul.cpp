@@ -133,8 +133,6 @@ Product halve(Product& p, Size size, Stride in_d, Stride in_a, Stride in_b) {
   return rest;
 }
 
-// The sum over k is cut only where there is nothing else to cut: its second
-// half is added to the first.
 Product halve(Product& p) {
   constexpr Stride batch = &Matrices::batch, row = &Matrices::row,
                    col = &Matrices::col;
@@ -144,17 +142,12 @@ Product halve(Product& p) {
   if (p.m > 1 && p.m >= p.n) {
     return halve(p, &Product::m, row, row, nullptr);
   }
-  if (p.n > 1) {
-    return halve(p, &Product::n, col, nullptr, col);
-  }
-  Product rest = halve(p, &Product::k, nullptr, col, row);
-  rest.c.emplace(rest.d);
-  rest.beta = 1;
-  return rest;
+  return halve(p, &Product::n, col, nullptr, col);
 }
 
 void launch_parts(OpId id, Product p, Part& part) {
-  if (!one_packet_does(p)) {
+  const bool one_sum = p.batch == 1 && p.m == 1 && p.n == 1;
+  if (!one_sum && !one_packet_does(p)) {
     const Product rest = halve(p);
     launch_parts(id, p, part);
     launch_parts(id, rest, part);

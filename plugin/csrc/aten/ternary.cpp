@@ -55,7 +55,9 @@ struct where_meta : at::TensorIteratorBase, ComputesInResultType {
   // A TensorIterator takes one number of the CPU; the others go to the card.
   void move_numbers() {
     std::optional<c10::Device> card;
-    for (const Tensor* t : {&maybe_get_output(0), &inputs_[0], &inputs_[1], &inputs_[2]}) {
+    const std::array<const Tensor*, 4> given{
+        &maybe_get_output(0), &inputs_[0], &inputs_[1], &inputs_[2]};
+    for (const Tensor* t : given) {
       if (t->defined() && !t->is_cpu()) {
         card = t->device();
       }
