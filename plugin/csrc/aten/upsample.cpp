@@ -223,10 +223,11 @@ struct Bilinear {
     const Plane plane(id, self, out, align, height, width);
     Space space(out.sizes(), out.get_device());
     space.add(out);
+    std::array<Tensor, 4> corners;
     for (int c = 0; c < 4; c++) {
-      const Tensor corner = at::empty_like(out);
-      move(id, OPENREG_INDEX_GET, self, corner, plane.corner(c), Part::FURTHER);
-      space.add(corner);
+      corners[c] = at::empty_like(out);
+      move(id, OPENREG_INDEX_GET, self, corners[c], plane.corner(c), Part::FURTHER);
+      space.add(corners[c]);
     }
     plane.add_weights(space);
     space.coalesce();
