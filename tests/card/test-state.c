@@ -403,6 +403,12 @@ static int try_load(struct rig *rig, const uint64_t *blob, size_t words)
 	return r;
 }
 
+static void put(uint64_t *at, const uint64_t *words, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		at[i] = words[i];
+}
+
 /*
  * A blob's end: enabled, base, cpl_base, slots, done, fault base and slots,
  * npending, the pending commands, then the fills and a 0.
@@ -429,25 +435,25 @@ static void test_hostile_lists(void **state)
 	end[-ENABLED] = 0;
 	assert_int_equal(try_load(rig, blob, n), 0);
 	/* A FILL without its command, then with it, then one too many. */
-	memcpy(end - 1, fill, sizeof(fill));
+	put(end - 1, fill, 5);
 	assert_int_equal(try_load(rig, blob, n + 5), -1);
 	end[-NPENDING] = 1;
-	memcpy(end - 1, stop, sizeof(stop));
-	memcpy(end + 3, fill, sizeof(fill));
+	put(end - 1, stop, 4);
+	put(end + 3, fill, 5);
 	end[8] = 0;
 	assert_int_equal(try_load(rig, blob, n + 9), 0);
-	memcpy(end + 8, fill, sizeof(fill));
+	put(end + 8, fill, 5);
 	end[13] = 0;
 	assert_int_equal(try_load(rig, blob, n + 14), -1);
 	/* As many commands as the slots are said to be. */
 	end[-SLOTS] = UINT32_MAX;
 	for (i = 0; i <= MOST; i++)
-		memcpy(end - 1 + 4 * i, stop, sizeof(stop));
+		put(end - 1 + 4 * i, stop, 4);
 	end[-NPENDING] = MOST;
 	end[4 * MOST - 1] = 0;
 	assert_int_equal(try_load(rig, blob, n + 4 * MOST), 0);
 	end[-NPENDING] = MOST + 1;
-	memcpy(end - 1 + 4 * MOST, stop, sizeof(stop));
+	put(end - 1 + 4 * MOST, stop, 4);
 	end[4 * MOST + 3] = 0;
 	assert_int_equal(try_load(rig, blob, n + 4 * (MOST + 1)), -1);
 	free(blob);
