@@ -133,10 +133,16 @@ static uint32_t oracle(const struct trial *t)
 	for (corner = 0; corner < 1u << (t->ndim + t->nindex); corner++) {
 		__int128 at = t->off;
 
-		for (d = 0; d < t->ndim + t->nindex; d++)
-			if (corner & 1u << d)
-				at += (__int128)(t->size[d] - 1) *
-				      t->stride[d] * esize;
+		for (d = 0; d < t->ndim + t->nindex; d++) {
+			__int128 way = (__int128)(t->size[d] - 1) *
+				       t->stride[d];
+
+			if (!(corner & 1u << d))
+				continue;
+			if (__builtin_mul_overflow(way, esize, &way) ||
+			    __builtin_add_overflow(at, way, &at))
+				return OPENREG_FAULT_BOUNDS;
+		}
 		if (at < 0 || at + esize > (__int128)t->length)
 			return OPENREG_FAULT_BOUNDS;
 	}
