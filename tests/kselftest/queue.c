@@ -4,10 +4,8 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
-#include <sys/sysinfo.h>
 
 #include "kselftest_harness.h"
 
@@ -439,31 +437,6 @@ TEST_F(queue, as_many_as_the_card_has)
 	}
 	EXPECT_EQ(-ENOSPC, ret);
 	EXPECT_EQ(info.max_queues, n - 1);
-}
-
-/* A ring that is mapped stays when its queue and number have gone. */
-TEST_F_TIMEOUT(queue, mapped_rings_have_a_limit, 120)
-{
-	const __u32 slots = MIB / OPENREG_SLOT_SIZE;
-	struct sysinfo machine;
-	struct queue *q;
-	size_t i, n, limit;
-	int ret = 0;
-
-	ASSERT_EQ(0, sysinfo(&machine));
-	limit = machine.totalram * machine.mem_unit / 2 / MIB;
-	q = calloc(limit + 1, sizeof(*q));
-	ASSERT_NE(NULL, q);
-	for (n = 0; !ret && n <= limit; n += !ret) {
-		ret = queue_create(self->fd, slots, &q[n]);
-		if (!ret)
-			ASSERT_EQ(0, queue_destroy(&q[n]));
-	}
-	EXPECT_EQ(-ENOMEM, ret);
-	for (i = 0; i < n; i++)
-		queue_unmap(&q[i]);
-	EXPECT_EQ(0, queue_create(self->fd, slots, &q[0]));
-	free(q);
 }
 
 TEST_F(queue, timestamps_are_in_order)
