@@ -290,6 +290,8 @@ static void test_bad_rings(void)
         or_reg_write(card, OPENREG_REG_ADMIN_SLOTS, bad[i].slots);
         or_reg_write(card, OPENREG_REG_FAULT_SLOTS, bad[i].fault_slots);
         or_reg_write(card, OPENREG_REG_CONTROL, OPENREG_CONTROL_ENABLE);
+        /* Not before: enabling sets the counter to 0. */
+        OR_WAIT(or_reg(card, OPENREG_REG_STATUS));
         or_reg_write(card, OPENREG_REG_ADMIN_TAIL, 1);
         OR_WAIT(or_reg(card, OPENREG_REG_STATUS) & OPENREG_STATUS_FATAL);
         or_reset(card, 0);
