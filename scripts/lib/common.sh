@@ -41,6 +41,8 @@ need_root()
 	have sudo || die "$1 needs root, and there is no sudo" \
 		"run it as root (with OPENREG_CACHE=$OPENREG_CACHE to keep this cache)"
 	shift
+	# What holds the cache, such as ~/.cache, is the user's and stays so.
+	mkdir -p "${OPENREG_CACHE%/*}"
 	exec sudo env OPENREG_CACHE="$OPENREG_CACHE" CI="${CI:-}" "$0" "$@"
 }
 
