@@ -23,6 +23,7 @@
 #define OPENREG_WORKERS_AUTO 8
 #define OPENREG_WORKERS_MAX 64
 #define OPENREG_SPIN_US_MAX 100000
+#define OPENREG_SLOW_US_MAX 100000
 #define OPENREG_EXP_CAP_OFFSET 0x80
 
 static uint64_t openreg_reg_read(void *opaque, hwaddr addr, unsigned size)
@@ -120,6 +121,8 @@ static bool openreg_check_properties(OpenregState *s, Error **errp)
            openreg_check_range("doorbells", s->doorbells, 1,
                                OPENREG_MAX_DOORBELLS, errp) &&
            openreg_check_range("spin-us", s->spin_us, 0, OPENREG_SPIN_US_MAX,
+                               errp) &&
+           openreg_check_range("x-slow-us", s->slow_us, 0, OPENREG_SLOW_US_MAX,
                                errp);
 }
 
@@ -216,6 +219,7 @@ static bool openreg_init_card(OpenregState *s, Error **errp)
         .doorbells = s->doorbells,
         .vectors = s->vectors,
         .spin_us = s->spin_us,
+        .slow_us = s->slow_us,
     };
     const char *error = NULL;
     sigset_t all, old;
@@ -331,6 +335,7 @@ static const Property openreg_properties[] = {
     DEFINE_PROP_UINT32("vectors", OpenregState, vectors, 32),
     DEFINE_PROP_UINT32("doorbells", OpenregState, doorbells, 64),
     DEFINE_PROP_UINT32("spin-us", OpenregState, spin_us, 100),
+    DEFINE_PROP_UINT32("x-slow-us", OpenregState, slow_us, 0),
     DEFINE_PROP_ON_OFF_AUTO("ioeventfd", OpenregState, ioeventfd,
                             ON_OFF_AUTO_AUTO),
 };
@@ -367,6 +372,8 @@ static void openreg_class_init(ObjectClass *class, OPENREG_CLASS_CONST void *dat
         "Doorbell pages, 1 to 256");
     object_class_property_set_description(class, "spin-us",
         "Microseconds that an idle card polls before it sleeps");
+    object_class_property_set_description(class, "x-slow-us",
+        "For tests: engines sleep up to so many microseconds before each step");
     object_class_property_set_description(class, "ioeventfd",
         "Take doorbells by eventfd (default: under KVM)");
 }

@@ -31,6 +31,7 @@ struct OpenregState {
     uint32_t vectors;
     uint32_t doorbells;
     uint32_t spin_us;
+    uint32_t slow_us;
     OnOffAuto ioeventfd;
 
     MemoryRegion regs_bar;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
  * The cards of this process, and what the environment says of them:
- * OPENREG_SIM_CARDS, OPENREG_SIM_VRAM (of each, with K, M or G), and
- * OPENREG_SIM_WORKERS (threads of each).
+ * OPENREG_SIM_CARDS, OPENREG_SIM_VRAM (of each, with K, M or G),
+ * OPENREG_SIM_WORKERS (threads of each) and OPENREG_SIM_SLOW_US (for tests).
  */
 #include <errno.h>
 #include <signal.h>
@@ -17,12 +17,14 @@
 #define MIB (1ull << 20)
 #define DEFAULT_VRAM (1024 * MIB)
 #define MAX_WORKERS 64
+#define MAX_SLOW_US 100000
 #define SPIN_US 100
 
 static struct {
 	pthread_once_t once;
 	unsigned int cards;
 	unsigned int workers;
+	unsigned int slow_us;
 	uint64_t vram;
 	char error[160];
 } config = { .once = PTHREAD_ONCE_INIT };
@@ -69,6 +71,8 @@ static void read_config(void)
 					   OPENREG_MAX_CARDS, 1);
 	config.workers = (unsigned int)parse("OPENREG_SIM_WORKERS",
 					     (uint64_t)cpus, 1, MAX_WORKERS, 1);
+	config.slow_us = (unsigned int)parse("OPENREG_SIM_SLOW_US", 0, 0,
+					     MAX_SLOW_US, 1);
 	config.vram = parse("OPENREG_SIM_VRAM", DEFAULT_VRAM, 2 * MIB,
 			    1ull << 38, 2 * MIB);
 	if (config.error[0])
@@ -142,6 +146,7 @@ static struct openreg_card *make_card(struct sim_card *c)
 		.doorbells = OPENREG_MAX_DOORBELLS,
 		.vectors = SIM_VECTORS,
 		.spin_us = SPIN_US,
+		.slow_us = config.slow_us,
 	};
 	struct openreg_card *card;
 	const char *error;

@@ -77,6 +77,8 @@ static const char *config_error(const struct openreg_card_config *config)
 		return "vectors must be 2 to 64";
 	if (config->spin_us > 1000000)
 		return "spin_us must be at most 1000000";
+	if (config->slow_us > 100000)
+		return "slow_us must be at most 100000";
 	return NULL;
 }
 

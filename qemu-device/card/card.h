@@ -77,6 +77,8 @@ struct openreg_card_config {
 	unsigned int doorbells; /* pages, 1..OPENREG_MAX_DOORBELLS */
 	unsigned int vectors; /* 2..OPENREG_MAX_VECTORS */
 	unsigned int spin_us; /* how long an idle card polls before it sleeps */
+	/* For tests: an engine sleeps a random time below this before each step. */
+	unsigned int slow_us; /* 0..100000 */
 };
 
 /* NULL if a limit is broken or memory is short; *error then says which. */

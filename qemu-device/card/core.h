@@ -158,6 +158,7 @@ struct worker {
 	bool started;
 	bool access; /* between access_begin and access_end */
 	uint64_t idle_since;
+	uint64_t slow; /* of the random times of config.slow_us */
 	struct openreg_scratch *scratch; /* NULL in the copy thread */
 	uint8_t *stage[2];
 	uint8_t packet[OPENREG_PACKET_BYTES];
@@ -426,6 +427,9 @@ void sched_watch(struct openreg_card *card);
 /* worker.c, copier.c */
 void *worker_main(void *opaque);
 void *copier_main(void *opaque);
+
+/* slow.c */
+void slow_down(struct worker *w);
 
 /* sync.c */
 struct verdict sync_check(struct openreg_args *args);

@@ -307,6 +307,10 @@ void exec_turn(struct worker *w, struct queue *q)
 	enum step step;
 
 	do {
+		if (w->card->config.slow_us) {
+			access_end(w);
+			slow_down(w);
+		}
 		step = exec_step(w, q);
 		n += step == STEP_DONE;
 		if (q->header.opcode == OPENREG_OP_NOP && ++light % BATCH)
@@ -352,6 +356,7 @@ void exec_slice(struct worker *w, struct queue *q, uint32_t slice)
 	enum step step = STEP_BUSY;
 	bool ok, last;
 
+	slow_down(w);
 	ok = openreg_job_run(q->job.engine, q->job.phase, slice, w->scratch);
 	pthread_mutex_lock(&card->sched.lock);
 	q->job.running--;
@@ -430,6 +435,7 @@ void exec_copy(struct worker *w, struct queue *q)
 	enum copy_result r;
 	uint32_t failed = 0;
 
+	slow_down(w);
 	r = copy_slice(w, q, &failed);
 	ns = now_ns() - start;
 	atomic_fetch_add(&w->card->stats.copy_ns, ns);

@@ -233,6 +233,7 @@ static void test_config_limits(void **state)
 	BAD(vectors, 1);
 	BAD(vectors, OPENREG_MAX_VECTORS + 1);
 	BAD(spin_us, 10000000);
+	BAD(slow_us, 100001);
 }
 
 int main(void)

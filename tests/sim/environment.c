@@ -59,6 +59,7 @@ static void test_bad_values(void **state)
 					    "99999999999999999999" };
 	static const char *const cards[] = { "-1", "17", "one", "1K", "1.5" };
 	static const char *const workers[] = { "0", "65", "two" };
+	static const char *const slow[] = { "-1", "100001", "10us" };
 
 	(void)state;
 	for (size_t i = 0; i < COUNT(vram); i++)
@@ -70,6 +71,9 @@ static void test_bad_values(void **state)
 	for (size_t i = 0; i < COUNT(workers); i++)
 		assert_int_equal(refused_with("OPENREG_SIM_WORKERS", workers[i],
 					      "OPENREG_SIM_WORKERS is"), 0);
+	for (size_t i = 0; i < COUNT(slow); i++)
+		assert_int_equal(refused_with("OPENREG_SIM_SLOW_US", slow[i],
+					      "OPENREG_SIM_SLOW_US is"), 0);
 }
 
 static void test_no_cards(void **state)

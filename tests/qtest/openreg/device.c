@@ -229,6 +229,7 @@ static void test_bad_properties(void)
         { "'doorbells': 0", "doorbells=0 is out of range, it must be 1 to" },
         { "'doorbells': 257", "doorbells=257 is out of range" },
         { "'spin-us': 100001", "spin-us=100001 is out of range" },
+        { "'x-slow-us': 100001", "x-slow-us=100001 is out of range" },
         { "'memdev': 'nobody'", "'nobody' not found" },
         { "'memdev': 'odd'", "power of two" },
         { "'memdev': 'm0', 'vram-size': 4194304", "leave vram-size out" },

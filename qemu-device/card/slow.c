@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT */
+/* For tests: engines that are slow, by another time before every step. */
+#include <time.h>
+
+#include "core.h"
+
+static uint64_t xorshift(uint64_t x)
+{
+	x ^= x << 13;
+	x ^= x >> 7;
+	return x ^ x << 17;
+}
+
+/* Outside of any read section of the host. */
+void slow_down(struct worker *w)
+{
+	const uint64_t most = w->card->config.slow_us * 1000ULL;
+	struct timespec t = { 0 };
+
+	if (!most)
+		return;
+	w->slow = xorshift(w->slow ? w->slow : now_ns() ^ (uintptr_t)w);
+	t.tv_nsec = (long)(w->slow % most);
+	nanosleep(&t, NULL);
+}
