@@ -1,34 +1,94 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Builds the extension with CMake, for pip. pkg-config must find openreg."""
+"""Builds the wheel, for pip.
 
+In the openreg checkout the wheel brings libopenreg and the in-process card, which
+are built with meson. Elsewhere it takes the libopenreg that pkg-config finds.
+"""
+
+import atexit
+import os
 import pathlib
+import shutil
 import subprocess
 import sys
+import tempfile
 
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
+SOURCE = pathlib.Path(__file__).resolve().parent
+TREE = SOURCE.parent
+PACKAGES = "meson ninja-build cmake pkg-config libdrm-dev libdnnl-dev libsleef-dev"
+
+
+def run(*command, **env: str) -> None:
+    try:
+        subprocess.run(command, check=True, env={**os.environ, **env})
+    except FileNotFoundError:
+        sys.exit(f"{command[0]} is missing: on Debian, apt install {PACKAGES}")
+    except subprocess.CalledProcessError as error:
+        sys.exit(
+            f"{command[0]} failed with status {error.returncode}. If something is "
+            f"missing: on Debian, apt install {PACKAGES}"
+        )
+
+
+def meson(source: pathlib.Path, build: pathlib.Path, *options: str) -> None:
+    again = ["--reconfigure"] if (build / "build.ninja").exists() else []
+    run("meson", "setup", *again, str(build), str(source), *options)
+
+
+def build_libraries(build: pathlib.Path) -> pathlib.Path:
+    """libopenreg and libopenreg-sim, installed below build; the prefix."""
+    prefix, card = build / "prefix", build / "card"
+    where = (f"--prefix={prefix}", "--libdir=lib")
+    meson(TREE / "qemu-device" / "card", card, "-Dtests=false")
+    run("ninja", "-C", str(card))
+    # It looks for libopenreg-sim beside itself.
+    beside = "-Dc_link_args=-Wl,-rpath,$ORIGIN"
+    meson(TREE / "libopenreg", build / "lib", *where, beside)
+    meson(TREE / "libopenreg" / "sim", build / "sim", *where, f"-Dcard={card}")
+    for name in ("lib", "sim"):
+        run("meson", "install", "-C", str(build / name), "--quiet")
+    return prefix
+
 
 class CMakeBuild(build_ext):
     def build_extension(self, ext: Extension) -> None:
-        source = pathlib.Path(__file__).resolve().parent
         build = pathlib.Path(self.build_temp).resolve()
-        prefix = pathlib.Path(self.get_ext_fullpath(ext.name)).resolve().parent.parent
-        subprocess.run(
-            [
-                "cmake",
-                *("-S", source, "-B", build),
-                f"-DCMAKE_INSTALL_PREFIX={prefix}",
-                f"-DPython_EXECUTABLE={sys.executable}",
-                "-DOPENREG_DIST_INFO=OFF",
-            ],
-            check=True,
+        package = pathlib.Path(self.get_ext_fullpath(ext.name)).resolve().parent
+        options, env = [], {}
+        if (TREE / "libopenreg" / "meson.build").exists():
+            prefix = build_libraries(build)
+            env["PKG_CONFIG_PATH"] = str(prefix / "lib" / "pkgconfig")
+            options.append("-DOPENREG_RPATH=$ORIGIN/lib")
+            self.bring(prefix / "lib", package / "lib")
+        run(
+            "cmake",
+            *("-S", str(SOURCE), "-B", str(build / "plugin")),
+            f"-DCMAKE_INSTALL_PREFIX={package.parent}",
+            f"-DPython_EXECUTABLE={sys.executable}",
+            "-DOPENREG_DIST_INFO=OFF",
+            *options,
+            **env,
         )
-        subprocess.run(["cmake", "--build", build, "--parallel"], check=True)
-        subprocess.run(["cmake", "--install", build], check=True)
+        run("cmake", "--build", str(build / "plugin"), "--parallel")
+        run("cmake", "--install", str(build / "plugin"))
 
+    @staticmethod
+    def bring(source: pathlib.Path, target: pathlib.Path) -> None:
+        """The libraries under their sonames, which is what is looked for."""
+        target.mkdir(parents=True, exist_ok=True)
+        for name in ("libopenreg.so.1", "libopenreg-sim.so.1"):
+            shutil.copy(source / name, target / name)
+
+
+# The checkout stays clean.
+BUILD = tempfile.mkdtemp(prefix="torch-openreg-")
+atexit.register(shutil.rmtree, BUILD, ignore_errors=True)
 
 setup(
+    options={"build": {"build_base": BUILD}},
     ext_modules=[Extension("torch_openreg._C", sources=[])],
     cmdclass={"build_ext": CMakeBuild},
 )
