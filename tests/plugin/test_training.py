@@ -2,6 +2,8 @@
 """Small networks trained on the card and on the CPU end up the same."""
 
 import copy
+import gc
+import os
 
 import pytest
 import torch
@@ -9,6 +11,8 @@ from torch import nn
 from torch.nn import functional as F
 
 from ops import no_fallback, values
+
+DEV = "openreg"
 
 OPTIMIZERS = {
     "sgd": lambda p: torch.optim.SGD(p, lr=0.1),
@@ -171,3 +175,35 @@ def test_state_of_another_shape():
             )
     torch.openreg.synchronize()
     assert torch.equal(p.cpu(), torch.ones(3, 4))
+
+
+# Where the processor is emulated a step takes twenty times as long.
+STEPS = 10_000 if os.getenv("OPENREG_TRANSPORT") == "sim" else 1_000
+
+
+def test_many_steps_need_no_more_memory():
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(16, 16), nn.Tanh()).to(DEV)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3, momentum=0.9)
+    x = torch.rand(32, 16, device=DEV)
+    reserved = set()
+    for i in range(STEPS):
+        optimizer.zero_grad()
+        model(x).square().mean().backward()
+        optimizer.step()
+        if i >= 10:
+            reserved.add(torch.openreg.memory_reserved())
+    assert len(reserved) == 1
+
+
+def test_a_model_that_does_not_fit():
+    """It says so, nothing of it stays, and the next one trains."""
+    allocated = torch.openreg.memory_allocated()
+    side = int((torch.openreg.mem_get_info()[1] / 4 / 4) ** 0.5)
+    with pytest.raises(torch.OutOfMemoryError, match="out of memory"):
+        nn.Sequential(*(nn.Linear(side, side, device=DEV) for _ in range(5)))
+    gc.collect()
+    assert torch.openreg.memory_allocated() == allocated
+    layer = nn.Linear(8, 8).to(DEV)
+    layer(torch.rand(4, 8, device=DEV)).sum().backward()
+    assert torch.isfinite(layer.weight.grad).all()
