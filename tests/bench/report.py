@@ -9,6 +9,15 @@ import sys
 # figure, what it is measured against, and the least or the most its ratio to
 # that, or without one its value, may be. {workers} is the card's.
 NATIVE = "matmul 1024^3 f32, oneDNN, threads: {workers}"
+RESNET = "ResNet-18, 8x3x64x64: step"
+MLP = "MLP 784-1024-1024-10, batch 256: step"
+GPT2 = "GPT-2 of 4 layers, 2x128: step"
+
+
+def in_process(what):
+    return f"{what}, in process, openreg", f"{what}, in process, cpu"
+
+
 LIMITS = [
     ("matmul 1024^3 f32, openreg from C", NATIVE, ">=", 0.6),
     ("matmul 1024^3 f32, PyTorch on openreg", NATIVE, ">=", 0.6),
@@ -23,13 +32,27 @@ LIMITS = [
     ("doorbells per 1000 launches from Python", None, "<", 20),
     ("CPU use of an idle card", None, "<", 2),
     ("idle time until the card sleeps", None, "<=", 200),
+    (f"{RESNET} on cpu", f"{RESNET} on openreg", ">=", 30),
+    (*in_process("add_ of 16, 1000 times"), "<=", 2.5),
+    (*in_process("matmul 1024^3 f32"), "<=", 0.7),
+    (*in_process("softmax 4096x4096"), "<=", 1.2),
+    (*in_process("chain of 8 over 16M floats"), "<=", 1.2),
+    (*in_process(f"{MLP}"), "<=", 1.0),
+    (*in_process(f"{RESNET}"), "<=", 1.2),
+    ("event record and synchronize, in process", None, "<=", 25),
+    ("synchronize of an idle card, in process", None, "<=", 5),
 ]
 # Ratios that are shown and that nobody has set a limit for.
 BESIDE = [
     ("matmul 1024^3 f32, PyTorch on openreg", "matmul 1024^3 f32, PyTorch on cpu"),
     ("launch and wait, spinning", "eventfd round trip across two CPUs"),
     ("launch and wait, spinning, card asleep", "eventfd round trip across two CPUs"),
-    ("training step on cpu", "training step on openreg"),
+    in_process(GPT2),
+] + [(f"{name} on {other}", f"{name} on openreg") for name in (MLP, RESNET, GPT2)
+     for other in ("cpu", "the host's cpu") if (name, other) != (RESNET, "cpu")
+] + [(f"{name}: call on openreg", f"{name}: call on cpu")
+     for name in ("add_ of 16", "mul of 16", "empty of 16",
+                  "empty of 1 MiB, freed at once", "mm of 8x8", "to() and back, 16")
 ] + [(f"{way} {size}", f"memcpy {size}")
      for way in ("H2D pinned", "D2H pinned", "D2D", "H2D registered",
                  "D2H registered", "H2D pageable", "D2H pageable")

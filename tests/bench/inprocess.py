@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: MIT
+"""(h) the card inside the process against torch's CPU in the same process."""
+
+import torch
+
+from common import figure, measure, synchronize
+from networks import NETWORKS
+
+SMALL = 1000
+
+
+def small(device):
+    x, y = torch.zeros(16, device=device), torch.ones(16, device=device)
+
+    def run():
+        for _ in range(SMALL):
+            x.add_(y)
+
+    return run
+
+
+def matmul(device):
+    a, b = torch.rand(1024, 1024).to(device), torch.rand(1024, 1024).to(device)
+    return lambda: torch.mm(a, b)
+
+
+def softmax(device):
+    x = torch.rand(4096, 4096).to(device)
+    return lambda: torch.softmax(x, 1)
+
+
+def chain(device):
+    x, y = torch.rand(1 << 24).to(device), torch.rand(1 << 24).to(device)
+
+    def run():
+        z = x.mul(y)
+        for _ in range(2):
+            z = z.add(y).sub(x)
+        return z.mul(x).abs().sqrt()
+
+    return run
+
+
+CASES = {
+    "add_ of 16, 1000 times": (small, 9),
+    "matmul 1024^3 f32": (matmul, 15),
+    "softmax 4096x4096": (softmax, 7),
+    "chain of 8 over 16M floats": (chain, 5),
+} | {f"{name}: step": (make, 5) for name, make in NETWORKS.items()}
+
+
+def events(runs=500):
+    event = torch.openreg.Event()
+
+    def run():
+        for _ in range(runs):
+            event.record()
+            event.synchronize()
+
+    return run
+
+
+def idle(runs=500):
+    def run():
+        for _ in range(runs):
+            synchronize("openreg")
+
+    return run
+
+
+for name, (make, runs) in CASES.items():
+    for device in ("openreg", "cpu"):
+        call = make(device)
+        call()
+        took = measure(call, device, runs)
+        figure("h", f"{name}, in process, {device}", 1e3 * took, "ms")
+for name, call in (("event record and synchronize", events()),
+                   ("synchronize of an idle card", idle())):
+    call()
+    figure("h", f"{name}, in process", 1e6 * measure(call, "openreg", 5) / 500, "us")
