@@ -329,6 +329,32 @@ TEST_F_TIMEOUT(vram, system_objects_have_a_limit, 120)
 	}
 }
 
+/* A ring that is mapped stays when its queue has gone: it counts as well. */
+TEST_F_TIMEOUT(vram, mapped_rings_have_a_limit, 120)
+{
+	const __u32 slots = MIB / OPENREG_SLOT_SIZE;
+	const __u64 chunk = 64 * MIB;
+	struct bo bo[256];
+	struct queue q[65];
+	int ret, objects = 0, rings = 0;
+
+	while (objects < 256 && !bo_create(self->fd, chunk,
+					   DRM_OPENREG_BO_SYSTEM, &bo[objects]))
+		objects++;
+	ASSERT_LT(objects, 256);
+	do {
+		ret = queue_create(self->fd, slots, &q[rings]);
+		if (!ret)
+			ASSERT_EQ(0, queue_destroy(&q[rings++]));
+	} while (!ret && rings < 65);
+	EXPECT_EQ(-ENOMEM, ret);
+	while (rings)
+		queue_unmap(&q[--rings]);
+	EXPECT_EQ(0, queue_create(self->fd, slots, &q[0]));
+	while (objects)
+		EXPECT_EQ(0, bo_close(self->fd, bo[--objects].handle));
+}
+
 static sigjmp_buf trapped;
 static siginfo_t trap;
 
