@@ -198,6 +198,7 @@ def test_many_steps_need_no_more_memory():
 
 def test_a_model_that_does_not_fit():
     """It says so, nothing of it stays, and the next one trains."""
+    gc.collect()
     allocated = torch.openreg.memory_allocated()
     side = int((torch.openreg.mem_get_info()[1] / 4 / 4) ** 0.5)
     with pytest.raises(torch.OutOfMemoryError, match="out of memory"):
