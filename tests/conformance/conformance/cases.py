@@ -2,6 +2,7 @@
 """A case is one thing to do both on the CPU and on the device. run(device, seed) does
 it and returns a tree of results; with wide it computes in float64."""
 
+import contextlib
 import dataclasses
 from typing import Any, Callable
 
@@ -49,8 +50,16 @@ class Forward(Case):
     def run(self, device, seed, wide=None):
         call = self.call.on(device, wide)
         torch.manual_seed(seed)
-        result = self.op(call.input, *call.args, **call.kwargs)
+        with self.default_device(call, device):
+            result = self.op(call.input, *call.args, **call.kwargs)
         return self.results(call, result)
+
+    @staticmethod
+    def default_device(call: Call, device):
+        """What is made from numbers alone is made there, if nothing says where."""
+        if call.tensors() or "device" in call.kwargs:
+            return contextlib.nullcontext()
+        return torch.device(device)
 
     def results(self, call: Call, result):
         return call.process(result)
@@ -77,25 +86,28 @@ class InPlace(Forward):
 
 @dataclasses.dataclass
 class Out(Forward):
-    """form: "same", "strided" or "empty", as out= is before."""
+    """form: "same", "strided" or "empty", as out= is before. What the CPU should leave
+    in out= is what it returns without: it may refuse out=, but does not always fill it."""
 
     form: str = "same"
 
     def run(self, device, seed, wide=None):
         call = self.call.on(device, wide)
         torch.manual_seed(seed)
-        with torch.no_grad():
+        with torch.no_grad(), self.default_device(call, device):
             like = self.op(call.input, *call.args, **call.kwargs)
         out = tree_map(self._make, like)
         before = [t.data_ptr() for t in tree_leaves(out)]
         torch.manual_seed(seed)
         result = self.op(call.input, *call.args, **call.kwargs, out=out)
+        if torch.device(device).type == "cpu":
+            return [call.process(like), True]
         stays = [
             self.form == "empty" or t.data_ptr() == p
             for t, p in zip(tree_leaves(out), before)
         ]
-        same = [r is o for r, o in zip(tree_leaves(result), tree_leaves(out))]
-        return [call.process(result), stays, same]
+        stays += [r is o for r, o in zip(tree_leaves(result), tree_leaves(out))]
+        return [call.process(result), all(stays)]
 
     def _make(self, t):
         if self.form == "empty":

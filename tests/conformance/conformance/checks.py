@@ -9,6 +9,8 @@ from .compare import UNINITIALIZED
 from .inputs import Call, spread_evenly
 from .keys import split_key
 
+# Where a tensor says how to cut another one, it is read on the CPU.
+READ_ON_CPU = {"tensor_split": lambda tensor: not tensor.is_floating_point()}
 FEW = 6  # samples for the forms of out=, of which there are three
 
 
@@ -19,6 +21,7 @@ class OpChecks:
         self.info, self.dtype, self.most = op, dtype, most
         self.supported = dtype in op.dtypes
         self.form_only = op.name in UNINITIALIZED
+        self.keep = READ_ON_CPU.get(op.name)
 
     def names(self) -> list:
         # What the CPU does not do in this dtype, the device may refuse.
@@ -43,7 +46,7 @@ class OpChecks:
         torch.manual_seed(0)
         samples = self.info.sample_inputs("cpu", self.dtype, requires_grad)
         most = self.most if self.supported else 1
-        return spread_evenly([Call.of(s) for s in samples], most)
+        return spread_evenly([Call.of(s, self.keep) for s in samples], most)
 
     def _forward(self) -> list:
         return [Forward(self.info, call) for call in self._calls()]
@@ -71,7 +74,7 @@ class OpChecks:
     def _errors(self) -> list:
         torch.manual_seed(0)
         errors = self.info.error_inputs("cpu")
-        calls = [Call.of(error.sample_input) for error in errors]
+        calls = [Call.of(error.sample_input, self.keep) for error in errors]
         return [Forward(self.info, call) for call in spread_evenly(calls, self.most)]
 
 

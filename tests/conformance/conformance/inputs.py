@@ -29,11 +29,12 @@ def copy_to(t: torch.Tensor, device, dtype=None) -> torch.Tensor:
 
 class Copier:
     """Copies what an argument tree holds; one tensor stays one tensor. With wide,
-    tensors and dtypes of that type become float64."""
+    tensors and dtypes of that type become float64. keep(tensor) says what stays."""
 
-    def __init__(self, device, wide=None) -> None:
+    def __init__(self, device, wide=None, keep=None) -> None:
         self.device = torch.device(device)
         self.wide = wide
+        self.keep = keep or (lambda tensor: False)
         self._copies: dict = {}
 
     def __call__(self, tree):
@@ -43,13 +44,14 @@ class Copier:
         if isinstance(value, torch.Tensor):
             if id(value) not in self._copies:
                 to = torch.float64 if value.dtype == self.wide else value.dtype
-                self._copies[id(value)] = copy_to(value, self.device, to)
+                where = "cpu" if self.keep(value) else self.device
+                self._copies[id(value)] = copy_to(value, where, to)
             return self._copies[id(value)]
         if isinstance(value, torch.dtype) and value == self.wide:
             return torch.float64
         if isinstance(value, torch.device) and value.type == "cpu":
             return self.device
-        return value
+        return str(self.device) if isinstance(value, str) and value == "cpu" else value
 
 
 @dataclasses.dataclass
@@ -59,16 +61,17 @@ class Call:
     kwargs: dict
     process: Callable
     broadcasts_input: bool = False
-    name: str = ""
+    keep: Callable = None  # tensors that belong on the CPU wherever the others are
 
     @classmethod
-    def of(cls, sample) -> "Call":
+    def of(cls, sample, keep=None) -> "Call":
         return cls(
             sample.input,
             tuple(sample.args),
             dict(sample.kwargs),
             sample.output_process_fn_grad,
             sample.broadcasts_input,
+            keep,
         )
 
     def tree(self):
@@ -82,10 +85,7 @@ class Call:
         return dataclasses.replace(self, input=given, args=args, kwargs=kwargs)
 
     def on(self, device, wide=None) -> "Call":
-        moved = self.map(Copier(device, wide))
-        if moved.kwargs.get("device") == "cpu":
-            moved.kwargs["device"] = device
-        return moved
+        return self.map(Copier(device, wide, self.keep))
 
     def noncontiguous(self) -> "Call":
         def spread(t):

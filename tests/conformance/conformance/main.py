@@ -51,9 +51,10 @@ def options_of(args: argparse.Namespace) -> dict:
     }
 
 
-def survey(options: dict) -> dict:
+def first_worker(options: dict) -> pool.Process:
+    """It says what there is to run, and then runs some of it."""
     try:
-        return pool.survey(options)
+        return pool.Process(options)
     except pool.Died as error:
         sys.exit(f"the backend cannot be loaded: {error}")
     except pool.Late:
@@ -87,7 +88,8 @@ def main(argv=None) -> int:
     again = [status for status in args.again.split(",") if status]
     if unknown := set(again) - set(ORDER):
         sys.exit(f"--again: there is no status {', '.join(unknown)}")
-    found = survey(options)
+    first = first_worker(options)
+    found = dict(first.hello)
     keys = found.pop("keys")
     if args.sample:
         keys = names.sample(keys, args.sample)
@@ -97,14 +99,15 @@ def main(argv=None) -> int:
     run.update(found)
     store = Store(args.out / "results.jsonl", run, args.fresh, again)
     left = [key for key in keys if key not in store.records]
-    progress = Progress(len(keys), [store.records[k] for k in keys if k not in left])
+    done = [store.records[key] for key in keys if key in store.records]
+    progress = Progress(len(keys), done)
 
     def finished(record: dict) -> None:
         store.add(record)
         progress.add(record)
 
     try:
-        pool.run(options, left, args.jobs, finished)
+        pool.run(first, options, left, args.jobs, finished)
     except KeyboardInterrupt:
         print("\ninterrupted; the same command goes on", file=sys.stderr)
         return 130

@@ -85,7 +85,7 @@ class Seat(threading.Thread):
     def __init__(self, options: dict, keys: queue.Queue, results: queue.Queue) -> None:
         super().__init__(daemon=True)
         self.options, self.keys, self.results = options, keys, results
-        self.process = None
+        self.process: Process | None = None
         self.leaving = threading.Event()
 
     def run(self) -> None:
@@ -163,20 +163,15 @@ def record_of(key: str, checks: dict, seconds: float) -> dict:
     }
 
 
-def survey(options: dict) -> dict:
-    """What there is to run, as a worker of its own sees it."""
-    process = Process(options)
-    process.stop()
-    return process.hello
-
-
-def run(options: dict, keys: list, jobs: int, finished) -> None:
-    """Calls finished(record) for each key, in this thread."""
+def run(first: Process, options: dict, keys: list, jobs: int, finished) -> None:
+    """Calls finished(record) for each key, in this thread. Ends the first worker too."""
     waiting: queue.Queue = queue.Queue()
     for key in keys:
         waiting.put(key)
     results: queue.Queue = queue.Queue()
-    seats = [Seat(options, waiting, results) for _ in range(min(jobs, len(keys)))]
+    count = max(1, min(jobs, len(keys)))
+    seats = [Seat(options, waiting, results) for _ in range(count)]
+    seats[0].process = first
     for seat in seats:
         seat.start()
     left = len(seats)
