@@ -157,3 +157,12 @@ def test_printing_is_no_fallback():
     assert repr(x.to(DEV)) == repr(x)[:-1] + ", device='openreg:0')"
     assert repr(torch.ones(2, dtype=torch.complex64).to(DEV)).startswith("tensor([1.+0.j")
     assert torch.openreg.fallbacks() == {}
+
+
+def test_a_kernel_of_core_that_names_its_devices():
+    x = torch.tensor([[1.0, 2, 2], [3, 3, 1]])
+    want = torch.mode(x, 1)
+    card = x.to(DEV)
+    out = torch.empty(0, device=DEV), torch.empty(0, dtype=torch.int64, device=DEV)
+    torch.mode(card, 1, out=out)
+    assert torch.equal(out[0].cpu(), want[0]) and torch.equal(out[1].cpu(), want[1])

@@ -128,3 +128,24 @@ def test_bad_input():
         torch.mm(to_card(values(2, 2)), to_card(values(2, 2, dtype=torch.float64)))
     with pytest.raises(RuntimeError):
         torch.mm(to_card(values(2, 2)), values(2, 2))
+
+
+@pytest.mark.parametrize(
+    "name, sizes",
+    [
+        ("addmm", [(3, 5), (2, 4), (4, 5)]),
+        ("addmm", [(4,), (2, 4), (4, 5)]),
+        ("addmm", [(0,), (2, 4), (4, 5)]),
+        ("addmv", [(3,), (2, 4), (4,)]),
+        ("addbmm", [(3, 5), (6, 2, 4), (6, 4, 5)]),
+        ("baddbmm", [(2, 3, 5), (6, 2, 4), (6, 4, 5)]),
+    ],
+)
+def test_what_is_added_has_to_be_broadcast(name, sizes):
+    tensors = [values(*size) for size in sizes]
+    with pytest.raises(RuntimeError) as want:
+        getattr(torch, name)(*tensors)
+    with pytest.raises(RuntimeError) as got:
+        getattr(torch, name)(*to_card(tensors))
+    assert "size" in str(want.value) and "size" in str(got.value)
+    torch.openreg.synchronize()

@@ -3,6 +3,7 @@
 // is more work than a packet may ask for.
 #include "aten/structured.h"
 
+#include <ATen/ExpandUtils.h>
 #include <ATen/MemoryOverlap.h>
 #include <ATen/ops/addmm_meta.h>
 #include <ATen/ops/addmv_meta.h>
@@ -40,8 +41,14 @@ Matrices row_vector(const Tensor& t) {
 Matrices col_vector(const Tensor& t) {
   return {t, 0, t.stride(0), 0};
 }
+// The meta functions leave this to the kernel: expand() has the error.
+void check_broadcasts(const Tensor& t, const Tensor& result) {
+  if (C10_UNLIKELY(!at::is_expandable_to(t.sizes(), result.sizes())))
+    t.expand(result.sizes());
+}
 // Broadcast to the result's shape.
 Matrices broadcast(const Tensor& t, const Tensor& result) {
+  check_broadcasts(t, result);
   const auto stride = [&](int64_t from_end) {
     const int64_t d = t.dim() - from_end;
     return d >= 0 && t.size(d) != 1 ? t.stride(d) : 0;
@@ -231,6 +238,7 @@ void add_sums_of_products(torch::Library& m) {
       [](OpId id, auto& op, const Tensor& c, const Tensor& a, const Tensor& v,
          const Scalar& beta, const Scalar& alpha) {
         const Tensor& out = op.maybe_get_output(0);
+        check_broadcasts(c, out);
         const bool one = c.dim() == 0 || c.size(0) == 1;
         multiply(
             id,

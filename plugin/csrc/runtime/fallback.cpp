@@ -205,4 +205,11 @@ TORCH_LIBRARY_IMPL(_, PrivateUse1, m) {
   m.fallback(torch::CppFunction::makeFromBoxedFunction<&cpu_fallback>());
 }
 
+// Core has a kernel of its own for this, which wants one of three devices.
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  m.impl(
+      "mode.values",
+      torch::CppFunction::makeFromBoxedFunction<&cpu_fallback>());
+}
+
 } // namespace openreg
