@@ -2,6 +2,7 @@
 """Cards: how many, which one, what they are."""
 
 import dataclasses
+import time
 from typing import Any, Union
 
 import torch
@@ -146,7 +147,34 @@ def reset(device: DeviceLike = None) -> None:
 
 
 def is_bf16_supported(including_emulation: bool = True) -> bool:
-    return True
+    """bf16 is a type of every card; it computes in f32."""
+    return device_count() > 0 and "bf16" in get_device_properties().dtypes
+
+
+def is_tf32_supported() -> bool:
+    """There is no such type: f32 is computed in f32."""
+    return False
+
+
+def get_arch_list() -> list[str]:
+    """Instruction sets that this build can use, by their major version."""
+    return ["isa_1"] if is_available() else []
+
+
+def utilization(device: DeviceLike = None) -> int:
+    """Percent of the next 50 ms in which the device has work of this process."""
+    index = _get_device_index(device)
+    found = 0
+    for _ in range(50):
+        found += _C.busy(index)
+        time.sleep(0.001)
+    return 2 * found
+
+
+def device_memory_used(device: DeviceLike = None) -> int:
+    """Bytes of the card's memory in use, by all processes together."""
+    free, total = _C.memory_info(_get_device_index(device))
+    return total - free
 
 
 def get_amp_supported_dtype() -> list[torch.dtype]:
@@ -155,5 +183,3 @@ def get_amp_supported_dtype() -> list[torch.dtype]:
 
 def ipc_collect() -> None:
     """Nothing to collect: device memory is not shared between processes."""
-
-

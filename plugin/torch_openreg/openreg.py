@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The module torch.openreg."""
 
+from . import _memory as memory
+from . import _random as random
+from . import _streams as streams
 from ._device import (
     DeviceProperties,
     _exchange_device,
@@ -12,8 +15,10 @@ from ._device import (
     current_device,
     device,
     device_count,
+    device_memory_used,
     device_of,
     get_amp_supported_dtype,
+    get_arch_list,
     get_device_capability,
     get_device_name,
     get_device_properties,
@@ -22,21 +27,39 @@ from ._device import (
     is_available,
     is_bf16_supported,
     is_initialized,
+    is_tf32_supported,
     reset,
     set_device,
     synchronize,
+    utilization,
 )
 from ._memory import (
+    caching_allocator_alloc,
+    caching_allocator_delete,
     empty_cache,
     empty_host_cache,
+    get_allocator_backend,
+    get_per_process_memory_fraction,
+    host_memory_stats,
+    host_memory_stats_as_nested_dict,
     max_memory_allocated,
+    max_memory_cached,
     max_memory_reserved,
     mem_get_info,
     memory_allocated,
+    memory_cached,
     memory_reserved,
+    memory_snapshot,
     memory_stats,
+    memory_stats_as_nested_dict,
+    memory_summary,
+    reset_accumulated_host_memory_stats,
     reset_accumulated_memory_stats,
+    reset_max_memory_allocated,
+    reset_max_memory_cached,
+    reset_peak_host_memory_stats,
     reset_peak_memory_stats,
+    set_per_process_memory_fraction,
 )
 from ._random import (
     _default_generators,
@@ -61,10 +84,14 @@ from ._statistics import (
 )
 from ._streams import (
     Event,
+    ExternalStream,
     Stream,
     StreamContext,
+    _sleep,
     current_stream,
     default_stream,
+    device_handle,
+    get_stream_from_external,
     is_current_stream_capturing,
     set_stream,
     stream,

@@ -210,3 +210,149 @@ def test_new_memory_of_another_process_is_zero(run_python):
     )
     run_python(write)
     assert run_python(read) == "0\n"
+
+
+def in_words(size):
+    """As core writes sizes."""
+    unit, name = (2**30, "GiB") if size > 2**30 else (2**20, "MiB")
+    return f"{size / unit:.2f} {name}"
+
+
+def test_out_of_memory_says_how_much():
+    kept = bytes_tensor(3 * MIB)
+    total = torch.openreg.mem_get_info()[1]
+    with pytest.raises(torch.OutOfMemoryError) as caught:
+        bytes_tensor(64 * total)
+    text = str(caught.value)
+    for part in (
+        f"Tried to allocate {in_words(64 * total)}",
+        f"openreg:0 has {in_words(total)} of which",
+        "are free, the largest block",
+        "MiB in tensors and",
+        "empty_cache()",
+    ):
+        assert part in text, text
+    assert "fraction" not in text
+    assert isinstance(caught.value, RuntimeError)
+    del kept
+
+
+def test_fraction_of_memory():
+    torch.openreg.empty_cache()
+    total = torch.openreg.mem_get_info()[1]
+    held = torch.openreg.memory_reserved()
+    fraction = (held + 64 * MIB) / total
+    assert torch.openreg.get_per_process_memory_fraction() == 1.0
+    torch.openreg.set_per_process_memory_fraction(fraction)
+    try:
+        assert torch.openreg.get_per_process_memory_fraction() == fraction
+        assert torch.openreg.get_per_process_memory_fraction(1) == 1.0
+        a = bytes_tensor(60 * MIB)
+        with pytest.raises(torch.OutOfMemoryError, match="memory_fraction.. allows it"):
+            bytes_tensor(60 * MIB)
+        del a
+        # What is cached makes room before the limit is an error.
+        b = bytes_tensor(62 * MIB)
+        del b
+    finally:
+        torch.openreg.set_per_process_memory_fraction(1.0)
+    a, b = bytes_tensor(60 * MIB), bytes_tensor(60 * MIB)
+    del a, b
+
+
+def test_wrong_fractions():
+    for fraction in (-0.1, 1.1, float("nan")):
+        with pytest.raises(ValueError, match="between 0 and 1"):
+            torch.openreg.set_per_process_memory_fraction(fraction)
+    with pytest.raises(TypeError, match="number"):
+        torch.openreg.set_per_process_memory_fraction("half")
+
+
+def test_statistics_flat_and_nested():
+    a = bytes_tensor(12 * MIB)
+    nested = torch.openreg.memory_stats_as_nested_dict()
+    flat = torch.openreg.memory_stats()
+    assert list(flat) == sorted(flat)
+    for what in ("allocation", "segment", "active", "inactive_split", "requested_bytes"):
+        for pool in ("all", "large_pool", "small_pool"):
+            for when in ("current", "peak", "allocated", "freed"):
+                value = flat[f"{what}.{pool}.{when}"]
+                assert value == nested[what][pool][when] >= 0
+    assert flat["oversize_allocations.current"] >= 1
+    assert flat["oversize_segments.current"] >= 1
+    before = flat["oversize_allocations.freed"]
+    del a
+    after = torch.openreg.memory_stats()
+    assert after["oversize_allocations.freed"] == before + 1
+
+
+def test_resets():
+    a = bytes_tensor(8 * MIB)
+    held = torch.openreg.memory_allocated()
+    del a
+    for reset in (
+        torch.openreg.reset_peak_memory_stats,
+        torch.openreg.reset_max_memory_allocated,
+        torch.openreg.reset_max_memory_cached,
+    ):
+        a = bytes_tensor(8 * MIB)
+        del a
+        assert torch.openreg.max_memory_allocated() >= held
+        reset()
+        assert torch.openreg.max_memory_allocated() == torch.openreg.memory_allocated()
+        assert torch.openreg.max_memory_cached() == torch.openreg.memory_cached()
+    torch.openreg.reset_accumulated_memory_stats()
+    assert torch.openreg.memory_stats()["allocation.all.allocated"] == 0
+    assert torch.openreg.memory_stats()["num_device_alloc"] == 0
+
+
+def test_summary():
+    a = bytes_tensor(3 * MIB)
+    text = torch.openreg.memory_summary()
+    lines = text.splitlines()
+    assert "device ID 0" in lines[1] and len({len(line) for line in lines}) == 1
+    (row,) = [line for line in lines if "Allocated memory" in line]
+    mib = torch.openreg.memory_allocated() // MIB
+    assert f"{mib} MiB" in row or f"{torch.openreg.memory_allocated() // 1024} KiB" in row
+    short = torch.openreg.memory_summary(1, abbreviated=True)
+    assert "device ID 1" in short and "pool" not in short and "from large pool" in text
+    del a
+
+
+def test_host_statistics():
+    torch.openreg.empty_host_cache()
+    before = torch.openreg.host_memory_stats()
+    a = torch.empty(3 * MIB, dtype=torch.uint8).pin_memory()
+    stats = torch.openreg.host_memory_stats()
+    assert stats["allocated_bytes.current"] >= before["allocated_bytes.current"] + 3 * MIB
+    assert stats["num_host_alloc"] == before["num_host_alloc"] + 1
+    assert stats == stats | torch.openreg.host_memory_stats()
+    del a
+    torch.openreg.empty_host_cache()
+    torch.openreg.reset_accumulated_host_memory_stats()
+    torch.openreg.reset_peak_host_memory_stats()
+    stats = torch.openreg.host_memory_stats()
+    assert stats["num_host_alloc"] == 0
+    assert stats["allocated_bytes.peak"] == stats["allocated_bytes.current"]
+
+
+def test_blocks_without_a_tensor():
+    before = torch.openreg.memory_allocated()
+    address = torch.openreg.caching_allocator_alloc(1000)
+    side = torch.openreg.Stream()
+    other = torch.openreg.caching_allocator_alloc(1000, stream=side)
+    assert address >> 56 == 0x4F and other != address
+    assert torch.openreg.memory_allocated() == before + 2048
+    torch.openreg.caching_allocator_delete(address)
+    torch.openreg.caching_allocator_delete(other)
+    assert torch.openreg.memory_allocated() == before
+    with pytest.raises(ValueError, match="given back already"):
+        torch.openreg.caching_allocator_delete(address)
+    with pytest.raises(ValueError, match="at least one byte"):
+        torch.openreg.caching_allocator_alloc(0)
+
+
+def test_memory_used_on_the_card():
+    free, total = torch.openreg.mem_get_info()
+    assert torch.openreg.device_memory_used() == total - free
+    assert torch.openreg.get_allocator_backend() == "native"

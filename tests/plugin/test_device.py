@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Devices: which are there, which one is current, wrong ones."""
 
+import packets
 import pytest
 import torch
+from torch_openreg import _C
 
 FLOAT_TYPES = [torch.float32, torch.float64, torch.float16, torch.bfloat16]
 
@@ -71,6 +73,14 @@ def test_capability_lists_types():
     supported = torch.accelerator.get_device_capability()["supported_dtypes"]
     assert set(FLOAT_TYPES) <= set(supported)
     assert torch.complex64 not in supported
+    # The card's own list, no more and no less.
+    names = {
+        *("f32", "f64", "f16", "bf16", "i8", "u8", "i16", "i32", "i64", "bool"),
+    } & set(torch.openreg.get_device_properties().dtypes)
+    assert len(names) == len(supported)
+    for index in range(2):
+        of_index = torch.accelerator.get_device_capability(index)
+        assert of_index["supported_dtypes"] == supported
 
 
 @pytest.mark.parametrize("index", [2, 15, 100])
@@ -110,6 +120,56 @@ def test_amp():
         x = torch.ones(2, 2, device="openreg")
         assert (x @ x).dtype == torch.bfloat16
         assert (x @ x).softmax(0).dtype == torch.float32
+
+
+def test_names_of_cuda():
+    """What programs ask torch.cuda for on their way, torch.openreg has too."""
+    for name in (
+        "Event ExternalStream Stream StreamContext caching_allocator_alloc "
+        "caching_allocator_delete can_device_access_peer current_device current_stream "
+        "default_generators default_stream device device_count device_memory_used "
+        "device_of empty_cache get_allocator_backend get_arch_list "
+        "get_device_capability get_device_name get_device_properties "
+        "get_per_process_memory_fraction get_rng_state get_rng_state_all "
+        "get_stream_from_external host_memory_stats host_memory_stats_as_nested_dict "
+        "init initial_seed ipc_collect is_available is_bf16_supported "
+        "is_current_stream_capturing is_initialized is_tf32_supported manual_seed "
+        "manual_seed_all max_memory_allocated max_memory_cached max_memory_reserved "
+        "mem_get_info memory memory_allocated memory_cached memory_reserved "
+        "memory_snapshot memory_stats memory_stats_as_nested_dict memory_summary "
+        "random reset_accumulated_host_memory_stats reset_accumulated_memory_stats "
+        "reset_max_memory_allocated reset_max_memory_cached "
+        "reset_peak_host_memory_stats reset_peak_memory_stats seed seed_all set_device "
+        "set_per_process_memory_fraction set_rng_state set_rng_state_all set_stream "
+        "stream streams synchronize utilization"
+    ).split():
+        assert hasattr(torch.openreg, name), name
+        assert hasattr(torch.cuda, name), name
+    assert not torch.openreg.is_tf32_supported()
+    assert torch.openreg.get_arch_list()
+    assert torch.openreg.can_device_access_peer(0, 0)
+    assert not torch.openreg.can_device_access_peer(0, 1)
+    assert torch.openreg.get_device_capability() >= (1, 0)
+
+
+def test_synchronize_the_device_that_is_named(gate):
+    """The other card's work is not waited for."""
+    with gate:
+        torch.zeros(8, device="openreg:0")
+        torch.accelerator.synchronize(1)
+        torch.openreg.synchronize(1)
+        assert not torch.openreg.default_stream(0).query()
+    torch.accelerator.synchronize(0)
+    assert torch.openreg.default_stream(0).query()
+
+
+def test_faults_are_accelerator_errors():
+    with torch.openreg.stream(torch.openreg.Stream()) as _:
+        _C._launch_raw(packets.fill(packets.NO_SEGMENT, 4), 0)
+        with pytest.raises(torch.AcceleratorError, match="torch.openreg.reset") as caught:
+            torch.openreg.current_stream().synchronize()
+    assert caught.value.error_code == 3  # OPENREG_FAULT_ADDRESS
+    torch.openreg.reset()
 
 
 def test_pointer_says_its_card():

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Streams and events: order, time, waiting."""
 
+import ctypes
 import threading
 
 import pytest
@@ -225,3 +226,157 @@ def test_both_cards_at_once():
     b = [t.clone() for t in a]
     for t in b:
         assert torch.equal(t.cpu(), x)
+
+
+def test_priorities():
+    assert torch.openreg.Stream.priority_range() == (0, -1)
+    assert torch.openreg.Stream(priority=-1).priority == -1
+    assert torch.openreg.Stream(priority=0).priority == 0
+    assert torch.openreg.default_stream().priority == 0
+
+
+def own_queue(priority):
+    """Not a stream that shares the default one's, as cards short of queues have."""
+    shared = torch.openreg.default_stream().native_handle
+    streams = (torch.openreg.Stream(priority=priority) for _ in range(32))
+    return next(s for s in streams if s.native_handle != shared)
+
+
+def test_the_more_urgent_stream_is_first(gate):
+    """Of what is ready, the card takes the slices of the urgent stream."""
+    normal, urgent = own_queue(0), own_queue(-1)
+    opened = torch.openreg.Event()
+    ends = {s: torch.openreg.Event(enable_timing=True) for s in (normal, urgent)}
+    begin = torch.openreg.Event(enable_timing=True)
+    with gate:
+        opened.record()
+        begin.record()
+        for s in (normal, urgent):
+            s.wait_event(opened)
+            with torch.openreg.stream(s):
+                for _ in range(4):
+                    torch.openreg._sleep(20_000_000)
+                ends[s].record()
+    torch.openreg.synchronize()
+    times = {s: begin.elapsed_time(end) for s, end in ends.items()}
+    assert times[urgent] < 0.8 * times[normal], times
+
+
+def test_native_handle():
+    one, two = torch.openreg.Stream(), torch.openreg.Stream()
+    assert one.native_handle and one.native_handle != two.native_handle
+    same = torch.openreg.get_stream_from_external(one.native_handle)
+    assert same == one
+
+
+@pytest.fixture
+def library():
+    """libopenreg as C has it; this process has it already."""
+    lib = ctypes.CDLL("libopenreg.so.1")
+    pointer = ctypes.c_void_p
+    lib.openreg_queue_create.argtypes = [pointer, pointer, ctypes.POINTER(pointer)]
+    bytes_at = [ctypes.c_uint64, ctypes.c_uint8, ctypes.c_uint64]
+    lib.openreg_fill_async.argtypes = [pointer, *bytes_at]
+    lib.openreg_fill_async.restype = ctypes.c_int64
+    return lib
+
+
+def test_external_stream(library):
+    """Packets of torch and of others in one queue, in order."""
+    queue = ctypes.c_void_p()
+    device = torch.openreg.device_handle(0)
+    assert library.openreg_queue_create(device, None, ctypes.byref(queue)) == 0
+    stream = torch.openreg.ExternalStream(queue.value)
+    assert stream == torch.openreg.ExternalStream(queue.value, device=0)
+    assert stream.native_handle == queue.value
+    with torch.openreg.stream(stream):
+        assert torch.openreg.current_stream() == stream
+        x = torch.zeros(1 << 20, dtype=torch.uint8, device=DEV)
+        assert library.openreg_fill_async(queue, x.data_ptr(), 7, x.nbytes) > 0
+        y = x + 1
+    stream.synchronize()
+    assert stream.query()
+    assert y.cpu().unique().tolist() == [8]
+
+
+def test_external_stream_is_waited_for(library, gate):
+    """What others put on their queue counts for synchronize() and query()."""
+    queue = ctypes.c_void_p()
+    device = torch.openreg.device_handle(0)
+    assert library.openreg_queue_create(device, None, ctypes.byref(queue)) == 0
+    stream = torch.openreg.ExternalStream(queue.value)
+    with torch.openreg.stream(stream):
+        x = torch.zeros(64, dtype=torch.uint8, device=DEV)
+        stream.synchronize()
+        with gate:
+            assert library.openreg_fill_async(queue, x.data_ptr(), 9, 64) > 0
+            assert not stream.query()
+    torch.openreg.synchronize()
+    assert stream.query() and x.cpu().unique().tolist() == [9]
+
+
+def test_wrong_external_streams():
+    with pytest.raises(ValueError, match="device_handle"):
+        torch.openreg.ExternalStream(0)
+    handle = torch.openreg.Stream(0).native_handle
+    with pytest.raises(ValueError, match="same device"):
+        torch.openreg.ExternalStream(handle, device=1)
+
+
+def test_sleep_keeps_the_engine_busy():
+    torch.openreg._sleep(1000)
+    begin = torch.openreg.Event(enable_timing=True)
+    end = torch.openreg.Event(enable_timing=True)
+    times = []
+    for cycles in (1_000_000, 50_000_000):
+        begin.record()
+        torch.openreg._sleep(cycles)
+        end.record()
+        end.synchronize()
+        times.append(begin.elapsed_time(end))
+    assert times[1] > 5 * times[0] > 0
+    busy = torch.openreg.queue_stats()["busy_ns"]
+    torch.openreg._sleep(20_000_000)
+    torch.openreg.synchronize()
+    assert torch.openreg.queue_stats()["busy_ns"] - busy > times[0] * 1e6
+    torch.openreg._sleep(0)
+    with pytest.raises(ValueError, match="number of cycles"):
+        torch.openreg._sleep(-1)
+
+
+def test_query_while_it_sleeps():
+    side = torch.openreg.Stream()
+    with torch.openreg.stream(side):
+        torch.openreg._sleep(200_000_000)
+        assert not side.query()
+    side.synchronize()
+    assert side.query()
+
+
+def test_utilization():
+    torch.openreg.synchronize()
+    assert torch.openreg.utilization() == 0
+    torch.openreg._sleep(2_000_000_000)
+    assert torch.openreg.utilization() > 0
+    torch.openreg.synchronize()
+
+
+def test_events_stay_in_a_process():
+    with pytest.raises(NotImplementedError, match="between processes"):
+        torch.openreg.Event(interprocess=True)
+
+
+def test_streams_of_torch():
+    """torch.Stream and torch.Event, without the module of the backend."""
+    side = torch.Stream(DEV)
+    with side:
+        assert torch.accelerator.current_stream() == side
+        y = torch.arange(5, device=DEV) + 1
+        event = torch.Event(DEV)
+        event.record()
+    torch.accelerator.current_stream().wait_event(event)
+    assert y.cpu().tolist() == [1, 2, 3, 4, 5]
+    torch.accelerator.set_stream(side)
+    assert torch.openreg.current_stream() == side
+    torch.accelerator.set_stream(torch.openreg.default_stream())
+    assert not torch.openreg.is_current_stream_capturing()

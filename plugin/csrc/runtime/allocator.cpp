@@ -5,6 +5,8 @@
 
 #include <array>
 #include <deque>
+#include <limits>
+#include <map>
 #include <memory>
 #include <mutex>
 
@@ -20,6 +22,7 @@ using c10::CachingAllocator::StatArray;
 using c10::CachingAllocator::StatType;
 using c10::CachingAllocator::format_size;
 using c10::CachingDeviceAllocator::DeviceStats;
+using Action = TraceEntry::Action;
 
 constexpr size_t kSmallSegment = size_t{2} << 20;
 constexpr size_t kLargeSegment = size_t{20} << 20;
@@ -58,9 +61,12 @@ class DeviceCache {
   void free(Block* block);
   void record(Block* block, StreamState* stream);
   void empty();
+  MemorySnapshot snapshot();
 
   std::mutex mutex;
   DeviceStats stats;
+  History history;
+  double fraction = 1;
 
  private:
   Block* take_cached(size_t size, StreamState* stream);
@@ -73,11 +79,29 @@ class DeviceCache {
   void release(BlockPool& pool);
   [[noreturn]] void out_of_memory(size_t bytes, Device& dev);
   BlockPool& pool(StreamState* stream);
+  size_t limit(const Device& dev) const;
+  void note(Action, const Block& block, size_t bytes, const Context& context);
 
   std::array<std::unique_ptr<BlockPool>, kStreams> pools_; // by stream id
+  std::map<uint64_t, std::unique_ptr<Segment>> segments_; // by address
   std::deque<Block*> pending_; // freed, still used on another stream
   c10::DeviceIndex index_ = 0;
 };
+
+void DeviceCache::note(
+    Action action,
+    const Block& block,
+    size_t bytes,
+    const Context& context) {
+  history.add(action, index_, block.addr, bytes, block.stream, context);
+}
+
+size_t DeviceCache::limit(const Device& dev) const {
+  if (fraction >= 1)
+    return std::numeric_limits<size_t>::max();
+  return static_cast<size_t>(
+      fraction * static_cast<double>(dev.info.vram_size));
+}
 
 BlockPool& DeviceCache::pool(StreamState* stream) {
   auto& pool = pools_[stream->id];
@@ -99,7 +123,9 @@ Block* DeviceCache::new_segment(
     size_t bytes,
     StreamState* stream,
     Device& dev) {
-  if (bytes > dev.info.max_bo_size)
+  const auto reserved = static_cast<size_t>(stats.reserved_bytes[0].current);
+  const size_t most = limit(dev);
+  if (bytes > dev.info.max_bo_size || reserved > most || bytes > most - reserved)
     return nullptr;
   openreg_bo* bo = nullptr;
   const int error = openreg_bo_alloc(dev.handle, bytes, OPENREG_BO_VRAM, &bo);
@@ -109,8 +135,10 @@ Block* DeviceCache::new_segment(
     fail("device memory cannot be allocated", error);
   stats.num_device_alloc++;
   Block* block = new Block;
-  block->segment = bo;
   block->addr = openreg_bo_address(bo);
+  auto& segment = segments_[block->addr];
+  segment.reset(new Segment{bo, block, bytes, nullptr});
+  block->segment = segment.get();
   block->size = bytes;
   block->stream = stream;
   block->device = dev.index;
@@ -119,6 +147,7 @@ Block* DeviceCache::new_segment(
   add(stats.reserved_bytes, *block, bytes);
   if (bytes >= kLargeRequest)
     stats.oversize_segments.increase(1);
+  note(Action::SEGMENT_ALLOC, *block, bytes, nullptr);
   return block;
 }
 
@@ -157,6 +186,7 @@ Block* DeviceCache::allocate(size_t bytes, c10::DeviceIndex index) {
   Device& dev = device(index);
   StreamState* stream = &current_stream_state(index);
   const size_t size = (bytes + kBlockRound - 1) / kBlockRound * kBlockRound;
+  Context context = gather_context(RecordContext::STATE);
   std::lock_guard<std::mutex> lock(mutex);
   index_ = index;
   if (C10_UNLIKELY(!pending_.empty()))
@@ -166,20 +196,30 @@ Block* DeviceCache::allocate(size_t bytes, c10::DeviceIndex index) {
     block = take_segment(size, stream, dev);
     if (!block)
       out_of_memory(bytes, dev);
+    block->segment->context = context;
   }
   cut(block, size);
-  block->used = true;
+  block->used = block->allocated = true;
   block->requested = bytes;
   add(stats.allocation, *block, 1);
   add(stats.allocated_bytes, *block, block->size);
   add(stats.active, *block, 1);
   add(stats.active_bytes, *block, block->size);
   add(stats.requested_bytes, *block, bytes);
+  if (block->size >= kLargeRequest)
+    stats.oversize_allocations.increase(1);
+  note(Action::ALLOC, *block, block->size, context);
+  block->context = std::move(context);
   return block;
 }
 
 void DeviceCache::free(Block* block) {
+  Context context = gather_context(RecordContext::ALL);
   std::lock_guard<std::mutex> lock(mutex);
+  if (block->size >= kLargeRequest)
+    stats.oversize_allocations.decrease(1);
+  note(Action::FREE_REQUESTED, *block, block->size, context);
+  block->allocated = false;
   sub(stats.allocation, *block, 1);
   sub(stats.allocated_bytes, *block, block->size);
   sub(stats.requested_bytes, *block, block->requested);
@@ -188,11 +228,13 @@ void DeviceCache::free(Block* block) {
     return;
   }
   for (BlockUse& use : block->uses)
-    use.seq = use.stream->last_seq.load(std::memory_order_acquire);
+    use.seq = use.stream->last();
   pending_.push_back(block);
 }
 
 void DeviceCache::give_back(Block* block) {
+  note(Action::FREE_COMPLETED, *block, block->size, nullptr);
+  block->context = nullptr;
   sub(stats.active, *block, 1);
   sub(stats.active_bytes, *block, block->size);
   block->used = false;
@@ -245,7 +287,7 @@ void DeviceCache::release_segments() {
   stats.num_sync_all_streams++;
   for (StreamState* s : open_streams(index_))
     if (auto& pool = pools_[s->id];
-        pool && settle(*s, s->last_seq.load(std::memory_order_acquire)))
+        pool && settle(*s, s->last()))
       release(*pool);
 }
 
@@ -256,7 +298,9 @@ void DeviceCache::release(BlockPool& pool) {
     if (block->size >= kLargeRequest)
       stats.oversize_segments.decrease(1);
     stats.num_device_free++;
-    openreg_bo_free(block->segment);
+    note(Action::SEGMENT_FREE, *block, block->size, nullptr);
+    openreg_bo_free(block->segment->bo);
+    segments_.erase(block->addr);
     delete block;
   }
 }
@@ -269,12 +313,27 @@ void DeviceCache::empty() {
   release_segments();
 }
 
+MemorySnapshot DeviceCache::snapshot() {
+  std::lock_guard<std::mutex> lock(mutex);
+  MemorySnapshot found;
+  for (const auto& [addr, segment] : segments_)
+    found.segments.push_back(describe(*segment));
+  history.add(Action::SNAPSHOT, index_, 0, 0, nullptr, nullptr);
+  found.trace = history.entries();
+  return found;
+}
+
 void DeviceCache::out_of_memory(size_t bytes, Device& dev) {
   stats.num_ooms++;
   openreg_memory_info info{};
   openreg_device_get_memory(dev.handle, &info);
+  history.add(Action::OOM, index_, info.vram_free, bytes, nullptr, nullptr);
   const auto allocated = stats.allocated_bytes[0].current;
   const auto reserved = stats.reserved_bytes[0].current;
+  const std::string share = fraction < 1
+      ? "; set_per_process_memory_fraction() allows it " +
+          format_size(limit(dev))
+      : "";
   TORCH_CHECK_WITH(
       OutOfMemoryError,
       false,
@@ -292,7 +351,9 @@ void DeviceCache::out_of_memory(size_t bytes, Device& dev) {
       format_size(allocated),
       " in tensors and ",
       format_size(reserved - allocated),
-      " in its cache. Free tensors, use a smaller batch, call "
+      " in its cache",
+      share,
+      ". Free tensors, use a smaller batch, call "
       "torch.openreg.empty_cache() in processes that are done, or give the "
       "card more memory.");
 }
@@ -355,6 +416,7 @@ class DeviceAllocator final : public c10::DeviceAllocator {
     c.stats.num_device_alloc = 0;
     c.stats.num_device_free = 0;
     c.stats.oversize_segments.reset_accumulated();
+    c.stats.oversize_allocations.reset_accumulated();
   }
 
   void resetPeakStats(c10::DeviceIndex index) override {
@@ -362,6 +424,7 @@ class DeviceAllocator final : public c10::DeviceAllocator {
     std::lock_guard<std::mutex> lock(c.mutex);
     for_each_array(c.stats, [](Stat& s) { s.reset_peak(); });
     c.stats.oversize_segments.reset_peak();
+    c.stats.oversize_allocations.reset_peak();
   }
 
   std::pair<size_t, size_t> getMemoryInfo(c10::DeviceIndex index) override {
@@ -392,6 +455,36 @@ const bool registered =
 
 c10::DeviceAllocator& device_allocator() {
   return instance();
+}
+
+void set_memory_fraction(c10::DeviceIndex index, double fraction) {
+  check_index(index);
+  TORCH_CHECK_VALUE(
+      fraction >= 0 && fraction <= 1,
+      "the fraction of memory is between 0 and 1, not ",
+      fraction);
+  DeviceCache& c = cache(index);
+  std::lock_guard<std::mutex> lock(c.mutex);
+  c.fraction = fraction;
+}
+
+double memory_fraction(c10::DeviceIndex index) {
+  check_index(index);
+  DeviceCache& c = cache(index);
+  std::lock_guard<std::mutex> lock(c.mutex);
+  return c.fraction;
+}
+
+MemorySnapshot memory_snapshot(c10::DeviceIndex index) {
+  check_index(index);
+  return cache(index).snapshot();
+}
+
+void clear_history(c10::DeviceIndex index) {
+  check_index(index);
+  DeviceCache& c = cache(index);
+  std::lock_guard<std::mutex> lock(c.mutex);
+  c.history.clear();
 }
 
 c10::DataPtr allocate(size_t bytes, c10::DeviceIndex index) {

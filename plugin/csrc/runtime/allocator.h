@@ -6,11 +6,21 @@
 
 #include <c10/core/CachingDeviceAllocator.h>
 
+#include "runtime/memory_history.h"
+
 namespace openreg {
 
 c10::DeviceAllocator& device_allocator();
 
 // bytes 0 gives a null pointer on the device.
 c10::DataPtr allocate(size_t bytes, c10::DeviceIndex device);
+
+// The share of the card's memory that this process may hold, 0 to 1.
+void set_memory_fraction(c10::DeviceIndex device, double fraction);
+double memory_fraction(c10::DeviceIndex device);
+
+// What is held now, and what was recorded.
+MemorySnapshot memory_snapshot(c10::DeviceIndex device);
+void clear_history(c10::DeviceIndex device);
 
 } // namespace openreg

@@ -6,7 +6,7 @@
 
 #include <cstring>
 
-#include "runtime/allocator.h"
+#include "runtime/bindings.h"
 #include "runtime/fallback.h"
 #include "runtime/generator.h"
 #include "runtime/stream.h"
@@ -15,9 +15,6 @@
 namespace py = pybind11;
 
 namespace openreg {
-namespace {
-
-using Unlocked = py::call_guard<py::gil_scoped_release>;
 
 c10::DeviceIndex to_index(int64_t index) {
   TORCH_CHECK(
@@ -27,6 +24,8 @@ c10::DeviceIndex to_index(int64_t index) {
       " does not exist. See torch.openreg.device_count().");
   return static_cast<c10::DeviceIndex>(index);
 }
+
+namespace {
 
 py::dict properties(int64_t given) {
   const c10::DeviceIndex index = to_index(given);
@@ -159,14 +158,6 @@ void bind_device(py::module_& m) {
   m.def("elapsed_time", &elapsed_time);
 }
 
-void bind_memory(py::module_& m) {
-  m.def("empty_cache", [] { device_allocator().emptyCache(); }, Unlocked());
-  m.def(
-      "memory_info",
-      [](int64_t i) { return device_allocator().getMemoryInfo(to_index(i)); },
-      Unlocked());
-}
-
 void bind_random(py::module_& m) {
   m.def("default_generator", [](int64_t i) {
     return py::reinterpret_steal<py::object>(
@@ -210,6 +201,7 @@ void bind_statistics(py::module_& m) {
 PYBIND11_MODULE(_C, m) {
   openreg::bind_device(m);
   openreg::bind_memory(m);
+  openreg::bind_streams(m);
   openreg::bind_random(m);
   openreg::bind_statistics(m);
 }

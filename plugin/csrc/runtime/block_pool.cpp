@@ -28,6 +28,8 @@ void Block::absorb(Block* neighbour) {
     prev = neighbour->prev;
     if (prev)
       prev->next = this;
+    else
+      segment->first = this;
   } else {
     next = neighbour->next;
     if (next)

@@ -4,8 +4,11 @@
 // in an ordered set.
 #pragma once
 
+#include <c10/core/Allocator.h>
+
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <set>
 #include <vector>
 
@@ -21,12 +24,26 @@ struct BlockUse {
   uint64_t seq; // what to wait for, once the block is freed
 };
 
+// Where in the program something was asked for.
+using Context = std::shared_ptr<c10::GatheredContext>;
+
+struct Block;
+
+// One contiguous BO; the blocks that it is cut into are a list.
+struct Segment {
+  openreg_bo* bo = nullptr;
+  Block* first = nullptr;
+  size_t size = 0;
+  Context context;
+};
+
 struct Block {
   uint64_t addr = 0;
   size_t size = 0; // multiple of kBlockRound
   size_t requested = 0;
   StreamState* stream = nullptr;
-  openreg_bo* segment = nullptr;
+  Segment* segment = nullptr;
+  Context context; // of whom it was given to
   Block* prev = nullptr; // neighbours in the segment
   Block* next = nullptr;
   Block* free_prev = nullptr; // in a bin
@@ -34,7 +51,8 @@ struct Block {
   std::vector<BlockUse> uses; // streams other than its own
   c10::DeviceIndex device = 0;
   bool pool_small = false;
-  bool used = false;
+  bool used = false; // not free
+  bool allocated = false; // and not waiting for other streams to be done
 
   bool small() const {
     return pool_small;

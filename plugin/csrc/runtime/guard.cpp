@@ -3,6 +3,7 @@
 
 #include "runtime/allocator.h"
 #include "runtime/event.h"
+#include "runtime/launch.h"
 #include "runtime/stream.h"
 
 namespace openreg {
@@ -58,7 +59,7 @@ struct GuardImpl final : c10::impl::DeviceGuardImplInterface {
   }
   bool queryStream(const c10::Stream& stream) const override {
     StreamState& s = stream_state(stream);
-    return query_seq(s, s.last_seq.load(std::memory_order_acquire));
+    return query_seq(s, s.last());
   }
   void synchronizeStream(const c10::Stream& stream) const override {
     openreg::synchronize_stream(stream_state(stream));
@@ -98,13 +99,17 @@ struct GuardImpl final : c10::impl::DeviceGuardImplInterface {
     device_allocator().recordStream(ptr, stream);
   }
 
-  c10::DeviceCapability getDeviceCapability(c10::Device) const override {
+  // What this card says that it has.
+  c10::DeviceCapability getDeviceCapability(c10::Device of) const override {
+    const uint64_t has = device(index_of(of)).info.dtypes;
     c10::DeviceCapability capability;
-    capability.capability_data.capability_bits = 0;
-    auto& has = capability.capability_data.supported_scalar_types;
-    has.has_Byte = has.has_Char = has.has_Short = has.has_Int = has.has_Long =
-        has.has_Half = has.has_BFloat16 = has.has_Float = has.has_Double =
-            has.has_Bool = 1;
+    auto& bits = capability.capability_data.capability_bits;
+    bits = 0;
+    for (size_t n = 0; n < c10::NUMBER_OF_DEVICE_CAPABILITIES; n++) {
+      const uint8_t dtype = card_dtype(static_cast<c10::ScalarType>(n));
+      if (dtype && has >> dtype & 1)
+        bits |= uint64_t{1} << n;
+    }
     return capability;
   }
 

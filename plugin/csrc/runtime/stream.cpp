@@ -45,13 +45,8 @@ int create_queue(Device& dev, int priority, openreg_queue** queue) {
   return error;
 }
 
-StreamState* create_stream(c10::DeviceIndex index, c10::StreamId id) {
-  Device& dev = device(index);
-  Streams& s = streams(index);
-  std::lock_guard<std::mutex> lock(s.creating);
-  if (StreamState* made = s.states[id].load())
-    return made;
-
+// The caller holds s.creating.
+StreamState* new_state(Streams& s, Device& dev, c10::StreamId id) {
   if (!s.words) {
     const int error = openreg_bo_alloc(
         dev.handle, kStreams * 64, OPENREG_BO_VRAM, &s.words);
@@ -59,9 +54,24 @@ StreamState* create_stream(c10::DeviceIndex index, c10::StreamId id) {
       fail("no device memory for the streams of openreg", error);
   }
   auto* state = new StreamState;
-  state->device = index;
+  state->device = dev.index;
   state->id = id;
   state->signal_addr = openreg_bo_address(s.words) + 64 * id;
+  return state;
+}
+
+StreamState* create_stream(c10::DeviceIndex index, c10::StreamId id) {
+  Device& dev = device(index);
+  Streams& s = streams(index);
+  std::lock_guard<std::mutex> lock(s.creating);
+  if (StreamState* made = s.states[id].load())
+    return made;
+  TORCH_CHECK_VALUE(
+      id < kOwnStreams,
+      "openreg has no external stream ",
+      id,
+      "; torch.openreg.ExternalStream() makes one of a queue");
+  StreamState* state = new_state(s, dev, id);
   const int error = create_queue(dev, id > kPoolPerPriority, &state->queue);
   if (error) {
     delete state;
@@ -130,6 +140,35 @@ c10::Stream pool_stream(c10::DeviceIndex index, int priority) {
   return c10::Stream(c10::Stream::UNSAFE, torch_device(index), id);
 }
 
+c10::Stream external_stream(c10::DeviceIndex index, openreg_queue* queue) {
+  check_index(index);
+  Device& dev = device(index);
+  TORCH_CHECK_VALUE(
+      queue && openreg_queue_device(queue) == dev.handle,
+      "an external stream is a queue that was made with the handle of the same "
+      "device: torch.openreg.device_handle()");
+  state_of(index, 0);
+  Streams& s = streams(index);
+  std::lock_guard<std::mutex> lock(s.creating);
+  for (c10::StreamId id = 0; id < kStreams; id++) {
+    StreamState* state = s.states[id].load();
+    if (!state && id >= kOwnStreams) {
+      state = new_state(s, dev, id);
+      state->queue = queue;
+      s.states[id].store(state, std::memory_order_release);
+    }
+    if (state && state->queue == queue)
+      return c10::Stream(c10::Stream::UNSAFE, torch_device(index), state->id);
+  }
+  TORCH_CHECK(
+      false,
+      "openreg:",
+      static_cast<int>(index),
+      " has ",
+      kExternalStreams,
+      " external streams, and no room for more; use their queues again");
+}
+
 c10::Stream exchange_stream(const c10::Stream& stream) {
   const c10::Stream before = current_stream(stream.device_index());
   tls_current[stream.device_index()] = {&stream_state(stream), stream.id()};
@@ -171,19 +210,21 @@ void check_fault(StreamState& stream) {
     return;
   char text[512];
   openreg_fault_text(&fault, text, sizeof(text));
-  TORCH_CHECK(
-      false,
-      "openreg:",
-      static_cast<int>(stream.device),
-      " stream ",
-      stream.id,
-      " has faulted in ",
-      op_name(fault.cookie),
-      ": ",
-      text,
-      ". What was launched on this stream after it did not run; other streams "
-      "go on. torch.openreg.reset() gives that work up and makes the stream "
-      "usable again.");
+  throw c10::AcceleratorError(
+      {__func__, __FILE__, static_cast<uint32_t>(__LINE__)},
+      static_cast<int32_t>(fault.code),
+      c10::str(
+          "openreg:",
+          static_cast<int>(stream.device),
+          " stream ",
+          stream.id,
+          " has faulted in ",
+          op_name(fault.cookie),
+          ": ",
+          text,
+          ". What was launched on this stream after it did not run; other "
+          "streams go on. torch.openreg.reset() gives that work up and makes the "
+          "stream usable again."));
 }
 
 void fail_stream(StreamState& stream, int error) {

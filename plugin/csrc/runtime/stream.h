@@ -18,7 +18,9 @@ class Staging;
 struct StreamState;
 
 constexpr int kPoolPerPriority = 32;
-constexpr int kStreams = 1 + 2 * kPoolPerPriority; // default, normal, high
+constexpr int kOwnStreams = 1 + 2 * kPoolPerPriority; // default, normal, high
+constexpr int kExternalStreams = 31; // queues that others have made
+constexpr int kStreams = kOwnStreams + kExternalStreams;
 // How long a wait sleeps before it looks whether it can still end.
 constexpr int64_t kWaitSliceNs = 200'000'000;
 
@@ -46,6 +48,11 @@ struct StreamState {
   bool done(uint64_t seq) const {
     return openreg_queue_completed(queue) >= seq;
   }
+  // The last packet on it; others put some on a queue of theirs.
+  uint64_t last() const {
+    return id < kOwnStreams ? last_seq.load(std::memory_order_acquire)
+                            : openreg_queue_submitted(queue);
+  }
 };
 
 StreamState& stream_state(const c10::Stream& stream);
@@ -56,6 +63,10 @@ c10::Stream current_stream(c10::DeviceIndex index);
 c10::Stream default_stream(c10::DeviceIndex index);
 // The next one of the pool. priority below 0 is high.
 c10::Stream pool_stream(c10::DeviceIndex index, int priority);
+// A stream of a queue that somebody else has made with device(index).handle and
+// keeps: whoever waits for the device looks at it. The same queue gives the same
+// stream.
+c10::Stream external_stream(c10::DeviceIndex index, openreg_queue* queue);
 // Makes it the calling thread's stream of its device; returns the one before.
 c10::Stream exchange_stream(const c10::Stream& stream);
 

@@ -95,7 +95,7 @@ bool settle(StreamState& s, uint64_t seq) {
 }
 
 void synchronize_stream(StreamState& s) {
-  wait_seq(s, s.last_seq.load(std::memory_order_acquire));
+  wait_seq(s, s.last());
   check_fault(s);
 }
 

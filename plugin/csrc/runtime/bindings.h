@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The parts of torch_openreg._C, by what they are about.
+#pragma once
+
+#include <torch/csrc/utils/pybind.h>
+
+#include <cstdint>
+
+#include "runtime/device.h"
+
+namespace openreg {
+
+using Unlocked = pybind11::call_guard<pybind11::gil_scoped_release>;
+
+// Throws if it cannot be an index; -1 may mean the current one.
+c10::DeviceIndex to_index(int64_t index);
+
+void bind_memory(pybind11::module_& m);
+void bind_streams(pybind11::module_& m);
+
+} // namespace openreg

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Streams for torch.openreg: those of other people's queues, and a packet that
+// takes its time.
+#include <algorithm>
+
+#include "runtime/allocator.h"
+#include "runtime/bindings.h"
+#include "runtime/launch.h"
+#include "runtime/stream.h"
+
+namespace py = pybind11;
+
+namespace openreg {
+namespace {
+
+// Points of a program's space that one packet takes at most.
+constexpr int64_t kSleepPoints = int64_t{1} << 34;
+
+int64_t device_handle(int64_t index) {
+  return reinterpret_cast<int64_t>(device(to_index(index)).handle);
+}
+
+int64_t stream_handle(int64_t id, int64_t index) {
+  const c10::Stream stream(
+      c10::Stream::UNSAFE, torch_device(to_index(index)), id);
+  return reinterpret_cast<int64_t>(stream_state(stream).queue);
+}
+
+int64_t external(int64_t queue, int64_t index) {
+  return external_stream(
+             to_index(index), reinterpret_cast<openreg_queue*>(queue))
+      .id();
+}
+
+// Adds up e as often as that.
+void launch_sleep(int64_t points, c10::DeviceIndex index) {
+  static const OpId op = op_id("openreg::sleep");
+  const c10::DataPtr word = allocate(sizeof(float), index);
+  const int64_t still = 0;
+  Packet packet(OPENREG_OP_VECTOR, op);
+  packet.arg(0, 1);
+  packet.space(points);
+  const uint8_t to = packet.operand(word.get(), OPENREG_F32, &still);
+  const uint16_t one = packet.imm(1.0);
+  packet.instr(OPENREG_V_IMM, OPENREG_VT_F32, 0, 0, 0, 0, one);
+  packet.instr(OPENREG_V_EXP, OPENREG_VT_F32, 1, 0);
+  packet.instr(
+      OPENREG_V_RED_SUM, OPENREG_VT_F32, 0, 1, OPENREG_VNONE, OPENREG_VNONE, to);
+  launch(packet, index);
+}
+
+void sleep(int64_t cycles, int64_t given) {
+  const c10::DeviceIndex index = to_index(given);
+  TORCH_CHECK_VALUE(cycles >= 0, "_sleep() takes a number of cycles, not ", cycles);
+  for (; cycles > 0; cycles -= std::min(cycles, kSleepPoints))
+    launch_sleep(std::min(cycles, kSleepPoints), index);
+}
+
+// Whether there is work of this process on the device.
+bool busy(int64_t given) {
+  const c10::DeviceIndex index = to_index(given);
+  check_index(index);
+  const auto open = open_streams(index);
+  return std::any_of(open.begin(), open.end(), [](const StreamState* s) {
+    return !s->done(s->last());
+  });
+}
+
+} // namespace
+
+void bind_streams(py::module_& m) {
+  m.def("device_handle", &device_handle, Unlocked());
+  m.def("stream_handle", &stream_handle, Unlocked());
+  m.def("external_stream", &external, Unlocked());
+  m.def("sleep", &sleep, Unlocked());
+  m.def("busy", &busy);
+}
+
+} // namespace openreg

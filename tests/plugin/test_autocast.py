@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Mixed precision: autocast and the scaling of gradients."""
+
+import pytest
+import torch
+
+DEV = "openreg"
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_autocast_dtypes(dtype):
+    layer = torch.nn.Linear(4, 4).to(DEV)
+    x = torch.randn(3, 4).to(DEV)
+    with torch.autocast(DEV, dtype=dtype):
+        y = layer(x)
+        assert y.dtype == dtype
+        assert (y @ y.t()).dtype == dtype
+        for f in (torch.softmax, torch.log_softmax, torch.cumsum):
+            assert f(y, 0).dtype == torch.float32
+        assert torch.nn.functional.mse_loss(y, y).dtype == torch.float32
+        assert (y + x).dtype == torch.float32
+        assert torch.cat([y, x]).dtype == torch.float32
+        with torch.autocast(DEV, enabled=False):
+            assert layer(x).dtype == torch.float32
+    assert layer(x).dtype == torch.float32
+
+
+def test_autocast_default_and_state():
+    assert torch.get_autocast_dtype(DEV) in (torch.float16, torch.bfloat16)
+    assert not torch.is_autocast_enabled(DEV)
+    with torch.autocast(DEV):
+        assert torch.is_autocast_enabled(DEV)
+    with pytest.warns(UserWarning, match="not supported"):
+        with torch.autocast(DEV, dtype=torch.float64):
+            assert not torch.is_autocast_enabled(DEV)
+
+
+def test_autocast_is_the_cpus():
+    torch.manual_seed(0)
+    layer = torch.nn.Linear(16, 8)
+    x = torch.randn(4, 16)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        want = layer(x)
+    with torch.autocast(DEV, dtype=torch.bfloat16):
+        got = layer.to(DEV)(x.to(DEV))
+    assert torch.allclose(got.cpu().float(), want.float(), atol=2e-2)
+
+
+def test_autocast_backward_and_cache():
+    weight = torch.randn(4, 4).to(DEV).requires_grad_()
+    x = torch.randn(2, 4).to(DEV)
+    with torch.autocast(DEV, dtype=torch.bfloat16):
+        y = x @ weight @ weight
+    y.float().sum().backward()
+    assert weight.grad.dtype == torch.float32
+    w = weight.detach().cpu().requires_grad_()
+    (x.cpu() @ w @ w).sum().backward()
+    assert torch.allclose(weight.grad.cpu(), w.grad, atol=0.1, rtol=0.05)
+
+
+def test_custom_function():
+    class Double(torch.autograd.Function):
+        @staticmethod
+        @torch.amp.custom_fwd(device_type=DEV, cast_inputs=torch.float32)
+        def forward(ctx, x):
+            assert not torch.is_autocast_enabled(DEV)
+            return x * 2
+
+        @staticmethod
+        @torch.amp.custom_bwd(device_type=DEV)
+        def backward(ctx, grad):
+            return grad * 2
+
+    x = torch.ones(2, dtype=torch.float16, device=DEV).requires_grad_()
+    with torch.autocast(DEV, dtype=torch.float16):
+        y = Double.apply(x)
+    assert y.dtype == torch.float32
+    y.sum().backward()
+    assert x.grad.tolist() == [2, 2]
+
+
+def scaled_step(scaler, weight, optimizer, factor):
+    optimizer.zero_grad()
+    loss = (weight * factor).sum()
+    scaler.scale(loss).backward()
+    scaler.step(optimizer)
+    scaler.update()
+
+
+def test_grad_scaler():
+    """A step with finite gradients is taken, one without is not and halves the scale."""
+    weight = torch.nn.Parameter(torch.ones(3, device=DEV))
+    optimizer = torch.optim.SGD([weight], lr=0.5)
+    scaler = torch.amp.GradScaler(DEV, init_scale=1024.0, growth_interval=2)
+    scaled_step(scaler, weight, optimizer, 1.0)
+    assert weight.tolist() == [0.5, 0.5, 0.5] and scaler.get_scale() == 1024
+    scaled_step(scaler, weight, optimizer, float("inf"))
+    assert weight.tolist() == [0.5, 0.5, 0.5] and scaler.get_scale() == 512
+    scaled_step(scaler, weight, optimizer, 1.0)
+    scaled_step(scaler, weight, optimizer, 1.0)
+    assert weight.tolist() == [-0.5, -0.5, -0.5] and scaler.get_scale() == 1024
+
+
+def test_grad_scaler_unscales_for_clipping():
+    weight = torch.nn.Parameter(torch.ones(4, device=DEV))
+    optimizer = torch.optim.SGD([weight], lr=1.0)
+    scaler = torch.amp.GradScaler(DEV, init_scale=256.0)
+    scaler.scale((weight * 3).sum()).backward()
+    scaler.unscale_(optimizer)
+    assert weight.grad.tolist() == [3, 3, 3, 3]
+    torch.nn.utils.clip_grad_norm_([weight], 1.0)
+    scaler.step(optimizer)
+    assert torch.allclose(weight.cpu(), torch.full((4,), 0.5), atol=1e-5)
+
+
+def test_grad_scaler_is_saved():
+    scaler = torch.amp.GradScaler(DEV, init_scale=64.0)
+    scaler.scale(torch.ones(1, device=DEV))
+    other = torch.amp.GradScaler(DEV)
+    other.load_state_dict(scaler.state_dict())
+    assert other.get_scale() == 64

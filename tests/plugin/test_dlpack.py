@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""DLPack: kDLExtDev, whose pointers are the card's."""
+
+import numpy as np
+import pytest
+import torch
+from torch.utils import dlpack
+
+DEV = "openreg"
+EXT_DEV = 12
+
+
+@pytest.mark.parametrize("index", [0, 1])
+def test_round_trip_shares_memory(index):
+    x = torch.arange(6.0).view(2, 3).to(f"openreg:{index}")
+    assert x.__dlpack_device__() == (EXT_DEV, index)
+    for y in (torch.from_dlpack(x), dlpack.from_dlpack(dlpack.to_dlpack(x))):
+        assert y.device == x.device and y.data_ptr() == x.data_ptr()
+        y.add_(1)
+        assert torch.equal(y.cpu(), x.cpu())
+
+
+def test_strides_and_dtypes():
+    for dtype in (torch.float16, torch.bfloat16, torch.int8, torch.int64, torch.bool):
+        x = torch.arange(12).view(3, 4).to(dtype).to(DEV).t()[1:]
+        y = torch.from_dlpack(x)
+        assert (y.shape, y.stride(), y.dtype) == (x.shape, x.stride(), dtype)
+        assert torch.equal(y.cpu(), x.cpu())
+
+
+def test_the_capsule_keeps_the_memory():
+    x = torch.arange(1000.0).to(DEV)
+    capsule = dlpack.to_dlpack(x)
+    want = x.cpu()
+    del x
+    other = torch.zeros(1000, device=DEV)
+    y = dlpack.from_dlpack(capsule)
+    assert torch.equal(y.cpu(), want) and other.data_ptr() != y.data_ptr()
+
+
+def test_to_the_cpu_is_a_copy():
+    x = torch.arange(4.0).to(DEV)
+    y = torch.from_dlpack(x, device="cpu")
+    assert y.device.type == "cpu" and y.tolist() == [0, 1, 2, 3]
+
+
+def test_others_cannot_read_the_card():
+    with pytest.raises((BufferError, RuntimeError, TypeError)):
+        np.from_dlpack(torch.ones(2, device=DEV))
+    with pytest.raises(TypeError, match="cpu"):
+        torch.ones(2, device=DEV).numpy()
+
+
+def test_from_numpy_to_the_card_and_back():
+    a = np.arange(5, dtype=np.float32)
+    x = torch.from_dlpack(a).to(DEV)
+    assert np.array_equal(x.cpu().numpy(), a)
+
+
+def test_gradients_are_refused():
+    x = torch.ones(2, device=DEV, requires_grad=True)
+    with pytest.raises(BufferError, match="grad"):
+        torch.from_dlpack(x)

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Saving, loading, copying and pickling what lives on a card."""
+
+import copy
+import io
+import pickle
+
+import pytest
+import torch
+
+DEV = "openreg"
+
+
+def saved(thing, **how):
+    buffer = io.BytesIO()
+    torch.save(thing, buffer, **how)
+    buffer.seek(0)
+    return buffer
+
+
+def small_model():
+    torch.manual_seed(0)
+    return torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.BatchNorm1d(4))
+
+
+@pytest.mark.parametrize(
+    "dtype", [torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.bool]
+)
+def test_dtypes(dtype):
+    x = torch.arange(6).view(2, 3).to(dtype)
+    y = torch.load(saved(x.to("openreg:1")))
+    assert y.device == torch.device("openreg:1") and y.dtype == dtype
+    assert torch.equal(y.cpu(), x)
+
+
+@pytest.mark.parametrize(
+    "where, want",
+    [
+        ("cpu", "cpu"),
+        ("openreg", "openreg:0"),
+        ("openreg:1", "openreg:1"),
+        (torch.device("openreg", 1), "openreg:1"),
+        ({"openreg:0": "openreg:1"}, "openreg:1"),
+        ({"openreg:0": "cpu"}, "cpu"),
+        (lambda storage, location: storage, "cpu"),
+        (lambda storage, location: storage.openreg(1), "openreg:1"),
+    ],
+)
+@pytest.mark.parametrize("weights_only", [True, False])
+def test_map_location(where, want, weights_only):
+    x = torch.arange(4.0)
+    file = saved({"x": x.to(DEV)})
+    y = torch.load(file, map_location=where, weights_only=weights_only)["x"]
+    assert y.device == torch.device(want) and torch.equal(y.cpu(), x)
+
+
+def test_from_the_cpu_to_the_card():
+    x = torch.arange(4.0)
+    assert torch.load(saved(x), map_location="openreg:1").device.index == 1
+
+
+def test_onto_a_card_that_is_not_there():
+    file = saved(torch.ones(2))
+    with pytest.raises(RuntimeError, match="openreg:7|index 7"):
+        torch.load(file, map_location="openreg:7")
+
+
+def test_legacy_format():
+    x = torch.arange(4.0)
+    file = saved(x.to(DEV), _use_new_zipfile_serialization=False)
+    y = torch.load(file)
+    assert y.is_openreg and torch.equal(y.cpu(), x)
+
+
+def test_memory_mapped(tmp_path):
+    x = torch.arange(1000.0)
+    torch.save(x.to(DEV), tmp_path / "x.pt")
+    y = torch.load(tmp_path / "x.pt", mmap=True, map_location="cpu")
+    assert torch.equal(y, x)
+
+
+def test_views_share_a_storage_again():
+    base = torch.arange(10.0).to(DEV)
+    a, b = torch.load(saved([base, base[2:5]]))
+    assert a.untyped_storage().data_ptr() == b.untyped_storage().data_ptr()
+    assert b.storage_offset() == 2 and b.tolist() == [2, 3, 4]
+
+
+def test_parameters_and_optimizers():
+    model = small_model().to(DEV)
+    optimizer = torch.optim.Adam(model.parameters(), foreach=True)
+    model(torch.randn(5, 3).to(DEV)).sum().backward()
+    optimizer.step()
+    both = {"model": model.state_dict(), "optimizer": optimizer.state_dict()}
+    loaded = torch.load(saved(both), map_location="cpu")
+    twin = small_model()
+    twin.load_state_dict(loaded["model"])
+    for ours, theirs in zip(twin.parameters(), model.parameters()):
+        assert torch.equal(ours, theirs.cpu())
+    twin = twin.to(DEV)
+    other = torch.optim.Adam(twin.parameters(), foreach=True)
+    other.load_state_dict(loaded["optimizer"])
+    state = other.state[next(twin.parameters())]
+    assert state["exp_avg"].is_openreg
+
+
+def test_whole_module():
+    model = torch.load(saved(small_model().to(DEV)), weights_only=False)
+    assert all(p.is_openreg for p in model.parameters())
+
+
+def test_deepcopy_and_pickle():
+    x = torch.nn.Parameter(torch.arange(6.0).view(2, 3).to("openreg:1").t())
+    for y in (copy.deepcopy(x), pickle.loads(pickle.dumps(x))):
+        assert isinstance(y, torch.nn.Parameter) and y.requires_grad
+        assert y.device == x.device and y.stride() == x.stride()
+        assert torch.equal(y.cpu(), x.cpu())
+        assert y.data_ptr() != x.data_ptr()
+
+
+def test_storages():
+    s = torch.arange(4, dtype=torch.uint8).to(DEV).untyped_storage()
+    assert s.is_openreg and s.device == torch.device("openreg:0")
+    assert s.cpu().tolist() == [0, 1, 2, 3]
+    assert s.clone().data_ptr() != s.data_ptr()
+    assert torch.UntypedStorage(4).openreg().is_openreg
+    assert torch.load(saved(s), weights_only=False).is_openreg
+
+
+def test_type_names():
+    assert torch.ones(1, device=DEV).type() == "torch.openreg.FloatTensor"
+    assert torch.ones(1, device=DEV).double().type() == "torch.openreg.DoubleTensor"
+
+
+def test_default_load_device():
+    file = saved(torch.arange(3.0))
+    with torch.device("openreg:1"):
+        assert torch.load(file).device == torch.device("openreg:1")
