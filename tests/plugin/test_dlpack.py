@@ -44,6 +44,48 @@ def test_to_the_cpu_is_a_copy():
     assert y.device.type == "cpu" and y.tolist() == [0, 1, 2, 3]
 
 
+def test_a_consumers_stream_waits(gate):
+    """The producer's work is done before what the consumer's stream does next."""
+    consumer, producer = torch.openreg.Stream(), torch.openreg.Stream()
+    with torch.openreg.stream(producer):
+        x = torch.zeros(4, device=DEV)
+        with gate:
+            x.add_(1)
+            capsule = x.__dlpack__(stream=consumer.native_handle)
+            with torch.openreg.stream(consumer):
+                y = torch.from_dlpack(capsule) + 1
+                assert not consumer.query()
+    consumer.synchronize()
+    assert y.cpu().tolist() == [2, 2, 2, 2]
+
+
+@pytest.mark.parametrize("stream, waits", [(None, True), (-1, False)])
+def test_no_stream_is_the_default_one(gate, stream, waits):
+    producer = torch.openreg.Stream()
+    torch.openreg.synchronize()
+    with torch.openreg.stream(producer):
+        x = torch.zeros(4, device=DEV)
+        with gate:
+            x.__dlpack__(stream=stream)
+            assert torch.openreg.default_stream().query() != waits
+
+
+def test_wrong_streams():
+    x = torch.zeros(4, device=DEV)
+    with pytest.raises(TypeError, match="native_handle"):
+        x.__dlpack__(stream=torch.openreg.Stream())
+    with pytest.raises(ValueError, match="device_handle"):
+        x.__dlpack__(stream=0)
+
+
+def test_the_cpus_tensors_are_as_ever():
+    x = torch.arange(3.0)
+    assert x.__dlpack_device__() == (1, 0)
+    assert torch.from_dlpack(dlpack.ReadOnlyTensorWrapper(x)).tolist() == [0, 1, 2]
+    with pytest.raises(AssertionError, match="cpu"):
+        x.__dlpack__(stream=3)
+
+
 def test_others_cannot_read_the_card():
     with pytest.raises((BufferError, RuntimeError, TypeError)):
         np.from_dlpack(torch.ones(2, device=DEV))

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""DLPack. Core exports and imports the memory of any PrivateUse1 device, but the Python
+part of it knows such a device by the name that it has before it is renamed, and no
+streams of it."""
+
+import functools
+from typing import Any, Optional
+
+import torch
+from torch.overrides import has_torch_function_unary
+from torch.utils import dlpack
+
+from ._streams import ExternalStream, current_stream, default_stream
+
+
+def _is_ours(tensor: torch.Tensor) -> bool:
+    return not has_torch_function_unary(tensor) and tensor.device.type == "openreg"
+
+
+def _let_wait(device: torch.device, stream: Optional[int]) -> None:
+    """The consumer's stream waits for the current one, which is the producer's."""
+    if stream == -1:  # the consumer sees to that
+        return
+    if stream is not None and type(stream) is not int:
+        raise TypeError(
+            "stream is the native_handle of a stream of openreg, None for the default "
+            f"stream or -1 to wait for nothing, not a {type(stream).__name__}"
+        )
+    producer = current_stream(device)
+    consumer = default_stream(device) if stream is None else ExternalStream(stream, device)
+    if consumer != producer:
+        consumer.wait_stream(producer)
+
+
+def install() -> None:
+    of_core = torch.Tensor.__dlpack__
+    device_of_core = torch.Tensor.__dlpack_device__
+
+    @functools.wraps(of_core)
+    def __dlpack__(self: torch.Tensor, *, stream: Optional[int] = -1, **how: Any) -> Any:
+        if _is_ours(self):
+            _let_wait(self.device, stream)
+            stream = -1
+        return of_core(self, stream=stream, **how)
+
+    @functools.wraps(device_of_core)
+    def __dlpack_device__(self: torch.Tensor) -> tuple:
+        if _is_ours(self):
+            return dlpack.DLDeviceType.kDLExtDev, self.device.index
+        return device_of_core(self)
+
+    torch.Tensor.__dlpack__ = __dlpack__
+    torch.Tensor.__dlpack_device__ = __dlpack_device__
+    # What this lets through it knows by the functions themselves.
+    if wrapper := getattr(dlpack, "ReadOnlyTensorWrapper", None):
+        wrapper._DLPACK_ALLOWED |= {__dlpack__, __dlpack_device__}
