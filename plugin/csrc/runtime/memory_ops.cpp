@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Operators that make, view and move tensors without computing anything.
+#include <ATen/Context.h>
 #include <ATen/EmptyTensor.h>
 #include <ATen/native/Resize.h>
+#include <ATen/native/ResizeCommon.h>
+#include <ATen/native/TensorFactories.h>
 #include <ATen/ops/_reshape_alias_native.h>
 #include <ATen/ops/as_strided_native.h>
 #include <ATen/ops/is_set_to_native.h>
@@ -50,6 +53,21 @@ void check_options(
       "only tensors of the CPU can be pinned");
 }
 
+// In deterministic mode new memory holds NaN or the greatest number, so that
+// who reads it by mistake does so in every run.
+bool fills_new_memory() {
+  const at::Context& context = at::globalContext();
+  return C10_UNLIKELY(
+      context.deterministicAlgorithms() &&
+      context.deterministicFillUninitializedMemory());
+}
+
+at::Tensor filled_if_asked(at::Tensor fresh) {
+  if (fills_new_memory())
+    at::native::fill_empty_deterministic_(fresh);
+  return fresh;
+}
+
 at::Tensor empty_memory_format(
     c10::IntArrayRef size,
     std::optional<c10::ScalarType> dtype,
@@ -60,12 +78,12 @@ at::Tensor empty_memory_format(
   check_options(layout, pin_memory);
   const DeviceScope scope(index_of(device));
   check_index(current_device());
-  return at::detail::empty_generic(
+  return filled_if_asked(at::detail::empty_generic(
       size,
       &device_allocator(),
       kKeys,
       c10::dtype_or_default(dtype),
-      memory_format);
+      memory_format));
 }
 
 at::Tensor empty_strided(
@@ -78,8 +96,8 @@ at::Tensor empty_strided(
   check_options(layout, pin_memory);
   const DeviceScope scope(index_of(device));
   check_index(current_device());
-  return at::detail::empty_strided_generic(
-      size, stride, &device_allocator(), kKeys, c10::dtype_or_default(dtype));
+  return filled_if_asked(at::detail::empty_strided_generic(
+      size, stride, &device_allocator(), kKeys, c10::dtype_or_default(dtype)));
 }
 
 void fit_storage(c10::TensorImpl* self) {
@@ -101,8 +119,13 @@ const at::Tensor& resize_(
     std::optional<c10::MemoryFormat> memory_format) {
   c10::TensorImpl* impl = self.unsafeGetTensorImpl();
   if (self.sizes() != size) {
+    const at::Storage& storage = impl->unsafe_storage();
+    const size_t before = storage ? storage.nbytes() : 0;
     impl->set_sizes_contiguous(size);
     fit_storage(impl);
+    if (fills_new_memory())
+      at::native::fill_resize_deterministic_(
+          self, static_cast<int64_t>(before));
   }
   if (memory_format) {
     TORCH_CHECK(
