@@ -33,6 +33,7 @@ from ._device import (
     synchronize,
     utilization,
 )
+from ._labels import get_label, set_label
 from ._memory import (
     caching_allocator_alloc,
     caching_allocator_delete,

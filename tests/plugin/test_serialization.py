@@ -6,6 +6,7 @@ import io
 import pickle
 
 import pytest
+import safetensors.torch
 import torch
 
 DEV = "openreg"
@@ -61,7 +62,7 @@ def test_from_the_cpu_to_the_card():
 
 def test_onto_a_card_that_is_not_there():
     file = saved(torch.ones(2))
-    with pytest.raises(RuntimeError, match="openreg:7|index 7"):
+    with pytest.raises(RuntimeError, match="device 7 .* is 2"):
         torch.load(file, map_location="openreg:7")
 
 
@@ -132,7 +133,52 @@ def test_type_names():
     assert torch.ones(1, device=DEV).double().type() == "torch.openreg.DoubleTensor"
 
 
-def test_default_load_device():
-    file = saved(torch.arange(3.0))
-    with torch.device("openreg:1"):
-        assert torch.load(file).device == torch.device("openreg:1")
+def test_safetensors(tmp_path):
+    """Through the CPU: safetensors has its own list of devices."""
+    file = tmp_path / "model.safetensors"
+    model = small_model().to(DEV)
+    safetensors.torch.save_file(model.state_dict(), file)
+    twin = small_model().to("openreg:1")
+    for p in twin.parameters():
+        torch.nn.init.zeros_(p)
+    safetensors.torch.load_model(twin, file)
+    for ours, theirs in zip(twin.parameters(), model.parameters()):
+        assert ours.device.index == 1 and torch.equal(ours.cpu(), theirs.cpu())
+
+
+def labelled():
+    x = torch.nn.Parameter(torch.arange(4.0, device=DEV))
+    torch.openreg.set_label(x, "encoder weight = 1")
+    return x
+
+
+def test_labels():
+    x = labelled()
+    get_label = torch.openreg.get_label
+    assert get_label(x) == get_label(x.detach()) == "encoder weight = 1"
+    assert get_label(x.cpu()) == get_label(x + 1) == ""
+    torch.openreg.set_label(x, "")
+    assert get_label(x) == ""
+    with pytest.raises(ValueError, match="on cpu"):
+        torch.openreg.set_label(torch.ones(1), "a")
+
+
+@pytest.mark.parametrize("weights_only", [True, False])
+def test_labels_are_saved(weights_only):
+    x = labelled()
+    file = saved([x, x.detach() + 1])
+    y, other = torch.load(file, weights_only=weights_only)
+    assert torch.openreg.get_label(y) == "encoder weight = 1" and torch.equal(x, y)
+    assert torch.openreg.get_label(other) == ""
+    file.seek(0)
+    assert not torch.load(file, map_location="cpu")[0].is_openreg
+    assert torch.openreg.get_label(pickle.loads(pickle.dumps(x))) == "encoder weight = 1"
+
+
+def test_a_file_of_a_newer_version():
+    """In the file, the version is the key of a dictionary."""
+    data = pickle.dumps(labelled())
+    assert data.count(b"openreg.version=1") == 1
+    newer = data.replace(b"openreg.version=1", b"openreg.version=2")
+    with pytest.raises(RuntimeError, match="version 2 .* reads version 1"):
+        pickle.loads(newer)

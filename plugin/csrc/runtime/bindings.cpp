@@ -9,6 +9,7 @@
 #include "runtime/bindings.h"
 #include "runtime/fallback.h"
 #include "runtime/generator.h"
+#include "runtime/label.h"
 #include "runtime/stream.h"
 #include "runtime/submit.h"
 
@@ -158,6 +159,11 @@ void bind_device(py::module_& m) {
   m.def("elapsed_time", &elapsed_time);
 }
 
+void bind_labels(py::module_& m) {
+  m.def("set_label", &set_label);
+  m.def("label", &label);
+}
+
 void bind_random(py::module_& m) {
   m.def("default_generator", [](int64_t i) {
     return py::reinterpret_steal<py::object>(
@@ -202,6 +208,7 @@ PYBIND11_MODULE(_C, m) {
   openreg::bind_device(m);
   openreg::bind_memory(m);
   openreg::bind_streams(m);
+  openreg::bind_labels(m);
   openreg::bind_random(m);
   openreg::bind_statistics(m);
 }

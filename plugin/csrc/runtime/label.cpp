@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "runtime/label.h"
+
+#include <torch/csrc/jit/serialization/pickler_helper.h>
+
+#include <string_view>
+#include <unordered_map>
+
+#include "runtime/device.h"
+
+namespace openreg {
+namespace {
+
+struct Label final : c10::BackendMeta {
+  explicit Label(std::string text) : text(std::move(text)) {}
+
+  const std::string text;
+};
+
+const Label* find_label(const at::Tensor& tensor) {
+  return dynamic_cast<const Label*>(
+      tensor.unsafeGetTensorImpl()->get_backend_meta());
+}
+
+// In a file: keys of these, as core has names with true or false only.
+using Fields = std::unordered_map<std::string, bool>;
+constexpr std::string_view kVersionKey = "openreg.version=";
+constexpr std::string_view kLabelKey = "openreg.label=";
+constexpr int kVersion = 1;
+
+void write_fields(const at::Tensor& tensor, Fields& fields) {
+  const Label* found = find_label(tensor);
+  if (!found)
+    return;
+  fields[std::string(kVersionKey) + std::to_string(kVersion)] = true;
+  fields[std::string(kLabelKey) + found->text] = true;
+}
+
+void check_version(const std::string& version) {
+  TORCH_CHECK(
+      version == std::to_string(kVersion),
+      "this file is of version ",
+      version,
+      " of what openreg saves with a tensor, and this torch_openreg reads version ",
+      kVersion,
+      ". Take a newer one, or leave that out by "
+      "torch.load(..., map_location='cpu').");
+}
+
+void read_fields(const at::Tensor& tensor, Fields& fields) {
+  const auto value_of = [](const std::string& field, std::string_view key) {
+    return field.substr(key.size());
+  };
+  for (const auto& [field, set] : fields)
+    if (set && field.starts_with(kVersionKey))
+      check_version(value_of(field, kVersionKey));
+  for (const auto& [field, set] : fields)
+    if (set && field.starts_with(kLabelKey))
+      set_label(tensor, value_of(field, kLabelKey));
+}
+
+const bool registered = [] {
+  torch::jit::TensorBackendMetaRegistry(
+      kDeviceType, &write_fields, &read_fields);
+  return true;
+}();
+
+} // namespace
+
+void set_label(const at::Tensor& tensor, const std::string& text) {
+  TORCH_CHECK_VALUE(
+      tensor.is_privateuseone(),
+      "labels are for tensors of openreg, and this one is on ",
+      tensor.device());
+  tensor.unsafeGetTensorImpl()->set_backend_meta(
+      text.empty() ? nullptr : c10::make_intrusive<Label>(text));
+}
+
+std::string label(const at::Tensor& tensor) {
+  const Label* found = find_label(tensor);
+  return found ? found->text : "";
+}
+
+} // namespace openreg
