@@ -104,4 +104,6 @@ __all__ = [name for name in dir() if not name.startswith("_")]
 def __getattr__(name: str):
     if name == "default_generators":
         return _default_generators()
+    if name == "_initialized":  # torch.utils.checkpoint keeps the states of devices by it
+        return is_initialized()
     raise AttributeError(f"module 'torch.openreg' has no attribute '{name}'")
