@@ -85,6 +85,14 @@ multiply(const struct packing *p, const struct openreg_matmul_tile *t,
 	return openreg_gemm_dnnl(openreg_scratch_matmul(scratch), g);
 }
 
+/* With k of 1, oneDNN 3.12 takes the B of each batch to follow the last one. */
+static bool has_lone_rows(const struct openreg_matmul *mm,
+			  const struct openreg_matmul_tile *t)
+{
+	return t->k == 1 && t->batch > 1 && t->n > 1 && mm->b.batch != 0 &&
+	       mm->b.batch != t->n;
+}
+
 /* Divides scratch memory; false if it is short. */
 static bool place(struct packing *p, const struct openreg_matmul_tile *t,
 		  struct openreg_product *product,
@@ -126,7 +134,8 @@ openreg_gemm_fast(const struct openreg_matmul *mm,
 	int64_t k0;
 
 	p.pack_a = !is_plain(mm, &mm->a, t->batch, t->m, t->k);
-	p.pack_b = !is_plain(mm, &mm->b, t->batch, t->k, t->n);
+	p.pack_b = !is_plain(mm, &mm->b, t->batch, t->k, t->n) ||
+		   has_lone_rows(mm, t);
 	if (p.pack_a || p.pack_b) {
 		int64_t most = PACK_MAX / (t->batch * (t->m + t->n));
 

@@ -289,6 +289,27 @@ static void test_close_batches(void **state)
 	}
 }
 
+/* Outer products with gaps between the batches of one operand. */
+static void test_lone_rows(void **state)
+{
+	enum { B = 5, M = 6, N = 7, GAP = 3 };
+	static const int64_t size[4] = { B, M, N, 1 };
+	static const int64_t dense[4] = { M * N, N, 1, 0 };
+	static const int64_t loose[4] = { M * N + GAP, N, 1, 0 };
+	static const int64_t left[4] = { M, 1, 0, 1 };
+	static const int64_t left_apart[4] = { M + GAP, 1, 0, 1 };
+	static const int64_t right[4] = { N, 0, 1, N };
+	static const int64_t right_apart[4] = { N + GAP, 0, 1, N };
+
+	(void)state;
+	random_seed(8);
+	run_strides(OPENREG_F32, size, dense, left, right);
+	run_strides(OPENREG_F32, size, dense, left, right_apart);
+	run_strides(OPENREG_F32, size, dense, left_apart, right);
+	run_strides(OPENREG_F32, size, loose, left_apart, right_apart);
+	run_strides(OPENREG_F16, size, loose, left_apart, right_apart);
+}
+
 /* What oneDNN will not take as it lies is no failure: there is another way. */
 static void test_overlap_refused(void **state)
 {
@@ -506,6 +527,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_dtypes), cmocka_unit_test(test_large),
 		cmocka_unit_test(test_close_batches),
+		cmocka_unit_test(test_lone_rows),
 		cmocka_unit_test(test_overlap_refused),
 		cmocka_unit_test(test_tiny_products),
 		cmocka_unit_test(test_beta_zero), cmocka_unit_test(test_wrap),

@@ -149,3 +149,10 @@ def test_what_is_added_has_to_be_broadcast(name, sizes):
         getattr(torch, name)(*to_card(tensors))
     assert "size" in str(want.value) and "size" in str(got.value)
     torch.openreg.synchronize()
+
+
+def test_outer_products_of_what_has_gaps():
+    a = values(5, 6, 4)[:, :, :1]
+    b = values(5, 4, 7, seed=1)[:, 3:, :]
+    check(torch.bmm, a, b)
+    check(torch.bmm, a.transpose(1, 2)[:, :, 2:3], b)
