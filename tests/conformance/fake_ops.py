@@ -117,6 +117,14 @@ def picky(x):
     return x + 1
 
 
+def odd_sizes_of_the_cpu(x):
+    return x + 1 if x.numel() or on_device(x) else x.new_zeros(1)
+
+
+def wrong_sizes(x):
+    return x + 1 if x.numel() or x.device.type in ("cpu", "meta") else x.new_empty(0, 9)
+
+
 def bad_arguments(op, device, **_):
     yield ErrorInput(SampleInput(torch.ones(1, 1, 1)), error_regex="too many")
 
@@ -144,7 +152,7 @@ def in_place(x):
 op_db = [
     *map(info, (right, wrong_value, wrong_when_strided, wrong_dtype, wrong_device)),
     *map(info, (nearly, crash, hang, crash_on_cpu, missing, refused, extra, random)),
-    info(wrong_gradient),
+    *map(info, (odd_sizes_of_the_cpu, wrong_sizes, wrong_gradient)),
     info(picky, error_inputs_func=bad_arguments),
     info(in_place, inplace_variant=wrong_in_place),
     info(wrong_out, supports_out=True),

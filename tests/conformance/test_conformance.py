@@ -56,6 +56,7 @@ def fakes(tmp_path_factory):
         ("wrong_dtype", "wrong", "forward"),
         ("wrong_device", "wrong", "forward"),
         ("wrong_gradient", "wrong", "backward"),
+        ("wrong_sizes", "wrong", "empty"),
         ("in_place", "wrong", "inplace"),
         ("wrong_out", "wrong", "out"),
         ("crash", "crash", "forward"),
@@ -74,7 +75,7 @@ def test_finds(fakes, name, want, check):
         assert entry["error"].startswith(f"{check}: ") and len(entry["error"]) > 12
 
 
-@pytest.mark.parametrize("name", ["right", "random", "nearly", "picky"])
+@pytest.mark.parametrize("name", ["right", "random", "nearly", "picky", "odd_sizes_of_the_cpu"])
 def test_leaves_alone(fakes, name):
     assert fakes[1][name]["status"] in status.RIGHT
 
@@ -88,6 +89,7 @@ def test_only_the_check_that_fails_is_blamed(fakes):
 
 def test_says_why_it_was_lenient(fakes):
     assert "random" in fakes[1]["random"]["checks"]["forward"]["notes"][0]
+    assert "meta" in fakes[1]["odd_sizes_of_the_cpu"]["checks"]["empty"]["notes"][0]
 
 
 def test_bad_arguments_are_reported_apart(fakes):

@@ -61,7 +61,7 @@ class Call:
     kwargs: dict
     process: Callable
     broadcasts_input: bool = False
-    keep: Callable = None  # tensors that belong on the CPU wherever the others are
+    keep: Callable = None  # arguments that belong on the CPU wherever the input is
 
     @classmethod
     def of(cls, sample, keep=None) -> "Call":
@@ -85,7 +85,10 @@ class Call:
         return dataclasses.replace(self, input=given, args=args, kwargs=kwargs)
 
     def on(self, device, wide=None) -> "Call":
-        return self.map(Copier(device, wide, self.keep))
+        def keep(tensor):
+            return self.keep and tensor is not self.input and self.keep(tensor)
+
+        return self.map(Copier(device, wide, keep))
 
     def noncontiguous(self) -> "Call":
         def spread(t):
