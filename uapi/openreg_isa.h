@@ -187,7 +187,9 @@ enum openreg_opcode {
 	OPENREG_OP_SIGNAL = 7,
 	OPENREG_OP_TIMESTAMP = 8,
 	OPENREG_OP_INDEX = 9,
-	/* 10..15 are kept for CONV, POOL, NORM, SORT, LIST. */
+	OPENREG_OP_CONV = 10,
+	OPENREG_OP_POOL = 11,
+	/* 12..15 are kept for NORM, SORT, LIST. */
 	OPENREG_OP_END
 };
 
@@ -268,6 +270,59 @@ enum openreg_signal {
 	OPENREG_SIGNAL_SET = 0,
 	OPENREG_SIGNAL_ADD = 1, /* atomic among the queues of one card */
 };
+
+/*
+ * CONV and POOL: windows over up to three dimensions; those that are not used
+ * have size 1. Tap k of output o lies at o * stride - padding + k * dilation of
+ * the input; what lies outside of the input is 0 for CONV and not there for
+ * POOL. Each immediate comes three times, an integer for each dimension.
+ */
+enum openreg_window_imm { /* index of the first of three immediates */
+	OPENREG_WINDOW_KERNEL = 0,
+	OPENREG_WINDOW_INPUT = 3, /* sizes of the input */
+	OPENREG_WINDOW_STRIDE = 6,
+	OPENREG_WINDOW_PADDING = 9, /* before the input */
+	OPENREG_WINDOW_DILATION = 12,
+	OPENREG_WINDOW_DIVISOR = 15, /* POOL; one: 0, or what AVG divides by */
+};
+
+#define OPENREG_WINDOW_TAPS_MAX (1 << 20) /* of one window of POOL */
+
+/*
+ * CONV: arg[0] enum openreg_conv_kind; ndim 7, space [n, g, oc, ic, o0, o1, o2],
+ * channels counted within a group. Y has n, g, oc, o; X has n, g, ic and, in
+ * place of o, the input; W has g, oc, ic and, in place of o, the kernel. Strides
+ * along a dimension an operand does not have are 0. All of one dtype, not BOOL;
+ * rounding and wrapping as MATMUL.
+ */
+enum openreg_conv_kind {
+	/* op 0 Y, op 1 X, op 2 W, op 3 bias [g, oc] (optional) */
+	OPENREG_CONV_FORWARD = 0,
+	/* op 0 X, op 1 Y, op 2 W, op 3 bias [g, ic] (optional) */
+	OPENREG_CONV_BACKWARD_DATA = 1,
+	/* op 0 W, op 1 Y, op 2 X */
+	OPENREG_CONV_BACKWARD_WEIGHTS = 2,
+};
+
+/*
+ * POOL: arg[0] enum openreg_pool_kind, arg[1] flags; ndim 5, space
+ * [n, c, o0, o1, o2]. X has the input in place of o. One dtype, not BOOL.
+ * Forward: op 0 Y, op 1 X; MAX: op 2 (optional) I64, over Y, takes each
+ * winner's row-major index in the input. BACKWARD: op 0 gradient of X, op 1 of
+ * Y; MAX: op 2 these indices; one outside its window counts for nothing.
+ */
+enum openreg_pool_kind {
+	OPENREG_POOL_MAX = 0, /* NaN wins */
+	OPENREG_POOL_AVG = 1,
+};
+
+#define OPENREG_POOL_BACKWARD 1
+#define OPENREG_POOL_COUNT_PADDING 2 /* AVG divides by padding, too */
+/*
+ * Windows from floor(o * input / output) to ceil((o + 1) * input / output);
+ * kernel, stride, dilation are 1 and padding 0.
+ */
+#define OPENREG_POOL_ADAPTIVE 4
 
 /*
  * VECTOR: a program that runs for every point of the iteration space.

@@ -418,6 +418,88 @@ openreg_pack_index(void *slot, const struct openreg_index_access *x)
 	return openreg_pack(slot, &cmd);
 }
 
+/* Windows of CONV and POOL; dimensions that are not used are 1, padding 0. */
+struct openreg_windows {
+	int64_t kernel[3], input[3], stride[3], padding[3], dilation[3];
+	int64_t divisor; /* POOL: 0, or what averages are divided by */
+};
+
+static inline void openreg_window_imm_(uint64_t imm[16],
+				       const struct openreg_windows *w)
+{
+	for (unsigned int d = 0; d < 3; d++) {
+		imm[OPENREG_WINDOW_KERNEL + d] = (uint64_t)w->kernel[d];
+		imm[OPENREG_WINDOW_INPUT + d] = (uint64_t)w->input[d];
+		imm[OPENREG_WINDOW_STRIDE + d] = (uint64_t)w->stride[d];
+		imm[OPENREG_WINDOW_PADDING + d] = (uint64_t)w->padding[d];
+		imm[OPENREG_WINDOW_DILATION + d] = (uint64_t)w->dilation[d];
+	}
+	imm[OPENREG_WINDOW_DIVISOR] = (uint64_t)w->divisor;
+}
+
+/*
+ * kind is one of enum openreg_conv_kind and says what dst, a and b are; size[] =
+ * { n, g, oc, ic, o0, o1, o2 }. Each tensor has seven explicit strides, 0 along
+ * the dimensions it does not have. bias may be NULL.
+ */
+static inline unsigned int openreg_pack_conv(void *slot, unsigned int kind,
+					     const int64_t size[7],
+					     const struct openreg_windows *w,
+					     const struct openreg_tensor *dst,
+					     const struct openreg_tensor *a,
+					     const struct openreg_tensor *b,
+					     const struct openreg_tensor *bias)
+{
+	const struct openreg_tensor ops[4] = { *dst, *a, *b,
+					       bias ? *bias : *dst };
+	struct openreg_command cmd = openreg_command_(OPENREG_OP_CONV, 7, size,
+						      bias ? 4 : 3, ops);
+	uint64_t imm[16];
+
+	openreg_window_imm_(imm, w);
+	cmd.arg[0] = (uint8_t)kind;
+	cmd.nimm = OPENREG_WINDOW_DIVISOR;
+	cmd.imm = imm;
+	return openreg_pack(slot, &cmd);
+}
+
+static inline unsigned int openreg_conv_slots(int has_bias)
+{
+	return openreg_packet_slots(7, has_bias ? 4 : 3,
+				    OPENREG_WINDOW_DIVISOR, 0);
+}
+
+/*
+ * kind is one of enum openreg_pool_kind, flags OPENREG_POOL_*; size[] = { n, c,
+ * o0, o1, o2 }. Each tensor has five explicit strides. index may be NULL.
+ */
+static inline unsigned int openreg_pack_pool(void *slot, unsigned int kind,
+					     unsigned int flags,
+					     const int64_t size[5],
+					     const struct openreg_windows *w,
+					     const struct openreg_tensor *dst,
+					     const struct openreg_tensor *src,
+					     const struct openreg_tensor *index)
+{
+	const struct openreg_tensor ops[3] = { *dst, *src,
+					       index ? *index : *src };
+	struct openreg_command cmd = openreg_command_(OPENREG_OP_POOL, 5, size,
+						      index ? 3 : 2, ops);
+	uint64_t imm[16];
+
+	openreg_window_imm_(imm, w);
+	cmd.arg[0] = (uint8_t)kind;
+	cmd.arg[1] = (uint8_t)flags;
+	cmd.nimm = 16;
+	cmd.imm = imm;
+	return openreg_pack(slot, &cmd);
+}
+
+static inline unsigned int openreg_pool_slots(int has_index)
+{
+	return openreg_packet_slots(5, has_index ? 3 : 2, 16, 0);
+}
+
 #define OPENREG_WORD_SLOTS 1 /* WAIT, SIGNAL and TIMESTAMP */
 
 static inline unsigned int openreg_pack_word_(void *slot, unsigned int opcode,
@@ -586,6 +668,40 @@ static inline int openreg_push_index(struct openreg_queue *queue,
 	ret = openreg_queue_begin(queue, openreg_index_slots(x), &slot, NULL);
 	if (ret == 0)
 		openreg_pack_index(slot, x);
+	return ret;
+}
+
+static inline int openreg_push_conv(struct openreg_queue *queue,
+				    unsigned int kind, const int64_t size[7],
+				    const struct openreg_windows *w,
+				    const struct openreg_tensor *dst,
+				    const struct openreg_tensor *a,
+				    const struct openreg_tensor *b,
+				    const struct openreg_tensor *bias)
+{
+	void *slot;
+	int ret = openreg_queue_begin(queue, openreg_conv_slots(bias != NULL),
+				      &slot, NULL);
+
+	if (ret == 0)
+		openreg_pack_conv(slot, kind, size, w, dst, a, b, bias);
+	return ret;
+}
+
+static inline int openreg_push_pool(struct openreg_queue *queue,
+				    unsigned int kind, unsigned int flags,
+				    const int64_t size[5],
+				    const struct openreg_windows *w,
+				    const struct openreg_tensor *dst,
+				    const struct openreg_tensor *src,
+				    const struct openreg_tensor *index)
+{
+	void *slot;
+	int ret = openreg_queue_begin(queue, openreg_pool_slots(index != NULL),
+				      &slot, NULL);
+
+	if (ret == 0)
+		openreg_pack_pool(slot, kind, flags, size, w, dst, src, index);
 	return ret;
 }
 

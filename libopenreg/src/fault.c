@@ -23,6 +23,8 @@ API const char *openreg_opcode_name(unsigned int opcode)
 		[OPENREG_OP_SIGNAL] = "SIGNAL",
 		[OPENREG_OP_TIMESTAMP] = "TIMESTAMP",
 		[OPENREG_OP_INDEX] = "INDEX",
+		[OPENREG_OP_CONV] = "CONV",
+		[OPENREG_OP_POOL] = "POOL",
 	};
 
 	return LOOKUP(names, opcode);

@@ -13,13 +13,19 @@ static uint64_t clamp64(__int128 v)
 	return v < INT64_MIN ? (uint64_t)INT64_MIN : (uint64_t)(int64_t)v;
 }
 
+static int64_t size_of(const struct openreg_args *args,
+		       const struct openreg_arg *op, unsigned int d)
+{
+	return op->sized ? op->size[d] : args->size[d];
+}
+
 static bool is_empty(const struct openreg_args *args,
 		     const struct openreg_arg *op)
 {
 	unsigned int d;
 
 	for (d = 0; d < args->ndim; d++)
-		if (op->dims & 1u << d && !args->size[d])
+		if (op->dims & 1u << d && !size_of(args, op, d))
 			return true;
 	for (d = 0; d < args->nextents && op->indirect; d++)
 		if (!args->extent[d])
@@ -50,8 +56,8 @@ static void span(const struct openreg_args *args, const struct openreg_arg *op,
 	*hi = 0;
 	for (d = 0; d < args->ndim; d++)
 		if (op->dims & 1u << d)
-			add_reach(args->size[d] - 1, op->stride[d], esize, lo,
-				  hi);
+			add_reach(size_of(args, op, d) - 1, op->stride[d],
+				  esize, lo, hi);
 	for (d = 0; d < args->nextents && op->indirect; d++)
 		add_reach(args->extent[d] - 1, args->step[d], esize, lo, hi);
 	*hi += esize;

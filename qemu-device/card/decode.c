@@ -90,6 +90,7 @@ static struct verdict get_operand(const uint8_t **p, unsigned int ndim,
 	arg->ptr = NULL;
 	arg->dims = 0;
 	arg->indirect = false;
+	arg->sized = false;
 	memcpy(arg->stride, *p, 8u * ndim);
 	*p += 8u * ndim;
 	return (struct verdict){ 0 };

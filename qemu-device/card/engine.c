@@ -42,9 +42,18 @@ static const struct openreg_engine *engine_of(unsigned int opcode)
 		return &openreg_softmax_engine;
 	case OPENREG_OP_INDEX:
 		return &openreg_index_engine;
+	case OPENREG_OP_CONV:
+		return &openreg_conv_engine;
+	case OPENREG_OP_POOL:
+		return &openreg_pool_engine;
 	default:
 		return NULL;
 	}
+}
+
+bool openreg_is_compute(unsigned int opcode)
+{
+	return engine_of(opcode);
 }
 
 struct openreg_verdict openreg_engine_check(struct openreg_args *args)
@@ -57,6 +66,7 @@ struct openreg_verdict openreg_engine_check(struct openreg_args *args)
 		args->op[i].written = false;
 		args->op[i].dims = 0;
 		args->op[i].indirect = false;
+		args->op[i].sized = false;
 	}
 	args->nextents = 0;
 	if (!engine)
@@ -75,6 +85,10 @@ static size_t job_size(void)
 		size = openreg_softmax_engine.job_size;
 	if (openreg_index_engine.job_size > size)
 		size = openreg_index_engine.job_size;
+	if (openreg_conv_engine.job_size > size)
+		size = openreg_conv_engine.job_size;
+	if (openreg_pool_engine.job_size > size)
+		size = openreg_pool_engine.job_size;
 	return (sizeof(struct openreg_job) + size + 63) & ~(size_t)63;
 }
 

@@ -29,6 +29,8 @@ struct openreg_arg {
 	 */
 	uint32_t dims;
 	bool indirect; /* also over the extents; set by openreg_engine_check */
+	bool sized; /* its sizes are its own, and not the packet's */
+	int64_t size[OPENREG_DIMS_MAX];
 };
 
 /* A parsed packet: a private copy, so nothing can change under the engine. */
@@ -59,9 +61,12 @@ struct openreg_verdict {
 /* Bytes of an element; 0 for what is no dtype. */
 unsigned int openreg_dtype_size(unsigned int dtype);
 
+/* Is it an opcode of this engine's? */
+bool openreg_is_compute(unsigned int opcode);
+
 /*
- * Semantic check of VECTOR, MATMUL, SOFTMAX and INDEX: dtypes, shapes, program, work
- * limit; fills read, written and dims of every operand. No memory is touched.
+ * Semantic check of a compute packet: dtypes, shapes, program, work limit;
+ * fills read, written, dims and own sizes of every operand. No memory is touched.
  * The core has checked ndim, nops, nimm, ninstr and sizes >= 0, and that the
  * product of the sizes is at most 2^max_work.
  */

@@ -18,7 +18,7 @@
 /* Host memory that all jobs together may hold beside their operands. */
 #define OPENREG_EXTRA_MAX ((size_t)1 << 30)
 
-/* One each for VECTOR, MATMUL, SOFTMAX and INDEX. */
+/* One for each opcode that computes. */
 struct openreg_engine {
 	struct openreg_verdict (*check)(struct openreg_args *args);
 	/* Bytes of the part of a job that is the engine's own. */
@@ -53,6 +53,8 @@ extern const struct openreg_engine openreg_vector_engine;
 extern const struct openreg_engine openreg_matmul_engine;
 extern const struct openreg_engine openreg_softmax_engine;
 extern const struct openreg_engine openreg_index_engine;
+extern const struct openreg_engine openreg_conv_engine;
+extern const struct openreg_engine openreg_pool_engine;
 
 /*
  * size bytes, aligned to 64, that stay valid until the next call on the same

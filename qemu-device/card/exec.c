@@ -273,9 +273,7 @@ static void account(struct queue *q, uint64_t ns, bool compute)
 
 static bool is_compute(const struct queue *q)
 {
-	return (q->header.opcode >= OPENREG_OP_VECTOR &&
-		q->header.opcode <= OPENREG_OP_SOFTMAX) ||
-	       q->header.opcode == OPENREG_OP_INDEX;
+	return openreg_is_compute(q->header.opcode);
 }
 
 /* Ends a worker's time with a queue. */

@@ -6,7 +6,8 @@ import struct
 import torch
 from torch_openreg import _C
 
-NOP, COPY, FILL, VECTOR, MATMUL, SOFTMAX, WAIT, SIGNAL, TIMESTAMP, INDEX = range(10)
+(NOP, COPY, FILL, VECTOR, MATMUL, SOFTMAX, WAIT, SIGNAL, TIMESTAMP, INDEX, CONV,
+ POOL) = range(12)
 F32, I64, U8 = 1, 9, 6
 
 

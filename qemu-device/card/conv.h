@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * CONV as a product of matrices that are never there as a whole: rows times a
+ * reduction times columns, packed piece by piece as the blocked loop wants it.
+ *
+ *                    rows  columns              reduction
+ *   FORWARD          oc    n, output positions  ic, taps
+ *   BACKWARD_DATA    ic    n, input positions   oc, taps
+ *   BACKWARD_WEIGHTS oc    taps, ic             n, output positions
+ *
+ * With a stride, BACKWARD_DATA's positions fall into classes, position modulo
+ * stride: those of one class have their taps in common, so each class is a
+ * convolution with stride 1 and no tap is visited in vain.
+ */
+#ifndef OPENREG_CONV_ENGINE_H
+#define OPENREG_CONV_ENGINE_H
+
+#include "kernels.h"
+#include "window.h"
+
+#define OPENREG_CONV_DIMS 7
+#define OPENREG_CONV_ROWS_MAX 256 /* of a tile */
+#define OPENREG_CONV_COLUMNS_MAX 512
+#define OPENREG_CONV_BLOCK 256 /* of the reduction */
+
+/* An operand's strides in elements: batch, group, channels, space. */
+struct openreg_conv_view {
+	uintptr_t base;
+	int64_t n, g, oc, ic, at[3];
+};
+
+struct openreg_conv {
+	const struct openreg_kernels *kernels;
+	const struct openreg_gemm_kernel *gemm;
+	uint8_t kind, dtype, type;
+	bool direct; /* elements are in memory as they are computed with */
+	bool has_bias;
+	int64_t esize, width; /* bytes in memory, bytes in type */
+	int64_t n, g, oc, ic;
+	struct openreg_geometry w;
+	struct openreg_conv_view x, y, weight, bias;
+	int64_t classes; /* of BACKWARD_DATA's positions, else 1 */
+	int64_t rows, columns; /* of the greatest class */
+	int64_t block_channels, block_taps; /* of the reduction */
+	int64_t blocks, part_blocks;
+	int64_t tile_rows, tile_columns;
+	int64_t tiles_rows, tiles_columns, parts;
+	int64_t units, slice_units;
+	unsigned char *partial; /* [part][class][g][rows][columns] of type */
+	int64_t sum_units, sum_slice_units;
+};
+
+/*
+ * One dimension of a class of positions. Position i of the class is element
+ * first + i * spread of the result; its tap j is tap0 + j * tap_step of the
+ * kernel and lies at i * step + at0 + j * at_step of the source.
+ */
+struct openreg_conv_axis {
+	int64_t count, first, spread, step;
+	int64_t taps, tap0, tap_step, at0, at_step;
+};
+
+/* A row of positions: where tap 0 lies, before it is known to be inside. */
+struct openreg_conv_points {
+	int64_t base[OPENREG_CONV_COLUMNS_MAX];
+	int64_t at[3][OPENREG_CONV_COLUMNS_MAX];
+};
+
+struct openreg_conv_tile {
+	int64_t class, g, row0, rows, column0, columns, part;
+	struct openreg_conv_axis axis[3];
+};
+
+/* A worker's memory for a unit. */
+struct openreg_conv_work {
+	struct openreg_conv_points points;
+	int64_t result[OPENREG_CONV_COLUMNS_MAX]; /* offsets of the columns */
+	int64_t other[OPENREG_CONV_BLOCK];
+	int64_t off[OPENREG_CONV_BLOCK], mask[OPENREG_CONV_BLOCK];
+	unsigned char *a, *b, *out;
+	int64_t rows, columns; /* of out, in whole blocks */
+};
+
+struct openreg_verdict openreg_conv_check(struct openreg_args *args);
+/* false if there is nothing to do. */
+bool openreg_conv_plan(struct openreg_conv *cv,
+		       const struct openreg_args *args);
+/* taps are 0 where no tap meets the class. */
+void openreg_conv_axes(const struct openreg_conv *cv, int64_t class,
+		       struct openreg_conv_axis axis[3]);
+bool openreg_conv_is_gather(const struct openreg_conv *cv);
+
+/* Offsets of the tile's columns in the result. */
+void openreg_conv_columns(const struct openreg_conv *cv,
+			  const struct openreg_conv_tile *t,
+			  struct openreg_conv_work *work);
+/* Block `block` of the reduction, as panels; returns its length, maybe 0. */
+int64_t openreg_conv_pack(const struct openreg_conv *cv,
+			  const struct openreg_conv_tile *t, int64_t block,
+			  struct openreg_conv_work *work);
+
+#endif

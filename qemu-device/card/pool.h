@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * POOL computes in f64 or i64. Forward a unit is part of a row of outputs;
+ * backward it is a box of the input, which takes from all windows that it meets
+ * in their order, so that no two units write one element.
+ */
+#ifndef OPENREG_POOL_ENGINE_H
+#define OPENREG_POOL_ENGINE_H
+
+#include "kernels.h"
+#include "window.h"
+
+#define OPENREG_POOL_DIMS 5
+#define OPENREG_POOL_LINE 256 /* elements worked on at a time */
+#define OPENREG_POOL_BOX 8192 /* elements of a box at most */
+
+/* An operand: strides of n, c and three of space, in elements. */
+struct openreg_pool_view {
+	uintptr_t base;
+	int64_t stride[OPENREG_POOL_DIMS];
+};
+
+union openreg_pool_value {
+	double f;
+	int64_t i;
+};
+
+struct openreg_pool {
+	const struct openreg_kernels *kernels;
+	uint8_t kind, flags, dtype;
+	bool is_float, has_index;
+	bool by_output; /* forward: one window after the other */
+	int64_t esize, n, c, divisor;
+	struct openreg_geometry w;
+	struct openreg_pool_view x, y, index;
+	int64_t piece[3]; /* of a unit: of the output, backward of the input */
+	int64_t pieces[3];
+	int64_t units, slice_units;
+};
+
+/* Where a unit is. */
+struct openreg_pool_place {
+	int64_t n, c, first[3], count[3];
+};
+
+/* The part of a window along one dimension that is in the input. */
+struct openreg_pool_span {
+	int64_t first, step, count;
+	int64_t counted; /* what AVG divides by */
+};
+
+struct openreg_pool_work {
+	union openreg_pool_value line[OPENREG_POOL_LINE];
+	union openreg_pool_value sum[OPENREG_POOL_LINE];
+	int64_t index[OPENREG_POOL_LINE];
+	union openreg_pool_value box[OPENREG_POOL_BOX];
+};
+
+struct openreg_verdict openreg_pool_check(struct openreg_args *args);
+void openreg_pool_forward(const struct openreg_pool *pool,
+			  const struct openreg_pool_place *at,
+			  struct openreg_pool_work *work);
+void openreg_pool_backward(const struct openreg_pool *pool,
+			   const struct openreg_pool_place *at,
+			   struct openreg_pool_work *work);
+
+struct openreg_pool_span openreg_pool_span(const struct openreg_pool *pool,
+					   unsigned int d, int64_t output);
+/* What AVG divides by in this window; 0 if there is nothing in it. */
+int64_t openreg_pool_divisor(const struct openreg_pool *pool,
+			     const struct openreg_pool_span span[3]);
+
+static inline uintptr_t openreg_pool_at(const struct openreg_pool_view *v,
+					int64_t esize, int64_t n, int64_t c,
+					const int64_t at[3])
+{
+	int64_t off = openreg_offset_add(openreg_offset(n, v->stride[0]),
+					 openreg_offset(c, v->stride[1]));
+	unsigned int d;
+
+	for (d = 0; d < 3; d++)
+		off = openreg_offset_add(off,
+					 openreg_offset(at[d],
+							v->stride[2 + d]));
+	return v->base + (uintptr_t)openreg_offset(off, esize);
+}
+
+static inline void openreg_pool_load(const struct openreg_pool *pool, void *to,
+				     uintptr_t from, int64_t stride, int64_t n)
+{
+	unsigned int type = pool->is_float ? OPENREG_VT_F64 : OPENREG_VT_I64;
+
+	pool->kernels->load[pool->dtype][type](to, (const void *)from, stride,
+					       (size_t)n);
+}
+
+static inline void openreg_pool_store(const struct openreg_pool *pool,
+				      uintptr_t to, int64_t stride,
+				      const void *from, int64_t n)
+{
+	unsigned int type = pool->is_float ? OPENREG_VT_F64 : OPENREG_VT_I64;
+
+	pool->kernels->store[pool->dtype][type]((void *)to, stride, from,
+						(size_t)n);
+}
+
+static inline union openreg_pool_value
+openreg_pool_divide(const struct openreg_pool *pool,
+		    union openreg_pool_value x, int64_t by)
+{
+	if (pool->is_float)
+		x.f /= (double)by;
+	else if (by == -1)
+		x.i = (int64_t)(0 - (uint64_t)x.i);
+	else
+		x.i /= by;
+	return x;
+}
+
+#endif

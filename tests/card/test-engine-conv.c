@@ -1,0 +1,443 @@
+// SPDX-License-Identifier: MIT
+/* CONV against its definition: seven nested loops, every dtype, any layout. */
+#include <stdlib.h>
+
+#include "engine-harness.h"
+
+#define DIMS 7
+#define X_DIMS 0x7b
+#define Y_DIMS 0x77
+#define W_DIMS 0x7e
+
+struct operand {
+	unsigned int dims;
+	int64_t size[DIMS];
+	struct layout at;
+	unsigned char *memory, *before;
+};
+
+struct problem {
+	unsigned int kind, dtype;
+	int64_t n, g, oc, ic;
+	int64_t kernel[3], input[3], output[3], stride[3], padding[3];
+	int64_t dilation[3];
+	bool has_bias;
+	struct operand x, y, w, bias;
+};
+
+static void make(struct problem *p, struct operand *op, unsigned int dims,
+		 const int64_t space[3], bool broadcast)
+{
+	const int64_t all[DIMS] = { p->n, p->g, p->oc, p->ic, space[0],
+				    space[1], space[2] };
+	unsigned int size = openreg_dtype_size(p->dtype), d;
+	int64_t room[DIMS];
+
+	op->dims = dims;
+	for (d = 0; d < DIMS; d++)
+		op->size[d] = dims >> d & 1 ? all[d] : 1;
+	for (d = 0; d < DIMS; d++)
+		room[d] = op->size[d] ? op->size[d] : 1;
+	random_layout(&op->at, DIMS, room, broadcast);
+	for (d = 0; d < DIMS; d++) {
+		if (!(dims >> d & 1))
+			op->at.stride[d] = 0;
+	}
+	op->memory = calloc((size_t)op->at.extent + 1, size);
+	op->before = calloc((size_t)op->at.extent + 1, size);
+	assert_non_null(op->memory);
+	assert_non_null(op->before);
+	fill_small(p->dtype, op->memory, op->at.extent, -3, 3);
+	memcpy(op->before, op->memory, (size_t)op->at.extent * size);
+}
+
+static void release(struct operand *op)
+{
+	free(op->memory);
+	free(op->before);
+}
+
+static struct operand *result_of(struct problem *p)
+{
+	return p->kind == OPENREG_CONV_FORWARD	       ? &p->y
+	       : p->kind == OPENREG_CONV_BACKWARD_DATA ? &p->x
+						       : &p->w;
+}
+
+static void make_args(struct openreg_args *args, struct problem *p)
+{
+	const int64_t size[DIMS] = { p->n,	   p->g,	 p->oc,
+				     p->ic,	   p->output[0], p->output[1],
+				     p->output[2] };
+	struct operand *order[][3] = {
+		{ &p->y, &p->x, &p->w },
+		{ &p->x, &p->y, &p->w },
+		{ &p->w, &p->y, &p->x },
+	};
+	const int64_t *imm[] = { p->kernel, p->input, p->stride, p->padding,
+				 p->dilation };
+	unsigned int i, esize = openreg_dtype_size(p->dtype);
+
+	args_begin(args, OPENREG_OP_CONV, DIMS, size);
+	args->arg[0] = (uint8_t)p->kind;
+	for (i = 0; i < 3u + p->has_bias; i++) {
+		struct operand *op = i < 3 ? order[p->kind][i] : &p->bias;
+
+		args_operand(args, p->dtype,
+			     op->memory + op->at.origin * esize,
+			     op->at.stride);
+	}
+	for (i = 0; i < 15; i++)
+		args_imm_i(args, imm[i / 3][i % 3]);
+}
+
+/* Where tap k of output o lies; false: outside. */
+static bool input_of(const struct problem *p, const int64_t *o,
+		     const int64_t *k, int64_t *i)
+{
+	unsigned int d;
+
+	for (d = 0; d < 3; d++) {
+		i[d] = o[d] * p->stride[d] - p->padding[d] +
+		       k[d] * p->dilation[d];
+		if (i[d] < 0 || i[d] >= p->input[d])
+			return false;
+	}
+	return true;
+}
+
+static double get(const struct problem *p, const struct operand *op,
+		  const int64_t at[4], const int64_t space[3])
+{
+	const int64_t point[DIMS] = { at[0],	at[1],	  at[2],   at[3],
+				      space[0], space[1], space[2] };
+
+	return element_get(p->dtype, op->before,
+			   layout_at(&op->at, DIMS, point));
+}
+
+/* Every product that there is, to where the kind adds it up. */
+static double *expected(struct problem *p)
+{
+	const struct operand *to = result_of(p);
+	const int64_t size[10] = { p->n, p->g, p->oc, p->ic,
+				   p->output[0], p->output[1], p->output[2],
+				   p->kernel[0], p->kernel[1], p->kernel[2] };
+	double *sum = calloc((size_t)to->at.extent + 1, sizeof(*sum));
+	int64_t at[10] = { 0 }, i[3];
+	unsigned int d;
+
+	assert_non_null(sum);
+	for (d = 0; d < 10; d++) {
+		if (!size[d])
+			return sum;
+	}
+	do {
+		int64_t *o = at + 4, *k = at + 7, point[DIMS];
+		double y, x, w, product;
+
+		if (!input_of(p, o, k, i))
+			continue;
+		memcpy(point, at, 4 * sizeof(*at));
+		memcpy(point + 4,
+		       p->kind == OPENREG_CONV_FORWARD		? o
+		       : p->kind == OPENREG_CONV_BACKWARD_DATA ? i
+								: k,
+		       3 * sizeof(*i));
+		x = p->kind == OPENREG_CONV_BACKWARD_DATA
+			    ? 1
+			    : get(p, &p->x, at, i);
+		y = p->kind == OPENREG_CONV_FORWARD ? 1
+						    : get(p, &p->y, at, o);
+		w = p->kind == OPENREG_CONV_BACKWARD_WEIGHTS
+			    ? 1
+			    : get(p, &p->w, at, k);
+		product = x * y * w;
+		sum[layout_at(&to->at, DIMS, point)] += product;
+	} while (next_point(10, size, at));
+	return sum;
+}
+
+/* As the dtype holds it. */
+static double stored(unsigned int dtype, double x)
+{
+	uint64_t element = 0;
+
+	if (dtype >= OPENREG_I8 && dtype <= OPENREG_I64) {
+		int64_t i = (int64_t)x;
+
+		memcpy(&element, &i, 8);
+		return element_get(dtype, &element, 0);
+	}
+	openreg_convert(&element, dtype, 1, &x, OPENREG_F64, 1, 1);
+	return element_get(dtype, &element, 0);
+}
+
+static void compare(struct problem *p)
+{
+	static const int64_t zero[3];
+	struct operand *to = result_of(p);
+	unsigned int esize = openreg_dtype_size(p->dtype);
+	double *sum = expected(p);
+	int64_t at[DIMS] = { 0 };
+	unsigned int d;
+
+	for (d = 0; d < DIMS; d++) {
+		if (!to->size[d])
+			goto out;
+	}
+	do {
+		int64_t where = layout_at(&to->at, DIMS, at);
+		double want = sum[where], have;
+
+		if (p->has_bias)
+			want += get(p, &p->bias, at, zero);
+		want = stored(p->dtype, want);
+		have = element_get(p->dtype, to->memory, where);
+		if (have != want)
+			fail_msg("kind %u, dtype %u: %g is not %g", p->kind,
+				 p->dtype, have, want);
+		/* What is left are the gaps. */
+		memcpy(to->before + where * esize, to->memory + where * esize,
+		       esize);
+	} while (next_point(DIMS, to->size, at));
+out:
+	assert_memory_equal(to->before, to->memory,
+			    (size_t)to->at.extent * esize);
+	free(sum);
+}
+
+static void run(struct problem *p, bool reverse)
+{
+	struct openreg_args args;
+
+	make(p, &p->x, X_DIMS, p->input,
+	     p->kind != OPENREG_CONV_BACKWARD_DATA && random_range(0, 1));
+	make(p, &p->y, Y_DIMS, p->output,
+	     p->kind != OPENREG_CONV_FORWARD && random_range(0, 1));
+	make(p, &p->w, W_DIMS, p->kernel,
+	     p->kind != OPENREG_CONV_BACKWARD_WEIGHTS && random_range(0, 1));
+	make(p, &p->bias, p->kind == OPENREG_CONV_FORWARD ? 0x6 : 0xa,
+	     p->kernel, true);
+	make_args(&args, p);
+	args_run_order(&args, reverse);
+	compare(p);
+	release(&p->x);
+	release(&p->y);
+	release(&p->w);
+	release(&p->bias);
+}
+
+/* Outputs as many as fit, or some more or fewer: the card takes any. */
+static void random_space(struct problem *p, unsigned int d, bool used)
+{
+	int64_t reach, fit;
+
+	p->kernel[d] = used ? random_range(1, 4) : 1;
+	p->input[d] = used ? random_range(1, 9) : 1;
+	p->stride[d] = used ? random_range(1, 4) : 1;
+	p->padding[d] = used ? random_range(0, 3) : 0;
+	p->dilation[d] = used && random_range(0, 2) == 0 ? random_range(2, 4)
+							 : 1;
+	reach = (p->kernel[d] - 1) * p->dilation[d] + 1;
+	fit = p->input[d] + 2 * p->padding[d] - reach;
+	p->output[d] = fit < 0 ? 1 : fit / p->stride[d] + 1;
+	if (used && random_range(0, 5) == 0)
+		p->output[d] = random_range(1, 6);
+}
+
+static void test_random(void **state)
+{
+	unsigned int i, d;
+
+	(void)state;
+	for (i = 0; i < 1500; i++) {
+		struct problem p = { 0 };
+		unsigned int ndim;
+
+		random_seed(i);
+		p.kind = (unsigned int)random_range(0, 2);
+		p.dtype = (unsigned int)random_range(OPENREG_F32, OPENREG_I64);
+		p.n = random_range(1, 3);
+		p.g = random_range(0, 2) ? 1 : random_range(2, 4);
+		p.oc = random_range(1, i % 8 ? 5 : 40);
+		p.ic = random_range(1, i % 8 ? 5 : 40);
+		p.has_bias = p.kind != OPENREG_CONV_BACKWARD_WEIGHTS &&
+			     random_range(0, 1);
+		ndim = (unsigned int)random_range(1, i % 8 ? 3 : 2);
+		for (d = 0; d < 3; d++)
+			random_space(&p, d, d >= 3 - ndim);
+		run(&p, random_range(0, 1));
+	}
+}
+
+/* So long a reduction, or so many classes, that the cuts show. */
+static void test_cuts(void **state)
+{
+	static const struct problem problems[] = {
+		{ .n = 1, .g = 1, .oc = 2, .ic = 9000, .kernel = { 1, 3, 3 },
+		  .input = { 1, 2, 3 }, .output = { 1, 2, 3 } },
+		{ .n = 40, .g = 1, .oc = 3, .ic = 2, .kernel = { 1, 2, 2 },
+		  .input = { 1, 40, 40 }, .output = { 1, 40, 40 } },
+		{ .n = 1, .g = 1, .oc = 9000, .ic = 3, .kernel = { 1, 1, 5 },
+		  .input = { 1, 1, 7 }, .output = { 1, 1, 7 } },
+		{ .n = 2, .g = 1, .oc = 14, .ic = 60, .kernel = { 1, 3, 3 },
+		  .input = { 1, 17, 18 }, .output = { 1, 17, 18 } },
+		{ .n = 1, .g = 300, .oc = 1, .ic = 1, .kernel = { 1, 3, 3 },
+		  .input = { 1, 9, 9 }, .output = { 1, 9, 9 } },
+		{ .n = 1, .g = 1, .oc = 3, .ic = 2, .kernel = { 1, 20, 30 },
+		  .input = { 1, 40, 40 }, .output = { 1, 11, 3 } },
+	};
+	unsigned int i, kind, d;
+
+	(void)state;
+	for (i = 0; i < 2 * sizeof(problems) / sizeof(problems[0]); i++) {
+		for (kind = 0; kind < 3; kind++) {
+			struct problem p = problems[i / 2];
+
+			random_seed(i);
+			p.kind = kind;
+			p.dtype = i % 2 ? OPENREG_F64 : OPENREG_I32;
+			p.has_bias = kind != OPENREG_CONV_BACKWARD_WEIGHTS;
+			for (d = 0; d < 3; d++) {
+				p.stride[d] = i % 2 && p.input[d] > 3 ? 3 : 1;
+				p.dilation[d] = 1;
+				p.padding[d] = p.kernel[d] / 2;
+			}
+			run(&p, i & 1);
+		}
+	}
+}
+
+/* The same bits whoever does which slice, and when. */
+static void test_order(void **state)
+{
+	struct problem p = { .kind = OPENREG_CONV_BACKWARD_WEIGHTS,
+			     .dtype = OPENREG_F32, .n = 30, .g = 1, .oc = 20,
+			     .ic = 3, .kernel = { 1, 3, 3 },
+			     .input = { 1, 50, 50 }, .output = { 1, 50, 50 },
+			     .stride = { 1, 1, 1 }, .dilation = { 1, 1, 1 },
+			     .padding = { 0, 1, 1 } };
+	static float x[30 * 3 * 2500], y[30 * 20 * 2500], w[2][20 * 3 * 9];
+	const int64_t sx[DIMS] = { 7500, 0, 0, 2500, 0, 50, 1 };
+	const int64_t sy[DIMS] = { 50000, 0, 2500, 0, 0, 50, 1 };
+	const int64_t sw[DIMS] = { 0, 0, 27, 9, 0, 3, 1 };
+	struct openreg_args args;
+	unsigned int i;
+
+	(void)state;
+	for (i = 0; i < sizeof(x) / 4; i++)
+		x[i] = (float)random_unit();
+	for (i = 0; i < sizeof(y) / 4; i++)
+		y[i] = (float)random_unit();
+	for (i = 0; i < 4; i++) {
+		make_args(&args, &p);
+		args.op[0].ptr = w[i > 0];
+		args.op[1].ptr = y;
+		args.op[2].ptr = x;
+		memcpy(args.op[0].stride, sw, sizeof(sw));
+		memcpy(args.op[1].stride, sy, sizeof(sy));
+		memcpy(args.op[2].stride, sx, sizeof(sx));
+		args_run_order(&args, i & 1);
+		assert_memory_equal(w[0], w[i > 0], sizeof(w[0]));
+	}
+}
+
+static void small(struct problem *p, struct openreg_args *args,
+		  unsigned int kind)
+{
+	unsigned int d;
+
+	*p = (struct problem){ .kind = kind, .dtype = OPENREG_F32, .n = 2,
+			       .g = 2, .oc = 3, .ic = 2, .has_bias = kind < 2 };
+	for (d = 0; d < 3; d++) {
+		p->kernel[d] = 2;
+		p->input[d] = 5;
+		p->output[d] = 4;
+		p->stride[d] = 1;
+		p->dilation[d] = 1;
+	}
+	make(p, &p->x, X_DIMS, p->input, false);
+	make(p, &p->y, Y_DIMS, p->output, false);
+	make(p, &p->w, W_DIMS, p->kernel, false);
+	make(p, &p->bias, kind ? 0xa : 0x6, p->kernel, false);
+	make_args(args, p);
+}
+
+static void small_end(struct problem *p)
+{
+	release(&p->x);
+	release(&p->y);
+	release(&p->w);
+	release(&p->bias);
+}
+
+static void test_check(void **state)
+{
+	struct openreg_args good, args;
+	struct problem p;
+	unsigned int kind, i;
+
+	(void)state;
+	for (kind = 0; kind < 3; kind++) {
+		small(&p, &good, kind);
+#define EXPECT(change, code)                                                   \
+	do {                                                                   \
+		args = good;                                                   \
+		change;                                                        \
+		assert_int_equal(args_check(&args), OPENREG_FAULT_##code);     \
+	} while (0)
+		EXPECT((void)0, NONE);
+		assert_true(args.op[0].written && !args.op[0].read);
+		assert_true(args.op[1].read && !args.op[1].written);
+		for (i = 0; i < 4; i++)
+			EXPECT(args.arg[i] = 3, PACKET);
+		EXPECT(args.ndim = 6, SHAPE);
+		EXPECT(args.nops = 2, PACKET);
+		EXPECT(args.nops++, PACKET);
+		EXPECT(args.nimm--, PACKET);
+		EXPECT(args.ninstr = 1, PACKET);
+		for (i = 0; i < 3; i++) {
+			EXPECT(args.op[i].dtype = OPENREG_F64, DTYPE);
+			EXPECT(args.op[i].dtype = OPENREG_DTYPE_END, DTYPE);
+		}
+		for (i = 0; i < 15; i++) {
+			bool zero = i / 3 == 1 || i / 3 == 3;
+
+			if (!zero)
+				EXPECT(args.imm[i] = 0, SHAPE);
+			EXPECT(args.imm[i] = (uint64_t)-1, SHAPE);
+			EXPECT(args.imm[i] = 1ULL << 31, SHAPE);
+		}
+		EXPECT(args.size[6] = 1LL << 31, SHAPE);
+		EXPECT(args.size[0] = 1LL << 40, LIMIT);
+		EXPECT(args.size[1] = INT64_MAX, LIMIT);
+		EXPECT(args.imm[0] = args.imm[1] = 1 << 20, LIMIT);
+		EXPECT(args.imm[3] = args.imm[4] = 1 << 20, LIMIT);
+		/* Strides along what an operand does not have, and of results. */
+		EXPECT(args.op[0].stride[kind == 0 ? 3 : kind == 1 ? 2 : 0] = 1,
+		       SHAPE);
+		EXPECT(args.op[1].stride[kind == 0 ? 2 : 3] = 1, SHAPE);
+		EXPECT(args.op[0].stride[1] = 0, SHAPE);
+		EXPECT(args.op[0].stride[6] = 0, SHAPE);
+		small_end(&p);
+	}
+	/* All-bool operands. */
+	small(&p, &good, 0);
+	EXPECT(args.op[0].dtype = args.op[1].dtype = args.op[2].dtype =
+		       args.op[3].dtype = OPENREG_BOOL,
+	       DTYPE);
+	small_end(&p);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_random),
+		cmocka_unit_test(test_cuts),
+		cmocka_unit_test(test_order),
+		cmocka_unit_test(test_check),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,507 @@
+// SPDX-License-Identifier: MIT
+/* POOL against its definition, window by window. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "engine-harness.h"
+
+#define DIMS 5
+
+struct operand {
+	unsigned int dtype;
+	int64_t size[DIMS];
+	struct layout at;
+	unsigned char *memory;
+};
+
+struct problem {
+	unsigned int kind, flags, dtype;
+	int64_t n, c, divisor;
+	int64_t kernel[3], input[3], output[3], stride[3], padding[3];
+	int64_t dilation[3];
+	bool has_index;
+	struct operand x, y, index;
+};
+
+static void make(struct problem *p, struct operand *op, unsigned int dtype,
+		 const int64_t space[3])
+{
+	const int64_t size[DIMS] = { p->n, p->c, space[0], space[1], space[2] };
+
+	memcpy(op->size, size, sizeof(size));
+	op->dtype = dtype;
+	random_layout(&op->at, DIMS, size, false);
+	op->memory = calloc((size_t)op->at.extent + 1,
+			    openreg_dtype_size(dtype));
+	assert_non_null(op->memory);
+	fill_small(dtype, op->memory, op->at.extent, -40, 60);
+}
+
+static void add_operand(struct openreg_args *args, struct operand *op)
+{
+	args_operand(args, op->dtype,
+		     op->memory +
+			     op->at.origin * openreg_dtype_size(op->dtype),
+		     op->at.stride);
+}
+
+static void make_args(struct openreg_args *args, struct problem *p)
+{
+	const int64_t size[DIMS] = { p->n, p->c, p->output[0], p->output[1],
+				     p->output[2] };
+	const int64_t *imm[] = { p->kernel, p->input, p->stride, p->padding,
+				 p->dilation };
+	bool backward = p->flags & OPENREG_POOL_BACKWARD;
+	unsigned int i;
+
+	args_begin(args, OPENREG_OP_POOL, DIMS, size);
+	args->arg[0] = (uint8_t)p->kind;
+	args->arg[1] = (uint8_t)p->flags;
+	add_operand(args, backward ? &p->x : &p->y);
+	add_operand(args, backward ? &p->y : &p->x);
+	if (p->has_index)
+		add_operand(args, &p->index);
+	for (i = 0; i < 15; i++)
+		args_imm_i(args, imm[i / 3][i % 3]);
+	args_imm_i(args, p->divisor);
+}
+
+/* Tap k of output o along d: true if it is in the input. */
+static bool tap(const struct problem *p, unsigned int d, int64_t o, int64_t k,
+		int64_t *i)
+{
+	if (p->flags & OPENREG_POOL_ADAPTIVE) {
+		int64_t in = p->input[d], out = p->output[d];
+
+		*i = o * in / out + k;
+		return *i < ((o + 1) * in + out - 1) / out;
+	}
+	*i = o * p->stride[d] - p->padding[d] + k * p->dilation[d];
+	return k < p->kernel[d] && *i >= 0 && *i < p->input[d];
+}
+
+/* Taps that are in the input or its padding. */
+static int64_t padded_taps(const struct problem *p, unsigned int d, int64_t o)
+{
+	int64_t n = 0, k;
+
+	for (k = 0; k < p->kernel[d]; k++)
+		n += o * p->stride[d] + k * p->dilation[d] <
+		     p->input[d] + 2 * p->padding[d];
+	return n;
+}
+
+struct window {
+	double max, sum;
+	int64_t winner, count, divisor;
+	int64_t flat[4096];
+};
+
+static double get(const struct operand *op, const int64_t *at)
+{
+	return element_get(op->dtype, op->memory,
+			   layout_at(&op->at, DIMS, at));
+}
+
+static void measure(const struct problem *p, const int64_t *at,
+		    struct window *w)
+{
+	int64_t most[3], k[3] = { 0, 0, 0 }, x[DIMS] = { at[0], at[1] };
+	unsigned int d;
+
+	w->max = -INFINITY;
+	w->sum = 0;
+	w->winner = -1;
+	w->count = 0;
+	w->divisor = 1;
+	for (d = 0; d < 3; d++) {
+		most[d] = p->flags & OPENREG_POOL_ADAPTIVE ? p->input[d]
+							   : p->kernel[d];
+		w->divisor *= padded_taps(p, d, at[2 + d]);
+	}
+	do {
+		double v;
+
+		if (!tap(p, 0, at[2], k[0], &x[2]) ||
+		    !tap(p, 1, at[3], k[1], &x[3]) ||
+		    !tap(p, 2, at[4], k[2], &x[4]))
+			continue;
+		v = get(&p->x, x);
+		w->flat[w->count] = (x[2] * p->input[1] + x[3]) * p->input[2] +
+				    x[4];
+		if (!w->count || v > w->max) {
+			w->max = v;
+			w->winner = w->flat[w->count];
+		}
+		w->sum += v;
+		w->count++;
+	} while (next_point(3, most, k));
+	if (!(p->flags & OPENREG_POOL_COUNT_PADDING))
+		w->divisor = w->count;
+	if (p->divisor)
+		w->divisor = p->divisor;
+}
+
+static bool is_float(unsigned int dtype)
+{
+	return dtype <= OPENREG_BF16;
+}
+
+static double divided(const struct problem *p, double x, int64_t by)
+{
+	return is_float(p->dtype) ? x / (double)by
+				  : (double)((int64_t)x / by);
+}
+
+static double stored(unsigned int dtype, double x)
+{
+	uint64_t element = 0;
+
+	if (!is_float(dtype)) {
+		int64_t i = (int64_t)x;
+
+		memcpy(&element, &i, 8);
+		return element_get(dtype, &element, 0);
+	}
+	openreg_convert(&element, dtype, 1, &x, OPENREG_F64, 1, 1);
+	return element_get(dtype, &element, 0);
+}
+
+static void expect(const struct problem *p, double have, double want)
+{
+	double limit = !is_float(p->dtype)	 ? 0
+		       : p->dtype == OPENREG_F64 ? 1e-13
+		       : p->dtype == OPENREG_F32 ? 1e-6
+		       : p->dtype == OPENREG_F16 ? 2e-3
+						 : 1.6e-2;
+
+	want = stored(p->dtype, want);
+	if (!(fabs(have - want) <= limit * (1 + fabs(want))))
+		fail_msg("kind %u, flags %u, dtype %u: %g is not %g", p->kind,
+			 p->flags, p->dtype, have, want);
+}
+
+static void compare_forward(const struct problem *p)
+{
+	int64_t at[DIMS] = { 0 };
+	static struct window w;
+
+	do {
+		measure(p, at, &w);
+		if (p->kind == OPENREG_POOL_AVG)
+			expect(p, get(&p->y, at),
+			       w.count ? divided(p, w.sum, w.divisor) : 0);
+		else if (w.count)
+			assert_true(get(&p->y, at) == w.max);
+		if (p->has_index)
+			assert_int_equal(
+				element_get_int(OPENREG_I64, p->index.memory,
+						layout_at(&p->index.at, DIMS,
+							  at)),
+				w.winner);
+	} while (next_point(DIMS, p->y.size, at));
+}
+
+/* Gradients of one plane, added up window by window. */
+static void plane_gradient(const struct problem *p, int64_t n, int64_t c,
+			   double *sum)
+{
+	int64_t at[DIMS] = { n, c }, i;
+	static struct window w;
+
+	do {
+		double g = get(&p->y, at);
+
+		measure(p, at, &w);
+		if (p->kind == OPENREG_POOL_AVG) {
+			for (i = 0; i < w.count; i++)
+				sum[w.flat[i]] += divided(p, g, w.divisor);
+			continue;
+		}
+		i = element_get_int(OPENREG_I64, p->index.memory,
+				    layout_at(&p->index.at, DIMS, at));
+		if (i >= 0)
+			sum[i] += g;
+	} while (next_point(3, p->output, at + 2));
+}
+
+static void compare_backward(const struct problem *p)
+{
+	int64_t volume = p->input[0] * p->input[1] * p->input[2], n, c;
+	double *sum = calloc((size_t)volume, sizeof(*sum));
+
+	assert_non_null(sum);
+	for (n = 0; n < p->n; n++) {
+		for (c = 0; c < p->c; c++) {
+			int64_t at[DIMS] = { n, c }, i = 0;
+
+			memset(sum, 0, (size_t)volume * sizeof(*sum));
+			plane_gradient(p, n, c, sum);
+			do
+				expect(p, get(&p->x, at), sum[i++]);
+			while (next_point(3, p->input, at + 2));
+		}
+	}
+	free(sum);
+}
+
+/* Each window's winner by the definition, as the forward would leave it. */
+static void fill_index(struct problem *p)
+{
+	int64_t at[DIMS] = { 0 };
+	static struct window w;
+
+	do {
+		measure(p, at, &w);
+		memcpy(p->index.memory + 8 * layout_at(&p->index.at, DIMS, at),
+		       &w.winner, 8);
+	} while (next_point(DIMS, p->index.size, at));
+}
+
+static void run(struct problem *p, bool reverse)
+{
+	struct openreg_args args;
+
+	make(p, &p->x, p->dtype, p->input);
+	make(p, &p->y, p->dtype, p->output);
+	make(p, &p->index, OPENREG_I64, p->output);
+	if (p->flags & OPENREG_POOL_BACKWARD)
+		fill_index(p);
+	make_args(&args, p);
+	args_run_order(&args, reverse);
+	if (p->flags & OPENREG_POOL_BACKWARD)
+		compare_backward(p);
+	else
+		compare_forward(p);
+	free(p->x.memory);
+	free(p->y.memory);
+	free(p->index.memory);
+}
+
+static void random_space(struct problem *p, unsigned int d, bool used)
+{
+	bool adaptive = p->flags & OPENREG_POOL_ADAPTIVE;
+	int64_t reach, fit;
+
+	p->kernel[d] = p->stride[d] = p->dilation[d] = 1;
+	p->padding[d] = 0;
+	p->input[d] = used ? random_range(1, 12) : 1;
+	p->output[d] = used ? random_range(1, 7) : 1;
+	if (!used || adaptive)
+		return;
+	p->kernel[d] = random_range(1, 5);
+	p->stride[d] = random_range(1, 4);
+	p->padding[d] = random_range(0, p->kernel[d] / 2);
+	if (random_range(0, 2) == 0)
+		p->dilation[d] = random_range(2, 3);
+	reach = (p->kernel[d] - 1) * p->dilation[d] + 1;
+	fit = p->input[d] + 2 * p->padding[d] - reach;
+	p->output[d] = fit < 0 ? 1 : fit / p->stride[d] + 1 + random_range(0, 1);
+}
+
+static void test_random(void **state)
+{
+	unsigned int i, d, ndim;
+
+	(void)state;
+	for (i = 0; i < 3000; i++) {
+		struct problem p = { 0 };
+
+		random_seed(i);
+		p.kind = (unsigned int)random_range(0, 1);
+		p.flags = (unsigned int)random_range(0, 1);
+		if (p.kind == OPENREG_POOL_AVG && random_range(0, 1))
+			p.flags |= OPENREG_POOL_COUNT_PADDING;
+		else if (random_range(0, 2) == 0)
+			p.flags |= OPENREG_POOL_ADAPTIVE;
+		p.dtype = (unsigned int)random_range(OPENREG_F32, OPENREG_I64);
+		p.n = random_range(1, 3);
+		p.c = random_range(1, 3);
+		if (p.kind == OPENREG_POOL_AVG && random_range(0, 3) == 0)
+			p.divisor = random_range(1, 9);
+		p.has_index = p.kind == OPENREG_POOL_MAX &&
+			      (p.flags & OPENREG_POOL_BACKWARD ||
+			       random_range(0, 1));
+		ndim = (unsigned int)random_range(1, 3);
+		for (d = 0; d < 3; d++)
+			random_space(&p, d, d >= 3 - ndim);
+		run(&p, random_range(0, 1));
+	}
+}
+
+/* Planes and windows beyond a unit's size. */
+static void test_cuts(void **state)
+{
+	static const struct problem problems[] = {
+		{ .n = 1, .c = 2, .kernel = { 1, 3, 3 }, .stride = { 1, 2, 2 },
+		  .input = { 1, 300, 700 }, .output = { 1, 150, 350 },
+		  .padding = { 0, 1, 1 } },
+		{ .n = 1, .c = 1, .kernel = { 1, 60, 60 }, .stride = { 1, 1, 1 },
+		  .input = { 1, 70, 80 }, .output = { 1, 11, 21 } },
+		{ .n = 1, .c = 1, .kernel = { 1, 1, 2 }, .stride = { 1, 1, 2 },
+		  .input = { 1, 1, 50000 }, .output = { 1, 1, 25000 } },
+		{ .n = 1, .c = 1, .kernel = { 1, 60, 60 }, .stride = { 1, 1, 1 },
+		  .input = { 1, 60, 60 }, .output = { 1, 1, 1 } },
+	};
+	unsigned int i, j, d;
+
+	(void)state;
+	for (i = 0; i < sizeof(problems) / sizeof(problems[0]); i++) {
+		for (j = 0; j < 4; j++) {
+			struct problem p = problems[i];
+
+			random_seed(i);
+			p.dtype = OPENREG_F32;
+			p.kind = j / 2;
+			p.flags = j % 2;
+			p.has_index = p.kind == OPENREG_POOL_MAX;
+			for (d = 0; d < 3; d++)
+				p.dilation[d] = 1;
+			run(&p, i & 1);
+		}
+	}
+}
+
+static void small(struct problem *p, struct openreg_args *args,
+		  unsigned int kind, unsigned int flags)
+{
+	*p = (struct problem){ .kind = kind,
+			       .flags = flags,
+			       .dtype = OPENREG_F32,
+			       .n = 1,
+			       .c = 1,
+			       .kernel = { 1, 1, 2 },
+			       .input = { 1, 1, 6 },
+			       .output = { 1, 1, 3 },
+			       .stride = { 1, 1, 2 },
+			       .dilation = { 1, 1, 1 },
+			       .has_index = kind == OPENREG_POOL_MAX };
+	make(p, &p->x, p->dtype, p->input);
+	make(p, &p->y, p->dtype, p->output);
+	make(p, &p->index, OPENREG_I64, p->output);
+	make_args(args, p);
+}
+
+static void small_end(struct problem *p)
+{
+	free(p->x.memory);
+	free(p->y.memory);
+	free(p->index.memory);
+}
+
+static void test_special(void **state)
+{
+	float x[6] = { -INFINITY, -INFINITY, 1, NAN, NAN, 3 }, y[3];
+	const int64_t dense[DIMS] = { 6, 6, 6, 6, 1 };
+	struct openreg_args args;
+	struct problem p;
+	int64_t index[3];
+
+	(void)state;
+	small(&p, &args, OPENREG_POOL_MAX, 0);
+	args.op[0].ptr = y;
+	args.op[1].ptr = x;
+	args.op[2].ptr = index;
+	for (int i = 0; i < 3; i++)
+		memcpy(args.op[i].stride, dense, sizeof(dense));
+	args_run(&args);
+	assert_true(y[0] == -INFINITY && isnan(y[1]) && isnan(y[2]));
+	assert_int_equal(index[0], 0);
+	assert_int_equal(index[1], 3);
+	assert_int_equal(index[2], 4);
+	small_end(&p);
+}
+
+/* Indices come from memory: one that is not its window's adds to nothing. */
+static void test_foreign_index(void **state)
+{
+	int64_t index[3] = { INT64_MIN, 1, 3 };
+	const int64_t dense[DIMS] = { 6, 6, 6, 6, 1 };
+	float x[6], y[3] = { 1, 2, 4 };
+	static const int64_t bad[] = { -1, 0, 1, 3, 5, 6, 1LL << 40,
+				       INT64_MAX, INT64_MIN };
+	struct openreg_args args;
+	struct problem p;
+	unsigned int i, j;
+
+	(void)state;
+	small(&p, &args, OPENREG_POOL_MAX, OPENREG_POOL_BACKWARD);
+	args.op[0].ptr = x;
+	args.op[1].ptr = y;
+	args.op[2].ptr = index;
+	for (i = 0; i < 3; i++)
+		memcpy(args.op[i].stride, dense, sizeof(dense));
+	for (i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		index[1] = bad[i];
+		args_run(&args);
+		for (j = 0; j < 6; j++)
+			assert_true(x[j] == (j == 3 && bad[i] == 3 ? 2 : 0));
+	}
+	small_end(&p);
+}
+
+static void check_one(unsigned int kind, unsigned int flags)
+{
+	struct openreg_args good, args;
+	struct problem p;
+	unsigned int i;
+
+	small(&p, &good, kind, flags);
+#define EXPECT(change, code)                                                   \
+	do {                                                                   \
+		args = good;                                                   \
+		change;                                                        \
+		assert_int_equal(args_check(&args), OPENREG_FAULT_##code);     \
+	} while (0)
+	EXPECT((void)0, NONE);
+	assert_true(args.op[0].written && !args.op[0].read);
+	assert_true(args.op[1].read && !args.op[1].written);
+	EXPECT(args.arg[0] = 2, PACKET);
+	EXPECT(args.arg[1] |= 8, PACKET);
+	EXPECT(args.arg[2] = 1, PACKET);
+	EXPECT(args.ndim = 4, SHAPE);
+	EXPECT(args.nops = 1, PACKET);
+	EXPECT(args.nops = 4, PACKET);
+	EXPECT(args.nimm = 15, PACKET);
+	EXPECT(args.op[1].dtype = OPENREG_I32, DTYPE);
+	EXPECT(args.op[0].dtype = args.op[1].dtype = OPENREG_BOOL, DTYPE);
+	EXPECT(args.op[0].stride[4] = 0, SHAPE);
+	EXPECT(args.arg[1] |= OPENREG_POOL_ADAPTIVE, SHAPE);
+	for (i = 0; i < 15; i++)
+		EXPECT(args.imm[i] = (uint64_t)-1, SHAPE);
+	EXPECT(args.imm[2] = 0, SHAPE);
+	EXPECT(args.size[4] = 1LL << 31, SHAPE);
+	EXPECT(args.size[1] = 1LL << 40, LIMIT);
+	EXPECT(args.imm[2] = (1 << 20) + 1, LIMIT);
+	EXPECT(args.imm[OPENREG_WINDOW_INPUT] = args.imm[4] = 1 << 20, LIMIT);
+	if (kind == OPENREG_POOL_MAX) {
+		EXPECT(args.op[2].dtype = OPENREG_I32, DTYPE);
+		EXPECT(args.imm[15] = 1, PACKET);
+		EXPECT(args.arg[1] |= OPENREG_POOL_COUNT_PADDING, PACKET);
+	}
+	if (flags & OPENREG_POOL_BACKWARD)
+		EXPECT(args.imm[2] = 1 << 20; args.size[4] = 1 << 13, LIMIT);
+	small_end(&p);
+}
+
+static void test_check(void **state)
+{
+	(void)state;
+	check_one(OPENREG_POOL_MAX, 0);
+	check_one(OPENREG_POOL_MAX, OPENREG_POOL_BACKWARD);
+	check_one(OPENREG_POOL_AVG, 0);
+	check_one(OPENREG_POOL_AVG, OPENREG_POOL_BACKWARD);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_random),
+		cmocka_unit_test(test_cuts),
+		cmocka_unit_test(test_special),
+		cmocka_unit_test(test_foreign_index),
+		cmocka_unit_test(test_check),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
