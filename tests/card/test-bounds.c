@@ -3,7 +3,8 @@
  * The address check against an oracle that visits every corner of the
  * iteration space in 128 bits: a packet runs if and only if each of its
  * elements lies in the segment. Guard bytes around it stay as they were.
- * FILL, and reductions of nothing, which store their results all the same.
+ * FILL; reductions of nothing, which store their results all the same; POOL,
+ * whose input has sizes of its own.
  */
 #include <string.h>
 
@@ -220,6 +221,52 @@ static void check_reduce(struct rig *rig, struct tq *q, struct trial *t,
 	expect(rig, q, &p, want, t, seg);
 }
 
+/* The input's gradient, of one output for each of n and c. */
+static uint32_t pool_oracle(const struct trial *t)
+{
+	unsigned int d;
+
+	for (d = 2; d < 5; d++)
+		if (t->size[d] > INT32_MAX)
+			return OPENREG_FAULT_SHAPE;
+	if (t->dtype == OPENREG_BOOL)
+		return OPENREG_FAULT_DTYPE;
+	if (written_twice(t))
+		return OPENREG_FAULT_SHAPE;
+	return oracle(t, true);
+}
+
+static void check_pool(struct rig *rig, struct tq *q, struct trial *t,
+		       uint32_t seg)
+{
+	static const int64_t none[5];
+	int64_t size[5] = { 0, 0, 1, 1, 1 };
+	unsigned int d, i;
+	uint32_t want;
+	struct pkt p;
+
+	t->ndim = 5;
+	for (d = 0; d < 5; d++) {
+		t->size[d] = d < 2 ? (int64_t)below(5) : random_size();
+		t->stride[d] = random_stride(t->length);
+		size[d] = d < 2 ? t->size[d] : 1;
+	}
+	want = pool_oracle(t);
+	if (!want && too_long(t))
+		return;
+	pkt_begin(&p, OPENREG_OP_POOL, 5, size);
+	pkt_arg(&p, 0, OPENREG_POOL_AVG);
+	pkt_arg(&p, 1, OPENREG_POOL_BACKWARD);
+	pkt_operand(&p, OPENREG_ADDR(0, seg, t->off), t->dtype, t->stride);
+	pkt_operand(&p, OPENREG_ADDR(0, 4, 0), t->dtype, none);
+	for (i = 0; i < 15; i++)
+		pkt_imm(&p, i / 3 == OPENREG_WINDOW_INPUT / 3
+				    ? (uint64_t)t->size[2 + i % 3]
+				    : i / 3 != OPENREG_WINDOW_PADDING / 3);
+	pkt_imm(&p, 0);
+	expect(rig, q, &p, want, t, seg);
+}
+
 typedef void check_fn(struct rig *rig, struct tq *q, struct trial *t,
 		      uint32_t seg);
 
@@ -263,12 +310,18 @@ static void test_reduce(void **state)
 	fuzz(*state, check_reduce);
 }
 
+static void test_pool(void **state)
+{
+	fuzz(*state, check_pool);
+}
+
 int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, rig_setup, rig_teardown)
 	const struct CMUnitTest tests[] = {
 		T(test_fill),
 		T(test_reduce),
+		T(test_pool),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
