@@ -372,6 +372,31 @@ static void small_end(struct problem *p)
 	release(&p->bias);
 }
 
+/* Without anything to add up there is still the bias, or 0. */
+static void test_empty(void **state)
+{
+	unsigned int kind, i;
+
+	(void)state;
+	for (kind = 0; kind < 3; kind++) {
+		/* Each size of the packet, then of the input. */
+		for (i = 0; i < 10; i++) {
+			struct openreg_args args;
+			struct problem p;
+			int64_t *sizes[] = { &p.n, &p.g, &p.oc, &p.ic,
+					     &p.output[0], &p.output[1],
+					     &p.output[2], &p.input[0],
+					     &p.input[1], &p.input[2] };
+
+			random_seed(kind * 10 + i);
+			small(&p, &args, kind);
+			small_end(&p);
+			*sizes[i] = 0;
+			run(&p, i & 1);
+		}
+	}
+}
+
 static void test_check(void **state)
 {
 	struct openreg_args good, args;
@@ -430,13 +455,32 @@ static void test_check(void **state)
 	small_end(&p);
 }
 
+/* Inputs that hardly any tap reaches make work as well. */
+static void test_hidden_work(void **state)
+{
+	struct openreg_args args;
+	struct problem p;
+
+	(void)state;
+	small(&p, &args, OPENREG_CONV_BACKWARD_DATA);
+	args.size[4] = args.size[5] = args.size[6] = 1;
+	args.imm[OPENREG_WINDOW_INPUT] = args.imm[OPENREG_WINDOW_INPUT + 1] = 1;
+	args.imm[OPENREG_WINDOW_INPUT + 2] = 1 << 24;
+	assert_int_equal(args_check(&args), OPENREG_FAULT_NONE);
+	args.imm[OPENREG_WINDOW_KERNEL + 2] = 1 << 16;
+	assert_int_equal(args_check(&args), OPENREG_FAULT_LIMIT);
+	small_end(&p);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_random),
 		cmocka_unit_test(test_cuts),
 		cmocka_unit_test(test_order),
+		cmocka_unit_test(test_empty),
 		cmocka_unit_test(test_check),
+		cmocka_unit_test(test_hidden_work),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
