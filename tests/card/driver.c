@@ -230,3 +230,10 @@ uint32_t tq_reset(struct tq *q, uint64_t head, uint64_t seq)
 
 	return rig_admin(q->rig, &cmd);
 }
+
+void tq_recover(struct tq *q)
+{
+	assert_int_equal(tq_reset(q, q->tail, q->seq), OPENREG_ADMIN_OK);
+	openreg_card_reg_write(q->rig->card, OPENREG_REG_FAULT_HEAD,
+			       rig_reg(q->rig, OPENREG_REG_FAULT_TAIL), 4);
+}

@@ -111,6 +111,8 @@ void tq_wait(struct tq *q); /* for all that is published */
 struct openreg_fault_summary tq_wait_fault(struct tq *q);
 struct openreg_fault_record rig_record(struct rig *rig, uint32_t i);
 uint32_t tq_reset(struct tq *q, uint64_t head, uint64_t seq);
+/* After a fault: to the tail, and all records are taken. */
+void tq_recover(struct tq *q);
 
 /* Packets. */
 struct pkt {
@@ -130,6 +132,9 @@ void pkt_instr(struct pkt *p, unsigned int op, unsigned int type,
 void tq_push(struct tq *q, struct pkt *p);
 void tq_nop(struct tq *q);
 void tq_run(struct tq *q, struct pkt *p); /* push, publish, wait */
+/* The same for a packet that ends with that fault, or with none. */
+struct openreg_fault_summary tq_expect(struct tq *q, struct pkt *p,
+				       uint32_t code);
 
 /* Common packets. */
 void pkt_copy(struct pkt *p, uint64_t dst, uint64_t src, unsigned int dtype,

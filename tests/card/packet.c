@@ -118,6 +118,23 @@ void tq_run(struct tq *q, struct pkt *p)
 	tq_wait(q);
 }
 
+struct openreg_fault_summary tq_expect(struct tq *q, struct pkt *p,
+				       uint32_t code)
+{
+	struct openreg_fault_summary fault = { .code = OPENREG_FAULT_NONE };
+
+	tq_push(q, p);
+	tq_publish(q);
+	if (code == OPENREG_FAULT_NONE) {
+		tq_wait(q);
+		return fault;
+	}
+	fault = tq_wait_fault(q);
+	assert_int_equal(fault.code, code);
+	tq_recover(q);
+	return fault;
+}
+
 void pkt_copy(struct pkt *p, uint64_t dst, uint64_t src, unsigned int dtype,
 	      int64_t n)
 {

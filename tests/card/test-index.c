@@ -149,31 +149,11 @@ static uint32_t oracle(const struct trial *t)
 	return work > 1 << 18 ? TOO_LONG : OPENREG_FAULT_NONE;
 }
 
-static void expect(struct rig *rig, struct tq *q, struct pkt *p, uint32_t want)
-{
-	struct openreg_fault_summary fault;
-
-	tq_push(q, p);
-	tq_publish(q);
-	if (!want) {
-		tq_wait(q);
-		return;
-	}
-	fault = tq_wait_fault(q);
-	assert_int_equal(fault.code, want);
-	if (want == OPENREG_FAULT_BOUNDS)
-		assert_int_equal(fault.operand, 0);
-	if (want == OPENREG_FAULT_INDEX)
-		assert_true(fault.operand >= 2 && fault.operand <= 4);
-	assert_int_equal(tq_reset(q, q->tail, q->seq), 0);
-	openreg_card_reg_write(rig->card, OPENREG_REG_FAULT_HEAD,
-			       rig_reg(rig, OPENREG_REG_FAULT_TAIL), 4);
-}
-
 /* All indices are one word, chosen so that some reach the far end. */
 static void run_trial(struct rig *rig, struct tq *q, const struct trial *t)
 {
 	static const int64_t none[OPENREG_DIMS_MAX];
+	struct openreg_fault_summary fault;
 	uint32_t want = oracle(t);
 	struct pkt p;
 	unsigned int k;
@@ -197,7 +177,11 @@ static void run_trial(struct rig *rig, struct tq *q, const struct trial *t)
 	if (want == OPENREG_FAULT_INDEX)
 		for (k = 0; k < 8 * t->nindex; k += 8)
 			memset(rig->vram + BASE * DATA + k, 0, 8);
-	expect(rig, q, &p, want);
+	fault = tq_expect(q, &p, want);
+	if (want == OPENREG_FAULT_BOUNDS)
+		assert_int_equal(fault.operand, 0);
+	if (want == OPENREG_FAULT_INDEX)
+		assert_true(fault.operand >= 2 && fault.operand <= 4);
 }
 
 static void test_reach(void **state)
@@ -247,22 +231,16 @@ static void test_fault(void **state)
 	for (mode = 0; mode < OPENREG_INDEX_END; mode++) {
 		pkt_index(&p, mode, n, 1000);
 		memset(index, 0, (size_t)n * 8);
-		expect(rig, &q, &p, 0);
+		tq_run(&q, &p);
 		index[n - 7] = mode ? 1000 : -1;
-		tq_push(&q, &p);
-		tq_publish(&q);
-		fault = tq_wait_fault(&q);
-		assert_int_equal(fault.code, OPENREG_FAULT_INDEX);
+		fault = tq_expect(&q, &p, OPENREG_FAULT_INDEX);
 		assert_int_equal(fault.operand, 2);
 		assert_int_equal(fault.address, 1000);
 		assert_int_equal(fault.detail, index[n - 7]);
 		assert_int_equal(fault.opcode, OPENREG_OP_INDEX);
-		assert_int_equal(tq_reset(&q, q.tail, q.seq), 0);
-		openreg_card_reg_write(rig->card, OPENREG_REG_FAULT_HEAD,
-				       rig_reg(rig, OPENREG_REG_FAULT_TAIL), 4);
 	}
 	index[n - 7] = 5;
-	expect(rig, &q, &p, 0);
+	tq_run(&q, &p);
 }
 
 static void test_permission(void **state)
@@ -275,10 +253,10 @@ static void test_permission(void **state)
 	bind(rig, 20, BASE * 20, 4096, OPENREG_SEG_WRITE);
 	pkt_index(&p, OPENREG_INDEX_PUT, 4, 4);
 	memcpy(p.bytes + 40, &(uint64_t){ AT(20, 0) }, 8);
-	expect(rig, &q, &p, 0);
+	tq_run(&q, &p);
 	pkt_index(&p, OPENREG_INDEX_ADD, 4, 4);
 	memcpy(p.bytes + 40, &(uint64_t){ AT(20, 0) }, 8);
-	expect(rig, &q, &p, OPENREG_FAULT_PERMISSION);
+	tq_expect(&q, &p, OPENREG_FAULT_PERMISSION);
 }
 
 static atomic_bool stop;
@@ -319,9 +297,7 @@ static void test_change(void **state)
 		if (tq_state(&q) != OPENREG_QUEUE_FAULTED)
 			continue;
 		faults++;
-		assert_int_equal(tq_reset(&q, q.tail, q.seq), 0);
-		openreg_card_reg_write(rig->card, OPENREG_REG_FAULT_HEAD,
-				       rig_reg(rig, OPENREG_REG_FAULT_TAIL), 4);
+		tq_recover(&q);
 	}
 	atomic_store(&stop, true);
 	pthread_join(thread, NULL);
