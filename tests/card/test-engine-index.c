@@ -286,7 +286,7 @@ static void test_random(void **state)
 	unsigned int i;
 
 	(void)state;
-	for (i = 0; i < 6000; i++)
+	for (i = 0; i < 1200; i++)
 		solve(i, i % 5 ? 300 : 5000);
 }
 
@@ -296,7 +296,7 @@ static void test_large(void **state)
 	unsigned int i;
 
 	(void)state;
-	for (i = 0; i < 60; i++)
+	for (i = 0; i < 40; i++)
 		solve(100000 + i, 400000);
 }
 
@@ -336,7 +336,8 @@ static void test_rows(void **state)
 	(void)state;
 	for (mode = 0; mode < OPENREG_INDEX_END; mode++) {
 		for (dtype = OPENREG_F32; dtype < OPENREG_DTYPE_END; dtype++) {
-			for (w = 0; w < 5; w++)
+			/* Any two of the three meet. */
+			for (w = (mode + dtype) % 3; w < 5; w += 3)
 				rows(mode, dtype, 1 + 200000 / widths[w] + w,
 				     widths[w], 7);
 		}
