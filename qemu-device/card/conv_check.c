@@ -36,6 +36,7 @@ static struct openreg_verdict check_work(const struct openreg_args *args,
 {
 	bool data = args->arg[0] == OPENREG_CONV_BACKWARD_DATA;
 	int64_t factor[10];
+	uint64_t products;
 	unsigned int d;
 
 	memcpy(factor, args->size, 4 * sizeof(*factor));
@@ -45,8 +46,10 @@ static struct openreg_verdict check_work(const struct openreg_args *args,
 						      w->stride[d])
 				     : w->kernel[d];
 	}
-	if (openreg_window_product(factor, 10) < 0)
-		return openreg_bad(OPENREG_FAULT_LIMIT, OPENREG_NO_OPERAND, 0);
+	products = openreg_window_count(factor, 10);
+	if (products > OPENREG_WINDOW_WORK_MAX)
+		return openreg_bad(OPENREG_FAULT_LIMIT, OPENREG_NO_OPERAND,
+				   products);
 	return openreg_good();
 }
 

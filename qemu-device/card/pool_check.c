@@ -32,41 +32,51 @@ static struct openreg_verdict check_form(const struct openreg_args *args)
 	return openreg_window_check(args);
 }
 
+static bool is_adaptive_form(const struct openreg_geometry *w, unsigned int d)
+{
+	return w->kernel[d] == 1 && w->stride[d] == 1 && w->dilation[d] == 1 &&
+	       !w->padding[d];
+}
+
+static int64_t count_taps(const struct openreg_args *args,
+			  const struct openreg_geometry *w, unsigned int d)
+{
+	if (!(args->arg[1] & OPENREG_POOL_ADAPTIVE) || !w->output[d])
+		return w->kernel[d];
+	return openreg_greatest(
+		openreg_least(w->input[d], w->input[d] / w->output[d] + 2), 1);
+}
+
 static struct openreg_verdict check_windows(const struct openreg_args *args,
 					    const struct openreg_geometry *w)
 {
-	bool adaptive = args->arg[1] & OPENREG_POOL_ADAPTIVE;
-	int64_t factor[6];
+	/* Taps of a window, windows of a channel, channels, batch. */
+	int64_t factor[8];
+	uint64_t limit[] = { OPENREG_WINDOW_TAPS_MAX, UINT64_MAX,
+			     OPENREG_WINDOW_WORK_MAX };
+	static const uint8_t counted[] = { 3, 6, 8 };
+	uint64_t n;
 	unsigned int d;
 
-	factor[0] = args->size[0];
-	factor[1] = args->size[1];
-	factor[2] = 1;
+	/* So that few windows enough meet in one element. */
+	if (args->arg[1] & OPENREG_POOL_BACKWARD)
+		limit[1] = 1ULL << 32;
 	for (d = 0; d < 3; d++) {
-		int64_t taps = w->kernel[d], out = w->output[d];
-
-		if (adaptive && (taps != 1 || w->stride[d] != 1 ||
-				 w->dilation[d] != 1 || w->padding[d]))
+		if (args->arg[1] & OPENREG_POOL_ADAPTIVE &&
+		    !is_adaptive_form(w, d))
 			return openreg_bad(OPENREG_FAULT_SHAPE,
 					   OPENREG_NO_OPERAND, d);
-		if (adaptive && out)
-			taps = openreg_least(w->input[d],
-					     w->input[d] / out + 2);
-		if (__builtin_mul_overflow(factor[2],
-					   openreg_greatest(taps, 1),
-					   &factor[2]) ||
-		    factor[2] > OPENREG_WINDOW_TAPS_MAX)
-			return openreg_bad(OPENREG_FAULT_LIMIT,
-					   OPENREG_NO_OPERAND, d);
-		factor[3 + d] = out;
+		factor[d] = count_taps(args, w, d);
+		factor[3 + d] = w->output[d];
 	}
-	if (openreg_window_product(factor, 6) < 0)
-		return openreg_bad(OPENREG_FAULT_LIMIT, OPENREG_NO_OPERAND, 0);
-	factor[1] = 1LL << 4;
-	/* So that few windows enough meet in one element. */
-	if (args->arg[1] & OPENREG_POOL_BACKWARD &&
-	    openreg_window_product(factor + 1, 5) < 0)
-		return openreg_bad(OPENREG_FAULT_LIMIT, OPENREG_NO_OPERAND, 1);
+	factor[6] = args->size[1];
+	factor[7] = args->size[0];
+	for (d = 0; d < 3; d++) {
+		n = openreg_window_count(factor, counted[d]);
+		if (n > limit[d])
+			return openreg_bad(OPENREG_FAULT_LIMIT,
+					   OPENREG_NO_OPERAND, n);
+	}
 	return openreg_good();
 }
 

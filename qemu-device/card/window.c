@@ -4,21 +4,28 @@
 
 #include "window.h"
 
-int64_t openreg_window_product(const int64_t *factor, unsigned int n)
+uint64_t openreg_window_count(const int64_t *factor, unsigned int n)
 {
-	int64_t product = 1;
+	uint64_t product = 1;
 	unsigned int i;
 
 	for (i = 0; i < n; i++) {
 		if (!factor[i])
 			return 0;
 	}
-	for (i = 0; i < n; i++) {
-		if (__builtin_mul_overflow(product, factor[i], &product) ||
-		    product > OPENREG_WINDOW_WORK_MAX)
-			return -1;
+	for (i = 0; i < n && product <= OPENREG_WINDOW_WORK_MAX; i++) {
+		if (__builtin_mul_overflow(product, (uint64_t)factor[i],
+					   &product))
+			return UINT64_MAX;
 	}
 	return product;
+}
+
+int64_t openreg_window_product(const int64_t *factor, unsigned int n)
+{
+	uint64_t product = openreg_window_count(factor, n);
+
+	return product > OPENREG_WINDOW_WORK_MAX ? -1 : (int64_t)product;
 }
 
 /* Detail: which immediate, or the size. */
@@ -67,6 +74,7 @@ struct openreg_verdict openreg_window_operand(struct openreg_args *args,
 	struct openreg_arg *op = &args->op[i];
 	int64_t counted[OPENREG_DIMS_MAX];
 	unsigned int d, n = 0;
+	uint64_t elements;
 
 	memcpy(op->size, args->size, args->ndim * sizeof(*op->size));
 	memcpy(op->size + args->ndim - 3, size, 3 * sizeof(*size));
@@ -84,7 +92,8 @@ struct openreg_verdict openreg_window_operand(struct openreg_args *args,
 		if (has)
 			counted[n++] = op->size[d];
 	}
-	if (openreg_window_product(counted, n) < 0)
-		return openreg_bad(OPENREG_FAULT_LIMIT, i, 0);
+	elements = openreg_window_count(counted, n);
+	if (elements > OPENREG_WINDOW_WORK_MAX)
+		return openreg_bad(OPENREG_FAULT_LIMIT, i, elements);
 	return openreg_good();
 }

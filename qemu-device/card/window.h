@@ -9,7 +9,7 @@
 /* Nothing that is computed from two of these overflows. */
 #define OPENREG_WINDOW_SIZE_MAX INT32_MAX
 /* Elements or products that a packet may have to do with. */
-#define OPENREG_WINDOW_WORK_MAX (1LL << 36)
+#define OPENREG_WINDOW_WORK_MAX (1ULL << 36)
 
 struct openreg_geometry {
 	int64_t kernel[3], input[3], stride[3], padding[3], dilation[3];
@@ -21,7 +21,13 @@ struct openreg_verdict openreg_window_check(const struct openreg_args *args);
 void openreg_window_get(struct openreg_geometry *w,
 			const struct openreg_args *args);
 
-/* Of factors that are not negative; more than OPENREG_WINDOW_WORK_MAX: -1. */
+/*
+ * A product of factors that are not negative. It is taken no further than to
+ * what is more than OPENREG_WINDOW_WORK_MAX; UINT64_MAX if that overflows.
+ */
+uint64_t openreg_window_count(const int64_t *factor, unsigned int n);
+
+/* The same; -1 for what is more than OPENREG_WINDOW_WORK_MAX. */
 int64_t openreg_window_product(const int64_t *factor, unsigned int n);
 
 static inline int64_t openreg_window_volume(const int64_t size[3])

@@ -469,6 +469,12 @@ static void test_hidden_work(void **state)
 	assert_int_equal(args_check(&args), OPENREG_FAULT_NONE);
 	args.imm[OPENREG_WINDOW_KERNEL + 2] = 1 << 16;
 	assert_int_equal(args_check(&args), OPENREG_FAULT_LIMIT);
+	/* All products; then more elements of an operand than are counted. */
+	assert_true(openreg_engine_check(&args).detail ==
+		    2ULL * 2 * 3 * 2 * 2 * 2 << 40);
+	args.imm[OPENREG_WINDOW_INPUT] = INT32_MAX;
+	args.imm[OPENREG_WINDOW_INPUT + 1] = INT32_MAX;
+	assert_true(openreg_engine_check(&args).detail == UINT64_MAX);
 	small_end(&p);
 }
 

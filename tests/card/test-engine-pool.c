@@ -473,14 +473,17 @@ static void check_one(unsigned int kind, unsigned int flags)
 	EXPECT(args.size[4] = 1LL << 31, SHAPE);
 	EXPECT(args.size[1] = 1LL << 40, LIMIT);
 	EXPECT(args.imm[2] = (1 << 20) + 1, LIMIT);
+	assert_true(openreg_engine_check(&args).detail == (1 << 20) + 1);
 	EXPECT(args.imm[OPENREG_WINDOW_INPUT] = args.imm[4] = 1 << 20, LIMIT);
 	if (kind == OPENREG_POOL_MAX) {
 		EXPECT(args.op[2].dtype = OPENREG_I32, DTYPE);
 		EXPECT(args.imm[15] = 1, PACKET);
 		EXPECT(args.arg[1] |= OPENREG_POOL_COUNT_PADDING, PACKET);
 	}
-	if (flags & OPENREG_POOL_BACKWARD)
+	if (flags & OPENREG_POOL_BACKWARD) {
 		EXPECT(args.imm[2] = 1 << 20; args.size[4] = 1 << 13, LIMIT);
+		assert_true(openreg_engine_check(&args).detail == 1ULL << 33);
+	}
 	small_end(&p);
 }
 
