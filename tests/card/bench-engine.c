@@ -338,6 +338,80 @@ static void bench_memcpy(void)
 	       8e-9 * POINTS / least, "GB/s");
 }
 
+enum { IMAGES = 16, CHANNELS = 64, EDGE = 56, TAPS = 3 };
+
+/* Windows of 3 by 3; immediates as CONV and POOL have them. */
+static void put_windows(int64_t stride)
+{
+	const int64_t three[5][3] = { { 1, TAPS, TAPS },
+				      { 1, EDGE, EDGE },
+				      { 1, stride, stride },
+				      { 0, 1, 1 },
+				      { 1, 1, 1 } };
+	unsigned int i;
+
+	for (i = 0; i < 15; i++)
+		args_imm_i(&args, three[i / 3][i % 3]);
+}
+
+static void bench_conv(const char *what, unsigned int kind, unsigned int dtype)
+{
+	static const int64_t size[7] = { IMAGES, 1, CHANNELS, CHANNELS,
+					 1, EDGE, EDGE };
+	static const int64_t plane = EDGE * EDGE, image = CHANNELS * plane;
+	const int64_t out[7] = { image, 0, plane, 0, 0, EDGE, 1 };
+	const int64_t in[7] = { image, 0, 0, plane, 0, EDGE, 1 };
+	const int64_t weight[7] = { 0, 0, CHANNELS * TAPS * TAPS, TAPS * TAPS,
+				    0, TAPS, 1 };
+	const int64_t *strides[3][3] = { { out, in, weight },
+					 { in, out, weight },
+					 { weight, out, in } };
+	double products = (double)IMAGES * CHANNELS * image * TAPS * TAPS;
+
+	args_begin(&args, OPENREG_OP_CONV, 7, size);
+	args.arg[0] = (uint8_t)kind;
+	args_operand(&args, dtype, z, strides[kind][0]);
+	args_operand(&args, dtype, x, strides[kind][1]);
+	args_operand(&args, dtype, y, strides[kind][2]);
+	put_windows(1);
+	report(what, 2e-9 * products / best(5), "Gop/s");
+}
+
+static void bench_pool(const char *what, unsigned int kind, unsigned int flags)
+{
+	static const int64_t size[5] = { IMAGES, CHANNELS, 1, EDGE / 2,
+					 EDGE / 2 };
+	const int64_t in[5] = { CHANNELS * EDGE * EDGE, EDGE * EDGE, 0, EDGE,
+				1 };
+	bool backward = flags & OPENREG_POOL_BACKWARD;
+	double inputs = (double)IMAGES * CHANNELS * EDGE * EDGE;
+
+	args_begin(&args, OPENREG_OP_POOL, 5, size);
+	args.arg[0] = (uint8_t)kind;
+	args.arg[1] = (uint8_t)flags;
+	args_operand(&args, OPENREG_F32, z, backward ? in : NULL);
+	args_operand(&args, OPENREG_F32, x, backward ? NULL : in);
+	put_windows(2);
+	args_imm_i(&args, 0);
+	report(what, best(5) * 1e9 / inputs, "ns/input");
+}
+
+static void bench_windows(void)
+{
+	bench_conv("conv 3x3 f32, 64 channels", OPENREG_CONV_FORWARD,
+		   OPENREG_F32);
+	bench_conv("conv 3x3 f32, 64 channels, to the data",
+		   OPENREG_CONV_BACKWARD_DATA, OPENREG_F32);
+	bench_conv("conv 3x3 f32, 64 channels, to the weights",
+		   OPENREG_CONV_BACKWARD_WEIGHTS, OPENREG_F32);
+	bench_conv("conv 3x3 bf16, 64 channels", OPENREG_CONV_FORWARD,
+		   OPENREG_BF16);
+	bench_pool("max of 3x3 f32, every other", OPENREG_POOL_MAX, 0);
+	bench_pool("average of 3x3 f32, every other", OPENREG_POOL_AVG, 0);
+	bench_pool("average of 3x3 f32, every other, backward",
+		   OPENREG_POOL_AVG, OPENREG_POOL_BACKWARD);
+}
+
 static float *numbers(void)
 {
 	float *p = malloc(POINTS * sizeof(*p));
@@ -383,6 +457,7 @@ int main(int argc, char **argv)
 	bench_matmul("matmul 1024^3 bf16", OPENREG_BF16, 1024);
 	bench_matmul("matmul 1024^3 f64", OPENREG_F64, 1024);
 	bench_matmul("matmul 1024^3 i32", OPENREG_I32, 1024);
+	bench_windows();
 	openreg_scratch_free(scratch[0]);
 	openreg_scratch_free(scratch[1]);
 	free(x);
