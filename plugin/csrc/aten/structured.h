@@ -8,7 +8,10 @@
 // outputs are allocated, checked or resized as core's own backends do, then
 // calls the kernel:
 //
-//   struct Kernel { void operator()(OpId, Meta& op, schema arguments...) };
+//   struct Kernel {
+//     void operator()(OpId, Meta& op, schema arguments...);
+//     static bool serves(schema arguments...); // or the CPU does; optional
+//   };
 #pragma once
 
 #include <ATen/TensorIterator.h>
@@ -123,13 +126,24 @@ struct Forms<Meta, Kernel, N, std::tuple<Args...>> {
     Kernel{}(id, op, args...);
   }
 
+  // Kernel::serves(), if there is one, looks at more than types.
+  static bool serves(const Args&... args) {
+    if (!(on_card(args) && ...)) {
+      return false;
+    }
+    if constexpr (requires { Kernel::serves(args...); }) {
+      return Kernel::serves(args...);
+    }
+    return true;
+  }
+
   using Result = typename ResultOf<N>::type;
   using ResultRef = typename ResultOf<N>::ref;
 
   struct FunctionalForm {
     static inline OpName name;
     static Result call(Args... args) {
-      if (!(on_card(args) && ...)) {
+      if (!serves(args...)) {
         return fallback<Result, Args...>(name, args...);
       }
       Functional<Meta, N> op;
@@ -162,7 +176,7 @@ struct Forms<Meta, Kernel, N, std::tuple<Args...>> {
     static inline OpName name;
     template <class... Outs>
     static ResultRef call_with(Args... args, Outs&... outs) {
-      if (!((on_card(args) && ...) && (on_card(outs) && ...))) {
+      if (!serves(args...) || !(on_card(outs) && ...)) {
         return fallback<ResultRef, Args..., Outs&...>(name, args..., outs...);
       }
       Out<Meta, N> op({&outs...});

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "aten/window.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "runtime/device.h"
+
+namespace openreg {
+
+Windows::Three Windows::expand(
+    at::IntArrayRef values,
+    int64_t dims,
+    int64_t filler,
+    const Three& otherwise) {
+  return values.empty() ? otherwise : expand(values, dims, filler);
+}
+
+Windows::Three Windows::expand(at::IntArrayRef values, int64_t dims, int64_t filler) {
+  Three three;
+  three.fill(filler);
+  for (int64_t d = 0; d < dims; d++) {
+    three[3 - dims + d] = values.size() == 1 ? values[0] : values[d];
+  }
+  return three;
+}
+
+Windows::Three Windows::sizes(const at::Tensor& t, int64_t dims) {
+  return expand(t.sizes().slice(t.dim() - dims), dims, 1);
+}
+
+void Windows::put(Packet& packet) const {
+  for (const Three* three : {&kernel, &input, &stride, &padding, &dilation}) {
+    for (const int64_t value : *three) {
+      packet.imm(value);
+    }
+  }
+}
+
+void put_space_strides(int64_t* to, const at::Tensor& t, int64_t dims) {
+  const auto strides = t.strides().slice(t.dim() - dims);
+  std::fill(to, to + 3 - dims, 1); // of size 1
+  std::copy(strides.begin(), strides.end(), to + 3 - dims);
+}
+
+double max_work(c10::DeviceIndex index) {
+  return std::exp2(device(index).info.max_work);
+}
+
+} // namespace openreg
