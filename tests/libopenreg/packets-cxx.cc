@@ -19,11 +19,12 @@ void expect(bool ok, const char* what)
 // Never run: there is no card. It makes the compiler look at every one.
 int push_all(openreg_queue* q)
 {
-	const int64_t size[4] = {1, 2, 3, 4};
+	const int64_t size[7] = {1, 2, 3, 4, 5, 6, 7};
 	const auto t = openreg_view(0, OPENREG_F32, size);
 	const openreg_vector v{};
 	const openreg_command c{};
 	const openreg_index_access x{};
+	const openreg_windows w{};
 
 	return openreg_push(q, &c) | openreg_push_nop(q) |
 	       openreg_push_copy(q, 4, size, &t, &t) |
@@ -32,6 +33,8 @@ int push_all(openreg_queue* q)
 	       openreg_push_matmul(q, size, &t, &t, &t, nullptr, 1, 0) |
 	       openreg_push_softmax(q, 4, size, 0, 0, &t, &t, nullptr) |
 	       openreg_push_index(q, &x) |
+	       openreg_push_conv(q, 0, size, &w, &t, &t, &t, nullptr) |
+	       openreg_push_pool(q, 0, 0, size, &w, &t, &t, nullptr) |
 	       openreg_push_wait(q, 0, OPENREG_WAIT_GE, 1) |
 	       openreg_push_signal(q, 0, OPENREG_SIGNAL_SET, 1) |
 	       openreg_push_timestamp(q, 0);

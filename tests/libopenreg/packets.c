@@ -226,6 +226,49 @@ static void test_index(void **state)
 	assert_int_equal(at(48 + 4 * 32 + 24), (uint64_t)-1);
 }
 
+static void test_windows(void **state)
+{
+	const int64_t conv[7] = { 1, 2, 3, 4, 5, 6, 7 };
+	const struct openreg_windows w = {
+		.kernel = { 1, 2, 3 }, .input = { 4, 5, 6 },
+		.stride = { 7, 8, 9 }, .padding = { 10, 11, 12 },
+		.dilation = { 13, 14, 15 }, .divisor = 16,
+	};
+	const struct openreg_tensor y = openreg_view(A, OPENREG_F32, NULL);
+	const struct openreg_tensor x = openreg_view(A + 64, OPENREG_F32, NULL);
+	const struct openreg_tensor z = openreg_view(A + 128, OPENREG_F32, NULL);
+	const size_t each = 16 + 7 * 8, ops = 32 + 7 * 8;
+
+	(void)state;
+	assert_int_equal(openreg_pack_conv(slot, OPENREG_CONV_BACKWARD_DATA,
+					   conv, &w, &y, &x, &z, &y),
+			 openreg_conv_slots(1));
+	assert_int_equal(at(16), 7ULL | 4 << 8 | 15 << 16 | 1ULL << 32);
+	for (size_t i = 0; i < 7; i++)
+		assert_int_equal(at(32 + 8 * i), conv[i]);
+	assert_int_equal(at(ops + each), A + 64);
+	assert_int_equal(at(ops + 2 * each), A + 128);
+	assert_int_equal(at(ops + 3 * each), A);
+	for (size_t i = 0; i < 15; i++)
+		assert_int_equal(at(ops + 4 * each + 8 * i), i + 1);
+	assert_int_equal(openreg_pack_conv(slot, 0, conv, &w, &y, &x, &z, NULL),
+			 openreg_conv_slots(0));
+	assert_int_equal(at(16), 7ULL | 3 << 8 | 15 << 16);
+	assert_int_equal(openreg_pack_pool(slot, OPENREG_POOL_AVG,
+					   OPENREG_POOL_BACKWARD, conv, &w, &y,
+					   &x, NULL),
+			 openreg_pool_slots(0));
+	assert_int_equal(at(16), 5ULL | 2 << 8 | 16 << 16 | 1ULL << 32 |
+					 1ULL << 40);
+	for (size_t i = 0; i < 16; i++)
+		assert_int_equal(at(72 + 2 * 56 + 8 * i), i + 1);
+	assert_int_equal(openreg_pack_pool(slot, OPENREG_POOL_MAX, 0, conv, &w,
+					   &y, &x, &z),
+			 openreg_pool_slots(1));
+	assert_int_equal(at(16), 5ULL | 3 << 8 | 16 << 16);
+	assert_int_equal(at(72 + 2 * 56), A + 128);
+}
+
 static void test_words(void **state)
 {
 	static const uint8_t wait[] = {
@@ -330,6 +373,7 @@ int main(void)
 		cmocka_unit_test_setup(test_matmul, clear),
 		cmocka_unit_test_setup(test_softmax, clear),
 		cmocka_unit_test_setup(test_index, clear),
+		cmocka_unit_test_setup(test_windows, clear),
 		cmocka_unit_test_setup(test_words, clear),
 		cmocka_unit_test_setup(test_cookie, clear),
 		cmocka_unit_test_setup(test_limits, clear),
