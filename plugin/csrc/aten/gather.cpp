@@ -28,16 +28,6 @@ struct Gather {
   }
 };
 
-// The result begins as self.
-template <class Op>
-const Tensor& started(Op& op, const Tensor& self) {
-  const Tensor& out = op.maybe_get_output(0);
-  if (!out.is_same(self)) {
-    out.copy_(self);
-  }
-  return out;
-}
-
 template <uint8_t Mode>
 struct ScatterSource {
   template <class Op>
@@ -115,20 +105,10 @@ struct ScatterReduce {
     if (index.numel() == 0) {
       return;
     }
-    const Combination r(reduce);
-    const at::DimVector sizes(with_dim(index).sizes());
-    Part part = Part::FIRST;
-    if (!include_self) {
-      const Tensor from = broadcast_scalar(r.neutral(out.scalar_type()), out, sizes);
-      part = index_points(id, OPENREG_INDEX_PUT, out, from, dim, index, part);
-    }
-    part = index_points(id, r.mode(), out, src, dim, index, part);
-    if (r.mean()) {
-      const Tensor count = Combination::new_count(out, include_self);
-      const Tensor one = broadcast_scalar(1, count, sizes);
-      index_points(id, OPENREG_INDEX_ADD, count, one, dim, index, part);
-      Combination::divide(out, count);
-    }
+    const auto put = [&](uint8_t mode, const Tensor& to, const Tensor& from, Part part) {
+      return index_points(id, mode, to, from, dim, index, part);
+    };
+    combine(reduce, include_self, out, src, with_dim(index).sizes(), put);
   }
 };
 

@@ -78,16 +78,6 @@ Tensor index_select(const Tensor& self, int64_t dim, const Tensor& index) {
   return out;
 }
 
-// The result begins as self.
-template <class Op>
-const Tensor& started(Op& op, const Tensor& self) {
-  const Tensor& out = op.maybe_get_output(0);
-  if (!out.is_same(self)) {
-    out.copy_(self);
-  }
-  return out;
-}
-
 // As a number of the tensor's type.
 Scalar cast_number(const Scalar& value, const Tensor& t) {
   if (c10::isIntegralType(t.scalar_type(), /*includeBool=*/true)) {
@@ -149,22 +139,10 @@ struct IndexReduce {
       std::string_view reduce,
       bool include_self) const {
     const Tensor& out = started(op, self);
-    const Combination r(reduce);
-    const at::DimVector sizes = put_sizes(out, dim, index);
-    Part part = Part::FIRST;
-    if (!include_self) {
-      const Tensor from = broadcast_scalar(r.neutral(out.scalar_type()), out, sizes);
-      part = index_slices(
-          id, OPENREG_INDEX_PUT, Negative::BAD, out, from, dim, index, part);
-    }
-    part = index_slices(id, r.mode(), Negative::BAD, out, source, dim, index, part);
-    if (r.mean()) {
-      const Tensor count = Combination::new_count(out, include_self);
-      const Tensor one = broadcast_scalar(1, count, sizes);
-      index_slices(
-          id, OPENREG_INDEX_ADD, Negative::BAD, count, one, dim, index, part);
-      Combination::divide(out, count);
-    }
+    const auto put = [&](uint8_t mode, const Tensor& to, const Tensor& from, Part part) {
+      return index_slices(id, mode, Negative::BAD, to, from, dim, index, part);
+    };
+    combine(reduce, include_self, out, source, put_sizes(out, dim, index), put);
   }
 };
 

@@ -19,16 +19,28 @@ Tensor broadcast_scalar(
   return at::full({}, value, like.options()).expand(sizes);
 }
 
+namespace {
+
+// One of sum, prod, mean, amax and amin.
+struct Combination {
+  explicit Combination(std::string_view name);
+  // What changes nothing.
+  at::Scalar neutral(c10::ScalarType type) const;
+
+  uint8_t mode; // enum openreg_index
+  bool mean = false;
+};
+
 Combination::Combination(std::string_view name) {
   if (name == "sum" || name == "mean") {
-    mode_ = OPENREG_INDEX_ADD;
-    mean_ = name == "mean";
+    mode = OPENREG_INDEX_ADD;
+    mean = name == "mean";
   } else if (name == "prod") {
-    mode_ = OPENREG_INDEX_MUL;
+    mode = OPENREG_INDEX_MUL;
   } else if (name == "amax") {
-    mode_ = OPENREG_INDEX_MAX;
+    mode = OPENREG_INDEX_MAX;
   } else if (name == "amin") {
-    mode_ = OPENREG_INDEX_MIN;
+    mode = OPENREG_INDEX_MIN;
   } else {
     TORCH_CHECK(
         false,
@@ -38,10 +50,10 @@ Combination::Combination(std::string_view name) {
 }
 
 at::Scalar Combination::neutral(c10::ScalarType type) const {
-  if (mode_ == OPENREG_INDEX_ADD || mode_ == OPENREG_INDEX_MUL) {
-    return mode_ == OPENREG_INDEX_MUL ? 1 : 0;
+  if (mode == OPENREG_INDEX_ADD || mode == OPENREG_INDEX_MUL) {
+    return mode == OPENREG_INDEX_MUL ? 1 : 0;
   }
-  const bool max = mode_ == OPENREG_INDEX_MAX;
+  const bool max = mode == OPENREG_INDEX_MAX;
   if (c10::isFloatingType(type)) {
     const double infinity = std::numeric_limits<double>::infinity();
     return max ? -infinity : infinity;
@@ -52,16 +64,36 @@ at::Scalar Combination::neutral(c10::ScalarType type) const {
   });
 }
 
-Tensor Combination::new_count(const Tensor& out, bool include_self) {
-  return include_self ? at::ones_like(out) : at::zeros_like(out);
-}
-
-void Combination::divide(const Tensor& out, const Tensor& count) {
+// Sums to means, with how many terms each has; an element without any stays.
+void divide(const Tensor& out, const Tensor& count) {
   count.masked_fill_(count.eq(0), 1);
   if (out.is_floating_point()) {
     out.div_(count);
   } else {
     out.div_(count, "floor");
+  }
+}
+
+} // namespace
+
+void combine(
+    std::string_view reduce,
+    bool include_self,
+    const Tensor& out,
+    const Tensor& source,
+    at::IntArrayRef sizes,
+    PutInto put) {
+  const Combination c(reduce);
+  Part part = Part::FIRST;
+  if (!include_self) {
+    const Tensor from = broadcast_scalar(c.neutral(out.scalar_type()), out, sizes);
+    part = put(OPENREG_INDEX_PUT, out, from, part);
+  }
+  part = put(c.mode, out, source, part);
+  if (c.mean) {
+    const Tensor count = include_self ? at::ones_like(out) : at::zeros_like(out);
+    put(OPENREG_INDEX_ADD, count, broadcast_scalar(1, count, sizes), part);
+    divide(out, count);
   }
 }
 

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What scatter_reduce and index_reduce have in common.
+// What gather.cpp and index_select.cpp have in common.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 #include <c10/core/Scalar.h>
+#include <c10/util/FunctionRef.h>
 
 #include <string_view>
 
 #include "openreg_isa.h"
+#include "runtime/launch.h"
 
 namespace openreg {
 
@@ -17,27 +19,29 @@ at::Tensor broadcast_scalar(
     const at::Tensor& like,
     at::IntArrayRef sizes);
 
-// One of sum, prod, mean, amax and amin.
-class Combination {
- public:
-  explicit Combination(std::string_view name);
-
-  uint8_t mode() const {
-    return mode_;
+// The result of a structured operator, begun as self.
+template <class Op>
+const at::Tensor& started(Op& op, const at::Tensor& self) {
+  const at::Tensor& out = op.maybe_get_output(0);
+  if (!out.is_same(self)) {
+    out.copy_(self);
   }
-  bool mean() const {
-    return mean_;
-  }
-  // What changes nothing.
-  at::Scalar neutral(c10::ScalarType type) const;
+  return out;
+}
 
-  // For the mean: what counts the terms of every element, and its use.
-  static at::Tensor new_count(const at::Tensor& out, bool include_self);
-  static void divide(const at::Tensor& out, const at::Tensor& count);
+// Puts source into out by an enum openreg_index and returns what further
+// packets of the operator pass on.
+using PutInto = c10::function_ref<
+    Part(uint8_t mode, const at::Tensor& out, const at::Tensor& source, Part part)>;
 
- private:
-  uint8_t mode_; // enum openreg_index
-  bool mean_ = false;
-};
+// scatter_reduce and index_reduce: out combined with what a put of that shape
+// brings to each of its elements, or without out itself.
+void combine(
+    std::string_view reduce,
+    bool include_self,
+    const at::Tensor& out,
+    const at::Tensor& source,
+    at::IntArrayRef sizes,
+    PutInto put);
 
 } // namespace openreg
