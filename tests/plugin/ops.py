@@ -64,3 +64,19 @@ def check(function, *args, **tolerance) -> None:
     torch.testing.assert_close(
         as_list(to_cpu(got)), as_list(want), equal_nan=True, **tolerance
     )
+
+
+def with_gradients(function):
+    """Outputs and the gradients of all floating-point inputs."""
+
+    def run(*args):
+        args = [
+            a.detach().requires_grad_() if torch.is_tensor(a) and a.is_floating_point() else a
+            for a in args
+        ]
+        out = function(*args)
+        inputs = [a for a in args if torch.is_tensor(a) and a.requires_grad]
+        weights = torch.linspace(-1, 1, out.numel(), dtype=out.dtype, device=out.device)
+        return out.detach(), *torch.autograd.grad((out * weights.view(out.shape)).sum(), inputs)
+
+    return run

@@ -5,23 +5,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from ops import FLOATS, check, to_card, values
-
-
-def with_gradients(function):
-    """Outputs and the gradients of all floating-point inputs."""
-
-    def run(*args):
-        args = [
-            a.detach().requires_grad_() if torch.is_tensor(a) and a.is_floating_point() else a
-            for a in args
-        ]
-        out = function(*args)
-        inputs = [a for a in args if torch.is_tensor(a) and a.requires_grad]
-        weights = torch.linspace(-1, 1, out.numel(), dtype=out.dtype, device=out.device)
-        return out.detach(), *torch.autograd.grad((out * weights.view(out.shape)).sum(), inputs)
-
-    return run
+from ops import FLOATS, check, to_card, values, with_gradients
 
 
 @pytest.mark.parametrize("function", [F.softmax, F.log_softmax, F.softmin])
