@@ -41,7 +41,8 @@ def test_lstm_cell_with_one_gradient(grad_of):
         cell.to(device).zero_grad()
         inputs = [t.to(device).detach().requires_grad_() for t in (x, h, c)]
         cell(inputs[0], tuple(inputs[1:]))[grad_of].sum().backward()
-        grads.append([t.grad.cpu() for t in (*inputs, *cell.parameters())])
+        # Copies: cell.to() moves the gradients that it has.
+        grads.append([t.grad.to("cpu", copy=True) for t in (*inputs, *cell.parameters())])
     for have, need in zip(grads[1], grads[0]):
         torch.testing.assert_close(have, need, rtol=1e-4, atol=1e-5)
 

@@ -145,3 +145,15 @@ def test_autograd_through_copies():
     x = torch.arange(4.0, requires_grad=True)
     x.to(DEV).cpu().sum().backward()
     assert torch.equal(x.grad, torch.ones(4))
+
+
+def test_moving_a_module_keeps_its_weights_tied():
+    module = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.Linear(3, 3))
+    module[1].weight = module[0].weight
+    weight = module[0].weight
+    for device in [DEV, "cpu"]:
+        module.to(device)
+        assert module[0].weight is module[1].weight is weight
+        assert weight.device.type == device
+    weight.data = torch.ones(2, 2, device=DEV)
+    assert weight.is_openreg and weight.tolist() == [[1, 1], [1, 1]]

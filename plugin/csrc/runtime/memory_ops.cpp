@@ -205,6 +205,15 @@ c10::Scalar local_scalar_dense(const at::Tensor& self) {
   }
 }
 
+// Whether x.data = y leaves x the tensor that it is. Module.to() asks, and makes
+// a new parameter if not: weights that were tied would come apart.
+bool has_compatible_shallow_copy_type(const at::Tensor& self, const at::Tensor& from) {
+  const auto plain = [](const at::Tensor& t) {
+    return t.layout() == at::kStrided && (t.is_cpu() || t.is_privateuseone());
+  };
+  return self.key_set() == from.key_set() || (plain(self) && plain(from));
+}
+
 void record_stream(at::Tensor& self, c10::Stream stream) {
   device_allocator().recordStream(self.storage().data_ptr(), stream);
 }
@@ -226,6 +235,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("view_as_real", &at::native::view_as_real);
   m.impl("view_as_complex", &at::native::view_as_complex);
   m.impl("unfold", &at::native::unfold);
+  m.impl("_has_compatible_shallow_copy_type", &has_compatible_shallow_copy_type);
   m.impl("record_stream", &record_stream);
   m.impl("_copy_from", &copy_from);
   m.impl("_copy_from_and_resize", &copy_from_and_resize);
