@@ -3,9 +3,8 @@
 // over a dozen operators otherwise. Adam has a tiny one before it, for the bias
 // corrections, which depend on a step count that is on the card.
 #include "aten/convention.h"
-#include "aten/space.h"
+#include "aten/step.h"
 
-#include <ATen/MemoryOverlap.h>
 #include <torch/library.h>
 
 #include <cmath>
@@ -33,38 +32,6 @@ bool given(const OptTensor& t) {
   return t.has_value() && t->defined();
 }
 
-// One parameter's packet: operands are added and loaded by name.
-class Step {
- public:
-  Step(const Tensor& param, OpId id)
-      : program(vector_type(param.scalar_type())),
-        id_(id),
-        space_(param.sizes(), param.get_device()) {}
-
-  // Elementwise over the parameter, or a single value for all of it.
-  uint8_t add(const Tensor& t) {
-    return space_.add(t);
-  }
-  // The same for what is written: its elements have to lie apart.
-  uint8_t add_written(const Tensor& t) {
-    at::assert_no_internal_overlap(t);
-    return add(t);
-  }
-  Value load(const Tensor& t) {
-    return program.load(add(t), program.type());
-  }
-  void run(Part part) {
-    space_.coalesce();
-    launch(space_, program, id_, part);
-  }
-
-  Program program;
-
- private:
-  OpId id_;
-  Space space_;
-};
-
 // Where the gradients overflowed, a step leaves everything as it is.
 struct Keep {
   Keep(Step& step, const OptTensor& found_inf) : step_(step) {
@@ -90,7 +57,7 @@ Value unscaled(
     bool maximize) {
   const bool scaled = given(grad_scale);
   const auto operand = scaled ? s.add_written(grad) : s.add(grad);
-  Value g = s.program.load(operand, s.program.type());
+  Value g = s.load(operand);
   if (scaled) {
     const Value before = g;
     g = before / s.load(*grad_scale);
@@ -140,12 +107,10 @@ void adam_step(
     const Tensor& corrections,
     const OptTensor& grad_scale,
     const OptTensor& found_inf) {
-  Step s(t.param, id);
+  Step s(id, t.param, t.param.scalar_type());
   const auto param = s.add_written(t.param), mean = s.add_written(t.mean),
              square = s.add_written(t.square);
-  const auto type = s.program.type();
-  const Value old = s.program.load(param, type);
-  const Value m = s.program.load(mean, type), v = s.program.load(square, type);
+  const Value old = s.load(param), m = s.load(mean), v = s.load(square);
   Keep keep(s, found_inf);
   Value g = unscaled(s, keep, t.grad, grad_scale, a.maximize);
   Value p = old;
@@ -161,7 +126,7 @@ void adam_step(
   Value top = v1;
   if (a.amsgrad) {
     const auto operand = s.add_written(*t.max_square);
-    const Value before = s.program.load(operand, type);
+    const Value before = s.load(operand);
     top = max(before, v1);
     keep.store(operand, before, top);
   }
@@ -268,9 +233,9 @@ void sgd_step(
     const OptTensor& grad_scale,
     const OptTensor& found_inf,
     Part part) {
-  Step s(param, id);
+  Step s(id, param, param.scalar_type());
   const auto operand = s.add_written(param);
-  const Value old = s.program.load(operand, s.program.type());
+  const Value old = s.load(operand);
   Keep keep(s, found_inf);
   Value g = unscaled(s, keep, grad, grad_scale, o.maximize);
   if (o.weight_decay != 0) {
@@ -278,7 +243,7 @@ void sgd_step(
   }
   if (buffer != nullptr) {
     const auto b = s.add_written(*buffer);
-    const Value before = s.program.load(b, s.program.type());
+    const Value before = s.load(b);
     const Value after =
         o.first ? g : before * o.momentum + g * (1.0 - o.dampening);
     keep.store(b, before, after);

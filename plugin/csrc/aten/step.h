@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// One VECTOR packet over tensors that broadcast to one shape: they become
+// operands as the formula comes to them.
+//
+//   Step s(id, x.sizes(), x.get_device(), at::kFloat);
+//   s.store(out, s.load(x) * s.load(weight));
+//   s.run();
+//
+// The first operand decides the order in which memory is walked.
+#pragma once
+
+#include <ATen/MemoryOverlap.h>
+#include <ATen/core/Tensor.h>
+
+#include "aten/space.h"
+
+namespace openreg {
+
+class Step {
+ public:
+  Step(OpId id, at::IntArrayRef sizes, c10::DeviceIndex device, c10::ScalarType compute)
+      : program(vector_type(compute)), id_(id), space_(sizes, device) {}
+  Step(OpId id, const at::Tensor& like, c10::ScalarType compute)
+      : Step(id, like.sizes(), like.get_device(), compute) {}
+
+  // For a tensor that is read and written: an operand of its own.
+  uint8_t add(const at::Tensor& t) {
+    return space_.add(t);
+  }
+  // The same for what a caller gave to be written: its elements lie apart.
+  uint8_t add_written(const at::Tensor& t) {
+    at::assert_no_internal_overlap(t);
+    return add(t);
+  }
+  Value load(uint8_t operand) {
+    return program.load(operand, program.type());
+  }
+  Value load(const at::Tensor& t) {
+    return load(add(t));
+  }
+  void store(const at::Tensor& t, Value v) {
+    program.store(add(t), v);
+  }
+
+  // The coordinate along a dimension of the space, which then stays whole.
+  Value index(int dim) {
+    indexed_ = true;
+    return program.index(static_cast<uint8_t>(dim));
+  }
+
+  // Ends the program: folds v over the dimensions in which t has size 1.
+  void reduce(uint8_t op, const at::Tensor& t, Value v, Space::Mask dims, double scale = 1) {
+    program.reduce({op, add(t)}, v, scale);
+    if (dims.none()) {
+      dims.set(space_.ndim());
+      space_.add_unit();
+    }
+    space_.reduce(dims);
+  }
+  void sum(const at::Tensor& t, Value v, Space::Mask dims, double scale = 1) {
+    reduce(OPENREG_V_RED_SUM, t, v, dims, scale);
+  }
+
+  void run(Part part = Part::FIRST) {
+    if (space_.numel() == 0) {
+      return;
+    }
+    if (!indexed_) {
+      space_.sort_by_stride(0);
+      space_.coalesce();
+    }
+    launch(space_, program, id_, part);
+  }
+
+  Program program;
+
+ private:
+  OpId id_;
+  Space space_;
+  bool indexed_ = false;
+};
+
+} // namespace openreg
