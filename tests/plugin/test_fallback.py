@@ -22,10 +22,10 @@ def test_is_right_and_counted():
     x = torch.tensor([3.0, 1.0, 2.0])
     y = x.to(DEV)
     for _ in range(3):
-        values, order = y.cummax(0)
-    assert torch.openreg.fallbacks() == {"aten::_cummax_helper": 3}
+        values, order = y.mode(0)
+    assert torch.openreg.fallbacks() == {"aten::mode": 3}
     assert values.is_openreg and order.is_openreg
-    assert values.tolist() == x.cummax(0).values.tolist()
+    assert values.item() == x.mode(0).values.item()
     assert sum(torch.openreg.fallbacks().values()) == torch.openreg.stats()["fallbacks"]
     torch.openreg.reset_fallbacks()
     assert torch.openreg.fallbacks() == {}
@@ -39,28 +39,6 @@ def test_in_place_and_out():
     assert torch.allclose(out.cpu(), torch.linalg.inv(x), atol=1e-4)
     y.erfinv_()
     assert torch.allclose(y.cpu(), x.erfinv(), equal_nan=True)
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_what_a_schema_does_not_say_is_written(dtype):
-    """The statistics that run along with batches."""
-    x = torch.arange(48, dtype=dtype).sin().view(4, 3, 4)
-    for update in [
-        lambda x, mean, var: torch.native_batch_norm(x, None, None, mean, var, True, 0.1, 1e-5),
-        lambda x, mean, var: torch.batch_norm_update_stats(x, mean, var, 0.1),
-    ]:
-        want = torch.zeros(3, dtype=dtype), torch.ones(3, dtype=dtype)
-        got = [t.to(DEV) for t in want]
-        kept = [t.data_ptr() for t in got]
-        update(x, *want)
-        update(x.to(DEV), *got)
-        assert [t.data_ptr() for t in got] == kept
-        torch.testing.assert_close([t.cpu() for t in got], list(want))
-    layer = torch.nn.BatchNorm1d(3).to(dtype)
-    card = torch.nn.BatchNorm1d(3).to(DEV, dtype)
-    layer(x)
-    card(x.to(DEV))
-    torch.testing.assert_close(card.running_var.cpu(), layer.running_var)
 
 
 def test_error_mode():

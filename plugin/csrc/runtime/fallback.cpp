@@ -3,7 +3,6 @@
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/native/CPUFallback.h>
-#include <ATen/ops/_copy_from_and_resize.h>
 #include <torch/library.h>
 
 #include <atomic>
@@ -121,46 +120,12 @@ class BorrowedRandomness {
   at::Tensor saved_;
 };
 
-// What an operator writes although its schema does not say so: core would not
-// copy it back. A kernel is handed copies on the CPU of its own here.
-class UnsaidOutputs {
- public:
-  UnsaidOutputs(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
-    const std::string& name = op.operator_name().name;
-    if (name != "aten::native_batch_norm" &&
-        name != "aten::batch_norm_update_stats")
-      return;
-    const auto& arguments = op.schema().arguments();
-    for (size_t i = 0; i < arguments.size(); i++) {
-      if (arguments[i].name() != "running_mean" &&
-          arguments[i].name() != "running_var")
-        continue;
-      c10::IValue& value = torch::jit::peek(*stack, i, arguments.size());
-      if (!value.isTensor() || !value.toTensor().is_privateuseone())
-        continue;
-      const at::Tensor own = value.toTensor();
-      value = own.cpu();
-      outputs_.emplace_back(own, value.toTensor());
-    }
-  }
-
-  void copy_back() const {
-    for (const auto& [own, cpu] : outputs_)
-      at::_copy_from_and_resize(cpu, own);
-  }
-
- private:
-  std::vector<std::pair<at::Tensor, at::Tensor>> outputs_;
-};
-
 } // namespace
 
 void cpu_fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   count_fallback(c10::toString(op.operator_name()));
   BorrowedRandomness randomness(op, stack);
-  const UnsaidOutputs unsaid(op, stack);
   at::native::cpu_fallback(op, stack);
-  unsaid.copy_back();
 }
 
 FallbackMode fallback_mode() {

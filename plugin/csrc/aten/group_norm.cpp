@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Group normalisation: [N, groups, channels of a group, pixels].
+#include "aten/normalize.h"
+
+#include <ATen/ops/empty_like.h>
+#include <torch/library.h>
+
+#include <array>
+
+namespace openreg {
+
+namespace {
+
+using at::Tensor;
+using OptTensor = std::optional<Tensor>;
+using Three = std::tuple<Tensor, Tensor, Tensor>;
+
+OpName forward_name, backward_name;
+
+struct Groups {
+  int64_t n, channels, pixels, groups;
+
+  void check(const Tensor& input) const {
+    TORCH_CHECK(
+        groups > 0 && channels % groups == 0,
+        "Expected number of channels in input to be divisible by num_groups, but got input of shape ",
+        input.sizes(),
+        " and num_groups=",
+        groups);
+    TORCH_CHECK(
+        input.numel() == n * channels * pixels,
+        "Expected an input of ",
+        n * channels * pixels,
+        " elements, got shape ",
+        input.sizes());
+    TORCH_CHECK_NOT_IMPLEMENTED(
+        input.is_floating_point(), "group_norm not implemented for '", input.scalar_type(), "'");
+  }
+  Tensor of(const Tensor& t) const {
+    return t.reshape({n, groups, channels / groups, pixels});
+  }
+  Tensor statistics(const Tensor& t) const {
+    return t.reshape({n, groups, 1, 1});
+  }
+  std::array<int64_t, 4> parameter() const {
+    return {1, groups, channels / groups, 1};
+  }
+};
+
+Three forward(
+    const Tensor& input,
+    const OptTensor& weight,
+    const OptTensor& bias,
+    int64_t n,
+    int64_t channels,
+    int64_t pixels,
+    int64_t groups,
+    double eps) {
+  check_device(weight, input.device());
+  check_device(bias, input.device());
+  const Groups g{n, channels, pixels, groups};
+  g.check(input);
+  const Tensor out = at::empty_like(input, input.suggest_memory_format());
+  const Tensor mean = statistics_like(input, {n, groups});
+  const Tensor rstd = statistics_like(input, {n, groups});
+  if (input.numel() != 0) {
+    const Tensor x = g.of(input);
+    moments(forward_name.id, x, g.statistics(mean), g.statistics(rstd));
+    finish_rstd(forward_name.id, rstd, eps);
+    const Normalized norm{
+        x, g.statistics(mean), g.statistics(rstd), viewed(weight, g.parameter())};
+    apply(forward_name.id, out.view({n, groups, channels / groups, pixels}), norm,
+          viewed(bias, g.parameter()));
+  } else {
+    mean.zero_();
+    rstd.zero_();
+  }
+  const auto kept = weight && weight->defined() ? weight->scalar_type() : input.scalar_type();
+  return {out, mean.to(kept), rstd.to(kept)};
+}
+
+Three backward(
+    const Tensor& grad,
+    const Tensor& input,
+    const Tensor& mean,
+    const Tensor& rstd,
+    const OptTensor& weight,
+    int64_t n,
+    int64_t channels,
+    int64_t pixels,
+    int64_t groups,
+    std::array<bool, 3> wanted) {
+  for (const Tensor& t : {grad, mean, rstd}) {
+    check_device(t, input.device());
+  }
+  const Groups g{n, channels, pixels, groups};
+  g.check(input);
+  const Normalized norm{
+      g.of(input), g.statistics(mean), g.statistics(rstd), viewed(weight, g.parameter())};
+  const Tensor dy = g.of(grad);
+  const auto like = norm.weight.defined() ? weight->options() : input.options();
+  Three result;
+  auto& [dx, dw, db] = result;
+  if (wanted[0]) {
+    dx = at::empty_like(input, input.suggest_memory_format());
+    if (dx.numel() != 0) {
+      input_gradient(
+          backward_name.id, dx.view({n, groups, channels / groups, pixels}), dy, norm);
+    }
+  }
+  if (wanted[1]) {
+    dw = empty(g.parameter(), {}, like);
+    weight_gradient(backward_name.id, dw, dy, norm);
+    dw = dw.view({channels});
+  }
+  if (wanted[2]) {
+    db = empty(g.parameter(), {}, like);
+    bias_gradient(backward_name.id, db, dy);
+    db = db.view({channels});
+  }
+  return result;
+}
+
+} // namespace
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  forward_name.set("native_group_norm");
+  backward_name.set("native_group_norm_backward");
+  m.impl("native_group_norm", forward);
+  m.impl("native_group_norm_backward", backward);
+}
+
+} // namespace openreg
