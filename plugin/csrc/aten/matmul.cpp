@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // mm, addmm, bmm, baddbmm, addmv, dot: one MATMUL packet each, or several if it
 // is more work than a packet may ask for.
+#include "aten/matmul.h"
+
 #include "aten/structured.h"
 
 #include <ATen/ExpandUtils.h>
@@ -184,6 +186,43 @@ void multiply(OpId id, const Product& p) {
   launch_parts(id, p, part);
 }
 
+// The batch dimensions of a product, for the packet has one.
+struct Batch {
+  int64_t size;
+  std::array<int64_t, 3> stride; // of D, A, B
+};
+
+// Drops those of size 1, merges what is contiguous, and puts the largest last.
+c10::SmallVector<Batch, 4> batches(const Tensor& d, const Tensor& a, const Tensor& b) {
+  c10::SmallVector<Batch, 4> all;
+  for (int64_t i = 0; i < d.dim() - 2; i++) {
+    const Batch fresh{d.size(i), {d.stride(i), a.stride(i), b.stride(i)}};
+    if (fresh.size == 1) {
+      continue;
+    }
+    const auto continues = [&](const Batch& outer) {
+      for (int j = 0; j < 3; j++) {
+        if (outer.stride[j] != fresh.stride[j] * fresh.size) {
+          return false;
+        }
+      }
+      return true;
+    };
+    if (!all.empty() && continues(all.back())) {
+      all.back() = {all.back().size * fresh.size, fresh.stride};
+    } else {
+      all.push_back(fresh);
+    }
+  }
+  if (all.empty()) {
+    all.push_back({1, {0, 0, 0}});
+  }
+  const auto largest = std::max_element(
+      all.begin(), all.end(), [](const Batch& x, const Batch& y) { return x.size < y.size; });
+  std::swap(*largest, all.back());
+  return all;
+}
+
 // out = alpha * a @ b + beta * c for two or three dimensions.
 void multiply(
     OpId id,
@@ -297,6 +336,41 @@ void add_dot(torch::Library& m, const char* name) {
 }
 
 } // namespace
+
+void multiply_batches(
+    OpId id,
+    const Tensor& out,
+    const Tensor& a,
+    const Tensor& b,
+    double alpha,
+    Part part) {
+  if (out.numel() == 0) {
+    return;
+  }
+  const auto all = batches(out, a, b);
+  const Batch& inner = all.back();
+  int64_t products = 1;
+  for (size_t d = 0; d + 1 < all.size(); d++) {
+    products *= all[d].size;
+  }
+  for (int64_t i = 0; i < products; i++) {
+    std::array<int64_t, 3> offset{};
+    int64_t rest = i;
+    for (size_t d = 0; d + 1 < all.size(); d++) {
+      for (int j = 0; j < 3; j++) {
+        offset[j] += rest % all[d].size * all[d].stride[j];
+      }
+      rest /= all[d].size;
+    }
+    const auto one = [&](const Tensor& t, int j) {
+      return Matrices{t, inner.stride[j], t.stride(-2), t.stride(-1), offset[j]};
+    };
+    const Product p{
+        inner.size, out.size(-2), out.size(-1), a.size(-1),
+        one(out, 0), one(a, 1), one(b, 2), std::nullopt, alpha};
+    launch_parts(id, p, part);
+  }
+}
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   add_products(m);

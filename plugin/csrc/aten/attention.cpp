@@ -1,0 +1,353 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// scaled_dot_product_attention: products by MATMUL, the softmax between them by
+// two VECTOR packets that also scale, mask, and leave the logarithm of its sum.
+// Backward computes the probabilities anew from that. The scores of one slice
+// of the batch are all that is held of them.
+#include "aten/convention.h"
+#include "aten/matmul.h"
+#include "aten/step.h"
+
+#include <ATen/Context.h>
+#include <ATen/ExpandUtils.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/native/transformers/attention.h>
+#include <torch/library.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace openreg {
+
+namespace {
+
+using at::Tensor;
+using OptTensor = std::optional<Tensor>;
+constexpr double kInf = std::numeric_limits<double>::infinity();
+constexpr int64_t kScores = int64_t{1} << 22; // elements held at a time
+
+OpName forward_name, backward_name;
+
+c10::ScalarType wide_type(c10::ScalarType type) {
+  return type == at::kDouble ? at::kDouble : at::kFloat;
+}
+Tensor wide(const Tensor& t) {
+  return t.to(wide_type(t.scalar_type()));
+}
+
+// What both ways share. Tensors are [batch, kv heads, queries' heads for each of
+// them, length, channels].
+struct Attention {
+  Attention(
+      const Tensor& query,
+      const Tensor& key,
+      const Tensor& value,
+      const Tensor& bias,
+      bool causal,
+      std::optional<double> scale)
+      : causal(causal),
+        scale(scale.value_or(1.0 / std::sqrt(static_cast<double>(query.size(-1))))),
+        batch(query.size(0)),
+        kv_heads(key.size(1)),
+        group(key.size(1) == 0 ? 0 : query.size(1) / key.size(1)),
+        q(queries(wide(query))),
+        k(keys(wide(key))),
+        v(keys(wide(value))) {
+    if (bias.defined()) {
+      this->bias = queries(
+          bias.expand({batch, query.size(1), query.size(2), key.size(2)}));
+    }
+  }
+
+  Tensor queries(const Tensor& t) const {
+    return t.unflatten(1, {kv_heads, group});
+  }
+  Tensor keys(const Tensor& t) const {
+    return t.unsqueeze(2).expand({batch, kv_heads, group, t.size(-2), t.size(-1)});
+  }
+
+  // Calls fn(attention of it, first) for slices of the batch.
+  template <class Fn>
+  void for_each_slice(Fn&& fn) const {
+    const int64_t one = kv_heads * group * q.size(3) * k.size(3);
+    const int64_t count = std::max<int64_t>(1, kScores / std::max<int64_t>(1, one));
+    for (int64_t b = 0; b < batch; b += count) {
+      Attention part(*this);
+      const auto cut = [&](Tensor& t) {
+        if (t.defined()) {
+          t = t.narrow(0, b, std::min(count, batch - b));
+        }
+      };
+      cut(part.q);
+      cut(part.k);
+      cut(part.v);
+      cut(part.bias);
+      fn(part, b);
+    }
+  }
+
+  at::DimVector scores_shape() const {
+    return {q.size(0), kv_heads, group, q.size(3), k.size(3)};
+  }
+  Tensor new_scores() const {
+    return empty(scores_shape(), {}, q.options());
+  }
+
+  // A score with the mask applied.
+  Value masked(Step& s, Value score) const {
+    if (bias.defined()) {
+      score = score + s.load(bias);
+    }
+    return causal ? select(s.index(3) >= s.index(4), score, -kInf) : score;
+  }
+
+  bool causal;
+  double scale;
+  int64_t batch, kv_heads, group;
+  Tensor q, k, v, bias;
+};
+
+// Adjoining rows of one slice of the batch, of tensors that are as long as it.
+Tensor slice(const Tensor& t, const Attention& a, int64_t first) {
+  return t.narrow(0, first, a.q.size(0));
+}
+
+const Space::Mask kKeys(1 << 4);
+
+// Turns scores into exp(score - max), writes their sum, and the logarithm of
+// the sum of exp(score). A row with nothing to see has sum 0.
+void exponentials(OpId id, const Attention& a, const Tensor& scores, const Tensor& sum, const Tensor& log_sum) {
+  const auto type = scores.scalar_type();
+  Step top(id, scores, type);
+  top.reduce(OPENREG_V_RED_MAX, log_sum, a.masked(top, top.load(scores)), kKeys);
+  top.run(Part::FURTHER);
+  Step s(id, scores, type);
+  const auto operand = s.add(scores);
+  const Value m = s.load(log_sum);
+  const Value e = exp(a.masked(s, s.load(operand)) - select(m == -kInf, 0.0, m));
+  s.program.store(operand, e);
+  s.sum(sum, e, kKeys);
+  s.run(Part::FURTHER);
+  Step log_of(id, sum, type);
+  const auto result = log_of.add(log_sum);
+  const Value t = log_of.load(sum);
+  // Infinity, so that backward finds no probability there.
+  log_of.program.store(result, select(t == 0.0, kInf, log_of.load(result) + log(t)));
+  log_of.run(Part::FURTHER);
+}
+
+void forward_slice(const Attention& a, const Tensor& out, const Tensor& log_sum, bool first) {
+  const auto id = forward_name.id;
+  const Tensor scores = a.new_scores();
+  multiply_batches(id, scores, a.q, a.k.transpose(-2, -1), a.scale,
+                   first ? Part::FIRST : Part::FURTHER);
+  auto rows = a.scores_shape();
+  rows.back() = 1;
+  const Tensor sum = empty(rows, {}, scores.options());
+  exponentials(id, a, scores, sum, log_sum);
+  const bool in_place = out.scalar_type() == scores.scalar_type();
+  const Tensor product = in_place ? out : empty(out.sizes(), {}, scores.options());
+  multiply_batches(id, product, scores, a.v);
+  Step s(id, out, scores.scalar_type());
+  const auto result = s.add(out);
+  const Value value = in_place ? s.load(result) : s.load(product);
+  const Value total = s.load(sum);
+  s.program.store(result, select(total == 0.0, 0.0, value / total));
+  s.run(Part::FURTHER);
+}
+
+// As the query lies in memory, if its rows are as long.
+Tensor result_like(const Tensor& query, const Tensor& value) {
+  if (query.size(-1) == value.size(-1)) {
+    return at::empty_like(query);
+  }
+  auto sizes = query.sizes().vec();
+  sizes.back() = value.size(-1);
+  return empty(sizes, {}, query.options());
+}
+
+using Result = std::tuple<
+    Tensor, Tensor, Tensor, Tensor, c10::SymInt, c10::SymInt, Tensor, Tensor, Tensor>;
+
+Result forward(
+    const Tensor& query,
+    const Tensor& key,
+    const Tensor& value,
+    const OptTensor& bias,
+    double dropout,
+    bool causal,
+    bool,
+    std::optional<double> scale) {
+  TORCH_CHECK_NOT_IMPLEMENTED(
+      dropout == 0, "openreg: fused attention has no dropout; use the math backend");
+  for (const Tensor& t : {key, value}) {
+    check_device(t, query.device());
+  }
+  check_device(bias, query.device());
+  const Tensor out = result_like(query, value);
+  const Tensor log_sum = empty(
+      {query.size(0), query.size(1), query.size(2)},
+      {},
+      query.options().dtype(wide_type(query.scalar_type())));
+  const Attention all(query, key, value, bias.value_or(Tensor()), causal, scale);
+  const Tensor o = all.queries(out), l = all.queries(log_sum.unsqueeze(-1));
+  all.for_each_slice([&](const Attention& a, int64_t b) {
+    forward_slice(a, slice(o, a, b), slice(l, a, b), b == 0);
+  });
+  const Tensor seed = empty({}, {}, query.options().dtype(at::kLong)).zero_();
+  return {out, log_sum, Tensor(), Tensor(), query.size(2), key.size(2), seed, seed.clone(), Tensor()};
+}
+
+struct Gradients {
+  Tensor q, k, v, bias; // k, v for each of the queries' heads
+
+  Gradients slice(const Attention& a, int64_t b) const {
+    const auto cut = [&](const Tensor& t) {
+      return t.defined() ? openreg::slice(t, a, b) : t;
+    };
+    return {cut(q), cut(k), cut(v), cut(bias)};
+  }
+};
+
+struct Saved {
+  Tensor grad, out, log_sum;
+};
+
+// From scores and the gradients of probabilities to probabilities and the
+// gradients of scores: dS = P * (dP - sum of grad * out).
+void score_gradients(
+    OpId id,
+    const Attention& a,
+    const Tensor& scores,
+    const Tensor& slopes,
+    const Tensor& log_sum,
+    const Tensor& dot) {
+  Step s(id, scores, scores.scalar_type());
+  const auto score = s.add(scores), slope = s.add(slopes);
+  const Value raw = s.load(score), d = s.load(slope);
+  const Value p = exp(a.masked(s, raw) - s.load(log_sum));
+  s.program.store(score, p);
+  s.program.store(slope, p * (d - s.load(dot)));
+  s.run(Part::FURTHER);
+}
+
+void backward_slice(const Attention& a, const Saved& saved, const Gradients& to, bool first) {
+  const auto id = backward_name.id;
+  const Tensor scores = a.new_scores(), slopes = a.new_scores();
+  multiply_batches(id, scores, a.q, a.k.transpose(-2, -1), a.scale,
+                   first ? Part::FIRST : Part::FURTHER);
+  multiply_batches(id, slopes, saved.grad, a.v.transpose(-2, -1));
+  auto rows = a.scores_shape();
+  rows.back() = 1;
+  const Tensor dot = empty(rows, {}, scores.options());
+  Step s(id, saved.grad, scores.scalar_type());
+  const Value g = s.load(saved.grad);
+  s.sum(dot, g * s.load(saved.out), kKeys);
+  s.run(Part::FURTHER);
+  score_gradients(id, a, scores, slopes, saved.log_sum, dot);
+  if (to.v.defined()) {
+    multiply_batches(id, to.v, scores.transpose(-2, -1), saved.grad);
+  }
+  if (to.q.defined()) {
+    multiply_batches(id, to.q, slopes, a.k, a.scale);
+  }
+  if (to.k.defined()) {
+    multiply_batches(id, to.k, slopes.transpose(-2, -1), a.q, a.scale);
+  }
+  if (to.bias.defined()) {
+    to.bias.copy_(slopes);
+  }
+}
+
+// The gradient of keys or values: the sum over the queries' heads that share
+// them, in the type of like.
+Tensor over_groups(const Tensor& t, const Tensor& like) {
+  if (!t.defined()) {
+    return t;
+  }
+  return (t.size(2) == 1 ? t.squeeze(2) : t.sum(2)).to(like.scalar_type());
+}
+
+std::tuple<Tensor, Tensor, Tensor, Tensor> backward(
+    const Tensor& grad,
+    const Tensor& query,
+    const Tensor& key,
+    const Tensor& value,
+    const Tensor& bias,
+    std::array<bool, 4> wanted,
+    const Tensor& out,
+    const Tensor& log_sum,
+    const Tensor&,
+    const Tensor&,
+    c10::SymInt,
+    c10::SymInt,
+    double,
+    bool causal,
+    const Tensor&,
+    const Tensor&,
+    std::optional<double> scale) {
+  if (!grad.defined()) {
+    return {};
+  }
+  const Attention all(query, key, value, bias, causal, scale);
+  const auto like = [&](const Tensor& t, bool want) {
+    return want ? empty(t.sizes(), {}, all.q.options()) : Tensor();
+  };
+  const Gradients to{
+      like(all.q, wanted[0]), like(all.k, wanted[1]), like(all.v, wanted[2]),
+      bias.defined() && wanted[3] ? like(all.bias, true) : Tensor()};
+  const Saved saved{
+      all.queries(wide(grad)), all.queries(out), all.queries(log_sum.unsqueeze(-1))};
+  all.for_each_slice([&](const Attention& a, int64_t b) {
+    const Saved part{slice(saved.grad, a, b), slice(saved.out, a, b), slice(saved.log_sum, a, b)};
+    backward_slice(a, part, to.slice(a, b), b == 0);
+  });
+  Tensor dq = to.q, db = to.bias;
+  if (dq.defined()) {
+    dq = dq.flatten(1, 2).to(query.scalar_type());
+  }
+  if (db.defined()) {
+    db = at::sum_to(db.flatten(1, 2), bias.sizes()).to(bias.scalar_type());
+  }
+  return {dq, over_groups(to.k, key), over_groups(to.v, value), db};
+}
+
+// Whether the kernels above serve this call; core's composition does the rest.
+int64_t choice(
+    const Tensor& q,
+    const Tensor& k,
+    const Tensor& v,
+    const OptTensor& mask,
+    double dropout,
+    bool causal,
+    std::optional<double>,
+    bool grouped) {
+  const auto shaped = [&] {
+    return q.dim() == 4 && k.dim() == 4 && v.dim() == 4 && q.size(0) == k.size(0) &&
+        q.size(0) == v.size(0) && k.size(1) == v.size(1) && q.size(-1) == k.size(-1) &&
+        k.size(2) == v.size(2) && k.size(1) > 0 &&
+        (q.size(1) == k.size(1) || (grouped && q.size(1) % k.size(1) == 0));
+  };
+  const bool fits = !q.is_nested() && !k.is_nested() && !v.is_nested() && dropout == 0 &&
+      q.is_floating_point() && on_card(q) && q.scalar_type() == k.scalar_type() &&
+      q.scalar_type() == v.scalar_type() && shaped() && q.numel() != 0 && k.numel() != 0 &&
+      v.numel() != 0 && !(causal && mask.has_value());
+  const bool fused = fits && at::globalContext().userEnabledOverrideableSDP();
+  return static_cast<int64_t>(fused ? at::SDPBackend::overrideable : at::SDPBackend::math);
+}
+
+} // namespace
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  forward_name.set("_scaled_dot_product_fused_attention_overrideable");
+  backward_name.set("_scaled_dot_product_fused_attention_overrideable_backward");
+  m.impl("_scaled_dot_product_fused_attention_overrideable", forward);
+  m.impl("_scaled_dot_product_fused_attention_overrideable_backward", backward);
+  m.impl("_fused_sdp_choice", choice);
+}
+
+} // namespace openreg
+
+namespace at::native {
+REGISTER_PRIVATEUSE1_DISPATCH(_fused_sdp_choice_stub, &openreg::choice)
+} // namespace at::native

@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""scaled_dot_product_attention on the card, and the layers made of it."""
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from ops import check, no_fallback, to_card, values, with_gradients
+
+CLOSE = {"rtol": 1e-4, "atol": 1e-5}
+
+
+def attend(**options):
+    return with_gradients(
+        lambda q, k, v, *mask: F.scaled_dot_product_attention(q, k, v, *mask, **options))
+
+
+def tensors(batch=2, heads=4, kv_heads=4, rows=5, keys=7, width=8, out=8, dtype=torch.float32):
+    return (
+        values(batch, heads, rows, width, dtype=dtype),
+        values(batch, kv_heads, keys, width, dtype=dtype, seed=1),
+        values(batch, kv_heads, keys, out, dtype=dtype, seed=2),
+    )
+
+
+@pytest.mark.parametrize("options", [{}, {"is_causal": True}, {"scale": 0.3}])
+@pytest.mark.parametrize("shape", [{}, {"out": 3}, {"keys": 1}, {"rows": 9, "keys": 4}])
+def test_attention(shape, options):
+    check(attend(**options), *tensors(**shape), **CLOSE)
+
+
+def test_it_is_one_operator():
+    q, k, v = map(to_card, tensors())
+    torch.openreg.reset_op_counts()
+    F.scaled_dot_product_attention(q, k, v, is_causal=True)
+    counts = torch.openreg.op_counts()
+    assert counts["aten::_scaled_dot_product_fused_attention_overrideable"] == 1
+    assert not {"aten::bmm", "aten::_softmax"} & set(counts)
+
+
+@pytest.mark.parametrize("mask_shape", [(5, 7), (1, 7), (2, 1, 5, 7), (2, 4, 5, 7), (2, 1, 1, 7)])
+def test_masks(mask_shape):
+    q, k, v = tensors()
+    keep = values(*mask_shape, dtype=torch.bool, seed=3)
+    keep[..., 0] = True
+    check(attend(), q, k, v, keep, **CLOSE)
+    check(attend(), q, k, v, values(*mask_shape, seed=3), **CLOSE)
+
+
+def test_a_row_that_sees_nothing():
+    """Gives zeros and no gradient, as on the CPU."""
+    q, k, v = tensors()
+    keep = torch.ones(5, 7, dtype=torch.bool)
+    keep[2] = False
+    check(attend(), q, k, v, keep, **CLOSE)
+
+
+@pytest.mark.parametrize("options", [{}, {"is_causal": True}])
+@pytest.mark.parametrize("kv_heads", [1, 2])
+def test_grouped_heads(kv_heads, options):
+    check(attend(enable_gqa=True, **options), *tensors(kv_heads=kv_heads), **CLOSE)
+
+
+def test_heads_between_the_rows():
+    """As models have it: [batch, length, heads, width], transposed."""
+    q, k, v = (t.transpose(1, 2).contiguous().transpose(1, 2) for t in tensors())
+    check(attend(is_causal=True), q, k, v, **CLOSE)
+    with no_fallback():
+        out = F.scaled_dot_product_attention(*map(to_card, (q, k, v)))
+    assert out.transpose(1, 2).is_contiguous()
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_halves(dtype):
+    inputs = tensors(dtype=dtype)
+    exact = attend(is_causal=True)(*(t.float() for t in inputs))
+    with no_fallback():
+        got = attend(is_causal=True)(*map(to_card, inputs))
+    for g, w in zip(got, exact):
+        assert g.dtype == dtype
+        torch.testing.assert_close(g.cpu().float(), w, rtol=3e-2, atol=3e-2)
+
+
+def test_doubles_and_large_scores():
+    q, k, v = tensors(dtype=torch.float64)
+    check(attend(), q, k, v)
+    check(attend(), q * 100, k * 100, v)
+
+
+def test_slices_of_the_batch():
+    """More scores than are held at a time."""
+    q, k, v = tensors(batch=3, heads=1, kv_heads=1, rows=1400, keys=1400, width=4, out=4)
+    with no_fallback():
+        got = F.scaled_dot_product_attention(*map(to_card, (q, k, v)))
+    torch.testing.assert_close(got.cpu(), F.scaled_dot_product_attention(q, k, v), **CLOSE)
+
+
+def test_the_logarithm_of_the_sum():
+    q, k, v = tensors()
+    with no_fallback():
+        log_sum = torch.ops.aten._scaled_dot_product_fused_attention_overrideable(
+            *map(to_card, (q, k, v)))[1]
+    want = (q @ k.transpose(-2, -1) / 8**0.5).logsumexp(-1)
+    torch.testing.assert_close(log_sum.cpu(), want, **CLOSE)
+
+
+def test_the_caller_chooses():
+    q, k, v = map(to_card, tensors())
+    with sdpa_kernel(SDPBackend.MATH), no_fallback():
+        torch.openreg.reset_op_counts()
+        F.scaled_dot_product_attention(q, k, v)
+    assert "aten::_scaled_dot_product_fused_attention_overrideable" not in torch.openreg.op_counts()
+
+
+def test_what_it_leaves_to_the_composition():
+    check(attend(), values(3, 5, 8), values(3, 7, 8, seed=1), values(3, 7, 8, seed=2), **CLOSE)
+    q, k, v = map(to_card, tensors())
+    assert torch._fused_sdp_choice(q, k, v) == SDPBackend.OVERRIDEABLE.value
+    assert torch._fused_sdp_choice(q, k, v, dropout_p=0.5) == SDPBackend.MATH.value
+
+
+@pytest.mark.parametrize("need_weights", [False, True])
+@pytest.mark.parametrize("training", [False, True])
+def test_multi_head_attention(need_weights, training):
+    torch.manual_seed(0)
+    layer = nn.MultiheadAttention(16, 4, batch_first=True).train(training)
+    x, keys = values(2, 5, 16), values(2, 5, 16, seed=1)
+    hide = torch.tensor([[False] * 5, [False] * 3 + [True] * 2])
+    card = nn.MultiheadAttention(16, 4, batch_first=True).train(training)
+    card.load_state_dict(layer.state_dict())
+    card.to("openreg")
+    with torch.set_grad_enabled(training):
+        for args, options in [
+            ((x, x, x), {}),
+            ((x, keys, keys), {}),
+            ((x, x, x), {"key_padding_mask": hide}),
+            ((x, x, x), {"attn_mask": torch.ones(5, 5, dtype=torch.bool).triu(1)}),
+        ]:
+            want = layer(*args, need_weights=need_weights, **options)
+            moved = [to_card(args[0])] * 3 if args[0] is args[1] else [to_card(a) for a in args]
+            with no_fallback():
+                got = card(*moved, need_weights=need_weights,
+                           **{k: to_card(v) for k, v in options.items()})
+            for g, w in zip(got, want):
+                assert (g is None) == (w is None)
+                if w is not None:
+                    torch.testing.assert_close(g.detach().cpu(), w.detach(), **CLOSE)
+
+
+@pytest.mark.parametrize("activation", ["relu", "gelu"])
+@pytest.mark.parametrize("norm_first", [False, True])
+def test_the_encoder_in_evaluation(activation, norm_first):
+    """Core has an operator of its own for this."""
+    torch.manual_seed(0)
+    def make():
+        return nn.TransformerEncoder(
+            nn.TransformerEncoderLayer(
+                16, 4, 32, batch_first=True, activation=activation, norm_first=norm_first),
+            2, enable_nested_tensor=not norm_first).eval()
+    layer, card = make(), make()
+    card.load_state_dict(layer.state_dict())
+    card.to("openreg")
+    x, hide = values(2, 5, 16), torch.tensor([[False] * 5, [False] * 3 + [True] * 2])
+    with torch.no_grad():
+        for options in [{}, {"src_key_padding_mask": hide}]:
+            want = layer(x, **options)
+            with no_fallback():
+                got = card(to_card(x), **{k: to_card(v) for k, v in options.items()})
+            keep = ~hide if options else torch.ones_like(hide)
+            torch.testing.assert_close(got.cpu()[keep], want[keep], **CLOSE)
