@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// nll_loss, mse_loss, smooth_l1_loss, huber_loss, log_sigmoid, with
+// mse_loss, smooth_l1_loss, huber_loss, binary_cross_entropy, log_sigmoid, with
 // their derivatives.
 #include "aten/reduction.h"
+#include "aten/step.h"
 #include "aten/structured.h"
 
 #include <ATen/ExpandUtils.h>
 #include <ATen/core/Reduction.h>
-#include <ATen/ops/nll_loss_backward_meta.h>
-#include <ATen/ops/nll_loss_forward_meta.h>
 
 #include <limits>
 
@@ -19,197 +18,8 @@ using at::Tensor;
 using OptTensor = std::optional<Tensor>;
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
-// There is no gather in nll_loss: each class compares its number with the
-// target. Scores are [N, C]; a target in [0, C) or equal to ignore.
-class Scores {
- public:
-  Scores(const Tensor& self, const Tensor& target, const OptTensor& weight)
-      : self_(self.dim() == 1 ? self.unsqueeze(0) : self),
-        target_(target.reshape({-1, 1})) {
-    if (weight && weight->defined()) {
-      weight_ = weight->unsqueeze(0);
-    }
-    space_.emplace(self_.sizes(), self.get_device());
-  }
-
-  uint8_t add(const Tensor& t, int64_t row_stride, int64_t col_stride) {
-    return space_->add(t, {row_stride, col_stride});
-  }
-  uint8_t add(const Tensor& t) {
-    return space_->add(t);
-  }
-
-  // Whether this class is the row's target.
-  Value hit(Program& p, int64_t ignore) {
-    const Value t = target(p);
-    return (t == p.index(1)) &
-        (t != p.imm(ignore, OPENREG_VT_I64));
-  }
-  // A class that there is not; nothing else tells of it.
-  Value invalid(Program& p, int64_t ignore) {
-    const Value t = target(p);
-    const Value classes = p.imm(self_.size(1), OPENREG_VT_I64);
-    const Value outside = (t < 0.0) | (t >= classes);
-    return outside & (t != p.imm(ignore, OPENREG_VT_I64)) & (p.index(1) == 0.0);
-  }
-  Value weight(Program& p) {
-    return weight_.defined() ? p.load(weight_number_, p.type())
-                             : p.imm(1.0, p.type());
-  }
-  Value score(Program& p) {
-    return p.load(self_number_, p.type());
-  }
-
-  void add_inputs() {
-    self_number_ = add(self_);
-    target_number_ = add(target_);
-    if (weight_.defined()) {
-      weight_number_ = add(weight_);
-    }
-  }
-
-  void reduce(bool rows_too) {
-    space_->reduce(rows_too ? Space::Mask(3) : Space::Mask(2));
-  }
-  void run(const Program& p, OpId id, Part part) {
-    launch(*space_, p, id, part);
-  }
-
- private:
-  Value target(Program& p) {
-    return p.load(target_number_, OPENREG_VT_I64);
-  }
-
-  Tensor self_, target_, weight_;
-  std::optional<Space> space_;
-  uint8_t self_number_ = 0, target_number_ = 0, weight_number_ = 0;
-};
-
-// Sums formula(scores) over the classes, and over the rows unless out has them.
-template <class Formula>
-void fold_scores(
-    OpId id,
-    Scores scores,
-    const Tensor& out,
-    bool rows_too,
-    Part part,
-    Formula&& formula) {
-  scores.add(out, rows_too || out.dim() == 0 ? 0 : out.stride(0), 0);
-  scores.add_inputs();
-  scores.reduce(rows_too);
-  Program p(vector_type(out.scalar_type()));
-  p.reduce({OPENREG_V_RED_SUM, 0}, formula(p, scores));
-  scores.run(p, id, part);
-}
-
-void check_targets(const Tensor& self, const Tensor& target) {
-  TORCH_CHECK(
-      target.scalar_type() == at::kLong || target.scalar_type() == at::kByte,
-      "expected target of dtype Long or Byte, but got ",
-      target.scalar_type());
-  TORCH_CHECK_NOT_IMPLEMENTED(
-      self.is_floating_point(), "nll_loss not implemented for '", self.scalar_type(), "'");
-}
-
-struct NllForward {
-  template <class Op>
-  void operator()(
-      OpId id,
-      Op& op,
-      const Tensor& self,
-      const Tensor& target,
-      const OptTensor& weight,
-      int64_t reduction,
-      int64_t ignore) const {
-    check_targets(self, target);
-    const Tensor& out = op.maybe_get_output(0);
-    const Tensor& total = op.maybe_get_output(1);
-    const bool rows_too = reduction != at::Reduction::None;
-    const bool mean = reduction == at::Reduction::Mean;
-    if (self.numel() == 0) {
-      out.fill_(mean ? kNaN : 0.0);
-      total.zero_();
-      return;
-    }
-    const Tensor sum = mean ? wide(out) : out;
-    const Tensor weights = mean ? wide(total) : total;
-    const Scores scores(self, target, weight);
-    fold_scores(
-        id, scores, sum, rows_too, Part::FIRST, [&](Program& p, Scores& s) {
-          const Value loss = -s.score(p) * s.weight(p);
-          const Value mine = select(s.hit(p, ignore), loss, 0.0);
-          return select(s.invalid(p, ignore), kNaN, mine);
-        });
-    if (!rows_too) {
-      total.zero_();
-      return;
-    }
-    fold_scores(
-        id, scores, weights, true, Part::FURTHER, [&](Program& p, Scores& s) {
-          return select(s.hit(p, ignore), s.weight(p), 0.0);
-        });
-    if (mean) {
-      divide(id, out, total, sum, weights);
-    }
-  }
-
-  // Where a mean's sums go: they may be more than a half holds.
-  static Tensor wide(const Tensor& t) {
-    return t.element_size() == 2 ? empty({}, {}, t.options().dtype(at::kFloat)) : t;
-  }
-
-  static void divide(
-      OpId id,
-      const Tensor& out,
-      const Tensor& total,
-      const Tensor& sum,
-      const Tensor& weights) {
-    Space space({}, out.get_device());
-    for (const Tensor& t : {out, total, sum, weights}) {
-      space.add(t);
-    }
-    Program p(vector_type(out.scalar_type()));
-    const Value n = p.load(3, p.type());
-    p.store(0, p.load(2, p.type()) / n);
-    p.store(1, n);
-    launch(space, p, id, Part::FURTHER);
-  }
-};
-
-struct NllBackward {
-  template <class Op>
-  void operator()(
-      OpId id,
-      Op& op,
-      const Tensor& grad,
-      const Tensor& self,
-      const Tensor& target,
-      const OptTensor& weight,
-      int64_t reduction,
-      int64_t ignore,
-      const Tensor& total) const {
-    check_targets(self, target);
-    const Tensor& out = op.maybe_get_output(0);
-    if (out.numel() == 0) {
-      return;
-    }
-    const bool by_row = reduction == at::Reduction::None && grad.dim() == 1;
-    Scores s(self, target, weight);
-    s.add(out.dim() == 1 ? out.unsqueeze(0) : out);
-    const uint8_t g = s.add(grad, by_row ? grad.stride(0) : 0, 0);
-    const uint8_t n = s.add(total, 0, 0);
-    s.add_inputs();
-    Program p(vector_type(self.scalar_type()));
-    Value slope = -s.weight(p) * p.load(g, p.type());
-    if (reduction == at::Reduction::Mean) {
-      slope = slope / p.load(n, p.type());
-    }
-    p.store(0, select(s.hit(p, ignore), slope, 0.0));
-    s.run(p, id, Part::FIRST);
-  }
-};
-
-// A loss of two tensors, element by element: reduced in the same packet.
+// A loss of two tensors, element by element, with a weight if there is one:
+// reduced in the same packet.
 template <class Formula>
 void pair_loss(
     OpId id,
@@ -217,7 +27,8 @@ void pair_loss(
     const Tensor& self,
     const Tensor& target,
     int64_t reduction,
-    Formula&& formula) {
+    Formula&& formula,
+    const Tensor& weight = {}) {
   const auto type = out.scalar_type();
   TORCH_CHECK_NOT_IMPLEMENTED(
       at::isFloatingType(type), "this loss is not implemented for '", type, "'");
@@ -229,27 +40,17 @@ void pair_loss(
     }
     return;
   }
+  Step s(id, a, type);
+  const Value x = s.load(a);
+  Value loss = formula(s.program, x, s.load(b));
+  loss = weight.defined() ? loss * s.load(weight) : loss;
   if (reduction == at::Reduction::None) {
-    Space space(out.sizes(), out.get_device());
-    space.add(out);
-    space.add(a);
-    space.add(b);
-    space.coalesce();
-    Program p(vector_type(type));
-    p.store(0, formula(p, p.load(1, p.type()), p.load(2, p.type())));
-    launch(space, p, id);
-    return;
+    s.store(out, loss);
+  } else {
+    const double n = reduction == at::Reduction::Mean ? a.numel() : 1;
+    s.sum(out, loss, mask_of(std::nullopt, a.dim()), 1.0 / n);
   }
-  const double n = reduction == at::Reduction::Mean ? a.numel() : 1;
-  reduce(
-      {.id = id,
-       .op = OPENREG_V_RED_SUM,
-       .dims = mask_of(std::nullopt, a.dim()),
-       .compute = type,
-       .value = out,
-       .scale = 1.0 / n},
-      {a, b},
-      [&](Reducer& p) { return formula(p, p.in(0), p.in(1)); });
+  s.run();
 }
 
 // Shape functions of losses; T stands for what follows the reduction.
@@ -310,7 +111,71 @@ Value clipped(Value d, double limit, double inside, double outside) {
   return limit > 0 ? select(abs(d) < limit, d * inside, edge) : edge;
 }
 
+// As core's: no logarithm is less than -100.
+Value cross_entropy(Value x, Value target) {
+  return (target - 1.0) * max(log1p(-x), -100.0) - target * max(log(x), -100.0);
+}
+
+struct cross_entropy_meta : pair_meta<> {
+  void meta(const Tensor& self, const Tensor& target, at::OptionalTensorRef, int64_t reduction) {
+    TORCH_CHECK(
+        self.sizes() == target.sizes(),
+        "Using a target size (",
+        target.sizes(),
+        ") that is different to the input size (",
+        self.sizes(),
+        ") is deprecated. Please ensure they have the same size.");
+    pair_meta<>::meta(self, target, reduction);
+  }
+};
+
+struct cross_entropy_gradient_meta : pair_gradient_meta<> {
+  void meta(
+      const Tensor& grad,
+      const Tensor& self,
+      const Tensor& target,
+      at::OptionalTensorRef weight,
+      int64_t) {
+    at::TensorIteratorConfig config;
+    config.allow_cpu_scalars(true)
+        .promote_inputs_to_common_dtype(true)
+        .cast_common_dtype_to_outputs(true)
+        .enforce_safe_casting_to_output(true)
+        .add_borrowed_output(maybe_get_output(0))
+        .add_borrowed_const_input(self)
+        .add_borrowed_const_input(target)
+        .add_borrowed_const_input(grad);
+    if (weight.has_value()) {
+      config.add_borrowed_const_input(*weight);
+    }
+    build(config);
+  }
+};
+
 using M = torch::Library;
+
+void add_cross_entropy(M& m) {
+  add_op<cross_entropy_meta>(
+      m,
+      NamesWithoutInplace{"binary_cross_entropy", "binary_cross_entropy.out"},
+      [](OpId id, auto& op, const Tensor& a, const Tensor& b, const OptTensor& weight,
+         int64_t r) {
+        pair_loss(id, op.maybe_get_output(0), a, b, r,
+                  [](Program&, Value x, Value y) { return cross_entropy(x, y); },
+                  weight.value_or(Tensor()));
+      });
+  add_pointwise<cross_entropy_gradient_meta>(
+      m,
+      NamesWithoutInplace{
+          "binary_cross_entropy_backward", "binary_cross_entropy_backward.grad_input"},
+      [](Pointwise& p, const Tensor&, const Tensor& self, const Tensor&,
+         const OptTensor& weight, int64_t r) {
+        const Value x = p.in(0);
+        const Value slope = (x - p.in(1)) / max((1.0 - x) * x, 1e-12);
+        const Value g = slope * scaled_grad(p, self, r);
+        return weight && weight->defined() ? g * p.in(3) : g;
+      });
+}
 
 void add_pairs(M& m) {
   add_op<pair_meta<>>(
@@ -405,15 +270,8 @@ void add_log_sigmoid(M& m) {
 } // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  add_op<at::meta::structured_nll_loss_forward, 2>(
-      m,
-      NamesWithoutInplace{"nll_loss_forward", "nll_loss_forward.output"},
-      NllForward());
-  add_op<at::meta::structured_nll_loss_backward>(
-      m,
-      NamesWithoutInplace{"nll_loss_backward", "nll_loss_backward.grad_input"},
-      NllBackward());
   add_pairs(m);
+  add_cross_entropy(m);
   add_pair_gradients(m);
   add_log_sigmoid(m);
 }

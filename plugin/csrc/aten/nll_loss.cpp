@@ -1,0 +1,344 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// nll_loss and nll_loss2d, with their derivatives.
+#include "aten/reduction.h"
+#include "aten/structured.h"
+
+#include <ATen/core/Reduction.h>
+#include <ATen/ops/nll_loss_backward_meta.h>
+#include <ATen/ops/nll_loss_forward_meta.h>
+
+#include <limits>
+
+namespace openreg {
+
+namespace {
+
+using at::Tensor;
+using OptTensor = std::optional<Tensor>;
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+
+// There is no gather in nll_loss: each class compares its number with the
+// target. Scores are [N, C, pixels]; a target in [0, C) or equal to ignore.
+class Scores {
+ public:
+  Scores(const Tensor& self, const Tensor& target, const OptTensor& weight)
+      : self_(of(self)), target_(of_rows(target, self_)) {
+    if (weight && weight->defined()) {
+      weight_ = weight->view({-1, 1});
+    }
+    space_.emplace(self_.sizes(), self.get_device());
+  }
+
+  // From [C], [N, C] or [N, C, H, W].
+  static Tensor of(const Tensor& t) {
+    return t.dim() == 1 ? t.view({1, -1, 1})
+                        : t.reshape({t.size(0), t.size(1), pixels(t)});
+  }
+  // What has no classes: [N, 1, pixels].
+  static Tensor of_rows(const Tensor& t, const Tensor& scores) {
+    return t.reshape({scores.size(0), 1, scores.size(2)});
+  }
+
+  uint8_t add(const Tensor& t) {
+    return space_->add(t);
+  }
+
+  // Whether this class is the row's target.
+  Value hit(Program& p, int64_t ignore) {
+    const Value t = target(p);
+    return (t == number(p)) & (t != p.imm(ignore, OPENREG_VT_I64));
+  }
+  // A class that there is not; nothing else tells of it.
+  Value invalid(Program& p, int64_t ignore) {
+    const Value t = target(p);
+    const Value classes = p.imm(self_.size(1), OPENREG_VT_I64);
+    const Value outside = (t < 0.0) | (t >= classes);
+    return outside & (t != p.imm(ignore, OPENREG_VT_I64)) & (number(p) == 0.0);
+  }
+  Value weight(Program& p) {
+    return weight_.defined() ? p.load(weight_number_, p.type())
+                             : p.imm(1.0, p.type());
+  }
+  Value score(Program& p) {
+    return p.load(self_number_, p.type());
+  }
+
+  Tensor rows(const Tensor& t) const {
+    return of_rows(t, self_);
+  }
+
+  void add_inputs() {
+    self_number_ = add(self_);
+    target_number_ = add(target_);
+    if (weight_.defined()) {
+      weight_number_ = add(weight_);
+    }
+  }
+
+  void reduce(bool rows_too) {
+    space_->reduce(rows_too ? Space::Mask(7) : Space::Mask(2));
+    settle();
+  }
+  // All operands are there.
+  void settle() {
+    space_->keep(1);
+    space_->coalesce();
+  }
+  void run(const Program& p, OpId id, Part part) {
+    launch(*space_, p, id, part);
+  }
+
+ private:
+  static int64_t pixels(const Tensor& t) {
+    return c10::multiply_integers(t.sizes().slice(2));
+  }
+  // The class's.
+  Value number(Program& p) {
+    return p.index(space_->kept());
+  }
+  Value target(Program& p) {
+    return p.load(target_number_, OPENREG_VT_I64);
+  }
+
+  Tensor self_, target_, weight_;
+  std::optional<Space> space_;
+  uint8_t self_number_ = 0, target_number_ = 0, weight_number_ = 0;
+};
+
+// Sums formula(scores) over the classes, and over the rows unless out has them.
+template <class Formula>
+void fold_scores(
+    OpId id,
+    Scores scores,
+    const Tensor& out,
+    bool rows_too,
+    Part part,
+    Formula&& formula) {
+  scores.add(rows_too || out.dim() == 0 ? out : scores.rows(out));
+  scores.add_inputs();
+  scores.reduce(rows_too);
+  Program p(vector_type(out.scalar_type()));
+  p.reduce({OPENREG_V_RED_SUM, 0}, formula(p, scores));
+  scores.run(p, id, part);
+}
+
+void check_targets(const Tensor& self, const Tensor& target) {
+  TORCH_CHECK(
+      target.scalar_type() == at::kLong || target.scalar_type() == at::kByte,
+      "expected target of dtype Long or Byte, but got ",
+      target.scalar_type());
+  TORCH_CHECK_NOT_IMPLEMENTED(
+      self.is_floating_point(), "nll_loss not implemented for '", self.scalar_type(), "'");
+}
+
+// Calls fn with the output, or with one that stands in for it if its memory is
+// not dense.
+template <class Fn>
+void with_dense(const Tensor& out, Fn&& fn) {
+  if (out.is_contiguous()) {
+    fn(out);
+    return;
+  }
+  const Tensor dense = empty(out.sizes(), {}, out.options());
+  fn(dense);
+  out.copy_(dense);
+}
+
+struct NllForward {
+  template <class Op>
+  void operator()(
+      OpId id,
+      Op& op,
+      const Tensor& self,
+      const Tensor& target,
+      const OptTensor& weight,
+      int64_t reduction,
+      int64_t ignore) const {
+    check_targets(self, target);
+    with_dense(op.maybe_get_output(0), [&](const Tensor& out) {
+      run(id, out, op.maybe_get_output(1), self, target, weight, reduction, ignore);
+    });
+  }
+
+  static void run(
+      OpId id,
+      const Tensor& out,
+      const Tensor& total,
+      const Tensor& self,
+      const Tensor& target,
+      const OptTensor& weight,
+      int64_t reduction,
+      int64_t ignore) {
+    const bool rows_too = reduction != at::Reduction::None;
+    const bool mean = reduction == at::Reduction::Mean;
+    if (self.numel() == 0) {
+      out.fill_(mean ? kNaN : 0.0);
+      total.zero_();
+      return;
+    }
+    const Tensor sum = mean ? wide(out) : out;
+    const Tensor weights = mean ? wide(total) : total;
+    const Scores scores(self, target, weight);
+    fold_scores(
+        id, scores, sum, rows_too, Part::FIRST, [&](Program& p, Scores& s) {
+          const Value loss = -s.score(p) * s.weight(p);
+          const Value mine = select(s.hit(p, ignore), loss, 0.0);
+          return select(s.invalid(p, ignore), kNaN, mine);
+        });
+    if (!rows_too) {
+      total.zero_();
+      return;
+    }
+    fold_scores(
+        id, scores, weights, true, Part::FURTHER, [&](Program& p, Scores& s) {
+          return select(s.hit(p, ignore), s.weight(p), 0.0);
+        });
+    if (mean) {
+      divide(id, out, total, sum, weights);
+    }
+  }
+
+  // Where a mean's sums go: they may be more than a half holds.
+  static Tensor wide(const Tensor& t) {
+    return t.element_size() == 2 ? empty({}, {}, t.options().dtype(at::kFloat)) : t;
+  }
+
+  static void divide(
+      OpId id,
+      const Tensor& out,
+      const Tensor& total,
+      const Tensor& sum,
+      const Tensor& weights) {
+    Space space({}, out.get_device());
+    for (const Tensor& t : {out, total, sum, weights}) {
+      space.add(t);
+    }
+    Program p(vector_type(out.scalar_type()));
+    const Value n = p.load(3, p.type());
+    p.store(0, p.load(2, p.type()) / n);
+    p.store(1, n);
+    launch(space, p, id, Part::FURTHER);
+  }
+};
+
+struct NllBackward {
+  template <class Op>
+  void operator()(
+      OpId id,
+      Op& op,
+      const Tensor& grad,
+      const Tensor& self,
+      const Tensor& target,
+      const OptTensor& weight,
+      int64_t reduction,
+      int64_t ignore,
+      const Tensor& total) const {
+    check_targets(self, target);
+    with_dense(op.maybe_get_output(0), [&](const Tensor& out) {
+      run(id, out, grad, self, target, weight, reduction, ignore, total);
+    });
+  }
+
+  static void run(
+      OpId id,
+      const Tensor& out,
+      const Tensor& grad,
+      const Tensor& self,
+      const Tensor& target,
+      const OptTensor& weight,
+      int64_t reduction,
+      int64_t ignore,
+      const Tensor& total) {
+    if (out.numel() == 0) {
+      return;
+    }
+    const bool by_row = reduction == at::Reduction::None && grad.dim() > 0;
+    Scores s(self, target, weight);
+    s.add(Scores::of(out));
+    const uint8_t g = s.add(by_row ? s.rows(grad) : grad.reshape({}));
+    const uint8_t n = s.add(total.reshape({}));
+    s.add_inputs();
+    s.settle();
+    Program p(vector_type(self.scalar_type()));
+    Value slope = -s.weight(p) * p.load(g, p.type());
+    if (reduction == at::Reduction::Mean) {
+      slope = slope / p.load(n, p.type());
+    }
+    p.store(0, select(s.hit(p, ignore), slope, 0.0));
+    s.run(p, id, Part::FIRST);
+  }
+};
+
+// Core has the one for images not as structured.
+void check_image(const Tensor& self, const Tensor& target) {
+  TORCH_CHECK(
+      target.dim() == 3,
+      "only batches of spatial targets supported (3D tensors) but got targets of dimension: ",
+      target.dim());
+  TORCH_CHECK(
+      self.dim() == 4,
+      "only batches of spatial inputs supported (4D tensors), but got input of dimension: ",
+      self.dim());
+  TORCH_CHECK(
+      self.size(0) == target.size(0) && self.size(2) == target.size(1) &&
+          self.size(3) == target.size(2),
+      "size mismatch (got input: ",
+      self.sizes(),
+      " , target: ",
+      target.sizes());
+}
+
+struct image_meta : at::impl::MetaBase {
+  void meta(
+      const Tensor& self,
+      const Tensor& target,
+      at::OptionalTensorRef weight,
+      int64_t reduction,
+      int64_t) {
+    check_image(self, target);
+    TORCH_CHECK(
+        !weight.has_value() || weight->numel() == self.size(1),
+        "weight tensor should be defined either for all or no classes");
+    const bool none = reduction == at::Reduction::None;
+    set_output_raw_strided(
+        0, none ? target.sizes() : at::IntArrayRef(), {}, self.options());
+    set_output_raw_strided(1, {}, {}, self.options());
+  }
+};
+
+struct image_gradient_meta : at::impl::MetaBase {
+  void meta(
+      const Tensor&,
+      const Tensor& self,
+      const Tensor& target,
+      at::OptionalTensorRef,
+      int64_t,
+      int64_t,
+      const Tensor&) {
+    check_image(self, target);
+    set_output_raw_strided(0, self.sizes(), {}, self.options());
+  }
+};
+
+} // namespace
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  add_op<at::meta::structured_nll_loss_forward, 2>(
+      m,
+      NamesWithoutInplace{"nll_loss_forward", "nll_loss_forward.output"},
+      NllForward());
+  add_op<at::meta::structured_nll_loss_backward>(
+      m,
+      NamesWithoutInplace{"nll_loss_backward", "nll_loss_backward.grad_input"},
+      NllBackward());
+  add_op<image_meta, 2>(
+      m,
+      NamesWithoutInplace{"nll_loss2d_forward", "nll_loss2d_forward.output"},
+      NllForward());
+  add_op<image_gradient_meta>(
+      m,
+      NamesWithoutInplace{"nll_loss2d_backward", "nll_loss2d_backward.grad_input"},
+      NllBackward());
+}
+
+} // namespace openreg

@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Losses of images and of probabilities, against the CPU's."""
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from ops import check, no_fallback, to_card, values, with_gradients
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+def test_losses_of_images(reduction):
+    scores, target = values(2, 5, 3, 4), values(2, 3, 4, low=0, high=4.99).long()
+    weight = values(5, low=0.5, high=2, seed=1)
+    target[0, 1] = 2
+    for options in [{}, {"ignore_index": 2}, {"weight": weight}]:
+        wants = with_gradients(
+            lambda s: F.nll_loss(s, target, reduction=reduction, **options))(scores)
+        card = {k: to_card(v) for k, v in options.items()}
+        with no_fallback():
+            gots = with_gradients(
+                lambda s: F.nll_loss(s, to_card(target), reduction=reduction, **card)
+            )(to_card(scores))
+        for got, want in zip(gots, wants):
+            torch.testing.assert_close(got.cpu(), want)
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+def test_binary_cross_entropy(reduction):
+    x, y = values(6, 5, low=0, high=1), values(6, 5, low=0, high=1, seed=1)
+    x[0, 0], x[0, 1] = 0, 1
+    check(lambda x, y: F.binary_cross_entropy(x, y, reduction=reduction), x, y)
+    x = x.clamp(0.01, 0.99)
+    check(with_gradients(lambda x: F.binary_cross_entropy(x, torch.full_like(x, 0.3))), x)
+    weight = values(5, low=0.5, high=2)
+    check(lambda x, y, w: F.binary_cross_entropy(x, y, w, reduction=reduction), x, y, weight)
