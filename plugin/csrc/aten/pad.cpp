@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Padding by reflection and repetition, and what unfold() needs backward, by
+// composition of copies and sums.
+#include <ATen/ATen.h>
+#include <ATen/native/Resize.h>
+#include <c10/core/WrapDimMinimal.h>
+#include <torch/library.h>
+
+namespace openreg {
+
+namespace {
+
+using at::IntArrayRef;
+using at::Tensor;
+
+Tensor unfold_backward(
+    const Tensor& grad,
+    IntArrayRef sizes,
+    int64_t dim,
+    int64_t size,
+    int64_t step) {
+  Tensor out = at::zeros(sizes, grad.options());
+  if (out.dim() == 0) {
+    return out.copy_(grad.squeeze(0));
+  }
+  const int64_t d = c10::maybe_wrap_dim(dim, out.dim());
+  const int64_t n = grad.size(d);
+  if (step >= size) { // nothing overlaps
+    out.unfold(d, size, step).copy_(grad);
+    return out;
+  }
+  for (int64_t i = 0; i < size && n > 0; i++) {
+    out.slice(d, i, i + (n - 1) * step + 1, step).add_(grad.select(-1, i));
+  }
+  return out;
+}
+
+// Padding: [before, after] of the last dimension, then of those before it.
+
+void check_padding(const char* name, const Tensor& self, IntArrayRef padding, int64_t dims) {
+  TORCH_CHECK(
+      static_cast<int64_t>(padding.size()) == 2 * dims,
+      name,
+      ": padding size is expected to be ",
+      2 * dims,
+      ", but got: ",
+      padding.size());
+  TORCH_CHECK(
+      self.dim() == dims + 1 || self.dim() == dims + 2,
+      "Expected ",
+      dims + 1,
+      "D or ",
+      dims + 2,
+      "D (batch mode) tensor with possibly 0 batch size and other non-zero dimensions for input, but got: ",
+      self.sizes());
+  for (int64_t i = 0; i < dims; i++) {
+    const int64_t d = self.dim() - 1 - i;
+    const int64_t n = self.size(d) + padding[2 * i] + padding[2 * i + 1];
+    TORCH_CHECK(
+        n >= 1 && self.size(d) > 0,
+        name,
+        ": input (size ",
+        self.size(d),
+        ") is too small for the padding; calculated output size ",
+        n);
+  }
+}
+
+// One dimension's padding: what its ends are made of.
+struct Reflection {
+  static void check(const Tensor& self, int64_t d, int64_t before, int64_t after) {
+    TORCH_CHECK(
+        before < self.size(d) && after < self.size(d),
+        "Argument #4: Padding size should be less than the corresponding input dimension, but got: padding (",
+        before,
+        ", ",
+        after,
+        ") at dimension ",
+        d,
+        " of input ",
+        self.sizes());
+  }
+  // The elements that the ends copy, in their order.
+  static Tensor before(const Tensor& t, int64_t d, int64_t n) {
+    return t.narrow(d, 1, n).flip(d);
+  }
+  static Tensor after(const Tensor& t, int64_t d, int64_t n) {
+    return t.narrow(d, t.size(d) - 1 - n, n).flip(d);
+  }
+  // Adds the gradients of the ends to those of the elements.
+  static void add_before(const Tensor& to, int64_t d, const Tensor& grad) {
+    to.narrow(d, 1, grad.size(d)).add_(grad.flip(d));
+  }
+  static void add_after(const Tensor& to, int64_t d, const Tensor& grad) {
+    to.narrow(d, to.size(d) - 1 - grad.size(d), grad.size(d)).add_(grad.flip(d));
+  }
+};
+
+struct Replication {
+  static void check(const Tensor&, int64_t, int64_t, int64_t) {}
+  static Tensor repeated(const Tensor& t, int64_t d, int64_t at, int64_t n) {
+    auto sizes = t.sizes().vec();
+    sizes[d] = n;
+    return t.narrow(d, at, 1).expand(sizes);
+  }
+  static Tensor before(const Tensor& t, int64_t d, int64_t n) {
+    return repeated(t, d, 0, n);
+  }
+  static Tensor after(const Tensor& t, int64_t d, int64_t n) {
+    return repeated(t, d, t.size(d) - 1, n);
+  }
+  static void add_before(const Tensor& to, int64_t d, const Tensor& grad) {
+    to.narrow(d, 0, 1).add_(grad.sum(d, true));
+  }
+  static void add_after(const Tensor& to, int64_t d, const Tensor& grad) {
+    to.narrow(d, to.size(d) - 1, 1).add_(grad.sum(d, true));
+  }
+};
+
+template <class Ends>
+Tensor pad_dim(const Tensor& t, int64_t d, int64_t before, int64_t after) {
+  std::vector<Tensor> parts;
+  if (before > 0) {
+    parts.push_back(Ends::before(t, d, before));
+  }
+  const int64_t skip = std::max<int64_t>(0, -before), drop = std::max<int64_t>(0, -after);
+  parts.push_back(t.narrow(d, skip, t.size(d) - skip - drop));
+  if (after > 0) {
+    parts.push_back(Ends::after(t, d, after));
+  }
+  return parts.size() == 1 ? parts[0] : at::cat(parts, d);
+}
+
+template <class Ends>
+Tensor unpad_dim(const Tensor& grad, int64_t d, int64_t size, int64_t before, int64_t after) {
+  auto sizes = grad.sizes().vec();
+  sizes[d] = size;
+  const Tensor out = at::zeros(sizes, grad.options());
+  const int64_t skip = std::max<int64_t>(0, -before), drop = std::max<int64_t>(0, -after);
+  const int64_t kept = size - skip - drop;
+  out.narrow(d, skip, kept).copy_(grad.narrow(d, std::max<int64_t>(0, before), kept));
+  if (before > 0) {
+    Ends::add_before(out, d, grad.narrow(d, 0, before));
+  }
+  if (after > 0) {
+    Ends::add_after(out, d, grad.narrow(d, grad.size(d) - after, after));
+  }
+  return out;
+}
+
+template <class Ends, int64_t Dims>
+Tensor pad(const Tensor& self, IntArrayRef padding) {
+  check_padding("padding", self, padding, Dims);
+  for (int64_t i = 0; i < Dims; i++) {
+    Ends::check(self, self.dim() - 1 - i, padding[2 * i], padding[2 * i + 1]);
+  }
+  Tensor t = self;
+  for (int64_t i = 0; i < Dims; i++) {
+    t = pad_dim<Ends>(t, self.dim() - 1 - i, padding[2 * i], padding[2 * i + 1]);
+  }
+  return t.is_alias_of(self) ? t.clone(at::MemoryFormat::Contiguous) : t;
+}
+
+template <class Ends, int64_t Dims>
+Tensor pad_backward(const Tensor& grad, const Tensor& self, IntArrayRef padding) {
+  check_padding("padding", self, padding, Dims);
+  Tensor t = grad;
+  for (int64_t i = Dims - 1; i >= 0; i--) {
+    const int64_t d = self.dim() - 1 - i;
+    t = unpad_dim<Ends>(t, d, self.size(d), padding[2 * i], padding[2 * i + 1]);
+  }
+  TORCH_CHECK(
+      t.sizes() == self.sizes(),
+      "grad_output of shape ",
+      grad.sizes(),
+      " does not fit the input's shape ",
+      self.sizes());
+  return t;
+}
+
+template <Tensor (*Function)(const Tensor&, IntArrayRef)>
+Tensor& pad_out(const Tensor& self, IntArrayRef padding, Tensor& out) {
+  const Tensor result = Function(self, padding);
+  at::native::resize_output(out, result.sizes());
+  return out.copy_(result);
+}
+
+template <Tensor (*Function)(const Tensor&, const Tensor&, IntArrayRef)>
+Tensor& pad_backward_out(const Tensor& grad, const Tensor& self, IntArrayRef padding, Tensor& out) {
+  const Tensor result = Function(grad, self, padding);
+  at::native::resize_output(out, result.sizes());
+  return out.copy_(result);
+}
+
+template <class Ends, int64_t Dims>
+void add_padding(torch::Library& m, const std::string& name) {
+  const auto add = [&](const std::string& suffix, auto* function) {
+    m.impl((name + suffix).c_str(), function);
+  };
+  add("", pad<Ends, Dims>);
+  add(".out", pad_out<pad<Ends, Dims>>);
+  add("_backward", pad_backward<Ends, Dims>);
+  add("_backward.grad_input", pad_backward_out<pad_backward<Ends, Dims>>);
+}
+
+} // namespace
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  m.impl("unfold_backward", unfold_backward);
+  add_padding<Reflection, 1>(m, "reflection_pad1d");
+  add_padding<Reflection, 2>(m, "reflection_pad2d");
+  add_padding<Reflection, 3>(m, "reflection_pad3d");
+  add_padding<Replication, 1>(m, "replication_pad1d");
+  add_padding<Replication, 2>(m, "replication_pad2d");
+  add_padding<Replication, 3>(m, "replication_pad3d");
+}
+
+} // namespace openreg
