@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Activations and their derivatives: one line each.
+#include "aten/step.h"
 #include "aten/structured.h"
 
 #include <ATen/ops/elu_backward_meta.h>
 #include <ATen/ops/elu_meta.h>
 #include <ATen/ops/gelu_backward_meta.h>
 #include <ATen/ops/gelu_meta.h>
+#include <ATen/ops/glu_meta.h>
 #include <ATen/ops/hardshrink_backward_meta.h>
 #include <ATen/ops/hardshrink_meta.h>
 #include <ATen/ops/hardsigmoid_backward_meta.h>
 #include <ATen/ops/hardsigmoid_meta.h>
 #include <ATen/ops/leaky_relu_backward_meta.h>
 #include <ATen/ops/leaky_relu_meta.h>
+#include <ATen/ops/logit_backward_meta.h>
 #include <ATen/ops/mish_meta.h>
 #include <ATen/ops/sigmoid_backward_meta.h>
 #include <ATen/ops/silu_backward_meta.h>
@@ -24,7 +27,12 @@
 #include <ATen/ops/threshold_backward_meta.h>
 #include <ATen/ops/threshold_meta.h>
 
+#include <ATen/native/Resize.h>
+#include <ATen/ops/empty_like.h>
+#include <c10/core/WrapDimMinimal.h>
+
 #include <cmath>
+#include <limits>
 #include <string_view>
 
 namespace openreg {
@@ -121,6 +129,12 @@ Value hardswish_slope(Value g, Value x) {
   return select(x <= -3.0, 0.0, select(x < 3.0, middle, g));
 }
 
+Value logit_slope(Value g, Value x, std::optional<double> eps) {
+  const double lo = eps.value_or(0), hi = 1.0 - lo;
+  const double outside = eps ? 0.0 : std::numeric_limits<double>::quiet_NaN();
+  return select((x < lo) | (x > hi), outside, g / (x * (1.0 - x)));
+}
+
 #define PLAIN(op) (Names{#op, #op "_", #op ".out"})
 #define GRADIENT(op) \
   (NamesWithoutInplace{#op "_backward", #op "_backward.grad_input"})
@@ -137,6 +151,8 @@ void add_activations(torch::Library& m) {
             select(abs(p.in_float(0)) <= p(l), 0.0, p.in(0)))
   POINTWISE(PLAIN(hardsigmoid), CORE(hardsigmoid), (Pointwise& p, T),
             hard_six(p.in_float(0)))
+  POINTWISE((NamesWithoutInplace{"glu", "glu.out"}), CORE(glu), (Pointwise& p, T, int64_t),
+            p.in_float(0) * sigmoid(p.in(1)))
   POINTWISE(PLAIN(hardswish), unary_meta, (Pointwise& p, T),
             p.in(0) * hard_six(p.in_float(0)))
   POINTWISE(PLAIN(hardtanh), range_meta, (Pointwise& p, T, S lo, S hi),
@@ -145,6 +161,8 @@ void add_activations(torch::Library& m) {
             select(p.in_float(0) > 0.0, p.in(0), p.in(0) * p(slope)))
   POINTWISE(PLAIN(mish), CORE(mish), (Pointwise& p, T),
             p.in(0) * tanh(log1p(exp(p.in(0)))))
+  POINTWISE((FunctionalName{"_prelu_kernel"}), gradient_meta, (Pointwise& p, T, T),
+            select(p.in(0) > 0.0, p.in(0), p.in(0) * p.in(1)))
   POINTWISE((NamesWithoutOut{"relu", "relu_"}), unary_meta, (Pointwise& p, T),
             max(p.in(0), 0.0))
   POINTWISE(PLAIN(silu), CORE(silu), (Pointwise& p, T), p.in(0) * sigmoid(p.in(0)))
@@ -177,6 +195,9 @@ void add_gradients(torch::Library& m) {
   POINTWISE(GRADIENT(leaky_relu), CORE(leaky_relu_backward),
             (Pointwise& p, T, T, S slope, bool),
             select(p.in_float(0) > 0.0, p.in(1), p.in(1) * p(slope)))
+  POINTWISE(GRADIENT(logit), CORE(logit_backward),
+            (Pointwise& p, T, T, std::optional<double> eps),
+            logit_slope(p.in(0), p.in(1), eps))
   POINTWISE((FunctionalName{"mish_backward"}), gradient_meta, (Pointwise& p, T, T),
             p.in(0) * mish_slope(p.in(1)))
   POINTWISE(GRADIENT(sigmoid), CORE(sigmoid_backward), (Pointwise& p, T, T),
@@ -195,11 +216,59 @@ void add_gradients(torch::Library& m) {
             select(p.in(0) <= p(limit), 0.0, p.in(1)))
 }
 
+// Those with another number of tensors, or halves of one.
+
+OpName glu_backward_name, prelu_backward_name;
+
+Tensor& glu_backward_out(T grad, T self, int64_t dim, Tensor& out) {
+  check_tensor_device(grad, self.device());
+  const int64_t d = c10::maybe_wrap_dim(dim, self.dim());
+  const int64_t half = self.size(d) / 2;
+  TORCH_CHECK(
+      self.size(d) % 2 == 0,
+      "Halving dimension must be even, but dimension ",
+      d,
+      " is size ",
+      self.size(d));
+  at::native::resize_output(out, self.sizes());
+  Step s(glu_backward_name.id, grad, grad.scalar_type());
+  const Value g = s.load(grad);
+  const Value a = s.load(self.narrow(d, 0, half));
+  const Value gate = sigmoid(s.load(self.narrow(d, half, half)));
+  s.store(out.narrow(d, 0, half), g * gate);
+  s.store(out.narrow(d, half, half), g * a * gate * (1.0 - gate));
+  s.run();
+  return out;
+}
+
+Tensor glu_backward(T grad, T self, int64_t dim) {
+  Tensor out = empty(self.sizes(), {}, self.options());
+  return glu_backward_out(grad, self, dim, out);
+}
+
+// Weights have been broadcast to the input's dimensions.
+std::tuple<Tensor, Tensor> prelu_backward(T grad, T self, T weight) {
+  check_tensor_device(grad, self.device());
+  check_tensor_device(weight, self.device());
+  const Tensor by_self = at::empty_like(self), by_weight = at::empty_like(self);
+  Step s(prelu_backward_name.id, self, self.scalar_type());
+  const Value x = s.load(self), g = s.load(grad);
+  s.store(by_self, select(x > 0.0, g, g * s.load(weight)));
+  s.store(by_weight, select(x > 0.0, 0.0, g * x));
+  s.run();
+  return {by_self, by_weight};
+}
+
 } // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   add_activations(m);
   add_gradients(m);
+  glu_backward_name.set("glu_backward");
+  prelu_backward_name.set("_prelu_kernel_backward");
+  m.impl("glu_backward", glu_backward);
+  m.impl("glu_backward.grad_input", glu_backward_out);
+  m.impl("_prelu_kernel_backward", prelu_backward);
 }
 
 } // namespace openreg

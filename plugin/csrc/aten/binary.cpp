@@ -30,7 +30,10 @@
 #include <ATen/ops/ne_meta.h>
 #include <ATen/ops/pow.h>
 #include <ATen/ops/pow_meta.h>
+#include <ATen/ops/remainder.h>
 #include <ATen/ops/remainder_meta.h>
+#include <ATen/ops/special_xlog1py_meta.h>
+#include <ATen/ops/sub.h>
 #include <ATen/ops/sub_meta.h>
 #include <ATen/ops/xlogy_meta.h>
 
@@ -118,8 +121,9 @@ Value power(Pointwise& p, Value x, const Scalar& exponent) {
   return pow(x, p(exponent));
 }
 
-Value xlogy(Value a, Value b) {
-  const Value product = select(a == 0.0, a * 0.0, a * log(b));
+// a * logarithm, which is 0 where a is, but not for a b that is no number.
+Value xlogy(Value a, Value b, Value logarithm) {
+  const Value product = select(a == 0.0, a * 0.0, a * logarithm);
   return select(isnan(b), b, product);
 }
 
@@ -166,7 +170,8 @@ void add_arithmetic(torch::Library& m) {
          pow_Tensor_Tensor, pow(a, b))
   BINARY_ROUNDED(TENSOR(remainder), remainder_Tensor, remainder(a, b))
   BINARY((Names{"xlogy.Tensor", "xlogy_.Tensor", "xlogy.OutTensor"}),
-         xlogy_Tensor, xlogy(a, b))
+         xlogy_Tensor, xlogy(a, b, log(b)))
+  BINARY(FUNCTION(special_xlog1py), special_xlog1py, xlogy(a, b, log1p(b)))
 }
 
 void add_bits(torch::Library& m) {
@@ -255,6 +260,14 @@ Tensor& pow_scalar_out(const Scalar& self, const Tensor& exponent, Tensor& out) 
   return at::pow_out(out, at::native::wrapped_scalar_tensor(self), exponent);
 }
 
+Tensor remainder_scalar(const Scalar& self, const Tensor& other) {
+  return at::remainder(at::native::wrapped_scalar_tensor(self), other);
+}
+
+Tensor sub_reversed(const Tensor& self, const Tensor& other, const Scalar& alpha) {
+  return at::sub(other, self, alpha);
+}
+
 } // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
@@ -266,6 +279,8 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   add_special(m);
   m.impl("pow.Scalar", pow_scalar);
   m.impl("pow.Scalar_out", pow_scalar_out);
+  m.impl("remainder.Scalar_Tensor", remainder_scalar);
+  m.impl("rsub.Tensor", sub_reversed);
 }
 
 } // namespace openreg

@@ -37,6 +37,7 @@
 #include <ATen/ops/sin_meta.h>
 #include <ATen/ops/sinc_meta.h>
 #include <ATen/ops/sinh_meta.h>
+#include <ATen/ops/special_entr_meta.h>
 #include <ATen/ops/sqrt_meta.h>
 #include <ATen/ops/tan_meta.h>
 #include <ATen/ops/tanh_meta.h>
@@ -80,6 +81,25 @@ struct isnan_meta : at::TensorIteratorBase {
   }
 };
 
+struct float_meta : at::TensorIteratorBase {
+  void meta(const Tensor& self) {
+    build_borrowing_unary_float_op(maybe_get_output(0), self);
+  }
+};
+
+struct logit_meta : at::TensorIteratorBase {
+  void meta(const Tensor& self, std::optional<double>) {
+    build_borrowing_unary_float_op(maybe_get_output(0), self);
+  }
+};
+
+using OptDouble = std::optional<double>;
+struct nan_to_num_meta : at::TensorIteratorBase {
+  void meta(const Tensor& self, OptDouble, OptDouble, OptDouble) {
+    build_borrowing_unary_op(maybe_get_output(0), self);
+  }
+};
+
 Value bit_not(Pointwise& p, Value x) {
   return p.compute() == at::kBool ? x == 0.0 : ~x;
 }
@@ -102,6 +122,50 @@ Value sinc(Value x) {
 // Integers are never infinite.
 Value equals(Value x, double value) {
   return is_float(x.type) ? x == value : x.program->imm(0, OPENREG_VT_I32);
+}
+
+Value logit(Value x, OptDouble eps) {
+  if (eps) { // in core's order: more than a half leaves no middle
+    x = select(x < *eps, *eps, select(x > 1.0 - *eps, 1.0 - *eps, x));
+  }
+  return log(x / (1.0 - x));
+}
+
+Value entropy(Value x) {
+  return select(x > 0.0, -x * log(x), select(x == 0.0, 0.0, min(x, -kInf)));
+}
+
+// The largest number that a tensor of this type holds.
+double largest(c10::ScalarType type) {
+  switch (type) {
+    case at::kDouble:
+      return std::numeric_limits<double>::max();
+    case at::kHalf:
+      return std::numeric_limits<c10::Half>::max();
+    case at::kBFloat16:
+      return std::numeric_limits<c10::BFloat16>::max();
+    default:
+      return std::numeric_limits<float>::max();
+  }
+}
+
+Value nan_to_num(Pointwise& p, OptDouble nan, OptDouble high, OptDouble low) {
+  const Value x = p.in(0);
+  if (!is_float(x.type)) {
+    return x;
+  }
+  const double top = largest(p.compute());
+  const Value y = select(isnan(x), nan.value_or(0), x);
+  return select(y == kInf, high.value_or(top), select(y == -kInf, low.value_or(-top), y));
+}
+
+// From as many decimals as the number of tens says.
+Value round_decimals(Value x, int64_t decimals) {
+  const double tens = std::pow(10.0, std::abs(static_cast<double>(decimals)));
+  if (!is_float(x.type)) {
+    return x;
+  }
+  return decimals < 0 ? rint(x / tens) * tens : rint(x * tens) / tens;
 }
 
 // name of the operator and of core's shape function; result for the input x
@@ -160,10 +224,37 @@ void add_predicates(torch::Library& m) {
   UNARY(isneginf, at::meta::structured_isneginf, equals(x, -kInf))
   UNARY(isposinf, at::meta::structured_isposinf, equals(x, kInf))
   UNARY(signbit, at::meta::structured_signbit, signbit(x))
+  UNARY(special_entr, at::meta::structured_special_entr, entropy(x))
 }
 #undef UNARY
 
+void add_parametrised(torch::Library& m) {
+  add_pointwise<at::meta::structured_round_decimals>(
+      m,
+      Names{"round.decimals", "round_.decimals", "round.decimals_out"},
+      [](Pointwise& p, const Tensor&, int64_t decimals) {
+        return round_decimals(p.in(0), decimals);
+      });
+  add_pointwise<logit_meta>(
+      m,
+      Names{"logit", "logit_", "logit.out"},
+      [](Pointwise& p, const Tensor&, OptDouble eps) { return logit(p.in(0), eps); });
+  add_pointwise<nan_to_num_meta>(
+      m,
+      OutName{"nan_to_num.out"},
+      [](Pointwise& p, const Tensor&, OptDouble nan, OptDouble high, OptDouble low) {
+        return nan_to_num(p, nan, high, low);
+      });
+}
+
 void add_unstructured(torch::Library& m) {
+  add_pointwise<float_meta>(
+      m,
+      NamesWithoutInplace{"angle", "angle.out"},
+      [](Pointwise& p, const Tensor&) {
+        const Value x = p.in(0);
+        return select(isnan(x), x, select(x < 0.0, M_PI, x * 0.0));
+      });
   add_pointwise<abs_meta>(
       m,
       Names{"abs", "abs_", "abs.out"},
@@ -186,6 +277,7 @@ void add_unstructured(torch::Library& m) {
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   add_unary(m);
   add_predicates(m);
+  add_parametrised(m);
   add_unstructured(m);
 }
 
