@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Models as people write them: two steps of training on the card and nothing of
+them on the CPU, with the CPU's losses.
+
+Tiny, and without dropout, which would draw other numbers there.
+"""
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from ops import no_fallback, to_card
+
+WORDS, LENGTH, WIDTH, HEADS = 50, 12, 16, 4
+
+
+def losses(make, loss_of, device: str) -> list[float]:
+    """Of two steps, then in evaluation; the same weights everywhere."""
+    torch.manual_seed(0)
+    model = make().to(device).train()
+    # Not Adam: the keys' bias has a gradient of nothing but rounding errors.
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    out = []
+    for _ in range(2):
+        optimizer.zero_grad()
+        loss = loss_of(model)
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        out.append(loss.item())
+    with torch.no_grad():
+        out.append(loss_of(model.eval()).item())
+    return out
+
+
+def compare(make, loss_of, *inputs) -> None:
+    want = losses(make, lambda model: loss_of(model, *inputs), "cpu")
+    card = to_card(inputs)
+    with no_fallback():
+        got = losses(make, lambda model: loss_of(model, *card), "openreg")
+    torch.testing.assert_close(got, want, rtol=1e-4, atol=1e-4)
+    assert want[2] < want[0]
+
+
+def words(batch: int = 2) -> torch.Tensor:
+    return torch.randint(WORDS, (batch, LENGTH), generator=torch.Generator().manual_seed(1))
+
+
+@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU])
+def test_recurrent(kind):
+    class Tagger(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.embedding = nn.Embedding(WORDS, WIDTH)
+            self.cells = kind(WIDTH, WIDTH, num_layers=2, batch_first=True, bidirectional=True)
+            self.head = nn.Linear(2 * WIDTH, 5)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.head(self.cells(self.embedding(x))[0])
+
+    def loss_of(model, x):
+        return F.cross_entropy(model(x).flatten(0, 1), (x % 5).flatten())
+
+    compare(Tagger, loss_of, words())
+
+
+class Block(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.before, self.between = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
+        self.qkv, self.out = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
+        self.wide, self.narrow = nn.Linear(WIDTH, 4 * WIDTH), nn.Linear(4 * WIDTH, WIDTH)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        q, k, v = self.qkv(self.before(x)).unflatten(-1, (3, HEADS, -1)).unbind(-3)
+        y = F.scaled_dot_product_attention(
+            *(t.transpose(1, 2) for t in (q, k, v)), is_causal=True
+        )
+        x = x + self.out(y.transpose(1, 2).flatten(2))
+        return x + self.narrow(F.gelu(self.wide(self.between(x)), approximate="tanh"))
+
+
+class Decoder(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.words, self.places = nn.Embedding(WORDS, WIDTH), nn.Embedding(LENGTH, WIDTH)
+        self.blocks = nn.Sequential(Block(), Block(), nn.LayerNorm(WIDTH))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        places = torch.arange(x.shape[1], device=x.device)
+        return self.blocks(self.words(x) + self.places(places)) @ self.words.weight.t()
+
+
+def test_a_stack_of_blocks():
+    def loss_of(model, x):
+        return F.cross_entropy(model(x[:, :-1]).flatten(0, 1), x[:, 1:].flatten())
+
+    compare(Decoder, loss_of, words())
+
+
+def test_encoder_and_decoder():
+    """torch's own Transformer, with a mask over the decoder."""
+    x, y = (torch.randn(2, n, WIDTH, generator=torch.Generator().manual_seed(n)) for n in (6, 5))
+    mask = nn.Transformer.generate_square_subsequent_mask(5)
+
+    def make():
+        return nn.Transformer(WIDTH, HEADS, 1, 1, 2 * WIDTH, dropout=0.0, batch_first=True)
+
+    def loss_of(model, x, y, mask):
+        return F.mse_loss(model(x, y, tgt_mask=mask), torch.cos(y))
+
+    compare(make, loss_of, x, y, mask)
+
+
+SIZES = {"vocab_size": WORDS, "hidden_size": WIDTH, "num_hidden_layers": 2}
+
+
+def gpt2():
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    return GPT2LMHeadModel(
+        GPT2Config(vocab_size=WORDS, n_positions=LENGTH, n_embd=WIDTH, n_layer=2, n_head=HEADS,
+                   resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0)
+    )
+
+
+def bert():
+    from transformers import BertConfig, BertForMaskedLM
+
+    return BertForMaskedLM(
+        BertConfig(**SIZES, num_attention_heads=HEADS, intermediate_size=2 * WIDTH,
+                   max_position_embeddings=LENGTH, hidden_dropout_prob=0.0,
+                   attention_probs_dropout_prob=0.0)
+    )
+
+
+def llama():
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    return LlamaForCausalLM(
+        LlamaConfig(**SIZES, num_attention_heads=HEADS, num_key_value_heads=2,
+                    intermediate_size=2 * WIDTH, max_position_embeddings=LENGTH)
+    )
+
+
+@pytest.mark.parametrize("make", [gpt2, bert, llama])
+def test_transformers(make):
+    def loss_of(model, x, mask):
+        return model(input_ids=x, attention_mask=mask, labels=x).loss
+
+    mask = torch.ones(2, LENGTH, dtype=torch.int64)
+    mask[1, LENGTH - 3 :] = 0
+    compare(make, loss_of, words(), mask)
