@@ -196,6 +196,7 @@ void add_pairs(M& m) {
       m,
       NamesWithoutInplace{"huber_loss", "huber_loss.out"},
       [](OpId id, auto& op, const Tensor& a, const Tensor& b, int64_t r, double delta) {
+        TORCH_CHECK(delta > 0, "huber_loss does not support non-positive values for delta.");
         pair_loss(id, op.maybe_get_output(0), a, b, r,
                   [&](Program&, Value x, Value y) { return huber(x, y, delta); });
       });
