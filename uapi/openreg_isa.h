@@ -287,6 +287,8 @@ enum openreg_window_imm { /* index of the first of three immediates */
 };
 
 #define OPENREG_WINDOW_TAPS_MAX (1 << 20) /* of one window of POOL */
+#define OPENREG_POOL_MEET_MAX (1 << 17) /* windows that may have an element */
+#define OPENREG_CONV_SUM_MAX (1 << 30) /* products that make one result of CONV */
 
 /*
  * CONV: arg[0] enum openreg_conv_kind; ndim 7, space [n, g, oc, ic, o0, o1, o2],

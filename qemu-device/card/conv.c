@@ -29,7 +29,8 @@ static bool conv_setup(struct openreg_job *job, struct openreg_scratch *scratch)
 	cv->sum_units = cv->units / (cv->parts * cv->tiles_rows) * cv->rows;
 	cv->sum_slice_units =
 		(int64_t)(OPENREG_SLICE_NS /
-			  (double)(100 + 2 * cv->parts * cv->tile_columns)) +
+			  (double)(300 + (40 + 2 * cv->parts) *
+						 cv->tile_columns)) +
 		1;
 	slices = openreg_div_up(cv->sum_units, cv->sum_slice_units);
 	if (slices > UINT32_MAX)

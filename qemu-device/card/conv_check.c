@@ -30,7 +30,37 @@ static struct openreg_verdict check_form(const struct openreg_args *args)
 	return openreg_window_check(args);
 }
 
-/* Products that BACKWARD_DATA's inputs may need, in reach or not. */
+/*
+ * BACKWARD_DATA: of every so many inputs one has taps, and there it has one of
+ * so many taps; in reach or not.
+ */
+static void count_data(const struct openreg_geometry *w, unsigned int d,
+		       int64_t *inputs, int64_t *taps)
+{
+	int64_t common = openreg_gcd(w->stride[d], w->dilation[d]);
+
+	*inputs = openreg_div_up(w->input[d], common);
+	*taps = openreg_div_up(w->kernel[d], w->stride[d] / common);
+}
+
+/* The parts of one result are added up in one step. */
+static struct openreg_verdict check_sum(const struct openreg_args *args,
+					const struct openreg_geometry *w)
+{
+	static const uint8_t channels[] = { 3, 2, 0 };
+	bool weights = args->arg[0] == OPENREG_CONV_BACKWARD_WEIGHTS;
+	int64_t factor[4] = { args->size[channels[args->arg[0]]] };
+	uint64_t sum;
+
+	memcpy(factor + 1, weights ? w->output : w->kernel,
+	       3 * sizeof(*factor));
+	sum = openreg_window_count(factor, 4);
+	if (sum > OPENREG_CONV_SUM_MAX)
+		return openreg_bad(OPENREG_FAULT_LIMIT, OPENREG_NO_OPERAND,
+				   sum);
+	return openreg_good();
+}
+
 static struct openreg_verdict check_work(const struct openreg_args *args,
 					 const struct openreg_geometry *w)
 {
@@ -41,10 +71,10 @@ static struct openreg_verdict check_work(const struct openreg_args *args,
 
 	memcpy(factor, args->size, 4 * sizeof(*factor));
 	for (d = 0; d < 3; d++) {
-		factor[4 + d] = data ? w->input[d] : w->output[d];
-		factor[7 + d] = data ? openreg_div_up(w->kernel[d],
-						      w->stride[d])
-				     : w->kernel[d];
+		factor[4 + d] = w->output[d];
+		factor[7 + d] = w->kernel[d];
+		if (data)
+			count_data(w, d, &factor[4 + d], &factor[7 + d]);
 	}
 	products = openreg_window_count(factor, 10);
 	if (products > OPENREG_WINDOW_WORK_MAX)
@@ -92,5 +122,7 @@ struct openreg_verdict openreg_conv_check(struct openreg_args *args)
 							   : w.output,
 					   i == 0);
 	}
-	return v.code ? v : check_work(args, &w);
+	if (!v.code)
+		v = check_work(args, &w);
+	return v.code ? v : check_sum(args, &w);
 }

@@ -4,20 +4,11 @@
 
 #include "conv.h"
 
+#define PARTIAL_MAX ((double)(256 << 20)) /* bytes, as MATMUL's */
+
 bool openreg_conv_is_gather(const struct openreg_conv *cv)
 {
 	return cv->kind != OPENREG_CONV_BACKWARD_WEIGHTS;
-}
-
-static int64_t gcd(int64_t a, int64_t b)
-{
-	while (b) {
-		int64_t rest = a % b;
-
-		a = b;
-		b = rest;
-	}
-	return a;
 }
 
 /* x with a * x = 1 modulo m; a and m have no divisor in common. */
@@ -42,7 +33,7 @@ static void backward_axis(const struct openreg_geometry *w, unsigned int d,
 			  int64_t r, struct openreg_conv_axis *a)
 {
 	int64_t stride = w->stride[d], from = r + w->padding[d];
-	int64_t common = gcd(stride, w->dilation[d]), tap;
+	int64_t common = openreg_gcd(stride, w->dilation[d]), tap;
 
 	a->first = r;
 	a->spread = stride;
@@ -225,11 +216,27 @@ static int64_t halve(int64_t x, int64_t to)
 	return (x / 2 + to - 1) / to * to;
 }
 
+/* So many that a part takes a slice, but no more than memory is there for. */
+static void cut_parts(struct openreg_conv *cv)
+{
+	double bytes = (double)cv->classes * (double)cv->g * (double)cv->rows *
+		       (double)cv->columns * (double)cv->width;
+	double cost = tile_cost(cv, cv->blocks);
+	double parts = cost / OPENREG_SLICE_NS;
+
+	cv->part_blocks = openreg_greatest(cv->blocks, 1);
+	if (parts * bytes > PARTIAL_MAX)
+		parts = PARTIAL_MAX / bytes;
+	if (cost > 2 * OPENREG_SLICE_NS && parts >= 2)
+		cv->part_blocks = (int64_t)((double)cv->blocks / parts) + 1;
+	cv->parts = openreg_greatest(
+		openreg_div_up(cv->blocks, cv->part_blocks), 1);
+}
+
 static void cut(struct openreg_conv *cv)
 {
 	int64_t *m = &cv->tile_rows, *n = &cv->tile_columns;
 	int64_t rows = cv->gemm->rows, columns = cv->gemm->columns;
-	double cost;
 
 	*m = openreg_least(cv->rows, OPENREG_CONV_ROWS_MAX / rows * rows);
 	*n = openreg_least(cv->columns, OPENREG_CONV_COLUMNS_MAX);
@@ -242,14 +249,7 @@ static void cut(struct openreg_conv *cv)
 		else
 			*m = halve(*m, rows);
 	}
-	cv->part_blocks = openreg_greatest(cv->blocks, 1);
-	cost = tile_cost(cv, cv->blocks);
-	if (cost > 2 * OPENREG_SLICE_NS)
-		cv->part_blocks = (int64_t)((double)cv->blocks *
-					    OPENREG_SLICE_NS / cost) +
-				  1;
-	cv->parts = openreg_greatest(
-		openreg_div_up(cv->blocks, cv->part_blocks), 1);
+	cut_parts(cv);
 	cv->tiles_rows = openreg_div_up(cv->rows, *m);
 	cv->tiles_columns = openreg_div_up(cv->columns, *n);
 }

@@ -5,6 +5,7 @@
 #include "pool.h"
 
 #define WINDOW_NS 25.0 /* to find out where a window is */
+#define ROW_MIN 16
 
 /* k >= 0 with start + k * step < end. */
 static int64_t taps_before(int64_t start, int64_t step, int64_t end)
@@ -95,13 +96,25 @@ static double window_volume(const struct openreg_pool *pool)
 	return volume;
 }
 
-/* ns an element and a unit; a unit takes the last dimensions first. */
-static void cut(struct openreg_pool *pool, const int64_t size[3], double ns,
-		double unit_ns)
+static void count_units(struct openreg_pool *pool, const int64_t size[3],
+			double unit_ns)
+{
+	int64_t factor[5] = { pool->n, pool->c };
+	unsigned int d;
+
+	for (d = 0; d < 3; d++) {
+		pool->pieces[d] = openreg_div_up(size[d], pool->piece[d]);
+		factor[2 + d] = pool->pieces[d];
+	}
+	pool->units = openreg_window_product(factor, 5);
+	pool->slice_units = (int64_t)(OPENREG_SLICE_NS / unit_ns) + 1;
+}
+
+/* ns an element; a unit takes the last dimensions first. */
+static void cut(struct openreg_pool *pool, const int64_t size[3], double ns)
 {
 	int64_t most = pool->flags & OPENREG_POOL_BACKWARD ? OPENREG_POOL_BOX
 							   : OPENREG_POOL_LINE;
-	int64_t factor[5] = { pool->n, pool->c };
 	double volume = 1;
 	unsigned int d;
 
@@ -115,35 +128,53 @@ static void cut(struct openreg_pool *pool, const int64_t size[3], double ns,
 		else if (!(pool->flags & OPENREG_POOL_BACKWARD))
 			piece = 1;
 		pool->piece[d] = piece;
-		pool->pieces[d] = openreg_div_up(size[d], piece);
-		factor[2 + d] = pool->pieces[d];
 		volume *= (double)piece;
 		most = openreg_greatest(most / piece, 1);
 	}
-	pool->units = openreg_window_product(factor, 5);
-	pool->slice_units =
-		(int64_t)(OPENREG_SLICE_NS / (200 + unit_ns + ns * volume)) +
-		1;
+	count_units(pool, size, 200 + ns * volume);
 }
 
-/* Windows that an element is in, on average. */
-static double windows_met(const struct openreg_pool *pool, double density)
+/* ns that a box takes if all windows that may meet it do. */
+static double box_ns(const struct openreg_pool *pool)
 {
-	return window_volume(pool) * density;
+	const struct openreg_geometry *w = &pool->w;
+	double met = 1, each = 1, volume = 1;
+	unsigned int d;
+
+	for (d = 0; d < 3; d++) {
+		int64_t one = openreg_pool_meets(w, pool->flags, d, 1);
+
+		if (!(pool->flags & OPENREG_POOL_ADAPTIVE))
+			one = openreg_least(one, w->kernel[d]);
+		met *= (double)openreg_pool_meets(w, pool->flags, d,
+						  pool->piece[d]);
+		each *= (double)one;
+		volume *= (double)pool->piece[d];
+	}
+	if (pool->kind == OPENREG_POOL_MAX)
+		each = 0;
+	return 200 + WINDOW_NS * met + volume * (8 + 3 * each);
+}
+
+/* false: there is nothing left to halve. */
+static bool halve_box(struct openreg_pool *pool)
+{
+	unsigned int d, longest = 0;
+
+	for (d = 1; d < 3; d++) {
+		if (pool->piece[d] > pool->piece[longest])
+			longest = d;
+	}
+	pool->piece[longest] = openreg_div_up(pool->piece[longest], 2);
+	return pool->piece[longest] > 1;
 }
 
 static void cut_backward(struct openreg_pool *pool)
 {
-	double density = 1, met;
-	unsigned int d;
-
-	for (d = 0; d < 3; d++)
-		density *= (double)pool->w.output[d] / (double)pool->w.input[d];
-	met = windows_met(pool, density);
-	cut(pool, pool->w.input,
-	    8 + WINDOW_NS * density +
-		    (pool->kind == OPENREG_POOL_AVG ? 3 * met : 0),
-	    WINDOW_NS * met);
+	cut(pool, pool->w.input, 8);
+	while (box_ns(pool) > OPENREG_SLICE_NS && halve_box(pool))
+		;
+	count_units(pool, pool->w.input, box_ns(pool));
 }
 
 static bool plan(struct openreg_pool *pool, const struct openreg_args *args)
@@ -161,7 +192,11 @@ static bool plan(struct openreg_pool *pool, const struct openreg_args *args)
 	if (pool->flags & OPENREG_POOL_BACKWARD)
 		cut_backward(pool);
 	else
-		cut(pool, pool->w.output, 8 + 4 * window_volume(pool), 0);
+		cut(pool, pool->w.output, 8 + 4 * window_volume(pool));
+	/* Along a short piece of a row a tap costs as much as along a long one. */
+	if (!(pool->flags & OPENREG_POOL_BACKWARD) &&
+	    pool->piece[2] < openreg_least(ROW_MIN, pool->w.output[2]))
+		pool->by_output = true;
 	return true;
 }
 

@@ -56,6 +56,21 @@ struct openreg_pool_work {
 	union openreg_pool_value box[OPENREG_POOL_BOX];
 };
 
+/* Windows that are looked at for n elements in a row along d, at most. */
+static inline int64_t openreg_pool_meets(const struct openreg_geometry *w,
+					 unsigned int flags, unsigned int d,
+					 int64_t n)
+{
+	int64_t out = w->output[d], reach;
+
+	if (!out || !w->input[d])
+		return 0;
+	if (flags & OPENREG_POOL_ADAPTIVE)
+		return openreg_least(out, n * out / w->input[d] + 3);
+	reach = (w->kernel[d] - 1) * w->dilation[d];
+	return openreg_least(out, (reach + n - 1) / w->stride[d] + 2);
+}
+
 struct openreg_verdict openreg_pool_check(struct openreg_args *args);
 void openreg_pool_forward(const struct openreg_pool *pool,
 			  const struct openreg_pool_place *at,

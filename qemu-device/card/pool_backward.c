@@ -169,6 +169,11 @@ void openreg_pool_backward(const struct openreg_pool *pool,
 	memset(work->box, 0, (size_t)volume * sizeof(*work->box));
 	for (d = 0; d < 3; d++)
 		outputs_of_box(pool, d, box, &first[d], &end[d]);
+	/* Or the loops over two dimensions count to nothing in the third. */
+	for (d = 0; d < 3; d++) {
+		if (first[d] >= end[d])
+			end[0] = first[0];
+	}
 	for (at[0] = first[0]; at[0] < end[0]; at[0]++) {
 		span[0] = openreg_pool_span(pool, 0, at[0]);
 		for (at[1] = first[1]; at[1] < end[1]; at[1]++) {

@@ -47,20 +47,41 @@ static int64_t count_taps(const struct openreg_args *args,
 		openreg_least(w->input[d], w->input[d] / w->output[d] + 2), 1);
 }
 
+/* Backward, all windows are looked at that may have an element. */
+static struct openreg_verdict check_meets(const struct openreg_args *args,
+					  const struct openreg_geometry *w)
+{
+	int64_t factor[8];
+	uint64_t n;
+	unsigned int d;
+
+	for (d = 0; d < 3; d++) {
+		factor[d] = openreg_pool_meets(w, args->arg[1], d, 1);
+		factor[3 + d] = w->input[d];
+	}
+	factor[6] = args->size[1];
+	factor[7] = args->size[0];
+	n = openreg_window_count(factor, 3);
+	if (n <= OPENREG_POOL_MEET_MAX)
+		n = openreg_window_count(factor, 8);
+	else
+		return openreg_bad(OPENREG_FAULT_LIMIT, OPENREG_NO_OPERAND, n);
+	if (n > OPENREG_WINDOW_WORK_MAX)
+		return openreg_bad(OPENREG_FAULT_LIMIT, OPENREG_NO_OPERAND, n);
+	return openreg_good();
+}
+
 static struct openreg_verdict check_windows(const struct openreg_args *args,
 					    const struct openreg_geometry *w)
 {
 	/* Taps of a window, windows of a channel, channels, batch. */
 	int64_t factor[8];
-	uint64_t limit[] = { OPENREG_WINDOW_TAPS_MAX, UINT64_MAX,
-			     OPENREG_WINDOW_WORK_MAX };
-	static const uint8_t counted[] = { 3, 6, 8 };
+	static const uint64_t limit[] = { OPENREG_WINDOW_TAPS_MAX,
+					  OPENREG_WINDOW_WORK_MAX };
+	static const uint8_t counted[] = { 3, 8 };
 	uint64_t n;
 	unsigned int d;
 
-	/* So that few windows enough meet in one element. */
-	if (args->arg[1] & OPENREG_POOL_BACKWARD)
-		limit[1] = 1ULL << 32;
 	for (d = 0; d < 3; d++) {
 		if (args->arg[1] & OPENREG_POOL_ADAPTIVE &&
 		    !is_adaptive_form(w, d))
@@ -71,7 +92,7 @@ static struct openreg_verdict check_windows(const struct openreg_args *args,
 	}
 	factor[6] = args->size[1];
 	factor[7] = args->size[0];
-	for (d = 0; d < 3; d++) {
+	for (d = 0; d < 2; d++) {
 		n = openreg_window_count(factor, counted[d]);
 		if (n > limit[d])
 			return openreg_bad(OPENREG_FAULT_LIMIT,
@@ -116,5 +137,7 @@ struct openreg_verdict openreg_pool_check(struct openreg_args *args)
 					   input ? w.input : w.output,
 					   i == 0 || (i == 2 && !backward));
 	}
-	return v.code ? v : check_windows(args, &w);
+	if (!v.code)
+		v = check_windows(args, &w);
+	return v.code || !backward ? v : check_meets(args, &w);
 }

@@ -51,6 +51,17 @@ static inline int64_t openreg_div_up(int64_t x, int64_t by)
 	return x / by + (x % by > 0);
 }
 
+static inline int64_t openreg_gcd(int64_t a, int64_t b)
+{
+	while (b) {
+		int64_t rest = a % b;
+
+		a = b;
+		b = rest;
+	}
+	return a;
+}
+
 static inline int64_t openreg_least(int64_t x, int64_t y)
 {
 	return x < y ? x : y;

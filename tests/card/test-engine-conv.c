@@ -2,6 +2,7 @@
 /* CONV against its definition: seven nested loops, every dtype, any layout. */
 #include <stdlib.h>
 
+#include "conv.h"
 #include "engine-harness.h"
 
 #define DIMS 7
@@ -478,6 +479,75 @@ static void test_hidden_work(void **state)
 	small_end(&p);
 }
 
+/* What makes one result is added up in one step in the end. */
+static void test_long_sums(void **state)
+{
+	struct openreg_args args;
+	struct problem p;
+	unsigned int d;
+
+	(void)state;
+	small(&p, &args, OPENREG_CONV_BACKWARD_WEIGHTS);
+	for (d = 0; d < 4; d++)
+		args.size[d] = 1;
+	for (d = 0; d < 3; d++) {
+		args.imm[OPENREG_WINDOW_KERNEL + d] = 1;
+		args.imm[OPENREG_WINDOW_INPUT + d] = 1 << 10;
+		args.size[4 + d] = 1 << 10;
+	}
+	assert_int_equal(args_check(&args), OPENREG_FAULT_NONE);
+	args.size[0] = 2;
+	assert_int_equal(args_check(&args), OPENREG_FAULT_LIMIT);
+	assert_true(openreg_engine_check(&args).detail == 1ULL << 31);
+	small_end(&p);
+
+	/* Stride and dilation that divide each other leave all taps. */
+	small(&p, &args, OPENREG_CONV_BACKWARD_DATA);
+	for (d = 0; d < 4; d++)
+		args.size[d] = 1;
+	for (d = 0; d < 3; d++) {
+		args.imm[OPENREG_WINDOW_KERNEL + d] = 1 << 12;
+		args.imm[OPENREG_WINDOW_STRIDE + d] = 1 << 12;
+		args.imm[OPENREG_WINDOW_DILATION + d] = 1 << 12;
+		args.imm[OPENREG_WINDOW_INPUT + d] = 1;
+		args.size[4 + d] = 1;
+	}
+	assert_int_equal(args_check(&args), OPENREG_FAULT_LIMIT);
+	assert_true(openreg_engine_check(&args).detail == 1ULL << 36);
+	args.size[2] = 2;
+	assert_true(openreg_engine_check(&args).detail == 1ULL << 37);
+	small_end(&p);
+}
+
+/* Parts of results do not take the memory that all packets share. */
+static void test_memory(void **state)
+{
+	struct openreg_args args;
+	struct openreg_conv cv;
+	struct problem p;
+	unsigned int d;
+
+	(void)state;
+	small(&p, &args, OPENREG_CONV_FORWARD);
+	args.nops = 3;
+	for (d = 0; d < 3; d++) {
+		args.op[d].dtype = OPENREG_I64;
+		args.imm[OPENREG_WINDOW_KERNEL + d] = 1;
+		args.imm[OPENREG_WINDOW_INPUT + d] = 1;
+		args.size[4 + d] = 1;
+	}
+	args.size[0] = args.size[1] = 1;
+	args.size[2] = 48;
+	args.size[3] = 16384;
+	args.imm[OPENREG_WINDOW_INPUT + 2] = 87381;
+	args.size[6] = 87381;
+	assert_int_equal(args_check(&args), OPENREG_FAULT_NONE);
+	assert_true(openreg_conv_plan(&cv, &args));
+	assert_true(cv.parts > 1);
+	assert_true(cv.parts * cv.rows * cv.columns * cv.width <= 256 << 20);
+	small_end(&p);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -487,6 +557,8 @@ int main(void)
 		cmocka_unit_test(test_empty),
 		cmocka_unit_test(test_check),
 		cmocka_unit_test(test_hidden_work),
+		cmocka_unit_test(test_long_sums),
+		cmocka_unit_test(test_memory),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

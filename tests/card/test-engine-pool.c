@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "engine_internal.h"
 #include "engine-harness.h"
 
 #define DIMS 5
@@ -191,8 +192,9 @@ static void compare_forward(const struct problem *p)
 		if (p->kind == OPENREG_POOL_AVG)
 			expect(p, get(&p->y, at),
 			       w.count ? divided(p, w.sum, w.divisor) : 0);
-		else if (w.count)
-			assert_true(get(&p->y, at) == w.max);
+		else if (w.count || openreg_dtype_is_float(p->dtype))
+			assert_true(get(&p->y, at) == (w.count ? w.max
+							       : -INFINITY));
 		if (p->has_index)
 			assert_int_equal(
 				element_get_int(OPENREG_I64, p->index.memory,
@@ -480,10 +482,6 @@ static void check_one(unsigned int kind, unsigned int flags)
 		EXPECT(args.imm[15] = 1, PACKET);
 		EXPECT(args.arg[1] |= OPENREG_POOL_COUNT_PADDING, PACKET);
 	}
-	if (flags & OPENREG_POOL_BACKWARD) {
-		EXPECT(args.imm[2] = 1 << 20; args.size[4] = 1 << 13, LIMIT);
-		assert_true(openreg_engine_check(&args).detail == 1ULL << 33);
-	}
 	small_end(&p);
 }
 
@@ -496,6 +494,73 @@ static void test_check(void **state)
 	check_one(OPENREG_POOL_AVG, OPENREG_POOL_BACKWARD);
 }
 
+/* One dimension; windows of 1 but for the last dimension's kernel. */
+static void line(struct openreg_args *args, uint64_t kernel, uint64_t dilation,
+		 uint64_t input, int64_t output)
+{
+	unsigned int d;
+
+	for (d = 0; d < 3; d++) {
+		args->imm[OPENREG_WINDOW_KERNEL + d] = 1;
+		args->imm[OPENREG_WINDOW_INPUT + d] = 1;
+		args->imm[OPENREG_WINDOW_STRIDE + d] = 1;
+		args->imm[OPENREG_WINDOW_PADDING + d] = 0;
+		args->imm[OPENREG_WINDOW_DILATION + d] = 1;
+		args->size[2 + d] = 1;
+	}
+	args->size[0] = args->size[1] = 1;
+	args->imm[OPENREG_WINDOW_KERNEL + 2] = kernel;
+	args->imm[OPENREG_WINDOW_DILATION + 2] = dilation;
+	args->imm[OPENREG_WINDOW_INPUT + 2] = input;
+	args->size[4] = output;
+}
+
+/* Backward all windows are looked at that might have an element. */
+static void test_windows_met(void **state)
+{
+	struct openreg_args args;
+	struct problem p;
+
+	(void)state;
+	small(&p, &args, OPENREG_POOL_AVG, OPENREG_POOL_BACKWARD);
+	line(&args, 2, (1 << 17) - 2, 1 << 18, 1 << 18);
+	assert_int_equal(args_check(&args), OPENREG_FAULT_NONE);
+	line(&args, 2, 1 << 17, 1 << 18, 1 << 18);
+	assert_int_equal(args_check(&args), OPENREG_FAULT_LIMIT);
+	assert_true(openreg_engine_check(&args).detail == (1 << 17) + 2);
+	line(&args, 2, (1 << 17) - 2, 1 << 20, 1 << 20);
+	assert_int_equal(args_check(&args), OPENREG_FAULT_LIMIT);
+	assert_true(openreg_engine_check(&args).detail == 1ULL << 37);
+	args.arg[1] |= OPENREG_POOL_ADAPTIVE;
+	line(&args, 1, 1, 1, 1 << 17);
+	assert_int_equal(args_check(&args), OPENREG_FAULT_NONE);
+	line(&args, 1, 1, 1, (1 << 17) + 1);
+	assert_int_equal(args_check(&args), OPENREG_FAULT_LIMIT);
+	small_end(&p);
+}
+
+/* Windows without number, of which there are none. */
+static void test_no_windows(void **state)
+{
+	struct openreg_args args;
+	struct problem p;
+	unsigned int kind;
+	float x;
+
+	(void)state;
+	for (kind = 0; kind < 2; kind++) {
+		small(&p, &args, kind,
+		      OPENREG_POOL_BACKWARD | OPENREG_POOL_ADAPTIVE);
+		line(&args, 1, 1, 1, 0);
+		args.size[2] = args.size[3] = INT32_MAX;
+		args.op[0].ptr = &x;
+		x = 1;
+		args_run(&args);
+		assert_true(x == 0);
+		small_end(&p);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -504,6 +569,8 @@ int main(void)
 		cmocka_unit_test(test_special),
 		cmocka_unit_test(test_foreign_index),
 		cmocka_unit_test(test_check),
+		cmocka_unit_test(test_windows_met),
+		cmocka_unit_test(test_no_windows),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
