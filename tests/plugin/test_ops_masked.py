@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""nonzero, masked_select, masked_scatter and indexing by a mask."""
+
+import pytest
+import torch
+
+from ops import ALL, FLOATS, check, no_fallback, to_card, values, with_gradients
+
+SHAPES = [(), (1,), (0,), (7,), (1000,), (3, 0, 2), (5, 9), (2, 3, 4, 5)]
+
+
+def sparse(*size, dtype=torch.float32):
+    """About half of it is zero."""
+    x = values(*size, dtype=dtype)
+    return x * (values(*size, seed=1) > 0).to(dtype)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_nonzero(shape):
+    check(torch.nonzero, sparse(*shape))
+    check(lambda x: torch.nonzero(x, as_tuple=True), sparse(*shape))
+    check(torch.nonzero, torch.zeros(shape))
+    check(torch.nonzero, torch.ones(shape))
+
+
+@pytest.mark.parametrize("dtype", ALL)
+def test_nonzero_of_types(dtype):
+    check(torch.nonzero, sparse(6, 7, dtype=dtype))
+    check(torch.nonzero, sparse(6, 7, dtype=dtype).t())
+
+
+def test_nonzero_into_a_result():
+    x = sparse(5, 6)
+    want = x.nonzero()
+    for out in [torch.empty(0, dtype=torch.int64), torch.empty(2, len(want), dtype=torch.int64).t()]:
+        got = to_card(out)
+        with no_fallback():
+            torch.nonzero(to_card(x), out=got)
+        assert torch.equal(got.cpu(), want)
+    with pytest.raises(RuntimeError, match="scalar type Long"):
+        torch.nonzero(to_card(x), out=torch.empty(0, device="openreg"))
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int64, torch.bool])
+def test_masked_select(shape, dtype):
+    x, mask = values(*shape, dtype=dtype), values(*shape, seed=2) > 0
+    check(torch.masked_select, x, mask)
+    check(torch.masked_select, x, torch.zeros_like(mask))
+    check(lambda x, m: x[m], x, mask)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_masked_select_broadcasts_and_has_gradients(dtype):
+    x, mask = values(4, 1, 6, dtype=dtype), values(5, 1, seed=3) > 0
+    # Halves are rounded after each addend of a gradient or at its end.
+    tolerance = {"rtol": 2e-2, "atol": 2e-2} if dtype.itemsize == 2 else {}
+    check(with_gradients(torch.masked_select), x, mask, **tolerance)
+    check(with_gradients(torch.masked_select), x.transpose(0, 2), mask, **tolerance)
+
+
+def test_masked_select_into_a_result():
+    x, mask = values(5, 6), values(5, 6, seed=2) > 0
+    out = torch.empty(0, device="openreg")
+    with no_fallback():
+        torch.masked_select(to_card(x), to_card(mask), out=out)
+    assert torch.equal(out.cpu(), x[mask])
+    with pytest.raises(RuntimeError, match="same scalar type"):
+        torch.masked_select(to_card(x), to_card(mask), out=out.int())
+    with pytest.raises(RuntimeError, match="expected BoolTensor"):
+        torch.masked_select(to_card(x), to_card(mask.int()))
+
+
+@pytest.mark.parametrize("shape", [s for s in SHAPES if s])
+def test_masked_scatter(shape):
+    x, mask = values(*shape), values(*shape, seed=2) > 0
+    source = values(max(int(mask.sum()), 1) + 3, seed=4)
+    check(with_gradients(lambda x, m, s: x.masked_scatter(m, s)), x, mask, source)
+    check(lambda x, m, s: x.masked_scatter(m, s), x, torch.zeros_like(mask), source[:0])
+
+
+def test_masked_scatter_refuses():
+    x, mask = values(5, 6), values(5, 6, seed=2) > 0
+    a, m = to_card(x), to_card(mask)
+    with pytest.raises(RuntimeError, match="number of ones in mask"):
+        a.masked_scatter_(m, to_card(values(int(mask.sum()) - 1)))
+    with pytest.raises(RuntimeError, match="same dtypes"):
+        a.masked_scatter_(m, to_card(values(30, dtype=torch.float64)))
+    with pytest.raises(RuntimeError, match="boolean masks"):
+        a.masked_scatter_(m.int(), a)
+    assert torch.equal(a.cpu(), x)
+
+
+def test_a_mask_as_an_index():
+    x, mask = values(5, 6, 2), values(5, 6, seed=2) > 0
+
+    def write(x, m):
+        x = x.clone()
+        x[m] = 7
+        x[m[:, 0]] += 1
+        return x
+
+    check(write, x, mask)
+    check(lambda x, m: x[:, m[0]], x, mask)
+
+
+def test_large():
+    x = values(1 << 20)
+    check(torch.nonzero, (x > 3.9))
+    check(torch.masked_select, x, x > 0)
