@@ -80,3 +80,9 @@ def test_attention_under_autocast():
         *(t.detach().cpu() for t in (q, k, v)), is_causal=True)
     torch.testing.assert_close(out.detach().cpu().float(), want, rtol=3e-2, atol=3e-2)
     assert q.grad.dtype == torch.float32
+
+
+def test_a_scale_elsewhere():
+    grad, found = torch.ones(3, device="openreg"), torch.zeros(1, device="openreg")
+    with pytest.raises(RuntimeError, match="same device"):
+        torch._amp_foreach_non_finite_check_and_unscale_([grad], found, torch.tensor(0.5))

@@ -119,3 +119,10 @@ def test_grad_scaler_is_saved():
     other = torch.amp.GradScaler(DEV)
     other.load_state_dict(scaler.state_dict())
     assert other.get_scale() == 64
+
+
+def test_cross_entropy_of_probabilities_is_refused():
+    p = torch.rand(4, device="openreg")
+    with torch.autocast("openreg", torch.float16):
+        with pytest.raises(RuntimeError, match="unsafe to autocast"):
+            torch.nn.functional.binary_cross_entropy(p, p)

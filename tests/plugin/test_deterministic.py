@@ -64,3 +64,13 @@ def test_sums_into_one_place_are_the_same_in_every_run(deterministic):
     assert torch.equal(results[0], results[1]) and torch.equal(results[0], results[2])
     want = 3 * torch.zeros(7).index_add_(0, index.cpu(), values(4000))
     torch.testing.assert_close(results[0], want, rtol=1e-3, atol=1e-3)
+
+
+def test_types_that_the_card_has_not(deterministic):
+    before = torch.openreg.set_fallback("error")
+    try:
+        x = torch.empty(3, dtype=torch.complex64, device="openreg")
+        torch.empty(3, dtype=torch.uint16, device="openreg")
+    finally:
+        torch.openreg.set_fallback(before)
+    assert torch.isnan(torch.view_as_real(x).cpu()).all()

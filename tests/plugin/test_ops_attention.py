@@ -170,3 +170,10 @@ def test_the_encoder_in_evaluation(activation, norm_first):
                 got = card(to_card(x), **{k: to_card(v) for k, v in options.items()})
             keep = ~hide if options else torch.ones_like(hide)
             torch.testing.assert_close(got.cpu()[keep], want[keep], **CLOSE)
+
+
+def test_no_way_that_is_allowed():
+    q = to_card(values(2, 2, 4, 8))
+    with sdpa_kernel(SDPBackend.OVERRIDEABLE):
+        with pytest.raises(RuntimeError, match="No available kernel"):
+            F.scaled_dot_product_attention(q, q, q, dropout_p=0.5)

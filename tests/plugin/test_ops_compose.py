@@ -22,3 +22,11 @@ def test_other_compositions(dtype):
     check(torch.trace, x)
     check(lambda x: torch.count_nonzero(x, 1), x)
     check(torch.nansum, x)
+
+
+def test_infinities():
+    inf = float("inf")
+    x = torch.tensor([1.0, -2.0, inf, -inf, float("nan"), 0.0, -0.0])
+    check(torch.angle, x)
+    for options in [{}, {"nan": inf}, {"nan": -inf, "posinf": 5.0}, {"neginf": inf}]:
+        check(lambda x: torch.nan_to_num(x, **options), x)

@@ -275,3 +275,11 @@ def test_network():
         F.cross_entropy(net(x.to(DEV)), y.to(DEV)).backward()
     for have, need in zip(net.parameters(), want):
         torch.testing.assert_close(have.grad.cpu(), need, atol=1e-5, rtol=1e-4)
+
+
+def test_output_padding_has_a_limit():
+    x, w = to_card(values(1, 2, 5, 5)), to_card(values(2, 3, 3, 3))
+    with pytest.raises(RuntimeError, match="output padding must be smaller"):
+        F.conv_transpose2d(x, w, output_padding=1)
+    with pytest.raises(RuntimeError, match="Output size is too small"):
+        F.conv_transpose2d(x[..., :1, :1], w, padding=2)

@@ -18,3 +18,9 @@ def test_distances(p):
     check(cdist, a, a, rtol=1e-5, atol=1e-5)
     check(cdist, values(0, 3), values(4, 3))
     check(torch.cdist, values(30, 8), values(40, 8, seed=1), rtol=1e-3, atol=1e-3)
+
+
+def test_shared_coordinates_have_no_slope():
+    a, b = values(5, 3), values(4, 3, seed=1)
+    b[:, 0] = a[:4, 0]
+    check(with_gradients(lambda a, b: torch.cdist(a, b, 0.5)), a, b, rtol=1e-4, atol=1e-4)

@@ -34,3 +34,19 @@ def test_binary_cross_entropy(reduction):
     check(with_gradients(lambda x: F.binary_cross_entropy(x, torch.full_like(x, 0.3))), x)
     weight = values(5, low=0.5, high=2)
     check(lambda x, y, w: F.binary_cross_entropy(x, y, w, reduction=reduction), x, y, weight)
+
+
+def test_smooth_l1_wants_no_negative_beta():
+    x = values(4).to("openreg")
+    with pytest.raises(RuntimeError, match="negative values for beta"):
+        F.smooth_l1_loss(x, x, beta=-1.0)
+
+
+def test_a_gradient_of_rows_that_do_not_merge():
+    x, y = values(2, 3, 4, 5), torch.arange(40).view(2, 4, 5) % 3
+    w = values(4, 2, 5, seed=1)
+
+    def run(x, y, w):
+        return (F.nll_loss(x, y, reduction="none").transpose(0, 1) * w).sum()
+
+    check(with_gradients(run), x, y, w)

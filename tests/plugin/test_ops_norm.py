@@ -155,3 +155,16 @@ def test_second_derivatives():
 
     x, w = values(3, 6, dtype=torch.float64), values(6, dtype=torch.float64, seed=1)
     check(lambda x, w: list(twice(x.requires_grad_(), w.requires_grad_())), x, w)
+
+
+def test_statistics_that_share_memory():
+    x = to_card(values(4, 6))
+    mean, var = (torch.ones(1, device="openreg").expand(6) for _ in range(2))
+    with pytest.raises(RuntimeError, match="more than one element of the written-to tensor"):
+        F.batch_norm(x, mean, var, training=True)
+
+
+def test_statistics_of_nothing():
+    mean, var = torch.ones(3, device="openreg"), torch.ones(3, device="openreg")
+    torch.batch_norm_update_stats(torch.empty(0, 3, device="openreg"), mean, var, 0.1)
+    assert mean.tolist() == var.tolist() == [1, 1, 1]

@@ -35,6 +35,7 @@ void check_and_unscale(at::TensorList grads, Tensor& found, const Tensor& invers
   TORCH_CHECK(
       inverse.scalar_type() == at::kFloat && found.scalar_type() == at::kFloat,
       "inv_scale and found_inf must be float tensors.");
+  check_tensor_device(inverse, found.device());
   if (grads.empty()) {
     return;
   }

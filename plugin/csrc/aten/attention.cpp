@@ -333,6 +333,9 @@ int64_t choice(
       q.scalar_type() == v.scalar_type() && shaped() && q.numel() != 0 && k.numel() != 0 &&
       v.numel() != 0 && !(causal && mask.has_value());
   const bool fused = fits && at::globalContext().userEnabledOverrideableSDP();
+  TORCH_CHECK(
+      fused || at::globalContext().userEnabledMathSDP(),
+      "No available kernel. Aborting execution.");
   return static_cast<int64_t>(fused ? at::SDPBackend::overrideable : at::SDPBackend::math);
 }
 

@@ -23,7 +23,7 @@ template <int D>
 struct Forward {
   template <class... Rest>
   static bool serves(const Tensor& self, IntArrayRef kernel, const Rest&...) {
-    return pool_fits(D, false, self.sizes(), kernel, {});
+    return pool_fits(D, self.sizes(), kernel, {});
   }
   template <class Op>
   void operator()(
@@ -65,8 +65,9 @@ struct Backward {
       const Tensor& grad_output,
       const Tensor& self,
       IntArrayRef kernel,
+      IntArrayRef stride,
       const Rest&...) {
-    return pool_fits(D, true, self.sizes(), kernel, grad_output.sizes());
+    return pool_gradient_fits(D, self.sizes(), grad_output.sizes(), kernel, stride);
   }
   template <class Op>
   void operator()(
@@ -152,7 +153,7 @@ struct adaptive_backward_meta : adaptive_base<D> {
 template <int D>
 struct AdaptiveForward {
   static bool serves(const Tensor& self, IntArrayRef output_size) {
-    return pool_fits(D, false, self.sizes(), {}, output_size);
+    return pool_fits(D, self.sizes(), {}, output_size);
   }
   template <class Op>
   void operator()(OpId id, Op& op, const Tensor& self, IntArrayRef) const {
@@ -169,7 +170,7 @@ template <int D>
 struct AdaptiveBackward {
   template <class... Rest>
   static bool serves(const Tensor& grad_output, const Tensor& self, const Rest&...) {
-    return pool_fits(D, true, self.sizes(), {}, grad_output.sizes());
+    return pool_gradient_fits(D, self.sizes(), grad_output.sizes());
   }
   template <class Op>
   void operator()(OpId id, Op& op, const Tensor& grad_output, const Tensor& self) const {

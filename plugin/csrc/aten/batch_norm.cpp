@@ -62,7 +62,7 @@ struct Running {
 
   static void mix(Step& s, const OptTensor& running, Value fresh, double momentum) {
     if (given(running)) {
-      const auto operand = s.add(running->view({1, -1, 1}));
+      const auto operand = s.add_written(running->view({1, -1, 1}));
       const Value old = s.load(operand);
       s.program.store(operand, old * (1.0 - momentum) + fresh * momentum);
     }
@@ -228,6 +228,10 @@ Two update_statistics(
     const OptTensor& running_var,
     double momentum) {
   check(input, {&running_mean, &running_var});
+  if (input.numel() == 0) {
+    const Tensor none = new_channels(input).view({-1}).zero_();
+    return {none, none.clone()};
+  }
   const auto [mean, var] = batch_statistics(
       update_name.id, input.reshape(three_dims(input)), {running_mean, running_var, momentum},
       [](Value v) { return v; });

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <array>
+#include <numeric>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -165,10 +166,29 @@ double work(uint8_t kind, const Convolution& c) {
   double products = static_cast<double>(c.x.size(0)) *
       static_cast<double>(c.w.size(0)) * static_cast<double>(c.w.size(1));
   for (int d = 0; d < 3; d++) {
-    const int64_t taps = kind == OPENREG_CONV_BACKWARD_DATA
-        ? (w.kernel[d] + w.stride[d] - 1) / w.stride[d] * w.input[d]
-        : w.kernel[d] * output[d];
-    products *= static_cast<double>(taps);
+    int64_t taps = w.kernel[d], places = output[d];
+    if (kind == OPENREG_CONV_BACKWARD_DATA) {
+      const int64_t common = std::gcd(w.stride[d], w.dilation[d]);
+      const int64_t step = w.stride[d] / common;
+      taps = (taps + step - 1) / step;
+      places = (w.input[d] + common - 1) / common;
+    }
+    products *= static_cast<double>(taps) * static_cast<double>(places);
+  }
+  return products;
+}
+
+// Products that make one result.
+double sum_of(uint8_t kind, const Convolution& c) {
+  const auto space = kind == OPENREG_CONV_BACKWARD_WEIGHTS
+      ? Windows::sizes(c.y, c.dims())
+      : c.windows().kernel;
+  const int64_t channels = kind == OPENREG_CONV_FORWARD ? c.w.size(1)
+      : kind == OPENREG_CONV_BACKWARD_DATA              ? c.w.size(0) / c.groups
+                                                        : c.x.size(0);
+  double products = static_cast<double>(channels);
+  for (const int64_t n : space) {
+    products *= static_cast<double>(n);
   }
   return products;
 }
@@ -180,7 +200,8 @@ bool fits(uint8_t kind, const Convolution& c) {
       : kind == OPENREG_CONV_BACKWARD_DATA            ? n * c.groups * ic
                                                       : oc * ic;
   const double most = max_work(c.w.get_device());
-  return work(kind, c) <= most * static_cast<double>(pieces);
+  return work(kind, c) <= most * static_cast<double>(pieces) &&
+      sum_of(kind, c) <= OPENREG_CONV_SUM_MAX;
 }
 
 // One packet, or several if it is more work than a packet may ask for.
@@ -244,10 +265,27 @@ std::vector<int64_t> output_sizes(
   for (int64_t d = 0; d < dims; d++) {
     const int64_t reach = at(dilation, d) * (weight.size(2 + d) - 1) + 1;
     const int64_t in = input.size(2 + d), pad = 2 * at(padding, d);
+    const int64_t extra = transposed ? at(output_padding, d) : 0;
+    TORCH_CHECK(
+        !transposed || extra < at(stride, d) || extra < at(dilation, d),
+        "output padding must be smaller than either stride or dilation, but got output_padding: ",
+        output_padding,
+        ", stride: ",
+        stride,
+        ", dilation: ",
+        dilation);
     sizes.push_back(
-        transposed
-            ? (in - 1) * at(stride, d) - pad + reach + at(output_padding, d)
-            : (in + pad - reach) / at(stride, d) + 1);
+        transposed ? (in - 1) * at(stride, d) - pad + reach + extra
+                   : (in + pad - reach) / at(stride, d) + 1);
+    TORCH_CHECK(
+        !transposed || sizes.back() > 0,
+        "Given input size ",
+        input.sizes(),
+        ": calculated output size ",
+        sizes.back(),
+        " of dimension ",
+        d,
+        ". Output size is too small");
   }
   return sizes;
 }

@@ -3,10 +3,12 @@
 // channel] without holding the differences.
 #include "aten/convention.h"
 #include "aten/step.h"
+#include "aten/window.h"
 
 #include <ATen/ExpandUtils.h>
 #include <torch/library.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -54,6 +56,26 @@ struct Pairs {
   Space::Mask dim_from_end(int64_t d) const {
     return Space::Mask(1) << (sizes.size() - d);
   }
+  // fn(pairs, cut, part) for runs of a's rows, each of them no more pairs than a
+  // packet may visit; cut() takes the same run of a tensor with all rows.
+  template <class Fn>
+  void for_each_run(c10::DeviceIndex device, Fn&& fn) const {
+    const int64_t dim = a.dim() - 3, rows = sizes[dim];
+    const double each = static_cast<double>(c10::multiply_integers(sizes)) /
+        static_cast<double>(rows);
+    const double fit = std::clamp(
+        std::floor(max_work(device) / each), 1.0, static_cast<double>(rows));
+    const auto most = static_cast<int64_t>(fit);
+    for (int64_t i = 0; i < rows; i += most) {
+      const int64_t n = std::min(most, rows - i);
+      Pairs some(*this);
+      some.sizes[dim] = n;
+      some.a = a.narrow(dim, i, n);
+      fn(some,
+         [&](const Tensor& t) { return t.narrow(dim, i, n); },
+         i == 0 ? Part::FIRST : Part::FURTHER);
+    }
+  }
   Tensor a, b;
   std::vector<int64_t> sizes;
 };
@@ -79,11 +101,16 @@ Tensor forward(const Tensor& x1, const Tensor& x2, double p, std::optional<int64
   if (x1.size(-1) == 0) {
     return out.zero_();
   }
-  Step s(forward_name.id, pairs.sizes, x1.get_device(), x1.scalar_type());
-  const Value a = s.load(pairs.a);
+  if (out.numel() == 0) {
+    return out;
+  }
   const uint8_t op = std::isinf(p) ? OPENREG_V_RED_MAX : OPENREG_V_RED_SUM;
-  s.reduce(op, out.unsqueeze(-1), term(a - s.load(pairs.b), p), pairs.dim_from_end(1));
-  s.run();
+  pairs.for_each_run(x1.get_device(), [&](const Pairs& some, auto cut, Part part) {
+    Step s(forward_name.id, some.sizes, x1.get_device(), x1.scalar_type());
+    const Value a = s.load(some.a);
+    s.reduce(op, cut(out.unsqueeze(-1)), term(a - s.load(some.b), p), some.dim_from_end(1));
+    s.run(part);
+  });
   if (p != 0 && p != 1 && !std::isinf(p)) {
     take_root(out, p);
   }
@@ -98,8 +125,10 @@ Value slope(Value d, Value distance, double p) {
   if (std::isinf(p)) {
     return sign(d) * d.program->convert(abs(d) == distance, d.type);
   }
-  const Value inner = p == 2 ? d / distance
-                             : sign(d) * pow(abs(d), p - 1) / pow(distance, p - 1);
+  Value inner = p == 2 ? d / distance
+                       : sign(d) * pow(abs(d), p - 1) / pow(distance, p - 1);
+  // The power of nothing is infinite.
+  inner = p < 1 ? select(d == 0.0, 0.0, inner) : inner;
   return select(distance == 0.0, 0.0, inner);
 }
 
@@ -116,11 +145,14 @@ Tensor backward(
   if (p == 0 || c10::multiply_integers(pairs.sizes) == 0) {
     return out.zero_();
   }
-  Step s(backward_name.id, pairs.sizes, x1.get_device(), x1.scalar_type());
-  const Value d = s.load(pairs.a) - s.load(pairs.b);
-  const Value g = s.load(grad.unsqueeze(-1));
-  s.sum(out.unsqueeze(-2), g * slope(d, s.load(distance.unsqueeze(-1)), p), pairs.dim_from_end(2));
-  s.run();
+  pairs.for_each_run(x1.get_device(), [&](const Pairs& some, auto cut, Part part) {
+    Step s(backward_name.id, some.sizes, x1.get_device(), x1.scalar_type());
+    const Value d = s.load(some.a) - s.load(some.b);
+    const Value g = s.load(cut(grad.unsqueeze(-1)));
+    const Value f = slope(d, s.load(cut(distance.unsqueeze(-1))), p);
+    s.sum(cut(out.unsqueeze(-2)), g * f, some.dim_from_end(2));
+    s.run(part);
+  });
   return out;
 }
 

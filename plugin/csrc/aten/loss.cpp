@@ -189,6 +189,7 @@ void add_pairs(M& m) {
       m,
       NamesWithoutInplace{"smooth_l1_loss", "smooth_l1_loss.out"},
       [](OpId id, auto& op, const Tensor& a, const Tensor& b, int64_t r, double beta) {
+        TORCH_CHECK(beta >= 0, "smooth_l1_loss does not support negative values for beta.");
         pair_loss(id, op.maybe_get_output(0), a, b, r,
                   [&](Program&, Value x, Value y) { return smooth_l1(x, y, beta); });
       });

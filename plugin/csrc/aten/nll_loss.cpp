@@ -255,8 +255,11 @@ struct NllBackward {
     const bool by_row = reduction == at::Reduction::None && grad.dim() > 0;
     Scores s(self, target, weight);
     s.add(Scores::of(out));
-    const uint8_t g = s.add(by_row ? s.rows(grad) : grad.reshape({}));
-    const uint8_t n = s.add(total.reshape({}));
+    // They may be copies, which live until the packet is in the queue.
+    const Tensor slopes = by_row ? s.rows(grad) : grad.reshape({});
+    const Tensor weights = total.reshape({});
+    const uint8_t g = s.add(slopes);
+    const uint8_t n = s.add(weights);
     s.add_inputs();
     s.settle();
     Program p(vector_type(self.scalar_type()));

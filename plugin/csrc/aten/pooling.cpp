@@ -10,13 +10,21 @@ using at::Tensor;
 
 namespace {
 
-// Taps of all windows over one channel.
-constexpr double kForwardMax = 0x1p36, kBackwardMax = 0x1p32;
+// Taps of all windows over one channel, or windows that are looked at.
+constexpr double kWorkMax = 0x1p36;
 
 // The tap that a window of adaptive pooling may have more than others, and one
 // for where it begins.
 int64_t adaptive_taps(int64_t input, int64_t output) {
   return std::min(input, input / std::max<int64_t>(output, 1) + 2);
+}
+
+// Windows that the card looks at for one element, along a dimension.
+int64_t met(bool adaptive, int64_t in, int64_t out, int64_t kernel, int64_t stride, int64_t dilation) {
+  const int64_t reach = (kernel - 1) * dilation;
+  const int64_t most = adaptive ? out / std::max<int64_t>(in, 1) + 3
+                                : reach / std::max<int64_t>(stride, 1) + 2;
+  return std::min(out, most);
 }
 
 // n, c and space; a tensor may come without its batch.
@@ -29,20 +37,25 @@ void put(Packet& packet, const Tensor& t, int64_t dims) {
   put_space_strides(strides + 2, t, dims);
 }
 
-// Taps of all windows, as the card counts them.
+// Taps of all windows and, backward, windows met, as the card counts them.
 double work(const Pooling& p, const Tensor& x, const Tensor& y) {
   const int64_t c = y.dim() - p.dims - 1;
   const auto input = Windows::sizes(x, p.dims);
   const auto output = Windows::sizes(y, p.dims);
+  const bool adaptive = p.flags & OPENREG_POOL_ADAPTIVE;
+  const Windows& w = p.windows;
   double taps = static_cast<double>(y.size(c)) *
       static_cast<double>(c > 0 ? y.size(0) : 1);
+  double looks = p.flags & OPENREG_POOL_BACKWARD ? taps : 0;
   for (int d = 0; d < 3; d++) {
-    const int64_t window = p.flags & OPENREG_POOL_ADAPTIVE
-        ? adaptive_taps(input[d], output[d])
-        : p.windows.kernel[d];
+    const int64_t window =
+        adaptive ? adaptive_taps(input[d], output[d]) : w.kernel[d];
     taps *= static_cast<double>(window) * static_cast<double>(output[d]);
+    looks *= static_cast<double>(input[d]) *
+        static_cast<double>(
+            met(adaptive, input[d], output[d], w.kernel[d], w.stride[d], w.dilation[d]));
   }
-  return taps;
+  return std::max(taps, looks);
 }
 
 void put(
@@ -99,27 +112,48 @@ void launch_parts(
 
 } // namespace
 
-bool pool_fits(
-    int64_t dims,
-    bool backward,
-    IntArrayRef input,
-    IntArrayRef kernel,
-    IntArrayRef output) {
-  const auto at = [&](IntArrayRef sizes, int64_t d) {
-    const int64_t skip = static_cast<int64_t>(sizes.size()) - dims;
-    return skip >= 0 ? sizes[skip + d] : sizes.empty() ? 1 : sizes[0];
-  };
+namespace {
+
+// Of the last dims values; one stands for all, none is 1.
+int64_t at_dim(IntArrayRef values, int64_t dims, int64_t d) {
+  const int64_t skip = static_cast<int64_t>(values.size()) - dims;
+  return skip >= 0 ? values[skip + d] : values.empty() ? 1 : values[0];
+}
+
+} // namespace
+
+bool pool_fits(int64_t dims, IntArrayRef input, IntArrayRef kernel, IntArrayRef output) {
   double taps = 1, windows = 1;
   for (int64_t d = 0; d < dims; d++) {
-    const int64_t window = kernel.empty()
-        ? adaptive_taps(at(input, d), at(output, d))
-        : at(kernel, d);
-    taps *= static_cast<double>(window);
-    windows *= static_cast<double>(
-        output.empty() ? at(input, d) + 1 : at(output, d));
+    const int64_t in = at_dim(input, dims, d);
+    taps *= static_cast<double>(
+        kernel.empty() ? adaptive_taps(in, at_dim(output, dims, d)) : at_dim(kernel, dims, d));
+    windows *= static_cast<double>(output.empty() ? in + 1 : at_dim(output, dims, d));
   }
-  return taps <= OPENREG_WINDOW_TAPS_MAX &&
-      taps * windows <= (backward ? kBackwardMax : kForwardMax);
+  return taps <= OPENREG_WINDOW_TAPS_MAX && taps * windows <= kWorkMax;
+}
+
+bool pool_gradient_fits(
+    int64_t dims,
+    IntArrayRef input,
+    IntArrayRef output,
+    IntArrayRef kernel,
+    IntArrayRef stride,
+    IntArrayRef dilation) {
+  double meets = 1, volume = 1;
+  for (int64_t d = 0; d < dims; d++) {
+    const int64_t in = at_dim(input, dims, d);
+    meets *= static_cast<double>(
+        met(kernel.empty(),
+            in,
+            at_dim(output, dims, d),
+            at_dim(kernel, dims, d),
+            at_dim(stride.empty() ? kernel : stride, dims, d),
+            at_dim(dilation, dims, d)));
+    volume *= static_cast<double>(in);
+  }
+  return meets <= OPENREG_POOL_MEET_MAX && meets * volume <= kWorkMax &&
+      pool_fits(dims, input, kernel, output);
 }
 
 void pool(

@@ -17,14 +17,17 @@ struct Pooling {
   int64_t divisor = 0;
 };
 
-// Whether windows are what the card takes; the CPU has others. kernel is empty
-// for adaptive pooling, output where it is not known. Arguments may yet be bad.
-bool pool_fits(
+// Whether windows are what the card takes; the CPU has others. Arguments may yet
+// be bad. kernel is empty for adaptive pooling.
+bool pool_fits(int64_t dims, at::IntArrayRef input, at::IntArrayRef kernel, at::IntArrayRef output);
+// The same for gradients; stride and dilation are as in pool_windows().
+bool pool_gradient_fits(
     int64_t dims,
-    bool backward,
     at::IntArrayRef input,
-    at::IntArrayRef kernel,
-    at::IntArrayRef output);
+    at::IntArrayRef output,
+    at::IntArrayRef kernel = {},
+    at::IntArrayRef stride = {},
+    at::IntArrayRef dilation = {});
 
 // y from x, or with OPENREG_POOL_BACKWARD x's gradient from y's. index: of
 // maxima; undefined for averages.

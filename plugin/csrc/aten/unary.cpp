@@ -155,8 +155,9 @@ Value nan_to_num(Pointwise& p, OptDouble nan, OptDouble high, OptDouble low) {
     return x;
   }
   const double top = largest(p.compute());
-  const Value y = select(isnan(x), nan.value_or(0), x);
-  return select(y == kInf, high.value_or(top), select(y == -kInf, low.value_or(-top), y));
+  const Value y = select(
+      x == kInf, high.value_or(top), select(x == -kInf, low.value_or(-top), x));
+  return select(isnan(x), nan.value_or(0), y);
 }
 
 // From as many decimals as the number of tens says.
@@ -253,7 +254,7 @@ void add_unstructured(torch::Library& m) {
       NamesWithoutInplace{"angle", "angle.out"},
       [](Pointwise& p, const Tensor&) {
         const Value x = p.in(0);
-        return select(isnan(x), x, select(x < 0.0, M_PI, x * 0.0));
+        return select(isnan(x), x, select(x < 0.0, M_PI, number(x, 0.0)));
       });
   add_pointwise<abs_meta>(
       m,

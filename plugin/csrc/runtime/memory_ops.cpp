@@ -18,6 +18,7 @@
 #include "runtime/allocator.h"
 #include "runtime/copy.h"
 #include "runtime/device.h"
+#include "runtime/launch.h"
 #include "runtime/resize.h"
 
 namespace openreg {
@@ -62,9 +63,14 @@ bool fills_new_memory() {
       context.deterministicFillUninitializedMemory());
 }
 
+// Types that the card has not are filled by their parts, or not.
 at::Tensor filled_if_asked(at::Tensor fresh) {
-  if (fills_new_memory())
-    at::native::fill_empty_deterministic_(fresh);
+  if (fills_new_memory()) {
+    at::Tensor plain =
+        fresh.is_complex() ? at::native::view_as_real(fresh) : fresh;
+    if (card_dtype(plain.scalar_type()))
+      at::native::fill_empty_deterministic_(plain);
+  }
   return fresh;
 }
 
@@ -123,7 +129,7 @@ const at::Tensor& resize_(
     const size_t before = storage ? storage.nbytes() : 0;
     impl->set_sizes_contiguous(size);
     fit_storage(impl);
-    if (fills_new_memory())
+    if (fills_new_memory() && card_dtype(self.scalar_type()))
       at::native::fill_resize_deterministic_(
           self, static_cast<int64_t>(before));
   }
