@@ -34,8 +34,7 @@ def run(*command, **env: str) -> None:
 
 
 def meson(source: pathlib.Path, build: pathlib.Path, *options: str) -> None:
-    again = ["--reconfigure"] if (build / "build.ninja").exists() else []
-    run("meson", "setup", *again, str(build), str(source), *options)
+    run("meson", "setup", str(build), str(source), *options)
 
 
 def build_libraries(build: pathlib.Path) -> pathlib.Path:
