@@ -261,7 +261,16 @@ static void test_permission(void **state)
 
 static atomic_bool stop;
 
-/* Between an index that is right and one that reaches far beyond. */
+static void rest(unsigned int turns)
+{
+	while (turns-- && !atomic_load(&stop))
+		;
+}
+
+/*
+ * Between an index that is right and one that reaches far beyond, for times
+ * that differ: some packets meet none, others one on the second look only.
+ */
 static void *meddle(void *opaque)
 {
 	int64_t *index = opaque;
@@ -269,36 +278,46 @@ static void *meddle(void *opaque)
 
 	while (!atomic_load(&stop)) {
 		__atomic_store_n(&index[i % 4096], 1 << 16, __ATOMIC_RELAXED);
+		rest(i % 61);
 		__atomic_store_n(&index[i % 4096], 3, __ATOMIC_RELAXED);
+		rest(i % 53 * 8);
 		i++;
 	}
 	return NULL;
+}
+
+/* Returns whether the packet that reads changing indices faulted. */
+static bool run_changing(struct tq *q)
+{
+	struct pkt p;
+
+	pkt_index(&p, OPENREG_INDEX_PUT, 4096, 1 << 16);
+	tq_push(q, &p);
+	tq_publish(q);
+	WAIT_FOR(tq_completed(q) == q->seq ||
+		 tq_state(q) == OPENREG_QUEUE_FAULTED);
+	if (tq_state(q) != OPENREG_QUEUE_FAULTED)
+		return false;
+	tq_recover(q);
+	return true;
 }
 
 static void test_change(void **state)
 {
 	struct rig *rig = *state;
 	int64_t *index = (int64_t *)(rig->vram + BASE * DATA);
+	const uint64_t end = host_now() + 60000000000ULL;
 	unsigned int i, faults = 0;
 	pthread_t thread;
-	struct pkt p;
 	struct tq q;
 
 	begin(rig, &q);
 	memset(rig->vram + BASE * DATA + (1 << 19), 0x5a, 4096);
 	atomic_store(&stop, false);
 	assert_int_equal(pthread_create(&thread, NULL, meddle, index), 0);
-	for (i = 0; i < 3000 / SCALE; i++) {
-		pkt_index(&p, OPENREG_INDEX_PUT, 4096, 1 << 16);
-		tq_push(&q, &p);
-		tq_publish(&q);
-		WAIT_FOR(tq_completed(&q) == q.seq ||
-			 tq_state(&q) == OPENREG_QUEUE_FAULTED);
-		if (tq_state(&q) != OPENREG_QUEUE_FAULTED)
-			continue;
-		faults++;
-		tq_recover(&q);
-	}
+	/* where threads take turns, a packet may long see none of it */
+	for (i = 0; i < 3000 / SCALE || (!faults && host_now() < end); i++)
+		faults += run_changing(&q);
 	atomic_store(&stop, true);
 	pthread_join(thread, NULL);
 	assert_true(faults > 0);

@@ -10,6 +10,7 @@
 
 #define LARGE ((1 << 20) / SCALE) /* elements, of several slices */
 #define ROUNDS (3000 / SCALE)
+#define GRIND (40 / SCALE) /* rounds of a packet that is to last */
 
 static uint64_t memory; /* bus address of segment 2 */
 
@@ -233,7 +234,7 @@ static void test_flood(void **state)
 	tq_create(rig, &flood, 1, 0);
 	tq_create(rig, &q, 2, 1);
 	for (i = 0; i < n; i++)
-		push_grind(&flood, 0, LARGE, 40);
+		push_grind(&flood, 0, LARGE, GRIND);
 	tq_publish(&flood);
 	WAIT_FOR(tq_completed(&flood) > 1);
 	push_grind(&q, 0, 16, 1);
@@ -256,8 +257,8 @@ static void test_fair(void **state)
 		tq_create(rig, &q[i], 1 + i, i);
 	rig_pause(rig);
 	for (i = 0; i < n; i++) {
-		push_grind(&q[0], 0, LARGE / 4, 40);
-		push_grind(&q[1], 0, LARGE / 4, 40);
+		push_grind(&q[0], 0, LARGE / 4, GRIND);
+		push_grind(&q[1], 0, LARGE / 4, GRIND);
 		tq_publish(&q[0]);
 		tq_publish(&q[1]);
 		if (i == 20)
@@ -288,7 +289,7 @@ static void test_priority(void **state)
 	rig_pause(rig);
 	push_sync(&low, OPENREG_OP_TIMESTAMP, 0, SYSTEM(0), 0);
 	for (i = 0; i < 20; i++)
-		push_grind(&high, 0, LARGE / 4, 20);
+		push_grind(&high, 0, LARGE / 4, GRIND / 2);
 	push_sync(&high, OPENREG_OP_TIMESTAMP, 0, SYSTEM(8), 0);
 	tq_publish(&low);
 	tq_publish(&high);
