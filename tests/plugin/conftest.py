@@ -10,6 +10,13 @@ import pytest
 import torch
 
 
+def pytest_configure(config):
+    config.addinivalue_line(
+        "markers",
+        "starts_python: of how the package is imported; slow where the processor is emulated",
+    )
+
+
 @pytest.fixture(autouse=True)
 def settled():
     """Every test leaves idle streams, device 0 and no cached memory behind."""

@@ -66,6 +66,7 @@ def test_unknown_mode():
         torch.openreg.set_fallback("maybe")
 
 
+@pytest.mark.starts_python
 def test_environment(run_python):
     code = (
         "import torch\n"
