@@ -17,25 +17,30 @@ static uint64_t completed(const struct sim_queue *q)
 }
 
 /*
- * The card raises the vector for what it completes while armed stands. What
- * it completed just before is told here.
+ * The card raises the vector for what it completes while armed stands. Others
+ * may sleep on what it completed before that, beyond the armed number of then:
+ * they are told here.
  */
 void sim_queue_arm(struct sim_queue *q)
 {
 	const struct sim_waiter *w;
-	uint64_t done, armed = 0;
+	uint64_t done, armed;
+	bool over = false;
 
 	do {
-		if (armed)
-			pthread_cond_broadcast(&q->vector->raised);
 		done = completed(q);
 		armed = OPENREG_ARMED_NONE;
-		for (w = q->waiters; w; w = w->next)
-			if (w->seq > done && w->seq < armed)
+		for (w = q->waiters; w; w = w->next) {
+			if (w->seq <= done)
+				over = true;
+			else if (w->seq < armed)
 				armed = w->seq;
+		}
 		__atomic_store_n(&q->kernel->armed, armed, __ATOMIC_SEQ_CST);
 		__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	} while (completed(q) >= armed);
+	if (over)
+		pthread_cond_broadcast(&q->vector->raised);
 }
 
 static int check(const struct sim_queue *q, uint64_t seq)
