@@ -86,22 +86,6 @@ void openreg_conv_axes(const struct openreg_conv *cv, int64_t class,
 	}
 }
 
-static uint8_t compute_type(unsigned int dtype)
-{
-	switch (dtype) {
-	case OPENREG_F64:
-		return OPENREG_VT_F64;
-	case OPENREG_I64:
-		return OPENREG_VT_I64;
-	case OPENREG_F32:
-	case OPENREG_F16:
-	case OPENREG_BF16:
-		return OPENREG_VT_F32;
-	default:
-		return OPENREG_VT_I32;
-	}
-}
-
 static struct openreg_conv_view view(const struct openreg_arg *op)
 {
 	struct openreg_conv_view v = {
@@ -130,7 +114,7 @@ static void set_operands(struct openreg_conv *cv,
 	cv->kind = args->arg[0];
 	cv->kernels = openreg_kernels();
 	cv->dtype = args->op[0].dtype;
-	cv->type = compute_type(cv->dtype);
+	cv->type = openreg_dtype_register(cv->dtype);
 	cv->gemm = &cv->kernels->gemm[cv->type];
 	cv->esize = openreg_dtype_size(cv->dtype);
 	cv->width = cv->type == OPENREG_VT_F64 || cv->type == OPENREG_VT_I64

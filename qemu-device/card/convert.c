@@ -6,22 +6,6 @@
 #define PIECE 512
 
 /* The register type that holds every value of a dtype. */
-static unsigned int exact_type(unsigned int dtype)
-{
-	switch (dtype) {
-	case OPENREG_F64:
-		return OPENREG_VT_F64;
-	case OPENREG_I64:
-		return OPENREG_VT_I64;
-	case OPENREG_F32:
-	case OPENREG_F16:
-	case OPENREG_BF16:
-		return OPENREG_VT_F32;
-	default:
-		return OPENREG_VT_I32;
-	}
-}
-
 #define COPY(type)                                                             \
 	static void copy_##type(type *dst, int64_t dst_stride,                 \
 				const type *src, int64_t src_stride,           \
@@ -68,7 +52,7 @@ void openreg_convert(void *dst, unsigned int dst_dtype, int64_t dst_stride,
 	const struct openreg_kernels *k = openreg_kernels();
 	unsigned int dst_size = openreg_dtype_size(dst_dtype);
 	unsigned int src_size = openreg_dtype_size(src_dtype);
-	unsigned int type = exact_type(src_dtype);
+	unsigned int type = openreg_dtype_register(src_dtype);
 	uint64_t piece[PIECE];
 	uintptr_t d = (uintptr_t)dst, s = (uintptr_t)src;
 

@@ -90,4 +90,21 @@ static inline bool openreg_dtype_is_float(unsigned int dtype)
 	return dtype >= OPENREG_F32 && dtype <= OPENREG_BF16;
 }
 
+/* The register type that holds every value of a dtype. */
+static inline uint8_t openreg_dtype_register(unsigned int dtype)
+{
+	switch (dtype) {
+	case OPENREG_F64:
+		return OPENREG_VT_F64;
+	case OPENREG_I64:
+		return OPENREG_VT_I64;
+	case OPENREG_F32:
+	case OPENREG_F16:
+	case OPENREG_BF16:
+		return OPENREG_VT_F32;
+	default:
+		return OPENREG_VT_I32;
+	}
+}
+
 #endif

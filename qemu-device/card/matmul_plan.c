@@ -83,22 +83,6 @@ struct openreg_verdict openreg_matmul_check(struct openreg_args *args)
 	return openreg_good();
 }
 
-static uint8_t compute_type(unsigned int dtype)
-{
-	switch (dtype) {
-	case OPENREG_F64:
-		return OPENREG_VT_F64;
-	case OPENREG_I64:
-		return OPENREG_VT_I64;
-	case OPENREG_F32:
-	case OPENREG_F16:
-	case OPENREG_BF16:
-		return OPENREG_VT_F32;
-	default:
-		return OPENREG_VT_I32;
-	}
-}
-
 static struct openreg_matrix matrix(const struct openreg_args *args,
 				    unsigned int op, unsigned int row,
 				    unsigned int column)
@@ -248,7 +232,7 @@ bool openreg_matmul_plan(struct openreg_matmul *mm,
 {
 	mm->kernels = openreg_kernels();
 	mm->dtype = args->op[D].dtype;
-	mm->type = compute_type(mm->dtype);
+	mm->type = openreg_dtype_register(mm->dtype);
 	mm->esize = openreg_dtype_size(mm->dtype);
 	mm->width = mm->type == OPENREG_VT_F64 || mm->type == OPENREG_VT_I64
 			    ? 8
