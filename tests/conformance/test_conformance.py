@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The tool itself: that it finds what it is there to find, and nothing else."""
 
+import datetime
 import json
 import os
 import pathlib
@@ -101,7 +102,10 @@ def test_bad_arguments_are_reported_apart(fakes):
 
 def test_tables(fakes):
     text = (fakes[0] / "report.md").read_text()
-    for line in ("| fake.crash | float32 | crash |", "## Not right", "## All"):
+    for line in (
+        *("| fake.crash | float32 | crash |", "## Not right", "## All"),
+        *("| fake.crash | crash |", "| fake.right | N |", datetime.date.today().isoformat()),
+    ):
         assert line in text
     summary = json.loads((fakes[0] / "report.json").read_text())["summary"]
     assert not summary["passed"] and summary["by_list"]["op"]["hang"] == 1

@@ -2,6 +2,7 @@
 """The results as JSON and as Markdown."""
 
 import collections
+import datetime
 import json
 import pathlib
 
@@ -116,15 +117,40 @@ def _bad_arguments(records: list) -> list:
     ]
 
 
-def markdown(run: dict, records: list) -> str:
+# In the table of all, where a column is a dtype.
+MARK = {"native": "N", "fallback": "F", "unknown": "U", "refused": "-", "untested": "?"}
+
+
+def _all(records: list) -> list:
+    """A line an entry; what is not in the legend stands there in full."""
+    dtypes = list(dict.fromkeys(split_key(r["key"])[2] for r in records))
+    statuses: dict = collections.defaultdict(dict)
+    on_cpu: dict = collections.defaultdict(set)
+    for record in records:
+        db, name, dtype = split_key(record["key"])
+        title = name if db == "op" else f"{db} {name}"
+        status = record["status"]
+        statuses[title][dtype] = MARK.get(status, status)
+        on_cpu[title] |= {op.removeprefix("aten::") for op in fallbacks_of(record)}
+    rows = (
+        [title, *(found.get(d, "") for d in dtypes), _cell(" ".join(sorted(on_cpu[title])), 120)]
+        for title, found in statuses.items()
+    )
+    legend = ", ".join(f"{mark} {status}" for status, mark in MARK.items())
+    return [f"{legend}; empty: not run.", "", *_table(["op", *dtypes, "ran on the CPU"], rows)]
+
+
+def markdown(run: dict, records: list, date: str) -> str:
     total = summary(run, records)
     share = total["native_float32"]
     bad = [r for r in records if r["status"] in (*FATAL, "missing")]
     lines = [
         f"# Conformance of {run['module']} (device `{run['device']}`)",
         "",
-        f"torch {run['torch']}, {len(records)} entries, against the CPU; fallbacks are"
-        f" told by: {run['probe']}.",
+        f"{date}: {run['module']} {run['version']}, torch {run['torch']}, Python"
+        f" {run['python']}, {run['machine']}; {len(records)} entries with at most"
+        f" {run['samples']} inputs a check, against the CPU; fallbacks are told by:"
+        f" {run['probe']}.",
         "",
         f"**Native in {share['dtype']}: {share['native']} of {share['ops']} of op_db"
         f" ({share['percent_native']} %); forward alone {share['native_forward']}"
@@ -139,7 +165,7 @@ def markdown(run: dict, records: list) -> str:
         *_bad_arguments(records),
         "## All",
         "",
-        *_table(ROW, map(_row, records)),
+        *_all(records),
     ]
     return "\n".join(lines)
 
@@ -149,6 +175,7 @@ def _gravity(record: dict) -> tuple:
 
 
 def write(out: pathlib.Path, run: dict, records: list) -> None:
-    (out / "report.md").write_text(markdown(run, records))
-    whole = {"summary": summary(run, records), "entries": records}
+    date = datetime.date.today().isoformat()
+    (out / "report.md").write_text(markdown(run, records, date))
+    whole = {"date": date, "summary": summary(run, records), "entries": records}
     (out / "report.json").write_text(json.dumps(whole, indent=1) + "\n")

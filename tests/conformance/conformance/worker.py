@@ -6,6 +6,7 @@ import faulthandler
 import importlib
 import json
 import os
+import platform
 import resource
 import sys
 import warnings
@@ -17,7 +18,8 @@ class Worker:
         import torch
 
         torch.set_num_threads(1)
-        importlib.import_module(options["module"])
+        module = importlib.import_module(options["module"])
+        self.version = getattr(module, "__version__", "of no version")
         from . import entries, probe
 
         self.device = torch.accelerator.current_accelerator().type
@@ -40,6 +42,9 @@ class Worker:
             has=dtypes,
             probe=self.probe.name,
             torch=torch.__version__,
+            version=self.version,
+            python=platform.python_version(),
+            machine=platform.machine(),
         )
 
     def entry(self, key: str, done: list) -> bool:
