@@ -39,7 +39,7 @@ LIMITS = [
     (*in_process("chain of 8 over 16M floats"), "<=", 1.2),
     (*in_process(f"{MLP}"), "<=", 1.0),
     (*in_process(f"{RESNET}"), "<=", 1.2),
-    ("event record and synchronize, in process", None, "<=", 25),
+    ("add_, event record and synchronize, in process", None, "<=", 25),
     ("synchronize of an idle card, in process", None, "<=", 5),
 ]
 # Ratios that are shown and that nobody has set a limit for.
