@@ -198,17 +198,15 @@ def test_accelerator_sees_the_same():
 
 def test_new_memory_of_another_process_is_zero(run_python):
     """What one process left in device memory, the next one does not see."""
-    write = (
-        "import torch\n"
-        "t = torch.full((32 << 20,), 165, dtype=torch.uint8).to('openreg')\n"
-        "torch.openreg.synchronize()\n"
-    )
+    t = torch.full((32 << 20,), 165, dtype=torch.uint8, device="openreg")
+    torch.openreg.synchronize()
+    del t
+    torch.openreg.empty_cache()
     read = (
         "import torch\n"
         "t = torch.empty(32 << 20, dtype=torch.uint8, device='openreg')\n"
         "print(t.cpu().count_nonzero().item())\n"
     )
-    run_python(write)
     assert run_python(read) == "0\n"
 
 

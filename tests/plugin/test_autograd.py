@@ -110,6 +110,7 @@ def test_backward_uses_the_streams_of_forward(gate):
     """And what follows on the stream of the call waits for all of them."""
     side = torch.openreg.Stream()
     x = torch.ones(1 << 16, device=DEV, requires_grad=True)
+    side.wait_stream(torch.openreg.current_stream())
     with torch.openreg.stream(side):
         y = (x * 2).exp()
     torch.openreg.current_stream().wait_stream(side)
