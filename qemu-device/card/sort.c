@@ -4,6 +4,7 @@
 
 #include "sort.h"
 
+#define PAGE 4096
 #define SCAN_COUNTS 256 /* blocks that a slice takes at least, if there are */
 
 static bool sort_setup(struct openreg_job *job, struct openreg_scratch *scratch)
@@ -160,6 +161,18 @@ static unsigned char *entry_at(const struct openreg_sort *sort,
 	       (size_t)(row * sort->entries + i) * sort->kernels->entry;
 }
 
+/*
+ * The first entries that move go everywhere, and would find all of the host's
+ * memory to be made at once.
+ */
+static void touch(unsigned char *at, size_t bytes)
+{
+	size_t i;
+
+	for (i = 0; i < bytes; i += PAGE)
+		*(volatile unsigned char *)(at + i) = 0;
+}
+
 static bool load_piece(const struct openreg_sort *sort, int64_t first_row,
 		       uint32_t slice, struct openreg_scratch *scratch)
 {
@@ -169,8 +182,8 @@ static bool load_piece(const struct openreg_sort *sort, int64_t first_row,
 	size_t bytes = (size_t)sort->room * sort->kernels->entry;
 	uintptr_t from = row_of(sort, &sort->source, first_row + row) +
 			 (uintptr_t)at * (uintptr_t)sort->source.axis;
-	unsigned char *to = entry_at(sort, sort->from, row,
-				     sort->keep ? piece * sort->keep : at);
+	int64_t first = sort->keep ? piece * sort->keep : at;
+	unsigned char *to = entry_at(sort, sort->from, row, first);
 	unsigned char *work;
 
 	if (sort->keep) {
@@ -184,6 +197,8 @@ static bool load_piece(const struct openreg_sort *sort, int64_t first_row,
 		sort->kernels->load(sort, (const void *)from, (uint32_t)at, n,
 				    to);
 	}
+	touch(entry_at(sort, sort->to, row, first),
+	      (size_t)n * sort->kernels->entry);
 	sort->kernels->look(to, n, sort->seen[slice]);
 	return true;
 }
