@@ -20,7 +20,7 @@ typedef uint64_t __u64;
 #endif
 
 #define OPENREG_ISA_MAJOR 1
-#define OPENREG_ISA_MINOR 1
+#define OPENREG_ISA_MINOR 2
 
 /*
  * Addresses: { 0x4f:8 | 1:1 | card:4 | segment:13 | offset:38 }.
@@ -189,7 +189,8 @@ enum openreg_opcode {
 	OPENREG_OP_INDEX = 9,
 	OPENREG_OP_CONV = 10,
 	OPENREG_OP_POOL = 11,
-	/* 12..15 are kept for NORM, SORT, LIST. */
+	OPENREG_OP_SORT = 12,
+	/* 13..15 are kept for NORM, LIST. */
 	OPENREG_OP_END
 };
 
@@ -325,6 +326,16 @@ enum openreg_pool_kind {
  * kernel, stride, dilation are 1 and padding 0.
  */
 #define OPENREG_POOL_ADAPTIVE 4
+
+/*
+ * SORT: arg[0] axis, arg[1] flags. op 0 values, op 1 source, of one dtype; op 2
+ * (optional) I64 indices. Each row of the source along the axis is put in
+ * order, equal elements in that of their indices; NaN is greatest. op 0 and 2
+ * take imm 1 results, the first of them being imm 0 places behind the least,
+ * and have size imm 1 along the axis. They overlap nothing.
+ */
+#define OPENREG_SORT_DESCENDING 1
+#define OPENREG_SORT_ROW_MAX (1 << 25) /* elements along the axis */
 
 /*
  * VECTOR: a program that runs for every point of the iteration space.

@@ -500,6 +500,44 @@ static inline unsigned int openreg_pool_slots(int has_index)
 	return openreg_packet_slots(5, has_index ? 3 : 2, 16, 0);
 }
 
+/*
+ * Rows of src along dimension axis, sorted; flags OPENREG_SORT_*. count results,
+ * of which the first one is that at place first, go to values and, if it is not
+ * NULL, to index; both have explicit strides, for their own size.
+ */
+struct openreg_sort_rows {
+	unsigned int ndim;
+	unsigned int axis;
+	unsigned int flags;
+	const int64_t *size;
+	int64_t first, count;
+	struct openreg_tensor values, src;
+	const struct openreg_tensor *index;
+};
+
+static inline unsigned int
+openreg_sort_slots(const struct openreg_sort_rows *x)
+{
+	return openreg_packet_slots(x->ndim, x->index ? 3 : 2, 2, 0);
+}
+
+static inline unsigned int openreg_pack_sort(void *slot,
+					     const struct openreg_sort_rows *x)
+{
+	const struct openreg_tensor ops[3] = { x->values, x->src,
+					       x->index ? *x->index : x->src };
+	const uint64_t imm[2] = { openreg_imm_i64(x->first),
+				  openreg_imm_i64(x->count) };
+	struct openreg_command cmd = openreg_command_(
+		OPENREG_OP_SORT, x->ndim, x->size, x->index ? 3 : 2, ops);
+
+	cmd.arg[0] = (uint8_t)x->axis;
+	cmd.arg[1] = (uint8_t)x->flags;
+	cmd.nimm = 2;
+	cmd.imm = imm;
+	return openreg_pack(slot, &cmd);
+}
+
 #define OPENREG_WORD_SLOTS 1 /* WAIT, SIGNAL and TIMESTAMP */
 
 static inline unsigned int openreg_pack_word_(void *slot, unsigned int opcode,
@@ -702,6 +740,21 @@ static inline int openreg_push_pool(struct openreg_queue *queue,
 
 	if (ret == 0)
 		openreg_pack_pool(slot, kind, flags, size, w, dst, src, index);
+	return ret;
+}
+
+/* -EINVAL: more than 8 dimensions. */
+static inline int openreg_push_sort(struct openreg_queue *queue,
+				    const struct openreg_sort_rows *x)
+{
+	void *slot;
+	int ret;
+
+	if (x->ndim > OPENREG_DIMS_MAX)
+		return -EINVAL;
+	ret = openreg_queue_begin(queue, openreg_sort_slots(x), &slot, NULL);
+	if (ret == 0)
+		openreg_pack_sort(slot, x);
 	return ret;
 }
 

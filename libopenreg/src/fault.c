@@ -25,6 +25,7 @@ API const char *openreg_opcode_name(unsigned int opcode)
 		[OPENREG_OP_INDEX] = "INDEX",
 		[OPENREG_OP_CONV] = "CONV",
 		[OPENREG_OP_POOL] = "POOL",
+		[OPENREG_OP_SORT] = "SORT",
 	};
 
 	return LOOKUP(names, opcode);

@@ -412,6 +412,36 @@ static void bench_windows(void)
 		   OPENREG_POOL_AVG, OPENREG_POOL_BACKWARD);
 }
 
+/* x is as large as rows of n elements make it. */
+static void bench_sort(const char *what, unsigned int dtype, int64_t rows,
+		       int64_t n, int64_t count)
+{
+	const int64_t size[2] = { rows, n }, out[2] = { count, 1 };
+
+	args_begin(&args, OPENREG_OP_SORT, 2, size);
+	args.arg[0] = 1;
+	args_operand(&args, dtype, z, out);
+	args_operand(&args, dtype, x, NULL);
+	args_operand(&args, OPENREG_I64, y, out);
+	args_imm_i(&args, 0);
+	args_imm_i(&args, count);
+	report(what, 1e-6 * (double)(rows * n) / best(5), "M/s");
+}
+
+static void bench_sorts(void)
+{
+	const int64_t million = 1 << 20;
+
+	bench_sort("sort f32, a row of 1 Mi", OPENREG_F32, 1, million, million);
+	bench_sort("sort f32, a row of 8 Mi", OPENREG_F32, 1, 8 * million,
+		   8 * million);
+	bench_sort("sort i64, a row of 1 Mi", OPENREG_I64, 1, million, million);
+	bench_sort("sort f32, rows of 1024", OPENREG_F32, 1024, 1024, 1024);
+	bench_sort("sort f32, rows of 16", OPENREG_F32, 65536, 16, 16);
+	bench_sort("sort f32, the first 10 of 1 Mi", OPENREG_F32, 1, million,
+		   10);
+}
+
 static float *numbers(void)
 {
 	float *p = malloc(POINTS * sizeof(*p));
@@ -458,6 +488,7 @@ int main(int argc, char **argv)
 	bench_matmul("matmul 1024^3 f64", OPENREG_F64, 1024);
 	bench_matmul("matmul 1024^3 i32", OPENREG_I32, 1024);
 	bench_windows();
+	bench_sorts();
 	openreg_scratch_free(scratch[0]);
 	openreg_scratch_free(scratch[1]);
 	free(x);

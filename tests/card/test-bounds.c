@@ -4,7 +4,7 @@
  * iteration space in 128 bits: a packet runs if and only if each of its
  * elements lies in the segment. Guard bytes around it stay as they were.
  * FILL; reductions of nothing, which store their results all the same; POOL,
- * whose input has sizes of its own.
+ * whose input has sizes of its own; SORT, whose results have.
  */
 #include <string.h>
 
@@ -15,6 +15,7 @@
 #define BASE (1u << 20)
 #define GUARD 65536u
 #define ROUNDS 20000
+#define SORT_SOURCE 8 /* segment, behind the others */
 
 struct trial {
 	unsigned int ndim;
@@ -252,7 +253,50 @@ static void check_pool(struct tq *q, struct trial *t, uint32_t seg)
 	expect(q, &p, want, t, seg);
 }
 
+/* Results of the trial's size, at the end of rows that may be longer. */
+static void check_sort(struct tq *q, struct trial *t, uint32_t seg)
+{
+	int64_t stride[OPENREG_DIMS_MAX] = { 0 };
+	struct trial source;
+	unsigned int axis;
+	uint32_t want;
+	struct pkt p;
+
+	if (!t->ndim)
+		return;
+	axis = (unsigned int)below(t->ndim);
+	if (t->size[axis] > 1 << 20)
+		t->size[axis] = 1 + (int64_t)below(6);
+	source = *t;
+	source.size[axis] += (int64_t)below(4);
+	stride[axis] = (int64_t)below(2);
+	if (!is_empty(&source) && too_much(&source))
+		want = OPENREG_FAULT_LIMIT;
+	else if (written_twice(t))
+		want = OPENREG_FAULT_SHAPE;
+	else
+		want = oracle(t, true);
+	if (!want && !is_empty(t) && too_long(&source))
+		return;
+	pkt_begin(&p, OPENREG_OP_SORT, t->ndim, source.size);
+	pkt_arg(&p, 0, (uint8_t)axis);
+	pkt_operand(&p, OPENREG_ADDR(0, seg, t->off), t->dtype, t->stride);
+	pkt_operand(&p, OPENREG_ADDR(0, SORT_SOURCE, 0), t->dtype, stride);
+	pkt_imm(&p, (uint64_t)(source.size[axis] - t->size[axis]));
+	pkt_imm(&p, (uint64_t)t->size[axis]);
+	expect(q, &p, want, t, seg);
+}
+
 typedef void check_fn(struct tq *q, struct trial *t, uint32_t seg);
+
+/* Zeros for SORT to read. */
+static void bind_source(struct rig *rig)
+{
+	struct openreg_admin_cmd cmd =
+		cmd_vram(1, SORT_SOURCE, BASE * SORT_SOURCE, 16u << 20, RW);
+
+	assert_int_equal(rig_admin(rig, &cmd), 0);
+}
 
 static void fuzz(struct rig *rig, check_fn *check, unsigned int rounds)
 {
@@ -269,6 +313,7 @@ static void fuzz(struct rig *rig, check_fn *check, unsigned int rounds)
 
 		assert_int_equal(rig_admin(rig, &cmd), 0);
 	}
+	bind_source(rig);
 	tq_create(rig, &q, 1, 0);
 	for (i = 0; i < rounds / SCALE; i++) {
 		k = i % n;
@@ -299,6 +344,11 @@ static void test_pool(void **state)
 	fuzz(*state, check_pool, ROUNDS / 2);
 }
 
+static void test_sort(void **state)
+{
+	fuzz(*state, check_sort, ROUNDS / 2);
+}
+
 int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, rig_setup, rig_teardown)
@@ -306,6 +356,7 @@ int main(void)
 		T(test_fill),
 		T(test_reduce),
 		T(test_pool),
+		T(test_sort),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -25,6 +25,7 @@ int push_all(openreg_queue* q)
 	const openreg_command c{};
 	const openreg_index_access x{};
 	const openreg_windows w{};
+	const openreg_sort_rows s{};
 
 	return openreg_push(q, &c) | openreg_push_nop(q) |
 	       openreg_push_copy(q, 4, size, &t, &t) |
@@ -35,6 +36,7 @@ int push_all(openreg_queue* q)
 	       openreg_push_index(q, &x) |
 	       openreg_push_conv(q, 0, size, &w, &t, &t, &t, nullptr) |
 	       openreg_push_pool(q, 0, 0, size, &w, &t, &t, nullptr) |
+	       openreg_push_sort(q, &s) |
 	       openreg_push_wait(q, 0, OPENREG_WAIT_GE, 1) |
 	       openreg_push_signal(q, 0, OPENREG_SIGNAL_SET, 1) |
 	       openreg_push_timestamp(q, 0);

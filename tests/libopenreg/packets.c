@@ -269,6 +269,42 @@ static void test_windows(void **state)
 	assert_int_equal(at(72 + 2 * 56), A + 128);
 }
 
+static void test_sort(void **state)
+{
+	const int64_t size[2] = { 5, 7 }, stride[2] = { 3, 1 };
+	const struct openreg_tensor index = openreg_view(A + 128, OPENREG_I64,
+							 stride);
+	struct openreg_sort_rows x = {
+		.ndim = 2, .axis = 1, .flags = OPENREG_SORT_DESCENDING,
+		.size = size, .first = 2, .count = 3,
+		.values = openreg_view(A, OPENREG_F16, stride),
+		.src = openreg_view(A + 64, OPENREG_F16, NULL),
+		.index = &index,
+	};
+
+	(void)state;
+	assert_int_equal(openreg_pack_sort(slot, &x), openreg_sort_slots(&x));
+	assert_int_equal(slot[0], OPENREG_OP_SORT);
+	assert_int_equal(at(16), 2ULL | 3 << 8 | 2 << 16 | 1ULL << 32 |
+					 1ULL << 40);
+	assert_int_equal(at(32), 5);
+	assert_int_equal(at(40), 7);
+	assert_int_equal(at(48), A);
+	assert_int_equal(at(64), 3);
+	assert_int_equal(at(80), A + 64);
+	assert_int_equal(at(96), 7);
+	assert_int_equal(at(112), A + 128);
+	assert_int_equal(at(120), OPENREG_I64);
+	assert_int_equal(at(128), 3);
+	assert_int_equal(at(144), 2);
+	assert_int_equal(at(152), 3);
+	x.index = NULL;
+	assert_int_equal(openreg_pack_sort(slot, &x), openreg_sort_slots(&x));
+	assert_int_equal(at(16), 2ULL | 2 << 8 | 2 << 16 | 1ULL << 32 |
+					 1ULL << 40);
+	assert_int_equal(at(112), 2);
+}
+
 static void test_words(void **state)
 {
 	static const uint8_t wait[] = {
@@ -374,6 +410,7 @@ int main(void)
 		cmocka_unit_test_setup(test_softmax, clear),
 		cmocka_unit_test_setup(test_index, clear),
 		cmocka_unit_test_setup(test_windows, clear),
+		cmocka_unit_test_setup(test_sort, clear),
 		cmocka_unit_test_setup(test_words, clear),
 		cmocka_unit_test_setup(test_cookie, clear),
 		cmocka_unit_test_setup(test_limits, clear),

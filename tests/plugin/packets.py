@@ -7,7 +7,7 @@ import torch
 from torch_openreg import _C
 
 (NOP, COPY, FILL, VECTOR, MATMUL, SOFTMAX, WAIT, SIGNAL, TIMESTAMP, INDEX, CONV,
- POOL) = range(12)
+ POOL, SORT) = range(13)
 F32, I64, U8 = 1, 9, 6
 
 

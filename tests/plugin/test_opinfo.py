@@ -34,6 +34,8 @@ NATIVE = """
     special.xlog1py split sqrt square squeeze stack std std_mean
     sub sum sum_to_size t tan tanh tensordot tile trace transpose tril triu true_divide trunc
     unbind unflatten unfold unsqueeze var var_mean vstack where xlogy
+    argsort bucketize kthvalue median msort nanmedian nanquantile quantile searchsorted sort topk
+    unique unique_consecutive
     linalg.vector_norm linalg.multi_dot
     native_batch_norm native_layer_norm _native_batch_norm_legit
     nn.functional.batch_norm nn.functional.bilinear nn.functional.binary_cross_entropy
