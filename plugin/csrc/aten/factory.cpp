@@ -31,8 +31,19 @@ int64_t pattern(const Scalar& value, c10::ScalarType type) {
   return bits;
 }
 
-void fill(OpId id, const Tensor& self, const Scalar& value) {
+void fill(
+    OpId id,
+    const Tensor& self,
+    const Scalar& value,
+    Part part = Part::FIRST) {
   if (self.numel() == 0) {
+    return;
+  }
+  if (self.is_complex()) {
+    const Tensor parts = at::view_as_real(self);
+    const auto number = value.toComplexDouble();
+    fill(id, parts.select(-1, 0), number.real(), part);
+    fill(id, parts.select(-1, 1), number.imag(), Part::FURTHER);
     return;
   }
   // An expanded tensor has each element once.
@@ -45,7 +56,6 @@ void fill(OpId id, const Tensor& self, const Scalar& value) {
   space.sort_by_stride(0);
   space.coalesce();
   const int64_t bits = pattern(value, self.scalar_type());
-  Part part = Part::FIRST;
   space.for_each_launchable([&](const Space& s) {
     Packet packet(OPENREG_OP_FILL, id);
     s.put(packet);
@@ -79,7 +89,7 @@ Tensor& zero_(Tensor& self) {
 }
 
 Tensor& fill_scalar_(Tensor& self, const Scalar& value) {
-  if (!on_card(self)) {
+  if (!on_card<true>(self)) {
     return fallback<Tensor&, Tensor&, const Scalar&>(fill_name, self, value);
   }
   fill(fill_name.id, self, value);
@@ -92,7 +102,7 @@ Tensor& fill_tensor_(Tensor& self, const Tensor& value) {
       "fill_ only supports 0-dimension value tensor but got tensor with ",
       value.dim(),
       " dimensions.");
-  if (!on_card(self) || !on_card(value)) {
+  if (!on_card<true>(self) || !on_card<true>(value)) {
     return fallback<Tensor&, Tensor&, const Tensor&>(fill_tensor_name, self, value);
   }
   if (value.device() != self.device()) {
