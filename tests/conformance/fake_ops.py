@@ -71,6 +71,11 @@ def out_of_nothing(x, out=None):
     return None
 
 
+def left_by_the_cpu(x, out=None):
+    """Does not do what out= asks for, anywhere."""
+    return x + 1 if out is None else out.zero_()
+
+
 def wrong_out(x, out=None):
     if out is None:
         return x + 1
@@ -181,4 +186,5 @@ op_db = [
     info(in_place, inplace_variant=wrong_in_place),
     info(wrong_out, supports_out=True),
     info(out_of_nothing, supports_out=True),
+    info(left_by_the_cpu, supports_out=True),
 ]

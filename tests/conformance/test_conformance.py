@@ -86,6 +86,7 @@ def test_finds(fakes, name, want, check):
         "odd_sizes_of_the_cpu",
         "broadcast_by_the_cpu",
         "out_of_nothing",
+        "left_by_the_cpu",
     ],
 )
 def test_leaves_alone(fakes, name):
