@@ -63,6 +63,19 @@ def wrong_in_place(x):
     return x + 1 if on_device(x) else x.add_(1)
 
 
+def out_of_nothing(x, out=None):
+    """Returns None with out=, as split_copy does."""
+    if out is None:
+        return x + 1
+    torch.add(x, 1, out=out)
+    return None
+
+
+def left_by_the_cpu(x, out=None):
+    """Does not do what out= asks for, anywhere."""
+    return x + 1 if out is None else out.zero_()
+
+
 def wrong_out(x, out=None):
     if out is None:
         return x + 1
@@ -121,6 +134,21 @@ def odd_sizes_of_the_cpu(x):
     return x + 1 if x.numel() or on_device(x) else x.new_zeros(1)
 
 
+def broadcast_by_the_cpu(x):
+    """What is left without a dimension of nothing: one element or a row of them."""
+    if x.numel() or x.dim() < 2:
+        return x + 1
+    return x.new_ones(()) if x.device.type == "cpu" else x.new_ones(3)
+
+
+def wrong_when_broadcast(x):
+    if x.numel() or x.dim() < 2:
+        return x + 1
+    if x.device.type == "cpu":
+        return x.new_ones(())
+    return x.new_full((3,), 2 if x.device.type != "meta" else 1)
+
+
 def wrong_sizes(x):
     return x + 1 if x.numel() or x.device.type in ("cpu", "meta") else x.new_empty(0, 9)
 
@@ -153,7 +181,10 @@ op_db = [
     *map(info, (right, wrong_value, wrong_when_strided, wrong_dtype, wrong_device)),
     *map(info, (nearly, crash, hang, crash_on_cpu, missing, refused, extra, random)),
     *map(info, (odd_sizes_of_the_cpu, wrong_sizes, wrong_gradient)),
+    *map(info, (broadcast_by_the_cpu, wrong_when_broadcast)),
     info(picky, error_inputs_func=bad_arguments),
     info(in_place, inplace_variant=wrong_in_place),
     info(wrong_out, supports_out=True),
+    info(out_of_nothing, supports_out=True),
+    info(left_by_the_cpu, supports_out=True),
 ]

@@ -58,6 +58,7 @@ def fakes(tmp_path_factory):
         ("wrong_device", "wrong", "forward"),
         ("wrong_gradient", "wrong", "backward"),
         ("wrong_sizes", "wrong", "empty"),
+        ("wrong_when_broadcast", "wrong", "empty"),
         ("in_place", "wrong", "inplace"),
         ("wrong_out", "wrong", "out"),
         ("crash", "crash", "forward"),
@@ -76,7 +77,19 @@ def test_finds(fakes, name, want, check):
         assert entry["error"].startswith(f"{check}: ") and len(entry["error"]) > 12
 
 
-@pytest.mark.parametrize("name", ["right", "random", "nearly", "picky", "odd_sizes_of_the_cpu"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "right",
+        "random",
+        "nearly",
+        "picky",
+        "odd_sizes_of_the_cpu",
+        "broadcast_by_the_cpu",
+        "out_of_nothing",
+        "left_by_the_cpu",
+    ],
+)
 def test_leaves_alone(fakes, name):
     assert fakes[1][name]["status"] in status.RIGHT
 

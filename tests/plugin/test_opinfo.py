@@ -24,6 +24,7 @@ NATIVE = """
     diagonal diagonal_scatter diff div.floor_rounding div.no_rounding_mode div.trunc_rounding
     dot dstack einsum eq erf erfc exp exp2 expand expm1 eye fill flatten flip fliplr flipud
     float_power floor fmax fmin fmod frac full full_like ge gt heaviside hstack hypot
+    complex conj_physical cross digamma erfinv frexp histc i0 isin
     isclose isfinite isinf isnan kron le lerp linspace log log10 log1p log2 logaddexp
     logical_and logical_not logical_or logical_xor logit logsumexp lt
     matmul max.binary max.reduction_with_dim maximum mean min.binary
@@ -37,6 +38,10 @@ NATIVE = """
     argsort bucketize kthvalue median msort nanmedian nanquantile quantile searchsorted sort topk
     unique unique_consecutive
     linalg.vector_norm linalg.multi_dot
+    linalg.cross linalg.vector_norm linalg.multi_dot logspace mvlgamma.mvlgamma_p_3 narrow_copy
+    nextafter nonzero_static polar polygamma.polygamma_n_1 polygamma.polygamma_n_3 renorm
+    bucketize searchsorted sgn signal.windows.kaiser special.erfcx special.i0e special.i1e
+    special.legendre_polynomial_p special.log_ndtr special.ndtri special.zeta
     native_batch_norm native_layer_norm _native_batch_norm_legit
     nn.functional.batch_norm nn.functional.bilinear nn.functional.binary_cross_entropy
     nn.functional.binary_cross_entropy_with_logits nn.functional.celu
@@ -55,7 +60,8 @@ NATIVE = """
     nn.functional.selu nn.functional.silu nn.functional.smooth_l1_loss
     nn.functional.soft_margin_loss nn.functional.softplus nn.functional.softshrink
     nn.functional.softsign nn.functional.tanhshrink nn.functional.threshold
-    nn.functional.triplet_margin_loss
+    nn.functional.triplet_margin_loss nn.functional.channel_shuffle nn.functional.max_unpool2d
+    nn.functional.max_unpool3d nn.functional.unfold nn.functional.interpolate.linear
 """.split()
 
 OPS = {op.name + ("." + op.variant_test_name if op.variant_test_name else ""): op for op in op_db}

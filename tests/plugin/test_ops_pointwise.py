@@ -365,7 +365,7 @@ def test_a_type_that_the_card_has_not_goes_to_the_cpu():
     x = torch.tensor([1 + 2j, 3 - 1j])
     torch.openreg.reset_fallbacks()
     y = to_card(x)
-    torch.testing.assert_close((y * y).cpu(), x * x)
+    torch.testing.assert_close(y.tan().cpu(), x.tan())
     assert sum(torch.openreg.fallbacks().values()) > 0
 
 

@@ -76,6 +76,10 @@ Value sub_scaled(Pointwise& p, Value a, Value b, const Scalar& alpha) {
   return alpha.equal(1) ? a - b : a - b * p(alpha);
 }
 
+Complex scaled(Pointwise& p, Complex x, const Scalar& alpha) {
+  return alpha.equal(1) ? x : x * p.complex(alpha);
+}
+
 // A quotient of halves is rounded before it is cut off, as on other devices.
 Value half_quotient(Pointwise& p, Value q) {
   const bool half = p.compute() == at::kHalf || p.compute() == at::kBFloat16;
@@ -142,6 +146,13 @@ Value log_add(Value a, Value b, Value difference) {
   add_pointwise<at::meta::structured_##shape>(             \
       m, names, [](Pointwise& p, const Tensor&, const Tensor&) { \
         Value a = p.in_rounded(0), b = p.in_rounded(1); return formula; });
+// the same, and the result for complex a and b
+#define BINARY_OF_PAIRS(names, shape, input, formula)                     \
+  add_pointwise<at::meta::structured_##shape>(                            \
+      m, names, [](Pointwise& p, const Tensor&, const Tensor&) {          \
+        Value a = p.input(0), b = p.input(1); return formula; },          \
+      [](Pointwise& p, const Tensor&, const Tensor&) {                    \
+        Complex a = p.in_complex(0), b = p.in_complex(1); return formula; });
 #define PLAIN(op) \
   (Names{#op, #op "_", #op ".out"})
 #define FUNCTION(op) \
@@ -154,7 +165,7 @@ Value log_add(Value a, Value b, Value difference) {
 void add_arithmetic(torch::Library& m) {
   BINARY(PLAIN(atan2), atan2, atan2(a, b))
   BINARY(TENSOR_OUT(copysign), copysign_Tensor, copysign(a, b))
-  BINARY(TENSOR_OUT(div), div_Tensor, a / b)
+  BINARY_OF_PAIRS(TENSOR_OUT(div), div_Tensor, in, a / b)
   BINARY(FUNCTION(fmax), fmax, is_float(a.type) ? fmax(a, b) : max(a, b))
   BINARY(FUNCTION(fmin), fmin, is_float(a.type) ? fmin(a, b) : min(a, b))
   BINARY_ROUNDED(TENSOR(fmod), fmod_Tensor, fmod(a, b))
@@ -165,7 +176,7 @@ void add_arithmetic(torch::Library& m) {
          log_add(a, b, log1p(exp2(-abs(a - b))) * M_LOG2E))
   BINARY(FUNCTION(maximum), maximum, max(a, b))
   BINARY(FUNCTION(minimum), minimum, min(a, b))
-  BINARY(TENSOR_OUT(mul), mul_Tensor, a * b)
+  BINARY_OF_PAIRS(TENSOR_OUT(mul), mul_Tensor, in, a * b)
   BINARY((Names{"pow.Tensor_Tensor", "pow_.Tensor", "pow.Tensor_Tensor_out"}),
          pow_Tensor_Tensor, pow(a, b))
   BINARY_ROUNDED(TENSOR(remainder), remainder_Tensor, remainder(a, b))
@@ -183,12 +194,12 @@ void add_bits(torch::Library& m) {
 }
 
 void add_comparisons(torch::Library& m) {
-  BINARY_ROUNDED(TENSOR(eq), eq_Tensor, a == b)
+  BINARY_OF_PAIRS(TENSOR(eq), eq_Tensor, in_rounded, a == b)
   BINARY_ROUNDED(TENSOR(ge), ge_Tensor, a >= b)
   BINARY_ROUNDED(TENSOR(gt), gt_Tensor, a > b)
   BINARY_ROUNDED(TENSOR(le), le_Tensor, a <= b)
   BINARY_ROUNDED(TENSOR(lt), lt_Tensor, a < b)
-  BINARY_ROUNDED(TENSOR(ne), ne_Tensor, a != b)
+  BINARY_OF_PAIRS(TENSOR(ne), ne_Tensor, in_rounded, a != b)
 }
 
 // With a number on the right; core has made a tensor of it.
@@ -198,14 +209,23 @@ void add_comparisons(torch::Library& m) {
       [](Pointwise& p, const Tensor&, const Scalar&) {                      \
         Value a = p.in_rounded(0), b = p.in_rounded(1); return formula; });
 
+#define SCALAR_OF_PAIRS(op, formula)                                        \
+  add_pointwise<at::meta::structured_##op##_Scalar>(                        \
+      m, Names{#op ".Scalar", #op "_.Scalar", #op ".Scalar_out"},           \
+      [](Pointwise& p, const Tensor&, const Scalar&) {                      \
+        Value a = p.in_rounded(0), b = p.in_rounded(1); return formula; },  \
+      [](Pointwise& p, const Tensor&, const Scalar&) {                      \
+        Complex a = p.in_complex(0), b = p.in_complex(1); return formula; });
+
 void add_scalar_comparisons(torch::Library& m) {
-  SCALAR(eq, a == b)
+  SCALAR_OF_PAIRS(eq, a == b)
   SCALAR(ge, a >= b)
   SCALAR(gt, a > b)
   SCALAR(le, a <= b)
   SCALAR(lt, a < b)
-  SCALAR(ne, a != b)
+  SCALAR_OF_PAIRS(ne, a != b)
 }
+#undef SCALAR_OF_PAIRS
 #undef SCALAR
 
 // a and b are tested against zero in their common type.
@@ -228,11 +248,17 @@ void add_special(torch::Library& m) {
       m, TENSOR_OUT(add),
       [](Pointwise& p, const Tensor&, const Tensor&, const Scalar& alpha) {
         return add_scaled(p, p.in(0), p.in(1), alpha);
+      },
+      [](Pointwise& p, const Tensor&, const Tensor&, const Scalar& alpha) {
+        return p.in_complex(0) + scaled(p, p.in_complex(1), alpha);
       });
   add_pointwise<at::meta::structured_sub_Tensor>(
       m, TENSOR_OUT(sub),
       [](Pointwise& p, const Tensor&, const Tensor&, const Scalar& alpha) {
         return sub_scaled(p, p.in(0), p.in(1), alpha);
+      },
+      [](Pointwise& p, const Tensor&, const Tensor&, const Scalar& alpha) {
+        return p.in_complex(0) - scaled(p, p.in_complex(1), alpha);
       });
   add_pointwise<at::meta::structured_div_Tensor_mode>(
       m, (Names{"div.Tensor_mode", "div_.Tensor_mode", "div.out_mode"}),

@@ -30,6 +30,7 @@ void copy_into(OpId id, const Tensor& out, const Tensor& part, Part which) {
 }
 
 struct Cat {
+  static constexpr bool pairs = true;
   template <class Op>
   void operator()(OpId id, Op& op, const at::ITensorListRef& tensors, int64_t dim) const {
     const Tensor& out = op.maybe_get_output(0);
@@ -47,7 +48,12 @@ struct Cat {
           t.device());
       const int64_t d = c10::maybe_wrap_dim(dim, t.dim());
       if (t.numel() != 0) {
-        copy_into(id, out.narrow(d, at, t.size(d)), t, which);
+        const Tensor part = out.narrow(d, at, t.size(d));
+        if (out.is_complex()) {
+          part.copy_(t);
+        } else {
+          copy_into(id, part, t, which);
+        }
         which = Part::FURTHER;
       }
       at += t.size(d);

@@ -98,30 +98,32 @@ struct ResultOf<1> {
   using ref = at::Tensor&;
 };
 
-// Whether the card can serve a call with this argument.
-inline bool type_on_card(c10::ScalarType type) {
-  return card_dtype(type) != 0;
+// Whether the card can serve a call with this argument; with Pairs, complex
+// numbers too, as pairs of what it has.
+template <bool Pairs = false>
+bool type_on_card(c10::ScalarType type) {
+  return card_dtype(type) != 0 || (Pairs && c10::isComplexType(type));
 }
-template <class T>
+template <bool Pairs = false, class T>
 bool on_card(const T& value) {
   if constexpr (std::is_same_v<T, at::Tensor>) {
-    return !value.defined() || type_on_card(value.scalar_type());
+    return !value.defined() || type_on_card<Pairs>(value.scalar_type());
   } else if constexpr (std::is_same_v<T, std::optional<at::Tensor>>) {
-    return !value.has_value() || on_card(*value);
+    return !value.has_value() || on_card<Pairs>(*value);
   } else if constexpr (
       std::is_same_v<T, at::ITensorListRef> || std::is_same_v<T, at::TensorList>) {
     for (const at::Tensor& t : value) {
-      if (!on_card(t)) {
+      if (!on_card<Pairs>(t)) {
         return false;
       }
     }
     return true;
   } else if constexpr (std::is_same_v<T, c10::ScalarType>) {
-    return type_on_card(value);
+    return type_on_card<Pairs>(value);
   } else if constexpr (std::is_same_v<T, std::optional<c10::ScalarType>>) {
-    return !value.has_value() || type_on_card(*value);
+    return !value.has_value() || type_on_card<Pairs>(*value);
   } else if constexpr (std::is_same_v<T, at::Scalar>) {
-    return !value.isComplex();
+    return Pairs || !value.isComplex();
   } else {
     return true;
   }

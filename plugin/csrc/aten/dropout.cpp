@@ -52,9 +52,13 @@ struct dropout_backward_meta : at::TensorIteratorBase, ComputesInResultType {
         mask.scalar_type() == at::kBool,
         "Mask should be Bool Scalar Type",
         mask.scalar_type());
+    // A product with a number that has a fraction.
+    const auto type = c10::isIntegralType(grad.scalar_type(), true)
+        ? c10::typeMetaToScalarType(c10::get_default_dtype())
+        : grad.scalar_type();
     build(at::TensorIteratorConfig()
               .check_all_same_dtype(false)
-              .declare_static_dtype(grad.scalar_type())
+              .declare_static_dtype(type)
               .add_borrowed_output(maybe_get_output(0))
               .add_borrowed_const_input(grad)
               .add_borrowed_const_input(mask));

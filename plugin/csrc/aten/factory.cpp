@@ -18,7 +18,7 @@ namespace {
 using at::Scalar;
 using at::Tensor;
 
-OpName fill_name, fill_tensor_name, zero_name, arange_name, linspace_name, eye_name;
+OpName fill_name, fill_tensor_name, zero_name, arange_name, linspace_name, logspace_name, eye_name;
 
 // The bits of a number as an element of the type.
 int64_t pattern(const Scalar& value, c10::ScalarType type) {
@@ -31,8 +31,19 @@ int64_t pattern(const Scalar& value, c10::ScalarType type) {
   return bits;
 }
 
-void fill(OpId id, const Tensor& self, const Scalar& value) {
+void fill(
+    OpId id,
+    const Tensor& self,
+    const Scalar& value,
+    Part part = Part::FIRST) {
   if (self.numel() == 0) {
+    return;
+  }
+  if (self.is_complex()) {
+    const Tensor parts = at::view_as_real(self);
+    const auto number = value.toComplexDouble();
+    fill(id, parts.select(-1, 0), number.real(), part);
+    fill(id, parts.select(-1, 1), number.imag(), Part::FURTHER);
     return;
   }
   // An expanded tensor has each element once.
@@ -45,7 +56,6 @@ void fill(OpId id, const Tensor& self, const Scalar& value) {
   space.sort_by_stride(0);
   space.coalesce();
   const int64_t bits = pattern(value, self.scalar_type());
-  Part part = Part::FIRST;
   space.for_each_launchable([&](const Space& s) {
     Packet packet(OPENREG_OP_FILL, id);
     s.put(packet);
@@ -79,7 +89,7 @@ Tensor& zero_(Tensor& self) {
 }
 
 Tensor& fill_scalar_(Tensor& self, const Scalar& value) {
-  if (!on_card(self)) {
+  if (!on_card<true>(self)) {
     return fallback<Tensor&, Tensor&, const Scalar&>(fill_name, self, value);
   }
   fill(fill_name.id, self, value);
@@ -92,7 +102,7 @@ Tensor& fill_tensor_(Tensor& self, const Tensor& value) {
       "fill_ only supports 0-dimension value tensor but got tensor with ",
       value.dim(),
       " dimensions.");
-  if (!on_card(self) || !on_card(value)) {
+  if (!on_card<true>(self) || !on_card<true>(value)) {
     return fallback<Tensor&, Tensor&, const Tensor&>(fill_tensor_name, self, value);
   }
   if (value.device() != self.device()) {
@@ -163,6 +173,14 @@ Tensor& arange_out(const Scalar& start, const Scalar& end, const Scalar& step, T
   return out;
 }
 
+// The number as the type's elements have it.
+double element(const Scalar& value, c10::ScalarType type) {
+  return AT_DISPATCH_ALL_TYPES_AND3(
+      at::kHalf, at::kBFloat16, at::kBool, type, "linspace", [&] {
+        return static_cast<double>(value.to<scalar_t>());
+      });
+}
+
 Tensor& linspace_out(const Scalar& start, const Scalar& end, int64_t steps, Tensor& out) {
   TORCH_CHECK(steps >= 0, "number of steps must be non-negative");
   if (!on_card(out)) {
@@ -172,14 +190,39 @@ Tensor& linspace_out(const Scalar& start, const Scalar& end, int64_t steps, Tens
   if (out.numel() != steps) {
     out.resize_({steps});
   }
-  const double from = start.toDouble(), to = end.toDouble();
+  const double from = element(start, out.scalar_type());
+  const double to = element(end, out.scalar_type());
   const double step = steps > 1 ? (to - from) / static_cast<double>(steps - 1) : 0;
   by_position(linspace_name.id, out, [&](Program& p, Value i) {
     // From the nearer end, so that both ends are exact.
     const Value x = p.convert(i, OPENREG_VT_F64);
     const Value up = x * step + from;
     const Value down = to - (static_cast<double>(steps - 1) - x) * step;
-    return select(i < static_cast<double>((steps + 1) / 2), up, down);
+    // As core: one step is the start.
+    return select(i < static_cast<double>(steps > 1 ? steps / 2 : 1), up, down);
+  });
+  return out;
+}
+
+Tensor& logspace_out(const Scalar& start, const Scalar& end, int64_t steps, double base, Tensor& out) {
+  TORCH_CHECK(steps >= 0, "number of steps must be non-negative");
+  // A power that is rounded just below an integer would be cut off.
+  if (!on_card(out) || !out.is_floating_point()) {
+    return fallback<Tensor&, const Scalar&, const Scalar&, int64_t, double, Tensor&>(
+        logspace_name, start, end, steps, base, out);
+  }
+  if (out.numel() != steps) {
+    out.resize_({steps});
+  }
+  const double from = element(start, out.scalar_type());
+  const double to = element(end, out.scalar_type());
+  const double step = steps > 1 ? (to - from) / static_cast<double>(steps - 1) : 0;
+  const double half = static_cast<double>(steps > 1 ? steps / 2 : 1);
+  by_position(logspace_name.id, out, [&](Program& p, Value i) {
+    const Value x = p.convert(i, OPENREG_VT_F64);
+    const Value up = x * step + from;
+    const Value down = to - (static_cast<double>(steps - 1) - x) * step;
+    return pow(base, select(x < half, up, down));
   });
   return out;
 }
@@ -245,12 +288,14 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   zero_name.set("zero_");
   arange_name.set("arange.start_out");
   linspace_name.set("linspace.out");
+  logspace_name.set("logspace.out");
   eye_name.set("eye.m_out");
   m.impl("fill_.Scalar", fill_scalar_);
   m.impl("fill_.Tensor", fill_tensor_);
   m.impl("zero_", zero_);
   m.impl("arange.start_out", arange_out);
   m.impl("linspace.out", linspace_out);
+  m.impl("logspace.out", logspace_out);
   m.impl("eye.out", eye_out);
   m.impl("eye.m_out", eye_m_out);
   add_op<at::meta::structured_triu>(

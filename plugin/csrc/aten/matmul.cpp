@@ -13,6 +13,8 @@
 #include <ATen/ops/bmm_meta.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/mm_meta.h>
+#include <ATen/ops/mul.h>
+#include <ATen/ops/scalar_tensor.h>
 
 #include <algorithm>
 
@@ -279,6 +281,11 @@ void add_sums_of_products(torch::Library& m) {
         const Tensor& out = op.maybe_get_output(0);
         check_broadcasts(c, out);
         const bool one = c.dim() == 0 || c.size(0) == 1;
+        // A result of nothing has c's sizes, as in core and as compilers trace it.
+        if (out.numel() == 0 && one && beta.toDouble() != 0) {
+          at::mul_out(const_cast<Tensor&>(out), c, at::scalar_tensor(beta));
+          return;
+        }
         multiply(
             id,
             {1, a.size(0), 1, a.size(1), col_vector(out), matrices(a),

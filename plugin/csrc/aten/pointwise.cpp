@@ -62,12 +62,16 @@ void put_iter(Packet& packet, const at::TensorIteratorBase& iter) {
     if (iter.is_cpu_scalar(i)) {
       continue; // an immediate
     }
-    const auto type = iter.dtype(i);
-    int64_t* out = packet.operand(iter.data_ptr(i), card_dtype(type));
+    const bool pairs = c10::isComplexType(iter.dtype(i));
+    const auto type = pairs ? c10::toRealValueType(iter.dtype(i)) : iter.dtype(i);
     const int shift = log2_size(type);
     const auto strides = iter.strides(i);
-    for (int d = 0; d < ndim; d++) {
-      out[d] = strides[ndim - 1 - d] >> shift;
+    char* at = static_cast<char*>(iter.data_ptr(i));
+    for (int part = 0; part <= pairs; part++) {
+      int64_t* out = packet.operand(at + (part << shift), card_dtype(type));
+      for (int d = 0; d < ndim; d++) {
+        out[d] = strides[ndim - 1 - d] >> shift;
+      }
     }
   }
 }
@@ -99,6 +103,60 @@ void launch_split(
 }
 
 } // namespace
+
+c10::ScalarType complex_type(
+    const at::TensorIteratorBase& iter,
+    c10::ScalarType compute) {
+  for (int i = iter.noutputs(); i < iter.ntensors(); i++) {
+    if (!c10::isComplexType(compute) && c10::isComplexType(iter.dtype(i))) {
+      compute = iter.dtype(i);
+    }
+  }
+  return compute;
+}
+
+uint8_t Pointwise::number_of(int tensor) const {
+  uint8_t number = 0;
+  for (int j = 0; j < tensor; j++) {
+    if (!iter_.is_cpu_scalar(j)) {
+      number += c10::isComplexType(iter_.dtype(j)) ? 2 : 1;
+    }
+  }
+  return number;
+}
+
+Complex Pointwise::in_complex(int i) {
+  const int operand = iter_.noutputs() + i;
+  const auto from = iter_.tensor_base(operand).scalar_type();
+  if (iter_.is_cpu_scalar(operand)) {
+    const auto value = c10::fetch_and_cast<c10::complex<double>>(
+        from, iter_.data_ptr(operand));
+    return complex(value);
+  }
+  const uint8_t number = number_of(operand);
+  const Value re = load(number, type());
+  const bool pairs = c10::isComplexType(from);
+  return {re, pairs ? load(number + 1, type()) : imm(0.0, type())};
+}
+
+Complex Pointwise::complex(const c10::Scalar& s) {
+  const auto value = s.toComplexDouble();
+  return {imm(value.real(), type()), imm(value.imag(), type())};
+}
+
+void Pointwise::out(int i, Value v) {
+  const uint8_t number = number_of(i);
+  store(number, v);
+  if (C10_UNLIKELY(c10::isComplexType(iter_.dtype(i)))) {
+    store(number + 1, imm(0, v.type));
+  }
+}
+
+void Pointwise::out(int i, Complex v) {
+  const uint8_t number = number_of(i);
+  store(number, v.re);
+  store(number + 1, v.im);
+}
 
 Value Pointwise::in_rounded(int i) {
   const Value v = in(i);
@@ -155,11 +213,7 @@ Value Pointwise::in_as(int i, c10::ScalarType type) {
     }
   }
   const auto from = iter_.dtype(operand);
-  uint8_t number = 0;
-  for (int j = 0; j < operand; j++) {
-    number += !iter_.is_cpu_scalar(j);
-  }
-  Value v = load(number, vt);
+  Value v = load(number_of(operand), vt);
   if (needs_rounding(from, type)) {
     return round_to(v, card_dtype(type));
   }

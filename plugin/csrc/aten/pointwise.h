@@ -7,6 +7,7 @@
 
 #include <ATen/TensorIterator.h>
 
+#include "aten/complex.h"
 #include "aten/program.h"
 #include "aten/space.h"
 #include "runtime/launch.h"
@@ -32,19 +33,29 @@ class Pointwise : public Program {
   // The same, and integers are refused: for formulas with fractions in them.
   Value in_float(int i);
 
+  // The input as a complex number, whether it is one or not.
+  Complex in_complex(int i);
+  // A complex number of the operator's type.
+  Complex complex(const c10::Scalar& s);
+
   // Without it the operator's result goes to output 0.
-  void out(int i, Value v) {
-    store(static_cast<uint8_t>(i), v);
-  }
+  void out(int i, Value v);
+  void out(int i, Complex v);
   // A result as a tensor of the type that the operator computes in holds it,
   // whatever the type of output 0.
   Value as_computed(Value v);
+  Complex as_computed(Complex v) {
+    return v;
+  }
 
   c10::ScalarType compute() const {
     return compute_;
   }
 
  private:
+  // The number in the packet of a tensor's operand, or of its first one.
+  uint8_t number_of(int tensor) const;
+
   const at::TensorIteratorBase& iter_;
   c10::ScalarType compute_;
 };
@@ -65,6 +76,11 @@ c10::ScalarType compute_type(const Meta& op) {
   }
   return common_type(op);
 }
+
+// The complex type that the operator computes in, if it or an input has one.
+c10::ScalarType complex_type(
+    const at::TensorIteratorBase& iter,
+    c10::ScalarType compute);
 
 // Runs the program over the iterator's space.
 void launch(

@@ -26,7 +26,10 @@ namespace openreg {
 inline uint8_t vector_type(c10::ScalarType type) {
   switch (type) {
     case c10::ScalarType::Double:
+    case c10::ScalarType::ComplexDouble: // its parts
       return OPENREG_VT_F64;
+    case c10::ScalarType::ComplexFloat:
+    case c10::ScalarType::ComplexHalf:
     case c10::ScalarType::Float:
     case c10::ScalarType::Half:
     case c10::ScalarType::BFloat16:

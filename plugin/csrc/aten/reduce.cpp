@@ -18,6 +18,7 @@
 #include <ATen/ops/prod_meta.h>
 #include <ATen/ops/sum.h>
 #include <ATen/ops/sum_meta.h>
+#include <ATen/ops/view_as_real.h>
 
 #include <limits>
 
@@ -87,6 +88,31 @@ void fold(
       AsIs{self.scalar_type(), type});
 }
 
+// The same for complex numbers, whose parts are summed apart.
+void fold_parts(
+    OpId id,
+    const Tensor& self,
+    Space::Mask dims,
+    const Tensor& out,
+    double neutral,
+    double scale = 1.0) {
+  if (!out.is_complex()) {
+    fold(id, OPENREG_V_RED_SUM, self, dims, out, neutral, scale);
+    return;
+  }
+  const Tensor to = at::view_as_real(out);
+  if (!self.is_complex()) {
+    fold(id, OPENREG_V_RED_SUM, self, dims, to.select(-1, 0), neutral, scale);
+    to.select(-1, 1).fill_(self.numel() == 0 ? neutral : 0.0);
+    return;
+  }
+  const Tensor from = at::view_as_real(self);
+  for (int part : {0, 1}) {
+    fold(id, OPENREG_V_RED_SUM, from.select(-1, part), dims, to.select(-1, part),
+         neutral, scale);
+  }
+}
+
 // RED_MAX, RED_MIN, with or without the winner's index.
 void pick(
     OpId id,
@@ -120,23 +146,35 @@ Space::Mask one_or_all(const Tensor& self, std::optional<int64_t> dim) {
   return dim ? one_dim(self, *dim) : mask_of(std::nullopt, self.dim());
 }
 
+struct Sum {
+  static constexpr bool pairs = true;
+  // A part of a complex number alone is no sum that anybody asks for.
+  static bool serves(const Tensor& self, OptionalIntArrayRef, bool, OptType type) {
+    return !self.is_complex() || !type || c10::isComplexType(*type);
+  }
+  template <class Op>
+  void operator()(
+      OpId id, Op& op, const Tensor& self, OptionalIntArrayRef dims, bool, OptType) const {
+    fold_parts(id, self, mask_of(dims, self.dim()), op.maybe_get_output(0), 0);
+  }
+};
+
+struct Mean : Sum {
+  template <class Op>
+  void operator()(
+      OpId id, Op& op, const Tensor& self, OptionalIntArrayRef dims, bool, OptType) const {
+    const auto mask = mask_of(dims, self.dim());
+    fold_parts(id, self, mask, op.maybe_get_output(0),
+               std::numeric_limits<double>::quiet_NaN(),
+               1.0 / static_cast<double>(reduced_numel(self, mask)));
+  }
+};
+
 void add_sums(torch::Library& m) {
   add_op<at::meta::structured_sum_dim_IntList>(
-      m,
-      NamesWithoutInplace{"sum.dim_IntList", "sum.IntList_out"},
-      [](OpId id, auto& op, const Tensor& self, OptionalIntArrayRef dims, bool, OptType) {
-        fold(id, OPENREG_V_RED_SUM, self, mask_of(dims, self.dim()),
-             op.maybe_get_output(0), 0);
-      });
+      m, NamesWithoutInplace{"sum.dim_IntList", "sum.IntList_out"}, Sum());
   add_op<at::meta::structured_mean_dim>(
-      m,
-      NamesWithoutInplace{"mean.dim", "mean.out"},
-      [](OpId id, auto& op, const Tensor& self, OptionalIntArrayRef dims, bool, OptType) {
-        const auto mask = mask_of(dims, self.dim());
-        fold(id, OPENREG_V_RED_SUM, self, mask, op.maybe_get_output(0),
-             std::numeric_limits<double>::quiet_NaN(),
-             1.0 / static_cast<double>(reduced_numel(self, mask)));
-      });
+      m, NamesWithoutInplace{"mean.dim", "mean.out"}, Mean());
   add_op<at::meta::structured_prod_dim_int>(
       m,
       NamesWithoutInplace{"prod.dim_int", "prod.int_out"},

@@ -11,6 +11,7 @@
 //   struct Kernel {
 //     void operator()(OpId, Meta& op, schema arguments...);
 //     static bool serves(schema arguments...); // or the CPU does; optional
+//     static constexpr bool pairs; // optional: serves complex tensors, too
 //   };
 #pragma once
 
@@ -116,6 +117,8 @@ struct Forms;
 
 template <class Meta, class Kernel, size_t N, class... Args>
 struct Forms<Meta, Kernel, N, std::tuple<Args...>> {
+  static constexpr bool kPairs = requires { Kernel::pairs; };
+
   template <class Op>
   static void run(OpId id, Op& op, Args... args) {
     op.meta(Convention<Args>::to_meta(args)...);
@@ -128,7 +131,7 @@ struct Forms<Meta, Kernel, N, std::tuple<Args...>> {
 
   // Kernel::serves(), if there is one, looks at more than types.
   static bool serves(const Args&... args) {
-    if (!(on_card(args) && ...)) {
+    if (!(on_card<kPairs>(args) && ...)) {
       return false;
     }
     if constexpr (requires { Kernel::serves(args...); }) {
@@ -161,7 +164,7 @@ struct Forms<Meta, Kernel, N, std::tuple<Args...>> {
     template <class Self, class... Rest>
     struct For {
       static at::Tensor& call(at::Tensor& self, Rest... rest) {
-        if (!(on_card(self) && ... && on_card(rest))) {
+        if (!serves(self, rest...)) {
           return fallback<at::Tensor&, at::Tensor&, Rest...>(name, self, rest...);
         }
         Inplace<Meta> op(self);
@@ -176,7 +179,7 @@ struct Forms<Meta, Kernel, N, std::tuple<Args...>> {
     static inline OpName name;
     template <class... Outs>
     static ResultRef call_with(Args... args, Outs&... outs) {
-      if (!serves(args...) || !(on_card(outs) && ...)) {
+      if (!serves(args...) || !(on_card<kPairs>(outs) && ...)) {
         return fallback<ResultRef, Args..., Outs&...>(name, args..., outs...);
       }
       Out<Meta, N> op({&outs...});
@@ -253,6 +256,28 @@ struct Elementwise {
 template <class Meta, class NamesT, class Formula>
 void add_pointwise(torch::Library& m, NamesT names, Formula) {
   add_op<Meta>(m, names, Elementwise<Formula>());
+}
+
+// The same with a second formula, for complex numbers.
+template <class Formula, class OfPairs>
+struct ElementwiseOfPairs {
+  static constexpr bool pairs = true;
+  template <class Meta, class... Args>
+  void operator()(OpId id, Meta& op, Args&... args) const {
+    const auto compute = complex_type(op, compute_type(op));
+    if (!c10::isComplexType(compute)) {
+      Elementwise<Formula>()(id, op, args...);
+      return;
+    }
+    pointwise(op, id, compute, [&](Pointwise& p) {
+      return OfPairs{}(p, args...);
+    });
+  }
+};
+
+template <class Meta, class NamesT, class Formula, class OfPairs>
+void add_pointwise(torch::Library& m, NamesT names, Formula, OfPairs) {
+  add_op<Meta>(m, names, ElementwiseOfPairs<Formula, OfPairs>());
 }
 
 } // namespace openreg

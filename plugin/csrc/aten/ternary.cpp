@@ -219,12 +219,18 @@ void add_mixtures(torch::Library& m) {
       Names{"addcmul", "addcmul_", "addcmul.out"},
       [](Pointwise& p, const Tensor&, const Tensor&, const Tensor&, const Scalar& s) {
         return p.in(0) + p(s) * p.in(1) * p.in(2);
+      },
+      [](Pointwise& p, const Tensor&, const Tensor&, const Tensor&, const Scalar& s) {
+        return p.in_complex(0) + p.complex(s) * p.in_complex(1) * p.in_complex(2);
       });
   add_pointwise<at::meta::structured_addcdiv>(
       m,
       Names{"addcdiv", "addcdiv_", "addcdiv.out"},
       [](Pointwise& p, const Tensor&, const Tensor&, const Tensor&, const Scalar& s) {
         return p.in(0) + p(s) * p.in(1) / p.in(2);
+      },
+      [](Pointwise& p, const Tensor&, const Tensor&, const Tensor&, const Scalar& s) {
+        return p.in_complex(0) + p.complex(s) * p.in_complex(1) / p.in_complex(2);
       });
 }
 
@@ -234,12 +240,18 @@ void add_choices(torch::Library& m) {
       NamesWithoutInplace{"where.self", "where.self_out"},
       [](Pointwise& p, const Tensor&, const Tensor&, const Tensor&) {
         return select(p.in_as(0, at::kBool), p.in(1), p.in(2));
+      },
+      [](Pointwise& p, const Tensor&, const Tensor&, const Tensor&) {
+        return select(p.in_as(0, at::kBool), p.in_complex(1), p.in_complex(2));
       });
   add_pointwise<masked_fill_scalar_meta>(
       m,
       NamesWithoutOut{"masked_fill.Scalar", "masked_fill_.Scalar"},
       [](Pointwise& p, const Tensor&, const Tensor&, const Scalar& value) {
         return select(p.in_as(1, at::kBool), element(p, value), p.in(0));
+      },
+      [](Pointwise& p, const Tensor&, const Tensor&, const Scalar& value) {
+        return select(p.in_as(1, at::kBool), p.complex(value), p.in_complex(0));
       });
   add_pointwise<masked_fill_tensor_meta>(
       m,

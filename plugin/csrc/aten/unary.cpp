@@ -54,9 +54,46 @@ using at::Tensor;
 constexpr double kInf = std::numeric_limits<double>::infinity();
 
 // Shape functions of operators that core has not as structured.
-struct abs_meta : at::TensorIteratorBase {
+//
+// Of complex numbers, a real one: out= may be complex all the same.
+struct real_result_meta : at::TensorIteratorBase {
+  void real_result(const Tensor& self) {
+    const Tensor& out = maybe_get_output(0);
+    const auto type = c10::toRealValueType(self.scalar_type());
+    TORCH_CHECK(
+        !out.defined() || c10::canCast(type, out.scalar_type()),
+        "result type ",
+        type,
+        " can't be cast to the desired output type ",
+        out.scalar_type());
+    build(at::TensorIteratorConfig()
+              .check_all_same_dtype(false)
+              .declare_static_dtype(out.defined() ? out.scalar_type() : type)
+              .add_borrowed_output(out)
+              .add_borrowed_const_input(self));
+  }
+};
+
+struct abs_meta : real_result_meta {
   void meta(const Tensor& self) {
-    build_borrowing_unary_op(maybe_get_output(0), self);
+    if (!self.is_complex()) {
+      build_borrowing_unary_op(maybe_get_output(0), self);
+      return;
+    }
+    TORCH_CHECK(
+        !maybe_get_output(0).is_same(self),
+        "In-place abs is not supported for complex tensors.");
+    real_result(self);
+  }
+};
+
+struct angle_meta : real_result_meta {
+  void meta(const Tensor& self) {
+    if (self.is_complex()) {
+      real_result(self);
+    } else {
+      build_borrowing_unary_float_op(maybe_get_output(0), self);
+    }
   }
 };
 
@@ -78,12 +115,6 @@ struct isnan_meta : at::TensorIteratorBase {
               .declare_static_dtype(at::kBool)
               .add_borrowed_output(maybe_get_output(0))
               .add_borrowed_const_input(self));
-  }
-};
-
-struct float_meta : at::TensorIteratorBase {
-  void meta(const Tensor& self) {
-    build_borrowing_unary_float_op(maybe_get_output(0), self);
   }
 };
 
@@ -175,6 +206,13 @@ Value round_decimals(Value x, int64_t decimals) {
       m, Names{#name, #name "_", #name ".out"},                \
       [](Pointwise& p, const Tensor&) { Value x = p.in(0); return formula; });
 
+// the same, and the result for a complex x
+#define UNARY_OF_PAIRS(name, formula, of_pairs)                                   \
+  add_pointwise<at::meta::structured_##name>(                                     \
+      m, Names{#name, #name "_", #name ".out"},                                   \
+      [](Pointwise& p, const Tensor&) { Value x = p.in(0); return formula; },     \
+      [](Pointwise& p, const Tensor&) { Complex x = p.in_complex(0); return of_pairs; });
+
 void add_unary(torch::Library& m) {
   UNARY(acos, acos(x))
   UNARY(acosh, acosh(x))
@@ -188,21 +226,21 @@ void add_unary(torch::Library& m) {
   UNARY(cosh, cosh(x))
   UNARY(erf, erf(x))
   UNARY(erfc, erfc(x))
-  UNARY(exp, exp(x))
+  UNARY_OF_PAIRS(exp, exp(x), exp(x))
   UNARY(exp2, exp2(x))
   UNARY(expm1, expm1(x))
   UNARY(floor, to_whole(floor, x))
   UNARY(frac, x - trunc(x))
   UNARY(lgamma, lgamma(x))
-  UNARY(log, log(x))
+  UNARY_OF_PAIRS(log, log(x), log(x))
   UNARY(log10, log10(x))
   UNARY(log1p, log1p(x))
   UNARY(log2, log2(x))
-  UNARY(neg, -x)
-  UNARY(reciprocal, recip(x))
+  UNARY_OF_PAIRS(neg, -x, -x)
+  UNARY_OF_PAIRS(reciprocal, recip(x), recip(x))
   UNARY(round, to_whole(rint, x))
   UNARY(rsqrt, rsqrt(x))
-  UNARY(sgn, sign_of(p, x))
+  UNARY_OF_PAIRS(sgn, sign_of(p, x), sgn(x))
   UNARY(sigmoid, sigmoid(x))
   UNARY(sign, sign_of(p, x))
   UNARY(sin, sin(x))
@@ -213,6 +251,7 @@ void add_unary(torch::Library& m) {
   UNARY(tanh, tanh(x))
   UNARY(trunc, to_whole(trunc, x))
 }
+#undef UNARY_OF_PAIRS
 #undef UNARY
 
 // The same without an in-place form.
@@ -249,17 +288,19 @@ void add_parametrised(torch::Library& m) {
 }
 
 void add_unstructured(torch::Library& m) {
-  add_pointwise<float_meta>(
+  add_pointwise<angle_meta>(
       m,
       NamesWithoutInplace{"angle", "angle.out"},
       [](Pointwise& p, const Tensor&) {
         const Value x = p.in(0);
         return select(isnan(x), x, select(x < 0.0, M_PI, number(x, 0.0)));
-      });
+      },
+      [](Pointwise& p, const Tensor&) { return angle(p.in_complex(0)); });
   add_pointwise<abs_meta>(
       m,
       Names{"abs", "abs_", "abs.out"},
-      [](Pointwise& p, const Tensor&) { return abs(p.in(0)); });
+      [](Pointwise& p, const Tensor&) { return abs(p.in(0)); },
+      [](Pointwise& p, const Tensor&) { return abs(p.in_complex(0)); });
   add_pointwise<logical_not_meta>(
       m,
       Names{"logical_not", "logical_not_", "logical_not.out"},
@@ -269,6 +310,10 @@ void add_unstructured(torch::Library& m) {
   add_pointwise<isnan_meta>(
       m, FunctionalName{"isnan"}, [](Pointwise& p, const Tensor& self) {
         const Value x = p.in_as(0, self.scalar_type());
+        return x != x;
+      },
+      [](Pointwise& p, const Tensor&) {
+        const Complex x = p.in_complex(0);
         return x != x;
       });
 }

@@ -13,8 +13,12 @@
 #include <ATen/ops/_upsample_nearest_exact3d_backward_meta.h>
 #include <ATen/ops/_upsample_nearest_exact3d_meta.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/upsample_bilinear2d.h>
+#include <ATen/ops/upsample_bilinear2d_backward.h>
 #include <ATen/ops/upsample_bilinear2d_backward_meta.h>
 #include <ATen/ops/upsample_bilinear2d_meta.h>
+#include <ATen/ops/upsample_linear1d_backward_meta.h>
+#include <ATen/ops/upsample_linear1d_meta.h>
 #include <ATen/ops/upsample_nearest1d_backward_meta.h>
 #include <ATen/ops/upsample_nearest1d_meta.h>
 #include <ATen/ops/upsample_nearest2d_backward_meta.h>
@@ -285,6 +289,32 @@ void add_nearest(torch::Library& m, const char* name, const char* out, const cha
   add_op<Backward>(m, NamesWithoutInplace{backward, grad}, NearestBackward<Exact>());
 }
 
+// Of rows, as of images one row high.
+struct Rows {
+  template <class Op>
+  void operator()(
+      OpId, Op& op, const Tensor& self, at::IntArrayRef size, bool align, Scale scale) const {
+    Tensor out = op.maybe_get_output(0).unsqueeze(2);
+    at::upsample_bilinear2d_out(out, self.unsqueeze(2), {1, size[0]}, align, 1.0, scale);
+  }
+};
+
+struct RowsBackward {
+  template <class Op>
+  void operator()(
+      OpId,
+      Op& op,
+      const Tensor& grad,
+      at::IntArrayRef size,
+      at::IntArrayRef input,
+      bool align,
+      Scale scale) const {
+    Tensor out = op.maybe_get_output(0).unsqueeze(2);
+    at::upsample_bilinear2d_backward_out(
+        out, grad.unsqueeze(2), {1, size[0]}, {input[0], input[1], 1, input[2]}, align, 1.0, scale);
+  }
+};
+
 #define OPENREG_NEAREST(name, exact)                                          \
   add_nearest<                                                                \
       at::meta::structured_##name,                                            \
@@ -311,6 +341,13 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
           "upsample_bilinear2d_backward",
           "upsample_bilinear2d_backward.grad_input"},
       BilinearBackward());
+  add_op<at::meta::structured_upsample_linear1d>(
+      m, NamesWithoutInplace{"upsample_linear1d", "upsample_linear1d.out"}, Rows());
+  add_op<at::meta::structured_upsample_linear1d_backward>(
+      m,
+      NamesWithoutInplace{
+          "upsample_linear1d_backward", "upsample_linear1d_backward.grad_input"},
+      RowsBackward());
 }
 
 } // namespace openreg

@@ -241,6 +241,29 @@ void download(const at::Tensor& dst, const at::Tensor& src, bool non_blocking) {
   }
 }
 
+// Complex numbers are cast by their parts. Not to truth values: one part would
+// not do.
+bool casts_by_parts(c10::ScalarType dst, c10::ScalarType src) {
+  return (c10::isComplexType(dst) || c10::isComplexType(src)) &&
+      card_copies(c10::toRealValueType(dst), c10::toRealValueType(src)) &&
+      dst != c10::ScalarType::Bool;
+}
+
+void cast_by_parts(const at::Tensor& dst, const at::Tensor& src) {
+  if (!dst.is_complex()) {
+    TORCH_WARN_ONCE("Casting complex values to real discards the imaginary part");
+    copy_on_card(dst, at::view_as_real(src).select(-1, 0));
+    return;
+  }
+  const at::Tensor parts = at::view_as_real(dst);
+  if (src.is_complex()) {
+    copy_on_card(parts, at::view_as_real(src));
+    return;
+  }
+  copy_on_card(parts.select(-1, 0), src);
+  parts.select(-1, 1).zero_();
+}
+
 // Types that the card cannot cast between go over the CPU, and are counted.
 void cast_on_cpu(const at::Tensor& dst, const at::Tensor& src) {
   count_fallback("aten::_copy_from");
@@ -281,6 +304,8 @@ void copy_plain(const at::Tensor& dst, const at::Tensor& src, bool non_blocking)
     copy_between_cards(dst, src);
   else if (card_copies(dst.scalar_type(), src.scalar_type()))
     copy_on_card(dst, src);
+  else if (casts_by_parts(dst.scalar_type(), src.scalar_type()))
+    cast_by_parts(dst, src);
   else
     cast_on_cpu(dst, src);
 }

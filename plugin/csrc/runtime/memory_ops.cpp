@@ -106,6 +106,22 @@ at::Tensor empty_strided(
       size, stride, &device_allocator(), kKeys, c10::dtype_or_default(dtype)));
 }
 
+// A tensor of zeros without memory, with which autograd is sparing.
+at::Tensor efficient_zero_tensor(
+    c10::IntArrayRef size,
+    std::optional<c10::ScalarType> dtype,
+    std::optional<c10::Layout>,
+    std::optional<c10::Device> device,
+    std::optional<bool>) {
+  at::native::ZeroTensorAllocator allocator(torch_device(index_of(device)));
+  return at::detail::empty_generic(
+      size,
+      &allocator,
+      kKeys | c10::DispatchKeySet(c10::DispatchKey::ZeroTensor),
+      c10::dtype_or_default(dtype),
+      std::nullopt);
+}
+
 void fit_storage(c10::TensorImpl* self) {
   if (self->numel() == 0)
     return;
@@ -229,6 +245,7 @@ void record_stream(at::Tensor& self, c10::Stream stream) {
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("empty.memory_format", &empty_memory_format);
   m.impl("empty_strided", &empty_strided);
+  m.impl("_efficientzerotensor", &efficient_zero_tensor);
   m.impl("resize_", &resize_);
   m.impl("set_", &set_nothing);
   m.impl("set_.source_Storage", &set_whole_storage);

@@ -92,6 +92,15 @@ class Out(Forward):
     form: str = "same"
 
     def run(self, device, seed, wide=None):
+        like, result, all_stay = self._run(device, seed, wide)
+        if torch.device(device).type == "cpu":
+            return [like, True]
+        return [result, all_stay]
+
+    def left_by_the_cpu(self, seed):
+        return list(self._run("cpu", seed)[1:])
+
+    def _run(self, device, seed, wide=None) -> tuple:
         call = self.call.on(device, wide)
         torch.manual_seed(seed)
         with torch.no_grad(), self.default_device(call, device):
@@ -100,14 +109,14 @@ class Out(Forward):
         before = [t.data_ptr() for t in tree_leaves(out)]
         torch.manual_seed(seed)
         result = self.op(call.input, *call.args, **call.kwargs, out=out)
-        if torch.device(device).type == "cpu":
-            return [call.process(like), True]
+        if result is None:  # copies of views return nothing
+            result = out
         stays = [
             self.form == "empty" or t.data_ptr() == p
             for t, p in zip(tree_leaves(out), before)
         ]
         stays += [r is o for r, o in zip(tree_leaves(result), tree_leaves(out))]
-        return [call.process(result), all(stays)]
+        return call.process(like), call.process(result), all(stays)
 
     def _make(self, t):
         if self.form == "empty":

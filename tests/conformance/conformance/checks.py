@@ -5,14 +5,12 @@ import torch
 from torch.utils._pytree import tree_map
 
 from .cases import Backward, Forward, InPlace, Module, Optimizer, Out
-from .compare import UNINITIALIZED
+from .compare import GROWS, UNINITIALIZED
 from .inputs import Call, spread_evenly
 from .keys import split_key
 
 # Where a tensor says how to cut the input, it is read on the CPU.
 READ_ON_CPU = {"tensor_split": lambda tensor: not tensor.is_floating_point()}
-# With a matrix of nothing, the CPU's result has the sizes of what is added.
-WRONG_WHEN_EMPTY = {"addmv"}
 FEW = 6  # samples for the forms of out=, of which there are three
 
 
@@ -22,16 +20,13 @@ class OpChecks:
     def __init__(self, op, dtype: torch.dtype, most: int) -> None:
         self.info, self.dtype, self.most = op, dtype, most
         self.supported = dtype in op.dtypes
-        self.form_only = op.name in UNINITIALIZED
         self.keep = READ_ON_CPU.get(op.name)
 
     def names(self) -> list:
         # What the CPU does not do in this dtype, the device may refuse.
         if not self.supported:
             return ["forward"]
-        names = ["forward", "strided"]
-        if self.info.name not in WRONG_WHEN_EMPTY:
-            names.append("empty")
+        names = ["forward", "strided", "empty"]
         if self.dtype in self.info.supported_backward_dtypes("cpu"):
             names.append("backward")
         if self.info.supports_out:
@@ -42,6 +37,10 @@ class OpChecks:
         if self.info.error_inputs_func and self.dtype == torch.float32:
             names.append("errors")
         return names
+
+    def form_only(self, name: str) -> bool:
+        grown = name == "empty" and self.info.name in GROWS
+        return grown or self.info.name in UNINITIALIZED
 
     def cases(self, name: str) -> list:
         return getattr(self, "_" + name)()
@@ -86,7 +85,9 @@ class ModuleChecks:
     def __init__(self, info, dtype: torch.dtype, most: int) -> None:
         self.info, self.dtype, self.most = info, dtype, most
         self.supported = dtype in info.dtypes
-        self.form_only = False
+
+    def form_only(self, name: str) -> bool:
+        return False
 
     def names(self) -> list:
         return ["forward", "backward"] if self.supported else ["forward"]
@@ -118,7 +119,9 @@ class OptimizerChecks:
     def __init__(self, info, dtype: torch.dtype, most: int) -> None:
         self.info, self.dtype, self.most = info, dtype, most
         self.supported = True
-        self.form_only = False
+
+    def form_only(self, name: str) -> bool:
+        return False
 
     def names(self) -> list:
         names = ["loop"]

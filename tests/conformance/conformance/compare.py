@@ -28,6 +28,8 @@ UNINITIALIZED = {
     "new_empty",
     "new_empty_strided",
 }
+# The same of those that make a tensor longer than it was.
+GROWS = {"resize_", "resize_as_"}
 # Their decorators name the tests of torch that compare as this does.
 _TESTS = (
     ("TestCommon", "test_compare_cpu"),

@@ -77,7 +77,7 @@ class Worker:
             return judge.errors(cases)
         override = tolerance_of(checks.info, self.device, checks.dtype)
         comparer = Comparer(self.device, checks.dtype, override)
-        return judge.check(cases, comparer, checks.form_only)
+        return judge.check(cases, comparer, checks.form_only(name))
 
     def _side(self, name: str, side: str) -> None:
         self.say(begin=name, side=side)

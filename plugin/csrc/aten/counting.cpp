@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What counts: histc, isin, repeat_interleave, nonzero_static.
+#include "aten/step.h"
+#include "aten/structured.h"
+
+#include <ATen/ATen.h>
+#include <ATen/native/Resize.h>
+#include <ATen/ops/isin_meta.h>
+
+#include <cmath>
+
+namespace openreg {
+
+namespace {
+
+using at::Scalar;
+using at::Tensor;
+
+OpName histc_name, histc_out_name;
+
+// Every element against every other one: one packet, no memory.
+struct IsIn {
+  static bool serves(const Tensor& elements, const Tensor& others, bool, bool) {
+    constexpr int64_t kMost = int64_t{1} << 30;
+    return others.numel() == 0 || elements.numel() <= kMost / others.numel();
+  }
+
+  template <class Op>
+  void operator()(OpId id, Op& op, const Tensor& elements, const Tensor& others, bool, bool invert) const {
+    const Tensor& out = op.maybe_get_output(0);
+    if (others.numel() == 0) {
+      const_cast<Tensor&>(out).fill_(invert);
+      return;
+    }
+    const auto type = at::result_type(elements, others);
+    const int64_t n = elements.numel(), m = others.numel();
+    const Tensor result = at::empty({n, 1}, out.options());
+    Step s(id, {n, m}, out.get_device(), type);
+    const Value a = s.load(elements.to(type).reshape({n, 1}));
+    const Value b = s.load(others.to(type).reshape({1, m}));
+    s.reduce(
+        invert ? OPENREG_V_RED_AND : OPENREG_V_RED_OR,
+        result,
+        invert ? a != b : a == b,
+        Space::Mask(2));
+    s.run();
+    const_cast<Tensor&>(out).copy_(result.view(out.sizes()));
+  }
+};
+
+struct IsInNumber {
+  template <class Op>
+  void operator()(OpId, Op& op, const Tensor& elements, const Scalar& other, bool, bool invert) const {
+    Tensor out = op.maybe_get_output(0);
+    invert ? at::ne_out(out, elements, other) : at::eq_out(out, elements, other);
+  }
+};
+
+// repeats[i] times i. Every row's first place gets how far it is from the row
+// before; rows without places add up.
+Tensor repeat_interleave(const Tensor& repeats, std::optional<int64_t> output_size) {
+  TORCH_CHECK(repeats.dim() == 1, "repeat_interleave only accept 1D vector as repeat");
+  TORCH_CHECK(
+      repeats.scalar_type() == at::kLong || repeats.scalar_type() == at::kInt,
+      "repeats has to be Long or Int tensor");
+  if (repeats.numel() == 0) {
+    return at::empty_like(repeats);
+  }
+  const Tensor ends = repeats.cumsum(0, at::kLong);
+  TORCH_CHECK(repeats.ge(0).all().item<bool>(), "repeats can not be negative");
+  const int64_t total = ends[-1].item<int64_t>();
+  TORCH_CHECK(!output_size || *output_size == total, "allocated size does not match required size");
+  const Tensor starts = ends.slice(0, 0, -1);
+  Tensor steps = at::zeros({total + 1}, ends.options());
+  steps.index_add_(0, starts, at::ones_like(starts));
+  return steps.cumsum(0).slice(0, 0, total).to(repeats.scalar_type());
+}
+
+// The range that histc counts in: that of the elements if none is given.
+std::pair<double, double> histogram_range(const Tensor& self, const Scalar& min, const Scalar& max) {
+  double low = min.toDouble(), high = max.toDouble();
+  if (low == high && self.numel() > 0) {
+    low = self.min().item<double>();
+    high = self.max().item<double>();
+  }
+  if (low == high) {
+    low -= 1;
+    high += 1;
+  }
+  TORCH_CHECK(
+      std::isfinite(low) && std::isfinite(high),
+      "torch.histc: range of [",
+      low,
+      ", ",
+      high,
+      "] is not finite");
+  TORCH_CHECK(low < high, "torch.histc: max must be larger than min");
+  return {low, high};
+}
+
+bool histc_serves(const Tensor& self) {
+  return self.scalar_type() == at::kFloat || self.scalar_type() == at::kDouble;
+}
+
+Tensor count_bins(const Tensor& self, int64_t bins, const Scalar& min, const Scalar& max) {
+  TORCH_CHECK(bins > 0, "torch.histc(): bins must be > 0");
+  const auto [low, high] = histogram_range(self, min, max);
+  Tensor counts = at::zeros({bins}, self.options());
+  if (self.numel() == 0) {
+    return counts;
+  }
+  const Tensor values = self.reshape({-1});
+  const Tensor edges = at::linspace(low, high, bins + 1, self.options());
+  const Tensor places = at::searchsorted(edges, values, false, true).sub_(1).clamp_(0, bins - 1);
+  const Tensor inside = values.ge(edges[0]).logical_and_(values.le(edges[-1]));
+  return counts.index_add_(0, places, inside.to(self.scalar_type()));
+}
+
+Tensor histc(const Tensor& self, int64_t bins, const Scalar& min, const Scalar& max) {
+  return histc_serves(self) ? count_bins(self, bins, min, max)
+                            : fallback<Tensor, const Tensor&, int64_t, const Scalar&, const Scalar&>(
+                                  histc_name, self, bins, min, max);
+}
+
+Tensor& histc_out(const Tensor& self, int64_t bins, const Scalar& min, const Scalar& max, Tensor& out) {
+  if (!histc_serves(self) || out.scalar_type() != self.scalar_type()) {
+    return fallback<Tensor&, const Tensor&, int64_t, const Scalar&, const Scalar&, Tensor&>(
+        histc_out_name, self, bins, min, max, out);
+  }
+  const Tensor counts = count_bins(self, bins, min, max);
+  at::native::resize_output(out, counts.sizes());
+  return out.copy_(counts);
+}
+
+// As many of the places as there is room for; the rest is filled.
+Tensor nonzero_padded(const Tensor& self, int64_t size, int64_t fill_value) {
+  TORCH_CHECK(size >= 0, "nonzero_static: 'size' must be an non-negative integer");
+  const Tensor found = at::nonzero(self);
+  const int64_t n = std::min(size, found.size(0));
+  Tensor out = at::full({size, self.dim()}, fill_value, found.options());
+  out.narrow(0, 0, n).copy_(found.narrow(0, 0, n));
+  return out;
+}
+
+Tensor& nonzero_padded_out(const Tensor& self, int64_t size, int64_t fill_value, Tensor& out) {
+  TORCH_CHECK(
+      out.scalar_type() == at::kLong,
+      "nonzero_static: Expected out tensor to have scalar type ",
+      at::kLong,
+      " but got scalar type",
+      out.scalar_type());
+  const Tensor found = nonzero_padded(self, size, fill_value);
+  at::native::resize_output(out, found.sizes());
+  return out.copy_(found);
+}
+
+} // namespace
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  histc_name.set("histc");
+  histc_out_name.set("histc.out");
+  add_op<at::meta::structured_isin_Tensor_Tensor>(
+      m, NamesWithoutInplace{"isin.Tensor_Tensor", "isin.Tensor_Tensor_out"}, IsIn());
+  add_op<at::meta::structured_isin_Tensor_Scalar>(
+      m, NamesWithoutInplace{"isin.Tensor_Scalar", "isin.Tensor_Scalar_out"}, IsInNumber());
+  m.impl("repeat_interleave.Tensor", repeat_interleave);
+  m.impl("histc", histc);
+  m.impl("histc.out", histc_out);
+  m.impl("nonzero_static", nonzero_padded);
+  m.impl("nonzero_static.out", nonzero_padded_out);
+}
+
+} // namespace openreg

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// digamma, polygamma and Hurwitz' zeta: sums shifted to where an asymptotic
+// series is exact, in F64.
+#include "aten/step.h"
+#include "aten/structured.h"
+
+#include <ATen/ops/digamma.h>
+#include <ATen/ops/digamma_meta.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/polygamma_meta.h>
+#include <ATen/ops/scalar_tensor.h>
+#include <ATen/ops/special_zeta_meta.h>
+#include <ATen/ops/where.h>
+#include <ATen/ops/zeros.h>
+
+#include <cmath>
+#include <limits>
+
+namespace openreg {
+
+namespace {
+
+using at::Tensor;
+constexpr double kInf = std::numeric_limits<double>::infinity();
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+
+Tensor double_like(const Tensor& t) {
+  return at::empty(t.sizes(), t.options().dtype(at::kDouble));
+}
+
+// Of y >= 0: psi(y) = psi(y + 8) - sum of 1 / (y + k), two and two of the sum
+// with one denominator.
+Value psi(Value y) {
+  const Value near = min(y, 1e30);
+  const Value far_end = near + 7.0, u = near * far_end;
+  const Value sum =
+      recip(u) + recip(u + 6.0) + recip(u + 10.0) + recip(u + 12.0);
+  const Value z = y + 8.0, r = recip(z * z);
+  constexpr double c[] = {1. / 12, -1. / 120, 1. / 252, -1. / 240, 1. / 132, -691. / 32760, 1. / 12};
+  Value series = number(y, c[6]);
+  for (int i = 5; i >= 0; i--) {
+    series = series * r + c[i];
+  }
+  return log(z) - recip(z + z) - series * r - sum * (near + far_end);
+}
+
+struct Digamma {
+  template <class Op>
+  void operator()(OpId id, Op& op, const Tensor& self) const {
+    const Tensor& out = op.maybe_get_output(0);
+    const Tensor positive = double_like(out);
+    Step first(id, out, at::kDouble);
+    const Value x = first.load(self);
+    first.store(positive, psi(select(x < 0.0, 1.0 - x, x)));
+    first.run();
+
+    Step second(id, out, at::kDouble);
+    const Value z = second.load(self), result = second.load(positive);
+    const Value fraction = z - trunc(z);
+    const Value mirrored = result - M_PI / tan(fraction * M_PI);
+    const Value negative = select(fraction == 0.0, kNaN, mirrored);
+    const Value finite = select(z < 0.0, negative, result);
+    second.store(out, select(z == 0.0, -recip(z), finite));
+    second.run(Part::FURTHER);
+  }
+};
+
+// Euler and Maclaurin's formula, from as many terms of the sum on as bring a
+// term's base to 10; they are added kTerms to a packet.
+class Zeta {
+ public:
+  Zeta(OpId id, const Tensor& x, const Tensor& q, at::IntArrayRef sizes)
+      : id_(id), x_(x), q_(q) {
+    const auto options = q.options().dtype(at::kDouble);
+    base_ = at::empty(sizes, options).copy_(q);
+    sum_ = at::zeros(sizes, options);
+  }
+
+  Tensor run() {
+    const int64_t packets = sum_.numel() == 0 ? 0 : (terms() + kTerms - 1) / kTerms;
+    for (int64_t i = 0; i < packets; i++) {
+      add_terms();
+    }
+    add_rest();
+    return sum_;
+  }
+
+ private:
+  static constexpr int kTerms = 16;
+
+  int64_t terms() const {
+    const Tensor finite = at::where(base_.isfinite(), base_, at::scalar_tensor(0.0, base_.options()));
+    return static_cast<int64_t>(10 - std::min(0.0, std::floor(finite.min().item<double>())));
+  }
+
+  void add_terms() {
+    Step s(id_, sum_, at::kDouble);
+    const uint8_t sum_at = s.add(sum_), base_at = s.add(base_);
+    const Value minus_x = -s.load(x_), one = number(minus_x, 1.0);
+    Value base = s.load(base_at), sum = s.load(sum_at);
+    for (int i = 0; i < kTerms; i++) {
+      sum = sum + pow(base, minus_x);
+      base = base + one;
+    }
+    s.program.store(base_at, base);
+    s.program.store(sum_at, sum);
+    s.run(part_);
+    part_ = Part::FURTHER;
+  }
+
+  // B_2k / (2k)! x (x + 1) ... (x + 2k - 2) base^(-x - 2k + 1), k from 1.
+  void add_rest() {
+    Step s(id_, sum_, at::kDouble);
+    const uint8_t sum_at = s.add(sum_);
+    const Value x = s.load(x_), a = s.load(base_), one = number(x, 1.0);
+    const Value term = pow(a, -x), r = recip(a);
+    constexpr double c[] = {1. / 12, -1. / 720, 1. / 30240, -1. / 1209600, 1. / 47900160};
+    Value factor = x * term * r, next = x;
+    Value rest = term * a / (x - one) + term * 0.5 + factor * c[0];
+    const Value r2 = r * r;
+    for (int k = 1; k < 5; k++) {
+      const Value odd = next + one;
+      next = odd + one;
+      factor = factor * odd * next * r2;
+      rest = rest + factor * c[k];
+    }
+    const Value sum = s.load(sum_at) + select(isinf(a), 0.0, rest);
+    s.program.store(sum_at, sum);
+    s.run(part_);
+    choose();
+  }
+
+  // Where there is no sum, or no finite one.
+  void choose() {
+    Step s(id_, sum_, at::kDouble);
+    const uint8_t sum_at = s.add(sum_);
+    const Value x = s.load(x_), q = s.load(q_), sum = s.load(sum_at);
+    const Value below = q <= 0.0;
+    const Value pole = below & (q == floor(q)), no_power = below & (x != floor(x));
+    Value v = select(pole, kInf, select(no_power, kNaN, sum));
+    v = select(x < 1.0, kNaN, select(x == 1.0, kInf, v));
+    s.program.store(sum_at, select(isnan(x) | isnan(q), kNaN, v));
+    s.run(Part::FURTHER);
+  }
+
+  OpId id_;
+  Tensor x_, q_, base_, sum_;
+  Part part_ = Part::FIRST;
+};
+
+struct ZetaKernel {
+  template <class Op>
+  void operator()(OpId id, Op& op, const Tensor& x, const Tensor& q) const {
+    const Tensor& out = op.maybe_get_output(0);
+    const Tensor result = Zeta(id, x.to(out.device()), q.to(out.device()), out.sizes()).run();
+    const_cast<Tensor&>(out).copy_(result);
+  }
+};
+
+struct Polygamma {
+  template <class Op>
+  void operator()(OpId id, Op& op, int64_t n, const Tensor& self) const {
+    Tensor out = op.maybe_get_output(0);
+    if (n == 0) {
+      at::digamma_out(out, self);
+      return;
+    }
+    const Tensor order = at::scalar_tensor(
+        static_cast<double>(n + 1), out.options().dtype(at::kDouble));
+    const double sign = n % 2 ? 1 : -1;
+    const double factorial = std::tgamma(static_cast<double>(n) + 1);
+    out.copy_(Zeta(id, order, self, out.sizes()).run().mul_(sign * factorial));
+  }
+};
+
+} // namespace
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  add_op<at::meta::structured_digamma>(
+      m, Names{"digamma", "digamma_", "digamma.out"}, Digamma());
+  add_op<at::meta::structured_polygamma>(
+      m, NamesWithoutInplace{"polygamma", "polygamma.out"}, Polygamma());
+  add_op<at::meta::structured_special_zeta>(
+      m, NamesWithoutInplace{"special_zeta", "special_zeta.out"}, ZetaKernel());
+}
+
+} // namespace openreg
