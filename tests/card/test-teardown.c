@@ -320,6 +320,58 @@ static void test_pause(void **state)
 			fail_msg("element %u is wrong", i);
 }
 
+static void push_sort(struct tq *q)
+{
+	const int64_t n = LEN / 8, stride = 1;
+	struct pkt p;
+
+	pkt_begin(&p, OPENREG_OP_SORT, 1, &n);
+	pkt_operand(&p, VRAM(LEN / 2), OPENREG_I32, &stride);
+	pkt_operand(&p, VRAM(0), OPENREG_I32, &stride);
+	pkt_imm(&p, 0);
+	pkt_imm(&p, (uint64_t)n);
+	tq_push(q, &p);
+	tq_publish(q);
+}
+
+/* SORT has phases that wait for each other, and memory of its own. */
+static void test_sort_in_middle(void **state)
+{
+	struct rig *rig = *state;
+	uint32_t *x = (uint32_t *)rig->vram, sum = 0;
+	const int32_t *y = (const int32_t *)(rig->vram + LEN / 2);
+	unsigned int i, k;
+	struct tq q;
+
+	for (i = 0; i < LEN / 8; i++)
+		sum += x[i] = (uint32_t)random64();
+	tq_create(rig, &q, 1, 0);
+	for (i = 0; i < 60; i++) {
+		push_sort(&q);
+		for (k = (unsigned int)below(10000000); k; k--)
+			__asm__ volatile("");
+		if (i % 3 == 0) {
+			assert_int_equal(rig_op(rig, OPENREG_ADMIN_QUEUE_STOP,
+						1, 0), 0);
+			assert_int_equal(tq_reset(&q, q.tail, q.seq), 0);
+			continue;
+		}
+		rig_pause(rig);
+		if (i % 3 == 1)
+			openreg_card_finish(rig->card);
+		openreg_card_resume(rig->card);
+		tq_wait(&q);
+		for (k = 0; k < LEN / 8; k++) {
+			assert_true(!k || y[k - 1] <= y[k]);
+			sum -= (uint32_t)y[k];
+		}
+		assert_int_equal(sum, 0);
+		for (k = 0; k < LEN / 8; k++)
+			sum += x[k];
+		memset(rig->vram + LEN / 2, 0, LEN / 2);
+	}
+}
+
 /* The card goes away as it is. */
 static void test_free_in_middle(void **state)
 {
@@ -343,6 +395,7 @@ int main(void)
 		T(test_kill),		   T(test_destroy_twice),
 		T(test_stop_in_middle),	   T(test_reset),
 		T(test_pause),		   T(test_free_in_middle),
+		T(test_sort_in_middle),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
