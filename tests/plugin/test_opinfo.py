@@ -37,10 +37,9 @@ NATIVE = """
     unbind unflatten unfold unsqueeze var var_mean vstack where xlogy
     argsort bucketize kthvalue median msort nanmedian nanquantile quantile searchsorted sort topk
     unique unique_consecutive
-    linalg.vector_norm linalg.multi_dot
     linalg.cross linalg.vector_norm linalg.multi_dot logspace mvlgamma.mvlgamma_p_3 narrow_copy
     nextafter nonzero_static polar polygamma.polygamma_n_1 polygamma.polygamma_n_3 renorm
-    bucketize searchsorted sgn signal.windows.kaiser special.erfcx special.i0e special.i1e
+    sgn signal.windows.kaiser special.erfcx special.i0e special.i1e
     special.legendre_polynomial_p special.log_ndtr special.ndtri special.zeta
     native_batch_norm native_layer_norm _native_batch_norm_legit
     nn.functional.batch_norm nn.functional.bilinear nn.functional.binary_cross_entropy
