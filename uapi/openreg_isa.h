@@ -335,7 +335,7 @@ enum openreg_pool_kind {
  * and have size imm 1 along the axis. They overlap nothing.
  */
 #define OPENREG_SORT_DESCENDING 1
-#define OPENREG_SORT_ROW_MAX (1 << 25) /* elements along the axis */
+#define OPENREG_SORT_ROW_MAX (1 << 23) /* elements along the axis */
 
 /*
  * VECTOR: a program that runs for every point of the iteration space.

@@ -336,6 +336,26 @@ def test_multinomial_without_replacement_is_fair():
     assert (share - torch.tensor([1.0, 2, 5]) / 8).abs().max() < 0.03
 
 
+@pytest.mark.parametrize("weight", [1e308, 5e-324])
+def test_multinomial_of_the_largest_and_the_smallest(weight):
+    x = torch.tensor([0.0, weight, weight, 0.0], dtype=torch.float64, device="openreg")
+    assert set(torch.multinomial(x, 1000, True).tolist()) == {1, 2}
+
+
+def test_results_that_cannot_be():
+    x = values(6, 4).to("openreg")
+    row, rows = torch.empty(1, device="openreg"), torch.empty(6, device="openreg:1")
+    index = torch.empty(6, dtype=torch.long, device="openreg")
+    for call in (torch.median, torch.nanmedian, lambda *a, **k: torch.kthvalue(a[0], 2, a[1], **k)):
+        with pytest.raises(RuntimeError, match="single memory location"):
+            call(x, 1, out=(row.expand(6), index))
+        with pytest.raises(RuntimeError, match="same device|openreg:1"):
+            call(x, 1, out=(rows, index))
+    with pytest.raises(RuntimeError, match="single memory location"):
+        torch.randperm(5, out=index[:1].expand(5))
+    torch.openreg.synchronize()
+
+
 def test_multinomial_errors_and_results():
     x = torch.rand(4, 5)
     same_error(lambda x: torch.multinomial(x, 6), x)

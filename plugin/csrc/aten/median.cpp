@@ -2,6 +2,7 @@
 // median and nanmedian. Where there may be a NaN its place depends on how many
 // there are: the rows are sorted, and it is gathered from them.
 #include <ATen/ATen.h>
+#include <ATen/MemoryOverlap.h>
 #include <ATen/TensorUtils.h>
 #include <ATen/WrapDimUtils.h>
 #include <ATen/native/ReduceOpsUtils.h>
@@ -71,11 +72,14 @@ struct Median {
     dim = at::maybe_wrap_dim(dim, self.dim());
     at::native::zero_numel_check_dims(self, dim, "median()");
     const at::CheckedFrom from = "median";
-    at::checkDeviceType(from, {values, indices}, self.device().type());
+    check_tensor_device(values, self.device());
+    check_tensor_device(indices, self.device());
     at::checkScalarType(from, {indices, "indices", 1}, at::kLong);
     at::checkSameType(from, {values, "values", 0}, {self, "self", 2});
     at::native::_reduction_with_indices_allocate_or_resize_output(
         values, indices, self, dim, keepdim);
+    at::assert_no_internal_overlap(values);
+    at::assert_no_internal_overlap(indices);
     median_rows(
         dim_name.id,
         with_dim(values),

@@ -43,9 +43,10 @@ Tensor& randperm_out(int64_t n, OptGenerator generator, Tensor& out) {
 }
 
 // One look at what a caller gave; the CPU's words.
-void check_distribution(const Tensor& p, const Tensor& total) {
+void check_distribution(const Tensor& p, const Tensor& largest) {
   const Tensor good =
-      at::stack({(p >= 0).all(), at::isfinite(p).all(), (total > 0).all()}).cpu();
+      at::stack({(p >= 0).all(), at::isfinite(p).all(), (largest > 0).all()})
+          .cpu();
   const bool* ok = good.const_data_ptr<bool>();
   TORCH_CHECK(
       ok[0],
@@ -68,9 +69,10 @@ void with_replacement(
   const Tensor p = (self.dim() == 1 ? self.unsqueeze(0) : self).to(at::kDouble);
   TORCH_CHECK(
       p.size(1) > 0, "invalid multinomial distribution (sum of probabilities <= 0)");
-  const Tensor sums = at::cumsum(p, 1);
-  const Tensor total = sums.narrow(1, p.size(1) - 1, 1);
-  check_distribution(p, total);
+  const Tensor largest = at::amax(p, {1}, true);
+  check_distribution(p, largest);
+  // no sum overflows, and none is so small that it rounds away
+  const Tensor sums = at::cumsum(p / largest, 1);
   const Tensor steps = std::get<0>(at::cummax(sums.masked_fill(p == 0, 0), 1));
   Tensor points = at::empty({p.size(0), samples}, p.options());
   points.uniform_(0, 1, generator);

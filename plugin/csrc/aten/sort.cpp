@@ -23,7 +23,8 @@ using Pair = std::tuple<Tensor&, Tensor&>;
 OpName kthvalue_name;
 
 bool overlap(const Tensor& a, const Tensor& b) {
-  return at::get_overlap_status(a, b) != at::MemOverlapStatus::No;
+  return a.is_alias_of(b) &&
+      at::get_overlap_status(a, b) != at::MemOverlapStatus::No;
 }
 
 struct Sort {
@@ -123,6 +124,8 @@ void sort_rows(
   if (values.numel() == 0) {
     return;
   }
+  at::assert_no_internal_overlap(values);
+  at::assert_no_internal_overlap(indices);
   dim = at::maybe_wrap_dim(dim, self.dim());
   const bool apart = !overlap(self, values) && !overlap(self, indices);
   const Tensor source = with_dim(apart ? self : self.clone());
