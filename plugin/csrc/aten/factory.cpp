@@ -214,7 +214,8 @@ Tensor& logspace_out(const Scalar& start, const Scalar& end, int64_t steps, doub
   if (out.numel() != steps) {
     out.resize_({steps});
   }
-  const double from = element(start, out.scalar_type());
+  // One element is not rounded before it is a power.
+  const double from = steps == 1 ? start.toDouble() : element(start, out.scalar_type());
   const double to = element(end, out.scalar_type());
   const double step = steps > 1 ? (to - from) / static_cast<double>(steps - 1) : 0;
   const double half = static_cast<double>(steps > 1 ? steps / 2 : 1);

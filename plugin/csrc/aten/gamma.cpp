@@ -158,6 +158,11 @@ struct ZetaKernel {
 };
 
 struct Polygamma {
+  // Most integers are poles, of which core's CPU kernel gives large numbers.
+  static bool serves(int64_t n, const Tensor& self) {
+    return n == 0 || self.is_floating_point();
+  }
+
   template <class Op>
   void operator()(OpId id, Op& op, int64_t n, const Tensor& self) const {
     Tensor out = op.maybe_get_output(0);

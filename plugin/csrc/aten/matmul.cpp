@@ -283,7 +283,7 @@ void add_sums_of_products(torch::Library& m) {
         const bool one = c.dim() == 0 || c.size(0) == 1;
         // A result of nothing has c's sizes, as in core and as compilers trace it.
         if (out.numel() == 0 && one && beta.toDouble() != 0) {
-          at::mul_out(const_cast<Tensor&>(out), c, at::scalar_tensor(beta));
+          at::mul_out(const_cast<Tensor&>(out), c, at::scalar_tensor(beta, c.scalar_type()));
           return;
         }
         multiply(
