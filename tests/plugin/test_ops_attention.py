@@ -177,3 +177,23 @@ def test_no_way_that_is_allowed():
     with sdpa_kernel(SDPBackend.OVERRIDEABLE):
         with pytest.raises(RuntimeError, match="No available kernel"):
             F.scaled_dot_product_attention(q, q, q, dropout_p=0.5)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_gradients_of_halves_are_rounded_once(dtype):
+    """Where the output is large, its rounding must not reach the gradients."""
+
+    def run(*tensors):
+        tensors = [t.detach().requires_grad_() for t in tensors]
+        out = F.scaled_dot_product_attention(*tensors)
+        slopes = torch.linspace(-1, 1, out.numel(), dtype=torch.float64).view(out.shape)
+        return torch.autograd.grad(out, tensors, slopes.to(out))
+
+    inputs = [values(2, 4, n, 8, seed=n).to(dtype) for n in (3, 6)]
+    inputs.append((inputs[1].flip(1) + 60).to(dtype))
+    exact = run(*(t.double() for t in inputs))
+    with no_fallback():
+        got = run(*map(to_card, inputs))
+    for g, e in zip(got, exact, strict=True):
+        # Half a unit in the last place, twice: of the slopes and of the result.
+        assert (g.cpu().double() - e).abs().max() <= 1.1 * torch.finfo(dtype).eps * e.abs().max()

@@ -231,6 +231,30 @@ void score_gradients(
   s.run(Part::FURTHER);
 }
 
+// The sums of grad * out. From the probabilities where out is a half, whose
+// rounding would be most of a small difference.
+void dots(
+    OpId id,
+    const Attention& a,
+    const Saved& saved,
+    const Tensor& scores,
+    const Tensor& slopes,
+    const Tensor& dot) {
+  const auto type = scores.scalar_type();
+  if (saved.out.scalar_type() == type) {
+    Step s(id, saved.grad, type);
+    const Value g = s.load(saved.grad);
+    s.sum(dot, g * s.load(saved.out), kKeys);
+    s.run(Part::FURTHER);
+    return;
+  }
+  Step s(id, scores, type);
+  const Value raw = s.load(scores);
+  const Value p = exp(a.masked(s, raw) - s.load(saved.log_sum));
+  s.sum(dot, p * s.load(slopes), kKeys);
+  s.run(Part::FURTHER);
+}
+
 void backward_slice(const Attention& a, const Saved& saved, const Gradients& to, bool first) {
   const auto id = backward_name.id;
   const Tensor scores = a.new_scores(), slopes = a.new_scores();
@@ -240,10 +264,7 @@ void backward_slice(const Attention& a, const Saved& saved, const Gradients& to,
   auto rows = a.scores_shape();
   rows.back() = 1;
   const Tensor dot = empty(rows, {}, scores.options());
-  Step s(id, saved.grad, scores.scalar_type());
-  const Value g = s.load(saved.grad);
-  s.sum(dot, g * s.load(saved.out), kKeys);
-  s.run(Part::FURTHER);
+  dots(id, a, saved, scores, slopes, dot);
   score_gradients(id, a, scores, slopes, saved.log_sum, dot);
   if (to.v.defined()) {
     multiply_batches(id, to.v, scores.transpose(-2, -1), saved.grad);
