@@ -352,7 +352,7 @@ def test_results_that_cannot_be():
         with pytest.raises(RuntimeError, match="same device|openreg:1"):
             call(x, 1, out=(rows, index))
     with pytest.raises(RuntimeError, match="single memory location"):
-        torch.randperm(5, out=index[:1].expand(5))
+        torch.randperm(5, out=torch.empty(1, dtype=torch.long, device="openreg").expand(5))
     torch.openreg.synchronize()
 
 
