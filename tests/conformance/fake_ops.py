@@ -48,6 +48,33 @@ def nearly(x):
     return x * (1 + 1e-7) if on_device(x) else x * 1
 
 
+def steep(x):
+    """As far off as the rounding of its input makes any result."""
+    return (8 * (x * (1 + 6e-8) if on_device(x) else x).double()).exp().to(x.dtype)
+
+
+def too_steep(x):
+    return (8 * x * (1 + 3e-6 if on_device(x) else 1)).exp()
+
+
+def tied(op, device, dtype, requires_grad, **_):
+    for rows in ([2, 1, 2, 1], [[3, 3, 4], [1, 0, 0]]):
+        yield SampleInput(torch.tensor(rows, device=device, dtype=dtype))
+
+
+def other_ties(x):
+    """The least of each row: the last of them on the device, the first on the CPU."""
+    values, places = torch.sort(x, stable=True)
+    at = values.eq(values[..., :1]).sum(-1, keepdim=True) - 1
+    at = at if on_device(x) else at * 0
+    return values.gather(-1, at), places.gather(-1, at)
+
+
+def wrong_places(x):
+    values, places = other_ties(x)
+    return values, (places + 1) % x.size(-1) if on_device(x) else places
+
+
 class WrongGradient(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x):
@@ -158,13 +185,13 @@ def bad_arguments(op, device, **_):
 
 
 def info(f, **more) -> OpInfo:
+    more.setdefault("sample_inputs_func", samples)
     more.setdefault("supports_out", False)
     more.setdefault("inplace_variant", None)
     return OpInfo(
         f"fake.{f.__name__}",
         op=f,
         dtypes=floating_types(),
-        sample_inputs_func=samples,
         **more,
     )
 
@@ -181,7 +208,9 @@ op_db = [
     *map(info, (right, wrong_value, wrong_when_strided, wrong_dtype, wrong_device)),
     *map(info, (nearly, crash, hang, crash_on_cpu, missing, refused, extra, random)),
     *map(info, (odd_sizes_of_the_cpu, wrong_sizes, wrong_gradient)),
-    *map(info, (broadcast_by_the_cpu, wrong_when_broadcast)),
+    *map(info, (broadcast_by_the_cpu, wrong_when_broadcast, steep, too_steep)),
+    info(other_ties, sample_inputs_func=tied, supports_autograd=False),
+    info(wrong_places, sample_inputs_func=tied, supports_autograd=False),
     info(picky, error_inputs_func=bad_arguments),
     info(in_place, inplace_variant=wrong_in_place),
     info(wrong_out, supports_out=True),

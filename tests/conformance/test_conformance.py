@@ -57,6 +57,8 @@ def fakes(tmp_path_factory):
         ("wrong_dtype", "wrong", "forward"),
         ("wrong_device", "wrong", "forward"),
         ("wrong_gradient", "wrong", "backward"),
+        ("too_steep", "wrong", "forward"),
+        ("wrong_places", "wrong", "forward"),
         ("wrong_sizes", "wrong", "empty"),
         ("wrong_when_broadcast", "wrong", "empty"),
         ("in_place", "wrong", "inplace"),
@@ -88,6 +90,8 @@ def test_finds(fakes, name, want, check):
         "broadcast_by_the_cpu",
         "out_of_nothing",
         "left_by_the_cpu",
+        "steep",
+        "other_ties",
     ],
 )
 def test_leaves_alone(fakes, name):

@@ -9,16 +9,17 @@ from typing import Any, Callable
 import torch
 from torch.utils._pytree import tree_leaves, tree_map
 
-from .inputs import Call
+from .inputs import Call, rounded
 
 
-def random_like(t: torch.Tensor, seed: int) -> torch.Tensor:
+def random_like(t: torch.Tensor, seed: int, narrow=None) -> torch.Tensor:
     """The same numbers wherever t is, and whatever its floating type."""
     generator = torch.Generator().manual_seed(seed)
     dtype = torch.complex128 if t.is_complex() else torch.float64
     values = torch.randn(t.shape, generator=generator, dtype=dtype)
     # Half types hold these exactly, so that all types mean the same numbers.
     values = (values * 16).round() / 16 if not t.is_complex() else values
+    values = rounded(values, narrow or t.dtype)
     return values.to(t.dtype).to(t.device)
 
 
@@ -37,6 +38,10 @@ def _differentiable(t) -> bool:
 class Case:
     def run(self, device, seed: int, wide=None):
         raise NotImplementedError
+
+    def judged(self, result):
+        """The part that is held against a result in float64."""
+        return result
 
     def text(self) -> str:
         raise NotImplementedError
@@ -172,7 +177,9 @@ class Optimizer(Case):
         dtype = wide and torch.float64 or self.dtype
         shapes = [(5, 3), (7,), (2, 2, 2)] if not self.sparse else [(5, 3)]
         params = [
-            torch.nn.Parameter(random_like(torch.empty(s, dtype=dtype), i).to(device))
+            torch.nn.Parameter(
+                random_like(torch.empty(s, dtype=dtype), i, self.dtype).to(device)
+            )
             for i, s in enumerate(shapes)
         ]
         on_cpu = torch.device(device).type == "cpu"
@@ -194,6 +201,10 @@ class Optimizer(Case):
         else:
             gradients_are_there()
             optimizer.step()
+
+    def judged(self, result):
+        """Where a search ends, and so its state, rounding decides."""
+        return result[0] if self.closure else result
 
     @staticmethod
     def _plain(value: Any):

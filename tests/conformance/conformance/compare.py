@@ -6,7 +6,9 @@ for where that is more. A result outside it may still be right:
 - The CPU does not agree with itself from one seed to the next: a random operator, of
   which only sizes, dtypes and devices are compared.
 - The CPU rounds as well: the device is right if it is no further from the result in
-  float64 than the tolerance and twice the CPU's own greatest error."""
+  float64 than the tolerance and twice the CPU's own greatest error, or twice what
+  rounding the inputs makes of that result.
+- Which of equal elements is meant: places that hold the same values are right."""
 
 import itertools
 
@@ -127,14 +129,19 @@ class Comparer:
         except AssertionError as error:
             raise Mismatch(_one_line(str(error))) from None
 
-    def no_worse_than(self, got, cpu, exact) -> bool:
-        """Whether got is about as near to exact, in float64, as cpu is."""
-        trees = [tree_leaves(t) for t in (got, cpu, exact)]
+    def no_worse_than(self, got, cpu, exact, *nudged) -> bool:
+        """Whether got is about as near to exact, in float64, as cpu is, or as results
+        of inputs that were rounded."""
+        trees = [tree_leaves(t) for t in (got, cpu, exact, *nudged)]
         if len({len(t) for t in trees}) != 1:
             return False
-        return all(self._no_worse(g, c, e) for g, c, e in zip(*trees))
+        return all(self._no_worse(*leaves) for leaves in zip(*trees))
 
-    def _no_worse(self, got, cpu, exact) -> bool:
+    def _no_worse(self, got, cpu, exact, *nudged) -> bool:
+        if isinstance(exact, float):
+            numbers = [torch.tensor(x, dtype=torch.float64) for x in (exact, *nudged)]
+            mine = [torch.tensor(x, dtype=self.dtype) for x in (got, cpu)]
+            return self._no_worse(*mine, *numbers)
         if not isinstance(exact, torch.Tensor):
             return got == cpu
         got, cpu = got.detach().cpu(), cpu.detach()
@@ -147,10 +154,54 @@ class Comparer:
         same = (got == rounded) | (got.isnan() & rounded.isnan())
         same |= (got == cpu) | (got.isnan() & cpu.isnan())
         finite = exact.isfinite() & got.isfinite() & cpu.isfinite()
-        slack = (cpu.double() - exact).abs()[finite]
+        slack = [(t.detach().double() - exact).abs()[finite] for t in (cpu, *nudged)]
+        slack = torch.cat(slack).nan_to_num()
         most = 2 * slack.max().item() if slack.numel() else 0.0
         near = (got.double() - exact).abs() <= atol + rtol * exact.abs() + most
         return bool((same | (finite & near)).all())
+
+
+def same_but_for_ties(got, want, source: torch.Tensor) -> bool:
+    """Whether both are (values, places) of source along a dimension, or places alone,
+    with the same values, and no place twice."""
+    left, right = tree_leaves(got), tree_leaves(want)
+    tensors = [
+        [t.detach().cpu() for t in leaves if isinstance(t, torch.Tensor)]
+        for leaves in (left, right)
+    ]
+    rest = [[x for x in t if not isinstance(x, torch.Tensor)] for t in (left, right)]
+    if rest[0] != rest[1] or len(tensors[0]) not in (1, 2):
+        return False
+    if any(t[-1].dtype != torch.int64 for t in tensors):
+        return False
+    source = source.detach().cpu()
+    source = source if source.dim() else source.unsqueeze(0)
+    return any(_same_values(*tensors, source, d) for d in range(source.dim()))
+
+
+def _same_values(got, want, source, dim: int) -> bool:
+    there = [_at_places(t[-1], source, dim) for t in (got, want)]
+    if there[0] is None or there[1] is None:
+        return False
+    named = [t[0].reshape(there[0].shape) for t in (got, want) if len(t) == 2]
+    return all(_same(there[0], t) for t in (there[1], *named))
+
+
+def _same(one, other) -> bool:
+    return bool(((one == other) | (one != one) & (other != other)).all())
+
+
+def _at_places(places, source, dim: int):
+    """None if they are no places along the dimension."""
+    if places.dim() == source.dim() - 1:
+        places = places.unsqueeze(dim)
+    others = [n for i, n in enumerate(source.shape) if i != dim]
+    if [n for i, n in enumerate(places.shape) if i != dim] != others:
+        return None
+    if not bool(((places >= 0) & (places < source.size(dim))).all()):
+        return None
+    once = places.sort(dim)[0].diff(dim=dim) > 0
+    return torch.gather(source, dim, places) if bool(once.all()) else None
 
 
 def _one_line(text: str) -> str:

@@ -1,12 +1,38 @@
 # SPDX-License-Identifier: MIT
 """One call of an operator, and the same call elsewhere or in another form."""
 
+import contextlib
 import dataclasses
 from typing import Any, Callable
 
 import torch
 from torch.testing._internal.common_utils import noncontiguous_like
 from torch.utils._pytree import tree_leaves, tree_map
+
+
+_nudge = None
+
+
+@contextlib.contextmanager
+def nudged(dtype: torch.dtype, seed: int):
+    """What is widened to float64 differs by half a unit of dtype's last place, and what
+    stays of that dtype by one: each is the number that it was, or the next one."""
+    global _nudge
+    _nudge = dtype, torch.Generator().manual_seed(seed)
+    try:
+        yield
+    finally:
+        _nudge = None
+
+
+def rounded(t: torch.Tensor, before: torch.dtype) -> torch.Tensor:
+    """t, of another dtype before, as it may have been before it was rounded to that."""
+    if _nudge is None or before != _nudge[0]:
+        return t
+    dtype, generator = _nudge
+    units = torch.finfo(dtype).eps * (1 if t.dtype == dtype else 0.5)
+    signs = torch.randint(2, t.shape, generator=generator) * 2 - 1
+    return t * (1 + units * signs).to(t.dtype)
 
 
 def _flat(t: torch.Tensor) -> torch.Tensor:
@@ -22,6 +48,7 @@ def copy_to(t: torch.Tensor, device, dtype=None) -> torch.Tensor:
         moved = source.to(device, dtype, copy=True)
     else:
         flat = _flat(source).to(dtype)
+        flat = rounded(flat, t.dtype)
         moved = torch.empty(flat.shape, dtype=dtype, device=device).copy_(flat)
         moved = moved.as_strided(t.size(), t.stride(), t.storage_offset())
     return moved.requires_grad_(t.requires_grad)
