@@ -62,7 +62,7 @@ def tied(op, device, dtype, requires_grad, **_):
         yield SampleInput(torch.tensor(rows, device=device, dtype=dtype))
 
 
-def other_ties(x):
+def topk(x):
     """The least of each row: the last of them on the device, the first on the CPU."""
     values, places = torch.sort(x, stable=True)
     at = values.eq(values[..., :1]).sum(-1, keepdim=True) - 1
@@ -70,8 +70,13 @@ def other_ties(x):
     return values.gather(-1, at), places.gather(-1, at)
 
 
-def wrong_places(x):
-    values, places = other_ties(x)
+def max_of_rows(x):
+    """Says which of equal elements it names."""
+    return topk(x)
+
+
+def kthvalue(x):
+    values, places = topk(x)
     return values, (places + 1) % x.size(-1) if on_device(x) else places
 
 
@@ -209,8 +214,9 @@ op_db = [
     *map(info, (nearly, crash, hang, crash_on_cpu, missing, refused, extra, random)),
     *map(info, (odd_sizes_of_the_cpu, wrong_sizes, wrong_gradient)),
     *map(info, (broadcast_by_the_cpu, wrong_when_broadcast, steep, too_steep)),
-    info(other_ties, sample_inputs_func=tied, supports_autograd=False),
-    info(wrong_places, sample_inputs_func=tied, supports_autograd=False),
+    info(max_of_rows, sample_inputs_func=tied, supports_autograd=False),
+    info(topk, sample_inputs_func=tied, supports_autograd=False),
+    info(kthvalue, sample_inputs_func=tied, supports_autograd=False),
     info(picky, error_inputs_func=bad_arguments),
     info(in_place, inplace_variant=wrong_in_place),
     info(wrong_out, supports_out=True),

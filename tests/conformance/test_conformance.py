@@ -14,7 +14,7 @@ import torch
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
-from conformance import compare, inputs, keys, report, status, store  # noqa: E402
+from conformance import cases, compare, inputs, judge, keys, report, status, store  # noqa: E402
 
 MODULE = os.environ.get("CONFORMANCE_MODULE", "torch_openreg")
 
@@ -58,7 +58,8 @@ def fakes(tmp_path_factory):
         ("wrong_device", "wrong", "forward"),
         ("wrong_gradient", "wrong", "backward"),
         ("too_steep", "wrong", "forward"),
-        ("wrong_places", "wrong", "forward"),
+        ("kthvalue", "wrong", "forward"),
+        ("max_of_rows", "wrong", "forward"),
         ("wrong_sizes", "wrong", "empty"),
         ("wrong_when_broadcast", "wrong", "empty"),
         ("in_place", "wrong", "inplace"),
@@ -91,7 +92,7 @@ def test_finds(fakes, name, want, check):
         "out_of_nothing",
         "left_by_the_cpu",
         "steep",
-        "other_ties",
+        "topk",
     ],
 )
 def test_leaves_alone(fakes, name):
@@ -239,6 +240,29 @@ def test_forms_and_values():
     for got, want in (([a], [a + 1e-3]), ([True], [False]), (["x"], ["y"])):
         with pytest.raises(compare.Mismatch):
             comparer.values(got, want)
+
+
+def test_what_the_rounding_of_inputs_makes():
+    comparer = compare.Comparer("cpu", torch.float32, (0.0, 0.0))
+    cpu, got = torch.tensor([1.0, 5.0]), torch.tensor([1.0, 5.001])
+    exact, inf = torch.tensor([1.0, 5.0], dtype=torch.float64), float("inf")
+    for nudged, want in (([1.0, 5.001], True), ([1.001, 5.0], False), ([1.0, inf], False)):
+        nudged = torch.tensor(nudged, dtype=torch.float64)
+        assert comparer.no_worse_than(got, cpu, exact, nudged) == want
+    x = torch.tensor([1.5, 3.0])
+    with inputs.nudged(torch.float32, 0):
+        wide = inputs.Copier("cpu", torch.float32)(x)
+    assert 0 < (wide[0] - 1.5).abs() < 1e-6 and wide[1] == 3.0
+
+
+def test_weights_of_modules_are_not_random():
+    call = inputs.Call(None, (torch.ones(2, 3),), {}, lambda result: result)
+    comparer = compare.Comparer("cpu", torch.float32, (0.0, 0.0))
+    for make, random in ((lambda: torch.nn.Linear(3, 3), False), (torch.nn.Dropout, True)):
+        case = cases.Module(make, call, True, False, torch.float32)
+        of_cpu = judge.Outcome(case, "cpu")
+        found = judge.Judge("cpu", None, None)._is_random(case, of_cpu, comparer)
+        assert found == random
 
 
 def test_copies_lie_in_memory_as_the_original():

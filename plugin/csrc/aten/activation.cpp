@@ -27,6 +27,7 @@
 #include <ATen/ops/threshold_backward_meta.h>
 #include <ATen/ops/threshold_meta.h>
 
+#include <ATen/native/Gelu.h>
 #include <ATen/native/Resize.h>
 #include <ATen/ops/empty_like.h>
 #include <c10/core/WrapDimMinimal.h>
@@ -69,8 +70,12 @@ struct range_gradient_meta : at::TensorIteratorBase {
 constexpr double kTanhScale = M_SQRT2 * M_2_SQRTPI * 0.5; // sqrt(2 / pi)
 constexpr double kTanhCubic = 0.044715;
 
+bool by_tanh(std::string_view approximate) {
+  return at::native::get_gelutype_enum(approximate) == at::native::GeluType::Tanh;
+}
+
 Value gelu(Value x, std::string_view approximate) {
-  if (approximate == "tanh") {
+  if (by_tanh(approximate)) {
     const Value inner = (x + x * x * x * kTanhCubic) * kTanhScale;
     return x * 0.5 * (tanh(inner) + 1.0);
   }
@@ -78,7 +83,7 @@ Value gelu(Value x, std::string_view approximate) {
 }
 
 Value gelu_slope(Value x, std::string_view approximate) {
-  if (approximate == "tanh") {
+  if (by_tanh(approximate)) {
     const Value square = x * x;
     const Value t = tanh((x + x * square * kTanhCubic) * kTanhScale);
     const Value inner = (square * (3 * kTanhCubic) + 1.0) * kTanhScale;

@@ -110,10 +110,6 @@ void launch_parts(
   some(half, all - half);
 }
 
-} // namespace
-
-namespace {
-
 // Of the last dims values; one stands for all, none is 1.
 int64_t at_dim(IntArrayRef values, int64_t dims, int64_t d) {
   const int64_t skip = static_cast<int64_t>(values.size()) - dims;

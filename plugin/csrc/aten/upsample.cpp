@@ -211,6 +211,9 @@ Value of_corner(Value weight, bool second) {
 }
 
 struct Bilinear {
+  static bool serves(const Tensor& self, at::IntArrayRef, bool, const Scale&, const Scale&) {
+    return self.is_floating_point();
+  }
   template <class Op>
   void operator()(
       OpId id,

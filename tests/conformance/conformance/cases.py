@@ -11,6 +11,9 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 from .inputs import Call, rounded
 
+# To make a module is not to run it: other seeds leave this one.
+_seed_of_weights = torch.manual_seed
+
 
 def random_like(t: torch.Tensor, seed: int, narrow=None) -> torch.Tensor:
     """The same numbers wherever t is, and whatever its floating type."""
@@ -145,7 +148,7 @@ class Module(Case):
     desc: str = ""
 
     def run(self, device, seed, wide=None):
-        torch.manual_seed(seed)
+        _seed_of_weights(seed)
         module = self.make().to(wide and torch.float64 or self.dtype)
         module = module.train(self.training).to(device)
         call = self.call.on(device, wide)

@@ -16,7 +16,8 @@ _nudge = None
 @contextlib.contextmanager
 def nudged(dtype: torch.dtype, seed: int):
     """What is widened to float64 differs by half a unit of dtype's last place, and what
-    stays of that dtype by one: each is the number that it was, or the next one."""
+    stays of that dtype by one: each is the number that it was, or the next one. Whole
+    numbers stay, for many functions jump there."""
     global _nudge
     _nudge = dtype, torch.Generator().manual_seed(seed)
     try:
@@ -32,7 +33,7 @@ def rounded(t: torch.Tensor, before: torch.dtype) -> torch.Tensor:
     dtype, generator = _nudge
     units = torch.finfo(dtype).eps * (1 if t.dtype == dtype else 0.5)
     signs = torch.randint(2, t.shape, generator=generator) * 2 - 1
-    return t * (1 + units * signs).to(t.dtype)
+    return torch.where(t == t.round(), t, t * (1 + units * signs).to(t.dtype))
 
 
 def _flat(t: torch.Tensor) -> torch.Tensor:
