@@ -255,6 +255,14 @@ def test_what_the_rounding_of_inputs_makes():
     assert 0 < (wide[0] - 1.5).abs() < 1e-6 and wide[1] == 3.0
 
 
+def test_gradients_of_equal_elements():
+    x = torch.tensor([[2.0, 1.0, 2.0], [1.0, 3.0, 4.0]])
+    one = torch.tensor([[5.0, 6.0, 7.0], [1.0, 2.0, 3.0]])
+    for row, want in (([7.0, 6.0, 5.0], True), ([6.0, 5.0, 7.0], False)):
+        other = torch.stack([torch.tensor(row), one[1]])
+        assert compare.same_sums_of_ties([one], [other], x) == want
+
+
 def test_weights_of_modules_are_not_random():
     call = inputs.Call(None, (torch.ones(2, 3),), {}, lambda result: result)
     comparer = compare.Comparer("cpu", torch.float32, (0.0, 0.0))

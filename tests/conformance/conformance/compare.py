@@ -33,7 +33,7 @@ UNINITIALIZED = {
 # The same of those that make a tensor longer than it was.
 GROWS = {"resize_", "resize_as_"}
 # Which of equal elements they name is not said. (That of stable ones is.)
-TIES = {"argsort", "kthvalue", "median", "mode", "nanmedian", "sort", "topk"}
+TIES = {"argsort", "kthvalue", "median", "mode", "msort", "nanmedian", "sort", "topk"}
 # Their decorators name the tests of torch that compare as this does.
 _TESTS = (
     ("TestCommon", "test_compare_cpu"),
@@ -207,6 +207,26 @@ def _at_places(places, source, dim: int):
         return None
     once = places.sort(dim)[0].diff(dim=dim) > 0
     return torch.gather(source, dim, places) if bool(once.all()) else None
+
+
+def same_sums_of_ties(got, want, source: torch.Tensor) -> bool:
+    """Whether gradients of source are the same but for which of equal elements along
+    a dimension has which of theirs."""
+    left, right = tree_leaves(got), tree_leaves(want)
+    if len(left) != 1 or len(right) != 1 or not source.numel() or not source.dim():
+        return False
+    grads = [t[0].detach().cpu().double() for t in (left, right)]
+    return all(g.shape == source.shape for g in grads) and any(
+        _same_sums(*grads, source.detach().cpu(), d) for d in range(source.dim())
+    )
+
+
+def _same_sums(got, want, source, dim: int) -> bool:
+    values, order = source.sort(dim)
+    sums = [g.gather(dim, order).cumsum(dim) for g in (got, want)]
+    last = torch.ones_like(values.narrow(dim, 0, 1), dtype=torch.bool)
+    ends = torch.cat([values.diff(dim=dim) != 0, last], dim)
+    return torch.allclose(sums[0][ends], sums[1][ends], rtol=1e-9, atol=1e-9)
 
 
 def _one_line(text: str) -> str:

@@ -7,8 +7,8 @@ from unittest import mock
 import torch
 from torch.utils._pytree import tree_leaves, tree_map
 
-from .cases import Forward, Out
-from .compare import TIES, Comparer, Mismatch, same_but_for_ties
+from .cases import Backward, Forward, Out
+from .compare import TIES, Comparer, Mismatch, same_but_for_ties, same_sums_of_ties
 from .inputs import nudged
 from .status import gravest
 
@@ -180,12 +180,13 @@ class Judge:
 
     @staticmethod
     def _is_of_ties(case, reference, outcome) -> bool:
-        if type(case) not in (Forward, Out) or case.call.kwargs.get("stable"):
+        if not isinstance(case, Forward) or case.call.kwargs.get("stable"):
             return False
         if getattr(case.op, "name", "").split(".")[-1] not in TIES:
             return False
         source = case.call.input
-        return isinstance(source, torch.Tensor) and same_but_for_ties(
+        same = same_sums_of_ties if type(case) is Backward else same_but_for_ties
+        return isinstance(source, torch.Tensor) and same(
             outcome.result, reference.result, source
         )
 
