@@ -148,6 +148,60 @@ def test_large_and_small():
     check(lambda z: z / 0, torch.tensor([0j]))
 
 
+INF, NAN = float("inf"), float("nan")
+
+
+def by_parts(got):
+    """Python's own comparison of a NaN part is lost in one of the whole."""
+    return torch.view_as_real(got)
+
+
+@pytest.mark.parametrize("dtype", COMPLEX)
+def test_no_numbers(dtype):
+    a = [1, 1 + 1j, complex(INF, 1), complex(1, INF), complex(NAN, 1), 0j, complex(-INF, 1), complex(INF, NAN)]
+    b = [0j, complex(NAN, 0), complex(0, NAN), complex(-0.0, 0.0), complex(0.0, -0.0), 2 + 1j]
+    a, b = torch.tensor(a, dtype=dtype), torch.tensor(b, dtype=dtype)[:, None]
+    check(lambda a, b: by_parts(a / b), a, b)
+    e = [complex(x, y) for x in (-INF, -2000, -200, INF, NAN) for y in (NAN, INF, 0, 1, -2)]
+    check(lambda e: by_parts(e.exp()), torch.tensor(e, dtype=dtype))
+
+
+@pytest.mark.parametrize("dtype", COMPLEX)
+def test_logarithms(dtype):
+    large = torch.finfo(dtype).max * 0.9
+    z = [1 + 1e-4j, 1e-4 + 1j, 0.6 + 0.8j, -0.8 + 0.6j, 0.5 + 2j, 2 - 0.5j, complex(large, large), complex(1, -large)]
+    z += [0j, 1e-36 + 1e-36j, complex(INF, INF), complex(INF, NAN), complex(NAN, 1), complex(-INF, NAN)]
+    check(lambda z: by_parts(z.log()), torch.tensor(z, dtype=dtype), rtol=1e-6, atol=1e-15)
+
+
+@pytest.mark.filterwarnings("ignore:Casting complex values to real")
+def test_real_results_of_sums():
+    z = numbers(4, 5)
+    for name in ("sum", "mean"):
+        op = getattr(torch, name)
+        out, want = torch.empty(5, device="openreg"), torch.empty(5)
+        with no_fallback():
+            op(to_card(z), 0, out=out)
+        torch.testing.assert_close(out.cpu(), op(z, 0, out=want))
+
+
+@pytest.mark.filterwarnings("ignore:ComplexHalf")
+def test_halves_and_numbers():
+    z = torch.tensor([0.1 + 0j, 0.1 + 0.2j, 3], dtype=torch.complex32)
+    check(lambda z: [z == 0.1, z != 0.1, z == 0.1 + 0.2j, z == torch.tensor(0.1), z == 3], z)
+
+
+def test_size_in_place():
+    z = numbers(3, 4)
+    card = to_card(z)
+    with no_fallback():
+        torch.abs(card, out=card)
+    torch.testing.assert_close(card.cpu(), z.abs().to(z.dtype))
+    with pytest.raises(RuntimeError, match="In-place abs is not supported for complex tensors"):
+        card.abs_()
+    check(lambda x: x.clone().abs_(), values(7))
+
+
 @pytest.mark.parametrize("dtype", COMPLEX)
 def test_functions(dtype):
     z = numbers(6, 7, dtype=dtype)

@@ -38,6 +38,47 @@ def test_on_a_line(name):
     check(function, x[::7].double(), rtol=1e-7, atol=1e-12)
 
 
+def test_long_sums():
+    """Terms are counted only for what has a sum; very many are left to the CPU."""
+    poles = torch.tensor([-1e10, -3e38, -INF, INF, NAN, -7.0, 2.0])
+    want = torch.tensor([INF, INF, INF, 0, NAN, INF, torch.pi**2 / 6 - 1])
+    with no_fallback():
+        got = torch.polygamma(1, to_card(poles))
+        power = torch.special.zeta(to_card(torch.tensor([2.5, 0.5, 1.0])), to_card(torch.full((3,), -1e9 - 0.5).double()))
+    torch.testing.assert_close(got.cpu(), want, equal_nan=True)
+    torch.testing.assert_close(power.cpu(), torch.tensor([NAN, NAN, INF]).double(), equal_nan=True)
+    x = torch.tensor([-1e10 - 0.5, 1.5], dtype=torch.double)
+    torch.openreg.reset_fallbacks()
+    got = [torch.polygamma(1, to_card(x)), torch.special.zeta(2.0, to_card(x))]
+    assert torch.openreg.fallbacks() == {"aten::polygamma.out": 1, "aten::special_zeta.out": 1}
+    want = [torch.polygamma(1, x), torch.special.zeta(2.0, x)]
+    torch.testing.assert_close([t.cpu() for t in got], want)
+
+
+def test_integers_with_doubles_as_default():
+    """What only F32's digits are known of is left to the CPU for doubles."""
+    torch.set_default_dtype(torch.double)
+    try:
+        for f in (torch.i0, torch.special.i1e, torch.special.modified_bessel_i0):
+            i = torch.arange(1, 9)
+            torch.testing.assert_close(f(to_card(i)).cpu(), f(i), rtol=1e-14, atol=0)
+        b = torch.tensor([True, False])
+        torch.testing.assert_close(torch.special.ndtri(to_card(b)).cpu(), torch.special.ndtri(b))
+    finally:
+        torch.set_default_dtype(torch.float)
+
+
+def test_frexp_of_what_the_card_has_not():
+    x = torch.tensor([1.0, 2.0]).to(torch.float8_e5m2)
+    with pytest.raises(NotImplementedError, match="frexp.*not implemented for 'Float8_e5m2'"):
+        torch.frexp(to_card(x))
+
+
+def test_erfcx_of_doubles():
+    x = torch.cat([torch.linspace(20.0001, 30, 500), torch.tensor([100.0, 1e9, 1e200])]).double()
+    check(torch.special.erfcx, x, rtol=1e-15, atol=0)
+
+
 def test_inverse_error_functions():
     tails = 10.0 ** torch.arange(-37, 0.0)
     x = torch.cat([torch.linspace(-1, 1, 999), 1 - 2.0 ** -torch.arange(1.0, 25), tails])

@@ -152,7 +152,7 @@ Value log_add(Value a, Value b, Value difference) {
       m, names, [](Pointwise& p, const Tensor&, const Tensor&) {          \
         Value a = p.input(0), b = p.input(1); return formula; },          \
       [](Pointwise& p, const Tensor&, const Tensor&) {                    \
-        Complex a = p.in_complex(0), b = p.in_complex(1); return formula; });
+        Complex a = p.input##_complex(0), b = p.input##_complex(1); return formula; });
 #define PLAIN(op) \
   (Names{#op, #op "_", #op ".out"})
 #define FUNCTION(op) \
@@ -215,7 +215,7 @@ void add_comparisons(torch::Library& m) {
       [](Pointwise& p, const Tensor&, const Scalar&) {                      \
         Value a = p.in_rounded(0), b = p.in_rounded(1); return formula; },  \
       [](Pointwise& p, const Tensor&, const Scalar&) {                      \
-        Complex a = p.in_complex(0), b = p.in_complex(1); return formula; });
+        Complex a = p.in_rounded_complex(0), b = p.in_rounded_complex(1); return formula; });
 
 void add_scalar_comparisons(torch::Library& m) {
   SCALAR_OF_PAIRS(eq, a == b)

@@ -4,6 +4,8 @@
 // imaginary parts, each with twice the stride.
 #pragma once
 
+#include <cmath>
+
 #include "aten/program.h"
 
 namespace openreg {
@@ -45,17 +47,18 @@ inline Value angle(Complex a) {
   return atan2(a.im, a.re);
 }
 
-// Smith's way: scaled by the larger part of the divisor. Nothing but zero
-// divided by zero is NaN in both parts.
+// Smith's way: scaled by the larger part of the divisor. By zero each part is
+// divided alone.
 inline Complex operator/(Complex a, Complex b) {
   const Value wide = abs(b.re) >= abs(b.im);
   const Value p = select(wide, b.re, b.im), q = select(wide, b.im, b.re);
-  const Value nothing = p == 0.0;
+  const Value nothing = wide & (p == 0.0);
   const Value ratio = select(nothing, 0.0, q / p);
   const Value scale = recip(select(nothing, abs(p), p + q * ratio));
   const Value x = select(wide, a.re, a.im), y = select(wide, a.im, a.re);
-  const Value im = (y - x * ratio) * scale;
-  return {(x + y * ratio) * scale, select(wide, im, -im)};
+  const Value re = select(nothing, x, x + y * ratio) * scale;
+  const Value im = select(nothing, y, y - x * ratio) * scale;
+  return {re, select(wide, im, -im)};
 }
 
 inline Complex recip(Complex a) {
@@ -76,17 +79,35 @@ inline Complex polar(Value size, Value angle) {
   return {size * cos(angle), size * sin(angle)};
 }
 
-// On the real axis there is no infinity times 0.
+// On the real axis there is no infinity times 0, and a point at infinity need
+// have no direction.
 inline Complex exp(Complex a) {
   const Value size = exp(a.re);
   const Complex turned = polar(size, a.im);
-  const Value zero = number(a.re, 0.0);
-  const Complex flat = select(size == 0.0, Complex{zero, zero}, turned);
-  return select(a.im == 0.0, Complex{size, a.im}, flat);
+  const Value lost = isinf(a.re) & (isfinite(a.im) == 0.0);
+  const Value im = select(a.re < 0.0, 0.0, turned.im);
+  const Complex far = select(lost, Complex{size, im}, turned);
+  return select(a.im == 0.0, Complex{size, a.im}, far);
+}
+
+// In F64, of which the squares near 1 lose no F32's digits; its own large
+// numbers are made smaller.
+inline Value log_abs(Complex a) {
+  Program& p = *a.re.program;
+  const Value re = p.convert(abs(a.re), OPENREG_VT_F64);
+  const Value im = p.convert(abs(a.im), OPENREG_VT_F64);
+  const Value most = max(re, im), least = min(re, im);
+  const Value square = fma(least, least, (most - 1.0) * (most + 1.0));
+  const Value huge = most > 1e300;
+  const Value scale = select(huge, 0.25, number(re, 1.0));
+  const Value size = hypot(re * scale, im * scale);
+  const Value usual = log(size) + select(huge, 2 * M_LN2, number(re, 0.0));
+  const Value near = (most > 0.5) & (most < 2.0);
+  return p.convert(select(near, log1p(square) * 0.5, usual), a.re.type);
 }
 
 inline Complex log(Complex a) {
-  return {log(abs(a)), angle(a)};
+  return {log_abs(a), angle(a)};
 }
 
 } // namespace openreg

@@ -10,11 +10,11 @@
 #include <ATen/ops/polygamma_meta.h>
 #include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/special_zeta_meta.h>
-#include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
 
 #include <cmath>
 #include <limits>
+#include <optional>
 
 namespace openreg {
 
@@ -76,9 +76,13 @@ class Zeta {
     sum_ = at::zeros(sizes, options);
   }
 
-  Tensor run() {
-    const int64_t packets = sum_.numel() == 0 ? 0 : (terms() + kTerms - 1) / kTerms;
-    for (int64_t i = 0; i < packets; i++) {
+  // Nothing if there are too many terms.
+  std::optional<Tensor> run() {
+    const double wanted = sum_.numel() == 0 ? 0 : terms();
+    if (wanted > kMostTerms) {
+      return std::nullopt;
+    }
+    for (int done = 0; done < wanted; done += kTerms) {
       add_terms();
     }
     add_rest();
@@ -86,11 +90,23 @@ class Zeta {
   }
 
  private:
-  static constexpr int kTerms = 16;
+  static constexpr int kTerms = 16, kMostTerms = 4096;
 
-  int64_t terms() const {
-    const Tensor finite = at::where(base_.isfinite(), base_, at::scalar_tensor(0.0, base_.options()));
-    return static_cast<int64_t>(10 - std::min(0.0, std::floor(finite.min().item<double>())));
+  // Whether choose() will take no notice of the sum.
+  static Value chosen(Value x, Value q) {
+    const Value at_pole = q == floor(q), no_power = x != floor(x);
+    const Value below = (q <= 0.0) & (at_pole | no_power);
+    return below | (x <= 1.0) | isnan(x) | (isfinite(q) == 0.0);
+  }
+
+  double terms() {
+    const Tensor summed = at::empty(sum_.sizes(), sum_.options());
+    Step s(id_, summed, at::kDouble);
+    const Value x = s.load(x_), q = s.load(q_);
+    s.store(summed, select(chosen(x, q), 0.0, q));
+    s.run(part_);
+    part_ = Part::FURTHER;
+    return 10 - std::min(0.0, std::floor(summed.min().item<double>()));
   }
 
   void add_terms() {
@@ -148,12 +164,23 @@ class Zeta {
   Part part_ = Part::FIRST;
 };
 
+struct ZetaOut {
+  static inline OpName name;
+};
+struct PolygammaOut {
+  static inline OpName name;
+};
+
 struct ZetaKernel {
   template <class Op>
   void operator()(OpId id, Op& op, const Tensor& x, const Tensor& q) const {
-    const Tensor& out = op.maybe_get_output(0);
-    const Tensor result = Zeta(id, x.to(out.device()), q.to(out.device()), out.sizes()).run();
-    const_cast<Tensor&>(out).copy_(result);
+    Tensor out = op.maybe_get_output(0);
+    const auto sum = Zeta(id, x.to(out.device()), q.to(out.device()), out.sizes()).run();
+    if (sum) {
+      out.copy_(*sum);
+    } else {
+      fallback<Tensor&, const Tensor&, const Tensor&, Tensor&>(ZetaOut::name, x, q, out);
+    }
   }
 };
 
@@ -172,15 +199,22 @@ struct Polygamma {
     }
     const Tensor order = at::scalar_tensor(
         static_cast<double>(n + 1), out.options().dtype(at::kDouble));
+    auto sum = Zeta(id, order, self, out.sizes()).run();
+    if (!sum) {
+      fallback<Tensor&, int64_t, const Tensor&, Tensor&>(PolygammaOut::name, n, self, out);
+      return;
+    }
     const double sign = n % 2 ? 1 : -1;
     const double factorial = std::tgamma(static_cast<double>(n) + 1);
-    out.copy_(Zeta(id, order, self, out.sizes()).run().mul_(sign * factorial));
+    out.copy_(sum->mul_(sign * factorial));
   }
 };
 
 } // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  ZetaOut::name.set("special_zeta.out");
+  PolygammaOut::name.set("polygamma.out");
   add_op<at::meta::structured_digamma>(
       m, Names{"digamma", "digamma_", "digamma.out"}, Digamma());
   add_op<at::meta::structured_polygamma>(

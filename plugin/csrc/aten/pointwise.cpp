@@ -136,7 +136,19 @@ Complex Pointwise::in_complex(int i) {
   const uint8_t number = number_of(operand);
   const Value re = load(number, type());
   const bool pairs = c10::isComplexType(from);
-  return {re, pairs ? load(number + 1, type()) : imm(0.0, type())};
+  const Complex v{re, pairs ? load(number + 1, type()) : imm(0.0, type())};
+  return compute_ == at::kComplexHalf && from != compute_ ? halved(v) : v;
+}
+
+Complex Pointwise::halved(Complex v) {
+  const auto half = card_dtype(at::kHalf);
+  return {round_to(v.re, half), round_to(v.im, half)};
+}
+
+Complex Pointwise::in_rounded_complex(int i) {
+  const Complex v = in_complex(i);
+  const bool number = iter_.is_cpu_scalar(iter_.noutputs() + i);
+  return number && compute_ == at::kComplexHalf ? halved(v) : v;
 }
 
 Complex Pointwise::complex(const c10::Scalar& s) {

@@ -35,6 +35,7 @@ class Pointwise : public Program {
 
   // The input as a complex number, whether it is one or not.
   Complex in_complex(int i);
+  Complex in_rounded_complex(int i);
   // A complex number of the operator's type.
   Complex complex(const c10::Scalar& s);
 
@@ -53,6 +54,8 @@ class Pointwise : public Program {
   }
 
  private:
+  // Each part as a half holds it.
+  Complex halved(Complex v);
   // The number in the packet of a tensor's operand, or of its first one.
   uint8_t number_of(int tensor) const;
 

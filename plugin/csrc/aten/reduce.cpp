@@ -97,7 +97,8 @@ void fold_parts(
     double neutral,
     double scale = 1.0) {
   if (!out.is_complex()) {
-    fold(id, OPENREG_V_RED_SUM, self, dims, out, neutral, scale);
+    const Tensor real = self.is_complex() ? self.to(out.scalar_type()) : self;
+    fold(id, OPENREG_V_RED_SUM, real, dims, out, neutral, scale);
     return;
   }
   const Tensor to = at::view_as_real(out);

@@ -18,6 +18,7 @@
 #include <ATen/ops/special_modified_bessel_i1_meta.h>
 #include <ATen/ops/special_ndtri_meta.h>
 #include <ATen/ops/special_spherical_bessel_j0_meta.h>
+#include <c10/core/DefaultDtype.h>
 
 #include <cmath>
 #include <limits>
@@ -29,10 +30,16 @@ namespace {
 using at::Tensor;
 constexpr double kInf = std::numeric_limits<double>::infinity();
 
+// Whether the result is no double: of integers it has the default type.
+bool single(const Tensor& self) {
+  const bool whole = c10::isIntegralType(self.scalar_type(), /*includeBool=*/true);
+  return (whole ? c10::get_default_dtype_as_scalartype() : self.scalar_type()) != at::kDouble;
+}
+
 template <class Formula, bool EvenDoubles>
 struct InDouble {
   static bool serves(const Tensor& self) {
-    return EvenDoubles || self.scalar_type() != at::kDouble;
+    return EvenDoubles || single(self);
   }
   template <class Op, class... Args>
   void operator()(OpId id, Op& op, Args&...) const {
@@ -79,8 +86,11 @@ Value ndtri(Value p) {
 
 // From 20 on the product would be one of a huge and a tiny number.
 Value erfcx(Value x) {
-  const Value r = recip(x * x);
-  const Value series = 1.0 - r * (0.5 - r * (0.75 - r * 1.875));
+  const Value r = recip(x * x), one = number(x, 1.0);
+  Value series = one;
+  for (int i = 7; i >= 1; i--) {
+    series = one - r * series * (i - 0.5);
+  }
   const Value far = series / (x * std::sqrt(M_PI));
   return select(x > 20.0, far, exp(x * x) * erfc(x));
 }
@@ -141,7 +151,7 @@ Value polynomial(Value x, const double (&c)[N]) {
 template <int Order, bool Scaled>
 struct BesselI {
   static bool serves(const Tensor& self) {
-    return self.scalar_type() != at::kDouble;
+    return single(self);
   }
 
   // The coefficients are too many for one packet.
@@ -239,6 +249,10 @@ std::tuple<Tensor&, Tensor&> frexp_out(const Tensor& self, Tensor& mantissa, Ten
       exponent.dtype() == at::kInt,
       "torch.frexp() expects exponent to have int dtype but got ",
       exponent.dtype());
+  if (!on_card(self) || !on_card(mantissa)) {
+    return fallback<std::tuple<Tensor&, Tensor&>, const Tensor&, Tensor&, Tensor&>(
+        FrexpName::name, self, mantissa, exponent);
+  }
   auto iter = at::TensorIteratorConfig()
                   .set_check_mem_overlap(true)
                   .check_all_same_dtype(false)

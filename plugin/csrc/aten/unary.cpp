@@ -2,6 +2,7 @@
 // Unary operators: one line each.
 #include "aten/structured.h"
 
+#include <ATen/ops/abs.h>
 #include <ATen/ops/acos_meta.h>
 #include <ATen/ops/acosh_meta.h>
 #include <ATen/ops/asin_meta.h>
@@ -80,9 +81,6 @@ struct abs_meta : real_result_meta {
       build_borrowing_unary_op(maybe_get_output(0), self);
       return;
     }
-    TORCH_CHECK(
-        !maybe_get_output(0).is_same(self),
-        "In-place abs is not supported for complex tensors.");
     real_result(self);
   }
 };
@@ -298,7 +296,7 @@ void add_unstructured(torch::Library& m) {
       [](Pointwise& p, const Tensor&) { return angle(p.in_complex(0)); });
   add_pointwise<abs_meta>(
       m,
-      Names{"abs", "abs_", "abs.out"},
+      NamesWithoutInplace{"abs", "abs.out"},
       [](Pointwise& p, const Tensor&) { return abs(p.in(0)); },
       [](Pointwise& p, const Tensor&) { return abs(p.in_complex(0)); });
   add_pointwise<logical_not_meta>(
@@ -318,9 +316,16 @@ void add_unstructured(torch::Library& m) {
       });
 }
 
+Tensor& abs_inplace(Tensor& self) {
+  TORCH_CHECK(
+      !self.is_complex(), "In-place abs is not supported for complex tensors.");
+  return at::abs_out(self, self);
+}
+
 } // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  m.impl("abs_", abs_inplace);
   add_unary(m);
   add_predicates(m);
   add_parametrised(m);
