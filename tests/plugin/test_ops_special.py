@@ -44,7 +44,7 @@ def test_long_sums():
     want = torch.tensor([INF, INF, INF, 0, NAN, INF, torch.pi**2 / 6 - 1])
     with no_fallback():
         got = torch.polygamma(1, to_card(poles))
-        power = torch.special.zeta(to_card(torch.tensor([2.5, 0.5, 1.0])), to_card(torch.full((3,), -1e9 - 0.5).double()))
+        power = torch.special.zeta(to_card(torch.tensor([2.5, 0.5, 1.0])), to_card(torch.full((3,), -1e9 - 0.5, dtype=torch.double)))
     torch.testing.assert_close(got.cpu(), want, equal_nan=True)
     torch.testing.assert_close(power.cpu(), torch.tensor([NAN, NAN, INF]).double(), equal_nan=True)
     x = torch.tensor([-1e10 - 0.5, 1.5], dtype=torch.double)
