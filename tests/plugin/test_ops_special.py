@@ -47,7 +47,7 @@ def test_long_sums():
         power = torch.special.zeta(to_card(torch.tensor([2.5, 0.5, 1.0])), to_card(torch.full((3,), -1e9 - 0.5, dtype=torch.double)))
     torch.testing.assert_close(got.cpu(), want, equal_nan=True)
     torch.testing.assert_close(power.cpu(), torch.tensor([NAN, NAN, INF]).double(), equal_nan=True)
-    x = torch.tensor([-1e10 - 0.5, 1.5], dtype=torch.double)
+    x = torch.tensor([-1e5 - 0.5, 1.5], dtype=torch.double)
     torch.openreg.reset_fallbacks()
     got = [torch.polygamma(1, to_card(x)), torch.special.zeta(2.0, to_card(x))]
     assert torch.openreg.fallbacks() == {"aten::polygamma.out": 1, "aten::special_zeta.out": 1}
