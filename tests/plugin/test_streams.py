@@ -142,6 +142,23 @@ def test_wait_stream():
     assert y.cpu().min().item() == 1.0
 
 
+def test_what_was_waited_for_is_done():
+    """Through two streams: nothing that the last one waited for is behind it."""
+    first, second, last = (torch.openreg.Stream() for _ in range(3))
+    x = torch.zeros(1 << 18, device=DEV)
+    torch.openreg.synchronize()
+    for _ in range(2000):
+        with torch.openreg.stream(first):
+            x.add_(1)
+        events = [first.record_event()]
+        second.wait_event(events[0])
+        events.append(second.record_event())
+        last.wait_event(events[1])
+        last.synchronize()
+        assert all(event.query() for event in events)
+        assert first.query() and second.query()
+
+
 def test_elapsed_time():
     begin = torch.openreg.Event(enable_timing=True)
     end = torch.openreg.Event(enable_timing=True)

@@ -73,8 +73,9 @@ c10::Stream exchange_stream(const c10::Stream& stream);
 // Streams that have a queue already.
 std::vector<StreamState*> open_streams(c10::DeviceIndex index);
 
-// Sleeps until the packet has completed. Throws if it never will: its queue
-// has faulted, or one that it waits for, at any remove. Others do not matter.
+// Sleeps until the packet, and what it waited for, has completed. Throws if it
+// never will: its queue has faulted, or one that it waits for, at any remove.
+// Others do not matter.
 void wait_seq(StreamState& stream, uint64_t seq);
 // Whether it has completed; throws likewise.
 bool query_seq(StreamState& stream, uint64_t seq);

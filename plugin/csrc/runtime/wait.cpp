@@ -5,6 +5,8 @@
 #include <c10/util/Exception.h>
 
 #include <map>
+#include <optional>
+#include <vector>
 
 #include "runtime/stream.h"
 
@@ -16,9 +18,9 @@ bool faulted(const StreamState& s) {
   return openreg_queue_fault(s.queue, &fault) == 1;
 }
 
-std::deque<PendingWait> pending_waits(StreamState& s) {
+std::vector<PendingWait> pending_waits(StreamState& s) {
   std::lock_guard<std::mutex> lock(s.waits_mutex);
-  return s.waits;
+  return {s.waits.begin(), s.waits.end()};
 }
 
 // How far each stream has been looked at already.
@@ -50,12 +52,56 @@ StreamState* blocker(StreamState& s, uint64_t seq) {
   return blocker(s, seq, seen);
 }
 
+void forget_waits(StreamState& s, uint64_t seq) {
+  std::lock_guard<std::mutex> lock(s.waits_mutex);
+  while (!s.waits.empty() && s.waits.front().seq <= seq)
+    s.waits.pop_front();
+}
+
+// The card stores a SIGNAL before it moves its queue's counter, so who waited
+// for it can be ahead of that for an instant. Nobody shall see it: a packet has
+// completed once those that it waited for have. Here one of them that has not,
+// although packet seq of s has.
+std::optional<PendingWait> lagging(StreamState& s, uint64_t seq, Seen& seen) {
+  const auto waits = pending_waits(s);
+  if (waits.empty() || waits.front().seq > seq)
+    return std::nullopt;
+  uint64_t& looked = seen[&s];
+  if (looked >= seq)
+    return std::nullopt;
+  looked = seq;
+  for (const PendingWait& wait : waits) {
+    if (wait.seq > seq)
+      break;
+    if (!wait.on->done(wait.signal_seq))
+      return wait;
+    if (auto found = lagging(*wait.on, wait.signal_seq, seen))
+      return found;
+  }
+  forget_waits(s, seq);
+  return std::nullopt;
+}
+
+std::optional<PendingWait> lagging(StreamState& s, uint64_t seq) {
+  Seen seen;
+  return lagging(s, seq, seen);
+}
+
+void wait_own(StreamState& s, uint64_t seq) {
+  while (!s.done(seq)) {
+    const int error = openreg_queue_wait(s.queue, seq, kWaitSliceNs);
+    if (error == -ETIME)
+      check_reachable(s, seq);
+    else if (error)
+      fail_stream(s, error);
+  }
+}
+
 } // namespace
 
 void add_wait_locked(StreamState& s, const PendingWait& wait) {
+  lagging(s, openreg_queue_completed(s.queue)); // forgets those that are over
   std::lock_guard<std::mutex> lock(s.waits_mutex);
-  while (!s.waits.empty() && s.done(s.waits.front().seq))
-    s.waits.pop_front();
   s.waits.push_back(wait);
 }
 
@@ -65,20 +111,20 @@ void check_reachable(StreamState& s, uint64_t seq) {
 }
 
 bool query_seq(StreamState& s, uint64_t seq) {
-  if (s.done(seq))
-    return true;
-  check_reachable(s, seq);
-  return false;
+  if (!s.done(seq)) {
+    check_reachable(s, seq);
+    return false;
+  }
+  const auto wait = lagging(s, seq);
+  if (wait)
+    check_reachable(*wait->on, wait->signal_seq);
+  return !wait;
 }
 
 void wait_seq(StreamState& s, uint64_t seq) {
-  while (!s.done(seq)) {
-    const int error = openreg_queue_wait(s.queue, seq, kWaitSliceNs);
-    if (error == -ETIME)
-      check_reachable(s, seq);
-    else if (error)
-      fail_stream(s, error);
-  }
+  wait_own(s, seq);
+  while (const auto wait = lagging(s, seq))
+    wait_own(*wait->on, wait->signal_seq);
 }
 
 bool settle(StreamState& s, uint64_t seq) {
