@@ -158,6 +158,10 @@ void pool(
     const Tensor& x,
     const Tensor& y,
     const Tensor& index) {
+  const bool adaptive = p.flags & OPENREG_POOL_ADAPTIVE;
+  if (adaptive && x.numel() == 0) {
+    return; // of any type, as elsewhere
+  }
   TORCH_CHECK_NOT_IMPLEMENTED(
       x.scalar_type() != at::kBool,
       p.kind == OPENREG_POOL_MAX ? "\"max_pool" : "\"avg_pool",
