@@ -20,9 +20,10 @@ class Worker:
         torch.set_num_threads(1)
         module = importlib.import_module(options["module"])
         self.version = getattr(module, "__version__", "of no version")
-        from . import entries, probe
+        from . import entries, forms, probe
 
         self.device = torch.accelerator.current_accelerator().type
+        forms.same_on(self.device)
         self.probe = probe.make(self.device, options["probe"])
         self.lists = entries.Lists(options["own_ops"])
 
