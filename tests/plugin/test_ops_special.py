@@ -206,6 +206,10 @@ def test_histc():
     x[3] = NAN
     check(lambda x: [torch.histc(x, 10, -3, 2), torch.histc(x[5:], 7), torch.histc(x[:0], 4)], x)
     check(lambda x: torch.histc(x, 4), torch.ones(5))
+    edges = torch.arange(-300, 201) / 100
+    for x in (edges, edges.double()):
+        check(lambda x: [torch.histc(x, n, -3, 2) for n in (5, 7, 10, 100, 500)], x)
+        check(lambda x: [torch.histc(x, n, -0.3, 0.7) for n in (7, 10, 100)], x)
     with pytest.raises(RuntimeError, match="bins must be > 0"):
         torch.histc(to_card(x), 0)
 

@@ -109,11 +109,17 @@ Tensor count_bins(const Tensor& self, int64_t bins, const Scalar& min, const Sca
   if (self.numel() == 0) {
     return counts;
   }
+  // Rounded step by step in the elements' type, as the CPU does: where a value
+  // on an edge goes is settled by that.
+  const auto rounded = [&](double x) {
+    return self.scalar_type() == at::kFloat ? double{static_cast<float>(x)} : x;
+  };
+  const double left = rounded(low), right = rounded(high);
   const Tensor values = self.reshape({-1});
-  const Tensor edges = at::linspace(low, high, bins + 1, self.options());
-  const Tensor places = at::searchsorted(edges, values, false, true).sub_(1).clamp_(0, bins - 1);
-  const Tensor inside = values.ge(edges[0]).logical_and_(values.le(edges[-1]));
-  return counts.index_add_(0, places, inside.to(self.scalar_type()));
+  const Tensor places = values.sub(left).mul_(bins).div_(rounded(right - left));
+  const Tensor inside = values.ge(left).logical_and_(values.le(right));
+  return counts.index_add_(
+      0, places.to(at::kLong).clamp_(0, bins - 1), inside.to(self.scalar_type()));
 }
 
 Tensor histc(const Tensor& self, int64_t bins, const Scalar& min, const Scalar& max) {
