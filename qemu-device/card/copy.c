@@ -63,22 +63,28 @@ static bool misses_caches(const struct copy *c)
 	       (!c->fill && span_of(c, &c->src) > LINE);
 }
 
+/* Elements whose span, with what lies between them, fits into the stage. */
+static uint64_t stage_max(const struct copy *c)
+{
+	uint64_t span = span_of(c, &c->src);
+
+	if (c->fill || c->src.vram || span <= 8)
+		return STAGE_ELEMENTS;
+	return span > SPAN_STRIDE ? SINGLES : OPENREG_STAGE_SIZE / span;
+}
+
 /* Longest part of a row that one step can take. */
 static uint64_t row_max(const struct copy *c)
 {
-	uint64_t span = span_of(c, &c->src);
 	bool vram = c->dst.vram && (c->fill || c->src.vram);
 
 	if (!c->fill && is_straight(c) && (c->dst.vram || c->src.vram))
 		return TILE_BYTES / c->dst.esize;
 	if (vram)
 		return misses_caches(c) ? LINES : TILE_BYTES / 8;
-	if (is_scattered(c, &c->dst) ||
-	    (!c->fill && !c->src.vram && span > SPAN_STRIDE))
-		return SINGLES;
-	if (!c->fill && !c->src.vram && span > 8 && span <= SPAN_STRIDE)
-		return OPENREG_STAGE_SIZE / span;
-	return STAGE_ELEMENTS;
+	if (is_scattered(c, &c->dst))
+		return min64(SINGLES, stage_max(c));
+	return stage_max(c);
 }
 
 static int gather(struct queue *q, uint8_t *stage, uint64_t n)

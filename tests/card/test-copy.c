@@ -297,6 +297,63 @@ static void test_random_fills(void **state)
 	}
 }
 
+#define WIDE_ROW 1500
+#define WIDE_LEN (2u << 20)
+
+/* A row with gaps, of more bytes than the card stages at once. */
+static void run_wide_copy(struct fixture *f, const int64_t *from, uint8_t *to,
+			  unsigned int seg, unsigned int dtype, int64_t ds,
+			  int64_t ss)
+{
+	const uint64_t esize = openreg_dtype_size(dtype), last = WIDE_ROW - 1;
+	const int64_t size[1] = { WIDE_ROW };
+	const uint64_t dst = ds < 0 ? (uint64_t)-ds * last * esize : 0;
+	const uint64_t src = ss < 0 ? (uint64_t)-ss * last * 8 : 0;
+	struct pkt p;
+
+	memset(to, 0x5a, WIDE_LEN);
+	pkt_begin(&p, OPENREG_OP_COPY, 1, size);
+	pkt_operand(&p, OPENREG_ADDR(0, seg, dst), dtype, &ds);
+	pkt_operand(&p, OPENREG_ADDR(0, 20, src), OPENREG_I64, &ss);
+	tq_run(&f->q, &p);
+	from += src / 8;
+	to += dst;
+	for (uint64_t i = 0; i < WIDE_ROW; i++) {
+		/* The numbers fit into either type. */
+		assert_memory_equal(to, from, esize);
+		if (ds != 1 && ds != -1)
+			assert_int_equal(to[esize], 0x5a);
+		to += ds * (int64_t)esize;
+		from += ss;
+	}
+}
+
+static void test_wide_rows(void **state)
+{
+	static const int64_t dst[] = { 1, 2, -3, 70 };
+	static const int64_t src[] = { 1, 2, 8, 16, 31, 32, 33, -63, 64, 65, 100 };
+	struct fixture *f = *state;
+	struct rig *rig = f->rig;
+	uint64_t a = rig_alloc(rig, WIDE_LEN), b = rig_alloc(rig, WIDE_LEN);
+	uint8_t *to[] = { rig_ptr(rig, b), rig->vram + (8u << 20) };
+	int64_t *from = rig_ptr(rig, a);
+	unsigned int d, s, kind;
+
+	bind(rig, cmd_system(rig, 1, 20, a, WIDE_LEN, RW, false));
+	bind(rig, cmd_system(rig, 1, 21, b, WIDE_LEN, RW, false));
+	bind(rig, cmd_vram(1, 22, 8u << 20, WIDE_LEN, RW));
+	for (d = 0; d < WIDE_LEN / 8; d++)
+		from[d] = (int64_t)(random64() >> 34);
+	for (d = 0; d < 4; d++)
+		for (s = 0; s < 11; s++)
+			for (kind = 0; kind < 2; kind++) {
+				run_wide_copy(f, from, to[kind], 21 + kind,
+					      OPENREG_I64, dst[d], src[s]);
+				run_wide_copy(f, from, to[kind], 21 + kind,
+					      OPENREG_I32, dst[d], src[s]);
+			}
+}
+
 /* Larger than a slice, through the copy thread too: two queues at once. */
 static void test_large(void **state)
 {
@@ -365,6 +422,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		T(test_random_copies),
 		T(test_random_fills),
+		T(test_wide_rows),
 		T(test_large),
 		T(test_bad_packets),
 	};
