@@ -10,6 +10,7 @@ import torch
 from torch.overrides import has_torch_function_unary
 from torch.utils import dlpack
 
+from . import _C
 from ._streams import ExternalStream, current_stream, default_stream
 
 
@@ -25,6 +26,11 @@ def _let_wait(device: torch.device, stream: Optional[int]) -> None:
         raise TypeError(
             "stream is the native_handle of a stream of openreg, None for the default "
             f"stream or -1 to wait for nothing, not a {type(stream).__name__}"
+        )
+    if stream is not None and not _C.is_stream(device.index, stream):
+        raise ValueError(
+            f"stream {stream} is no native_handle of a stream of {device}; of a queue "
+            "that others have made, make a torch.openreg.ExternalStream first"
         )
     producer = current_stream(device)
     consumer = default_stream(device) if stream is None else ExternalStream(stream, device)

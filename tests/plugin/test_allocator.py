@@ -136,6 +136,20 @@ def test_more_than_any_card_has():
     assert torch.openreg.memory_stats()["num_ooms"] == ooms + 1
 
 
+@pytest.mark.parametrize("size", [-1, -511, -512, -(1 << 62)])
+def test_sizes_that_wrap(size):
+    x = torch.arange(128, dtype=torch.uint8, device=DEV)
+    with pytest.raises((torch.OutOfMemoryError, RuntimeError)):
+        x.untyped_storage().resize_(size)
+    with pytest.raises((torch.OutOfMemoryError, RuntimeError)):
+        torch.UntypedStorage(size, device=DEV)
+    with pytest.raises(torch.OutOfMemoryError):
+        torch.openreg.caching_allocator_alloc(size % (1 << 64))
+    others = [torch.full((n,), 9, dtype=torch.uint8, device=DEV) for n in (1, 128, 512)]
+    assert x.data_ptr() not in [t.data_ptr() for t in others]
+    assert x.untyped_storage().nbytes() == 128 and x.tolist() == list(range(128))
+
+
 def test_cache_is_flushed_before_giving_up():
     free = torch.openreg.mem_get_info()[0]
     half = free // 8 * 5

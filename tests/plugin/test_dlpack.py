@@ -74,8 +74,9 @@ def test_wrong_streams():
     x = torch.zeros(4, device=DEV)
     with pytest.raises(TypeError, match="native_handle"):
         x.__dlpack__(stream=torch.openreg.Stream())
-    with pytest.raises(ValueError, match="device_handle"):
-        x.__dlpack__(stream=0)
+    for other in (0, 1, 2, -2, 1 << 40, torch.openreg.Stream(1).native_handle):
+        with pytest.raises(ValueError, match="native_handle"):
+            x.__dlpack__(stream=other)
 
 
 def test_the_cpus_tensors_are_as_ever():

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import torch
 import torch_openreg
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 from ops import no_fallback
 
@@ -145,6 +146,8 @@ def test_state():
     assert torch.equal(torch.rand(10, device=DEV).cpu(), a.cpu())
     with pytest.raises(RuntimeError, match="16 bytes"):
         torch.openreg.set_rng_state(torch.zeros(5, dtype=torch.uint8))
+    with FakeTensorMode():
+        assert torch.openreg.get_rng_state().numel() == 16
     states = torch.openreg.get_rng_state_all()
     assert len(states) == 2
     torch.openreg.set_rng_state_all(states)

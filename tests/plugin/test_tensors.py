@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Making, viewing and resizing tensors."""
 
+import math
+
 import pytest
 import torch
 
@@ -130,6 +132,16 @@ def test_print_and_deepcopy():
     y = torch.arange(3.0).to(DEV)
     assert "device='openreg:0'" in repr(y)
     assert torch.equal(copy.deepcopy(y).cpu(), y.cpu())
+
+
+@pytest.mark.parametrize("shape", [(3000,), (50, 60), (4, 2, 9, 300), (1001, 1)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64, torch.bool])
+def test_print_of_many(shape, dtype):
+    x = torch.linspace(-2, 3, math.prod(shape)).view(shape).to(dtype)
+    torch.openreg.reset_fallbacks()
+    text = "".join(str(x.to(DEV)).split()).replace(",device='openreg:0'", "")
+    assert text == "".join(str(x).split())
+    assert not torch.openreg.fallbacks()
 
 
 def test_save_and_load(tmp_path):

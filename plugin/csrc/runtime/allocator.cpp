@@ -189,6 +189,8 @@ Block* DeviceCache::allocate(size_t bytes, c10::DeviceIndex index) {
   Context context = gather_context(RecordContext::STATE);
   std::lock_guard<std::mutex> lock(mutex);
   index_ = index;
+  if (C10_UNLIKELY(bytes > dev.info.max_bo_size))
+    out_of_memory(bytes, dev); // before size, which may have wrapped, is used
   if (C10_UNLIKELY(!pending_.empty()))
     finish_pending(false);
   Block* block = take_cached(size, stream);

@@ -2,8 +2,9 @@
 #include "runtime/generator.h"
 
 #include <ATen/CPUGeneratorImpl.h>
+#include <ATen/EmptyTensor.h>
+#include <ATen/core/Tensor.h>
 #include <ATen/core/GeneratorForPrivateuseone.h>
-#include <ATen/ops/empty.h>
 
 #include <array>
 #include <cstring>
@@ -52,8 +53,9 @@ class GeneratorImpl final : public c10::GeneratorImpl {
   }
 
   c10::intrusive_ptr<c10::TensorImpl> get_state() const override {
-    at::Tensor bytes =
-        at::empty({sizeof(state_)}, at::TensorOptions().dtype(at::kByte));
+    // Not by the dispatcher: a mode that fakes tensors would fake this one.
+    at::Tensor bytes = at::detail::empty_cpu(
+        {sizeof(state_)}, at::kByte, std::nullopt, std::nullopt, std::nullopt, std::nullopt);
     std::memcpy(bytes.mutable_data_ptr(), &state_, sizeof(state_));
     return bytes.getIntrusivePtr();
   }

@@ -32,6 +32,14 @@ int64_t external(int64_t queue, int64_t index) {
       .id();
 }
 
+// Whether the handle is that of one of its streams. It may be any number.
+bool is_stream(int64_t given, int64_t queue) {
+  const auto open = open_streams(to_index(given));
+  return std::any_of(open.begin(), open.end(), [&](const StreamState* s) {
+    return reinterpret_cast<int64_t>(s->queue) == queue;
+  });
+}
+
 // Adds up e as often as that.
 void launch_sleep(int64_t points, c10::DeviceIndex index) {
   static const OpId op = op_id("openreg::sleep");
@@ -72,6 +80,7 @@ void bind_streams(py::module_& m) {
   m.def("device_handle", &device_handle, Unlocked());
   m.def("stream_handle", &stream_handle, Unlocked());
   m.def("external_stream", &external, Unlocked());
+  m.def("is_stream", &is_stream, Unlocked());
   m.def("sleep", &sleep, Unlocked());
   m.def("busy", &busy);
 }
