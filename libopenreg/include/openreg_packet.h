@@ -13,7 +13,6 @@
 #ifndef OPENREG_PACKET_H
 #define OPENREG_PACKET_H
 
-#include <errno.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -614,7 +613,7 @@ static inline int openreg_push_copy(struct openreg_queue *queue,
 	int ret;
 
 	if (ndim > OPENREG_DIMS_MAX)
-		return -EINVAL;
+		return openreg_queue_begin(queue, 0, &slot, NULL);
 	ret = openreg_queue_begin(queue, openreg_copy_slots(ndim), &slot, NULL);
 	if (ret == 0)
 		openreg_pack_copy(slot, ndim, size, dst, src);
@@ -631,7 +630,7 @@ static inline int openreg_push_fill(struct openreg_queue *queue,
 	int ret;
 
 	if (ndim > OPENREG_DIMS_MAX)
-		return -EINVAL;
+		return openreg_queue_begin(queue, 0, &slot, NULL);
 	ret = openreg_queue_begin(queue, openreg_fill_slots(ndim), &slot, NULL);
 	if (ret == 0)
 		openreg_pack_fill(slot, ndim, size, dst, bits);
@@ -647,7 +646,7 @@ static inline int openreg_push_vector(struct openreg_queue *queue,
 
 	if (v->ndim > OPENREG_DIMS_MAX || v->nops > OPENREG_OPERANDS_MAX ||
 	    v->nimm > OPENREG_IMMS_MAX || v->ninstr > OPENREG_INSTRS_MAX)
-		return -EINVAL;
+		return openreg_queue_begin(queue, 0, &slot, NULL);
 	ret = openreg_queue_begin(queue, openreg_vector_slots(v), &slot, NULL);
 	if (ret == 0)
 		openreg_pack_vector(slot, v);
@@ -683,7 +682,7 @@ static inline int openreg_push_softmax(struct openreg_queue *queue,
 	int ret;
 
 	if (ndim > OPENREG_DIMS_MAX)
-		return -EINVAL;
+		return openreg_queue_begin(queue, 0, &slot, NULL);
 	ret = openreg_queue_begin(queue,
 				  openreg_softmax_slots(ndim, output != NULL),
 				  &slot, NULL);
@@ -702,7 +701,7 @@ static inline int openreg_push_index(struct openreg_queue *queue,
 
 	if (x->ndim > OPENREG_DIMS_MAX ||
 	    x->nindex > OPENREG_INDEX_OPERANDS_MAX)
-		return -EINVAL;
+		return openreg_queue_begin(queue, 0, &slot, NULL);
 	ret = openreg_queue_begin(queue, openreg_index_slots(x), &slot, NULL);
 	if (ret == 0)
 		openreg_pack_index(slot, x);
@@ -751,7 +750,7 @@ static inline int openreg_push_sort(struct openreg_queue *queue,
 	int ret;
 
 	if (x->ndim > OPENREG_DIMS_MAX)
-		return -EINVAL;
+		return openreg_queue_begin(queue, 0, &slot, NULL);
 	ret = openreg_queue_begin(queue, openreg_sort_slots(x), &slot, NULL);
 	if (ret == 0)
 		openreg_pack_sort(slot, x);

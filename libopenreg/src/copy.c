@@ -138,7 +138,7 @@ static uint64_t chunk_length(uint64_t i, uint64_t bytes)
 static int staged_to_device(struct openreg_queue *q, uint64_t dst,
 			    const void *src, uint64_t bytes)
 {
-	const uint64_t chunks = (bytes + CHUNK - 1) / CHUNK;
+	const uint64_t chunks = bytes / CHUNK + !!(bytes % CHUNK);
 	struct staging st;
 	int ret = staging_begin(q, &st);
 
@@ -161,7 +161,7 @@ static int staged_to_device(struct openreg_queue *q, uint64_t dst,
 static int staged_from_device(struct openreg_queue *q, void *dst,
 			      uint64_t src, uint64_t bytes)
 {
-	const uint64_t chunks = (bytes + CHUNK - 1) / CHUNK;
+	const uint64_t chunks = bytes / CHUNK + !!(bytes % CHUNK);
 	struct staging st;
 	int ret = staging_begin(q, &st);
 

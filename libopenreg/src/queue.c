@@ -171,6 +171,16 @@ static inline void ring_if_asleep(struct openreg_queue *q)
 		q->dev->ops->ring(q->dev->t, &q->t);
 }
 
+/* Maps of VRAM combine writes: they need a fence to come before the tail. */
+static inline void write_barrier(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+	__asm__ volatile("sfence" ::: "memory");
+#else
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+#endif
+}
+
 API int64_t openreg_queue_submit(struct openreg_queue *q)
 {
 	struct condition now;
@@ -178,6 +188,7 @@ API int64_t openreg_queue_submit(struct openreg_queue *q)
 	if (unlikely(!*q->mine))
 		return openreg_fail_forked();
 	if (q->published != q->tail) {
+		write_barrier();
 		__atomic_store_n(&q->t.user->tail, q->tail, __ATOMIC_RELEASE);
 		q->published = q->tail;
 		q->submitted = q->seq;
@@ -207,9 +218,11 @@ static uint64_t room_seq(const struct openreg_queue *q, uint64_t need)
 
 static int64_t full_deadline(const struct openreg_queue *q)
 {
-	if (q->full_timeout_ns < 0)
+	const int64_t now = openreg_now_ns();
+
+	if (q->full_timeout_ns < 0 || q->full_timeout_ns > INT64_MAX - now)
 		return INT64_MAX;
-	return openreg_now_ns() + q->full_timeout_ns;
+	return now + q->full_timeout_ns;
 }
 
 static bool has_room(struct openreg_queue *q, uint64_t need)

@@ -319,6 +319,26 @@ static void test_alignment(void **state)
 	expect_packet(f, &p, OPENREG_FAULT_ALIGNMENT, 0, VRAM(12));
 }
 
+/* Memory of a process begins anywhere and ends anywhere. */
+static void test_alignment_on_the_bus(void **state)
+{
+	const uint64_t odd = OPENREG_ADDR(0, 11, 0), even = OPENREG_ADDR(0, 12, 8);
+	struct fixture *f = *state;
+	uint64_t at = rig_alloc(f->rig, SEG_LEN);
+	struct openreg_admin_cmd cmd;
+	struct pkt p;
+
+	cmd = cmd_system(f->rig, 1, 11, at + 4, 64, RW, false);
+	bind(f->rig, &cmd);
+	cmd = cmd_system(f->rig, 1, 12, at + 512, 20, RW, false);
+	bind(f->rig, &cmd);
+	pkt_sync(&p, OPENREG_OP_SIGNAL, OPENREG_SIGNAL_SET, odd, 1);
+	expect_packet(f, &p, OPENREG_FAULT_ALIGNMENT, 0, odd);
+	pkt_sync(&p, OPENREG_OP_SIGNAL, OPENREG_SIGNAL_SET, even, 77);
+	tq_run(&f->q, &p);
+	assert_int_equal(rig_load(f->rig, at + 520), 77);
+}
+
 static void test_dtype(void **state)
 {
 	struct fixture *f = *state;
@@ -488,7 +508,8 @@ int main(void)
 		T(test_header),	     T(test_cookie),	T(test_ring),
 		T(test_address),     T(test_dead_segment), T(test_bounds),
 		T(test_strides),     T(test_empty),	T(test_permission),
-		T(test_alignment),   T(test_dtype),	T(test_shape_and_limit),
+		T(test_alignment),   T(test_alignment_on_the_bus),
+		T(test_dtype),	     T(test_shape_and_limit),
 		T(test_program),     T(test_engine_space), T(test_dma),
 		T(test_ring_full),   T(test_noise),
 	};
