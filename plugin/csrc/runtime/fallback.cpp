@@ -13,6 +13,7 @@
 
 #include "runtime/device.h"
 #include "runtime/generator.h"
+#include "runtime/sparse_fallback.h"
 
 namespace openreg {
 namespace {
@@ -125,7 +126,10 @@ class BorrowedRandomness {
 void cpu_fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   count_fallback(c10::toString(op.operator_name()));
   BorrowedRandomness randomness(op, stack);
-  at::native::cpu_fallback(op, stack);
+  if (takes_sparse(*stack, op.schema().arguments().size()))
+    sparse_cpu_fallback(op, stack);
+  else
+    at::native::cpu_fallback(op, stack);
 }
 
 FallbackMode fallback_mode() {

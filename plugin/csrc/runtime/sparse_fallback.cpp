@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "runtime/sparse_fallback.h"
+
+#include <ATen/Functions.h>
+#include <ATen/SparseCsrTensorImpl.h>
+#include <ATen/SparseCsrTensorUtils.h>
+#include <ATen/SparseTensorImpl.h>
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <c10/core/DeviceGuard.h>
+
+#include <vector>
+
+#include "runtime/device.h"
+
+namespace openreg {
+namespace {
+
+using at::Tensor;
+
+bool is_coordinate(const Tensor& t) {
+  return t.layout() == at::kSparse;
+}
+
+bool is_sparse(const Tensor& t) {
+  return t.defined() && (is_coordinate(t) || at::sparse_csr::is_sparse_compressed(t));
+}
+
+at::SparseTensorImpl& coordinate(const Tensor& t) {
+  return *static_cast<at::SparseTensorImpl*>(t.unsafeGetTensorImpl());
+}
+
+at::SparseCsrTensorImpl& compressed(const Tensor& t) {
+  return *static_cast<at::SparseCsrTensorImpl*>(t.unsafeGetTensorImpl());
+}
+
+// The dense tensors that a sparse one is made of.
+std::vector<Tensor> parts_of(const Tensor& t) {
+  if (!is_sparse(t))
+    return {};
+  if (is_coordinate(t))
+    return {coordinate(t).indices(), coordinate(t).values()};
+  const at::SparseCsrTensorImpl& c = compressed(t);
+  return {c.compressed_indices(), c.plain_indices(), c.values()};
+}
+
+Tensor move(const Tensor& t, c10::Device device) {
+  if (!t.defined() || t.device() == device)
+    return t;
+  std::vector<Tensor> parts = parts_of(t);
+  if (parts.empty())
+    return t.to(device);
+  for (Tensor& part : parts)
+    part = part.to(device);
+  at::sparse_csr::CheckSparseTensorInvariants unchecked(false);
+  const at::TensorOptions options = t.options().device(device);
+  if (!is_coordinate(t))
+    return at::_sparse_compressed_tensor_unsafe(
+        parts[0], parts[1], parts[2], t.sizes(), options);
+  return at::_sparse_coo_tensor_with_dims_and_tensors(
+      t.sparse_dim(), t.dense_dim(), t.sizes(), parts[0], parts[1], options,
+      t.is_coalesced());
+}
+
+// An argument on the card, and what stands for it on the CPU.
+class Moved {
+ public:
+  explicit Moved(const Tensor& card)
+      : card_(card), host_(move(card, at::kCPU)), given_(parts_of(host_)) {
+    // There are operators that leave out what no gradient will need.
+    host_.set_requires_grad(card.requires_grad());
+  }
+
+  const Tensor& card() const {
+    return card_;
+  }
+
+  const Tensor& host() const {
+    return host_;
+  }
+
+  // What the operator wrote. A part that it wrote in place is written in place
+  // here too: it may be seen through other tensors.
+  void bring_back() const {
+    if (given_.empty()) {
+      at::_copy_from_and_resize(host_, card_);
+      return;
+    }
+    const std::vector<Tensor> written = parts_of(host_);
+    std::vector<Tensor> parts = parts_of(card_);
+    bool replaced = host_.sizes() != card_.sizes() || host_.layout() != card_.layout();
+    for (size_t i = 0; i < parts.size(); i++) {
+      if (written[i].is_same(given_[i]) && written[i].sizes() == parts[i].sizes()) {
+        parts[i].copy_(written[i]);
+      } else {
+        parts[i] = written[i].to(card_.device());
+        replaced = true;
+      }
+    }
+    if (replaced)
+      put(parts);
+    if (is_coordinate(host_) && host_.is_coalesced() != card_.is_coalesced())
+      coordinate(card_).set_coalesced(host_.is_coalesced());
+  }
+
+ private:
+  void put(const std::vector<Tensor>& parts) const {
+    if (is_coordinate(card_)) {
+      coordinate(card_).raw_resize_(
+          host_.sparse_dim(), host_.dense_dim(), host_.sizes());
+      coordinate(card_).set_indices_and_values_unsafe(parts[0], parts[1]);
+      return;
+    }
+    compressed(card_).set_layout(host_.layout());
+    compressed(card_).set_member_tensors(
+        parts[0], parts[1], parts[2], host_.sizes());
+  }
+
+  Tensor card_;
+  Tensor host_;
+  std::vector<Tensor> given_;
+};
+
+// One call: its arguments go to the CPU and its results come back.
+class Call {
+ public:
+  Call(const c10::OperatorHandle& op, torch::jit::Stack* stack)
+      : op_(op), stack_(stack), device_(find_device()) {}
+
+  void run() {
+    const c10::OptionalDeviceGuard guard(device_);
+    const at::AutoDispatchBelowADInplaceOrView below;
+    const auto& arguments = op_.schema().arguments();
+    for (size_t i = 0; i < arguments.size(); i++)
+      each_tensor(
+          torch::jit::peek(*stack_, i, arguments.size()),
+          [&](const Tensor& t) { return to_cpu(t, is_written(arguments[i])); });
+    op_.redispatchBoxed(c10::DispatchKeySet(key_), stack_);
+    for (size_t i : written_)
+      moved_[i].bring_back();
+    const size_t returns = op_.schema().returns().size();
+    for (size_t i = 0; i < returns; i++)
+      each_tensor(
+          torch::jit::peek(*stack_, i, returns),
+          [&](const Tensor& t) { return to_card(t); });
+  }
+
+ private:
+  static bool is_written(const c10::Argument& argument) {
+    return argument.alias_info() && argument.alias_info()->isWrite();
+  }
+
+  template <class F>
+  static void each_tensor(c10::IValue& value, F f) {
+    if (value.isTensor()) {
+      value = f(value.toTensor());
+    } else if (value.isTensorList()) {
+      c10::List<Tensor> list;
+      for (const Tensor& t : value.toTensorVector())
+        list.push_back(f(t));
+      value = c10::IValue(list);
+    } else if (value.isOptionalTensorList()) {
+      c10::List<std::optional<Tensor>> list;
+      for (const std::optional<Tensor>& t : value.toOptionalTensorVector())
+        list.push_back(t.has_value() ? std::optional<Tensor>(f(*t)) : std::nullopt);
+      value = c10::IValue(list);
+    }
+  }
+
+  c10::Device find_device() {
+    std::optional<c10::Device> device;
+    const size_t arguments = op_.schema().arguments().size();
+    for (size_t i = 0; i < arguments; i++)
+      each_tensor(torch::jit::peek(*stack_, i, arguments), [&](const Tensor& t) {
+        if (!device && t.defined() && t.is_privateuseone())
+          device = t.device();
+        return t;
+      });
+    return device.value_or(c10::Device(kDeviceType));
+  }
+
+  // Numbers may be on the CPU, as for every operator.
+  void check_device(const Tensor& t, bool written) const {
+    TORCH_CHECK(
+        !t.defined() || t.device() == device_ ||
+            (t.is_cpu() && t.dim() == 0 && !is_sparse(t) && !written),
+        "Expected all tensors to be on the same device, but found at least two "
+        "devices, ",
+        device_,
+        " and ",
+        t.device(),
+        "!");
+  }
+
+  void raise_key(const Tensor& t) {
+    if (!is_sparse(t))
+      return;
+    if (!is_coordinate(t))
+      key_ = c10::DispatchKey::SparseCsrCPU;
+    else if (key_ == c10::DispatchKey::CPU)
+      key_ = c10::DispatchKey::SparseCPU;
+  }
+
+  Tensor to_cpu(const Tensor& t, bool written) {
+    check_device(t, written);
+    raise_key(t);
+    if (!t.defined() || t.is_cpu())
+      return t;
+    size_t i = 0;
+    while (i < moved_.size() && !moved_[i].card().is_same(t))
+      i++;
+    if (i == moved_.size())
+      moved_.emplace_back(t);
+    if (written)
+      written_.push_back(i);
+    return moved_[i].host();
+  }
+
+  Tensor to_card(const Tensor& t) const {
+    for (const Moved& m : moved_)
+      if (t.defined() && m.host().is_same(t))
+        return m.card();
+    return move(t, device_);
+  }
+
+  const c10::OperatorHandle& op_;
+  torch::jit::Stack* stack_;
+  c10::Device device_;
+  c10::DispatchKey key_ = c10::DispatchKey::CPU;
+  std::vector<Moved> moved_;
+  std::vector<size_t> written_;
+};
+
+} // namespace
+
+bool takes_sparse(const torch::jit::Stack& stack, size_t arguments) {
+  for (const c10::IValue& value : torch::jit::last(stack, arguments)) {
+    if (value.isTensor() && is_sparse(value.toTensor()))
+      return true;
+    if (value.isTensorList())
+      for (const Tensor& t : value.toTensorVector())
+        if (is_sparse(t))
+          return true;
+  }
+  return false;
+}
+
+void sparse_cpu_fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Call(op, stack).run();
+}
+
+} // namespace openreg
