@@ -68,6 +68,19 @@ static void test_bad_begin(void **state)
 	still_works(c);
 }
 
+static void test_bad_push(void **state)
+{
+	const struct openreg_tensor t = openreg_view(0, OPENREG_F32, NULL);
+	const int64_t size[9] = { 1 };
+	struct card *c = *state;
+
+	fails(openreg_push_copy(c->q, 9, size, &t, &t), EINVAL, "dimensions");
+	fails(openreg_push_fill(c->q, 9, size, &t, 0), EINVAL, "dimensions");
+	fails(openreg_push_softmax(c->q, 9, size, 0, 0, &t, &t, NULL), EINVAL,
+	      "dimensions");
+	still_works(c);
+}
+
 static void test_bad_attr(void **state)
 {
 	static const uint32_t bad[] = { 1, 32, 63, 65, 1000, 1u << 31 };
@@ -210,17 +223,16 @@ static void test_full(void **state)
 static void *step(void *word)
 {
 	for (uint64_t i = 1; i <= STEPS; i++) {
-		usleep(100000);
+		usleep(50000);
 		__atomic_store_n((uint64_t *)word, i, __ATOMIC_RELEASE);
 	}
 	return NULL;
 }
 
 /* A full ring that empties slowly is no failure, however long that takes. */
-static void test_full_but_moving(void **state)
+static void run_full_but_moving(struct card *c, int64_t timeout_ns)
 {
-	struct card *c = *state;
-	struct openreg_queue *q = make_queue(c, 64, SECOND);
+	struct openreg_queue *q = make_queue(c, 64, timeout_ns);
 	struct openreg_bo *bo = vram(c, 4096);
 	struct openreg_queue_stats stats;
 	pthread_t thread;
@@ -237,6 +249,12 @@ static void test_full_but_moving(void **state)
 	assert_true(stats.full_waits > 0);
 	openreg_queue_destroy(q);
 	openreg_bo_free(bo);
+}
+
+static void test_full_but_moving(void **state)
+{
+	run_full_but_moving(*state, SECOND / 2);
+	run_full_but_moving(*state, INT64_MAX);
 }
 
 static void test_overrun(void **state)
@@ -350,6 +368,7 @@ int main(void)
 		CARD_TEST(test_sequence),
 		CARD_TEST(test_batch),
 		CARD_TEST(test_bad_begin),
+		CARD_TEST(test_bad_push),
 		CARD_TEST(test_bad_attr),
 		CARD_TEST(test_priorities),
 		cmocka_unit_test(test_priority_refused),
