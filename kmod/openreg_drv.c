@@ -71,6 +71,7 @@ static const struct file_operations openreg_fops = {
 	.read = drm_read,
 	.llseek = noop_llseek,
 	.mmap = drm_gem_mmap,
+	.show_fdinfo = drm_show_fdinfo,
 	.fop_flags = FOP_UNSIGNED_OFFSET,
 };
 
@@ -79,6 +80,7 @@ static const struct drm_driver openreg_drm_driver = {
 	.open = openreg_open,
 	.postclose = openreg_postclose,
 	.gem_prime_import = openreg_prime_import,
+	.show_fdinfo = openreg_show_fdinfo,
 	.ioctls = openreg_ioctls,
 	.num_ioctls = OPENREG_NUM_IOCTLS,
 	.fops = &openreg_fops,

@@ -38,7 +38,7 @@ struct openreg_queue {
 	spinlock_t lock; /* all below; taken by the interrupt handler */
 	struct list_head waiters;
 	int error; /* not 0: nothing completes any more, pages may be gone */
-	u64 last_completed; /* when error was set */
+	u64 last_completed, last_busy_ns; /* when error was set */
 	u64 sleeps, wakes;
 	bool resetting; /* stopped for a moment */
 	bool stopping; /* stop is under way */
@@ -59,6 +59,9 @@ void openreg_queues_close(struct openreg_file *file, struct drm_file *filp);
 void openreg_queue_put(struct openreg_queue *queue);
 void openreg_queue_retire(struct openreg_queue *queue);
 void openreg_queue_stop_async(struct openreg_queue *queue);
+
+/* openreg_fdinfo.c */
+u64 openreg_queue_busy_ns(struct openreg_queue *queue);
 
 /* openreg_queue_pages.c */
 extern const struct openreg_bo_ops openreg_ring_ops;

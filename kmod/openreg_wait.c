@@ -16,6 +16,7 @@
 #include "openreg_drv.h"
 #include "openreg_gem.h"
 #include "openreg_queue.h"
+#include "openreg_trace.h"
 
 #define OPENREG_WAIT_PENDING 1
 
@@ -72,6 +73,7 @@ static void openreg_queue_set_error(struct openreg_queue *queue, int error)
 	if (!queue->error) {
 		card = queue->card->coherent.cpu;
 		queue->last_completed = READ_ONCE(card->completed);
+		queue->last_busy_ns = READ_ONCE(card->busy_ns);
 	}
 	queue->error = error;
 	openreg_waiters_wake(queue, 0, true, &armed);
@@ -214,8 +216,10 @@ int openreg_queue_wait(struct openreg_queue *queue, u64 seq, s64 timeout_ns,
 			return ret;
 		if (timeout_ns <= 0)
 			return -ETIME;
+		trace_openreg_wait_begin(queue, seq);
 		openreg_wait_add(queue, &waiter);
 		ret = openreg_wait_sleep(&waiter, timeout_ns);
 		openreg_wait_remove(queue, &waiter);
+		trace_openreg_wait_end(queue, seq, ret);
 	}
 }
