@@ -76,7 +76,8 @@ static const struct file_operations openreg_fops = {
 };
 
 static const struct drm_driver openreg_drm_driver = {
-	.driver_features = DRIVER_COMPUTE_ACCEL | DRIVER_GEM,
+	.driver_features = DRIVER_COMPUTE_ACCEL | DRIVER_GEM |
+			   DRIVER_SYNCOBJ | DRIVER_SYNCOBJ_TIMELINE,
 	.open = openreg_open,
 	.postclose = openreg_postclose,
 	.gem_prime_import = openreg_prime_import,
@@ -87,7 +88,7 @@ static const struct drm_driver openreg_drm_driver = {
 	.name = "openreg",
 	.desc = "openreg accelerator",
 	.major = 1,
-	.minor = 0,
+	.minor = 1, /* DRM_OPENREG_QUEUE_SIGNAL */
 };
 
 static void openreg_card_release(void *data)

@@ -152,7 +152,7 @@ void openreg_node_set_mode(struct openreg_device *odev);
 int openreg_release(struct inode *inode, struct file *filp);
 
 /* openreg_ioctl.c */
-#define OPENREG_NUM_IOCTLS (DRM_OPENREG_TIMESTAMP + 1)
+#define OPENREG_NUM_IOCTLS (DRM_OPENREG_QUEUE_SIGNAL + 1)
 extern const struct drm_ioctl_desc openreg_ioctls[OPENREG_NUM_IOCTLS];
 
 /* openreg_fdinfo.c */

@@ -47,6 +47,7 @@ static struct openreg_queue *openreg_queue_new(struct openreg_ctx *ctx,
 	mutex_init(&queue->op_lock);
 	spin_lock_init(&queue->lock);
 	INIT_LIST_HEAD(&queue->waiters);
+	openreg_points_init(queue);
 	INIT_LIST_HEAD(&queue->ctx_link);
 	queue->odev = odev;
 	queue->ctx = ctx;

@@ -28,13 +28,18 @@ static void openreg_waiters_wake(struct openreg_queue *queue, u64 completed,
 	lockdep_assert_held(&queue->lock);
 	*armed = OPENREG_ARMED_NONE;
 	list_for_each_entry_safe(waiter, next, &queue->waiters, link) {
-		if (all || waiter->seq <= completed) {
+		if (!all && waiter->seq > completed) {
+			*armed = min(*armed, waiter->seq);
+			continue;
+		}
+		if (waiter->task) {
 			list_del_init(&waiter->link);
 			wake_up_process(waiter->task);
-			queue->wakes++;
 		} else {
-			*armed = min(*armed, waiter->seq);
+			openreg_point_due(queue, waiter,
+					  waiter->seq > completed ? -EIO : 0);
 		}
+		queue->wakes++;
 	}
 }
 
@@ -76,7 +81,7 @@ static void openreg_queue_set_error(struct openreg_queue *queue, int error)
 		queue->last_busy_ns = READ_ONCE(card->busy_ns);
 	}
 	queue->error = error;
-	openreg_waiters_wake(queue, 0, true, &armed);
+	openreg_waiters_wake(queue, queue->last_completed, true, &armed);
 }
 
 /**
