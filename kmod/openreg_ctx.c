@@ -8,9 +8,11 @@
 #include "openreg_drv.h"
 #include "openreg_gem.h"
 #include "openreg_queue.h"
+#include "openreg_trace.h"
 
 void openreg_ctx_release_bo(struct openreg_bo *bo)
 {
+	trace_openreg_bo_unbound(bo);
 	if (bo->flags & DRM_OPENREG_BO_VRAM)
 		openreg_vram_closed(bo);
 	openreg_bo_put(bo);
@@ -197,6 +199,7 @@ int openreg_ctx_bind(struct openreg_ctx *ctx, struct openreg_bo *bo)
 	drm_gem_object_get(&bo->base);
 	bo->seg = seg;
 	bo->address = OPENREG_ADDR(odev->info.card, seg, 0);
+	trace_openreg_bo_bind(bo);
 	return 0;
 }
 
@@ -208,6 +211,7 @@ void openreg_ctx_unbind(struct openreg_bo *bo)
 	if (ctx->closing)
 		return;
 
+	trace_openreg_bo_close(bo);
 	bo->closing = true;
 	if (bo->flags & DRM_OPENREG_BO_VRAM)
 		openreg_vram_closing(ctx->odev, bo->base.size);

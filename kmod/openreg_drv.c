@@ -71,21 +71,24 @@ static const struct file_operations openreg_fops = {
 	.read = drm_read,
 	.llseek = noop_llseek,
 	.mmap = drm_gem_mmap,
+	.show_fdinfo = drm_show_fdinfo,
 	.fop_flags = FOP_UNSIGNED_OFFSET,
 };
 
 static const struct drm_driver openreg_drm_driver = {
-	.driver_features = DRIVER_COMPUTE_ACCEL | DRIVER_GEM,
+	.driver_features = DRIVER_COMPUTE_ACCEL | DRIVER_GEM |
+			   DRIVER_SYNCOBJ | DRIVER_SYNCOBJ_TIMELINE,
 	.open = openreg_open,
 	.postclose = openreg_postclose,
 	.gem_prime_import = openreg_prime_import,
+	.show_fdinfo = openreg_show_fdinfo,
 	.ioctls = openreg_ioctls,
 	.num_ioctls = OPENREG_NUM_IOCTLS,
 	.fops = &openreg_fops,
 	.name = "openreg",
 	.desc = "openreg accelerator",
 	.major = 1,
-	.minor = 0,
+	.minor = 1, /* DRM_OPENREG_QUEUE_SIGNAL */
 };
 
 static void openreg_card_release(void *data)

@@ -25,12 +25,14 @@
 #include "openreg_admin.h"
 #include "openreg_vram.h"
 
+struct drm_printer;
 struct openreg_bo;
 struct openreg_ctx;
 struct openreg_queue;
 
 /* One MSI-X vector; vector 0 belongs to the driver itself. */
 struct openreg_vector {
+	struct openreg_device *odev;
 	spinlock_t lock; /* protects changes of queues */
 	struct list_head queues; /* RCU */
 	unsigned int num_queues;
@@ -89,6 +91,7 @@ struct openreg_file {
 	atomic64_t vram;
 	atomic64_t system;
 	atomic64_t pinned;
+	u64 past_busy_ns; /* of queues that are gone; under queues.xa_lock */
 };
 
 static inline struct openreg_device *to_openreg(struct drm_device *drm)
@@ -149,8 +152,11 @@ void openreg_node_set_mode(struct openreg_device *odev);
 int openreg_release(struct inode *inode, struct file *filp);
 
 /* openreg_ioctl.c */
-#define OPENREG_NUM_IOCTLS (DRM_OPENREG_TIMESTAMP + 1)
+#define OPENREG_NUM_IOCTLS (DRM_OPENREG_QUEUE_SIGNAL + 1)
 extern const struct drm_ioctl_desc openreg_ioctls[OPENREG_NUM_IOCTLS];
+
+/* openreg_fdinfo.c */
+void openreg_show_fdinfo(struct drm_printer *p, struct drm_file *filp);
 
 /* openreg_debugfs.c */
 void openreg_debugfs_init(struct openreg_device *odev);

@@ -7,6 +7,7 @@
 
 #include "openreg_drv.h"
 #include "openreg_queue.h"
+#include "openreg_trace.h"
 
 #define OPENREG_FAULT_RING_SLOTS 64
 
@@ -76,6 +77,7 @@ void openreg_fault_drain(struct openreg_device *odev)
 		record = *slot;
 		head++;
 
+		trace_openreg_fault(odev, &record);
 		queue = openreg_fault_queue(odev, record.queue);
 		openreg_fault_report(odev, queue, &record);
 		if (queue) {

@@ -302,6 +302,23 @@ static int openreg_ioctl_queue_wait(struct drm_device *drm, void *data,
 	return ret;
 }
 
+static int openreg_ioctl_queue_signal(struct drm_device *drm, void *data,
+				      struct drm_file *filp)
+{
+	struct drm_openreg_queue_signal *args = data;
+	struct openreg_queue *queue;
+	int ret;
+
+	if (args->flags || args->pad)
+		return -EINVAL;
+	queue = openreg_queue_lookup(filp->driver_priv, args->queue);
+	if (!queue)
+		return -ENOENT;
+	ret = openreg_queue_signal(queue, filp, args);
+	openreg_queue_put(queue);
+	return ret;
+}
+
 const struct drm_ioctl_desc openreg_ioctls[OPENREG_NUM_IOCTLS] = {
 	DRM_IOCTL_DEF_DRV(OPENREG_QUERY, openreg_ioctl_query, 0),
 	DRM_IOCTL_DEF_DRV(OPENREG_BO_CREATE, openreg_ioctl_bo_create, 0),
@@ -313,4 +330,5 @@ const struct drm_ioctl_desc openreg_ioctls[OPENREG_NUM_IOCTLS] = {
 	DRM_IOCTL_DEF_DRV(OPENREG_QUEUE_WAIT, openreg_ioctl_queue_wait, 0),
 	DRM_IOCTL_DEF_DRV(OPENREG_QUEUE_RESET, openreg_ioctl_queue_reset, 0),
 	DRM_IOCTL_DEF_DRV(OPENREG_TIMESTAMP, openreg_ioctl_timestamp, 0),
+	DRM_IOCTL_DEF_DRV(OPENREG_QUEUE_SIGNAL, openreg_ioctl_queue_signal, 0),
 };

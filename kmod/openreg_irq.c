@@ -6,6 +6,7 @@
 
 #include "openreg_drv.h"
 #include "openreg_queue.h"
+#include "openreg_trace.h"
 
 /* Waking is all a queue's vector is for: cheap enough for hard context. */
 static irqreturn_t openreg_vector_irq(int irq, void *data)
@@ -13,6 +14,7 @@ static irqreturn_t openreg_vector_irq(int irq, void *data)
 	struct openreg_vector *vector = data;
 	struct openreg_queue *queue;
 
+	trace_openreg_irq(vector->odev, vector - vector->odev->vectors);
 	guard(rcu)();
 	list_for_each_entry_rcu(queue, &vector->queues, vector_link)
 		if (!list_empty(&queue->waiters))
@@ -24,6 +26,7 @@ static irqreturn_t openreg_admin_irq(int irq, void *data)
 {
 	struct openreg_device *odev = data;
 
+	trace_openreg_irq(odev, 0);
 	openreg_admin_drain(odev);
 	openreg_fault_drain(odev);
 	openreg_hw_check_fatal(odev);
@@ -76,6 +79,7 @@ int openreg_irq_init(struct openreg_device *odev)
 	for (i = 1; i < odev->num_vectors; i++) {
 		struct openreg_vector *vector = &odev->vectors[i];
 
+		vector->odev = odev;
 		spin_lock_init(&vector->lock);
 		INIT_LIST_HEAD(&vector->queues);
 		ret = devm_request_irq(dev, pci_irq_vector(odev->pdev, i),

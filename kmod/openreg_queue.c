@@ -10,6 +10,7 @@
 #include "openreg_drv.h"
 #include "openreg_gem.h"
 #include "openreg_queue.h"
+#include "openreg_trace.h"
 
 static void openreg_queue_release(struct kref *ref)
 {
@@ -46,6 +47,7 @@ static struct openreg_queue *openreg_queue_new(struct openreg_ctx *ctx,
 	mutex_init(&queue->op_lock);
 	spin_lock_init(&queue->lock);
 	INIT_LIST_HEAD(&queue->waiters);
+	openreg_points_init(queue);
 	INIT_LIST_HEAD(&queue->ctx_link);
 	queue->odev = odev;
 	queue->ctx = ctx;
@@ -204,6 +206,7 @@ static int openreg_queue_setup(struct openreg_queue *queue,
 		goto out_retire;
 	scoped_guard(mutex, &queue->ctx->lock)
 		list_add_tail(&queue->ctx_link, &queue->ctx->queues);
+	trace_openreg_queue_create(queue);
 	return 0;
 
 out_retire:
@@ -266,15 +269,31 @@ struct openreg_queue *openreg_queue_lookup(struct openreg_file *file, u32 num)
 	return queue;
 }
 
+/* Whoever gets it has its reference. Its engine time stays the file's. */
+static struct openreg_queue *openreg_queue_take(struct openreg_file *file,
+						u32 num)
+{
+	struct openreg_queue *queue;
+
+	xa_lock(&file->queues);
+	queue = xa_load(&file->queues, num);
+	if (queue) {
+		file->past_busy_ns += openreg_queue_busy_ns(queue);
+		__xa_erase(&file->queues, num);
+	}
+	xa_unlock(&file->queues);
+	return queue;
+}
+
 int openreg_queue_destroy(struct openreg_file *file, struct drm_file *filp,
 			  u32 num)
 {
 	struct openreg_admin_cmd cmd = { .opcode = OPENREG_ADMIN_QUEUE_DESTROY };
-	struct openreg_queue *queue = xa_load(&file->queues, num);
+	struct openreg_queue *queue = openreg_queue_take(file, num);
 
-	if (!queue ||
-	    xa_cmpxchg(&file->queues, num, queue, NULL, GFP_KERNEL) != queue)
+	if (!queue)
 		return -ENOENT;
+	trace_openreg_queue_destroy(queue);
 
 	scoped_guard(mutex, &queue->op_lock) {
 		openreg_queue_fail(queue, -EIO);
@@ -344,6 +363,7 @@ int openreg_queue_reset(struct openreg_queue *queue, u64 head, u64 seq)
 		return ret;
 	if (seq < completed)
 		return -EINVAL;
+	trace_openreg_queue_reset(queue);
 	openreg_queue_set_resetting(queue, true);
 	ret = openreg_queue_restart(queue, head, seq);
 	openreg_queue_set_resetting(queue, false);

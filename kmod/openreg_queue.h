@@ -7,6 +7,7 @@
 #include <linux/mutex.h>
 #include <linux/sched.h>
 #include <linux/spinlock.h>
+#include <linux/workqueue.h>
 
 #include "openreg_admin.h"
 
@@ -17,10 +18,12 @@ struct openreg_device;
 struct openreg_file;
 struct openreg_vector;
 
+/* A task that sleeps, or a syncobj's point. */
 struct openreg_waiter {
 	struct list_head link;
-	struct task_struct *task;
+	struct task_struct *task; /* NULL: a point */
 	u64 seq;
+	int error; /* of a point: why the packet will not complete */
 };
 
 struct openreg_queue {
@@ -37,12 +40,15 @@ struct openreg_queue {
 
 	spinlock_t lock; /* all below; taken by the interrupt handler */
 	struct list_head waiters;
+	struct list_head points_due; /* points whose time has come */
+	unsigned int num_points; /* among the waiters */
 	int error; /* not 0: nothing completes any more, pages may be gone */
-	u64 last_completed; /* when error was set */
+	u64 last_completed, last_busy_ns; /* when error was set */
 	u64 sleeps, wakes;
 	bool resetting; /* stopped for a moment */
 	bool stopping; /* stop is under way */
 
+	struct work_struct points_work; /* has a reference while it is queued */
 	struct openreg_admin_req stop; /* of openreg_queue_stop_async() */
 	pid_t pid;
 	char comm[TASK_COMM_LEN];
@@ -60,6 +66,9 @@ void openreg_queue_put(struct openreg_queue *queue);
 void openreg_queue_retire(struct openreg_queue *queue);
 void openreg_queue_stop_async(struct openreg_queue *queue);
 
+/* openreg_fdinfo.c */
+u64 openreg_queue_busy_ns(struct openreg_queue *queue);
+
 /* openreg_queue_pages.c */
 extern const struct openreg_bo_ops openreg_ring_ops;
 extern const struct openreg_bo_ops openreg_card_page_ops;
@@ -74,5 +83,12 @@ void openreg_queue_fail(struct openreg_queue *queue, int error);
 void openreg_queue_hang(struct openreg_queue *queue);
 int openreg_queue_wait(struct openreg_queue *queue, u64 seq, s64 timeout_ns,
 		       u64 *completed);
+
+/* openreg_syncobj.c */
+void openreg_points_init(struct openreg_queue *queue);
+void openreg_point_due(struct openreg_queue *queue,
+		       struct openreg_waiter *waiter, int error);
+int openreg_queue_signal(struct openreg_queue *queue, struct drm_file *filp,
+			 const struct drm_openreg_queue_signal *args);
 
 #endif

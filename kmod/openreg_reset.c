@@ -14,6 +14,7 @@
 #include "openreg_drv.h"
 #include "openreg_gem.h"
 #include "openreg_queue.h"
+#include "openreg_trace.h"
 
 static void openreg_reset_fail_queues(struct openreg_device *odev, bool quiet)
 {
@@ -82,6 +83,7 @@ static void openreg_reset_work(struct work_struct *work)
 	if (odev->num_resets != READ_ONCE(odev->resets_when_asked))
 		return;
 	drm_err(&odev->drm, "resetting the card: %s\n", odev->reset_reason);
+	trace_openreg_reset(odev, odev->reset_reason);
 	openreg_reset_end(odev, openreg_reset_begin(odev));
 }
 
@@ -97,6 +99,7 @@ static void openreg_reset_prepare(struct pci_dev *pdev)
 	struct openreg_device *odev = pci_get_drvdata(pdev);
 
 	dev_warn(&pdev->dev, "the bus resets the card\n");
+	trace_openreg_reset(odev, "by the bus");
 	mutex_lock(&odev->reset_lock);
 	/* Whatever it answers, what follows is stronger. */
 	openreg_reset_begin(odev);

@@ -16,6 +16,7 @@
 #include "openreg_drv.h"
 #include "openreg_gem.h"
 #include "openreg_queue.h"
+#include "openreg_trace.h"
 
 #define OPENREG_WAIT_PENDING 1
 
@@ -27,13 +28,18 @@ static void openreg_waiters_wake(struct openreg_queue *queue, u64 completed,
 	lockdep_assert_held(&queue->lock);
 	*armed = OPENREG_ARMED_NONE;
 	list_for_each_entry_safe(waiter, next, &queue->waiters, link) {
-		if (all || waiter->seq <= completed) {
+		if (!all && waiter->seq > completed) {
+			*armed = min(*armed, waiter->seq);
+			continue;
+		}
+		if (waiter->task) {
 			list_del_init(&waiter->link);
 			wake_up_process(waiter->task);
-			queue->wakes++;
 		} else {
-			*armed = min(*armed, waiter->seq);
+			openreg_point_due(queue, waiter,
+					  waiter->seq > completed ? -EIO : 0);
 		}
+		queue->wakes++;
 	}
 }
 
@@ -72,9 +78,10 @@ static void openreg_queue_set_error(struct openreg_queue *queue, int error)
 	if (!queue->error) {
 		card = queue->card->coherent.cpu;
 		queue->last_completed = READ_ONCE(card->completed);
+		queue->last_busy_ns = READ_ONCE(card->busy_ns);
 	}
 	queue->error = error;
-	openreg_waiters_wake(queue, 0, true, &armed);
+	openreg_waiters_wake(queue, queue->last_completed, true, &armed);
 }
 
 /**
@@ -214,8 +221,10 @@ int openreg_queue_wait(struct openreg_queue *queue, u64 seq, s64 timeout_ns,
 			return ret;
 		if (timeout_ns <= 0)
 			return -ETIME;
+		trace_openreg_wait_begin(queue, seq);
 		openreg_wait_add(queue, &waiter);
 		ret = openreg_wait_sleep(&waiter, timeout_ns);
 		openreg_wait_remove(queue, &waiter);
+		trace_openreg_wait_end(queue, seq, ret);
 	}
 }

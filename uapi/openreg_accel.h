@@ -42,6 +42,8 @@ enum drm_openreg_ioctl_id {
 	DRM_OPENREG_QUEUE_RESET,
 	/** @DRM_OPENREG_TIMESTAMP: the card's clock between two readings of the CPU's */
 	DRM_OPENREG_TIMESTAMP,
+	/** @DRM_OPENREG_QUEUE_SIGNAL: signal a syncobj when a packet has completed */
+	DRM_OPENREG_QUEUE_SIGNAL,
 };
 
 /** enum drm_openreg_query_type - what DRM_IOCTL_OPENREG_QUERY can ask */
@@ -308,6 +310,33 @@ struct drm_openreg_timestamp {
 	__u64 cpu_after;
 };
 
+/**
+ * struct drm_openreg_queue_signal - argument of DRM_IOCTL_OPENREG_QUEUE_SIGNAL
+ *
+ * The point appears, signalled, when the packet has completed, or with the
+ * error EIO when it will not: the queue has faulted, was destroyed or reset
+ * with the card. Wait for it with DRM_SYNCOBJ_WAIT_FLAGS_WAIT_FOR_SUBMIT, or
+ * with DRM_IOCTL_SYNCOBJ_EVENTFD. Points of one queue appear in the order of
+ * their packets. Since version 1.1 of the driver.
+ *
+ * Errors: ENOENT @queue or @syncobj; EBUSY 1024 points of the queue have not
+ * appeared yet; ENOMEM; EIO the packet will not complete.
+ */
+struct drm_openreg_queue_signal {
+	/** @queue: number of the queue */
+	__u32 queue;
+	/** @syncobj: handle of the syncobj */
+	__u32 syncobj;
+	/** @flags: 0 */
+	__u32 flags;
+	/** @pad: zero */
+	__u32 pad;
+	/** @point: of the syncobj's timeline; 0: the syncobj has none */
+	__u64 point;
+	/** @seq: sequence number of the packet, from 1 */
+	__u64 seq;
+};
+
 #define DRM_OPENREG_IOCTL(dir, id, type)                                       \
 	DRM_##dir(DRM_COMMAND_BASE + DRM_OPENREG_##id, struct drm_openreg_##type)
 
@@ -325,6 +354,8 @@ struct drm_openreg_timestamp {
 #define DRM_IOCTL_OPENREG_QUEUE_RESET                                          \
 	DRM_OPENREG_IOCTL(IOW, QUEUE_RESET, queue_reset)
 #define DRM_IOCTL_OPENREG_TIMESTAMP DRM_OPENREG_IOCTL(IOWR, TIMESTAMP, timestamp)
+#define DRM_IOCTL_OPENREG_QUEUE_SIGNAL                                         \
+	DRM_OPENREG_IOCTL(IOW, QUEUE_SIGNAL, queue_signal)
 
 #if defined(__cplusplus)
 }

@@ -210,9 +210,12 @@ TEST_F(args, queue_number)
 	EXPECT_CALL(-ENOENT, QUEUE_DESTROY, queue_destroy, .queue = 1);
 	EXPECT_CALL(-ENOENT, QUEUE_WAIT, queue_wait, .queue = 1);
 	EXPECT_CALL(-ENOENT, QUEUE_RESET, queue_reset, .queue = -1u);
+	EXPECT_CALL(-ENOENT, QUEUE_SIGNAL, queue_signal, .queue = 1);
 	ASSERT_EQ(0, queue_create(self->fd, 64, &q));
 	EXPECT_EQ(1, q.id);
 	EXPECT_CALL(-ENOENT, QUEUE_WAIT, queue_wait, .queue = 2);
+	EXPECT_CALL(-ENOENT, QUEUE_SIGNAL, queue_signal, .queue = 1,
+		    .syncobj = 1);
 }
 
 TEST_F(args, queue_padding)
@@ -228,6 +231,10 @@ TEST_F(args, queue_padding)
 			    .flags = 1u << i);
 		EXPECT_CALL(-EINVAL, QUEUE_RESET, queue_reset, .queue = q.id,
 			    .flags = 1u << i);
+		EXPECT_CALL(-EINVAL, QUEUE_SIGNAL, queue_signal, .queue = q.id,
+			    .flags = 1u << i);
+		EXPECT_CALL(-EINVAL, QUEUE_SIGNAL, queue_signal, .queue = q.id,
+			    .pad = 1u << i);
 		EXPECT_CALL(-EINVAL, TIMESTAMP, timestamp, .flags = 1u << i);
 		EXPECT_CALL(-EINVAL, TIMESTAMP, timestamp, .pad = 1u << i);
 	}
@@ -238,7 +245,7 @@ TEST_F(args, pointers)
 {
 	unsigned int nr;
 
-	for (nr = 0; nr <= DRM_OPENREG_TIMESTAMP; nr++) {
+	for (nr = 0; nr <= DRM_OPENREG_QUEUE_SIGNAL; nr++) {
 		unsigned long request = _IOC(_IOC_READ | _IOC_WRITE, 'd',
 					     DRM_COMMAND_BASE + nr, 16);
 

@@ -335,6 +335,14 @@ void packet_busy(struct packet *packet, __u64 dst, __u64 src,
 		.c = OPENREG_VNONE, .aux = 0 });
 }
 
+void packet_wait(struct packet *packet, __u64 address)
+{
+	packet_begin(packet, OPENREG_OP_WAIT);
+	packet_op(packet, 0);
+	packet_operand(packet, address, OPENREG_I64);
+	packet_imm(packet, 1);
+}
+
 static void queue_put(struct queue *queue, const struct packet *packet,
 		      unsigned int slots)
 {

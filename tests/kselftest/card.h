@@ -85,6 +85,8 @@ void packet_add(struct packet *packet, __u64 dst, __u64 a, __u64 b,
 /* Sums exp(*src) count times into *dst, f32: busy for as long as one likes. */
 void packet_busy(struct packet *packet, __u64 dst, __u64 src,
 		 __u64 count);
+/* Until the word at the address is 1. */
+void packet_wait(struct packet *packet, __u64 address);
 
 /* Write it to the ring and publish it; returns its sequence number. */
 __u64 queue_push(struct queue *queue, const struct packet *packet);

@@ -132,15 +132,6 @@ TEST_F(lifetime, file_closed_while_busy)
 	}
 }
 
-/* A packet that waits for a word nobody writes. */
-static void packet_wait(struct packet *p, __u64 address)
-{
-	packet_begin(p, OPENREG_OP_WAIT);
-	packet_op(p, 0);
-	packet_operand(p, address, OPENREG_I64);
-	packet_imm(p, 1);
-}
-
 TEST_F(lifetime, file_closed_while_waiting)
 {
 	int fd = card_open();

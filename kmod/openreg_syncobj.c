@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Syncobj points that tell of a packet's completion.
+ *
+ * A user queue may stand still for ever, so there is never a fence that is yet
+ * to be signalled: the point gets one when the packet has completed, and it is
+ * signalled already. Whoever waits for the point waits for it to appear.
+ */
+
+#include <linux/dma-fence.h>
+#include <linux/dma-fence-chain.h>
+
+#include <drm/drm_syncobj.h>
+
+#include "openreg_compat.h"
+#include "openreg_drv.h"
+#include "openreg_gem.h"
+#include "openreg_queue.h"
+
+/* The interrupt looks at each of a queue's. */
+#define OPENREG_POINTS_MAX 1024
+
+struct openreg_point {
+	struct openreg_waiter waiter;
+	struct drm_syncobj *syncobj;
+	struct dma_fence *fence; /* signalled */
+	struct dma_fence_chain *chain; /* NULL: the syncobj has no timeline */
+	u64 value;
+};
+
+static void openreg_point_free(struct openreg_point *point)
+{
+	dma_fence_chain_free(point->chain);
+	dma_fence_put(point->fence);
+	drm_syncobj_put(point->syncobj);
+	kfree(point);
+}
+
+static struct openreg_point *
+openreg_point_new(struct drm_file *filp,
+		  const struct drm_openreg_queue_signal *args)
+{
+	struct openreg_point *point;
+
+	point = kzalloc_obj(*point);
+	if (!point)
+		return ERR_PTR(-ENOMEM);
+	INIT_LIST_HEAD(&point->waiter.link);
+	point->waiter.seq = args->seq;
+	point->value = args->point;
+	point->syncobj = drm_syncobj_find(filp, args->syncobj);
+	if (!point->syncobj) {
+		kfree(point);
+		return ERR_PTR(-ENOENT);
+	}
+	point->fence = dma_fence_allocate_private_stub(0);
+	if (args->point)
+		point->chain = dma_fence_chain_alloc();
+	if (!point->fence || (args->point && !point->chain)) {
+		openreg_point_free(point);
+		return ERR_PTR(-ENOMEM);
+	}
+	return point;
+}
+
+static void openreg_point_signal(struct openreg_point *point)
+{
+	/* Nobody has seen the fence yet. */
+	point->fence->timestamp = ktime_get();
+	point->fence->error = point->waiter.error;
+	if (point->chain)
+		drm_syncobj_add_point(point->syncobj, point->chain,
+				      point->fence, point->value);
+	else
+		drm_syncobj_replace_fence(point->syncobj, point->fence);
+	point->chain = NULL;
+	openreg_point_free(point);
+}
+
+/* In the order in which they came due. */
+static void openreg_points_work(struct work_struct *work)
+{
+	struct openreg_queue *queue =
+		container_of(work, struct openreg_queue, points_work);
+	struct openreg_point *point, *next;
+	LIST_HEAD(due);
+
+	scoped_guard(spinlock_irq, &queue->lock)
+		list_splice_init(&queue->points_due, &due);
+	list_for_each_entry_safe(point, next, &due, waiter.link)
+		openreg_point_signal(point);
+	openreg_queue_put(queue);
+}
+
+void openreg_points_init(struct openreg_queue *queue)
+{
+	INIT_LIST_HEAD(&queue->points_due);
+	INIT_WORK(&queue->points_work, openreg_points_work);
+}
+
+/* From the interrupt handler, where syncobjs cannot be touched. */
+void openreg_point_due(struct openreg_queue *queue,
+		       struct openreg_waiter *waiter, int error)
+{
+	lockdep_assert_held(&queue->lock);
+	queue->num_points--;
+	waiter->error = error;
+	list_move_tail(&waiter->link, &queue->points_due);
+	kref_get(&queue->ref);
+	/* Not the last reference: whoever calls has one, or the queue's table. */
+	if (!queue_work(queue->odev->wq, &queue->points_work))
+		openreg_queue_put(queue);
+}
+
+static int openreg_point_add(struct openreg_queue *queue,
+			     struct openreg_point *point)
+{
+	guard(spinlock_irq)(&queue->lock);
+	if (queue->error)
+		return queue->error;
+	if (queue->num_points == OPENREG_POINTS_MAX)
+		return -EBUSY;
+	queue->num_points++;
+	list_add_tail(&point->waiter.link, &queue->waiters);
+	return 0;
+}
+
+/**
+ * openreg_queue_signal() - signal a point of a syncobj when a packet completes
+ * @queue: the queue
+ * @filp: whose syncobj it is
+ * @args: the packet and the point
+ *
+ * Returns: 0; if the packet has completed already, so is the point then.
+ */
+int openreg_queue_signal(struct openreg_queue *queue, struct drm_file *filp,
+			 const struct drm_openreg_queue_signal *args)
+{
+	struct openreg_point *point = openreg_point_new(filp, args);
+	u64 completed;
+	int ret;
+
+	if (IS_ERR(point))
+		return PTR_ERR(point);
+	ret = openreg_queue_wait(queue, args->seq, 0, &completed);
+	if (!ret) {
+		/* Those before it come first. */
+		flush_work(&queue->points_work);
+		openreg_point_signal(point);
+		return 0;
+	}
+	if (ret == -ETIME)
+		ret = openreg_point_add(queue, point);
+	if (ret)
+		openreg_point_free(point);
+	else
+		openreg_queue_notify(queue);
+	return ret;
+}

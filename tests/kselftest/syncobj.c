@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* Points of syncobjs appear when packets have completed, and not before. */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/sync_file.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+
+#include "kselftest_harness.h"
+
+#include "card.h"
+
+#define SUBMIT DRM_SYNCOBJ_WAIT_FLAGS_WAIT_FOR_SUBMIT
+#define MOST 1024
+
+FIXTURE(syncobj)
+{
+	int fd;
+	struct queue queue;
+	struct bo bo; /* its first word holds waiting packets */
+	volatile __u64 *word;
+	__u32 handle;
+};
+
+FIXTURE_SETUP(syncobj)
+{
+	struct drm_syncobj_create create = {};
+
+	self->fd = card_open();
+	ASSERT_LE(0, self->fd) TH_LOG("no " NODE ": %s", strerror(-self->fd));
+	ASSERT_EQ(0, queue_create(self->fd, 4096, &self->queue));
+	ASSERT_EQ(0, bo_create(self->fd, 4096, DRM_OPENREG_BO_SYSTEM,
+			       &self->bo));
+	ASSERT_EQ(0, bo_map(self->fd, &self->bo));
+	self->word = self->bo.cpu;
+	ASSERT_EQ(0, card_ioctl(self->fd, DRM_IOCTL_SYNCOBJ_CREATE, &create));
+	self->handle = create.handle;
+}
+
+FIXTURE_TEARDOWN(syncobj)
+{
+	close(self->fd);
+}
+
+static int signal_point(FIXTURE_DATA(syncobj) * self, __u64 seq, __u64 point)
+{
+	struct drm_openreg_queue_signal args = {
+		.queue = self->queue.id,
+		.syncobj = self->handle,
+		.point = point,
+		.seq = seq,
+	};
+
+	return card_ioctl(self->fd, DRM_IOCTL_OPENREG_QUEUE_SIGNAL, &args);
+}
+
+static int wait_point(int fd, __u32 handle, __u64 point, __s64 timeout_ns,
+		      __u32 flags)
+{
+	struct drm_syncobj_timeline_wait args = {
+		.handles = (uintptr_t)&handle,
+		.points = (uintptr_t)&point,
+		.timeout_nsec = now_ns() + timeout_ns,
+		.count_handles = 1,
+		.flags = flags,
+	};
+
+	return card_ioctl(fd, DRM_IOCTL_SYNCOBJ_TIMELINE_WAIT, &args);
+}
+
+static __u64 query(int fd, __u32 handle)
+{
+	__u64 point = -1ull;
+	struct drm_syncobj_timeline_array args = {
+		.handles = (uintptr_t)&handle,
+		.points = (uintptr_t)&point,
+		.count_handles = 1,
+	};
+
+	return card_ioctl(fd, DRM_IOCTL_SYNCOBJ_QUERY, &args) ? -1ull : point;
+}
+
+/* 1 signalled, 0 not, or the error that it was signalled with. */
+static int status_of(int fd, __u32 handle)
+{
+	struct drm_syncobj_handle args = {
+		.handle = handle,
+		.flags = DRM_SYNCOBJ_HANDLE_TO_FD_FLAGS_EXPORT_SYNC_FILE,
+		.fd = -1,
+	};
+	struct sync_file_info info = {};
+	int ret = card_ioctl(fd, DRM_IOCTL_SYNCOBJ_HANDLE_TO_FD, &args);
+
+	if (!ret)
+		ret = card_ioctl(args.fd, SYNC_IOC_FILE_INFO, &info);
+	if (args.fd >= 0)
+		close(args.fd);
+	return ret ? ret : info.status;
+}
+
+/* A packet that ends when go() says so. */
+static __u64 push_wait(FIXTURE_DATA(syncobj) * self)
+{
+	struct packet p;
+
+	packet_wait(&p, self->bo.address);
+	return queue_push(&self->queue, &p);
+}
+
+static void go(FIXTURE_DATA(syncobj) * self)
+{
+	*self->word = 1;
+}
+
+TEST_F(syncobj, a_point_appears)
+{
+	__u64 seq = push_wait(self);
+
+	ASSERT_EQ(0, signal_point(self, seq, 10));
+	EXPECT_EQ(0, query(self->fd, self->handle));
+	/* There is no fence that anybody could wait for. */
+	EXPECT_EQ(-EINVAL, wait_point(self->fd, self->handle, 10, SEC_NS, 0));
+	EXPECT_EQ(-ETIME, wait_point(self->fd, self->handle, 10, SEC_NS / 50,
+				     SUBMIT));
+	go(self);
+	EXPECT_EQ(0, wait_point(self->fd, self->handle, 10, 20 * SEC_NS,
+				SUBMIT));
+	EXPECT_LE(seq, self->queue.card->completed);
+	EXPECT_EQ(10, query(self->fd, self->handle));
+	EXPECT_EQ(0, wait_point(self->fd, self->handle, 10, 0, 0));
+}
+
+TEST_F(syncobj, without_a_timeline)
+{
+	__u64 seq = push_wait(self);
+
+	ASSERT_EQ(0, signal_point(self, seq, 0));
+	EXPECT_EQ(-EINVAL, status_of(self->fd, self->handle));
+	go(self);
+	EXPECT_EQ(0, wait_point(self->fd, self->handle, 0, 20 * SEC_NS, SUBMIT));
+	EXPECT_EQ(1, status_of(self->fd, self->handle));
+}
+
+TEST_F(syncobj, completed_already)
+{
+	struct packet p;
+	__u64 seq;
+
+	packet_nop(&p);
+	seq = queue_push(&self->queue, &p);
+	ASSERT_EQ(0, queue_wait(&self->queue, seq, 20 * SEC_NS));
+	ASSERT_EQ(0, signal_point(self, seq, 3));
+	EXPECT_EQ(3, query(self->fd, self->handle));
+}
+
+TEST_F(syncobj, many_in_order)
+{
+	struct packet p;
+	__u64 seq, i;
+
+	push_wait(self);
+	packet_nop(&p);
+	for (i = 1; i <= MOST; i++) {
+		seq = queue_push(&self->queue, &p);
+		ASSERT_EQ(0, signal_point(self, seq, i));
+	}
+	EXPECT_EQ(-EBUSY, signal_point(self, seq, i));
+	go(self);
+	EXPECT_EQ(0, wait_point(self->fd, self->handle, MOST / 2, 20 * SEC_NS,
+				SUBMIT));
+	EXPECT_LE(MOST / 2, query(self->fd, self->handle));
+	EXPECT_EQ(0, wait_point(self->fd, self->handle, MOST, 20 * SEC_NS,
+				SUBMIT));
+	EXPECT_EQ(MOST, query(self->fd, self->handle));
+	ASSERT_EQ(0, signal_point(self, seq, i));
+	EXPECT_EQ(i, query(self->fd, self->handle));
+}
+
+TEST_F(syncobj, eventfd)
+{
+	int event = eventfd(0, EFD_CLOEXEC);
+	struct drm_syncobj_eventfd args = {
+		.handle = self->handle, .point = 5, .fd = event,
+	};
+	struct pollfd poll_in = { .fd = event, .events = POLLIN };
+
+	ASSERT_EQ(0, card_ioctl(self->fd, DRM_IOCTL_SYNCOBJ_EVENTFD, &args));
+	ASSERT_EQ(0, signal_point(self, push_wait(self), 5));
+	EXPECT_EQ(0, poll(&poll_in, 1, 20));
+	go(self);
+	EXPECT_EQ(1, poll(&poll_in, 1, 20000));
+	close(event);
+}
+
+TEST_F(syncobj, a_fault_is_an_error)
+{
+	struct packet p;
+	__u64 seq;
+
+	push_wait(self);
+	packet_fill(&p, 8, 4, OPENREG_I32, 0);
+	seq = queue_push(&self->queue, &p);
+	ASSERT_EQ(0, signal_point(self, seq, 0));
+	go(self);
+	EXPECT_EQ(0, wait_point(self->fd, self->handle, 0, 20 * SEC_NS, SUBMIT));
+	EXPECT_EQ(-EIO, status_of(self->fd, self->handle));
+	EXPECT_EQ(-EIO, signal_point(self, seq, 0));
+	/* What completed before it did complete. */
+	EXPECT_EQ(0, signal_point(self, seq - 1, 0));
+	EXPECT_EQ(1, status_of(self->fd, self->handle));
+}
+
+TEST_F(syncobj, given_up_by_a_reset)
+{
+	__u64 seq = push_wait(self);
+
+	ASSERT_EQ(0, signal_point(self, seq, 0));
+	ASSERT_EQ(0, queue_reset(&self->queue, self->queue.tail, seq));
+	EXPECT_EQ(0, wait_point(self->fd, self->handle, 0, 20 * SEC_NS, SUBMIT));
+	EXPECT_EQ(1, status_of(self->fd, self->handle));
+}
+
+TEST_F(syncobj, destroyed_queue)
+{
+	__u64 seq = push_wait(self);
+
+	ASSERT_EQ(0, signal_point(self, seq, 0));
+	ASSERT_EQ(0, queue_destroy(&self->queue));
+	EXPECT_EQ(0, wait_point(self->fd, self->handle, 0, 20 * SEC_NS, SUBMIT));
+	EXPECT_EQ(-EIO, status_of(self->fd, self->handle));
+}
+
+/* The syncobj lives on in another file, and learns of it. */
+TEST_F(syncobj, closed_file)
+{
+	struct drm_syncobj_handle share = { .handle = self->handle, .fd = -1 };
+	int other = card_open();
+
+	ASSERT_LE(0, other);
+	ASSERT_EQ(0, card_ioctl(self->fd, DRM_IOCTL_SYNCOBJ_HANDLE_TO_FD,
+				&share));
+	ASSERT_EQ(0, card_ioctl(other, DRM_IOCTL_SYNCOBJ_FD_TO_HANDLE, &share));
+	close(share.fd);
+	ASSERT_EQ(0, signal_point(self, push_wait(self), 0));
+	queue_unmap(&self->queue);
+	munmap(self->bo.cpu, self->bo.size);
+	close(self->fd);
+	EXPECT_EQ(0, wait_point(other, share.handle, 0, 20 * SEC_NS, SUBMIT));
+	EXPECT_EQ(-EIO, status_of(other, share.handle));
+	self->fd = other;
+}
+
+TEST_F(syncobj, no_such_syncobj)
+{
+	self->handle += 100;
+	EXPECT_EQ(-ENOENT, signal_point(self, 1, 1));
+	EXPECT_EQ(-ENOENT, signal_point(self, 1, 0));
+}
+
+TEST_HARNESS_MAIN

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* What the driver tells of its users: fdinfo of their files, trace events. */
+#include <errno.h>
+#include <fcntl.h>
+#include <glob.h>
+#include <stdlib.h>
+#include <sys/mount.h>
+
+#include "kselftest_harness.h"
+
+#include "card.h"
+
+#define TRACING "/sys/kernel/tracing/"
+
+/* Of "name:\tvalue unit" in fdinfo; -1 if there is no such line. */
+static long long fdinfo(int fd, const char *name)
+{
+	char path[64], line[256];
+	long long value = -1;
+	size_t n = strlen(name);
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", fd);
+	file = fopen(path, "r");
+	while (file && fgets(line, sizeof(line), file))
+		if (!strncmp(line, name, n) && line[n] == ':')
+			value = strtoll(line + n + 1, NULL, 10);
+	if (file)
+		fclose(file);
+	return value;
+}
+
+/* What it says in KiB or MiB as soon as it is whole ones. */
+static long long fdinfo_bytes(int fd, const char *name)
+{
+	char path[64], line[256], unit[8];
+	long long value, bytes = -1;
+	size_t n = strlen(name);
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", fd);
+	file = fopen(path, "r");
+	while (file && fgets(line, sizeof(line), file)) {
+		if (strncmp(line, name, n) || line[n] != ':')
+			continue;
+		unit[0] = 0;
+		if (sscanf(line + n + 1, "%lld %7s", &value, unit) < 1)
+			continue;
+		bytes = value << (!strcmp(unit, "KiB") ? 10 :
+				  !strcmp(unit, "MiB") ? 20 : 0);
+	}
+	if (file)
+		fclose(file);
+	return bytes;
+}
+
+static int work(struct queue *queue, struct bo *bo, __u64 count)
+{
+	struct packet p;
+
+	packet_busy(&p, bo->address, bo->address + 64, count);
+	return queue_wait(queue, queue_push(queue, &p), 60 * SEC_NS);
+}
+
+TEST(memory_of_each_door)
+{
+	char *user = aligned_alloc(MIB, 4 * MIB);
+	struct bo vram, system, registered;
+	char accel[64] = NODE;
+	glob_t found;
+	int i, fd;
+
+	ASSERT_NE(NULL, user);
+	memset(user, 1, 4 * MIB);
+	ASSERT_EQ(0, glob("/dev/accel/accel*", 0, NULL, &found));
+	for (i = 0; i < 2; i++) {
+		fd = open(accel, O_RDWR | O_CLOEXEC);
+		ASSERT_LE(0, fd);
+		EXPECT_EQ(0, fdinfo_bytes(fd, "drm-total-vram"));
+		EXPECT_EQ(0, fdinfo(fd, "drm-engine-card"));
+		EXPECT_LT(0, fdinfo(fd, "drm-client-id"));
+		ASSERT_EQ(0, bo_create(fd, 8 * MIB, DRM_OPENREG_BO_VRAM, &vram));
+		ASSERT_EQ(0, bo_create(fd, 2 * MIB, DRM_OPENREG_BO_SYSTEM,
+				       &system));
+		ASSERT_EQ(0, bo_register(fd, user, 4 * MIB, 0, &registered));
+		EXPECT_EQ(8 * MIB, fdinfo_bytes(fd, "drm-total-vram"));
+		EXPECT_EQ(8 * MIB, fdinfo_bytes(fd, "drm-resident-vram"));
+		EXPECT_EQ(2 * MIB, fdinfo_bytes(fd, "drm-total-system"));
+		EXPECT_EQ(4 * MIB, fdinfo_bytes(fd, "drm-total-user"));
+		ASSERT_EQ(0, bo_close(fd, vram.handle));
+		ASSERT_EQ(0, bo_close(fd, registered.handle));
+		EXPECT_EQ(0, fdinfo_bytes(fd, "drm-total-vram"));
+		EXPECT_EQ(2 * MIB, fdinfo_bytes(fd, "drm-total-system"));
+		EXPECT_EQ(0, fdinfo_bytes(fd, "drm-total-user"));
+		close(fd);
+		snprintf(accel, sizeof(accel), "%s", found.gl_pathv[0]);
+	}
+	globfree(&found);
+	free(user);
+}
+
+/* The card counts a packet's time after it has told of its end. */
+static bool grows(int fd, long long than)
+{
+	__s64 end = now_ns() + 20 * SEC_NS;
+
+	while (fdinfo(fd, "drm-engine-card") <= than)
+		if (now_ns() > end)
+			return false;
+	return true;
+}
+
+/* Of the file that had it done, and kept when the queue goes. */
+TEST(engine_time)
+{
+	long long before;
+	int fd = card_open(), other = card_open();
+	struct queue queue;
+	struct bo bo;
+
+	ASSERT_LE(0, fd);
+	ASSERT_LE(0, other);
+	ASSERT_EQ(0, bo_create(fd, 4096, DRM_OPENREG_BO_VRAM, &bo));
+	ASSERT_EQ(0, queue_create(fd, 64, &queue));
+	ASSERT_EQ(0, work(&queue, &bo, 1 << 20));
+	EXPECT_TRUE(grows(fd, 0));
+	before = fdinfo(fd, "drm-engine-card");
+	ASSERT_EQ(0, work(&queue, &bo, 1 << 22));
+	EXPECT_TRUE(grows(fd, before));
+	before = fdinfo(fd, "drm-engine-card");
+	ASSERT_EQ(0, queue_destroy(&queue));
+	EXPECT_LE(before, fdinfo(fd, "drm-engine-card"));
+	EXPECT_EQ(0, fdinfo(other, "drm-engine-card"));
+
+	before = fdinfo(fd, "drm-engine-card");
+	ASSERT_EQ(0, queue_create(fd, 64, &queue));
+	ASSERT_EQ(0, work(&queue, &bo, 1 << 20));
+	EXPECT_TRUE(grows(fd, before));
+	close(fd);
+	close(other);
+}
+
+static int put(const char *path, const char *text)
+{
+	int fd = open(path, O_WRONLY | O_TRUNC | O_CLOEXEC);
+	int ret;
+
+	if (fd < 0)
+		return -errno;
+	ret = write(fd, text, strlen(text)) < 0 ? -errno : 0;
+	close(fd);
+	return ret;
+}
+
+static bool traced(const char *event, const char *detail)
+{
+	FILE *file = fopen(TRACING "trace", "r");
+	char line[512];
+	bool found = false;
+
+	while (!found && file && fgets(line, sizeof(line), file))
+		found = strstr(line, event) && strstr(line, detail);
+	if (file)
+		fclose(file);
+	return found;
+}
+
+TEST(trace_events)
+{
+	char address[64];
+	struct queue queue;
+	struct packet p;
+	struct bo bo;
+	int fd;
+
+	mount("tracefs", TRACING, "tracefs", 0, NULL);
+	ASSERT_EQ(0, put(TRACING "trace", ""));
+	ASSERT_EQ(0, put(TRACING "events/openreg/enable", "1"));
+
+	fd = card_open();
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, bo_create(fd, 2 * MIB, DRM_OPENREG_BO_VRAM, &bo));
+	ASSERT_EQ(0, queue_create(fd, 64, &queue));
+	ASSERT_EQ(0, work(&queue, &bo, 1 << 24));
+	packet_fill(&p, bo.address + 2 * MIB, 4, OPENREG_I32, 0);
+	EXPECT_EQ(-EIO, queue_wait(&queue, queue_push(&queue, &p), 20 * SEC_NS));
+	EXPECT_EQ(0, queue_reset(&queue, queue.tail, queue.seq));
+	EXPECT_EQ(0, queue_destroy(&queue));
+	EXPECT_EQ(0, bo_close(fd, bo.handle));
+	close(fd);
+	ASSERT_EQ(0, put(TRACING "events/openreg/enable", "0"));
+
+	snprintf(address, sizeof(address), "address=0x%llx size=%llu",
+		 bo.address, 2 * MIB);
+	EXPECT_TRUE(traced("openreg_bo_bind:", address));
+	EXPECT_TRUE(traced("openreg_bo_close:", address));
+	EXPECT_TRUE(traced("openreg_bo_unbound:", address));
+	EXPECT_TRUE(traced("openreg_queue_create:", "card=0"));
+	EXPECT_TRUE(traced("openreg_queue_reset:", "card=0"));
+	EXPECT_TRUE(traced("openreg_queue_destroy:", "card=0"));
+	EXPECT_TRUE(traced("openreg_wait_begin:", "seq=1"));
+	EXPECT_TRUE(traced("openreg_wait_end:", "seq=1 ret=0"));
+	EXPECT_TRUE(traced("openreg_irq:", "vector=0"));
+	snprintf(address, sizeof(address), "seq=2 code=%u", OPENREG_FAULT_BOUNDS);
+	EXPECT_TRUE(traced("openreg_fault:", address));
+}
+
+TEST_HARNESS_MAIN
