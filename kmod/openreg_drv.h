@@ -155,6 +155,12 @@ int openreg_release(struct inode *inode, struct file *filp);
 #define OPENREG_NUM_IOCTLS (DRM_OPENREG_QUEUE_SIGNAL + 1)
 extern const struct drm_ioctl_desc openreg_ioctls[OPENREG_NUM_IOCTLS];
 
+/* openreg_dump.c */
+void openreg_dump_fault(struct openreg_device *odev, struct openreg_queue *queue,
+			const struct openreg_fault_record *record,
+			const char *reason);
+void openreg_dump_hang(struct openreg_device *odev, const char *reason);
+
 /* openreg_fdinfo.c */
 void openreg_show_fdinfo(struct drm_printer *p, struct drm_file *filp);
 

@@ -30,21 +30,26 @@ static const char * const openreg_fault_names[] = {
 	[OPENREG_FAULT_INDEX] = "index out of range",
 };
 
+static const char *openreg_fault_name(u32 code)
+{
+	return code < ARRAY_SIZE(openreg_fault_names) ?
+		openreg_fault_names[code] : "unknown";
+}
+
 static void openreg_fault_report(struct openreg_device *odev,
 				 struct openreg_queue *queue,
 				 const struct openreg_fault_record *record)
 {
 	const struct openreg_fault_summary *fault = &record->fault;
-	const char *name = "unknown";
+	const char *name = openreg_fault_name(fault->code);
 
-	if (fault->code < ARRAY_SIZE(openreg_fault_names))
-		name = openreg_fault_names[fault->code];
 	dev_warn_ratelimited(odev->drm.dev,
 			     "%s[%d]: queue %u stopped at packet %llu: %s, opcode %u operand %d address 0x%016llx detail 0x%llx\n",
 			     queue ? queue->comm : "?", queue ? queue->pid : 0,
 			     record->queue, fault->seq, name, fault->opcode,
 			     (s32)fault->operand, fault->address,
 			     fault->detail);
+	openreg_dump_fault(odev, queue, record, name);
 }
 
 static struct openreg_queue *openreg_fault_queue(struct openreg_device *odev,

@@ -84,6 +84,7 @@ static void openreg_reset_work(struct work_struct *work)
 		return;
 	drm_err(&odev->drm, "resetting the card: %s\n", odev->reset_reason);
 	trace_openreg_reset(odev, odev->reset_reason);
+	openreg_dump_hang(odev, odev->reset_reason);
 	openreg_reset_end(odev, openreg_reset_begin(odev));
 }
 

@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: MIT
+/* Prints what the driver has left of a fault: see openreg_dump.h. */
+#include <errno.h>
+#include <glob.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include <openreg.h>
+#include <openreg_dump.h>
+
+#define PATTERN "/sys/class/devcoredump/devcd*/data"
+
+#define NAME(reg) { OPENREG_REG_##reg, #reg }
+
+static const struct {
+	uint32_t offset;
+	const char *name;
+} registers[] = {
+	NAME(VERSION),
+	NAME(STATUS),
+	NAME(CONTROL),
+	NAME(CARD_ID),
+	NAME(CLOCK),
+	NAME(ADMIN_BASE),
+	NAME(ADMIN_CPL),
+	NAME(ADMIN_SLOTS),
+	NAME(ADMIN_TAIL),
+	NAME(FAULT_HEAD),
+	NAME(FAULT_TAIL),
+	NAME(FAULT_DROPPED),
+	NAME(STAT_PACKETS),
+	NAME(STAT_DOORBELLS),
+	NAME(STAT_INTERRUPTS),
+	NAME(STAT_DMA_READ),
+	NAME(STAT_DMA_WRITTEN),
+	NAME(STAT_COMPUTE_NS),
+	NAME(STAT_COPY_NS),
+	NAME(STAT_FAULTS),
+	NAME(STAT_SLEEPS),
+};
+
+/* What is left of the packet; a file may say anything. */
+struct reader {
+	const uint8_t *at;
+	size_t left;
+};
+
+static bool take(struct reader *r, void *to, size_t n)
+{
+	if (r->left < n)
+		return false;
+	memcpy(to, r->at, n);
+	r->at += n;
+	r->left -= n;
+	return true;
+}
+
+static void print_time(uint64_t ns)
+{
+	const time_t seconds = (time_t)(ns / 1000000000);
+	char text[64] = "?";
+	struct tm tm;
+
+	if (gmtime_r(&seconds, &tm))
+		strftime(text, sizeof(text), "%F %T", &tm);
+	printf("time       %s.%06" PRIu64 " UTC\n", text, ns % 1000000000 / 1000);
+}
+
+static void print_regs(const struct openreg_dump *d)
+{
+	for (size_t i = 0; i < OPENREG_DUMP_REGS && d->regs[i].size; i++) {
+		const struct openreg_dump_reg *reg = &d->regs[i];
+		const char *name = "?";
+
+		for (size_t k = 0; k < sizeof(registers) / sizeof(*registers); k++)
+			if (registers[k].offset == reg->offset)
+				name = registers[k].name;
+		printf("  0x%03x %-16s 0x%0*" PRIx64 "\n", reg->offset, name,
+		       (int)(reg->size == 8 ? 16 : 8), (uint64_t)reg->value);
+	}
+}
+
+static void print_address(uint64_t address)
+{
+	printf("0x%016" PRIx64, address);
+	if (OPENREG_ADDR_IS_VALID(address))
+		printf(" (card %u, segment %u, offset 0x%" PRIx64 ")",
+		       (unsigned int)OPENREG_ADDR_CARD(address),
+		       (unsigned int)OPENREG_ADDR_SEG(address),
+		       (uint64_t)OPENREG_ADDR_OFFSET(address));
+}
+
+static void print_fault(const struct openreg_dump *d)
+{
+	const struct openreg_fault_summary *f = &d->record.fault;
+
+	printf("fault      %u, %s\n", f->code, openreg_fault_name(f->code));
+	printf("queue      %u of context %u, by %.16s[%u]\n", d->record.queue,
+	       d->record.ctx, d->comm, d->pid);
+	printf("packet     %" PRIu64 ", %s, cookie 0x%x\n", (uint64_t)f->seq,
+	       openreg_opcode_name(f->opcode), f->cookie);
+	if (f->operand != OPENREG_NO_OPERAND)
+		printf("operand    %u\n", f->operand);
+	printf("address    ");
+	print_address(f->address);
+	printf("\ndetail     0x%" PRIx64 "\n", (uint64_t)f->detail);
+}
+
+static void print_page(const struct openreg_dump *d)
+{
+	static const char *const states[] = { "idle", "running", "faulted",
+					      "stopped" };
+	const struct openreg_card_page *p = &d->page;
+
+	printf("ring       %u slots, head %" PRIu64 ", tail %" PRIu64 "\n",
+	       d->ring_slots, (uint64_t)p->head, (uint64_t)d->tail);
+	printf("completed  %" PRIu64 "; %s%s; %" PRIu64 " us of engines\n",
+	       (uint64_t)p->completed, p->state < 4 ? states[p->state] : "?",
+	       p->asleep ? ", the card asleep" : "",
+	       (uint64_t)p->busy_ns / 1000);
+}
+
+static bool print_list(struct reader *r, unsigned int n, const char *name)
+{
+	printf("%s [", name);
+	for (unsigned int i = 0; i < n; i++) {
+		int64_t value;
+
+		if (!take(r, &value, sizeof(value)))
+			return false;
+		printf("%s%" PRId64, i ? ", " : "", value);
+	}
+	printf("]\n");
+	return true;
+}
+
+static bool print_operands(struct reader *r, const struct openreg_op *op)
+{
+	for (unsigned int i = 0; i < op->nops; i++) {
+		struct openreg_operand operand;
+
+		if (!take(r, &operand, sizeof(operand)))
+			return false;
+		printf("  operand %u: %s at ", i,
+		       openreg_dtype_name(operand.dtype));
+		print_address(operand.addr);
+		if (!print_list(r, op->ndim, ", strides"))
+			return false;
+	}
+	return true;
+}
+
+static bool print_rest(struct reader *r, const struct openreg_op *op)
+{
+	for (unsigned int i = 0; i < op->nimm; i++) {
+		uint64_t imm;
+		double number;
+
+		if (!take(r, &imm, sizeof(imm)))
+			return false;
+		memcpy(&number, &imm, sizeof(number));
+		printf("  immediate %u: 0x%016" PRIx64 ", %" PRId64 ", %g\n", i,
+		       imm, (int64_t)imm, number);
+	}
+	for (unsigned int i = 0; i < op->ninstr; i++) {
+		uint8_t instr[sizeof(struct openreg_instr)];
+
+		if (!take(r, instr, sizeof(instr)))
+			return false;
+		printf("  instruction %u:", i);
+		for (size_t k = 0; k < sizeof(instr); k++)
+			printf(" %02x", instr[k]);
+		printf("\n");
+	}
+	return true;
+}
+
+/* False if it goes on beyond what it says its length is. */
+static bool print_packet(const struct openreg_dump *d)
+{
+	struct reader r = { d->slots, sizeof(d->slots) };
+	struct openreg_packet packet;
+	struct openreg_op op;
+
+	take(&r, &packet, sizeof(packet));
+	r.left = (size_t)packet.slots * OPENREG_SLOT_SIZE;
+	if (r.left > sizeof(d->slots) || !r.left)
+		return false;
+	r.left -= sizeof(packet);
+	printf("  %s, %u slots, flags 0x%x, cookie 0x%x\n",
+	       openreg_opcode_name(packet.opcode), packet.slots, packet.flags,
+	       packet.cookie);
+	if (packet.opcode == OPENREG_OP_NOP)
+		return true;
+	if (!take(&r, &op, sizeof(op)))
+		return false;
+	printf("  arguments %u %u %u %u\n", op.arg[0], op.arg[1], op.arg[2],
+	       op.arg[3]);
+	return print_list(&r, op.ndim, "  sizes") && print_operands(&r, &op) &&
+	       print_rest(&r, &op);
+}
+
+/* A process names itself as it likes. */
+static void make_printable(char *text, size_t n)
+{
+	for (size_t i = 0; i < n && text[i]; i++)
+		if (text[i] < ' ' || text[i] > '~')
+			text[i] = '?';
+}
+
+static void print_dump(struct openreg_dump *d)
+{
+	make_printable(d->comm, sizeof(d->comm));
+	make_printable(d->reason, sizeof(d->reason));
+	print_time(d->time_ns);
+	printf("card       %u\n", d->card);
+	printf("reason     %.64s\n", d->reason);
+	if (d->record.fault.code)
+		print_fault(d);
+	if (d->ring_slots) {
+		print_page(d);
+		printf("the packet at the head\n");
+		if (!print_packet(d))
+			printf("  goes on beyond its length\n");
+	}
+	printf("registers\n");
+	print_regs(d);
+}
+
+static int read_dump(const char *path, struct openreg_dump *d)
+{
+	FILE *f = fopen(path, "rb");
+	size_t n;
+
+	if (!f) {
+		fprintf(stderr, "openreg-dump: %s: %s\n", path, strerror(errno));
+		return 1;
+	}
+	n = fread(d, 1, sizeof(*d), f);
+	fclose(f);
+	if (n < sizeof(*d) || d->magic != OPENREG_DUMP_MAGIC ||
+	    d->version != OPENREG_DUMP_VERSION) {
+		fprintf(stderr,
+			"openreg-dump: %s is no dump of openreg, version %d\n",
+			path, OPENREG_DUMP_VERSION);
+		return 1;
+	}
+	return 0;
+}
+
+static int print_file(const char *path)
+{
+	struct openreg_dump d;
+
+	if (read_dump(path, &d))
+		return 1;
+	print_dump(&d);
+	return 0;
+}
+
+static int print_all(void)
+{
+	int status = 0;
+	glob_t found;
+
+	if (glob(PATTERN, 0, NULL, &found)) {
+		fprintf(stderr,
+			"openreg-dump: nothing at " PATTERN ": no fault in the last minutes, or you are not root\n");
+		return 1;
+	}
+	for (size_t i = 0; i < found.gl_pathc; i++) {
+		printf("%s%s\n", i ? "\n" : "", found.gl_pathv[i]);
+		status |= print_file(found.gl_pathv[i]);
+	}
+	globfree(&found);
+	return status;
+}
+
+int main(int argc, char **argv)
+{
+	int status = 0;
+
+	if (argc > 1 && argv[1][0] == '-') {
+		fprintf(stderr, "usage: openreg-dump [FILE...]\n");
+		return 2;
+	}
+	if (argc == 1)
+		return print_all();
+	for (int i = 1; i < argc; i++)
+		status |= print_file(argv[i]);
+	return status;
+}

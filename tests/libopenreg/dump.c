@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: MIT
+/* The driver leaves a dump of a fault, and openreg-dump reads it. */
+#include <errno.h>
+#include <glob.h>
+#include <unistd.h>
+
+#include "harness.h"
+
+#define PATTERN "/sys/class/devcoredump/devcd*/data"
+
+/* The first one becomes the only one. */
+static void drop_dumps(void)
+{
+	glob_t found;
+
+	if (glob(PATTERN, 0, NULL, &found))
+		return;
+	for (size_t i = 0; i < found.gl_pathc; i++) {
+		FILE *f = fopen(found.gl_pathv[i], "w");
+
+		if (f) {
+			fputs("1", f);
+			fclose(f);
+		}
+	}
+	globfree(&found);
+}
+
+static bool there_is_one(void)
+{
+	for (int i = 0; i < 1000; i++) {
+		glob_t found;
+
+		if (!glob(PATTERN, 0, NULL, &found)) {
+			globfree(&found);
+			return true;
+		}
+		usleep(10000);
+	}
+	return false;
+}
+
+/* What openreg-dump prints; its exit status. */
+static int read_dump(const char *arguments, char *text, size_t size)
+{
+	char command[256];
+	FILE *f;
+	size_t n;
+
+	snprintf(command, sizeof(command), "\"$OPENREG_LIB/bin/openreg-dump\" %s 2>&1",
+		 arguments);
+	f = popen(command, "r");
+	assert_non_null(f);
+	n = fread(text, 1, size - 1, f);
+	text[n] = 0;
+	return WEXITSTATUS(pclose(f));
+}
+
+static void has(const char *text, const char *part)
+{
+	if (!strstr(text, part))
+		fail_msg("no \"%s\" in:\n%s", part, text);
+}
+
+static void test_fault(void **state)
+{
+	struct card *c = *state;
+	struct openreg_bo *bo = vram(c, 4096);
+	const int64_t size[] = { 8, 16 }, stride[] = { 16, 1 };
+	const struct openreg_tensor t =
+		openreg_view(address(bo) + 4032, OPENREG_I32, stride);
+	char text[8192], part[64];
+
+	drop_dumps();
+	ok(openreg_push_nop(c->q));
+	ok(openreg_push_fill(c->q, 2, size, &t, 0x1234));
+	run_fault(c);
+	assert_true(there_is_one());
+	assert_int_equal(read_dump("", text, sizeof(text)), 0);
+	has(text, "reason     out of bounds");
+	has(text, "by dump[");
+	has(text, "packet     2, FILL");
+	has(text, "operand    0");
+	has(text, "faulted");
+	has(text, "sizes [8, 16]");
+	has(text, "strides [16, 1]");
+	has(text, "immediate 0: 0x0000000000001234");
+	has(text, "STAT_FAULTS");
+	snprintf(part, sizeof(part), "operand 0: i32 at 0x%016llx (card 0",
+		 (unsigned long long)t.address);
+	has(text, part);
+	drop_dumps();
+	openreg_bo_free(bo);
+}
+
+static void test_bad_files(void **state)
+{
+	char path[] = "/tmp/dump-XXXXXX", text[1024], bytes[8192];
+	int fd = mkstemp(path);
+
+	(void)state;
+	assert_true(fd >= 0);
+	assert_int_equal(read_dump(path, text, sizeof(text)), 1);
+	has(text, "is no dump");
+	memset(bytes, 0xff, sizeof(bytes));
+	memcpy(bytes, "ORDM\1\0\0\0", 8);
+	assert_int_equal(write(fd, bytes, sizeof(bytes)), sizeof(bytes));
+	assert_int_equal(read_dump(path, text, sizeof(text)), 0);
+	has(text, "beyond its length");
+	close(fd);
+	unlink(path);
+	assert_int_equal(read_dump(path, text, sizeof(text)), 1);
+	has(text, "No such file");
+	assert_int_equal(read_dump("--bad", text, sizeof(text)), 2);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_fault, card_open, card_close),
+		cmocka_unit_test(test_bad_files),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

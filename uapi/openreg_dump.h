@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: (GPL-2.0-only WITH Linux-syscall-note) OR MIT */
+/*
+ * What the driver leaves of a fault, or before it resets a card that does not
+ * answer: /sys/class/devcoredump/devcdN/data. openreg-dump prints it.
+ */
+#ifndef OPENREG_DUMP_H
+#define OPENREG_DUMP_H
+
+#include "openreg_isa.h"
+#include "openreg_regs.h"
+
+#define OPENREG_DUMP_MAGIC 0x4d44524f /* "ORDM" */
+#define OPENREG_DUMP_VERSION 1
+#define OPENREG_DUMP_REGS 24
+
+/**
+ * struct openreg_dump_reg - a register of the card
+ */
+struct openreg_dump_reg {
+	/** @offset: in the register BAR */
+	__u32 offset;
+	/** @size: 4 or 8 bytes; 0: the array ends before */
+	__u32 size;
+	/** @value: as it was read */
+	__u64 value;
+};
+
+/**
+ * struct openreg_dump - the whole dump, little-endian
+ */
+struct openreg_dump {
+	/** @magic: OPENREG_DUMP_MAGIC */
+	__u32 magic;
+	/** @version: OPENREG_DUMP_VERSION */
+	__u32 version;
+	/** @size: bytes of the dump */
+	__u32 size;
+	/** @card: number of the card */
+	__u32 card;
+	/** @time_ns: since 1970 */
+	__u64 time_ns;
+	/** @pid: of who made the queue, 0 if there is none */
+	__u32 pid;
+	/** @ring_slots: size of the queue's ring, 0 if it is gone */
+	__u32 ring_slots;
+	/** @comm: name of that process */
+	char comm[16];
+	/** @reason: a sentence */
+	char reason[64];
+	/** @record: the fault; of a reset all 0 */
+	struct openreg_fault_record record;
+	/** @page: the queue's card page */
+	struct openreg_card_page page;
+	/** @tail: slots that the process had published */
+	__u64 tail;
+	/** @regs: registers of the card */
+	struct openreg_dump_reg regs[OPENREG_DUMP_REGS];
+	/** @slots: the ring from the head on, up to its end */
+	__u8 slots[OPENREG_PACKET_SLOTS_MAX * OPENREG_SLOT_SIZE];
+};
+
+#endif
