@@ -7,7 +7,8 @@ MAKEFLAGS += --no-print-directory
 help:
 	@echo 'make demo               train a small network on the card, in a VM'
 	@echo 'make test               every test suite'
-	@echo 'make shell              a shell in a VM with the card and the driver'
+	@echo 'make shell              a shell in a VM with the card and the driver;'
+	@echo '                        ARGS="--cards 2": options of scripts/vm'
 	@echo 'make sim                Python with torch and a card inside its own process'
 	@echo 'make conformance        every operator of torch against the CPU; ARGS=--help'
 	@echo 'make bench              measure, natively and in a VM, into bench.json'
@@ -24,16 +25,16 @@ help:
 	@echo 'Anything in the root:   scripts/in-root COMMAND'
 
 demo:
-	@scripts/vm --with lib,plugin -- python3 plugin/demo/digits.py
+	@scripts/vm --with lib,plugin $(ARGS) -- python3 plugin/demo/digits.py
 
 test:
 	@scripts/test-all
 
 shell:
-	@scripts/vm --shell --timeout 0
+	@scripts/vm --shell --timeout 0 $(ARGS)
 
 sim:
-	@scripts/sim
+	@scripts/sim $(ARGS)
 
 conformance:
 	@scripts/conformance $(ARGS)

@@ -357,7 +357,7 @@ void DeviceCache::out_of_memory(size_t bytes, Device& dev) {
       share,
       ". Free tensors, use a smaller batch, call "
       "torch.openreg.empty_cache() in processes that are done, or give the "
-      "card more memory.");
+      "card more memory (scripts/vm --vram, or OPENREG_SIM_VRAM).");
 }
 
 DeviceCache& cache(c10::DeviceIndex index) {
