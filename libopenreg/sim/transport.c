@@ -101,6 +101,7 @@ static int sim_open(const char *path, struct transport **out)
 static void sim_close(struct transport *t)
 {
 	if (t->pid == getpid()) {
+		sim_memory_detach(t);
 		context(t, OPENREG_ADMIN_CTX_DESTROY);
 		sim_queues_close(t);
 		sim_memory_close(t);
