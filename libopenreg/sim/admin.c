@@ -115,6 +115,7 @@ static int status_errno(uint32_t status)
 int sim_admin(struct sim_card *c, const struct openreg_admin_cmd *cmd)
 {
 	struct sim_admin *a = &c->admin;
+	int cancel = sim_cancel_off();
 	uint32_t i = submit(c, cmd);
 	uint32_t status = wait_completion(c, i);
 
@@ -122,5 +123,6 @@ int sim_admin(struct sim_card *c, const struct openreg_admin_cmd *cmd)
 	a->busy[i % SIM_ADMIN_SLOTS] = false;
 	pthread_cond_broadcast(&a->freed);
 	pthread_mutex_unlock(&a->lock);
+	sim_cancel_restore(cancel);
 	return status_errno(status);
 }

@@ -224,6 +224,7 @@ static void forget_parents(void)
 
 int sim_card_get(unsigned int index, struct sim_card **out)
 {
+	int cancel = sim_cancel_off();
 	int ret = 0;
 
 	pthread_mutex_lock(&cards_lock);
@@ -235,15 +236,19 @@ int sim_card_get(unsigned int index, struct sim_card **out)
 		(*out)->users++;
 	}
 	pthread_mutex_unlock(&cards_lock);
+	sim_cancel_restore(cancel);
 	return ret;
 }
 
 void sim_card_put(struct sim_card *c)
 {
+	int cancel = sim_cancel_off();
+
 	pthread_mutex_lock(&cards_lock);
 	if (!--c->users) {
 		cards[c->index] = NULL;
 		card_free(c);
 	}
 	pthread_mutex_unlock(&cards_lock);
+	sim_cancel_restore(cancel);
 }

@@ -80,6 +80,12 @@ struct transport {
 extern const struct openreg_host_ops sim_host_ops;
 int64_t sim_now(void);
 void sim_sleep_ms(unsigned int ms);
+/*
+ * A thread that is cancelled would leave locks and lists behind. As through the
+ * kernel's driver, no call is a cancellation point.
+ */
+int sim_cancel_off(void);
+void sim_cancel_restore(int state);
 /* Zeroed, and not there in a child of fork(); NULL without memory. */
 void *sim_pages(uint64_t size);
 /* The same pages at one more address. */
