@@ -222,6 +222,27 @@ static void forget_parents(void)
 	cards_pid = getpid();
 }
 
+/*
+ * A child that is made while another thread holds a lock of the cards would
+ * wait for it for ever.
+ */
+static void fork_begin(void)
+{
+	pthread_mutex_lock(&cards_lock);
+	openreg_card_fork_begin();
+}
+
+static void fork_end(void)
+{
+	openreg_card_fork_end();
+	pthread_mutex_unlock(&cards_lock);
+}
+
+static void __attribute__((constructor)) watch_forks(void)
+{
+	pthread_atfork(fork_begin, fork_end, fork_end);
+}
+
 int sim_card_get(unsigned int index, struct sim_card **out)
 {
 	int cancel = sim_cancel_off();

@@ -83,6 +83,17 @@ void openreg_matmul_cache_free(struct openreg_matmul_cache *cache)
 	free(cache);
 }
 
+/* Its holder would not be there in a child, nor oneDNN's cache whole. */
+void openreg_engine_fork_begin(void)
+{
+	pthread_mutex_lock(&making);
+}
+
+void openreg_engine_fork_end(void)
+{
+	pthread_mutex_unlock(&making);
+}
+
 static void bound_shared_cache(void)
 {
 	dnnl_set_primitive_cache_capacity(SHARED_PRIMITIVES);
