@@ -409,6 +409,8 @@ void sim_bo_close(struct transport *t, uint32_t handle)
 {
 	struct sim_bo *bo;
 
+	if (sim_stopped())
+		return;
 	sweep(t->card);
 	bo = begin_close(t, handle);
 	if (!(bo->flags & (OPENREG_BO_VRAM | OPENREG_BO_SYSTEM)))

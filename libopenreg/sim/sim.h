@@ -95,6 +95,8 @@ void *sim_pages_again(void *pages, uint64_t size);
 unsigned int sim_num_cards(void);
 int sim_card_get(unsigned int index, struct sim_card **out);
 void sim_card_put(struct sim_card *card);
+/* The process ends, and the cards have stopped: no command will complete. */
+bool sim_stopped(void);
 /* What is wrong with the environment; NULL: nothing. */
 const char *sim_config_error(void);
 

@@ -50,6 +50,8 @@ static int check(const struct sim_queue *q, uint64_t seq)
 	/* The card stops a queue after the last packet that it completes. */
 	if (completed(q) >= seq)
 		return 0;
+	if (sim_stopped())
+		return -ENODEV;
 	return state == OPENREG_QUEUE_RUNNING || q->resetting ? PENDING : -EIO;
 }
 

@@ -137,6 +137,7 @@ struct openreg_card *openreg_card_new(const struct openreg_card_config *config,
 	if (*error)
 		return NULL;
 	*error = "out of memory or threads";
+	openreg_engine_init();
 	card = calloc(1, sizeof(*card));
 	if (!card)
 		return NULL;

@@ -80,6 +80,12 @@ struct openreg_verdict openreg_engine_check(struct openreg_args *args);
 struct openreg_job;
 
 /*
+ * Before the first job. What engines have in static memory ends, at exit(),
+ * after what is registered from now on has.
+ */
+void openreg_engine_init(void);
+
+/*
  * Around fork(): what the engines of a process share is whole in the child.
  */
 void openreg_engine_fork_begin(void);

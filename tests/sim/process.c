@@ -102,9 +102,92 @@ static void test_fork(void **state)
 		pthread_join(thread[i], NULL);
 }
 
+static int exit_status(void (*body)(void))
+{
+	int status;
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		alarm(20);
+		body();
+		exit(7); /* with destructors */
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+}
+
+static struct card last;
+static struct openreg_bo *last_bo;
+
+static void leave_products(void)
+{
+	last_bo = vram(&last, 3 * MATRIX_BYTES);
+	/* Each time some of them were made before the end. */
+	multiply(&last, shape % 5);
+	for (unsigned int i = 0; i < 300; i++)
+		push_product(&last, address(last_bo));
+	ok(openreg_queue_submit(last.q));
+}
+
+static void open_last(void)
+{
+	ok(openreg_device_open(0, &last.dev));
+	ok(openreg_queue_create(last.dev, NULL, &last.q));
+}
+
+static void exit_multiplying(void)
+{
+	open_last();
+	leave_products();
+}
+
+/* The engines are at work on new shapes when the process ends. */
+static void test_exit(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 60; i++) {
+		assert_int_equal(exit_status(exit_multiplying), 7);
+		shape += 11;
+	}
+}
+
+/* Runs after the cards have stopped: no call may wait for them. */
+static void use_late(void)
+{
+	struct openreg_memory_info info;
+	struct openreg_device *dev;
+	struct openreg_bo *bo;
+
+	if (openreg_bo_alloc(last.dev, 4096, OPENREG_BO_VRAM, &bo) != -ENODEV ||
+	    openreg_device_open(1, &dev) != -ENODEV ||
+	    openreg_queue_wait(last.q, openreg_queue_submitted(last.q) + 1,
+			       -1) != -ENODEV)
+		_exit(8);
+	openreg_device_get_memory(last.dev, &info);
+	openreg_bo_free(last_bo);
+	openreg_queue_destroy(last.q);
+	openreg_device_close(last.dev);
+}
+
+static void exit_in_use(void)
+{
+	atexit(use_late);
+	open_last();
+	leave_products();
+}
+
+static void test_late_use(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 5; i++)
+		assert_int_equal(exit_status(exit_in_use), 7);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_exit),
+		cmocka_unit_test(test_late_use),
 		cmocka_unit_test(test_fork),
 	};
 
