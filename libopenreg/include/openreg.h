@@ -11,9 +11,9 @@
  * belongs to one thread at a time; only the functions marked [any thread] may
  * be called on it beside its owner.
  *
- * fork(): the child cannot use what its parent opened. Every call there gives
- * -EPERM; closing and freeing are allowed and leave the parent's objects
- * alone. Mapped BOs are not mapped in the child.
+ * fork(): the child cannot use what its parent opened. Calls that need the card
+ * give -EPERM there; those that return what is known (openreg_device_get_info),
+ * closing and freeing work. Mapped BOs are not mapped in the child.
  *
  * Addresses are the card's (openreg_isa.h): a CPU that dereferences one traps.
  */
@@ -61,8 +61,8 @@ int openreg_device_count(void);
  * Opens card number index of those that openreg_device_count() counts, or a
  * node by its path (/dev/openreg or /dev/accel/accelN). Every open has its own address space.
  *
- * -ENODEV no such card; -EACCES no permission; -EPROTO a driver or card whose
- * interface this library does not know.
+ * -ENODEV no such card; -EACCES no permission; -EPROTO a driver or card unknown
+ * to this library; -ENOSPC more than 256 opens of a card inside the process.
  */
 int openreg_device_open(unsigned int index, struct openreg_device **dev);
 int openreg_device_open_path(const char *path, struct openreg_device **dev);
@@ -143,8 +143,8 @@ int openreg_mem_register(struct openreg_device *dev, void *ptr, uint64_t size,
 			 uint32_t flags, struct openreg_bo **bo);
 
 /*
- * Unmaps and frees. Packets that use it and have started finish first; the
- * address is dead at once for others. NULL is allowed.
+ * Unmaps and frees; the address is dead for packets that have not started. One
+ * that uses it after 20 s is stopped with all queues of dev. NULL is allowed.
  */
 void openreg_bo_free(struct openreg_bo *bo);
 

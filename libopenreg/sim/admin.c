@@ -115,12 +115,18 @@ static int status_errno(uint32_t status)
 int sim_admin(struct sim_card *c, const struct openreg_admin_cmd *cmd)
 {
 	struct sim_admin *a = &c->admin;
-	uint32_t i = submit(c, cmd);
-	uint32_t status = wait_completion(c, i);
+	uint32_t i, status;
+	int cancel;
 
+	if (sim_stopped())
+		return -ENODEV;
+	cancel = sim_cancel_off();
+	i = submit(c, cmd);
+	status = wait_completion(c, i);
 	pthread_mutex_lock(&a->lock);
 	a->busy[i % SIM_ADMIN_SLOTS] = false;
 	pthread_cond_broadcast(&a->freed);
 	pthread_mutex_unlock(&a->lock);
+	sim_cancel_restore(cancel);
 	return status_errno(status);
 }

@@ -19,6 +19,7 @@
 #define MAX_WORKERS 64
 #define MAX_SLOW_US 100000
 #define SPIN_US 100
+#define PATIENCE_NS 2000000000ll
 
 static struct {
 	pthread_once_t once;
@@ -33,6 +34,7 @@ static struct {
 static pthread_mutex_t cards_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct sim_card *cards[OPENREG_MAX_CARDS];
 static pid_t cards_pid;
+static bool stopped; /* the process ends */
 
 static uint64_t parse(const char *name, uint64_t value, uint64_t min,
 		      uint64_t max, uint64_t unit)
@@ -91,17 +93,37 @@ unsigned int sim_num_cards(void)
 	return config.cards;
 }
 
-/*
- * When the process ends, libraries that the card uses end too: nothing of it
- * may run then. Its threads stay where they are.
- */
-static void __attribute__((destructor)) stop_cards(void)
+/* What was the parent's is not there in a child. */
+static void forget_parents(void)
 {
-	const int64_t patience = 2000000000;
-	int64_t end = sim_now() + patience;
-
-	if (cards_pid != getpid())
+	if (cards_pid == getpid())
 		return;
+	memset(cards, 0, sizeof(cards));
+	cards_pid = getpid();
+}
+
+static bool lock_cards(int64_t end)
+{
+	while (pthread_mutex_trylock(&cards_lock)) {
+		if (sim_now() > end)
+			return false;
+		sim_sleep_ms(1);
+	}
+	return true;
+}
+
+/*
+ * When the process ends, what libraries of the card have in static memory ends
+ * too: nothing of the card may run then. Its threads stay where they are.
+ */
+static void stop_cards(void)
+{
+	int64_t end = sim_now() + PATIENCE_NS;
+
+	if (!lock_cards(end))
+		return;
+	forget_parents();
+	__atomic_store_n(&stopped, true, __ATOMIC_SEQ_CST);
 	for (unsigned int i = 0; i < OPENREG_MAX_CARDS; i++)
 		if (cards[i])
 			openreg_card_pause_begin(cards[i]->card, NULL, NULL);
@@ -109,6 +131,12 @@ static void __attribute__((destructor)) stop_cards(void)
 		while (cards[i] && !openreg_card_is_paused(cards[i]->card) &&
 		       sim_now() < end)
 			sim_sleep_ms(1);
+	pthread_mutex_unlock(&cards_lock);
+}
+
+bool sim_stopped(void)
+{
+	return __atomic_load_n(&stopped, __ATOMIC_SEQ_CST);
 }
 
 static void fill_info(struct sim_card *c)
@@ -172,6 +200,7 @@ static void card_free(struct sim_card *c)
 		pthread_mutex_destroy(&c->vectors[i].lock);
 	}
 	pthread_mutex_destroy(&c->lock);
+	pthread_mutex_destroy(&c->sweep);
 	free(c);
 }
 
@@ -198,6 +227,7 @@ static int card_new(unsigned int index, struct sim_card **out)
 		return -ENOMEM;
 	c->index = index;
 	c->vram_size = config.vram;
+	pthread_mutex_init(&c->sweep, NULL);
 	pthread_mutex_init(&c->lock, NULL);
 	for (unsigned int i = 0; i < SIM_VECTORS; i++) {
 		pthread_mutex_init(&c->vectors[i].lock, NULL);
@@ -211,37 +241,58 @@ static int card_new(unsigned int index, struct sim_card **out)
 	return ret;
 }
 
-/* What was the parent's is not there in a child. */
-static void forget_parents(void)
+/*
+ * A child that is made while another thread holds a lock of the cards would
+ * wait for it for ever.
+ */
+static void fork_begin(void)
 {
-	if (cards_pid == getpid())
-		return;
-	memset(cards, 0, sizeof(cards));
-	cards_pid = getpid();
+	pthread_mutex_lock(&cards_lock);
+	openreg_card_fork_begin();
+}
+
+static void fork_end(void)
+{
+	openreg_card_fork_end();
+	pthread_mutex_unlock(&cards_lock);
+}
+
+static void __attribute__((constructor)) watch_forks(void)
+{
+	pthread_atfork(fork_begin, fork_end, fork_end);
 }
 
 int sim_card_get(unsigned int index, struct sim_card **out)
 {
+	/* What the first card has made in its libraries ends after it. */
+	static bool stop_at_exit;
+	int cancel = sim_cancel_off();
 	int ret = 0;
 
 	pthread_mutex_lock(&cards_lock);
 	forget_parents();
 	if (!cards[index])
 		ret = card_new(index, &cards[index]);
+	if (!ret && !stop_at_exit)
+		stop_at_exit = !atexit(stop_cards);
 	if (!ret) {
 		*out = cards[index];
 		(*out)->users++;
 	}
 	pthread_mutex_unlock(&cards_lock);
+	sim_cancel_restore(cancel);
 	return ret;
 }
 
 void sim_card_put(struct sim_card *c)
 {
+	int cancel = sim_cancel_off();
+
 	pthread_mutex_lock(&cards_lock);
 	if (!--c->users) {
 		cards[c->index] = NULL;
 		card_free(c);
 	}
 	pthread_mutex_unlock(&cards_lock);
+	sim_cancel_restore(cancel);
 }

@@ -24,8 +24,23 @@ int64_t sim_now(void)
 void sim_sleep_ms(unsigned int ms)
 {
 	const struct timespec ts = { .tv_nsec = ms * 1000000L };
+	int cancel = sim_cancel_off();
 
 	nanosleep(&ts, NULL);
+	sim_cancel_restore(cancel);
+}
+
+int sim_cancel_off(void)
+{
+	int state;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+	return state;
+}
+
+void sim_cancel_restore(int state)
+{
+	pthread_setcancelstate(state, NULL);
 }
 
 void *sim_pages(uint64_t size)

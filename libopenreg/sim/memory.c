@@ -13,12 +13,14 @@
 #define BACKOFF_MS 64
 
 struct sim_bo {
+	struct transport *t;
 	uint32_t flags;
 	uint32_t seg;
 	uint64_t size;
 	uint64_t offset; /* in VRAM */
 	void *pages; /* SYSTEM */
-	struct sim_bo *next; /* of those that are closing */
+	bool closing;
+	struct sim_bo *next; /* of those that a packet uses still */
 };
 
 static uint64_t *held(struct transport *t, const struct sim_bo *bo)
@@ -29,23 +31,34 @@ static uint64_t *held(struct transport *t, const struct sim_bo *bo)
 					       &t->process_pinned;
 }
 
-/* All that is free is zero. */
+static uint64_t vram_of(const struct sim_bo *bo)
+{
+	return bo->flags & OPENREG_BO_VRAM ? bo->size : 0;
+}
+
+/* All that is free is zero; the card's lock is not held. */
 static void free_vram(struct sim_card *c, const struct sim_bo *bo)
 {
 	const struct openreg_admin_cmd cmd = {
 		.opcode = OPENREG_ADMIN_FILL,
 		.fill = { .offset = bo->offset, .length = bo->size },
 	};
+	int ret = sim_admin(c, &cmd);
 
-	if (sim_admin(c, &cmd))
-		return;
 	pthread_mutex_lock(&c->lock);
-	sim_extents_give(&c->free, bo->offset, bo->size);
+	if (!ret)
+		sim_extents_give(&c->free, bo->offset, bo->size);
+	c->freeing -= bo->size;
 	pthread_mutex_unlock(&c->lock);
 }
 
+/* What counted as closing, and of which the card has let go. */
 static void free_memory(struct sim_card *c, struct sim_bo *bo)
 {
+	pthread_mutex_lock(&c->lock);
+	c->closing_vram -= vram_of(bo);
+	c->freeing += vram_of(bo);
+	pthread_mutex_unlock(&c->lock);
 	if (bo->flags & OPENREG_BO_VRAM)
 		free_vram(c, bo);
 	else if (bo->flags & OPENREG_BO_SYSTEM)
@@ -53,53 +66,77 @@ static void free_memory(struct sim_card *c, struct sim_bo *bo)
 	free(bo);
 }
 
-/* The card has let go of it. */
-static void release(struct transport *t, struct sim_bo *bo)
+static void free_seg(struct sim_bo *bo)
 {
+	struct transport *t = bo->t;
+
 	pthread_mutex_lock(&t->lock);
 	t->segs[bo->seg] = NULL;
+	t->closing--;
 	pthread_mutex_unlock(&t->lock);
-	free_memory(t->card, bo);
+}
+
+/* The card has let go of it. */
+static void release(struct sim_bo *bo)
+{
+	struct sim_card *c = bo->t->card;
+
+	free_seg(bo);
+	free_memory(c, bo);
 }
 
 /* -EBUSY while a packet uses it. */
-static int unbind(struct transport *t, struct sim_bo *bo)
+static int unbind(const struct sim_bo *bo)
 {
 	const struct openreg_admin_cmd cmd = {
 		.opcode = OPENREG_ADMIN_SEG_UNBIND,
-		.ctx = t->ctx,
+		.ctx = bo->t->ctx,
 		.id = bo->seg,
 	};
 
-	return sim_admin(t->card, &cmd);
+	return sim_admin(bo->t->card, &cmd);
 }
 
-/* Asks again for what is closing; true if some of it is still in use. */
-static bool sweep(struct transport *t)
+static void close_later(struct sim_card *c, struct sim_bo *bo)
 {
-	struct sim_bo *list, *bo;
-	bool busy = false;
+	pthread_mutex_lock(&c->lock);
+	bo->next = c->closing;
+	c->closing = bo;
+	pthread_mutex_unlock(&c->lock);
+}
 
-	pthread_mutex_lock(&t->lock);
-	list = t->closing;
-	t->closing = NULL;
-	pthread_mutex_unlock(&t->lock);
+/*
+ * Asks again for what is closing, of all who have the card open. Their
+ * contexts are there as long as the sweep is held.
+ */
+static void sweep(struct sim_card *c)
+{
+	struct sim_bo *list, *bo, *over = NULL;
+
+	if (pthread_mutex_trylock(&c->sweep))
+		return;
+	pthread_mutex_lock(&c->lock);
+	list = c->closing;
+	c->closing = NULL;
+	pthread_mutex_unlock(&c->lock);
 	while ((bo = list)) {
 		list = bo->next;
-		if (unbind(t, bo) != -EBUSY) {
-			release(t, bo);
+		if (unbind(bo) == -EBUSY) {
+			close_later(c, bo);
 			continue;
 		}
-		busy = true;
-		pthread_mutex_lock(&t->lock);
-		bo->next = t->closing;
-		t->closing = bo;
-		pthread_mutex_unlock(&t->lock);
+		free_seg(bo);
+		bo->next = over;
+		over = bo;
 	}
-	return busy;
+	pthread_mutex_unlock(&c->sweep);
+	while ((bo = over)) {
+		over = bo->next;
+		free_memory(c, bo);
+	}
 }
 
-static int take_seg(struct transport *t, struct sim_bo *bo)
+static int find_seg(struct transport *t, struct sim_bo *bo, bool *coming)
 {
 	const uint32_t num = t->card->info.max_segments;
 	int ret = -ENOSPC;
@@ -116,7 +153,22 @@ static int take_seg(struct transport *t, struct sim_bo *bo)
 		t->next_seg = seg % num;
 		ret = 0;
 	}
+	*coming = t->closing;
 	pthread_mutex_unlock(&t->lock);
+	return ret;
+}
+
+/* As with VRAM: waits for one that is on its way back. */
+static int take_seg(struct transport *t, struct sim_bo *bo)
+{
+	const int64_t end = sim_now() + PATIENCE_NS;
+	bool coming;
+	int ret;
+
+	while ((ret = find_seg(t, bo, &coming)) && coming && sim_now() < end) {
+		sim_sleep_ms(1);
+		sweep(t->card);
+	}
 	return ret;
 }
 
@@ -171,28 +223,38 @@ static int bind_memory(struct transport *t, struct sim_bo *bo, uintptr_t at)
 	return ret;
 }
 
-static int take_vram(struct transport *t, struct sim_bo *bo)
+static int find_vram(struct sim_card *c, struct sim_bo *bo, bool *coming)
 {
-	const int64_t end = sim_now() + PATIENCE_NS;
-	struct sim_card *c = t->card;
-	bool busy;
 	int ret;
 
-	for (;;) {
-		busy = sweep(t);
-		pthread_mutex_lock(&c->lock);
-		ret = sim_extents_take(&c->free, bo->size, &bo->offset);
-		pthread_mutex_unlock(&c->lock);
-		if (!ret || !busy || sim_now() > end)
-			return ret;
+	pthread_mutex_lock(&c->lock);
+	ret = sim_extents_take(&c->free, bo->size, &bo->offset);
+	*coming = c->freeing || c->closing_vram;
+	pthread_mutex_unlock(&c->lock);
+	return ret;
+}
+
+/* Waits for memory that is on its way back before it gives up. */
+static int take_vram(struct sim_card *c, struct sim_bo *bo)
+{
+	const int64_t end = sim_now() + PATIENCE_NS;
+	bool coming;
+	int ret;
+
+	if (bo->size > c->vram_size)
+		return -ENOSPC;
+	sweep(c);
+	while ((ret = find_vram(c, bo, &coming)) && coming && sim_now() < end) {
 		sim_sleep_ms(1);
+		sweep(c);
 	}
+	return ret;
 }
 
 static int create_vram(struct transport *t, struct sim_bo *bo)
 {
 	struct openreg_admin_cmd cmd = { .seg.kind = OPENREG_SEG_VRAM };
-	int ret = take_vram(t, bo);
+	int ret = take_vram(t->card, bo);
 
 	if (ret)
 		return ret;
@@ -220,7 +282,7 @@ static int create_system(struct transport *t, struct sim_bo *bo)
 {
 	int ret;
 
-	sweep(t);
+	sweep(t->card);
 	if (too_much_system(t, bo->size))
 		return -ENOMEM;
 	bo->pages = sim_pages(bo->size);
@@ -232,11 +294,13 @@ static int create_system(struct transport *t, struct sim_bo *bo)
 	return ret;
 }
 
-static struct sim_bo *bo_new(uint64_t size, uint32_t flags)
+static struct sim_bo *bo_new(struct transport *t, uint64_t size,
+			     uint32_t flags)
 {
 	struct sim_bo *bo = calloc(1, sizeof(*bo));
 
 	if (bo) {
+		bo->t = t;
 		bo->size = size;
 		bo->flags = flags;
 	}
@@ -266,7 +330,7 @@ int sim_bo_create(struct transport *t, uint64_t size, uint32_t flags,
 	if (!size || size > t->card->info.max_bo_size ||
 	    (flags != OPENREG_BO_VRAM && flags != OPENREG_BO_SYSTEM))
 		return -EINVAL;
-	bo = bo_new((size + SIM_PAGE - 1) & ~(SIM_PAGE - 1ull), flags);
+	bo = bo_new(t, (size + SIM_PAGE - 1) & ~(SIM_PAGE - 1ull), flags);
 	if (!bo)
 		return -ENOMEM;
 	ret = flags == OPENREG_BO_VRAM ? create_vram(t, bo) :
@@ -290,8 +354,8 @@ int sim_mem_register(struct transport *t, void *ptr, uint64_t size,
 	ret = sim_check_user_memory(ptr, size, !(flags & OPENREG_BO_READONLY));
 	if (ret)
 		return ret;
-	sweep(t);
-	bo = bo_new(size, flags);
+	sweep(t->card);
+	bo = bo_new(t, size, flags);
 	if (!bo)
 		return -ENOMEM;
 	ret = bind_memory(t, bo, (uintptr_t)ptr);
@@ -311,7 +375,7 @@ static void wait_unbound(struct transport *t, struct sim_bo *bo)
 	int64_t stuck = sim_now() + STUCK_NS;
 	unsigned int ms = 1;
 
-	while (unbind(t, bo) == -EBUSY) {
+	while (unbind(bo) == -EBUSY) {
 		sim_sleep_ms(ms);
 		if (ms < BACKOFF_MS)
 			ms *= 2;
@@ -320,29 +384,41 @@ static void wait_unbound(struct transport *t, struct sim_bo *bo)
 			stuck = INT64_MAX;
 		}
 	}
-	release(t, bo);
+	release(bo);
+}
+
+/* From now on others wait for its memory rather than fail. */
+static struct sim_bo *begin_close(struct transport *t, uint32_t handle)
+{
+	struct sim_card *c = t->card;
+	struct sim_bo *bo;
+
+	pthread_mutex_lock(&t->lock);
+	bo = t->segs[handle];
+	pthread_mutex_lock(&c->lock);
+	bo->closing = true;
+	c->closing_vram += vram_of(bo);
+	pthread_mutex_unlock(&c->lock);
+	*held(t, bo) -= bo->size;
+	t->closing++;
+	pthread_mutex_unlock(&t->lock);
+	return bo;
 }
 
 void sim_bo_close(struct transport *t, uint32_t handle)
 {
 	struct sim_bo *bo;
 
-	sweep(t);
-	pthread_mutex_lock(&t->lock);
-	bo = t->segs[handle];
-	*held(t, bo) -= bo->size;
-	pthread_mutex_unlock(&t->lock);
-
-	if (!(bo->flags & (OPENREG_BO_VRAM | OPENREG_BO_SYSTEM))) {
+	if (sim_stopped())
+		return;
+	sweep(t->card);
+	bo = begin_close(t, handle);
+	if (!(bo->flags & (OPENREG_BO_VRAM | OPENREG_BO_SYSTEM)))
 		wait_unbound(t, bo);
-	} else if (unbind(t, bo) != -EBUSY) {
-		release(t, bo);
-	} else {
-		pthread_mutex_lock(&t->lock);
-		bo->next = t->closing;
-		t->closing = bo;
-		pthread_mutex_unlock(&t->lock);
-	}
+	else if (unbind(bo) != -EBUSY)
+		release(bo);
+	else
+		close_later(t->card, bo);
 }
 
 int sim_map(struct transport *t, const struct transport_bo *bo, void **ptr)
@@ -361,10 +437,11 @@ int sim_memory(struct transport *t, struct openreg_memory_info *info)
 {
 	struct sim_card *c = t->card;
 
-	sweep(t);
+	sweep(c);
 	info->vram_total = c->vram_size;
 	pthread_mutex_lock(&c->lock);
 	sim_extents_sum(&c->free, &info->vram_free, &info->vram_largest);
+	info->vram_free += c->freeing;
 	pthread_mutex_unlock(&c->lock);
 	pthread_mutex_lock(&t->lock);
 	info->process_vram = t->process_vram;
@@ -372,6 +449,30 @@ int sim_memory(struct transport *t, struct openreg_memory_info *info)
 	info->process_pinned = t->process_pinned;
 	pthread_mutex_unlock(&t->lock);
 	return 0;
+}
+
+/*
+ * Before CTX_DESTROY, which takes the segments and waits for the packets: from
+ * then on an unbind that fails does not say that nothing uses the memory.
+ */
+void sim_memory_detach(struct transport *t)
+{
+	struct sim_card *c = t->card;
+	struct sim_bo **at;
+
+	pthread_mutex_lock(&c->sweep);
+	pthread_mutex_lock(&c->lock);
+	for (at = &c->closing; *at;) {
+		if ((*at)->t == t)
+			*at = (*at)->next;
+		else
+			at = &(*at)->next;
+	}
+	for (uint32_t seg = 0; seg < OPENREG_MAX_SEGMENTS; seg++)
+		if (t->segs[seg] && !t->segs[seg]->closing)
+			c->closing_vram += vram_of(t->segs[seg]);
+	pthread_mutex_unlock(&c->lock);
+	pthread_mutex_unlock(&c->sweep);
 }
 
 /* After CTX_DESTROY: no packet is left that could use any of it. */

@@ -36,6 +36,9 @@ struct sim_admin {
 	bool busy[SIM_ADMIN_SLOTS];
 };
 
+struct sim_bo;
+struct sim_queue;
+
 struct sim_card {
 	unsigned int index;
 	unsigned int users; /* under the lock of all cards */
@@ -48,14 +51,15 @@ struct sim_card {
 	struct sim_admin admin;
 	void *faults;
 
+	pthread_mutex_t sweep; /* whoever asks for what is closing */
 	pthread_mutex_t lock; /* of what follows */
 	struct sim_extents free; /* VRAM, all of it zero */
+	uint64_t freeing; /* bytes that become zero and free */
+	uint64_t closing_vram; /* bytes that packets may use still */
+	struct sim_bo *closing; /* packets use them still */
 	bool contexts[OPENREG_MAX_CONTEXTS];
 	bool queues[OPENREG_MAX_QUEUES];
 };
-
-struct sim_bo;
-struct sim_queue;
 
 /* An open card: a context with its segments. */
 struct transport {
@@ -65,7 +69,7 @@ struct transport {
 	pthread_mutex_t lock; /* of what follows */
 	struct sim_bo *segs[OPENREG_MAX_SEGMENTS];
 	uint32_t next_seg;
-	struct sim_bo *closing; /* a packet uses them still */
+	unsigned int closing; /* segments that are on their way back */
 	struct sim_queue *queues;
 	uint64_t process_vram;
 	uint64_t process_system;
@@ -76,6 +80,12 @@ struct transport {
 extern const struct openreg_host_ops sim_host_ops;
 int64_t sim_now(void);
 void sim_sleep_ms(unsigned int ms);
+/*
+ * A thread that is cancelled would leave locks and lists behind. As through the
+ * kernel's driver, no call is a cancellation point.
+ */
+int sim_cancel_off(void);
+void sim_cancel_restore(int state);
 /* Zeroed, and not there in a child of fork(); NULL without memory. */
 void *sim_pages(uint64_t size);
 /* The same pages at one more address. */
@@ -85,6 +95,8 @@ void *sim_pages_again(void *pages, uint64_t size);
 unsigned int sim_num_cards(void);
 int sim_card_get(unsigned int index, struct sim_card **out);
 void sim_card_put(struct sim_card *card);
+/* The process ends, and the cards have stopped: no command will complete. */
+bool sim_stopped(void);
 /* What is wrong with the environment; NULL: nothing. */
 const char *sim_config_error(void);
 
@@ -102,6 +114,7 @@ void sim_bo_close(struct transport *t, uint32_t handle);
 int sim_map(struct transport *t, const struct transport_bo *bo, void **ptr);
 void sim_unmap(void *ptr, size_t size);
 int sim_memory(struct transport *t, struct openreg_memory_info *info);
+void sim_memory_detach(struct transport *t);
 void sim_memory_close(struct transport *t);
 
 /* user.c: may the card be given this memory? 0 or -errno. */

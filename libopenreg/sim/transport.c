@@ -76,7 +76,7 @@ static int sim_open(const char *path, struct transport **out)
 	unsigned int index;
 	int ret;
 
-	ret = parse_path(path, &index);
+	ret = sim_stopped() ? -ENODEV : parse_path(path, &index);
 	if (ret)
 		return ret;
 	t = calloc(1, sizeof(*t));
@@ -97,10 +97,14 @@ static int sim_open(const char *path, struct transport **out)
 	return ret;
 }
 
-/* In a child the card and its threads are not there. */
+/*
+ * In a child the card and its threads are not there; at the end of the process
+ * what it has goes with it.
+ */
 static void sim_close(struct transport *t)
 {
-	if (t->pid == getpid()) {
+	if (t->pid == getpid() && !sim_stopped()) {
+		sim_memory_detach(t);
 		context(t, OPENREG_ADMIN_CTX_DESTROY);
 		sim_queues_close(t);
 		sim_memory_close(t);
@@ -112,7 +116,10 @@ static void sim_close(struct transport *t)
 
 static void sim_explain(int error, const char *path, char *text, size_t len)
 {
-	if (sim_config_error())
+	if (sim_stopped())
+		snprintf(text, len, "%s: the process ends, its cards are gone",
+			 path);
+	else if (sim_config_error())
 		snprintf(text, len, "%s", sim_config_error());
 	else if (error == -ENODEV)
 		snprintf(text, len,

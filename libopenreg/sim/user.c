@@ -28,7 +28,7 @@ static int check_map(const struct map *m, uintptr_t at, uintptr_t end,
 	return m->end >= end;
 }
 
-int sim_check_user_memory(const void *ptr, uint64_t size, bool writable)
+static int check_maps(const void *ptr, uint64_t size, bool writable)
 {
 	uintptr_t at = (uintptr_t)ptr, end = at + size;
 	FILE *f = fopen("/proc/self/maps", "re");
@@ -50,4 +50,13 @@ int sim_check_user_memory(const void *ptr, uint64_t size, bool writable)
 	free(line);
 	fclose(f);
 	return ret > 0 ? 0 : ret ? ret : -EFAULT;
+}
+
+int sim_check_user_memory(const void *ptr, uint64_t size, bool writable)
+{
+	int cancel = sim_cancel_off();
+	int ret = check_maps(ptr, size, writable);
+
+	sim_cancel_restore(cancel);
+	return ret;
 }

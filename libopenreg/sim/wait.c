@@ -50,6 +50,8 @@ static int check(const struct sim_queue *q, uint64_t seq)
 	/* The card stops a queue after the last packet that it completes. */
 	if (completed(q) >= seq)
 		return 0;
+	if (sim_stopped())
+		return -ENODEV;
 	return state == OPENREG_QUEUE_RUNNING || q->resetting ? PENDING : -EIO;
 }
 
@@ -82,6 +84,7 @@ int sim_queue_wait(struct transport *t, struct transport_queue *tq,
 	struct sim_queue *q = tq->state;
 	struct sim_waiter w = { .seq = seq };
 	bool late = deadline_ns <= 0;
+	int cancel = sim_cancel_off();
 	int ret;
 
 	(void)t;
@@ -93,5 +96,6 @@ int sim_queue_wait(struct transport *t, struct transport_queue *tq,
 		late = sleep_until(q->vector, deadline_ns) == ETIMEDOUT;
 	remove_waiter(q, &w);
 	pthread_mutex_unlock(&q->vector->lock);
+	sim_cancel_restore(cancel);
 	return ret == PENDING ? -ETIME : ret;
 }

@@ -50,7 +50,7 @@ bool worker_init(struct openreg_card *card, struct worker *w, bool compute)
 	if (!w->stage[0] || !w->stage[1])
 		return false;
 	if (compute)
-		w->scratch = openreg_scratch_new();
+		w->scratch = openreg_scratch_new(&card->extra);
 	return !compute || w->scratch;
 }
 
@@ -137,6 +137,7 @@ struct openreg_card *openreg_card_new(const struct openreg_card_config *config,
 	if (*error)
 		return NULL;
 	*error = "out of memory or threads";
+	openreg_engine_init();
 	card = calloc(1, sizeof(*card));
 	if (!card)
 		return NULL;
@@ -153,6 +154,16 @@ struct openreg_card *openreg_card_new(const struct openreg_card_config *config,
 	}
 	*error = NULL;
 	return card;
+}
+
+void openreg_card_fork_begin(void)
+{
+	openreg_engine_fork_begin();
+}
+
+void openreg_card_fork_end(void)
+{
+	openreg_engine_fork_end();
 }
 
 static void stop_threads(struct openreg_card *card)

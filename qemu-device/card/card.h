@@ -88,6 +88,13 @@ struct openreg_card *openreg_card_new(const struct openreg_card_config *config,
 /* Stops all threads first. */
 void openreg_card_free(struct openreg_card *card);
 
+/*
+ * Around fork(), in the parent and in the child: a child has no use for its
+ * parent's cards, but can make its own.
+ */
+void openreg_card_fork_begin(void);
+void openreg_card_fork_end(void);
+
 /* size is 4 or 8. Never block on an engine. */
 uint64_t openreg_card_reg_read(struct openreg_card *card, uint64_t off,
 			       unsigned int size);

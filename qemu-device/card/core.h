@@ -288,6 +288,7 @@ struct openreg_card {
 	struct queue *queue[OPENREG_MAX_QUEUES]; /* admin; sched.lock */
 	uint32_t nruns; /* admin */
 	bool loaded; /* raise every vector at resume */
+	atomic_size_t extra; /* bytes that jobs hold beside their operands */
 	struct worker copier;
 	struct worker *workers;
 };

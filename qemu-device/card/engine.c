@@ -15,6 +15,7 @@ struct openreg_scratch {
 	void *buffer;
 	size_t buffer_size;
 	struct openreg_matmul_cache *matmul;
+	atomic_size_t *extra;
 };
 
 #define FREE_JOBS_MAX 64
@@ -96,7 +97,7 @@ static size_t job_size(void)
 	return (sizeof(struct openreg_job) + size + 63) & ~(size_t)63;
 }
 
-struct openreg_scratch *openreg_scratch_new(void)
+struct openreg_scratch *openreg_scratch_new(atomic_size_t *extra)
 {
 	struct openreg_scratch *scratch = calloc(1, sizeof(*scratch));
 
@@ -106,6 +107,7 @@ struct openreg_scratch *openreg_scratch_new(void)
 		free(scratch);
 		return NULL;
 	}
+	scratch->extra = extra;
 	return scratch;
 }
 
@@ -174,14 +176,14 @@ static void job_put(struct openreg_job *job)
 	free(job);
 }
 
-static atomic_size_t extra_bytes;
-
 void *openreg_job_extra(struct openreg_job *job, size_t size)
 {
+	atomic_size_t *extra = job->owner->extra;
+
 	if (size > OPENREG_EXTRA_MAX)
 		return NULL;
-	if (atomic_fetch_add(&extra_bytes, size) > OPENREG_EXTRA_MAX - size) {
-		atomic_fetch_sub(&extra_bytes, size);
+	if (atomic_fetch_add(extra, size) > OPENREG_EXTRA_MAX - size) {
+		atomic_fetch_sub(extra, size);
 		job->later = true;
 		return NULL;
 	}
@@ -258,6 +260,6 @@ void openreg_job_free(struct openreg_job *job)
 	if (!job)
 		return;
 	free(job->extra);
-	atomic_fetch_sub(&extra_bytes, job->extra_size);
+	atomic_fetch_sub(job->owner->extra, job->extra_size);
 	job_put(job);
 }

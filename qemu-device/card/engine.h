@@ -9,6 +9,7 @@
 #ifndef OPENREG_ENGINE_H
 #define OPENREG_ENGINE_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -78,9 +79,22 @@ struct openreg_verdict openreg_engine_check(struct openreg_args *args);
  */
 struct openreg_job;
 
+/*
+ * Before the first job. What engines have in static memory ends, at exit(),
+ * after what is registered from now on has.
+ */
+void openreg_engine_init(void);
+
+/*
+ * Around fork(): what the engines of a process share is whole in the child.
+ */
+void openreg_engine_fork_begin(void);
+void openreg_engine_fork_end(void);
+
 /* Per-thread scratch memory and primitive caches; one for each worker. */
 struct openreg_scratch;
-struct openreg_scratch *openreg_scratch_new(void);
+/* *extra: what the jobs of all scratches that share it hold, in bytes. */
+struct openreg_scratch *openreg_scratch_new(atomic_size_t *extra);
 void openreg_scratch_free(struct openreg_scratch *scratch);
 
 /*

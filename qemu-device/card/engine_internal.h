@@ -15,7 +15,7 @@
 
 /* Work of one slice, in the engines' rough estimates of time. */
 #define OPENREG_SLICE_NS 500000.0
-/* Host memory that all jobs together may hold beside their operands. */
+/* Host memory that a card's jobs together may hold beside their operands. */
 #define OPENREG_EXTRA_MAX ((size_t)1 << 30)
 
 /* One for each opcode that computes. */

@@ -49,6 +49,7 @@ struct openreg_matmul_cache {
  * makes or drops them, which is rare.
  */
 static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER;
+static pthread_once_t once = PTHREAD_ONCE_INIT; /* bound_shared_cache() */
 
 static void entry_clear(struct entry *e)
 {
@@ -83,6 +84,17 @@ void openreg_matmul_cache_free(struct openreg_matmul_cache *cache)
 	free(cache);
 }
 
+/* Its holder would not be there in a child, nor oneDNN's cache whole. */
+void openreg_engine_fork_begin(void)
+{
+	pthread_mutex_lock(&making);
+}
+
+void openreg_engine_fork_end(void)
+{
+	pthread_mutex_unlock(&making);
+}
+
 static void bound_shared_cache(void)
 {
 	dnnl_set_primitive_cache_capacity(SHARED_PRIMITIVES);
@@ -90,7 +102,6 @@ static void bound_shared_cache(void)
 
 static struct openreg_matmul_cache *cache_new(void)
 {
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	struct openreg_matmul_cache *cache = calloc(1, sizeof(*cache));
 
 	if (!cache)
@@ -386,4 +397,28 @@ enum openreg_gemm_result openreg_gemm_dnnl(struct openreg_matmul_cache **cache,
 	return dnnl_stream_wait((*cache)->stream) == dnnl_success
 		       ? OPENREG_GEMM_DONE
 		       : OPENREG_GEMM_FAILED;
+}
+
+static void make_one(void)
+{
+	const struct openreg_gemm g = {
+		.batch = 1, .m = 16, .n = 16, .k = 16,
+		.a = { .row = 16, .column = 1 },
+		.b = { .row = 16, .column = 1 },
+		.d = { .row = 16, .column = 1 },
+	};
+	struct openreg_matmul_cache *cache = cache_new();
+	struct key key = make_key(&g);
+
+	if (cache)
+		entry_get(cache, &key);
+	openreg_matmul_cache_free(cache);
+}
+
+/* oneDNN's static memory is there once a primitive has been made. */
+void openreg_engine_init(void)
+{
+	static pthread_once_t first = PTHREAD_ONCE_INIT;
+
+	pthread_once(&first, make_one);
 }

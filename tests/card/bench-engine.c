@@ -457,12 +457,13 @@ static float *numbers(void)
 int main(int argc, char **argv)
 {
 	static const int64_t by_row[2] = { 1, 0 }, by_column[2] = { 0, 1 };
+	static atomic_size_t extra;
 	double ours, theirs;
 
 	if (argc > 1)
 		threads = atoi(argv[1]) > 1 ? 2 : 1;
-	scratch[0] = openreg_scratch_new();
-	scratch[1] = openreg_scratch_new();
+	scratch[0] = openreg_scratch_new(&extra);
+	scratch[1] = openreg_scratch_new(&extra);
 	if (!scratch[0] || !scratch[1])
 		abort();
 	x = numbers();

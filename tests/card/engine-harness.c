@@ -120,8 +120,9 @@ static void run_phase(struct phase *phase, struct openreg_scratch *scratch[2])
 struct openreg_verdict args_try(struct openreg_args *args, bool reverse)
 {
 	struct openreg_verdict verdict = { .code = OPENREG_FAULT_NONE };
-	struct openreg_scratch *scratch[2] = { openreg_scratch_new(),
-					       openreg_scratch_new() };
+	atomic_size_t extra = 0;
+	struct openreg_scratch *scratch[2] = { openreg_scratch_new(&extra),
+					       openreg_scratch_new(&extra) };
 	struct phase phase = { .reverse = reverse };
 	bool later;
 
@@ -139,6 +140,7 @@ struct openreg_verdict args_try(struct openreg_args *args, bool reverse)
 	if (phase.failed)
 		verdict = openreg_job_verdict(phase.job, phase.number);
 	openreg_job_free(phase.job);
+	assert_int_equal(extra, 0);
 	openreg_scratch_free(scratch[0]);
 	openreg_scratch_free(scratch[1]);
 	return verdict;

@@ -442,7 +442,9 @@ static void test_nothing(void **state)
 static void test_longest(void **state)
 {
 	const int64_t n = OPENREG_SORT_ROW_MAX;
-	struct openreg_scratch *scratch = openreg_scratch_new();
+	atomic_size_t extra = 0, others = 0;
+	struct openreg_scratch *scratch = openreg_scratch_new(&extra);
+	struct openreg_scratch *other = openreg_scratch_new(&others);
 	struct openreg_job *job, *more[8];
 	struct openreg_args args;
 	static double x;
@@ -471,12 +473,19 @@ static void test_longest(void **state)
 	assert_true(i >= 3 && i < 8);
 	assert_true(later);
 	openreg_job_free(job);
+	/* What one card's jobs hold is nothing to another card. */
+	job = openreg_job_new(&args, other, &later);
+	assert_non_null(job);
+	assert_int_equal(others, openreg_job_memory(job));
+	openreg_job_free(job);
 	more[i] = openreg_job_new(&args, scratch, &later);
 	assert_non_null(more[i]);
 	do
 		openreg_job_free(more[i]);
 	while (i--);
+	assert_int_equal(extra, 0);
 	openreg_scratch_free(scratch);
+	openreg_scratch_free(other);
 }
 
 int main(void)
