@@ -131,6 +131,39 @@ def test_statistics_do_not_hold_others_up(gate):
     assert x.cpu().unique().tolist() == [5000.0]
 
 
+@pytest.fixture
+def reading():
+    """A stream with long work, the event behind that, and a thread that waits to
+    read what comes after it."""
+    side = torch.openreg.Stream()
+    with torch.openreg.stream(side):
+        x = torch.ones(8, device=DEV)
+        side.synchronize()
+        sleeps = torch.openreg.queue_stats()["sleeps"]
+        torch.openreg._sleep(3_000_000_000)
+        worked = side.record_event()
+
+    def read():
+        with torch.openreg.stream(side):
+            assert x.cpu().sum().item() == 8
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    until(lambda: torch.openreg.queue_stats()["sleeps"] > sleeps)
+    assert not worked.query()
+    yield side, worked
+    reader.join()
+
+
+def test_a_read_holds_no_launch_up(reading):
+    """While one thread waits for its copy, others launch on the same stream."""
+    side, worked = reading
+    with torch.openreg.stream(side):
+        y = torch.zeros(8, device=DEV).add_(1)
+        assert not worked.query()
+        assert y.cpu().sum().item() == 8
+
+
 def test_wait_stream():
     side = torch.openreg.Stream()
     x = work()

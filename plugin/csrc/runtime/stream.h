@@ -41,6 +41,7 @@ struct StreamState {
   // device memory, which WAIT packets of other streams look at.
   uint64_t signal_addr = 0;
   uint64_t signal_value = 0;
+  std::mutex staging_mutex; // taken before mutex; one may sleep with it
   Staging* staging = nullptr; // made at the first pageable copy
   std::mutex waits_mutex; // taken last
   std::deque<PendingWait> waits; // some are over already
