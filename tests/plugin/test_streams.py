@@ -164,6 +164,30 @@ def test_a_read_holds_no_launch_up(reading):
         assert y.cpu().sum().item() == 8
 
 
+def test_a_wait_is_listed_before_it_is_seen():
+    """Who has waited for a stream has waited for all that it waited for, when
+    another thread put it there only just now."""
+    first, second = torch.openreg.Stream(), torch.openreg.Stream()
+    newest, errors, over = [torch.openreg.Event()], [], threading.Event()
+
+    def look():
+        while not over.is_set():
+            before = newest[0]
+            second.synchronize()
+            if not before.query():
+                errors.append("a stream was ahead of what it waited for")
+
+    looker = threading.Thread(target=look)
+    looker.start()
+    for _ in range(3000):
+        event = first.record_event()
+        second.wait_event(event)
+        newest[0] = event
+    over.set()
+    looker.join()
+    assert not errors
+
+
 def test_wait_stream():
     side = torch.openreg.Stream()
     x = work()

@@ -90,10 +90,7 @@ uint64_t stamp_locked(StreamState& s, const TimeSlot& slot) {
 
 uint64_t signal_locked(StreamState& s) {
   static const OpId op = op_id("openreg::event_record");
-  Packet packet(OPENREG_OP_SIGNAL, op);
-  packet.arg(0, OPENREG_SIGNAL_SET);
-  packet.operand(reinterpret_cast<void*>(s.signal_addr), OPENREG_I64);
-  packet.imm(static_cast<int64_t>(s.signal_value + 1));
+  Packet packet = signal_packet(op, s, s.signal_value + 1);
   const uint64_t seq = submit_locked(s, packet);
   s.signal_value++;
   return seq;
@@ -165,15 +162,8 @@ void block_event(Event* event, const c10::Stream& stream) {
     wait_seq(*event->stream, event->seq);
     return;
   }
-  static const OpId op = op_id("openreg::event_wait");
-  Packet packet(OPENREG_OP_WAIT, op);
-  packet.arg(0, OPENREG_WAIT_GE);
-  packet.operand(
-      reinterpret_cast<void*>(event->stream->signal_addr), OPENREG_I64);
-  packet.imm(static_cast<int64_t>(event->value));
   std::lock_guard<std::mutex> lock(s.mutex);
-  const uint64_t seq = submit_locked(s, packet);
-  add_wait_locked(s, {seq, event->stream, event->seq});
+  submit_wait_locked(s, *event->stream, event->seq, event->value);
 }
 
 double elapsed_ms(Event* begin, Event* end) {
