@@ -254,3 +254,46 @@ def test_memory_behind_two_faults_stays():
     y = again(b, address)
     assert settled_values(y) == [0.0]
     assert a.query()
+
+
+def test_an_event_keeps_its_place_if_recording_fails():
+    a, b = own_streams(2)
+    for _ in range(100):
+        x = zeros_on(a, 8)
+    begin, end = (torch.openreg.Event(enable_timing=True) for _ in range(2))
+    begin.record(a)
+    end.record(a)
+    a.synchronize()
+    before = begin.elapsed_time(end)
+    bad_packet(b)
+    until_faulted(b)
+    with pytest.raises(RuntimeError, match="has faulted"):
+        end.record(b)
+    assert end.query()
+    end.synchronize()
+    assert begin.elapsed_time(end) == before
+    torch.openreg.reset(0)
+    assert end.query()
+    assert x.sum().item() == 0
+
+
+def test_a_time_that_was_given_up():
+    a, b = own_streams(2)
+    of_b = Hold()
+    times = [torch.openreg.Event(enable_timing=True) for _ in range(3)]
+    for event in times:
+        event.record(a)  # a time is there
+    a.synchronize()
+    of_b.close(b)
+    times[0].record(b)
+    bad_packet(b)
+    times[1].record(b)
+    of_b.open()
+    until_faulted(b)
+    torch.openreg.reset(0)
+    times[2].record(b)
+    b.synchronize()
+    for begin, end in ((times[0], times[1]), (times[1], times[2])):
+        with pytest.raises(RuntimeError, match=r"given up by torch.openreg.reset\(\)"):
+            begin.elapsed_time(end)
+    assert times[0].elapsed_time(times[2]) > 0

@@ -164,6 +164,45 @@ def test_a_read_holds_no_launch_up(reading):
         assert y.cpu().sum().item() == 8
 
 
+def test_a_read_holds_no_event_up(reading):
+    side, worked = reading
+    event = side.record_event()
+    side.wait_stream(torch.openreg.current_stream())
+    assert not worked.query() and not event.query()
+    event.synchronize()
+
+
+def test_events_hold_no_thread_up(gate):
+    """A stream's mutex is waited for without the GIL, which the timer wants."""
+    x = torch.zeros(8, device=DEV)
+    side = torch.openreg.Stream()
+    with torch.openreg.stream(side):
+        torch.openreg._sleep(1_000_000_000)
+    with gate:
+        timer = threading.Timer(1.0, gate.__exit__)
+        filler = threading.Thread(target=lambda: [x.add_(1) for _ in range(5000)])
+        timer.start()
+        filler.start()
+        while filler.is_alive():
+            event = torch.openreg.current_stream().record_event()
+            torch.openreg.current_stream().wait_event(side.record_event())
+        timer.join()
+        filler.join()
+    event.synchronize()
+    assert x.cpu().unique().tolist() == [5000.0]
+
+
+def test_waiting_for_another_card_holds_no_thread_up(gate):
+    """The caller waits for the other card, and the timer's thread goes on."""
+    with gate:
+        timer = threading.Timer(0.5, gate.__exit__)
+        timer.start()
+        event = torch.openreg.current_stream(0).record_event()
+        torch.openreg.current_stream(1).wait_event(event)
+        assert event.query()
+        timer.join()
+
+
 def test_a_wait_is_listed_before_it_is_seen():
     """Who has waited for a stream has waited for all that it waited for, when
     another thread put it there only just now."""
