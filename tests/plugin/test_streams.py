@@ -132,43 +132,43 @@ def test_statistics_do_not_hold_others_up(gate):
 
 
 @pytest.fixture
-def reading():
-    """A stream with long work, the event behind that, and a thread that waits to
-    read what comes after it."""
+def reading(gate):
+    """A stream that stands still, and a thread that waits to read what comes
+    after; it goes on when the gate is opened, or after a while."""
     side = torch.openreg.Stream()
     with torch.openreg.stream(side):
         x = torch.ones(8, device=DEV)
-        side.synchronize()
-        sleeps = torch.openreg.queue_stats()["sleeps"]
-        torch.openreg._sleep(3_000_000_000)
-        worked = side.record_event()
+        gate.__enter__()
 
     def read():
         with torch.openreg.stream(side):
             assert x.cpu().sum().item() == 8
 
+    timer = threading.Timer(10.0, gate.__exit__)
     reader = threading.Thread(target=read)
+    sleeps = torch.openreg.queue_stats()["sleeps"]
+    timer.start()
     reader.start()
     until(lambda: torch.openreg.queue_stats()["sleeps"] > sleeps)
-    assert not worked.query()
-    yield side, worked
+    yield side
+    timer.cancel()
     reader.join()
 
 
-def test_a_read_holds_no_launch_up(reading):
+def test_a_read_holds_no_launch_up(reading, gate):
     """While one thread waits for its copy, others launch on the same stream."""
-    side, worked = reading
-    with torch.openreg.stream(side):
+    with torch.openreg.stream(reading):
         y = torch.zeros(8, device=DEV).add_(1)
-        assert not worked.query()
+        assert gate in gate.closed
+        gate.__exit__()
         assert y.cpu().sum().item() == 8
 
 
-def test_a_read_holds_no_event_up(reading):
-    side, worked = reading
-    event = side.record_event()
-    side.wait_stream(torch.openreg.current_stream())
-    assert not worked.query() and not event.query()
+def test_a_read_holds_no_event_up(reading, gate):
+    event = reading.record_event()
+    reading.wait_stream(torch.openreg.current_stream())
+    assert gate in gate.closed and not event.query()
+    gate.__exit__()
     event.synchronize()
 
 
@@ -176,8 +176,6 @@ def test_events_hold_no_thread_up(gate):
     """A stream's mutex is waited for without the GIL, which the timer wants."""
     x = torch.zeros(8, device=DEV)
     side = torch.openreg.Stream()
-    with torch.openreg.stream(side):
-        torch.openreg._sleep(1_000_000_000)
     with gate:
         timer = threading.Timer(1.0, gate.__exit__)
         filler = threading.Thread(target=lambda: [x.add_(1) for _ in range(5000)])
