@@ -131,6 +131,100 @@ def test_statistics_do_not_hold_others_up(gate):
     assert x.cpu().unique().tolist() == [5000.0]
 
 
+@pytest.fixture
+def reading(gate):
+    """A stream that stands still, and a thread that waits to read what comes
+    after; it goes on when the gate is opened, or after a while."""
+    side = torch.openreg.Stream()
+    with torch.openreg.stream(side):
+        x = torch.ones(8, device=DEV)
+        gate.__enter__()
+
+    def read():
+        with torch.openreg.stream(side):
+            assert x.cpu().sum().item() == 8
+
+    timer = threading.Timer(10.0, gate.__exit__)
+    reader = threading.Thread(target=read)
+    sleeps = torch.openreg.queue_stats()["sleeps"]
+    timer.start()
+    reader.start()
+    until(lambda: torch.openreg.queue_stats()["sleeps"] > sleeps)
+    yield side
+    timer.cancel()
+    reader.join()
+
+
+def test_a_read_holds_no_launch_up(reading, gate):
+    """While one thread waits for its copy, others launch on the same stream."""
+    with torch.openreg.stream(reading):
+        y = torch.zeros(8, device=DEV).add_(1)
+        assert gate in gate.closed
+        gate.__exit__()
+        assert y.cpu().sum().item() == 8
+
+
+def test_a_read_holds_no_event_up(reading, gate):
+    event = reading.record_event()
+    reading.wait_stream(torch.openreg.current_stream())
+    assert gate in gate.closed and not event.query()
+    gate.__exit__()
+    event.synchronize()
+
+
+def test_events_hold_no_thread_up(gate):
+    """A stream's mutex is waited for without the GIL, which the timer wants."""
+    x = torch.zeros(8, device=DEV)
+    side = torch.openreg.Stream()
+    with gate:
+        timer = threading.Timer(1.0, gate.__exit__)
+        filler = threading.Thread(target=lambda: [x.add_(1) for _ in range(5000)])
+        timer.start()
+        filler.start()
+        while filler.is_alive():
+            event = torch.openreg.current_stream().record_event()
+            torch.openreg.current_stream().wait_event(side.record_event())
+        timer.join()
+        filler.join()
+    event.synchronize()
+    assert x.cpu().unique().tolist() == [5000.0]
+
+
+def test_waiting_for_another_card_holds_no_thread_up(gate):
+    """The caller waits for the other card, and the timer's thread goes on."""
+    with gate:
+        timer = threading.Timer(0.5, gate.__exit__)
+        timer.start()
+        event = torch.openreg.current_stream(0).record_event()
+        torch.openreg.current_stream(1).wait_event(event)
+        assert event.query()
+        timer.join()
+
+
+def test_a_wait_is_listed_before_it_is_seen():
+    """Who has waited for a stream has waited for all that it waited for, when
+    another thread put it there only just now."""
+    first, second = torch.openreg.Stream(), torch.openreg.Stream()
+    newest, errors, over = [torch.openreg.Event()], [], threading.Event()
+
+    def look():
+        while not over.is_set():
+            before = newest[0]
+            second.synchronize()
+            if not before.query():
+                errors.append("a stream was ahead of what it waited for")
+
+    looker = threading.Thread(target=look)
+    looker.start()
+    for _ in range(3000):
+        event = first.record_event()
+        second.wait_event(event)
+        newest[0] = event
+    over.set()
+    looker.join()
+    assert not errors
+
+
 def test_wait_stream():
     side = torch.openreg.Stream()
     x = work()

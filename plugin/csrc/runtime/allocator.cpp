@@ -272,7 +272,7 @@ void DeviceCache::finish_pending(bool wait) {
     bool done = true;
     for (const BlockUse& use : block->uses)
       done = done &&
-          (wait ? settle(*use.stream, use.seq) : use.stream->done(use.seq));
+          (wait ? settle(*use.stream, use.seq) : reached(*use.stream, use.seq));
     pending_.pop_front();
     if (!done) {
       pending_.push_back(block);

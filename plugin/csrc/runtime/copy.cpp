@@ -42,12 +42,15 @@ at::Tensor packed_like(
   return at::empty_like(dst, dst.options().device(where).dtype(type));
 }
 
+uint64_t submit_copy(StreamState& s, const CopyShape& shape) {
+  std::lock_guard<std::mutex> lock(s.mutex);
+  return submit_copy_locked(s, shape);
+}
+
 void copy_on_card(const at::Tensor& dst, const at::Tensor& src) {
   at::assert_no_partial_overlap(dst, src);
-  StreamState& s = current_stream_state(dst.get_device());
-  std::lock_guard<std::mutex> lock(s.mutex);
-  submit_copy_locked(
-      s,
+  submit_copy(
+      current_stream_state(dst.get_device()),
       copy_shape(
           dst.sizes(),
           address(dst),
@@ -71,20 +74,16 @@ void copy_pinned(
   StreamState& s = current_stream_state(index);
   // Before anything that throws: the packet stays on its way.
   const bool kept = record_pinned_use(host.storage(), current_stream(index));
-  uint64_t seq;
-  {
-    std::lock_guard<std::mutex> lock(s.mutex);
-    seq = submit_copy_locked(
-        s,
-        copy_shape(
-            dst.sizes(),
-            dst_addr,
-            dst.strides(),
-            dst.scalar_type(),
-            src_addr,
-            src.strides(),
-            src.scalar_type()));
-  }
+  const uint64_t seq = submit_copy(
+      s,
+      copy_shape(
+          dst.sizes(),
+          dst_addr,
+          dst.strides(),
+          dst.scalar_type(),
+          src_addr,
+          src.strides(),
+          src.scalar_type()));
   if (!non_blocking || !kept)
     wait_seq(s, seq);
 }
@@ -102,11 +101,11 @@ std::optional<uint64_t> pinned_address(
 // src is dense and in the order of its strides, of the card's or dst's type.
 void upload_small(const at::Tensor& dst, const at::Tensor& src) {
   StreamState& s = current_stream_state(dst.get_device());
-  std::lock_guard<std::mutex> lock(s.mutex);
+  std::lock_guard<std::mutex> lock(s.staging_mutex);
   Staging& staging = Staging::of(s);
   const auto piece = staging.take(s, src.nbytes());
   std::memcpy(piece.host, src.const_data_ptr(), src.nbytes());
-  const uint64_t seq = submit_copy_locked(
+  const uint64_t seq = submit_copy(
       s,
       copy_shape(
           dst.sizes(),
@@ -133,21 +132,20 @@ CopyShape bytes_shape(uint64_t to, uint64_t from, size_t bytes) {
 // While the card takes one piece the CPU fills the next.
 void upload_bytes(uint64_t to, const void* from, size_t bytes, int index) {
   StreamState& s = current_stream_state(static_cast<c10::DeviceIndex>(index));
-  std::lock_guard<std::mutex> lock(s.mutex);
+  std::lock_guard<std::mutex> lock(s.staging_mutex);
   Staging& staging = Staging::of(s);
   for (size_t at = 0; at < bytes; at += Staging::kPiece) {
     const size_t n = std::min(Staging::kPiece, bytes - at);
     const auto piece = staging.take(s, n);
     std::memcpy(piece.host, static_cast<const char*>(from) + at, n);
-    staging.used(
-        piece, submit_copy_locked(s, bytes_shape(to + at, piece.addr, n)));
+    staging.used(piece, submit_copy(s, bytes_shape(to + at, piece.addr, n)));
   }
 }
 
 // The card is one piece ahead of the CPU.
 void download_bytes(void* to, uint64_t from, size_t bytes, int index) {
   StreamState& s = current_stream_state(static_cast<c10::DeviceIndex>(index));
-  std::lock_guard<std::mutex> lock(s.mutex);
+  std::lock_guard<std::mutex> lock(s.staging_mutex);
   Staging& staging = Staging::of(s);
   Staging::Piece last{};
   uint64_t last_seq = 0;
@@ -161,8 +159,7 @@ void download_bytes(void* to, uint64_t from, size_t bytes, int index) {
   for (size_t at = 0; at < bytes; at += Staging::kPiece) {
     const size_t n = std::min(Staging::kPiece, bytes - at);
     const auto piece = staging.take(s, n);
-    const uint64_t seq =
-        submit_copy_locked(s, bytes_shape(piece.addr, from + at, n));
+    const uint64_t seq = submit_copy(s, bytes_shape(piece.addr, from + at, n));
     staging.used(piece, seq);
     finish();
     last = piece;
@@ -196,10 +193,10 @@ void upload(const at::Tensor& dst, at::Tensor src, bool non_blocking) {
 
 void download_small(const at::Tensor& dst, const at::Tensor& src) {
   StreamState& s = current_stream_state(src.get_device());
-  std::lock_guard<std::mutex> lock(s.mutex);
+  std::lock_guard<std::mutex> lock(s.staging_mutex);
   Staging& staging = Staging::of(s);
   const auto piece = staging.take(s, dst.nbytes());
-  const uint64_t seq = submit_copy_locked(
+  const uint64_t seq = submit_copy(
       s,
       copy_shape(
           dst.sizes(),
@@ -346,10 +343,8 @@ void copy_device_bytes(
     const void* from,
     size_t bytes,
     c10::DeviceIndex index) {
-  StreamState& s = current_stream_state(index);
-  std::lock_guard<std::mutex> lock(s.mutex);
-  submit_copy_locked(
-      s,
+  submit_copy(
+      current_stream_state(index),
       bytes_shape(
           reinterpret_cast<uint64_t>(to),
           reinterpret_cast<uint64_t>(from),

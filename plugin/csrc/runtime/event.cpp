@@ -5,6 +5,7 @@
 
 #include <array>
 #include <deque>
+#include <utility>
 
 #include "runtime/submit.h"
 
@@ -18,7 +19,7 @@ constexpr uint64_t kSlotBytes = 64 * 1024;
 // packet that writes it last is done.
 struct TimeSlot {
   uint64_t addr = 0;
-  const volatile uint64_t* word = nullptr;
+  volatile uint64_t* word = nullptr;
   StreamState* stream = nullptr;
   uint64_t seq = 0;
 
@@ -72,124 +73,156 @@ TimeSlots& time_slots(c10::DeviceIndex index) {
 
 } // namespace
 
-struct Event {
+namespace {
+
+// What record() left on a stream.
+struct Mark {
   StreamState* stream = nullptr;
   uint64_t seq = 0;
   uint64_t value = 0;
   TimeSlot slot;
 };
 
+} // namespace
+
+struct Event {
+  std::mutex mutex; // taken last: threads share events without the GIL
+  Mark last;
+
+  Mark mark() {
+    std::lock_guard<std::mutex> lock(mutex);
+    return last;
+  }
+  Mark exchange(const Mark& mark) {
+    std::lock_guard<std::mutex> lock(mutex);
+    return std::exchange(last, mark);
+  }
+};
+
 namespace {
 
-uint64_t stamp_locked(StreamState& s, const TimeSlot& slot) {
+void stamp_locked(StreamState& s, TimeSlot& slot) {
   static const OpId op = op_id("openreg::event_timestamp");
   Packet packet(OPENREG_OP_TIMESTAMP, op);
   packet.operand(reinterpret_cast<void*>(slot.addr), OPENREG_I64);
-  return submit_locked(s, packet);
+  *slot.word = 0;
+  slot.seq = submit_locked(s, packet);
+  slot.stream = &s;
 }
 
 uint64_t signal_locked(StreamState& s) {
   static const OpId op = op_id("openreg::event_record");
-  Packet packet(OPENREG_OP_SIGNAL, op);
-  packet.arg(0, OPENREG_SIGNAL_SET);
-  packet.operand(reinterpret_cast<void*>(s.signal_addr), OPENREG_I64);
-  packet.imm(static_cast<int64_t>(s.signal_value + 1));
+  Packet packet = signal_packet(op, s, s.signal_value + 1);
   const uint64_t seq = submit_locked(s, packet);
   s.signal_value++;
   return seq;
 }
 
-bool finished(const Event& e) {
-  return !e.stream || e.stream->done(e.seq);
+void mark_stream(StreamState& s, Mark& mark) {
+  std::lock_guard<std::mutex> lock(s.mutex);
+  if (mark.slot.word)
+    stamp_locked(s, mark.slot);
+  mark.seq = signal_locked(s);
+  mark.value = s.signal_value;
 }
 
-void drop_slot(Event& e) {
-  if (e.slot.word)
-    time_slots(e.stream->device).give(e.slot);
-  e.slot = {};
+void drop_slot(const Mark& mark) {
+  if (mark.slot.word)
+    time_slots(mark.stream->device).give(mark.slot);
+}
+
+uint64_t time_of(const Mark& mark) {
+  const uint64_t time = *mark.slot.word;
+  TORCH_CHECK(
+      time,
+      "the time of an event was not taken: what it was recorded behind on "
+      "stream ",
+      mark.stream->id,
+      " was given up by torch.openreg.reset(); record the event again");
+  return time;
 }
 
 } // namespace
 
+Event* new_event() {
+  return new Event;
+}
+
 void record_event(
-    Event** event,
+    Event* event,
     const c10::Stream& stream,
     c10::EventFlag flag) {
   StreamState& s = stream_state(stream);
-  Event& e = *(*event ? *event : (*event = new Event));
+  const StreamState* before = event->mark().stream;
   TORCH_CHECK(
-      !e.stream || e.stream->device == s.device,
+      !before || before->device == s.device,
       "this event belongs to openreg:",
-      static_cast<int>(e.stream->device),
+      static_cast<int>(before->device),
       " and cannot be recorded on a stream of openreg:",
       static_cast<int>(s.device),
       "; make one event for each device");
-  if (!finished(e))
-    drop_slot(e);
-  if (flag == c10::EventFlag::BACKEND_DEFAULT && !e.slot.word)
-    e.slot = time_slots(s.device).take(device(s.device));
-
-  std::lock_guard<std::mutex> lock(s.mutex);
-  e.stream = &s;
-  if (e.slot.word) {
-    e.slot.seq = stamp_locked(s, e.slot);
-    e.slot.stream = &s;
+  Mark mark;
+  mark.stream = &s;
+  if (flag == c10::EventFlag::BACKEND_DEFAULT)
+    mark.slot = time_slots(s.device).take(device(s.device));
+  try {
+    mark_stream(s, mark);
+  } catch (...) {
+    drop_slot(mark);
+    throw;
   }
-  e.seq = signal_locked(s);
-  e.value = s.signal_value;
+  drop_slot(event->exchange(mark));
 }
 
 void destroy_event(Event* event) noexcept {
   if (!event)
     return;
-  drop_slot(*event);
+  drop_slot(event->last);
   delete event;
 }
 
 bool query_event(Event* event) {
-  return !event || !event->stream || query_seq(*event->stream, event->seq);
+  const Mark mark = event ? event->mark() : Mark{};
+  return !mark.stream || query_seq(*mark.stream, mark.seq);
 }
 
 void synchronize_event(Event* event) {
-  if (event && event->stream)
-    wait_seq(*event->stream, event->seq);
+  const Mark mark = event ? event->mark() : Mark{};
+  if (mark.stream)
+    wait_seq(*mark.stream, mark.seq);
 }
 
 void block_event(Event* event, const c10::Stream& stream) {
-  if (query_event(event))
+  const Mark mark = event ? event->mark() : Mark{};
+  if (!mark.stream || query_seq(*mark.stream, mark.seq))
     return;
   StreamState& s = stream_state(stream);
-  if (&s == event->stream)
+  if (&s == mark.stream)
     return;
-  if (s.device != event->stream->device) {
-    wait_seq(*event->stream, event->seq);
+  if (s.device != mark.stream->device) {
+    wait_seq(*mark.stream, mark.seq);
     return;
   }
-  static const OpId op = op_id("openreg::event_wait");
-  Packet packet(OPENREG_OP_WAIT, op);
-  packet.arg(0, OPENREG_WAIT_GE);
-  packet.operand(
-      reinterpret_cast<void*>(event->stream->signal_addr), OPENREG_I64);
-  packet.imm(static_cast<int64_t>(event->value));
   std::lock_guard<std::mutex> lock(s.mutex);
-  const uint64_t seq = submit_locked(s, packet);
-  add_wait_locked(s, {seq, event->stream, event->seq});
+  submit_wait_locked(s, *mark.stream, mark.seq, mark.value);
 }
 
 double elapsed_ms(Event* begin, Event* end) {
+  const Mark from = begin ? begin->mark() : Mark{};
+  const Mark to = end ? end->mark() : Mark{};
   TORCH_CHECK(
-      begin && end && begin->slot.word && end->slot.word,
+      from.slot.word && to.slot.word,
       "both events must be made with enable_timing=True and be recorded");
   TORCH_CHECK_VALUE(
-      begin->stream->device == end->stream->device,
+      from.stream->device == to.stream->device,
       "the events are of openreg:",
-      static_cast<int>(begin->stream->device),
+      static_cast<int>(from.stream->device),
       " and openreg:",
-      static_cast<int>(end->stream->device),
+      static_cast<int>(to.stream->device),
       ", and each card has its own clock");
-  synchronize_event(begin);
-  synchronize_event(end);
-  const auto ns = static_cast<int64_t>(*end->slot.word - *begin->slot.word);
+  wait_seq(*from.stream, from.seq);
+  wait_seq(*to.stream, to.seq);
+  const auto ns = static_cast<int64_t>(time_of(to) - time_of(from));
   return static_cast<double>(ns) * 1e-6;
 }
 

@@ -10,8 +10,9 @@ namespace openreg {
 
 struct Event;
 
-// Creates *event at the first call.
-void record_event(Event** event, const c10::Stream& stream, c10::EventFlag flag);
+Event* new_event();
+// The event stays what it was if this throws.
+void record_event(Event* event, const c10::Stream& stream, c10::EventFlag flag);
 void destroy_event(Event* event) noexcept;
 bool query_event(Event* event);
 void synchronize_event(Event* event);

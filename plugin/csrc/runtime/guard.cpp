@@ -3,6 +3,7 @@
 
 #include "runtime/allocator.h"
 #include "runtime/event.h"
+#include "runtime/gil.h"
 #include "runtime/launch.h"
 #include "runtime/stream.h"
 
@@ -73,9 +74,13 @@ struct GuardImpl final : c10::impl::DeviceGuardImplInterface {
       const c10::Stream& stream,
       const c10::DeviceIndex,
       const c10::EventFlag flag) const override {
-    record_event(reinterpret_cast<Event**>(event), stream, flag);
+    if (!*event)
+      *event = new_event();
+    const WithoutGil unlocked; // a stream's mutex may be held for long
+    record_event(static_cast<Event*>(*event), stream, flag);
   }
   void block(void* event, const c10::Stream& stream) const override {
+    const WithoutGil unlocked;
     block_event(static_cast<Event*>(event), stream);
   }
   bool queryEvent(void* event) const override {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Host memory that the card reaches, on the way of copies from and to
-// memory that it does not. One for each stream; the stream's mutex guards it.
+// memory that it does not. One for each stream; staging_mutex guards it.
 #pragma once
 
 #include "runtime/stream.h"

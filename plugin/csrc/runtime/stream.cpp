@@ -5,7 +5,6 @@
 
 #include <array>
 
-#include "runtime/launch.h"
 #include "runtime/submit.h"
 
 namespace openreg {
@@ -183,25 +182,6 @@ std::vector<StreamState*> open_streams(c10::DeviceIndex index) {
       found.push_back(s);
   }
   return found;
-}
-
-void reset_device(c10::DeviceIndex index) {
-  device(index);
-  static const OpId op = op_id("openreg::reset");
-  for (StreamState* s : open_streams(index)) {
-    std::lock_guard<std::mutex> lock(s->mutex);
-    openreg_fault_summary fault;
-    if (openreg_queue_fault(s->queue, &fault) != 1)
-      continue;
-    const int error = openreg_queue_reset(s->queue);
-    if (error)
-      fail_stream(*s, error);
-    // Streams may wait for a signal that was given up.
-    Packet packet(OPENREG_OP_SIGNAL, op);
-    packet.operand(reinterpret_cast<void*>(s->signal_addr), OPENREG_I64);
-    packet.imm(static_cast<int64_t>(s->signal_value));
-    submit_locked(*s, packet);
-  }
 }
 
 void check_fault(StreamState& stream) {

@@ -24,11 +24,15 @@ constexpr int kStreams = kOwnStreams + kExternalStreams;
 // How long a wait sleeps before it looks whether it can still end.
 constexpr int64_t kWaitSliceNs = 200'000'000;
 
-// A WAIT packet on a stream, and the SIGNAL packet of the other one.
+// A WAIT packet on a stream, and the SIGNAL packet of the other one. Whatever
+// is behind the WAIT counts on it: it stays listed until the other stream got
+// there, even if a fault kept it from running.
 struct PendingWait {
   uint64_t seq;
   StreamState* on;
   uint64_t signal_seq;
+  uint64_t signal_value;
+  uint64_t own_value; // of the stream's clock in front of the WAIT
 };
 
 struct StreamState {
@@ -41,6 +45,7 @@ struct StreamState {
   // device memory, which WAIT packets of other streams look at.
   uint64_t signal_addr = 0;
   uint64_t signal_value = 0;
+  std::mutex staging_mutex; // taken before mutex; one may sleep with it
   Staging* staging = nullptr; // made at the first pageable copy
   std::mutex waits_mutex; // taken last
   std::deque<PendingWait> waits; // some are over already
@@ -81,17 +86,28 @@ void wait_seq(StreamState& stream, uint64_t seq);
 bool query_seq(StreamState& stream, uint64_t seq);
 // Throws likewise, and returns if the packet may still complete.
 void check_reachable(StreamState& stream, uint64_t seq);
-// Sleeps until the packets up to this one touch no memory any more: they have
-// completed, or their queue has faulted. False if they are stuck behind
-// another queue's fault, and so may still run after a reset.
+// The same without a throw, of packets that nobody but the allocator asks for.
+bool reached(StreamState& stream, uint64_t seq);
+// Sleeps until neither the packets up to this one nor those that they wait for
+// touch memory any more: they have completed, or their queue has faulted. False
+// if they are stuck behind another queue's fault, and so may still run after a
+// reset.
 bool settle(StreamState& stream, uint64_t seq);
-// The caller holds stream.mutex, as since it put the WAIT there.
-void add_wait_locked(StreamState& stream, const PendingWait& wait);
+// Lets the stream's later packets wait for a SIGNAL of another one. The caller
+// holds stream.mutex.
+void submit_wait_locked(
+    StreamState& stream,
+    StreamState& on,
+    uint64_t signal_seq,
+    uint64_t signal_value);
+// The WAITs behind packet seq that are listed.
+std::vector<PendingWait> waits_behind(StreamState& stream, uint64_t seq);
 void synchronize_stream(StreamState& stream);
 // Every stream of the device; nothing if it was never used.
 void synchronize_device(c10::DeviceIndex index);
 
-// Lets faulted queues go on: what was not completed is given up.
+// Lets faulted queues go on: what was not completed is given up, but for the
+// waits among it.
 void reset_device(c10::DeviceIndex index);
 
 // Throws if the stream's queue has faulted.

@@ -21,6 +21,11 @@ uint64_t submit_locked(StreamState& stream, Packet& packet);
 void* begin_locked(StreamState& stream, unsigned slots, uint64_t* seq);
 uint64_t submit(StreamState& stream, Packet& packet);
 
+// Stores a value of the stream's clock.
+Packet signal_packet(OpId op, const StreamState& stream, uint64_t value);
+// Holds a stream back until the other one's clock has got there.
+Packet wait_packet(OpId op, const PendingWait& wait);
+
 void count_op(OpId op);
 const char* op_name(OpId op);
 

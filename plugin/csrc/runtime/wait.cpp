@@ -4,11 +4,13 @@
 // not depend on are none of its business.
 #include <c10/util/Exception.h>
 
+#include <cstring>
 #include <map>
 #include <optional>
 #include <vector>
 
 #include "runtime/stream.h"
+#include "runtime/submit.h"
 
 namespace openreg {
 namespace {
@@ -18,32 +20,39 @@ bool faulted(const StreamState& s) {
   return openreg_queue_fault(s.queue, &fault) == 1;
 }
 
-std::vector<PendingWait> pending_waits(StreamState& s) {
+std::vector<PendingWait> waits_until(StreamState& s, uint64_t seq) {
   std::lock_guard<std::mutex> lock(s.waits_mutex);
-  return {s.waits.begin(), s.waits.end()};
+  std::vector<PendingWait> found;
+  for (const PendingWait& wait : s.waits) {
+    if (wait.seq > seq)
+      break;
+    found.push_back(wait);
+  }
+  return found;
 }
 
 // How far each stream has been looked at already.
 using Seen = std::map<const StreamState*, uint64_t>;
 
+bool look(StreamState& s, uint64_t seq, Seen& seen) {
+  uint64_t& looked = seen[&s];
+  if (looked >= seq)
+    return false;
+  looked = seq;
+  return true;
+}
+
 // The stream whose fault keeps s from reaching packet seq, or null. Latest
 // first, so that few are looked at twice.
 StreamState* blocker(StreamState& s, uint64_t seq, Seen& seen) {
-  if (s.done(seq))
+  if (!s.done(seq) && faulted(s) && !s.done(seq))
+    return &s;
+  if (!look(s, seq, seen))
     return nullptr;
-  if (faulted(s))
-    return s.done(seq) ? nullptr : &s;
-  uint64_t& looked = seen[&s];
-  if (looked >= seq)
-    return nullptr;
-  looked = seq;
-  const auto waits = pending_waits(s);
-  for (auto wait = waits.rbegin(); wait != waits.rend(); ++wait) {
-    if (wait->seq > seq || s.done(wait->seq))
-      continue;
+  const auto waits = waits_until(s, seq);
+  for (auto wait = waits.rbegin(); wait != waits.rend(); ++wait)
     if (StreamState* found = blocker(*wait->on, wait->signal_seq, seen))
       return found;
-  }
   return nullptr;
 }
 
@@ -58,27 +67,22 @@ void forget_waits(StreamState& s, uint64_t seq) {
     s.waits.pop_front();
 }
 
-// The card stores a SIGNAL before it moves its queue's counter, so who waited
-// for it can be ahead of that for an instant. Nobody shall see it: a packet has
-// completed once those that it waited for have. Here one of them that has not,
-// although packet seq of s has.
+// A packet has completed once those that it waited for have. The card's word
+// for it is early: it stores a SIGNAL before it moves its queue's counter, so
+// who waited for it is ahead of that for an instant, and a reset counts packets
+// that stood behind a WAIT. Here is what was waited for and is not there,
+// although packet seq of s is.
 std::optional<PendingWait> lagging(StreamState& s, uint64_t seq, Seen& seen) {
-  const auto waits = pending_waits(s);
-  if (waits.empty() || waits.front().seq > seq)
+  const auto waits = waits_until(s, seq);
+  if (waits.empty() || !look(s, seq, seen))
     return std::nullopt;
-  uint64_t& looked = seen[&s];
-  if (looked >= seq)
-    return std::nullopt;
-  looked = seq;
   for (const PendingWait& wait : waits) {
-    if (wait.seq > seq)
-      break;
     if (!wait.on->done(wait.signal_seq))
       return wait;
     if (auto found = lagging(*wait.on, wait.signal_seq, seen))
       return found;
   }
-  forget_waits(s, seq);
+  forget_waits(s, waits.back().seq);
   return std::nullopt;
 }
 
@@ -97,12 +101,82 @@ void wait_own(StreamState& s, uint64_t seq) {
   }
 }
 
-} // namespace
+// Whether the packets can touch nothing any more, whatever they wait for.
+bool settle_own(StreamState& s, uint64_t seq) {
+  while (!s.done(seq)) {
+    const int error = openreg_queue_wait(s.queue, seq, kWaitSliceNs);
+    if (error && faulted(s))
+      return true;
+    if (error == -ETIME && blocker(s, seq))
+      return false;
+    if (error && error != -ETIME)
+      fail_stream(s, error);
+  }
+  return true;
+}
 
-void add_wait_locked(StreamState& s, const PendingWait& wait) {
-  lagging(s, openreg_queue_completed(s.queue)); // forgets those that are over
+bool settle(StreamState& s, uint64_t seq, Seen& seen) {
+  if (!look(s, seq, seen))
+    return true;
+  if (!settle_own(s, seq))
+    return false;
+  for (const PendingWait& wait : waits_until(s, seq))
+    if (!settle(*wait.on, wait.signal_seq, seen))
+      return false;
+  return true;
+}
+
+void list_wait(StreamState& s, const PendingWait& wait) {
   std::lock_guard<std::mutex> lock(s.waits_mutex);
   s.waits.push_back(wait);
+}
+
+} // namespace
+
+Packet signal_packet(OpId op, const StreamState& s, uint64_t value) {
+  Packet packet(OPENREG_OP_SIGNAL, op);
+  packet.arg(0, OPENREG_SIGNAL_SET);
+  packet.operand(reinterpret_cast<void*>(s.signal_addr), OPENREG_I64);
+  packet.imm(static_cast<int64_t>(value));
+  return packet;
+}
+
+Packet wait_packet(OpId op, const PendingWait& wait) {
+  Packet packet(OPENREG_OP_WAIT, op);
+  packet.arg(0, OPENREG_WAIT_GE);
+  packet.operand(reinterpret_cast<void*>(wait.on->signal_addr), OPENREG_I64);
+  packet.imm(static_cast<int64_t>(wait.signal_value));
+  return packet;
+}
+
+// Listed before anybody can see it, and also if its queue has faulted: what is
+// freed now will be used by what is launched after a reset.
+void submit_wait_locked(
+    StreamState& s,
+    StreamState& on,
+    uint64_t signal_seq,
+    uint64_t signal_value) {
+  static const OpId op = op_id("openreg::event_wait");
+  PendingWait wait{0, &on, signal_seq, signal_value, s.signal_value};
+  Packet packet = wait_packet(op, wait);
+  lagging(s, openreg_queue_completed(s.queue)); // forgets those that are over
+  const unsigned slots = packet.finish();
+  void* slot = begin_locked(s, slots, &wait.seq);
+  list_wait(s, wait);
+  std::memcpy(slot, packet.data(), size_t{slots} * OPENREG_SLOT_SIZE);
+  const int64_t last = openreg_queue_submit(s.queue);
+  s.last_seq.store(wait.seq, std::memory_order_release);
+  if (last < 0)
+    fail_stream(s, static_cast<int>(last));
+}
+
+std::vector<PendingWait> waits_behind(StreamState& s, uint64_t seq) {
+  std::lock_guard<std::mutex> lock(s.waits_mutex);
+  std::vector<PendingWait> found;
+  for (const PendingWait& wait : s.waits)
+    if (wait.seq > seq)
+      found.push_back(wait);
+  return found;
 }
 
 void check_reachable(StreamState& s, uint64_t seq) {
@@ -127,17 +201,13 @@ void wait_seq(StreamState& s, uint64_t seq) {
     wait_own(*wait->on, wait->signal_seq);
 }
 
+bool reached(StreamState& s, uint64_t seq) {
+  return s.done(seq) && !lagging(s, seq);
+}
+
 bool settle(StreamState& s, uint64_t seq) {
-  while (!s.done(seq)) {
-    const int error = openreg_queue_wait(s.queue, seq, kWaitSliceNs);
-    if (error && faulted(s))
-      return true;
-    if (error == -ETIME && blocker(s, seq))
-      return false;
-    if (error && error != -ETIME)
-      fail_stream(s, error);
-  }
-  return true;
+  Seen seen;
+  return settle(s, seq, seen);
 }
 
 void synchronize_stream(StreamState& s) {

@@ -1,0 +1,303 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What a faulted stream had waited for, it waits for after reset() as well."""
+
+import threading
+
+import packets
+import pytest
+import torch
+from torch_openreg import _C
+
+DEV = "openreg"
+N = 3 << 20  # a segment of its own
+
+
+class Hold(packets.Gate):
+    """A gate that is made before anything stands still."""
+
+    def __init__(self):
+        self.word = torch.zeros(1, dtype=torch.int64, device="openreg:0")
+        self.side = torch.openreg.Stream(0)
+        torch.openreg.synchronize(0)
+
+    def close(self, stream):
+        packets.Gate.closed.append(self)
+        with torch.openreg.stream(stream):
+            _C._launch_raw(packets.wait_ge(self.word.data_ptr(), 1), 0)
+
+    def open(self):
+        self.__exit__()
+
+
+def own_streams(n):
+    """None shares another's queue, as on cards that are short of them, nor is a
+    gate's."""
+    found = {torch.openreg.default_stream().native_handle: None}
+    for _ in range(16):
+        stream = torch.openreg.Stream()
+        found.setdefault(stream.native_handle, stream)
+    return list(found.values())[1 : n + 1]
+
+
+def bad_packet(stream):
+    with torch.openreg.stream(stream):
+        _C._launch_raw(packets.fill(packets.NO_SEGMENT, 4), 0)
+
+
+def until_faulted(stream):
+    """Itself, and not only one that it waits for."""
+    text = ""
+    while f"stream {stream.stream_id} has faulted" not in text:
+        try:
+            stream.query()
+        except RuntimeError as error:
+            text = str(error)
+
+
+def zeros_on(stream, n=N):
+    with torch.openreg.stream(stream):
+        return torch.zeros(n, device=DEV)
+
+
+def fill(x, stream):
+    with torch.openreg.stream(stream):
+        x.fill_(7)
+
+
+def again(stream, address):
+    """Zeros in the memory that was freed."""
+    y = zeros_on(stream)
+    assert y.data_ptr() == address
+    return y
+
+
+def settled_values(y):
+    torch.openreg.synchronize()
+    return y.cpu().unique().tolist()
+
+
+def test_a_wait_outlives_the_reset():
+    """Memory that the stream may have had only because of it is safe."""
+    a, b = own_streams(2)
+    of_a, of_b = Hold(), Hold()
+    x = zeros_on(b)
+    address = x.data_ptr()
+    a.wait_stream(b)
+    of_a.close(a)
+    fill(x, a)
+    of_b.close(b)
+    bad_packet(b)
+    b.wait_stream(a)
+    del x
+    of_b.open()
+    until_faulted(b)
+    torch.openreg.reset(0)
+    y = again(b, address)
+    assert not b.query()
+    of_a.open()
+    assert settled_values(y) == [0.0]
+
+
+def test_a_wait_that_raised_outlives_the_reset():
+    """So it does if the stream was known to have faulted."""
+    a, b = own_streams(2)
+    of_a = Hold()
+    x = zeros_on(b)
+    address = x.data_ptr()
+    a.wait_stream(b)
+    of_a.close(a)
+    fill(x, a)
+    bad_packet(b)
+    until_faulted(b)
+    with pytest.raises(RuntimeError, match="has faulted"):
+        b.wait_stream(a)
+    del x
+    torch.openreg.reset(0)
+    y = again(b, address)
+    of_a.open()
+    assert settled_values(y) == [0.0]
+
+
+@pytest.mark.parametrize("both", [False, True])
+def test_a_wait_through_a_stream_that_is_reset(both):
+    """b waits for a, and a for c; a has faulted, and b maybe, too."""
+    a, b, c = own_streams(3)
+    of_a, of_b, of_c = Hold(), Hold(), Hold()
+    x = zeros_on(b)
+    address = x.data_ptr()
+    c.wait_stream(b)
+    of_c.close(c)
+    fill(x, c)
+    of_a.close(a)
+    bad_packet(a)
+    a.wait_stream(c)
+    of_b.close(b)
+    if both:
+        bad_packet(b)
+    b.wait_stream(a)
+    event = a.record_event()
+    del x
+    of_a.open()
+    until_faulted(a)
+    of_b.open()
+    if both:
+        until_faulted(b)
+    torch.openreg.reset(0)
+    y = again(b, address)
+    assert not event.query() and not b.query()
+    of_c.open()
+    assert settled_values(y) == [0.0]
+    assert event.query()
+
+
+def test_waits_to_and_fro_do_not_lock_up():
+    """The signals that are sent for lost ones come before what they came before."""
+    a, b = own_streams(2)
+    of_b = Hold()
+    of_b.close(b)
+    bad_packet(b)
+    for _ in range(20):
+        a.wait_stream(b)
+        b.wait_stream(a)
+    of_b.open()
+    until_faulted(b)
+    with pytest.raises(RuntimeError, match="has faulted"):
+        a.synchronize()
+    torch.openreg.reset(0)
+    a.synchronize()
+    b.synchronize()
+    assert a.query() and b.query()
+
+
+def test_a_fault_of_what_is_waited_for_again():
+    """The stream says so, and does not wait for ever."""
+    a, b = own_streams(2)
+    of_a, of_b = Hold(), Hold()
+    of_a.close(a)
+    bad_packet(a)
+    of_b.close(b)
+    bad_packet(b)
+    b.wait_stream(a)
+    of_b.open()
+    until_faulted(b)
+    torch.openreg.reset(0)
+    zeros_on(b, 8)
+    assert not b.query()
+    of_a.open()
+    with pytest.raises(RuntimeError, match=f"stream {a.stream_id} has faulted"):
+        b.synchronize()
+    with pytest.raises(RuntimeError, match=f"stream {a.stream_id} has faulted"):
+        b.query()
+    torch.openreg.reset(0)
+    b.synchronize()
+
+
+def test_recorded_memory_outlives_the_reset():
+    """x was freed with a use on b, which had waited for that on a."""
+    a, b, home = own_streams(3)
+    of_a, of_b = Hold(), Hold()
+    x = zeros_on(home)
+    address = x.data_ptr()
+    a.wait_stream(home)
+    of_a.close(a)
+    fill(x, a)
+    of_b.close(b)
+    bad_packet(b)
+    b.wait_stream(a)
+    x.record_stream(b)
+    del x
+    of_b.open()
+    until_faulted(b)
+    torch.openreg.reset(0)
+    assert zeros_on(home).data_ptr() != address
+    of_a.open()
+    torch.openreg.synchronize()
+    again(home, address)
+
+
+def test_memory_behind_a_lost_wait_is_not_freed():
+    a, b = own_streams(2)
+    of_a, of_b = Hold(), Hold()
+    x = zeros_on(b)
+    a.wait_stream(b)
+    of_a.close(a)
+    fill(x, a)
+    of_b.close(b)
+    bad_packet(b)
+    b.wait_stream(a)
+    del x
+    of_b.open()
+    until_faulted(b)
+    timer = threading.Timer(0.5, of_a.open)
+    timer.start()
+    torch.openreg.empty_cache()
+    timer.join()
+    a.synchronize()
+
+
+def test_memory_behind_two_faults_stays():
+    """c has faulted, a waits for it, and b has lost its wait for a."""
+    a, b, c = own_streams(3)
+    of_b, of_c = Hold(), Hold()
+    x = zeros_on(b)
+    address = x.data_ptr()
+    a.wait_stream(b)
+    of_c.close(c)
+    bad_packet(c)
+    a.wait_stream(c)
+    fill(x, a)
+    of_b.close(b)
+    bad_packet(b)
+    b.wait_stream(a)
+    del x
+    for hold, stream in ((of_b, b), (of_c, c)):
+        hold.open()
+        until_faulted(stream)
+    torch.openreg.empty_cache()
+    torch.openreg.reset(0)
+    y = again(b, address)
+    assert settled_values(y) == [0.0]
+    assert a.query()
+
+
+def test_an_event_keeps_its_place_if_recording_fails():
+    a, b = own_streams(2)
+    for _ in range(100):
+        x = zeros_on(a, 8)
+    begin, end = (torch.openreg.Event(enable_timing=True) for _ in range(2))
+    begin.record(a)
+    end.record(a)
+    a.synchronize()
+    before = begin.elapsed_time(end)
+    bad_packet(b)
+    until_faulted(b)
+    with pytest.raises(RuntimeError, match="has faulted"):
+        end.record(b)
+    assert end.query()
+    end.synchronize()
+    assert begin.elapsed_time(end) == before
+    torch.openreg.reset(0)
+    assert end.query()
+    assert x.sum().item() == 0
+
+
+def test_a_time_that_was_given_up():
+    a, b = own_streams(2)
+    of_b = Hold()
+    times = [torch.openreg.Event(enable_timing=True) for _ in range(3)]
+    for event in times:
+        event.record(a)  # a time is there
+    a.synchronize()
+    of_b.close(b)
+    times[0].record(b)
+    bad_packet(b)
+    times[1].record(b)
+    of_b.open()
+    until_faulted(b)
+    torch.openreg.reset(0)
+    times[2].record(b)
+    b.synchronize()
+    for begin, end in ((times[0], times[1]), (times[1], times[2])):
+        with pytest.raises(RuntimeError, match=r"given up by torch.openreg.reset\(\)"):
+            begin.elapsed_time(end)
+    assert times[0].elapsed_time(times[2]) > 0
