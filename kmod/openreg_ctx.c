@@ -55,7 +55,11 @@ static void openreg_ctx_destroyed(struct openreg_admin_req *req)
 {
 	struct openreg_ctx *ctx =
 		container_of(req, struct openreg_ctx, destroy);
+	struct openreg_queue *queue;
 
+	scoped_guard(mutex, &ctx->lock)
+		list_for_each_entry(queue, &ctx->queues, ctx_link)
+			openreg_points_fail(queue);
 	openreg_unbinds_finish(ctx);
 	openreg_ctx_put(ctx);
 }

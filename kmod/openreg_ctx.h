@@ -47,6 +47,7 @@ struct openreg_ctx {
 	struct mutex lock; /* doorbell and queues */
 	struct list_head queues; /* with the reference that creation gave */
 	struct openreg_unbinds unbinds;
+	atomic_t num_points; /* of syncobjs that have not appeared */
 	struct openreg_admin_req destroy;
 };
 

@@ -172,8 +172,10 @@ static void openreg_shutdown(struct openreg_device *odev)
 	openreg_admin_stop(odev, OPENREG_ADMIN_DEAD, -ENODEV);
 
 	xa_lock(&odev->queues);
-	xa_for_each(&odev->queues, id, queue)
+	xa_for_each(&odev->queues, id, queue) {
 		openreg_queue_fail(queue, -ENODEV);
+		openreg_points_fail(queue);
+	}
 	xa_unlock(&odev->queues);
 	openreg_admin_flush(odev);
 	openreg_unbinds_drain(odev);

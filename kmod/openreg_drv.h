@@ -10,6 +10,7 @@
 #include <linux/miscdevice.h>
 #include <linux/mutex.h>
 #include <linux/pci.h>
+#include <linux/ratelimit_types.h>
 #include <linux/rwsem.h>
 #include <linux/spinlock.h>
 #include <linux/workqueue.h>
@@ -42,6 +43,7 @@ struct openreg_faults {
 	struct openreg_fault_record *ring;
 	dma_addr_t dma;
 	u32 head;
+	struct ratelimit_state reports;
 };
 
 struct openreg_device {

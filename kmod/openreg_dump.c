@@ -123,6 +123,9 @@ void openreg_dump_hang(struct openreg_device *odev, const char *reason)
 {
 	struct openreg_dump *dump = openreg_dump_new(odev, reason);
 
-	if (dump)
-		dev_coredumpv(odev->drm.dev, dump, sizeof(*dump), GFP_KERNEL);
+	if (!dump)
+		return;
+	/* It tells more than the fault of some process that may be there. */
+	dev_coredump_put(odev->drm.dev);
+	dev_coredumpv(odev->drm.dev, dump, sizeof(*dump), GFP_KERNEL);
 }

@@ -2,6 +2,7 @@
 /* The fault ring: why queues stopped, for the log. */
 
 #include <linux/dma-mapping.h>
+#include <linux/ratelimit.h>
 
 #include <drm/drm_print.h>
 
@@ -43,23 +44,24 @@ static void openreg_fault_report(struct openreg_device *odev,
 	const struct openreg_fault_summary *fault = &record->fault;
 	const char *name = openreg_fault_name(fault->code);
 
-	dev_warn_ratelimited(odev->drm.dev,
-			     "%s[%d]: queue %u stopped at packet %llu: %s, opcode %u operand %d address 0x%016llx detail 0x%llx\n",
-			     queue ? queue->comm : "?", queue ? queue->pid : 0,
-			     record->queue, fault->seq, name, fault->opcode,
-			     (s32)fault->operand, fault->address,
-			     fault->detail);
+	dev_warn(odev->drm.dev,
+		 "%s[%d]: queue %u stopped at packet %llu: %s, opcode %u operand %d address 0x%016llx detail 0x%llx\n",
+		 queue ? queue->comm : "?", queue ? queue->pid : 0,
+		 record->queue, fault->seq, name, fault->opcode,
+		 (s32)fault->operand, fault->address, fault->detail);
 	openreg_dump_fault(odev, queue, record, name);
 }
 
 static struct openreg_queue *openreg_fault_queue(struct openreg_device *odev,
-						 u32 id)
+						 const struct openreg_fault_record *record)
 {
 	struct openreg_queue *queue;
 
 	xa_lock(&odev->queues);
-	queue = xa_load(&odev->queues, id);
-	if (queue && !kref_get_unless_zero(&queue->ref))
+	queue = xa_load(&odev->queues, record->queue);
+	/* The number may have gone to somebody else meanwhile. */
+	if (queue && (queue->ctx->id != record->ctx ||
+		      !kref_get_unless_zero(&queue->ref)))
 		queue = NULL;
 	xa_unlock(&odev->queues);
 	return queue;
@@ -83,12 +85,13 @@ void openreg_fault_drain(struct openreg_device *odev)
 		head++;
 
 		trace_openreg_fault(odev, &record);
-		queue = openreg_fault_queue(odev, record.queue);
-		openreg_fault_report(odev, queue, &record);
-		if (queue) {
+		queue = openreg_fault_queue(odev, &record);
+		if (queue)
 			openreg_queue_notify(queue);
+		if (__ratelimit(&faults->reports))
+			openreg_fault_report(odev, queue, &record);
+		if (queue)
 			openreg_queue_put(queue);
-		}
 	}
 	if (head != faults->head) {
 		faults->head = head;
@@ -114,6 +117,8 @@ int openreg_fault_init(struct openreg_device *odev)
 	struct openreg_faults *faults = &odev->faults;
 
 	BUILD_BUG_ON(sizeof(struct openreg_fault_record) != 64);
+	ratelimit_state_init(&faults->reports, DEFAULT_RATELIMIT_INTERVAL,
+			     DEFAULT_RATELIMIT_BURST);
 	faults->ring = dmam_alloc_coherent(odev->drm.dev,
 					   OPENREG_FAULT_RING_SLOTS *
 					   sizeof(*faults->ring),

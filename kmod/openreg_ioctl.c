@@ -309,7 +309,7 @@ static int openreg_ioctl_queue_signal(struct drm_device *drm, void *data,
 	struct openreg_queue *queue;
 	int ret;
 
-	if (args->flags || args->pad)
+	if (args->flags || args->pad || !args->seq)
 		return -EINVAL;
 	queue = openreg_queue_lookup(filp->driver_priv, args->queue);
 	if (!queue)

@@ -300,6 +300,7 @@ int openreg_queue_destroy(struct openreg_file *file, struct drm_file *filp,
 		cmd.id = queue->id;
 		/* Either the card has stopped it or it has been reset. */
 		openreg_admin_exec(queue->odev, queue->ctx, &cmd);
+		openreg_points_fail(queue);
 	}
 	scoped_guard(mutex, &queue->ctx->lock)
 		list_del_init(&queue->ctx_link);
@@ -364,6 +365,8 @@ int openreg_queue_reset(struct openreg_queue *queue, u64 head, u64 seq)
 	if (seq < completed)
 		return -EINVAL;
 	trace_openreg_queue_reset(queue);
+	/* If it has faulted, that is what those who wait get to know. */
+	openreg_queue_notify(queue);
 	openreg_queue_set_resetting(queue, true);
 	ret = openreg_queue_restart(queue, head, seq);
 	openreg_queue_set_resetting(queue, false);

@@ -18,12 +18,10 @@ struct openreg_device;
 struct openreg_file;
 struct openreg_vector;
 
-/* A task that sleeps, or a syncobj's point. */
 struct openreg_waiter {
 	struct list_head link;
-	struct task_struct *task; /* NULL: a point */
+	struct task_struct *task;
 	u64 seq;
-	int error; /* of a point: why the packet will not complete */
 };
 
 struct openreg_queue {
@@ -40,8 +38,8 @@ struct openreg_queue {
 
 	spinlock_t lock; /* all below; taken by the interrupt handler */
 	struct list_head waiters;
-	struct list_head points_due; /* points whose time has come */
-	unsigned int num_points; /* among the waiters */
+	struct list_head points; /* of syncobjs, by packet */
+	struct list_head points_due; /* those whose time has come */
 	int error; /* not 0: nothing completes any more, pages may be gone */
 	u64 last_completed, last_busy_ns; /* when error was set */
 	u64 sleeps, wakes;
@@ -86,8 +84,8 @@ int openreg_queue_wait(struct openreg_queue *queue, u64 seq, s64 timeout_ns,
 
 /* openreg_syncobj.c */
 void openreg_points_init(struct openreg_queue *queue);
-void openreg_point_due(struct openreg_queue *queue,
-		       struct openreg_waiter *waiter, int error);
+u64 openreg_points_wake(struct openreg_queue *queue, u64 completed, bool all);
+void openreg_points_fail(struct openreg_queue *queue);
 int openreg_queue_signal(struct openreg_queue *queue, struct drm_file *filp,
 			 const struct drm_openreg_queue_signal *args);
 

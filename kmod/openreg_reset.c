@@ -27,6 +27,7 @@ static void openreg_reset_fail_queues(struct openreg_device *odev, bool quiet)
 			openreg_queue_hang(queue);
 		else
 			openreg_queue_fail(queue, -EIO);
+		openreg_points_fail(queue);
 	}
 	xa_unlock(&odev->queues);
 }
@@ -50,7 +51,6 @@ static void openreg_reset_wedge(struct openreg_device *odev, int error)
 		"the card did not come back from a reset (%d); reset it by the bus, or unbind and bind it, to try again\n",
 		error);
 	WRITE_ONCE(odev->wedged, true);
-	/* It may still do DMA: cut it off before memory is freed. */
 	pci_clear_master(odev->pdev);
 	openreg_admin_stop(odev, OPENREG_ADMIN_DEAD, -EIO);
 	openreg_admin_flush(odev);
@@ -59,6 +59,9 @@ static void openreg_reset_wedge(struct openreg_device *odev, int error)
 static void openreg_reset_end(struct openreg_device *odev, int ret)
 {
 	up_write(&odev->map_lock);
+	/* It may still do DMA: cut it off before anybody uses that memory. */
+	if (ret)
+		pci_clear_master(odev->pdev);
 	openreg_reset_fail_queues(odev, !ret);
 	if (!ret) {
 		openreg_admin_flush(odev);

@@ -13,15 +13,18 @@
 #include <drm/drm_syncobj.h>
 
 #include "openreg_compat.h"
+#include "openreg_ctx.h"
 #include "openreg_drv.h"
 #include "openreg_gem.h"
 #include "openreg_queue.h"
 
-/* The interrupt looks at each of a queue's. */
+/* Of one open file. */
 #define OPENREG_POINTS_MAX 1024
 
 struct openreg_point {
-	struct openreg_waiter waiter;
+	struct list_head link;
+	u64 seq; /* of the packet */
+	int error; /* why that will not complete */
 	struct drm_syncobj *syncobj;
 	struct dma_fence *fence; /* signalled */
 	struct dma_fence_chain *chain; /* NULL: the syncobj has no timeline */
@@ -45,8 +48,7 @@ openreg_point_new(struct drm_file *filp,
 	point = kzalloc_obj(*point);
 	if (!point)
 		return ERR_PTR(-ENOMEM);
-	INIT_LIST_HEAD(&point->waiter.link);
-	point->waiter.seq = args->seq;
+	point->seq = args->seq;
 	point->value = args->point;
 	point->syncobj = drm_syncobj_find(filp, args->syncobj);
 	if (!point->syncobj) {
@@ -67,7 +69,7 @@ static void openreg_point_signal(struct openreg_point *point)
 {
 	/* Nobody has seen the fence yet. */
 	point->fence->timestamp = ktime_get();
-	point->fence->error = point->waiter.error;
+	point->fence->error = point->error;
 	if (point->chain)
 		drm_syncobj_add_point(point->syncobj, point->chain,
 				      point->fence, point->value);
@@ -87,41 +89,77 @@ static void openreg_points_work(struct work_struct *work)
 
 	scoped_guard(spinlock_irq, &queue->lock)
 		list_splice_init(&queue->points_due, &due);
-	list_for_each_entry_safe(point, next, &due, waiter.link)
+	list_for_each_entry_safe(point, next, &due, link)
 		openreg_point_signal(point);
 	openreg_queue_put(queue);
 }
 
 void openreg_points_init(struct openreg_queue *queue)
 {
+	INIT_LIST_HEAD(&queue->points);
 	INIT_LIST_HEAD(&queue->points_due);
 	INIT_WORK(&queue->points_work, openreg_points_work);
 }
 
-/* From the interrupt handler, where syncobjs cannot be touched. */
-void openreg_point_due(struct openreg_queue *queue,
-		       struct openreg_waiter *waiter, int error)
+/**
+ * openreg_points_wake() - let points appear
+ * @queue: the queue, locked
+ * @completed: its counter
+ * @all: what has not completed will not
+ *
+ * They do from a work: a syncobj's lock is not for the interrupt handler.
+ *
+ * Returns: the least packet that a point is yet to wait for.
+ */
+u64 openreg_points_wake(struct openreg_queue *queue, u64 completed, bool all)
 {
+	struct openreg_point *point;
+	bool due = false;
+
 	lockdep_assert_held(&queue->lock);
-	queue->num_points--;
-	waiter->error = error;
-	list_move_tail(&waiter->link, &queue->points_due);
-	kref_get(&queue->ref);
-	/* Not the last reference: whoever calls has one, or the queue's table. */
-	if (!queue_work(queue->odev->wq, &queue->points_work))
-		openreg_queue_put(queue);
+	while (!list_empty(&queue->points)) {
+		point = list_first_entry(&queue->points, struct openreg_point,
+					 link);
+		if (!all && point->seq > completed)
+			break;
+		point->error = point->seq > completed ? -EIO : 0;
+		list_move_tail(&point->link, &queue->points_due);
+		atomic_dec(&queue->ctx->num_points);
+		due = true;
+	}
+	if (due) {
+		kref_get(&queue->ref);
+		/* Not the last one: the queue is still in its table. */
+		if (!queue_work(queue->odev->wq, &queue->points_work))
+			openreg_queue_put(queue);
+	}
+	return list_empty(&queue->points) ? OPENREG_ARMED_NONE : point->seq;
+}
+
+/* The queue has failed, and the card does no DMA for it any more. */
+void openreg_points_fail(struct openreg_queue *queue)
+{
+	guard(spinlock_irqsave)(&queue->lock);
+	openreg_points_wake(queue, queue->last_completed, true);
 }
 
 static int openreg_point_add(struct openreg_queue *queue,
 			     struct openreg_point *point)
 {
+	struct list_head *after = &queue->points;
+
 	guard(spinlock_irq)(&queue->lock);
 	if (queue->error)
 		return queue->error;
-	if (queue->num_points == OPENREG_POINTS_MAX)
+	if (atomic_inc_return(&queue->ctx->num_points) > OPENREG_POINTS_MAX) {
+		atomic_dec(&queue->ctx->num_points);
 		return -EBUSY;
-	queue->num_points++;
-	list_add_tail(&point->waiter.link, &queue->waiters);
+	}
+	list_for_each_prev(after, &queue->points)
+		if (list_entry(after, struct openreg_point, link)->seq <=
+		    point->seq)
+			break;
+	list_add(&point->link, after);
 	return 0;
 }
 
@@ -145,6 +183,7 @@ int openreg_queue_signal(struct openreg_queue *queue, struct drm_file *filp,
 	ret = openreg_queue_wait(queue, args->seq, 0, &completed);
 	if (!ret) {
 		/* Those before it come first. */
+		openreg_queue_notify(queue);
 		flush_work(&queue->points_work);
 		openreg_point_signal(point);
 		return 0;

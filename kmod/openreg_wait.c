@@ -28,18 +28,13 @@ static void openreg_waiters_wake(struct openreg_queue *queue, u64 completed,
 	lockdep_assert_held(&queue->lock);
 	*armed = OPENREG_ARMED_NONE;
 	list_for_each_entry_safe(waiter, next, &queue->waiters, link) {
-		if (!all && waiter->seq > completed) {
-			*armed = min(*armed, waiter->seq);
-			continue;
-		}
-		if (waiter->task) {
+		if (all || waiter->seq <= completed) {
 			list_del_init(&waiter->link);
 			wake_up_process(waiter->task);
+			queue->wakes++;
 		} else {
-			openreg_point_due(queue, waiter,
-					  waiter->seq > completed ? -EIO : 0);
+			*armed = min(*armed, waiter->seq);
 		}
-		queue->wakes++;
 	}
 }
 
@@ -48,8 +43,8 @@ void openreg_queue_notify(struct openreg_queue *queue)
 {
 	const struct openreg_card_page *card;
 	struct openreg_kernel_page *kernel;
+	u64 armed, completed;
 	bool stopped;
-	u64 armed;
 
 	guard(spinlock_irqsave)(&queue->lock);
 	/* The interrupt handler may come late: its objects may be gone, too. */
@@ -60,8 +55,12 @@ void openreg_queue_notify(struct openreg_queue *queue)
 	do {
 		stopped = !queue->resetting &&
 			  READ_ONCE(card->state) != OPENREG_QUEUE_RUNNING;
-		openreg_waiters_wake(queue, READ_ONCE(card->completed), stopped,
-				     &armed);
+		/* The card stops a queue after the last packet it completes. */
+		rmb();
+		completed = READ_ONCE(card->completed);
+		openreg_waiters_wake(queue, completed, stopped, &armed);
+		armed = min(armed,
+			    openreg_points_wake(queue, completed, stopped));
 		if (armed == kernel->armed)
 			break;
 		WRITE_ONCE(kernel->armed, armed);
@@ -81,7 +80,7 @@ static void openreg_queue_set_error(struct openreg_queue *queue, int error)
 		queue->last_busy_ns = READ_ONCE(card->busy_ns);
 	}
 	queue->error = error;
-	openreg_waiters_wake(queue, queue->last_completed, true, &armed);
+	openreg_waiters_wake(queue, 0, true, &armed);
 }
 
 /**
@@ -89,7 +88,8 @@ static void openreg_queue_set_error(struct openreg_queue *queue, int error)
  * @queue: the queue
  * @error: what every waiter gets, now and later
  *
- * After it the driver does not touch the pages of the queue.
+ * After it the driver does not touch the pages of the queue. The card may: what
+ * tells others of it, openreg_points_fail(), is for when it does not.
  */
 void openreg_queue_fail(struct openreg_queue *queue, int error)
 {

@@ -313,14 +313,16 @@ struct drm_openreg_timestamp {
 /**
  * struct drm_openreg_queue_signal - argument of DRM_IOCTL_OPENREG_QUEUE_SIGNAL
  *
- * The point appears, signalled, when the packet has completed, or with the
- * error EIO when it will not: the queue has faulted, was destroyed or reset
- * with the card. Wait for it with DRM_SYNCOBJ_WAIT_FLAGS_WAIT_FOR_SUBMIT, or
- * with DRM_IOCTL_SYNCOBJ_EVENTFD. Points of one queue appear in the order of
- * their packets. Since version 1.1 of the driver.
+ * The point appears, signalled, when the packet is over: it has completed, was
+ * given up by a reset of the queue, or will not complete, since the queue has
+ * faulted, was destroyed or reset with the card. DRM_IOCTL_OPENREG_QUEUE_WAIT
+ * tells which; the fence of a syncobj without a timeline has the error EIO, too.
+ * Wait for it with DRM_SYNCOBJ_WAIT_FLAGS_WAIT_FOR_SUBMIT, or with
+ * DRM_IOCTL_SYNCOBJ_EVENTFD. Points of one queue appear in the order of their
+ * packets. Since version 1.1 of the driver.
  *
- * Errors: ENOENT @queue or @syncobj; EBUSY 1024 points of the queue have not
- * appeared yet; ENOMEM; EIO the packet will not complete.
+ * Errors: EINVAL; ENOENT @queue or @syncobj; EBUSY 1024 points of the open file
+ * have not appeared yet; ENOMEM; EIO the packet will not complete.
  */
 struct drm_openreg_queue_signal {
 	/** @queue: number of the queue */

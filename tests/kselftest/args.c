@@ -210,12 +210,13 @@ TEST_F(args, queue_number)
 	EXPECT_CALL(-ENOENT, QUEUE_DESTROY, queue_destroy, .queue = 1);
 	EXPECT_CALL(-ENOENT, QUEUE_WAIT, queue_wait, .queue = 1);
 	EXPECT_CALL(-ENOENT, QUEUE_RESET, queue_reset, .queue = -1u);
-	EXPECT_CALL(-ENOENT, QUEUE_SIGNAL, queue_signal, .queue = 1);
+	EXPECT_CALL(-ENOENT, QUEUE_SIGNAL, queue_signal, .queue = 1,
+		    .seq = 1);
 	ASSERT_EQ(0, queue_create(self->fd, 64, &q));
 	EXPECT_EQ(1, q.id);
 	EXPECT_CALL(-ENOENT, QUEUE_WAIT, queue_wait, .queue = 2);
 	EXPECT_CALL(-ENOENT, QUEUE_SIGNAL, queue_signal, .queue = 1,
-		    .syncobj = 1);
+		    .syncobj = 1, .seq = 1);
 }
 
 TEST_F(args, queue_padding)
@@ -232,9 +233,9 @@ TEST_F(args, queue_padding)
 		EXPECT_CALL(-EINVAL, QUEUE_RESET, queue_reset, .queue = q.id,
 			    .flags = 1u << i);
 		EXPECT_CALL(-EINVAL, QUEUE_SIGNAL, queue_signal, .queue = q.id,
-			    .flags = 1u << i);
+			    .seq = 1, .flags = 1u << i);
 		EXPECT_CALL(-EINVAL, QUEUE_SIGNAL, queue_signal, .queue = q.id,
-			    .pad = 1u << i);
+			    .seq = 1, .pad = 1u << i);
 		EXPECT_CALL(-EINVAL, TIMESTAMP, timestamp, .flags = 1u << i);
 		EXPECT_CALL(-EINVAL, TIMESTAMP, timestamp, .pad = 1u << i);
 	}

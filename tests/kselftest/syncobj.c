@@ -211,6 +211,43 @@ TEST_F(syncobj, a_fault_is_an_error)
 	EXPECT_EQ(1, status_of(self->fd, self->handle));
 }
 
+/* A timeline says that it is over, and not how. */
+TEST_F(syncobj, a_fault_ends_points)
+{
+	struct packet p;
+	__u64 seq;
+
+	push_wait(self);
+	packet_fill(&p, 8, 4, OPENREG_I32, 0);
+	seq = queue_push(&self->queue, &p);
+	ASSERT_EQ(0, signal_point(self, seq, 2));
+	ASSERT_EQ(0, signal_point(self, seq - 1, 1));
+	go(self);
+	EXPECT_EQ(0, wait_point(self->fd, self->handle, 2, 20 * SEC_NS, SUBMIT));
+	EXPECT_EQ(2, query(self->fd, self->handle));
+	EXPECT_EQ(-EIO, queue_wait(&self->queue, seq, SEC_NS));
+}
+
+/* The last packet's point is the last to appear, whoever asked first. */
+TEST_F(syncobj, asked_for_backwards)
+{
+	struct packet p;
+	__u64 seq;
+
+	push_wait(self);
+	packet_nop(&p);
+	seq = queue_push(&self->queue, &p);
+	packet_fill(&p, 8, 4, OPENREG_I32, 0);
+	ASSERT_EQ(0, signal_point(self, queue_push(&self->queue, &p), 0));
+	ASSERT_EQ(0, signal_point(self, seq, 0));
+	go(self);
+	EXPECT_EQ(-EIO, queue_wait(&self->queue, seq + 1, 20 * SEC_NS));
+	EXPECT_EQ(0, queue_reset(&self->queue, self->queue.tail, seq + 1));
+	EXPECT_EQ(0, queue_destroy(&self->queue));
+	EXPECT_EQ(0, wait_point(self->fd, self->handle, 0, 20 * SEC_NS, SUBMIT));
+	EXPECT_EQ(-EIO, status_of(self->fd, self->handle));
+}
+
 TEST_F(syncobj, given_up_by_a_reset)
 {
 	__u64 seq = push_wait(self);
@@ -256,6 +293,7 @@ TEST_F(syncobj, no_such_syncobj)
 	self->handle += 100;
 	EXPECT_EQ(-ENOENT, signal_point(self, 1, 1));
 	EXPECT_EQ(-ENOENT, signal_point(self, 1, 0));
+	EXPECT_EQ(-EINVAL, signal_point(self, 0, 1));
 }
 
 TEST_HARNESS_MAIN
