@@ -260,7 +260,7 @@ static bool step_reads(const struct openreg_step *step, uint8_t buffer)
 	}
 }
 
-/* Traps on some operands, against which its kernel looks at them first. */
+/* Traps, or never ends, on operands that its kernel has looked at before. */
 static bool may_trap(const struct openreg_instr *in)
 {
 	switch (in->op) {
@@ -268,6 +268,7 @@ static bool may_trap(const struct openreg_instr *in)
 	case OPENREG_V_DIV_FLOOR:
 	case OPENREG_V_FMOD:
 	case OPENREG_V_REMAINDER:
+	case OPENREG_V_POW:
 		return in->type >= OPENREG_VT_I32;
 	}
 	return false;
