@@ -66,34 +66,41 @@ void sim_admin_fini(struct sim_card *c)
 		munmap(c->faults, FAULTS_SIZE);
 }
 
-static uint32_t submit(struct sim_card *c, const struct openreg_admin_cmd *cmd)
+/* False if the card is stopped before there is room. */
+static bool submit(struct sim_card *c, const struct openreg_admin_cmd *cmd,
+		   uint32_t *i)
 {
 	struct sim_admin *a = &c->admin;
-	uint32_t i;
+	bool room;
 
 	pthread_mutex_lock(&a->lock);
-	while (a->busy[a->tail % SIM_ADMIN_SLOTS])
+	while (a->busy[a->tail % SIM_ADMIN_SLOTS] && !sim_stopped())
 		pthread_cond_wait(&a->freed, &a->lock);
-	i = a->tail++;
-	a->busy[i % SIM_ADMIN_SLOTS] = true;
-	a->cmds[i % SIM_ADMIN_SLOTS] = *cmd;
-	write32(c, OPENREG_REG_ADMIN_TAIL, a->tail);
+	room = !a->busy[a->tail % SIM_ADMIN_SLOTS];
+	if (room) {
+		*i = a->tail++;
+		a->busy[*i % SIM_ADMIN_SLOTS] = true;
+		a->cmds[*i % SIM_ADMIN_SLOTS] = *cmd;
+		write32(c, OPENREG_REG_ADMIN_TAIL, a->tail);
+	}
 	pthread_mutex_unlock(&a->lock);
-	return i;
+	return room;
 }
 
-/* Every completion raises vector 0. */
-static uint32_t wait_completion(struct sim_card *c, uint32_t i)
+/* Every completion raises vector 0. False if the card is stopped before. */
+static bool wait_completion(struct sim_card *c, uint32_t i)
 {
 	volatile struct openreg_admin_cpl *cpl =
 		&c->admin.cpls[i % SIM_ADMIN_SLOTS];
 	struct sim_vector *v = &c->vectors[0];
+	bool done;
 
 	pthread_mutex_lock(&v->lock);
-	while (__atomic_load_n(&cpl->seq, __ATOMIC_ACQUIRE) != i + 1)
+	while (!(done = __atomic_load_n(&cpl->seq, __ATOMIC_ACQUIRE) == i + 1) &&
+	       !sim_stopped())
 		pthread_cond_wait(&v->raised, &v->lock);
 	pthread_mutex_unlock(&v->lock);
-	return cpl->status;
+	return done;
 }
 
 static int status_errno(uint32_t status)
@@ -115,18 +122,16 @@ static int status_errno(uint32_t status)
 int sim_admin(struct sim_card *c, const struct openreg_admin_cmd *cmd)
 {
 	struct sim_admin *a = &c->admin;
-	uint32_t i, status;
-	int cancel;
+	int cancel = sim_cancel_off(), ret = -ENODEV;
+	uint32_t i;
 
-	if (sim_stopped())
-		return -ENODEV;
-	cancel = sim_cancel_off();
-	i = submit(c, cmd);
-	status = wait_completion(c, i);
-	pthread_mutex_lock(&a->lock);
-	a->busy[i % SIM_ADMIN_SLOTS] = false;
-	pthread_cond_broadcast(&a->freed);
-	pthread_mutex_unlock(&a->lock);
+	if (!sim_stopped() && submit(c, cmd, &i) && wait_completion(c, i)) {
+		ret = status_errno(a->cpls[i % SIM_ADMIN_SLOTS].status);
+		pthread_mutex_lock(&a->lock);
+		a->busy[i % SIM_ADMIN_SLOTS] = false;
+		pthread_cond_broadcast(&a->freed);
+		pthread_mutex_unlock(&a->lock);
+	}
 	sim_cancel_restore(cancel);
-	return status_errno(status);
+	return ret;
 }

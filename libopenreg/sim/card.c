@@ -112,6 +112,19 @@ static bool lock_cards(int64_t end)
 	return true;
 }
 
+/* Nothing that they sleep for will come any more. */
+static void wake_all(struct sim_card *c)
+{
+	for (unsigned int i = 0; i < SIM_VECTORS; i++) {
+		pthread_mutex_lock(&c->vectors[i].lock);
+		pthread_cond_broadcast(&c->vectors[i].raised);
+		pthread_mutex_unlock(&c->vectors[i].lock);
+	}
+	pthread_mutex_lock(&c->admin.lock);
+	pthread_cond_broadcast(&c->admin.freed);
+	pthread_mutex_unlock(&c->admin.lock);
+}
+
 /*
  * When the process ends, what libraries of the card have in static memory ends
  * too: nothing of the card may run then. Its threads stay where they are.
@@ -131,6 +144,9 @@ static void stop_cards(void)
 		while (cards[i] && !openreg_card_is_paused(cards[i]->card) &&
 		       sim_now() < end)
 			sim_sleep_ms(1);
+	for (unsigned int i = 0; i < OPENREG_MAX_CARDS; i++)
+		if (cards[i])
+			wake_all(cards[i]);
 	pthread_mutex_unlock(&cards_lock);
 }
 

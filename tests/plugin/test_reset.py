@@ -118,6 +118,29 @@ def test_a_wait_that_raised_outlives_the_reset():
     assert settled_values(y) == [0.0]
 
 
+def test_a_wait_for_one_that_stands_behind_a_fault():
+    """It raises, and is kept: what it was for is not dropped by the reset."""
+    a, b, c = own_streams(3)
+    of_a, of_c = Hold(), Hold()
+    x = zeros_on(b)
+    address = x.data_ptr()
+    a.wait_stream(b)
+    of_c.close(c)
+    bad_packet(c)
+    a.wait_stream(c)
+    of_a.close(a)
+    fill(x, a)
+    of_c.open()
+    until_faulted(c)
+    with pytest.raises(RuntimeError, match=f"stream {c.stream_id} has faulted"):
+        b.wait_stream(a)
+    del x
+    torch.openreg.reset(0)
+    y = again(b, address)
+    of_a.open()
+    assert settled_values(y) == [0.0]
+
+
 @pytest.mark.parametrize("both", [False, True])
 def test_a_wait_through_a_stream_that_is_reset(both):
     """b waits for a, and a for c; a has faulted, and b maybe, too."""

@@ -183,11 +183,43 @@ static void test_late_use(void **state)
 		assert_int_equal(exit_status(exit_in_use), 7);
 }
 
+static pthread_t waiter;
+
+static void *wait_for_last(void *unused)
+{
+	(void)unused;
+	openreg_queue_wait(last.q, openreg_queue_submitted(last.q), -1);
+	return NULL;
+}
+
+static void join_waiter(void)
+{
+	pthread_join(waiter, NULL);
+}
+
+static void exit_while_waiting(void)
+{
+	atexit(join_waiter);
+	open_last();
+	leave_products();
+	assert_int_equal(pthread_create(&waiter, NULL, wait_for_last, NULL), 0);
+	usleep(5000);
+}
+
+/* Whoever sleeps on a card that stops is told. */
+static void test_late_waiter(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 5; i++)
+		assert_int_equal(exit_status(exit_while_waiting), 7);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_exit),
 		cmocka_unit_test(test_late_use),
+		cmocka_unit_test(test_late_waiter),
 		cmocka_unit_test(test_fork),
 	};
 

@@ -12,6 +12,7 @@
 
 #include "runtime/block_pool.h"
 #include "runtime/copy.h"
+#include "runtime/gil.h"
 #include "runtime/stream.h"
 
 namespace openreg {
@@ -217,7 +218,11 @@ Block* DeviceCache::allocate(size_t bytes, c10::DeviceIndex index) {
 
 void DeviceCache::free(Block* block) {
   Context context = gather_context(RecordContext::ALL);
-  std::lock_guard<std::mutex> lock(mutex);
+  std::unique_lock<std::mutex> lock(mutex, std::try_to_lock);
+  if (C10_UNLIKELY(!lock)) {
+    const WithoutGil unlocked; // whoever has the mutex may sleep with it
+    lock.lock();
+  }
   if (block->size >= kLargeRequest)
     stats.oversize_allocations.decrease(1);
   note(Action::FREE_REQUESTED, *block, block->size, context);

@@ -42,9 +42,10 @@ at::Tensor packed_like(
   return at::empty_like(dst, dst.options().device(where).dtype(type));
 }
 
-uint64_t submit_copy(StreamState& s, const CopyShape& shape) {
+Sent submit_copy(StreamState& s, const CopyShape& shape) {
   std::lock_guard<std::mutex> lock(s.mutex);
-  return submit_copy_locked(s, shape);
+  const uint64_t seq = submit_copy_locked(s, shape);
+  return {seq, s.resets};
 }
 
 void copy_on_card(const at::Tensor& dst, const at::Tensor& src) {
@@ -74,7 +75,7 @@ void copy_pinned(
   StreamState& s = current_stream_state(index);
   // Before anything that throws: the packet stays on its way.
   const bool kept = record_pinned_use(host.storage(), current_stream(index));
-  const uint64_t seq = submit_copy(
+  const Sent sent = submit_copy(
       s,
       copy_shape(
           dst.sizes(),
@@ -85,7 +86,7 @@ void copy_pinned(
           src.strides(),
           src.scalar_type()));
   if (!non_blocking || !kept)
-    wait_seq(s, seq);
+    dst.is_cpu() ? wait_read(s, sent) : wait_seq(s, sent.seq);
 }
 
 std::optional<uint64_t> pinned_address(
@@ -105,7 +106,7 @@ void upload_small(const at::Tensor& dst, const at::Tensor& src) {
   Staging& staging = Staging::of(s);
   const auto piece = staging.take(s, src.nbytes());
   std::memcpy(piece.host, src.const_data_ptr(), src.nbytes());
-  const uint64_t seq = submit_copy(
+  const Sent sent = submit_copy(
       s,
       copy_shape(
           dst.sizes(),
@@ -115,7 +116,7 @@ void upload_small(const at::Tensor& dst, const at::Tensor& src) {
           piece.addr,
           src.strides(),
           src.scalar_type()));
-  staging.used(piece, seq);
+  staging.used(piece, sent.seq);
 }
 
 CopyShape bytes_shape(uint64_t to, uint64_t from, size_t bytes) {
@@ -138,7 +139,8 @@ void upload_bytes(uint64_t to, const void* from, size_t bytes, int index) {
     const size_t n = std::min(Staging::kPiece, bytes - at);
     const auto piece = staging.take(s, n);
     std::memcpy(piece.host, static_cast<const char*>(from) + at, n);
-    staging.used(piece, submit_copy(s, bytes_shape(to + at, piece.addr, n)));
+    staging.used(
+        piece, submit_copy(s, bytes_shape(to + at, piece.addr, n)).seq);
   }
 }
 
@@ -148,22 +150,22 @@ void download_bytes(void* to, uint64_t from, size_t bytes, int index) {
   std::lock_guard<std::mutex> lock(s.staging_mutex);
   Staging& staging = Staging::of(s);
   Staging::Piece last{};
-  uint64_t last_seq = 0;
+  Sent last_sent{};
   size_t last_at = 0, last_n = 0;
   const auto finish = [&] {
     if (!last_n)
       return;
-    wait_seq(s, last_seq);
+    wait_read(s, last_sent);
     std::memcpy(static_cast<char*>(to) + last_at, last.host, last_n);
   };
   for (size_t at = 0; at < bytes; at += Staging::kPiece) {
     const size_t n = std::min(Staging::kPiece, bytes - at);
     const auto piece = staging.take(s, n);
-    const uint64_t seq = submit_copy(s, bytes_shape(piece.addr, from + at, n));
-    staging.used(piece, seq);
+    const Sent sent = submit_copy(s, bytes_shape(piece.addr, from + at, n));
+    staging.used(piece, sent.seq);
     finish();
     last = piece;
-    last_seq = seq;
+    last_sent = sent;
     last_at = at;
     last_n = n;
   }
@@ -196,7 +198,7 @@ void download_small(const at::Tensor& dst, const at::Tensor& src) {
   std::lock_guard<std::mutex> lock(s.staging_mutex);
   Staging& staging = Staging::of(s);
   const auto piece = staging.take(s, dst.nbytes());
-  const uint64_t seq = submit_copy(
+  const Sent sent = submit_copy(
       s,
       copy_shape(
           dst.sizes(),
@@ -206,8 +208,8 @@ void download_small(const at::Tensor& dst, const at::Tensor& src) {
           address(src),
           src.strides(),
           src.scalar_type()));
-  staging.used(piece, seq);
-  wait_seq(s, seq);
+  staging.used(piece, sent.seq);
+  wait_read(s, sent);
   std::memcpy(dst.mutable_data_ptr(), piece.host, dst.nbytes());
 }
 

@@ -89,17 +89,18 @@ std::unique_ptr<Bounce> take_locked(Bounces& all) {
   return all.idle ? std::move(all.idle) : std::make_unique<Bounce>();
 }
 
-uint64_t submit_bytes(
+Sent submit_bytes(
     StreamState& s,
     uint64_t to,
     uint64_t from,
     size_t bytes) {
   constexpr auto kByte = c10::ScalarType::Byte;
   std::lock_guard<std::mutex> lock(s.mutex);
-  return submit_copy_locked(
+  const uint64_t seq = submit_copy_locked(
       s,
       copy_shape(
           {static_cast<int64_t>(bytes)}, to, {1}, kByte, from, {1}, kByte));
+  return {seq, s.resets};
 }
 
 struct End {
@@ -116,12 +117,12 @@ void copy_halves(const End& writer, const End& reader, size_t bytes) {
     const size_t n = std::min(kHalf, bytes - at);
     const size_t offset = half * kHalf;
     wait_seq(writer.stream, written[half]);
-    wait_seq(
+    wait_read(
         reader.stream,
         submit_bytes(
             reader.stream, reader.bounce + offset, reader.addr + at, n));
     written[half] = submit_bytes(
-        writer.stream, writer.addr + at, writer.bounce + offset, n);
+        writer.stream, writer.addr + at, writer.bounce + offset, n).seq;
   }
   // The memory is the next caller's.
   wait_seq(writer.stream, std::max(written[0], written[1]));

@@ -194,7 +194,7 @@ void synchronize_event(Event* event) {
 
 void block_event(Event* event, const c10::Stream& stream) {
   const Mark mark = event ? event->mark() : Mark{};
-  if (!mark.stream || query_seq(*mark.stream, mark.seq))
+  if (!mark.stream || reached(*mark.stream, mark.seq))
     return;
   StreamState& s = stream_state(stream);
   if (&s == mark.stream)
@@ -203,8 +203,12 @@ void block_event(Event* event, const c10::Stream& stream) {
     wait_seq(*mark.stream, mark.seq);
     return;
   }
-  std::lock_guard<std::mutex> lock(s.mutex);
-  submit_wait_locked(s, *mark.stream, mark.seq, mark.value);
+  {
+    std::lock_guard<std::mutex> lock(s.mutex);
+    submit_wait_locked(s, *mark.stream, mark.seq, mark.value);
+  }
+  // Who catches this frees memory, and the wait is what makes that safe.
+  check_reachable(*mark.stream, mark.seq);
 }
 
 double elapsed_ms(Event* begin, Event* end) {

@@ -39,6 +39,7 @@ void keep_order_locked(
 
 void reset_locked(StreamState& s) {
   const auto dropped = waits_behind(s, openreg_queue_completed(s.queue));
+  s.resets++; // before anything counts as done
   const int error = openreg_queue_reset(s.queue);
   if (error)
     fail_stream(s, error);

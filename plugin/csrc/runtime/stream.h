@@ -41,6 +41,7 @@ struct StreamState {
   c10::DeviceIndex device = 0;
   c10::StreamId id = 0;
   std::atomic<uint64_t> last_seq{0}; // last packet submitted
+  std::atomic<uint64_t> resets{0}; // changed under mutex
   // The stream's clock: SIGNAL packets store rising values into a word of
   // device memory, which WAIT packets of other streams look at.
   uint64_t signal_addr = 0;
@@ -58,6 +59,12 @@ struct StreamState {
     return id < kOwnStreams ? last_seq.load(std::memory_order_acquire)
                             : openreg_queue_submitted(queue);
   }
+};
+
+// A packet, and how often its stream had been reset before.
+struct Sent {
+  uint64_t seq;
+  uint64_t resets;
 };
 
 StreamState& stream_state(const c10::Stream& stream);
@@ -82,6 +89,8 @@ std::vector<StreamState*> open_streams(c10::DeviceIndex index);
 // never will: its queue has faulted, or one that it waits for, at any remove.
 // Others do not matter.
 void wait_seq(StreamState& stream, uint64_t seq);
+// The same of a copy to the host, which a reset may have given up.
+void wait_read(StreamState& stream, const Sent& read);
 // Whether it has completed; throws likewise.
 bool query_seq(StreamState& stream, uint64_t seq);
 // Throws likewise, and returns if the packet may still complete.

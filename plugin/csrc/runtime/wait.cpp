@@ -7,6 +7,7 @@
 #include <cstring>
 #include <map>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "runtime/stream.h"
@@ -91,25 +92,29 @@ std::optional<PendingWait> lagging(StreamState& s, uint64_t seq) {
   return lagging(s, seq, seen);
 }
 
+// A fault that is gone when it is looked at was taken away by a reset, after
+// which the packets are done. Once, that is no error.
 void wait_own(StreamState& s, uint64_t seq) {
+  bool again = false;
   while (!s.done(seq)) {
     const int error = openreg_queue_wait(s.queue, seq, kWaitSliceNs);
     if (error == -ETIME)
       check_reachable(s, seq);
-    else if (error)
+    else if (error && (faulted(s) || std::exchange(again, true)))
       fail_stream(s, error);
   }
 }
 
 // Whether the packets can touch nothing any more, whatever they wait for.
 bool settle_own(StreamState& s, uint64_t seq) {
+  bool again = false;
   while (!s.done(seq)) {
     const int error = openreg_queue_wait(s.queue, seq, kWaitSliceNs);
     if (error && faulted(s))
       return true;
     if (error == -ETIME && blocker(s, seq))
       return false;
-    if (error && error != -ETIME)
+    if (error && error != -ETIME && std::exchange(again, true))
       fail_stream(s, error);
   }
   return true;
@@ -199,6 +204,15 @@ void wait_seq(StreamState& s, uint64_t seq) {
   wait_own(s, seq);
   while (const auto wait = lagging(s, seq))
     wait_own(*wait->on, wait->signal_seq);
+}
+
+void wait_read(StreamState& s, const Sent& read) {
+  wait_seq(s, read.seq);
+  TORCH_CHECK(
+      s.resets == read.resets,
+      "what was to be read from openreg:",
+      static_cast<int>(s.device),
+      " was given up by torch.openreg.reset() in another thread; read it again");
 }
 
 bool reached(StreamState& s, uint64_t seq) {
