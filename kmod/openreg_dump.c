@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Dumps for whoever has to find out why a queue stopped. devcoredump keeps one
- * a card for some minutes, for root only, and drops others meanwhile.
+ * a card for some minutes, for root only: a reset's takes the place of a fault's,
+ * others are dropped.
  */
 
 #include <linux/devcoredump.h>

@@ -146,7 +146,7 @@ void openreg_points_fail(struct openreg_queue *queue)
 static int openreg_point_add(struct openreg_queue *queue,
 			     struct openreg_point *point)
 {
-	struct list_head *after = &queue->points;
+	struct list_head *after;
 
 	guard(spinlock_irq)(&queue->lock);
 	if (queue->error)
