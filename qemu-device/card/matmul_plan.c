@@ -158,7 +158,8 @@ static int64_t max64(int64_t x, int64_t y)
 	return x > y ? x : y;
 }
 
-#define SLICE_COST (2.4 * OPENREG_SLICE_NS)
+/* B is packed once for each tile, so they are as large as a slice may be. */
+#define SLICE_COST (4.4 * OPENREG_SLICE_NS)
 #define PARTIAL_MAX ((double)(256 << 20)) /* bytes */
 
 static void cut_k(struct openreg_matmul *mm)
