@@ -88,21 +88,23 @@ static struct openreg_conv_work *get_work(const struct openreg_conv *cv,
 	size_t a = ((size_t)rows * block + 63) & ~(size_t)63;
 	size_t b = (size_t)columns * block;
 	size_t out = (size_t)(rows * columns * cv->width);
+	size_t inside = (size_t)(cv->slots * OPENREG_CONV_BLOCK * 4);
 	struct openreg_conv_work *work =
-		openreg_scratch_buffer(scratch, head + a + b + out);
+		openreg_scratch_buffer(scratch, head + a + b + out + inside);
 
 	if (!work)
 		return NULL;
 	work->a = (unsigned char *)work + head;
 	work->b = work->a + a;
 	work->out = work->b + b;
+	work->inside = (uint32_t *)(work->out + out);
 	work->rows = rows;
 	work->columns = columns;
 	return work;
 }
 
-/* The sum begins with the bias. */
-static void begin(const struct openreg_conv *cv,
+/* The sum begins with the bias: false if there is none. */
+static bool begin(const struct openreg_conv *cv,
 		  const struct openreg_conv_tile *t,
 		  struct openreg_conv_work *work)
 {
@@ -110,9 +112,8 @@ static void begin(const struct openreg_conv *cv,
 							  : cv->bias.ic;
 	int64_t r, bytes = work->columns * cv->width;
 
-	memset(work->out, 0, (size_t)(work->rows * bytes));
 	if (!cv->has_bias || t->part)
-		return;
+		return false;
 	for (r = 0; r < t->rows; r++) {
 		int64_t at = openreg_offset_add(
 			openreg_offset(t->g, cv->bias.g),
@@ -125,41 +126,40 @@ static void begin(const struct openreg_conv *cv,
 								 cv->esize)),
 			0, (size_t)t->columns);
 	}
+	return true;
 }
 
 static void multiply(const struct openreg_conv *cv,
-		     struct openreg_conv_work *work, int64_t k)
+		     struct openreg_conv_work *work, int64_t k,
+		     bool accumulate)
 {
 	int64_t rows = cv->gemm->rows, columns = cv->gemm->columns, i, j;
 
 	for (j = 0; j < work->columns; j += columns) {
 		for (i = 0; i < work->rows; i += rows)
-			cv->gemm->block(work->out +
-						(i * work->columns + j) *
-							cv->width,
-					(size_t)work->columns,
-					work->a + i * k * cv->width,
-					work->b + j * k * cv->width, (size_t)k,
-					true);
+			cv->gemm->block(
+				work->out + (i * work->columns + j) * cv->width,
+				(size_t)work->columns,
+				work->a + i * k * cv->width,
+				work->b + j * k * cv->width, (size_t)k,
+				accumulate);
 	}
 }
 
-/* One row of the tile to where the result has it, by runs of one stride. */
-static void store_row(const struct openreg_conv *cv, const int64_t *at,
-		      int64_t n, uintptr_t to, const unsigned char *from)
+/* One row of the tile to where the result has it. */
+static void store_row(const struct openreg_conv *cv,
+		      const struct openreg_conv_work *work, uintptr_t to,
+		      const unsigned char *from)
 {
-	int64_t i = 0, end, stride;
+	const struct openreg_conv_run *run = work->run;
+	int64_t i;
 
-	while (i < n) {
-		stride = i + 1 < n ? at[i + 1] - at[i] : 1;
-		for (end = i + 1; end < n && at[end] - at[end - 1] == stride;)
-			end++;
+	for (i = 0; i < work->runs; i++, run++)
 		cv->kernels->store[cv->dtype][cv->type](
 			(void *)(to +
-				 (uintptr_t)openreg_offset(at[i], cv->esize)),
-			stride, from + i * cv->width, (size_t)(end - i));
-		i = end;
-	}
+				 (uintptr_t)openreg_offset(run->at, cv->esize)),
+			run->stride, from + run->first * cv->width,
+			(size_t)run->n);
 }
 
 static uintptr_t result_row(const struct openreg_conv *cv, int64_t g,
@@ -199,8 +199,8 @@ static void end(const struct openreg_conv *cv,
 			memcpy(partial_row(cv, t, t->row0 + r), from,
 			       (size_t)(t->columns * cv->width));
 		else
-			store_row(cv, work->result, t->columns,
-				  result_row(cv, t->g, t->row0 + r), from);
+			store_row(cv, work, result_row(cv, t->g, t->row0 + r),
+				  from);
 		from += bytes;
 	}
 }
@@ -211,6 +211,7 @@ static bool run_unit(const struct openreg_conv *cv, int64_t unit,
 	struct openreg_conv_work *work;
 	struct openreg_conv_tile t;
 	int64_t block, last, k;
+	bool begun;
 
 	find_tile(cv, unit, &t);
 	if (t.columns <= 0)
@@ -219,14 +220,19 @@ static bool run_unit(const struct openreg_conv *cv, int64_t unit,
 	if (!work)
 		return false;
 	openreg_conv_columns(cv, &t, work);
-	begin(cv, &t, work);
+	begun = begin(cv, &t, work);
 	block = t.part * cv->part_blocks;
 	last = openreg_least(block + cv->part_blocks, cv->blocks);
 	for (; block < last; block++) {
 		k = openreg_conv_pack(cv, &t, block, work);
-		if (k)
-			multiply(cv, work, k);
+		if (!k)
+			continue;
+		multiply(cv, work, k, begun);
+		begun = true;
 	}
+	if (!begun)
+		memset(work->out, 0,
+		       (size_t)(work->rows * work->columns * cv->width));
 	end(cv, &t, work);
 	return true;
 }
@@ -258,8 +264,7 @@ static bool sum_unit(const struct openreg_conv *cv, int64_t unit,
 		cv->kernels->op[OPENREG_V_ADD][cv->type](
 			sum, sum, partial_row(cv, &t, t.row0), sum,
 			(size_t)t.columns);
-	store_row(cv, work->result, t.columns, result_row(cv, t.g, t.row0),
-		  sum);
+	store_row(cv, work, result_row(cv, t.g, t.row0), sum);
 	return true;
 }
 

@@ -6,7 +6,7 @@
  *                    rows  columns              reduction
  *   FORWARD          oc    n, output positions  ic, taps
  *   BACKWARD_DATA    ic    n, input positions   oc, taps
- *   BACKWARD_WEIGHTS oc    taps, ic             n, output positions
+ *   BACKWARD_WEIGHTS oc    ic, taps             n, output positions
  *
  * With a stride, BACKWARD_DATA's positions fall into classes, position modulo
  * stride: those of one class have their taps in common, so each class is a
@@ -45,6 +45,7 @@ struct openreg_conv {
 	int64_t blocks, part_blocks;
 	int64_t tile_rows, tile_columns;
 	int64_t tiles_rows, tiles_columns, parts;
+	int64_t slots; /* of BACKWARD_WEIGHTS: taps that a tile has, else 0 */
 	int64_t units, slice_units;
 	unsigned char *partial; /* [part][class][g][rows][columns] of type */
 	int64_t sum_units, sum_slice_units;
@@ -71,13 +72,24 @@ struct openreg_conv_tile {
 	struct openreg_conv_axis axis[3];
 };
 
+/* Columns of a tile whose results lie one stride apart. */
+struct openreg_conv_run {
+	int64_t first, n, at, stride;
+};
+
 /* A worker's memory for a unit. */
 struct openreg_conv_work {
 	struct openreg_conv_points points;
-	int64_t result[OPENREG_CONV_COLUMNS_MAX]; /* offsets of the columns */
-	int64_t other[OPENREG_CONV_BLOCK];
-	int64_t off[OPENREG_CONV_BLOCK], mask[OPENREG_CONV_BLOCK];
+	struct openreg_conv_run run[OPENREG_CONV_COLUMNS_MAX];
+	int64_t runs;
+	/* A panel: what the gather kernel takes. */
+	int64_t at[OPENREG_CONV_BLOCK], index[OPENREG_GATHER_WIDTH];
+	uint32_t mask[OPENREG_CONV_BLOCK];
+	int64_t tap[OPENREG_CONV_BLOCK]; /* offsets */
+	uint32_t tap_mask[OPENREG_CONV_BLOCK];
+	uint16_t raw[OPENREG_CONV_BLOCK * OPENREG_GATHER_WIDTH];
 	unsigned char *a, *b, *out;
+	uint32_t *inside; /* [slots][OPENREG_CONV_BLOCK], all ones or 0 */
 	int64_t rows, columns; /* of out, in whole blocks */
 };
 
@@ -90,7 +102,7 @@ void openreg_conv_axes(const struct openreg_conv *cv, int64_t class,
 		       struct openreg_conv_axis axis[3]);
 bool openreg_conv_is_gather(const struct openreg_conv *cv);
 
-/* Offsets of the tile's columns in the result. */
+/* Where the tile's columns are in the result. */
 void openreg_conv_columns(const struct openreg_conv *cv,
 			  const struct openreg_conv_tile *t,
 			  struct openreg_conv_work *work);

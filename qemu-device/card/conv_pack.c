@@ -1,73 +1,41 @@
 // SPDX-License-Identifier: MIT
-/* CONV: pieces of the matrices that are never there as a whole. */
+/*
+ * CONV: pieces of the matrices that are never there as a whole. Each is a
+ * panel: lines of the reduction, and in each line rows or columns that lie
+ * apart by the same offsets in every line.
+ */
 #include <string.h>
 
 #include "conv.h"
 
-/* Element i goes to dst + i * step; 0 where the mask is 0, else all ones. */
-#define GATHER(type)                                                           \
-	do {                                                                   \
-		const type *from = (const type *)src;                          \
-		type *to = dst;                                                \
-		for (i = 0; i < n; i++)                                        \
-			to[i * step] =                                         \
-				from[off[i]] & (mask ? (type)mask[i]           \
-						     : (type) - 1);            \
-	} while (0)
-
-static void gather_raw(unsigned int size, void *dst, int64_t step,
-		       uintptr_t src, const int64_t *off, const int64_t *mask,
-		       int64_t n)
+static unsigned int log2_size(int64_t size)
 {
-	int64_t i;
-
-	switch (size) {
-	case 1:
-		GATHER(uint8_t);
-		break;
-	case 2:
-		GATHER(uint16_t);
-		break;
-	case 4:
-		GATHER(uint32_t);
-		break;
-	default:
-		GATHER(uint64_t);
-	}
+	return size == 8 ? 3 : (unsigned int)size / 2;
 }
 
-static void scatter(int64_t width, void *dst, int64_t step, const void *src,
-		    int64_t n)
+/* k lines of a panel in the type computed in: work's at, mask, index. */
+static void pack_panel(const struct openreg_conv *cv, unsigned char *to,
+		       int64_t width, uintptr_t src,
+		       struct openreg_conv_work *work, int64_t k)
 {
-	int64_t i;
-
-	if (width == 8) {
-		for (i = 0; i < n; i++)
-			((uint64_t *)dst)[i * step] =
-				((const uint64_t *)src)[i];
-		return;
-	}
-	for (i = 0; i < n; i++)
-		((uint32_t *)dst)[i * step] = ((const uint32_t *)src)[i];
-}
-
-/* The same, in the type that is computed in. n <= OPENREG_CONV_BLOCK. */
-static void gather(const struct openreg_conv *cv, void *dst, int64_t step,
-		   uintptr_t src, const int64_t *off, const int64_t *mask,
-		   int64_t n)
-{
-	uint64_t raw[OPENREG_CONV_BLOCK], line[OPENREG_CONV_BLOCK];
+	openreg_gather_fn *gather = cv->kernels->gather[log2_size(cv->esize)];
 
 	if (cv->direct) {
-		gather_raw((unsigned int)cv->esize, dst, step, src, off, mask,
-			   n);
+		gather(to, (size_t)width, src, work->at, work->mask,
+		       work->index, (size_t)k);
 		return;
 	}
-	gather_raw((unsigned int)cv->esize, raw, 1, src, off, mask, n);
-	cv->kernels->load[cv->dtype][cv->type](step == 1 ? dst : line, raw, 1,
-					       (size_t)n);
-	if (step != 1)
-		scatter(cv->width, dst, step, line, n);
+	gather(work->raw, (size_t)width, src, work->at, work->mask, work->index,
+	       (size_t)k);
+	cv->kernels->load[cv->dtype][cv->type](to, work->raw, 1,
+					       (size_t)(width * k));
+}
+
+/* What the mask leaves out goes on as if it were there. */
+static void extend_index(struct openreg_conv_work *work, int64_t n)
+{
+	for (; n < OPENREG_GATHER_WIDTH; n++)
+		work->index[n] = openreg_offset_add(work->index[n - 1], 1);
 }
 
 /* A linear index as batch and positions, the last of which run fastest. */
@@ -110,39 +78,41 @@ static void make_points(const struct openreg_conv_axis axis[3],
 		for (d = 0; d < 3; d++) {
 			p->at[d][i] = at[d + 1] * axis[d].step + axis[d].at0;
 			base = openreg_offset_add(
-				base, openreg_offset(p->at[d][i],
-						     source->at[d]));
+				base,
+				openreg_offset(p->at[d][i], source->at[d]));
 		}
 		p->base[i] = base;
 		step(axis, at);
 	}
 }
 
-/* Offsets and masks of one tap for points first, first + 1, ... */
-static void tap_points(const struct openreg_conv_axis axis[3],
-		       const struct openreg_conv_view *source,
-		       const int64_t size[3], const int64_t tap[3],
-		       const struct openreg_conv_points *p, int64_t first,
-		       int64_t n, int64_t *off, int64_t *mask)
+/* From tap 0 of a position to another of its taps. */
+static int64_t tap_shift(const struct openreg_conv_axis axis[3],
+			 const struct openreg_conv_view *source,
+			 const int64_t tap[3])
 {
-	int64_t delta[3], shift = 0, i;
+	int64_t shift = 0;
 	unsigned int d;
 
-	for (d = 0; d < 3; d++) {
-		delta[d] = tap[d] * axis[d].at_step;
+	for (d = 0; d < 3; d++)
 		shift = openreg_offset_add(
-			shift, openreg_offset(delta[d], source->at[d]));
-	}
-	for (i = 0; i < n; i++) {
-		bool inside = true;
+			shift, openreg_offset(tap[d] * axis[d].at_step,
+					      source->at[d]));
+	return shift;
+}
 
-		for (d = 0; d < 3; d++)
-			inside &= (uint64_t)(p->at[d][first + i] + delta[d]) <
-				  (uint64_t)size[d];
-		mask[i] = -(int64_t)inside;
-		off[i] = openreg_offset_add(p->base[first + i], shift) &
-			 mask[i];
-	}
+/* Whether a tap of point i is inside of the source: all ones, or 0. */
+static uint32_t tap_inside(const struct openreg_conv_axis axis[3],
+			   const int64_t size[3], const int64_t tap[3],
+			   const struct openreg_conv_points *p, int64_t i)
+{
+	bool inside = true;
+	unsigned int d;
+
+	for (d = 0; d < 3; d++)
+		inside &= (uint64_t)(p->at[d][i] + tap[d] * axis[d].at_step) <
+			  (uint64_t)size[d];
+	return -(uint32_t)inside;
 }
 
 static void split_tap(const struct openreg_conv_axis axis[3], int64_t i,
@@ -165,9 +135,9 @@ static int64_t tap_offset(const struct openreg_conv *cv,
 	split_tap(axis, i, tap);
 	for (d = 0; d < 3; d++)
 		at = openreg_offset_add(
-			at, openreg_offset(axis[d].tap0 +
-						   tap[d] * axis[d].tap_step,
-					   cv->weight.at[d]));
+			at,
+			openreg_offset(axis[d].tap0 + tap[d] * axis[d].tap_step,
+				       cv->weight.at[d]));
 	return at;
 }
 
@@ -176,64 +146,73 @@ static int64_t taps_of(const struct openreg_conv_axis axis[3])
 	return axis[0].taps * axis[1].taps * axis[2].taps;
 }
 
+static int64_t result_at(const struct openreg_conv *cv,
+			 const struct openreg_conv_tile *t, int64_t column)
+{
+	const struct openreg_conv_view *to =
+		cv->kind == OPENREG_CONV_FORWARD ? &cv->y : &cv->x;
+	int64_t at[4], off, taps;
+	unsigned int d;
+
+	if (!openreg_conv_is_gather(cv)) {
+		taps = taps_of(t->axis);
+		off = openreg_offset(column / taps, cv->weight.ic);
+		return openreg_offset_add(off, tap_offset(cv, t->axis,
+							  column % taps));
+	}
+	split(t->axis, column, at);
+	off = openreg_offset(at[0], to->n);
+	for (d = 0; d < 3; d++) {
+		at[d + 1] = t->axis[d].first + at[d + 1] * t->axis[d].spread;
+		off = openreg_offset_add(off,
+					 openreg_offset(at[d + 1], to->at[d]));
+	}
+	return off;
+}
+
 void openreg_conv_columns(const struct openreg_conv *cv,
 			  const struct openreg_conv_tile *t,
 			  struct openreg_conv_work *work)
 {
-	bool forward = cv->kind == OPENREG_CONV_FORWARD;
-	const struct openreg_conv_view *to = forward ? &cv->y : &cv->x;
-	int64_t at[4], i;
-	unsigned int d;
+	struct openreg_conv_run *run = work->run - 1;
+	int64_t i, at, last = 0;
 
-	if (!openreg_conv_is_gather(cv)) {
-		for (i = 0; i < t->columns; i++) {
-			int64_t column = t->column0 + i;
-
-			work->result[i] = openreg_offset_add(
-				tap_offset(cv, t->axis, column / cv->ic),
-				openreg_offset(column % cv->ic,
-					       cv->weight.ic));
-		}
-		return;
-	}
-	make_points(t->axis, forward ? &cv->x : &cv->y, t->column0, t->columns,
-		    &work->points);
-	split(t->axis, t->column0, at);
 	for (i = 0; i < t->columns; i++) {
-		int64_t off = openreg_offset(at[0], to->n);
-
-		for (d = 0; d < 3; d++)
-			off = openreg_offset_add(
-				off, openreg_offset(
-					     t->axis[d].first +
-						     at[d + 1] *
-							     t->axis[d].spread,
-					     to->at[d]));
-		work->result[i] = off;
-		step(t->axis, at);
+		at = result_at(cv, t, t->column0 + i);
+		if (i && run->n == 1)
+			run->stride = openreg_offset_add(at, -run->at);
+		if (i && openreg_offset_add(last, run->stride) == at) {
+			run->n++;
+		} else {
+			*++run = (struct openreg_conv_run){ i, 1, at, 1 };
+		}
+		last = at;
 	}
+	work->runs = run + 1 - work->run;
+	if (openreg_conv_is_gather(cv))
+		make_points(t->axis,
+			    cv->kind == OPENREG_CONV_FORWARD ? &cv->x : &cv->y,
+			    t->column0, t->columns, &work->points);
 }
 
-/* Rows of A: off[] along the reduction, each row `stride` further. */
+/* Panels of A: rows `stride` apart, lines at work->at. */
 static void pack_rows(const struct openreg_conv *cv,
 		      const struct openreg_conv_tile *t, uintptr_t src,
-		      int64_t stride, const int64_t *off, int64_t k,
-		      unsigned char *to)
+		      int64_t stride, struct openreg_conv_work *work, int64_t k)
 {
 	int64_t rows = cv->gemm->rows, i, r;
+	unsigned char *to = work->a;
 
 	for (i = 0; i < t->rows; i += rows) {
 		int64_t left = openreg_least(rows, t->rows - i);
 
-		if (left < rows)
-			memset(to, 0, (size_t)(rows * k * cv->width));
-		for (r = 0; r < left; r++) {
-			int64_t at = openreg_offset(t->row0 + i + r, stride);
-
-			gather(cv, to + r * cv->width, rows,
-			       src + (uintptr_t)openreg_offset(at, cv->esize),
-			       off, NULL, k);
-		}
+		for (r = 0; r < left; r++)
+			work->index[r] =
+				openreg_offset(t->row0 + i + r, stride);
+		extend_index(work, left);
+		for (r = 0; r < k; r++)
+			work->mask[r] = (1u << left) - 1;
+		pack_panel(cv, to, rows, src, work, k);
 		to += rows * k * cv->width;
 	}
 }
@@ -274,56 +253,77 @@ static bool find_block(const struct openreg_conv *cv,
 	return b->taps > 0;
 }
 
+/* Channel after channel, and in each the taps, as weights mostly lie. */
 static void pack_weights(const struct openreg_conv *cv,
 			 const struct openreg_conv_tile *t,
 			 const struct block *b, struct openreg_conv_work *work)
 {
-	int64_t *off = work->other, i, c;
+	int64_t *at = work->at, i, c;
 
-	for (i = 0; i < b->taps; i++) {
-		int64_t at = tap_offset(cv, t->axis, b->tap0 + i);
+	for (i = 0; i < b->taps; i++)
+		work->tap[i] = tap_offset(cv, t->axis, b->tap0 + i);
+	for (c = 0; c < b->channels; c++) {
+		int64_t channel = openreg_offset(c, b->weight_channel);
 
-		for (c = 0; c < b->channels; c++)
-			*off++ = openreg_offset_add(
-				at, openreg_offset(c, b->weight_channel));
+		for (i = 0; i < b->taps; i++)
+			*at++ = openreg_offset_add(channel, work->tap[i]);
 	}
-	pack_rows(cv, t, b->weight, b->weight_row, work->other,
-		  b->taps * b->channels, work->a);
+	pack_rows(cv, t, b->weight, b->weight_row, work, b->taps * b->channels);
+}
+
+/* The masks of the lines, for the points of one panel. */
+static void mask_points(const struct openreg_conv_tile *t,
+			const struct block *b, int64_t first, int64_t n,
+			struct openreg_conv_work *work)
+{
+	int64_t k, c, i, tap[3];
+
+	for (k = 0; k < b->taps; k++) {
+		uint32_t mask = 0;
+
+		split_tap(t->axis, b->tap0 + k, tap);
+		for (i = 0; i < n; i++)
+			mask |= tap_inside(t->axis, b->size, tap, &work->points,
+					   first + i) &
+				1u << i;
+		work->tap_mask[k] = mask;
+	}
+	for (c = 0; c < b->channels; c++)
+		memcpy(work->mask + c * b->taps, work->tap_mask,
+		       (size_t)b->taps * sizeof(*work->mask));
 }
 
 static void pack_source(const struct openreg_conv *cv,
 			const struct openreg_conv_tile *t,
 			const struct block *b, struct openreg_conv_work *work)
 {
-	int64_t columns = cv->gemm->columns, i, k, c, tap[3];
-	int64_t far = openreg_offset(b->source_channel, cv->esize);
+	int64_t columns = cv->gemm->columns, lines = b->taps * b->channels;
+	int64_t *at = work->at, i, k, c, tap[3];
 	unsigned char *to = work->b;
 
+	for (k = 0; k < b->taps; k++) {
+		split_tap(t->axis, b->tap0 + k, tap);
+		work->tap[k] = tap_shift(t->axis, b->view, tap);
+	}
+	for (c = 0; c < b->channels; c++) {
+		int64_t channel = openreg_offset(c, b->source_channel);
+
+		for (k = 0; k < b->taps; k++)
+			*at++ = openreg_offset_add(channel, work->tap[k]);
+	}
 	for (i = 0; i < t->columns; i += columns) {
 		int64_t left = openreg_least(columns, t->columns - i);
 
-		for (k = 0; k < b->taps; k++) {
-			uintptr_t from = b->source;
-
-			split_tap(t->axis, b->tap0 + k, tap);
-			tap_points(t->axis, b->view, b->size, tap,
-				   &work->points, i, left, work->off,
-				   work->mask);
-			for (c = 0; c < b->channels; c++) {
-				gather(cv, to, 1, from, work->off, work->mask,
-				       left);
-				if (left < columns)
-					memset(to + left * cv->width, 0,
-					       (size_t)((columns - left) *
-							cv->width));
-				to += columns * cv->width;
-				from += (uintptr_t)far;
-			}
-		}
+		mask_points(t, b, i, left, work);
+		memcpy(work->index, work->points.base + i,
+		       (size_t)left * sizeof(*work->index));
+		extend_index(work, left);
+		pack_panel(cv, to, columns, b->source, work, lines);
+		to += columns * lines * cv->width;
 	}
 }
 
-/* BACKWARD_WEIGHTS: Y by position times X by position, tap and channel. */
+/* BACKWARD_WEIGHTS: Y by position times X by position, channel and tap. */
 static void pack_y(const struct openreg_conv *cv,
 		   const struct openreg_conv_tile *t, int64_t first, int64_t k,
 		   struct openreg_conv_work *work)
@@ -333,44 +333,89 @@ static void pack_y(const struct openreg_conv *cv,
 
 	split(t->axis, first, at);
 	for (i = 0; i < k; i++) {
-		work->other[i] = openreg_offset(at[0], cv->y.n);
+		work->at[i] = openreg_offset(at[0], cv->y.n);
 		for (d = 0; d < 3; d++)
-			work->other[i] = openreg_offset_add(
-				work->other[i],
+			work->at[i] = openreg_offset_add(
+				work->at[i],
 				openreg_offset(at[d + 1], cv->y.at[d]));
 		step(t->axis, at);
 	}
-	pack_rows(cv, t,
-		  cv->y.base + (uintptr_t)openreg_offset(g, cv->esize),
-		  cv->y.oc, work->other, k, work->a);
+	pack_rows(cv, t, cv->y.base + (uintptr_t)openreg_offset(g, cv->esize),
+		  cv->y.oc, work, k);
+}
+
+/*
+ * Column i of the tile has the tap of slot i modulo slots: a tile has either
+ * all taps, or as many as columns.
+ */
+static int64_t count_slots(const struct openreg_conv_tile *t)
+{
+	return openreg_least(t->columns, taps_of(t->axis));
+}
+
+static void find_inside(const struct openreg_conv *cv,
+			const struct openreg_conv_tile *t, int64_t k,
+			struct openreg_conv_work *work)
+{
+	int64_t taps = taps_of(t->axis), slots = count_slots(t), s, i, tap[3];
+	uint32_t *inside = work->inside;
+
+	for (s = 0; s < slots; s++) {
+		split_tap(t->axis, (t->column0 + s) % taps, tap);
+		for (i = 0; i < k; i++)
+			inside[i] = tap_inside(t->axis, cv->w.input, tap,
+					       &work->points, i);
+		inside += OPENREG_CONV_BLOCK;
+	}
+}
+
+/* The masks of k lines, for n columns of the tile from the first one on. */
+static void mask_columns(const struct openreg_conv_tile *t, int64_t first,
+			 int64_t n, int64_t k, struct openreg_conv_work *work)
+{
+	int64_t slots = count_slots(t), i, j;
+
+	memset(work->mask, 0, (size_t)k * sizeof(*work->mask));
+	for (i = 0; i < openreg_least(n, slots); i++) {
+		const uint32_t *inside =
+			work->inside + (first + i) % slots * OPENREG_CONV_BLOCK;
+		uint32_t columns = 0;
+
+		for (j = i; j < n; j += slots)
+			columns |= 1u << j;
+		for (j = 0; j < k; j++)
+			work->mask[j] |= inside[j] & columns;
+	}
 }
 
 static void pack_x(const struct openreg_conv *cv,
 		   const struct openreg_conv_tile *t, int64_t first, int64_t k,
 		   struct openreg_conv_work *work)
 {
-	int64_t width = cv->gemm->columns, i, last = -1, tap[3];
-	int64_t g = openreg_offset(t->g, cv->x.g);
+	int64_t columns = cv->gemm->columns, taps = taps_of(t->axis), i, j;
+	int64_t g = openreg_offset(t->g, cv->x.g), tap[3];
+	unsigned char *to = work->b;
 
 	make_points(t->axis, &cv->x, first, k, &work->points);
-	for (i = 0; i < t->columns; i++) {
-		int64_t column = t->column0 + i, at;
-		unsigned char *to = work->b + (i / width * width * k +
-					       i % width) * cv->width;
+	find_inside(cv, t, k, work);
+	memcpy(work->at, work->points.base, (size_t)k * sizeof(*work->at));
+	for (i = 0; i < t->columns; i += columns) {
+		int64_t left = openreg_least(columns, t->columns - i);
 
-		if (column / cv->ic != last) {
-			last = column / cv->ic;
-			split_tap(t->axis, last, tap);
-			tap_points(t->axis, &cv->x, cv->w.input, tap,
-				   &work->points, 0, k, work->off, work->mask);
+		for (j = 0; j < left; j++) {
+			int64_t column = t->column0 + i + j;
+
+			split_tap(t->axis, column % taps, tap);
+			work->index[j] = openreg_offset_add(
+				tap_shift(t->axis, &cv->x, tap),
+				openreg_offset(column / taps, cv->x.ic));
 		}
-		if (i % width == 0 && t->columns - i < width)
-			memset(to, 0, (size_t)(width * k * cv->width));
-		at = openreg_offset_add(g, openreg_offset(column % cv->ic,
-							  cv->x.ic));
-		gather(cv, to, width,
-		       cv->x.base + (uintptr_t)openreg_offset(at, cv->esize),
-		       work->off, work->mask, k);
+		extend_index(work, left);
+		mask_columns(t, i, left, k, work);
+		pack_panel(cv, to, columns,
+			   cv->x.base + (uintptr_t)openreg_offset(g, cv->esize),
+			   work, k);
+		to += columns * k * cv->width;
 	}
 }
 

@@ -5,6 +5,7 @@
 #include "conv.h"
 
 #define PARTIAL_MAX ((double)(256 << 20)) /* bytes, as MATMUL's */
+#define SMALL_TILE (128 * 128)
 
 bool openreg_conv_is_gather(const struct openreg_conv *cv)
 {
@@ -200,11 +201,24 @@ static int64_t halve(int64_t x, int64_t to)
 	return (x / 2 + to - 1) / to * to;
 }
 
+static double result_bytes(const struct openreg_conv *cv)
+{
+	return (double)cv->classes * (double)cv->g * (double)cv->rows *
+	       (double)cv->columns * (double)cv->width;
+}
+
+/* Is there memory to cut the reduction instead of the tile? */
+static bool can_part(const struct openreg_conv *cv)
+{
+	return tile_cost(cv, cv->blocks) / OPENREG_SLICE_NS *
+		       result_bytes(cv) <
+	       PARTIAL_MAX;
+}
+
 /* So many that a part takes a slice, but no more than memory is there for. */
 static void cut_parts(struct openreg_conv *cv)
 {
-	double bytes = (double)cv->classes * (double)cv->g * (double)cv->rows *
-		       (double)cv->columns * (double)cv->width;
+	double bytes = result_bytes(cv);
 	double cost = tile_cost(cv, cv->blocks);
 	double parts = cost / OPENREG_SLICE_NS;
 
@@ -224,8 +238,10 @@ static void cut(struct openreg_conv *cv)
 
 	*m = openreg_least(cv->rows, OPENREG_CONV_ROWS_MAX / rows * rows);
 	*n = openreg_least(cv->columns, OPENREG_CONV_COLUMNS_MAX);
+	/* Tiles that are too small are packed more than they are multiplied. */
 	while (tile_cost(cv, cv->blocks) > OPENREG_SLICE_NS &&
-	       (*m > 4 * rows || *n > 4 * columns)) {
+	       (*m > 4 * rows || *n > 4 * columns) &&
+	       (*m * *n > SMALL_TILE || !can_part(cv))) {
 		if (*m > 4 * rows && *m >= *n)
 			*m = halve(*m, rows);
 		else if (*n > 4 * columns)
@@ -236,6 +252,10 @@ static void cut(struct openreg_conv *cv)
 	cut_parts(cv);
 	cv->tiles_rows = openreg_div_up(cv->rows, *m);
 	cv->tiles_columns = openreg_div_up(cv->columns, *n);
+	cv->slots = openreg_conv_is_gather(cv)
+			    ? 0
+			    : openreg_least(
+				      *n, openreg_window_volume(cv->w.kernel));
 }
 
 /* units < 0: more than there can be slices. */

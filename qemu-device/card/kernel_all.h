@@ -6,6 +6,7 @@
 #include "kernel_cast.h"
 #include "kernel_math.h"
 /* These want what kernel_math.h includes. */
+#include "kernel_gather.h"
 #include "kernel_gemm.h"
 #include "kernel_random.h"
 #include "kernel_reduce.h"
@@ -17,6 +18,7 @@ const struct openreg_kernels KERNELS = {
 	CAST_TABLES
 	RANDOM_TABLES
 	REDUCE_TABLES
+	GATHER_TABLES
 	GEMM_TABLES
 	SOFTMAX_TABLES
 };

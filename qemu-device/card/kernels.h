@@ -65,6 +65,16 @@ struct openreg_gemm_kernel {
 	unsigned int rows, columns; /* of a block */
 };
 
+/*
+ * lines x width elements at dst, densely. Element j of line i is at
+ * src[at[i] + index[j]], counted in elements, or 0 without bit j of mask[i].
+ * width is at most OPENREG_GATHER_WIDTH, and index has that many.
+ */
+typedef void openreg_gather_fn(void *dst, size_t width, uintptr_t src,
+			       const int64_t *at, const uint32_t *mask,
+			       const int64_t *index, size_t lines);
+#define OPENREG_GATHER_WIDTH 32
+
 /* lines x width elements at block: each . value[its position in the line]. */
 typedef void openreg_position_fn(void *block, const double *value,
 				 size_t width, size_t lines);
@@ -86,6 +96,7 @@ struct openreg_kernels {
 	openreg_accumulate_index_fn
 		*accumulate_index[OPENREG_REDUCTIONS][OPENREG_VT_END];
 	openreg_find_fn *find[OPENREG_VT_END];
+	openreg_gather_fn *gather[4]; /* elements of 1, 2, 4, 8 bytes */
 	struct openreg_gemm_kernel gemm[OPENREG_VT_END];
 	openreg_position_fn *subtract[OPENREG_VT_END]; /* F types */
 	openreg_position_fn *divide[OPENREG_VT_END];

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* All levels of instruction set that this host has give the same bits. */
 #include <stdlib.h>
+#include <sys/mman.h>
 
 #include "engine-harness.h"
 #include "kernels.h"
@@ -198,6 +199,68 @@ static int teardown(void **state)
 }
 
 /* Which levels were compared is part of what this test says. */
+/* Elements at a page's end; what the mask leaves out is in the next one. */
+static void gather_once(const struct openreg_kernels *k, unsigned int log2,
+			unsigned char *page, size_t width)
+{
+	enum { LINES = 33, SPAN = 400 };
+	static unsigned char dst[(LINES * OPENREG_GATHER_WIDTH + 1) * 8];
+	static const unsigned char zero[8];
+	int64_t at[LINES], index[OPENREG_GATHER_WIDTH];
+	size_t size = (size_t)1 << log2, i, j;
+	bool is_run = random_range(0, 1);
+	uint32_t mask[LINES];
+
+	for (j = 0; j < OPENREG_GATHER_WIDTH; j++)
+		index[j] = is_run ? (int64_t)j - 7 : random_range(-SPAN, SPAN);
+	for (i = 0; i < LINES; i++) {
+		at[i] = -random_range(0, SPAN);
+		mask[i] = 0;
+		for (j = 0; j < width; j++) {
+			if (at[i] + index[j] < 0)
+				mask[i] |= (uint32_t)random_range(0, 1) << j;
+		}
+	}
+	memset(dst, 0xa5, sizeof(dst));
+	k->gather[log2](dst, width, (uintptr_t)page + 4096, at, mask, index,
+			LINES);
+	for (i = 0; i < LINES; i++) {
+		for (j = 0; j < width; j++)
+			assert_memory_equal(
+				dst + (i * width + j) * size,
+				mask[i] >> j & 1
+					? page + 4096 +
+						  (at[i] + index[j]) *
+							  (int64_t)size
+					: zero,
+				size);
+	}
+	for (i = LINES * width * size; i < sizeof(dst); i++)
+		assert_int_equal(dst[i], 0xa5);
+}
+
+static void test_gathers(void **state)
+{
+	unsigned char *pages = mmap(NULL, 4 * 4096, PROT_READ | PROT_WRITE,
+				    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	unsigned int level, i;
+
+	(void)state;
+	assert_ptr_not_equal(pages, MAP_FAILED);
+	for (i = 0; i < 2 * 4096; i++)
+		pages[i] = (unsigned char)random_u64();
+	assert_int_equal(mprotect(pages + 2 * 4096, 2 * 4096, PROT_NONE), 0);
+	for (level = 0; level < OPENREG_ISA_LEVELS; level++) {
+		const struct openreg_kernels *k = openreg_kernels_at(level);
+
+		for (i = 0; k && i < 2000; i++)
+			gather_once(k, i % 4, pages + 4096,
+				    (size_t)random_range(
+					    1, OPENREG_GATHER_WIDTH));
+	}
+	munmap(pages, 4 * 4096);
+}
+
 static void test_levels(void **state)
 {
 	unsigned int level;
@@ -219,6 +282,7 @@ int main(void)
 		cmocka_unit_test(test_operations),
 		cmocka_unit_test(test_casts),
 		cmocka_unit_test(test_folds),
+		cmocka_unit_test(test_gathers),
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);

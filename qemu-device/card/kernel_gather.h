@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: MIT */
+/* Kernels: lines of elements that lie apart, for the panels of CONV. */
+#ifndef OPENREG_KERNEL_GATHER_H
+#define OPENREG_KERNEL_GATHER_H
+
+#if VECTOR_BITS == 512
+#include <immintrin.h>
+#endif
+
+#include "kernel_types.h"
+
+/* What is left out is never read: it may lie where there is no memory. */
+#define GATHER(bits)                                                           \
+	static UNUSED void gather_##bits(void *dst, size_t width,              \
+					 uintptr_t src, const int64_t *at,     \
+					 const uint32_t *mask,                 \
+					 const int64_t *index, size_t lines)   \
+	{                                                                      \
+		static const uint##bits##_t none;                              \
+		uint##bits##_t *to = dst;                                      \
+		size_t i, j;                                                   \
+                                                                               \
+		for (i = 0; i < lines; i++) {                                  \
+			for (j = 0; j < width; j++) {                          \
+				uint64_t off =                                 \
+					(uint64_t)at[i] + (uint64_t)index[j];  \
+				uintptr_t p = src + off * sizeof(none);        \
+                                                                               \
+				if (!(mask[i] >> j & 1))                       \
+					p = (uintptr_t)&none;                  \
+				to[j] = *(const uint##bits##_t *)p;            \
+			}                                                      \
+			to += width;                                           \
+		}                                                              \
+	}
+
+GATHER(8)
+GATHER(16)
+GATHER(32)
+GATHER(64)
+
+#if VECTOR_BITS == 512
+/* Do 16 positions follow one another? */
+static bool gather_is_run(const int64_t *index)
+{
+	int64_t apart = 0;
+	int j;
+
+	for (j = 1; j < 16; j++)
+		apart |= (int64_t)((uint64_t)index[j] - (uint64_t)index[0]) - j;
+	return !apart;
+}
+
+static __m512i gather_line(uintptr_t line, __mmask16 mask, __m512i low,
+			   __m512i high)
+{
+	const __m256i none = _mm256_setzero_si256();
+	__m256i x = _mm512_mask_i64gather_epi32(none, (__mmask8)mask, low,
+						(const void *)line, 4);
+	__m256i y = _mm512_mask_i64gather_epi32(none, (__mmask8)(mask >> 8),
+						high, (const void *)line, 4);
+
+	return _mm512_inserti64x4(_mm512_castsi256_si512(x), y, 1);
+}
+
+/* Elements j, j + 1 ... j + 15 of each line. */
+static void gather_part(uint32_t *to, size_t width, size_t j, uintptr_t src,
+			const int64_t *at, const uint32_t *mask,
+			const int64_t *index, size_t lines)
+{
+	__m512i low = _mm512_loadu_si512(index + j);
+	__m512i high = _mm512_loadu_si512(index + j + 8);
+	__mmask16 keep =
+		(__mmask16)(width - j < 16 ? (1u << (width - j)) - 1 : 0xffff);
+	uintptr_t first = (uintptr_t)((uint64_t)index[j] * 4);
+	bool run = gather_is_run(index + j);
+	size_t i;
+
+	for (i = 0; i < lines; i++) {
+		uintptr_t line = src + (uintptr_t)((uint64_t)at[i] * 4);
+		__mmask16 m = (__mmask16)(mask[i] >> j);
+		__m512i x = run ? _mm512_maskz_loadu_epi32(
+					  m, (const void *)(line + first))
+				: gather_line(line, m, low, high);
+
+		_mm512_mask_storeu_epi32(to + i * width + j, keep, x);
+	}
+}
+
+static void gather_512(void *dst, size_t width, uintptr_t src,
+		       const int64_t *at, const uint32_t *mask,
+		       const int64_t *index, size_t lines)
+{
+	size_t j;
+
+	for (j = 0; j < width; j += 16)
+		gather_part(dst, width, j, src, at, mask, index, lines);
+}
+
+#define GATHER_32 gather_512
+#else
+#define GATHER_32 gather_32
+#endif
+
+/* By the size of an element: 1, 2, 4, 8 bytes. */
+#define GATHER_TABLES .gather = { gather_8, gather_16, GATHER_32, gather_64 },
+
+#endif
