@@ -176,8 +176,12 @@ TEST(trace_events)
 	fd = card_open();
 	ASSERT_LE(0, fd);
 	ASSERT_EQ(0, bo_create(fd, 2 * MIB, DRM_OPENREG_BO_VRAM, &bo));
+	ASSERT_EQ(0, bo_map(fd, &bo));
 	ASSERT_EQ(0, queue_create(fd, 64, &queue));
-	ASSERT_EQ(0, work(&queue, &bo, 1 << 24));
+	/* What is through before anybody waits is not waited for. */
+	packet_wait(&p, bo.address);
+	EXPECT_EQ(-ETIME, queue_wait(&queue, queue_push(&queue, &p), SEC_NS / 50));
+	*(volatile __u64 *)bo.cpu = 1;
 	packet_fill(&p, bo.address + 2 * MIB, 4, OPENREG_I32, 0);
 	EXPECT_EQ(-EIO, queue_wait(&queue, queue_push(&queue, &p), 20 * SEC_NS));
 	EXPECT_EQ(0, queue_reset(&queue, queue.tail, queue.seq));
@@ -194,7 +198,8 @@ TEST(trace_events)
 	EXPECT_TRUE(traced("openreg_queue_reset:", "card=0"));
 	EXPECT_TRUE(traced("openreg_queue_destroy:", "card=0"));
 	EXPECT_TRUE(traced("openreg_wait_begin:", "seq=1"));
-	EXPECT_TRUE(traced("openreg_wait_end:", "seq=1 ret=0"));
+	snprintf(address, sizeof(address), "seq=1 ret=%d", -ETIME);
+	EXPECT_TRUE(traced("openreg_wait_end:", address));
 	EXPECT_TRUE(traced("openreg_irq:", "vector=0"));
 	snprintf(address, sizeof(address), "seq=2 code=%u", OPENREG_FAULT_BOUNDS);
 	EXPECT_TRUE(traced("openreg_fault:", address));
