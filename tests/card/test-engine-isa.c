@@ -198,7 +198,6 @@ static int teardown(void **state)
 	return 0;
 }
 
-/* Which levels were compared is part of what this test says. */
 /* Elements at a page's end; what the mask leaves out is in the next one. */
 static void gather_once(const struct openreg_kernels *k, unsigned int log2,
 			unsigned char *page, size_t width)
@@ -261,6 +260,7 @@ static void test_gathers(void **state)
 	munmap(pages, 4 * 4096);
 }
 
+/* Which levels were compared is part of what this test says. */
 static void test_levels(void **state)
 {
 	unsigned int level;
