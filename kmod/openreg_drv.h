@@ -42,6 +42,7 @@ struct openreg_vector {
 struct openreg_faults {
 	struct openreg_fault_record *ring;
 	dma_addr_t dma;
+	struct mutex lock; /* protects the ring and head */
 	u32 head;
 	struct ratelimit_state reports;
 };

@@ -4,6 +4,8 @@
 #include <linux/dma-mapping.h>
 #include <linux/ratelimit.h>
 
+#include <drm/drm_drv.h>
+#include <drm/drm_managed.h>
 #include <drm/drm_print.h>
 
 #include "openreg_drv.h"
@@ -67,15 +69,30 @@ static struct openreg_queue *openreg_fault_queue(struct openreg_device *odev,
 	return queue;
 }
 
-/* Called by the thread of vector 0. */
-void openreg_fault_drain(struct openreg_device *odev)
+static void openreg_fault_handle(struct openreg_device *odev,
+				 const struct openreg_fault_record *record)
+{
+	struct openreg_queue *queue;
+
+	trace_openreg_fault(odev, record);
+	queue = openreg_fault_queue(odev, record);
+	if (queue)
+		openreg_queue_notify(queue);
+	if (__ratelimit(&odev->faults.reports))
+		openreg_fault_report(odev, queue, record);
+	if (queue)
+		openreg_queue_put(queue);
+}
+
+static void openreg_fault_read_ring(struct openreg_device *odev)
 {
 	struct openreg_faults *faults = &odev->faults;
-	u32 head = faults->head;
+	u32 head;
 
+	guard(mutex)(&faults->lock);
+	head = faults->head;
 	for (;;) {
 		struct openreg_fault_record record, *slot;
-		struct openreg_queue *queue;
 
 		slot = &faults->ring[head & (OPENREG_FAULT_RING_SLOTS - 1)];
 		if (READ_ONCE(slot->seq) != head + 1)
@@ -83,15 +100,7 @@ void openreg_fault_drain(struct openreg_device *odev)
 		dma_rmb();
 		record = *slot;
 		head++;
-
-		trace_openreg_fault(odev, &record);
-		queue = openreg_fault_queue(odev, &record);
-		if (queue)
-			openreg_queue_notify(queue);
-		if (__ratelimit(&faults->reports))
-			openreg_fault_report(odev, queue, &record);
-		if (queue)
-			openreg_queue_put(queue);
+		openreg_fault_handle(odev, &record);
 	}
 	if (head != faults->head) {
 		faults->head = head;
@@ -99,11 +108,27 @@ void openreg_fault_drain(struct openreg_device *odev)
 	}
 }
 
+/*
+ * Called by the thread of vector 0, and by those who are about to change what a
+ * dump should show: a user sees the fault before that thread may have run.
+ */
+void openreg_fault_drain(struct openreg_device *odev)
+{
+	int idx;
+
+	/* The ring goes with the card. */
+	if (!drm_dev_enter(&odev->drm, &idx))
+		return;
+	openreg_fault_read_ring(odev);
+	drm_dev_exit(idx);
+}
+
 /* Tells a card that is not enabled where the ring is. */
 void openreg_fault_start(struct openreg_device *odev)
 {
 	struct openreg_faults *faults = &odev->faults;
 
+	guard(mutex)(&faults->lock);
 	memset(faults->ring, 0,
 	       OPENREG_FAULT_RING_SLOTS * sizeof(*faults->ring));
 	faults->head = 0;
@@ -115,8 +140,12 @@ void openreg_fault_start(struct openreg_device *odev)
 int openreg_fault_init(struct openreg_device *odev)
 {
 	struct openreg_faults *faults = &odev->faults;
+	int ret;
 
 	BUILD_BUG_ON(sizeof(struct openreg_fault_record) != 64);
+	ret = drmm_mutex_init(&odev->drm, &faults->lock);
+	if (ret)
+		return ret;
 	ratelimit_state_init(&faults->reports, DEFAULT_RATELIMIT_INTERVAL,
 			     DEFAULT_RATELIMIT_BURST);
 	faults->ring = dmam_alloc_coherent(odev->drm.dev,

@@ -294,6 +294,8 @@ int openreg_queue_destroy(struct openreg_file *file, struct drm_file *filp,
 	if (!queue)
 		return -ENOENT;
 	trace_openreg_queue_destroy(queue);
+	/* Most often the user's end comes right after the queue's. */
+	openreg_fault_drain(queue->odev);
 
 	scoped_guard(mutex, &queue->op_lock) {
 		openreg_queue_fail(queue, -EIO);
@@ -340,6 +342,8 @@ static int openreg_queue_restart(struct openreg_queue *queue, u64 head, u64 seq)
 	/* A worker may still be letting go of a queue that has faulted. */
 	cmd.opcode = OPENREG_ADMIN_QUEUE_STOP;
 	ret = openreg_admin_exec(queue->odev, queue->ctx, &cmd);
+	/* By now its record is in the fault ring, if it has faulted. */
+	openreg_fault_drain(queue->odev);
 	if (!ret)
 		ret = openreg_queue_peek(queue, &completed);
 	if (ret)
