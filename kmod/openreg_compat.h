@@ -28,6 +28,13 @@
 #define gpu_buddy_driver_set_lock(mm, lock) ((void)(mm), (void)(lock))
 #endif
 
+/* Later kernels say "0" by themselves, these warn if there is none. */
+#ifdef OPENREG_HAVE_DRIVER_DATE
+#define OPENREG_DRIVER_DATE .date = "0",
+#else
+#define OPENREG_DRIVER_DATE
+#endif
+
 #ifndef kzalloc_obj
 #define kzalloc_obj(obj) kzalloc(sizeof(obj), GFP_KERNEL)
 #define kvmalloc_objs(obj, n) kvmalloc_array((n), sizeof(obj), GFP_KERNEL)

@@ -87,6 +87,7 @@ static const struct drm_driver openreg_drm_driver = {
 	.fops = &openreg_fops,
 	.name = "openreg",
 	.desc = "openreg accelerator",
+	OPENREG_DRIVER_DATE
 	.major = 1,
 	.minor = 1, /* DRM_OPENREG_QUEUE_SIGNAL */
 };

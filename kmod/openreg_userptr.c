@@ -37,17 +37,20 @@ static int openreg_user_check(u64 address, u64 size)
 	struct mm_struct *mm = current->mm;
 	struct vm_area_struct *vma;
 	u64 end = address + size;
+	int ret = 0;
 
-	guard(mmap_read_lock)(mm);
-	while (address < end) {
+	mmap_read_lock(mm);
+	while (address < end && !ret) {
 		vma = vma_lookup(mm, address);
 		if (!vma)
-			return -EFAULT;
-		if (vma->vm_flags & (VM_SHARED | VM_IO | VM_PFNMAP))
-			return -EOPNOTSUPP;
-		address = vma->vm_end;
+			ret = -EFAULT;
+		else if (vma->vm_flags & (VM_SHARED | VM_IO | VM_PFNMAP))
+			ret = -EOPNOTSUPP;
+		else
+			address = vma->vm_end;
 	}
-	return 0;
+	mmap_read_unlock(mm);
+	return ret;
 }
 
 static int openreg_user_pin(struct openreg_bo *bo, u64 start,

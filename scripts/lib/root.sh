@@ -3,7 +3,7 @@
 # The Debian root: where it is, whether it is there, how it is made.
 
 ROOT_SUITE=forky
-SOURCE_SUITE=trixie	# QEMU's source package comes from here
+SOURCE_SUITE=trixie	# QEMU's source package and kernel lts come from here
 
 # Named after all that decides what goes into it.
 root_key()
