@@ -11,13 +11,14 @@ help:
 	@echo '                        ARGS="--cards 2": options of scripts/vm'
 	@echo 'make sim                Python with torch and a card inside its own process'
 	@echo 'make conformance        every operator of torch against the CPU; ARGS=--help'
+	@echo 'make matrix             the suites that run in VMs, on every kernel; ARGS="lts"'
 	@echo 'make bench              measure, natively and in a VM, into bench.json'
 	@echo 'make course             render the course on writing a backend (docs/course)'
 	@echo 'make build              build everything, run nothing'
 	@echo 'make clean              delete everything that was built ($$OPENREG_CACHE)'
 	@echo
 	@echo 'One suite:              make test-NAME, NAME one of'
-	@scripts/suite --list | paste -sd ' ' | fold -sw 54 | sed 's/^/                          /'
+	@(scripts/suite --list; scripts/suite --list-more) | paste -sd ' ' | fold -sw 54 | sed 's/^/                          /'
 	@echo 'One component:          make build-NAME, NAME one of'
 	@scripts/build --list | paste -sd ' ' | fold -sw 54 | sed 's/^/                          /'
 	@echo 'Anything else in a VM:  scripts/vm --help'
@@ -39,6 +40,9 @@ sim:
 conformance:
 	@scripts/conformance $(ARGS)
 
+matrix:
+	@scripts/matrix $(ARGS)
+
 bench:
 	@tests/bench/run
 
@@ -59,4 +63,4 @@ test-%:
 build-%:
 	@scripts/build $*
 
-.PHONY: help demo test shell sim conformance bench course build clean check-style
+.PHONY: help demo test shell sim conformance matrix bench course build clean check-style
