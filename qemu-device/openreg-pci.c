@@ -26,7 +26,7 @@
 #define OPENREG_SLOW_US_MAX 100000
 #define OPENREG_EXP_CAP_OFFSET 0x80
 
-static uint64_t openreg_reg_read(void *opaque, hwaddr addr, unsigned size)
+uint64_t openreg_reg_read(void *opaque, hwaddr addr, unsigned size)
 {
     OpenregState *s = opaque;
     uint64_t value = s->card ? openreg_card_reg_read(s->card, addr, size) : 0;
@@ -35,8 +35,8 @@ static uint64_t openreg_reg_read(void *opaque, hwaddr addr, unsigned size)
     return value;
 }
 
-static void openreg_reg_write(void *opaque, hwaddr addr, uint64_t value,
-                              unsigned size)
+void openreg_reg_write(void *opaque, hwaddr addr, uint64_t value,
+                       unsigned size)
 {
     OpenregState *s = opaque;
 
@@ -155,8 +155,9 @@ static void openreg_init_bars(OpenregState *s)
 
     memory_region_init(&s->regs_bar, OBJECT(s), "openreg-bar0",
                        OPENREG_BAR_REGS_SIZE);
-    memory_region_init_io(&s->regs, OBJECT(s), &openreg_reg_ops, s,
-                          "openreg-regs", OPENREG_MSIX_TABLE);
+    memory_region_init_io(&s->regs, OBJECT(s),
+                          s->inject ? &openreg_inject_reg_ops : &openreg_reg_ops,
+                          s, "openreg-regs", OPENREG_MSIX_TABLE);
     memory_region_add_subregion(&s->regs_bar, 0, &s->regs);
     openreg_doorbell_init(s);
 
@@ -173,6 +174,16 @@ static void openreg_init_bars(OpenregState *s)
 static void openreg_exit_bars(OpenregState *s)
 {
     memory_region_del_subregion(&s->regs_bar, &s->regs);
+}
+
+static void openreg_exit_pci(OpenregState *s)
+{
+    PCIDevice *pci = PCI_DEVICE(s);
+
+    msix_unuse_all_vectors(pci);
+    msix_uninit(pci, &s->regs_bar, &s->regs_bar);
+    pcie_cap_exit(pci);
+    openreg_exit_bars(s);
 }
 
 static bool openreg_init_pci(OpenregState *s, Error **errp)
@@ -197,17 +208,11 @@ static bool openreg_init_pci(OpenregState *s, Error **errp)
     for (i = 0; i < s->vectors; i++) {
         msix_vector_use(pci, i);
     }
+    if (s->inject && !openreg_inject_add_capability(s, errp)) {
+        openreg_exit_pci(s);
+        return false;
+    }
     return true;
-}
-
-static void openreg_exit_pci(OpenregState *s)
-{
-    PCIDevice *pci = PCI_DEVICE(s);
-
-    msix_unuse_all_vectors(pci);
-    msix_uninit(pci, &s->regs_bar, &s->regs_bar);
-    pcie_cap_exit(pci);
-    openreg_exit_bars(s);
 }
 
 static bool openreg_init_card(OpenregState *s, Error **errp)
@@ -228,7 +233,7 @@ static bool openreg_init_card(OpenregState *s, Error **errp)
     /* As in qemu_thread_create(): signals are the main thread's business. */
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
-    s->card = openreg_card_new(&config, &openreg_host_ops, s, &error);
+    s->card = openreg_card_new(&config, openreg_inject_ops(s), s, &error);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     if (!s->card) {
         error_setg(errp, "openreg: %s", error);
@@ -253,12 +258,14 @@ static void openreg_realize(PCIDevice *pci, Error **errp)
 {
     OpenregState *s = OPENREG(pci);
 
-    if (!openreg_check_properties(s, errp) || !openreg_init_vram(s, errp)) {
+    if (!openreg_check_properties(s, errp) || !openreg_inject_init(s, errp)) {
         return;
     }
+    if (!openreg_init_vram(s, errp)) {
+        goto exit_inject;
+    }
     if (!openreg_init_pci(s, errp)) {
-        openreg_exit_vram(s);
-        return;
+        goto exit_vram;
     }
     if (!openreg_init_card(s, errp)) {
         goto exit_pci;
@@ -272,7 +279,10 @@ static void openreg_realize(PCIDevice *pci, Error **errp)
 
 exit_pci:
     openreg_exit_pci(s);
+exit_vram:
     openreg_exit_vram(s);
+exit_inject:
+    openreg_inject_exit(s);
 }
 
 static void openreg_exit(PCIDevice *pci)
@@ -283,6 +293,7 @@ static void openreg_exit(PCIDevice *pci)
     openreg_exit_card(s);
     openreg_exit_pci(s);
     openreg_exit_vram(s);
+    openreg_inject_exit(s);
 }
 
 /*
@@ -295,6 +306,9 @@ static void openreg_config_write(PCIDevice *pci, uint32_t addr, uint32_t value,
     OpenregState *s = OPENREG(pci);
 
     pci_default_write_config(pci, addr, value, len);
+    if (s->inject) {
+        openreg_inject_config_write(s, addr, len);
+    }
     if (s->resetting) {
         return;
     }
@@ -317,6 +331,7 @@ static void openreg_instance_init(Object *obj)
 
     qemu_mutex_init(&s->pause_lock);
     qemu_cond_init(&s->pause_cond);
+    openreg_inject_instance_init(s);
 }
 
 static void openreg_instance_finalize(Object *obj)
@@ -338,6 +353,7 @@ static const Property openreg_properties[] = {
     DEFINE_PROP_UINT32("x-slow-us", OpenregState, slow_us, 0),
     DEFINE_PROP_ON_OFF_AUTO("ioeventfd", OpenregState, ioeventfd,
                             ON_OFF_AUTO_AUTO),
+    DEFINE_PROP_BOOL("x-inject", OpenregState, inject_on, false),
 };
 
 static void openreg_class_init(ObjectClass *class, OPENREG_CLASS_CONST void *data)
@@ -376,6 +392,9 @@ static void openreg_class_init(ObjectClass *class, OPENREG_CLASS_CONST void *dat
         "For tests: engines sleep up to so many microseconds before each step");
     object_class_property_set_description(class, "ioeventfd",
         "Take doorbells by eventfd (default: under KVM)");
+    object_class_property_set_description(class, "x-inject",
+        "For tests: the card can be made to lie, by x-inject-...");
+    openreg_inject_class_init(class);
 }
 
 static void openreg_register_types(void)

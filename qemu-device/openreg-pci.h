@@ -20,6 +20,27 @@
 OBJECT_DECLARE_SIMPLE_TYPE(OpenregState, OPENREG)
 
 typedef struct openreg_window OpenregWindow;
+typedef struct openreg_inject OpenregInject;
+
+/* What a card with x-inject=on can be made to do wrong. */
+enum {
+    OPENREG_INJECT_QUEUE,
+    OPENREG_INJECT_HEAD,
+    OPENREG_INJECT_COMPLETED,
+    OPENREG_INJECT_STATE,
+    OPENREG_INJECT_IRQ,
+    OPENREG_INJECT_FAULT,
+    OPENREG_INJECT_ADMIN,
+    OPENREG_INJECT_STATUS,
+    OPENREG_INJECT_OPCODE,
+    OPENREG_INJECT_LATE,
+    OPENREG_INJECT_STALL,
+    OPENREG_INJECT_GONE,
+    OPENREG_INJECT_REG,
+    OPENREG_INJECT_REG_VALUE,
+    OPENREG_INJECT_PERIOD,
+    OPENREG_INJECT_END
+};
 
 struct OpenregState {
     PCIDevice parent_obj;
@@ -33,7 +54,10 @@ struct OpenregState {
     uint32_t spin_us;
     uint32_t slow_us;
     OnOffAuto ioeventfd;
+    bool inject_on;
+    uint32_t inject_value[OPENREG_INJECT_END]; /* atomic */
 
+    OpenregInject *inject; /* NULL unless inject_on */
     MemoryRegion regs_bar;
     MemoryRegion regs;
     MemoryRegion doorbell_bar;
@@ -71,6 +95,21 @@ struct OpenregState {
     uint8_t *blob;
     uint32_t blob_size;
 };
+
+/* openreg-pci.c: the registers. */
+uint64_t openreg_reg_read(void *opaque, hwaddr addr, unsigned size);
+void openreg_reg_write(void *opaque, hwaddr addr, uint64_t value,
+                       unsigned size);
+
+/* openreg-inject.c: a card that lies. */
+extern const MemoryRegionOps openreg_inject_reg_ops;
+void openreg_inject_class_init(ObjectClass *class);
+void openreg_inject_instance_init(OpenregState *s);
+bool openreg_inject_init(OpenregState *s, Error **errp);
+void openreg_inject_exit(OpenregState *s);
+bool openreg_inject_add_capability(OpenregState *s, Error **errp);
+void openreg_inject_config_write(OpenregState *s, uint32_t addr, int len);
+const struct openreg_host_ops *openreg_inject_ops(OpenregState *s);
 
 /* openreg-host.c: what the card calls. */
 extern const struct openreg_host_ops openreg_host_ops;

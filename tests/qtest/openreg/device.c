@@ -230,6 +230,8 @@ static void test_bad_properties(void)
         { "'doorbells': 257", "doorbells=257 is out of range" },
         { "'spin-us': 100001", "spin-us=100001 is out of range" },
         { "'x-slow-us': 100001", "x-slow-us=100001 is out of range" },
+        { "'x-inject-irq': 1", "x-inject-irq works only with x-inject=on" },
+        { "'x-inject-irq': 3", "x-inject-irq=3 is out of range" },
         { "'memdev': 'nobody'", "'nobody' not found" },
         { "'memdev': 'odd'", "power of two" },
         { "'memdev': 'm0', 'vram-size': 4194304", "leave vram-size out" },

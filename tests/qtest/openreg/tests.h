@@ -10,5 +10,6 @@ void or_add_fault_tests(void);
 void or_add_life_tests(void);
 void or_add_migration_tests(void);
 void or_add_iommu_tests(void);
+void or_add_inject_tests(void);
 
 #endif

@@ -1,0 +1,307 @@
+/*
+ * openreg: the callbacks of a hostile card
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ *
+ * They tell the card's queues and completions apart by what the driver's
+ * commands say, and change what the card stores on its way to memory.
+ */
+#include "qemu/osdep.h"
+#include "qemu/atomic.h"
+#include "qemu/bitops.h"
+#include "qemu/rcu.h"
+#include "openreg-inject.h"
+
+#define NO_COMMAND 0x7fff
+#define PAGE_OFF(field) offsetof(struct openreg_card_page, field)
+
+/* Around a window of openreg-host.c. */
+typedef enum { WINDOW_OTHER, WINDOW_CPL, WINDOW_USER, WINDOW_CARD } WindowKind;
+
+typedef struct InjectWindow {
+    struct rcu_head rcu;
+    struct openreg_window *real;
+    WindowKind kind;
+    uint32_t queue;
+    uint64_t len;
+    uint64_t tail; /* last seen */
+} InjectWindow;
+
+static bool inject_concerns(OpenregInject *in, const InjectWindow *w)
+{
+    uint32_t queue = openreg_inject_value(in, OPENREG_INJECT_QUEUE);
+
+    return queue == UINT32_MAX || queue == w->queue;
+}
+
+static bool inject_concerns_command(OpenregInject *in, uint32_t opcode)
+{
+    uint32_t only = openreg_inject_value(in, OPENREG_INJECT_OPCODE);
+
+    return !only || only == opcode;
+}
+
+static WindowKind inject_kind(OpenregInject *in, uint64_t bus, bool writable)
+{
+    const struct openreg_admin_cmd *cmd = &in->last;
+
+    if (writable && bus == qatomic_read(&in->admin_cpl)) {
+        return WINDOW_CPL;
+    }
+    if (cmd->opcode == OPENREG_ADMIN_QUEUE_CREATE &&
+        bus == (writable ? cmd->queue.card_page : cmd->queue.user_page)) {
+        return writable ? WINDOW_CARD : WINDOW_USER;
+    }
+    return WINDOW_OTHER;
+}
+
+static struct openreg_window *inject_window_map(void *host, uint64_t bus,
+                                                uint64_t len, bool writable)
+{
+    OpenregInject *in = ((OpenregState *)host)->inject;
+    struct openreg_window *real;
+    InjectWindow *w;
+
+    real = openreg_host_ops.window_map(host, bus, len, writable);
+    if (!real) {
+        return NULL;
+    }
+    w = g_new0(InjectWindow, 1);
+    w->real = real;
+    w->kind = inject_kind(in, bus, writable);
+    w->queue = in->last.id;
+    w->len = len;
+    return (struct openreg_window *)w;
+}
+
+static void inject_window_unmap(void *host, struct openreg_window *window)
+{
+    InjectWindow *w = (InjectWindow *)window;
+
+    openreg_host_ops.window_unmap(host, w->real);
+    g_free_rcu(w, rcu);
+}
+
+static uint64_t inject_window_load64(void *host, struct openreg_window *window,
+                                     uint64_t off)
+{
+    OpenregInject *in = ((OpenregState *)host)->inject;
+    InjectWindow *w = (InjectWindow *)window;
+
+    if (openreg_inject_gone(in)) {
+        return UINT64_MAX;
+    }
+    if (w->kind != WINDOW_USER) {
+        return openreg_host_ops.window_load64(host, w->real, off);
+    }
+    if (openreg_inject_value(in, OPENREG_INJECT_STALL) != STALL_DEAF ||
+        !inject_concerns(in, w)) {
+        qatomic_set(&w->tail,
+                    openreg_host_ops.window_load64(host, w->real, off));
+    }
+    return qatomic_read(&w->tail);
+}
+
+static uint32_t inject_window_load32(void *host, struct openreg_window *window,
+                                     uint64_t off)
+{
+    OpenregInject *in = ((OpenregState *)host)->inject;
+    InjectWindow *w = (InjectWindow *)window;
+
+    return openreg_inject_gone(in) ? UINT32_MAX :
+           openreg_host_ops.window_load32(host, w->real, off);
+}
+
+static void inject_window_read(void *host, struct openreg_window *window,
+                               uint64_t off, void *buf, uint64_t len)
+{
+    OpenregInject *in = ((OpenregState *)host)->inject;
+    InjectWindow *w = (InjectWindow *)window;
+
+    if (openreg_inject_gone(in)) {
+        memset(buf, 0xff, len);
+    } else {
+        openreg_host_ops.window_read(host, w->real, off, buf, len);
+    }
+}
+
+static uint64_t inject_head(OpenregInject *in, uint64_t value)
+{
+    switch (openreg_inject_value(in, OPENREG_INJECT_HEAD)) {
+    case HEAD_BEYOND:
+        return value + OPENREG_INJECT_AHEAD;
+    case HEAD_BACK:
+        return 0;
+    case HEAD_RANDOM:
+        return openreg_inject_random(in);
+    }
+    return value;
+}
+
+static uint64_t inject_completed(OpenregInject *in, uint64_t value)
+{
+    switch (openreg_inject_value(in, OPENREG_INJECT_COMPLETED)) {
+    case COMPLETED_BACK:
+        return 0;
+    case COMPLETED_AHEAD:
+        return value + OPENREG_INJECT_AHEAD;
+    case COMPLETED_RANDOM:
+        return openreg_inject_random(in);
+    }
+    return value;
+}
+
+/* The word of a completion that makes it valid. */
+static void inject_complete(OpenregInject *in, InjectWindow *w, uint64_t off,
+                            uint64_t value)
+{
+    uint32_t mode = openreg_inject_value(in, OPENREG_INJECT_ADMIN);
+    uint32_t status = openreg_inject_value(in, OPENREG_INJECT_STATUS);
+
+    if (inject_concerns_command(in, in->opcodes[off / 16])) {
+        if (mode == ADMIN_NEVER) {
+            return;
+        }
+        if (status) {
+            value = deposit64(value, 0, 32, status);
+        }
+        if (mode == ADMIN_NUMBER) {
+            value += 7ULL << 32;
+        }
+        if (mode == ADMIN_TWICE) {
+            openreg_host_ops.window_store64(in->s, w->real,
+                                            (off + 16) % w->len,
+                                            value + (1ULL << 32));
+        }
+    }
+    openreg_host_ops.window_store64(in->s, w->real, off, value);
+}
+
+static void inject_window_store64(void *host, struct openreg_window *window,
+                                  uint64_t off, uint64_t value)
+{
+    OpenregInject *in = ((OpenregState *)host)->inject;
+    InjectWindow *w = (InjectWindow *)window;
+
+    if (openreg_inject_gone(in)) {
+        return;
+    }
+    if (w->kind == WINDOW_CPL && off % 16 == 0) {
+        inject_complete(in, w, off, value);
+        return;
+    }
+    if (w->kind == WINDOW_CARD && inject_concerns(in, w)) {
+        if (off == PAGE_OFF(head)) {
+            value = inject_head(in, value);
+        } else if (off == PAGE_OFF(completed)) {
+            value = inject_completed(in, value);
+        }
+    }
+    openreg_host_ops.window_store64(host, w->real, off, value);
+}
+
+static void inject_window_store32(void *host, struct openreg_window *window,
+                                  uint64_t off, uint32_t value)
+{
+    OpenregInject *in = ((OpenregState *)host)->inject;
+    InjectWindow *w = (InjectWindow *)window;
+    uint32_t state = openreg_inject_value(in, OPENREG_INJECT_STATE);
+
+    if (openreg_inject_gone(in)) {
+        return;
+    }
+    if (w->kind == WINDOW_CARD && off == PAGE_OFF(state) && state &&
+        inject_concerns(in, w)) {
+        value = state;
+    }
+    openreg_host_ops.window_store32(host, w->real, off, value);
+}
+
+/* Bulk DMA, and commands, which are read by it */
+
+static void inject_command(OpenregInject *in, uint64_t off,
+                           struct openreg_admin_cmd *cmd)
+{
+    if (cmd->opcode == OPENREG_ADMIN_QUEUE_CREATE &&
+        cmd->id < OPENREG_MAX_QUEUES) {
+        in->queues[cmd->id] = (InjectQueue) {
+            .card_page = cmd->queue.card_page,
+            .kernel_page = cmd->queue.kernel_page,
+            .ctx = cmd->ctx,
+        };
+    }
+    in->last = *cmd;
+    in->opcodes[off / sizeof(*cmd)] = cmd->opcode;
+    if (openreg_inject_value(in, OPENREG_INJECT_STATUS) &&
+        inject_concerns_command(in, cmd->opcode)) {
+        cmd->opcode = NO_COMMAND;
+    }
+}
+
+static int inject_dma_read(void *host, uint64_t bus, void *buf, uint64_t len)
+{
+    OpenregInject *in = ((OpenregState *)host)->inject;
+    uint64_t off = bus - qatomic_read(&in->admin_base);
+
+    if (openreg_inject_gone(in)) {
+        return -1;
+    }
+    if (openreg_host_ops.dma_read(host, bus, buf, len)) {
+        return -1;
+    }
+    if (len == sizeof(struct openreg_admin_cmd) &&
+        off / len < qatomic_read(&in->admin_slots)) {
+        inject_command(in, off, buf);
+    }
+    return 0;
+}
+
+/* As an engine that hangs. Whoever pauses the card is not kept waiting. */
+static void inject_stall(OpenregInject *in)
+{
+    uint32_t resets = qatomic_read(&in->resets);
+
+    while (openreg_inject_value(in, OPENREG_INJECT_STALL) >= STALL_TILL_RESET &&
+           qatomic_read(&in->resets) == resets &&
+           !qatomic_read(&in->s->pauses)) {
+        g_usleep(1000);
+    }
+}
+
+static int inject_dma_write(void *host, uint64_t bus, const void *buf,
+                            uint64_t len)
+{
+    OpenregInject *in = ((OpenregState *)host)->inject;
+
+    inject_stall(in);
+    if (openreg_inject_gone(in)) {
+        return -1;
+    }
+    return openreg_host_ops.dma_write(host, bus, buf, len);
+}
+
+static void inject_raise(void *host, unsigned int vector)
+{
+    OpenregInject *in = ((OpenregState *)host)->inject;
+
+    if (openreg_inject_gone(in) ||
+        openreg_inject_value(in, OPENREG_INJECT_IRQ) == IRQ_LOST) {
+        return;
+    }
+    openreg_host_ops.raise(host, vector);
+}
+
+void openreg_inject_make_ops(struct openreg_host_ops *ops)
+{
+    *ops = openreg_host_ops;
+    ops->window_map = inject_window_map;
+    ops->window_unmap = inject_window_unmap;
+    ops->window_load64 = inject_window_load64;
+    ops->window_store64 = inject_window_store64;
+    ops->window_load32 = inject_window_load32;
+    ops->window_store32 = inject_window_store32;
+    ops->window_read = inject_window_read;
+    ops->dma_read = inject_dma_read;
+    ops->dma_write = inject_dma_write;
+    ops->raise = inject_raise;
+}

@@ -1,0 +1,240 @@
+/*
+ * openreg: a card that is made to lie, by its properties
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "openreg.h"
+#include "tests.h"
+#include "qobject/qdict.h"
+#include "standard-headers/linux/pci_regs.h"
+
+#define PATH "/machine/peripheral/card0"
+#define PAGE(q, field) ((q)->card_page + \
+                        offsetof(struct openreg_card_page, field))
+
+static void or_inject(OrCard *card, const char *name, uint32_t value)
+{
+    qtest_qmp_assert_success(card->qts, "{'execute': 'qom-set', 'arguments': {"
+                             "'path': '" PATH "', 'property': %s,"
+                             " 'value': %" PRIu32 "}}", name, value);
+}
+
+static void or_refuse(OrCard *card, const char *name, uint32_t value,
+                      const char *text)
+{
+    QDict *error = qtest_qmp_assert_failure_ref(
+        card->qts, "{'execute': 'qom-set', 'arguments': {'path': '" PATH "',"
+        " 'property': %s, 'value': %" PRIu32 "}}", name, value);
+
+    g_assert_nonnull(strstr(qdict_get_str(error, "desc"), text));
+    qobject_unref(error);
+}
+
+static uint64_t or_push_nop(OrQueue *q)
+{
+    OrPacket p;
+
+    or_packet(&p, OPENREG_OP_NOP, 0);
+    return or_push(q, &p);
+}
+
+/* A card that has not been asked for it cannot lie. */
+static void test_off(void)
+{
+    OrCard *card = or_card("");
+
+    or_refuse(card, "x-inject-head", 1, "made with x-inject=on");
+    g_assert_cmpuint(qpci_find_capability(card->dev, PCI_CAP_ID_VNDR, 0), ==,
+                     0);
+    or_works(card);
+    or_quit(card);
+}
+
+static void test_on(void)
+{
+    OrCard *card = or_card(",x-inject=on");
+
+    or_refuse(card, "x-inject-head", 4, "it must be 0 to 3");
+    or_refuse(card, "x-inject-stall", 4, "it must be 0 to 3");
+    or_works(card);
+    or_quit(card);
+}
+
+static void test_counters(void)
+{
+    OrCard *card = or_card(",x-inject=on,x-inject-head=1");
+    OrQueue *q = or_setup(card);
+
+    or_wait(q, or_push_nop(q));
+    g_assert_cmpuint(qtest_readq(card->qts, PAGE(q, head)), ==, 1 + (1 << 20));
+    or_inject(card, "x-inject-head", 0);
+
+    or_reset(card, 0);
+    or_enable(card);
+    g_free(q);
+    q = or_setup(card);
+    or_inject(card, "x-inject-completed", 2);
+    or_wait(q, or_push_nop(q));
+    g_assert_cmpuint(qtest_readq(card->qts, PAGE(q, completed)), ==,
+                     1 + (1 << 20));
+    /* The other queues tell the truth. */
+    or_inject(card, "x-inject-queue", 7);
+    or_wait(q, or_push_nop(q));
+    OR_WAIT(qtest_readq(card->qts, PAGE(q, completed)) == 2);
+    g_free(q);
+    or_quit(card);
+}
+
+/* The guest does it itself. */
+static void test_capability(void)
+{
+    OrCard *card = or_card(",x-inject=on");
+    OrQueue *q = or_setup(card);
+    uint8_t cap = qpci_find_capability(card->dev, PCI_CAP_ID_VNDR, 0);
+
+    g_assert_cmpuint(cap, !=, 0);
+    qpci_config_writel(card->dev, cap + 4, 3);
+    qpci_config_writel(card->dev, cap + 8, 77);
+    g_assert_cmpuint(or_queue_state(q), ==, OPENREG_QUEUE_RUNNING);
+    g_free(q);
+    q = or_queue(card, 1, 1, 1);
+    g_assert_cmpuint(or_queue_state(q), ==, 77);
+    /* Of what there is not, and out of range. */
+    qpci_config_writel(card->dev, cap + 4, 15);
+    qpci_config_writel(card->dev, cap + 8, 1);
+    qpci_config_writel(card->dev, cap + 4, UINT32_MAX);
+    qpci_config_writel(card->dev, cap + 8, 1);
+    qpci_config_writel(card->dev, cap + 4, 1);
+    qpci_config_writel(card->dev, cap + 8, 4);
+    qpci_config_writel(card->dev, cap + 4, 3);
+    qpci_config_writel(card->dev, cap + 8, 0);
+    g_free(q);
+    q = or_queue(card, 1, 2, 1);
+    or_wait(q, or_push_nop(q));
+    g_assert_cmpuint(qtest_readq(card->qts, PAGE(q, head)), ==, 1);
+    g_free(q);
+    or_quit(card);
+}
+
+static void test_admin(void)
+{
+    const struct openreg_admin_cmd cmd = { .opcode = OPENREG_ADMIN_NOP };
+    const struct openreg_admin_cmd create = {
+        .opcode = OPENREG_ADMIN_CTX_CREATE, .ctx = 2,
+    };
+    OrCard *card = or_card(",x-inject=on");
+    uint32_t status, index;
+
+    or_inject(card, "x-inject-status", 5);
+    g_assert_cmpuint(or_ctx_create(card, 1), ==, 5);
+    or_inject(card, "x-inject-opcode", OPENREG_ADMIN_FILL);
+    /* It had not been carried out. */
+    g_assert_cmpuint(or_ctx_create(card, 1), ==, 0);
+    or_inject(card, "x-inject-opcode", 0);
+    or_inject(card, "x-inject-status", 0);
+
+    or_inject(card, "x-inject-admin", 1);
+    or_inject(card, "x-inject-opcode", OPENREG_ADMIN_CTX_CREATE);
+    index = or_admin_send(card, &create);
+    g_assert_cmpuint(or_admin(card, &cmd), ==, 0);
+    g_assert_false(or_admin_done(card, index, &status));
+    or_inject(card, "x-inject-opcode", 0);
+    or_inject(card, "x-inject-admin", 3);
+    index = or_admin_send(card, &cmd);
+    OR_WAIT(or_admin_done(card, index + 1, &status));
+    g_assert_true(or_admin_done(card, index, &status));
+    or_quit(card);
+}
+
+static void test_faults(void)
+{
+    OrCard *card = or_card(",x-inject=on");
+    struct openreg_fault_record record;
+    unsigned int i;
+
+    or_inject(card, "x-inject-fault", 1);
+    for (i = 0; i < 3; i++) {
+        qtest_memread(card->qts, card->faults + i * sizeof(record), &record,
+                      sizeof(record));
+        g_assert_cmpuint(record.seq, ==, i + 1);
+        g_assert_cmpuint(record.queue, >=, OPENREG_MAX_QUEUES);
+    }
+    or_inject(card, "x-inject-fault", 4);
+    qtest_memread(card->qts, card->faults, &record, sizeof(record));
+    g_assert_cmpuint(record.seq, ==, 3 * OR_FAULT_SLOTS + 1);
+    or_quit(card);
+}
+
+static void test_stalls(void)
+{
+    static const char *const how[] = { "deaf", "RESET", "FLR" };
+    uint32_t mode;
+
+    for (mode = 1; mode <= ARRAY_SIZE(how); mode++) {
+        OrCard *card = or_card(",x-inject=on");
+        OrQueue *q = or_setup(card), *other = or_queue(card, 1, 1, 1);
+        const int64_t n = 256;
+        OrPacket p;
+
+        or_inject(card, "x-inject-queue", 0);
+        or_inject(card, "x-inject-stall", mode);
+        or_packet(&p, OPENREG_OP_COPY, 0);
+        or_space(&p, 1, &n);
+        or_operand(&p, OR_S(0), OPENREG_I64, NULL);
+        or_operand(&p, OR_V(0), OPENREG_I64, NULL);
+        or_push(q, &p);
+        or_wait(other, or_push_nop(other));
+        g_assert_cmpuint(qtest_readq(card->qts, PAGE(q, completed)), ==, 0);
+        g_test_message("%s", how[mode - 1]);
+        if (mode == 3) {
+            or_reg_write(card, OPENREG_REG_CONTROL, OPENREG_CONTROL_RESET);
+            g_usleep(20000);
+            g_assert_cmphex(or_reg(card, OPENREG_REG_CONTROL), ==,
+                            OPENREG_CONTROL_ENABLE | OPENREG_CONTROL_RESET);
+            qtest_system_reset(card->qts);
+        } else {
+            or_reset(card, 0);
+        }
+        g_free(q);
+        g_free(other);
+        or_quit(card);
+    }
+}
+
+static void test_gone(void)
+{
+    OrCard *card = or_card(",x-inject=on");
+    OrQueue *q = or_setup(card);
+
+    or_inject(card, "x-inject-gone", 1);
+    g_assert_cmphex(or_reg(card, OPENREG_REG_MAGIC), ==, UINT32_MAX);
+    g_assert_cmphex(or_reg64(card, OPENREG_REG_CLOCK), ==, UINT64_MAX);
+    or_reg_write(card, OPENREG_REG_CONTROL, OPENREG_CONTROL_RESET);
+    or_inject(card, "x-inject-gone", 0);
+    g_assert_cmphex(or_reg(card, OPENREG_REG_CONTROL), ==,
+                    OPENREG_CONTROL_ENABLE);
+    or_inject(card, "x-inject-reg-value", 0x12345678);
+    or_inject(card, "x-inject-reg", OPENREG_REG_VRAM_SIZE + 4);
+    g_assert_cmphex(or_reg64(card, OPENREG_REG_VRAM_SIZE), ==,
+                    OR_VRAM | 0x12345678ULL << 32);
+    or_inject(card, "x-inject-reg", OPENREG_REG_VRAM_SIZE + 1);
+    g_assert_cmphex(or_reg(card, OPENREG_REG_VRAM_SIZE), ==, 0x12345678);
+    or_inject(card, "x-inject-reg", 0);
+    g_free(q);
+    or_reset(card, 0);
+    or_enable(card);
+    or_works(card);
+    or_quit(card);
+}
+
+void or_add_inject_tests(void)
+{
+    qtest_add_func("/openreg/inject/off", test_off);
+    qtest_add_func("/openreg/inject/on", test_on);
+    qtest_add_func("/openreg/inject/counters", test_counters);
+    qtest_add_func("/openreg/inject/capability", test_capability);
+    qtest_add_func("/openreg/inject/admin", test_admin);
+    qtest_add_func("/openreg/inject/faults", test_faults);
+    qtest_add_func("/openreg/inject/stalls", test_stalls);
+    qtest_add_func("/openreg/inject/gone", test_gone);
+}
