@@ -87,11 +87,13 @@ static void openreg_fault_handle(struct openreg_device *odev,
 static void openreg_fault_read_ring(struct openreg_device *odev)
 {
 	struct openreg_faults *faults = &odev->faults;
+	unsigned int left;
 	u32 head;
 
 	guard(mutex)(&faults->lock);
 	head = faults->head;
-	for (;;) {
+	/* One that writes more meanwhile raises the vector for it. */
+	for (left = OPENREG_FAULT_RING_SLOTS; left; left--) {
 		struct openreg_fault_record record, *slot;
 
 		slot = &faults->ring[head & (OPENREG_FAULT_RING_SLOTS - 1)];
