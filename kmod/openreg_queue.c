@@ -69,6 +69,7 @@ static struct openreg_queue *openreg_queue_new(struct openreg_ctx *ctx,
 	}
 	kernel = queue->kernel->coherent.cpu;
 	kernel->armed = OPENREG_ARMED_NONE;
+	queue->armed = OPENREG_ARMED_NONE;
 	return queue;
 }
 

@@ -42,6 +42,7 @@ struct openreg_queue {
 	struct list_head points_due; /* those whose time has come */
 	int error; /* not 0: nothing completes any more, pages may be gone */
 	u64 last_completed, last_busy_ns; /* when error was set */
+	u64 armed; /* as stored to the kernel page, which the card could write */
 	u64 sleeps, wakes;
 	bool resetting; /* stopped for a moment */
 	bool stopping; /* stop is under way */

@@ -61,8 +61,9 @@ void openreg_queue_notify(struct openreg_queue *queue)
 		openreg_waiters_wake(queue, completed, stopped, &armed);
 		armed = min(armed,
 			    openreg_points_wake(queue, completed, stopped));
-		if (armed == kernel->armed)
+		if (armed == queue->armed)
 			break;
+		queue->armed = armed;
 		WRITE_ONCE(kernel->armed, armed);
 		mb(); /* against the card's: see above */
 	} while (READ_ONCE(card->completed) >= armed);
