@@ -177,12 +177,13 @@ static int openreg_wait_sleep(struct openreg_waiter *waiter, s64 timeout_ns)
 
 	for (;;) {
 		set_current_state(TASK_INTERRUPTIBLE);
-		if (list_empty_careful(&waiter->link))
-			break;
+		/* First: a card may wake us over and over for nothing. */
 		if (signal_pending(current)) {
 			ret = -ERESTARTSYS;
 			break;
 		}
+		if (list_empty_careful(&waiter->link))
+			break;
 		if (!schedule_hrtimeout_range(timeout_ns == S64_MAX ?
 					      NULL : &expires,
 					      current->timer_slack_ns,
@@ -220,7 +221,7 @@ int openreg_queue_wait(struct openreg_queue *queue, u64 seq, s64 timeout_ns,
 			return now;
 		if (ret)
 			return ret;
-		if (timeout_ns <= 0)
+		if (timeout_ns <= 0 || ktime_get_ns() >= timeout_ns)
 			return -ETIME;
 		trace_openreg_wait_begin(queue, seq);
 		openreg_wait_add(queue, &waiter);
