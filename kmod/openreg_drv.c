@@ -166,6 +166,7 @@ static void openreg_shutdown(struct openreg_device *odev)
 	unsigned long id;
 
 	openreg_reset_fini(odev);
+	openreg_irq_fini(odev);
 	if (openreg_hw_reset(odev))
 		drm_err(&odev->drm, "the card does not stop\n");
 	pci_clear_master(odev->pdev);

@@ -64,6 +64,7 @@ struct openreg_device {
 	struct openreg_vram vram;
 	struct openreg_vector vectors[OPENREG_MAX_VECTORS];
 	unsigned int num_vectors;
+	struct delayed_work irq_work; /* for interrupts that were lost */
 
 	struct ida ctx_ids;
 	struct ida doorbell_ids;
@@ -132,6 +133,8 @@ void openreg_hw_check_fatal(struct openreg_device *odev);
 
 /* openreg_irq.c */
 int openreg_irq_init(struct openreg_device *odev);
+void openreg_irq_expect(struct openreg_device *odev);
+void openreg_irq_fini(struct openreg_device *odev);
 struct openreg_vector *openreg_vector_get(struct openreg_device *odev);
 
 /* openreg_fault.c */

@@ -190,9 +190,11 @@ int openreg_queue_signal(struct openreg_queue *queue, struct drm_file *filp,
 	}
 	if (ret == -ETIME)
 		ret = openreg_point_add(queue, point);
-	if (ret)
+	if (ret) {
 		openreg_point_free(point);
-	else
-		openreg_queue_notify(queue);
-	return ret;
+		return ret;
+	}
+	openreg_irq_expect(queue->odev);
+	openreg_queue_notify(queue);
+	return 0;
 }
