@@ -57,7 +57,8 @@ static int openreg_hw_limits(struct openreg_device *odev)
 	u64 bell_bar = pci_resource_len(odev->pdev, OPENREG_BAR_DOORBELL);
 
 	openreg_hw_read_limits(odev);
-	if (!info->vram_size || info->vram_size > vram_bar)
+	if (!info->vram_size || info->vram_size > vram_bar ||
+	    !PAGE_ALIGNED(info->vram_size))
 		return dev_err_probe(dev, -EPROTO,
 				     "card has %llu bytes of VRAM in a BAR of %llu\n",
 				     info->vram_size, vram_bar);
