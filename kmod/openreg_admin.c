@@ -40,6 +40,36 @@ static int openreg_admin_errno(struct openreg_device *odev,
 	}
 }
 
+/*
+ * Has the card answered what it cannot have to say? Then it may go on to use
+ * what it was to let go of, or what it says that it has not taken.
+ */
+static bool openreg_admin_is_odd(const struct openreg_admin_req *req,
+				 u32 status)
+{
+	switch (req->cmd.opcode) {
+	case OPENREG_ADMIN_CTX_DESTROY:
+	case OPENREG_ADMIN_QUEUE_DESTROY:
+		return status != OPENREG_ADMIN_OK;
+	case OPENREG_ADMIN_SEG_UNBIND:
+		/* A context that is being destroyed has no segments. */
+		return status != OPENREG_ADMIN_OK &&
+		       status != OPENREG_ADMIN_EBUSY &&
+		       (status != OPENREG_ADMIN_ENOENT ||
+			!READ_ONCE(req->ctx->closing));
+	case OPENREG_ADMIN_QUEUE_STOP:
+	case OPENREG_ADMIN_QUEUE_RESET:
+		return status != OPENREG_ADMIN_OK &&
+		       status != OPENREG_ADMIN_EINVAL &&
+		       status != OPENREG_ADMIN_ENOENT;
+	default:
+		return status != OPENREG_ADMIN_OK &&
+		       status != OPENREG_ADMIN_EINVAL &&
+		       status != OPENREG_ADMIN_ENOMEM &&
+		       status != OPENREG_ADMIN_EDMA;
+	}
+}
+
 /* In jiffies. */
 unsigned long openreg_admin_timeout(void)
 {
@@ -72,6 +102,8 @@ static void openreg_admin_kick(struct openreg_device *odev)
 		req->issued = jiffies;
 		admin->reqs[slot] = req;
 		admin->cmds[slot] = req->cmd;
+		/* No completion that came before the command is one. */
+		WRITE_ONCE(admin->cpls[slot].seq, tail);
 		tail++;
 	}
 	if (tail == admin->tail)
@@ -158,6 +190,27 @@ int openreg_admin_exec(struct openreg_device *odev, struct openreg_ctx *ctx,
 	return sync.req.status;
 }
 
+/* false: it stays until the card has been reset. */
+static bool openreg_admin_complete(struct openreg_device *odev,
+				   struct openreg_admin_req *req,
+				   struct openreg_admin_cpl *cpl)
+{
+	u32 status = READ_ONCE(cpl->status);
+
+	if (openreg_admin_is_odd(req, status)) {
+		WRITE_ONCE(cpl->seq, 0);
+		dev_warn_ratelimited(odev->drm.dev,
+				     "admin command %u cannot have status %u\n",
+				     req->cmd.opcode, status);
+		openreg_reset_request(odev, "it is at odds with the driver");
+		return false;
+	}
+	req->status = openreg_admin_errno(odev, req, status);
+	if (req->cmd.opcode == OPENREG_ADMIN_FILL)
+		odev->admin.last_fill = jiffies;
+	return true;
+}
+
 static void openreg_admin_finish(struct list_head *done)
 {
 	struct openreg_admin_req *req, *next;
@@ -184,9 +237,8 @@ void openreg_admin_drain(struct openreg_device *odev)
 		if (!req || READ_ONCE(cpl->seq) != i + 1)
 			continue;
 		dma_rmb();
-		req->status = openreg_admin_errno(odev, req, cpl->status);
-		if (req->cmd.opcode == OPENREG_ADMIN_FILL)
-			admin->last_fill = jiffies;
+		if (!openreg_admin_complete(odev, req, cpl))
+			continue;
 		admin->reqs[slot] = NULL;
 		list_add_tail(&req->link, &done);
 	}
