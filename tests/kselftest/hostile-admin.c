@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * A card that answers the driver's own commands wrongly or not at all, whose
+ * registers are nonsense, or that is gone.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+
+#include "kselftest_harness.h"
+
+#include "inject.h"
+
+#define LONG (20 * SEC_NS)
+#define COMMANDS 9 /* OPENREG_ADMIN_CTX_CREATE .. OPENREG_ADMIN_FILL */
+#define REG_STATUS 0x008 /* openreg_regs.h */
+
+FIXTURE(admin)
+{
+	struct card_usage before;
+};
+
+FIXTURE_SETUP(admin)
+{
+	ASSERT_EQ(0, inject_find()) TH_LOG("no card with x-inject=on");
+	ASSERT_EQ(0, card_recovers());
+	ASSERT_TRUE(card_is_idle());
+	self->before = card_usage();
+}
+
+FIXTURE_TEARDOWN(admin)
+{
+	EXPECT_EQ(0, card_recovers());
+	EXPECT_TRUE(card_settles(self->before));
+}
+
+/* The card may be reset meanwhile, or have no room. */
+static bool documented(int ret)
+{
+	return !ret || ret == -EIO || ret == -EINVAL || ret == -ENOMEM ||
+	       ret == -ENOSPC || ret == -EBUSY;
+}
+
+/* Every command of the driver's, at least once; the first odd result. */
+static int use_all(void)
+{
+	int ret, odd = 0, fd = card_open();
+	struct queue q;
+	struct bo bo;
+
+#define TRY(call)					\
+	({						\
+		ret = (call);				\
+		if (!documented(ret) && !odd)		\
+			odd = ret;			\
+		ret;					\
+	})
+	if (fd < 0)
+		return fd;
+	if (!TRY(bo_create(fd, 4096, DRM_OPENREG_BO_VRAM, &bo)))
+		TRY(bo_close(fd, bo.handle));
+	if (!TRY(bo_create(fd, 4096, DRM_OPENREG_BO_SYSTEM, &bo)))
+		TRY(bo_close(fd, bo.handle));
+	if (!TRY(queue_create(fd, 64, &q))) {
+		TRY(queue_reset(&q, 0, 0));
+		TRY(queue_destroy(&q));
+		queue_unmap(&q);
+	}
+	close(fd);
+	return odd;
+}
+
+static void *wait_for_ever(void *data)
+{
+	return (void *)(intptr_t)queue_wait(data, 1, FOREVER);
+}
+
+/* Whoever waits for something else learns of the reset that ends it. */
+TEST_F_TIMEOUT(admin, never_done, 120)
+{
+	pthread_t thread;
+	struct queue q;
+	void *result;
+	__u32 opcode;
+	__s64 begin;
+	int fd;
+
+	for (opcode = 1; opcode <= COMMANDS; opcode++) {
+		fd = card_open();
+		ASSERT_LE(0, fd);
+		ASSERT_EQ(0, queue_create(fd, 64, &q));
+		ASSERT_EQ(0, pthread_create(&thread, NULL, wait_for_ever, &q));
+		ASSERT_EQ(0, set_admin_timeout("500"));
+		ASSERT_EQ(0, inject(INJECT_OPCODE, opcode));
+		ASSERT_EQ(0, inject(INJECT_ADMIN, opcode % 2 ? ADMIN_NEVER :
+							       ADMIN_NUMBER));
+		begin = now_ns();
+		EXPECT_EQ(0, use_all());
+		EXPECT_GT(LONG, now_ns() - begin);
+		pthread_join(thread, &result);
+		EXPECT_EQ(-EIO, (intptr_t)result);
+		ASSERT_EQ(0, inject(INJECT_ADMIN, 0));
+		ASSERT_EQ(0, set_admin_timeout("20000"));
+		queue_unmap(&q);
+		close(fd);
+	}
+}
+
+/* Nobody is kept from dying by what the card does not answer. */
+TEST_F_TIMEOUT(admin, exits_do_not_wait, 60)
+{
+	int status, i;
+	__s64 begin;
+	pid_t pid;
+
+	ASSERT_EQ(0, inject(INJECT_OPCODE, 2)); /* CTX_DESTROY */
+	ASSERT_EQ(0, inject(INJECT_ADMIN, ADMIN_NEVER));
+	begin = now_ns();
+	for (i = 0; i < 10; i++) {
+		pid = fork();
+		ASSERT_LE(0, pid);
+		if (!pid)
+			_exit(-card_works());
+		ASSERT_EQ(pid, waitpid(pid, &status, 0));
+		EXPECT_EQ(0, status);
+	}
+	/* Ten of them, none of which the card has answered. */
+	EXPECT_GT(15 * SEC_NS, now_ns() - begin);
+	EXPECT_LE(self->before.contexts + 10, card_stat("contexts"));
+}
+
+TEST_F_TIMEOUT(admin, done_twice, 60)
+{
+	int i;
+
+	ASSERT_EQ(0, inject(INJECT_ADMIN, ADMIN_TWICE));
+	for (i = 0; i < 10; i++)
+		EXPECT_EQ(0, card_works());
+}
+
+/* Errors that there are, that there are not, and that cannot be. */
+TEST_F_TIMEOUT(admin, wrong_status, 280)
+{
+	const __u32 statuses[] = { 1, 2, 3, 4, 5, 6, 7, 8, 0xffffffff };
+	__u32 opcode;
+	unsigned int i;
+
+	for (opcode = 1; opcode <= COMMANDS; opcode++) {
+		ASSERT_EQ(0, inject(INJECT_OPCODE, opcode));
+		for (i = 0; i < 9; i++) {
+			ASSERT_EQ(0, inject(INJECT_STATUS, statuses[i]));
+			EXPECT_EQ(0, use_all())
+				TH_LOG("command %u status %u", opcode,
+				       statuses[i]);
+		}
+		ASSERT_EQ(0, inject(INJECT_STATUS, 0));
+	}
+}
+
+/* It says that it can do nothing more, and again after every reset. */
+TEST_F_TIMEOUT(admin, always_fatal, 60)
+{
+	int fd = card_open();
+	struct queue q;
+	struct bo bo;
+
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, queue_create(fd, 64, &q));
+	ASSERT_EQ(0, inject(INJECT_REG_VALUE, 3));
+	ASSERT_EQ(0, inject(INJECT_REG, REG_STATUS));
+	/* Any command makes the driver look. */
+	bo_create(fd, 4096, DRM_OPENREG_BO_SYSTEM, &bo);
+	EXPECT_EQ(-EIO, queue_wait(&q, 1, FOREVER));
+	/* From now on everything fails, and at once. */
+	while (card_works() != -EIO)
+		usleep(1000);
+	EXPECT_EQ(-EIO, bo_create(fd, 4096, DRM_OPENREG_BO_VRAM, &bo));
+	EXPECT_EQ(-EIO, queue_destroy(&q));
+	queue_unmap(&q);
+	close(fd);
+}
+
+/* Pulled out, though the bus has said nothing. */
+TEST_F_TIMEOUT(admin, gone, 120)
+{
+	struct drm_openreg_timestamp stamp = {};
+	int fd = card_open();
+	struct queue q;
+	__s64 begin;
+	struct bo bo;
+
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, queue_create(fd, 64, &q));
+	ASSERT_EQ(0, set_admin_timeout("500"));
+	ASSERT_EQ(0, inject(INJECT_GONE, 1));
+	EXPECT_EQ(-ETIME, queue_wait(&q, 1, SEC_NS / 20));
+	EXPECT_EQ(0, card_ioctl(fd, DRM_IOCTL_OPENREG_TIMESTAMP, &stamp));
+	EXPECT_NE(0, card_stat("packets"));
+	EXPECT_EQ(-EIO, bo_create(fd, 4096, DRM_OPENREG_BO_SYSTEM, &bo));
+	EXPECT_EQ(-EIO, queue_wait(&q, 1, FOREVER));
+	while (card_works() != -EIO)
+		usleep(1000);
+	begin = now_ns();
+	EXPECT_EQ(-EIO, bo_create(fd, 4096, DRM_OPENREG_BO_VRAM, &bo));
+	EXPECT_EQ(-EIO, queue_create(fd, 64, &q));
+	EXPECT_GT(SEC_NS, now_ns() - begin);
+	close(fd);
+
+	/* The driver can be unloaded, and does not take what is not there. */
+	ASSERT_EQ(0, module_unload());
+	ASSERT_EQ(0, module_load());
+	EXPECT_FALSE(have_node());
+	inject_none();
+	EXPECT_EQ(0, card_flr());
+	ASSERT_EQ(0, card_bind());
+}
+
+static const struct {
+	const char *name;
+	enum injection which;
+	__u32 value;
+} wrongs[] = {
+	{ "interrupts lost", INJECT_IRQ, IRQ_LOST },
+	{ "interrupts for nothing", INJECT_IRQ, IRQ_SPURIOUS },
+	{ "forged faults", INJECT_FAULT, FAULT_FLOOD },
+	{ "commands never done", INJECT_ADMIN, ADMIN_NEVER },
+	{ "wrong status", INJECT_STATUS, 3 },
+	{ "deaf", INJECT_STALL, STALL_DEAF },
+	{ "random numbers", INJECT_COMPLETED, 3 },
+};
+
+TEST_F_TIMEOUT(admin, unload, 120)
+{
+	struct packet p;
+	struct queue q;
+	unsigned int i;
+	int fd;
+
+	packet_nop(&p);
+	for (i = 0; i < sizeof(wrongs) / sizeof(wrongs[0]); i++) {
+		fd = card_open();
+		ASSERT_LE(0, fd);
+		ASSERT_EQ(0, queue_create(fd, 64, &q));
+		ASSERT_EQ(0, inject(INJECT_PERIOD, 100));
+		ASSERT_EQ(0, inject(wrongs[i].which, wrongs[i].value));
+		queue_push_blindly(&q, &p);
+		queue_unmap(&q);
+		close(fd);
+		ASSERT_EQ(0, module_unload()) TH_LOG("%s", wrongs[i].name);
+		EXPECT_FALSE(have_node());
+		ASSERT_EQ(0, module_load()) TH_LOG("%s", wrongs[i].name);
+		inject_none();
+		EXPECT_EQ(0, card_works()) TH_LOG("%s", wrongs[i].name);
+	}
+}
+
+/* Offsets are those of openreg_regs.h; a card that hangs is not asked for. */
+static const struct {
+	__u32 reg;
+	__u32 values[3];
+} nonsense[] = {
+	{ 0x004, { 0, 0xffffffff, 0x7fff0000 } }, /* VERSION */
+	{ 0x008, { 2, 3, 0xffffffff } }, /* STATUS */
+	{ 0x00c, { 0xffffffff, 0xffffffff, 0xffffffff } }, /* CONTROL */
+	{ 0x010, { 0, 0xffffffff, 1 } }, /* PACKETS */
+	{ 0x020, { 1, 4097, 0xffffffff } }, /* VRAM_SIZE */
+	{ 0x024, { 1, 0x80000000, 0xffffffff } },
+	{ 0x028, { 0, 1, 0xffffffff } }, /* MAX_CONTEXTS */
+	{ 0x02c, { 0, 1, 0xffffffff } }, /* MAX_QUEUES */
+	{ 0x030, { 0, 2, 0xffffffff } }, /* MAX_SEGMENTS */
+	{ 0x034, { 0, 1, 0xffffffff } }, /* DOORBELLS */
+	{ 0x038, { 0, 2, 0xffffffff } }, /* VECTORS */
+	{ 0x03c, { 0, 1 << 12, 0xffffffff } }, /* PAGE_SHIFTS */
+	{ 0x040, { 0, 65, 0xffffffff } }, /* RING_SLOTS */
+	{ 0x044, { 0, 0xffffffff, 1 } }, /* WORKERS */
+	{ 0x048, { 0, 0xffffffff, 1 } }, /* SLICE_US */
+	{ 0x04c, { 0, 0xffffffff, 64 } }, /* MAX_WORK */
+};
+
+/* The driver takes the card or does not; what it takes does no harm. */
+TEST_F_TIMEOUT(admin, nonsense_in_registers, 280)
+{
+	unsigned int i, j, taken = 0;
+
+	ASSERT_EQ(0, card_unbind());
+	for (i = 0; i < sizeof(nonsense) / sizeof(nonsense[0]); i++) {
+		ASSERT_EQ(0, inject(INJECT_REG, nonsense[i].reg));
+		for (j = 0; j < 3; j++) {
+			ASSERT_EQ(0, inject(INJECT_REG_VALUE,
+					    nonsense[i].values[j]));
+			card_bind();
+			if (!have_node())
+				continue;
+			taken++;
+			card_works();
+			ASSERT_EQ(0, card_unbind());
+		}
+	}
+	inject_none();
+	ASSERT_EQ(0, card_bind());
+	EXPECT_LT(10, taken);
+	EXPECT_GT(40, taken);
+}
+
+TEST_HARNESS_MAIN

@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * What a card may say of queues, faults and interrupts that is not so: those who
+ * wait get an answer or can be killed, others go on, and after a reset all is well.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/mman.h>
+
+#include "kselftest_harness.h"
+
+#include "inject.h"
+
+#define SHORT (SEC_NS / 20)
+#define LONG (20 * SEC_NS)
+
+FIXTURE(hostile)
+{
+	struct card_usage before;
+	int fd;
+	int number; /* the card's, of the queue */
+	struct queue q;
+	struct packet nop;
+};
+
+FIXTURE_SETUP(hostile)
+{
+	ASSERT_EQ(0, inject_find()) TH_LOG("no card with x-inject=on");
+	ASSERT_EQ(0, card_recovers());
+	ASSERT_TRUE(card_is_idle());
+	self->before = card_usage();
+	self->fd = card_open();
+	ASSERT_LE(0, self->fd);
+	self->number = queue_create_numbered(self->fd, 1024, &self->q);
+	ASSERT_LE(0, self->number);
+	ASSERT_EQ(0, inject(INJECT_QUEUE, self->number));
+	packet_nop(&self->nop);
+}
+
+FIXTURE_TEARDOWN(hostile)
+{
+	EXPECT_EQ(0, card_recovers());
+	queue_unmap(&self->q);
+	close(self->fd);
+	EXPECT_TRUE(card_settles(self->before));
+}
+
+TEST_F(hostile, wrong_head)
+{
+	struct packet bad;
+	__u32 mode;
+	__u64 seq;
+
+	packet_begin(&bad, 250);
+	for (mode = 1; mode <= 3; mode++) {
+		ASSERT_EQ(0, inject(INJECT_HEAD, mode));
+		EXPECT_EQ(0, small_work(&self->q, 5));
+		/* Where a dump of the fault would look for the packet. */
+		seq = queue_push_blindly(&self->q, &bad);
+		EXPECT_EQ(-EIO, queue_wait(&self->q, seq, LONG));
+		EXPECT_EQ(OPENREG_FAULT_PACKET, self->q.card->fault.code);
+		EXPECT_EQ(0, others_work(5));
+		EXPECT_EQ(0, queue_reset(&self->q, self->q.tail, seq));
+		EXPECT_EQ(0, small_work(&self->q, 5));
+	}
+	ASSERT_EQ(0, inject(INJECT_HEAD, 0));
+	EXPECT_EQ(0, small_work(&self->q, 1));
+	EXPECT_EQ(self->q.tail, self->q.card->head);
+}
+
+TEST_F(hostile, number_goes_back)
+{
+	ASSERT_EQ(0, small_work(&self->q, 3));
+	ASSERT_EQ(0, inject(INJECT_COMPLETED, 1));
+	queue_push_blindly(&self->q, &self->nop);
+	EXPECT_EQ(-ETIME, queue_wait(&self->q, 4, SHORT));
+	EXPECT_EQ(0, others_work(5));
+	ASSERT_EQ(0, inject(INJECT_COMPLETED, 0));
+	EXPECT_EQ(0, small_work(&self->q, 1));
+	EXPECT_EQ(5, self->q.card->completed);
+}
+
+/* It is the card's word; but it takes nothing that the kernel keeps. */
+TEST_F(hostile, number_beyond_all)
+{
+	struct queue other;
+
+	ASSERT_EQ(0, inject(INJECT_COMPLETED, 2));
+	queue_push_blindly(&self->q, &self->nop);
+	EXPECT_EQ(0, queue_wait(&self->q, 1000, LONG));
+	EXPECT_EQ(-EINVAL, queue_reset(&self->q, 1, 1));
+	EXPECT_EQ(0, others_work(5));
+	ASSERT_EQ(0, queue_create(self->fd, 64, &other));
+	EXPECT_EQ(0, small_work(&other, 5));
+	EXPECT_EQ(0, queue_destroy(&self->q));
+	EXPECT_EQ(0, small_work(&other, 5));
+}
+
+TEST_F(hostile, random_numbers)
+{
+	int i, ret;
+
+	ASSERT_EQ(0, inject(INJECT_COMPLETED, 3));
+	ASSERT_EQ(0, inject(INJECT_HEAD, 3));
+	for (i = 0; i < 50; i++) {
+		queue_push_blindly(&self->q, &self->nop);
+		ret = queue_wait(&self->q, 1ull << (i + 1), SHORT / 50);
+		EXPECT_TRUE(!ret || ret == -ETIME)
+			TH_LOG("%s", strerror(-ret));
+	}
+	EXPECT_EQ(0, others_work(5));
+}
+
+/*
+ * The counter says all and nothing in turn, and the card writes what only the
+ * kernel may: nobody is caught in the middle, and who is killed dies.
+ */
+TEST_F_TIMEOUT(hostile, number_to_and_fro, 60)
+{
+	int i, ret, status;
+	__s64 end;
+	pid_t pid;
+
+	ASSERT_EQ(0, inject(INJECT_PERIOD, 50));
+	ASSERT_EQ(0, inject(INJECT_COMPLETED, COMPLETED_FLAPS));
+	pid = fork();
+	ASSERT_LE(0, pid);
+	if (!pid)
+		for (;;)
+			queue_wait(&self->q, 1000, FOREVER);
+	for (i = 0; i < 100; i++) {
+		end = now_ns() + LONG;
+		ret = queue_wait(&self->q, 1000, SHORT / 50);
+		EXPECT_TRUE(!ret || ret == -ETIME)
+			TH_LOG("%s", strerror(-ret));
+		EXPECT_GT(end, now_ns());
+	}
+	ASSERT_EQ(0, kill(pid, SIGKILL));
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	EXPECT_TRUE(WIFSIGNALED(status));
+	EXPECT_EQ(0, others_work(5));
+}
+
+TEST_F(hostile, wrong_state)
+{
+	const __u32 states[] = { 0xffffffff, 77, OPENREG_QUEUE_FAULTED,
+				 OPENREG_QUEUE_STOPPED };
+	struct queue q;
+	unsigned int i;
+
+	for (i = 0; i < 4; i++) {
+		ASSERT_EQ(0, inject(INJECT_QUEUE, -1));
+		ASSERT_EQ(0, inject(INJECT_STATE, states[i]));
+		ASSERT_EQ(0, queue_create(self->fd, 64, &q));
+		EXPECT_EQ(-EIO, queue_wait(&q, 1, LONG));
+		EXPECT_EQ(0, queue_reset(&q, 0, 0));
+		EXPECT_EQ(-EIO, queue_wait(&q, 1, FOREVER));
+		ASSERT_EQ(0, inject(INJECT_STATE, 0));
+		EXPECT_EQ(0, queue_reset(&q, 0, 0));
+		EXPECT_EQ(0, small_work(&q, 5));
+		queue_unmap(&q);
+		ASSERT_EQ(0, queue_destroy(&q));
+	}
+}
+
+static int point_appears(int fd, struct queue *q, __u64 seq)
+{
+	struct drm_openreg_queue_signal signal = { .queue = q->id, .seq = seq };
+	struct drm_syncobj_create create = {};
+	struct drm_syncobj_wait wait = {
+		.timeout_nsec = now_ns() + LONG,
+		.count_handles = 1,
+		.flags = DRM_SYNCOBJ_WAIT_FLAGS_WAIT_FOR_SUBMIT,
+	};
+	int ret = card_ioctl(fd, DRM_IOCTL_SYNCOBJ_CREATE, &create);
+
+	signal.syncobj = create.handle;
+	wait.handles = (uintptr_t)&create.handle;
+	if (!ret)
+		ret = card_ioctl(fd, DRM_IOCTL_OPENREG_QUEUE_SIGNAL, &signal);
+	return ret ? ret : card_ioctl(fd, DRM_IOCTL_SYNCOBJ_WAIT, &wait);
+}
+
+/* Long enough to fall asleep on. */
+static void push_busy(struct queue *q, const struct bo *bo)
+{
+	struct packet p;
+
+	packet_busy(&p, bo->address, bo->address + 64, 1 << 26);
+	queue_push_blindly(q, &p);
+}
+
+/* Nobody sleeps for ever, though it takes a while. */
+TEST_F_TIMEOUT(hostile, interrupts_are_lost, 60)
+{
+	struct bo bo;
+
+	ASSERT_EQ(0, bo_create(self->fd, 4096, DRM_OPENREG_BO_VRAM, &bo));
+	ASSERT_EQ(0, inject(INJECT_IRQ, IRQ_LOST));
+	push_busy(&self->q, &bo);
+	EXPECT_EQ(0, queue_wait(&self->q, 1, FOREVER));
+	push_busy(&self->q, &bo);
+	EXPECT_EQ(0, point_appears(self->fd, &self->q, 2));
+	/* Commands of the driver, too. */
+	EXPECT_EQ(0, bo_close(self->fd, bo.handle));
+	EXPECT_EQ(0, bo_create(self->fd, 4096, DRM_OPENREG_BO_SYSTEM, &bo));
+}
+
+static const __u32 periods[] = { 1000, 100, 20 };
+
+/* For nothing, now and then or as fast as the host can. */
+TEST_F_TIMEOUT(hostile, interrupts_for_nothing, 120)
+{
+	unsigned long long before;
+	struct bo bo;
+	unsigned int i;
+
+	for (i = 0; i < 3; i++) {
+		before = interrupts();
+		ASSERT_EQ(0, inject(INJECT_PERIOD, periods[i]));
+		ASSERT_EQ(0, inject(INJECT_IRQ, IRQ_SPURIOUS));
+		ASSERT_EQ(0, bo_create(self->fd, 4096, DRM_OPENREG_BO_VRAM,
+				       &bo));
+		push_busy(&self->q, &bo);
+		EXPECT_EQ(0, queue_wait(&self->q, self->q.seq, LONG));
+		EXPECT_EQ(-ETIME, queue_wait(&self->q, self->q.seq + 1, SHORT));
+		EXPECT_EQ(0, small_work(&self->q, 20));
+		EXPECT_EQ(0, others_work(20));
+		ASSERT_EQ(0, bo_close(self->fd, bo.handle));
+		while (interrupts() < before + 1000)
+			usleep(1000);
+		ASSERT_EQ(0, inject(INJECT_IRQ, 0));
+	}
+}
+
+TEST_F_TIMEOUT(hostile, forged_faults, 60)
+{
+	unsigned long long before;
+	__u32 mode;
+
+	for (mode = 1; mode <= FAULT_FLOOD; mode++) {
+		before = interrupts();
+		ASSERT_EQ(0, inject(INJECT_PERIOD, 100));
+		ASSERT_EQ(0, inject(INJECT_FAULT, mode));
+		EXPECT_EQ(-ETIME, queue_wait(&self->q, self->q.seq + 1, SHORT));
+		EXPECT_EQ(0, small_work(&self->q, 20));
+		EXPECT_EQ(0, others_work(20));
+		EXPECT_EQ(0, card_works());
+		while (interrupts() == before)
+			usleep(1000);
+		ASSERT_EQ(0, inject(INJECT_FAULT, 0));
+	}
+}
+
+static void *wait_for_two(void *data)
+{
+	return (void *)(intptr_t)queue_wait(data, 2, FOREVER);
+}
+
+/* A reset is the end of what was, whatever the card says afterwards. */
+TEST_F(hostile, late_after_a_reset)
+{
+	pthread_t thread;
+	struct bo bo;
+	void *result;
+
+	ASSERT_EQ(0, small_work(&self->q, 1));
+	ASSERT_EQ(0, pthread_create(&thread, NULL, wait_for_two, &self->q));
+	ASSERT_EQ(0, card_flr());
+	pthread_join(thread, &result);
+	EXPECT_EQ(-EIO, (intptr_t)result);
+	ASSERT_EQ(0, inject(INJECT_LATE, 1));
+	EXPECT_EQ(1ull << 40, self->q.card->completed);
+	EXPECT_EQ(-EIO, queue_wait(&self->q, 2, FOREVER));
+	EXPECT_EQ(0, queue_wait(&self->q, 1, FOREVER));
+	EXPECT_EQ(-EIO, queue_reset(&self->q, 1, 1));
+	EXPECT_EQ(-EIO, bo_create(self->fd, 4096, DRM_OPENREG_BO_VRAM, &bo));
+	EXPECT_EQ(0, card_works());
+}
+
+/* What says that a command is done is no good if it came before the command. */
+TEST_F_TIMEOUT(hostile, done_before_it_was_asked, 60)
+{
+	struct bo bo;
+
+	ASSERT_EQ(0, set_admin_timeout("1000"));
+	ASSERT_EQ(0, inject(INJECT_ADMIN, ADMIN_NEVER));
+	ASSERT_EQ(0, inject(INJECT_LATE, 1));
+	EXPECT_EQ(-EIO, bo_create(self->fd, 4096, DRM_OPENREG_BO_SYSTEM, &bo));
+}
+
+TEST_HARNESS_MAIN
