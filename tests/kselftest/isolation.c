@@ -1,0 +1,484 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * A process tries to read or write what another has on the card: by every
+ * operand of every packet, by its maps, handles and queues.
+ */
+#include <errno.h>
+#include <sys/mman.h>
+
+#include "kselftest_harness.h"
+
+#include "card.h"
+
+#define LONG (20 * SEC_NS)
+#define PATTERN 0xa7
+#define ONE 0x3ff0000000000000ull /* 1.0 */
+#define PART 65536 /* of the attacker's memory, for each operand */
+
+struct operand {
+	unsigned int dtype;
+	__s64 stride[7];
+};
+
+/* A packet that is good as long as its operands are where they should be. */
+struct kind {
+	const char *name;
+	unsigned int opcode, ndim, nops, nimm;
+	unsigned char arg[2];
+	__s64 size[7];
+	struct operand ops[4];
+	__u64 imm[16];
+	bool adds; /* VECTOR */
+};
+
+#define KIND(label, code, dims, operands, imms, ...)			\
+	{ .name = label, .opcode = OPENREG_OP_##code, .ndim = dims,	\
+	  .nops = operands, .nimm = imms, __VA_ARGS__ }
+#define F32(...) { OPENREG_F32, { __VA_ARGS__ } }
+#define I64(...) { OPENREG_I64, { __VA_ARGS__ } }
+
+static const struct kind kinds[] = {
+	KIND("COPY", COPY, 1, 2, 0, .size = { 64 }, .ops = { F32(1), F32(1) }),
+	KIND("COPY with a cast", COPY, 1, 2, 0, .size = { 64 },
+	     .ops = { F32(1), I64(2) }),
+	KIND("FILL", FILL, 1, 1, 1, .size = { 64 }, .ops = { F32(1) }),
+	KIND("VECTOR", VECTOR, 1, 3, 0, .size = { 64 },
+	     .ops = { F32(1), F32(1), F32(0) }, .adds = true),
+	KIND("MATMUL", MATMUL, 4, 4, 2, .size = { 1, 4, 4, 4 },
+	     .ops = { F32(16, 4, 1, 0), F32(16, 4, 0, 1), F32(16, 0, 1, 4),
+		      F32(16, 4, 1, 0) }, .imm = { ONE, ONE }),
+	KIND("SOFTMAX", SOFTMAX, 2, 2, 0, .arg = { 1 }, .size = { 4, 8 },
+	     .ops = { F32(8, 1), F32(8, 1) }),
+	KIND("SOFTMAX backward", SOFTMAX, 2, 3, 0,
+	     .arg = { 1, OPENREG_SOFTMAX_BACKWARD }, .size = { 4, 8 },
+	     .ops = { F32(8, 1), F32(8, 1), F32(8, 1) }),
+	KIND("INDEX get", INDEX, 2, 3, 2, .arg = { OPENREG_INDEX_GET },
+	     .size = { 4, 4 }, .ops = { F32(4, 1), F32(0, 1), I64(1, 0) },
+	     .imm = { 4, 4 }),
+	KIND("INDEX add", INDEX, 2, 3, 2, .arg = { OPENREG_INDEX_ADD },
+	     .size = { 4, 4 }, .ops = { F32(0, 1), F32(4, 1), I64(1, 0) },
+	     .imm = { 4, 4 }),
+	KIND("CONV", CONV, 7, 4, 15, .arg = { OPENREG_CONV_FORWARD },
+	     .size = { 1, 1, 1, 1, 4, 1, 1 },
+	     .ops = { F32(4, 4, 4, 0, 1, 1, 1), F32(4, 4, 0, 4, 1, 1, 1),
+		      F32(0, 1, 1, 1, 1, 1, 1), F32(0, 1, 1, 0, 0, 0, 0) },
+	     .imm = { 1, 1, 1, 4, 1, 1, 1, 1, 1, 0, 0, 0, 1, 1, 1 }),
+	KIND("POOL", POOL, 5, 3, 16, .arg = { OPENREG_POOL_MAX },
+	     .size = { 1, 1, 4, 1, 1 },
+	     .ops = { F32(4, 4, 1, 1, 1), F32(4, 4, 1, 1, 1),
+		      I64(4, 4, 1, 1, 1) },
+	     .imm = { 1, 1, 1, 4, 1, 1, 1, 1, 1, 0, 0, 0, 1, 1, 1, 0 }),
+	KIND("SORT", SORT, 2, 3, 2, .arg = { 1 }, .size = { 4, 8 },
+	     .ops = { F32(8, 1), F32(8, 1), I64(8, 1) }, .imm = { 0, 8 }),
+	KIND("WAIT", WAIT, 0, 1, 1, .arg = { OPENREG_WAIT_GE },
+	     .ops = { I64(0) }),
+	KIND("SIGNAL", SIGNAL, 0, 1, 1, .arg = { OPENREG_SIGNAL_SET },
+	     .ops = { I64(0) }, .imm = { 5 }),
+	KIND("TIMESTAMP", TIMESTAMP, 0, 1, 0, .ops = { I64(0) }),
+};
+#define KINDS (sizeof(kinds) / sizeof(kinds[0]))
+
+static void packet_of(struct packet *p, const struct kind *k,
+		      const __u64 *address)
+{
+	struct openreg_op *op;
+	unsigned int i, d;
+
+	packet_begin(p, k->opcode);
+	op = packet_op(p, k->ndim);
+	op->arg[0] = k->arg[0];
+	op->arg[1] = k->arg[1];
+	for (d = 0; d < k->ndim; d++)
+		packet_size(p, k->size[d]);
+	for (i = 0; i < k->nops; i++) {
+		packet_operand(p, address[i], k->ops[i].dtype);
+		for (d = 0; d < k->ndim; d++)
+			packet_stride(p, k->ops[i].stride[d]);
+	}
+	for (i = 0; i < k->nimm; i++)
+		packet_imm(p, k->imm[i]);
+	if (!k->adds)
+		return;
+	for (i = 0; i < 2; i++)
+		packet_instr(p, (struct openreg_instr) {
+			.op = OPENREG_V_LOAD, .dst = i, .aux = i + 1 });
+	packet_instr(p, (struct openreg_instr) {
+		.op = OPENREG_V_ADD, .dst = 2, .a = 0, .b = 1 });
+	packet_instr(p, (struct openreg_instr) {
+		.op = OPENREG_V_STORE, .a = 2, .aux = 0 });
+}
+
+/* What somebody has of the card. */
+struct party {
+	int fd;
+	struct queue q;
+	struct bo vram, sys, user;
+	unsigned char mem[8192];
+};
+
+static int party_open(struct party *p)
+{
+	int ret;
+
+	p->fd = card_open();
+	ret = p->fd < 0 ? p->fd : queue_create(p->fd, 256, &p->q);
+	if (!ret)
+		ret = bo_create(p->fd, MIB, DRM_OPENREG_BO_VRAM, &p->vram);
+	if (!ret)
+		ret = bo_map(p->fd, &p->vram);
+	return ret;
+}
+
+static int party_open_all(struct party *p)
+{
+	int ret = party_open(p);
+
+	if (!ret)
+		ret = bo_create(p->fd, MIB, DRM_OPENREG_BO_SYSTEM, &p->sys);
+	if (!ret)
+		ret = bo_map(p->fd, &p->sys);
+	if (!ret)
+		ret = bo_register(p->fd, p->mem, sizeof(p->mem), 0, &p->user);
+	return ret;
+}
+
+static void party_close(struct party *p)
+{
+	queue_unmap(&p->q);
+	munmap(p->vram.cpu, p->vram.size);
+	close(p->fd);
+}
+
+static bool is_all(const unsigned char *mem, size_t size)
+{
+	size_t i;
+
+	for (i = 0; i < size; i++)
+		if (mem[i] != PATTERN)
+			return false;
+	return true;
+}
+
+FIXTURE(isolation)
+{
+	struct card_usage before;
+	struct party *victim, *attacker;
+};
+
+/* The victim's second object and later are of numbers that the other lacks. */
+FIXTURE_SETUP(isolation)
+{
+	struct bo first;
+
+	self->before = card_usage();
+	self->victim = calloc(1, sizeof(*self->victim));
+	self->attacker = calloc(1, sizeof(*self->attacker));
+	ASSERT_EQ(0, party_open(self->attacker));
+	self->victim->fd = -1;
+	ASSERT_EQ(0, party_open_all(self->victim));
+	first = self->victim->vram;
+	ASSERT_EQ(0, bo_create(self->victim->fd, MIB, DRM_OPENREG_BO_VRAM,
+			       &self->victim->vram));
+	munmap(first.cpu, first.size);
+	ASSERT_EQ(0, bo_map(self->victim->fd, &self->victim->vram));
+	ASSERT_EQ(self->attacker->vram.address, first.address);
+	memset(self->victim->vram.cpu, PATTERN, MIB);
+	memset(self->victim->sys.cpu, PATTERN, MIB);
+	memset(self->victim->mem, PATTERN, sizeof(self->victim->mem));
+}
+
+/* The victim has noticed nothing. */
+FIXTURE_TEARDOWN(isolation)
+{
+	struct party *victim = self->victim;
+	struct packet p;
+
+	EXPECT_TRUE(is_all(victim->vram.cpu, MIB));
+	EXPECT_TRUE(is_all(victim->sys.cpu, MIB));
+	EXPECT_TRUE(is_all(victim->mem, sizeof(victim->mem)));
+	packet_nop(&p);
+	EXPECT_EQ(0, queue_wait(&victim->q, queue_push(&victim->q, &p), LONG));
+	munmap(victim->sys.cpu, MIB);
+	party_close(victim);
+	party_close(self->attacker);
+	free(victim);
+	free(self->attacker);
+	EXPECT_TRUE(card_settles(self->before));
+}
+
+/* The attacker's packet with one operand elsewhere; the fault's code, or 0. */
+static unsigned int attempt(struct party *a, const struct kind *k,
+			    unsigned int operand, __u64 target)
+{
+	__u64 address[4], seq;
+	struct packet p;
+	unsigned int i;
+	int ret;
+
+	for (i = 0; i < 4; i++)
+		address[i] = a->vram.address + i * PART;
+	if (operand < k->nops)
+		address[operand] = target;
+	packet_of(&p, k, address);
+	seq = queue_push(&a->q, &p);
+	ret = queue_wait(&a->q, seq, LONG);
+	if (!ret)
+		return 0;
+	i = a->q.card->fault.operand == operand ? a->q.card->fault.code : -1;
+	return queue_reset(&a->q, a->q.tail, seq) ? -1 : i;
+}
+
+TEST_F(isolation, packets_are_good)
+{
+	unsigned int k;
+
+	for (k = 0; k < KINDS; k++)
+		EXPECT_EQ(0, attempt(self->attacker, &kinds[k], -1, 0))
+			TH_LOG("%s", kinds[k].name);
+}
+
+TEST_F_TIMEOUT(isolation, by_address, 60)
+{
+	const __u64 targets[] = {
+		self->victim->vram.address, self->victim->sys.address,
+		self->victim->user.address,
+		/* Of another card, of no card, of a processor. */
+		self->attacker->vram.address | 1ull << 51,
+		self->attacker->vram.address & ~(1ull << 55),
+		(uintptr_t)self->victim->vram.cpu, 0,
+	};
+	unsigned int k, i, t;
+
+	for (k = 0; k < KINDS; k++)
+		for (i = 0; i < kinds[k].nops; i++)
+			for (t = 0; t < sizeof(targets) / 8; t++)
+				EXPECT_EQ(OPENREG_FAULT_ADDRESS,
+					  attempt(self->attacker, &kinds[k], i,
+						  targets[t]))
+					TH_LOG("%s, operand %u, target %u",
+					       kinds[k].name, i, t);
+}
+
+/* Beside one's own memory is that of others. */
+TEST_F_TIMEOUT(isolation, by_reaching_out, 60)
+{
+	const struct bo *own = &self->attacker->vram;
+	const __u64 targets[] = {
+		own->address + MIB, own->address + MIB - 8,
+		own->address + (1ull << 37), own->address + 2 * MIB,
+	};
+	unsigned int k, i, t;
+
+	for (k = 0; k < KINDS; k++)
+		for (i = 0; i < kinds[k].nops; i++)
+			for (t = 0; t < sizeof(targets) / 8; t++) {
+				/* A word, or a single element, fits. */
+				if (t == 1 && (!kinds[k].ndim ||
+					       kinds[k].ops[i].stride[0] == 0))
+					continue;
+				EXPECT_EQ(OPENREG_FAULT_BOUNDS,
+					  attempt(self->attacker, &kinds[k], i,
+						  targets[t]))
+					TH_LOG("%s, operand %u, target %u",
+					       kinds[k].name, i, t);
+			}
+}
+
+/* Indices are data that the card finds in memory only when it runs. */
+TEST_F(isolation, by_index)
+{
+	const __s64 indices[] = { 4, -1, 1 << 20, INT64_MAX, INT64_MIN,
+				  INT64_MAX / 16 + 1 };
+	struct party *a = self->attacker;
+	__s64 *index = (void *)((char *)a->vram.cpu + 2 * PART);
+	unsigned int k, i;
+	int ret;
+
+	for (k = 0; k < KINDS; k++) {
+		if (kinds[k].opcode != OPENREG_OP_INDEX)
+			continue;
+		for (i = 0; i < sizeof(indices) / 8; i++) {
+			index[3] = indices[i];
+			ret = attempt(a, &kinds[k], 2, a->vram.address +
+							       2 * PART);
+			EXPECT_EQ(OPENREG_FAULT_INDEX, ret)
+				TH_LOG("%s, index %lld", kinds[k].name,
+				       (long long)indices[i]);
+		}
+		index[3] = 0;
+	}
+}
+
+/* The card goes on to know nothing of what was closed. */
+TEST_F(isolation, by_a_closed_object)
+{
+	struct card_usage before = card_usage();
+	struct party *a = self->attacker;
+	unsigned int k, i;
+	struct bo bo;
+
+	ASSERT_EQ(0, bo_create(a->fd, MIB, DRM_OPENREG_BO_VRAM, &bo));
+	ASSERT_EQ(0, bo_close(a->fd, bo.handle));
+	ASSERT_TRUE(card_settles(before));
+	for (k = 0; k < KINDS; k++)
+		for (i = 0; i < kinds[k].nops; i++)
+			EXPECT_EQ(OPENREG_FAULT_ADDRESS,
+				  attempt(a, &kinds[k], i, bo.address))
+				TH_LOG("%s, operand %u", kinds[k].name, i);
+}
+
+/* The sum of n floats, by the card. */
+static void packet_sum(struct packet *p, __u64 dst, __u64 src, __u64 n)
+{
+	struct openreg_op *op;
+
+	packet_begin(p, OPENREG_OP_VECTOR);
+	op = packet_op(p, 1);
+	op->arg[0] = 1;
+	packet_size(p, n);
+	packet_operand(p, dst, OPENREG_F32);
+	packet_stride(p, 0);
+	packet_operand(p, src, OPENREG_F32);
+	packet_stride(p, 1);
+	packet_instr(p, (struct openreg_instr) {
+		.op = OPENREG_V_LOAD, .dst = 0, .aux = 1 });
+	packet_instr(p, (struct openreg_instr) {
+		.op = OPENREG_V_RED_SUM, .a = 0, .b = OPENREG_VNONE,
+		.c = OPENREG_VNONE, .aux = 0 });
+}
+
+/* A map that outlives its object shows nobody else's memory. */
+TEST_F_TIMEOUT(isolation, by_an_old_map, 60)
+{
+	struct party *a = self->attacker, *v = self->victim;
+	struct drm_openreg_memory_info info;
+	struct bo all, sum;
+	struct packet p;
+
+	ASSERT_EQ(0, bo_create(v->fd, 4096, DRM_OPENREG_BO_VRAM, &sum));
+	ASSERT_EQ(0, bo_map(v->fd, &sum));
+	ASSERT_EQ(0, bo_close(a->fd, a->vram.handle));
+	ASSERT_EQ(0, card_memory(a->fd, &info));
+	ASSERT_EQ(0, bo_create(v->fd, info.vram_largest, DRM_OPENREG_BO_VRAM,
+			       &all));
+	memset(a->vram.cpu, 0x3f, MIB);
+	*(float *)sum.cpu = 1;
+	packet_sum(&p, sum.address, all.address, all.size / 4);
+	ASSERT_EQ(0, queue_wait(&v->q, queue_push(&v->q, &p), LONG));
+	EXPECT_EQ(0.0f, *(float *)sum.cpu);
+	munmap(sum.cpu, sum.size);
+}
+
+static bool can_map(int fd, __u64 offset, size_t size, int prot)
+{
+	void *map = mmap(NULL, size, prot, MAP_SHARED, fd, offset);
+
+	if (map == MAP_FAILED)
+		return false;
+	munmap(map, size);
+	return true;
+}
+
+TEST_F(isolation, by_offset)
+{
+	const struct party *v = self->victim, *a = self->attacker;
+	const __u64 theirs[] = {
+		v->vram.mmap_offset, v->sys.mmap_offset, v->q.args.ring_offset,
+		v->q.args.user_offset, v->q.args.card_offset,
+		v->q.args.doorbell_offset,
+	};
+	const struct {
+		__u64 offset, size;
+	} own[] = {
+		{ a->vram.mmap_offset, MIB },
+		{ a->q.args.ring_offset, 256 * 64 },
+		{ a->q.args.user_offset, 4096 },
+		{ a->q.args.doorbell_offset, 4096 },
+	};
+	unsigned int i;
+
+	for (i = 0; i < sizeof(theirs) / 8; i++) {
+		EXPECT_FALSE(can_map(a->fd, theirs[i], 4096, PROT_READ));
+		EXPECT_FALSE(can_map(a->fd, theirs[i], 4096, PROT_WRITE));
+	}
+	/* Nor what comes before or after one's own. */
+	for (i = 0; i < sizeof(own) / sizeof(own[0]); i++) {
+		EXPECT_TRUE(can_map(a->fd, own[i].offset, own[i].size,
+				    PROT_WRITE));
+		EXPECT_FALSE(can_map(a->fd, own[i].offset, own[i].size + 4096,
+				     PROT_WRITE));
+		EXPECT_FALSE(can_map(a->fd, own[i].offset - 4096, 8192,
+				     PROT_WRITE));
+	}
+}
+
+/* Every page of all offsets there are: only the six things that one has. */
+TEST_F_TIMEOUT(isolation, by_any_offset, 60)
+{
+	const struct party *v = self->victim, *a = self->attacker;
+	__u64 offset, first = v->q.args.ring_offset, end = first;
+	unsigned int pages = 0;
+	const __u64 known[] = {
+		a->vram.mmap_offset, a->q.args.ring_offset,
+		a->q.args.user_offset, a->q.args.card_offset,
+		a->q.args.doorbell_offset, v->vram.mmap_offset,
+		v->sys.mmap_offset, v->q.args.card_offset,
+	};
+	unsigned int i;
+
+	for (i = 0; i < sizeof(known) / 8; i++) {
+		first = known[i] < first ? known[i] : first;
+		end = known[i] > end ? known[i] : end;
+	}
+	for (offset = first - MIB; offset < end + 4 * MIB; offset += 4096)
+		pages += can_map(a->fd, offset, 4096, PROT_READ);
+	EXPECT_EQ(5, pages) /* an object is mapped from its first page only */
+		TH_LOG("%u pages", pages);
+}
+
+TEST_F(isolation, by_handle_and_number)
+{
+	struct drm_openreg_queue_signal signal = { .seq = 1 };
+	struct party *a = self->attacker;
+	struct drm_openreg_bo_info info;
+	struct queue q = a->q;
+	__u32 i;
+
+	for (i = 0; i < 100; i++) {
+		info = (struct drm_openreg_bo_info) { .handle = i };
+		if (i != a->vram.handle) {
+			EXPECT_EQ(-ENOENT, card_ioctl(a->fd,
+						      DRM_IOCTL_OPENREG_BO_INFO,
+						      &info));
+			EXPECT_EQ(-EINVAL, bo_close(a->fd, i));
+		}
+		q.id = i;
+		if (i == a->q.id)
+			continue;
+		signal.queue = i;
+		EXPECT_EQ(-ENOENT, queue_wait(&q, 1, 0));
+		EXPECT_EQ(-ENOENT, queue_reset(&q, 0, 0));
+		EXPECT_EQ(-ENOENT, queue_destroy(&q));
+		EXPECT_EQ(-ENOENT, card_ioctl(a->fd,
+					      DRM_IOCTL_OPENREG_QUEUE_SIGNAL,
+					      &signal));
+	}
+}
+
+/* All that a process can write of its queue's pages. */
+TEST_F(isolation, by_its_own_pages)
+{
+	struct party *a = self->attacker;
+	unsigned int i;
+
+	for (i = 0; i < 4096 / 4; i++)
+		a->q.doorbell[i] = -1;
+	memset(a->q.ring, 0xff, 256 * OPENREG_SLOT_SIZE);
+	memset((void *)a->q.user, 0xff, 4096);
+	__asm__ volatile("mfence" ::: "memory");
+	*a->q.doorbell = 1;
+	EXPECT_EQ(-EIO, queue_wait(&a->q, 1, LONG));
+	EXPECT_EQ(OPENREG_FAULT_RING, a->q.card->fault.code);
+}
+
+TEST_HARNESS_MAIN
