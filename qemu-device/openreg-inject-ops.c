@@ -256,16 +256,23 @@ static int inject_dma_read(void *host, uint64_t bus, void *buf, uint64_t len)
     return 0;
 }
 
-/* As an engine that hangs. Whoever pauses the card is not kept waiting. */
-static void inject_stall(OpenregInject *in)
+/*
+ * As an engine that hangs; false if that is ended by a reset, and not by the
+ * property. Whoever pauses the card is not kept waiting.
+ */
+static bool inject_stall(OpenregInject *in)
 {
     uint32_t resets = qatomic_read(&in->resets);
 
+    if (openreg_inject_value(in, OPENREG_INJECT_STALL) < STALL_TILL_RESET) {
+        return true;
+    }
     while (openreg_inject_value(in, OPENREG_INJECT_STALL) >= STALL_TILL_RESET &&
            qatomic_read(&in->resets) == resets &&
            !qatomic_read(&in->s->pauses)) {
         g_usleep(1000);
     }
+    return openreg_inject_value(in, OPENREG_INJECT_STALL) < STALL_TILL_RESET;
 }
 
 static int inject_dma_write(void *host, uint64_t bus, const void *buf,
@@ -273,8 +280,7 @@ static int inject_dma_write(void *host, uint64_t bus, const void *buf,
 {
     OpenregInject *in = ((OpenregState *)host)->inject;
 
-    inject_stall(in);
-    if (openreg_inject_gone(in)) {
+    if (!inject_stall(in) || openreg_inject_gone(in)) {
         return -1;
     }
     return openreg_host_ops.dma_write(host, bus, buf, len);

@@ -204,8 +204,9 @@ TEST_F_TIMEOUT(admin, gone, 120)
 		usleep(1000);
 	begin = now_ns();
 	EXPECT_EQ(-EIO, bo_create(fd, 4096, DRM_OPENREG_BO_VRAM, &bo));
-	EXPECT_EQ(-EIO, queue_create(fd, 64, &q));
+	EXPECT_EQ(-EIO, queue_destroy(&q));
 	EXPECT_GT(SEC_NS, now_ns() - begin);
+	queue_unmap(&q);
 	close(fd);
 
 	/* The driver can be unloaded, and does not take what is not there. */

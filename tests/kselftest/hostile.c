@@ -95,6 +95,7 @@ TEST_F(hostile, number_beyond_all)
 	EXPECT_EQ(0, small_work(&other, 5));
 	EXPECT_EQ(0, queue_destroy(&self->q));
 	EXPECT_EQ(0, small_work(&other, 5));
+	queue_unmap(&other);
 }
 
 TEST_F(hostile, random_numbers)

@@ -22,7 +22,7 @@ struct operand {
 
 /* A packet that is good as long as its operands are where they should be. */
 struct kind {
-	const char *name;
+	char name[24];
 	unsigned int opcode, ndim, nops, nimm;
 	unsigned char arg[2];
 	__s64 size[7];
