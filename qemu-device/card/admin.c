@@ -255,7 +255,7 @@ static void disable(struct openreg_card *card, bool reset)
 	gate_kick_admin(card);
 }
 
-static void look(struct openreg_card *card)
+void admin_look(struct openreg_card *card)
 {
 	struct admin *admin = &card->admin;
 	uint32_t control;
@@ -285,7 +285,7 @@ void *admin_main(void *opaque)
 	card->ops->thread_enter(card->host);
 	go = gate_enter(card);
 	while (go) {
-		look(card);
+		admin_look(card);
 		go = gate_wait_kick(card, &card->gate.admin,
 				    &card->gate.admin_kick);
 	}

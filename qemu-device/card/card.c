@@ -127,9 +127,9 @@ static bool make_workers(struct openreg_card *card)
 	return worker_init(card, &card->copier, false);
 }
 
-struct openreg_card *openreg_card_new(const struct openreg_card_config *config,
-				      const struct openreg_host_ops *ops,
-				      void *host, const char **error)
+struct openreg_card *card_make(const struct openreg_card_config *config,
+			       const struct openreg_host_ops *ops, void *host,
+			       const char **error)
 {
 	struct openreg_card *card;
 
@@ -148,7 +148,22 @@ struct openreg_card *openreg_card_new(const struct openreg_card_config *config,
 	    pthread_mutex_init(&card->sched.lock, NULL) ||
 	    pthread_mutex_init(&card->faults.lock, NULL) ||
 	    pthread_mutex_init(&card->signal_lock, NULL) ||
-	    !make_workers(card) || !start_threads(card)) {
+	    !make_workers(card)) {
+		openreg_card_free(card);
+		return NULL;
+	}
+	return card;
+}
+
+struct openreg_card *openreg_card_new(const struct openreg_card_config *config,
+				      const struct openreg_host_ops *ops,
+				      void *host, const char **error)
+{
+	struct openreg_card *card = card_make(config, ops, host, error);
+
+	if (!card)
+		return NULL;
+	if (!start_threads(card)) {
 		openreg_card_free(card);
 		return NULL;
 	}

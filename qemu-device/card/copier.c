@@ -62,7 +62,7 @@ static void hand_back(struct openreg_card *card)
 }
 
 /* false: nothing to do. Fills and copies take turns. */
-static bool look(struct worker *w)
+bool copier_look(struct worker *w)
 {
 	struct openreg_card *card = w->card;
 	struct fill *fill;
@@ -96,7 +96,7 @@ void *copier_main(void *opaque)
 		if (gate_held(card)) {
 			gate_leave(card);
 			go = gate_enter(card);
-		} else if (!look(w)) {
+		} else if (!copier_look(w)) {
 			go = gate_wait_kick(card, &card->gate.copy,
 					    &card->gate.copy_kick);
 		}

@@ -301,6 +301,10 @@ static inline uint8_t *card_vram(struct openreg_card *card)
 /* card.c */
 uint64_t now_ns(void);
 void cpu_relax(void);
+/* A card but for its threads, which openreg_card_new starts. */
+struct openreg_card *card_make(const struct openreg_card_config *config,
+			       const struct openreg_host_ops *ops, void *host,
+			       const char **error);
 void card_guest_error(struct openreg_card *card, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 void card_raise(struct openreg_card *card, unsigned int vector);
@@ -346,6 +350,7 @@ bool admin_queue_stopped(struct openreg_card *card, const struct pending *p);
 bool admin_queue_gone(struct openreg_card *card, const struct pending *p);
 bool admin_fill_done(struct openreg_card *card, const struct pending *p);
 void fill_append(struct openreg_card *card, struct fill *fill);
+void admin_look(struct openreg_card *card);
 void *admin_main(void *opaque);
 bool admin_map(struct openreg_card *card);
 bool admin_is_late(unsigned int opcode);
@@ -405,6 +410,7 @@ enum step {
 	STEP_BUSY, /* handed to the workers or the copy thread */
 };
 
+struct verdict exec_check(struct queue *q);
 void exec_turn(struct worker *w, struct queue *q);
 void exec_slice(struct worker *w, struct queue *q, uint32_t slice);
 void exec_copy(struct worker *w, struct queue *q);
@@ -427,6 +433,7 @@ void sched_watch(struct openreg_card *card);
 
 /* worker.c, copier.c */
 void *worker_main(void *opaque);
+bool copier_look(struct worker *w);
 void *copier_main(void *opaque);
 
 /* slow.c */

@@ -65,7 +65,7 @@ static struct verdict engine_check(struct openreg_args *args)
 }
 
 /* What the opcode asks of its operands, then where they lie. */
-static struct verdict check(struct queue *q)
+struct verdict exec_check(struct queue *q)
 {
 	struct openreg_args *args = &q->args;
 	unsigned int flags = 0;
@@ -232,7 +232,7 @@ static enum step run(struct worker *w, struct queue *q, struct verdict *v)
 	access_end(w);
 	*v = decode_body(w->packet, &q->args);
 	if (!v->code)
-		*v = check(q);
+		*v = exec_check(q);
 	if (v->code)
 		return STEP_FAULT;
 	switch (q->args.opcode) {
