@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "engine-harness.h"
+#include "vector-reference.h"
 
 #define END OPENREG_DTYPE_END
 
@@ -26,65 +27,6 @@ static bool is_float(unsigned int dtype)
 	return dtype <= OPENREG_BF16;
 }
 
-/* Nearest multiple of the last digit, half to even, by the definition. */
-static double round_to(double x, int digits, int least, double most)
-{
-	int e;
-	double r;
-
-	if (x == 0 || !isfinite(x))
-		return x;
-	e = ilogb(x);
-	if (e < least)
-		e = least;
-	r = ldexp(nearbyint(ldexp(x, digits - e)), e - digits);
-	return fabs(r) > most ? copysign(INFINITY, r) : r;
-}
-
-static double to_float(unsigned int dtype, double x)
-{
-	switch (dtype) {
-	case OPENREG_F32:
-		return (float)x;
-	case OPENREG_F16:
-		return round_to((float)x, 10, -14, 65504);
-	case OPENREG_BF16:
-		return round_to((float)x, 7, -126, 0x1.fep127);
-	default:
-		return x;
-	}
-}
-
-static int64_t wrap(unsigned int dtype, int64_t x)
-{
-	switch (dtype) {
-	case OPENREG_I8:
-		return (int8_t)(x & 0xff);
-	case OPENREG_U8:
-		return x & 0xff;
-	case OPENREG_I16:
-		return (int16_t)(x & 0xffff);
-	case OPENREG_I32:
-		return (int32_t)(x & 0xffffffff);
-	case OPENREG_BOOL:
-		return x != 0;
-	default:
-		return x;
-	}
-}
-
-static int64_t to_int(unsigned int dtype, double x)
-{
-	bool wide = dtype == OPENREG_I64;
-	double most = wide ? 0x1p63 : 0x1p31;
-
-	if (dtype == OPENREG_BOOL)
-		return x != 0;
-	if (!(trunc(x) >= -most && trunc(x) < most))
-		return wrap(dtype, wide ? INT64_MIN : INT32_MIN);
-	return wrap(dtype, (int64_t)x);
-}
-
 static bool same(double x, double y)
 {
 	if (isnan(x) || isnan(y))
@@ -100,17 +42,17 @@ static void check_element(unsigned int to, const void *result,
 
 	if (is_float(from) && !is_float(to)) {
 		assert_int_equal(element_get_int(to, result, i),
-				 to_int(to, element_get(from, source, i)));
+				 reference_to_int(to, element_get(from, source, i)));
 	} else if (!is_float(from) && !is_float(to)) {
 		assert_int_equal(element_get_int(to, result, i),
-				 wrap(to, element_get_int(from, source, i)));
+				 reference_wrap(to, element_get_int(from, source, i)));
 	} else {
 		want = is_float(from)
-			       ? to_float(to, element_get(from, source, i))
+			       ? reference_to_float(to, element_get(from, source, i))
 		       : to == OPENREG_F64
 			       ? (double)element_get_int(from, source, i)
-			       : to_float(to, (float)element_get_int(
-						      from, source, i));
+			       : reference_to_float(to, (float)element_get_int(
+							from, source, i));
 		if (!same(element_get(to, result, i), want))
 			fail_msg("%u to %u: %a is not %a", from, to,
 				 element_get(to, result, i), want);

@@ -6,6 +6,7 @@
 #ifndef VECTOR_REFERENCE_H
 #define VECTOR_REFERENCE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* Units in the last place that the table allows; 0: correctly rounded. */
@@ -24,5 +25,14 @@ int64_t reference_test(unsigned int op, double x, double y);
 /* Integers of either type, sign-extended; the lower bits count. */
 uint64_t reference_int(unsigned int op, unsigned int type, int64_t a,
 		       int64_t b, int64_t c);
+
+/* Is `have` as near to the exact value, of an argument x, as the table asks? */
+bool reference_close(unsigned int op, unsigned int type, double x, double have,
+		     long double want);
+
+/* Casts to a floating dtype, to an integer one, and between integers. */
+double reference_to_float(unsigned int dtype, double x);
+int64_t reference_to_int(unsigned int dtype, double x);
+int64_t reference_wrap(unsigned int dtype, int64_t x);
 
 #endif
