@@ -22,9 +22,9 @@ static bool is_plain(const struct openreg_matmul *mm,
 	       openreg_gemm_is_plain(x, batch, rows, columns);
 }
 
-static int64_t magnitude(int64_t x)
+static uint64_t magnitude(int64_t x)
 {
-	return x < 0 ? -x : x;
+	return x < 0 ? -(uint64_t)x : (uint64_t)x;
 }
 
 /* A dense copy whose lines run along the lesser stride. */

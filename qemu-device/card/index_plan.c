@@ -53,6 +53,8 @@ static bool collect(struct dims *dims, const struct openreg_args *args)
 	for (d = 0; d < args->ndim; d++) {
 		if (args->size[d] == 0)
 			return false;
+	}
+	for (d = 0; d < args->ndim; d++) {
 		if (args->size[d] == 1)
 			continue;
 		to = dims->n;

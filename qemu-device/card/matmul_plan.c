@@ -120,13 +120,18 @@ static void transpose(struct openreg_matmul *mm)
 	mm->d = transposed(mm->d);
 }
 
+/* Without k, strides of A may be anything. */
+static bool follows(const struct openreg_matmul *mm,
+		    const struct openreg_matrix *x)
+{
+	return (__int128)mm->m * x->row == x->batch;
+}
+
 /* Batches that share B and follow each other are rows of one product. */
 static void fold_batch(struct openreg_matmul *mm)
 {
-	if (mm->batch == 1 || mm->b.batch != 0 ||
-	    mm->a.batch != mm->m * mm->a.row ||
-	    mm->d.batch != mm->m * mm->d.row ||
-	    (mm->has_c && mm->c.batch != mm->m * mm->c.row))
+	if (mm->batch == 1 || mm->b.batch != 0 || !follows(mm, &mm->a) ||
+	    !follows(mm, &mm->d) || (mm->has_c && !follows(mm, &mm->c)))
 		return;
 	mm->m *= mm->batch;
 	mm->batch = 1;

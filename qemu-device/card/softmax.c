@@ -39,9 +39,15 @@ static struct openreg_verdict softmax_check(struct openreg_args *args)
 	return openreg_good();
 }
 
-static int64_t magnitude(int64_t x)
+static uint64_t magnitude(int64_t x)
 {
-	return x < 0 ? -x : x;
+	return x < 0 ? -(uint64_t)x : (uint64_t)x;
+}
+
+/* The last step may lead anywhere: modulo 2^64. */
+static uintptr_t line_step(const struct openreg_softmax_operand *op)
+{
+	return (uintptr_t)op->stride[0] * (uintptr_t)op->esize;
 }
 
 /*
@@ -249,7 +255,7 @@ static void load(const struct openreg_softmax *sm,
 	for (i = 0; i < b->lines; i++) {
 		fn(line, (const void *)from, op->stride[1], (size_t)b->width);
 		line += b->width * sm->esize;
-		from += (uintptr_t)(op->stride[0] * op->esize);
+		from += line_step(op);
 	}
 }
 
@@ -269,7 +275,7 @@ static void store(const struct openreg_softmax *sm,
 	for (i = 0; i < b->lines; i++) {
 		fn((void *)to, op->stride[1], line, (size_t)b->width);
 		line += b->width * sm->esize;
-		to += (uintptr_t)(op->stride[0] * op->esize);
+		to += line_step(op);
 	}
 }
 

@@ -135,14 +135,20 @@ bool openreg_sort_plan(struct openreg_sort *sort,
 		       const struct openreg_args *args)
 {
 	int64_t last, slack;
+	unsigned int d;
 
 	sort->n = args->size[args->arg[0]];
 	sort->first = (int64_t)args->imm[0];
 	sort->count = (int64_t)args->imm[1];
+	if (!sort->count)
+		return false;
+	/* The other sizes of an empty space may be anything. */
+	for (d = 0; d < args->ndim; d++) {
+		if (!args->size[d])
+			return false;
+	}
 	set_operands(sort, args);
 	set_dims(sort, args);
-	if (!sort->rows || !sort->count)
-		return false;
 	last = sort->first + sort->count;
 	slack = last > LEAST_ROOM ? last : LEAST_ROOM;
 	sort->keep = 0;

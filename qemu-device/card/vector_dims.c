@@ -16,9 +16,9 @@ struct dims {
 	unsigned int n;
 };
 
-static int64_t magnitude(int64_t x)
+static uint64_t magnitude(int64_t x)
 {
-	return x < 0 ? -x : x;
+	return x < 0 ? -(uint64_t)x : (uint64_t)x;
 }
 
 /*
@@ -32,8 +32,8 @@ static int compare(const struct openreg_plan *plan, const struct dim *x,
 
 	for (i = 0; i < 2 * n; i++) {
 		const struct openreg_access *access = &plan->access[i % n];
-		int64_t sx = magnitude(access->stride[x->from]);
-		int64_t sy = magnitude(access->stride[y->from]);
+		uint64_t sx = magnitude(access->stride[x->from]);
+		uint64_t sy = magnitude(access->stride[y->from]);
 
 		if (access == plan->red.value || access == plan->red.index ||
 		    access == plan->red.position || access->stored != (i < n))

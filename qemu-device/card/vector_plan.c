@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* VECTOR: from a checked program to steps with kernels and buffers. */
+#include <string.h>
+
 #include "vector.h"
 
 #define NONE 0xff
@@ -454,6 +456,26 @@ static void estimate(struct openreg_plan *plan, const struct openreg_args *args)
 		plan->slice_tiles = 1;
 }
 
+/*
+ * The outputs are there, what they fold is not: nothing is loaded, so strides
+ * of what would be may be anything, and are taken for 0.
+ */
+static void fold_nothing(struct openreg_args *args)
+{
+	uint32_t kept = ((1u << args->ndim) - 1) & ~(uint32_t)args->arg[0];
+	unsigned int d, i;
+
+	for (d = 0; d < args->ndim; d++) {
+		if (args->arg[0] >> d & 1)
+			args->size[d] = 1;
+	}
+	for (i = 0; i < args->nops; i++) {
+		if (args->op[i].dims != kept)
+			memset(args->op[i].stride, 0,
+			       sizeof(args->op[i].stride));
+	}
+}
+
 bool openreg_plan_make(struct openreg_plan *plan,
 		       const struct openreg_args *args)
 {
@@ -470,12 +492,8 @@ bool openreg_plan_make(struct openreg_plan *plan,
 		folds_nothing = true;
 	}
 	if (folds_nothing) {
-		/* The outputs are there, what they fold is not. */
 		flat = *args;
-		for (d = 0; d < args->ndim; d++) {
-			if (args->arg[0] >> d & 1)
-				flat.size[d] = 1;
-		}
+		fold_nothing(&flat);
 		args = &flat;
 	}
 	openreg_plan_steps(plan, args);

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A card whose threads were never started: who has it does their work step by
+ * step, in one thread, so that the same input always takes the same way. For
+ * the fuzzers, and for tests that count.
+ *
+ * Memory is small. The host's callbacks abort where the card breaks their
+ * contract, and with ASan whatever of VRAM is in no segment is poisoned.
+ */
+#ifndef TEST_STEPPER_H
+#define TEST_STEPPER_H
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "core.h"
+
+#define STEPPER_BUS 0x100000000ULL
+#define STEPPER_MEM (128u << 10)
+#define STEPPER_VRAM (2u << 20)
+#define STEPPER_USED 0x40000 /* bytes of VRAM that have segments */
+#define STEPPER_QUEUES 4
+#define STEPPER_SLOTS 64 /* of a ring */
+#define STEPPER_ADMIN_SLOTS 64
+#define STEPPER_DOORBELLS 8
+#define STEPPER_VECTORS 8
+
+/* Offsets in system memory. */
+#define STEPPER_ADMIN 0x0000
+#define STEPPER_CPL 0x1000
+#define STEPPER_FAULTS 0x2000
+#define STEPPER_QUEUE(n) (0x4000 + (n) * 0x4000) /* ring and three pages */
+#define STEPPER_LISTS 0x14000
+#define STEPPER_PAGES 0x15000 /* of segments */
+
+#define must(cond)                                                             \
+	do {                                                                   \
+		if (!(cond)) {                                                 \
+			fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__,     \
+				#cond);                                        \
+			abort();                                               \
+		}                                                              \
+	} while (0)
+
+/* The segments that packets of the generator know. */
+struct stepper_place {
+	uint32_t id;
+	uint32_t kind;
+	uint32_t perm;
+	uint32_t offset; /* VRAM: first byte; SYSTEM: in the first page */
+	uint64_t length;
+	uint32_t page; /* SYSTEM: first of its pages, backwards; ~0: no memory */
+};
+#define STEPPER_PLACES 7
+#define STEPPER_DEAD 8 /* a segment that is dead, and one that is not there */
+extern const struct stepper_place stepper_places[STEPPER_PLACES];
+
+struct stepper {
+	struct openreg_card *card;
+	uint8_t *mem;
+	uint8_t *vram;
+	unsigned int windows;
+	int depth;
+	bool refuse; /* the bus refuses all DMA */
+	uint64_t raised;
+};
+
+struct stepper *stepper_new(void);
+/* Another card on the same memory; the one before is gone. */
+void stepper_make_card(struct stepper *rig);
+void stepper_free_card(struct stepper *rig);
+struct openreg_admin_cmd stepper_bind_cmd(struct stepper *rig, uint32_t ctx,
+				      const struct stepper_place *place);
+struct openreg_admin_cmd stepper_queue_cmd(uint32_t ctx, uint32_t id);
+/* Context 1 with all segments, and queue 0, without an admin ring. */
+struct queue *stepper_make_queue(struct stepper *rig);
+/* Some work of each thread of the card; false: there was none. */
+bool stepper_step(struct stepper *rig, unsigned int worker);
+/* Into queue n's ring, published and rung; how many packets, with a pad. */
+uint64_t stepper_push(struct stepper *rig, unsigned int n, uint64_t *tail,
+		  const uint8_t *packet);
+/* One of a few images for what packets reach; the same every time. */
+void stepper_fill(struct stepper *rig, unsigned int image);
+/* Aborts if anything outside of segments was written since stepper_fill. */
+void stepper_check_guards(const struct stepper *rig);
+
+/* Only these bytes of VRAM may be touched: poison all, then allow some. */
+void stepper_poison(struct stepper *rig);
+void stepper_allow(struct stepper *rig, uint64_t off, uint64_t len);
+
+#endif
