@@ -228,16 +228,22 @@ fail:
 	return NULL;
 }
 
-/* A primitive that is not the slow reference, or NULL. */
+/*
+ * A primitive that is not the slow reference, or NULL. *failed: memory is
+ * short, which says nothing of another time.
+ */
 static dnnl_primitive_desc_t find_fast(dnnl_engine_t engine,
 				       const dnnl_memory_desc_t md[3],
-				       dnnl_primitive_attr_t attr)
+				       dnnl_primitive_attr_t attr, bool *failed)
 {
 	dnnl_primitive_desc_t pd;
+	dnnl_status_t status;
 	const char *name;
 
-	if (dnnl_matmul_primitive_desc_create(&pd, engine, md[0], md[1], NULL,
-					      md[2], attr) != dnnl_success)
+	status = dnnl_matmul_primitive_desc_create(&pd, engine, md[0], md[1],
+						   NULL, md[2], attr);
+	*failed = status == dnnl_out_of_memory;
+	if (status != dnnl_success)
 		return NULL;
 	for (;;) {
 		if (dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0,
@@ -287,7 +293,7 @@ static bool entry_make(struct entry *e, dnnl_engine_t engine,
 	const_dnnl_memory_desc_t pad;
 	dnnl_primitive_desc_t pd = NULL;
 	dnnl_status_t status;
-	bool ok = false;
+	bool ok = false, failed;
 	int i;
 
 	if (!attr)
@@ -297,7 +303,8 @@ static bool entry_make(struct entry *e, dnnl_engine_t engine,
 	ok = status != dnnl_out_of_memory;
 	if (status != dnnl_success)
 		goto out;
-	pd = find_fast(engine, md, attr);
+	pd = find_fast(engine, md, attr, &failed);
+	ok = !failed;
 	if (!pd)
 		goto out;
 	pad = dnnl_primitive_desc_query_md(pd, dnnl_query_scratchpad_md, 0);
