@@ -13,6 +13,9 @@ help:
 	@echo 'make conformance        every operator of torch against the CPU; ARGS=--help'
 	@echo 'make matrix             the suites that run in VMs, on every kernel; ARGS="lts"'
 	@echo 'make bench              measure, natively and in a VM, into bench.json'
+	@echo 'make fuzz-NAME          fuzz the card for SECONDS=60; NAME decode, packets,'
+	@echo '                        card or diff'
+	@echo 'make coverage           which lines and branches of the card its tests run'
 	@echo 'make course             render the course on writing a backend (docs/course)'
 	@echo 'make build              build everything, run nothing'
 	@echo 'make clean              delete everything that was built ($$OPENREG_CACHE)'
@@ -46,6 +49,12 @@ matrix:
 bench:
 	@tests/bench/run
 
+fuzz-%:
+	@scripts/fuzz $* $(SECONDS)
+
+coverage:
+	@scripts/coverage
+
 course:
 	@scripts/course
 
@@ -63,4 +72,4 @@ test-%:
 build-%:
 	@scripts/build $*
 
-.PHONY: help demo test shell sim conformance matrix bench course build clean check-style
+.PHONY: help demo test shell sim conformance matrix bench coverage course build clean check-style

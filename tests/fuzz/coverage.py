@@ -1,0 +1,97 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""What gcov counted in qemu-device/card, by file and in all.
+
+A line or branch of a header counts once, however many files include it, and is
+covered if it was anywhere. A function that a macro makes is one by its name.
+
+usage: coverage.py BUILD [--missing FILE...]
+"""
+import collections
+import json
+import pathlib
+import subprocess
+import sys
+
+CARD = "qemu-device/card/"
+
+
+class Card:
+    """Counts by (file, function, line), and by branch of it."""
+
+    def __init__(self):
+        self.lines = collections.Counter()
+        self.branches = collections.Counter()
+
+    def add(self, name, line):
+        key = (name, line.get("function_name", ""), line["line_number"])
+        self.lines[key] += line["count"]
+        for i, branch in enumerate(line["branches"]):
+            self.branches[key + (i,)] += branch["count"]
+
+    def files(self):
+        return sorted({key[0] for key in self.lines})
+
+
+def read(build):
+    card = Card()
+    objects = sorted((build / "libopenreg-card.a.p").glob("*.gcno"))
+    for note in objects:
+        out = subprocess.run(
+            ["gcov", "--json-format", "--branch-probabilities", "--stdout",
+             str(note)],
+            cwd=build, check=True, capture_output=True, text=True).stdout
+        for text in out.splitlines():
+            for source in json.loads(text)["files"]:
+                name = source["file"]
+                if CARD not in name:
+                    continue
+                name = name.split(CARD)[-1]
+                for line in source["lines"]:
+                    card.add(name, line)
+    return card
+
+
+def share(counts, name):
+    """Covered, all."""
+    mine = [count for key, count in counts.items() if name in (None, key[0])]
+    return sum(count > 0 for count in mine), len(mine)
+
+
+def percent(covered, total):
+    return f"{100 * covered / total:6.1f} %" if total else "     -  "
+
+
+def row(card, name):
+    lines, branches = share(card.lines, name), share(card.branches, name)
+    return (f"{name or 'all':22} {lines[0]:6} of {lines[1]:6} lines "
+            f"{percent(*lines)}  {branches[0]:6} of {branches[1]:6} branches "
+            f"{percent(*branches)}")
+
+
+def missing(card, name):
+    by_line = collections.defaultdict(set)
+    for key, count in card.lines.items():
+        if key[0] == name and not count:
+            by_line[key[2]].add(f"not run in {key[1]}")
+    for key, count in card.branches.items():
+        if key[0] == name and not count and card.lines[key[:3]]:
+            by_line[key[2]].add(f"branch {key[3]} of {key[1]}")
+    for line in sorted(by_line):
+        what = sorted(by_line[line])
+        more = f" and {len(what) - 4} more" if len(what) > 4 else ""
+        print(f"{name}:{line}: {', '.join(what[:4])}{more}")
+
+
+def main():
+    card = read(pathlib.Path(sys.argv[1]))
+    if sys.argv[2:3] == ["--missing"]:
+        for name in sys.argv[3:] or card.files():
+            missing(card, name)
+        return
+    for name in card.files():
+        print(row(card, name))
+    print(row(card, None))
+
+
+main()

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Packets are decoded, checked and run, slice by slice, forwards or backwards.
+ * While an engine works only what its operands reach may be touched.
+ */
+#include <string.h>
+
+#include "decode.h"
+#include "fuzz.h"
+
+#define WORK_MAX (1u << 14) /* elements or products that are worth waiting for */
+#define SLICES_MAX 8 /* of a phase; then the job is given up, as by a stop */
+
+static struct stepper *rig;
+static struct queue *q;
+
+/* An estimate of what is done, by all sizes that the engine knows. */
+static bool is_small(const struct openreg_args *args)
+{
+	bool windows = args->opcode == OPENREG_OP_CONV ||
+		       args->opcode == OPENREG_OP_POOL;
+	uint64_t work = 1, input = 1, taps = 1;
+	unsigned int d;
+
+	for (d = 0; d < args->ndim; d++)
+		if (args->size[d] &&
+		    __builtin_mul_overflow(work, (uint64_t)args->size[d], &work))
+			return false;
+	for (d = 0; d < 3 && windows; d++) {
+		if (__builtin_mul_overflow(input, args->imm[3 + d] + 1,
+					   &input) ||
+		    __builtin_mul_overflow(taps, args->imm[d] + 1, &taps))
+			return false;
+	}
+	return work <= WORK_MAX && input <= WORK_MAX && taps <= WORK_MAX &&
+	       work * taps <= 8 * WORK_MAX && work * input <= 32 * WORK_MAX;
+}
+
+static void allow_operands(void)
+{
+	unsigned int i;
+
+	stepper_poison(rig);
+	for (i = 0; i < q->args.nops; i++) {
+		const struct reach *r = &q->reach[i];
+
+		if (r->seg && r->seg->kind == OPENREG_SEG_VRAM)
+			stepper_allow(rig, r->seg->base + r->lo, r->hi - r->lo);
+	}
+}
+
+static bool run_phase(struct openreg_job *job, unsigned int phase,
+		      bool backwards)
+{
+	uint32_t n = openreg_job_slices(job, phase), i;
+
+	if (n > SLICES_MAX)
+		return false;
+	for (i = 0; i < n; i++) {
+		struct worker *w = &rig->card->workers[i & 1];
+		uint32_t slice = backwards ? n - 1 - i : i;
+
+		if (!openreg_job_run(job, phase, slice, w->scratch)) {
+			struct openreg_verdict v =
+				openreg_job_verdict(job, phase);
+
+			must(v.code == OPENREG_FAULT_INDEX ||
+			     v.code == OPENREG_FAULT_MEMORY);
+			return false;
+		}
+	}
+	return true;
+}
+
+static void run_compute(bool backwards)
+{
+	struct openreg_job *job;
+	unsigned int phase;
+	bool later;
+
+	job = openreg_job_new(&q->args, rig->card->workers[0].scratch, &later);
+	must(job && !later);
+	for (phase = 0; phase < openreg_job_phases(job); phase++)
+		if (!run_phase(job, phase, backwards))
+			break;
+	openreg_job_free(job);
+	must(!atomic_load(&rig->card->extra));
+}
+
+static void run_copy(void)
+{
+	uint32_t failed = 0;
+
+	copy_begin(q);
+	while (copy_slice(&rig->card->workers[0], q, &failed) == COPY_MORE)
+		;
+	must(failed < q->args.nops);
+}
+
+static void run(unsigned int how)
+{
+	struct verdict v;
+
+	switch (q->args.opcode) {
+	case OPENREG_OP_COPY:
+	case OPENREG_OP_FILL:
+		run_copy();
+		break;
+	case OPENREG_OP_WAIT:
+	case OPENREG_OP_SIGNAL:
+	case OPENREG_OP_TIMESTAMP:
+		sync_exec(q, &v);
+		break;
+	default:
+		run_compute(how & 1);
+	}
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct stream s = { data, size };
+	unsigned int how = take8(&s);
+	struct packet p;
+
+	if (!rig) {
+		rig = stepper_new();
+		q = stepper_make_queue(rig);
+	}
+	packet_take(&s, &p);
+	if (decode(q, &p) && is_small(&q->args)) {
+		stepper_fill(rig, how >> 1);
+		rig->refuse = how >= 248;
+		allow_operands();
+		run(how);
+		rig->refuse = false;
+		stepper_allow(rig, 0, STEPPER_USED);
+		stepper_check_guards(rig);
+	}
+	queue_release_operands(q);
+	q->args.nops = 0;
+	decode_check_rest(q);
+	return 0;
+}

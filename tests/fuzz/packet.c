@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: MIT
+/* From a stream to a packet: an opcode's draft, spoilt or not, as bytes. */
+#include <string.h>
+
+#include "packet.h"
+
+#define ALL(ndim) ((1u << (ndim)) - 1)
+
+static unsigned int any_dtype(struct stream *s)
+{
+	return 1 + take(s, OPENREG_DTYPE_END - 1);
+}
+
+static void draft_copy(struct stream *s, struct draft *d)
+{
+	unsigned int i;
+
+	d->spread = true;
+	draft_sizes(s, d, draft_ndim(s));
+	for (i = 0; i < 2; i++)
+		draft_place(s, d, any_dtype(s), ALL(d->op.ndim), d->size,
+			    i == 0);
+	if (take(s, 2))
+		d->operand[1].reserved = d->operand[0].reserved;
+}
+
+static void draft_fill(struct stream *s, struct draft *d)
+{
+	d->spread = true;
+	draft_sizes(s, d, take(s, 5));
+	draft_place(s, d, any_dtype(s), ALL(d->op.ndim), d->size, true);
+	draft_imm(d, take(s, 2) ? take64(s) : take8(s) * 0x0101010101010101ULL);
+}
+
+static void draft_matmul(struct stream *s, struct draft *d)
+{
+	static const uint8_t dims[] = { 0x7, 0xb, 0xd, 0x7 };
+	static const uint64_t factors[] = { 0x3ff0000000000000, 0,
+					    0x4000000000000000,
+					    0xbff0000000000000 };
+	unsigned int dtype = 1 + take(s, OPENREG_BOOL - 1), i;
+	unsigned int nops = 3 + take(s, 2);
+
+	draft_sizes(s, d, 4);
+	draft_imm(d, rare(s, 8) ? take_odd(s) : factors[take(s, 4)]);
+	draft_imm(d, nops == 3	  ? 0
+		     : rare(s, 8) ? take_odd(s)
+				  : factors[take(s, 4)]);
+	for (i = 0; i < nops; i++)
+		draft_place(s, d, dtype, dims[i], d->size, i == 0);
+}
+
+static void draft_softmax(struct stream *s, struct draft *d)
+{
+	unsigned int i, nops;
+
+	draft_sizes(s, d, 1 + take(s, 4));
+	d->op.arg[0] = (uint8_t)take(s, d->op.ndim);
+	d->op.arg[1] = (uint8_t)take(s, 4);
+	nops = d->op.arg[1] & OPENREG_SOFTMAX_BACKWARD ? 3 : 2;
+	for (i = 0; i < nops; i++)
+		draft_place(s, d, OPENREG_F32 + take(s, 4), ALL(d->op.ndim),
+			    d->size, i == 0);
+}
+
+static void draft_sync(struct stream *s, struct draft *d)
+{
+	d->spread = true;
+	d->op.arg[0] = (uint8_t)take(s, 2);
+	draft_place(s, d, OPENREG_I64, 0, d->size, true);
+	if (d->header.opcode == OPENREG_OP_TIMESTAMP)
+		d->op.arg[0] = 0;
+	else
+		draft_imm(d, rare(s, 4) ? take_odd(s) : take8(s) % 7);
+}
+
+static void draft_nop(struct stream *s, struct draft *d)
+{
+	d->header.slots = (uint8_t)(1 + take(s, 4));
+}
+
+static draft_fn *const drafts[OPENREG_OP_END] = {
+	[OPENREG_OP_NOP] = draft_nop,
+	[OPENREG_OP_COPY] = draft_copy,
+	[OPENREG_OP_FILL] = draft_fill,
+	[OPENREG_OP_VECTOR] = draft_program,
+	[OPENREG_OP_MATMUL] = draft_matmul,
+	[OPENREG_OP_SOFTMAX] = draft_softmax,
+	[OPENREG_OP_WAIT] = draft_sync,
+	[OPENREG_OP_SIGNAL] = draft_sync,
+	[OPENREG_OP_TIMESTAMP] = draft_sync,
+	[OPENREG_OP_INDEX] = draft_index,
+	[OPENREG_OP_CONV] = draft_conv,
+	[OPENREG_OP_POOL] = draft_pool,
+	[OPENREG_OP_SORT] = draft_sort,
+};
+
+/* A field that is not what it should be. */
+static void spoil(struct stream *s, struct draft *d)
+{
+	unsigned int i = take(s, OPENREG_OPERANDS_MAX), k = take8(s);
+
+	if (d->op.nops && i >= d->op.nops)
+		i %= d->op.nops;
+	switch (take(s, 12)) {
+	case 0:
+		d->op.ndim = (uint8_t)take(s, OPENREG_DIMS_MAX + 2);
+		break;
+	case 1:
+		d->op.nops = (uint8_t)take(s, OPENREG_OPERANDS_MAX + 2);
+		break;
+	case 2:
+		d->op.nimm = (uint8_t)take(s, OPENREG_IMMS_MAX + 2);
+		break;
+	case 3:
+		d->op.ninstr = (uint8_t)take(s, OPENREG_INSTRS_MAX + 2);
+		break;
+	case 4:
+		d->op.arg[i % 4] = take8(s);
+		break;
+	case 5:
+		d->size[i % OPENREG_DIMS_MAX] = (int64_t)take_odd(s);
+		break;
+	case 6:
+		d->operand[i].addr = take_odd(s);
+		break;
+	case 7:
+		d->operand[i].reserved = take8(s);
+		break;
+	case 8:
+		d->operand[i].stride[k % OPENREG_DIMS_MAX] =
+			(int64_t)take_odd(s);
+		break;
+	case 9:
+		d->imm[i] = take_odd(s);
+		break;
+	case 10:
+		d->operand[i].addr += (uint64_t)take8(s) << k % 64;
+		break;
+	default:
+		i = take(s, d->op.ninstr ? d->op.ninstr : 1u) %
+		    OPENREG_INSTRS_MAX;
+		((uint8_t *)&d->instr[i])[k % 8] = take8(s);
+	}
+}
+
+static size_t put(struct packet *p, size_t at, const void *from, size_t len)
+{
+	if (at + len > sizeof(p->bytes))
+		return at;
+	memcpy(p->bytes + at, from, len);
+	return at + len;
+}
+
+void packet_serialize(struct draft *d, struct packet *p)
+{
+	unsigned int ndim = d->op.ndim, i, n;
+	size_t at = sizeof(d->header);
+
+	memset(p, 0, sizeof(*p));
+	at = put(p, at, &d->op, sizeof(d->op));
+	ndim = ndim > OPENREG_DIMS_MAX ? OPENREG_DIMS_MAX : ndim;
+	at = put(p, at, d->size, 8u * ndim);
+	n = d->op.nops > OPENREG_OPERANDS_MAX ? OPENREG_OPERANDS_MAX
+					      : d->op.nops;
+	for (i = 0; i < n; i++) {
+		at = put(p, at, &d->operand[i], 16);
+		at = put(p, at, d->operand[i].stride, 8u * ndim);
+	}
+	n = d->op.nimm > OPENREG_IMMS_MAX ? OPENREG_IMMS_MAX : d->op.nimm;
+	at = put(p, at, d->imm, 8u * n);
+	n = d->op.ninstr > OPENREG_INSTRS_MAX ? OPENREG_INSTRS_MAX
+					      : d->op.ninstr;
+	at = put(p, at, d->instr, 8u * n);
+	if (!d->header.slots)
+		d->header.slots = (uint8_t)((at + OPENREG_SLOT_SIZE - 1) /
+					    OPENREG_SLOT_SIZE);
+	put(p, 0, &d->header, sizeof(d->header));
+}
+
+void packet_take(struct stream *s, struct packet *p)
+{
+	unsigned int opcode = take8(s), spoilt, at, i;
+	struct draft d;
+
+	memset(&d, 0, sizeof(d));
+	/* VECTOR has most ways to go. */
+	opcode = opcode < 192 ? opcode % OPENREG_OP_END : OPENREG_OP_VECTOR;
+	d.header.opcode = (uint8_t)opcode;
+	spoilt = take8(s);
+	drafts[opcode](s, &d);
+	for (i = 0; spoilt >= 208 && i <= (spoilt & 3); i++)
+		spoil(s, &d);
+	packet_serialize(&d, p);
+	for (i = 0; spoilt >= 240 && i <= (spoilt >> 2 & 3); i++) {
+		at = take8(s);
+		p->bytes[at] = take8(s);
+	}
+}
