@@ -138,7 +138,7 @@ void draft_sort(struct stream *s, struct draft *d)
 	n = d->size[axis];
 	first = take(s, 4) && n > 0 && n < 256 ? 0 : take(s, 3);
 	memcpy(results, d->size, sizeof(results));
-	results[axis] = n - first;
+	results[axis] = n > first ? n - first : 0;
 	if (rare(s, 4))
 		results[axis] = take(s, 5);
 	draft_imm(d, (uint64_t)first);
