@@ -4,11 +4,13 @@
 
     make demo                              in a VM
     python3 plugin/demo/digits.py          where there is a card
+    python3 plugin/demo/digits.py --losses with the loss of every step, exactly
 
 The images come with scikit-learn: 1,797 of 8 x 8 pixels. Nothing below is
 special to the card but the name of the device.
 """
 
+import argparse
 import gzip
 import importlib.util
 import os
@@ -91,6 +93,10 @@ class Attention(nn.Module):
         return self.head(x.flatten(1))
 
 
+# What makes them, epochs, and the learning rate at first
+NETWORKS = {"MLP": (mlp, 15, 3e-3), "attention": (Attention, 20, 6e-3)}
+
+
 def step(model: nn.Module, optimizer, images, labels) -> torch.Tensor:
     """One step of training. Returns the loss, still on the device."""
     loss = F.cross_entropy(model(images), labels)
@@ -106,7 +112,18 @@ def accuracy(model: nn.Module, data: Data, device: str) -> float:
     return (guess == data.test_labels.to(device)).float().mean().item()
 
 
-def train(model: nn.Module, data: Data, epochs: int, rate: float) -> tuple[float, float]:
+def tell(epoch: int, loss: float, reached: float, losses: torch.Tensor) -> None:
+    print(f"  epoch {epoch:2}  loss {loss:.4f}  accuracy {reached:.4f}", flush=True)
+
+
+def tell_all(epoch: int, loss: float, reached: float, losses: torch.Tensor) -> None:
+    tell(epoch, loss, reached, losses)
+    print("    " + " ".join(loss.hex() for loss in losses.tolist()), flush=True)
+
+
+def train(
+    model: nn.Module, data: Data, epochs: int, rate: float, tell=tell
+) -> tuple[float, float]:
     """Returns the accuracy at the end and the seconds that a step takes."""
     model.to("openreg")
     optimizer = torch.optim.Adam(model.parameters(), lr=rate, fused=True)
@@ -115,11 +132,12 @@ def train(model: nn.Module, data: Data, epochs: int, rate: float) -> tuple[float
         optimizer.param_groups[0]["lr"] = rate * (1 - (epoch - 1) / epochs)
         begin = time.monotonic()
         losses = [step(model, optimizer, *batch) for batch in data.batches("openreg")]
-        loss = torch.stack(losses).mean().item()  # waits for the card
+        losses = torch.stack(losses)
+        loss = losses.mean().item()  # waits for the card
         if epoch > 1:  # the first one also fills caches
             seconds, steps = seconds + time.monotonic() - begin, steps + len(losses)
         reached = accuracy(model, data, "openreg")
-        print(f"  epoch {epoch:2}  loss {loss:.4f}  accuracy {reached:.4f}", flush=True)
+        tell(epoch, loss, reached, losses)
     return reached, seconds / steps
 
 
@@ -145,12 +163,14 @@ def cpu_kind() -> str:
     return "guest's CPU (KVM)" if " hypervisor" in text else "this CPU"
 
 
-def run(name: str, model: nn.Module, data: Data, epochs: int, rate: float) -> dict:
+def run(name: str, data: Data, tell) -> dict:
     """Trains a model; what it took, as columns of the table."""
+    make, epochs, rate = NETWORKS[name]
+    model = make()
     parameters = sum(p.numel() for p in model.parameters())
     print(f"{name}: {parameters:,} parameters, batches of {BATCH} images", flush=True)
     before = torch.openreg.stats()
-    reached, seconds = train(model, data, epochs, rate)
+    reached, seconds = train(model, data, epochs, rate, tell)
     after = torch.openreg.stats()
     used = {key: after[key] - before[key] for key in after}
     return {
@@ -188,16 +208,16 @@ def judge(results: dict[str, dict]) -> str:
     return f"demo: ok accuracy={worst:.2f} fallbacks=0 speedup={cpu / card:.1f}x"
 
 
-def main() -> int:
+def main(arguments=()) -> int:
+    parser = argparse.ArgumentParser(description="Trains two small networks on the openreg card.")
+    parser.add_argument("--losses", action="store_true", help="print every step's loss, exactly")
+    show = tell_all if parser.parse_args(arguments).losses else tell
     try:
         if not hasattr(torch, "openreg") or not torch.openreg.is_available():
             raise Failure("no openreg card; make demo starts a VM that has one")
         torch.manual_seed(0)
         data = Data()
-        results = {
-            "MLP": run("MLP", mlp(), data, epochs=15, rate=3e-3),
-            "attention": run("attention", Attention(), data, epochs=20, rate=6e-3),
-        }
+        results = {name: run(name, data, show) for name in NETWORKS}
         print_table(results)
         print(judge(results))
     except Failure as why:
@@ -207,4 +227,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

@@ -35,6 +35,14 @@ def test_an_epoch_stays_on_the_card(demo, name):
     assert accuracy > 0.2 and seconds > 0
 
 
+def test_losses_to_the_last_bit(demo, capsys):
+    losses = torch.rand(3).to("openreg")
+    demo.tell_all(7, losses.mean().item(), 0.5, losses)
+    short, exact = capsys.readouterr().out.splitlines()
+    assert short == f"  epoch  7  loss {losses.mean().item():.4f}  accuracy 0.5000"
+    assert [float.fromhex(text) for text in exact.split()] == losses.tolist()
+
+
 def test_verdicts(demo):
     column = {"test accuracy": 0.97, "CPU fallbacks": 0, "card": 1.0, "cpu": 50.0}
     line = demo.judge({"a": column, "b": {**column, "test accuracy": 0.96}})
