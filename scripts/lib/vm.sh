@@ -22,6 +22,35 @@ vm_loader()
 	root=$(root_path)
 	LOADER=("$root/lib64/ld-linux-x86-64.so.2" --library-path
 		"$root/usr/lib/x86_64-linux-gnu:$root/usr/lib/x86_64-linux-gnu/openblas-pthread")
+	PYTHON=(env "PYTHONHOME=$root/usr" "${LOADER[@]}" "$root/usr/bin/python3" -BS)
+}
+
+# QEMU does not move a machine that has shared directories: it gets copies of the
+# checkout and of what COMMAND finds built, on a disk.
+vm_copies()
+{
+	local tree=$RUN/tree root name
+	root=$(root_path)
+	mkdir -p "$tree/openreg" "$tree/cache"
+	(cd "$OPENREG_SRC" && list_files ./[!.]* |
+		xargs -0 cp -P --parents --preserve=mode,timestamps -t "$tree/openreg")
+	for name in ${DRIVER:+kmod$suffix} "boot$suffix" ${WITH//,/ }; do
+		mkdir -p "$tree$(guest_path "$name")"
+		cp -r "$(component_path "$name")/." "$tree$(guest_path "$name")"
+	done
+	truncate -s 4G "$RUN/copies.ext4"
+	MKE2FS_CONFIG=$root/etc/mke2fs.conf "${LOADER[@]}" "$root/usr/sbin/mke2fs" -q \
+		-t ext4 -O '^has_journal,^resize_inode' -E lazy_itable_init=1 \
+		-d "$tree" "$RUN/copies.ext4"
+	remove_tree "$tree"
+}
+
+# What the guest writes, and where its state is saved.
+vm_overlay()
+{
+	rm -f "$RUN/disk.qcow2"
+	"${LOADER[@]}" "$QEMU/qemu-img" create -q -f qcow2 -F raw \
+		-b "$(realpath "$DISK/root.ext4")" "$RUN/disk.qcow2"
 }
 
 vm_machine_arguments()
@@ -58,13 +87,33 @@ vm_port()
 	ARGS+=(-chardev "$2,id=$1" -device "virtserialport,chardev=$1,name=org.openreg.$1")
 }
 
+vm_disks()
+{
+	local i
+	if [ ${#MOVES[@]} -gt 0 ]; then
+		ARGS+=(-drive "if=none,id=disk,file=$RUN/disk.qcow2,format=qcow2"
+			-device 'virtio-blk-pci,drive=disk'
+			-drive "if=none,id=copies,file=$RUN/copies.ext4,format=raw,readonly=on"
+			-device 'virtio-blk-pci,drive=copies')
+		return
+	fi
+	ARGS+=(-drive "if=none,id=disk,file=$DISK/root.ext4,format=raw,snapshot=on"
+		-device 'virtio-blk-pci,drive=disk')
+	vm_share openreg "$OPENREG_SRC"
+	vm_share cache "$OPENREG_CACHE" readonly=on
+	for ((i = 0; i < ${#SHARES[@]}; i++)); do
+		vm_share "share$i" "${SHARES[i]%%:*}"
+	done
+}
+
 vm_device_arguments()
 {
 	local i
-	ARGS+=(-device virtio-rng-pci
-		-drive "if=none,id=disk,file=$DISK/root.ext4,format=raw,snapshot=on"
-		-device 'virtio-blk-pci,drive=disk'
-		-chardev "file,id=console,path=$RUN/console" -serial chardev:console
+	ARGS+=(-device virtio-rng-pci)
+	vm_disks
+	# A QEMU that takes the machine over goes on with the same log.
+	ARGS+=(-chardev "file,id=console,path=$RUN/console,append=on"
+		-serial chardev:console
 		-device virtio-serial-pci -add-fd 'fd=3,set=1' -add-fd 'fd=4,set=2')
 	if [ -n "$INTERACTIVE" ]; then
 		ARGS+=(-chardev 'stdio,id=tty,signal=off'
@@ -73,11 +122,6 @@ vm_device_arguments()
 	vm_port out file,path=/dev/fdset/1,append=on
 	vm_port err file,path=/dev/fdset/2,append=on
 	vm_port status "file,path=$RUN/status"
-	vm_share openreg "$OPENREG_SRC"
-	vm_share cache "$OPENREG_CACHE" readonly=on
-	for ((i = 0; i < ${#SHARES[@]}; i++)); do
-		vm_share "share$i" "${SHARES[i]%%:*}"
-	done
 	for ((i = 0; i < CARDS; i++)); do
 		ARGS+=(-device "pcie-root-port,id=port$i,chassis=$((i + 1)),slot=$((i + 1))"
 			-device "openreg,id=card$i,bus=port$i${VRAM:+,vram-size=$VRAM}$PROPERTIES")
