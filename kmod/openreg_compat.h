@@ -24,6 +24,11 @@
 #define GPU_BUDDY_CLEARED DRM_BUDDY_CLEARED
 #endif
 
+#ifndef OPENREG_HAVE_INVALIDATE_MAPPINGS
+#define invalidate_mappings move_notify
+#define dma_buf_invalidate_mappings dma_buf_move_notify
+#endif
+
 #ifndef gpu_buddy_driver_set_lock
 #define gpu_buddy_driver_set_lock(mm, lock) ((void)(mm), (void)(lock))
 #endif

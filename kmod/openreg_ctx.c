@@ -13,9 +13,12 @@
 void openreg_ctx_release_bo(struct openreg_bo *bo)
 {
 	trace_openreg_bo_unbound(bo);
-	if (bo->flags & DRM_OPENREG_BO_VRAM)
+	if (openreg_bo_owns_vram(bo))
 		openreg_vram_closed(bo);
-	openreg_bo_put(bo);
+	if (bo->ops->unbound)
+		bo->ops->unbound(bo);
+	else
+		openreg_bo_put(bo);
 }
 
 static void openreg_ctx_release(struct kref *ref)
@@ -132,7 +135,7 @@ static u64 openreg_ctx_close_vram(struct openreg_ctx *ctx)
 
 	xa_lock(&ctx->segs);
 	xa_for_each(&ctx->segs, seg, bo) {
-		if (!bo->closing && bo->flags & DRM_OPENREG_BO_VRAM)
+		if (!bo->closing && openreg_bo_owns_vram(bo))
 			size += bo->base.size;
 		bo->closing = true;
 	}
@@ -207,17 +210,20 @@ int openreg_ctx_bind(struct openreg_ctx *ctx, struct openreg_bo *bo)
 	return 0;
 }
 
-/* The file has closed a handle to the object, or is being closed itself. */
+/*
+ * The file has closed a handle to the object, or is being closed itself; or
+ * whoever has the memory wants it back.
+ */
 void openreg_ctx_unbind(struct openreg_bo *bo)
 {
 	struct openreg_ctx *ctx = bo->ctx;
 
-	if (ctx->closing)
+	if (ctx->closing || xchg(&bo->unbinding, true))
 		return;
 
 	trace_openreg_bo_close(bo);
 	bo->closing = true;
-	if (bo->flags & DRM_OPENREG_BO_VRAM)
+	if (openreg_bo_owns_vram(bo))
 		openreg_vram_closing(ctx->odev, bo->base.size);
 	openreg_unbind(bo);
 }

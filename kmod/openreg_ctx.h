@@ -66,6 +66,15 @@ void openreg_unbinds_finish(struct openreg_ctx *ctx);
 unsigned int openreg_unbinds_released(struct openreg_file *file);
 bool openreg_unbinds_wait(struct openreg_file *file, unsigned int released,
 			  unsigned long deadline);
+
+/* For what was closed and is on its way back. */
+#define OPENREG_PATIENCE (10 * HZ)
+
+static inline bool openreg_is_short(int error)
+{
+	return error == -ENOMEM || error == -ENOSPC;
+}
+
 void openreg_unbinds_drain(struct openreg_device *odev);
 
 #endif

@@ -15,6 +15,7 @@
 #include "openreg_ctx.h"
 #include "openreg_drv.h"
 #include "openreg_gem.h"
+#include "openreg_prime.h"
 #include "openreg_queue.h"
 
 static DEFINE_IDA(openreg_cards);
@@ -55,12 +56,6 @@ static void openreg_postclose(struct drm_device *drm, struct drm_file *filp)
 	kfree(file);
 }
 
-static struct drm_gem_object *openreg_prime_import(struct drm_device *drm,
-						   struct dma_buf *dma_buf)
-{
-	return ERR_PTR(-EOPNOTSUPP);
-}
-
 static const struct file_operations openreg_fops = {
 	.owner = THIS_MODULE,
 	.open = accel_open,
@@ -80,6 +75,8 @@ static const struct drm_driver openreg_drm_driver = {
 			   DRIVER_SYNCOBJ | DRIVER_SYNCOBJ_TIMELINE,
 	.open = openreg_open,
 	.postclose = openreg_postclose,
+	.prime_handle_to_fd = openreg_prime_handle_to_fd,
+	.prime_fd_to_handle = openreg_prime_fd_to_handle,
 	.gem_prime_import = openreg_prime_import,
 	.show_fdinfo = openreg_show_fdinfo,
 	.ioctls = openreg_ioctls,
@@ -247,6 +244,7 @@ static void openreg_remove(struct pci_dev *pdev)
 	openreg_node_deregister(odev);
 	drm_dev_unplug(&odev->drm);
 	openreg_node_release(odev);
+	openreg_prime_revoke(odev);
 	openreg_shutdown(odev);
 }
 
@@ -263,7 +261,26 @@ static struct pci_driver openreg_pci_driver = {
 	.remove = openreg_remove,
 	.err_handler = &openreg_error_handlers,
 };
-module_pci_driver(openreg_pci_driver);
+
+static int __init openreg_module_init(void)
+{
+	int ret = openreg_import_init();
+
+	if (ret)
+		return ret;
+	ret = pci_register_driver(&openreg_pci_driver);
+	if (ret)
+		openreg_import_exit();
+	return ret;
+}
+module_init(openreg_module_init);
+
+static void __exit openreg_module_exit(void)
+{
+	pci_unregister_driver(&openreg_pci_driver);
+	openreg_import_exit();
+}
+module_exit(openreg_module_exit);
 
 MODULE_DESCRIPTION("openreg accelerator");
 MODULE_LICENSE("GPL");

@@ -158,6 +158,7 @@ void openreg_node_set_mode(struct openreg_device *odev);
 int openreg_release(struct inode *inode, struct file *filp);
 
 /* openreg_ioctl.c */
+int openreg_enter(struct openreg_device *odev, int *cookie);
 #define OPENREG_NUM_IOCTLS (DRM_OPENREG_QUEUE_SIGNAL + 1)
 extern const struct drm_ioctl_desc openreg_ioctls[OPENREG_NUM_IOCTLS];
 

@@ -8,6 +8,7 @@
 #include "openreg_ctx.h"
 #include "openreg_drv.h"
 #include "openreg_gem.h"
+#include "openreg_prime.h"
 
 static atomic64_t *openreg_bo_account(struct openreg_file *file,
 				      const struct openreg_bo *bo)
@@ -35,6 +36,8 @@ static int openreg_bo_open(struct drm_gem_object *obj, struct drm_file *filp)
 	ret = openreg_ctx_bind(ctx, bo);
 	if (ret)
 		return ret;
+	if (bo->ops->bound)
+		bo->ops->bound(bo);
 	atomic64_add(obj->size, openreg_bo_account(file, bo));
 	return 0;
 }
@@ -46,11 +49,6 @@ static void openreg_bo_close(struct drm_gem_object *obj, struct drm_file *filp)
 
 	atomic64_sub(obj->size, openreg_bo_account(file, bo));
 	openreg_ctx_unbind(bo);
-}
-
-static struct dma_buf *openreg_bo_export(struct drm_gem_object *obj, int flags)
-{
-	return ERR_PTR(-EOPNOTSUPP);
 }
 
 static void openreg_bo_gem_free(struct drm_gem_object *obj)

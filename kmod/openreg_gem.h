@@ -4,8 +4,11 @@
 
 #include <linux/mutex.h>
 #include <linux/scatterlist.h>
+#include <linux/workqueue.h>
 
 #include <drm/drm_gem.h>
+
+#include "openreg_accel.h"
 
 #include "openreg_admin.h"
 
@@ -18,8 +21,13 @@ struct openreg_bo_ops {
 	/* Fill in cmd->seg; list memory is freed by unprepare. */
 	int (*prepare)(struct openreg_bo *bo, struct openreg_admin_cmd *cmd);
 	void (*unprepare)(struct openreg_bo *bo);
+	/* The context has it; it has let go, and gives its reference away. */
+	void (*bound)(struct openreg_bo *bo);
+	void (*unbound)(struct openreg_bo *bo);
 	/* Page frame of a page of the object; under bo->lock, not gone. */
 	unsigned long (*pfn)(struct openreg_bo *bo, pgoff_t page);
+	/* Instead of pfn. */
+	int (*mmap)(struct openreg_bo *bo, struct vm_area_struct *vma);
 	/* The card goes away: undo what refers to its struct device. */
 	void (*detach)(struct openreg_bo *bo);
 	/* Last reference is gone; frees bo, at once or later. */
@@ -44,6 +52,16 @@ struct openreg_pages {
 	struct mm_struct *mm; /* whose pinned_vm counts them, or NULL */
 };
 
+/* A dma-buf that somebody else exports. */
+struct openreg_import {
+	struct dma_buf *dma_buf;
+	struct sg_table *sgt; /* of openreg_pages, while mapped; under its resv */
+	bool bound; /* the context has it, and lives */
+	bool revoked; /* the exporter wants it back */
+	struct work_struct unbound;
+	struct work_struct revoke;
+};
+
 struct openreg_bo {
 	struct drm_gem_object base;
 	const struct openreg_bo_ops *ops;
@@ -59,6 +77,7 @@ struct openreg_bo {
 	u32 seg;
 	u64 address;
 	bool closing; /* unbound, or its context is being closed */
+	bool unbinding; /* the card is asked for it, once */
 	/* Since it was closed; under ctx->unbinds.lock. */
 	struct list_head busy; /* ctx->unbinds, once the card has refused */
 	bool asking; /* the command is on its way */
@@ -69,6 +88,7 @@ struct openreg_bo {
 		struct {
 			struct list_head blocks;
 			u64 offset;
+			struct dma_buf *dma_buf; /* exported as; under its resv */
 			bool closing; /* counted as such until it is freed */
 		} vram;
 		struct openreg_pages mem;
@@ -80,11 +100,18 @@ struct openreg_bo {
 			u32 page;
 		} doorbell;
 	};
+	struct openreg_import import; /* of memory above, by its ops */
 };
 
 static inline struct openreg_bo *to_openreg_bo(struct drm_gem_object *obj)
 {
 	return container_of(obj, struct openreg_bo, base);
+}
+
+/* Has memory of the card that goes back to its allocator with the object. */
+static inline bool openreg_bo_owns_vram(const struct openreg_bo *bo)
+{
+	return bo->flags == DRM_OPENREG_BO_VRAM;
 }
 
 /* openreg_gem.c */
@@ -101,6 +128,8 @@ extern const struct vm_operations_struct openreg_vm_ops;
 
 /* openreg_vram.c, openreg_sysmem.c, openreg_userptr.c */
 struct openreg_bo *openreg_vram_bo_new(struct openreg_device *odev, u64 size);
+int openreg_vram_prepare(struct openreg_bo *bo, struct openreg_admin_cmd *cmd);
+void openreg_vram_unprepare(struct openreg_bo *bo);
 struct openreg_bo *openreg_system_bo_new(struct openreg_device *odev, u64 size);
 struct openreg_bo *openreg_user_bo_new(struct openreg_device *odev, u64 address,
 				       u64 size, bool readonly);

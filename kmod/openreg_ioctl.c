@@ -43,14 +43,6 @@ static u32 openreg_query(struct openreg_file *file, u32 type,
 	}
 }
 
-/* For what was closed and is on its way back. */
-#define OPENREG_PATIENCE (10 * HZ)
-
-static bool openreg_is_short(int error)
-{
-	return error == -ENOMEM || error == -ENOSPC;
-}
-
 static int openreg_bo_try_create(struct openreg_file *file,
 				 struct drm_file *filp,
 				 struct drm_openreg_bo_create *args)
@@ -111,7 +103,7 @@ static int openreg_bo_info(struct openreg_file *file, struct drm_file *filp,
 	args->flags = bo->flags;
 	args->size = bo->length;
 	args->address = bo->address;
-	args->mmap_offset = bo->ops->pfn ?
+	args->mmap_offset = bo->ops->pfn || bo->ops->mmap ?
 		drm_vma_node_offset_addr(&obj->vma_node) : 0;
 	drm_gem_object_put(obj);
 	return 0;
@@ -178,7 +170,7 @@ static int openreg_timestamp(struct openreg_file *file, struct drm_file *filp,
  * The card stays where it is until drm_dev_exit(). What may fault in memory of
  * the process does not belong between the two: it can take for ever.
  */
-static int openreg_enter(struct openreg_device *odev, int *cookie)
+int openreg_enter(struct openreg_device *odev, int *cookie)
 {
 	if (!drm_dev_enter(&odev->drm, cookie))
 		return -ENODEV;

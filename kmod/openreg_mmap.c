@@ -86,6 +86,8 @@ int openreg_bo_mmap(struct drm_gem_object *obj, struct vm_area_struct *vma)
 	const struct openreg_bo_ops *ops = to_openreg_bo(obj)->ops;
 	vm_flags_t flags = VM_PFNMAP | VM_DONTEXPAND | VM_DONTDUMP;
 
+	if (ops->mmap)
+		return ops->mmap(to_openreg_bo(obj), vma);
 	/* Page frames cannot be copied on write. */
 	if (!ops->pfn || is_cow_mapping(vma->vm_flags))
 		return -EINVAL;

@@ -99,15 +99,14 @@ static void openreg_vram_release(struct openreg_bo *bo)
 	openreg_admin_submit(odev, &bo->req);
 }
 
-static int openreg_vram_prepare(struct openreg_bo *bo,
-				struct openreg_admin_cmd *cmd)
+int openreg_vram_prepare(struct openreg_bo *bo, struct openreg_admin_cmd *cmd)
 {
 	cmd->seg.kind = OPENREG_SEG_VRAM;
 	cmd->seg.base = bo->vram.offset;
 	return 0;
 }
 
-static void openreg_vram_unprepare(struct openreg_bo *bo)
+void openreg_vram_unprepare(struct openreg_bo *bo)
 {
 }
 

@@ -17,7 +17,8 @@ struct openreg_vram {
 	u64 freeing; /* bytes being cleared on their way back to mm */
 	u64 closing; /* bytes of closed objects the card may still use */
 	u64 generation; /* changes whenever one of these does */
-	wait_queue_head_t freed;
+	atomic_t maps; /* for other devices */
+	wait_queue_head_t freed; /* or maps became 0 */
 };
 
 int openreg_vram_init(struct openreg_device *odev);

@@ -8,6 +8,25 @@
  * not completed, give EIO. Open the device again.
  *
  * No map of the device file is inherited by a child of fork().
+ *
+ * DRM_IOCTL_PRIME_HANDLE_TO_FD makes a dma-buf of an object that was created
+ * here: a file that keeps the memory, and can be mapped, as long as it is open,
+ * after the handle and the card, too. Without DRM_RDWR it is for reading, for
+ * other devices as well. All exports of a handle give the same dma-buf, which
+ * is the one to import again. Other devices reach VRAM only if they map the
+ * memory of their peers, and give that up before the card goes.
+ *
+ * DRM_IOCTL_PRIME_FD_TO_HANDLE makes an object of any dma-buf in whole pages; a
+ * file that has a handle for it gets that one. DRM_IOCTL_OPENREG_BO_INFO tells
+ * the address. Its pages stay until the handle is closed and no packet uses them
+ * any more. What the dma-buf is not open for is refused: maps with EACCES, and
+ * packets fault. If the exporter takes the memory away packets fault, too.
+ *
+ * Errors: EINVAL flags, no dma-buf, or a size that cannot be; EBADF; ENOENT no
+ * such handle; EOPNOTSUPP registered memory, or the exporter's memory cannot be
+ * reached by this device; EACCES exported before for another access, or the
+ * exporter says so; ENOSPC no free segment or context; ENOMEM; EIO the card was
+ * reset since this file first used it.
  */
 #ifndef OPENREG_ACCEL_H
 #define OPENREG_ACCEL_H
@@ -159,8 +178,13 @@ struct drm_openreg_bo_create {
 
 /** DRM_OPENREG_BO_USER: registered memory; only reported */
 #define DRM_OPENREG_BO_USER (1u << 2)
-/** DRM_OPENREG_BO_READONLY: the card may not write; only for registered memory */
+/** DRM_OPENREG_BO_READONLY: the card may not write; to register memory, and reported */
 #define DRM_OPENREG_BO_READONLY (1u << 3)
+/**
+ * DRM_OPENREG_BO_IMPORTED: a dma-buf; only reported, with DRM_OPENREG_BO_VRAM
+ * for VRAM of this card, else with DRM_OPENREG_BO_SYSTEM
+ */
+#define DRM_OPENREG_BO_IMPORTED (1u << 4)
 
 /**
  * struct drm_openreg_bo_info - argument of DRM_IOCTL_OPENREG_BO_INFO

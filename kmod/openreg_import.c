@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * dma-bufs as buffer objects. Memory of this card becomes a segment of its own;
+ * anything else is mapped by its exporter for this card, and stays so until the
+ * card has let go of it, or it is freed. An object is made for each file that
+ * imports; if a file imports twice, the core gives it its handle again.
+ */
+
+#include <linux/dma-mapping.h>
+#include <linux/dma-resv.h>
+
+#include <drm/drm_drv.h>
+#include <drm/drm_print.h>
+
+#include "openreg_compat.h"
+#include "openreg_ctx.h"
+#include "openreg_drv.h"
+#include "openreg_gem.h"
+#include "openreg_prime.h"
+
+/* Protects bound and revoked of all imports. */
+static DEFINE_SPINLOCK(openreg_import_lock);
+/*
+ * Exporters have locks that the card's own threads must not wait for. Outlives
+ * the cards, as files do.
+ */
+static struct workqueue_struct *openreg_import_wq;
+
+static int openreg_import_map(struct openreg_bo *bo)
+{
+	struct dma_buf_attachment *attach = bo->base.import_attach;
+	struct dma_resv *resv = attach->dmabuf->resv;
+	struct sg_table *sgt;
+	long ret;
+
+	dma_resv_lock(resv, NULL);
+	ret = dma_buf_pin(attach);
+	if (ret)
+		goto out_unlock;
+	/* It may be on its way to where it is pinned. */
+	ret = dma_resv_wait_timeout(resv, DMA_RESV_USAGE_KERNEL, true,
+				    MAX_SCHEDULE_TIMEOUT);
+	if (ret < 0)
+		goto out_unpin;
+	sgt = dma_buf_map_attachment(attach, bo->mem.dir);
+	if (IS_ERR(sgt)) {
+		ret = PTR_ERR(sgt);
+		goto out_unpin;
+	}
+	bo->import.sgt = sgt;
+	bo->mem.sgt = *sgt;
+	dma_resv_unlock(resv);
+	return 0;
+
+out_unpin:
+	dma_buf_unpin(attach);
+out_unlock:
+	dma_resv_unlock(resv);
+	return ret;
+}
+
+/* The card has let go of it, or never had it, or is gone. */
+static void openreg_import_unmap(struct openreg_bo *bo)
+{
+	struct dma_buf_attachment *attach = bo->base.import_attach;
+
+	if (!attach)
+		return;
+	dma_resv_lock(attach->dmabuf->resv, NULL);
+	if (bo->import.sgt) {
+		dma_buf_unmap_attachment(attach, bo->import.sgt, bo->mem.dir);
+		dma_buf_unpin(attach);
+	}
+	bo->import.sgt = NULL;
+	dma_resv_unlock(attach->dmabuf->resv);
+}
+
+static void openreg_import_revoke_work(struct work_struct *work)
+{
+	struct openreg_bo *bo =
+		container_of(work, struct openreg_bo, import.revoke);
+	struct openreg_ctx *ctx = NULL;
+
+	scoped_guard(spinlock, &openreg_import_lock)
+		if (bo->import.bound && kref_get_unless_zero(&bo->ctx->ref))
+			ctx = bo->ctx;
+	if (ctx) {
+		drm_dbg(bo->base.dev, "memory at 0x%llx is taken away\n",
+			bo->address);
+		openreg_ctx_unbind(bo);
+		openreg_ctx_put(ctx);
+	}
+	openreg_bo_put(bo);
+}
+
+/* Once; an object that is being freed unmaps anyway. */
+static void openreg_import_revoke(struct openreg_bo *bo)
+{
+	if (kref_get_unless_zero(&bo->base.refcount))
+		queue_work(openreg_import_wq, &bo->import.revoke);
+}
+
+/*
+ * The exporter wants its memory back, for good since it was pinned: packets
+ * that come now fault, and the mapping goes when those that run have ended.
+ */
+static void openreg_import_invalidate(struct dma_buf_attachment *attach)
+{
+	struct openreg_bo *bo = attach->importer_priv;
+	bool now;
+
+	scoped_guard(spinlock, &openreg_import_lock) {
+		now = bo->import.bound && !bo->import.revoked;
+		bo->import.revoked = true;
+	}
+	if (now)
+		openreg_import_revoke(bo);
+}
+
+static const struct dma_buf_attach_ops openreg_import_attach_ops = {
+	.invalidate_mappings = openreg_import_invalidate,
+};
+
+static void openreg_import_bound(struct openreg_bo *bo)
+{
+	bool now;
+
+	scoped_guard(spinlock, &openreg_import_lock) {
+		now = bo->import.revoked;
+		bo->import.bound = true;
+	}
+	if (now)
+		openreg_import_revoke(bo);
+}
+
+static void openreg_import_unbound_work(struct work_struct *work)
+{
+	struct openreg_bo *bo =
+		container_of(work, struct openreg_bo, import.unbound);
+
+	openreg_import_unmap(bo);
+	openreg_bo_put(bo);
+}
+
+/* Of the context not even the memory is left after this. */
+static void openreg_import_unbound(struct openreg_bo *bo)
+{
+	scoped_guard(spinlock, &openreg_import_lock)
+		bo->import.bound = false;
+	queue_work(openreg_import_wq, &bo->import.unbound);
+}
+
+static int openreg_import_mmap(struct openreg_bo *bo,
+			       struct vm_area_struct *vma)
+{
+	int ret;
+
+	if (bo->flags & DRM_OPENREG_BO_READONLY) {
+		if (vma->vm_flags & VM_WRITE)
+			return -EACCES;
+		vm_flags_clear(vma, VM_MAYWRITE);
+	}
+	/* DRM insists on it, and not all exporters set it. */
+	vm_flags_set(vma, VM_DONTEXPAND);
+	vma->vm_private_data = NULL;
+	vma->vm_ops = NULL;
+	ret = dma_buf_mmap(bo->import.dma_buf, vma, 0);
+	/* The map is the exporter's and keeps the dma-buf, not this object. */
+	if (!ret)
+		openreg_bo_put(bo);
+	return ret;
+}
+
+static void openreg_import_release(struct openreg_bo *bo)
+{
+	if (bo->base.import_attach)
+		dma_buf_detach(bo->import.dma_buf, bo->base.import_attach);
+	dma_buf_put(bo->import.dma_buf);
+	openreg_bo_free(bo);
+}
+
+static const struct openreg_bo_ops openreg_import_ops = {
+	.prepare = openreg_pages_prepare,
+	.unprepare = openreg_pages_unprepare,
+	.bound = openreg_import_bound,
+	.unbound = openreg_import_unbound,
+	.mmap = openreg_import_mmap,
+	.detach = openreg_import_unmap,
+	.release = openreg_import_release,
+};
+
+/* Memory of this card that another object owns. */
+static const struct openreg_bo_ops openreg_alias_ops = {
+	.prepare = openreg_vram_prepare,
+	.unprepare = openreg_vram_unprepare,
+	.mmap = openreg_import_mmap,
+	.release = openreg_import_release,
+};
+
+/* The card takes whole pages, as many as the object says it has. */
+static bool openreg_import_fits(const struct openreg_bo *bo)
+{
+	const struct sg_table *sgt = &bo->mem.sgt;
+	struct scatterlist *sg;
+	u64 size = 0;
+	int i;
+
+	for_each_sgtable_dma_sg(sgt, sg, i) {
+		if (!PAGE_ALIGNED(sg_dma_address(sg)) ||
+		    !PAGE_ALIGNED(sg_dma_len(sg)))
+			return false;
+		size += sg_dma_len(sg);
+	}
+	return size == bo->length;
+}
+
+static int openreg_import_attach(struct openreg_bo *bo)
+{
+	struct dma_buf *dma_buf = bo->import.dma_buf;
+	struct dma_buf_attachment *attach;
+	int ret;
+
+	attach = dma_buf_dynamic_attach(dma_buf, bo->base.dev->dev,
+					&openreg_import_attach_ops, bo);
+	if (IS_ERR(attach))
+		return PTR_ERR(attach);
+	bo->base.import_attach = attach;
+	bo->base.resv = dma_buf->resv;
+	ret = openreg_import_map(bo);
+	if (!ret && !openreg_import_fits(bo))
+		ret = -EINVAL;
+	return ret;
+}
+
+static struct openreg_bo *openreg_import_new(struct openreg_device *odev,
+					     struct dma_buf *dma_buf,
+					     const struct openreg_bo_ops *ops)
+{
+	struct openreg_bo *bo = openreg_bo_new(odev, dma_buf->size, ops);
+
+	if (IS_ERR(bo))
+		return bo;
+	INIT_WORK(&bo->import.unbound, openreg_import_unbound_work);
+	INIT_WORK(&bo->import.revoke, openreg_import_revoke_work);
+	get_dma_buf(dma_buf);
+	bo->import.dma_buf = dma_buf;
+	bo->flags = DRM_OPENREG_BO_IMPORTED;
+	if (openreg_dma_buf_is_readonly(dma_buf))
+		bo->flags |= DRM_OPENREG_BO_READONLY;
+	return bo;
+}
+
+static int openreg_import_fill(struct openreg_bo *bo, bool alias)
+{
+	struct dma_buf *dma_buf = bo->import.dma_buf;
+	int ret;
+
+	if (alias) {
+		bo->flags |= DRM_OPENREG_BO_VRAM;
+		bo->vram.offset = to_openreg_bo(dma_buf->priv)->vram.offset;
+	} else {
+		bo->flags |= DRM_OPENREG_BO_SYSTEM;
+		bo->mem.dir = bo->flags & DRM_OPENREG_BO_READONLY ?
+			      DMA_TO_DEVICE : DMA_BIDIRECTIONAL;
+		ret = openreg_import_attach(bo);
+		if (ret)
+			return ret;
+	}
+	return drm_gem_create_mmap_offset(&bo->base);
+}
+
+static bool openreg_import_is_alias(struct drm_device *drm,
+				    const struct dma_buf *dma_buf)
+{
+	const struct drm_gem_object *obj = dma_buf->priv;
+
+	return openreg_prime_is_vram(dma_buf) && obj->dev == drm;
+}
+
+struct drm_gem_object *openreg_prime_import(struct drm_device *drm,
+					    struct dma_buf *dma_buf)
+{
+	struct openreg_device *odev = to_openreg(drm);
+	bool alias = openreg_import_is_alias(drm, dma_buf);
+	struct openreg_bo *bo;
+	int ret;
+
+	if (!dma_buf->size || !PAGE_ALIGNED(dma_buf->size) ||
+	    dma_buf->size > odev->info.max_bo_size)
+		return ERR_PTR(-EINVAL);
+	bo = openreg_import_new(odev, dma_buf, alias ? &openreg_alias_ops :
+						       &openreg_import_ops);
+	if (IS_ERR(bo))
+		return ERR_CAST(bo);
+	ret = openreg_import_fill(bo, alias);
+	if (ret) {
+		openreg_bo_put(bo);
+		return ERR_PTR(ret);
+	}
+	return &bo->base;
+}
+
+int openreg_import_init(void)
+{
+	openreg_import_wq = alloc_workqueue("openreg_import", WQ_UNBOUND, 0);
+	return openreg_import_wq ? 0 : -ENOMEM;
+}
+
+void openreg_import_exit(void)
+{
+	destroy_workqueue(openreg_import_wq);
+}
