@@ -119,7 +119,8 @@ int openreg_device_get_timestamp(struct openreg_device *dev,
 
 #define OPENREG_BO_VRAM (1u << 0) /* contiguous device memory */
 #define OPENREG_BO_SYSTEM (1u << 1) /* memory of the host, for DMA; cached */
-#define OPENREG_BO_READONLY (1u << 3) /* registered: the card only reads */
+#define OPENREG_BO_READONLY (1u << 3) /* the card only reads */
+#define OPENREG_BO_IMPORTED (1u << 4) /* a dma-buf; only reported */
 
 /*
  * size in bytes, not 0, rounded up to whole pages; flags OPENREG_BO_VRAM or
@@ -159,6 +160,30 @@ uint32_t openreg_bo_flags(const struct openreg_bo *bo);
  */
 int openreg_bo_map(struct openreg_bo *bo, void **ptr);
 void openreg_bo_unmap(struct openreg_bo *bo);
+
+/*
+ * A file descriptor, close-on-exec, that is a dma-buf of the BO's memory: for
+ * another open device, process or driver. It keeps the memory, not the BO.
+ * flags 0, or OPENREG_BO_READONLY: nobody can write by way of it. All that are
+ * made of one BO are alike.
+ *
+ * -EACCES there is one of the other sort; -EOPNOTSUPP registered memory, or the
+ * card is in the process; -EINVAL flags.
+ */
+int openreg_bo_export(struct openreg_bo *bo, uint32_t flags);
+
+/*
+ * A BO on the memory of a dma-buf; fd stays the caller's. A dma-buf that this
+ * open device has already gives the same BO, whose openreg_bo_free() then counts
+ * as often as it was given. openreg_bo_flags() has OPENREG_BO_IMPORTED, and
+ * OPENREG_BO_READONLY if fd does not allow to write.
+ *
+ * -EINVAL, -EBADF no dma-buf in whole pages; -EOPNOTSUPP memory that this card
+ * cannot reach, such as VRAM of another device, or the card is in the process;
+ * -EACCES; -ENOSPC no free segment or context; -ENOMEM.
+ */
+int openreg_bo_import(struct openreg_device *dev, int fd,
+		      struct openreg_bo **bo);
 
 /* ---- queues ------------------------------------------------------------ */
 

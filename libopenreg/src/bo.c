@@ -6,7 +6,7 @@
 
 #include "internal.h"
 
-static struct openreg_bo *bo_new(struct openreg_device *dev, uint32_t flags)
+struct openreg_bo *openreg_bo_new(struct openreg_device *dev, uint32_t flags)
 {
 	struct openreg_bo *bo = calloc(1, sizeof(*bo));
 
@@ -18,8 +18,10 @@ static struct openreg_bo *bo_new(struct openreg_device *dev, uint32_t flags)
 	return bo;
 }
 
-static void bo_delete(struct openreg_bo *bo)
+void openreg_bo_delete(struct openreg_bo *bo)
 {
+	if (!bo)
+		return;
 	pthread_mutex_destroy(&bo->lock);
 	free(bo);
 }
@@ -70,12 +72,12 @@ API int openreg_bo_alloc(struct openreg_device *dev, uint64_t size,
 	*out = NULL;
 	if (!*dev->mine)
 		return openreg_fail_forked();
-	bo = bo_new(dev, flags);
+	bo = openreg_bo_new(dev, flags);
 	if (!bo)
 		return openreg_fail(-ENOMEM, "out of memory");
 	ret = dev->ops->bo_create(dev->t, size, flags, &bo->t);
 	if (ret) {
-		bo_delete(bo);
+		openreg_bo_delete(bo);
 		return fail_alloc(dev, size, flags, ret);
 	}
 	*out = bo;
@@ -110,7 +112,7 @@ int openreg_bo_try_register(struct openreg_device *dev, void *ptr,
 			    uint64_t size, uint32_t flags,
 			    struct openreg_bo **out)
 {
-	struct openreg_bo *bo = bo_new(dev, flags);
+	struct openreg_bo *bo = openreg_bo_new(dev, flags);
 	int ret;
 
 	*out = NULL;
@@ -118,7 +120,7 @@ int openreg_bo_try_register(struct openreg_device *dev, void *ptr,
 		return -ENOMEM;
 	ret = dev->ops->mem_register(dev->t, ptr, size, flags, &bo->t);
 	if (ret) {
-		bo_delete(bo);
+		openreg_bo_delete(bo);
 		return ret;
 	}
 	bo->ptr = ptr;
@@ -148,10 +150,15 @@ API void openreg_bo_free(struct openreg_bo *bo)
 {
 	if (!bo)
 		return;
+	if (bo->shared) {
+		if (openreg_bo_unshare(bo))
+			openreg_bo_delete(bo);
+		return;
+	}
 	openreg_bo_unmap(bo);
 	if (*bo->dev->mine)
 		bo->dev->ops->bo_close(bo->dev->t, bo->t.handle);
-	bo_delete(bo);
+	openreg_bo_delete(bo);
 }
 
 API uint64_t openreg_bo_address(const struct openreg_bo *bo)

@@ -55,6 +55,7 @@ static int device_init(struct openreg_device *dev, const char *path)
 {
 	int ret;
 
+	pthread_mutex_init(&dev->shared_lock, NULL);
 	dev->mine = openreg_process_mark();
 	if (!dev->mine)
 		return openreg_fail(-ENOMEM,
@@ -119,6 +120,7 @@ API void openreg_device_close(struct openreg_device *dev)
 	if (!dev)
 		return;
 	dev->ops->close(dev->t);
+	pthread_mutex_destroy(&dev->shared_lock);
 	free(dev);
 }
 

@@ -19,6 +19,8 @@ struct openreg_device {
 	struct transport *t;
 	struct openreg_device_info info;
 	const volatile uint8_t *mine; /* 0 in a child of fork() */
+	pthread_mutex_t shared_lock; /* of the list, and of what is in it */
+	struct openreg_bo *shared; /* exported, or imported */
 };
 
 struct openreg_bo {
@@ -27,6 +29,9 @@ struct openreg_bo {
 	uint32_t flags;
 	pthread_mutex_t lock; /* of ptr */
 	void *ptr; /* mapped, or registered */
+	bool shared; /* in the device's list, from then on */
+	unsigned int refs; /* times that it was given out, if so */
+	struct openreg_bo *next;
 };
 
 struct openreg_queue {
@@ -59,6 +64,12 @@ int openreg_fail_forked(void);
 
 /* Says why a queue that does not run does not. */
 int openreg_queue_fail(struct openreg_queue *q, uint32_t state);
+
+struct openreg_bo *openreg_bo_new(struct openreg_device *dev, uint32_t flags);
+void openreg_bo_delete(struct openreg_bo *bo);
+
+/* One less has it; true if that was the last, and its handle is closed. */
+bool openreg_bo_unshare(struct openreg_bo *bo);
 
 /* openreg_mem_register() that sets no error text. */
 int openreg_bo_try_register(struct openreg_device *dev, void *ptr,

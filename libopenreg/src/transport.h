@@ -30,6 +30,7 @@ struct transport_bo {
 	uint64_t address;
 	uint64_t map_offset; /* 0: not to be mapped */
 	uint32_t handle;
+	bool readonly; /* to be mapped for reading */
 };
 
 struct transport_queue {
@@ -66,6 +67,13 @@ struct transport_ops {
 	int (*mem_register)(struct transport *t, void *ptr, uint64_t size,
 			    uint32_t flags, struct transport_bo *bo);
 	void (*bo_close)(struct transport *t, uint32_t handle);
+	/* NULL: this transport shares nothing. */
+	int (*bo_export)(struct transport *t, uint32_t handle, bool readonly,
+			 int *fd);
+	int (*bo_import)(struct transport *t, int fd, uint32_t *handle);
+	/* Of bo->handle, which was imported. */
+	int (*bo_info)(struct transport *t, struct transport_bo *bo,
+		       uint32_t *flags);
 	int (*map)(struct transport *t, const struct transport_bo *bo,
 		   void **ptr);
 	void (*unmap)(void *ptr, size_t size);

@@ -279,6 +279,36 @@ static void drm_bo_close(struct transport *t, uint32_t handle)
 	drmIoctl(t->fd, DRM_IOCTL_GEM_CLOSE, &k);
 }
 
+static int drm_bo_export(struct transport *t, uint32_t handle, bool readonly, int *fd)
+{
+	const uint32_t mode = readonly ? 0 : DRM_RDWR;
+
+	return drmPrimeHandleToFD(t->fd, handle, DRM_CLOEXEC | mode, fd) ?
+		       -errno :
+		       0;
+}
+
+static int drm_bo_import(struct transport *t, int fd, uint32_t *handle)
+{
+	return drmPrimeFDToHandle(t->fd, fd, handle) ? -errno : 0;
+}
+
+static int drm_bo_info(struct transport *t, struct transport_bo *bo,
+		       uint32_t *flags)
+{
+	struct drm_openreg_bo_info k = { .handle = bo->handle };
+	int ret = call(t, DRM_IOCTL_OPENREG_BO_INFO, &k);
+
+	if (ret)
+		return ret;
+	bo->size = k.size;
+	bo->address = k.address;
+	bo->map_offset = k.mmap_offset;
+	bo->readonly = k.flags & DRM_OPENREG_BO_READONLY;
+	*flags = k.flags;
+	return 0;
+}
+
 static int map(struct transport *t, uint64_t offset, size_t size, int prot,
 	       void **ptr)
 {
@@ -291,7 +321,9 @@ static int map(struct transport *t, uint64_t offset, size_t size, int prot,
 static int drm_map(struct transport *t, const struct transport_bo *bo,
 		   void **ptr)
 {
-	return map(t, bo->map_offset, bo->size, PROT_READ | PROT_WRITE, ptr);
+	const int prot = bo->readonly ? PROT_READ : PROT_READ | PROT_WRITE;
+
+	return map(t, bo->map_offset, bo->size, prot, ptr);
 }
 
 static void drm_unmap(void *ptr, size_t size)
@@ -394,6 +426,9 @@ const struct transport_ops openreg_drm_transport = {
 	.bo_create = drm_bo_create,
 	.mem_register = drm_mem_register,
 	.bo_close = drm_bo_close,
+	.bo_export = drm_bo_export,
+	.bo_import = drm_bo_import,
+	.bo_info = drm_bo_info,
 	.map = drm_map,
 	.unmap = drm_unmap,
 	.queue_create = drm_queue_create,
