@@ -135,8 +135,8 @@ struct openreg_admin_cmd {
 			__u32 perm; /* OPENREG_SEG_READ | OPENREG_SEG_WRITE */
 			__u64 length; /* bytes, 1..2^38 */
 			/*
-			 * VRAM: byte offset. SYSTEM: bus address of a list of
-			 * npages __u64 bus addresses of pages.
+			 * VRAM: byte offset. SYSTEM, PEER: bus address of a
+			 * list of npages __u64 bus addresses of pages.
 			 */
 			__u64 base;
 			__u64 npages; /* 0 for VRAM */
@@ -176,7 +176,7 @@ struct openreg_admin_cpl {
 enum openreg_seg_kind {
 	OPENREG_SEG_VRAM = 1,
 	OPENREG_SEG_SYSTEM = 2,
-	OPENREG_SEG_PEER = 3, /* kept */
+	OPENREG_SEG_PEER = 3, /* VRAM of another card, by its BAR */
 };
 
 #define OPENREG_SEG_READ (1u << 0)

@@ -18,7 +18,7 @@ static bool vram_ok(const struct openreg_card *card,
 	       cmd->seg.base <= size - cmd->seg.length;
 }
 
-static bool system_ok(const struct openreg_admin_cmd *cmd)
+static bool list_ok(const struct openreg_admin_cmd *cmd)
 {
 	uint32_t shift = cmd->seg.page_shift;
 	uint64_t end = cmd->seg.offset + cmd->seg.length;
@@ -41,7 +41,8 @@ static bool bind_ok(const struct openreg_card *card,
 	case OPENREG_SEG_VRAM:
 		return vram_ok(card, cmd);
 	case OPENREG_SEG_SYSTEM:
-		return system_ok(cmd);
+	case OPENREG_SEG_PEER:
+		return list_ok(cmd);
 	}
 	return false;
 }
@@ -117,7 +118,7 @@ struct segment *segment_new(struct openreg_card *card,
 	seg->length = cmd->seg.length;
 	seg->base = seg->kind == OPENREG_SEG_VRAM ? cmd->seg.base : 0;
 	*status = OPENREG_ADMIN_OK;
-	if (seg->kind == OPENREG_SEG_SYSTEM)
+	if (seg->kind != OPENREG_SEG_VRAM)
 		*status = read_list(card, seg, cmd);
 	if (*status) {
 		segment_free(card, seg);

@@ -86,7 +86,7 @@ static bool segment_ok(const struct openreg_card *card,
 	if (!seg->length || seg->length > 1ULL << OPENREG_ADDR_OFFSET_BITS ||
 	    !seg->perm || seg->perm & ~(OPENREG_SEG_READ | OPENREG_SEG_WRITE))
 		return false;
-	if (seg->kind == OPENREG_SEG_SYSTEM)
+	if (seg->kind == OPENREG_SEG_SYSTEM || seg->kind == OPENREG_SEG_PEER)
 		return runs_ok(seg);
 	return seg->kind == OPENREG_SEG_VRAM && !seg->nruns &&
 	       !(seg->base % OPENREG_QUEUE_PAGE_SIZE) && seg->length <= size &&

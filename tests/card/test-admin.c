@@ -120,13 +120,13 @@ static void test_bind_vram(void **state)
 	assert_int_equal(run(rig, good), OPENREG_ADMIN_OK);
 }
 
-static void test_bind_system(void **state)
+static void refuse_lists(struct rig *rig, uint32_t id, uint32_t kind)
 {
-	struct rig *rig = *state;
 	uint64_t mem = rig_alloc(rig, 8192), odd = rig_alloc(rig, 8);
-	struct openreg_admin_cmd good = cmd_system(rig, 1, 5, mem + 40, 5000,
+	struct openreg_admin_cmd good = cmd_system(rig, 1, id, mem + 40, 5000,
 						   RW, true), c;
 
+	good.seg.kind = kind;
 	REFUSED(c.seg.npages = 1);
 	REFUSED(c.seg.npages = 3);
 	REFUSED(c.seg.npages = 0);
@@ -151,6 +151,16 @@ static void test_bind_system(void **state)
 	c.seg.npages = (c.seg.length + c.seg.offset + 4095) / 4096;
 	assert_int_equal(run(rig, c), OPENREG_ADMIN_EDMA);
 	assert_int_equal(run(rig, good), OPENREG_ADMIN_OK);
+}
+
+static void test_bind_system(void **state)
+{
+	refuse_lists(*state, 5, OPENREG_SEG_SYSTEM);
+}
+
+static void test_bind_peer(void **state)
+{
+	refuse_lists(*state, 6, OPENREG_SEG_PEER);
 }
 
 /* Pages of 2 MiB, in which the segment begins somewhere. */
@@ -327,7 +337,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		T(test_unknown),	T(test_ring),
 		T(test_contexts),	T(test_bind_vram),
-		T(test_bind_system),	T(test_large_pages),
+		T(test_bind_system),	T(test_bind_peer),
+		T(test_large_pages),
 		T(test_queues),		T(test_fill),
 		T(test_fill_order),	T(test_bus_address_of_rings),
 	};

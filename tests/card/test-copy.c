@@ -38,6 +38,7 @@ static int setup(void **state)
 {
 	static struct fixture f;
 	struct rig *rig = rig_new(2);
+	struct openreg_admin_cmd peer;
 
 	memset(&f, 0, sizeof(f));
 	f.rig = rig;
@@ -50,7 +51,10 @@ static int setup(void **state)
 	bind(rig, cmd_vram(1, 1, f.mem[0], LEN, RW));
 	bind(rig, cmd_vram(1, 2, f.mem[1], LEN, RW));
 	bind(rig, cmd_system(rig, 1, 3, f.mem[2], LEN, RW, false));
-	bind(rig, cmd_system(rig, 1, 4, f.mem[3], LEN, RW, true));
+	/* All that is on the bus is one to copies, whoever has it. */
+	peer = cmd_system(rig, 1, 4, f.mem[3], LEN, RW, true);
+	peer.seg.kind = OPENREG_SEG_PEER;
+	bind(rig, peer);
 	tq_create(rig, &f.q, 1, 0);
 	*state = &f;
 	return 0;

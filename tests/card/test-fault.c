@@ -403,10 +403,18 @@ static void test_program(void **state)
 static void test_engine_space(void **state)
 {
 	struct fixture *f = *state;
+	const uint64_t peer = OPENREG_ADDR(0, 10, 0);
+	struct openreg_admin_cmd cmd =
+		cmd_system(f->rig, 1, 10, rig_alloc(f->rig, SEG_LEN), SEG_LEN,
+			   RW, false);
 	struct pkt p;
 
+	cmd.seg.kind = OPENREG_SEG_PEER;
+	bind(f->rig, &cmd);
 	pkt_grind(&p, SYSTEM(0), 4, 1);
 	expect_packet(f, &p, OPENREG_FAULT_ENGINE, 0, SYSTEM(0));
+	pkt_grind(&p, peer, 4, 1);
+	expect_packet(f, &p, OPENREG_FAULT_ENGINE, 0, peer);
 }
 
 static void test_dma(void **state)

@@ -23,6 +23,8 @@ static int setup(void **state)
 		assert_int_equal(rig_admin(rig, &cmd), 0);
 		cmd = cmd_system(rig, ctx, 2, rig_alloc(rig, LEN), LEN, RW,
 				 ctx == 2);
+		if (ctx == 2)
+			cmd.seg.kind = OPENREG_SEG_PEER;
 		assert_int_equal(rig_admin(rig, &cmd), 0);
 	}
 	*state = rig;

@@ -120,6 +120,8 @@ static void test_page_lists(void)
                      OPENREG_ADMIN_EINVAL);
     /* A list that is not in memory. */
     or_expect(card, cmd, OPENREG_ADMIN_EDMA);
+    cmd.seg.kind = OPENREG_SEG_PEER;
+    or_expect(card, cmd, OPENREG_ADMIN_EDMA);
     cmd.seg.base = 0x3000000;
     cmd.seg.page_shift = 13;
     or_expect(card, cmd, OPENREG_ADMIN_EINVAL);
