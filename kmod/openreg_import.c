@@ -118,8 +118,20 @@ static void openreg_import_invalidate(struct dma_buf_attachment *attach)
 }
 
 static const struct dma_buf_attach_ops openreg_import_attach_ops = {
+	.allow_peer2peer = true,
 	.invalidate_mappings = openreg_import_invalidate,
 };
+
+static int openreg_import_prepare(struct openreg_bo *bo,
+				  struct openreg_admin_cmd *cmd)
+{
+	int ret = openreg_pages_prepare(bo, cmd);
+
+	/* Other exporters do not say what it is, and it makes no difference. */
+	if (!ret && openreg_prime_is_vram(bo->import.dma_buf))
+		cmd->seg.kind = OPENREG_SEG_PEER;
+	return ret;
+}
 
 static void openreg_import_bound(struct openreg_bo *bo)
 {
@@ -180,7 +192,7 @@ static void openreg_import_release(struct openreg_bo *bo)
 }
 
 static const struct openreg_bo_ops openreg_import_ops = {
-	.prepare = openreg_pages_prepare,
+	.prepare = openreg_import_prepare,
 	.unprepare = openreg_pages_unprepare,
 	.bound = openreg_import_bound,
 	.unbound = openreg_import_unbound,

@@ -14,7 +14,7 @@
  * after the handle and the card, too. Without DRM_RDWR it is for reading, for
  * other devices as well. All exports of a handle give the same dma-buf, which
  * is the one to import again. Other devices reach VRAM only if they map the
- * memory of their peers, and give that up before the card goes.
+ * memory of their peers, and give that up before the card goes; cards do.
  *
  * DRM_IOCTL_PRIME_FD_TO_HANDLE makes an object of any dma-buf in whole pages; a
  * file that has a handle for it gets that one. DRM_IOCTL_OPENREG_BO_INFO tells

@@ -179,7 +179,7 @@ int openreg_bo_export(struct openreg_bo *bo, uint32_t flags);
  * OPENREG_BO_READONLY if fd does not allow to write.
  *
  * -EINVAL, -EBADF no dma-buf in whole pages; -EOPNOTSUPP memory that this card
- * cannot reach, such as VRAM of another device, or the card is in the process;
+ * cannot reach, or the card is in the process;
  * -EACCES; -ENOSPC no free segment or context; -ENOMEM.
  */
 int openreg_bo_import(struct openreg_device *dev, int fd,

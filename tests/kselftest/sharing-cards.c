@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 
@@ -17,6 +18,7 @@ struct end {
 	int fd;
 	struct queue q;
 	struct bo vram, system;
+	__u64 lent; /* address of memory of the other */
 };
 
 FIXTURE(pair)
@@ -137,14 +139,65 @@ TEST_F(pair, host_memory_of_both)
 	EXPECT_TRUE(is_noise(self->b.vram.cpu, MIB, 9));
 }
 
+/* From card to card, and nothing else touches it. */
 TEST_F(pair, vram_of_the_other)
 {
-	int db = bo_export(self->a.fd, self->a.vram.handle, RW);
-	__u32 handle;
+	struct end *ends[] = { &self->a, &self->b };
+	struct packet p;
+	struct bo in;
+	int i, db;
+
+	for (i = 0; i < 2; i++) {
+		struct end *from = ends[i], *to = ends[!i];
+
+		db = bo_export(from->fd, from->vram.handle, RW);
+		ASSERT_LE(0, db);
+		ASSERT_EQ(0, bo_import(to->fd, db, &in));
+		close(db);
+		EXPECT_EQ(DRM_OPENREG_BO_SYSTEM | DRM_OPENREG_BO_IMPORTED,
+			  bo_flags(to->fd, in.handle));
+		noise(from->vram.cpu, MIB, 31 + i);
+		ASSERT_EQ(0, card_copy(&to->q, to->vram.address, in.address,
+				       MIB));
+		EXPECT_TRUE(is_noise(to->vram.cpu, MIB, 31 + i));
+		noise(to->vram.cpu, MIB, 33 + i);
+		ASSERT_EQ(0, card_copy(&to->q, in.address + 4001,
+				       to->vram.address + 4001, 70003));
+		EXPECT_EQ(0, memcmp((char *)from->vram.cpu + 4001,
+				    (char *)to->vram.cpu + 4001, 70003));
+		noise(to->vram.cpu, MIB, 31 + i);
+		EXPECT_EQ(0, memcmp(from->vram.cpu, to->vram.cpu, 4001));
+		EXPECT_EQ(0, memcmp((char *)from->vram.cpu + 74004,
+				    (char *)to->vram.cpu + 74004, MIB - 74004));
+		/* Its owner may close it; it is not the place to compute. */
+		if (i)
+			ASSERT_EQ(0, bo_close(from->fd, from->vram.handle));
+		ASSERT_EQ(0, card_copy(&to->q, in.address, to->vram.address,
+				       MIB));
+		EXPECT_TRUE(is_noise(from->vram.cpu, MIB, 31 + i));
+		packet_add(&p, to->vram.address, in.address, in.address, 64);
+		EXPECT_EQ(-EIO, queue_wait(&to->q, queue_push(&to->q, &p),
+					   20 * SEC_NS));
+		EXPECT_EQ(OPENREG_FAULT_ENGINE, to->q.card->fault.code);
+	}
+}
+
+TEST_F(pair, vram_for_reading)
+{
+	int db = bo_export(self->a.fd, self->a.vram.handle, DRM_CLOEXEC);
+	struct bo in;
 
 	ASSERT_LE(0, db);
-	EXPECT_EQ(-EOPNOTSUPP, handle_import(self->b.fd, db, &handle));
+	noise(self->a.vram.cpu, MIB, 41);
+	ASSERT_EQ(0, bo_import(self->b.fd, db, &in));
 	close(db);
+	ASSERT_EQ(0, card_copy(&self->b.q, self->b.system.address, in.address,
+			       MIB));
+	EXPECT_TRUE(is_noise(self->b.system.cpu, MIB, 41));
+	EXPECT_EQ(-EIO, card_copy(&self->b.q, in.address,
+				  self->b.system.address, 1));
+	EXPECT_EQ(OPENREG_FAULT_PERMISSION, self->b.q.card->fault.code);
+	EXPECT_TRUE(is_noise(self->a.vram.cpu, MIB, 41));
 }
 
 static int put(const char *path, const char *text)
@@ -208,7 +261,7 @@ TEST_F_TIMEOUT(pair, one_goes, 120)
 	EXPECT_EQ(5, late[77]);
 	EXPECT_EQ(-ENODEV, bo_export(self->b.fd, self->b.system.handle, RW));
 	EXPECT_EQ(-ENODEV, handle_import(self->b.fd, own, &handle));
-	EXPECT_NE(0, handle_import(self->a.fd, vram, &handle));
+	EXPECT_EQ(-ENODEV, handle_import(self->a.fd, vram, &handle));
 
 	/* The host's pages are still of use, to the other as before. */
 	ASSERT_EQ(0, card_copy(&self->a.q, self->a.vram.address, lent.address,
@@ -233,6 +286,68 @@ TEST_F_TIMEOUT(pair, one_goes, 120)
 	close(host);
 	close(own);
 
+	ASSERT_EQ(0, put(DRIVER "bind", self->slot));
+	ASSERT_EQ(0, end_open(NODE "1", &self->b));
+	ASSERT_EQ(0, card_copy(&self->b.q, self->b.system.address,
+			       self->b.vram.address, MIB));
+}
+
+static void *keep_copying(void *data)
+{
+	struct end *a = data;
+	int ret;
+
+	do {
+		ret = card_copy(&a->q, a->vram.address, a->lent, MIB);
+	} while (!ret);
+	return (void *)(intptr_t)ret;
+}
+
+/* b goes while a works on its VRAM: that is over when it has gone. */
+TEST_F_TIMEOUT(pair, one_goes_in_use, 120)
+{
+	struct bo waited, busy;
+	struct packet p;
+	struct queue q;
+	pthread_t thread;
+	void *result;
+	int db, fd = card_open();
+
+	/* One file's packet waits for a word there, another's all copy. */
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, queue_create(fd, 64, &q));
+	db = bo_export(self->b.fd, self->b.vram.handle, RW);
+	ASSERT_LE(0, db);
+	ASSERT_EQ(0, bo_import(fd, db, &waited));
+	ASSERT_EQ(0, bo_import(self->a.fd, db, &busy));
+	memset(self->b.vram.cpu, 0, MIB);
+	packet_wait(&p, waited.address);
+	queue_push(&q, &p);
+	self->a.lent = busy.address;
+	ASSERT_EQ(0, pthread_create(&thread, NULL, keep_copying, &self->a));
+	ASSERT_EQ(0, queue_spin(&self->a.q, 3));
+	EXPECT_EQ(-ETIME, queue_wait(&q, 1, 0));
+
+	ASSERT_EQ(0, put(DRIVER "unbind", self->slot));
+	EXPECT_EQ(-EIO, queue_wait(&q, 1, 20 * SEC_NS));
+	EXPECT_EQ(OPENREG_FAULT_ADDRESS, q.card->fault.code);
+	pthread_join(thread, &result);
+	EXPECT_EQ(-EIO, (intptr_t)result);
+	EXPECT_EQ(OPENREG_FAULT_ADDRESS, self->a.q.card->fault.code);
+	/* The handles are there, for nothing. */
+	EXPECT_EQ(0, bo_close(fd, waited.handle));
+	ASSERT_EQ(0, queue_reset(&self->a.q, self->a.q.tail, self->a.q.seq));
+	EXPECT_EQ(-EIO, card_copy(&self->a.q, busy.address,
+				  self->a.vram.address, 1));
+	ASSERT_EQ(0, queue_reset(&self->a.q, self->a.q.tail, self->a.q.seq));
+	EXPECT_EQ(0, card_copy(&self->a.q, self->a.system.address,
+			       self->a.vram.address, MIB));
+	close(db);
+	close(fd);
+	close(self->b.fd);
+	queue_unmap(&self->b.q);
+	munmap(self->b.vram.cpu, MIB);
+	munmap(self->b.system.cpu, MIB);
 	ASSERT_EQ(0, put(DRIVER "bind", self->slot));
 	ASSERT_EQ(0, end_open(NODE "1", &self->b));
 	ASSERT_EQ(0, card_copy(&self->b.q, self->b.system.address,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* Every card of the machine at once, and copies from each to the next. */
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "harness.h"
 
@@ -99,6 +100,29 @@ static void test_copy(void **state)
 		copy_over(&cards[i], &cards[(i + 1) % count]);
 }
 
+/* Without a stop in memory of the host. */
+static void test_peers(void **state)
+{
+	(void)state;
+	if (on_sim())
+		skip(); /* which shares nothing */
+	for (unsigned int i = 0; i + 1 < count; i++) {
+		struct openreg_bo *src = vram(&cards[i], SIZE), *in;
+		struct openreg_bo *dst = vram(&cards[i + 1], SIZE);
+		int fd = (int)ok(openreg_bo_export(src, 0));
+
+		noise(mapped(src), SIZE, i);
+		ok(openreg_bo_import(cards[i + 1].dev, fd, &in));
+		ok(openreg_copy_async(cards[i + 1].q, address(dst), address(in), SIZE));
+		run(&cards[i + 1]);
+		assert_memory_equal(mapped(dst), mapped(src), SIZE);
+		close(fd);
+		openreg_bo_free(in);
+		openreg_bo_free(src);
+		openreg_bo_free(dst);
+	}
+}
+
 /* An address of one card is nothing to another. */
 static void test_foreign_address(void **state)
 {
@@ -130,6 +154,7 @@ int main(void)
 		cmocka_unit_test(test_distinct),
 		cmocka_unit_test(test_at_once),
 		cmocka_unit_test(test_copy),
+		cmocka_unit_test(test_peers),
 		cmocka_unit_test(test_foreign_address),
 		cmocka_unit_test(test_no_such_card),
 	};
