@@ -58,7 +58,7 @@ static bool pages_equal(const char *a, const char *b, size_t size,
 }
 
 /* Whole, and with its pages in another order, byte for byte. */
-TEST_F(import, udmabuf)
+TEST_F_TIMEOUT(import, udmabuf, 120)
 {
 	int db, backwards;
 	struct bo in;
@@ -99,7 +99,7 @@ TEST_F(import, udmabuf)
 }
 
 /* Another driver's memory here. */
-TEST_F(import, vgem)
+TEST_F_TIMEOUT(import, vgem, 120)
 {
 	int db, vgem = vgem_open();
 	__u32 theirs;
@@ -132,7 +132,7 @@ TEST_F(import, vgem)
 }
 
 /* Ours there: it does not map memory of peers. */
-TEST_F(import, by_vgem)
+TEST_F_TIMEOUT(import, by_vgem, 120)
 {
 	int db, vgem = vgem_open();
 	struct bo system;
@@ -221,7 +221,7 @@ TEST_F(import, wrong_maps)
 	close(db);
 }
 
-TEST_F(import, again_and_again)
+TEST_F_TIMEOUT(import, again_and_again, 120)
 {
 	struct bo in, same;
 	void *mem;
@@ -229,7 +229,7 @@ TEST_F(import, again_and_again)
 
 	ASSERT_LE(0, db);
 	noise(mem, SIZE, 21);
-	for (i = 0; i < 200; i++) {
+	for (i = 0; i < 50; i++) {
 		ASSERT_EQ(0, bo_import(self->fd, db, &in));
 		ASSERT_EQ(0, bo_import(self->fd, db, &same));
 		ASSERT_EQ(in.handle, same.handle);

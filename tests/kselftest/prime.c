@@ -67,7 +67,7 @@ FIXTURE_TEARDOWN(prime)
 	EXPECT_TRUE(card_settles(self->before));
 }
 
-TEST_F(prime, exported_and_mapped)
+TEST_F_TIMEOUT(prime, exported_and_mapped, 120)
 {
 	int db = bo_export(self->fd, self->bo.handle, RW);
 	char *map, *part;
@@ -103,7 +103,7 @@ TEST_F(prime, exported_and_mapped)
 	close(db);
 }
 
-TEST_F(prime, wrong_maps)
+TEST_F_TIMEOUT(prime, wrong_maps, 120)
 {
 	const int rw = PROT_READ | PROT_WRITE;
 	int db = bo_export(self->fd, self->bo.handle, RW);
@@ -147,7 +147,7 @@ static bool maps_for_reading(int fd, __u64 offset)
 }
 
 /* A file descriptor for reading gives nothing else, by no way. */
-TEST_F(prime, for_reading)
+TEST_F_TIMEOUT(prime, for_reading, 120)
 {
 	int db = bo_export(self->fd, self->bo.handle, DRM_CLOEXEC);
 	int other = card_open();
@@ -237,7 +237,7 @@ static bool vram_is_clear(void)
 }
 
 /* What a dma-buf keeps, it keeps when all else of its maker has gone. */
-TEST_F(prime, outlives_its_maker)
+TEST_F_TIMEOUT(prime, outlives_its_maker, 120)
 {
 	bool is_vram = variant->flags == DRM_OPENREG_BO_VRAM;
 	struct card_usage kept = self->before;
@@ -287,7 +287,7 @@ TEST_F(prime, outlives_its_maker)
 					     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 }
 
-TEST_F(prime, again_is_the_same)
+TEST_F_TIMEOUT(prime, again_is_the_same, 120)
 {
 	int db = bo_export(self->fd, self->bo.handle, RW);
 	struct bo in, again;
@@ -322,7 +322,7 @@ TEST_F(prime, again_is_the_same)
 }
 
 /* Two files of one card work on the same memory. */
-TEST_F(prime, shared_with_another_file)
+TEST_F_TIMEOUT(prime, shared_with_another_file, 120)
 {
 	int db = bo_export(self->fd, self->bo.handle, RW);
 	int other = card_open();
@@ -361,7 +361,7 @@ TEST_F(prime, shared_with_another_file)
 }
 
 /* Everything that keeps the memory is closed but for the packet that uses it. */
-TEST_F(prime, closed_while_in_use)
+TEST_F_TIMEOUT(prime, closed_while_in_use, 120)
 {
 	int i, ret, db = bo_export(self->fd, self->bo.handle, RW);
 	int other = card_open();
@@ -397,7 +397,7 @@ TEST_F(prime, closed_while_in_use)
 }
 
 /* Another process, with other rights, that was only given the descriptor. */
-TEST_F(prime, given_to_a_process)
+TEST_F_TIMEOUT(prime, given_to_a_process, 120)
 {
 	int status, db = bo_export(self->fd, self->bo.handle, RW);
 	pid_t pid;

@@ -67,7 +67,7 @@ FIXTURE_TEARDOWN(pair)
 	close(self->b.fd);
 }
 
-TEST_F(pair, system_of_the_other)
+TEST_F_TIMEOUT(pair, system_of_the_other, 120)
 {
 	struct end *ends[] = { &self->a, &self->b };
 	int i, db;
@@ -97,7 +97,7 @@ TEST_F(pair, system_of_the_other)
 	}
 }
 
-TEST_F(pair, for_reading)
+TEST_F_TIMEOUT(pair, for_reading, 120)
 {
 	int db = bo_export(self->a.fd, self->a.system.handle, DRM_CLOEXEC);
 	struct bo in;
@@ -120,7 +120,7 @@ TEST_F(pair, for_reading)
 	close(db);
 }
 
-TEST_F(pair, host_memory_of_both)
+TEST_F_TIMEOUT(pair, host_memory_of_both, 120)
 {
 	struct bo in[2];
 	void *mem;
@@ -140,7 +140,7 @@ TEST_F(pair, host_memory_of_both)
 }
 
 /* From card to card, and nothing else touches it. */
-TEST_F(pair, vram_of_the_other)
+TEST_F_TIMEOUT(pair, vram_of_the_other, 120)
 {
 	struct end *ends[] = { &self->a, &self->b };
 	struct packet p;
@@ -182,7 +182,7 @@ TEST_F(pair, vram_of_the_other)
 	}
 }
 
-TEST_F(pair, vram_for_reading)
+TEST_F_TIMEOUT(pair, vram_for_reading, 120)
 {
 	int db = bo_export(self->a.fd, self->a.vram.handle, DRM_CLOEXEC);
 	struct bo in;
