@@ -153,8 +153,11 @@ struct openreg_admin_cmd {
 			__u16 doorbell; /* page; shared within a context only */
 			__u16 vector; /* 1..vectors-1; may be shared */
 			__u32 priority; /* enum openreg_priority */
-			__u32 reserved;
+			__u32 flags; /* OPENREG_QUEUE_KEEP */
 		} queue;
+		struct {
+			__u64 when; /* enum openreg_stop_when */
+		} stop;
 		struct {
 			__u64 head; /* slot counter to go on from */
 			__u64 seq; /* number of the last packet given up */
@@ -181,6 +184,14 @@ enum openreg_seg_kind {
 
 #define OPENREG_SEG_READ (1u << 0)
 #define OPENREG_SEG_WRITE (1u << 1)
+
+/* The card page is that of the same queue before a reset of the card. */
+#define OPENREG_QUEUE_KEEP (1u << 0)
+
+enum openreg_stop_when {
+	OPENREG_STOP_NOW = 0, /* the packet at work is left half done */
+	OPENREG_STOP_AFTER_PACKET = 1, /* it ends first; a WAIT has not begun */
+};
 
 enum openreg_priority { /* orders the queues within one context */
 	OPENREG_PRIORITY_LOW = 0,

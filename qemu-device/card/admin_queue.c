@@ -55,7 +55,7 @@ static bool create_ok(struct openreg_card *card, const struct context *ctx,
 	       cmd->queue.vector >= 1 &&
 	       cmd->queue.vector < card->config.vectors &&
 	       cmd->queue.priority <= OPENREG_PRIORITY_HIGH &&
-	       !cmd->queue.reserved &&
+	       !(cmd->queue.flags & ~OPENREG_QUEUE_KEEP) &&
 	       door_free(card, cmd->queue.doorbell, ctx);
 }
 
@@ -92,7 +92,38 @@ static void init_page(struct queue *q)
 	card->ops->window_store32(card->host, q->page,
 				  offsetof(struct openreg_card_page, asleep), 1);
 	card->ops->access_end(card->host);
-	queue_store_state(q, OPENREG_QUEUE_RUNNING);
+	q->state = OPENREG_QUEUE_RUNNING;
+	queue_store_state(q, q->state);
+}
+
+static uint64_t load_page(struct queue *q, uint64_t off)
+{
+	return q->card->ops->window_load64(q->card->host, q->page, off);
+}
+
+/* A queue that was on the card before a reset: its page says how far it was. */
+static void keep_page(struct queue *q)
+{
+	struct openreg_card *card = q->card;
+	uint64_t stats[STATE_QUEUE_STATS];
+	unsigned int i;
+	uint32_t state;
+
+	card->ops->access_begin(card->host);
+	q->head = load_page(q, offsetof(struct openreg_card_page, head));
+	q->completed = load_page(q, offsetof(struct openreg_card_page,
+					     completed));
+	for (i = 0; i < STATE_QUEUE_STATS; i++)
+		stats[i] = load_page(q, 8 * i + offsetof(struct openreg_card_page,
+							 wakes));
+	state = card->ops->window_load32(card->host, q->page,
+					 offsetof(struct openreg_card_page,
+						  state));
+	card->ops->access_end(card->host);
+	state_queue_stats(q, stats, true);
+	q->state = state == OPENREG_QUEUE_FAULTED ? OPENREG_QUEUE_FAULTED :
+						    OPENREG_QUEUE_STOPPED;
+	queue_store_state(q, q->state);
 }
 
 /* Checked and mapped; not yet linked. Its page is left as it is. */
@@ -132,9 +163,11 @@ struct admin_result admin_queue_create(struct openreg_card *card,
 	r = queue_make(card, cmd, &q);
 	if (r.status != OPENREG_ADMIN_OK)
 		return r;
-	init_page(q);
+	if (cmd->queue.flags & OPENREG_QUEUE_KEEP)
+		keep_page(q);
+	else
+		init_page(q);
 	pthread_mutex_lock(&card->sched.lock);
-	q->state = OPENREG_QUEUE_RUNNING;
 	queue_link(q);
 	pthread_mutex_unlock(&card->sched.lock);
 	return r;
@@ -147,11 +180,14 @@ struct admin_result admin_queue_stop(struct openreg_card *card,
 	struct queue *q = find_queue(card, cmd);
 
 	(void)index;
-	if (!no_args(cmd, 0))
+	if (!no_args(cmd, 1) || cmd->stop.when > OPENREG_STOP_AFTER_PACKET)
 		return RESULT(EINVAL);
 	if (!q)
 		return RESULT(ENOENT);
-	queue_request_stop(q);
+	if (cmd->stop.when == OPENREG_STOP_AFTER_PACKET)
+		queue_request_end(q);
+	else
+		queue_request_stop(q);
 	return LATE;
 }
 
@@ -209,6 +245,7 @@ struct admin_result admin_queue_reset(struct openreg_card *card,
 	queue_store_state(q, OPENREG_QUEUE_RUNNING);
 	pthread_mutex_lock(&card->sched.lock);
 	atomic_store(&q->stop, false);
+	q->ending = false;
 	q->state = OPENREG_QUEUE_RUNNING;
 	sched_queue_wake(q);
 	pthread_mutex_unlock(&card->sched.lock);
@@ -220,13 +257,16 @@ struct admin_result admin_queue_destroy(struct openreg_card *card,
 					const struct openreg_admin_cmd *cmd,
 					uint32_t index)
 {
-	struct admin_result r;
 	struct queue *q = find_queue(card, cmd);
 
-	r = admin_queue_stop(card, cmd, index);
-	if (q && r.status == OPENREG_ADMIN_OK)
-		q->dying = true;
-	return r;
+	(void)index;
+	if (!no_args(cmd, 0))
+		return RESULT(EINVAL);
+	if (!q)
+		return RESULT(ENOENT);
+	queue_request_stop(q);
+	q->dying = true;
+	return LATE;
 }
 
 /* Frees the queue once it rests. */

@@ -129,6 +129,7 @@ struct queue {
 	uint64_t last_active;
 	uint64_t served;
 	bool waiting; /* stands at a WAIT */
+	bool ending; /* stops where its packet ends */
 	uint64_t next_look;
 	uint64_t look_ns;
 	uint64_t look_signals; /* sched.signals at the last look */
@@ -389,6 +390,7 @@ void queue_link(struct queue *q);
 void queue_unlink(struct queue *q);
 void queue_free(struct queue *q);
 void queue_request_stop(struct queue *q);
+void queue_request_end(struct queue *q);
 void queue_free_job(struct queue *q);
 void queue_drop_work(struct queue *q);
 uint64_t queue_tail(struct queue *q);

@@ -176,6 +176,17 @@ void queue_drop_work(struct queue *q)
 	q->waiting = false;
 }
 
+/* sched.lock is held and nobody is at work on the queue. */
+static bool come_to_rest(struct queue *q)
+{
+	if (q->state != OPENREG_QUEUE_RUNNING)
+		return false;
+	queue_drop_work(q);
+	sched_queue_forget(q);
+	q->state = OPENREG_QUEUE_STOPPED;
+	return true;
+}
+
 /* Also when it runs: then its owners stop at the end of their slice. */
 void queue_request_stop(struct queue *q)
 {
@@ -184,12 +195,23 @@ void queue_request_stop(struct queue *q)
 
 	pthread_mutex_lock(&card->sched.lock);
 	atomic_store(&q->stop, true);
-	if (!q->owners && q->state == OPENREG_QUEUE_RUNNING) {
-		queue_drop_work(q);
-		sched_queue_forget(q);
-		q->state = OPENREG_QUEUE_STOPPED;
-		now = true;
-	}
+	if (!q->owners)
+		now = come_to_rest(q);
+	pthread_mutex_unlock(&card->sched.lock);
+	if (now)
+		queue_store_state(q, OPENREG_QUEUE_STOPPED);
+}
+
+/* The packet that has begun is carried to its end; one that waits has not. */
+void queue_request_end(struct queue *q)
+{
+	struct openreg_card *card = q->card;
+	bool now = false;
+
+	pthread_mutex_lock(&card->sched.lock);
+	q->ending = true;
+	if (!q->owners && q->active == ACTIVE_NONE)
+		now = come_to_rest(q);
 	pthread_mutex_unlock(&card->sched.lock);
 	if (now)
 		queue_store_state(q, OPENREG_QUEUE_STOPPED);

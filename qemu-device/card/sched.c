@@ -96,7 +96,7 @@ static enum pick runnable(struct queue *q, uint64_t now)
 	if (q->active == ACTIVE_JOB)
 		return q->job.next < q->job.slices && !q->job.failed ?
 			       PICK_SLICE : PICK_NONE;
-	if (q->owners || q->active != ACTIVE_NONE)
+	if (q->owners || q->active != ACTIVE_NONE || q->ending)
 		return PICK_NONE;
 	if (q->waiting)
 		return now >= q->next_look ? PICK_TURN : PICK_NONE;
@@ -255,6 +255,12 @@ void sched_set_waiting(struct queue *q, bool waiting)
 	q->waiting = false;
 }
 
+static bool must_stop(const struct queue *q)
+{
+	return atomic_load(&q->stop) ||
+	       (q->ending && q->active == ACTIVE_NONE);
+}
+
 /* sched.lock is held. An owner has done ns of work and lets go. */
 void sched_release(struct queue *q, uint64_t ns)
 {
@@ -266,7 +272,7 @@ void sched_release(struct queue *q, uint64_t ns)
 	q->last_active = now;
 	card->sched.last_work = now;
 	q->owners--;
-	if (q->owners || !atomic_load(&q->stop))
+	if (q->owners || !must_stop(q))
 		return;
 	queue_drop_work(q);
 	sched_queue_forget(q);

@@ -220,7 +220,7 @@ static void test_queues(void **state)
 	REFUSED(c.queue.vector = 0);
 	REFUSED(c.queue.vector = 32);
 	REFUSED(c.queue.priority = OPENREG_PRIORITY_HIGH + 1);
-	REFUSED(c.queue.reserved = 1);
+	REFUSED(c.queue.flags = OPENREG_QUEUE_KEEP << 1);
 	c = good;
 	c.queue.kernel_page = 0x1000;
 	assert_int_equal(run(rig, c), OPENREG_ADMIN_EDMA);

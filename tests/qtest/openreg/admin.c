@@ -145,7 +145,7 @@ static void or_bad_queues(OrCard *card, const struct openreg_admin_cmd *good)
     BAD(queue.vector = 0, EINVAL);
     BAD(queue.vector = 32, EINVAL);
     BAD(queue.priority = 3, EINVAL);
-    BAD(queue.reserved = 1, EINVAL);
+    BAD(queue.flags = OPENREG_QUEUE_KEEP << 1, EINVAL);
     BAD(queue.ring |= 64, EINVAL);
     BAD(queue.user_page |= 8, EINVAL);
     BAD(queue.card_page |= 8, EINVAL);

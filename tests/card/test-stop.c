@@ -1,0 +1,351 @@
+/* SPDX-License-Identifier: MIT */
+/* QUEUE_STOP after a packet: what has begun ends, nothing runs twice. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core.h"
+#include "host.h"
+#include "random.h"
+
+#define VRAM(off) OPENREG_ADDR(0, 1, off)
+#define SYSTEM(off) OPENREG_ADDR(0, 2, off)
+#define LEN ((4u << 20) / SCALE)
+
+static uint64_t memory;
+
+static int setup(void **state)
+{
+	struct rig *rig = rig_new(2);
+	struct openreg_admin_cmd cmd = cmd_vram(1, 1, 0, LEN, RW);
+
+	memory = rig_alloc(rig, LEN);
+	assert_int_equal(rig_op(rig, OPENREG_ADMIN_CTX_CREATE, 1, 0), 0);
+	assert_int_equal(rig_admin(rig, &cmd), 0);
+	cmd = cmd_system(rig, 1, 2, memory, LEN, RW, true);
+	assert_int_equal(rig_admin(rig, &cmd), 0);
+	*state = rig;
+	return 0;
+}
+
+static struct openreg_admin_cmd cmd_stop(uint64_t when)
+{
+	return (struct openreg_admin_cmd){
+		.opcode = OPENREG_ADMIN_QUEUE_STOP,
+		.ctx = 1,
+		.stop.when = when,
+	};
+}
+
+/* Adds so many ones to every word, then moves all there and back again. */
+static void push_round(struct tq *q, unsigned int ones)
+{
+	struct pkt p;
+
+	pkt_grind(&p, VRAM(0), LEN / 4, ones);
+	tq_push(q, &p);
+	pkt_copy(&p, SYSTEM(0), VRAM(0), OPENREG_I64, LEN / 8);
+	tq_push(q, &p);
+	tq_nop(q);
+	pkt_copy(&p, VRAM(0), SYSTEM(0), OPENREG_I64, LEN / 8);
+	tq_push(q, &p);
+}
+
+static void dawdle(uint64_t most)
+{
+	uint64_t k;
+
+	for (k = below(most); k; k--)
+		__asm__ volatile("");
+}
+
+static uint32_t go_on(struct tq *q)
+{
+	uint64_t head = rig_load(q->rig, q->page +
+				 offsetof(struct openreg_card_page, head));
+
+	return tq_reset(q, head, tq_completed(q));
+}
+
+static void all_words_are(struct rig *rig, uint32_t want)
+{
+	const uint32_t *words = (const uint32_t *)rig->vram;
+	unsigned int i;
+
+	for (i = 0; i < LEN / 4; i++)
+		if (words[i] != want)
+			fail_msg("word %u is %u, not %u", i, words[i], want);
+}
+
+/* Packets that are not the same if they run by half, or twice. */
+static void test_at_a_packets_end(void **state)
+{
+	struct rig *rig = *state;
+	struct openreg_admin_cmd stop = cmd_stop(OPENREG_STOP_AFTER_PACKET);
+	uint32_t sum = 0;
+	unsigned int i;
+	struct tq q;
+
+	tq_create(rig, &q, 1, 0);
+	for (i = 0; i < 60; i++) {
+		uint64_t before;
+
+		push_round(&q, 1 + i);
+		sum += 1 + i;
+		tq_publish(&q);
+		dawdle(2000000);
+		assert_int_equal(rig_admin(rig, &stop), OPENREG_ADMIN_OK);
+		assert_int_equal(tq_state(&q), OPENREG_QUEUE_STOPPED);
+		before = tq_completed(&q);
+		assert_int_equal(rig_op(rig, OPENREG_ADMIN_NOP, 0, 0), 0);
+		assert_int_equal(tq_completed(&q), before);
+		/* Once more does no harm. */
+		assert_int_equal(rig_admin(rig, &stop), OPENREG_ADMIN_OK);
+		assert_int_equal(go_on(&q), OPENREG_ADMIN_OK);
+	}
+	tq_wait(&q);
+	all_words_are(rig, sum);
+}
+
+/* A WAIT that stands has not begun. */
+static void test_at_a_wait(void **state)
+{
+	struct rig *rig = *state;
+	struct openreg_admin_cmd stop = cmd_stop(OPENREG_STOP_AFTER_PACKET);
+	struct pkt p;
+	struct tq q;
+
+	tq_create(rig, &q, 1, 0);
+	tq_nop(&q);
+	pkt_sync(&p, OPENREG_OP_WAIT, OPENREG_WAIT_GE, VRAM(0), 5);
+	tq_push(&q, &p);
+	tq_nop(&q);
+	tq_publish(&q);
+	WAIT_FOR(tq_completed(&q) == 1);
+	assert_int_equal(rig_admin(rig, &stop), OPENREG_ADMIN_OK);
+	assert_int_equal(tq_state(&q), OPENREG_QUEUE_STOPPED);
+	assert_int_equal(tq_completed(&q), 1);
+	assert_int_equal(go_on(&q), OPENREG_ADMIN_OK);
+	assert_int_equal(rig_op(rig, OPENREG_ADMIN_NOP, 0, 0), 0);
+	assert_int_equal(tq_completed(&q), 1);
+	__atomic_store_n((uint64_t *)rig->vram, 5, __ATOMIC_SEQ_CST);
+	tq_wait(&q);
+}
+
+/* One that does not end is stopped at once by the other command, or goes. */
+static void test_that_does_not_end(void **state)
+{
+	struct rig *rig = *state;
+	struct openreg_admin_cmd gentle = cmd_stop(OPENREG_STOP_AFTER_PACKET);
+	struct openreg_admin_cmd stop = cmd_stop(OPENREG_STOP_NOW);
+	unsigned int i;
+	struct pkt p;
+	struct tq q;
+
+	tq_create(rig, &q, 1, 0);
+	for (i = 0; i < 2; i++) {
+		uint64_t busy = rig_reg(rig, OPENREG_REG_STAT_COMPUTE_NS);
+		uint32_t index;
+
+		pkt_endless(&p, VRAM(0));
+		tq_push(&q, &p);
+		tq_publish(&q);
+		WAIT_FOR(rig_reg(rig, OPENREG_REG_STAT_COMPUTE_NS) != busy);
+		index = rig_submit(rig, &gentle);
+		assert_int_equal(rig_op(rig, OPENREG_ADMIN_NOP, 0, 0), 0);
+		assert_false(rig_completed(rig, index));
+		assert_int_equal(tq_state(&q), OPENREG_QUEUE_RUNNING);
+		if (i)
+			break;
+		assert_int_equal(rig_admin(rig, &stop), OPENREG_ADMIN_OK);
+		assert_int_equal(rig_status(rig, index), OPENREG_ADMIN_OK);
+		assert_int_equal(tq_state(&q), OPENREG_QUEUE_STOPPED);
+		assert_int_equal(tq_completed(&q), i);
+		assert_int_equal(tq_reset(&q, q.tail, q.seq), OPENREG_ADMIN_OK);
+	}
+	assert_int_equal(rig_op(rig, OPENREG_ADMIN_CTX_DESTROY, 1, 0), 0);
+}
+
+static void test_faulted(void **state)
+{
+	struct rig *rig = *state;
+	struct openreg_admin_cmd stop = cmd_stop(OPENREG_STOP_AFTER_PACKET);
+	struct pkt p;
+	struct tq q;
+
+	tq_create(rig, &q, 1, 0);
+	pkt_copy(&p, 0, SYSTEM(0), OPENREG_U8, 1);
+	tq_push(&q, &p);
+	tq_publish(&q);
+	tq_wait_fault(&q);
+	assert_int_equal(rig_admin(rig, &stop), OPENREG_ADMIN_OK);
+	assert_int_equal(tq_state(&q), OPENREG_QUEUE_FAULTED);
+	tq_recover(&q);
+	tq_nop(&q);
+	tq_publish(&q);
+	tq_wait(&q);
+}
+
+static void test_bad_arguments(void **state)
+{
+	struct rig *rig = *state;
+	struct openreg_admin_cmd stop = cmd_stop(OPENREG_STOP_AFTER_PACKET);
+	struct tq q;
+
+	assert_int_equal(rig_admin(rig, &stop), OPENREG_ADMIN_ENOENT);
+	tq_create(rig, &q, 1, 0);
+	stop.stop.when = OPENREG_STOP_AFTER_PACKET + 1;
+	assert_int_equal(rig_admin(rig, &stop), OPENREG_ADMIN_EINVAL);
+	stop.stop.when = 1ULL << 32;
+	assert_int_equal(rig_admin(rig, &stop), OPENREG_ADMIN_EINVAL);
+	stop = cmd_stop(OPENREG_STOP_AFTER_PACKET);
+	stop.arg[1] = 1;
+	assert_int_equal(rig_admin(rig, &stop), OPENREG_ADMIN_EINVAL);
+	stop = cmd_stop(OPENREG_STOP_AFTER_PACKET);
+	stop.opcode = OPENREG_ADMIN_QUEUE_DESTROY;
+	assert_int_equal(rig_admin(rig, &stop), OPENREG_ADMIN_EINVAL);
+	assert_int_equal(tq_state(&q), OPENREG_QUEUE_RUNNING);
+}
+
+/* A machine that is stopped meanwhile, here or on its way to another host. */
+static void test_while_the_machine_stops(void **state)
+{
+	struct rig *rig = *state;
+	struct openreg_admin_cmd stop = cmd_stop(OPENREG_STOP_AFTER_PACKET);
+	uint32_t index, sum = 0;
+	unsigned int i;
+	struct tq q;
+
+	tq_create(rig, &q, 1, 0);
+	for (i = 0; i < 40; i++) {
+		const char *error = NULL;
+		size_t len;
+		void *blob;
+
+		push_round(&q, 7);
+		sum += 7;
+		tq_publish(&q);
+		dawdle(1000000);
+		index = rig_submit(rig, &stop);
+		dawdle(50000);
+		rig_pause(rig);
+		openreg_card_finish(rig->card);
+		if (i % 2) {
+			blob = openreg_card_save(rig->card, &len);
+			assert_non_null(blob);
+			openreg_card_reset(rig->card);
+			rig_pause(rig);
+			assert_int_equal(openreg_card_load(rig->card, blob, len,
+							   &error), 0);
+			free(blob);
+		}
+		openreg_card_resume(rig->card);
+		assert_int_equal(rig_status(rig, index), OPENREG_ADMIN_OK);
+		assert_int_equal(tq_state(&q), OPENREG_QUEUE_STOPPED);
+		assert_int_equal(go_on(&q), OPENREG_ADMIN_OK);
+	}
+	tq_wait(&q);
+	all_words_are(rig, sum);
+}
+
+/* The driver's half of a reset after which nobody is to notice anything. */
+static void reset_and_restore(struct rig *rig, struct tq *q)
+{
+	struct openreg_admin_cmd cmd = cmd_vram(1, 1, 0, LEN, RW);
+	uint64_t brk = rig->brk;
+
+	rig_pause(rig);
+	openreg_card_reset(rig->card);
+	rig_enable(rig);
+	assert_int_equal(rig_op(rig, OPENREG_ADMIN_CTX_CREATE, 1, 0), 0);
+	assert_int_equal(rig_admin(rig, &cmd), 0);
+	cmd = cmd_system(rig, 1, 2, memory, LEN, RW, true);
+	assert_int_equal(rig_admin(rig, &cmd), 0);
+	rig->brk = brk;
+	cmd = cmd_queue(q, OPENREG_PRIORITY_NORMAL);
+	cmd.queue.flags = OPENREG_QUEUE_KEEP;
+	assert_int_equal(rig_admin(rig, &cmd), 0);
+}
+
+/* With its page kept a queue goes on as if the card had not been reset. */
+static void test_over_a_reset(void **state)
+{
+	struct rig *rig = *state;
+	struct openreg_admin_cmd stop = cmd_stop(OPENREG_STOP_AFTER_PACKET);
+	const uint64_t wakes = offsetof(struct openreg_card_page, wakes);
+	uint32_t sum = 0;
+	unsigned int i;
+	struct tq q;
+
+	tq_create(rig, &q, 1, 0);
+	for (i = 0; i < 40; i++) {
+		uint64_t before, woken;
+
+		push_round(&q, 3);
+		sum += 3;
+		tq_publish(&q);
+		dawdle(2000000);
+		assert_int_equal(rig_admin(rig, &stop), OPENREG_ADMIN_OK);
+		before = tq_completed(&q);
+		woken = rig_load(rig, q.page + wakes);
+		reset_and_restore(rig, &q);
+		assert_int_equal(tq_state(&q), OPENREG_QUEUE_STOPPED);
+		assert_int_equal(tq_completed(&q), before);
+		assert_int_equal(rig_load(rig, q.page + wakes), woken);
+		assert_int_equal(go_on(&q), OPENREG_ADMIN_OK);
+		/* Who has rung at the last count rings at this one. */
+		assert_true(rig_load(rig, q.page + wakes) > woken);
+	}
+	tq_wait(&q);
+	all_words_are(rig, sum);
+}
+
+static void test_faulted_over_a_reset(void **state)
+{
+	struct rig *rig = *state;
+	struct openreg_fault_summary fault;
+	struct pkt p;
+	struct tq q;
+
+	tq_create(rig, &q, 1, 0);
+	tq_nop(&q);
+	pkt_copy(&p, 0, SYSTEM(0), OPENREG_U8, 1);
+	tq_push(&q, &p);
+	tq_publish(&q);
+	tq_wait_fault(&q);
+	reset_and_restore(rig, &q);
+	assert_int_equal(tq_state(&q), OPENREG_QUEUE_FAULTED);
+	fault = tq_wait_fault(&q);
+	assert_int_equal(fault.code, OPENREG_FAULT_ADDRESS);
+	assert_int_equal(fault.seq, 2);
+	assert_int_equal(tq_reset(&q, 0, 0), OPENREG_ADMIN_EINVAL);
+	tq_recover(&q);
+	tq_nop(&q);
+	tq_publish(&q);
+	tq_wait(&q);
+	/* A page that says anything: the queue only stands. */
+	rig_store(rig, q.page + 16, 0xffffffff00000000);
+	rig_store(rig, q.page, UINT64_MAX);
+	reset_and_restore(rig, &q);
+	assert_int_equal(tq_state(&q), OPENREG_QUEUE_STOPPED);
+	assert_int_equal(tq_reset(&q, q.tail, q.seq), OPENREG_ADMIN_OK);
+	tq_nop(&q);
+	tq_publish(&q);
+	tq_wait(&q);
+}
+
+int main(void)
+{
+#define T(f) cmocka_unit_test_setup_teardown(f, setup, rig_teardown)
+	const struct CMUnitTest tests[] = {
+		T(test_at_a_packets_end),
+		T(test_at_a_wait),
+		T(test_that_does_not_end),
+		T(test_faulted),
+		T(test_bad_arguments),
+		T(test_while_the_machine_stops),
+		T(test_over_a_reset),
+		T(test_faulted_over_a_reset),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
