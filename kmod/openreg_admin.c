@@ -96,6 +96,8 @@ static void openreg_admin_kick(struct openreg_device *odev)
 	list_for_each_entry_safe(req, next, &admin->pending, link) {
 		u32 slot = tail & OPENREG_ADMIN_MASK;
 
+		if (admin->held && !req->first)
+			continue;
 		if (admin->reqs[slot])
 			break;
 		list_del_init(&req->link);
@@ -164,6 +166,25 @@ static void openreg_admin_sync_done(struct openreg_admin_req *req)
 	complete(&sync->completion);
 }
 
+static int openreg_admin_run(struct openreg_device *odev,
+			     struct openreg_ctx *ctx,
+			     const struct openreg_admin_cmd *cmd, bool first)
+{
+	struct openreg_admin_sync sync = {
+		.req = {
+			.cmd = *cmd,
+			.ctx = ctx,
+			.done = openreg_admin_sync_done,
+			.first = first,
+		},
+	};
+
+	init_completion(&sync.completion);
+	openreg_admin_submit(odev, &sync.req);
+	wait_for_completion(&sync.completion);
+	return sync.req.status;
+}
+
 /**
  * openreg_admin_exec() - run a command and wait for its completion
  * @odev: the card
@@ -176,18 +197,15 @@ static void openreg_admin_sync_done(struct openreg_admin_req *req)
 int openreg_admin_exec(struct openreg_device *odev, struct openreg_ctx *ctx,
 		       const struct openreg_admin_cmd *cmd)
 {
-	struct openreg_admin_sync sync = {
-		.req = {
-			.cmd = *cmd,
-			.ctx = ctx,
-			.done = openreg_admin_sync_done,
-		},
-	};
+	return openreg_admin_run(odev, ctx, cmd, false);
+}
 
-	init_completion(&sync.completion);
-	openreg_admin_submit(odev, &sync.req);
-	wait_for_completion(&sync.completion);
-	return sync.req.status;
+/* The same for who holds the others back. */
+int openreg_admin_exec_first(struct openreg_device *odev,
+			     struct openreg_ctx *ctx,
+			     const struct openreg_admin_cmd *cmd)
+{
+	return openreg_admin_run(odev, ctx, cmd, true);
 }
 
 /* false: it stays until the card has been reset. */
@@ -272,6 +290,49 @@ void openreg_admin_stop(struct openreg_device *odev,
 	admin->error = error;
 	list_for_each_entry(ctx, &admin->ctxs, link)
 		ctx->dead = true;
+	spin_unlock(&admin->lock);
+}
+
+/* Until openreg_admin_release() only requests with @first go to the card. */
+void openreg_admin_hold(struct openreg_device *odev)
+{
+	struct openreg_admin *admin = &odev->admin;
+
+	spin_lock(&admin->lock);
+	admin->held = true;
+	spin_unlock(&admin->lock);
+}
+
+void openreg_admin_release(struct openreg_device *odev)
+{
+	struct openreg_admin *admin = &odev->admin;
+
+	spin_lock(&admin->lock);
+	admin->held = false;
+	openreg_admin_kick(odev);
+	spin_unlock(&admin->lock);
+}
+
+/* Has the card answered all that it was asked? */
+bool openreg_admin_is_idle(struct openreg_device *odev)
+{
+	struct openreg_admin *admin = &odev->admin;
+	bool idle;
+
+	spin_lock(&admin->lock);
+	idle = admin->head == admin->tail;
+	spin_unlock(&admin->lock);
+	return idle;
+}
+
+/* For a card that gets its contexts back: none of them dies. */
+void openreg_admin_suspend(struct openreg_device *odev)
+{
+	struct openreg_admin *admin = &odev->admin;
+
+	spin_lock(&admin->lock);
+	if (admin->state == OPENREG_ADMIN_RUNNING)
+		admin->state = OPENREG_ADMIN_PAUSED;
 	spin_unlock(&admin->lock);
 }
 
@@ -384,7 +445,7 @@ static void openreg_admin_watchdog(struct work_struct *work)
 	if (running && late)
 		openreg_reset_request(odev, "an admin command did not complete");
 	else if (running && busy)
-		openreg_hw_check_fatal(odev);
+		openreg_hw_check_alive(odev);
 	if (busy)
 		queue_delayed_work(odev->wq, &admin->watchdog,
 				   openreg_admin_watchdog_period());

@@ -21,6 +21,7 @@ struct openreg_device;
  * @done: called once, in process context, when the card is through with the
  *	command or never will be; must not wait for another command. May free
  *	the request.
+ * @first: goes even while others are held back; set by who holds them
  * @status: 0 or a negative error, for @done
  * @lost: the card did not answer; it has been reset or cut off, for @done
  */
@@ -28,6 +29,7 @@ struct openreg_admin_req {
 	struct openreg_admin_cmd cmd;
 	struct openreg_ctx *ctx;
 	void (*done)(struct openreg_admin_req *req);
+	bool first;
 	int status;
 	bool lost;
 	/* private: */
@@ -37,7 +39,7 @@ struct openreg_admin_req {
 
 enum openreg_admin_state {
 	OPENREG_ADMIN_RUNNING,
-	OPENREG_ADMIN_PAUSED, /* the card is being reset */
+	OPENREG_ADMIN_PAUSED, /* the card is being reset, or sleeps */
 	OPENREG_ADMIN_DEAD, /* the card is gone or wedged */
 };
 
@@ -45,6 +47,7 @@ struct openreg_admin {
 	spinlock_t lock; /* all of this, and the list and death of contexts */
 	enum openreg_admin_state state;
 	int error; /* what requests get when DEAD */
+	bool held; /* only the first are sent */
 	struct openreg_admin_cmd *cmds;
 	struct openreg_admin_cpl *cpls;
 	dma_addr_t cmds_dma;
@@ -64,11 +67,23 @@ void openreg_admin_start(struct openreg_device *odev);
 void openreg_admin_resume(struct openreg_device *odev);
 void openreg_admin_stop(struct openreg_device *odev,
 			enum openreg_admin_state state, int error);
+void openreg_admin_hold(struct openreg_device *odev);
+void openreg_admin_release(struct openreg_device *odev);
+bool openreg_admin_is_idle(struct openreg_device *odev);
+void openreg_admin_suspend(struct openreg_device *odev);
 void openreg_admin_flush(struct openreg_device *odev);
 void openreg_admin_drain(struct openreg_device *odev);
 void openreg_admin_submit(struct openreg_device *odev,
 			  struct openreg_admin_req *req);
 int openreg_admin_exec(struct openreg_device *odev, struct openreg_ctx *ctx,
 		       const struct openreg_admin_cmd *cmd);
+int openreg_admin_exec_first(struct openreg_device *odev,
+			     struct openreg_ctx *ctx,
+			     const struct openreg_admin_cmd *cmd);
+
+/* Either of the two. */
+typedef int (*openreg_admin_exec_fn)(struct openreg_device *odev,
+				     struct openreg_ctx *ctx,
+				     const struct openreg_admin_cmd *cmd);
 
 #endif

@@ -166,6 +166,113 @@ void openreg_ctx_close(struct openreg_ctx *ctx)
 	openreg_admin_submit(ctx->odev, &ctx->destroy);
 }
 
+/* What the card is told of an object; for exec() as openreg_admin_exec() is. */
+static int openreg_ctx_bind_seg(struct openreg_ctx *ctx, struct openreg_bo *bo,
+				u32 seg, openreg_admin_exec_fn exec)
+{
+	struct openreg_admin_cmd cmd = {
+		.opcode = OPENREG_ADMIN_SEG_BIND,
+		.id = seg,
+		.seg.length = bo->length,
+		.seg.perm = OPENREG_SEG_READ | OPENREG_SEG_WRITE,
+	};
+	int ret;
+
+	if (bo->flags & DRM_OPENREG_BO_READONLY)
+		cmd.seg.perm = OPENREG_SEG_READ;
+	ret = bo->ops->prepare(bo, &cmd);
+	if (ret)
+		return ret;
+	ret = exec(ctx->odev, ctx, &cmd);
+	bo->ops->unprepare(bo);
+	return ret;
+}
+
+/* Those that were closed do without: the card says then that they are gone. */
+static int openreg_ctx_restore_segs(struct openreg_ctx *ctx)
+{
+	struct openreg_bo *bo;
+	unsigned long seg;
+	int ret;
+
+	xa_for_each(&ctx->segs, seg, bo) {
+		if (bo->closing)
+			continue;
+		ret = openreg_ctx_bind_seg(ctx, bo, seg,
+					   openreg_admin_exec_first);
+		if (ret)
+			return ret;
+	}
+	return 0;
+}
+
+/**
+ * openreg_ctx_restore() - tell a card that was reset of a context
+ * @ctx: the context, which has not died
+ *
+ * Other commands are held back. Its queues follow.
+ */
+int openreg_ctx_restore(struct openreg_ctx *ctx)
+{
+	struct openreg_admin_cmd cmd = { .opcode = OPENREG_ADMIN_CTX_CREATE };
+	int ret;
+
+	ret = openreg_admin_exec_first(ctx->odev, ctx, &cmd);
+	return ret ?: openreg_ctx_restore_segs(ctx);
+}
+
+/**
+ * openreg_ctx_lose() - let a context die that could not be restored
+ * @ctx: the context
+ *
+ * For its user it is as if the card had been reset.
+ */
+void openreg_ctx_lose(struct openreg_ctx *ctx)
+{
+	struct openreg_admin_cmd cmd = { .opcode = OPENREG_ADMIN_CTX_DESTROY };
+	struct openreg_device *odev = ctx->odev;
+	struct openreg_queue *queue;
+
+	openreg_admin_exec_first(odev, ctx, &cmd);
+	spin_lock(&odev->admin.lock);
+	ctx->dead = true;
+	spin_unlock(&odev->admin.lock);
+
+	guard(mutex)(&ctx->lock);
+	list_for_each_entry(queue, &ctx->queues, ctx_link) {
+		openreg_queue_hang(queue, -EIO);
+		openreg_points_fail(queue);
+	}
+}
+
+/**
+ * openreg_ctx_next() - the next context of a card
+ * @odev: the card
+ * @last: the one before it, whose reference is dropped, or NULL
+ *
+ * Returns: the context, with a reference, or NULL.
+ */
+struct openreg_ctx *openreg_ctx_next(struct openreg_device *odev,
+				     struct openreg_ctx *last)
+{
+	struct openreg_admin *admin = &odev->admin;
+	struct openreg_ctx *ctx = NULL;
+
+	scoped_guard(spinlock, &admin->lock) {
+		struct list_head *at = last ? &last->link : &admin->ctxs;
+
+		list_for_each_continue(at, &admin->ctxs) {
+			ctx = list_entry(at, struct openreg_ctx, link);
+			if (kref_get_unless_zero(&ctx->ref))
+				break;
+			ctx = NULL;
+		}
+	}
+	if (last)
+		openreg_ctx_put(last);
+	return ctx;
+}
+
 /**
  * openreg_ctx_bind() - give a BO an address
  * @ctx: the context
@@ -176,11 +283,6 @@ void openreg_ctx_close(struct openreg_ctx *ctx)
 int openreg_ctx_bind(struct openreg_ctx *ctx, struct openreg_bo *bo)
 {
 	struct openreg_device *odev = ctx->odev;
-	struct openreg_admin_cmd cmd = {
-		.opcode = OPENREG_ADMIN_SEG_BIND,
-		.seg.length = bo->length,
-		.seg.perm = OPENREG_SEG_READ | OPENREG_SEG_WRITE,
-	};
 	u32 seg;
 	int ret;
 
@@ -190,14 +292,7 @@ int openreg_ctx_bind(struct openreg_ctx *ctx, struct openreg_bo *bo)
 	if (ret < 0)
 		return ret == -EBUSY ? -ENOSPC : ret;
 
-	if (bo->flags & DRM_OPENREG_BO_READONLY)
-		cmd.seg.perm = OPENREG_SEG_READ;
-	cmd.id = seg;
-	ret = bo->ops->prepare(bo, &cmd);
-	if (!ret) {
-		ret = openreg_admin_exec(odev, ctx, &cmd);
-		bo->ops->unprepare(bo);
-	}
+	ret = openreg_ctx_bind_seg(ctx, bo, seg, openreg_admin_exec);
 	if (ret) {
 		xa_erase(&ctx->segs, seg);
 		return ret;

@@ -58,6 +58,10 @@ void openreg_ctx_put(struct openreg_ctx *ctx);
 int openreg_ctx_bind(struct openreg_ctx *ctx, struct openreg_bo *bo);
 void openreg_ctx_unbind(struct openreg_bo *bo);
 void openreg_ctx_release_bo(struct openreg_bo *bo);
+int openreg_ctx_restore(struct openreg_ctx *ctx);
+void openreg_ctx_lose(struct openreg_ctx *ctx);
+struct openreg_ctx *openreg_ctx_next(struct openreg_device *odev,
+				     struct openreg_ctx *last);
 
 /* openreg_unbind.c */
 void openreg_unbind(struct openreg_bo *bo);

@@ -62,8 +62,8 @@ static const struct file_operations openreg_fops = {
 	.release = openreg_release,
 	.unlocked_ioctl = drm_ioctl,
 	.compat_ioctl = drm_compat_ioctl,
-	.poll = drm_poll,
-	.read = drm_read,
+	.poll = openreg_poll,
+	.read = openreg_read_events,
 	.llseek = noop_llseek,
 	.mmap = drm_gem_mmap,
 	.show_fdinfo = drm_show_fdinfo,
@@ -139,6 +139,7 @@ static int openreg_tables_init(struct openreg_device *odev)
 	ida_init(&odev->doorbell_ids);
 	xa_init_flags(&odev->queues, XA_FLAGS_ALLOC);
 	INIT_LIST_HEAD(&odev->bos);
+	openreg_health_init(odev);
 	return drmm_add_action_or_reset(&odev->drm, openreg_tables_fini, odev) ?:
 	       drmm_mutex_init(&odev->drm, &odev->bos_lock) ?:
 	       openreg_reset_init(odev);
@@ -153,7 +154,8 @@ static int openreg_init(struct openreg_device *odev)
 	       openreg_vram_init(odev) ?:
 	       openreg_admin_init(odev) ?:
 	       openreg_fault_init(odev) ?:
-	       openreg_irq_init(odev);
+	       openreg_irq_init(odev) ?:
+	       openreg_hw_save_config(odev);
 }
 
 /* Ends with a card that does no DMA and with no request under way. */
@@ -164,7 +166,7 @@ static void openreg_shutdown(struct openreg_device *odev)
 
 	openreg_reset_fini(odev);
 	openreg_irq_fini(odev);
-	if (openreg_hw_reset(odev))
+	if (openreg_hw_reset(odev) && pci_device_is_present(odev->pdev))
 		drm_err(&odev->drm, "the card does not stop\n");
 	pci_clear_master(odev->pdev);
 	synchronize_irq(pci_irq_vector(odev->pdev, 0));
@@ -241,8 +243,12 @@ static void openreg_remove(struct pci_dev *pdev)
 {
 	struct openreg_device *odev = pci_get_drvdata(pdev);
 
+	/* Who waits for an answer keeps drm_dev_unplug() waiting. */
+	if (!pci_device_is_present(pdev))
+		openreg_reset_cut_off(odev, -ENODEV, "the card is gone");
 	openreg_node_deregister(odev);
 	drm_dev_unplug(&odev->drm);
+	openreg_poll_wake(odev);
 	openreg_node_release(odev);
 	openreg_prime_revoke(odev);
 	openreg_shutdown(odev);
@@ -259,6 +265,7 @@ static struct pci_driver openreg_pci_driver = {
 	.id_table = openreg_pci_ids,
 	.probe = openreg_probe,
 	.remove = openreg_remove,
+	.driver.pm = pm_sleep_ptr(&openreg_pm_ops),
 	.err_handler = &openreg_error_handlers,
 };
 

@@ -47,6 +47,13 @@ struct openreg_faults {
 	struct ratelimit_state reports;
 };
 
+/* Asks a card that somebody waits for whether it lives. */
+struct openreg_health {
+	struct delayed_work work;
+	struct openreg_admin_req ping;
+	bool asking; /* the ping is on its way */
+};
+
 struct openreg_device {
 	struct drm_device drm;
 	struct pci_dev *pdev;
@@ -77,7 +84,11 @@ struct openreg_device {
 	struct mutex reset_lock; /* one reset at a time */
 	struct rw_semaphore map_lock; /* maps of the card's memory */
 	const char *reset_reason;
-	bool wedged; /* the card does not come back from a reset */
+	int wedged; /* what all calls get: it does not come back; or 0 */
+	atomic_t num_pausing; /* queues that stop for a sleep */
+	bool suspended; /* the system sleeps; under reset_lock */
+	struct pci_saved_state *config; /* the bus's, as probe left it */
+	struct openreg_health health;
 	u64 num_resets; /* begun; under reset_lock */
 	u64 resets_when_asked; /* num_resets at the last request */
 
@@ -129,7 +140,16 @@ static inline void openreg_write64(struct openreg_device *odev, u32 reg,
 int openreg_hw_init(struct openreg_device *odev);
 int openreg_hw_start(struct openreg_device *odev);
 int openreg_hw_reset(struct openreg_device *odev);
-void openreg_hw_check_fatal(struct openreg_device *odev);
+int openreg_hw_restart(struct openreg_device *odev);
+int openreg_hw_save_config(struct openreg_device *odev);
+void openreg_hw_configure(struct openreg_device *odev);
+bool openreg_hw_is_well(struct openreg_device *odev);
+void openreg_hw_check_alive(struct openreg_device *odev);
+
+/* openreg_health.c */
+void openreg_health_init(struct openreg_device *odev);
+void openreg_health_watch(struct openreg_device *odev);
+void openreg_health_fini(struct openreg_device *odev);
 
 /* openreg_irq.c */
 int openreg_irq_init(struct openreg_device *odev);
@@ -142,9 +162,21 @@ int openreg_fault_init(struct openreg_device *odev);
 void openreg_fault_start(struct openreg_device *odev);
 void openreg_fault_drain(struct openreg_device *odev);
 
-/* openreg_reset.c */
+/* openreg_pci.c */
 extern const struct pci_error_handlers openreg_error_handlers;
+
+/* openreg_power.c */
+extern const struct dev_pm_ops openreg_pm_ops;
+
+/* openreg_reset.c */
 int openreg_reset_init(struct openreg_device *odev);
+void openreg_reset_begin(struct openreg_device *odev);
+void openreg_reset_end(struct openreg_device *odev, int ret);
+void openreg_reset_wedge_message(struct openreg_device *odev, int error);
+void openreg_reset_cut_off(struct openreg_device *odev, int error,
+			   const char *reason);
+void openreg_reset_request_since(struct openreg_device *odev, u64 seen,
+				 const char *reason);
 void openreg_reset_request(struct openreg_device *odev, const char *reason);
 void openreg_reset_fini(struct openreg_device *odev);
 
@@ -156,6 +188,12 @@ void openreg_node_set_mode(struct openreg_device *odev);
 
 /* openreg_drv.c */
 int openreg_release(struct inode *inode, struct file *filp);
+
+/* openreg_poll.c */
+__poll_t openreg_poll(struct file *filp, struct poll_table_struct *wait);
+ssize_t openreg_read_events(struct file *filp, char __user *buf, size_t count,
+			    loff_t *offset);
+void openreg_poll_wake(struct openreg_device *odev);
 
 /* openreg_ioctl.c */
 int openreg_enter(struct openreg_device *odev, int *cookie);

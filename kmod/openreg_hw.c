@@ -164,18 +164,92 @@ int openreg_hw_start(struct openreg_device *odev)
 /* When it returns 0 the card does no DMA and knows nothing but VRAM. */
 int openreg_hw_reset(struct openreg_device *odev)
 {
+	/* Where no card answers a bus may read as anything. */
+	if (openreg_read(odev, OPENREG_REG_MAGIC) != OPENREG_MAGIC)
+		return -ENODEV;
 	openreg_write(odev, OPENREG_REG_CONTROL, OPENREG_CONTROL_RESET);
 	return openreg_hw_poll(odev, OPENREG_REG_CONTROL,
 			       OPENREG_CONTROL_RESET | OPENREG_CONTROL_ENABLE,
 			       0, 0);
 }
 
-/* A card that cannot use its rings answers nothing more by itself. */
-void openreg_hw_check_fatal(struct openreg_device *odev)
+static void openreg_hw_free_config(void *config)
 {
-	u32 status = openreg_read(odev, OPENREG_REG_STATUS);
+	kfree(config);
+}
 
-	/* All ones: it is gone, and the bus will say so. */
-	if (status != U32_MAX && status & OPENREG_STATUS_FATAL)
-		openreg_reset_request(odev, "it reports a fatal error");
+/* What probe has set up, for a card that has lost it. */
+int openreg_hw_save_config(struct openreg_device *odev)
+{
+	pci_save_state(odev->pdev);
+	odev->config = pci_store_saved_state(odev->pdev);
+	if (!odev->config)
+		return -ENOMEM;
+	return devm_add_action_or_reset(odev->drm.dev, openreg_hw_free_config,
+					odev->config);
+}
+
+void openreg_hw_configure(struct openreg_device *odev)
+{
+	pci_load_saved_state(odev->pdev, odev->config);
+	pci_restore_state(odev->pdev);
+}
+
+static int openreg_hw_flr(struct openreg_device *odev)
+{
+	struct pci_dev *pdev = odev->pdev;
+	int ret;
+
+	/* What is not there would be waited for, for a minute. */
+	if (!pci_device_is_present(pdev))
+		return -ENODEV;
+	pci_cfg_access_lock(pdev);
+	ret = pcie_reset_flr(pdev, PCI_RESET_DO_RESET);
+	openreg_hw_configure(odev);
+	pci_cfg_access_unlock(pdev);
+	return ret;
+}
+
+/**
+ * openreg_hw_restart() - reset and start a card, whatever state it is in
+ * @odev: the card
+ *
+ * By its register; if that does not help, the function as a whole.
+ */
+int openreg_hw_restart(struct openreg_device *odev)
+{
+	int ret = openreg_hw_reset(odev) ?: openreg_hw_start(odev);
+
+	if (!ret)
+		return 0;
+	dev_warn(odev->drm.dev,
+		 "the card does not restart (%d), resetting its function\n",
+		 ret);
+	return openreg_hw_flr(odev) ?: openreg_hw_reset(odev) ?:
+	       openreg_hw_start(odev);
+}
+
+/* Does it answer, and can it use its rings? */
+bool openreg_hw_is_well(struct openreg_device *odev)
+{
+	return openreg_read(odev, OPENREG_REG_STATUS) == OPENREG_STATUS_READY &&
+	       openreg_read(odev, OPENREG_REG_MAGIC) == OPENREG_MAGIC;
+}
+
+/* If it is not, only a reset helps, and it may not be able to say so. */
+void openreg_hw_check_alive(struct openreg_device *odev)
+{
+	u64 seen = READ_ONCE(odev->num_resets);
+	u32 status;
+
+	/* Against openreg_reset_begin(): it may be silent because of that. */
+	smp_rmb();
+	if (READ_ONCE(odev->admin.state) != OPENREG_ADMIN_RUNNING)
+		return;
+	status = openreg_read(odev, OPENREG_REG_STATUS);
+	if (status == OPENREG_STATUS_READY)
+		return;
+	openreg_reset_request_since(odev, seen, status == OPENREG_STATUS_FATAL ?
+				    "it reports a fatal error" :
+				    "it does not answer");
 }

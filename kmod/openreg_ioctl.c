@@ -163,7 +163,9 @@ static int openreg_timestamp(struct openreg_file *file, struct drm_file *filp,
 	args->cpu_after = ktime_get_ns();
 	preempt_enable();
 	up_read(&odev->map_lock);
-	return 0;
+	/* Either half of what a card says that is not there. */
+	return lower_32_bits(args->card) == U32_MAX &&
+	       upper_32_bits(args->card) == U32_MAX ? -EIO : 0;
 }
 
 /*
@@ -172,12 +174,14 @@ static int openreg_timestamp(struct openreg_file *file, struct drm_file *filp,
  */
 int openreg_enter(struct openreg_device *odev, int *cookie)
 {
+	int error;
+
 	if (!drm_dev_enter(&odev->drm, cookie))
 		return -ENODEV;
-	if (!READ_ONCE(odev->wedged))
-		return 0;
-	drm_dev_exit(*cookie);
-	return -EIO;
+	error = READ_ONCE(odev->wedged);
+	if (error)
+		drm_dev_exit(*cookie);
+	return error;
 }
 
 #define OPENREG_IOCTL_GUARDED(name, func, type)				\
@@ -235,8 +239,9 @@ static int openreg_mem_try_register(struct openreg_device *odev,
 	struct openreg_bo *bo;
 	int cookie, ret;
 
-	if (READ_ONCE(odev->wedged))
-		return -EIO;
+	ret = READ_ONCE(odev->wedged);
+	if (ret)
+		return ret;
 	bo = openreg_user_bo_new(odev, args->user_address, args->size,
 				 args->flags & DRM_OPENREG_BO_READONLY);
 	if (IS_ERR(bo))

@@ -32,7 +32,7 @@ static irqreturn_t openreg_admin_irq(int irq, void *data)
 	trace_openreg_irq(odev, 0);
 	openreg_admin_drain(odev);
 	openreg_fault_drain(odev);
-	openreg_hw_check_fatal(odev);
+	openreg_hw_check_alive(odev);
 	return IRQ_HANDLED;
 }
 

@@ -61,6 +61,7 @@ static vm_fault_t openreg_fault_around(struct openreg_bo *bo,
 static vm_fault_t openreg_bo_fault(struct vm_fault *vmf)
 {
 	struct openreg_bo *bo = to_openreg_bo(vmf->vma->vm_private_data);
+	struct openreg_device *odev = to_openreg(bo->base.dev);
 	vm_fault_t ret;
 	int cookie;
 
@@ -69,8 +70,10 @@ static vm_fault_t openreg_bo_fault(struct vm_fault *vmf)
 		return openreg_fault_around(bo, vmf);
 	if (bo->gone || !drm_dev_enter(bo->base.dev, &cookie))
 		return openreg_fault_dummy(bo, vmf);
-	scoped_guard(rwsem_read, &to_openreg(bo->base.dev)->map_lock)
-		ret = openreg_fault_around(bo, vmf);
+	scoped_guard(rwsem_read, &odev->map_lock)
+		ret = odev->wedged && bo->ops->io ?
+			openreg_fault_dummy(bo, vmf) :
+			openreg_fault_around(bo, vmf);
 	drm_dev_exit(cookie);
 	return ret;
 }

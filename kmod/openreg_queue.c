@@ -35,7 +35,7 @@ void openreg_queue_put(struct openreg_queue *queue)
 }
 
 static struct openreg_queue *openreg_queue_new(struct openreg_ctx *ctx,
-					       u32 slots)
+					       u32 slots, u32 priority)
 {
 	struct openreg_device *odev = ctx->odev;
 	struct openreg_queue *queue = kzalloc_obj(*queue);
@@ -51,6 +51,7 @@ static struct openreg_queue *openreg_queue_new(struct openreg_ctx *ctx,
 	INIT_LIST_HEAD(&queue->ctx_link);
 	queue->odev = odev;
 	queue->ctx = ctx;
+	queue->priority = priority;
 	queue->pid = task_tgid_nr(current);
 	get_task_comm(queue->comm, current);
 
@@ -104,8 +105,9 @@ void openreg_queue_retire(struct openreg_queue *queue)
 	xa_erase(&queue->odev->queues, queue->id);
 }
 
-static int openreg_queue_start(struct openreg_queue *queue, u32 slots,
-			       u32 priority)
+/* Tells the card of it; exec() is openreg_admin_exec() or its like. */
+int openreg_queue_start(struct openreg_queue *queue, u32 flags,
+			openreg_admin_exec_fn exec)
 {
 	struct openreg_device *odev = queue->odev;
 	struct openreg_admin_cmd cmd = {
@@ -115,13 +117,14 @@ static int openreg_queue_start(struct openreg_queue *queue, u32 slots,
 		.queue.user_page = queue->user->coherent.dma,
 		.queue.card_page = queue->card->coherent.dma,
 		.queue.kernel_page = queue->kernel->coherent.dma,
-		.queue.slots = slots,
+		.queue.slots = queue->ring->base.size / OPENREG_SLOT_SIZE,
 		.queue.doorbell = queue->ctx->doorbell->doorbell.page,
 		.queue.vector = queue->vector - odev->vectors,
-		.queue.priority = priority,
+		.queue.priority = queue->priority,
+		.queue.flags = flags,
 	};
 
-	return openreg_admin_exec(odev, queue->ctx, &cmd);
+	return exec(odev, queue->ctx, &cmd);
 }
 
 static int openreg_queue_allow(struct openreg_queue *queue,
@@ -192,7 +195,7 @@ static int openreg_queue_check(struct openreg_device *odev,
 
 /* Takes the reference to queue, whatever happens. */
 static int openreg_queue_setup(struct openreg_queue *queue,
-			       struct drm_file *filp, u32 slots, u32 priority)
+			       struct drm_file *filp)
 {
 	int ret;
 
@@ -202,7 +205,7 @@ static int openreg_queue_setup(struct openreg_queue *queue,
 	ret = openreg_queue_enlist(queue);
 	if (ret)
 		goto out_revoke;
-	ret = openreg_queue_start(queue, slots, priority);
+	ret = openreg_queue_start(queue, 0, openreg_admin_exec);
 	if (ret)
 		goto out_retire;
 	scoped_guard(mutex, &queue->ctx->lock)
@@ -236,7 +239,7 @@ int openreg_queue_create(struct openreg_file *file, struct drm_file *filp,
 	ret = openreg_ctx_need_doorbell(ctx);
 	if (ret)
 		return ret;
-	queue = openreg_queue_new(ctx, args->slots);
+	queue = openreg_queue_new(ctx, args->slots, args->priority);
 	if (IS_ERR(queue))
 		return PTR_ERR(queue);
 
@@ -249,7 +252,7 @@ int openreg_queue_create(struct openreg_file *file, struct drm_file *filp,
 		return ret;
 	}
 	openreg_queue_offsets(queue, args);
-	ret = openreg_queue_setup(queue, filp, args->slots, args->priority);
+	ret = openreg_queue_setup(queue, filp);
 	if (ret) {
 		xa_release(&file->queues, args->queue);
 		return ret;
@@ -326,7 +329,7 @@ static int openreg_queue_peek(struct openreg_queue *queue, u64 *completed)
 }
 
 /* While it is set nobody takes the queue for one that has stopped. */
-static void openreg_queue_set_resetting(struct openreg_queue *queue, bool on)
+void openreg_queue_set_resetting(struct openreg_queue *queue, bool on)
 {
 	scoped_guard(spinlock_irq, &queue->lock)
 		queue->resetting = on;

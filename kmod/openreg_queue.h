@@ -45,10 +45,14 @@ struct openreg_queue {
 	u64 armed; /* as stored to the kernel page, which the card could write */
 	u64 sleeps, wakes;
 	bool resetting; /* stopped for a moment */
+	bool runs_on; /* when the system wakes up */
 	bool stopping; /* stop is under way */
 
 	struct work_struct points_work; /* has a reference while it is queued */
 	struct openreg_admin_req stop; /* of openreg_queue_stop_async() */
+	struct openreg_admin_req pause; /* of openreg_queue_pause() */
+	bool pausing; /* it is on its way */
+	u32 priority;
 	pid_t pid;
 	char comm[TASK_COMM_LEN];
 };
@@ -64,6 +68,14 @@ void openreg_queues_close(struct openreg_file *file, struct drm_file *filp);
 void openreg_queue_put(struct openreg_queue *queue);
 void openreg_queue_retire(struct openreg_queue *queue);
 void openreg_queue_stop_async(struct openreg_queue *queue);
+void openreg_queue_set_resetting(struct openreg_queue *queue, bool on);
+int openreg_queue_start(struct openreg_queue *queue, u32 flags,
+			openreg_admin_exec_fn exec);
+
+/* openreg_queue_sleep.c */
+void openreg_queue_pause(struct openreg_queue *queue);
+void openreg_queue_cut(struct openreg_queue *queue);
+int openreg_queue_restore(struct openreg_queue *queue);
 
 /* openreg_fdinfo.c */
 u64 openreg_queue_busy_ns(struct openreg_queue *queue);
@@ -79,7 +91,8 @@ int openreg_ctx_need_doorbell(struct openreg_ctx *ctx);
 /* openreg_wait.c */
 void openreg_queue_notify(struct openreg_queue *queue);
 void openreg_queue_fail(struct openreg_queue *queue, int error);
-void openreg_queue_hang(struct openreg_queue *queue);
+void openreg_queue_write_hang(struct openreg_queue *queue);
+void openreg_queue_hang(struct openreg_queue *queue, int error);
 int openreg_queue_wait(struct openreg_queue *queue, u64 seq, s64 timeout_ns,
 		       u64 *completed);
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Resetting a card, because it does not answer or because somebody asked the
- * bus for it: all contexts die, new ones work.
+ * bus for it: all contexts die, new ones work. A card that does not come back is
+ * wedged: whatever is asked of it fails at once.
  */
 
 #include <linux/interrupt.h>
@@ -16,116 +17,122 @@
 #include "openreg_queue.h"
 #include "openreg_trace.h"
 
-static void openreg_reset_fail_queues(struct openreg_device *odev, bool quiet)
+/* The card does no DMA, so that what its users see can be written. */
+static void openreg_reset_fail_queues(struct openreg_device *odev, int error)
 {
 	struct openreg_queue *queue;
 	unsigned long id;
 
 	xa_lock(&odev->queues);
 	xa_for_each(&odev->queues, id, queue) {
-		if (quiet)
-			openreg_queue_hang(queue);
-		else
-			openreg_queue_fail(queue, -EIO);
+		openreg_queue_hang(queue, error);
 		openreg_points_fail(queue);
 	}
 	xa_unlock(&odev->queues);
 }
 
 /* Nobody reaches the card's memory until openreg_reset_end(). */
-static int openreg_reset_begin(struct openreg_device *odev)
+void openreg_reset_begin(struct openreg_device *odev)
 {
 	lockdep_assert_held(&odev->reset_lock);
-	odev->num_resets++;
 	openreg_admin_stop(odev, OPENREG_ADMIN_PAUSED, -EIO);
+	/* In this order: see openreg_hw_check_alive(). */
+	smp_wmb();
+	WRITE_ONCE(odev->num_resets, odev->num_resets + 1);
 	openreg_bo_kill_doorbells(odev);
 	down_write(&odev->map_lock);
 	unmap_mapping_range(odev->drm.anon_inode->i_mapping, 0, 0, 1);
 	disable_irq(pci_irq_vector(odev->pdev, 0));
-	return openreg_hw_reset(odev);
 }
 
-static void openreg_reset_wedge(struct openreg_device *odev, int error)
+/**
+ * openreg_reset_end() - let a card be used again, or nobody
+ * @odev: the card
+ * @ret: 0 if it has started anew; else what all calls get from now on
+ */
+void openreg_reset_end(struct openreg_device *odev, int ret)
+{
+	/* It may still do DMA: cut it off before anybody uses that memory. */
+	if (ret)
+		pci_clear_master(odev->pdev);
+	/* Maps of a wedged card's memory show nothing of it. */
+	WRITE_ONCE(odev->wedged, ret);
+	up_write(&odev->map_lock);
+	openreg_reset_fail_queues(odev, ret ?: -EIO);
+	if (ret)
+		openreg_admin_stop(odev, OPENREG_ADMIN_DEAD, ret);
+	openreg_admin_flush(odev);
+	if (!ret)
+		openreg_admin_resume(odev);
+	enable_irq(pci_irq_vector(odev->pdev, 0));
+}
+
+void openreg_reset_wedge_message(struct openreg_device *odev, int error)
 {
 	drm_err(&odev->drm,
 		"the card did not come back from a reset (%d); reset it by the bus, or unbind and bind it, to try again\n",
 		error);
-	WRITE_ONCE(odev->wedged, true);
-	pci_clear_master(odev->pdev);
-	openreg_admin_stop(odev, OPENREG_ADMIN_DEAD, -EIO);
-	openreg_admin_flush(odev);
-}
-
-static void openreg_reset_end(struct openreg_device *odev, int ret)
-{
-	up_write(&odev->map_lock);
-	/* It may still do DMA: cut it off before anybody uses that memory. */
-	if (ret)
-		pci_clear_master(odev->pdev);
-	openreg_reset_fail_queues(odev, !ret);
-	if (!ret) {
-		openreg_admin_flush(odev);
-		ret = openreg_hw_start(odev);
-	}
-	if (ret) {
-		openreg_reset_wedge(odev, ret);
-	} else {
-		WRITE_ONCE(odev->wedged, false);
-		openreg_admin_resume(odev);
-	}
-	enable_irq(pci_irq_vector(odev->pdev, 0));
 }
 
 static void openreg_reset_work(struct work_struct *work)
 {
 	struct openreg_device *odev =
 		container_of(work, struct openreg_device, reset_work);
+	int ret;
 
 	guard(mutex)(&odev->reset_lock);
 	/* The bus may have been faster. */
-	if (odev->num_resets != READ_ONCE(odev->resets_when_asked))
+	if (odev->num_resets != READ_ONCE(odev->resets_when_asked) ||
+	    odev->suspended || odev->wedged)
 		return;
 	drm_err(&odev->drm, "resetting the card: %s\n", odev->reset_reason);
 	trace_openreg_reset(odev, odev->reset_reason);
 	openreg_dump_hang(odev, odev->reset_reason);
-	openreg_reset_end(odev, openreg_reset_begin(odev));
+	openreg_reset_begin(odev);
+	ret = openreg_hw_restart(odev);
+	if (ret)
+		openreg_reset_wedge_message(odev, ret);
+	openreg_reset_end(odev, ret ? -EIO : 0);
+}
+
+/**
+ * openreg_reset_request_since() - have the card reset
+ * @odev: the card
+ * @seen: its num_resets before the reason was found
+ * @reason: a sentence for the log
+ *
+ * Nothing happens if it has been reset since.
+ */
+void openreg_reset_request_since(struct openreg_device *odev, u64 seen,
+				 const char *reason)
+{
+	odev->reset_reason = reason;
+	WRITE_ONCE(odev->resets_when_asked, seen);
+	queue_work(odev->wq, &odev->reset_work);
 }
 
 void openreg_reset_request(struct openreg_device *odev, const char *reason)
 {
-	odev->reset_reason = reason;
-	WRITE_ONCE(odev->resets_when_asked, READ_ONCE(odev->num_resets));
-	queue_work(odev->wq, &odev->reset_work);
+	openreg_reset_request_since(odev, READ_ONCE(odev->num_resets), reason);
 }
 
-static void openreg_reset_prepare(struct pci_dev *pdev)
+/**
+ * openreg_reset_cut_off() - do without a card that may not be touched, or is gone
+ * @odev: the card
+ * @error: what all calls get from now on
+ * @reason: a sentence for the log
+ *
+ * It counts as wedged until the bus brings it back.
+ */
+void openreg_reset_cut_off(struct openreg_device *odev, int error,
+			   const char *reason)
 {
-	struct openreg_device *odev = pci_get_drvdata(pdev);
-
-	dev_warn(&pdev->dev, "the bus resets the card\n");
-	trace_openreg_reset(odev, "by the bus");
-	mutex_lock(&odev->reset_lock);
-	/* Whatever it answers, what follows is stronger. */
+	guard(mutex)(&odev->reset_lock);
+	dev_warn(odev->drm.dev, "%s\n", reason);
+	trace_openreg_reset(odev, reason);
 	openreg_reset_begin(odev);
+	openreg_reset_end(odev, error);
 }
-
-static void openreg_reset_done(struct pci_dev *pdev)
-{
-	struct openreg_device *odev = pci_get_drvdata(pdev);
-	int ret;
-
-	ret = openreg_hw_reset(odev);
-	/* A card that was wedged had lost it. */
-	if (!ret)
-		pci_set_master(pdev);
-	openreg_reset_end(odev, ret);
-	mutex_unlock(&odev->reset_lock);
-}
-
-const struct pci_error_handlers openreg_error_handlers = {
-	.reset_prepare = openreg_reset_prepare,
-	.reset_done = openreg_reset_done,
-};
 
 int openreg_reset_init(struct openreg_device *odev)
 {
@@ -140,4 +147,5 @@ void openreg_reset_fini(struct openreg_device *odev)
 	disable_work_sync(&odev->reset_work);
 	openreg_admin_stop(odev, OPENREG_ADMIN_PAUSED, -ENODEV);
 	disable_delayed_work_sync(&odev->admin.watchdog);
+	openreg_health_fini(odev);
 }

@@ -250,25 +250,9 @@ bool openreg_unbinds_wait(struct openreg_file *file, unsigned int released,
 /* The card is cut off, the admin ring dead: nothing is asked again. */
 void openreg_unbinds_drain(struct openreg_device *odev)
 {
-	struct openreg_admin *admin = &odev->admin;
-	struct openreg_ctx *ctx, *last = NULL;
+	struct openreg_ctx *ctx = NULL;
 
-	do {
-		ctx = NULL;
-		scoped_guard(spinlock, &admin->lock) {
-			struct list_head *at = last ? &last->link : &admin->ctxs;
-
-			list_for_each_continue(at, &admin->ctxs) {
-				ctx = list_entry(at, struct openreg_ctx, link);
-				if (kref_get_unless_zero(&ctx->ref))
-					break;
-				ctx = NULL;
-			}
-		}
-		if (last)
-			openreg_ctx_put(last);
-		while (ctx && flush_delayed_work(&ctx->unbinds.work))
+	while ((ctx = openreg_ctx_next(odev, ctx)))
+		while (flush_delayed_work(&ctx->unbinds.work))
 			;
-		last = ctx;
-	} while (ctx);
 }

@@ -98,21 +98,12 @@ void openreg_queue_fail(struct openreg_queue *queue, int error)
 	openreg_queue_set_error(queue, error);
 }
 
-/**
- * openreg_queue_hang() - fail a queue that the card has forgotten
- * @queue: the queue
- *
- * Only when the card has been reset. It does not write the card page any more,
- * and what user space reads there would go on to say that the queue runs.
- */
-void openreg_queue_hang(struct openreg_queue *queue)
+/* The card has let go of the queue, with a packet half done perhaps. */
+void openreg_queue_write_hang(struct openreg_queue *queue)
 {
-	struct openreg_card_page *card;
+	struct openreg_card_page *card = queue->card->coherent.cpu;
 
-	guard(spinlock_irqsave)(&queue->lock);
-	if (queue->error)
-		return;
-	card = queue->card->coherent.cpu;
+	lockdep_assert_held(&queue->lock);
 	card->fault = (struct openreg_fault_summary) {
 		.code = OPENREG_FAULT_HANG,
 		.operand = OPENREG_NO_OPERAND,
@@ -120,7 +111,24 @@ void openreg_queue_hang(struct openreg_queue *queue)
 	};
 	/* Who reads the state finds the fault. */
 	smp_store_release(&card->state, OPENREG_QUEUE_FAULTED);
-	openreg_queue_set_error(queue, -EIO);
+}
+
+/**
+ * openreg_queue_hang() - fail a queue that the card has forgotten
+ * @queue: the queue
+ * @error: what every waiter gets, now and later
+ *
+ * Only when the card has been reset or cut off. It does not write the card page
+ * any more, and what user space reads there would go on to say that the queue
+ * runs.
+ */
+void openreg_queue_hang(struct openreg_queue *queue, int error)
+{
+	guard(spinlock_irqsave)(&queue->lock);
+	if (queue->error)
+		return;
+	openreg_queue_write_hang(queue);
+	openreg_queue_set_error(queue, error);
 }
 
 static int openreg_wait_check(struct openreg_queue *queue, u64 seq,
@@ -156,6 +164,7 @@ static void openreg_wait_add(struct openreg_queue *queue,
 		queue->sleeps++;
 	}
 	openreg_irq_expect(queue->odev);
+	openreg_health_watch(queue->odev);
 	openreg_queue_notify(queue);
 }
 

@@ -5,7 +5,11 @@
  * Reserved fields and unknown flags must be zero, else EINVAL. Every call may
  * return ENODEV once the card is gone and EIO once it is wedged. A reset of the
  * card ends all that an open file had on it: new work, and waits for what had
- * not completed, give EIO. Open the device again.
+ * not completed, give EIO. Open the device again. A suspend of the system ends
+ * nothing; but a packet that is not through within seconds is given up, and its
+ * queue has faulted with OPENREG_FAULT_HANG then.
+ *
+ * The file has no events to read. poll() and read() tell that the card is gone.
  *
  * No map of the device file is inherited by a child of fork().
  *

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Suspend and resume. Processes are frozen then, so that nobody makes calls nor
+ * rings doorbells. Queues stop where a packet ends and the card is reset, which
+ * leaves VRAM as it is. On resume it is told of all contexts, segments and
+ * queues again, and they go on.
+ *
+ * Hibernation is refused: nobody would save VRAM.
+ */
+
+#include <linux/interrupt.h>
+#include <linux/iopoll.h>
+#include <linux/pm.h>
+
+#include <drm/drm_print.h>
+
+#include "openreg_ctx.h"
+#include "openreg_drv.h"
+#include "openreg_queue.h"
+
+#define OPENREG_POWER_POLL_US 1000
+/* For what the driver has under way: clearing of memory, at most. */
+#define OPENREG_POWER_IDLE_US (20 * USEC_PER_SEC)
+/* For the packets that run. */
+#define OPENREG_POWER_PAUSE_US (5 * USEC_PER_SEC)
+
+static void openreg_power_each(struct openreg_device *odev,
+			       void (*fn)(struct openreg_queue *queue))
+{
+	struct openreg_ctx *ctx = NULL;
+	struct openreg_queue *queue;
+
+	while ((ctx = openreg_ctx_next(odev, ctx))) {
+		guard(mutex)(&ctx->lock);
+		list_for_each_entry(queue, &ctx->queues, ctx_link)
+			fn(queue);
+	}
+}
+
+static void openreg_power_pause(struct openreg_device *odev)
+{
+	int left;
+
+	openreg_power_each(odev, openreg_queue_pause);
+	/* Those that are late are cut, all the others are through. */
+	read_poll_timeout(atomic_read, left, !left, OPENREG_POWER_POLL_US,
+			  OPENREG_POWER_PAUSE_US, false, &odev->num_pausing);
+	openreg_power_each(odev, openreg_queue_cut);
+}
+
+static void openreg_power_wake(struct openreg_queue *queue)
+{
+	openreg_queue_set_resetting(queue, false);
+}
+
+/* It has been told of everything that goes on; the rest is let go. */
+static void openreg_power_release(struct openreg_device *odev)
+{
+	openreg_admin_release(odev);
+	openreg_power_each(odev, openreg_power_wake);
+}
+
+/* Under reset_lock. When it returns the card does nothing and knows nothing. */
+static void openreg_power_down(struct openreg_device *odev)
+{
+	disable_delayed_work_sync(&odev->admin.watchdog);
+	disable_irq(pci_irq_vector(odev->pdev, 0));
+	openreg_fault_drain(odev);
+	if (!odev->wedged && openreg_hw_reset(odev))
+		drm_err(&odev->drm, "the card does not stop\n");
+	pci_clear_master(odev->pdev);
+	openreg_admin_suspend(odev);
+	odev->suspended = true;
+}
+
+static int openreg_power_suspend(struct device *dev)
+{
+	struct openreg_device *odev = dev_get_drvdata(dev);
+	bool idle;
+
+	flush_work(&odev->reset_work);
+	openreg_admin_hold(odev);
+	if (read_poll_timeout(openreg_admin_is_idle, idle, idle,
+			      OPENREG_POWER_POLL_US, OPENREG_POWER_IDLE_US,
+			      false, odev)) {
+		dev_warn(dev, "the card is busy, it cannot sleep\n");
+		openreg_admin_release(odev);
+		return -EBUSY;
+	}
+	openreg_power_pause(odev);
+
+	guard(mutex)(&odev->reset_lock);
+	openreg_power_down(odev);
+	return 0;
+}
+
+static int openreg_power_restore_ctx(struct openreg_ctx *ctx)
+{
+	struct openreg_queue *queue;
+	int ret;
+
+	ret = openreg_ctx_restore(ctx);
+	if (ret)
+		return ret;
+	guard(mutex)(&ctx->lock);
+	list_for_each_entry(queue, &ctx->queues, ctx_link) {
+		ret = openreg_queue_restore(queue);
+		if (ret)
+			return ret;
+	}
+	return 0;
+}
+
+/* A context that cannot come back dies alone, as in a reset of the card. */
+static void openreg_power_restore(struct openreg_device *odev)
+{
+	struct openreg_ctx *ctx = NULL;
+	int ret;
+
+	while ((ctx = openreg_ctx_next(odev, ctx))) {
+		if (READ_ONCE(ctx->dead) || READ_ONCE(ctx->closing))
+			continue;
+		ret = openreg_power_restore_ctx(ctx);
+		if (!ret)
+			continue;
+		drm_err(&odev->drm, "context %u is lost (%d)\n", ctx->id, ret);
+		openreg_ctx_lose(ctx);
+	}
+}
+
+/* Under reset_lock. */
+static int openreg_power_up(struct openreg_device *odev)
+{
+	int ret;
+
+	pci_set_master(odev->pdev);
+	ret = openreg_hw_restart(odev);
+	odev->suspended = false;
+	enable_delayed_work(&odev->admin.watchdog);
+	if (!ret) {
+		WRITE_ONCE(odev->wedged, 0);
+		openreg_admin_resume(odev);
+	} else if (!odev->wedged) {
+		openreg_reset_wedge_message(odev, ret);
+		openreg_reset_begin(odev);
+		openreg_reset_end(odev, -EIO);
+	}
+	enable_irq(pci_irq_vector(odev->pdev, 0));
+	return ret;
+}
+
+static int openreg_power_resume(struct device *dev)
+{
+	struct openreg_device *odev = dev_get_drvdata(dev);
+	int ret;
+
+	scoped_guard(mutex, &odev->reset_lock)
+		ret = openreg_power_up(odev);
+	/* If the card dies on the way, a reset ends what is being waited for. */
+	if (!ret)
+		openreg_power_restore(odev);
+	openreg_power_release(odev);
+	return ret;
+}
+
+static int openreg_power_freeze(struct device *dev)
+{
+	dev_err(dev, "cannot hibernate: VRAM would be lost\n");
+	return -EOPNOTSUPP;
+}
+
+const struct dev_pm_ops openreg_pm_ops = {
+	.suspend = openreg_power_suspend,
+	.resume = openreg_power_resume,
+	.freeze = openreg_power_freeze,
+};
