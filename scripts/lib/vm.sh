@@ -122,6 +122,12 @@ vm_device_arguments()
 	vm_port out file,path=/dev/fdset/1,append=on
 	vm_port err file,path=/dev/fdset/2,append=on
 	vm_port status "file,path=$RUN/status"
+	# Two ends of one socket: the guest is on the line with its own machine.
+	if [ -n "$MONITOR" ]; then
+		ARGS+=(-chardev "socket,id=qmp,path=$RUN/monitor,server=on,wait=off"
+			-mon 'chardev=qmp,mode=control')
+		vm_port monitor "socket,path=$RUN/monitor"
+	fi
 	for ((i = 0; i < CARDS; i++)); do
 		ARGS+=(-device "pcie-root-port,id=port$i,chassis=$((i + 1)),slot=$((i + 1))"
 			-device "openreg,id=card$i,bus=port$i${VRAM:+,vram-size=$VRAM}$PROPERTIES")
@@ -148,6 +154,7 @@ vm_run_file()
 	for ((i = 0; i < ${#SHARES[@]}; i++)); do
 		printf 'SHARES+=(%q)\n' "share$i:${SHARES[i]#*:}"
 	done
+	[ ${#COPIES[@]} -eq 0 ] || printf 'COPIES+=(%q)\n' "${COPIES[@]}"
 	[ ${#EXPORTS[@]} -eq 0 ] || printf 'export %q\n' "${EXPORTS[@]}"
 	if [ -n "$INTERACTIVE" ]; then
 		printf 'SHELL_TERM=%q SHELL_SIZE=%q\n' "${TERM:-dumb}" \
