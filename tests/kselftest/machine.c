@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include <errno.h>
+#include <fcntl.h>
+#include <glob.h>
+#include <limits.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "card.h"
+#include "machine.h"
+
+#define MONITOR_PORT "org.openreg.monitor"
+#define PATIENCE (60 * SEC_NS)
+
+int file_put(const char *path, const char *text)
+{
+	int ret, fd = open(path, O_WRONLY | O_CLOEXEC);
+
+	if (fd < 0)
+		return -errno;
+	ret = write(fd, text, strlen(text)) < 0 ? -errno : 0;
+	close(fd);
+	return ret;
+}
+
+int file_get(const char *path, char *text, size_t size)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t len;
+
+	if (fd < 0)
+		return -errno;
+	len = read(fd, text, size - 1);
+	close(fd);
+	if (len < 0)
+		return -errno;
+	text[len] = 0;
+	text[strcspn(text, "\n")] = 0;
+	return 0;
+}
+
+bool slot_of_card(char *slot, size_t size)
+{
+	char path[PATH_MAX];
+
+	if (!realpath("/sys/class/misc/openreg/device", path))
+		return false;
+	snprintf(slot, size, "%s", strrchr(path, '/') + 1);
+	return true;
+}
+
+bool slot_of_port(const char *card, char *slot, size_t size)
+{
+	char link[PATH_MAX], path[PATH_MAX], *end;
+
+	snprintf(link, sizeof(link), PCI_DEVICES "%s", card);
+	if (!realpath(link, path))
+		return false;
+	end = strrchr(path, '/');
+	*end = 0;
+	snprintf(slot, size, "%s", strrchr(path, '/') + 1);
+	return true;
+}
+
+int slot_put(const char *slot, const char *file, const char *text)
+{
+	char path[PATH_MAX];
+
+	snprintf(path, sizeof(path), PCI_DEVICES "%s/%s", slot, file);
+	return file_put(path, text);
+}
+
+static int slot_config(const char *slot, int flags)
+{
+	char path[PATH_MAX];
+	int fd;
+
+	snprintf(path, sizeof(path), PCI_DEVICES "%s/config", slot);
+	fd = open(path, flags | O_CLOEXEC);
+	return fd < 0 ? -errno : fd;
+}
+
+int slot_read(const char *slot, unsigned int offset, void *value, size_t size)
+{
+	int ret, fd = slot_config(slot, O_RDONLY);
+
+	if (fd < 0)
+		return fd;
+	ret = pread(fd, value, size, offset) == (ssize_t)size ? 0 : -EIO;
+	close(fd);
+	return ret;
+}
+
+int slot_write(const char *slot, unsigned int offset, const void *value,
+	       size_t size)
+{
+	int ret, fd = slot_config(slot, O_RDWR);
+
+	if (fd < 0)
+		return fd;
+	ret = pwrite(fd, value, size, offset) == (ssize_t)size ? 0 : -EIO;
+	close(fd);
+	return ret;
+}
+
+int slot_command(const char *slot, __u16 *command)
+{
+	return slot_read(slot, PCI_COMMAND, command, 2);
+}
+
+int slot_set_command(const char *slot, __u16 command)
+{
+	return slot_write(slot, PCI_COMMAND, &command, 2);
+}
+
+int driver_set_timeout(const char *ms)
+{
+	return file_put("/sys/module/openreg/parameters/admin_timeout_ms", ms);
+}
+
+int card_works(void)
+{
+	int ret, fd = card_open();
+	struct packet p;
+	struct queue q;
+
+	if (fd < 0)
+		return fd;
+	ret = queue_create(fd, 64, &q);
+	if (!ret) {
+		packet_nop(&p);
+		queue_push(&q, &p);
+		ret = queue_wait(&q, 1, 20 * SEC_NS);
+		queue_unmap(&q);
+	}
+	close(fd);
+	return ret;
+}
+
+int card_await(void)
+{
+	__s64 deadline = now_ns() + PATIENCE;
+	int ret;
+
+	do {
+		ret = card_works();
+		if (ret)
+			usleep(1000);
+	} while (ret && now_ns() < deadline);
+	return ret;
+}
+
+struct card_usage card_unused(void)
+{
+	__s64 deadline = now_ns() + PATIENCE;
+	struct card_usage usage;
+
+	do {
+		usage = card_usage();
+		if (!usage.contexts && !usage.objects)
+			break;
+		usleep(1000);
+	} while (now_ns() < deadline);
+	return usage;
+}
+
+static int monitor = -1;
+static char input[65536]; /* what has come and was not looked at */
+static size_t input_len;
+
+/* There is no udev that would make links of the ports' names. */
+static int open_port(void)
+{
+	char name[64], path[PATH_MAX];
+	int fd = -ENOENT;
+	glob_t found;
+	size_t i;
+
+	if (glob("/sys/class/virtio-ports/*/name", 0, NULL, &found))
+		return -ENOENT;
+	for (i = 0; i < found.gl_pathc; i++) {
+		if (file_get(found.gl_pathv[i], name, sizeof(name)) ||
+		    strcmp(name, MONITOR_PORT))
+			continue;
+		*strrchr(found.gl_pathv[i], '/') = 0;
+		snprintf(path, sizeof(path), "/dev/%s",
+			 strrchr(found.gl_pathv[i], '/') + 1);
+		fd = open(path, O_RDWR | O_CLOEXEC);
+		if (fd < 0)
+			fd = -errno;
+	}
+	globfree(&found);
+	return fd;
+}
+
+static bool read_line(char *line, size_t size, __s64 deadline)
+{
+	struct pollfd p = { .fd = monitor, .events = POLLIN };
+	ssize_t got;
+	char *end;
+
+	while (!(end = memchr(input, '\n', input_len))) {
+		if (now_ns() > deadline || input_len == sizeof(input))
+			return false;
+		if (poll(&p, 1, 100) <= 0 || !(p.revents & POLLIN))
+			continue;
+		got = read(monitor, input + input_len,
+			   sizeof(input) - input_len);
+		if (got < 0)
+			return false;
+		input_len += got;
+	}
+	*end = 0;
+	snprintf(line, size, "%s", input);
+	input_len -= end + 1 - input;
+	memmove(input, end + 1, input_len);
+	return true;
+}
+
+/* Another test may have been on the line before: its answers are passed over. */
+bool monitor_command(const char *command, const char *arguments, char *answer,
+		     size_t size)
+{
+	__s64 deadline = now_ns() + PATIENCE;
+	static unsigned int number;
+	char text[2048], id[64];
+	int len;
+
+	snprintf(id, sizeof(id), "\"id\": \"%d-%u\"", getpid(), ++number);
+	len = snprintf(text, sizeof(text),
+		       "{\"execute\": \"%s\", \"arguments\": {%s}, %s}\n",
+		       command, arguments, id);
+	if (write(monitor, text, len) != len)
+		return false;
+	while (read_line(answer, size, deadline))
+		if (strstr(answer, id))
+			return strstr(answer, "\"return\"");
+	snprintf(answer, size, "no answer");
+	return false;
+}
+
+bool monitor_open(void)
+{
+	char answer[1024];
+
+	if (monitor < 0)
+		monitor = open_port();
+	if (monitor < 0)
+		return false;
+	/* An error for all but the first who asks. */
+	monitor_command("qmp_capabilities", "", answer, sizeof(answer));
+	return monitor_command("query-name", "", answer, sizeof(answer));
+}
+
+bool monitor_human(const char *line)
+{
+	char arguments[512], answer[4096];
+
+	snprintf(arguments, sizeof(arguments), "\"command-line\": \"%s\"",
+		 line);
+	if (!monitor_command("human-monitor-command", arguments, answer,
+			     sizeof(answer)))
+		return false;
+	if (!strstr(answer, "\"return\": \"\"") &&
+	    !strstr(answer, "\"return\": \"OK")) {
+		fprintf(stderr, "# %s: %s\n", line, answer);
+		return false;
+	}
+	return true;
+}
+
+bool monitor_event(const char *event, const char *text)
+{
+	__s64 deadline = now_ns() + PATIENCE;
+	char line[4096];
+
+	while (read_line(line, sizeof(line), deadline))
+		if (strstr(line, event) && strstr(line, text))
+			return true;
+	return false;
+}

@@ -1,0 +1,396 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The system sleeps, and nobody on the card notices: not who waits, nor what is
+ * in VRAM, nor the packet at work. Shared directories do not outlive that, so
+ * the tests need a VM with --standalone.
+ * OPENREG_ROUNDS says how often it sleeps in the middle of work (4).
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+
+#include "kselftest_harness.h"
+
+#include "card.h"
+#include "machine.h"
+
+#define POWER "/sys/power/"
+
+/* All drivers are put to sleep and woken up; the processors go on. */
+static int sleep_devices(void)
+{
+	int ret = file_put(POWER "pm_test", "devices");
+
+	if (ret)
+		return ret;
+	file_put("/sys/module/suspend/parameters/pm_test_delay", "0");
+	ret = file_put(POWER "state", "freeze");
+	file_put(POWER "pm_test", "none");
+	return ret;
+}
+
+FIXTURE(power)
+{
+	struct card_usage before;
+	long long resets;
+	int fd;
+	struct queue q;
+	struct bo vram, sys, reg;
+	float *mem;
+	struct packet p;
+	pthread_t thread;
+};
+
+#define FLOATS (1u << 20)
+#define SIZE (FLOATS * sizeof(float))
+
+FIXTURE_SETUP(power)
+{
+	unsigned int i;
+
+	ASSERT_EQ(0, card_works());
+	self->before = card_unused();
+	self->resets = card_stat("resets");
+	self->fd = card_open();
+	ASSERT_LE(0, self->fd);
+	ASSERT_EQ(0, queue_create(self->fd, 16384, &self->q));
+	ASSERT_EQ(0, bo_create(self->fd, 3 * SIZE, DRM_OPENREG_BO_VRAM,
+			       &self->vram));
+	ASSERT_EQ(0, bo_create(self->fd, SIZE, DRM_OPENREG_BO_SYSTEM,
+			       &self->sys));
+	ASSERT_EQ(0, bo_map(self->fd, &self->vram));
+	ASSERT_EQ(0, bo_map(self->fd, &self->sys));
+	self->mem = mmap(NULL, SIZE, PROT_READ | PROT_WRITE,
+			 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	ASSERT_NE(MAP_FAILED, self->mem);
+	ASSERT_EQ(0, bo_register(self->fd, self->mem, SIZE, 0, &self->reg));
+	for (i = 0; i < FLOATS; i++)
+		self->mem[i] = 1;
+	packet_copy(&self->p, self->vram.address + SIZE, self->reg.address,
+		    FLOATS, OPENREG_F32);
+	ASSERT_EQ(0, queue_wait(&self->q, queue_push(&self->q, &self->p),
+				20 * SEC_NS));
+	file_put(POWER "sync_on_suspend", "0");
+}
+
+FIXTURE_TEARDOWN(power)
+{
+	/* No reset was needed. */
+	EXPECT_EQ(self->resets, card_stat("resets"));
+	queue_unmap(&self->q);
+	munmap(self->vram.cpu, 3 * SIZE);
+	munmap(self->sys.cpu, SIZE);
+	munmap(self->mem, SIZE);
+	close(self->fd);
+	EXPECT_EQ(0, card_works());
+	EXPECT_TRUE(card_settles(self->before));
+}
+
+static void *wait_for_last(void *data)
+{
+	struct queue *q = data;
+
+	return (void *)(intptr_t)queue_wait(q, q->seq, FOREVER);
+}
+
+/* x += y for so many times: wrong if one runs twice, by half or not at all. */
+static void push_sums(struct queue *q, const struct bo *vram, unsigned int n)
+{
+	struct packet p;
+
+	packet_add(&p, vram->address, vram->address, vram->address + SIZE,
+		   FLOATS);
+	while (n--)
+		queue_write(q, &p);
+	queue_publish(q);
+}
+
+static unsigned int wrong_sums(const struct bo *vram, float want)
+{
+	const float *sums = vram->cpu;
+	unsigned int i, bad = 0;
+
+	for (i = 0; i < FLOATS; i += 61)
+		bad += sums[i] != want;
+	return bad;
+}
+
+#define SUMS 2500
+
+/*
+ * Everything at once, as a sleep takes its time: a queue at work on which
+ * somebody waits, one that waits for a word, one that has faulted, a point of a
+ * syncobj, what is in VRAM.
+ */
+TEST_F_TIMEOUT(power, goes_on, 240)
+{
+	struct drm_syncobj_create create = {};
+	struct drm_openreg_queue_signal signal = { .point = 7 };
+	struct drm_syncobj_timeline_wait wait = {
+		.points = (uintptr_t)&signal.point,
+		.count_handles = 1,
+		.timeout_nsec = now_ns() + 200 * SEC_NS,
+		.flags = DRM_SYNCOBJ_WAIT_FLAGS_WAIT_FOR_SUBMIT,
+	};
+	struct queue waits, faulted;
+	struct bo closed;
+	unsigned int i;
+	void *result;
+	__u32 *marks;
+
+	ASSERT_EQ(0, queue_create(self->fd, 64, &waits));
+	ASSERT_EQ(0, queue_create(self->fd, 64, &faulted));
+	marks = (__u32 *)self->vram.cpu + 2 * FLOATS;
+	for (i = 16; i < FLOATS; i++)
+		marks[i] = i * 2654435761u;
+	packet_wait(&self->p, self->vram.address + 2 * SIZE);
+	queue_push(&waits, &self->p);
+	packet_nop(&self->p);
+	queue_push(&waits, &self->p);
+	packet_nop(&self->p);
+	queue_push(&faulted, &self->p);
+	packet_fill(&self->p, 0, 1, OPENREG_U8, 1);
+	queue_push(&faulted, &self->p);
+	ASSERT_EQ(-EIO, queue_wait(&faulted, 2, 20 * SEC_NS));
+	ASSERT_EQ(0, card_ioctl(self->fd, DRM_IOCTL_SYNCOBJ_CREATE, &create));
+	signal.syncobj = create.handle;
+	signal.queue = waits.id;
+	signal.seq = 2;
+	ASSERT_EQ(0, card_ioctl(self->fd, DRM_IOCTL_OPENREG_QUEUE_SIGNAL,
+				&signal));
+	wait.handles = (uintptr_t)&signal.syncobj;
+	ASSERT_EQ(0, bo_create(self->fd, MIB, DRM_OPENREG_BO_VRAM, &closed));
+
+	push_sums(&self->q, &self->vram, SUMS);
+	ASSERT_EQ(0, pthread_create(&self->thread, NULL, wait_for_last,
+				    &self->q));
+	EXPECT_EQ(0, bo_close(self->fd, closed.handle));
+	ASSERT_GT(self->q.seq, self->q.card->completed);
+	ASSERT_EQ(0, sleep_devices());
+
+	pthread_join(self->thread, &result);
+	EXPECT_EQ(0, (intptr_t)result);
+	EXPECT_EQ(0, wrong_sums(&self->vram, SUMS));
+	for (i = 16; i < FLOATS; i++)
+		if (marks[i] != i * 2654435761u)
+			break;
+	EXPECT_EQ(FLOATS, i);
+	/* Who waits for a word gets it now. */
+	EXPECT_EQ(0, waits.card->completed);
+	EXPECT_EQ(-ETIME, queue_wait(&waits, 1, 0));
+	*(volatile __u64 *)marks = 1;
+	EXPECT_EQ(0, queue_wait(&waits, 2, 20 * SEC_NS));
+	EXPECT_EQ(0, card_ioctl(self->fd, DRM_IOCTL_SYNCOBJ_TIMELINE_WAIT,
+				&wait));
+	/* A fault is told of as before, and is not the end. */
+	EXPECT_EQ(OPENREG_QUEUE_FAULTED, faulted.card->state);
+	EXPECT_EQ(OPENREG_FAULT_ADDRESS, faulted.card->fault.code);
+	EXPECT_EQ(2, faulted.card->fault.seq);
+	EXPECT_EQ(1, faulted.card->completed);
+	EXPECT_EQ(-EIO, queue_wait(&faulted, 2, 20 * SEC_NS));
+	EXPECT_EQ(0, queue_wait(&faulted, 1, 0));
+	ASSERT_EQ(0, queue_reset(&faulted, faulted.tail, 2));
+	packet_nop(&self->p);
+	EXPECT_EQ(0, queue_wait(&faulted, queue_push(&faulted, &self->p),
+				20 * SEC_NS));
+	/* The old addresses, both ways. */
+	packet_copy(&self->p, self->sys.address, self->vram.address, FLOATS,
+		    OPENREG_F32);
+	queue_push(&self->q, &self->p);
+	packet_copy(&self->p, self->reg.address, self->sys.address, FLOATS,
+		    OPENREG_F32);
+	EXPECT_EQ(0, queue_wait(&self->q, queue_push(&self->q, &self->p),
+				20 * SEC_NS));
+	EXPECT_EQ((float)SUMS, self->mem[FLOATS - 1]);
+	/* And new ones. */
+	EXPECT_EQ(0, bo_create(self->fd, MIB, DRM_OPENREG_BO_VRAM, &closed));
+	EXPECT_EQ(0, bo_close(self->fd, closed.handle));
+	queue_unmap(&waits);
+	queue_unmap(&faulted);
+}
+
+FIXTURE(sleepy)
+{
+	struct card_usage before;
+	int fd;
+	struct queue q;
+	struct bo vram;
+	struct packet p;
+};
+
+FIXTURE_SETUP(sleepy)
+{
+	ASSERT_EQ(0, card_works());
+	self->before = card_unused();
+	self->fd = card_open();
+	ASSERT_LE(0, self->fd);
+	ASSERT_EQ(0, queue_create(self->fd, 64, &self->q));
+	ASSERT_EQ(0, bo_create(self->fd, MIB, DRM_OPENREG_BO_VRAM,
+			       &self->vram));
+}
+
+FIXTURE_TEARDOWN(sleepy)
+{
+	queue_unmap(&self->q);
+	close(self->fd);
+	EXPECT_EQ(0, card_works());
+	EXPECT_TRUE(card_settles(self->before));
+}
+
+/* A packet of minutes does not keep the system awake; its user is told. */
+TEST_F_TIMEOUT(sleepy, too_long, 120)
+{
+	long long resets = card_stat("resets");
+	struct queue other;
+
+	ASSERT_EQ(0, queue_create(self->fd, 64, &other));
+	packet_busy(&self->p, self->vram.address, self->vram.address + 64,
+		    1ull << 36);
+	queue_push(&self->q, &self->p);
+	packet_nop(&self->p);
+	queue_push(&other, &self->p);
+	ASSERT_EQ(0, sleep_devices());
+	EXPECT_EQ(-EIO, queue_wait(&self->q, 1, 20 * SEC_NS));
+	EXPECT_EQ(OPENREG_QUEUE_FAULTED, self->q.card->state);
+	EXPECT_EQ(OPENREG_FAULT_HANG, self->q.card->fault.code);
+	EXPECT_EQ(1, self->q.card->fault.seq);
+	ASSERT_EQ(0, queue_reset(&self->q, self->q.tail, 1));
+	EXPECT_EQ(0, queue_wait(&self->q, queue_push(&self->q, &self->p),
+				20 * SEC_NS));
+	EXPECT_EQ(0, queue_wait(&other, queue_push(&other, &self->p),
+				20 * SEC_NS));
+	EXPECT_EQ(resets, card_stat("resets"));
+	queue_unmap(&other);
+}
+
+/* An idle card that nobody has open. */
+TEST_F_TIMEOUT(sleepy, nobody_there, 120)
+{
+	queue_unmap(&self->q);
+	close(self->fd);
+	ASSERT_EQ(0, sleep_devices());
+	EXPECT_EQ(0, card_works());
+	self->fd = card_open();
+	ASSERT_EQ(0, queue_create(self->fd, 64, &self->q));
+}
+
+/* VRAM would be lost. It is this card that says no, and nothing has happened. */
+TEST_F_TIMEOUT(sleepy, hibernation_is_refused, 240)
+{
+	char slot[64], failed[64];
+
+	ASSERT_TRUE(slot_of_card(slot, sizeof(slot)));
+	ASSERT_EQ(0, file_put(POWER "pm_test", "devices"));
+	EXPECT_EQ(-EOPNOTSUPP, file_put(POWER "state", "disk"));
+	ASSERT_EQ(0, file_put(POWER "pm_test", "none"));
+	ASSERT_EQ(0, file_get(POWER "suspend_stats/last_failed_dev", failed,
+			      sizeof(failed)));
+	EXPECT_STREQ(slot, failed);
+	packet_nop(&self->p);
+	EXPECT_EQ(0, queue_wait(&self->q, queue_push(&self->q, &self->p),
+				20 * SEC_NS));
+}
+
+struct shared {
+	volatile unsigned int turns;
+	volatile int error;
+};
+
+/* No call may fail, and what comes out is what went in. */
+static int work_once(int fd, struct queue *q, const struct bo *vram,
+		     const struct bo *sys, unsigned char value)
+{
+	struct packet p;
+	struct bo extra;
+	int ret;
+
+	packet_fill(&p, vram->address, MIB, OPENREG_U8, value);
+	queue_push(q, &p);
+	packet_copy(&p, sys->address, vram->address, MIB, OPENREG_U8);
+	queue_push(q, &p);
+	ret = bo_create(fd, MIB, DRM_OPENREG_BO_SYSTEM, &extra);
+	if (!ret) {
+		packet_copy(&p, extra.address, vram->address, MIB, OPENREG_U8);
+		queue_push(q, &p);
+		ret = queue_wait(q, q->seq, FOREVER);
+	}
+	if (!ret)
+		ret = bo_close(fd, extra.handle);
+	if (!ret && (((unsigned char *)sys->cpu)[0] != value ||
+		     ((unsigned char *)sys->cpu)[MIB - 1] != value))
+		ret = -EBADMSG;
+	return ret;
+}
+
+static void work(struct shared *shared, unsigned char value)
+{
+	struct bo vram, sys;
+	struct queue q;
+	int ret, fd;
+
+	for (;;) {
+		fd = card_open();
+		ret = fd < 0 ? fd : queue_create(fd, 64, &q);
+		if (!ret)
+			ret = bo_create(fd, MIB, DRM_OPENREG_BO_VRAM, &vram);
+		if (!ret)
+			ret = bo_create(fd, MIB, DRM_OPENREG_BO_SYSTEM, &sys);
+		if (!ret)
+			ret = bo_map(fd, &sys);
+		while (!ret && ++value % 16) {
+			ret = work_once(fd, &q, &vram, &sys, value);
+			__atomic_add_fetch(&shared->turns, 1,
+					   __ATOMIC_RELAXED);
+		}
+		if (ret) {
+			shared->error = ret;
+			_exit(1);
+		}
+		queue_unmap(&q);
+		munmap(sys.cpu, MIB);
+		close(fd);
+	}
+}
+
+#define USERS 3
+
+/* Over and over in the middle of others' work. */
+TEST_F_TIMEOUT(sleepy, many_times, 86400)
+{
+	const char *text = getenv("OPENREG_ROUNDS");
+	int i, rounds = text && atoi(text) > 0 ? atoi(text) : 4;
+	struct shared *shared;
+	pid_t pid[USERS];
+	unsigned int from;
+
+	shared = mmap(NULL, 4096, PROT_READ | PROT_WRITE,
+		      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	ASSERT_NE(MAP_FAILED, shared);
+	for (i = 0; i < USERS; i++) {
+		pid[i] = fork();
+		ASSERT_LE(0, pid[i]);
+		if (!pid[i])
+			work(shared, i * 80);
+	}
+	for (i = 0; i < rounds; i++) {
+		from = shared->turns;
+		while (shared->turns - from < 5 && !shared->error)
+			usleep(1000);
+		ASSERT_EQ(0, shared->error)
+			TH_LOG("round %d: %s", i, strerror(-shared->error));
+		ASSERT_EQ(0, sleep_devices());
+	}
+	from = shared->turns;
+	while (shared->turns - from < 5 && !shared->error)
+		usleep(1000);
+	EXPECT_EQ(0, shared->error);
+	for (i = 0; i < USERS; i++) {
+		EXPECT_EQ(0, kill(pid[i], SIGKILL));
+		EXPECT_EQ(pid[i], waitpid(pid[i], NULL, 0));
+	}
+}
+
+TEST_HARNESS_MAIN

@@ -1,0 +1,297 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * A card that stops answering is reset, by its function if need be; one that
+ * does not come back is wedged, and nobody waits for it. Errors of the bus.
+ */
+#include <errno.h>
+#include <glob.h>
+#include <pthread.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+
+#include "kselftest_harness.h"
+
+#include "card.h"
+#include "machine.h"
+
+FIXTURE(recovery)
+{
+	char slot[64], port[64];
+	__u16 command, port_command;
+	long long resets;
+	int fd;
+	struct queue q;
+	struct bo vram, sys;
+	struct packet p;
+	pthread_t thread;
+};
+
+FIXTURE_SETUP(recovery)
+{
+	ASSERT_EQ(0, card_works());
+	ASSERT_TRUE(slot_of_card(self->slot, sizeof(self->slot)));
+	ASSERT_TRUE(slot_of_port(self->slot, self->port, sizeof(self->port)));
+	ASSERT_EQ(0, slot_command(self->slot, &self->command));
+	ASSERT_EQ(0, slot_command(self->port, &self->port_command));
+	ASSERT_TRUE(self->command & PCI_COMMAND_MEMORY);
+	ASSERT_TRUE(self->command & PCI_COMMAND_MASTER);
+	self->resets = card_stat("resets");
+	self->fd = card_open();
+	ASSERT_LE(0, self->fd);
+	ASSERT_EQ(0, queue_create(self->fd, 64, &self->q));
+	ASSERT_EQ(0, bo_create(self->fd, MIB, DRM_OPENREG_BO_VRAM,
+			       &self->vram));
+	ASSERT_EQ(0, bo_create(self->fd, MIB, DRM_OPENREG_BO_SYSTEM,
+			       &self->sys));
+	ASSERT_EQ(0, bo_map(self->fd, &self->vram));
+	ASSERT_EQ(0, bo_map(self->fd, &self->sys));
+	ASSERT_EQ(0, driver_set_timeout("2000"));
+}
+
+FIXTURE_TEARDOWN(recovery)
+{
+	close(self->fd);
+	EXPECT_EQ(0, driver_set_timeout("20000"));
+	EXPECT_EQ(0, card_works());
+}
+
+static void *wait_for_ever(void *data)
+{
+	struct queue *q = data;
+
+	return (void *)(intptr_t)queue_wait(q, 1000, FOREVER);
+}
+
+/* Somebody sleeps until a word is written, which nobody does. */
+#define SLEEP								\
+	do {								\
+		packet_wait(&self->p, self->vram.address);		\
+		queue_push(&self->q, &self->p);				\
+		ASSERT_EQ(0, pthread_create(&self->thread, NULL,	\
+					    wait_for_ever, &self->q));	\
+	} while (0)
+
+#define WAKE_UP								\
+	({								\
+		void *result_;						\
+		pthread_join(self->thread, &result_);			\
+		(int)(intptr_t)result_;					\
+	})
+
+/* It does not answer, and nobody asks: only one sleeps. */
+TEST_F_TIMEOUT(recovery, deaf, 120)
+{
+	SLEEP;
+	ASSERT_EQ(0, slot_set_command(self->slot,
+				      self->command & ~PCI_COMMAND_MEMORY));
+	EXPECT_EQ(-EIO, WAKE_UP);
+	ASSERT_EQ(0, card_await());
+	EXPECT_EQ(self->resets + 1, card_stat("resets"));
+	EXPECT_EQ(OPENREG_QUEUE_FAULTED, self->q.card->state);
+	EXPECT_EQ(OPENREG_FAULT_HANG, self->q.card->fault.code);
+	EXPECT_EQ(-EIO, queue_wait(&self->q, 1, 0));
+}
+
+/* It answers, but reaches no memory: neither packets, nor rings, nor vectors. */
+TEST_F_TIMEOUT(recovery, mute, 120)
+{
+	__u16 command;
+
+	SLEEP;
+	ASSERT_EQ(0, slot_set_command(self->slot,
+				      self->command & ~PCI_COMMAND_MASTER));
+	EXPECT_EQ(-EIO, WAKE_UP);
+	ASSERT_EQ(0, card_await());
+	EXPECT_EQ(self->resets + 1, card_stat("resets"));
+	ASSERT_EQ(0, slot_command(self->slot, &command));
+	EXPECT_EQ(self->command, command);
+}
+
+/* The same, found by somebody who asks. */
+TEST_F_TIMEOUT(recovery, mute_to_a_call, 120)
+{
+	struct bo bo;
+
+	ASSERT_EQ(0, slot_set_command(self->slot,
+				      self->command & ~PCI_COMMAND_MASTER));
+	EXPECT_EQ(-EIO, bo_create(self->fd, 4096, DRM_OPENREG_BO_VRAM, &bo));
+	ASSERT_EQ(0, card_await());
+	EXPECT_EQ(-EIO, bo_create(self->fd, 4096, DRM_OPENREG_BO_VRAM, &bo));
+	EXPECT_EQ(self->resets + 1, card_stat("resets"));
+}
+
+/* Calls that do not fail with this, or not at once. */
+static unsigned int calls_that_work(int fd, const struct queue *q)
+{
+	static char memory[8192];
+	struct drm_openreg_bo_create create = {
+		.size = 4096, .flags = DRM_OPENREG_BO_VRAM,
+	};
+	struct drm_openreg_bo_info info = { .handle = 1 };
+	struct drm_openreg_mem_register reg = {
+		.user_address = (uintptr_t)memory, .size = sizeof(memory),
+	};
+	struct drm_openreg_queue_create queue = { .slots = 64 };
+	struct drm_openreg_queue_destroy destroy = { .queue = 12345 };
+	struct drm_openreg_queue_wait wait = {
+		.queue = q->id, .seq = 1, .timeout_ns = INT64_MAX,
+	};
+	struct drm_openreg_queue_reset reset = { .queue = q->id };
+	struct drm_openreg_timestamp stamp = {};
+	struct drm_openreg_query query = {};
+	const struct {
+		unsigned long request;
+		void *arg;
+	} calls[] = {
+		{ DRM_IOCTL_OPENREG_QUERY, &query },
+		{ DRM_IOCTL_OPENREG_BO_CREATE, &create },
+		{ DRM_IOCTL_OPENREG_BO_INFO, &info },
+		{ DRM_IOCTL_OPENREG_MEM_REGISTER, &reg },
+		{ DRM_IOCTL_OPENREG_QUEUE_CREATE, &queue },
+		{ DRM_IOCTL_OPENREG_QUEUE_DESTROY, &destroy },
+		{ DRM_IOCTL_OPENREG_QUEUE_WAIT, &wait },
+		{ DRM_IOCTL_OPENREG_QUEUE_RESET, &reset },
+		{ DRM_IOCTL_OPENREG_TIMESTAMP, &stamp },
+	};
+	unsigned int i, bad = 0;
+
+	for (i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+		__s64 begin = now_ns();
+		int ret = card_ioctl(fd, calls[i].request, calls[i].arg);
+
+		if (ret == -EIO && now_ns() - begin < 2 * SEC_NS)
+			continue;
+		fprintf(stderr, "# call %u: %d in %lld ms\n", i, ret,
+			(long long)(now_ns() - begin) / 1000000);
+		bad++;
+	}
+	return bad;
+}
+
+/*
+ * The port above it is closed: neither a reset of its own nor that of its
+ * function helps. Whoever has it, or opens it now, is told so at once.
+ */
+TEST_F_TIMEOUT(recovery, dead, 120)
+{
+	struct drm_openreg_device_info info;
+	volatile char *mark;
+	int fd;
+
+	mark = (volatile char *)self->vram.cpu + 4096;
+	*mark = 1;
+	SLEEP;
+	ASSERT_EQ(0, slot_set_command(self->port,
+				      self->port_command & ~PCI_COMMAND_MEMORY));
+	EXPECT_EQ(-EIO, WAKE_UP);
+	/* The sleeper is told before the last of it is over. */
+	while (card_info(self->fd, &info) != -EIO)
+		usleep(1000);
+	EXPECT_EQ(0, calls_that_work(self->fd, &self->q));
+	fd = card_open();
+	ASSERT_LE(0, fd);
+	EXPECT_EQ(-EIO, card_info(fd, &info));
+	close(fd);
+	/* Maps of its memory show nothing, and those of memory stay. */
+	EXPECT_EQ(0, *mark);
+	*mark = 2;
+	*self->q.doorbell = 1;
+	memset(self->sys.cpu, 3, MIB);
+	EXPECT_EQ(OPENREG_QUEUE_FAULTED, self->q.card->state);
+	EXPECT_EQ(0, bo_close(self->fd, self->vram.handle));
+	close(self->fd);
+
+	/* Not yet: the bus tries in vain. */
+	EXPECT_EQ(0, slot_put(self->slot, "reset", "1"));
+	self->fd = card_open();
+	EXPECT_EQ(-EIO, card_info(self->fd, &info));
+	ASSERT_EQ(0, slot_set_command(self->port, self->port_command));
+	EXPECT_EQ(0, slot_put(self->slot, "reset", "1"));
+	EXPECT_EQ(0, card_works());
+	EXPECT_EQ(0, card_info(self->fd, &info));
+}
+
+/* A card that is wedged goes as well, and its successor works. */
+TEST_F_TIMEOUT(recovery, dead_and_unbound, 120)
+{
+	struct drm_openreg_device_info info;
+
+	SLEEP;
+	ASSERT_EQ(0, slot_set_command(self->port,
+				      self->port_command & ~PCI_COMMAND_MEMORY));
+	EXPECT_EQ(-EIO, WAKE_UP);
+	ASSERT_EQ(0, file_put(PCI_DRIVER "unbind", self->slot));
+	EXPECT_EQ(-ENODEV, card_info(self->fd, &info));
+	ASSERT_EQ(0, slot_set_command(self->port, self->port_command));
+	ASSERT_EQ(0, file_put(PCI_DRIVER "bind", self->slot));
+}
+
+/* Does the kernel watch errors of this port? */
+static bool port_has_aer(const char *port)
+{
+	char path[256];
+
+	snprintf(path, sizeof(path),
+		 "/sys/bus/pci_express/drivers/aer/%s:pcie002", port);
+	return !access(path, F_OK);
+}
+
+/* The bus resets the card; contexts die, and it is used again. */
+TEST_F_TIMEOUT(recovery, fatal_bus_error, 120)
+{
+	struct bo bo;
+
+	ASSERT_TRUE(port_has_aer(self->port));
+	ASSERT_TRUE(monitor_open());
+	SLEEP;
+	ASSERT_TRUE(monitor_human("pcie_aer_inject_error port0 DLP"));
+	EXPECT_EQ(-EIO, WAKE_UP);
+	ASSERT_EQ(0, card_await());
+	EXPECT_EQ(-EIO, bo_create(self->fd, 4096, DRM_OPENREG_BO_VRAM, &bo));
+	EXPECT_EQ(-EIO, queue_wait(&self->q, 1, 0));
+	*self->q.doorbell = 1;
+	EXPECT_LT(self->resets, card_stat("resets"));
+}
+
+static long long errors_of_port(const char *port)
+{
+	char path[256], text[2048], *total;
+	long long value = -1;
+	FILE *file;
+
+	snprintf(path, sizeof(path), PCI_DEVICES "%s/aer_dev_nonfatal", port);
+	file = fopen(path, "r");
+	if (!file)
+		return -1;
+	while (fgets(text, sizeof(text), file)) {
+		total = strstr(text, "TOTAL_ERR_NONFATAL ");
+		if (total)
+			sscanf(total, "%*s %lld", &value);
+	}
+	fclose(file);
+	return value;
+}
+
+/* The kernel looks whether the card is well, and it is: nobody notices. */
+TEST_F_TIMEOUT(recovery, other_bus_error, 120)
+{
+	long long before = errors_of_port(self->port);
+	__u64 seq;
+
+	ASSERT_TRUE(port_has_aer(self->port));
+	ASSERT_TRUE(monitor_open());
+	ASSERT_LE(0, before);
+	SLEEP;
+	ASSERT_TRUE(monitor_human("pcie_aer_inject_error port0 COMP_TIME"));
+	while (errors_of_port(self->port) == before)
+		usleep(1000);
+	*(volatile __u64 *)self->vram.cpu = 1;
+	packet_nop(&self->p);
+	do {
+		seq = queue_push(&self->q, &self->p);
+	} while (seq && seq < 1000);
+	EXPECT_EQ(0, WAKE_UP);
+	EXPECT_EQ(self->resets, card_stat("resets"));
+}
+
+TEST_HARNESS_MAIN
