@@ -228,7 +228,12 @@ static void inject_command(OpenregInject *in, uint64_t off,
             .card_page = cmd->queue.card_page,
             .kernel_page = cmd->queue.kernel_page,
             .ctx = cmd->ctx,
+            .start = qatomic_read(&in->starts),
         };
+    }
+    if (cmd->opcode == OPENREG_ADMIN_QUEUE_DESTROY &&
+        cmd->id < OPENREG_MAX_QUEUES) {
+        qatomic_set(&in->queues[cmd->id].gone, true);
     }
     in->last = *cmd;
     in->opcodes[off / sizeof(*cmd)] = cmd->opcode;

@@ -90,6 +90,11 @@ static void inject_raise_all(OpenregInject *in)
     }
 }
 
+static uint32_t inject_reg(OpenregInject *in, uint32_t reg)
+{
+    return openreg_card_reg_read(in->s->card, reg, 4);
+}
+
 /* NULL if the property names none that the card has had. */
 static InjectQueue *inject_queue(OpenregInject *in)
 {
@@ -119,12 +124,18 @@ static void inject_make_record(OpenregInject *in, uint32_t mode, uint32_t seq,
     }
 }
 
-/* From where the driver has got to: it takes all of them for good. */
+/*
+ * From where the driver has got to: it takes all of them for good. Only to where
+ * the ring is now: nothing but an IOMMU helps against a card that writes to what
+ * it was told before a reset, as that is others' memory.
+ */
 static void inject_forge(OpenregInject *in, uint32_t mode)
 {
-    uint32_t slots = in->fault_slots, n = mode == FAULT_FLOOD ? slots : 3, i;
-    uint32_t head = openreg_card_reg_read(in->s->card, OPENREG_REG_FAULT_HEAD,
-                                          4);
+    uint64_t base = openreg_card_reg_read(in->s->card, OPENREG_REG_FAULT_BASE,
+                                          8);
+    uint32_t slots = inject_reg(in, OPENREG_REG_FAULT_SLOTS);
+    uint32_t head = inject_reg(in, OPENREG_REG_FAULT_HEAD);
+    uint32_t n = mode == FAULT_FLOOD ? slots : 3, i;
     struct openreg_fault_record record;
 
     if (mode == FAULT_OVERFLOW) {
@@ -132,8 +143,8 @@ static void inject_forge(OpenregInject *in, uint32_t mode)
     }
     for (i = 0; slots && i < n; i++) {
         inject_make_record(in, mode, head + i + 1, &record);
-        inject_poke(in, in->fault_base + ((head + i) & (slots - 1)) * 64ULL,
-                    &record, sizeof(record));
+        inject_poke(in, base + ((head + i) & (slots - 1)) * 64ULL, &record,
+                    sizeof(record));
     }
     openreg_host_ops.raise(in->s, 0);
 }
@@ -155,13 +166,17 @@ static void inject_late(OpenregInject *in)
     inject_raise_all(in);
 }
 
-/* The counter of completions goes to and fro, and armed is overwritten. */
+/*
+ * The counter of completions goes to and fro, and armed is overwritten, while
+ * the queue's pages are the queue's.
+ */
 static void inject_flap(OpenregInject *in)
 {
     InjectQueue *queue = inject_queue(in);
 
     in->high = !in->high;
-    if (queue) {
+    if (queue && !qatomic_read(&queue->gone) && queue->start == in->starts &&
+        inject_reg(in, OPENREG_REG_CONTROL) & OPENREG_CONTROL_ENABLE) {
         inject_poke64(in, queue->card_page + PAGE_OFF(completed),
                       in->high ? UINT64_MAX : 0);
         inject_poke64(in, queue->kernel_page, openreg_inject_random(in));
@@ -236,10 +251,7 @@ static void inject_note_rings(OpenregInject *in)
     qatomic_set(&in->admin_slots,
                 MIN(openreg_card_reg_read(card, OPENREG_REG_ADMIN_SLOTS, 4),
                     ARRAY_SIZE(in->opcodes)));
-    in->fault_base = openreg_card_reg_read(card, OPENREG_REG_FAULT_BASE, 8);
-    in->fault_slots = MIN(openreg_card_reg_read(card, OPENREG_REG_FAULT_SLOTS,
-                                                4),
-                          ARRAY_SIZE(in->opcodes));
+    qatomic_inc(&in->starts);
 }
 
 static void inject_reg_write(void *opaque, hwaddr addr, uint64_t value,

@@ -24,6 +24,8 @@ typedef struct InjectQueue {
     uint64_t card_page;
     uint64_t kernel_page;
     uint32_t ctx;
+    uint32_t start; /* the card's, of which it is */
+    bool gone; /* destroyed; atomic */
 } InjectQueue;
 
 struct openreg_inject {
@@ -38,9 +40,8 @@ struct openreg_inject {
     /* As of the last ENABLE; atomic. */
     uint64_t admin_base;
     uint64_t admin_cpl;
-    uint64_t fault_base;
     uint32_t admin_slots;
-    uint32_t fault_slots;
+    uint32_t starts; /* number of ENABLEs */
 
     /* The card's admin thread's. */
     struct openreg_admin_cmd last;
