@@ -165,7 +165,6 @@ static void openreg_shutdown(struct openreg_device *odev)
 	unsigned long id;
 
 	openreg_reset_fini(odev);
-	openreg_irq_fini(odev);
 	if (openreg_hw_reset(odev) && pci_device_is_present(odev->pdev))
 		drm_err(&odev->drm, "the card does not stop\n");
 	pci_clear_master(odev->pdev);

@@ -47,7 +47,7 @@ struct openreg_faults {
 	struct ratelimit_state reports;
 };
 
-/* Asks a card that somebody waits for whether it lives. */
+/* Looks after a card that somebody waits for. */
 struct openreg_health {
 	struct delayed_work work;
 	struct openreg_admin_req ping;
@@ -71,7 +71,6 @@ struct openreg_device {
 	struct openreg_vram vram;
 	struct openreg_vector vectors[OPENREG_MAX_VECTORS];
 	unsigned int num_vectors;
-	struct delayed_work irq_work; /* for interrupts that were lost */
 
 	struct ida ctx_ids;
 	struct ida doorbell_ids;
@@ -153,8 +152,6 @@ void openreg_health_fini(struct openreg_device *odev);
 
 /* openreg_irq.c */
 int openreg_irq_init(struct openreg_device *odev);
-void openreg_irq_expect(struct openreg_device *odev);
-void openreg_irq_fini(struct openreg_device *odev);
 struct openreg_vector *openreg_vector_get(struct openreg_device *odev);
 
 /* openreg_fault.c */

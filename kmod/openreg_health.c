@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Who sleeps on a queue sleeps until the card says something, and a card that
- * has died says nothing. So as long as anybody sleeps the driver asks it now and
- * then; the watchdog of the admin ring sees whether an answer comes.
+ * Who sleeps on a queue sleeps until the card says something. What it says may
+ * get lost on the way, and a card that has died says nothing. So as long as
+ * anybody sleeps the driver looks at the queues now and then, and asks the card;
+ * the watchdog of the admin ring sees whether an answer comes.
  */
 
 #include "openreg_drv.h"
 #include "openreg_queue.h"
 
-#define OPENREG_HEALTH_MAX (5 * HZ)
+#define OPENREG_HEALTH_MAX HZ
 
 static unsigned long openreg_health_period(void)
 {
@@ -16,16 +17,26 @@ static unsigned long openreg_health_period(void)
 		     (unsigned long)OPENREG_HEALTH_MAX);
 }
 
-static bool openreg_health_anybody(struct openreg_device *odev)
+static bool openreg_health_expects(struct openreg_queue *queue)
+{
+	return !list_empty_careful(&queue->waiters) ||
+	       !list_empty_careful(&queue->points);
+}
+
+/* Is anybody left who sleeps? */
+static bool openreg_health_look(struct openreg_device *odev)
 {
 	struct openreg_queue *queue;
 	bool anybody = false;
 	unsigned long id;
 
 	xa_lock(&odev->queues);
-	xa_for_each(&odev->queues, id, queue)
-		anybody |= !list_empty_careful(&queue->waiters) ||
-			   !list_empty_careful(&queue->points);
+	xa_for_each(&odev->queues, id, queue) {
+		if (!openreg_health_expects(queue))
+			continue;
+		openreg_queue_notify(queue);
+		anybody |= openreg_health_expects(queue);
+	}
 	xa_unlock(&odev->queues);
 	return anybody;
 }
@@ -44,7 +55,7 @@ static void openreg_health_work(struct work_struct *work)
 		container_of(work, struct openreg_device, health.work.work);
 	struct openreg_health *health = &odev->health;
 
-	if (!openreg_health_anybody(odev))
+	if (!openreg_health_look(odev))
 		return;
 	openreg_hw_check_alive(odev);
 	if (!READ_ONCE(health->asking)) {

@@ -8,8 +8,6 @@
 #include "openreg_queue.h"
 #include "openreg_trace.h"
 
-#define OPENREG_IRQ_LOST HZ
-
 /* Waking is all a queue's vector is for: cheap enough for hard context. */
 static irqreturn_t openreg_vector_irq(int irq, void *data)
 {
@@ -34,42 +32,6 @@ static irqreturn_t openreg_admin_irq(int irq, void *data)
 	openreg_fault_drain(odev);
 	openreg_hw_check_alive(odev);
 	return IRQ_HANDLED;
-}
-
-/*
- * An interrupt may get lost on its way, and nobody should sleep for ever on
- * that: as long as anybody does, all queues are looked at now and then.
- */
-static void openreg_irq_look(struct work_struct *work)
-{
-	struct openreg_device *odev =
-		container_of(work, struct openreg_device, irq_work.work);
-	struct openreg_queue *queue;
-	bool expected = false;
-	unsigned long id;
-
-	xa_lock(&odev->queues);
-	xa_for_each(&odev->queues, id, queue) {
-		if (list_empty(&queue->waiters) && list_empty(&queue->points))
-			continue;
-		openreg_queue_notify(queue);
-		expected |= !list_empty(&queue->waiters) ||
-			    !list_empty(&queue->points);
-	}
-	xa_unlock(&odev->queues);
-	if (expected)
-		openreg_irq_expect(odev);
-}
-
-/* Somebody is about to sleep until an interrupt. */
-void openreg_irq_expect(struct openreg_device *odev)
-{
-	queue_delayed_work(odev->wq, &odev->irq_work, OPENREG_IRQ_LOST);
-}
-
-void openreg_irq_fini(struct openreg_device *odev)
-{
-	disable_delayed_work_sync(&odev->irq_work);
 }
 
 /* Least loaded vector for a new queue. */
@@ -111,7 +73,6 @@ int openreg_irq_init(struct openreg_device *odev)
 	unsigned int i;
 	int ret;
 
-	INIT_DELAYED_WORK(&odev->irq_work, openreg_irq_look);
 	ret = openreg_irq_alloc(odev);
 	if (ret)
 		return ret;

@@ -194,7 +194,6 @@ int openreg_queue_signal(struct openreg_queue *queue, struct drm_file *filp,
 		openreg_point_free(point);
 		return ret;
 	}
-	openreg_irq_expect(queue->odev);
 	openreg_health_watch(queue->odev);
 	openreg_queue_notify(queue);
 	return 0;

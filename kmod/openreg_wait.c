@@ -163,7 +163,6 @@ static void openreg_wait_add(struct openreg_queue *queue,
 		list_add_tail(&waiter->link, &queue->waiters);
 		queue->sleeps++;
 	}
-	openreg_irq_expect(queue->odev);
 	openreg_health_watch(queue->odev);
 	openreg_queue_notify(queue);
 }
