@@ -174,19 +174,19 @@ void openreg_conv_columns(const struct openreg_conv *cv,
 			  const struct openreg_conv_tile *t,
 			  struct openreg_conv_work *work)
 {
-	struct openreg_conv_run *run = work->run - 1;
-	int64_t i, at, last = 0;
+	struct openreg_conv_run *run = work->run;
+	int64_t i, at = result_at(cv, t, t->column0), last;
 
-	for (i = 0; i < t->columns; i++) {
-		at = result_at(cv, t, t->column0 + i);
-		if (i && run->n == 1)
-			run->stride = openreg_offset_add(at, -run->at);
-		if (i && openreg_offset_add(last, run->stride) == at) {
-			run->n++;
-		} else {
-			*++run = (struct openreg_conv_run){ i, 1, at, 1 };
-		}
+	*run = (struct openreg_conv_run){ 0, 1, at, 1 };
+	for (i = 1; i < t->columns; i++) {
 		last = at;
+		at = result_at(cv, t, t->column0 + i);
+		if (run->n == 1)
+			run->stride = openreg_offset_add(at, -run->at);
+		if (openreg_offset_add(last, run->stride) == at)
+			run->n++;
+		else
+			*++run = (struct openreg_conv_run){ i, 1, at, 1 };
 	}
 	work->runs = run + 1 - work->run;
 	if (openreg_conv_is_gather(cv))
@@ -254,20 +254,28 @@ static bool find_block(const struct openreg_conv *cv,
 }
 
 /* Channel after channel, and in each the taps, as weights mostly lie. */
+static void place_lines(const struct block *b, int64_t channel_stride,
+			struct openreg_conv_work *work)
+{
+	int64_t *at = work->at, c, k;
+
+	for (c = 0; c < b->channels; c++) {
+		int64_t channel = openreg_offset(c, channel_stride);
+
+		for (k = 0; k < b->taps; k++)
+			*at++ = openreg_offset_add(channel, work->tap[k]);
+	}
+}
+
 static void pack_weights(const struct openreg_conv *cv,
 			 const struct openreg_conv_tile *t,
 			 const struct block *b, struct openreg_conv_work *work)
 {
-	int64_t *at = work->at, i, c;
+	int64_t k;
 
-	for (i = 0; i < b->taps; i++)
-		work->tap[i] = tap_offset(cv, t->axis, b->tap0 + i);
-	for (c = 0; c < b->channels; c++) {
-		int64_t channel = openreg_offset(c, b->weight_channel);
-
-		for (i = 0; i < b->taps; i++)
-			*at++ = openreg_offset_add(channel, work->tap[i]);
-	}
+	for (k = 0; k < b->taps; k++)
+		work->tap[k] = tap_offset(cv, t->axis, b->tap0 + k);
+	place_lines(b, b->weight_channel, work);
 	pack_rows(cv, t, b->weight, b->weight_row, work, b->taps * b->channels);
 }
 
@@ -298,19 +306,14 @@ static void pack_source(const struct openreg_conv *cv,
 			const struct block *b, struct openreg_conv_work *work)
 {
 	int64_t columns = cv->gemm->columns, lines = b->taps * b->channels;
-	int64_t *at = work->at, i, k, c, tap[3];
+	int64_t i, k, tap[3];
 	unsigned char *to = work->b;
 
 	for (k = 0; k < b->taps; k++) {
 		split_tap(t->axis, b->tap0 + k, tap);
 		work->tap[k] = tap_shift(t->axis, b->view, tap);
 	}
-	for (c = 0; c < b->channels; c++) {
-		int64_t channel = openreg_offset(c, b->source_channel);
-
-		for (k = 0; k < b->taps; k++)
-			*at++ = openreg_offset_add(channel, work->tap[k]);
-	}
+	place_lines(b, b->source_channel, work);
 	for (i = 0; i < t->columns; i += columns) {
 		int64_t left = openreg_least(columns, t->columns - i);
 
