@@ -245,7 +245,7 @@ struct admin_result admin_queue_reset(struct openreg_card *card,
 	queue_store_state(q, OPENREG_QUEUE_RUNNING);
 	pthread_mutex_lock(&card->sched.lock);
 	atomic_store(&q->stop, false);
-	q->ending = false;
+	atomic_store(&q->ending, false);
 	q->state = OPENREG_QUEUE_RUNNING;
 	sched_queue_wake(q);
 	pthread_mutex_unlock(&card->sched.lock);

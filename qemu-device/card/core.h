@@ -129,7 +129,7 @@ struct queue {
 	uint64_t last_active;
 	uint64_t served;
 	bool waiting; /* stands at a WAIT */
-	bool ending; /* stops where its packet ends */
+	atomic_bool ending; /* stops where its packet ends */
 	uint64_t next_look;
 	uint64_t look_ns;
 	uint64_t look_signals; /* sched.signals at the last look */

@@ -319,7 +319,7 @@ void exec_turn(struct worker *w, struct queue *q)
 			account(q, now - last, true);
 		last = now;
 	} while (step == STEP_DONE && now - start < OPENREG_TURN_NS &&
-		 !must_leave(q));
+		 !must_leave(q) && !atomic_load(&q->ending));
 	now = now_ns();
 	if (!is_compute(q))
 		account(q, now - start, false);

@@ -209,7 +209,7 @@ void queue_request_end(struct queue *q)
 	bool now = false;
 
 	pthread_mutex_lock(&card->sched.lock);
-	q->ending = true;
+	atomic_store(&q->ending, true);
 	if (!q->owners && q->active == ACTIVE_NONE)
 		now = come_to_rest(q);
 	pthread_mutex_unlock(&card->sched.lock);
