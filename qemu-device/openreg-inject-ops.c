@@ -41,11 +41,13 @@ static bool inject_concerns_command(OpenregInject *in, uint32_t opcode)
     return !only || only == opcode;
 }
 
-static WindowKind inject_kind(OpenregInject *in, uint64_t bus, bool writable)
+static WindowKind inject_kind(OpenregInject *in, uint64_t bus, uint64_t len,
+                              bool writable)
 {
     const struct openreg_admin_cmd *cmd = &in->last;
 
-    if (writable && bus == qatomic_read(&in->admin_cpl)) {
+    if (writable && bus == qatomic_read(&in->admin_cpl) &&
+        len == 16 * qatomic_read(&in->admin_slots)) {
         return WINDOW_CPL;
     }
     if (cmd->opcode == OPENREG_ADMIN_QUEUE_CREATE &&
@@ -68,7 +70,7 @@ static struct openreg_window *inject_window_map(void *host, uint64_t bus,
     }
     w = g_new0(InjectWindow, 1);
     w->real = real;
-    w->kind = inject_kind(in, bus, writable);
+    w->kind = inject_kind(in, bus, len, writable);
     w->queue = in->last.id;
     w->len = len;
     return (struct openreg_window *)w;
@@ -267,13 +269,11 @@ static int inject_dma_read(void *host, uint64_t bus, void *buf, uint64_t len)
  */
 static bool inject_stall(OpenregInject *in)
 {
-    uint32_t resets = qatomic_read(&in->resets);
-
     if (openreg_inject_value(in, OPENREG_INJECT_STALL) < STALL_TILL_RESET) {
         return true;
     }
     while (openreg_inject_value(in, OPENREG_INJECT_STALL) >= STALL_TILL_RESET &&
-           qatomic_read(&in->resets) == resets &&
+           qatomic_read(&in->resets) == qatomic_read(&in->resets_before) &&
            !qatomic_read(&in->s->pauses)) {
         g_usleep(1000);
     }

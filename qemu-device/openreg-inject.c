@@ -22,6 +22,7 @@
 #define INJECT_CAP_WHICH 4
 #define INJECT_CAP_VALUE 8
 #define INJECT_PERIOD_MIN 20
+#define FAULT_SLOTS_MAX 4096
 
 #define PAGE_OFF(field) offsetof(struct openreg_card_page, field)
 
@@ -141,7 +142,11 @@ static void inject_forge(OpenregInject *in, uint32_t mode)
     if (mode == FAULT_OVERFLOW) {
         n = 3 * slots + 1;
     }
-    for (i = 0; slots && i < n; i++) {
+    /* The card holds the driver to it only when it enables. */
+    if (!is_power_of_2(slots) || slots > FAULT_SLOTS_MAX) {
+        return;
+    }
+    for (i = 0; i < n; i++) {
         inject_make_record(in, mode, head + i + 1, &record);
         inject_poke(in, base + ((head + i) & (slots - 1)) * 64ULL, &record,
                     sizeof(record));
@@ -231,7 +236,8 @@ static uint64_t inject_reg_read(void *opaque, hwaddr addr, unsigned size)
     uint32_t as = s->inject_value[OPENREG_INJECT_REG_VALUE];
     uint64_t value = openreg_reg_read(opaque, addr, size);
 
-    if (openreg_inject_gone(s->inject)) {
+    /* Unplugged, while a processor waited for the big lock. */
+    if (!s->inject || openreg_inject_gone(s->inject)) {
         return UINT64_MAX;
     }
     if (reg && reg >= addr && reg < addr + size) {
@@ -252,6 +258,7 @@ static void inject_note_rings(OpenregInject *in)
                 MIN(openreg_card_reg_read(card, OPENREG_REG_ADMIN_SLOTS, 4),
                     ARRAY_SIZE(in->opcodes)));
     qatomic_inc(&in->starts);
+    qatomic_set(&in->resets_before, qatomic_read(&in->resets));
 }
 
 static void inject_reg_write(void *opaque, hwaddr addr, uint64_t value,
@@ -260,7 +267,7 @@ static void inject_reg_write(void *opaque, hwaddr addr, uint64_t value,
     OpenregState *s = opaque;
     OpenregInject *in = s->inject;
 
-    if (openreg_inject_gone(in)) {
+    if (!in || openreg_inject_gone(in)) {
         return;
     }
     if (s->card && addr == OPENREG_REG_CONTROL) {

@@ -42,6 +42,7 @@ struct openreg_inject {
     uint64_t admin_cpl;
     uint32_t admin_slots;
     uint32_t starts; /* number of ENABLEs */
+    uint32_t resets_before; /* that last one */
 
     /* The card's admin thread's. */
     struct openreg_admin_cmd last;

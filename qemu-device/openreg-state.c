@@ -188,7 +188,7 @@ static bool openreg_blob_size_valid(void *opaque, int version_id)
 /* The card's limits shape its state: both sides must have been started alike. */
 const VMStateDescription openreg_vmstate = {
     .name = "openreg",
-    .version_id = 1,
+    .version_id = 2, /* 2: ISA 1.3 */
     .minimum_version_id = 1,
     .pre_save = openreg_pre_save,
     .post_save = openreg_post_save,
