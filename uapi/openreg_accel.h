@@ -15,8 +15,8 @@
  *
  * DRM_IOCTL_PRIME_HANDLE_TO_FD makes a dma-buf of an object that was created
  * here: a file that keeps the memory, and can be mapped, as long as it is open,
- * after the handle and the card, too. Without DRM_RDWR it is for reading, for
- * other devices as well. All exports of a handle give the same dma-buf, which
+ * after the handle, too; after the card VRAM reads as zeros. Without DRM_RDWR it
+ * is for reading, for other devices as well. All exports of a handle give the same dma-buf, which
  * is the one to import again. Other devices reach VRAM only if they map the
  * memory of their peers, and give that up before the card goes; cards do.
  *
