@@ -47,8 +47,14 @@ static int openreg_admin_errno(struct openreg_device *odev,
 static bool openreg_admin_is_odd(const struct openreg_admin_req *req,
 				 u32 status)
 {
+	/* What is held back while the card sleeps may be about one it lost. */
+	if (req->ctx && READ_ONCE(req->ctx->dead) &&
+	    status == OPENREG_ADMIN_ENOENT)
+		return false;
 	switch (req->cmd.opcode) {
 	case OPENREG_ADMIN_CTX_DESTROY:
+		return status != OPENREG_ADMIN_OK &&
+		       status != OPENREG_ADMIN_ENOENT;
 	case OPENREG_ADMIN_QUEUE_DESTROY:
 		return status != OPENREG_ADMIN_OK;
 	case OPENREG_ADMIN_SEG_UNBIND:

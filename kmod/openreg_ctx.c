@@ -188,7 +188,7 @@ static int openreg_ctx_bind_seg(struct openreg_ctx *ctx, struct openreg_bo *bo,
 	return ret;
 }
 
-/* Those that were closed do without: the card says then that they are gone. */
+/* Those that were closed, too: the card is still to be asked to let go. */
 static int openreg_ctx_restore_segs(struct openreg_ctx *ctx)
 {
 	struct openreg_bo *bo;
@@ -196,8 +196,6 @@ static int openreg_ctx_restore_segs(struct openreg_ctx *ctx)
 	int ret;
 
 	xa_for_each(&ctx->segs, seg, bo) {
-		if (bo->closing)
-			continue;
 		ret = openreg_ctx_bind_seg(ctx, bo, seg,
 					   openreg_admin_exec_first);
 		if (ret)

@@ -158,6 +158,7 @@ struct openreg_vector *openreg_vector_get(struct openreg_device *odev);
 int openreg_fault_init(struct openreg_device *odev);
 void openreg_fault_start(struct openreg_device *odev);
 void openreg_fault_drain(struct openreg_device *odev);
+void openreg_fault_settle(struct openreg_device *odev);
 
 /* openreg_pci.c */
 extern const struct pci_error_handlers openreg_error_handlers;

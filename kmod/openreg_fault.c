@@ -84,7 +84,8 @@ static void openreg_fault_handle(struct openreg_device *odev,
 		openreg_queue_put(queue);
 }
 
-static void openreg_fault_read_ring(struct openreg_device *odev)
+/* Called by the thread of vector 0, or in its stead. */
+void openreg_fault_drain(struct openreg_device *odev)
 {
 	struct openreg_faults *faults = &odev->faults;
 	unsigned int left;
@@ -111,17 +112,22 @@ static void openreg_fault_read_ring(struct openreg_device *odev)
 }
 
 /*
- * Called by the thread of vector 0, and by those who are about to change what a
- * dump should show: a user sees the fault before that thread may have run.
+ * For those who are about to change what a dump should show: a user sees the
+ * fault before that thread may have run.
  */
-void openreg_fault_drain(struct openreg_device *odev)
+void openreg_fault_settle(struct openreg_device *odev)
 {
 	int idx;
 
 	/* The ring goes with the card. */
 	if (!drm_dev_enter(&odev->drm, &idx))
 		return;
-	openreg_fault_read_ring(odev);
+	/* A card that is being reset, or is wedged, is left alone. */
+	if (down_read_trylock(&odev->map_lock)) {
+		if (!READ_ONCE(odev->wedged))
+			openreg_fault_drain(odev);
+		up_read(&odev->map_lock);
+	}
 	drm_dev_exit(idx);
 }
 

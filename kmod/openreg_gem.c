@@ -56,6 +56,11 @@ static void openreg_bo_gem_free(struct drm_gem_object *obj)
 	struct openreg_device *odev = to_openreg(obj->dev);
 	struct openreg_bo *bo = to_openreg_bo(obj);
 
+	/* Exporters have locks that nobody who has bos_lock should wait for. */
+	if (bo->flags & DRM_OPENREG_BO_IMPORTED && bo->ops->detach) {
+		guard(mutex)(&bo->lock);
+		bo->ops->detach(bo);
+	}
 	/* Before remove() is through with the list, or not at all. */
 	scoped_guard(mutex, &odev->bos_lock) {
 		list_del(&bo->link);

@@ -28,7 +28,10 @@ struct openreg_bo_ops {
 	unsigned long (*pfn)(struct openreg_bo *bo, pgoff_t page);
 	/* Instead of pfn. */
 	int (*mmap)(struct openreg_bo *bo, struct vm_area_struct *vma);
-	/* The card goes away: undo what refers to its struct device. */
+	/*
+	 * The object or the card goes away: undo what refers to its struct
+	 * device, if that has not been done.
+	 */
 	void (*detach)(struct openreg_bo *bo);
 	/* Last reference is gone; frees bo, at once or later. */
 	void (*release)(struct openreg_bo *bo);

@@ -203,7 +203,9 @@ static int openreg_hw_flr(struct openreg_device *odev)
 	/* What is not there would be waited for, for a minute. */
 	if (!pci_device_is_present(pdev))
 		return -ENODEV;
-	pci_cfg_access_lock(pdev);
+	/* Whoever resets it by the bus has it, and waits for reset_lock. */
+	if (!pci_cfg_access_trylock(pdev))
+		return -EBUSY;
 	ret = pcie_reset_flr(pdev, PCI_RESET_DO_RESET);
 	openreg_hw_configure(odev);
 	pci_cfg_access_unlock(pdev);

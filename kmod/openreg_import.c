@@ -49,6 +49,9 @@ static int openreg_import_map(struct openreg_bo *bo)
 	}
 	bo->import.sgt = sgt;
 	bo->mem.sgt = *sgt;
+	/* That it was moved to where it is pinned was said to us, too. */
+	scoped_guard(spinlock, &openreg_import_lock)
+		bo->import.revoked = false;
 	dma_resv_unlock(resv);
 	return 0;
 
@@ -64,6 +67,7 @@ static void openreg_import_unmap(struct openreg_bo *bo)
 {
 	struct dma_buf_attachment *attach = bo->base.import_attach;
 
+	lockdep_assert_held(&bo->lock);
 	if (!attach)
 		return;
 	dma_resv_lock(attach->dmabuf->resv, NULL);
@@ -150,7 +154,8 @@ static void openreg_import_unbound_work(struct work_struct *work)
 	struct openreg_bo *bo =
 		container_of(work, struct openreg_bo, import.unbound);
 
-	openreg_import_unmap(bo);
+	scoped_guard(mutex, &bo->lock)
+		openreg_import_unmap(bo);
 	openreg_bo_put(bo);
 }
 
@@ -183,10 +188,17 @@ static int openreg_import_mmap(struct openreg_bo *bo,
 	return ret;
 }
 
-static void openreg_import_release(struct openreg_bo *bo)
+/* Some kernels keep the mapping until then. */
+static void openreg_import_detach(struct openreg_bo *bo)
 {
+	openreg_import_unmap(bo);
 	if (bo->base.import_attach)
 		dma_buf_detach(bo->import.dma_buf, bo->base.import_attach);
+	bo->base.import_attach = NULL;
+}
+
+static void openreg_import_release(struct openreg_bo *bo)
+{
 	dma_buf_put(bo->import.dma_buf);
 	openreg_bo_free(bo);
 }
@@ -197,7 +209,7 @@ static const struct openreg_bo_ops openreg_import_ops = {
 	.bound = openreg_import_bound,
 	.unbound = openreg_import_unbound,
 	.mmap = openreg_import_mmap,
-	.detach = openreg_import_unmap,
+	.detach = openreg_import_detach,
 	.release = openreg_import_release,
 };
 

@@ -83,6 +83,7 @@ static pci_ers_result_t openreg_pci_slot_reset(struct pci_dev *pdev)
 	ret = openreg_hw_reset(odev);
 	if (!ret)
 		return PCI_ERS_RESULT_RECOVERED;
+	pci_clear_master(pdev);
 	openreg_reset_wedge_message(odev, ret);
 	return PCI_ERS_RESULT_DISCONNECT;
 }

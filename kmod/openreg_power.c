@@ -133,8 +133,12 @@ static int openreg_power_up(struct openreg_device *odev)
 {
 	int ret;
 
-	pci_set_master(odev->pdev);
+	/* One that was wedged may remember memory that others have now. */
+	if (!odev->wedged || !openreg_hw_reset(odev))
+		pci_set_master(odev->pdev);
 	ret = openreg_hw_restart(odev);
+	if (ret)
+		pci_clear_master(odev->pdev);
 	odev->suspended = false;
 	enable_delayed_work(&odev->admin.watchdog);
 	if (!ret) {

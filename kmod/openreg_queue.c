@@ -299,7 +299,7 @@ int openreg_queue_destroy(struct openreg_file *file, struct drm_file *filp,
 		return -ENOENT;
 	trace_openreg_queue_destroy(queue);
 	/* Most often the user's end comes right after the queue's. */
-	openreg_fault_drain(queue->odev);
+	openreg_fault_settle(queue->odev);
 
 	scoped_guard(mutex, &queue->op_lock) {
 		openreg_queue_fail(queue, -EIO);
@@ -347,7 +347,7 @@ static int openreg_queue_restart(struct openreg_queue *queue, u64 head, u64 seq)
 	cmd.opcode = OPENREG_ADMIN_QUEUE_STOP;
 	ret = openreg_admin_exec(queue->odev, queue->ctx, &cmd);
 	/* By now its record is in the fault ring, if it has faulted. */
-	openreg_fault_drain(queue->odev);
+	openreg_fault_settle(queue->odev);
 	if (!ret)
 		ret = openreg_queue_peek(queue, &completed);
 	if (ret)

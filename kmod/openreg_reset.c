@@ -106,8 +106,14 @@ static void openreg_reset_work(struct work_struct *work)
 void openreg_reset_request_since(struct openreg_device *odev, u64 seen,
 				 const char *reason)
 {
+	u64 asked = READ_ONCE(odev->resets_when_asked);
+
+	/* Who looked before a reset takes nothing from who looked after it. */
+	do {
+		if (seen < asked)
+			return;
+	} while (!try_cmpxchg64(&odev->resets_when_asked, &asked, seen));
 	odev->reset_reason = reason;
-	WRITE_ONCE(odev->resets_when_asked, seen);
 	queue_work(odev->wq, &odev->reset_work);
 }
 

@@ -119,11 +119,12 @@ static unsigned int wrong_sums(const struct bo *vram, float want)
 }
 
 #define SUMS 2500
+#define LARGE (64 * MIB)
 
 /*
  * Everything at once, as a sleep takes its time: a queue at work on which
  * somebody waits, one that waits for a word, one that has faulted, a point of a
- * syncobj, what is in VRAM.
+ * syncobj, what is in VRAM, a closed buffer that a packet may still use.
  */
 TEST_F_TIMEOUT(power, goes_on, 240)
 {
@@ -135,7 +136,7 @@ TEST_F_TIMEOUT(power, goes_on, 240)
 		.timeout_nsec = now_ns() + 200 * SEC_NS,
 		.flags = DRM_SYNCOBJ_WAIT_FLAGS_WAIT_FOR_SUBMIT,
 	};
-	struct queue waits, faulted;
+	struct queue waits, faulted, busy;
 	struct bo closed;
 	unsigned int i;
 	void *result;
@@ -143,6 +144,7 @@ TEST_F_TIMEOUT(power, goes_on, 240)
 
 	ASSERT_EQ(0, queue_create(self->fd, 64, &waits));
 	ASSERT_EQ(0, queue_create(self->fd, 64, &faulted));
+	ASSERT_EQ(0, queue_create(self->fd, 64, &busy));
 	marks = (__u32 *)self->vram.cpu + 2 * FLOATS;
 	for (i = 16; i < FLOATS; i++)
 		marks[i] = i * 2654435761u;
@@ -162,11 +164,13 @@ TEST_F_TIMEOUT(power, goes_on, 240)
 	ASSERT_EQ(0, card_ioctl(self->fd, DRM_IOCTL_OPENREG_QUEUE_SIGNAL,
 				&signal));
 	wait.handles = (uintptr_t)&signal.syncobj;
-	ASSERT_EQ(0, bo_create(self->fd, MIB, DRM_OPENREG_BO_VRAM, &closed));
+	ASSERT_EQ(0, bo_create(self->fd, LARGE, DRM_OPENREG_BO_VRAM, &closed));
+	packet_fill(&self->p, closed.address, LARGE, OPENREG_U8, 1);
 
 	push_sums(&self->q, &self->vram, SUMS);
 	ASSERT_EQ(0, pthread_create(&self->thread, NULL, wait_for_last,
 				    &self->q));
+	queue_push(&busy, &self->p);
 	EXPECT_EQ(0, bo_close(self->fd, closed.handle));
 	ASSERT_GT(self->q.seq, self->q.card->completed);
 	ASSERT_EQ(0, sleep_devices());
@@ -210,6 +214,7 @@ TEST_F_TIMEOUT(power, goes_on, 240)
 	EXPECT_EQ(0, bo_close(self->fd, closed.handle));
 	queue_unmap(&waits);
 	queue_unmap(&faulted);
+	queue_unmap(&busy);
 }
 
 FIXTURE(sleepy)
