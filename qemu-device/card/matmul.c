@@ -145,7 +145,7 @@ static bool run_fast(const struct openreg_matmul *mm,
 		     enum openreg_gemm_result *result)
 {
 	struct openreg_product p = { NULL, 0, 0 };
-	bool direct = is_direct(mm);
+	bool direct = is_direct(mm), add;
 
 	*result = OPENREG_GEMM_UNSUPPORTED;
 	if (mm->type != OPENREG_VT_F32 || t->k == 0)
@@ -158,8 +158,10 @@ static bool run_fast(const struct openreg_matmul *mm,
 	} else if (mm->partial) {
 		place_partial(mm, t, &p);
 	}
-	*result = openreg_gemm_fast(mm, t, &p, direct && adds_to_d(mm),
-				    scratch);
+	add = direct && adds_to_d(mm);
+	*result = openreg_gemm_split(mm, t, &p, add, scratch);
+	if (*result == OPENREG_GEMM_UNSUPPORTED)
+		*result = openreg_gemm_fast(mm, t, &p, add, scratch);
 	if (*result == OPENREG_GEMM_DONE && !direct && !mm->partial)
 		finish_tile(mm, t, &p, p.data - openreg_matmul_spare(mm));
 	return *result != OPENREG_GEMM_UNSUPPORTED;

@@ -92,6 +92,15 @@ openreg_gemm_fast(const struct openreg_matmul *mm,
 		  const struct openreg_matmul_tile *tile,
 		  struct openreg_product *product, bool accumulate,
 		  struct openreg_scratch *scratch);
+/*
+ * The same on a matrix unit; UNSUPPORTED if there is none, or if it does not
+ * pay, or if the numbers are not such that the result is as good as f32's.
+ */
+enum openreg_gemm_result
+openreg_gemm_split(const struct openreg_matmul *mm,
+		   const struct openreg_matmul_tile *tile,
+		   struct openreg_product *product, bool accumulate,
+		   struct openreg_scratch *scratch);
 
 static inline uintptr_t openreg_matrix_at(const struct openreg_matrix *x,
 					  int64_t esize, int64_t batch,
