@@ -34,7 +34,7 @@ vm_copies()
 	mkdir -p "$tree/openreg" "$tree/cache"
 	(cd "$OPENREG_SRC" && list_files ./[!.]* |
 		xargs -0 cp -P --parents --preserve=mode,timestamps -t "$tree/openreg")
-	for name in ${DRIVER:+kmod$suffix} "boot$suffix" ${WITH//,/ }; do
+	for name in ${DRIVER:+"$kmod"} "boot$suffix" ${WITH//,/ }; do
 		mkdir -p "$tree$(guest_path "$name")"
 		cp -r "$(component_path "$name")/." "$tree$(guest_path "$name")"
 	done
