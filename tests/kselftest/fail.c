@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "card.h"
+#include "fail.h"
+
+static const char * const kinds[] = {
+	"failslab", "fail_page_alloc", "fail_usercopy",
+};
+
+static int put(const char *kind, const char *name, const char *text)
+{
+	char path[128];
+	int ret, fd;
+
+	snprintf(path, sizeof(path), "/sys/kernel/debug/%s/%s", kind, name);
+	fd = open(path, O_WRONLY | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	ret = write(fd, text, strlen(text)) < 0 ? -errno : 0;
+	close(fd);
+	return ret;
+}
+
+bool fail_available(void)
+{
+	card_stat("queues"); /* mounts debugfs */
+	return !access("/proc/thread-self/fail-nth", W_OK) &&
+	       !access("/sys/kernel/debug/failslab/reject-start", W_OK) &&
+	       !access("/sys/kernel/debug/fail_page_alloc", F_OK);
+}
+
+/* Where a function of the kernel is: they are listed in order. */
+static bool function_range(const char *want, unsigned long *start,
+			   unsigned long *end)
+{
+	FILE *file = fopen("/proc/kallsyms", "r");
+	char line[512], name[256];
+	unsigned long at;
+
+	*start = *end = 0;
+	while (!*end && file && fgets(line, sizeof(line), file)) {
+		if (sscanf(line, "%lx %*c %255s", &at, name) != 2)
+			continue;
+		if (!strcmp(name, want))
+			*start = at;
+		else if (*start && at > *start)
+			*end = at;
+	}
+	if (file)
+		fclose(file);
+	return *end;
+}
+
+/*
+ * What the kernel's buddy allocator asks for does not fail: it frees a block
+ * twice when a split fails.
+ */
+static int spare(const char *kind, unsigned long start, unsigned long end)
+{
+	char text[32];
+	int ret;
+
+	snprintf(text, sizeof(text), "0x%lx", start);
+	ret = put(kind, "reject-start", text);
+	snprintf(text, sizeof(text), "0x%lx", end);
+	return ret ? ret : put(kind, "reject-end", text);
+}
+
+int fail_setup(void)
+{
+	unsigned long start, end;
+	unsigned int i;
+	int ret = 0;
+
+	if (!function_range("gpu_buddy_alloc_blocks", &start, &end))
+		return -ENOENT;
+	for (i = 0; i < 3 && !ret; i++) {
+		put(kinds[i], "verbose", "0");
+		ret = spare(kinds[i], start, end);
+	}
+	if (!ret)
+		ret = put("failslab", "ignore-gfp-wait", "N");
+	if (!ret)
+		ret = put("fail_page_alloc", "ignore-gfp-wait", "N");
+	if (!ret)
+		ret = put("fail_page_alloc", "ignore-gfp-highmem", "N");
+	if (!ret)
+		ret = put("fail_page_alloc", "min-order", "0");
+	return ret;
+}
+
+/* Kept, since opening it may fail as well. */
+static int nth_file(void)
+{
+	static __thread int file = -1;
+	static __thread pid_t owner;
+
+	if (file >= 0 && owner != gettid())
+		close(file); /* a parent's */
+	if (file < 0 || owner != gettid())
+		file = open("/proc/thread-self/fail-nth", O_RDWR | O_CLOEXEC);
+	owner = gettid();
+	if (file < 0)
+		abort();
+	return file;
+}
+
+void fail_nth(int n)
+{
+	int len, tries = 0, file = nth_file();
+	char text[16];
+
+	len = snprintf(text, sizeof(text), "%d", n);
+	/* Copying the text may be what fails. */
+	while (pwrite(file, text, len, 0) != len)
+		if (++tries == 3)
+			abort();
+}
+
+bool fail_happened(void)
+{
+	char text[16] = "";
+	ssize_t len = pread(nth_file(), text, sizeof(text) - 1, 0);
+
+	/* Else reading it was the one. */
+	if (len >= 0 && !atoi(text))
+		return true;
+	fail_nth(0);
+	return false;
+}
