@@ -14,7 +14,7 @@ help:
 	@echo 'make matrix             the suites that run in VMs, on every kernel; ARGS="lts"'
 	@echo 'make bench              measure, natively and in a VM, into bench.json'
 	@echo 'make fuzz-NAME          fuzz the card for SECONDS=60; NAME decode, packets,'
-	@echo '                        card or diff'
+	@echo '                        card or diff; or the driver: ioctl'
 	@echo 'make coverage           which lines and branches of the card its tests run'
 	@echo 'make course             render the course on writing a backend (docs/course)'
 	@echo 'make build              build everything, run nothing'
