@@ -15,6 +15,7 @@ help:
 	@echo 'make bench              measure, natively and in a VM, into bench.json'
 	@echo 'make fuzz-NAME          fuzz the card for SECONDS=60; NAME decode, packets,'
 	@echo '                        card or diff; or the driver: ioctl'
+	@echo 'make coverage-kmod      which lines of the driver its tests run'
 	@echo 'make coverage           which lines and branches of the card its tests run'
 	@echo 'make course             render the course on writing a backend (docs/course)'
 	@echo 'make build              build everything, run nothing'
@@ -55,6 +56,9 @@ fuzz-%:
 coverage:
 	@scripts/coverage
 
+coverage-kmod:
+	@scripts/coverage-kmod
+
 course:
 	@scripts/course
 
@@ -72,4 +76,4 @@ test-%:
 build-%:
 	@scripts/build $*
 
-.PHONY: help demo test shell sim conformance matrix bench coverage course build clean check-style
+.PHONY: help demo test shell sim conformance matrix bench coverage coverage-kmod course build clean check-style
