@@ -23,6 +23,7 @@ struct result {
 	uint64_t offset;
 	void *map;
 	uint64_t size;
+	unsigned int maps; /* of it for a card */
 	struct queue queue;
 	bool mapped; /* its pages */
 };
