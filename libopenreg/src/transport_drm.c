@@ -28,20 +28,23 @@ static int call(struct transport *t, unsigned long request, void *arg)
 	return drmIoctl(t->fd, request, arg) ? -errno : 0;
 }
 
-static bool driver_is_ours(int fd, char *text, size_t len)
+/* -ENODEV: the card went since fd was opened. -EPROTO: it is no such device. */
+static int check_driver(int fd, char *text, size_t len)
 {
-	drmVersionPtr v = drmGetVersion(fd);
+	drmVersionPtr v;
 	bool ours;
 
+	errno = 0;
+	v = drmGetVersion(fd);
 	if (!v)
-		return false;
+		return errno == ENODEV ? -ENODEV : -EPROTO;
 	ours = v->name && !strcmp(v->name, DRIVER_NAME);
 	if (text)
 		snprintf(text, len, "%s %d.%d.%d", v->name ? v->name : "?",
 			 v->version_major, v->version_minor,
 			 v->version_patchlevel);
 	drmFreeVersion(v);
-	return ours;
+	return ours ? 0 : -EPROTO;
 }
 
 static int drm_open(const char *path, struct transport **out)
@@ -52,12 +55,10 @@ static int drm_open(const char *path, struct transport **out)
 	if (!t)
 		return -ENOMEM;
 	t->fd = open(path, O_RDWR | O_CLOEXEC);
-	error = t->fd < 0 ? -errno : 0;
-	if (!error && !driver_is_ours(t->fd, NULL, 0)) {
-		close(t->fd);
-		error = -EPROTO;
-	}
+	error = t->fd < 0 ? -errno : check_driver(t->fd, NULL, 0);
 	if (error) {
+		if (t->fd >= 0)
+			close(t->fd);
 		free(t);
 		return error;
 	}
@@ -191,7 +192,7 @@ static int drm_info(struct transport *t, struct openreg_device_info *info)
 
 	if (ret)
 		return ret;
-	driver_is_ours(t->fd, info->driver, sizeof(info->driver));
+	check_driver(t->fd, info->driver, sizeof(info->driver));
 	format_pci(k.pci, info->pci, sizeof(info->pci));
 	info->isa_version = k.isa_version;
 	info->card = k.card;

@@ -1,8 +1,27 @@
 // SPDX-License-Identifier: MIT
 #include <fcntl.h>
+#include <stdarg.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "harness.h"
+
+static bool card_has_gone;
+
+/* In place of libc's, for the libraries as well. */
+int ioctl(int fd, unsigned long request, ...)
+{
+	va_list args;
+	void *arg;
+
+	va_start(args, request);
+	arg = va_arg(args, void *);
+	va_end(args);
+	if (!card_has_gone)
+		return (int)syscall(SYS_ioctl, fd, request, arg);
+	errno = ENODEV;
+	return -1;
+}
 
 static void test_count(void **state)
 {
@@ -91,6 +110,22 @@ static void test_two_doors(void **state)
 	openreg_device_close(dev);
 }
 
+/* Between open() and the first question: it is no other device for that. */
+static void test_gone_at_once(void **state)
+{
+	struct openreg_device *dev;
+
+	(void)state;
+	if (on_sim())
+		return;
+	card_has_gone = true;
+	assert_int_equal(openreg_device_open(0, &dev), -ENODEV);
+	card_has_gone = false;
+	assert_int_equal(openreg_device_open_path("/dev/null", &dev), -EPROTO);
+	ok(openreg_device_open(0, &dev));
+	openreg_device_close(dev);
+}
+
 /* Every open is an address space: one knows nothing of the other's. */
 static void test_isolated(void **state)
 {
@@ -120,6 +155,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_timestamp, card_open, card_close),
 		cmocka_unit_test_setup_teardown(test_fd, card_open, card_close),
 		cmocka_unit_test_setup_teardown(test_two_doors, card_open, card_close),
+		cmocka_unit_test(test_gone_at_once),
 		cmocka_unit_test_setup_teardown(test_isolated, card_open, card_close),
 	};
 
