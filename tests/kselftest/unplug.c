@@ -17,93 +17,11 @@
 
 #include "card.h"
 #include "machine.h"
+#include "ways.h"
 
 #ifndef DRM_IOCTL_SYNCOBJ_EVENTFD
 #error "this libdrm has no DRM_IOCTL_SYNCOBJ_EVENTFD"
 #endif
-
-enum way {
-	DRIVER, /* by hand */
-	BUS, /* by hand, too */
-	SURPRISE, /* it answers no more when the bus finds out */
-	MACHINE, /* QEMU's */
-	WAYS
-};
-
-static char slot[64], port[64];
-static __u16 port_command;
-static __u8 port_buses[2];
-
-static int find_slots(void)
-{
-	if (!slot_of_card(slot, sizeof(slot)) ||
-	    !slot_of_port(slot, port, sizeof(port)))
-		return -ENOENT;
-	return slot_command(port, &port_command) ||
-	       slot_read(port, PCI_SECONDARY_BUS, port_buses, 2);
-}
-
-/* The port above it lets nothing through. Memory is safe from it before. */
-static int cut_off(void)
-{
-	const __u8 none[2] = { 0, 0 };
-
-	return slot_set_command(slot, 0) ||
-	       slot_write(port, PCI_SECONDARY_BUS, none, 2) ||
-	       slot_set_command(port, port_command & ~PCI_COMMAND_MEMORY);
-}
-
-static int let_through(void)
-{
-	return slot_write(port, PCI_SECONDARY_BUS, port_buses, 2) ||
-	       slot_set_command(port, port_command);
-}
-
-static int go(enum way way)
-{
-	char answer[1024];
-
-	switch (way) {
-	case DRIVER:
-		return file_put(PCI_DRIVER "unbind", slot);
-	case BUS:
-		return slot_put(slot, "remove", "1");
-	case SURPRISE:
-		if (cut_off())
-			return -EIO;
-		return slot_put(slot, "remove", "1");
-	default:
-		if (!monitor_command("device_del", "\"id\": \"card0\"", answer,
-				     sizeof(answer)) ||
-		    !monitor_event("DEVICE_DELETED", "\"card0\""))
-			return -EIO;
-		return 0;
-	}
-}
-
-static int come(enum way way)
-{
-	char answer[1024];
-
-	switch (way) {
-	case DRIVER:
-		return file_put(PCI_DRIVER "bind", slot);
-	case SURPRISE:
-		if (let_through())
-			return -EIO;
-		return file_put("/sys/bus/pci/rescan", "1");
-	case BUS:
-		return file_put("/sys/bus/pci/rescan", "1");
-	default:
-		if (!monitor_command("device_add",
-				     "\"driver\": \"openreg\", \"id\": \"card0\", \"bus\": \"port0\"",
-				     answer, sizeof(answer))) {
-			fprintf(stderr, "# device_add: %s\n", answer);
-			return -EIO;
-		}
-		return card_await();
-	}
-}
 
 FIXTURE(unplug)
 {
@@ -131,7 +49,7 @@ FIXTURE_SETUP(unplug)
 	struct drm_syncobj_eventfd ev = { .point = 1 };
 
 	ASSERT_EQ(0, card_works());
-	ASSERT_EQ(0, find_slots());
+	ASSERT_EQ(0, way_begin());
 	ASSERT_TRUE(monitor_open());
 	self->before = card_unused();
 	self->fd = card_open();
@@ -280,7 +198,7 @@ TEST_F_TIMEOUT(unplug, while_open, 240)
 	EXPECT_TRUE(sleeps_in_wait());
 	usleep(50000);
 	begin = now_ns();
-	ASSERT_EQ(0, go(variant->way));
+	ASSERT_EQ(0, way_go(variant->way));
 	/* Nobody's command is waited for. */
 	EXPECT_GT(15 * SEC_NS, now_ns() - begin);
 	for (i = 0; i < 3; i++)
@@ -301,7 +219,7 @@ TEST_F_TIMEOUT(unplug, while_open, 240)
 	EXPECT_TRUE(maps_are_harmless(&self->q, &self->vram, &self->sys));
 	EXPECT_TRUE(child_exits());
 
-	ASSERT_EQ(0, come(variant->way));
+	ASSERT_EQ(0, way_come(variant->way));
 	ASSERT_EQ(0, card_await());
 	/* The old file is for ever the old card's. */
 	EXPECT_EQ(0, calls_that_are_not_gone(self->fd));
@@ -461,10 +379,12 @@ TEST_F_TIMEOUT(storm, all_ways, 86400)
 	struct card_usage before;
 	struct shared *shared;
 	pid_t pid[USERS];
+	char slot[64];
 	int i, status;
 
 	ASSERT_EQ(0, card_works());
-	ASSERT_EQ(0, find_slots());
+	ASSERT_EQ(0, way_begin());
+	ASSERT_TRUE(slot_of_card(slot, sizeof(slot)));
 	ASSERT_TRUE(monitor_open());
 	before = card_unused();
 	shared = mmap(NULL, 4096, PROT_READ | PROT_WRITE,
@@ -481,8 +401,8 @@ TEST_F_TIMEOUT(storm, all_ways, 86400)
 			TH_LOG("round %d: %s", i, strerror(-shared->error));
 		if (i % 2)
 			ASSERT_EQ(0, slot_put(slot, "reset", "1"));
-		ASSERT_EQ(0, go(i % WAYS));
-		ASSERT_EQ(0, come(i % WAYS));
+		ASSERT_EQ(0, way_go(i % WAYS));
+		ASSERT_EQ(0, way_come(i % WAYS));
 	}
 	EXPECT_TRUE(await_turns(shared, USERS));
 	EXPECT_EQ(0, shared->error);

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include <errno.h>
+#include <stdio.h>
+
+#include "card.h"
+#include "machine.h"
+#include "ways.h"
+
+static char slot[64], port[64];
+static __u16 port_command;
+static __u8 port_buses[2];
+
+int way_begin(void)
+{
+	if (!slot_of_card(slot, sizeof(slot)) ||
+	    !slot_of_port(slot, port, sizeof(port)))
+		return -ENOENT;
+	return slot_command(port, &port_command) ||
+	       slot_read(port, PCI_SECONDARY_BUS, port_buses, 2);
+}
+
+/* The port above it lets nothing through. Memory is safe from it before. */
+static int cut_off(void)
+{
+	const __u8 none[2] = { 0, 0 };
+
+	return slot_set_command(slot, 0) ||
+	       slot_write(port, PCI_SECONDARY_BUS, none, 2) ||
+	       slot_set_command(port, port_command & ~PCI_COMMAND_MEMORY);
+}
+
+static int let_through(void)
+{
+	return slot_write(port, PCI_SECONDARY_BUS, port_buses, 2) ||
+	       slot_set_command(port, port_command);
+}
+
+int way_go(enum way way)
+{
+	char answer[1024];
+
+	switch (way) {
+	case DRIVER:
+		return file_put(PCI_DRIVER "unbind", slot);
+	case BUS:
+		return slot_put(slot, "remove", "1");
+	case SURPRISE:
+		if (cut_off())
+			return -EIO;
+		return slot_put(slot, "remove", "1");
+	default:
+		if (!monitor_command("device_del", "\"id\": \"card0\"", answer,
+				     sizeof(answer)) ||
+		    !monitor_event("DEVICE_DELETED", "\"card0\""))
+			return -EIO;
+		return 0;
+	}
+}
+
+int way_come(enum way way)
+{
+	char answer[1024];
+
+	switch (way) {
+	case DRIVER:
+		return file_put(PCI_DRIVER "bind", slot);
+	case SURPRISE:
+		if (let_through())
+			return -EIO;
+		return file_put("/sys/bus/pci/rescan", "1");
+	case BUS:
+		return file_put("/sys/bus/pci/rescan", "1");
+	default:
+		if (!monitor_command("device_add",
+				     "\"driver\": \"openreg\", \"id\": \"card0\", \"bus\": \"port0\"",
+				     answer, sizeof(answer))) {
+			fprintf(stderr, "# device_add: %s\n", answer);
+			return -EIO;
+		}
+		return card_await();
+	}
+}
