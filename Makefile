@@ -15,6 +15,9 @@ help:
 	@echo 'make bench              measure, natively and in a VM, into bench.json'
 	@echo 'make fuzz-NAME          fuzz the card for SECONDS=60; NAME decode, packets,'
 	@echo '                        card or diff; or the driver: ioctl'
+	@echo 'make soak               many processes, kills, resets and unplugs for MINUTES=3;'
+	@echo '                        KERNEL=stock, SEED='
+	@echo 'make torture            the long half of the tests; ARGS="soak=60 fuzz-card=30"'
 	@echo 'make coverage-kmod      which lines of the driver its tests run'
 	@echo 'make coverage           which lines and branches of the card its tests run'
 	@echo 'make course             render the course on writing a backend (docs/course)'
@@ -53,6 +56,13 @@ bench:
 fuzz-%:
 	@scripts/fuzz $* $(SECONDS)
 
+soak:
+	@scripts/soak $(or $(MINUTES),3) --kernel $(or $(KERNEL),stock) \
+		$(if $(SEED),--seed $(SEED)) $(ARGS)
+
+torture:
+	@scripts/torture $(ARGS)
+
 coverage:
 	@scripts/coverage
 
@@ -76,4 +86,4 @@ test-%:
 build-%:
 	@scripts/build $*
 
-.PHONY: help demo test shell sim conformance matrix bench coverage coverage-kmod course build clean check-style
+.PHONY: help demo test shell sim conformance matrix bench soak torture coverage coverage-kmod course build clean check-style

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include <errno.h>
 #include <stdio.h>
+#include <sys/stat.h>
 
 #include "card.h"
 #include "machine.h"
@@ -9,12 +10,22 @@
 static char slot[64], port[64];
 static __u16 port_command;
 static __u8 port_buses[2];
+static unsigned long long vram_size;
+
+#define VRAM_BAR "/resource4"
 
 int way_begin(void)
 {
+	char path[256];
+	struct stat st;
+
 	if (!slot_of_card(slot, sizeof(slot)) ||
 	    !slot_of_port(slot, port, sizeof(port)))
 		return -ENOENT;
+	snprintf(path, sizeof(path), PCI_DEVICES "%s" VRAM_BAR, slot);
+	if (stat(path, &st))
+		return -errno;
+	vram_size = st.st_size;
 	return slot_command(port, &port_command) ||
 	       slot_read(port, PCI_SECONDARY_BUS, port_buses, 2);
 }
@@ -59,7 +70,7 @@ int way_go(enum way way)
 
 int way_come(enum way way)
 {
-	char answer[1024];
+	char device[256], answer[1024];
 
 	switch (way) {
 	case DRIVER:
@@ -71,9 +82,11 @@ int way_come(enum way way)
 	case BUS:
 		return file_put("/sys/bus/pci/rescan", "1");
 	default:
-		if (!monitor_command("device_add",
-				     "\"driver\": \"openreg\", \"id\": \"card0\", \"bus\": \"port0\"",
-				     answer, sizeof(answer))) {
+		snprintf(device, sizeof(device),
+			 "\"driver\": \"openreg\", \"id\": \"card0\", \"bus\": \"port0\", \"vram-size\": %llu",
+			 vram_size);
+		if (!monitor_command("device_add", device, answer,
+				     sizeof(answer))) {
 			fprintf(stderr, "# device_add: %s\n", answer);
 			return -EIO;
 		}

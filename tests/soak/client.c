@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: MIT
+/*
+ * One load on the card, and every result of it looked at.
+ *
+ *   soak-client FD SLOT LOAD SEED TURNS
+ *
+ * FD is a file with struct soak_shared. Ends after so many turns, or at SIGTERM
+ * once a turn is over, with status 0; with 1 and a line if anything was wrong.
+ */
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "client.h"
+
+static const struct load *const loads[] = {
+	&load_compute, &load_copies, &load_launches, &load_churn,
+	&load_userptr, &load_share, &load_syncobj, &load_faults,
+};
+
+static volatile sig_atomic_t stop;
+static struct soak_slot *counting;
+
+/* In place of libc's: the libraries' calls are counted, too. */
+int ioctl(int fd, unsigned long request, ...)
+{
+	va_list args;
+	void *arg;
+
+	va_start(args, request);
+	arg = va_arg(args, void *);
+	va_end(args);
+	if (counting)
+		__atomic_add_fetch(&counting->ioctls, 1, __ATOMIC_RELAXED);
+	return (int)syscall(SYS_ioctl, fd, request, arg);
+}
+
+uint64_t random64(struct client *c)
+{
+	uint64_t z = (c->rng += 0x9e3779b97f4a7c15);
+
+	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
+	z = (z ^ z >> 27) * 0x94d049bb133111eb;
+	return z ^ z >> 31;
+}
+
+uint64_t random_below(struct client *c, uint64_t below)
+{
+	return random64(c) % below;
+}
+
+int wrong(struct client *c, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(c->text, sizeof(c->text), format, args);
+	va_end(args);
+	return -EBADMSG;
+}
+
+void noise(void *memory, size_t size, uint64_t seed)
+{
+	unsigned char *p = memory;
+	size_t i;
+
+	seed = seed * 0x9e3779b97f4a7c15 | 1;
+	for (i = 0; i < size; i++)
+		p[i] = (unsigned char)((seed * (i + 1)) >> 40);
+}
+
+size_t not_noise(const void *memory, size_t size, uint64_t seed)
+{
+	const unsigned char *p = memory;
+	size_t i;
+
+	seed = seed * 0x9e3779b97f4a7c15 | 1;
+	for (i = 0; i < size; i++)
+		if (p[i] != (unsigned char)((seed * (i + 1)) >> 40))
+			break;
+	return i;
+}
+
+bool disturbed_since(const struct client *c, uint32_t over)
+{
+	return __atomic_load_n(&c->shared->begun, __ATOMIC_SEQ_CST) != over;
+}
+
+static void count_launches(struct client *c)
+{
+	unsigned int i;
+
+	for (i = 0; i < QUEUES; i++) {
+		uint64_t now;
+
+		if (!c->q[i])
+			continue;
+		now = openreg_queue_submitted(c->q[i]);
+		__atomic_add_fetch(&c->slot->launches, now - c->counted[i],
+				   __ATOMIC_RELAXED);
+		c->counted[i] = now;
+	}
+}
+
+int finish(struct client *c, unsigned int queue)
+{
+	int64_t seq = openreg_queue_submit(c->q[queue]);
+
+	if (seq < 0)
+		return (int)seq;
+	openreg_queue_set_spin(c->q[queue], random_below(c, 2) ? -1 : 0);
+	return openreg_queue_wait(c->q[queue], (uint64_t)seq, WAIT_NS);
+}
+
+int alloc(struct client *c, uint64_t size, uint32_t flags,
+	  struct openreg_bo **bo)
+{
+	return openreg_bo_alloc(c->dev, size, flags, bo);
+}
+
+int alloc_mapped(struct client *c, uint64_t size, uint32_t flags,
+		 struct openreg_bo **bo, void **map)
+{
+	int ret = alloc(c, size, flags, bo);
+
+	return ret ? ret : openreg_bo_map(*bo, map);
+}
+
+static int session_open(struct client *c, const struct load *load)
+{
+	unsigned int i;
+	int ret;
+
+	c->over = __atomic_load_n(&c->shared->over, __ATOMIC_SEQ_CST);
+	c->dev = NULL;
+	memset(c->q, 0, sizeof(c->q));
+	memset(c->counted, 0, sizeof(c->counted));
+	memset(c->load, 0, load->size);
+	ret = openreg_device_open(0, &c->dev);
+	for (i = 0; i < QUEUES && !ret; i++)
+		ret = openreg_queue_create(c->dev, NULL, &c->q[i]);
+	return ret ? ret : load->begin(c);
+}
+
+static void session_close(struct client *c, const struct load *load)
+{
+	unsigned int i;
+
+	load->end(c);
+	for (i = 0; i < QUEUES; i++)
+		openreg_queue_destroy(c->q[i]);
+	openreg_device_close(c->dev);
+}
+
+/* Memory of a card that goes may show anything, but then this ends as well. */
+static bool session_dies(struct client *c)
+{
+	int i;
+
+	if (!disturbed_since(c, c->over))
+		return false;
+	for (i = 0; i < 60000; i++) {
+		openreg_queue_reset(c->q[1]);
+		if (openreg_push_nop(c->q[1]) || finish(c, 1))
+			return true;
+		usleep(1000);
+	}
+	return false;
+}
+
+static bool is_an_end(int error)
+{
+	return error == -ENODEV || error == -EIO || error == -ENOENT ||
+	       error == -ENXIO;
+}
+
+/* True if it is nothing but the card's end. */
+static bool judge(struct client *c, const struct load *load, int error)
+{
+	char last[512];
+
+	snprintf(last, sizeof(last), "%s", openreg_last_error());
+	if (error == -EBADMSG ? session_dies(c) :
+				is_an_end(error) && disturbed_since(c, c->over)) {
+		__atomic_add_fetch(&c->slot->ends, 1, __ATOMIC_RELAXED);
+		return true;
+	}
+	fprintf(stderr, "soak-client %d: %s: after %llu turns: %s (%s)\n",
+		getpid(), load->name, (unsigned long long)c->slot->turns,
+		error == -EBADMSG ? c->text : strerror(-error),
+		error == -EBADMSG ? "wrong" : last);
+	return false;
+}
+
+static int run(struct client *c, const struct load *load, long turns)
+{
+	bool good = true;
+	int ret;
+
+	while (turns > 0 && !stop && good) {
+		ret = session_open(c, load);
+		while (!ret && turns-- > 0 && !stop) {
+			ret = load->turn(c);
+			count_launches(c);
+			if (!ret)
+				__atomic_add_fetch(&c->slot->turns, 1,
+						   __ATOMIC_RELAXED);
+		}
+		if (ret)
+			good = judge(c, load, ret);
+		session_close(c, load);
+		if (ret)
+			usleep(5000);
+	}
+	return good ? 0 : 1;
+}
+
+static void on_term(int number)
+{
+	(void)number;
+	stop = 1;
+}
+
+static const struct load *find_load(const char *name)
+{
+	size_t i;
+
+	for (i = 0; i < COUNT(loads); i++)
+		if (!strcmp(loads[i]->name, name))
+			return loads[i];
+	return NULL;
+}
+
+int main(int argc, char **argv)
+{
+	const struct sigaction act = { .sa_handler = on_term,
+				       .sa_flags = SA_RESTART };
+	const struct load *load = argc == 6 ? find_load(argv[3]) : NULL;
+	struct client c = { 0 };
+	int status;
+
+	if (!load)
+		return 2;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	sigaction(SIGTERM, &act, NULL);
+	c.shared = mmap(NULL, sizeof(*c.shared), PROT_READ | PROT_WRITE,
+			MAP_SHARED, atoi(argv[1]), 0);
+	if (c.shared == MAP_FAILED)
+		return 2;
+	c.slot = &c.shared->slots[atoi(argv[2])];
+	counting = c.slot;
+	c.rng = strtoull(argv[4], NULL, 0);
+	if (load == &load_share) {
+		if (!share_split())
+			return 2;
+		if (share_is_peer()) {
+			load = &load_share_peer;
+			c.rng = ~c.rng;
+		}
+	}
+	c.load = calloc(1, load->size);
+	if (!c.load)
+		return 2;
+	status = run(&c, load, share_is_peer() ? INT32_MAX : atol(argv[5]));
+	free(c.load);
+	return status;
+}

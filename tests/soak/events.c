@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* Resets, by the bus or since the card is deaf, and unplugs of all sorts. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "../kselftest/card.h"
+#include "../kselftest/machine.h"
+#include "../kselftest/ways.h"
+#include "soak.h"
+
+static char slot[64];
+
+bool events_begin(struct soak *s)
+{
+	if (!monitor_open())
+		return soak_fail(s, "no monitor: scripts/vm --monitor");
+	if (card_works() || way_begin() || !slot_of_card(slot, sizeof(slot)))
+		return soak_fail(s, "no card");
+	return true;
+}
+
+/* In the kernel's log, where they are among what comes of them. */
+static void begin(struct soak *s, const char *what)
+{
+	char text[64];
+
+	snprintf(text, sizeof(text), "soak: %s\n", what);
+	file_put("/dev/kmsg", text);
+	__atomic_add_fetch(&s->shared->begun, 1, __ATOMIC_SEQ_CST);
+}
+
+/* The next who open the card have one that works. */
+static bool end(struct soak *s, const char *what, int ret)
+{
+	if (ret)
+		return soak_fail(s, "%s: %s", what, strerror(-ret));
+	ret = card_await();
+	if (ret)
+		return soak_fail(s, "%s: the card does not come back: %s", what,
+				 strerror(-ret));
+	__atomic_store_n(&s->shared->over, s->shared->begun, __ATOMIC_SEQ_CST);
+	return true;
+}
+
+/* The driver finds out in its own time; somebody who asks helps it. */
+static int await_reset(long long before)
+{
+	__s64 deadline = now_ns() + 100 * SEC_NS;
+
+	while (card_stat("resets") == before) {
+		card_works();
+		if (now_ns() > deadline)
+			return -ETIME;
+	}
+	return 0;
+}
+
+/* It reaches no memory. */
+static int make_mute(long long before)
+{
+	__u16 command;
+	int ret = driver_set_timeout("2000");
+
+	if (!ret)
+		ret = slot_command(slot, &command);
+	if (!ret)
+		ret = slot_set_command(slot, command & ~PCI_COMMAND_MASTER);
+	if (!ret)
+		ret = await_reset(before);
+	return ret ? ret : driver_set_timeout("20000");
+}
+
+static int make_bus_error(long long before)
+{
+	return monitor_human("pcie_aer_inject_error port0 DLP") ?
+		       await_reset(before) : -EIO;
+}
+
+bool event_reset(struct soak *s)
+{
+	enum { MUTE, BUS_ERROR, BUS_RESET, RESETS };
+	static const char *const names[] = { "a card that is mute",
+					     "a fatal error of the bus",
+					     "a reset by the bus" };
+	unsigned int reset = soak_below(s, RESETS);
+	long long before = card_stat("resets");
+	int ret;
+
+	begin(s, names[reset]);
+	if (reset == MUTE)
+		ret = make_mute(before);
+	else if (reset == BUS_ERROR)
+		ret = make_bus_error(before);
+	else
+		ret = slot_put(slot, "reset", "1");
+	s->resets++;
+	return end(s, names[reset], ret);
+}
+
+bool event_unplug(struct soak *s)
+{
+	static const char *const names[] = { "unbound", "removed",
+					     "removed by surprise",
+					     "unplugged" };
+	enum way way = soak_below(s, WAYS);
+	int ret;
+
+	begin(s, names[way]);
+	ret = way_go(way);
+	if (!ret)
+		ret = way_come(way);
+	s->unplugs++;
+	return end(s, names[way], ret);
+}
