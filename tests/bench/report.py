@@ -57,7 +57,11 @@ BESIDE = [
      for way in ("H2D pinned", "D2H pinned", "D2D", "H2D registered",
                  "D2H registered", "H2D pageable", "D2H pageable")
      for size in ("64 KiB", "1 MiB", "64 MiB")
-     if size != "64 MiB" or not way.endswith("pinned")]
+     if size != "64 MiB" or not way.endswith("pinned")
+] + [(f"launch and wait beside {crowd}{part}", f"launch and wait alone{part}")
+     for crowd in (f"{queues} of {packet}" for queues in ("1 queue", "2 queues", "4 queues")
+                   for packet in ("MATMUL", "VECTOR"))
+     for part in ("", ", 99 %")]
 TESTS = {">=": float.__ge__, "<=": float.__le__, "<": float.__lt__}
 
 

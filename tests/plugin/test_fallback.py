@@ -79,6 +79,18 @@ def test_environment(run_python):
     assert run_python(code, TORCH_OPENREG_FALLBACK="error") == "True\n"
 
 
+@pytest.mark.starts_python
+def test_nonsense_in_the_environment(run_python):
+    code = (
+        "import warnings, torch\n"
+        "with warnings.catch_warnings(record=True) as seen:\n"
+        "    warnings.simplefilter('always')\n"
+        "    print(torch.openreg.set_fallback('count'))\n"
+        "print(any('it can be count, warn or error' in str(w.message) for w in seen))\n"
+    )
+    assert run_python(code, TORCH_OPENREG_FALLBACK="eror") == "warn\nTrue\n"
+
+
 def test_threads_share_the_lent_generator():
     """Operators that take no generator draw from the CPU's default one."""
     x = torch.zeros(512, dtype=torch.complex64, device=DEV)

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Who has the engine full for hours does not keep it from another: that is
+ * counted in packets, by the card itself, so that no clock matters.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+
+#include "kselftest_harness.h"
+
+#include "sharing.h"
+
+#define QUEUES_MAX 4
+#define LARGE (1ull << 22) /* elements of each packet of the flood */
+#define SMALL (1ull << 16) /* and of the other's */
+#define LAUNCHES 1000
+#define SUPPLY 3000 /* large packets in each queue of the flood */
+#define SLOTS 16384
+#define LONG (200 * SEC_NS)
+
+static void packet_count(struct packet *p, __u64 address)
+{
+	packet_begin(p, OPENREG_OP_SIGNAL);
+	packet_op(p, 0)->arg[0] = OPENREG_SIGNAL_ADD;
+	packet_operand(p, address, OPENREG_I64);
+	packet_imm(p, 1);
+}
+
+FIXTURE(fairness)
+{
+	struct card_usage before;
+	struct drm_openreg_device_info info;
+	int flood, fd;
+	struct queue q[QUEUES_MAX], small;
+	struct bo count, memory; /* the flood's */
+	struct bo in, result; /* the other's */
+};
+
+FIXTURE_VARIANT(fairness)
+{
+	unsigned int queues;
+};
+
+FIXTURE_VARIANT_ADD(fairness, beside_1_queue) { .queues = 1 };
+FIXTURE_VARIANT_ADD(fairness, beside_2_queues) { .queues = 2 };
+FIXTURE_VARIANT_ADD(fairness, beside_4_queues) { .queues = 4 };
+
+FIXTURE_SETUP(fairness)
+{
+	unsigned int i;
+	int db;
+
+	self->before = card_usage();
+	self->flood = card_open();
+	self->fd = card_open();
+	ASSERT_LE(0, self->flood);
+	ASSERT_LE(0, self->fd);
+	ASSERT_EQ(0, card_info(self->fd, &self->info));
+	for (i = 0; i < variant->queues; i++)
+		ASSERT_EQ(0, queue_create(self->flood, SLOTS, &self->q[i]));
+	ASSERT_EQ(0, bo_create(self->flood, 4096, DRM_OPENREG_BO_VRAM,
+			       &self->count));
+	ASSERT_EQ(0, bo_map(self->flood, &self->count));
+	ASSERT_EQ(0, bo_create(self->flood, 4096, DRM_OPENREG_BO_VRAM,
+			       &self->memory));
+	ASSERT_EQ(0, queue_create(self->fd, SLOTS, &self->small));
+	ASSERT_EQ(0, bo_create(self->fd, 4096, DRM_OPENREG_BO_VRAM,
+			       &self->result));
+	ASSERT_EQ(0, bo_map(self->fd, &self->result));
+	db = bo_export(self->flood, self->count.handle, DRM_CLOEXEC);
+	ASSERT_LE(0, db);
+	ASSERT_EQ(0, bo_import(self->fd, db, &self->in));
+	close(db);
+}
+
+FIXTURE_TEARDOWN(fairness)
+{
+	unsigned int i;
+
+	for (i = 0; i < variant->queues; i++)
+		queue_unmap(&self->q[i]);
+	queue_unmap(&self->small);
+	munmap(self->count.cpu, 4096);
+	munmap(self->result.cpu, 4096);
+	close(self->flood);
+	close(self->fd);
+	EXPECT_TRUE(card_settles(self->before));
+}
+
+static void begin_flood(struct queue *q, __u64 memory, __u64 count)
+{
+	struct packet p;
+	unsigned int i;
+
+	for (i = 0; i < SUPPLY; i++) {
+		packet_busy(&p, memory, memory + 64, LARGE);
+		queue_write(q, &p);
+		packet_count(&p, count);
+		queue_write(q, &p);
+	}
+	queue_publish(q);
+}
+
+/* All at once, so that the card alone says when the last of it is done. */
+static void launch(struct queue *q, __u64 memory, __u64 count)
+{
+	struct packet p;
+	unsigned int i;
+
+	packet_copy(&p, memory, count, 1, OPENREG_I64);
+	queue_write(q, &p);
+	for (i = 0; i < LAUNCHES; i++) {
+		packet_busy(&p, memory + 128, memory + 64, SMALL);
+		queue_write(q, &p);
+	}
+	packet_copy(&p, memory + 8, count, 1, OPENREG_I64);
+	queue_write(q, &p);
+	queue_publish(q);
+}
+
+/* The ring takes it all, or the flood would wait for who writes it. */
+_Static_assert(SUPPLY * 5 < SLOTS && LAUNCHES * 5 < SLOTS, "rings");
+
+TEST_F_TIMEOUT(fairness, share, 300)
+{
+	const volatile __u64 *seen = self->result.cpu;
+	const volatile __u64 *count = self->count.cpu;
+	const __u64 equal = LAUNCHES * SMALL / LARGE;
+	/* One worker at a time works for a queue of small packets. */
+	const __u64 most = 4 * (self->info.workers * equal + variant->queues);
+	__s64 deadline = now_ns() + LONG;
+	unsigned int i;
+
+	ASSERT_GT(SUPPLY, most) TH_LOG("%u workers", self->info.workers);
+	for (i = 0; i < variant->queues; i++)
+		begin_flood(&self->q[i], self->memory.address,
+			    self->count.address);
+	while (!*count && now_ns() < deadline)
+		usleep(1000);
+	ASSERT_LT(0, *count);
+	launch(&self->small, self->result.address, self->in.address);
+	ASSERT_EQ(0, queue_wait(&self->small, self->small.seq, LONG));
+	TH_LOG("%u small packets beside %llu large ones, each %llu times as large",
+	       LAUNCHES, seen[1] - seen[0], LARGE / SMALL);
+	EXPECT_GE(most, seen[1] - seen[0]);
+	/* Nor does it keep the flood from its share. */
+	EXPECT_LT(0, seen[1] - seen[0]);
+	/* Which had not come to its end. */
+	EXPECT_GT(SUPPLY, seen[1]);
+}
+
+TEST_HARNESS_MAIN

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* Parameters of the module that are nonsense, or at their ends. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+
+#include "kselftest_harness.h"
+
+#include "card.h"
+#include "machine.h"
+
+#define TIMEOUT "/sys/module/openreg/parameters/admin_timeout_ms"
+
+static const char *const bad[] = { "-1", "x", " ", "1.5", "4294967296",
+				   "99999999999999999999" };
+#define BAD (sizeof(bad) / sizeof(bad[0]))
+
+static int load(const char *parameters)
+{
+	int ret, fd = open(getenv("OPENREG_KO"), O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0)
+		return -errno;
+	ret = syscall(SYS_finit_module, fd, parameters, 0) ? -errno : 0;
+	close(fd);
+	return ret;
+}
+
+static long long resets(void)
+{
+	return card_stat("resets");
+}
+
+/* Refused, and nothing has changed. */
+TEST(nonsense)
+{
+	char text[32];
+	struct stat st;
+	unsigned int i;
+
+	for (i = 0; i < BAD; i++) {
+		EXPECT_GT(0, driver_set_timeout(bad[i])) TH_LOG("%s", bad[i]);
+		EXPECT_EQ(0, file_get(TIMEOUT, text, sizeof(text)));
+		EXPECT_STREQ("20000", text);
+	}
+	EXPECT_EQ(0, stat(TIMEOUT, &st));
+	EXPECT_EQ(0644, st.st_mode & 0777);
+	EXPECT_EQ(0, card_works());
+}
+
+/* With none every command is late, with the most none ever is. */
+TEST(none_and_the_most)
+{
+	long long before;
+	int i;
+
+	EXPECT_EQ(0, driver_set_timeout("4294967295"));
+	before = resets();
+	EXPECT_EQ(0, card_works());
+	EXPECT_EQ(before, resets());
+	EXPECT_EQ(0, driver_set_timeout("0"));
+	for (i = 0; i < 20; i++)
+		card_works();
+	EXPECT_EQ(0, driver_set_timeout("20000"));
+	EXPECT_EQ(0, card_await());
+}
+
+/* The module does not load with them, and does without. */
+TEST(nonsense_at_load)
+{
+	char parameters[64];
+	unsigned int i;
+	int ret;
+
+	card_unused();
+	do {
+		ret = syscall(SYS_delete_module, "openreg", O_NONBLOCK);
+	} while (ret && errno == EAGAIN);
+	ASSERT_EQ(0, ret);
+	for (i = 0; i < BAD; i++) {
+		snprintf(parameters, sizeof(parameters), "admin_timeout_ms=%s",
+			 bad[i]);
+		ret = load(parameters);
+		EXPECT_TRUE(ret == -EINVAL || ret == -ERANGE)
+			TH_LOG("%s: %d", parameters, ret);
+	}
+	EXPECT_EQ(-1, access("/sys/module/openreg", F_OK));
+	ASSERT_EQ(0, load(""));
+	EXPECT_EQ(0, card_works());
+}
+
+TEST_HARNESS_MAIN
