@@ -43,11 +43,10 @@ GATHER(64)
 /* Do 16 positions follow one another? */
 static bool gather_is_run(const int64_t *index)
 {
-	int64_t apart = 0;
-	int j;
+	uint64_t apart = 0, j;
 
 	for (j = 1; j < 16; j++)
-		apart |= (int64_t)((uint64_t)index[j] - (uint64_t)index[0]) - j;
+		apart |= (uint64_t)index[j] - (uint64_t)index[0] - j;
 	return !apart;
 }
 
