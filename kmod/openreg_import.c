@@ -191,9 +191,10 @@ static int openreg_import_mmap(struct openreg_bo *bo,
 /* Some kernels keep the mapping until then. */
 static void openreg_import_detach(struct openreg_bo *bo)
 {
+	if (!bo->base.import_attach)
+		return;
 	openreg_import_unmap(bo);
-	if (bo->base.import_attach)
-		dma_buf_detach(bo->import.dma_buf, bo->base.import_attach);
+	dma_buf_detach(bo->import.dma_buf, bo->base.import_attach);
 	bo->base.import_attach = NULL;
 }
 
