@@ -50,11 +50,17 @@ write()
 	fi
 }
 
-# prune DIRECTORY ORIGIN: files that are no longer in the checkout
+# prune DIRECTORY ORIGIN...: files that are no longer in the checkout
 prune()
 {
-	for file in "$1"/*.[ch]; do
-		[ ! -e "$file" ] || [ -e "$2/${file##*/}" ] || rm "$file"
+	directory=$1
+	shift
+	for file in "$directory"/*.[ch]; do
+		[ -e "$file" ] || continue
+		for origin; do
+			[ ! -e "$origin/${file##*/}" ] || continue 2
+		done
+		rm "$file"
 	done
 }
 
@@ -77,10 +83,12 @@ hook()
 
 copy "$here"/openreg-*.[ch] "$here/trace.h" "$here/trace-events" \
 	"$here/Kconfig" "$here/meson.build" "$device"
-copy "$here"/card/*.[ch] "$device/card"
-copy "$top/uapi/openreg_isa.h" "$top/uapi/openreg_regs.h" "$device/uapi"
+# Side by side, for QEMU's own files are then compiled with no option more than
+# without the card, and not once more.
+copy "$here"/card/*.[ch] "$top/uapi/openreg_isa.h" "$top/uapi/openreg_regs.h" \
+	"$device/card"
 prune "$device" "$here"
-prune "$device/card" "$here/card"
+prune "$device/card" "$here/card" "$top/uapi"
 (cd "$device" && ls card/*.c) | write "$device/card/sources"
 
 hook "$qemu/hw/misc/meson.build" "" "subdir('openreg')"

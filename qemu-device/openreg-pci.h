@@ -14,7 +14,7 @@
 #include "system/runstate.h"
 #include "qom/object.h"
 
-#include "card.h"
+#include "card/card.h"
 
 #define TYPE_OPENREG "openreg"
 OBJECT_DECLARE_SIMPLE_TYPE(OpenregState, OPENREG)
