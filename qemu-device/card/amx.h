@@ -42,6 +42,19 @@ struct openreg_amx {
 		      enum openreg_amx_side side,
 		      struct openreg_amx_range *range);
 	/*
+	 * One step of a panel of A from lines: the step's k of one row, split
+	 * before. Row i is line[i] + shift, or zeros without bit i of mask.
+	 * Lines are rows of steps of panels of A, PANEL of them after PANEL.
+	 */
+	void (*pick_rows)(void *step, const void *lines, const int64_t *line,
+			  int64_t shift, uint32_t mask, unsigned int parts);
+	/* One step of a panel of B: the lines are the step's, each a k. */
+	void (*pick_columns)(void *step, const void *lines, const int64_t *line,
+			     int64_t shift, uint32_t mask, unsigned int parts);
+	/* to[j][i] = from[i][j], rows x columns of them, in whole sixteens. */
+	void (*transpose)(float *to, int64_t to_ld, const float *from,
+			  int64_t from_ld, int64_t rows, int64_t columns);
+	/*
 	 * sums (PANEL rows of PANEL f32, dense) = or += a panel of A times one
 	 * of B. next: the sums of the call after this one.
 	 */

@@ -21,7 +21,7 @@
 #define OPENREG_CONV_DIMS 7
 #define OPENREG_CONV_ROWS_MAX 256 /* of a tile */
 #define OPENREG_CONV_COLUMNS_MAX 512
-#define OPENREG_CONV_BLOCK 256 /* of the reduction */
+#define OPENREG_CONV_BLOCK 288 /* of the reduction, at most */
 
 /* An operand's strides in elements: batch, group, channels, space. */
 struct openreg_conv_view {
@@ -35,13 +35,15 @@ struct openreg_conv {
 	uint8_t kind, dtype, type;
 	bool direct; /* elements are in memory as they are computed with */
 	bool has_bias;
+	unsigned int amx_parts; /* of numbers on a matrix unit; 0: not there */
 	int64_t esize, width; /* bytes in memory, bytes in type */
 	int64_t n, g, oc, ic;
 	struct openreg_geometry w;
 	struct openreg_conv_view x, y, weight, bias;
 	int64_t classes; /* of BACKWARD_DATA's positions, else 1 */
 	int64_t rows, columns; /* of the greatest class */
-	int64_t block_channels, block_taps; /* of the reduction */
+	int64_t block; /* of the reduction, at most */
+	int64_t block_channels, block_taps;
 	int64_t blocks, part_blocks;
 	int64_t tile_rows, tile_columns;
 	int64_t tiles_rows, tiles_columns, parts;
@@ -88,7 +90,7 @@ struct openreg_conv_work {
 	int64_t tap[OPENREG_CONV_BLOCK]; /* offsets */
 	uint32_t tap_mask[OPENREG_CONV_BLOCK];
 	uint16_t raw[OPENREG_CONV_BLOCK * OPENREG_GATHER_WIDTH];
-	unsigned char *a, *b, *out;
+	unsigned char *a, *b, *out, *amx;
 	uint32_t *inside; /* [slots][OPENREG_CONV_BLOCK], all ones or 0 */
 	int64_t rows, columns; /* of out, in whole blocks */
 };
@@ -110,5 +112,33 @@ void openreg_conv_columns(const struct openreg_conv *cv,
 int64_t openreg_conv_pack(const struct openreg_conv *cv,
 			  const struct openreg_conv_tile *t, int64_t block,
 			  struct openreg_conv_work *work);
+
+/* Where tap 0 of positions first, first + 1, ... lies in the source. */
+void openreg_conv_points_at(const struct openreg_conv_axis axis[3],
+			    const struct openreg_conv_view *source,
+			    int64_t first, int64_t n,
+			    struct openreg_conv_points *p);
+/* The taps along each dimension of tap i; and from tap 0 to these. */
+void openreg_conv_tap(const struct openreg_conv_axis axis[3], int64_t i,
+		      int64_t tap[3]);
+int64_t openreg_conv_tap_shift(const struct openreg_conv_axis axis[3],
+			       const struct openreg_conv_view *source,
+			       const int64_t tap[3]);
+
+/* Sets amx_parts where it pays. */
+void openreg_conv_amx_plan(struct openreg_conv *cv);
+/* Channels of a block, so that it is no longer than OPENREG_CONV_BLOCK. */
+int64_t openreg_conv_amx_channels(const struct openreg_conv *cv);
+/* Scratch memory of a tile. */
+int64_t openreg_conv_amx_memory(const struct openreg_conv *cv,
+				const struct openreg_conv_tile *t);
+/*
+ * Adds blocks of the reduction to work->out, or begins with 0. false: not with
+ * these numbers, nothing is changed.
+ */
+bool openreg_conv_amx(const struct openreg_conv *cv,
+		      const struct openreg_conv_tile *t, int64_t block,
+		      int64_t last, bool accumulate,
+		      struct openreg_conv_work *work);
 
 #endif

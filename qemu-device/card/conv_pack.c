@@ -426,7 +426,7 @@ int64_t openreg_conv_pack(const struct openreg_conv *cv,
 			  const struct openreg_conv_tile *t, int64_t block,
 			  struct openreg_conv_work *work)
 {
-	int64_t first = block * OPENREG_CONV_BLOCK, k;
+	int64_t first, k;
 	struct block b;
 
 	if (openreg_conv_is_gather(cv)) {
@@ -436,9 +436,31 @@ int64_t openreg_conv_pack(const struct openreg_conv *cv,
 		pack_source(cv, t, &b, work);
 		return b.taps * b.channels;
 	}
+	first = block * cv->block;
 	k = cv->n * openreg_window_volume(cv->w.output) - first;
-	k = openreg_least(k, OPENREG_CONV_BLOCK);
+	k = openreg_least(k, cv->block);
 	pack_y(cv, t, first, k, work);
 	pack_x(cv, t, first, k, work);
 	return k;
+}
+
+void openreg_conv_points_at(const struct openreg_conv_axis axis[3],
+			    const struct openreg_conv_view *source,
+			    int64_t first, int64_t n,
+			    struct openreg_conv_points *p)
+{
+	make_points(axis, source, first, n, p);
+}
+
+void openreg_conv_tap(const struct openreg_conv_axis axis[3], int64_t i,
+		      int64_t tap[3])
+{
+	split_tap(axis, i, tap);
+}
+
+int64_t openreg_conv_tap_shift(const struct openreg_conv_axis axis[3],
+			       const struct openreg_conv_view *source,
+			       const int64_t tap[3])
+{
+	return tap_shift(axis, source, tap);
 }

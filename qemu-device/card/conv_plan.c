@@ -2,10 +2,13 @@
 /* CONV: how the work is cut. */
 #include <string.h>
 
+#include "amx.h"
 #include "conv.h"
 
 #define PARTIAL_MAX ((double)(256 << 20)) /* bytes, as MATMUL's */
 #define SMALL_TILE (128 * 128)
+#define PLAIN_BLOCK 256 /* of the reduction */
+#define AMX_PANEL OPENREG_AMX_PANEL
 
 bool openreg_conv_is_gather(const struct openreg_conv *cv)
 {
@@ -162,7 +165,9 @@ static void set_shape(struct openreg_conv *cv, bool empty)
 		cv->columns = cv->ic * openreg_window_volume(cv->w.kernel);
 		most = empty ? 0
 			     : cv->n * openreg_window_volume(cv->w.output);
-		cv->blocks = openreg_div_up(most, OPENREG_CONV_BLOCK);
+		openreg_conv_amx_plan(cv);
+		cv->block = cv->amx_parts ? OPENREG_CONV_BLOCK : PLAIN_BLOCK;
+		cv->blocks = openreg_div_up(most, cv->block);
 		return;
 	}
 	cv->rows = forward ? cv->oc : cv->ic;
@@ -173,9 +178,12 @@ static void set_shape(struct openreg_conv *cv, bool empty)
 				       : openreg_div_up(cv->w.input[d],
 							cv->w.stride[d]);
 	taps = empty ? 1 : most_taps(cv);
-	cv->block_taps = openreg_least(taps, OPENREG_CONV_BLOCK);
-	cv->block_channels = openreg_least(OPENREG_CONV_BLOCK / cv->block_taps,
+	openreg_conv_amx_plan(cv);
+	cv->block_taps = openreg_least(taps, PLAIN_BLOCK);
+	cv->block_channels = openreg_least(PLAIN_BLOCK / cv->block_taps,
 					   openreg_greatest(channels, 1));
+	if (cv->amx_parts)
+		cv->block_channels = openreg_conv_amx_channels(cv);
 	cv->blocks = empty ? 0
 			   : openreg_div_up(channels, cv->block_channels) *
 				     openreg_div_up(taps, cv->block_taps);
@@ -188,12 +196,20 @@ static double tile_cost(const struct openreg_conv *cv, int64_t blocks)
 	double pack = cv->direct ? 0.6 : 1.2;
 	double m = (double)(cv->tile_rows + cv->gemm->rows);
 	double n = (double)(cv->tile_columns + cv->gemm->columns);
-	double k = (double)blocks * OPENREG_CONV_BLOCK;
+	int64_t block = openreg_conv_is_gather(cv) ?
+				cv->block_channels * cv->block_taps :
+				cv->block;
+	double k = (double)blocks * (double)block;
 
-	if (openreg_conv_is_gather(cv))
-		k = (double)blocks *
-		    (double)(cv->block_channels * cv->block_taps);
+	if (cv->amx_parts)
+		return 1000 + m * n + k * (m * n * 0.009 + m * 0.4 + n * 0.1);
 	return 1000 + m * n + k * (m * n * mac[cv->type] + (m + n) * pack);
+}
+
+/* ns of a part. A tile that the unit gives up takes the plain way's time, too. */
+static double part_cost(const struct openreg_conv *cv)
+{
+	return cv->amx_parts ? OPENREG_SLICE_NS / 2 : OPENREG_SLICE_NS;
 }
 
 static int64_t halve(int64_t x, int64_t to)
@@ -210,7 +226,7 @@ static double result_bytes(const struct openreg_conv *cv)
 /* Is there memory to cut the reduction instead of the tile? */
 static bool can_part(const struct openreg_conv *cv)
 {
-	return tile_cost(cv, cv->blocks) / OPENREG_SLICE_NS *
+	return tile_cost(cv, cv->blocks) / part_cost(cv) *
 		       result_bytes(cv) <
 	       PARTIAL_MAX;
 }
@@ -220,18 +236,40 @@ static void cut_parts(struct openreg_conv *cv)
 {
 	double bytes = result_bytes(cv);
 	double cost = tile_cost(cv, cv->blocks);
-	double parts = cost / OPENREG_SLICE_NS;
+	double parts = cost / part_cost(cv);
 
 	cv->part_blocks = openreg_greatest(cv->blocks, 1);
 	if (parts * bytes > PARTIAL_MAX)
 		parts = PARTIAL_MAX / bytes;
-	if (cost > 2 * OPENREG_SLICE_NS && parts >= 2)
+	if (cost > 2 * part_cost(cv) && parts >= 2)
 		cv->part_blocks = (int64_t)((double)cv->blocks / parts) + 1;
 	cv->parts = openreg_greatest(
 		openreg_div_up(cv->blocks, cv->part_blocks), 1);
 }
 
-static void cut(struct openreg_conv *cv)
+/* The columns of BACKWARD_WEIGHTS are whole channels, 32 of them at least. */
+static void cut_amx(struct openreg_conv *cv)
+{
+	bool gather = openreg_conv_is_gather(cv);
+	int64_t *m = &cv->tile_rows, *n = &cv->tile_columns;
+
+	*m = openreg_least(cv->rows, gather ? 128 : 256);
+	*n = openreg_least(cv->columns,
+			   gather ? OPENREG_CONV_COLUMNS_MAX
+				  : openreg_conv_amx_channels(cv) *
+					    openreg_window_volume(cv->w.kernel));
+	while (tile_cost(cv, cv->blocks) > OPENREG_SLICE_NS / 2 &&
+	       (*m > 2 * AMX_PANEL || (gather && *n > 4 * AMX_PANEL))) {
+		if (*m > 2 * AMX_PANEL && (*m >= *n || !gather))
+			*m = halve(*m, AMX_PANEL);
+		else if (gather && *n > 4 * AMX_PANEL)
+			*n = halve(*n, AMX_PANEL);
+		else
+			*m = halve(*m, AMX_PANEL);
+	}
+}
+
+static void cut_plain(struct openreg_conv *cv)
 {
 	int64_t *m = &cv->tile_rows, *n = &cv->tile_columns;
 	int64_t rows = cv->gemm->rows, columns = cv->gemm->columns;
@@ -249,13 +287,22 @@ static void cut(struct openreg_conv *cv)
 		else
 			*m = halve(*m, rows);
 	}
+}
+
+static void cut(struct openreg_conv *cv)
+{
+	if (cv->amx_parts)
+		cut_amx(cv);
+	else
+		cut_plain(cv);
 	cut_parts(cv);
-	cv->tiles_rows = openreg_div_up(cv->rows, *m);
-	cv->tiles_columns = openreg_div_up(cv->columns, *n);
+	cv->tiles_rows = openreg_div_up(cv->rows, cv->tile_rows);
+	cv->tiles_columns = openreg_div_up(cv->columns, cv->tile_columns);
 	cv->slots = openreg_conv_is_gather(cv)
 			    ? 0
 			    : openreg_least(
-				      *n, openreg_window_volume(cv->w.kernel));
+				      cv->tile_columns,
+				      openreg_window_volume(cv->w.kernel));
 }
 
 /* units < 0: more than there can be slices. */
@@ -268,6 +315,9 @@ static void count_units(struct openreg_conv *cv)
 
 	cv->units = openreg_window_product(factor, 5);
 	cv->slice_units = (int64_t)(OPENREG_SLICE_NS / cost) + 1;
+	/* There are few, and workers that wait for the last one. */
+	if (cv->amx_parts)
+		cv->slice_units = (int64_t)(OPENREG_SLICE_NS / 4 / cost) + 1;
 }
 
 bool openreg_conv_plan(struct openreg_conv *cv, const struct openreg_args *args)

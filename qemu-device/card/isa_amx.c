@@ -191,6 +191,123 @@ static void split_amx(void *panel, const void *from, int64_t ld, bool along_k,
 		SPLIT_PARTS(false, OPENREG_AMX_B);
 }
 
+/* Where part 0 of each of a step's lines is, in bytes. */
+INLINE void find_lines(int64_t at[OPENREG_AMX_PANEL], const int64_t *line,
+		       int64_t shift, unsigned int parts)
+{
+	unsigned int i;
+
+	for (i = 0; i < OPENREG_AMX_PANEL; i++) {
+		int64_t l = line[i] + shift;
+		int64_t in = l & (OPENREG_AMX_PANEL - 1);
+
+		at[i] = ((l - in) * parts + in) * 64;
+	}
+}
+
+INLINE __m512i pick_line(const unsigned char *lines, int64_t at, bool inside)
+{
+	return _mm512_maskz_loadu_epi64((__mmask8)(inside ? 0xff : 0),
+					(const void *)((uintptr_t)lines +
+						       (uintptr_t)at));
+}
+
+INLINE void pick_rows_of(uint16_t *to, const unsigned char *lines,
+			 const int64_t *line, int64_t shift, uint32_t mask,
+			 unsigned int parts)
+{
+	int64_t at[OPENREG_AMX_PANEL];
+	unsigned int i, p;
+
+	find_lines(at, line, shift, parts);
+	for (i = 0; i < OPENREG_AMX_PANEL; i++) {
+		for (p = 0; p < parts; p++)
+			_mm512_store_si512(
+				to + p * 2 * TILE + i * 32,
+				pick_line(lines, at[i] + p * 4 * TILE,
+					  mask >> i & 1));
+	}
+}
+
+static void pick_rows_amx(void *step, const void *lines, const int64_t *line,
+			  int64_t shift, uint32_t mask, unsigned int parts)
+{
+	if (parts == 1)
+		pick_rows_of(step, lines, line, shift, mask, 1);
+	else if (parts == 2)
+		pick_rows_of(step, lines, line, shift, mask, 2);
+	else
+		pick_rows_of(step, lines, line, shift, mask, 3);
+}
+
+INLINE void pick_columns_of(uint16_t *to, const unsigned char *lines,
+			    const int64_t *line, int64_t shift, uint32_t mask,
+			    unsigned int parts)
+{
+	const __m512i low = _mm512_setr_epi64(0, 1, 8, 9, 2, 3, 10, 11);
+	const __m512i high = _mm512_setr_epi64(4, 5, 12, 13, 6, 7, 14, 15);
+	int64_t at[OPENREG_AMX_PANEL];
+	unsigned int i, p;
+
+	find_lines(at, line, shift, parts);
+	for (i = 0; i < OPENREG_AMX_PANEL; i += 2) {
+		for (p = 0; p < parts; p++) {
+			int64_t part = p * 4 * TILE;
+			__m512i x = pick_line(lines, at[i] + part,
+					      mask >> i & 1);
+			__m512i y = pick_line(lines, at[i + 1] + part,
+					      mask >> (i + 1) & 1);
+			__m512i even = _mm512_unpacklo_epi16(x, y);
+			__m512i odd = _mm512_unpackhi_epi16(x, y);
+			uint16_t *row = to + p * 2 * TILE + i * 16;
+
+			_mm512_store_si512(row, _mm512_permutex2var_epi64(
+							even, low, odd));
+			_mm512_store_si512(row + TILE,
+					   _mm512_permutex2var_epi64(
+						   even, high, odd));
+		}
+	}
+}
+
+static void pick_columns_amx(void *step, const void *lines,
+			     const int64_t *line, int64_t shift, uint32_t mask,
+			     unsigned int parts)
+{
+	if (parts == 1)
+		pick_columns_of(step, lines, line, shift, mask, 1);
+	else if (parts == 2)
+		pick_columns_of(step, lines, line, shift, mask, 2);
+	else
+		pick_columns_of(step, lines, line, shift, mask, 3);
+}
+
+INLINE void ahead(const float *p)
+{
+	_mm_prefetch((const char *)p, _MM_HINT_T0);
+}
+
+static void transpose_amx(float *to, int64_t to_ld, const float *from,
+			  int64_t from_ld, int64_t rows, int64_t columns)
+{
+	__m512 x[LANES];
+	int64_t i, j;
+	int r;
+
+	for (i = 0; i < rows; i += LANES) {
+		for (j = 0; j < columns; j += LANES) {
+			const float *at = from + i * from_ld + j;
+
+			load_across(x, at, from_ld);
+			for (r = 0; r < LANES; r++) {
+				ahead(at + r * from_ld + columns);
+				_mm512_storeu_ps(to + (j + r) * to_ld + i,
+						 x[r]);
+			}
+		}
+	}
+}
+
 struct palette {
 	uint8_t palette, start_row, reserved[14];
 	uint16_t bytes[16];
@@ -311,6 +428,9 @@ const struct openreg_amx *openreg_isa_amx(void)
 		.begin = begin_amx,
 		.end = end_amx,
 		.split = split_amx,
+		.pick_rows = pick_rows_amx,
+		.pick_columns = pick_columns_amx,
+		.transpose = transpose_amx,
 		.block = block_amx,
 	};
 

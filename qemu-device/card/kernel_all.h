@@ -11,6 +11,7 @@
 #include "kernel_random.h"
 #include "kernel_reduce.h"
 #include "kernel_softmax.h"
+#include "kernel_window.h"
 
 const struct openreg_kernels KERNELS = {
 	.name = KERNELS_NAME,
@@ -21,4 +22,5 @@ const struct openreg_kernels KERNELS = {
 	GATHER_TABLES
 	GEMM_TABLES
 	SOFTMAX_TABLES
+	WINDOW_TABLES
 };

@@ -80,6 +80,14 @@ typedef void openreg_position_fn(void *block, const double *value,
 				 size_t width, size_t lines);
 #define OPENREG_SOFTMAX_WIDTH 256
 
+/*
+ * Element i of line against the greatest before it, and its place at + i * step
+ * where it wins.
+ */
+typedef void openreg_window_max_fn(void *most, int64_t *index,
+				   const void *line, int64_t at, int64_t step,
+				   size_t n);
+
 #define OPENREG_REDUCTIONS (OPENREG_V_RED_OR - OPENREG_V_RED_SUM + 1)
 
 struct openreg_kernels {
@@ -101,6 +109,7 @@ struct openreg_kernels {
 	openreg_position_fn *subtract[OPENREG_VT_END]; /* F types */
 	openreg_position_fn *divide[OPENREG_VT_END];
 	openreg_position_fn *multiply[OPENREG_VT_END];
+	openreg_window_max_fn *window_max[OPENREG_VT_END]; /* F64, I64 */
 };
 
 enum openreg_isa_level {

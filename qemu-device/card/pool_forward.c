@@ -18,28 +18,27 @@ static union openreg_pool_value neutral(const struct openreg_pool *pool)
 	return v;
 }
 
-/* The greater of sum and line; index of the winner, -1 before the first. */
-#define MAX(field, nan)                                                        \
-	do {                                                                   \
-		for (i = 0; i < n; i++) {                                      \
-			bool take = line[i].field > sum[i].field ||            \
-				    (nan) || index[i] < 0;                     \
-                                                                               \
-			sum[i] = take ? line[i] : sum[i];                      \
-			index[i] = take ? at + i * step : index[i];            \
-		}                                                              \
-	} while (0)
-
-static void fold_max(bool is_float, union openreg_pool_value *sum,
-		     int64_t *index, const union openreg_pool_value *line,
-		     int64_t at, int64_t step, int64_t n)
+static void fold_max(const struct openreg_pool *pool,
+		     struct openreg_pool_work *work, int64_t slot,
+		     const union openreg_pool_value *line, int64_t at,
+		     int64_t step, int64_t n)
 {
-	int64_t i;
+	unsigned int type = pool->is_float ? OPENREG_VT_F64 : OPENREG_VT_I64;
 
-	if (is_float)
-		MAX(f, line[i].f != line[i].f);
-	else
-		MAX(i, false);
+	pool->kernels->window_max[type](work->sum + slot, work->index + slot,
+					line, at, step, (size_t)n);
+}
+
+/* The same of one element, where windows are taken one by one. */
+static void fold_one(bool is_float, union openreg_pool_value *most,
+		     int64_t *index, const union openreg_pool_value *value,
+		     int64_t at)
+{
+	if (*index >= 0 && (is_float ? value->f <= most->f :
+				       value->i <= most->i))
+		return;
+	*most = *value;
+	*index = at;
 }
 
 static void fold_sum(bool is_float, union openreg_pool_value *sum,
@@ -95,9 +94,8 @@ static void fold_row(const struct openreg_pool *pool,
 						 pool->x.stride[4]),
 				  n);
 		if (pool->kind == OPENREG_POOL_MAX)
-			fold_max(pool->is_float, work->sum + slot,
-				 work->index + slot, work->line,
-				 flat + from[2], w->stride[2], n);
+			fold_max(pool, work, slot, work->line, flat + from[2],
+				 w->stride[2], n);
 		else
 			fold_sum(pool->is_float, work->sum + slot, work->line,
 				 n);
@@ -129,9 +127,9 @@ static void fold_piece(const struct openreg_pool *pool, int64_t at,
 
 	for (i = 0; i < n; i++) {
 		if (pool->kind == OPENREG_POOL_MAX)
-			fold_max(pool->is_float, work->sum + slot,
+			fold_one(pool->is_float, work->sum + slot,
 				 work->index + slot, work->line + i,
-				 at + i * step, 0, 1);
+				 at + i * step);
 		else
 			fold_sum(pool->is_float, work->sum + slot,
 				 work->line + i, 1);
