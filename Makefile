@@ -51,7 +51,7 @@ matrix:
 	@scripts/matrix $(ARGS)
 
 bench:
-	@tests/bench/run
+	@tests/bench/run $(ARGS)
 
 fuzz-%:
 	@scripts/fuzz $* $(SECONDS)

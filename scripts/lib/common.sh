@@ -7,7 +7,13 @@ set -euo pipefail
 
 OPENREG_SRC=$(cd "$here/.." && pwd)
 : "${OPENREG_CACHE:=${XDG_CACHE_HOME:-$HOME/.cache}/openreg}"
+[[ $OPENREG_CACHE == /* ]] || OPENREG_CACHE=$PWD/$OPENREG_CACHE
 export OPENREG_SRC OPENREG_CACHE
+if [ -e "$OPENREG_CACHE" ] && [ ! -d "$OPENREG_CACHE" ]; then
+	echo "${0##*/}: error: $OPENREG_CACHE is not a directory" >&2
+	echo "  set OPENREG_CACHE to one, or to what is yet to be made" >&2
+	exit 1
+fi
 if [ -e "$OPENREG_CACHE" ] && { [ ! -r "$OPENREG_CACHE" ] || [ ! -x "$OPENREG_CACHE" ]; }; then
 	echo "${0##*/}: error: $OPENREG_CACHE cannot be read by $(id -un)" >&2
 	echo "  set OPENREG_CACHE to a directory of your own" >&2
@@ -46,11 +52,20 @@ need_root()
 	exec sudo env OPENREG_CACHE="$OPENREG_CACHE" CI="${CI:-}" "$0" "$@"
 }
 
+# What is empty when the first build comes is openreg's from then on, all of it.
+claim_cache()
+{
+	[ -z "$(ls -A "$OPENREG_CACHE" 2>/dev/null)" ] || return 0
+	mkdir -p "$OPENREG_CACHE"
+	: > "$OPENREG_CACHE/.openreg"
+}
+
 # with_lock NAME COMMAND...: one at a time per cache; waits, and says so.
 with_lock()
 {
 	local name=$1 fd
 	shift
+	claim_cache
 	mkdir -p "$OPENREG_CACHE/lock"
 	exec {fd}>"$OPENREG_CACHE/lock/$name"
 	if ! flock --nonblock "$fd"; then

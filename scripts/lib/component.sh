@@ -175,11 +175,24 @@ component_run_recipe()
 		"/cache/$name/${KEY_OF[$name]}" $variant >"$log" 2>&1 </dev/null
 }
 
+# Every half minute, what a build that goes on says of itself.
+component_progress()
+{
+	local name=$1 log=$2 start=$SECONDS step never
+	# A sleep would outlive this, and hold what it has inherited.
+	exec {never}<> <(:)
+	while kill -0 "$$" 2>/dev/null; do
+		read -rt 30 -u "$never" || true
+		step=$(grep -oE '^\[[0-9]+/[0-9]+\]' "$log" 2>/dev/null | tail -n 1) || true
+		say "building $name: $((SECONDS - start)) s${step:+, step ${step//[][]/}}"
+	done
+}
+
 # The result is built in place, since build trees know where they are, and
 # counts only once its stamp is there.
 component_make()
 {
-	local name=$1 out log tree start=$SECONDS
+	local name=$1 out log tree start=$SECONDS watcher interrupted=''
 	component_key "$name"
 	out=$OPENREG_CACHE/$name/${KEY_OF[$name]}
 	[ ! -e "$out/.done" ] || return 0
@@ -189,11 +202,20 @@ component_make()
 	remove_tree "$out"
 	component_snapshot "$name" "$tree"
 	say "building $name"
+	component_progress "$name" "$log" &
+	watcher=$!
+	disown
+	trap 'interrupted=yes' INT TERM
 	component_run_recipe "$name" "$tree" "$log" || {
+		kill "$watcher" 2>/dev/null || true
 		remove_tree "$tree"
+		[ -z "$interrupted" ] ||
+			die "building $name was interrupted: the same command goes on with it"
 		tail -n "${OPENREG_LOG_LINES:-40}" "$log" >&2
 		die "$name does not build, the whole log is $log"
 	}
+	trap - INT TERM
+	kill "$watcher" 2>/dev/null || true
 	remove_tree "$tree"
 	mv "$log" "$out/build.log"
 	touch "$out/.done"
