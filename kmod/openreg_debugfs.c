@@ -80,6 +80,7 @@ static int openreg_stats_show(struct seq_file *m, void *unused)
 	seq_printf(m, "queues %u\n", openreg_count_queues(odev));
 	seq_printf(m, "objects %u\n", openreg_count_bos(odev));
 	seq_printf(m, "vram_free %llu\n", memory.vram_free);
+	seq_printf(m, "vram_total %llu\n", memory.vram_total);
 	seq_printf(m, "resets %llu\n", odev->num_resets);
 	return 0;
 }

@@ -398,6 +398,23 @@ __u64 queue_push(struct queue *queue, const struct packet *packet)
 	return seq;
 }
 
+__u64 queue_push_blindly(struct queue *queue, const struct packet *packet)
+{
+	unsigned int slots = (packet->len + OPENREG_SLOT_SIZE - 1) /
+			     OPENREG_SLOT_SIZE;
+	unsigned char *at = queue->ring +
+		(queue->tail & (queue->slots - 1)) * OPENREG_SLOT_SIZE;
+
+	if ((queue->tail & (queue->slots - 1)) + slots > queue->slots)
+		return 0;
+	memcpy(at, packet->bytes, slots * OPENREG_SLOT_SIZE);
+	((struct openreg_packet *)at)->slots = slots;
+	queue->tail += slots;
+	queue->seq++;
+	queue_publish(queue);
+	return queue->seq;
+}
+
 static int stats_path(char *path, size_t size)
 {
 	glob_t found;
@@ -439,6 +456,20 @@ struct card_usage card_usage(void)
 		.queues = card_stat("queues"),
 		.objects = card_stat("objects"),
 	};
+}
+
+struct card_usage card_unused(void)
+{
+	__s64 deadline = now_ns() + 60 * SEC_NS;
+	long long total = card_stat("vram_total");
+	struct card_usage now = card_usage();
+
+	while ((now.vram_free != total || now.contexts || now.queues ||
+		now.objects) && now_ns() < deadline) {
+		usleep(1000);
+		now = card_usage();
+	}
+	return now;
 }
 
 bool card_settles(struct card_usage before)

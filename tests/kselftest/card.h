@@ -90,6 +90,8 @@ void packet_wait(struct packet *packet, __u64 address);
 
 /* Write it to the ring and publish it; returns its sequence number. */
 __u64 queue_push(struct queue *queue, const struct packet *packet);
+/* The same, believing nothing that the card says of its head. */
+__u64 queue_push_blindly(struct queue *queue, const struct packet *packet);
 /* Write it only; queue_publish() publishes all that was written. */
 __u64 queue_write(struct queue *queue, const struct packet *packet);
 void queue_publish(struct queue *queue);
@@ -98,15 +100,17 @@ __s64 now_ns(void);
 
 /* A value of debugfs accel/.../openreg_stats of the first card, or -1. */
 long long card_stat(const char *name);
-/*
- * Waits until nothing is left of closed files: VRAM, queues, contexts and
- * objects are as in *before. False after 60 s, with what differs in a
- * diagnostic line.
- */
 struct card_usage {
 	long long vram_free, contexts, queues, objects;
 };
 struct card_usage card_usage(void);
+/* Waits until all is free, up to 60 s: closed files are cleared up after. */
+struct card_usage card_unused(void);
+/*
+ * Waits until nothing is left of closed files: VRAM, queues, contexts and
+ * objects are as in before. False after 60 s, with what differs in a
+ * diagnostic line.
+ */
 bool card_settles(struct card_usage before);
 
 #endif

@@ -89,7 +89,7 @@ FIXTURE_TEARDOWN(crowd)
 
 TEST_F_TIMEOUT(crowd, many_processes, 280)
 {
-	struct card_usage before = card_usage();
+	struct card_usage before = card_unused();
 	pid_t pid[PROCESSES];
 	int i, status;
 

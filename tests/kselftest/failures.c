@@ -464,7 +464,7 @@ FIXTURE_SETUP(failures)
 		SKIP(return, "this kernel has no fault injection");
 	ASSERT_EQ(0, set_up);
 	memset(memory, 1, sizeof(memory));
-	self->before = card_usage();
+	self->before = card_unused();
 	ASSERT_EQ(0, pipe(w->pipe));
 	w->fd = card_open();
 	w->other = card_open();

@@ -51,7 +51,7 @@ FIXTURE_SETUP(fairness)
 	unsigned int i;
 	int db;
 
-	self->before = card_usage();
+	self->before = card_unused();
 	self->flood = card_open();
 	self->fd = card_open();
 	ASSERT_LE(0, self->flood);

@@ -56,7 +56,7 @@ TEST(child_has_no_queue_pages)
 /* Memory that the parent frees is not held by its children. */
 TEST(child_has_no_buffers)
 {
-	struct card_usage before = card_usage();
+	struct card_usage before = card_unused();
 	int fd = card_open(), gate[2], i;
 	struct bo bo[2];
 	pid_t pid;
@@ -134,7 +134,7 @@ TEST(registered_memory_stays_with_the_parent)
 /* The file is the child's too: what it holds goes with the last of them. */
 TEST(file_lives_as_long_as_a_child)
 {
-	struct card_usage before = card_usage();
+	struct card_usage before = card_unused();
 	int fd = card_open(), gate[2];
 	struct card_usage held;
 	struct queue q;

@@ -10,6 +10,7 @@
 #include "kselftest_harness.h"
 
 #include "inject.h"
+#include "machine.h"
 
 #define SHORT (SEC_NS / 20)
 #define LONG (20 * SEC_NS)
@@ -33,7 +34,7 @@ static int stage_open(struct stage *s)
 		ret = card_is_idle() ? 0 : -EBUSY;
 	if (ret)
 		return ret;
-	s->before = card_usage();
+	s->before = card_unused();
 	s->fd = card_open();
 	if (s->fd < 0)
 		return s->fd;
@@ -202,7 +203,7 @@ static void stall(struct stage *s, __u32 how)
 	inject(INJECT_STALL, how);
 	packet_copy(&p, s->sys.address, s->vram.address, MIB, OPENREG_U8);
 	queue_push_blindly(&s->q, &p);
-	set_admin_timeout("1000");
+	driver_set_timeout("1000");
 }
 
 /* A worker of the card is lost, so its queue cannot be stopped. */

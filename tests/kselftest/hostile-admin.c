@@ -10,6 +10,7 @@
 #include "kselftest_harness.h"
 
 #include "inject.h"
+#include "machine.h"
 
 #define LONG (20 * SEC_NS)
 #define COMMANDS 9 /* OPENREG_ADMIN_CTX_CREATE .. OPENREG_ADMIN_FILL */
@@ -25,7 +26,7 @@ FIXTURE_SETUP(admin)
 	ASSERT_EQ(0, inject_find()) TH_LOG("no card with x-inject=on");
 	ASSERT_EQ(0, card_recovers());
 	ASSERT_TRUE(card_is_idle());
-	self->before = card_usage();
+	self->before = card_unused();
 }
 
 FIXTURE_TEARDOWN(admin)
@@ -90,7 +91,7 @@ TEST_F_TIMEOUT(admin, never_done, 120)
 		ASSERT_LE(0, fd);
 		ASSERT_EQ(0, queue_create(fd, 64, &q));
 		ASSERT_EQ(0, pthread_create(&thread, NULL, wait_for_ever, &q));
-		ASSERT_EQ(0, set_admin_timeout("500"));
+		ASSERT_EQ(0, driver_set_timeout("500"));
 		ASSERT_EQ(0, inject(INJECT_OPCODE, opcode));
 		ASSERT_EQ(0, inject(INJECT_ADMIN, opcode % 2 ? ADMIN_NEVER :
 							       ADMIN_NUMBER));
@@ -100,7 +101,7 @@ TEST_F_TIMEOUT(admin, never_done, 120)
 		pthread_join(thread, &result);
 		EXPECT_EQ(-EIO, (intptr_t)result);
 		ASSERT_EQ(0, inject(INJECT_ADMIN, 0));
-		ASSERT_EQ(0, set_admin_timeout("20000"));
+		ASSERT_EQ(0, driver_set_timeout("20000"));
 		queue_unmap(&q);
 		close(fd);
 	}
@@ -193,7 +194,7 @@ TEST_F_TIMEOUT(admin, gone, 120)
 
 	ASSERT_LE(0, fd);
 	ASSERT_EQ(0, queue_create(fd, 64, &q));
-	ASSERT_EQ(0, set_admin_timeout("500"));
+	ASSERT_EQ(0, driver_set_timeout("500"));
 	ASSERT_EQ(0, inject(INJECT_GONE, 1));
 	EXPECT_EQ(-ETIME, queue_wait(&q, 1, SEC_NS / 20));
 	ret = card_ioctl(fd, DRM_IOCTL_OPENREG_TIMESTAMP, &stamp);

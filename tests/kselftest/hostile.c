@@ -11,6 +11,7 @@
 #include "kselftest_harness.h"
 
 #include "inject.h"
+#include "machine.h"
 
 #define SHORT (SEC_NS / 20)
 #define LONG (20 * SEC_NS)
@@ -29,7 +30,7 @@ FIXTURE_SETUP(hostile)
 	ASSERT_EQ(0, inject_find()) TH_LOG("no card with x-inject=on");
 	ASSERT_EQ(0, card_recovers());
 	ASSERT_TRUE(card_is_idle());
-	self->before = card_usage();
+	self->before = card_unused();
 	self->fd = card_open();
 	ASSERT_LE(0, self->fd);
 	self->number = queue_create_numbered(self->fd, 1024, &self->q);
@@ -285,7 +286,7 @@ TEST_F_TIMEOUT(hostile, done_before_it_was_asked, 60)
 {
 	struct bo bo;
 
-	ASSERT_EQ(0, set_admin_timeout("1000"));
+	ASSERT_EQ(0, driver_set_timeout("1000"));
 	ASSERT_EQ(0, inject(INJECT_ADMIN, ADMIN_NEVER));
 	ASSERT_EQ(0, inject(INJECT_LATE, 1));
 	EXPECT_EQ(-EIO, bo_create(self->fd, 4096, DRM_OPENREG_BO_SYSTEM, &bo));

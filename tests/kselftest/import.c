@@ -25,7 +25,7 @@ FIXTURE(import)
 
 FIXTURE_SETUP(import)
 {
-	self->before = card_usage();
+	self->before = card_unused();
 	ASSERT_LE(0, self->before.vram_free)
 		TH_LOG("no openreg_stats in debugfs");
 	self->fd = card_open();

@@ -6,42 +6,27 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "inject.h"
+#include "machine.h"
 
-#define DRIVER "/sys/bus/pci/drivers/openreg/"
 #define PCI_CAPABILITIES 0x34
 #define PCI_CAP_VENDOR 9
-#define COUNT 4096
 
 static char slot[64]; /* PCI address, as sysfs writes it */
 static int config = -1;
 static unsigned char capability;
 
-static int put(const char *path, const char *text)
-{
-	int ret, fd = open(path, O_WRONLY | O_CLOEXEC);
-
-	if (fd < 0)
-		return -errno;
-	ret = write(fd, text, strlen(text)) < 0 ? -errno : 0;
-	close(fd);
-	return ret;
-}
-
 int inject_find(void)
 {
 	unsigned char at = PCI_CAPABILITIES, cap[2];
-	char path[PATH_MAX], file[PATH_MAX + 8];
+	char file[PATH_MAX];
 
-	if (!realpath("/sys/class/misc/openreg/device", path))
-		return -errno;
-	snprintf(slot, sizeof(slot), "%s", strrchr(path, '/') + 1);
-	snprintf(file, sizeof(file), "%s/config", path);
+	if (!slot_of_card(slot, sizeof(slot)))
+		return -ENODEV;
+	snprintf(file, sizeof(file), PCI_DEVICES "%s/config", slot);
 	config = open(file, O_RDWR | O_CLOEXEC);
 	if (config < 0 || pread(config, &at, 1, at) != 1)
 		return -errno;
@@ -76,109 +61,22 @@ void inject_none(void)
 
 int card_flr(void)
 {
-	char path[PATH_MAX];
-
-	snprintf(path, sizeof(path), "/sys/bus/pci/devices/%s/reset", slot);
-	return put(path, "1");
+	return slot_put(slot, "reset", "1");
 }
 
 int card_bind(void)
 {
-	return put(DRIVER "bind", slot);
+	return file_put(PCI_DRIVER "bind", slot);
 }
 
 int card_unbind(void)
 {
-	return put(DRIVER "unbind", slot);
-}
-
-int module_load(void)
-{
-	const char *path = getenv("OPENREG_KO");
-	int ret, fd = open(path ? path : "openreg.ko", O_RDONLY | O_CLOEXEC);
-
-	if (fd < 0)
-		return -errno;
-	ret = syscall(SYS_finit_module, fd, "", 0) ? -errno : 0;
-	close(fd);
-	return ret;
-}
-
-int module_unload(void)
-{
-	__s64 end = now_ns() + 20 * SEC_NS;
-	int ret;
-
-	do {
-		ret = syscall(SYS_delete_module, "openreg", O_NONBLOCK) ?
-		      -errno : 0;
-	} while (ret == -EAGAIN && now_ns() < end);
-	return ret;
-}
-
-int set_admin_timeout(const char *ms)
-{
-	return put("/sys/module/openreg/parameters/admin_timeout_ms", ms);
+	return file_put(PCI_DRIVER "unbind", slot);
 }
 
 bool have_node(void)
 {
 	return !access(NODE, F_OK);
-}
-
-/* Numbers to VRAM, added there, and back. */
-static int work(struct queue *q, struct bo *sys, struct bo *vram)
-{
-	__u64 a = vram->address, len = COUNT * 4;
-	float *v = sys->cpu;
-	struct packet p;
-	int i, ret;
-
-	for (i = 0; i < 2 * COUNT; i++)
-		v[i] = i;
-	packet_copy(&p, a, sys->address, 2 * COUNT, OPENREG_F32);
-	queue_push_blindly(q, &p);
-	packet_add(&p, a, a, a + len, COUNT);
-	queue_push_blindly(q, &p);
-	packet_copy(&p, sys->address, a, COUNT, OPENREG_F32);
-	ret = queue_wait(q, queue_push_blindly(q, &p), 20 * SEC_NS);
-	for (i = 0; i < COUNT && !ret; i++)
-		if (v[i] != 2.0f * i + COUNT)
-			ret = -EILSEQ;
-	return ret;
-}
-
-static int work_on(int fd)
-{
-	struct bo sys, vram;
-	struct queue q;
-	int ret;
-
-	ret = queue_create(fd, 64, &q);
-	if (ret)
-		return ret;
-	ret = bo_create(fd, 2 * COUNT * 4, DRM_OPENREG_BO_SYSTEM, &sys);
-	if (!ret)
-		ret = bo_create(fd, 2 * COUNT * 4, DRM_OPENREG_BO_VRAM, &vram);
-	if (!ret)
-		ret = bo_map(fd, &sys);
-	if (!ret) {
-		ret = work(&q, &sys, &vram);
-		munmap(sys.cpu, sys.size);
-	}
-	queue_unmap(&q);
-	return ret;
-}
-
-int card_works(void)
-{
-	int ret, fd = card_open();
-
-	if (fd < 0)
-		return fd;
-	ret = work_on(fd);
-	close(fd);
-	return ret;
 }
 
 bool card_is_idle(void)
@@ -196,7 +94,7 @@ int card_recovers(void)
 	int ret;
 
 	inject_none();
-	set_admin_timeout("20000");
+	driver_set_timeout("20000");
 	ret = card_flr();
 	return ret ? ret : card_works();
 }
@@ -240,23 +138,6 @@ int queue_create_numbered(int fd, __u32 slots, struct queue *queue)
 		if (after[i] && !before[i])
 			return i;
 	return -ENOENT;
-}
-
-__u64 queue_push_blindly(struct queue *queue, const struct packet *packet)
-{
-	unsigned int slots = (packet->len + OPENREG_SLOT_SIZE - 1) /
-			     OPENREG_SLOT_SIZE;
-	unsigned char *at = queue->ring +
-		(queue->tail & (queue->slots - 1)) * OPENREG_SLOT_SIZE;
-
-	if ((queue->tail & (queue->slots - 1)) + slots > queue->slots)
-		return 0;
-	memcpy(at, packet->bytes, slots * OPENREG_SLOT_SIZE);
-	((struct openreg_packet *)at)->slots = slots;
-	queue->tail += slots;
-	queue->seq++;
-	queue_publish(queue);
-	return queue->seq;
 }
 
 unsigned long long interrupts(void)

@@ -43,13 +43,8 @@ void inject_none(void);
 int card_flr(void); /* by the bus */
 int card_bind(void);
 int card_unbind(void);
-int module_load(void);
-int module_unload(void); /* waits for what closed files have left, 20 s */
-int set_admin_timeout(const char *ms);
 bool have_node(void);
 
-/* Memory both ways, and arithmetic, in a file of its own. */
-int card_works(void);
 /* Waits until nothing is left of anybody; false after 20 s. */
 bool card_is_idle(void);
 /* Puts everything right, by a reset of the bus; the same result. */
@@ -57,8 +52,6 @@ int card_recovers(void);
 
 /* Also the card's number for the queue, or -errno. */
 int queue_create_numbered(int fd, __u32 slots, struct queue *queue);
-/* As queue_push(), but believes nothing that the card says of its head. */
-__u64 queue_push_blindly(struct queue *queue, const struct packet *packet);
 /* Interrupts of the driver so far, all vectors. */
 unsigned long long interrupts(void);
 

@@ -170,7 +170,7 @@ FIXTURE_SETUP(isolation)
 {
 	struct bo first;
 
-	self->before = card_usage();
+	self->before = card_unused();
 	self->victim = calloc(1, sizeof(*self->victim));
 	self->attacker = calloc(1, sizeof(*self->attacker));
 	ASSERT_EQ(0, party_open(self->attacker));

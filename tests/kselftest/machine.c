@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "card.h"
@@ -14,6 +16,7 @@
 
 #define MONITOR_PORT "org.openreg.monitor"
 #define PATIENCE (60 * SEC_NS)
+#define COUNT 4096
 
 int file_put(const char *path, const char *text)
 {
@@ -116,26 +119,90 @@ int slot_set_command(const char *slot, __u16 command)
 	return slot_write(slot, PCI_COMMAND, &command, 2);
 }
 
+int module_load(void)
+{
+	const char *path = getenv("OPENREG_KO");
+	int ret, fd = open(path ? path : "openreg.ko", O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0)
+		return -errno;
+	ret = syscall(SYS_finit_module, fd, "", 0) ? -errno : 0;
+	close(fd);
+	return ret;
+}
+
+int module_try_unload(void)
+{
+	return syscall(SYS_delete_module, "openreg", O_NONBLOCK) ? -errno : 0;
+}
+
+int module_unload(void)
+{
+	__s64 end = now_ns() + PATIENCE;
+	int ret;
+
+	do {
+		ret = module_try_unload();
+	} while (ret == -EAGAIN && now_ns() < end);
+	return ret;
+}
+
 int driver_set_timeout(const char *ms)
 {
 	return file_put("/sys/module/openreg/parameters/admin_timeout_ms", ms);
 }
 
+/* Numbers to VRAM, added there, and back. */
+static int work(struct queue *q, struct bo *sys, struct bo *vram)
+{
+	__u64 a = vram->address, len = COUNT * 4;
+	float *v = sys->cpu;
+	struct packet p;
+	int i, ret;
+
+	for (i = 0; i < 2 * COUNT; i++)
+		v[i] = i;
+	packet_copy(&p, a, sys->address, 2 * COUNT, OPENREG_F32);
+	queue_push_blindly(q, &p);
+	packet_add(&p, a, a, a + len, COUNT);
+	queue_push_blindly(q, &p);
+	packet_copy(&p, sys->address, a, COUNT, OPENREG_F32);
+	ret = queue_wait(q, queue_push_blindly(q, &p), 20 * SEC_NS);
+	for (i = 0; i < COUNT && !ret; i++)
+		if (v[i] != 2.0f * i + COUNT)
+			ret = -EILSEQ;
+	return ret;
+}
+
+static int work_on(int fd)
+{
+	struct bo sys, vram;
+	struct queue q;
+	int ret;
+
+	ret = queue_create(fd, 64, &q);
+	if (ret)
+		return ret;
+	ret = bo_create(fd, 2 * COUNT * 4, DRM_OPENREG_BO_SYSTEM, &sys);
+	if (!ret)
+		ret = bo_create(fd, 2 * COUNT * 4, DRM_OPENREG_BO_VRAM, &vram);
+	if (!ret)
+		ret = bo_map(fd, &sys);
+	if (!ret) {
+		ret = work(&q, &sys, &vram);
+		munmap(sys.cpu, sys.size);
+	}
+	queue_unmap(&q);
+	return ret;
+}
+
 int card_works(void)
 {
 	int ret, fd = card_open();
-	struct packet p;
-	struct queue q;
 
 	if (fd < 0)
 		return fd;
-	ret = queue_create(fd, 64, &q);
-	if (!ret) {
-		packet_nop(&p);
-		queue_push(&q, &p);
-		ret = queue_wait(&q, 1, 20 * SEC_NS);
-		queue_unmap(&q);
-	}
+	ret = work_on(fd);
 	close(fd);
 	return ret;
 }
@@ -151,20 +218,6 @@ int card_await(void)
 			usleep(1000);
 	} while (ret && now_ns() < deadline);
 	return ret;
-}
-
-struct card_usage card_unused(void)
-{
-	__s64 deadline = now_ns() + PATIENCE;
-	struct card_usage usage;
-
-	do {
-		usage = card_usage();
-		if (!usage.contexts && !usage.objects)
-			break;
-		usleep(1000);
-	} while (now_ns() < deadline);
-	return usage;
 }
 
 static int monitor = -1;

@@ -29,14 +29,16 @@ int slot_write(const char *slot, unsigned int offset, const void *value,
 int slot_command(const char *slot, __u16 *command);
 int slot_set_command(const char *slot, __u16 command);
 
+/* The driver of $OPENREG_KO comes and goes. */
+int module_load(void);
+int module_try_unload(void); /* -EWOULDBLOCK while it is in use */
+int module_unload(void); /* waits for what closed files have left, 60 s */
 /* Milliseconds, of the driver's parameter. */
 int driver_set_timeout(const char *ms);
 
-/* Usage once all that others have closed is gone. */
-struct card_usage card_unused(void);
 /* Waits until there is a card, and a packet runs on it; -errno after 60 s. */
 int card_await(void);
-/* Opens the card, and runs a packet. */
+/* Opens the card: memory both ways, and arithmetic. */
 int card_works(void);
 
 /*

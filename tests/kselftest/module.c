@@ -1,77 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* The driver comes and goes: reloading, unbinding under users, FLR. */
 #include <errno.h>
-#include <fcntl.h>
-#include <glob.h>
-#include <limits.h>
 #include <pthread.h>
-#include <stdlib.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
 
 #include "kselftest_harness.h"
 
-#include "card.h"
-
-#define DRIVER "/sys/bus/pci/drivers/openreg/"
-
-static int unload(void)
-{
-	return syscall(SYS_delete_module, "openreg", O_NONBLOCK) ? -errno : 0;
-}
-
-static int load(void)
-{
-	const char *path = getenv("OPENREG_KO");
-	int ret, fd = open(path ? path : "openreg.ko", O_RDONLY | O_CLOEXEC);
-
-	if (fd < 0)
-		return -errno;
-	ret = syscall(SYS_finit_module, fd, "", 0) ? -errno : 0;
-	close(fd);
-	return ret;
-}
-
-static int put(const char *path, const char *text)
-{
-	int ret, fd = open(path, O_WRONLY | O_CLOEXEC);
-
-	if (fd < 0)
-		return -errno;
-	ret = write(fd, text, strlen(text)) < 0 ? -errno : 0;
-	close(fd);
-	return ret;
-}
-
-/* PCI address of the card, as sysfs writes it. */
-static const char *slot(void)
-{
-	static char name[64];
-	char path[PATH_MAX];
-
-	if (realpath("/sys/class/misc/openreg/device", path))
-		snprintf(name, sizeof(name), "%s", strrchr(path, '/') + 1);
-	return name;
-}
-
-static int card_works(void)
-{
-	int ret, fd = card_open();
-	struct packet p;
-	struct queue q;
-
-	if (fd < 0)
-		return fd;
-	ret = queue_create(fd, 64, &q);
-	if (!ret) {
-		packet_nop(&p);
-		queue_push(&q, &p);
-		ret = queue_wait(&q, 1, 20 * SEC_NS);
-		queue_unmap(&q);
-	}
-	close(fd);
-	return ret;
-}
+#include "machine.h"
 
 FIXTURE(module)
 {
@@ -86,8 +21,7 @@ FIXTURE(module)
 FIXTURE_SETUP(module)
 {
 	ASSERT_EQ(0, card_works());
-	snprintf(self->slot, sizeof(self->slot), "%s", slot());
-	ASSERT_NE(0, self->slot[0]);
+	ASSERT_TRUE(slot_of_card(self->slot, sizeof(self->slot)));
 }
 
 FIXTURE_TEARDOWN(module)
@@ -97,16 +31,12 @@ FIXTURE_TEARDOWN(module)
 
 TEST_F_TIMEOUT(module, reloads, 300)
 {
-	int i, ret;
+	int i;
 
 	for (i = 0; i < 20; i++) {
-		/* What the last user left may take a moment to go. */
-		do {
-			ret = unload();
-		} while (ret == -EAGAIN || ret == -EWOULDBLOCK);
-		ASSERT_EQ(0, ret);
+		ASSERT_EQ(0, module_unload());
 		EXPECT_EQ(-1, access(NODE, F_OK));
-		ASSERT_EQ(0, load());
+		ASSERT_EQ(0, module_load());
 		ASSERT_EQ(0, card_works());
 	}
 }
@@ -144,7 +74,7 @@ TEST_F_TIMEOUT(module, reloads, 300)
 TEST_F(module, stays_while_open)
 {
 	HAVE_ALL;
-	EXPECT_EQ(-EWOULDBLOCK, unload());
+	EXPECT_EQ(-EWOULDBLOCK, module_try_unload());
 	HAVE_NONE;
 }
 
@@ -171,7 +101,7 @@ TEST_F_TIMEOUT(module, unbind_while_open, 120)
 	queue_push(&self->q, &self->p);
 	ASSERT_EQ(0, pthread_create(&thread, NULL, wait_for_one, &self->q));
 	usleep(50000);
-	ASSERT_EQ(0, put(DRIVER "unbind", self->slot));
+	ASSERT_EQ(0, file_put(PCI_DRIVER "unbind", self->slot));
 	pthread_join(thread, &result);
 	EXPECT_EQ(-ENODEV, (intptr_t)result);
 
@@ -201,7 +131,7 @@ TEST_F_TIMEOUT(module, unbind_while_open, 120)
 	EXPECT_EQ(0, ((char *)self->vram.cpu)[MIB - 1]);
 	memset(self->vram.cpu, 3, MIB);
 
-	ASSERT_EQ(0, put(DRIVER "bind", self->slot));
+	ASSERT_EQ(0, file_put(PCI_DRIVER "bind", self->slot));
 	EXPECT_EQ(0, card_works());
 	HAVE_NONE;
 }
@@ -214,8 +144,8 @@ TEST_F_TIMEOUT(module, unbind_many_times, 120)
 		HAVE_ALL;
 		packet_nop(&self->p);
 		queue_push(&self->q, &self->p);
-		ASSERT_EQ(0, put(DRIVER "unbind", self->slot));
-		ASSERT_EQ(0, put(DRIVER "bind", self->slot));
+		ASSERT_EQ(0, file_put(PCI_DRIVER "unbind", self->slot));
+		ASSERT_EQ(0, file_put(PCI_DRIVER "bind", self->slot));
 		HAVE_NONE;
 		ASSERT_EQ(0, card_works());
 	}
@@ -224,7 +154,6 @@ TEST_F_TIMEOUT(module, unbind_many_times, 120)
 /* A reset kills what there was, and the next to come finds a fresh card. */
 TEST_F_TIMEOUT(module, reset_while_open, 120)
 {
-	char path[PATH_MAX];
 	pthread_t thread;
 	void *result;
 	struct bo bo;
@@ -235,9 +164,7 @@ TEST_F_TIMEOUT(module, reset_while_open, 120)
 	queue_push(&self->q, &self->p);
 	ASSERT_EQ(0, pthread_create(&thread, NULL, wait_for_one, &self->q));
 	usleep(50000);
-	snprintf(path, sizeof(path), "/sys/bus/pci/devices/%s/reset",
-		 self->slot);
-	ASSERT_EQ(0, put(path, "1"));
+	ASSERT_EQ(0, slot_put(self->slot, "reset", "1"));
 	pthread_join(thread, &result);
 	EXPECT_EQ(-EIO, (intptr_t)result);
 	EXPECT_EQ(-EIO, bo_create(self->fd, 4096, DRM_OPENREG_BO_VRAM, &bo));
@@ -258,7 +185,7 @@ TEST_F_TIMEOUT(module, reset_while_open, 120)
 #define MANY 32
 
 struct resetter {
-	char path[PATH_MAX];
+	const char *slot;
 	volatile bool begun;
 	int result;
 };
@@ -268,7 +195,7 @@ static void *reset_now(void *data)
 	struct resetter *r = data;
 
 	r->begun = true;
-	r->result = put(r->path, "1");
+	r->result = slot_put(r->slot, "reset", "1");
 	return NULL;
 }
 
@@ -309,13 +236,11 @@ static size_t dirty_bytes(size_t size)
  */
 TEST_F_TIMEOUT(module, closed_during_a_reset, 120)
 {
-	struct resetter r = {};
+	struct resetter r = { .slot = self->slot };
 	struct bo sys[MANY];
 	pthread_t thread;
 	int i, round;
 
-	snprintf(r.path, sizeof(r.path), "/sys/bus/pci/devices/%s/reset",
-		 self->slot);
 	for (round = 0; round < 10; round++) {
 		self->fd = card_open();
 		ASSERT_LE(0, self->fd);

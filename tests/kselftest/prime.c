@@ -39,7 +39,7 @@ FIXTURE_VARIANT_ADD(prime, system)
 
 FIXTURE_SETUP(prime)
 {
-	self->before = card_usage();
+	self->before = card_unused();
 	ASSERT_LE(0, self->before.vram_free)
 		TH_LOG("no openreg_stats in debugfs");
 	self->fd = card_open();
