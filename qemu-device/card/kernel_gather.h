@@ -62,6 +62,69 @@ static __m512i gather_line(uintptr_t line, __mmask16 mask, __m512i low,
 	return _mm512_inserti64x4(_mm512_castsi256_si512(x), y, 1);
 }
 
+/* Of 16 vectors the first elements, the second and so on. */
+static void gather_turn(__m512i x[16])
+{
+	__m512i y[16];
+	int i;
+
+	for (i = 0; i < 16; i += 2) {
+		y[i] = _mm512_unpacklo_epi32(x[i], x[i + 1]);
+		y[i + 1] = _mm512_unpackhi_epi32(x[i], x[i + 1]);
+	}
+	for (i = 0; i < 16; i += 4) {
+		x[i] = _mm512_unpacklo_epi64(y[i], y[i + 2]);
+		x[i + 1] = _mm512_unpackhi_epi64(y[i], y[i + 2]);
+		x[i + 2] = _mm512_unpacklo_epi64(y[i + 1], y[i + 3]);
+		x[i + 3] = _mm512_unpackhi_epi64(y[i + 1], y[i + 3]);
+	}
+	for (i = 0; i < 4; i++) {
+		y[i] = _mm512_shuffle_i32x4(x[i], x[4 + i], 0x88);
+		y[4 + i] = _mm512_shuffle_i32x4(x[i], x[4 + i], 0xdd);
+		y[8 + i] = _mm512_shuffle_i32x4(x[8 + i], x[12 + i], 0x88);
+		y[12 + i] = _mm512_shuffle_i32x4(x[8 + i], x[12 + i], 0xdd);
+	}
+	for (i = 0; i < 4; i++) {
+		x[i] = _mm512_shuffle_i32x4(y[i], y[8 + i], 0x88);
+		x[4 + i] = _mm512_shuffle_i32x4(y[4 + i], y[12 + i], 0x88);
+		x[8 + i] = _mm512_shuffle_i32x4(y[i], y[8 + i], 0xdd);
+		x[12 + i] = _mm512_shuffle_i32x4(y[4 + i], y[12 + i], 0xdd);
+	}
+}
+
+/* How many lines, up to 16, begin one element after the other. */
+static size_t gather_lines_in_a_row(const int64_t *at, size_t lines)
+{
+	size_t n = 1;
+
+	while (n < lines && n < 16 && (uint64_t)at[n] == (uint64_t)at[0] + n)
+		n++;
+	return n;
+}
+
+/* Such lines: read along them, which is faster than an element here and there. */
+static void gather_along(uint32_t *to, size_t width, __mmask16 keep,
+			 uintptr_t line, const uint32_t *mask, size_t bit,
+			 const int64_t *index, size_t lines)
+{
+	__m512i x[16], masks;
+	size_t c;
+
+	masks = _mm512_maskz_loadu_epi32((__mmask16)((1u << lines) - 1), mask);
+	for (c = 0; c < 16; c++) {
+		__mmask16 m = _mm512_test_epi32_mask(
+			masks, _mm512_set1_epi32((int)(1u << (bit + c))));
+		uintptr_t off = (uintptr_t)((uint64_t)index[c] * 4);
+
+		x[c] = _mm512_maskz_loadu_epi32(m, (const void *)(line + off));
+	}
+	gather_turn(x);
+	for (c = 0; c < lines; c++)
+		_mm512_mask_storeu_epi32(to + c * width, keep, x[c]);
+}
+
+#define GATHER_ALONG 4 /* lines, from which on that pays */
+
 /* Elements j, j + 1 ... j + 15 of each line. */
 static void gather_part(uint32_t *to, size_t width, size_t j, uintptr_t src,
 			const int64_t *at, const uint32_t *mask,
@@ -73,15 +136,23 @@ static void gather_part(uint32_t *to, size_t width, size_t j, uintptr_t src,
 		(__mmask16)(width - j < 16 ? (1u << (width - j)) - 1 : 0xffff);
 	uintptr_t first = (uintptr_t)((uint64_t)index[j] * 4);
 	bool run = gather_is_run(index + j);
-	size_t i;
+	size_t i, n;
 
-	for (i = 0; i < lines; i++) {
+	for (i = 0; i < lines; i += n) {
 		uintptr_t line = src + (uintptr_t)((uint64_t)at[i] * 4);
 		__mmask16 m = (__mmask16)(mask[i] >> j);
-		__m512i x = run ? _mm512_maskz_loadu_epi32(
-					  m, (const void *)(line + first))
-				: gather_line(line, m, low, high);
+		__m512i x;
 
+		n = run ? 1 : gather_lines_in_a_row(at + i, lines - i);
+		if (n >= GATHER_ALONG) {
+			gather_along(to + i * width + j, width, keep, line,
+				     mask + i, j, index + j, n);
+			continue;
+		}
+		n = 1;
+		x = run ? _mm512_maskz_loadu_epi32(
+				  m, (const void *)(line + first)) :
+			  gather_line(line, m, low, high);
 		_mm512_mask_storeu_epi32(to + i * width + j, keep, x);
 	}
 }
