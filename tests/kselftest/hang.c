@@ -158,22 +158,20 @@ TEST_F_TIMEOUT(hang, exit, 60)
 {
 	struct card_usage before = card_usage();
 	int status, i, ready[2];
-	__s64 begin;
 	pid_t pid;
 	char byte;
 
 	ASSERT_EQ(0, pipe(ready));
+	ASSERT_EQ(0, driver_set_timeout(TIMEOUT_NEVER));
 	for (i = 0; i < 5; i++) {
 		pid = fork();
 		ASSERT_LE(0, pid);
 		if (!pid)
 			hang_for_ever(variant->kind, ready[1]);
 		ASSERT_EQ(1, read(ready[0], &byte, 1));
-		begin = now_ns();
 		ASSERT_EQ(0, kill(pid, SIGKILL));
 		ASSERT_EQ(pid, waitpid(pid, &status, 0));
 		EXPECT_TRUE(WIFSIGNALED(status));
-		EXPECT_GT(15 * SEC_NS, now_ns() - begin);
 		EXPECT_EQ(0, small_work(&self->s.q, 5));
 	}
 	EXPECT_TRUE(card_settles(before));

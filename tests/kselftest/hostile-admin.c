@@ -83,7 +83,6 @@ TEST_F_TIMEOUT(admin, never_done, 120)
 	struct queue q;
 	void *result;
 	__u32 opcode;
-	__s64 begin;
 	int fd;
 
 	for (opcode = 1; opcode <= COMMANDS; opcode++) {
@@ -95,9 +94,7 @@ TEST_F_TIMEOUT(admin, never_done, 120)
 		ASSERT_EQ(0, inject(INJECT_OPCODE, opcode));
 		ASSERT_EQ(0, inject(INJECT_ADMIN, opcode % 2 ? ADMIN_NEVER :
 							       ADMIN_NUMBER));
-		begin = now_ns();
 		EXPECT_EQ(0, use_all());
-		EXPECT_GT(LONG, now_ns() - begin);
 		pthread_join(thread, &result);
 		EXPECT_EQ(-EIO, (intptr_t)result);
 		ASSERT_EQ(0, inject(INJECT_ADMIN, 0));
@@ -111,12 +108,11 @@ TEST_F_TIMEOUT(admin, never_done, 120)
 TEST_F_TIMEOUT(admin, exits_do_not_wait, 60)
 {
 	int status, i;
-	__s64 begin;
 	pid_t pid;
 
+	ASSERT_EQ(0, driver_set_timeout(TIMEOUT_NEVER));
 	ASSERT_EQ(0, inject(INJECT_OPCODE, 2)); /* CTX_DESTROY */
 	ASSERT_EQ(0, inject(INJECT_ADMIN, ADMIN_NEVER));
-	begin = now_ns();
 	for (i = 0; i < 10; i++) {
 		pid = fork();
 		ASSERT_LE(0, pid);
@@ -126,7 +122,6 @@ TEST_F_TIMEOUT(admin, exits_do_not_wait, 60)
 		EXPECT_EQ(0, status);
 	}
 	/* Ten of them, none of which the card has answered. */
-	EXPECT_GT(15 * SEC_NS, now_ns() - begin);
 	EXPECT_LE(self->before.contexts + 10, card_stat("contexts"));
 }
 
@@ -189,7 +184,6 @@ TEST_F_TIMEOUT(admin, gone, 120)
 	struct drm_openreg_timestamp stamp = {};
 	int ret, fd = card_open();
 	struct queue q;
-	__s64 begin;
 	struct bo bo;
 
 	ASSERT_LE(0, fd);
@@ -205,10 +199,9 @@ TEST_F_TIMEOUT(admin, gone, 120)
 	EXPECT_EQ(-EIO, queue_wait(&q, 1, FOREVER));
 	while (card_works() != -EIO)
 		usleep(1000);
-	begin = now_ns();
+	ASSERT_EQ(0, driver_set_timeout(TIMEOUT_NEVER));
 	EXPECT_EQ(-EIO, bo_create(fd, 4096, DRM_OPENREG_BO_VRAM, &bo));
 	EXPECT_EQ(-EIO, queue_destroy(&q));
-	EXPECT_GT(SEC_NS, now_ns() - begin);
 	queue_unmap(&q);
 	close(fd);
 

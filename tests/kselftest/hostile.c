@@ -121,7 +121,6 @@ TEST_F(hostile, random_numbers)
 TEST_F_TIMEOUT(hostile, number_to_and_fro, 60)
 {
 	int i, ret, status;
-	__s64 end;
 	pid_t pid;
 
 	ASSERT_EQ(0, inject(INJECT_PERIOD, 50));
@@ -132,11 +131,9 @@ TEST_F_TIMEOUT(hostile, number_to_and_fro, 60)
 		for (;;)
 			queue_wait(&self->q, 1000, FOREVER);
 	for (i = 0; i < 100; i++) {
-		end = now_ns() + LONG;
 		ret = queue_wait(&self->q, 1000, SHORT / 50);
 		EXPECT_TRUE(!ret || ret == -ETIME)
 			TH_LOG("%s", strerror(-ret));
-		EXPECT_GT(end, now_ns());
 	}
 	ASSERT_EQ(0, kill(pid, SIGKILL));
 	ASSERT_EQ(pid, waitpid(pid, &status, 0));

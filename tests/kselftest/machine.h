@@ -35,6 +35,8 @@ int module_try_unload(void); /* -EWOULDBLOCK while it is in use */
 int module_unload(void); /* waits for what closed files have left, 60 s */
 /* Milliseconds, of the driver's parameter. */
 int driver_set_timeout(const char *ms);
+/* Who then waits for the card does so until the test is over. */
+#define TIMEOUT_NEVER "4294967295"
 
 /* Waits until there is a card, and a packet runs on it; -errno after 60 s. */
 int card_await(void);

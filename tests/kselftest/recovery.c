@@ -120,7 +120,7 @@ TEST_F_TIMEOUT(recovery, mute_to_a_call, 120)
 	EXPECT_EQ(self->resets + 1, card_stat("resets"));
 }
 
-/* Calls that do not fail with this, or not at once. */
+/* Calls that do not fail with this; one that blocks ends the test. */
 static unsigned int calls_that_work(int fd, const struct queue *q)
 {
 	static char memory[8192];
@@ -155,16 +155,17 @@ static unsigned int calls_that_work(int fd, const struct queue *q)
 	};
 	unsigned int i, bad = 0;
 
+	/* None of them waits for the card. */
+	driver_set_timeout(TIMEOUT_NEVER);
 	for (i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
-		__s64 begin = now_ns();
 		int ret = card_ioctl(fd, calls[i].request, calls[i].arg);
 
-		if (ret == -EIO && now_ns() - begin < 2 * SEC_NS)
+		if (ret == -EIO)
 			continue;
-		fprintf(stderr, "# call %u: %d in %lld ms\n", i, ret,
-			(long long)(now_ns() - begin) / 1000000);
+		fprintf(stderr, "# call %u: %d\n", i, ret);
 		bad++;
 	}
+	driver_set_timeout("2000");
 	return bad;
 }
 

@@ -184,7 +184,6 @@ TEST_F_TIMEOUT(unplug, while_open, 240)
 	pthread_t thread[3];
 	struct packet p;
 	__u64 events = 0;
-	__s64 begin;
 	int i;
 
 	ASSERT_EQ(0, card_ioctl(self->fd, DRM_IOCTL_OPENREG_QUEUE_SIGNAL,
@@ -197,10 +196,10 @@ TEST_F_TIMEOUT(unplug, while_open, 240)
 					    with[i]));
 	EXPECT_TRUE(sleeps_in_wait());
 	usleep(50000);
-	begin = now_ns();
-	ASSERT_EQ(0, way_go(variant->way));
 	/* Nobody's command is waited for. */
-	EXPECT_GT(15 * SEC_NS, now_ns() - begin);
+	ASSERT_EQ(0, driver_set_timeout(TIMEOUT_NEVER));
+	ASSERT_EQ(0, way_go(variant->way));
+	ASSERT_EQ(0, driver_set_timeout("20000"));
 	for (i = 0; i < 3; i++)
 		pthread_join(thread[i], &result[i]);
 	/* The driver may have found out before the bus. */
