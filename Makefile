@@ -14,7 +14,7 @@ help:
 	@echo 'make matrix             the suites that run in VMs, on every kernel; ARGS="lts"'
 	@echo 'make bench              measure, natively and in a VM, into bench.json'
 	@echo 'make fuzz-NAME          fuzz the card for SECONDS=60; NAME decode, packets,'
-	@echo '                        card or diff; or the driver: ioctl'
+	@echo '                        card, diff or qemu; or the driver: ioctl'
 	@echo 'make soak               many processes, kills, resets and unplugs for MINUTES=3;'
 	@echo '                        KERNEL=stock, SEED='
 	@echo 'make torture            the long half of the tests; ARGS="soak=60 fuzz-card=30"'

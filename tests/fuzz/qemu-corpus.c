@@ -1,0 +1,344 @@
+// SPDX-License-Identifier: MIT
+/*
+ * For QEMU's generic fuzzer: the guest's memory, in which a driver has left rings,
+ * commands and packets, and first inputs, which have the card work on them. The
+ * inputs can reach registers, doorbells and configuration, but no memory.
+ * usage: fuzz-qemu-corpus IMAGE ADDRESS DIRECTORY
+ */
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "openreg_regs.h"
+
+#define PAGE 4096
+#define SLOTS 64
+#define VRAM_SEG 1
+#define SYSTEM_SEG 2
+#define CONFIG_COMMAND 0x04
+#define CONFIG_BAR0 0x10
+#define COMMAND_MEMORY_MASTER 6
+
+/* Pages of the image. */
+enum {
+	COMMANDS,
+	COMPLETIONS,
+	FAULTS,
+	PAGE_LIST,
+	RING,
+	USER,
+	CARD,
+	KERNEL,
+	DATA,
+	PAGES = DATA + 8,
+};
+
+/* QEMU's: tests/qtest/fuzz/generic_fuzz.c */
+enum { OP_READ = 2, OP_WRITE = 3, OP_PCI_READ = 4, OP_PCI_WRITE = 5 };
+enum { BYTE, WORD, LONG, QUAD };
+#define SEPARATOR "FUZZ"
+
+/* The card's regions in the order of their addresses. */
+enum { REGS, MSIX_TABLE, MSIX_PBA, DOORBELLS };
+
+static uint8_t image[PAGES * PAGE];
+static uint64_t base;
+static const char *directory;
+static unsigned int files;
+static uint8_t input[8192];
+static size_t input_len;
+
+static uint64_t page(unsigned int n)
+{
+	return base + (uint64_t)n * PAGE;
+}
+
+static void save(const char *name, const void *bytes, size_t len)
+{
+	FILE *f = fopen(name, "wb");
+
+	if (!f || fwrite(bytes, 1, len, f) != len || fclose(f)) {
+		perror(name);
+		exit(1);
+	}
+}
+
+/* Commands */
+
+static struct openreg_admin_cmd *command(unsigned int opcode, uint32_t ctx,
+					 uint32_t id)
+{
+	static unsigned int used;
+	struct openreg_admin_cmd *cmd;
+
+	cmd = (struct openreg_admin_cmd *)(image + COMMANDS * PAGE) + used++;
+	cmd->opcode = (uint16_t)opcode;
+	cmd->ctx = ctx;
+	cmd->id = id;
+	return cmd;
+}
+
+static void commands_begin(void)
+{
+	struct openreg_admin_cmd *cmd;
+
+	command(OPENREG_ADMIN_CTX_CREATE, 1, 0);
+	cmd = command(OPENREG_ADMIN_SEG_BIND, 1, VRAM_SEG);
+	cmd->seg.kind = OPENREG_SEG_VRAM;
+	cmd->seg.perm = OPENREG_SEG_READ | OPENREG_SEG_WRITE;
+	cmd->seg.length = 16 * PAGE;
+	cmd = command(OPENREG_ADMIN_SEG_BIND, 1, SYSTEM_SEG);
+	cmd->seg.kind = OPENREG_SEG_SYSTEM;
+	cmd->seg.perm = OPENREG_SEG_READ | OPENREG_SEG_WRITE;
+	cmd->seg.length = (PAGES - DATA) * PAGE;
+	cmd->seg.base = page(PAGE_LIST);
+	cmd->seg.npages = PAGES - DATA;
+	cmd->seg.page_shift = 12;
+	cmd = command(OPENREG_ADMIN_QUEUE_CREATE, 1, 1);
+	cmd->queue.ring = page(RING);
+	cmd->queue.user_page = page(USER);
+	cmd->queue.card_page = page(CARD);
+	cmd->queue.kernel_page = page(KERNEL);
+	cmd->queue.slots = SLOTS;
+	cmd->queue.vector = 1;
+	cmd->queue.priority = OPENREG_PRIORITY_NORMAL;
+}
+
+static void commands_end(void)
+{
+	struct openreg_admin_cmd *cmd;
+
+	cmd = command(OPENREG_ADMIN_FILL, 0, 0);
+	cmd->fill.length = 4 * PAGE;
+	cmd->fill.value = 0xa5;
+	cmd = command(OPENREG_ADMIN_QUEUE_STOP, 1, 1);
+	cmd->stop.when = OPENREG_STOP_AFTER_PACKET;
+	cmd = command(OPENREG_ADMIN_QUEUE_RESET, 1, 1);
+	cmd->reset.head = 1;
+	cmd->reset.seq = 1;
+	command(OPENREG_ADMIN_QUEUE_STOP, 1, 1);
+	command(OPENREG_ADMIN_SEG_UNBIND, 1, VRAM_SEG);
+	command(OPENREG_ADMIN_QUEUE_DESTROY, 1, 1);
+	command(OPENREG_ADMIN_CTX_DESTROY, 1, 0);
+}
+
+/* Packets */
+
+static unsigned int slots;
+
+static void packet(unsigned int opcode, const int64_t *size, unsigned int ndim,
+		   const uint64_t *addr, unsigned int nops, const uint64_t *imm)
+{
+	static const int64_t stride[OPENREG_DIMS_MAX] = { 1 };
+	struct openreg_packet *p;
+	struct openreg_op *op;
+	uint8_t *at;
+	unsigned int i;
+
+	p = (struct openreg_packet *)(image + RING * PAGE +
+				      slots * OPENREG_SLOT_SIZE);
+	at = (uint8_t *)(p + 1);
+	p->opcode = (uint8_t)opcode;
+	if (nops) {
+		op = (struct openreg_op *)at;
+		op->ndim = (uint8_t)ndim;
+		op->nops = (uint8_t)nops;
+		op->nimm = !!imm;
+		at += sizeof(*op);
+		if (ndim)
+			at = mempcpy(at, size, 8 * ndim);
+	}
+	for (i = 0; i < nops; i++) {
+		const struct openreg_operand operand = { .addr = addr[i],
+							 .dtype = OPENREG_I64 };
+
+		at = mempcpy(at, &operand, sizeof(operand));
+		at = mempcpy(at, stride, 8 * ndim);
+	}
+	if (imm)
+		at = mempcpy(at, imm, 8);
+	p->slots = (uint8_t)((at - (uint8_t *)p + OPENREG_SLOT_SIZE - 1) /
+			     OPENREG_SLOT_SIZE);
+	slots += p->slots;
+}
+
+/* The last one waits for what does not come. */
+static void packets(void)
+{
+	const uint64_t vram = OPENREG_ADDR(0, VRAM_SEG, 0);
+	const uint64_t memory = OPENREG_ADDR(0, SYSTEM_SEG, 0);
+	const int64_t size[] = { 1024 };
+	const uint64_t value = 77;
+
+	packet(OPENREG_OP_NOP, NULL, 0, NULL, 0, NULL);
+	packet(OPENREG_OP_FILL, size, 1, &vram, 1, &value);
+	packet(OPENREG_OP_COPY, size, 1, (uint64_t[]) { memory, vram }, 2, NULL);
+	packet(OPENREG_OP_COPY, size, 1, (uint64_t[]) { vram, memory + 64 }, 2, NULL);
+	packet(OPENREG_OP_SIGNAL, NULL, 0, &memory, 1, &value);
+	packet(OPENREG_OP_TIMESTAMP, NULL, 0, &memory, 1, NULL);
+	packet(OPENREG_OP_WAIT, NULL, 0, (uint64_t[]) { vram + 8 * PAGE }, 1, &value);
+	((struct openreg_user_page *)(image + USER * PAGE))->tail = slots;
+}
+
+static void lists(void)
+{
+	uint64_t *list = (uint64_t *)(image + PAGE_LIST * PAGE);
+	unsigned int i;
+
+	for (i = 0; i < PAGES - DATA; i++)
+		list[i] = page(DATA + i);
+	/* Everyone is asleep. */
+	((struct openreg_kernel_page *)(image + KERNEL * PAGE))->armed = 1;
+}
+
+/* Inputs */
+
+static void put(const void *bytes, size_t len)
+{
+	memcpy(input + input_len, bytes, len);
+	input_len += len;
+}
+
+static void op_memory(uint8_t op, uint8_t size, uint8_t region, uint32_t offset,
+		      uint64_t value)
+{
+	const struct {
+		uint8_t size, region;
+		uint32_t offset;
+		uint64_t value;
+	} a = { size, region, offset, value };
+
+	put(&op, 1);
+	put(&a, op == OP_WRITE ? sizeof(a) : offsetof(typeof(a), value));
+	put(SEPARATOR, 4);
+}
+
+static void op_config(uint8_t op, uint8_t size, uint8_t offset, uint32_t value)
+{
+	const struct {
+		uint8_t size, device, offset;
+		uint32_t value;
+	} a = { size, 0, offset, value };
+
+	put(&op, 1);
+	put(&a, op == OP_PCI_WRITE ? sizeof(a) : offsetof(typeof(a), value));
+	put(SEPARATOR, 4);
+}
+
+static void reg(uint32_t offset, uint32_t value)
+{
+	op_memory(OP_WRITE, LONG, REGS, offset, value);
+}
+
+static void reg64(uint32_t offset, uint64_t value)
+{
+	op_memory(OP_WRITE, QUAD, REGS, offset, value);
+}
+
+/* What is too short to be done takes time, in which the card's threads work. */
+static void look(unsigned int times)
+{
+	const uint8_t op = OP_READ;
+
+	while (times--) {
+		put(&op, 1);
+		put(SEPARATOR, 4);
+	}
+	op_memory(OP_READ, LONG, REGS, OPENREG_REG_STATUS, 0);
+	op_memory(OP_READ, QUAD, REGS, OPENREG_REG_STAT_PACKETS, 0);
+}
+
+static void vectors(void)
+{
+	unsigned int i;
+
+	for (i = 0; i < 2; i++) {
+		op_memory(OP_WRITE, QUAD, MSIX_TABLE, 16 * i, 0xfee00000);
+		op_memory(OP_WRITE, LONG, MSIX_TABLE, 16 * i + 8, 0x40 + i);
+		op_memory(OP_WRITE, LONG, MSIX_TABLE, 16 * i + 12, 0);
+	}
+}
+
+static void enable(void)
+{
+	reg64(OPENREG_REG_ADMIN_BASE, page(COMMANDS));
+	reg64(OPENREG_REG_ADMIN_CPL, page(COMPLETIONS));
+	reg(OPENREG_REG_ADMIN_SLOTS, SLOTS);
+	reg64(OPENREG_REG_FAULT_BASE, page(FAULTS));
+	reg(OPENREG_REG_FAULT_SLOTS, 8);
+	reg(OPENREG_REG_CONTROL, OPENREG_CONTROL_ENABLE);
+}
+
+/* What comes in between. */
+static void trouble(unsigned int kind)
+{
+	switch (kind) {
+	case 1:
+		reg(OPENREG_REG_CONTROL, OPENREG_CONTROL_RESET);
+		break;
+	case 2:
+		reg(OPENREG_REG_CONTROL, 0);
+		break;
+	case 3:
+		op_config(OP_PCI_WRITE, WORD, CONFIG_COMMAND, 0);
+		look(20);
+		op_config(OP_PCI_WRITE, WORD, CONFIG_COMMAND,
+			  COMMAND_MEMORY_MASTER);
+		break;
+	case 4:
+		op_config(OP_PCI_WRITE, LONG, CONFIG_BAR0, 0xc0000000);
+		break;
+	case 5:
+		reg64(OPENREG_REG_ADMIN_BASE, 0xfffffffffffff000);
+		reg(OPENREG_REG_FAULT_HEAD, 0xffffffff);
+		break;
+	case 6:
+		op_memory(OP_WRITE, LONG, MSIX_PBA, 0, 0xffffffff);
+		op_memory(OP_READ, LONG, MSIX_PBA, 0, 0);
+		break;
+	}
+}
+
+static void inputs(unsigned int most)
+{
+	unsigned int kind, count;
+	char name[4096];
+
+	for (kind = 0; kind < 7; kind++) {
+		for (count = 0; count <= most; count += 1 + (count > 5)) {
+			input_len = 0;
+			vectors();
+			enable();
+			reg(OPENREG_REG_ADMIN_TAIL, count);
+			look(60);
+			op_memory(OP_WRITE, LONG, DOORBELLS, 0, 1);
+			trouble(kind);
+			look(100);
+			op_memory(OP_WRITE, LONG, DOORBELLS, 0, 1);
+			reg(OPENREG_REG_ADMIN_TAIL, most);
+			look(60);
+			snprintf(name, sizeof(name), "%s/seed-%04u", directory,
+				 files++);
+			save(name, input, input_len);
+		}
+	}
+}
+
+int main(int argc, char **argv)
+{
+	if (argc != 4) {
+		fprintf(stderr, "usage: fuzz-qemu-corpus IMAGE ADDRESS DIRECTORY\n");
+		return 2;
+	}
+	base = strtoull(argv[2], NULL, 0);
+	directory = argv[3];
+	commands_begin();
+	commands_end();
+	packets();
+	lists();
+	save(argv[1], image, sizeof(image));
+	inputs(11);
+	return 0;
+}
