@@ -12,7 +12,6 @@
 #include "inject.h"
 #include "machine.h"
 
-#define LONG (20 * SEC_NS)
 #define COMMANDS 9 /* OPENREG_ADMIN_CTX_CREATE .. OPENREG_ADMIN_FILL */
 #define REG_STATUS 0x008 /* openreg_regs.h */
 
