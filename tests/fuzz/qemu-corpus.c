@@ -36,7 +36,7 @@ enum {
 };
 
 /* QEMU's: tests/qtest/fuzz/generic_fuzz.c */
-enum { OP_READ = 2, OP_WRITE = 3, OP_PCI_READ = 4, OP_PCI_WRITE = 5 };
+enum { OP_READ = 2, OP_WRITE = 3, OP_PCI_WRITE = 5 };
 enum { BYTE, WORD, LONG, QUAD };
 #define SEPARATOR "FUZZ"
 
@@ -189,7 +189,7 @@ static void lists(void)
 
 	for (i = 0; i < PAGES - DATA; i++)
 		list[i] = page(DATA + i);
-	/* Everyone is asleep. */
+	/* Someone sleeps on the first packet. */
 	((struct openreg_kernel_page *)(image + KERNEL * PAGE))->armed = 1;
 }
 
@@ -205,25 +205,26 @@ static void op_memory(uint8_t op, uint8_t size, uint8_t region, uint32_t offset,
 		      uint64_t value)
 {
 	const struct {
-		uint8_t size, region;
+		uint8_t size, region, unused[2];
 		uint32_t offset;
 		uint64_t value;
-	} a = { size, region, offset, value };
+	} a = { size, region, { 0 }, offset, value };
 
 	put(&op, 1);
 	put(&a, op == OP_WRITE ? sizeof(a) : offsetof(typeof(a), value));
 	put(SEPARATOR, 4);
 }
 
-static void op_config(uint8_t op, uint8_t size, uint8_t offset, uint32_t value)
+static void write_config(uint8_t size, uint8_t offset, uint32_t value)
 {
+	const uint8_t op = OP_PCI_WRITE;
 	const struct {
-		uint8_t size, device, offset;
+		uint8_t size, device, offset, unused;
 		uint32_t value;
-	} a = { size, 0, offset, value };
+	} a = { size, 0, offset, 0, value };
 
 	put(&op, 1);
-	put(&a, op == OP_PCI_WRITE ? sizeof(a) : offsetof(typeof(a), value));
+	put(&a, sizeof(a));
 	put(SEPARATOR, 4);
 }
 
@@ -282,13 +283,12 @@ static void trouble(unsigned int kind)
 		reg(OPENREG_REG_CONTROL, 0);
 		break;
 	case 3:
-		op_config(OP_PCI_WRITE, WORD, CONFIG_COMMAND, 0);
+		write_config(WORD, CONFIG_COMMAND, 0);
 		look(20);
-		op_config(OP_PCI_WRITE, WORD, CONFIG_COMMAND,
-			  COMMAND_MEMORY_MASTER);
+		write_config(WORD, CONFIG_COMMAND, COMMAND_MEMORY_MASTER);
 		break;
 	case 4:
-		op_config(OP_PCI_WRITE, LONG, CONFIG_BAR0, 0xc0000000);
+		write_config(LONG, CONFIG_BAR0, 0xc0000000);
 		break;
 	case 5:
 		reg64(OPENREG_REG_ADMIN_BASE, 0xfffffffffffff000);
