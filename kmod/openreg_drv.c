@@ -7,7 +7,6 @@
 #include <drm/drm_accel.h>
 #include <drm/drm_drv.h>
 #include <drm/drm_gem.h>
-#include <drm/drm_ioctl.h>
 #include <drm/drm_managed.h>
 #include <drm/drm_print.h>
 
@@ -60,8 +59,8 @@ static const struct file_operations openreg_fops = {
 	.owner = THIS_MODULE,
 	.open = accel_open,
 	.release = openreg_release,
-	.unlocked_ioctl = drm_ioctl,
-	.compat_ioctl = drm_compat_ioctl,
+	.unlocked_ioctl = openreg_ioctl,
+	.compat_ioctl = openreg_compat_ioctl,
 	.poll = openreg_poll,
 	.read = openreg_read_events,
 	.llseek = noop_llseek,

@@ -197,6 +197,13 @@ void openreg_poll_wake(struct openreg_device *odev);
 int openreg_enter(struct openreg_device *odev, int *cookie);
 #define OPENREG_NUM_IOCTLS (DRM_OPENREG_QUEUE_SIGNAL + 1)
 extern const struct drm_ioctl_desc openreg_ioctls[OPENREG_NUM_IOCTLS];
+long openreg_ioctl(struct file *filp, unsigned int cmd, unsigned long arg);
+#ifdef CONFIG_COMPAT
+long openreg_compat_ioctl(struct file *filp, unsigned int cmd,
+			  unsigned long arg);
+#else
+#define openreg_compat_ioctl NULL
+#endif
 
 /* openreg_dump.c */
 void openreg_dump_fault(struct openreg_device *odev, struct openreg_queue *queue,

@@ -329,3 +329,31 @@ const struct drm_ioctl_desc openreg_ioctls[OPENREG_NUM_IOCTLS] = {
 	DRM_IOCTL_DEF_DRV(OPENREG_TIMESTAMP, openreg_ioctl_timestamp, 0),
 	DRM_IOCTL_DEF_DRV(OPENREG_QUEUE_SIGNAL, openreg_ioctl_queue_signal, 0),
 };
+
+/*
+ * These two follow file->master, and the core does not look whether there is
+ * one: files of an accel node have none (6.12 to 7.2 at least). A render node
+ * refuses them in the same way.
+ */
+static bool openreg_ioctl_is_masters(unsigned int cmd)
+{
+	return _IOC_NR(cmd) == _IOC_NR(DRM_IOCTL_GET_UNIQUE) ||
+	       _IOC_NR(cmd) == _IOC_NR(DRM_IOCTL_GET_MAGIC);
+}
+
+long openreg_ioctl(struct file *filp, unsigned int cmd, unsigned long arg)
+{
+	if (openreg_ioctl_is_masters(cmd))
+		return -EACCES;
+	return drm_ioctl(filp, cmd, arg);
+}
+
+#ifdef CONFIG_COMPAT
+long openreg_compat_ioctl(struct file *filp, unsigned int cmd,
+			  unsigned long arg)
+{
+	if (openreg_ioctl_is_masters(cmd))
+		return -EACCES;
+	return drm_compat_ioctl(filp, cmd, arg);
+}
+#endif

@@ -10,7 +10,6 @@
 #include <drm/drm_accel.h>
 #include <drm/drm_file.h>
 #include <drm/drm_gem.h>
-#include <drm/drm_ioctl.h>
 
 #include "openreg_drv.h"
 
@@ -31,8 +30,8 @@ static const struct file_operations openreg_node_fops = {
 	.owner = THIS_MODULE,
 	.open = openreg_node_open,
 	.release = openreg_release,
-	.unlocked_ioctl = drm_ioctl,
-	.compat_ioctl = drm_compat_ioctl,
+	.unlocked_ioctl = openreg_ioctl,
+	.compat_ioctl = openreg_compat_ioctl,
 	.poll = openreg_poll,
 	.read = openreg_read_events,
 	.llseek = noop_llseek,

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 
 #include "kselftest_harness.h"
 
@@ -256,6 +257,70 @@ TEST_F(args, pointers)
 				      _IOC(_IOC_READ, 'd',
 					   DRM_COMMAND_BASE + nr, 16),
 				      &nr));
+}
+
+/* The core's for a display's master: a file of this card has none. */
+TEST_F(args, no_master)
+{
+	struct drm_unique unique = {};
+	struct drm_auth auth = {};
+
+	EXPECT_EQ(-EACCES, card_ioctl(self->fd, DRM_IOCTL_GET_UNIQUE, &unique));
+	EXPECT_EQ(-EACCES, card_ioctl(self->fd, DRM_IOCTL_GET_MAGIC, &auth));
+	EXPECT_EQ(-EACCES, card_ioctl(self->fd, DRM_IOCTL_AUTH_MAGIC, &auth));
+}
+
+/* An ioctl of a 32-bit program: *low* is below 4 GiB. */
+static long ioctl_32(int fd, unsigned int request, void *low)
+{
+	long ret = 54;
+
+	asm volatile("int $0x80"
+		     : "+a"(ret)
+		     : "b"(fd), "c"(request), "d"(low)
+		     : "memory", "r8", "r9", "r10", "r11");
+	return (int)ret;
+}
+
+TEST_F(args, no_master_for_32_bits)
+{
+	void *low = mmap(NULL, 4096, PROT_READ | PROT_WRITE,
+			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_32BIT, -1, 0);
+	int status;
+	pid_t pid;
+
+	ASSERT_NE(MAP_FAILED, low);
+	pid = fork();
+	if (!pid)
+		_exit(ioctl_32(self->fd, DRM_IOCTL_GET_UNIQUE, low) != -EACCES ||
+		      ioctl_32(self->fd, DRM_IOCTL_GET_MAGIC, low) != -EACCES ||
+		      ioctl_32(self->fd, DRM_IOCTL_OPENREG_QUERY, low));
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	if (WIFSIGNALED(status))
+		SKIP(return, "this kernel has no calls of 32-bit programs");
+	EXPECT_EQ(0, status);
+}
+
+/* Whatever the core makes of them, files work afterwards, and others, too. */
+TEST_F(args, core_ioctls)
+{
+	unsigned char buf[256];
+	unsigned int nr, fill;
+
+	for (nr = 0; nr <= 0xff; nr++) {
+		if (nr >= DRM_COMMAND_BASE && nr < DRM_COMMAND_END)
+			continue;
+		for (fill = 0; fill <= 0xff; fill += 0xff) {
+			memset(buf, fill, sizeof(buf));
+			card_ioctl(self->fd, _IOC(_IOC_READ | _IOC_WRITE, 'd',
+						  nr, sizeof(buf)), buf);
+		}
+	}
+	EXPECT_EQ(0, card_info(self->fd, &self->info));
+	close(self->fd);
+	self->fd = card_open();
+	ASSERT_LE(0, self->fd);
+	EXPECT_EQ(0, card_info(self->fd, &self->info));
 }
 
 /* Objects are shared as dma-bufs only: a name of one leads nowhere. */
