@@ -235,7 +235,7 @@ static const char *supervise(pid_t *pids, int64_t end)
 	unsigned int i;
 
 	while (now_ns() < end) {
-		usleep(200000);
+		usleep(20000);
 		if (reported())
 			return "the kernel has reported something";
 		for (i = 0; i < num_workers; i++) {

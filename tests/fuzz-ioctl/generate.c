@@ -274,6 +274,16 @@ static void append(struct program *program, const struct program *other,
 	}
 }
 
+/* A reset stops everybody for a tenth of a second: most of a seed's go. */
+static void thin_resets(struct program *program, struct random *random)
+{
+	unsigned int i;
+
+	for (i = 0; i < program->count; i++)
+		if (program->call[i].op == OP_FLR && !one_in(random, 16))
+			fill_call(program, i, OP_STATS, random);
+}
+
 void program_mutate(struct program *program, const struct program *other,
 		    struct random *random)
 {
@@ -298,6 +308,7 @@ void program_mutate(struct program *program, const struct program *other,
 			some_race(program, random);
 		}
 	} while (!one_in(random, 3));
+	thin_resets(program, random);
 	if (program->race.from > program->count)
 		program->race.from = program->count;
 }
