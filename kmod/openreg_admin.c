@@ -292,10 +292,10 @@ void openreg_admin_stop(struct openreg_device *odev,
 	struct openreg_ctx *ctx;
 
 	spin_lock(&admin->lock);
-	admin->state = state;
+	WRITE_ONCE(admin->state, state);
 	admin->error = error;
 	list_for_each_entry(ctx, &admin->ctxs, link)
-		ctx->dead = true;
+		WRITE_ONCE(ctx->dead, true);
 	spin_unlock(&admin->lock);
 }
 
@@ -338,7 +338,7 @@ void openreg_admin_suspend(struct openreg_device *odev)
 
 	spin_lock(&admin->lock);
 	if (admin->state == OPENREG_ADMIN_RUNNING)
-		admin->state = OPENREG_ADMIN_PAUSED;
+		WRITE_ONCE(admin->state, OPENREG_ADMIN_PAUSED);
 	spin_unlock(&admin->lock);
 }
 
@@ -404,7 +404,7 @@ void openreg_admin_resume(struct openreg_device *odev)
 	spin_lock(&admin->lock);
 	/* More may have come for dead contexts since the flush. */
 	openreg_admin_take_lost(admin, &lost);
-	admin->state = OPENREG_ADMIN_RUNNING;
+	WRITE_ONCE(admin->state, OPENREG_ADMIN_RUNNING);
 	openreg_admin_kick(odev);
 	spin_unlock(&admin->lock);
 
@@ -466,7 +466,7 @@ int openreg_admin_init(struct openreg_device *odev)
 	INIT_LIST_HEAD(&admin->pending);
 	INIT_LIST_HEAD(&admin->ctxs);
 	INIT_DELAYED_WORK(&admin->watchdog, openreg_admin_watchdog);
-	admin->state = OPENREG_ADMIN_PAUSED;
+	WRITE_ONCE(admin->state, OPENREG_ADMIN_PAUSED);
 	admin->last_fill = jiffies;
 
 	admin->cmds = dmam_alloc_coherent(dev, OPENREG_ADMIN_RING_SLOTS *

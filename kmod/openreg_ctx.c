@@ -122,7 +122,8 @@ struct openreg_ctx *openreg_ctx_get(struct openreg_file *file)
 		openreg_ctx_put(ctx);
 		return ERR_PTR(ret);
 	}
-	file->ctx = ctx;
+	/* openreg_unbinds_released() and its like look without the lock. */
+	smp_store_release(&file->ctx, ctx);
 	return ctx;
 }
 
@@ -153,7 +154,7 @@ void openreg_ctx_close(struct openreg_ctx *ctx)
 	struct openreg_queue *queue;
 
 	scoped_guard(spinlock, &ctx->unbinds.lock)
-		ctx->closing = true;
+		WRITE_ONCE(ctx->closing, true);
 	scoped_guard(mutex, &ctx->lock)
 		list_for_each_entry(queue, &ctx->queues, ctx_link)
 			openreg_queue_fail(queue, -EIO);
@@ -233,7 +234,7 @@ void openreg_ctx_lose(struct openreg_ctx *ctx)
 
 	openreg_admin_exec_first(odev, ctx, &cmd);
 	spin_lock(&odev->admin.lock);
-	ctx->dead = true;
+	WRITE_ONCE(ctx->dead, true);
 	spin_unlock(&odev->admin.lock);
 
 	guard(mutex)(&ctx->lock);

@@ -81,7 +81,7 @@ static int openreg_stats_show(struct seq_file *m, void *unused)
 	seq_printf(m, "objects %u\n", openreg_count_bos(odev));
 	seq_printf(m, "vram_free %llu\n", memory.vram_free);
 	seq_printf(m, "vram_total %llu\n", memory.vram_total);
-	seq_printf(m, "resets %llu\n", odev->num_resets);
+	seq_printf(m, "resets %llu\n", READ_ONCE(odev->num_resets));
 	return 0;
 }
 
@@ -96,9 +96,11 @@ static void openreg_queue_show(struct seq_file *m, struct openreg_queue *queue)
 		   queue->wakes);
 	if (!queue->error)
 		seq_printf(m, " state %u head %llu completed %llu asleep %u card_wakes %llu interrupts %llu busy_ns %llu",
-			   card->state, card->head, card->completed,
-			   card->asleep, card->wakes, card->interrupts,
-			   card->busy_ns);
+			   READ_ONCE(card->state), READ_ONCE(card->head),
+			   READ_ONCE(card->completed),
+			   READ_ONCE(card->asleep), READ_ONCE(card->wakes),
+			   READ_ONCE(card->interrupts),
+			   READ_ONCE(card->busy_ns));
 	seq_putc(m, '\n');
 }
 

@@ -59,7 +59,7 @@ static void openreg_health_work(struct work_struct *work)
 		return;
 	openreg_hw_check_alive(odev);
 	if (!READ_ONCE(health->asking)) {
-		health->asking = true;
+		WRITE_ONCE(health->asking, true);
 		openreg_admin_submit(odev, &health->ping);
 	}
 	openreg_health_watch(odev);

@@ -331,29 +331,27 @@ const struct drm_ioctl_desc openreg_ioctls[OPENREG_NUM_IOCTLS] = {
 };
 
 /*
- * These two follow file->master, and the core does not look whether there is
- * one: files of an accel node have none (6.12 to 7.2 at least). A render node
- * refuses them in the same way.
+ * The core's GET_UNIQUE and GET_MAGIC follow file->master, which files of an
+ * accel node do not have (as of 7.2), and it goes by the number alone, whatever
+ * else uses that. A render node refuses them with the same error.
  */
-static bool openreg_ioctl_is_masters(unsigned int cmd)
+static int openreg_ioctl_check(unsigned int cmd)
 {
-	return _IOC_NR(cmd) == _IOC_NR(DRM_IOCTL_GET_UNIQUE) ||
-	       _IOC_NR(cmd) == _IOC_NR(DRM_IOCTL_GET_MAGIC);
+	if (_IOC_NR(cmd) != _IOC_NR(DRM_IOCTL_GET_UNIQUE) &&
+	    _IOC_NR(cmd) != _IOC_NR(DRM_IOCTL_GET_MAGIC))
+		return 0;
+	return _IOC_TYPE(cmd) == DRM_IOCTL_BASE ? -EACCES : -ENOTTY;
 }
 
 long openreg_ioctl(struct file *filp, unsigned int cmd, unsigned long arg)
 {
-	if (openreg_ioctl_is_masters(cmd))
-		return -EACCES;
-	return drm_ioctl(filp, cmd, arg);
+	return openreg_ioctl_check(cmd) ?: drm_ioctl(filp, cmd, arg);
 }
 
 #ifdef CONFIG_COMPAT
 long openreg_compat_ioctl(struct file *filp, unsigned int cmd,
 			  unsigned long arg)
 {
-	if (openreg_ioctl_is_masters(cmd))
-		return -EACCES;
-	return drm_compat_ioctl(filp, cmd, arg);
+	return openreg_ioctl_check(cmd) ?: drm_compat_ioctl(filp, cmd, arg);
 }
 #endif

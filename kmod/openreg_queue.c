@@ -88,7 +88,7 @@ static int openreg_queue_enlist(struct openreg_queue *queue)
 	queue->vector = vector;
 	scoped_guard(spinlock_irq, &vector->lock) {
 		list_add_tail_rcu(&queue->vector_link, &vector->queues);
-		vector->num_queues++;
+		WRITE_ONCE(vector->num_queues, vector->num_queues + 1);
 	}
 	return 0;
 }
@@ -100,7 +100,7 @@ void openreg_queue_retire(struct openreg_queue *queue)
 
 	scoped_guard(spinlock_irq, &vector->lock) {
 		list_del_rcu(&queue->vector_link);
-		vector->num_queues--;
+		WRITE_ONCE(vector->num_queues, vector->num_queues - 1);
 	}
 	xa_erase(&queue->odev->queues, queue->id);
 }

@@ -41,7 +41,7 @@ void openreg_queue_pause(struct openreg_queue *queue)
 		queue->resetting = true;
 		queue->runs_on = READ_ONCE(page->state) ==
 				 OPENREG_QUEUE_RUNNING;
-		queue->pausing = true;
+		WRITE_ONCE(queue->pausing, true);
 	}
 	kref_get(&queue->ref);
 	atomic_inc(&queue->odev->num_pausing);
@@ -80,7 +80,7 @@ void openreg_queue_cut(struct openreg_queue *queue)
 	guard(spinlock_irq)(&queue->lock);
 	if (!queue->error)
 		openreg_queue_write_hang(queue);
-	queue->pausing = false;
+	WRITE_ONCE(queue->pausing, false);
 }
 
 /**

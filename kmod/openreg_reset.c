@@ -78,6 +78,7 @@ static void openreg_reset_work(struct work_struct *work)
 {
 	struct openreg_device *odev =
 		container_of(work, struct openreg_device, reset_work);
+	const char *reason = READ_ONCE(odev->reset_reason);
 	int ret;
 
 	guard(mutex)(&odev->reset_lock);
@@ -85,9 +86,9 @@ static void openreg_reset_work(struct work_struct *work)
 	if (odev->num_resets != READ_ONCE(odev->resets_when_asked) ||
 	    odev->suspended || odev->wedged)
 		return;
-	drm_err(&odev->drm, "resetting the card: %s\n", odev->reset_reason);
-	trace_openreg_reset(odev, odev->reset_reason);
-	openreg_dump_hang(odev, odev->reset_reason);
+	drm_err(&odev->drm, "resetting the card: %s\n", reason);
+	trace_openreg_reset(odev, reason);
+	openreg_dump_hang(odev, reason);
 	openreg_reset_begin(odev);
 	ret = openreg_hw_restart(odev);
 	if (ret)
@@ -113,7 +114,7 @@ void openreg_reset_request_since(struct openreg_device *odev, u64 seen,
 		if (seen < asked)
 			return;
 	} while (!try_cmpxchg64(&odev->resets_when_asked, &asked, seen));
-	odev->reset_reason = reason;
+	WRITE_ONCE(odev->reset_reason, reason);
 	queue_work(odev->wq, &odev->reset_work);
 }
 

@@ -50,7 +50,8 @@ static void openreg_unbind_finish(struct openreg_bo *bo)
 	openreg_ctx_release_bo(bo);
 	scoped_guard(spinlock, &ctx->unbinds.lock) {
 		ctx->unbinds.closing--;
-		ctx->unbinds.released++;
+		WRITE_ONCE(ctx->unbinds.released,
+			   ctx->unbinds.released + 1);
 	}
 	wake_up_all(&ctx->unbinds.wait);
 	openreg_ctx_put(ctx);

@@ -17,7 +17,7 @@
 static void openreg_vram_changed(struct openreg_vram *vram)
 {
 	lockdep_assert_held(&vram->lock);
-	vram->generation++;
+	WRITE_ONCE(vram->generation, vram->generation + 1);
 	wake_up_all(&vram->freed);
 }
 

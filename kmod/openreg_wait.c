@@ -80,7 +80,7 @@ static void openreg_queue_set_error(struct openreg_queue *queue, int error)
 		queue->last_completed = READ_ONCE(card->completed);
 		queue->last_busy_ns = READ_ONCE(card->busy_ns);
 	}
-	queue->error = error;
+	WRITE_ONCE(queue->error, error);
 	openreg_waiters_wake(queue, 0, true, &armed);
 }
 
