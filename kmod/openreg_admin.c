@@ -466,7 +466,7 @@ int openreg_admin_init(struct openreg_device *odev)
 	INIT_LIST_HEAD(&admin->pending);
 	INIT_LIST_HEAD(&admin->ctxs);
 	INIT_DELAYED_WORK(&admin->watchdog, openreg_admin_watchdog);
-	WRITE_ONCE(admin->state, OPENREG_ADMIN_PAUSED);
+	admin->state = OPENREG_ADMIN_PAUSED;
 	admin->last_fill = jiffies;
 
 	admin->cmds = dmam_alloc_coherent(dev, OPENREG_ADMIN_RING_SLOTS *
