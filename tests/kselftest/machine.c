@@ -45,6 +45,19 @@ int file_get(const char *path, char *text, size_t size)
 	return 0;
 }
 
+int machine_sleep(void)
+{
+	int ret = file_put("/sys/power/pm_test", "core");
+
+	if (ret)
+		return ret;
+	file_put("/sys/module/suspend/parameters/pm_test_delay", "0");
+	file_put("/sys/power/sync_on_suspend", "0");
+	ret = file_put("/sys/power/state", "mem");
+	file_put("/sys/power/pm_test", "none");
+	return ret;
+}
+
 bool slot_of_card(char *slot, size_t size)
 {
 	char path[PATH_MAX];

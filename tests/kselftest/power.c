@@ -19,19 +19,6 @@
 
 #define POWER "/sys/power/"
 
-/* All of S3 but what the firmware does, from which QEMU's machine does not return. */
-static int sleep_and_wake(void)
-{
-	int ret = file_put(POWER "pm_test", "core");
-
-	if (ret)
-		return ret;
-	file_put("/sys/module/suspend/parameters/pm_test_delay", "0");
-	ret = file_put(POWER "state", "mem");
-	file_put(POWER "pm_test", "none");
-	return ret;
-}
-
 FIXTURE(power)
 {
 	struct card_usage before;
@@ -73,7 +60,6 @@ FIXTURE_SETUP(power)
 		    FLOATS, OPENREG_F32);
 	ASSERT_EQ(0, queue_wait(&self->q, queue_push(&self->q, &self->p),
 				20 * SEC_NS));
-	file_put(POWER "sync_on_suspend", "0");
 }
 
 FIXTURE_TEARDOWN(power)
@@ -173,7 +159,7 @@ TEST_F_TIMEOUT(power, goes_on, 240)
 	queue_push(&busy, &self->p);
 	EXPECT_EQ(0, bo_close(self->fd, closed.handle));
 	ASSERT_GT(self->q.seq, self->q.card->completed);
-	ASSERT_EQ(0, sleep_and_wake());
+	ASSERT_EQ(0, machine_sleep());
 
 	pthread_join(self->thread, &result);
 	EXPECT_EQ(0, (intptr_t)result);
@@ -257,7 +243,7 @@ TEST_F_TIMEOUT(sleepy, too_long, 120)
 	queue_push(&self->q, &self->p);
 	packet_nop(&self->p);
 	queue_push(&other, &self->p);
-	ASSERT_EQ(0, sleep_and_wake());
+	ASSERT_EQ(0, machine_sleep());
 	EXPECT_EQ(-EIO, queue_wait(&self->q, 1, 20 * SEC_NS));
 	EXPECT_EQ(OPENREG_QUEUE_FAULTED, self->q.card->state);
 	EXPECT_EQ(OPENREG_FAULT_HANG, self->q.card->fault.code);
@@ -276,7 +262,7 @@ TEST_F_TIMEOUT(sleepy, nobody_there, 120)
 {
 	queue_unmap(&self->q);
 	close(self->fd);
-	ASSERT_EQ(0, sleep_and_wake());
+	ASSERT_EQ(0, machine_sleep());
 	EXPECT_EQ(0, card_works());
 	self->fd = card_open();
 	ASSERT_EQ(0, queue_create(self->fd, 64, &self->q));
@@ -386,7 +372,7 @@ TEST_F_TIMEOUT(sleepy, many_times, 86400)
 			usleep(1000);
 		ASSERT_EQ(0, shared->error)
 			TH_LOG("round %d: %s", i, strerror(-shared->error));
-		ASSERT_EQ(0, sleep_and_wake());
+		ASSERT_EQ(0, machine_sleep());
 	}
 	from = shared->turns;
 	while (shared->turns - from < 5 && !shared->error)

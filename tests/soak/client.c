@@ -22,7 +22,8 @@
 
 static const struct load *const loads[] = {
 	&load_compute, &load_copies, &load_launches, &load_churn,
-	&load_userptr, &load_share, &load_syncobj, &load_faults,
+	&load_userptr, &load_share, &load_foreign, &load_syncobj,
+	&load_faults,
 };
 
 static volatile sig_atomic_t stop;

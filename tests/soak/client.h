@@ -40,7 +40,8 @@ struct load {
 };
 
 extern const struct load load_compute, load_copies, load_launches, load_churn,
-	load_userptr, load_share, load_share_peer, load_syncobj, load_faults;
+	load_userptr, load_share, load_share_peer, load_foreign, load_syncobj,
+	load_faults;
 
 uint64_t random64(struct client *c);
 /* From 0 to below. */

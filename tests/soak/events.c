@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Resets, by the bus or since the card is deaf, and unplugs of all sorts. */
+/* Resets, by the bus or since the card is deaf, unplugs of all sorts, and sleep. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -112,4 +112,17 @@ bool event_unplug(struct soak *s)
 		ret = way_come(way);
 	s->unplugs++;
 	return end(s, names[way], ret);
+}
+
+bool event_sleep(struct soak *s)
+{
+	int ret;
+
+	file_put("/dev/kmsg", "soak: the machine sleeps\n");
+	ret = machine_sleep();
+	if (ret)
+		return soak_fail(s, "the machine does not sleep: %s",
+				 strerror(-ret));
+	s->sleeps++;
+	return true;
 }

@@ -23,7 +23,7 @@ struct soak_shared {
 #define SOAK_LOADS                                                            \
 	{                                                                     \
 		"compute", "copies", "launches", "churn", "userptr", "share", \
-			"syncobj", "faults"                                   \
+			"foreign", "syncobj", "faults"                        \
 	}
 
 #endif

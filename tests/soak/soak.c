@@ -77,9 +77,9 @@ void soak_tell(struct soak *s)
 	if (now_ns() < s->told_ns + TELL_NS)
 		return;
 	s->told_ns = now_ns();
-	printf("soak: %lld s, round %u: %u kills, %u unplugs, %u resets, %u ends by themselves; %llu turns, %llu launches, %llu ioctls, %llu sessions cut\n",
+	printf("soak: %lld s, round %u: %u kills, %u unplugs, %u resets, %u sleeps, %u ends by themselves; %llu turns, %llu launches, %llu ioctls, %llu sessions cut\n",
 	       (s->told_ns - s->begun_ns) / SEC_NS, s->round, s->kills,
-	       s->unplugs, s->resets, s->exits,
+	       s->unplugs, s->resets, s->sleeps, s->exits,
 	       (unsigned long long)sums.turns,
 	       (unsigned long long)sums.launches,
 	       (unsigned long long)sums.ioctls, (unsigned long long)sums.ends);
@@ -108,6 +108,8 @@ static bool act(struct soak *s)
 	case 1:
 	case 2:
 		return event_reset(s);
+	case 3:
+		return event_sleep(s);
 	default:
 		return crew_kill_one(s);
 	}
@@ -130,8 +132,8 @@ static void close_up(const struct soak *s)
 {
 	struct sums sums = sum_up(s);
 
-	printf("soak: end: %u kills, %u unplugs, %u resets, %llu launches, %llu ioctls, %.1f minutes, guest %lld to %lld KiB\n",
-	       s->kills, s->unplugs, s->resets,
+	printf("soak: end: %u kills, %u unplugs, %u resets, %u sleeps, %llu launches, %llu ioctls, %.1f minutes, guest %lld to %lld KiB\n",
+	       s->kills, s->unplugs, s->resets, s->sleeps,
 	       (unsigned long long)sums.launches,
 	       (unsigned long long)sums.ioctls,
 	       (double)(now_ns() - s->begun_ns) / (60.0 * SEC_NS),

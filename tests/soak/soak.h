@@ -15,7 +15,7 @@ struct soak {
 	long long begun_ns, deadline_ns, stall_ns, told_ns;
 	struct soak_shared *shared;
 	int shared_fd;
-	unsigned int kills, unplugs, resets, exits;
+	unsigned int kills, unplugs, resets, sleeps, exits;
 	bool calm, failed;
 };
 
@@ -41,6 +41,8 @@ bool crew_stop(struct soak *s);
 bool events_begin(struct soak *s);
 bool event_reset(struct soak *s);
 bool event_unplug(struct soak *s);
+/* Of the whole machine. No client may notice. */
+bool event_sleep(struct soak *s);
 
 /* ---- memory.c ------------------------------------------------------------ */
 
