@@ -131,22 +131,40 @@ TEST_F_TIMEOUT(import, vgem, 120)
 	EXPECT_TRUE(is_noise(self->vram.cpu, SIZE, 14));
 }
 
-/* Ours there: it does not map memory of peers. */
+/*
+ * Ours there: it does not map memory of peers, and no process by its own handles
+ * of what others have made. By the file that it gives for one a process does.
+ */
 TEST_F_TIMEOUT(import, by_vgem, 120)
 {
-	int db, vgem = vgem_open();
+	int db, again, vgem = vgem_open();
 	struct bo system;
 	__u32 ours;
+	void *mem;
 
 	ASSERT_LE(0, vgem) TH_LOG("vgem: %s", strerror(-vgem));
 	ASSERT_EQ(0, bo_create(self->fd, SIZE, DRM_OPENREG_BO_SYSTEM,
 			       &system));
+	ASSERT_EQ(0, bo_map(self->fd, &system));
 	db = bo_export(self->fd, system.handle, RW);
 	ASSERT_LE(0, db);
 	EXPECT_EQ(0, handle_import(vgem, db, &ours));
 	EXPECT_EQ(0, dma_buf_sync(db, DMA_BUF_SYNC_START | DMA_BUF_SYNC_RW));
 	EXPECT_EQ(0, dma_buf_sync(db, DMA_BUF_SYNC_END | DMA_BUF_SYNC_RW));
 	close(db);
+	EXPECT_EQ(-EINVAL, vgem_map(vgem, ours, SIZE, &mem));
+	ASSERT_EQ(0, bo_close(self->fd, system.handle));
+	again = bo_export(vgem, ours, RW);
+	ASSERT_LE(0, again);
+	mem = dma_buf_map(again, SIZE);
+	ASSERT_NE(MAP_FAILED, mem);
+	close(again);
+	EXPECT_EQ(0, bo_close(vgem, ours));
+	noise(system.cpu, SIZE, 15);
+	EXPECT_TRUE(is_noise(mem, SIZE, 15));
+	munmap(system.cpu, SIZE);
+	EXPECT_TRUE(is_noise(mem, SIZE, 15));
+	munmap(mem, SIZE);
 	db = bo_export(self->fd, self->vram.handle, RW);
 	ASSERT_LE(0, db);
 	EXPECT_EQ(-EOPNOTSUPP, handle_import(vgem, db, &ours));

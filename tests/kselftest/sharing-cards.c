@@ -1,64 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* dma-bufs between two cards, one of which goes; run in a VM that has them. */
 #include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
 #include <pthread.h>
-#include <stdlib.h>
 #include <sys/mman.h>
 
 #include "kselftest_harness.h"
 
-#include "sharing.h"
-
-#define RW (DRM_CLOEXEC | DRM_RDWR)
-#define DRIVER "/sys/bus/pci/drivers/openreg/"
-
-struct end {
-	int fd;
-	struct queue q;
-	struct bo vram, system;
-	__u64 lent; /* address of memory of the other */
-};
+#include "pair.h"
 
 FIXTURE(pair)
 {
 	struct end a, b;
-	char slot[64]; /* of b */
 };
-
-static int end_open(const char *node, struct end *e)
-{
-	int ret;
-
-	e->fd = open(node, O_RDWR | O_CLOEXEC);
-	ret = e->fd < 0 ? -errno : queue_create(e->fd, 64, &e->q);
-	if (!ret)
-		ret = bo_create(e->fd, MIB, DRM_OPENREG_BO_VRAM, &e->vram);
-	if (!ret)
-		ret = bo_map(e->fd, &e->vram);
-	if (!ret)
-		ret = bo_create(e->fd, MIB, DRM_OPENREG_BO_SYSTEM, &e->system);
-	if (!ret)
-		ret = bo_map(e->fd, &e->system);
-	return ret;
-}
-
-/* PCI address, as sysfs writes it. */
-static void find_slot(char *slot, size_t size)
-{
-	char path[PATH_MAX];
-
-	if (realpath("/sys/class/misc/openreg1/device", path))
-		snprintf(slot, size, "%s", strrchr(path, '/') + 1);
-}
 
 FIXTURE_SETUP(pair)
 {
-	find_slot(self->slot, sizeof(self->slot));
-	ASSERT_NE(0, self->slot[0]);
+	ASSERT_EQ(0, second_find());
 	ASSERT_EQ(0, end_open(NODE, &self->a));
-	ASSERT_EQ(0, end_open(NODE "1", &self->b));
+	ASSERT_EQ(0, end_open(SECOND, &self->b));
 }
 
 FIXTURE_TEARDOWN(pair)
@@ -186,6 +145,7 @@ TEST_F_TIMEOUT(pair, vram_for_reading, 120)
 {
 	int db = bo_export(self->a.fd, self->a.vram.handle, DRM_CLOEXEC);
 	struct bo in;
+	void *map;
 
 	ASSERT_LE(0, db);
 	noise(self->a.vram.cpu, MIB, 41);
@@ -194,30 +154,18 @@ TEST_F_TIMEOUT(pair, vram_for_reading, 120)
 	ASSERT_EQ(0, card_copy(&self->b.q, self->b.system.address, in.address,
 			       MIB));
 	EXPECT_TRUE(is_noise(self->b.system.cpu, MIB, 41));
+	EXPECT_EQ(-EACCES, bo_map(self->b.fd, &in));
+	map = mmap(NULL, MIB, PROT_READ, MAP_SHARED, self->b.fd,
+		   in.mmap_offset);
+	ASSERT_NE(MAP_FAILED, map);
+	EXPECT_TRUE(is_noise(map, MIB, 41));
+	EXPECT_EQ(-1, mprotect(map, MIB, PROT_READ | PROT_WRITE));
+	EXPECT_EQ(EACCES, errno);
+	munmap(map, MIB);
 	EXPECT_EQ(-EIO, card_copy(&self->b.q, in.address,
 				  self->b.system.address, 1));
 	EXPECT_EQ(OPENREG_FAULT_PERMISSION, self->b.q.card->fault.code);
 	EXPECT_TRUE(is_noise(self->a.vram.cpu, MIB, 41));
-}
-
-static int put(const char *path, const char *text)
-{
-	int ret, fd = open(path, O_WRONLY | O_CLOEXEC);
-
-	if (fd < 0)
-		return -errno;
-	ret = write(fd, text, strlen(text)) < 0 ? -errno : 0;
-	close(fd);
-	return ret;
-}
-
-/* Maps of the memory of a card that is gone are of one page, and harmless. */
-static bool is_dummy(char *map)
-{
-	if (map[0] || map[MIB - 1])
-		return false;
-	map[77] = 5;
-	return map[MIB - 4096 + 77] == 5;
 }
 
 /* b goes, with what it lends and what it has borrowed. */
@@ -253,7 +201,7 @@ TEST_F_TIMEOUT(pair, one_goes, 120)
 	queue_push(&self->b.q, &p);
 	EXPECT_EQ(-ETIME, queue_wait(&self->b.q, 1, SEC_NS / 20));
 
-	ASSERT_EQ(0, put(DRIVER "unbind", self->slot));
+	ASSERT_EQ(0, second_unbind());
 	EXPECT_TRUE(is_noise(maps[0], MIB, 15));
 	EXPECT_TRUE(is_dummy(maps[1]));
 	late = dma_buf_map(vram, MIB);
@@ -278,16 +226,13 @@ TEST_F_TIMEOUT(pair, one_goes, 120)
 	munmap(late, MIB);
 	munmap(maps[0], MIB);
 	munmap(maps[1], MIB);
-	queue_unmap(&self->b.q);
-	munmap(self->b.vram.cpu, MIB);
-	munmap(self->b.system.cpu, MIB);
-	close(self->b.fd);
+	end_close(&self->b);
 	munmap(mem, MIB);
 	close(host);
 	close(own);
 
-	ASSERT_EQ(0, put(DRIVER "bind", self->slot));
-	ASSERT_EQ(0, end_open(NODE "1", &self->b));
+	ASSERT_EQ(0, second_bind());
+	ASSERT_EQ(0, end_open(SECOND, &self->b));
 	ASSERT_EQ(0, card_copy(&self->b.q, self->b.system.address,
 			       self->b.vram.address, MIB));
 }
@@ -328,7 +273,7 @@ TEST_F_TIMEOUT(pair, one_goes_in_use, 120)
 	ASSERT_EQ(0, queue_spin(&self->a.q, 3));
 	EXPECT_EQ(-ETIME, queue_wait(&q, 1, 0));
 
-	ASSERT_EQ(0, put(DRIVER "unbind", self->slot));
+	ASSERT_EQ(0, second_unbind());
 	EXPECT_EQ(-EIO, queue_wait(&q, 1, 20 * SEC_NS));
 	EXPECT_EQ(OPENREG_FAULT_ADDRESS, q.card->fault.code);
 	pthread_join(thread, &result);
@@ -344,12 +289,9 @@ TEST_F_TIMEOUT(pair, one_goes_in_use, 120)
 			       self->a.vram.address, MIB));
 	close(db);
 	close(fd);
-	close(self->b.fd);
-	queue_unmap(&self->b.q);
-	munmap(self->b.vram.cpu, MIB);
-	munmap(self->b.system.cpu, MIB);
-	ASSERT_EQ(0, put(DRIVER "bind", self->slot));
-	ASSERT_EQ(0, end_open(NODE "1", &self->b));
+	end_close(&self->b);
+	ASSERT_EQ(0, second_bind());
+	ASSERT_EQ(0, end_open(SECOND, &self->b));
 	ASSERT_EQ(0, card_copy(&self->b.q, self->b.system.address,
 			       self->b.vram.address, MIB));
 }

@@ -139,6 +139,18 @@ int vgem_open(void)
 	return -ENODEV;
 }
 
+int vgem_map(int fd, __u32 handle, __u64 size, void **memory)
+{
+	struct drm_mode_map_dumb map = { .handle = handle };
+	int ret = card_ioctl(fd, DRM_IOCTL_MODE_MAP_DUMB, &map);
+
+	if (ret)
+		return ret;
+	*memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
+		       map.offset);
+	return *memory == MAP_FAILED ? -errno : 0;
+}
+
 int vgem_create(int fd, __u64 size, __u32 *handle, void **memory)
 {
 	struct drm_mode_create_dumb create = {
@@ -146,19 +158,10 @@ int vgem_create(int fd, __u64 size, __u32 *handle, void **memory)
 		.height = size / PAGE,
 		.bpp = 32,
 	};
-	struct drm_mode_map_dumb map = {};
 	int ret = card_ioctl(fd, DRM_IOCTL_MODE_CREATE_DUMB, &create);
 
-	if (ret)
-		return ret;
-	map.handle = create.handle;
-	ret = card_ioctl(fd, DRM_IOCTL_MODE_MAP_DUMB, &map);
-	if (ret)
-		return ret;
 	*handle = create.handle;
-	*memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
-		       map.offset);
-	return *memory == MAP_FAILED ? -errno : 0;
+	return ret ? ret : vgem_map(fd, create.handle, size, memory);
 }
 
 int card_copy(struct queue *queue, __u64 dst, __u64 src, __u64 bytes)

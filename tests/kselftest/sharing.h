@@ -27,6 +27,7 @@ int udmabuf(__u64 size, bool backwards, void **memory);
 
 /* The driver vgem, loaded if need be: its file descriptor. */
 int vgem_open(void);
+int vgem_map(int fd, __u32 handle, __u64 size, void **memory);
 int vgem_create(int fd, __u64 size, __u32 *handle, void **memory);
 
 /* Bytes copied by the card, and waited for. */
