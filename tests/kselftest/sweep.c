@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "fail.h"
+#include "pair.h"
+#include "sweep.h"
+
+/* More than any call asks for. */
+#define MOST 2000
+
+int fresh_file(struct world *w)
+{
+	w->file = card_open();
+	return w->file < 0 ? w->file : 0;
+}
+
+int close_file(struct world *w, int ret)
+{
+	return close(w->file) ? -errno : 0;
+}
+
+int close_made(struct world *w, int ret)
+{
+	return ret ? 0 : bo_close(w->fd, w->made.handle);
+}
+
+int new_queue(int fd, struct queue *queue)
+{
+	*queue = (struct queue) {
+		.fd = fd,
+		.args.slots = 64,
+		.args.priority = 1,
+	};
+	if (card_ioctl(fd, DRM_IOCTL_OPENREG_QUEUE_CREATE, &queue->args))
+		return -errno;
+	queue->id = queue->args.queue;
+	return 0;
+}
+
+int push_nop(struct world *w)
+{
+	struct packet p;
+
+	packet_nop(&p);
+	w->seq = queue_push(&w->queue, &p);
+	return 0;
+}
+
+static int world_fill(struct world *w)
+{
+	struct drm_syncobj_create create = {};
+	void *host;
+	int ret;
+
+	ret = queue_create(w->fd, 64, &w->queue);
+	if (!ret)
+		ret = bo_create(w->fd, SIZE, DRM_OPENREG_BO_SYSTEM, &w->bo);
+	if (!ret)
+		ret = bo_create(w->fd, SIZE, DRM_OPENREG_BO_VRAM, &w->vram);
+	if (!ret)
+		ret = bo_create(w->other, SIZE, DRM_OPENREG_BO_VRAM, &w->made);
+	if (!ret && w->second >= 0)
+		ret = bo_create(w->second, SIZE, DRM_OPENREG_BO_VRAM, &w->made);
+	if (!ret)
+		ret = card_ioctl(w->fd, DRM_IOCTL_SYNCOBJ_CREATE, &create);
+	w->syncobj = create.handle;
+	w->imports = udmabuf(SIZE, false, &host);
+	w->exports = bo_export(w->fd, w->bo.handle, RW);
+	return ret ? ret : w->imports < 0 ? w->imports :
+			   w->exports < 0 ? w->exports : 0;
+}
+
+int world_open(struct world *w)
+{
+	if (pipe(w->pipe))
+		return -errno;
+	w->fd = card_open();
+	w->other = card_open();
+	w->second = open(SECOND, O_RDWR | O_CLOEXEC);
+	return w->fd < 0 ? w->fd : w->other < 0 ? w->other : world_fill(w);
+}
+
+void world_close(struct world *w)
+{
+	queue_unmap(&w->queue);
+	close(w->exports);
+	close(w->imports);
+	close(w->second);
+	close(w->other);
+	close(w->fd);
+}
+
+/* The result of the call; *around, of what is around it. */
+static int attempt(struct world *w, const struct sweep *sweep, int n,
+		   bool *happened, int *around)
+{
+	int ret;
+
+	*happened = false;
+	*around = sweep->prepare ? sweep->prepare(w) : 0;
+	if (*around)
+		return 0;
+	fail_nth(n);
+	ret = sweep->call(w);
+	*happened = n && fail_happened();
+	if (sweep->undo)
+		*around = sweep->undo(w, ret);
+	return ret;
+}
+
+static bool sensible(const struct sweep *sweep, int ret)
+{
+	return ret == sweep->result ||
+	       (!sweep->always && (ret == -ENOMEM || ret == -EFAULT));
+}
+
+static bool same_memory(const struct drm_openreg_memory_info *a,
+			const struct drm_openreg_memory_info *b)
+{
+	return a->process_vram == b->process_vram &&
+	       a->process_system == b->process_system &&
+	       a->process_pinned == b->process_pinned;
+}
+
+static int still_computes(struct world *w)
+{
+	int ret = push_nop(w);
+
+	return ret ? ret : queue_wait(&w->queue, w->seq, 20 * SEC_NS);
+}
+
+static int memory_of(struct world *w, const struct sweep *sweep,
+		     struct drm_openreg_memory_info *info)
+{
+	return card_memory(sweep->on_second ? w->second : w->fd, info);
+}
+
+static void wrong(struct sweep_result *result, int n, const char *what, int ret)
+{
+	fprintf(stderr, "# failure %d: %s: %s\n", n, what, strerror(-ret));
+	result->wrong++;
+}
+
+/* The nth fails; has any? before is what the file has of memory. */
+static bool sweep_one(struct world *w, const struct sweep *sweep, int n,
+		      struct drm_openreg_memory_info *before,
+		      struct sweep_result *result)
+{
+	struct drm_openreg_memory_info after;
+	int ret, around, error;
+	bool happened, none, made;
+
+	ret = attempt(w, sweep, n, &happened, &around);
+	if (around)
+		wrong(result, n, "around it", around);
+	if (!sensible(sweep, ret) || (!happened && ret != sweep->result))
+		wrong(result, n, "the call", ret);
+	error = memory_of(w, sweep, &after);
+	/* What it made stays, or is what the next import finds. */
+	made = sweep->makes && ret == -EFAULT;
+	if (error || !(made || same_memory(before, &after)))
+		wrong(result, n, "leaves memory behind", error);
+	ret = attempt(w, sweep, 0, &none, &around);
+	if (ret != sweep->result)
+		wrong(result, n, "done again", ret);
+	if (around)
+		wrong(result, n, "around doing it again", around);
+	if (made && memory_of(w, sweep, before))
+		wrong(result, n, "what it made is not to be seen", 0);
+	return happened;
+}
+
+struct sweep_result sweep_run(struct world *w, const struct sweep *sweep)
+{
+	struct drm_openreg_memory_info before;
+	struct sweep_result result = {};
+	int around, n, ret;
+	bool happened;
+
+	ret = attempt(w, sweep, 0, &happened, &around);
+	if (ret != sweep->result)
+		wrong(&result, 0, "the call", ret);
+	if (around)
+		wrong(&result, 0, "around it", around);
+	ret = memory_of(w, sweep, &before);
+	if (ret)
+		wrong(&result, 0, "its memory", ret);
+	for (n = 1; n <= MOST && !result.wrong; n++) {
+		if (!sweep_one(w, sweep, n, &before, &result))
+			break;
+		result.injected++;
+	}
+	if (n > MOST)
+		wrong(&result, n, "there is no end", 0);
+	ret = still_computes(w);
+	if (ret)
+		wrong(&result, n, "the card", ret);
+	return result;
+}
