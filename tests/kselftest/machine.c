@@ -81,6 +81,32 @@ bool slot_of_port(const char *card, char *slot, size_t size)
 	return true;
 }
 
+/* The number may be any if cards have come and gone. */
+bool accel_find(char *path, size_t size)
+{
+	glob_t found;
+	bool ok;
+
+	ok = !glob("/sys/class/misc/openreg/device/accel/accel*", 0, NULL,
+		   &found) && found.gl_pathc == 1;
+	if (ok)
+		snprintf(path, size, "/dev/accel%s",
+			 strrchr(found.gl_pathv[0], '/'));
+	globfree(&found);
+	return ok;
+}
+
+int accel_open(void)
+{
+	char path[64];
+	int fd;
+
+	if (!accel_find(path, sizeof(path)))
+		return -ENOENT;
+	fd = open(path, O_RDWR | O_CLOEXEC);
+	return fd < 0 ? -errno : fd;
+}
+
 int slot_put(const char *slot, const char *file, const char *text)
 {
 	char path[PATH_MAX];

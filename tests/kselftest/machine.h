@@ -21,6 +21,9 @@ int file_get(const char *path, char *text, size_t size); /* without newline */
 /* All of S3 but what the firmware does, from which QEMU's machine does not return. */
 int machine_sleep(void);
 
+/* The first card's /dev/accel/accelN, and a file descriptor of it. */
+bool accel_find(char *path, size_t size);
+int accel_open(void);
 /* PCI address of the first card, or of the port above it, as sysfs writes it. */
 bool slot_of_card(char *slot, size_t size);
 bool slot_of_port(const char *card, char *slot, size_t size);

@@ -2,13 +2,13 @@
 /* /dev/openreg and /dev/accel/accelN are two doors to one device. */
 #include <errno.h>
 #include <fcntl.h>
-#include <glob.h>
 #include <limits.h>
 #include <sys/stat.h>
 
 #include "kselftest_harness.h"
 
 #include "card.h"
+#include "machine.h"
 
 FIXTURE(nodes)
 {
@@ -16,26 +16,11 @@ FIXTURE(nodes)
 	char accel[64]; /* the other door */
 };
 
-/* The number may be any if cards have come and gone. */
-static bool find_accel(char *path, size_t size)
-{
-	glob_t found;
-	bool ok;
-
-	ok = !glob("/sys/class/misc/openreg/device/accel/accel*", 0, NULL,
-		   &found) && found.gl_pathc == 1;
-	if (ok)
-		snprintf(path, size, "/dev/accel%s",
-			 strrchr(found.gl_pathv[0], '/'));
-	globfree(&found);
-	return ok;
-}
-
 FIXTURE_SETUP(nodes)
 {
 	self->fd[0] = open(NODE, O_RDWR | O_CLOEXEC);
 	ASSERT_LE(0, self->fd[0]) TH_LOG(NODE ": %s", strerror(errno));
-	ASSERT_TRUE(find_accel(self->accel, sizeof(self->accel)));
+	ASSERT_TRUE(accel_find(self->accel, sizeof(self->accel)));
 	self->fd[1] = open(self->accel, O_RDWR | O_CLOEXEC);
 	ASSERT_LE(0, self->fd[1])
 		TH_LOG("%s: %s", self->accel, strerror(errno));

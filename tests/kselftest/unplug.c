@@ -26,6 +26,7 @@
 FIXTURE(unplug)
 {
 	struct card_usage before;
+	char accel[64];
 	int fd, event;
 	struct queue q;
 	struct bo vram, sys, reg;
@@ -36,12 +37,18 @@ FIXTURE(unplug)
 FIXTURE_VARIANT(unplug)
 {
 	enum way way;
+	int (*open)(void);
 };
 
-FIXTURE_VARIANT_ADD(unplug, driver) { .way = DRIVER };
-FIXTURE_VARIANT_ADD(unplug, bus) { .way = BUS };
-FIXTURE_VARIANT_ADD(unplug, surprise) { .way = SURPRISE };
-FIXTURE_VARIANT_ADD(unplug, machine) { .way = MACHINE };
+FIXTURE_VARIANT_ADD(unplug, driver) { DRIVER, card_open };
+FIXTURE_VARIANT_ADD(unplug, bus) { BUS, card_open };
+FIXTURE_VARIANT_ADD(unplug, surprise) { SURPRISE, card_open };
+FIXTURE_VARIANT_ADD(unplug, machine) { MACHINE, card_open };
+/* By the other door. */
+FIXTURE_VARIANT_ADD(unplug, driver_accel) { DRIVER, accel_open };
+FIXTURE_VARIANT_ADD(unplug, bus_accel) { BUS, accel_open };
+FIXTURE_VARIANT_ADD(unplug, surprise_accel) { SURPRISE, accel_open };
+FIXTURE_VARIANT_ADD(unplug, machine_accel) { MACHINE, accel_open };
 
 FIXTURE_SETUP(unplug)
 {
@@ -52,7 +59,8 @@ FIXTURE_SETUP(unplug)
 	ASSERT_EQ(0, way_begin());
 	ASSERT_TRUE(monitor_open());
 	self->before = card_unused();
-	self->fd = card_open();
+	ASSERT_TRUE(accel_find(self->accel, sizeof(self->accel)));
+	self->fd = variant->open();
 	ASSERT_LE(0, self->fd);
 	ASSERT_EQ(0, queue_create(self->fd, 64, &self->q));
 	ASSERT_EQ(0, bo_create(self->fd, MIB, DRM_OPENREG_BO_VRAM,
@@ -213,6 +221,7 @@ TEST_F_TIMEOUT(unplug, while_open, 240)
 
 	EXPECT_EQ(0, calls_that_are_not_gone(self->fd));
 	EXPECT_EQ(-1, access(NODE, F_OK));
+	EXPECT_EQ(-1, access(self->accel, F_OK));
 	EXPECT_EQ(MAP_FAILED, mmap(NULL, MIB, PROT_READ, MAP_SHARED, self->fd,
 				   self->vram.mmap_offset));
 	EXPECT_TRUE(maps_are_harmless(&self->q, &self->vram, &self->sys));
