@@ -4,6 +4,7 @@
  * does not come back is wedged, and nobody waits for it. Errors of the bus.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <glob.h>
 #include <pthread.h>
 #include <sys/ioctl.h>
@@ -13,6 +14,7 @@
 
 #include "card.h"
 #include "machine.h"
+#include "sharing.h"
 
 FIXTURE(recovery)
 {
@@ -120,8 +122,16 @@ TEST_F_TIMEOUT(recovery, mute_to_a_call, 120)
 	EXPECT_EQ(self->resets + 1, card_stat("resets"));
 }
 
+/* What the calls on a card that is wedged are given. */
+struct given {
+	__u32 syncobj;
+	__u32 handle; /* of memory that can be exported */
+	int dma_buf; /* which can be imported */
+};
+
 /* Calls that do not fail with this; one that blocks ends the test. */
-static unsigned int calls_that_work(int fd, const struct queue *q)
+static unsigned int calls_that_work(int fd, const struct queue *q,
+				    const struct given *given)
 {
 	static char memory[8192];
 	struct drm_openreg_bo_create create = {
@@ -139,6 +149,13 @@ static unsigned int calls_that_work(int fd, const struct queue *q)
 	struct drm_openreg_queue_reset reset = { .queue = q->id };
 	struct drm_openreg_timestamp stamp = {};
 	struct drm_openreg_query query = {};
+	struct drm_openreg_queue_signal signal = {
+		.queue = q->id, .syncobj = given->syncobj, .seq = 1,
+	};
+	struct drm_prime_handle export = {
+		.handle = given->handle, .flags = DRM_CLOEXEC | DRM_RDWR,
+	};
+	struct drm_prime_handle import = { .fd = given->dma_buf };
 	const struct {
 		unsigned long request;
 		void *arg;
@@ -152,6 +169,9 @@ static unsigned int calls_that_work(int fd, const struct queue *q)
 		{ DRM_IOCTL_OPENREG_QUEUE_WAIT, &wait },
 		{ DRM_IOCTL_OPENREG_QUEUE_RESET, &reset },
 		{ DRM_IOCTL_OPENREG_TIMESTAMP, &stamp },
+		{ DRM_IOCTL_OPENREG_QUEUE_SIGNAL, &signal },
+		{ DRM_IOCTL_PRIME_HANDLE_TO_FD, &export },
+		{ DRM_IOCTL_PRIME_FD_TO_HANDLE, &import },
 	};
 	unsigned int i, bad = 0;
 
@@ -169,6 +189,17 @@ static unsigned int calls_that_work(int fd, const struct queue *q)
 	return bad;
 }
 
+static int give(int fd, __u32 handle, struct given *given, void **memory)
+{
+	struct drm_syncobj_create create = {};
+	int ret = card_ioctl(fd, DRM_IOCTL_SYNCOBJ_CREATE, &create);
+
+	given->syncobj = create.handle;
+	given->handle = handle;
+	given->dma_buf = udmabuf(MIB, false, memory);
+	return ret ? ret : given->dma_buf < 0 ? given->dma_buf : 0;
+}
+
 /*
  * The port above it is closed: neither a reset of its own nor that of its
  * function helps. Whoever has it, or opens it now, is told so at once.
@@ -176,9 +207,12 @@ static unsigned int calls_that_work(int fd, const struct queue *q)
 TEST_F_TIMEOUT(recovery, dead, 120)
 {
 	struct drm_openreg_device_info info;
+	struct given given;
 	volatile char *mark;
+	void *memory;
 	int fd;
 
+	ASSERT_EQ(0, give(self->fd, self->sys.handle, &given, &memory));
 	mark = (volatile char *)self->vram.cpu + 4096;
 	*mark = 1;
 	SLEEP;
@@ -188,11 +222,13 @@ TEST_F_TIMEOUT(recovery, dead, 120)
 	/* The sleeper is told before the last of it is over. */
 	while (card_info(self->fd, &info) != -EIO)
 		usleep(1000);
-	EXPECT_EQ(0, calls_that_work(self->fd, &self->q));
+	EXPECT_EQ(0, calls_that_work(self->fd, &self->q, &given));
 	fd = card_open();
 	ASSERT_LE(0, fd);
 	EXPECT_EQ(-EIO, card_info(fd, &info));
 	close(fd);
+	close(given.dma_buf);
+	munmap(memory, MIB);
 	/* Maps of its memory show nothing, and those of memory stay. */
 	EXPECT_EQ(0, *mark);
 	*mark = 2;
