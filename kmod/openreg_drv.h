@@ -170,7 +170,7 @@ extern const struct dev_pm_ops openreg_pm_ops;
 int openreg_reset_init(struct openreg_device *odev);
 void openreg_reset_begin(struct openreg_device *odev);
 void openreg_reset_end(struct openreg_device *odev, int ret);
-void openreg_reset_wedge_message(struct openreg_device *odev, int error);
+void openreg_reset_give_up(struct openreg_device *odev, int error);
 void openreg_reset_cut_off(struct openreg_device *odev, int error,
 			   const char *reason);
 void openreg_reset_request_since(struct openreg_device *odev, u64 seen,

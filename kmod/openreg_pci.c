@@ -31,9 +31,9 @@ static void openreg_pci_reset_done(struct pci_dev *pdev)
 	/* The bus keeps what it found, and a wedged card had lost it. */
 	openreg_hw_configure(odev);
 	ret = openreg_hw_reset(odev) ?: openreg_hw_start(odev);
-	if (ret)
-		openreg_reset_wedge_message(odev, ret);
 	openreg_reset_end(odev, ret ? -EIO : 0);
+	if (ret)
+		openreg_reset_give_up(odev, ret);
 	mutex_unlock(&odev->reset_lock);
 }
 
@@ -84,7 +84,7 @@ static pci_ers_result_t openreg_pci_slot_reset(struct pci_dev *pdev)
 	if (!ret)
 		return PCI_ERS_RESULT_RECOVERED;
 	pci_clear_master(pdev);
-	openreg_reset_wedge_message(odev, ret);
+	openreg_reset_give_up(odev, ret);
 	return PCI_ERS_RESULT_DISCONNECT;
 }
 
@@ -99,11 +99,11 @@ static void openreg_pci_resume(struct pci_dev *pdev)
 		return;
 	openreg_reset_begin(odev);
 	ret = openreg_hw_restart(odev);
+	openreg_reset_end(odev, ret ? -EIO : 0);
 	if (ret)
-		openreg_reset_wedge_message(odev, ret);
+		openreg_reset_give_up(odev, ret);
 	else
 		dev_info(&pdev->dev, "the card is back\n");
-	openreg_reset_end(odev, ret ? -EIO : 0);
 }
 
 const struct pci_error_handlers openreg_error_handlers = {

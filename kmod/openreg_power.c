@@ -145,9 +145,9 @@ static int openreg_power_up(struct openreg_device *odev)
 		WRITE_ONCE(odev->wedged, 0);
 		openreg_admin_resume(odev);
 	} else if (!odev->wedged) {
-		openreg_reset_wedge_message(odev, ret);
 		openreg_reset_begin(odev);
 		openreg_reset_end(odev, -EIO);
+		openreg_reset_give_up(odev, ret);
 	}
 	enable_irq(pci_irq_vector(odev->pdev, 0));
 	return ret;

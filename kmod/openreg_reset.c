@@ -6,8 +6,11 @@
  */
 
 #include <linux/interrupt.h>
+#include <linux/kobject.h>
 #include <linux/mm.h>
 
+#include <drm/drm_drv.h>
+#include <drm/drm_file.h>
 #include <drm/drm_managed.h>
 #include <drm/drm_print.h>
 
@@ -67,11 +70,29 @@ void openreg_reset_end(struct openreg_device *odev, int ret)
 	enable_irq(pci_irq_vector(odev->pdev, 0));
 }
 
-void openreg_reset_wedge_message(struct openreg_device *odev, int error)
+/*
+ * DRM's uevent of wedged devices, see "Device Wedging" in its drm-uapi.rst. From
+ * here since drm_dev_wedged_event() sends it for the primary node, which devices
+ * for computing do not have.
+ */
+static void openreg_reset_send_wedged(struct openreg_device *odev)
+{
+	char *env[2] = { "WEDGED=rebind,bus-reset" };
+	int cookie;
+
+	if (!drm_dev_enter(&odev->drm, &cookie))
+		return;
+	kobject_uevent_env(&odev->drm.accel->kdev->kobj, KOBJ_CHANGE, env);
+	drm_dev_exit(cookie);
+}
+
+/* When nobody can reach the card, nor the card anybody. */
+void openreg_reset_give_up(struct openreg_device *odev, int error)
 {
 	drm_err(&odev->drm,
 		"the card did not come back from a reset (%d); reset it by the bus, or unbind and bind it, to try again\n",
 		error);
+	openreg_reset_send_wedged(odev);
 }
 
 static void openreg_reset_work(struct work_struct *work)
@@ -91,9 +112,9 @@ static void openreg_reset_work(struct work_struct *work)
 	openreg_dump_hang(odev, reason);
 	openreg_reset_begin(odev);
 	ret = openreg_hw_restart(odev);
-	if (ret)
-		openreg_reset_wedge_message(odev, ret);
 	openreg_reset_end(odev, ret ? -EIO : 0);
+	if (ret)
+		openreg_reset_give_up(odev, ret);
 }
 
 /**

@@ -8,8 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#include <linux/netlink.h>
 
 #include "card.h"
 #include "machine.h"
@@ -189,6 +192,49 @@ int module_unload(void)
 int driver_set_timeout(const char *ms)
 {
 	return file_put("/sys/module/openreg/parameters/admin_timeout_ms", ms);
+}
+
+int uevents_open(void)
+{
+	struct sockaddr_nl address = { .nl_family = AF_NETLINK, .nl_groups = 1 };
+	int fd = socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC,
+			NETLINK_KOBJECT_UEVENT);
+
+	if (fd < 0)
+		return -errno;
+	if (!bind(fd, (struct sockaddr *)&address, sizeof(address)))
+		return fd;
+	close(fd);
+	return -EIO;
+}
+
+/* Lines end with zeros, the last one is empty. */
+bool uevent_has(const char *event, const char *line)
+{
+	for (; *event; event += strlen(event) + 1)
+		if (!strcmp(event, line))
+			return true;
+	return false;
+}
+
+bool uevents_find(int fd, const char *line, __s64 timeout_ns, char *event,
+		  size_t size)
+{
+	__s64 left, deadline = now_ns() + timeout_ns;
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+	ssize_t len;
+
+	for (;;) {
+		left = deadline - now_ns();
+		if (poll(&p, 1, left > 0 ? left / 1000000 : 0) != 1)
+			return false;
+		len = recv(fd, event, size - 2, 0);
+		if (len < 0)
+			return false;
+		memset(event + len, 0, 2);
+		if (uevent_has(event, line))
+			return true;
+	}
 }
 
 /* Numbers to VRAM, added there, and back. */

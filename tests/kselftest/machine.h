@@ -44,6 +44,13 @@ int driver_set_timeout(const char *ms);
 /* Who then waits for the card does so until the test is over. */
 #define TIMEOUT_NEVER "4294967295"
 
+/* The kernel's events from now on: a file descriptor. */
+int uevents_open(void);
+/* Waits for one with that line in it; false if there is none in time. */
+bool uevents_find(int fd, const char *line, __s64 timeout_ns, char *event,
+		  size_t size);
+bool uevent_has(const char *event, const char *line); /* one that was found */
+
 /* Waits until there is a card, and a packet runs on it; -errno after 60 s. */
 int card_await(void);
 /* Opens the card: memory both ways, and arithmetic. */
