@@ -67,6 +67,7 @@ struct openreg_ctx *openreg_ctx_next(struct openreg_device *odev,
 void openreg_unbind(struct openreg_bo *bo);
 void openreg_unbinds_init(struct openreg_unbinds *unbinds);
 void openreg_unbinds_finish(struct openreg_ctx *ctx);
+bool openreg_unbinds_are_late(struct openreg_ctx *ctx);
 unsigned int openreg_unbinds_released(struct openreg_file *file);
 bool openreg_unbinds_wait(struct openreg_file *file, unsigned int released,
 			  unsigned long deadline);

@@ -209,6 +209,7 @@ long openreg_compat_ioctl(struct file *filp, unsigned int cmd,
 void openreg_dump_fault(struct openreg_device *odev, struct openreg_queue *queue,
 			const struct openreg_fault_record *record,
 			const char *reason);
+void openreg_dump_queue(struct openreg_queue *queue, const char *reason);
 void openreg_dump_hang(struct openreg_device *odev, const char *reason);
 
 /* openreg_fdinfo.c */

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Dumps for whoever has to find out why a queue stopped. devcoredump keeps one
- * a card for some minutes, for root only: a reset's takes the place of a fault's,
- * others are dropped.
+ * a card for some minutes, for root only: a reset's takes the place of another,
+ * others are dropped. A queue that its own user stops leaves none: he need not
+ * have found anything wrong, and would keep others' from being seen.
  */
 
 #include <linux/devcoredump.h>
 #include <linux/timekeeping.h>
 #include <linux/vmalloc.h>
 
+#include "openreg_ctx.h"
 #include "openreg_drv.h"
 #include "openreg_dump.h"
 #include "openreg_gem.h"
@@ -75,18 +77,14 @@ static struct openreg_dump *openreg_dump_new(struct openreg_device *odev,
 	return dump;
 }
 
-/* A fault leaves the head at the packet that is to blame. */
-static void openreg_dump_read_queue(struct openreg_dump *dump,
+/* Where it has stopped, or hangs, its head is at the packet that is to blame. */
+static void openreg_dump_copy_pages(struct openreg_dump *dump,
 				    struct openreg_queue *queue)
 {
 	const struct openreg_user_page *user;
 	u64 first, slots;
 
-	dump->pid = queue->pid;
-	strscpy(dump->comm, queue->comm);
-	guard(spinlock_irq)(&queue->lock);
-	if (queue->error)
-		return; /* its pages may be gone */
+	lockdep_assert_held(&queue->lock);
 	memcpy(&dump->page, queue->card->coherent.cpu, sizeof(dump->page));
 	user = queue->user->coherent.cpu;
 	dump->tail = READ_ONCE(user->tail);
@@ -96,6 +94,86 @@ static void openreg_dump_read_queue(struct openreg_dump *dump,
 	slots = min_t(u64, slots - first, OPENREG_PACKET_SLOTS_MAX);
 	memcpy(dump->slots, queue->ring->coherent.cpu +
 	       first * OPENREG_SLOT_SIZE, slots * OPENREG_SLOT_SIZE);
+}
+
+static void openreg_dump_name_queue(struct openreg_dump *dump,
+				    struct openreg_queue *queue)
+{
+	dump->record.queue = queue->id;
+	dump->record.ctx = queue->ctx->id;
+	dump->pid = queue->pid;
+	strscpy(dump->comm, queue->comm);
+}
+
+static void openreg_dump_read_queue(struct openreg_dump *dump,
+				    struct openreg_queue *queue)
+{
+	openreg_dump_name_queue(dump, queue);
+	guard(spinlock_irq)(&queue->lock);
+	/* Else its pages may be gone. */
+	if (!queue->error)
+		openreg_dump_copy_pages(dump, queue);
+}
+
+/* What has faulted has been told, and waits for its user. */
+static bool openreg_dump_has_work(struct openreg_queue *queue)
+{
+	const struct openreg_card_page *card = queue->card->coherent.cpu;
+	const struct openreg_user_page *user = queue->user->coherent.cpu;
+
+	lockdep_assert_held(&queue->lock);
+	return READ_ONCE(card->head) != READ_ONCE(user->tail) &&
+	       READ_ONCE(card->state) != OPENREG_QUEUE_FAULTED;
+}
+
+/*
+ * How likely it is that a card hangs because of it: most of all if the card was
+ * asked to stop it; then if it has work, and runs, and its user has left it.
+ */
+static unsigned int openreg_dump_suspect(struct openreg_queue *queue)
+{
+	const struct openreg_card_page *card = queue->card->coherent.cpu;
+	bool asked, work;
+
+	/* The card has forgotten it in a reset before. */
+	if (READ_ONCE(queue->ctx->dead))
+		return 0;
+	asked = openreg_unbinds_are_late(queue->ctx);
+	guard(spinlock_irq)(&queue->lock);
+	asked |= queue->resetting || queue->stopping;
+	work = openreg_dump_has_work(queue);
+	if (!asked && !work)
+		return 0;
+	return (asked ? 8 : 0) + (work ? 4 : 0) +
+	       (READ_ONCE(card->state) == OPENREG_QUEUE_RUNNING ? 2 : 0) +
+	       (queue->error ? 1 : 0);
+}
+
+/*
+ * Only for the reset's work. It has ended before anything is detached, so that
+ * all queues of the card have their pages, those that failed, too.
+ */
+static void openreg_dump_read_suspect(struct openreg_dump *dump,
+				      struct openreg_device *odev)
+{
+	struct openreg_queue *queue, *suspect = NULL;
+	unsigned int most = 0, much;
+	unsigned long id;
+
+	xa_lock(&odev->queues);
+	xa_for_each(&odev->queues, id, queue) {
+		much = openreg_dump_suspect(queue);
+		if (much > most) {
+			most = much;
+			suspect = queue;
+		}
+	}
+	if (suspect) {
+		openreg_dump_name_queue(dump, suspect);
+		guard(spinlock_irq)(&suspect->lock);
+		openreg_dump_copy_pages(dump, suspect);
+	}
+	xa_unlock(&odev->queues);
 }
 
 /**
@@ -113,19 +191,45 @@ void openreg_dump_fault(struct openreg_device *odev, struct openreg_queue *queue
 
 	if (!dump)
 		return;
-	dump->record = *record;
 	if (queue)
 		openreg_dump_read_queue(dump, queue);
+	dump->record = *record;
 	dev_coredumpv(odev->drm.dev, dump, sizeof(*dump), GFP_KERNEL);
 }
 
-/* Before the card is reset. */
+/**
+ * openreg_dump_queue() - leave a dump of a queue that the driver stops
+ * @queue: the queue; the card still has it
+ * @reason: a sentence
+ *
+ * Because its packet takes too long. A queue without one leaves none.
+ */
+void openreg_dump_queue(struct openreg_queue *queue, const char *reason)
+{
+	struct openreg_device *odev = queue->odev;
+	struct openreg_dump *dump;
+
+	scoped_guard(spinlock_irq, &queue->lock)
+		if (queue->error || !openreg_dump_has_work(queue))
+			return;
+	/* A card that is being reset, or sleeps, is left alone. */
+	if (READ_ONCE(odev->admin.state) != OPENREG_ADMIN_RUNNING)
+		return;
+	dump = openreg_dump_new(odev, reason);
+	if (!dump)
+		return;
+	openreg_dump_read_queue(dump, queue);
+	dev_coredumpv(odev->drm.dev, dump, sizeof(*dump), GFP_KERNEL);
+}
+
+/* Before the card is reset, by the work that does it. */
 void openreg_dump_hang(struct openreg_device *odev, const char *reason)
 {
 	struct openreg_dump *dump = openreg_dump_new(odev, reason);
 
 	if (!dump)
 		return;
+	openreg_dump_read_suspect(dump, odev);
 	/* It tells more than the fault of some process that may be there. */
 	dev_coredump_put(odev->drm.dev);
 	dev_coredumpv(odev->drm.dev, dump, sizeof(*dump), GFP_KERNEL);

@@ -75,6 +75,7 @@ void openreg_queue_cut(struct openreg_queue *queue)
 	dev_warn(queue->odev->drm.dev,
 		 "%s[%d]: queue %u stopped, its packet takes too long to sleep\n",
 		 queue->comm, queue->pid, queue->id);
+	openreg_dump_queue(queue, "its packet takes too long to sleep");
 	if (openreg_admin_exec_first(queue->odev, queue->ctx, &cmd))
 		return; /* then it dies with the card */
 	guard(spinlock_irq)(&queue->lock);

@@ -214,6 +214,13 @@ void openreg_unbinds_finish(struct openreg_ctx *ctx)
 	}
 }
 
+/* Is something still in use for whose sake its queues were stopped? */
+bool openreg_unbinds_are_late(struct openreg_ctx *ctx)
+{
+	guard(spinlock)(&ctx->unbinds.lock);
+	return ctx->unbinds.stopping && ctx->unbinds.closing;
+}
+
 /* How much a file has got back so far, for openreg_unbinds_wait(). */
 unsigned int openreg_unbinds_released(struct openreg_file *file)
 {

@@ -89,8 +89,9 @@ static void openreg_queue_set_error(struct openreg_queue *queue, int error)
  * @queue: the queue
  * @error: what every waiter gets, now and later
  *
- * After it the driver does not touch the pages of the queue. The card may: what
- * tells others of it, openreg_points_fail(), is for when it does not.
+ * After it the driver does not touch the pages of the queue, but to dump them
+ * before a reset. The card may: what tells others of it, openreg_points_fail(),
+ * is for when it does not.
  */
 void openreg_queue_fail(struct openreg_queue *queue, int error)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: (GPL-2.0-only WITH Linux-syscall-note) OR MIT */
 /*
- * What the driver leaves of a fault, or before it resets a card that does not
- * answer: /sys/class/devcoredump/devcdN/data. openreg-dump prints it.
+ * What the driver leaves of a fault, of a queue that it stops because a packet takes
+ * too long, and before it resets a card that does not answer, of the queue that is
+ * most likely to blame: /sys/class/devcoredump/devcdN/data. openreg-dump prints it.
  */
 #ifndef OPENREG_DUMP_H
 #define OPENREG_DUMP_H
@@ -41,13 +42,13 @@ struct openreg_dump {
 	__u64 time_ns;
 	/** @pid: of who made the queue, 0 if there is none */
 	__u32 pid;
-	/** @ring_slots: size of the queue's ring, 0 if it is gone */
+	/** @ring_slots: size of the queue's ring, 0 if it is gone or none */
 	__u32 ring_slots;
 	/** @comm: name of that process */
 	char comm[16];
 	/** @reason: a sentence */
 	char reason[64];
-	/** @record: the fault; of a reset all 0 */
+	/** @record: the fault; if there is none all 0 but for queue and ctx */
 	struct openreg_fault_record record;
 	/** @page: the queue's card page */
 	struct openreg_card_page page;
@@ -55,7 +56,7 @@ struct openreg_dump {
 	__u64 tail;
 	/** @regs: registers of the card */
 	struct openreg_dump_reg regs[OPENREG_DUMP_REGS];
-	/** @slots: the ring from the head on, up to its end */
+	/** @slots: the ring from the head on, up to its end; no packet at the tail */
 	__u8 slots[OPENREG_PACKET_SLOTS_MAX * OPENREG_SLOT_SIZE];
 };
 

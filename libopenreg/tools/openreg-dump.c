@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Prints what the driver has left of a fault: see openreg_dump.h. */
+/* Prints what the driver has left of a fault or a hang: see openreg_dump.h. */
 #include <errno.h>
 #include <glob.h>
 #include <inttypes.h>
@@ -93,13 +93,18 @@ static void print_address(uint64_t address)
 		       (uint64_t)OPENREG_ADDR_OFFSET(address));
 }
 
+static void print_queue(const struct openreg_dump *d)
+{
+	printf("queue      %u of context %u, by %.16s[%u]\n", d->record.queue,
+	       d->record.ctx, d->comm, d->pid);
+}
+
 static void print_fault(const struct openreg_dump *d)
 {
 	const struct openreg_fault_summary *f = &d->record.fault;
 
 	printf("fault      %u, %s\n", f->code, openreg_fault_name(f->code));
-	printf("queue      %u of context %u, by %.16s[%u]\n", d->record.queue,
-	       d->record.ctx, d->comm, d->pid);
+	print_queue(d);
 	printf("packet     %" PRIu64 ", %s, cookie 0x%x\n", (uint64_t)f->seq,
 	       openreg_opcode_name(f->opcode), f->cookie);
 	if (f->operand != OPENREG_NO_OPERAND)
@@ -203,6 +208,18 @@ static bool print_packet(const struct openreg_dump *d)
 	       print_rest(&r, &op);
 }
 
+static void print_ring(const struct openreg_dump *d)
+{
+	print_page(d);
+	if (!d->record.fault.code && d->page.head == d->tail) {
+		printf("no packet at the head\n");
+		return;
+	}
+	printf("the packet at the head\n");
+	if (!print_packet(d))
+		printf("  goes on beyond its length\n");
+}
+
 /* A process names itself as it likes. */
 static void make_printable(char *text, size_t n)
 {
@@ -220,12 +237,10 @@ static void print_dump(struct openreg_dump *d)
 	printf("reason     %.64s\n", d->reason);
 	if (d->record.fault.code)
 		print_fault(d);
-	if (d->ring_slots) {
-		print_page(d);
-		printf("the packet at the head\n");
-		if (!print_packet(d))
-			printf("  goes on beyond its length\n");
-	}
+	else if (d->ring_slots)
+		print_queue(d);
+	if (d->ring_slots)
+		print_ring(d);
 	printf("registers\n");
 	print_regs(d);
 }
@@ -268,7 +283,7 @@ static int print_all(void)
 
 	if (glob(PATTERN, 0, NULL, &found)) {
 		fprintf(stderr,
-			"openreg-dump: nothing at " PATTERN ": no fault in the last minutes, or you are not root\n");
+			"openreg-dump: nothing at " PATTERN ": no fault or hang in the last minutes, or you are not root\n");
 		return 1;
 	}
 	for (size_t i = 0; i < found.gl_pathc; i++) {

@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <signal.h>
+#include <string.h>
 #include <sys/mman.h>
 
 #include "kselftest_harness.h"
@@ -14,6 +15,9 @@
 
 #define SHORT (SEC_NS / 20)
 #define LONG (20 * SEC_NS)
+/* openreg_regs.h */
+#define ADMIN_SEG_UNBIND 4
+#define ADMIN_EBUSY 7
 
 struct stage {
 	struct card_usage before;
@@ -109,8 +113,10 @@ TEST_F_TIMEOUT(hang, one_queue, 60)
 	long long resets = card_stat("resets");
 	struct stage *s = &self->s;
 	struct queue beside;
+	char text[8192];
 	__s64 begin;
 
+	ASSERT_TRUE(dump_drop());
 	ASSERT_EQ(0, queue_create(s->fd, 1024, &beside));
 	push_endless(&s->q, s->number, variant->kind,
 		     s->vram.address);
@@ -133,6 +139,7 @@ TEST_F_TIMEOUT(hang, one_queue, 60)
 	EXPECT_EQ(0, small_work(&s->q, 50));
 	EXPECT_EQ(0, small_work(&beside, 50));
 	EXPECT_EQ(resets, card_stat("resets"));
+	EXPECT_FALSE(dump_read(text, sizeof(text)));
 	queue_unmap(&beside);
 }
 
@@ -194,14 +201,34 @@ FIXTURE_TEARDOWN(engine)
 }
 
 /* How it goes on is the driver's business, in a second. */
-static void stall(struct stage *s, __u32 how)
+static void stall(struct stage *s, struct queue *q, __u32 how)
 {
 	struct packet p;
 
+	dump_drop();
 	inject(INJECT_STALL, how);
 	packet_copy(&p, s->sys.address, s->vram.address, MIB, OPENREG_U8);
-	queue_push_blindly(&s->q, &p);
+	queue_push_blindly(q, &p);
 	driver_set_timeout("1000");
+}
+
+/* Is there a dump of that queue, by that process, with that packet at the head? */
+static bool dump_tells(const char *reason, int number, pid_t pid,
+		       const char *packet)
+{
+	char text[8192], queue[64], process[64], head[64];
+
+	snprintf(queue, sizeof(queue), "queue      %d of ", number);
+	snprintf(process, sizeof(process), ", by hang[%d]\n", pid);
+	snprintf(head, sizeof(head), "at the head\n  %s, ", packet);
+	if (!dump_read(text, sizeof(text)))
+		return false;
+	if (strstr(text, reason) && strstr(text, queue) &&
+	    strstr(text, process) && strstr(text, head))
+		return dump_drop();
+	printf("# not \"%s\", %s%s of %d in\n%s", reason, queue, packet, pid,
+	       text);
+	return false;
 }
 
 /* A worker of the card is lost, so its queue cannot be stopped. */
@@ -211,11 +238,13 @@ TEST_F_TIMEOUT(engine, hangs_till_a_reset, 60)
 	long long resets = card_stat("resets");
 	struct bo bo;
 
-	stall(s, STALL_TILL_RESET);
+	stall(s, &s->q, STALL_TILL_RESET);
 	EXPECT_EQ(-ETIME, queue_wait(&s->q, 1, SHORT));
 	EXPECT_EQ(0, others_work(50));
 	EXPECT_EQ(-EIO, queue_reset(&s->q, s->q.tail, 1));
 	EXPECT_EQ(resets + 1, card_stat("resets"));
+	EXPECT_TRUE(dump_tells("an admin command did not complete", s->number,
+			       getpid(), "COPY"));
 	EXPECT_EQ(-EIO, queue_wait(&s->q, 1, FOREVER));
 	EXPECT_EQ(-EIO, bo_create(s->fd, 4096, DRM_OPENREG_BO_VRAM, &bo));
 	ASSERT_EQ(0, inject(INJECT_STALL, 0));
@@ -229,7 +258,7 @@ TEST_F_TIMEOUT(engine, keeps_a_closed_buffer, 60)
 	long long resets = card_stat("resets");
 	long long objects;
 
-	stall(s, STALL_TILL_RESET);
+	stall(s, &s->q, STALL_TILL_RESET);
 	EXPECT_EQ(-ETIME, queue_wait(&s->q, 1, SHORT));
 	objects = card_stat("objects");
 	EXPECT_EQ(0, bo_close(s->fd, s->sys.handle));
@@ -240,6 +269,9 @@ TEST_F_TIMEOUT(engine, keeps_a_closed_buffer, 60)
 	while (card_stat("objects") >= objects)
 		usleep(1000);
 	EXPECT_EQ(resets + 1, card_stat("resets"));
+	/* That of the stop, which did not help, has made room. */
+	EXPECT_TRUE(dump_tells("an admin command did not complete", s->number,
+			       getpid(), "COPY"));
 	ASSERT_EQ(0, inject(INJECT_STALL, 0));
 	EXPECT_EQ(0, card_works());
 }
@@ -251,7 +283,7 @@ TEST_F_TIMEOUT(engine, hangs_till_an_flr, 120)
 	long long resets = card_stat("resets");
 	struct bo bo;
 
-	stall(s, STALL_TILL_FLR);
+	stall(s, &s->q, STALL_TILL_FLR);
 	EXPECT_EQ(-ETIME, queue_wait(&s->q, 1, SHORT));
 	EXPECT_EQ(-EIO, queue_reset(&s->q, s->q.tail, 1));
 	EXPECT_EQ(-EIO, queue_wait(&s->q, 1, FOREVER));
@@ -259,6 +291,134 @@ TEST_F_TIMEOUT(engine, hangs_till_an_flr, 120)
 	EXPECT_EQ(resets + 1, card_stat("resets"));
 	ASSERT_EQ(0, inject(INJECT_STALL, 0));
 	EXPECT_EQ(0, card_works());
+}
+
+/* Of several queues that have work the dump shows the one that hangs. */
+FIXTURE(suspect)
+{
+	struct stage s;
+	int fd; /* another context's */
+	int number;
+	struct queue q;
+	struct bo vram;
+};
+
+FIXTURE_SETUP(suspect)
+{
+	struct stage *s = &self->s;
+
+	ASSERT_EQ(0, stage_open(s));
+	push_endless(&s->q, s->number, WAITS, s->vram.address);
+	self->fd = card_open();
+	ASSERT_LE(0, self->fd);
+	self->number = queue_create_numbered(self->fd, 64, &self->q);
+	ASSERT_LT(s->number, self->number);
+	ASSERT_EQ(0, bo_create(self->fd, MIB, DRM_OPENREG_BO_VRAM,
+			       &self->vram));
+	ASSERT_EQ(0, small_work(&self->q, 3));
+}
+
+FIXTURE_TEARDOWN(suspect)
+{
+	queue_unmap(&self->q);
+	close(self->fd);
+	EXPECT_TRUE(stage_close(&self->s));
+}
+
+TEST_F_TIMEOUT(suspect, does_not_stop, 60)
+{
+	struct bo sys;
+	struct packet p;
+
+	ASSERT_EQ(0, bo_create(self->fd, MIB, DRM_OPENREG_BO_SYSTEM, &sys));
+	ASSERT_TRUE(dump_drop());
+	ASSERT_EQ(0, driver_set_timeout("1000"));
+	ASSERT_EQ(0, inject(INJECT_STALL, STALL_TILL_RESET));
+	packet_copy(&p, sys.address, self->vram.address, MIB, OPENREG_U8);
+	queue_push_blindly(&self->q, &p);
+	EXPECT_EQ(-ETIME, queue_wait(&self->q, 4, SHORT));
+	EXPECT_EQ(-EIO, queue_reset(&self->q, self->q.tail, 4));
+	EXPECT_TRUE(dump_tells("an admin command did not complete",
+			       self->number, getpid(), "COPY"));
+	ASSERT_EQ(0, inject(INJECT_STALL, 0));
+}
+
+static void copy_for_ever(int ready)
+{
+	int number, fd = card_open();
+	struct bo sys, vram;
+	struct packet p;
+	struct queue q;
+
+	if (fd < 0 || bo_create(fd, MIB, DRM_OPENREG_BO_VRAM, &vram) ||
+	    bo_create(fd, MIB, DRM_OPENREG_BO_SYSTEM, &sys))
+		_exit(1);
+	number = queue_create_numbered(fd, 64, &q);
+	packet_copy(&p, sys.address, vram.address, MIB, OPENREG_U8);
+	queue_push_blindly(&q, &p);
+	if (write(ready, &number, sizeof(number)) == sizeof(number))
+		queue_wait(&q, 1, FOREVER);
+	_exit(2);
+}
+
+/* He who made it has been killed, and his queue fails before the card is asked. */
+TEST_F_TIMEOUT(suspect, has_nobody, 60)
+{
+	long long resets = card_stat("resets");
+	int number, status, ready[2];
+	pid_t pid;
+
+	ASSERT_TRUE(dump_drop());
+	ASSERT_EQ(0, pipe(ready));
+	ASSERT_EQ(0, driver_set_timeout("1000"));
+	ASSERT_EQ(0, inject(INJECT_STALL, STALL_TILL_RESET));
+	pid = fork();
+	ASSERT_LE(0, pid);
+	if (!pid)
+		copy_for_ever(ready[1]);
+	ASSERT_EQ(sizeof(number), read(ready[0], &number, sizeof(number)));
+	usleep(SHORT / 1000);
+	ASSERT_EQ(0, kill(pid, SIGKILL));
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	EXPECT_EQ(-EIO, queue_wait(&self->q, 4, LONG));
+	EXPECT_EQ(resets + 1, card_stat("resets"));
+	EXPECT_TRUE(dump_tells("an admin command did not complete", number,
+			       pid, "COPY"));
+	ASSERT_EQ(0, inject(INJECT_STALL, 0));
+}
+
+/* It stops, and the card says that it uses its memory all the same. */
+TEST_F_TIMEOUT(suspect, keeps_memory, 60)
+{
+	long long resets = card_stat("resets");
+
+	ASSERT_TRUE(dump_drop());
+	ASSERT_EQ(0, driver_set_timeout("1000"));
+	ASSERT_EQ(0, inject(INJECT_OPCODE, ADMIN_SEG_UNBIND));
+	ASSERT_EQ(0, inject(INJECT_STATUS, ADMIN_EBUSY));
+	push_endless(&self->q, self->number, COMPUTES, self->vram.address);
+	EXPECT_EQ(-ETIME, queue_wait(&self->q, 4, SHORT));
+	ASSERT_EQ(0, bo_close(self->fd, self->vram.handle));
+	EXPECT_EQ(-EIO, queue_wait(&self->q, 4, LONG));
+	EXPECT_EQ(OPENREG_QUEUE_STOPPED, self->q.card->state);
+	EXPECT_TRUE(dump_tells("it may keep a closed buffer in use",
+			       self->number, getpid(), "VECTOR"));
+	while (card_stat("resets") == resets)
+		usleep(1000);
+	EXPECT_TRUE(dump_tells("a stopped queue keeps memory in use",
+			       self->number, getpid(), "VECTOR"));
+}
+
+/* All that can be read of a card that is gone is what it has left in memory. */
+TEST_F_TIMEOUT(suspect, is_of_a_dead_card, 60)
+{
+	struct stage *s = &self->s;
+
+	ASSERT_TRUE(dump_drop());
+	ASSERT_EQ(0, inject(INJECT_GONE, 1));
+	EXPECT_EQ(-EIO, queue_wait(&s->q, 1, LONG));
+	EXPECT_TRUE(dump_tells("it does not answer", s->number, getpid(),
+			       "WAIT"));
 }
 
 TEST_HARNESS_MAIN

@@ -18,6 +18,7 @@
 #include "machine.h"
 
 #define MONITOR_PORT "org.openreg.monitor"
+#define DUMPS "/sys/devices/virtual/devcoredump/devcd*"
 #define PATIENCE (60 * SEC_NS)
 #define COUNT 4096
 
@@ -235,6 +236,37 @@ bool uevents_find(int fd, const char *line, __s64 timeout_ns, char *event,
 		if (uevent_has(event, line))
 			return true;
 	}
+}
+
+bool dump_read(char *text, size_t size)
+{
+	FILE *file = popen("\"$OPENREG_LIB/bin/openreg-dump\" 2>&1", "r");
+
+	if (!file)
+		return false;
+	text[fread(text, 1, size - 1, file)] = 0;
+	return !pclose(file);
+}
+
+bool dump_drop(void)
+{
+	__s64 end = now_ns() + 20 * SEC_NS;
+	glob_t found;
+	size_t i;
+
+	if (!glob(DUMPS "/data", 0, NULL, &found)) {
+		for (i = 0; i < found.gl_pathc; i++)
+			file_put(found.gl_pathv[i], "1");
+		globfree(&found);
+	}
+	/* It goes later; until then there is no new one. */
+	while (!glob(DUMPS, 0, NULL, &found)) {
+		globfree(&found);
+		if (now_ns() > end)
+			return false;
+		usleep(1000);
+	}
+	return true;
 }
 
 /* Numbers to VRAM, added there, and back. */

@@ -51,6 +51,13 @@ bool uevents_find(int fd, const char *line, __s64 timeout_ns, char *event,
 		  size_t size);
 bool uevent_has(const char *event, const char *line); /* one that was found */
 
+/*
+ * What the driver has left of a fault or a hang, as openreg-dump prints it: false
+ * if there is nothing. Make room for the next, false if that takes 20 s.
+ */
+bool dump_read(char *text, size_t size);
+bool dump_drop(void);
+
 /* Waits until there is a card, and a packet runs on it; -errno after 60 s. */
 int card_await(void);
 /* Opens the card: memory both ways, and arithmetic. */

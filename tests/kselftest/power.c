@@ -236,7 +236,9 @@ TEST_F_TIMEOUT(sleepy, too_long, 120)
 {
 	long long resets = card_stat("resets");
 	struct queue other;
+	char text[8192];
 
+	ASSERT_TRUE(dump_drop());
 	ASSERT_EQ(0, queue_create(self->fd, 64, &other));
 	packet_busy(&self->p, self->vram.address, self->vram.address + 64,
 		    1ull << 36);
@@ -248,6 +250,12 @@ TEST_F_TIMEOUT(sleepy, too_long, 120)
 	EXPECT_EQ(OPENREG_QUEUE_FAULTED, self->q.card->state);
 	EXPECT_EQ(OPENREG_FAULT_HANG, self->q.card->fault.code);
 	EXPECT_EQ(1, self->q.card->fault.seq);
+	EXPECT_TRUE(dump_read(text, sizeof(text)));
+	EXPECT_TRUE(strstr(text, "takes too long to sleep"))
+		TH_LOG("%s", text);
+	EXPECT_TRUE(strstr(text, "  VECTOR, "))
+		TH_LOG("%s", text);
+	EXPECT_TRUE(dump_drop());
 	ASSERT_EQ(0, queue_reset(&self->q, self->q.tail, 1));
 	EXPECT_EQ(0, queue_wait(&self->q, queue_push(&self->q, &self->p),
 				20 * SEC_NS));

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* The driver leaves a dump of a fault, and openreg-dump reads it. */
+/*
+ * The driver leaves a dump of a fault, and openreg-dump reads it. For those of hangs
+ * see tests/kselftest/hang.c.
+ */
 #include <errno.h>
 #include <glob.h>
 #include <unistd.h>
