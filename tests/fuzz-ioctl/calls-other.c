@@ -138,7 +138,7 @@ static int do_read(struct ctx *c)
 	return read(c->a[0], buffer, c->a[1]) < 0 ? -errno : 0;
 }
 
-static void be_child(struct ctx *c)
+static void be_child(struct ctx *c, pid_t parent)
 {
 	struct drm_openreg_bo_create args = {
 		.size = 4096,
@@ -148,6 +148,8 @@ static void be_child(struct ctx *c)
 
 	/* The timer of those that are killed does not come along. */
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != parent)
+		_exit(0);
 	switch (c->a[0] % 4) {
 	case 0:
 		break;
@@ -168,12 +170,12 @@ static void be_child(struct ctx *c)
 
 static int do_fork(struct ctx *c)
 {
-	pid_t pid = fork();
+	pid_t parent = getpid(), pid = fork();
 
 	if (pid < 0)
 		return -errno;
 	if (!pid)
-		be_child(c);
+		be_child(c, parent);
 	c->run->child[c->made - c->run->result] = pid;
 	return 0;
 }
