@@ -10,6 +10,8 @@
 #include <linux/timekeeping.h>
 #include <linux/vmalloc.h>
 
+#include <drm/drm_drv.h>
+
 #include "openreg_ctx.h"
 #include "openreg_drv.h"
 #include "openreg_dump.h"
@@ -99,12 +101,11 @@ static void openreg_dump_copy_pages(struct openreg_dump *dump,
 static void openreg_dump_name_queue(struct openreg_dump *dump,
 				    struct openreg_queue *queue)
 {
-	dump->record.queue = queue->id;
-	dump->record.ctx = queue->ctx->id;
 	dump->pid = queue->pid;
 	strscpy(dump->comm, queue->comm);
 }
 
+/* Its context may be gone, if the caller does not see to it. */
 static void openreg_dump_read_queue(struct openreg_dump *dump,
 				    struct openreg_queue *queue)
 {
@@ -170,10 +171,22 @@ static void openreg_dump_read_suspect(struct openreg_dump *dump,
 	}
 	if (suspect) {
 		openreg_dump_name_queue(dump, suspect);
+		dump->record.queue = suspect->id;
+		dump->record.ctx = suspect->ctx->id;
 		guard(spinlock_irq)(&suspect->lock);
 		openreg_dump_copy_pages(dump, suspect);
 	}
 	xa_unlock(&odev->queues);
+}
+
+/* The core looks whether there is one, and adds it, in two steps. */
+static void openreg_dump_leave(struct openreg_device *odev,
+			       struct openreg_dump *dump, bool replace)
+{
+	guard(mutex)(&odev->dump_lock);
+	if (replace)
+		dev_coredump_put(odev->drm.dev);
+	dev_coredumpv(odev->drm.dev, dump, sizeof(*dump), GFP_KERNEL);
 }
 
 /**
@@ -194,12 +207,12 @@ void openreg_dump_fault(struct openreg_device *odev, struct openreg_queue *queue
 	if (queue)
 		openreg_dump_read_queue(dump, queue);
 	dump->record = *record;
-	dev_coredumpv(odev->drm.dev, dump, sizeof(*dump), GFP_KERNEL);
+	openreg_dump_leave(odev, dump, false);
 }
 
 /**
  * openreg_dump_queue() - leave a dump of a queue that the driver stops
- * @queue: the queue; the card still has it
+ * @queue: the queue; the card still has it, and the caller its context
  * @reason: a sentence
  *
  * Because its packet takes too long. A queue without one leaves none.
@@ -207,19 +220,27 @@ void openreg_dump_fault(struct openreg_device *odev, struct openreg_queue *queue
 void openreg_dump_queue(struct openreg_queue *queue, const char *reason)
 {
 	struct openreg_device *odev = queue->odev;
-	struct openreg_dump *dump;
+	struct openreg_dump *dump = NULL;
+	int idx;
 
 	scoped_guard(spinlock_irq, &queue->lock)
 		if (queue->error || !openreg_dump_has_work(queue))
 			return;
-	/* A card that is being reset, or sleeps, is left alone. */
-	if (READ_ONCE(odev->admin.state) != OPENREG_ADMIN_RUNNING)
+	if (!drm_dev_enter(&odev->drm, &idx))
 		return;
-	dump = openreg_dump_new(odev, reason);
+	/* A card that is being reset, is wedged or sleeps is left alone. */
+	if (down_read_trylock(&odev->map_lock)) {
+		if (!READ_ONCE(odev->wedged) && !READ_ONCE(odev->suspended))
+			dump = openreg_dump_new(odev, reason);
+		up_read(&odev->map_lock);
+	}
+	drm_dev_exit(idx);
 	if (!dump)
 		return;
 	openreg_dump_read_queue(dump, queue);
-	dev_coredumpv(odev->drm.dev, dump, sizeof(*dump), GFP_KERNEL);
+	dump->record.queue = queue->id;
+	dump->record.ctx = queue->ctx->id;
+	openreg_dump_leave(odev, dump, false);
 }
 
 /* Before the card is reset, by the work that does it. */
@@ -231,6 +252,5 @@ void openreg_dump_hang(struct openreg_device *odev, const char *reason)
 		return;
 	openreg_dump_read_suspect(dump, odev);
 	/* It tells more than the fault of some process that may be there. */
-	dev_coredump_put(odev->drm.dev);
-	dev_coredumpv(odev->drm.dev, dump, sizeof(*dump), GFP_KERNEL);
+	openreg_dump_leave(odev, dump, true);
 }

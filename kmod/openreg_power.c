@@ -70,7 +70,7 @@ static void openreg_power_down(struct openreg_device *odev)
 		drm_err(&odev->drm, "the card does not stop\n");
 	pci_clear_master(odev->pdev);
 	openreg_admin_suspend(odev);
-	odev->suspended = true;
+	WRITE_ONCE(odev->suspended, true);
 }
 
 static int openreg_power_suspend(struct device *dev)
@@ -139,7 +139,7 @@ static int openreg_power_up(struct openreg_device *odev)
 	ret = openreg_hw_restart(odev);
 	if (ret)
 		pci_clear_master(odev->pdev);
-	odev->suspended = false;
+	WRITE_ONCE(odev->suspended, false);
 	enable_delayed_work(&odev->admin.watchdog);
 	if (!ret) {
 		WRITE_ONCE(odev->wedged, 0);

@@ -164,9 +164,12 @@ void openreg_reset_cut_off(struct openreg_device *odev, int error,
 
 int openreg_reset_init(struct openreg_device *odev)
 {
+	int ret;
+
 	INIT_WORK(&odev->reset_work, openreg_reset_work);
 	init_rwsem(&odev->map_lock);
-	return drmm_mutex_init(&odev->drm, &odev->reset_lock);
+	ret = drmm_mutex_init(&odev->drm, &odev->dump_lock);
+	return ret ? ret : drmm_mutex_init(&odev->drm, &odev->reset_lock);
 }
 
 /* No reset, no watchdog and no command to the card after this. */

@@ -15,6 +15,7 @@
 
 #define SHORT (SEC_NS / 20)
 #define LONG (20 * SEC_NS)
+#define BEGUN SEC_NS /* in which the card has come to a packet, and hangs */
 /* openreg_regs.h */
 #define ADMIN_SEG_UNBIND 4
 #define ADMIN_EBUSY 7
@@ -336,7 +337,7 @@ TEST_F_TIMEOUT(suspect, does_not_stop, 60)
 	ASSERT_EQ(0, inject(INJECT_STALL, STALL_TILL_RESET));
 	packet_copy(&p, sys.address, self->vram.address, MIB, OPENREG_U8);
 	queue_push_blindly(&self->q, &p);
-	EXPECT_EQ(-ETIME, queue_wait(&self->q, 4, SHORT));
+	EXPECT_EQ(-ETIME, queue_wait(&self->q, 4, BEGUN));
 	EXPECT_EQ(-EIO, queue_reset(&self->q, self->q.tail, 4));
 	EXPECT_TRUE(dump_tells("an admin command did not complete",
 			       self->number, getpid(), "COPY"));
@@ -376,8 +377,10 @@ TEST_F_TIMEOUT(suspect, has_nobody, 60)
 	ASSERT_LE(0, pid);
 	if (!pid)
 		copy_for_ever(ready[1]);
+	close(ready[1]);
 	ASSERT_EQ(sizeof(number), read(ready[0], &number, sizeof(number)));
-	usleep(SHORT / 1000);
+	close(ready[0]);
+	usleep(BEGUN / 1000);
 	ASSERT_EQ(0, kill(pid, SIGKILL));
 	ASSERT_EQ(pid, waitpid(pid, &status, 0));
 	EXPECT_EQ(-EIO, queue_wait(&self->q, 4, LONG));

@@ -235,12 +235,15 @@ static int attacker_open(struct attacker *a, unsigned int queues)
 }
 
 /* Never returns. */
-static void attack(attack_fn *step, unsigned int queues, volatile __u64 *steps)
+static void attack(attack_fn *step, unsigned int queues, volatile __u64 *steps,
+		   pid_t parent)
 {
 	static struct attacker a;
 	int ret;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != parent)
+		_exit(1);
 	ret = attacker_open(&a, queues);
 	while (!ret) {
 		ret = step(&a);
@@ -252,6 +255,7 @@ static void attack(attack_fn *step, unsigned int queues, volatile __u64 *steps)
 
 FIXTURE_SETUP(stall)
 {
+	pid_t parent = getpid();
 	void *shared = mmap(NULL, 4096, PROT_READ | PROT_WRITE,
 			    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 
@@ -267,7 +271,7 @@ FIXTURE_SETUP(stall)
 	self->attacker = fork();
 	ASSERT_LE(0, self->attacker);
 	if (!self->attacker)
-		attack(variant->attack, variant->queues, self->steps);
+		attack(variant->attack, variant->queues, self->steps, parent);
 }
 
 FIXTURE_TEARDOWN(stall)
