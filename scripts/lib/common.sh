@@ -40,16 +40,20 @@ have()
 }
 
 # The scripts that change mounts or install packages need root. Started by a
-# user they start again through sudo, with the user's cache.
+# user they start again through sudo, with the user's cache and settings.
 need_root()
 {
+	local name kept=()
 	[ "$(id -u)" -eq 0 ] && return 0
 	have sudo || die "$1 needs root, and there is no sudo" \
 		"run it as root (with OPENREG_CACHE=$OPENREG_CACHE to keep this cache)"
 	shift
 	# What holds the cache, such as ~/.cache, is the user's and stays so.
 	mkdir -p "${OPENREG_CACHE%/*}"
-	exec sudo env OPENREG_CACHE="$OPENREG_CACHE" CI="${CI:-}" "$0" "$@"
+	for name in $(compgen -e OPENREG_); do
+		kept+=("$name=${!name}")
+	done
+	exec sudo env "${kept[@]}" OPENREG_CACHE="$OPENREG_CACHE" CI="${CI:-}" "$0" "$@"
 }
 
 # What is empty when the first build comes is openreg's from then on, all of it.
