@@ -469,6 +469,11 @@ struct card_usage card_unused(void)
 		usleep(1000);
 		now = card_usage();
 	}
+	if (now.vram_free != total || now.contexts || now.queues || now.objects)
+		fprintf(stderr,
+			"# in use for a minute: VRAM %lld of %lld free, contexts %lld, queues %lld, objects %lld\n",
+			now.vram_free, total, now.contexts, now.queues,
+			now.objects);
 	return now;
 }
 
