@@ -82,6 +82,9 @@ void packet_fill(struct packet *packet, __u64 dst, __u64 count,
 /* dst[i] = a[i] + b[i], f32 */
 void packet_add(struct packet *packet, __u64 dst, __u64 a, __u64 b,
 		__u64 count);
+/* *dst = the sum of src[i], f32 */
+void packet_sum(struct packet *packet, __u64 dst, __u64 src,
+		__u64 count);
 /* Sums exp(*src) count times into *dst, f32: busy for as long as one likes. */
 void packet_busy(struct packet *packet, __u64 dst, __u64 src,
 		 __u64 count);

@@ -336,23 +336,6 @@ static int close_old(FIXTURE_DATA(reuse) *self)
 	return ret ? ret : card_settles(usage) ? 0 : -ETIME;
 }
 
-/* The sum of n floats, by the card. */
-static void packet_sum(struct packet *p, __u64 dst, __u64 src, __u64 n)
-{
-	packet_begin(p, OPENREG_OP_VECTOR);
-	packet_op(p, 1)->arg[0] = 1;
-	packet_size(p, n);
-	packet_operand(p, dst, OPENREG_F32);
-	packet_stride(p, 0);
-	packet_operand(p, src, OPENREG_F32);
-	packet_stride(p, 1);
-	packet_instr(p, (struct openreg_instr) {
-		.op = OPENREG_V_LOAD, .dst = 0, .aux = 1 });
-	packet_instr(p, (struct openreg_instr) {
-		.op = OPENREG_V_RED_SUM, .a = 0, .b = OPENREG_VNONE,
-		.c = OPENREG_VNONE, .aux = 0 });
-}
-
 /* All VRAM that is left, with the memory of the old objects: in how many pieces. */
 static unsigned int take_all(FIXTURE_DATA(reuse) *self, struct bo *bo,
 			     unsigned int most)

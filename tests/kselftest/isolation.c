@@ -327,26 +327,6 @@ TEST_F(isolation, by_a_closed_object)
 				TH_LOG("%s, operand %u", kinds[k].name, i);
 }
 
-/* The sum of n floats, by the card. */
-static void packet_sum(struct packet *p, __u64 dst, __u64 src, __u64 n)
-{
-	struct openreg_op *op;
-
-	packet_begin(p, OPENREG_OP_VECTOR);
-	op = packet_op(p, 1);
-	op->arg[0] = 1;
-	packet_size(p, n);
-	packet_operand(p, dst, OPENREG_F32);
-	packet_stride(p, 0);
-	packet_operand(p, src, OPENREG_F32);
-	packet_stride(p, 1);
-	packet_instr(p, (struct openreg_instr) {
-		.op = OPENREG_V_LOAD, .dst = 0, .aux = 1 });
-	packet_instr(p, (struct openreg_instr) {
-		.op = OPENREG_V_RED_SUM, .a = 0, .b = OPENREG_VNONE,
-		.c = OPENREG_VNONE, .aux = 0 });
-}
-
 /* A map that outlives its object shows nobody else's memory. */
 TEST_F_TIMEOUT(isolation, by_an_old_map, 60)
 {
