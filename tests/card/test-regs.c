@@ -135,7 +135,7 @@ static void test_control_reset(void **state)
 	struct rig *rig = *state;
 
 	assert_int_equal(rig_op(rig, OPENREG_ADMIN_CTX_CREATE, 3, 0), 0);
-	assert_true(rig_reg(rig, OPENREG_REG_STAT_INTERRUPTS) > 0);
+	WAIT_FOR(rig_reg(rig, OPENREG_REG_STAT_INTERRUPTS) > 0);
 	set_control(rig, OPENREG_CONTROL_RESET);
 	WAIT_FOR(!rig_reg(rig, OPENREG_REG_CONTROL));
 	assert_int_equal(rig_reg(rig, OPENREG_REG_STAT_INTERRUPTS), 0);
