@@ -63,8 +63,8 @@ static int do_map(struct ctx *c)
 
 	if (c->a[4] == 8)
 		flags |= MAP_POPULATE;
-	return made_map(c, mmap(NULL, size, c->a[3] & 7, flags, c->a[0],
-				c->a[1]), size);
+	return made_map(c, mmap(next_place(size), size, c->a[3] & 7, flags,
+				c->a[0], c->a[1]), size);
 }
 
 static int do_map_part(struct ctx *c)
@@ -90,7 +90,8 @@ static int do_memory(struct ctx *c)
 		return -EINVAL;
 	if (c->a[2] == 4)
 		flags |= MAP_POPULATE;
-	return made_map(c, mmap(NULL, size, c->a[1] & 7, flags, -1, 0), size);
+	return made_map(c, mmap(next_place(size), size, c->a[1] & 7, flags,
+				-1, 0), size);
 }
 
 /* Only within what the program has mapped. */

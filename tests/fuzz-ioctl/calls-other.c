@@ -130,12 +130,16 @@ static int do_poll(struct ctx *c)
 	return poll(&fd, 1, 1) < 0 ? -errno : 0;
 }
 
-/* A card's file has nothing to read: whoever sleeps there is interrupted. */
+/*
+ * A card's file has nothing to read: whoever sleeps there is interrupted. But by
+ * then its number may be that of another thread's file, which has.
+ */
 static int do_read(struct ctx *c)
 {
 	char buffer[16];
+	uint64_t size = c->a[1] < sizeof(buffer) ? c->a[1] : sizeof(buffer);
 
-	return read(c->a[0], buffer, c->a[1]) < 0 ? -errno : 0;
+	return read(c->a[0], buffer, size) < 0 ? -errno : 0;
 }
 
 static void be_child(struct ctx *c, pid_t parent)

@@ -63,9 +63,21 @@ uint64_t deadline(uint64_t us)
 	return us ? now_ns() + us * 1000 : 0;
 }
 
+#define MAPS_BEGIN (1ull << 40)
+#define MAPS_SIZE (1ull << 45)
+
+void *next_place(uint64_t size)
+{
+	static uint64_t used;
+	uint64_t at = __atomic_fetch_add(&used, (size + 4095) & ~4095ull,
+					 __ATOMIC_RELAXED);
+
+	return (void *)(MAPS_BEGIN + at % MAPS_SIZE);
+}
+
 void *map_at(int fd, uint64_t offset, uint64_t size, int prot)
 {
-	void *map = mmap(NULL, size, prot, MAP_SHARED, fd, offset);
+	void *map = mmap(next_place(size), size, prot, MAP_SHARED, fd, offset);
 
 	return map == MAP_FAILED ? NULL : map;
 }

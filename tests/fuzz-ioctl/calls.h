@@ -29,6 +29,11 @@ int do_ioctl(int fd, unsigned long request, void *args);
 void made_fd(struct ctx *c, int fd);
 /* Of microseconds from now; great numbers are what they are. */
 uint64_t deadline(uint64_t us);
+/*
+ * For the next map, far from stacks and libraries: what a program does to memory that
+ * it has given back, or to what follows its own, does not hit the fuzzer itself.
+ */
+void *next_place(uint64_t size);
 void *map_at(int fd, uint64_t offset, uint64_t size, int prot);
 
 #endif
