@@ -10,7 +10,7 @@
 
 #include "card.h"
 
-#define ROUNDS 100000
+#define ROUNDS 20000
 /* Nothing takes so long but a wake-up that does not come. */
 #define LOST (10 * SEC_NS)
 

@@ -2,7 +2,7 @@
 /*
  * The card goes under its users, by the driver, by the bus or out of the machine,
  * and comes back: whoever had it open is told so at once, and the next works.
- * OPENREG_ROUNDS says how often the storm goes round (8).
+ * OPENREG_ROUNDS says how often the storm goes round (4).
  */
 #include <errno.h>
 #include <poll.h>
@@ -360,7 +360,7 @@ static int storm_rounds(void)
 {
 	const char *text = getenv("OPENREG_ROUNDS");
 
-	return text && atoi(text) > 0 ? atoi(text) : 8;
+	return text && atoi(text) > 0 ? atoi(text) : 4;
 }
 
 #define USERS 3

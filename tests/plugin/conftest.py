@@ -13,7 +13,7 @@ import torch
 def pytest_configure(config):
     config.addinivalue_line(
         "markers",
-        "starts_python: of how the package is imported; slow where the processor is emulated",
+        "starts_python: the same on any card; slow where the processor is emulated",
     )
 
 

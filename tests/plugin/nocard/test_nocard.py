@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A machine without a card: scripts/vm --cards 0."""
+"""A machine without a card, as scripts/vm --cards 0 is."""
 
 import pytest
 import torch
