@@ -119,8 +119,9 @@ void packet_add(struct packet *packet, __u64 dst, __u64 a, __u64 b,
 		.op = OPENREG_V_STORE, .a = 2, .aux = 0 });
 }
 
-void packet_sum(struct packet *packet, __u64 dst, __u64 src,
-		__u64 count)
+/* The sum of so many floats; what is done to each comes before end_sum(). */
+static void begin_sum(struct packet *packet, __u64 dst, __u64 src,
+		      __s64 stride, __u64 count)
 {
 	struct openreg_op *op;
 
@@ -131,34 +132,32 @@ void packet_sum(struct packet *packet, __u64 dst, __u64 src,
 	packet_operand(packet, dst, OPENREG_F32);
 	packet_stride(packet, 0);
 	packet_operand(packet, src, OPENREG_F32);
-	packet_stride(packet, 1);
+	packet_stride(packet, stride);
 	packet_instr(packet, (struct openreg_instr) {
 		.op = OPENREG_V_LOAD, .dst = 0, .aux = 1 });
+}
+
+static void end_sum(struct packet *packet)
+{
 	packet_instr(packet, (struct openreg_instr) {
 		.op = OPENREG_V_RED_SUM, .a = 0, .b = OPENREG_VNONE,
 		.c = OPENREG_VNONE, .aux = 0 });
 }
 
+void packet_sum(struct packet *packet, __u64 dst, __u64 src,
+		__u64 count)
+{
+	begin_sum(packet, dst, src, 1, count);
+	end_sum(packet);
+}
+
 void packet_busy(struct packet *packet, __u64 dst, __u64 src,
 		 __u64 count)
 {
-	struct openreg_op *op;
-
-	packet_begin(packet, OPENREG_OP_VECTOR);
-	op = packet_op(packet, 1);
-	op->arg[0] = 1;
-	packet_size(packet, count);
-	packet_operand(packet, dst, OPENREG_F32);
-	packet_stride(packet, 0);
-	packet_operand(packet, src, OPENREG_F32);
-	packet_stride(packet, 0);
-	packet_instr(packet, (struct openreg_instr) {
-		.op = OPENREG_V_LOAD, .dst = 0, .aux = 1 });
+	begin_sum(packet, dst, src, 0, count);
 	packet_instr(packet, (struct openreg_instr) {
 		.op = OPENREG_V_EXP, .dst = 0, .a = 0 });
-	packet_instr(packet, (struct openreg_instr) {
-		.op = OPENREG_V_RED_SUM, .a = 0, .b = OPENREG_VNONE,
-		.c = OPENREG_VNONE, .aux = 0 });
+	end_sum(packet);
 }
 
 void packet_wait(struct packet *packet, __u64 address)
