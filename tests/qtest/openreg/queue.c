@@ -134,23 +134,38 @@ static void or_put(OrQueue *q, const OrPacket *p, unsigned int slots)
     q->seq++;
 }
 
+/* What the card has not run yet must not be written over. */
+static void or_wait_room(OrQueue *q, unsigned int slots)
+{
+    OR_WAIT(q->tail + slots - qtest_readq(q->card->qts, q->card_page) <=
+            OR_RING_SLOTS ||
+            or_queue_state(q) != OPENREG_QUEUE_RUNNING);
+}
+
+static void or_pad(OrQueue *q)
+{
+    unsigned int slots = OR_RING_SLOTS - q->tail % OR_RING_SLOTS;
+    OrPacket pad;
+
+    or_packet(&pad, OPENREG_OP_NOP, 0);
+    OR_HDR(&pad)->slots = slots;
+    or_wait_room(q, slots);
+    or_put(q, &pad, slots);
+    or_ring(q);
+}
+
 uint64_t or_push(OrQueue *q, OrPacket *p)
 {
     unsigned int slots = OR_HDR(p)->slots;
-    OrPacket pad;
 
     if (!slots) {
         slots = DIV_ROUND_UP(p->len, OPENREG_SLOT_SIZE);
         OR_HDR(p)->slots = slots;
     }
     if (q->tail % OR_RING_SLOTS + slots > OR_RING_SLOTS) {
-        or_packet(&pad, OPENREG_OP_NOP, 0);
-        OR_HDR(&pad)->slots = OR_RING_SLOTS - q->tail % OR_RING_SLOTS;
-        or_put(q, &pad, OR_HDR(&pad)->slots);
+        or_pad(q);
     }
-    OR_WAIT(q->tail + slots - qtest_readq(q->card->qts, q->card_page) <=
-            OR_RING_SLOTS ||
-            or_queue_state(q) != OPENREG_QUEUE_RUNNING);
+    or_wait_room(q, slots);
     or_put(q, p, slots);
     or_ring(q);
     return q->seq;
