@@ -210,7 +210,7 @@ def test_accelerator_sees_the_same():
     torch.accelerator.empty_cache()
 
 
-def test_new_memory_of_another_process_is_zero(run_python):
+def test_new_memory_of_another_process_is_zero(run_forked):
     """What one process left in device memory, the next one does not see."""
     t = torch.full((32 << 20,), 165, dtype=torch.uint8, device="openreg")
     torch.openreg.synchronize()
@@ -221,7 +221,7 @@ def test_new_memory_of_another_process_is_zero(run_python):
         "t = torch.empty(32 << 20, dtype=torch.uint8, device='openreg')\n"
         "print(t.cpu().count_nonzero().item())\n"
     )
-    assert run_python(read) == "0\n"
+    assert run_forked(read) == "0\n"
 
 
 def in_words(size):

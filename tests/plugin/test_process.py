@@ -80,7 +80,7 @@ def test_a_forked_child_is_not_handed_the_parents_pinned_memory():
 
 
 @pytest.mark.skipif(os.getenv("OPENREG_TRANSPORT") == "sim", reason="is about nodes")
-def test_init_opens_the_card(run_python):
+def test_init_opens_the_card(run_forked):
     """A card that may not be opened is none, and init() says so."""
     code = (
         "import glob, os, torch\n"
@@ -101,7 +101,7 @@ def test_init_opens_the_card(run_python):
         "for node, mode in modes.items():\n"
         "    os.chmod(node, mode)\n"
     )
-    assert run_python(code) == "0\n"
+    assert run_forked(code) == "0\n"
 
 
 def in_child(queue):
@@ -127,7 +127,7 @@ def test_fork_after_use_is_refused():
     assert torch.ones(2).to("openreg").tolist() == [1, 1]
 
 
-def test_fork_before_use_works(run_python):
+def test_fork_before_use_works(run_forked):
     code = (
         "import os, torch\n"
         "pid = os.fork()\n"
@@ -136,7 +136,7 @@ def test_fork_before_use_works(run_python):
         "    os._exit(0 if ok else 1)\n"
         "print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))\n"
     )
-    assert run_python(code) == "0\n"
+    assert run_forked(code) == "0\n"
 
 
 def test_exit_with_work_in_flight(run_python):
