@@ -20,8 +20,7 @@ kernel_configure()
 	make -s olddefconfig
 	while read -r line; do
 		case $line in
-		CONFIG_*) grep -qxF "$line" .config ;;
-		"# CONFIG_"*" is not set") line=${line#\# } && ! grep "^${line%% *}=" .config ;;
+		CONFIG_* | "# CONFIG_"*" is not set") grep -qxF "$line" .config ;;
 		esac || { echo "not as asked for: $line"; exit 1; }
 	done < "$2"
 }

@@ -4,6 +4,7 @@
 import contextlib
 import multiprocessing
 import os
+import signal
 import subprocess
 import sys
 import traceback
@@ -13,9 +14,15 @@ import pytest
 import torch
 
 
-def serve(requests):
+def serve(ours, requests):
     """Runs what it is sent in forks of a process that has used no card yet."""
-    for code, output in iter(requests.recv, None):
+    ours.close()
+    os.setpgid(0, 0)
+    while True:
+        try:
+            code, output = requests.recv()
+        except EOFError:  # the tests have ended, or died
+            return
         pid = os.fork()
         if pid == 0:
             status = 1
@@ -29,17 +36,17 @@ def serve(requests):
         requests.send(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 
 
-def pytest_sessionstart(session):
-    session.fork_server, theirs = multiprocessing.Pipe()
-    context = multiprocessing.get_context("fork")
-    context.Process(target=serve, args=(theirs,), daemon=True).start()
-
-
 def pytest_configure(config):
     config.addinivalue_line(
         "markers",
         "starts_python: the same on any card; slow where the processor is emulated",
     )
+    config.forks, theirs = multiprocessing.Pipe()
+    config.fork_server = multiprocessing.get_context("fork").Process(
+        target=serve, args=(config.forks, theirs), daemon=True
+    )
+    config.fork_server.start()
+    theirs.close()
 
 
 @pytest.fixture(autouse=True)
@@ -72,10 +79,12 @@ def run_forked(request, tmp_path):
 
     def run(code: str) -> str:
         output = tmp_path / "output"
-        request.session.fork_server.send((code, str(output)))
-        assert request.session.fork_server.poll(300), "the process does not end"
-        status = request.session.fork_server.recv()
-        assert status == 0, output.read_text()
+        forks = request.config.forks
+        forks.send((code, str(output)))
+        if not forks.poll(300):
+            os.killpg(request.config.fork_server.pid, signal.SIGKILL)
+            pytest.fail("the process does not end")
+        assert forks.recv() == 0, output.read_text()
         return output.read_text()
 
     return run
