@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* The card's BARs and registers: what it is, starting it, resetting it. */
 
+#include <linux/delay.h>
 #include <linux/dma-mapping.h>
 #include <linux/iopoll.h>
 
@@ -10,6 +11,7 @@
 
 #define OPENREG_POLL_US 100
 #define OPENREG_READY_TIMEOUT_US (10 * USEC_PER_SEC)
+#define OPENREG_GONE_MS 200
 
 static int openreg_hw_check(struct openreg_device *odev)
 {
@@ -200,7 +202,11 @@ static int openreg_hw_flr(struct openreg_device *odev)
 	struct pci_dev *pdev = odev->pdev;
 	int ret;
 
-	/* What is not there would be waited for, for a minute. */
+	/*
+	 * What is not there would be waited for, for a minute; and a card on its
+	 * way out answers to the bus for a while when its memory does not.
+	 */
+	msleep(OPENREG_GONE_MS);
 	if (!pci_device_is_present(pdev))
 		return -ENODEV;
 	/* Whoever resets it by the bus has it, and waits for reset_lock. */
