@@ -77,7 +77,7 @@ vm_machine_arguments()
 # One 9p share: TAG DIRECTORY [option]
 vm_share()
 {
-	ARGS+=(-fsdev "local,id=$1,path=$2,security_model=none,multidevs=remap${3:+,$3}"
+	ARGS+=(-fsdev "local,id=$1,path=${2//,/,,},security_model=none,multidevs=remap${3:+,$3}"
 		-device "virtio-9p-pci,fsdev=$1,mount_tag=$1")
 }
 
@@ -151,7 +151,7 @@ vm_run_file()
 	local i
 	echo "MODULES=${BOOT_IN_GUEST:+$BOOT_IN_GUEST/modules}"
 	echo "DRIVER=${DRIVER:-}"
-	echo "DRIVER_OPTIONS='$DRIVER_OPTIONS'"
+	printf 'DRIVER_OPTIONS=%q\n' "$DRIVER_OPTIONS"
 	for ((i = 0; i < ${#SHARES[@]}; i++)); do
 		printf 'SHARES+=(%q)\n' "share$i:${SHARES[i]#*:}"
 	done
