@@ -201,7 +201,8 @@ static bool run_here(struct program *program)
 	first = kcov_collect();
 	if (first < 0)
 		return false;
-	program->count = first + 1;
+	if ((unsigned int)first + 1 < program->count)
+		program->count = first + 1;
 	return true;
 }
 
