@@ -33,7 +33,7 @@ TEST_F_TIMEOUT(module, reloads, 300)
 {
 	int i;
 
-	for (i = 0; i < 20; i++) {
+	for (i = 0; i < 8; i++) {
 		ASSERT_EQ(0, module_unload());
 		EXPECT_EQ(-1, access(NODE, F_OK));
 		ASSERT_EQ(0, module_load());
