@@ -338,7 +338,8 @@ static void test_rows(void **state)
 		for (dtype = OPENREG_F32; dtype < OPENREG_DTYPE_END; dtype++) {
 			/* Any two of the three meet. */
 			for (w = (mode + dtype) % 3; w < 5; w += 3)
-				rows(mode, dtype, 1 + 200000 / widths[w] + w,
+				rows(mode, dtype,
+				     1 + 200000 / SCALE / widths[w] + w,
 				     widths[w], 7);
 		}
 	}
