@@ -207,7 +207,7 @@ static void tell_history(const char *why)
 
 static void tell(void)
 {
-	printf("# %llu programs (%llu races), %llu calls, %llu ioctls, corpus %u, lines %u, killed %llu, too slow %llu, lost %llu\n",
+	printf("# %llu programs (%llu races), %llu calls, %llu ioctls, corpus %u, blocks %u, killed %llu, too slow %llu, lost %llu\n",
 	       (unsigned long long)shared->programs,
 	       (unsigned long long)shared->races,
 	       (unsigned long long)shared->calls,

@@ -43,7 +43,7 @@ struct worker {
 struct shared {
 	uint64_t programs, calls, ioctls, good, races, killed, hung, lost;
 	uint64_t op_calls[OPS], op_good[OPS];
-	uint32_t num_pcs; /* lines of the driver, as KCOV sees them */
+	uint32_t num_pcs; /* basic blocks of the driver that were reached */
 	uint32_t pcs[PCS_MAX]; /* hash table of the low halves */
 	uint32_t num_corpus;
 	uint32_t ready[CORPUS_MAX];
@@ -54,7 +54,10 @@ struct shared {
 
 extern struct shared *shared;
 
-/* run.c: ends with nothing left open. Cut to what is new; false: nothing is. */
+/*
+ * run.c: ends with nothing left open. False: nothing is new. Cut to what is, if KCOV
+ * says where.
+ */
 bool program_run(struct program *program);
 
 /* calls.c */
@@ -68,7 +71,7 @@ bool kcov_open(void); /* before a process that collects is made */
 void kcov_start(void);
 void kcov_mark(unsigned int call); /* what follows is of this call */
 void kcov_stop(void);
-/* The first call with anything new, of this process or of a child; or -1. */
+/* The first call with anything new, or CALLS_MAX if nobody knows which; or -1. */
 int kcov_collect(void);
 void kcov_clear(void);
 

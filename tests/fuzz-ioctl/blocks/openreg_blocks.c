@@ -21,7 +21,7 @@ static struct dentry *dir;
 
 void __sanitizer_cov_trace_pc(void);
 
-void __sanitizer_cov_trace_pc(void)
+notrace void __sanitizer_cov_trace_pc(void)
 {
 	unsigned long offset = _RET_IP_ - READ_ONCE(text);
 

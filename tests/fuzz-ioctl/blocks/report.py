@@ -5,9 +5,9 @@
 usage: report.py KO LIST... [--missing]
   KO         openreg.ko, of the component kmod-blocks
   LIST       what /sys/kernel/debug/openreg-blocks/list said, once or more
-  --missing  the lines at which blocks begin that have not run, and nothing else
+  --missing  the lines with a block that has not run, and nothing else
 
-Blocks of .init and .exit do not count: a fuzzer does not load the driver.
+Blocks of .init do not count: they are gone once the driver is loaded.
 """
 import collections
 import re
@@ -33,7 +33,7 @@ def text_sections(ko):
         if not match or "A" not in match[3] or "X" not in match[3]:
             continue
         name, size, align = match[1], int(match[2], 16), int(match[4])
-        if name.startswith((".init", ".exit")):
+        if name.startswith(".init"):
             continue
         end = -(-end // align) * align
         places[name] = end
@@ -55,18 +55,20 @@ def blocks(ko):
 
 
 def lines_of(ko, places):
-    """{place: (file, line)} of places in sections; of what is inlined, by whom."""
-    where = {}
+    """{place: (file, line)} of places in sections: in the driver's own sources."""
+    where, own = {}, set()
     for section in {section for section, _ in places}:
         mine = [at for name, at in places if name == section]
         out = run("addr2line", "-a", "-i", "-e", ko, "-j", section,
                   input="\n".join(f"{at - 1:x}" for at in mine))
         for text in out.splitlines():
             if text.startswith("0x"):
-                at = int(text, 16) + 1
-            else:  # the last one counts
+                place = (section, int(text, 16) + 1)
+            elif place not in own:  # what is inlined comes before whom it is in
                 file, line = text.split(" ")[0].rsplit(":", 1)
-                where[section, at] = (file.rsplit("/", 1)[-1], line)
+                where[place] = (file.rsplit("/", 1)[-1], line)
+                if "/kmod/" in file and file.endswith(".c"):
+                    own.add(place)
     return where
 
 
@@ -84,7 +86,7 @@ def main():
     where = {at: lines[place] for at, place in known.items()}
     if "--missing" in sys.argv:
         for file, line in sorted({where[at] for at in known.keys() - reached},
-                                 key=lambda place: (place[0], int(place[1]))):
+                                 key=lambda place: (place[0], len(place[1]), place[1])):
             print(f"{file}:{line}")
         return
     total = collections.Counter(where[at][0] for at in known)
