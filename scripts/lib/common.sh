@@ -34,6 +34,12 @@ die()
 	exit 1
 }
 
+# What the script that runs says of itself behind "# usage", up to an empty line.
+tell_usage()
+{
+	sed -n '/^# usage/,/^$/s/^# //p' "$0"
+}
+
 have()
 {
 	command -v "$1" >/dev/null 2>&1
