@@ -88,13 +88,16 @@ static int read_corpus(const char *dir)
 	return ret;
 }
 
+/* What has come since the last time. */
 static void write_corpus(const char *dir)
 {
-	uint32_t i, num = shared->num_corpus;
+	static uint32_t written;
+	uint32_t i = written > num_seeds ? written : num_seeds;
 	char path[4096];
 	FILE *file;
 
-	for (i = num_seeds; i < num && i < CORPUS_MAX; i++) {
+	for (; i < CORPUS_MAX &&
+	       __atomic_load_n(&shared->ready[i], __ATOMIC_ACQUIRE); i++) {
 		snprintf(path, sizeof(path), "%s/%016llx-%u", dir,
 			 (unsigned long long)seed, i);
 		file = fopen(path, "w");
@@ -102,6 +105,7 @@ static void write_corpus(const char *dir)
 			return;
 		program_write(&shared->corpus[i], file);
 		fclose(file);
+		written = i + 1;
 	}
 }
 
@@ -229,7 +233,7 @@ static void tell_calls(void)
 }
 
 /* A finding, in words, or NULL. */
-static const char *supervise(pid_t *pids, int64_t end)
+static const char *supervise(pid_t *pids, int64_t end, const char *out)
 {
 	int64_t told = now_ns();
 	unsigned int i;
@@ -248,6 +252,8 @@ static const char *supervise(pid_t *pids, int64_t end)
 		}
 		if (now_ns() > told + TELL_NS) {
 			tell();
+			if (out)
+				write_corpus(out);
 			told = now_ns();
 		}
 	}
@@ -315,7 +321,7 @@ static int fuzz(unsigned int seconds, const char *out)
 	       (unsigned long long)seed, num_seeds);
 	for (i = 0; i < num_workers; i++)
 		pids[i] = start(i);
-	finding = supervise(pids, now_ns() + seconds * SEC_NS);
+	finding = supervise(pids, now_ns() + seconds * SEC_NS, out);
 	if (finding)
 		tell_history(finding);
 	stop(pids);

@@ -12,7 +12,7 @@
 #include <linux/notifier.h>
 #include <linux/seq_file.h>
 
-#define TEXT_MAX (1u << 20)
+#define TEXT_MAX 0x100000u
 
 static DECLARE_BITMAP(seen, TEXT_MAX);
 static atomic_t count;

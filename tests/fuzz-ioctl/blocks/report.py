@@ -74,10 +74,12 @@ def lines_of(ko, places):
 
 def main():
     arguments = [one for one in sys.argv[1:] if one != "--missing"]
-    if len(arguments) < 2:
+    if len(arguments) < 2 or any(one.startswith("-") for one in arguments):
         sys.exit(__doc__)
     ko, lists = arguments[0], arguments[1:]
     known = blocks(ko)
+    if not known:
+        sys.exit(f"{ko} has no blocks: scripts/build kmod-blocks makes one that has")
     reached = {int(line, 16) for name in lists for line in open(name)}
     if reached - known.keys():
         sys.exit(f"{len(reached - known.keys())} places are no blocks of {ko}: "
@@ -98,4 +100,9 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except subprocess.CalledProcessError as error:
+        sys.exit(error.stderr.strip())
+    except (OSError, ValueError) as error:
+        sys.exit(str(error))
