@@ -72,12 +72,25 @@ static int spare(const char *kind, unsigned long start, unsigned long end)
 	return ret ? ret : put(kind, "reject-end", text);
 }
 
+/* scripts/lib/vm.sh reads it. */
+static void tell_log(void)
+{
+	static const char text[] =
+		"openreg-tests: allocations fail on purpose\n";
+	int fd = open("/dev/kmsg", O_WRONLY | O_CLOEXEC);
+
+	if (fd < 0 || write(fd, text, sizeof(text) - 1) < 0)
+		perror("/dev/kmsg");
+	close(fd);
+}
+
 int fail_setup(void)
 {
 	unsigned long start, end;
 	unsigned int i;
 	int ret = 0;
 
+	tell_log();
 	if (!function_range("gpu_buddy_alloc_blocks", &start, &end))
 		return -ENOENT;
 	for (i = 0; i < 3 && !ret; i++) {
