@@ -59,6 +59,10 @@ static int openreg_hw_limits(struct openreg_device *odev)
 	u64 bell_bar = pci_resource_len(odev->pdev, OPENREG_BAR_DOORBELL);
 
 	openreg_hw_read_limits(odev);
+	if (!vram_bar)
+		return dev_err_probe(dev, -ENODEV,
+				     "no room among the machine's addresses for VRAM of %llu MiB\n",
+				     info->vram_size >> 20);
 	if (!info->vram_size || info->vram_size > vram_bar ||
 	    !PAGE_ALIGNED(info->vram_size))
 		return dev_err_probe(dev, -EPROTO,
