@@ -129,7 +129,7 @@ vm_device_arguments()
 	fi
 	for ((i = 0; i < CARDS; i++)); do
 		ARGS+=(-device "pcie-root-port,id=port$i,chassis=$((i + 1)),slot=$((i + 1))"
-			-device "openreg,id=card$i,bus=port$i${VRAM:+,vram-size=$VRAM}$PROPERTIES")
+			-device "openreg,id=card$i,bus=port$i${VRAM:+,vram-size=$VRAM}$PROPERTIES${OF_CARD[i]:-}")
 	done
 }
 
