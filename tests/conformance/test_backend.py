@@ -3,7 +3,7 @@
 
 import os
 
-from test_conformance import run_tool
+from tool import run_tool
 
 NATIVE = os.getenv("OPENREG_TRANSPORT") == "sim"
 # The lists alone take long to import where the processor is emulated.

@@ -3,32 +3,17 @@
 
 import datetime
 import json
-import os
 import pathlib
-import subprocess
 import sys
 
 import pytest
 import torch
+from tool import run_tool
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
 from conformance import cases, compare, inputs, judge, keys, report, status, store  # noqa: E402
-
-MODULE = os.environ.get("CONFORMANCE_MODULE", "torch_openreg")
-
-
-def run_tool(out, *arguments, code=0):
-    done = subprocess.run(
-        [sys.executable, HERE / "run.py", "--module", MODULE, "--out", out]
-        + [str(a) for a in arguments],
-        capture_output=True,
-        text=True,
-        timeout=600,
-    )
-    assert done.returncode == code, done.stdout + done.stderr
-    return done
 
 
 def results_of(out):
@@ -156,12 +141,8 @@ def test_fails_if_and_only_if_something_is_wrong(tmp_path):
 
 
 def test_a_backend_that_does_not_load(tmp_path):
-    done = subprocess.run(
-        [sys.executable, HERE / "run.py", "--module", "no_such", "--out", tmp_path],
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 1 and "cannot be loaded" in done.stderr
+    done = run_tool(tmp_path, module="no_such", code=1)
+    assert "cannot be loaded" in done.stderr
     assert "no_such" in done.stderr
 
 

@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: MIT
+"""The tool as its users start it; without torch, which is slow to import."""
+
+import os
+import pathlib
+import subprocess
+import sys
+
+RUN = pathlib.Path(__file__).resolve().parent / "run.py"
+MODULE = os.environ.get("CONFORMANCE_MODULE", "torch_openreg")
+
+
+def run_tool(out, *arguments, module=MODULE, code=0):
+    done = subprocess.run(
+        [sys.executable, RUN, "--module", module, "--out", out]
+        + [str(a) for a in arguments],
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    assert done.returncode == code, done.stdout + done.stderr
+    return done
