@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The suite wants two cards: scripts/suite plugin."""
+"""The suite wants two cards that are not slow: scripts/suite plugin."""
 
 import contextlib
 import multiprocessing
@@ -17,7 +17,6 @@ import torch
 def serve(ours, requests):
     """Runs what it is sent in forks of a process that has used no card yet."""
     ours.close()
-    os.setpgid(0, 0)
     while True:
         try:
             code, output = requests.recv()
@@ -36,17 +35,47 @@ def serve(ours, requests):
         requests.send(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 
 
+def pytest_addoption(parser):
+    parser.addoption(
+        "--cases", type=int, help="so many cases of each test, evenly spaced, at most"
+    )
+
+
+def pytest_collection_modifyitems(config, items):
+    most = config.getoption("--cases")
+    if not most:
+        return
+    tests = {}
+    for item in items:
+        tests.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    kept = []
+    for cases in tests.values():
+        count = min(most, len(cases))
+        kept += [cases[i * len(cases) // count] for i in range(count)]
+    config.hook.pytest_deselected(items=[i for i in items if i not in kept])
+    items[:] = kept
+
+
 def pytest_configure(config):
     config.addinivalue_line(
         "markers",
         "starts_python: the same on any card; slow where the processor is emulated",
     )
     config.forks, theirs = multiprocessing.Pipe()
-    config.fork_server = multiprocessing.get_context("fork").Process(
-        target=serve, args=(config.forks, theirs), daemon=True
-    )
-    config.fork_server.start()
+    # A process of multiprocessing's would forget what Python does at its end.
+    config.fork_server = os.fork()
+    if config.fork_server == 0:
+        try:
+            serve(config.forks, theirs)
+        finally:
+            os._exit(0)
+    os.setpgid(config.fork_server, config.fork_server)
     theirs.close()
+
+
+def pytest_unconfigure(config):
+    os.killpg(config.fork_server, signal.SIGKILL)
+    os.waitpid(config.fork_server, 0)
 
 
 @pytest.fixture(autouse=True)
@@ -73,8 +102,9 @@ def gate():
 def run_forked(request, tmp_path):
     """
     Runs code in a process that has torch, but has not used a card; returns its
-    standard output. That is as good as a Python of its own where neither how that
-    begins nor how it ends matters, and takes no seconds on an emulated processor.
+    standard output. That is as good as a Python of its own where how that begins does
+    not matter, and takes no seconds on an emulated processor. It ends at once, unless
+    the code calls Py_Exit().
     """
 
     def run(code: str) -> str:
@@ -82,7 +112,7 @@ def run_forked(request, tmp_path):
         forks = request.config.forks
         forks.send((code, str(output)))
         if not forks.poll(300):
-            os.killpg(request.config.fork_server.pid, signal.SIGKILL)
+            os.killpg(request.config.fork_server, signal.SIGKILL)
             pytest.fail("the process does not end")
         assert forks.recv() == 0, output.read_text()
         return output.read_text()

@@ -139,13 +139,22 @@ def test_fork_before_use_works(run_forked):
     assert run_forked(code) == "0\n"
 
 
+WORK = """
+import ctypes, __main__, torch
+__main__.t = torch.empty(8 << 20, device="openreg")
+for _ in range(50):
+    __main__.t = __main__.t.clone()
+"""
+
+
+@pytest.mark.starts_python
 def test_exit_with_work_in_flight(run_python):
-    run_python(
-        "import torch\n"
-        "t = torch.empty(8 << 20, device='openreg')\n"
-        "for _ in range(50):\n"
-        "    t = t.clone()\n"
-    )
+    run_python(WORK)
+
+
+def test_a_fork_exits_with_work_in_flight(run_forked):
+    """As Python does: it takes its modules down, and calls exit()."""
+    run_forked(WORK + "ctypes.pythonapi.Py_Exit(0)")
 
 
 def test_data_loader_with_pinned_memory():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A machine without a card, as scripts/vm --cards 0 is."""
+"""A machine whose cards have been taken out, or that had none."""
 
 import pytest
 import torch

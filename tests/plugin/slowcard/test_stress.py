@@ -35,6 +35,19 @@ def values(tensors):
     return [f[0] for f in found]
 
 
+def test_the_card_is_slow(gate):
+    """By its own clock; if it is not, the rest shows nothing."""
+    x = torch.zeros(16, device=DEV)
+    begin, end = (torch.openreg.Event(enable_timing=True) for _ in range(2))
+    with gate:
+        begin.record()
+        for _ in range(200):
+            x.add_(1)
+        end.record()
+    torch.openreg.synchronize()
+    assert begin.elapsed_time(end) > 5
+
+
 def test_record_stream_keeps_memory():
     """Freed on its own stream, while another still has to read it."""
     reader = torch.openreg.Stream()
