@@ -214,14 +214,15 @@ static void tell_history(const char *why)
 
 static void tell(void)
 {
-	printf("# %llu programs (%llu races), %llu calls, %llu ioctls, corpus %u, blocks %u, killed %llu, too slow %llu, lost %llu\n",
+	printf("# %llu programs (%llu races), %llu calls, %llu ioctls, corpus %u, blocks %u, killed %llu, too slow %llu, lost %llu%s\n",
 	       (unsigned long long)shared->programs,
 	       (unsigned long long)shared->races,
 	       (unsigned long long)shared->calls,
 	       (unsigned long long)shared->ioctls, shared->num_corpus,
 	       shared->num_pcs, (unsigned long long)shared->killed,
 	       (unsigned long long)shared->hung,
-	       (unsigned long long)shared->lost);
+	       (unsigned long long)shared->lost,
+	       fail_dma_debug_is_off() ? ", DMA's debugging is off" : "");
 	fflush(stdout);
 }
 

@@ -17,4 +17,10 @@ void fail_nth(int n);
 /* Has it? Takes it back if not. */
 bool fail_happened(void);
 
+/*
+ * The debugging of DMA goes off for good, and finds nothing from then on, when an
+ * allocation of its own fails.
+ */
+bool fail_dma_debug_is_off(void);
+
 #endif
