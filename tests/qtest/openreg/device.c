@@ -213,30 +213,65 @@ static void or_refused(QTestState *qts, const char *json, const char *text)
     qobject_unref(error);
 }
 
+static const struct {
+    const char *property;
+    const char *text;
+} or_bad[] = {
+    { "'vram-size': 0", "power of two" },
+    { "'vram-size': 1048576", "from 2M to 1T" },
+    { "'vram-size': 3145728", "such as vram-size=1G" },
+    { "'vram-size': 4398046511104", "from 2M to 1T" },
+    { "'workers': 65", "workers=65 is out of range, it must be 1 to 64" },
+    { "'workers': 'x'", "'workers' expects" },
+    { "'ioeventfd': 'maybe'", "'ioeventfd' does not accept value 'maybe'" },
+    { "'ioeventfd': 1", "Invalid parameter type for 'ioeventfd'" },
+    { "'vectors': 1", "vectors=1 is out of range, it must be 2 to 64" },
+    { "'vectors': 65", "vectors=65 is out of range" },
+    { "'doorbells': 0", "doorbells=0 is out of range, it must be 1 to" },
+    { "'doorbells': 257", "doorbells=257 is out of range" },
+    { "'spin-us': 100001", "spin-us=100001 is out of range" },
+    { "'x-slow-us': 100001", "x-slow-us=100001 is out of range" },
+    { "'x-inject-irq': 1", "x-inject-irq works only with x-inject=on" },
+    { "'x-inject-irq': 3", "x-inject-irq=3 is out of range" },
+    { "'memdev': 'nobody'", "'nobody' not found" },
+    { "'memdev': 'odd'", "power of two" },
+    { "'memdev': 'm0', 'vram-size': 4194304", "leave vram-size out" },
+    { "'memdev': 'used'", "backend of its own" },
+};
+
+/* The same by words, as of a command line. */
+static const struct {
+    const char *property;
+    const char *text;
+} or_bad_words[] = {
+    { "workers=x", "'workers' expects" },
+    { "workers=4x", "'workers' expects" },
+    { "workers=-1", "'workers' expects" },
+    { "workers=", "'workers' expects" },
+    { "vram-size=big", "'vram-size' expects" },
+    { "x-inject=perhaps", "'x-inject' expects" },
+    { "ioeventfd=maybe", "'ioeventfd' does not accept value 'maybe'" },
+    { "ioeventfd=1", "'ioeventfd' does not accept value '1'" },
+};
+
+static void or_refused_words(QTestState *qts)
+{
+    unsigned int i;
+
+    for (i = 0; i < ARRAY_SIZE(or_bad_words); i++) {
+        const char *property = or_bad_words[i].property;
+        g_autofree char *said =
+            qtest_hmp(qts, "device_add openreg,id=bad,bus=port0,%s", property);
+
+        if (!strstr(said, or_bad_words[i].text)) {
+            g_error("for %s: expected \"%s\" in \"%s\"", property,
+                    or_bad_words[i].text, said);
+        }
+    }
+}
+
 static void test_bad_properties(void)
 {
-    static const struct {
-        const char *property;
-        const char *text;
-    } bad[] = {
-        { "'vram-size': 0", "power of two" },
-        { "'vram-size': 1048576", "from 2M to 1T" },
-        { "'vram-size': 3145728", "such as vram-size=1G" },
-        { "'vram-size': 4398046511104", "from 2M to 1T" },
-        { "'workers': 65", "workers=65 is out of range, it must be 1 to 64" },
-        { "'vectors': 1", "vectors=1 is out of range, it must be 2 to 64" },
-        { "'vectors': 65", "vectors=65 is out of range" },
-        { "'doorbells': 0", "doorbells=0 is out of range, it must be 1 to" },
-        { "'doorbells': 257", "doorbells=257 is out of range" },
-        { "'spin-us': 100001", "spin-us=100001 is out of range" },
-        { "'x-slow-us': 100001", "x-slow-us=100001 is out of range" },
-        { "'x-inject-irq': 1", "x-inject-irq works only with x-inject=on" },
-        { "'x-inject-irq': 3", "x-inject-irq=3 is out of range" },
-        { "'memdev': 'nobody'", "'nobody' not found" },
-        { "'memdev': 'odd'", "power of two" },
-        { "'memdev': 'm0', 'vram-size': 4194304", "leave vram-size out" },
-        { "'memdev': 'used'", "backend of its own" },
-    };
     QTestState *qts;
     unsigned int i;
 
@@ -245,13 +280,14 @@ static void test_bad_properties(void)
                      "-object memory-backend-ram,id=m0,size=16M "
                      "-object memory-backend-ram,id=used,size=16M "
                      "-device openreg,memdev=used");
-    for (i = 0; i < ARRAY_SIZE(bad); i++) {
+    for (i = 0; i < ARRAY_SIZE(or_bad); i++) {
         g_autofree char *json =
             g_strdup_printf("'driver': 'openreg', 'id': 'bad', 'bus': 'port0', "
-                            "%s", bad[i].property);
+                            "%s", or_bad[i].property);
 
-        or_refused(qts, json, bad[i].text);
+        or_refused(qts, json, or_bad[i].text);
     }
+    or_refused_words(qts);
     /* Nothing of the refused ones is left behind. */
     qtest_qmp_device_add(qts, "openreg", "good", "{'bus': 'port0',"
                          " 'memdev': 'm0'}");
