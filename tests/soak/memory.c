@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* What is left after a round: on the card nothing, in the guest no more than before. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -11,8 +12,7 @@
 #define ROUNDS_MAX 100000
 #define WARM_UP 2 /* rounds in which caches fill */
 #define STEADY 3 /* rounds at each end, at least */
-/* More than so much, KiB, between all rounds of the first and of the last third. */
-#define GROWTH 32768
+#define GROWTH 32768 /* KiB from the first to the last third, at most */
 
 static struct card_usage unused;
 static struct look {
@@ -64,29 +64,55 @@ static int value_of(unsigned int i, bool slab)
 	return slab ? looks[i].slab : looks[i].used;
 }
 
-/* What the least of the last third has more than the most of the first. */
+static int compare(const void *a, const void *b)
+{
+	const int x = *(const int *)a, y = *(const int *)b;
+
+	return (x > y) - (x < y);
+}
+
+static int median(unsigned int from, unsigned int count, bool slab)
+{
+	static int values[ROUNDS_MAX];
+	unsigned int i;
+
+	for (i = 0; i < count; i++)
+		values[i] = value_of(from + i, slab);
+	qsort(values, count, sizeof(values[0]), compare);
+	return values[count / 2];
+}
+
+/*
+ * What the last third of the rounds has more than the first, and 0 if that is no
+ * leak. Medians, as memory goes up and down from round to round: the least and the
+ * most of a third would hide a leak as large as that swing. A leak goes on, and
+ * gives half of it to the last third; caches fill, and stand.
+ */
 static int growth(bool slab)
 {
-	unsigned int third = (num_looks - WARM_UP) / 3, i;
-	int most = 0, least = INT32_MAX;
+	const unsigned int third = (num_looks - WARM_UP) / 3;
+	const int first = median(WARM_UP, third, slab);
+	const int middle = median(WARM_UP + third, third, slab);
+	const int last = median(num_looks - third, third, slab);
 
-	for (i = WARM_UP; i < WARM_UP + third; i++)
-		most = value_of(i, slab) > most ? value_of(i, slab) : most;
-	for (i = num_looks - third; i < num_looks; i++)
-		least = value_of(i, slab) < least ? value_of(i, slab) : least;
-	return least - most;
+	return last - first > GROWTH && last - middle > GROWTH / 2 ?
+		       last - first : 0;
 }
 
 bool memory_judge(struct soak *s)
 {
+	int used, slab;
+
 	if (num_looks < WARM_UP + 3 * STEADY) {
 		printf("soak: %u rounds are too few to see memory grow\n",
 		       num_looks);
 		return true;
 	}
-	if (growth(false) > GROWTH || growth(true) > GROWTH)
-		return soak_fail(s, "memory grows: %d KiB, slab %d KiB",
-				 growth(false), growth(true));
+	used = growth(false);
+	slab = growth(true);
+	if (used || slab)
+		return soak_fail(s, "memory grows: %d KiB, slab %d KiB", used,
+				 slab);
 	return true;
 }
 
