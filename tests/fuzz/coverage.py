@@ -14,6 +14,9 @@ import subprocess
 import sys
 
 CARD = "qemu-device/card/"
+# Of all files, in percent. Where the processor has no AMX, isa_amx.c cannot run.
+GOAL = {"lines": 95, "branches": 90}
+AMX = "isa_amx.c"
 
 
 class Card:
@@ -52,9 +55,9 @@ def read(build):
     return card
 
 
-def share(counts, name):
+def share(counts, names):
     """Covered, all."""
-    mine = [count for key, count in counts.items() if name in (None, key[0])]
+    mine = [count for key, count in counts.items() if key[0] in names]
     return sum(count > 0 for count in mine), len(mine)
 
 
@@ -62,11 +65,16 @@ def percent(covered, total):
     return f"{100 * covered / total:6.1f} %" if total else "     -  "
 
 
-def row(card, name):
-    lines, branches = share(card.lines, name), share(card.branches, name)
-    return (f"{name or 'all':22} {lines[0]:6} of {lines[1]:6} lines "
+def row(card, title, names):
+    lines, branches = share(card.lines, names), share(card.branches, names)
+    return (f"{title:22} {lines[0]:6} of {lines[1]:6} lines "
             f"{percent(*lines)}  {branches[0]:6} of {branches[1]:6} branches "
             f"{percent(*branches)}")
+
+
+def goal():
+    return (f"{'goal':22} {'':16} lines {GOAL['lines']:6.1f} %  "
+            f"{'':16} branches {GOAL['branches']:6.1f} %")
 
 
 def missing(card, name):
@@ -89,9 +97,12 @@ def main():
         for name in sys.argv[3:] or card.files():
             missing(card, name)
         return
-    for name in card.files():
-        print(row(card, name))
-    print(row(card, None))
+    files = card.files()
+    for name in files:
+        print(row(card, name, [name]))
+    print(row(card, "all", files))
+    print(row(card, f"all but {AMX}", [name for name in files if name != AMX]))
+    print(goal())
 
 
 main()
