@@ -21,9 +21,28 @@ __s64 now_ns(void)
 	return ts.tv_sec * SEC_NS + ts.tv_nsec;
 }
 
+static unsigned int chosen;
+static char node[32] = NODE;
+
+void card_choose(unsigned int number)
+{
+	chosen = number;
+	snprintf(node, sizeof(node), number ? NODE "%u" : NODE, number);
+}
+
+unsigned int card_number(void)
+{
+	return chosen;
+}
+
+const char *card_node(void)
+{
+	return node;
+}
+
 int card_open(void)
 {
-	int fd = open(NODE, O_RDWR | O_CLOEXEC);
+	int fd = open(node, O_RDWR | O_CLOEXEC);
 
 	return fd < 0 ? -errno : fd;
 }
@@ -279,8 +298,9 @@ static int stats_path(char *path, size_t size)
 		mount("none", "/sys/kernel/debug", "debugfs", 0, NULL);
 	if (glob("/sys/kernel/debug/accel/*/openreg_stats", 0, NULL, &found))
 		return -1;
-	if (found.gl_pathc)
-		ret = snprintf(path, size, "%s", found.gl_pathv[0]);
+	/* In the order of their places on the bus; all but the first want all there. */
+	if (found.gl_pathc > chosen)
+		ret = snprintf(path, size, "%s", found.gl_pathv[chosen]);
 	globfree(&found);
 	return ret;
 }

@@ -36,6 +36,11 @@ struct queue {
 	struct drm_openreg_queue_create args;
 };
 
+/* Of several cards, the one that all below is about; the first, if nothing is said. */
+void card_choose(unsigned int number);
+unsigned int card_number(void);
+const char *card_node(void);
+
 /* All return 0 or -errno unless said otherwise. */
 int card_open(void); /* file descriptor */
 int card_ioctl(int fd, unsigned long request, void *arg);

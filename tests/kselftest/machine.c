@@ -64,9 +64,11 @@ int machine_sleep(void)
 
 bool slot_of_card(char *slot, size_t size)
 {
-	char path[PATH_MAX];
+	char link[PATH_MAX], path[PATH_MAX];
 
-	if (!realpath("/sys/class/misc/openreg/device", path))
+	snprintf(link, sizeof(link), "/sys/class/misc%s/device",
+		 strrchr(card_node(), '/'));
+	if (!realpath(link, path))
 		return false;
 	snprintf(slot, size, "%s", strrchr(path, '/') + 1);
 	return true;

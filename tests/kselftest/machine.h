@@ -24,7 +24,7 @@ int machine_sleep(void);
 /* The first card's /dev/accel/accelN, and a file descriptor of it. */
 bool accel_find(char *path, size_t size);
 int accel_open(void);
-/* PCI address of the first card, or of the port above it, as sysfs writes it. */
+/* PCI address of the chosen card, or of the port above it, as sysfs writes it. */
 bool slot_of_card(char *slot, size_t size);
 bool slot_of_port(const char *card, char *slot, size_t size);
 int slot_put(const char *slot, const char *file, const char *text);

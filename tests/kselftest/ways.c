@@ -48,7 +48,7 @@ static int let_through(void)
 
 int way_go(enum way way)
 {
-	char answer[1024];
+	char name[32], id[64], answer[1024];
 
 	switch (way) {
 	case DRIVER:
@@ -60,9 +60,11 @@ int way_go(enum way way)
 			return -EIO;
 		return slot_put(slot, "remove", "1");
 	default:
-		if (!monitor_command("device_del", "\"id\": \"card0\"", answer,
+		snprintf(name, sizeof(name), "\"card%u\"", card_number());
+		snprintf(id, sizeof(id), "\"id\": %s", name);
+		if (!monitor_command("device_del", id, answer,
 				     sizeof(answer)) ||
-		    !monitor_event("DEVICE_DELETED", "\"card0\""))
+		    !monitor_event("DEVICE_DELETED", name))
 			return -EIO;
 		return 0;
 	}
@@ -83,8 +85,8 @@ int way_come(enum way way)
 		return file_put("/sys/bus/pci/rescan", "1");
 	default:
 		snprintf(device, sizeof(device),
-			 "\"driver\": \"openreg\", \"id\": \"card0\", \"bus\": \"port0\", \"vram-size\": %llu",
-			 vram_size);
+			 "\"driver\": \"openreg\", \"id\": \"card%u\", \"bus\": \"port%u\", \"vram-size\": %llu",
+			 card_number(), card_number(), vram_size);
 		if (!monitor_command("device_add", device, answer,
 				     sizeof(answer))) {
 			fprintf(stderr, "# device_add: %s\n", answer);

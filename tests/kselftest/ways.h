@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Ways in which the first card goes, and comes back. */
+/* Ways in which the chosen card goes, and comes back. */
 #ifndef OPENREG_TEST_WAYS_H
 #define OPENREG_TEST_WAYS_H
 
@@ -11,7 +11,7 @@ enum way {
 	WAYS
 };
 
-/* 0 if done. The first finds out where it is, before it goes. */
+/* 0 if done. The first finds out where it is, when it was chosen, before it goes. */
 int way_begin(void);
 int way_go(enum way way);
 int way_come(enum way way);
