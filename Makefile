@@ -16,7 +16,7 @@ help:
 	@echo 'make fuzz-NAME          fuzz the card for SECONDS=60; NAME decode, packets,'
 	@echo '                        card, diff or qemu; or the driver: ioctl'
 	@echo 'make soak               many processes, kills, resets and unplugs for MINUTES=3;'
-	@echo '                        KERNEL=stock, SEED='
+	@echo '                        KERNEL=stock, SEED=, CARDS=1'
 	@echo 'make torture            the long half of the tests; ARGS="soak=60 fuzz-card=30"'
 	@echo 'make coverage-kmod      which lines of the driver its tests run'
 	@echo 'make coverage           which lines and branches of the card its tests run'
@@ -58,7 +58,7 @@ fuzz-%:
 
 soak:
 	@scripts/soak $(or $(MINUTES),3) --kernel $(or $(KERNEL),stock) \
-		$(if $(SEED),--seed $(SEED)) $(ARGS)
+		$(if $(SEED),--seed $(SEED)) $(if $(CARDS),--cards $(CARDS)) $(ARGS)
 
 torture:
 	@scripts/torture $(ARGS)

@@ -23,7 +23,7 @@
 static const struct load *const loads[] = {
 	&load_compute, &load_copies, &load_launches, &load_churn,
 	&load_userptr, &load_share, &load_foreign, &load_syncobj,
-	&load_faults,
+	&load_faults, &load_pair,
 };
 
 static volatile sig_atomic_t stop;
@@ -89,9 +89,10 @@ size_t not_noise(const void *memory, size_t size, uint64_t seed)
 	return i;
 }
 
-bool disturbed_since(const struct client *c, uint32_t over)
+bool disturbed_since(const struct client *c, unsigned int card, uint32_t over)
 {
-	return __atomic_load_n(&c->shared->begun, __ATOMIC_SEQ_CST) != over;
+	return __atomic_load_n(&c->shared->begun[card], __ATOMIC_SEQ_CST) !=
+	       over;
 }
 
 static void count_launches(struct client *c)
@@ -136,15 +137,20 @@ int alloc_mapped(struct client *c, uint64_t size, uint32_t flags,
 
 static int session_open(struct client *c, const struct load *load)
 {
+	char path[32] = "/dev/openreg";
 	unsigned int i;
 	int ret;
 
-	c->over = __atomic_load_n(&c->shared->over, __ATOMIC_SEQ_CST);
+	c->over = __atomic_load_n(&c->shared->over[c->card], __ATOMIC_SEQ_CST);
+	c->cut = false;
 	c->dev = NULL;
 	memset(c->q, 0, sizeof(c->q));
 	memset(c->counted, 0, sizeof(c->counted));
 	memset(c->load, 0, load->size);
-	ret = openreg_device_open(0, &c->dev);
+	/* By its path, as a card's index is another while one is gone. */
+	if (c->card)
+		snprintf(path, sizeof(path), "/dev/openreg%u", c->card);
+	ret = openreg_device_open_path(path, &c->dev);
 	for (i = 0; i < QUEUES && !ret; i++)
 		ret = openreg_queue_create(c->dev, NULL, &c->q[i]);
 	return ret ? ret : load->begin(c);
@@ -165,7 +171,7 @@ static bool session_dies(struct client *c)
 {
 	int i;
 
-	if (!disturbed_since(c, c->over))
+	if (!disturbed_since(c, c->card, c->over))
 		return false;
 	for (i = 0; i < 60000; i++) {
 		openreg_queue_reset(c->q[1]);
@@ -182,6 +188,11 @@ static bool is_an_end(int error)
 	       error == -ENXIO;
 }
 
+static bool disturbed(const struct client *c)
+{
+	return c->cut || disturbed_since(c, c->card, c->over);
+}
+
 /* True if it is nothing but the card's end. */
 static bool judge(struct client *c, const struct load *load, int error)
 {
@@ -189,7 +200,7 @@ static bool judge(struct client *c, const struct load *load, int error)
 
 	snprintf(last, sizeof(last), "%s", openreg_last_error());
 	if (error == -EBADMSG ? session_dies(c) :
-				is_an_end(error) && disturbed_since(c, c->over)) {
+				is_an_end(error) && disturbed(c)) {
 		__atomic_add_fetch(&c->slot->ends, 1, __ATOMIC_RELAXED);
 		return true;
 	}
@@ -239,6 +250,14 @@ static const struct load *find_load(const char *name)
 	return NULL;
 }
 
+static const struct load *become_peer(struct client *c, const struct load *load)
+{
+	c->rng = ~c->rng;
+	if (load == &load_pair)
+		c->card = !c->card;
+	return &load_share_peer;
+}
+
 int main(int argc, char **argv)
 {
 	const struct sigaction act = { .sa_handler = on_term,
@@ -258,13 +277,14 @@ int main(int argc, char **argv)
 	c.slot = &c.shared->slots[atoi(argv[2])];
 	counting = c.slot;
 	c.rng = strtoull(argv[4], NULL, 0);
-	if (load == &load_share) {
+	if (c.shared->cards > 1)
+		c.card = (unsigned int)random_below(&c, c.shared->cards);
+	c.other = c.card;
+	if (load == &load_share || load == &load_pair) {
 		if (!share_split())
 			return 2;
-		if (share_is_peer()) {
-			load = &load_share_peer;
-			c.rng = ~c.rng;
-		}
+		if (share_is_peer())
+			load = become_peer(&c, load);
 	}
 	c.load = calloc(1, load->size);
 	if (!c.load)

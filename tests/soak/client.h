@@ -19,7 +19,9 @@ struct client {
 	struct soak_shared *shared;
 	struct soak_slot *slot;
 	uint64_t rng;
+	unsigned int card, other; /* its own, and that of who it shares with */
 	uint32_t over; /* of shared, when the card was opened */
+	bool cut; /* by what happened to the other card */
 	struct openreg_device *dev;
 	struct openreg_queue *q[QUEUES];
 	uint64_t counted[QUEUES]; /* packets */
@@ -41,7 +43,7 @@ struct load {
 
 extern const struct load load_compute, load_copies, load_launches, load_churn,
 	load_userptr, load_share, load_share_peer, load_foreign, load_syncobj,
-	load_faults;
+	load_faults, load_pair;
 
 uint64_t random64(struct client *c);
 /* From 0 to below. */
@@ -49,8 +51,8 @@ uint64_t random_below(struct client *c, uint64_t below);
 
 int wrong(struct client *c, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
-/* A reset or an unplug may have met what was opened when this was over. */
-bool disturbed_since(const struct client *c, uint32_t over);
+/* A reset or an unplug of the card may have met what was opened when this was over. */
+bool disturbed_since(const struct client *c, unsigned int card, uint32_t over);
 
 /* Submits, and waits. */
 int finish(struct client *c, unsigned int queue);

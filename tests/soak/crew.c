@@ -49,7 +49,8 @@ static void become_client(const struct soak *s, unsigned int i,
 static bool member_start(struct soak *s, unsigned int i)
 {
 	struct member *m = &members[i];
-	const char *load = loads[soak_below(s, LOADS)];
+	const char *load = loads[soak_below(s, s->cards > 1 ? LOADS :
+								   LOADS - 1)];
 	const uint64_t seed = soak_below(s, UINT32_MAX);
 	const uint64_t turns = 1 + soak_below(s, TURNS_MAX);
 	pid_t pid = fork();

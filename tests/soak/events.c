@@ -11,12 +11,28 @@
 
 static char slot[64];
 
+/* Between two events all cards are there. */
+static bool choose(struct soak *s, unsigned int card)
+{
+	card_choose(card);
+	return (slot_of_card(slot, sizeof(slot)) && !way_begin()) ||
+	       soak_fail(s, "card %u is not there", card);
+}
+
+static bool choose_any(struct soak *s)
+{
+	return choose(s, s->cards > 1 ? soak_below(s, s->cards) : 0);
+}
+
 bool events_begin(struct soak *s)
 {
+	unsigned int i;
+
 	if (!monitor_open())
 		return soak_fail(s, "no monitor: scripts/vm --monitor");
-	if (card_works() || way_begin() || !slot_of_card(slot, sizeof(slot)))
-		return soak_fail(s, "no card");
+	for (i = 0; i < s->cards; i++)
+		if (!choose(s, i) || card_works())
+			return soak_fail(s, "no card %u", i);
 	return true;
 }
 
@@ -25,9 +41,10 @@ static void begin(struct soak *s, const char *what)
 {
 	char text[64];
 
-	snprintf(text, sizeof(text), "soak: %s\n", what);
+	snprintf(text, sizeof(text), "soak: card %u: %s\n", card_number(), what);
 	file_put("/dev/kmsg", text);
-	__atomic_add_fetch(&s->shared->begun, 1, __ATOMIC_SEQ_CST);
+	__atomic_add_fetch(&s->shared->begun[card_number()], 1,
+			   __ATOMIC_SEQ_CST);
 }
 
 /* The next who open the card have one that works. */
@@ -39,7 +56,8 @@ static bool end(struct soak *s, const char *what, int ret)
 	if (ret)
 		return soak_fail(s, "%s: the card does not come back: %s", what,
 				 strerror(-ret));
-	__atomic_store_n(&s->shared->over, s->shared->begun, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&s->shared->over[card_number()],
+			 s->shared->begun[card_number()], __ATOMIC_SEQ_CST);
 	return true;
 }
 
@@ -73,7 +91,11 @@ static int make_mute(long long before)
 
 static int make_bus_error(long long before)
 {
-	return monitor_human("pcie_aer_inject_error port0 DLP") ?
+	char line[64];
+
+	snprintf(line, sizeof(line), "pcie_aer_inject_error port%u DLP",
+		 card_number());
+	return monitor_human(line) ?
 		       await_reset(before) : -EIO;
 }
 
@@ -84,9 +106,12 @@ bool event_reset(struct soak *s)
 					     "a fatal error of the bus",
 					     "a reset by the bus" };
 	unsigned int reset = soak_below(s, RESETS);
-	long long before = card_stat("resets");
+	long long before;
 	int ret;
 
+	if (!choose_any(s))
+		return false;
+	before = card_stat("resets");
 	begin(s, names[reset]);
 	if (reset == MUTE)
 		ret = make_mute(before);
@@ -106,6 +131,8 @@ bool event_unplug(struct soak *s)
 	enum way way = soak_below(s, WAYS);
 	int ret;
 
+	if (!choose_any(s))
+		return false;
 	begin(s, names[way]);
 	ret = way_go(way);
 	if (!ret)

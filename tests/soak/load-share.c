@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* Memory that goes from one process to another as a dma-buf, and back. */
+/*
+ * Memory that goes from one process to another as a dma-buf, and back; and so from
+ * card to card.
+ */
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -233,21 +236,27 @@ static int peer_turn(struct client *c)
 	if (!ret)
 		ret = peer_work(c, &m);
 	m.result = 0;
-	if (ret && (disturbed_since(c, m.over) || disturbed_since(c, c->over)))
+	if (ret && (disturbed_since(c, c->other, m.over) ||
+		    disturbed_since(c, c->card, c->over)))
 		m.result = 1;
 	openreg_bo_free(x->in);
 	x->in = NULL;
 	if (!tell(&m, -1))
 		exit(0);
-	/* The other's card has gone, not this one's. */
-	if (!m.result || m.over >= c->over)
+	/* The other's card has gone, not this one's, or before this was opened. */
+	if (!m.result || disturbed_since(c, c->card, c->over))
 		return ret;
-	c->over = m.over;
+	c->cut = true;
 	return -ENODEV;
 }
 
 const struct load load_share = {
 	"share", sizeof(struct share), share_begin, share_turn, share_end,
+};
+
+/* The peer has the other card. */
+const struct load load_pair = {
+	"pair", sizeof(struct share), share_begin, share_turn, share_end,
 };
 
 const struct load load_share_peer = {

@@ -14,7 +14,7 @@
 #define STEADY 3 /* rounds at each end, at least */
 #define GROWTH 32768 /* KiB from the first to the last third, at most */
 
-static struct card_usage unused;
+static struct card_usage unused[SOAK_CARDS_MAX];
 static struct look {
 	int used, slab; /* KiB */
 } looks[ROUNDS_MAX];
@@ -34,17 +34,26 @@ static long long meminfo(const char *name)
 	return result;
 }
 
-void memory_begin(void)
+void memory_begin(const struct soak *s)
 {
-	unused = card_unused();
+	unsigned int i;
+
+	for (i = 0; i < s->cards; i++) {
+		card_choose(i);
+		unused[i] = card_unused();
+	}
 }
 
 bool memory_look(struct soak *s)
 {
 	struct look *look = &looks[num_looks];
+	unsigned int i;
 
-	if (!card_settles(unused))
-		return soak_fail(s, "something is left on the card");
+	for (i = 0; i < s->cards; i++) {
+		card_choose(i);
+		if (!card_settles(unused[i]))
+			return soak_fail(s, "something is left on card %u", i);
+	}
 	sync();
 	if (file_put("/proc/sys/vm/drop_caches", "3"))
 		return soak_fail(s, "no drop_caches");

@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #define SOAK_CLIENTS_MAX 64
+#define SOAK_CARDS_MAX 2
 
 /* Of one client after the other: whoever is killed has told so far. */
 struct soak_slot {
@@ -15,15 +16,17 @@ struct soak_slot {
 };
 
 struct soak_shared {
-	/* Resets and unplugs that were begun, and that are over. */
-	volatile uint32_t begun, over;
+	uint32_t cards;
+	/* Of each card: resets and unplugs that were begun, and that are over. */
+	volatile uint32_t begun[SOAK_CARDS_MAX], over[SOAK_CARDS_MAX];
 	struct soak_slot slots[SOAK_CLIENTS_MAX];
 };
 
+/* The last wants two cards. */
 #define SOAK_LOADS                                                            \
 	{                                                                     \
 		"compute", "copies", "launches", "churn", "userptr", "share", \
-			"foreign", "syncobj", "faults"                        \
+			"foreign", "syncobj", "faults", "pair"                \
 	}
 
 #endif

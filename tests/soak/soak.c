@@ -4,7 +4,7 @@
  * unplugged under them. In rounds: after each everything has to be as before.
  *
  *   soak [--minutes N] [--seed N] [--clients N] [--round SECONDS] [--stall SECONDS]
- *        [--calm 1]: kills, and nothing to the card
+ *        [--cards N] [--calm 1]: kills, and nothing to the cards
  */
 #include <getopt.h>
 #include <stdarg.h>
@@ -149,9 +149,10 @@ static bool set_up(struct soak *s)
 			 MAP_SHARED, s->shared_fd, 0);
 	if (s->shared == MAP_FAILED)
 		return soak_fail(s, "no shared memory");
+	s->shared->cards = s->cards;
 	if (!events_begin(s))
 		return false;
-	memory_begin();
+	memory_begin(s);
 	return true;
 }
 
@@ -161,30 +162,34 @@ static const struct option options[] = {
 	{ "clients", required_argument, NULL, 'c' },
 	{ "round", required_argument, NULL, 'r' },
 	{ "stall", required_argument, NULL, 't' },
+	{ "cards", required_argument, NULL, 'n' },
 	{ "calm", required_argument, NULL, 'q' },
 	{ 0 },
 };
 
 int main(int argc, char **argv)
 {
-	struct soak s = { .rng = 1, .clients = 12, .stall_ns = 300 * SEC_NS };
+	struct soak s = { .rng = 1, .clients = 12, .cards = 1,
+			  .stall_ns = 300 * SEC_NS };
 	long long minutes = 3, round = 20;
 	int option;
 
 	while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
 		long long value = optarg ? atoll(optarg) : 0;
 
-		if (value <= 0 || (option == 'c' && value > SOAK_CLIENTS_MAX))
+		if (value <= 0 || (option == 'c' && value > SOAK_CLIENTS_MAX) ||
+		    (option == 'n' && value > SOAK_CARDS_MAX))
 			return 2;
 		minutes = option == 'm' ? value : minutes;
 		round = option == 'r' ? value : round;
 		s.rng = option == 's' ? (uint64_t)value : s.rng;
 		s.clients = option == 'c' ? (unsigned int)value : s.clients;
+		s.cards = option == 'n' ? (unsigned int)value : s.cards;
 		s.calm |= option == 'q';
 		s.stall_ns = option == 't' ? value * SEC_NS : s.stall_ns;
 	}
-	printf("soak: %lld minutes, seed %llu, %u clients\n", minutes,
-	       (unsigned long long)s.rng, s.clients);
+	printf("soak: %lld minutes, seed %llu, %u clients, %u card(s)\n", minutes,
+	       (unsigned long long)s.rng, s.clients, s.cards);
 	if (!set_up(&s))
 		return 1;
 	s.begun_ns = s.told_ns = now_ns();

@@ -11,7 +11,7 @@
 /* Rounds and their actions come from the seed alone. */
 struct soak {
 	uint64_t rng;
-	unsigned int clients, round;
+	unsigned int clients, cards, round;
 	long long begun_ns, deadline_ns, stall_ns, told_ns;
 	struct soak_shared *shared;
 	int shared_fd;
@@ -46,8 +46,8 @@ bool event_sleep(struct soak *s);
 
 /* ---- memory.c ------------------------------------------------------------ */
 
-void memory_begin(void);
-/* At the end of a round: nobody has the card, and nothing may be left. */
+void memory_begin(const struct soak *s);
+/* At the end of a round: nobody has a card, and nothing may be left. */
 bool memory_look(struct soak *s);
 /* Of all rounds: does it become more and more? */
 bool memory_judge(struct soak *s);
