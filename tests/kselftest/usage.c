@@ -9,6 +9,7 @@
 #include "kselftest_harness.h"
 
 #include "card.h"
+#include "machine.h"
 
 #define TRACING "/sys/kernel/tracing/"
 
@@ -161,17 +162,27 @@ static bool traced(const char *event, const char *detail)
 	return true;
 }
 
-TEST(trace_events)
+FIXTURE(trace) { };
+
+FIXTURE_SETUP(trace)
+{
+	mount("tracefs", TRACING, "tracefs", 0, NULL);
+	ASSERT_EQ(0, put(TRACING "trace", ""));
+	ASSERT_EQ(0, put(TRACING "events/openreg/enable", "1"));
+}
+
+FIXTURE_TEARDOWN(trace)
+{
+	ASSERT_EQ(0, put(TRACING "events/openreg/enable", "0"));
+}
+
+TEST_F(trace, events)
 {
 	char address[64];
 	struct queue queue;
 	struct packet p;
 	struct bo bo;
 	int fd;
-
-	mount("tracefs", TRACING, "tracefs", 0, NULL);
-	ASSERT_EQ(0, put(TRACING "trace", ""));
-	ASSERT_EQ(0, put(TRACING "events/openreg/enable", "1"));
 
 	fd = card_open();
 	ASSERT_LE(0, fd);
@@ -203,7 +214,16 @@ TEST(trace_events)
 	EXPECT_TRUE(traced("openreg_irq:", "vector=0"));
 	snprintf(address, sizeof(address), "seq=2 code=%u", OPENREG_FAULT_BOUNDS);
 	EXPECT_TRUE(traced("openreg_fault:", address));
-	ASSERT_EQ(0, put(TRACING "events/openreg/enable", "0"));
+}
+
+TEST_F_TIMEOUT(trace, reset, 120)
+{
+	char slot[64];
+
+	ASSERT_TRUE(slot_of_card(slot, sizeof(slot)));
+	EXPECT_EQ(0, slot_put(slot, "reset", "1"));
+	EXPECT_TRUE(traced("openreg_reset:", "card=0 reason=by the bus"));
+	EXPECT_EQ(0, card_await());
 }
 
 TEST_HARNESS_MAIN
