@@ -97,15 +97,21 @@ struct openreg_device {
 	char node_name[24];
 };
 
+/* What a file's memory counts as. */
+enum openreg_region {
+	OPENREG_REGION_VRAM,
+	OPENREG_REGION_SYSTEM,
+	OPENREG_REGION_USER,
+	OPENREG_REGIONS
+};
+
 struct openreg_file {
 	struct openreg_device *odev;
 	struct mutex lock; /* creation of ctx */
 	struct openreg_ctx *ctx;
 	struct xarray queues; /* by the number user space knows */
 	u32 next_queue;
-	atomic64_t vram;
-	atomic64_t system;
-	atomic64_t pinned;
+	atomic64_t memory[OPENREG_REGIONS]; /* bytes */
 	u64 past_busy_ns; /* of queues that are gone; under queues.xa_lock */
 };
 

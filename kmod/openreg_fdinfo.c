@@ -2,9 +2,11 @@
 /*
  * What an open file uses, as Documentation/gpu/drm-usage-stats.rst wants it:
  *	drm-engine-card			time of the card's engines
- *	drm-{total,resident}-vram	memory of the card
- *	drm-{total,resident}-system	memory of the driver's that the card reaches
- *	drm-{total,resident}-user	memory of the process that the card reaches
+ *	drm-{total,shared,resident}-X	memory that the card reaches; X is
+ *		vram	its own
+ *		system	the driver's, and what others export
+ *		user	the process's
+ * As everywhere in DRM, who exports and who imports have it both, as shared.
  */
 
 #include <drm/drm_file.h>
@@ -40,24 +42,42 @@ static u64 openreg_file_busy_ns(struct openreg_file *file)
 	return ns;
 }
 
-static void openreg_show_memory(struct drm_printer *p, const char *region,
-				atomic64_t *bytes)
+static void openreg_count_memory(struct drm_file *filp,
+				 struct drm_memory_stats *stats)
 {
-	struct drm_memory_stats stats = {
-		.private = atomic64_read(bytes),
-		.resident = atomic64_read(bytes),
-	};
+	struct drm_memory_stats *region;
+	struct drm_gem_object *obj;
+	int id;
 
-	drm_print_memory_stats(p, &stats, DRM_GEM_OBJECT_RESIDENT, region);
+	guard(spinlock)(&filp->table_lock);
+	idr_for_each_entry(&filp->object_idr, obj, id) {
+		region = &stats[openreg_bo_region(to_openreg_bo(obj))];
+		/* The core sets what this reads under a lock of its own. */
+		if (data_race(drm_gem_object_is_shared_for_memory_stats(obj)))
+			region->shared += obj->size;
+		else
+			region->private += obj->size;
+		region->resident += obj->size;
+	}
+}
+
+static void openreg_show_memory(struct drm_printer *p, struct drm_file *filp)
+{
+	static const char * const names[OPENREG_REGIONS] = {
+		"vram", "system", "user",
+	};
+	struct drm_memory_stats stats[OPENREG_REGIONS] = {};
+	unsigned int i;
+
+	openreg_count_memory(filp, stats);
+	for (i = 0; i < OPENREG_REGIONS; i++)
+		drm_print_memory_stats(p, &stats[i], DRM_GEM_OBJECT_RESIDENT,
+				       names[i]);
 }
 
 void openreg_show_fdinfo(struct drm_printer *p, struct drm_file *filp)
 {
-	struct openreg_file *file = filp->driver_priv;
-
 	drm_printf(p, "drm-engine-card:\t%llu ns\n",
-		   openreg_file_busy_ns(file));
-	openreg_show_memory(p, "vram", &file->vram);
-	openreg_show_memory(p, "system", &file->system);
-	openreg_show_memory(p, "user", &file->pinned);
+		   openreg_file_busy_ns(filp->driver_priv));
+	openreg_show_memory(p, filp);
 }

@@ -10,16 +10,6 @@
 #include "openreg_gem.h"
 #include "openreg_prime.h"
 
-static atomic64_t *openreg_bo_account(struct openreg_file *file,
-				      const struct openreg_bo *bo)
-{
-	if (bo->flags & DRM_OPENREG_BO_VRAM)
-		return &file->vram;
-	if (bo->flags & DRM_OPENREG_BO_SYSTEM)
-		return &file->system;
-	return &file->pinned;
-}
-
 static int openreg_bo_open(struct drm_gem_object *obj, struct drm_file *filp)
 {
 	struct openreg_file *file = filp->driver_priv;
@@ -38,7 +28,7 @@ static int openreg_bo_open(struct drm_gem_object *obj, struct drm_file *filp)
 		return ret;
 	if (bo->ops->bound)
 		bo->ops->bound(bo);
-	atomic64_add(obj->size, openreg_bo_account(file, bo));
+	atomic64_add(obj->size, &file->memory[openreg_bo_region(bo)]);
 	return 0;
 }
 
@@ -47,7 +37,7 @@ static void openreg_bo_close(struct drm_gem_object *obj, struct drm_file *filp)
 	struct openreg_file *file = filp->driver_priv;
 	struct openreg_bo *bo = to_openreg_bo(obj);
 
-	atomic64_sub(obj->size, openreg_bo_account(file, bo));
+	atomic64_sub(obj->size, &file->memory[openreg_bo_region(bo)]);
 	openreg_ctx_unbind(bo);
 }
 

@@ -11,6 +11,7 @@
 #include "openreg_accel.h"
 
 #include "openreg_admin.h"
+#include "openreg_drv.h"
 
 struct openreg_bo;
 struct openreg_ctx;
@@ -115,6 +116,15 @@ static inline struct openreg_bo *to_openreg_bo(struct drm_gem_object *obj)
 static inline bool openreg_bo_owns_vram(const struct openreg_bo *bo)
 {
 	return bo->flags == DRM_OPENREG_BO_VRAM;
+}
+
+static inline enum openreg_region openreg_bo_region(const struct openreg_bo *bo)
+{
+	if (bo->flags & DRM_OPENREG_BO_VRAM)
+		return OPENREG_REGION_VRAM;
+	if (bo->flags & DRM_OPENREG_BO_SYSTEM)
+		return OPENREG_REGION_SYSTEM;
+	return OPENREG_REGION_USER;
 }
 
 /* openreg_gem.c */

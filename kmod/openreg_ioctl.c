@@ -17,9 +17,9 @@ static void openreg_query_memory(struct openreg_file *file,
 				 struct drm_openreg_memory_info *info)
 {
 	openreg_vram_query(file->odev, info);
-	info->process_vram = atomic64_read(&file->vram);
-	info->process_system = atomic64_read(&file->system);
-	info->process_pinned = atomic64_read(&file->pinned);
+	info->process_vram = atomic64_read(&file->memory[OPENREG_REGION_VRAM]);
+	info->process_system = atomic64_read(&file->memory[OPENREG_REGION_SYSTEM]);
+	info->process_pinned = atomic64_read(&file->memory[OPENREG_REGION_USER]);
 }
 
 union openreg_query_result {
