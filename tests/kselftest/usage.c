@@ -4,12 +4,14 @@
 #include <fcntl.h>
 #include <glob.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
 
 #include "kselftest_harness.h"
 
 #include "card.h"
 #include "machine.h"
+#include "sharing.h"
 
 #define TRACING "/sys/kernel/tracing/"
 
@@ -83,6 +85,74 @@ TEST(memory_of_each_door)
 	}
 	globfree(&found);
 	free(user);
+}
+
+static bool holds(int fd, const char *region, long long total, long long shared)
+{
+	const char *name[] = { "total", "resident", "shared" };
+	const long long value[] = { total, total, shared };
+	char line[32];
+	int i;
+
+	for (i = 0; i < 3; i++) {
+		snprintf(line, sizeof(line), "drm-%s-%s", name[i], region);
+		if (fdinfo(fd, line) != value[i])
+			return false;
+	}
+	return true;
+}
+
+/* Of two files it is in full, and of both shared; the rest is private. */
+TEST(shared_memory)
+{
+	const char *region[] = { "vram", "system" };
+	const __u32 flags[] = { DRM_OPENREG_BO_VRAM, DRM_OPENREG_BO_SYSTEM };
+	int i, dma_buf, fd = card_open(), other = card_open();
+	struct bo bo, own, in;
+
+	ASSERT_LE(0, fd);
+	ASSERT_LE(0, other);
+	for (i = 0; i < 2; i++) {
+		ASSERT_EQ(0, bo_create(fd, 2 * MIB, flags[i], &own));
+		ASSERT_EQ(0, bo_create(fd, 8 * MIB, flags[i], &bo));
+		EXPECT_TRUE(holds(fd, region[i], 10 * MIB, 0));
+		dma_buf = bo_export(fd, bo.handle, DRM_CLOEXEC);
+		ASSERT_LE(0, dma_buf);
+		EXPECT_TRUE(holds(fd, region[i], 10 * MIB, 8 * MIB));
+		ASSERT_EQ(0, bo_import(other, dma_buf, &in));
+		close(dma_buf);
+		EXPECT_TRUE(holds(other, region[i], 8 * MIB, 8 * MIB));
+		EXPECT_TRUE(holds(other, region[!i], 0, 0));
+		ASSERT_EQ(0, bo_close(fd, bo.handle));
+		EXPECT_TRUE(holds(fd, region[i], 2 * MIB, 0));
+		EXPECT_TRUE(holds(other, region[i], 8 * MIB, 8 * MIB));
+		ASSERT_EQ(0, bo_close(other, in.handle));
+		EXPECT_TRUE(holds(other, region[i], 0, 0));
+	}
+	EXPECT_TRUE(holds(fd, "user", 0, 0));
+	close(fd);
+	close(other);
+}
+
+/* What is not the card's is the system's. */
+TEST(imported_memory)
+{
+	int dma_buf, fd = card_open();
+	void *memory;
+	struct bo in;
+
+	ASSERT_LE(0, fd);
+	dma_buf = udmabuf(2 * MIB, false, &memory);
+	ASSERT_LE(0, dma_buf);
+	ASSERT_EQ(0, bo_import(fd, dma_buf, &in));
+	EXPECT_TRUE(holds(fd, "system", 2 * MIB, 2 * MIB));
+	EXPECT_TRUE(holds(fd, "vram", 0, 0));
+	EXPECT_TRUE(holds(fd, "user", 0, 0));
+	ASSERT_EQ(0, bo_close(fd, in.handle));
+	EXPECT_TRUE(holds(fd, "system", 0, 0));
+	munmap(memory, 2 * MIB);
+	close(dma_buf);
+	close(fd);
 }
 
 /* The card counts a packet's time after it has told of its end. */
