@@ -9,104 +9,11 @@
 #include "kselftest_harness.h"
 
 #include "card.h"
+#include "isolation-kinds.h"
 
 #define LONG (20 * SEC_NS)
 #define PATTERN 0xa7
-#define ONE 0x3ff0000000000000ull /* 1.0 */
 #define PART 65536 /* of the attacker's memory, for each operand */
-
-struct operand {
-	unsigned int dtype;
-	__s64 stride[7];
-};
-
-/* A packet that is good as long as its operands are where they should be. */
-struct kind {
-	char name[24];
-	unsigned int opcode, ndim, nops, nimm;
-	unsigned char arg[2];
-	__s64 size[7];
-	struct operand ops[4];
-	__u64 imm[16];
-	bool adds; /* VECTOR */
-};
-
-#define KIND(label, code, dims, operands, imms, ...)			\
-	{ .name = label, .opcode = OPENREG_OP_##code, .ndim = dims,	\
-	  .nops = operands, .nimm = imms, __VA_ARGS__ }
-#define F32(...) { OPENREG_F32, { __VA_ARGS__ } }
-#define I64(...) { OPENREG_I64, { __VA_ARGS__ } }
-
-static const struct kind kinds[] = {
-	KIND("COPY", COPY, 1, 2, 0, .size = { 64 }, .ops = { F32(1), F32(1) }),
-	KIND("COPY with a cast", COPY, 1, 2, 0, .size = { 64 },
-	     .ops = { F32(1), I64(2) }),
-	KIND("FILL", FILL, 1, 1, 1, .size = { 64 }, .ops = { F32(1) }),
-	KIND("VECTOR", VECTOR, 1, 3, 0, .size = { 64 },
-	     .ops = { F32(1), F32(1), F32(0) }, .adds = true),
-	KIND("MATMUL", MATMUL, 4, 4, 2, .size = { 1, 4, 4, 4 },
-	     .ops = { F32(16, 4, 1, 0), F32(16, 4, 0, 1), F32(16, 0, 1, 4),
-		      F32(16, 4, 1, 0) }, .imm = { ONE, ONE }),
-	KIND("SOFTMAX", SOFTMAX, 2, 2, 0, .arg = { 1 }, .size = { 4, 8 },
-	     .ops = { F32(8, 1), F32(8, 1) }),
-	KIND("SOFTMAX backward", SOFTMAX, 2, 3, 0,
-	     .arg = { 1, OPENREG_SOFTMAX_BACKWARD }, .size = { 4, 8 },
-	     .ops = { F32(8, 1), F32(8, 1), F32(8, 1) }),
-	KIND("INDEX get", INDEX, 2, 3, 2, .arg = { OPENREG_INDEX_GET },
-	     .size = { 4, 4 }, .ops = { F32(4, 1), F32(0, 1), I64(1, 0) },
-	     .imm = { 4, 4 }),
-	KIND("INDEX add", INDEX, 2, 3, 2, .arg = { OPENREG_INDEX_ADD },
-	     .size = { 4, 4 }, .ops = { F32(0, 1), F32(4, 1), I64(1, 0) },
-	     .imm = { 4, 4 }),
-	KIND("CONV", CONV, 7, 4, 15, .arg = { OPENREG_CONV_FORWARD },
-	     .size = { 1, 1, 1, 1, 4, 1, 1 },
-	     .ops = { F32(4, 4, 4, 0, 1, 1, 1), F32(4, 4, 0, 4, 1, 1, 1),
-		      F32(0, 1, 1, 1, 1, 1, 1), F32(0, 1, 1, 0, 0, 0, 0) },
-	     .imm = { 1, 1, 1, 4, 1, 1, 1, 1, 1, 0, 0, 0, 1, 1, 1 }),
-	KIND("POOL", POOL, 5, 3, 16, .arg = { OPENREG_POOL_MAX },
-	     .size = { 1, 1, 4, 1, 1 },
-	     .ops = { F32(4, 4, 1, 1, 1), F32(4, 4, 1, 1, 1),
-		      I64(4, 4, 1, 1, 1) },
-	     .imm = { 1, 1, 1, 4, 1, 1, 1, 1, 1, 0, 0, 0, 1, 1, 1, 0 }),
-	KIND("SORT", SORT, 2, 3, 2, .arg = { 1 }, .size = { 4, 8 },
-	     .ops = { F32(8, 1), F32(8, 1), I64(8, 1) }, .imm = { 0, 8 }),
-	KIND("WAIT", WAIT, 0, 1, 1, .arg = { OPENREG_WAIT_GE },
-	     .ops = { I64(0) }),
-	KIND("SIGNAL", SIGNAL, 0, 1, 1, .arg = { OPENREG_SIGNAL_SET },
-	     .ops = { I64(0) }, .imm = { 5 }),
-	KIND("TIMESTAMP", TIMESTAMP, 0, 1, 0, .ops = { I64(0) }),
-};
-#define KINDS (sizeof(kinds) / sizeof(kinds[0]))
-
-static void packet_of(struct packet *p, const struct kind *k,
-		      const __u64 *address)
-{
-	struct openreg_op *op;
-	unsigned int i, d;
-
-	packet_begin(p, k->opcode);
-	op = packet_op(p, k->ndim);
-	op->arg[0] = k->arg[0];
-	op->arg[1] = k->arg[1];
-	for (d = 0; d < k->ndim; d++)
-		packet_size(p, k->size[d]);
-	for (i = 0; i < k->nops; i++) {
-		packet_operand(p, address[i], k->ops[i].dtype);
-		for (d = 0; d < k->ndim; d++)
-			packet_stride(p, k->ops[i].stride[d]);
-	}
-	for (i = 0; i < k->nimm; i++)
-		packet_imm(p, k->imm[i]);
-	if (!k->adds)
-		return;
-	for (i = 0; i < 2; i++)
-		packet_instr(p, (struct openreg_instr) {
-			.op = OPENREG_V_LOAD, .dst = i, .aux = i + 1 });
-	packet_instr(p, (struct openreg_instr) {
-		.op = OPENREG_V_ADD, .dst = 2, .a = 0, .b = 1 });
-	packet_instr(p, (struct openreg_instr) {
-		.op = OPENREG_V_STORE, .a = 2, .aux = 0 });
-}
 
 /* What somebody has of the card. */
 struct party {
@@ -210,16 +117,16 @@ FIXTURE_TEARDOWN(isolation)
 static unsigned int attempt(struct party *a, const struct kind *k,
 			    unsigned int operand, __u64 target)
 {
-	__u64 address[4], seq;
+	__u64 address[KIND_OPERANDS_MAX], seq;
 	struct packet p;
 	unsigned int i;
 	int ret;
 
-	for (i = 0; i < 4; i++)
+	for (i = 0; i < KIND_OPERANDS_MAX; i++)
 		address[i] = a->vram.address + i * PART;
 	if (operand < k->nops)
 		address[operand] = target;
-	packet_of(&p, k, address);
+	kind_packet(&p, k, address);
 	seq = queue_push(&a->q, &p);
 	ret = queue_wait(&a->q, seq, LONG);
 	if (!ret)
@@ -285,27 +192,35 @@ TEST_F_TIMEOUT(isolation, by_reaching_out, 60)
 }
 
 /* Indices are data that the card finds in memory only when it runs. */
+static void set_index(struct party *a, unsigned int operand, __s64 value)
+{
+	__s64 *index = (void *)((char *)a->vram.cpu + operand * PART);
+
+	index[3] = value;
+}
+
 TEST_F(isolation, by_index)
 {
 	const __s64 indices[] = { 4, -1, 1 << 20, INT64_MAX, INT64_MIN,
 				  INT64_MAX / 16 + 1 };
 	struct party *a = self->attacker;
-	__s64 *index = (void *)((char *)a->vram.cpu + 2 * PART);
-	unsigned int k, i;
-	int ret;
+	unsigned int k, i, n;
 
 	for (k = 0; k < KINDS; k++) {
 		if (kinds[k].opcode != OPENREG_OP_INDEX)
 			continue;
-		for (i = 0; i < sizeof(indices) / 8; i++) {
-			index[3] = indices[i];
-			ret = attempt(a, &kinds[k], 2, a->vram.address +
-							       2 * PART);
-			EXPECT_EQ(OPENREG_FAULT_INDEX, ret)
-				TH_LOG("%s, index %lld", kinds[k].name,
-				       (long long)indices[i]);
+		for (i = 2; i < kinds[k].nops; i++) {
+			for (n = 0; n < sizeof(indices) / 8; n++) {
+				set_index(a, i, indices[n]);
+				EXPECT_EQ(OPENREG_FAULT_INDEX,
+					  attempt(a, &kinds[k], i,
+						  a->vram.address + i * PART))
+					TH_LOG("%s, operand %u, index %lld",
+					       kinds[k].name, i,
+					       (long long)indices[n]);
+			}
+			set_index(a, i, 0);
 		}
-		index[3] = 0;
 	}
 }
 
@@ -392,7 +307,7 @@ TEST_F(isolation, by_offset)
 	}
 }
 
-/* Every page of all offsets there are: only the six things that one has. */
+/* Every page of all offsets there are: only the five things that one has. */
 TEST_F_TIMEOUT(isolation, by_any_offset, 60)
 {
 	const struct party *v = self->victim, *a = self->attacker;

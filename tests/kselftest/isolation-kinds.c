@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include "isolation-kinds.h"
+
+#define ONE 0x3ff0000000000000ull /* 1.0 */
+
+#define KIND(label, code, dims, operands, imms, ...)			\
+	{ .name = label, .opcode = OPENREG_OP_##code, .ndim = dims,	\
+	  .nops = operands, .nimm = imms, __VA_ARGS__ }
+#define INDEX_INTO(label, mode)						\
+	KIND("INDEX " label, INDEX, 2, 3, 2, .arg = { OPENREG_INDEX_##mode }, \
+	     .size = { 4, 4 },						\
+	     .ops = { F32(0, 1), F32(4, 1), I64(1, 0) }, .imm = { 4, 4 })
+#define WINDOW { 1, 1, 1, 4, 1, 1, 1, 1, 1, 0, 0, 0, 1, 1, 1 }
+#define F32(...) { OPENREG_F32, { __VA_ARGS__ } }
+#define I64(...) { OPENREG_I64, { __VA_ARGS__ } }
+
+const struct kind kinds[] = {
+	KIND("COPY", COPY, 1, 2, 0, .size = { 64 }, .ops = { F32(1), F32(1) }),
+	KIND("COPY with a cast", COPY, 1, 2, 0, .size = { 64 },
+	     .ops = { F32(1), I64(2) }),
+	KIND("FILL", FILL, 1, 1, 1, .size = { 64 }, .ops = { F32(1) }),
+	KIND("VECTOR", VECTOR, 1, 3, 0, .size = { 64 },
+	     .ops = { F32(1), F32(1), F32(0) }, .ninstr = 4, .instr = {
+		{ .op = OPENREG_V_LOAD, .dst = 0, .aux = 1 },
+		{ .op = OPENREG_V_LOAD, .dst = 1, .aux = 2 },
+		{ .op = OPENREG_V_ADD, .dst = 2, .a = 0, .b = 1 },
+		{ .op = OPENREG_V_STORE, .a = 2, .aux = 0 } }),
+	KIND("VECTOR with two results", VECTOR, 1, 4, 0, .size = { 64 },
+	     .ops = { F32(1), F32(1), F32(1), I64(1) }, .ninstr = 4, .instr = {
+		{ .op = OPENREG_V_LOAD, .dst = 0, .aux = 2 },
+		{ .op = OPENREG_V_STORE, .a = 0, .aux = 0 },
+		{ .op = OPENREG_V_LOAD, .dst = 1, .aux = 3 },
+		{ .op = OPENREG_V_STORE, .a = 1, .aux = 1 } }),
+	KIND("VECTOR with a reduction", VECTOR, 2, 3, 0, .arg = { 2 },
+	     .size = { 4, 16 }, .ops = { F32(1, 0), I64(1, 0), F32(16, 1) },
+	     .ninstr = 2, .instr = {
+		{ .op = OPENREG_V_LOAD, .dst = 0, .aux = 2 },
+		{ .op = OPENREG_V_RED_MAX, .a = 0, .b = 1, .c = OPENREG_VNONE,
+		  .aux = 0 } }),
+	KIND("MATMUL", MATMUL, 4, 4, 2, .size = { 1, 4, 4, 4 },
+	     .ops = { F32(16, 4, 1, 0), F32(16, 4, 0, 1), F32(16, 0, 1, 4),
+		      F32(16, 4, 1, 0) }, .imm = { ONE, ONE }),
+	KIND("SOFTMAX", SOFTMAX, 2, 2, 0, .arg = { 1 }, .size = { 4, 8 },
+	     .ops = { F32(8, 1), F32(8, 1) }),
+	KIND("SOFTMAX backward", SOFTMAX, 2, 3, 0,
+	     .arg = { 1, OPENREG_SOFTMAX_BACKWARD }, .size = { 4, 8 },
+	     .ops = { F32(8, 1), F32(8, 1), F32(8, 1) }),
+	KIND("INDEX get", INDEX, 2, 3, 2, .arg = { OPENREG_INDEX_GET },
+	     .size = { 4, 4 }, .ops = { F32(4, 1), F32(0, 1), I64(1, 0) },
+	     .imm = { 4, 4 }),
+	KIND("INDEX get by two", INDEX, 2, 4, 4, .arg = { OPENREG_INDEX_GET },
+	     .size = { 4, 4 },
+	     .ops = { F32(4, 1), F32(0, 0), I64(1, 0), I64(0, 1) },
+	     .imm = { 4, 4, 4, 1 }),
+	INDEX_INTO("put", PUT),
+	INDEX_INTO("add", ADD),
+	INDEX_INTO("mul", MUL),
+	INDEX_INTO("min", MIN),
+	INDEX_INTO("max", MAX),
+	KIND("CONV", CONV, 7, 4, 15, .arg = { OPENREG_CONV_FORWARD },
+	     .size = { 1, 1, 1, 1, 4, 1, 1 },
+	     .ops = { F32(4, 4, 4, 0, 1, 1, 1), F32(4, 4, 0, 4, 1, 1, 1),
+		      F32(0, 1, 1, 1, 1, 1, 1), F32(0, 1, 1, 0, 0, 0, 0) },
+	     .imm = WINDOW),
+	KIND("CONV backward, data", CONV, 7, 4, 15,
+	     .arg = { OPENREG_CONV_BACKWARD_DATA },
+	     .size = { 1, 1, 1, 1, 4, 1, 1 },
+	     .ops = { F32(4, 4, 0, 4, 1, 1, 1), F32(4, 4, 4, 0, 1, 1, 1),
+		      F32(0, 1, 1, 1, 1, 1, 1), F32(0, 1, 0, 1, 0, 0, 0) },
+	     .imm = WINDOW),
+	KIND("CONV backward, weights", CONV, 7, 3, 15,
+	     .arg = { OPENREG_CONV_BACKWARD_WEIGHTS },
+	     .size = { 1, 1, 1, 1, 4, 1, 1 },
+	     .ops = { F32(0, 1, 1, 1, 1, 1, 1), F32(4, 4, 4, 0, 1, 1, 1),
+		      F32(4, 4, 0, 4, 1, 1, 1) },
+	     .imm = WINDOW),
+	KIND("POOL max", POOL, 5, 3, 16, .arg = { OPENREG_POOL_MAX },
+	     .size = { 1, 1, 4, 1, 1 },
+	     .ops = { F32(4, 4, 1, 1, 1), F32(4, 4, 1, 1, 1),
+		      I64(4, 4, 1, 1, 1) }, .imm = WINDOW),
+	KIND("POOL max backward", POOL, 5, 3, 16,
+	     .arg = { OPENREG_POOL_MAX, OPENREG_POOL_BACKWARD },
+	     .size = { 1, 1, 4, 1, 1 },
+	     .ops = { F32(4, 4, 1, 1, 1), F32(4, 4, 1, 1, 1),
+		      I64(4, 4, 1, 1, 1) }, .imm = WINDOW),
+	KIND("POOL average", POOL, 5, 2, 16, .arg = { OPENREG_POOL_AVG },
+	     .size = { 1, 1, 4, 1, 1 },
+	     .ops = { F32(4, 4, 1, 1, 1), F32(4, 4, 1, 1, 1) },
+	     .imm = WINDOW),
+	KIND("POOL average backward", POOL, 5, 2, 16,
+	     .arg = { OPENREG_POOL_AVG, OPENREG_POOL_BACKWARD },
+	     .size = { 1, 1, 4, 1, 1 },
+	     .ops = { F32(4, 4, 1, 1, 1), F32(4, 4, 1, 1, 1) },
+	     .imm = WINDOW),
+	KIND("SORT", SORT, 2, 3, 2, .arg = { 1 }, .size = { 4, 8 },
+	     .ops = { F32(8, 1), F32(8, 1), I64(8, 1) }, .imm = { 0, 8 }),
+	KIND("WAIT", WAIT, 0, 1, 1, .arg = { OPENREG_WAIT_GE },
+	     .ops = { I64(0) }),
+	KIND("SIGNAL", SIGNAL, 0, 1, 1, .arg = { OPENREG_SIGNAL_SET },
+	     .ops = { I64(0) }, .imm = { 5 }),
+	KIND("SIGNAL add", SIGNAL, 0, 1, 1, .arg = { OPENREG_SIGNAL_ADD },
+	     .ops = { I64(0) }, .imm = { 5 }),
+	KIND("TIMESTAMP", TIMESTAMP, 0, 1, 0, .ops = { I64(0) }),
+};
+
+void kind_packet(struct packet *p, const struct kind *k, const __u64 *address)
+{
+	struct openreg_op *op;
+	unsigned int i, d;
+
+	packet_begin(p, k->opcode);
+	op = packet_op(p, k->ndim);
+	op->arg[0] = k->arg[0];
+	op->arg[1] = k->arg[1];
+	for (d = 0; d < k->ndim; d++)
+		packet_size(p, k->size[d]);
+	for (i = 0; i < k->nops; i++) {
+		packet_operand(p, address[i], k->ops[i].dtype);
+		for (d = 0; d < k->ndim; d++)
+			packet_stride(p, k->ops[i].stride[d]);
+	}
+	for (i = 0; i < k->nimm; i++)
+		packet_imm(p, k->imm[i]);
+	for (i = 0; i < k->ninstr; i++)
+		packet_instr(p, k->instr[i]);
+}

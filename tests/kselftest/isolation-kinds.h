@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* One packet of each form that a packet's operands can have. */
+#ifndef OPENREG_TEST_ISOLATION_KINDS_H
+#define OPENREG_TEST_ISOLATION_KINDS_H
+
+#include "card.h"
+
+#define KINDS 28
+#define KIND_OPERANDS_MAX 4
+
+struct operand {
+	unsigned int dtype;
+	__s64 stride[7];
+};
+
+/* A packet that is good as long as its operands are where they should be. */
+struct kind {
+	char name[32];
+	unsigned int opcode, ndim, nops, nimm, ninstr;
+	unsigned char arg[2];
+	__s64 size[7];
+	struct operand ops[KIND_OPERANDS_MAX];
+	__u64 imm[16];
+	struct openreg_instr instr[4];
+};
+
+extern const struct kind kinds[KINDS];
+
+void kind_packet(struct packet *p, const struct kind *k, const __u64 *address);
+
+#endif
