@@ -37,7 +37,8 @@
 		}                                                              \
 	}
 
-#define COPY_RUN(T, statement) memcpy(to, from, (size_t)t->run * sizeof(T));
+/* Operands that overlap give any result, but memcpy() may do anything. */
+#define COPY_RUN(T, statement) memmove(to, from, (size_t)t->run * sizeof(T));
 #define EACH_OF_RUN(T, statement)                                              \
 	for (j = 0; j < t->run; j++) {                                         \
 		T *d = (T *)to + j;                                            \
