@@ -18,6 +18,7 @@
 #define LAUNCHES 2000
 #define SUPPLY 3000 /* large packets in each queue of the flood */
 #define SLOTS 16384
+#define GOOD 3 /* tries, of five */
 #define LONG (200 * SEC_NS)
 
 static void packet_count(struct packet *p, __u64 address)
@@ -40,15 +41,21 @@ FIXTURE(fairness)
 
 FIXTURE_VARIANT(fairness)
 {
-	unsigned int queues;
-	bool copies; /* both are of copies */
+	unsigned int queues, opcode; /* of the other's packets, too */
 };
 
-FIXTURE_VARIANT_ADD(fairness, beside_1_queue) { .queues = 1 };
-FIXTURE_VARIANT_ADD(fairness, beside_2_queues) { .queues = 2 };
-FIXTURE_VARIANT_ADD(fairness, beside_4_queues) { .queues = 4 };
-FIXTURE_VARIANT_ADD(fairness, copies_1_queue) { .queues = 1, .copies = true };
-FIXTURE_VARIANT_ADD(fairness, copies_4_queues) { .queues = 4, .copies = true };
+#define BESIDE(label, num, code)					\
+	FIXTURE_VARIANT_ADD(fairness, label)				\
+	{								\
+		.queues = num, .opcode = OPENREG_OP_##code,		\
+	}
+BESIDE(vector_1_queue, 1, VECTOR);
+BESIDE(vector_2_queues, 2, VECTOR);
+BESIDE(vector_4_queues, 4, VECTOR);
+BESIDE(matmul_1_queue, 1, MATMUL);
+BESIDE(matmul_4_queues, 4, MATMUL);
+BESIDE(copies_1_queue, 1, COPY);
+BESIDE(copies_4_queues, 4, COPY);
 
 FIXTURE_SETUP(fairness)
 {
@@ -94,25 +101,52 @@ FIXTURE_TEARDOWN(fairness)
 	EXPECT_TRUE(card_settles(self->before));
 }
 
+/* So many elements of the result; all of that, A and B are in 32 MiB. */
+static void packet_matmul(struct packet *p, __u64 memory, __u64 count)
+{
+	const __s64 width = 256, rows = count >> 10;
+	const __s64 stride[3][4] = {
+		{ 0, width, 1, 0 }, { 0, width, 0, 1 }, { 0, 0, 1, width },
+	};
+	unsigned int i, d;
+
+	packet_begin(p, OPENREG_OP_MATMUL);
+	packet_op(p, 4);
+	packet_size(p, 1);
+	packet_size(p, rows);
+	packet_size(p, width);
+	packet_size(p, width);
+	for (i = 0; i < 3; i++) {
+		packet_operand(p, memory + i * 8 * MIB, OPENREG_F32);
+		for (d = 0; d < 4; d++)
+			packet_stride(p, stride[i][d]);
+	}
+	packet_imm(p, 0x3ff0000000000000ull); /* 1.0 */
+	packet_imm(p, 0);
+}
+
 /* Small copies go through as much memory as the large ones do. */
-static void packet_work(struct packet *p, bool copy, __u64 memory, __u64 count,
-			unsigned int i)
+static void packet_work(struct packet *p, unsigned int opcode, __u64 memory,
+			__u64 count, unsigned int i)
 {
 	const __u64 at = memory + i * count % LARGE * 4;
 
-	if (copy)
+	if (opcode == OPENREG_OP_COPY)
 		packet_copy(p, at + LARGE * 4, at, count, OPENREG_F32);
+	else if (opcode == OPENREG_OP_MATMUL)
+		packet_matmul(p, memory, count);
 	else
 		packet_busy(p, memory, memory + 64, count);
 }
 
-static void begin_flood(struct queue *q, bool copies, __u64 memory, __u64 count)
+static void begin_flood(struct queue *q, unsigned int opcode, __u64 memory,
+			__u64 count)
 {
 	struct packet p;
 	unsigned int i;
 
 	for (i = 0; i < SUPPLY; i++) {
-		packet_work(&p, copies, memory, LARGE, i);
+		packet_work(&p, opcode, memory, LARGE, i);
 		queue_write(q, &p);
 		packet_count(&p, count);
 		queue_write(q, &p);
@@ -121,8 +155,8 @@ static void begin_flood(struct queue *q, bool copies, __u64 memory, __u64 count)
 }
 
 /* All at once, so that the card alone says when the last of it is done. */
-static void launch(struct queue *q, bool copies, __u64 memory, __u64 result,
-		   __u64 count)
+static void launch(struct queue *q, unsigned int opcode, __u64 memory,
+		   __u64 result, __u64 count)
 {
 	struct packet p;
 	unsigned int i;
@@ -133,7 +167,7 @@ static void launch(struct queue *q, bool copies, __u64 memory, __u64 result,
 	packet_copy(&p, result, count, 1, OPENREG_I64);
 	queue_write(q, &p);
 	for (i = 0; i < LAUNCHES; i++) {
-		packet_work(&p, copies, memory, SMALL, i);
+		packet_work(&p, opcode, memory, SMALL, i);
 		queue_write(q, &p);
 	}
 	packet_copy(&p, result + 8, count, 1, OPENREG_I64);
@@ -152,43 +186,57 @@ _Static_assert(SUPPLY * 5 < SLOTS && LAUNCHES * 5 + 16 < SLOTS, "rings");
 static unsigned int threads_of_flood(const FIXTURE_VARIANT(fairness) *flood,
 				     unsigned int workers)
 {
-	if (!flood->copies)
+	if (flood->opcode != OPENREG_OP_COPY)
 		return workers > 1 ? workers - 1 : 1;
 	return flood->queues < workers ? flood->queues : workers;
+}
+
+static bool flood_begins(FIXTURE_DATA(fairness) *self,
+			 const FIXTURE_VARIANT(fairness) *flood)
+{
+	const volatile __u64 *count = self->count.cpu;
+	__s64 deadline = now_ns() + LONG;
+	unsigned int i;
+
+	for (i = 0; i < flood->queues; i++)
+		begin_flood(&self->q[i], flood->opcode,
+			    self->memory.address, self->count.address);
+	while (!*count && now_ns() < deadline)
+		usleep(1000);
+	return *count;
 }
 
 TEST_F_TIMEOUT(fairness, share, 300)
 {
 	const volatile __u64 *seen = self->result.cpu;
-	const volatile __u64 *count = self->count.cpu;
 	const __u64 equal = LAUNCHES * SMALL / LARGE;
 	const unsigned int threads =
 		threads_of_flood(variant, self->info.workers);
-	/*
-	 * Not twice: on a busy host a thread of the card may stand still. By turns,
-	 * a packet each, it would be LAUNCHES.
-	 */
-	const __u64 most = 6 * (threads * equal + variant->queues);
-	__s64 deadline = now_ns() + LONG;
-	unsigned int i;
+	/* By turns, a packet each, it would be LAUNCHES. */
+	const __u64 most = (threads * equal + variant->queues) * 5 / 2;
+	unsigned int good = 0, bad = 0;
+	__u64 beside;
 
 	ASSERT_GT(SUPPLY, most) TH_LOG("%u workers", self->info.workers);
-	for (i = 0; i < variant->queues; i++)
-		begin_flood(&self->q[i], variant->copies, self->memory.address,
-			    self->count.address);
-	while (!*count && now_ns() < deadline)
-		usleep(1000);
-	ASSERT_LT(0, *count);
-	launch(&self->small, variant->copies, self->own.address,
-	       self->result.address, self->in.address);
-	ASSERT_EQ(0, queue_wait(&self->small, self->small.seq, LONG));
-	TH_LOG("%u small packets beside %llu large ones, each %llu times as large",
-	       LAUNCHES, seen[1] - seen[0], LARGE / SMALL);
-	EXPECT_GE(most, seen[1] - seen[0]);
-	/* Nor does it keep the flood from its share. */
-	EXPECT_LT(0, seen[1] - seen[0]);
-	/* Which had not come to its end. */
-	EXPECT_GT(SUPPLY, seen[1]);
+	ASSERT_TRUE(flood_begins(self, variant));
+	/* On a busy host a thread of the card may stand still for once. */
+	while (good < GOOD && bad < GOOD) {
+		launch(&self->small, variant->opcode, self->own.address,
+		       self->result.address, self->in.address);
+		ASSERT_EQ(0, queue_wait(&self->small, self->small.seq, LONG));
+		beside = seen[1] - seen[0];
+		TH_LOG("%u small packets beside %llu large ones, each %llu times as large; %llu are allowed",
+		       LAUNCHES, beside, LARGE / SMALL, most);
+		/* Nor does it keep the flood from its share. */
+		EXPECT_LT(0, beside);
+		/* Which had not come to its end. */
+		ASSERT_GT(SUPPLY, seen[1]);
+		if (beside <= most)
+			good++;
+		else
+			bad++;
+	}
+	EXPECT_EQ(GOOD, good);
 }
 
 TEST_HARNESS_MAIN
