@@ -20,8 +20,10 @@ struct message {
 	uint64_t size, seed;
 	uint32_t over; /* the sender's session */
 	uint32_t readonly;
-	int32_t result; /* of the peer; 1: its card went */
+	int32_t result; /* of the peer */
 };
+
+enum { PEER_ENDS = 1 /* a card went */, PEER_WRONG };
 
 static int line = -1;
 static bool is_peer;
@@ -159,7 +161,9 @@ static int share_turn(struct client *c)
 		return ret;
 	if (!hear(&m, &fd))
 		return wrong(c, "the peer says nothing");
-	if (m.result > 0) {
+	if (m.result == PEER_WRONG)
+		return wrong(c, "the peer saw other bytes");
+	if (m.result) {
 		share_end(c);
 		return 0;
 	}
@@ -238,7 +242,7 @@ static int peer_turn(struct client *c)
 	m.result = 0;
 	if (ret && (disturbed_since(c, c->other, m.over) ||
 		    disturbed_since(c, c->card, c->over)))
-		m.result = 1;
+		m.result = ret == -EBADMSG ? PEER_WRONG : PEER_ENDS;
 	openreg_bo_free(x->in);
 	x->in = NULL;
 	if (!tell(&m, -1))

@@ -94,8 +94,8 @@ static int median(unsigned int from, unsigned int count, bool slab)
 /*
  * What the last third of the rounds has more than the first, and 0 if that is no
  * leak. Medians, as memory goes up and down from round to round: the least and the
- * most of a third would hide a leak as large as that swing. A leak goes on, and
- * gives half of it to the last third; caches fill, and stand.
+ * most of a third would hide a leak as large as that swing. A leak goes on in the
+ * last third, too; caches fill, and stand.
  */
 static int growth(bool slab)
 {
