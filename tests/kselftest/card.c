@@ -298,7 +298,7 @@ static int stats_path(char *path, size_t size)
 		mount("none", "/sys/kernel/debug", "debugfs", 0, NULL);
 	if (glob("/sys/kernel/debug/accel/*/openreg_stats", 0, NULL, &found))
 		return -1;
-	/* In the order of their places on the bus; all but the first want all there. */
+	/* In the order of their places on the bus; for any but the first all have to be there. */
 	if (found.gl_pathc > chosen)
 		ret = snprintf(path, size, "%s", found.gl_pathv[chosen]);
 	globfree(&found);

@@ -101,7 +101,7 @@ FIXTURE_TEARDOWN(fairness)
 	EXPECT_TRUE(card_settles(self->before));
 }
 
-/* So many elements of the result; all of that, A and B are in 32 MiB. */
+/* A quarter of so many elements of the result, which with A and B is in 32 MiB. */
 static void packet_matmul(struct packet *p, __u64 memory, __u64 count)
 {
 	const __s64 width = 256, rows = count >> 10;

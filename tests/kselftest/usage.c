@@ -91,13 +91,18 @@ static bool holds(int fd, const char *region, long long total, long long shared)
 {
 	const char *name[] = { "total", "resident", "shared" };
 	const long long value[] = { total, total, shared };
+	long long found;
 	char line[32];
 	int i;
 
 	for (i = 0; i < 3; i++) {
 		snprintf(line, sizeof(line), "drm-%s-%s", name[i], region);
-		if (fdinfo(fd, line) != value[i])
-			return false;
+		found = fdinfo(fd, line);
+		if (found == value[i])
+			continue;
+		fprintf(stderr, "# %s is %lld, not %lld\n", line, found,
+			value[i]);
+		return false;
 	}
 	return true;
 }
