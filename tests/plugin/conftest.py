@@ -52,7 +52,8 @@ def pytest_collection_modifyitems(config, items):
     for cases in tests.values():
         count = min(most, len(cases))
         kept += [cases[i * len(cases) // count] for i in range(count)]
-    config.hook.pytest_deselected(items=[i for i in items if i not in kept])
+    left_out = set(items).difference(kept)
+    config.hook.pytest_deselected(items=list(left_out))
     items[:] = kept
 
 
