@@ -191,7 +191,6 @@ TEST_F_TIMEOUT(isolation, by_reaching_out, 60)
 			}
 }
 
-/* Indices are data that the card finds in memory only when it runs. */
 static void set_index(struct party *a, unsigned int operand, __s64 value)
 {
 	__s64 *index = (void *)((char *)a->vram.cpu + operand * PART);
@@ -199,6 +198,7 @@ static void set_index(struct party *a, unsigned int operand, __s64 value)
 	index[3] = value;
 }
 
+/* Indices are data that the card finds in memory only when it runs. */
 TEST_F(isolation, by_index)
 {
 	const __s64 indices[] = { 4, -1, 1 << 20, INT64_MAX, INT64_MIN,
