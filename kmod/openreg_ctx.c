@@ -136,9 +136,9 @@ static u64 openreg_ctx_close_vram(struct openreg_ctx *ctx)
 
 	xa_lock(&ctx->segs);
 	xa_for_each(&ctx->segs, seg, bo) {
-		if (!bo->closing && openreg_bo_owns_vram(bo))
+		if (!READ_ONCE(bo->closing) && openreg_bo_owns_vram(bo))
 			size += bo->base.size;
-		bo->closing = true;
+		WRITE_ONCE(bo->closing, true);
 	}
 	xa_unlock(&ctx->segs);
 	return size;
@@ -312,11 +312,11 @@ void openreg_ctx_unbind(struct openreg_bo *bo)
 {
 	struct openreg_ctx *ctx = bo->ctx;
 
-	if (ctx->closing || xchg(&bo->unbinding, true))
+	if (READ_ONCE(ctx->closing) || xchg(&bo->unbinding, true))
 		return;
 
 	trace_openreg_bo_close(bo);
-	bo->closing = true;
+	WRITE_ONCE(bo->closing, true);
 	if (openreg_bo_owns_vram(bo))
 		openreg_vram_closing(ctx->odev, bo->base.size);
 	openreg_unbind(bo);

@@ -191,8 +191,12 @@ static int openreg_register(struct openreg_device *odev)
 	if (ret)
 		return ret;
 	ret = openreg_node_register(odev);
-	if (ret)
-		drm_dev_unplug(&odev->drm);
+	if (!ret)
+		return 0;
+	/* Somebody may have been faster to open the other node. */
+	drm_dev_unplug(&odev->drm);
+	openreg_poll_wake(odev);
+	openreg_prime_revoke(odev);
 	return ret;
 }
 

@@ -131,20 +131,24 @@ static void openreg_power_restore(struct openreg_device *odev)
 /* Under reset_lock. */
 static int openreg_power_up(struct openreg_device *odev)
 {
-	int ret;
+	int ret, wedged = odev->wedged;
 
 	/* One that was wedged may remember memory that others have now. */
-	if (!odev->wedged || !openreg_hw_reset(odev))
+	if (!wedged || !openreg_hw_reset(odev))
 		pci_set_master(odev->pdev);
+	/* And is mapped as memory of nobody's. */
+	if (wedged)
+		openreg_reset_begin(odev);
 	ret = openreg_hw_restart(odev);
 	if (ret)
 		pci_clear_master(odev->pdev);
 	WRITE_ONCE(odev->suspended, false);
 	enable_delayed_work(&odev->admin.watchdog);
-	if (!ret) {
-		WRITE_ONCE(odev->wedged, 0);
+	if (wedged) {
+		openreg_reset_end(odev, ret ? wedged : 0);
+	} else if (!ret) {
 		openreg_admin_resume(odev);
-	} else if (!odev->wedged) {
+	} else {
 		openreg_reset_begin(odev);
 		openreg_reset_end(odev, -EIO);
 		openreg_reset_give_up(odev, ret);

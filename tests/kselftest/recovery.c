@@ -294,6 +294,29 @@ TEST_F_TIMEOUT(recovery, dead_and_unbound, 120)
 	ASSERT_EQ(0, file_put(PCI_DRIVER "bind", self->slot));
 }
 
+/* One that is wedged works again after a sleep, and is seen where it is mapped. */
+TEST_F_TIMEOUT(recovery, dead_and_asleep, 120)
+{
+	volatile char *mark = (volatile char *)self->vram.cpu + 4096;
+	struct drm_openreg_device_info info;
+
+	*mark = 1;
+	SLEEP;
+	ASSERT_EQ(0, slot_set_command(self->port,
+				      self->port_command & ~PCI_COMMAND_MEMORY));
+	EXPECT_EQ(-EIO, WAKE_UP);
+	EXPECT_TRUE(is_told(self->events, self->accel));
+	EXPECT_EQ(0, *mark);
+	*mark = 2;
+	ASSERT_EQ(0, slot_set_command(self->port, self->port_command));
+	EXPECT_EQ(-EIO, card_info(self->fd, &info));
+	ASSERT_EQ(0, machine_sleep());
+	EXPECT_EQ(0, card_works());
+	EXPECT_EQ(0, card_info(self->fd, &info));
+	EXPECT_EQ(1, *mark);
+	EXPECT_EQ(-EIO, queue_wait(&self->q, 1, 0));
+}
+
 /* Does the kernel watch errors of this port? */
 static bool port_has_aer(const char *port)
 {
@@ -319,6 +342,26 @@ TEST_F_TIMEOUT(recovery, fatal_bus_error, 120)
 	EXPECT_EQ(-EIO, queue_wait(&self->q, 1, 0));
 	*self->q.doorbell = 1;
 	EXPECT_LT(self->resets, card_stat("resets"));
+}
+
+/* It resets the port as well, but that stays closed: the card is given up. */
+TEST_F_TIMEOUT(recovery, fatal_bus_error_for_good, 120)
+{
+	struct drm_openreg_device_info info;
+
+	ASSERT_TRUE(port_has_aer(self->port));
+	ASSERT_TRUE(monitor_open());
+	SLEEP;
+	ASSERT_EQ(0, slot_set_command(self->port,
+				      self->port_command & ~PCI_COMMAND_MEMORY));
+	ASSERT_TRUE(monitor_human("pcie_aer_inject_error port0 DLP"));
+	EXPECT_EQ(-EIO, WAKE_UP);
+	EXPECT_TRUE(is_told(self->events, self->accel));
+	EXPECT_EQ(-EIO, card_info(self->fd, &info));
+	ASSERT_EQ(0, slot_set_command(self->port, self->port_command));
+	EXPECT_EQ(0, slot_put(self->slot, "reset", "1"));
+	EXPECT_EQ(0, card_works());
+	EXPECT_EQ(0, card_info(self->fd, &info));
 }
 
 static long long errors_of_port(const char *port)
@@ -360,6 +403,23 @@ TEST_F_TIMEOUT(recovery, other_bus_error, 120)
 	} while (seq && seq < 1000);
 	EXPECT_EQ(0, WAKE_UP);
 	EXPECT_EQ(self->resets, card_stat("resets"));
+}
+
+/* The kernel looks whether the card is well, and it is not: the bus resets it. */
+TEST_F_TIMEOUT(recovery, other_bus_error_and_deaf, 120)
+{
+	ASSERT_TRUE(port_has_aer(self->port));
+	ASSERT_TRUE(monitor_open());
+	/* Nobody but the bus finds out. */
+	ASSERT_EQ(0, driver_set_timeout(TIMEOUT_NEVER));
+	SLEEP;
+	ASSERT_EQ(0, slot_set_command(self->slot,
+				      self->command & ~PCI_COMMAND_MEMORY));
+	ASSERT_TRUE(monitor_human("pcie_aer_inject_error port0 COMP_TIME"));
+	EXPECT_EQ(-EIO, WAKE_UP);
+	ASSERT_EQ(0, card_await());
+	EXPECT_EQ(-EIO, queue_wait(&self->q, 1, 0));
+	EXPECT_LT(self->resets, card_stat("resets"));
 }
 
 TEST_HARNESS_MAIN
