@@ -15,7 +15,7 @@ help:
 	@echo 'make bench              measure, natively and in a VM, into bench.json'
 	@echo 'make fuzz-NAME          fuzz the card for SECONDS=60; NAME decode, packets,'
 	@echo '                        card, diff or qemu; or the driver: ioctl'
-	@echo 'make soak               many processes, kills, resets and unplugs for MINUTES=3;'
+	@echo 'make soak               many processes, kills, resets and unplugs for MINUTES=5;'
 	@echo '                        KERNEL=stock, SEED=, CARDS=1'
 	@echo 'make torture            the long half of the tests; ARGS="soak=60 fuzz-card=30"'
 	@echo 'make coverage-kmod      which lines of the driver its tests run'
@@ -57,7 +57,7 @@ fuzz-%:
 	@scripts/fuzz $* $(SECONDS)
 
 soak:
-	@scripts/soak $(or $(MINUTES),3) --kernel $(or $(KERNEL),stock) \
+	@scripts/soak $(or $(MINUTES),5) --kernel $(or $(KERNEL),stock) \
 		$(if $(SEED),--seed $(SEED)) $(if $(CARDS),--cards $(CARDS)) $(ARGS)
 
 torture:

@@ -35,23 +35,26 @@ def wait_ge(address, value):
 
 
 class Gate:
-    """Holds the current stream of device 0 back until the context ends."""
+    """Holds the current stream of a device back until the context ends."""
 
     closed = []  # those that a failed test has left
 
+    def __init__(self, index=0):
+        self.index = index
+
     def __enter__(self):
         Gate.closed.append(self)
-        self.word = torch.zeros(1, dtype=torch.int64, device="openreg:0")
-        self.side = torch.openreg.Stream(0)
-        torch.openreg.synchronize(0)
-        _C._launch_raw(wait_ge(self.word.data_ptr(), 1), 0)
+        self.word = torch.zeros(1, dtype=torch.int64, device=f"openreg:{self.index}")
+        self.side = torch.openreg.Stream(self.index)
+        torch.openreg.synchronize(self.index)
+        _C._launch_raw(wait_ge(self.word.data_ptr(), 1), self.index)
 
     def __exit__(self, *_):
         if self in Gate.closed:
             Gate.closed.remove(self)
         with torch.openreg.stream(self.side):
             signal = packet(SIGNAL, (), [(self.word.data_ptr(), I64, ())], (1,))
-            _C._launch_raw(signal, 0)
+            _C._launch_raw(signal, self.index)
 
 
 NO_SEGMENT = (0x9F << 55) | (8000 << 38)

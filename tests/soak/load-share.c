@@ -240,8 +240,10 @@ static int peer_turn(struct client *c)
 	if (!ret)
 		ret = peer_work(c, &m);
 	m.result = 0;
-	if (ret && (disturbed_since(c, c->other, m.over) ||
-		    disturbed_since(c, c->card, c->over)))
+	/* What befell this card alone is nothing that the other can judge. */
+	if (ret && disturbed_since(c, c->card, c->over))
+		m.result = PEER_ENDS;
+	else if (ret && disturbed_since(c, c->other, m.over))
 		m.result = ret == -EBADMSG ? PEER_WRONG : PEER_ENDS;
 	openreg_bo_free(x->in);
 	x->in = NULL;
