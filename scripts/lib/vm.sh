@@ -135,11 +135,17 @@ vm_device_arguments()
 
 vm_boot_arguments()
 {
-	local line="console=ttyS0 loglevel=5 panic=-1 oops=panic mitigations=off"
+	local khz line="console=ttyS0 loglevel=5 panic=-1 oops=panic mitigations=off"
 	line+=" no_timer_check nowatchdog cryptomgr.notests random.trust_cpu=on"
 	# What the driver must clear nobody else does for it; and it takes time.
 	line+=" init_on_alloc=0"
 	[ -z "$IOMMU" ] || line+=" intel_iommu=on iommu.passthrough=0"
+	# An emulated processor counts as the host's does. On a busy host a guest that
+	# finds out by itself may be wrong forty times over, and its clock with it.
+	if [ "$ACCEL" = tcg ]; then
+		khz=$("${LOADER[@]}" "$QEMU/tsc-khz")
+		line+=${khz:+" tsc_early_khz=$khz"}
+	fi
 	ARGS+=(-kernel "$BOOT/kernel" -initrd "$BOOT/initramfs"
 		-append "$line $KERNEL_OPTIONS"
 		-fw_cfg "name=opt/openreg/run,file=$RUN/run")
