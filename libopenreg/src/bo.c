@@ -59,7 +59,7 @@ static int fail_alloc(struct openreg_device *dev, uint64_t size,
 		return openreg_fail(error,
 				    "cannot allocate %" PRIu64 " bytes on %s: %s",
 				    size, dev->info.path,
-				    openreg_strerror(error));
+				    openreg_card_strerror(error));
 	}
 }
 
@@ -93,7 +93,7 @@ static int fail_register(struct openreg_device *dev, void *ptr, uint64_t size,
 		"the range is not mapped, or not writable while the card may write",
 		"size is not 0, flags are 0 or OPENREG_BO_READONLY",
 	};
-	const char *text = openreg_strerror(error);
+	const char *text = openreg_card_strerror(error);
 
 	if (error == -ENOMEM || error == -ENOSPC)
 		text = why[0];

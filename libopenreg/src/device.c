@@ -64,7 +64,7 @@ static int device_init(struct openreg_device *dev, const char *path)
 	ret = dev->ops->info(dev->t, &dev->info);
 	if (ret)
 		return openreg_fail(ret, "cannot query %s: %s", path,
-				    strerror(-ret));
+				    openreg_query_strerror(ret));
 	return check_version(&dev->info);
 }
 
@@ -147,7 +147,7 @@ API int openreg_device_get_memory(struct openreg_device *dev,
 	ret = dev->ops->memory(dev->t, info);
 	if (ret)
 		return openreg_fail(ret, "cannot query memory of %s: %s",
-				    dev->info.path, openreg_strerror(ret));
+				    dev->info.path, openreg_card_strerror(ret));
 	return 0;
 }
 
@@ -162,6 +162,6 @@ API int openreg_device_get_timestamp(struct openreg_device *dev,
 	ret = dev->ops->timestamp(dev->t, ts);
 	if (ret)
 		return openreg_fail(ret, "cannot read the clock of %s: %s",
-				    dev->info.path, openreg_strerror(ret));
+				    dev->info.path, openreg_card_strerror(ret));
 	return 0;
 }

@@ -6,6 +6,9 @@
 
 #include "internal.h"
 
+#define WEDGED "wedged (reset it by the bus, or unbind and bind it; see dmesg)"
+#define CARD_EIO "the card was reset (open the device again) or is " WEDGED
+
 static _Thread_local char last_error[512];
 
 int openreg_fail(int error, const char *format, ...)
@@ -33,7 +36,7 @@ API const char *openreg_strerror(int error)
 	case ENOENT:
 		return "no such object on this device";
 	case EIO:
-		return "the queue has faulted (reset it), or the card was reset (open the device again) or is wedged (reload the driver)";
+		return "the queue has faulted (reset it), or " CARD_EIO;
 	case ENOMEM:
 		return "out of memory, or over RLIMIT_MEMLOCK for registered memory";
 	case EACCES:
@@ -57,6 +60,16 @@ API const char *openreg_strerror(int error)
 	default:
 		return "unexpected error";
 	}
+}
+
+const char *openreg_card_strerror(int error)
+{
+	return error == -EIO ? CARD_EIO : openreg_strerror(error);
+}
+
+const char *openreg_query_strerror(int error)
+{
+	return error == -EIO ? "the card is " WEDGED : strerror(-error);
 }
 
 API uint32_t openreg_version(void)

@@ -58,6 +58,11 @@ struct openreg_queue {
 /* Sets the thread's error text and returns error, which is negative. */
 int openreg_fail(int error, const char *format, ...) PRINTF(2, 3);
 
+/* openreg_strerror() of -errno for calls that have no queue. */
+const char *openreg_card_strerror(int error);
+/* The same for the first that a device is asked: it was not open before. */
+const char *openreg_query_strerror(int error);
+
 /* A byte that reads 1 here and 0 in every child; NULL without memory. */
 const volatile uint8_t *openreg_process_mark(void);
 int openreg_fail_forked(void);

@@ -76,7 +76,7 @@ static int fail_create(struct openreg_device *dev, int error)
 		return openreg_fail(error,
 				    "a queue above normal priority needs CAP_SYS_NICE: use priority 0 or run as root");
 	return openreg_fail(error, "cannot create a queue on %s: %s",
-			    dev->info.path, openreg_strerror(error));
+			    dev->info.path, openreg_card_strerror(error));
 }
 
 static void init_queue(struct openreg_queue *q, struct openreg_device *dev,

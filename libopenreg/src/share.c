@@ -16,7 +16,7 @@ static int fail_in_process(const struct openreg_device *dev)
 
 static int fail_export(const struct openreg_bo *bo, uint32_t flags, int error)
 {
-	const char *why = openreg_strerror(error);
+	const char *why = openreg_card_strerror(error);
 
 	if (error == -EINVAL)
 		why = "flags are 0 or OPENREG_BO_READONLY";
@@ -64,7 +64,7 @@ API int openreg_bo_export(struct openreg_bo *bo, uint32_t flags)
 
 static int fail_import(struct openreg_device *dev, int fd, int error)
 {
-	const char *why = openreg_strerror(error);
+	const char *why = openreg_card_strerror(error);
 
 	if (error == -EBADF || error == -EINVAL)
 		why = "it is not a dma-buf in whole pages";
