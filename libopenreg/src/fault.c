@@ -167,15 +167,15 @@ int openreg_queue_fail(struct openreg_queue *q, uint32_t state)
 	if (openreg_queue_fault(q, &f) == 1) {
 		if (f.code == OPENREG_FAULT_HANG)
 			return openreg_fail(-EIO,
-					    "queue %u of %s ended at packet %" PRIu64 " when the card was reset: close the device and open it again",
+					    "this process's queue %u of %s ended at packet %" PRIu64 " when the card was reset: close the device and open it again",
 					    q->t.number, q->dev->info.path,
 					    (uint64_t)f.seq);
 		openreg_fault_text(&f, text, sizeof(text));
 		return openreg_fail(-EIO,
-				    "queue %u of %s stopped: %s; openreg_queue_reset() lets it go on",
+				    "this process's queue %u of %s stopped: %s; openreg_queue_reset() lets it go on",
 				    q->t.number, q->dev->info.path, text);
 	}
 	return openreg_fail(-EIO,
-			    "queue %u of %s was stopped; openreg_queue_reset() lets it go on",
+			    "this process's queue %u of %s was stopped; openreg_queue_reset() lets it go on",
 			    q->t.number, q->dev->info.path);
 }

@@ -331,7 +331,7 @@ API int openreg_queue_reset(struct openreg_queue *q)
 	ret = q->dev->ops->queue_reset(q->dev->t, &q->t, q->published,
 				       q->submitted);
 	if (ret)
-		return openreg_fail(ret, "cannot reset queue %u of %s: %s",
+		return openreg_fail(ret, "cannot reset this process's queue %u of %s: %s",
 				    q->t.number, q->dev->info.path,
 				    openreg_strerror(ret));
 	q->tail = q->published;
