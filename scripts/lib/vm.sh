@@ -143,7 +143,7 @@ vm_boot_arguments()
 	# An emulated processor counts as the host's does. On a busy host a guest that
 	# finds out by itself may be wrong forty times over, and its clock with it.
 	if [ "$ACCEL" = tcg ]; then
-		khz=$("${LOADER[@]}" "$QEMU/tsc-khz")
+		khz=$("${LOADER[@]}" "$BOOT/tsc-khz")
 		line+=${khz:+" tsc_early_khz=$khz"}
 	fi
 	ARGS+=(-kernel "$BOOT/kernel" -initrd "$BOOT/initramfs"
