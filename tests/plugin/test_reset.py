@@ -16,6 +16,7 @@ class Hold(packets.Gate):
     """A gate that is made before anything stands still."""
 
     def __init__(self):
+        super().__init__()
         self.word = torch.zeros(1, dtype=torch.int64, device="openreg:0")
         self.side = torch.openreg.Stream(0)
         torch.openreg.synchronize(0)
