@@ -105,6 +105,16 @@ static void *wait_for_ever(void *data)
 		(int)(intptr_t)result_;					\
 	})
 
+/* The port above it is closed: it answers nobody, not even the bus. */
+#define DIE								\
+	do {								\
+		__u16 closed_ = self->port_command & ~PCI_COMMAND_MEMORY; \
+									\
+		SLEEP;							\
+		ASSERT_EQ(0, slot_set_command(self->port, closed_));	\
+		EXPECT_EQ(-EIO, WAKE_UP);				\
+	} while (0)
+
 /* It does not answer, and nobody asks: only one sleeps. */
 TEST_F_TIMEOUT(recovery, deaf, 120)
 {
@@ -241,10 +251,7 @@ TEST_F_TIMEOUT(recovery, dead, 120)
 	ASSERT_EQ(0, give(self->fd, self->sys.handle, &given, &memory));
 	mark = (volatile char *)self->vram.cpu + 4096;
 	*mark = 1;
-	SLEEP;
-	ASSERT_EQ(0, slot_set_command(self->port,
-				      self->port_command & ~PCI_COMMAND_MEMORY));
-	EXPECT_EQ(-EIO, WAKE_UP);
+	DIE;
 	/* The sleeper is told before the last of it is over. */
 	while (card_info(self->fd, &info) != -EIO)
 		usleep(1000);
@@ -283,10 +290,7 @@ TEST_F_TIMEOUT(recovery, dead_and_unbound, 120)
 {
 	struct drm_openreg_device_info info;
 
-	SLEEP;
-	ASSERT_EQ(0, slot_set_command(self->port,
-				      self->port_command & ~PCI_COMMAND_MEMORY));
-	EXPECT_EQ(-EIO, WAKE_UP);
+	DIE;
 	EXPECT_TRUE(is_told(self->events, self->accel));
 	ASSERT_EQ(0, file_put(PCI_DRIVER "unbind", self->slot));
 	EXPECT_EQ(-ENODEV, card_info(self->fd, &info));
@@ -301,10 +305,7 @@ TEST_F_TIMEOUT(recovery, dead_and_asleep, 120)
 	struct drm_openreg_device_info info;
 
 	*mark = 1;
-	SLEEP;
-	ASSERT_EQ(0, slot_set_command(self->port,
-				      self->port_command & ~PCI_COMMAND_MEMORY));
-	EXPECT_EQ(-EIO, WAKE_UP);
+	DIE;
 	EXPECT_TRUE(is_told(self->events, self->accel));
 	EXPECT_EQ(0, *mark);
 	*mark = 2;
