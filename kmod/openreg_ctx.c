@@ -189,7 +189,23 @@ static int openreg_ctx_bind_seg(struct openreg_ctx *ctx, struct openreg_bo *bo,
 	return ret;
 }
 
-/* Those that were closed, too: the card is still to be asked to let go. */
+static struct openreg_bo *openreg_ctx_get_seg(struct openreg_ctx *ctx,
+					      unsigned long seg)
+{
+	struct openreg_bo *bo;
+
+	xa_lock(&ctx->segs);
+	bo = xa_load(&ctx->segs, seg);
+	if (bo)
+		drm_gem_object_get(&bo->base);
+	xa_unlock(&ctx->segs);
+	return bo;
+}
+
+/*
+ * Those that were closed, too: the card is still to be asked to let go. If it is
+ * reset meanwhile they are freed without being asked for.
+ */
 static int openreg_ctx_restore_segs(struct openreg_ctx *ctx)
 {
 	struct openreg_bo *bo;
@@ -197,8 +213,12 @@ static int openreg_ctx_restore_segs(struct openreg_ctx *ctx)
 	int ret;
 
 	xa_for_each(&ctx->segs, seg, bo) {
+		bo = openreg_ctx_get_seg(ctx, seg);
+		if (!bo)
+			continue;
 		ret = openreg_ctx_bind_seg(ctx, bo, seg,
 					   openreg_admin_exec_first);
+		openreg_bo_put(bo);
 		if (ret)
 			return ret;
 	}

@@ -129,8 +129,13 @@ static const struct dma_buf_attach_ops openreg_import_attach_ops = {
 static int openreg_import_prepare(struct openreg_bo *bo,
 				  struct openreg_admin_cmd *cmd)
 {
-	int ret = openreg_pages_prepare(bo, cmd);
+	int ret;
 
+	guard(mutex)(&bo->lock);
+	/* The card was reset, and has let go of it. */
+	if (!bo->import.sgt)
+		return -EIO;
+	ret = openreg_pages_prepare(bo, cmd);
 	/* Other exporters do not say what it is, and it makes no difference. */
 	if (!ret && openreg_prime_is_vram(bo->import.dma_buf))
 		cmd->seg.kind = OPENREG_SEG_PEER;

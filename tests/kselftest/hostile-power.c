@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * A card that wakes up and lies: it is reset while the driver tells it again of
+ * what it has forgotten, and what was closed meanwhile is given back.
+ */
+#include <errno.h>
+
+#include "kselftest_harness.h"
+
+#include "inject.h"
+#include "machine.h"
+
+#define SEG_BIND 3 /* OPENREG_ADMIN_SEG_BIND */
+#define ODD_STATUS 77
+#define ROW (64 * 1024)
+#define ROWS MIB
+
+FIXTURE(hostile_power)
+{
+	struct card_usage before;
+	long long resets;
+	int fd;
+	struct bo closed; /* the card is told of it first */
+	struct bo vram;
+	struct queue q;
+	struct packet p;
+};
+
+FIXTURE_SETUP(hostile_power)
+{
+	ASSERT_EQ(0, inject_find()) TH_LOG("no card with x-inject=on");
+	ASSERT_EQ(0, card_recovers());
+	self->before = card_unused();
+	self->fd = card_open();
+	ASSERT_LE(0, self->fd);
+	ASSERT_EQ(0, bo_create(self->fd, ROWS + ROW, DRM_OPENREG_BO_SYSTEM,
+			       &self->closed));
+	ASSERT_EQ(0, bo_create(self->fd, ROW, DRM_OPENREG_BO_VRAM,
+			       &self->vram));
+	ASSERT_EQ(0, queue_create(self->fd, 64, &self->q));
+	self->resets = card_stat("resets");
+}
+
+FIXTURE_TEARDOWN(hostile_power)
+{
+	inject_none();
+	queue_unmap(&self->q);
+	close(self->fd);
+	EXPECT_EQ(0, card_recovers());
+	EXPECT_TRUE(card_settles(self->before));
+}
+
+/* 64 GiB into little memory: each row begins one byte behind the last one. */
+static void packet_copy_rows(struct packet *p, __u64 dst, __u64 src)
+{
+	packet_begin(p, OPENREG_OP_COPY);
+	packet_op(p, 2);
+	packet_size(p, ROWS);
+	packet_size(p, ROW);
+	packet_operand(p, dst, OPENREG_U8);
+	packet_stride(p, 1);
+	packet_stride(p, 1);
+	packet_operand(p, src, OPENREG_U8);
+	packet_stride(p, 0);
+	packet_stride(p, 1);
+}
+
+/*
+ * A packet uses memory that is closed, until the system sleeps. So the card is told
+ * of that memory, too, when it wakes up; its answer is what the driver resets it
+ * for.
+ */
+TEST_F_TIMEOUT(hostile_power, closed_memory, 240)
+{
+	packet_copy_rows(&self->p, self->closed.address, self->vram.address);
+	queue_push(&self->q, &self->p);
+	packet_wait(&self->p, self->vram.address);
+	queue_push(&self->q, &self->p);
+	EXPECT_EQ(-ETIME, queue_wait(&self->q, 1, SEC_NS / 10));
+	ASSERT_EQ(0, bo_close(self->fd, self->closed.handle));
+	ASSERT_EQ(0, inject(INJECT_OPCODE, SEG_BIND));
+	ASSERT_EQ(0, inject(INJECT_STATUS, ODD_STATUS));
+	EXPECT_EQ(0, machine_sleep());
+	inject_none();
+	ASSERT_EQ(0, card_await());
+	EXPECT_EQ(self->resets + 1, card_stat("resets"));
+	EXPECT_EQ(-EIO, queue_wait(&self->q, 2, 20 * SEC_NS));
+}
+
+TEST_HARNESS_MAIN
