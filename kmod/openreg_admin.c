@@ -226,7 +226,11 @@ static bool openreg_admin_complete(struct openreg_device *odev,
 		dev_warn_ratelimited(odev->drm.dev,
 				     "admin command %u cannot have status %u\n",
 				     req->cmd.opcode, status);
-		openreg_reset_request(odev, "it is at odds with the driver");
+		/* Else it is being reset. */
+		if (odev->admin.state == OPENREG_ADMIN_RUNNING)
+			openreg_reset_request(odev,
+					      READ_ONCE(odev->num_resets),
+					      "it is at odds with the driver");
 		return false;
 	}
 	req->status = openreg_admin_errno(odev, req, status);
@@ -432,6 +436,7 @@ static void openreg_admin_watchdog(struct work_struct *work)
 		container_of(work, struct openreg_device, admin.watchdog.work);
 	struct openreg_admin *admin = &odev->admin;
 	bool busy = false, late = false, running;
+	u64 seen;
 	u32 i;
 
 	openreg_admin_drain(odev);
@@ -446,10 +451,12 @@ static void openreg_admin_watchdog(struct work_struct *work)
 		late |= openreg_admin_late(admin, req);
 	}
 	running = admin->state == OPENREG_ADMIN_RUNNING;
+	seen = READ_ONCE(odev->num_resets);
 	spin_unlock(&admin->lock);
 
 	if (running && late)
-		openreg_reset_request(odev, "an admin command did not complete");
+		openreg_reset_request(odev, seen,
+				      "an admin command did not complete");
 	else if (running && busy)
 		openreg_hw_check_alive(odev);
 	if (busy)

@@ -246,8 +246,10 @@ static void openreg_remove(struct pci_dev *pdev)
 	struct openreg_device *odev = pci_get_drvdata(pdev);
 
 	/* Who waits for an answer keeps drm_dev_unplug() waiting. */
-	if (!pci_device_is_present(pdev))
+	if (!pci_device_is_present(pdev)) {
+		guard(mutex)(&odev->reset_lock);
 		openreg_reset_cut_off(odev, -ENODEV, "the card is gone");
+	}
 	openreg_node_deregister(odev);
 	drm_dev_unplug(&odev->drm);
 	openreg_poll_wake(odev);

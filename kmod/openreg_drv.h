@@ -180,9 +180,8 @@ void openreg_reset_end(struct openreg_device *odev, int ret);
 void openreg_reset_give_up(struct openreg_device *odev, int error);
 void openreg_reset_cut_off(struct openreg_device *odev, int error,
 			   const char *reason);
-void openreg_reset_request_since(struct openreg_device *odev, u64 seen,
-				 const char *reason);
-void openreg_reset_request(struct openreg_device *odev, const char *reason);
+void openreg_reset_request(struct openreg_device *odev, u64 seen,
+			   const char *reason);
 void openreg_reset_fini(struct openreg_device *odev);
 
 /* openreg_node.c */

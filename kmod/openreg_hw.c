@@ -261,7 +261,7 @@ void openreg_hw_check_alive(struct openreg_device *odev)
 	status = openreg_read(odev, OPENREG_REG_STATUS);
 	if (status == OPENREG_STATUS_READY)
 		return;
-	openreg_reset_request_since(odev, seen, status == OPENREG_STATUS_FATAL ?
-				    "it reports a fatal error" :
-				    "it does not answer");
+	openreg_reset_request(odev, seen, status == OPENREG_STATUS_FATAL ?
+			      "it reports a fatal error" :
+			      "it does not answer");
 }

@@ -43,9 +43,10 @@ static pci_ers_result_t openreg_pci_error(struct pci_dev *pdev,
 {
 	struct openreg_device *odev = pci_get_drvdata(pdev);
 
-	switch (state) {
-	case pci_channel_io_normal:
+	if (state == pci_channel_io_normal)
 		return PCI_ERS_RESULT_CAN_RECOVER;
+	guard(mutex)(&odev->reset_lock);
+	switch (state) {
 	case pci_channel_io_frozen:
 		openreg_reset_cut_off(odev, -EIO,
 				      "a fatal error on the bus, the card is cut off");
@@ -64,7 +65,8 @@ static pci_ers_result_t openreg_pci_mmio_enabled(struct pci_dev *pdev)
 {
 	struct openreg_device *odev = pci_get_drvdata(pdev);
 
-	if (READ_ONCE(odev->wedged))
+	guard(mutex)(&odev->reset_lock);
+	if (odev->wedged)
 		return PCI_ERS_RESULT_NEED_RESET;
 	if (openreg_hw_is_well(odev))
 		return PCI_ERS_RESULT_RECOVERED;
@@ -79,11 +81,13 @@ static pci_ers_result_t openreg_pci_slot_reset(struct pci_dev *pdev)
 	int ret;
 
 	guard(mutex)(&odev->reset_lock);
+	/* Another function may have wanted it. */
+	if (!odev->wedged)
+		openreg_reset_cut_off(odev, -EIO, "the bus has reset its slot");
 	openreg_hw_configure(odev);
 	ret = openreg_hw_reset(odev);
 	if (!ret)
 		return PCI_ERS_RESULT_RECOVERED;
-	pci_clear_master(pdev);
 	openreg_reset_give_up(odev, ret);
 	return PCI_ERS_RESULT_DISCONNECT;
 }

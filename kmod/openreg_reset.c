@@ -118,15 +118,15 @@ static void openreg_reset_work(struct work_struct *work)
 }
 
 /**
- * openreg_reset_request_since() - have the card reset
+ * openreg_reset_request() - have the card reset
  * @odev: the card
  * @seen: its num_resets before the reason was found
  * @reason: a sentence for the log
  *
  * Nothing happens if it has been reset since.
  */
-void openreg_reset_request_since(struct openreg_device *odev, u64 seen,
-				 const char *reason)
+void openreg_reset_request(struct openreg_device *odev, u64 seen,
+			   const char *reason)
 {
 	u64 asked = READ_ONCE(odev->resets_when_asked);
 
@@ -139,23 +139,17 @@ void openreg_reset_request_since(struct openreg_device *odev, u64 seen,
 	queue_work(odev->wq, &odev->reset_work);
 }
 
-void openreg_reset_request(struct openreg_device *odev, const char *reason)
-{
-	openreg_reset_request_since(odev, READ_ONCE(odev->num_resets), reason);
-}
-
 /**
  * openreg_reset_cut_off() - do without a card that may not be touched, or is gone
  * @odev: the card
  * @error: what all calls get from now on
  * @reason: a sentence for the log
  *
- * It counts as wedged until the bus brings it back.
+ * It counts as wedged until the bus brings it back. Under reset_lock.
  */
 void openreg_reset_cut_off(struct openreg_device *odev, int error,
 			   const char *reason)
 {
-	guard(mutex)(&odev->reset_lock);
 	dev_warn(odev->drm.dev, "%s\n", reason);
 	trace_openreg_reset(odev, reason);
 	openreg_reset_begin(odev);

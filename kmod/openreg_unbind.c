@@ -120,10 +120,13 @@ static void openreg_unbind_stop_queues(struct openreg_ctx *ctx)
 static void openreg_unbind_check(struct openreg_ctx *ctx)
 {
 	struct openreg_unbinds *unbinds = &ctx->unbinds;
+	u64 seen = READ_ONCE(ctx->odev->num_resets);
 	unsigned long timeout = openreg_admin_timeout();
 	bool stuck = false, stop, late;
 	struct openreg_bo *bo;
 
+	/* Against openreg_reset_begin(): the reason goes with a reset. */
+	smp_rmb();
 	if (READ_ONCE(ctx->dead))
 		return;
 	scoped_guard(spinlock, &unbinds->lock) {
@@ -139,7 +142,7 @@ static void openreg_unbind_check(struct openreg_ctx *ctx)
 	if (stop)
 		openreg_unbind_stop_queues(ctx);
 	if (late)
-		openreg_reset_request(ctx->odev,
+		openreg_reset_request(ctx->odev, seen,
 				      "a stopped queue keeps memory in use");
 }
 
