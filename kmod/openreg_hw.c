@@ -107,6 +107,7 @@ int openreg_hw_init(struct openreg_device *odev)
 	ret = pcim_enable_device(pdev);
 	if (ret)
 		return dev_err_probe(dev, ret, "cannot enable the device\n");
+	pci_clear_master(pdev);
 	ret = pcim_request_all_regions(pdev, "openreg");
 	if (ret)
 		return dev_err_probe(dev, ret, "BARs are in use\n");
@@ -134,10 +135,7 @@ int openreg_hw_init(struct openreg_device *odev)
 	if (ret)
 		return dev_err_probe(dev, ret, "cannot map VRAM write-combined\n");
 	/* What a driver before this one left running must not reach memory. */
-	ret = openreg_hw_reset(odev);
-	if (!ret)
-		pci_set_master(pdev);
-	return ret;
+	return openreg_hw_reset(odev);
 }
 
 /* Until the register has what is wanted, a bit of stop, or the card is gone. */
@@ -156,9 +154,10 @@ static int openreg_hw_poll(struct openreg_device *odev, u32 reg, u32 mask,
 	return val & stop ? -EIO : ret;
 }
 
-/* Enables a card that has just been reset. */
+/* Enables a card that has just been reset; others must not reach memory. */
 int openreg_hw_start(struct openreg_device *odev)
 {
+	pci_set_master(odev->pdev);
 	openreg_write(odev, OPENREG_REG_CARD_ID, odev->info.card);
 	openreg_admin_start(odev);
 	openreg_fault_start(odev);
@@ -184,7 +183,10 @@ static void openreg_hw_free_config(void *config)
 	kfree(config);
 }
 
-/* What probe has set up, for a card that has lost it. */
+/*
+ * What probe has set up, for a card that has lost it. Not that it is a master:
+ * that comes when it is known to be reset.
+ */
 int openreg_hw_save_config(struct openreg_device *odev)
 {
 	pci_save_state(odev->pdev);

@@ -64,12 +64,13 @@ static void openreg_power_release(struct openreg_device *odev)
 static void openreg_power_down(struct openreg_device *odev)
 {
 	disable_delayed_work_sync(&odev->admin.watchdog);
+	disable_delayed_work_sync(&odev->health.work);
 	disable_irq(pci_irq_vector(odev->pdev, 0));
 	openreg_fault_drain(odev);
+	openreg_admin_suspend(odev);
 	if (!odev->wedged && openreg_hw_reset(odev))
 		drm_err(&odev->drm, "the card does not stop\n");
 	pci_clear_master(odev->pdev);
-	openreg_admin_suspend(odev);
 	WRITE_ONCE(odev->suspended, true);
 }
 
@@ -133,17 +134,14 @@ static int openreg_power_up(struct openreg_device *odev)
 {
 	int ret, wedged = odev->wedged;
 
-	/* One that was wedged may remember memory that others have now. */
-	if (!wedged || !openreg_hw_reset(odev))
-		pci_set_master(odev->pdev);
-	/* And is mapped as memory of nobody's. */
+	/* Its memory is mapped as nobody's. */
 	if (wedged)
 		openreg_reset_begin(odev);
 	ret = openreg_hw_restart(odev);
-	if (ret)
-		pci_clear_master(odev->pdev);
 	WRITE_ONCE(odev->suspended, false);
 	enable_delayed_work(&odev->admin.watchdog);
+	enable_delayed_work(&odev->health.work);
+	openreg_health_watch(odev);
 	if (wedged) {
 		openreg_reset_end(odev, ret ? wedged : 0);
 	} else if (!ret) {
