@@ -154,7 +154,7 @@ static int openreg_timestamp(struct openreg_file *file, struct drm_file *filp,
 	if (args->flags || args->pad)
 		return -EINVAL;
 
-	/* While the bus resets the card it does not answer. */
+	/* While it is being reset it does not answer. */
 	if (!down_read_trylock(&odev->map_lock))
 		return -EIO;
 	preempt_disable();

@@ -15,10 +15,11 @@
  *
  * DRM_IOCTL_PRIME_HANDLE_TO_FD makes a dma-buf of an object that was created
  * here: a file that keeps the memory, and can be mapped, as long as it is open,
- * after the handle, too; after the card VRAM reads as zeros. Without DRM_RDWR it
- * is for reading, for other devices as well. All exports of a handle give the same dma-buf, which
- * is the one to import again. Other devices reach VRAM only if they map the
- * memory of their peers, and give that up before the card goes; cards do.
+ * after the handle, too. After the card all pages of VRAM are one, of zeros until
+ * somebody writes. Without DRM_RDWR it is for reading, for other devices as well.
+ * All exports of a handle give the same dma-buf, which is the one to import again.
+ * Other devices reach VRAM only if they map the memory of their peers, and give
+ * that up before the card goes; cards do.
  *
  * DRM_IOCTL_PRIME_FD_TO_HANDLE makes an object of any dma-buf in whole pages; a
  * file that has a handle for it gets that one. DRM_IOCTL_OPENREG_BO_INFO tells
@@ -323,7 +324,7 @@ struct drm_openreg_queue_reset {
 /**
  * struct drm_openreg_timestamp - argument of DRM_IOCTL_OPENREG_TIMESTAMP
  *
- * Errors: EINVAL; EIO the bus resets the card just now.
+ * Errors: EINVAL; EIO the card is being reset just now.
  */
 struct drm_openreg_timestamp {
 	/** @flags: 0 */
