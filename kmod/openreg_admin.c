@@ -229,7 +229,7 @@ static bool openreg_admin_complete(struct openreg_device *odev,
 		/* Else it is being reset. */
 		if (odev->admin.state == OPENREG_ADMIN_RUNNING)
 			openreg_reset_request(odev,
-					      READ_ONCE(odev->num_resets),
+					      READ_ONCE(odev->generation),
 					      "it is at odds with the driver");
 		return false;
 	}
@@ -309,7 +309,7 @@ void openreg_admin_hold(struct openreg_device *odev)
 	struct openreg_admin *admin = &odev->admin;
 
 	spin_lock(&admin->lock);
-	admin->held = true;
+	WRITE_ONCE(admin->held, true);
 	spin_unlock(&admin->lock);
 }
 
@@ -318,7 +318,7 @@ void openreg_admin_release(struct openreg_device *odev)
 	struct openreg_admin *admin = &odev->admin;
 
 	spin_lock(&admin->lock);
-	admin->held = false;
+	WRITE_ONCE(admin->held, false);
 	openreg_admin_kick(odev);
 	spin_unlock(&admin->lock);
 }
@@ -422,6 +422,10 @@ static bool openreg_admin_late(const struct openreg_admin *admin,
 	unsigned long timeout = openreg_admin_timeout();
 	unsigned long start = req->issued;
 
+	/* Whoever asks for that stops it at once if it takes too long. */
+	if (req->cmd.opcode == OPENREG_ADMIN_QUEUE_STOP &&
+	    req->cmd.stop.when == OPENREG_STOP_AFTER_PACKET)
+		return false;
 	if (req->cmd.opcode == OPENREG_ADMIN_FILL) {
 		timeout += (req->cmd.fill.length >> 28) * HZ;
 		if (time_after(admin->last_fill, start))
@@ -451,7 +455,7 @@ static void openreg_admin_watchdog(struct work_struct *work)
 		late |= openreg_admin_late(admin, req);
 	}
 	running = admin->state == OPENREG_ADMIN_RUNNING;
-	seen = READ_ONCE(odev->num_resets);
+	seen = READ_ONCE(odev->generation);
 	spin_unlock(&admin->lock);
 
 	if (running && late)

@@ -90,7 +90,8 @@ struct openreg_device {
 	struct pci_saved_state *config; /* the bus's, as probe left it */
 	struct openreg_health health;
 	u64 num_resets; /* begun; under reset_lock */
-	u64 resets_when_asked; /* num_resets at the last request */
+	u64 generation; /* times the card has forgotten all; under reset_lock */
+	u64 asked; /* the generation that a reset was last requested for */
 
 	struct miscdevice misc;
 	struct inode *node_inode;
@@ -175,6 +176,7 @@ extern const struct dev_pm_ops openreg_pm_ops;
 
 /* openreg_reset.c */
 int openreg_reset_init(struct openreg_device *odev);
+void openreg_reset_forget(struct openreg_device *odev);
 void openreg_reset_begin(struct openreg_device *odev);
 void openreg_reset_end(struct openreg_device *odev, int ret);
 void openreg_reset_give_up(struct openreg_device *odev, int error);

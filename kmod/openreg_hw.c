@@ -253,10 +253,10 @@ bool openreg_hw_is_well(struct openreg_device *odev)
 /* If it is not, only a reset helps, and it may not be able to say so. */
 void openreg_hw_check_alive(struct openreg_device *odev)
 {
-	u64 seen = READ_ONCE(odev->num_resets);
+	u64 seen = READ_ONCE(odev->generation);
 	u32 status;
 
-	/* Against openreg_reset_begin(): it may be silent because of that. */
+	/* Against openreg_reset_forget(): it may be silent because of that. */
 	smp_rmb();
 	if (READ_ONCE(odev->admin.state) != OPENREG_ADMIN_RUNNING)
 		return;

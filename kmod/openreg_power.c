@@ -68,6 +68,7 @@ static void openreg_power_down(struct openreg_device *odev)
 	disable_irq(pci_irq_vector(odev->pdev, 0));
 	openreg_fault_drain(odev);
 	openreg_admin_suspend(odev);
+	openreg_reset_forget(odev);
 	if (!odev->wedged && openreg_hw_reset(odev))
 		drm_err(&odev->drm, "the card does not stop\n");
 	pci_clear_master(odev->pdev);

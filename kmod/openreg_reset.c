@@ -34,13 +34,20 @@ static void openreg_reset_fail_queues(struct openreg_device *odev, int error)
 	xa_unlock(&odev->queues);
 }
 
+/* What was found of the card is void; the admin ring stands still. */
+void openreg_reset_forget(struct openreg_device *odev)
+{
+	lockdep_assert_held(&odev->reset_lock);
+	/* In this order: see openreg_hw_check_alive(). */
+	smp_wmb();
+	WRITE_ONCE(odev->generation, odev->generation + 1);
+}
+
 /* Nobody reaches the card's memory until openreg_reset_end(). */
 void openreg_reset_begin(struct openreg_device *odev)
 {
-	lockdep_assert_held(&odev->reset_lock);
 	openreg_admin_stop(odev, OPENREG_ADMIN_PAUSED, -EIO);
-	/* In this order: see openreg_hw_check_alive(). */
-	smp_wmb();
+	openreg_reset_forget(odev);
 	WRITE_ONCE(odev->num_resets, odev->num_resets + 1);
 	openreg_bo_kill_doorbells(odev);
 	down_write(&odev->map_lock);
@@ -103,9 +110,9 @@ static void openreg_reset_work(struct work_struct *work)
 	int ret;
 
 	guard(mutex)(&odev->reset_lock);
-	/* The bus may have been faster. */
-	if (odev->num_resets != READ_ONCE(odev->resets_when_asked) ||
-	    odev->suspended || odev->wedged)
+	/* The bus, or a sleep, may have been faster. */
+	if (odev->generation != READ_ONCE(odev->asked) || odev->suspended ||
+	    odev->wedged)
 		return;
 	drm_err(&odev->drm, "resetting the card: %s\n", reason);
 	trace_openreg_reset(odev, reason);
@@ -120,21 +127,21 @@ static void openreg_reset_work(struct work_struct *work)
 /**
  * openreg_reset_request() - have the card reset
  * @odev: the card
- * @seen: its num_resets before the reason was found
+ * @seen: its generation before the reason was found
  * @reason: a sentence for the log
  *
- * Nothing happens if it has been reset since.
+ * Nothing happens if it has been reset since, or has slept.
  */
 void openreg_reset_request(struct openreg_device *odev, u64 seen,
 			   const char *reason)
 {
-	u64 asked = READ_ONCE(odev->resets_when_asked);
+	u64 asked = READ_ONCE(odev->asked);
 
 	/* Who looked before a reset takes nothing from who looked after it. */
 	do {
 		if (seen < asked)
 			return;
-	} while (!try_cmpxchg64(&odev->resets_when_asked, &asked, seen));
+	} while (!try_cmpxchg64(&odev->asked, &asked, seen));
 	WRITE_ONCE(odev->reset_reason, reason);
 	queue_work(odev->wq, &odev->reset_work);
 }

@@ -120,18 +120,23 @@ static void openreg_unbind_stop_queues(struct openreg_ctx *ctx)
 static void openreg_unbind_check(struct openreg_ctx *ctx)
 {
 	struct openreg_unbinds *unbinds = &ctx->unbinds;
-	u64 seen = READ_ONCE(ctx->odev->num_resets);
+	u64 seen = READ_ONCE(ctx->odev->generation);
 	unsigned long timeout = openreg_admin_timeout();
 	bool stuck = false, stop, late;
 	struct openreg_bo *bo;
 
-	/* Against openreg_reset_begin(): the reason goes with a reset. */
+	/* Against openreg_reset_forget(): the reason goes with a reset. */
 	smp_rmb();
 	if (READ_ONCE(ctx->dead))
 		return;
 	scoped_guard(spinlock, &unbinds->lock) {
 		list_for_each_entry(bo, &unbinds->busy, busy)
 			stuck |= time_after(jiffies, bo->closed + timeout);
+		/* What would stop them is not sent: the time does not count. */
+		if (READ_ONCE(ctx->odev->admin.held)) {
+			unbinds->stopped = jiffies;
+			return;
+		}
 		stop = stuck && !unbinds->stopping;
 		late = stuck && unbinds->stopping &&
 		       time_after(jiffies, unbinds->stopped + 2 * timeout);
