@@ -21,6 +21,8 @@ static void openreg_pci_reset_prepare(struct pci_dev *pdev)
 	openreg_reset_begin(odev);
 	/* Whatever it answers, what follows is stronger. */
 	openreg_hw_reset(odev);
+	/* The bus restores what it finds. */
+	pci_clear_master(pdev);
 }
 
 static void openreg_pci_reset_done(struct pci_dev *pdev)
@@ -53,6 +55,7 @@ static pci_ers_result_t openreg_pci_error(struct pci_dev *pdev,
 		return PCI_ERS_RESULT_NEED_RESET;
 	default:
 		openreg_reset_cut_off(odev, -EIO, "the bus gives the card up");
+		openreg_reset_give_up(odev, -EIO);
 		return PCI_ERS_RESULT_DISCONNECT;
 	}
 }
@@ -81,9 +84,9 @@ static pci_ers_result_t openreg_pci_slot_reset(struct pci_dev *pdev)
 	int ret;
 
 	guard(mutex)(&odev->reset_lock);
-	/* Another function may have wanted it. */
+	/* For the sake of another function. */
 	if (!odev->wedged)
-		openreg_reset_cut_off(odev, -EIO, "the bus has reset its slot");
+		openreg_reset_cut_off(odev, -EIO, "the bus wants it reset");
 	openreg_hw_configure(odev);
 	ret = openreg_hw_reset(odev);
 	if (!ret)
