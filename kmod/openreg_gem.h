@@ -59,7 +59,7 @@ struct openreg_pages {
 /* A dma-buf that somebody else exports. */
 struct openreg_import {
 	struct dma_buf *dma_buf;
-	struct sg_table *sgt; /* of openreg_pages, while mapped; under its resv */
+	struct sg_table *sgt; /* of openreg_pages, while mapped; under lock */
 	bool bound; /* the context has it, and lives */
 	bool revoked; /* the exporter wants it back */
 	struct work_struct unbound;
@@ -73,7 +73,7 @@ struct openreg_bo {
 	u64 length; /* bytes that the segment spans */
 	unsigned long charged; /* pages, against the limit of system memory */
 	struct list_head link; /* odev->bos */
-	struct mutex lock; /* gone, dummy, and the page tables against gone */
+	struct mutex lock; /* gone, dummy, import.sgt, and the page tables against gone */
 	bool gone;
 	struct page *dummy; /* what maps show once gone */
 

@@ -129,13 +129,14 @@ static const struct dma_buf_attach_ops openreg_import_attach_ops = {
 static int openreg_import_prepare(struct openreg_bo *bo,
 				  struct openreg_admin_cmd *cmd)
 {
-	int ret;
+	int ret = -EIO;
 
-	guard(mutex)(&bo->lock);
-	/* The card was reset, and has let go of it. */
-	if (!bo->import.sgt)
-		return -EIO;
-	ret = openreg_pages_prepare(bo, cmd);
+	/* Else the card was reset, has let go of it, and it is being unmapped. */
+	if (mutex_trylock(&bo->lock)) {
+		if (bo->import.sgt)
+			ret = openreg_pages_prepare(bo, cmd);
+		mutex_unlock(&bo->lock);
+	}
 	/* Other exporters do not say what it is, and it makes no difference. */
 	if (!ret && openreg_prime_is_vram(bo->import.dma_buf))
 		cmd->seg.kind = OPENREG_SEG_PEER;
