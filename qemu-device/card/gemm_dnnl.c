@@ -12,6 +12,7 @@
 #include "matmul.h"
 
 /* OpenMP's; each compiler has its omp.h elsewhere, or not at all. */
+int omp_get_max_threads(void);
 void omp_set_num_threads(int n);
 
 #define ENTRIES 64
@@ -406,26 +407,45 @@ enum openreg_gemm_result openreg_gemm_dnnl(struct openreg_matmul_cache **cache,
 		       : OPENREG_GEMM_FAILED;
 }
 
-static void make_one(void)
+/*
+ * Shapes that take oneDNN all its ways, whatever the host's processor: dot
+ * products, vectors, matrices without depth, and blocks.
+ */
+static void multiply_each_way(void)
 {
-	const struct openreg_gemm g = {
-		.batch = 1, .m = 16, .n = 16, .k = 16,
-		.a = { .row = 16, .column = 1 },
-		.b = { .row = 16, .column = 1 },
-		.d = { .row = 16, .column = 1 },
+	static const int64_t shape[][3] = {
+		{ 1, 1, 1 }, { 1, 2, 1 }, { 2, 2, 1 }, { 16, 16, 16 }
 	};
-	struct openreg_matmul_cache *cache = cache_new();
-	struct key key = make_key(&g);
+	static float a[16 * 16], b[16 * 16], d[16 * 16];
+	struct openreg_matmul_cache *cache = NULL;
+	int threads = omp_get_max_threads();
+	size_t i;
 
-	if (cache)
-		entry_get(cache, &key);
+	for (i = 0; i < sizeof(shape) / sizeof(shape[0]); i++) {
+		const int64_t m = shape[i][0], n = shape[i][1], k = shape[i][2];
+		const struct openreg_gemm g = {
+			.batch = 1, .m = m, .n = n, .k = k,
+			.a = { (uintptr_t)a, m * k, k, 1 },
+			.b = { (uintptr_t)b, k * n, n, 1 },
+			.d = { (uintptr_t)d, m * n, n, 1 },
+		};
+
+		/* It may fail: then the first packet does it, or fails, too. */
+		openreg_gemm_dnnl(&cache, &g);
+	}
 	openreg_matmul_cache_free(cache);
+	/* This is the caller's thread. */
+	omp_set_num_threads(threads);
 }
 
-/* oneDNN's static memory is there once a primitive has been made. */
+/*
+ * oneDNN makes static memory when it first multiplies. What is there before the
+ * first packet ends after whoever asked for a card at the end of the process,
+ * and no child of fork() finds it half made.
+ */
 void openreg_engine_init(void)
 {
 	static pthread_once_t first = PTHREAD_ONCE_INIT;
 
-	pthread_once(&first, make_one);
+	pthread_once(&first, multiply_each_way);
 }
