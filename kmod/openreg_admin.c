@@ -366,7 +366,7 @@ static void openreg_admin_take_lost(struct openreg_admin *admin,
 		    (req->ctx && req->ctx->dead))
 			list_move_tail(&req->link, lost);
 	list_for_each_entry(req, lost, link) {
-		req->status = admin->error;
+		req->status = admin->error ?: -EIO;
 		req->lost = true;
 	}
 }

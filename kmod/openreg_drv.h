@@ -85,6 +85,7 @@ struct openreg_device {
 	struct mutex dump_lock; /* one dump is left at a time */
 	const char *reset_reason;
 	int wedged; /* what all calls get: it does not come back; or 0 */
+	bool given_up; /* and who listens has been told; under reset_lock */
 	atomic_t num_pausing; /* queues that stop for a sleep */
 	bool suspended; /* the system sleeps; under reset_lock */
 	struct pci_saved_state *config; /* the bus's, as probe left it */

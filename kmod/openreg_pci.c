@@ -39,7 +39,10 @@ static void openreg_pci_reset_done(struct pci_dev *pdev)
 	mutex_unlock(&odev->reset_lock);
 }
 
-/* After one that is not fatal the card may be looked at; else it is frozen. */
+/*
+ * After one that is not fatal the card may be looked at; else it is frozen. A
+ * card that sleeps has nothing to lose: who wakes it up has it start anew.
+ */
 static pci_ers_result_t openreg_pci_error(struct pci_dev *pdev,
 					  pci_channel_state_t state)
 {
@@ -50,12 +53,17 @@ static pci_ers_result_t openreg_pci_error(struct pci_dev *pdev,
 	guard(mutex)(&odev->reset_lock);
 	switch (state) {
 	case pci_channel_io_frozen:
-		openreg_reset_cut_off(odev, -EIO,
-				      "a fatal error on the bus, the card is cut off");
+		if (!odev->suspended)
+			openreg_reset_cut_off(odev, -EIO,
+					      "a fatal error on the bus, the card is cut off");
 		return PCI_ERS_RESULT_NEED_RESET;
 	default:
-		openreg_reset_cut_off(odev, -EIO, "the bus gives the card up");
-		openreg_reset_give_up(odev, -EIO);
+		/* Those that failed to bring it back are told that they did. */
+		if (!odev->given_up) {
+			openreg_reset_cut_off(odev, -EIO,
+					      "the bus gives the card up");
+			openreg_reset_give_up(odev, -EIO);
+		}
 		return PCI_ERS_RESULT_DISCONNECT;
 	}
 }
@@ -69,6 +77,8 @@ static pci_ers_result_t openreg_pci_mmio_enabled(struct pci_dev *pdev)
 	struct openreg_device *odev = pci_get_drvdata(pdev);
 
 	guard(mutex)(&odev->reset_lock);
+	if (odev->suspended)
+		return PCI_ERS_RESULT_RECOVERED;
 	if (odev->wedged)
 		return PCI_ERS_RESULT_NEED_RESET;
 	if (openreg_hw_is_well(odev))
@@ -85,7 +95,7 @@ static pci_ers_result_t openreg_pci_slot_reset(struct pci_dev *pdev)
 
 	guard(mutex)(&odev->reset_lock);
 	/* For the sake of another function. */
-	if (!odev->wedged)
+	if (!odev->wedged && !odev->suspended)
 		openreg_reset_cut_off(odev, -EIO, "the bus wants it reset");
 	openreg_hw_configure(odev);
 	ret = openreg_hw_reset(odev);
@@ -102,7 +112,7 @@ static void openreg_pci_resume(struct pci_dev *pdev)
 	int ret;
 
 	guard(mutex)(&odev->reset_lock);
-	if (!odev->wedged)
+	if (!odev->wedged || odev->suspended)
 		return;
 	openreg_reset_begin(odev);
 	ret = openreg_hw_restart(odev);

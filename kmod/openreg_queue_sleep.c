@@ -76,6 +76,9 @@ void openreg_queue_cut(struct openreg_queue *queue)
 		 "%s[%d]: queue %u stopped, its packet takes too long to sleep\n",
 		 queue->comm, queue->pid, queue->id);
 	openreg_dump_queue(queue, "its packet takes too long to sleep");
+	/* The packet may have ended meanwhile. */
+	if (!READ_ONCE(queue->pausing))
+		return;
 	if (openreg_admin_exec_first(queue->odev, queue->ctx, &cmd))
 		return; /* then it dies with the card */
 	guard(spinlock_irq)(&queue->lock);

@@ -67,6 +67,8 @@ void openreg_reset_end(struct openreg_device *odev, int ret)
 		pci_clear_master(odev->pdev);
 	/* Maps of a wedged card's memory show nothing of it. */
 	WRITE_ONCE(odev->wedged, ret);
+	if (!ret)
+		odev->given_up = false;
 	up_write(&odev->map_lock);
 	openreg_reset_fail_queues(odev, ret ?: -EIO);
 	if (ret)
@@ -93,9 +95,10 @@ static void openreg_reset_send_wedged(struct openreg_device *odev)
 	drm_dev_exit(cookie);
 }
 
-/* When nobody can reach the card, nor the card anybody. */
+/* When nobody can reach the card, nor the card anybody. Under reset_lock. */
 void openreg_reset_give_up(struct openreg_device *odev, int error)
 {
+	odev->given_up = true;
 	drm_err(&odev->drm,
 		"the card did not come back from a reset (%d); reset it by the bus, or unbind and bind it, to try again\n",
 		error);

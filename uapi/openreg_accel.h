@@ -7,7 +7,8 @@
  * card ends all that an open file had on it: new work, and waits for what had
  * not completed, give EIO. Open the device again. A suspend of the system ends
  * nothing; but a packet that is not through within seconds is given up, and its
- * queue has faulted with OPENREG_FAULT_HANG then.
+ * queue has faulted with OPENREG_FAULT_HANG then, and where there is no memory to
+ * describe an open file's objects to the card again, that file's end as in a reset.
  *
  * The file has no events to read. poll() and read() tell that the card is gone.
  *
