@@ -136,8 +136,33 @@ def test_goes_on_where_it_was(tmp_path):
 
 def test_fails_if_and_only_if_something_is_wrong(tmp_path):
     some = ("--own-ops", HERE / "fake_ops.py", "--db", "op", "--dtypes", "float32")
-    run_tool(tmp_path / "a", *some, "--ops", "fake.(right|missing|random)$")
+    run_tool(tmp_path / "a", *some, "--ops", "fake.(right|extra|random)$")
     run_tool(tmp_path / "b", *some, "--ops", "fake.(right|wrong_value)$", code=1)
+    run_tool(tmp_path / "c", *some, "--ops", "fake.(right|missing)$", code=1)
+
+
+def test_another_backend(tmp_path):
+    """Of another name, in Python alone, that cannot synchronize and says neither where
+    an operator ran nor which dtypes it has."""
+    run_tool(
+        tmp_path,
+        *("--own-ops", HERE / "fake_ops.py", "--db", "op", "--jobs", 1),
+        *("--ops", "fake.(right|wrong_value|missing|in_place|refused)$"),
+        module="other_backend",
+        code=1,
+        TORCH_DEVICE_BACKEND_AUTOLOAD="0",
+        PYTHONPATH=str(HERE),
+    )
+    found = {name: entry["status"] for name, entry in results_of(tmp_path).items()}
+    assert found == {
+        "right": "unknown",
+        "wrong_value": "wrong",
+        "missing": "missing",
+        "in_place": "wrong",
+        "refused": "refused",
+    }
+    text = (tmp_path / "report.md").read_text()
+    assert "other_backend 0.0" in text and "device `other`" in text
 
 
 def test_a_backend_that_does_not_load(tmp_path):

@@ -10,13 +10,14 @@ RUN = pathlib.Path(__file__).resolve().parent / "run.py"
 MODULE = os.environ.get("CONFORMANCE_MODULE", "torch_openreg")
 
 
-def run_tool(out, *arguments, module=MODULE, code=0):
+def run_tool(out, *arguments, module=MODULE, code=0, **env):
     done = subprocess.run(
         [sys.executable, RUN, "--module", module, "--out", out]
         + [str(a) for a in arguments],
         capture_output=True,
         text=True,
         timeout=600,
+        env={**os.environ, **env},
     )
     assert done.returncode == code, done.stdout + done.stderr
     return done

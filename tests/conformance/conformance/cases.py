@@ -173,12 +173,15 @@ class Optimizer(Case):
     dtype: torch.dtype
     closure: bool
     sparse: bool
+    matrices: bool = False  # it takes no other parameters
     desc: str = ""
     steps: int = 3
 
     def run(self, device, seed, wide=None):
         dtype = wide and torch.float64 or self.dtype
-        shapes = [(5, 3), (7,), (2, 2, 2)] if not self.sparse else [(5, 3)]
+        shapes = [(5, 3)]
+        if not self.sparse:
+            shapes += [(4, 6)] if self.matrices else [(7,), (2, 2, 2)]
         params = [
             torch.nn.Parameter(
                 random_like(torch.empty(s, dtype=dtype), i, self.dtype).to(device)

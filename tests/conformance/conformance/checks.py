@@ -150,6 +150,7 @@ class OptimizerChecks:
             self.dtype,
             self.info.step_requires_closure,
             self.info.only_supports_sparse_grads,
+            self.info.optim_cls is getattr(torch.optim, "Muon", None),
             given.desc,
         )
 

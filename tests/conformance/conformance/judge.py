@@ -9,6 +9,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 from .cases import Backward, Forward, Out
 from .compare import TIES, Comparer, Mismatch, same_but_for_ties, same_sums_of_ties
+from .device import synchronize
 from .inputs import nudged
 from .status import gravest
 
@@ -127,7 +128,7 @@ class Judge:
         outcome = Outcome(case, self.device)
         if outcome.error is None:
             try:
-                torch.accelerator.synchronize()
+                synchronize()
             except Exception as error:  # noqa: BLE001
                 outcome.error = error.with_traceback(None)
         return outcome, self.probe.read()

@@ -16,7 +16,7 @@ MEANING = {
 ORDER = list(MEANING)
 RIGHT = ("fallback", "native", "unknown")
 # What makes a run fail.
-FATAL = ("wrong", "crash", "hang")
+FATAL = ("wrong", "missing", "crash", "hang")
 
 
 def gravest(statuses) -> str:

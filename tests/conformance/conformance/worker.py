@@ -84,10 +84,10 @@ class Worker:
         self.say(begin=name, side=side)
 
     def _healthy(self) -> bool:
-        import torch
+        from .device import synchronize
 
         try:
-            torch.accelerator.synchronize()
+            synchronize()
         except Exception:  # noqa: BLE001
             return False
         return True
