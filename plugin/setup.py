@@ -3,6 +3,8 @@
 
 In the openreg checkout the wheel brings libopenreg and the in-process card, which
 are built with meson. Elsewhere it takes the libopenreg that pkg-config finds.
+It is for the torch of the Python that runs pip, which is not named as something to
+fetch: the package index has another one.
 """
 
 import atexit
@@ -19,6 +21,17 @@ from setuptools.command.build_ext import build_ext
 SOURCE = pathlib.Path(__file__).resolve().parent
 TREE = SOURCE.parent
 PACKAGES = "meson ninja-build cmake pkg-config libdrm-dev libdnnl-dev libsleef-dev"
+
+
+def show_the_system() -> None:
+    """pip hides what the system has in Python, torch and meson, from what it builds."""
+    look = (sys.executable, "-c", "import torch.utils.cpp_extension")
+    if subprocess.run(look, capture_output=True).returncode == 0:
+        return
+    for name in ("PYTHONPATH", "PYTHONNOUSERSITE"):
+        os.environ.pop(name, None)
+    if subprocess.run(look, capture_output=True).returncode != 0:
+        sys.exit("torch is missing: on Debian, apt install python3-torch libtorch-dev")
 
 
 def run(*command, **env: str) -> None:
@@ -56,6 +69,7 @@ class CMakeBuild(build_ext):
     def build_extension(self, ext: Extension) -> None:
         build = pathlib.Path(self.build_temp).resolve()
         package = pathlib.Path(self.get_ext_fullpath(ext.name)).resolve().parent
+        show_the_system()
         options, env = [], {}
         if (TREE / "libopenreg" / "meson.build").exists():
             prefix = build_libraries(build)
