@@ -27,11 +27,16 @@ typedef struct InjectWindow {
     uint64_t tail; /* last seen */
 } InjectWindow;
 
-static bool inject_concerns(OpenregInject *in, const InjectWindow *w)
+static bool inject_concerns_queue(OpenregInject *in, uint32_t id)
 {
     uint32_t queue = openreg_inject_value(in, OPENREG_INJECT_QUEUE);
 
-    return queue == UINT32_MAX || queue == w->queue;
+    return queue == UINT32_MAX || queue == id;
+}
+
+static bool inject_concerns(OpenregInject *in, const InjectWindow *w)
+{
+    return inject_concerns_queue(in, w->queue);
 }
 
 static bool inject_concerns_command(OpenregInject *in, uint32_t opcode)
@@ -221,6 +226,21 @@ static void inject_window_store32(void *host, struct openreg_window *window,
 
 /* Bulk DMA, and commands, which are read by it */
 
+/* Does it end what a queue does that x-inject-queue is about? */
+static bool inject_stops(OpenregInject *in, const struct openreg_admin_cmd *cmd)
+{
+    uint32_t only = openreg_inject_value(in, OPENREG_INJECT_QUEUE);
+
+    switch (cmd->opcode) {
+    case OPENREG_ADMIN_QUEUE_STOP:
+    case OPENREG_ADMIN_QUEUE_DESTROY:
+        return inject_concerns_queue(in, cmd->id);
+    case OPENREG_ADMIN_CTX_DESTROY:
+        return only >= OPENREG_MAX_QUEUES || in->queues[only].ctx == cmd->ctx;
+    }
+    return false;
+}
+
 static void inject_command(OpenregInject *in, uint64_t off,
                            struct openreg_admin_cmd *cmd)
 {
@@ -236,6 +256,9 @@ static void inject_command(OpenregInject *in, uint64_t off,
     if (cmd->opcode == OPENREG_ADMIN_QUEUE_DESTROY &&
         cmd->id < OPENREG_MAX_QUEUES) {
         qatomic_set(&in->queues[cmd->id].gone, true);
+    }
+    if (inject_stops(in, cmd)) {
+        qatomic_set(&in->stopped, true);
     }
     in->last = *cmd;
     in->opcodes[off / sizeof(*cmd)] = cmd->opcode;
@@ -263,21 +286,47 @@ static int inject_dma_read(void *host, uint64_t bus, void *buf, uint64_t len)
     return 0;
 }
 
+static bool inject_stalls_all(OpenregInject *in)
+{
+    uint32_t how = openreg_inject_value(in, OPENREG_INJECT_STALL);
+
+    return how == STALL_TILL_RESET || how == STALL_TILL_FLR;
+}
+
+/* No reset is under way, and nobody wants the card to pause. */
+static bool inject_is_left_alone(OpenregInject *in)
+{
+    return qatomic_read(&in->resets) == qatomic_read(&in->resets_before) &&
+           !qatomic_read(&in->s->pauses);
+}
+
 /*
  * As an engine that hangs; false if that is ended by a reset, and not by the
  * property. Whoever pauses the card is not kept waiting.
  */
 static bool inject_stall(OpenregInject *in)
 {
-    if (openreg_inject_value(in, OPENREG_INJECT_STALL) < STALL_TILL_RESET) {
+    if (!inject_stalls_all(in)) {
         return true;
     }
-    while (openreg_inject_value(in, OPENREG_INJECT_STALL) >= STALL_TILL_RESET &&
-           qatomic_read(&in->resets) == qatomic_read(&in->resets_before) &&
-           !qatomic_read(&in->s->pauses)) {
+    while (inject_stalls_all(in) && inject_is_left_alone(in)) {
         g_usleep(1000);
     }
-    return openreg_inject_value(in, OPENREG_INJECT_STALL) < STALL_TILL_RESET;
+    return !inject_stalls_all(in);
+}
+
+/* As an engine that is slow for once: the write is done in the end. */
+static void inject_stall_once(OpenregInject *in)
+{
+    if (openreg_inject_value(in, OPENREG_INJECT_STALL) != STALL_TILL_STOP ||
+        !qatomic_xchg(&in->stall_next, false)) {
+        return;
+    }
+    while (openreg_inject_value(in, OPENREG_INJECT_STALL) == STALL_TILL_STOP &&
+           !qatomic_read(&in->stall_next) && !qatomic_read(&in->stopped) &&
+           inject_is_left_alone(in)) {
+        g_usleep(1000);
+    }
 }
 
 static int inject_dma_write(void *host, uint64_t bus, const void *buf,
@@ -285,6 +334,7 @@ static int inject_dma_write(void *host, uint64_t bus, const void *buf,
 {
     OpenregInject *in = ((OpenregState *)host)->inject;
 
+    inject_stall_once(in);
     if (!inject_stall(in) || openreg_inject_gone(in)) {
         return -1;
     }

@@ -53,9 +53,9 @@ static const struct {
         "For tests: x-inject-admin and -status are about this command only" },
     [OPENREG_INJECT_LATE] = { "x-inject-late", 1,
         "For tests: what a card has to say after its reset, once when set" },
-    [OPENREG_INJECT_STALL] = { "x-inject-stall", STALL_TILL_FLR,
+    [OPENREG_INJECT_STALL] = { "x-inject-stall", STALL_TILL_STOP,
         "For tests: 1: tails are not seen, bulk writes stand still till a "
-        "2: RESET, 3: FLR" },
+        "2: RESET, 3: FLR, one does till a 4: stop of the queue" },
     [OPENREG_INJECT_GONE] = { "x-inject-gone", 1,
         "For tests: registers read as all ones, nothing is written" },
     [OPENREG_INJECT_REG] = { "x-inject-reg", OPENREG_MSIX_TABLE - 4,
@@ -296,6 +296,10 @@ const MemoryRegionOps openreg_inject_reg_ops = {
 
 static void inject_set(OpenregState *s, unsigned int which, uint32_t value)
 {
+    if (which == OPENREG_INJECT_STALL && s->inject) {
+        qatomic_set(&s->inject->stopped, false);
+        qatomic_set(&s->inject->stall_next, true);
+    }
     qatomic_set(&s->inject_value[which], value);
     if (!s->inject || !s->card) {
         return;
@@ -429,6 +433,7 @@ bool openreg_inject_init(OpenregState *s, Error **errp)
     in = g_new0(OpenregInject, 1);
     in->s = s;
     in->random = 0x9e3779b97f4a7c15ULL;
+    in->stall_next = true;
     in->timer = timer_new_ns(QEMU_CLOCK_VIRTUAL, inject_tick, in);
     openreg_inject_make_ops(&in->ops);
     s->inject = in;

@@ -17,7 +17,7 @@ enum { IRQ_LOST = 1, IRQ_SPURIOUS };
 enum { FAULT_NO_QUEUE = 1, FAULT_RANDOM, FAULT_OTHERS, FAULT_OVERFLOW,
        FAULT_FLOOD };
 enum { ADMIN_NEVER = 1, ADMIN_NUMBER, ADMIN_TWICE };
-enum { STALL_DEAF = 1, STALL_TILL_RESET, STALL_TILL_FLR };
+enum { STALL_DEAF = 1, STALL_TILL_RESET, STALL_TILL_FLR, STALL_TILL_STOP };
 
 /* What the driver has told the card of a queue; kept when it is gone. */
 typedef struct InjectQueue {
@@ -36,6 +36,10 @@ struct openreg_inject {
     uint64_t random;
     bool high; /* of what flaps */
     uint32_t resets; /* atomic */
+
+    /* Since x-inject-stall was set, for STALL_TILL_STOP; atomic. */
+    bool stall_next; /* no write has stood still */
+    bool stopped; /* the queue, by a command */
 
     /* As of the last ENABLE; atomic. */
     uint64_t admin_base;

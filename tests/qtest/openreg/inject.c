@@ -6,6 +6,7 @@
 #include "openreg.h"
 #include "tests.h"
 #include "qobject/qdict.h"
+#include "qobject/qlist.h"
 #include "standard-headers/linux/pci_regs.h"
 
 #define PATH "/machine/peripheral/card0"
@@ -50,12 +51,81 @@ static void test_off(void)
     or_quit(card);
 }
 
+/* All there are, and the most they may be. */
+static const struct {
+    const char *name;
+    int64_t most;
+} or_most[] = {
+    { "x-inject-queue", UINT32_MAX },
+    { "x-inject-head", 3 },
+    { "x-inject-completed", 4 },
+    { "x-inject-state", UINT32_MAX },
+    { "x-inject-irq", 2 },
+    { "x-inject-fault", 5 },
+    { "x-inject-admin", 3 },
+    { "x-inject-status", UINT32_MAX },
+    { "x-inject-opcode", UINT16_MAX },
+    { "x-inject-late", 1 },
+    { "x-inject-stall", 4 },
+    { "x-inject-gone", 1 },
+    { "x-inject-reg", OPENREG_MSIX_TABLE - 4 },
+    { "x-inject-reg-value", UINT32_MAX },
+    { "x-inject-period-us", 1000000 },
+};
+
+/* How many properties a card has that begin so. */
+static unsigned int or_count(OrCard *card, const char *prefix)
+{
+    QDict *reply = qtest_qmp(card->qts, "{'execute': 'qom-list', 'arguments':"
+                             " {'path': '" PATH "'}}");
+    unsigned int count = 0;
+    QListEntry *at;
+
+    QLIST_FOREACH_ENTRY(qdict_get_qlist(reply, "return"), at) {
+        QDict *property = qobject_to(QDict, qlist_entry_obj(at));
+
+        count += g_str_has_prefix(qdict_get_str(property, "name"), prefix);
+    }
+    qobject_unref(reply);
+    return count;
+}
+
+/* By a machine that runs, and for a card that is added to it. */
+static void or_refuse_both(OrCard *card, const char *name, int64_t value,
+                           const char *text)
+{
+    g_autofree char *said =
+        qtest_hmp(card->qts, "device_add openreg,id=bad,bus=port0,x-inject=on,"
+                  "%s=%" PRId64, name, value);
+    QDict *error = qtest_qmp_assert_failure_ref(
+        card->qts, "{'execute': 'qom-set', 'arguments': {'path': '" PATH "',"
+        " 'property': %s, 'value': %" PRId64 "}}", name, value);
+    const char *desc = qdict_get_str(error, "desc");
+
+    g_test_message("%s", desc);
+    g_assert_nonnull(strstr(said, name));
+    g_assert_nonnull(strstr(said, text));
+    g_assert_nonnull(strstr(desc, name));
+    g_assert_nonnull(strstr(desc, text));
+    qobject_unref(error);
+}
+
 static void test_on(void)
 {
-    OrCard *card = or_card(",x-inject=on");
+    OrCard *card = or_card(",x-inject=on -device pcie-root-port,id=port0");
+    unsigned int i;
 
-    or_refuse(card, "x-inject-head", 4, "it must be 0 to 3");
-    or_refuse(card, "x-inject-stall", 4, "it must be 0 to 3");
+    g_assert_cmpuint(or_count(card, "x-inject-"), ==, ARRAY_SIZE(or_most));
+    for (i = 0; i < ARRAY_SIZE(or_most); i++) {
+        g_autofree char *text =
+            or_most[i].most == UINT32_MAX ? g_strdup("uint32_t") :
+            g_strdup_printf("it must be 0 to %" PRId64, or_most[i].most);
+
+        or_refuse_both(card, or_most[i].name, or_most[i].most + 1, text);
+        or_refuse_both(card, or_most[i].name, -1, "uint32_t");
+        or_inject(card, or_most[i].name, or_most[i].most);
+        or_inject(card, or_most[i].name, 0);
+    }
     or_works(card);
     or_quit(card);
 }
@@ -166,6 +236,18 @@ static void test_faults(void)
     or_quit(card);
 }
 
+static void or_push_copy(OrQueue *q)
+{
+    const int64_t n = 256;
+    OrPacket p;
+
+    or_packet(&p, OPENREG_OP_COPY, 0);
+    or_space(&p, 1, &n);
+    or_operand(&p, OR_S(0), OPENREG_I64, NULL);
+    or_operand(&p, OR_V(0), OPENREG_I64, NULL);
+    or_push(q, &p);
+}
+
 static void test_stalls(void)
 {
     static const char *const how[] = { "deaf", "RESET", "FLR" };
@@ -174,16 +256,10 @@ static void test_stalls(void)
     for (mode = 1; mode <= ARRAY_SIZE(how); mode++) {
         OrCard *card = or_card(",x-inject=on");
         OrQueue *q = or_setup(card), *other = or_queue(card, 1, 1, 1);
-        const int64_t n = 256;
-        OrPacket p;
 
         or_inject(card, "x-inject-queue", 0);
         or_inject(card, "x-inject-stall", mode);
-        or_packet(&p, OPENREG_OP_COPY, 0);
-        or_space(&p, 1, &n);
-        or_operand(&p, OR_S(0), OPENREG_I64, NULL);
-        or_operand(&p, OR_V(0), OPENREG_I64, NULL);
-        or_push(q, &p);
+        or_push_copy(q);
         or_wait(other, or_push_nop(other));
         g_assert_cmpuint(qtest_readq(card->qts, PAGE(q, completed)), ==, 0);
         g_test_message("%s", how[mode - 1]);
@@ -198,6 +274,70 @@ static void test_stalls(void)
         }
         g_free(q);
         g_free(other);
+        or_quit(card);
+    }
+}
+
+static void or_stop(OrCard *card, uint16_t opcode, uint32_t queue)
+{
+    const struct openreg_admin_cmd cmd = {
+        .opcode = opcode, .ctx = 1, .id = queue,
+    };
+
+    g_assert_cmpuint(or_admin(card, &cmd), ==, OPENREG_ADMIN_OK);
+}
+
+static void or_end_stall(OrCard *card, OrQueue *q, const char *how)
+{
+    const struct openreg_admin_cmd again = {
+        .opcode = OPENREG_ADMIN_QUEUE_RESET, .ctx = 1,
+        .reset = { .head = q->tail, .seq = q->seq },
+    };
+
+    if (!strcmp(how, "stop")) {
+        or_stop(card, OPENREG_ADMIN_QUEUE_STOP, 0);
+        g_assert_cmpuint(or_admin(card, &again), ==, OPENREG_ADMIN_OK);
+        or_wait(q, or_push_nop(q));
+    } else if (!strcmp(how, "destroy")) {
+        or_stop(card, OPENREG_ADMIN_QUEUE_DESTROY, 0);
+    } else if (!strcmp(how, "context")) {
+        or_stop(card, OPENREG_ADMIN_CTX_DESTROY, 0);
+    } else if (!strcmp(how, "property")) {
+        or_inject(card, "x-inject-stall", 0);
+        or_wait(q, 1);
+    } else if (!strcmp(how, "pause")) {
+        qtest_qmp_assert_success(card->qts, "{'execute': 'stop'}");
+        qtest_qmp_assert_success(card->qts, "{'execute': 'cont'}");
+        or_wait(q, 1);
+    } else {
+        or_reset(card, 0);
+    }
+}
+
+/* Of all writes one stands still, and only its queue's end ends that. */
+static void test_stall_once(void)
+{
+    static const char *const how[] = {
+        "stop", "destroy", "context", "property", "pause", "RESET",
+    };
+    unsigned int i;
+
+    for (i = 0; i < ARRAY_SIZE(how); i++) {
+        OrCard *card = or_card(",x-inject=on");
+        OrQueue *q = or_setup(card), *other = or_queue(card, 1, 1, 1);
+
+        or_inject(card, "x-inject-queue", 0);
+        or_inject(card, "x-inject-stall", 4);
+        or_push_copy(q);
+        OR_WAIT(or_reg64(card, OPENREG_REG_STAT_DMA_WRITTEN));
+        or_push_copy(other);
+        or_wait(other, 1);
+        or_stop(card, OPENREG_ADMIN_QUEUE_STOP, 1);
+        g_assert_cmpuint(qtest_readq(card->qts, PAGE(q, completed)), ==, 0);
+        g_test_message("%s", how[i]);
+        or_end_stall(card, q, how[i]);
+        g_free(other);
+        g_free(q);
         or_quit(card);
     }
 }
@@ -236,5 +376,6 @@ void or_add_inject_tests(void)
     qtest_add_func("/openreg/inject/admin", test_admin);
     qtest_add_func("/openreg/inject/faults", test_faults);
     qtest_add_func("/openreg/inject/stalls", test_stalls);
+    qtest_add_func("/openreg/inject/stall-once", test_stall_once);
     qtest_add_func("/openreg/inject/gone", test_gone);
 }
