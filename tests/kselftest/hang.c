@@ -277,6 +277,81 @@ TEST_F_TIMEOUT(engine, keeps_a_closed_buffer, 60)
 	EXPECT_EQ(0, card_works());
 }
 
+/* It answers to a stop, so that only the queue is reset. */
+TEST_F_TIMEOUT(engine, hangs_till_a_stop, 60)
+{
+	struct stage *s = &self->s;
+	long long resets = card_stat("resets");
+	struct queue beside;
+	char text[8192];
+
+	ASSERT_TRUE(dump_drop());
+	ASSERT_EQ(0, queue_create(s->fd, 1024, &beside));
+	ASSERT_TRUE(copy_stands_still(&s->q, s->number, STALL_TILL_STOP,
+				      s->sys.address, s->vram.address));
+	EXPECT_EQ(0, small_work(&beside, 50));
+	EXPECT_EQ(0, others_work(50));
+	EXPECT_EQ(0, card_works());
+	EXPECT_EQ(-ETIME, queue_wait(&s->q, 1, SHORT));
+	EXPECT_EQ(0, s->q.card->completed);
+
+	EXPECT_EQ(0, queue_reset(&s->q, s->q.tail, 1));
+	EXPECT_EQ(0, queue_wait(&s->q, 1, LONG));
+	EXPECT_EQ(0, small_work(&s->q, 50));
+	EXPECT_EQ(0, small_work(&beside, 50));
+	EXPECT_EQ(resets, card_stat("resets"));
+	EXPECT_FALSE(dump_read(text, sizeof(text)));
+	queue_unmap(&beside);
+}
+
+/* Tells its queue's number once that stands still. */
+static void copy_for_ever(int ready, __u32 how)
+{
+	int number, fd = card_open();
+	struct bo sys, vram;
+	struct queue q;
+
+	if (fd < 0 || bo_create(fd, MIB, DRM_OPENREG_BO_VRAM, &vram) ||
+	    bo_create(fd, MIB, DRM_OPENREG_BO_SYSTEM, &sys))
+		_exit(1);
+	number = queue_create_numbered(fd, 64, &q);
+	if (number < 0 ||
+	    !copy_stands_still(&q, number, how, sys.address, vram.address))
+		_exit(1);
+	if (write(ready, &number, sizeof(number)) == sizeof(number))
+		queue_wait(&q, 1, FOREVER);
+	_exit(2);
+}
+
+/* Who has made it stand still is killed: all of his is given back, no more. */
+TEST_F_TIMEOUT(engine, has_nobody, 60)
+{
+	struct card_usage before = card_usage();
+	long long resets = card_stat("resets");
+	int number, status, i, ready[2];
+	pid_t pid;
+
+	ASSERT_EQ(0, pipe(ready));
+	ASSERT_EQ(0, driver_set_timeout(TIMEOUT_NEVER));
+	for (i = 0; i < 5; i++) {
+		pid = fork();
+		ASSERT_LE(0, pid);
+		if (!pid)
+			copy_for_ever(ready[1], STALL_TILL_STOP);
+		ASSERT_EQ(sizeof(number),
+			  read(ready[0], &number, sizeof(number)));
+		EXPECT_EQ(0, small_work(&self->s.q, 5));
+		EXPECT_EQ(0, card_works());
+		ASSERT_EQ(0, kill(pid, SIGKILL));
+		ASSERT_EQ(pid, waitpid(pid, &status, 0));
+		EXPECT_TRUE(WIFSIGNALED(status));
+		EXPECT_EQ(0, small_work(&self->s.q, 5));
+		EXPECT_EQ(0, others_work(5));
+		EXPECT_TRUE(card_settles(before));
+	}
+	EXPECT_EQ(resets, card_stat("resets"));
+}
+
 /* Not even a reset by register ends it: the driver resets the whole function. */
 TEST_F_TIMEOUT(engine, hangs_till_an_flr, 120)
 {
@@ -344,46 +419,37 @@ TEST_F_TIMEOUT(suspect, does_not_stop, 60)
 	ASSERT_EQ(0, inject(INJECT_STALL, 0));
 }
 
-static void copy_for_ever(int ready)
-{
-	int number, fd = card_open();
-	struct bo sys, vram;
-	struct packet p;
-	struct queue q;
-
-	if (fd < 0 || bo_create(fd, MIB, DRM_OPENREG_BO_VRAM, &vram) ||
-	    bo_create(fd, MIB, DRM_OPENREG_BO_SYSTEM, &sys))
-		_exit(1);
-	number = queue_create_numbered(fd, 64, &q);
-	packet_copy(&p, sys.address, vram.address, MIB, OPENREG_U8);
-	queue_push_blindly(&q, &p);
-	if (write(ready, &number, sizeof(number)) == sizeof(number))
-		queue_wait(&q, 1, FOREVER);
-	_exit(2);
-}
-
-/* He who made it has been killed, and his queue fails before the card is asked. */
+/*
+ * He who made it has been killed, and his queue fails before the card is asked.
+ * His exit does not wait for the card, nor for a reset, which has to be let.
+ */
 TEST_F_TIMEOUT(suspect, has_nobody, 60)
 {
+	struct card_usage before = card_usage();
 	long long resets = card_stat("resets");
 	int number, status, ready[2];
 	pid_t pid;
 
 	ASSERT_TRUE(dump_drop());
 	ASSERT_EQ(0, pipe(ready));
-	ASSERT_EQ(0, driver_set_timeout("1000"));
-	ASSERT_EQ(0, inject(INJECT_STALL, STALL_TILL_RESET));
+	ASSERT_EQ(0, driver_set_timeout(TIMEOUT_NEVER));
 	pid = fork();
 	ASSERT_LE(0, pid);
 	if (!pid)
-		copy_for_ever(ready[1]);
+		copy_for_ever(ready[1], STALL_TILL_RESET);
 	close(ready[1]);
 	ASSERT_EQ(sizeof(number), read(ready[0], &number, sizeof(number)));
 	close(ready[0]);
-	usleep(BEGUN / 1000);
 	ASSERT_EQ(0, kill(pid, SIGKILL));
 	ASSERT_EQ(pid, waitpid(pid, &status, 0));
-	EXPECT_EQ(-EIO, queue_wait(&self->q, 4, LONG));
+	EXPECT_TRUE(WIFSIGNALED(status));
+	EXPECT_LT(before.contexts, card_stat("contexts"));
+	EXPECT_EQ(0, small_work(&self->q, 3));
+	EXPECT_EQ(0, others_work(5));
+	EXPECT_EQ(resets, card_stat("resets"));
+
+	ASSERT_EQ(0, driver_set_timeout("1000"));
+	EXPECT_EQ(-EIO, queue_wait(&self->q, self->q.seq + 1, LONG));
 	EXPECT_EQ(resets + 1, card_stat("resets"));
 	EXPECT_TRUE(dump_tells("an admin command did not complete", number,
 			       pid, "COPY"));

@@ -201,3 +201,20 @@ int others_work(int rounds)
 		return -errno;
 	return WIFEXITED(status) ? -WEXITSTATUS(status) : -EINTR;
 }
+
+bool copy_stands_still(struct queue *queue, int number, __u32 how, __u64 dst,
+		       __u64 src)
+{
+	long long written = card_stat("dma_written");
+	__s64 end = now_ns() + 20 * SEC_NS;
+	struct packet p;
+
+	if (inject(INJECT_QUEUE, number) || inject(INJECT_STALL, how))
+		return false;
+	packet_copy(&p, dst, src, MIB, OPENREG_U8);
+	queue_push_blindly(queue, &p);
+	while (card_stat("dma_written") == written)
+		if (now_ns() > end)
+			return false;
+	return queue_wait(queue, queue->seq, SEC_NS / 20) == -ETIME;
+}

@@ -34,6 +34,7 @@ enum injection {
 #define STALL_DEAF 1
 #define STALL_TILL_RESET 2
 #define STALL_TILL_FLR 3
+#define STALL_TILL_STOP 4
 
 /* All return 0 or -errno unless said otherwise. */
 int inject_find(void); /* the card; once, while the driver has it */
@@ -54,6 +55,12 @@ int card_recovers(void);
 int queue_create_numbered(int fd, __u32 slots, struct queue *queue);
 /* Interrupts of the driver so far, all vectors. */
 unsigned long long interrupts(void);
+/*
+ * From now on an engine stands still in a copy of 1 MiB to system memory, as
+ * INJECT_STALL has it with the value how; false if it does not.
+ */
+bool copy_stands_still(struct queue *queue, int number, __u32 how, __u64 dst,
+		       __u64 src);
 
 /* rounds of small packets, each waited for; 0 or -errno. */
 int small_work(struct queue *queue, int rounds);
