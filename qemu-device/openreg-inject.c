@@ -41,9 +41,9 @@ static const struct {
         "For tests: what is stored as a queue's state" },
     [OPENREG_INJECT_IRQ] = { "x-inject-irq", IRQ_SPURIOUS,
         "For tests: interrupts are 1: lost, 2: raised ever again" },
-    [OPENREG_INJECT_FAULT] = { "x-inject-fault", FAULT_FLOOD,
+    [OPENREG_INJECT_FAULT] = { "x-inject-fault", FAULT_WRONG_SEQ,
         "For tests: forged fault records, 1: of no queue, 2: random, 3: of a "
-        "queue that runs, 4: too many, 5: ever more" },
+        "queue that runs, 4: too many, 5: ever more, 6: of a wrong number" },
     [OPENREG_INJECT_ADMIN] = { "x-inject-admin", ADMIN_TWICE,
         "For tests: admin completions 1: never come, 2: have a wrong number, "
         "3: come for the next command, too" },
@@ -125,6 +125,19 @@ static void inject_make_record(OpenregInject *in, uint32_t mode, uint32_t seq,
     }
 }
 
+/* Of the ring's next round, of any, and of the record before. */
+static uint32_t inject_wrong_seq(OpenregInject *in, uint32_t seq,
+                                 uint32_t slots, unsigned int i)
+{
+    switch (i) {
+    case 0:
+        return seq + slots;
+    case 1:
+        return seq ^ (uint32_t)(openreg_inject_random(in) | 1);
+    }
+    return seq - 1;
+}
+
 /*
  * From where the driver has got to: it takes all of them for good. Only to where
  * the ring is now: nothing but an IOMMU helps against a card that writes to what
@@ -148,6 +161,9 @@ static void inject_forge(OpenregInject *in, uint32_t mode)
     }
     for (i = 0; i < n; i++) {
         inject_make_record(in, mode, head + i + 1, &record);
+        if (mode == FAULT_WRONG_SEQ) {
+            record.seq = inject_wrong_seq(in, record.seq, slots, i);
+        }
         inject_poke(in, base + ((head + i) & (slots - 1)) * 64ULL, &record,
                     sizeof(record));
     }

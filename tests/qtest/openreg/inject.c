@@ -61,7 +61,7 @@ static const struct {
     { "x-inject-completed", 4 },
     { "x-inject-state", UINT32_MAX },
     { "x-inject-irq", 2 },
-    { "x-inject-fault", 5 },
+    { "x-inject-fault", 6 },
     { "x-inject-admin", 3 },
     { "x-inject-status", UINT32_MAX },
     { "x-inject-opcode", UINT16_MAX },
@@ -233,6 +233,13 @@ static void test_faults(void)
     or_inject(card, "x-inject-fault", 4);
     qtest_memread(card->qts, card->faults, &record, sizeof(record));
     g_assert_cmpuint(record.seq, ==, 3 * OR_FAULT_SLOTS + 1);
+    or_inject(card, "x-inject-fault", 6);
+    for (i = 0; i < 3; i++) {
+        qtest_memread(card->qts, card->faults + i * sizeof(record), &record,
+                      sizeof(record));
+        g_assert_cmpuint(record.seq, !=, i + 1);
+    }
+    g_assert_cmpuint(record.seq, ==, 2);
     or_quit(card);
 }
 
