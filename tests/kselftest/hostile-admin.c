@@ -15,6 +15,20 @@
 #define COMMANDS 9 /* OPENREG_ADMIN_CTX_CREATE .. OPENREG_ADMIN_FILL */
 #define REG_STATUS 0x008 /* openreg_regs.h */
 
+static int begin(struct card_usage *before)
+{
+	int ret = inject_find();
+
+	if (!ret)
+		ret = card_recovers();
+	if (ret)
+		return ret;
+	if (!card_is_idle())
+		return -EBUSY;
+	*before = card_unused();
+	return 0;
+}
+
 FIXTURE(admin)
 {
 	struct card_usage before;
@@ -22,10 +36,7 @@ FIXTURE(admin)
 
 FIXTURE_SETUP(admin)
 {
-	ASSERT_EQ(0, inject_find()) TH_LOG("no card with x-inject=on");
-	ASSERT_EQ(0, card_recovers());
-	ASSERT_TRUE(card_is_idle());
-	self->before = card_unused();
+	ASSERT_EQ(0, begin(&self->before));
 }
 
 FIXTURE_TEARDOWN(admin)
@@ -75,9 +86,34 @@ static void *wait_for_ever(void *data)
 	return (void *)(intptr_t)queue_wait(data, 1, FOREVER);
 }
 
-/* Whoever waits for something else learns of the reset that ends it. */
-TEST_F_TIMEOUT(admin, never_done, 120)
+FIXTURE(never)
 {
+	struct card_usage before;
+};
+
+FIXTURE_VARIANT(never)
+{
+	__u32 mode;
+};
+
+FIXTURE_VARIANT_ADD(never, done) { .mode = ADMIN_NEVER };
+FIXTURE_VARIANT_ADD(never, by_its_number) { .mode = ADMIN_NUMBER };
+
+FIXTURE_SETUP(never)
+{
+	ASSERT_EQ(0, begin(&self->before));
+}
+
+FIXTURE_TEARDOWN(never)
+{
+	EXPECT_EQ(0, card_recovers());
+	EXPECT_TRUE(card_settles(self->before));
+}
+
+/* Whoever waits for something else learns of the reset that ends it. */
+TEST_F_TIMEOUT(never, of_each_command, 120)
+{
+	long long resets = card_stat("resets");
 	pthread_t thread;
 	struct queue q;
 	void *result;
@@ -91,11 +127,12 @@ TEST_F_TIMEOUT(admin, never_done, 120)
 		ASSERT_EQ(0, pthread_create(&thread, NULL, wait_for_ever, &q));
 		ASSERT_EQ(0, driver_set_timeout("500"));
 		ASSERT_EQ(0, inject(INJECT_OPCODE, opcode));
-		ASSERT_EQ(0, inject(INJECT_ADMIN, opcode % 2 ? ADMIN_NEVER :
-							       ADMIN_NUMBER));
-		EXPECT_EQ(0, use_all());
+		ASSERT_EQ(0, inject(INJECT_ADMIN, variant->mode));
+		EXPECT_EQ(0, use_all()) TH_LOG("command %u", opcode);
 		pthread_join(thread, &result);
-		EXPECT_EQ(-EIO, (intptr_t)result);
+		EXPECT_EQ(-EIO, (intptr_t)result) TH_LOG("command %u", opcode);
+		EXPECT_LT(resets, card_stat("resets"));
+		resets = card_stat("resets");
 		ASSERT_EQ(0, inject(INJECT_ADMIN, 0));
 		ASSERT_EQ(0, driver_set_timeout("20000"));
 		queue_unmap(&q);

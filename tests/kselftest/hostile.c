@@ -6,7 +6,11 @@
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
+#include <unistd.h>
 
 #include "kselftest_harness.h"
 
@@ -15,6 +19,7 @@
 
 #define SHORT (SEC_NS / 20)
 #define LONG (20 * SEC_NS)
+#define TRACING "/sys/kernel/tracing/"
 
 FIXTURE(hostile)
 {
@@ -252,16 +257,82 @@ TEST_F_TIMEOUT(hostile, forged_faults, 60)
 	}
 }
 
+/*
+ * Fault records that the driver has taken since the trace was emptied; many if
+ * one was of another queue.
+ */
+static int records_taken(int number)
+{
+	FILE *file = fopen(TRACING "trace", "r");
+	char line[512], queue[32];
+	int taken = 0;
+
+	snprintf(queue, sizeof(queue), " queue=%d ", number);
+	if (!file)
+		return -errno;
+	while (fgets(line, sizeof(line), file))
+		if (strstr(line, "openreg_fault:"))
+			taken += strstr(line, queue) ? 1 : 1000;
+	fclose(file);
+	return taken;
+}
+
+/* They are not taken, and do not stand in the way of those that are right. */
+TEST_F(hostile, records_of_a_wrong_number)
+{
+	unsigned long long before = interrupts();
+	struct packet bad;
+	__u64 seq;
+	int i;
+
+	mount("tracefs", TRACING, "tracefs", 0, NULL);
+	ASSERT_EQ(0, file_put(TRACING "events/openreg/openreg_fault/enable",
+			      "1"));
+	ASSERT_EQ(0, truncate(TRACING "trace", 0));
+	packet_begin(&bad, 250);
+	ASSERT_EQ(0, inject(INJECT_FAULT, FAULT_WRONG_SEQ));
+	while (interrupts() == before)
+		usleep(1000);
+	/* It looks at the ring for what a reset of the queue would lose. */
+	EXPECT_EQ(0, queue_reset(&self->q, self->q.tail, self->q.seq));
+	EXPECT_EQ(0, records_taken(self->number));
+	for (i = 1; i <= 5; i++) {
+		seq = queue_push_blindly(&self->q, &bad);
+		EXPECT_EQ(-EIO, queue_wait(&self->q, seq, LONG));
+		EXPECT_EQ(0, others_work(5));
+		EXPECT_EQ(0, queue_reset(&self->q, self->q.tail, seq));
+		EXPECT_EQ(i, records_taken(self->number));
+	}
+	EXPECT_EQ(0, small_work(&self->q, 20));
+	ASSERT_EQ(0, file_put(TRACING "events/openreg/openreg_fault/enable",
+			      "0"));
+}
+
 static void *wait_for_two(void *data)
 {
 	return (void *)(intptr_t)queue_wait(data, 2, FOREVER);
 }
 
 /* A reset is the end of what was, whatever the card says afterwards. */
+static void says_what_it_would(struct __test_metadata *_metadata,
+			       struct queue *q)
+{
+	struct bo bo;
+
+	ASSERT_EQ(0, inject(INJECT_LATE, 1));
+	EXPECT_EQ(1ull << 40, q->card->completed);
+	EXPECT_EQ(OPENREG_QUEUE_RUNNING, q->card->state);
+	EXPECT_EQ(-EIO, queue_wait(q, 2, FOREVER));
+	EXPECT_EQ(0, queue_wait(q, 1, FOREVER));
+	EXPECT_EQ(-EIO, queue_reset(q, 1, 1));
+	EXPECT_EQ(-EIO, bo_create(q->fd, 4096, DRM_OPENREG_BO_VRAM, &bo));
+	EXPECT_EQ(0, card_works());
+	EXPECT_EQ(0, others_work(5));
+}
+
 TEST_F(hostile, late_after_a_reset)
 {
 	pthread_t thread;
-	struct bo bo;
 	void *result;
 
 	ASSERT_EQ(0, small_work(&self->q, 1));
@@ -269,13 +340,57 @@ TEST_F(hostile, late_after_a_reset)
 	ASSERT_EQ(0, card_flr());
 	pthread_join(thread, &result);
 	EXPECT_EQ(-EIO, (intptr_t)result);
+	says_what_it_would(_metadata, &self->q);
+}
+
+/* The driver's, as an engine hangs. */
+TEST_F_TIMEOUT(hostile, late_after_a_hang, 60)
+{
+	long long resets = card_stat("resets");
+	struct bo vram, sys;
+
+	ASSERT_EQ(0, bo_create(self->fd, MIB, DRM_OPENREG_BO_VRAM, &vram));
+	ASSERT_EQ(0, bo_create(self->fd, MIB, DRM_OPENREG_BO_SYSTEM, &sys));
+	ASSERT_EQ(0, small_work(&self->q, 1));
+	ASSERT_TRUE(copy_stands_still(&self->q, self->number,
+				      STALL_TILL_RESET, sys.address,
+				      vram.address));
+	ASSERT_EQ(0, driver_set_timeout("1000"));
+	EXPECT_EQ(-EIO, queue_reset(&self->q, self->q.tail, 2));
+	EXPECT_EQ(-EIO, queue_wait(&self->q, 2, FOREVER));
+	EXPECT_EQ(resets + 1, card_stat("resets"));
+	ASSERT_EQ(0, inject(INJECT_STALL, 0));
+	says_what_it_would(_metadata, &self->q);
+	EXPECT_EQ(resets + 1, card_stat("resets"));
+}
+
+/* The queue goes on, so what the card says counts, but of no other queue. */
+TEST_F(hostile, late_after_a_queues_reset)
+{
+	long long resets = card_stat("resets");
+	struct queue beside;
+	struct packet bad;
+	struct bo bo;
+	__u64 seq;
+
+	ASSERT_EQ(0, queue_create(self->fd, 64, &beside));
+	packet_begin(&bad, 250);
+	seq = queue_push_blindly(&self->q, &bad);
+	EXPECT_EQ(-EIO, queue_wait(&self->q, seq, LONG));
+	EXPECT_EQ(0, queue_reset(&self->q, self->q.tail, seq));
 	ASSERT_EQ(0, inject(INJECT_LATE, 1));
 	EXPECT_EQ(1ull << 40, self->q.card->completed);
-	EXPECT_EQ(-EIO, queue_wait(&self->q, 2, FOREVER));
-	EXPECT_EQ(0, queue_wait(&self->q, 1, FOREVER));
-	EXPECT_EQ(-EIO, queue_reset(&self->q, 1, 1));
-	EXPECT_EQ(-EIO, bo_create(self->fd, 4096, DRM_OPENREG_BO_VRAM, &bo));
+	EXPECT_EQ(0, queue_wait(&self->q, 1000, LONG));
+	EXPECT_EQ(-EINVAL, queue_reset(&self->q, self->q.tail, seq));
+	EXPECT_EQ(-ETIME, queue_wait(&beside, 1, SHORT));
+	EXPECT_EQ(0, small_work(&beside, 5));
+	EXPECT_EQ(0, others_work(5));
+	EXPECT_EQ(0, bo_create(self->fd, 4096, DRM_OPENREG_BO_VRAM, &bo));
+	EXPECT_EQ(0, queue_destroy(&self->q));
+	EXPECT_EQ(0, small_work(&beside, 5));
 	EXPECT_EQ(0, card_works());
+	EXPECT_EQ(resets, card_stat("resets"));
+	queue_unmap(&beside);
 }
 
 /* What says that a command is done is no good if it came before the command. */

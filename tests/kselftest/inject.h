@@ -27,6 +27,7 @@ enum injection {
 #define IRQ_LOST 1
 #define IRQ_SPURIOUS 2
 #define FAULT_FLOOD 5
+#define FAULT_WRONG_SEQ 6
 #define COMPLETED_FLAPS 4
 #define ADMIN_NEVER 1
 #define ADMIN_NUMBER 2
