@@ -7,28 +7,6 @@
 #include "tests.h"
 #include "standard-headers/linux/pci_regs.h"
 
-static void or_flr(OrCard *card)
-{
-    uint8_t cap = qpci_find_capability(card->dev, PCI_CAP_ID_EXP, 0);
-
-    qpci_config_writew(card->dev, cap + PCI_EXP_DEVCTL,
-                       PCI_EXP_DEVCTL_BCR_FLR);
-}
-
-/* After a reset: addresses from scratch, the same pages for MMIO. */
-static void or_reprobe(OrCard *card)
-{
-    qpci_config_writel(card->dev, PCI_BASE_ADDRESS_0, card->regs.addr);
-    qpci_config_writel(card->dev, PCI_BASE_ADDRESS_2, card->bells.addr);
-    qpci_config_writel(card->dev, PCI_BASE_ADDRESS_4, card->vram.addr);
-    qpci_device_enable(card->dev);
-    g_assert_cmphex(or_reg(card, OPENREG_REG_STATUS), ==, 0);
-    g_assert_cmphex(or_reg(card, OPENREG_REG_CONTROL), ==, 0);
-    g_assert_cmphex(or_reg64(card, OPENREG_REG_ADMIN_BASE), ==, 0);
-    g_assert_cmphex(or_reg(card, OPENREG_REG_ADMIN_TAIL), ==, 0);
-    or_enable(card);
-}
-
 static void test_flr(void)
 {
     OrCard *card = or_card("");

@@ -153,13 +153,27 @@ static void or_paint(OrQueue *q, uint64_t value)
     or_wait(q, or_push(q, &p));
 }
 
+/* In VRAM only beyond an offset. */
+static void or_check_paint(OrCard *card, uint64_t from, uint64_t value)
+{
+    const uint64_t probes[] = { 8, 64, OR_VRAM / 2, OR_VRAM - 8 };
+    unsigned int i;
+
+    for (i = 0; i < ARRAY_SIZE(probes); i++) {
+        if (probes[i] >= from) {
+            g_assert_cmpuint(qpci_io_readq(card->dev, card->vram, probes[i]),
+                             ==, value);
+        }
+    }
+    g_assert_cmpuint(qtest_readq(card->qts, OR_SHARED + 8), ==, value);
+}
+
 /* What the card writes while memory is already on its way is sent again. */
 static void test_migration_dirty(void)
 {
     OrCard *card = or_card("");
     OrQueue *q = or_setup(card);
     g_autofree char *path = or_state_file();
-    const uint64_t probes[] = { 8, 64, OR_VRAM / 2, OR_VRAM - 8 };
     uint64_t i;
 
     or_paint(q, 1);
@@ -172,14 +186,92 @@ static void test_migration_dirty(void)
     }
     or_bandwidth(card, 1LL << 40);
     or_migrate_end(card, path, "");
-    for (i = 0; i < ARRAY_SIZE(probes); i++) {
-        g_assert_cmpuint(qpci_io_readq(card->dev, card->vram, probes[i]), ==,
-                         4);
-    }
-    g_assert_cmpuint(qtest_readq(card->qts, OR_SHARED + 8), ==, 4);
+    or_check_paint(card, 0, 4);
     g_assert_cmpuint(qtest_readq(card->qts, q->card_page + 8), ==, q->seq);
     g_free(q);
     or_quit(card);
+}
+
+/* Some of the memory is on its way, and not all. */
+static bool or_is_under_way(QTestState *qts)
+{
+    QDict *reply = qtest_qmp_assert_success_ref(qts,
+        "{'execute': 'query-migrate'}");
+    bool under_way = !g_strcmp0(qdict_get_try_str(reply, "status"), "active") &&
+                     qdict_haskey(reply, "ram") &&
+                     qdict_get_int(qdict_get_qdict(reply, "ram"),
+                                   "transferred") > 1 << 20;
+
+    qobject_unref(reply);
+    return under_way;
+}
+
+/* In the middle of work and of a migration, by the bus or by the register. */
+static void or_reset_on_the_way(OrCard *card, bool by_bus)
+{
+    OrQueue *q = or_setup(card);
+    OrPacket p;
+
+    or_paint(q, 1);
+    or_word(&p, OPENREG_OP_WAIT, OR_S(0), 1);
+    or_push(q, &p);
+    g_free(q);
+    q = or_queue(card, 1, 5, 2);
+    or_long(&p);
+    or_push(q, &p);
+    or_push(q, &p);
+    g_free(q);
+    OR_WAIT(or_is_under_way(card->qts));
+    if (by_bus) {
+        or_flr(card);
+    } else {
+        or_reset(card, 0);
+    }
+}
+
+/* What was reset on the old side is so on the new one, and works. */
+static void or_check_reset(bool by_bus, bool works)
+{
+    OrCard *card = or_card("");
+    g_autofree char *path = or_state_file();
+    OrQueue *q = NULL;
+    OrPacket p;
+
+    or_bandwidth(card, 4 << 20);
+    or_migrate_begin(card, path);
+    or_reset_on_the_way(card, by_bus);
+    if (works) {
+        or_reprobe(card);
+        q = or_setup(card);
+        or_paint(q, 2);
+    }
+    g_assert_true(or_is_under_way(card->qts));
+    or_bandwidth(card, 1LL << 40);
+    or_migrate_end(card, path, "");
+    if (!works) {
+        or_reprobe(card);
+        q = or_setup(card);
+    }
+    /* Where long packets have not been. */
+    or_check_paint(card, works ? 0 : OR_VRAM / 2, works ? 2 : 1);
+    or_word(&p, OPENREG_OP_SIGNAL, OR_S(64), 3);
+    or_wait(q, or_push(q, &p));
+    g_assert_cmpuint(qtest_readq(card->qts, OR_SHARED + 64), ==, 3);
+    g_assert_cmpuint(or_ctx_create(card, 2), ==, OPENREG_ADMIN_OK);
+    g_free(q);
+    or_quit(card);
+}
+
+static void test_migration_flr(void)
+{
+    or_check_reset(true, true);
+    or_check_reset(true, false);
+}
+
+static void test_migration_reset(void)
+{
+    or_check_reset(false, true);
+    or_check_reset(false, false);
 }
 
 static void or_master(OrCard *card, bool on)
@@ -220,5 +312,7 @@ void or_add_migration_tests(void)
     qtest_add_func("/openreg/migration/work", test_migration);
     qtest_add_func("/openreg/migration/mismatch", test_migration_mismatch);
     qtest_add_func("/openreg/migration/dirty", test_migration_dirty);
+    qtest_add_func("/openreg/migration/flr", test_migration_flr);
+    qtest_add_func("/openreg/migration/reset", test_migration_reset);
     qtest_add_func("/openreg/migration/unreachable", test_migration_unreachable);
 }

@@ -150,6 +150,14 @@ void or_works(OrCard *card);
 /* or_setup, long packets at work and one that waits for ever. */
 void or_busy(OrCard *card);
 
+/* By the bus. */
+void or_flr(OrCard *card);
+/*
+ * After a reset, of which it is sure: addresses from scratch, the same pages for
+ * MMIO, and or_enable.
+ */
+void or_reprobe(OrCard *card);
+
 /* Aims a vector at a word of guest memory, which it sets to data. */
 uint64_t or_vector(OrCard *card, unsigned int vector, uint32_t data);
 

@@ -4,6 +4,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "openreg.h"
+#include "standard-headers/linux/pci_regs.h"
 
 #define RW (OPENREG_SEG_READ | OPENREG_SEG_WRITE)
 #define ELEMENTS (1 << 20)
@@ -70,4 +71,25 @@ void or_busy(OrCard *card)
     g_usleep(5000);
     g_free(waiting);
     g_free(q);
+}
+
+void or_flr(OrCard *card)
+{
+    uint8_t cap = qpci_find_capability(card->dev, PCI_CAP_ID_EXP, 0);
+
+    qpci_config_writew(card->dev, cap + PCI_EXP_DEVCTL,
+                       PCI_EXP_DEVCTL_BCR_FLR);
+}
+
+void or_reprobe(OrCard *card)
+{
+    qpci_config_writel(card->dev, PCI_BASE_ADDRESS_0, card->regs.addr);
+    qpci_config_writel(card->dev, PCI_BASE_ADDRESS_2, card->bells.addr);
+    qpci_config_writel(card->dev, PCI_BASE_ADDRESS_4, card->vram.addr);
+    qpci_device_enable(card->dev);
+    g_assert_cmphex(or_reg(card, OPENREG_REG_STATUS), ==, 0);
+    g_assert_cmphex(or_reg(card, OPENREG_REG_CONTROL), ==, 0);
+    g_assert_cmphex(or_reg64(card, OPENREG_REG_ADMIN_BASE), ==, 0);
+    g_assert_cmphex(or_reg(card, OPENREG_REG_ADMIN_TAIL), ==, 0);
+    or_enable(card);
 }
