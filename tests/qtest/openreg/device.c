@@ -6,6 +6,8 @@
 #include "openreg.h"
 #include "tests.h"
 #include "qapi/error.h"
+#include "qemu/bswap.h"
+#include "qemu/cutils.h"
 #include "qobject/qdict.h"
 #include "qobject/qjson.h"
 #include "standard-headers/linux/pci_regs.h"
@@ -153,6 +155,176 @@ static void test_register_access(void)
     qpci_io_writeb(card->dev, card->regs, OPENREG_REG_CARD_ID, 3);
     qpci_io_writew(card->dev, card->regs, OPENREG_REG_CARD_ID, 3);
     g_assert_cmpuint(or_reg(card, OPENREG_REG_CARD_ID), ==, 11);
+    or_quit(card);
+}
+
+#define OR_REGS 0x160 /* there are none from here on */
+#define OR_LOOK (OR_REGS + 8)
+
+/* Words that the card changes itself; more of them once it is enabled. */
+static bool or_changes(unsigned int off, bool enabled)
+{
+    off &= ~3u;
+    if (off == OPENREG_REG_CLOCK || off == OPENREG_REG_CLOCK + 4) {
+        return true;
+    }
+    if (!enabled) {
+        return off >= OPENREG_REG_STAT_SLEEPS &&
+               off < OPENREG_REG_STAT_SLEEP_NS + 8;
+    }
+    return off == OPENREG_REG_STATUS ||
+           (off >= OPENREG_REG_STAT_PACKETS &&
+            off < OPENREG_REG_STAT_SLEEP_NS + 8);
+}
+
+/* Bits of a word that the manual lets be written. */
+static uint32_t or_writable(unsigned int off, bool enabled)
+{
+    switch (off) {
+    case OPENREG_REG_CARD_ID:
+        return OPENREG_MAX_CARDS - 1;
+    case OPENREG_REG_ADMIN_TAIL:
+    case OPENREG_REG_FAULT_HEAD:
+        return UINT32_MAX;
+    case OPENREG_REG_ADMIN_BASE:
+    case OPENREG_REG_ADMIN_BASE + 4:
+    case OPENREG_REG_ADMIN_CPL:
+    case OPENREG_REG_ADMIN_CPL + 4:
+    case OPENREG_REG_ADMIN_SLOTS:
+    case OPENREG_REG_FAULT_BASE:
+    case OPENREG_REG_FAULT_BASE + 4:
+    case OPENREG_REG_FAULT_SLOTS:
+        return enabled ? 0 : UINT32_MAX;
+    }
+    return 0;
+}
+
+/* Of an access that is not aligned, the first part that the bus makes of it. */
+static unsigned int or_part(unsigned int off, unsigned int left)
+{
+    unsigned int n = 8;
+
+    while (n > left || off % n) {
+        n /= 2;
+    }
+    return n;
+}
+
+static void or_expect_read(OrCard *card, const uint8_t *model, unsigned int off,
+                           unsigned int width, bool enabled)
+{
+    uint8_t got[8];
+    unsigned int i = 0, n, end;
+
+    qtest_memread(card->qts, card->regs.addr + off, got, width);
+    while (i < width) {
+        n = or_part(off + i, width - i);
+        for (end = i + n; i < end; i++) {
+            if (!or_changes(off + i, enabled) || n < 4) {
+                g_assert_cmphex(got[i], ==, n < 4 ? 0 : model[off + i]);
+            }
+        }
+    }
+}
+
+/* Of CONTROL it writes what stands there. */
+static void or_try_write(OrCard *card, uint8_t *model, unsigned int off,
+                         unsigned int width, bool enabled)
+{
+    static uint8_t seed;
+    uint8_t value[8];
+    uint32_t mask, old, new;
+    unsigned int i, n, at;
+
+    for (i = 0; i < width; i++) {
+        value[i] = (seed++ * 4) | (enabled ? OPENREG_CONTROL_ENABLE : 0);
+    }
+    qtest_memwrite(card->qts, card->regs.addr + off, value, width);
+    for (i = 0; i < width; i += n) {
+        n = or_part(off + i, width - i);
+        for (at = i; n >= 4 && at < i + n; at += 4) {
+            mask = or_writable(off + at, enabled);
+            old = ldl_le_p(model + off + at);
+            new = ldl_le_p(value + at);
+            stl_le_p(model + off + at, (old & ~mask) | (new & mask));
+        }
+    }
+}
+
+static void or_expect_all(OrCard *card, const uint8_t *model, unsigned int off,
+                          unsigned int width, bool enabled)
+{
+    uint8_t now[OR_LOOK];
+    unsigned int i;
+
+    qtest_memread(card->qts, card->regs.addr, now, sizeof(now));
+    for (i = 0; i < sizeof(now); i++) {
+        if (!or_changes(i, enabled) && now[i] != model[i]) {
+            g_error("%u bytes at 0x%x: byte 0x%x is 0x%x, not 0x%x", width,
+                    off, i, now[i], model[i]);
+        }
+    }
+}
+
+static void or_sweep(OrCard *card, bool enabled)
+{
+    uint8_t model[OR_LOOK];
+    unsigned int off, width;
+
+    qtest_memread(card->qts, card->regs.addr, model, sizeof(model));
+    for (off = 0; off < OR_REGS; off++) {
+        for (width = 1; width <= 8; width *= 2) {
+            or_expect_read(card, model, off, width, enabled);
+            or_try_write(card, model, off, width, enabled);
+            or_expect_all(card, model, off, width, enabled);
+        }
+    }
+}
+
+/* Where no registers are: all zeros, and no register takes it for its own. */
+static void or_sweep_holes(OrCard *card)
+{
+    const unsigned int len = OPENREG_MSIX_TABLE - OR_REGS;
+    g_autofree uint8_t *holes = g_malloc(len);
+    uint8_t model[OR_LOOK], zeros[8] = { 0 }, got[8];
+    const uint64_t ones = UINT64_MAX;
+    unsigned int off, width;
+
+    qtest_memread(card->qts, card->regs.addr, model, sizeof(model));
+    for (off = OR_REGS; off < OPENREG_MSIX_TABLE; off++) {
+        for (width = 1; width <= 8; width *= 2) {
+            if (off + width > OPENREG_MSIX_TABLE) {
+                continue;
+            }
+            qtest_memwrite(card->qts, card->regs.addr + off, &ones, width);
+            qtest_memread(card->qts, card->regs.addr + off, got, width);
+            g_assert_cmpmem(got, width, zeros, width);
+        }
+        if (off % 64 == 0) {
+            or_expect_all(card, model, off, 8, false);
+        }
+    }
+    or_expect_all(card, model, off, 8, false);
+    qtest_memread(card->qts, card->regs.addr + OR_REGS, holes, len);
+    g_assert_true(buffer_is_zero(holes, len));
+}
+
+/*
+ * Every offset, width and alignment: nothing changes but what may be written. A
+ * card that is enabled takes what comes for its tail, and a reset mends it.
+ */
+static void test_every_access(void)
+{
+    OrCard *card = or_bare("");
+
+    or_sweep(card, false);
+    or_sweep_holes(card);
+    or_reset(card, 0);
+    or_enable(card);
+    or_sweep(card, true);
+    or_reset(card, 0);
+    or_enable(card);
+    or_works(card);
     or_quit(card);
 }
 
@@ -315,6 +487,7 @@ void or_add_device_tests(void)
     qtest_add_func("/openreg/device/bars", test_bars);
     qtest_add_func("/openreg/device/registers", test_registers);
     qtest_add_func("/openreg/device/register-access", test_register_access);
+    qtest_add_func("/openreg/device/every-access", test_every_access);
     qtest_add_func("/openreg/device/vram", test_vram);
     qtest_add_func("/openreg/device/memdev", test_memdev);
     qtest_add_func("/openreg/device/bad-properties", test_bad_properties);
