@@ -8,8 +8,7 @@
 #include <string.h>
 #include <time.h>
 
-#include <openreg.h>
-#include <openreg_dump.h>
+#include "openreg-dump.h"
 
 #define PATTERN "/sys/class/devcoredump/devcd*/data"
 
@@ -42,22 +41,6 @@ static const struct {
 	NAME(STAT_SLEEPS),
 };
 
-/* What is left of the packet; a file may say anything. */
-struct reader {
-	const uint8_t *at;
-	size_t left;
-};
-
-static bool take(struct reader *r, void *to, size_t n)
-{
-	if (r->left < n)
-		return false;
-	memcpy(to, r->at, n);
-	r->at += n;
-	r->left -= n;
-	return true;
-}
-
 static void print_time(uint64_t ns)
 {
 	const time_t seconds = (time_t)(ns / 1000000000);
@@ -75,22 +58,12 @@ static void print_regs(const struct openreg_dump *d)
 		const struct openreg_dump_reg *reg = &d->regs[i];
 		const char *name = "?";
 
-		for (size_t k = 0; k < sizeof(registers) / sizeof(*registers); k++)
+		for (size_t k = 0; k < COUNT(registers); k++)
 			if (registers[k].offset == reg->offset)
 				name = registers[k].name;
 		printf("  0x%03x %-16s 0x%0*" PRIx64 "\n", reg->offset, name,
 		       (int)(reg->size == 8 ? 16 : 8), (uint64_t)reg->value);
 	}
-}
-
-static void print_address(uint64_t address)
-{
-	printf("0x%016" PRIx64, address);
-	if (OPENREG_ADDR_IS_VALID(address))
-		printf(" (card %u, segment %u, offset 0x%" PRIx64 ")",
-		       (unsigned int)OPENREG_ADDR_CARD(address),
-		       (unsigned int)OPENREG_ADDR_SEG(address),
-		       (uint64_t)OPENREG_ADDR_OFFSET(address));
 }
 
 static void print_queue(const struct openreg_dump *d)
@@ -126,86 +99,6 @@ static void print_page(const struct openreg_dump *d)
 	       (uint64_t)p->completed, p->state < 4 ? states[p->state] : "?",
 	       p->asleep ? ", the card asleep" : "",
 	       (uint64_t)p->busy_ns / 1000);
-}
-
-static bool print_list(struct reader *r, unsigned int n, const char *name)
-{
-	printf("%s [", name);
-	for (unsigned int i = 0; i < n; i++) {
-		int64_t value;
-
-		if (!take(r, &value, sizeof(value)))
-			return false;
-		printf("%s%" PRId64, i ? ", " : "", value);
-	}
-	printf("]\n");
-	return true;
-}
-
-static bool print_operands(struct reader *r, const struct openreg_op *op)
-{
-	for (unsigned int i = 0; i < op->nops; i++) {
-		struct openreg_operand operand;
-
-		if (!take(r, &operand, sizeof(operand)))
-			return false;
-		printf("  operand %u: %s at ", i,
-		       openreg_dtype_name(operand.dtype));
-		print_address(operand.addr);
-		if (!print_list(r, op->ndim, ", strides"))
-			return false;
-	}
-	return true;
-}
-
-static bool print_rest(struct reader *r, const struct openreg_op *op)
-{
-	for (unsigned int i = 0; i < op->nimm; i++) {
-		uint64_t imm;
-		double number;
-
-		if (!take(r, &imm, sizeof(imm)))
-			return false;
-		memcpy(&number, &imm, sizeof(number));
-		printf("  immediate %u: 0x%016" PRIx64 ", %" PRId64 ", %g\n", i,
-		       imm, (int64_t)imm, number);
-	}
-	for (unsigned int i = 0; i < op->ninstr; i++) {
-		uint8_t instr[sizeof(struct openreg_instr)];
-
-		if (!take(r, instr, sizeof(instr)))
-			return false;
-		printf("  instruction %u:", i);
-		for (size_t k = 0; k < sizeof(instr); k++)
-			printf(" %02x", instr[k]);
-		printf("\n");
-	}
-	return true;
-}
-
-/* False if it goes on beyond what it says its length is. */
-static bool print_packet(const struct openreg_dump *d)
-{
-	struct reader r = { d->slots, sizeof(d->slots) };
-	struct openreg_packet packet;
-	struct openreg_op op;
-
-	take(&r, &packet, sizeof(packet));
-	r.left = (size_t)packet.slots * OPENREG_SLOT_SIZE;
-	if (r.left > sizeof(d->slots) || !r.left)
-		return false;
-	r.left -= sizeof(packet);
-	printf("  %s, %u slots, flags 0x%x, cookie 0x%x\n",
-	       openreg_opcode_name(packet.opcode), packet.slots, packet.flags,
-	       packet.cookie);
-	if (packet.opcode == OPENREG_OP_NOP)
-		return true;
-	if (!take(&r, &op, sizeof(op)))
-		return false;
-	printf("  arguments %u %u %u %u\n", op.arg[0], op.arg[1], op.arg[2],
-	       op.arg[3]);
-	return print_list(&r, op.ndim, "  sizes") && print_operands(&r, &op) &&
-	       print_rest(&r, &op);
 }
 
 static void print_ring(const struct openreg_dump *d)

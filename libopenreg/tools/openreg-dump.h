@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT */
+/* The parts of openreg-dump. What they print may say anything. */
+#ifndef OPENREG_DUMP_TOOL_H
+#define OPENREG_DUMP_TOOL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <openreg.h>
+#include <openreg_dump.h>
+
+#define COUNT(a) (sizeof(a) / sizeof((a)[0]))
+
+/* The immediates of a packet, which need not be aligned. */
+struct immediates {
+	const uint8_t *at;
+	unsigned int n;
+};
+
+/* openreg-dump-packet.c */
+void print_address(uint64_t address);
+/* False if it goes on beyond what it says its length is. */
+bool print_packet(const struct openreg_dump *d);
+void print_number(const struct immediates *imms, unsigned int i);
+
+/* openreg-dump-program.c */
+void print_instr(const struct openreg_instr *instr,
+		 const struct immediates *imms);
+
+#endif

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: MIT
+/* openreg-dump reads whatever it is given. */
+#include <unistd.h>
+
+#include "dumps.h"
+
+static char text[1 << 20];
+
+/* A VECTOR with one of everything. */
+static void make_program(struct openreg_dump *d)
+{
+	static const int64_t size[] = { 3, 4 };
+	static const struct openreg_tensor ops[2] = {
+		{ .dtype = OPENREG_F32 }, { .dtype = OPENREG_I64 },
+	};
+	static const uint64_t imm[] = { 1, 2 };
+	static const struct openreg_instr instr[] = {
+		{ .op = OPENREG_V_LOAD, .aux = 1 },
+		{ .op = OPENREG_V_RANDOM, .dst = 1, .b = 1 },
+		{ .op = OPENREG_V_CVT, .dst = 1, .a = 1 },
+		{ .op = OPENREG_V_ROUND, .a = 1, .aux = OPENREG_F16 },
+		{ .op = OPENREG_V_IMM, .dst = 2, .aux = 1 },
+		{ .op = OPENREG_V_RED_MAX, .b = OPENREG_VNONE, .c = 1 },
+	};
+	const struct openreg_command cmd = {
+		.opcode = OPENREG_OP_VECTOR,
+		.ndim = COUNT(size),
+		.nops = COUNT(ops),
+		.nimm = COUNT(imm),
+		.ninstr = COUNT(instr),
+		.size = size,
+		.ops = ops,
+		.imm = imm,
+		.instr = instr,
+	};
+
+	make_dump(d, &cmd);
+}
+
+static void test_truncated(void **state)
+{
+	const struct files *f = *state;
+	struct openreg_dump d;
+
+	make_program(&d);
+	for (size_t n = 0; n < sizeof(d); n += n < sizeof(d) - 64 ? 61 : 1) {
+		write_file(f->file, &d, n);
+		assert_int_equal(read_dump(CHECKED_TOOL, f->file, text,
+					   sizeof(text)), 1);
+		has(text, "is no dump");
+	}
+	write_file(f->file, &d, sizeof(d));
+	assert_int_equal(read_dump(CHECKED_TOOL, f->file, text, sizeof(text)),
+			 0);
+	has(text, "instruction 5: RED_MAX f32 r0, operand 0, none, immediate 1 ");
+}
+
+/* The packet says that it is shorter than it is. */
+static void test_short_packet(void **state)
+{
+	const struct files *f = *state;
+	struct openreg_dump d;
+
+	for (uint8_t slots = 0; slots < 3; slots++) {
+		make_program(&d);
+		assert_true(d.slots[1] > slots);
+		d.slots[1] = slots;
+		write_file(f->file, &d, sizeof(d));
+		assert_int_equal(read_dump(CHECKED_TOOL, f->file, text,
+					   sizeof(text)), 0);
+		has(text, "  goes on beyond its length\n");
+	}
+}
+
+/* So many files as can be read at once. */
+struct batch {
+	const struct files *files;
+	unsigned int used;
+};
+
+static void batch_run(struct batch *b)
+{
+	char all[64];
+	int status;
+
+	snprintf(all, sizeof(all), "%s/*", b->files->dir);
+	status = read_dump(CHECKED_TOOL, all, text, sizeof(text));
+	if (status > 1)
+		fail_msg("status %d, in the end:\n%s", status,
+			 text + (strlen(text) > 8192 ? strlen(text) - 8192 : 0));
+	b->used = 0;
+}
+
+static void batch_add(struct batch *b, const struct openreg_dump *d)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "%s/%03u", b->files->dir, b->used);
+	write_file(path, d, sizeof(*d));
+	if (++b->used == 128)
+		batch_run(b);
+}
+
+static void test_flipped(void **state)
+{
+	struct batch b = { .files = *state };
+	struct openreg_dump d, flipped;
+	size_t bits;
+
+	make_program(&d);
+	bits = d.slots[1] * OPENREG_SLOT_SIZE * 8;
+	for (size_t i = 0; i < bits; i++) {
+		flipped = d;
+		flipped.slots[i / 8] ^= (uint8_t)(1 << i % 8);
+		batch_add(&b, &flipped);
+	}
+	batch_run(&b);
+}
+
+/* Anywhere in the dump, and all of it but what says that it is one. */
+static void test_noise(void **state)
+{
+	struct batch b = { .files = *state };
+	struct openreg_dump d, bad;
+	uint16_t at[8];
+	uint8_t bytes[sizeof(d)];
+
+	make_program(&d);
+	for (unsigned int i = 0; i < 1024; i++) {
+		bad = d;
+		noise(bytes, sizeof(bytes), 2 * i);
+		noise(at, sizeof(at), 2 * i + 1);
+		for (unsigned int k = 0; k < COUNT(at); k++)
+			((uint8_t *)&bad)[at[k] % sizeof(bad)] = bytes[k];
+		batch_add(&b, &bad);
+		memcpy(&bad, bytes, sizeof(bad));
+		memcpy(&bad, &d, offsetof(struct openreg_dump, card));
+		memcpy(&bad.slots, &d.slots, i % 48);
+		batch_add(&b, &bad);
+	}
+	batch_run(&b);
+}
+
+static void test_bad_files(void **state)
+{
+	const struct files *f = *state;
+	char bytes[8192] = "";
+
+	write_file(f->file, bytes, 0);
+	assert_int_equal(read_dump(TOOL, f->file, text, sizeof(text)), 1);
+	has(text, "is no dump");
+	memset(bytes, 0xff, sizeof(bytes));
+	memcpy(bytes, "ORDM\1\0\0\0", 8);
+	write_file(f->file, bytes, sizeof(bytes));
+	assert_int_equal(read_dump(TOOL, f->file, text, sizeof(text)), 0);
+	has(text, "beyond its length");
+	bytes[4] = 2;
+	write_file(f->file, bytes, sizeof(bytes));
+	assert_int_equal(read_dump(TOOL, f->file, text, sizeof(text)), 1);
+	has(text, "is no dump of openreg, version 1");
+	assert_int_equal(unlink(f->file), 0);
+	assert_int_equal(read_dump(TOOL, f->file, text, sizeof(text)), 1);
+	has(text, "No such file");
+	assert_int_equal(read_dump(TOOL, "--bad", text, sizeof(text)), 2);
+	has(text, "usage");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		FILES_TEST(test_truncated),
+		FILES_TEST(test_short_packet),
+		FILES_TEST(test_flipped),
+		FILES_TEST(test_noise),
+		FILES_TEST(test_bad_files),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: MIT
+/* openreg-dump has a name for everything. */
+#include "dumps.h"
+
+#define UAPI "/openreg/uapi/"
+
+static char text[8192];
+
+/* All text of it, into text. */
+static void show(const struct files *f, const struct openreg_command *cmd)
+{
+	struct openreg_dump d;
+
+	make_dump(&d, cmd);
+	write_file(f->file, &d, sizeof(d));
+	assert_int_equal(read_dump(TOOL, f->file, text, sizeof(text)), 0);
+}
+
+static void show_instr(const struct files *f, struct openreg_instr instr)
+{
+	static const uint64_t imm[] = { 7, 0x3ff8000000000000 /* 1.5 */ };
+	const struct openreg_command cmd = {
+		.opcode = OPENREG_OP_VECTOR,
+		.nimm = COUNT(imm),
+		.ninstr = 1,
+		.imm = imm,
+		.instr = &instr,
+	};
+
+	show(f, &cmd);
+	lacks(text, "beyond its length");
+}
+
+typedef void (*name_check)(const struct files *f, const char *name,
+			   unsigned int value, unsigned int opcode);
+
+/*
+ * What the header calls the values of an enumeration, without what all begin with.
+ * Returns the value that the next one would have.
+ */
+static unsigned int each_name(const struct files *f, const char *enumeration,
+			      const char *prefix, name_check check,
+			      unsigned int opcode)
+{
+	char line[256], begin[64], name[64], *is;
+	FILE *header = fopen(UAPI "openreg_isa.h", "r");
+	unsigned int next = 0;
+	bool inside = false;
+
+	assert_non_null(header);
+	snprintf(begin, sizeof(begin), "enum %s {", enumeration);
+	while (fgets(line, sizeof(line), header)) {
+		if (!strncmp(line, begin, strlen(begin)))
+			inside = true;
+		else if (inside && line[0] == '}')
+			break;
+		if (!inside || line[0] != '\t' ||
+		    strncmp(line + 1, prefix, strlen(prefix)) ||
+		    sscanf(line + 1 + strlen(prefix), "%63[A-Z0-9_]", name) != 1)
+			continue;
+		is = line + 1 + strlen(prefix) + strlen(name);
+		sscanf(is, " = %u", &next);
+		if (strcmp(name, "END"))
+			check(f, name, next++, opcode);
+	}
+	fclose(header);
+	assert_true(inside);
+	return next;
+}
+
+static void check_instr(const struct files *f, const char *name,
+			unsigned int value, unsigned int opcode)
+{
+	char part[128];
+
+	(void)opcode;
+	snprintf(part, sizeof(part), "  instruction 0: %s f64 ", name);
+	show_instr(f, openreg_ins(value, OPENREG_VT_F64, 1, 2, 3, 4, 5));
+	has(text, part);
+}
+
+static void test_instructions(void **state)
+{
+	assert_int_equal(each_name(*state, "openreg_vop", "OPENREG_V_",
+				   check_instr, 0),
+			 OPENREG_V_END);
+}
+
+static void check_type(const struct files *f, const char *name,
+		       unsigned int value, unsigned int opcode)
+{
+	char part[64] = "  instruction 0: MOV ";
+	size_t at = strlen(part);
+
+	(void)opcode;
+	/* Upper case in the header, lower in the manual. */
+	for (size_t i = 0; name[i]; i++)
+		part[at++] = (char)(name[i] | ' ');
+	strcpy(part + at, " r1, r2\n");
+	show_instr(f, openreg_ins(OPENREG_V_MOV, value, 1, 2, 0, 0, 0));
+	has(text, part);
+}
+
+static void test_types(void **state)
+{
+	assert_int_equal(each_name(*state, "openreg_vtype", "OPENREG_VT_",
+				   check_type, 0),
+			 OPENREG_VT_END);
+}
+
+/* The first argument of such a packet. */
+static void check_argument(const struct files *f, const char *name,
+			   unsigned int value, unsigned int opcode)
+{
+	const struct openreg_command cmd = {
+		.opcode = (uint8_t)opcode,
+		.arg = { (uint8_t)value },
+	};
+	char part[128];
+
+	snprintf(part, sizeof(part), "  arguments %u 0 0 0: ", value);
+	show(f, &cmd);
+	has(text, part);
+	snprintf(part, sizeof(part), " %s\n  sizes []\n", name);
+	has(text, part);
+}
+
+static void test_arguments(void **state)
+{
+	static const struct {
+		const char *enumeration, *prefix;
+		unsigned int opcode;
+	} kinds[] = {
+		{ "openreg_index", "OPENREG_INDEX_", OPENREG_OP_INDEX },
+		{ "openreg_wait", "OPENREG_WAIT_", OPENREG_OP_WAIT },
+		{ "openreg_signal", "OPENREG_SIGNAL_", OPENREG_OP_SIGNAL },
+		{ "openreg_conv_kind", "OPENREG_CONV_", OPENREG_OP_CONV },
+		{ "openreg_pool_kind", "OPENREG_POOL_", OPENREG_OP_POOL },
+	};
+
+	for (size_t i = 0; i < COUNT(kinds); i++)
+		assert_true(each_name(*state, kinds[i].enumeration,
+				      kinds[i].prefix, check_argument,
+				      kinds[i].opcode) > 1);
+}
+
+static void test_forms(void **state)
+{
+	static const struct {
+		unsigned int op, type, dst, a, b, c, aux;
+		const char *line;
+	} forms[] = {
+		{ OPENREG_V_LOAD, OPENREG_VT_F32, 1, 0, 0, 0, 2,
+		  "LOAD f32 r1, operand 2" },
+		{ OPENREG_V_STORE, OPENREG_VT_I32, 0, 3, 0, 0, 1,
+		  "STORE i32 r3, operand 1" },
+		{ OPENREG_V_IMM, OPENREG_VT_F64, 4, 0, 0, 0, 1,
+		  "IMM f64 r4, immediate 1 (0x3ff8000000000000, 4609434218613702656, 1.5)" },
+		{ OPENREG_V_IMM, OPENREG_VT_F64, 4, 0, 0, 0, 2,
+		  "IMM f64 r4, immediate 2 that is not there" },
+		{ OPENREG_V_CVT, OPENREG_VT_I64, 1, 2, 0, 0, OPENREG_VT_F64,
+		  "CVT i64 r1, r2, as f64 (1)" },
+		{ OPENREG_V_ROUND, OPENREG_VT_F32, 1, 2, 0, 0, OPENREG_BF16,
+		  "ROUND f32 r1, r2, to bf16 (4)" },
+		{ OPENREG_V_INDEX, OPENREG_VT_I64, 5, 0, 0, 0, 3,
+		  "INDEX i64 r5, dimension 3" },
+		{ OPENREG_V_SELECT, OPENREG_VT_F32, 1, 2, 3, 4, 0,
+		  "SELECT f32 r1, r2, r3, r4" },
+		{ OPENREG_V_RANDOM, OPENREG_VT_I64, 6, 1, 0, 0, 8,
+		  "RANDOM i64 r6, immediate 1 (0x3ff8000000000000, 4609434218613702656, 1.5), immediate 0 (0x0000000000000007, 7, 3.45846e-323), stream + 8" },
+		{ OPENREG_V_SUB, OPENREG_VT_F32, 15, 14, 13, 0, 0,
+		  "SUB f32 r15, r14, r13" },
+		{ OPENREG_V_NEG, OPENREG_VT_F32, 1, 2, 0, 0, 0,
+		  "NEG f32 r1, r2" },
+		{ OPENREG_V_FMA, OPENREG_VT_F32, 1, 2, 3, 4, 0,
+		  "FMA f32 r1, r2, r3, r4" },
+		{ OPENREG_V_RED_MAX, OPENREG_VT_F32, 0, 1, 2, 0xff, 3,
+		  "RED_MAX f32 r1, operand 3, operand 2, none" },
+		{ OPENREG_V_RED_SUM, OPENREG_VT_F32, 0, 1, 0xff, 1, 0xff,
+		  "RED_SUM f32 r1, none, none, immediate 1 (0x3ff8000000000000, 4609434218613702656, 1.5)" },
+		{ OPENREG_V_NEG, 9, 1, 2, 0, 4, 500,
+		  "NEG ? (type 9) r1, r2; unused c 4, aux 500" },
+		{ 9, OPENREG_VT_I32, 1, 2, 3, 4, 5,
+		  "op 9 ? i32; unused dst 1, a 2, b 3, c 4, aux 5" },
+		{ OPENREG_V_END, OPENREG_VT_I32, 0, 0, 0, 0, 0,
+		  "op 118 ? i32" },
+		{ 255, 255, 255, 255, 255, 255, 65535,
+		  "op 255 ? ? (type 255); unused dst 255, a 255, b 255, c 255, aux 65535" },
+	};
+	char part[256];
+
+	for (size_t i = 0; i < COUNT(forms); i++) {
+		snprintf(part, sizeof(part), "  instruction 0: %s\n",
+			 forms[i].line);
+		show_instr(*state, openreg_ins(forms[i].op, forms[i].type,
+					       forms[i].dst, forms[i].a,
+					       forms[i].b, forms[i].c,
+					       forms[i].aux));
+		has(text, part);
+	}
+}
+
+static void test_matmul(void **state)
+{
+	const int64_t size[] = { 1, 2, 3, 4 };
+	const struct openreg_tensor ops[] = {
+		{ .address = OPENREG_ADDR(0, 5, 0), .dtype = OPENREG_F16 },
+		{ .address = OPENREG_ADDR(0, 6, 64), .dtype = OPENREG_F16 },
+	};
+	const uint64_t imm[] = { openreg_imm_f64(0.5), openreg_imm_i64(-1) };
+	const struct openreg_command cmd = {
+		.opcode = OPENREG_OP_MATMUL,
+		.ndim = COUNT(size),
+		.nops = COUNT(ops),
+		.nimm = COUNT(imm),
+		.cookie = 0xabc,
+		.size = size,
+		.ops = ops,
+		.imm = imm,
+	};
+
+	show(*state, &cmd);
+	has(text, "  MATMUL, 3 slots, flags 0x0, cookie 0xabc\n"
+		  "  arguments 0 0 0 0\n  sizes [1, 2, 3, 4]\n");
+	has(text, "  operand 1 (A): f16 at 0x4f80018000000040 (card 0, segment 6, offset 0x40), strides [24, 12, 4, 1]\n"
+		  "  immediate 0 (alpha): 0x3fe0000000000000, 4602678819172646912, 0.5\n"
+		  "  immediate 1 (beta): 0xffffffffffffffff, -1, -nan\n");
+}
+
+static void test_window(void **state)
+{
+	const struct openreg_tensor ops[3] = { { .dtype = OPENREG_F32 } };
+	uint64_t imm[16];
+	const struct openreg_command cmd = {
+		.opcode = OPENREG_OP_POOL,
+		.nops = COUNT(ops),
+		.nimm = COUNT(imm),
+		.arg = { OPENREG_POOL_AVG,
+			 OPENREG_POOL_BACKWARD | OPENREG_POOL_ADAPTIVE | 0x40 },
+		.ops = ops,
+		.imm = imm,
+	};
+
+	for (uint64_t i = 0; i < COUNT(imm); i++)
+		imm[i] = 100 + i;
+	show(*state, &cmd);
+	has(text, "  arguments 1 69 0 0: kind AVG, flags BACKWARD, ADAPTIVE, 0x40\n");
+	has(text, "  operand 0 (X): f32 at ");
+	has(text, "  operand 2 (places): ? at ");
+	has(text, "  immediate 4 (input, dimension 1): 0x0000000000000068, 104, ");
+	has(text, "  immediate 15 (divisor): 0x0000000000000073, 115, ");
+}
+
+static void test_index(void **state)
+{
+	const struct openreg_tensor ops[3] = { { .dtype = OPENREG_F32 } };
+	const uint64_t imm[] = { 10, 20 };
+	const struct openreg_command cmd = {
+		.opcode = OPENREG_OP_INDEX,
+		.nops = COUNT(ops),
+		.nimm = COUNT(imm),
+		.arg = { OPENREG_INDEX_END, OPENREG_INDEX_WRAP },
+		.ops = ops,
+		.imm = imm,
+	};
+
+	show(*state, &cmd);
+	has(text, "  arguments 6 1 0 0: mode ?, flags WRAP\n");
+	has(text, "  operand 1 (source): ");
+	has(text, "  operand 2 (index 0): ");
+	has(text, "  immediate 0 (extent of index 0): 0x000000000000000a, 10, ");
+	has(text, "  immediate 1 (step of index 0): 0x0000000000000014, 20, ");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		FILES_TEST(test_instructions),
+		FILES_TEST(test_types),
+		FILES_TEST(test_arguments),
+		FILES_TEST(test_forms),
+		FILES_TEST(test_matmul),
+		FILES_TEST(test_window),
+		FILES_TEST(test_index),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
