@@ -434,26 +434,34 @@ static bool openreg_admin_late(const struct openreg_admin *admin,
 	return time_after(jiffies, start + timeout);
 }
 
+/* The first that the card should have answered by now, or NULL. */
+struct openreg_admin_req *openreg_admin_find_late(struct openreg_admin *admin)
+{
+	struct openreg_admin_req *req;
+	u32 i;
+
+	lockdep_assert_held(&admin->lock);
+	for (i = admin->head; i != admin->tail; i++) {
+		req = admin->reqs[i & OPENREG_ADMIN_MASK];
+		if (req && openreg_admin_late(admin, req))
+			return req;
+	}
+	return NULL;
+}
+
 static void openreg_admin_watchdog(struct work_struct *work)
 {
 	struct openreg_device *odev =
 		container_of(work, struct openreg_device, admin.watchdog.work);
 	struct openreg_admin *admin = &odev->admin;
-	bool busy = false, late = false, running;
+	bool busy, late, running;
 	u64 seen;
-	u32 i;
 
 	openreg_admin_drain(odev);
 
 	spin_lock(&admin->lock);
-	for (i = 0; i < OPENREG_ADMIN_RING_SLOTS; i++) {
-		struct openreg_admin_req *req = admin->reqs[i];
-
-		if (!req)
-			continue;
-		busy = true;
-		late |= openreg_admin_late(admin, req);
-	}
+	busy = admin->head != admin->tail;
+	late = openreg_admin_find_late(admin);
 	running = admin->state == OPENREG_ADMIN_RUNNING;
 	seen = READ_ONCE(odev->generation);
 	spin_unlock(&admin->lock);

@@ -70,6 +70,7 @@ void openreg_admin_stop(struct openreg_device *odev,
 void openreg_admin_hold(struct openreg_device *odev);
 void openreg_admin_release(struct openreg_device *odev);
 bool openreg_admin_is_idle(struct openreg_device *odev);
+struct openreg_admin_req *openreg_admin_find_late(struct openreg_admin *admin);
 void openreg_admin_suspend(struct openreg_device *odev);
 void openreg_admin_flush(struct openreg_device *odev);
 void openreg_admin_drain(struct openreg_device *odev);

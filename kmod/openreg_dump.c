@@ -7,6 +7,7 @@
  */
 
 #include <linux/devcoredump.h>
+#include <linux/jiffies.h>
 #include <linux/timekeeping.h>
 #include <linux/vmalloc.h>
 
@@ -179,6 +180,23 @@ static void openreg_dump_read_suspect(struct openreg_dump *dump,
 	xa_unlock(&odev->queues);
 }
 
+static void openreg_dump_read_late(struct openreg_dump *dump,
+				   struct openreg_device *odev)
+{
+	struct openreg_admin_req *req;
+	unsigned int ms;
+
+	guard(spinlock)(&odev->admin.lock);
+	req = openreg_admin_find_late(&odev->admin);
+	if (!req)
+		return;
+	ms = jiffies_to_msecs(jiffies - req->issued);
+	dump->late.opcode = req->cmd.opcode;
+	dump->late.ctx = req->cmd.ctx;
+	dump->late.id = req->cmd.id;
+	dump->late.ms = max(ms, 1U);
+}
+
 /* The core looks whether there is one, and adds it, in two steps. */
 static void openreg_dump_leave(struct openreg_device *odev,
 			       struct openreg_dump *dump, bool replace)
@@ -251,6 +269,7 @@ void openreg_dump_hang(struct openreg_device *odev, const char *reason)
 	if (!dump)
 		return;
 	openreg_dump_read_suspect(dump, odev);
+	openreg_dump_read_late(dump, odev);
 	/* It tells more than the fault of some process that may be there. */
 	openreg_dump_leave(odev, dump, true);
 }

@@ -27,7 +27,23 @@ struct openreg_dump_reg {
 };
 
 /**
+ * struct openreg_dump_late - a command that the card should have answered by now
+ */
+struct openreg_dump_late {
+	/** @opcode: enum openreg_admin_opcode */
+	__u32 opcode;
+	/** @ctx: context, of those that have one */
+	__u32 ctx;
+	/** @id: segment or queue, of those that have one */
+	__u32 id;
+	/** @ms: since the card got it; 0: there is none */
+	__u32 ms;
+};
+
+/**
  * struct openreg_dump - the whole dump, little-endian
+ *
+ * What is added goes to the end; @size tells whether it is there.
  */
 struct openreg_dump {
 	/** @magic: OPENREG_DUMP_MAGIC */
@@ -58,6 +74,8 @@ struct openreg_dump {
 	struct openreg_dump_reg regs[OPENREG_DUMP_REGS];
 	/** @slots: the ring from the head on, up to its end; no packet at the tail */
 	__u8 slots[OPENREG_PACKET_SLOTS_MAX * OPENREG_SLOT_SIZE];
+	/** @late: the first command of the admin ring that is late */
+	struct openreg_dump_late late;
 };
 
 #endif

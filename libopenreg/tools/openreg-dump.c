@@ -10,6 +10,9 @@
 
 #include "openreg-dump.h"
 
+/* What the first drivers left had no more. */
+#define SIZE_MIN offsetof(struct openreg_dump, late)
+
 #define PATTERN "/sys/class/devcoredump/devcd*/data"
 
 #define NAME(reg) { OPENREG_REG_##reg, #reg }
@@ -41,6 +44,25 @@ static const struct {
 	NAME(STAT_SLEEPS),
 };
 
+#define ADMIN(op, of) [OPENREG_ADMIN_##op] = { #op, of }
+
+/* Commands to the card, and what they are about. */
+static const struct {
+	const char *name;
+	const char *of;
+} commands[] = {
+	ADMIN(NOP, NULL),
+	ADMIN(CTX_CREATE, "context"),
+	ADMIN(CTX_DESTROY, "context"),
+	ADMIN(SEG_BIND, "segment"),
+	ADMIN(SEG_UNBIND, "segment"),
+	ADMIN(QUEUE_CREATE, "queue"),
+	ADMIN(QUEUE_STOP, "queue"),
+	ADMIN(QUEUE_RESET, "queue"),
+	ADMIN(QUEUE_DESTROY, "queue"),
+	ADMIN(FILL, NULL),
+};
+
 static void print_time(uint64_t ns)
 {
 	const time_t seconds = (time_t)(ns / 1000000000);
@@ -70,6 +92,23 @@ static void print_queue(const struct openreg_dump *d)
 {
 	printf("queue      %u of context %u, by %.16s[%u]\n", d->record.queue,
 	       d->record.ctx, d->comm, d->pid);
+}
+
+/* The one that the card has not answered in time. */
+static void print_late(const struct openreg_dump_late *late)
+{
+	const bool known = late->opcode < COUNT(commands);
+	const char *of = known ? commands[late->opcode].of : NULL;
+
+	if (!late->ms)
+		return;
+	printf("command    %u, %s", late->opcode,
+	       known ? commands[late->opcode].name : "?");
+	if (of && !strcmp(of, "context"))
+		printf(" of context %u", late->ctx);
+	else if (of)
+		printf(" of %s %u of context %u", of, late->id, late->ctx);
+	printf(", late: %u ms\n", late->ms);
 }
 
 static void print_fault(const struct openreg_dump *d)
@@ -128,6 +167,7 @@ static void print_dump(struct openreg_dump *d)
 	print_time(d->time_ns);
 	printf("card       %u\n", d->card);
 	printf("reason     %.64s\n", d->reason);
+	print_late(&d->late);
 	if (d->record.fault.code)
 		print_fault(d);
 	else if (d->ring_slots)
@@ -136,6 +176,15 @@ static void print_dump(struct openreg_dump *d)
 		print_ring(d);
 	printf("registers\n");
 	print_regs(d);
+}
+
+/* All that it says that it has, or all that is known of it. */
+static bool is_dump(const struct openreg_dump *d, size_t n)
+{
+	return n >= SIZE_MIN && d->magic == OPENREG_DUMP_MAGIC &&
+	       d->version == OPENREG_DUMP_VERSION &&
+	       d->size >= SIZE_MIN &&
+	       n >= (d->size < sizeof(*d) ? d->size : sizeof(*d));
 }
 
 static int read_dump(const char *path, struct openreg_dump *d)
@@ -147,15 +196,18 @@ static int read_dump(const char *path, struct openreg_dump *d)
 		fprintf(stderr, "openreg-dump: %s: %s\n", path, strerror(errno));
 		return 1;
 	}
+	memset(d, 0, sizeof(*d));
 	n = fread(d, 1, sizeof(*d), f);
 	fclose(f);
-	if (n < sizeof(*d) || d->magic != OPENREG_DUMP_MAGIC ||
-	    d->version != OPENREG_DUMP_VERSION) {
+	if (!is_dump(d, n)) {
 		fprintf(stderr,
 			"openreg-dump: %s is no dump of openreg, version %d\n",
 			path, OPENREG_DUMP_VERSION);
 		return 1;
 	}
+	/* What follows a shorter one is none of it. */
+	if (d->size < sizeof(*d))
+		memset((uint8_t *)d + d->size, 0, sizeof(*d) - d->size);
 	return 0;
 }
 

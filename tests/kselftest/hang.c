@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -17,7 +18,10 @@
 #define LONG (20 * SEC_NS)
 #define BEGUN SEC_NS /* in which the card has come to a packet, and hangs */
 /* openreg_regs.h */
+#define ADMIN_NONE -1
+#define ADMIN_CTX_DESTROY 2
 #define ADMIN_SEG_UNBIND 4
+#define ADMIN_QUEUE_STOP 6
 #define ADMIN_EBUSY 7
 
 struct stage {
@@ -213,8 +217,34 @@ static void stall(struct stage *s, struct queue *q, __u32 how)
 	driver_set_timeout("1000");
 }
 
-/* Is there a dump of that queue, by that process, with that packet at the head? */
-static bool dump_tells(const char *reason, int number, pid_t pid,
+/* Does it name that command, about that queue or its context, or none? */
+static bool late_is(const char *text, const char *queue, int opcode)
+{
+	const char *of = strstr(text, queue), *at;
+	char line[128];
+
+	if (opcode == ADMIN_NONE)
+		return !strstr(text, "\ncommand ");
+	if (!of)
+		return false;
+	of += strlen("queue      ");
+	if (opcode == ADMIN_CTX_DESTROY)
+		of = strstr(of, "context ");
+	snprintf(line, sizeof(line), "\ncommand    %d, %s of %s%.*s, late: ",
+		 opcode,
+		 opcode == ADMIN_CTX_DESTROY ? "CTX_DESTROY" : "QUEUE_STOP",
+		 opcode == ADMIN_CTX_DESTROY ? "" : "queue ",
+		 (int)strcspn(of, ","), of);
+	at = strstr(text, line);
+	/* The driver's timeout. */
+	return at && atoi(at + strlen(line)) >= 1000;
+}
+
+/*
+ * Is there a dump of that queue, by that process, with that packet at the head, and
+ * that command late?
+ */
+static bool dump_tells(const char *reason, int late, int number, pid_t pid,
 		       const char *packet)
 {
 	char text[8192], queue[64], process[64], head[64];
@@ -225,10 +255,11 @@ static bool dump_tells(const char *reason, int number, pid_t pid,
 	if (!dump_read(text, sizeof(text)))
 		return false;
 	if (strstr(text, reason) && strstr(text, queue) &&
-	    strstr(text, process) && strstr(text, head))
+	    strstr(text, process) && strstr(text, head) &&
+	    late_is(text, queue, late))
 		return dump_drop();
-	printf("# not \"%s\", %s%s of %d in\n%s", reason, queue, packet, pid,
-	       text);
+	printf("# not \"%s\", command %d, %s%s of %d in\n%s", reason, late,
+	       queue, packet, pid, text);
 	return false;
 }
 
@@ -244,8 +275,8 @@ TEST_F_TIMEOUT(engine, hangs_till_a_reset, 60)
 	EXPECT_EQ(0, others_work(50));
 	EXPECT_EQ(-EIO, queue_reset(&s->q, s->q.tail, 1));
 	EXPECT_EQ(resets + 1, card_stat("resets"));
-	EXPECT_TRUE(dump_tells("an admin command did not complete", s->number,
-			       getpid(), "COPY"));
+	EXPECT_TRUE(dump_tells("an admin command did not complete",
+			       ADMIN_QUEUE_STOP, s->number, getpid(), "COPY"));
 	EXPECT_EQ(-EIO, queue_wait(&s->q, 1, FOREVER));
 	EXPECT_EQ(-EIO, bo_create(s->fd, 4096, DRM_OPENREG_BO_VRAM, &bo));
 	ASSERT_EQ(0, inject(INJECT_STALL, 0));
@@ -271,8 +302,8 @@ TEST_F_TIMEOUT(engine, keeps_a_closed_buffer, 60)
 		usleep(1000);
 	EXPECT_EQ(resets + 1, card_stat("resets"));
 	/* That of the stop, which did not help, has made room. */
-	EXPECT_TRUE(dump_tells("an admin command did not complete", s->number,
-			       getpid(), "COPY"));
+	EXPECT_TRUE(dump_tells("an admin command did not complete",
+			       ADMIN_QUEUE_STOP, s->number, getpid(), "COPY"));
 	ASSERT_EQ(0, inject(INJECT_STALL, 0));
 	EXPECT_EQ(0, card_works());
 }
@@ -415,7 +446,8 @@ TEST_F_TIMEOUT(suspect, does_not_stop, 60)
 	EXPECT_EQ(-ETIME, queue_wait(&self->q, 4, BEGUN));
 	EXPECT_EQ(-EIO, queue_reset(&self->q, self->q.tail, 4));
 	EXPECT_TRUE(dump_tells("an admin command did not complete",
-			       self->number, getpid(), "COPY"));
+			       ADMIN_QUEUE_STOP, self->number, getpid(),
+			       "COPY"));
 	ASSERT_EQ(0, inject(INJECT_STALL, 0));
 }
 
@@ -451,8 +483,8 @@ TEST_F_TIMEOUT(suspect, has_nobody, 60)
 	ASSERT_EQ(0, driver_set_timeout("1000"));
 	EXPECT_EQ(-EIO, queue_wait(&self->q, self->q.seq + 1, LONG));
 	EXPECT_EQ(resets + 1, card_stat("resets"));
-	EXPECT_TRUE(dump_tells("an admin command did not complete", number,
-			       pid, "COPY"));
+	EXPECT_TRUE(dump_tells("an admin command did not complete",
+			       ADMIN_CTX_DESTROY, number, pid, "COPY"));
 	ASSERT_EQ(0, inject(INJECT_STALL, 0));
 }
 
@@ -471,11 +503,11 @@ TEST_F_TIMEOUT(suspect, keeps_memory, 60)
 	EXPECT_EQ(-EIO, queue_wait(&self->q, 4, LONG));
 	EXPECT_EQ(OPENREG_QUEUE_STOPPED, self->q.card->state);
 	EXPECT_TRUE(dump_tells("it may keep a closed buffer in use",
-			       self->number, getpid(), "VECTOR"));
+			       ADMIN_NONE, self->number, getpid(), "VECTOR"));
 	while (card_stat("resets") == resets)
 		usleep(1000);
 	EXPECT_TRUE(dump_tells("a stopped queue keeps memory in use",
-			       self->number, getpid(), "VECTOR"));
+			       ADMIN_NONE, self->number, getpid(), "VECTOR"));
 }
 
 /* All that can be read of a card that is gone is what it has left in memory. */
@@ -486,8 +518,8 @@ TEST_F_TIMEOUT(suspect, is_of_a_dead_card, 60)
 	ASSERT_TRUE(dump_drop());
 	ASSERT_EQ(0, inject(INJECT_GONE, 1));
 	EXPECT_EQ(-EIO, queue_wait(&s->q, 1, LONG));
-	EXPECT_TRUE(dump_tells("it does not answer", s->number, getpid(),
-			       "WAIT"));
+	EXPECT_TRUE(dump_tells("it does not answer", ADMIN_NONE, s->number,
+			       getpid(), "WAIT"));
 }
 
 TEST_HARNESS_MAIN

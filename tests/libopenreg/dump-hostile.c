@@ -37,22 +37,93 @@ static void make_program(struct openreg_dump *d)
 	make_dump(d, &cmd);
 }
 
+#define BATCH 256
+
+/* Files that are read at once. */
+struct batch {
+	const struct files *files;
+	unsigned int used;
+};
+
+/* The status of that. */
+static int batch_run(struct batch *b)
+{
+	char all[64];
+	int status;
+
+	snprintf(all, sizeof(all), "%s/*", b->files->dir);
+	status = read_dump(CHECKED_TOOL, all, text, sizeof(text));
+	if (status > 1)
+		fail_msg("status %d, in the end:\n%s", status,
+			 text + (strlen(text) > 8192 ? strlen(text) - 8192 : 0));
+	b->used = 0;
+	return status;
+}
+
+static void batch_put(struct batch *b, const struct openreg_dump *d, size_t n)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "%s/%03u", b->files->dir, b->used++);
+	write_file(path, d, n);
+}
+
+static void batch_add(struct batch *b, const struct openreg_dump *d)
+{
+	batch_put(b, d, sizeof(*d));
+	if (b->used == BATCH)
+		batch_run(b);
+}
+
+static unsigned int count(const char *part)
+{
+	unsigned int n = 0;
+
+	for (const char *at = text; (at = strstr(at, part)); at++)
+		n++;
+	return n;
+}
+
 static void test_truncated(void **state)
 {
-	const struct files *f = *state;
+	struct batch b = { .files = *state };
 	struct openreg_dump d;
+	unsigned int files;
 
 	make_program(&d);
-	for (size_t n = 0; n < sizeof(d); n += n < sizeof(d) - 64 ? 61 : 1) {
+	for (size_t n = 0; n < sizeof(d); n += n < sizeof(d) - 16 ? 31 : 1)
+		batch_put(&b, &d, n);
+	files = b.used;
+	assert_int_equal(batch_run(&b), 1);
+	assert_int_equal(count("is no dump"), files);
+	write_file(b.files->file, &d, sizeof(d));
+	assert_int_equal(read_dump(CHECKED_TOOL, b.files->file, text,
+				   sizeof(text)), 0);
+	has(text, "instruction 5: RED_MAX f32 r0, operand 0, none, immediate 1 ");
+}
+
+/* The first drivers left dumps without the command that is late. */
+static void test_old(void **state)
+{
+	const struct files *f = *state;
+	const size_t size = offsetof(struct openreg_dump, late);
+	struct openreg_dump d;
+
+	assert_int_equal(size, 2784);
+	make_program(&d);
+	d.size = (uint32_t)size;
+	d.late.ms = 1;
+	for (size_t n = size; n <= sizeof(d); n += sizeof(d.late)) {
 		write_file(f->file, &d, n);
 		assert_int_equal(read_dump(CHECKED_TOOL, f->file, text,
-					   sizeof(text)), 1);
-		has(text, "is no dump");
+					   sizeof(text)), 0);
+		has(text, "instruction 5: RED_MAX ");
+		lacks(text, "\ncommand ");
 	}
+	d.size--;
 	write_file(f->file, &d, sizeof(d));
 	assert_int_equal(read_dump(CHECKED_TOOL, f->file, text, sizeof(text)),
-			 0);
-	has(text, "instruction 5: RED_MAX f32 r0, operand 0, none, immediate 1 ");
+			 1);
 }
 
 /* The packet says that it is shorter than it is. */
@@ -72,35 +143,6 @@ static void test_short_packet(void **state)
 	}
 }
 
-/* So many files as can be read at once. */
-struct batch {
-	const struct files *files;
-	unsigned int used;
-};
-
-static void batch_run(struct batch *b)
-{
-	char all[64];
-	int status;
-
-	snprintf(all, sizeof(all), "%s/*", b->files->dir);
-	status = read_dump(CHECKED_TOOL, all, text, sizeof(text));
-	if (status > 1)
-		fail_msg("status %d, in the end:\n%s", status,
-			 text + (strlen(text) > 8192 ? strlen(text) - 8192 : 0));
-	b->used = 0;
-}
-
-static void batch_add(struct batch *b, const struct openreg_dump *d)
-{
-	char path[64];
-
-	snprintf(path, sizeof(path), "%s/%03u", b->files->dir, b->used);
-	write_file(path, d, sizeof(*d));
-	if (++b->used == 128)
-		batch_run(b);
-}
-
 static void test_flipped(void **state)
 {
 	struct batch b = { .files = *state };
@@ -117,6 +159,23 @@ static void test_flipped(void **state)
 	batch_run(&b);
 }
 
+/* Of each opcode, in its arguments. */
+static void test_flipped_arguments(void **state)
+{
+	struct batch b = { .files = *state };
+	const size_t at = sizeof(struct openreg_packet) +
+			  offsetof(struct openreg_op, arg);
+	struct openreg_dump d;
+
+	for (unsigned int i = 0; i < 32 * OPENREG_OP_END; i++) {
+		make_program(&d);
+		d.slots[0] = (uint8_t)(i / 32);
+		d.slots[at + i % 32 / 8] ^= (uint8_t)(1 << i % 8);
+		batch_add(&b, &d);
+	}
+	batch_run(&b);
+}
+
 /* Anywhere in the dump, and all of it but what says that it is one. */
 static void test_noise(void **state)
 {
@@ -126,7 +185,7 @@ static void test_noise(void **state)
 	uint8_t bytes[sizeof(d)];
 
 	make_program(&d);
-	for (unsigned int i = 0; i < 1024; i++) {
+	for (unsigned int i = 0; i < 384; i++) {
 		bad = d;
 		noise(bytes, sizeof(bytes), 2 * i);
 		noise(at, sizeof(at), 2 * i + 1);
@@ -169,8 +228,10 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		FILES_TEST(test_truncated),
+		FILES_TEST(test_old),
 		FILES_TEST(test_short_packet),
 		FILES_TEST(test_flipped),
+		FILES_TEST(test_flipped_arguments),
 		FILES_TEST(test_noise),
 		FILES_TEST(test_bad_files),
 	};

@@ -4,7 +4,7 @@
 
 #define UAPI "/openreg/uapi/"
 
-static char text[8192];
+static char text[1 << 18];
 
 /* All text of it, into text. */
 static void show(const struct files *f, const struct openreg_command *cmd)
@@ -16,7 +16,7 @@ static void show(const struct files *f, const struct openreg_command *cmd)
 	assert_int_equal(read_dump(TOOL, f->file, text, sizeof(text)), 0);
 }
 
-static void show_instr(const struct files *f, struct openreg_instr instr)
+static void write_instr(const char *path, struct openreg_instr instr)
 {
 	static const uint64_t imm[] = { 7, 0x3ff8000000000000 /* 1.5 */ };
 	const struct openreg_command cmd = {
@@ -26,9 +26,16 @@ static void show_instr(const struct files *f, struct openreg_instr instr)
 		.imm = imm,
 		.instr = &instr,
 	};
+	struct openreg_dump d;
 
-	show(f, &cmd);
-	lacks(text, "beyond its length");
+	make_dump(&d, &cmd);
+	write_file(path, &d, sizeof(d));
+}
+
+static void show_instr(const struct files *f, struct openreg_instr instr)
+{
+	write_instr(f->file, instr);
+	assert_int_equal(read_dump(TOOL, f->file, text, sizeof(text)), 0);
 }
 
 typedef void (*name_check)(const struct files *f, const char *name,
@@ -38,12 +45,12 @@ typedef void (*name_check)(const struct files *f, const char *name,
  * What the header calls the values of an enumeration, without what all begin with.
  * Returns the value that the next one would have.
  */
-static unsigned int each_name(const struct files *f, const char *enumeration,
-			      const char *prefix, name_check check,
-			      unsigned int opcode)
+static unsigned int each_name_of(const struct files *f, const char *path,
+				 const char *enumeration, const char *prefix,
+				 name_check check, unsigned int opcode)
 {
 	char line[256], begin[64], name[64], *is;
-	FILE *header = fopen(UAPI "openreg_isa.h", "r");
+	FILE *header = fopen(path, "r");
 	unsigned int next = 0;
 	bool inside = false;
 
@@ -68,22 +75,47 @@ static unsigned int each_name(const struct files *f, const char *enumeration,
 	return next;
 }
 
+static unsigned int each_name(const struct files *f, const char *enumeration,
+			      const char *prefix, name_check check,
+			      unsigned int opcode)
+{
+	return each_name_of(f, UAPI "openreg_isa.h", enumeration, prefix, check,
+			    opcode);
+}
+
+static void put_instr(const struct files *f, const char *name,
+		      unsigned int value, unsigned int opcode)
+{
+	char path[128];
+
+	(void)opcode;
+	snprintf(path, sizeof(path), "%s/%s", f->dir, name);
+	write_instr(path, openreg_ins(value, OPENREG_VT_F64, 1, 2, 3, 4, 5));
+}
+
 static void check_instr(const struct files *f, const char *name,
 			unsigned int value, unsigned int opcode)
 {
 	char part[128];
 
+	(void)f;
 	(void)opcode;
 	snprintf(part, sizeof(part), "  instruction 0: %s f64 ", name);
-	show_instr(f, openreg_ins(value, OPENREG_VT_F64, 1, 2, 3, 4, 5));
-	has(text, part);
+	if (!strstr(text, part))
+		fail_msg("instruction %u is not %s", value, name);
 }
 
+/* A process for all of them. */
 static void test_instructions(void **state)
 {
-	assert_int_equal(each_name(*state, "openreg_vop", "OPENREG_V_",
-				   check_instr, 0),
+	const struct files *f = *state;
+	char all[64];
+
+	assert_int_equal(each_name(f, "openreg_vop", "OPENREG_V_", put_instr, 0),
 			 OPENREG_V_END);
+	snprintf(all, sizeof(all), "%s/*", f->dir);
+	assert_int_equal(read_dump(TOOL, all, text, sizeof(text)), 0);
+	each_name(f, "openreg_vop", "OPENREG_V_", check_instr, 0);
 }
 
 static void check_type(const struct files *f, const char *name,
@@ -142,6 +174,68 @@ static void test_arguments(void **state)
 		assert_true(each_name(*state, kinds[i].enumeration,
 				      kinds[i].prefix, check_argument,
 				      kinds[i].opcode) > 1);
+}
+
+static void show_late(const struct files *f, struct openreg_dump_late late)
+{
+	struct openreg_dump d;
+	const struct openreg_command cmd = { .opcode = OPENREG_OP_TIMESTAMP };
+
+	make_dump(&d, &cmd);
+	d.late = late;
+	write_file(f->file, &d, sizeof(d));
+	assert_int_equal(read_dump(TOOL, f->file, text, sizeof(text)), 0);
+}
+
+static void check_command(const struct files *f, const char *name,
+			  unsigned int value, unsigned int opcode)
+{
+	const struct openreg_dump_late late = { value, 3, 4, 5 };
+	char part[128];
+
+	(void)opcode;
+	show_late(f, late);
+	snprintf(part, sizeof(part), "\ncommand    %u, %s", value, name);
+	has(text, part);
+	assert_non_null(strchr(" ,", strstr(text, part)[strlen(part)]));
+}
+
+static void test_commands(void **state)
+{
+	assert_true(each_name_of(*state, UAPI "openreg_regs.h",
+				 "openreg_admin_opcode", "OPENREG_ADMIN_",
+				 check_command, 0) > 1);
+}
+
+static void test_late(void **state)
+{
+	static const struct {
+		struct openreg_dump_late late;
+		const char *line;
+	} commands[] = {
+		{ { OPENREG_ADMIN_NOP, 3, 4, 5 }, "0, NOP" },
+		{ { OPENREG_ADMIN_CTX_DESTROY, 3, 4, 5 },
+		  "2, CTX_DESTROY of context 3" },
+		{ { OPENREG_ADMIN_SEG_UNBIND, 3, 4, 5 },
+		  "4, SEG_UNBIND of segment 4 of context 3" },
+		{ { OPENREG_ADMIN_QUEUE_STOP, 3, 4, 5 },
+		  "6, QUEUE_STOP of queue 4 of context 3" },
+		{ { OPENREG_ADMIN_FILL, 3, 4, 5 }, "9, FILL" },
+		{ { 10, 3, 4, 5 }, "10, ?" },
+		{ { UINT32_MAX, 3, 4, 5 }, "4294967295, ?" },
+	};
+	const struct openreg_dump_late none = { OPENREG_ADMIN_QUEUE_STOP, 3, 4, 0 };
+	char part[128];
+
+	for (size_t i = 0; i < COUNT(commands); i++) {
+		show_late(*state, commands[i].late);
+		snprintf(part, sizeof(part),
+			 "\nreason     a test\ncommand    %s, late: 5 ms\n",
+			 commands[i].line);
+		has(text, part);
+	}
+	show_late(*state, none);
+	lacks(text, "\ncommand ");
 }
 
 static void test_forms(void **state)
@@ -278,6 +372,8 @@ int main(void)
 		FILES_TEST(test_instructions),
 		FILES_TEST(test_types),
 		FILES_TEST(test_arguments),
+		FILES_TEST(test_commands),
+		FILES_TEST(test_late),
 		FILES_TEST(test_forms),
 		FILES_TEST(test_matmul),
 		FILES_TEST(test_window),
