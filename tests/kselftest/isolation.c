@@ -10,10 +10,12 @@
 
 #include "card.h"
 #include "isolation-kinds.h"
+#include "sharing.h"
 
 #define LONG (20 * SEC_NS)
 #define PATTERN 0xa7
 #define PART 65536 /* of the attacker's memory, for each operand */
+#define REACH 4096 /* more than a packet writes there */
 
 /* What somebody has of the card. */
 struct party {
@@ -62,6 +64,29 @@ static bool is_all(const unsigned char *mem, size_t size)
 
 	for (i = 0; i < size; i++)
 		if (mem[i] != PATTERN)
+			return false;
+	return true;
+}
+
+static bool is_zero(const char *mem, size_t size)
+{
+	return !mem[0] && !memcmp(mem, mem + 1, size - 1);
+}
+
+/* Nothing but zeros in the attacker's memory, nor of the victim's in a card page. */
+static bool nothing_came(const struct party *a)
+{
+	const volatile __u32 *card = (const volatile void *)a->q.card;
+	const char *mem = a->vram.cpu;
+	unsigned int i;
+
+	for (i = 0; i < KIND_OPERANDS_MAX; i++)
+		if (!is_zero(mem + i * PART, REACH))
+			return false;
+	if (!is_zero(mem + MIB - REACH, REACH))
+		return false;
+	for (i = 0; i < 4096 / 4; i++)
+		if (card[i] == PATTERN * 0x1010101u)
 			return false;
 	return true;
 }
@@ -135,6 +160,15 @@ static unsigned int attempt(struct party *a, const struct kind *k,
 	return queue_reset(&a->q, a->q.tail, seq) ? -1 : i;
 }
 
+/* The same, of memory that is all zeros: nothing is written before the fault. */
+static unsigned int attack(struct party *a, const struct kind *k,
+			   unsigned int operand, __u64 target)
+{
+	unsigned int code = attempt(a, k, operand, target);
+
+	return nothing_came(a) ? code : -2;
+}
+
 TEST_F(isolation, packets_are_good)
 {
 	unsigned int k;
@@ -142,6 +176,48 @@ TEST_F(isolation, packets_are_good)
 	for (k = 0; k < KINDS; k++)
 		EXPECT_EQ(0, attempt(self->attacker, &kinds[k], -1, 0))
 			TH_LOG("%s", kinds[k].name);
+}
+
+static void set_operands(struct party *a, const struct kind *k, int start,
+			 bool noisy)
+{
+	char *mem = a->vram.cpu;
+	unsigned int i;
+
+	memset(mem, 0, KIND_OPERANDS_MAX * PART);
+	memset(mem, start, PART);
+	for (i = 1; i < k->nops && noisy; i++)
+		if (k->ops[i].dtype != OPENREG_I64 ||
+		    (k->opcode != OPENREG_OP_INDEX &&
+		     k->opcode != OPENREG_OP_POOL))
+			noise(mem + i * PART, PART, i);
+}
+
+/* The result is another one with what can be read. */
+static bool carries(struct party *a, const struct kind *k, int start)
+{
+	char result[REACH];
+
+	set_operands(a, k, start, false);
+	if (attempt(a, k, -1, 0))
+		return false;
+	memcpy(result, a->vram.cpu, sizeof(result));
+	set_operands(a, k, start, true);
+	return !attempt(a, k, -1, 0) &&
+	       memcmp(result, a->vram.cpu, sizeof(result));
+}
+
+/* Where they may read, that is to be seen: it would be if they read elsewhere. */
+TEST_F(isolation, packets_carry)
+{
+	struct party *a = self->attacker;
+	unsigned int k;
+
+	for (k = 0; k < KINDS; k++)
+		if (kinds[k].nops > 1)
+			EXPECT_TRUE(carries(a, &kinds[k], 0) ||
+				    carries(a, &kinds[k], 0xbf))
+				TH_LOG("%s", kinds[k].name);
 }
 
 TEST_F_TIMEOUT(isolation, by_address, 60)
@@ -160,8 +236,8 @@ TEST_F_TIMEOUT(isolation, by_address, 60)
 		for (i = 0; i < kinds[k].nops; i++)
 			for (t = 0; t < sizeof(targets) / 8; t++)
 				EXPECT_EQ(OPENREG_FAULT_ADDRESS,
-					  attempt(self->attacker, &kinds[k], i,
-						  targets[t]))
+					  attack(self->attacker, &kinds[k], i,
+						 targets[t]))
 					TH_LOG("%s, operand %u, target %u",
 					       kinds[k].name, i, t);
 }
@@ -184,8 +260,8 @@ TEST_F_TIMEOUT(isolation, by_reaching_out, 60)
 					       kinds[k].ops[i].stride[0] == 0))
 					continue;
 				EXPECT_EQ(OPENREG_FAULT_BOUNDS,
-					  attempt(self->attacker, &kinds[k], i,
-						  targets[t]))
+					  attack(self->attacker, &kinds[k], i,
+						 targets[t]))
 					TH_LOG("%s, operand %u, target %u",
 					       kinds[k].name, i, t);
 			}
@@ -201,8 +277,10 @@ static void set_index(struct party *a, unsigned int operand, __s64 value)
 /* Indices are data that the card finds in memory only when it runs. */
 TEST_F(isolation, by_index)
 {
+	/* Those of MIB meet the victim's, which lies behind. */
 	const __s64 indices[] = { 4, -1, 1 << 20, INT64_MAX, INT64_MIN,
-				  INT64_MAX / 16 + 1 };
+				  INT64_MAX / 16 + 1, MIB / 16, MIB / 8,
+				  MIB / 4, MIB / 2, -(__s64)MIB / 16 };
 	struct party *a = self->attacker;
 	unsigned int k, i, n;
 
@@ -218,8 +296,42 @@ TEST_F(isolation, by_index)
 					TH_LOG("%s, operand %u, index %lld",
 					       kinds[k].name, i,
 					       (long long)indices[n]);
+				set_index(a, i, 0);
+				EXPECT_TRUE(nothing_came(a));
 			}
-			set_index(a, i, 0);
+		}
+	}
+}
+
+/* Nor are the places of the greatest: one out of its window counts for nothing. */
+TEST_F(isolation, by_place)
+{
+	const __s64 places[] = {
+		0, 4, -1, -4, MIB / 4, MIB / 2, -(__s64)MIB / 4, PART / 4,
+		1ll << 32, 1ll << 61, 1ll << 62, -(1ll << 62), INT64_MAX,
+		INT64_MIN, INT64_MAX / 4 + 1, INT64_MIN / 4 - 1,
+	};
+	const float gradient[] = { 1, 2, 3, 4 }, expected[] = { 1, 2, 3, 0 };
+	struct party *a = self->attacker;
+	char *mem = a->vram.cpu;
+	unsigned int k, n;
+
+	for (k = 0; k < KINDS; k++) {
+		if (kinds[k].opcode != OPENREG_OP_POOL || kinds[k].nops != 3 ||
+		    kinds[k].arg[1] != OPENREG_POOL_BACKWARD)
+			continue;
+		for (n = 0; n < sizeof(places) / 8; n++) {
+			const __s64 index[] = { 0, 1, 2, places[n] };
+
+			memcpy(mem + PART, gradient, sizeof(gradient));
+			memcpy(mem + 2 * PART, index, sizeof(index));
+			ASSERT_EQ(0, attempt(a, &kinds[k], -1, 0));
+			EXPECT_EQ(0, memcmp(mem, expected, sizeof(expected)))
+				TH_LOG("place %lld", (long long)places[n]);
+			memset(mem, 0, sizeof(expected));
+			memset(mem + PART, 0, sizeof(gradient));
+			memset(mem + 2 * PART, 0, sizeof(index));
+			EXPECT_TRUE(nothing_came(a));
 		}
 	}
 }
@@ -238,7 +350,7 @@ TEST_F(isolation, by_a_closed_object)
 	for (k = 0; k < KINDS; k++)
 		for (i = 0; i < kinds[k].nops; i++)
 			EXPECT_EQ(OPENREG_FAULT_ADDRESS,
-				  attempt(a, &kinds[k], i, bo.address))
+				  attack(a, &kinds[k], i, bo.address))
 				TH_LOG("%s, operand %u", kinds[k].name, i);
 }
 
