@@ -220,7 +220,7 @@ TEST_F(isolation, packets_carry)
 				TH_LOG("%s", kinds[k].name);
 }
 
-TEST_F_TIMEOUT(isolation, by_address, 60)
+TEST_F_TIMEOUT(isolation, by_address, 200)
 {
 	const __u64 targets[] = {
 		self->victim->vram.address, self->victim->sys.address,
@@ -243,7 +243,7 @@ TEST_F_TIMEOUT(isolation, by_address, 60)
 }
 
 /* Beside one's own memory is that of others. */
-TEST_F_TIMEOUT(isolation, by_reaching_out, 60)
+TEST_F_TIMEOUT(isolation, by_reaching_out, 200)
 {
 	const struct bo *own = &self->attacker->vram;
 	const __u64 targets[] = {
@@ -275,7 +275,7 @@ static void set_index(struct party *a, unsigned int operand, __s64 value)
 }
 
 /* Indices are data that the card finds in memory only when it runs. */
-TEST_F(isolation, by_index)
+TEST_F_TIMEOUT(isolation, by_index, 200)
 {
 	/* Those of MIB meet the victim's, which lies behind. */
 	const __s64 indices[] = { 4, -1, 1 << 20, INT64_MAX, INT64_MIN,
