@@ -3,7 +3,7 @@
 
 import torch
 
-for name in ("aten::mul.Tensor", "aten::linalg_inv_ex", "aten::reshape"):
+for name in ("aten::mul.Tensor", "aten::_linalg_eigh", "aten::reshape"):
     print(name)
     table = torch._C._dispatch_dump_table(name).splitlines()
     entries = dict(line.split(": ", 1) for line in table)
