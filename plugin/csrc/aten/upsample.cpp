@@ -178,7 +178,9 @@ Linear linear_index(OpId id, const Tensor& like, c10::ScalarType type, const Axi
   Program p(vector_type(type));
   const double last = static_cast<double>(axis.small - 1);
   Value x = p.convert(p.index(0), p.type());
-  x = align ? x * scale : max((x + 0.5) * scale - 0.5, 0.0);
+  if (axis.large != axis.small) { // else it copies, whatever scale was given
+    x = align ? x * scale : max((x + 0.5) * scale - 0.5, 0.0);
+  }
   const Value i = min(floor(x), last);
   p.store(0, i);
   p.store(1, min(i + 1.0, last));
