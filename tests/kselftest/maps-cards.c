@@ -14,6 +14,7 @@ FIXTURE(maps)
 {
 	struct end a, b;
 	struct end *from, *to;
+	struct bo *lent; /* of from's */
 	int db;
 	struct bo in;
 	char *map;
@@ -22,10 +23,13 @@ FIXTURE(maps)
 FIXTURE_VARIANT(maps)
 {
 	bool of_second;
+	__u32 memory;
 };
 
-FIXTURE_VARIANT_ADD(maps, of_first) { .of_second = false };
-FIXTURE_VARIANT_ADD(maps, of_second) { .of_second = true };
+FIXTURE_VARIANT_ADD(maps, of_first) { false, DRM_OPENREG_BO_VRAM };
+FIXTURE_VARIANT_ADD(maps, of_second) { true, DRM_OPENREG_BO_VRAM };
+FIXTURE_VARIANT_ADD(maps, system_of_first) { false, DRM_OPENREG_BO_SYSTEM };
+FIXTURE_VARIANT_ADD(maps, system_of_second) { true, DRM_OPENREG_BO_SYSTEM };
 
 FIXTURE_SETUP(maps)
 {
@@ -34,13 +38,15 @@ FIXTURE_SETUP(maps)
 	ASSERT_EQ(0, end_open(SECOND, &self->b));
 	self->from = variant->of_second ? &self->b : &self->a;
 	self->to = variant->of_second ? &self->a : &self->b;
-	self->db = bo_export(self->from->fd, self->from->vram.handle, RW);
+	self->lent = variant->memory == DRM_OPENREG_BO_VRAM ?
+		&self->from->vram : &self->from->system;
+	self->db = bo_export(self->from->fd, self->lent->handle, RW);
 	ASSERT_LE(0, self->db);
 	ASSERT_EQ(0, bo_import(self->to->fd, self->db, &self->in));
 	ASSERT_EQ(0, bo_map(self->to->fd, &self->in));
 	self->map = dma_buf_map(self->db, MIB);
 	ASSERT_NE(MAP_FAILED, self->map);
-	noise(self->from->vram.cpu, MIB, 1);
+	noise(self->lent->cpu, MIB, 1);
 }
 
 FIXTURE_TEARDOWN(maps)
@@ -55,15 +61,22 @@ FIXTURE_TEARDOWN(maps)
 
 #define ALL_SEE(seed)							\
 	do {								\
-		EXPECT_TRUE(is_noise(self->from->vram.cpu, MIB, seed));	\
+		EXPECT_TRUE(is_noise(self->lent->cpu, MIB, seed));	\
 		EXPECT_TRUE(is_noise(self->in.cpu, MIB, seed));		\
 		EXPECT_TRUE(is_noise(self->map, MIB, seed));		\
 	} while (0)
 
+/* Memory of the other kind, for a card to copy from and to. */
+static struct bo *other_kind(struct end *e, __u32 memory)
+{
+	return memory == DRM_OPENREG_BO_VRAM ? &e->system : &e->vram;
+}
+
 /* Whoever writes, and by which of them, the others see it. */
 TEST_F_TIMEOUT(maps, show_the_same, 120)
 {
-	struct end *to = self->to;
+	struct bo *own = other_kind(self->from, variant->memory);
+	struct end *from = self->from, *to = self->to;
 
 	ALL_SEE(1);
 	noise(self->in.cpu, MIB, 2);
@@ -77,6 +90,57 @@ TEST_F_TIMEOUT(maps, show_the_same, 120)
 	ASSERT_EQ(0, card_copy(&to->q, self->in.address, to->vram.address,
 			       MIB));
 	ALL_SEE(4);
+	noise(own->cpu, MIB, 5);
+	ASSERT_EQ(0, card_copy(&from->q, self->lent->address, own->address,
+			       MIB));
+	ALL_SEE(5);
+	noise(self->in.cpu, MIB, 6);
+	ASSERT_EQ(0, card_copy(&from->q, own->address, self->lent->address,
+			       MIB));
+	EXPECT_TRUE(is_noise(own->cpu, MIB, 6));
+	noise(self->lent->cpu, MIB, 7);
+	ALL_SEE(7);
+}
+
+/* Nor can what is mapped for reading be made writable. */
+static void is_for_reading(struct __test_metadata *_metadata, int fd,
+			   __u64 offset)
+{
+	void *map;
+
+	EXPECT_EQ(MAP_FAILED, mmap(NULL, MIB, PROT_READ | PROT_WRITE,
+				   MAP_SHARED, fd, offset));
+	EXPECT_EQ(EACCES, errno);
+	map = mmap(NULL, MIB, PROT_READ, MAP_SHARED, fd, offset);
+	ASSERT_NE(MAP_FAILED, map);
+	EXPECT_TRUE(is_noise(map, MIB, 2));
+	EXPECT_EQ(-1, mprotect(map, MIB, PROT_READ | PROT_WRITE));
+	EXPECT_EQ(EACCES, errno);
+	EXPECT_TRUE(is_noise(map, MIB, 2));
+	munmap(map, MIB);
+}
+
+TEST_F_TIMEOUT(maps, for_reading, 120)
+{
+	struct end *from = self->from, *to = self->to;
+	struct bo *own = other_kind(from, variant->memory);
+	struct bo bo, in;
+	int db;
+
+	ASSERT_EQ(0, bo_create(from->fd, MIB, variant->memory, &bo));
+	ASSERT_EQ(0, bo_map(from->fd, &bo));
+	db = bo_export(from->fd, bo.handle, DRM_CLOEXEC);
+	ASSERT_LE(0, db);
+	ASSERT_EQ(0, bo_import(to->fd, db, &in));
+	noise(own->cpu, MIB, 2);
+	ASSERT_EQ(0, card_copy(&from->q, bo.address, own->address, MIB));
+	is_for_reading(_metadata, to->fd, in.mmap_offset);
+	is_for_reading(_metadata, db, 0);
+	/* Its owner writes it as before. */
+	EXPECT_TRUE(is_noise(bo.cpu, MIB, 2));
+	noise(bo.cpu, MIB, 3);
+	munmap(bo.cpu, MIB);
+	close(db);
 }
 
 /* The owner lets go of it, then everybody: the maps have it still. */
@@ -85,20 +149,20 @@ TEST_F_TIMEOUT(maps, outlive_handles, 120)
 	struct end *from = self->from, *to = self->to;
 	struct bo next;
 
-	ASSERT_EQ(0, bo_close(from->fd, from->vram.handle));
+	ASSERT_EQ(0, bo_close(from->fd, self->lent->handle));
 	noise(self->in.cpu, MIB, 2);
 	ALL_SEE(2);
 	ASSERT_EQ(0, card_copy(&to->q, to->vram.address, self->in.address,
 			       MIB));
 	EXPECT_TRUE(is_noise(to->vram.cpu, MIB, 2));
-	munmap(from->vram.cpu, MIB);
+	munmap(self->lent->cpu, MIB);
 	ASSERT_EQ(0, bo_close(to->fd, self->in.handle));
 	close(self->db);
 	self->db = -1;
 	EXPECT_EQ(MAP_FAILED, mmap(NULL, MIB, PROT_READ, MAP_SHARED, to->fd,
 				   self->in.mmap_offset));
 
-	ASSERT_EQ(0, bo_create(from->fd, MIB, DRM_OPENREG_BO_VRAM, &next));
+	ASSERT_EQ(0, bo_create(from->fd, MIB, variant->memory, &next));
 	ASSERT_EQ(0, bo_map(from->fd, &next));
 	noise(next.cpu, MIB, 3);
 	EXPECT_TRUE(is_noise(self->in.cpu, MIB, 2));
@@ -106,7 +170,7 @@ TEST_F_TIMEOUT(maps, outlive_handles, 120)
 	memset(self->in.cpu, 0, MIB);
 	memset(self->map, 1, MIB);
 	EXPECT_TRUE(is_noise(next.cpu, MIB, 3));
-	from->vram = next;
+	*self->lent = next;
 }
 
 static bool sees_dummy(char *map, char before, char after)
@@ -141,16 +205,47 @@ static void owner_goes(struct __test_metadata *_metadata, struct end *b,
 	munmap(late, MIB);
 }
 
+/* The host's pages are there for who has them. */
+static void owner_of_system_goes(struct __test_metadata *_metadata,
+				 struct end *b, struct end *a, char *map,
+				 const struct bo *in)
+{
+	char *late;
+
+	ASSERT_EQ(0, second_unbind());
+	EXPECT_TRUE(is_noise(in->cpu, MIB, 1));
+	noise(in->cpu, MIB, 2);
+	late = mmap(NULL, MIB, PROT_READ | PROT_WRITE, MAP_SHARED, a->fd,
+		    in->mmap_offset);
+	ASSERT_NE(MAP_FAILED, late);
+	EXPECT_TRUE(is_noise(map, MIB, 2));
+	EXPECT_TRUE(is_noise(late, MIB, 2));
+	noise(a->vram.cpu, MIB, 3);
+	ASSERT_EQ(0, card_copy(&a->q, in->address, a->vram.address, MIB));
+	EXPECT_TRUE(is_noise(b->system.cpu, MIB, 3));
+	EXPECT_TRUE(is_noise(late, MIB, 3));
+	end_close(b);
+
+	ASSERT_EQ(0, second_bind());
+	ASSERT_EQ(0, end_open(SECOND, b));
+	noise(b->system.cpu, MIB, 4);
+	EXPECT_TRUE(is_noise(in->cpu, MIB, 3));
+	EXPECT_TRUE(is_noise(map, MIB, 3));
+	EXPECT_TRUE(is_noise(late, MIB, 3));
+	munmap(late, MIB);
+}
+
 /* They are the owner's, so that they stay. */
 static void borrower_goes(struct __test_metadata *_metadata, struct end *b,
-			  struct end *a, char *by_handle, __u64 offset)
+			  struct end *a, const struct bo *lent,
+			  const struct bo *own, char *by_handle, __u64 offset)
 {
 	ASSERT_EQ(0, second_unbind());
 	EXPECT_TRUE(is_noise(by_handle, MIB, 1));
 	noise(by_handle, MIB, 2);
-	EXPECT_TRUE(is_noise(a->vram.cpu, MIB, 2));
-	ASSERT_EQ(0, card_copy(&a->q, a->system.address, a->vram.address, MIB));
-	EXPECT_TRUE(is_noise(a->system.cpu, MIB, 2));
+	EXPECT_TRUE(is_noise(lent->cpu, MIB, 2));
+	ASSERT_EQ(0, card_copy(&a->q, own->address, lent->address, MIB));
+	EXPECT_TRUE(is_noise(own->cpu, MIB, 2));
 	EXPECT_EQ(MAP_FAILED, mmap(NULL, MIB, PROT_READ, MAP_SHARED, b->fd,
 				   offset));
 	EXPECT_EQ(ENODEV, errno);
@@ -164,12 +259,16 @@ static void borrower_goes(struct __test_metadata *_metadata, struct end *b,
 
 TEST_F_TIMEOUT(maps, second_goes, 120)
 {
-	if (variant->of_second)
+	if (!variant->of_second)
+		borrower_goes(_metadata, &self->b, &self->a, self->lent,
+			      other_kind(&self->a, variant->memory),
+			      self->in.cpu, self->in.mmap_offset);
+	else if (variant->memory == DRM_OPENREG_BO_VRAM)
 		owner_goes(_metadata, &self->b, self->map, self->in.cpu,
 			   self->a.fd, self->in.mmap_offset);
 	else
-		borrower_goes(_metadata, &self->b, &self->a, self->in.cpu,
-			      self->in.mmap_offset);
+		owner_of_system_goes(_metadata, &self->b, &self->a, self->map,
+				     &self->in);
 }
 
 TEST_HARNESS_MAIN
