@@ -11,19 +11,16 @@
 
 #include "card.h"
 #include "machine.h"
-#include "sharing.h"
+#include "pair.h"
 
 #define TRACING "/sys/kernel/tracing/"
 
-/*
- * Of "name:\tvalue unit" in fdinfo, where bytes are KiB or MiB as soon as they
- * are whole ones; -1 if there is no such line.
- */
-static long long fdinfo(int fd, const char *name)
+/* Of "name:\tvalue" in fdinfo; false unless there is just one such line. */
+static bool fdinfo_text(int fd, const char *name, char *value, size_t size)
 {
-	char path[64], line[256], unit[8];
-	long long value, found = -1;
 	size_t n = strlen(name);
+	char path[64], line[256];
+	int found = 0;
 	FILE *file;
 
 	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", fd);
@@ -31,15 +28,30 @@ static long long fdinfo(int fd, const char *name)
 	while (file && fgets(line, sizeof(line), file)) {
 		if (strncmp(line, name, n) || line[n] != ':')
 			continue;
-		unit[0] = 0;
-		if (sscanf(line + n + 1, "%lld %7s", &value, unit) < 1)
-			continue;
-		found = value << (!strcmp(unit, "KiB") ? 10 :
-				  !strcmp(unit, "MiB") ? 20 : 0);
+		line[strcspn(line, "\n")] = 0;
+		snprintf(value, size, "%s",
+			 line + n + 1 + strspn(line + n + 1, " \t"));
+		found++;
 	}
 	if (file)
 		fclose(file);
-	return found;
+	return found == 1;
+}
+
+/*
+ * A number with its unit, where bytes are KiB or MiB as soon as they are whole
+ * ones; -1 if there is none.
+ */
+static long long fdinfo(int fd, const char *name)
+{
+	char text[64], unit[8] = "";
+	long long value;
+
+	if (!fdinfo_text(fd, name, text, sizeof(text)) ||
+	    sscanf(text, "%lld %7s", &value, unit) < 1)
+		return -1;
+	return value << (!strcmp(unit, "KiB") ? 10 :
+			 !strcmp(unit, "MiB") ? 20 : 0);
 }
 
 static int work(struct queue *queue, struct bo *bo, __u64 count)
@@ -85,6 +97,41 @@ TEST(memory_of_each_door)
 	}
 	globfree(&found);
 	free(user);
+}
+
+static bool is_of_card(int fd, unsigned int card)
+{
+	char driver[64], device[64], slot[64];
+	bool found;
+
+	card_choose(card);
+	found = slot_of_card(slot, sizeof(slot));
+	card_choose(0);
+	return found && fdinfo_text(fd, "drm-driver", driver, sizeof(driver)) &&
+	       fdinfo_text(fd, "drm-pdev", device, sizeof(device)) &&
+	       !strcmp(driver, "openreg") && !strcmp(device, slot);
+}
+
+/* The same two lines by each door; no two files are one client. */
+TEST(whose_it_is)
+{
+	char accel[64];
+	int i, j, fd[4];
+
+	ASSERT_TRUE(accel_find(accel, sizeof(accel)));
+	fd[0] = card_open();
+	fd[1] = card_open();
+	fd[2] = open(accel, O_RDWR | O_CLOEXEC);
+	fd[3] = open(SECOND, O_RDWR | O_CLOEXEC);
+	for (i = 0; i < 4; i++) {
+		ASSERT_LE(0, fd[i]);
+		EXPECT_TRUE(is_of_card(fd[i], i == 3)) TH_LOG("file %d", i);
+		for (j = 0; i < 3 && j < i; j++)
+			EXPECT_NE(fdinfo(fd[i], "drm-client-id"),
+				  fdinfo(fd[j], "drm-client-id"));
+	}
+	for (i = 0; i < 4; i++)
+		close(fd[i]);
 }
 
 static bool holds(int fd, const char *region, long long total, long long shared)
@@ -158,6 +205,38 @@ TEST(imported_memory)
 	munmap(memory, 2 * MIB);
 	close(dma_buf);
 	close(fd);
+}
+
+/* Another card's memory is not this one's VRAM, nor is it ever this file's alone. */
+TEST(memory_of_another_card)
+{
+	const char *region[] = { "vram", "system" };
+	const __u32 flags[] = { DRM_OPENREG_BO_VRAM, DRM_OPENREG_BO_SYSTEM };
+	int i, dma_buf, fd = card_open();
+	int other = open(SECOND, O_RDWR | O_CLOEXEC);
+	struct bo bo, in;
+
+	ASSERT_LE(0, fd);
+	ASSERT_LE(0, other);
+	for (i = 0; i < 2; i++) {
+		ASSERT_EQ(0, bo_create(fd, 8 * MIB, flags[i], &bo));
+		dma_buf = bo_export(fd, bo.handle, RW);
+		ASSERT_LE(0, dma_buf);
+		ASSERT_EQ(0, bo_import(other, dma_buf, &in));
+		close(dma_buf);
+		EXPECT_TRUE(holds(other, "system", 8 * MIB, 8 * MIB));
+		EXPECT_TRUE(holds(other, "vram", 0, 0));
+		EXPECT_TRUE(holds(other, "user", 0, 0));
+		EXPECT_TRUE(holds(fd, region[i], 8 * MIB, 8 * MIB));
+		EXPECT_TRUE(holds(fd, region[!i], 0, 0));
+		ASSERT_EQ(0, bo_close(fd, bo.handle));
+		EXPECT_TRUE(holds(fd, region[i], 0, 0));
+		EXPECT_TRUE(holds(other, "system", 8 * MIB, 8 * MIB));
+		ASSERT_EQ(0, bo_close(other, in.handle));
+		EXPECT_TRUE(holds(other, "system", 0, 0));
+	}
+	close(fd);
+	close(other);
 }
 
 /* The card counts a packet's time after it has told of its end. */
