@@ -41,6 +41,7 @@ struct sweep {
 	int (*undo)(struct world *w, int ret);
 	int result; /* where nothing fails */
 	bool always; /* it cannot fail, whatever else does */
+	int says; /* what the core makes of -ENOMEM here, if it is something else */
 	/*
 	 * It makes something that stays, nameless, if its name cannot be copied to
 	 * the user, with any DRM driver.
