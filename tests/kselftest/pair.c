@@ -35,6 +35,17 @@ void end_close(struct end *e)
 	close(e->fd);
 }
 
+int bo_lend(int from, __u32 handle, int to, struct bo *in)
+{
+	int ret, db = bo_export(from, handle, RW);
+
+	if (db < 0)
+		return db;
+	ret = bo_import(to, db, in);
+	close(db);
+	return ret;
+}
+
 static char second[64]; /* PCI address, as sysfs writes it */
 
 int second_find(void)

@@ -22,6 +22,8 @@ struct end {
 /* All return 0 or -errno. */
 int end_open(const char *node, struct end *e);
 void end_close(struct end *e); /* with its maps */
+/* Memory of a file's card, to be written, for another file. */
+int bo_lend(int from, __u32 handle, int to, struct bo *in);
 /* The driver lets go of the second card, and takes it again. */
 int second_find(void); /* before */
 int second_unbind(void);
