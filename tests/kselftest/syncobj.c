@@ -177,6 +177,35 @@ TEST_F(syncobj, many_in_order)
 	EXPECT_EQ(i, query(self->fd, self->handle));
 }
 
+/* It is taken, and a timeline stays where it is: the kernel keeps the higher one. */
+TEST_F(syncobj, a_point_backwards)
+{
+	struct packet p;
+	__u64 seq;
+
+	packet_nop(&p);
+	seq = queue_push(&self->queue, &p);
+	ASSERT_EQ(0, queue_wait(&self->queue, seq, 20 * SEC_NS));
+	ASSERT_EQ(0, signal_point(self, seq, 10));
+	EXPECT_EQ(0, signal_point(self, seq, 5));
+	EXPECT_EQ(10, query(self->fd, self->handle));
+	EXPECT_EQ(0, signal_point(self, seq, 10));
+	EXPECT_EQ(10, query(self->fd, self->handle));
+	seq = push_wait(self);
+	EXPECT_EQ(0, signal_point(self, seq, 7));
+	EXPECT_EQ(0, signal_point(self, seq, 12));
+	EXPECT_EQ(0, wait_point(self->fd, self->handle, 7, 0, 0));
+	EXPECT_EQ(-ETIME, wait_point(self->fd, self->handle, 12, SEC_NS / 50,
+				     SUBMIT));
+	EXPECT_EQ(10, query(self->fd, self->handle));
+	go(self);
+	EXPECT_EQ(0, wait_point(self->fd, self->handle, 12, 20 * SEC_NS,
+				SUBMIT));
+	EXPECT_EQ(12, query(self->fd, self->handle));
+	EXPECT_EQ(0, wait_point(self->fd, self->handle, 5, 0, 0));
+	EXPECT_EQ(-EINVAL, wait_point(self->fd, self->handle, 13, 0, 0));
+}
+
 TEST_F(syncobj, eventfd)
 {
 	int event = eventfd(0, EFD_CLOEXEC);
