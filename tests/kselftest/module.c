@@ -154,6 +154,8 @@ TEST_F_TIMEOUT(module, unbind_many_times, 120)
 /* A reset kills what there was, and the next to come finds a fresh card. */
 TEST_F_TIMEOUT(module, reset_while_open, 120)
 {
+	struct drm_openreg_device_info info;
+	struct queue next;
 	pthread_t thread;
 	void *result;
 	struct bo bo;
@@ -177,6 +179,10 @@ TEST_F_TIMEOUT(module, reset_while_open, 120)
 	memset(self->vram.cpu, 3, MIB);
 	EXPECT_EQ(2, ((char *)self->sys.cpu)[0]);
 	EXPECT_EQ(0, card_works());
+	/* The card is there; for the old file it is so without what it had. */
+	EXPECT_EQ(0, card_info(self->fd, &info));
+	EXPECT_EQ(-EIO, bo_create(self->fd, 4096, DRM_OPENREG_BO_VRAM, &bo));
+	EXPECT_EQ(-EIO, queue_create(self->fd, 64, &next));
 	EXPECT_EQ(0, bo_close(self->fd, self->vram.handle));
 	EXPECT_EQ(0, queue_destroy(&self->q));
 	HAVE_NONE;
