@@ -165,3 +165,81 @@ def test_data_loader_with_pinned_memory():
         assert batch.is_pinned()
         seen += batch.to("openreg", non_blocking=True).tolist()
     assert seen == list(range(64))
+
+
+def use_in_child(x, done, pending, streams, queue):
+    """Everything that a child may try with what it has inherited."""
+    stream, other = streams
+    calls = {
+        "an operator": lambda: x + 1,
+        "cpu": lambda: x.cpu(),
+        "print": lambda: str(x),
+        "item": lambda: x[0].item(),
+        "copy_": lambda: x.copy_(torch.ones(8)),
+        "new": lambda: torch.empty(8, device="openreg"),
+        "tolist": lambda: x.tolist(),
+        "query of a stream": stream.query,
+        "query of an idle one": other.query,
+        "synchronize a stream": stream.synchronize,
+        "record_event": stream.record_event,
+        "wait_stream": lambda: other.wait_stream(stream),
+        "native_handle": lambda: stream.native_handle,
+        "current_stream": torch.openreg.current_stream,
+        "enter a stream": lambda: torch.openreg.stream(stream).__enter__(),
+        "synchronize": torch.openreg.synchronize,
+        "synchronize all": torch.accelerator.synchronize,
+        "reset": torch.openreg.reset,
+        "queue_stats": torch.openreg.queue_stats,
+        "utilization": torch.openreg.utilization,
+        "mem_get_info": torch.openreg.mem_get_info,
+        "record_stream": lambda: x.record_stream(other),
+    }
+    for name, event in (("done", done), ("pending", pending)):
+        calls |= {
+            f"query of an event {name}": event.query,
+            f"record an event {name}": event.record,
+            f"record an event {name} on a stream": lambda e=event: e.record(stream),
+            f"wait for an event {name}": event.wait,
+            f"a stream waits for an event {name}": lambda e=event: other.wait_event(e),
+            f"synchronize an event {name}": event.synchronize,
+            f"elapsed_time to an event {name}": lambda e=event: done.elapsed_time(e),
+        }
+    for name, call in calls.items():
+        try:
+            result = f"{call()!r:.40}"
+        except RuntimeError as error:
+            result = str(error)
+        except BaseException as error:
+            result = repr(error)
+        queue.put((name, result))
+    del x, done, pending, stream, other, streams, calls
+    torch.openreg.empty_cache()
+    queue.put(None)
+
+
+def test_what_a_child_inherits_is_refused(gate):
+    """A child that asks whether its parent's work is over would ask for ever."""
+    streams = torch.openreg.Stream(), torch.openreg.Stream()
+    done = torch.openreg.Event(enable_timing=True)
+    pending = torch.openreg.Event(enable_timing=True)
+    done.record()
+    done.synchronize()
+    context = multiprocessing.get_context("fork")
+    queue = context.Queue()
+    with torch.openreg.stream(streams[0]):
+        x = torch.ones(8, device="openreg")
+        with gate:
+            pending.record()
+            child = context.Process(
+                target=use_in_child, args=(x, done, pending, streams, queue)
+            )
+            child.start()
+            seen = dict(iter(lambda: queue.get(timeout=300), None))
+            child.join(300)
+            assert not pending.query()
+    assert child.exitcode == 0
+    usual = "Cannot re-initialize openreg in forked subprocess"
+    wrong = {name: text for name, text in seen.items() if usual not in text}
+    assert not wrong and len(seen) == 36
+    torch.openreg.synchronize()
+    assert pending.query() and (x + 1).tolist() == [2] * 8

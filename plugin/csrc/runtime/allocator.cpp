@@ -217,6 +217,8 @@ Block* DeviceCache::allocate(size_t bytes, c10::DeviceIndex index) {
 }
 
 void DeviceCache::free(Block* block) {
+  if (C10_UNLIKELY(in_bad_fork()))
+    return; // the parent's, whose threads may have had the mutex
   Context context = gather_context(RecordContext::ALL);
   std::unique_lock<std::mutex> lock(mutex, std::try_to_lock);
   if (C10_UNLIKELY(!lock)) {
@@ -313,8 +315,10 @@ void DeviceCache::release(BlockPool& pool) {
 }
 
 void DeviceCache::empty() {
+  if (in_bad_fork())
+    return;
   std::lock_guard<std::mutex> lock(mutex);
-  if (!device_opened(index_) || in_bad_fork())
+  if (!device_opened(index_))
     return;
   finish_pending(true);
   release_segments();

@@ -40,7 +40,7 @@ void after_fork_in_child() {
 
 Device& open_device(c10::DeviceIndex index) {
   Table& t = table();
-  TORCH_CHECK(!t.forked, kForked);
+  check_fork();
   check_index(index);
   std::lock_guard<std::mutex> lock(t.opening);
   if (Device* opened = t.devices[index].load())
@@ -88,7 +88,7 @@ bool is_available() noexcept {
 }
 
 void check_available() {
-  TORCH_CHECK(!in_bad_fork(), kForked);
+  check_fork();
   if (table().usable || device_opened(0))
     return;
   openreg_device* handle = nullptr;
@@ -99,20 +99,28 @@ void check_available() {
   table().usable = true;
 }
 
-void check_index(c10::DeviceIndex index) {
+void check_index(int64_t index) {
   const auto count = device_count();
   if (C10_LIKELY(index >= 0 && index < count))
     return;
   check_available();
+  const std::string name = index < 0
+      ? "A device of openreg whose index is negative, or more than 127,"
+      : "openreg:" + std::to_string(index);
   TORCH_CHECK(
       false,
-      "openreg:",
-      static_cast<int>(index),
+      name,
       " does not exist: this machine has ",
       static_cast<int>(count),
       count == 1 ? " card, openreg:0" : " cards, openreg:0 to openreg:",
       count == 1 ? "" : std::to_string(count - 1),
       ". See torch.openreg.device_count().");
+}
+
+c10::DeviceIndex index_of(c10::Device device) {
+  if (C10_UNLIKELY(device.index() < -1))
+    check_index(device.index());
+  return device.index() < 0 ? current_device() : device.index();
 }
 
 Device& device(c10::DeviceIndex index) {
@@ -155,10 +163,15 @@ c10::DeviceIndex swap_device(c10::DeviceIndex index) noexcept {
 }
 
 bool in_bad_fork() noexcept {
-  return table().forked;
+  return table().forked.load(std::memory_order_relaxed);
+}
+
+void check_fork() {
+  TORCH_CHECK(!in_bad_fork(), kForked);
 }
 
 void fail(const std::string& what, int error) {
+  check_fork(); // what the library says of it is for who uses it from C
   const char* more = openreg_last_error();
   TORCH_CHECK(
       false,

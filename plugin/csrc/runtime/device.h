@@ -26,7 +26,10 @@ bool is_available() noexcept;
 // Throws with the reason and the way out unless the first card can be opened.
 void check_available();
 // Throws unless 0 <= index < device_count(). Cheap.
-void check_index(c10::DeviceIndex index);
+void check_index(int64_t index);
+// That of a device, or the current one if it has none. Core makes a negative one
+// of a number that 8 bits do not hold.
+c10::DeviceIndex index_of(c10::Device device);
 
 // Opened at the first call. Throws if it cannot be, and in a forked child.
 Device& device(c10::DeviceIndex index);
@@ -44,6 +47,8 @@ c10::DeviceIndex swap_device(c10::DeviceIndex index) noexcept;
 
 // True in a child forked after a card was opened: nothing works there.
 bool in_bad_fork() noexcept;
+// Throws there, before a mutex that a thread of the parent may have held.
+void check_fork();
 
 // Throws for a call of libopenreg that has just failed: what, and what the
 // library says to it.

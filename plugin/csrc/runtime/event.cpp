@@ -175,24 +175,27 @@ void record_event(
 }
 
 void destroy_event(Event* event) noexcept {
-  if (!event)
+  if (!event || in_bad_fork())
     return;
   drop_slot(event->last);
   delete event;
 }
 
 bool query_event(Event* event) {
+  check_fork();
   const Mark mark = event ? event->mark() : Mark{};
   return !mark.stream || query_seq(*mark.stream, mark.seq);
 }
 
 void synchronize_event(Event* event) {
+  check_fork();
   const Mark mark = event ? event->mark() : Mark{};
   if (mark.stream)
     wait_seq(*mark.stream, mark.seq);
 }
 
 void block_event(Event* event, const c10::Stream& stream) {
+  check_fork();
   const Mark mark = event ? event->mark() : Mark{};
   if (!mark.stream || reached(*mark.stream, mark.seq))
     return;
@@ -212,6 +215,7 @@ void block_event(Event* event, const c10::Stream& stream) {
 }
 
 double elapsed_ms(Event* begin, Event* end) {
+  check_fork();
   const Mark from = begin ? begin->mark() : Mark{};
   const Mark to = end ? end->mark() : Mark{};
   TORCH_CHECK(

@@ -85,6 +85,7 @@ StreamState* create_stream(c10::DeviceIndex index, c10::StreamId id) {
 }
 
 StreamState& state_of(c10::DeviceIndex index, c10::StreamId id) {
+  check_fork();
   check_index(index);
   TORCH_CHECK(
       id >= 0 && id < kStreams,

@@ -68,6 +68,7 @@ void sleep(int64_t cycles, int64_t given) {
 bool busy(int64_t given) {
   const c10::DeviceIndex index = to_index(given);
   check_index(index);
+  check_fork();
   const auto open = open_streams(index);
   return std::any_of(open.begin(), open.end(), [](const StreamState* s) {
     return !s->done(s->last());

@@ -190,6 +190,7 @@ void check_reachable(StreamState& s, uint64_t seq) {
 }
 
 bool query_seq(StreamState& s, uint64_t seq) {
+  check_fork();
   if (!s.done(seq)) {
     check_reachable(s, seq);
     return false;
@@ -201,6 +202,7 @@ bool query_seq(StreamState& s, uint64_t seq) {
 }
 
 void wait_seq(StreamState& s, uint64_t seq) {
+  check_fork();
   wait_own(s, seq);
   while (const auto wait = lagging(s, seq))
     wait_own(*wait->on, wait->signal_seq);
