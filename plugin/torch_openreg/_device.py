@@ -26,8 +26,14 @@ def _get_device_index(device: DeviceLike, optional: bool = True) -> int:
             raise ValueError(f"expected an openreg device, got {device}")
         index = _C.current_device() if device.index is None else device.index
     if index < 0:
-        raise ValueError(f"device index {index} is negative")
+        raise ValueError(f"device index {index} is negative; this machine has {_cards()}")
+    _C.check_index(index)
     return index
+
+
+def _cards() -> str:
+    count = _C.device_count()
+    return f"{count} card{'' if count == 1 else 's'}. See torch.openreg.device_count()."
 
 
 def device_count() -> int:

@@ -166,7 +166,9 @@ def _record_memory_history(
     clear_history: bool = False,
 ) -> None:
     """As in torch.cuda.memory: enabled None ends it, "state" keeps where what is held
-    now was asked for, "all" keeps what happened as well. Of all devices."""
+    now was asked for, "all" keeps what happened as well. Of all devices, whichever
+    is named."""
+    _get_device_index(device)
     _C.record_memory_history(
         _one_of("enabled", enabled, _ENABLED),
         _one_of("context", context, _CONTEXT),
@@ -177,7 +179,9 @@ def _record_memory_history(
 
 
 def _snapshot(device: DeviceLike = None) -> dict[str, Any]:
-    """As torch.cuda.memory._snapshot(): segments of all devices, and a trace of each."""
+    """As torch.cuda.memory._snapshot(): segments of all devices, whichever is named,
+    and a trace of each."""
+    _get_device_index(device)
     return _C.memory_snapshot()
 
 

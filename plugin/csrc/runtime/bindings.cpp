@@ -18,11 +18,8 @@ namespace py = pybind11;
 namespace openreg {
 
 c10::DeviceIndex to_index(int64_t index) {
-  TORCH_CHECK(
-      index >= -1 && index < kMaxDevices,
-      "openreg:",
-      index,
-      " does not exist. See torch.openreg.device_count().");
+  if (index < -1 || index >= kMaxDevices)
+    check_index(index);
   return static_cast<c10::DeviceIndex>(index);
 }
 
@@ -89,6 +86,7 @@ openreg_queue_stats sum_of_stats(c10::DeviceIndex index) {
 py::dict queue_stats(int64_t given) {
   const c10::DeviceIndex index = to_index(given);
   check_index(index);
+  check_fork();
   const openreg_queue_stats sum = sum_of_stats(index);
   py::dict d;
   d["packets"] = sum.packets;
@@ -145,6 +143,7 @@ void bind_device(py::module_& m) {
   m.def("is_available", &is_available, Unlocked());
   m.def("check_available", &check_available, Unlocked());
   m.def("in_bad_fork", &in_bad_fork);
+  m.def("check_index", &check_index);
   m.def("current_device", [] { return static_cast<int>(current_device()); });
   m.def("set_device", [](int64_t i) { set_device(to_index(i)); }, Unlocked());
   m.def("exchange_device", [](int64_t i) {

@@ -92,8 +92,7 @@ uint64_t mix(const PhiloxState& from) {
 } // namespace
 
 at::Generator new_generator(c10::DeviceIndex index) {
-  if (index < 0)
-    index = current_device();
+  index = index_of(torch_device(index));
   check_index(index);
   return at::make_generator<GeneratorImpl>(index);
 }
@@ -101,8 +100,7 @@ at::Generator new_generator(c10::DeviceIndex index) {
 const at::Generator& default_generator(c10::DeviceIndex index) {
   static auto* all = new std::array<at::Generator, kMaxDevices>;
   static std::mutex mutex;
-  if (index < 0)
-    index = current_device();
+  index = index_of(torch_device(index));
   check_index(index);
   std::lock_guard<std::mutex> lock(mutex);
   at::Generator& generator = (*all)[index];

@@ -25,8 +25,9 @@ struct GuardImpl final : c10::impl::DeviceGuardImplInterface {
   }
   void setDevice(c10::Device to) const override {
     TORCH_CHECK(to.type() == kDeviceType, "not an openreg device: ", to);
-    if (to.index() >= 0 && to.index() != current_device())
-      set_device(to.index());
+    const c10::DeviceIndex index = index_of(to);
+    if (index != current_device())
+      set_device(index);
   }
   void uncheckedSetDevice(c10::Device to) const noexcept override {
     if (to.index() >= 0)
@@ -66,7 +67,7 @@ struct GuardImpl final : c10::impl::DeviceGuardImplInterface {
     openreg::synchronize_stream(stream_state(stream));
   }
   void synchronizeDevice(const c10::DeviceIndex index) const override {
-    openreg::synchronize_device(index < 0 ? current_device() : index);
+    openreg::synchronize_device(index_of(torch_device(index)));
   }
 
   void record(
@@ -116,11 +117,6 @@ struct GuardImpl final : c10::impl::DeviceGuardImplInterface {
         bits |= uint64_t{1} << n;
     }
     return capability;
-  }
-
- private:
-  static c10::DeviceIndex index_of(c10::Device d) {
-    return d.index() >= 0 ? d.index() : current_device();
   }
 };
 

@@ -40,7 +40,7 @@ namespace {
 constexpr c10::DispatchKeySet kKeys(c10::DispatchKey::PrivateUse1);
 
 c10::DeviceIndex index_of(std::optional<c10::Device> device) {
-  return device && device->index() >= 0 ? device->index() : current_device();
+  return device ? openreg::index_of(*device) : current_device();
 }
 
 void check_options(
