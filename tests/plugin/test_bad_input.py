@@ -5,6 +5,7 @@ nothing behind: each case is tried so often that what is lost each time shows.""
 import contextlib
 import gc
 import os
+import warnings
 
 import pytest
 import torch
@@ -205,3 +206,243 @@ def test_statistics_before_the_first_use(run_forked):
         "assert torch.accelerator.memory_stats(99) == {}\n"
     )
     assert run_forked(code) == ""
+
+
+def test_sizes_that_overflow(on_card):
+    big = 2**40
+    x = torch.empty(1, device=DEV)
+    cases = {
+        "empty": lambda: torch.empty((big, big), device=DEV),
+        "empty 2^62": lambda: torch.empty(2**62, device=DEV),
+        "zeros": lambda: torch.zeros(big, big, device=DEV),
+        "full": lambda: torch.full((big, big), 1.0, device=DEV),
+        "new_empty": lambda: x.new_empty(big, big),
+        "empty_strided": lambda: torch.empty_strided((big, big), (1, big), device=DEV),
+        "strides": lambda: torch.empty_strided((2, 2), (2**62, 2**62), device=DEV),
+        "arange": lambda: torch.arange(2**61, device=DEV),
+        "randperm": lambda: torch.randperm(2**60, device=DEV),
+        "resize_": lambda: torch.empty(1, device=DEV).resize_(2**62),
+        "resize_ to fewer than none": lambda: torch.empty(1, device=DEV).resize_(-1),
+        "resize_ twice": lambda: torch.empty(1, device=DEV).resize_(big, big),
+        "set_": lambda: x.set_(x.untyped_storage(), 0, (big, big), (big, 1)),
+        "eye": lambda: torch.eye(2**32, device=DEV),
+    }
+    for name, text in all_refused(cases).items():
+        assert "overflow" in text, f"{name}: {text}"
+
+
+def test_sizes_that_no_card_has(on_card):
+    x = torch.ones(1, device=DEV)
+    cases = {
+        "empty": lambda: torch.empty(2**45, device=DEV),
+        "clone": lambda: x.expand(2**60).clone(),
+        "storage": lambda: torch.UntypedStorage(2**62, device=DEV),
+        "resize_": lambda: torch.empty(1, device=DEV).resize_(2**50),
+        "resize_ of a storage": lambda: x.untyped_storage().resize_(2**62),
+        "fewer than no bytes": lambda: torch.UntypedStorage(-1, device=DEV),
+        "fewer than none after": lambda: x.untyped_storage().resize_(-1),
+    }
+    all_refused(cases, torch.OutOfMemoryError, ["Tried to allocate", "empty_cache()"])
+    assert x.tolist() == [1]
+
+
+def test_sizes_that_are_none(on_card):
+    x = torch.ones(1, device=DEV)
+    cases = {
+        "empty": lambda: torch.empty(-1, device=DEV),
+        "new_empty": lambda: x.new_empty(2, -1),
+    }
+    all_refused(cases, RuntimeError, ["negative dimension", "-1"])
+    cases = {
+        "as_strided": lambda: x.as_strided((2**40,), (1,)),
+        "with strides": lambda: torch.as_strided(x, (2, 2), (2**40, 1)),
+    }
+    all_refused(cases, RuntimeError, ["out of bounds for storage of size 4"])
+    assert x.tolist() == [1]
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_quantized_tensors(on_card):
+    x = torch.ones(2, 2, device=DEV)
+    on_the_cpu = torch.quantize_per_tensor(torch.ones(2), 0.1, 0, torch.quint8)
+    cases = {
+        "to": lambda: on_the_cpu.to(DEV),
+        "empty": lambda: torch.empty(2, dtype=torch.quint8, device=DEV),
+        "per tensor": lambda: torch.quantize_per_tensor(x, 0.1, 0, torch.quint8),
+        "per channel": lambda: torch.quantize_per_channel(
+            x, torch.ones(2).to(DEV), torch.zeros(2).to(DEV), 0, torch.qint8
+        ),
+    }
+    all_refused(cases, NotImplementedError, ["openreg has no quantized", "dequantize()"])
+    assert on_the_cpu.dequantize().to(DEV).cpu().tolist() == [1, 1]
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_nested_tensors(on_card):
+    parts = [torch.ones(2, device=DEV), torch.ones(3, device=DEV)]
+    nested = torch.nested.nested_tensor(parts, device=DEV)
+    cases = {
+        "add": lambda: nested + nested,
+        "mul": lambda: nested * 2,
+        "unbind": lambda: nested.unbind(),
+        "cpu": lambda: nested.cpu(),
+        "print": lambda: str(nested),
+        "padded": lambda: nested.to_padded_tensor(0.0),
+        "from the CPU": lambda: torch.nested.nested_tensor([torch.ones(2)]).to(DEV) + 1,
+    }
+    all_refused(cases, NotImplementedError, ["openreg has no nested", "torch.jagged"])
+    jagged = torch.nested.nested_tensor(parts, layout=torch.jagged)
+    twice = jagged + jagged
+    assert [part.tolist() for part in twice.unbind()] == [[2, 2], [2, 2, 2]]
+
+
+def mixed(E, O):
+    """Operators by name; E makes tensors on one device, O on another. A second one
+    has them the other way round."""
+    F = torch.nn.functional
+    i = lambda make: make(2).long() * 0  # noqa: E731
+    b = lambda make: make(2, 2).bool()  # noqa: E731
+    return {
+        "add": lambda: E(2, 2) + O(2, 2),
+        "add_": lambda: E(2, 2).add_(O(2, 2)),
+        "mul": lambda: E(2, 2) * O(2, 2),
+        "eq": lambda: E(2, 2) == O(2, 2),
+        "mm": lambda: E(2, 2) @ O(2, 2),
+        "bmm": lambda: torch.bmm(E(2, 2, 2), O(2, 2, 2)),
+        "addmm": lambda: torch.addmm(O(2, 2), E(2, 2), E(2, 2)),
+        "linear": lambda: F.linear(E(2, 2), E(2, 2), O(2)),
+        "index_select": lambda: torch.index_select(E(2, 2), 0, i(O)),
+        "gather": lambda: torch.gather(E(2, 2), 0, i(O).view(1, 2)),
+        "embedding": lambda: F.embedding(i(O), E(2, 2)),
+        "layer_norm": lambda: F.layer_norm(E(2, 2), (2,), O(2), O(2)),
+        "batch_norm": lambda: F.batch_norm(E(2, 2), E(2), E(2), O(2), O(2), True),
+        "batch_norm's state": lambda: F.batch_norm(E(2, 2), O(2), O(2)),
+        "conv1d": lambda: F.conv1d(E(1, 1, 3), O(1, 1, 2)),
+        "conv2d": lambda: F.conv2d(E(1, 1, 3, 3), O(1, 1, 2, 2)),
+        "conv2d's bias": lambda: F.conv2d(E(1, 1, 3, 3), E(1, 1, 2, 2), O(1)),
+        "conv3d": lambda: F.conv3d(E(1, 1, 3, 3, 3), O(1, 1, 2, 2, 2)),
+        "conv_transpose2d": lambda: F.conv_transpose2d(E(1, 1, 3, 3), O(1, 1, 2, 2)),
+        "dilated": lambda: F.conv2d(E(1, 1, 5, 5), O(1, 1, 2, 2), dilation=2),
+        "max_unpool2d": lambda: F.max_unpool2d(
+            *(t(pool) for t, pool in zip((E, O), pooled())), 2
+        ),
+        "max_pool2d's backward": lambda: backward_of_pool(E, O),
+        "lstm": lambda: lstm(E)(O(1, 1, 2)),
+        "lstm's state": lambda: lstm(E)(E(1, 1, 2), (O(1, 1, 2), O(1, 1, 2))),
+        "gru": lambda: torch.nn.GRU(2, 2).to(E(1).device)(O(1, 1, 2)),
+        "cat": lambda: torch.cat([E(2, 2), O(2, 2)]),
+        "stack": lambda: torch.stack([E(2, 2), O(2, 2)]),
+        "where": lambda: torch.where(b(E), E(2, 2), O(2, 2)),
+        "where's condition": lambda: torch.where(b(O), E(2, 2), E(2, 2)),
+        "scatter": lambda: E(2, 2).scatter(0, i(E).view(1, 2), O(2, 2)),
+        "scatter's index": lambda: E(2, 2).scatter(0, i(O).view(1, 2), E(2, 2)),
+        "scatter_add": lambda: E(2, 2).scatter_add(0, i(O).view(1, 2), E(2, 2)),
+        "index_add": lambda: E(2, 2).index_add(0, i(E), O(2, 2)),
+        "index_put": lambda: E(2, 2).index_put((i(E),), O(2, 2)),
+        "masked_fill": lambda: E(2, 2).masked_fill(b(O), 0),
+        "masked_select": lambda: E(2, 2).masked_select(b(O)),
+        "cross_entropy": lambda: F.cross_entropy(E(2, 2), i(O)),
+        "mse_loss": lambda: F.mse_loss(E(2, 2), O(2, 2)),
+        "attention": lambda: F.scaled_dot_product_attention(
+            E(1, 1, 2, 2), O(1, 1, 2, 2), E(1, 1, 2, 2)
+        ),
+        "prelu": lambda: F.prelu(E(2, 2), O(1)),
+        "lerp": lambda: torch.lerp(E(2, 2), O(2, 2), 0.5),
+        "foreach_add": lambda: torch._foreach_add([E(2, 2)], [O(2, 2)]),
+        "foreach_mul_": lambda: torch._foreach_mul_([E(2), E(2)], [E(2), O(2)]),
+        "cholesky_solve": lambda: torch.cholesky_solve(E(2, 2), O(2, 2)),
+    }
+
+
+def pooled():
+    return torch.nn.functional.max_pool2d(torch.ones(1, 1, 4, 4), 2, return_indices=True)
+
+
+def backward_of_pool(E, O):
+    backward = torch.ops.aten.max_pool2d_with_indices_backward
+    how = [2, 2], [2, 2], [0, 0], [1, 1], False
+    indices = pooled()[1].to(O(1).device)
+    return backward(E(1, 1, 2, 2), E(1, 1, 4, 4), *how, indices)
+
+
+def lstm(E):
+    return torch.nn.LSTM(2, 2).to(E(1).device)
+
+
+def maker(where):
+    def make(*given):
+        if isinstance(given[0], torch.Tensor):
+            return given[0].to(where)
+        return torch.ones(*given, device=where)
+
+    return make
+
+
+@pytest.mark.parametrize("other", ["cpu", "openreg:1"])
+@pytest.mark.parametrize("first", [True, False])
+def test_operands_of_two_devices(other, first):
+    makers = [maker("openreg:0"), maker(other)]
+    cases = mixed(*(makers if first else reversed(makers)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        texts = all_refused(cases)
+    for name, text in texts.items():
+        assert "openreg:0" in text and other in text, f"{name}: {text}"
+
+
+def test_what_may_be_of_two_devices():
+    """As with CUDA: single numbers, indices on the CPU, and copies."""
+    x = torch.arange(4.0).to(DEV)
+    for y in (
+        x + torch.tensor(1.0),
+        x[torch.tensor([0, 1])] + 1,
+        x.masked_fill(x > 1, torch.tensor(0.0)),
+        torch.empty(4, device="openreg:1").copy_(x),
+        torch._foreach_copy_([torch.empty(4)], [x]) and x,
+    ):
+        assert y.numel() in (2, 4)
+    x.index_put_((torch.tensor([3]),), torch.tensor(9.0))
+    assert x.tolist() == [0, 1, 2, 9]
+
+
+def into(out):
+    """Calls by name, each with an out= that is made for it, and the shape of that."""
+    x, i = torch.ones(2, 2, device=DEV), torch.zeros(2, dtype=torch.int64, device=DEV)
+    return {
+        "add": ((2, 2), lambda: torch.add(x, x, out=out())),
+        "exp": ((2, 2), lambda: torch.exp(x, out=out())),
+        "sum": ((2,), lambda: torch.sum(x, 0, out=out())),
+        "mean": ((2,), lambda: torch.mean(x, 0, out=out())),
+        "mm": ((2, 2), lambda: torch.mm(x, x, out=out())),
+        "addmm": ((2, 2), lambda: torch.addmm(x, x, x, out=out())),
+        "cat": ((4, 2), lambda: torch.cat([x, x], out=out())),
+        "index_select": ((2, 2), lambda: torch.index_select(x, 0, i, out=out())),
+        "gather": ((1, 2), lambda: torch.gather(x, 0, i.view(1, 2), out=out())),
+        "where": ((2, 2), lambda: torch.where(x > 0, x, x, out=out())),
+        "cumsum": ((2, 2), lambda: torch.cumsum(x, 0, out=out())),
+        "softmax": ((2, 2), lambda: torch.softmax(x, 0, out=out())),
+        "topk": ((2, 1), lambda: torch.topk(x, 1, out=(out(), i.new_empty(0)))[0]),
+        "max": ((2,), lambda: torch.max(x, 0, out=(out(), i.new_empty(0)))[0]),
+    }
+
+
+def test_results_of_another_shape():
+    """Made to fit, with a warning of core's unless there was nothing in it."""
+    for name, (shape, call) in into(lambda: torch.empty(5, device=DEV)).items():
+        with pytest.warns(UserWarning, match="was resized since it had shape \\[5\\]"):
+            assert call().shape == shape, name
+    for name, (shape, call) in into(lambda: torch.empty(0, device=DEV)).items():
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            assert call().shape == shape, name
+
+
+@pytest.mark.parametrize("other", ["cpu", "openreg:1"])
+def test_results_on_another_device(other):
+    cases = {
+        name: call
+        for name, (_, call) in into(lambda: torch.empty(5, device=other)).items()
+    }
+    texts = all_refused(cases)
+    for name, text in texts.items():
+        assert "openreg:0" in text and other in text, f"{name}: {text}"

@@ -29,6 +29,18 @@ void copy_into(OpId id, const Tensor& out, const Tensor& part, Part which) {
   });
 }
 
+// All of them before the first packet: out is where the first tensor is.
+void check_devices(const at::ITensorListRef& tensors, const Tensor& out) {
+  for (const Tensor& t : tensors)
+    TORCH_CHECK(
+        t.device() == out.device() || (skipped(t) && out.is_privateuseone()),
+        "Expected all tensors to be on the same device, but found at least two devices, ",
+        out.device(),
+        " and ",
+        t.device(),
+        "!");
+}
+
 struct Cat {
   static constexpr bool pairs = true;
   template <class Op>
@@ -36,16 +48,11 @@ struct Cat {
     const Tensor& out = op.maybe_get_output(0);
     int64_t at = 0;
     Part which = Part::FIRST;
+    check_devices(tensors, out);
     for (const Tensor& t : tensors) {
       if (skipped(t)) {
         continue;
       }
-      TORCH_CHECK(
-          t.device() == out.device(),
-          "Expected all tensors to be on the same device, but found at least two devices, ",
-          out.device(),
-          " and ",
-          t.device());
       const int64_t d = c10::maybe_wrap_dim(dim, t.dim());
       if (t.numel() != 0) {
         const Tensor part = out.narrow(d, at, t.size(d));

@@ -48,16 +48,59 @@ std::atomic<FallbackMode>& mode() {
   return mode;
 }
 
-c10::DeviceIndex device_of(const torch::jit::Stack& stack, size_t arguments) {
+std::vector<at::Tensor> tensors_of(
+    const torch::jit::Stack& stack,
+    size_t arguments) {
+  std::vector<at::Tensor> found;
   for (const c10::IValue& value : torch::jit::last(stack, arguments)) {
-    if (value.isTensor() && value.toTensor().is_privateuseone())
-      return value.toTensor().get_device();
-    if (value.isTensorList())
+    if (value.isTensor())
+      found.push_back(value.toTensor());
+    else if (value.isTensorList())
       for (const at::Tensor& t : value.toTensorVector())
-        if (t.defined() && t.is_privateuseone())
-          return t.get_device();
+        found.push_back(t);
   }
-  return current_device();
+  std::erase_if(found, [](const at::Tensor& t) { return !t.defined(); });
+  return found;
+}
+
+std::optional<c10::Device> device_among(const std::vector<at::Tensor>& tensors) {
+  for (const at::Tensor& t : tensors)
+    if (t.is_privateuseone())
+      return t.device();
+  return std::nullopt;
+}
+
+c10::DeviceIndex device_of(const torch::jit::Stack& stack, size_t arguments) {
+  const auto found = device_among(tensors_of(stack, arguments));
+  return found ? found->index() : current_device();
+}
+
+// Indices, lengths and single numbers may be the CPU's, and lists of scalars.
+bool may_be_elsewhere(const at::Tensor& t) {
+  return t.is_cpu() &&
+      (t.dim() == 0 || !(t.is_floating_point() || t.is_complex()));
+}
+
+// Core's kernels for an accelerator begin with such a check; a copy of all to the
+// CPU would hide the mistake.
+void check_devices(
+    const c10::OperatorHandle& op,
+    const torch::jit::Stack& stack) {
+  if (op.operator_name().name.starts_with("aten::_foreach"))
+    return;
+  const auto tensors = tensors_of(stack, op.schema().arguments().size());
+  const auto ours = device_among(tensors);
+  for (const at::Tensor& t : tensors)
+    TORCH_CHECK(
+        !ours || t.device() == *ours || may_be_elsewhere(t),
+        "Expected all tensors to be on the same device, but found at least two "
+        "devices, ",
+        *ours,
+        " and ",
+        t.device(),
+        "! (when checking the arguments of ",
+        op.operator_name().name,
+        ")");
 }
 
 // The card's generator decides what the CPU draws: an operator that takes a
@@ -124,6 +167,7 @@ class BorrowedRandomness {
 } // namespace
 
 void cpu_fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  check_devices(op, *stack);
   count_fallback(c10::toString(op.operator_name()));
   BorrowedRandomness randomness(op, stack);
   if (takes_sparse(*stack, op.schema().arguments().size()))
@@ -168,6 +212,34 @@ std::vector<std::pair<std::string, uint64_t>> fallback_counts() {
 void reset_fallback_counts() {
   std::lock_guard<std::mutex> lock(counts().mutex);
   counts().by_name.clear();
+}
+
+namespace {
+
+void refuse_quantized(const c10::OperatorHandle& op, torch::jit::Stack*) {
+  TORCH_CHECK_NOT_IMPLEMENTED(
+      false,
+      op.operator_name().name,
+      ": openreg has no quantized tensors. Quantize on the CPU, and dequantize() "
+      "there before .to('openreg').");
+}
+
+void refuse_nested(const c10::OperatorHandle& op, torch::jit::Stack*) {
+  TORCH_CHECK_NOT_IMPLEMENTED(
+      false,
+      op.operator_name().name,
+      ": openreg has no nested tensors of the strided layout. Make them with "
+      "layout=torch.jagged, or keep them on the CPU.");
+}
+
+} // namespace
+
+TORCH_LIBRARY_IMPL(_, QuantizedPrivateUse1, m) {
+  m.fallback(torch::CppFunction::makeFromBoxedFunction<&refuse_quantized>());
+}
+
+TORCH_LIBRARY_IMPL(_, NestedTensorPrivateUse1, m) {
+  m.fallback(torch::CppFunction::makeFromBoxedFunction<&refuse_nested>());
 }
 
 TORCH_LIBRARY_IMPL(_, PrivateUse1, m) {
