@@ -182,3 +182,26 @@ def test_a_file_of_a_newer_version():
     newer = data.replace(b"openreg.version=1", b"openreg.version=2")
     with pytest.raises(RuntimeError, match="version 2 .* reads version 1"):
         pickle.loads(newer)
+
+
+def newer_file(zipped):
+    """One written by torch.save(), of the version to come."""
+    data = saved([labelled(), torch.ones(2)], _use_new_zipfile_serialization=zipped)
+    assert data.getvalue().count(b"openreg.version=1") == 1
+    newer = data.getvalue().replace(b"openreg.version=1", b"openreg.version=2")
+    return lambda: io.BytesIO(newer)
+
+
+@pytest.mark.parametrize("weights_only", [True, False])
+@pytest.mark.parametrize("zipped", [True, False])
+def test_a_saved_file_of_a_newer_version(weights_only, zipped):
+    """What the error names as the way out is one."""
+    file = newer_file(zipped)
+    for where in (None, DEV, "openreg:1"):
+        with pytest.raises(RuntimeError, match="newer torch_openreg.*'cpu'"):
+            torch.load(file(), weights_only=weights_only, map_location=where)
+    for where in ("cpu", {"openreg:0": "cpu"}):
+        loaded = torch.load(file(), weights_only=weights_only, map_location=where)
+        assert [t.device.type for t in loaded] == ["cpu", "cpu"]
+        assert loaded[0].tolist() == [0, 1, 2, 3] and loaded[1].tolist() == [1, 1]
+        assert torch.openreg.get_label(loaded[0].to(DEV)) == ""

@@ -43,7 +43,7 @@ void check_version(const std::string& version) {
       version,
       " of what openreg saves with a tensor, and this torch_openreg reads version ",
       kVersion,
-      ". Take a newer one, or leave that out by "
+      ". Install a newer torch_openreg, or leave that out by "
       "torch.load(..., map_location='cpu').");
 }
 
