@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """DLPack. Core exports and imports the memory of any PrivateUse1 device, but the Python
-part of it knows such a device by the name that it has before it is renamed, and no
-streams of it."""
+part of it knows such a device by the name that it has before it is renamed, and tells
+no stream of it to whoever made what is imported."""
 
 import functools
 from typing import Any, Optional
@@ -38,7 +38,41 @@ def _let_wait(device: torch.device, stream: Optional[int]) -> None:
         consumer.wait_stream(producer)
 
 
+class _Producer:
+    """Somebody else's memory of a card: its stream is to wait for what is there before
+    the current stream, the consumer's, may use it."""
+
+    def __init__(self, of: Any) -> None:
+        self._of = of
+
+    def __dlpack_device__(self) -> tuple:
+        return self._of.__dlpack_device__()
+
+    def __dlpack__(self, **how: Any) -> Any:
+        index = self.__dlpack_device__()[1]
+        return self._of.__dlpack__(stream=current_stream(index).native_handle, **how)
+
+
+def _is_foreign(tensor: Any) -> bool:
+    return (
+        not isinstance(tensor, torch.Tensor)
+        and hasattr(tensor, "__dlpack__")
+        and tensor.__dlpack_device__()[0] == dlpack.DLDeviceType.kDLExtDev
+    )
+
+
+def _install_import() -> None:
+    of_core = dlpack.from_dlpack
+
+    @functools.wraps(of_core)
+    def from_dlpack(ext_tensor: Any, **how: Any) -> torch.Tensor:
+        return of_core(_Producer(ext_tensor) if _is_foreign(ext_tensor) else ext_tensor, **how)
+
+    dlpack.from_dlpack = torch.from_dlpack = from_dlpack
+
+
 def install() -> None:
+    _install_import()
     of_core = torch.Tensor.__dlpack__
     device_of_core = torch.Tensor.__dlpack_device__
 

@@ -104,3 +104,76 @@ def test_gradients_are_refused():
     x = torch.ones(2, device=DEV, requires_grad=True)
     with pytest.raises(BufferError, match="grad"):
         torch.from_dlpack(x)
+
+
+class Producer:
+    """A library of others that has memory of the card, and a stream of its own."""
+
+    def __init__(self, tensor, stream):
+        self.tensor, self.stream, self.asked = tensor, stream, []
+
+    def __dlpack_device__(self):
+        return EXT_DEV, self.tensor.device.index
+
+    def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
+        self.asked.append(stream)
+        with torch.openreg.stream(self.stream):
+            return self.tensor.__dlpack__(stream=stream)
+
+
+class OldProducer(Producer):
+    """Of the time before versions."""
+
+    def __dlpack__(self, *, stream=None):
+        return super().__dlpack__(stream=stream)
+
+
+@pytest.mark.parametrize("from_dlpack", [torch.from_dlpack, dlpack.from_dlpack])
+@pytest.mark.parametrize("kind", [Producer, OldProducer])
+def test_a_producer_is_told_the_current_stream(gate, from_dlpack, kind):
+    producers, consumer = torch.openreg.Stream(), torch.openreg.Stream()
+    with torch.openreg.stream(producers):
+        x = torch.zeros(4, device=DEV)
+        producer = kind(x, producers)
+        with gate:
+            x.add_(1)
+            with torch.openreg.stream(consumer):
+                y = from_dlpack(producer) + 1
+                assert not consumer.query()
+    assert producer.asked == [consumer.native_handle]
+    consumer.synchronize()
+    assert y.cpu().tolist() == [2, 2, 2, 2]
+
+
+def test_a_producer_of_the_other_card():
+    x = torch.arange(3.0).to("openreg:1")
+    producer = Producer(x, torch.openreg.default_stream(1))
+    y = torch.from_dlpack(producer)
+    assert y.device.index == 1 and y.data_ptr() == x.data_ptr()
+    assert producer.asked == [torch.openreg.current_stream(1).native_handle]
+    z = torch.from_dlpack(producer, device="openreg:0")
+    assert z.device.index == 0 and z.tolist() == [0, 1, 2]
+
+
+def test_a_producer_of_a_card_that_is_not_there():
+    class Wrong(Producer):
+        def __dlpack_device__(self):
+            return EXT_DEV, 5
+
+    x = torch.ones(1, device=DEV)
+    with pytest.raises(RuntimeError, match="openreg:5 does not exist.* 2 cards"):
+        torch.from_dlpack(Wrong(x, torch.openreg.default_stream()))
+
+
+def test_onto_a_device_and_as_a_copy():
+    x = torch.arange(4.0).to("openreg:1")
+    for how in ({"device": "openreg:1"}, {"device": x.device, "copy": False}):
+        assert torch.from_dlpack(x, **how).data_ptr() == x.data_ptr()
+    for how in ({"copy": True}, {"device": "openreg:1", "copy": True}):
+        y = torch.from_dlpack(x, **how)
+        assert y.device == x.device and y.data_ptr() != x.data_ptr()
+        assert y.tolist() == [0, 1, 2, 3]
+    y = torch.from_dlpack(x, device="openreg:0")
+    assert y.device.index == 0 and y.tolist() == [0, 1, 2, 3]
+    with pytest.raises(ValueError, match="without copying"):
+        torch.from_dlpack(x, device="openreg:0", copy=False)
