@@ -59,7 +59,11 @@ _DEVICE_TYPE = int(torch._C._autograd.DeviceType.PrivateUse1)
 
 
 class Event(torch.Event):
-    """A mark in a stream; enable_timing=True lets elapsed_time() work."""
+    """A mark in a stream; enable_timing=True lets elapsed_time() work.
+
+    blocking changes nothing: synchronize() looks for some microseconds whether it is
+    over, and then sleeps.
+    """
 
     def __new__(
         cls,

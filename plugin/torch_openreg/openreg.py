@@ -106,4 +106,9 @@ def __getattr__(name: str):
         return _default_generators()
     if name == "_initialized":  # torch.utils.checkpoint keeps the states of devices by it
         return is_initialized()
+    if name in ("MemPool", "use_mem_pool"):
+        raise AttributeError(
+            f"torch.openreg has no {name}: core makes pools of memory for CUDA and XPU "
+            "only. set_per_process_memory_fraction() limits what a process holds."
+        )
     raise AttributeError(f"module 'torch.openreg' has no attribute '{name}'")

@@ -368,3 +368,57 @@ def test_memory_used_on_the_card():
     free, total = torch.openreg.mem_get_info()
     assert torch.openreg.device_memory_used() == total - free
     assert torch.openreg.get_allocator_backend() == "native"
+
+
+def test_the_cache_is_given_back_before_memory_is_out():
+    cached = [bytes_tensor(12 * MIB) for _ in range(3)]
+    del cached
+    before = torch.openreg.memory_stats()
+    reserved = torch.openreg.memory_reserved()
+    assert reserved >= 36 * MIB
+    with pytest.raises(torch.OutOfMemoryError):
+        # no more than one block may have, and the card has not so much
+        bytes_tensor(torch.openreg.mem_get_info()[1])
+    after = torch.openreg.memory_stats()
+    for name in ("num_alloc_retries", "num_ooms"):
+        assert after[name] == before[name] + 1, name
+    assert after["num_device_free"] >= before["num_device_free"] + 3
+    assert torch.openreg.memory_reserved() <= reserved - 36 * MIB
+
+
+def test_a_gradient_that_another_stream_reads_is_kept(gate):
+    """Core records it there by its pointer. Its stream makes room for others when
+    backward() is over, and what reads it has not even begun."""
+    ours, forward, caller = (torch.openreg.Stream() for _ in range(3))
+    n, pointers = 1 << 16, []
+    x = torch.ones(n, device=DEV, requires_grad=True)
+    torch.openreg.synchronize()
+    with torch.openreg.stream(forward):
+        y = x * 2
+        y.register_hook(lambda grad: pointers.append(grad.data_ptr()))
+    ours.wait_stream(forward)
+    with torch.openreg.stream(ours):
+        z = y * 3
+        ones = torch.ones(n, device=DEV)
+    torch.openreg.synchronize()
+    with torch.openreg.stream(forward):
+        gate.__enter__()
+    with torch.openreg.stream(caller):
+        z.backward(ones)
+    with torch.openreg.stream(ours):
+        others = [torch.full((n,), 99.0, device=DEV) for _ in range(4)]
+    assert not forward.query()
+    assert len(pointers) == 1 and pointers[0] not in [t.data_ptr() for t in others]
+    gate.__exit__()
+    torch.openreg.synchronize()
+    assert x.grad.unique().tolist() == [6.0]
+    with torch.openreg.stream(ours):
+        others += [torch.empty(n, device=DEV) for _ in range(4)]
+    assert pointers[0] in [t.data_ptr() for t in others]
+
+
+def test_there_are_no_pools_of_memory():
+    for name in ("MemPool", "use_mem_pool"):
+        assert not hasattr(torch.openreg, name)
+        with pytest.raises(AttributeError, match=f"no {name}: core .* CUDA and XPU"):
+            getattr(torch.openreg, name)
