@@ -88,6 +88,8 @@ OF_ACCELERATOR = """
     memory_stats reset_accumulated_memory_stats reset_peak_memory_stats
     set_device_index synchronize
 """.split()
+NONE_OF_ACCELERATOR = {("set_device_index", -2), ("device_index", -2)}
+REFUSALS = (RuntimeError, TypeError, ValueError)
 
 
 def of_module(module, name, index):
@@ -152,9 +154,7 @@ def test_a_device_that_torch_accelerator_does_not_have(on_card):
     """Core has 8 bits for an index, and refuses what does not fit by its type."""
     for index in WRONG:
         for name in OF_ACCELERATOR:
-            if (name, index) == ("set_device_index", -2):
-                continue
-            if (name, index) == ("device_index", -2):
+            if (name, index) in NONE_OF_ACCELERATOR:
                 continue
             error = TypeError if index > 127 else RuntimeError
             text = refused(
@@ -182,12 +182,18 @@ def test_wrong_devices_cost_nothing(on_card):
                 cases[name, index] = lambda n=name, i=index: of_module(torch.openreg, n, i)
         for name, call in calls_with(index).items():
             cases[name, index] = call
+        for name in OF_ACCELERATOR:
+            if (name, index) not in NONE_OF_ACCELERATOR:
+                cases[f"accelerator.{name}", index] = lambda n=name, i=index: of_module(
+                    torch.accelerator, n, i
+                )
     names = sorted({name for name, _ in cases})
     with nothing_is_lost():
         for turn in range(TRIES):
             index = WRONG[turn % len(WRONG)]
             for name in names:
-                refused(name, cases[name, index], (RuntimeError, ValueError))
+                if (name, index) in cases:
+                    refused(name, cases[name, index], REFUSALS)
 
 
 def test_statistics_before_the_first_use(run_forked):
@@ -291,6 +297,12 @@ def test_nested_tensors(on_card):
         "from the CPU": lambda: torch.nested.nested_tensor([torch.ones(2)]).to(DEV) + 1,
     }
     all_refused(cases, NotImplementedError, ["openreg has no nested", "torch.jagged"])
+
+
+@pytest.mark.starts_python
+def test_nested_tensors_that_are_jagged():
+    """What core makes of plain ones; it imports half of torch for that."""
+    parts = [torch.ones(2, device=DEV), torch.ones(3, device=DEV)]
     jagged = torch.nested.nested_tensor(parts, layout=torch.jagged)
     twice = jagged + jagged
     assert [part.tolist() for part in twice.unbind()] == [[2, 2], [2, 2, 2]]
@@ -435,6 +447,15 @@ def test_results_of_another_shape():
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             assert call().shape == shape, name
+
+
+def test_results_of_another_shape_cost_nothing():
+    """What was too small goes when the result is made to fit."""
+    calls = [call for _, call in into(lambda: torch.empty(3, device=DEV)).values()]
+    with nothing_is_lost(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for call in calls * TRIES:
+            call()
 
 
 @pytest.mark.parametrize("other", ["cpu", "openreg:1"])
