@@ -98,6 +98,8 @@ static pci_ers_result_t openreg_pci_slot_reset(struct pci_dev *pdev)
 	if (!odev->wedged && !odev->suspended)
 		openreg_reset_cut_off(odev, -EIO, "the bus wants it reset");
 	openreg_hw_configure(odev);
+	if (odev->suspended)
+		return PCI_ERS_RESULT_RECOVERED;
 	ret = openreg_hw_reset(odev);
 	if (!ret)
 		return PCI_ERS_RESULT_RECOVERED;

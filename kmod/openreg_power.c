@@ -150,8 +150,9 @@ static int openreg_power_up(struct openreg_device *odev)
 	} else {
 		openreg_reset_begin(odev);
 		openreg_reset_end(odev, -EIO);
-		openreg_reset_give_up(odev, ret);
 	}
+	if (ret && !odev->given_up)
+		openreg_reset_give_up(odev, ret);
 	enable_irq(pci_irq_vector(odev->pdev, 0));
 	return ret;
 }

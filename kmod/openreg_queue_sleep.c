@@ -69,18 +69,22 @@ void openreg_queue_cut(struct openreg_queue *queue)
 		.opcode = OPENREG_ADMIN_QUEUE_STOP,
 		.id = queue->id,
 	};
+	const struct openreg_card_page *page = queue->card->coherent.cpu;
+	u64 completed = READ_ONCE(page->completed);
 
+	/* It was not through when it had completed so much. */
+	smp_rmb();
 	if (!READ_ONCE(queue->pausing) || READ_ONCE(queue->error))
+		return;
+	if (openreg_admin_exec_first(queue->odev, queue->ctx, &cmd))
+		return; /* then it dies with the card */
+	/* Its packet has ended after all, and it has stopped as the others. */
+	if (READ_ONCE(page->completed) != completed)
 		return;
 	dev_warn(queue->odev->drm.dev,
 		 "%s[%d]: queue %u stopped, its packet takes too long to sleep\n",
 		 queue->comm, queue->pid, queue->id);
 	openreg_dump_queue(queue, "its packet takes too long to sleep");
-	/* The packet may have ended meanwhile. */
-	if (!READ_ONCE(queue->pausing))
-		return;
-	if (openreg_admin_exec_first(queue->odev, queue->ctx, &cmd))
-		return; /* then it dies with the card */
 	guard(spinlock_irq)(&queue->lock);
 	if (!queue->error)
 		openreg_queue_write_hang(queue);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * A process takes all there is of one thing. Another that wants it, too, is told
- * that there is no more, at once; what it has goes on. When the first is killed
+ * that there is no more; what it has goes on. When the first is killed
  * there is enough for everybody again.
  */
 #include <errno.h>

@@ -17,7 +17,7 @@ def arguments(argv) -> argparse.Namespace:
     p = argparse.ArgumentParser(
         description="Holds a PrivateUse1 backend against op_db, module_db and optim_db "
         "of torch.testing, with the CPU as the reference. Begun again it goes on; the "
-        "exit status is 1 if anything is wrong, crashes or hangs.",
+        "exit status is 1 if anything is wrong or missing, crashes or hangs.",
     )
     p.add_argument(
         "--module", default="torch_openreg", help="imported; it registers the backend"

@@ -322,6 +322,8 @@ static void or_end_stall(OrCard *card, OrQueue *q, const char *how)
 }
 
 /* Of all writes one stands still, and only its queue's end ends that. */
+#define OR_STANDS_US 50000
+
 static void test_stall_once(void)
 {
     static const char *const how[] = {
@@ -337,9 +339,12 @@ static void test_stall_once(void)
         or_inject(card, "x-inject-stall", 4);
         or_push_copy(q);
         OR_WAIT(or_reg64(card, OPENREG_REG_STAT_DMA_WRITTEN));
+        /* It is counted before it is made, and looks each millisecond. */
+        g_usleep(OR_STANDS_US);
         or_push_copy(other);
         or_wait(other, 1);
         or_stop(card, OPENREG_ADMIN_QUEUE_STOP, 1);
+        g_usleep(OR_STANDS_US);
         g_assert_cmpuint(qtest_readq(card->qts, PAGE(q, completed)), ==, 0);
         g_test_message("%s", how[i]);
         or_end_stall(card, q, how[i]);

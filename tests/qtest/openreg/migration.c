@@ -207,15 +207,12 @@ static bool or_is_under_way(QTestState *qts)
 }
 
 /* In the middle of work and of a migration, by the bus or by the register. */
-static void or_reset_on_the_way(OrCard *card, bool by_bus)
+static void or_reset_on_the_way(OrCard *card, OrQueue *q, bool by_bus)
 {
-    OrQueue *q = or_setup(card);
     OrPacket p;
 
-    or_paint(q, 1);
     or_word(&p, OPENREG_OP_WAIT, OR_S(0), 1);
     or_push(q, &p);
-    g_free(q);
     q = or_queue(card, 1, 5, 2);
     or_long(&p);
     or_push(q, &p);
@@ -234,12 +231,15 @@ static void or_check_reset(bool by_bus, bool works)
 {
     OrCard *card = or_card("");
     g_autofree char *path = or_state_file();
-    OrQueue *q = NULL;
+    OrQueue *q = or_setup(card);
     OrPacket p;
 
+    /* Memory without a thing in it would be through before the reset. */
+    or_paint(q, 1);
     or_bandwidth(card, 4 << 20);
     or_migrate_begin(card, path);
-    or_reset_on_the_way(card, by_bus);
+    or_reset_on_the_way(card, q, by_bus);
+    g_free(q);
     if (works) {
         or_reprobe(card);
         q = or_setup(card);
