@@ -417,6 +417,24 @@ def test_what_may_be_of_two_devices():
     assert x.tolist() == [0, 1, 2, 9]
 
 
+def test_what_the_fallback_takes_of_two_devices():
+    """Lengths, and nothing that it would have to write."""
+    x = torch.ones(4, dtype=torch.int64, device=DEV)
+    packed = torch.nn.utils.rnn.pack_padded_sequence(
+        torch.ones(3, 2, 4, device=DEV), torch.tensor([3, 1]), enforce_sorted=False
+    )
+    assert packed.data.device == x.device
+    torch.openreg.reset_fallbacks()
+    bins = torch.histc(x.float(), torch.tensor(4), torch.tensor(0), torch.tensor(4))
+    assert bins.cpu().tolist() == [0, 4, 0, 0]
+    out = torch.full((4,), 7)
+    with pytest.raises(RuntimeError, match="same device.*openreg:0 and cpu"):
+        torch.gcd(x, x, out=out)
+    assert out.tolist() == [7] * 4
+    assert torch.gcd(x, x, out=torch.zeros_like(x)).tolist() == [1] * 4
+    assert torch.openreg.fallbacks()
+
+
 def into(out):
     """Calls by name, each with an out= that is made for it, and the shape of that."""
     x, i = torch.ones(2, 2, device=DEV), torch.zeros(2, dtype=torch.int64, device=DEV)

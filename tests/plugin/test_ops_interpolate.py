@@ -85,6 +85,25 @@ def test_what_is_not_a_number_stays_where_it_is(widened):
         )
 
 
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
+def test_infinity_is_not_in_what_a_filter_does_not_reach(mode):
+    """Elements at the edge have fewer taps than others."""
+    x = torch.zeros(1, 1, 4, 12)
+    x[0, 0, 0, 0], x[0, 0, 3, 9] = torch.inf, -torch.inf
+    for size in [(4, 5), (2, 7), (9, 20)]:
+        call = lambda t, size=size: F.interpolate(t, size=size, mode=mode, antialias=True)
+        check(call, x)
+        grad = torch.zeros(1, 1, *size)
+        grad[0, 0, 0, 0] = torch.inf
+        leaf = torch.zeros(1, 1, 4, 12, requires_grad=True)
+        back = lambda t, g, call=call: torch.autograd.grad(call(t), t, g)[0]
+        want = back(leaf, grad)
+        with no_fallback():
+            got = back(to_card(leaf.detach()).requires_grad_(), to_card(grad)).cpu()
+        # The CPU weighs with zeros, too, where it might copy.
+        assert not (want.isfinite() & ~got.isfinite()).any() and not got.isfinite().all()
+
+
 def test_nothing_and_bad_sizes():
     with no_fallback():
         empty = torch.zeros(0, 2, 3, 3, device="openreg")

@@ -157,6 +157,30 @@ def test_qr_is_orthogonal_where_columns_nearly_depend(dtype):
     assert (q @ r - a).abs().max() < 400 * eps
 
 
+@pytest.mark.parametrize("scale", [1e-170, 1e170])
+def test_qr_near_the_limits_of_doubles(scale):
+    a = scale * values(7, 5, dtype=torch.float64, low=-1, high=1)
+    check(lambda x: linalg.qr(x)[1], a, rtol=1e-9, atol=1e-9 * scale)
+    q, r = (t.cpu() for t in linalg.qr(to_card(a)))
+    assert torch.allclose(q.mT @ q, torch.eye(5, dtype=torch.float64))
+    assert torch.allclose(q @ r / scale, a / scale)
+
+
+@pytest.mark.parametrize("half", [torch.bfloat16, torch.float16])
+def test_under_autocast(half):
+    """None of it is in the lists: it stays in the type that it is given."""
+    a = to_card(definite((6, 6), torch.float32))
+    calls = [
+        *(linalg.det, linalg.inv, linalg.cholesky, lambda x: linalg.solve(x, a)),
+        *(lambda x: torch.cat(linalg.qr(x)), lambda x: torch.cat(linalg.qr(x[:, :1]))[:6]),
+        lambda x: linalg.qr(x[:3])[1],
+    ]
+    for call in calls:
+        with torch.autocast("openreg", dtype=half):
+            got = call(a)
+        assert got.dtype == torch.float32 and torch.equal(got, call(a))
+
+
 def test_factors_of_large_matrices():
     a = regular((200, 200), torch.float64)
     check(lambda a: tuple(linalg.lu_factor(a)), a, rtol=1e-8, atol=1e-8)

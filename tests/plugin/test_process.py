@@ -167,6 +167,23 @@ def test_data_loader_with_pinned_memory():
     assert seen == list(range(64))
 
 
+def drop_in_child(pinned):
+    pinned.clear()
+    torch.openreg.memory.empty_cache()
+
+
+def test_a_child_drops_pinned_memory():
+    """That the card has read it is the parent's affair."""
+    pinned = [torch.ones(1000).pin_memory()]
+    x = pinned[0].to("openreg", non_blocking=True)
+    child = torch.multiprocessing.get_context("fork").Process(
+        target=drop_in_child, args=(pinned,)
+    )
+    child.start()
+    child.join(300)
+    assert child.exitcode == 0 and x.sum().item() == 1000
+
+
 def use_in_child(x, done, pending, streams, queue):
     """Everything that a child may try with what it has inherited."""
     stream, other = streams
@@ -192,6 +209,10 @@ def use_in_child(x, done, pending, streams, queue):
         "queue_stats": torch.openreg.queue_stats,
         "utilization": torch.openreg.utilization,
         "mem_get_info": torch.openreg.mem_get_info,
+        "memory_allocated": torch.openreg.memory_allocated,
+        "memory_summary": torch.openreg.memory_summary,
+        "reset_peak_memory_stats": torch.openreg.reset_peak_memory_stats,
+        "_snapshot": torch.openreg.memory._snapshot,
         "record_stream": lambda: x.record_stream(other),
     }
     for name, event in (("done", done), ("pending", pending)):
@@ -240,6 +261,6 @@ def test_what_a_child_inherits_is_refused(gate):
     assert child.exitcode == 0
     usual = "Cannot re-initialize openreg in forked subprocess"
     wrong = {name: text for name, text in seen.items() if usual not in text}
-    assert not wrong and len(seen) == 36
+    assert not wrong and len(seen) == 40
     torch.openreg.synchronize()
     assert pending.query() and (x + 1).tolist() == [2] * 8

@@ -46,13 +46,19 @@ Axis axis_of(int64_t large, int64_t small, c10::ScalarType type, bool align, con
   return {large, small, step, align};
 }
 
-// What elements of the large one are made of: [taps, elements].
+// What elements of the large one are made of: [taps, elements]. outside, if there
+// is one: taps that some elements have less of.
 struct Taps {
-  Tensor index, weight;
+  Tensor index, weight, outside;
 };
 
-// find(tap, element) says which place, and how far it is from there to the
-// element; of(distance) is the weight.
+// A place, how far it is from there to the element, and whether that tap is none.
+struct Found {
+  Value place, distance;
+  std::optional<Value> outside;
+};
+
+// find(tap, element) says what is Found; of(distance) is the weight.
 template <class Find, class Filter>
 Taps make_taps(
     OpId id,
@@ -62,17 +68,22 @@ Taps make_taps(
     Part part,
     Find&& find,
     Filter&& of) {
-  const Taps taps{
+  Taps taps{
       at::empty(sizes, like.options().dtype(at::kLong)),
-      at::empty(sizes, like.options().dtype(type))};
+      at::empty(sizes, like.options().dtype(type)),
+      Tensor()};
   Step places(id, taps.index, type);
   const auto coordinate = [&](int dim) {
     return places.program.convert(places.index(dim), places.program.type());
   };
   const Value tap = coordinate(0), element = coordinate(1);
-  const std::pair<Value, Value> found = find(tap, element);
-  places.store(taps.index, found.first);
-  places.store(taps.weight, found.second);
+  const Found found = find(tap, element);
+  places.store(taps.index, found.place);
+  places.store(taps.weight, found.distance);
+  if (found.outside) {
+    taps.outside = at::empty(sizes, like.options().dtype(at::kBool));
+    places.store(taps.outside, *found.outside);
+  }
   places.run(part);
   Step weights(id, taps.weight, type);
   const uint8_t weight = weights.add(taps.weight);
@@ -109,7 +120,7 @@ struct Linear {
     const double last = static_cast<double>(axis.small - 1);
     const auto find = [&](Value tap, Value element) {
       const auto [place, beyond] = split(max(source(axis, element), 0.0), last);
-      return std::pair(min(place + tap, last), abs(beyond - tap));
+      return Found{min(place + tap, last), abs(beyond - tap), {}};
     };
     return make_taps(id, like, type, {2, axis.large}, part, find, triangle);
   }
@@ -122,7 +133,7 @@ struct Cubic {
     const auto find = [&](Value tap, Value element) {
       const auto [place, beyond] = split(source(axis, element), last);
       const Value from_place = tap - 1.0;
-      return std::pair(min(max(place + from_place, 0.0), last), abs(beyond - from_place));
+      return Found{min(max(place + from_place, 0.0), last), abs(beyond - from_place), {}};
     };
     const auto of = [](Value x) { return cubic(x, -0.75); };
     return make_taps(id, like, type, {4, axis.large}, part, find, of);
@@ -162,9 +173,10 @@ struct Widened {
       const Value center = (element + 0.5) * axis.scale;
       const Value first = max(trunc(center - support + 0.5), 0.0);
       const Value end = min(trunc(center + support + 0.5), static_cast<double>(axis.small));
-      const Value place = first + tap, inside = place < end;
+      const Value place = first + tap, outside = place >= end;
       const Value distance = abs(place - center + 0.5) * (1 / widen);
-      return std::pair(select(inside, place, first), select(inside, distance, Filter::reach));
+      return Found{
+          select(outside, 0.0, place), select(outside, Filter::reach, distance), outside};
     };
     const Taps taps =
         make_taps(id, like, type, {count, axis.large}, part, find, Filter::of);
@@ -174,11 +186,16 @@ struct Widened {
   }
 };
 
-// Along a dimension of x, as weights that broadcast.
-Tensor weight_along(const Taps& taps, int64_t tap, const Tensor& x, int64_t dim) {
+// What a tap has for each element, along a dimension of x.
+Tensor along(const Tensor& of_taps, int64_t tap, const Tensor& x, int64_t dim) {
   at::DimVector shape(x.dim(), 1);
-  shape[dim] = taps.weight.size(1);
-  return taps.weight.select(0, tap).view(shape);
+  shape[dim] = of_taps.size(1);
+  return of_taps.select(0, tap).view(shape);
+}
+
+// Nothing times infinity would not be nothing.
+Tensor& clear_outside(Tensor& x, const Taps& taps, int64_t tap, int64_t dim) {
+  return taps.outside.defined() ? x.masked_fill_(along(taps.outside, tap, x, dim), 0) : x;
 }
 
 Tensor with_size(const Tensor& x, int64_t dim, int64_t size) {
@@ -190,8 +207,8 @@ Tensor with_size(const Tensor& x, int64_t dim, int64_t size) {
 Tensor make_large(const Tensor& small, int64_t dim, const Taps& taps) {
   const Tensor large = with_size(small, dim, taps.index.size(1));
   for (int64_t tap = 0; tap < taps.index.size(0); tap++) {
-    large.addcmul_(
-        small.index_select(dim, taps.index.select(0, tap)), weight_along(taps, tap, small, dim));
+    Tensor x = small.index_select(dim, taps.index.select(0, tap));
+    large.addcmul_(clear_outside(x, taps, tap, dim), along(taps.weight, tap, small, dim));
   }
   return large;
 }
@@ -199,8 +216,8 @@ Tensor make_large(const Tensor& small, int64_t dim, const Taps& taps) {
 Tensor make_small(const Tensor& large, int64_t dim, const Taps& taps, int64_t size) {
   const Tensor small = with_size(large, dim, size);
   for (int64_t tap = 0; tap < taps.index.size(0); tap++) {
-    small.index_add_(
-        dim, taps.index.select(0, tap), large.mul(weight_along(taps, tap, large, dim)));
+    Tensor x = large.mul(along(taps.weight, tap, large, dim));
+    small.index_add_(dim, taps.index.select(0, tap), clear_outside(x, taps, tap, dim));
   }
   return small;
 }

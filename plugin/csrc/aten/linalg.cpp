@@ -235,7 +235,12 @@ namespace {
 // Reflects a column onto its first element; the result is tau, [batch, 1, 1].
 Tensor reflect(OpId id, const Tensor& a) {
   const Tensor head = rows(a, 0, 1), tail = rows(a, 1, a.size(1));
-  // Squares of floats fit in doubles.
+  // Squares of floats fit in doubles, those of doubles are kept from the limits.
+  Tensor unit;
+  if (a.scalar_type() == at::kDouble) {
+    unit = a.abs().amax(1, true);
+    a.div_(unit.masked_fill_(unit.eq(0), 1));
+  }
   const Tensor norm = at::linalg_vector_norm(tail, 2, at::IntArrayRef{1}, true, at::kDouble);
   const Tensor tau = at::empty(head.sizes(), a.options()), scale = at::empty_like(tau);
   Step s(id, head, a.scalar_type());
@@ -248,6 +253,9 @@ Tensor reflect(OpId id, const Tensor& a) {
   s.program.store(first, select(nothing, x, length));
   s.run();
   tail.mul_(scale);
+  if (unit.defined()) {
+    head.mul_(unit);
+  }
   return tau;
 }
 

@@ -7,6 +7,7 @@
 #include <ATen/ops/eye.h>
 #include <ATen/ops/linalg_qr_meta.h>
 #include <ATen/ops/zeros.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
 
 namespace openreg {
 
@@ -39,6 +40,8 @@ struct Qr : OfLapack {
       }
       return;
     }
+    // Products would come in its type.
+    const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::DispatchKey::AutocastPrivateUse1);
     const Tensor work = batch_copy(a), left = columns(work, 0, k);
     const Tensor t = factor_qr(id, left), v = reflectors(left);
     if (k < n) {

@@ -374,6 +374,13 @@ DeviceCache& cache(c10::DeviceIndex index) {
   return (*all)[index];
 }
 
+// In a child the mutex may be a thread's of the parent.
+DeviceCache& checked_cache(c10::DeviceIndex index) {
+  check_fork();
+  check_index(index);
+  return cache(index);
+}
+
 void free_block(void* context) {
   auto* block = static_cast<Block*>(context);
   cache(block->device).free(block);
@@ -412,13 +419,13 @@ class DeviceAllocator final : public c10::DeviceAllocator {
   }
 
   DeviceStats getDeviceStats(c10::DeviceIndex index) override {
-    DeviceCache& c = checked(index);
+    DeviceCache& c = checked_cache(index);
     std::lock_guard<std::mutex> lock(c.mutex);
     return c.stats;
   }
 
   void resetAccumulatedStats(c10::DeviceIndex index) override {
-    DeviceCache& c = checked(index);
+    DeviceCache& c = checked_cache(index);
     std::lock_guard<std::mutex> lock(c.mutex);
     for_each_array(c.stats, [](Stat& s) { s.reset_accumulated(); });
     c.stats.num_alloc_retries = 0;
@@ -431,7 +438,7 @@ class DeviceAllocator final : public c10::DeviceAllocator {
   }
 
   void resetPeakStats(c10::DeviceIndex index) override {
-    DeviceCache& c = checked(index);
+    DeviceCache& c = checked_cache(index);
     std::lock_guard<std::mutex> lock(c.mutex);
     for_each_array(c.stats, [](Stat& s) { s.reset_peak(); });
     c.stats.oversize_segments.reset_peak();
@@ -439,7 +446,7 @@ class DeviceAllocator final : public c10::DeviceAllocator {
   }
 
   std::pair<size_t, size_t> getMemoryInfo(c10::DeviceIndex index) override {
-    checked(index);
+    checked_cache(index);
     openreg_memory_info info;
     const int error = openreg_device_get_memory(device(index).handle, &info);
     if (error)
@@ -447,11 +454,6 @@ class DeviceAllocator final : public c10::DeviceAllocator {
     return {info.vram_free, info.vram_total};
   }
 
- private:
-  static DeviceCache& checked(c10::DeviceIndex index) {
-    check_index(index);
-    return cache(index);
-  }
 };
 
 DeviceAllocator& instance() {
@@ -469,31 +471,27 @@ c10::DeviceAllocator& device_allocator() {
 }
 
 void set_memory_fraction(c10::DeviceIndex index, double fraction) {
-  check_index(index);
+  DeviceCache& c = checked_cache(index);
   TORCH_CHECK_VALUE(
       fraction >= 0 && fraction <= 1,
       "the fraction of memory is between 0 and 1, not ",
       fraction);
-  DeviceCache& c = cache(index);
   std::lock_guard<std::mutex> lock(c.mutex);
   c.fraction = fraction;
 }
 
 double memory_fraction(c10::DeviceIndex index) {
-  check_index(index);
-  DeviceCache& c = cache(index);
+  DeviceCache& c = checked_cache(index);
   std::lock_guard<std::mutex> lock(c.mutex);
   return c.fraction;
 }
 
 MemorySnapshot memory_snapshot(c10::DeviceIndex index) {
-  check_index(index);
-  return cache(index).snapshot();
+  return checked_cache(index).snapshot();
 }
 
 void clear_history(c10::DeviceIndex index) {
-  check_index(index);
-  DeviceCache& c = cache(index);
+  DeviceCache& c = checked_cache(index);
   std::lock_guard<std::mutex> lock(c.mutex);
   c.history.clear();
 }

@@ -48,18 +48,23 @@ std::atomic<FallbackMode>& mode() {
   return mode;
 }
 
+std::vector<at::Tensor> tensors_in(const c10::IValue& value) {
+  std::vector<at::Tensor> found;
+  if (value.isTensor())
+    found.push_back(value.toTensor());
+  else if (value.isTensorList())
+    found = value.toTensorVector();
+  std::erase_if(found, [](const at::Tensor& t) { return !t.defined(); });
+  return found;
+}
+
 std::vector<at::Tensor> tensors_of(
     const torch::jit::Stack& stack,
     size_t arguments) {
   std::vector<at::Tensor> found;
-  for (const c10::IValue& value : torch::jit::last(stack, arguments)) {
-    if (value.isTensor())
-      found.push_back(value.toTensor());
-    else if (value.isTensorList())
-      for (const at::Tensor& t : value.toTensorVector())
-        found.push_back(t);
-  }
-  std::erase_if(found, [](const at::Tensor& t) { return !t.defined(); });
+  for (const c10::IValue& value : torch::jit::last(stack, arguments))
+    for (at::Tensor& t : tensors_in(value))
+      found.push_back(std::move(t));
   return found;
 }
 
@@ -75,9 +80,10 @@ c10::DeviceIndex device_of(const torch::jit::Stack& stack, size_t arguments) {
   return found ? found->index() : current_device();
 }
 
-// Indices, lengths and single numbers may be the CPU's, and lists of scalars.
-bool may_be_elsewhere(const at::Tensor& t) {
-  return t.is_cpu() &&
+// Indices, lengths and single numbers may be the CPU's, if they are only read.
+bool may_be_elsewhere(const at::Tensor& t, const c10::Argument& argument) {
+  const c10::AliasInfo* alias = argument.alias_info();
+  return t.is_cpu() && !(alias && alias->isWrite()) &&
       (t.dim() == 0 || !(t.is_floating_point() || t.is_complex()));
 }
 
@@ -88,19 +94,22 @@ void check_devices(
     const torch::jit::Stack& stack) {
   if (op.operator_name().name.starts_with("aten::_foreach"))
     return;
-  const auto tensors = tensors_of(stack, op.schema().arguments().size());
-  const auto ours = device_among(tensors);
-  for (const at::Tensor& t : tensors)
-    TORCH_CHECK(
-        !ours || t.device() == *ours || may_be_elsewhere(t),
-        "Expected all tensors to be on the same device, but found at least two "
-        "devices, ",
-        *ours,
-        " and ",
-        t.device(),
-        "! (when checking the arguments of ",
-        op.operator_name().name,
-        ")");
+  const auto& arguments = op.schema().arguments();
+  const auto ours = device_among(tensors_of(stack, arguments.size()));
+  if (!ours)
+    return;
+  for (size_t i = 0; i < arguments.size(); i++)
+    for (const at::Tensor& t : tensors_in(torch::jit::peek(stack, i, arguments.size())))
+      TORCH_CHECK(
+          t.device() == *ours || may_be_elsewhere(t, arguments[i]),
+          "Expected all tensors to be on the same device, but found at least "
+          "two devices, ",
+          *ours,
+          " and ",
+          t.device(),
+          "! (when checking the arguments of ",
+          op.operator_name().name,
+          ")");
 }
 
 // The card's generator decides what the CPU draws: an operator that takes a

@@ -109,7 +109,9 @@ HostAllocator& instance() {
 }
 
 void free_pinned(void* context) {
-  instance().free(context);
+  // Nor are a child's locks its own.
+  if (C10_LIKELY(!in_bad_fork()))
+    instance().free(context);
 }
 
 const bool registered = (at::setHostAllocator(kDeviceType, &instance()), true);
