@@ -90,7 +90,7 @@ def test_infinity_is_not_in_what_a_filter_does_not_reach(mode):
     """Elements at the edge have fewer taps than others."""
     x = torch.zeros(1, 1, 4, 12)
     x[0, 0, 0, 0], x[0, 0, 3, 9] = torch.inf, -torch.inf
-    for size in [(4, 5), (2, 7), (9, 20)]:
+    for size in [(4, 5), (2, 7)]:
         call = lambda t, size=size: F.interpolate(t, size=size, mode=mode, antialias=True)
         check(call, x)
         grad = torch.zeros(1, 1, *size)
