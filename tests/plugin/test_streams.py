@@ -361,24 +361,32 @@ def own_queue(priority):
     return next(s for s in streams if s.native_handle != shared)
 
 
-def test_the_more_urgent_stream_is_first(gate):
-    """Of what is ready, the card takes the slices of the urgent stream."""
-    normal, urgent = own_queue(0), own_queue(-1)
-    opened = torch.openreg.Event()
-    ends = {s: torch.openreg.Event(enable_timing=True) for s in (normal, urgent)}
-    begin = torch.openreg.Event(enable_timing=True)
+def normal_ones_before_the_urgent_end(gate, priority):
+    """Both streams have as much to do; the card itself looks at the other's count."""
+    normal, urgent = own_queue(0), own_queue(priority)
+    opened, count, seen = torch.openreg.Event(), *torch.zeros(2, dtype=torch.int64, device=DEV)
+    torch.openreg.synchronize()
     with gate:
         opened.record()
-        begin.record()
         for s in (normal, urgent):
             s.wait_event(opened)
-            with torch.openreg.stream(s):
-                for _ in range(4):
-                    torch.openreg._sleep(20_000_000)
-                ends[s].record()
+        with torch.openreg.stream(normal):
+            for _ in range(40):
+                torch.openreg._sleep(10_000_000)
+                count.add_(1)
+        with torch.openreg.stream(urgent):
+            for _ in range(2):
+                torch.openreg._sleep(200_000_000)
+            seen.copy_(count)
     torch.openreg.synchronize()
-    times = {s: begin.elapsed_time(end) for s, end in ends.items()}
-    assert times[urgent] < 0.8 * times[normal], times
+    return seen.item()
+
+
+def test_the_more_urgent_stream_is_first(gate):
+    """Of what is ready, the card takes the slices of the urgent stream. A thread of it
+    may stand still on a busy host, but not each time."""
+    shares = [normal_ones_before_the_urgent_end(gate, -1) for _ in range(5)]
+    assert sorted(shares)[1] < 15, shares
 
 
 def test_native_handle():
