@@ -141,10 +141,11 @@ vm_boot_arguments()
 	line+=" init_on_alloc=0"
 	[ -z "$IOMMU" ] || line+=" intel_iommu=on iommu.passthrough=0"
 	# An emulated processor counts as the host's does. On a busy host a guest that
-	# finds out by itself may be wrong forty times over, and its clock with it.
+	# finds out by itself may be wrong forty times over, and its clock with it. Nor
+	# may it doubt that: once it had changed clocks, sleeps with a limit did not end.
 	if [ "$ACCEL" = tcg ]; then
 		khz=$("${LOADER[@]}" "$BOOT/tsc-khz")
-		line+=${khz:+" tsc_early_khz=$khz"}
+		line+=" tsc=reliable${khz:+" tsc_early_khz=$khz"}"
 	fi
 	ARGS+=(-kernel "$BOOT/kernel" -initrd "$BOOT/initramfs"
 		-append "$line $KERNEL_OPTIONS"
