@@ -185,6 +185,21 @@ std::vector<StreamState*> open_streams(c10::DeviceIndex index) {
   return found;
 }
 
+namespace {
+
+// A reset of the card ends contexts for good, and their memory with them.
+const char* way_out(const openreg_fault_summary& fault) {
+  if (fault.code == OPENREG_FAULT_HANG)
+    return "torch.openreg.reset() makes the stream usable again if it was "
+           "stopped alone. If that raises this error, too, the card was reset: "
+           "what this process had on it is lost, start the process again.";
+  return "What was launched on this stream after it did not run; other streams "
+         "go on. torch.openreg.reset() gives that work up and makes the stream "
+         "usable again.";
+}
+
+} // namespace
+
 void check_fault(StreamState& stream) {
   openreg_fault_summary fault{};
   if (openreg_queue_fault(stream.queue, &fault) != 1)
@@ -203,9 +218,8 @@ void check_fault(StreamState& stream) {
           op_name(fault.cookie),
           ": ",
           text,
-          ". What was launched on this stream after it did not run; other "
-          "streams go on. torch.openreg.reset() gives that work up and makes the "
-          "stream usable again."));
+          ". ",
+          way_out(fault)));
 }
 
 void fail_stream(StreamState& stream, int error) {
