@@ -43,6 +43,8 @@ def arguments(sample, move):
 def test_lists_of_tensors(op):
     forms = [f for f in (op.get_op(), op.get_inplace()) if f is not None]
     assert forms and samples(op)
+    # Sums of up to 30 products of up to 81, in another order on each CPU.
+    atol = 1e-4 if op.name == "_foreach_mm" else 1e-5
     for sample in samples(op):
         for form in forms:
             args, keywords = arguments(sample, lambda v: v)
@@ -59,5 +61,5 @@ def test_lists_of_tensors(op):
                 got = form(*args, **keywords)
             got = args[0] if got is None else got
             torch.testing.assert_close(
-                as_list(to_cpu(got)), as_list(want), equal_nan=True, rtol=1e-5, atol=1e-5
+                as_list(to_cpu(got)), as_list(want), equal_nan=True, rtol=1e-5, atol=atol
             )
