@@ -123,8 +123,6 @@ static void test_on(void)
 
         or_refuse_both(card, or_most[i].name, or_most[i].most + 1, text);
         or_refuse_both(card, or_most[i].name, -1, "uint32_t");
-        or_inject(card, or_most[i].name, or_most[i].most);
-        or_inject(card, or_most[i].name, 0);
     }
     or_works(card);
     or_quit(card);
