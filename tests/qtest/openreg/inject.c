@@ -123,7 +123,12 @@ static void test_on(void)
 
         or_refuse_both(card, or_most[i].name, or_most[i].most + 1, text);
         or_refuse_both(card, or_most[i].name, -1, "uint32_t");
+        or_inject(card, or_most[i].name, or_most[i].most);
+        or_inject(card, or_most[i].name, 0);
     }
+    /* With other rings: these say that all commands are done, as x-inject-late does. */
+    or_reset(card, 0);
+    or_enable(card);
     or_works(card);
     or_quit(card);
 }
