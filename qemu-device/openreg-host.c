@@ -42,10 +42,13 @@ static AddressSpace *openreg_as(OpenregState *s)
     return pci_get_address_space(PCI_DEVICE(s));
 }
 
-/* Only what may translate needs the big lock. */
+/*
+ * Only what may translate needs the big lock, and does whether it translates at
+ * the moment or not: the guest may switch that while an access is under way.
+ */
 static bool openreg_lock_bus(OpenregState *s)
 {
-    if (!qatomic_read(&s->translated) || bql_locked()) {
+    if (!qatomic_read(&s->iommu) || bql_locked()) {
         return false;
     }
     bql_lock();
@@ -173,27 +176,6 @@ static void openreg_window_unmap(void *host, struct openreg_window *w)
     qemu_mutex_unlock(&s->window_lock);
     call_rcu(w->map, openreg_window_map_free, rcu);
     call_rcu(w, openreg_window_free, rcu);
-}
-
-/* With an IOMMU's region in the address space every access may translate. */
-static void openreg_listener_region_add(MemoryListener *listener,
-                                        MemoryRegionSection *section)
-{
-    OpenregState *s = container_of(listener, OpenregState, listener);
-
-    if (memory_region_is_iommu(section->mr)) {
-        qatomic_set(&s->translated, s->translated + 1);
-    }
-}
-
-static void openreg_listener_region_del(MemoryListener *listener,
-                                        MemoryRegionSection *section)
-{
-    OpenregState *s = container_of(listener, OpenregState, listener);
-
-    if (memory_region_is_iommu(section->mr)) {
-        qatomic_set(&s->translated, s->translated - 1);
-    }
 }
 
 /* The address space has changed: bus mastering, the vIOMMU, memory hot-plug. */
@@ -350,8 +332,8 @@ static void openreg_window_read(void *host, struct openreg_window *w,
     }
 }
 
-static int openreg_dma(OpenregState *s, uint64_t bus, void *buf, uint64_t len,
-                       bool is_write)
+static MemTxResult openreg_dma_iommu(OpenregState *s, hwaddr bus, void *buf,
+                                     hwaddr len, bool is_write)
 {
     bool locked = openreg_lock_bus(s);
     MemTxResult result;
@@ -359,6 +341,40 @@ static int openreg_dma(OpenregState *s, uint64_t bus, void *buf, uint64_t len,
     result = address_space_rw(openreg_as(s), bus, openreg_attrs, buf, len,
                               is_write);
     openreg_unlock_bus(locked);
+    return result;
+}
+
+/* address_space_rw() would take the big lock for ROM and for devices' memory. */
+static MemTxResult openreg_dma_direct(OpenregState *s, hwaddr bus, void *buf,
+                                      hwaddr len, bool is_write)
+{
+    MemoryRegionCache cache;
+    int64_t got = len;
+    bool good = true;
+
+    for (; good && len; len -= got, bus += got, buf += got) {
+        got = address_space_cache_init(&cache, openreg_as(s), bus, len,
+                                       is_write);
+        good = got > 0 && cache.ptr;
+        if (good && is_write) {
+            memcpy(cache.ptr, buf, got);
+            address_space_cache_invalidate(&cache, 0, got);
+        } else if (good) {
+            memcpy(buf, cache.ptr, got);
+        }
+        address_space_cache_destroy(&cache);
+    }
+    return good ? MEMTX_OK : MEMTX_ACCESS_ERROR;
+}
+
+static int openreg_dma(OpenregState *s, uint64_t bus, void *buf, uint64_t len,
+                       bool is_write)
+{
+    MemTxResult result;
+
+    result = qatomic_read(&s->iommu) ?
+             openreg_dma_iommu(s, bus, buf, len, is_write) :
+             openreg_dma_direct(s, bus, buf, len, is_write);
     if (result != MEMTX_OK) {
         trace_openreg_dma_error(is_write, bus, len, result);
         return -1;
@@ -462,16 +478,22 @@ const struct openreg_host_ops openreg_host_ops = {
     .guest_error = openreg_guest_error,
 };
 
+void openreg_host_find_iommu(OpenregState *s)
+{
+    AddressSpace *as = pci_device_iommu_address_space(PCI_DEVICE(s));
+
+    qatomic_set(&s->iommu, as != &address_space_memory);
+}
+
 void openreg_host_init(OpenregState *s)
 {
+    openreg_host_find_iommu(s);
     qemu_mutex_init(&s->window_lock);
     QLIST_INIT(&s->windows);
     s->raise_bh = qemu_bh_new_guarded(openreg_raise_bh, s,
                                       &DEVICE(s)->mem_reentrancy_guard);
     s->listener = (MemoryListener) {
         .name = "openreg",
-        .region_add = openreg_listener_region_add,
-        .region_del = openreg_listener_region_del,
         .commit = openreg_listener_commit,
     };
     memory_listener_register(&s->listener, openreg_as(s));

@@ -89,7 +89,7 @@ struct OpenregState {
     QLIST_HEAD(, openreg_window) windows;
     MemoryListener listener;
     bool loading; /* windows that are not memory now are kept */
-    unsigned int translated; /* regions of an IOMMU in the address space */
+    bool iommu; /* there is one in front of it; atomic */
 
     /* The card's state on its way through a migration stream. */
     uint8_t *blob;
@@ -115,6 +115,8 @@ const struct openreg_host_ops *openreg_inject_ops(OpenregState *s);
 extern const struct openreg_host_ops openreg_host_ops;
 void openreg_host_init(OpenregState *s);
 void openreg_host_exit(OpenregState *s);
+/* Under the BQL; a machine may get its IOMMU after the card. */
+void openreg_host_find_iommu(OpenregState *s);
 /* Sends what workers raised; under the BQL. */
 void openreg_host_flush_raised(OpenregState *s);
 
@@ -124,9 +126,10 @@ bool openreg_doorbell_start(OpenregState *s, Error **errp);
 void openreg_doorbell_stop(OpenregState *s);
 
 /*
- * openreg-state.c: pausing, reset and migration; under the BQL, which pause
- * and reset drop while they wait for a running slice: not from MMIO handlers,
- * as the device would refuse other vCPUs' accesses meanwhile.
+ * openreg-state.c: pausing, reset and migration; under the BQL, which behind an
+ * IOMMU pause and reset drop while they wait for a running slice: whose MMIO
+ * handler calls them refuses other vCPUs' accesses meanwhile. That is so for
+ * the bridge above when a function is reset there, or unplugged.
  */
 void openreg_state_init(OpenregState *s);
 void openreg_state_exit(OpenregState *s);

@@ -38,10 +38,10 @@ static void openreg_wait_event(OpenregState *s, uint64_t seen)
 }
 
 /*
- * A worker may want the big lock before it can end its slice, so it is dropped
- * as qemu_cond_wait_bql() does; the count closes the gap that its condition
- * would leave, as the worker signals without the lock. The device may be
- * unplugged or reset by another vCPU meanwhile; the caller has a reference.
+ * Behind an IOMMU a worker may want the big lock before it can end its slice, so
+ * it is dropped as qemu_cond_wait_bql() does; the count closes the gap that its
+ * condition would leave, as the worker signals without the lock. The device may
+ * be unplugged or reset by another vCPU meanwhile; the caller has a reference.
  */
 static void openreg_wait_paused(OpenregState *s)
 {
@@ -51,6 +51,10 @@ static void openreg_wait_paused(OpenregState *s)
         seen = openreg_pause_events(s);
         if (!s->card || openreg_card_is_paused(s->card)) {
             break;
+        }
+        if (!s->iommu) {
+            openreg_wait_event(s, seen);
+            continue;
         }
         bql_unlock();
         openreg_wait_event(s, seen);
@@ -82,6 +86,7 @@ void openreg_reset(OpenregState *s)
         return;
     }
     trace_openreg_reset();
+    openreg_host_find_iommu(s);
     object_ref(OBJECT(s));
     openreg_pause(s);
     if (s->card) {
