@@ -131,6 +131,9 @@ vm_device_arguments()
 		ARGS+=(-device "pcie-root-port,id=port$i,chassis=$((i + 1)),slot=$((i + 1))"
 			-device "openreg,id=card$i,bus=port$i${VRAM:+,vram-size=$VRAM}$PROPERTIES${OF_CARD[i]:-}")
 	done
+	for ((i = 0; i < ${#DEVICES[@]}; i++)); do
+		ARGS+=(-device "${DEVICES[i]}")
+	done
 }
 
 vm_boot_arguments()

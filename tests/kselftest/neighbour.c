@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Others on the card's bus: a second function of its slot, which no driver has, and
+ * whoever reads the configuration while the card is reset.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sys/mman.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "kselftest_harness.h"
+
+#include "bus.h"
+#include "card.h"
+#include "machine.h"
+
+FIXTURE(neighbour)
+{
+	char slot[64], port[64];
+	char accel[64];
+	long long resets;
+	int fd, told, errors;
+	struct queue q;
+	struct bo vram;
+	struct packet p;
+	pthread_t thread;
+};
+
+FIXTURE_SETUP(neighbour)
+{
+	char other[64], path[128];
+
+	ASSERT_EQ(0, card_works());
+	ASSERT_TRUE(monitor_open());
+	ASSERT_TRUE(slot_of_card(self->slot, sizeof(self->slot)));
+	ASSERT_TRUE(slot_of_port(self->slot, self->port, sizeof(self->port)));
+	ASSERT_TRUE(port_has_aer(self->port));
+	snprintf(other, sizeof(other), "%s", self->slot);
+	other[strlen(other) - 1] = '1';
+	snprintf(path, sizeof(path), PCI_DEVICES "%s/config", other);
+	ASSERT_EQ(0, access(path, F_OK));
+	snprintf(path, sizeof(path), PCI_DEVICES "%s/driver", other);
+	ASSERT_NE(0, access(path, F_OK));
+	ASSERT_TRUE(accel_find(self->accel, sizeof(self->accel)));
+	self->told = uevents_open();
+	ASSERT_LE(0, self->told);
+	self->errors = uevents_open();
+	ASSERT_LE(0, self->errors);
+	self->resets = card_stat("resets");
+	self->fd = card_open();
+	ASSERT_LE(0, self->fd);
+	ASSERT_EQ(0, queue_create(self->fd, 64, &self->q));
+	ASSERT_EQ(0, bo_create(self->fd, MIB, DRM_OPENREG_BO_VRAM,
+			       &self->vram));
+	ASSERT_EQ(0, bo_map(self->fd, &self->vram));
+}
+
+FIXTURE_TEARDOWN(neighbour)
+{
+	close(self->fd);
+	close(self->told);
+	close(self->errors);
+	EXPECT_EQ(0, card_works());
+}
+
+/* From 6.18 on the bus tells drivers that it has given up. */
+static bool bus_tells(void)
+{
+	unsigned int major, minor;
+	struct utsname name;
+
+	if (uname(&name) || sscanf(name.release, "%u.%u", &major, &minor) != 2)
+		return false;
+	return major > 6 || (major == 6 && minor >= 18);
+}
+
+static void *wait_for_ever(void *data)
+{
+	return (void *)(intptr_t)queue_wait(data, 1000, FOREVER);
+}
+
+/*
+ * The bus cannot recover from it, and of what the driver began it hears no end.
+ */
+TEST_F_TIMEOUT(neighbour, fatal_bus_error, 120)
+{
+	volatile char *mark = (volatile char *)self->vram.cpu + 4096;
+	struct drm_openreg_device_info info;
+	void *result;
+
+	*mark = 1;
+	packet_wait(&self->p, self->vram.address);
+	queue_push(&self->q, &self->p);
+	ASSERT_EQ(0, pthread_create(&self->thread, NULL, wait_for_ever,
+				    &self->q));
+	ASSERT_TRUE(monitor_human("pcie_aer_inject_error port0 DLP"));
+	pthread_join(self->thread, &result);
+	EXPECT_EQ(-EIO, (int)(intptr_t)result);
+	EXPECT_TRUE(bus_gives_up(self->errors));
+	if (bus_tells())
+		EXPECT_TRUE(wedged_is_told(self->told, self->accel));
+
+	/* Nobody may touch it until somebody brings it back. */
+	EXPECT_LT(self->resets, card_stat("resets"));
+	EXPECT_EQ(-EIO, card_info(self->fd, &info));
+	EXPECT_EQ(0, *mark);
+	EXPECT_EQ(OPENREG_QUEUE_FAULTED, self->q.card->state);
+	EXPECT_EQ(0, slot_put(self->slot, "reset", "1"));
+	EXPECT_EQ(0, card_works());
+	EXPECT_EQ(0, card_info(self->fd, &info));
+	EXPECT_EQ(-EIO, queue_wait(&self->q, 1, 0));
+	EXPECT_TRUE(wedged_is_not_told(self->told));
+}
+
+/* Configuration of all functions as memory, which no lock of the kernel is about. */
+static volatile __u32 *config_map(const char *slot)
+{
+	unsigned int bus, device, function;
+	unsigned long long start = 0;
+	char line[256];
+	FILE *file = fopen("/proc/iomem", "r");
+	void *map;
+	int fd;
+
+	while (file && !start && fgets(line, sizeof(line), file))
+		if (strstr(line, "PCI ECAM 0000"))
+			sscanf(line, " %llx", &start);
+	if (file)
+		fclose(file);
+	if (!start || sscanf(slot, "%*x:%x:%x.%x", &bus, &device, &function) != 3)
+		return NULL;
+	start += bus << 20 | device << 15 | function << 12;
+	fd = open("/dev/mem", O_RDONLY | O_SYNC | O_CLOEXEC);
+	map = mmap(NULL, 4096, PROT_READ, MAP_SHARED, fd, start);
+	close(fd);
+	return map == MAP_FAILED ? NULL : map;
+}
+
+static int slot_express(const char *slot, __u8 *at)
+{
+	__u8 header[2];
+	int ret = slot_read(slot, PCI_CAPABILITY_LIST, at, sizeof(*at));
+
+	while (!ret && *at) {
+		ret = slot_read(slot, *at, header, sizeof(header));
+		if (ret || header[0] == PCI_CAP_ID_EXP)
+			return ret;
+		*at = header[1];
+	}
+	return ret ? ret : -ENOENT;
+}
+
+/* Behind the driver's back, which would have the card stop before. */
+static int slot_reset_function(const char *slot)
+{
+	__u8 header[PCI_STD_HEADER_SIZEOF], at;
+	__u16 control;
+	int ret = slot_read(slot, 0, header, sizeof(header));
+
+	ret = ret ? ret : slot_express(slot, &at);
+	ret = ret ? ret : slot_read(slot, at + PCI_EXP_DEVCTL, &control,
+				    sizeof(control));
+	control |= PCI_EXP_DEVCTL_BCR_FLR;
+	ret = ret ? ret : slot_write(slot, at + PCI_EXP_DEVCTL, &control,
+				     sizeof(control));
+	usleep(100000);
+	ret = ret ? ret : slot_write(slot, PCI_BASE_ADDRESS_0,
+				     header + PCI_BASE_ADDRESS_0, 24);
+	return ret ? ret : slot_write(slot, PCI_COMMAND, header + PCI_COMMAND,
+				      2);
+}
+
+struct watch {
+	volatile __u32 *config;
+	bool stop; /* atomic */
+	unsigned long reads, wrong;
+};
+
+static void *watch_config(void *data)
+{
+	struct watch *w = data;
+	__u32 id = w->config[0];
+
+	while (!__atomic_load_n(&w->stop, __ATOMIC_RELAXED)) {
+		w->wrong += w->config[0] != id;
+		w->reads++;
+	}
+	return NULL;
+}
+
+/* A reset waits until the card has stopped, but nobody else has to. */
+TEST_F_TIMEOUT(neighbour, reset_of_a_card_at_work, 120)
+{
+	struct watch w = { .config = config_map(self->port) };
+	int i;
+
+	ASSERT_NE(NULL, w.config);
+	ASSERT_EQ(0, pthread_create(&self->thread, NULL, watch_config, &w));
+	packet_busy(&self->p, self->vram.address, self->vram.address + 64,
+		    1ULL << 34);
+	for (i = 0; i < 10; i++) {
+		queue_push(&self->q, &self->p);
+		EXPECT_EQ(-ETIME, queue_wait(&self->q, 1, SEC_NS / 100));
+		ASSERT_EQ(0, slot_reset_function(self->slot));
+		ASSERT_EQ(0, slot_put(self->slot, "reset", "1"));
+		ASSERT_EQ(0, card_await());
+		queue_unmap(&self->q);
+		close(self->fd);
+		self->fd = card_open();
+		ASSERT_LE(0, self->fd);
+		ASSERT_EQ(0, queue_create(self->fd, 64, &self->q));
+		ASSERT_EQ(0, bo_create(self->fd, MIB, DRM_OPENREG_BO_VRAM,
+				       &self->vram));
+	}
+	__atomic_store_n(&w.stop, true, __ATOMIC_RELAXED);
+	pthread_join(self->thread, NULL);
+	EXPECT_LT(0, w.reads);
+	EXPECT_EQ(0, w.wrong);
+	munmap((void *)w.config, 4096);
+}
+
+TEST_HARNESS_MAIN
