@@ -282,7 +282,8 @@ void card_clear_stats(struct openreg_card *card)
 	atomic_store(&stats->sleep_ns, 0);
 }
 
-void openreg_card_reset(struct openreg_card *card)
+/* As card_forget, and the registers and statistics of the guest with it. */
+void card_clear(struct openreg_card *card)
 {
 	card_forget(card);
 	pthread_mutex_lock(&card->gate.lock);
@@ -291,5 +292,10 @@ void openreg_card_reset(struct openreg_card *card)
 	pthread_mutex_unlock(&card->gate.lock);
 	card->sched.min_vruntime = 0;
 	card->loaded = false;
+}
+
+void openreg_card_reset(struct openreg_card *card)
+{
+	card_clear(card);
 	openreg_card_resume(card);
 }

@@ -130,7 +130,7 @@ void openreg_card_reset(struct openreg_card *card);
  * if memory is short. The next resume of a loaded card raises every vector
  * once, as some may have been lost on the way. load needs a fresh or reset,
  * paused card of the same configuration; it treats the blob as hostile and
- * returns 0, or -1 with *error set.
+ * returns 0, or -1 with *error set and the card as after a reset, but paused.
  */
 void *openreg_card_save(struct openreg_card *card, size_t *len);
 int openreg_card_load(struct openreg_card *card, const void *blob, size_t len,

@@ -310,6 +310,7 @@ void card_guest_error(struct openreg_card *card, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 void card_raise(struct openreg_card *card, unsigned int vector);
 void card_forget(struct openreg_card *card);
+void card_clear(struct openreg_card *card);
 void card_clear_stats(struct openreg_card *card);
 bool worker_init(struct openreg_card *card, struct worker *w, bool compute);
 void worker_fini(struct worker *w);

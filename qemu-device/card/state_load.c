@@ -327,7 +327,7 @@ int openreg_card_load(struct openreg_card *card, const void *blob, size_t len,
 	ok = len % 8 == 0 && load_all(card, &b);
 	pthread_mutex_unlock(&card->sched.lock);
 	if (!ok) {
-		card_forget(card);
+		card_clear(card);
 		*error = b.error ? b.error : "the state is not valid";
 		return -1;
 	}

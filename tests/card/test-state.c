@@ -343,125 +343,6 @@ static void test_vectors_after_load(void **state)
 	assert_true(atomic_load(&rig->raised[5]) > before);
 }
 
-static void *save(struct rig *rig, size_t *len)
-{
-	void *blob;
-
-	rig_pause(rig);
-	blob = openreg_card_save(rig->card, len);
-	assert_non_null(blob);
-	openreg_card_resume(rig->card);
-	return blob;
-}
-
-/* Whatever the blob says, the card loads it or refuses it, and lives. */
-static void test_hostile_blob(void **state)
-{
-	struct rig *rig = *state;
-	unsigned int i, k, loaded = 0, refused = 0;
-	uint64_t *blob, *bad;
-	const char *error;
-	size_t len, cut;
-	struct tq q;
-
-	tq_create(rig, &q, 1, 0);
-	blob = save(rig, &len);
-	bad = malloc(len);
-	for (i = 0; i < 3000 / SCALE; i++) {
-		memcpy(bad, blob, len);
-		for (k = (unsigned int)below(3) + 1; k; k--)
-			bad[below(len / 8)] = below(2) ? random64() : below(8);
-		cut = below(4) ? len : below(len);
-		rig_pause(rig);
-		openreg_card_reset(rig->card);
-		rig_pause(rig);
-		error = NULL;
-		if (openreg_card_load(rig->card, bad, cut, &error)) {
-			assert_non_null(error);
-			refused++;
-		} else {
-			loaded++;
-		}
-		openreg_card_resume(rig->card);
-		openreg_card_doorbell(rig->card, 0);
-	}
-	print_message("%u loaded, %u refused\n", loaded, refused);
-	assert_true(refused > 0);
-	free(bad);
-	free(blob);
-}
-
-/* Loads a blob into the card, which is reset first, and resets it again. */
-static int try_load(struct rig *rig, const uint64_t *blob, size_t words)
-{
-	const char *error = NULL;
-	int r;
-
-	rig_pause(rig);
-	openreg_card_reset(rig->card);
-	rig_pause(rig);
-	r = openreg_card_load(rig->card, blob, words * 8, &error);
-	assert_true(r == 0 || error);
-	openreg_card_reset(rig->card);
-	return r;
-}
-
-static void put(uint64_t *at, const uint64_t *words, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		at[i] = words[i];
-}
-
-/*
- * A blob's end: enabled, base, cpl_base, slots, done, fault base and slots,
- * npending, the pending commands, then the fills and a 0.
- */
-static void test_hostile_lists(void **state)
-{
-	enum { MOST = 4096, ENABLED = 9, SLOTS = 6, NPENDING = 2 };
-	const uint64_t stop[4] = { 0, OPENREG_ADMIN_QUEUE_STOP, 0, 0 };
-	const uint64_t fill[5] = { 1, 0, 4096, 0, 0 };
-	struct rig *rig = *state;
-	uint64_t *blob, *end;
-	size_t len, n, i;
-	void *saved;
-
-	saved = save(rig, &len);
-	n = len / 8;
-	blob = calloc(n + 4 * (MOST + 1) + 2 * 5, 8);
-	assert_non_null(blob);
-	memcpy(blob, saved, len);
-	free(saved);
-	end = blob + n;
-	assert_int_equal(end[-NPENDING], 0);
-	assert_int_equal(end[-SLOTS], HOST_ADMIN_SLOTS);
-	end[-ENABLED] = 0;
-	assert_int_equal(try_load(rig, blob, n), 0);
-	/* A FILL without its command, then with it, then one too many. */
-	put(end - 1, fill, 5);
-	assert_int_equal(try_load(rig, blob, n + 5), -1);
-	end[-NPENDING] = 1;
-	put(end - 1, stop, 4);
-	put(end + 3, fill, 5);
-	end[8] = 0;
-	assert_int_equal(try_load(rig, blob, n + 9), 0);
-	put(end + 8, fill, 5);
-	end[13] = 0;
-	assert_int_equal(try_load(rig, blob, n + 14), -1);
-	/* As many commands as the slots are said to be. */
-	end[-SLOTS] = UINT32_MAX;
-	for (i = 0; i <= MOST; i++)
-		put(end - 1 + 4 * i, stop, 4);
-	end[-NPENDING] = MOST;
-	end[4 * MOST - 1] = 0;
-	assert_int_equal(try_load(rig, blob, n + 4 * MOST), 0);
-	end[-NPENDING] = MOST + 1;
-	put(end - 1 + 4 * MOST, stop, 4);
-	end[4 * MOST + 3] = 0;
-	assert_int_equal(try_load(rig, blob, n + 4 * (MOST + 1)), -1);
-	free(blob);
-}
-
 /* A card that is FATAL because of its rings is still one that can be moved. */
 static void test_fatal(void **state)
 {
@@ -478,25 +359,6 @@ static void test_fatal(void **state)
 			 OPENREG_STATUS_FATAL);
 }
 
-static void test_other_shape(void **state)
-{
-	struct rig *rig = *state, *other;
-	const char *error = NULL;
-	size_t len;
-	void *blob;
-
-	blob = save(rig, &len);
-	other = rig_new_spin(2, 100);
-	openreg_card_free(other->card);
-	other->config.vectors = 16;
-	rig_make_card(other);
-	rig_pause(other);
-	assert_int_equal(openreg_card_load(other->card, blob, len, &error), -1);
-	assert_non_null(error);
-	free(blob);
-	rig_free(other);
-}
-
 int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, rig_teardown)
@@ -509,9 +371,7 @@ int main(void)
 		T(test_late_commands),
 		T(test_long_bind),
 		T(test_vectors_after_load),
-		T(test_hostile_lists),
 		T(test_fatal),
-		T(test_hostile_blob),	  T(test_other_shape),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: MIT */
+/* States that the card refuses, and what is left in it then: nothing. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core.h"
+#include "host.h"
+#include "random.h"
+
+#define LEN (64u << 10) /* few pages: words at random are of every kind */
+
+static int setup(void **state)
+{
+	struct rig *rig = rig_new(2);
+	struct openreg_admin_cmd cmd;
+	unsigned int ctx;
+
+	for (ctx = 1; ctx <= 2; ctx++) {
+		rig_op(rig, OPENREG_ADMIN_CTX_CREATE, ctx, 0);
+		cmd = cmd_vram(ctx, 1, (ctx - 1) * LEN, LEN, RW);
+		assert_int_equal(rig_admin(rig, &cmd), 0);
+		cmd = cmd_system(rig, ctx, 2, rig_alloc(rig, LEN), LEN, RW,
+				 ctx == 2);
+		if (ctx == 2)
+			cmd.seg.kind = OPENREG_SEG_PEER;
+		assert_int_equal(rig_admin(rig, &cmd), 0);
+	}
+	*state = rig;
+	return 0;
+}
+
+static void *save(struct rig *rig, size_t *len)
+{
+	void *blob;
+
+	rig_pause(rig);
+	blob = openreg_card_save(rig->card, len);
+	assert_non_null(blob);
+	openreg_card_resume(rig->card);
+	return blob;
+}
+
+static void check_zero(struct rig *rig, uint32_t off)
+{
+	if (rig_reg(rig, off))
+		fail_msg("register 0x%x is 0x%x", off, rig_reg(rig, off));
+}
+
+/* All that a guest or its work can change. The card is paused: no sleeps. */
+static void check_cleared(struct rig *rig)
+{
+	uint32_t off;
+
+	check_zero(rig, OPENREG_REG_STATUS);
+	check_zero(rig, OPENREG_REG_CONTROL);
+	check_zero(rig, OPENREG_REG_CARD_ID);
+	for (off = OPENREG_REG_ADMIN_BASE; off < OPENREG_REG_STAT_SLEEP_NS + 8;
+	     off += 4)
+		check_zero(rig, off);
+	assert_int_equal(atomic_load(&rig->card->regs.card), 0);
+	assert_int_equal(rig->card->nruns, 0);
+	assert_int_equal(atomic_load(&rig->windows), 0);
+}
+
+static int load(struct rig *rig, const void *blob, size_t len)
+{
+	const char *error = NULL;
+
+	if (!openreg_card_load(rig->card, blob, len, &error))
+		return 0;
+	assert_non_null(error);
+	check_cleared(rig);
+	return -1;
+}
+
+/* Whatever the blob says, the card loads it or refuses it, and lives. */
+static void test_hostile_blob(void **state)
+{
+	struct rig *rig = *state;
+	unsigned int i, k, loaded = 0, refused = 0;
+	uint64_t *blob, *bad;
+	size_t len, cut;
+	struct tq q;
+
+	tq_create(rig, &q, 1, 0);
+	blob = save(rig, &len);
+	bad = malloc(len);
+	for (i = 0; i < 3000 / SCALE; i++) {
+		memcpy(bad, blob, len);
+		for (k = (unsigned int)below(3) + 1; k; k--)
+			bad[below(len / 8)] = below(2) ? random64() : below(8);
+		cut = below(4) ? len : below(len);
+		rig_pause(rig);
+		openreg_card_reset(rig->card);
+		rig_pause(rig);
+		if (load(rig, bad, cut))
+			refused++;
+		else
+			loaded++;
+		openreg_card_resume(rig->card);
+		openreg_card_doorbell(rig->card, 0);
+	}
+	print_message("%u loaded, %u refused\n", loaded, refused);
+	assert_true(refused > 0);
+	free(bad);
+	free(blob);
+}
+
+/* Loads a blob into the card, which is reset first, and resets it again. */
+static int try_load(struct rig *rig, const uint64_t *blob, size_t words)
+{
+	int r;
+
+	rig_pause(rig);
+	openreg_card_reset(rig->card);
+	rig_pause(rig);
+	r = load(rig, blob, words * 8);
+	openreg_card_reset(rig->card);
+	return r;
+}
+
+static void put(uint64_t *at, const uint64_t *words, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		at[i] = words[i];
+}
+
+/*
+ * A blob's end: enabled, base, cpl_base, slots, done, fault base and slots,
+ * npending, the pending commands, then the fills and a 0.
+ */
+static void test_hostile_lists(void **state)
+{
+	enum { MOST = 4096, ENABLED = 9, SLOTS = 6, NPENDING = 2 };
+	const uint64_t stop[4] = { 0, OPENREG_ADMIN_QUEUE_STOP, 0, 0 };
+	const uint64_t fill[5] = { 1, 0, 4096, 0, 0 };
+	struct rig *rig = *state;
+	uint64_t *blob, *end;
+	size_t len, n, i;
+	void *saved;
+
+	saved = save(rig, &len);
+	n = len / 8;
+	blob = calloc(n + 4 * (MOST + 1) + 2 * 5, 8);
+	assert_non_null(blob);
+	memcpy(blob, saved, len);
+	free(saved);
+	end = blob + n;
+	assert_int_equal(end[-NPENDING], 0);
+	assert_int_equal(end[-SLOTS], HOST_ADMIN_SLOTS);
+	end[-ENABLED] = 0;
+	assert_int_equal(try_load(rig, blob, n), 0);
+	/* A FILL without its command, then with it, then one too many. */
+	put(end - 1, fill, 5);
+	assert_int_equal(try_load(rig, blob, n + 5), -1);
+	end[-NPENDING] = 1;
+	put(end - 1, stop, 4);
+	put(end + 3, fill, 5);
+	end[8] = 0;
+	assert_int_equal(try_load(rig, blob, n + 9), 0);
+	put(end + 8, fill, 5);
+	end[13] = 0;
+	assert_int_equal(try_load(rig, blob, n + 14), -1);
+	/* As many commands as the slots are said to be. */
+	end[-SLOTS] = UINT32_MAX;
+	for (i = 0; i <= MOST; i++)
+		put(end - 1 + 4 * i, stop, 4);
+	end[-NPENDING] = MOST;
+	end[4 * MOST - 1] = 0;
+	assert_int_equal(try_load(rig, blob, n + 4 * MOST), 0);
+	end[-NPENDING] = MOST + 1;
+	put(end - 1 + 4 * MOST, stop, 4);
+	end[4 * MOST + 3] = 0;
+	assert_int_equal(try_load(rig, blob, n + 4 * (MOST + 1)), -1);
+	free(blob);
+}
+
+static void test_other_shape(void **state)
+{
+	struct rig *rig = *state, *other;
+	size_t len;
+	void *blob;
+
+	blob = save(rig, &len);
+	other = rig_new_spin(2, 100);
+	openreg_card_free(other->card);
+	other->config.vectors = 16;
+	rig_make_card(other);
+	rig_pause(other);
+	assert_int_equal(load(other, blob, len), -1);
+	free(blob);
+	rig_free(other);
+}
+
+/* Wherever it ends too early, though what came before was in order. */
+static void test_cut_short(void **state)
+{
+	struct rig *rig = *state;
+	uint64_t *blob;
+	size_t len, n;
+	struct tq q;
+
+	openreg_card_reg_write(rig->card, OPENREG_REG_CARD_ID, 5, 4);
+	tq_create(rig, &q, 1, 0);
+	tq_nop(&q);
+	tq_publish(&q);
+	tq_wait(&q);
+	blob = save(rig, &len);
+	for (n = 0; n < len / 8; n++)
+		assert_int_equal(try_load(rig, blob, n), -1);
+	assert_int_equal(try_load(rig, blob, n), 0);
+	free(blob);
+}
+
+/* Who goes on with the card sets it up as a new one, with rings of its own. */
+static void test_go_on(void **state)
+{
+	struct rig *rig = *state;
+	unsigned int errors;
+	size_t len;
+	void *blob;
+	struct tq q;
+
+	blob = save(rig, &len);
+	rig_pause(rig);
+	openreg_card_reset(rig->card);
+	rig_pause(rig);
+	assert_int_equal(load(rig, blob, len - 8), -1);
+	free(blob);
+	errors = atomic_load(&rig->guest_errors);
+	openreg_card_resume(rig->card);
+	rig->admin_base = rig_alloc(rig, HOST_ADMIN_SLOTS * 64);
+	rig->admin_cpl = rig_alloc(rig, HOST_ADMIN_SLOTS * 16);
+	rig->fault_base = rig_alloc(rig, HOST_FAULT_SLOTS * 64);
+	rig_enable(rig);
+	assert_int_equal(rig_op(rig, OPENREG_ADMIN_CTX_CREATE, 1, 0), 0);
+	tq_create(rig, &q, 1, 0);
+	tq_nop(&q);
+	tq_publish(&q);
+	tq_wait(&q);
+	assert_int_equal(atomic_load(&rig->guest_errors), errors);
+}
+
+int main(void)
+{
+#define T(f) cmocka_unit_test_setup_teardown(f, setup, rig_teardown)
+	const struct CMUnitTest tests[] = {
+		T(test_hostile_blob), T(test_hostile_lists),
+		T(test_other_shape),  T(test_cut_short),
+		T(test_go_on),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
