@@ -264,11 +264,12 @@ static enum step exec_step(struct worker *w, struct queue *q)
 	return step;
 }
 
-static void account(struct queue *q, uint64_t ns, bool compute)
+/* A thread's time with a queue, and how much of it was compute. */
+static void account(struct queue *q, uint64_t ns, uint64_t compute)
 {
 	atomic_fetch_add(&q->busy_ns, ns);
 	if (compute)
-		atomic_fetch_add(&q->card->stats.compute_ns, ns);
+		atomic_fetch_add(&q->card->stats.compute_ns, compute);
 }
 
 static bool is_compute(const struct queue *q)
@@ -300,7 +301,7 @@ static void let_go(struct worker *w, struct queue *q, uint64_t ns,
 /* Packets of one queue in a row; the caller owns it, and then no more. */
 void exec_turn(struct worker *w, struct queue *q)
 {
-	uint64_t start = now_ns(), last = start, now = start;
+	uint64_t start = now_ns(), last = start, now = start, compute = 0;
 	unsigned int n = 0, light = 0;
 	enum step step;
 
@@ -315,14 +316,14 @@ void exec_turn(struct worker *w, struct queue *q)
 			continue;
 		access_end(w);
 		now = now_ns();
-		if (is_compute(q))
-			account(q, now - last, true);
+		/* An empty ring leaves the header of the packet before. */
+		if (step != STEP_EMPTY && is_compute(q))
+			compute += now - last;
 		last = now;
 	} while (step == STEP_DONE && now - start < OPENREG_TURN_NS &&
 		 !must_leave(q) && !atomic_load(&q->ending));
 	now = now_ns();
-	if (!is_compute(q))
-		account(q, now - start, false);
+	account(q, now - start, compute);
 	atomic_fetch_add(&w->card->stats.packets, n);
 	let_go(w, q, now - start, step);
 }
@@ -366,7 +367,7 @@ void exec_slice(struct worker *w, struct queue *q, uint32_t slice)
 	if (last)
 		step = next_phase(w, q);
 	ns = now_ns() - start;
-	account(q, ns, true);
+	account(q, ns, ns);
 	let_go(w, q, ns, step);
 }
 
@@ -437,7 +438,7 @@ void exec_copy(struct worker *w, struct queue *q)
 	r = copy_slice(w, q, &failed);
 	ns = now_ns() - start;
 	atomic_fetch_add(&w->card->stats.copy_ns, ns);
-	account(q, ns, false);
+	account(q, ns, 0);
 	if (r != COPY_MORE) {
 		set_active(q, ACTIVE_NONE);
 		step = r == COPY_DONE ? STEP_DONE : STEP_FAULT;
