@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * debugfs, for root only since it tells users about each other:
- *	accel/<pci address>/openreg_stats	"name value" a line, totals
+ *	accel/<pci address>/openreg_stats	"name value" a line, totals; the
+ *						card's only while it works
  *	accel/<pci address>/openreg_queues	a line for each queue
  */
 
@@ -60,19 +61,30 @@ static unsigned int openreg_count_bos(struct openreg_device *odev)
 	return list_count_nodes(&odev->bos);
 }
 
+/* A card that is being reset, or is wedged, is left alone: no such lines. */
+static void openreg_card_stats_show(struct seq_file *m,
+				    struct openreg_device *odev)
+{
+	size_t i;
+
+	if (!down_read_trylock(&odev->map_lock))
+		return;
+	for (i = 0; !odev->wedged && i < ARRAY_SIZE(openreg_stats); i++)
+		seq_printf(m, "%s %llu\n", openreg_stats[i].name,
+			   openreg_read64(odev, openreg_stats[i].reg));
+	up_read(&odev->map_lock);
+}
+
 static int openreg_stats_show(struct seq_file *m, void *unused)
 {
 	struct drm_debugfs_entry *entry = m->private;
 	struct openreg_device *odev = to_openreg(entry->dev);
 	struct drm_openreg_memory_info memory = {};
 	int cookie;
-	size_t i;
 
 	if (!drm_dev_enter(entry->dev, &cookie))
 		return -ENODEV;
-	for (i = 0; i < ARRAY_SIZE(openreg_stats); i++)
-		seq_printf(m, "%s %llu\n", openreg_stats[i].name,
-			   openreg_read64(odev, openreg_stats[i].reg));
+	openreg_card_stats_show(m, odev);
 	drm_dev_exit(cookie);
 
 	openreg_vram_query(odev, &memory);
