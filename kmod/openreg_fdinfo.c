@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * What an open file uses, as Documentation/gpu/drm-usage-stats.rst wants it:
- *	drm-engine-card			time of the card's engines
+ *	drm-engine-card			time of the card's engines, all
+ *					threads of them together
+ *	drm-engine-capacity-card	those threads
  *	drm-{total,shared,resident}-X	memory that the card reaches; X is
  *		vram	its own
  *		system	the driver's, and what others export
@@ -75,9 +77,19 @@ static void openreg_show_memory(struct drm_printer *p, struct drm_file *filp)
 				       names[i]);
 }
 
+/* Those that compute, and the one that copies. The card may say any number. */
+static u64 openreg_num_engines(const struct openreg_device *odev)
+{
+	return (u64)odev->info.workers + 1;
+}
+
 void openreg_show_fdinfo(struct drm_printer *p, struct drm_file *filp)
 {
+	struct openreg_file *file = filp->driver_priv;
+
 	drm_printf(p, "drm-engine-card:\t%llu ns\n",
-		   openreg_file_busy_ns(filp->driver_priv));
+		   openreg_file_busy_ns(file));
+	drm_printf(p, "drm-engine-capacity-card:\t%llu\n",
+		   openreg_num_engines(file->odev));
 	openreg_show_memory(p, filp);
 }

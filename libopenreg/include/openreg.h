@@ -286,7 +286,7 @@ struct openreg_queue_stats {
 	uint64_t interrupts; /* by the card: vectors raised for the queue */
 	uint64_t dma_read; /* by the card: bytes from system memory */
 	uint64_t dma_written; /* by the card: bytes to system memory */
-	uint64_t busy_ns; /* by the card: engine time */
+	uint64_t busy_ns; /* by the card: engine time, summed over threads */
 	uint64_t reserved[6];
 };
 int openreg_queue_get_stats(const struct openreg_queue *queue,

@@ -280,6 +280,52 @@ TEST(engine_time)
 	close(other);
 }
 
+/* The card's clock, which its engine time is measured by; -1 if it does not say. */
+static long long card_clock(int fd)
+{
+	struct drm_openreg_timestamp stamp = {};
+
+	return card_ioctl(fd, DRM_IOCTL_OPENREG_TIMESTAMP, &stamp) ?
+	       -1 : (long long)stamp.card;
+}
+
+#define QUEUES 4
+
+/* Several threads have work, and none of them more time than there is. */
+TEST(engine_capacity)
+{
+	long long begin, end, busy, capacity;
+	struct drm_openreg_device_info info;
+	struct queue queue[QUEUES];
+	struct packet p;
+	struct bo bo;
+	int i, fd = card_open();
+
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, card_info(fd, &info));
+	capacity = fdinfo(fd, "drm-engine-capacity-card");
+	EXPECT_EQ(info.workers + 1ll, capacity);
+	begin = card_clock(fd);
+	ASSERT_LE(0, begin);
+	ASSERT_EQ(0, bo_create(fd, 16 * MIB, DRM_OPENREG_BO_VRAM, &bo));
+	for (i = 0; i < QUEUES; i++) {
+		ASSERT_EQ(0, queue_create(fd, 64, &queue[i]));
+		packet_busy(&p, bo.address + 64 * i, bo.address + 4096, 1 << 24);
+		queue_push(&queue[i], &p);
+		packet_copy(&p, bo.address + 8 * MIB, bo.address, 8 * MIB,
+			    OPENREG_U8);
+		queue_push(&queue[i], &p);
+	}
+	for (i = 0; i < QUEUES; i++)
+		EXPECT_EQ(0, queue_wait(&queue[i], 2, 60 * SEC_NS));
+	EXPECT_TRUE(grows(fd, 0));
+	busy = fdinfo(fd, "drm-engine-card");
+	end = card_clock(fd);
+	EXPECT_LE(busy, capacity * (end - begin))
+		TH_LOG("%lld ns of %lld in %lld", busy, capacity, end - begin);
+	close(fd);
+}
+
 static int put(const char *path, const char *text)
 {
 	int fd = open(path, O_WRONLY | O_TRUNC | O_CLOEXEC);
