@@ -2,7 +2,7 @@
 /*
  * Maps of buffer objects and of the parts of queues. For what belongs to a card
  * that is gone there is a page of zeros to read and write, the same one for all
- * pages of the object: nobody gets a SIGBUS.
+ * pages of the object: nobody who lives gets a SIGBUS.
  */
 
 #include <linux/mm.h>
@@ -17,6 +17,11 @@
 
 /* Pages mapped by one fault, around the one that was touched. */
 #define OPENREG_FAULT_AROUND 64
+/*
+ * For who dies meanwhile. Of VM_FAULT_NOPAGE the kernel itself, if it copies for
+ * him, would think that it may try again, for as long as the reset takes.
+ */
+#define OPENREG_FAULT_KILLED VM_FAULT_SIGBUS
 
 static vm_fault_t openreg_fault_dummy(struct openreg_bo *bo,
 				      struct vm_fault *vmf)
@@ -58,23 +63,44 @@ static vm_fault_t openreg_fault_around(struct openreg_bo *bo,
 	return ret;
 }
 
-static vm_fault_t openreg_bo_fault(struct vm_fault *vmf)
+static vm_fault_t openreg_fault_present(struct openreg_bo *bo,
+					struct vm_fault *vmf)
 {
-	struct openreg_bo *bo = to_openreg_bo(vmf->vma->vm_private_data);
 	struct openreg_device *odev = to_openreg(bo->base.dev);
+	vm_fault_t ret;
+
+	if (down_read_killable(&odev->map_lock))
+		return OPENREG_FAULT_KILLED;
+	ret = odev->wedged && bo->ops->io ? openreg_fault_dummy(bo, vmf) :
+					    openreg_fault_around(bo, vmf);
+	up_read(&odev->map_lock);
+	return ret;
+}
+
+static vm_fault_t openreg_fault_locked(struct openreg_bo *bo,
+				       struct vm_fault *vmf)
+{
 	vm_fault_t ret;
 	int cookie;
 
-	guard(mutex)(&bo->lock);
 	if (bo->ops->survives)
 		return openreg_fault_around(bo, vmf);
 	if (bo->gone || !drm_dev_enter(bo->base.dev, &cookie))
 		return openreg_fault_dummy(bo, vmf);
-	scoped_guard(rwsem_read, &odev->map_lock)
-		ret = odev->wedged && bo->ops->io ?
-			openreg_fault_dummy(bo, vmf) :
-			openreg_fault_around(bo, vmf);
+	ret = openreg_fault_present(bo, vmf);
 	drm_dev_exit(cookie);
+	return ret;
+}
+
+static vm_fault_t openreg_bo_fault(struct vm_fault *vmf)
+{
+	struct openreg_bo *bo = to_openreg_bo(vmf->vma->vm_private_data);
+	vm_fault_t ret;
+
+	if (mutex_lock_killable(&bo->lock))
+		return OPENREG_FAULT_KILLED;
+	ret = openreg_fault_locked(bo, vmf);
+	mutex_unlock(&bo->lock);
 	return ret;
 }
 

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/socket.h>
 
 #include "kselftest_harness.h"
 
@@ -14,6 +15,9 @@
 
 #define COMMANDS 9 /* OPENREG_ADMIN_CTX_CREATE .. OPENREG_ADMIN_FILL */
 #define REG_STATUS 0x008 /* openreg_regs.h */
+#define REG_CONTROL 0x00c
+#define CONTROL_RESET 2
+#define LONG (20 * SEC_NS)
 
 static int begin(struct card_usage *before)
 {
@@ -335,6 +339,119 @@ TEST_F_TIMEOUT(admin, nonsense_in_registers, 280)
 	ASSERT_EQ(0, card_bind());
 	EXPECT_LT(10, taken);
 	EXPECT_GT(40, taken);
+}
+
+/*
+ * Once it is told to, has a map of VRAM read by itself or by the kernel, ever
+ * again: a reset that is about to begin may let somebody in before it.
+ */
+static void touch(int with, bool by_kernel)
+{
+	int fd = card_open(), sink[2];
+	struct bo bo;
+	char byte;
+
+	if (fd < 0 || pipe(sink) ||
+	    bo_create(fd, 4096, DRM_OPENREG_BO_VRAM, &bo) || bo_map(fd, &bo) ||
+	    write(with, "", 1) != 1 || read(with, &byte, 1) != 1)
+		_exit(1);
+	while (!by_kernel)
+		byte = *(volatile char *)bo.cpu;
+	while (write(sink[1], bo.cpu, 1) == 1 && read(sink[0], &byte, 1) == 1)
+		;
+	_exit(2);
+}
+
+/* Does not tell its time, and is not wedged. */
+static bool is_being_reset(int fd)
+{
+	struct drm_openreg_timestamp stamp = {};
+	struct drm_openreg_device_info info;
+
+	return card_ioctl(fd, DRM_IOCTL_OPENREG_TIMESTAMP, &stamp) == -EIO &&
+	       !card_info(fd, &info);
+}
+
+/* Waits for a reset of the driver's that the card does not come to the end of. */
+static bool reset_begins(int fd)
+{
+	__s64 end = now_ns() + 2 * LONG;
+	struct bo bo;
+
+	if (bo_create(fd, 4096, DRM_OPENREG_BO_VRAM, &bo) ||
+	    driver_set_timeout("1000") || inject(INJECT_REG, REG_CONTROL) ||
+	    inject(INJECT_REG_VALUE, CONTROL_RESET) ||
+	    inject(INJECT_ADMIN, ADMIN_NEVER) || bo_close(fd, bo.handle))
+		return false;
+	while (!is_being_reset(fd))
+		if (now_ns() > end)
+			return false;
+	return true;
+}
+
+/* Until the process sleeps, and nothing but its end wakes it up. */
+static bool falls_asleep(pid_t pid)
+{
+	__s64 end = now_ns() + LONG;
+	char path[32], state = 0;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	while (state != 'D' && now_ns() < end) {
+		file = fopen(path, "r");
+		if (!file || fscanf(file, "%*d (%*[^)]) %c", &state) != 1)
+			state = 0;
+		if (file)
+			fclose(file);
+	}
+	return state == 'D';
+}
+
+/* Killed, and gone before the reset is over? */
+static bool dies_in_a_reset(int fd, pid_t pid)
+{
+	int status;
+
+	if (kill(pid, SIGKILL))
+		return false;
+	while (is_being_reset(fd))
+		if (waitpid(pid, &status, WNOHANG) == pid)
+			return WIFSIGNALED(status) && is_being_reset(fd);
+	waitpid(pid, &status, 0);
+	return false;
+}
+
+/* Memory of the card is waited for in a reset, but not by who is killed. */
+TEST_F_TIMEOUT(admin, killed_in_a_reset, 120)
+{
+	long long resets = card_stat("resets");
+	int i, fd, with[2];
+	char byte;
+	pid_t pid;
+
+	for (i = 0; i < 2; i++) {
+		ASSERT_EQ(0, socketpair(AF_UNIX, SOCK_STREAM, 0, with));
+		fd = card_open();
+		ASSERT_LE(0, fd);
+		pid = fork();
+		ASSERT_LE(0, pid);
+		if (!pid)
+			touch(with[1], i);
+		ASSERT_EQ(1, read(with[0], &byte, 1));
+		ASSERT_TRUE(reset_begins(fd));
+		/* The driver's numbers can be read, and the card is not asked. */
+		EXPECT_EQ(resets + i + 1, card_stat("resets"));
+		EXPECT_EQ(-1, card_stat("packets"));
+		ASSERT_EQ(1, write(with[0], "", 1));
+		EXPECT_TRUE(falls_asleep(pid));
+		EXPECT_TRUE(dies_in_a_reset(fd, pid));
+		inject_none();
+		EXPECT_EQ(0, card_await());
+		EXPECT_LE(0, card_stat("packets"));
+		close(fd);
+		close(with[0]);
+		close(with[1]);
+	}
 }
 
 TEST_HARNESS_MAIN
