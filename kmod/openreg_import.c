@@ -37,9 +37,14 @@ static int openreg_import_map(struct openreg_bo *bo)
 	ret = dma_buf_pin(attach);
 	if (ret)
 		goto out_unlock;
-	/* It may be on its way to where it is pinned. */
+	/*
+	 * It may be on its way to where it is pinned. Not for ever, as nobody's
+	 * card can go meanwhile.
+	 */
 	ret = dma_resv_wait_timeout(resv, DMA_RESV_USAGE_KERNEL, true,
-				    MAX_SCHEDULE_TIMEOUT);
+				    OPENREG_PATIENCE);
+	if (!ret)
+		ret = -EBUSY;
 	if (ret < 0)
 		goto out_unpin;
 	sgt = dma_buf_map_attachment(attach, bo->mem.dir);

@@ -31,8 +31,9 @@
  * Errors: EINVAL flags, no dma-buf, or a size that cannot be; EBADF; ENOENT no
  * such handle; EOPNOTSUPP registered memory, or the exporter's memory cannot be
  * reached by this device; EACCES exported before for another access, or the
- * exporter says so; ENOSPC no free segment or context; ENOMEM; EIO the card was
- * reset since this file first used it.
+ * exporter says so; EBUSY the exporter takes more than ten seconds to have the
+ * memory where it stays; ENOSPC no free segment or context; ENOMEM; EIO the card
+ * was reset since this file first used it.
  */
 #ifndef OPENREG_ACCEL_H
 #define OPENREG_ACCEL_H
