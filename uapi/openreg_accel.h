@@ -161,9 +161,9 @@ struct drm_openreg_memory_info {
  *
  * The handle's address is valid for this open file only and ends with it.
  * Memory of a closed handle is free when no packet uses it any more; a call
- * that needs it waits for that up to ten seconds. If a closed object is in use
- * for longer than the module's admin_timeout_ms (20 s), all queues of its file
- * are stopped.
+ * that needs it waits for that up to ten seconds, and for VRAM that is on its
+ * way back, anybody's, up to ten more. If a closed object is in use for longer
+ * than the module's admin_timeout_ms (20 s), all queues of its file are stopped.
  *
  * Errors: EINVAL bad size or flags; ENOSPC no such block of VRAM, no free
  * segment or context; ENOMEM out of memory, or all SYSTEM objects and rings

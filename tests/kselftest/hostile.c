@@ -213,7 +213,7 @@ TEST_F_TIMEOUT(hostile, interrupts_are_lost, 60)
 
 static const __u32 periods[] = { 1000, 100, 20 };
 
-/* For nothing, now and then or as fast as the host can. */
+/* For nothing, now and then or as fast as the card can be made to. */
 TEST_F_TIMEOUT(hostile, interrupts_for_nothing, 120)
 {
 	unsigned long long before;
