@@ -385,6 +385,23 @@ def test_an_index_out_of_range(n):
     assert x[to_card(torch.tensor([3]))].cpu() == values(10)[3]
 
 
+@pytest.mark.parametrize("dims", [9, 17])
+def test_more_indices_than_a_packet_has_room_for(dims):
+    x = small(*[2, 1, 2] * 5, 2, 3)[(0,) * (17 - dims)].transpose(0, 1)
+    i = [indices(3, 1, low=-n, high=n, seed=d) for d, n in enumerate(x.shape[:-1])]
+    check(lambda x: x[x > 0], x)
+    check(lambda x: x[(x > 0).nonzero(as_tuple=True)], x)
+    check(lambda x, *i: x[(*i[:-1], i[-1][0])], x, *i)
+    check(lambda x, *i: x[(*i, torch.tensor([-3, 2], device=x.device))], x, *i)
+    for add in (False, True):
+        check(lambda x, *i: x.clone().index_put_(i, x.new_ones(3), accumulate=add), x, *i)
+        check(lambda x: x.clone().index_put_((x > 0,), x[x > 0] * 3, accumulate=add), x)
+    wrong = to_card(torch.tensor([0, 3])), to_card(torch.tensor([0, 0]))
+    with pytest.raises(RuntimeError, match="index 3 is out of bounds for a dimension of size 3"):
+        to_card(x)[(wrong[1],) * (dims - 1) + (wrong[0],)].cpu()
+    torch.openreg.reset()
+
+
 def test_nothing_to_choose_from():
     x, i = torch.empty(0, 3), torch.tensor([0])
     for device in ["cpu", "openreg"]:

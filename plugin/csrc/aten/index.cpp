@@ -2,6 +2,8 @@
 #include "aten/index.h"
 
 #include <ATen/WrapDimUtils.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/empty.h>
 
 namespace openreg {
 
@@ -25,8 +27,56 @@ void IndexSpace::choose(
     at::DimVector index_strides,
     int64_t extent,
     int64_t step) {
+  if (choices_.size() + 1 == OPENREG_INDEX_OPERANDS_MAX) {
+    further_.push_back({index, std::move(index_strides), {extent, step}});
+    return;
+  }
   space_.add(index, std::move(index_strides));
   choices_.push_back({extent, step});
+}
+
+void IndexSpace::check_extent(const Choice& choice) {
+  TORCH_CHECK_INDEX(
+      choice.extent != 0, "index is out of bounds for dimension with size 0");
+}
+
+// Looks up in 0, 1, 2... where the indices lead, so that the card checks each.
+Part IndexSpace::fold_further(OpId op, Part part) {
+  if (further_.size() == 1) {
+    Further& f = further_[0];
+    space_.add(f.index, std::move(f.strides));
+    choices_.push_back(f.choice);
+    return part;
+  }
+  std::vector<int64_t> sizes(space_.ndim(), 1);
+  int64_t places = 1;
+  for (const Further& f : further_) {
+    places += (f.choice.extent - 1) * f.choice.step;
+    for (int d = 0; d < space_.ndim(); d++) {
+      sizes[d] = f.strides[d] == 0 ? sizes[d] : space_.sizes()[d];
+    }
+  }
+  const auto options = further_[0].index.options().dtype(at::kLong);
+  const Tensor table = at::arange(places, options);
+  const Tensor out = at::empty(sizes, options);
+  IndexSpace fold(
+      OPENREG_INDEX_GET,
+      negative_,
+      sizes,
+      out,
+      at::DimVector(out.strides()),
+      table,
+      at::DimVector(sizes.size(), 0));
+  at::DimVector strides(out.strides());
+  for (size_t d = 0; d < sizes.size(); d++) {
+    strides[d] = sizes[d] == 1 ? 0 : strides[d];
+  }
+  for (Further& f : further_) {
+    fold.choose(f.index, std::move(f.strides), f.choice.extent, f.choice.step);
+  }
+  space_.add(out, std::move(strides));
+  choices_.push_back({places, 1});
+  return fold.launch(op, part);
 }
 
 Part IndexSpace::launch(OpId op, Part part) {
@@ -34,8 +84,13 @@ Part IndexSpace::launch(OpId op, Part part) {
     return part;
   }
   for (const Choice& choice : choices_) {
-    TORCH_CHECK_INDEX(
-        choice.extent != 0, "index is out of bounds for dimension with size 0");
+    check_extent(choice);
+  }
+  for (const Further& f : further_) {
+    check_extent(f.choice);
+  }
+  if (!further_.empty()) {
+    part = fold_further(op, part);
   }
   space_.coalesce();
   space_.for_each_launchable([&](const Space& s) {

@@ -6,6 +6,8 @@
 #include <ATen/core/Tensor.h>
 #include <c10/util/SmallVector.h>
 
+#include <vector>
+
 #include "aten/space.h"
 
 namespace openreg {
@@ -41,11 +43,21 @@ class IndexSpace {
   struct Choice {
     int64_t extent, step;
   };
+  struct Further {
+    at::Tensor index;
+    at::DimVector strides;
+    Choice choice;
+  };
+
+  static void check_extent(const Choice& choice);
+  Part fold_further(OpId op, Part part);
 
   uint8_t mode_;
   Negative negative_;
   Space space_;
   c10::SmallVector<Choice, 4> choices_;
+  // From the last on that a packet has room for; launch() makes one of them.
+  std::vector<Further> further_;
 };
 
 // With 0 dimensions as one of size 1.
