@@ -6,7 +6,7 @@ import math
 import pytest
 import torch
 
-from ops import FLOATS, INTS, check, values
+from ops import FLOATS, INTS, check, to_card, values
 
 DIMS = [0, 1, -1, (0, 2), (0, 1, 2)]
 
@@ -108,3 +108,18 @@ def test_large_sums_are_exact_enough():
     x = torch.full((1 << 20,), 0.1)
     check(torch.sum, x)
     check(torch.mean, x)
+
+
+def test_more_than_a_packet_may_visit():
+    x = to_card(torch.ones(1)).expand(1 << 37)
+    flags = to_card(torch.ones(1, dtype=torch.bool)).expand(1 << 37)
+    for call in (
+        lambda: x.sum(),
+        lambda: x.view(1, *[2] * 37).amax(),
+        lambda: x.expand(1 << 25, 1 << 37).mean(),
+        lambda: torch.nn.functional.mse_loss(x, x),
+        lambda: flags.all(),
+    ):
+        with pytest.raises(RuntimeError, match="68719476736 at most; call it for parts .*split"):
+            call()
+    assert (x[:3] + 1).cpu().tolist() == [2, 2, 2]

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "aten/pointwise.h"
 
+#include "aten/window.h"
+
 #include <c10/core/DynamicCast.h>
 
 namespace openreg {
@@ -57,7 +59,9 @@ void put_iter(Packet& packet, const at::TensorIteratorBase& iter) {
   for (int d = 0; d < ndim; d++) {
     size[d] = shape[ndim - 1 - d];
   }
-  packet.space(c10::IntArrayRef(size.data(), ndim));
+  const c10::IntArrayRef sizes(size.data(), ndim);
+  check_work(sizes, iter.device(0).index());
+  packet.space(sizes);
   for (int i = 0; i < iter.ntensors(); i++) {
     if (iter.is_cpu_scalar(i)) {
       continue; // an immediate

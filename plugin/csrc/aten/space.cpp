@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "aten/space.h"
 
+#include "aten/window.h"
+
 namespace openreg {
 
 uint8_t Space::add(const at::TensorBase& t) {
@@ -127,6 +129,7 @@ void Space::coalesce() {
 }
 
 void Space::put(Packet& packet) const {
+  check_work(size_, device_);
   packet.space(size_);
   for (const Operand& o : operand_) {
     packet.operand(o.addr, o.dtype, o.stride.data());

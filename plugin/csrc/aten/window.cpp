@@ -47,4 +47,20 @@ double max_work(c10::DeviceIndex index) {
   return std::exp2(device(index).info.max_work);
 }
 
+void check_work(at::IntArrayRef sizes, c10::DeviceIndex index) {
+  double work = 1;
+  for (const int64_t size : sizes) {
+    work *= static_cast<double>(size);
+  }
+  const double most = max_work(index);
+  TORCH_CHECK(
+      work <= most,
+      "openreg: an operator would visit ",
+      sizes,
+      " elements in one packet, which takes ",
+      static_cast<uint64_t>(most),
+      " at most; call it for parts of the tensor, as from torch.split(), and "
+      "put the results together");
+}
+
 } // namespace openreg

@@ -33,5 +33,7 @@ void put_space_strides(int64_t* to, const at::Tensor& t, int64_t dims);
 
 // A packet's limit on the elements that it visits.
 double max_work(c10::DeviceIndex device);
+// Throws for a space that has more: the packet would stop its stream.
+void check_work(at::IntArrayRef sizes, c10::DeviceIndex device);
 
 } // namespace openreg
