@@ -31,6 +31,21 @@ def test_unscale(bad, dtype):
         assert got[-1].item() == (1.0 if bad is not None else before)
 
 
+def test_unscale_dimensions_that_a_packet_does_not_hold():
+    whole = values(*[4] * 8, 3)
+    for bad in (False, True):
+        whole[(0,) * 9] = float("inf") if bad else 1.0
+        card = to_card(whole)
+        part = card[(slice(0, None, 2),) * 8]
+        found = to_card(torch.zeros(1))
+        with no_fallback():
+            unscale([part], found, to_card(torch.tensor(0.25)))
+        want = whole.clone()
+        want[(slice(0, None, 2),) * 8] *= 0.25
+        torch.testing.assert_close(card.cpu(), want)
+        assert found.item() == bad
+
+
 def test_update_scale():
     for scale, tracker, found in [(8.0, 0, 0.0), (8.0, 2, 0.0), (8.0, 2, 1.0), (3e38, 2, 0.0)]:
         args = torch.tensor(scale), torch.tensor(tracker, dtype=torch.int32), torch.tensor(found)

@@ -50,3 +50,15 @@ def test_a_gradient_of_rows_that_do_not_merge():
         return (F.nll_loss(x, y, reduction="none").transpose(0, 1) * w).sum()
 
     check(with_gradients(run), x, y, w)
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+def test_dimensions_that_a_packet_does_not_hold(reduction):
+    x = values(*[2] * 8, 3, low=0, high=1)
+    y = values(*[2] * 8, 3, low=0, high=1, seed=1).permute(6, 4, 2, 0, 1, 3, 5, 7, 8)
+    z = values(2, 1, 2, 1, 2, 1, 2, 1, 3, low=0, high=1)
+    for name in ["mse_loss", "huber_loss", "smooth_l1_loss", "l1_loss"]:
+        for target in (y, z.transpose(0, 2)):
+            check(lambda x, y: getattr(F, name)(x, y.expand_as(x), reduction=reduction), x, target)
+    check(lambda x, y: F.binary_cross_entropy(x, y, reduction=reduction), x, y)
+    check(lambda x, y, z: F.binary_cross_entropy(x, y, z, reduction=reduction), x, y, z)

@@ -14,8 +14,20 @@ using at::Tensor;
 
 OpName unscale_name, update_name;
 
+// Whether a packet may hold all dimensions, which are one if they are dense.
+bool fits(const Tensor& t) {
+  return t.dim() <= OPENREG_DIMS_MAX || t.is_non_overlapping_and_dense();
+}
+
 // A flag of whether some element is infinite or NaN.
 void unscale(const Tensor& grad, const Tensor& inverse, const Tensor& flag, Part part) {
+  if (!fits(grad)) {
+    at::assert_no_internal_overlap(grad);
+    const Tensor dense = grad.contiguous();
+    unscale(dense, inverse, flag, part);
+    grad.copy_(dense);
+    return;
+  }
   Step s(unscale_name.id, grad, grad.scalar_type());
   const auto operand = s.add_written(grad);
   const Value g = s.load(operand);

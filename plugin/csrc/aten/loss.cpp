@@ -18,6 +18,13 @@ using at::Tensor;
 using OptTensor = std::optional<Tensor>;
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
+// More dimensions than a packet holds are one if all tensors are dense.
+Tensor expanded(const Tensor& t, at::IntArrayRef shape, bool reduces) {
+  const Tensor full = t.expand(shape);
+  const bool fits = !reduces || shape.size() <= OPENREG_DIMS_MAX;
+  return fits ? full : full.contiguous();
+}
+
 // A loss of two tensors, element by element, with a weight if there is one:
 // reduced in the same packet.
 template <class Formula>
@@ -33,7 +40,9 @@ void pair_loss(
   TORCH_CHECK_NOT_IMPLEMENTED(
       at::isFloatingType(type), "this loss is not implemented for '", type, "'");
   const auto shape = at::infer_size_dimvector(self.sizes(), target.sizes());
-  const Tensor a = self.expand(shape), b = target.expand(shape);
+  const bool reduces = reduction != at::Reduction::None;
+  const Tensor a = expanded(self, shape, reduces);
+  const Tensor b = expanded(target, shape, reduces);
   if (a.numel() == 0) {
     if (out.numel() != 0) {
       out.fill_(reduction == at::Reduction::Mean ? kNaN : 0.0);
@@ -43,8 +52,8 @@ void pair_loss(
   Step s(id, a, type);
   const Value x = s.load(a);
   Value loss = formula(s.program, x, s.load(b));
-  loss = weight.defined() ? loss * s.load(weight) : loss;
-  if (reduction == at::Reduction::None) {
+  loss = weight.defined() ? loss * s.load(expanded(weight, shape, reduces)) : loss;
+  if (!reduces) {
     s.store(out, loss);
   } else {
     const double n = reduction == at::Reduction::Mean ? a.numel() : 1;
