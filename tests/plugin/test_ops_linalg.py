@@ -166,6 +166,15 @@ def test_qr_near_the_limits_of_doubles(scale):
     assert torch.allclose(q @ r / scale, a / scale)
 
 
+@pytest.mark.parametrize("scale", [1e-42, 1e-39, 1e-37, 1e37])
+def test_qr_near_the_limits_of_floats(scale):
+    for a in (scale * values(7, 5, low=-1, high=1), torch.full((3, 2), scale)):
+        q, r = (t.cpu().double() for t in linalg.qr(to_card(a)))
+        one = torch.eye(a.size(1), dtype=torch.float64)
+        assert (q.mT @ q - one).abs().max() < 1e-5
+        assert (q @ r - a.double()).abs().max() < 1e-5 * scale + 1e-43
+
+
 @pytest.mark.parametrize("half", [torch.bfloat16, torch.float16])
 def test_under_autocast(half):
     """None of it is in the lists: it stays in the type that it is given."""

@@ -235,15 +235,16 @@ namespace {
 // Reflects a column onto its first element; the result is tau, [batch, 1, 1].
 Tensor reflect(OpId id, const Tensor& a) {
   const Tensor head = rows(a, 0, 1), tail = rows(a, 1, a.size(1));
-  // Squares of floats fit in doubles, those of doubles are kept from the limits.
+  // Squares and reciprocals of floats fit in doubles, and scale is one therefore;
+  // those of doubles are kept from the limits.
   Tensor unit;
   if (a.scalar_type() == at::kDouble) {
     unit = a.abs().amax(1, true);
     a.div_(unit.masked_fill_(unit.eq(0), 1));
   }
   const Tensor norm = at::linalg_vector_norm(tail, 2, at::IntArrayRef{1}, true, at::kDouble);
-  const Tensor tau = at::empty(head.sizes(), a.options()), scale = at::empty_like(tau);
-  Step s(id, head, a.scalar_type());
+  const Tensor tau = at::empty(head.sizes(), a.options()), scale = at::empty_like(norm);
+  Step s(id, head, at::kDouble);
   const uint8_t first = s.add(head);
   const Value x = s.load(first), y = s.load(norm);
   const Value nothing = y == 0.0;
