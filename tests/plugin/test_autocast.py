@@ -25,6 +25,18 @@ def test_autocast_dtypes(dtype):
     assert layer(x).dtype == torch.float32
 
 
+@pytest.mark.parametrize("half", [torch.float16, torch.bfloat16])
+def test_nansum_is_not_cast(half):
+    x = torch.tensor([[1, float("nan"), 2.5]], dtype=half, device=DEV)
+    with torch.autocast(DEV, dtype=half):
+        for y in (torch.nansum(x), x.nansum(1), x.nansum(1, dtype=half), x[0, 1:].nansum()):
+            assert y.dtype == half
+        assert torch.nansum(x, dtype=torch.float64).dtype == torch.float64
+        assert torch.nansum(x.int()).dtype == torch.int64
+        assert torch.nansum(x).item() == 3.5
+    assert torch.nansum(x).dtype == half
+
+
 def test_autocast_default_and_state():
     assert torch.get_autocast_dtype(DEV) in (torch.float16, torch.bfloat16)
     assert not torch.is_autocast_enabled(DEV)

@@ -35,11 +35,13 @@ Tensor count_nonzero(const Tensor& self, IntArrayRef dims) {
   return at::ne(self, 0).sum(dims);
 }
 
+// Autocast, which knows sum() but not nansum(), lets a type that is named be.
 Tensor nansum(const Tensor& self, OptionalIntArrayRef dims, bool keepdim, OptType dtype) {
   if (c10::isIntegralType(self.scalar_type(), true)) {
     return at::sum(self, dims, keepdim, dtype);
   }
-  return at::sum(self.masked_fill(self.isnan(), 0), dims, keepdim, dtype);
+  return at::sum(
+      self.masked_fill(self.isnan(), 0), dims, keepdim, dtype ? dtype : self.scalar_type());
 }
 
 Tensor& nansum_out(
