@@ -89,12 +89,43 @@ def test_doubles_and_large_scores():
     check(attend(), q * 100, k * 100, v)
 
 
-def test_slices_of_the_batch():
-    """More scores than are held at a time."""
-    q, k, v = tensors(batch=3, heads=1, kv_heads=1, rows=1400, keys=1400, width=4, out=4)
+# Each has more scores than are held at a time, 2^22: of the batch, of the heads, of the
+# queries' heads that share keys, and of the queries of one head.
+MANY = {
+    "batch": {"batch": 3, "heads": 1, "kv_heads": 1, "rows": 1400, "keys": 1400},
+    "heads": {"batch": 2, "heads": 4, "kv_heads": 4, "rows": 1200, "keys": 1200},
+    "groups": {"batch": 1, "heads": 3, "kv_heads": 1, "rows": 1500, "keys": 1500},
+    "queries": {"batch": 1, "heads": 2, "kv_heads": 2, "rows": 2500, "keys": 2100},
+}
+SLICE = 4 << 22  # bytes of them
+
+
+@pytest.mark.parametrize("mask", [None, "causal", "bool", "shared", "whole"])
+@pytest.mark.parametrize("over", MANY)
+def test_slices(over, mask):
+    shape = MANY[over]
+    inputs = [*tensors(width=4, out=4, **shape)]
+    rows, keys = shape["rows"], shape["keys"]
+    if mask == "bool":
+        inputs.append(values(rows, keys, dtype=torch.bool, seed=3))
+    elif mask == "shared":
+        inputs.append(values(1, 1, 1, keys, seed=3))
+    elif mask == "whole":
+        inputs.append(values(shape["batch"], shape["heads"], rows, keys, seed=3))
+    step = attend(is_causal=mask == "causal", enable_gqa=over == "groups")
+    want = step(*inputs)
+    moved = [to_card(t) for t in inputs]
+    held = torch.openreg.memory_allocated()
+    torch.openreg.reset_peak_memory_stats()
     with no_fallback():
-        got = F.scaled_dot_product_attention(*map(to_card, (q, k, v)))
-    torch.testing.assert_close(got.cpu(), F.scaled_dot_product_attention(q, k, v), **CLOSE)
+        got = step(*moved)
+    most = torch.openreg.max_memory_allocated() - held
+    scale = max(1, rows // 16)  # gradients of keys are sums over so many
+    for g, w in zip(got, want, strict=True):
+        torch.testing.assert_close(g.cpu(), w, rtol=1e-4, atol=1e-5 * scale)
+    if mask != "whole":  # whose gradient is as large as all scores
+        as_numbers = 4 * rows * keys if mask == "bool" else 0
+        assert most < 2 * SLICE + as_numbers + (3 << 20)
 
 
 def test_the_logarithm_of_the_sum():

@@ -2,7 +2,7 @@
 // scaled_dot_product_attention: products by MATMUL, the softmax between them by
 // two VECTOR packets that also scale, mask, and leave the logarithm of its sum.
 // Backward computes the probabilities anew from that. The scores of one slice
-// of the batch are all that is held of them.
+// of the batch, the heads and the queries are all that is held of them.
 #include "aten/convention.h"
 #include "aten/matmul.h"
 #include "aten/step.h"
@@ -10,10 +10,12 @@
 #include <ATen/Context.h>
 #include <ATen/ExpandUtils.h>
 #include <ATen/ops/empty_like.h>
+#include <ATen/ops/zeros.h>
 #include <ATen/native/transformers/attention.h>
 #include <torch/library.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 
@@ -34,6 +36,37 @@ c10::ScalarType wide_type(c10::ScalarType type) {
 Tensor wide(const Tensor& t) {
   return t.to(wide_type(t.scalar_type()));
 }
+
+// A part of the batch, the kv heads, the queries' heads for each of them, and the
+// queries: the dimensions 0 to 3 of the scores.
+struct Slice {
+  std::array<int64_t, 4> first{}, size{};
+
+  // Of a tensor that may be broadcast over some of the four.
+  Tensor of_queries(const Tensor& t) const {
+    return cut(t, 4);
+  }
+  Tensor of_keys(const Tensor& t) const {
+    return cut(t, 3);
+  }
+  // Others of the same heads were before this one.
+  bool has_predecessor() const {
+    return first[3] > 0;
+  }
+  bool is_first() const {
+    return first == std::array<int64_t, 4>{};
+  }
+
+ private:
+  Tensor cut(Tensor t, int dims) const {
+    for (int d = 0; t.defined() && d < dims; d++) {
+      if (t.size(d) > 1) {
+        t = t.narrow(d, first[d], size[d]);
+      }
+    }
+    return t;
+  }
+};
 
 // What both ways share. Tensors are [batch, kv heads, queries' heads for each of
 // them, length, channels].
@@ -66,28 +99,51 @@ struct Attention {
     return t.unsqueeze(2).expand({batch, kv_heads, group, t.size(-2), t.size(-1)});
   }
 
-  // Calls fn(attention of it, first) for slices of the batch.
+  // A bias, with sizes of 1 where it is for all.
+  Tensor broadcast(Tensor t) const {
+    while (t.dim() < 4) {
+      t = t.unsqueeze(0);
+    }
+    return t.size(1) == 1 ? t.unsqueeze(1) : queries(t);
+  }
+
+  // Calls fn(attention of it, slice) for slices of at most kScores scores, or of
+  // one query.
   template <class Fn>
   void for_each_slice(Fn&& fn) const {
-    const int64_t one = kv_heads * group * q.size(3) * k.size(3);
-    const int64_t count = std::max<int64_t>(1, kScores / std::max<int64_t>(1, one));
-    for (int64_t b = 0; b < batch; b += count) {
-      Attention part(*this);
-      const auto cut = [&](Tensor& t) {
-        if (t.defined()) {
-          t = t.narrow(0, b, std::min(count, batch - b));
-        }
-      };
-      cut(part.q);
-      cut(part.k);
-      cut(part.v);
-      cut(part.bias);
-      fn(part, b);
+    const auto whole = scores_shape();
+    std::array<int64_t, 4> count;
+    int64_t inner = whole[4];
+    for (int d = 3; d >= 0; d--) {
+      count[d] = std::max<int64_t>(1, std::min(kScores / std::max<int64_t>(1, inner), whole[d]));
+      inner *= whole[d];
     }
+    Slice s;
+    const auto walk = [&](const auto& self, int d) -> void {
+      if (d == 4) {
+        fn(part(s), s);
+        return;
+      }
+      for (s.first[d] = 0; s.first[d] < whole[d]; s.first[d] += count[d]) {
+        s.size[d] = std::min(count[d], whole[d] - s.first[d]);
+        self(self, d + 1);
+      }
+    };
+    walk(walk, 0);
+  }
+
+  Attention part(const Slice& s) const {
+    Attention part(*this);
+    part.q = s.of_queries(q);
+    part.k = s.of_keys(k);
+    part.v = s.of_keys(v);
+    part.bias = s.of_queries(bias);
+    part.first_query = s.first[3];
+    return part;
   }
 
   at::DimVector scores_shape() const {
-    return {q.size(0), kv_heads, group, q.size(3), k.size(3)};
+    return {q.size(0), q.size(1), q.size(2), q.size(3), k.size(3)};
   }
   Tensor new_scores() const {
     return empty(scores_shape(), {}, q.options());
@@ -98,19 +154,22 @@ struct Attention {
     if (bias.defined()) {
       score = score + s.load(bias);
     }
-    return causal ? select(s.index(3) >= s.index(4), score, -kInf) : score;
+    if (!causal) {
+      return score;
+    }
+    Value query = s.index(3);
+    if (first_query > 0) {
+      query = query + static_cast<double>(first_query);
+    }
+    return select(query >= s.index(4), score, -kInf);
   }
 
   bool causal;
   double scale;
   int64_t batch, kv_heads, group;
+  int64_t first_query = 0;
   Tensor q, k, v, bias;
 };
-
-// Adjoining rows of one slice of the batch, of tensors that are as long as it.
-Tensor slice(const Tensor& t, const Attention& a, int64_t first) {
-  return t.narrow(0, first, a.q.size(0));
-}
 
 const Space::Mask kKeys(1 << 4);
 
@@ -191,26 +250,27 @@ Result forward(
       query.options().dtype(wide_type(query.scalar_type())));
   const Attention all(query, key, value, bias.value_or(Tensor()), causal, scale);
   const Tensor o = all.queries(out), l = all.queries(log_sum.unsqueeze(-1));
-  all.for_each_slice([&](const Attention& a, int64_t b) {
-    forward_slice(a, slice(o, a, b), slice(l, a, b), b == 0);
+  all.for_each_slice([&](const Attention& a, const Slice& s) {
+    forward_slice(a, s.of_queries(o), s.of_queries(l), s.is_first());
   });
   const Tensor seed = empty({}, {}, query.options().dtype(at::kLong)).zero_();
   return {out, log_sum, Tensor(), Tensor(), query.size(2), key.size(2), seed, seed.clone(), Tensor()};
 }
 
 struct Gradients {
-  Tensor q, k, v, bias; // k, v for each of the queries' heads
+  Tensor q, k, v, bias; // k, v for each of the queries' heads; bias as it was given
 
-  Gradients slice(const Attention& a, int64_t b) const {
-    const auto cut = [&](const Tensor& t) {
-      return t.defined() ? openreg::slice(t, a, b) : t;
-    };
-    return {cut(q), cut(k), cut(v), cut(bias)};
+  Gradients of(const Slice& s) const {
+    return {s.of_queries(q), s.of_keys(k), s.of_keys(v), s.of_queries(bias)};
   }
 };
 
 struct Saved {
   Tensor grad, out, log_sum;
+
+  Saved of(const Slice& s) const {
+    return {s.of_queries(grad), s.of_queries(out), s.of_queries(log_sum)};
+  }
 };
 
 // From scores and the gradients of probabilities to probabilities and the
@@ -255,11 +315,30 @@ void dots(
   s.run(Part::FURTHER);
 }
 
-void backward_slice(const Attention& a, const Saved& saved, const Gradients& to, bool first) {
+// to = alpha * a @ b, or to += that.
+void multiply_into(const Tensor& to, const Tensor& a, const Tensor& b, double alpha, bool adds) {
   const auto id = backward_name.id;
+  const Tensor product = adds ? empty(to.sizes(), {}, to.options()) : to;
+  multiply_batches(id, product, a, b, alpha);
+  if (!adds) {
+    return;
+  }
+  Step s(id, to, to.scalar_type());
+  const auto sum = s.add(to);
+  s.program.store(sum, s.load(sum) + s.load(product));
+  s.run(Part::FURTHER);
+}
+
+void backward_slice(
+    const Attention& a,
+    const Saved& saved,
+    const Gradients& to,
+    const Slice& slice) {
+  const auto id = backward_name.id;
+  const bool adds = slice.has_predecessor();
   const Tensor scores = a.new_scores(), slopes = a.new_scores();
   multiply_batches(id, scores, a.q, a.k.transpose(-2, -1), a.scale,
-                   first ? Part::FIRST : Part::FURTHER);
+                   slice.is_first() ? Part::FIRST : Part::FURTHER);
   multiply_batches(id, slopes, saved.grad, a.v.transpose(-2, -1));
   auto rows = a.scores_shape();
   rows.back() = 1;
@@ -267,16 +346,16 @@ void backward_slice(const Attention& a, const Saved& saved, const Gradients& to,
   dots(id, a, saved, scores, slopes, dot);
   score_gradients(id, a, scores, slopes, saved.log_sum, dot);
   if (to.v.defined()) {
-    multiply_batches(id, to.v, scores.transpose(-2, -1), saved.grad);
+    multiply_into(to.v, scores.transpose(-2, -1), saved.grad, 1, adds);
   }
   if (to.q.defined()) {
     multiply_batches(id, to.q, slopes, a.k, a.scale);
   }
   if (to.k.defined()) {
-    multiply_batches(id, to.k, slopes.transpose(-2, -1), a.q, a.scale);
+    multiply_into(to.k, slopes.transpose(-2, -1), a.q, a.scale, adds);
   }
   if (to.bias.defined()) {
-    to.bias.copy_(slopes);
+    to.bias.add_(at::sum_to(slopes, to.bias.sizes()));
   }
 }
 
@@ -314,21 +393,24 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> backward(
   const auto like = [&](const Tensor& t, bool want) {
     return want ? empty(t.sizes(), {}, all.q.options()) : Tensor();
   };
+  Tensor db;
+  if (bias.defined() && wanted[3]) {
+    db = at::zeros(bias.sizes(), all.q.options());
+  }
   const Gradients to{
       like(all.q, wanted[0]), like(all.k, wanted[1]), like(all.v, wanted[2]),
-      bias.defined() && wanted[3] ? like(all.bias, true) : Tensor()};
+      db.defined() ? all.broadcast(db) : db};
   const Saved saved{
       all.queries(wide(grad)), all.queries(out), all.queries(log_sum.unsqueeze(-1))};
-  all.for_each_slice([&](const Attention& a, int64_t b) {
-    const Saved part{slice(saved.grad, a, b), slice(saved.out, a, b), slice(saved.log_sum, a, b)};
-    backward_slice(a, part, to.slice(a, b), b == 0);
+  all.for_each_slice([&](const Attention& a, const Slice& s) {
+    backward_slice(a, saved.of(s), to.of(s), s);
   });
-  Tensor dq = to.q, db = to.bias;
+  Tensor dq = to.q;
   if (dq.defined()) {
     dq = dq.flatten(1, 2).to(query.scalar_type());
   }
   if (db.defined()) {
-    db = at::sum_to(db.flatten(1, 2), bias.sizes()).to(bias.scalar_type());
+    db = db.to(bias.scalar_type());
   }
   return {dq, over_groups(to.k, key), over_groups(to.v, value), db};
 }
