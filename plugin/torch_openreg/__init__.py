@@ -38,13 +38,20 @@ def _printable(self: torch.Tensor) -> torch.Tensor:
     options = torch._tensor_str.PRINT_OPTS
     if self.numel() <= options.threshold:
         return self.cpu()
-    # Only the edges are looked at. Memory that is never touched is never there.
+    # Only the edges are looked at. Memory that is never touched is never there, and
+    # there is no more of it than on the card, however large the shape.
     n = options.edgeitems
     edges = [
-        (slice(n), slice(size - n, None)) if size > 2 * n else (slice(None),)
-        for size in self.shape
+        (slice(1),)
+        if stride == 0
+        else (slice(n), slice(size - n, None))
+        if size > 2 * n
+        else (slice(None),)
+        for size, stride in zip(self.shape, self.stride())
     ]
-    copy = torch.empty(self.shape, dtype=self.dtype, device="cpu")
+    copy = torch.empty_strided(
+        self.shape, self.stride(), dtype=self.dtype, device="cpu"
+    )
     for part in itertools.product(*edges):
         copy[part] = self[part].cpu()
     return copy

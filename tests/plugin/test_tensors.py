@@ -144,6 +144,23 @@ def test_print_of_many(shape, dtype):
     assert not torch.openreg.fallbacks()
 
 
+@pytest.mark.parametrize(
+    "view",
+    [
+        lambda t: t[0, 0].expand(2**40),
+        lambda t: t.view(-1)[:, None].expand(2000, 2**40),
+        lambda t: t[:, 1:, None].expand(40, 49, 2**40).transpose(0, 2),
+        lambda t: t.as_strided((1000, 2, 1001), (1, 0, 1)),
+        lambda t: t.view(torch.complex64)[None].expand(2**40, 40, 25),
+        lambda t: t.to(torch.int64).as_strided((2**40, 2), (0, 3), 7),
+    ],
+)
+def test_print_of_what_is_larger_than_memory(view):
+    x = torch.linspace(-2, 3, 2000).view(40, 50)
+    text = "".join(str(view(x.to(DEV))).split()).replace(",device='openreg:0'", "")
+    assert text == "".join(str(view(x)).split())
+
+
 def test_save_and_load(tmp_path):
     y = torch.arange(5.0).to("openreg:1")
     torch.save(y, tmp_path / "t.pt")
