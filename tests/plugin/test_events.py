@@ -24,3 +24,50 @@ def test_who_waits_for_an_event_sleeps(gate, blocking):
         assert waiter.is_alive() and not event.query()
     waiter.join()
     assert event.query()
+
+
+BEHIND_A_FAULT = """
+import ctypes
+import torch
+from packets import NO_SEGMENT, Gate, fill
+from torch_openreg import _C
+
+library = ctypes.CDLL("libopenreg.so.1")
+
+def memory_of_the_host():
+    info = (ctypes.c_uint64 * 8)()
+    device = ctypes.c_void_p(torch.openreg.device_handle())
+    assert library.openreg_device_get_memory(device, info) == 0
+    return info[4]
+
+def has_faulted(stream):
+    try:
+        stream.query()
+    except RuntimeError:
+        return True
+
+bad, gate = torch.openreg.Stream(), Gate()
+events = [torch.openreg.Event(enable_timing=True) for _ in range(6)]
+with torch.openreg.stream(bad):
+    gate.__enter__()
+    _C._launch_raw(fill(NO_SEGMENT, 4), 0)
+    for event in events[1:]:
+        event.record()
+gate.__exit__()
+while not has_faulted(bad):
+    pass
+del event, events[1:]
+events[0].record()
+before = memory_of_the_host()
+assert before >= 1 << 16
+for _ in range(9000):
+    events[0].record()
+assert memory_of_the_host() == before
+events[0].synchronize()
+"""
+
+
+def test_slots_of_lost_times_are_passed_over(run_forked):
+    """Those that were recorded behind a fault do not make others take new memory
+    when they come up."""
+    run_forked(BEHIND_A_FAULT)

@@ -14,6 +14,7 @@ namespace openreg {
 namespace {
 
 constexpr uint64_t kSlotBytes = 64 * 1024;
+constexpr int kTries = 64;
 
 // A word of host memory that the card writes the time to, free once the
 // packet that writes it last is done.
@@ -32,7 +33,7 @@ class TimeSlots {
  public:
   TimeSlot take(Device& dev) {
     std::lock_guard<std::mutex> lock(mutex_);
-    if (free_.empty() || !free_.front().done())
+    if (!find())
       grow(dev);
     TimeSlot slot = free_.front();
     free_.pop_front();
@@ -45,6 +46,18 @@ class TimeSlots {
   }
 
  private:
+  // Puts one that is done in front. Those of a stream that stands still go behind
+  // the others, so that they do not make the list grow each time they come up.
+  bool find() {
+    for (int n = 0; n < kTries && !free_.empty(); n++) {
+      if (free_.front().done())
+        return true;
+      free_.push_back(free_.front());
+      free_.pop_front();
+    }
+    return false;
+  }
+
   void grow(Device& dev) {
     openreg_bo* bo = nullptr;
     void* words = nullptr;
