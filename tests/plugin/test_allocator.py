@@ -417,6 +417,67 @@ def test_a_gradient_that_another_stream_reads_is_kept(gate):
     assert pointers[0] in [t.data_ptr() for t in others]
 
 
+WHILE_THE_CACHE_SLEEPS = """
+import faulthandler
+import threading
+import time
+import torch
+from packets import Gate
+
+faulthandler.dump_traceback_later(100, exit=True)
+memory, side = torch.openreg.memory, torch.openreg.Stream()
+t, u = (torch.zeros(8, device="openreg") for _ in range(2))
+gate = Gate()
+gate.__enter__()
+sleeps = torch.openreg.queue_stats()["sleeps"]
+threads = [threading.Thread(target=torch.openreg.empty_cache)]
+threads[0].start()
+while torch.openreg.queue_stats()["sleeps"] == sleeps:
+    time.sleep(0.001)
+
+def free():
+    global t
+    del t
+
+begun = []
+for call in [
+    free,
+    *[CALLS] * 4,
+]:
+    def run(call=call):
+        begun.append(call)
+        call()
+    threads.append(threading.Thread(target=run))
+    threads[-1].start()
+while len(begun) < len(threads) - 1:
+    time.sleep(0.001)
+time.sleep(0.05)
+gate.__exit__()
+for thread in threads:
+    thread.join()
+"""
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "memory.memory_stats",
+        "memory.get_per_process_memory_fraction",
+        "lambda: memory.set_per_process_memory_fraction(1.0)",
+        "lambda: memory._record_memory_history(None, clear_history=True)",
+        "memory.reset_peak_memory_stats",
+        "memory.reset_accumulated_memory_stats",
+        "memory.memory_snapshot",
+        "lambda: u.record_stream(side)",
+        "lambda: torch.empty(3, device='openreg')",
+    ],
+)
+def test_who_waits_for_the_cache_lets_python_go_on(run_forked, call):
+    """One thread gives the cache back, which waits for the card; another one has to
+    let the card go on."""
+    run_forked(WHILE_THE_CACHE_SLEEPS.replace("CALLS", call))
+
+
 def test_there_are_no_pools_of_memory():
     for name in ("MemPool", "use_mem_pool"):
         assert not hasattr(torch.openreg, name)

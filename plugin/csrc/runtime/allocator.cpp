@@ -64,7 +64,7 @@ class DeviceCache {
   void empty();
   MemorySnapshot snapshot();
 
-  std::mutex mutex;
+  std::mutex mutex; // one may sleep with it: see SleepyLock
   DeviceStats stats;
   History history;
   double fraction = 1;
@@ -188,7 +188,7 @@ Block* DeviceCache::allocate(size_t bytes, c10::DeviceIndex index) {
   StreamState* stream = &current_stream_state(index);
   const size_t size = (bytes + kBlockRound - 1) / kBlockRound * kBlockRound;
   Context context = gather_context(RecordContext::STATE);
-  std::lock_guard<std::mutex> lock(mutex);
+  const SleepyLock lock(mutex);
   index_ = index;
   if (C10_UNLIKELY(bytes > dev.info.max_bo_size))
     out_of_memory(bytes, dev); // before size, which may have wrapped, is used
@@ -220,11 +220,7 @@ void DeviceCache::free(Block* block) {
   if (C10_UNLIKELY(in_bad_fork()))
     return; // the parent's, whose threads may have had the mutex
   Context context = gather_context(RecordContext::ALL);
-  std::unique_lock<std::mutex> lock(mutex, std::try_to_lock);
-  if (C10_UNLIKELY(!lock)) {
-    const WithoutGil unlocked; // whoever has the mutex may sleep with it
-    lock.lock();
-  }
+  const SleepyLock lock(mutex);
   if (block->size >= kLargeRequest)
     stats.oversize_allocations.decrease(1);
   note(Action::FREE_REQUESTED, *block, block->size, context);
@@ -264,7 +260,7 @@ void DeviceCache::give_back(Block* block) {
 }
 
 void DeviceCache::record(Block* block, StreamState* stream) {
-  std::lock_guard<std::mutex> lock(mutex);
+  const SleepyLock lock(mutex);
   if (stream == block->stream)
     return;
   for (const BlockUse& use : block->uses)
@@ -317,7 +313,7 @@ void DeviceCache::release(BlockPool& pool) {
 void DeviceCache::empty() {
   if (in_bad_fork())
     return;
-  std::lock_guard<std::mutex> lock(mutex);
+  const SleepyLock lock(mutex);
   if (!device_opened(index_))
     return;
   finish_pending(true);
@@ -325,7 +321,7 @@ void DeviceCache::empty() {
 }
 
 MemorySnapshot DeviceCache::snapshot() {
-  std::lock_guard<std::mutex> lock(mutex);
+  const SleepyLock lock(mutex);
   MemorySnapshot found;
   for (const auto& [addr, segment] : segments_)
     found.segments.push_back(describe(*segment));
@@ -420,13 +416,13 @@ class DeviceAllocator final : public c10::DeviceAllocator {
 
   DeviceStats getDeviceStats(c10::DeviceIndex index) override {
     DeviceCache& c = checked_cache(index);
-    std::lock_guard<std::mutex> lock(c.mutex);
+    const SleepyLock lock(c.mutex);
     return c.stats;
   }
 
   void resetAccumulatedStats(c10::DeviceIndex index) override {
     DeviceCache& c = checked_cache(index);
-    std::lock_guard<std::mutex> lock(c.mutex);
+    const SleepyLock lock(c.mutex);
     for_each_array(c.stats, [](Stat& s) { s.reset_accumulated(); });
     c.stats.num_alloc_retries = 0;
     c.stats.num_ooms = 0;
@@ -439,7 +435,7 @@ class DeviceAllocator final : public c10::DeviceAllocator {
 
   void resetPeakStats(c10::DeviceIndex index) override {
     DeviceCache& c = checked_cache(index);
-    std::lock_guard<std::mutex> lock(c.mutex);
+    const SleepyLock lock(c.mutex);
     for_each_array(c.stats, [](Stat& s) { s.reset_peak(); });
     c.stats.oversize_segments.reset_peak();
     c.stats.oversize_allocations.reset_peak();
@@ -476,13 +472,13 @@ void set_memory_fraction(c10::DeviceIndex index, double fraction) {
       fraction >= 0 && fraction <= 1,
       "the fraction of memory is between 0 and 1, not ",
       fraction);
-  std::lock_guard<std::mutex> lock(c.mutex);
+  const SleepyLock lock(c.mutex);
   c.fraction = fraction;
 }
 
 double memory_fraction(c10::DeviceIndex index) {
   DeviceCache& c = checked_cache(index);
-  std::lock_guard<std::mutex> lock(c.mutex);
+  const SleepyLock lock(c.mutex);
   return c.fraction;
 }
 
@@ -492,7 +488,7 @@ MemorySnapshot memory_snapshot(c10::DeviceIndex index) {
 
 void clear_history(c10::DeviceIndex index) {
   DeviceCache& c = checked_cache(index);
-  std::lock_guard<std::mutex> lock(c.mutex);
+  const SleepyLock lock(c.mutex);
   c.history.clear();
 }
 

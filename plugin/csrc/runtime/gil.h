@@ -5,6 +5,9 @@
 
 #include <Python.h>
 
+#include <mutex>
+#include <optional>
+
 namespace openreg {
 
 class WithoutGil {
@@ -22,6 +25,22 @@ class WithoutGil {
 
  private:
   PyThreadState* state_;
+};
+
+// Of a mutex with which one may sleep: nobody waits for it with the GIL. Nor for the
+// GIL with the mutex, which goes first.
+class SleepyLock {
+ public:
+  explicit SleepyLock(std::mutex& mutex) : lock_(mutex, std::try_to_lock) {
+    if (!lock_) {
+      unlocked_.emplace();
+      lock_.lock();
+    }
+  }
+
+ private:
+  std::optional<WithoutGil> unlocked_;
+  std::unique_lock<std::mutex> lock_;
 };
 
 } // namespace openreg
