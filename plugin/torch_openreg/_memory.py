@@ -182,7 +182,7 @@ def _snapshot(device: DeviceLike = None) -> dict[str, Any]:
     """As torch.cuda.memory._snapshot(): segments of all devices, whichever is named,
     and a trace of each."""
     _get_device_index(device)
-    return _C.memory_snapshot()
+    return _C.memory_snapshot(True)
 
 
 def _dump_snapshot(filename: str = "dump_snapshot.pickle") -> None:
@@ -192,5 +192,12 @@ def _dump_snapshot(filename: str = "dump_snapshot.pickle") -> None:
 
 
 def memory_snapshot(mempool_id: Any = None, include_traces: bool = True) -> list:
-    """The segments of device memory of all devices, and their blocks."""
-    return _snapshot()["segments"]
+    """The segments of device memory of all devices, and their blocks. As in torch.cuda,
+    it is the quicker for include_traces=False, and no other. There are no pools to
+    name: mempool_id is None or (0, 0), which is all memory."""
+    if mempool_id is not None and tuple(mempool_id) != (0, 0):
+        raise ValueError(
+            f"there is no pool of memory {mempool_id!r}: torch.openreg has none; "
+            "mempool_id is None or (0, 0)"
+        )
+    return _C.memory_snapshot(bool(include_traces))["segments"]

@@ -6,6 +6,7 @@ import pickle
 import pytest
 import torch
 from torch.cuda import _memory_viz
+from torch_openreg import _C
 
 DEV = "openreg"
 MIB = 1 << 20
@@ -83,6 +84,28 @@ def test_segments_add_up():
         "inactive",
     ]
     assert mine["blocks"][0]["requested_size"] == 4 * MIB + 1000
+
+
+def test_snapshots_of_a_pool_and_without_traces(recording):
+    kept = asks_for_memory(100)
+    addresses = [s["address"] for s in torch.openreg.memory_snapshot()]
+    for options in ({"mempool_id": (0, 0)}, {"include_traces": False}):
+        segments = torch.openreg.memory_snapshot(**options)
+        assert [s["address"] for s in segments] == addresses != []
+    with pytest.raises(ValueError, match=r"no pool of memory \(0, 1\)"):
+        torch.openreg.memory_snapshot((0, 1))
+    assert _C.memory_snapshot(False)["device_traces"][0] == []
+    assert "alloc" in [e["action"] for e in _C.memory_snapshot(True)["device_traces"][0]]
+    del kept
+
+
+def test_include_traces_is_heard(recording, monkeypatch):
+    asked = []
+    snapshot = _C.memory_snapshot
+    monkeypatch.setattr(_C, "memory_snapshot", lambda t: asked.append(t) or snapshot(t))
+    torch.openreg.memory_snapshot()
+    torch.openreg.memory_snapshot(include_traces=False)
+    assert asked == [True, False]
 
 
 def test_merging_backwards_moves_the_first_block():

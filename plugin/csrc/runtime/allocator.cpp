@@ -62,7 +62,7 @@ class DeviceCache {
   void free(Block* block);
   void record(Block* block, StreamState* stream);
   void empty();
-  MemorySnapshot snapshot();
+  MemorySnapshot snapshot(bool traces);
 
   std::mutex mutex; // one may sleep with it: see SleepyLock
   DeviceStats stats;
@@ -320,13 +320,14 @@ void DeviceCache::empty() {
   release_segments();
 }
 
-MemorySnapshot DeviceCache::snapshot() {
+MemorySnapshot DeviceCache::snapshot(bool traces) {
   const SleepyLock lock(mutex);
   MemorySnapshot found;
   for (const auto& [addr, segment] : segments_)
     found.segments.push_back(describe(*segment));
   history.add(Action::SNAPSHOT, index_, 0, 0, nullptr, nullptr);
-  found.trace = history.entries();
+  if (traces)
+    found.trace = history.entries();
   return found;
 }
 
@@ -482,8 +483,8 @@ double memory_fraction(c10::DeviceIndex index) {
   return c.fraction;
 }
 
-MemorySnapshot memory_snapshot(c10::DeviceIndex index) {
-  return checked_cache(index).snapshot();
+MemorySnapshot memory_snapshot(c10::DeviceIndex index, bool traces) {
+  return checked_cache(index).snapshot(traces);
 }
 
 void clear_history(c10::DeviceIndex index) {

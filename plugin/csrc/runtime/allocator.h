@@ -19,8 +19,8 @@ c10::DataPtr allocate(size_t bytes, c10::DeviceIndex device);
 void set_memory_fraction(c10::DeviceIndex device, double fraction);
 double memory_fraction(c10::DeviceIndex device);
 
-// What is held now, and what was recorded.
-MemorySnapshot memory_snapshot(c10::DeviceIndex device);
+// What is held now, and what was recorded if that is wanted.
+MemorySnapshot memory_snapshot(c10::DeviceIndex device, bool traces);
 void clear_history(c10::DeviceIndex device);
 
 } // namespace openreg

@@ -140,11 +140,11 @@ py::dict to_dict(
   return d;
 }
 
-std::vector<MemorySnapshot> snapshots_of_all() {
+std::vector<MemorySnapshot> snapshots_of_all(bool traces) {
   py::gil_scoped_release unlocked;
   std::vector<MemorySnapshot> all;
   for (c10::DeviceIndex i = 0; i < device_count(); i++)
-    all.push_back(memory_snapshot(i));
+    all.push_back(memory_snapshot(i, traces));
   return all;
 }
 
@@ -163,8 +163,8 @@ Frames frames_of(const std::vector<MemorySnapshot>& all) {
   return frames;
 }
 
-py::dict memory_snapshot_dict() {
-  const auto all = snapshots_of_all();
+py::dict memory_snapshot_dict(bool with_traces) {
+  const auto all = snapshots_of_all(with_traces);
   const Frames frames = frames_of(all);
   const ToUnixTime to_unix = to_unix_time();
   py::list segments, traces;
