@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* A machine without a card, the driver loaded: the error names the card. */
+/* A machine without a card, the driver loaded: the error says what helps. */
 #include "harness.h"
 
 static void test_open(void **state)
@@ -11,6 +11,8 @@ static void test_open(void **state)
 	fails(openreg_device_open(0, &dev), ENODEV,
 	      "no openreg card on the PCI bus");
 	assert_null(dev);
+	fails(openreg_device_open(0, &dev), ENODEV, "scripts/vm --cards 1");
+	fails(openreg_device_open(0, &dev), ENODEV, "OPENREG_TRANSPORT=sim");
 	fails(openreg_device_open(3, &dev), ENODEV, "/dev/openreg3");
 }
 
