@@ -121,6 +121,17 @@ def test_clone_and_contiguous():
     assert y.t().contiguous().is_contiguous()
 
 
+def test_there_are_no_copies_on_write():
+    with pytest.raises(RuntimeError, match="storage != nullptr"):
+        torch._lazy_clone(torch.ones(3, device=DEV))
+
+
+@pytest.mark.parametrize("dim", [-4, 3])
+def test_narrow_copy_of_no_dimension(dim):
+    with pytest.raises(IndexError, match="out of range"):
+        torch.narrow_copy(torch.ones(2, 3, 4, device=DEV), dim, 0, 1)
+
+
 def test_pin_memory_argument_is_refused():
     with pytest.raises(RuntimeError, match="CPU can be pinned"):
         torch.empty(3, device=DEV, pin_memory=True)

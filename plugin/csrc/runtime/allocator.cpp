@@ -389,7 +389,8 @@ class DeviceAllocator final : public c10::DeviceAllocator {
     return openreg::allocate(bytes, current_device());
   }
 
-  // Which cards these are, the addresses say; the current one may be another.
+  // Pure virtual, of copy-on-write storages. Core makes none of these, whose context
+  // is a block.
   void copy_data(void* to, const void* from, size_t bytes) const override {
     if (bytes > 0)
       copy_bytes(to, from, bytes);
