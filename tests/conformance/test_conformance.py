@@ -5,6 +5,7 @@ import datetime
 import json
 import pathlib
 import sys
+import types
 
 import pytest
 import torch
@@ -13,7 +14,17 @@ from tool import run_tool
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
-from conformance import cases, compare, inputs, judge, keys, report, status, store  # noqa: E402
+from conformance import (  # noqa: E402
+    cases,
+    compare,
+    inputs,
+    judge,
+    keys,
+    report,
+    status,
+    store,
+    worker,
+)
 
 
 def results_of(out):
@@ -295,3 +306,19 @@ def test_copies_lie_in_memory_as_the_original():
 def test_spread():
     assert inputs.spread_evenly(list(range(100)), 4) == [0, 33, 66, 99]
     assert inputs.spread_evenly([1, 2], 4) == [1, 2]
+
+
+def test_a_build_is_told_from_another(tmp_path):
+    """Or a backend that was changed has the results of what it was."""
+    (tmp_path / "lib").mkdir()
+    code = tmp_path / "lib" / "code.so"
+    code.write_bytes(b"one")
+    module = types.SimpleNamespace(__path__=[str(tmp_path)])
+    before = worker.build_of(module)
+    (tmp_path / "__pycache__").mkdir()
+    (tmp_path / "__pycache__" / "x.pyc").write_bytes(b"")
+    assert worker.build_of(module) == before
+    code.write_bytes(b"two")
+    assert worker.build_of(module) != before
+    alone = types.SimpleNamespace(__file__=str(code))
+    assert worker.build_of(alone) not in ("", before)

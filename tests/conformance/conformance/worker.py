@@ -3,13 +3,27 @@
 line. What dies here is an entry's result and nobody else's."""
 
 import faulthandler
+import hashlib
 import importlib
 import json
 import os
+import pathlib
 import platform
 import resource
 import sys
 import warnings
+
+
+def build_of(module) -> str:
+    """Another one for every change of its package's files: a version is not enough."""
+    places = getattr(module, "__path__", None) or [module.__file__]
+    digest = hashlib.sha256()
+    for place in map(pathlib.Path, places):
+        for path in sorted(place.rglob("*") if place.is_dir() else [place]):
+            if path.is_file() and "__pycache__" not in path.parts:
+                digest.update(f"{path.name} {path.stat().st_size}\n".encode())
+                digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
 
 
 class Worker:
@@ -20,6 +34,7 @@ class Worker:
         torch.set_num_threads(1)
         module = importlib.import_module(options["module"])
         self.version = getattr(module, "__version__", "of no version")
+        self.build = build_of(module)
         from . import entries, forms, probe
 
         self.device = torch.accelerator.current_accelerator().type
@@ -44,6 +59,7 @@ class Worker:
             probe=self.probe.name,
             torch=torch.__version__,
             version=self.version,
+            build=self.build,
             python=platform.python_version(),
             machine=platform.machine(),
         )
