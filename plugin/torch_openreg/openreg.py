@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The module torch.openreg."""
 
+from torch import AcceleratorError, OutOfMemoryError
+
 from . import _memory as memory
 from . import _random as random
 from . import _streams as streams

@@ -125,7 +125,7 @@ def test_amp():
 def test_names_of_cuda():
     """What programs ask torch.cuda for on their way, torch.openreg has too."""
     for name in (
-        "Event ExternalStream Stream StreamContext caching_allocator_alloc "
+        "AcceleratorError Event ExternalStream OutOfMemoryError Stream StreamContext caching_allocator_alloc "
         "caching_allocator_delete can_device_access_peer current_device current_stream "
         "default_generators default_stream device device_count device_memory_used "
         "device_of empty_cache get_allocator_backend get_arch_list "
@@ -145,6 +145,7 @@ def test_names_of_cuda():
     ).split():
         assert hasattr(torch.openreg, name), name
         assert hasattr(torch.cuda, name), name
+    assert torch.openreg.OutOfMemoryError is torch.OutOfMemoryError
     assert not torch.openreg.is_tf32_supported()
     assert torch.openreg.get_arch_list()
     assert torch.openreg.can_device_access_peer(0, 0)
