@@ -50,7 +50,7 @@ CASES = {
     "matmul 1024^3 f32": (matmul, 15),
     "softmax 4096x4096": (softmax, 7),
     "chain of 8 over 16M floats": (chain, 5),
-} | {f"{name}: step": (make, 5) for name, make in NETWORKS.items()}
+} | {f"{name}: step": (make, 15) for name, make in NETWORKS.items()}
 
 
 def events(runs=500):
