@@ -237,3 +237,20 @@ void tq_recover(struct tq *q)
 	openreg_card_reg_write(q->rig->card, OPENREG_REG_FAULT_HEAD,
 			       rig_reg(q->rig, OPENREG_REG_FAULT_TAIL), 4);
 }
+
+void rig_bind_two(struct rig *rig, uint64_t len)
+{
+	struct openreg_admin_cmd cmd;
+	unsigned int ctx;
+
+	for (ctx = 1; ctx <= 2; ctx++) {
+		rig_op(rig, OPENREG_ADMIN_CTX_CREATE, ctx, 0);
+		cmd = cmd_vram(ctx, 1, (ctx - 1) * len, len, RW);
+		assert_int_equal(rig_admin(rig, &cmd), 0);
+		cmd = cmd_system(rig, ctx, 2, rig_alloc(rig, len), len, RW,
+				 ctx == 2);
+		if (ctx == 2)
+			cmd.seg.kind = OPENREG_SEG_PEER;
+		assert_int_equal(rig_admin(rig, &cmd), 0);
+	}
+}

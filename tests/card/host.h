@@ -97,6 +97,11 @@ struct openreg_admin_cmd cmd_system(struct rig *rig, uint32_t ctx, uint32_t id,
 				    uint64_t bus, uint64_t len, uint32_t perm,
 				    bool scattered);
 #define RW (OPENREG_SEG_READ | OPENREG_SEG_WRITE)
+/*
+ * Contexts 1 and 2, with len bytes of VRAM each as segment 1, and of system memory as
+ * segment 2, of which that of context 2 is scattered and a peer's.
+ */
+void rig_bind_two(struct rig *rig, uint64_t len);
 
 struct openreg_admin_cmd cmd_queue(struct tq *q, uint32_t priority);
 void tq_init(struct rig *rig, struct tq *q, uint32_t ctx, uint32_t id,

@@ -182,6 +182,20 @@ static void test_vector_first(void **state)
 	}
 }
 
+static void create_both(struct rig *rig, struct tq *q)
+{
+	tq_create(rig, &q[0], 1, 0);
+	tq_create(rig, &q[1], 2, 1);
+}
+
+static void run_both(struct tq *q)
+{
+	tq_publish(&q[0]);
+	tq_publish(&q[1]);
+	tq_wait(&q[0]);
+	tq_wait(&q[1]);
+}
+
 /* Two queues of everything, by all threads at once. */
 static void test_at_random(void **state)
 {
@@ -190,15 +204,11 @@ static void test_at_random(void **state)
 	struct tq q[2];
 	unsigned int i;
 
-	tq_create(rig, &q[0], 1, 0);
-	tq_create(rig, &q[1], 2, 1);
+	create_both(rig, q);
 	from = look(rig);
 	for (i = 0; i < 400 / SCALE; i++)
 		push(&q[i % 2], below(KINDS), below(4) ? SMALL : LARGE);
-	tq_publish(&q[0]);
-	tq_publish(&q[1]);
-	tq_wait(&q[0]);
-	tq_wait(&q[1]);
+	run_both(q);
 	check(rig, from, 3);
 }
 
@@ -210,17 +220,13 @@ static void test_copy_thread(void **state)
 	struct tq q[2];
 	unsigned int i;
 
-	tq_create(rig, &q[0], 1, 0);
-	tq_create(rig, &q[1], 2, 1);
+	create_both(rig, q);
 	from = look(rig);
 	for (i = 0; i < 20; i++)
 		push(&q[0], COPY, LARGE);
 	for (i = 0; i < 200; i++)
 		push(&q[1], VECTOR, SMALL);
-	tq_publish(&q[0]);
-	tq_publish(&q[1]);
-	tq_wait(&q[0]);
-	tq_wait(&q[1]);
+	run_both(q);
 	check(rig, from, 2);
 }
 

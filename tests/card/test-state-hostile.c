@@ -12,19 +12,8 @@
 static int setup(void **state)
 {
 	struct rig *rig = rig_new(2);
-	struct openreg_admin_cmd cmd;
-	unsigned int ctx;
 
-	for (ctx = 1; ctx <= 2; ctx++) {
-		rig_op(rig, OPENREG_ADMIN_CTX_CREATE, ctx, 0);
-		cmd = cmd_vram(ctx, 1, (ctx - 1) * LEN, LEN, RW);
-		assert_int_equal(rig_admin(rig, &cmd), 0);
-		cmd = cmd_system(rig, ctx, 2, rig_alloc(rig, LEN), LEN, RW,
-				 ctx == 2);
-		if (ctx == 2)
-			cmd.seg.kind = OPENREG_SEG_PEER;
-		assert_int_equal(rig_admin(rig, &cmd), 0);
-	}
+	rig_bind_two(rig, LEN);
 	*state = rig;
 	return 0;
 }
