@@ -297,8 +297,8 @@ static void openreg_exit(PCIDevice *pci)
 }
 
 /*
- * The FLR bit is set until the reset is over, and that drops the big lock:
- * another vCPU's write to any register must not begin a reset within it.
+ * The FLR bit is set until the reset is over, and behind an IOMMU that drops the
+ * big lock: another vCPU's write to any register must not begin a reset within it.
  */
 static void openreg_config_write(PCIDevice *pci, uint32_t addr, uint32_t value,
                                  int len)

@@ -110,7 +110,7 @@ static void openreg_vm_change(void *opaque, bool running, RunState state)
 {
     OpenregState *s = opaque;
 
-    /* Pausing drops the big lock, and the device may go meanwhile. */
+    /* Pausing may drop the big lock, and the device may go meanwhile. */
     object_ref(OBJECT(s));
     if (running && s->stopped) {
         s->stopped = false;
