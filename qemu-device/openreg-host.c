@@ -3,8 +3,8 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * They run in the card's threads, without the big lock. Behind a vIOMMU they
- * take it: a translation that fails raises an interrupt.
+ * They run in the card's threads, without the big lock. Behind a vIOMMU they have
+ * done under it what translates: a translation that fails raises an interrupt.
  */
 #include "qemu/osdep.h"
 #include "qemu/atomic.h"
@@ -35,30 +35,16 @@ struct openreg_window {
     OpenregWindowMap *map; /* RCU */
 };
 
-static const MemTxAttrs openreg_attrs = { .memory = 1 };
-
-static AddressSpace *openreg_as(OpenregState *s)
-{
-    return pci_get_address_space(PCI_DEVICE(s));
-}
-
 /*
  * Only what may translate needs the big lock, and does whether it translates at
  * the moment or not: the guest may switch that while an access is under way.
  */
-static bool openreg_lock_bus(OpenregState *s)
+static void openreg_on_bus(OpenregState *s, OpenregLocked *func, void *opaque)
 {
-    if (!qatomic_read(&s->iommu) || bql_locked()) {
-        return false;
-    }
-    bql_lock();
-    return true;
-}
-
-static void openreg_unlock_bus(bool locked)
-{
-    if (locked) {
-        bql_unlock();
+    if (qatomic_read(&s->iommu)) {
+        openreg_run_locked(s, func, opaque);
+    } else {
+        func(s, opaque);
     }
 }
 
@@ -72,7 +58,7 @@ static void *openreg_translate(OpenregState *s, hwaddr bus, hwaddr len,
     hwaddr got = len;
 
     *mr = address_space_translate(openreg_as(s), bus, xlat, &got, is_write,
-                                  openreg_attrs);
+                                  OPENREG_ATTRS);
     if (got < len || !memory_region_is_ram(*mr) ||
         memory_region_is_ram_device(*mr) ||
         (is_write && ((*mr)->readonly || (*mr)->rom_device))) {
@@ -94,22 +80,25 @@ static void openreg_window_free(OpenregWindow *w)
     g_free(w);
 }
 
+typedef struct OpenregProbe {
+    OpenregWindow *window;
+    bool good;
+} OpenregProbe;
+
 /* Is every page of a translated window memory at this moment? */
-static bool openreg_window_probe(OpenregState *s, OpenregWindow *w)
+static void openreg_window_probe(OpenregState *s, void *opaque)
 {
-    bool locked = openreg_lock_bus(s);
-    bool good = true;
+    OpenregProbe *probe = opaque;
+    OpenregWindow *w = probe->window;
     MemoryRegion *mr;
     hwaddr xlat, off;
 
-    WITH_RCU_READ_LOCK_GUARD() {
-        for (off = 0; good && off < w->len; off += OPENREG_WINDOW_PAGE) {
-            good = openreg_translate(s, w->bus + off, 8, w->writable, &mr,
-                                     &xlat);
-        }
+    RCU_READ_LOCK_GUARD();
+    probe->good = true;
+    for (off = 0; probe->good && off < w->len; off += OPENREG_WINDOW_PAGE) {
+        probe->good = openreg_translate(s, w->bus + off, 8, w->writable, &mr,
+                                        &xlat);
     }
-    openreg_unlock_bus(locked);
-    return good;
 }
 
 static OpenregWindowMap *openreg_window_map_new(OpenregState *s,
@@ -135,6 +124,7 @@ static struct openreg_window *openreg_window_map(void *host, uint64_t bus,
                                                  uint64_t len, bool writable)
 {
     OpenregState *s = host;
+    OpenregProbe probe;
     OpenregWindow *w;
     bool good, direct;
 
@@ -156,7 +146,9 @@ static struct openreg_window *openreg_window_map(void *host, uint64_t bus,
     qemu_mutex_unlock(&s->window_lock);
 
     if (good && !direct) {
-        good = openreg_window_probe(s, w);
+        probe.window = w;
+        openreg_on_bus(s, openreg_window_probe, &probe);
+        good = probe.good;
     }
     trace_openreg_window_map(bus, len, writable, good);
     if (!good && !s->loading) {
@@ -201,27 +193,33 @@ static void openreg_listener_commit(MemoryListener *listener)
  */
 typedef void OpenregAccess(void *ptr, void *opaque);
 
-static bool openreg_window_slow(OpenregState *s, OpenregWindow *w, hwaddr off,
-                                hwaddr len, bool is_write,
-                                OpenregAccess *access, void *opaque)
+typedef struct OpenregSlow {
+    hwaddr bus, len;
+    bool is_write;
+    OpenregAccess *access;
+    void *opaque;
+    bool good;
+} OpenregSlow;
+
+static void openreg_window_slow(OpenregState *s, void *opaque)
 {
-    bool locked = openreg_lock_bus(s);
+    OpenregSlow *slow = opaque;
     MemoryRegion *mr;
     hwaddr xlat;
     void *ptr;
 
-    ptr = openreg_translate(s, w->bus + off, len, is_write, &mr, &xlat);
-    if (ptr) {
-        access(ptr, opaque);
-        if (is_write) {
-            memory_region_set_dirty(mr, xlat, len);
-        }
-    }
-    openreg_unlock_bus(locked);
+    RCU_READ_LOCK_GUARD();
+    ptr = openreg_translate(s, slow->bus, slow->len, slow->is_write, &mr, &xlat);
+    slow->good = ptr;
     if (!ptr) {
-        trace_openreg_dma_error(is_write, w->bus + off, len, MEMTX_ERROR);
+        trace_openreg_dma_error(slow->is_write, slow->bus, slow->len,
+                                MEMTX_ERROR);
+        return;
     }
-    return ptr;
+    slow->access(ptr, slow->opaque);
+    if (slow->is_write) {
+        memory_region_set_dirty(mr, xlat, slow->len);
+    }
 }
 
 static bool openreg_window_access(OpenregState *s, OpenregWindow *w, hwaddr off,
@@ -235,7 +233,13 @@ static bool openreg_window_access(OpenregState *s, OpenregWindow *w, hwaddr off,
         return false;
     }
     if (unlikely(!map->cache.ptr)) {
-        return openreg_window_slow(s, w, off, len, is_write, access, opaque);
+        OpenregSlow slow = {
+            .bus = w->bus + off, .len = len, .is_write = is_write,
+            .access = access, .opaque = opaque,
+        };
+
+        openreg_on_bus(s, openreg_window_slow, &slow);
+        return slow.good;
     }
     access(map->cache.ptr + off, opaque);
     if (is_write) {
@@ -330,67 +334,6 @@ static void openreg_window_read(void *host, struct openreg_window *w,
             memset(copy.buf, 0xff, copy.len);
         }
     }
-}
-
-static MemTxResult openreg_dma_iommu(OpenregState *s, hwaddr bus, void *buf,
-                                     hwaddr len, bool is_write)
-{
-    bool locked = openreg_lock_bus(s);
-    MemTxResult result;
-
-    result = address_space_rw(openreg_as(s), bus, openreg_attrs, buf, len,
-                              is_write);
-    openreg_unlock_bus(locked);
-    return result;
-}
-
-/* address_space_rw() would take the big lock for ROM and for devices' memory. */
-static MemTxResult openreg_dma_direct(OpenregState *s, hwaddr bus, void *buf,
-                                      hwaddr len, bool is_write)
-{
-    MemoryRegionCache cache;
-    int64_t got = len;
-    bool good = true;
-
-    for (; good && len; len -= got, bus += got, buf += got) {
-        got = address_space_cache_init(&cache, openreg_as(s), bus, len,
-                                       is_write);
-        good = got > 0 && cache.ptr;
-        if (good && is_write) {
-            memcpy(cache.ptr, buf, got);
-            address_space_cache_invalidate(&cache, 0, got);
-        } else if (good) {
-            memcpy(buf, cache.ptr, got);
-        }
-        address_space_cache_destroy(&cache);
-    }
-    return good ? MEMTX_OK : MEMTX_ACCESS_ERROR;
-}
-
-static int openreg_dma(OpenregState *s, uint64_t bus, void *buf, uint64_t len,
-                       bool is_write)
-{
-    MemTxResult result;
-
-    result = qatomic_read(&s->iommu) ?
-             openreg_dma_iommu(s, bus, buf, len, is_write) :
-             openreg_dma_direct(s, bus, buf, len, is_write);
-    if (result != MEMTX_OK) {
-        trace_openreg_dma_error(is_write, bus, len, result);
-        return -1;
-    }
-    return 0;
-}
-
-static int openreg_dma_read(void *host, uint64_t bus, void *buf, uint64_t len)
-{
-    return openreg_dma(host, bus, buf, len, false);
-}
-
-static int openreg_dma_write(void *host, uint64_t bus, const void *buf,
-                             uint64_t len)
-{
-    return openreg_dma(host, bus, (void *)buf, len, true);
 }
 
 static void openreg_vram_written(void *host, uint64_t off, uint64_t len)

@@ -296,10 +296,6 @@ static void openreg_exit(PCIDevice *pci)
     openreg_inject_exit(s);
 }
 
-/*
- * The FLR bit is set until the reset is over, and behind an IOMMU that drops the
- * big lock: another vCPU's write to any register must not begin a reset within it.
- */
 static void openreg_config_write(PCIDevice *pci, uint32_t addr, uint32_t value,
                                  int len)
 {
@@ -309,14 +305,7 @@ static void openreg_config_write(PCIDevice *pci, uint32_t addr, uint32_t value,
     if (s->inject) {
         openreg_inject_config_write(s, addr, len);
     }
-    if (s->resetting) {
-        return;
-    }
-    object_ref(OBJECT(s));
-    s->resetting = true;
     pcie_cap_flr_write_config(pci, addr, value, len);
-    s->resetting = false;
-    object_unref(OBJECT(s));
 }
 
 /* The hold phase, as the enter phase may not drop the big lock. */
@@ -327,19 +316,7 @@ static void openreg_reset_hold(Object *obj, ResetType type)
 
 static void openreg_instance_init(Object *obj)
 {
-    OpenregState *s = OPENREG(obj);
-
-    qemu_mutex_init(&s->pause_lock);
-    qemu_cond_init(&s->pause_cond);
-    openreg_inject_instance_init(s);
-}
-
-static void openreg_instance_finalize(Object *obj)
-{
-    OpenregState *s = OPENREG(obj);
-
-    qemu_cond_destroy(&s->pause_cond);
-    qemu_mutex_destroy(&s->pause_lock);
+    openreg_inject_instance_init(OPENREG(obj));
 }
 
 static const Property openreg_properties[] = {
@@ -395,6 +372,7 @@ static void openreg_class_init(ObjectClass *class, OPENREG_CLASS_CONST void *dat
     object_class_property_set_description(class, "x-inject",
         "For tests: the card can be made to lie, by x-inject-...");
     openreg_inject_class_init(class);
+    openreg_locked_init();
 }
 
 static void openreg_register_types(void)
@@ -408,7 +386,6 @@ static void openreg_register_types(void)
         .parent = TYPE_PCI_DEVICE,
         .instance_size = sizeof(OpenregState),
         .instance_init = openreg_instance_init,
-        .instance_finalize = openreg_instance_finalize,
         .class_init = openreg_class_init,
         .interfaces = interfaces,
     };

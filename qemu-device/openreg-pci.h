@@ -71,10 +71,6 @@ struct OpenregState {
     /* Reasons for which the card is paused; under the BQL. */
     unsigned int pauses;
     bool stopped;
-    bool resetting; /* by FLR */
-    QemuMutex pause_lock;
-    QemuCond pause_cond;
-    uint64_t pause_events;
 
     /* Vectors that workers raised and the BH has not sent yet. */
     uint64_t raised;
@@ -125,12 +121,32 @@ void openreg_doorbell_init(OpenregState *s);
 bool openreg_doorbell_start(OpenregState *s, Error **errp);
 void openreg_doorbell_stop(OpenregState *s);
 
+/* openreg-dma.c */
+int openreg_dma_read(void *host, uint64_t bus, void *buf, uint64_t len);
+int openreg_dma_write(void *host, uint64_t bus, const void *buf, uint64_t len);
+
+/* The card looks at memory alone, not at other devices. */
+#define OPENREG_ATTRS ((MemTxAttrs) { .memory = 1 })
+
+static inline AddressSpace *openreg_as(OpenregState *s)
+{
+    return pci_get_address_space(PCI_DEVICE(s));
+}
+
+/* openreg-locked.c: what the card's threads have done under the BQL. */
+void openreg_locked_init(void); /* once */
+typedef void OpenregLocked(OpenregState *s, void *opaque);
+/* Returns once func has run, here or in another thread. */
+void openreg_run_locked(OpenregState *s, OpenregLocked *func, void *opaque);
 /*
- * openreg-state.c: pausing, reset and migration; under the BQL, which behind an
- * IOMMU pause and reset drop while they wait for a running slice: whose MMIO
- * handler calls them refuses other vCPUs' accesses meanwhile. That is so for
- * the bridge above when a function is reset there, or unplugged.
+ * Under the BQL, which it keeps: waits until the condition holds, and meanwhile does
+ * what the card's threads ask for. Whoever makes it hold calls openreg_changed().
  */
+typedef bool OpenregCondition(OpenregState *s);
+void openreg_serve_until(OpenregState *s, OpenregCondition *holds);
+void openreg_changed(void);
+
+/* openreg-state.c: pausing, reset and migration; under the BQL, which they keep. */
 void openreg_state_init(OpenregState *s);
 void openreg_state_exit(OpenregState *s);
 void openreg_pause(OpenregState *s);

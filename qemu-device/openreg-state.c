@@ -16,50 +16,17 @@
 
 static void openreg_paused(void *opaque)
 {
-    OpenregState *s = opaque;
-
-    QEMU_LOCK_GUARD(&s->pause_lock);
-    s->pause_events++;
-    qemu_cond_broadcast(&s->pause_cond);
+    openreg_changed();
 }
 
-static uint64_t openreg_pause_events(OpenregState *s)
+static bool openreg_is_paused(OpenregState *s)
 {
-    QEMU_LOCK_GUARD(&s->pause_lock);
-    return s->pause_events;
+    return openreg_card_is_paused(s->card);
 }
 
-static void openreg_wait_event(OpenregState *s, uint64_t seen)
-{
-    QEMU_LOCK_GUARD(&s->pause_lock);
-    while (s->pause_events == seen) {
-        qemu_cond_wait(&s->pause_cond, &s->pause_lock);
-    }
-}
-
-/*
- * Behind an IOMMU a worker may want the big lock before it can end its slice, so
- * it is dropped as qemu_cond_wait_bql() does; the count closes the gap that its
- * condition would leave, as the worker signals without the lock. The device may
- * be unplugged or reset by another vCPU meanwhile; the caller has a reference.
- */
 static void openreg_wait_paused(OpenregState *s)
 {
-    uint64_t seen;
-
-    for (;;) {
-        seen = openreg_pause_events(s);
-        if (!s->card || openreg_card_is_paused(s->card)) {
-            break;
-        }
-        if (!s->iommu) {
-            openreg_wait_event(s, seen);
-            continue;
-        }
-        bql_unlock();
-        openreg_wait_event(s, seen);
-        bql_lock();
-    }
+    openreg_serve_until(s, openreg_is_paused);
 }
 
 void openreg_pause(OpenregState *s)
@@ -74,7 +41,7 @@ void openreg_pause(OpenregState *s)
 void openreg_unpause(OpenregState *s)
 {
     trace_openreg_unpause(s->pauses);
-    if (--s->pauses == 0 && s->card) {
+    if (--s->pauses == 0) {
         openreg_card_resume(s->card);
     }
 }
@@ -87,16 +54,12 @@ void openreg_reset(OpenregState *s)
     }
     trace_openreg_reset();
     openreg_host_find_iommu(s);
-    object_ref(OBJECT(s));
     openreg_pause(s);
-    if (s->card) {
-        openreg_card_reset(s->card);
-        qatomic_set(&s->raised, 0);
-        if (--s->pauses > 0) {
-            openreg_card_pause_begin(s->card, openreg_paused, s);
-        }
+    openreg_card_reset(s->card);
+    qatomic_set(&s->raised, 0);
+    if (--s->pauses > 0) {
+        openreg_card_pause_begin(s->card, openreg_paused, s);
     }
-    object_unref(OBJECT(s));
 }
 
 /* Nothing is saved after such a stop, so nothing need be carried to its end. */
@@ -110,8 +73,6 @@ static void openreg_vm_change(void *opaque, bool running, RunState state)
 {
     OpenregState *s = opaque;
 
-    /* Pausing may drop the big lock, and the device may go meanwhile. */
-    object_ref(OBJECT(s));
     if (running && s->stopped) {
         s->stopped = false;
         openreg_unpause(s);
@@ -119,14 +80,11 @@ static void openreg_vm_change(void *opaque, bool running, RunState state)
         s->stopped = true;
         openreg_pause(s);
         /* A packet cannot be saved half done; memory is not yet saved now. */
-        if (s->card && !openreg_stops_for_good(state)) {
+        if (!openreg_stops_for_good(state)) {
             openreg_card_finish(s->card);
         }
-        if (s->card) {
-            openreg_host_flush_raised(s);
-        }
+        openreg_host_flush_raised(s);
     }
-    object_unref(OBJECT(s));
 }
 
 static int openreg_pre_save(void *opaque)

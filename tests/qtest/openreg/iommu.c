@@ -143,9 +143,52 @@ static void test_unmap(void)
     or_quit(card);
 }
 
+/* Copies, each of which has QEMU translate a few times for the card's threads. */
+static void or_flood(OrCard *card)
+{
+    OrQueue *q = or_setup(card);
+    const int64_t n = 256;
+    OrPacket p;
+    unsigned int i;
+
+    or_packet(&p, OPENREG_OP_COPY, 0);
+    or_space(&p, 1, &n);
+    or_operand(&p, OR_S(0), OPENREG_I64, NULL);
+    or_operand(&p, OR_S(n * 8), OPENREG_I64, NULL);
+    for (i = 0; i < OR_RING_SLOTS / 4; i++) {
+        or_push(q, &p);
+    }
+    g_free(q);
+}
+
+/* Whoever waits for the card to stop has what its threads wait for. */
+static void test_reset(void)
+{
+    OrCard *card = or_translated_card();
+    int i;
+
+    for (i = 0; i < 50; i++) {
+        or_flood(card);
+        or_flr(card);
+        or_reprobe(card);
+        or_flood(card);
+        qtest_qmp_assert_success(card->qts, "{ 'execute': 'stop' }");
+        qtest_qmp_assert_success(card->qts, "{ 'execute': 'cont' }");
+        or_flr(card);
+        or_reprobe(card);
+    }
+    or_flood(card);
+    qtest_system_reset(card->qts);
+    or_iommu_enable(card->qts);
+    or_reprobe(card);
+    or_works(card);
+    or_quit(card);
+}
+
 void or_add_iommu_tests(void)
 {
     qtest_add_func("/openreg/iommu/translation", test_translation);
     qtest_add_func("/openreg/iommu/unmapped", test_unmapped);
     qtest_add_func("/openreg/iommu/unmap", test_unmap);
+    qtest_add_func("/openreg/iommu/reset", test_reset);
 }
