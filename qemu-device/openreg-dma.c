@@ -70,8 +70,7 @@ int openreg_dma_read(void *host, uint64_t bus, void *buf, uint64_t len)
     return openreg_dma(host, bus, buf, len, false);
 }
 
-int openreg_dma_write(void *host, uint64_t bus, const void *buf,
-                             uint64_t len)
+int openreg_dma_write(void *host, uint64_t bus, const void *buf, uint64_t len)
 {
     return openreg_dma(host, bus, (void *)buf, len, true);
 }

@@ -308,7 +308,7 @@ static void openreg_config_write(PCIDevice *pci, uint32_t addr, uint32_t value,
     pcie_cap_flr_write_config(pci, addr, value, len);
 }
 
-/* The hold phase, as the enter phase may not drop the big lock. */
+/* The hold phase, as the enter phase may not wait for the card. */
 static void openreg_reset_hold(Object *obj, ResetType type)
 {
     openreg_reset(OPENREG(obj));
