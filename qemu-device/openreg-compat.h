@@ -34,5 +34,31 @@
 #endif
 
 #include "migration/vmstate.h"
+#include "system/runstate.h"
+
+/*
+ * 10.2 takes a handler that returns an error, beside the one that does not. Function
+ * pointers go as void: the compiler warns of a call of the other type, made or not.
+ */
+typedef VMChangeStateEntry *OpenregAdd(DeviceState *, VMChangeStateHandler *, void *);
+typedef VMChangeStateEntry *OpenregAdd2(DeviceState *, VMChangeStateHandler *,
+                                        int (*)(void *, bool, RunState), void *);
+
+static inline VMChangeStateEntry *openreg_add(void *add, DeviceState *dev,
+                                              VMChangeStateHandler *cb, void *opaque)
+{
+    return ((OpenregAdd *)add)(dev, cb, opaque);
+}
+
+static inline VMChangeStateEntry *openreg_add2(void *add, DeviceState *dev,
+                                               VMChangeStateHandler *cb, void *opaque)
+{
+    return ((OpenregAdd2 *)add)(dev, cb, NULL, opaque);
+}
+
+#define openreg_add_vm_change(dev, cb, opaque)                                 \
+    _Generic(&qdev_add_vm_change_state_handler, OpenregAdd *: openreg_add,     \
+             OpenregAdd2 *: openreg_add2)(qdev_add_vm_change_state_handler,    \
+                                          dev, cb, opaque)
 
 #endif

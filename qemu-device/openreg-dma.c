@@ -51,6 +51,7 @@ static int openreg_dma(OpenregState *s, uint64_t bus, void *buf, uint64_t len,
 {
     OpenregTransfer t = {
         .bus = bus, .len = len, .buf = buf, .is_write = is_write,
+        .result = MEMTX_ERROR,
     };
 
     if (qatomic_read(&s->iommu)) {

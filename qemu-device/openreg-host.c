@@ -13,6 +13,7 @@
 #include "qemu/main-loop.h"
 #include "qemu/rcu.h"
 #include "hw/pci/msix.h"
+#include "hw/pci/pcie_host.h"
 #include "system/cpu-timers.h"
 #include "openreg-pci.h"
 #include "trace.h"
@@ -124,7 +125,7 @@ static struct openreg_window *openreg_window_map(void *host, uint64_t bus,
                                                  uint64_t len, bool writable)
 {
     OpenregState *s = host;
-    OpenregProbe probe;
+    OpenregProbe probe = {};
     OpenregWindow *w;
     bool good, direct;
 
@@ -430,6 +431,9 @@ void openreg_host_find_iommu(OpenregState *s)
 
 void openreg_host_init(OpenregState *s)
 {
+    Object *bridge = object_resolve_path_type("", TYPE_PCIE_HOST_BRIDGE, NULL);
+
+    s->host_bridge = bridge ? DEVICE(bridge) : NULL;
     openreg_host_find_iommu(s);
     qemu_mutex_init(&s->window_lock);
     QLIST_INIT(&s->windows);

@@ -19,6 +19,7 @@ typedef struct OpenregRequest {
     OpenregState *s;
     OpenregLocked *func;
     void *opaque;
+    QemuCond ended;
     bool done;
 } OpenregRequest;
 
@@ -34,6 +35,7 @@ static struct {
     QemuCond changed;
     uint64_t changes;
     OpenregRequests requests;
+    unsigned int waiting; /* requests in the list */
     bool started;
 } server;
 
@@ -44,22 +46,54 @@ static void openreg_tell(void)
     qemu_cond_broadcast(&server.changed);
 }
 
+/*
+ * An IOMMU writes a fault's record and its interrupt to where the guest says. Were that
+ * a configuration, a reset or an unplug in here would wait for whom it is done for.
+ */
+static void openreg_call(OpenregState *s, OpenregLocked *func, void *opaque)
+{
+    bool *engaged = s->host_bridge ?
+                    &s->host_bridge->mem_reentrancy_guard.engaged_in_io : NULL;
+    bool was = engaged && *engaged;
+
+    if (engaged) {
+        *engaged = true;
+    }
+    func(s, opaque);
+    if (engaged) {
+        *engaged = was;
+    }
+}
+
+static OpenregRequest *openreg_take(void)
+{
+    OpenregRequest *request;
+
+    QEMU_LOCK_GUARD(&server.lock);
+    request = QSIMPLEQ_FIRST(&server.requests);
+    if (request) {
+        QSIMPLEQ_REMOVE_HEAD(&server.requests, entry);
+        server.waiting--;
+    }
+    return request;
+}
+
 /* What is asked for meanwhile is for the next time: others want the lock, too. */
 static void openreg_serve(void)
 {
-    OpenregRequests requests = QSIMPLEQ_HEAD_INITIALIZER(requests);
     OpenregRequest *request;
+    unsigned int n;
 
+    g_assert(bql_locked());
     WITH_QEMU_LOCK_GUARD(&server.lock) {
-        QSIMPLEQ_CONCAT(&requests, &server.requests);
+        n = server.waiting;
     }
-    while ((request = QSIMPLEQ_FIRST(&requests))) {
-        QSIMPLEQ_REMOVE_HEAD(&requests, entry);
-        request->func(request->s, request->opaque);
+    while (n-- && (request = openreg_take())) {
+        openreg_call(request->s, request->func, request->opaque);
         /* On the stack of who asked, who goes on now. */
         WITH_QEMU_LOCK_GUARD(&server.lock) {
             request->done = true;
-            openreg_tell();
+            qemu_cond_signal(&request->ended);
         }
     }
 }
@@ -83,24 +117,25 @@ static void *openreg_serve_thread(void *opaque)
 void openreg_run_locked(OpenregState *s, OpenregLocked *func, void *opaque)
 {
     OpenregRequest request = { .s = s, .func = func, .opaque = opaque };
-    QemuThread thread;
 
-    if (bql_locked()) {
-        func(s, opaque);
+    if (qatomic_read(&s->dropping)) {
         return;
     }
-    QEMU_LOCK_GUARD(&server.lock);
-    if (!server.started) {
-        server.started = true;
-        qemu_thread_create(&thread, "openreg-locked", openreg_serve_thread, NULL,
-                           QEMU_THREAD_DETACHED);
+    if (bql_locked()) {
+        openreg_call(s, func, opaque);
+        return;
     }
-    QSIMPLEQ_INSERT_TAIL(&server.requests, &request, entry);
-    openreg_tell();
-    qemu_cond_signal(&server.asked);
-    while (!request.done) {
-        qemu_cond_wait(&server.changed, &server.lock);
+    qemu_cond_init(&request.ended);
+    WITH_QEMU_LOCK_GUARD(&server.lock) {
+        QSIMPLEQ_INSERT_TAIL(&server.requests, &request, entry);
+        server.waiting++;
+        openreg_tell();
+        qemu_cond_signal(&server.asked);
+        while (!request.done) {
+            qemu_cond_wait(&request.ended, &server.lock);
+        }
     }
+    qemu_cond_destroy(&request.ended);
 }
 
 void openreg_changed(void)
@@ -113,6 +148,7 @@ void openreg_serve_until(OpenregState *s, OpenregCondition *holds)
 {
     uint64_t seen;
 
+    g_assert(bql_locked());
     for (;;) {
         WITH_QEMU_LOCK_GUARD(&server.lock) {
             seen = server.changes;
@@ -129,10 +165,18 @@ void openreg_serve_until(OpenregState *s, OpenregCondition *holds)
     }
 }
 
-void openreg_locked_init(void)
+void openreg_locked_start(void)
 {
+    QemuThread thread;
+
+    if (server.started) {
+        return;
+    }
+    server.started = true;
     qemu_mutex_init(&server.lock);
     qemu_cond_init(&server.asked);
     qemu_cond_init(&server.changed);
     QSIMPLEQ_INIT(&server.requests);
+    qemu_thread_create(&thread, "openreg-locked", openreg_serve_thread, NULL,
+                       QEMU_THREAD_DETACHED);
 }

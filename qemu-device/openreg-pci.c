@@ -229,6 +229,7 @@ static bool openreg_init_card(OpenregState *s, Error **errp)
     const char *error = NULL;
     sigset_t all, old;
 
+    openreg_locked_start();
     openreg_host_init(s);
     /* As in qemu_thread_create(): signals are the main thread's business. */
     sigfillset(&all);
@@ -308,6 +309,11 @@ static void openreg_config_write(PCIDevice *pci, uint32_t addr, uint32_t value,
     pcie_cap_flr_write_config(pci, addr, value, len);
 }
 
+static void openreg_reset_enter(Object *obj, ResetType type)
+{
+    openreg_reset_begin(OPENREG(obj));
+}
+
 /* The hold phase, as the enter phase may not wait for the card. */
 static void openreg_reset_hold(Object *obj, ResetType type)
 {
@@ -346,6 +352,7 @@ static void openreg_class_init(ObjectClass *class, OPENREG_CLASS_CONST void *dat
     pc->device_id = OPENREG_PCI_DEVICE;
     pc->revision = OPENREG_PCI_REVISION;
     pc->class_id = OPENREG_PCI_CLASS;
+    rc->phases.enter = openreg_reset_enter;
     rc->phases.hold = openreg_reset_hold;
     dc->desc = "openreg processing accelerator";
     dc->vmsd = &openreg_vmstate;
@@ -372,7 +379,6 @@ static void openreg_class_init(ObjectClass *class, OPENREG_CLASS_CONST void *dat
     object_class_property_set_description(class, "x-inject",
         "For tests: the card can be made to lie, by x-inject-...");
     openreg_inject_class_init(class);
-    openreg_locked_init();
 }
 
 static void openreg_register_types(void)

@@ -86,6 +86,8 @@ struct OpenregState {
     MemoryListener listener;
     bool loading; /* windows that are not memory now are kept */
     bool iommu; /* there is one in front of it; atomic */
+    bool dropping; /* before a reset: nothing is translated any more; atomic */
+    DeviceState *host_bridge; /* whose registers are all configurations; or NULL */
 
     /* The card's state on its way through a migration stream. */
     uint8_t *blob;
@@ -134,9 +136,9 @@ static inline AddressSpace *openreg_as(OpenregState *s)
 }
 
 /* openreg-locked.c: what the card's threads have done under the BQL. */
-void openreg_locked_init(void); /* once */
+void openreg_locked_start(void); /* once, or more often; under the BQL */
 typedef void OpenregLocked(OpenregState *s, void *opaque);
-/* Returns once func has run, here or in another thread. */
+/* Returns once func has run, here or in another thread; not at all before a reset. */
 void openreg_run_locked(OpenregState *s, OpenregLocked *func, void *opaque);
 /*
  * Under the BQL, which it keeps: waits until the condition holds, and meanwhile does
@@ -151,6 +153,7 @@ void openreg_state_init(OpenregState *s);
 void openreg_state_exit(OpenregState *s);
 void openreg_pause(OpenregState *s);
 void openreg_unpause(OpenregState *s);
+void openreg_reset_begin(OpenregState *s);
 void openreg_reset(OpenregState *s);
 extern const VMStateDescription openreg_vmstate;
 

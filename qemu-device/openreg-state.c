@@ -46,6 +46,15 @@ void openreg_unpause(OpenregState *s)
     }
 }
 
+/*
+ * Whatever is under way will be forgotten, and is not translated any more: the reset
+ * need not wait for that, and the IOMMU may be reset before the card is.
+ */
+void openreg_reset_begin(OpenregState *s)
+{
+    qatomic_set(&s->dropping, true);
+}
+
 /* The card's reset resumes it; whoever else wants it paused gets it again. */
 void openreg_reset(OpenregState *s)
 {
@@ -56,6 +65,7 @@ void openreg_reset(OpenregState *s)
     openreg_host_find_iommu(s);
     openreg_pause(s);
     openreg_card_reset(s->card);
+    qatomic_set(&s->dropping, false);
     qatomic_set(&s->raised, 0);
     if (--s->pauses > 0) {
         openreg_card_pause_begin(s->card, openreg_paused, s);
@@ -174,8 +184,7 @@ void openreg_state_init(OpenregState *s)
 {
     s->pauses = 0;
     s->stopped = false;
-    s->vm_change = qdev_add_vm_change_state_handler(DEVICE(s),
-                                                    openreg_vm_change, s);
+    s->vm_change = openreg_add_vm_change(DEVICE(s), openreg_vm_change, s);
     if (!runstate_is_running()) {
         openreg_vm_change(s, false, runstate_get());
     }
@@ -185,6 +194,7 @@ void openreg_state_init(OpenregState *s)
 void openreg_state_exit(OpenregState *s)
 {
     qemu_del_vm_change_state_handler(s->vm_change);
+    openreg_reset_begin(s);
     openreg_pause(s);
     g_free(s->blob);
     s->blob = NULL;

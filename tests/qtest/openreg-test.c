@@ -17,6 +17,7 @@ int main(int argc, char **argv)
     or_add_life_tests();
     or_add_migration_tests();
     or_add_iommu_tests();
+    or_add_iommu_fault_tests();
     or_add_inject_tests();
     return g_test_run();
 }

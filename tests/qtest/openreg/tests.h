@@ -10,6 +10,7 @@ void or_add_fault_tests(void);
 void or_add_life_tests(void);
 void or_add_migration_tests(void);
 void or_add_iommu_tests(void);
+void or_add_iommu_fault_tests(void);
 void or_add_inject_tests(void);
 
 #endif

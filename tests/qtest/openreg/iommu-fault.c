@@ -1,0 +1,166 @@
+/*
+ * openreg behind an IOMMU whose report of a fault resets the card
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "openreg.h"
+#include "standard-headers/linux/pci_regs.h"
+#include "standard-headers/linux/virtio_config.h"
+#include "standard-headers/linux/virtio_iommu.h"
+#include "standard-headers/linux/virtio_ring.h"
+#include "../libqos/malloc-pc.h"
+#include "../libqos/virtio-pci.h"
+#include "tests.h"
+
+#define IOMMU_SLOT 5
+#define REQUESTS 0
+#define EVENTS 1
+#define DOMAIN 1
+#define MCH_ECAM 0x60
+#define ECAM 0xb0000000ULL
+/* Bus addresses that are an initiated reset, as a device control register's value. */
+#define MEM (16u << 20 | PCI_EXP_DEVCTL_BCR_FLR)
+
+typedef struct OrIommu {
+    OrCard *card;
+    QGuestAllocator alloc;
+    QVirtioPCIDevice *pci;
+    QVirtioDevice *dev;
+    QVirtQueue *queue[2];
+} OrIommu;
+
+static OrIommu *or_iommu(void)
+{
+    OrIommu *m = g_new0(OrIommu, 1);
+    QTestState *qts = or_start_machine(
+        "-device virtio-iommu-pci,addr=%d,boot-bypass=on "
+        "-device openreg,addr=%d," OR_VRAM_ARG ",workers=2",
+        IOMMU_SLOT, OR_SLOT);
+    QPCIAddress where = { .devfn = QPCI_DEVFN(IOMMU_SLOT, 0) };
+    uint64_t features;
+    int i;
+
+    m->card = or_probe(qts, QPCI_DEVFN(OR_SLOT, 0), MEM);
+    pc_alloc_init(&m->alloc, qts, ALLOC_NO_FLAGS);
+    m->pci = virtio_pci_new(m->card->bus, &where);
+    m->dev = &m->pci->vdev;
+    qvirtio_pci_device_enable(m->pci);
+    qvirtio_start_device(m->dev);
+    features = qvirtio_get_features(m->dev);
+    qvirtio_set_features(m->dev, features & ~(QVIRTIO_F_BAD_FEATURE |
+                                              1ULL << VIRTIO_RING_F_INDIRECT_DESC |
+                                              1ULL << VIRTIO_RING_F_EVENT_IDX));
+    for (i = 0; i < 2; i++) {
+        m->queue[i] = qvirtqueue_setup(m->dev, &m->alloc, i);
+    }
+    qvirtio_set_driver_ok(m->dev);
+    return m;
+}
+
+static void or_iommu_free(OrIommu *m)
+{
+    int i;
+
+    for (i = 0; i < 2; i++) {
+        qvirtqueue_cleanup(m->dev->bus, m->queue[i], &m->alloc);
+    }
+    qvirtio_pci_device_disable(m->pci);
+    g_free(m->pci->pdev);
+    g_free(m->pci);
+    alloc_destroy(&m->alloc);
+    or_quit(m->card);
+    g_free(m);
+}
+
+/* Attached to a domain without a mapping, the card reaches no memory at all. */
+static void or_iommu_request(OrIommu *m, uint8_t type)
+{
+    QTestState *qts = m->card->qts;
+    struct virtio_iommu_req_attach req = {
+        .head.type = type,
+        .domain = DOMAIN,
+        .endpoint = m->card->dev->devfn,
+    };
+    uint64_t at = guest_alloc(&m->alloc, sizeof(req));
+    uint64_t tail = at + offsetof(struct virtio_iommu_req_attach, tail);
+    uint32_t head;
+
+    qtest_memwrite(qts, at, &req, sizeof(req));
+    head = qvirtqueue_add(qts, m->queue[REQUESTS], at, tail - at, false, true);
+    qvirtqueue_add(qts, m->queue[REQUESTS], tail, sizeof(req.tail), true, false);
+    qvirtqueue_kick(qts, m->dev, m->queue[REQUESTS], head);
+    qvirtio_wait_used_elem(qts, m->dev, m->queue[REQUESTS], head, NULL, OR_TIMEOUT_US);
+    g_assert_cmpuint(qtest_readb(qts, tail), ==, VIRTIO_IOMMU_S_OK);
+    guest_free(&m->alloc, at);
+}
+
+/*
+ * The IOMMU is to put the next fault's record into the card's configuration, and the
+ * address that the card asked for into its device control register.
+ */
+static void or_iommu_aim_at_card(OrIommu *m)
+{
+    QTestState *qts = m->card->qts;
+    QPCIDevice *mch = qpci_device_find(m->card->bus, 0);
+    uint8_t express = qpci_find_capability(m->card->dev, PCI_CAP_ID_EXP, 0);
+    uint64_t config = ECAM + ((uint64_t)m->card->dev->devfn << 12);
+    uint64_t at = config + express + PCI_EXP_DEVCTL -
+                  offsetof(struct virtio_iommu_fault, address);
+
+    qpci_config_writel(mch, MCH_ECAM + 4, 0);
+    qpci_config_writel(mch, MCH_ECAM, ECAM | 1);
+    g_assert_cmphex(qtest_readw(qts, config), ==, OPENREG_PCI_VENDOR);
+    qvirtqueue_kick(qts, m->dev, m->queue[EVENTS],
+                    qvirtqueue_add(qts, m->queue[EVENTS], at,
+                                   sizeof(struct virtio_iommu_fault), true, false));
+    g_free(mch);
+}
+
+/*
+ * The reset would wait for the access that the fault is of, and QEMU with it; or take
+ * the card from under a stop that brings its copies to an end.
+ */
+static void test_reset(void)
+{
+    OrIommu *m = or_iommu();
+    QTestState *qts = m->card->qts;
+    const int64_t n = 256 << 10;
+    OrPacket p;
+    OrQueue *q;
+    int i, k;
+
+    or_enable(m->card);
+    or_packet(&p, OPENREG_OP_COPY, 0);
+    or_space(&p, 1, &n);
+    or_operand(&p, OR_V(0), OPENREG_I64, NULL);
+    or_operand(&p, OR_V(n * 8), OPENREG_I64, NULL);
+    for (i = 0; i < 20; i++) {
+        or_iommu_aim_at_card(m);
+        q = or_setup(m->card);
+        for (k = 0; k < 8; k++) {
+            or_push(q, &p);
+        }
+        or_iommu_request(m, VIRTIO_IOMMU_T_ATTACH);
+        qpci_io_writel(m->card->dev, m->card->bells, q->doorbell * OR_PAGE, 1);
+        if (i % 2) {
+            qtest_qmp_assert_success(qts, "{ 'execute': 'stop' }");
+            qtest_qmp_assert_success(qts, "{ 'execute': 'cont' }");
+        }
+        OR_WAIT(qvirtqueue_get_buf(qts, m->queue[EVENTS], NULL, NULL));
+        qtest_qmp_assert_success(qts, "{ 'execute': 'query-status' }");
+        g_assert_cmphex(or_reg(m->card, OPENREG_REG_CONTROL), !=, 0);
+        g_free(q);
+
+        or_iommu_request(m, VIRTIO_IOMMU_T_DETACH);
+        or_flr(m->card);
+        m->card->next = MEM;
+        or_reprobe(m->card);
+    }
+    or_works(m->card);
+    or_iommu_free(m);
+}
+
+void or_add_iommu_fault_tests(void)
+{
+    qtest_add_func("/openreg/iommu-fault/reset", test_reset);
+}
