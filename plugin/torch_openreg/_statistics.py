@@ -31,7 +31,10 @@ def reset_op_counts() -> None:
 
 
 def queue_stats(device: DeviceLike = None) -> dict[str, int]:
-    """Totals of the device's streams: packets, doorbells, interrupts, DMA..."""
+    """
+    Totals of the device's streams: packets, doorbells, interrupts, DMA... Pads are the
+    packets that fill a ring's end and do nothing; packets counts them, too.
+    """
     return _C.queue_stats(_get_device_index(device))
 
 

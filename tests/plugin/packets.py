@@ -34,6 +34,23 @@ def wait_ge(address, value):
     return packet(WAIT, (), [(address, I64, ())], (value,))
 
 
+def launched(work, index=0):
+    """
+    How many packets the card runs for work(), without those that a synchronize()
+    takes and without the NOPs at a ring's end, which come when they come.
+    """
+
+    def packets_of(work):
+        before = torch.openreg.queue_stats(index)
+        work()
+        torch.openreg.synchronize(index)
+        after = torch.openreg.queue_stats(index)
+        return sum((after[k] - before[k]) * sign for k, sign in (("packets", 1), ("pads", -1)))
+
+    torch.openreg.synchronize(index)
+    return packets_of(work) - packets_of(lambda: None)
+
+
 class Gate:
     """Holds the current stream of a device back until the context ends."""
 

@@ -6,6 +6,7 @@ Seeds are fixed, so a test passes always or never.
 
 import math
 
+import packets
 import pytest
 import torch
 from scipy import stats
@@ -216,11 +217,17 @@ def test_normal_of_tensors():
 def test_one_packet_each(fill):
     x = torch.empty(64, 33, device=DEV)
     getattr(x, fill)()
-    torch.openreg.synchronize()
-    before = torch.openreg.stats()["packets"]
-    getattr(x, fill)()
-    torch.openreg.synchronize()
-    assert torch.openreg.stats()["packets"] - before == 1
+    assert packets.launched(getattr(x, fill)) == 1
+
+
+def test_one_packet_over_a_whole_ring():
+    x = torch.empty(64, 33, device=DEV)
+    pads = torch.openreg.queue_stats()["pads"]
+    for _ in range(torch.openreg.get_device_properties(DEV).max_ring_slots):
+        assert packets.launched(x.uniform_) == 1
+        if torch.openreg.queue_stats()["pads"] > pads:
+            return
+    raise AssertionError("a ring's end never had to be filled")
 
 
 WRONG = {

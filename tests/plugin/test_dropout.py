@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Dropout in all its forms, without leaving the card."""
 
+import packets
 import pytest
 import torch
 from torch.nn import functional as F
@@ -111,8 +112,4 @@ def test_one_packet_each_way():
         lambda: torch.native_dropout(x, 0.5, True),
         lambda: torch.ops.aten.native_dropout_backward(grad, mask, 2.0),
     ):
-        torch.openreg.synchronize()
-        before = torch.openreg.stats()["packets"]
-        call()
-        torch.openreg.synchronize()
-        assert torch.openreg.stats()["packets"] - before == 1
+        assert packets.launched(call) == 1

@@ -22,14 +22,12 @@ def fault(packet, device=0):
 
 @pytest.fixture
 def memory():
-    """The address of a segment and its size."""
-    torch.openreg.empty_cache()
-    t = torch.empty(2 << 20, dtype=torch.uint8, device=DEV)
-    torch.openreg.synchronize()
-    assert torch.openreg.memory_reserved() >= t.nbytes
-    segment_end = t.data_ptr() + torch.openreg.memory_reserved()
-    yield t.data_ptr(), segment_end
-    del t
+    """Begin and end of a segment that is all one tensor's, whatever others have."""
+    t = torch.empty(32 << 20, dtype=torch.uint8, device=DEV)
+    segments = torch.openreg.memory_snapshot(include_traces=False)
+    (segment,) = (s for s in segments if s["address"] == t.data_ptr())
+    assert len(segment["blocks"]) == 1
+    yield t.data_ptr(), t.data_ptr() + segment["total_size"]
 
 
 def test_no_such_segment():

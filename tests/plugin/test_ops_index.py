@@ -458,18 +458,7 @@ def test_one_packet_does_it():
         lambda: x.index_select(0, i),
         lambda: x.gather(0, i[:, None].expand(-1, 64)),
     ]:
-        torch.openreg.synchronize()
-        before = torch.openreg.stats()["packets"]
-        function()
-        torch.openreg.synchronize()
-        assert torch.openreg.stats()["packets"] - before <= 1 + nothing()
-
-
-def nothing():
-    """Packets of a synchronize alone."""
-    before = torch.openreg.stats()["packets"]
-    torch.openreg.synchronize()
-    return torch.openreg.stats()["packets"] - before
+        assert packets.launched(function) == 1
 
 
 def test_raw_packets_that_are_wrong():
