@@ -156,7 +156,9 @@ def test_llama(way):
 def test_resnet18(way):
     # In f16 the CPU's second loss differs by 1.6e-2 (AdamW) and 2.7e-3 (SGD) between two
     # layouts of the same pictures, contiguous and channels_last. The card's was within 2.1e-3.
-    check("resnet18", way, **({"rtol": RTOL[BF16]} if way[0] == F16 else {}))
+    # In bf16 that is 6.3e-2 and 9.1e-3, and the card's was within 3.2e-2, on a host with AMX.
+    rtol = {F16: {"rtol": 1.6e-2}, BF16: {"rtol": 6.3e-2}}
+    check("resnet18", way, **rtol.get(way[0], {}))
 
 
 @every_way
