@@ -233,6 +233,10 @@ static bool openreg_window_access(OpenregState *s, OpenregWindow *w, hwaddr off,
         (is_write && !w->writable)) {
         return false;
     }
+    /* What fails as a reset has begun is not told to anybody. */
+    if (is_write && unlikely(qatomic_read(&s->dropping)) && qatomic_read(&s->iommu)) {
+        return false;
+    }
     if (unlikely(!map->cache.ptr)) {
         OpenregSlow slow = {
             .bus = w->bus + off, .len = len, .is_write = is_write,

@@ -66,15 +66,12 @@ static const struct {
         "For tests: time between two of what is repeated" },
 };
 
-static const MemTxAttrs inject_attrs = { .memory = 1 };
-
 /* What the card says without having been asked; under the big lock */
 
 static void inject_poke(OpenregInject *in, uint64_t bus, const void *buf,
                         uint64_t len)
 {
-    address_space_write(pci_get_address_space(PCI_DEVICE(in->s)), bus,
-                        inject_attrs, buf, len);
+    openreg_dma_write(in->s, bus, buf, len);
 }
 
 static void inject_poke64(OpenregInject *in, uint64_t bus, uint64_t value)

@@ -39,6 +39,15 @@ static struct {
     bool started;
 } server;
 
+/* Accesses under way, under the BQL, and which of them are on this thread's stack. */
+static unsigned int calls;
+static __thread unsigned int own_calls;
+
+bool openreg_in_access(void)
+{
+    return own_calls;
+}
+
 /* Under server.lock. */
 static void openreg_tell(void)
 {
@@ -59,7 +68,11 @@ static void openreg_call(OpenregState *s, OpenregLocked *func, void *opaque)
     if (engaged) {
         *engaged = true;
     }
+    calls++;
+    own_calls++;
     func(s, opaque);
+    own_calls--;
+    calls--;
     if (engaged) {
         *engaged = was;
     }
@@ -89,7 +102,10 @@ static void openreg_serve(void)
         n = server.waiting;
     }
     while (n-- && (request = openreg_take())) {
-        openreg_call(request->s, request->func, request->opaque);
+        /* Asked before a reset began, it finds the IOMMU reset, perhaps. */
+        if (!qatomic_read(&request->s->dropping)) {
+            openreg_call(request->s, request->func, request->opaque);
+        }
         /* On the stack of who asked, who goes on now. */
         WITH_QEMU_LOCK_GUARD(&server.lock) {
             request->done = true;
@@ -144,6 +160,26 @@ void openreg_changed(void)
     openreg_tell();
 }
 
+/* What waits, in an access, for the vCPUs to stop has dropped the BQL. */
+static void openreg_wait_changed(OpenregState *s, uint64_t seen)
+{
+    bool drop = calls > own_calls;
+
+    if (drop) {
+        object_ref(s);
+        bql_unlock();
+    }
+    WITH_QEMU_LOCK_GUARD(&server.lock) {
+        while (server.changes == seen) {
+            qemu_cond_wait(&server.changed, &server.lock);
+        }
+    }
+    if (drop) {
+        bql_lock();
+        object_unref(s);
+    }
+}
+
 void openreg_serve_until(OpenregState *s, OpenregCondition *holds)
 {
     uint64_t seen;
@@ -157,11 +193,7 @@ void openreg_serve_until(OpenregState *s, OpenregCondition *holds)
             return;
         }
         openreg_serve();
-        WITH_QEMU_LOCK_GUARD(&server.lock) {
-            while (server.changes == seen) {
-                qemu_cond_wait(&server.changed, &server.lock);
-            }
-        }
+        openreg_wait_changed(s, seen);
     }
 }
 

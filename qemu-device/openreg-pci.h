@@ -140,9 +140,12 @@ void openreg_locked_start(void); /* once, or more often; under the BQL */
 typedef void OpenregLocked(OpenregState *s, void *opaque);
 /* Returns once func has run, here or in another thread; not at all before a reset. */
 void openreg_run_locked(OpenregState *s, OpenregLocked *func, void *opaque);
+/* Is func on this thread's stack? Then nobody may wait for the card. */
+bool openreg_in_access(void);
 /*
- * Under the BQL, which it keeps: waits until the condition holds, and meanwhile does
- * what the card's threads ask for. Whoever makes it hold calls openreg_changed().
+ * Under the BQL: waits until the condition holds, and meanwhile does what the card's
+ * threads ask for. Whoever makes it hold calls openreg_changed(). The BQL is kept,
+ * unless an access has dropped it and wants it back.
  */
 typedef bool OpenregCondition(OpenregState *s);
 void openreg_serve_until(OpenregState *s, OpenregCondition *holds);

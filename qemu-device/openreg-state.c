@@ -21,7 +21,7 @@ static void openreg_paused(void *opaque)
 
 static bool openreg_is_paused(OpenregState *s)
 {
-    return openreg_card_is_paused(s->card);
+    return !s->card || openreg_card_is_paused(s->card);
 }
 
 static void openreg_wait_paused(OpenregState *s)
@@ -29,12 +29,17 @@ static void openreg_wait_paused(OpenregState *s)
     openreg_serve_until(s, openreg_is_paused);
 }
 
-void openreg_pause(OpenregState *s)
+static void openreg_pause_begin(OpenregState *s)
 {
     trace_openreg_pause(s->pauses);
     if (s->pauses++ == 0) {
         openreg_card_pause_begin(s->card, openreg_paused, s);
     }
+}
+
+void openreg_pause(OpenregState *s)
+{
+    openreg_pause_begin(s);
     openreg_wait_paused(s);
 }
 
@@ -64,6 +69,9 @@ void openreg_reset(OpenregState *s)
     trace_openreg_reset();
     openreg_host_find_iommu(s);
     openreg_pause(s);
+    if (!s->card) { /* unplugged meanwhile */
+        return;
+    }
     openreg_card_reset(s->card);
     qatomic_set(&s->dropping, false);
     qatomic_set(&s->raised, 0);
@@ -88,7 +96,15 @@ static void openreg_vm_change(void *opaque, bool running, RunState state)
         openreg_unpause(s);
     } else if (!running && !s->stopped) {
         s->stopped = true;
-        openreg_pause(s);
+        openreg_pause_begin(s);
+        /* By pvpanic and an IOMMU's record, the card's access does; who saves waits. */
+        if (openreg_in_access()) {
+            return;
+        }
+        openreg_wait_paused(s);
+        if (!s->card) { /* unplugged meanwhile */
+            return;
+        }
         /* A packet cannot be saved half done; memory is not yet saved now. */
         if (!openreg_stops_for_good(state)) {
             openreg_card_finish(s->card);
@@ -184,6 +200,7 @@ void openreg_state_init(OpenregState *s)
 {
     s->pauses = 0;
     s->stopped = false;
+    qatomic_set(&s->dropping, false);
     s->vm_change = openreg_add_vm_change(DEVICE(s), openreg_vm_change, s);
     if (!runstate_is_running()) {
         openreg_vm_change(s, false, runstate_get());

@@ -1,5 +1,5 @@
 /*
- * openreg behind an IOMMU whose report of a fault resets the card
+ * openreg behind an IOMMU whose report of a fault resets the card, or stops the VM
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -13,6 +13,7 @@
 #include "tests.h"
 
 #define IOMMU_SLOT 5
+#define PANIC_SLOT 6
 #define REQUESTS 0
 #define EVENTS 1
 #define DOMAIN 1
@@ -34,8 +35,9 @@ static OrIommu *or_iommu(void)
     OrIommu *m = g_new0(OrIommu, 1);
     QTestState *qts = or_start_machine(
         "-device virtio-iommu-pci,addr=%d,boot-bypass=on "
-        "-device openreg,addr=%d," OR_VRAM_ARG ",workers=2",
-        IOMMU_SLOT, OR_SLOT);
+        "-device openreg,addr=%d," OR_VRAM_ARG ",workers=2 "
+        "-device pvpanic-pci,addr=%d -action panic=pause",
+        IOMMU_SLOT, OR_SLOT, PANIC_SLOT);
     QPCIAddress where = { .devfn = QPCI_DEVFN(IOMMU_SLOT, 0) };
     uint64_t features;
     int i;
@@ -94,10 +96,15 @@ static void or_iommu_request(OrIommu *m, uint8_t type)
     guest_free(&m->alloc, at);
 }
 
-/*
- * The IOMMU is to put the next fault's record into the card's configuration, and the
- * address that the card asked for into its device control register.
- */
+/* The IOMMU is to put the next fault's record there. */
+static void or_iommu_aim(OrIommu *m, uint64_t at)
+{
+    qvirtqueue_kick(m->card->qts, m->dev, m->queue[EVENTS],
+                    qvirtqueue_add(m->card->qts, m->queue[EVENTS], at,
+                                   sizeof(struct virtio_iommu_fault), true, false));
+}
+
+/* And the address that the card asked for into its device control register. */
 static void or_iommu_aim_at_card(OrIommu *m)
 {
     QTestState *qts = m->card->qts;
@@ -110,10 +117,37 @@ static void or_iommu_aim_at_card(OrIommu *m)
     qpci_config_writel(mch, MCH_ECAM + 4, 0);
     qpci_config_writel(mch, MCH_ECAM, ECAM | 1);
     g_assert_cmphex(qtest_readw(qts, config), ==, OPENREG_PCI_VENDOR);
-    qvirtqueue_kick(qts, m->dev, m->queue[EVENTS],
-                    qvirtqueue_add(qts, m->queue[EVENTS], at,
-                                   sizeof(struct virtio_iommu_fault), true, false));
+    or_iommu_aim(m, at);
     g_free(mch);
+}
+
+/*
+ * Lets the card lose its memory, and an access fail. False if the IOMMU was not asked:
+ * for a moment, as it begins to translate, there is nothing in front of the card.
+ */
+static bool or_iommu_fault(OrIommu *m, OrQueue *q, bool stop)
+{
+    QTestState *qts = m->card->qts;
+    bool asked;
+
+    or_iommu_request(m, VIRTIO_IOMMU_T_ATTACH);
+    qpci_io_writel(m->card->dev, m->card->bells, q->doorbell * OR_PAGE, 1);
+    if (stop) {
+        qtest_qmp_assert_success(qts, "{ 'execute': 'stop' }");
+        qtest_qmp_assert_success(qts, "{ 'execute': 'cont' }");
+    }
+    OR_WAIT((asked = qvirtqueue_get_buf(qts, m->queue[EVENTS], NULL, NULL)) ||
+            or_reg64(m->card, OPENREG_REG_STAT_FAULTS));
+    qtest_qmp_assert_success(qts, "{ 'execute': 'query-status' }");
+    return asked;
+}
+
+static void or_iommu_again(OrIommu *m)
+{
+    or_iommu_request(m, VIRTIO_IOMMU_T_DETACH);
+    or_flr(m->card);
+    m->card->next = MEM;
+    or_reprobe(m->card);
 }
 
 /*
@@ -123,44 +157,65 @@ static void or_iommu_aim_at_card(OrIommu *m)
 static void test_reset(void)
 {
     OrIommu *m = or_iommu();
-    QTestState *qts = m->card->qts;
     const int64_t n = 256 << 10;
+    int tries, faults = 0, k;
     OrPacket p;
     OrQueue *q;
-    int i, k;
 
     or_enable(m->card);
     or_packet(&p, OPENREG_OP_COPY, 0);
     or_space(&p, 1, &n);
     or_operand(&p, OR_V(0), OPENREG_I64, NULL);
     or_operand(&p, OR_V(n * 8), OPENREG_I64, NULL);
-    for (i = 0; i < 20; i++) {
+    for (tries = 0; faults < 20; tries++) {
+        g_assert_cmpint(tries, <, 200);
         or_iommu_aim_at_card(m);
         q = or_setup(m->card);
+        g_assert_cmphex(m->card->cpl & m->card->faults & q->ring & q->user_page &
+                        q->card_page & q->kernel_page & PCI_EXP_DEVCTL_BCR_FLR, !=, 0);
         for (k = 0; k < 8; k++) {
             or_push(q, &p);
         }
-        or_iommu_request(m, VIRTIO_IOMMU_T_ATTACH);
-        qpci_io_writel(m->card->dev, m->card->bells, q->doorbell * OR_PAGE, 1);
-        if (i % 2) {
-            qtest_qmp_assert_success(qts, "{ 'execute': 'stop' }");
-            qtest_qmp_assert_success(qts, "{ 'execute': 'cont' }");
-        }
-        OR_WAIT(qvirtqueue_get_buf(qts, m->queue[EVENTS], NULL, NULL));
-        qtest_qmp_assert_success(qts, "{ 'execute': 'query-status' }");
+        faults += or_iommu_fault(m, q, tries % 2);
         g_assert_cmphex(or_reg(m->card, OPENREG_REG_CONTROL), !=, 0);
         g_free(q);
-
-        or_iommu_request(m, VIRTIO_IOMMU_T_DETACH);
-        or_flr(m->card);
-        m->card->next = MEM;
-        or_reprobe(m->card);
+        or_iommu_again(m);
     }
     or_works(m->card);
+    or_iommu_free(m);
+}
+
+/* A record that says "read" stops the VM, where the guest tells of its panic. */
+static void test_stop(void)
+{
+    OrIommu *m = or_iommu();
+    QPCIDevice *panic = qpci_device_find(m->card->bus, QPCI_DEVFN(PANIC_SLOT, 0));
+    int tries, faults = 0;
+    QPCIBar bar;
+    OrQueue *q;
+
+    qpci_device_enable(panic);
+    bar = qpci_iomap(panic, 0, NULL);
+    or_enable(m->card);
+    for (tries = 0; faults < 10; tries++) {
+        g_assert_cmpint(tries, <, 100);
+        or_iommu_aim(m, bar.addr - offsetof(struct virtio_iommu_fault, flags));
+        q = or_setup(m->card);
+        if (or_iommu_fault(m, q, false)) {
+            qtest_qmp_eventwait(m->card->qts, "STOP");
+            qtest_qmp_assert_success(m->card->qts, "{ 'execute': 'cont' }");
+            faults++;
+        }
+        g_free(q);
+        or_iommu_again(m);
+    }
+    or_works(m->card);
+    g_free(panic);
     or_iommu_free(m);
 }
 
 void or_add_iommu_fault_tests(void)
 {
     qtest_add_func("/openreg/iommu-fault/reset", test_reset);
+    qtest_add_func("/openreg/iommu-fault/stop", test_stop);
 }
