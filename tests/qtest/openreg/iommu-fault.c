@@ -35,7 +35,7 @@ static OrIommu *or_iommu(void)
     OrIommu *m = g_new0(OrIommu, 1);
     QTestState *qts = or_start_machine(
         "-device virtio-iommu-pci,addr=%d,boot-bypass=on "
-        "-device openreg,addr=%d," OR_VRAM_ARG ",workers=2 "
+        "-device openreg,addr=%d," OR_VRAM_ARG ",workers=2,spin-us=0 "
         "-device pvpanic-pci,addr=%d -action panic=pause",
         IOMMU_SLOT, OR_SLOT, PANIC_SLOT);
     QPCIAddress where = { .devfn = QPCI_DEVFN(IOMMU_SLOT, 0) };
@@ -121,25 +121,11 @@ static void or_iommu_aim_at_card(OrIommu *m)
     g_free(mch);
 }
 
-/*
- * Lets the card lose its memory, and an access fail. False if the IOMMU was not asked:
- * for a moment, as it begins to translate, there is nothing in front of the card.
- */
-static bool or_iommu_fault(OrIommu *m, OrQueue *q, bool stop)
+/* Lets the card lose its memory, and look for packets. */
+static void or_iommu_lose(OrIommu *m, OrQueue *q)
 {
-    QTestState *qts = m->card->qts;
-    bool asked;
-
     or_iommu_request(m, VIRTIO_IOMMU_T_ATTACH);
     qpci_io_writel(m->card->dev, m->card->bells, q->doorbell * OR_PAGE, 1);
-    if (stop) {
-        qtest_qmp_assert_success(qts, "{ 'execute': 'stop' }");
-        qtest_qmp_assert_success(qts, "{ 'execute': 'cont' }");
-    }
-    OR_WAIT((asked = qvirtqueue_get_buf(qts, m->queue[EVENTS], NULL, NULL)) ||
-            or_reg64(m->card, OPENREG_REG_STAT_FAULTS));
-    qtest_qmp_assert_success(qts, "{ 'execute': 'query-status' }");
-    return asked;
 }
 
 static void or_iommu_again(OrIommu *m)
@@ -157,8 +143,10 @@ static void or_iommu_again(OrIommu *m)
 static void test_reset(void)
 {
     OrIommu *m = or_iommu();
+    QTestState *qts = m->card->qts;
     const int64_t n = 256 << 10;
     int tries, faults = 0, k;
+    bool asked;
     OrPacket p;
     OrQueue *q;
 
@@ -167,6 +155,10 @@ static void test_reset(void)
     or_space(&p, 1, &n);
     or_operand(&p, OR_V(0), OPENREG_I64, NULL);
     or_operand(&p, OR_V(n * 8), OPENREG_I64, NULL);
+    /*
+     * As it begins to translate, there is nothing in front of the card for a moment:
+     * a packet may fail without the IOMMU having been asked.
+     */
     for (tries = 0; faults < 20; tries++) {
         g_assert_cmpint(tries, <, 200);
         or_iommu_aim_at_card(m);
@@ -176,7 +168,15 @@ static void test_reset(void)
         for (k = 0; k < 8; k++) {
             or_push(q, &p);
         }
-        faults += or_iommu_fault(m, q, tries % 2);
+        or_iommu_lose(m, q);
+        if (tries % 2) {
+            qtest_qmp_assert_success(qts, "{ 'execute': 'stop' }");
+            qtest_qmp_assert_success(qts, "{ 'execute': 'cont' }");
+        }
+        OR_WAIT((asked = qvirtqueue_get_buf(qts, m->queue[EVENTS], NULL, NULL)) ||
+                or_reg64(m->card, OPENREG_REG_STAT_FAULTS));
+        faults += asked;
+        qtest_qmp_assert_success(qts, "{ 'execute': 'query-status' }");
         g_assert_cmphex(or_reg(m->card, OPENREG_REG_CONTROL), !=, 0);
         g_free(q);
         or_iommu_again(m);
@@ -189,23 +189,26 @@ static void test_reset(void)
 static void test_stop(void)
 {
     OrIommu *m = or_iommu();
+    QTestState *qts = m->card->qts;
     QPCIDevice *panic = qpci_device_find(m->card->bus, QPCI_DEVFN(PANIC_SLOT, 0));
-    int tries, faults = 0;
     QPCIBar bar;
     OrQueue *q;
+    int i;
 
     qpci_device_enable(panic);
     bar = qpci_iomap(panic, 0, NULL);
     or_enable(m->card);
-    for (tries = 0; faults < 10; tries++) {
-        g_assert_cmpint(tries, <, 100);
-        or_iommu_aim(m, bar.addr - offsetof(struct virtio_iommu_fault, flags));
+    for (i = 0; i < 10; i++) {
         q = or_setup(m->card);
-        if (or_iommu_fault(m, q, false)) {
-            qtest_qmp_eventwait(m->card->qts, "STOP");
-            qtest_qmp_assert_success(m->card->qts, "{ 'execute': 'cont' }");
-            faults++;
-        }
+        /* Asleep, and past its last look, it asks for nothing before it is to. */
+        OR_WAIT(qtest_readl(qts, q->card_page +
+                            offsetof(struct openreg_card_page, asleep)) == 1);
+        g_usleep(20000);
+        or_iommu_aim(m, bar.addr - offsetof(struct virtio_iommu_fault, flags));
+        or_iommu_lose(m, q);
+        OR_WAIT(qvirtqueue_get_buf(qts, m->queue[EVENTS], NULL, NULL));
+        qtest_qmp_eventwait(qts, "STOP");
+        qtest_qmp_assert_success(qts, "{ 'execute': 'cont' }");
         g_free(q);
         or_iommu_again(m);
     }
