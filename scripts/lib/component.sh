@@ -211,7 +211,7 @@ component_make()
 		remove_tree "$tree"
 		[ -z "$interrupted" ] ||
 			die "building $name was interrupted: the same command goes on with it"
-		tail -n "${OPENREG_LOG_LINES:-40}" "$log" >&2
+		tail -n 40 "$log" >&2
 		die "$name does not build, the whole log is $log"
 	}
 	trap - INT TERM
