@@ -93,8 +93,9 @@ def on_cpu(name: str, dtype: torch.dtype, optimizer: str) -> list[float]:
     case, model = on_card(name)
     model = copy.deepcopy(model).cpu()
     steps = optimizer_of(case, model, optimizer)
-    # oneDNN has halves on some processors only; core's own kernels have them everywhere.
-    with torch.backends.mkldnn.flags(enabled=dtype == F32), one_thread():
+    # oneDNN has halves on some processors only, and takes seven times as long on an
+    # emulated one; core's own kernels have them everywhere.
+    with torch.backends.mkldnn.flags(enabled=False), one_thread():
         return losses(case, model, steps, case.inputs, dtype)
 
 
