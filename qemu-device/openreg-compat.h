@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Names that moved between QEMU 10.0 and 11.x. What is there is looked at, not
+ * What has moved or changed between QEMU 10.0 and 11.x. What is there is looked at, not
  * the version: distributions backport.
  */
 #ifndef HW_MISC_OPENREG_COMPAT_H

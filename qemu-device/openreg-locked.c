@@ -13,6 +13,7 @@
 #include "qemu/main-loop.h"
 #include "qemu/rcu.h"
 #include "openreg-pci.h"
+#include "trace.h"
 
 typedef struct OpenregRequest {
     QSIMPLEQ_ENTRY(OpenregRequest) entry;
@@ -161,12 +162,12 @@ void openreg_changed(void)
 }
 
 /* What waits, in an access, for the vCPUs to stop has dropped the BQL. */
-static void openreg_wait_changed(OpenregState *s, uint64_t seen)
+static void openreg_wait_changed(uint64_t seen)
 {
     bool drop = calls > own_calls;
 
     if (drop) {
-        object_ref(s);
+        trace_openreg_wait_unlocked();
         bql_unlock();
     }
     WITH_QEMU_LOCK_GUARD(&server.lock) {
@@ -176,7 +177,6 @@ static void openreg_wait_changed(OpenregState *s, uint64_t seen)
     }
     if (drop) {
         bql_lock();
-        object_unref(s);
     }
 }
 
@@ -193,7 +193,7 @@ void openreg_serve_until(OpenregState *s, OpenregCondition *holds)
             return;
         }
         openreg_serve();
-        openreg_wait_changed(s, seen);
+        openreg_wait_changed(seen);
     }
 }
 

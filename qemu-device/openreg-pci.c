@@ -306,12 +306,14 @@ static void openreg_config_write(PCIDevice *pci, uint32_t addr, uint32_t value,
     if (s->inject) {
         openreg_inject_config_write(s, addr, len);
     }
+    object_ref(OBJECT(s));
     pcie_cap_flr_write_config(pci, addr, value, len);
+    object_unref(OBJECT(s));
 }
 
 static void openreg_reset_enter(Object *obj, ResetType type)
 {
-    openreg_reset_begin(OPENREG(obj));
+    openreg_drop_accesses(OPENREG(obj));
 }
 
 /* The hold phase, as the enter phase may not wait for the card. */

@@ -86,7 +86,7 @@ struct OpenregState {
     MemoryListener listener;
     bool loading; /* windows that are not memory now are kept */
     bool iommu; /* there is one in front of it; atomic */
-    bool dropping; /* before a reset: nothing is translated any more; atomic */
+    bool dropping; /* before a reset or an unplug nothing is translated; atomic */
     DeviceState *host_bridge; /* whose registers are all configurations; or NULL */
 
     /* The card's state on its way through a migration stream. */
@@ -138,7 +138,10 @@ static inline AddressSpace *openreg_as(OpenregState *s)
 /* openreg-locked.c: what the card's threads have done under the BQL. */
 void openreg_locked_start(void); /* once, or more often; under the BQL */
 typedef void OpenregLocked(OpenregState *s, void *opaque);
-/* Returns once func has run, here or in another thread; not at all before a reset. */
+/*
+ * Returns once func has run, here or in another thread; or without it, if a reset or
+ * an unplug has begun, so that results are failures from the start.
+ */
 void openreg_run_locked(OpenregState *s, OpenregLocked *func, void *opaque);
 /* Is func on this thread's stack? Then nobody may wait for the card. */
 bool openreg_in_access(void);
@@ -151,12 +154,15 @@ typedef bool OpenregCondition(OpenregState *s);
 void openreg_serve_until(OpenregState *s, OpenregCondition *holds);
 void openreg_changed(void);
 
-/* openreg-state.c: pausing, reset and migration; under the BQL, which they keep. */
+/*
+ * openreg-state.c: pausing, reset and migration; under the BQL, which they keep as
+ * openreg_serve_until() does. Where it is dropped the card may go meanwhile.
+ */
 void openreg_state_init(OpenregState *s);
 void openreg_state_exit(OpenregState *s);
 void openreg_pause(OpenregState *s);
 void openreg_unpause(OpenregState *s);
-void openreg_reset_begin(OpenregState *s);
+void openreg_drop_accesses(OpenregState *s);
 void openreg_reset(OpenregState *s);
 extern const VMStateDescription openreg_vmstate;
 

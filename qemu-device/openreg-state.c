@@ -55,7 +55,7 @@ void openreg_unpause(OpenregState *s)
  * Whatever is under way will be forgotten, and is not translated any more: the reset
  * need not wait for that, and the IOMMU may be reset before the card is.
  */
-void openreg_reset_begin(OpenregState *s)
+void openreg_drop_accesses(OpenregState *s)
 {
     qatomic_set(&s->dropping, true);
 }
@@ -68,16 +68,17 @@ void openreg_reset(OpenregState *s)
     }
     trace_openreg_reset();
     openreg_host_find_iommu(s);
+    object_ref(OBJECT(s));
     openreg_pause(s);
-    if (!s->card) { /* unplugged meanwhile */
-        return;
+    if (s->card) { /* or it was unplugged meanwhile */
+        openreg_card_reset(s->card);
+        qatomic_set(&s->dropping, false);
+        qatomic_set(&s->raised, 0);
+        if (--s->pauses > 0) {
+            openreg_card_pause_begin(s->card, openreg_paused, s);
+        }
     }
-    openreg_card_reset(s->card);
-    qatomic_set(&s->dropping, false);
-    qatomic_set(&s->raised, 0);
-    if (--s->pauses > 0) {
-        openreg_card_pause_begin(s->card, openreg_paused, s);
-    }
+    object_unref(OBJECT(s));
 }
 
 /* Nothing is saved after such a stop, so nothing need be carried to its end. */
@@ -101,15 +102,16 @@ static void openreg_vm_change(void *opaque, bool running, RunState state)
         if (openreg_in_access()) {
             return;
         }
+        object_ref(OBJECT(s));
         openreg_wait_paused(s);
-        if (!s->card) { /* unplugged meanwhile */
-            return;
-        }
         /* A packet cannot be saved half done; memory is not yet saved now. */
-        if (!openreg_stops_for_good(state)) {
+        if (s->card && !openreg_stops_for_good(state)) {
             openreg_card_finish(s->card);
         }
-        openreg_host_flush_raised(s);
+        if (s->card) { /* or it was unplugged meanwhile */
+            openreg_host_flush_raised(s);
+        }
+        object_unref(OBJECT(s));
     }
 }
 
@@ -211,7 +213,7 @@ void openreg_state_init(OpenregState *s)
 void openreg_state_exit(OpenregState *s)
 {
     qemu_del_vm_change_state_handler(s->vm_change);
-    openreg_reset_begin(s);
+    openreg_drop_accesses(s);
     openreg_pause(s);
     g_free(s->blob);
     s->blob = NULL;
