@@ -76,7 +76,7 @@ struct context {
 	pthread_mutex_t lock;
 	struct segment *segs[OPENREG_MAX_SEGMENTS];
 	uint64_t vruntime; /* sched.lock, ns */
-	uint64_t signals; /* sched.lock, of its own queues */
+	uint64_t signals; /* sched.lock, of its queues */
 	atomic_size_t memory; /* that its jobs hold */
 };
 
@@ -88,6 +88,7 @@ enum active {
 
 struct job {
 	struct openreg_job *engine;
+	size_t memory; /* that it holds */
 	unsigned int phase;
 	unsigned int phases;
 	uint32_t next; /* slice to hand out */
@@ -128,13 +129,12 @@ struct queue {
 	struct queue *door_next;
 	uint64_t last_active;
 	uint64_t served;
-	bool waiting; /* stands at a WAIT */
+	bool waiting; /* stands at a WAIT, or is short of memory */
 	atomic_bool ending; /* stops where its packet ends */
 	uint64_t next_look;
 	uint64_t look_ns;
-	uint64_t look_signals; /* sched.signals at the last look */
-	uint64_t look_own; /* ctx->signals then */
-	bool spared; /* others caused this look: it costs the context nothing */
+	uint64_t look_signals; /* ctx->signals at the last look */
+	uint64_t ticket; /* its place among those short of memory, or 0 */
 	struct job job;
 	uint64_t wakes;
 
@@ -191,7 +191,8 @@ struct sched {
 	struct queue *awake;
 	unsigned int nawake;
 	unsigned int nwaiting;
-	uint64_t signals;
+	atomic_uint ntickets;
+	uint64_t tickets; /* given out */
 	struct queue *door[OPENREG_MAX_DOORBELLS];
 	struct worker *poller;
 	uint64_t min_vruntime;
@@ -431,6 +432,9 @@ void sched_queue_restore(struct queue *q);
 void sched_queue_forget(struct queue *q);
 void sched_release(struct queue *q, uint64_t ns);
 void sched_set_waiting(struct queue *q, bool waiting);
+void sched_set_ticket(struct queue *q, bool wanted);
+bool sched_must_queue_up(struct queue *q);
+void sched_memory(struct queue *q, bool got);
 void sched_signal(struct queue *from);
 void sched_watch(struct openreg_card *card);
 

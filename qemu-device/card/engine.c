@@ -16,6 +16,7 @@ struct openreg_scratch {
 	size_t buffer_size;
 	struct openreg_matmul_cache *matmul;
 	atomic_size_t *extra;
+	bool refuse; /* its worker's */
 };
 
 #define FREE_JOBS_MAX 64
@@ -147,6 +148,11 @@ openreg_scratch_matmul(struct openreg_scratch *scratch)
 	return &scratch->matmul;
 }
 
+void openreg_scratch_refuse(struct openreg_scratch *scratch, bool refuse)
+{
+	scratch->refuse = refuse;
+}
+
 static struct openreg_job *job_get(struct openreg_scratch *scratch)
 {
 	struct openreg_job *job;
@@ -182,6 +188,10 @@ void *openreg_job_extra(struct openreg_job *job, size_t size)
 
 	if (size > OPENREG_EXTRA_MAX)
 		return NULL;
+	if (job->owner->refuse) {
+		job->later = true;
+		return NULL;
+	}
 	if (atomic_fetch_add(extra, size) > OPENREG_EXTRA_MAX - size) {
 		atomic_fetch_sub(extra, size);
 		job->later = true;

@@ -162,29 +162,45 @@ static bool take_memory(struct queue *q)
 	size_t size = openreg_job_memory(q->job.engine);
 	size_t old = atomic_fetch_add(&q->ctx->memory, size);
 
+	q->job.memory = size;
 	return !size || !old || old + size <= OPENREG_CONTEXT_MEMORY;
+}
+
+/* STEP_DONE if there is one. */
+static enum step make_job(struct worker *w, struct queue *q, struct verdict *v)
+{
+	struct job *job = &q->job;
+	bool later;
+
+	openreg_scratch_refuse(w->scratch, sched_must_queue_up(q));
+	job->engine = openreg_job_new(&q->args, w->scratch, &later);
+	if (job->engine) {
+		bool ok = take_memory(q);
+
+		if (job->memory)
+			sched_memory(q, true);
+		if (ok)
+			return STEP_DONE;
+		queue_free_job(q);
+		job->engine = NULL;
+	} else if (later) {
+		sched_memory(q, false);
+	} else {
+		*v = bad(OPENREG_FAULT_MEMORY, 0);
+		return STEP_FAULT;
+	}
+	queue_release_operands(q);
+	return STEP_WAIT;
 }
 
 static enum step run_compute(struct worker *w, struct queue *q,
 			     struct verdict *v)
 {
 	struct job *job = &q->job;
-	bool later;
+	enum step step = make_job(w, q, v);
 
-	job->engine = openreg_job_new(&q->args, w->scratch, &later);
-	if (job->engine && !take_memory(q)) {
-		queue_free_job(q);
-		job->engine = NULL;
-		later = true;
-	}
-	if (!job->engine && later) {
-		queue_release_operands(q);
-		return STEP_WAIT;
-	}
-	if (!job->engine) {
-		*v = bad(OPENREG_FAULT_MEMORY, 0);
-		return STEP_FAULT;
-	}
+	if (step != STEP_DONE)
+		return step;
 	job->phase = 0;
 	job->phases = openreg_job_phases(job->engine);
 	job->failed = false;

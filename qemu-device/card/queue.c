@@ -159,7 +159,8 @@ void queue_done(struct worker *w, struct queue *q)
 
 void queue_free_job(struct queue *q)
 {
-	atomic_fetch_sub(&q->ctx->memory, openreg_job_memory(q->job.engine));
+	atomic_fetch_sub(&q->ctx->memory, q->job.memory);
+	q->job.memory = 0;
 	openreg_job_free(q->job.engine);
 }
 
@@ -171,9 +172,7 @@ void queue_drop_work(struct queue *q)
 	if (q->active != ACTIVE_NONE)
 		queue_release_operands(q);
 	q->active = ACTIVE_NONE;
-	if (q->waiting)
-		q->card->sched.nwaiting--;
-	q->waiting = false;
+	sched_set_waiting(q, false);
 }
 
 /* sched.lock is held and nobody is at work on the queue. */

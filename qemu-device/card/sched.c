@@ -103,11 +103,20 @@ static enum pick runnable(struct queue *q, uint64_t now)
 	return queue_tail(q) != q->head ? PICK_TURN : PICK_NONE;
 }
 
+/* Others wait for memory that it holds, or for it to take its turn. */
+static bool is_pressing(const struct queue *q)
+{
+	return q->ticket ||
+	       (q->job.memory && atomic_load(&q->card->sched.ntickets));
+}
+
 /* sched.lock is held. */
 bool sched_better(const struct queue *a, const struct queue *b)
 {
 	if (a->ctx != b->ctx)
 		return a->ctx->vruntime < b->ctx->vruntime;
+	if (is_pressing(a) != is_pressing(b))
+		return is_pressing(a);
 	if (a->cfg.priority != b->cfg.priority)
 		return a->cfg.priority > b->cfg.priority;
 	return a->served < b->served;
@@ -124,10 +133,7 @@ static void claim(struct openreg_card *card, struct queue *q, enum pick pick,
 	if (ctx->vruntime > sched->min_vruntime)
 		sched->min_vruntime = ctx->vruntime;
 	q->served = ++sched->served;
-	q->spared = q->waiting && q->look_signals != sched->signals &&
-		    q->look_own == ctx->signals;
-	q->look_signals = sched->signals;
-	q->look_own = ctx->signals;
+	q->look_signals = ctx->signals;
 	q->owners++;
 	if (pick == PICK_SLICE) {
 		*slice = q->job.next++;
@@ -226,6 +232,54 @@ bool sched_retire(struct worker *w, uint64_t now, uint64_t *timeout)
 	return poll;
 }
 
+/* sched.lock is held. A place at the end of the line, or none. */
+void sched_set_ticket(struct queue *q, bool wanted)
+{
+	struct sched *sched = &q->card->sched;
+
+	if (wanted && !q->ticket)
+		atomic_fetch_add(&sched->ntickets, 1);
+	if (!wanted && q->ticket)
+		atomic_fetch_sub(&sched->ntickets, 1);
+	q->ticket = wanted ? ++sched->tickets : 0;
+}
+
+/* Has another context waited for memory for longer than this queue? */
+bool sched_must_queue_up(struct queue *q)
+{
+	struct sched *sched = &q->card->sched;
+	bool must = false;
+	struct queue *o;
+
+	if (!atomic_load(&sched->ntickets))
+		return false;
+	pthread_mutex_lock(&sched->lock);
+	for (o = sched->awake; o && !must; o = o->awake_next)
+		must = o->ticket && o->ctx != q->ctx &&
+		       (!q->ticket || o->ticket < q->ticket);
+	pthread_mutex_unlock(&sched->lock);
+	return must;
+}
+
+/* The card had no memory for the queue's job, or had: then its context is the last. */
+void sched_memory(struct queue *q, bool got)
+{
+	struct sched *sched = &q->card->sched;
+	struct queue *o;
+
+	if (got && !atomic_load(&sched->ntickets))
+		return;
+	pthread_mutex_lock(&sched->lock);
+	if (!got && !q->ticket)
+		sched_set_ticket(q, true);
+	if (got)
+		sched_set_ticket(q, false);
+	for (o = got ? sched->awake : NULL; o; o = o->awake_next)
+		if (o->ticket && o->ctx == q->ctx)
+			sched_set_ticket(o, true);
+	pthread_mutex_unlock(&sched->lock);
+}
+
 static void begin_wait(struct queue *q)
 {
 	if (!q->waiting) {
@@ -239,7 +293,7 @@ static void begin_wait(struct queue *q)
 	q->waiting = true;
 	q->next_look = now_ns() + q->look_ns;
 	/* A SIGNAL that came after the look. */
-	if (q->look_signals != q->card->sched.signals)
+	if (q->look_signals != q->ctx->signals)
 		q->next_look = 0;
 }
 
@@ -253,6 +307,7 @@ void sched_set_waiting(struct queue *q, bool waiting)
 	if (q->waiting)
 		q->card->sched.nwaiting--;
 	q->waiting = false;
+	sched_set_ticket(q, false);
 }
 
 static bool must_stop(const struct queue *q)
@@ -267,8 +322,7 @@ void sched_release(struct queue *q, uint64_t ns)
 	struct openreg_card *card = q->card;
 	uint64_t now = now_ns();
 
-	if (!(q->spared && q->waiting))
-		q->ctx->vruntime += ns;
+	q->ctx->vruntime += ns;
 	q->last_active = now;
 	card->sched.last_work = now;
 	q->owners--;
@@ -283,19 +337,25 @@ void sched_release(struct queue *q, uint64_t ns)
 	gate_kick_admin(card);
 }
 
-/* A SIGNAL was stored: every WAIT is looked at again. */
+/*
+ * A SIGNAL was stored: every WAIT of its context is looked at again. Looks at those of
+ * others would be the time of a context that has not asked for it.
+ */
 void sched_signal(struct queue *from)
 {
 	struct openreg_card *card = from->card;
 	struct queue *q;
-	bool any;
+	bool any = false;
 
 	pthread_mutex_lock(&card->sched.lock);
-	card->sched.signals++;
 	from->ctx->signals++;
-	any = card->sched.nwaiting;
-	for (q = card->sched.awake; any && q; q = q->awake_next)
+	for (q = card->sched.nwaiting ? card->sched.awake : NULL; q;
+	     q = q->awake_next) {
+		if (q->ctx != from->ctx || !q->waiting)
+			continue;
 		q->next_look = 0;
+		any = true;
+	}
 	pthread_mutex_unlock(&card->sched.lock);
 	if (any)
 		gate_wake(card, 1);

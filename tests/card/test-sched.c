@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: MIT */
+/* What one context does to the time and the memory of another. */
+#include "core.h"
+#include "engine_internal.h"
+#include "host.h"
+
+#define VRAM(off) OPENREG_ADDR(0, 1, off)
+#define HALF (HOST_VRAM / 2)
+#define ROW (262144 / SCALE) /* elements: of many slices, with memory of its own */
+#define ROW_MEMORY (25ULL * ROW)
+#define WAITERS 16
+#define SIGNALS 500
+#define SORTS 8
+#define OTHERS 12 /* queues */
+#define FLOOD 28
+#define GROUND ((2 << 20) / SCALE) /* elements of a packet of many slices */
+
+static int setup(void **state)
+{
+	struct rig *rig = rig_new(2);
+
+	rig_bind_two(rig, HALF);
+	*state = rig;
+	return 0;
+}
+
+static void create(struct rig *rig, struct tq *q, uint32_t ctx, uint32_t id,
+		   uint32_t priority)
+{
+	struct openreg_admin_cmd cmd;
+
+	tq_init(rig, q, ctx, id, 256);
+	cmd = cmd_queue(q, priority);
+	assert_int_equal(rig_admin(rig, &cmd), 0);
+}
+
+static bool looks_rarely(struct rig *rig, uint32_t id)
+{
+	const struct queue *q = rig->card->queue[id];
+	bool rarely;
+
+	pthread_mutex_lock(&rig->card->sched.lock);
+	rarely = q->waiting && q->look_ns == OPENREG_LOOK_MAX_NS;
+	pthread_mutex_unlock(&rig->card->sched.lock);
+	return rarely;
+}
+
+/* How often a thread has taken a queue. */
+static uint64_t served(struct rig *rig)
+{
+	uint64_t n;
+
+	pthread_mutex_lock(&rig->card->sched.lock);
+	n = rig->card->sched.served;
+	pthread_mutex_unlock(&rig->card->sched.lock);
+	return n;
+}
+
+/* A SIGNAL has no other context look at its words. */
+static void test_signals_of_others(void **state)
+{
+	struct rig *rig = *state;
+	struct tq from, q[WAITERS];
+	uint64_t start, n, ms;
+	unsigned int i;
+	struct pkt p;
+
+	pkt_sync(&p, OPENREG_OP_WAIT, OPENREG_WAIT_EQ, VRAM(0), 1);
+	for (i = 0; i < WAITERS; i++) {
+		create(rig, &q[i], 2, i + 1, OPENREG_PRIORITY_NORMAL);
+		tq_push(&q[i], &p);
+		tq_publish(&q[i]);
+	}
+	create(rig, &from, 1, 0, OPENREG_PRIORITY_NORMAL);
+	for (i = 0; i < WAITERS; i++)
+		WAIT_FOR(looks_rarely(rig, i + 1));
+	pkt_sync(&p, OPENREG_OP_SIGNAL, OPENREG_SIGNAL_SET, VRAM(8), 1);
+	start = host_now();
+	n = served(rig);
+	for (i = 0; i < SIGNALS; i++)
+		tq_run(&from, &p);
+	n = served(rig) - n;
+	ms = (host_now() - start) / OPENREG_LOOK_MAX_NS;
+	print_message("%llu turns in %llu ms\n", (unsigned long long)n,
+		      (unsigned long long)ms);
+	assert_true(n <= 2 * SIGNALS + WAITERS * (ms + 2));
+	/* It is seen all the same. */
+	__atomic_store_n((uint64_t *)(rig->vram + HALF), 1, __ATOMIC_SEQ_CST);
+	for (i = 0; i < WAITERS; i++)
+		tq_wait(&q[i]);
+}
+
+static void push_sort(struct tq *q, int64_t n)
+{
+	const int64_t one = 1;
+	struct pkt p;
+
+	pkt_begin(&p, OPENREG_OP_SORT, 1, &n);
+	pkt_operand(&p, VRAM(8ULL * ROW * (q->id + 1)), OPENREG_I64, &one);
+	pkt_operand(&p, VRAM(0), OPENREG_I64, &one);
+	pkt_imm(&p, 0);
+	pkt_imm(&p, (uint64_t)n);
+	tq_push(q, &p);
+}
+
+/* Others have all memory for jobs but what one SORT wants. */
+static void leave_one(struct rig *rig)
+{
+	atomic_store(&rig->card->extra, OPENREG_EXTRA_MAX - ROW_MEMORY);
+}
+
+/* The last job has given back what it had. */
+static void check_extra(struct rig *rig)
+{
+	WAIT_FOR(atomic_load(&rig->card->extra) ==
+		 OPENREG_EXTRA_MAX - ROW_MEMORY);
+	assert_int_equal(atomic_load(&rig->card->sched.ntickets), 0);
+}
+
+static uint64_t completed(struct tq *q, unsigned int n)
+{
+	uint64_t sum = 0;
+
+	while (n--)
+		sum += tq_completed(&q[n]);
+	return sum;
+}
+
+/* Whose jobs are small do not keep all memory from one that is large. */
+static void test_memory_in_turns(void **state)
+{
+	struct tq q, others[OTHERS];
+	struct rig *rig = *state;
+	unsigned int i, j;
+	uint64_t done;
+
+	leave_one(rig);
+	create(rig, &q, 2, OTHERS, OPENREG_PRIORITY_NORMAL);
+	for (i = 0; i < SORTS; i++)
+		push_sort(&q, ROW);
+	for (i = 0; i < OTHERS; i++) {
+		create(rig, &others[i], 1, i, OPENREG_PRIORITY_NORMAL);
+		for (j = 0; j < 4 * SORTS; j++)
+			push_sort(&others[i], ROW / 4);
+		tq_publish(&others[i]);
+	}
+	WAIT_FOR(completed(others, OTHERS));
+	done = completed(others, OTHERS);
+	tq_publish(&q);
+	WAIT_FOR(tq_completed(&q) == SORTS);
+	done = completed(others, OTHERS) - done;
+	print_message("%llu of the one, %u of the other\n",
+		      (unsigned long long)done, SORTS);
+	assert_true(done <= OTHERS * SORTS);
+	for (i = 0; i < OTHERS; i++)
+		tq_wait(&others[i]);
+	check_extra(rig);
+}
+
+/* Who holds memory that others want is not kept from its end by its own context. */
+static void test_memory_and_priority(void **state)
+{
+	struct rig *rig = *state;
+	struct tq low, flood[2], q;
+	unsigned int i;
+	struct pkt p;
+
+	leave_one(rig);
+	create(rig, &low, 1, 0, OPENREG_PRIORITY_LOW);
+	create(rig, &flood[0], 1, 1, OPENREG_PRIORITY_NORMAL);
+	create(rig, &flood[1], 1, 2, OPENREG_PRIORITY_NORMAL);
+	create(rig, &q, 2, 3, OPENREG_PRIORITY_NORMAL);
+	for (i = 0; i < SORTS; i++)
+		push_sort(&low, ROW);
+	for (i = 0; i < 2 * FLOOD; i++) {
+		pkt_grind(&p, VRAM(HALF / 2 + i % 2 * (HALF / 4)), GROUND, 40);
+		tq_push(&flood[i % 2], &p);
+	}
+	push_sort(&q, ROW);
+	tq_publish(&low);
+	WAIT_FOR(atomic_load(&rig->card->extra) >
+			 OPENREG_EXTRA_MAX - ROW_MEMORY ||
+		 tq_completed(&low));
+	tq_publish(&flood[0]);
+	tq_publish(&flood[1]);
+	tq_publish(&q);
+	tq_wait(&q);
+	assert_true(tq_completed(&flood[0]) < FLOOD);
+	assert_true(tq_completed(&flood[1]) < FLOOD);
+}
+
+/* A place in the line goes with its queue. */
+static void test_memory_and_stop(void **state)
+{
+	struct rig *rig = *state;
+	struct tq q[2];
+
+	atomic_store(&rig->card->extra, OPENREG_EXTRA_MAX);
+	create(rig, &q[0], 1, 0, OPENREG_PRIORITY_NORMAL);
+	create(rig, &q[1], 2, 1, OPENREG_PRIORITY_NORMAL);
+	push_sort(&q[0], ROW);
+	tq_publish(&q[0]);
+	WAIT_FOR(looks_rarely(rig, 0));
+	push_sort(&q[1], ROW);
+	tq_publish(&q[1]);
+	WAIT_FOR(looks_rarely(rig, 1));
+	assert_int_equal(rig_op(rig, OPENREG_ADMIN_QUEUE_STOP, 1, 0), 0);
+	leave_one(rig);
+	tq_wait(&q[1]);
+	check_extra(rig);
+}
+
+int main(void)
+{
+#define T(f) cmocka_unit_test_setup_teardown(f, setup, rig_teardown)
+	const struct CMUnitTest tests[] = {
+		T(test_signals_of_others),
+		T(test_memory_in_turns),
+		T(test_memory_and_priority),
+		T(test_memory_and_stop),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
