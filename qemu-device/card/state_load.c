@@ -256,7 +256,8 @@ static bool load_admin(struct openreg_card *card, struct blob *b)
 	card->faults.slots = get32(b);
 	n = get32(b);
 	/* Slots of any number are no error: the card is FATAL by them. */
-	if (b->error || n > admin->slots || n > ADMIN_SLOTS_MAX)
+	if (b->error || n > admin->slots || n > ADMIN_SLOTS_MAX ||
+	    (n && !admin->enabled))
 		return false;
 	while (n--)
 		if (!load_pending(card, b))
@@ -323,6 +324,7 @@ int openreg_card_load(struct openreg_card *card, const void *blob, size_t len,
 	struct blob b = { .at = blob, .left = len / 8 };
 	bool ok;
 
+	card_clear(card); /* a stream may hold more than one state */
 	pthread_mutex_lock(&card->sched.lock);
 	ok = len % 8 == 0 && load_all(card, &b);
 	pthread_mutex_unlock(&card->sched.lock);

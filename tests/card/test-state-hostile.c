@@ -137,7 +137,6 @@ static void test_hostile_lists(void **state)
 	end = blob + n;
 	assert_int_equal(end[-NPENDING], 0);
 	assert_int_equal(end[-SLOTS], HOST_ADMIN_SLOTS);
-	end[-ENABLED] = 0;
 	assert_int_equal(try_load(rig, blob, n), 0);
 	/* A FILL without its command, then with it, then one too many. */
 	put(end - 1, fill, 5);
@@ -147,11 +146,14 @@ static void test_hostile_lists(void **state)
 	put(end + 3, fill, 5);
 	end[8] = 0;
 	assert_int_equal(try_load(rig, blob, n + 9), 0);
+	end[-ENABLED] = 0; /* which would have had it forget them */
+	assert_int_equal(try_load(rig, blob, n + 9), -1);
+	end[-ENABLED] = 1;
 	put(end + 8, fill, 5);
 	end[13] = 0;
 	assert_int_equal(try_load(rig, blob, n + 14), -1);
 	/* As many commands as the slots are said to be. */
-	end[-SLOTS] = UINT32_MAX;
+	end[-SLOTS] = MOST;
 	for (i = 0; i <= MOST; i++)
 		put(end - 1 + 4 * i, stop, 4);
 	end[-NPENDING] = MOST;
@@ -161,6 +163,26 @@ static void test_hostile_lists(void **state)
 	put(end - 1 + 4 * MOST, stop, 4);
 	end[4 * MOST + 3] = 0;
 	assert_int_equal(try_load(rig, blob, n + 4 * (MOST + 1)), -1);
+	free(blob);
+}
+
+/* Two states of one card in a stream: the second is all there is. */
+static void test_twice(void **state)
+{
+	struct rig *rig = *state;
+	const char *error = NULL;
+	unsigned int windows;
+	size_t len;
+	void *blob;
+
+	blob = save(rig, &len);
+	windows = atomic_load(&rig->windows);
+	rig_pause(rig);
+	assert_int_equal(openreg_card_load(rig->card, blob, len, &error), 0);
+	assert_int_equal(openreg_card_load(rig->card, blob, len, &error), 0);
+	assert_int_equal(atomic_load(&rig->windows), windows);
+	openreg_card_resume(rig->card);
+	assert_int_equal(rig_op(rig, OPENREG_ADMIN_CTX_CREATE, 3, 0), 0);
 	free(blob);
 }
 
@@ -234,9 +256,8 @@ int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, rig_teardown)
 	const struct CMUnitTest tests[] = {
-		T(test_hostile_blob), T(test_hostile_lists),
-		T(test_other_shape),  T(test_cut_short),
-		T(test_go_on),
+		T(test_hostile_blob), T(test_hostile_lists), T(test_twice),
+		T(test_other_shape),  T(test_cut_short),     T(test_go_on),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
