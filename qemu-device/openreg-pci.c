@@ -143,8 +143,9 @@ static bool openreg_init_vram(OpenregState *s, Error **errp)
 
 static void openreg_exit_vram(OpenregState *s)
 {
+    /* Its name is free for a card that comes before this one's memory is gone. */
+    vmstate_unregister_ram(s->vram, DEVICE(s));
     if (s->memdev) {
-        vmstate_unregister_ram(s->vram, DEVICE(s));
         host_memory_backend_set_mapped(s->memdev, false);
     }
 }

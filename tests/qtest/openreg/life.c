@@ -185,6 +185,35 @@ static void test_hotplug(void)
     qtest_quit(qts);
 }
 
+/* The next card comes while the memory of the one before may still be there. */
+static void test_hotplug_at_once(void)
+{
+    QTestState *qts = or_start_machine(
+        "-global ICH9-LPC.acpi-pci-hotplug-with-bridge-support=off "
+        "-device pcie-root-port,id=port0,addr=%d", PORT_SLOT);
+    QPCIBus *bus = qpci_new_pc(qts, NULL);
+    QPCIDevice *port = or_port(bus);
+    QDict *reply;
+    bool added;
+    int i;
+
+    for (i = 0; i < 40; i++) {
+        do {
+            reply = qtest_qmp(qts, "{'execute': 'device_add', 'arguments':"
+                              " {'driver': 'openreg', 'id': 'card0', 'bus': 'port0',"
+                              " 'vram-size': %d}}", OR_VRAM);
+            added = qdict_haskey(reply, "return");
+            qobject_unref(reply);
+        } while (!added);
+        or_slot_power(port, true);
+        qtest_qmp_device_del_send(qts, "card0");
+        or_slot_power(port, false);
+    }
+    g_free(port);
+    qpci_free_pc(bus);
+    qtest_quit(qts);
+}
+
 static void test_two_cards(void)
 {
     QTestState *qts = or_start_machine(
@@ -224,5 +253,6 @@ void or_add_life_tests(void)
     qtest_add_func("/openreg/life/bus-master", test_bus_master);
     qtest_add_func("/openreg/life/stop-cont", test_stop_cont);
     qtest_add_func("/openreg/life/hotplug", test_hotplug);
+    qtest_add_func("/openreg/life/hotplug-at-once", test_hotplug_at_once);
     qtest_add_func("/openreg/life/two-cards", test_two_cards);
 }
