@@ -81,11 +81,34 @@ void openreg_reset(OpenregState *s)
     object_unref(OBJECT(s));
 }
 
-/* Nothing is saved after such a stop, so nothing need be carried to its end. */
+/* The VM goes on after a reset only, so nothing need be carried to its end. */
 static bool openreg_stops_for_good(RunState state)
 {
-    return state == RUN_STATE_SHUTDOWN || state == RUN_STATE_GUEST_PANICKED ||
-           state == RUN_STATE_INTERNAL_ERROR;
+    return state == RUN_STATE_SHUTDOWN || state == RUN_STATE_INTERNAL_ERROR;
+}
+
+/* A packet cannot be saved half done, and memory is saved before the card. */
+static void openreg_finish(OpenregState *s)
+{
+    object_ref(OBJECT(s));
+    openreg_wait_paused(s);
+    if (s->card && !openreg_stops_for_good(runstate_get())) {
+        openreg_card_finish(s->card);
+    }
+    if (s->card) { /* or it was unplugged meanwhile */
+        openreg_host_flush_raised(s);
+    }
+    object_unref(OBJECT(s));
+}
+
+static void openreg_finish_late(void *opaque)
+{
+    OpenregState *s = opaque;
+
+    if (s->card && s->stopped && !openreg_in_access()) {
+        openreg_finish(s);
+    }
+    object_unref(OBJECT(s));
 }
 
 static void openreg_vm_change(void *opaque, bool running, RunState state)
@@ -98,20 +121,13 @@ static void openreg_vm_change(void *opaque, bool running, RunState state)
     } else if (!running && !s->stopped) {
         s->stopped = true;
         openreg_pause_begin(s);
-        /* By pvpanic and an IOMMU's record, the card's access does; who saves waits. */
+        /* By pvpanic and an IOMMU's record: the access has to end first. */
         if (openreg_in_access()) {
-            return;
+            object_ref(OBJECT(s));
+            aio_bh_schedule_oneshot(qemu_get_aio_context(), openreg_finish_late, s);
+        } else {
+            openreg_finish(s);
         }
-        object_ref(OBJECT(s));
-        openreg_wait_paused(s);
-        /* A packet cannot be saved half done; memory is not yet saved now. */
-        if (s->card && !openreg_stops_for_good(state)) {
-            openreg_card_finish(s->card);
-        }
-        if (s->card) { /* or it was unplugged meanwhile */
-            openreg_host_flush_raised(s);
-        }
-        object_unref(OBJECT(s));
     }
 }
 

@@ -8,6 +8,9 @@
 #include "qobject/qdict.h"
 #include "standard-headers/linux/pci_regs.h"
 
+#define PANIC_SLOT 6
+#define OR_PANIC " -device pvpanic-pci,addr=6 -action panic=pause"
+
 static void or_wait_migration(QTestState *qts)
 {
     for (;;) {
@@ -105,6 +108,31 @@ static void test_migration(void)
     g_assert_cmpuint(or_ctx_create(card, 1), ==, OPENREG_ADMIN_EEXIST);
     g_assert_cmpuint(or_ctx_create(card, 2), ==, OPENREG_ADMIN_OK);
     g_free(busy);
+    g_free(q);
+    or_quit(card);
+}
+
+/* A guest that has told of its panic is saved: its packet is over before its memory is. */
+static void test_migration_panicked(void)
+{
+    OrCard *card = or_card(",vectors=7" OR_PANIC);
+    OrQueue *q = or_setup(card);
+    g_autofree char *path = or_state_file();
+    QPCIDevice *panic = qpci_device_find(card->bus, QPCI_DEVFN(PANIC_SLOT, 0));
+    QPCIBar bar;
+    OrPacket p;
+
+    g_assert_nonnull(panic);
+    qpci_device_enable(panic);
+    bar = qpci_iomap(panic, 0, NULL);
+    or_long(&p);
+    or_push(q, &p);
+    qpci_io_writeb(panic, bar, 0, 1);
+    qtest_qmp_eventwait(card->qts, "GUEST_PANICKED");
+    or_migrate_begin(card, path);
+    or_migrate_end(card, path, ",vectors=7" OR_PANIC);
+    or_wait(q, 1);
+    g_free(panic);
     g_free(q);
     or_quit(card);
 }
@@ -310,6 +338,7 @@ static void test_migration_unreachable(void)
 void or_add_migration_tests(void)
 {
     qtest_add_func("/openreg/migration/work", test_migration);
+    qtest_add_func("/openreg/migration/panicked", test_migration_panicked);
     qtest_add_func("/openreg/migration/mismatch", test_migration_mismatch);
     qtest_add_func("/openreg/migration/dirty", test_migration_dirty);
     qtest_add_func("/openreg/migration/flr", test_migration_flr);
