@@ -45,6 +45,8 @@ static struct openreg_queue *openreg_queue_new(struct openreg_ctx *ctx,
 		return ERR_PTR(-ENOMEM);
 	kref_init(&queue->ref);
 	mutex_init(&queue->op_lock);
+	init_completion(&queue->op_over);
+	complete_all(&queue->op_over);
 	spin_lock_init(&queue->lock);
 	INIT_LIST_HEAD(&queue->waiters);
 	openreg_points_init(queue);
@@ -273,47 +275,101 @@ struct openreg_queue *openreg_queue_lookup(struct openreg_file *file, u32 num)
 	return queue;
 }
 
-/* Whoever gets it has its reference. Its engine time stays the file's. */
-static struct openreg_queue *openreg_queue_take(struct openreg_file *file,
-						u32 num)
+/* The caller gets the file's reference. Its engine time stays the file's. */
+static bool openreg_queue_take(struct openreg_file *file,
+			       struct openreg_queue *queue, u32 num)
 {
-	struct openreg_queue *queue;
+	bool taken;
 
 	xa_lock(&file->queues);
-	queue = xa_load(&file->queues, num);
-	if (queue) {
+	taken = xa_load(&file->queues, num) == queue;
+	if (taken) {
 		file->past_busy_ns += openreg_queue_busy_ns(queue);
 		__xa_erase(&file->queues, num);
 	}
 	xa_unlock(&file->queues);
-	return queue;
+	return taken;
+}
+
+static void openreg_queue_op_done(struct openreg_admin_req *req)
+{
+	struct openreg_queue *queue =
+		container_of(req, struct openreg_queue, op);
+	struct openreg_ctx *ctx = req->ctx;
+
+	if (req->cmd.opcode == OPENREG_ADMIN_QUEUE_DESTROY)
+		openreg_points_fail(queue);
+	complete_all(&queue->op_over);
+	openreg_queue_put(queue);
+	openreg_ctx_put(ctx);
+}
+
+/*
+ * The card may take as long as the packet at work does. -EINTR: the caller was killed,
+ * and the command, if it was begun, goes on without him.
+ */
+static int openreg_queue_exec(struct openreg_queue *queue,
+			      const struct openreg_admin_cmd *cmd)
+{
+	lockdep_assert_held(&queue->op_lock);
+
+	/* That of somebody who was killed. */
+	if (wait_for_completion_killable(&queue->op_over))
+		return -EINTR;
+	reinit_completion(&queue->op_over);
+	kref_get(&queue->ref);
+	kref_get(&queue->ctx->ref);
+	queue->op.cmd = *cmd;
+	queue->op.ctx = queue->ctx;
+	queue->op.done = openreg_queue_op_done;
+	openreg_admin_submit(queue->odev, &queue->op);
+	if (wait_for_completion_killable(&queue->op_over))
+		return -EINTR;
+	return queue->op.status;
+}
+
+static int openreg_queue_end(struct openreg_queue *queue)
+{
+	struct openreg_admin_cmd cmd = {
+		.opcode = OPENREG_ADMIN_QUEUE_DESTROY,
+		.id = queue->id,
+	};
+
+	trace_openreg_queue_destroy(queue);
+	/* Most often the user's end comes right after the queue's. */
+	openreg_fault_settle(queue->odev);
+	openreg_queue_fail(queue, -EIO);
+	/* Either the card has stopped it or it has been reset. */
+	return openreg_queue_exec(queue, &cmd) == -EINTR ? -EINTR : 0;
 }
 
 int openreg_queue_destroy(struct openreg_file *file, struct drm_file *filp,
 			  u32 num)
 {
-	struct openreg_admin_cmd cmd = { .opcode = OPENREG_ADMIN_QUEUE_DESTROY };
-	struct openreg_queue *queue = openreg_queue_take(file, num);
+	struct openreg_queue *queue = openreg_queue_lookup(file, num);
+	int ret;
 
 	if (!queue)
 		return -ENOENT;
-	trace_openreg_queue_destroy(queue);
-	/* Most often the user's end comes right after the queue's. */
-	openreg_fault_settle(queue->odev);
-
-	scoped_guard(mutex, &queue->op_lock) {
-		openreg_queue_fail(queue, -EIO);
-		cmd.id = queue->id;
-		/* Either the card has stopped it or it has been reset. */
-		openreg_admin_exec(queue->odev, queue->ctx, &cmd);
-		openreg_points_fail(queue);
+	ret = mutex_lock_killable(&queue->op_lock);
+	if (ret)
+		goto out_put;
+	ret = -ENOENT;
+	if (openreg_queue_take(file, queue, num)) {
+		ret = openreg_queue_end(queue);
+		openreg_queue_revoke(queue, filp);
 	}
-	scoped_guard(mutex, &queue->ctx->lock)
-		list_del_init(&queue->ctx_link);
-	openreg_queue_retire(queue);
-	openreg_queue_revoke(queue, filp);
+	mutex_unlock(&queue->op_lock);
+	/* If the card may still use it, it goes with its context. */
+	if (!ret) {
+		scoped_guard(mutex, &queue->ctx->lock)
+			list_del_init(&queue->ctx_link);
+		openreg_queue_retire(queue);
+		openreg_queue_put(queue);
+	}
+out_put:
 	openreg_queue_put(queue);
-	return 0;
+	return ret;
 }
 
 static int openreg_queue_peek(struct openreg_queue *queue, u64 *completed)
@@ -345,7 +401,7 @@ static int openreg_queue_restart(struct openreg_queue *queue, u64 head, u64 seq)
 
 	/* A worker may still be letting go of a queue that has faulted. */
 	cmd.opcode = OPENREG_ADMIN_QUEUE_STOP;
-	ret = openreg_admin_exec(queue->odev, queue->ctx, &cmd);
+	ret = openreg_queue_exec(queue, &cmd);
 	/* By now its record is in the fault ring, if it has faulted. */
 	openreg_fault_settle(queue->odev);
 	if (!ret)
@@ -358,7 +414,7 @@ static int openreg_queue_restart(struct openreg_queue *queue, u64 head, u64 seq)
 	cmd.opcode = OPENREG_ADMIN_QUEUE_RESET;
 	cmd.reset.head = head;
 	cmd.reset.seq = seq;
-	return openreg_admin_exec(queue->odev, queue->ctx, &cmd);
+	return openreg_queue_exec(queue, &cmd);
 }
 
 int openreg_queue_reset(struct openreg_queue *queue, u64 head, u64 seq)
@@ -366,18 +422,22 @@ int openreg_queue_reset(struct openreg_queue *queue, u64 head, u64 seq)
 	u64 completed;
 	int ret;
 
-	guard(mutex)(&queue->op_lock);
-	ret = openreg_queue_peek(queue, &completed);
+	ret = mutex_lock_killable(&queue->op_lock);
 	if (ret)
 		return ret;
-	if (seq < completed)
-		return -EINVAL;
+	ret = openreg_queue_peek(queue, &completed);
+	if (!ret && seq < completed)
+		ret = -EINVAL;
+	if (ret)
+		goto out;
 	trace_openreg_queue_reset(queue);
 	/* If it has faulted, that is what those who wait get to know. */
 	openreg_queue_notify(queue);
 	openreg_queue_set_resetting(queue, true);
 	ret = openreg_queue_restart(queue, head, seq);
 	openreg_queue_set_resetting(queue, false);
+out:
+	mutex_unlock(&queue->op_lock);
 	return ret;
 }
 

@@ -2,6 +2,7 @@
 #ifndef OPENREG_QUEUE_H
 #define OPENREG_QUEUE_H
 
+#include <linux/completion.h>
 #include <linux/kref.h>
 #include <linux/list.h>
 #include <linux/mutex.h>
@@ -31,6 +32,8 @@ struct openreg_queue {
 	struct openreg_ctx *ctx;
 	u32 id; /* the card's number */
 	struct mutex op_lock; /* stop, reset and destroy */
+	struct openreg_admin_req op; /* the last of these that was begun */
+	struct completion op_over;
 	struct list_head ctx_link;
 	struct list_head vector_link;
 	struct openreg_vector *vector;

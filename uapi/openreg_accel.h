@@ -271,7 +271,8 @@ struct drm_openreg_queue_create {
  * struct drm_openreg_queue_destroy - argument of DRM_IOCTL_OPENREG_QUEUE_DESTROY
  *
  * Packets that have not started are given up; the one that runs stops at its
- * next slice. Errors: ENOENT.
+ * next slice. Errors: ENOENT; EINTR the caller was killed: the queue is over, and its
+ * memory is freed with the file.
  */
 struct drm_openreg_queue_destroy {
 	/** @queue: number of the queue */
@@ -310,7 +311,7 @@ struct drm_openreg_queue_wait {
  *
  * Errors: ENOENT; EINVAL @seq below the completion counter (if only packets
  * that completed meanwhile are to blame, the queue has stopped); ENOMEM; EIO the
- * card was reset.
+ * card was reset; EINTR the caller was killed, and the queue stops all the same.
  */
 struct drm_openreg_queue_reset {
 	/** @queue: number of the queue */

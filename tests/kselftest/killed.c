@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Who is killed in a call that waits for the card, for an engine that stands still: he
+ * is gone at once, though the card is given all the time that there is.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "kselftest_harness.h"
+
+#include "inject.h"
+#include "machine.h"
+
+#define LONG (20 * SEC_NS)
+
+FIXTURE(killed)
+{
+	struct card_usage before;
+	long long resets;
+	int number;
+	struct queue q;
+	struct bo vram, sys;
+};
+
+/* The file is the child's, too. */
+FIXTURE_SETUP(killed)
+{
+	int fd;
+
+	ASSERT_EQ(0, inject_find());
+	ASSERT_EQ(0, card_recovers());
+	ASSERT_TRUE(card_is_idle());
+	self->before = card_unused();
+	fd = card_open();
+	ASSERT_LE(0, fd);
+	self->number = queue_create_numbered(fd, 64, &self->q);
+	ASSERT_LE(0, self->number);
+	ASSERT_EQ(0, bo_create(fd, MIB, DRM_OPENREG_BO_VRAM, &self->vram));
+	ASSERT_EQ(0, bo_create(fd, MIB, DRM_OPENREG_BO_SYSTEM, &self->sys));
+	self->resets = card_stat("resets");
+	ASSERT_EQ(0, driver_set_timeout(TIMEOUT_NEVER));
+	ASSERT_TRUE(copy_stands_still(&self->q, self->number, STALL_TILL_RESET,
+				      self->sys.address, self->vram.address));
+}
+
+FIXTURE_TEARDOWN(killed)
+{
+	EXPECT_EQ(0, card_recovers());
+	queue_unmap(&self->q);
+	close(self->q.fd);
+	EXPECT_TRUE(card_settles(self->before));
+}
+
+enum call { RESET, DESTROY };
+
+static pid_t begin(struct queue *q, enum call call)
+{
+	pid_t pid = fork();
+
+	if (pid)
+		return pid;
+	if (call == RESET)
+		queue_reset(q, q->tail, 1);
+	else
+		queue_destroy(q);
+	_exit(1);
+}
+
+/* Does it sleep in the kernel, where signals do not wake it but to end it? */
+static bool stands_still(pid_t pid)
+{
+	__s64 end = now_ns() + LONG;
+	char path[64], text[256] = "";
+	int fd, len;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	while (!strstr(text, ") D ")) {
+		if (now_ns() > end)
+			return false;
+		fd = open(path, O_RDONLY);
+		len = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+		if (len < 0)
+			return false;
+		text[len] = 0;
+		close(fd);
+	}
+	return true;
+}
+
+static bool is_killed(pid_t pid)
+{
+	int status;
+
+	return !kill(pid, SIGKILL) && waitpid(pid, &status, 0) == pid &&
+	       WIFSIGNALED(status);
+}
+
+/* One in a call, one who waits for him, and one who waits for what he has begun. */
+static bool all_are_killed(struct queue *q, enum call first, enum call second)
+{
+	pid_t pid[2];
+
+	pid[0] = begin(q, first);
+	if (!stands_still(pid[0]))
+		return false;
+	pid[1] = begin(q, second);
+	if (!stands_still(pid[1]) || !is_killed(pid[1]) || !is_killed(pid[0]))
+		return false;
+	pid[1] = begin(q, second);
+	return stands_still(pid[1]) && is_killed(pid[1]);
+}
+
+/* What they have begun ends with the card. */
+static bool card_ends_it(long long resets)
+{
+	__s64 end = now_ns() + LONG;
+
+	if (card_stat("resets") != resets || driver_set_timeout("1000"))
+		return false;
+	while (card_stat("resets") == resets)
+		if (now_ns() > end)
+			return false;
+	return !inject(INJECT_STALL, 0);
+}
+
+TEST_F_TIMEOUT(killed, in_a_reset, 120)
+{
+	EXPECT_TRUE(all_are_killed(&self->q, RESET, RESET));
+	EXPECT_EQ(-ETIME, queue_wait(&self->q, 1, 0));
+	EXPECT_EQ(0, others_work(20));
+	EXPECT_TRUE(card_ends_it(self->resets));
+}
+
+/* The queue has no number any more, and goes with its file. */
+TEST_F_TIMEOUT(killed, in_an_end, 120)
+{
+	EXPECT_TRUE(all_are_killed(&self->q, RESET, DESTROY));
+	EXPECT_EQ(-ENOENT, queue_wait(&self->q, 1, 0));
+	EXPECT_EQ(-ENOENT, queue_reset(&self->q, 0, 0));
+	EXPECT_EQ(0, others_work(20));
+	EXPECT_TRUE(card_ends_it(self->resets));
+}
+
+/* The same, and the card has been asked to end it. */
+TEST_F_TIMEOUT(killed, in_an_end_at_work, 120)
+{
+	pid_t pid = begin(&self->q, DESTROY);
+
+	ASSERT_TRUE(stands_still(pid));
+	EXPECT_TRUE(is_killed(pid));
+	EXPECT_EQ(-ENOENT, queue_wait(&self->q, 1, 0));
+	EXPECT_EQ(0, others_work(20));
+	EXPECT_TRUE(card_ends_it(self->resets));
+}
+
+TEST_HARNESS_MAIN
