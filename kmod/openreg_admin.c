@@ -234,8 +234,10 @@ static bool openreg_admin_complete(struct openreg_device *odev,
 		return false;
 	}
 	req->status = openreg_admin_errno(odev, req, status);
-	if (req->cmd.opcode == OPENREG_ADMIN_FILL)
+	if (req->cmd.opcode == OPENREG_ADMIN_FILL) {
 		odev->admin.last_fill = jiffies;
+		odev->admin.last_fill_issued = req->issued;
+	}
 	return true;
 }
 
@@ -428,7 +430,8 @@ static bool openreg_admin_late(const struct openreg_admin *admin,
 		return false;
 	if (req->cmd.opcode == OPENREG_ADMIN_FILL) {
 		timeout += (req->cmd.fill.length >> 28) * HZ;
-		if (time_after(admin->last_fill, start))
+		if (time_after(admin->last_fill, start) &&
+		    !time_after(admin->last_fill_issued, req->issued))
 			start = admin->last_fill;
 	}
 	return time_after(jiffies, start + timeout);
@@ -487,6 +490,7 @@ int openreg_admin_init(struct openreg_device *odev)
 	INIT_DELAYED_WORK(&admin->watchdog, openreg_admin_watchdog);
 	admin->state = OPENREG_ADMIN_PAUSED;
 	admin->last_fill = jiffies;
+	admin->last_fill_issued = jiffies;
 
 	admin->cmds = dmam_alloc_coherent(dev, OPENREG_ADMIN_RING_SLOTS *
 					  sizeof(*admin->cmds),

@@ -58,6 +58,7 @@ struct openreg_admin {
 	struct list_head pending; /* no slot was free */
 	struct list_head ctxs;
 	unsigned long last_fill; /* when the card was through with one */
+	unsigned long last_fill_issued; /* and had been asked for that */
 	struct delayed_work watchdog;
 };
 
