@@ -82,6 +82,8 @@ struct openreg_device {
 	struct work_struct reset_work;
 	struct mutex reset_lock; /* one reset at a time */
 	struct rw_semaphore map_lock; /* maps of the card's memory */
+	/* Who resets several cards at once, as a bus may, has the locks of all. */
+	struct lock_class_key reset_key, map_key;
 	struct mutex dump_lock; /* one dump is left at a time */
 	const char *reset_reason;
 	int wedged; /* what all calls get: it does not come back; or 0 */

@@ -166,14 +166,33 @@ void openreg_reset_cut_off(struct openreg_device *odev, int error,
 	openreg_reset_end(odev, error);
 }
 
+static void openreg_reset_drop_keys(struct drm_device *drm, void *data)
+{
+	struct openreg_device *odev = data;
+
+	lockdep_unregister_key(&odev->reset_key);
+	lockdep_unregister_key(&odev->map_key);
+}
+
 int openreg_reset_init(struct openreg_device *odev)
 {
 	int ret;
 
+	lockdep_register_key(&odev->reset_key);
+	lockdep_register_key(&odev->map_key);
+	ret = drmm_add_action_or_reset(&odev->drm, openreg_reset_drop_keys,
+				       odev);
+	if (ret)
+		return ret;
 	INIT_WORK(&odev->reset_work, openreg_reset_work);
 	init_rwsem(&odev->map_lock);
+	lockdep_set_class(&odev->map_lock, &odev->map_key);
 	ret = drmm_mutex_init(&odev->drm, &odev->dump_lock);
-	return ret ? ret : drmm_mutex_init(&odev->drm, &odev->reset_lock);
+	if (!ret)
+		ret = drmm_mutex_init(&odev->drm, &odev->reset_lock);
+	if (!ret)
+		lockdep_set_class(&odev->reset_lock, &odev->reset_key);
+	return ret;
 }
 
 /* No reset, no watchdog and no command to the card after this. */
