@@ -9,6 +9,7 @@
 #include <linux/dma-resv.h>
 #include <linux/module.h>
 #include <linux/sizes.h>
+#include <linux/suspend.h>
 
 #include <drm/drm_drv.h>
 #include <drm/drm_prime.h>
@@ -359,7 +360,15 @@ void openreg_prime_revoke(struct openreg_device *odev)
 			dma_resv_unlock(bo->base.resv);
 		}
 	}
-	wait_event(vram->freed, !atomic_read(&vram->maps));
+	/*
+	 * Another card that has some of it lets go when it is awake. If the system goes to
+	 * sleep, it waits for this one, which is on its way out: so let it not.
+	 */
+	while (atomic_read(&vram->maps)) {
+		pm_system_wakeup();
+		wait_event_timeout(vram->freed, !atomic_read(&vram->maps),
+				   HZ / 10);
+	}
 }
 
 /* The quotes that MODULE_IMPORT_NS() wants depend on the kernel. */
