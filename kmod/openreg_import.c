@@ -188,8 +188,8 @@ static int openreg_import_mmap(struct openreg_bo *bo,
 			return -EACCES;
 		vm_flags_clear(vma, VM_MAYWRITE);
 	}
-	/* DRM insists on it, and not all exporters set it. */
-	vm_flags_set(vma, VM_DONTEXPAND);
+	/* DRM insists on the one, the uapi on the other; not all exporters set them. */
+	vm_flags_set(vma, VM_DONTEXPAND | VM_DONTCOPY);
 	vma->vm_private_data = NULL;
 	vma->vm_ops = NULL;
 	ret = dma_buf_mmap(bo->import.dma_buf, vma, 0);

@@ -214,6 +214,23 @@ TEST_F(import, refusals)
 }
 
 /* Sizes that are not the file's, wherever it is mapped by. */
+/* A child has no map of what its parent imported. */
+static bool is_not_inherited(int fd, const struct bo *bo)
+{
+	void *map = mmap(NULL, SIZE, PROT_READ, MAP_SHARED, fd, bo->mmap_offset);
+	int status = -1;
+	pid_t pid;
+
+	if (map == MAP_FAILED || msync(map, SIZE, MS_ASYNC))
+		return false;
+	pid = fork();
+	if (!pid)
+		_exit(msync(map, SIZE, MS_ASYNC) && errno == ENOMEM ? 0 : 1);
+	waitpid(pid, &status, 0);
+	munmap(map, SIZE);
+	return !status;
+}
+
 TEST_F(import, wrong_maps)
 {
 	const int rw = PROT_READ | PROT_WRITE;
@@ -232,6 +249,7 @@ TEST_F(import, wrong_maps)
 	EXPECT_EQ(MAP_FAILED, mmap(NULL, SIZE, rw, MAP_PRIVATE, self->fd,
 				   in.mmap_offset));
 	EXPECT_EQ(EINVAL, errno);
+	EXPECT_TRUE(is_not_inherited(self->fd, &in));
 	ASSERT_EQ(0, bo_close(self->fd, in.handle));
 	EXPECT_EQ(MAP_FAILED, mmap(NULL, SIZE, rw, MAP_SHARED, self->fd,
 				   in.mmap_offset));
