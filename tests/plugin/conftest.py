@@ -60,7 +60,7 @@ def pytest_collection_modifyitems(config, items):
 def pytest_configure(config):
     config.addinivalue_line(
         "markers",
-        "starts_python: the same on any card; slow where the processor is emulated",
+        "native: the same on any card; slow where the processor is emulated",
     )
     config.forks, theirs = multiprocessing.Pipe()
     # A process of multiprocessing's would forget what Python does at its end.

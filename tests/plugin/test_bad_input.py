@@ -299,7 +299,7 @@ def test_nested_tensors(on_card):
     all_refused(cases, NotImplementedError, ["openreg has no nested", "torch.jagged"])
 
 
-@pytest.mark.starts_python
+@pytest.mark.native
 def test_nested_tensors_that_are_jagged():
     """What core makes of plain ones; it imports half of torch for that."""
     parts = [torch.ones(2, device=DEV), torch.ones(3, device=DEV)]

@@ -11,7 +11,7 @@ from torch.utils import cpp_extension
 
 from ops import no_fallback, values
 
-pytestmark = pytest.mark.starts_python
+pytestmark = pytest.mark.native
 
 SOURCE = """
 #include <ATen/ATen.h>

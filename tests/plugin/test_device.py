@@ -181,7 +181,7 @@ def test_pointer_says_its_card():
     assert a[1:].data_ptr() - a.data_ptr() == 4
 
 
-@pytest.mark.starts_python
+@pytest.mark.native
 def test_process_touches_no_pointer(run_python):
     """The CPU traps on a device pointer: SIGSEGV and not data."""
     run_python(

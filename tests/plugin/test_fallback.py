@@ -67,7 +67,7 @@ def test_unknown_mode():
         torch.openreg.set_fallback("maybe")
 
 
-@pytest.mark.starts_python
+@pytest.mark.native
 def test_environment(run_python):
     code = (
         "import torch\n"
@@ -80,7 +80,7 @@ def test_environment(run_python):
     assert run_python(code, TORCH_OPENREG_FALLBACK="error") == "True\n"
 
 
-@pytest.mark.starts_python
+@pytest.mark.native
 def test_nonsense_in_the_environment(run_python):
     """The warning is C++'s, from before Python could have it."""
     code = (

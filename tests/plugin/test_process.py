@@ -10,7 +10,7 @@ import pytest
 import torch
 
 
-@pytest.mark.starts_python
+@pytest.mark.native
 def test_autoload_and_explicit_import(run_python):
     for code in (
         "import torch; print(torch.openreg.device_count())",
@@ -20,13 +20,13 @@ def test_autoload_and_explicit_import(run_python):
         assert run_python(code) == "2\n"
 
 
-@pytest.mark.starts_python
+@pytest.mark.native
 def test_autoload_can_be_switched_off(run_python):
     code = "import torch; print(hasattr(torch, 'openreg'))"
     assert run_python(code, TORCH_DEVICE_BACKEND_AUTOLOAD="0") == "False\n"
 
 
-@pytest.mark.starts_python
+@pytest.mark.native
 def test_a_broken_plugin_does_not_take_torch_along(run_python, tmp_path):
     package = tmp_path / "torch_openreg"
     package.mkdir()
@@ -147,7 +147,7 @@ for _ in range(50):
 """
 
 
-@pytest.mark.starts_python
+@pytest.mark.native
 def test_exit_with_work_in_flight(run_python):
     run_python(WORK)
 
