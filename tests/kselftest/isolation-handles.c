@@ -143,6 +143,13 @@ static int use_syncobj(int fd, unsigned int way, __u32 handle)
 	struct drm_syncobj_handle export = { .handle = handle, .fd = -1 };
 	struct drm_syncobj_destroy destroy = { .handle = handle };
 	__u64 point = POINT + 1;
+	struct drm_syncobj_timeline_wait until = {
+		.handles = (uintptr_t)&handle, .points = (uintptr_t)&point,
+		.count_handles = 1,
+	};
+	struct drm_syncobj_eventfd event = {
+		.handle = handle, .point = POINT, .fd = -1,
+	};
 
 	switch (way) {
 	case 0:
@@ -160,13 +167,17 @@ static int use_syncobj(int fd, unsigned int way, __u32 handle)
 	case 5:
 		return card_ioctl(fd, DRM_IOCTL_SYNCOBJ_TRANSFER, &transfer);
 	case 6:
+		return card_ioctl(fd, DRM_IOCTL_SYNCOBJ_TIMELINE_WAIT, &until);
+	case 7:
+		return card_ioctl(fd, DRM_IOCTL_SYNCOBJ_EVENTFD, &event);
+	case 8:
 		return card_ioctl(fd, DRM_IOCTL_SYNCOBJ_HANDLE_TO_FD, &export);
 	default:
 		return card_ioctl(fd, DRM_IOCTL_SYNCOBJ_DESTROY, &destroy);
 	}
 }
 
-#define WAYS 8
+#define WAYS 10
 
 /* For a packet that has completed, and for one that is yet to come. */
 TEST_F(handles, signal_nothing)
@@ -183,7 +194,7 @@ TEST_F(handles, signal_nothing)
 		EXPECT_EQ(-ENOENT, queue_signal(q, i, 1, 0));
 		EXPECT_EQ(-ENOENT, queue_signal(q, i, 2, POINT + 1));
 		for (way = 0; way < WAYS; way++)
-			EXPECT_EQ(way < 6 ? -ENOENT : -EINVAL,
+			EXPECT_EQ(way < 8 ? -ENOENT : -EINVAL,
 				  use_syncobj(self->fd, way, i))
 				TH_LOG("way %u, syncobj %u", way, i);
 	}

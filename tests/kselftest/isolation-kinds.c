@@ -13,6 +13,8 @@
 #define WINDOW { 1, 1, 1, 4, 1, 1, 1, 1, 1, 0, 0, 0, 1, 1, 1 }
 #define F32(...) { OPENREG_F32, { __VA_ARGS__ } }
 #define I64(...) { OPENREG_I64, { __VA_ARGS__ } }
+#define F16(...) { OPENREG_F16, { __VA_ARGS__ } }
+#define U8(...) { OPENREG_U8, { __VA_ARGS__ } }
 
 const struct kind kinds[] = {
 	KIND("COPY", COPY, 1, 2, 0, .size = { 64 }, .ops = { F32(1), F32(1) }),
@@ -37,11 +39,34 @@ const struct kind kinds[] = {
 		{ .op = OPENREG_V_LOAD, .dst = 0, .aux = 2 },
 		{ .op = OPENREG_V_RED_MAX, .a = 0, .b = 1, .c = OPENREG_VNONE,
 		  .aux = 0 } }),
+	KIND("VECTOR with a sum", VECTOR, 2, 2, 0, .arg = { 2 },
+	     .size = { 4, 2048 }, .ops = { F32(1, 0), F32(2048, 1) },
+	     .ninstr = 2, .instr = {
+		{ .op = OPENREG_V_LOAD, .dst = 0, .aux = 1 },
+		{ .op = OPENREG_V_RED_SUM, .a = 0, .b = OPENREG_VNONE,
+		  .c = OPENREG_VNONE, .aux = 0 } }),
+	KIND("VECTOR, long", VECTOR, 1, 2, 0, .size = { 16384 },
+	     .ops = { F32(1), F32(1) }, .ninstr = 2, .instr = {
+		{ .op = OPENREG_V_LOAD, .dst = 0, .aux = 1 },
+		{ .op = OPENREG_V_STORE, .a = 0, .aux = 0 } }),
+	KIND("VECTOR of bytes", VECTOR, 1, 2, 0, .size = { 4096 },
+	     .ops = { U8(1), U8(1) }, .ninstr = 2, .instr = {
+		{ .op = OPENREG_V_LOAD, .dst = 0, .aux = 1 },
+		{ .op = OPENREG_V_STORE, .a = 0, .aux = 0 } }),
+	KIND("MATMUL, large", MATMUL, 4, 3, 2, .size = { 1, 96, 96, 96 },
+	     .ops = { F32(9216, 96, 1, 0), F32(9216, 96, 0, 1),
+		      F32(9216, 0, 1, 96) }, .imm = { ONE }),
+	KIND("MATMUL, halves", MATMUL, 4, 3, 2, .size = { 1, 96, 96, 96 },
+	     .ops = { F16(9216, 96, 1, 0), F16(9216, 96, 0, 1),
+		      F16(9216, 0, 1, 96) }, .imm = { ONE }),
 	KIND("MATMUL", MATMUL, 4, 4, 2, .size = { 1, 4, 4, 4 },
 	     .ops = { F32(16, 4, 1, 0), F32(16, 4, 0, 1), F32(16, 0, 1, 4),
 		      F32(16, 4, 1, 0) }, .imm = { ONE, ONE }),
 	KIND("SOFTMAX", SOFTMAX, 2, 2, 0, .arg = { 1 }, .size = { 4, 8 },
 	     .ops = { F32(8, 1), F32(8, 1) }),
+	KIND("SOFTMAX, its logarithm", SOFTMAX, 2, 2, 0,
+	     .arg = { 1, OPENREG_SOFTMAX_LOG }, .size = { 2, 4096 },
+	     .ops = { F32(4096, 1), F32(4096, 1) }),
 	KIND("SOFTMAX backward", SOFTMAX, 2, 3, 0,
 	     .arg = { 1, OPENREG_SOFTMAX_BACKWARD }, .size = { 4, 8 },
 	     .ops = { F32(8, 1), F32(8, 1), F32(8, 1) }),
@@ -52,6 +77,10 @@ const struct kind kinds[] = {
 	     .size = { 4, 4 },
 	     .ops = { F32(4, 1), F32(0, 0), I64(1, 0), I64(0, 1) },
 	     .imm = { 4, 4, 4, 1 }),
+	KIND("INDEX get from the end", INDEX, 2, 3, 2,
+	     .arg = { OPENREG_INDEX_GET, OPENREG_INDEX_WRAP },
+	     .size = { 4, 4 }, .ops = { F32(4, 1), F32(0, 1), I64(1, 0) },
+	     .imm = { 4, 4 }),
 	INDEX_INTO("put", PUT),
 	INDEX_INTO("add", ADD),
 	INDEX_INTO("mul", MUL),
@@ -92,6 +121,16 @@ const struct kind kinds[] = {
 	     .size = { 1, 1, 4, 1, 1 },
 	     .ops = { F32(4, 4, 1, 1, 1), F32(4, 4, 1, 1, 1) },
 	     .imm = WINDOW),
+	KIND("POOL average, all of it", POOL, 5, 2, 16,
+	     .arg = { OPENREG_POOL_AVG, OPENREG_POOL_ADAPTIVE },
+	     .size = { 1, 1, 4, 1, 1 },
+	     .ops = { F32(4, 4, 1, 1, 1), F32(4, 4, 1, 1, 1) },
+	     .imm = WINDOW),
+	KIND("SORT, long, descending", SORT, 1, 3, 2,
+	     .arg = { 0, OPENREG_SORT_DESCENDING }, .size = { 8192 },
+	     .ops = { F32(1), F32(1), I64(1) }, .imm = { 0, 8192 }),
+	KIND("SORT of halves", SORT, 2, 3, 2, .arg = { 1 }, .size = { 4, 8 },
+	     .ops = { F16(8, 1), F16(8, 1), I64(8, 1) }, .imm = { 0, 8 }),
 	KIND("SORT", SORT, 2, 3, 2, .arg = { 1 }, .size = { 4, 8 },
 	     .ops = { F32(8, 1), F32(8, 1), I64(8, 1) }, .imm = { 0, 8 }),
 	KIND("WAIT", WAIT, 0, 1, 1, .arg = { OPENREG_WAIT_GE },

@@ -5,7 +5,7 @@
 
 #include "card.h"
 
-#define KINDS 28
+#define KINDS 39
 #define KIND_OPERANDS_MAX 4
 
 struct operand {
