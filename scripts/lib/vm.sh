@@ -185,7 +185,7 @@ QEMU_REPORTS='ERROR: [A-Za-z]*Sanitizer|WARNING: ThreadSanitizer|runtime error:|
 vm_tail()
 {
 	[ -s "$1" ] || return 0
-	say "--- the end of $1:"
+	say "--- the end of the ${1##*/} (with --keep it stays in a file):"
 	tail -n 60 "$1" | tr -d '\r' >&2
 }
 
