@@ -432,9 +432,9 @@ void sched_queue_restore(struct queue *q);
 void sched_queue_forget(struct queue *q);
 void sched_release(struct queue *q, uint64_t ns);
 void sched_set_waiting(struct queue *q, bool waiting);
-void sched_set_ticket(struct queue *q, bool wanted);
 bool sched_must_queue_up(struct queue *q);
-void sched_memory(struct queue *q, bool got);
+void sched_queue_up(struct queue *q);
+void sched_had_turn(struct queue *q);
 void sched_signal(struct queue *from);
 void sched_watch(struct openreg_card *card);
 

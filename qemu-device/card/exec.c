@@ -178,13 +178,13 @@ static enum step make_job(struct worker *w, struct queue *q, struct verdict *v)
 		bool ok = take_memory(q);
 
 		if (job->memory)
-			sched_memory(q, true);
+			sched_had_turn(q);
 		if (ok)
 			return STEP_DONE;
 		queue_free_job(q);
 		job->engine = NULL;
 	} else if (later) {
-		sched_memory(q, false);
+		sched_queue_up(q);
 	} else {
 		*v = bad(OPENREG_FAULT_MEMORY, 0);
 		return STEP_FAULT;

@@ -233,7 +233,7 @@ bool sched_retire(struct worker *w, uint64_t now, uint64_t *timeout)
 }
 
 /* sched.lock is held. A place at the end of the line, or none. */
-void sched_set_ticket(struct queue *q, bool wanted)
+static void set_ticket(struct queue *q, bool wanted)
 {
 	struct sched *sched = &q->card->sched;
 
@@ -261,22 +261,30 @@ bool sched_must_queue_up(struct queue *q)
 	return must;
 }
 
-/* The card had no memory for the queue's job, or had: then its context is the last. */
-void sched_memory(struct queue *q, bool got)
+/* The card had no memory for the queue's job. */
+void sched_queue_up(struct queue *q)
+{
+	struct sched *sched = &q->card->sched;
+
+	pthread_mutex_lock(&sched->lock);
+	if (!q->ticket)
+		set_ticket(q, true);
+	pthread_mutex_unlock(&sched->lock);
+}
+
+/* It had some: others of the context go to the end of the line. */
+void sched_had_turn(struct queue *q)
 {
 	struct sched *sched = &q->card->sched;
 	struct queue *o;
 
-	if (got && !atomic_load(&sched->ntickets))
+	if (!atomic_load(&sched->ntickets))
 		return;
 	pthread_mutex_lock(&sched->lock);
-	if (!got && !q->ticket)
-		sched_set_ticket(q, true);
-	if (got)
-		sched_set_ticket(q, false);
-	for (o = got ? sched->awake : NULL; o; o = o->awake_next)
+	set_ticket(q, false);
+	for (o = sched->awake; o; o = o->awake_next)
 		if (o->ticket && o->ctx == q->ctx)
-			sched_set_ticket(o, true);
+			set_ticket(o, true);
 	pthread_mutex_unlock(&sched->lock);
 }
 
@@ -307,7 +315,7 @@ void sched_set_waiting(struct queue *q, bool waiting)
 	if (q->waiting)
 		q->card->sched.nwaiting--;
 	q->waiting = false;
-	sched_set_ticket(q, false);
+	set_ticket(q, false);
 }
 
 static bool must_stop(const struct queue *q)
@@ -338,8 +346,8 @@ void sched_release(struct queue *q, uint64_t ns)
 }
 
 /*
- * A SIGNAL was stored: every WAIT of its context is looked at again. Looks at those of
- * others would be the time of a context that has not asked for it.
+ * A SIGNAL was stored: every WAIT of its context is looked at again. Looks at
+ * those of others would cost a context that has not asked for them.
  */
 void sched_signal(struct queue *from)
 {
