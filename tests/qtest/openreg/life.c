@@ -154,12 +154,17 @@ static void or_unplug(QTestState *qts, QPCIDevice *port)
     qtest_qmp_eventwait(qts, "DEVICE_DELETED");
 }
 
+static QTestState *or_start_with_port(void)
+{
+    return or_start_machine(
+        "-global ICH9-LPC.acpi-pci-hotplug-with-bridge-support=off "
+        "-device pcie-root-port,id=port0,addr=%d", PORT_SLOT);
+}
+
 /* In and out of a running machine, out in the middle of work. */
 static void test_hotplug(void)
 {
-    QTestState *qts = or_start_machine(
-        "-global ICH9-LPC.acpi-pci-hotplug-with-bridge-support=off "
-        "-device pcie-root-port,id=port0,addr=%d", PORT_SLOT);
+    QTestState *qts = or_start_with_port();
     QPCIBus *bus = qpci_new_pc(qts, NULL);
     QPCIDevice *port = or_port(bus);
     OrCard *card;
@@ -188,9 +193,7 @@ static void test_hotplug(void)
 /* The next card comes while the memory of the one before may still be there. */
 static void test_hotplug_at_once(void)
 {
-    QTestState *qts = or_start_machine(
-        "-global ICH9-LPC.acpi-pci-hotplug-with-bridge-support=off "
-        "-device pcie-root-port,id=port0,addr=%d", PORT_SLOT);
+    QTestState *qts = or_start_with_port();
     QPCIBus *bus = qpci_new_pc(qts, NULL);
     QPCIDevice *port = or_port(bus);
     QDict *reply;

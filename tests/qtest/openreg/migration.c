@@ -9,7 +9,7 @@
 #include "standard-headers/linux/pci_regs.h"
 
 #define PANIC_SLOT 6
-#define OR_PANIC " -device pvpanic-pci,addr=6 -action panic=pause"
+#define OR_PANIC " -device pvpanic-pci,addr=" stringify(PANIC_SLOT) " -action panic=pause"
 
 static void or_wait_migration(QTestState *qts)
 {
