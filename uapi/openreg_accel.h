@@ -271,8 +271,8 @@ struct drm_openreg_queue_create {
  * struct drm_openreg_queue_destroy - argument of DRM_IOCTL_OPENREG_QUEUE_DESTROY
  *
  * Packets that have not started are given up; the one that runs stops at its
- * next slice. Errors: ENOENT; EINTR the caller was killed: the queue is over, and its
- * memory is freed with the file.
+ * next slice. Errors: ENOENT; EINTR the caller was killed: what was begun
+ * goes on, and the queue's memory is freed with the file at the latest.
  */
 struct drm_openreg_queue_destroy {
 	/** @queue: number of the queue */
@@ -311,7 +311,8 @@ struct drm_openreg_queue_wait {
  *
  * Errors: ENOENT; EINVAL @seq below the completion counter (if only packets
  * that completed meanwhile are to blame, the queue has stopped); ENOMEM; EIO the
- * card was reset; EINTR the caller was killed, and the queue stops all the same.
+ * card was reset; EINTR the caller was killed, and the queue may stop all
+ * the same.
  */
 struct drm_openreg_queue_reset {
 	/** @queue: number of the queue */
