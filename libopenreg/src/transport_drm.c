@@ -127,8 +127,7 @@ static void explain_no_card(const char *path, char *text, size_t len)
 		cards += drm_exists(i, other, sizeof(other));
 	if (cards)
 		snprintf(text, len,
-			 "no %s: there are %u cards here, " NODE
-			 " is the first",
+			 "no %s: cards here: %u, " NODE " is the first",
 			 path, cards);
 	else if (card_on_bus())
 		snprintf(text, len,

@@ -193,7 +193,9 @@ static int read_dump(const char *path, struct openreg_dump *d)
 	size_t n;
 
 	if (!f) {
-		fprintf(stderr, "openreg-dump: %s: %s\n", path, strerror(errno));
+		fprintf(stderr, "openreg-dump: %s: %s%s\n", path,
+			strerror(errno),
+			errno == EACCES ? "; dumps are for root" : "");
 		return 1;
 	}
 	memset(d, 0, sizeof(*d));
@@ -201,7 +203,7 @@ static int read_dump(const char *path, struct openreg_dump *d)
 	fclose(f);
 	if (!is_dump(d, n)) {
 		fprintf(stderr,
-			"openreg-dump: %s is no dump of openreg, version %d\n",
+			"openreg-dump: %s is no dump of openreg, version %d, or not a whole one\n",
 			path, OPENREG_DUMP_VERSION);
 		return 1;
 	}

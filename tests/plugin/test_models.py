@@ -20,7 +20,7 @@ from ops import no_fallback, to_card
 pytestmark = pytest.mark.filterwarnings("ignore:TF32")
 
 F32, F16, BF16 = torch.float32, torch.float16, torch.bfloat16
-# Every second one is among four cases. The CPU takes the steps of the plain optimizer.
+# The first and the fifth are what two cases are. The CPU takes the steps of the plain optimizer.
 WAYS = [
     (F32, "sgd", "foreach"), (F32, "sgd", "fused"),
     (F32, "adamw", "fused"), (F32, "adamw", "foreach"),
