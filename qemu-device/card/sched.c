@@ -7,6 +7,7 @@
  * some thread is sure to look at the tail again.
  */
 #include "core.h"
+#include "engine.h"
 
 #define C_PAGE(field) offsetof(struct openreg_card_page, field)
 #define LAG_NS OPENREG_DECIDE_NS /* credit that an idle context may keep */
@@ -309,6 +310,9 @@ static void begin_wait(struct queue *q)
 void sched_set_waiting(struct queue *q, bool waiting)
 {
 	if (waiting) {
+		/* Its ring can have another packet there by now. */
+		if (!openreg_is_compute(q->header.opcode))
+			set_ticket(q, false);
 		begin_wait(q);
 		return;
 	}

@@ -210,6 +210,30 @@ static void test_memory_and_stop(void **state)
 	check_extra(rig);
 }
 
+/* A place in the line is not for whoever puts another packet there, and waits with that. */
+static void test_memory_and_wait(void **state)
+{
+	struct rig *rig = *state;
+	struct tq q[2];
+	struct pkt p;
+
+	atomic_store(&rig->card->extra, OPENREG_EXTRA_MAX);
+	create(rig, &q[0], 1, 0, OPENREG_PRIORITY_NORMAL);
+	create(rig, &q[1], 2, 1, OPENREG_PRIORITY_NORMAL);
+	push_sort(&q[0], ROW);
+	tq_publish(&q[0]);
+	WAIT_FOR(looks_rarely(rig, 0));
+	push_sort(&q[1], ROW);
+	tq_publish(&q[1]);
+	WAIT_FOR(looks_rarely(rig, 1));
+	pkt_sync(&p, OPENREG_OP_WAIT, OPENREG_WAIT_EQ, VRAM(0), 1);
+	q[0].tail = 0;
+	tq_push(&q[0], &p);
+	leave_one(rig);
+	tq_wait(&q[1]);
+	check_extra(rig);
+}
+
 int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, rig_teardown)
@@ -218,6 +242,7 @@ int main(void)
 		T(test_memory_in_turns),
 		T(test_memory_and_priority),
 		T(test_memory_and_stop),
+		T(test_memory_and_wait),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
