@@ -108,6 +108,7 @@ static void openreg_admin_kick(struct openreg_device *odev)
 			break;
 		list_del_init(&req->link);
 		req->issued = jiffies;
+		req->start = req->issued;
 		admin->reqs[slot] = req;
 		admin->cmds[slot] = req->cmd;
 		/* No completion that came before the command is one. */
@@ -234,11 +235,20 @@ static bool openreg_admin_complete(struct openreg_device *odev,
 		return false;
 	}
 	req->status = openreg_admin_errno(odev, req, status);
-	if (req->cmd.opcode == OPENREG_ADMIN_FILL) {
-		odev->admin.last_fill = jiffies;
-		odev->admin.last_fill_issued = req->issued;
-	}
 	return true;
+}
+
+/* The card serves large FILLs one after the other: what it has is given its time now. */
+static void openreg_admin_fill_over(struct openreg_admin *admin, u32 over)
+{
+	struct openreg_admin_req *req;
+	u32 i;
+
+	for (i = over + 1; i != admin->tail; i++) {
+		req = admin->reqs[i & OPENREG_ADMIN_MASK];
+		if (req && req->cmd.opcode == OPENREG_ADMIN_FILL)
+			req->start = jiffies;
+	}
 }
 
 static void openreg_admin_finish(struct list_head *done)
@@ -271,6 +281,8 @@ void openreg_admin_drain(struct openreg_device *odev)
 			continue;
 		admin->reqs[slot] = NULL;
 		list_add_tail(&req->link, &done);
+		if (req->cmd.opcode == OPENREG_ADMIN_FILL)
+			openreg_admin_fill_over(admin, i);
 	}
 	while (admin->head != admin->tail &&
 	       !admin->reqs[admin->head & OPENREG_ADMIN_MASK])
@@ -417,24 +429,18 @@ void openreg_admin_resume(struct openreg_device *odev)
 	openreg_admin_finish(&lost);
 }
 
-/* The card serves one FILL after the other, whatever their size. */
 static bool openreg_admin_late(const struct openreg_admin *admin,
 			       const struct openreg_admin_req *req)
 {
 	unsigned long timeout = openreg_admin_timeout();
-	unsigned long start = req->issued;
 
 	/* Whoever asks for that stops it at once if it takes too long. */
 	if (req->cmd.opcode == OPENREG_ADMIN_QUEUE_STOP &&
 	    req->cmd.stop.when == OPENREG_STOP_AFTER_PACKET)
 		return false;
-	if (req->cmd.opcode == OPENREG_ADMIN_FILL) {
+	if (req->cmd.opcode == OPENREG_ADMIN_FILL)
 		timeout += (req->cmd.fill.length >> 28) * HZ;
-		if (time_after(admin->last_fill, start) &&
-		    !time_after(admin->last_fill_issued, req->issued))
-			start = admin->last_fill;
-	}
-	return time_after(jiffies, start + timeout);
+	return time_after(jiffies, req->start + timeout);
 }
 
 /* The first that the card should have answered by now, or NULL. */
@@ -489,8 +495,6 @@ int openreg_admin_init(struct openreg_device *odev)
 	INIT_LIST_HEAD(&admin->ctxs);
 	INIT_DELAYED_WORK(&admin->watchdog, openreg_admin_watchdog);
 	admin->state = OPENREG_ADMIN_PAUSED;
-	admin->last_fill = jiffies;
-	admin->last_fill_issued = jiffies;
 
 	admin->cmds = dmam_alloc_coherent(dev, OPENREG_ADMIN_RING_SLOTS *
 					  sizeof(*admin->cmds),

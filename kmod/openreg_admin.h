@@ -35,6 +35,7 @@ struct openreg_admin_req {
 	/* private: */
 	struct list_head link;
 	unsigned long issued;
+	unsigned long start; /* what its time counts from */
 };
 
 enum openreg_admin_state {
@@ -57,8 +58,6 @@ struct openreg_admin {
 	u32 tail;
 	struct list_head pending; /* no slot was free */
 	struct list_head ctxs;
-	unsigned long last_fill; /* when the card was through with one */
-	unsigned long last_fill_issued; /* and had been asked for that */
 	struct delayed_work watchdog;
 };
 
