@@ -3,6 +3,7 @@
 
 #include <linux/interrupt.h>
 #include <linux/module.h>
+#include <linux/suspend.h>
 
 #include <drm/drm_accel.h>
 #include <drm/drm_drv.h>
@@ -245,6 +246,8 @@ static void openreg_remove(struct pci_dev *pdev)
 {
 	struct openreg_device *odev = pci_get_drvdata(pdev);
 
+	/* A sleep that begins now waits for this, and this for a card that sleeps. */
+	pm_system_wakeup();
 	/* Who waits for an answer keeps drm_dev_unplug() waiting. */
 	if (!pci_device_is_present(pdev)) {
 		guard(mutex)(&odev->reset_lock);
