@@ -354,8 +354,9 @@ int openreg_queue_destroy(struct openreg_file *file, struct drm_file *filp,
 	ret = mutex_lock_killable(&queue->op_lock);
 	if (ret)
 		goto out_put;
-	ret = -ENOENT;
-	if (openreg_queue_take(file, queue, num)) {
+	/* Who is killed before it is begun has done nothing. */
+	ret = wait_for_completion_killable(&queue->op_over) ? -EINTR : -ENOENT;
+	if (ret == -ENOENT && openreg_queue_take(file, queue, num)) {
 		ret = openreg_queue_end(queue);
 		openreg_queue_revoke(queue, filp);
 	}

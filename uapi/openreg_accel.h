@@ -271,8 +271,9 @@ struct drm_openreg_queue_create {
  * struct drm_openreg_queue_destroy - argument of DRM_IOCTL_OPENREG_QUEUE_DESTROY
  *
  * Packets that have not started are given up; the one that runs stops at its
- * next slice. Errors: ENOENT; EINTR the caller was killed: what was begun
- * goes on, and the queue's memory is freed with the file at the latest.
+ * next slice. Errors: ENOENT; EINTR the caller was killed: the queue is as it
+ * was, or what was begun goes on, and its memory is freed with the file at the
+ * latest.
  */
 struct drm_openreg_queue_destroy {
 	/** @queue: number of the queue */

@@ -135,17 +135,18 @@ TEST_F_TIMEOUT(killed, in_a_reset, 120)
 	EXPECT_TRUE(card_ends_it(self->resets));
 }
 
-/* The queue has no number any more, and goes with its file. */
-TEST_F_TIMEOUT(killed, in_an_end, 120)
+/* Nobody has come to ask the card to end it. */
+TEST_F_TIMEOUT(killed, before_an_end, 120)
 {
 	EXPECT_TRUE(all_are_killed(&self->q, RESET, DESTROY));
-	EXPECT_EQ(-ENOENT, queue_wait(&self->q, 1, 0));
-	EXPECT_EQ(-ENOENT, queue_reset(&self->q, 0, 0));
+	EXPECT_EQ(-ETIME, queue_wait(&self->q, 1, 0));
 	EXPECT_EQ(0, others_work(20));
 	EXPECT_TRUE(card_ends_it(self->resets));
+	EXPECT_EQ(0, queue_destroy(&self->q));
+	EXPECT_EQ(-ENOENT, queue_destroy(&self->q));
 }
 
-/* The same, and the card has been asked to end it. */
+/* The queue has no number any more, and goes with its file. */
 TEST_F_TIMEOUT(killed, in_an_end_at_work, 120)
 {
 	pid_t pid = begin(&self->q, DESTROY);
@@ -153,6 +154,7 @@ TEST_F_TIMEOUT(killed, in_an_end_at_work, 120)
 	ASSERT_TRUE(stands_still(pid));
 	EXPECT_TRUE(is_killed(pid));
 	EXPECT_EQ(-ENOENT, queue_wait(&self->q, 1, 0));
+	EXPECT_EQ(-ENOENT, queue_reset(&self->q, 0, 0));
 	EXPECT_EQ(0, others_work(20));
 	EXPECT_TRUE(card_ends_it(self->resets));
 }
