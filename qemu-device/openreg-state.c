@@ -105,7 +105,12 @@ static void openreg_finish_late(void *opaque)
 {
     OpenregState *s = opaque;
 
-    if (s->card && s->stopped && !openreg_in_access()) {
+    if (s->card && s->stopped) {
+        /* The stop's own flush of disks, within the access, may have called this. */
+        if (openreg_in_access()) {
+            aio_bh_schedule_oneshot(qemu_get_aio_context(), openreg_finish_late, s);
+            return;
+        }
         openreg_finish(s);
     }
     object_unref(OBJECT(s));
