@@ -213,7 +213,6 @@ TEST_F(import, refusals)
 	EXPECT_EQ(-EBADF, handle_import(self->fd, db, &handle));
 }
 
-/* Sizes that are not the file's, wherever it is mapped by. */
 /* A child has no map of what its parent imported. */
 static bool is_not_inherited(int fd, const struct bo *bo)
 {
@@ -231,6 +230,7 @@ static bool is_not_inherited(int fd, const struct bo *bo)
 	return !status;
 }
 
+/* Sizes that are not the file's, wherever it is mapped by. */
 TEST_F(import, wrong_maps)
 {
 	const int rw = PROT_READ | PROT_WRITE;

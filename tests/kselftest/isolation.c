@@ -450,11 +450,14 @@ TEST_F_TIMEOUT(isolation, by_any_offset, 60)
 TEST_F(isolation, by_handle_and_number)
 {
 	struct drm_openreg_queue_signal signal = { .seq = 1 };
+	struct drm_syncobj_create create = {};
 	struct party *a = self->attacker;
 	struct drm_openreg_bo_info info;
 	struct queue q = a->q;
 	__u32 i;
 
+	ASSERT_EQ(0, card_ioctl(a->fd, DRM_IOCTL_SYNCOBJ_CREATE, &create));
+	signal.syncobj = create.handle;
 	for (i = 0; i < 100; i++) {
 		info = (struct drm_openreg_bo_info) { .handle = i };
 		if (i != a->vram.handle) {
@@ -474,6 +477,9 @@ TEST_F(isolation, by_handle_and_number)
 					      DRM_IOCTL_OPENREG_QUEUE_SIGNAL,
 					      &signal));
 	}
+	signal.queue = a->q.id;
+	EXPECT_EQ(0, card_ioctl(a->fd, DRM_IOCTL_OPENREG_QUEUE_SIGNAL,
+				&signal));
 }
 
 /* All that a process can write of its queue's pages. */
