@@ -101,14 +101,21 @@ static void openreg_finish(OpenregState *s)
     object_unref(OBJECT(s));
 }
 
+static void openreg_finish_late(void *opaque);
+
+/* Once the access is over. The stop's flush of disks, in it, does not poll this context. */
+static void openreg_put_off_finish(OpenregState *s)
+{
+    aio_bh_schedule_oneshot(iohandler_get_aio_context(), openreg_finish_late, s);
+}
+
 static void openreg_finish_late(void *opaque)
 {
     OpenregState *s = opaque;
 
     if (s->card && s->stopped) {
-        /* The stop's own flush of disks, within the access, may have called this. */
         if (openreg_in_access()) {
-            aio_bh_schedule_oneshot(qemu_get_aio_context(), openreg_finish_late, s);
+            openreg_put_off_finish(s);
             return;
         }
         openreg_finish(s);
@@ -129,7 +136,7 @@ static void openreg_vm_change(void *opaque, bool running, RunState state)
         /* By pvpanic and an IOMMU's record: the access has to end first. */
         if (openreg_in_access()) {
             object_ref(OBJECT(s));
-            aio_bh_schedule_oneshot(qemu_get_aio_context(), openreg_finish_late, s);
+            openreg_put_off_finish(s);
         } else {
             openreg_finish(s);
         }
