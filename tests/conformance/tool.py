@@ -16,7 +16,7 @@ def run_tool(out, *arguments, module=MODULE, code=0, **env):
         + [str(a) for a in arguments],
         capture_output=True,
         text=True,
-        timeout=600,
+        timeout=1800,
         env={**os.environ, **env},
     )
     assert done.returncode == code, done.stdout + done.stderr
