@@ -59,8 +59,11 @@ class Output:
         return bool(text)
 
     def put(self, text: bytes) -> None:
-        while text:
-            text = text[os.write(self.to, text) :]
+        try:
+            while text:
+                text = text[os.write(self.to, text) :]
+        except BrokenPipeError:  # nobody reads it any more: all of this ends
+            os.kill(os.getpid(), signal.SIGTERM)
 
     def read(self) -> None:
         while True:
