@@ -7,8 +7,9 @@ from tool import run_tool
 
 NATIVE = os.getenv("OPENREG_TRANSPORT") == "sim"
 # The lists alone take long to import where the processor is emulated.
-COUNT, JOBS = (60, 2) if NATIVE else (6, 1)
+COUNT, JOBS, LIMIT = (60, 2, 180) if NATIVE else (6, 1, 900)
 
 
 def test_sample(tmp_path):
-    print(run_tool(tmp_path, "--sample", COUNT, "--jobs", JOBS).stdout)
+    limits = "--jobs", JOBS, "--timeout", LIMIT
+    print(run_tool(tmp_path, "--sample", COUNT, *limits).stdout)

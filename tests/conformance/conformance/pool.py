@@ -16,7 +16,7 @@ import time
 
 from .status import gravest
 
-START_SECONDS = 300  # importing torch and its lists, with a slow disk
+START_SECONDS = 900  # importing torch and its lists: minutes on a debug kernel
 RUN = pathlib.Path(__file__).resolve().parent.parent / "run.py"
 
 
@@ -40,7 +40,11 @@ class Process:
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._process.stdout, selectors.EVENT_READ)
         self._rest = b""
-        self.hello = self.answer(time.monotonic() + START_SECONDS)
+        try:
+            self.hello = self.answer(time.monotonic() + START_SECONDS)
+        except (Died, Late):
+            self.stop()
+            raise
 
     def ask(self, **order) -> None:
         try:
