@@ -189,21 +189,27 @@ static void test_memory_and_priority(void **state)
 	assert_true(tq_completed(&flood[1]) < FLOOD);
 }
 
+/* Two contexts wait for memory, in this order. */
+static void stand_in_line(struct rig *rig, struct tq q[2])
+{
+	unsigned int i;
+
+	atomic_store(&rig->card->extra, OPENREG_EXTRA_MAX);
+	for (i = 0; i < 2; i++) {
+		create(rig, &q[i], i + 1, i, OPENREG_PRIORITY_NORMAL);
+		push_sort(&q[i], ROW);
+		tq_publish(&q[i]);
+		WAIT_FOR(looks_rarely(rig, i));
+	}
+}
+
 /* A place in the line goes with its queue. */
 static void test_memory_and_stop(void **state)
 {
 	struct rig *rig = *state;
 	struct tq q[2];
 
-	atomic_store(&rig->card->extra, OPENREG_EXTRA_MAX);
-	create(rig, &q[0], 1, 0, OPENREG_PRIORITY_NORMAL);
-	create(rig, &q[1], 2, 1, OPENREG_PRIORITY_NORMAL);
-	push_sort(&q[0], ROW);
-	tq_publish(&q[0]);
-	WAIT_FOR(looks_rarely(rig, 0));
-	push_sort(&q[1], ROW);
-	tq_publish(&q[1]);
-	WAIT_FOR(looks_rarely(rig, 1));
+	stand_in_line(rig, q);
 	assert_int_equal(rig_op(rig, OPENREG_ADMIN_QUEUE_STOP, 1, 0), 0);
 	leave_one(rig);
 	tq_wait(&q[1]);
@@ -217,15 +223,7 @@ static void test_memory_and_wait(void **state)
 	struct tq q[2];
 	struct pkt p;
 
-	atomic_store(&rig->card->extra, OPENREG_EXTRA_MAX);
-	create(rig, &q[0], 1, 0, OPENREG_PRIORITY_NORMAL);
-	create(rig, &q[1], 2, 1, OPENREG_PRIORITY_NORMAL);
-	push_sort(&q[0], ROW);
-	tq_publish(&q[0]);
-	WAIT_FOR(looks_rarely(rig, 0));
-	push_sort(&q[1], ROW);
-	tq_publish(&q[1]);
-	WAIT_FOR(looks_rarely(rig, 1));
+	stand_in_line(rig, q);
 	pkt_sync(&p, OPENREG_OP_WAIT, OPENREG_WAIT_EQ, VRAM(0), 1);
 	q[0].tail = 0;
 	tq_push(&q[0], &p);
