@@ -31,6 +31,7 @@
 #define OPENREG_PACKET_BYTES (OPENREG_PACKET_SLOTS_MAX * OPENREG_SLOT_SIZE)
 #define OPENREG_CONTEXT_MEMORY (256u << 20) /* of its jobs, or one job */
 #define OPENREG_FINISH_NS 2000000000ULL /* for all packets, at a save */
+#define OPENREG_LOOKS 16 /* at the tails of a context, at a time */
 #define OPENREG_LOOK_MAX_NS 1000000ULL /* a WAIT is looked at this often */
 
 struct context;
@@ -77,6 +78,9 @@ struct context {
 	struct segment *segs[OPENREG_MAX_SEGMENTS];
 	uint64_t vruntime; /* sched.lock, ns */
 	uint64_t signals; /* sched.lock, of its queues */
+	unsigned int nawake; /* sched.lock */
+	unsigned int looks; /* sched.lock, at tails, in that round */
+	uint64_t round; /* sched.lock */
 	atomic_size_t memory; /* that its jobs hold */
 };
 
@@ -124,6 +128,8 @@ struct queue {
 	enum active active;
 	enum openreg_queue_state state;
 	bool awake; /* on the list that is polled */
+	bool told; /* its asleep flag is 0 */
+	uint64_t looked; /* the round of the last look at its tail */
 	struct queue *awake_next;
 	struct queue **awake_pprev;
 	struct queue *door_next;
@@ -190,6 +196,7 @@ struct sched {
 	pthread_mutex_t lock;
 	struct queue *awake;
 	unsigned int nawake;
+	uint64_t round; /* of looks at the tails */
 	unsigned int nwaiting;
 	atomic_uint ntickets;
 	uint64_t tickets; /* given out */
@@ -428,7 +435,6 @@ bool sched_better(const struct queue *a, const struct queue *b);
 bool sched_ready(struct worker *w, const struct queue *but);
 bool sched_retire(struct worker *w, uint64_t now, uint64_t *timeout);
 void sched_queue_wake(struct queue *q);
-void sched_queue_restore(struct queue *q);
 void sched_queue_forget(struct queue *q);
 void sched_release(struct queue *q, uint64_t ns);
 void sched_set_waiting(struct queue *q, bool waiting);

@@ -23,7 +23,11 @@ static void list_add(struct queue *q)
 	q->awake_pprev = &sched->awake;
 	sched->awake = q;
 	sched->nawake++;
+	q->ctx->nawake++;
 	q->awake = true;
+	q->told = false;
+	q->looked = 0;
+	q->last_active = now_ns();
 }
 
 /* sched.lock is held. */
@@ -35,6 +39,7 @@ void sched_queue_forget(struct queue *q)
 	if (q->awake_next)
 		q->awake_next->awake_pprev = q->awake_pprev;
 	q->card->sched.nawake--;
+	q->ctx->nawake--;
 	q->awake = false;
 }
 
@@ -46,26 +51,15 @@ static void store_awake(struct queue *q)
 	/* In this order: who sees the new wakes must not see the old asleep. */
 	ops->window_store32(host, q->page, C_PAGE(asleep), 0);
 	ops->window_store64(host, q->page, C_PAGE(wakes), ++q->wakes);
+	q->told = true;
 }
 
-/* sched.lock is held. */
+/* sched.lock is held. The producer is told when the tail is looked at. */
 void sched_queue_wake(struct queue *q)
 {
 	q->next_look = 0;
-	if (q->awake || q->state != OPENREG_QUEUE_RUNNING)
-		return;
-	q->card->ops->access_begin(q->card->host);
-	store_awake(q);
-	q->card->ops->access_end(q->card->host);
-	q->last_active = now_ns();
-	list_add(q);
-}
-
-/* A queue whose asleep flag is 0 as it was saved. */
-void sched_queue_restore(struct queue *q)
-{
-	q->last_active = now_ns();
-	list_add(q);
+	if (!q->awake && q->state == OPENREG_QUEUE_RUNNING)
+		list_add(q);
 }
 
 /* Doorbells rung since the last look. */
@@ -90,6 +84,38 @@ static void take_doorbells(struct openreg_card *card)
 	}
 }
 
+/*
+ * Looks take time, much behind an IOMMU, and until they are over nobody else is
+ * picked: a context with many queues has its tails looked at in turns.
+ */
+static bool may_look(struct queue *q)
+{
+	uint64_t round = q->card->sched.round;
+	struct context *ctx = q->ctx;
+
+	if (ctx->nawake > OPENREG_LOOKS) {
+		if (ctx->round != round)
+			ctx->looks = 0;
+		ctx->round = round;
+		if (ctx->looks == OPENREG_LOOKS ||
+		    round - q->looked <
+			    (ctx->nawake + OPENREG_LOOKS - 1) / OPENREG_LOOKS)
+			return false;
+		ctx->looks++;
+	}
+	q->looked = round;
+	return true;
+}
+
+static bool has_packet(struct queue *q)
+{
+	if (!may_look(q))
+		return false;
+	if (!q->told)
+		store_awake(q);
+	return queue_tail(q) != q->head;
+}
+
 static enum pick runnable(struct queue *q, uint64_t now)
 {
 	if (q->state != OPENREG_QUEUE_RUNNING || atomic_load(&q->stop))
@@ -101,7 +127,7 @@ static enum pick runnable(struct queue *q, uint64_t now)
 		return PICK_NONE;
 	if (q->waiting)
 		return now >= q->next_look ? PICK_TURN : PICK_NONE;
-	return queue_tail(q) != q->head ? PICK_TURN : PICK_NONE;
+	return has_packet(q) ? PICK_TURN : PICK_NONE;
 }
 
 /* Others wait for memory that it holds, or for it to take its turn. */
@@ -153,6 +179,7 @@ enum pick sched_pick(struct worker *w, struct queue **picked, uint32_t *slice)
 	take_doorbells(card);
 	if (!card->sched.awake)
 		return PICK_NONE;
+	card->sched.round++;
 	access_begin(w);
 	for (q = card->sched.awake; q; q = q->awake_next) {
 		enum pick pick = runnable(q, now);
@@ -180,6 +207,7 @@ bool sched_ready(struct worker *w, const struct queue *but)
 
 	pthread_mutex_lock(&card->sched.lock);
 	take_doorbells(card);
+	card->sched.round++;
 	access_begin(w);
 	for (q = card->sched.awake; q && !ready; q = q->awake_next)
 		ready = q != but && runnable(q, now) != PICK_NONE;
@@ -201,8 +229,9 @@ static bool put_to_sleep(struct queue *q)
 }
 
 /*
- * sched.lock is held. Puts to sleep what was idle for long enough; true if
- * some queue still wants its tail polled. *timeout: till the next WAIT is due.
+ * sched.lock is held, since sched_pick has found nothing. Puts to sleep what it has
+ * looked at and what was idle for long enough; true if some queue still wants its tail
+ * polled. *timeout: till the next WAIT is due.
  */
 bool sched_retire(struct worker *w, uint64_t now, uint64_t *timeout)
 {
@@ -225,7 +254,8 @@ bool sched_retire(struct worker *w, uint64_t now, uint64_t *timeout)
 
 			if (!*timeout || due < *timeout)
 				*timeout = due;
-		} else if (now < q->last_active + spin || !put_to_sleep(q)) {
+		} else if (now < q->last_active + spin ||
+			   q->looked != card->sched.round || !put_to_sleep(q)) {
 			poll = true;
 		}
 	}

@@ -203,7 +203,7 @@ static bool load_queue(struct openreg_card *card, struct blob *b, uint64_t id)
 	if (q->state < OPENREG_QUEUE_RUNNING || q->state > OPENREG_QUEUE_STOPPED)
 		b->error = "a queue in the state is not valid";
 	else if (awake && q->state == OPENREG_QUEUE_RUNNING)
-		sched_queue_restore(q);
+		sched_queue_wake(q);
 	return !b->error;
 }
 

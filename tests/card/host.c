@@ -102,7 +102,9 @@ static void *word(struct openreg_window *w, uint64_t off, unsigned int size)
 
 static uint64_t load64(void *host, struct openreg_window *w, uint64_t off)
 {
-	(void)host;
+	struct rig *rig = host;
+
+	atomic_fetch_add(&rig->loads, 1);
 	return __atomic_load_n((uint64_t *)word(w, off, 8), __ATOMIC_SEQ_CST);
 }
 

@@ -36,6 +36,7 @@ struct rig {
 	atomic_uint windows;
 	atomic_uint threads;
 	atomic_bool paused;
+	_Atomic uint64_t loads; /* of 64 bits, by window */
 	_Atomic uint64_t dirty; /* bytes told to vram_written */
 	uint64_t admin_base, admin_cpl, fault_base;
 	uint32_t admin_tail;

@@ -13,12 +13,25 @@
 #define SORTS 8
 #define OTHERS 12 /* queues */
 #define FLOOD 28
+#define QUEUES 300
+#define ROUNDS 500
 #define GROUND ((2 << 20) / SCALE) /* elements of a packet of many slices */
 
 static int setup(void **state)
 {
 	struct rig *rig = rig_new(2);
 
+	rig_bind_two(rig, HALF);
+	*state = rig;
+	return 0;
+}
+
+/* Queues stay awake for a second. */
+static int setup_awake(void **state)
+{
+	struct rig *rig = rig_new_spin(2, 1000000);
+
+	rig_enable(rig);
 	rig_bind_two(rig, HALF);
 	*state = rig;
 	return 0;
@@ -232,6 +245,56 @@ static void test_memory_and_wait(void **state)
 	check_extra(rig);
 }
 
+struct looks {
+	unsigned int nawake;
+	uint64_t rounds;
+	uint64_t loads;
+};
+
+static struct looks looks(struct rig *rig)
+{
+	struct openreg_card *card = rig->card;
+	struct looks l;
+
+	pthread_mutex_lock(&card->sched.lock);
+	l.nawake = card->sched.nawake;
+	l.rounds = card->sched.round;
+	l.loads = atomic_load(&rig->loads);
+	pthread_mutex_unlock(&card->sched.lock);
+	return l;
+}
+
+/* Who has many queues does not have the others wait for looks at all their tails. */
+static void test_many_queues(void **state)
+{
+	static struct tq q[QUEUES];
+	struct rig *rig = *state;
+	struct looks start, end;
+	unsigned int i;
+
+	for (i = 0; i < QUEUES; i++)
+		create(rig, &q[i], 1, i, OPENREG_PRIORITY_NORMAL);
+	for (i = 0; i < rig->config.doorbells; i++)
+		openreg_card_doorbell(rig->card, i);
+	WAIT_FOR(looks(rig).nawake == QUEUES);
+	start = looks(rig);
+	WAIT_FOR(looks(rig).rounds > start.rounds + ROUNDS);
+	end = looks(rig);
+	end.rounds -= start.rounds;
+	end.loads -= start.loads;
+	print_message("%llu looks in %llu rounds\n",
+		      (unsigned long long)end.loads,
+		      (unsigned long long)end.rounds);
+	/* Once more, of each, as it is put to sleep. */
+	assert_true(end.loads <= end.rounds * 2 * (OPENREG_LOOKS + 1));
+	for (i = 0; i < QUEUES; i++) {
+		tq_nop(&q[i]);
+		tq_publish(&q[i]);
+	}
+	for (i = 0; i < QUEUES; i++)
+		tq_wait(&q[i]);
+}
+
 int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, rig_teardown)
@@ -241,6 +304,8 @@ int main(void)
 		T(test_memory_and_priority),
 		T(test_memory_and_stop),
 		T(test_memory_and_wait),
+		cmocka_unit_test_setup_teardown(test_many_queues, setup_awake,
+						rig_teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
