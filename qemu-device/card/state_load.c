@@ -69,10 +69,10 @@ static bool runs_ok(const struct segment *seg)
 		return false;
 	for (i = 0; i < seg->nruns; i++) {
 		const struct run *run = &seg->runs[i];
+		uint64_t end = i + 1 < seg->nruns ? run[1].off : seg->length;
 
-		if (run->off >= seg->length ||
-		    run->bus > UINT64_MAX - seg->length ||
-		    (i && run->off <= run[-1].off))
+		if (end > seg->length || run->off >= end ||
+		    run->bus > UINT64_MAX - (end - run->off))
 			return false;
 	}
 	return true;

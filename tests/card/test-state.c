@@ -322,6 +322,20 @@ static void test_long_bind(void **state)
 	assert_true(midway > 0);
 }
 
+/* Pages at the end of the bus, where all of the segment would not fit. */
+static void test_end_of_bus(void **state)
+{
+	struct rig *rig = *state;
+	struct openreg_admin_cmd cmd =
+		cmd_system(rig, 1, 3, rig_alloc(rig, 3 * 4096), 3 * 4096, RW,
+			   true);
+
+	rig_store(rig, cmd.seg.base + 8, UINT64_MAX - 2 * 4096 + 1);
+	assert_int_equal(rig_admin(rig, &cmd), 0);
+	migrate(rig);
+	assert_int_equal(rig_op(rig, OPENREG_ADMIN_SEG_UNBIND, 1, 3), 0);
+}
+
 /* A lost interrupt is made up for: every vector once. */
 static void test_vectors_after_load(void **state)
 {
@@ -359,6 +373,7 @@ int main(void)
 		T(test_finish_counts),
 		T(test_late_commands),
 		T(test_long_bind),
+		T(test_end_of_bus),
 		T(test_vectors_after_load),
 		T(test_fatal),
 	};
