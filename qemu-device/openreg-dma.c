@@ -36,10 +36,10 @@ static void openreg_dma_direct(OpenregState *s, OpenregTransfer *t)
                                        t->len - off, t->is_write);
         good = got > 0 && cache.ptr;
         if (good && t->is_write) {
-            memcpy(cache.ptr, t->buf + off, got);
+            memmove(cache.ptr, t->buf + off, got); /* both may be VRAM */
             address_space_cache_invalidate(&cache, 0, got);
         } else if (good) {
-            memcpy(t->buf + off, cache.ptr, got);
+            memmove(t->buf + off, cache.ptr, got);
         }
         address_space_cache_destroy(&cache);
     }
