@@ -357,22 +357,24 @@ static void openreg_raise(void *host, unsigned int vector)
     qemu_bh_schedule(s->raise_bh);
 }
 
-void openreg_host_flush_raised(OpenregState *s)
+/*
+ * From the main loop alone: where the guest has a message go, it may unplug a card.
+ * A loaded card raises all vectors, so what is left of these at a save is not lost.
+ */
+static void openreg_raise_bh(void *opaque)
 {
+    OpenregState *s = opaque;
     uint64_t raised = qatomic_xchg(&s->raised, 0);
     unsigned int vector;
 
+    object_ref(OBJECT(s));
     for (; raised; raised &= raised - 1) {
         vector = ctz64(raised);
         if (msix_enabled(PCI_DEVICE(s)) && vector < s->vectors) {
             msix_notify(PCI_DEVICE(s), vector);
         }
     }
-}
-
-static void openreg_raise_bh(void *opaque)
-{
-    openreg_host_flush_raised(opaque);
+    object_unref(OBJECT(s));
 }
 
 /* Stands still with the VM and moves with it. */

@@ -115,8 +115,6 @@ void openreg_host_init(OpenregState *s);
 void openreg_host_exit(OpenregState *s);
 /* Under the BQL; a machine may get its IOMMU after the card. */
 void openreg_host_find_iommu(OpenregState *s);
-/* Sends what workers raised; under the BQL. */
-void openreg_host_flush_raised(OpenregState *s);
 
 /* openreg-doorbell.c: the doorbell BAR and its thread. */
 void openreg_doorbell_init(OpenregState *s);

@@ -95,9 +95,6 @@ static void openreg_finish(OpenregState *s)
     if (s->card && !openreg_stops_for_good(runstate_get())) {
         openreg_card_finish(s->card);
     }
-    if (s->card) { /* or it was unplugged meanwhile */
-        openreg_host_flush_raised(s);
-    }
     object_unref(OBJECT(s));
 }
 
@@ -150,7 +147,6 @@ static int openreg_pre_save(void *opaque)
     size_t len;
 
     openreg_wait_paused(s);
-    openreg_host_flush_raised(s);
     blob = openreg_card_save(s->card, &len);
     if (!blob || len > OPENREG_BLOB_MAX) {
         error_report("openreg: the card's state cannot be saved");
