@@ -6,6 +6,7 @@
 #include <linux/kref.h>
 #include <linux/list.h>
 #include <linux/mutex.h>
+#include <linux/rbtree.h>
 #include <linux/sched.h>
 #include <linux/spinlock.h>
 #include <linux/workqueue.h>
@@ -20,9 +21,10 @@ struct openreg_file;
 struct openreg_vector;
 
 struct openreg_waiter {
-	struct list_head link;
+	struct rb_node node;
 	struct task_struct *task;
 	u64 seq;
+	bool waiting; /* in the tree */
 };
 
 struct openreg_queue {
@@ -40,7 +42,7 @@ struct openreg_queue {
 	struct openreg_bo *ring, *user, *card, *kernel;
 
 	spinlock_t lock; /* all below; taken by the interrupt handler */
-	struct list_head waiters;
+	struct rb_root_cached waiters; /* by packet */
 	struct list_head points; /* of syncobjs, by packet */
 	struct list_head points_due; /* those whose time has come */
 	int error; /* not 0: nothing completes any more, pages may be gone */

@@ -20,22 +20,38 @@
 
 #define OPENREG_WAIT_PENDING 1
 
-static void openreg_waiters_wake(struct openreg_queue *queue, u64 completed,
-				 bool all, u64 *armed)
+static bool openreg_waiter_less(struct rb_node *a, const struct rb_node *b)
 {
-	struct openreg_waiter *waiter, *next;
+	return rb_entry(a, struct openreg_waiter, node)->seq <
+	       rb_entry(b, struct openreg_waiter, node)->seq;
+}
+
+static void openreg_waiter_remove(struct openreg_queue *queue,
+				  struct openreg_waiter *waiter)
+{
+	lockdep_assert_held(&queue->lock);
+	rb_erase_cached(&waiter->node, &queue->waiters);
+	/* Who sees it takes the lock before the waiter goes. */
+	WRITE_ONCE(waiter->waiting, false);
+}
+
+/* Returns: the least packet that somebody is yet to wait for. */
+static u64 openreg_waiters_wake(struct openreg_queue *queue, u64 completed,
+				bool all)
+{
+	struct openreg_waiter *waiter;
+	struct rb_node *first;
 
 	lockdep_assert_held(&queue->lock);
-	*armed = OPENREG_ARMED_NONE;
-	list_for_each_entry_safe(waiter, next, &queue->waiters, link) {
-		if (all || waiter->seq <= completed) {
-			list_del_init(&waiter->link);
-			wake_up_process(waiter->task);
-			queue->wakes++;
-		} else {
-			*armed = min(*armed, waiter->seq);
-		}
+	while ((first = rb_first_cached(&queue->waiters))) {
+		waiter = rb_entry(first, struct openreg_waiter, node);
+		if (!all && waiter->seq > completed)
+			return waiter->seq;
+		openreg_waiter_remove(queue, waiter);
+		wake_up_process(waiter->task);
+		queue->wakes++;
 	}
+	return OPENREG_ARMED_NONE;
 }
 
 /* Wakes whose time has come and arms for the rest. */
@@ -58,8 +74,7 @@ void openreg_queue_notify(struct openreg_queue *queue)
 		/* The card stops a queue after the last packet it completes. */
 		rmb();
 		completed = READ_ONCE(card->completed);
-		openreg_waiters_wake(queue, completed, stopped, &armed);
-		armed = min(armed,
+		armed = min(openreg_waiters_wake(queue, completed, stopped),
 			    openreg_points_wake(queue, completed, stopped));
 		if (armed == queue->armed)
 			break;
@@ -72,7 +87,6 @@ void openreg_queue_notify(struct openreg_queue *queue)
 static void openreg_queue_set_error(struct openreg_queue *queue, int error)
 {
 	const struct openreg_card_page *card;
-	u64 armed;
 
 	lockdep_assert_held(&queue->lock);
 	if (!queue->error) {
@@ -81,7 +95,7 @@ static void openreg_queue_set_error(struct openreg_queue *queue, int error)
 		queue->last_busy_ns = READ_ONCE(card->busy_ns);
 	}
 	WRITE_ONCE(queue->error, error);
-	openreg_waiters_wake(queue, 0, true, &armed);
+	openreg_waiters_wake(queue, 0, true);
 }
 
 /**
@@ -161,7 +175,9 @@ static void openreg_wait_add(struct openreg_queue *queue,
 	scoped_guard(spinlock_irq, &queue->lock) {
 		if (queue->error)
 			return;
-		list_add_tail(&waiter->link, &queue->waiters);
+		waiter->waiting = true;
+		rb_add_cached(&waiter->node, &queue->waiters,
+			      openreg_waiter_less);
 		queue->sleeps++;
 	}
 	openreg_health_watch(queue->odev);
@@ -173,9 +189,9 @@ static void openreg_wait_remove(struct openreg_queue *queue,
 {
 	/* The lock also keeps the waker out of this stack frame. */
 	scoped_guard(spinlock_irq, &queue->lock) {
-		if (list_empty(&waiter->link))
+		if (!waiter->waiting)
 			return;
-		list_del_init(&waiter->link);
+		openreg_waiter_remove(queue, waiter);
 	}
 	openreg_queue_notify(queue);
 }
@@ -192,7 +208,7 @@ static int openreg_wait_sleep(struct openreg_waiter *waiter, s64 timeout_ns)
 			ret = -ERESTARTSYS;
 			break;
 		}
-		if (list_empty_careful(&waiter->link))
+		if (!READ_ONCE(waiter->waiting))
 			break;
 		if (!schedule_hrtimeout_range(timeout_ns == S64_MAX ?
 					      NULL : &expires,
@@ -221,7 +237,6 @@ int openreg_queue_wait(struct openreg_queue *queue, u64 seq, s64 timeout_ns,
 	struct openreg_waiter waiter = {
 		.task = current,
 		.seq = seq,
-		.link = LIST_HEAD_INIT(waiter.link),
 	};
 	int ret = 0, now;
 
