@@ -4,19 +4,11 @@
 #include <linux/completion.h>
 #include <linux/dma-mapping.h>
 #include <linux/jiffies.h>
-#include <linux/moduleparam.h>
 
 #include <drm/drm_print.h>
 
 #include "openreg_ctx.h"
 #include "openreg_drv.h"
-
-static unsigned int openreg_admin_timeout_ms = 20000;
-module_param_named(admin_timeout_ms, openreg_admin_timeout_ms, uint, 0644);
-MODULE_PARM_DESC(admin_timeout_ms,
-		 "how long the card may take for a command of the driver before it is reset, and a packet for a closed buffer before its queue is stopped (20000)");
-
-#define OPENREG_ADMIN_MASK (OPENREG_ADMIN_RING_SLOTS - 1)
 
 static int openreg_admin_errno(struct openreg_device *odev,
 			       const struct openreg_admin_req *req, u32 status)
@@ -76,22 +68,32 @@ static bool openreg_admin_is_odd(const struct openreg_admin_req *req,
 	}
 }
 
-/* In jiffies. */
-unsigned long openreg_admin_timeout(void)
+/*
+ * What somebody waits for goes first. Of the rest one goes in between, or who
+ * asks all the time would keep it from ever being done.
+ */
+static struct openreg_admin_req *
+openreg_admin_next(struct openreg_admin *admin)
 {
-	return msecs_to_jiffies(READ_ONCE(openreg_admin_timeout_ms));
-}
+	struct openreg_admin_req *req, *other = NULL;
 
-static unsigned long openreg_admin_watchdog_period(void)
-{
-	return clamp(openreg_admin_timeout() / 4, 1UL, (unsigned long)HZ);
+	if (!admin->held)
+		other = list_first_entry_or_null(&admin->background,
+						 struct openreg_admin_req,
+						 link);
+	if (other && admin->in_between)
+		return other;
+	list_for_each_entry(req, &admin->pending, link)
+		if (!admin->held || req->first)
+			return req;
+	return other;
 }
 
 /* Moves pending requests into free slots; the card sees them at once. */
 static void openreg_admin_kick(struct openreg_device *odev)
 {
 	struct openreg_admin *admin = &odev->admin;
-	struct openreg_admin_req *req, *next;
+	struct openreg_admin_req *req;
 	u32 tail = admin->tail;
 
 	lockdep_assert_held(&admin->lock);
@@ -99,14 +101,13 @@ static void openreg_admin_kick(struct openreg_device *odev)
 	if (admin->state != OPENREG_ADMIN_RUNNING)
 		return;
 
-	list_for_each_entry_safe(req, next, &admin->pending, link) {
+	while ((req = openreg_admin_next(admin))) {
 		u32 slot = tail & OPENREG_ADMIN_MASK;
 
-		if (admin->held && !req->first)
-			continue;
 		if (admin->reqs[slot])
 			break;
 		list_del_init(&req->link);
+		admin->in_between = !req->background;
 		req->issued = jiffies;
 		req->start = req->issued;
 		admin->reqs[slot] = req;
@@ -121,8 +122,7 @@ static void openreg_admin_kick(struct openreg_device *odev)
 	admin->tail = tail;
 	/* writel() orders the commands before the tail. */
 	openreg_write(odev, OPENREG_REG_ADMIN_TAIL, tail);
-	queue_delayed_work(odev->wq, &admin->watchdog,
-			   openreg_admin_watchdog_period());
+	openreg_admin_watch(odev);
 }
 
 /**
@@ -148,7 +148,8 @@ void openreg_admin_submit(struct openreg_device *odev,
 		 req->ctx->dead)
 		error = -EIO;
 	if (!error) {
-		list_add_tail(&req->link, &admin->pending);
+		list_add_tail(&req->link, req->background ?
+			      &admin->background : &admin->pending);
 		openreg_admin_kick(odev);
 	}
 	spin_unlock(&admin->lock);
@@ -251,14 +252,48 @@ static void openreg_admin_fill_over(struct openreg_admin *admin, u32 over)
 	}
 }
 
-static void openreg_admin_finish(struct list_head *done)
+static void openreg_admin_finish_work(struct work_struct *work)
 {
+	struct openreg_admin *admin =
+		container_of(work, struct openreg_admin, finish);
 	struct openreg_admin_req *req, *next;
+	LIST_HEAD(done);
+
+	scoped_guard(spinlock, &admin->lock)
+		list_splice_init(&admin->finished, &done);
+	list_for_each_entry_safe(req, next, &done, link) {
+		list_del_init(&req->link);
+		req->done(req);
+		cond_resched();
+	}
+}
+
+static void openreg_admin_finish(struct openreg_device *odev,
+				 struct list_head *done)
+{
+	struct openreg_admin *admin = &odev->admin;
+	struct openreg_admin_req *req, *next;
+	LIST_HEAD(later);
 
 	list_for_each_entry_safe(req, next, done, link) {
+		if (READ_ONCE(req->frees)) {
+			list_move_tail(&req->link, &later);
+			continue;
+		}
 		list_del_init(&req->link);
 		req->done(req);
 	}
+	if (list_empty(&later))
+		return;
+	scoped_guard(spinlock, &admin->lock)
+		list_splice_tail(&later, &admin->finished);
+	queue_work(odev->wq, &admin->finish);
+}
+
+/* Until all is done about what the card has answered: numbers come free by it, too. */
+void openreg_admin_settle(struct openreg_device *odev)
+{
+	flush_work(&odev->admin.finish);
 }
 
 /* Called by the thread of vector 0. */
@@ -290,7 +325,7 @@ void openreg_admin_drain(struct openreg_device *odev)
 	openreg_admin_kick(odev);
 	spin_unlock(&admin->lock);
 
-	openreg_admin_finish(&done);
+	openreg_admin_finish(odev, &done);
 }
 
 /**
@@ -360,11 +395,23 @@ void openreg_admin_suspend(struct openreg_device *odev)
 	spin_unlock(&admin->lock);
 }
 
+static void openreg_admin_take_pending(struct openreg_admin *admin,
+				       struct list_head *from,
+				       struct list_head *lost)
+{
+	struct openreg_admin_req *req, *next;
+
+	list_for_each_entry_safe(req, next, from, link)
+		if (admin->state == OPENREG_ADMIN_DEAD ||
+		    (req->ctx && req->ctx->dead))
+			list_move_tail(&req->link, lost);
+}
+
 /* Takes what a card that has forgotten its contexts can do nothing about. */
 static void openreg_admin_take_lost(struct openreg_admin *admin,
 				    struct list_head *lost)
 {
-	struct openreg_admin_req *req, *next;
+	struct openreg_admin_req *req;
 	u32 i;
 
 	lockdep_assert_held(&admin->lock);
@@ -375,10 +422,8 @@ static void openreg_admin_take_lost(struct openreg_admin *admin,
 	}
 	admin->head = 0;
 	admin->tail = 0;
-	list_for_each_entry_safe(req, next, &admin->pending, link)
-		if (admin->state == OPENREG_ADMIN_DEAD ||
-		    (req->ctx && req->ctx->dead))
-			list_move_tail(&req->link, lost);
+	openreg_admin_take_pending(admin, &admin->pending, lost);
+	openreg_admin_take_pending(admin, &admin->background, lost);
 	list_for_each_entry(req, lost, link) {
 		req->status = admin->error ?: -EIO;
 		req->lost = true;
@@ -398,7 +443,7 @@ void openreg_admin_flush(struct openreg_device *odev)
 	openreg_admin_take_lost(admin, &lost);
 	spin_unlock(&admin->lock);
 
-	openreg_admin_finish(&lost);
+	openreg_admin_finish(odev, &lost);
 }
 
 /* Tells a card that is not enabled where the ring is. */
@@ -426,63 +471,7 @@ void openreg_admin_resume(struct openreg_device *odev)
 	openreg_admin_kick(odev);
 	spin_unlock(&admin->lock);
 
-	openreg_admin_finish(&lost);
-}
-
-static bool openreg_admin_late(const struct openreg_admin *admin,
-			       const struct openreg_admin_req *req)
-{
-	unsigned long timeout = openreg_admin_timeout();
-
-	/* Whoever asks for that stops it at once if it takes too long. */
-	if (req->cmd.opcode == OPENREG_ADMIN_QUEUE_STOP &&
-	    req->cmd.stop.when == OPENREG_STOP_AFTER_PACKET)
-		return false;
-	if (req->cmd.opcode == OPENREG_ADMIN_FILL)
-		timeout += (req->cmd.fill.length >> 28) * HZ;
-	return time_after(jiffies, req->start + timeout);
-}
-
-/* The first that the card should have answered by now, or NULL. */
-struct openreg_admin_req *openreg_admin_find_late(struct openreg_admin *admin)
-{
-	struct openreg_admin_req *req;
-	u32 i;
-
-	lockdep_assert_held(&admin->lock);
-	for (i = admin->head; i != admin->tail; i++) {
-		req = admin->reqs[i & OPENREG_ADMIN_MASK];
-		if (req && openreg_admin_late(admin, req))
-			return req;
-	}
-	return NULL;
-}
-
-static void openreg_admin_watchdog(struct work_struct *work)
-{
-	struct openreg_device *odev =
-		container_of(work, struct openreg_device, admin.watchdog.work);
-	struct openreg_admin *admin = &odev->admin;
-	bool busy, late, running;
-	u64 seen;
-
-	openreg_admin_drain(odev);
-
-	spin_lock(&admin->lock);
-	busy = admin->head != admin->tail;
-	late = openreg_admin_find_late(admin);
-	running = admin->state == OPENREG_ADMIN_RUNNING;
-	seen = READ_ONCE(odev->generation);
-	spin_unlock(&admin->lock);
-
-	if (running && late)
-		openreg_reset_request(odev, seen,
-				      "an admin command did not complete");
-	else if (running && busy)
-		openreg_hw_check_alive(odev);
-	if (busy)
-		queue_delayed_work(odev->wq, &admin->watchdog,
-				   openreg_admin_watchdog_period());
+	openreg_admin_finish(odev, &lost);
 }
 
 int openreg_admin_init(struct openreg_device *odev)
@@ -492,6 +481,9 @@ int openreg_admin_init(struct openreg_device *odev)
 
 	spin_lock_init(&admin->lock);
 	INIT_LIST_HEAD(&admin->pending);
+	INIT_LIST_HEAD(&admin->background);
+	INIT_LIST_HEAD(&admin->finished);
+	INIT_WORK(&admin->finish, openreg_admin_finish_work);
 	INIT_LIST_HEAD(&admin->ctxs);
 	INIT_DELAYED_WORK(&admin->watchdog, openreg_admin_watchdog);
 	admin->state = OPENREG_ADMIN_PAUSED;

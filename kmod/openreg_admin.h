@@ -10,6 +10,7 @@
 #include "openreg_regs.h"
 
 #define OPENREG_ADMIN_RING_SLOTS 256
+#define OPENREG_ADMIN_MASK (OPENREG_ADMIN_RING_SLOTS - 1)
 
 struct openreg_ctx;
 struct openreg_device;
@@ -22,6 +23,8 @@ struct openreg_device;
  *	command or never will be; must not wait for another command. May free
  *	the request.
  * @first: goes even while others are held back; set by who holds them
+ * @background: nobody waits for it, and there may be very many
+ * @frees: @done may free much, for which the interrupt's thread has no time
  * @status: 0 or a negative error, for @done
  * @lost: the card did not answer; it has been reset or cut off, for @done
  */
@@ -30,6 +33,8 @@ struct openreg_admin_req {
 	struct openreg_ctx *ctx;
 	void (*done)(struct openreg_admin_req *req);
 	bool first;
+	bool background;
+	bool frees;
 	int status;
 	bool lost;
 	/* private: */
@@ -57,12 +62,15 @@ struct openreg_admin {
 	u32 head; /* no request is in a slot before it */
 	u32 tail;
 	struct list_head pending; /* no slot was free */
+	struct list_head background; /* the same, for these */
+	bool in_between; /* the turn is theirs */
+	struct list_head finished; /* done() is yet to be called, by finish */
+	struct work_struct finish;
 	struct list_head ctxs;
 	struct delayed_work watchdog;
 };
 
 int openreg_admin_init(struct openreg_device *odev);
-unsigned long openreg_admin_timeout(void);
 void openreg_admin_start(struct openreg_device *odev);
 void openreg_admin_resume(struct openreg_device *odev);
 void openreg_admin_stop(struct openreg_device *odev,
@@ -70,10 +78,10 @@ void openreg_admin_stop(struct openreg_device *odev,
 void openreg_admin_hold(struct openreg_device *odev);
 void openreg_admin_release(struct openreg_device *odev);
 bool openreg_admin_is_idle(struct openreg_device *odev);
-struct openreg_admin_req *openreg_admin_find_late(struct openreg_admin *admin);
 void openreg_admin_suspend(struct openreg_device *odev);
 void openreg_admin_flush(struct openreg_device *odev);
 void openreg_admin_drain(struct openreg_device *odev);
+void openreg_admin_settle(struct openreg_device *odev);
 void openreg_admin_submit(struct openreg_device *odev,
 			  struct openreg_admin_req *req);
 int openreg_admin_exec(struct openreg_device *odev, struct openreg_ctx *ctx,
@@ -81,6 +89,12 @@ int openreg_admin_exec(struct openreg_device *odev, struct openreg_ctx *ctx,
 int openreg_admin_exec_first(struct openreg_device *odev,
 			     struct openreg_ctx *ctx,
 			     const struct openreg_admin_cmd *cmd);
+
+/* openreg_health.c */
+unsigned long openreg_admin_timeout(void);
+void openreg_admin_watch(struct openreg_device *odev);
+void openreg_admin_watchdog(struct work_struct *work);
+struct openreg_admin_req *openreg_admin_find_late(struct openreg_admin *admin);
 
 /* Either of the two. */
 typedef int (*openreg_admin_exec_fn)(struct openreg_device *odev,

@@ -76,6 +76,11 @@ static struct openreg_ctx *openreg_ctx_new(struct openreg_device *odev)
 	if (!ctx)
 		return ERR_PTR(-ENOMEM);
 	id = ida_alloc_max(&odev->ctx_ids, odev->max_contexts - 1, GFP_KERNEL);
+	if (id == -ENOSPC) {
+		openreg_admin_settle(odev);
+		id = ida_alloc_max(&odev->ctx_ids, odev->max_contexts - 1,
+				   GFP_KERNEL);
+	}
 	if (id < 0) {
 		kfree(ctx);
 		return ERR_PTR(id);
@@ -127,6 +132,14 @@ struct openreg_ctx *openreg_ctx_get(struct openreg_file *file)
 	return ctx;
 }
 
+/* For who takes memory before the context is looked at: -EIO if it has died. */
+int openreg_ctx_check(struct openreg_file *file)
+{
+	struct openreg_ctx *ctx = READ_ONCE(file->ctx);
+
+	return ctx && READ_ONCE(ctx->dead) ? -EIO : 0;
+}
+
 /* Unbinds may complete meanwhile; what is in the table has its reference. */
 static u64 openreg_ctx_close_vram(struct openreg_ctx *ctx)
 {
@@ -164,6 +177,7 @@ void openreg_ctx_close(struct openreg_ctx *ctx)
 	ctx->destroy.cmd.opcode = OPENREG_ADMIN_CTX_DESTROY;
 	ctx->destroy.ctx = ctx;
 	ctx->destroy.done = openreg_ctx_destroyed;
+	ctx->destroy.frees = true;
 	openreg_admin_submit(ctx->odev, &ctx->destroy);
 }
 

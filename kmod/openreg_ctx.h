@@ -53,6 +53,7 @@ struct openreg_ctx {
 
 /* openreg_ctx.c */
 struct openreg_ctx *openreg_ctx_get(struct openreg_file *file);
+int openreg_ctx_check(struct openreg_file *file);
 void openreg_ctx_close(struct openreg_ctx *ctx);
 void openreg_ctx_put(struct openreg_ctx *ctx);
 int openreg_ctx_bind(struct openreg_ctx *ctx, struct openreg_bo *bo);

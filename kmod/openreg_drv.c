@@ -158,6 +158,20 @@ static int openreg_init(struct openreg_device *odev)
 	       openreg_hw_save_config(odev);
 }
 
+/* No calls but those that sleep on a queue, and these end. */
+static void openreg_unplug(struct openreg_device *odev)
+{
+	struct openreg_queue *queue;
+	unsigned long id;
+
+	drm_dev_unplug(&odev->drm);
+	xa_lock(&odev->queues);
+	xa_for_each(&odev->queues, id, queue)
+		openreg_queue_fail(queue, -ENODEV);
+	xa_unlock(&odev->queues);
+	openreg_poll_wake(odev);
+}
+
 /* Ends with a card that does no DMA and with no request under way. */
 static void openreg_shutdown(struct openreg_device *odev)
 {
@@ -172,12 +186,11 @@ static void openreg_shutdown(struct openreg_device *odev)
 	openreg_admin_stop(odev, OPENREG_ADMIN_DEAD, -ENODEV);
 
 	xa_lock(&odev->queues);
-	xa_for_each(&odev->queues, id, queue) {
-		openreg_queue_fail(queue, -ENODEV);
+	xa_for_each(&odev->queues, id, queue)
 		openreg_points_fail(queue);
-	}
 	xa_unlock(&odev->queues);
 	openreg_admin_flush(odev);
+	openreg_admin_settle(odev);
 	openreg_unbinds_drain(odev);
 	openreg_bo_detach_all(odev);
 }
@@ -195,8 +208,7 @@ static int openreg_register(struct openreg_device *odev)
 	if (!ret)
 		return 0;
 	/* Somebody may have been faster to open the other node. */
-	drm_dev_unplug(&odev->drm);
-	openreg_poll_wake(odev);
+	openreg_unplug(odev);
 	openreg_prime_revoke(odev);
 	return ret;
 }
@@ -254,8 +266,7 @@ static void openreg_remove(struct pci_dev *pdev)
 		openreg_reset_cut_off(odev, -ENODEV, "the card is gone");
 	}
 	openreg_node_deregister(odev);
-	drm_dev_unplug(&odev->drm);
-	openreg_poll_wake(odev);
+	openreg_unplug(odev);
 	openreg_node_release(odev);
 	openreg_prime_revoke(odev);
 	openreg_shutdown(odev);

@@ -42,6 +42,9 @@ struct openreg_bo_ops {
 	bool survives; /* pages stay when the card goes */
 };
 
+/* Pages that are freed before others may have the CPU. */
+#define OPENREG_FREE_BATCH 512UL
+
 /* Pages that the card reaches by DMA. */
 struct openreg_pages {
 	struct page **pages;

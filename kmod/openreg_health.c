@@ -6,10 +6,24 @@
  * the watchdog of the admin ring sees whether an answer comes.
  */
 
+#include <linux/jiffies.h>
+#include <linux/moduleparam.h>
+
 #include "openreg_drv.h"
 #include "openreg_queue.h"
 
+static unsigned int openreg_admin_timeout_ms = 20000;
+module_param_named(admin_timeout_ms, openreg_admin_timeout_ms, uint, 0644);
+MODULE_PARM_DESC(admin_timeout_ms,
+		 "how long the card may take for a command of the driver before it is reset, and a packet for a closed buffer before its queue is stopped (20000)");
+
 #define OPENREG_HEALTH_MAX HZ
+
+/* In jiffies. */
+unsigned long openreg_admin_timeout(void)
+{
+	return msecs_to_jiffies(READ_ONCE(openreg_admin_timeout_ms));
+}
 
 static unsigned long openreg_health_period(void)
 {
@@ -19,7 +33,7 @@ static unsigned long openreg_health_period(void)
 
 static bool openreg_health_expects(struct openreg_queue *queue)
 {
-	return !list_empty_careful(&queue->waiters) ||
+	return !RB_EMPTY_ROOT(&queue->waiters.rb_root) ||
 	       !list_empty_careful(&queue->points);
 }
 
@@ -82,4 +96,71 @@ void openreg_health_init(struct openreg_device *odev)
 void openreg_health_fini(struct openreg_device *odev)
 {
 	disable_delayed_work_sync(&odev->health.work);
+}
+
+static unsigned long openreg_admin_watchdog_period(void)
+{
+	return clamp(openreg_admin_timeout() / 4, 1UL, (unsigned long)HZ);
+}
+
+/* A command is on its way. */
+void openreg_admin_watch(struct openreg_device *odev)
+{
+	queue_delayed_work(odev->wq, &odev->admin.watchdog,
+			   openreg_admin_watchdog_period());
+}
+
+static bool openreg_admin_late(const struct openreg_admin *admin,
+			       const struct openreg_admin_req *req)
+{
+	unsigned long timeout = openreg_admin_timeout();
+
+	/* Whoever asks for that stops it at once if it takes too long. */
+	if (req->cmd.opcode == OPENREG_ADMIN_QUEUE_STOP &&
+	    req->cmd.stop.when == OPENREG_STOP_AFTER_PACKET)
+		return false;
+	if (req->cmd.opcode == OPENREG_ADMIN_FILL)
+		timeout += (req->cmd.fill.length >> 28) * HZ;
+	return time_after(jiffies, req->start + timeout);
+}
+
+/* The first that the card should have answered by now, or NULL. */
+struct openreg_admin_req *openreg_admin_find_late(struct openreg_admin *admin)
+{
+	struct openreg_admin_req *req;
+	u32 i;
+
+	lockdep_assert_held(&admin->lock);
+	for (i = admin->head; i != admin->tail; i++) {
+		req = admin->reqs[i & OPENREG_ADMIN_MASK];
+		if (req && openreg_admin_late(admin, req))
+			return req;
+	}
+	return NULL;
+}
+
+void openreg_admin_watchdog(struct work_struct *work)
+{
+	struct openreg_device *odev =
+		container_of(work, struct openreg_device, admin.watchdog.work);
+	struct openreg_admin *admin = &odev->admin;
+	bool busy, late, running;
+	u64 seen;
+
+	openreg_admin_drain(odev);
+
+	spin_lock(&admin->lock);
+	busy = admin->head != admin->tail;
+	late = openreg_admin_find_late(admin);
+	running = admin->state == OPENREG_ADMIN_RUNNING;
+	seen = READ_ONCE(odev->generation);
+	spin_unlock(&admin->lock);
+
+	if (running && late)
+		openreg_reset_request(odev, seen,
+				      "an admin command did not complete");
+	else if (running && busy)
+		openreg_hw_check_alive(odev);
+	if (busy)
+		openreg_admin_watch(odev);
 }

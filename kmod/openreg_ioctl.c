@@ -50,6 +50,9 @@ static int openreg_bo_try_create(struct openreg_file *file,
 	struct openreg_bo *bo;
 	int ret;
 
+	ret = openreg_ctx_check(file);
+	if (ret)
+		return ret;
 	if (args->flags == DRM_OPENREG_BO_VRAM)
 		bo = openreg_vram_bo_new(file->odev, args->size);
 	else
@@ -239,7 +242,7 @@ static int openreg_mem_try_register(struct openreg_device *odev,
 	struct openreg_bo *bo;
 	int cookie, ret;
 
-	ret = READ_ONCE(odev->wedged);
+	ret = READ_ONCE(odev->wedged) ?: openreg_ctx_check(filp->driver_priv);
 	if (ret)
 		return ret;
 	bo = openreg_user_bo_new(odev, args->user_address, args->size,

@@ -337,7 +337,8 @@ int openreg_prime_fd_to_handle(struct drm_device *drm, struct drm_file *filp,
 		return ret;
 	do {
 		released = openreg_unbinds_released(file);
-		ret = drm_gem_prime_fd_to_handle(drm, filp, fd, handle);
+		ret = openreg_ctx_check(file) ?:
+		      drm_gem_prime_fd_to_handle(drm, filp, fd, handle);
 	} while (openreg_is_short(ret) &&
 		 openreg_unbinds_wait(file, released, deadline));
 	drm_dev_exit(cookie);

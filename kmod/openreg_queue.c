@@ -25,7 +25,7 @@ static void openreg_queue_release(struct kref *ref)
 		if (!IS_ERR_OR_NULL(bos[i]))
 			openreg_bo_put(bos[i]);
 	mutex_destroy(&queue->op_lock);
-	/* An interrupt may still be looking at its list of waiters. */
+	/* An interrupt may still be looking at its waiters. */
 	kfree_rcu(queue, rcu);
 }
 
@@ -48,7 +48,7 @@ static struct openreg_queue *openreg_queue_new(struct openreg_ctx *ctx,
 	init_completion(&queue->op_over);
 	complete_all(&queue->op_over);
 	spin_lock_init(&queue->lock);
-	INIT_LIST_HEAD(&queue->waiters);
+	queue->waiters = RB_ROOT_CACHED;
 	openreg_points_init(queue);
 	INIT_LIST_HEAD(&queue->ctx_link);
 	queue->odev = odev;
@@ -85,6 +85,12 @@ static int openreg_queue_enlist(struct openreg_queue *queue)
 
 	ret = xa_alloc(&odev->queues, &queue->id, queue,
 		       XA_LIMIT(0, odev->info.max_queues - 1), GFP_KERNEL);
+	if (ret == -EBUSY) {
+		openreg_admin_settle(odev);
+		ret = xa_alloc(&odev->queues, &queue->id, queue,
+			       XA_LIMIT(0, odev->info.max_queues - 1),
+			       GFP_KERNEL);
+	}
 	if (ret)
 		return ret == -EBUSY ? -ENOSPC : ret;
 	queue->vector = vector;
@@ -239,6 +245,10 @@ int openreg_queue_create(struct openreg_file *file, struct drm_file *filp,
 	if (IS_ERR(ctx))
 		return PTR_ERR(ctx);
 	ret = openreg_ctx_need_doorbell(ctx);
+	if (ret == -ENOSPC) {
+		openreg_admin_settle(file->odev);
+		ret = openreg_ctx_need_doorbell(ctx);
+	}
 	if (ret)
 		return ret;
 	queue = openreg_queue_new(ctx, args->slots, args->priority);
@@ -322,9 +332,13 @@ static int openreg_queue_exec(struct openreg_queue *queue,
 	queue->op.cmd = *cmd;
 	queue->op.ctx = queue->ctx;
 	queue->op.done = openreg_queue_op_done;
+	queue->op.frees = false;
 	openreg_admin_submit(queue->odev, &queue->op);
-	if (wait_for_completion_killable(&queue->op_over))
+	if (wait_for_completion_killable(&queue->op_over)) {
+		/* The file may be closed by then, and the context go with it. */
+		WRITE_ONCE(queue->op.frees, true);
 		return -EINTR;
+	}
 	return queue->op.status;
 }
 
@@ -473,5 +487,6 @@ void openreg_queue_stop_async(struct openreg_queue *queue)
 	queue->stop.cmd.id = queue->id;
 	queue->stop.ctx = queue->ctx;
 	queue->stop.done = openreg_queue_stopped;
+	queue->stop.frees = true;
 	openreg_admin_submit(queue->odev, &queue->stop);
 }

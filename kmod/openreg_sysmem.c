@@ -151,8 +151,7 @@ static unsigned int openreg_pages_alloc_chunk(struct page **pages,
 /* Pages of all SYSTEM objects and rings, of all cards. */
 static atomic_long_t openreg_system_pages;
 
-/* They are never swapped out, and anybody may have some. */
-int openreg_bo_charge(struct openreg_bo *bo)
+static int openreg_bo_try_charge(struct openreg_bo *bo)
 {
 	unsigned long num = bo->base.size >> PAGE_SHIFT;
 	unsigned long limit = totalram_pages() / 2;
@@ -169,6 +168,18 @@ int openreg_bo_charge(struct openreg_bo *bo)
 					  old + num));
 	bo->charged = num;
 	return 0;
+}
+
+/* They are never swapped out, and anybody may have some. */
+int openreg_bo_charge(struct openreg_bo *bo)
+{
+	int ret = openreg_bo_try_charge(bo);
+
+	if (!ret)
+		return 0;
+	/* Somebody's who has ended may be on their way back. */
+	openreg_admin_settle(to_openreg(bo->base.dev));
+	return openreg_bo_try_charge(bo);
 }
 
 void openreg_bo_uncharge(struct openreg_bo *bo)
@@ -207,8 +218,11 @@ static void openreg_system_release(struct openreg_bo *bo)
 {
 	unsigned long i;
 
-	for (i = 0; i < bo->mem.num; i++)
+	for (i = 0; i < bo->mem.num; i++) {
 		__free_page(bo->mem.pages[i]);
+		if (!(i % OPENREG_FREE_BATCH))
+			cond_resched();
+	}
 	kvfree(bo->mem.pages);
 	openreg_bo_free(bo);
 }

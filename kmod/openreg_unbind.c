@@ -101,6 +101,8 @@ void openreg_unbind(struct openreg_bo *bo)
 	bo->req.cmd.id = bo->seg;
 	bo->req.ctx = ctx;
 	bo->req.done = openreg_unbind_done;
+	bo->req.background = true;
+	bo->req.frees = true;
 	openreg_admin_submit(ctx->odev, &bo->req);
 }
 
@@ -188,8 +190,11 @@ static void openreg_unbind_work(struct work_struct *work)
 
 	openreg_unbind_check(ctx);
 	num = openreg_unbind_take(ctx, batch);
-	for (i = 0; i < num; i++)
+	for (i = 0; i < num; i++) {
+		/* Few, and late if they go last: see openreg_unbind_check(). */
+		batch[i]->req.background = false;
 		openreg_admin_submit(ctx->odev, &batch[i]->req);
+	}
 	openreg_ctx_put(ctx);
 }
 

@@ -12,7 +12,7 @@
 #include "openreg_drv.h"
 #include "openreg_gem.h"
 
-static int openreg_user_charge(struct openreg_bo *bo, unsigned long num)
+static int openreg_user_try_charge(struct openreg_bo *bo, unsigned long num)
 {
 	unsigned long limit = rlimit(RLIMIT_MEMLOCK) >> PAGE_SHIFT;
 	struct mm_struct *mm = current->mm;
@@ -29,6 +29,17 @@ static int openreg_user_charge(struct openreg_bo *bo, unsigned long num)
 	mmgrab(mm);
 	bo->mem.mm = mm;
 	return 0;
+}
+
+static int openreg_user_charge(struct openreg_bo *bo, unsigned long num)
+{
+	int ret = openreg_user_try_charge(bo, num);
+
+	if (!ret)
+		return 0;
+	/* What a file had that is closed may be on its way back. */
+	openreg_admin_settle(to_openreg(bo->base.dev));
+	return openreg_user_try_charge(bo, num);
 }
 
 /* Says why before pinning says only EFAULT; openreg_user_pin() decides. */
@@ -91,10 +102,15 @@ static int openreg_user_pin(struct openreg_bo *bo, u64 start,
 static void openreg_user_release(struct openreg_bo *bo)
 {
 	struct openreg_pages *mem = &bo->mem;
+	unsigned long i;
 
-	if (mem->num)
-		unpin_user_pages_dirty_lock(mem->pages, mem->num,
+	for (i = 0; i < mem->num; i += OPENREG_FREE_BATCH) {
+		unpin_user_pages_dirty_lock(mem->pages + i,
+					    min(mem->num - i,
+						OPENREG_FREE_BATCH),
 					    mem->dir == DMA_BIDIRECTIONAL);
+		cond_resched();
+	}
 	kvfree(mem->pages);
 	if (mem->mm) {
 		atomic64_sub(bo->base.size >> PAGE_SHIFT, &mem->mm->pinned_vm);

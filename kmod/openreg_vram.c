@@ -95,6 +95,8 @@ static void openreg_vram_release(struct openreg_bo *bo)
 
 	bo->req.ctx = NULL;
 	bo->req.done = openreg_vram_cleared;
+	bo->req.background = true;
+	bo->req.frees = false;
 	openreg_vram_fill_cmd(&bo->req.cmd, bo);
 	openreg_admin_submit(odev, &bo->req);
 }
