@@ -4,6 +4,7 @@
 
 #include <linux/mutex.h>
 #include <linux/scatterlist.h>
+#include <linux/sizes.h>
 #include <linux/workqueue.h>
 
 #include <drm/drm_gem.h>
@@ -44,6 +45,8 @@ struct openreg_bo_ops {
 
 /* Pages that are freed before others may have the CPU. */
 #define OPENREG_FREE_BATCH 512UL
+/* What the thread of an interrupt frees. */
+#define OPENREG_FREE_AT_ONCE SZ_1M
 
 /* Pages that the card reaches by DMA. */
 struct openreg_pages {

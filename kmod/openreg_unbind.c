@@ -102,7 +102,8 @@ void openreg_unbind(struct openreg_bo *bo)
 	bo->req.ctx = ctx;
 	bo->req.done = openreg_unbind_done;
 	bo->req.background = true;
-	bo->req.frees = true;
+	/* What is small goes at once, or who makes and closes it would be faster. */
+	bo->req.frees = bo->base.size > OPENREG_FREE_AT_ONCE;
 	openreg_admin_submit(ctx->odev, &bo->req);
 }
 
