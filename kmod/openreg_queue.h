@@ -24,7 +24,8 @@ struct openreg_waiter {
 	struct rb_node node;
 	struct task_struct *task;
 	u64 seq;
-	bool waiting; /* in the tree */
+	/* In the tree. Of a bool UBSAN has gcc make a read that is not marked. */
+	unsigned int waiting;
 };
 
 struct openreg_queue {

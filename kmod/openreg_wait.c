@@ -32,7 +32,7 @@ static void openreg_waiter_remove(struct openreg_queue *queue,
 	lockdep_assert_held(&queue->lock);
 	rb_erase_cached(&waiter->node, &queue->waiters);
 	/* Who sees it takes the lock before the waiter goes. */
-	WRITE_ONCE(waiter->waiting, false);
+	WRITE_ONCE(waiter->waiting, 0);
 }
 
 /* Returns: the least packet that somebody is yet to wait for. */
@@ -175,7 +175,7 @@ static void openreg_wait_add(struct openreg_queue *queue,
 	scoped_guard(spinlock_irq, &queue->lock) {
 		if (queue->error)
 			return;
-		waiter->waiting = true;
+		waiter->waiting = 1;
 		rb_add_cached(&waiter->node, &queue->waiters,
 			      openreg_waiter_less);
 		queue->sleeps++;
