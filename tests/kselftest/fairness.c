@@ -227,11 +227,10 @@ TEST_F_TIMEOUT(fairness, share, 300)
 		beside = seen[1] - seen[0];
 		TH_LOG("%u small packets beside %llu large ones, each %llu times as large; %llu are allowed",
 		       LAUNCHES, beside, LARGE / SMALL, most);
-		/* Nor does it keep the flood from its share. */
-		EXPECT_LT(0, beside);
 		/* Which had not come to its end. */
 		ASSERT_GT(SUPPLY, seen[1]);
-		if (beside <= most)
+		/* Nor may it keep the flood from its share. */
+		if (beside && beside <= most)
 			good++;
 		else
 			bad++;
