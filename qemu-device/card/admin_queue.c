@@ -247,6 +247,7 @@ struct admin_result admin_queue_reset(struct openreg_card *card,
 	atomic_store(&q->stop, false);
 	atomic_store(&q->ending, false);
 	q->state = OPENREG_QUEUE_RUNNING;
+	q->tail = q->head;
 	sched_queue_wake(q);
 	pthread_mutex_unlock(&card->sched.lock);
 	gate_wake(card, 1);

@@ -31,7 +31,8 @@
 #define OPENREG_PACKET_BYTES (OPENREG_PACKET_SLOTS_MAX * OPENREG_SLOT_SIZE)
 #define OPENREG_CONTEXT_MEMORY (256u << 20) /* of its jobs, or one job */
 #define OPENREG_FINISH_NS 2000000000ULL /* for all packets, at a save */
-#define OPENREG_LOOKS 16 /* at the tails of a context, at a time */
+#define OPENREG_LOOKS 64 /* at tails, at a time; more if more contexts are awake */
+#define OPENREG_LOOKS_EACH 16 /* at those of a context, at most */
 #define OPENREG_LOOK_MAX_NS 1000000ULL /* a WAIT is looked at this often */
 
 struct context;
@@ -146,6 +147,7 @@ struct queue {
 
 	/* The owner's, else sched.lock */
 	uint64_t head;
+	uint64_t tail; /* at the last look */
 	uint64_t completed;
 	uint64_t interrupts;
 	struct openreg_packet header;
@@ -196,6 +198,7 @@ struct sched {
 	pthread_mutex_t lock;
 	struct queue *awake;
 	unsigned int nawake;
+	unsigned int nctx; /* that have some of these */
 	uint64_t round; /* of looks at the tails */
 	unsigned int nwaiting;
 	atomic_uint ntickets;

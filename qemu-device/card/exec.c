@@ -21,6 +21,7 @@ static enum step fetch(struct worker *w, struct queue *q, struct verdict *v)
 	uint64_t index = q->head & (q->cfg.slots - 1);
 	uint32_t n;
 
+	q->tail = tail;
 	if (!have)
 		return STEP_EMPTY;
 	memset(&q->header, 0, sizeof(q->header));

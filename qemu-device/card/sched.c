@@ -23,23 +23,28 @@ static void list_add(struct queue *q)
 	q->awake_pprev = &sched->awake;
 	sched->awake = q;
 	sched->nawake++;
-	q->ctx->nawake++;
+	if (!q->ctx->nawake++)
+		sched->nctx++;
 	q->awake = true;
 	q->told = false;
 	q->looked = 0;
+	q->tail = q->head;
 	q->last_active = now_ns();
 }
 
 /* sched.lock is held. */
 void sched_queue_forget(struct queue *q)
 {
+	struct sched *sched = &q->card->sched;
+
 	if (!q->awake)
 		return;
 	*q->awake_pprev = q->awake_next;
 	if (q->awake_next)
 		q->awake_next->awake_pprev = q->awake_pprev;
-	q->card->sched.nawake--;
-	q->ctx->nawake--;
+	sched->nawake--;
+	if (!--q->ctx->nawake)
+		sched->nctx--;
 	q->awake = false;
 }
 
@@ -84,6 +89,16 @@ static void take_doorbells(struct openreg_card *card)
 	}
 }
 
+/* Of a context, in a round. */
+static unsigned int most_looks(const struct sched *sched)
+{
+	unsigned int each = OPENREG_LOOKS / sched->nctx;
+
+	if (each > OPENREG_LOOKS_EACH)
+		return OPENREG_LOOKS_EACH;
+	return each ? each : 1;
+}
+
 /*
  * Looks take time, much behind an IOMMU, and until they are over nobody else is
  * picked: a context with many queues has its tails looked at in turns.
@@ -91,15 +106,15 @@ static void take_doorbells(struct openreg_card *card)
 static bool may_look(struct queue *q)
 {
 	uint64_t round = q->card->sched.round;
+	unsigned int most = most_looks(&q->card->sched);
 	struct context *ctx = q->ctx;
 
-	if (ctx->nawake > OPENREG_LOOKS) {
+	if (ctx->nawake > most) {
 		if (ctx->round != round)
 			ctx->looks = 0;
 		ctx->round = round;
-		if (ctx->looks == OPENREG_LOOKS ||
-		    round - q->looked <
-			    (ctx->nawake + OPENREG_LOOKS - 1) / OPENREG_LOOKS)
+		if (ctx->looks >= most ||
+		    round - q->looked < (ctx->nawake + most - 1) / most)
 			return false;
 		ctx->looks++;
 	}
@@ -109,11 +124,15 @@ static bool may_look(struct queue *q)
 
 static bool has_packet(struct queue *q)
 {
+	/* Seen, and then another queue was picked. */
+	if (q->tail != q->head)
+		return true;
 	if (!may_look(q))
 		return false;
 	if (!q->told)
 		store_awake(q);
-	return queue_tail(q) != q->head;
+	q->tail = queue_tail(q);
+	return q->tail != q->head;
 }
 
 static enum pick runnable(struct queue *q, uint64_t now)
@@ -220,7 +239,8 @@ bool sched_ready(struct worker *w, const struct queue *but)
 static bool put_to_sleep(struct queue *q)
 {
 	q->card->ops->window_store32(q->card->host, q->page, C_PAGE(asleep), 1);
-	if (queue_tail(q) == q->head) {
+	q->tail = queue_tail(q);
+	if (q->tail == q->head) {
 		sched_queue_forget(q);
 		return true;
 	}

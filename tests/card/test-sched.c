@@ -13,8 +13,13 @@
 #define SORTS 8
 #define OTHERS 12 /* queues */
 #define FLOOD 28
-#define QUEUES 300
+#define QUEUES 320
+#define CONTEXTS 64 /* with a doorbell each */
 #define ROUNDS 500
+#define IDLE 33 /* queues, whose tails are read in turns */
+#define COPIES 100
+#define TRIES 10
+#define TURNS 4
 #define GROUND ((2 << 20) / SCALE) /* elements of a packet of many slices */
 
 static int setup(void **state)
@@ -27,14 +32,24 @@ static int setup(void **state)
 }
 
 /* Queues stay awake for a second. */
-static int setup_awake(void **state)
+static int awake(void **state, unsigned int workers)
 {
-	struct rig *rig = rig_new_spin(2, 1000000);
+	struct rig *rig = rig_new_spin(workers, 1000000);
 
 	rig_enable(rig);
 	rig_bind_two(rig, HALF);
 	*state = rig;
 	return 0;
+}
+
+static int setup_awake(void **state)
+{
+	return awake(state, 2);
+}
+
+static int setup_alone(void **state)
+{
+	return awake(state, 1);
 }
 
 static void create(struct rig *rig, struct tq *q, uint32_t ctx, uint32_t id,
@@ -264,19 +279,39 @@ static struct looks looks(struct rig *rig)
 	return l;
 }
 
-/* Who has many queues does not have the others wait for looks at all their tails. */
-static void test_many_queues(void **state)
+static void ring_all(struct rig *rig, unsigned int awake)
+{
+	unsigned int i;
+
+	for (i = 0; i < rig->config.doorbells; i++)
+		openreg_card_doorbell(rig->card, i);
+	WAIT_FOR(looks(rig).nawake == awake);
+}
+
+static void run_nops(struct tq *q, unsigned int n)
+{
+	unsigned int i;
+
+	for (i = 0; i < n; i++) {
+		tq_nop(&q[i]);
+		tq_publish(&q[i]);
+	}
+	for (i = 0; i < n; i++)
+		tq_wait(&q[i]);
+}
+
+/* No round has more than most looks, but that all queues are looked at. */
+static void check_looks(struct rig *rig, unsigned int contexts,
+			unsigned int most)
 {
 	static struct tq q[QUEUES];
-	struct rig *rig = *state;
 	struct looks start, end;
 	unsigned int i;
 
 	for (i = 0; i < QUEUES; i++)
-		create(rig, &q[i], 1, i, OPENREG_PRIORITY_NORMAL);
-	for (i = 0; i < rig->config.doorbells; i++)
-		openreg_card_doorbell(rig->card, i);
-	WAIT_FOR(looks(rig).nawake == QUEUES);
+		create(rig, &q[i], 1 + i % contexts, i,
+		       OPENREG_PRIORITY_NORMAL);
+	ring_all(rig, QUEUES);
 	start = looks(rig);
 	WAIT_FOR(looks(rig).rounds > start.rounds + ROUNDS);
 	end = looks(rig);
@@ -286,26 +321,83 @@ static void test_many_queues(void **state)
 		      (unsigned long long)end.loads,
 		      (unsigned long long)end.rounds);
 	/* Once more, of each, as it is put to sleep. */
-	assert_true(end.loads <= end.rounds * 2 * (OPENREG_LOOKS + 1));
-	for (i = 0; i < QUEUES; i++) {
-		tq_nop(&q[i]);
-		tq_publish(&q[i]);
+	assert_true(end.loads <= end.rounds * 2 * (most + 1));
+	run_nops(q, QUEUES);
+}
+
+/* Who has many queues does not have the others wait for looks at all their tails. */
+static void test_many_queues(void **state)
+{
+	check_looks(*state, 1, OPENREG_LOOKS_EACH);
+}
+
+/* Nor does who has them in many contexts. */
+static void test_many_contexts(void **state)
+{
+	unsigned int i;
+
+	for (i = 3; i <= CONTEXTS; i++)
+		assert_int_equal(rig_op(*state, OPENREG_ADMIN_CTX_CREATE, i, 0),
+				 0);
+	check_looks(*state, CONTEXTS, OPENREG_LOOKS);
+}
+
+static void push_copies(struct tq *q)
+{
+	struct pkt p;
+	unsigned int i;
+
+	pkt_copy(&p, VRAM(0), VRAM(HALF / 2), OPENREG_U8, HALF / 4);
+	for (i = 0; i < COPIES; i++)
+		tq_push(q, &p);
+}
+
+/* A packet that was seen while another context's turn was next has its own after that. */
+static void test_seen_in_turns(void **state)
+{
+	static struct tq q[IDLE];
+	struct rig *rig = *state;
+	struct tq flood[OTHERS];
+	uint64_t done, least = UINT64_MAX;
+	unsigned int i;
+
+	for (i = 0; i < IDLE; i++)
+		create(rig, &q[i], 1, i, OPENREG_PRIORITY_NORMAL);
+	for (i = 0; i < OTHERS; i++) {
+		create(rig, &flood[i], 2, IDLE + i, OPENREG_PRIORITY_NORMAL);
+		push_copies(&flood[i]);
 	}
-	for (i = 0; i < QUEUES; i++)
-		tq_wait(&q[i]);
+	ring_all(rig, IDLE + OTHERS);
+	for (i = 0; i < OTHERS; i++)
+		tq_publish(&flood[i]);
+	WAIT_FOR(completed(flood, OTHERS));
+	/* Others may keep this thread from the processor, but not each time. */
+	for (i = 0; i < TRIES; i++) {
+		done = completed(flood, OTHERS);
+		run_nops(q, IDLE);
+		done = completed(flood, OTHERS) - done;
+		least = done < least ? done : least;
+	}
+	print_message("%llu copies meanwhile, at least\n",
+		      (unsigned long long)least);
+	assert_true(completed(flood, OTHERS) < OTHERS * COPIES);
+	assert_true(least <= TURNS);
 }
 
 int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, rig_teardown)
+#define AWAKE(f) cmocka_unit_test_setup_teardown(f, setup_awake, rig_teardown)
 	const struct CMUnitTest tests[] = {
 		T(test_signals_of_others),
 		T(test_memory_in_turns),
 		T(test_memory_and_priority),
 		T(test_memory_and_stop),
 		T(test_memory_and_wait),
-		cmocka_unit_test_setup_teardown(test_many_queues, setup_awake,
-						rig_teardown),
+		AWAKE(test_many_queues),
+		AWAKE(test_many_contexts),
+		cmocka_unit_test_setup_teardown(test_seen_in_turns,
+						setup_alone, rig_teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
