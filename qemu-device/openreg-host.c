@@ -358,7 +358,8 @@ static void openreg_raise(void *host, unsigned int vector)
 }
 
 /*
- * From the main loop alone: where the guest has a message go, it may unplug a card.
+ * From the main loop alone, and not from a stop's wait for disks: where the guest has a
+ * message go, it may unplug a card.
  * A loaded card raises all vectors, so what is left of these at a save is not lost.
  */
 static void openreg_raise_bh(void *opaque)
@@ -443,8 +444,9 @@ void openreg_host_init(OpenregState *s)
     openreg_host_find_iommu(s);
     qemu_mutex_init(&s->window_lock);
     QLIST_INIT(&s->windows);
-    s->raise_bh = qemu_bh_new_guarded(openreg_raise_bh, s,
-                                      &DEVICE(s)->mem_reentrancy_guard);
+    s->raise_bh = aio_bh_new_guarded(iohandler_get_aio_context(),
+                                     openreg_raise_bh, s,
+                                     &DEVICE(s)->mem_reentrancy_guard);
     s->listener = (MemoryListener) {
         .name = "openreg",
         .commit = openreg_listener_commit,
