@@ -23,6 +23,9 @@ static int openreg_bo_open(struct drm_gem_object *obj, struct drm_file *filp)
 	/* No sharing between files, nor a second handle. */
 	if (cmpxchg(&bo->ctx, NULL, ctx))
 		return -EOPNOTSUPP;
+	ret = bo->ops->open ? bo->ops->open(bo) : 0;
+	if (ret)
+		return ret;
 	ret = openreg_ctx_bind(ctx, bo);
 	if (ret)
 		return ret;

@@ -20,6 +20,8 @@ struct openreg_device;
 
 /* A BO has one owner for life: the file that opened it first. */
 struct openreg_bo_ops {
+	/* Memory that can take long to get; import holds a lock of all files. */
+	int (*open)(struct openreg_bo *bo);
 	/* Fill in cmd->seg; list memory is freed by unprepare. */
 	int (*prepare)(struct openreg_bo *bo, struct openreg_admin_cmd *cmd);
 	void (*unprepare)(struct openreg_bo *bo);

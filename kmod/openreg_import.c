@@ -215,24 +215,6 @@ static void openreg_import_release(struct openreg_bo *bo)
 	openreg_bo_free(bo);
 }
 
-static const struct openreg_bo_ops openreg_import_ops = {
-	.prepare = openreg_import_prepare,
-	.unprepare = openreg_pages_unprepare,
-	.bound = openreg_import_bound,
-	.unbound = openreg_import_unbound,
-	.mmap = openreg_import_mmap,
-	.detach = openreg_import_detach,
-	.release = openreg_import_release,
-};
-
-/* Memory of this card that another object owns. */
-static const struct openreg_bo_ops openreg_alias_ops = {
-	.prepare = openreg_vram_prepare,
-	.unprepare = openreg_vram_unprepare,
-	.mmap = openreg_import_mmap,
-	.release = openreg_import_release,
-};
-
 /* The card takes whole pages, as many as the object says it has. */
 static bool openreg_import_fits(const struct openreg_bo *bo)
 {
@@ -250,7 +232,8 @@ static bool openreg_import_fits(const struct openreg_bo *bo)
 	return size == bo->length;
 }
 
-static int openreg_import_attach(struct openreg_bo *bo)
+/* The core's lock that others need for their objects is not held here. */
+static int openreg_import_open(struct openreg_bo *bo)
 {
 	struct dma_buf *dma_buf = bo->import.dma_buf;
 	struct dma_buf_attachment *attach;
@@ -261,12 +244,30 @@ static int openreg_import_attach(struct openreg_bo *bo)
 	if (IS_ERR(attach))
 		return PTR_ERR(attach);
 	bo->base.import_attach = attach;
-	bo->base.resv = dma_buf->resv;
 	ret = openreg_import_map(bo);
 	if (!ret && !openreg_import_fits(bo))
 		ret = -EINVAL;
 	return ret;
 }
+
+static const struct openreg_bo_ops openreg_import_ops = {
+	.open = openreg_import_open,
+	.prepare = openreg_import_prepare,
+	.unprepare = openreg_pages_unprepare,
+	.bound = openreg_import_bound,
+	.unbound = openreg_import_unbound,
+	.mmap = openreg_import_mmap,
+	.detach = openreg_import_detach,
+	.release = openreg_import_release,
+};
+
+/* Memory of this card that another object owns. */
+static const struct openreg_bo_ops openreg_alias_ops = {
+	.prepare = openreg_vram_prepare,
+	.unprepare = openreg_vram_unprepare,
+	.mmap = openreg_import_mmap,
+	.release = openreg_import_release,
+};
 
 static struct openreg_bo *openreg_import_new(struct openreg_device *odev,
 					     struct dma_buf *dma_buf,
@@ -286,10 +287,9 @@ static struct openreg_bo *openreg_import_new(struct openreg_device *odev,
 	return bo;
 }
 
-static int openreg_import_fill(struct openreg_bo *bo, bool alias)
+static void openreg_import_fill(struct openreg_bo *bo, bool alias)
 {
 	struct dma_buf *dma_buf = bo->import.dma_buf;
-	int ret;
 
 	if (alias) {
 		bo->flags |= DRM_OPENREG_BO_VRAM;
@@ -298,11 +298,8 @@ static int openreg_import_fill(struct openreg_bo *bo, bool alias)
 		bo->flags |= DRM_OPENREG_BO_SYSTEM;
 		bo->mem.dir = bo->flags & DRM_OPENREG_BO_READONLY ?
 			      DMA_TO_DEVICE : DMA_BIDIRECTIONAL;
-		ret = openreg_import_attach(bo);
-		if (ret)
-			return ret;
+		bo->base.resv = dma_buf->resv;
 	}
-	return drm_gem_create_mmap_offset(&bo->base);
 }
 
 static bool openreg_import_is_alias(struct drm_device *drm,
@@ -328,7 +325,8 @@ struct drm_gem_object *openreg_prime_import(struct drm_device *drm,
 						       &openreg_import_ops);
 	if (IS_ERR(bo))
 		return ERR_CAST(bo);
-	ret = openreg_import_fill(bo, alias);
+	openreg_import_fill(bo, alias);
+	ret = drm_gem_create_mmap_offset(&bo->base);
 	if (ret) {
 		openreg_bo_put(bo);
 		return ERR_PTR(ret);
