@@ -70,14 +70,15 @@ static bool openreg_admin_is_odd(const struct openreg_admin_req *req,
 
 /*
  * What somebody waits for goes first. Of the rest one goes in between, or who
- * asks all the time would keep it from ever being done.
+ * asks all the time would keep it from ever being done. It leaves half of the
+ * ring to what somebody waits for: it may be slow.
  */
 static struct openreg_admin_req *
-openreg_admin_next(struct openreg_admin *admin)
+openreg_admin_next(struct openreg_admin *admin, u32 tail)
 {
 	struct openreg_admin_req *req, *other = NULL;
 
-	if (!admin->held)
+	if (!admin->held && tail - admin->head < OPENREG_ADMIN_RING_SLOTS / 2)
 		other = list_first_entry_or_null(&admin->background,
 						 struct openreg_admin_req,
 						 link);
@@ -101,7 +102,7 @@ static void openreg_admin_kick(struct openreg_device *odev)
 	if (admin->state != OPENREG_ADMIN_RUNNING)
 		return;
 
-	while ((req = openreg_admin_next(admin))) {
+	while ((req = openreg_admin_next(admin, tail))) {
 		u32 slot = tail & OPENREG_ADMIN_MASK;
 
 		if (admin->reqs[slot])
@@ -250,50 +251,6 @@ static void openreg_admin_fill_over(struct openreg_admin *admin, u32 over)
 		if (req && req->cmd.opcode == OPENREG_ADMIN_FILL)
 			req->start = jiffies;
 	}
-}
-
-static void openreg_admin_finish_work(struct work_struct *work)
-{
-	struct openreg_admin *admin =
-		container_of(work, struct openreg_admin, finish);
-	struct openreg_admin_req *req, *next;
-	LIST_HEAD(done);
-
-	scoped_guard(spinlock, &admin->lock)
-		list_splice_init(&admin->finished, &done);
-	list_for_each_entry_safe(req, next, &done, link) {
-		list_del_init(&req->link);
-		req->done(req);
-		cond_resched();
-	}
-}
-
-static void openreg_admin_finish(struct openreg_device *odev,
-				 struct list_head *done)
-{
-	struct openreg_admin *admin = &odev->admin;
-	struct openreg_admin_req *req, *next;
-	LIST_HEAD(later);
-
-	list_for_each_entry_safe(req, next, done, link) {
-		if (READ_ONCE(req->frees)) {
-			list_move_tail(&req->link, &later);
-			continue;
-		}
-		list_del_init(&req->link);
-		req->done(req);
-	}
-	if (list_empty(&later))
-		return;
-	scoped_guard(spinlock, &admin->lock)
-		list_splice_tail(&later, &admin->finished);
-	queue_work(odev->wq, &admin->finish);
-}
-
-/* Until all is done about what the card has answered: numbers come free by it, too. */
-void openreg_admin_settle(struct openreg_device *odev)
-{
-	flush_work(&odev->admin.finish);
 }
 
 /* Called by the thread of vector 0. */

@@ -132,11 +132,13 @@ struct openreg_ctx *openreg_ctx_get(struct openreg_file *file)
 	return ctx;
 }
 
-/* For who takes memory before the context is looked at: -EIO if it has died. */
+/* For who takes memory, and may wait for it: -ENODEV or -EIO if that is in vain. */
 int openreg_ctx_check(struct openreg_file *file)
 {
 	struct openreg_ctx *ctx = READ_ONCE(file->ctx);
 
+	if (READ_ONCE(file->odev->going))
+		return -ENODEV;
 	return ctx && READ_ONCE(ctx->dead) ? -EIO : 0;
 }
 
@@ -342,7 +344,7 @@ int openreg_ctx_bind(struct openreg_ctx *ctx, struct openreg_bo *bo)
  * The file has closed a handle to the object, or is being closed itself; or
  * whoever has the memory wants it back.
  */
-void openreg_ctx_unbind(struct openreg_bo *bo)
+void openreg_ctx_unbind(struct openreg_bo *bo, bool background)
 {
 	struct openreg_ctx *ctx = bo->ctx;
 
@@ -353,5 +355,5 @@ void openreg_ctx_unbind(struct openreg_bo *bo)
 	WRITE_ONCE(bo->closing, true);
 	if (openreg_bo_owns_vram(bo))
 		openreg_vram_closing(ctx->odev, bo->base.size);
-	openreg_unbind(bo);
+	openreg_unbind(bo, background);
 }

@@ -57,7 +57,7 @@ int openreg_ctx_check(struct openreg_file *file);
 void openreg_ctx_close(struct openreg_ctx *ctx);
 void openreg_ctx_put(struct openreg_ctx *ctx);
 int openreg_ctx_bind(struct openreg_ctx *ctx, struct openreg_bo *bo);
-void openreg_ctx_unbind(struct openreg_bo *bo);
+void openreg_ctx_unbind(struct openreg_bo *bo, bool background);
 void openreg_ctx_release_bo(struct openreg_bo *bo);
 int openreg_ctx_restore(struct openreg_ctx *ctx);
 void openreg_ctx_lose(struct openreg_ctx *ctx);
@@ -65,13 +65,14 @@ struct openreg_ctx *openreg_ctx_next(struct openreg_device *odev,
 				     struct openreg_ctx *last);
 
 /* openreg_unbind.c */
-void openreg_unbind(struct openreg_bo *bo);
+void openreg_unbind(struct openreg_bo *bo, bool background);
 void openreg_unbinds_init(struct openreg_unbinds *unbinds);
 void openreg_unbinds_finish(struct openreg_ctx *ctx);
 bool openreg_unbinds_are_late(struct openreg_ctx *ctx);
 unsigned int openreg_unbinds_released(struct openreg_file *file);
 bool openreg_unbinds_wait(struct openreg_file *file, unsigned int released,
 			  unsigned long deadline);
+void openreg_unbinds_wake(struct openreg_device *odev);
 
 /* For what was closed and is on its way back. */
 #define OPENREG_PATIENCE (10 * HZ)

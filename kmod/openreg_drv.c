@@ -158,17 +158,30 @@ static int openreg_init(struct openreg_device *odev)
 	       openreg_hw_save_config(odev);
 }
 
-/* No calls but those that sleep on a queue, and these end. */
-static void openreg_unplug(struct openreg_device *odev)
+static void openreg_fail_queues(struct openreg_device *odev)
 {
 	struct openreg_queue *queue;
 	unsigned long id;
 
-	drm_dev_unplug(&odev->drm);
 	xa_lock(&odev->queues);
 	xa_for_each(&odev->queues, id, queue)
 		openreg_queue_fail(queue, -ENODEV);
 	xa_unlock(&odev->queues);
+}
+
+/*
+ * No calls but those that sleep on a queue, and these end. All others are waited
+ * for, those of other drivers' devices, too: so let none of ours wait for long.
+ */
+static void openreg_unplug(struct openreg_device *odev)
+{
+	WRITE_ONCE(odev->going, true);
+	openreg_fail_queues(odev);
+	openreg_unbinds_wake(odev);
+	wake_up_all(&odev->vram.freed);
+	drm_dev_unplug(&odev->drm);
+	/* Those that came meanwhile. */
+	openreg_fail_queues(odev);
 	openreg_poll_wake(odev);
 }
 

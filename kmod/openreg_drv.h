@@ -86,6 +86,7 @@ struct openreg_device {
 	struct lock_class_key reset_key, map_key;
 	struct mutex dump_lock; /* one dump is left at a time */
 	const char *reset_reason;
+	bool going; /* for good: nobody waits for memory any more */
 	int wedged; /* what all calls get: it does not come back; or 0 */
 	bool given_up; /* and who listens has been told; under reset_lock */
 	atomic_t num_pausing; /* queues that stop for a sleep */

@@ -41,7 +41,7 @@ static void openreg_bo_close(struct drm_gem_object *obj, struct drm_file *filp)
 	struct openreg_bo *bo = to_openreg_bo(obj);
 
 	atomic64_sub(obj->size, &file->memory[openreg_bo_region(bo)]);
-	openreg_ctx_unbind(bo);
+	openreg_ctx_unbind(bo, true);
 }
 
 static void openreg_bo_gem_free(struct drm_gem_object *obj)
@@ -49,17 +49,16 @@ static void openreg_bo_gem_free(struct drm_gem_object *obj)
 	struct openreg_device *odev = to_openreg(obj->dev);
 	struct openreg_bo *bo = to_openreg_bo(obj);
 
-	/* Exporters have locks that nobody who has bos_lock should wait for. */
-	if (bo->flags & DRM_OPENREG_BO_IMPORTED && bo->ops->detach) {
+	/*
+	 * As long as it is on the list, so before remove() is through with that, and
+	 * without bos_lock: it can take long, and exporters have locks of their own.
+	 */
+	if (bo->ops->detach) {
 		guard(mutex)(&bo->lock);
 		bo->ops->detach(bo);
 	}
-	/* Before remove() is through with the list, or not at all. */
-	scoped_guard(mutex, &odev->bos_lock) {
+	scoped_guard(mutex, &odev->bos_lock)
 		list_del(&bo->link);
-		if (bo->ops->detach)
-			bo->ops->detach(bo);
-	}
 	if (bo->dummy)
 		__free_page(bo->dummy);
 	drm_gem_object_release(obj);

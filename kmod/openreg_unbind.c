@@ -86,10 +86,11 @@ static void openreg_unbind_done(struct openreg_admin_req *req)
 /**
  * openreg_unbind() - take the address of a closed object back
  * @bo: the object
+ * @background: nobody waits for it
  *
  * Asynchronous: the memory follows when no packet uses it any more.
  */
-void openreg_unbind(struct openreg_bo *bo)
+void openreg_unbind(struct openreg_bo *bo, bool background)
 {
 	struct openreg_ctx *ctx = bo->ctx;
 
@@ -101,7 +102,7 @@ void openreg_unbind(struct openreg_bo *bo)
 	bo->req.cmd.id = bo->seg;
 	bo->req.ctx = ctx;
 	bo->req.done = openreg_unbind_done;
-	bo->req.background = true;
+	bo->req.background = background;
 	/* What is small goes at once, or who makes and closes it would be faster. */
 	bo->req.frees = bo->base.size > OPENREG_FREE_AT_ONCE;
 	openreg_admin_submit(ctx->odev, &bo->req);
@@ -214,6 +215,7 @@ void openreg_unbinds_finish(struct openreg_ctx *ctx)
 	struct openreg_unbinds *unbinds = &ctx->unbinds;
 	struct openreg_bo *bo, *next;
 	LIST_HEAD(over);
+	bool left;
 
 	scoped_guard(spinlock, &unbinds->lock) {
 		unbinds->gone = true;
@@ -226,6 +228,10 @@ void openreg_unbinds_finish(struct openreg_ctx *ctx)
 		list_del_init(&bo->busy);
 		openreg_unbind_finish(bo);
 	}
+	scoped_guard(spinlock, &unbinds->lock)
+		left = unbinds->closing;
+	if (left)
+		openreg_admin_forget(ctx);
 }
 
 /* Is something still in use for whose sake its queues were stopped? */
@@ -249,7 +255,8 @@ unsigned int openreg_unbinds_released(struct openreg_file *file)
  * @released: what openreg_unbinds_released() said before an attempt that failed
  * @deadline: in jiffies
  *
- * Returns: whether more has been given back, so that it is worth to try again.
+ * Returns: whether more has been given back, so that it is worth to try again;
+ * or the card is going, as openreg_ctx_check() then says.
  */
 bool openreg_unbinds_wait(struct openreg_file *file, unsigned int released,
 			  unsigned long deadline)
@@ -265,8 +272,18 @@ bool openreg_unbinds_wait(struct openreg_file *file, unsigned int released,
 		if (unbinds->released == released && !unbinds->closing)
 			return false;
 	return wait_event_killable_timeout(unbinds->wait,
-					   READ_ONCE(unbinds->released) != released,
+					   READ_ONCE(unbinds->released) != released ||
+					   READ_ONCE(ctx->odev->going),
 					   left) > 0;
+}
+
+/* The card is going. */
+void openreg_unbinds_wake(struct openreg_device *odev)
+{
+	struct openreg_ctx *ctx = NULL;
+
+	while ((ctx = openreg_ctx_next(odev, ctx)))
+		wake_up_all(&ctx->unbinds.wait);
 }
 
 /* The card is cut off, the admin ring dead: nothing is asked again. */

@@ -183,8 +183,11 @@ static int openreg_vram_alloc(struct openreg_device *odev,
 		}
 		if (ret != -ENOSPC || !coming || patience <= 0)
 			return ret;
+		if (READ_ONCE(odev->going))
+			return -ENODEV;
 		patience = wait_event_killable_timeout(vram->freed,
-						       READ_ONCE(vram->generation) != generation,
+						       READ_ONCE(vram->generation) != generation ||
+						       READ_ONCE(odev->going),
 						       patience);
 		if (patience < 0)
 			return patience;

@@ -323,6 +323,20 @@ long long card_stat(const char *name)
 	return result;
 }
 
+void await_compute(long long ns)
+{
+	while (card_stat("compute_ns") < ns)
+		usleep(1000);
+}
+
+void push_and_begin(struct queue *queue, const struct packet *packet)
+{
+	long long before = card_stat("compute_ns");
+
+	queue_push(queue, packet);
+	await_compute(before + 1);
+}
+
 struct card_usage card_usage(void)
 {
 	return (struct card_usage) {

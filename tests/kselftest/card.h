@@ -108,6 +108,10 @@ __s64 now_ns(void);
 
 /* A value of debugfs accel/.../openreg_stats of the first card, or -1. */
 long long card_stat(const char *name);
+/* Waits until the compute engine has worked as long in all. */
+void await_compute(long long ns);
+/* Pushes a packet for the compute engine, and waits until that works on it. */
+void push_and_begin(struct queue *queue, const struct packet *packet);
 struct card_usage {
 	long long vram_free, contexts, queues, objects;
 };

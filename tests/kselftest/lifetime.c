@@ -44,22 +44,6 @@ FIXTURE_TEARDOWN(lifetime)
 /* Longer than anybody waits. */
 #define VERY_BUSY (1ull << 36)
 
-/* Waits until the compute engine has worked as long in all. */
-static void await_compute(long long ns)
-{
-	while (card_stat("compute_ns") < ns)
-		usleep(1000);
-}
-
-/* Pushes a packet for the compute engine, and waits until that works on it. */
-static void push_and_begin(struct queue *q, const struct packet *p)
-{
-	long long before = card_stat("compute_ns");
-
-	queue_push(q, p);
-	await_compute(before + 1);
-}
-
 TEST_F(lifetime, closed_while_in_use)
 {
 	struct card_usage before = card_usage(), now;

@@ -116,6 +116,18 @@ static void *read_to_end(void *data)
 				  -errno : 0);
 }
 
+/* More than there is, as long as the card has not let go of what was closed. */
+static void *wait_for_memory(void *data)
+{
+	int fd = *(int *)data;
+	struct drm_openreg_device_info info;
+	struct bo bo;
+	int ret = card_info(fd, &info);
+
+	return (void *)(intptr_t)(ret ?: bo_create(fd, info.vram_size,
+						   DRM_OPENREG_BO_VRAM, &bo));
+}
+
 static bool sleeps_in_wait(void)
 {
 	return card_stat("queues") > 0;
@@ -190,21 +202,23 @@ TEST_F_TIMEOUT(unplug, while_open, 240)
 		.seq = 1000,
 	};
 	void *(*const sleeper[])(void *) = {
-		wait_for_one, poll_for_end, read_to_end,
+		wait_for_one, poll_for_end, read_to_end, wait_for_memory,
 	};
-	void *const with[] = { &self->q, &self->fd, &self->fd };
-	void *result[3];
-	pthread_t thread[3];
+	void *const with[] = { &self->q, &self->fd, &self->fd, &self->fd };
+	void *result[4];
+	pthread_t thread[4];
+	struct bo closed;
 	struct packet p;
 	__u64 events = 0;
 	int i;
 
 	ASSERT_EQ(0, card_ioctl(self->fd, DRM_IOCTL_OPENREG_QUEUE_SIGNAL,
 				&signal));
-	packet_busy(&p, self->vram.address, self->vram.address + 64,
-		    1ull << 36);
-	queue_push(&self->q, &p);
-	for (i = 0; i < 3; i++)
+	ASSERT_EQ(0, bo_create(self->fd, MIB, DRM_OPENREG_BO_VRAM, &closed));
+	packet_busy(&p, closed.address, closed.address + 64, 1ull << 36);
+	push_and_begin(&self->q, &p);
+	ASSERT_EQ(0, bo_close(self->fd, closed.handle));
+	for (i = 0; i < 4; i++)
 		ASSERT_EQ(0, pthread_create(&thread[i], NULL, sleeper[i],
 					    with[i]));
 	EXPECT_TRUE(sleeps_in_wait());
@@ -213,7 +227,7 @@ TEST_F_TIMEOUT(unplug, while_open, 240)
 	ASSERT_EQ(0, driver_set_timeout(TIMEOUT_NEVER));
 	ASSERT_EQ(0, way_go(variant->way));
 	ASSERT_EQ(0, driver_set_timeout("20000"));
-	for (i = 0; i < 3; i++)
+	for (i = 0; i < 4; i++)
 		pthread_join(thread[i], &result[i]);
 	/* The driver may have found out before the bus. */
 	EXPECT_TRUE((intptr_t)result[0] == -ENODEV ||
@@ -221,6 +235,9 @@ TEST_F_TIMEOUT(unplug, while_open, 240)
 		TH_LOG("the wait gave %ld", (intptr_t)result[0]);
 	EXPECT_EQ(POLLHUP | POLLERR, (intptr_t)result[1]);
 	EXPECT_EQ(-ENODEV, (intptr_t)result[2]);
+	EXPECT_TRUE((intptr_t)result[3] == -ENODEV ||
+		    (variant->way == SURPRISE && (intptr_t)result[3] == -EIO))
+		TH_LOG("memory gave %ld", (intptr_t)result[3]);
 	/* Its packet will not complete, so the point is there. */
 	EXPECT_EQ(sizeof(events), read(self->event, &events, sizeof(events)));
 

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* What follows once the card is through with a command, or never will be. */
+
+#include "openreg_ctx.h"
+#include "openreg_drv.h"
+
+void openreg_admin_finish_work(struct work_struct *work)
+{
+	struct openreg_admin *admin =
+		container_of(work, struct openreg_admin, finish);
+	struct openreg_admin_req *req, *next;
+	LIST_HEAD(done);
+
+	scoped_guard(spinlock, &admin->lock)
+		list_splice_init(&admin->finished, &done);
+	list_for_each_entry_safe(req, next, &done, link) {
+		list_del_init(&req->link);
+		req->done(req);
+		cond_resched();
+	}
+}
+
+/* The context, and all that it has, may go with the last of these. */
+static bool openreg_admin_is_last(const struct openreg_admin_req *req)
+{
+	return req->cmd.opcode == OPENREG_ADMIN_SEG_UNBIND &&
+	       READ_ONCE(req->ctx->closing);
+}
+
+/**
+ * openreg_admin_finish() - call done() of requests, of some of them later
+ * @odev: the card
+ * @done: the requests, which are on no other list
+ */
+void openreg_admin_finish(struct openreg_device *odev, struct list_head *done)
+{
+	struct openreg_admin *admin = &odev->admin;
+	struct openreg_admin_req *req, *next;
+	LIST_HEAD(later);
+
+	list_for_each_entry_safe(req, next, done, link) {
+		if (READ_ONCE(req->frees) || openreg_admin_is_last(req)) {
+			list_move_tail(&req->link, &later);
+			continue;
+		}
+		list_del_init(&req->link);
+		req->done(req);
+	}
+	if (list_empty(&later))
+		return;
+	scoped_guard(spinlock, &admin->lock)
+		list_splice_tail(&later, &admin->finished);
+	queue_work(odev->wq, &admin->finish);
+}
+
+/* Until all is done about what the card has answered: numbers come free by it, too. */
+void openreg_admin_settle(struct openreg_device *odev)
+{
+	flush_work(&odev->admin.finish);
+}
+
+/* The card has destroyed the context: there is nothing left to ask it for. */
+void openreg_admin_forget(struct openreg_ctx *ctx)
+{
+	struct openreg_admin *admin = &ctx->odev->admin;
+	struct openreg_admin_req *req, *next;
+	LIST_HEAD(lost);
+
+	scoped_guard(spinlock, &admin->lock) {
+		list_for_each_entry_safe(req, next, &admin->background, link) {
+			if (req->ctx != ctx)
+				continue;
+			req->status = -EIO;
+			req->lost = true;
+			list_move_tail(&req->link, &lost);
+		}
+	}
+	list_for_each_entry_safe(req, next, &lost, link) {
+		list_del_init(&req->link);
+		req->done(req);
+		cond_resched();
+	}
+}
