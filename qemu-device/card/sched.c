@@ -94,7 +94,7 @@ static unsigned int most_looks(const struct sched *sched)
 {
 	unsigned int each = OPENREG_LOOKS / sched->nctx;
 
-	if (each > OPENREG_LOOKS_EACH)
+	if (sched->nawake <= OPENREG_LOOKS || each > OPENREG_LOOKS_EACH)
 		return OPENREG_LOOKS_EACH;
 	return each ? each : 1;
 }
@@ -230,6 +230,9 @@ bool sched_ready(struct worker *w, const struct queue *but)
 	access_begin(w);
 	for (q = card->sched.awake; q && !ready; q = q->awake_next)
 		ready = q != but && runnable(q, now) != PICK_NONE;
+	/* Those behind it have not had their round. */
+	if (ready)
+		card->sched.round--;
 	access_end(w);
 	pthread_mutex_unlock(&card->sched.lock);
 	return ready;
