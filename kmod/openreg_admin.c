@@ -74,11 +74,12 @@ static bool openreg_admin_is_odd(const struct openreg_admin_req *req,
  * ring to what somebody waits for: it may be slow.
  */
 static struct openreg_admin_req *
-openreg_admin_next(struct openreg_admin *admin, u32 tail)
+openreg_admin_next(struct openreg_admin *admin)
 {
 	struct openreg_admin_req *req, *other = NULL;
 
-	if (!admin->held && tail - admin->head < OPENREG_ADMIN_RING_SLOTS / 2)
+	if (!admin->held &&
+	    admin->num_background < OPENREG_ADMIN_RING_SLOTS / 2)
 		other = list_first_entry_or_null(&admin->background,
 						 struct openreg_admin_req,
 						 link);
@@ -102,13 +103,15 @@ static void openreg_admin_kick(struct openreg_device *odev)
 	if (admin->state != OPENREG_ADMIN_RUNNING)
 		return;
 
-	while ((req = openreg_admin_next(admin, tail))) {
+	while ((req = openreg_admin_next(admin))) {
 		u32 slot = tail & OPENREG_ADMIN_MASK;
 
 		if (admin->reqs[slot])
 			break;
 		list_del_init(&req->link);
+		req->waiting = false;
 		admin->in_between = !req->background;
+		admin->num_background += req->background;
 		req->issued = jiffies;
 		req->start = req->issued;
 		admin->reqs[slot] = req;
@@ -149,7 +152,8 @@ void openreg_admin_submit(struct openreg_device *odev,
 		 req->ctx->dead)
 		error = -EIO;
 	if (!error) {
-		list_add_tail(&req->link, req->background ?
+		req->waiting = req->background;
+		list_add_tail(&req->link, req->waiting ?
 			      &admin->background : &admin->pending);
 		openreg_admin_kick(odev);
 	}
@@ -160,6 +164,22 @@ void openreg_admin_submit(struct openreg_device *odev,
 		req->lost = true;
 		req->done(req);
 	}
+}
+
+/* Somebody waits for it now. */
+void openreg_admin_hurry(struct openreg_device *odev,
+			 struct openreg_admin_req *req)
+{
+	struct openreg_admin *admin = &odev->admin;
+
+	spin_lock(&admin->lock);
+	if (req->waiting) {
+		req->waiting = false;
+		req->background = false;
+		list_move_tail(&req->link, &admin->pending);
+		openreg_admin_kick(odev);
+	}
+	spin_unlock(&admin->lock);
 }
 
 struct openreg_admin_sync {
@@ -272,6 +292,7 @@ void openreg_admin_drain(struct openreg_device *odev)
 		if (!openreg_admin_complete(odev, req, cpl))
 			continue;
 		admin->reqs[slot] = NULL;
+		admin->num_background -= req->background;
 		list_add_tail(&req->link, &done);
 		if (req->cmd.opcode == OPENREG_ADMIN_FILL)
 			openreg_admin_fill_over(admin, i);
@@ -360,8 +381,10 @@ static void openreg_admin_take_pending(struct openreg_admin *admin,
 
 	list_for_each_entry_safe(req, next, from, link)
 		if (admin->state == OPENREG_ADMIN_DEAD ||
-		    (req->ctx && req->ctx->dead))
+		    (req->ctx && req->ctx->dead)) {
+			req->waiting = false;
 			list_move_tail(&req->link, lost);
+		}
 }
 
 /* Takes what a card that has forgotten its contexts can do nothing about. */
@@ -379,6 +402,7 @@ static void openreg_admin_take_lost(struct openreg_admin *admin,
 	}
 	admin->head = 0;
 	admin->tail = 0;
+	admin->num_background = 0;
 	openreg_admin_take_pending(admin, &admin->pending, lost);
 	openreg_admin_take_pending(admin, &admin->background, lost);
 	list_for_each_entry(req, lost, link) {

@@ -38,6 +38,7 @@ struct openreg_admin_req {
 	int status;
 	bool lost;
 	/* private: */
+	bool waiting; /* on admin.background; under admin.lock */
 	struct list_head link;
 	unsigned long issued;
 	unsigned long start; /* what its time counts from */
@@ -64,6 +65,7 @@ struct openreg_admin {
 	struct list_head pending; /* no slot was free */
 	struct list_head background; /* the same, for these */
 	bool in_between; /* the turn is theirs */
+	unsigned int num_background; /* in slots */
 	struct list_head finished; /* done() is yet to be called, by finish */
 	struct work_struct finish;
 	struct list_head ctxs;
@@ -83,6 +85,8 @@ void openreg_admin_flush(struct openreg_device *odev);
 void openreg_admin_drain(struct openreg_device *odev);
 void openreg_admin_submit(struct openreg_device *odev,
 			  struct openreg_admin_req *req);
+void openreg_admin_hurry(struct openreg_device *odev,
+			 struct openreg_admin_req *req);
 int openreg_admin_exec(struct openreg_device *odev, struct openreg_ctx *ctx,
 		       const struct openreg_admin_cmd *cmd);
 int openreg_admin_exec_first(struct openreg_device *odev,
@@ -93,7 +97,8 @@ int openreg_admin_exec_first(struct openreg_device *odev,
 void openreg_admin_finish_work(struct work_struct *work);
 void openreg_admin_finish(struct openreg_device *odev, struct list_head *done);
 void openreg_admin_settle(struct openreg_device *odev);
-void openreg_admin_forget(struct openreg_ctx *ctx);
+bool openreg_admin_withdraw(struct openreg_device *odev,
+			    struct openreg_admin_req *req);
 
 /* openreg_health.c */
 unsigned long openreg_admin_timeout(void);

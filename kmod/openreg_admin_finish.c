@@ -59,25 +59,18 @@ void openreg_admin_settle(struct openreg_device *odev)
 	flush_work(&odev->admin.finish);
 }
 
-/* The card has destroyed the context: there is nothing left to ask it for. */
-void openreg_admin_forget(struct openreg_ctx *ctx)
+/* The card need not be asked: true if it was not, and done() is the caller's. */
+bool openreg_admin_withdraw(struct openreg_device *odev,
+			    struct openreg_admin_req *req)
 {
-	struct openreg_admin *admin = &ctx->odev->admin;
-	struct openreg_admin_req *req, *next;
-	LIST_HEAD(lost);
+	struct openreg_admin *admin = &odev->admin;
 
-	scoped_guard(spinlock, &admin->lock) {
-		list_for_each_entry_safe(req, next, &admin->background, link) {
-			if (req->ctx != ctx)
-				continue;
-			req->status = -EIO;
-			req->lost = true;
-			list_move_tail(&req->link, &lost);
-		}
-	}
-	list_for_each_entry_safe(req, next, &lost, link) {
-		list_del_init(&req->link);
-		req->done(req);
-		cond_resched();
-	}
+	guard(spinlock)(&admin->lock);
+	if (!req->waiting)
+		return false;
+	req->waiting = false;
+	req->status = -EIO;
+	req->lost = true;
+	list_del_init(&req->link);
+	return true;
 }

@@ -205,8 +205,9 @@ static int openreg_ctx_bind_seg(struct openreg_ctx *ctx, struct openreg_bo *bo,
 	return ret;
 }
 
-static struct openreg_bo *openreg_ctx_get_seg(struct openreg_ctx *ctx,
-					      unsigned long seg)
+/* With a reference, or NULL. */
+struct openreg_bo *openreg_ctx_get_seg(struct openreg_ctx *ctx,
+				       unsigned long seg)
 {
 	struct openreg_bo *bo;
 
@@ -348,8 +349,13 @@ void openreg_ctx_unbind(struct openreg_bo *bo, bool background)
 {
 	struct openreg_ctx *ctx = bo->ctx;
 
-	if (READ_ONCE(ctx->closing) || xchg(&bo->unbinding, true))
+	if (READ_ONCE(ctx->closing))
 		return;
+	if (xchg(&bo->unbinding, true)) {
+		if (!background)
+			openreg_admin_hurry(ctx->odev, &bo->req);
+		return;
+	}
 
 	trace_openreg_bo_close(bo);
 	WRITE_ONCE(bo->closing, true);

@@ -209,6 +209,23 @@ void openreg_unbinds_init(struct openreg_unbinds *unbinds)
 	unbinds->backoff_ms = OPENREG_UNBIND_MIN_MS;
 }
 
+/* What the card was yet to be asked for. */
+static void openreg_unbinds_withdraw(struct openreg_ctx *ctx)
+{
+	struct openreg_bo *bo;
+	unsigned long seg;
+
+	xa_for_each(&ctx->segs, seg, bo) {
+		bo = openreg_ctx_get_seg(ctx, seg);
+		if (!bo)
+			continue;
+		if (openreg_admin_withdraw(ctx->odev, &bo->req))
+			openreg_unbind_done(&bo->req);
+		openreg_bo_put(bo);
+		cond_resched();
+	}
+}
+
 /* The card has destroyed the context: nothing of it is in use any more. */
 void openreg_unbinds_finish(struct openreg_ctx *ctx)
 {
@@ -231,7 +248,7 @@ void openreg_unbinds_finish(struct openreg_ctx *ctx)
 	scoped_guard(spinlock, &unbinds->lock)
 		left = unbinds->closing;
 	if (left)
-		openreg_admin_forget(ctx);
+		openreg_unbinds_withdraw(ctx);
 }
 
 /* Is something still in use for whose sake its queues were stopped? */
