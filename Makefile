@@ -4,6 +4,12 @@
 
 MAKEFLAGS += --no-print-directory
 
+# What a target does not take would be ignored without a word.
+refuse = $(if $(and $(findstring command line,$(origin $(1))),$(filter-out $(2),$(MAKECMDGOALS))),\
+	$(error make $(MAKECMDGOALS) does not take $(1); "make help" lists what it takes, and ARGS="--help" most options))
+$(foreach name,KERNEL SEED CARDS MINUTES,$(call refuse,$(name),soak))
+$(call refuse,SECONDS,fuzz-%)
+
 help:
 	@echo 'make demo               train a small network on the card, in a VM'
 	@echo 'make test               every test suite'
@@ -29,6 +35,7 @@ help:
 	@echo 'One component:          make build-NAME, NAME one of'
 	@scripts/build --list | paste -sd ' ' | fold -sw 54 | sed 's/^/                          /'
 	@echo 'Anything else in a VM:  scripts/vm --help'
+	@echo 'A VM of your own:       scripts/qemu ARGUMENTS of QEMU, such as -device openreg,help'
 	@echo 'Anything on that card:  scripts/sim --help'
 	@echo 'Anything in the root:   scripts/in-root COMMAND'
 
