@@ -111,6 +111,7 @@ static void openreg_admin_kick(struct openreg_device *odev)
 		list_del_init(&req->link);
 		req->waiting = false;
 		admin->in_between = !req->background;
+		__assign_bit(slot, admin->of_background, req->background);
 		admin->num_background += req->background;
 		req->issued = jiffies;
 		req->start = req->issued;
@@ -273,6 +274,17 @@ static void openreg_admin_fill_over(struct openreg_admin *admin, u32 over)
 	}
 }
 
+static void openreg_admin_advance(struct openreg_admin *admin)
+{
+	for (; admin->head != admin->tail; admin->head++) {
+		u32 slot = admin->head & OPENREG_ADMIN_MASK;
+
+		if (admin->reqs[slot])
+			break;
+		admin->num_background -= test_bit(slot, admin->of_background);
+	}
+}
+
 /* Called by the thread of vector 0. */
 void openreg_admin_drain(struct openreg_device *odev)
 {
@@ -292,14 +304,11 @@ void openreg_admin_drain(struct openreg_device *odev)
 		if (!openreg_admin_complete(odev, req, cpl))
 			continue;
 		admin->reqs[slot] = NULL;
-		admin->num_background -= req->background;
 		list_add_tail(&req->link, &done);
 		if (req->cmd.opcode == OPENREG_ADMIN_FILL)
 			openreg_admin_fill_over(admin, i);
 	}
-	while (admin->head != admin->tail &&
-	       !admin->reqs[admin->head & OPENREG_ADMIN_MASK])
-		admin->head++;
+	openreg_admin_advance(admin);
 	openreg_admin_kick(odev);
 	spin_unlock(&admin->lock);
 

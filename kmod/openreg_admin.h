@@ -2,6 +2,7 @@
 #ifndef OPENREG_ADMIN_H
 #define OPENREG_ADMIN_H
 
+#include <linux/bitmap.h>
 #include <linux/list.h>
 #include <linux/spinlock.h>
 #include <linux/types.h>
@@ -65,7 +66,9 @@ struct openreg_admin {
 	struct list_head pending; /* no slot was free */
 	struct list_head background; /* the same, for these */
 	bool in_between; /* the turn is theirs */
-	unsigned int num_background; /* in slots */
+	/* Slots from head to tail that were theirs, answered or not. */
+	DECLARE_BITMAP(of_background, OPENREG_ADMIN_RING_SLOTS);
+	unsigned int num_background;
 	struct list_head finished; /* done() is yet to be called, by finish */
 	struct work_struct finish;
 	struct list_head ctxs;

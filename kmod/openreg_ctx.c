@@ -205,9 +205,8 @@ static int openreg_ctx_bind_seg(struct openreg_ctx *ctx, struct openreg_bo *bo,
 	return ret;
 }
 
-/* With a reference, or NULL. */
-struct openreg_bo *openreg_ctx_get_seg(struct openreg_ctx *ctx,
-				       unsigned long seg)
+static struct openreg_bo *openreg_ctx_get_seg(struct openreg_ctx *ctx,
+					      unsigned long seg)
 {
 	struct openreg_bo *bo;
 

@@ -58,8 +58,6 @@ void openreg_ctx_close(struct openreg_ctx *ctx);
 void openreg_ctx_put(struct openreg_ctx *ctx);
 int openreg_ctx_bind(struct openreg_ctx *ctx, struct openreg_bo *bo);
 void openreg_ctx_unbind(struct openreg_bo *bo, bool background);
-struct openreg_bo *openreg_ctx_get_seg(struct openreg_ctx *ctx,
-				       unsigned long seg);
 void openreg_ctx_release_bo(struct openreg_bo *bo);
 int openreg_ctx_restore(struct openreg_ctx *ctx);
 void openreg_ctx_lose(struct openreg_ctx *ctx);

@@ -214,14 +214,16 @@ static void openreg_unbinds_withdraw(struct openreg_ctx *ctx)
 {
 	struct openreg_bo *bo;
 	unsigned long seg;
+	bool ours;
 
 	xa_for_each(&ctx->segs, seg, bo) {
-		bo = openreg_ctx_get_seg(ctx, seg);
-		if (!bo)
-			continue;
-		if (openreg_admin_withdraw(ctx->odev, &bo->req))
+		/* Who takes it off the table does so with its reference. */
+		xa_lock(&ctx->segs);
+		bo = xa_load(&ctx->segs, seg);
+		ours = bo && openreg_admin_withdraw(ctx->odev, &bo->req);
+		xa_unlock(&ctx->segs);
+		if (ours)
 			openreg_unbind_done(&bo->req);
-		openreg_bo_put(bo);
 		cond_resched();
 	}
 }
