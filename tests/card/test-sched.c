@@ -32,7 +32,7 @@ static int setup(void **state)
 }
 
 /* Queues stay awake for a second. */
-static int awake(void **state, unsigned int workers)
+static int set_up_awake(void **state, unsigned int workers)
 {
 	struct rig *rig = rig_new_spin(workers, 1000000);
 
@@ -44,12 +44,12 @@ static int awake(void **state, unsigned int workers)
 
 static int setup_awake(void **state)
 {
-	return awake(state, 2);
+	return set_up_awake(state, 2);
 }
 
 static int setup_alone(void **state)
 {
-	return awake(state, 1);
+	return set_up_awake(state, 1);
 }
 
 static void create(struct rig *rig, struct tq *q, uint32_t ctx, uint32_t id,
@@ -300,7 +300,7 @@ static void run_nops(struct tq *q, unsigned int n)
 		tq_wait(&q[i]);
 }
 
-/* No round has more than most looks, but that all queues are looked at. */
+/* However many are awake, a round has no more than most looks; and each queue gets its own. */
 static void check_looks(struct rig *rig, unsigned int contexts,
 			unsigned int most)
 {
