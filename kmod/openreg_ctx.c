@@ -350,6 +350,8 @@ void openreg_ctx_unbind(struct openreg_bo *bo, bool background)
 
 	if (READ_ONCE(ctx->closing))
 		return;
+	if (!background)
+		WRITE_ONCE(bo->hurried, true);
 	if (xchg(&bo->unbinding, true)) {
 		if (!background)
 			openreg_admin_hurry(ctx->odev, &bo->req);
@@ -361,4 +363,7 @@ void openreg_ctx_unbind(struct openreg_bo *bo, bool background)
 	if (openreg_bo_owns_vram(bo))
 		openreg_vram_closing(ctx->odev, bo->base.size);
 	openreg_unbind(bo, background);
+	/* Said before the request was there. The caller's reference keeps it. */
+	if (background && READ_ONCE(bo->hurried))
+		openreg_admin_hurry(ctx->odev, &bo->req);
 }

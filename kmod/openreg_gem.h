@@ -90,6 +90,7 @@ struct openreg_bo {
 	u64 address;
 	bool closing; /* unbound, or its context is being closed */
 	bool unbinding; /* the card is asked for it, once */
+	bool hurried; /* somebody waits for that */
 	/* Since it was closed; under ctx->unbinds.lock. */
 	struct list_head busy; /* ctx->unbinds, once the card has refused */
 	bool asking; /* the command is on its way */

@@ -124,16 +124,27 @@ static bool openreg_admin_late(const struct openreg_admin *admin,
 	return time_after(jiffies, req->start + timeout);
 }
 
-/* The first that the card should have answered by now, or NULL. */
+/*
+ * The first that the card should have answered by now, or NULL. Of FILLs only the
+ * first can be late: the card serves large ones one after the other.
+ */
 struct openreg_admin_req *openreg_admin_find_late(struct openreg_admin *admin)
 {
 	struct openreg_admin_req *req;
+	bool filling = false;
 	u32 i;
 
 	lockdep_assert_held(&admin->lock);
 	for (i = admin->head; i != admin->tail; i++) {
 		req = admin->reqs[i & OPENREG_ADMIN_MASK];
-		if (req && openreg_admin_late(admin, req))
+		if (!req)
+			continue;
+		if (req->cmd.opcode == OPENREG_ADMIN_FILL) {
+			if (filling)
+				continue;
+			filling = true;
+		}
+		if (openreg_admin_late(admin, req))
 			return req;
 	}
 	return NULL;

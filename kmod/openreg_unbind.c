@@ -228,7 +228,10 @@ static void openreg_unbinds_withdraw(struct openreg_ctx *ctx)
 	}
 }
 
-/* The card has destroyed the context: nothing of it is in use any more. */
+/*
+ * The card has destroyed the context: nothing of it is in use any more. The caller
+ * has a reference.
+ */
 void openreg_unbinds_finish(struct openreg_ctx *ctx)
 {
 	struct openreg_unbinds *unbinds = &ctx->unbinds;
@@ -243,6 +246,9 @@ void openreg_unbinds_finish(struct openreg_ctx *ctx)
 			if (!bo->asking)
 				list_move_tail(&bo->busy, &over);
 	}
+	/* Its reference would keep the numbers for the rest of the backoff. */
+	if (cancel_delayed_work(&unbinds->work))
+		openreg_ctx_put(ctx);
 	list_for_each_entry_safe(bo, next, &over, busy) {
 		list_del_init(&bo->busy);
 		openreg_unbind_finish(bo);
