@@ -18,8 +18,9 @@
 #define ROUNDS 500
 #define IDLE 33 /* queues, whose tails are read in turns */
 #define COPIES 100
+#define PLACE (HALF / 32) /* bytes that a queue copies to */
 #define TRIES 10
-#define TURNS 4
+#define TURNS 8
 #define GROUND ((2 << 20) / SCALE) /* elements of a packet of many slices */
 
 static int setup(void **state)
@@ -342,12 +343,18 @@ static void test_many_contexts(void **state)
 	check_looks(*state, CONTEXTS, OPENREG_LOOKS);
 }
 
-static void push_copies(struct tq *q)
+/* Of a quarter of what there is, row over row into a place of its own. */
+static void push_copies(struct tq *q, unsigned int place)
 {
+	const int64_t sizes[] = { HALF / 2 / PLACE, PLACE / 2 };
+	const int64_t from[] = { PLACE / 2, 1 };
+	const int64_t to[] = { 64, 1 };
 	struct pkt p;
 	unsigned int i;
 
-	pkt_copy(&p, VRAM(0), VRAM(HALF / 2), OPENREG_U8, HALF / 4);
+	pkt_begin(&p, OPENREG_OP_COPY, 2, sizes);
+	pkt_operand(&p, VRAM(place * PLACE), OPENREG_U8, to);
+	pkt_operand(&p, VRAM(HALF / 2), OPENREG_U8, from);
 	for (i = 0; i < COPIES; i++)
 		tq_push(q, &p);
 }
@@ -365,7 +372,7 @@ static void test_seen_in_turns(void **state)
 		create(rig, &q[i], 1, i, OPENREG_PRIORITY_NORMAL);
 	for (i = 0; i < OTHERS; i++) {
 		create(rig, &flood[i], 2, IDLE + i, OPENREG_PRIORITY_NORMAL);
-		push_copies(&flood[i]);
+		push_copies(&flood[i], i);
 	}
 	ring_all(rig, IDLE + OTHERS);
 	for (i = 0; i < OTHERS; i++)

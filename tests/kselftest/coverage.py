@@ -75,8 +75,9 @@ def main():
         print(row(name, [n for key, n in lines.items() if key[0] == name]))
     print(row(f"all, of {len(archives)} runs", list(lines.values())))
     covered = sum(count > 0 for count in lines.values())
-    print(f"goal: {GOAL} %, " +
-          ("reached" if 100 * covered >= GOAL * len(lines) else "not reached"))
+    if 100 * covered < GOAL * len(lines):
+        sys.exit(f"the goal of {GOAL} % is not reached")
+    print(f"goal: {GOAL} %, reached")
 
 
 main()

@@ -4,10 +4,11 @@
  * is gone at once, though the card is given all the time that there is.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include "kselftest_harness.h"
@@ -70,25 +71,28 @@ static pid_t begin(struct queue *q, enum call call)
 	_exit(1);
 }
 
-/* Does it sleep in the kernel, where signals do not wake it but to end it? */
+/*
+ * Does it sleep in its ioctl, where signals do not wake it but to end it? Before that
+ * it may sleep so for a page of its program.
+ */
 static bool stands_still(pid_t pid)
 {
+	char stat[64], syscall[64], text[256];
 	__s64 end = now_ns() + LONG;
-	char path[64], text[256] = "";
-	int fd, len;
 
-	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
-	while (!strstr(text, ") D ")) {
-		if (now_ns() > end)
+	snprintf(stat, sizeof(stat), "/proc/%d/stat", pid);
+	snprintf(syscall, sizeof(syscall), "/proc/%d/syscall", pid);
+	while (now_ns() < end) {
+		if (file_get(stat, text, sizeof(text)))
 			return false;
-		fd = open(path, O_RDONLY);
-		len = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
-		if (len < 0)
+		if (!strstr(text, ") D "))
+			continue;
+		if (file_get(syscall, text, sizeof(text)))
 			return false;
-		text[len] = 0;
-		close(fd);
+		if (atoi(text) == SYS_ioctl)
+			return true;
 	}
-	return true;
+	return false;
 }
 
 static bool is_killed(pid_t pid)
