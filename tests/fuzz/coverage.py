@@ -5,7 +5,9 @@
 A line or branch of a header counts once, however many files include it, and is
 covered if it was anywhere. A function that a macro makes is one by its name.
 
-usage: coverage.py BUILD [--missing FILE...]
+usage: coverage.py BUILD [--goal | --missing FILE...]
+
+With --goal it fails where that is not reached.
 """
 import collections
 import json
@@ -77,6 +79,13 @@ def goal():
             f"{'':16} branches {GOAL['branches']:6.1f} %")
 
 
+def check_goal(card, names):
+    for what, counts in ("lines", card.lines), ("branches", card.branches):
+        covered, total = share(counts, names)
+        if 100 * covered < GOAL[what] * total:
+            sys.exit(f"the goal for {what} is not reached")
+
+
 def missing(card, name):
     by_line = collections.defaultdict(set)
     for key, count in card.lines.items():
@@ -102,6 +111,8 @@ def main():
         print(row(card, name, [name]))
     print(row(card, "all", files))
     print(goal())
+    if sys.argv[2:3] == ["--goal"]:
+        check_goal(card, files)
 
 
 main()
