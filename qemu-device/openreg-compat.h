@@ -56,6 +56,20 @@ static inline VMChangeStateEntry *openreg_add2(void *add, DeviceState *dev,
     return ((OpenregAdd2 *)add)(dev, cb, NULL, opaque);
 }
 
+/* Since 11.1 this one returns nothing. */
+#define OPENREG_POST_SAVE(with_result, without)                                \
+    _Generic(((VMStateDescription *)NULL)->post_save,                          \
+             int (*)(void *): with_result, void (*)(void *): without)
+
+/* VMSTATE_UINT64_EQUAL and its like had a hint until then; the field's name is told. */
+#define OPENREG_VMSTATE_EQUAL(_field, _state, _type, _info) {                  \
+    .name = stringify(_field),                                                 \
+    .info = &(_info),                                                          \
+    .size = sizeof(_type),                                                     \
+    .flags = VMS_SINGLE,                                                       \
+    .offset = vmstate_offset_value(_state, _field, _type),                     \
+}
+
 #define openreg_add_vm_change(dev, cb, opaque)                                 \
     _Generic(&qdev_add_vm_change_state_handler, OpenregAdd *: openreg_add,     \
              OpenregAdd2 *: openreg_add2)(qdev_add_vm_change_state_handler,    \

@@ -161,13 +161,18 @@ static int openreg_pre_save(void *opaque)
     return 0;
 }
 
-static int openreg_post_save(void *opaque)
+static void openreg_saved(void *opaque)
 {
     OpenregState *s = opaque;
 
     g_free(s->blob);
     s->blob = NULL;
     s->blob_size = 0;
+}
+
+static int openreg_post_save(void *opaque)
+{
+    openreg_saved(opaque);
     return 0;
 }
 
@@ -206,14 +211,17 @@ const VMStateDescription openreg_vmstate = {
     .version_id = 2, /* 2: ISA 1.3 */
     .minimum_version_id = 1,
     .pre_save = openreg_pre_save,
-    .post_save = openreg_post_save,
+    .post_save = OPENREG_POST_SAVE(openreg_post_save, openreg_saved),
     .post_load = openreg_post_load,
     .fields = (const VMStateField[]) {
         VMSTATE_PCI_DEVICE(parent_obj, OpenregState),
         VMSTATE_MSIX(parent_obj, OpenregState),
-        VMSTATE_UINT64_EQUAL(vram_size, OpenregState, "vram-size differs"),
-        VMSTATE_UINT32_EQUAL(vectors, OpenregState, "vectors differs"),
-        VMSTATE_UINT32_EQUAL(doorbells, OpenregState, "doorbells differs"),
+        OPENREG_VMSTATE_EQUAL(vram_size, OpenregState, uint64_t,
+                              vmstate_info_uint64_equal),
+        OPENREG_VMSTATE_EQUAL(vectors, OpenregState, uint32_t,
+                              vmstate_info_uint32_equal),
+        OPENREG_VMSTATE_EQUAL(doorbells, OpenregState, uint32_t,
+                              vmstate_info_uint32_equal),
         VMSTATE_UINT32(blob_size, OpenregState),
         VMSTATE_VALIDATE("size of the card's state", openreg_blob_size_valid),
         VMSTATE_VBUFFER_ALLOC_UINT32(blob, OpenregState, 0, NULL, blob_size),
