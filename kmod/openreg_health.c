@@ -33,7 +33,7 @@ static unsigned long openreg_health_period(void)
 
 static bool openreg_health_expects(struct openreg_queue *queue)
 {
-	return !RB_EMPTY_ROOT(&queue->waiters.rb_root) ||
+	return READ_ONCE(queue->num_waiters) ||
 	       !list_empty_careful(&queue->points);
 }
 

@@ -17,7 +17,7 @@ static irqreturn_t openreg_vector_irq(int irq, void *data)
 	trace_openreg_irq(vector->odev, vector - vector->odev->vectors);
 	guard(rcu)();
 	list_for_each_entry_rcu(queue, &vector->queues, vector_link)
-		if (!RB_EMPTY_ROOT(&queue->waiters.rb_root) ||
+		if (READ_ONCE(queue->num_waiters) ||
 		    !list_empty(&queue->points))
 			openreg_queue_notify(queue);
 	return IRQ_HANDLED;

@@ -44,6 +44,7 @@ struct openreg_queue {
 
 	spinlock_t lock; /* all below; taken by the interrupt handler */
 	struct rb_root_cached waiters; /* by packet */
+	unsigned int num_waiters; /* of these; read without the lock, too */
 	struct list_head points; /* of syncobjs, by packet */
 	struct list_head points_due; /* those whose time has come */
 	int error; /* not 0: nothing completes any more, pages may be gone */

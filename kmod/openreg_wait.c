@@ -31,6 +31,7 @@ static void openreg_waiter_remove(struct openreg_queue *queue,
 {
 	lockdep_assert_held(&queue->lock);
 	rb_erase_cached(&waiter->node, &queue->waiters);
+	WRITE_ONCE(queue->num_waiters, queue->num_waiters - 1);
 	/* Who sees it takes the lock before the waiter goes. */
 	WRITE_ONCE(waiter->waiting, 0);
 }
@@ -178,6 +179,7 @@ static void openreg_wait_add(struct openreg_queue *queue,
 		waiter->waiting = 1;
 		rb_add_cached(&waiter->node, &queue->waiters,
 			      openreg_waiter_less);
+		WRITE_ONCE(queue->num_waiters, queue->num_waiters + 1);
 		queue->sleeps++;
 	}
 	openreg_health_watch(queue->odev);
