@@ -213,12 +213,25 @@ static void test_zeroed(void **state)
 	openreg_device_close(other.dev);
 }
 
+/* The card gives memory back once no packet uses it. */
+static void await_all_free(struct card *c, struct openreg_memory_info *info)
+{
+	for (int i = 0; i < 1000; i++) {
+		ok(openreg_device_get_memory(c->dev, info));
+		if (info->vram_free == info->vram_total)
+			break;
+		usleep(10000);
+	}
+	assert_int_equal(info->vram_free, info->vram_total);
+}
+
 static void test_no_leak(void **state)
 {
 	struct card *c = *state;
 	struct openreg_memory_info before, after;
 
-	ok(openreg_device_get_memory(c->dev, &before));
+	/* The last test's may be on its way. */
+	await_all_free(c, &before);
 	for (int i = 0; i < 300; i++) {
 		struct openreg_bo *bo = vram(c, 1 << 20);
 
@@ -229,15 +242,8 @@ static void test_no_leak(void **state)
 				       LONG))
 			ok(openreg_queue_reset(c->q));
 	}
-	/* the card gives memory back once no packet uses it */
-	for (int i = 0; i < 1000; i++) {
-		ok(openreg_device_get_memory(c->dev, &after));
-		if (after.vram_free == before.vram_free)
-			break;
-		usleep(10000);
-	}
+	await_all_free(c, &after);
 	assert_int_equal(after.process_vram, before.process_vram);
-	assert_int_equal(after.vram_free, before.vram_free);
 }
 
 int main(void)
