@@ -56,6 +56,11 @@ static inline VMChangeStateEntry *openreg_add2(void *add, DeviceState *dev,
     return ((OpenregAdd2 *)add)(dev, cb, NULL, opaque);
 }
 
+#define openreg_add_vm_change(dev, cb, opaque)                                 \
+    _Generic(&qdev_add_vm_change_state_handler, OpenregAdd *: openreg_add,     \
+             OpenregAdd2 *: openreg_add2)(qdev_add_vm_change_state_handler,    \
+                                          dev, cb, opaque)
+
 /* Since 11.1 this one returns nothing. */
 #define OPENREG_POST_SAVE(with_result, without)                                \
     _Generic(((VMStateDescription *)NULL)->post_save,                          \
@@ -69,10 +74,5 @@ static inline VMChangeStateEntry *openreg_add2(void *add, DeviceState *dev,
     .flags = VMS_SINGLE,                                                       \
     .offset = vmstate_offset_value(_state, _field, _type),                     \
 }
-
-#define openreg_add_vm_change(dev, cb, opaque)                                 \
-    _Generic(&qdev_add_vm_change_state_handler, OpenregAdd *: openreg_add,     \
-             OpenregAdd2 *: openreg_add2)(qdev_add_vm_change_state_handler,    \
-                                          dev, cb, opaque)
 
 #endif
