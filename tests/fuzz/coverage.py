@@ -82,7 +82,7 @@ def goal():
 def check_goal(card, names):
     for what, counts in ("lines", card.lines), ("branches", card.branches):
         covered, total = share(counts, names)
-        if 100 * covered < GOAL[what] * total:
+        if not total or 100 * covered < GOAL[what] * total:
             sys.exit(f"the goal for {what} is not reached")
 
 
