@@ -195,7 +195,8 @@ static void openreg_shutdown(struct openreg_device *odev)
 	if (openreg_hw_reset(odev) && pci_device_is_present(odev->pdev))
 		drm_err(&odev->drm, "the card does not stop\n");
 	pci_clear_master(odev->pdev);
-	synchronize_irq(pci_irq_vector(odev->pdev, 0));
+	/* For good: one that is yet to be taken would be missed by a wait. */
+	disable_irq(pci_irq_vector(odev->pdev, 0));
 	openreg_admin_stop(odev, OPENREG_ADMIN_DEAD, -ENODEV);
 
 	xa_lock(&odev->queues);

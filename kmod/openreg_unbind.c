@@ -311,12 +311,27 @@ void openreg_unbinds_wake(struct openreg_device *odev)
 		wake_up_all(&ctx->unbinds.wait);
 }
 
-/* The card is cut off, the admin ring dead: nothing is asked again. */
+/* The work arms its timer, under the lock, as long as that is so. */
+static bool openreg_unbinds_are_left(struct openreg_ctx *ctx)
+{
+	guard(spinlock)(&ctx->unbinds.lock);
+	return !list_empty(&ctx->unbinds.busy) && !ctx->closing;
+}
+
+/*
+ * The card is cut off, the admin ring dead: whatever is asked for ends at once, and
+ * nothing is in use any more. flush_delayed_work() says nothing of a timer that the
+ * work has armed meanwhile.
+ */
 void openreg_unbinds_drain(struct openreg_device *odev)
 {
 	struct openreg_ctx *ctx = NULL;
 
-	while ((ctx = openreg_ctx_next(odev, ctx)))
-		while (flush_delayed_work(&ctx->unbinds.work))
-			;
+	while ((ctx = openreg_ctx_next(odev, ctx))) {
+		do
+			flush_delayed_work(&ctx->unbinds.work);
+		while (openreg_unbinds_are_left(ctx));
+		/* What was armed before. */
+		flush_delayed_work(&ctx->unbinds.work);
+	}
 }
