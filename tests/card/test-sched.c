@@ -155,34 +155,53 @@ static uint64_t completed(struct tq *q, unsigned int n)
 	return sum;
 }
 
-/* Whose jobs are small do not keep all memory from one that is large. */
-static void test_memory_in_turns(void **state)
+/* How many small ones end between the first and the last of the large ones. */
+static uint64_t small_meanwhile(struct tq *q, struct tq *others)
 {
-	struct tq q, others[OTHERS];
-	struct rig *rig = *state;
+	uint64_t before = completed(others, OTHERS), done;
 	unsigned int i, j;
-	uint64_t done;
 
-	leave_one(rig);
-	create(rig, &q, 2, OTHERS, OPENREG_PRIORITY_NORMAL);
 	for (i = 0; i < SORTS; i++)
-		push_sort(&q, ROW);
+		push_sort(q, ROW);
 	for (i = 0; i < OTHERS; i++) {
-		create(rig, &others[i], 1, i, OPENREG_PRIORITY_NORMAL);
 		for (j = 0; j < 4 * SORTS; j++)
 			push_sort(&others[i], ROW / 4);
 		tq_publish(&others[i]);
 	}
-	WAIT_FOR(completed(others, OTHERS));
+	WAIT_FOR(completed(others, OTHERS) > before);
 	done = completed(others, OTHERS);
-	tq_publish(&q);
-	WAIT_FOR(tq_completed(&q) == SORTS);
+	tq_publish(q);
+	tq_wait(q);
 	done = completed(others, OTHERS) - done;
-	print_message("%llu of the one, %u of the other\n",
-		      (unsigned long long)done, SORTS);
-	assert_true(done <= OTHERS * SORTS);
 	for (i = 0; i < OTHERS; i++)
 		tq_wait(&others[i]);
+	return done;
+}
+
+/*
+ * Whose jobs are small do not keep all memory from one that is large. In a single
+ * try this thread, which counts, may stand still.
+ */
+static void test_memory_in_turns(void **state)
+{
+	struct tq q, others[OTHERS];
+	struct rig *rig = *state;
+	uint64_t least = UINT64_MAX;
+	unsigned int i;
+
+	leave_one(rig);
+	create(rig, &q, 2, OTHERS, OPENREG_PRIORITY_NORMAL);
+	for (i = 0; i < OTHERS; i++)
+		create(rig, &others[i], 1, i, OPENREG_PRIORITY_NORMAL);
+	for (i = 0; i < TRIES; i++) {
+		uint64_t done = small_meanwhile(&q, others);
+
+		if (done < least)
+			least = done;
+	}
+	print_message("%llu of the one, at least, %u of the other\n",
+		      (unsigned long long)least, SORTS);
+	assert_true(least <= OTHERS * SORTS / 2);
 	check_extra(rig);
 }
 
