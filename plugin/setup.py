@@ -74,7 +74,7 @@ class CMakeBuild(build_ext):
         if (TREE / "libopenreg" / "meson.build").exists():
             prefix = build_libraries(build)
             env["PKG_CONFIG_PATH"] = str(prefix / "lib" / "pkgconfig")
-            options.append("-DOPENREG_RPATH=$ORIGIN/lib")
+            options.append("-DOPENREG_RPATH=$ORIGIN")
             self.bring(prefix / "lib", package / "lib")
         run(
             "cmake",

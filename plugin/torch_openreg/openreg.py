@@ -6,6 +6,7 @@ from torch import AcceleratorError, OutOfMemoryError
 from . import _memory as memory
 from . import _random as random
 from . import _streams as streams
+from ._build import cmake_prefix_path
 from ._device import (
     DeviceProperties,
     _exchange_device,

@@ -93,7 +93,7 @@ void combine(
   if (c.mean) {
     const Tensor count = include_self ? at::ones_like(out) : at::zeros_like(out);
     put(OPENREG_INDEX_ADD, count, broadcast_scalar(1, count, sizes), part);
-    divide(out, count);
+    openreg::divide(out, count);
   }
 }
 

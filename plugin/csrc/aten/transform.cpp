@@ -63,7 +63,7 @@ Tensor roll(const Tensor& self, at::IntArrayRef shifts, at::IntArrayRef dims) {
   TORCH_CHECK(!shifts.empty(), "`shifts` required");
   if (dims.empty() && shifts.size() == 1) {
     const Tensor flat = self.contiguous().view(self.numel());
-    return roll(flat, shifts, at::IntArrayRef({0})).view(self.sizes());
+    return openreg::roll(flat, shifts, at::IntArrayRef({0})).view(self.sizes());
   }
   TORCH_CHECK(
       shifts.size() == dims.size(),

@@ -8,6 +8,7 @@
 
 #include "runtime/memory_history.h"
 
+#pragma GCC visibility push(default) // csrc/python calls it
 namespace openreg {
 
 c10::DeviceAllocator& device_allocator();
@@ -24,3 +25,4 @@ MemorySnapshot memory_snapshot(c10::DeviceIndex device, bool traces);
 void clear_history(c10::DeviceIndex device);
 
 } // namespace openreg
+#pragma GCC visibility pop

@@ -8,6 +8,7 @@
 
 #include "openreg.h"
 
+#pragma GCC visibility push(default) // csrc/python calls it
 namespace openreg {
 
 constexpr int kMaxDevices = 16;
@@ -73,3 +74,4 @@ class DeviceScope {
 };
 
 } // namespace openreg
+#pragma GCC visibility pop

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#pragma GCC visibility push(default) // csrc/python calls it
 namespace openreg {
 
 enum class FallbackMode { COUNT, WARN, ERROR };
@@ -28,3 +29,4 @@ void reset_fallback_counts();
 void cpu_fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack);
 
 } // namespace openreg
+#pragma GCC visibility pop

@@ -9,6 +9,7 @@
 
 #include "runtime/device.h"
 
+#pragma GCC visibility push(default) // csrc/python calls it
 namespace openreg {
 
 // The card's streams of random words with this key (OPENREG_V_RANDOM), from
@@ -33,3 +34,4 @@ at::Generator new_generator(c10::DeviceIndex index);
 at::Generator cpu_generator(const at::Generator& device_generator);
 
 } // namespace openreg
+#pragma GCC visibility pop

@@ -1,34 +1,41 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Parts of core call a backend with the GIL. Who may sleep there gives it away,
-// so that threads of Python go on: one of them may have to end the sleep.
+// Core calls a backend with the GIL held in places where the backend may sleep.
+// The backend gives the GIL away there: another Python thread may have to end the
+// sleep. The library does not know Python; csrc/python/gil.cpp registers how.
 #pragma once
-
-#include <Python.h>
 
 #include <mutex>
 #include <optional>
 
+#pragma GCC visibility push(default) // csrc/python calls it
 namespace openreg {
+
+struct Gil {
+  void* (*release)(); // null if this thread does not hold the GIL
+  void (*take)(void* released);
+};
+
+// Call it once, before any other thread uses the backend.
+void register_gil(const Gil& gil);
+// Both functions do nothing in a process without Python.
+const Gil& registered_gil();
 
 class WithoutGil {
  public:
-  WithoutGil()
-      : state_(
-            Py_IsInitialized() && PyGILState_Check() ? PyEval_SaveThread()
-                                                     : nullptr) {}
+  WithoutGil() : released_(registered_gil().release()) {}
   ~WithoutGil() {
-    if (state_)
-      PyEval_RestoreThread(state_);
+    if (released_)
+      registered_gil().take(released_);
   }
   WithoutGil(const WithoutGil&) = delete;
   WithoutGil& operator=(const WithoutGil&) = delete;
 
  private:
-  PyThreadState* state_;
+  void* released_;
 };
 
-// Of a mutex with which one may sleep: nobody waits for it with the GIL. Nor for the
-// GIL with the mutex, which goes first.
+// Locks a mutex whose holder may sleep. The thread gives the GIL away while it
+// waits, and gets the mutex before the GIL: the holder may want the GIL.
 class SleepyLock {
  public:
   explicit SleepyLock(std::mutex& mutex) : lock_(mutex, std::try_to_lock) {
@@ -44,3 +51,4 @@ class SleepyLock {
 };
 
 } // namespace openreg
+#pragma GCC visibility pop

@@ -10,6 +10,12 @@
 namespace openreg {
 namespace {
 
+// Python says it again, with the same name; a C++ program has only this.
+[[maybe_unused]] const bool named = [] {
+  c10::register_privateuse1_backend("openreg");
+  return true;
+}();
+
 struct Hooks final : at::PrivateUse1HooksInterface {
   bool isBuilt() const override {
     return true;

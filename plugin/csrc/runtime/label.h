@@ -7,9 +7,11 @@
 
 #include <string>
 
+#pragma GCC visibility push(default) // csrc/python calls it
 namespace openreg {
 
 void set_label(const at::Tensor& tensor, const std::string& text);
 std::string label(const at::Tensor& tensor); // "" without one
 
 } // namespace openreg
+#pragma GCC visibility pop

@@ -25,6 +25,7 @@
 
 #include "openreg_isa.h"
 
+#pragma GCC visibility push(default) // csrc/python calls it
 namespace openreg {
 
 // Names an operator in statistics and in fault messages; it is the packet's
@@ -175,3 +176,4 @@ enum class Part { FIRST, FURTHER };
 void launch(Packet& packet, c10::DeviceIndex device, Part part = Part::FIRST);
 
 } // namespace openreg
+#pragma GCC visibility pop

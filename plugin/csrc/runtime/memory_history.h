@@ -10,6 +10,7 @@
 
 #include "runtime/block_pool.h"
 
+#pragma GCC visibility push(default) // csrc/python calls it
 namespace openreg {
 
 using c10::CachingDeviceAllocator::RecordContext;
@@ -60,3 +61,4 @@ SegmentInfo describe(const Segment& segment);
 std::function<c10::time_t(c10::approx_time_t)> to_unix_time();
 
 } // namespace openreg
+#pragma GCC visibility pop

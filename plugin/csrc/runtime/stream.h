@@ -12,6 +12,7 @@
 
 #include "runtime/device.h"
 
+#pragma GCC visibility push(default) // csrc/python calls it
 namespace openreg {
 
 class Staging;
@@ -125,3 +126,4 @@ void check_fault(StreamState& stream);
 [[noreturn]] void fail_stream(StreamState& stream, int error);
 
 } // namespace openreg
+#pragma GCC visibility pop

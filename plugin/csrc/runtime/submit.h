@@ -11,6 +11,7 @@
 #include "runtime/launch.h"
 #include "runtime/stream.h"
 
+#pragma GCC visibility push(default) // csrc/python calls it
 namespace openreg {
 
 // Puts the packet on the stream and returns its sequence number. The caller
@@ -34,3 +35,4 @@ std::vector<std::pair<std::string, uint64_t>> op_counts();
 void reset_op_counts();
 
 } // namespace openreg
+#pragma GCC visibility pop

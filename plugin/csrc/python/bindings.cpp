@@ -6,7 +6,7 @@
 
 #include <cstring>
 
-#include "runtime/bindings.h"
+#include "python/bindings.h"
 #include "runtime/fallback.h"
 #include "runtime/generator.h"
 #include "runtime/label.h"
@@ -204,6 +204,7 @@ void bind_statistics(py::module_& m) {
 } // namespace openreg
 
 PYBIND11_MODULE(_C, m) {
+  openreg::bind_gil();
   openreg::bind_device(m);
   openreg::bind_memory(m);
   openreg::bind_streams(m);

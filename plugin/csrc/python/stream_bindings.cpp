@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "runtime/allocator.h"
-#include "runtime/bindings.h"
+#include "python/bindings.h"
 #include "runtime/launch.h"
 #include "runtime/stream.h"
 

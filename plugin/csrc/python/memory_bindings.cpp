@@ -8,7 +8,7 @@
 #include <unordered_map>
 
 #include "runtime/allocator.h"
-#include "runtime/bindings.h"
+#include "python/bindings.h"
 
 namespace py = pybind11;
 
