@@ -5,6 +5,9 @@ In the openreg checkout the wheel brings libopenreg and the in-process card, whi
 are built with meson. Elsewhere it takes the libopenreg that pkg-config finds.
 It is for the torch of the Python that runs pip, which is not named as something to
 fetch: the package index has another one.
+
+CXX names the compiler, as everywhere with CMake. TORCH_OPENREG_BUILD names a directory
+for the plugin's objects; in the same one, a compiler cache knows them again.
 """
 
 import atexit
@@ -69,6 +72,7 @@ class CMakeBuild(build_ext):
     def build_extension(self, ext: Extension) -> None:
         build = pathlib.Path(self.build_temp).resolve()
         package = pathlib.Path(self.get_ext_fullpath(ext.name)).resolve().parent
+        plugin = os.environ.get("TORCH_OPENREG_BUILD", str(build / "plugin"))
         show_the_system()
         options, env = [], {}
         if (TREE / "libopenreg" / "meson.build").exists():
@@ -78,15 +82,15 @@ class CMakeBuild(build_ext):
             self.bring(prefix / "lib", package / "lib")
         run(
             "cmake",
-            *("-S", str(SOURCE), "-B", str(build / "plugin")),
+            *("-S", str(SOURCE), "-B", plugin),
             f"-DCMAKE_INSTALL_PREFIX={package.parent}",
             f"-DPython_EXECUTABLE={sys.executable}",
             "-DOPENREG_DIST_INFO=OFF",
             *options,
             **env,
         )
-        run("cmake", "--build", str(build / "plugin"), "--parallel")
-        run("cmake", "--install", str(build / "plugin"))
+        run("cmake", "--build", plugin, "--parallel")
+        run("cmake", "--install", plugin)
 
     @staticmethod
     def bring(source: pathlib.Path, target: pathlib.Path) -> None:
