@@ -19,6 +19,13 @@ typedef int64_t __s64;
 typedef uint64_t __u64;
 #endif
 
+/* C++ programs may compile with -Wold-style-cast. */
+#if defined(__cplusplus)
+#define OPENREG_U64_(value) (__u64(value))
+#else
+#define OPENREG_U64_(value) ((__u64)(value))
+#endif
+
 #define OPENREG_ISA_MAJOR 1
 #define OPENREG_ISA_MINOR 3
 
@@ -44,15 +51,15 @@ typedef uint64_t __u64;
 
 #define OPENREG_ADDR(card, seg, off)                                           \
 	((OPENREG_ADDR_PREFIX << OPENREG_ADDR_FIXED_BIT) |                     \
-	 ((__u64)(card) << OPENREG_ADDR_CARD_SHIFT) |                          \
-	 ((__u64)(seg) << OPENREG_ADDR_SEG_SHIFT) | (__u64)(off))
+	 (OPENREG_U64_(card) << OPENREG_ADDR_CARD_SHIFT) |                     \
+	 (OPENREG_U64_(seg) << OPENREG_ADDR_SEG_SHIFT) | OPENREG_U64_(off))
 #define OPENREG_ADDR_IS_VALID(a)                                               \
-	(((__u64)(a) >> OPENREG_ADDR_FIXED_BIT) == OPENREG_ADDR_PREFIX)
+	((OPENREG_U64_(a) >> OPENREG_ADDR_FIXED_BIT) == OPENREG_ADDR_PREFIX)
 #define OPENREG_ADDR_CARD(a)                                                   \
-	(((__u64)(a) >> OPENREG_ADDR_CARD_SHIFT) & OPENREG_ADDR_CARD_MASK)
+	((OPENREG_U64_(a) >> OPENREG_ADDR_CARD_SHIFT) & OPENREG_ADDR_CARD_MASK)
 #define OPENREG_ADDR_SEG(a)                                                    \
-	(((__u64)(a) >> OPENREG_ADDR_SEG_SHIFT) & OPENREG_ADDR_SEG_MASK)
-#define OPENREG_ADDR_OFFSET(a) ((__u64)(a) & OPENREG_ADDR_OFFSET_MASK)
+	((OPENREG_U64_(a) >> OPENREG_ADDR_SEG_SHIFT) & OPENREG_ADDR_SEG_MASK)
+#define OPENREG_ADDR_OFFSET(a) (OPENREG_U64_(a) & OPENREG_ADDR_OFFSET_MASK)
 
 /* Rings: free-running slot counters, slot index = counter & (slots - 1). */
 #define OPENREG_SLOT_SIZE 64

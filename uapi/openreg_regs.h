@@ -128,7 +128,8 @@ struct openreg_admin_cmd {
 	__u32 ctx;
 	__u32 id; /* segment or queue */
 	__u32 reserved;
-	union {
+	/* ISO C++ has no unnamed structs here. */
+	__extension__ union {
 		__u64 arg[6];
 		struct {
 			__u32 kind; /* enum openreg_seg_kind */

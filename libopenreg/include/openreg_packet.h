@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Packet builders, included by openreg.h. All inline; a packet costs the
- * stores that it is made of.
+ * Packet builders. This header and openreg.h include each other, so a program
+ * may include either first. All builders are inline; a packet costs the stores
+ * that it is made of.
  *
  * openreg_pack_*() write a packet at a slot (64-byte aligned, room for
  * openreg_*_slots() slots) and return its length in slots. openreg_push_*()
@@ -17,7 +18,14 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "openreg_isa.h"
+#include "openreg.h"
+
+/* C++ programs may compile with -Wold-style-cast. */
+#if defined(__cplusplus)
+#define OPENREG_CAST_(type, value) static_cast<type>(value)
+#else
+#define OPENREG_CAST_(type, value) ((type)(value))
+#endif
 
 #if defined(__cplusplus)
 extern "C" {
@@ -57,7 +65,7 @@ static inline uint64_t openreg_imm_f64(double value)
 
 static inline uint64_t openreg_imm_i64(int64_t value)
 {
-	return (uint64_t)value;
+	return OPENREG_CAST_(uint64_t, value);
 }
 
 static inline struct openreg_tensor
@@ -82,13 +90,13 @@ openreg_ins(unsigned int op, unsigned int type, unsigned int dst,
 {
 	struct openreg_instr i;
 
-	i.op = (uint8_t)op;
-	i.type = (uint8_t)type;
-	i.dst = (uint8_t)dst;
-	i.a = (uint8_t)a;
-	i.b = (uint8_t)b;
-	i.c = (uint8_t)c;
-	i.aux = (uint16_t)aux;
+	i.op = OPENREG_CAST_(uint8_t, op);
+	i.type = OPENREG_CAST_(uint8_t, type);
+	i.dst = OPENREG_CAST_(uint8_t, dst);
+	i.a = OPENREG_CAST_(uint8_t, a);
+	i.b = OPENREG_CAST_(uint8_t, b);
+	i.c = OPENREG_CAST_(uint8_t, c);
+	i.aux = OPENREG_CAST_(uint16_t, aux);
 	return i;
 }
 
@@ -126,8 +134,9 @@ static inline unsigned int openreg_packet_slots(unsigned int ndim,
 		       nops * (sizeof(struct openreg_operand) + 8 * ndim) +
 		       8 * nimm + sizeof(struct openreg_instr) * ninstr;
 
-	return (unsigned int)((bytes + OPENREG_SLOT_SIZE - 1) /
-			      OPENREG_SLOT_SIZE);
+	return OPENREG_CAST_(unsigned int,
+			     (bytes + OPENREG_SLOT_SIZE - 1) /
+				     OPENREG_SLOT_SIZE);
 }
 
 /* 0 if it is beyond a limit of the format, which no ring takes. */
@@ -146,8 +155,8 @@ static inline void openreg_pack_header_(void *slot, unsigned int opcode,
 {
 	struct openreg_packet h;
 
-	h.opcode = (uint8_t)opcode;
-	h.slots = (uint8_t)slots;
+	h.opcode = OPENREG_CAST_(uint8_t, opcode);
+	h.slots = OPENREG_CAST_(uint8_t, slots);
 	h.flags = 0;
 	h.cookie = cookie;
 	h.reserved = 0;
@@ -157,11 +166,11 @@ static inline void openreg_pack_header_(void *slot, unsigned int opcode,
 static inline void openreg_dense_strides_(int64_t *stride, unsigned int ndim,
 					  const int64_t *size)
 {
-	int64_t step = 1;
+	uint64_t step = 1;
 
 	for (unsigned int d = ndim; d-- > 0;) {
-		stride[d] = step;
-		step = (int64_t)((uint64_t)step * (uint64_t)size[d]);
+		stride[d] = OPENREG_CAST_(int64_t, step);
+		step *= OPENREG_CAST_(uint64_t, size[d]);
 	}
 }
 
@@ -174,7 +183,7 @@ openreg_pack_operand_(unsigned char *p, const struct openreg_tensor *t,
 	const int64_t *stride = t->stride;
 
 	o.addr = t->address;
-	o.dtype = (uint8_t)t->dtype;
+	o.dtype = OPENREG_CAST_(uint8_t, t->dtype);
 	memset(o.reserved, 0, sizeof(o.reserved));
 	memcpy(p, &o, sizeof(o));
 	p += sizeof(o);
@@ -194,7 +203,7 @@ static inline unsigned int openreg_pack(void *slot,
 {
 	unsigned int slots = openreg_packet_slots(cmd->ndim, cmd->nops,
 						  cmd->nimm, cmd->ninstr);
-	unsigned char *p = (unsigned char *)slot;
+	unsigned char *p = OPENREG_CAST_(unsigned char *, slot);
 	struct openreg_op op;
 
 	openreg_pack_header_(slot, cmd->opcode, slots, cmd->cookie);
@@ -208,14 +217,14 @@ static inline unsigned int openreg_pack(void *slot,
 	memcpy(p, &op, sizeof(op));
 	p += sizeof(op);
 	if (cmd->ndim)
-		memcpy(p, cmd->size, 8 * (size_t)cmd->ndim);
-	p += 8 * (size_t)cmd->ndim;
+		memcpy(p, cmd->size, 8u * cmd->ndim);
+	p += 8u * cmd->ndim;
 	for (unsigned int i = 0; i < cmd->nops; i++)
 		p = openreg_pack_operand_(p, &cmd->ops[i], cmd->ndim,
 					  cmd->size);
 	if (cmd->nimm)
-		memcpy(p, cmd->imm, 8 * (size_t)cmd->nimm);
-	p += 8 * (size_t)cmd->nimm;
+		memcpy(p, cmd->imm, 8u * cmd->nimm);
+	p += 8u * cmd->nimm;
 	if (cmd->ninstr)
 		memcpy(p, cmd->instr, sizeof(*cmd->instr) * cmd->ninstr);
 	return slots;
@@ -224,8 +233,10 @@ static inline unsigned int openreg_pack(void *slot,
 /* Changes the cookie of a packet that is packed and not submitted. */
 static inline void openreg_packet_set_cookie(void *slot, uint32_t cookie)
 {
-	memcpy((unsigned char *)slot + offsetof(struct openreg_packet, cookie),
-	       &cookie, sizeof(cookie));
+	unsigned char *p = OPENREG_CAST_(unsigned char *, slot);
+
+	memcpy(p + offsetof(struct openreg_packet, cookie), &cookie,
+	       sizeof(cookie));
 }
 
 /* Does nothing over slots slots (1..32). */
@@ -242,9 +253,9 @@ openreg_command_(unsigned int opcode, unsigned int ndim, const int64_t *size,
 	struct openreg_command cmd;
 
 	memset(&cmd, 0, sizeof(cmd));
-	cmd.opcode = (uint8_t)opcode;
-	cmd.ndim = (uint8_t)ndim;
-	cmd.nops = (uint8_t)nops;
+	cmd.opcode = OPENREG_CAST_(uint8_t, opcode);
+	cmd.ndim = OPENREG_CAST_(uint8_t, ndim);
+	cmd.nops = OPENREG_CAST_(uint8_t, nops);
 	cmd.size = size;
 	cmd.ops = ops;
 	return cmd;
@@ -309,9 +320,9 @@ static inline unsigned int openreg_pack_vector(void *slot,
 	struct openreg_command cmd = openreg_command_(
 		OPENREG_OP_VECTOR, v->ndim, v->size, v->nops, v->ops);
 
-	cmd.nimm = (uint8_t)v->nimm;
-	cmd.ninstr = (uint8_t)v->ninstr;
-	cmd.arg[0] = (uint8_t)v->reduce;
+	cmd.nimm = OPENREG_CAST_(uint8_t, v->nimm);
+	cmd.ninstr = OPENREG_CAST_(uint8_t, v->ninstr);
+	cmd.arg[0] = OPENREG_CAST_(uint8_t, v->reduce);
 	cmd.imm = v->imm;
 	cmd.instr = v->instr;
 	return openreg_pack(slot, &cmd);
@@ -362,8 +373,8 @@ openreg_pack_softmax(void *slot, unsigned int ndim, const int64_t *size,
 	struct openreg_command cmd = openreg_command_(
 		OPENREG_OP_SOFTMAX, ndim, size, output ? 3 : 2, ops);
 
-	cmd.arg[0] = (uint8_t)axis;
-	cmd.arg[1] = (uint8_t)flags;
+	cmd.arg[0] = OPENREG_CAST_(uint8_t, axis);
+	cmd.arg[1] = OPENREG_CAST_(uint8_t, flags);
 	return openreg_pack(slot, &cmd);
 }
 
@@ -410,9 +421,9 @@ openreg_pack_index(void *slot, const struct openreg_index_access *x)
 		imm[2 * k] = openreg_imm_i64(x->extent[k]);
 		imm[2 * k + 1] = openreg_imm_i64(x->step[k]);
 	}
-	cmd.arg[0] = (uint8_t)x->mode;
-	cmd.arg[1] = (uint8_t)x->flags;
-	cmd.nimm = (uint8_t)(2 * x->nindex);
+	cmd.arg[0] = OPENREG_CAST_(uint8_t, x->mode);
+	cmd.arg[1] = OPENREG_CAST_(uint8_t, x->flags);
+	cmd.nimm = OPENREG_CAST_(uint8_t, 2 * x->nindex);
 	cmd.imm = imm;
 	return openreg_pack(slot, &cmd);
 }
@@ -427,13 +438,13 @@ static inline void openreg_window_imm_(uint64_t imm[16],
 				       const struct openreg_windows *w)
 {
 	for (unsigned int d = 0; d < 3; d++) {
-		imm[OPENREG_WINDOW_KERNEL + d] = (uint64_t)w->kernel[d];
-		imm[OPENREG_WINDOW_INPUT + d] = (uint64_t)w->input[d];
-		imm[OPENREG_WINDOW_STRIDE + d] = (uint64_t)w->stride[d];
-		imm[OPENREG_WINDOW_PADDING + d] = (uint64_t)w->padding[d];
-		imm[OPENREG_WINDOW_DILATION + d] = (uint64_t)w->dilation[d];
+		imm[OPENREG_WINDOW_KERNEL + d] = openreg_imm_i64(w->kernel[d]);
+		imm[OPENREG_WINDOW_INPUT + d] = openreg_imm_i64(w->input[d]);
+		imm[OPENREG_WINDOW_STRIDE + d] = openreg_imm_i64(w->stride[d]);
+		imm[OPENREG_WINDOW_PADDING + d] = openreg_imm_i64(w->padding[d]);
+		imm[OPENREG_WINDOW_DILATION + d] = openreg_imm_i64(w->dilation[d]);
 	}
-	imm[OPENREG_WINDOW_DIVISOR] = (uint64_t)w->divisor;
+	imm[OPENREG_WINDOW_DIVISOR] = openreg_imm_i64(w->divisor);
 }
 
 /*
@@ -456,7 +467,7 @@ static inline unsigned int openreg_pack_conv(void *slot, unsigned int kind,
 	uint64_t imm[16];
 
 	openreg_window_imm_(imm, w);
-	cmd.arg[0] = (uint8_t)kind;
+	cmd.arg[0] = OPENREG_CAST_(uint8_t, kind);
 	cmd.nimm = OPENREG_WINDOW_DIVISOR;
 	cmd.imm = imm;
 	return openreg_pack(slot, &cmd);
@@ -487,8 +498,8 @@ static inline unsigned int openreg_pack_pool(void *slot, unsigned int kind,
 	uint64_t imm[16];
 
 	openreg_window_imm_(imm, w);
-	cmd.arg[0] = (uint8_t)kind;
-	cmd.arg[1] = (uint8_t)flags;
+	cmd.arg[0] = OPENREG_CAST_(uint8_t, kind);
+	cmd.arg[1] = OPENREG_CAST_(uint8_t, flags);
 	cmd.nimm = 16;
 	cmd.imm = imm;
 	return openreg_pack(slot, &cmd);
@@ -530,8 +541,8 @@ static inline unsigned int openreg_pack_sort(void *slot,
 	struct openreg_command cmd = openreg_command_(
 		OPENREG_OP_SORT, x->ndim, x->size, x->index ? 3 : 2, ops);
 
-	cmd.arg[0] = (uint8_t)x->axis;
-	cmd.arg[1] = (uint8_t)x->flags;
+	cmd.arg[0] = OPENREG_CAST_(uint8_t, x->axis);
+	cmd.arg[1] = OPENREG_CAST_(uint8_t, x->flags);
 	cmd.nimm = 2;
 	cmd.imm = imm;
 	return openreg_pack(slot, &cmd);
@@ -549,7 +560,7 @@ static inline unsigned int openreg_pack_word_(void *slot, unsigned int opcode,
 	struct openreg_command cmd =
 		openreg_command_(opcode, 0, NULL, 1, &word);
 
-	cmd.arg[0] = (uint8_t)arg;
+	cmd.arg[0] = OPENREG_CAST_(uint8_t, arg);
 	cmd.nimm = imm ? 1 : 0;
 	cmd.imm = imm;
 	return openreg_pack(slot, &cmd);
@@ -561,7 +572,7 @@ static inline unsigned int openreg_pack_wait(void *slot, uint64_t address,
 					     uint64_t value)
 {
 	return openreg_pack_word_(slot, OPENREG_OP_WAIT, address,
-				  (unsigned int)compare, &value);
+				  OPENREG_CAST_(unsigned int, compare), &value);
 }
 
 /* Sets the word at address, or adds to it, once all before has completed. */
@@ -570,7 +581,7 @@ static inline unsigned int openreg_pack_signal(void *slot, uint64_t address,
 					       uint64_t value)
 {
 	return openreg_pack_word_(slot, OPENREG_OP_SIGNAL, address,
-				  (unsigned int)how, &value);
+				  OPENREG_CAST_(unsigned int, how), &value);
 }
 
 /* Stores the card's clock, ns, in the word at address. */
