@@ -54,7 +54,10 @@ const char *openreg_last_error(void);
 
 /* ---- devices ----------------------------------------------------------- */
 
-/* How many of /dev/openreg, /dev/openreg1 ... exist. 0 without a card. */
+/*
+ * How many of /dev/openreg, /dev/openreg1 ... exist; OPENREG_VISIBLE_DEVICES can
+ * hide some. 0 without a card.
+ */
 int openreg_device_count(void);
 
 /*

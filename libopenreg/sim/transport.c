@@ -165,7 +165,7 @@ static int sim_timestamp(struct transport *t, struct openreg_timestamp *ts)
 __attribute__((visibility("default")))
 const struct transport_ops openreg_sim_transport = {
 	.size = sizeof(struct transport_ops),
-	.more_vram = "set OPENREG_SIM_VRAM",
+	.more_vram = "set OPENREG_SIM_VRAM, or scripts/sim --vram",
 	.more_system = "use a machine with more memory",
 	.exists = sim_exists,
 	.open = sim_open,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,15 +8,16 @@
 #include "internal.h"
 #include "openreg_regs.h"
 
-API int openreg_device_count(void)
-{
-	const struct transport_ops *ops = openreg_transport();
-	char path[64];
-	int count = 0;
+#define ENV_VISIBLE "OPENREG_VISIBLE_DEVICES"
 
-	for (unsigned int i = 0; ops && i < OPENREG_MAX_CARDS; i++)
-		count += ops->exists(i, path, sizeof(path));
-	return count;
+static pthread_once_t visible_once = PTHREAD_ONCE_INIT;
+static const char *visible; /* NULL: every card */
+
+static void read_visible(void)
+{
+	const char *text = getenv(ENV_VISIBLE);
+
+	visible = text ? strdup(text) : NULL;
 }
 
 /* Path of the node that is number index among those that exist. */
@@ -26,6 +28,66 @@ static bool find_node(const struct transport_ops *ops, unsigned int index,
 		if (ops->exists(i, path, len) && !index--)
 			return true;
 	return false;
+}
+
+static unsigned int count_nodes(const struct transport_ops *ops)
+{
+	char path[64];
+	unsigned int count = 0;
+
+	for (unsigned int i = 0; i < OPENREG_MAX_CARDS; i++)
+		count += ops->exists(i, path, sizeof(path));
+	return count;
+}
+
+static bool contains(const unsigned int *numbers, unsigned int count,
+		     unsigned long number)
+{
+	for (unsigned int i = 0; i < count; i++)
+		if (numbers[i] == number)
+			return true;
+	return false;
+}
+
+/*
+ * Fills in the numbers of the visible cards, in the variable's order, and returns
+ * how many. As with CUDA_VISIBLE_DEVICES the first entry that names no card ends
+ * the list, and a card that is named twice empties it.
+ */
+static unsigned int find_visible(unsigned int nodes, unsigned int *numbers)
+{
+	const char *text;
+	unsigned int count = 0;
+
+	pthread_once(&visible_once, read_visible);
+	if (!visible) {
+		for (; count < nodes; count++)
+			numbers[count] = count;
+		return count;
+	}
+	for (text = visible; *text;) {
+		char *end;
+		unsigned long number = strtoul(text, &end, 10);
+
+		if (end == text || number >= nodes)
+			break;
+		end += strspn(end, " ");
+		if (*end && *end != ',')
+			break;
+		if (contains(numbers, count, number))
+			return 0;
+		numbers[count++] = (unsigned int)number;
+		text = *end ? end + 1 : end;
+	}
+	return count;
+}
+
+API int openreg_device_count(void)
+{
+	const struct transport_ops *ops = openreg_transport();
+	unsigned int numbers[OPENREG_MAX_CARDS];
+
+	return ops ? (int)find_visible(count_nodes(ops), numbers) : 0;
 }
 
 static int fail_open(const struct transport_ops *ops, int error,
@@ -98,6 +160,7 @@ API int openreg_device_open_path(const char *path, struct openreg_device **out)
 API int openreg_device_open(unsigned int index, struct openreg_device **out)
 {
 	const struct transport_ops *ops = openreg_transport();
+	unsigned int numbers[OPENREG_MAX_CARDS], nodes, count;
 	char path[64];
 
 	*out = NULL;
@@ -106,12 +169,20 @@ API int openreg_device_open(unsigned int index, struct openreg_device **out)
 	if (index >= OPENREG_MAX_CARDS)
 		return openreg_fail(-ENODEV, "card %u: a machine has at most %u",
 				    index, OPENREG_MAX_CARDS);
-	if (!find_node(ops, index, path, sizeof(path))) {
+	nodes = count_nodes(ops);
+	count = find_visible(nodes, numbers);
+	if (nodes && visible && index >= count)
+		return openreg_fail(-ENODEV,
+				    "no card %u: " ENV_VISIBLE "='%s' leaves %u of %u visible",
+				    index, visible, count, nodes);
+	if (index >= count) {
 		if (!ops->exists(index, path, sizeof(path)))
 			return fail_open(ops, -ENODEV, path);
-		return openreg_fail(-ENODEV, "no card %u: %d are here", index,
-				    openreg_device_count());
+		return openreg_fail(-ENODEV, "no card %u: %u are here", index,
+				    nodes);
 	}
+	if (!find_node(ops, numbers[index], path, sizeof(path)))
+		return fail_open(ops, -ENODEV, path);
 	return openreg_device_open_path(path, out);
 }
 

@@ -133,6 +133,59 @@ static void test_values(void **state)
 	assert_int_equal(in_child(s, has, &w), 0);
 }
 
+struct order {
+	int count;
+	uint32_t cards[3];
+};
+
+static int in_order(const void *arg)
+{
+	const struct order *o = arg;
+	struct openreg_device_info info;
+	struct openreg_device *dev;
+
+	if (openreg_device_count() != o->count)
+		return 1;
+	for (int i = 0; i < o->count; i++) {
+		if (openreg_device_open((unsigned int)i, &dev))
+			return 2;
+		openreg_device_get_info(dev, &info);
+		if (info.card != o->cards[i])
+			return 3;
+		openreg_device_close(dev);
+	}
+	if (openreg_device_open((unsigned int)o->count, &dev) != -ENODEV)
+		return 4;
+	return !strstr(openreg_last_error(), "OPENREG_VISIBLE_DEVICES=");
+}
+
+static void test_visible(void **state)
+{
+	static const struct {
+		const char *text;
+		struct order order;
+	} cases[] = {
+		{ "2,0", { 2, { 2, 0 } } },    { "1", { 1, { 1 } } },
+		{ " 1 , 2", { 2, { 1, 2 } } }, { "0,1,2", { 3, { 0, 1, 2 } } },
+		{ "", { 0, { 0 } } },	       { " ", { 0, { 0 } } },
+		{ "-1", { 0, { 0 } } },	       { "none", { 0, { 0 } } },
+		{ "0,3,1", { 1, { 0 } } },     { "1,-1,0", { 1, { 1 } } },
+		{ "0,1x,2", { 1, { 0 } } },    { "0,,1", { 1, { 0 } } },
+		{ "0,1,0", { 0, { 0 } } },     { "0,99999999999999999999", { 1, { 0 } } },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(cases); i++) {
+		const struct setting s[] = {
+			{ "OPENREG_SIM_CARDS", "3" },
+			{ "OPENREG_VISIBLE_DEVICES", cases[i].text },
+			{ NULL, NULL }
+		};
+
+		assert_int_equal(in_child(s, in_order, &cases[i].order), 0);
+	}
+}
+
 static int too_much(const void *arg)
 {
 	struct card c;
@@ -164,6 +217,7 @@ int main(void)
 		cmocka_unit_test(test_no_cards),
 		cmocka_unit_test(test_bad_transport),
 		cmocka_unit_test(test_values),
+		cmocka_unit_test(test_visible),
 		cmocka_unit_test(test_full),
 	};
 
