@@ -3,6 +3,7 @@
 
 from torch import AcceleratorError, OutOfMemoryError
 
+from . import _inductor
 from . import _memory as memory
 from . import _random as random
 from . import _streams as streams
@@ -101,6 +102,9 @@ from ._streams import (
     stream,
 )
 
+# Inductor looks for its code generator by these names.
+_INDUCTOR = ("Scheduling", "PythonWrapperCodegen", "CppWrapperCodegen", "WrapperFxCodegen")
+
 __all__ = [name for name in dir() if not name.startswith("_")]
 
 
@@ -114,4 +118,6 @@ def __getattr__(name: str):
             f"torch.openreg has no {name}: core makes pools of memory for CUDA and XPU "
             "only. set_per_process_memory_fraction() limits what a process holds."
         )
+    if name in _INDUCTOR:
+        return _inductor.NONE
     raise AttributeError(f"module 'torch.openreg' has no attribute '{name}'")
