@@ -12,10 +12,11 @@ __version__ = "0.1.0"
 
 def _register() -> None:
     torch.utils.rename_privateuse1_backend("openreg")
-    from . import _dlpack, openreg
+    from . import _dlpack, _multiprocessing, openreg
 
     torch._register_device_module("openreg", openreg)
     _dlpack.install()
+    _multiprocessing.install()
     torch.utils.generate_methods_for_privateuse1_backend(
         for_tensor=True, for_module=True, for_packed_sequence=True, for_storage=True
     )
