@@ -12,9 +12,10 @@ __version__ = "0.1.0"
 
 def _register() -> None:
     torch.utils.rename_privateuse1_backend("openreg")
-    from . import _dlpack, _multiprocessing, openreg
+    from . import _data_parallel, _dlpack, _multiprocessing, openreg
 
     torch._register_device_module("openreg", openreg)
+    _data_parallel.install()
     _dlpack.install()
     _multiprocessing.install()
     torch.utils.generate_methods_for_privateuse1_backend(
