@@ -26,7 +26,7 @@ static bool conv_setup(struct openreg_job *job, struct openreg_scratch *scratch)
 	cv->partial = openreg_job_extra(job, (size_t)bytes);
 	if (!cv->partial)
 		return false;
-	cv->sum_units = cv->units / (cv->parts * cv->tiles_rows) * cv->rows;
+	cv->sum_units = cv->classes * cv->g * cv->tiles_columns * cv->rows;
 	cv->sum_slice_units =
 		(int64_t)(OPENREG_SLICE_NS /
 			  (double)(300 + (40 + 2 * cv->parts) *
@@ -216,6 +216,8 @@ static bool run_unit(const struct openreg_conv *cv, int64_t unit,
 	int64_t block, last, k;
 	bool begun;
 
+	if (cv->slide.on)
+		return openreg_conv_slide(cv, unit, scratch);
 	find_tile(cv, unit, &t);
 	if (t.columns <= 0)
 		return true;

@@ -29,6 +29,15 @@ struct openreg_conv_view {
 	int64_t n, g, oc, ic, at[3];
 };
 
+/* Work as weighted lines: tiles are boxes of images and of positions. */
+struct openreg_conv_slide {
+	bool on;
+	int64_t groups; /* at once, one a lane; or 1 */
+	int64_t tile[4], tiles[4];
+	int64_t all_tiles;  /* of a class and group */
+	int64_t part_tiles; /* of a part of BACKWARD_WEIGHTS */
+};
+
 struct openreg_conv {
 	const struct openreg_kernels *kernels;
 	const struct openreg_gemm_kernel *gemm;
@@ -49,6 +58,7 @@ struct openreg_conv {
 	int64_t tiles_rows, tiles_columns, parts;
 	int64_t slots; /* of BACKWARD_WEIGHTS: taps that a tile has, else 0 */
 	int64_t units, slice_units;
+	struct openreg_conv_slide slide;
 	unsigned char *partial; /* [part][class][g][rows][columns] of type */
 	int64_t sum_units, sum_slice_units;
 };
@@ -124,6 +134,11 @@ void openreg_conv_tap(const struct openreg_conv_axis axis[3], int64_t i,
 int64_t openreg_conv_tap_shift(const struct openreg_conv_axis axis[3],
 			       const struct openreg_conv_view *source,
 			       const int64_t tap[3]);
+
+/* Sets slide, units and parts where weighted lines pay. */
+void openreg_conv_slide_plan(struct openreg_conv *cv);
+bool openreg_conv_slide(const struct openreg_conv *cv, int64_t unit,
+			struct openreg_scratch *scratch);
 
 /* Sets amx_parts where it pays. */
 void openreg_conv_amx_plan(struct openreg_conv *cv);

@@ -340,5 +340,6 @@ bool openreg_conv_plan(struct openreg_conv *cv, const struct openreg_args *args)
 	cv->partial = NULL;
 	cut(cv);
 	count_units(cv);
+	openreg_conv_slide_plan(cv);
 	return true;
 }

@@ -8,8 +8,10 @@
 /* These want what kernel_math.h includes. */
 #include "kernel_gather.h"
 #include "kernel_gemm.h"
+#include "kernel_lanes.h"
 #include "kernel_random.h"
 #include "kernel_reduce.h"
+#include "kernel_slide.h"
 #include "kernel_softmax.h"
 #include "kernel_window.h"
 
@@ -21,6 +23,8 @@ const struct openreg_kernels KERNELS = {
 	REDUCE_TABLES
 	GATHER_TABLES
 	GEMM_TABLES
+	SLIDE_TABLES
+	LANES_TABLES
 	SOFTMAX_TABLES
 	WINDOW_TABLES
 };

@@ -75,6 +75,53 @@ typedef void openreg_gather_fn(void *dst, size_t width, uintptr_t src,
 			       const int64_t *index, size_t lines);
 #define OPENREG_GATHER_WIDTH 32
 
+/*
+ * Element i of row r is bias[r] + the sum of w[rows * k + r] * src[at[k] + i]
+ * over all lines k. out's rows are ld elements apart.
+ */
+typedef void openreg_slide_fn(float *out, size_t ld, const float *src,
+			      const int64_t *at, const float *w,
+			      const float *bias, size_t lines);
+/*
+ * sums[r * to_ld + k] += the sum of y[r * ld + i] * x[at[k] + i] over i < n,
+ * which is rounded up to whole vectors.
+ */
+typedef void openreg_slide_dot_fn(float *sums, size_t to_ld, const float *y,
+				  size_t ld, const float *x, const int64_t *at,
+				  size_t n);
+
+struct openreg_slide_kernel {
+	openreg_slide_fn *run;
+	openreg_slide_dot_fn *dot;
+	/* Of run: rows and columns. Of dot: rows and lines. */
+	unsigned int rows, columns, lines;
+};
+
+/*
+ * The same where an element is a float of each of OPENREG_LANES lanes, and so
+ * are weights, bias and sums: n elements, step floats apart in the source.
+ */
+#define OPENREG_LANES 16
+typedef void openreg_lanes_some_fn(float *out, const float *src, int64_t step,
+				   const int64_t *at, const float *w,
+				   const float *bias, size_t lines);
+typedef void openreg_lanes_fn(float *out, const float *src, int64_t step,
+			      const int64_t *at, const float *w,
+			      const float *bias, size_t lines, size_t n);
+/* Element k of sums += the sum over n elements of y with those of line k. */
+typedef void openreg_lanes_dot_fn(float *sums, const float *y, const float *x,
+				  int64_t step, const int64_t *at, size_t lines,
+				  size_t n);
+
+struct openreg_lanes_kernel {
+	openreg_lanes_fn *run;
+	openreg_lanes_dot_fn *dot; /* lines are rounded up to whole blocks */
+	/* n elements from and to rows, one a lane, ld apart. */
+	void (*from_rows)(float *to, const float *from, int64_t ld, size_t n);
+	void (*to_rows)(float *to, int64_t ld, const float *from, size_t n);
+	unsigned int lines; /* of a block of dot */
+};
+
 /* lines x width elements at block: each . value[its position in the line]. */
 typedef void openreg_position_fn(void *block, const double *value,
 				 size_t width, size_t lines);
@@ -106,6 +153,8 @@ struct openreg_kernels {
 	openreg_find_fn *find[OPENREG_VT_END];
 	openreg_gather_fn *gather[4]; /* elements of 1, 2, 4, 8 bytes */
 	struct openreg_gemm_kernel gemm[OPENREG_VT_END];
+	struct openreg_slide_kernel slide[2]; /* for one row, for several */
+	struct openreg_lanes_kernel lanes;
 	openreg_position_fn *subtract[OPENREG_VT_END]; /* F types */
 	openreg_position_fn *divide[OPENREG_VT_END];
 	openreg_position_fn *multiply[OPENREG_VT_END];

@@ -311,6 +311,70 @@ static void test_cuts(void **state)
 	}
 }
 
+/* Groups of few channels, as many as fill lanes, and a few more or less. */
+static void test_groups(void **state)
+{
+	static const unsigned int dtypes[] = { OPENREG_F32, OPENREG_F16,
+					       OPENREG_BF16, OPENREG_F64 };
+	unsigned int i, d;
+
+	(void)state;
+	for (i = 0; i < 400 / SCALE; i++) {
+		struct problem p = { 0 };
+
+		random_seed(i);
+		p.kind = i % 3;
+		p.dtype = dtypes[random_range(0, 3)];
+		p.n = random_range(1, 3);
+		p.g = random_range(8, 40);
+		p.oc = random_range(0, 2) ? 1 : random_range(2, 4);
+		p.ic = random_range(0, 2) ? 1 : random_range(2, 4);
+		p.has_bias = p.kind != OPENREG_CONV_BACKWARD_WEIGHTS &&
+			     random_range(0, 1);
+		for (d = 0; d < 3; d++)
+			random_space(&p, d, d > 0);
+		run(&p, random_range(0, 1));
+	}
+}
+
+/* Few channels of so many positions that these are cut, in every dimension. */
+static void test_tiles(void **state)
+{
+	static const struct problem problems[] = {
+		{ .n = 1, .g = 1, .oc = 3, .ic = 2, .kernel = { 1, 1, 7 },
+		  .input = { 1, 1, 20001 } },
+		{ .n = 70, .g = 1, .oc = 2, .ic = 1, .kernel = { 1, 3, 2 },
+		  .input = { 1, 11, 13 } },
+		{ .n = 2, .g = 1, .oc = 1, .ic = 3, .kernel = { 2, 3, 3 },
+		  .input = { 9, 33, 31 } },
+		{ .n = 3, .g = 17, .oc = 1, .ic = 1, .kernel = { 1, 3, 3 },
+		  .input = { 1, 60, 50 } },
+		{ .n = 9, .g = 16, .oc = 1, .ic = 2, .kernel = { 1, 1, 4 },
+		  .input = { 1, 1, 700 } },
+	};
+	unsigned int i, d;
+
+	(void)state;
+	for (i = 0; i < 12 * sizeof(problems) / sizeof(problems[0]); i++) {
+		struct problem p = problems[i / 12];
+
+		random_seed(i);
+		p.kind = i % 3;
+		p.dtype = i / 3 & 1 ? OPENREG_BF16 : OPENREG_F32;
+		p.has_bias = p.kind != OPENREG_CONV_BACKWARD_WEIGHTS;
+		for (d = 0; d < 3; d++) {
+			p.dilation[d] = 1;
+			p.padding[d] = p.kernel[d] / 2;
+			p.stride[d] = i / 6 & 1 && p.input[d] > 1 ? 2 : 1;
+			p.output[d] = (p.input[d] + 2 * p.padding[d] -
+				       p.kernel[d]) / p.stride[d] + 1;
+		}
+		run(&p, i & 1);
+		if (SCALE > 1)
+			i += 4;
+	}
+}
+
 /* The same bits whoever does which slice, and when. */
 static void test_order(void **state)
 {
@@ -554,6 +618,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_random),
 		cmocka_unit_test(test_cuts),
+		cmocka_unit_test(test_groups),
+		cmocka_unit_test(test_tiles),
 		cmocka_unit_test(test_order),
 		cmocka_unit_test(test_empty),
 		cmocka_unit_test(test_check),

@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: MIT
+/* CONV as weighted lines: whether that pays, and how the work is cut. */
+#include "conv_slide.h"
+
+#define LINE_MAX 4096	  /* elements of a tile's lines, so that some stay in L1 */
+#define TILE_MAX (1 << 17) /* elements of all that a tile packs */
+#define LANES_PRODUCTS 32	  /* channels by channels of a group, at most */
+#define ROWS_MAX 48		  /* else a matrix shares more of what it reads */
+#define PARTIAL_MAX ((double)(64 << 20)) /* bytes */
+#define PART_NS (OPENREG_SLICE_NS / 8)
+
+/* What is known of a tile; elements are floats. */
+struct estimate {
+	double longest; /* elements of a line */
+	double packed, ns;
+};
+
+/* The greatest class's positions, and what taps add to them. */
+struct extents {
+	int64_t count[4], reach[4], step[4];
+	double taps, phases, channels;
+};
+
+const struct openreg_slide_kernel *
+openreg_slide_kernel(const struct openreg_conv *cv)
+{
+	return &cv->kernels->slide[cv->rows > 1];
+}
+
+static bool has_lanes(const struct openreg_conv *cv)
+{
+	return cv->slide.groups > 1;
+}
+
+static void find_extents(const struct openreg_conv *cv, struct extents *e)
+{
+	bool data = cv->kind == OPENREG_CONV_BACKWARD_DATA;
+	struct openreg_conv_axis axis[3];
+	unsigned int d;
+
+	openreg_conv_axes(cv, 0, axis);
+	*e = (struct extents){ .count = { cv->n }, .step = { 1 }, .taps = 1,
+			       .phases = 1,
+			       .channels = (double)(data ? cv->oc : cv->ic) };
+	for (d = 0; d < 3; d++) {
+		int64_t step = axis[d].step;
+		int64_t apart = openreg_greatest(axis[d].at_step,
+						 -axis[d].at_step);
+		int64_t taps = openreg_div_up(cv->w.kernel[d],
+					      axis[d].tap_step);
+		int64_t phases = has_lanes(cv) ?
+					 1 :
+					 step / openreg_gcd(step, apart);
+
+		e->count[d + 1] = axis[d].count;
+		e->step[d + 1] = has_lanes(cv) ? step : 1;
+		e->reach[d + 1] = (taps - 1) * apart / (has_lanes(cv) ? 1 : step);
+		e->taps *= (double)taps;
+		e->phases *= (double)openreg_least(taps, phases);
+	}
+}
+
+/* ns of a tile, on the slower hosts. */
+static struct estimate estimate(const struct openreg_conv *cv,
+				const struct extents *e, const int64_t tile[4])
+{
+	bool gather = openreg_conv_is_gather(cv);
+	double rows = (double)cv->rows, lines = e->taps * e->channels;
+	double source = e->phases * e->channels, length = 1, points = 1;
+	double load = cv->direct ? 0.2 : 0.4, mac = rows > 1 ? 0.016 : 0.03;
+	struct estimate is;
+	unsigned int d;
+
+	for (d = 0; d < 4; d++) {
+		length *= (double)((tile[d] - 1) * e->step[d] + 1 +
+				   e->reach[d]);
+		points *= (double)tile[d];
+	}
+	is.longest = length;
+	is.packed = length * (source + (gather ? 4 : rows));
+	if (!has_lanes(cv)) {
+		is.ns = 500 + rows * lines * 2 +
+			length * (rows * lines * mac + (source + rows) * load);
+		return is;
+	}
+	is.longest = (double)tile[3] * OPENREG_LANES;
+	is.packed = length * source * OPENREG_LANES;
+	is.ns = 500 + rows * lines * 20 +
+		points * rows * (lines * 0.25 + OPENREG_LANES * load) +
+		is.packed * load;
+	return is;
+}
+
+/* ns of all products as a matrix; see tile_cost() of conv_plan.c. */
+static double matrix_ns(const struct openreg_conv *cv, const struct extents *e)
+{
+	double m = (double)(openreg_div_up(cv->rows, cv->gemm->rows) *
+			    cv->gemm->rows);
+	double pack = cv->direct ? 0.6 : 1.2, lines = e->taps * e->channels;
+	double points = (double)e->count[0] * (double)e->count[1] *
+			(double)e->count[2] * (double)e->count[3];
+
+	double g = (double)cv->g;
+
+	if (openreg_conv_is_gather(cv))
+		return g * points * (lines * (m * 0.016 + pack) + m);
+	return g * points * (m * lines * 0.016 + (m + lines) * pack);
+}
+
+static bool too_large(const struct estimate *is)
+{
+	return is->longest > LINE_MAX || is->packed > TILE_MAX;
+}
+
+static double count_tiles(const struct extents *e, const int64_t tile[4])
+{
+	double tiles = 1;
+	unsigned int d;
+
+	for (d = 0; d < 4; d++)
+		tiles *= (double)openreg_div_up(e->count[d], tile[d]);
+	return tiles;
+}
+
+/* The outermost dimension that can be cut; 4 if none can. */
+static unsigned int outermost(const int64_t tile[4])
+{
+	unsigned int d = 0;
+
+	while (d < 4 && tile[d] == 1)
+		d++;
+	return d;
+}
+
+/* As many as lanes are one. */
+static double groups(const struct openreg_conv *cv)
+{
+	return (double)openreg_div_up(cv->g, cv->slide.groups);
+}
+
+/* Workers share what is worth it. */
+static bool too_few(const struct openreg_conv *cv, const struct extents *e,
+		    const int64_t tile[4], double ns)
+{
+	double units = count_tiles(e, tile);
+
+	if (openreg_conv_is_gather(cv))
+		units *= groups(cv) * (double)cv->classes;
+	return ns > OPENREG_SLICE_NS / 2 || (units < 4 && ns > PART_NS);
+}
+
+static bool cut_tile(const struct openreg_conv *cv, const struct extents *e,
+		     int64_t tile[4], struct estimate *is)
+{
+	unsigned int d;
+
+	for (d = 0; d < 4; d++)
+		tile[d] = e->count[d];
+	for (;;) {
+		*is = estimate(cv, e, tile);
+		d = outermost(tile);
+		if (!too_large(is) && !too_few(cv, e, tile, is->ns))
+			break;
+		if (d == 4)
+			return !too_large(is);
+		tile[d] = openreg_div_up(tile[d], 2);
+	}
+	for (d = 0; d < 4; d++)
+		tile[d] = openreg_div_up(e->count[d],
+					 openreg_div_up(e->count[d], tile[d]));
+	*is = estimate(cv, e, tile);
+	return true;
+}
+
+static bool can(const struct openreg_conv *cv)
+{
+	unsigned int d;
+
+	if (cv->type != OPENREG_VT_F32 || cv->amx_parts || !cv->blocks ||
+	    !cv->rows || !cv->columns || cv->rows > ROWS_MAX)
+		return false;
+	for (d = 0; d < 3; d++) {
+		if (cv->w.kernel[d] > OPENREG_SLIDE_TAPS)
+			return false;
+	}
+	return true;
+}
+
+/* Most lanes have a group, and these share nothing that is worth it. */
+static bool lanes_pay(const struct openreg_conv *cv)
+{
+	int64_t lanes = openreg_div_up(cv->g, OPENREG_LANES) * OPENREG_LANES;
+
+	return cv->g * 2 >= lanes && cv->oc <= LANES_PRODUCTS &&
+	       cv->ic <= LANES_PRODUCTS && cv->oc * cv->ic <= LANES_PRODUCTS;
+}
+
+static void cut_parts(struct openreg_conv *cv, double ns)
+{
+	struct openreg_conv_slide *s = &cv->slide;
+	double bytes = (double)cv->g * (double)cv->rows * (double)cv->columns * 4;
+	double parts = ns * (double)s->all_tiles / PART_NS;
+
+	/* Groups are parts, too. */
+	if (groups(cv) >= 8)
+		parts /= 4;
+	if (parts * bytes > PARTIAL_MAX)
+		parts = PARTIAL_MAX / bytes;
+	s->part_tiles = parts < 2 ? s->all_tiles
+				  : (int64_t)((double)s->all_tiles / parts) + 1;
+	cv->parts = openreg_div_up(s->all_tiles, s->part_tiles);
+}
+
+void openreg_conv_slide_plan(struct openreg_conv *cv)
+{
+	struct openreg_conv_slide *s = &cv->slide;
+	struct estimate is;
+	struct extents e;
+	unsigned int d;
+
+	s->on = false;
+	if (!can(cv))
+		return;
+	s->groups = lanes_pay(cv) ? OPENREG_LANES : 1;
+	find_extents(cv, &e);
+	if (!cut_tile(cv, &e, s->tile, &is) ||
+	    is.ns * count_tiles(&e, s->tile) * groups(cv) > matrix_ns(cv, &e))
+		return;
+	s->on = true;
+	s->all_tiles = 1;
+	for (d = 0; d < 4; d++) {
+		s->tiles[d] = openreg_div_up(e.count[d], s->tile[d]);
+		s->all_tiles *= s->tiles[d];
+	}
+	cv->parts = 1;
+	cv->units = cv->classes * (int64_t)groups(cv) * s->all_tiles;
+	if (!openreg_conv_is_gather(cv)) {
+		cut_parts(cv, is.ns);
+		is.ns *= (double)s->part_tiles;
+		cv->units = (int64_t)groups(cv) * cv->parts;
+	}
+	cv->slice_units = (int64_t)(PART_NS / is.ns) + 1;
+}

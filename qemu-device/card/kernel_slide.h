@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Kernels: sums of weighted lines, each of which begins anywhere, and products
+ * of lines with lines. Sums are held in vector registers.
+ */
+#ifndef OPENREG_KERNEL_SLIDE_H
+#define OPENREG_KERNEL_SLIDE_H
+
+#include "kernel_gemm.h"
+
+#define SLIDE_LANES (GEMM_BYTES / sizeof(float))
+
+typedef float vec_line
+	__attribute__((vector_size(GEMM_BYTES), aligned(4), may_alias));
+
+/* R rows of V vectors; the weights of a line follow each other. */
+#define SLIDE(name, R, V)                                                      \
+	static void name(float *out, size_t ld, const float *src,              \
+			 const int64_t *at, const float *w, const float *bias, \
+			 size_t lines)                                         \
+	{                                                                      \
+		vec_f32 s[R][V];                                               \
+		size_t i;                                                      \
+		int r, v;                                                      \
+                                                                               \
+		for (r = 0; r < R; r++) {                                      \
+			for (v = 0; v < V; v++)                                \
+				s[r][v] = bias[r] - (vec_f32){ 0 };            \
+		}                                                              \
+		for (i = 0; i < lines; i++, w += R) {                          \
+			const vec_line *x = (const vec_line *)(src + at[i]);   \
+                                                                               \
+			for (r = 0; r < R; r++) {                              \
+				vec_f32 y = w[r] - (vec_f32){ 0 };             \
+                                                                               \
+				for (v = 0; v < V; v++)                        \
+					s[r][v] = FMA_f32(y, (vec_f32)x[v],    \
+							  s[r][v]);            \
+			}                                                      \
+		}                                                              \
+		for (r = 0; r < R; r++) {                                      \
+			vec_line *to = (vec_line *)(out + r * ld);             \
+                                                                               \
+			for (v = 0; v < V; v++)                                \
+				to[v] = (vec_line)s[r][v];                     \
+		}                                                              \
+	}
+
+/* Products of R lines of y, ld apart, with K of x, n elements long. */
+#define DOT(name, R, K)                                                        \
+	static void name(float *sums, size_t to_ld, const float *y, size_t ld, \
+			 const float *x, const int64_t *at, size_t n)          \
+	{                                                                      \
+		vec_f32 s[R][K] = { 0 };                                       \
+		size_t i;                                                      \
+		int r, k, v;                                                   \
+                                                                               \
+		for (i = 0; i < n; i += SLIDE_LANES) {                         \
+			vec_f32 line[R];                                       \
+                                                                               \
+			for (r = 0; r < R; r++)                                \
+				line[r] = *(const vec_line *)(y + r * ld + i); \
+			for (k = 0; k < K; k++) {                              \
+				vec_f32 other =                                \
+					*(const vec_line *)(x + at[k] + i);    \
+                                                                               \
+				for (r = 0; r < R; r++)                        \
+					s[r][k] = FMA_f32(line[r], other,      \
+							  s[r][k]);            \
+			}                                                      \
+		}                                                              \
+		for (r = 0; r < R; r++) {                                      \
+			for (k = 0; k < K; k++) {                              \
+				float sum = s[r][k][0];                        \
+                                                                               \
+				for (v = 1; v < (int)SLIDE_LANES; v++)         \
+					sum += s[r][k][v];                     \
+				sums[r * to_ld + k] += sum;                    \
+			}                                                      \
+		}                                                              \
+	}
+
+#define SLIDE_LONG (GEMM_BYTES < 32 ? 4 : 8)
+SLIDE(slide_row, 1, SLIDE_LONG)
+SLIDE(slide_rows, 4, (GEMM_BYTES < 64 ? 2 : 4))
+DOT(dot_row, 1, SLIDE_LONG)
+DOT(dot_rows, 4, (GEMM_BYTES < 64 ? 2 : 4))
+
+#define SLIDE_TABLES                                                           \
+	.slide = {                                                             \
+		{ slide_row, dot_row, 1, SLIDE_LONG * SLIDE_LANES,             \
+		  SLIDE_LONG },                                                \
+		{ slide_rows, dot_rows, 4,                                     \
+		  (GEMM_BYTES < 64 ? 2 : 4) * SLIDE_LANES,                     \
+		  (GEMM_BYTES < 64 ? 2 : 4) },                                 \
+	},
+
+#endif
