@@ -26,6 +26,7 @@ struct key {
 	int64_t b_batch, b_row, b_column;
 	int64_t d_batch, d_row;
 	int64_t accumulate;
+	int64_t dtype, d_dtype;
 };
 
 struct entry {
@@ -168,6 +169,7 @@ static struct key make_key(const struct openreg_gemm *g)
 		.a_row = g->a.row,	 .a_column = g->a.column,
 		.b_row = g->b.row,	 .b_column = g->b.column,
 		.d_row = g->d.row,	 .accumulate = g->accumulate,
+		.dtype = g->dtype,	 .d_dtype = g->d_dtype,
 	};
 	int64_t one = 1;
 
@@ -182,9 +184,16 @@ static struct key make_key(const struct openreg_gemm *g)
 	return key;
 }
 
+static dnnl_data_type_t data_type(int64_t dtype)
+{
+	return dtype == OPENREG_BF16  ? dnnl_bf16
+	       : dtype == OPENREG_F16 ? dnnl_f16
+				      : dnnl_f32;
+}
+
 /* batch 0: a plain matrix. Batch stride 0: one matrix for all. */
-static dnnl_status_t describe(dnnl_memory_desc_t *md, int64_t batch,
-			      int64_t rows, int64_t columns,
+static dnnl_status_t describe(dnnl_memory_desc_t *md, int64_t dtype,
+			      int64_t batch, int64_t rows, int64_t columns,
 			      int64_t batch_stride, int64_t row, int64_t column)
 {
 	dnnl_dims_t dims = { 0 }, strides = { 0 };
@@ -199,8 +208,8 @@ static dnnl_status_t describe(dnnl_memory_desc_t *md, int64_t batch,
 	strides[n++] = row;
 	dims[n] = columns;
 	strides[n++] = column;
-	return dnnl_memory_desc_create_with_strides(md, n, dims, dnnl_f32,
-						    strides);
+	return dnnl_memory_desc_create_with_strides(
+		md, n, dims, data_type(dtype), strides);
 }
 
 static dnnl_primitive_attr_t make_attr(bool accumulate)
@@ -274,14 +283,14 @@ static dnnl_status_t describe_all(dnnl_memory_desc_t md[3], const struct key *k)
 	int64_t batch = k->batch > 1 ? k->batch : 0;
 	dnnl_status_t status;
 
-	status = describe(&md[0], batch, k->m, k->k, k->a_batch, k->a_row,
-			  k->a_column);
+	status = describe(&md[0], k->dtype, batch, k->m, k->k, k->a_batch,
+			  k->a_row, k->a_column);
 	if (status == dnnl_success)
-		status = describe(&md[1], batch, k->k, k->n, k->b_batch,
-				  k->b_row, k->b_column);
+		status = describe(&md[1], k->dtype, batch, k->k, k->n,
+				  k->b_batch, k->b_row, k->b_column);
 	if (status == dnnl_success)
-		status = describe(&md[2], batch, k->m, k->n, k->d_batch,
-				  k->d_row, 1);
+		status = describe(&md[2], k->d_dtype, batch, k->m, k->n,
+				  k->d_batch, k->d_row, 1);
 	return status;
 }
 
@@ -424,6 +433,7 @@ static void multiply_each_way(void)
 	for (i = 0; i < sizeof(shape) / sizeof(shape[0]); i++) {
 		const int64_t m = shape[i][0], n = shape[i][1], k = shape[i][2];
 		const struct openreg_gemm g = {
+			.dtype = OPENREG_F32, .d_dtype = OPENREG_F32,
 			.batch = 1, .m = m, .n = n, .k = k,
 			.a = { (uintptr_t)a, m * k, k, 1 },
 			.b = { (uintptr_t)b, k * n, n, 1 },

@@ -86,8 +86,8 @@ multiply(const struct packing *p, const struct openreg_matmul_tile *t,
 }
 
 /* With k of 1, oneDNN 3.12 takes the B of each batch to follow the last one. */
-static bool has_lone_rows(const struct openreg_matmul *mm,
-			  const struct openreg_matmul_tile *t)
+bool openreg_gemm_has_lone_rows(const struct openreg_matmul *mm,
+				const struct openreg_matmul_tile *t)
 {
 	return t->k == 1 && t->batch > 1 && t->n > 1 && mm->b.batch != 0 &&
 	       mm->b.batch != t->n;
@@ -129,13 +129,15 @@ openreg_gemm_fast(const struct openreg_matmul *mm,
 		  struct openreg_scratch *scratch)
 {
 	struct packing p = { .mm = mm, .k = t->k };
-	struct openreg_gemm g = { .batch = t->batch, .m = t->m, .n = t->n };
+	struct openreg_gemm g = { .dtype = OPENREG_F32,
+				  .d_dtype = OPENREG_F32,
+				  .batch = t->batch, .m = t->m, .n = t->n };
 	enum openreg_gemm_result result = OPENREG_GEMM_DONE;
 	int64_t k0;
 
 	p.pack_a = !is_plain(mm, &mm->a, t->batch, t->m, t->k);
 	p.pack_b = !is_plain(mm, &mm->b, t->batch, t->k, t->n) ||
-		   has_lone_rows(mm, t);
+		   openreg_gemm_has_lone_rows(mm, t);
 	if (p.pack_a || p.pack_b) {
 		int64_t most = PACK_MAX / (t->batch * (t->m + t->n));
 

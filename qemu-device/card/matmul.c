@@ -87,8 +87,7 @@ static bool adds_to_d(const struct openreg_matmul *mm)
 /* May the product be computed where D is? */
 static bool is_direct(const struct openreg_matmul *mm)
 {
-	return mm->dtype == OPENREG_F32 && mm->tiles_k == 1 &&
-	       mm->d.column == 1 &&
+	return mm->tiles_k == 1 && mm->d.column == 1 &&
 	       openreg_gemm_is_plain(&mm->d, mm->batch, mm->m, mm->n) &&
 	       (adds_to_d(mm) || (mm->alpha == 1 && !mm->has_c));
 }
@@ -139,27 +138,46 @@ static void copy_partial(const struct openreg_matmul *mm,
 	}
 }
 
-static bool run_fast(const struct openreg_matmul *mm,
-		     const struct openreg_matmul_tile *t,
-		     struct openreg_scratch *scratch,
-		     enum openreg_gemm_result *result)
+/* Where the product goes, if not to scratch memory. */
+static struct openreg_product find_product(const struct openreg_matmul *mm,
+					   const struct openreg_matmul_tile *t,
+					   bool direct)
 {
 	struct openreg_product p = { NULL, 0, 0 };
-	bool direct = is_direct(mm), add;
 
-	*result = OPENREG_GEMM_UNSUPPORTED;
-	if (mm->type != OPENREG_VT_F32 || t->k == 0)
-		return false;
 	if (direct) {
 		p.data = (unsigned char *)openreg_matrix_at(
-			&mm->d, 4, t->batch0, t->m0, t->n0);
+			&mm->d, mm->esize, t->batch0, t->m0, t->n0);
 		p.batch = mm->d.batch;
 		p.row = mm->d.row;
 	} else if (mm->partial) {
 		place_partial(mm, t, &p);
 	}
+	return p;
+}
+
+static bool run_fast(const struct openreg_matmul *mm,
+		     const struct openreg_matmul_tile *t,
+		     struct openreg_scratch *scratch,
+		     enum openreg_gemm_result *result)
+{
+	bool direct = is_direct(mm), add;
+	struct openreg_product p;
+
+	*result = OPENREG_GEMM_UNSUPPORTED;
+	if (mm->type != OPENREG_VT_F32 || t->k == 0)
+		return false;
+	if (mm->dtype != OPENREG_F32) {
+		direct &= !mm->has_c;
+		p = find_product(mm, t, direct);
+		*result = openreg_gemm_halves(mm, t, &p, direct, scratch);
+		direct &= *result != OPENREG_GEMM_UNSUPPORTED;
+	}
+	if (*result == OPENREG_GEMM_UNSUPPORTED)
+		p = find_product(mm, t, direct);
 	add = direct && adds_to_d(mm);
-	*result = openreg_gemm_split(mm, t, &p, add, scratch);
+	if (*result == OPENREG_GEMM_UNSUPPORTED)
+		*result = openreg_gemm_split(mm, t, &p, add, scratch);
 	if (*result == OPENREG_GEMM_UNSUPPORTED)
 		*result = openreg_gemm_fast(mm, t, &p, add, scratch);
 	if (*result == OPENREG_GEMM_DONE && !direct && !mm->partial)

@@ -16,10 +16,12 @@ struct openreg_matrix {
 };
 
 /*
- * One product in f32, D (+)= A B. D's columns are adjacent; A and B lie as
- * gemm_dnnl.c's openreg_gemm_is_plain() wants.
+ * One product, D (+)= A B, whose sums are f32. D's columns are adjacent; A and B
+ * lie as gemm_dnnl.c's openreg_gemm_is_plain() wants. A and B have one dtype, F32
+ * or a half; D has that, or is F32.
  */
 struct openreg_gemm {
+	uint8_t dtype, d_dtype;
 	int64_t batch, m, n, k;
 	struct openreg_matrix a, b, d;
 	bool accumulate;
@@ -34,7 +36,7 @@ enum openreg_gemm_result {
 /* Can the library read rows x columns as they lie? */
 bool openreg_gemm_is_plain(const struct openreg_matrix *x, int64_t batch,
 			   int64_t rows, int64_t columns);
-/* f32 by oneDNN. *cache is made on first use and bounded. */
+/* By oneDNN. *cache is made on first use and bounded. */
 enum openreg_gemm_result openreg_gemm_dnnl(struct openreg_matmul_cache **cache,
 					   const struct openreg_gemm *gemm);
 
@@ -92,6 +94,21 @@ openreg_gemm_fast(const struct openreg_matmul *mm,
 		  const struct openreg_matmul_tile *tile,
 		  struct openreg_product *product, bool accumulate,
 		  struct openreg_scratch *scratch);
+/* A shape that oneDNN gets wrong as it lies. */
+bool openreg_gemm_has_lone_rows(const struct openreg_matmul *mm,
+				const struct openreg_matmul_tile *t);
+/*
+ * Halves by oneDNN, as they lie in memory. product->data, where it is given, is
+ * in halves if in_place and in f32 if not. UNSUPPORTED where openreg_gemm_fast()
+ * or openreg_gemm_split() is faster.
+ */
+enum openreg_gemm_result
+openreg_gemm_halves(const struct openreg_matmul *mm,
+		    const struct openreg_matmul_tile *tile,
+		    struct openreg_product *product, bool in_place,
+		    struct openreg_scratch *scratch);
+/* Does this host multiply such halves faster than f32? Whatever their shape. */
+bool openreg_gemm_has_unit(unsigned int dtype);
 /*
  * The same on a matrix unit; UNSUPPORTED if there is none, or if it does not
  * pay, or if the numbers are not such that the result is as good as f32's.

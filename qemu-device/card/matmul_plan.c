@@ -137,15 +137,24 @@ static void fold_batch(struct openreg_matmul *mm)
 	mm->batch = 1;
 }
 
+/* As many times as fast as f32 is the host's unit for bf16. */
+#define UNIT_SPEED 8
+
+static bool has_unit(const struct openreg_matmul *mm)
+{
+	return mm->dtype == OPENREG_BF16 && openreg_gemm_has_unit(OPENREG_BF16);
+}
+
 /* ns that a tile takes, on the slower hosts. */
 static double tile_cost(const struct openreg_matmul *mm, int64_t m, int64_t n,
 			int64_t k)
 {
 	static const double mac[OPENREG_VT_END] = { 0.012, 0.04, 0.05, 0.2 };
 	double memory = (double)(m + n) * (double)k + (double)m * (double)n;
+	double ns = (double)m * (double)n * (double)k * mac[mm->type] +
+		    memory * 0.1 * (double)mm->width;
 
-	return (double)m * (double)n * (double)k * mac[mm->type] +
-	       memory * 0.1 * (double)mm->width;
+	return has_unit(mm) ? ns / UNIT_SPEED : ns;
 }
 
 static int64_t halve(int64_t x)
@@ -211,8 +220,9 @@ static void cut_batch(struct openreg_matmul *mm)
 static void cut(struct openreg_matmul *mm)
 {
 	int64_t *m = &mm->tile_m, *n = &mm->tile_n;
+	int64_t least = has_unit(mm) ? 512 : 256;
 
-	*m = min64(mm->m, max64(256, min64(1024, 65536 / mm->n)));
+	*m = min64(mm->m, max64(least, min64(1024, 65536 / mm->n)));
 	*n = min64(mm->n, max64(512, 65536 / *m));
 	/*
 	 * Wide tiles: with rows of 512 oneDNN reaches 0.9 of what it does with

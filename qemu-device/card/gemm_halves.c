@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: MIT
+/* MATMUL of halves by oneDNN, without making f32 of them first. */
+#include <oneapi/dnnl/dnnl.h>
+
+#include "matmul.h"
+
+#define FEW 16 /* rows or columns: memory's speed decides, not the processor's */
+
+static bool has_isa(dnnl_cpu_isa_t isa)
+{
+	return (dnnl_get_effective_cpu_isa() & isa) == isa;
+}
+
+/*
+ * AVX512-BF16 multiplies no faster than f32 on most processors, and rounds at
+ * every step; it saves the conversion, which counts where few numbers are used
+ * more than once.
+ */
+bool openreg_gemm_has_unit(unsigned int dtype)
+{
+	return dtype == OPENREG_BF16  ? has_isa(dnnl_cpu_isa_avx512_core_amx)
+	       : dtype == OPENREG_F16 ? has_isa(dnnl_cpu_isa_avx512_core_fp16)
+				      : false;
+}
+
+static bool pays(const struct openreg_matmul *mm,
+		 const struct openreg_matmul_tile *t)
+{
+	if (openreg_gemm_has_unit(mm->dtype))
+		return true;
+	return mm->dtype == OPENREG_BF16 && (t->m <= FEW || t->n <= FEW) &&
+	       has_isa(dnnl_cpu_isa_avx512_core_bf16);
+}
+
+static struct openreg_matrix part(const struct openreg_matmul *mm,
+				  const struct openreg_matrix *x, int64_t batch,
+				  int64_t row, int64_t column)
+{
+	struct openreg_matrix y = *x;
+
+	y.base = openreg_matrix_at(x, mm->esize, batch, row, column);
+	return y;
+}
+
+enum openreg_gemm_result
+openreg_gemm_halves(const struct openreg_matmul *mm,
+		    const struct openreg_matmul_tile *t,
+		    struct openreg_product *product, bool in_place,
+		    struct openreg_scratch *scratch)
+{
+	struct openreg_gemm g = {
+		.dtype = mm->dtype,
+		.d_dtype = in_place ? mm->dtype : OPENREG_F32,
+		.batch = t->batch,
+		.m = t->m,
+		.n = t->n,
+		.k = t->k,
+		.a = part(mm, &mm->a, t->batch0, t->m0, t->k0),
+		.b = part(mm, &mm->b, t->batch0, t->k0, t->n0),
+	};
+	struct openreg_product p = *product;
+	enum openreg_gemm_result result;
+
+	if (!pays(mm, t) || openreg_gemm_has_lone_rows(mm, t) ||
+	    !openreg_gemm_is_plain(&g.a, t->batch, t->m, t->k) ||
+	    !openreg_gemm_is_plain(&g.b, t->batch, t->k, t->n))
+		return OPENREG_GEMM_UNSUPPORTED;
+	if (!p.data) {
+		size_t spare = openreg_matmul_spare(mm);
+
+		p.data = openreg_scratch_buffer(
+			scratch,
+			spare + (size_t)(t->batch * t->m * t->n * 4));
+		if (!p.data)
+			return OPENREG_GEMM_FAILED;
+		p = (struct openreg_product){ p.data + spare, t->m * t->n,
+					      t->n };
+	}
+	g.d = (struct openreg_matrix){ (uintptr_t)p.data, p.batch, p.row, 1 };
+	result = openreg_gemm_dnnl(openreg_scratch_matmul(scratch), &g);
+	if (result == OPENREG_GEMM_DONE)
+		*product = p;
+	return result;
+}
