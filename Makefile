@@ -19,6 +19,7 @@ help:
 	@echo 'make conformance        every operator of torch against the CPU; ARGS=--help'
 	@echo 'make matrix             the suites that run in VMs, on every kernel; ARGS="lts"'
 	@echo 'make bench              measure, natively and in a VM, into bench.json'
+	@echo 'make sweep              time every operator against the CPU; ARGS=--help'
 	@echo 'make fuzz-NAME          fuzz the card for SECONDS=60; NAME decode, packets,'
 	@echo '                        card, diff or qemu; or the driver: ioctl'
 	@echo 'make soak               many processes, kills, resets and unplugs for MINUTES=5;'
@@ -60,6 +61,9 @@ matrix:
 bench:
 	@tests/bench/run $(ARGS)
 
+sweep:
+	@scripts/sweep $(ARGS)
+
 fuzz-%:
 	@scripts/fuzz $* $(SECONDS)
 
@@ -93,4 +97,4 @@ test-%:
 build-%:
 	@scripts/build $*
 
-.PHONY: help demo test shell sim conformance matrix bench soak torture coverage coverage-kmod course build clean check-style
+.PHONY: help demo test shell sim conformance matrix bench sweep soak torture coverage coverage-kmod course build clean check-style

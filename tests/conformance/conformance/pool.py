@@ -29,10 +29,10 @@ class Late(Exception):
 
 
 class Process:
-    def __init__(self, options: dict) -> None:
+    def __init__(self, options: dict, program: pathlib.Path = RUN) -> None:
         self._log = tempfile.TemporaryFile()
         self._process = subprocess.Popen(
-            [sys.executable, str(RUN), "--worker", json.dumps(options)],
+            [sys.executable, str(program), "--worker", json.dumps(options)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,

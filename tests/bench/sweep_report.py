@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: MIT
+"""Tables of the sweep: what is slower than the CPU first, then everything."""
+
+import collections
+import datetime
+import json
+import math
+import pathlib
+
+LONG_US = 1000
+
+
+def figures(records: list) -> list:
+    """A flat list, the slowest against the CPU first."""
+    found = []
+    for record in records:
+        kind, name = record["key"].split(":", 1)
+        dtype = size = ""
+        if kind == "op":
+            name, dtype, size = name.rsplit(":", 2)
+        for figure in record.get("figures", []):
+            found.append({"kind": kind, "name": name, "dtype": dtype, "size": size, **figure})
+    return sorted(found, key=lambda f: -f["ratio"])
+
+
+def duration(us: float) -> str:
+    return f"{us / 1000:.2f} ms" if us >= LONG_US else f"{us:.1f} us"
+
+
+def table(rows: list) -> str:
+    lines = ["| ratio | card | CPU | what | input |", "|---:|---:|---:|---|---|"]
+    for f in rows:
+        what = " ".join(str(w) for w in (f["name"], f["dtype"], f["pass"]) if w)
+        text = f["input"].replace("|", "\\|")[:100]
+        lines.append(
+            f"| {f['ratio']:.2f} | {duration(f['card_us'])} | {duration(f['cpu_us'])} "
+            f"| {what} | {text} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def long(f: dict) -> bool:
+    return max(f["card_us"], f["cpu_us"]) > LONG_US
+
+
+def slow(records: list) -> str:
+    """What a terminal shows at the end."""
+    rows = [f for f in figures(records) if f["ratio"] > 1.5]
+    return table(rows) if rows else "nothing is slower than 1.5 times the CPU"
+
+
+def spread(found: list) -> str:
+    """How many are how slow, by kind, dtype and size."""
+    groups = collections.defaultdict(list)
+    for f in found:
+        key = f["kind"] if f["kind"] == "shape" else (
+            f"{f['dtype']}, 10^{round(math.log10(int(f['size'])))}, {f['pass']}")
+        groups[key].append(f["ratio"])
+    lines = ["| figures | number | median ratio | above 1 | above 1.5 | above 2 |",
+             "|---|---:|---:|---:|---:|---:|"]
+    for key, ratios in sorted(groups.items()):
+        ratios.sort()
+        above = [str(sum(r > limit for r in ratios)) for limit in (1, 1.5, 2)]
+        middle = ratios[len(ratios) // 2]
+        lines.append(f"| {key} | {len(ratios)} | {middle:.2f} | {' | '.join(above)} |")
+    return "\n".join(lines) + "\n"
+
+
+def write(out: pathlib.Path, machine: dict, records: list) -> None:
+    found = figures(records)
+    today = datetime.date.today().isoformat()
+    out.mkdir(parents=True, exist_ok=True)
+    (out / "sweep.json").write_text(
+        json.dumps({"date": today, "machine": machine, "entries": records}, indent=1) + "\n"
+    )
+    other = collections.defaultdict(list)
+    for record in records:
+        if record["status"] != "measured":
+            other[record["status"]].append(record["key"].split(":", 1)[1])
+    parts = [
+        "<!-- SPDX-License-Identifier: MIT -->",
+        "# Operators on the card against torch's CPU\n",
+        f"`make sweep` wrote this page on {today}. Both ran in one process, in turns; the "
+        "ratio is the card's time by the CPU's.\n",
+        "\n".join(f"- {name}: {value}" for name, value in machine.items()) + "\n",
+        "## Slower than twice the CPU, work of more than 1 ms\n",
+        table([f for f in found if f["ratio"] > 2 and long(f)]),
+        "## Slower than twice the CPU, less work\n",
+        table([f for f in found if f["ratio"] > 2 and not long(f)]),
+        "## 1.5 to 2 times the CPU's time\n",
+        table([f for f in found if 1.5 < f["ratio"] <= 2]),
+        "## How the ratios spread\n",
+        spread(found),
+        "## Shapes that programs use\n",
+        table([f for f in found if f["kind"] == "shape"]),
+        "## Operators at about 10^6 elements, float32\n",
+        table([f for f in found if f["size"] == "1000000" and f["dtype"] == "float32"]),
+        "## Not measured\n",
+        "\n".join(f"- {status}: {', '.join(names)}" for status, names in other.items()) + "\n",
+    ]
+    (out / "sweep.md").write_text("\n".join(parts))
