@@ -27,7 +27,7 @@ typedef uint64_t __u64;
 #endif
 
 #define OPENREG_ISA_MAJOR 1
-#define OPENREG_ISA_MINOR 3
+#define OPENREG_ISA_MINOR 4
 
 /*
  * Addresses: { 0x4f:8 | 1:1 | card:4 | segment:13 | offset:38 }.
@@ -197,7 +197,8 @@ enum openreg_opcode {
 	OPENREG_OP_CONV = 10,
 	OPENREG_OP_POOL = 11,
 	OPENREG_OP_SORT = 12,
-	/* 13..15 are kept for NORM, LIST. */
+	OPENREG_OP_SCAN = 13,
+	/* 14 and 15 are kept for NORM, LIST. */
 	OPENREG_OP_END
 };
 
@@ -343,6 +344,22 @@ enum openreg_pool_kind {
  */
 #define OPENREG_SORT_DESCENDING 1
 #define OPENREG_SORT_ROW_MAX (1 << 23) /* elements along the axis */
+
+/*
+ * SCAN: arg[0] axis, arg[1] enum openreg_scan_mode. op 0 values, op 1 source, cast to
+ * op 0's register type; op 2 (optional, MAX and MIN) I64 places. Element i of a
+ * row along the axis becomes the fold of elements 0 to i. op 0 may be op 1.
+ */
+enum openreg_scan_mode {
+	OPENREG_SCAN_SUM = 0,
+	OPENREG_SCAN_PROD = 1,
+	OPENREG_SCAN_MAX = 2, /* NaN wins, the last of equals gives the place */
+	OPENREG_SCAN_MIN = 3,
+	OPENREG_SCAN_LOGSUMEXP = 4, /* float dtypes only */
+	OPENREG_SCAN_END
+};
+
+#define OPENREG_SCAN_PIECE 16384 /* elements that are folded one by one */
 
 /*
  * VECTOR: a program that runs for every point of the iteration space.

@@ -548,6 +548,32 @@ static inline unsigned int openreg_pack_sort(void *slot,
 	return openreg_pack(slot, &cmd);
 }
 
+/*
+ * Running sums, or what mode says (enum openreg_scan_mode), along dimension axis. index,
+ * for MAX and MIN alone, may be NULL.
+ */
+static inline unsigned int openreg_scan_slots(unsigned int ndim, int has_index)
+{
+	return openreg_packet_slots(ndim, has_index ? 3 : 2, 0, 0);
+}
+
+static inline unsigned int
+openreg_pack_scan(void *slot, unsigned int ndim, const int64_t *size,
+		  unsigned int axis, unsigned int mode,
+		  const struct openreg_tensor *dst,
+		  const struct openreg_tensor *src,
+		  const struct openreg_tensor *index)
+{
+	const struct openreg_tensor ops[3] = { *dst, *src,
+					       index ? *index : *src };
+	struct openreg_command cmd = openreg_command_(
+		OPENREG_OP_SCAN, ndim, size, index ? 3 : 2, ops);
+
+	cmd.arg[0] = (uint8_t)axis;
+	cmd.arg[1] = (uint8_t)mode;
+	return openreg_pack(slot, &cmd);
+}
+
 #define OPENREG_WORD_SLOTS 1 /* WAIT, SIGNAL and TIMESTAMP */
 
 static inline unsigned int openreg_pack_word_(void *slot, unsigned int opcode,
@@ -765,6 +791,27 @@ static inline int openreg_push_sort(struct openreg_queue *queue,
 	ret = openreg_queue_begin(queue, openreg_sort_slots(x), &slot, NULL);
 	if (ret == 0)
 		openreg_pack_sort(slot, x);
+	return ret;
+}
+
+/* -EINVAL: more than 8 dimensions. */
+static inline int openreg_push_scan(struct openreg_queue *queue,
+				    unsigned int ndim, const int64_t *size,
+				    unsigned int axis, unsigned int mode,
+				    const struct openreg_tensor *dst,
+				    const struct openreg_tensor *src,
+				    const struct openreg_tensor *index)
+{
+	void *slot;
+	int ret;
+
+	if (ndim > OPENREG_DIMS_MAX)
+		return openreg_queue_begin(queue, 0, &slot, NULL);
+	ret = openreg_queue_begin(
+		queue, openreg_scan_slots(ndim, index != NULL), &slot, NULL);
+	if (ret == 0)
+		openreg_pack_scan(slot, ndim, size, axis, mode, dst, src,
+				  index);
 	return ret;
 }
 

@@ -26,6 +26,7 @@ API const char *openreg_opcode_name(unsigned int opcode)
 		[OPENREG_OP_CONV] = "CONV",
 		[OPENREG_OP_POOL] = "POOL",
 		[OPENREG_OP_SORT] = "SORT",
+		[OPENREG_OP_SCAN] = "SCAN",
 	};
 
 	return LOOKUP(names, opcode);

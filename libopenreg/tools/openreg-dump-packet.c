@@ -42,6 +42,7 @@ static const struct arguments {
 	[OPENREG_OP_POOL] = { "kind", { "MAX", "AVG" },
 			      { "BACKWARD", "COUNT_PADDING", "ADAPTIVE" } },
 	[OPENREG_OP_SORT] = { "axis", { NULL }, { "DESCENDING" } },
+	[OPENREG_OP_SCAN] = { "axis", { NULL }, { NULL } },
 };
 
 static void print_flags(const char *const *names, size_t n, unsigned int flags)
@@ -99,6 +100,7 @@ static const char *const roles[OPENREG_OP_END][3][4] = {
 								  "X" } },
 	[OPENREG_OP_POOL] = { { "Y", "X", "places" }, { "X", "Y", "places" } },
 	[OPENREG_OP_SORT] = { { "values", "source", "indices" } },
+	[OPENREG_OP_SCAN] = { { "values", "source", "places" } },
 };
 
 static unsigned int operand_variant(unsigned int opcode, const uint8_t *arg)

@@ -11,6 +11,7 @@
 #include "kernel_lanes.h"
 #include "kernel_random.h"
 #include "kernel_reduce.h"
+#include "kernel_scan.h"
 #include "kernel_slide.h"
 #include "kernel_softmax.h"
 #include "kernel_window.h"
@@ -23,6 +24,7 @@ const struct openreg_kernels KERNELS = {
 	REDUCE_TABLES
 	GATHER_TABLES
 	GEMM_TABLES
+	SCAN_TABLES
 	SLIDE_TABLES
 	LANES_TABLES
 	SOFTMAX_TABLES

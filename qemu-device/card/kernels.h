@@ -135,6 +135,24 @@ typedef void openreg_window_max_fn(void *most, int64_t *index,
 				   const void *line, int64_t at, int64_t step,
 				   size_t n);
 
+/*
+ * Scans: each x becomes what its accumulator is after it. MAX and MIN also keep the
+ * winner's place in where and, unless that is NULL, in index. Of line: n chains, one
+ * element each.
+ */
+typedef void openreg_scan_line_fn(union openreg_acc *acc, int64_t *where,
+				  void *x, int64_t *index, size_t n,
+				  int64_t at);
+/* Places of row r: first + r * step and on. */
+struct openreg_scan_places {
+	int64_t first, step;
+};
+/* Rows of n elements, ld apart, a chain each. */
+typedef void openreg_scan_rows_fn(union openreg_acc *acc, int64_t *where,
+				  void *x, int64_t *index, size_t ld,
+				  size_t rows, size_t n,
+				  const struct openreg_scan_places *at);
+
 #define OPENREG_REDUCTIONS (OPENREG_V_RED_OR - OPENREG_V_RED_SUM + 1)
 
 struct openreg_kernels {
@@ -158,6 +176,8 @@ struct openreg_kernels {
 	openreg_position_fn *subtract[OPENREG_VT_END]; /* F types */
 	openreg_position_fn *divide[OPENREG_VT_END];
 	openreg_position_fn *multiply[OPENREG_VT_END];
+	openreg_scan_line_fn *scan_line[OPENREG_SCAN_END][OPENREG_VT_END];
+	openreg_scan_rows_fn *scan_rows[OPENREG_SCAN_END][OPENREG_VT_END];
 	openreg_window_max_fn *window_max[OPENREG_VT_END]; /* F64, I64 */
 };
 

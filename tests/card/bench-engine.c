@@ -412,6 +412,35 @@ static void bench_windows(void)
 		   OPENREG_POOL_AVG, OPENREG_POOL_BACKWARD);
 }
 
+static void bench_scan(const char *what, unsigned int mode, unsigned int axis,
+		       int64_t rows, int64_t n)
+{
+	const int64_t size[2] = { rows, n };
+
+	args_begin(&args, OPENREG_OP_SCAN, 2, size);
+	args.arg[0] = (uint8_t)axis;
+	args.arg[1] = (uint8_t)mode;
+	args_operand(&args, OPENREG_F32, z, NULL);
+	args_operand(&args, OPENREG_F32, x, NULL);
+	report(what, best(5) * 1e9 / (double)(rows * n), "ns/element");
+}
+
+static void bench_scans(void)
+{
+	const int64_t million = 1 << 20;
+
+	bench_scan("running sums f32, rows of 1024", OPENREG_SCAN_SUM, 1, 1024,
+		   1024);
+	bench_scan("running sums f32, columns of 1024", OPENREG_SCAN_SUM, 0,
+		   1024, 1024);
+	bench_scan("running sums f32, a row of 1 Mi", OPENREG_SCAN_SUM, 1, 1,
+		   million);
+	bench_scan("running maxima f32, rows of 1024", OPENREG_SCAN_MAX, 1,
+		   1024, 1024);
+	bench_scan("running logarithms of sums f32, rows of 1024",
+		   OPENREG_SCAN_LOGSUMEXP, 1, 1024, 1024);
+}
+
 /* x is as large as rows of n elements make it. */
 static void bench_sort(const char *what, unsigned int dtype, int64_t rows,
 		       int64_t n, int64_t count)
@@ -489,6 +518,7 @@ int main(int argc, char **argv)
 	bench_matmul("matmul 1024^3 f64", OPENREG_F64, 1024);
 	bench_matmul("matmul 1024^3 i32", OPENREG_I32, 1024);
 	bench_windows();
+	bench_scans();
 	bench_sorts();
 	openreg_scratch_free(scratch[0]);
 	openreg_scratch_free(scratch[1]);

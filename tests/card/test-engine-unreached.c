@@ -184,6 +184,30 @@ static void test_softmax(void **state)
 	}
 }
 
+static void test_scan(void **state)
+{
+	static const int64_t sizes[][3] = { { 3, 1, 5 }, { 3, 0, 5 },
+					    { 1, 9, 1 }, { 1, 300, 20 },
+					    { 300, 1, 2 }, { 2, 20, 1 } };
+	struct openreg_args args;
+	unsigned int i, mode, axis;
+
+	(void)state;
+	for (i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
+		for (mode = 0; mode < OPENREG_SCAN_END; mode++) {
+			for (axis = 0; axis < 3; axis++) {
+				args_begin(&args, OPENREG_OP_SCAN, 3, sizes[i]);
+				args.arg[0] = (uint8_t)axis;
+				args.arg[1] = (uint8_t)mode;
+				add(&args, OPENREG_F16, true,
+				    sizes[i][1] ? NULL : apart);
+				add(&args, OPENREG_F32, false, NULL);
+				expect_ends(&args);
+			}
+		}
+	}
+}
+
 static void test_index(void **state)
 {
 	static const int64_t sizes[][3] = { { 1, 5, 1 },
@@ -318,6 +342,7 @@ int main(void)
 		cmocka_unit_test(test_matmul),	cmocka_unit_test(test_softmax),
 		cmocka_unit_test(test_index),	cmocka_unit_test(test_sort),
 		cmocka_unit_test(test_conv),	cmocka_unit_test(test_pool),
+		cmocka_unit_test(test_scan),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

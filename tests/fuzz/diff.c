@@ -29,6 +29,7 @@ static const struct {
 	{ "reduce", diff_reduce },
 	{ "matmul", diff_matmul },
 	{ "copy", diff_copy },
+	{ "scan", diff_scan },
 };
 #define KINDS (sizeof(kinds) / sizeof(kinds[0]))
 

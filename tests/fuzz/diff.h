@@ -37,7 +37,7 @@ struct diff {
 
 /* Each makes a packet, runs it, and works it out. */
 typedef void diff_fn(struct diff *d);
-diff_fn diff_vector, diff_reduce, diff_matmul, diff_copy;
+diff_fn diff_vector, diff_reduce, diff_matmul, diff_copy, diff_scan;
 
 /* A draft of no operands yet; sizes whose product is at most `most`. */
 void diff_begin(struct diff *d, unsigned int opcode, unsigned int ndim,

@@ -63,6 +63,31 @@ static void draft_softmax(struct stream *s, struct draft *d)
 			    d->size, i == 0);
 }
 
+static void draft_scan(struct stream *s, struct draft *d)
+{
+	unsigned int dtype, source, i, nops = 2;
+
+	draft_sizes(s, d, 1 + take(s, 4));
+	/* Long enough for pieces, now and then. */
+	if (rare(s, 4))
+		d->size[0] = OPENREG_SCAN_PIECE - 2 + take(s, 5);
+	d->op.arg[0] = (uint8_t)take(s, d->op.ndim);
+	d->op.arg[1] = (uint8_t)take(s, OPENREG_SCAN_END);
+	dtype = d->op.arg[1] == OPENREG_SCAN_LOGSUMEXP
+			? OPENREG_F32 + take(s, 4)
+			: any_dtype(s);
+	source = rare(s, 4) ? any_dtype(s) : dtype;
+	if (d->op.arg[1] == OPENREG_SCAN_MAX ||
+	    d->op.arg[1] == OPENREG_SCAN_MIN)
+		nops += take(s, 2);
+	for (i = 0; i < nops; i++)
+		draft_place(s, d,
+			    i == 0   ? dtype
+			    : i == 1 ? source
+				     : OPENREG_I64,
+			    ALL(d->op.ndim), d->size, i != 1);
+}
+
 static void draft_sync(struct stream *s, struct draft *d)
 {
 	d->spread = true;
@@ -93,6 +118,7 @@ static draft_fn *const drafts[OPENREG_OP_END] = {
 	[OPENREG_OP_CONV] = draft_conv,
 	[OPENREG_OP_POOL] = draft_pool,
 	[OPENREG_OP_SORT] = draft_sort,
+	[OPENREG_OP_SCAN] = draft_scan,
 };
 
 /* A field that is not what it should be. */

@@ -305,6 +305,30 @@ static void test_sort(void **state)
 	assert_int_equal(at(112), 2);
 }
 
+static void test_scan(void **state)
+{
+	const int64_t size[2] = { 5, 7 };
+	const struct openreg_tensor
+		dst = openreg_view(A, OPENREG_F32, NULL),
+		src = openreg_view(A + 64, OPENREG_F32, NULL),
+		index = openreg_view(A + 128, OPENREG_I64, NULL);
+
+	(void)state;
+	assert_int_equal(openreg_pack_scan(slot, 2, size, 1, OPENREG_SCAN_MIN,
+					   &dst, &src, &index),
+			 openreg_scan_slots(2, 1));
+	assert_int_equal(slot[0], OPENREG_OP_SCAN);
+	assert_int_equal(at(16), 2ULL | 3 << 8 | 1ULL << 32 |
+					 (uint64_t)OPENREG_SCAN_MIN << 40);
+	assert_int_equal(at(48), A);
+	assert_int_equal(at(80), A + 64);
+	assert_int_equal(at(112), A + 128);
+	assert_int_equal(openreg_pack_scan(slot, 2, size, 0, OPENREG_SCAN_SUM,
+					   &dst, &src, NULL),
+			 openreg_scan_slots(2, 0));
+	assert_int_equal(at(16), 2ULL | 2 << 8);
+}
+
 static void test_words(void **state)
 {
 	static const uint8_t wait[] = {
@@ -411,6 +435,7 @@ int main(void)
 		cmocka_unit_test_setup(test_index, clear),
 		cmocka_unit_test_setup(test_windows, clear),
 		cmocka_unit_test_setup(test_sort, clear),
+		cmocka_unit_test_setup(test_scan, clear),
 		cmocka_unit_test_setup(test_words, clear),
 		cmocka_unit_test_setup(test_cookie, clear),
 		cmocka_unit_test_setup(test_limits, clear),
