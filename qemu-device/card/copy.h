@@ -42,6 +42,8 @@ enum copy_result { COPY_MORE, COPY_DONE, COPY_FAILED };
 struct verdict copy_check(struct openreg_args *args);
 /* After it: takes the geometry from q->args and q->reach. */
 void copy_begin(struct queue *q);
+/* Within VRAM, and long: q->args become a program that all workers can run. */
+bool copy_to_program(struct openreg_args *args);
 /* About half a millisecond of it, more if the bus is slow. *failed: the operand the bus refused. */
 enum copy_result copy_slice(struct worker *w, struct queue *q,
 			    uint32_t *failed);

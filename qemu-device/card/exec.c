@@ -244,6 +244,17 @@ static enum step run_copy(struct worker *w, struct queue *q, struct verdict *v)
 	return step;
 }
 
+/* A copy within VRAM, by all workers. */
+static enum step run_program(struct worker *w, struct queue *q,
+			     struct verdict *v)
+{
+	uint64_t start = now_ns();
+	enum step step = run_compute(w, q, v);
+
+	atomic_fetch_add(&w->card->stats.copy_ns, now_ns() - start);
+	return step;
+}
+
 static enum step run(struct worker *w, struct queue *q, struct verdict *v)
 {
 	access_end(w);
@@ -255,7 +266,8 @@ static enum step run(struct worker *w, struct queue *q, struct verdict *v)
 	switch (q->args.opcode) {
 	case OPENREG_OP_COPY:
 	case OPENREG_OP_FILL:
-		return run_copy(w, q, v);
+		return copy_to_program(&q->args) ? run_program(w, q, v)
+						  : run_copy(w, q, v);
 	case OPENREG_OP_WAIT:
 	case OPENREG_OP_SIGNAL:
 	case OPENREG_OP_TIMESTAMP:
@@ -384,7 +396,9 @@ void exec_slice(struct worker *w, struct queue *q, uint32_t slice)
 	if (last)
 		step = next_phase(w, q);
 	ns = now_ns() - start;
-	account(q, ns, ns);
+	account(q, ns, is_compute(q) ? ns : 0);
+	if (!is_compute(q))
+		atomic_fetch_add(&card->stats.copy_ns, ns);
 	let_go(w, q, ns, step);
 }
 

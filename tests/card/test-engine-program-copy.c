@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: MIT
+/* Long copies and fills within VRAM, which become programs: any layout and dtypes. */
+#include <stdlib.h>
+
+#include "copy.h"
+#include "engine-harness.h"
+
+struct problem {
+	unsigned int ndim;
+	int64_t size[OPENREG_DIMS_MAX];
+	unsigned int dtype[2]; /* destination, source */
+	struct layout at[2];
+	unsigned char *memory[2], *want;
+};
+
+static unsigned char *element(const struct problem *p, unsigned int op,
+			      unsigned char *memory, const int64_t *at)
+{
+	return memory + layout_at(&p->at[op], p->ndim, at) *
+				openreg_dtype_size(p->dtype[op]);
+}
+
+static void add_operand(struct openreg_args *args, const struct problem *p,
+			unsigned int op)
+{
+	args_operand(args, p->dtype[op],
+		     p->memory[op] +
+			     p->at[op].origin * openreg_dtype_size(p->dtype[op]),
+		     p->at[op].stride);
+}
+
+static void choose(struct problem *p, unsigned int i)
+{
+	unsigned int d;
+	int64_t points = 1;
+
+	p->ndim = (unsigned int)random_range(1, 4);
+	for (d = 0; d < p->ndim; d++) {
+		p->size[d] = random_range(1, 60);
+		points *= p->size[d];
+	}
+	/* Long enough, and now and then a multiple of what fits into 8 bytes. */
+	while (points < 20000) {
+		p->size[p->ndim - 1] *= 2;
+		points *= 2;
+	}
+	p->dtype[0] = (unsigned int)random_range(OPENREG_F32, OPENREG_BOOL);
+	p->dtype[1] = i % 2 ? p->dtype[0]
+			    : (unsigned int)random_range(OPENREG_F32,
+							 OPENREG_BOOL);
+}
+
+static void allocate(struct problem *p)
+{
+	bool dense = random_range(0, 2) == 0;
+	unsigned int op;
+	int64_t i;
+
+	for (op = 0; op < 2; op++) {
+		random_layout(&p->at[op], p->ndim, p->size, op == 1 && !dense);
+		if (dense) {
+			dense_strides(p->ndim, p->size, p->at[op].stride);
+			p->at[op].origin = 0;
+		}
+		p->memory[op] = malloc((size_t)p->at[op].extent * 8 + 8);
+		/* Small numbers, so that every cast is defined. */
+		for (i = 0; i < p->at[op].extent * 8 + 8; i++)
+			p->memory[op][i] = (unsigned char)(random_u64() & 15);
+	}
+	p->want = malloc((size_t)p->at[0].extent * 8 + 8);
+	memcpy(p->want, p->memory[0], (size_t)p->at[0].extent * 8 + 8);
+}
+
+static void release(struct problem *p)
+{
+	free(p->memory[0]);
+	free(p->memory[1]);
+	free(p->want);
+}
+
+static void compare(const struct problem *p)
+{
+	assert_memory_equal(p->memory[0], p->want,
+			    (size_t)p->at[0].extent * 8 + 8);
+}
+
+static void test_copies(void **state)
+{
+	unsigned int i;
+
+	(void)state;
+	for (i = 0; i < 400 / SCALE; i++) {
+		int64_t at[OPENREG_DIMS_MAX] = { 0 };
+		struct openreg_args args;
+		struct problem p = { 0 };
+
+		random_seed(i);
+		choose(&p, i);
+		allocate(&p);
+		do {
+			unsigned char *to = element(&p, 0, p.want, at);
+			unsigned char *from = element(&p, 1, p.memory[1], at);
+
+			/* Without a cast bits are moved, those of bool, too. */
+			if (p.dtype[0] == p.dtype[1])
+				memcpy(to, from, openreg_dtype_size(p.dtype[0]));
+			else
+				openreg_convert(to, p.dtype[0], 1, from,
+						p.dtype[1], 1, 1);
+		} while (next_point(p.ndim, p.size, at));
+		args_begin(&args, OPENREG_OP_COPY, p.ndim, p.size);
+		add_operand(&args, &p, 0);
+		add_operand(&args, &p, 1);
+		assert_true(copy_to_program(&args));
+		args_run_order(&args, i % 3 == 0);
+		compare(&p);
+		release(&p);
+	}
+}
+
+static void test_fills(void **state)
+{
+	unsigned int i;
+
+	(void)state;
+	for (i = 0; i < 200 / SCALE; i++) {
+		int64_t at[OPENREG_DIMS_MAX] = { 0 };
+		struct openreg_args args;
+		struct problem p = { 0 };
+		uint64_t pattern;
+
+		random_seed(i);
+		pattern = random_u64();
+		choose(&p, i);
+		allocate(&p);
+		do
+			memcpy(element(&p, 0, p.want, at), &pattern,
+			       openreg_dtype_size(p.dtype[0]));
+		while (next_point(p.ndim, p.size, at));
+		args_begin(&args, OPENREG_OP_FILL, p.ndim, p.size);
+		add_operand(&args, &p, 0);
+		args_imm_i(&args, (int64_t)pattern);
+		assert_true(copy_to_program(&args));
+		args_run(&args);
+		compare(&p);
+		release(&p);
+	}
+}
+
+/* What is short, or not in VRAM, is left to the copy engine. */
+static void test_left_alone(void **state)
+{
+	const int64_t small = 100, large = 100000, none = 0;
+	static unsigned char memory[200000];
+	struct openreg_args args;
+
+	(void)state;
+	args_begin(&args, OPENREG_OP_COPY, 1, &small);
+	args_operand(&args, OPENREG_U8, memory, NULL);
+	args_operand(&args, OPENREG_U8, memory + large, NULL);
+	assert_false(copy_to_program(&args));
+	args_begin(&args, OPENREG_OP_COPY, 1, &none);
+	args_operand(&args, OPENREG_U8, memory, NULL);
+	args_operand(&args, OPENREG_U8, memory + large, NULL);
+	assert_false(copy_to_program(&args));
+	args_begin(&args, OPENREG_OP_COPY, 1, &large);
+	args_operand(&args, OPENREG_U8, memory, NULL);
+	args_operand(&args, OPENREG_U8, NULL, NULL);
+	assert_false(copy_to_program(&args));
+	assert_int_equal(args.opcode, OPENREG_OP_COPY);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_copies),
+		cmocka_unit_test(test_fills),
+		cmocka_unit_test(test_left_alone),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
