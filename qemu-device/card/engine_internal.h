@@ -15,6 +15,8 @@
 
 /* Work of one slice, in the engines' rough estimates of time. */
 #define OPENREG_SLICE_NS 500000.0
+/* Handing out a slice to a thread that sleeps costs about this. */
+#define OPENREG_SHARE_NS 50000.0
 /* Host memory that a card's jobs together may hold beside their operands. */
 #define OPENREG_EXTRA_MAX ((size_t)1 << 30)
 
@@ -74,6 +76,16 @@ struct openreg_matmul_cache;
 struct openreg_matmul_cache **
 openreg_scratch_matmul(struct openreg_scratch *scratch);
 void openreg_matmul_cache_free(struct openreg_matmul_cache *cache);
+
+/* What a slice should take of work that all workers should share. */
+static inline double openreg_slice_ns(double total)
+{
+	double ns = total / 8;
+
+	if (ns > OPENREG_SLICE_NS)
+		return OPENREG_SLICE_NS;
+	return ns < OPENREG_SHARE_NS ? OPENREG_SHARE_NS : ns;
+}
 
 static inline struct openreg_verdict openreg_good(void)
 {

@@ -335,7 +335,8 @@ static double tile_ns(const struct openreg_index_plan *plan, int64_t esize)
 
 static void cut(struct openreg_index_plan *plan, int64_t esize)
 {
-	int64_t budget = (int64_t)(OPENREG_SLICE_NS / tile_ns(plan, esize)) + 1;
+	double ns = tile_ns(plan, esize), total;
+	int64_t budget = (int64_t)(OPENREG_SLICE_NS / ns) + 1;
 	unsigned int d;
 
 	plan->free_units = 1;
@@ -345,7 +346,9 @@ static void cut(struct openreg_index_plan *plan, int64_t esize)
 			plan->digits[d];
 	plan->phase_units = budget < plan->ordered_units ? budget :
 							   plan->ordered_units;
-	plan->slice_units = budget / plan->phase_units;
+	ns *= (double)plan->phase_units;
+	total = ns * (double)plan->free_units;
+	plan->slice_units = (int64_t)(openreg_slice_ns(total) / ns) + 1;
 }
 
 bool openreg_index_make(struct openreg_index_plan *plan,

@@ -107,7 +107,9 @@ static void count_units(struct openreg_pool *pool, const int64_t size[3],
 		factor[2 + d] = pool->pieces[d];
 	}
 	pool->units = openreg_window_product(factor, 5);
-	pool->slice_units = (int64_t)(OPENREG_SLICE_NS / unit_ns) + 1;
+	pool->slice_units = (int64_t)(openreg_slice_ns(unit_ns *
+						       (double)pool->units) /
+				      unit_ns) + 1;
 }
 
 /* ns an element; a unit takes the last dimensions first. */

@@ -167,7 +167,8 @@ static void cut(const struct openreg_scan *scan, struct openreg_scan_part *part)
 	for (d = 1; d < part->ndim; d++)
 		part->units *= part->size[d];
 	ns = 100 + ns * (double)(part->width * part->n);
-	part->slice_units = (int64_t)(OPENREG_SLICE_NS / ns) + 1;
+	part->slice_units =
+		(int64_t)(openreg_slice_ns(ns * (double)part->units) / ns) + 1;
 }
 
 static bool add_part(struct openreg_scan *scan, const struct openreg_args *args,

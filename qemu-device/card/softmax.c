@@ -136,8 +136,8 @@ static void cut(struct openreg_softmax *sm)
 
 	if (width > sm->size[1])
 		width = sm->size[1];
-	/* A cache line of rows if they are long, more if they are short. */
-	while (width > 16 && width * sm->size[0] > 4096)
+	/* Lines are long enough for a call each, and mostly a block holds a row. */
+	while (width > 64 && width * sm->size[0] > OPENREG_SOFTMAX_BLOCK)
 		width = (width + 1) / 2;
 	sm->width = width;
 	sm->lines = OPENREG_SOFTMAX_BLOCK / width;
@@ -148,7 +148,8 @@ static void cut(struct openreg_softmax *sm)
 	for (d = 2; d < sm->ndim; d++)
 		sm->units *= sm->size[d];
 	ns = 100 + ns * (double)(width * sm->size[0]);
-	sm->slice_units = (int64_t)(OPENREG_SLICE_NS / ns) + 1;
+	sm->slice_units =
+		(int64_t)(openreg_slice_ns(ns * (double)sm->units) / ns) + 1;
 }
 
 static bool plan(struct openreg_softmax *sm, const struct openreg_args *args)

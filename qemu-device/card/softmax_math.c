@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* SOFTMAX: the arithmetic on one block. */
 #include <math.h>
+#include <string.h>
 
 #include "softmax.h"
 
@@ -30,6 +31,28 @@ static void fold(const struct openreg_softmax *sm,
 	}
 	for (i = 0; i < b->width; i++)
 		out[i] = acc[i].f;
+}
+
+/* The greatest of each position, NaN above all. */
+static void fold_max(const struct openreg_softmax *sm,
+		     const struct openreg_softmax_block *b, double *out)
+{
+	const unsigned char *line = b->x;
+	double most[OPENREG_SOFTMAX_WIDTH];
+	int64_t i;
+
+	if (b->width == 1) {
+		fold(sm, b, MAX_ROW, b->x, out, -INFINITY);
+		return;
+	}
+	memcpy(most, line, (size_t)(b->width * sm->esize));
+	for (i = 1; i < b->lines; i++) {
+		line += b->width * sm->esize;
+		sm->kernels->op[OPENREG_V_MAX][sm->type](most, most, line, line,
+							 (size_t)b->width);
+	}
+	sm->kernels->cvt[sm->type][OPENREG_VT_F64](out, most, most, most,
+						   (size_t)b->width);
 }
 
 static void unary(const struct openreg_softmax *sm,
@@ -73,7 +96,7 @@ static void measure_forward(const struct openreg_softmax *sm,
 	double shift[OPENREG_SOFTMAX_WIDTH];
 	int64_t i;
 
-	fold(sm, b, MAX_ROW, b->x, max, -INFINITY);
+	fold_max(sm, b, max);
 	/* A piece of -inf adds nothing to rows that have more than that. */
 	for (i = 0; i < b->width; i++)
 		shift[i] = max[i] == -INFINITY ? 0 : max[i];
@@ -166,7 +189,7 @@ static void whole_forward(const struct openreg_softmax *sm,
 {
 	double max[OPENREG_SOFTMAX_WIDTH], sum[OPENREG_SOFTMAX_WIDTH];
 
-	fold(sm, b, MAX_ROW, b->x, max, -INFINITY);
+	fold_max(sm, b, max);
 	exponentials(sm, b, sm->log ? b->y : b->x, max, sum);
 	if (!sm->log) {
 		by_row(sm, b, sm->kernels->divide, b->x, sum);

@@ -136,6 +136,7 @@ bool openreg_sort_plan(struct openreg_sort *sort,
 {
 	int64_t last, slack;
 	unsigned int d;
+	double ns;
 
 	sort->n = args->size[args->arg[0]];
 	sort->first = (int64_t)args->imm[0];
@@ -159,9 +160,11 @@ bool openreg_sort_plan(struct openreg_sort *sort,
 		sort->room = openreg_sort_min(last + slack, sort->n);
 	}
 	sort->slice_rows = 0;
+	ns = short_row_ns(sort);
 	if (sort->n <= OPENREG_SORT_PIECE)
-		sort->slice_rows = 1 + (int64_t)(OPENREG_SLICE_NS /
-						 short_row_ns(sort));
+		sort->slice_rows =
+			1 + (int64_t)(openreg_slice_ns(ns * (double)sort->rows) /
+				      ns);
 	else
 		cut_long(sort);
 	return true;

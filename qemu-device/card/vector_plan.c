@@ -451,7 +451,9 @@ static void estimate(struct openreg_plan *plan, const struct openreg_args *args)
 		ns += 0.2;
 	plan->tile_ns = 10.0 * (plan->nsteps + 1) +
 			ns * (double)(plan->volume * plan->chunk);
-	plan->slice_tiles = (int64_t)(OPENREG_SLICE_NS / plan->tile_ns);
+	plan->slice_tiles =
+		(int64_t)(openreg_slice_ns(plan->tile_ns * (double)plan->tiles) /
+			  plan->tile_ns);
 	if (plan->slice_tiles < 1)
 		plan->slice_tiles = 1;
 }

@@ -91,11 +91,12 @@ static void cut_units(struct openreg_plan *plan)
 {
 	struct openreg_reduction *red = &plan->red;
 	double unit_ns = plan->tile_ns * (double)red->unit_tiles;
-	double most = red->units >= 8 ? 2 * OPENREG_SLICE_NS : OPENREG_SLICE_NS;
+	double slice = openreg_slice_ns(unit_ns * (double)red->units);
+	double most = red->units >= 8 ? 2 * OPENREG_SLICE_NS : slice;
 
 	red->chunks = 1;
 	red->chunk_tiles = red->unit_tiles;
-	red->slice_units = at_least_1(OPENREG_SLICE_NS / unit_ns);
+	red->slice_units = at_least_1(slice / unit_ns);
 	if (unit_ns <= most || red->empty)
 		return;
 	red->chunk_tiles = plan->slice_tiles;
