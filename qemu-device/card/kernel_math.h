@@ -64,13 +64,15 @@
 	X(ATAN, atan, u10)                                                     \
 	X(SINH, sinh, u10)                                                     \
 	X(COSH, cosh, u10)                                                     \
-	X(TANH, tanh, u10)                                                     \
 	X(ASINH, asinh, u10)                                                   \
 	X(ACOSH, acosh, u10)                                                   \
 	X(ATANH, atanh, u10)                                                   \
-	X(ERF, erf, u10)                                                       \
 	X(ERFC, erfc, u15)                                                     \
 	X(LGAMMA, lgamma, u10)
+/* In F64 alone: kernel_curve.h has the others. */
+#define MATH_CURVES(X)                                                         \
+	X(TANH, tanh, u10)                                                     \
+	X(ERF, erf, u10)
 #define MATH_BINARY(X)                                                         \
 	X(POW, pow, u10)                                                       \
 	X(ATAN2, atan2, u10)                                                   \
@@ -126,6 +128,7 @@
 #endif
 
 MATH_UNARY(DECLARE1)
+MATH_CURVES(DECLARE1)
 MATH_BINARY(DECLARE2)
 
 #define MATH1(op, fn, ulp, ty)                                                 \
@@ -173,12 +176,16 @@ MATH_BINARY(DECLARE2)
 #define MATH1_BOTH(op, fn, ulp)                                                \
 	MATH1(op, fn, ulp, f32)                                                \
 	MATH1(op, fn, ulp, f64)
+#define MATH1_F64(op, fn, ulp) MATH1(op, fn, ulp, f64)
 #define MATH2_BOTH(op, fn, ulp)                                                \
 	MATH2(op, fn, ulp, f32)                                                \
 	MATH2(op, fn, ulp, f64)
 
 MATH_UNARY(MATH1_BOTH)
+MATH_CURVES(MATH1_F64)
 MATH_BINARY(MATH2_BOTH)
+
+#include "kernel_curve.h"
 
 /* exp(-|x|) is at most 1, and the far tail keeps its digits. */
 #define SIGMOID(ty, fabs)                                                      \
@@ -210,6 +217,7 @@ SIGMOID(f64, fabs)
 	[OPENREG_V_##op][OPENREG_VT_F64] = op_##op##_f64,
 #define MATH_ENTRIES                                                           \
 	MATH_UNARY(MATH_ENTRY)                                                 \
+	MATH_CURVES(MATH_ENTRY)                                                \
 	MATH_BINARY(MATH_ENTRY)                                                \
 	MATH_ENTRY(SIGMOID, , )
 
