@@ -5,6 +5,7 @@
 #include "kernel_arith.h"
 #include "kernel_cast.h"
 #include "kernel_math.h"
+#include "kernel_modulo.h"
 /* These want what kernel_math.h includes. */
 #include "kernel_gather.h"
 #include "kernel_gemm.h"

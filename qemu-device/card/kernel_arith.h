@@ -99,31 +99,29 @@
 INT_HELPERS(i32, 32)
 INT_HELPERS(i64, 64)
 
-#define FLOAT_HELPERS(ty, suffix)                                              \
-	static inline type_##ty remainder_##ty(type_##ty x, type_##ty y)       \
-	{                                                                      \
-		type_##ty r = fmod##suffix(x, y);                              \
-                                                                               \
-		return r != 0 && (r < 0) != (y < 0) ? r + y : r;               \
-	}                                                                      \
-	static inline type_##ty div_floor_##ty(type_##ty x, type_##ty y)       \
-	{                                                                      \
-		type_##ty r, q, f;                                             \
-                                                                               \
-		if (y == 0)                                                    \
-			return x / y;                                          \
-		r = fmod##suffix(x, y);                                        \
-		q = (x - r) / y;                                               \
-		if (r != 0 && (r < 0) != (y < 0))                              \
-			q -= 1;                                                \
-		if (q == 0)                                                    \
-			return copysign##suffix(0, x / y);                     \
-		f = floor##suffix(q);                                          \
-		return q - f > (type_##ty)0.5 ? f + 1 : f;                     \
-	}
+/* kernel_modulo.h has these in F32. */
+static inline double remainder_f64(double x, double y)
+{
+	double r = fmod(x, y);
 
-FLOAT_HELPERS(f32, f)
-FLOAT_HELPERS(f64, )
+	return r != 0 && (r < 0) != (y < 0) ? r + y : r;
+}
+
+static inline double div_floor_f64(double x, double y)
+{
+	double r, q, f;
+
+	if (y == 0)
+		return x / y;
+	r = fmod(x, y);
+	q = (x - r) / y;
+	if (r != 0 && (r < 0) != (y < 0))
+		q -= 1;
+	if (q == 0)
+		return copysign(0, x / y);
+	f = floor(q);
+	return q - f > 0.5 ? f + 1 : f;
+}
 
 F_KERNEL(MOV, x, x)
 U_KERNEL(MOV, x)
@@ -136,13 +134,13 @@ U_KERNEL(MUL, x * y)
 F_KERNEL(DIV, x / y, x / y)
 KERNEL(DIV, i32, int32_t, int32_t, int32_t, int32_t, quotient_i32(x, y))
 KERNEL(DIV, i64, int64_t, int64_t, int64_t, int64_t, quotient_i64(x, y))
-F_KERNEL(DIV_FLOOR, div_floor_f32(x, y), div_floor_f64(x, y))
+KERNEL(DIV_FLOOR, f64, double, double, double, double, div_floor_f64(x, y))
 KERNEL(DIV_FLOOR, i32, int32_t, int32_t, int32_t, int32_t, div_floor_i32(x, y))
 KERNEL(DIV_FLOOR, i64, int64_t, int64_t, int64_t, int64_t, div_floor_i64(x, y))
-F_KERNEL(FMOD, fmodf(x, y), fmod(x, y))
+KERNEL(FMOD, f64, double, double, double, double, fmod(x, y))
 KERNEL(FMOD, i32, int32_t, int32_t, int32_t, int32_t, fmod_i32(x, y))
 KERNEL(FMOD, i64, int64_t, int64_t, int64_t, int64_t, fmod_i64(x, y))
-F_KERNEL(REMAINDER, remainder_f32(x, y), remainder_f64(x, y))
+KERNEL(REMAINDER, f64, double, double, double, double, remainder_f64(x, y))
 KERNEL(REMAINDER, i32, int32_t, int32_t, int32_t, int32_t, remainder_i32(x, y))
 KERNEL(REMAINDER, i64, int64_t, int64_t, int64_t, int64_t, remainder_i64(x, y))
 F_KERNEL(MIN, x < y || x != x ? x : y, x < y || x != x ? x : y)
