@@ -74,12 +74,18 @@ bool by_tanh(std::string_view approximate) {
   return at::native::get_gelutype_enum(approximate) == at::native::GeluType::Tanh;
 }
 
+// x / 2 * (1 + y)
+Value half(Value x, Value y) {
+  const Value h = x * 0.5;
+  return fma(h, y, h);
+}
+
 Value gelu(Value x, std::string_view approximate) {
   if (by_tanh(approximate)) {
-    const Value inner = (x + x * x * x * kTanhCubic) * kTanhScale;
-    return x * 0.5 * (tanh(inner) + 1.0);
+    const Value inner = x * (x * x * (kTanhCubic * kTanhScale) + kTanhScale);
+    return half(x, tanh(inner));
   }
-  return x * 0.5 * (erf(x * M_SQRT1_2) + 1.0);
+  return half(x, erf(x * M_SQRT1_2));
 }
 
 Value gelu_slope(Value x, std::string_view approximate) {
