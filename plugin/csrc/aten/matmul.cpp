@@ -3,6 +3,7 @@
 // is more work than a packet may ask for.
 #include "aten/matmul.h"
 
+#include "aten/reduction.h"
 #include "aten/structured.h"
 
 #include <ATen/ExpandUtils.h>
@@ -335,10 +336,23 @@ void add_dot(torch::Library& m, const char* name) {
       m,
       FunctionalName{name},
       [](OpId id, auto& op, const Tensor& a, const Tensor& b) {
-        const Matrices out{op.maybe_get_output(0), 0, 0, 0};
+        const Tensor& out = op.maybe_get_output(0);
+        // One sum is a reduction, which all workers share; MATMUL shares out results.
+        if (a.numel() != 0 && a.scalar_type() != at::kBool) {
+          reduce(
+              {.id = id,
+               .op = OPENREG_V_RED_SUM,
+               .dims = 1,
+               .compute = a.scalar_type(),
+               .value = out.view({1})},
+              {a, b},
+              [](Reducer& p) { return p.in(0) * p.in(1); });
+          return;
+        }
         multiply(
             id,
-            {1, 1, 1, a.size(0), out, row_vector(a), col_vector(b), std::nullopt});
+            {1, 1, 1, a.size(0), Matrices{out, 0, 0, 0}, row_vector(a), col_vector(b),
+             std::nullopt});
       });
 }
 
