@@ -193,7 +193,7 @@ int openreg_bo_import(struct openreg_device *dev, int fd,
 struct openreg_queue_attr {
 	uint32_t slots; /* ring size, power of two 64..max; 0: 1024 */
 	int32_t priority; /* -1 low, 0 normal, 1 high (CAP_SYS_NICE) */
-	int64_t spin_ns; /* polls this long before a sleep; -1: default */
+	int64_t spin_ns; /* polls this long before a sleep; -1: while it pays */
 	int64_t full_timeout_ns; /* a full ring may stand; 0: 60 s, -1: ever */
 	uint64_t reserved[4];
 };

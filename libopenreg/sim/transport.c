@@ -182,6 +182,7 @@ const struct transport_ops openreg_sim_transport = {
 	.unmap = sim_unmap,
 	.queue_create = sim_queue_create,
 	.queue_destroy = sim_queue_destroy,
+	.lend = sim_lend,
 	.queue_wait = sim_queue_wait,
 	.queue_reset = sim_queue_reset,
 	.ring = sim_queue_ring,

@@ -46,7 +46,7 @@ struct openreg_queue {
 	uint64_t submitted; /* last packet published */
 	uint64_t rung; /* card's wakes when the doorbell was last rung */
 	uint64_t *slot_seq; /* packet that stands in each slot */
-	int64_t spin_ns;
+	int64_t spin_ns; /* below 0: the default, for as long as it pays */
 	int64_t full_timeout_ns;
 	uint64_t doorbells;
 	uint64_t full_waits;

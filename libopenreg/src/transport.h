@@ -81,6 +81,11 @@ struct transport_ops {
 	int (*queue_create)(struct transport *t, uint32_t slots,
 			    uint32_t priority, struct transport_queue *tq);
 	void (*queue_destroy)(struct transport *t, struct transport_queue *tq);
+	/*
+	 * For a thread that polls: the card may use it. false: better sleep.
+	 * NULL: not known.
+	 */
+	bool (*lend)(struct transport *t);
 	int (*queue_wait)(struct transport *t, struct transport_queue *tq,
 			  uint64_t seq, int64_t deadline_ns);
 	int (*queue_reset)(struct transport *t, struct transport_queue *tq,

@@ -17,12 +17,15 @@ static inline void relax(void)
 #endif
 }
 
-/* On one CPU a poll only keeps others, and what they wait for, from it. */
-static int64_t default_spin(void)
+/*
+ * On one CPU a poll only keeps the card, and the packets that it has, from it,
+ * unless the transport knows better at each poll.
+ */
+static int64_t default_spin(const struct openreg_queue *q)
 {
 	cpu_set_t set;
 
-	if (sched_getaffinity(0, sizeof(set), &set) == 0 &&
+	if (!q->dev->ops->lend && sched_getaffinity(0, sizeof(set), &set) == 0 &&
 	    CPU_COUNT(&set) == 1)
 		return 0;
 	return DEFAULT_SPIN_NS;
@@ -31,7 +34,7 @@ static int64_t default_spin(void)
 API void openreg_queue_set_spin(struct openreg_queue *q, int64_t spin_ns)
 {
 	if (spin_ns < 0)
-		spin_ns = default_spin();
+		spin_ns = -default_spin(q);
 	__atomic_store_n(&q->spin_ns, spin_ns, __ATOMIC_RELAXED);
 }
 
@@ -66,17 +69,30 @@ static int poll_queue(struct openreg_queue *q, uint64_t seq)
 	return openreg_queue_fail(q, state);
 }
 
+/* A spin that the caller has set lasts as long as that, whatever it costs. */
+static bool pays(struct openreg_queue *q, bool given)
+{
+	const struct transport_ops *ops = q->dev->ops;
+
+	return !ops->lend || ops->lend(q->dev->t) || given;
+}
+
 static int spin(struct openreg_queue *q, uint64_t seq, int64_t deadline)
 {
 	int64_t ns = __atomic_load_n(&q->spin_ns, __ATOMIC_RELAXED);
+	const bool given = ns > 0;
 	int64_t now, end;
 	int ret;
 
 	if (!ns)
 		return 0;
+	if (!given)
+		ns = -ns;
 	now = openreg_now_ns();
 	end = ns < deadline - now ? now + ns : deadline;
 	do {
+		if (!pays(q, given))
+			return 0;
 		for (int i = 0; i < POLLS_PER_CLOCK; i++) {
 			ret = poll_queue(q, seq);
 			if (ret)

@@ -45,6 +45,7 @@ void card_raise(struct openreg_card *card, unsigned int vector)
 bool worker_init(struct openreg_card *card, struct worker *w, bool compute)
 {
 	w->card = card;
+	atomic_init(&w->cpu, CPU_ASLEEP);
 	w->stage[0] = malloc(OPENREG_STAGE_SIZE);
 	w->stage[1] = malloc(OPENREG_STAGE_SIZE);
 	if (!w->stage[0] || !w->stage[1])
@@ -124,7 +125,8 @@ static bool make_workers(struct openreg_card *card)
 	for (i = 0; i < card->config.workers; i++)
 		if (!worker_init(card, &card->workers[i], true))
 			return false;
-	return worker_init(card, &card->copier, false);
+	return worker_init(card, &card->copier, false) &&
+	       worker_init(card, &card->lent, true);
 }
 
 struct openreg_card *card_make(const struct openreg_card_config *config,
@@ -148,6 +150,7 @@ struct openreg_card *card_make(const struct openreg_card_config *config,
 	    pthread_mutex_init(&card->sched.lock, NULL) ||
 	    pthread_mutex_init(&card->faults.lock, NULL) ||
 	    pthread_mutex_init(&card->signal_lock, NULL) ||
+	    pthread_mutex_init(&card->lending, NULL) ||
 	    !make_workers(card)) {
 		openreg_card_free(card);
 		return NULL;
@@ -206,11 +209,13 @@ void openreg_card_free(struct openreg_card *card)
 	for (i = 0; card->workers && i < card->config.workers; i++)
 		worker_fini(&card->workers[i]);
 	worker_fini(&card->copier);
+	worker_fini(&card->lent);
 	free(card->workers);
 	gate_fini(&card->gate);
 	pthread_mutex_destroy(&card->sched.lock);
 	pthread_mutex_destroy(&card->faults.lock);
 	pthread_mutex_destroy(&card->signal_lock);
+	pthread_mutex_destroy(&card->lending);
 	free(card);
 }
 

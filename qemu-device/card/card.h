@@ -3,7 +3,8 @@
  * openreg card: the device itself, apart from the bus that carries it.
  *
  * A host (QEMU, a test, a process) makes a card with a table of callbacks and
- * feeds it register accesses and doorbells. Threads are the card's own.
+ * feeds it register accesses and doorbells. Threads are the card's own, and those
+ * that are lent to it.
  */
 #ifndef OPENREG_CARD_H
 #define OPENREG_CARD_H
@@ -102,6 +103,14 @@ void openreg_card_reg_write(struct openreg_card *card, uint64_t off,
 			    uint64_t value, unsigned int size);
 /* Only wakes a thread. */
 void openreg_card_doorbell(struct openreg_card *card, unsigned int page);
+
+/*
+ * For a thread that polls for a packet, before each poll. true: the card runs, on other
+ * processors only, or the caller has just done some of its work. false: the caller
+ * should sleep, as a thread of the card may need this processor. Callbacks are called
+ * without thread_enter.
+ */
+bool openreg_card_lend(struct openreg_card *card);
 
 /*
  * Pausing: after openreg_card_pause_begin no new slice starts;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The copy thread: long copies beside compute, and clearing of memory. */
+#include <sched.h>
 #include <string.h>
 
 #include "core.h"
@@ -47,20 +48,6 @@ static void run_fill(struct openreg_card *card, struct fill *fill)
 	gate_kick_admin(card);
 }
 
-/* Somebody has to look at the tail of the queue that is free again. */
-static void hand_back(struct openreg_card *card)
-{
-	bool polled;
-
-	pthread_mutex_lock(&card->sched.lock);
-	polled = card->sched.poller;
-	pthread_mutex_unlock(&card->sched.lock);
-	if (polled)
-		gate_note(card);
-	else
-		gate_wake(card, 1);
-}
-
 /* false: nothing to do. Fills and copies take turns. */
 bool copier_look(struct worker *w)
 {
@@ -76,7 +63,7 @@ bool copier_look(struct worker *w)
 	pthread_mutex_unlock(&card->sched.lock);
 	if (q) {
 		exec_copy(w, q);
-		hand_back(card);
+		sched_hand_back(card);
 		return true;
 	}
 	if (fill)
@@ -93,10 +80,12 @@ void *copier_main(void *opaque)
 	card->ops->thread_enter(card->host);
 	go = gate_enter(card);
 	while (go) {
+		worker_set_cpu(w, sched_getcpu());
 		if (gate_held(card)) {
 			gate_leave(card);
 			go = gate_enter(card);
 		} else if (!copier_look(w)) {
+			worker_set_cpu(w, CPU_ASLEEP);
 			go = gate_wait_kick(card, &card->gate.copy,
 					    &card->gate.copy_kick);
 		}

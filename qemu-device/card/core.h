@@ -166,12 +166,15 @@ struct worker {
 	pthread_t thread;
 	bool started;
 	bool access; /* between access_begin and access_end */
+	atomic_int cpu; /* where it runs, or CPU_ASLEEP */
 	uint64_t idle_since;
 	uint64_t slow; /* of the random times of config.slow_us */
 	struct openreg_scratch *scratch; /* NULL in the copy thread */
 	uint8_t *stage[2];
 	uint8_t packet[OPENREG_PACKET_BYTES];
 };
+
+#define CPU_ASLEEP -1
 
 /* Who may run: pausing, sleeping, waking. See gate.c. */
 struct gate {
@@ -303,6 +306,8 @@ struct openreg_card {
 	atomic_size_t extra; /* bytes that jobs hold beside their operands */
 	struct worker copier;
 	struct worker *workers;
+	pthread_mutex_t lending; /* of the next */
+	struct worker lent; /* a thread that is not the card's */
 };
 
 static inline uint8_t *card_vram(struct openreg_card *card)
@@ -330,6 +335,7 @@ void worker_fini(struct worker *w);
 bool gate_init(struct gate *gate);
 void gate_fini(struct gate *gate);
 bool gate_enter(struct openreg_card *card);
+bool gate_try_enter(struct openreg_card *card);
 void gate_leave(struct openreg_card *card);
 bool gate_held(struct openreg_card *card);
 void gate_wake(struct openreg_card *card, unsigned int n);
@@ -446,11 +452,15 @@ void sched_queue_up(struct queue *q);
 void sched_had_turn(struct queue *q);
 void sched_signal(struct queue *from);
 void sched_watch(struct openreg_card *card);
+void sched_hand_back(struct openreg_card *card);
 
 /* worker.c, copier.c */
 void *worker_main(void *opaque);
 bool copier_look(struct worker *w);
 void *copier_main(void *opaque);
+
+/* lend.c */
+void worker_set_cpu(struct worker *w, int cpu);
 
 /* slow.c */
 void slow_down(struct worker *w);

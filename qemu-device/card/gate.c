@@ -79,6 +79,19 @@ bool gate_enter(struct openreg_card *card)
 	return go;
 }
 
+/* false, at once, if the card is held. */
+bool gate_try_enter(struct openreg_card *card)
+{
+	struct gate *gate = &card->gate;
+	bool go;
+
+	pthread_mutex_lock(&gate->lock);
+	go = !gate_held(card);
+	gate->active += go;
+	pthread_mutex_unlock(&gate->lock);
+	return go;
+}
+
 void gate_leave(struct openreg_card *card)
 {
 	pthread_mutex_lock(&card->gate.lock);

@@ -376,14 +376,12 @@ static bool have_scratchpad(struct openreg_matmul_cache *cache, size_t size)
 	return cache->scratchpad;
 }
 
-enum openreg_gemm_result openreg_gemm_dnnl(struct openreg_matmul_cache **cache,
-					   const struct openreg_gemm *g)
+static enum openreg_gemm_result multiply(struct openreg_matmul_cache **cache,
+					 const struct openreg_gemm *g)
 {
 	struct key key = make_key(g);
 	struct entry *e;
 
-	/* The card's workers are the threads; libgomp's would only spin. */
-	omp_set_num_threads(1);
 	if (!*cache)
 		*cache = cache_new();
 	if (!*cache)
@@ -416,6 +414,20 @@ enum openreg_gemm_result openreg_gemm_dnnl(struct openreg_matmul_cache **cache,
 		       : OPENREG_GEMM_FAILED;
 }
 
+enum openreg_gemm_result openreg_gemm_dnnl(struct openreg_matmul_cache **cache,
+					   const struct openreg_gemm *g)
+{
+	/* The setting belongs to the thread, which may be a lent one. */
+	int threads = omp_get_max_threads();
+	enum openreg_gemm_result result;
+
+	/* The card's workers are the threads; libgomp's would only spin. */
+	omp_set_num_threads(1);
+	result = multiply(cache, g);
+	omp_set_num_threads(threads);
+	return result;
+}
+
 /*
  * Shapes that take oneDNN all its ways, whatever the host's processor: dot
  * products, vectors, matrices without depth, and blocks.
@@ -427,7 +439,6 @@ static void multiply_each_way(void)
 	};
 	static float a[16 * 16], b[16 * 16], d[16 * 16];
 	struct openreg_matmul_cache *cache = NULL;
-	int threads = omp_get_max_threads();
 	size_t i;
 
 	for (i = 0; i < sizeof(shape) / sizeof(shape[0]); i++) {
@@ -444,8 +455,6 @@ static void multiply_each_way(void)
 		openreg_gemm_dnnl(&cache, &g);
 	}
 	openreg_matmul_cache_free(cache);
-	/* This is the caller's thread. */
-	omp_set_num_threads(threads);
 }
 
 /*

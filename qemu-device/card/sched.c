@@ -437,3 +437,17 @@ void sched_watch(struct openreg_card *card)
 	if (watch)
 		gate_wake(card, 1);
 }
+
+/* Somebody has to look at the tail of the queue that is free again. */
+void sched_hand_back(struct openreg_card *card)
+{
+	bool polled;
+
+	pthread_mutex_lock(&card->sched.lock);
+	polled = card->sched.poller;
+	pthread_mutex_unlock(&card->sched.lock);
+	if (polled)
+		gate_note(card);
+	else
+		gate_wake(card, 1);
+}

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The compute workers' loop: look, run, poll for a while, sleep. */
+#include <sched.h>
+
 #include "core.h"
 
 #define RELAX 16 /* between two looks at the tails */
@@ -10,6 +12,12 @@ static void note_sleep(struct openreg_card *card, uint64_t now)
 
 	atomic_fetch_add(&card->stats.sleeps, 1);
 	atomic_store(&card->stats.sleep_ns, now > last ? now - last : 0);
+}
+
+static void sleep_on(struct worker *w, unsigned int events, uint64_t timeout)
+{
+	worker_set_cpu(w, CPU_ASLEEP);
+	gate_sleep(w->card, events, timeout);
 }
 
 /*
@@ -25,7 +33,7 @@ static void idle(struct worker *w, unsigned int events)
 
 	if (card->sched.poller && card->sched.poller != w) {
 		pthread_mutex_unlock(&card->sched.lock);
-		gate_sleep(card, events, 0);
+		sleep_on(w, events, 0);
 		return;
 	}
 	card->sched.poller = w;
@@ -35,7 +43,7 @@ static void idle(struct worker *w, unsigned int events)
 		card->sched.poller = NULL;
 		note_sleep(card, now);
 		pthread_mutex_unlock(&card->sched.lock);
-		gate_sleep(card, events, timeout);
+		sleep_on(w, events, timeout);
 		return;
 	}
 	pthread_mutex_unlock(&card->sched.lock);
@@ -51,6 +59,7 @@ static void look(struct worker *w)
 	uint32_t slice = 0;
 	enum pick pick;
 
+	worker_set_cpu(w, sched_getcpu());
 	pthread_mutex_lock(&card->sched.lock);
 	pick = sched_pick(w, &q, &slice);
 	if (pick == PICK_NONE) {

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A thread that waits for the card lends itself: where both want the same
+ * processor, the work is done at once instead of after a change of threads.
+ */
+#include <fenv.h>
+#include <sched.h>
+
+#include "core.h"
+
+/* The calling worker runs here from now on; CPU_ASLEEP: it is about to sleep. */
+void worker_set_cpu(struct worker *w, int cpu)
+{
+	if (atomic_load_explicit(&w->cpu, memory_order_relaxed) != cpu)
+		atomic_store_explicit(&w->cpu, cpu, memory_order_relaxed);
+}
+
+static void note(const struct worker *w, int here, bool *shared, bool *elsewhere)
+{
+	int cpu = atomic_load_explicit(&w->cpu, memory_order_relaxed);
+
+	*shared |= cpu == here;
+	*elsewhere |= cpu != CPU_ASLEEP && cpu != here;
+}
+
+/* Does the card run on other processors, and only there? */
+static bool runs_elsewhere(struct openreg_card *card)
+{
+	bool shared = false, elsewhere = false;
+	int here = sched_getcpu();
+	unsigned int i;
+
+	for (i = 0; i < card->config.workers; i++)
+		note(&card->workers[i], here, &shared, &elsewhere);
+	note(&card->copier, here, &shared, &elsewhere);
+	return elsewhere && !shared;
+}
+
+static bool run_one(struct openreg_card *card)
+{
+	struct worker *w = &card->lent;
+	struct queue *q = NULL;
+	uint32_t slice = 0;
+	enum pick pick;
+	fenv_t env;
+
+	pthread_mutex_lock(&card->sched.lock);
+	pick = sched_pick(w, &q, &slice);
+	pthread_mutex_unlock(&card->sched.lock);
+	if (pick == PICK_NONE)
+		return false;
+	/* Results do not depend on the caller's rounding. */
+	fegetenv(&env);
+	fesetenv(FE_DFL_ENV);
+	if (pick == PICK_TURN)
+		exec_turn(w, q);
+	else
+		exec_slice(w, q, slice);
+	fesetenv(&env);
+	sched_hand_back(card);
+	return true;
+}
+
+bool openreg_card_lend(struct openreg_card *card)
+{
+	bool done = false;
+
+	if (runs_elsewhere(card))
+		return true;
+	if (pthread_mutex_trylock(&card->lending))
+		return false;
+	if (gate_try_enter(card)) {
+		done = run_one(card);
+		gate_leave(card);
+	}
+	pthread_mutex_unlock(&card->lending);
+	return done;
+}
