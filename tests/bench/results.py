@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: MIT
+"""Keeps figures, JSON objects one a line, in a file with the command, the machine
+and the date. A part ("where") that was measured anew replaces the old one.
+
+usage: results.py FILE COMMAND < LINES
+"""
+
+import datetime
+import json
+import os
+import pathlib
+import platform
+import re
+import sys
+
+
+def machine():
+    text = pathlib.Path("/proc/cpuinfo").read_text(encoding="ascii")
+    return {
+        "processor": re.search(r"^model name\s*: (.*)$", text, re.MULTILINE)[1],
+        "processors": len(os.sched_getaffinity(0)),
+        "kernel": platform.release(),
+    }
+
+
+def main():
+    path, command = pathlib.Path(sys.argv[1]), sys.argv[2]
+    parts = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    today = datetime.date.today().isoformat()
+    figures = {}
+    for line in sys.stdin:
+        figure = json.loads(line)
+        figures.setdefault(figure.pop("where"), []).append(figure)
+    for where, found in figures.items():
+        parts[where] = {"command": command, "date": today, "machine": machine(),
+                        "figures": found}
+    # A list of numbers is one line.
+    text = re.sub(r"\[\s+([-\d., \n]+?)\s+\]",
+                  lambda list_: f"[{re.sub(chr(10) + ' *', ' ', list_[1])}]",
+                  json.dumps(parts, indent=2, sort_keys=True))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text + "\n", encoding="utf-8")
+
+
+main()
