@@ -2,7 +2,6 @@
 #include "runtime/fallback.h"
 
 #include <ATen/CPUGeneratorImpl.h>
-#include <ATen/native/CPUFallback.h>
 #include <torch/library.h>
 
 #include <atomic>
@@ -11,9 +10,9 @@
 #include <map>
 #include <mutex>
 
+#include "runtime/cpu_call.h"
 #include "runtime/device.h"
 #include "runtime/generator.h"
-#include "runtime/sparse_fallback.h"
 
 namespace openreg {
 namespace {
@@ -80,11 +79,17 @@ c10::DeviceIndex device_of(const torch::jit::Stack& stack, size_t arguments) {
   return found ? found->index() : current_device();
 }
 
-// Indices, lengths and single numbers may be the CPU's, if they are only read.
+// What says where or how many may be the CPU's: indices, lengths, the targets of
+// ctc_loss. So may single numbers. All of them if they are only read.
 bool may_be_elsewhere(const at::Tensor& t, const c10::Argument& argument) {
   const c10::AliasInfo* alias = argument.alias_info();
-  return t.is_cpu() && !(alias && alias->isWrite()) &&
-      (t.dim() == 0 || !(t.is_floating_point() || t.is_complex()));
+  if (!t.is_cpu() || t.layout() != at::kStrided || (alias && alias->isWrite()))
+    return false;
+  const std::string& name = argument.name();
+  return t.dim() == 0 ||
+      (c10::isIntegralType(t.scalar_type(), true) &&
+       (name.ends_with("indices") || name.ends_with("lengths") ||
+        name == "batch_sizes" || name == "targets"));
 }
 
 // Core's kernels for an accelerator begin with such a check; a copy of all to the
@@ -92,8 +97,6 @@ bool may_be_elsewhere(const at::Tensor& t, const c10::Argument& argument) {
 void check_devices(
     const c10::OperatorHandle& op,
     const torch::jit::Stack& stack) {
-  if (op.operator_name().name.starts_with("aten::_foreach"))
-    return;
   const auto& arguments = op.schema().arguments();
   const auto ours = device_among(tensors_of(stack, arguments.size()));
   if (!ours)
@@ -179,10 +182,7 @@ void cpu_fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   check_devices(op, *stack);
   count_fallback(c10::toString(op.operator_name()));
   BorrowedRandomness randomness(op, stack);
-  if (takes_sparse(*stack, op.schema().arguments().size()))
-    sparse_cpu_fallback(op, stack);
-  else
-    at::native::cpu_fallback(op, stack);
+  call_on_cpu(op, stack);
 }
 
 FallbackMode fallback_mode() {

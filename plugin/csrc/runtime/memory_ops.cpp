@@ -265,14 +265,17 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("_local_scalar_dense", &local_scalar_dense);
 }
 
-// copy_tensor() sees to these bits; core would resolve them by a clone, which
-// copies, and so on for ever.
+// copy_tensor() sees to these bits. Core would resolve them by a clone, which copies,
+// and so on for ever; and these schemas do not say that dst is written, so that core
+// would drop what the clone has got.
 TORCH_LIBRARY_IMPL(aten, Conjugate, m) {
   m.impl("_copy_from", torch::CppFunction::makeFallthrough());
+  m.impl("_copy_from_and_resize", torch::CppFunction::makeFallthrough());
 }
 
 TORCH_LIBRARY_IMPL(aten, Negative, m) {
   m.impl("_copy_from", torch::CppFunction::makeFallthrough());
+  m.impl("_copy_from_and_resize", torch::CppFunction::makeFallthrough());
 }
 
 } // namespace openreg

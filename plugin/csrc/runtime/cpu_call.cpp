@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "runtime/sparse_fallback.h"
+#include "runtime/cpu_call.h"
 
 #include <ATen/Functions.h>
 #include <ATen/SparseCsrTensorImpl.h>
@@ -10,6 +10,7 @@
 
 #include <vector>
 
+#include "runtime/copy.h"
 #include "runtime/device.h"
 
 namespace openreg {
@@ -49,8 +50,9 @@ Tensor move(const Tensor& t, c10::Device device) {
   std::vector<Tensor> parts = parts_of(t);
   if (parts.empty())
     return t.to(device);
+  // Core's kernels for the CPU take the memory of indices for contiguous.
   for (Tensor& part : parts)
-    part = part.to(device);
+    part = part.to(device).contiguous();
   at::sparse_csr::CheckSparseTensorInvariants unchecked(false);
   const at::TensorOptions options = t.options().device(device);
   if (!is_coordinate(t))
@@ -82,7 +84,15 @@ class Moved {
   // here too: it may be seen through other tensors.
   void bring_back() const {
     if (given_.empty()) {
-      at::_copy_from_and_resize(host_, card_);
+      if (host_.sizes() != card_.sizes()) {
+        card_.resize_(host_.sizes());
+        if (host_.is_non_overlapping_and_dense())
+          card_.unsafeGetTensorImpl()->set_sizes_and_strides(
+              host_.sizes(), host_.strides());
+      }
+      // Not by the dispatcher, which would resolve the conjugate and the negative
+      // bit by writing to a clone.
+      copy_tensor(card_, host_, false);
       return;
     }
     const std::vector<Tensor> written = parts_of(host_);
@@ -130,10 +140,15 @@ class Call {
     const c10::OptionalDeviceGuard guard(device_);
     const at::AutoDispatchBelowADInplaceOrView below;
     const auto& arguments = op_.schema().arguments();
-    for (size_t i = 0; i < arguments.size(); i++)
-      each_tensor(
-          torch::jit::peek(*stack_, i, arguments.size()),
-          [&](const Tensor& t) { return to_cpu(t, is_written(arguments[i])); });
+    for (size_t i = 0; i < arguments.size(); i++) {
+      c10::IValue& value = torch::jit::peek(*stack_, i, arguments.size());
+      if (value.isDevice())
+        value = c10::Device(at::kCPU);
+      else
+        each_tensor(value, [&](const Tensor& t) {
+          return to_cpu(t, is_written(arguments[i]));
+        });
+    }
     op_.redispatchBoxed(c10::DispatchKeySet(key_), stack_);
     for (size_t i : written_)
       moved_[i].bring_back();
@@ -166,29 +181,25 @@ class Call {
     }
   }
 
+  // The device that the call names, or that of the first tensor on a card: a
+  // number of the CPU may come before it.
   c10::Device find_device() {
-    std::optional<c10::Device> device;
+    std::optional<c10::Device> named, found;
     const size_t arguments = op_.schema().arguments().size();
-    for (size_t i = 0; i < arguments; i++)
-      each_tensor(torch::jit::peek(*stack_, i, arguments), [&](const Tensor& t) {
-        if (!device && t.defined() && t.is_privateuseone())
-          device = t.device();
-        return t;
-      });
-    return device.value_or(c10::Device(kDeviceType));
-  }
-
-  // Numbers may be on the CPU, as for every operator.
-  void check_device(const Tensor& t, bool written) const {
-    TORCH_CHECK(
-        !t.defined() || t.device() == device_ ||
-            (t.is_cpu() && t.dim() == 0 && !is_sparse(t) && !written),
-        "Expected all tensors to be on the same device, but found at least two "
-        "devices, ",
-        device_,
-        " and ",
-        t.device(),
-        "!");
+    for (size_t i = 0; i < arguments; i++) {
+      c10::IValue& value = torch::jit::peek(*stack_, i, arguments);
+      if (value.isDevice())
+        named = value.toDevice();
+      else
+        each_tensor(value, [&](const Tensor& t) {
+          if (!found && t.defined() && t.is_privateuseone())
+            found = t.device();
+          return t;
+        });
+    }
+    return named       ? *named
+        : found        ? *found
+                       : torch_device(current_device());
   }
 
   void raise_key(const Tensor& t) {
@@ -201,7 +212,6 @@ class Call {
   }
 
   Tensor to_cpu(const Tensor& t, bool written) {
-    check_device(t, written);
     raise_key(t);
     if (!t.defined() || t.is_cpu())
       return t;
@@ -232,19 +242,7 @@ class Call {
 
 } // namespace
 
-bool takes_sparse(const torch::jit::Stack& stack, size_t arguments) {
-  for (const c10::IValue& value : torch::jit::last(stack, arguments)) {
-    if (value.isTensor() && is_sparse(value.toTensor()))
-      return true;
-    if (value.isTensorList())
-      for (const Tensor& t : value.toTensorVector())
-        if (is_sparse(t))
-          return true;
-  }
-  return false;
-}
-
-void sparse_cpu_fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+void call_on_cpu(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   Call(op, stack).run();
 }
 

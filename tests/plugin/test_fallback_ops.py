@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Core's own samples in types that the card does not have: its operators run on the
+CPU there, and their results come back to the card. Only on the in-process card."""
+
+import itertools
+
+import pytest
+import torch
+
+from test_opinfo import OPS, moved, tensors
+
+SAMPLES = 2
+DTYPES = [torch.complex64, torch.uint16]
+# What they give is left to chance, or is what the memory held before.
+ANY_VALUE = ("empty", "rand", "normal", "bernoulli", "multinomial", "dropout", "uniform",
+             "cauchy", "exponential", "geometric", "log_normal", "rrelu", "as_strided")
+# Copies from another device are their purpose.
+COPIES = ("scatter", "index_put", "masked_scatter", "copy")
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+def cases():
+    for (name, op), dtype in itertools.product(OPS.items(), DTYPES):
+        if dtype in op.dtypes and not name.startswith("jiterator"):
+            yield pytest.param(name, dtype, id=f"{name}-{str(dtype)[6:]}")
+
+
+def call(op, *args, **kwargs):
+    """The result, or the error where the CPU has one, too."""
+    try:
+        return op(*args, **kwargs)
+    except (RuntimeError, ValueError, TypeError, IndexError) as error:
+        return error
+
+
+def same(got, want, name):
+    if isinstance(want, Exception):
+        assert isinstance(got, Exception), f"the CPU raises {want}"
+        return
+    assert not isinstance(got, Exception), got
+    got, want = tensors(got), tensors(want)
+    assert len(got) == len(want)
+    for g, w in zip(got, want):
+        assert g.device.type == "openreg" and g.dtype == w.dtype and g.shape == w.shape
+        if not any(word in name for word in ANY_VALUE):
+            torch.testing.assert_close(
+                g.cpu().resolve_conj(), w.resolve_conj(), rtol=1e-4, atol=1e-4,
+                equal_nan=True, check_stride=False)
+
+
+def bits(dtype):
+    """Views of memory that holds the conjugates, or the negatives."""
+    return [torch.conj, torch._neg_view] if dtype.is_complex else []
+
+
+def into(op, name, args, kwargs, want, view):
+    """With out= such views."""
+    found = tensors(want)
+    buffers = [torch.zeros(t.shape, dtype=t.dtype, device="openreg") for t in found]
+    outs = [view(t) if t.is_complex() else t for t in buffers]
+    op(*args, **kwargs, out=outs[0] if isinstance(want, torch.Tensor) else tuple(outs))
+    same(outs, found, name)
+    same(buffers, [view(t) if t.is_complex() else t for t in found], name)
+
+
+def in_place(op, name, sample, view):
+    memory, host = moved(sample.input), sample.input.clone()
+    got = call(op, view(memory), *moved(sample.args), **moved(sample.kwargs))
+    want = call(op, view(host), *sample.args, **sample.kwargs)
+    same(got, want, name)
+    if not isinstance(want, Exception):
+        same([memory], [host], name)
+
+
+def number_first(op, name, sample):
+    """A number of the CPU before operands on the card."""
+    rest = moved((sample.args, sample.kwargs))
+    if not isinstance(sample.input, torch.Tensor) or not tensors(rest):
+        return
+    number = sample.input.new_ones(())
+    got = call(op, number, *rest[0], **rest[1])
+    if not (isinstance(got, RuntimeError) and "Expected all tensors" in str(got)):
+        same(got, call(op, number, *sample.args, **sample.kwargs), name)
+
+
+@pytest.mark.parametrize("name, dtype", list(cases()))
+def test_operators(name, dtype):
+    op = OPS[name]
+    torch.manual_seed(0)
+    for sample in itertools.islice(op.sample_inputs("cpu", dtype), SAMPLES):
+        args, kwargs = moved((sample.input, *sample.args)), moved(sample.kwargs)
+        want = call(op.op, sample.input, *sample.args, **sample.kwargs)
+        same(call(op.op, *args, **kwargs), want, name)
+        if isinstance(want, Exception):
+            continue
+        if not any(word in name for word in COPIES):
+            number_first(op.op, name, sample)
+        if any(word in name for word in ANY_VALUE):
+            continue
+        for view in bits(dtype):
+            if op.supports_out and "as_tuple" not in kwargs:
+                into(op.op, name, args, kwargs, want, view)
+            if op.inplace_variant is not None and not sample.broadcasts_input:
+                in_place(op.inplace_variant, name, sample, view)
+
+
+@pytest.mark.parametrize("dtype", [*DTYPES, torch.float8_e5m2, torch.float64])
+def test_a_vector_of_the_cpu_is_refused(dtype):
+    x, y = torch.ones(3).to(dtype), torch.ones(3).to(dtype)
+    for op in (torch.mul, torch.eq, torch.true_divide):
+        for first, second in ((x, y.to("openreg")), (x.to("openreg"), y)):
+            with pytest.raises(RuntimeError, match="same device"):
+                op(first, second)
