@@ -285,27 +285,31 @@ def test_quantized_tensors(on_card):
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_nested_tensors(on_card):
-    parts = [torch.ones(2, device=DEV), torch.ones(3, device=DEV)]
-    nested = torch.nested.nested_tensor(parts, device=DEV)
-    cases = {
-        "add": lambda: nested + nested,
-        "mul": lambda: nested * 2,
-        "unbind": lambda: nested.unbind(),
-        "cpu": lambda: nested.cpu(),
-        "print": lambda: str(nested),
-        "padded": lambda: nested.to_padded_tensor(0.0),
-        "from the CPU": lambda: torch.nested.nested_tensor([torch.ones(2)]).to(DEV) + 1,
-    }
-    all_refused(cases, NotImplementedError, ["openreg has no nested", "torch.jagged"])
-
-
-@pytest.mark.native
-def test_nested_tensors_that_are_jagged():
-    """What core makes of plain ones; it imports half of torch for that."""
-    parts = [torch.ones(2, device=DEV), torch.ones(3, device=DEV)]
-    jagged = torch.nested.nested_tensor(parts, layout=torch.jagged)
-    twice = jagged + jagged
-    assert [part.tolist() for part in twice.unbind()] == [[2, 2], [2, 2, 2]]
+    nested = torch.nested
+    for grad in (False, True):
+        parts = [torch.ones(n, device=DEV, requires_grad=grad) for n in (2, 3)]
+        whole = torch.ones(2, 3, device=DEV, requires_grad=grad)
+        host = nested.nested_tensor([torch.ones(2)], requires_grad=grad)
+        cases = {
+            "nested_tensor": lambda: nested.nested_tensor(parts, device=DEV, requires_grad=grad),
+            "of its parts": lambda: nested.nested_tensor(parts),
+            "of the CPU's parts": lambda: nested.nested_tensor([torch.ones(2)], device=DEV),
+            "of lists": lambda: nested.nested_tensor([[1.0], [2.0, 3.0]], device=DEV),
+            "of nothing": lambda: nested.nested_tensor([], device=DEV),
+            "as_nested_tensor": lambda: nested.as_nested_tensor(parts),
+            "as_nested_tensor of one": lambda: nested.as_nested_tensor(whole),
+            "of a device": lambda: nested.as_nested_tensor([torch.ones(2)], device=DEV),
+            "of a list": lambda: torch._nested_tensor_from_tensor_list(parts),
+            "of a mask": lambda: torch._nested_tensor_from_mask(
+                whole[None], torch.ones(1, 2, device=DEV).bool()),
+            "of padding": lambda: torch._nested_from_padded(
+                whole[None], torch.tensor([[1, 2]]), False),
+            "of a buffer": lambda: torch._nested_view_from_buffer(
+                whole.view(-1), torch.tensor([[2], [4]]), torch.ones(2, 1).long(),
+                torch.tensor([0, 2])),
+            "to": lambda: host.to(DEV),
+        }
+        all_refused(cases, NotImplementedError, ["openreg has no nested", "torch.jagged"])
 
 
 def mixed(E, O):

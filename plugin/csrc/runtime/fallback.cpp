@@ -255,6 +255,18 @@ TORCH_LIBRARY_IMPL(_, PrivateUse1, m) {
   m.fallback(torch::CppFunction::makeFromBoxedFunction<&cpu_fallback>());
 }
 
+// What would make a nested tensor. Once there is one, autograd asks for its sizes
+// where an exception ends the process.
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  for (const char* name :
+       {"_nested_tensor_from_tensor_list",
+        "_nested_tensor_from_mask",
+        "_nested_from_padded",
+        "_nested_view_from_buffer",
+        "_nested_view_from_buffer_copy"})
+    m.impl(name, torch::CppFunction::makeFromBoxedFunction<&refuse_nested>());
+}
+
 // Core has a kernel of its own for this, which wants one of three devices.
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl(

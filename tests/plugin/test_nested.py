@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Jagged nested tensors: what core makes of plain ones. It imports half of torch for that."""
+
+import pytest
+import torch
+
+from ops import values
+
+DEV = "openreg"
+
+pytestmark = pytest.mark.native
+
+
+def parts(device, grad):
+    made = [values(2, 4, seed=1), values(3, 4, seed=2), values(1, 4, seed=3)]
+    return [t.to(device).requires_grad_(grad) for t in made]
+
+
+def jagged_of_parts(device, grad):
+    leaves = parts(device, grad)
+    return torch.nested.as_nested_tensor(leaves, layout=torch.jagged), leaves
+
+
+def jagged_leaf(device, grad):
+    nested = torch.nested.nested_tensor(
+        parts(device, False), layout=torch.jagged, requires_grad=grad)
+    return nested, [nested]
+
+
+def jagged_of_offsets(device, grad):
+    flat = torch.cat(parts(device, False)).requires_grad_(grad)
+    offsets = torch.tensor([0, 2, 5, 6], device=device)
+    return torch.nested.nested_tensor_from_jagged(flat, offsets), [flat]
+
+
+def jagged_of_lengths(device, grad):
+    whole = values(3, 5, 4).to(device).requires_grad_(grad)
+    lengths = torch.tensor([2, 5, 1], device=device)
+    parts = torch.nested.narrow(whole, 1, 0, lengths, layout=torch.jagged).unbind()
+    return torch.nested.as_nested_tensor(list(parts), layout=torch.jagged), [whole]
+
+
+FUNCTIONS = {
+    "mul": lambda x: x * x,
+    "add": lambda x: x + 2,
+    "sin": lambda x: x.sin(),
+    "gelu": torch.nn.functional.gelu,
+    "linear": lambda x: torch.nn.functional.linear(x, values(3, 4).to(x.device)),
+    "layer_norm": lambda x: torch.nn.functional.layer_norm(x, (4,)),
+    "softmax": lambda x: x.softmax(-1),
+    "sum": lambda x: x.sum(1),
+    "mean": lambda x: x.mean(-1),
+    "padded": lambda x: x.to_padded_tensor(0.0),
+    "clone": lambda x: x.clone(),
+    "matmul": lambda x: x @ values(4, 2).to(x.device),
+    "unbind": lambda x: torch.cat([t * (i + 1) for i, t in enumerate(x.unbind())]),
+    "attention": lambda x: attention(x),
+}
+
+
+def attention(x):
+    q = x.unflatten(-1, [2, 2]).transpose(1, 2)
+    out = torch.nn.functional.scaled_dot_product_attention(q, q, q)
+    return out.transpose(1, 2).flatten(-2)
+
+
+def flat(t):
+    return t.values() if t.is_nested else t
+
+
+def results(source, name, device, grad):
+    x, leaves = source(device, grad)
+    out = FUNCTIONS[name](x)
+    found = [flat(out).detach()]
+    if grad:
+        weighted = flat(out) * torch.linspace(-1, 1, flat(out).numel(), device=device).view(flat(out).shape)
+        gradients = torch.autograd.grad(weighted.sum(), leaves)
+        found += [flat(g) for g in gradients]
+    return found
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("grad", [False, True])
+@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize(
+    "source", [jagged_of_parts, jagged_leaf, jagged_of_offsets, jagged_of_lengths])
+def test_jagged(source, name, grad):
+    want = results(source, name, "cpu", grad)
+    got = results(source, name, DEV, grad)
+    for g, w in zip(got, want, strict=True):
+        assert g.is_openreg
+        torch.testing.assert_close(g.cpu(), w, rtol=1e-4, atol=1e-5)
+
+
+def test_moves():
+    nested, _ = jagged_of_parts("cpu", True)
+    card = nested.to(DEV)
+    assert card.is_openreg and card.layout == torch.jagged
+    (card * 2).values().sum().backward()
+    back = card.cpu()
+    assert torch.equal(back.values(), nested.values())
+    assert repr(card).startswith("NestedTensor(size=(3, j")
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_training():
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Tanh(), torch.nn.Linear(8, 1)).to(DEV)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    x, _ = jagged_of_parts(DEV, False)
+    losses = []
+    for _ in range(20):
+        optimizer.zero_grad()
+        loss = (model(x).values() - 1).square().mean()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    assert losses[-1] < losses[0] / 4
