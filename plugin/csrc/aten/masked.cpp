@@ -48,7 +48,11 @@ Tensor& nonzero_out(const Tensor& self, Tensor& out) {
   at::assert_no_internal_overlap(out);
   at::assert_no_overlap(out, self);
   Tensor place = places(flat(at::ne(self, 0)));
-  at::native::resize_output(out, {place.numel(), self.dim()});
+  // Each dimension's indices lie together: core's sparse kernels rely on it.
+  if (at::native::resize_output(out, {place.numel(), self.dim()})) {
+    out.unsafeGetTensorImpl()->set_sizes_and_strides(
+        out.sizes(), {1, out.size(0)});
+  }
   for (int64_t d = self.dim() - 1; d > 0; d--) {
     out.select(1, d).copy_(at::remainder(place, self.size(d)));
     place = at::div(place, self.size(d), "trunc");
