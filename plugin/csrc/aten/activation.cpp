@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Activations and their derivatives: one line each.
+#include "aten/overlap.h"
 #include "aten/step.h"
 #include "aten/structured.h"
 
@@ -24,6 +25,7 @@
 #include <ATen/ops/softshrink_backward_meta.h>
 #include <ATen/ops/softshrink_meta.h>
 #include <ATen/ops/tanh_backward_meta.h>
+#include <ATen/ops/threshold.h>
 #include <ATen/ops/threshold_backward_meta.h>
 #include <ATen/ops/threshold_meta.h>
 
@@ -146,6 +148,13 @@ Value logit_slope(Value g, Value x, std::optional<double> eps) {
   return select((x < lo) | (x > hi), outside, g / (x * (1.0 - x)));
 }
 
+// Core lets elements share memory: a second time changes nothing.
+Tensor& threshold_(Tensor& self, const Scalar& limit, const Scalar& value) {
+  Tensor once = without_repeats(self);
+  at::threshold_out(once, once, limit, value);
+  return self;
+}
+
 #define PLAIN(op) (Names{#op, #op "_", #op ".out"})
 #define GRADIENT(op) \
   (NamesWithoutInplace{#op "_backward", #op "_backward.grad_input"})
@@ -184,8 +193,10 @@ void add_activations(torch::Library& m) {
             (Pointwise& p, T, S l),
             select(p.in_float(0) > p(l), p.in(0) - p(l),
                    select(p.in(0) < -p(l), p.in(0) + p(l), p.in(0) * 0.0)))
-  POINTWISE(PLAIN(threshold), CORE(threshold), (Pointwise& p, T, S limit, S value),
+  POINTWISE((NamesWithoutInplace{"threshold", "threshold.out"}), CORE(threshold),
+            (Pointwise& p, T, S limit, S value),
             select(p.in(0) <= p(limit), p(value), p.in(1)))
+  m.impl("threshold_", threshold_);
 }
 
 void add_gradients(torch::Library& m) {

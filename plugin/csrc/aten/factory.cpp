@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // fill_, zero_, arange, linspace, eye, triu and tril.
 #include "aten/convention.h"
+#include "aten/overlap.h"
 #include "aten/structured.h"
 
 #include <ATen/Dispatch.h>
+#include <ATen/Dispatch_v2.h>
 #include <ATen/MemoryOverlap.h>
 #include <ATen/ops/tril_meta.h>
 #include <ATen/ops/triu_meta.h>
@@ -18,17 +20,60 @@ namespace {
 using at::Scalar;
 using at::Tensor;
 
-OpName fill_name, fill_tensor_name, zero_name, arange_name, linspace_name, logspace_name, eye_name;
+OpName fill_name, zero_name, arange_name, linspace_name, logspace_name, eye_name;
 
 // The bits of a number as an element of the type.
 int64_t pattern(const Scalar& value, c10::ScalarType type) {
   int64_t bits = 0;
-  AT_DISPATCH_ALL_TYPES_AND3(
-      at::kHalf, at::kBFloat16, at::kBool, type, "fill_", [&] {
+  AT_DISPATCH_V2(
+      type,
+      "fill_",
+      AT_WRAP([&] {
         const auto element = value.to<scalar_t>();
         std::memcpy(&bits, &element, sizeof(element));
-      });
+      }),
+      AT_EXPAND(AT_ALL_TYPES),
+      AT_EXPAND(AT_BAREBONES_UNSIGNED_TYPES),
+      AT_EXPAND(AT_FLOAT8_TYPES),
+      at::kHalf,
+      at::kBFloat16,
+      at::kBool);
   return bits;
+}
+
+// The same memory as a type that the card has.
+Tensor as_bits(const Tensor& t) {
+  if (on_card(t)) {
+    return t;
+  }
+  if (t.is_complex()) {
+    return at::view_as_real(t);
+  }
+  switch (t.element_size()) {
+    case 1:
+      return t.view(at::kByte);
+    case 2:
+      return t.view(at::kShort);
+    case 4:
+      return t.view(at::kInt);
+    default:
+      return t.view(at::kLong);
+  }
+}
+
+void fill_bits(OpId id, const Tensor& self, int64_t bits, Part part) {
+  const Tensor once = without_repeats(self);
+  Space space(once.sizes(), once.get_device());
+  space.add(once);
+  space.sort_by_stride(0);
+  space.coalesce();
+  space.for_each_launchable([&](const Space& s) {
+    Packet packet(OPENREG_OP_FILL, id);
+    s.put(packet);
+    packet.imm(bits);
+    launch(packet, s.device(), part);
+    part = Part::FURTHER;
+  });
 }
 
 void fill(
@@ -46,52 +91,18 @@ void fill(
     fill(id, parts.select(-1, 1), number.imag(), Part::FURTHER);
     return;
   }
-  // An expanded tensor has each element once.
-  at::DimVector sizes(self.sizes());
-  for (int64_t i = 0; i < self.dim(); i++) {
-    sizes[i] = self.stride(i) == 0 ? 1 : sizes[i];
-  }
-  Space space(sizes, self.get_device());
-  space.add(self, at::DimVector(self.strides()));
-  space.sort_by_stride(0);
-  space.coalesce();
-  const int64_t bits = pattern(value, self.scalar_type());
-  space.for_each_launchable([&](const Space& s) {
-    Packet packet(OPENREG_OP_FILL, id);
-    s.put(packet);
-    packet.imm(bits);
-    launch(packet, s.device(), part);
-    part = Part::FURTHER;
-  });
+  fill_bits(id, as_bits(self), pattern(value, self.scalar_type()), part);
 }
 
-// The same memory as a type that the card has.
-Tensor as_bits(const Tensor& t) {
-  if (t.is_complex()) {
-    return at::view_as_real(t);
-  }
-  switch (t.element_size()) {
-    case 1:
-      return t.view(at::kByte);
-    case 2:
-      return t.view(at::kShort);
-    case 4:
-      return t.view(at::kInt);
-    default:
-      return t.view(at::kLong);
-  }
-}
-
-// Zero has no bits in any type, so that the card clears those that it lacks.
+// Zero has no bits in any type.
 Tensor& zero_(Tensor& self) {
-  fill(zero_name.id, on_card(self) ? self : as_bits(self), 0);
+  if (self.numel() > 0) {
+    fill_bits(zero_name.id, as_bits(self), 0, Part::FIRST);
+  }
   return self;
 }
 
 Tensor& fill_scalar_(Tensor& self, const Scalar& value) {
-  if (!on_card<true>(self)) {
-    return fallback<Tensor&, Tensor&, const Scalar&>(fill_name, self, value);
-  }
   fill(fill_name.id, self, value);
   return self;
 }
@@ -102,14 +113,12 @@ Tensor& fill_tensor_(Tensor& self, const Tensor& value) {
       "fill_ only supports 0-dimension value tensor but got tensor with ",
       value.dim(),
       " dimensions.");
-  if (!on_card<true>(self) || !on_card<true>(value)) {
-    return fallback<Tensor&, Tensor&, const Tensor&>(fill_tensor_name, self, value);
-  }
-  if (value.device() != self.device()) {
+  if (value.device() != self.device() || !on_card<true>(self) || !on_card<true>(value)) {
     return self.fill_(value.item()); // self may be on the CPU
   }
   const Tensor one = self.is_alias_of(value) ? value.clone() : value;
-  self.copy_(one.expand(self.sizes()));
+  const Tensor once = without_repeats(self);
+  once.copy_(one.expand(once.sizes()));
   return self;
 }
 
@@ -285,7 +294,6 @@ struct Triangle {
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   fill_name.set("fill_.Scalar");
-  fill_tensor_name.set("fill_.Tensor");
   zero_name.set("zero_");
   arange_name.set("arange.start_out");
   linspace_name.set("linspace.out");

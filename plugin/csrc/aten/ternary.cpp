@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // where, clamp, lerp, addcmul and their like.
+#include "aten/overlap.h"
 #include "aten/structured.h"
 
 #include <ATen/Dispatch.h>
 #include <ATen/native/TypeProperties.h>
+#include <ATen/MemoryOverlap.h>
 #include <ATen/ops/addcdiv_meta.h>
 #include <ATen/ops/addcmul_meta.h>
 #include <ATen/ops/clamp_max_meta.h>
@@ -136,6 +138,38 @@ Value element(Pointwise& p, const Tensor& value) {
                                   : p.in(2);
 }
 
+// The CPU takes an expanded tensor, with a warning. What any of an element's masks
+// selects is filled.
+template <class Form, class Number>
+Tensor& fill_masked_(Tensor& self, const Tensor& mask, const Number& value) {
+  if (at::has_internal_overlap(self) != at::MemOverlap::Yes) {
+    return Form::call(self, mask, value);
+  }
+  TORCH_WARN(
+      "Use of masked_fill_ on expanded tensors is deprecated. "
+      "Please clone() the tensor before performing this operation. "
+      "This also applies to advanced indexing e.g. tensor[mask] = scalar");
+  Tensor once = without_repeats(self);
+  std::vector<int64_t> repeated;
+  for (int64_t d = 0; d < self.dim(); d++) {
+    if (once.size(d) != self.size(d)) {
+      repeated.push_back(d);
+    }
+  }
+  Form::call(once, mask.expand_as(self).any(repeated, /*keepdim=*/true), value);
+  return self;
+}
+
+template <class Meta, class Kernel>
+void add_masked_fill(torch::Library& m, NamesWithoutOut names, Kernel) {
+  using Forms = FormsOf<Meta, Kernel, 1>;
+  using Number = std::remove_cvref_t<
+      std::tuple_element_t<2, typename MetaOf<decltype(&Meta::meta)>::args>>;
+  add_form<typename Forms::FunctionalForm>(m, names.functional);
+  Forms::InplaceForm::name.set(names.inplace);
+  m.impl(names.inplace, &fill_masked_<typename Forms::InplaceForm, Number>);
+}
+
 Value mix(Value a, Value b, Value w) {
   // The half that is nearer to its end, so that weights of 0 and 1 are exact.
   const Value d = b - a;
@@ -244,21 +278,18 @@ void add_choices(torch::Library& m) {
       [](Pointwise& p, const Tensor&, const Tensor&, const Tensor&) {
         return select(p.in_as(0, at::kBool), p.in_complex(1), p.in_complex(2));
       });
-  add_pointwise<masked_fill_scalar_meta>(
+  const auto number = [](Pointwise& p, const Tensor&, const Tensor&, const auto& value) {
+    return select(p.in_as(1, at::kBool), element(p, value), p.in(0));
+  };
+  const auto pair = [](Pointwise& p, const Tensor&, const Tensor&, const Scalar& value) {
+    return select(p.in_as(1, at::kBool), p.complex(value), p.in_complex(0));
+  };
+  add_masked_fill<masked_fill_scalar_meta>(
       m,
-      NamesWithoutOut{"masked_fill.Scalar", "masked_fill_.Scalar"},
-      [](Pointwise& p, const Tensor&, const Tensor&, const Scalar& value) {
-        return select(p.in_as(1, at::kBool), element(p, value), p.in(0));
-      },
-      [](Pointwise& p, const Tensor&, const Tensor&, const Scalar& value) {
-        return select(p.in_as(1, at::kBool), p.complex(value), p.in_complex(0));
-      });
-  add_pointwise<masked_fill_tensor_meta>(
-      m,
-      NamesWithoutOut{"masked_fill.Tensor", "masked_fill_.Tensor"},
-      [](Pointwise& p, const Tensor&, const Tensor&, const Tensor& value) {
-        return select(p.in_as(1, at::kBool), element(p, value), p.in(0));
-      });
+      {"masked_fill.Scalar", "masked_fill_.Scalar"},
+      ElementwiseOfPairs<decltype(number), decltype(pair)>());
+  add_masked_fill<masked_fill_tensor_meta>(
+      m, {"masked_fill.Tensor", "masked_fill_.Tensor"}, Elementwise<decltype(number)>());
 }
 
 } // namespace

@@ -63,14 +63,9 @@ bool fills_new_memory() {
       context.deterministicFillUninitializedMemory());
 }
 
-// Types that the card has not are filled by their parts, or not.
 at::Tensor filled_if_asked(at::Tensor fresh) {
-  if (fills_new_memory()) {
-    at::Tensor plain =
-        fresh.is_complex() ? at::native::view_as_real(fresh) : fresh;
-    if (card_dtype(plain.scalar_type()))
-      at::native::fill_empty_deterministic_(plain);
-  }
+  if (fills_new_memory())
+    at::native::fill_empty_deterministic_(fresh);
   return fresh;
 }
 
@@ -145,7 +140,7 @@ const at::Tensor& resize_(
     const size_t before = storage ? storage.nbytes() : 0;
     impl->set_sizes_contiguous(size);
     fit_storage(impl);
-    if (fills_new_memory() && card_dtype(self.scalar_type()))
+    if (fills_new_memory())
       at::native::fill_resize_deterministic_(
           self, static_cast<int64_t>(before));
   }

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Tensors whose elements share memory: expanded ones.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+namespace openreg {
+
+// Each element of an expanded tensor once: dimensions that repeat get size 1.
+inline at::Tensor without_repeats(const at::Tensor& t) {
+  at::DimVector sizes(t.sizes());
+  for (int64_t i = 0; i < t.dim(); i++) {
+    if (t.stride(i) == 0 && sizes[i] > 1) {
+      sizes[i] = 1;
+    }
+  }
+  return t.sizes().equals(sizes) ? t : t.as_strided(sizes, t.strides());
+}
+
+} // namespace openreg

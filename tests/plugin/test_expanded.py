@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""In place on an expanded tensor, whose elements share memory: right where the CPU does
+it, and refused where the CPU refuses."""
+
+import itertools
+
+import pytest
+import torch
+
+from ops import to_card
+from test_opinfo import OPS, moved
+
+DEV = "openreg"
+# They draw numbers.
+RANDOM = "bernoulli normal uniform cauchy exponential geometric log_normal dropout".split()
+# On the CPU the product of one of the rows that share memory stays, whichever is last.
+PRODUCTS = ["addmv", "baddbmm"]
+IN_PLACE = [
+    n for n, op in OPS.items()
+    if op.inplace_variant is not None and torch.float32 in op.dtypes
+    and not any(word in n for word in RANDOM) and n not in PRODUCTS
+]
+
+
+def outcome(function, x, args, kwargs):
+    """What the memory holds afterwards, or the error."""
+    memory = x[:1].clone()
+    try:
+        function(memory.expand_as(x), *args, **kwargs)
+    except RuntimeError as error:
+        return error
+    return memory
+
+
+@pytest.mark.filterwarnings("ignore:Use of")
+@pytest.mark.parametrize("name", IN_PLACE)
+def test_in_place(name):
+    op = OPS[name]
+    torch.manual_seed(0)
+    for sample in itertools.islice(op.sample_inputs("cpu", torch.float32), 12):
+        x = sample.input
+        if not isinstance(x, torch.Tensor) or x.dim() == 0 or x.size(0) < 2 or x.numel() == 0:
+            continue
+        want = outcome(op.inplace_variant, x, sample.args, sample.kwargs)
+        got = outcome(op.inplace_variant, moved(x), moved(sample.args), moved(sample.kwargs))
+        if isinstance(want, Exception):
+            assert isinstance(got, Exception), f"the CPU raises {want}"
+            continue
+        assert not isinstance(got, Exception), got
+        torch.testing.assert_close(got.cpu(), want, equal_nan=True)
+
+
+EVERY_TYPE = [torch.float32, torch.bfloat16, torch.int64, torch.bool, torch.complex64, torch.uint16,
+              torch.uint32, torch.uint64, torch.float8_e4m3fn, torch.float8_e5m2]
+
+
+@pytest.mark.parametrize("dtype", EVERY_TYPE)
+def test_fill(dtype):
+    for value in (0, 1, torch.tensor(1), torch.tensor(1.0)):
+        memory = torch.zeros(3, 1).to(dtype)
+        card = to_card(memory)
+        memory.expand(3, 5).fill_(value)
+        card.expand(3, 5).fill_(value)
+        if isinstance(value, torch.Tensor):
+            card.expand(3, 5).fill_(value.to(DEV))
+        assert torch.equal(card.cpu().view(torch.uint8), memory.view(torch.uint8))
+        overlapping = card.view(-1).as_strided((2, 2), (1, 1))
+        overlapping.zero_()
+        assert not card.cpu().view(torch.uint8).any()
+        overlapping.fill_(value)
+        assert torch.equal(card.cpu().view(torch.uint8), memory.view(torch.uint8))
+
+
+@pytest.mark.filterwarnings("ignore:Use of")
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int32, torch.complex64, torch.uint16])
+def test_masks(dtype):
+    """An element is filled if any of the places that share it is selected."""
+    mask = torch.tensor([[False, True, False], [False, False, False], [False, False, True], [True] * 3])
+    for value in (3, torch.tensor(3, dtype=dtype)):
+        for fill in (
+            lambda t, m: t.masked_fill_(m, value),
+            lambda t, m: t.__setitem__(m, value),
+            lambda t, m: t.masked_fill_(m[:, :1], value),
+            lambda t, m: t.masked_fill_(m.any(), value),
+        ):
+            for shape in ((4, 1), (1, 3), (1, 1), (4, 3)):
+                memory = torch.ones(shape, dtype=dtype)
+                card = to_card(memory)
+                fill(memory.expand(4, 3), mask)
+                fill(card.expand(4, 3), mask.to(DEV))
+                assert torch.equal(card.cpu(), memory)
+
+
+def test_masks_warn():
+    with pytest.warns(UserWarning, match="masked_fill_ on expanded tensors is deprecated"):
+        torch.zeros(1, device=DEV).expand(3).masked_fill_(torch.ones(3, device=DEV).bool(), 1)
