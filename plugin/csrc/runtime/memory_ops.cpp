@@ -211,6 +211,7 @@ c10::Scalar read_scalar(const at::Tensor& self) {
 }
 
 c10::Scalar local_scalar_dense(const at::Tensor& self) {
+  TORCH_CHECK(self.numel() > 0, "_local_scalar_dense: Empty tensor not supported");
   switch (self.scalar_type()) {
 #define OPENREG_CASE(type, name) \
   case c10::ScalarType::name:    \
