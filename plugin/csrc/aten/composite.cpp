@@ -21,12 +21,6 @@ using OptType = std::optional<c10::ScalarType>;
 
 bool equal(const Tensor& self, const Tensor& other) {
   check_tensor_device(other, self.device());
-  TORCH_CHECK(
-      self.scalar_type() == other.scalar_type(),
-      "Expected all tensors to have the same dtype, but found ",
-      self.scalar_type(),
-      " and ",
-      other.scalar_type());
   return self.sizes() == other.sizes() &&
       (self.numel() == 0 || at::eq(self, other).all().item<bool>());
 }

@@ -12,6 +12,9 @@
 #include <ATen/MemoryOverlap.h>
 #include <ATen/core/Tensor.h>
 
+#include <utility>
+#include <vector>
+
 #include "aten/space.h"
 
 namespace openreg {
@@ -23,14 +26,19 @@ class Step {
   Step(OpId id, const at::Tensor& like, c10::ScalarType compute)
       : Step(id, like.sizes(), like.get_device(), compute) {}
 
-  // For a tensor that is read and written: an operand of its own.
+  // For a tensor that is read and written: an operand of its own. A temporary one
+  // is kept until the packet is launched: its memory would be the next one's.
   uint8_t add(const at::Tensor& t) {
     return space_.add(t);
+  }
+  uint8_t add(at::Tensor&& t) {
+    kept_.push_back(std::move(t));
+    return add(std::as_const(kept_.back()));
   }
   // The same for what a caller gave to be written: its elements lie apart.
   uint8_t add_written(const at::Tensor& t) {
     at::assert_no_internal_overlap(t);
-    return add(t);
+    return add_result(t);
   }
   Value load(uint8_t operand) {
     return program.load(operand, program.type());
@@ -38,8 +46,11 @@ class Step {
   Value load(const at::Tensor& t) {
     return load(add(t));
   }
+  Value load(at::Tensor&& t) {
+    return load(add(std::move(t)));
+  }
   void store(const at::Tensor& t, Value v) {
-    program.store(add(t), v);
+    program.store(add_result(t), v);
   }
 
   // The coordinate along a dimension of the space, which then stays whole.
@@ -50,7 +61,7 @@ class Step {
 
   // Ends the program: folds v over the dimensions in which t has size 1.
   void reduce(uint8_t op, const at::Tensor& t, Value v, Space::Mask dims, double scale = 1) {
-    program.reduce({op, add(t)}, v, scale);
+    program.reduce({op, add_result(t)}, v, scale);
     if (dims.none()) {
       dims.set(space_.ndim());
       space_.add_unit();
@@ -75,8 +86,14 @@ class Step {
   Program program;
 
  private:
+  uint8_t add_result(const at::Tensor& t) {
+    t.mutable_data_ptr(); // a copy-on-write tensor gets its copy
+    return add(t);
+  }
+
   OpId id_;
   Space space_;
+  std::vector<at::Tensor> kept_;
   bool indexed_ = false;
 };
 
