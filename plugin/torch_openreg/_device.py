@@ -46,12 +46,16 @@ def is_available() -> bool:
 
 
 def is_initialized() -> bool:
-    return torch._C._accelerator_isAllocatorInitialized()
+    """True after init(), set_device() or the first use of a card."""
+    return _C.is_initialized()
 
 
 def init() -> None:
-    """Raises with the reason and the way out if no card can be used."""
-    _C.check_available()
+    """Raises with the reason and the way out if no card can be used.
+
+    As of then a forked child cannot use cards.
+    """
+    _C.init()
 
 
 _lazy_init = init

@@ -191,3 +191,33 @@ def test_process_touches_no_pointer(run_python):
         "ctypes.string_at(t.data_ptr(), 4)\n",
         status=-11,
     )
+
+
+@pytest.mark.parametrize("call", ["init()", "set_device(1)", "synchronize()"])
+def test_initialized(run_forked, call):
+    code = f"""
+import os, torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+assert not torch.openreg.is_initialized()
+torch.openreg.device_count(), torch.openreg.is_available(), torch.manual_seed(1)
+torch.openreg.current_device()
+with FakeTensorMode():
+    torch.ones(1, device="openreg")
+assert not torch.openreg.is_initialized()
+torch.openreg.{call}
+assert torch.openreg.is_initialized()
+torch.openreg.set_device(1)
+with FakeTensorMode():
+    assert torch.ones(1, device="openreg").device.index == 1
+if os.fork() == 0:
+    told = not torch.openreg.is_initialized() and torch.openreg._is_in_bad_fork()
+    try:
+        torch.ones(1, device="openreg")
+    except RuntimeError as error:
+        told = told and "Cannot re-initialize openreg in forked subprocess" in str(error)
+        os._exit(0 if told else 1)
+    os._exit(2)
+assert os.waitstatus_to_exitcode(os.wait()[1]) == 0
+assert torch.ones(1, device="openreg").device.index == 1
+"""
+    run_forked(code)

@@ -142,6 +142,8 @@ void bind_device(py::module_& m) {
   m.def("device_count", [] { return static_cast<int>(device_count()); });
   m.def("is_available", &is_available, Unlocked());
   m.def("check_available", &check_available, Unlocked());
+  m.def("init", &init, Unlocked());
+  m.def("is_initialized", &is_initialized);
   m.def("in_bad_fork", &in_bad_fork);
   m.def("check_index", &check_index);
   m.def("current_device", [] { return static_cast<int>(current_device()); });

@@ -20,7 +20,7 @@ struct Table {
   std::array<std::atomic<Device*>, kMaxDevices> devices{};
   std::mutex opening;
   std::atomic<int> count{0};
-  std::atomic<bool> used{false};
+  std::atomic<bool> initialized{false};
   std::atomic<bool> usable{false}; // the first card could be opened once
   std::atomic<bool> forked{false};
 };
@@ -34,8 +34,15 @@ Table& table() {
 thread_local c10::DeviceIndex tls_device = 0;
 
 void after_fork_in_child() {
-  if (table().used.load())
-    table().forked = true;
+  table().forked = true;
+}
+
+// From here on a forked child is refused.
+void initialize() {
+  auto& initialized = table().initialized;
+  if (C10_UNLIKELY(!initialized.load(std::memory_order_relaxed)) &&
+      !initialized.exchange(true))
+    pthread_atfork(nullptr, nullptr, after_fork_in_child);
 }
 
 Device& open_device(c10::DeviceIndex index) {
@@ -55,8 +62,7 @@ Device& open_device(c10::DeviceIndex index) {
     delete dev;
     fail("openreg:" + std::to_string(index) + " cannot be opened", error);
   }
-  if (!t.used.exchange(true))
-    pthread_atfork(nullptr, nullptr, after_fork_in_child);
+  initialize();
   t.devices[index] = dev;
   return *dev;
 }
@@ -97,6 +103,15 @@ void check_available() {
   if (error)
     fail("there is no openreg card to use", error);
   table().usable = true;
+}
+
+void init() {
+  check_available();
+  initialize();
+}
+
+bool is_initialized() noexcept {
+  return table().initialized && !in_bad_fork();
 }
 
 void check_index(int64_t index) {
@@ -153,6 +168,7 @@ c10::DeviceIndex current_device() noexcept {
 
 void set_device(c10::DeviceIndex index) {
   check_index(index);
+  initialize();
   tls_device = index;
 }
 

@@ -26,6 +26,10 @@ c10::DeviceIndex device_count() noexcept;
 bool is_available() noexcept;
 // Throws with the reason and the way out unless the first card can be opened.
 void check_available();
+// The same, and the process counts as one that uses cards, as after set_device()
+// and when a card has been opened: a child that it forks cannot use them.
+void init();
+bool is_initialized() noexcept;
 // Throws unless 0 <= index < device_count(). Cheap.
 void check_index(int64_t index);
 // That of a device, or the current one if it has none. Core makes a negative one
@@ -46,7 +50,7 @@ void set_device(c10::DeviceIndex index);
 // Without a check, for destructors. Returns the one before.
 c10::DeviceIndex swap_device(c10::DeviceIndex index) noexcept;
 
-// True in a child forked after a card was opened: nothing works there.
+// True in a child forked after that: nothing works there.
 bool in_bad_fork() noexcept;
 // Throws there, before a mutex that a thread of the parent may have held.
 void check_fork();

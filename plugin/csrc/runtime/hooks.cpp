@@ -24,7 +24,7 @@ struct Hooks final : at::PrivateUse1HooksInterface {
     return is_available();
   }
   void init() const override {
-    check_available();
+    openreg::init();
   }
   bool hasPrimaryContext(c10::DeviceIndex index) const override {
     return device_opened(index);
