@@ -12,12 +12,13 @@ __version__ = "0.1.0"
 
 def _register() -> None:
     torch.utils.rename_privateuse1_backend("openreg")
-    from . import _data_parallel, _dlpack, _multiprocessing, openreg
+    from . import _data_parallel, _dlpack, _multiprocessing, _recompute, openreg
 
     torch._register_device_module("openreg", openreg)
     _data_parallel.install()
     _dlpack.install()
     _multiprocessing.install()
+    _recompute.install()
     torch.utils.generate_methods_for_privateuse1_backend(
         for_tensor=True, for_module=True, for_packed_sequence=True, for_storage=True
     )

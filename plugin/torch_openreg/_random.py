@@ -19,7 +19,9 @@ from ._device import DeviceLike, _get_device_index, device_count
 _DEFAULT_DEVICE = "openreg"
 
 
-def _generator(device: DeviceLike) -> torch.Generator:
+def _get_generator(device: DeviceLike) -> torch.Generator:
+    """The default generator of a device, by which AOTAutograd gives a part of a graph
+    that it recomputes the random numbers of the first time."""
     _C.check_available()
     return _C.default_generator(_get_device_index(device))
 
@@ -42,7 +44,7 @@ def manual_seed_all(seed: int) -> None:
 
 def seed() -> None:
     """Seeds the current device with a number that is new in every run."""
-    _generator(None).seed()
+    _get_generator(None).seed()
 
 
 def seed_all() -> None:
@@ -53,12 +55,12 @@ def seed_all() -> None:
 
 def initial_seed() -> int:
     """The seed of the current device."""
-    return _generator(None).initial_seed()
+    return _get_generator(None).initial_seed()
 
 
 def get_rng_state(device: DeviceLike = _DEFAULT_DEVICE) -> torch.Tensor:
     """The seed and the offset of a device, in 16 bytes."""
-    return _generator(device).get_state()
+    return _get_generator(device).get_state()
 
 
 def get_rng_state_all() -> list[torch.Tensor]:
@@ -69,7 +71,7 @@ def set_rng_state(
     new_state: torch.Tensor, device: DeviceLike = _DEFAULT_DEVICE
 ) -> None:
     """Makes a device go on from a state of get_rng_state()."""
-    _generator(device).set_state(new_state)
+    _get_generator(device).set_state(new_state)
 
 
 def set_rng_state_all(new_states: Iterable[torch.Tensor]) -> None:

@@ -68,6 +68,7 @@ from ._memory import (
 )
 from ._random import (
     _default_generators,
+    _get_generator,
     get_rng_state,
     get_rng_state_all,
     initial_seed,

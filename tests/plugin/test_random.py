@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Generators of the device, and which numbers they give."""
 
+import math
+
 import numpy as np
 import pytest
 import torch
@@ -241,3 +243,69 @@ def test_permutation_repeats():
     assert torch.equal(torch.randperm(50, device=DEV).cpu(), a.cpu())
     assert a.cpu().sort().values.tolist() == list(range(50))
     assert a.cpu().tolist() != list(range(50))
+
+
+def test_generators_that_share_a_state():
+    """What core wants of a generator whose numbers a graph draws twice."""
+    g = torch.Generator(DEV).manual_seed(5)
+    clone, shared = g.clone_state(), g.graphsafe_get_state()
+    draw = lambda generator: torch.rand(4, device=DEV, generator=generator)  # noqa: E731
+    first = draw(g)
+    assert torch.equal(draw(clone), first)
+    second = draw(shared)  # goes on behind the first
+    assert not torch.equal(second, first)
+    assert g.get_offset() == shared.get_offset() == 2 * clone.get_offset()
+    shared.manual_seed(6)
+    assert g.initial_seed() == 6 and clone.initial_seed() == 5
+
+    state = torch.Generator(DEV).manual_seed(5)
+    before = g.graphsafe_get_state()
+    g.graphsafe_set_state(state)
+    assert torch.equal(draw(g), first) and torch.equal(draw(state), second)
+    g.graphsafe_set_state(before)
+    assert g.initial_seed() == 6 and g.get_offset() == 0
+    with pytest.raises(RuntimeError, match="graphsafe_get_state"):
+        g.graphsafe_set_state(torch.Generator())
+
+
+@pytest.mark.parametrize("reentrant", [False, True])
+def test_checkpoints_draw_the_same_numbers(reentrant):
+    from torch.utils.checkpoint import checkpoint
+
+    def run(through):
+        torch.manual_seed(4)
+        x = torch.ones(4096, device=DEV, requires_grad=True)
+        out = through(lambda x: torch.nn.functional.dropout(x * 2, 0.5).sin(), x)
+        out = torch.nn.functional.dropout(out, 0.25)
+        out.sum().backward()
+        return out.detach(), x.grad, torch.rand(3, device=DEV)
+
+    want = run(lambda function, x: function(x))
+    got = run(lambda function, x: checkpoint(function, x, use_reentrant=reentrant))
+    for g, w in zip(got, want, strict=True):
+        assert torch.equal(g, w)
+
+
+@pytest.mark.native
+def test_checkpoints_under_compile_draw_the_same_numbers():
+    """The partitioner recomputes a part of the graph, with a generator of its own."""
+    from torch.utils.checkpoint import checkpoint
+
+    def block(x, w):
+        return torch.nn.functional.dropout(torch.relu(x @ w), 0.5).sin()
+
+    def function(x, w):
+        return checkpoint(block, x, w, use_reentrant=False).sum()
+
+    compiled = torch.compile(function, backend="aot_eager_decomp_partition")
+    torch.manual_seed(1)
+    counts = []
+    for _ in range(3):
+        x = torch.ones(8, 16, device=DEV, requires_grad=True)
+        w = torch.full((16, 512), 0.125, device=DEV, requires_grad=True)
+        out = compiled(x, w)
+        out.backward()
+        # An element that is kept is 4: it adds sin(4) here and 2 cos(4) there.
+        counts.append(round(out.item() / math.sin(4)))
+        assert counts[-1] == round(w.grad[0].sum().item() / (2 * math.cos(4)))
+    assert len(set(counts)) == 3 and all(1800 < n < 2300 for n in counts)

@@ -13,51 +13,77 @@
 namespace openreg {
 namespace {
 
+// Generators may share it: see graphsafe_get_state().
+struct SharedState final : c10::intrusive_ptr_target {
+  explicit SharedState(PhiloxState now) : now(now) {}
+  std::mutex mutex;
+  PhiloxState now;
+};
+
 class GeneratorImpl final : public c10::GeneratorImpl {
  public:
-  explicit GeneratorImpl(c10::DeviceIndex index)
+  GeneratorImpl(c10::DeviceIndex index, c10::intrusive_ptr<SharedState> state)
       : c10::GeneratorImpl(
             torch_device(index),
-            c10::DispatchKeySet(c10::DispatchKey::PrivateUse1)) {}
+            c10::DispatchKeySet(c10::DispatchKey::PrivateUse1)),
+        state_(std::move(state)) {}
 
   void set_current_seed(uint64_t seed) override {
-    state_ = {seed, 0};
+    set({seed, 0});
   }
   uint64_t current_seed() const override {
-    return state_.seed;
+    return get().seed;
   }
   uint64_t seed() override {
-    set_current_seed(c10::detail::getNonDeterministicRandom());
-    return state_.seed;
+    const uint64_t seed = c10::detail::getNonDeterministicRandom();
+    set_current_seed(seed);
+    return seed;
   }
   void set_offset(uint64_t offset) override {
-    TORCH_CHECK(offset % kRandomStreams == 0, "offset must be a multiple of 4");
-    state_.offset = offset;
+    check_offset(offset);
+    std::lock_guard<std::mutex> lock(state_->mutex);
+    state_->now.offset = offset;
   }
   uint64_t get_offset() const override {
-    return state_.offset;
+    return get().offset;
   }
 
   void set_state(const c10::TensorImpl& from) override {
+    PhiloxState state;
     at::detail::check_rng_state(from);
     TORCH_CHECK(
-        from.numel() == sizeof(state_),
+        from.numel() == sizeof(state),
         "the state of an openreg generator has ",
-        sizeof(state_),
+        sizeof(state),
         " bytes, this one has ",
         from.numel());
-    PhiloxState state;
     std::memcpy(&state, from.data(), sizeof(state));
-    set_offset(state.offset);
-    state_ = state;
+    check_offset(state.offset);
+    set(state);
   }
 
   c10::intrusive_ptr<c10::TensorImpl> get_state() const override {
+    const PhiloxState state = get();
     // Not by the dispatcher: a mode that fakes tensors would fake this one.
     at::Tensor bytes = at::detail::empty_cpu(
-        {sizeof(state_)}, at::kByte, std::nullopt, std::nullopt, std::nullopt, std::nullopt);
-    std::memcpy(bytes.mutable_data_ptr(), &state_, sizeof(state_));
+        {sizeof(state)}, at::kByte, std::nullopt, std::nullopt, std::nullopt, std::nullopt);
+    std::memcpy(bytes.mutable_data_ptr(), &state, sizeof(state));
     return bytes.getIntrusivePtr();
+  }
+
+  // No copy: what one of the two draws, the other does not draw again.
+  c10::intrusive_ptr<c10::GeneratorImpl> graphsafe_get_state() const override {
+    return c10::make_intrusive<GeneratorImpl>(device().index(), state_);
+  }
+  void graphsafe_set_state(
+      const c10::intrusive_ptr<c10::GeneratorImpl>& from) override {
+    const auto* other = dynamic_cast<const GeneratorImpl*>(from.get());
+    TORCH_CHECK(
+        other,
+        "an openreg generator takes the state of another one, not that of a generator of ",
+        from->device().type(),
+        ". Get it by graphsafe_get_state() or clone_state().");
+    state_ = other->state_;
   }
 
   static c10::DeviceType device_type() {
@@ -65,20 +91,31 @@ class GeneratorImpl final : public c10::GeneratorImpl {
   }
 
   PhiloxState take() {
-    std::lock_guard<std::mutex> lock(mutex_);
-    const PhiloxState now = state_;
-    state_.offset += kRandomStreams;
+    std::lock_guard<std::mutex> lock(state_->mutex);
+    const PhiloxState now = state_->now;
+    state_->now.offset += kRandomStreams;
     return now;
   }
 
  private:
-  GeneratorImpl* clone_impl() const override {
-    auto* copy = new GeneratorImpl(device().index());
-    copy->state_ = state_;
-    return copy;
+  static void check_offset(uint64_t offset) {
+    TORCH_CHECK(offset % kRandomStreams == 0, "offset must be a multiple of 4");
+  }
+  PhiloxState get() const {
+    std::lock_guard<std::mutex> lock(state_->mutex);
+    return state_->now;
+  }
+  void set(PhiloxState state) {
+    std::lock_guard<std::mutex> lock(state_->mutex);
+    state_->now = state;
   }
 
-  PhiloxState state_ = {c10::default_rng_seed_val, 0};
+  GeneratorImpl* clone_impl() const override {
+    return new GeneratorImpl(
+        device().index(), c10::make_intrusive<SharedState>(get()));
+  }
+
+  c10::intrusive_ptr<SharedState> state_;
 };
 
 // One seed for each (seed, offset): the finalizer of SplitMix64.
@@ -94,7 +131,10 @@ uint64_t mix(const PhiloxState& from) {
 at::Generator new_generator(c10::DeviceIndex index) {
   index = index_of(torch_device(index));
   check_index(index);
-  return at::make_generator<GeneratorImpl>(index);
+  return at::make_generator<GeneratorImpl>(
+      index,
+      c10::make_intrusive<SharedState>(
+          PhiloxState{c10::default_rng_seed_val, 0}));
 }
 
 const at::Generator& default_generator(c10::DeviceIndex index) {
