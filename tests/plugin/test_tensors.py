@@ -121,11 +121,6 @@ def test_clone_and_contiguous():
     assert y.t().contiguous().is_contiguous()
 
 
-def test_there_are_no_copies_on_write():
-    with pytest.raises(RuntimeError, match="storage != nullptr"):
-        torch._lazy_clone(torch.ones(3, device=DEV))
-
-
 @pytest.mark.parametrize("dim", [-4, 3])
 def test_narrow_copy_of_no_dimension(dim):
     with pytest.raises(IndexError, match="out of range"):

@@ -91,7 +91,8 @@ Tensor& update_scale_(
   check_tensor_device(tracker, scale.device());
   check_tensor_device(found, scale.device());
   Step s(update_name.id, {}, scale.get_device(), at::kFloat);
-  const auto scale_at = s.add(scale.view(at::IntArrayRef())), tracker_at = s.add(tracker.view(at::IntArrayRef()));
+  const auto scale_at = s.add_written(scale.view(at::IntArrayRef()));
+  const auto tracker_at = s.add_written(tracker.view(at::IntArrayRef()));
   const Value now = s.load(scale_at);
   const Value steps = s.program.load(tracker_at, OPENREG_VT_I32) + 1.0;
   const Value overflow = s.load(found.reshape({})) != 0.0;

@@ -69,8 +69,12 @@ void put(Packet& packet, uint8_t kind, const Convolution& c) {
   const int64_t oc = c.w.size(0) / c.groups, ic = c.w.size(1);
   const uint8_t dtype = card_dtype(c.w.scalar_type());
   const auto out = Windows::sizes(c.y, c.dims());
+  bool first = true; // the result
   const auto operand = [&](const Tensor& t, const Strides& s) {
-    packet.operand(t.const_data_ptr(), dtype, s.data());
+    packet.operand(
+        std::exchange(first, false) ? t.mutable_data_ptr() : t.const_data_ptr(),
+        dtype,
+        s.data());
   };
   const auto x = [&] { operand(c.x, strides_of_batch(c.x, c, 3, ic)); };
   const auto y = [&] { operand(c.y, strides_of_batch(c.y, c, 2, oc)); };

@@ -14,6 +14,7 @@ Space space_of(const DrawingCall& call) {
   const at::Tensor& first = call.outputs[0];
   Space space(first.sizes(), first.get_device());
   for (const at::Tensor& t : call.outputs) {
+    t.mutable_data_ptr(); // a copy-on-write tensor gets its copy
     space.add(t);
   }
   for (const at::Tensor& t : call.inputs) {

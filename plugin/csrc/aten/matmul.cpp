@@ -70,6 +70,7 @@ struct Product {
 
 void put(Packet& packet, const Product& p) {
   const uint8_t dtype = card_dtype(p.d.tensor.scalar_type());
+  bool first = true; // the result
   const auto put_one = [&](const Matrices& x, std::array<int64_t, 4> strides) {
     TORCH_CHECK(
         x.tensor.scalar_type() == p.d.tensor.scalar_type(),
@@ -77,7 +78,9 @@ void put(Packet& packet, const Product& p) {
         p.d.tensor.scalar_type(),
         " and ",
         x.tensor.scalar_type());
-    const auto* data = static_cast<const char*>(x.tensor.const_data_ptr());
+    const auto* data = static_cast<const char*>(
+        std::exchange(first, false) ? x.tensor.mutable_data_ptr()
+                                    : x.tensor.const_data_ptr());
     packet.operand(
         data + x.offset * static_cast<int64_t>(x.tensor.element_size()),
         dtype,

@@ -28,9 +28,10 @@ int64_t met(bool adaptive, int64_t in, int64_t out, int64_t kernel, int64_t stri
 }
 
 // n, c and space; a tensor may come without its batch.
-void put(Packet& packet, const Tensor& t, int64_t dims) {
-  int64_t* strides =
-      packet.operand(t.const_data_ptr(), card_dtype(t.scalar_type()));
+void put(Packet& packet, const Tensor& t, int64_t dims, bool written) {
+  int64_t* strides = packet.operand(
+      written ? t.mutable_data_ptr() : t.const_data_ptr(),
+      card_dtype(t.scalar_type()));
   const int64_t channel = t.dim() - dims - 1;
   strides[0] = channel > 0 ? t.stride(0) : 1;
   strides[1] = t.stride(channel);
@@ -73,10 +74,10 @@ void put(
   packet.arg(0, p.kind);
   packet.arg(1, p.flags);
   packet.space({n, y.size(-1 - p.dims), out[0], out[1], out[2]});
-  put(packet, backward ? x : y, p.dims);
-  put(packet, backward ? y : x, p.dims);
+  put(packet, backward ? x : y, p.dims, true);
+  put(packet, backward ? y : x, p.dims, false);
   if (index.defined()) {
-    put(packet, index, p.dims);
+    put(packet, index, p.dims, !backward);
   }
   windows.put(packet);
   packet.imm(p.divisor);

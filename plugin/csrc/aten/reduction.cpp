@@ -80,6 +80,7 @@ Space make_space(const ReduceTo& to, at::ArrayRef<at::Tensor> inputs) {
   Space space(full.sizes(), full.get_device());
   for (const at::Tensor& out : {to.value, to.index}) {
     if (out.defined()) {
+      out.mutable_data_ptr(); // a copy-on-write tensor gets its copy
       space.add(out, result_strides(out, ndim, to.dims));
     }
   }

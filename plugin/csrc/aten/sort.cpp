@@ -130,6 +130,7 @@ void sort_rows(
   const bool apart = !overlap(self, values) && !overlap(self, indices);
   const Tensor source = with_dim(apart ? self : self.clone());
   Space space(source.sizes(), source.get_device());
+  indices.mutable_data_ptr(); // a copy-on-write tensor gets its copy
   space.add(values, at::DimVector(with_dim(values).strides()));
   space.add(source, at::DimVector(source.strides()));
   space.add(indices, at::DimVector(with_dim(indices).strides()));

@@ -30,8 +30,11 @@ uint8_t Space::add(const at::TensorBase& t, at::DimVector strides) {
       "openreg: the card does not compute on ",
       t.scalar_type(),
       "; convert the tensor with .to()");
+  // Operand 0 is a result. Other ones are asked for data_ptr() before they come
+  // here, which is what gives a copy-on-write tensor its copy.
+  const void* data = operand_.empty() ? t.data_ptr() : t.const_data_ptr();
   operand_.push_back(
-      {static_cast<char*>(t.data_ptr()),
+      {static_cast<char*>(const_cast<void*>(data)),
        dtype,
        static_cast<uint8_t>(t.element_size()),
        std::move(strides)});

@@ -2,6 +2,7 @@
 #include "runtime/allocator.h"
 
 #include <c10/util/Exception.h>
+#include <c10/util/flat_hash_map.h>
 
 #include <array>
 #include <deque>
@@ -59,8 +60,8 @@ void for_each_array(DeviceStats& s, F f) {
 class DeviceCache {
  public:
   Block* allocate(size_t bytes, c10::DeviceIndex index);
-  void free(Block* block);
-  void record(Block* block, StreamState* stream);
+  void free(uint64_t addr);
+  void record(uint64_t addr, StreamState* stream);
   void empty();
   MemorySnapshot snapshot(bool traces);
 
@@ -84,6 +85,7 @@ class DeviceCache {
   void note(Action, const Block& block, size_t bytes, const Context& context);
 
   std::array<std::unique_ptr<BlockPool>, kStreams> pools_; // by stream id
+  ska::flat_hash_map<uint64_t, Block*> allocated_; // by address
   std::map<uint64_t, std::unique_ptr<Segment>> segments_; // by address
   std::deque<Block*> pending_; // freed, still used on another stream
   c10::DeviceIndex index_ = 0;
@@ -213,14 +215,16 @@ Block* DeviceCache::allocate(size_t bytes, c10::DeviceIndex index) {
     stats.oversize_allocations.increase(1);
   note(Action::ALLOC, *block, block->size, context);
   block->context = std::move(context);
+  allocated_[block->addr] = block;
   return block;
 }
 
-void DeviceCache::free(Block* block) {
-  if (C10_UNLIKELY(in_bad_fork()))
-    return; // the parent's, whose threads may have had the mutex
+void DeviceCache::free(uint64_t addr) {
   Context context = gather_context(RecordContext::ALL);
   const SleepyLock lock(mutex);
+  const auto found = allocated_.find(addr);
+  Block* block = found->second;
+  allocated_.erase(found);
   if (block->size >= kLargeRequest)
     stats.oversize_allocations.decrease(1);
   note(Action::FREE_REQUESTED, *block, block->size, context);
@@ -259,8 +263,12 @@ void DeviceCache::give_back(Block* block) {
   home.put(block);
 }
 
-void DeviceCache::record(Block* block, StreamState* stream) {
+void DeviceCache::record(uint64_t addr, StreamState* stream) {
   const SleepyLock lock(mutex);
+  const auto found = allocated_.find(addr);
+  if (found == allocated_.end())
+    return; // memory of another library
+  Block* block = found->second;
   if (stream == block->stream)
     return;
   for (const BlockUse& use : block->uses)
@@ -378,9 +386,11 @@ DeviceCache& checked_cache(c10::DeviceIndex index) {
   return cache(index);
 }
 
-void free_block(void* context) {
-  auto* block = static_cast<Block*>(context);
-  cache(block->device).free(block);
+// The address is the context, too: core makes a storage copy on write only then.
+void free_block(void* address) {
+  if (C10_UNLIKELY(in_bad_fork()))
+    return; // the parent's, whose threads may have had the mutex
+  cache(device_of_pointer(address)).free(reinterpret_cast<uint64_t>(address));
 }
 
 class DeviceAllocator final : public c10::DeviceAllocator {
@@ -389,8 +399,7 @@ class DeviceAllocator final : public c10::DeviceAllocator {
     return openreg::allocate(bytes, current_device());
   }
 
-  // Pure virtual, of copy-on-write storages. Core makes none of these, whose context
-  // is a block.
+  // Of a copy-on-write storage that is written.
   void copy_data(void* to, const void* from, size_t bytes) const override {
     if (bytes > 0)
       copy_bytes(to, from, bytes);
@@ -410,10 +419,9 @@ class DeviceAllocator final : public c10::DeviceAllocator {
   }
 
   void recordStream(const c10::DataPtr& ptr, c10::Stream stream) override {
-    if (ptr.get() && ptr.get_deleter() == &free_block) {
-      auto* block = static_cast<Block*>(ptr.get_context());
-      cache(block->device).record(block, &stream_state(stream));
-    }
+    if (ptr.get())
+      cache(ptr.device().index())
+          .record(reinterpret_cast<uint64_t>(ptr.get()), &stream_state(stream));
   }
 
   DeviceStats getDeviceStats(c10::DeviceIndex index) override {
@@ -501,8 +509,8 @@ c10::DataPtr allocate(size_t bytes, c10::DeviceIndex index) {
     return {nullptr, where};
   }
   Block* block = cache(index).allocate(bytes, index);
-  return {
-      reinterpret_cast<void*>(block->addr), block, &free_block, where};
+  void* address = reinterpret_cast<void*>(block->addr);
+  return {address, address, &free_block, where};
 }
 
 } // namespace openreg

@@ -24,6 +24,11 @@ uint64_t address(const at::Tensor& t) {
   return reinterpret_cast<uint64_t>(t.const_data_ptr());
 }
 
+// For what is written: a copy-on-write tensor gets its copy here.
+uint64_t written(const at::Tensor& t) {
+  return reinterpret_cast<uint64_t>(t.mutable_data_ptr());
+}
+
 void count_copy() {
   static const OpId op = op_id("aten::_copy_from");
   count_op(op);
@@ -54,7 +59,7 @@ void copy_on_card(const at::Tensor& dst, const at::Tensor& src) {
       current_stream_state(dst.get_device()),
       copy_shape(
           dst.sizes(),
-          address(dst),
+          written(dst),
           dst.strides(),
           dst.scalar_type(),
           address(src),
@@ -110,7 +115,7 @@ void upload_small(const at::Tensor& dst, const at::Tensor& src) {
       s,
       copy_shape(
           dst.sizes(),
-          address(dst),
+          written(dst),
           dst.strides(),
           dst.scalar_type(),
           piece.addr,
@@ -176,7 +181,7 @@ void upload(const at::Tensor& dst, at::Tensor src, bool non_blocking) {
   if (!card_copies(dst.scalar_type(), src.scalar_type()))
     src = src.to(dst.scalar_type());
   if (const auto addr = pinned_address(src, dst.get_device())) {
-    copy_pinned(dst, address(dst), src, *addr, non_blocking);
+    copy_pinned(dst, written(dst), src, *addr, non_blocking);
     return;
   }
   if (!src.is_non_overlapping_and_dense())
@@ -185,7 +190,7 @@ void upload(const at::Tensor& dst, at::Tensor src, bool non_blocking) {
     upload_small(dst, src);
   } else if (same_layout(dst, src)) {
     upload_bytes(
-        address(dst), src.const_data_ptr(), src.nbytes(), dst.get_device());
+        written(dst), src.const_data_ptr(), src.nbytes(), dst.get_device());
   } else {
     at::Tensor packed = packed_like(src, dst.device(), src.scalar_type());
     upload(packed, src, non_blocking);
@@ -288,7 +293,7 @@ void copy_between_cards(const at::Tensor& dst, const at::Tensor& src) {
     to = at::empty_strided(
         from.sizes(), from.strides(), from.options().device(dst.device()));
   cross_copy_bytes(
-      address(to), dst.get_device(), address(from), src.get_device(),
+      written(to), dst.get_device(), address(from), src.get_device(),
       from.nbytes());
   if (!to.is_same(dst))
     copy_on_card(dst, to);
