@@ -6,23 +6,58 @@
  * the watchdog of the admin ring sees whether an answer comes.
  */
 
+#define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
+
 #include <linux/jiffies.h>
+#include <linux/kstrtox.h>
 #include <linux/moduleparam.h>
+#include <linux/stringify.h>
 
 #include "openreg_drv.h"
 #include "openreg_queue.h"
 
+/* A card that its host runs late must not be reset at every command. */
+#define OPENREG_ADMIN_TIMEOUT_MIN 500
+
 static unsigned int openreg_admin_timeout_ms = 20000;
-module_param_named(admin_timeout_ms, openreg_admin_timeout_ms, uint, 0644);
+
+static int openreg_admin_timeout_set(const char *text,
+				     const struct kernel_param *param)
+{
+	unsigned int ms;
+	int ret = kstrtouint(text, 0, &ms);
+
+	if (ret)
+		return ret;
+	if (ms && ms < OPENREG_ADMIN_TIMEOUT_MIN) {
+		pr_err("admin_timeout_ms cannot be %u: it is %u or more, or 0 for no limit\n",
+		       ms, OPENREG_ADMIN_TIMEOUT_MIN);
+		return -EINVAL;
+	}
+	return param_set_uint(text, param);
+}
+
+static const struct kernel_param_ops openreg_admin_timeout_ops = {
+	.set = openreg_admin_timeout_set,
+	.get = param_get_uint,
+};
+
+module_param_cb(admin_timeout_ms, &openreg_admin_timeout_ops,
+		&openreg_admin_timeout_ms, 0644);
+__MODULE_PARM_TYPE(admin_timeout_ms, "uint");
 MODULE_PARM_DESC(admin_timeout_ms,
-		 "how long the card may take for a command of the driver before it is reset, and a packet for a closed buffer before its queue is stopped (20000)");
+		 "how long the card may take for a command of the driver before it is reset, and a packet for a closed buffer before its queue is stopped: "
+		 __stringify(OPENREG_ADMIN_TIMEOUT_MIN)
+		 " or more, or 0 for no limit (20000)");
 
 #define OPENREG_HEALTH_MAX HZ
 
 /* In jiffies. */
 unsigned long openreg_admin_timeout(void)
 {
-	return msecs_to_jiffies(READ_ONCE(openreg_admin_timeout_ms));
+	unsigned int ms = READ_ONCE(openreg_admin_timeout_ms);
+
+	return ms ? msecs_to_jiffies(ms) : MAX_JIFFY_OFFSET;
 }
 
 static unsigned long openreg_health_period(void)
