@@ -5,7 +5,10 @@
  * pages of the object: nobody who lives gets a SIGBUS.
  */
 
+#include <linux/highmem.h>
+#include <linux/io.h>
 #include <linux/mm.h>
+#include <linux/pagemap.h>
 
 #include <drm/drm_drv.h>
 #include <drm/drm_gem.h>
@@ -23,17 +26,69 @@
  */
 #define OPENREG_FAULT_KILLED VM_FAULT_SIGBUS
 
+/* What an access to a map reaches, and the locks that keep it so. */
+struct openreg_view {
+	bool present; /* the object's own pages; else the page of zeros */
+	bool entered; /* map_lock and cookie are held */
+	int cookie;
+};
+
+static int openreg_view_enter(struct openreg_bo *bo, struct openreg_view *view)
+{
+	struct openreg_device *odev = to_openreg(bo->base.dev);
+
+	view->present = bo->ops->survives;
+	view->entered = false;
+	if (view->present || bo->gone ||
+	    !drm_dev_enter(bo->base.dev, &view->cookie))
+		return 0;
+	if (down_read_killable(&odev->map_lock)) {
+		drm_dev_exit(view->cookie);
+		return -EINTR;
+	}
+	view->entered = true;
+	view->present = !odev->wedged || !bo->ops->io;
+	return 0;
+}
+
+static int openreg_view_begin(struct openreg_bo *bo, struct openreg_view *view)
+{
+	int ret = mutex_lock_killable(&bo->lock);
+
+	if (ret)
+		return ret;
+	ret = openreg_view_enter(bo, view);
+	if (ret)
+		mutex_unlock(&bo->lock);
+	return ret;
+}
+
+static void openreg_view_end(struct openreg_bo *bo, struct openreg_view *view)
+{
+	if (view->entered) {
+		up_read(&to_openreg(bo->base.dev)->map_lock);
+		drm_dev_exit(view->cookie);
+	}
+	mutex_unlock(&bo->lock);
+}
+
+static struct page *openreg_bo_dummy(struct openreg_bo *bo)
+{
+	lockdep_assert_held(&bo->lock);
+	if (!bo->dummy)
+		bo->dummy = alloc_page(GFP_KERNEL | __GFP_ZERO);
+	return bo->dummy;
+}
+
 static vm_fault_t openreg_fault_dummy(struct openreg_bo *bo,
 				      struct vm_fault *vmf)
 {
-	struct vm_area_struct *vma = vmf->vma;
+	struct page *dummy = openreg_bo_dummy(bo);
 
-	if (!bo->dummy)
-		bo->dummy = alloc_page(GFP_KERNEL | __GFP_ZERO);
-	if (!bo->dummy)
+	if (!dummy)
 		return VM_FAULT_OOM;
-	return vmf_insert_pfn_prot(vma, vmf->address, page_to_pfn(bo->dummy),
-				   vm_get_page_prot(vma->vm_flags));
+	return vmf_insert_pfn_prot(vmf->vma, vmf->address, page_to_pfn(dummy),
+				   vm_get_page_prot(vmf->vma->vm_flags));
 }
 
 static vm_fault_t openreg_fault_around(struct openreg_bo *bo,
@@ -63,49 +118,90 @@ static vm_fault_t openreg_fault_around(struct openreg_bo *bo,
 	return ret;
 }
 
-static vm_fault_t openreg_fault_present(struct openreg_bo *bo,
-					struct vm_fault *vmf)
-{
-	struct openreg_device *odev = to_openreg(bo->base.dev);
-	vm_fault_t ret;
-
-	if (down_read_killable(&odev->map_lock))
-		return OPENREG_FAULT_KILLED;
-	ret = odev->wedged && bo->ops->io ? openreg_fault_dummy(bo, vmf) :
-					    openreg_fault_around(bo, vmf);
-	up_read(&odev->map_lock);
-	return ret;
-}
-
-static vm_fault_t openreg_fault_locked(struct openreg_bo *bo,
-				       struct vm_fault *vmf)
-{
-	vm_fault_t ret;
-	int cookie;
-
-	if (bo->ops->survives)
-		return openreg_fault_around(bo, vmf);
-	if (bo->gone || !drm_dev_enter(bo->base.dev, &cookie))
-		return openreg_fault_dummy(bo, vmf);
-	ret = openreg_fault_present(bo, vmf);
-	drm_dev_exit(cookie);
-	return ret;
-}
-
 static vm_fault_t openreg_bo_fault(struct vm_fault *vmf)
 {
 	struct openreg_bo *bo = to_openreg_bo(vmf->vma->vm_private_data);
+	struct openreg_view view;
 	vm_fault_t ret;
 
-	if (mutex_lock_killable(&bo->lock))
+	if (openreg_view_begin(bo, &view))
 		return OPENREG_FAULT_KILLED;
-	ret = openreg_fault_locked(bo, vmf);
-	mutex_unlock(&bo->lock);
+	ret = view.present ? openreg_fault_around(bo, vmf) :
+			     openreg_fault_dummy(bo, vmf);
+	openreg_view_end(bo, &view);
+	return ret;
+}
+
+static int openreg_access_page(struct page *page, size_t offset, void *buf,
+			       int len, int write)
+{
+	if (write)
+		memcpy_to_page(page, offset, buf, len);
+	else
+		memcpy_from_page(buf, page, offset, len);
+	return len;
+}
+
+/* The card's memory, mapped in the way that its users map it. */
+static int openreg_access_io(struct openreg_bo *bo, pgoff_t page, size_t offset,
+			     void *buf, int len, int write)
+{
+	phys_addr_t phys = PFN_PHYS(bo->ops->pfn(bo, page));
+	void __iomem *io = bo->ops->writecombine ?
+		ioremap_wc(phys, PAGE_SIZE) : ioremap(phys, PAGE_SIZE);
+
+	if (!io)
+		return -ENOMEM;
+	if (write)
+		memcpy_toio(io + offset, buf, len);
+	else
+		memcpy_fromio(buf, io + offset, len);
+	iounmap(io);
+	return len;
+}
+
+static int openreg_access_view(struct openreg_bo *bo, bool present,
+			       pgoff_t page, size_t offset, void *buf, int len,
+			       int write)
+{
+	struct page *memory;
+
+	if (present && bo->ops->io)
+		return openreg_access_io(bo, page, offset, buf, len, write);
+	memory = present ? pfn_to_page(bo->ops->pfn(bo, page)) :
+			   openreg_bo_dummy(bo);
+	return memory ? openreg_access_page(memory, offset, buf, len, write) :
+			-ENOMEM;
+}
+
+/* For debuggers, which get what the process would. At most a page at once. */
+static int openreg_bo_access(struct vm_area_struct *vma, unsigned long addr,
+			     void *buf, int len, int write)
+{
+	struct openreg_bo *bo = to_openreg_bo(vma->vm_private_data);
+	pgoff_t page = linear_page_index(vma, addr) -
+		       drm_vma_node_start(&bo->base.vma_node);
+	size_t offset = offset_in_page(addr);
+	struct openreg_view view;
+	int ret;
+
+	if (page >= bo->base.size >> PAGE_SHIFT)
+		return -EFAULT;
+	/* As the core has it for maps that are shared: not even by force. */
+	if (write && !(vma->vm_flags & VM_WRITE))
+		return -EFAULT;
+	ret = openreg_view_begin(bo, &view);
+	if (ret)
+		return ret;
+	ret = openreg_access_view(bo, view.present, page, offset, buf,
+				  min_t(int, len, PAGE_SIZE - offset), write);
+	openreg_view_end(bo, &view);
 	return ret;
 }
 
 const struct vm_operations_struct openreg_vm_ops = {
 	.fault = openreg_bo_fault,
+	.access = openreg_bo_access,
 	.open = drm_gem_vm_open,
 	.close = drm_gem_vm_close,
 };
