@@ -70,7 +70,6 @@ struct openreg_device {
 	struct openreg_faults faults;
 	struct openreg_vram vram;
 	struct openreg_vector vectors[OPENREG_MAX_VECTORS];
-	unsigned int num_vectors;
 
 	struct ida ctx_ids;
 	struct ida doorbell_ids;

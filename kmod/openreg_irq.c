@@ -8,6 +8,15 @@
 #include "openreg_queue.h"
 #include "openreg_trace.h"
 
+/*
+ * Vectors that all cards together ask for. A processor of x86 has 200, and suspend
+ * moves those of all processors to the last one that is online.
+ */
+#define OPENREG_VECTORS_ALL 128
+
+static DEFINE_MUTEX(openreg_vectors_lock);
+static int openreg_vectors_taken;
+
 /* Waking is all a queue's vector is for: cheap enough for hard context. */
 static irqreturn_t openreg_vector_irq(int irq, void *data)
 {
@@ -40,11 +49,32 @@ struct openreg_vector *openreg_vector_get(struct openreg_device *odev)
 	struct openreg_vector *best = &odev->vectors[1];
 	unsigned int i;
 
-	for (i = 2; i < odev->num_vectors; i++)
+	for (i = 2; i < odev->info.vectors; i++)
 		if (READ_ONCE(odev->vectors[i].num_queues) <
 		    READ_ONCE(best->num_queues))
 			best = &odev->vectors[i];
 	return best;
+}
+
+/*
+ * A card asks for a quarter of what is left, so that later ones find some: the
+ * first four get 32, 24, 18 and 13, and sixteen get 131 in all.
+ */
+static int openreg_irq_share(u32 have)
+{
+	int left;
+
+	lockdep_assert_held(&openreg_vectors_lock);
+	left = OPENREG_VECTORS_ALL - openreg_vectors_taken;
+	return clamp(left / 4, 2, (int)have);
+}
+
+static void openreg_irq_give_back(void *data)
+{
+	struct openreg_device *odev = data;
+
+	guard(mutex)(&openreg_vectors_lock);
+	openreg_vectors_taken -= odev->info.vectors;
 }
 
 static int openreg_irq_alloc(struct openreg_device *odev)
@@ -58,13 +88,40 @@ static int openreg_irq_alloc(struct openreg_device *odev)
 		return dev_err_probe(dev, -EPROTO,
 				     "card has %u vectors, at least 2 are needed\n",
 				     have);
-	num = pci_alloc_irq_vectors(odev->pdev, 2, have, PCI_IRQ_MSIX);
+	scoped_guard(mutex, &openreg_vectors_lock) {
+		num = pci_alloc_irq_vectors(odev->pdev, 2,
+					    openreg_irq_share(have),
+					    PCI_IRQ_MSIX);
+		if (num > 0)
+			openreg_vectors_taken += num;
+	}
 	if (num < 0)
 		return dev_err_probe(dev, num,
 				     "cannot get at least 2 MSI-X vectors\n");
-	odev->num_vectors = num;
 	odev->info.vectors = num;
-	return 0;
+	return devm_add_action_or_reset(dev, openreg_irq_give_back, odev);
+}
+
+static int openreg_irq_request(struct openreg_device *odev, unsigned int i)
+{
+	struct openreg_vector *vector = &odev->vectors[i];
+
+	vector->odev = odev;
+	spin_lock_init(&vector->lock);
+	INIT_LIST_HEAD(&vector->queues);
+	return devm_request_irq(odev->drm.dev, pci_irq_vector(odev->pdev, i),
+				openreg_vector_irq, 0, "openreg-queue", vector);
+}
+
+/* Other devices may have left less: two vectors are enough. */
+static void openreg_irq_do_with(struct openreg_device *odev, unsigned int num)
+{
+	dev_info(odev->drm.dev,
+		 "the processors have interrupts for %u vectors of %u\n", num,
+		 odev->info.vectors);
+	guard(mutex)(&openreg_vectors_lock);
+	openreg_vectors_taken -= odev->info.vectors - num;
+	odev->info.vectors = num;
 }
 
 int openreg_irq_init(struct openreg_device *odev)
@@ -77,23 +134,20 @@ int openreg_irq_init(struct openreg_device *odev)
 	if (ret)
 		return ret;
 
-	for (i = 1; i < odev->num_vectors; i++) {
-		struct openreg_vector *vector = &odev->vectors[i];
-
-		vector->odev = odev;
-		spin_lock_init(&vector->lock);
-		INIT_LIST_HEAD(&vector->queues);
-		ret = devm_request_irq(dev, pci_irq_vector(odev->pdev, i),
-				       openreg_vector_irq, 0, "openreg-queue",
-				       vector);
-		if (ret)
-			return dev_err_probe(dev, ret,
-					     "cannot get interrupt %u\n", i);
-	}
 	ret = devm_request_threaded_irq(dev, pci_irq_vector(odev->pdev, 0),
 					NULL, openreg_admin_irq, IRQF_ONESHOT,
 					"openreg-admin", odev);
 	if (ret)
 		return dev_err_probe(dev, ret, "cannot get interrupt 0\n");
+	for (i = 1; i < odev->info.vectors; i++) {
+		ret = openreg_irq_request(odev, i);
+		if (ret == -ENOSPC && i >= 2) {
+			openreg_irq_do_with(odev, i);
+			break;
+		}
+		if (ret)
+			return dev_err_probe(dev, ret,
+					     "cannot get interrupt %u\n", i);
+	}
 	return 0;
 }
