@@ -61,8 +61,9 @@ static int openreg_hw_limits(struct openreg_device *odev)
 	openreg_hw_read_limits(odev);
 	if (!vram_bar)
 		return dev_err_probe(dev, -ENODEV,
-				     "no room among the machine's addresses for VRAM of %llu MiB\n",
-				     info->vram_size >> 20);
+				     "no room among the machine's addresses for VRAM of %llu MiB: have the firmware reserve %llu MiB at the port (pref64-reserve of QEMU's pcie-root-port)\n",
+				     info->vram_size >> 20,
+				     info->vram_size >> 19);
 	if (!info->vram_size || info->vram_size > vram_bar ||
 	    !PAGE_ALIGNED(info->vram_size))
 		return dev_err_probe(dev, -EPROTO,

@@ -74,6 +74,13 @@ vm_machine_arguments()
 	ARGS+=(-machine "$machine")
 }
 
+# VRAM: a card that is plugged into an empty port gets addresses for it only from those
+# that the firmware has reserved there, of which twice as many hold an aligned block.
+vm_reserve()
+{
+	ARGS+=(-global "pcie-root-port.pref64-reserve=$((2 * $(numfmt --from=iec "${1^^}")))")
+}
+
 # One 9p share: TAG DIRECTORY [option]
 vm_share()
 {
@@ -131,6 +138,7 @@ vm_device_arguments()
 		ARGS+=(-device "pcie-root-port,id=port$i,chassis=$((i + 1)),slot=$((i + 1))"
 			-device "openreg,id=card$i,bus=port$i${VRAM:+,vram-size=$VRAM}$PROPERTIES${OF_CARD[i]:-}")
 	done
+	[[ ${DEVICES[*]} != *pcie-root-port* ]] || vm_reserve "${VRAM:-1G}"
 	for ((i = 0; i < ${#DEVICES[@]}; i++)); do
 		ARGS+=(-device "${DEVICES[i]}")
 	done
