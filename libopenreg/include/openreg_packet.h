@@ -569,8 +569,8 @@ openreg_pack_scan(void *slot, unsigned int ndim, const int64_t *size,
 	struct openreg_command cmd = openreg_command_(
 		OPENREG_OP_SCAN, ndim, size, index ? 3 : 2, ops);
 
-	cmd.arg[0] = (uint8_t)axis;
-	cmd.arg[1] = (uint8_t)mode;
+	cmd.arg[0] = OPENREG_CAST_(uint8_t, axis);
+	cmd.arg[1] = OPENREG_CAST_(uint8_t, mode);
 	return openreg_pack(slot, &cmd);
 }
 
