@@ -17,6 +17,7 @@ help:
 	@echo '                        ARGS="--cards 2": options of scripts/vm'
 	@echo 'make sim                Python with torch and a card inside its own process'
 	@echo 'make conformance        every operator of torch against the CPU; ARGS=--help'
+	@echo 'make upstream-tests     PyTorch'"'"'s own device tests on a card; ARGS=--help'
 	@echo 'make matrix             the suites that run in VMs, on every kernel; ARGS="lts"'
 	@echo 'make bench              measure, natively and in a VM, into bench.json'
 	@echo 'make sweep              time every operator against the CPU; ARGS=--help'
@@ -54,6 +55,9 @@ sim:
 
 conformance:
 	@scripts/conformance $(ARGS)
+
+upstream-tests:
+	@scripts/upstream-tests $(ARGS)
 
 matrix:
 	@scripts/matrix $(ARGS)
@@ -97,4 +101,4 @@ test-%:
 build-%:
 	@scripts/build $*
 
-.PHONY: help demo test shell sim conformance matrix bench sweep soak torture coverage coverage-kmod course build clean check-style
+.PHONY: help demo test shell sim conformance upstream-tests matrix bench sweep soak torture coverage coverage-kmod course build clean check-style

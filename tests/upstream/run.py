@@ -1,0 +1,220 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Runs PyTorch's own device tests on the card, and compares what fails with the CPU.
+
+Every file has a process of its own; a crash or a hang is the result of the case it was in,
+and the rest goes on in a new process. Begun again, it goes on where it was.
+"""
+
+import argparse
+import concurrent.futures
+import hashlib
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+import verdict
+
+HERE = pathlib.Path(__file__).resolve().parent
+FAILED = ("failed", "crash", "hang")
+
+
+def arguments():
+    p = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    p.add_argument("--tests", required=True, help="PyTorch's test/ folder")
+    p.add_argument("--out", required=True, type=pathlib.Path, help="results are kept here")
+    p.add_argument("--lists", default=HERE, type=pathlib.Path, help=argparse.SUPPRESS)
+    p.add_argument("--quick", action="store_true", help="what make test runs")
+    p.add_argument("--files", help="these of files.txt: test_view_ops,nn/test_pooling")
+    p.add_argument("--jobs", type=int, default=2, help="processes at a time (%(default)s)")
+    p.add_argument("--timeout", type=int, default=120, help="s a case (%(default)s)")
+    p.add_argument("--report", type=pathlib.Path, help="write the table, as Markdown, to it")
+    p.add_argument("--again", action="store_true", help="run what failed once more")
+    p.add_argument("--fresh", action="store_true", help="forget what was run before")
+    return p.parse_args()
+
+
+def build_id(tests) -> str:
+    """Another one for every change of what a result depends on."""
+    digest = hashlib.sha256(str(tests).encode())
+    for place in os.environ.get("PYTHONPATH", "").split(":"):
+        for path in sorted(pathlib.Path(place).rglob("*") if place else []):
+            if path.suffix in (".so", ".py"):
+                digest.update(path.read_bytes())
+    for place in os.environ.get("LD_LIBRARY_PATH", "").split(":"):
+        for path in sorted(pathlib.Path(place).glob("*.so")) if place else []:
+            digest.update(path.read_bytes())
+    for name in ("worker.py", "shims.py"):
+        digest.update((HERE / name).read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def wanted(args) -> dict:
+    """Of each file how many cases, 0 for all; the longest first."""
+    files = {}
+    for line in (args.lists / "files.txt").read_text().splitlines():
+        fields = line.partition("#")[0].split()
+        if not fields:
+            continue
+        name, full, quick = fields
+        sample = quick if args.quick else full
+        if sample != "-":
+            files[name] = 0 if sample == "all" else int(sample)
+    if args.files:
+        asked = args.files.split(",")
+        if unknown := set(asked) - set(files):
+            sys.exit(f"not in tests/upstream/files.txt: {', '.join(sorted(unknown))}")
+        files = {name: files[name] for name in asked}
+    return files
+
+
+class File:
+    """The cases of one file on one device, and their records."""
+
+    def __init__(self, args, name, device, sample, only=None):
+        self.args, self.name, self.device = args, name, device
+        self.sample, self.only = sample, only
+        self.path = args.out / f"{name.replace('/', '.')}.{device}.jsonl"
+        self.cases, self.records, self.running = None, {}, None
+        self.read()
+
+    def read(self):
+        self.running = None
+        ended = False
+        if not self.path.exists():
+            return False
+        for line in self.path.read_text().splitlines():
+            try:
+                record = json.loads(line)
+            except ValueError:  # the machine stopped while it was written
+                continue
+            if "cases" in record:
+                self.cases, ended = record["cases"], False
+            elif "process" in record:
+                self.running = None
+            elif "start" in record:
+                self.running = record["start"]
+            elif "case" in record:
+                self.records[record["case"]] = record
+                self.running = None
+            elif "end" in record:
+                ended = True
+        return ended
+
+    def forget(self, statuses):
+        self.records = {k: r for k, r in self.records.items() if r["status"] not in statuses}
+        with open(self.path, "w") as out:
+            out.writelines(json.dumps(record) + "\n" for record in self.records.values())
+
+    def add(self, **record):
+        with open(self.path, "a") as out:
+            out.write("\n" + json.dumps(record) + "\n")
+
+    def once(self) -> bool:
+        """One process; True if it has come to its end."""
+        request = {
+            "tests": self.args.tests,
+            "file": self.name,
+            "device": self.device,
+            "sample": self.sample,
+            "only": self.only,
+            "done": list(self.records),
+            "timeout": self.args.timeout,
+            "out": str(self.path),
+        }
+        before = len(self.records)
+        self.add(process=True)
+        with tempfile.TemporaryFile("w+", errors="replace") as log:
+            status = subprocess.run(
+                [sys.executable, HERE / "worker.py"],
+                input=json.dumps(request),
+                text=True,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,  # Ctrl-C is for this process, and a worker ends with it
+            ).returncode
+            log.seek(max(0, log.seek(0, 2) - 20000))
+            said = log.read().partition("\nExtension modules:")[0][-3000:]
+        if self.read():
+            return True
+        if self.running:
+            hang = "Timeout (" in said
+            error = f"more than {self.args.timeout} s" if hang else f"exit status {status}"
+            self.add(
+                case=self.running,
+                status="hang" if hang else "crash",
+                seconds=self.args.timeout if hang else 0,
+                error=f"{error}: {said}",
+            )
+            self.read()
+        elif len(self.records) == before:
+            self.add(case="(the file)", status="crash", seconds=0, error=said)
+            self.read()
+            return True
+        return False
+
+    def run(self):
+        while not self.once():
+            pass
+
+
+def run_file(args, name, sample) -> dict:
+    card = File(args, name, "openreg", sample)
+    if args.again:
+        card.forget(FAILED)
+    card.run()
+    failed = [k for k, r in card.records.items() if r["status"] in FAILED]
+    names = {k: k.replace("_openreg", "_cpu") for k in failed if k != "(the file)"}
+    cpu = File(args, name, "cpu", 0, sorted(names.values()))
+    if set(names.values()) - set(cpu.records):
+        cpu.run()
+    for case, there in names.items():
+        other = cpu.records.get(there)
+        card.records[case]["cpu"] = other["status"] if other else "no such case"
+        card.records[case]["cpu_error"] = other["error"] if other else ""
+    return card.records
+
+
+def main() -> int:
+    args = arguments()
+    files = wanted(args)
+    args.out = args.out / build_id(args.tests)
+    args.out.mkdir(parents=True, exist_ok=True)
+    if args.fresh:
+        for path in args.out.glob("*.jsonl"):
+            path.unlink()
+    expected = verdict.Expected(args.lists / "expected.toml")
+    results, lock, began = {}, threading.Lock(), time.monotonic()
+
+    def one(name):
+        records = run_file(args, name, files[name])
+        with lock:
+            results[name] = records
+            for record in records.values():
+                verdict.judge(expected, name, record)
+            seconds = time.monotonic() - began
+            print(f"{seconds:6.0f} s  {verdict.line(name, records)}", flush=True)
+
+    with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
+        try:
+            for done in concurrent.futures.as_completed([pool.submit(one, n) for n in files]):
+                done.result()
+        except KeyboardInterrupt:
+            print("interrupted; the same command goes on", flush=True)
+            os._exit(130)
+    whole = {name for name in files if files[name] == 0}
+    results = {name: results[name] for name in files}
+    stale = expected.unused(results, whole)
+    (args.out / "results.json").write_text(json.dumps(results, indent=1))
+    if args.report:
+        args.report.write_text(verdict.report(results, args.tests))
+    return verdict.close(results, stale, args.out, time.monotonic() - began)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: MIT
+"""The runner itself, on cases that end in every way there is."""
+
+import json
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+import verdict
+
+HERE = pathlib.Path(__file__).resolve().parent
+FAKE = HERE / "fake"
+
+
+def run(out, *options, lists=FAKE):
+    command = [sys.executable, HERE / "run.py", "--tests", FAKE, "--lists", lists]
+    command += ["--out", out, "--timeout", "10", *options]
+    return subprocess.run(command, capture_output=True, text=True, timeout=300)
+
+
+def records(out):
+    (results,) = out.glob("*/results.json")
+    return {
+        name.removeprefix("TestFake.test_"): record
+        for name, record in json.loads(results.read_text())["test_fake"].items()
+    }
+
+
+@pytest.fixture(scope="module")
+def first(tmp_path_factory):
+    out = tmp_path_factory.mktemp("out")
+    return out, run(out)
+
+
+def test_every_case_has_its_result(first):
+    out, done = first
+    found = {name: record["status"] for name, record in records(out).items()}
+    assert found == {
+        "passes_openreg_float32": "passed",
+        "passes_openreg_int64": "passed",
+        "skips_openreg": "skipped",
+        "succeeds_unexpectedly_openreg": "failed",
+        "fails_as_upstream_expects_openreg": "passed",
+        "fails_openreg": "failed",
+        "fails_in_a_subtest_openreg": "failed",
+        "fails_everywhere_openreg": "failed",
+        "crashes_openreg": "crash",
+        "hangs_openreg": "hang",
+        "wants_a_card_openreg": "passed",
+        "TestBadClass.test_one_openreg": "failed",
+    }, done.stdout + done.stderr
+
+
+def test_reasons(first):
+    found = records(first[0])
+    reasons = {name: record.get("reason") for name, record in found.items()}
+    assert reasons["fails_openreg"] == reasons["crashes_openreg"] == "the fake card fails"
+    assert reasons["fails_everywhere_openreg"] == "fails on the CPU too"
+    assert reasons["succeeds_unexpectedly_openreg"] == "fails on the CPU too"
+    assert reasons["hangs_openreg"] == reasons["fails_in_a_subtest_openreg"] == "new"
+    assert reasons["passes_openreg_int64"] is None
+    assert "Fatal Python error: Aborted" in found["crashes_openreg"]["error"]
+
+
+def test_what_is_new_or_stale_is_red(first):
+    done = first[1]
+    assert done.returncode == 1
+    failed = [line.split(": ") for line in done.stdout.splitlines() if line.startswith("FAILED")]
+    assert sorted((name.removeprefix("FAILED test_fake:"), said) for name, said, *_ in failed) == [
+        ("TestFake.test_fails_in_a_subtest_openreg", "failed"),
+        ("TestFake.test_hangs_openreg", verdict.STALE),
+        ("TestFake.test_hangs_openreg", "hang"),
+        ("TestFake.test_passes_*", verdict.STALE),
+    ]
+    assert done.stdout.splitlines()[-1].startswith("4 passed, 4 failed, 1 skipped in ")
+
+
+def test_goes_on(first):
+    """What is there is not run again, and what a stop has cut off is."""
+    out, _ = first
+    (path,) = out.glob("*/test_fake.openreg.jsonl")
+    lines = path.read_text().splitlines()
+    kept = [line for line in lines if "test_passes_openreg_int64" not in line]
+    path.write_text("\n".join(kept) + '\n{"case": "TestFake.test_pas')
+    run(out)
+    text = path.read_text()
+    assert text.count('"start": "TestFake.test_passes_openreg_int64"') == 1
+    assert text.count('"start": "TestFake.test_passes_openreg_float32"') == 1
+    assert records(out)["passes_openreg_int64"]["status"] == "passed"
