@@ -198,7 +198,8 @@ enum openreg_opcode {
 	OPENREG_OP_POOL = 11,
 	OPENREG_OP_SORT = 12,
 	OPENREG_OP_SCAN = 13,
-	/* 14 and 15 are kept for NORM, LIST. */
+	OPENREG_OP_PLACES = 14,
+	/* 15 and 16 are kept for NORM, LIST. */
 	OPENREG_OP_END
 };
 
@@ -360,6 +361,13 @@ enum openreg_scan_mode {
 };
 
 #define OPENREG_SCAN_PIECE 16384 /* elements that are folded one by one */
+
+/*
+ * PLACES: op ndim the source, any dtype. op d, I64, one for each dimension, takes the
+ * coordinates along d of the source's elements that are not 0, in row-major order. Each
+ * is a row of imm 0 elements, whose stride is the last one: what is found beyond is left
+ * out, and nothing is written behind what is found.
+ */
 
 /*
  * VECTOR: a program that runs for every point of the iteration space.

@@ -574,6 +574,34 @@ openreg_pack_scan(void *slot, unsigned int ndim, const int64_t *size,
 	return openreg_pack(slot, &cmd);
 }
 
+/*
+ * Where src is not 0: wanted coordinates along each dimension d go to found[d], a view
+ * whose last stride counts. ndim is 1 to 8.
+ */
+static inline unsigned int openreg_places_slots(unsigned int ndim)
+{
+	return openreg_packet_slots(ndim, ndim + 1, 1, 0);
+}
+
+static inline unsigned int
+openreg_pack_places(void *slot, unsigned int ndim, const int64_t *size,
+		    const struct openreg_tensor *found, int64_t wanted,
+		    const struct openreg_tensor *src)
+{
+	struct openreg_tensor ops[OPENREG_DIMS_MAX + 1];
+	const uint64_t imm = openreg_imm_i64(wanted);
+	struct openreg_command cmd;
+	unsigned int d;
+
+	for (d = 0; d < ndim; d++)
+		ops[d] = found[d];
+	ops[ndim] = *src;
+	cmd = openreg_command_(OPENREG_OP_PLACES, ndim, size, ndim + 1, ops);
+	cmd.nimm = 1;
+	cmd.imm = &imm;
+	return openreg_pack(slot, &cmd);
+}
+
 #define OPENREG_WORD_SLOTS 1 /* WAIT, SIGNAL and TIMESTAMP */
 
 static inline unsigned int openreg_pack_word_(void *slot, unsigned int opcode,
@@ -812,6 +840,25 @@ static inline int openreg_push_scan(struct openreg_queue *queue,
 	if (ret == 0)
 		openreg_pack_scan(slot, ndim, size, axis, mode, dst, src,
 				  index);
+	return ret;
+}
+
+/* -EINVAL: no dimension, or more than 8. */
+static inline int openreg_push_places(struct openreg_queue *queue,
+				      unsigned int ndim, const int64_t *size,
+				      const struct openreg_tensor *found,
+				      int64_t wanted,
+				      const struct openreg_tensor *src)
+{
+	void *slot;
+	int ret;
+
+	if (!ndim || ndim > OPENREG_DIMS_MAX)
+		return openreg_queue_begin(queue, 0, &slot, NULL);
+	ret = openreg_queue_begin(queue, openreg_places_slots(ndim), &slot,
+				  NULL);
+	if (ret == 0)
+		openreg_pack_places(slot, ndim, size, found, wanted, src);
 	return ret;
 }
 

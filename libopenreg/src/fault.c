@@ -27,6 +27,7 @@ API const char *openreg_opcode_name(unsigned int opcode)
 		[OPENREG_OP_POOL] = "POOL",
 		[OPENREG_OP_SORT] = "SORT",
 		[OPENREG_OP_SCAN] = "SCAN",
+		[OPENREG_OP_PLACES] = "PLACES",
 	};
 
 	return LOOKUP(names, opcode);

@@ -124,6 +124,10 @@ static void print_role(unsigned int opcode, const struct openreg_op *op,
 
 	if (opcode == OPENREG_OP_INDEX && i >= 2)
 		printf(" (index %u)", i - 2);
+	else if (opcode == OPENREG_OP_PLACES && i == op->ndim)
+		printf(" (source)");
+	else if (opcode == OPENREG_OP_PLACES)
+		printf(" (coordinates along dimension %u)", i);
 	else if (opcode < OPENREG_OP_END && variant < COUNT(roles[0]) &&
 		 i < COUNT(roles[0][0]) && roles[opcode][variant][i])
 		printf(" (%s)", roles[opcode][variant][i]);
@@ -200,6 +204,7 @@ static void print_immediate_role(unsigned int opcode, unsigned int i)
 		[OPENREG_OP_WAIT] = { "value" },
 		[OPENREG_OP_SIGNAL] = { "value" },
 		[OPENREG_OP_SORT] = { "first place", "places" },
+		[OPENREG_OP_PLACES] = { "wanted" },
 	};
 
 	if (opcode == OPENREG_OP_CONV || opcode == OPENREG_OP_POOL)

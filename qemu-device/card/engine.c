@@ -52,6 +52,8 @@ static const struct openreg_engine *engine_of(unsigned int opcode)
 		return &openreg_sort_engine;
 	case OPENREG_OP_SCAN:
 		return &openreg_scan_engine;
+	case OPENREG_OP_PLACES:
+		return &openreg_places_engine;
 	default:
 		return NULL;
 	}
@@ -99,6 +101,8 @@ static size_t job_size(void)
 		size = openreg_sort_engine.job_size;
 	if (openreg_scan_engine.job_size > size)
 		size = openreg_scan_engine.job_size;
+	if (openreg_places_engine.job_size > size)
+		size = openreg_places_engine.job_size;
 	return (sizeof(struct openreg_job) + size + 63) & ~(size_t)63;
 }
 

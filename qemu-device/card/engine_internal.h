@@ -59,6 +59,7 @@ extern const struct openreg_engine openreg_conv_engine;
 extern const struct openreg_engine openreg_pool_engine;
 extern const struct openreg_engine openreg_sort_engine;
 extern const struct openreg_engine openreg_scan_engine;
+extern const struct openreg_engine openreg_places_engine;
 
 /*
  * size bytes, aligned to 64, that stay valid until the next call on the same

@@ -10,6 +10,7 @@
 #include "kernel_gather.h"
 #include "kernel_gemm.h"
 #include "kernel_lanes.h"
+#include "kernel_places.h"
 #include "kernel_random.h"
 #include "kernel_reduce.h"
 #include "kernel_scan.h"
@@ -25,6 +26,7 @@ const struct openreg_kernels KERNELS = {
 	REDUCE_TABLES
 	GATHER_TABLES
 	GEMM_TABLES
+	PLACES_TABLES
 	SCAN_TABLES
 	SLIDE_TABLES
 	LANES_TABLES

@@ -153,6 +153,13 @@ typedef void openreg_scan_rows_fn(union openreg_acc *acc, int64_t *where,
 				  size_t rows, size_t n,
 				  const struct openreg_scan_places *at);
 
+/*
+ * How many of n elements are not 0, n below 2^31. found, unless it is NULL, takes their
+ * places, of which the first element's is first.
+ */
+typedef int64_t openreg_places_fn(int64_t *found, const void *x, int64_t first,
+				  size_t n);
+
 #define OPENREG_REDUCTIONS (OPENREG_V_RED_OR - OPENREG_V_RED_SUM + 1)
 
 struct openreg_kernels {
@@ -178,6 +185,7 @@ struct openreg_kernels {
 	openreg_position_fn *multiply[OPENREG_VT_END];
 	openreg_scan_line_fn *scan_line[OPENREG_SCAN_END][OPENREG_VT_END];
 	openreg_scan_rows_fn *scan_rows[OPENREG_SCAN_END][OPENREG_VT_END];
+	openreg_places_fn *places[OPENREG_VT_END];
 	openreg_window_max_fn *window_max[OPENREG_VT_END]; /* F64, I64 */
 };
 

@@ -208,6 +208,24 @@ static void test_scan(void **state)
 	}
 }
 
+static void test_places(void **state)
+{
+	static const int64_t sizes[][3] = { { 3, 1, 5 }, { 3, 0, 5 },
+					    { 1, 9, 1 }, { 1, 1, 1 } };
+	struct openreg_args args;
+	unsigned int i, k;
+
+	(void)state;
+	for (i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
+		args_begin(&args, OPENREG_OP_PLACES, 3, sizes[i]);
+		for (k = 0; k < 3; k++)
+			add(&args, OPENREG_I64, true, apart);
+		add(&args, OPENREG_F32, false, NULL);
+		args_imm_i(&args, sizes[i][1]);
+		expect_ends(&args);
+	}
+}
+
 static void test_index(void **state)
 {
 	static const int64_t sizes[][3] = { { 1, 5, 1 },
@@ -342,7 +360,7 @@ int main(void)
 		cmocka_unit_test(test_matmul),	cmocka_unit_test(test_softmax),
 		cmocka_unit_test(test_index),	cmocka_unit_test(test_sort),
 		cmocka_unit_test(test_conv),	cmocka_unit_test(test_pool),
-		cmocka_unit_test(test_scan),
+		cmocka_unit_test(test_scan),	cmocka_unit_test(test_places),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

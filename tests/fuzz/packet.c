@@ -88,6 +88,22 @@ static void draft_scan(struct stream *s, struct draft *d)
 			    ALL(d->op.ndim), d->size, i != 1);
 }
 
+static void draft_places(struct stream *s, struct draft *d)
+{
+	int64_t found[OPENREG_DIMS_MAX] = { 0 }, all = 1;
+	unsigned int i, last;
+
+	draft_sizes(s, d, 1 + take(s, 4));
+	last = d->op.ndim - 1u;
+	for (i = 0; i <= last && all < 1 << 20; i++)
+		all *= d->size[i] > 0 && d->size[i] < 1 << 20 ? d->size[i] : 0;
+	found[last] = rare(s, 4) ? take(s, 9) : all;
+	draft_imm(d, (uint64_t)found[last]);
+	for (i = 0; i <= last; i++)
+		draft_place(s, d, OPENREG_I64, 1u << last, found, true);
+	draft_place(s, d, any_dtype(s), ALL(d->op.ndim), d->size, false);
+}
+
 static void draft_sync(struct stream *s, struct draft *d)
 {
 	d->spread = true;
@@ -119,6 +135,7 @@ static draft_fn *const drafts[OPENREG_OP_END] = {
 	[OPENREG_OP_POOL] = draft_pool,
 	[OPENREG_OP_SORT] = draft_sort,
 	[OPENREG_OP_SCAN] = draft_scan,
+	[OPENREG_OP_PLACES] = draft_places,
 };
 
 /* A field that is not what it should be. */

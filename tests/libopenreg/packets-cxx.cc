@@ -38,6 +38,7 @@ int push_all(openreg_queue* q)
 	       openreg_push_pool(q, 0, 0, size, &w, &t, &t, nullptr) |
 	       openreg_push_sort(q, &s) |
 	       openreg_push_scan(q, 4, size, 0, 0, &t, &t, nullptr) |
+	       openreg_push_places(q, 4, size, &t, 0, &t) |
 	       openreg_push_wait(q, 0, OPENREG_WAIT_GE, 1) |
 	       openreg_push_signal(q, 0, OPENREG_SIGNAL_SET, 1) |
 	       openreg_push_timestamp(q, 0);

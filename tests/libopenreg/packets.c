@@ -329,6 +329,25 @@ static void test_scan(void **state)
 	assert_int_equal(at(16), 2ULL | 2 << 8);
 }
 
+static void test_places(void **state)
+{
+	const int64_t size[2] = { 5, 7 };
+	const struct openreg_tensor
+		found[2] = { openreg_view(A, OPENREG_I64, NULL),
+			     openreg_view(A + 64, OPENREG_I64, NULL) },
+		src = openreg_view(A + 128, OPENREG_BOOL, NULL);
+
+	(void)state;
+	assert_int_equal(openreg_pack_places(slot, 2, size, found, 9, &src),
+			 openreg_places_slots(2));
+	assert_int_equal(slot[0], OPENREG_OP_PLACES);
+	assert_int_equal(at(16), 2ULL | 3 << 8 | 1 << 16);
+	assert_int_equal(at(48), A);
+	assert_int_equal(at(80), A + 64);
+	assert_int_equal(at(112), A + 128);
+	assert_int_equal(at(144), 9);
+}
+
 static void test_words(void **state)
 {
 	static const uint8_t wait[] = {
@@ -436,6 +455,7 @@ int main(void)
 		cmocka_unit_test_setup(test_windows, clear),
 		cmocka_unit_test_setup(test_sort, clear),
 		cmocka_unit_test_setup(test_scan, clear),
+		cmocka_unit_test_setup(test_places, clear),
 		cmocka_unit_test_setup(test_words, clear),
 		cmocka_unit_test_setup(test_cookie, clear),
 		cmocka_unit_test_setup(test_limits, clear),
