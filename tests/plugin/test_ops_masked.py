@@ -29,6 +29,18 @@ def test_nonzero_of_types(dtype):
     check(torch.nonzero, sparse(6, 7, dtype=dtype).t())
 
 
+def test_nonzero_of_long_and_strided():
+    """The card looks at 32768 elements at a time."""
+    for x in (sparse(100_003), sparse(300, 7, 60), sparse(70_000, 2)):
+        check(torch.nonzero, x)
+        check(torch.nonzero, x.transpose(0, -1))
+        check(lambda x: x[x > 1], x)
+    check(torch.nonzero, sparse(5, 1).expand(5, 3000))
+    check(torch.nonzero, torch.tensor([float("nan"), -0.0, 0.0, 1e-45]))
+    check(torch.nonzero, sparse(2, 1, 3, 1, 2, 1, 2, 1, 2))
+    assert sparse(3, 4).to("openreg").nonzero().stride() == sparse(3, 4).nonzero().stride()
+
+
 def test_nonzero_into_a_result():
     x = sparse(5, 6)
     want = x.nonzero()

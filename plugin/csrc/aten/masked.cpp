@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a mask selects: nonzero, masked_select and masked_scatter. A scan of the
-// mask numbers what it selects; the caller waits for how many there are.
+// What a mask selects: nonzero, masked_select and masked_scatter. The caller waits
+// for how many elements there are; a PLACES packet finds them.
 #include <ATen/ATen.h>
 #include <ATen/ExpandUtils.h>
 #include <ATen/MemoryOverlap.h>
 #include <ATen/native/Resize.h>
 #include <torch/library.h>
 
+#include <algorithm>
+
 #include "aten/convention.h"
+#include "aten/reduction.h"
 
 namespace openreg {
 
@@ -24,19 +27,55 @@ Tensor counts(const Tensor& mask) {
   return at::cumsum(mask, 0, at::kLong);
 }
 
-// Row-major places of what a flat mask selects. All elements are sorted, those
-// that are not selected behind the others, so that no place is written twice.
-Tensor places(const Tensor& mask) {
-  const int64_t n = mask.numel();
-  const auto options = mask.options().dtype(at::kLong);
-  Tensor out = at::empty({n}, options);
-  if (n == 0) {
+int64_t count_nonzero(OpId id, const Tensor& self) {
+  if (self.numel() == 0 || self.dim() == 0 || self.numel() > INT32_MAX) {
+    return at::count_nonzero(self).item<int64_t>();
+  }
+  const Tensor out = at::empty({}, self.options().dtype(at::kLong));
+  reduce(
+      {.id = id,
+       .op = OPENREG_V_RED_SUM,
+       .dims = mask_of(std::nullopt, self.dim()),
+       .compute = self.scalar_type(),
+       .value = out},
+      {self},
+      [](Reducer& p) { return p.in(0) != 0.0; });
+  return out.item<int64_t>();
+}
+
+// [count, dimensions]: the coordinates of what is not 0, in row-major order. Each
+// column is dense, as core's are.
+Tensor coordinates(const Tensor& self) {
+  static const OpId id = op_id("aten::nonzero");
+  const int64_t n = self.dim(), count = count_nonzero(id, self);
+  const Tensor out = at::empty({n, count}, self.options().dtype(at::kLong)).t();
+  if (out.numel() == 0) {
     return out;
   }
-  const Tensor count = counts(mask), all = count[n - 1];
-  const Tensor each = at::arange(n, options);
-  out.scatter_(0, at::where(mask, count - 1, each - count + all), each);
-  return out.narrow(0, 0, all.item<int64_t>());
+  Packet packet(OPENREG_OP_PLACES, id);
+  packet.space(self.sizes());
+  for (int64_t d = 0; d < n; d++) {
+    int64_t* strides = packet.operand(out.select(1, d).const_data_ptr(), OPENREG_I64);
+    std::fill_n(strides, n, 0);
+    strides[n - 1] = out.stride(0);
+  }
+  packet.operand(
+      self.const_data_ptr(), card_dtype(self.scalar_type()), self.strides().data());
+  packet.imm(count);
+  launch(packet, self.get_device());
+  return out;
+}
+
+// Row-major places of what a flat mask selects.
+Tensor places(const Tensor& mask) {
+  return coordinates(mask).select(1, 0);
+}
+
+// Each dimension's indices lie together: core's sparse kernels rely on it.
+void resize_columns(const Tensor& out, int64_t rows, int64_t columns) {
+  if (at::native::resize_output(out, {rows, columns})) {
+    out.unsafeGetTensorImpl()->set_sizes_and_strides(out.sizes(), {1, rows});
+  }
 }
 
 Tensor& nonzero_out(const Tensor& self, Tensor& out) {
@@ -47,23 +86,26 @@ Tensor& nonzero_out(const Tensor& self, Tensor& out) {
       out.scalar_type());
   at::assert_no_internal_overlap(out);
   at::assert_no_overlap(out, self);
-  Tensor place = places(flat(at::ne(self, 0)));
-  // Each dimension's indices lie together: core's sparse kernels rely on it.
-  if (at::native::resize_output(out, {place.numel(), self.dim()})) {
-    out.unsafeGetTensorImpl()->set_sizes_and_strides(
-        out.sizes(), {1, out.size(0)});
+  const Tensor known = card_dtype(self.scalar_type()) ? self : at::ne(self, 0);
+  if (self.dim() <= OPENREG_DIMS_MAX) {
+    const Tensor found = coordinates(known);
+    resize_columns(out, found.size(0), found.size(1));
+    return out.copy_(found);
   }
+  Tensor place = places(flat(known));
+  resize_columns(out, place.numel(), self.dim());
   for (int64_t d = self.dim() - 1; d > 0; d--) {
     out.select(1, d).copy_(at::remainder(place, self.size(d)));
     place = at::div(place, self.size(d), "trunc");
   }
-  if (self.dim() > 0) {
-    out.select(1, 0).copy_(place);
-  }
+  out.select(1, 0).copy_(place);
   return out;
 }
 
 Tensor nonzero(const Tensor& self) {
+  if (card_dtype(self.scalar_type()) && self.dim() <= OPENREG_DIMS_MAX) {
+    return coordinates(self);
+  }
   Tensor out = at::empty({0}, self.options().dtype(at::kLong));
   return nonzero_out(self, out);
 }
