@@ -32,6 +32,28 @@ def test_scans_in_place_and_backward():
         check(lambda x: scan(x, 1), x, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("length", [16384, 16385, 50000])
+def test_long_rows(length):
+    """The card folds rows in pieces of 16384 elements."""
+    x = values(3, length, low=-0.1, high=0.1)
+    for scan in [torch.cumsum, torch.logcumsumexp]:
+        check(lambda x: scan(x, 1), x, rtol=1e-5, atol=1e-5)
+        check(lambda x: scan(x.t().contiguous(), 0), x, rtol=1e-5, atol=1e-5)
+    check(lambda x: (1 + x / 100).cumprod(1), x, rtol=1e-4, atol=1e-5)
+    check(lambda x: list(x.cummax(1)), x)
+    check(lambda x: (x > 0).cumsum(1), x)
+    check(lambda x: (x * 100).int().cumsum(1, dtype=torch.int16), x)
+
+
+def test_scans_of_other_types_than_the_result():
+    x = values(5, 70, low=-3, high=3)
+    for dtype in ALL:
+        check(lambda x: x.cumsum(1, dtype=dtype), x, rtol=2e-2, atol=2e-2)
+    out = torch.empty(5, 70, dtype=torch.float64, device="openreg")
+    torch.cumsum(x.to("openreg"), 1, out=out)
+    assert torch.equal(out.cpu(), torch.cumsum(x.double(), 1))
+
+
 @pytest.mark.parametrize("function", [torch.cummax, torch.cummin])
 def test_running_extremes(function):
     for x in [values(3, 37), values(4, 9).round(), values(3, 8, dtype=torch.int64), torch.tensor(2.0)]:
