@@ -34,7 +34,8 @@ root_mmdebstrap()
 	mapfile -t settings < <(host_apt_settings)
 	# Fetched packages are kept aside until the root is complete, so that a
 	# run after an interrupted one does not fetch them again. The kernel's
-	# own initramfs is never booted, and takes half a minute to make.
+	# own initramfs is never booted, and takes half a minute to make: without
+	# dracut's program its hooks do nothing.
 	unshare --mount --propagation private \
 	mmdebstrap --mode=root --variant=apt \
 		--skip=download/empty,essential/unlink \
@@ -43,9 +44,11 @@ root_mmdebstrap()
 		--dpkgopt='path-exclude=/usr/share/doc/*' \
 		--dpkgopt='path-exclude=/usr/share/locale/*' \
 		--dpkgopt='path-exclude=/usr/share/man/*' \
-		--dpkgopt='path-exclude=/etc/kernel/postinst.d/initramfs-tools' \
+		--dpkgopt='path-exclude=/usr/bin/dracut' \
+		--dpkgopt='path-exclude=/usr/sbin/update-initramfs' \
 		--setup-hook="mkdir -p \"\$1/var/cache/apt/archives\"" \
 		--setup-hook="mount --bind '$debs' \"\$1/var/cache/apt/archives\"" \
+		--essential-hook="ln -s /usr/bin/true \"\$1/usr/sbin/update-initramfs\"" \
 		--customize-hook="umount \"\$1/var/cache/apt/archives\"" \
 		--include="$(package_list | paste -sd,)" \
 		"$ROOT_SUITE" "$dir"
