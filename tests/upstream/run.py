@@ -32,7 +32,7 @@ def arguments():
     p.add_argument("--quick", action="store_true", help="what make test runs")
     p.add_argument("--files", help="these of files.txt: test_view_ops,nn/test_pooling")
     p.add_argument("--jobs", type=int, default=2, help="processes at a time (%(default)s)")
-    p.add_argument("--timeout", type=int, default=300, help="s a case (%(default)s)")
+    p.add_argument("--timeout", type=int, default=600, help="s a case (%(default)s)")
     p.add_argument("--report", type=pathlib.Path, help="write the table, as Markdown, to it")
     p.add_argument("--again", action="store_true", help="run what failed once more")
     p.add_argument("--fresh", action="store_true", help="forget what was run before")
