@@ -36,6 +36,8 @@ struct openreg_conv_slide {
 	int64_t tile[4], tiles[4];
 	int64_t all_tiles;  /* of a class and group */
 	int64_t part_tiles; /* of a part of BACKWARD_WEIGHTS */
+	int64_t tile_rows;  /* of the others */
+	int64_t block;	    /* channels whose products are added up at once */
 };
 
 struct openreg_conv {

@@ -21,8 +21,8 @@ uintptr_t openreg_slide_weight(const struct slide *s, int64_t row,
 	int64_t tap[2] = { s->axis[0].tap0 + i * s->axis[0].tap_step,
 			   s->axis[1].tap0 + j * s->axis[1].tap_step };
 	int64_t at = openreg_offset_add(
-		openreg_offset(data ? channel : row, w->oc),
-		openreg_offset(data ? row : channel, w->ic));
+		openreg_offset(data ? s->channel0 + channel : row, w->oc),
+		openreg_offset(data ? row : s->channel0 + channel, w->ic));
 
 	at = openreg_offset_add(at, openreg_offset(s->g, w->g));
 	at = openreg_offset_add(at, openreg_offset(tap[0], w->at[0]));
@@ -31,9 +31,58 @@ uintptr_t openreg_slide_weight(const struct slide *s, int64_t row,
 	return openreg_slide_element(s->cv, w->base, at);
 }
 
-/* Of a row, each line's `rows` elements after the last one's. */
-static void load_weights(const struct slide *s, int64_t row, float *to,
-			 int64_t rows)
+static int64_t row_stride(const struct slide *s)
+{
+	return s->cv->kind == OPENREG_CONV_FORWARD ? s->cv->weight.oc
+						   : s->cv->weight.ic;
+}
+
+/* Do the weights of a row and a channel follow each other, as all lines' do? */
+static bool is_dense(const struct slide *s)
+{
+	const int64_t *at = s->cv->weight.at;
+	int64_t next = 1;
+	unsigned int d;
+
+	for (d = 3; d-- > 0; next *= s->span[d].taps) {
+		if (s->span[d].taps > 1 &&
+		    openreg_offset(s->axis[d].tap_step, at[d]) != next)
+			return false;
+	}
+	return true;
+}
+
+/* Lanes' worth of rows; those that are not there are the last one again. */
+static void load_dense(const struct slide *s, int64_t row, int64_t left,
+		       float *to)
+{
+	const struct openreg_conv *cv = s->cv;
+	int64_t channel = cv->kind == OPENREG_CONV_FORWARD ? cv->weight.ic
+							   : cv->weight.oc;
+	int64_t n = channel == s->taps ? s->lines : s->taps, c, r;
+
+	for (c = 0; c < s->lines / n; c++, to += n * OPENREG_LANES) {
+		if (cv->dtype == OPENREG_F32 && left >= OPENREG_LANES) {
+			cv->kernels->lanes.from_rows(
+				to,
+				(const float *)openreg_slide_weight(s, row, c,
+								    0, 0),
+				row_stride(s), (size_t)n);
+			continue;
+		}
+		for (r = 0; r < OPENREG_LANES; r++)
+			cv->kernels->load[cv->dtype][OPENREG_VT_F32](
+				s->row + r * n,
+				(const void *)openreg_slide_weight(
+					s, row + openreg_least(r, left - 1), c,
+					0, 0),
+				1, (size_t)n);
+		cv->kernels->lanes.from_rows(to, s->row, n, (size_t)n);
+	}
+}
+
+/* Of a row, each line's s->width elements after the last one's. */
+static void load_row(const struct slide *s, int64_t row, float *to)
 {
 	int64_t stride = openreg_offset(s->axis[2].tap_step,
 					s->cv->weight.at[2]);
@@ -41,15 +90,38 @@ static void load_weights(const struct slide *s, int64_t row, float *to,
 
 	for (c = 0; c < s->channels; c++) {
 		for (i = 0; i < s->span[0].taps; i++) {
-			for (j = 0; j < s->span[1].taps; j++, to += n * rows) {
-				s->cv->kernels->load[s->cv->dtype][OPENREG_VT_F32](
-					rows == 1 ? to : s->row,
-					(const void *)openreg_slide_weight(s, row, c, i, j),
-					stride, (size_t)n);
-				for (k = 0; k < n && rows > 1; k++)
-					to[k * rows] = s->row[k];
+			for (j = 0; j < s->span[1].taps; j++) {
+				uintptr_t from =
+					openreg_slide_weight(s, row, c, i, j);
+
+				s->cv->kernels->load[s->cv->dtype]
+						    [OPENREG_VT_F32](
+					s->row, (const void *)from, stride,
+					(size_t)n);
+				for (k = 0; k < n; k++, to += s->width)
+					*to = s->row[k];
 			}
 		}
+	}
+}
+
+/* [rows / width][lines][width] */
+static void load_weights(const struct slide *s)
+{
+	bool dense = s->width == OPENREG_LANES && is_dense(s);
+	int64_t row, r;
+
+	for (row = 0; row < s->rows && s->lines; row += s->width) {
+		float *to = s->w + row * s->lines;
+		int64_t left = s->rows_there - row;
+
+		if (dense) {
+			load_dense(s, s->row0 + row, left, to);
+			continue;
+		}
+		for (r = 0; r < s->width; r++)
+			load_row(s, s->row0 + row + openreg_least(r, left - 1),
+				 to + r);
 	}
 }
 
@@ -99,26 +171,58 @@ static void store_results(const struct slide *s, int64_t row, const float *from)
 			from + openreg_slide_row(s, n, i, j), (size_t)s->count[3]);
 }
 
+/* Rows from `row` on; NULL: what there is has a bias already. */
+static void run_kernel(const struct slide *s,
+		       const struct openreg_slide_kernel *k, int64_t row,
+		       int64_t i, const float *bias)
+{
+	const float *w = s->w + (row - row % s->width) * s->lines +
+			 row % s->width;
+
+	k->run(s->out + row * s->ld + i, (size_t)s->ld, s->x + i, s->at, w,
+	       (size_t)s->width, bias ? bias + row : NULL, (size_t)s->lines);
+}
+
+/* All rows of some columns, so that what these read stays near. */
+static void add_lines(const struct slide *s, const float *bias)
+{
+	const struct openreg_slide_kernel *many =
+		&s->cv->kernels->slide[s->width == OPENREG_LANES ? 2 : 1];
+	const struct openreg_slide_kernel *some = s->kernel;
+	int64_t last = s->rows_there, i, row;
+
+	if (last % many->rows && last % many->rows <= some->rows)
+		last -= last % many->rows;
+	if (s->width == 1)
+		last = 0;
+	for (i = 0; i < s->length && last; i += many->columns) {
+		for (row = 0; row < last; row += many->rows)
+			run_kernel(s, many, row, i, bias);
+	}
+	for (i = 0; i < s->length && last < s->rows_there; i += some->columns)
+		run_kernel(s, some, last, i, bias);
+}
+
 static void run_rows(struct slide *s)
 {
-	int64_t rows = s->kernel->rows, all = s->cv->rows, row, i, r;
+	int64_t all = s->cv->kind == OPENREG_CONV_FORWARD ? s->cv->ic
+							  : s->cv->oc;
+	int64_t block = s->cv->slide.block, r;
 
-	for (row = 0; row < all; row += rows) {
-		int64_t left = openreg_least(rows, all - row);
-
-		for (r = 0; r < rows; r++) {
-			/* Rows that are not there are some other, again. */
-			int64_t from = row + openreg_least(r, left - 1);
-
-			load_weights(s, from, s->w + r, rows);
-			openreg_slide_load_bias(s, from, s->bias + r, 1);
-		}
-		for (i = 0; i < s->length; i += s->kernel->columns)
-			s->kernel->run(s->out + i, (size_t)s->ld, s->x + i,
-				       s->at, s->w, s->bias, (size_t)s->lines);
-		for (r = 0; r < left; r++)
-			store_results(s, row + r, s->out + r * s->ld);
+	for (r = 0; r < s->rows; r++)
+		openreg_slide_load_bias(
+			s, s->row0 + openreg_least(r, s->rows_there - 1),
+			s->bias + r, 1);
+	for (; s->channel0 < all; s->channel0 += block) {
+		s->channels = openreg_least(block, all - s->channel0);
+		s->lines = s->channels * s->taps;
+		openreg_slide_find_lines(s);
+		openreg_slide_load_source(s);
+		load_weights(s);
+		add_lines(s, s->channel0 ? NULL : s->bias);
 	}
+	for (r = 0; r < s->rows_there; r++)
+		store_results(s, s->row0 + r, s->out + r * s->ld);
 }
 
 /* The gradients of the tile's results, with zeros between them. */
@@ -223,25 +327,23 @@ static bool place(struct slide *s, struct openreg_scratch *scratch)
 	int64_t at = s->lines + OPENREG_SLIDE_LINES;
 	int64_t x = whole(s->channels * openreg_slide_phases(s) * s->count[0] * s->plane +
 			  OPENREG_SLIDE_SLACK);
-	int64_t rows = gather ? s->kernel->rows : s->rows;
-	int64_t w = whole(gather ? rows * s->lines : s->rows * sums_ld(s));
+	int64_t w = whole(s->rows * (gather ? s->lines : sums_ld(s)));
+	int64_t stage = OPENREG_LANES * s->lines + OPENREG_SLIDE_TAPS;
 	float *memory;
 
-	s->ld = openreg_div_up(s->length, s->kernel->columns) *
-			s->kernel->columns +
-		16; /* lines a power of two apart would share a cache's set */
+	/* Lines a power of two apart would share a cache's set. */
+	s->ld = whole(s->length + OPENREG_SLIDE_SLACK) + 16;
 	memory = openreg_scratch_buffer(
-		scratch,
-		(size_t)(whole(2 * at) + x + w + rows * s->ld +
-			 2 * OPENREG_SLIDE_TAPS) * 4);
+		scratch, (size_t)(whole(2 * at) + x + w + s->rows * s->ld +
+				  whole(s->rows) + stage) * 4);
 	if (!memory)
 		return false;
 	s->at = (int64_t *)memory;
 	s->x = memory + whole(2 * at);
 	s->w = s->sums = s->x + x;
 	s->out = s->w + w;
-	s->bias = s->out + rows * s->ld;
-	s->row = s->bias + OPENREG_SLIDE_TAPS;
+	s->bias = s->out + s->rows * s->ld;
+	s->row = s->bias + whole(s->rows);
 	return true;
 }
 
@@ -250,9 +352,13 @@ static void set_up(struct slide *s, const struct openreg_conv *cv)
 	bool data = cv->kind == OPENREG_CONV_BACKWARD_DATA;
 
 	s->cv = cv;
-	s->kernel = openreg_slide_kernel(cv);
+	s->kernel = &cv->kernels->slide[cv->rows > 1];
+	s->channel0 = 0;
 	s->channels = data ? cv->oc : cv->ic;
-	s->rows = openreg_div_up(cv->rows, s->kernel->rows) * s->kernel->rows;
+	s->row0 = 0;
+	s->rows_there = cv->rows;
+	s->width = s->kernel->rows;
+	s->rows = openreg_div_up(cv->rows, s->width) * s->width;
 	s->source = data ? &cv->y : &cv->x;
 	s->source_size = data ? cv->w.output : cv->w.input;
 	s->source_channel = data ? cv->y.oc : cv->x.ic;
@@ -262,15 +368,21 @@ static void set_up(struct slide *s, const struct openreg_conv *cv)
 static bool run_gather(struct slide *s, int64_t unit,
 		       struct openreg_scratch *scratch)
 {
-	int64_t tile = openreg_slide_take(&unit, s->cv->slide.all_tiles);
+	const struct openreg_conv_slide *plan = &s->cv->slide;
+	int64_t tile = openreg_slide_take(&unit, plan->all_tiles), rows;
 
+	rows = openreg_div_up(s->cv->rows, plan->tile_rows);
+	s->row0 = openreg_slide_take(&unit, rows) * plan->tile_rows;
+	s->rows_there = openreg_least(plan->tile_rows, s->cv->rows - s->row0);
+	if (s->cv->rows > s->kernel->rows)
+		s->width = OPENREG_LANES;
+	s->rows = openreg_div_up(s->rows_there, s->width) * s->width;
+	s->channels = openreg_least(plan->block, s->channels);
 	openreg_conv_axes(s->cv, unit, s->axis);
 	if (!openreg_slide_tile(s, tile))
 		return true;
 	if (!place(s, scratch))
 		return false;
-	openreg_slide_find_lines(s);
-	openreg_slide_load_source(s);
 	run_rows(s);
 	return true;
 }

@@ -24,7 +24,9 @@ struct slide {
 	struct openreg_conv_axis axis[3];
 	struct span span[3];
 	int64_t g, first[4], count[4];
-	int64_t channels, rows; /* rows in whole blocks */
+	int64_t channel0, channels;	/* of the block at work */
+	int64_t row0, rows_there, rows; /* rows in whole blocks of width */
+	int64_t width;			/* rows whose weights lie together */
 	int64_t lines, taps;	/* lines: taps of all channels */
 	int64_t plane;		/* elements of a phase of an image */
 	int64_t length;		/* of results, the gaps included */
@@ -35,9 +37,6 @@ struct slide {
 	int64_t *at;
 	float *x, *w, *out, *bias, *sums, *row;
 };
-
-const struct openreg_slide_kernel *
-openreg_slide_kernel(const struct openreg_conv *cv);
 
 /* Each row of positions of a tile. */
 #define FOR_EACH_ROW(s, n, i, j)                                               \

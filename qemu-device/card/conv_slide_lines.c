@@ -151,7 +151,8 @@ void openreg_slide_load_source(const struct slide *s)
 					s, to,
 					openreg_slide_channel(s, s->source,
 						   s->first[0] + n,
-						   openreg_offset(c, s->source_channel)),
+						   openreg_offset(s->channel0 + c,
+								  s->source_channel)),
 					begin);
 		}
 	}

@@ -5,7 +5,10 @@
 #define LINE_MAX 4096	  /* elements of a tile's lines, so that some stay in L1 */
 #define TILE_MAX (1 << 17) /* elements of all that a tile packs */
 #define LANES_PRODUCTS 32	  /* channels by channels of a group, at most */
-#define ROWS_MAX 48		  /* else a matrix shares more of what it reads */
+#define ROWS_MAX 48		  /* of BACKWARD_WEIGHTS: else a matrix shares more */
+#define TILE_ROWS 128
+#define ROWS_FIRST 512 /* positions of a tile, from which on rows are cut */
+#define BLOCK_MAX (1 << 16) /* elements of the source or of weights at once */
 #define PARTIAL_MAX ((double)(64 << 20)) /* bytes */
 #define PART_NS (OPENREG_SLICE_NS / 8)
 
@@ -20,12 +23,6 @@ struct extents {
 	int64_t count[4], reach[4], step[4];
 	double taps, phases, channels;
 };
-
-const struct openreg_slide_kernel *
-openreg_slide_kernel(const struct openreg_conv *cv)
-{
-	return &cv->kernels->slide[cv->rows > 1];
-}
 
 static bool has_lanes(const struct openreg_conv *cv)
 {
@@ -60,14 +57,27 @@ static void find_extents(const struct openreg_conv *cv, struct extents *e)
 	}
 }
 
+/* ns of a product, with rows in whole blocks. */
+static double mac_ns(double rows, const struct openreg_conv *cv)
+{
+	const struct openreg_slide_kernel *k = cv->kernels->slide;
+
+	if (rows == 1)
+		return 0.03;
+	if (rows <= (double)k[1].rows)
+		return 0.016 * (double)k[1].rows / rows;
+	return 0.0145 * (double)(openreg_div_up((int64_t)rows, k[1].rows) *
+				 k[1].rows) / rows;
+}
+
 /* ns of a tile, on the slower hosts. */
 static struct estimate estimate(const struct openreg_conv *cv,
 				const struct extents *e, const int64_t tile[4])
 {
 	bool gather = openreg_conv_is_gather(cv);
-	double rows = (double)cv->rows, lines = e->taps * e->channels;
-	double source = e->phases * e->channels, length = 1, points = 1;
-	double load = cv->direct ? 0.2 : 0.4, mac = rows > 1 ? 0.016 : 0.03;
+	double rows = (double)(gather ? cv->slide.tile_rows : cv->rows);
+	double lines = e->taps * e->channels, source = e->phases * e->channels;
+	double load = cv->direct ? 0.2 : 0.4, length = 1, points = 1;
 	struct estimate is;
 	unsigned int d;
 
@@ -77,10 +87,11 @@ static struct estimate estimate(const struct openreg_conv *cv,
 		points *= (double)tile[d];
 	}
 	is.longest = length;
-	is.packed = length * (source + (gather ? 4 : rows));
+	is.packed = length * (gather ? rows : source + rows);
 	if (!has_lanes(cv)) {
-		is.ns = 500 + rows * lines * 2 +
-			length * (rows * lines * mac + (source + rows) * load);
+		is.ns = 500 + rows * lines * 0.5 +
+			length * (rows * lines * mac_ns(rows, cv) +
+				  (source + rows) * load);
 		return is;
 	}
 	is.longest = (double)tile[3] * OPENREG_LANES;
@@ -99,7 +110,6 @@ static double matrix_ns(const struct openreg_conv *cv, const struct extents *e)
 	double pack = cv->direct ? 0.6 : 1.2, lines = e->taps * e->channels;
 	double points = (double)e->count[0] * (double)e->count[1] *
 			(double)e->count[2] * (double)e->count[3];
-
 	double g = (double)cv->g;
 
 	if (openreg_conv_is_gather(cv))
@@ -138,6 +148,13 @@ static double groups(const struct openreg_conv *cv)
 	return (double)openreg_div_up(cv->g, cv->slide.groups);
 }
 
+static double tiles_of_rows(const struct openreg_conv *cv)
+{
+	return openreg_conv_is_gather(cv) ?
+		       (double)openreg_div_up(cv->rows, cv->slide.tile_rows) :
+		       1;
+}
+
 /* Workers share what is worth it. */
 static bool too_few(const struct openreg_conv *cv, const struct extents *e,
 		    const int64_t tile[4], double ns)
@@ -145,11 +162,11 @@ static bool too_few(const struct openreg_conv *cv, const struct extents *e,
 	double units = count_tiles(e, tile);
 
 	if (openreg_conv_is_gather(cv))
-		units *= groups(cv) * (double)cv->classes;
-	return ns > OPENREG_SLICE_NS / 2 || (units < 4 && ns > PART_NS);
+		units *= groups(cv) * (double)cv->classes * tiles_of_rows(cv);
+	return ns > OPENREG_SLICE_NS || (units < 4 && ns > PART_NS);
 }
 
-static bool cut_tile(const struct openreg_conv *cv, const struct extents *e,
+static bool cut_tile(struct openreg_conv *cv, const struct extents *e,
 		     int64_t tile[4], struct estimate *is)
 {
 	unsigned int d;
@@ -161,6 +178,14 @@ static bool cut_tile(const struct openreg_conv *cv, const struct extents *e,
 		d = outermost(tile);
 		if (!too_large(is) && !too_few(cv, e, tile, is->ns))
 			break;
+		/* Of few positions rows are cut: else weights are most of it. */
+		if (openreg_conv_is_gather(cv) && is->longest <= ROWS_FIRST &&
+		    cv->slide.tile_rows >= 4 * OPENREG_LANES &&
+		    !has_lanes(cv)) {
+			cv->slide.tile_rows = (cv->slide.tile_rows + 31) / 32 *
+					      OPENREG_LANES;
+			continue;
+		}
 		if (d == 4)
 			return !too_large(is);
 		tile[d] = openreg_div_up(tile[d], 2);
@@ -177,7 +202,8 @@ static bool can(const struct openreg_conv *cv)
 	unsigned int d;
 
 	if (cv->type != OPENREG_VT_F32 || cv->amx_parts || !cv->blocks ||
-	    !cv->rows || !cv->columns || cv->rows > ROWS_MAX)
+	    !cv->rows || !cv->columns ||
+	    (!openreg_conv_is_gather(cv) && cv->rows > ROWS_MAX))
 		return false;
 	for (d = 0; d < 3; d++) {
 		if (cv->w.kernel[d] > OPENREG_SLIDE_TAPS)
@@ -211,6 +237,20 @@ static void cut_parts(struct openreg_conv *cv, double ns)
 	cv->parts = openreg_div_up(s->all_tiles, s->part_tiles);
 }
 
+/* So many channels that their source and their weights stay in L2. */
+static void cut_channels(struct openreg_conv *cv, const struct extents *e,
+			 const struct estimate *is)
+{
+	struct openreg_conv_slide *s = &cv->slide;
+	double rows = (double)(s->tile_rows + OPENREG_LANES);
+	double block = BLOCK_MAX / (is->longest * e->phases);
+
+	if (block > BLOCK_MAX / (rows * e->taps))
+		block = BLOCK_MAX / (rows * e->taps);
+	s->block = block < e->channels ? (int64_t)block + 1
+				       : (int64_t)e->channels;
+}
+
 void openreg_conv_slide_plan(struct openreg_conv *cv)
 {
 	struct openreg_conv_slide *s = &cv->slide;
@@ -222,10 +262,16 @@ void openreg_conv_slide_plan(struct openreg_conv *cv)
 	if (!can(cv))
 		return;
 	s->groups = lanes_pay(cv) ? OPENREG_LANES : 1;
+	s->tile_rows = openreg_div_up(cv->rows,
+				      openreg_div_up(cv->rows, TILE_ROWS));
+	s->tile_rows = openreg_div_up(s->tile_rows, 16) * 16;
+	s->tile_rows = openreg_least(s->tile_rows, cv->rows);
 	find_extents(cv, &e);
 	if (!cut_tile(cv, &e, s->tile, &is) ||
-	    is.ns * count_tiles(&e, s->tile) * groups(cv) > matrix_ns(cv, &e))
+	    is.ns * count_tiles(&e, s->tile) * groups(cv) * tiles_of_rows(cv) >
+		    matrix_ns(cv, &e))
 		return;
+	cut_channels(cv, &e, &is);
 	s->on = true;
 	s->all_tiles = 1;
 	for (d = 0; d < 4; d++) {
@@ -233,7 +279,8 @@ void openreg_conv_slide_plan(struct openreg_conv *cv)
 		s->all_tiles *= s->tiles[d];
 	}
 	cv->parts = 1;
-	cv->units = cv->classes * (int64_t)groups(cv) * s->all_tiles;
+	cv->units = cv->classes * (int64_t)groups(cv) *
+		    (int64_t)tiles_of_rows(cv) * s->all_tiles;
 	if (!openreg_conv_is_gather(cv)) {
 		cut_parts(cv, is.ns);
 		is.ns *= (double)s->part_tiles;

@@ -16,26 +16,31 @@ typedef float vec_line
 /* R rows of V vectors; the weights of a line follow each other. */
 #define SLIDE(name, R, V)                                                      \
 	static void name(float *out, size_t ld, const float *src,              \
-			 const int64_t *at, const float *w, const float *bias, \
-			 size_t lines)                                         \
+			 const int64_t *at, const float *w, size_t step,       \
+			 const float *bias, size_t lines)                      \
 	{                                                                      \
 		vec_f32 s[R][V];                                               \
 		size_t i;                                                      \
 		int r, v;                                                      \
                                                                                \
 		for (r = 0; r < R; r++) {                                      \
-			for (v = 0; v < V; v++)                                \
-				s[r][v] = bias[r] - (vec_f32){ 0 };            \
-		}                                                              \
-		for (i = 0; i < lines; i++, w += R) {                          \
-			const vec_line *x = (const vec_line *)(src + at[i]);   \
+			const vec_line *to = (const vec_line *)(out + r * ld); \
                                                                                \
+			for (v = 0; v < V; v++)                                \
+				s[r][v] = bias ? bias[r] - (vec_f32){ 0 }      \
+					       : (vec_f32)to[v];               \
+		}                                                              \
+		for (i = 0; i < lines; i++, w += step) {                       \
+			const vec_line *x = (const vec_line *)(src + at[i]);   \
+			vec_f32 y[V];                                          \
+                                                                               \
+			for (v = 0; v < V; v++)                                \
+				y[v] = (vec_f32)x[v];                          \
 			for (r = 0; r < R; r++) {                              \
-				vec_f32 y = w[r] - (vec_f32){ 0 };             \
+				vec_f32 z = w[r] - (vec_f32){ 0 };             \
                                                                                \
 				for (v = 0; v < V; v++)                        \
-					s[r][v] = FMA_f32(y, (vec_f32)x[v],    \
-							  s[r][v]);            \
+					s[r][v] = FMA_f32(z, y[v], s[r][v]);   \
 			}                                                      \
 		}                                                              \
 		for (r = 0; r < R; r++) {                                      \
@@ -80,19 +85,35 @@ typedef float vec_line
 		}                                                              \
 	}
 
-#define SLIDE_LONG (GEMM_BYTES < 32 ? 4 : 8)
-SLIDE(slide_row, 1, SLIDE_LONG)
-SLIDE(slide_rows, 4, (GEMM_BYTES < 64 ? 2 : 4))
-DOT(dot_row, 1, SLIDE_LONG)
-DOT(dot_rows, 4, (GEMM_BYTES < 64 ? 2 : 4))
+#if VECTOR_BITS == 512
+#define SLIDE_MANY 8, 3
+#define SLIDE_SOME 4, 4
+#define SLIDE_ONE 1, 8
+#elif VECTOR_BITS == 256
+#define SLIDE_MANY 4, 2
+#define SLIDE_SOME 4, 2
+#define SLIDE_ONE 1, 8
+#else
+#define SLIDE_MANY 4, 2
+#define SLIDE_SOME 4, 2
+#define SLIDE_ONE 1, 4
+#endif
+#define SLIDE_OF(name, ...) SLIDE(name, __VA_ARGS__)
+#define DOT_OF(name, ...) DOT(name, __VA_ARGS__)
+SLIDE_OF(slide_one, SLIDE_ONE)
+SLIDE_OF(slide_some, SLIDE_SOME)
+SLIDE_OF(slide_many, SLIDE_MANY)
+DOT_OF(dot_one, SLIDE_ONE)
+DOT_OF(dot_some, SLIDE_SOME)
 
+#define SLIDE_ENTRY(run, dot, rows, vectors)                                   \
+	{ run, dot, rows, (vectors) * SLIDE_LANES, vectors }
+#define SLIDE_ENTRY_OF(run, dot, ...) SLIDE_ENTRY(run, dot, __VA_ARGS__)
 #define SLIDE_TABLES                                                           \
 	.slide = {                                                             \
-		{ slide_row, dot_row, 1, SLIDE_LONG * SLIDE_LANES,             \
-		  SLIDE_LONG },                                                \
-		{ slide_rows, dot_rows, 4,                                     \
-		  (GEMM_BYTES < 64 ? 2 : 4) * SLIDE_LANES,                     \
-		  (GEMM_BYTES < 64 ? 2 : 4) },                                 \
+		SLIDE_ENTRY_OF(slide_one, dot_one, SLIDE_ONE),                 \
+		SLIDE_ENTRY_OF(slide_some, dot_some, SLIDE_SOME),              \
+		SLIDE_ENTRY_OF(slide_many, NULL, SLIDE_MANY),                  \
 	},
 
 #endif

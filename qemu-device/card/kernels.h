@@ -76,11 +76,12 @@ typedef void openreg_gather_fn(void *dst, size_t width, uintptr_t src,
 #define OPENREG_GATHER_WIDTH 32
 
 /*
- * Element i of row r is bias[r] + the sum of w[rows * k + r] * src[at[k] + i]
- * over all lines k. out's rows are ld elements apart.
+ * Element i of row r is bias[r], or what out has if there is none, and the sum of
+ * w[step * k + r] * src[at[k] + i] over all lines k. out's rows are ld elements
+ * apart.
  */
 typedef void openreg_slide_fn(float *out, size_t ld, const float *src,
-			      const int64_t *at, const float *w,
+			      const int64_t *at, const float *w, size_t step,
 			      const float *bias, size_t lines);
 /*
  * sums[r * to_ld + k] += the sum of y[r * ld + i] * x[at[k] + i] over i < n,
@@ -92,7 +93,7 @@ typedef void openreg_slide_dot_fn(float *sums, size_t to_ld, const float *y,
 
 struct openreg_slide_kernel {
 	openreg_slide_fn *run;
-	openreg_slide_dot_fn *dot;
+	openreg_slide_dot_fn *dot; /* NULL: the one before is as good */
 	/* Of run: rows and columns. Of dot: rows and lines. */
 	unsigned int rows, columns, lines;
 };
@@ -178,7 +179,7 @@ struct openreg_kernels {
 	openreg_find_fn *find[OPENREG_VT_END];
 	openreg_gather_fn *gather[4]; /* elements of 1, 2, 4, 8 bytes */
 	struct openreg_gemm_kernel gemm[OPENREG_VT_END];
-	struct openreg_slide_kernel slide[2]; /* for one row, for several */
+	struct openreg_slide_kernel slide[3]; /* for 1 row, some, many */
 	struct openreg_lanes_kernel lanes;
 	openreg_position_fn *subtract[OPENREG_VT_END]; /* F types */
 	openreg_position_fn *divide[OPENREG_VT_END];

@@ -34,18 +34,23 @@ static void check(float have, double want)
 static void slide_once(const struct openreg_slide_kernel *k)
 {
 	size_t lines = (size_t)random_range(0, LINES), r, i, j;
-	size_t ld = k->columns + 3;
+	size_t ld = k->columns + 3, step = k->rows + (size_t)random_range(0, 9);
+	bool has_bias = random_range(0, 1);
+	static float to[SIZE];
 
 	fill(lines, SIZE - k->columns);
-	k->run(out, ld, source, at, weights, bias, lines);
+	memcpy(to, out, sizeof(to));
+	k->run(to, ld, source, at, weights, step, has_bias ? bias : NULL,
+	       lines);
 	for (r = 0; r < k->rows; r++) {
 		for (i = 0; i < k->columns; i++) {
-			double sum = (double)bias[r];
+			double sum = (double)(has_bias ? bias[r]
+						       : out[r * ld + i]);
 
 			for (j = 0; j < lines; j++)
-				sum += (double)weights[j * k->rows + r] *
+				sum += (double)weights[j * step + r] *
 				       (double)source[(size_t)at[j] + i];
-			check(out[r * ld + i], sum);
+			check(to[r * ld + i], sum);
 		}
 	}
 }
@@ -147,7 +152,7 @@ static void test_kernels(void **state)
 
 		random_seed(level);
 		for (i = 0; k && i < 100; i++) {
-			slide_once(&k->slide[i % 2]);
+			slide_once(&k->slide[i % 3]);
 			slide_dot_once(&k->slide[i % 2]);
 			lanes_once(&k->lanes);
 			lanes_dot_once(&k->lanes);
