@@ -12,11 +12,12 @@ __version__ = "0.1.0"
 
 def _register() -> None:
     torch.utils.rename_privateuse1_backend("openreg")
-    from . import _data_parallel, _dlpack, _multiprocessing, _recompute, openreg
+    from . import _data_parallel, _dlpack, _meta, _multiprocessing, _recompute, openreg
 
     torch._register_device_module("openreg", openreg)
     _data_parallel.install()
     _dlpack.install()
+    _meta.install()
     _multiprocessing.install()
     _recompute.install()
     torch.utils.generate_methods_for_privateuse1_backend(

@@ -10,7 +10,7 @@
 #include <ATen/Context.h>
 #include <ATen/ExpandUtils.h>
 #include <ATen/ops/empty_like.h>
-#include <ATen/ops/zeros.h>
+#include <ATen/ops/zeros_like.h>
 #include <ATen/native/transformers/attention.h>
 #include <torch/library.h>
 
@@ -215,14 +215,23 @@ void forward_slice(const Attention& a, const Tensor& out, const Tensor& log_sum,
   s.run(Part::FURTHER);
 }
 
-// As the query lies in memory, if its rows are as long.
+// Dense, with the dimensions in the query's order.
 Tensor result_like(const Tensor& query, const Tensor& value) {
   if (query.size(-1) == value.size(-1)) {
     return at::empty_like(query);
   }
   auto sizes = query.sizes().vec();
   sizes.back() = value.size(-1);
-  return empty(sizes, {}, query.options());
+  std::array<int64_t, 4> order{0, 1, 2, 3}, strides;
+  std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
+    return query.stride(a) > query.stride(b);
+  });
+  int64_t stride = 1;
+  for (int i = 3; i >= 0; i--) {
+    strides[order[i]] = stride;
+    stride *= sizes[order[i]];
+  }
+  return empty(sizes, strides, query.options());
 }
 
 using Result = std::tuple<
@@ -359,13 +368,13 @@ void backward_slice(
   }
 }
 
-// The gradient of keys or values: the sum over the queries' heads that share
-// them, in the type of like.
+// The gradient of keys or values in their layout: the sum over the queries' heads
+// that share them.
 Tensor over_groups(const Tensor& t, const Tensor& like) {
   if (!t.defined()) {
     return t;
   }
-  return (t.size(2) == 1 ? t.squeeze(2) : t.sum(2)).to(like.scalar_type());
+  return at::empty_like(like).copy_(t.size(2) == 1 ? t.squeeze(2) : t.sum(2));
 }
 
 std::tuple<Tensor, Tensor, Tensor, Tensor> backward(
@@ -393,21 +402,23 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> backward(
   const auto like = [&](const Tensor& t, bool want) {
     return want ? empty(t.sizes(), {}, all.q.options()) : Tensor();
   };
-  Tensor db;
+  Tensor dq, db;
+  if (wanted[0]) {
+    dq = at::empty_like(query, all.q.options());
+  }
   if (bias.defined() && wanted[3]) {
-    db = at::zeros(bias.sizes(), all.q.options());
+    db = at::zeros_like(bias, all.q.options());
   }
   const Gradients to{
-      like(all.q, wanted[0]), like(all.k, wanted[1]), like(all.v, wanted[2]),
+      dq.defined() ? all.queries(dq) : dq, like(all.k, wanted[1]), like(all.v, wanted[2]),
       db.defined() ? all.broadcast(db) : db};
   const Saved saved{
       all.queries(wide(grad)), all.queries(out), all.queries(log_sum.unsqueeze(-1))};
   all.for_each_slice([&](const Attention& a, const Slice& s) {
     backward_slice(a, saved.of(s), to.of(s), s);
   });
-  Tensor dq = to.q;
   if (dq.defined()) {
-    dq = dq.flatten(1, 2).to(query.scalar_type());
+    dq = dq.to(query.scalar_type());
   }
   if (db.defined()) {
     db = db.to(bias.scalar_type());

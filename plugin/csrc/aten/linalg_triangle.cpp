@@ -101,17 +101,17 @@ Tensor cholesky_solve_helper(const Tensor& b, const Tensor& factor, bool upper) 
   if (!of_lapack(b)) {
     return fallback<Tensor>(cholesky_helper, b, factor, upper);
   }
-  const Tensor work = batch_copy(b);
-  solve_factored(as_batch(factor), work, upper);
-  return work.view(b.sizes());
+  const Tensor out = at::native::cloneBatchedColumnMajor(b);
+  solve_factored(as_batch(factor), as_batch(out), upper);
+  return out;
 }
 
 Tensor inverse(const Tensor& factor, bool upper) {
   at::native::squareCheckInputs(factor, "cholesky_inverse");
   const Tensor one = at::eye(factor.size(-1), factor.options());
-  const Tensor work = batch_copy(one.expand(factor.sizes()));
-  solve_factored(as_batch(factor), work, upper);
-  return work.view(factor.sizes());
+  const Tensor out = at::native::cloneBatchedColumnMajor(one.expand(factor.sizes()));
+  solve_factored(as_batch(factor), as_batch(out), upper);
+  return out;
 }
 
 Tensor cholesky_inverse(const Tensor& factor, bool upper) {

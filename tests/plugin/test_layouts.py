@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Every operator's results have the strides of its meta function, which compiled code
+counts on. One sample of each operator, or as many as OPENREG_LAYOUT_SAMPLES says."""
+
+import os
+
+import pytest
+import torch
+from torch.testing._internal.common_methods_invocations import op_db
+
+from layouts import differences
+
+SAMPLES = int(os.environ.get("OPENREG_LAYOUT_SAMPLES", "1"))
+
+
+def name_of(op):
+    return f"{op.name}.{op.variant_test_name}".rstrip(".")
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int32], ids=["float32", "int32"])
+@pytest.mark.parametrize("letter", sorted({name_of(op)[0] for op in op_db}))
+def test_strides(letter, dtype):
+    found = {}
+    for op in op_db:
+        if name_of(op)[0] == letter and dtype in op.dtypes:
+            found |= differences(op, dtype, SAMPLES)
+    assert not found, "\n".join(f"{name}{text}" for name, text in found.items())
