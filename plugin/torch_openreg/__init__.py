@@ -12,7 +12,15 @@ __version__ = "0.1.0"
 
 def _register() -> None:
     torch.utils.rename_privateuse1_backend("openreg")
-    from . import _data_parallel, _dlpack, _meta, _multiprocessing, _recompute, openreg
+    from . import (
+        _data_parallel,
+        _dlpack,
+        _meta,
+        _multiprocessing,
+        _recompute,
+        _vmap,
+        openreg,
+    )
 
     torch._register_device_module("openreg", openreg)
     _data_parallel.install()
@@ -20,6 +28,7 @@ def _register() -> None:
     _meta.install()
     _multiprocessing.install()
     _recompute.install()
+    _vmap.install()
     torch.utils.generate_methods_for_privateuse1_backend(
         for_tensor=True, for_module=True, for_packed_sequence=True, for_storage=True
     )
