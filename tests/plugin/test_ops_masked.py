@@ -120,3 +120,35 @@ def test_large():
     x = values(1 << 20)
     check(torch.nonzero, (x > 3.9))
     check(torch.masked_select, x, x > 0)
+
+
+@pytest.mark.parametrize("n", [(1 << 20) + 1, 3 << 20, (5 << 20) + 77])
+def test_long_masks(n):
+    """A long mask is numbered in blocks, and some select nothing."""
+    mask = torch.zeros(n, dtype=torch.bool)
+    mask[torch.arange(0, 1 << 20, 3)] = True
+    mask[-5:] = True
+    x = torch.arange(n, dtype=torch.int32)
+    check(torch.nonzero, mask)
+    check(torch.masked_select, x, mask)
+    check(lambda x, m, s: x.masked_scatter(m, s), x, mask, -x)
+    check(lambda x, m: x.masked_scatter(m, x), x, mask)
+    with pytest.raises(RuntimeError, match="at least the number of ones"):
+        to_card(x).masked_scatter_(to_card(mask), to_card(x[:100]))
+
+
+def test_memory_of_masks():
+    """What a mask selects takes memory for that, and not for all that it covers."""
+    n = 1 << 25
+    mask = torch.zeros(n, dtype=torch.bool, device="openreg")
+    mask[n // 3] = True
+    x = torch.zeros(n, dtype=torch.int8, device="openreg")
+    source = torch.ones(1, dtype=torch.int8, device="openreg")
+    for use in (mask.nonzero, lambda: x[mask], lambda: x.masked_scatter_(mask, source)):
+        use()
+        torch.openreg.empty_cache()
+        torch.openreg.reset_peak_memory_stats()
+        before = torch.openreg.memory_allocated()
+        use()
+        assert torch.openreg.max_memory_allocated() - before < 3 * n
+    assert mask.nonzero().item() == n // 3 and x.nonzero().item() == n // 3
