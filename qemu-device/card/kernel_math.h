@@ -62,12 +62,14 @@
 	X(ASIN, asin, u10)                                                     \
 	X(ACOS, acos, u10)                                                     \
 	X(ATAN, atan, u10)                                                     \
+	X(ATANH, atanh, u10)                                                   \
+	X(ERFC, erfc, u15)
+/* SLEEF overflows before the result does: see TAILED. */
+#define MATH_TAILED(X)                                                         \
 	X(SINH, sinh, u10)                                                     \
 	X(COSH, cosh, u10)                                                     \
 	X(ASINH, asinh, u10)                                                   \
 	X(ACOSH, acosh, u10)                                                   \
-	X(ATANH, atanh, u10)                                                   \
-	X(ERFC, erfc, u15)                                                     \
 	X(LGAMMA, lgamma, u10)
 /* In F64 alone: kernel_curve.h has the others. */
 #define MATH_CURVES(X)                                                         \
@@ -129,6 +131,7 @@
 
 MATH_UNARY(DECLARE1)
 MATH_CURVES(DECLARE1)
+MATH_TAILED(DECLARE1)
 MATH_BINARY(DECLARE2)
 
 #define MATH1(op, fn, ulp, ty)                                                 \
@@ -181,8 +184,11 @@ MATH_BINARY(DECLARE2)
 	MATH2(op, fn, ulp, f32)                                                \
 	MATH2(op, fn, ulp, f64)
 
+#define NEAR1_BOTH(op, fn, ulp) MATH1_BOTH(NEAR_##op, fn, ulp)
+
 MATH_UNARY(MATH1_BOTH)
 MATH_CURVES(MATH1_F64)
+MATH_TAILED(NEAR1_BOTH)
 MATH_BINARY(MATH2_BOTH)
 
 #include "kernel_curve.h"
@@ -212,12 +218,76 @@ MATH_BINARY(MATH2_BOTH)
 SIGMOID(f32, fabsf)
 SIGMOID(f64, fabs)
 
+/*
+ * Where size(x) is above "from", the result is far(x, t) and t is
+ * by(|x| - start): within 1.6 ulp.
+ */
+#define TAILED(op, ty, fabs, size, from, start, by, far)                       \
+	static void op_##op##_##ty(void *dst, const void *a, const void *b,    \
+				   const void *c, size_t n)                    \
+	{                                                                      \
+		type_##ty *d = dst, x[64], t[64];                              \
+		const type_##ty *s = a;                                        \
+		size_t i, m;                                                   \
+		int tail;                                                      \
+                                                                               \
+		(void)b;                                                       \
+		(void)c;                                                       \
+		for (; n; n -= m, s += m, d += m) {                            \
+			m = n < 64 ? n : 64;                                   \
+			tail = 0;                                              \
+			for (i = 0; i < m; i++) {                              \
+				x[i] = s[i];                                   \
+				tail |= size(x[i]) > (from);                   \
+			}                                                      \
+			op_NEAR_##op##_##ty(d, x, x, x, m);                    \
+			if (!tail)                                             \
+				continue;                                      \
+			for (i = 0; i < m; i++)                                \
+				t[i] = fabs(x[i]) - (start);                   \
+			op_##by##_##ty(t, t, t, t, m);                         \
+			for (i = 0; i < m; i++)                                \
+				if (size(x[i]) > (from))                       \
+					d[i] = far(x[i], t[i]);                \
+		}                                                              \
+	}
+
+#define ITSELF(x) (x)
+/* e^start / 2; |x| - start is exact, and so nearly is this. */
+#define START_f32 65.625f
+#define START_f64 536.5
+#define HALF_POWER_f32 0x1.9941b4p+93f
+#define HALF_POWER_f64 0x1.010c14b7a6398p+773
+#define LN2_f32 0x1.62e43p-1f
+#define LN2_f64 0x1.62e42fefa39efp-1
+#define FAR_SINH_f32(x, t) copysignf((t) * HALF_POWER_f32, x)
+#define FAR_SINH_f64(x, t) copysign((t) * HALF_POWER_f64, x)
+#define FAR_COSH_f32(x, t) ((t) * HALF_POWER_f32)
+#define FAR_COSH_f64(x, t) ((t) * HALF_POWER_f64)
+#define FAR_ASINH_f32(x, t) copysignf((t) + LN2_f32, x)
+#define FAR_ASINH_f64(x, t) copysign((t) + LN2_f64, x)
+#define FAR_ACOSH_f32(x, t) ((t) + LN2_f32)
+#define FAR_ACOSH_f64(x, t) ((t) + LN2_f64)
+#define FAR_LGAMMA(x, t) ((x) * ((t)-1))
+
+TAILED(SINH, f32, fabsf, fabsf, 88, START_f32, EXP, FAR_SINH_f32)
+TAILED(SINH, f64, fabs, fabs, 709, START_f64, EXP, FAR_SINH_f64)
+TAILED(COSH, f32, fabsf, fabsf, 88, START_f32, EXP, FAR_COSH_f32)
+TAILED(COSH, f64, fabs, fabs, 709, START_f64, EXP, FAR_COSH_f64)
+TAILED(ASINH, f32, fabsf, fabsf, 1e18f, 0, LOG, FAR_ASINH_f32)
+TAILED(ASINH, f64, fabs, fabs, 1e150, 0, LOG, FAR_ASINH_f64)
+TAILED(ACOSH, f32, fabsf, ITSELF, 1e18f, 0, LOG, FAR_ACOSH_f32)
+TAILED(ACOSH, f64, fabs, ITSELF, 1e150, 0, LOG, FAR_ACOSH_f64)
+TAILED(LGAMMA, f32, fabsf, ITSELF, 1e30f, 0, LOG, FAR_LGAMMA)
+TAILED(LGAMMA, f64, fabs, ITSELF, 1e300, 0, LOG, FAR_LGAMMA)
+
 #define MATH_ENTRY(op, fn, ulp)                                                \
 	[OPENREG_V_##op][OPENREG_VT_F32] = op_##op##_f32,                      \
 	[OPENREG_V_##op][OPENREG_VT_F64] = op_##op##_f64,
 #define MATH_ENTRIES                                                           \
 	MATH_UNARY(MATH_ENTRY)                                                 \
 	MATH_CURVES(MATH_ENTRY)                                                \
+	MATH_TAILED(MATH_ENTRY)                                                \
 	MATH_BINARY(MATH_ENTRY)                                                \
 	MATH_ENTRY(SIGMOID, , )
 

@@ -37,7 +37,8 @@ static const unsigned int dtype_of[] = { OPENREG_F32, OPENREG_F64, OPENREG_I32,
 static const double floats[] = {
 	0.0, -0.0, 1, -1, 0.5, -0.5, 1.5, 2.5, -2.5, 3, -3, 7, -7, 0.1, -0.3,
 	1e-3, 100.25, -20.5, 0.99999, 1.00001, 1e-20, -1e-20, 1e20, -1e20,
-	88.5, -87.5, 104, -104, 710, -745.1, 1e-40, -1e-40, FLT_MAX, -FLT_MAX,
+	88.5, -87.5, 89.2, -89.2, 104, -104, 710, 710.3, -710.3, -745.1, 4e36,
+	1e-40, -1e-40, 1e200, -1e200, 2.556e305, FLT_MAX, -FLT_MAX,
 	FLT_MIN, 5e-324, DBL_MAX, -DBL_MAX, INFINITY, -INFINITY, NAN,
 };
 #define FLOATS ((int64_t)(sizeof(floats) / sizeof(*floats)))
@@ -144,14 +145,19 @@ static union value nth(unsigned int type, int64_t i)
 	return v;
 }
 
-/* Moderate random values: most bits of a function are made there. */
+/*
+ * Moderate random values, as most bits of a function are made there; of four
+ * floats one is of any size.
+ */
 static union value random_value(unsigned int type)
 {
 	static const double ranges[] = { 1, 4, 30, 1000 };
 	double x = (2 * random_unit() - 1) * ranges[random_range(0, 3)];
 	union value v = { .i64 = 0 };
 
-	if (type == OPENREG_VT_F32)
+	if (is_float(type) && !random_range(0, 3))
+		memcpy(&v, &(uint64_t){ random_u64() }, width_of(type));
+	else if (type == OPENREG_VT_F32)
 		v.f32 = (float)x;
 	else if (type == OPENREG_VT_F64)
 		v.f64 = x;
