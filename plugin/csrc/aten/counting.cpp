@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What counts: histc, isin, repeat_interleave, nonzero_static.
+// Operators that count: histc, bincount, isin, repeat_interleave, nonzero_static.
 #include "aten/step.h"
 #include "aten/structured.h"
 
@@ -16,7 +16,7 @@ namespace {
 using at::Scalar;
 using at::Tensor;
 
-OpName histc_name, histc_out_name;
+OpName histc_name, histc_out_name, bincount_name;
 
 // Every element against every other one: one packet, no memory.
 struct IsIn {
@@ -99,11 +99,41 @@ std::pair<double, double> histogram_range(const Tensor& self, const Scalar& min,
 }
 
 bool histc_serves(const Tensor& self) {
-  return self.scalar_type() == at::kFloat || self.scalar_type() == at::kDouble;
+  const auto type = self.scalar_type();
+  return on_card(self) && type != at::kBool && type != at::kHalf && type != at::kBFloat16;
+}
+
+// The same for integers, whose bins are bounded by integers.
+std::pair<int64_t, int64_t> integer_range(const Tensor& self, const Scalar& min, const Scalar& max) {
+  int64_t low = min.toLong(), high = max.toLong();
+  if (low == high && self.numel() > 0) {
+    const auto [least, greatest] = at::aminmax(self);
+    low = least.item<int64_t>();
+    high = greatest.item<int64_t>();
+  }
+  if (low == high) {
+    low -= 1;
+    high += 1;
+  }
+  TORCH_CHECK(low < high, "torch.histc: max must be larger than min");
+  return {low, high};
+}
+
+Tensor count_integers(const Tensor& self, int64_t bins, const Scalar& min, const Scalar& max) {
+  const auto [low, high] = integer_range(self, min, max);
+  const Tensor values = self.reshape({-1}).to(at::kLong);
+  const Tensor inside = values.ge(low).logical_and_(values.le(high));
+  const Tensor places =
+      values.sub(low).mul_(bins).div_(high - low, "trunc").clamp_(0, bins - 1);
+  return at::zeros({bins}, self.options())
+      .index_add_(0, places, inside.to(self.scalar_type()));
 }
 
 Tensor count_bins(const Tensor& self, int64_t bins, const Scalar& min, const Scalar& max) {
   TORCH_CHECK(bins > 0, "torch.histc(): bins must be > 0");
+  if (!self.is_floating_point()) {
+    return count_integers(self, bins, min, max);
+  }
   const auto [low, high] = histogram_range(self, min, max);
   Tensor counts = at::zeros({bins}, self.options());
   if (self.numel() == 0) {
@@ -138,6 +168,44 @@ Tensor& histc_out(const Tensor& self, int64_t bins, const Scalar& min, const Sca
   return out.copy_(counts);
 }
 
+Tensor bincount(const Tensor& self, const std::optional<Tensor>& weights, int64_t minlength) {
+  if (!on_card(self) || !on_card(weights) || self.scalar_type() == at::kBool ||
+      self.is_floating_point()) {
+    return fallback<Tensor, const Tensor&, const std::optional<Tensor>&, int64_t>(
+        bincount_name, self, weights, minlength);
+  }
+  TORCH_CHECK(minlength >= 0, "minlength should be >= 0");
+  const bool weighted = weights.has_value() && weights->defined();
+  if (weighted) {
+    check_tensor_device(*weights, self.device());
+  }
+  if (self.dim() == 1 && self.numel() == 0) {
+    return at::zeros({minlength}, self.options().dtype(at::kLong));
+  }
+  const auto refuse = "bincount only supports 1-d non-negative integral inputs.";
+  TORCH_CHECK(self.dim() == 1, refuse);
+  const auto [least, greatest] = at::aminmax(self);
+  TORCH_CHECK(least.item<int64_t>() >= 0, refuse);
+  TORCH_CHECK(
+      !weighted || (weights->dim() == 1 && weights->size(0) == self.size(0)),
+      "weights should be 1-d and have the same length as input");
+  const int64_t most = greatest.item<int64_t>();
+  TORCH_CHECK(
+      most < INT64_MAX,
+      "maximum value of input overflowed, it should be < ",
+      INT64_MAX,
+      " but got ",
+      most);
+  const auto type = !weighted                         ? at::kLong
+      : weights->scalar_type() == at::kFloat ? at::kFloat
+                                                      : at::kDouble;
+  const auto options = self.options().dtype(type);
+  const Tensor each =
+      weighted ? weights->to(type) : at::ones({}, options).expand(self.sizes());
+  return at::zeros({std::max(most + 1, minlength)}, options)
+      .index_add_(0, self.to(at::kLong), each);
+}
+
 // As many of the places as there is room for; the rest is filled.
 Tensor nonzero_padded(const Tensor& self, int64_t size, int64_t fill_value) {
   TORCH_CHECK(size >= 0, "nonzero_static: 'size' must be an non-negative integer");
@@ -165,6 +233,7 @@ Tensor& nonzero_padded_out(const Tensor& self, int64_t size, int64_t fill_value,
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   histc_name.set("histc");
   histc_out_name.set("histc.out");
+  bincount_name.set("bincount");
   add_op<at::meta::structured_isin_Tensor_Tensor>(
       m, NamesWithoutInplace{"isin.Tensor_Tensor", "isin.Tensor_Tensor_out"}, IsIn());
   add_op<at::meta::structured_isin_Tensor_Scalar>(
@@ -172,6 +241,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("repeat_interleave.Tensor", repeat_interleave);
   m.impl("histc", histc);
   m.impl("histc.out", histc_out);
+  m.impl("bincount", bincount);
   m.impl("nonzero_static", nonzero_padded);
   m.impl("nonzero_static.out", nonzero_padded_out);
 }
