@@ -294,3 +294,52 @@ def test_addmv_of_nothing():
             )
             assert got.shape == want.shape
             assert (got.cpu() == beta).all()
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64])
+def test_histc_of_integers(dtype):
+    """The CPU has none; CUDA divides as integers do."""
+
+    def counted(numbers, bins, low=0, high=0):
+        if low == high:
+            low, high = min(numbers), max(numbers)
+        if low == high:
+            low, high = low - 1, high + 1
+        counts = [0] * bins
+        for x in numbers:
+            if low <= x <= high:
+                counts[min((x - low) * bins // (high - low), bins - 1)] += 1
+        return counts
+
+    x = values(200, dtype=torch.float32, low=0, high=100).to(dtype)
+    for options in [(10,), (7, 3, 90), (100, 0, 99), (1000, 1, 64), (3, 200, 300)]:
+        want = torch.tensor(counted(x.tolist(), *options), dtype=dtype)
+        with no_fallback():
+            got = torch.histc(to_card(x), *options)
+        assert got.dtype == dtype and torch.equal(got.cpu(), want)
+    same = to_card(torch.full((5,), 3, dtype=dtype))
+    assert torch.histc(same, 4).tolist() == counted([3] * 5, 4)
+    assert torch.histc(same[:0], 4).tolist() == [0] * 4
+    with pytest.raises(RuntimeError, match="max must be larger than min"):
+        torch.histc(same, 4, 5, 2)
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int16, torch.int64])
+def test_bincount(dtype):
+    x = values(300, low=0, high=40).to(dtype)
+    check(lambda x: [x.bincount(), x.bincount(minlength=60), x[:0].bincount(minlength=3)], x)
+    for weights in (torch.float32, torch.float64, torch.int32, torch.float16):
+        check(lambda x, w: x.bincount(w, 50), x, values(300, dtype=weights))
+    for bad, minlength in [(x.view(2, 150), 0), (x.to(torch.int64) - 20, 0), (x, -1)]:
+        with pytest.raises(RuntimeError, match="non-negative integral|minlength"):
+            to_card(bad).bincount(minlength=minlength)
+    with pytest.raises(RuntimeError, match="same length"):
+        to_card(x).bincount(to_card(values(299)))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+def test_kaiser_window(dtype):
+    for length, periodic, beta in [(8, True, 12.0), (9, False, 0.5), (1, True, 3.0), (0, True, 3.0), (64, True, 20.0)]:
+        want = torch.kaiser_window(length, periodic, beta, dtype=dtype)
+        got = torch.kaiser_window(length, periodic, beta, dtype=dtype, device="openreg")
+        torch.testing.assert_close(got.cpu(), want)

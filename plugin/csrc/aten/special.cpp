@@ -4,7 +4,9 @@
 #include "aten/step.h"
 #include "aten/structured.h"
 
+#include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/erfinv_meta.h>
 #include <ATen/ops/i0_meta.h>
 #include <ATen/ops/mvlgamma.h>
@@ -18,6 +20,7 @@
 #include <ATen/ops/special_modified_bessel_i1_meta.h>
 #include <ATen/ops/special_ndtri_meta.h>
 #include <ATen/ops/special_spherical_bessel_j0_meta.h>
+#include <ATen/native/UnaryOps.h>
 #include <c10/core/DefaultDtype.h>
 
 #include <cmath>
@@ -178,6 +181,17 @@ struct BesselI {
   }
 };
 
+// Core hands over the tensor that becomes the window.
+void kaiser_window(at::TensorIteratorBase& iter, int64_t length, double beta) {
+  const Tensor& out = iter.tensor(0);
+  const auto type = out.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+  const double middle = static_cast<double>(length - 1) / 2;
+  const Tensor x = at::arange(length, out.options().dtype(type)).div_(middle).sub_(1);
+  const Tensor height = x.square_().neg_().add_(1).clamp_min_(0).sqrt_().mul_(beta);
+  const Tensor top = at::full({}, beta, height.options());
+  out.copy_(height.i0().div_(top.i0()));
+}
+
 void add_bessel_functions(torch::Library& m) {
   add_op<at::meta::structured_i0>(m, Names{"i0", "i0_", "i0.out"}, BesselI<0, false>());
   add_op<at::meta::structured_special_i0e>(
@@ -303,3 +317,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
 }
 
 } // namespace openreg
+
+namespace at::native {
+REGISTER_PRIVATEUSE1_DISPATCH(kaiser_window_stub, &openreg::kaiser_window)
+} // namespace at::native
