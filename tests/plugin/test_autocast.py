@@ -138,3 +138,31 @@ def test_cross_entropy_of_probabilities_is_refused():
     with torch.autocast("openreg", torch.float16):
         with pytest.raises(RuntimeError, match="unsafe to autocast"):
             torch.nn.functional.binary_cross_entropy(p, p)
+
+
+def test_autocast_of_torchvision():
+    """float32 whatever the tensors are, as on other accelerators."""
+    from torchvision import ops
+
+    boxes = torch.tensor([[0.0, 0, 10, 10], [1, 1, 10, 10], [20, 20, 30, 30]], device=DEV)
+    scores = torch.tensor([0.5, 0.9, 0.7], device=DEV)
+    x = torch.randn(1, 4, 32, 32, device=DEV)
+    rois = [boxes]
+    offset, weight = torch.randn(1, 18, 30, 30, device=DEV), torch.randn(2, 4, 3, 3, device=DEV)
+    calls = {
+        "roi_align": lambda x, *b: ops.roi_align(x, list(b), 4),
+        "roi_pool": lambda x, *b: ops.roi_pool(x, list(b), 4),
+        "ps_roi_align": lambda x, *b: ops.ps_roi_align(x, list(b), 2),
+        "ps_roi_pool": lambda x, *b: ops.ps_roi_pool(x, list(b), 2),
+        "deform_conv2d": lambda x, *b: ops.deform_conv2d(x, offset, weight),
+    }
+    with torch.autocast(DEV, dtype=torch.bfloat16):
+        assert ops.nms(boxes, scores.bfloat16(), 0.5).tolist() == [1, 2]
+        for name, call in calls.items():
+            half = x.bfloat16().requires_grad_()
+            got = call(half, *rois)
+            assert got.dtype == torch.bfloat16, name
+            got.float().sum().backward()
+            assert half.grad.dtype == torch.bfloat16
+            want = call(half.detach().float(), *rois)
+            torch.testing.assert_close(got, want.bfloat16(), msg=name)

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// torch.autocast("openreg"): the lists that core keeps for every accelerator.
+// torch.autocast("openreg"): the lists that core keeps for every accelerator, and
+// what torchvision has for other accelerators alone.
 #include <ATen/autocast_mode.h>
 #include <torch/library.h>
+
+#include "runtime/device.h"
 
 namespace openreg {
 
@@ -43,6 +46,42 @@ TORCH_LIBRARY_IMPL(aten, AutocastPrivateUse1, m) {
 #define OPENREG_PROMOTE(...) KERNEL_PRIVATEUSEONE(__VA_ARGS__, promote)
   AT_FORALL_PROMOTE(OPENREG_PROMOTE)
 #undef OPENREG_PROMOTE
+}
+
+// torchvision's operators compute in float32, with results of the first tensor's
+// type.
+void in_float(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  c10::impl::ExcludeDispatchKeyGuard no_autocast(
+      c10::DispatchKey::AutocastPrivateUse1);
+  const size_t arguments = op.schema().arguments().size();
+  const auto wanted = torch::jit::peek(*stack, 0, arguments).toTensor().scalar_type();
+  for (size_t i = 0; i < arguments; i++) {
+    c10::IValue& value = torch::jit::peek(*stack, i, arguments);
+    if (value.isTensor()) {
+      value = at::autocast::cached_cast(at::kFloat, value.toTensor(), kDeviceType);
+    }
+  }
+  op.callBoxed(stack);
+  const size_t results = op.schema().returns().size();
+  for (size_t i = 0; i < results; i++) {
+    c10::IValue& value = torch::jit::peek(*stack, i, results);
+    if (value.isTensor() && value.toTensor().is_floating_point()) {
+      value = value.toTensor().to(wanted);
+    }
+  }
+}
+
+// These wait for torchvision to define its operators.
+TORCH_LIBRARY_IMPL(torchvision, AutocastPrivateUse1, m) {
+  for (const char* name :
+       {"nms",
+        "deform_conv2d",
+        "ps_roi_align",
+        "ps_roi_pool",
+        "roi_align",
+        "roi_pool"}) {
+    m.impl(name, torch::CppFunction::makeFromBoxedFunction<&in_float>());
+  }
 }
 
 } // namespace openreg
