@@ -32,3 +32,39 @@ def test_padding_that_cuts_or_does_not_fit():
         F.pad(to_card(values(2, 3, 5)), (5, 0), "reflect")
     with pytest.raises(RuntimeError, match="too small"):
         F.pad(to_card(values(2, 3, 5)), (-3, -3), "replicate")
+
+
+PADS = [("reflection_pad", i) for i in (1, 2, 3)] + [("replication_pad", i) for i in (1, 2, 3)]
+
+
+def refused_by_both(function, *args):
+    """The CPU refuses it, and the card does."""
+    for move in (lambda t: t, to_card):
+        with pytest.raises(RuntimeError):
+            function(*map(move, args))
+
+
+@pytest.mark.parametrize("name, dims", PADS)
+def test_padding_of_empty_tensors(name, dims):
+    """A batch may be empty, and nothing else."""
+    pad = getattr(torch.ops.aten, f"{name}{dims}d")
+    padding = [1, 2] * dims
+    full = [3, 2, *range(4, 4 + dims)]
+    check(lambda x: pad(x, padding), torch.ones(0, *full[1:]))
+    for shape in (full, full[1:]):
+        for d in range(len(shape) == len(full), len(shape)):
+            empty = [0 if i == d else n for i, n in enumerate(shape)]
+            refused_by_both(lambda x: pad(x, padding), torch.ones(empty))
+
+
+@pytest.mark.parametrize("name, dims", PADS)
+def test_gradients_of_padding_have_its_shape(name, dims):
+    backward = getattr(torch.ops.aten, f"{name}{dims}d_backward")
+    padding = [1, 2] * dims
+    x = values(2, 3, *range(4, 4 + dims))
+    grown = [n + 3 for n in x.shape[2:]]
+    check(lambda g, x: backward(g, x, padding), values(2, 3, *grown), x)
+    for d in range(dims):
+        for change in (-1, 1):
+            shape = [n + change * (i == d) for i, n in enumerate(grown)]
+            refused_by_both(lambda g, x: backward(g, x, padding), values(2, 3, *shape), x)

@@ -115,7 +115,7 @@ Three forward(
     double eps) {
   check(input, {&weight, &bias, &running_mean, &running_var});
   const auto id = forward_name.id;
-  const Tensor out = at::empty_like(input, input.suggest_memory_format());
+  const Tensor out = at::empty_like(input);
   const auto kept = kept_type(input, weight, running_mean);
   const auto options = input.options().dtype(kept);
   if (input.numel() == 0) {

@@ -3,6 +3,7 @@
 // log_normal_, cauchy_, exponential_, geometric_, random_ and bernoulli_. What
 // arguments they take, and what they say of others, is core's.
 #define AT_PER_OPERATOR_HEADERS
+#include <ATen/MemoryOverlap.h>
 #include <ATen/native/DistributionTemplates.h>
 #include <torch/library.h>
 
@@ -105,6 +106,7 @@ struct Normal {
       double std,
       const OptGenerator& generator) {
     check_floating(out, "normal_kernel_openreg");
+    at::assert_no_internal_overlap(out);
     const uint8_t type = vector_type(out.scalar_type());
     fill(normal_name, out, generator, type, [&](Program&, Draws& draws) {
       const Value x = draws.normal(type);

@@ -168,6 +168,19 @@ Tensor& arange_out(const Scalar& start, const Scalar& end, const Scalar& step, T
   }
   const int64_t n = arange_size(start, end, step);
   if (out.numel() != n) {
+    if (out.numel() > 0) {
+      TORCH_WARN(
+          "The number of elements in the out tensor of shape ",
+          out.sizes(),
+          " is ",
+          out.numel(),
+          " which does not match the computed number of elements ",
+          n,
+          ". Note that this may occur as a result of rounding error. "
+          "The out tensor will be resized to a tensor of shape (",
+          n,
+          ",).");
+    }
     out.resize_({n});
   }
   by_position(arange_name.id, out, [&](Program& p, Value i) {

@@ -46,7 +46,7 @@ Tensor solve_triangular(const Tensor& a, const Tensor& b, bool upper, bool left,
   check(a, b, left);
   const auto [x, factor] = at::native::_linalg_broadcast_batch_dims(b, a, nullptr);
   const Tensor out = at::empty_strided(
-      x.sizes(), at::native::batched_matrix_contiguous_strides(x.sizes(), left), a.options());
+      x.sizes(), at::native::batched_matrix_contiguous_strides(x.sizes(), /*f_contig=*/true), a.options());
   solve(factor, x, out, upper, left, unit);
   return out;
 }
@@ -59,7 +59,7 @@ Tensor& solve_triangular_out(
   }
   check(a, b, left);
   const auto [x, factor] = at::native::_linalg_broadcast_batch_dims(b, a, nullptr);
-  resize_out(out, x.sizes(), at::native::batched_matrix_contiguous_strides(x.sizes(), left), a.options());
+  resize_out(out, x.sizes(), at::native::batched_matrix_contiguous_strides(x.sizes(), /*f_contig=*/true), a.options());
   solve(factor, x, out, upper, left, unit);
   return out;
 }

@@ -2,6 +2,7 @@
 // Padding by reflection and repetition, and what unfold() needs backward, by
 // composition of copies and sums.
 #include <ATen/ATen.h>
+#include <ATen/native/Padding.h>
 #include <ATen/native/Resize.h>
 #include <c10/core/WrapDimMinimal.h>
 #include <torch/library.h>
@@ -37,33 +38,23 @@ Tensor unfold_backward(
 
 // Padding: [before, after] of the last dimension, then of those before it.
 
-void check_padding(const char* name, const Tensor& self, IntArrayRef padding, int64_t dims) {
-  TORCH_CHECK(
-      static_cast<int64_t>(padding.size()) == 2 * dims,
-      name,
-      ": padding size is expected to be ",
-      2 * dims,
-      ", but got: ",
-      padding.size());
-  TORCH_CHECK(
-      self.dim() == dims + 1 || self.dim() == dims + 2,
-      "Expected ",
-      dims + 1,
-      "D or ",
-      dims + 2,
-      "D (batch mode) tensor with possibly 0 batch size and other non-zero dimensions for input, but got: ",
-      self.sizes());
-  for (int64_t i = 0; i < dims; i++) {
+// The sizes of the padded tensor.
+template <class Ends, int64_t Dims>
+std::vector<int64_t> padded_sizes(const Tensor& self, IntArrayRef padding) {
+  at::native::padding::check_valid_input<Dims>(self, padding);
+  auto sizes = self.sizes().vec();
+  for (int64_t i = 0; i < Dims; i++) {
     const int64_t d = self.dim() - 1 - i;
-    const int64_t n = self.size(d) + padding[2 * i] + padding[2 * i + 1];
+    Ends::check(self, d, padding[2 * i], padding[2 * i + 1]);
+    sizes[d] += padding[2 * i] + padding[2 * i + 1];
     TORCH_CHECK(
-        n >= 1 && self.size(d) > 0,
-        name,
-        ": input (size ",
+        sizes[d] >= 1,
+        "input (size ",
         self.size(d),
         ") is too small for the padding; calculated output size ",
-        n);
+        sizes[d]);
   }
+  return sizes;
 }
 
 // One dimension's padding: what its ends are made of.
@@ -150,31 +141,30 @@ Tensor unpad_dim(const Tensor& grad, int64_t d, int64_t size, int64_t before, in
 
 template <class Ends, int64_t Dims>
 Tensor pad(const Tensor& self, IntArrayRef padding) {
-  check_padding("padding", self, padding, Dims);
-  for (int64_t i = 0; i < Dims; i++) {
-    Ends::check(self, self.dim() - 1 - i, padding[2 * i], padding[2 * i + 1]);
-  }
+  padded_sizes<Ends, Dims>(self, padding);
   Tensor t = self;
   for (int64_t i = 0; i < Dims; i++) {
     t = pad_dim<Ends>(t, self.dim() - 1 - i, padding[2 * i], padding[2 * i + 1]);
   }
-  return t.is_alias_of(self) ? t.clone(at::MemoryFormat::Contiguous) : t;
+  // As core's: only two dimensions keep channels_last.
+  const auto format = Dims == 2 ? self.suggest_memory_format() : at::MemoryFormat::Contiguous;
+  return t.is_alias_of(self) ? t.clone(format) : t.contiguous(format);
 }
 
 template <class Ends, int64_t Dims>
 Tensor pad_backward(const Tensor& grad, const Tensor& self, IntArrayRef padding) {
-  check_padding("padding", self, padding, Dims);
+  const auto sizes = padded_sizes<Ends, Dims>(self, padding);
+  TORCH_CHECK(
+      grad.sizes() == IntArrayRef(sizes),
+      "grad_output has shape ",
+      grad.sizes(),
+      ", and padding of the input gives ",
+      IntArrayRef(sizes));
   Tensor t = grad;
   for (int64_t i = Dims - 1; i >= 0; i--) {
     const int64_t d = self.dim() - 1 - i;
     t = unpad_dim<Ends>(t, d, self.size(d), padding[2 * i], padding[2 * i + 1]);
   }
-  TORCH_CHECK(
-      t.sizes() == self.sizes(),
-      "grad_output of shape ",
-      grad.sizes(),
-      " does not fit the input's shape ",
-      self.sizes());
   return t;
 }
 

@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "aten/reduction.h"
 
-#include <c10/core/WrapDimMinimal.h>
+#include <ATen/WrapDimUtilsMulti.h>
 
 namespace openreg {
 
 Space::Mask mask_of(at::OptionalIntArrayRef dims, int64_t ndim) {
+  TORCH_CHECK(
+      ndim <= static_cast<int64_t>(at::dim_bitset_size),
+      "only tensors with up to ",
+      at::dim_bitset_size,
+      " dims are supported");
   Space::Mask mask;
   if (!dims.has_value() || dims->empty()) {
     for (int64_t i = 0; i < ndim; i++) {

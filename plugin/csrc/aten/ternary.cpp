@@ -4,6 +4,7 @@
 #include "aten/structured.h"
 
 #include <ATen/Dispatch.h>
+#include <ATen/ExpandUtils.h>
 #include <ATen/native/TypeProperties.h>
 #include <ATen/MemoryOverlap.h>
 #include <ATen/ops/addcdiv_meta.h>
@@ -73,6 +74,50 @@ struct where_meta : at::TensorIteratorBase, ComputesInResultType {
   }
 
   std::array<Tensor, 3> inputs_;
+};
+
+struct addr_meta : at::TensorIteratorBase {
+  void meta(
+      const Tensor& self,
+      const Tensor& vec1,
+      const Tensor& vec2,
+      const Scalar& beta,
+      const Scalar& alpha) {
+    TORCH_CHECK(vec1.dim() == 1, "addr: Expected 1-D argument vec1, but got ", vec1.dim(), "-D");
+    TORCH_CHECK(vec2.dim() == 1, "addr: Expected 1-D argument vec2, but got ", vec2.dim(), "-D");
+    self_ = at::expand_size(self, {vec1.size(0), vec2.size(0)}, "addr");
+    column_ = vec1.unsqueeze(1);
+    build(at::TensorIteratorConfig()
+              .set_check_mem_overlap(true)
+              .allow_cpu_scalars(true)
+              .promote_inputs_to_common_dtype(true)
+              .cast_common_dtype_to_outputs(true)
+              .enforce_safe_casting_to_output(true)
+              .add_output(maybe_get_output(0))
+              .add_borrowed_const_input(*self_)
+              .add_borrowed_const_input(column_)
+              .add_borrowed_const_input(vec2));
+    check_scalar(beta, "beta");
+    check_scalar(alpha, "alpha");
+  }
+
+ private:
+  void check_scalar(const Scalar& s, const char* name) const {
+    TORCH_CHECK(
+        !s.isBoolean() || common_dtype() == at::kBool,
+        "Boolean ",
+        name,
+        " only supported for Boolean results.");
+    TORCH_CHECK(
+        c10::isFloatingType(common_dtype()) || c10::isComplexType(common_dtype()) ||
+            s.isIntegral(/*includeBool=*/true),
+        "For integral input tensors, argument ",
+        name,
+        " must not be a floating point number.");
+  }
+
+  c10::MaybeOwned<Tensor> self_;
+  Tensor column_;
 };
 
 struct masked_fill_meta : at::TensorIteratorBase, ComputesInResultType {
@@ -158,16 +203,6 @@ Tensor& fill_masked_(Tensor& self, const Tensor& mask, const Number& value) {
   }
   Form::call(once, mask.expand_as(self).any(repeated, /*keepdim=*/true), value);
   return self;
-}
-
-template <class Meta, class Kernel>
-void add_masked_fill(torch::Library& m, NamesWithoutOut names, Kernel) {
-  using Forms = FormsOf<Meta, Kernel, 1>;
-  using Number = std::remove_cvref_t<
-      std::tuple_element_t<2, typename MetaOf<decltype(&Meta::meta)>::args>>;
-  add_form<typename Forms::FunctionalForm>(m, names.functional);
-  Forms::InplaceForm::name.set(names.inplace);
-  m.impl(names.inplace, &fill_masked_<typename Forms::InplaceForm, Number>);
 }
 
 Value mix(Value a, Value b, Value w) {
@@ -268,6 +303,58 @@ void add_mixtures(torch::Library& m) {
       });
 }
 
+// Where beta is 0, self may be anything.
+template <class Number>
+Number rank_one(const Scalar& beta, Number self, Number factor, Number a, Number b, Number by) {
+  const Number product = factor * a * b;
+  return beta.equal(0) ? product : by * self + product;
+}
+
+void add_rank_one(torch::Library& m) {
+  add_pointwise<addr_meta>(
+      m,
+      NamesWithoutInplace{"addr", "addr.out"},
+      [](Pointwise& p, const Tensor&, const Tensor&, const Tensor&, const Scalar& beta, const Scalar& alpha) {
+        if (p.compute() == at::kBool) {
+          const Value product = (p.in(1) & p.in(2)) & p(alpha.toBool());
+          return beta.toBool() ? p.in(0) | product : product;
+        }
+        return rank_one(beta, p.in(0), p(alpha), p.in(1), p.in(2), p(beta));
+      },
+      [](Pointwise& p, const Tensor&, const Tensor&, const Tensor&, const Scalar& beta, const Scalar& alpha) {
+        return rank_one(
+            beta, p.in_complex(0), p.complex(alpha), p.in_complex(1), p.in_complex(2), p.complex(beta));
+      });
+}
+
+struct FillNumber {
+  template <class Fill>
+  Value operator()(Pointwise& p, const Tensor&, const Tensor&, const Fill& value) const {
+    return select(p.in_as(1, at::kBool), element(p, value), p.in(0));
+  }
+};
+struct FillComplex {
+  Complex operator()(Pointwise& p, const Tensor&, const Tensor&, const Scalar& value) const {
+    return select(p.in_as(1, at::kBool), p.complex(value), p.in_complex(0));
+  }
+};
+
+// A new result is contiguous, whatever self is.
+template <class Meta, class Fill, class Kernel>
+void add_masked_fill(torch::Library& m, Names names, Kernel) {
+  using Forms = FormsOf<Meta, Kernel, 1>;
+  using Into = typename Forms::OutForm;
+  add_form<Into>(m, names.out);
+  Forms::InplaceForm::name.set(names.inplace);
+  m.impl(
+      names.inplace,
+      &fill_masked_<typename Forms::InplaceForm, std::remove_cvref_t<Fill>>);
+  m.impl(names.functional, [](const Tensor& self, const Tensor& mask, Fill value) {
+    Tensor out = empty(at::infer_size(self.sizes(), mask.sizes()), {}, self.options());
+    return Into::call(self, mask, value, out);
+  });
+}
+
 void add_choices(torch::Library& m) {
   add_pointwise<where_meta>(
       m,
@@ -278,18 +365,14 @@ void add_choices(torch::Library& m) {
       [](Pointwise& p, const Tensor&, const Tensor&, const Tensor&) {
         return select(p.in_as(0, at::kBool), p.in_complex(1), p.in_complex(2));
       });
-  const auto number = [](Pointwise& p, const Tensor&, const Tensor&, const auto& value) {
-    return select(p.in_as(1, at::kBool), element(p, value), p.in(0));
-  };
-  const auto pair = [](Pointwise& p, const Tensor&, const Tensor&, const Scalar& value) {
-    return select(p.in_as(1, at::kBool), p.complex(value), p.in_complex(0));
-  };
-  add_masked_fill<masked_fill_scalar_meta>(
+  add_masked_fill<masked_fill_scalar_meta, const Scalar&>(
       m,
-      {"masked_fill.Scalar", "masked_fill_.Scalar"},
-      ElementwiseOfPairs<decltype(number), decltype(pair)>());
-  add_masked_fill<masked_fill_tensor_meta>(
-      m, {"masked_fill.Tensor", "masked_fill_.Tensor"}, Elementwise<decltype(number)>());
+      {"masked_fill.Scalar", "masked_fill_.Scalar", "masked_fill.Scalar_out"},
+      ElementwiseOfPairs<FillNumber, FillComplex>());
+  add_masked_fill<masked_fill_tensor_meta, const Tensor&>(
+      m,
+      {"masked_fill.Tensor", "masked_fill_.Tensor", "masked_fill.Tensor_out"},
+      Elementwise<FillNumber>());
 }
 
 } // namespace
@@ -297,6 +380,7 @@ void add_choices(torch::Library& m) {
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   add_clamps(m);
   add_mixtures(m);
+  add_rank_one(m);
   add_choices(m);
 }
 
