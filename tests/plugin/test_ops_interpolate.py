@@ -111,3 +111,15 @@ def test_nothing_and_bad_sizes():
     for x in [values(1, 1, 4, 4), to_card(values(1, 1, 4, 4))]:
         with pytest.raises(RuntimeError, match="greater than 0"):
             F.interpolate(x, size=(0, 3), mode="bicubic")
+
+
+@pytest.mark.parametrize("mode", ["nearest", "nearest-exact", "bilinear", "bicubic"])
+@pytest.mark.parametrize("sizes", [((6, 10), (24, 25)), ((32, 3), (8, 7)), ((97, 2), (101, 150))])
+def test_periods(mode, sizes):
+    """Runs of one element and of many, and so many runs that indices are cheaper."""
+    small, large = sizes
+    for layout in (torch.contiguous_format, torch.channels_last):
+        x = values(2, 3, *small).contiguous(memory_format=layout)
+        both(x, size=large, mode=mode)
+    if mode == "nearest":
+        check(lambda t: F.interpolate(t, size=large), values(1, 2, *small).mul(9).byte())

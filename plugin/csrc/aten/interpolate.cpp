@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Interpolation one axis after the other: bicubic, trilinear, and those that
-// widen their filter to shrink. An element is a sum of weighted taps, so the
-// forward selects and the backward adds up.
-#include "aten/step.h"
+// Interpolation, one axis after the other. An element of the result is a sum of
+// weighted taps of the source, which the host finds. Places that lie one period
+// apart have taps that lie one period apart: such a run is one packet over
+// strided views, without an index. The backward is the same with the taps the
+// other way round, so its sums are made in order.
 #include "aten/structured.h"
 
 #include <ATen/OpMathType.h>
@@ -13,15 +14,38 @@
 #include <ATen/ops/_upsample_bilinear2d_aa_meta.h>
 #include <ATen/ops/_upsample_lanczos2d_aa_backward_meta.h>
 #include <ATen/ops/_upsample_lanczos2d_aa_meta.h>
+#include <ATen/ops/_upsample_nearest_exact1d_backward_meta.h>
+#include <ATen/ops/_upsample_nearest_exact1d_meta.h>
+#include <ATen/ops/_upsample_nearest_exact2d_backward_meta.h>
+#include <ATen/ops/_upsample_nearest_exact2d_meta.h>
+#include <ATen/ops/_upsample_nearest_exact3d_backward_meta.h>
+#include <ATen/ops/_upsample_nearest_exact3d_meta.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/from_blob.h>
 #include <ATen/ops/upsample_bicubic2d_backward_meta.h>
 #include <ATen/ops/upsample_bicubic2d_meta.h>
+#include <ATen/ops/upsample_bilinear2d_backward_meta.h>
+#include <ATen/ops/upsample_bilinear2d_meta.h>
+#include <ATen/ops/upsample_linear1d_backward_meta.h>
+#include <ATen/ops/upsample_linear1d_meta.h>
+#include <ATen/ops/upsample_nearest1d_backward_meta.h>
+#include <ATen/ops/upsample_nearest1d_meta.h>
+#include <ATen/ops/upsample_nearest2d_backward_meta.h>
+#include <ATen/ops/upsample_nearest2d_meta.h>
+#include <ATen/ops/upsample_nearest3d_backward_meta.h>
+#include <ATen/ops/upsample_nearest3d_meta.h>
 #include <ATen/ops/upsample_trilinear3d_backward_meta.h>
 #include <ATen/ops/upsample_trilinear3d_meta.h>
 #include <ATen/ops/zeros.h>
 #include <c10/util/MathConstants.h>
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
+#include <numeric>
+#include <vector>
+
+#include "aten/space.h"
 
 namespace openreg {
 
@@ -31,134 +55,132 @@ using at::Tensor;
 using Scale = std::optional<double>;
 
 constexpr int64_t kSpatial = 2; // the first such dimension
+constexpr size_t kTaps = 6; // of a packet: a view and maybe a weight each
+constexpr size_t kRuns = 64; // from here on, indices are cheaper
 
+struct Tap {
+  int64_t place; // in the source
+  double weight;
+};
+
+// The taps of every element along an axis.
+using Taps = std::vector<c10::SmallVector<Tap, 4>>;
+
+// Elements of the large one are what the taps are found for.
 struct Axis {
-  int64_t large, small; // elements
-  double scale; // elements of the small one to one of the large one
+  int64_t large, small;
+  Scale scale;
   bool align;
-};
 
-// As core finds it, rounding included.
-Axis axis_of(int64_t large, int64_t small, c10::ScalarType type, bool align, const Scale& scale) {
-  const double step = type == at::kDouble
-      ? at::native::area_pixel_compute_scale<double>(small, large, align, scale)
-      : double{at::native::area_pixel_compute_scale<float>(small, large, align, scale)};
-  return {large, small, step, align};
-}
-
-// What elements of the large one are made of: [taps, elements]. outside, if there
-// is one: taps that some elements have less of.
-struct Taps {
-  Tensor index, weight, outside;
-};
-
-// A place, how far it is from there to the element, and whether that tap is none.
-struct Found {
-  Value place, distance;
-  std::optional<Value> outside;
-};
-
-// find(tap, element) says what is Found; of(distance) is the weight.
-template <class Find, class Filter>
-Taps make_taps(
-    OpId id,
-    const Tensor& like,
-    c10::ScalarType type,
-    at::IntArrayRef sizes,
-    Part part,
-    Find&& find,
-    Filter&& of) {
-  Taps taps{
-      at::empty(sizes, like.options().dtype(at::kLong)),
-      at::empty(sizes, like.options().dtype(type)),
-      Tensor()};
-  Step places(id, taps.index, type);
-  const auto coordinate = [&](int dim) {
-    return places.program.convert(places.index(dim), places.program.type());
-  };
-  const Value tap = coordinate(0), element = coordinate(1);
-  const Found found = find(tap, element);
-  places.store(taps.index, found.place);
-  places.store(taps.weight, found.distance);
-  if (found.outside) {
-    taps.outside = at::empty(sizes, like.options().dtype(at::kBool));
-    places.store(taps.outside, *found.outside);
+  template <class T>
+  T step() const {
+    return at::native::area_pixel_compute_scale<T>(small, large, align, scale);
   }
-  places.run(part);
-  Step weights(id, taps.weight, type);
-  const uint8_t weight = weights.add(taps.weight);
-  weights.program.store(weight, of(weights.load(weight)));
-  weights.run(Part::FURTHER);
-  return taps;
-}
+};
 
-Value source(const Axis& axis, Value element) {
-  return axis.align ? element * axis.scale : (element + 0.5) * axis.scale - 0.5;
+template <class T>
+T source(const Axis& axis, T step, int64_t element) {
+  const auto x = static_cast<T>(element);
+  return axis.align ? x * step : (x + T(0.5)) * step - T(0.5);
 }
 
 // The place before x, and how far x is beyond it.
-std::pair<Value, Value> split(Value x, double last) {
-  const Value place = min(floor(x), last);
-  return {place, min(max(x - place, 0.0), 1.0)};
+template <class T>
+std::pair<int64_t, T> split(T x, int64_t last) {
+  const T place = std::min(std::floor(x), static_cast<T>(last));
+  return {static_cast<int64_t>(place), std::clamp(x - place, T(0), T(1))};
 }
 
-Value triangle(Value x) {
-  return max(1.0 - x, 0.0);
+template <class T>
+T triangle(T x) {
+  return std::max(T(1) - x, T(0));
 }
 
 // Of the distance; a is the slope at 1.
-Value cubic(Value x, double a) {
-  const Value near = ((a + 2) * x - (a + 3)) * x * x + 1.0;
-  const Value far = ((a * x - 5 * a) * x + 8 * a) * x - 4 * a;
-  return select(x < 1.0, near, select(x < 2.0, far, 0.0));
+template <class T>
+T cubic(T x, T a) {
+  if (x < 1) {
+    return ((a + 2) * x - (a + 3)) * x * x + 1;
+  }
+  return x < 2 ? ((a * x - 5 * a) * x + 8 * a) * x - 4 * a : T(0);
 }
 
 // copies: an axis that keeps its size stays as it is, whatever scale is given.
+template <bool Exact>
+struct Nearest {
+  static constexpr bool copies = false;
+  static constexpr bool weighs = false;
+  template <class T>
+  static void find(const Axis& axis, Taps& taps) {
+    // As core finds them, rounding included.
+    float step = at::native::compute_scales_value<float>(axis.scale, axis.small, axis.large);
+    if (!Exact && axis.large == axis.small) {
+      step = 1;
+    } else if (!Exact && axis.large == 2 * axis.small) {
+      step = 0.5;
+    }
+    for (int64_t i = 0; i < axis.large; i++) {
+      const float x = Exact ? static_cast<float>((static_cast<double>(i) + 0.5) * step)
+                            : static_cast<float>(i) * step;
+      taps[i] = {{std::min(static_cast<int64_t>(std::floor(x)), axis.small - 1), 1}};
+    }
+  }
+};
+
 struct Linear {
   static constexpr bool copies = true;
-  static Taps taps(OpId id, const Tensor& like, c10::ScalarType type, const Axis& axis, Part part) {
-    const double last = static_cast<double>(axis.small - 1);
-    const auto find = [&](Value tap, Value element) {
-      const auto [place, beyond] = split(max(source(axis, element), 0.0), last);
-      return Found{min(place + tap, last), abs(beyond - tap), {}};
-    };
-    return make_taps(id, like, type, {2, axis.large}, part, find, triangle);
+  static constexpr bool weighs = true;
+  template <class T>
+  static void find(const Axis& axis, Taps& taps) {
+    const int64_t last = axis.small - 1;
+    const T step = axis.step<T>();
+    for (int64_t i = 0; i < axis.large; i++) {
+      const auto [place, beyond] = split(std::max(source(axis, step, i), T(0)), last);
+      taps[i] = {{place, T(1) - beyond}, {std::min(place + 1, last), beyond}};
+    }
   }
 };
 
 struct Cubic {
   static constexpr bool copies = false;
-  static Taps taps(OpId id, const Tensor& like, c10::ScalarType type, const Axis& axis, Part part) {
-    const double last = static_cast<double>(axis.small - 1);
-    const auto find = [&](Value tap, Value element) {
-      const auto [place, beyond] = split(source(axis, element), last);
-      const Value from_place = tap - 1.0;
-      return Found{min(max(place + from_place, 0.0), last), abs(beyond - from_place), {}};
-    };
-    const auto of = [](Value x) { return cubic(x, -0.75); };
-    return make_taps(id, like, type, {4, axis.large}, part, find, of);
+  static constexpr bool weighs = true;
+  template <class T>
+  static void find(const Axis& axis, Taps& taps) {
+    const int64_t last = axis.small - 1;
+    const T step = axis.step<T>();
+    for (int64_t i = 0; i < axis.large; i++) {
+      const auto [place, beyond] = split(source(axis, step, i), last);
+      for (int64_t k = -1; k < 3; k++) {
+        taps[i].push_back(
+            {std::clamp<int64_t>(place + k, 0, last),
+             cubic(std::abs(beyond - static_cast<T>(k)), T(-0.75))});
+      }
+    }
   }
 };
 
 struct Triangle {
   static constexpr double reach = 1;
-  static Value of(Value x) {
+  template <class T>
+  static T of(T x) {
     return triangle(x);
   }
 };
 
 struct SteeperCubic {
   static constexpr double reach = 2;
-  static Value of(Value x) {
-    return cubic(x, -0.5);
+  template <class T>
+  static T of(T x) {
+    return cubic(x, T(-0.5));
   }
 };
 
 struct Lanczos {
   static constexpr double reach = 3;
-  static Value of(Value x) {
-    const Value y = x * c10::pi<double>, third = y / reach;
-    return select(x == 0.0, 1.0, select(x < reach, sin(y) / y * (sin(third) / third), 0.0));
+  template <class T>
+  static T of(T x) {
+    const T y = x * c10::pi<T>, third = y / T(reach);
+    return x == 0 ? T(1) : x < T(reach) ? std::sin(y) / y * (std::sin(third) / third) : T(0);
   }
 };
 
@@ -166,97 +188,291 @@ struct Lanczos {
 template <class Filter>
 struct Widened {
   static constexpr bool copies = true;
-  static Taps taps(OpId id, const Tensor& like, c10::ScalarType type, const Axis& axis, Part part) {
-    const double widen = std::max(axis.scale, 1.0), support = Filter::reach * widen;
-    const int64_t count = 2 * static_cast<int64_t>(std::ceil(support)) + 1;
-    const auto find = [&](Value tap, Value element) {
-      const Value center = (element + 0.5) * axis.scale;
-      const Value first = max(trunc(center - support + 0.5), 0.0);
-      const Value end = min(trunc(center + support + 0.5), static_cast<double>(axis.small));
-      const Value place = first + tap, outside = place >= end;
-      const Value distance = abs(place - center + 0.5) * (1 / widen);
-      return Found{
-          select(outside, 0.0, place), select(outside, Filter::reach, distance), outside};
-    };
-    const Taps taps =
-        make_taps(id, like, type, {count, axis.large}, part, find, Filter::of);
-    const Tensor sum = taps.weight.sum(0);
-    taps.weight.div_(sum.masked_fill_(sum.eq(0), 1));
-    return taps;
+  static constexpr bool weighs = true;
+  template <class T>
+  static void find(const Axis& axis, Taps& taps) {
+    const T step = axis.step<T>(), widen = std::max(step, T(1));
+    const T support = static_cast<T>(Filter::reach) * widen;
+    for (int64_t i = 0; i < axis.large; i++) {
+      const T center = (static_cast<T>(i) + T(0.5)) * step;
+      const auto first = std::max(static_cast<int64_t>(center - support + T(0.5)), int64_t(0));
+      const auto end = std::min(static_cast<int64_t>(center + support + T(0.5)), axis.small);
+      T sum = 0;
+      for (int64_t k = first; k < end; k++) {
+        const T x = (static_cast<T>(k) - center + T(0.5)) * (T(1) / widen);
+        const T weight = Filter::of(std::abs(x));
+        taps[i].push_back({k, weight});
+        sum += weight;
+      }
+      for (Tap& tap : taps[i]) {
+        tap.weight = sum == 0 ? tap.weight : static_cast<T>(tap.weight) / sum;
+      }
+    }
   }
 };
 
-// What a tap has for each element, along a dimension of x.
-Tensor along(const Tensor& of_taps, int64_t tap, const Tensor& x, int64_t dim) {
-  at::DimVector shape(x.dim(), 1);
-  shape[dim] = of_taps.size(1);
-  return of_taps.select(0, tap).view(shape);
-}
-
-// Nothing times infinity would not be nothing.
-Tensor& clear_outside(Tensor& x, const Taps& taps, int64_t tap, int64_t dim) {
-  return taps.outside.defined() ? x.masked_fill_(along(taps.outside, tap, x, dim), 0) : x;
-}
-
-Tensor with_size(const Tensor& x, int64_t dim, int64_t size) {
-  at::DimVector sizes(x.sizes());
-  sizes[dim] = size;
-  return at::zeros(sizes, x.options());
-}
-
-Tensor make_large(const Tensor& small, int64_t dim, const Taps& taps) {
-  const Tensor large = with_size(small, dim, taps.index.size(1));
-  for (int64_t tap = 0; tap < taps.index.size(0); tap++) {
-    Tensor x = small.index_select(dim, taps.index.select(0, tap));
-    large.addcmul_(clear_outside(x, taps, tap, dim), along(taps.weight, tap, small, dim));
-  }
-  return large;
-}
-
-Tensor make_small(const Tensor& large, int64_t dim, const Taps& taps, int64_t size) {
-  const Tensor small = with_size(large, dim, size);
-  for (int64_t tap = 0; tap < taps.index.size(0); tap++) {
-    Tensor x = large.mul(along(taps.weight, tap, large, dim));
-    small.index_add_(dim, taps.index.select(0, tap), clear_outside(x, taps, tap, dim));
-  }
-  return small;
-}
-
-// Calls fn(dimension, taps) for each axis, the last one first.
-template <class Kind, class Fn>
-void for_each_axis(
-    OpId id, const Tensor& large, const Tensor& small, bool align, at::ArrayRef<Scale> scales, Fn&& fn) {
-  const auto type = at::toOpMathType(large.scalar_type());
-  Part part = Part::FIRST;
-  for (int64_t k = static_cast<int64_t>(scales.size()) - 1; k >= 0; k--) {
-    const int64_t dim = kSpatial + k;
-    if (Kind::copies && large.size(dim) == small.size(dim)) {
-      continue;
+// For every element of the small one, what it is a tap of.
+Taps turned(const Taps& taps, int64_t small) {
+  Taps other(small);
+  for (size_t i = 0; i < taps.size(); i++) {
+    for (const Tap& tap : taps[i]) {
+      other[tap.place].push_back({static_cast<int64_t>(i), tap.weight});
     }
-    const Axis axis = axis_of(large.size(dim), small.size(dim), type, align, scales[k]);
-    fn(dim, Kind::taps(id, large, type, axis, part));
-    part = Part::FURTHER;
   }
+  return other;
+}
+
+// Elements first, first + step ... whose taps are `move` apart.
+struct Run {
+  int64_t first, count, step, move;
+};
+
+bool follows(const Taps& taps, int64_t a, int64_t b, int64_t move) {
+  return std::equal(
+      taps[a].begin(), taps[a].end(), taps[b].begin(), taps[b].end(),
+      [&](const Tap& x, const Tap& y) { return y.place - x.place == move; });
+}
+
+std::vector<Run> find_runs(const Taps& taps, int64_t source) {
+  const auto all = static_cast<int64_t>(taps.size()), common = std::gcd(all, source);
+  const int64_t step = all / common, move = source / common;
+  std::vector<Run> runs;
+  for (int64_t phase = 0; phase < step; phase++) {
+    for (int64_t i = phase; i < all; i += step) {
+      if (i > phase && follows(taps, i - step, i, move)) {
+        runs.back().count++;
+      } else {
+        runs.push_back({i, 1, step, move});
+      }
+    }
+  }
+  return runs;
+}
+
+// `count` elements from `first` on, `step` apart.
+Tensor view(const Tensor& t, int64_t dim, int64_t first, int64_t count, int64_t step) {
+  at::DimVector sizes(t.sizes()), strides(t.strides());
+  const int64_t offset = t.storage_offset() + first * strides[dim];
+  sizes[dim] = count;
+  strides[dim] *= step;
+  return t.as_strided(sizes, strides, offset);
+}
+
+class Pass {
+ public:
+  Pass(OpId id, const Tensor& out, const Tensor& in, int64_t dim, const Taps& taps, bool weighs, Part& part)
+      : id_(id), out_(out), in_(in), dim_(dim), taps_(taps), weighs_(weighs), part_(part) {}
+
+  void run() {
+    const std::vector<Run> runs = find_runs(taps_, in_.size(dim_));
+    if (runs.size() > kRuns) {
+      run_by_index();
+      return;
+    }
+    for (const Run& r : runs) {
+      const Tensor to = view(out_, dim_, r.first, r.count, r.step);
+      const size_t count = taps_[r.first].size();
+      size_t k = 0;
+      do {
+        add(to, r, k, std::min(k + kTaps, count));
+        k += kTaps;
+      } while (k < count);
+    }
+  }
+
+ private:
+  // Taps k ... of a run, added to what is there unless they are the first ones.
+  void add(const Tensor& to, const Run& r, size_t k, size_t end) {
+    Space space(to.sizes(), to.get_device());
+    Program p(vector_type(at::toOpMathType(to.scalar_type())));
+    space.add(to);
+    std::optional<Value> sum;
+    if (k > 0) {
+      sum = p.load(0, p.type());
+    }
+    for (; k < end; k++) {
+      const Tensor from = view(in_, dim_, taps_[r.first][k].place, r.count, r.move);
+      const Value x = weigh(p, space, p.load(space.add(from), p.type()), r, k);
+      sum = sum ? *sum + x : x;
+    }
+    p.store(0, sum ? *sum : p(0.0));
+    space.sort_by_stride(0);
+    space.coalesce();
+    launch(space, p, id_, part_);
+    part_ = Part::FURTHER;
+  }
+
+  Value weigh(Program& p, Space& space, Value x, const Run& r, size_t k) {
+    if (!weighs_) {
+      return x;
+    }
+    const double weight = taps_[r.first][k].weight;
+    bool same = true;
+    for (int64_t i = 1; i < r.count; i++) {
+      same &= taps_[r.first + i * r.step][k].weight == weight;
+    }
+    if (same) {
+      return x * weight;
+    }
+    at::DimVector strides(out_.dim(), 0);
+    strides[dim_] = r.step;
+    const Tensor w = weights().select(0, static_cast<int64_t>(k)).slice(0, r.first);
+    return x * p.load(space.add(w, std::move(strides)), p.type());
+  }
+
+  // Each tap of all elements at once; what is no tap has a NaN for its weight.
+  void run_by_index() {
+    const Tensor places = table(at::kLong, 0, [](const Tap& t) { return static_cast<double>(t.place); });
+    const Tensor sum = at::zeros(out_.sizes(), out_.options().dtype(weights().scalar_type()));
+    for (int64_t k = 0; k < places.size(0); k++) {
+      const Tensor x = in_.index_select(dim_, places.select(0, k));
+      at::DimVector strides(out_.dim(), 0);
+      strides[dim_] = 1;
+      Space space(sum.sizes(), sum.get_device());
+      Program p(vector_type(sum.scalar_type()));
+      space.add(sum);
+      space.add(x);
+      space.add(weights().select(0, k), std::move(strides));
+      space.sort_by_stride(0);
+      space.coalesce();
+      const Value w = p.load(2, p.type());
+      const Value more = p.select(isnan(w), p(0.0), p.load(1, p.type()) * w);
+      p.store(0, p.load(0, p.type()) + more);
+      launch(space, p, id_, part_);
+      part_ = Part::FURTHER;
+    }
+    out_.copy_(sum);
+  }
+
+  // [taps, elements], on the card.
+  const Tensor& weights() {
+    if (!weights_.defined()) {
+      const auto type = at::toOpMathType(out_.scalar_type());
+      weights_ = table(
+          at::isFloatingType(type) ? type : at::kDouble,
+          std::numeric_limits<double>::quiet_NaN(),
+          [](const Tap& t) { return t.weight; });
+    }
+    return weights_;
+  }
+
+  template <class Fn>
+  Tensor table(c10::ScalarType type, double none, Fn&& of) {
+    size_t most = 0;
+    for (const auto& t : taps_) {
+      most = std::max(most, t.size());
+    }
+    const size_t all = taps_.size();
+    std::vector<double> host(most * all, none);
+    for (size_t i = 0; i < all; i++) {
+      for (size_t k = 0; k < taps_[i].size(); k++) {
+        host[k * all + i] = of(taps_[i][k]);
+      }
+    }
+    return at::from_blob(
+               host.data(),
+               {static_cast<int64_t>(most), static_cast<int64_t>(all)},
+               at::TensorOptions(at::kDouble))
+        .to(type)
+        .to(out_.device());
+  }
+
+  OpId id_;
+  const Tensor& out_;
+  const Tensor& in_;
+  int64_t dim_;
+  const Taps& taps_;
+  bool weighs_;
+  Part& part_;
+  Tensor weights_;
+};
+
+template <class Kind>
+Taps find_taps(const Axis& axis, c10::ScalarType type) {
+  Taps taps(axis.large);
+  if (at::toOpMathType(type) == at::kDouble) {
+    Kind::template find<double>(axis, taps);
+  } else {
+    Kind::template find<float>(axis, taps);
+  }
+  return taps;
+}
+
+// From in to out, either of which is the large one; the shorter axis first where
+// that leaves less to do.
+template <class Kind>
+void interpolate(
+    OpId id,
+    const Tensor& out,
+    const Tensor& in,
+    bool backward,
+    bool align,
+    at::ArrayRef<Scale> scales) {
+  const Tensor &large = backward ? in : out, &small = backward ? out : in;
+  const auto between =
+      Kind::weighs || backward ? at::toOpMathType(out.scalar_type()) : out.scalar_type();
+  c10::SmallVector<int64_t, 3> dims;
+  for (int64_t d = kSpatial; d < out.dim(); d++) {
+    if (!Kind::copies || large.size(d) != small.size(d)) {
+      dims.push_back(d);
+    }
+  }
+  if (dims.empty()) {
+    out.copy_(in);
+    return;
+  }
+  // What shrinks most comes first, else the last one.
+  std::stable_sort(dims.begin(), dims.end(), [&](int64_t a, int64_t b) {
+    return out.size(a) * in.size(b) < out.size(b) * in.size(a) ||
+        (out.size(a) * in.size(b) == out.size(b) * in.size(a) && a > b);
+  });
+  Part part = Part::FIRST;
+  Tensor x = in;
+  for (size_t i = 0; i < dims.size(); i++) {
+    const int64_t d = dims[i];
+    const Axis axis{large.size(d), small.size(d), scales[d - kSpatial], align};
+    Taps taps = find_taps<Kind>(axis, out.scalar_type());
+    if (backward) {
+      taps = turned(taps, axis.small);
+    }
+    Tensor to = out;
+    if (i + 1 < dims.size()) {
+      at::DimVector sizes(x.sizes());
+      sizes[d] = out.size(d);
+      to = at::empty(
+          sizes, x.options().dtype(between).memory_format(x.suggest_memory_format()));
+    }
+    Pass(id, to, x, d, taps, Kind::weighs, part).run();
+    x = to;
+  }
+}
+
+// Of align and scales, the operators without weights have the latter only.
+template <class Kind, bool IsBackward, class... Scales>
+void call(OpId id, const Tensor& out, const Tensor& in, bool align, const Scales&... scale) {
+  if (out.numel() == 0 || in.numel() == 0) {
+    out.zero_();
+    return;
+  }
+  const std::array<Scale, sizeof...(scale)> scales{Scale(scale)...};
+  interpolate<Kind>(id, out, in, IsBackward, align, scales);
 }
 
 template <class Kind>
 struct Forward {
   template <class... Rest>
   static bool serves(const Tensor& self, const Rest&...) {
-    return self.is_floating_point();
+    return !Kind::weighs || self.is_floating_point();
   }
   template <class Op, class... Scales>
   void operator()(
       OpId id, Op& op, const Tensor& self, at::IntArrayRef, bool align, const Scales&... scale) const {
-    const Tensor& out = op.maybe_get_output(0);
-    if (out.numel() == 0) {
-      return;
-    }
-    Tensor x = self.to(at::toOpMathType(self.scalar_type()));
-    for_each_axis<Kind>(id, out, self, align, {{Scale(scale)...}}, [&](int64_t dim, const Taps& taps) {
-      x = make_large(x, dim, taps);
-    });
-    out.copy_(x);
+    call<Kind, false>(id, op.maybe_get_output(0), self, align, scale...);
+  }
+  template <class Op, class... Scales>
+  void operator()(OpId id, Op& op, const Tensor& self, at::IntArrayRef, const Scale& first, const Scales&... scale)
+      const {
+    call<Kind, false>(id, op.maybe_get_output(0), self, false, first, scale...);
   }
 };
 
@@ -271,33 +487,43 @@ struct Backward {
       at::IntArrayRef,
       bool align,
       const Scales&... scale) const {
-    const Tensor& out = op.maybe_get_output(0);
-    if (grad.numel() == 0) {
-      out.zero_();
-      return;
-    }
-    Tensor x = grad.to(at::toOpMathType(grad.scalar_type()));
-    for_each_axis<Kind>(id, grad, out, align, {{Scale(scale)...}}, [&](int64_t dim, const Taps& taps) {
-      x = make_small(x, dim, taps, out.size(dim));
-    });
-    out.copy_(x);
+    call<Kind, true>(id, op.maybe_get_output(0), grad, align, scale...);
+  }
+  template <class Op, class... Scales>
+  void operator()(
+      OpId id,
+      Op& op,
+      const Tensor& grad,
+      at::IntArrayRef,
+      at::IntArrayRef,
+      const Scale& first,
+      const Scales&... scale) const {
+    call<Kind, true>(id, op.maybe_get_output(0), grad, false, first, scale...);
   }
 };
 
-#define OPENREG_INTERPOLATION(name, kind)                              \
+#define OPENREG_INTERPOLATION(name, ...)                               \
   add_op<at::meta::structured_##name>(                                 \
-      m, NamesWithoutInplace{#name, #name ".out"}, Forward<kind>());   \
+      m, NamesWithoutInplace{#name, #name ".out"}, Forward<__VA_ARGS__>()); \
   add_op<at::meta::structured_##name##_backward>(                      \
       m,                                                               \
       NamesWithoutInplace{                                             \
           #name "_backward", #name "_backward.grad_input"},            \
-      Backward<kind>())
+      Backward<__VA_ARGS__>())
 
 } // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  OPENREG_INTERPOLATION(upsample_bicubic2d, Cubic);
+  OPENREG_INTERPOLATION(upsample_nearest1d, Nearest<false>);
+  OPENREG_INTERPOLATION(upsample_nearest2d, Nearest<false>);
+  OPENREG_INTERPOLATION(upsample_nearest3d, Nearest<false>);
+  OPENREG_INTERPOLATION(_upsample_nearest_exact1d, Nearest<true>);
+  OPENREG_INTERPOLATION(_upsample_nearest_exact2d, Nearest<true>);
+  OPENREG_INTERPOLATION(_upsample_nearest_exact3d, Nearest<true>);
+  OPENREG_INTERPOLATION(upsample_linear1d, Linear);
+  OPENREG_INTERPOLATION(upsample_bilinear2d, Linear);
   OPENREG_INTERPOLATION(upsample_trilinear3d, Linear);
+  OPENREG_INTERPOLATION(upsample_bicubic2d, Cubic);
   OPENREG_INTERPOLATION(_upsample_bilinear2d_aa, Widened<Triangle>);
   OPENREG_INTERPOLATION(_upsample_bicubic2d_aa, Widened<SteeperCubic>);
   OPENREG_INTERPOLATION(_upsample_lanczos2d_aa, Widened<Lanczos>);
