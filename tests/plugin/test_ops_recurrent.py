@@ -59,3 +59,73 @@ def test_double_backward():
         first = torch.autograd.grad(cell(y, state)[0].sum(), y, create_graph=True)[0]
         seconds.append(torch.autograd.grad((first * first).sum(), y)[0].cpu())
     torch.testing.assert_close(seconds[1], seconds[0])
+
+
+KINDS = [(nn.LSTM, {}), (nn.GRU, {}), (nn.RNN, {}), (nn.RNN, {"nonlinearity": "relu"})]
+
+
+def state_of(layer, *shape, **options):
+    state = torch.randn(*shape, **options)
+    return (state, -state) if isinstance(layer, nn.LSTM) else state
+
+
+def gradients(layer, x, state):
+    """Of y alone, so that the last states have none."""
+    tensors = [x, *(state if isinstance(state, tuple) else (state,))]
+    leaves = [t.detach().requires_grad_() for t in tensors]
+    given = tuple(leaves[1:]) if isinstance(state, tuple) else leaves[1]
+    y = layer(leaves[0], given)[0]
+    return [y, *torch.autograd.grad((y * y).sum(), [*leaves, *layer.parameters()])]
+
+
+@pytest.mark.parametrize(("kind", "options"), KINDS)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+def test_given_states(kind, options, dtype):
+    torch.manual_seed(0)
+    layer = kind(5, 7, batch_first=True, dtype=dtype, **options)
+    x, state = torch.randn(3, 6, 5, dtype=dtype), state_of(layer, 1, 3, 7, dtype=dtype)
+    want = [t.clone() for t in gradients(layer, x, state)]
+    moved = tuple(t.to(DEV) for t in state) if isinstance(state, tuple) else state.to(DEV)
+    with no_fallback():
+        got = gradients(layer.to(DEV), x.to(DEV), moved)
+    tolerance = 1e-1 if dtype == torch.bfloat16 else 1e-4
+    for have, need in zip(got, want):
+        torch.testing.assert_close(have.cpu(), need, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize(("kind", "options"), KINDS)
+def test_layers_twice(kind, options):
+    torch.manual_seed(0)
+    layer = kind(2, 3, num_layers=2, dtype=torch.double, **options)
+    x = torch.randn(3, 2, 2, dtype=torch.double)
+    seconds = []
+    for device in ("cpu", DEV):
+        layer.to(device)
+        y = x.to(device).detach().requires_grad_()
+        first = torch.autograd.grad(layer(y)[0].sum(), y, create_graph=True)[0]
+        seconds.append(torch.autograd.grad((first * first).sum(), y)[0].cpu())
+    torch.testing.assert_close(seconds[1], seconds[0])
+
+
+def test_projections_and_transforms():
+    torch.manual_seed(0)
+    narrow = nn.LSTM(4, 6, proj_size=3)
+    x = torch.randn(5, 2, 4)
+    want = narrow(x)[0]
+    torch.testing.assert_close(narrow.to(DEV)(x.to(DEV))[0].cpu(), want, rtol=1e-4, atol=1e-5)
+    layer = nn.GRU(4, 6)
+    want = torch.func.grad(lambda t: layer(t)[0].sum())(x)
+    layer.to(DEV)
+    got = torch.func.grad(lambda t: layer(t)[0].sum())(x.to(DEV))
+    torch.testing.assert_close(got.cpu(), want, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("shape", [(3, 6, 4), (3, 4, 5), (2, 6, 5)])
+def test_bad_states(shape):
+    for device in ("cpu", DEV):
+        layer = nn.LSTM(4, 6, device=device)
+        state = torch.zeros(1, 3, 6, device=device)
+        other = torch.zeros(shape, device=device)
+        with pytest.raises(RuntimeError):
+            torch.lstm(torch.zeros(5, 3, 4, device=device), (state, other), list(layer.parameters()),
+                       True, 1, 0.0, False, False, False)

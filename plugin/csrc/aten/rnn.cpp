@@ -1,25 +1,64 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The cells of LSTM and GRU by composition. ATen's recurrent layers call these
-// operators for every device but the CPU, which has none to fall back to.
+// The cells of LSTM and GRU. ATen's recurrent layers call these operators for every
+// device but the CPU, which has none to fall back to.
+#include "aten/rnn.h"
+
 #include <ATen/ATen.h>
+#include <ATen/OpMathType.h>
 #include <torch/library.h>
 
 #include <optional>
 #include <tuple>
 
+#include "aten/convention.h"
+#include "aten/step.h"
+
 namespace openreg {
+
 namespace {
 
 using at::Tensor;
 using OptTensor = std::optional<Tensor>;
 using Three = std::tuple<Tensor, Tensor, Tensor>;
 
+OpName lstm_name, lstm_backward_name, gru_name, gru_backward_name;
+
 bool given(const OptTensor& t) {
   return t && t->defined();
 }
 
-Tensor with_bias(const Tensor& gates, const OptTensor& bias) {
-  return given(bias) ? gates + *bias : gates;
+Step step_of(OpId id, const Tensor& state) {
+  return Step(id, state, at::toOpMathType(state.scalar_type()));
+}
+
+Tensor gate(const Tensor& gates, int64_t which, const Tensor& state) {
+  return gates.narrow(1, which * state.size(1), state.size(1));
+}
+
+Value sigmoid_backward(Value grad, Value y) {
+  return grad * y * (1.0 - y);
+}
+
+Value tanh_backward(Value grad, Value y) {
+  return grad * (1.0 - y * y);
+}
+
+// The sum of those that are there.
+Tensor sum_of(OpId id, std::initializer_list<OptTensor> terms, Part part) {
+  const Tensor& first = **terms.begin();
+  const Tensor out = at::empty(first.sizes(), first.options());
+  Step s = step_of(id, out);
+  const uint8_t to = s.add(out);
+  std::optional<Value> sum;
+  for (const OptTensor& t : terms) {
+    if (given(t)) {
+      const Value x = s.load(*t);
+      sum = sum ? *sum + x : x;
+    }
+  }
+  s.program.store(to, *sum);
+  s.run(part);
+  return out;
 }
 
 // Returns the new hidden and cell states [batch, hidden], and the four gates
@@ -30,15 +69,12 @@ Three lstm_cell(
     const Tensor& cx,
     const OptTensor& input_bias,
     const OptTensor& hidden_bias) {
-  const auto gates = (with_bias(input_gates, input_bias) +
-                      with_bias(hidden_gates, hidden_bias))
-                         .chunk(4, 1);
-  const Tensor i = gates[0].sigmoid();
-  const Tensor f = gates[1].sigmoid();
-  const Tensor g = gates[2].tanh();
-  const Tensor o = gates[3].sigmoid();
-  const Tensor cy = f * cx + i * g;
-  return {o * cy.tanh(), cy, at::cat({i, f, g, o}, 1)};
+  const OpId id = lstm_name.id;
+  const Tensor gates =
+      sum_of(id, {input_gates, hidden_gates, input_bias, hidden_bias}, Part::FIRST);
+  const Tensor hy = at::empty(cx.sizes(), cx.options()), cy = at::empty_like(hy);
+  lstm_step(id, gates, cx, hy, cy);
+  return {hy, cy, gates};
 }
 
 Three lstm_cell_backward(
@@ -48,31 +84,22 @@ Three lstm_cell_backward(
     const Tensor& cy,
     const Tensor& workspace,
     bool has_bias) {
-  if (!given(grad_hy) && !given(grad_cy))
+  if (!given(grad_hy) && !given(grad_cy)) {
     return {};
-  const auto gates = workspace.chunk(4, 1);
-  const Tensor &i = gates[0], &f = gates[1], &g = gates[2], &o = gates[3];
-  const Tensor th = cy.tanh();
-  Tensor grad_c, grad_o;
-  if (given(grad_hy)) {
-    grad_c = at::tanh_backward(*grad_hy * o, th);
-    grad_o = at::sigmoid_backward(*grad_hy * th, o);
-    if (given(grad_cy))
-      grad_c = grad_c + *grad_cy;
-  } else {
-    grad_c = *grad_cy;
-    grad_o = at::zeros_like(o);
   }
-  const Tensor grad_gates = at::cat(
-      {at::sigmoid_backward(grad_c * g, i),
-       at::sigmoid_backward(grad_c * cx, f),
-       at::tanh_backward(grad_c * i, g),
-       grad_o},
-      1);
-  return {
+  const Tensor grad_gates = at::empty(workspace.sizes(), workspace.options());
+  const Tensor grad_cx = at::empty(cx.sizes(), cx.options());
+  lstm_step_backward(
+      lstm_backward_name.id,
+      workspace,
+      cx,
+      cy,
+      grad_hy.value_or(Tensor()),
+      grad_cy.value_or(Tensor()),
       grad_gates,
-      grad_c * f,
-      has_bias ? grad_gates.sum(0) : Tensor()};
+      grad_cx,
+      Part::FIRST);
+  return {grad_gates, grad_cx, has_bias ? grad_gates.sum(0) : Tensor()};
 }
 
 // Returns the new hidden state [batch, hidden], and [batch, 5 hidden] for the
@@ -83,36 +110,157 @@ std::tuple<Tensor, Tensor> gru_cell(
     const Tensor& hx,
     const OptTensor& input_bias,
     const OptTensor& hidden_bias) {
-  const auto input = with_bias(input_gates, input_bias).chunk(3, 1);
-  const auto hidden = with_bias(hidden_gates, hidden_bias).chunk(3, 1);
-  const Tensor r = (input[0] + hidden[0]).sigmoid();
-  const Tensor z = (input[1] + hidden[1]).sigmoid();
-  const Tensor n = (input[2] + r * hidden[2]).tanh();
-  return {n + z * (hx - n), at::cat({r, z, n, hx, hidden[2]}, 1)};
+  const OpId id = gru_name.id;
+  const int64_t size = hx.size(1);
+  const Tensor input = sum_of(id, {input_gates, input_bias}, Part::FIRST);
+  const Tensor hidden = sum_of(id, {hidden_gates, hidden_bias}, Part::FURTHER);
+  const Tensor hy = at::empty(hx.sizes(), hx.options());
+  const Tensor workspace = at::empty({hx.size(0), 5 * size}, hx.options());
+  gru_step(id, input, hidden, hx, hy, workspace);
+  gate(workspace, 3, hx).copy_(hx);
+  gate(workspace, 4, hx).copy_(gate(hidden, 2, hx));
+  return {hy, workspace};
 }
 
 std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> gru_cell_backward(
     const Tensor& grad_hy,
     const Tensor& workspace,
     bool has_bias) {
-  const auto kept = workspace.chunk(5, 1);
-  const Tensor &r = kept[0], &z = kept[1], &n = kept[2], &hx = kept[3];
-  const Tensor grad_z = at::sigmoid_backward(grad_hy * (hx - n), z);
-  const Tensor grad_n = at::tanh_backward(grad_hy * (1 - z), n);
-  const Tensor grad_r = at::sigmoid_backward(grad_n * kept[4], r);
-  const Tensor grad_input = at::cat({grad_r, grad_z, grad_n}, 1);
-  const Tensor grad_hidden = at::cat({grad_r, grad_z, grad_n * r}, 1);
+  const int64_t batch = grad_hy.size(0), size = grad_hy.size(1);
+  const Tensor grad_input = at::empty({batch, 3 * size}, grad_hy.options());
+  const Tensor grad_hidden = at::empty_like(grad_input);
+  const Tensor grad_hx = at::empty({batch, size}, grad_hy.options());
+  gru_step_backward(
+      gru_backward_name.id,
+      workspace,
+      gate(workspace, 4, grad_hx),
+      gate(workspace, 3, grad_hx),
+      grad_hy,
+      Tensor(),
+      grad_input,
+      grad_hidden,
+      grad_hx,
+      Part::FIRST);
   return {
       grad_input,
       grad_hidden,
-      grad_hy * z,
+      grad_hx,
       has_bias ? grad_input.sum(0) : Tensor(),
       has_bias ? grad_hidden.sum(0) : Tensor()};
 }
 
 } // namespace
 
+void lstm_step(
+    OpId id,
+    const Tensor& gates,
+    const Tensor& cx,
+    const Tensor& hy,
+    const Tensor& cy,
+    Part part) {
+  Step s = step_of(id, cy);
+  std::array<uint8_t, 4> at;
+  std::array<Value, 4> g{
+      s.load(at[0] = s.add(gate(gates, 0, cy))),
+      s.load(at[1] = s.add(gate(gates, 1, cy))),
+      s.load(at[2] = s.add(gate(gates, 2, cy))),
+      s.load(at[3] = s.add(gate(gates, 3, cy)))};
+  for (int k = 0; k < 4; k++) {
+    g[k] = k == 2 ? tanh(g[k]) : sigmoid(g[k]);
+    s.program.store(at[k], g[k]);
+  }
+  const Value c = g[1] * s.load(cx) + g[0] * g[2];
+  s.store(cy, c);
+  s.store(hy, g[3] * tanh(c));
+  s.run(part);
+}
+
+void lstm_step_backward(
+    OpId id,
+    const Tensor& gates,
+    const Tensor& cx,
+    const Tensor& cy,
+    const Tensor& grad_hy,
+    const Tensor& grad_cy,
+    const Tensor& grad_gates,
+    const Tensor& grad_cx,
+    Part part) {
+  Step s = step_of(id, cy);
+  const auto load = [&](int64_t which) { return s.load(gate(gates, which, cy)); };
+  const auto store = [&](int64_t which, Value v) { s.store(gate(grad_gates, which, cy), v); };
+  const Value i = load(0), f = load(1), g = load(2), o = load(3);
+  std::optional<Value> c;
+  if (grad_cy.defined()) {
+    c = s.load(grad_cy);
+  }
+  if (grad_hy.defined()) {
+    const Value th = tanh(s.load(cy)), h = s.load(grad_hy);
+    store(3, sigmoid_backward(h * th, o));
+    const Value more = tanh_backward(h * o, th);
+    c = c ? *c + more : more;
+  } else {
+    store(3, s.program(0.0));
+  }
+  store(0, sigmoid_backward(*c * g, i));
+  store(1, sigmoid_backward(*c * s.load(cx), f));
+  store(2, tanh_backward(*c * i, g));
+  s.store(grad_cx, *c * f);
+  s.run(part);
+}
+
+void gru_step(
+    OpId id,
+    const Tensor& input,
+    const Tensor& hidden,
+    const Tensor& hx,
+    const Tensor& hy,
+    const Tensor& kept,
+    Part part) {
+  Step s = step_of(id, hy);
+  const auto load = [&](const Tensor& of, int64_t which) { return s.load(gate(of, which, hy)); };
+  const Value r = sigmoid(load(input, 0) + load(hidden, 0));
+  const Value z = sigmoid(load(input, 1) + load(hidden, 1));
+  const Value n = tanh(load(input, 2) + r * load(hidden, 2));
+  s.store(gate(kept, 0, hy), r);
+  s.store(gate(kept, 1, hy), z);
+  s.store(gate(kept, 2, hy), n);
+  s.store(hy, n + z * (s.load(hx) - n));
+  s.run(part);
+}
+
+void gru_step_backward(
+    OpId id,
+    const Tensor& kept,
+    const Tensor& scaled,
+    const Tensor& hx,
+    const Tensor& grad_hy,
+    const Tensor& more,
+    const Tensor& grad_input,
+    const Tensor& grad_hidden,
+    const Tensor& grad_hx,
+    Part part) {
+  Step s = step_of(id, grad_hx);
+  const auto load = [&](int64_t which) { return s.load(gate(kept, which, grad_hx)); };
+  const Value h = s.load(grad_hy), r = load(0), z = load(1), n = load(2);
+  const Value grad_n = tanh_backward(h * (1.0 - z), n);
+  const Value grad_r = sigmoid_backward(grad_n * s.load(scaled), r);
+  const Value grad_z = sigmoid_backward(h * (s.load(hx) - n), z);
+  for (const Tensor& grad : {grad_input, grad_hidden}) {
+    s.store(gate(grad, 0, grad_hx), grad_r);
+    s.store(gate(grad, 1, grad_hx), grad_z);
+  }
+  s.store(gate(grad_input, 2, grad_hx), grad_n);
+  s.store(gate(grad_hidden, 2, grad_hx), grad_n * r);
+  const Value kept_grad = h * z;
+  s.store(grad_hx, more.defined() ? kept_grad + s.load(more) : kept_grad);
+  s.run(part);
+}
+
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  lstm_name.set("_thnn_fused_lstm_cell");
+  lstm_backward_name.set("_thnn_fused_lstm_cell_backward_impl");
+  gru_name.set("_thnn_fused_gru_cell");
+  gru_backward_name.set("_thnn_fused_gru_cell_backward");
   m.impl("_thnn_fused_lstm_cell", lstm_cell);
   m.impl("_thnn_fused_lstm_cell_backward_impl", lstm_cell_backward);
   m.impl("_thnn_fused_gru_cell", gru_cell);
