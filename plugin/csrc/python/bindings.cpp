@@ -207,6 +207,7 @@ void bind_statistics(py::module_& m) {
 
 PYBIND11_MODULE(_C, m) {
   openreg::bind_gil();
+  openreg::bind_signals();
   openreg::bind_device(m);
   openreg::bind_memory(m);
   openreg::bind_streams(m);

@@ -13,6 +13,7 @@
 #include "runtime/cross_copy.h"
 #include "runtime/fallback.h"
 #include "runtime/host_allocator.h"
+#include "runtime/interrupt.h"
 #include "runtime/staging.h"
 #include "runtime/strided_copy.h"
 #include "runtime/submit.h"
@@ -55,16 +56,16 @@ Sent submit_copy(StreamState& s, const CopyShape& shape) {
 
 void copy_on_card(const at::Tensor& dst, const at::Tensor& src) {
   at::assert_no_partial_overlap(dst, src);
-  submit_copy(
-      current_stream_state(dst.get_device()),
-      copy_shape(
-          dst.sizes(),
-          written(dst),
-          dst.strides(),
-          dst.scalar_type(),
-          address(src),
-          src.strides(),
-          src.scalar_type()));
+  StreamState& s = current_stream_state(dst.get_device());
+  const CopyShape shape = copy_shape(
+      dst.sizes(),
+      written(dst),
+      dst.strides(),
+      dst.scalar_type(),
+      address(src),
+      src.strides(),
+      src.scalar_type());
+  restartable([&] { submit_copy(s, shape); });
 }
 
 // One packet straight between pinned memory and the card.
@@ -90,6 +91,9 @@ void copy_pinned(
           src_addr,
           src.strides(),
           src.scalar_type()));
+  // Memory that nobody keeps must not go before the card is through with it.
+  if (kept && !non_blocking)
+    wait_interruptibly(s, sent.seq);
   if (!non_blocking || !kept)
     dst.is_cpu() ? wait_read(s, sent) : wait_seq(s, sent.seq);
 }
@@ -104,24 +108,33 @@ std::optional<uint64_t> pinned_address(
   return found->addr;
 }
 
+// f may be called twice: what it sends again is the same.
+template <class F>
+void with_staging(StreamState& s, F f) {
+  restartable([&] {
+    std::lock_guard<std::mutex> lock(s.staging_mutex);
+    f(Staging::of(s));
+  });
+}
+
 // src is dense and in the order of its strides, of the card's or dst's type.
 void upload_small(const at::Tensor& dst, const at::Tensor& src) {
   StreamState& s = current_stream_state(dst.get_device());
-  std::lock_guard<std::mutex> lock(s.staging_mutex);
-  Staging& staging = Staging::of(s);
-  const auto piece = staging.take(s, src.nbytes());
-  std::memcpy(piece.host, src.const_data_ptr(), src.nbytes());
-  const Sent sent = submit_copy(
-      s,
-      copy_shape(
-          dst.sizes(),
-          written(dst),
-          dst.strides(),
-          dst.scalar_type(),
-          piece.addr,
-          src.strides(),
-          src.scalar_type()));
-  staging.used(piece, sent.seq);
+  with_staging(s, [&](Staging& staging) {
+    const auto piece = staging.take(s, src.nbytes());
+    std::memcpy(piece.host, src.const_data_ptr(), src.nbytes());
+    const Sent sent = submit_copy(
+        s,
+        copy_shape(
+            dst.sizes(),
+            written(dst),
+            dst.strides(),
+            dst.scalar_type(),
+            piece.addr,
+            src.strides(),
+            src.scalar_type()));
+    staging.used(piece, sent.seq);
+  });
 }
 
 CopyShape bytes_shape(uint64_t to, uint64_t from, size_t bytes) {
@@ -138,43 +151,43 @@ CopyShape bytes_shape(uint64_t to, uint64_t from, size_t bytes) {
 // While the card takes one piece the CPU fills the next.
 void upload_bytes(uint64_t to, const void* from, size_t bytes, int index) {
   StreamState& s = current_stream_state(static_cast<c10::DeviceIndex>(index));
-  std::lock_guard<std::mutex> lock(s.staging_mutex);
-  Staging& staging = Staging::of(s);
-  for (size_t at = 0; at < bytes; at += Staging::kPiece) {
-    const size_t n = std::min(Staging::kPiece, bytes - at);
-    const auto piece = staging.take(s, n);
-    std::memcpy(piece.host, static_cast<const char*>(from) + at, n);
-    staging.used(
-        piece, submit_copy(s, bytes_shape(to + at, piece.addr, n)).seq);
-  }
+  with_staging(s, [&](Staging& staging) {
+    for (size_t at = 0; at < bytes; at += Staging::kPiece) {
+      const size_t n = std::min(Staging::kPiece, bytes - at);
+      const auto piece = staging.take(s, n);
+      std::memcpy(piece.host, static_cast<const char*>(from) + at, n);
+      staging.used(
+          piece, submit_copy(s, bytes_shape(to + at, piece.addr, n)).seq);
+    }
+  });
 }
 
 // The card is one piece ahead of the CPU.
 void download_bytes(void* to, uint64_t from, size_t bytes, int index) {
   StreamState& s = current_stream_state(static_cast<c10::DeviceIndex>(index));
-  std::lock_guard<std::mutex> lock(s.staging_mutex);
-  Staging& staging = Staging::of(s);
-  Staging::Piece last{};
-  Sent last_sent{};
-  size_t last_at = 0, last_n = 0;
-  const auto finish = [&] {
-    if (!last_n)
-      return;
-    wait_read(s, last_sent);
-    std::memcpy(static_cast<char*>(to) + last_at, last.host, last_n);
-  };
-  for (size_t at = 0; at < bytes; at += Staging::kPiece) {
-    const size_t n = std::min(Staging::kPiece, bytes - at);
-    const auto piece = staging.take(s, n);
-    const Sent sent = submit_copy(s, bytes_shape(piece.addr, from + at, n));
-    staging.used(piece, sent.seq);
+  with_staging(s, [&](Staging& staging) {
+    Staging::Piece last{};
+    Sent last_sent{};
+    size_t last_at = 0, last_n = 0;
+    const auto finish = [&] {
+      if (!last_n)
+        return;
+      wait_read(s, last_sent);
+      std::memcpy(static_cast<char*>(to) + last_at, last.host, last_n);
+    };
+    for (size_t at = 0; at < bytes; at += Staging::kPiece) {
+      const size_t n = std::min(Staging::kPiece, bytes - at);
+      const auto piece = staging.take(s, n);
+      const Sent sent = submit_copy(s, bytes_shape(piece.addr, from + at, n));
+      staging.used(piece, sent.seq);
+      finish();
+      last = piece;
+      last_sent = sent;
+      last_at = at;
+      last_n = n;
+    }
     finish();
-    last = piece;
-    last_sent = sent;
-    last_at = at;
-    last_n = n;
-  }
-  finish();
+  });
 }
 
 void upload(const at::Tensor& dst, at::Tensor src, bool non_blocking) {
@@ -200,22 +213,22 @@ void upload(const at::Tensor& dst, at::Tensor src, bool non_blocking) {
 
 void download_small(const at::Tensor& dst, const at::Tensor& src) {
   StreamState& s = current_stream_state(src.get_device());
-  std::lock_guard<std::mutex> lock(s.staging_mutex);
-  Staging& staging = Staging::of(s);
-  const auto piece = staging.take(s, dst.nbytes());
-  const Sent sent = submit_copy(
-      s,
-      copy_shape(
-          dst.sizes(),
-          piece.addr,
-          dst.strides(),
-          dst.scalar_type(),
-          address(src),
-          src.strides(),
-          src.scalar_type()));
-  staging.used(piece, sent.seq);
-  wait_read(s, sent);
-  std::memcpy(dst.mutable_data_ptr(), piece.host, dst.nbytes());
+  with_staging(s, [&](Staging& staging) {
+    const auto piece = staging.take(s, dst.nbytes());
+    const Sent sent = submit_copy(
+        s,
+        copy_shape(
+            dst.sizes(),
+            piece.addr,
+            dst.strides(),
+            dst.scalar_type(),
+            address(src),
+            src.strides(),
+            src.scalar_type()));
+    staging.used(piece, sent.seq);
+    wait_read(s, sent);
+    std::memcpy(dst.mutable_data_ptr(), piece.host, dst.nbytes());
+  });
 }
 
 void download(const at::Tensor& dst, const at::Tensor& src, bool non_blocking) {

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <memory>
 
+#include "runtime/interrupt.h"
 #include "runtime/strided_copy.h"
 
 namespace openreg {
@@ -138,21 +139,23 @@ void cross_copy_bytes(
     size_t bytes) {
   StreamState& reader = current_stream_state(from_device);
   StreamState& writer = current_stream_state(to_device);
-  Bounces& all = bounces();
-  std::lock_guard<std::mutex> lock(all.mutex);
-  std::unique_ptr<Bounce> b = take_locked(all);
-  try {
-    copy_halves(
-        {writer, to, b->address(to_device)},
-        {reader, from, b->address(from_device)},
-        bytes);
-  } catch (...) {
-    b->used_on(reader);
-    b->used_on(writer);
-    all.left.push_back(std::move(b));
-    throw;
-  }
-  all.idle = std::move(b);
+  restartable([&] {
+    Bounces& all = bounces();
+    std::lock_guard<std::mutex> lock(all.mutex);
+    std::unique_ptr<Bounce> b = take_locked(all);
+    try {
+      copy_halves(
+          {writer, to, b->address(to_device)},
+          {reader, from, b->address(from_device)},
+          bytes);
+    } catch (...) {
+      b->used_on(reader);
+      b->used_on(writer);
+      all.left.push_back(std::move(b));
+      throw;
+    }
+    all.idle = std::move(b);
+  });
 }
 
 } // namespace openreg

@@ -204,7 +204,7 @@ void synchronize_event(Event* event) {
   check_fork();
   const Mark mark = event ? event->mark() : Mark{};
   if (mark.stream)
-    wait_seq(*mark.stream, mark.seq);
+    wait_interruptibly(*mark.stream, mark.seq);
 }
 
 void block_event(Event* event, const c10::Stream& stream) {
@@ -216,7 +216,7 @@ void block_event(Event* event, const c10::Stream& stream) {
   if (&s == mark.stream)
     return;
   if (s.device != mark.stream->device) {
-    wait_seq(*mark.stream, mark.seq);
+    wait_interruptibly(*mark.stream, mark.seq);
     return;
   }
   {
@@ -241,8 +241,8 @@ double elapsed_ms(Event* begin, Event* end) {
       " and openreg:",
       static_cast<int>(to.stream->device),
       ", and each card has its own clock");
-  wait_seq(*from.stream, from.seq);
-  wait_seq(*to.stream, to.seq);
+  wait_interruptibly(*from.stream, from.seq);
+  wait_interruptibly(*to.stream, to.seq);
   const auto ns = static_cast<int64_t>(time_of(to) - time_of(from));
   return static_cast<double>(ns) * 1e-6;
 }

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <mutex>
 
+#include "runtime/interrupt.h"
 #include "runtime/submit.h"
 
 namespace openreg {
@@ -68,7 +69,11 @@ void reset_op_counts() {
     count.store(0, std::memory_order_relaxed);
 }
 
-void* begin_locked(StreamState& stream, unsigned slots, uint64_t* seq) {
+void* begin_locked(
+    StreamState& stream,
+    unsigned slots,
+    uint64_t* seq,
+    bool give_up) {
   for (;;) {
     void* slot;
     const int error = openreg_queue_begin(stream.queue, slots, &slot, seq);
@@ -76,14 +81,18 @@ void* begin_locked(StreamState& stream, unsigned slots, uint64_t* seq) {
       return slot;
     if (error != -ETIME)
       fail_stream(stream, error);
-    check_reachable(stream, stream.last_seq.load(std::memory_order_relaxed));
+    const uint64_t last = stream.last_seq.load(std::memory_order_relaxed);
+    check_reachable(stream, last);
+    if (give_up)
+      throw LongWait{stream, last};
+    give_up_long_wait(stream, last);
   }
 }
 
-uint64_t submit_locked(StreamState& stream, Packet& packet) {
+uint64_t submit_locked(StreamState& stream, Packet& packet, bool give_up) {
   uint64_t seq;
   const unsigned slots = packet.finish();
-  void* slot = begin_locked(stream, slots, &seq);
+  void* slot = begin_locked(stream, slots, &seq, give_up);
   std::memcpy(slot, packet.data(), size_t{slots} * OPENREG_SLOT_SIZE);
   const int64_t last = openreg_queue_submit(stream.queue);
   if (C10_UNLIKELY(last < 0))
@@ -93,6 +102,13 @@ uint64_t submit_locked(StreamState& stream, Packet& packet) {
 }
 
 uint64_t submit(StreamState& stream, Packet& packet) {
+  // As restartable(), at no cost.
+  try {
+    std::lock_guard<std::mutex> lock(stream.mutex);
+    return submit_locked(stream, packet, /*give_up=*/true);
+  } catch (const LongWait& wait) {
+    wait_interruptibly(wait.stream, wait.seq);
+  }
   std::lock_guard<std::mutex> lock(stream.mutex);
   return submit_locked(stream, packet);
 }

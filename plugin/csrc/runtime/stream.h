@@ -22,8 +22,8 @@ constexpr int kPoolPerPriority = 32;
 constexpr int kOwnStreams = 1 + 2 * kPoolPerPriority; // default, normal, high
 constexpr int kExternalStreams = 31; // queues that others have made
 constexpr int kStreams = kOwnStreams + kExternalStreams;
-// How long a wait sleeps before it looks whether it can still end.
-constexpr int64_t kWaitSliceNs = 200'000'000;
+// How long a wait sleeps before it looks whether it can still end, and for signals.
+constexpr int64_t kWaitSliceNs = 50'000'000;
 
 // A WAIT packet on a stream, and the SIGNAL packet of the other one. Whatever
 // is behind the WAIT counts on it: it stays listed until the other stream got
@@ -90,6 +90,9 @@ std::vector<StreamState*> open_streams(c10::DeviceIndex index);
 // never will: its queue has faulted, or one that it waits for, at any remove.
 // Others do not matter.
 void wait_seq(StreamState& stream, uint64_t seq);
+// The same for a caller that holds no mutex: handlers of signals run meanwhile, and what
+// they raise ends the wait.
+void wait_interruptibly(StreamState& stream, uint64_t seq);
 // The same of a copy to the host, which a reset may have given up.
 void wait_read(StreamState& stream, const Sent& read);
 // Whether it has completed; throws likewise.

@@ -16,10 +16,18 @@ namespace openreg {
 
 // Puts the packet on the stream and returns its sequence number. The caller
 // holds stream.mutex.
-uint64_t submit_locked(StreamState& stream, Packet& packet);
+uint64_t submit_locked(
+    StreamState& stream,
+    Packet& packet,
+    bool give_up = false);
 // Room for a packet of that many slots, and its number. Waits while the ring
-// is full: what is in it may wait for another stream's long work.
-void* begin_locked(StreamState& stream, unsigned slots, uint64_t* seq);
+// is full: what is in it may wait for another stream's long work. give_up: throws
+// LongWait instead of a second slice.
+void* begin_locked(
+    StreamState& stream,
+    unsigned slots,
+    uint64_t* seq,
+    bool give_up = false);
 uint64_t submit(StreamState& stream, Packet& packet);
 
 // Stores a value of the stream's clock.

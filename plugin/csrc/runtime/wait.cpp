@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/interrupt.h"
 #include "runtime/stream.h"
 #include "runtime/submit.h"
 
@@ -93,16 +94,28 @@ std::optional<PendingWait> lagging(StreamState& s, uint64_t seq) {
 }
 
 // A fault that is gone when it is looked at was taken away by a reset, after
-// which the packets are done. Once, that is no error.
-void wait_own(StreamState& s, uint64_t seq) {
+// which the packets are done. Once, that is no error. Calls long_wait(s, seq) after
+// each slice.
+template <class F>
+void wait_own(StreamState& s, uint64_t seq, F long_wait) {
   bool again = false;
   while (!s.done(seq)) {
     const int error = openreg_queue_wait(s.queue, seq, kWaitSliceNs);
-    if (error == -ETIME)
+    if (error == -ETIME) {
       check_reachable(s, seq);
-    else if (error && (faulted(s) || std::exchange(again, true)))
+      long_wait(s, seq);
+    } else if (error && (faulted(s) || std::exchange(again, true))) {
       fail_stream(s, error);
+    }
   }
+}
+
+template <class F>
+void wait_all(StreamState& s, uint64_t seq, F long_wait) {
+  check_fork();
+  wait_own(s, seq, long_wait);
+  while (const auto wait = lagging(s, seq))
+    wait_own(*wait->on, wait->signal_seq, long_wait);
 }
 
 // Whether the packets can touch nothing any more, whatever they wait for.
@@ -202,10 +215,11 @@ bool query_seq(StreamState& s, uint64_t seq) {
 }
 
 void wait_seq(StreamState& s, uint64_t seq) {
-  check_fork();
-  wait_own(s, seq);
-  while (const auto wait = lagging(s, seq))
-    wait_own(*wait->on, wait->signal_seq);
+  wait_all(s, seq, give_up_long_wait);
+}
+
+void wait_interruptibly(StreamState& s, uint64_t seq) {
+  wait_all(s, seq, [](StreamState&, uint64_t) { check_signals(); });
 }
 
 void wait_read(StreamState& s, const Sent& read) {
@@ -227,7 +241,7 @@ bool settle(StreamState& s, uint64_t seq) {
 }
 
 void synchronize_stream(StreamState& s) {
-  wait_seq(s, s.last());
+  wait_interruptibly(s, s.last());
   check_fault(s);
 }
 
