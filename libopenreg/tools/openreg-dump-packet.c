@@ -60,6 +60,11 @@ static void print_flags(const char *const *names, size_t n, unsigned int flags)
 		printf("%s 0x%x", before, flags);
 }
 
+/* What arg[1] of SCAN says. */
+static const char *const scan_modes[OPENREG_SCAN_END] = {
+	"SUM", "PROD", "MAX", "MIN", "LOGSUMEXP",
+};
+
 static void print_arguments(unsigned int opcode, const uint8_t *arg)
 {
 	const struct arguments *a;
@@ -76,7 +81,11 @@ static void print_arguments(unsigned int opcode, const uint8_t *arg)
 			printf("%s", a->values[arg[0]]);
 		else
 			printf("?");
-		print_flags(a->flags, COUNT(a->flags), arg[1]);
+		if (opcode == OPENREG_OP_SCAN)
+			printf(", mode %s", arg[1] < COUNT(scan_modes) ?
+						    scan_modes[arg[1]] : "?");
+		else
+			print_flags(a->flags, COUNT(a->flags), arg[1]);
 	}
 	printf("\n");
 }

@@ -176,6 +176,29 @@ static void test_arguments(void **state)
 				      kinds[i].opcode) > 1);
 }
 
+/* The mode is the second argument. */
+static void check_mode(const struct files *f, const char *name,
+		       unsigned int value, unsigned int opcode)
+{
+	const struct openreg_command cmd = {
+		.opcode = (uint8_t)opcode,
+		.arg = { 3, (uint8_t)value },
+	};
+	char part[64];
+
+	snprintf(part, sizeof(part), "axis 3, mode %s\n", name);
+	show(f, &cmd);
+	has(text, part);
+}
+
+static void test_scan_modes(void **state)
+{
+	assert_int_equal(each_name(*state, "openreg_scan_mode",
+				   "OPENREG_SCAN_", check_mode,
+				   OPENREG_OP_SCAN),
+			 OPENREG_SCAN_END);
+}
+
 static void show_late(const struct files *f, struct openreg_dump_late late)
 {
 	struct openreg_dump d;
@@ -372,6 +395,7 @@ int main(void)
 		FILES_TEST(test_instructions),
 		FILES_TEST(test_types),
 		FILES_TEST(test_arguments),
+		FILES_TEST(test_scan_modes),
 		FILES_TEST(test_commands),
 		FILES_TEST(test_late),
 		FILES_TEST(test_forms),
