@@ -12,7 +12,7 @@ __version__ = "0.1.0"
 
 def _register() -> None:
     torch.utils.rename_privateuse1_backend("openreg")
-    from . import (
+    from . import _data_parallel, _distributed, _dlpack, _multiprocessing, (, openreg
         _data_parallel,
         _dlpack,
         _meta,
@@ -24,6 +24,7 @@ def _register() -> None:
 
     torch._register_device_module("openreg", openreg)
     _data_parallel.install()
+    _distributed.install()
     _dlpack.install()
     _meta.install()
     _multiprocessing.install()

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What torch.nn.parallel.comm calls in core, which builds it for CUDA alone: copies
-between cards for nn.DataParallel."""
+"""Copies between cards for nn.DataParallel. torch.nn.parallel.comm calls these functions
+in torch._C; core builds them for CUDA alone."""
 
 import contextlib
 from collections.abc import Sequence

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""torch.compile by Inductor, which generates no code for the card yet: an error that
-names the alternative. Inductor asks torch.openreg for a code generator."""
+"""Inductor generates no code for the card yet: an error that names the alternative.
+Inductor asks torch.openreg for a code generator, and gets NONE."""
 
 from typing import Any, NoReturn
 

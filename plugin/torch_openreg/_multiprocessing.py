@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Other processes, which cannot share memory of the card yet: an error in the process
-that sends or shares, where core fails in a thread or goes on without a word."""
+"""Processes cannot share memory of the card yet. The process that sends or shares gets
+an error, where core fails in another thread or does nothing."""
 
 import functools
 import pickle
@@ -41,7 +41,7 @@ class _Nowhere:
 
 
 class _Search(pickle.Pickler):
-    """Finds what is of the card in all that pickling obj reaches."""
+    """Raises if pickling an object reaches memory of the card."""
 
     def reducer_override(self, obj: Any) -> Any:
         if isinstance(obj, _HOLDERS):
@@ -52,13 +52,13 @@ class _Search(pickle.Pickler):
 
 
 def _search(obj: Any) -> None:
-    if not is_initialized():  # nothing in this process is of the card
+    if not is_initialized():  # this process has used no card
         return
     try:
         _Search(_Nowhere(), 5, buffer_callback=lambda _: None).dump(obj)
     except NotImplementedError:
         raise
-    except Exception:  # obj cannot be pickled: the queue's own pickling says so
+    except Exception:  # the queue reports objects that cannot be pickled
         pass
 
 
@@ -75,12 +75,13 @@ def _guard_reductions() -> None:
 
 
 def _guard_queue(kind: type) -> None:
-    """A queue pickles in a thread, which prints the error while the consumer waits."""
+    """A queue pickles in a thread of its own, which would print the error while the
+    consumer waits."""
     of_python = kind.put
 
     @functools.wraps(of_python)
     def put(self: Any, obj: Any, *args: Any, **kwargs: Any) -> None:
-        # Executors hand the thread's error to the future.
+        # Executors handle the thread's error themselves.
         if self._on_queue_feeder_error is queues.Queue._on_queue_feeder_error:
             _search(obj)
         of_python(self, obj, *args, **kwargs)
@@ -89,7 +90,7 @@ def _guard_queue(kind: type) -> None:
 
 
 def _guard_fetcher(kind: type) -> None:
-    """The loader raises what a worker's fetcher does."""
+    """The training loop gets the exceptions of a worker's fetcher."""
     of_core = kind.fetch
 
     @functools.wraps(of_core)

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// No backend of torch.distributed runs collectives on the card yet. Core's error gets
+// a sentence that names the alternative.
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <torch/library.h>
+
+#include <cstring>
+
+namespace openreg {
+namespace {
+
+void add_the_way_out(
+    const c10::OperatorHandle& op,
+    c10::DispatchKeySet keys,
+    torch::jit::Stack* stack) {
+  try {
+    op.redispatchBoxed(keys & c10::after_autograd_keyset, stack);
+  } catch (c10::Error& error) {
+    if (std::strstr(error.what_without_backtrace(), "No backend type associated"))
+      error.add_context(
+          "No backend of this process group runs collectives of openreg. Use "
+          "init_process_group('cpu:gloo') and collectives on CPU tensors: "
+          "t = x.cpu(); torch.distributed.all_reduce(t); x.copy_(t).");
+    throw;
+  }
+}
+
+// A torch that is built without torch.distributed has no such operators.
+const bool registered = [] {
+  auto* library = new torch::Library(
+      torch::Library::IMPL,
+      "c10d",
+      c10::DispatchKey::AutogradPrivateUse1,
+      __FILE__,
+      __LINE__);
+  for (const c10::OperatorName& name : c10::Dispatcher::singleton().getAllOpNames())
+    if (name.name.starts_with("c10d::"))
+      library->impl(
+          c10::toString(name).c_str(),
+          torch::CppFunction::makeFromBoxedFunction<&add_the_way_out>());
+  return true;
+}();
+
+} // namespace
+} // namespace openreg

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""torch.distributed, which has no backend for the card: the error names the way out,
+and collectives of the CPU work, by torchrun too."""
+
+import datetime
+import socket
+import subprocess
+import sys
+
+import pytest
+import torch
+import torch.distributed as dist
+
+DEV = "openreg"
+WAY_OUT = r"init_process_group\('cpu:gloo'\)"
+BY_BACKEND = [None, "occl", "cpu:gloo,openreg:occl"]
+
+
+@pytest.fixture
+def store():
+    return dist.HashStore()
+
+
+@pytest.fixture
+def group(store):
+    dist.init_process_group("cpu:gloo", store=store, rank=0, world_size=1)
+    yield
+    dist.destroy_process_group()
+
+
+@pytest.mark.parametrize("backend", BY_BACKEND)
+def test_init_names_the_way_out(backend, store):
+    with pytest.raises(NotImplementedError, match=WAY_OUT):
+        dist.init_process_group(backend, store=store, rank=0, world_size=1)
+    assert not dist.is_initialized()
+
+
+def test_init_by_the_device_names_the_way_out(store):
+    with pytest.raises(NotImplementedError, match=WAY_OUT):
+        dist.init_process_group(
+            dist.get_default_backend_for_device(DEV), store=store, rank=0, world_size=1
+        )
+    with pytest.raises(NotImplementedError, match=WAY_OUT):
+        dist.init_process_group(
+            device_id=torch.device(DEV, 0), store=store, rank=0, world_size=1
+        )
+
+
+COLLECTIVES = {
+    "all_reduce": lambda x: dist.all_reduce(x),
+    "broadcast": lambda x: dist.broadcast(x, 0),
+    "all_gather": lambda x: dist.all_gather([torch.empty_like(x)], x),
+    "all_gather_into_tensor": lambda x: dist.all_gather_into_tensor(torch.empty_like(x), x),
+    "reduce_scatter_tensor": lambda x: dist.reduce_scatter_tensor(torch.empty_like(x), x),
+    "all_to_all_single": lambda x: dist.all_to_all_single(torch.empty_like(x), x),
+    "scatter": lambda x: dist.scatter(x, [x.clone()], 0),
+    "reduce": lambda x: dist.reduce(x, 0),
+    "gather": lambda x: dist.gather(x, [torch.empty_like(x)], 0),
+    "of_parameters": lambda x: torch.nn.parallel.DistributedDataParallel(
+        torch.nn.Linear(2, 2, device=DEV)
+    ),
+    "of_another_group": lambda x: dist.all_reduce(x, group=dist.new_group([0])),
+}
+
+
+@pytest.mark.parametrize("name", COLLECTIVES)
+def test_collectives_name_the_way_out(name, group):
+    with pytest.raises(RuntimeError, match=WAY_OUT):
+        COLLECTIVES[name](torch.ones(2, device=DEV))
+
+
+def test_the_way_out_works(group):
+    x = torch.ones(2, device=DEV)
+    t = x.cpu()
+    dist.all_reduce(t)
+    x.copy_(t)
+    assert x.tolist() == [1, 1]
+
+
+@pytest.mark.parametrize("positional", [False, True])
+def test_a_store_where_torch_has_no_libuv(positional):
+    if positional:
+        timeout = datetime.timedelta(seconds=30)
+        store = dist.TCPStore("localhost", 0, 1, True, timeout, True, False, None, True)
+    else:
+        store = dist.TCPStore("localhost", 0, is_master=True, use_libuv=True)
+    store.set("a", "b")
+    assert store.get("a") == b"b"
+    with pytest.raises(RuntimeError) as caught:
+        dist.TCPStore("localhost", 1, 2, False, datetime.timedelta(seconds=1))
+    assert "libuv" not in str(caught.value)
+
+
+SCRIPT = """
+import torch, torch.distributed as dist
+dist.init_process_group("cpu:gloo")
+x = torch.full((2,), float(dist.get_rank() + 1), device="openreg")
+t = x.cpu()
+dist.all_reduce(t)
+x.copy_(t)
+assert x.tolist() == [3, 3], x
+print("rank", dist.get_rank(), "of", dist.get_world_size())
+dist.destroy_process_group()
+"""
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("localhost", 0))
+        return s.getsockname()[1]
+
+
+@pytest.mark.native
+@pytest.mark.parametrize("way", ["static", "standalone"])
+def test_torchrun(way, tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT)
+    options = [f"--master-port={free_port()}"]
+    if way == "standalone":  # the machine's own name may have no address
+        options = ["--standalone", "--local-addr=127.0.0.1"]
+    done = subprocess.run(
+        [sys.executable, "-m", "torch.distributed.run", *options, "--nproc-per-node=2", script],
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    assert sorted(done.stdout.splitlines()) == ["rank 0 of 2", "rank 1 of 2"]
