@@ -12,8 +12,9 @@ __version__ = "0.1.0"
 
 def _register() -> None:
     torch.utils.rename_privateuse1_backend("openreg")
-    from . import _data_parallel, _distributed, _dlpack, _multiprocessing, (, openreg
+    from . import (
         _data_parallel,
+        _distributed,
         _dlpack,
         _meta,
         _multiprocessing,

@@ -21,6 +21,16 @@ def set_fallback(mode: str) -> str:
     return before
 
 
+def fall_back(namespace: str) -> list[str]:
+    """
+    Lets all operators of a package's namespace run on the CPU, counted and with
+    gradients, except those with a kernel for openreg. Some packages need it: their
+    operators look at the device of their tensors, and know the CPU and CUDA alone.
+    Returns the names of the operators that this call has changed.
+    """
+    return _C.fall_back(namespace)
+
+
 def op_counts() -> dict[str, int]:
     """Operators that ran on the card, with their counts."""
     return dict(_C.op_counts())

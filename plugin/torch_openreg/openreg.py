@@ -80,6 +80,7 @@ from ._random import (
     set_rng_state_all,
 )
 from ._statistics import (
+    fall_back,
     fallbacks,
     op_counts,
     queue_stats,

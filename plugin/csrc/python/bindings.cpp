@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "python/bindings.h"
+#include "runtime/fall_back.h"
 #include "runtime/fallback.h"
 #include "runtime/generator.h"
 #include "runtime/label.h"
@@ -178,6 +179,7 @@ void bind_statistics(py::module_& m) {
   m.def("queue_stats", &queue_stats);
   m.def("fallback_counts", &fallback_counts);
   m.def("reset_fallback_counts", &reset_fallback_counts);
+  m.def("fall_back", &fall_back);
   m.def("fallback_mode", [] {
     switch (fallback_mode()) {
       case FallbackMode::WARN:

@@ -12,6 +12,7 @@
 
 #include "runtime/cpu_call.h"
 #include "runtime/device.h"
+#include "runtime/fall_back.h"
 #include "runtime/generator.h"
 
 namespace openreg {
@@ -178,11 +179,18 @@ class BorrowedRandomness {
 
 } // namespace
 
-void cpu_fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+void fall_back_by(
+    const c10::OperatorHandle& op,
+    torch::jit::Stack* stack,
+    const std::function<void()>& run) {
   check_devices(op, *stack);
   count_fallback(c10::toString(op.operator_name()));
   BorrowedRandomness randomness(op, stack);
-  call_on_cpu(op, stack);
+  run();
+}
+
+void cpu_fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  fall_back_by(op, stack, [&] { call_on_cpu(op, stack); });
 }
 
 FallbackMode fallback_mode() {
