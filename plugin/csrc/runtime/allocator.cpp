@@ -370,8 +370,11 @@ void DeviceCache::out_of_memory(size_t bytes, Device& dev) {
       " in its cache",
       share,
       ". Free tensors, use a smaller batch, call "
-      "torch.openreg.empty_cache() in processes that are done, or give the "
-      "card more memory (scripts/vm --vram, or OPENREG_SIM_VRAM).");
+      "torch.openreg.empty_cache() in processes that are done, or give the card "
+      "more memory by ",
+      std::string_view(dev.info.path).starts_with("sim:")
+          ? "OPENREG_SIM_VRAM or scripts/sim --vram."
+          : "scripts/vm --vram.");
 }
 
 DeviceCache& cache(c10::DeviceIndex index) {
