@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """PyTorch on the openreg card: torch.device("openreg") and torch.openreg."""
 
+import glob
 import itertools
+import os
 
 import torch
 
@@ -34,6 +36,22 @@ def _register() -> None:
     torch.utils.generate_methods_for_privateuse1_backend(
         for_tensor=True, for_module=True, for_packed_sequence=True, for_storage=True
     )
+
+
+def _card_is_there() -> bool:
+    # The library reads its variables at its first use, and the user may set them yet.
+    if not os.environ.get("OPENREG_VISIBLE_DEVICES", "0").strip():
+        return False
+    if os.environ.get("OPENREG_TRANSPORT") == "sim":
+        return os.environ.get("OPENREG_SIM_CARDS") != "0"
+    return bool(glob.glob("/dev/openreg*"))
+
+
+def _tell_accelerate() -> None:
+    """accelerate and transformers' Trainer know a closed list of devices and would use
+    the CPU."""
+    if _card_is_there():
+        os.environ.setdefault("ACCELERATE_TORCH_DEVICE", "openreg")
 
 
 def _print_from_a_copy() -> None:
@@ -73,4 +91,5 @@ def _printable(self: torch.Tensor) -> torch.Tensor:
 
 
 _register()
+_tell_accelerate()
 _print_from_a_copy()

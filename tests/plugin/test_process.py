@@ -264,3 +264,52 @@ def test_what_a_child_inherits_is_refused(gate):
     assert not wrong and len(seen) == 40
     torch.openreg.synchronize()
     assert pending.query() and (x + 1).tolist() == [2] * 8
+
+
+@pytest.mark.native
+def test_accelerate_is_told_of_the_card(run_python):
+    code = "import os, torch; print(os.environ.get('ACCELERATE_TORCH_DEVICE'))"
+    env = dict(os.environ)
+    os.environ.pop("ACCELERATE_TORCH_DEVICE", None)
+    try:
+        assert run_python(code) == "openreg\n"
+        assert run_python(code, ACCELERATE_TORCH_DEVICE="cpu") == "cpu\n"
+        assert run_python(code, TORCH_DEVICE_BACKEND_AUTOLOAD="0") == "None\n"
+        assert run_python(code, OPENREG_VISIBLE_DEVICES="") == "None\n"
+        none = {"OPENREG_TRANSPORT": "sim", "OPENREG_SIM_CARDS": "0"}
+        assert run_python(code, **none) == "None\n"
+    finally:
+        os.environ.update(env)
+
+
+@pytest.mark.native
+def test_collect_env(run_python):
+    code = "import runpy; runpy.run_module('torch_openreg.collect_env', run_name='__main__')"
+    text = run_python(code, OPENREG_VISIBLE_DEVICES="1,0")
+    assert "openreg cards: 2\n" in text and "openreg:0: card 1 at " in text
+    assert "OPENREG_VISIBLE_DEVICES=1,0\n" in text and "PyTorch version: " in text
+    text = run_python(code, OPENREG_VISIBLE_DEVICES="")
+    assert "none that can be used" in text and "PyTorch version: " in text
+
+
+@pytest.mark.native
+def test_visible_devices(run_python):
+    code = """
+import torch
+cards = [torch.openreg.get_device_properties(i).card for i in range(torch.openreg.device_count())]
+print(cards, [torch.full((2,), i, device=f"openreg:{i}").cpu().tolist() for i in range(len(cards))])
+x = torch.arange(3.0, device=f"openreg:{len(cards) - 1}")
+assert (x.to("openreg:0") + 1).tolist() == [1, 2, 3]
+"""
+    assert run_python(code, OPENREG_VISIBLE_DEVICES="1") == "[1] [[0, 0]]\n"
+    assert run_python(code, OPENREG_VISIBLE_DEVICES="1,0") == "[1, 0] [[0, 0], [1, 1]]\n"
+    code = """
+import torch
+assert not torch.openreg.is_available() and torch.openreg.device_count() == 0
+try:
+    torch.ones(1, device="openreg")
+except RuntimeError as error:
+    print(error)
+"""
+    text = run_python(code, OPENREG_VISIBLE_DEVICES="x")
+    assert "OPENREG_VISIBLE_DEVICES='x' leaves 0 of" in text
