@@ -21,6 +21,7 @@ int push_all(openreg_queue* q)
 {
 	const int64_t size[7] = {1, 2, 3, 4, 5, 6, 7};
 	const auto t = openreg_view(0, OPENREG_F32, size);
+	const openreg_tensor found[] = {t, t, t, t};
 	const openreg_vector v{};
 	const openreg_command c{};
 	const openreg_index_access x{};
@@ -38,7 +39,7 @@ int push_all(openreg_queue* q)
 	       openreg_push_pool(q, 0, 0, size, &w, &t, &t, nullptr) |
 	       openreg_push_sort(q, &s) |
 	       openreg_push_scan(q, 4, size, 0, 0, &t, &t, nullptr) |
-	       openreg_push_places(q, 4, size, &t, 0, &t) |
+	       openreg_push_places(q, 4, size, found, 0, &t) |
 	       openreg_push_wait(q, 0, OPENREG_WAIT_GE, 1) |
 	       openreg_push_signal(q, 0, OPENREG_SIGNAL_SET, 1) |
 	       openreg_push_timestamp(q, 0);
