@@ -208,7 +208,7 @@ Three backward(
   Three result;
   auto& [dx, dw, db] = result;
   if (wanted[0]) {
-    dx = at::empty_like(input, input.suggest_memory_format());
+    dx = at::empty_like(input);
     const Tensor out = dx.view(three_dims(dx));
     training ? training_gradient(out, g, n, sums) : evaluation_gradient(out, g, n);
   }

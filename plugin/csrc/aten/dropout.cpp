@@ -46,37 +46,51 @@ Result dropout(const Tensor& input, double p, std::optional<bool> train) {
   return {out, mask};
 }
 
+// Of a product with a number that has a fraction.
+c10::ScalarType slope_type(const Tensor& grad) {
+  return c10::isIntegralType(grad.scalar_type(), true)
+      ? c10::typeMetaToScalarType(c10::get_default_dtype())
+      : grad.scalar_type();
+}
+
 struct dropout_backward_meta : at::TensorIteratorBase, ComputesInResultType {
   void meta(const Tensor& grad, const Tensor& mask, double) {
     TORCH_CHECK(
         mask.scalar_type() == at::kBool,
         "Mask should be Bool Scalar Type",
         mask.scalar_type());
-    // A product with a number that has a fraction.
-    const auto type = c10::isIntegralType(grad.scalar_type(), true)
-        ? c10::typeMetaToScalarType(c10::get_default_dtype())
-        : grad.scalar_type();
     build(at::TensorIteratorConfig()
               .check_all_same_dtype(false)
-              .declare_static_dtype(type)
+              .declare_static_dtype(slope_type(grad))
               .add_borrowed_output(maybe_get_output(0))
               .add_borrowed_const_input(grad)
               .add_borrowed_const_input(mask));
   }
 };
 
+struct DropoutSlope {
+  Value operator()(Pointwise& p, const Tensor&, const Tensor&, double scale) const {
+    const Value keep = p.in_as(1, at::kBool);
+    return p.in(0) * select(keep, p(scale), p(0.0));
+  }
+};
+
+using DropoutBackward = Elementwise<DropoutSlope>;
+
+Tensor dropout_backward(const Tensor& grad, const Tensor& mask, double scale) {
+  using Into = FormsOf<dropout_backward_meta, DropoutBackward, 1>::OutForm;
+  Tensor out = at::empty_like(
+      grad, grad.options().dtype(slope_type(grad)), grad.suggest_memory_format());
+  return Into::call(grad, mask, scale, out);
+}
+
 } // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   dropout_name.set("native_dropout");
   m.impl("native_dropout", dropout);
-  add_pointwise<dropout_backward_meta>(
-      m,
-      FunctionalName{"native_dropout_backward"},
-      [](Pointwise& p, const Tensor&, const Tensor&, double scale) {
-        const Value keep = p.in_as(1, at::kBool);
-        return p.in(0) * select(keep, p(scale), p(0.0));
-      });
+  m.impl("native_dropout_backward", dropout_backward);
+  add_op<dropout_backward_meta>(m, OutName{"native_dropout_backward.out"}, DropoutBackward());
 }
 
 } // namespace openreg

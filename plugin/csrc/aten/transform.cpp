@@ -50,7 +50,7 @@ Tensor flip(const Tensor& self, at::IntArrayRef dims) {
 }
 
 Tensor roll_one(const Tensor& self, int64_t shift, int64_t dim) {
-  Tensor out = at::empty_like(self, at::MemoryFormat::Preserve);
+  Tensor out = at::empty_like(self, self.suggest_memory_format());
   dim = at::maybe_wrap_dim(dim, self.dim());
   const int64_t size = self.size(dim);
   const int64_t begin = ((-shift) % size + size) % size;
