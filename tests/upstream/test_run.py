@@ -84,8 +84,9 @@ def test_goes_on(first):
     lines = path.read_text().splitlines()
     kept = [line for line in lines if "test_passes_openreg_int64" not in line]
     path.write_text("\n".join(kept) + '\n{"case": "TestFake.test_pas')
-    run(out)
+    again = run(out)
     text = path.read_text()
-    assert text.count('"start": "TestFake.test_passes_openreg_int64"') == 1
+    started = text.count('"start": "TestFake.test_passes_openreg_int64"')
+    assert started == 1, again.stdout + again.stderr
     assert text.count('"start": "TestFake.test_passes_openreg_float32"') == 1
     assert records(out)["passes_openreg_int64"]["status"] == "passed"

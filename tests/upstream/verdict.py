@@ -44,12 +44,9 @@ class Expected:
 
 def judge(expected, file, record):
     """Gives a record that failed its reason."""
-    if record["status"] not in FAILED:
-        return
-    if record.get("cpu") in FAILED:
-        record["reason"] = CPU
-    else:
-        record["reason"] = expected.reason(file, record) or NEW
+    if record["status"] in FAILED:
+        there = CPU if record.get("cpu") in FAILED else NEW
+        record["reason"] = expected.reason(file, record) or there
 
 
 def counts(records) -> dict:
