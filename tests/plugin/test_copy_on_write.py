@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from ops import values
-from test_opinfo import OPS, moved, tensors
+from test_opinfo import NATIVE, OPS, moved, tensors
 
 DEV = "openreg"
 
@@ -124,7 +124,7 @@ def shared(value):
     return clone(value), originals
 
 
-@pytest.mark.parametrize("name", [n for n in OPS if torch.float32 in OPS[n].dtypes])
+@pytest.mark.parametrize("name", NATIVE)
 @pytest.mark.filterwarnings("ignore")
 def test_operators(name):
     """No operator writes into what a clone shares, be it read, in place or out=."""

@@ -201,8 +201,6 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 assert not torch.openreg.is_initialized()
 torch.openreg.device_count(), torch.openreg.is_available(), torch.manual_seed(1)
 torch.openreg.current_device()
-with FakeTensorMode():
-    torch.ones(1, device="openreg")
 assert not torch.openreg.is_initialized()
 torch.openreg.{call}
 assert torch.openreg.is_initialized()

@@ -32,6 +32,7 @@ void resize_storage(c10::StorageImpl* storage, size_t bytes) {
   if (old && kept)
     copy_device_bytes(fresh.get(), old.get(), kept, index);
   storage->set_data_ptr_noswap(std::move(fresh));
+  storage->clear_materializer(); // it was the old memory that might be shared
   storage->set_nbytes(bytes);
 }
 
