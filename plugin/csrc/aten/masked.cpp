@@ -73,7 +73,8 @@ int64_t count_nonzero(OpId id, const Tensor& self) {
 Tensor coordinates(const Tensor& self) {
   static const OpId id = op_id("aten::nonzero");
   const int64_t n = self.dim(), count = count_nonzero(id, self);
-  const Tensor out = at::empty({n, count}, self.options().dtype(at::kLong)).t();
+  const Tensor out =
+      at::empty_strided({count, n}, {1, count}, self.options().dtype(at::kLong));
   if (out.numel() == 0) {
     return out;
   }
