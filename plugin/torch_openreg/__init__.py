@@ -20,6 +20,7 @@ def _register() -> None:
         _dlpack,
         _meta,
         _multiprocessing,
+        _nested,
         _recompute,
         _vmap,
         openreg,
@@ -31,6 +32,7 @@ def _register() -> None:
     _dlpack.install()
     _meta.install()
     _multiprocessing.install()
+    _nested.install()
     _recompute.install()
     _vmap.install()
     torch.utils.generate_methods_for_privateuse1_backend(

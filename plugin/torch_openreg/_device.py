@@ -147,7 +147,7 @@ def can_device_access_peer(device: DeviceLike, peer: DeviceLike) -> bool:
 
 def synchronize(device: DeviceLike = None) -> None:
     """Waits for all streams of the device; raises if one has faulted."""
-    _C.check_available()
+    _C.init()
     _C.synchronize(_get_device_index(device))
 
 

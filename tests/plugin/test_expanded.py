@@ -15,6 +15,8 @@ DEV = "openreg"
 RANDOM = "bernoulli normal uniform cauchy exponential geometric log_normal dropout".split()
 # On the CPU the product of one of the rows that share memory stays, whichever is last.
 PRODUCTS = ["addmv", "baddbmm"]
+# The card refuses them; the CPU writes zeros only, so that its order does not matter.
+REFUSED = ["tril", "triu"]
 IN_PLACE = [
     n for n, op in OPS.items()
     if op.inplace_variant is not None and torch.float32 in op.dtypes
@@ -46,6 +48,9 @@ def test_in_place(name):
         if isinstance(want, Exception):
             assert isinstance(got, Exception), f"the CPU raises {want}"
             continue
+        if name in REFUSED:
+            assert "more than one element" in str(got)
+            continue
         assert not isinstance(got, Exception), got
         torch.testing.assert_close(got.cpu(), want, equal_nan=True)
 
@@ -59,7 +64,7 @@ def test_fill(dtype):
     for value in (0, 1, torch.tensor(1), torch.tensor(1.0)):
         memory = torch.zeros(3, 1).to(dtype)
         card = to_card(memory)
-        memory.expand(3, 5).fill_(value)
+        memory.fill_(value)  # the CPU refuses a tensor's value for an expanded one
         card.expand(3, 5).fill_(value)
         if isinstance(value, torch.Tensor):
             card.expand(3, 5).fill_(value.to(DEV))
@@ -72,7 +77,7 @@ def test_fill(dtype):
 
 
 @pytest.mark.filterwarnings("ignore:Use of")
-@pytest.mark.parametrize("dtype", [torch.float32, torch.int32, torch.complex64, torch.uint16])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int32, torch.complex64])
 def test_masks(dtype):
     """An element is filled if any of the places that share it is selected."""
     mask = torch.tensor([[False, True, False], [False, False, False], [False, False, True], [True] * 3])

@@ -75,6 +75,8 @@ def spread(samples):
 def moved(value):
     """Dense tensors, strides and all, and devices that are named."""
     if isinstance(value, torch.Tensor):
+        if value.layout is not torch.strided:
+            return value.detach().to("openreg").requires_grad_(value.requires_grad)
         expanded = any(s == 0 and n > 1 for s, n in zip(value.stride(), value.shape))
         copy = value.detach().to("openreg") if expanded else to_card(value.detach())
         return copy.requires_grad_(value.requires_grad)

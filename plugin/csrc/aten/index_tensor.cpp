@@ -191,11 +191,7 @@ Tensor& index_put_(
       " (got ",
       indices.size(),
       ")");
-  if (!on_card(self)) {
-    return fallback<Tensor&, Tensor&, const Indices&, const Tensor&, bool, bool>(
-        put_name, self, indices, value, accumulate, unsafe);
-  }
-  if (!accumulate && is_number(self, value)) {
+  if (on_card<true>(self) && !accumulate && is_number(self, value)) {
     // Core asks for a number on the CPU; the card takes one of its own as well.
     const Tensor number = value.is_cpu() ? value : at::empty({1}, at::kFloat);
     auto [masked, mask] =
@@ -204,6 +200,10 @@ Tensor& index_put_(
       return value.is_cpu() ? self.masked_fill_(mask, value.item())
                             : self.masked_fill_(mask, value.reshape({}));
     }
+  }
+  if (!on_card(self)) {
+    return fallback<Tensor&, Tensor&, const Indices&, const Tensor&, bool, bool>(
+        put_name, self, indices, value, accumulate, unsafe);
   }
   check_put(self, indices, value);
   const Places places = find_places(self, indices);

@@ -48,6 +48,7 @@ void scan(
   space.add(source);
   if (indices.defined()) {
     at::assert_no_internal_overlap(indices);
+    indices.mutable_data_ptr(); // written, so it needs memory of its own
     space.add(indices);
   }
   if (out.dim() == 0) {
