@@ -12,7 +12,7 @@ import sys
 
 import torch
 from conformance.inputs import Call
-from torch.utils._pytree import tree_map
+from torch.utils._pytree import tree_leaves, tree_map
 
 # Cubic work: a matrix is not as large as other tensors.
 CUBIC = re.compile("linalg|chol|^lu|lu_|svd|qr|det|solve|inverse|matrix_exp|lobpcg|pca")
@@ -26,6 +26,18 @@ class TooLarge(Exception):
 
 def elements(call: Call) -> int:
     return max((t.numel() for t in call.tensors()), default=0)
+
+
+def fits(op, call: Call, target: int) -> bool:
+    """Not much more comes out than goes in: operands that broadcast can make any number.
+    What has no meta function is let through."""
+    try:
+        there = call.on("meta")
+        results = op(there.input, *there.args, **there.kwargs)
+    except Exception:  # noqa: BLE001
+        return True
+    sizes = [t.numel() for t in tree_leaves(results) if isinstance(t, torch.Tensor)]
+    return sum(sizes) <= 16 * target
 
 
 class Sizes:
@@ -68,10 +80,12 @@ def side(target: int, dims: int) -> int:
 class Maker:
     def __init__(self) -> None:
         self.sizes = Sizes()
+        self.target = 0
 
     def calls(self, op, dtype, target: int, grad: bool, most: int) -> list:
         """At most that many calls, as near to target elements as can be had."""
         best: list = []
+        self.target = target
         dims = (3, 4) if CUBIC.search(op.name) else (3, 2)
         for size in dict.fromkeys([*(side(target, d) for d in dims), 5]):
             self.sizes.set(size, 4 * target)
@@ -97,7 +111,9 @@ class Maker:
                 found.append(Call.of(sample))
         except Exception:  # noqa: BLE001 - samples that cannot be that large
             pass
-        return [c for c in found if 0 < elements(c) < LIMIT]
+        return [
+            c for c in found if 0 < elements(c) < LIMIT and fits(op, c, self.target)
+        ]
 
     def _grown(self, op, call: Call, target: int):
         first = next((t for t in call.tensors() if t.dim() > 0 and t.numel() > 0), None)
@@ -105,7 +121,7 @@ class Maker:
             return None
         for dim in dict.fromkeys([0, first.dim() - 1, first.dim() // 2]):
             grown = grow(call, first.size(dim), target)
-            if grown is None:
+            if grown is None or not fits(op, grown, target):
                 continue
             try:
                 op(grown.input, *grown.args, **grown.kwargs)
