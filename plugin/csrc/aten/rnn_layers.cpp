@@ -224,7 +224,9 @@ struct Layer : torch::autograd::Function<Layer> {
         {x, h0, c, w.input, w.hidden, w.input_bias, w.hidden_bias, trace.y, trace.gates, trace.kept});
     ctx->saved_data["cell"] = cell;
     ctx->saved_data["reverse"] = reverse;
-    variable_list out{trace.y};
+    variable_list out;
+    out.reserve(2);
+    out.push_back(trace.y);
     if (static_cast<Cell>(cell) == Cell::LSTM) {
       out.push_back(trace.kept.select(0, Order{x.size(0), reverse}.last()).clone());
     }
