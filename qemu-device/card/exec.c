@@ -376,16 +376,26 @@ static enum step next_phase(struct worker *w, struct queue *q)
 	return step;
 }
 
+/* Before running falls: the last worker stores the sums of all. */
+static void account_slice(struct queue *q, uint64_t ns)
+{
+	account(q, ns, is_compute(q) ? ns : 0);
+	if (!is_compute(q))
+		atomic_fetch_add(&q->card->stats.copy_ns, ns);
+}
+
 /* One slice that sched_pick handed out. */
 void exec_slice(struct worker *w, struct queue *q, uint32_t slice)
 {
 	struct openreg_card *card = w->card;
-	uint64_t start = now_ns(), ns;
+	uint64_t start = now_ns(), ns, rest = 0;
 	enum step step = STEP_BUSY;
 	bool ok, last;
 
 	slow_down(w);
 	ok = openreg_job_run(q->job.engine, q->job.phase, slice, w->scratch);
+	ns = now_ns() - start;
+	account_slice(q, ns);
 	pthread_mutex_lock(&card->sched.lock);
 	q->job.running--;
 	if (!ok)
@@ -393,13 +403,12 @@ void exec_slice(struct worker *w, struct queue *q, uint32_t slice)
 	last = !q->job.running && !atomic_load(&q->stop) &&
 	       (q->job.failed || q->job.next == q->job.slices);
 	pthread_mutex_unlock(&card->sched.lock);
-	if (last)
+	if (last) {
 		step = next_phase(w, q);
-	ns = now_ns() - start;
-	account(q, ns, is_compute(q) ? ns : 0);
-	if (!is_compute(q))
-		atomic_fetch_add(&card->stats.copy_ns, ns);
-	let_go(w, q, ns, step);
+		rest = now_ns() - start - ns;
+		account_slice(q, rest);
+	}
+	let_go(w, q, ns + rest, step);
 }
 
 static void finish_copy(struct worker *w, struct queue *q)

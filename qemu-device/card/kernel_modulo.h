@@ -41,14 +41,14 @@ static void modulo_f32(float *r, const float *x, const float *y, size_t n)
 /* The remainder's sign is the divisor's. */
 static inline float towards_divisor(float r, float y)
 {
-	return (r != 0) & ((r < 0) != (y < 0)) ? r + y : r;
+	return ((r != 0) & ((r < 0) != (y < 0))) ? r + y : r;
 }
 
 static inline float floored_quotient(float x, float y, float r)
 {
 	float q = (x - r) / y, f;
 
-	q = (r != 0) & ((r < 0) != (y < 0)) ? q - 1 : q;
+	q = ((r != 0) & ((r < 0) != (y < 0))) ? q - 1 : q;
 	f = floorf(q);
 	f = q - f > 0.5f ? f + 1 : f;
 	f = q == 0 ? copysignf(0, x / y) : f;
