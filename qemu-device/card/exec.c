@@ -313,12 +313,13 @@ static void let_go(struct worker *w, struct queue *q, uint64_t ns,
 	struct openreg_card *card = w->card;
 	bool offload;
 
-	if (step != STEP_BUSY) {
-		access_begin(w);
-		queue_store_stats(q);
-	}
 	access_end(w);
 	pthread_mutex_lock(&card->sched.lock);
+	access_begin(w);
+	/* Others may have ended the packet since this thread offered it. */
+	if (step != STEP_BUSY || q->active == ACTIVE_NONE)
+		queue_store_stats(q);
+	access_end(w);
 	sched_set_waiting(q, step == STEP_WAIT);
 	offload = q->active == ACTIVE_COPY;
 	sched_release(q, ns);
