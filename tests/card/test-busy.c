@@ -9,7 +9,7 @@
 #define VRAM(off) OPENREG_ADDR(0, 1, off)
 #define DATA VRAM(1 << 20)
 #define LEN (8u << 20)
-#define SMALL (32768 / SCALE) /* elements: a packet in the turn's own thread */
+#define SMALL (32768 / SCALE) /* elements: a packet of few slices */
 #define LARGE (LEN / 4 / SCALE) /* of many slices, and for the copy thread */
 
 enum kind { NOP, SIGNAL, WAIT, TIMESTAMP, COPY, FILL, VECTOR, KINDS };
