@@ -4,13 +4,12 @@
  * One JSON object a line. Times are the best of several.
  * usage: bench-engine [THREADS: 1 or 2]
  */
-#include <omp.h>
-#include <oneapi/dnnl/dnnl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
+#include "bench-native.h"
 #include "engine-harness.h"
 
 #define SIDE 4096
@@ -275,52 +274,41 @@ static double bench_matmul(const char *what, unsigned int dtype, int64_t n)
 	return rate;
 }
 
-static void must(dnnl_status_t status)
+static const struct {
+	const char *name;
+	unsigned int dtype;
+} floats[3] = {
+	{ "f32", OPENREG_F32 },
+	{ "bf16", OPENREG_BF16 },
+	{ "f16", OPENREG_F16 },
+};
+
+/* Ours, theirs, and ours as a part of theirs, in operations a second. */
+static void compare(const char *what, double ours, double theirs)
 {
-	if (status != dnnl_success)
-		abort();
+	char longer[80];
+
+	snprintf(longer, sizeof(longer), "%s, oneDNN by itself", what);
+	report(longer, theirs, "Gop/s");
+	snprintf(longer, sizeof(longer), "%s, against oneDNN", what);
+	report(longer, ours / theirs, "ratio");
 }
 
-/* The same product as one call, with oneDNN's own threads. */
-static double native_matmul(int64_t n)
+static void bench_matmuls(int64_t n)
 {
-	dnnl_dims_t dims = { n, n };
-	dnnl_engine_t engine;
-	dnnl_stream_t stream;
-	dnnl_memory_desc_t md;
-	dnnl_primitive_desc_t pd;
-	dnnl_primitive_t primitive;
-	dnnl_exec_arg_t arg[3] = { { DNNL_ARG_SRC, NULL },
-				   { DNNL_ARG_WEIGHTS, NULL },
-				   { DNNL_ARG_DST, NULL } };
-	float *data[3] = { x, y, z };
-	double least = 1e9, t;
-	int i;
+	const double products = (double)n * (double)n * (double)n;
+	char what[40];
+	double ours;
+	unsigned int i;
 
-	omp_set_num_threads(threads);
-	must(dnnl_engine_create(&engine, dnnl_cpu, 0));
-	must(dnnl_stream_create(&stream, engine, dnnl_stream_default_flags));
-	must(dnnl_memory_desc_create_with_tag(&md, 2, dims, dnnl_f32, dnnl_ab));
-	must(dnnl_matmul_primitive_desc_create(&pd, engine, md, md, NULL, md,
-					       NULL));
-	must(dnnl_primitive_create(&primitive, pd));
-	for (i = 0; i < 3; i++)
-		must(dnnl_memory_create(&arg[i].memory, md, engine, data[i]));
-	for (i = 0; i < 20; i++) {
-		t = seconds();
-		must(dnnl_primitive_execute(primitive, stream, 3, arg));
-		must(dnnl_stream_wait(stream));
-		t = seconds() - t;
-		least = t < least ? t : least;
+	for (i = 0; i < 3; i++) {
+		snprintf(what, sizeof(what), "matmul %d^3 %s", (int)n,
+			 floats[i].name);
+		ours = bench_matmul(what, floats[i].dtype, n);
+		compare(what, ours,
+			2e-9 * products /
+				native_matmul(floats[i].dtype, n, threads));
 	}
-	for (i = 0; i < 3; i++)
-		dnnl_memory_destroy(arg[i].memory);
-	dnnl_primitive_destroy(primitive);
-	dnnl_primitive_desc_destroy(pd);
-	dnnl_memory_desc_destroy(md);
-	dnnl_stream_destroy(stream);
-	dnnl_engine_destroy(engine);
-	return 2e-9 * (double)n * (double)n * (double)n / least;
 }
 
 static void bench_memcpy(void)
@@ -354,7 +342,7 @@ static void put_windows(int64_t stride)
 		args_imm_i(&args, three[i / 3][i % 3]);
 }
 
-static void bench_conv(const char *what, unsigned int kind, unsigned int dtype)
+static double bench_conv(const char *what, unsigned int kind, unsigned int dtype)
 {
 	static const int64_t size[7] = { IMAGES, 1, CHANNELS, CHANNELS,
 					 1, EDGE, EDGE };
@@ -367,6 +355,7 @@ static void bench_conv(const char *what, unsigned int kind, unsigned int dtype)
 					 { in, out, weight },
 					 { weight, out, in } };
 	double products = (double)IMAGES * CHANNELS * image * TAPS * TAPS;
+	double rate;
 
 	args_begin(&args, OPENREG_OP_CONV, 7, size);
 	args.arg[0] = (uint8_t)kind;
@@ -374,7 +363,29 @@ static void bench_conv(const char *what, unsigned int kind, unsigned int dtype)
 	args_operand(&args, dtype, x, strides[kind][1]);
 	args_operand(&args, dtype, y, strides[kind][2]);
 	put_windows(1);
-	report(what, 2e-9 * products / best(5), "Gop/s");
+	rate = 2e-9 * products / best(5);
+	report(what, rate, "Gop/s");
+	return rate;
+}
+
+static void bench_convs(void)
+{
+	static const int64_t size[4] = { IMAGES, CHANNELS, EDGE, EDGE };
+	const double products = (double)IMAGES * CHANNELS * CHANNELS * EDGE *
+				EDGE * TAPS * TAPS;
+	char what[40];
+	double ours;
+	unsigned int i;
+
+	for (i = 0; i < 3; i++) {
+		snprintf(what, sizeof(what), "conv 3x3 %s, 64 channels",
+			 floats[i].name);
+		ours = bench_conv(what, OPENREG_CONV_FORWARD, floats[i].dtype);
+		compare(what, ours,
+			2e-9 * products /
+				native_conv(floats[i].dtype, size, TAPS,
+					    threads));
+	}
 }
 
 static void bench_pool(const char *what, unsigned int kind, unsigned int flags)
@@ -398,14 +409,11 @@ static void bench_pool(const char *what, unsigned int kind, unsigned int flags)
 
 static void bench_windows(void)
 {
-	bench_conv("conv 3x3 f32, 64 channels", OPENREG_CONV_FORWARD,
-		   OPENREG_F32);
+	bench_convs();
 	bench_conv("conv 3x3 f32, 64 channels, to the data",
 		   OPENREG_CONV_BACKWARD_DATA, OPENREG_F32);
 	bench_conv("conv 3x3 f32, 64 channels, to the weights",
 		   OPENREG_CONV_BACKWARD_WEIGHTS, OPENREG_F32);
-	bench_conv("conv 3x3 bf16, 64 channels", OPENREG_CONV_FORWARD,
-		   OPENREG_BF16);
 	bench_pool("max of 3x3 f32, every other", OPENREG_POOL_MAX, 0);
 	bench_pool("average of 3x3 f32, every other", OPENREG_POOL_AVG, 0);
 	bench_pool("average of 3x3 f32, every other, backward",
@@ -487,7 +495,6 @@ int main(int argc, char **argv)
 {
 	static const int64_t by_row[2] = { 1, 0 }, by_column[2] = { 0, 1 };
 	static atomic_size_t extra;
-	double ours, theirs;
 
 	if (argc > 1)
 		threads = atoi(argv[1]) > 1 ? 2 : 1;
@@ -509,12 +516,8 @@ int main(int argc, char **argv)
 	bench_softmax("softmax along rows of 4096^2 f32", 1);
 	bench_softmax("softmax along columns of 4096^2 f32", 0);
 	bench_indices();
-	theirs = native_matmul(1024);
-	report("matmul 1024^3 f32, oneDNN unsliced", theirs, "Gop/s");
-	ours = bench_matmul("matmul 1024^3 f32, slices", OPENREG_F32, 1024);
-	report("matmul 1024^3 f32, slices against unsliced", ours / theirs,
-	       "ratio");
-	bench_matmul("matmul 1024^3 bf16", OPENREG_BF16, 1024);
+	bench_matmuls(1024);
+	bench_matmuls(2048);
 	bench_matmul("matmul 1024^3 f64", OPENREG_F64, 1024);
 	bench_matmul("matmul 1024^3 i32", OPENREG_I32, 1024);
 	bench_windows();
