@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Every operator of torch's list that runs on the card, and the shapes that programs use,
-against torch's CPU in the same process. How calls are timed, sweep_worker.py says."""
+"""Steps of models, the shapes that programs use, and every operator of torch's list
+that runs on the card, against torch's CPU in the same process. How calls are timed, sweep_worker.py says."""
 
 import argparse
 import json
@@ -34,7 +34,7 @@ def arguments() -> argparse.Namespace:
     p.add_argument("--out", default="sweep", type=pathlib.Path, help="what is measured")
     p.add_argument("--results", type=pathlib.Path, help="where sweep.md and .json go")
     p.add_argument("--ops", default="", help="a regular expression that names match")
-    p.add_argument("--kind", default="shape,op", help="(%(default)s)")
+    p.add_argument("--kind", default="model,shape,op", help="(%(default)s)")
     p.add_argument("--dtypes", default=",".join(DTYPES), help="(%(default)s)")
     p.add_argument("--sizes", default=",".join(map(str, SIZES)), help="(%(default)s)")
     p.add_argument("--minutes", type=float, default=0, help="then stop, to go on later")
@@ -61,7 +61,12 @@ def serve(options: str) -> None:
 def keys_of(hello: dict, args: argparse.Namespace) -> list:
     match = re.compile(args.ops).search
     kinds = args.kind.split(",")
-    keys = [f"shape:{s}" for s in hello["shapes"] if "shape" in kinds and match(s)]
+    keys = [
+        f"{kind}:{name}"
+        for kind in ("model", "shape")
+        for name in hello[f"{kind}s"]
+        if kind in kinds and match(name)
+    ]
     for dtype in args.dtypes.split(","):
         for size in args.sizes.split(","):
             keys += [

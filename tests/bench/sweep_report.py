@@ -8,6 +8,7 @@ import math
 import pathlib
 
 LONG_US = 1000
+BF16 = " bf16 autocast"
 
 
 def figures(records: list) -> list:
@@ -53,7 +54,7 @@ def spread(found: list) -> str:
     """How many are how slow, by kind, dtype and size."""
     groups = collections.defaultdict(list)
     for f in found:
-        key = f["kind"] if f["kind"] == "shape" else (
+        key = f["kind"] if f["kind"] != "op" else (
             f"{f['dtype']}, 10^{round(math.log10(int(f['size'])))}, {f['pass']}")
         groups[key].append(f["ratio"])
     lines = ["| figures | number | median ratio | above 1 | above 1.5 | above 2 |",
@@ -63,6 +64,25 @@ def spread(found: list) -> str:
         above = [str(sum(r > limit for r in ratios)) for limit in (1, 1.5, 2)]
         middle = ratios[len(ratios) // 2]
         lines.append(f"| {key} | {len(ratios)} | {middle:.2f} | {' | '.join(above)} |")
+    return "\n".join(lines) + "\n"
+
+
+def models(found: list) -> str:
+    """Steps, and on the card what autocast makes of a step's time."""
+    lines = [
+        "| ratio | card | CPU | model | bf16 by f32 on the card |",
+        "|---:|---:|---:|---|---:|",
+    ]
+    card = {f["name"]: f["card_us"] for f in found if f["kind"] == "model"}
+    for f in found:
+        if f["kind"] != "model":
+            continue
+        plain = card.get(f["name"].removesuffix(BF16)) if BF16 in f["name"] else None
+        part = f"{f['card_us'] / plain:.2f}" if plain else ""
+        lines.append(
+            f"| {f['ratio']:.2f} | {duration(f['card_us'])} | {duration(f['cpu_us'])} "
+            f"| {f['name']} | {part} |"
+        )
     return "\n".join(lines) + "\n"
 
 
@@ -83,6 +103,8 @@ def write(out: pathlib.Path, machine: dict, records: list) -> None:
         f"`make sweep` wrote this page on {today}. Both ran in one process, in turns; the "
         "ratio is the card's time by the CPU's.\n",
         "\n".join(f"- {name}: {value}" for name, value in machine.items()) + "\n",
+        "## Steps of whole models\n",
+        models(found),
         "## Slower than twice the CPU, work of more than 1 ms\n",
         table([f for f in found if f["ratio"] > 2 and long(f)]),
         "## Slower than twice the CPU, less work\n",

@@ -75,7 +75,8 @@ class Worker:
     def hello(self) -> dict:
         torch = self.torch
         torch.mm(torch.ones(2, 2), torch.ones(2, 2))
-        from sweep_shapes import CASES
+        import sweep_models
+        import sweep_shapes
 
         dtypes = {
             name: [
@@ -87,7 +88,8 @@ class Worker:
         }
         return {
             "ops": {name: found for name, found in dtypes.items() if found},
-            "shapes": list(CASES),
+            "shapes": list(sweep_shapes.CASES),
+            "models": list(sweep_models.CASES),
             "machine": {
                 "processor": processor(),
                 "threads of each": workers(),
@@ -101,15 +103,16 @@ class Worker:
     def entry(self, key: str) -> dict:
         kind, rest = key.split(":", 1)
         try:
-            return self._shape(rest) if kind == "shape" else self._op(rest)
+            return self._op(rest) if kind == "op" else self._case(kind, rest)
         except Exception as error:  # noqa: BLE001 - the entry's result
             text = " ".join(str(error).split())[:200]
             return {"status": "error", "error": f"{type(error).__name__}: {text}"}
 
-    def _shape(self, name: str) -> dict:
-        from sweep_shapes import CASES
+    def _case(self, kind: str, name: str) -> dict:
+        import sweep_models
+        import sweep_shapes
 
-        make = CASES[name]
+        make = (sweep_models if kind == "model" else sweep_shapes).CASES[name]
         self.torch.manual_seed(0)
         figure = self._compare({d: make(d) for d in ("cpu", "openreg")})
         return {"status": "measured", "figures": [{"pass": "", "input": "", **figure}]}
