@@ -122,3 +122,11 @@ def test_a_vector_of_the_cpu_is_refused(dtype):
         for first, second in ((x, y.to("openreg")), (x.to("openreg"), y)):
             with pytest.raises(RuntimeError, match="same device"):
                 op(first, second)
+
+
+def test_operators_in_place_refuse_operands_that_overlap():
+    x = torch.ones(8, device="openreg")
+    y = x.to(torch.complex64)
+    for write in (lambda: x[:-1].__ilshift__(x[1:]), lambda: y[:-1].pow_(y[1:])):
+        with pytest.raises(RuntimeError, match="unsupported operation"):
+            write()

@@ -426,7 +426,8 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> backward(
   return {dq, over_groups(to.k, key), over_groups(to.v, value), db};
 }
 
-// Whether the kernels above serve this call; core's composition does the rest.
+// Whether the kernels above serve this call; core's composition does the rest. It has
+// derivatives of derivatives, which f64 is used for.
 int64_t choice(
     const Tensor& q,
     const Tensor& k,
@@ -443,7 +444,8 @@ int64_t choice(
         (q.size(1) == k.size(1) || (grouped && q.size(1) % k.size(1) == 0));
   };
   const bool fits = !q.is_nested() && !k.is_nested() && !v.is_nested() && dropout == 0 &&
-      q.is_floating_point() && on_card(q) && q.scalar_type() == k.scalar_type() &&
+      q.is_floating_point() && q.scalar_type() != at::kDouble && on_card(q) &&
+      q.scalar_type() == k.scalar_type() &&
       q.scalar_type() == v.scalar_type() && shaped() && q.numel() != 0 && k.numel() != 0 &&
       v.numel() != 0 && !(causal && mask.has_value());
   const bool fused = fits && at::globalContext().userEnabledOverrideableSDP();

@@ -153,7 +153,7 @@ struct adaptive_backward_meta : adaptive_base<D> {
 template <int D>
 struct AdaptiveForward {
   static bool serves(const Tensor& self, IntArrayRef output_size) {
-    return pool_fits(D, self.sizes(), {}, output_size);
+    return self.is_floating_point() && pool_fits(D, self.sizes(), {}, output_size);
   }
   template <class Op>
   void operator()(OpId id, Op& op, const Tensor& self, IntArrayRef) const {

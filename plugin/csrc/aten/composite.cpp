@@ -44,6 +44,13 @@ Tensor& nansum_out(
     bool keepdim,
     OptType dtype,
     Tensor& out) {
+  const auto type = dtype.value_or(self.scalar_type());
+  TORCH_CHECK(
+      c10::canCast(type, out.scalar_type()),
+      "nansum: a result of type ",
+      type,
+      " cannot be written to an out of type ",
+      out.scalar_type());
   return at::sum_out(
       out, self.masked_fill(self.isnan(), 0), dims, keepdim, dtype ? dtype : out.scalar_type());
 }

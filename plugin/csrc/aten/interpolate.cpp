@@ -296,7 +296,8 @@ template <class Kind>
 struct Forward {
   template <class... Rest>
   static bool serves(const Tensor& self, const Rest&...) {
-    return !Kind::weighs || self.is_floating_point();
+    // The CPU has uint8, and says what it has not.
+    return self.is_floating_point() || (!Kind::weighs && self.scalar_type() == at::kByte);
   }
   template <class Op, class... Scales>
   void operator()(

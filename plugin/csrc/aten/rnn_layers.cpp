@@ -15,6 +15,7 @@
 #include <ATen/OpMathType.h>
 #include <torch/library.h>
 
+#include <algorithm>
 #include <array>
 #include <vector>
 
@@ -202,6 +203,15 @@ OptTensor if_defined(const Tensor& t) {
   return t.defined() ? OptTensor(t) : std::nullopt;
 }
 
+// Under vmap, where a tensor stands for many.
+bool any_batched(const variable_list& tensors) {
+  const c10::DispatchKeySet keys(
+      {c10::DispatchKey::Batched, c10::DispatchKey::FuncTorchBatched});
+  return std::any_of(tensors.begin(), tensors.end(), [&](const Tensor& t) {
+    return t.defined() && t.key_set().has_any(keys);
+  });
+}
+
 // Of x, h0, c0 and the weights.
 struct Layer : torch::autograd::Function<Layer> {
   static variable_list forward(
@@ -239,7 +249,7 @@ struct Layer : torch::autograd::Function<Layer> {
     const variable_list saved = ctx->get_saved_variables();
     const variable_list in(saved.begin(), saved.begin() + 7);
     variable_list out(2); // of cell and reverse
-    if (at::GradMode::is_enabled()) {
+    if (at::GradMode::is_enabled() || any_batched(grads)) {
       const variable_list found = differentiate_by_cells(cell, in, reverse, grads);
       out.insert(out.end(), found.begin(), found.end());
       return out;

@@ -133,6 +133,13 @@ Tensor& search_out(
     OptSide side,
     const OptTensor& sorter,
     Tensor& out) {
+  TORCH_CHECK(
+      out.device() == sequence.device(),
+      "searchsorted: out is on ",
+      out.device(),
+      " and the sequence on ",
+      sequence.device(),
+      ": both must be on one device");
   if (!all_on_card(sequence, input, out)) {
     return fallback<Tensor&, const Tensor&, const Tensor&, bool, bool, OptSide,
                     const OptTensor&, Tensor&>(

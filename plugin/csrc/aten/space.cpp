@@ -5,7 +5,7 @@
 
 namespace openreg {
 
-uint8_t Space::add(const at::TensorBase& t) {
+at::DimVector Space::broadcast(const at::TensorBase& t) const {
   const int64_t missing = ndim() - t.dim();
   TORCH_INTERNAL_ASSERT(missing >= 0);
   at::DimVector strides(size_.size(), 0);
@@ -20,21 +20,33 @@ uint8_t Space::add(const at::TensorBase& t) {
       strides[missing + i] = t.stride(i);
     }
   }
-  return add(t, std::move(strides));
+  return strides;
+}
+
+uint8_t Space::add(const at::TensorBase& t) {
+  return add(t, broadcast(t));
 }
 
 uint8_t Space::add(const at::TensorBase& t, at::DimVector strides) {
+  if (operand_.empty()) {
+    t.mutable_data_ptr(); // a copy-on-write tensor gets its copy
+  }
+  return add_read(t, std::move(strides));
+}
+
+uint8_t Space::add_read(const at::TensorBase& t) {
+  return add_read(t, broadcast(t));
+}
+
+uint8_t Space::add_read(const at::TensorBase& t, at::DimVector strides) {
   const uint8_t dtype = card_dtype(t.scalar_type());
   TORCH_CHECK(
       dtype != 0,
       "openreg: the card does not compute on ",
       t.scalar_type(),
       "; convert the tensor with .to()");
-  // Operand 0 is a result. Other ones are asked for data_ptr() before they come
-  // here, which is what gives a copy-on-write tensor its copy.
-  const void* data = operand_.empty() ? t.data_ptr() : t.const_data_ptr();
   operand_.push_back(
-      {static_cast<char*>(const_cast<void*>(data)),
+      {static_cast<char*>(const_cast<void*>(t.const_data_ptr())),
        dtype,
        static_cast<uint8_t>(t.element_size()),
        std::move(strides)});

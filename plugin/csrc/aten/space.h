@@ -32,10 +32,13 @@ class Space {
       : device_(device), size_(sizes.begin(), sizes.end()) {}
 
   // Adds a tensor of at most as many dimensions as the space; sizes of 1 and
-  // missing leading dimensions broadcast. Returns the operand's number.
+  // missing leading dimensions broadcast. Returns the operand's number. The first
+  // one is written: a copy-on-write tensor gets its copy.
   uint8_t add(const at::TensorBase& t);
   // Adds a tensor with a stride given for every dimension.
   uint8_t add(const at::TensorBase& t, at::DimVector strides);
+  // The same for a tensor that is not written, also where it is the first.
+  uint8_t add_read(const at::TensorBase& t);
 
   // Adds an innermost dimension of size 1.
   void add_unit();
@@ -97,6 +100,8 @@ class Space {
   }
 
  private:
+  at::DimVector broadcast(const at::TensorBase& t) const;
+  uint8_t add_read(const at::TensorBase& t, at::DimVector strides);
   int dim_to_unroll() const;
   Space without(int dim, int64_t index) const;
   bool can_merge(int outer, int inner) const;

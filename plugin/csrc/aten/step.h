@@ -44,10 +44,11 @@ class Step {
     return program.load(operand, program.type());
   }
   Value load(const at::Tensor& t) {
-    return load(add(t));
+    return load(space_.add_read(t));
   }
   Value load(at::Tensor&& t) {
-    return load(add(std::move(t)));
+    kept_.push_back(std::move(t));
+    return load(std::as_const(kept_.back()));
   }
   void store(const at::Tensor& t, Value v) {
     program.store(add_result(t), v);

@@ -2,6 +2,7 @@
 #include "runtime/cpu_call.h"
 
 #include <ATen/Functions.h>
+#include <ATen/MemoryOverlap.h>
 #include <ATen/SparseCsrTensorImpl.h>
 #include <ATen/SparseCsrTensorUtils.h>
 #include <ATen/SparseTensorImpl.h>
@@ -149,6 +150,7 @@ class Call {
           return to_cpu(t, is_written(arguments[i]));
         });
     }
+    refuse_overlap();
     op_.redispatchBoxed(c10::DispatchKeySet(key_), stack_);
     for (size_t i : written_)
       moved_[i].bring_back();
@@ -223,6 +225,18 @@ class Call {
     if (written)
       written_.push_back(i);
     return moved_[i].host();
+  }
+
+  // Of an operator in place, as core's kernels do: here they cannot see it, since what
+  // they write has memory of its own.
+  void refuse_overlap() const {
+    const auto& arguments = op_.schema().arguments();
+    if (written_.size() != 1 || !is_written(arguments[0]))
+      return;
+    const Tensor& self = moved_[written_[0]].card();
+    for (const Moved& m : moved_)
+      if (!is_sparse(self) && !is_sparse(m.card()))
+        at::assert_no_partial_overlap(self, m.card());
   }
 
   Tensor to_card(const Tensor& t) const {
