@@ -167,6 +167,7 @@ Tensor& arange_out(const Scalar& start, const Scalar& end, const Scalar& step, T
         arange_name, start, end, step, out);
   }
   const int64_t n = arange_size(start, end, step);
+  TORCH_CHECK(n >= 0, "invalid size, possible overflow?");
   if (out.numel() != n) {
     if (out.numel() > 0) {
       TORCH_WARN(
