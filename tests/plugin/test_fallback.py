@@ -42,6 +42,41 @@ def test_in_place_and_out():
     assert torch.allclose(y.cpu(), x.erfinv(), equal_nan=True)
 
 
+def test_out_is_not_read():
+    y = torch.randn(5, 5).to(DEV)
+    out = torch.empty(5, device=DEV), torch.empty(5, 5, device=DEV)
+    # y there, values and vectors back.
+    assert packets.launched(lambda: torch.linalg.eigh(y, out=out)) == 3
+    want = torch.linalg.eigvalsh(y.cpu())
+    torch.linalg.eigvalsh(y, out=y[0])
+    assert torch.allclose(y[0].cpu(), want, atol=1e-4)
+
+
+def test_operators_of_others_may_read_what_they_write():
+    library = torch.library.Library("test_fallback", "FRAGMENT")
+    library.define("accumulate(Tensor x, *, Tensor(a!) into) -> ()")
+
+    def accumulate(x, *, into):
+        into.add_(x)
+
+    library.impl("accumulate", accumulate, "CPU")
+    into = torch.ones(3, device=DEV)
+    torch.ops.test_fallback.accumulate(torch.full((3,), 2.0, device=DEV), into=into)
+    assert into.tolist() == [3.0] * 3
+
+
+def test_elements_that_share_memory():
+    """They do so on the CPU too, and are copied once."""
+    for memory in (torch.zeros(3, 1, dtype=torch.uint16), torch.zeros(3, 1).to(torch.uint16).to(DEV)):
+        with pytest.raises(RuntimeError, match="more than one element of the written-to tensor"):
+            memory.expand(3, 4).bitwise_not_()
+    y = torch.randn(1, 8, 8).to(DEV)
+    before = torch.openreg.queue_stats(0)["dma_written"]
+    torch.linalg.eigvalsh(y.expand(1000, 8, 8))
+    torch.openreg.synchronize()
+    assert torch.openreg.queue_stats(0)["dma_written"] - before < 10 * y.nbytes
+
+
 def test_error_mode():
     y = torch.randn(3, 3).to(DEV)
     torch.openreg.set_fallback("error")

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Activations and their derivatives: one line each.
-#include "aten/overlap.h"
 #include "aten/step.h"
 #include "aten/structured.h"
+#include "runtime/overlap.h"
 
 #include <ATen/ops/elu_backward_meta.h>
 #include <ATen/ops/elu_meta.h>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // fill_, zero_, arange, linspace, eye, triu and tril.
 #include "aten/convention.h"
-#include "aten/overlap.h"
 #include "aten/structured.h"
+#include "runtime/overlap.h"
 
 #include <ATen/Dispatch.h>
 #include <ATen/Dispatch_v2.h>

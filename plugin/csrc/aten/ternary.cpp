@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // where, clamp, lerp, addcmul and their like.
-#include "aten/overlap.h"
 #include "aten/structured.h"
+#include "runtime/overlap.h"
 
 #include <ATen/Dispatch.h>
 #include <ATen/ExpandUtils.h>

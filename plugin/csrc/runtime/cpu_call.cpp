@@ -9,10 +9,13 @@
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <c10/core/DeviceGuard.h>
 
+#include <optional>
 #include <vector>
 
 #include "runtime/copy.h"
 #include "runtime/device.h"
+#include "runtime/overlap.h"
+#include "runtime/stream.h"
 
 namespace openreg {
 namespace {
@@ -45,12 +48,37 @@ std::vector<Tensor> parts_of(const Tensor& t) {
   return {c.compressed_indices(), c.plain_indices(), c.values()};
 }
 
+// The cache of pinned memory keeps what it has had.
+constexpr size_t kPinnedBytes = size_t{64} << 20;
+
+// Memory on the CPU with t's order of elements. Pinned, if there is some, so that
+// the card copies from and to it directly.
+Tensor host_memory(const Tensor& t) {
+  const at::TensorOptions options = t.options().device(at::kCPU);
+  if (t.nbytes() != 0 && t.nbytes() <= kPinnedBytes) {
+    try {
+      return at::empty_like(t, options.pinned_memory(true));
+    } catch (const c10::Error&) {
+    }
+  }
+  return at::empty_like(t, options);
+}
+
+// The same with t's elements, if they are read; the card may still be copying them.
+// Elements that share memory do so there too.
+Tensor host_of(const Tensor& t, bool read) {
+  const Tensor once = without_repeats(t), host = host_memory(once);
+  if (read)
+    copy_tensor(host, once, /*non_blocking=*/true);
+  return host.sizes() == t.sizes() ? host : host.expand(t.sizes());
+}
+
 Tensor move(const Tensor& t, c10::Device device) {
   if (!t.defined() || t.device() == device)
     return t;
   std::vector<Tensor> parts = parts_of(t);
   if (parts.empty())
-    return t.to(device);
+    return device.is_cpu() ? host_of(t, true) : t.to(device);
   // Core's kernels for the CPU take the memory of indices for contiguous.
   for (Tensor& part : parts)
     part = part.to(device).contiguous();
@@ -67,8 +95,11 @@ Tensor move(const Tensor& t, c10::Device device) {
 // An argument on the card, and what stands for it on the CPU.
 class Moved {
  public:
-  explicit Moved(const Tensor& card)
-      : card_(card), host_(move(card, at::kCPU)), given_(parts_of(host_)) {
+  // read: the operator may read it, and not only write all of it.
+  Moved(const Tensor& card, bool read)
+      : card_(card),
+        host_(read ? move(card, at::kCPU) : host_of(card, false)),
+        given_(parts_of(host_)) {
     // There are operators that leave out what no gradient will need.
     host_.set_requires_grad(card.requires_grad());
   }
@@ -93,7 +124,7 @@ class Moved {
       }
       // Not by the dispatcher, which would resolve the conjugate and the negative
       // bit by writing to a clone.
-      copy_tensor(card_, host_, false);
+      copy_tensor(without_repeats(card_), without_repeats(host_), true);
       return;
     }
     const std::vector<Tensor> written = parts_of(host_);
@@ -147,9 +178,10 @@ class Call {
         value = c10::Device(at::kCPU);
       else
         each_tensor(value, [&](const Tensor& t) {
-          return to_cpu(t, is_written(arguments[i]));
+          return to_cpu(t, arguments[i]);
         });
     }
+    wait_for_arguments();
     refuse_overlap();
     op_.redispatchBoxed(c10::DispatchKeySet(key_), stack_);
     for (size_t i : written_)
@@ -164,6 +196,13 @@ class Call {
  private:
   static bool is_written(const c10::Argument& argument) {
     return argument.alias_info() && argument.alias_info()->isWrite();
+  }
+
+  // Whether the operator writes all of it and reads nothing. Operators of other
+  // packages may read what they write.
+  bool is_result(const c10::Argument& argument) const {
+    return argument.is_out() && is_written(argument) &&
+        op_.schema().getNamespace() == "aten";
   }
 
   template <class F>
@@ -213,16 +252,20 @@ class Call {
       key_ = c10::DispatchKey::SparseCPU;
   }
 
-  Tensor to_cpu(const Tensor& t, bool written) {
+  Tensor to_cpu(const Tensor& t, const c10::Argument& argument) {
     raise_key(t);
     if (!t.defined() || t.is_cpu())
       return t;
     size_t i = 0;
     while (i < moved_.size() && !moved_[i].card().is_same(t))
       i++;
-    if (i == moved_.size())
-      moved_.emplace_back(t);
-    if (written)
+    if (i == moved_.size()) {
+      const bool read = !is_result(argument) || is_sparse(t);
+      if (read && !resets_)
+        resets_ = current_stream_state(device_.index()).resets;
+      moved_.emplace_back(t, read);
+    }
+    if (is_written(argument))
       written_.push_back(i);
     return moved_[i].host();
   }
@@ -239,6 +282,15 @@ class Call {
         at::assert_no_partial_overlap(self, m.card());
   }
 
+  void wait_for_arguments() {
+    if (!resets_)
+      return;
+    StreamState& s = current_stream_state(device_.index());
+    const uint64_t last = s.last();
+    wait_interruptibly(s, last);
+    wait_read(s, {last, *resets_});
+  }
+
   Tensor to_card(const Tensor& t) const {
     for (const Moved& m : moved_)
       if (t.defined() && m.host().is_same(t))
@@ -252,6 +304,8 @@ class Call {
   c10::DispatchKey key_ = c10::DispatchKey::CPU;
   std::vector<Moved> moved_;
   std::vector<size_t> written_;
+  // Of the stream, before arguments were copied.
+  std::optional<uint64_t> resets_;
 };
 
 } // namespace
