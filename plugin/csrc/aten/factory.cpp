@@ -304,6 +304,27 @@ struct Triangle {
   }
 };
 
+// In place on an expanded tensor: an element becomes 0 if that is so at any of the
+// places that share it.
+template <class Form, bool Upper>
+Tensor& triangle_(Tensor& self, int64_t diagonal) {
+  Tensor once = without_repeats(self);
+  if (self.dim() >= 2) {
+    const auto repeats = [&](int64_t dim) { return self.size(dim) - once.size(dim); };
+    diagonal += Upper ? repeats(-2) : -repeats(-1);
+  }
+  Form::call(once, diagonal);
+  return self;
+}
+
+template <class Meta, bool Upper>
+void add_triangle(torch::Library& m, NamesWithoutInplace names, const char* inplace) {
+  add_op<Meta>(m, names, Triangle<Upper>());
+  using Form = typename FormsOf<Meta, Triangle<Upper>, 1>::InplaceForm;
+  Form::name.set(inplace);
+  m.impl(inplace, triangle_<Form, Upper>);
+}
+
 } // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
@@ -321,10 +342,8 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("logspace.out", logspace_out);
   m.impl("eye.out", eye_out);
   m.impl("eye.m_out", eye_m_out);
-  add_op<at::meta::structured_triu>(
-      m, Names{"triu", "triu_", "triu.out"}, Triangle<true>());
-  add_op<at::meta::structured_tril>(
-      m, Names{"tril", "tril_", "tril.out"}, Triangle<false>());
+  add_triangle<at::meta::structured_triu, true>(m, {"triu", "triu.out"}, "triu_");
+  add_triangle<at::meta::structured_tril, false>(m, {"tril", "tril.out"}, "tril_");
 }
 
 } // namespace openreg
