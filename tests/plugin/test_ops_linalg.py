@@ -1,64 +1,78 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Factorizations of matrices, and what is made of them."""
+"""Factorizations of matrices, and what is made of them. They run on the CPU, counted: the
+card's products are no faster than the CPU's, and a factorization is a chain of small ones."""
 
+import packets
 import pytest
 import torch
-from ops import check, no_fallback, to_card, to_cpu, values, with_gradients
+from ops import to_card, to_cpu, values, with_gradients
 from torch import linalg
 
-DTYPES = [torch.float32, torch.float64]
-SQUARES = [(1, 1), (6, 6), (2, 3, 5, 5), (37, 37), (0, 0), (3, 0, 0), (0, 4, 4)]
+DTYPES = [torch.float32, torch.float64, torch.complex64]
+SQUARES = [(1, 1), (6, 6), (2, 3, 5, 5), (37, 37), (200, 200), (0, 0), (3, 0, 0), (0, 4, 4)]
 OBLONGS = [(7, 4), (4, 7), (2, 20, 9), (2, 9, 20), (3, 0), (0, 3)]
-TOLERANCE = {
-    torch.float32: {"rtol": 1e-3, "atol": 1e-4},
-    torch.float64: {"rtol": 1e-9, "atol": 1e-9},
-}
 
 with_matrices = pytest.mark.parametrize(
     ("shape", "dtype"), [(s, d) for s in SQUARES for d in DTYPES]
 )
+with_all_matrices = pytest.mark.parametrize(
+    ("shape", "dtype"), [(s, d) for s in SQUARES + OBLONGS for d in DTYPES]
+)
+
+
+def compare(function, args, **how):
+    want, got = function(*args), function(*map(to_card, args))
+    for t in got if isinstance(got, tuple) else [got]:
+        assert t.is_openreg
+    torch.testing.assert_close(to_cpu(got), want, equal_nan=True, **how)
+
+
+def both(function, *args):
+    """Forward, with the CPU's strides, and backward."""
+    compare(function, args, check_stride=True)
+    if not args[0].is_complex():
+        scale = max([1.0, *(a.abs().max().item() for a in args if a.numel())])
+        compare(with_gradients(function), args, rtol=1e-3, atol=1e-4 * scale)
+
+
+def check(function, *args):
+    compare(lambda *args: tuple(function(*args)), args, check_stride=True)
+
+
+def numbers(*shape, dtype, seed=0):
+    if dtype.is_complex:
+        parts = values(*shape, 2, dtype=torch.float32, low=-1, high=1, seed=seed)
+        return torch.view_as_complex(parts)
+    return values(*shape, dtype=dtype, low=-1, high=1, seed=seed)
 
 
 def regular(shape, dtype, seed=0):
     """Random matrices that are far from singular and ask for pivots."""
     n = shape[-1]
-    return values(*shape, dtype=dtype, low=-1, high=1, seed=seed) + 2 * torch.eye(
+    return numbers(*shape, dtype=dtype, seed=seed) + max(2, n / 4) * torch.eye(
         n, dtype=dtype
     ).roll(1, 0)
 
 
 def definite(shape, dtype):
-    a = values(*shape, dtype=dtype, low=-1, high=1)
-    return a @ a.mT + torch.eye(shape[-1], dtype=dtype)
-
-
-def both(function, *args):
-    """Forward and backward."""
-    dtype = args[0].dtype
-    check(function, *args, **TOLERANCE[dtype])
-    check(with_gradients(function), *args, **TOLERANCE[dtype])
+    a = numbers(*shape, dtype=dtype)
+    return a @ a.mH + torch.eye(shape[-1], dtype=dtype)
 
 
 @with_matrices
 def test_triangular(shape, dtype):
-    a = regular(shape, dtype) + 4 * torch.eye(shape[-1], dtype=dtype)
-    b = values(*shape[:-1], 3, dtype=dtype, seed=1)
+    a = regular(shape, dtype).roll(-1, -2) / max(1, shape[-1])
+    b = numbers(*shape[:-1], 3, dtype=dtype, seed=1)
     for upper in [False, True]:
         for unit in [False, True]:
             keys = {"upper": upper, "unitriangular": unit}
-            a = a / a.abs().amax() if a.numel() else a
             both(lambda a, b, k=keys: linalg.solve_triangular(a, b, **k), a, b)
             both(
                 lambda a, b, k=keys: linalg.solve_triangular(a, b, left=False, **k),
                 a.mT,
                 b.mT,
             )
-            check(
-                lambda a, b, k=keys: tuple(torch.triangular_solve(b, a, transpose=True, **k)),
-                a,
-                b,
-                **TOLERANCE[dtype],
-            )
+            check(lambda a, b, k=keys: torch.triangular_solve(b, a, transpose=True, **k), a, b)
 
 
 @with_matrices
@@ -66,44 +80,36 @@ def test_cholesky(shape, dtype):
     a = definite(shape, dtype)
     for upper in [False, True]:
         both(lambda a, u=upper: linalg.cholesky(a, upper=u), a)
-        check(lambda a, u=upper: tuple(linalg.cholesky_ex(a, upper=u)), a, **TOLERANCE[dtype])
+        check(lambda a, u=upper: linalg.cholesky_ex(a, upper=u), a)
         factor = linalg.cholesky(a, upper=upper)
         both(lambda f, u=upper: torch.cholesky_inverse(f, upper=u), factor)
-        b = values(*shape[:-1], 2, dtype=dtype)
+        b = numbers(*shape[:-1], 2, dtype=dtype)
         both(lambda b, f, u=upper: torch.cholesky_solve(b, f, upper=u), b, factor)
 
 
-@pytest.mark.parametrize(
-    ("shape", "dtype"), [(s, d) for s in SQUARES + OBLONGS for d in DTYPES]
-)
+@with_all_matrices
 def test_lu(shape, dtype):
-    a = values(*shape, dtype=dtype)
-    check(lambda a: tuple(linalg.lu_factor_ex(a)), a, **TOLERANCE[dtype])
-    check(lambda a: tuple(linalg.lu(a)), a, **TOLERANCE[dtype])
-    check(lambda a: torch.lu_unpack(*torch.linalg.lu_factor(a)), a, **TOLERANCE[dtype])
-    for part in [1, 2]:
-        check(with_gradients(lambda a, part=part: linalg.lu(a)[part]), a, **TOLERANCE[dtype])
-
-
-def test_lu_swaps_rows_for_the_largest():
-    a = torch.tensor([[1e-8, 1.0, 2.0], [1.0, -0.5, 3.0], [-4.0, 2.0, 1.0]])
-    with no_fallback():
-        factors, pivots = linalg.lu_factor(to_card(a))
-    assert to_cpu(pivots).tolist() == [3, 3, 3]
-    assert to_cpu(factors).tril(-1).abs().max() <= 1
+    a = numbers(*shape, dtype=dtype)
+    check(linalg.lu_factor_ex, a)
+    check(linalg.lu, a)
+    check(lambda a: torch.lu_unpack(*linalg.lu_factor(a)), a)
+    if max(shape) < 50:
+        for part in [1, 2]:
+            both(lambda a, part=part: linalg.lu(a)[part], a)
 
 
 def test_lu_without_pivots():
     a = definite((2, 9, 9), torch.float64)
-    with no_fallback():
-        p, lower, upper = linalg.lu(to_card(a), pivot=False)
-    assert p.numel() == 0
-    torch.testing.assert_close(to_cpu(lower @ upper), a)
+    with pytest.raises(RuntimeError) as on_cpu:
+        linalg.lu(a, pivot=False)
+    with pytest.raises(RuntimeError) as on_card:
+        linalg.lu(to_card(a), pivot=False)
+    assert str(on_card.value) == str(on_cpu.value)
 
 
 @with_matrices
 def test_solve_and_invert(shape, dtype):
-    a, b = regular(shape, dtype), values(*shape[:-1], 3, dtype=dtype)
+    a, b = regular(shape, dtype), numbers(*shape[:-1], 3, dtype=dtype)
     both(linalg.solve, a, b)
     both(lambda a, b: linalg.solve(a, b, left=False), a.mT, b.mT)
     both(linalg.solve, a, b[..., 0])
@@ -121,7 +127,7 @@ def test_solve_and_invert(shape, dtype):
 
 
 def test_batches_broadcast():
-    a, b = regular((3, 1, 5, 5), torch.float64), values(2, 5, 4, dtype=torch.float64)
+    a, b = regular((3, 1, 5, 5), torch.float64), numbers(2, 5, 4, dtype=torch.float64)
     both(linalg.solve, a, b)
     both(lambda a, b: linalg.lu_solve(*linalg.lu_factor(a), b), a, b)
     both(lambda a, b: linalg.solve_triangular(a, b, upper=True), a, b)
@@ -129,50 +135,20 @@ def test_batches_broadcast():
 
 @with_matrices
 def test_determinants(shape, dtype):
-    for a in [regular(shape, dtype), regular(shape, dtype).mT]:
+    a = regular(shape, dtype) / max(1, shape[-1] / 4)
+    for a in [a, a.mT]:
         both(linalg.det, a)
         both(lambda a: linalg.slogdet(a)[1], a)
-        check(lambda a: tuple(linalg.slogdet(a)), a, **TOLERANCE[dtype])
+        check(linalg.slogdet, a)
 
 
-@pytest.mark.parametrize(
-    ("shape", "dtype"), [(s, d) for s in SQUARES + OBLONGS for d in DTYPES]
-)
+@with_all_matrices
 def test_qr(shape, dtype):
-    a = values(*shape, dtype=dtype, seed=2)
+    a = numbers(*shape, dtype=dtype, seed=2)
     for mode in ["reduced", "complete", "r"]:
-        check(lambda a, m=mode: tuple(linalg.qr(a, m)), a, **TOLERANCE[dtype])
-    if shape[-2] >= shape[-1] > 0:
+        check(lambda a, m=mode: linalg.qr(a, m), a)
+    if 50 > shape[-2] >= shape[-1] > 0:
         both(lambda a: torch.cat(linalg.qr(a), -2), a)
-
-
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_qr_is_orthogonal_where_columns_nearly_depend(dtype):
-    a = values(60, 40, dtype=dtype)
-    a[:, 20:] = a[:, :20] + 1e-5 * a[:, 20:]
-    with no_fallback():
-        q, r = map(to_cpu, linalg.qr(to_card(a)))
-    eps = torch.finfo(dtype).eps
-    assert (q.mT @ q - torch.eye(40, dtype=dtype)).abs().max() < 40 * eps
-    assert (q @ r - a).abs().max() < 400 * eps
-
-
-@pytest.mark.parametrize("scale", [1e-170, 1e170])
-def test_qr_near_the_limits_of_doubles(scale):
-    a = scale * values(7, 5, dtype=torch.float64, low=-1, high=1)
-    check(lambda x: linalg.qr(x)[1], a, rtol=1e-9, atol=1e-9 * scale)
-    q, r = (t.cpu() for t in linalg.qr(to_card(a)))
-    assert torch.allclose(q.mT @ q, torch.eye(5, dtype=torch.float64))
-    assert torch.allclose(q @ r / scale, a / scale)
-
-
-@pytest.mark.parametrize("scale", [1e-42, 1e-39, 1e-37, 1e37])
-def test_qr_near_the_limits_of_floats(scale):
-    for a in (scale * values(7, 5, low=-1, high=1), torch.full((3, 2), scale)):
-        q, r = (t.cpu().double() for t in linalg.qr(to_card(a)))
-        one = torch.eye(a.size(1), dtype=torch.float64)
-        assert (q.mT @ q - one).abs().max() < 1e-5
-        assert (q @ r - a.double()).abs().max() < 1e-5 * scale + 1e-43
 
 
 @pytest.mark.parametrize("half", [torch.bfloat16, torch.float16])
@@ -181,21 +157,12 @@ def test_under_autocast(half):
     a = to_card(definite((6, 6), torch.float32))
     calls = [
         *(linalg.det, linalg.inv, linalg.cholesky, lambda x: linalg.solve(x, a)),
-        *(lambda x: torch.cat(linalg.qr(x)), lambda x: torch.cat(linalg.qr(x[:, :1]))[:6]),
-        lambda x: linalg.qr(x[:3])[1],
+        *(lambda x: torch.cat(linalg.qr(x)), lambda x: linalg.qr(x[:3])[1]),
     ]
     for call in calls:
         with torch.autocast("openreg", dtype=half):
             got = call(a)
         assert got.dtype == torch.float32 and torch.equal(got, call(a))
-
-
-def test_factors_of_large_matrices():
-    a = regular((200, 200), torch.float64)
-    check(lambda a: tuple(linalg.lu_factor(a)), a, rtol=1e-8, atol=1e-8)
-    check(linalg.inv, a, rtol=1e-8, atol=1e-8)
-    check(lambda a: tuple(linalg.qr(a)), a, rtol=1e-8, atol=1e-8)
-    check(linalg.cholesky, definite((200, 200), torch.float64), rtol=1e-8, atol=1e-8)
 
 
 SINGULAR = {
@@ -214,19 +181,17 @@ def test_errors_are_those_of_the_cpu(kind, function):
     answers = []
     for a in [SINGULAR[kind], to_card(SINGULAR[kind])]:
         try:
-            with no_fallback():
-                answer = function(a)
+            answer = function(a)
             answers.append([t.tolist() for t in to_cpu(answer if isinstance(answer, tuple) else [answer])])
         except RuntimeError as e:
-            answers.append(str(e))
+            answers.append((type(e), str(e)))
     assert answers[0] == answers[1]
 
 
 def test_info_says_which_minor():
     a = torch.stack([torch.diag(torch.tensor([1.0, 2.0, d, -1.0])) for d in (3.0, -3.0)])
-    with no_fallback():
-        assert linalg.cholesky_ex(to_card(a)).info.tolist() == [4, 3]
-        assert linalg.lu_factor_ex(to_card(a.clamp(min=0))).info.tolist() == [4, 3]
+    assert linalg.cholesky_ex(to_card(a)).info.tolist() == [4, 3]
+    assert linalg.lu_factor_ex(to_card(a.clamp(min=0))).info.tolist() == [4, 3]
 
 
 def test_outputs_that_the_caller_gives():
@@ -234,20 +199,32 @@ def test_outputs_that_the_caller_gives():
 
     def run(a, b):
         out = torch.empty(0, device=a.device)
-        base = torch.empty(10, 10, device=a.device)
+        base = torch.zeros(10, 10, device=a.device)
         linalg.solve_triangular(a, b, upper=True, out=out)
-        return out, linalg.inv(a, out=base[::2, ::2]), linalg.solve(a, b, out=b.clone())
+        linalg.inv(a, out=base[::2, ::2])
+        return out, base, linalg.solve(a, b, out=b.clone())
 
-    check(run, a, b, rtol=1e-4, atol=1e-5)
+    compare(run, (a, b), check_stride=True)
     with pytest.raises(RuntimeError, match="same device"):
         linalg.solve_triangular(to_card(a), b, upper=True)
 
 
-def test_complex_matrices_go_to_the_cpu():
-    a = torch.complex(regular((4, 4), torch.float64), values(4, 4, dtype=torch.float64))
-    torch.testing.assert_close(linalg.inv(to_card(a)).cpu(), linalg.inv(a))
-    lower = a.tril()
-    torch.testing.assert_close(
-        linalg.solve_triangular(to_card(lower), to_card(a), upper=False).cpu(),
-        linalg.solve_triangular(lower, a, upper=False),
-    )
+def test_views_of_matrices():
+    """Slices, and matrices that share memory."""
+    a, b = regular((12, 12), torch.float32), values(12, 1)
+    for view in (lambda t: t[::2, 1::2], lambda t: t[:1].expand(5, 12).T @ t[:5] + t):
+        both(lambda a, v=view: linalg.inv(v(a)), a)
+    both(lambda a, b: linalg.solve(a.expand(4, 12, 12), b.expand(4, 12, 3)), a, b)
+
+
+def test_a_solution_is_one_fallback_that_copies_what_it_needs():
+    a, b = to_card(regular((8, 8), torch.float32)), to_card(values(8, 2))
+    torch.openreg.reset_fallbacks()
+    linalg.solve_ex(a, b)
+    assert torch.openreg.fallbacks() == {"aten::_linalg_solve_ex.result": 1}
+    # The matrix and the right sides there; solution, factors, pivots and info back.
+    assert packets.launched(lambda: linalg.solve_ex(a, b)) == 6
+    before = torch.openreg.queue_stats(0)["dma_written"]
+    linalg.inv_ex(a.expand(1000, 8, 8))
+    torch.openreg.synchronize()
+    assert torch.openreg.queue_stats(0)["dma_written"] - before < 10 * a.nbytes
