@@ -9,10 +9,13 @@
 
 namespace openreg {
 
-void OpName::set(const char* aten_name) {
+void OpName::set(const char* registered_name) {
   TORCH_INTERNAL_ASSERT(
-      qualified.empty(), aten_name, " has the name of ", qualified);
-  qualified = std::string("aten::") + aten_name;
+      qualified.empty(), registered_name, " has the name of ", qualified);
+  qualified = std::string(registered_name);
+  if (qualified.find("::") == std::string::npos) {
+    qualified.insert(0, "aten::");
+  }
   const auto dot = qualified.find('.');
   name = qualified.substr(0, dot);
   overload = dot == std::string::npos ? "" : qualified.substr(dot + 1);

@@ -20,10 +20,11 @@
 
 namespace openreg {
 
-// An operator's name as the dispatcher has it ("add.Tensor"), and its number in
-// statistics and fault messages. set() is called once, at registration.
+// An operator's name as the dispatcher has it ("add.Tensor"; "torchvision::nms" of
+// another library), and its number in statistics and fault messages. set() is called
+// once, at registration.
 struct OpName {
-  void set(const char* aten_name);
+  void set(const char* registered_name);
   c10::OperatorHandle handle() const;
 
   std::string name;
