@@ -12,14 +12,13 @@ from torch.utils._pytree import tree_leaves, tree_map, tree_map_only
 
 aten = torch.ops.aten
 
-# Core's fake mode refuses or replaces the first two itself. The last results of the
-# next two are buffers for a backward on the CPU. The FFT runs on the CPU, and has its
+# Core's fake mode refuses or replaces the first two itself. The last result of the
+# next one is a buffer for a backward on the CPU. The FFT runs on the CPU, and has its
 # layout, where the meta function has that of cuFFT.
 WITHOUT_META = {
     aten.lift_fresh.default,
     aten.lift_fresh_copy.default,
     aten.log_sigmoid_forward.default,
-    aten._embedding_bag.default,
     aten._fft_c2c.default,
     aten._fft_r2c.default,
     aten._fft_c2r.default,
