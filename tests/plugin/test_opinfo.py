@@ -50,6 +50,7 @@ NATIVE = """
     nn.functional.hardswish nn.functional.hardtanh nn.functional.hinge_embedding_loss
     nn.functional.huber_loss nn.functional.instance_norm nn.functional.kl_div
     nn.functional.l1_loss nn.functional.layer_norm nn.functional.leaky_relu
+    nn.functional.ctc_loss nn.functional.embedding_bag
     nn.functional.linear nn.functional.logsigmoid nn.functional.margin_ranking_loss
     nn.functional.mish nn.functional.mse_loss nn.functional.nll_loss
     nn.functional.normalize nn.functional.pad.circular nn.functional.pad.constant
