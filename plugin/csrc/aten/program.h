@@ -212,6 +212,11 @@ class Program {
     return add_imm(bits);
   }
   uint8_t add_imm(int64_t bits) {
+    for (int i = 0; i < nimm_; i++) {
+      if (imm_[i] == bits) {
+        return static_cast<uint8_t>(i);
+      }
+    }
     TORCH_INTERNAL_ASSERT(
         nimm_ < OPENREG_IMMS_MAX, "a VECTOR program has too many immediates");
     imm_[nimm_] = bits;
