@@ -174,7 +174,7 @@ void launch_parts(OpId id, Product p, Part& part) {
   part = Part::FURTHER;
 }
 
-void multiply(OpId id, const Product& p) {
+void run(OpId id, const Product& p) {
   const Tensor& out = p.d.tensor;
   TORCH_CHECK_NOT_IMPLEMENTED(
       out.scalar_type() != at::kBool, "matrix product not implemented for 'Bool'");
@@ -184,7 +184,7 @@ void multiply(OpId id, const Product& p) {
   if (result_overlaps(p)) {
     const Tensor fresh = at::empty_like(out);
     const Matrices d = fresh.dim() == 1 ? col_vector(fresh) : matrices(fresh);
-    multiply(id, {p.batch, p.m, p.n, p.k, d, p.a, p.b, p.c, p.alpha, p.beta});
+    run(id, {p.batch, p.m, p.n, p.k, d, p.a, p.b, p.c, p.alpha, p.beta});
     out.copy_(fresh);
     return;
   }
@@ -229,74 +229,85 @@ c10::SmallVector<Batch, 4> batches(const Tensor& d, const Tensor& a, const Tenso
   return all;
 }
 
-// out = alpha * a @ b + beta * c for two or three dimensions.
-void multiply(
-    OpId id,
-    const Tensor& out,
-    const Tensor& a,
-    const Tensor& b,
-    const Tensor* c = nullptr,
-    double alpha = 1,
-    double beta = 0) {
-  const int64_t batch = out.dim() == 3 ? out.size(0) : 1;
-  multiply(
-      id,
-      {batch,
-       a.size(-2),
-       b.size(-1),
-       a.size(-1),
-       matrices(out),
-       matrices(a),
-       matrices(b),
-       c != nullptr ? std::optional(broadcast(*c, out)) : std::nullopt,
-       alpha,
-       beta});
-}
+// A kernel of real and complex numbers. Of complex halves the CPU says that it has no
+// product, and of real ones that no complex number is one.
+struct OfBoth {
+  static constexpr bool pairs = true;
+  template <class... Args>
+  static bool serves(const Tensor& first, const Args&... args) {
+    return first.scalar_type() != at::kComplexHalf &&
+        (first.is_complex() || (is_real(args) && ...));
+  }
 
-void add_products(torch::Library& m) {
-  add_op<at::meta::structured_mm>(
-      m,
-      NamesWithoutInplace{"mm", "mm.out"},
-      [](OpId id, auto& op, const Tensor& a, const Tensor& b) {
-        multiply(id, op.maybe_get_output(0), a, b);
-      });
-  add_op<at::meta::structured_bmm>(
-      m,
-      NamesWithoutInplace{"bmm", "bmm.out"},
-      [](OpId id, auto& op, const Tensor& a, const Tensor& b) {
-        multiply(id, op.maybe_get_output(0), a, b);
-      });
-}
+ private:
+  template <class T>
+  static bool is_real(const T& value) {
+    if constexpr (std::is_same_v<T, Scalar>) {
+      return !value.isComplex();
+    } else {
+      return !value.is_complex();
+    }
+  }
+};
 
-void add_sums_of_products(torch::Library& m) {
-  const auto kernel = [](OpId id, auto& op, const Tensor& c, const Tensor& a,
-                         const Tensor& b, const Scalar& beta, const Scalar& alpha) {
-    multiply(id, op.maybe_get_output(0), a, b, &c, alpha.toDouble(), beta.toDouble());
-  };
-  add_op<at::meta::structured_addmm>(
-      m, Names{"addmm", "addmm_", "addmm.out"}, kernel);
-  add_op<at::meta::structured_baddbmm>(
-      m, Names{"baddbmm", "baddbmm_", "baddbmm.out"}, kernel);
-  add_op<at::meta::structured_addmv>(
-      m,
-      Names{"addmv", "addmv_", "addmv.out"},
-      [](OpId id, auto& op, const Tensor& c, const Tensor& a, const Tensor& v,
-         const Scalar& beta, const Scalar& alpha) {
-        const Tensor& out = op.maybe_get_output(0);
-        check_broadcasts(c, out);
-        const bool one = c.dim() == 0 || c.size(0) == 1;
-        // A result of nothing has c's sizes, as in core and as compilers trace it.
-        if (out.numel() == 0 && one && beta.toDouble() != 0) {
-          at::mul_out(const_cast<Tensor&>(out), c, at::scalar_tensor(beta, c.scalar_type()));
-          return;
-        }
-        multiply(
-            id,
-            {1, a.size(0), 1, a.size(1), col_vector(out), matrices(a),
-             col_vector(v), Matrices{c, 0, one ? 0 : c.stride(0), 0},
-             alpha.toDouble(), beta.toDouble()});
-      });
-}
+struct Multiply : OfBoth {
+  template <class Op>
+  void operator()(OpId id, Op& op, const Tensor& a, const Tensor& b) const {
+    const Tensor& out = op.maybe_get_output(0);
+    out.is_complex() ? multiply_complex(id, out, a, b) : multiply(id, out, a, b);
+  }
+};
+
+struct MultiplyAndAdd : OfBoth {
+  template <class Op>
+  void operator()(
+      OpId id,
+      Op& op,
+      const Tensor& c,
+      const Tensor& a,
+      const Tensor& b,
+      const Scalar& beta,
+      const Scalar& alpha) const {
+    const Tensor& out = op.maybe_get_output(0);
+    if (out.is_complex()) {
+      check_broadcasts(c, out);
+      multiply_complex(id, out, a, b, &c, alpha, beta);
+    } else {
+      multiply(id, out, a, b, &c, alpha.toDouble(), beta.toDouble());
+    }
+  }
+};
+
+struct MultiplyVector : OfBoth {
+  template <class Op>
+  void operator()(
+      OpId id,
+      Op& op,
+      const Tensor& c,
+      const Tensor& a,
+      const Tensor& v,
+      const Scalar& beta,
+      const Scalar& alpha) const {
+    const Tensor& out = op.maybe_get_output(0);
+    check_broadcasts(c, out);
+    const bool one = c.dim() == 0 || c.size(0) == 1;
+    // A result of nothing has c's sizes, as in core and as compilers trace it.
+    if (out.numel() == 0 && one && beta.toComplexDouble() != 0.0) {
+      at::mul_out(const_cast<Tensor&>(out), c, at::scalar_tensor(beta, c.scalar_type()));
+      return;
+    }
+    if (out.is_complex()) {
+      const Tensor column = c.dim() == 0 ? c : c.unsqueeze(1);
+      multiply_complex(id, out.unsqueeze(1), a, v.unsqueeze(1), &column, alpha, beta);
+      return;
+    }
+    run(
+        id,
+        {1, a.size(0), 1, a.size(1), col_vector(out), matrices(a),
+         col_vector(v), Matrices{c, 0, one ? 0 : c.stride(0), 0},
+         alpha.toDouble(), beta.toDouble()});
+  }
+};
 
 // dot is not structured in core.
 struct dot_meta : at::impl::MetaBase {
@@ -329,37 +340,59 @@ struct dot_meta : at::impl::MetaBase {
   }
 };
 
-struct Dot;
-struct Vdot; // the same for real numbers; complex ones differ, on the CPU
-
-// Which keeps the two apart: a kernel's type is what its names belong to.
-template <class Which>
-void add_dot(torch::Library& m, const char* name) {
-  add_op<dot_meta>(
-      m,
-      FunctionalName{name},
-      [](OpId id, auto& op, const Tensor& a, const Tensor& b) {
-        const Tensor& out = op.maybe_get_output(0);
-        // One sum is a reduction, which all workers share; MATMUL shares out results.
-        if (a.numel() != 0 && a.scalar_type() != at::kBool) {
-          reduce(
-              {.id = id,
-               .op = OPENREG_V_RED_SUM,
-               .dims = 1,
-               .compute = a.scalar_type(),
-               .value = out.view({1})},
-              {a, b},
-              [](Reducer& p) { return p.in(0) * p.in(1); });
-          return;
-        }
-        multiply(
-            id,
-            {1, 1, 1, a.size(0), Matrices{out, 0, 0, 0}, row_vector(a), col_vector(b),
-             std::nullopt});
-      });
-}
+// Of two vectors; with Conjugate, of the first one's conjugates.
+template <bool Conjugate>
+struct Dot : OfBoth {
+  template <class Op>
+  void operator()(OpId id, Op& op, const Tensor& a, const Tensor& b) const {
+    const Tensor& out = op.maybe_get_output(0);
+    if (out.is_complex()) {
+      dot_complex(id, out, a, b, Conjugate);
+      return;
+    }
+    // One sum is a reduction, which all workers share; MATMUL shares out results.
+    if (a.numel() != 0 && a.scalar_type() != at::kBool) {
+      reduce(
+          {.id = id,
+           .op = OPENREG_V_RED_SUM,
+           .dims = 1,
+           .compute = a.scalar_type(),
+           .value = out.view({1})},
+          {a, b},
+          [](Reducer& p) { return p.in(0) * p.in(1); });
+      return;
+    }
+    run(
+        id,
+        {1, 1, 1, a.size(0), Matrices{out, 0, 0, 0}, row_vector(a), col_vector(b),
+         std::nullopt});
+  }
+};
 
 } // namespace
+
+void multiply(
+    OpId id,
+    const Tensor& out,
+    const Tensor& a,
+    const Tensor& b,
+    const Tensor* c,
+    double alpha,
+    double beta) {
+  const int64_t batch = out.dim() == 3 ? out.size(0) : 1;
+  run(
+      id,
+      {batch,
+       a.size(-2),
+       b.size(-1),
+       a.size(-1),
+       matrices(out),
+       matrices(a),
+       matrices(b),
+       c != nullptr ? std::optional(broadcast(*c, out)) : std::nullopt,
+       alpha,
+       beta});
+}
 
 void multiply_batches(
     OpId id,
@@ -397,10 +430,16 @@ void multiply_batches(
 }
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  add_products(m);
-  add_sums_of_products(m);
-  add_dot<Dot>(m, "dot");
-  add_dot<Vdot>(m, "vdot");
+  add_op<at::meta::structured_mm>(m, NamesWithoutInplace{"mm", "mm.out"}, Multiply());
+  add_op<at::meta::structured_bmm>(m, NamesWithoutInplace{"bmm", "bmm.out"}, Multiply());
+  add_op<at::meta::structured_addmm>(
+      m, Names{"addmm", "addmm_", "addmm.out"}, MultiplyAndAdd());
+  add_op<at::meta::structured_baddbmm>(
+      m, Names{"baddbmm", "baddbmm_", "baddbmm.out"}, MultiplyAndAdd());
+  add_op<at::meta::structured_addmv>(
+      m, Names{"addmv", "addmv_", "addmv.out"}, MultiplyVector());
+  add_op<dot_meta>(m, FunctionalName{"dot"}, Dot<false>());
+  add_op<dot_meta>(m, FunctionalName{"vdot"}, Dot<true>());
 }
 
 } // namespace openreg
