@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Sparse tensors: their indices and values are dense tensors on the card. What
-// makes, reads or moves them, and the sum of a dense one and a sparse one, stays
-// there; all else is the CPU's.
+// makes, reads or moves them, and sums and products with a dense one, stays there;
+// all else is the CPU's.
 #include <ATen/Functions.h>
 #include <ATen/NativeFunctions.h>
 #include <ATen/native/DispatchStub.h>
@@ -9,6 +9,7 @@
 #include <torch/library.h>
 
 #include "aten/convention.h"
+#include "aten/sparse.h"
 #include "runtime/device.h"
 #include "runtime/fallback.h"
 
@@ -185,6 +186,7 @@ TORCH_LIBRARY_IMPL(aten, SparsePrivateUse1, m) {
   native<&add_>(m, "add_.Tensor");
   mask_name.set("sparse_mask");
   native<&sparse_mask>(m, "sparse_mask");
+  add_sparse_products(m, true);
 }
 
 TORCH_LIBRARY_IMPL(aten, SparseCsrPrivateUse1, m) {
@@ -208,6 +210,8 @@ TORCH_LIBRARY_IMPL(aten, SparseCsrPrivateUse1, m) {
   native<&core::_pin_memory_sparse_compressed>(m, "_pin_memory");
   native<&core::select_sparse_csr>(m, "select.int");
   native<&core::select_copy_sparse_csr>(m, "select_copy.int");
+  add_sparse_products(m, false);
+  add_sampled_products(m);
 }
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
