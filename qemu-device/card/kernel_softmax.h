@@ -1,50 +1,116 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Kernels: what softmax does to a block of `lines` lines of `width` elements,
- * with one value for each position in a line. Width 1 is a plain vector.
+ * Kernels: what softmax does to a block, with one value for each of its rows. Rows lie
+ * across lines of `width` elements, or one after another.
  */
 #ifndef OPENREG_KERNEL_SOFTMAX_H
 #define OPENREG_KERNEL_SOFTMAX_H
 
-#include "kernel_types.h"
+#include "kernel_reduce.h"
 
-#define BY_POSITION(name, ty, expr)                                            \
-	static void name##_##ty(void *block, const double *value,              \
-				size_t width, size_t lines)                    \
+#define BY_ROW(name, ty, expr)                                                 \
+	static void name##_across_##ty(void *block, const double *value,       \
+				       size_t width, size_t lines)             \
 	{                                                                      \
 		type_##ty *x = block, s[OPENREG_SOFTMAX_WIDTH];                \
 		size_t i, l;                                                   \
                                                                                \
 		for (i = 0; i < width; i++)                                    \
 			s[i] = (type_##ty)value[i];                            \
-		if (width == 1) {                                              \
-			const type_##ty v = s[0];                              \
-                                                                               \
-			INDEPENDENT                                            \
-			for (l = 0; l < lines; l++)                            \
-				x[l] = x[l] expr v;                            \
-			return;                                                \
-		}                                                              \
 		for (l = 0; l < lines; l++, x += width) {                      \
 			INDEPENDENT                                            \
 			for (i = 0; i < width; i++)                            \
 				x[i] = x[i] expr s[i];                         \
 		}                                                              \
+	}                                                                      \
+	static void name##_rows_##ty(void *block, const double *value,         \
+				     size_t rows, size_t n)                    \
+	{                                                                      \
+		type_##ty *x = block;                                          \
+		size_t i, r;                                                   \
+                                                                               \
+		for (r = 0; r < rows; r++, x += n) {                           \
+			const type_##ty v = (type_##ty)value[r];               \
+                                                                               \
+			INDEPENDENT                                            \
+			for (i = 0; i < n; i++)                                \
+				x[i] = x[i] expr v;                            \
+		}                                                              \
 	}
 
-BY_POSITION(subtract, f32, -)
-BY_POSITION(subtract, f64, -)
-BY_POSITION(divide, f32, /)
-BY_POSITION(divide, f64, /)
-BY_POSITION(multiply, f32, *)
-BY_POSITION(multiply, f64, *)
+BY_ROW(subtract, f32, -)
+BY_ROW(subtract, f64, -)
+BY_ROW(divide, f32, /)
+BY_ROW(divide, f64, /)
+BY_ROW(multiply, f32, *)
+BY_ROW(multiply, f64, *)
 
+#define GREATER(v, r) ((v) > (r) || (v) != (v) ? (v) : (r))
+
+/* The last 16 elements of a row may be looked at twice. */
+#define OF_ROWS(ty)                                                            \
+	static void most_of_rows_##ty(double *value, const void *block,        \
+				      size_t rows, size_t n)                   \
+	{                                                                      \
+		const type_##ty *x = block;                                    \
+		size_t i, r, half;                                             \
+                                                                               \
+		for (r = 0; r < rows; r++, x += n) {                           \
+			type_##ty most = x[0], m[16];                          \
+			lanes_##ty w;                                          \
+                                                                               \
+			if (n < 16) {                                          \
+				for (i = 1; i < n; i++)                        \
+					most = GREATER(x[i], most);            \
+				value[r] = (double)most;                       \
+				continue;                                      \
+			}                                                      \
+			memcpy(&w, x + n - 16, sizeof(w));                     \
+			for (i = 0; i + 16 < n; i += 16) {                     \
+				lanes_##ty v =                                 \
+					*(const lanes_##ty##_memory *)(x + i); \
+				mask_##ty take = (v > w) | (v != v);           \
+                                                                               \
+				w = (lanes_##ty)((take & (mask_##ty)v) |       \
+						 (~take & (mask_##ty)w));      \
+			}                                                      \
+			memcpy(m, &w, sizeof(m));                              \
+			for (half = 8; half; half /= 2) {                      \
+				for (i = 0; i < half; i++)                     \
+					m[i] = GREATER(m[i + half], m[i]);     \
+			}                                                      \
+			value[r] = (double)m[0];                               \
+		}                                                              \
+	}                                                                      \
+	static void sum_of_rows_##ty(double *value, const void *block,         \
+				     size_t rows, size_t n)                    \
+	{                                                                      \
+		const type_##ty *x = block;                                    \
+		union openreg_acc acc;                                         \
+		size_t r;                                                      \
+                                                                               \
+		for (r = 0; r < rows; r++, x += n) {                           \
+			acc.f = 0;                                             \
+			fold_SUM_##ty(&acc, x, n);                             \
+			value[r] = acc.f;                                      \
+		}                                                              \
+	}
+
+OF_ROWS(f32)
+OF_ROWS(f64)
+
+#define BY_ROW_TABLE(name)                                                     \
+	.name = { { [OPENREG_VT_F32] = name##_across_f32,                      \
+		    [OPENREG_VT_F64] = name##_across_f64 },                    \
+		  { [OPENREG_VT_F32] = name##_rows_f32,                        \
+		    [OPENREG_VT_F64] = name##_rows_f64 } },
 #define SOFTMAX_TABLES                                                         \
-	.subtract = { [OPENREG_VT_F32] = subtract_f32,                         \
-		      [OPENREG_VT_F64] = subtract_f64 },                       \
-	.divide = { [OPENREG_VT_F32] = divide_f32,                             \
-		    [OPENREG_VT_F64] = divide_f64 },                           \
-	.multiply = { [OPENREG_VT_F32] = multiply_f32,                         \
-		      [OPENREG_VT_F64] = multiply_f64 },
+	BY_ROW_TABLE(subtract)                                                 \
+	BY_ROW_TABLE(divide)                                                   \
+	BY_ROW_TABLE(multiply)                                                 \
+	.most_of_rows = { [OPENREG_VT_F32] = most_of_rows_f32,                 \
+			  [OPENREG_VT_F64] = most_of_rows_f64 },               \
+	.sum_of_rows = { [OPENREG_VT_F32] = sum_of_rows_f32,                   \
+			 [OPENREG_VT_F64] = sum_of_rows_f64 },
 
 #endif

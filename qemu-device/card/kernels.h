@@ -123,9 +123,15 @@ struct openreg_lanes_kernel {
 	unsigned int lines; /* of a block of dot */
 };
 
-/* lines x width elements at block: each . value[its position in the line]. */
-typedef void openreg_position_fn(void *block, const double *value,
-				 size_t width, size_t lines);
+/*
+ * Each element of a block . value[its row]. Rows lie across lines of `width` elements, or
+ * there are `rows` of n elements, one after another.
+ */
+typedef void openreg_by_row_fn(void *block, const double *value,
+			       size_t rows_or_width, size_t n_or_lines);
+/* value[row] = what the row's elements come to; rows lie one after another. */
+typedef void openreg_of_rows_fn(double *value, const void *block, size_t rows,
+				size_t n);
 #define OPENREG_SOFTMAX_WIDTH 256
 
 /*
@@ -181,9 +187,12 @@ struct openreg_kernels {
 	struct openreg_gemm_kernel gemm[OPENREG_VT_END];
 	struct openreg_slide_kernel slide[3]; /* for 1 row, some, many */
 	struct openreg_lanes_kernel lanes;
-	openreg_position_fn *subtract[OPENREG_VT_END]; /* F types */
-	openreg_position_fn *divide[OPENREG_VT_END];
-	openreg_position_fn *multiply[OPENREG_VT_END];
+	/* [rows lie one after another], F types */
+	openreg_by_row_fn *subtract[2][OPENREG_VT_END];
+	openreg_by_row_fn *divide[2][OPENREG_VT_END];
+	openreg_by_row_fn *multiply[2][OPENREG_VT_END];
+	openreg_of_rows_fn *most_of_rows[OPENREG_VT_END]; /* NaN above all */
+	openreg_of_rows_fn *sum_of_rows[OPENREG_VT_END];
 	openreg_scan_line_fn *scan_line[OPENREG_SCAN_END][OPENREG_VT_END];
 	openreg_scan_rows_fn *scan_rows[OPENREG_SCAN_END][OPENREG_VT_END];
 	openreg_places_fn *places[OPENREG_VT_END];

@@ -44,16 +44,10 @@ static uint64_t magnitude(int64_t x)
 	return x < 0 ? -(uint64_t)x : (uint64_t)x;
 }
 
-/* The last step may lead anywhere: modulo 2^64. */
-static uintptr_t line_step(const struct openreg_softmax_operand *op)
-{
-	return (uintptr_t)op->stride[0] * (uintptr_t)op->esize;
-}
-
 /*
- * The dimension along which a block has several rows: where the input's
- * elements are closer together than along the axis, or, if the axis is short,
- * the longest. No dimension if blocks of one row do better.
+ * The dimension along which a block has rows across its lines: where the
+ * input's elements are closer together than along the axis, or, if the axis is
+ * short, the longest. No dimension if rows one after another do better.
  */
 static int row_dim(const struct openreg_args *args)
 {
@@ -102,6 +96,23 @@ static void set_operand(struct openreg_softmax_operand *op,
 	op->esize = openreg_dtype_size(arg->dtype);
 }
 
+/*
+ * The dimension along which a block has rows one after another: the longest,
+ * and the densest of those as long.
+ */
+static int next_row_dim(const struct openreg_args *args)
+{
+	unsigned int axis = args->arg[0], d;
+	int best = -1;
+
+	for (d = 0; d < args->ndim; d++) {
+		if (d != axis && args->size[d] > 1 &&
+		    (best < 0 || args->size[d] >= args->size[best]))
+			best = (int)d;
+	}
+	return best;
+}
+
 /* Room is one dimension more than a packet may have: drop those of size 1. */
 static void order_dims(struct openreg_softmax *sm,
 		       const struct openreg_args *args)
@@ -109,18 +120,10 @@ static void order_dims(struct openreg_softmax *sm,
 	int rows = row_dim(args), axis = args->arg[0], d;
 
 	sm->ndim = 0;
+	sm->rows = rows < 0;
+	if (sm->rows)
+		rows = next_row_dim(args);
 	add_dim(sm, args, axis);
-	for (d = 0; d < args->ndim && rows < 0; d++) {
-		/* One row at a time along it is as good as none. */
-		if (d != axis && args->size[d] > 1)
-			break;
-	}
-	if (rows < 0 && d < args->ndim) {
-		rows = d;
-		sm->width = 1;
-	} else {
-		sm->width = OPENREG_SOFTMAX_WIDTH;
-	}
 	add_dim(sm, args, rows);
 	for (d = 0; d < args->ndim; d++) {
 		if (d != axis && d != rows && args->size[d] > 1)
@@ -128,17 +131,26 @@ static void order_dims(struct openreg_softmax *sm,
 	}
 }
 
-static void cut(struct openreg_softmax *sm)
+static int64_t block_width(const struct openreg_softmax *sm)
 {
-	double ns = (sm->type == OPENREG_VT_F64 ? 16 : 4);
-	int64_t width = sm->width;
-	unsigned int d;
+	int64_t width = OPENREG_SOFTMAX_WIDTH;
 
+	if (sm->rows && width * sm->size[0] > OPENREG_SOFTMAX_ROWS)
+		width = OPENREG_SOFTMAX_ROWS / sm->size[0];
 	if (width > sm->size[1])
 		width = sm->size[1];
 	/* Lines are long enough for a call each, and mostly a block holds a row. */
 	while (width > 64 && width * sm->size[0] > OPENREG_SOFTMAX_BLOCK)
 		width = (width + 1) / 2;
+	return width < 1 ? 1 : width;
+}
+
+static void cut(struct openreg_softmax *sm)
+{
+	double ns = (sm->type == OPENREG_VT_F64 ? 16 : 4);
+	int64_t width = block_width(sm);
+	unsigned int d;
+
 	sm->width = width;
 	sm->lines = OPENREG_SOFTMAX_BLOCK / width;
 	if (sm->lines > sm->size[0])
@@ -240,23 +252,48 @@ static uintptr_t block_address(const struct openreg_softmax *sm,
 	return op->base + (uintptr_t)(at * op->esize);
 }
 
+/*
+ * The runs in which a block is moved: its lines, or its rows, or all rows at once
+ * where one follows another in memory too.
+ */
+struct runs {
+	int64_t count, n;
+	int64_t stride; /* elements */
+	uintptr_t step; /* bytes to the next; the last may lead anywhere: modulo 2^64 */
+};
+
+static struct runs runs_of(const struct openreg_softmax *sm,
+			   const struct openreg_softmax_block *b,
+			   const struct openreg_softmax_operand *op)
+{
+	unsigned int along = sm->rows ? 0 : 1;
+	struct runs r = {
+		.count = sm->rows ? b->width : b->lines,
+		.n = sm->rows ? b->lines : b->width,
+		.stride = op->stride[along],
+		.step = (uintptr_t)op->stride[!along] * (uintptr_t)op->esize,
+	};
+
+	if (sm->rows && op->stride[1] == op->stride[0] * r.n) {
+		r.n *= r.count;
+		r.count = 1;
+	}
+	return r;
+}
+
 static void load(const struct openreg_softmax *sm,
 		 const struct openreg_softmax_block *b,
 		 const struct openreg_softmax_operand *op, void *to)
 {
 	openreg_load_fn *fn = sm->kernels->load[op->dtype][sm->type];
 	uintptr_t from = block_address(sm, b, op);
+	struct runs r = runs_of(sm, b, op);
 	unsigned char *line = to;
-	int64_t i;
 
-	if (b->width == 1) {
-		fn(to, (const void *)from, op->stride[0], (size_t)b->lines);
-		return;
-	}
-	for (i = 0; i < b->lines; i++) {
-		fn(line, (const void *)from, op->stride[1], (size_t)b->width);
-		line += b->width * sm->esize;
-		from += line_step(op);
+	for (; r.count > 0; r.count--) {
+		fn(line, (const void *)from, r.stride, (size_t)r.n);
+		line += r.n * sm->esize;
+		from += r.step;
 	}
 }
 
@@ -266,17 +303,13 @@ static void store(const struct openreg_softmax *sm,
 	const struct openreg_softmax_operand *op = &sm->result;
 	openreg_store_fn *fn = sm->kernels->store[op->dtype][sm->type];
 	uintptr_t to = block_address(sm, b, op);
+	struct runs r = runs_of(sm, b, op);
 	const unsigned char *line = b->x;
-	int64_t i;
 
-	if (b->width == 1) {
-		fn((void *)to, op->stride[0], line, (size_t)b->lines);
-		return;
-	}
-	for (i = 0; i < b->lines; i++) {
-		fn((void *)to, op->stride[1], line, (size_t)b->width);
-		line += b->width * sm->esize;
-		to += line_step(op);
+	for (; r.count > 0; r.count--) {
+		fn((void *)to, r.stride, line, (size_t)r.n);
+		line += r.n * sm->esize;
+		to += r.step;
 	}
 }
 

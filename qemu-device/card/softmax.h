@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * SOFTMAX: rows along the axis are worked on in blocks of `lines` points of
- * the axis by `width` rows, in scratch memory. A row that is too long for one
+ * the axis by `width` rows, in scratch memory. There the rows lie across lines
+ * of `width` elements, or one after another. A row that is too long for one
  * block is cut; a first phase then finds each piece's greatest element and
  * sum, and a second one writes.
  */
@@ -12,6 +13,7 @@
 #include "kernels.h"
 
 #define OPENREG_SOFTMAX_BLOCK 131072 /* elements of a block, at most */
+#define OPENREG_SOFTMAX_ROWS 4096 /* of several rows one after another */
 
 struct openreg_softmax_operand {
 	uintptr_t base;
@@ -31,6 +33,7 @@ struct openreg_softmax {
 	uint8_t type; /* F32 or F64, in which it computes */
 	int64_t esize; /* of the type */
 	bool log, backward;
+	bool rows; /* of a block lie one after another */
 	/* Dimension 0 is the axis, 1 the one along which a block has rows. */
 	unsigned int ndim;
 	int64_t size[OPENREG_DIMS_MAX];

@@ -5,35 +5,34 @@
 
 #include "softmax.h"
 
-#define MAX_ROW (OPENREG_V_RED_MAX - OPENREG_V_RED_SUM)
-#define SUM_ROW 0
+#define SUM (OPENREG_V_RED_SUM - OPENREG_V_RED_SUM)
 
-/* Folds a block along its lines: one result for each position. */
-static void fold(const struct openreg_softmax *sm,
-		 const struct openreg_softmax_block *b, unsigned int op,
-		 const void *x, double *out, double neutral)
+/* The sum of each row. */
+static void fold_sum(const struct openreg_softmax *sm,
+		     const struct openreg_softmax_block *b, const void *x,
+		     double *out)
 {
 	const struct openreg_kernels *k = sm->kernels;
 	union openreg_acc acc[OPENREG_SOFTMAX_WIDTH];
 	const unsigned char *line = x;
 	int64_t i;
 
+	if (sm->rows) {
+		k->sum_of_rows[sm->type](out, x, (size_t)b->width,
+					 (size_t)b->lines);
+		return;
+	}
 	for (i = 0; i < b->width; i++)
-		acc[i].f = neutral;
-	if (b->width == 1) {
-		k->fold[op][sm->type](acc, x, (size_t)b->lines);
-	} else {
-		for (i = 0; i < b->lines; i++) {
-			k->accumulate[op][sm->type](acc, line,
-						    (size_t)b->width);
-			line += b->width * sm->esize;
-		}
+		acc[i].f = 0;
+	for (i = 0; i < b->lines; i++) {
+		k->accumulate[SUM][sm->type](acc, line, (size_t)b->width);
+		line += b->width * sm->esize;
 	}
 	for (i = 0; i < b->width; i++)
 		out[i] = acc[i].f;
 }
 
-/* The greatest of each position, NaN above all. */
+/* The greatest of each row, NaN above all. */
 static void fold_max(const struct openreg_softmax *sm,
 		     const struct openreg_softmax_block *b, double *out)
 {
@@ -41,8 +40,9 @@ static void fold_max(const struct openreg_softmax *sm,
 	double most[OPENREG_SOFTMAX_WIDTH];
 	int64_t i;
 
-	if (b->width == 1) {
-		fold(sm, b, MAX_ROW, b->x, out, -INFINITY);
+	if (sm->rows) {
+		sm->kernels->most_of_rows[sm->type](out, b->x, (size_t)b->width,
+						    (size_t)b->lines);
 		return;
 	}
 	memcpy(most, line, (size_t)(b->width * sm->esize));
@@ -73,10 +73,10 @@ static void binary(const struct openreg_softmax *sm,
 
 static void by_row(const struct openreg_softmax *sm,
 		   const struct openreg_softmax_block *b,
-		   openreg_position_fn *const fn[OPENREG_VT_END], void *x,
+		   openreg_by_row_fn *const fn[2][OPENREG_VT_END], void *x,
 		   const double *value)
 {
-	fn[sm->type](x, value, (size_t)b->width, (size_t)b->lines);
+	fn[sm->rows][sm->type](x, value, (size_t)b->width, (size_t)b->lines);
 }
 
 /* x becomes exp(x - shift), of which sum is the sum. */
@@ -86,7 +86,7 @@ static void exponentials(const struct openreg_softmax *sm,
 {
 	by_row(sm, b, sm->kernels->subtract, b->x, shift);
 	unary(sm, b, OPENREG_V_EXP, dst, b->x);
-	fold(sm, b, SUM_ROW, dst, sum, 0);
+	fold_sum(sm, b, dst, sum);
 }
 
 static void measure_forward(const struct openreg_softmax *sm,
@@ -118,7 +118,7 @@ static void measure_backward(const struct openreg_softmax *sm,
 		binary(sm, b, OPENREG_V_MUL, b->z, b->x, b->y);
 		x = b->z;
 	}
-	fold(sm, b, SUM_ROW, x, sum, 0);
+	fold_sum(sm, b, x, sum);
 	for (i = 0; i < b->width; i++) {
 		b->stat[i].max = 0;
 		b->stat[i].sum = sum[i];

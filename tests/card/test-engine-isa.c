@@ -174,6 +174,52 @@ static void test_folds(void **state)
 	}
 }
 
+/* What softmax does to rows that lie one after another. */
+static void compare_rows(const struct openreg_kernels *base,
+			 const struct openreg_kernels *k, unsigned int type,
+			 size_t n)
+{
+	double value[2][3];
+
+	base->most_of_rows[type](value[0], input[0], 3, n);
+	k->most_of_rows[type](value[1], input[0], 3, n);
+	assert_memory_equal(value[0], value[1], sizeof(value[0]));
+	base->sum_of_rows[type](value[0], input[0], 3, n);
+	k->sum_of_rows[type](value[1], input[0], 3, n);
+	assert_memory_equal(value[0], value[1], sizeof(value[0]));
+	memcpy(out[0], input[0], N * 8);
+	memcpy(out[1], input[0], N * 8);
+	base->subtract[1][type](out[0], value[0], 3, n);
+	k->subtract[1][type](out[1], value[0], 3, n);
+	base->divide[1][type](out[0], value[0], 3, n);
+	k->divide[1][type](out[1], value[0], 3, n);
+	base->multiply[1][type](out[0], value[0], 3, n);
+	k->multiply[1][type](out[1], value[0], 3, n);
+	assert_memory_equal(out[0], out[1], N * 8);
+}
+
+static void test_rows(void **state)
+{
+	const struct openreg_kernels *base =
+		openreg_kernels_at(OPENREG_ISA_BASE);
+	unsigned int level, type;
+	size_t n;
+
+	(void)state;
+	for (type = OPENREG_VT_F32; type <= OPENREG_VT_F64; type++) {
+		random_seed(type);
+		fill_small(type == OPENREG_VT_F32 ? OPENREG_F32 : OPENREG_F64,
+			   input[0], N, -1000, 1000);
+		for (level = 1; level < OPENREG_ISA_LEVELS; level++) {
+			const struct openreg_kernels *k =
+				openreg_kernels_at(level);
+
+			for (n = 1; k && n < 150; n++)
+				compare_rows(base, k, type, n);
+		}
+	}
+}
+
 static int setup(void **state)
 {
 	int i;
@@ -281,7 +327,7 @@ int main(void)
 		cmocka_unit_test(test_levels),
 		cmocka_unit_test(test_operations),
 		cmocka_unit_test(test_casts),
-		cmocka_unit_test(test_folds),
+		cmocka_unit_test(test_folds), cmocka_unit_test(test_rows),
 		cmocka_unit_test(test_gathers),
 	};
 

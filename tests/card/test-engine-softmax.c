@@ -202,6 +202,36 @@ static void test_random(void **state)
 	}
 }
 
+/* Several rows of a block one after another, of any length and however they lie. */
+static void test_short_rows(void **state)
+{
+	static const unsigned int dtypes[] = { OPENREG_F32, OPENREG_F64,
+					       OPENREG_BF16 };
+	int64_t n;
+
+	(void)state;
+	for (n = 1; n < 150; n += 1 + n / 16) {
+		unsigned int flags;
+
+		for (flags = 0; flags < 4; flags++) {
+			struct problem p = { .ndim = 3, .axis = 2,
+					     .flags = flags };
+			unsigned int i;
+
+			random_seed((uint64_t)n * 4 + flags);
+			p.size[0] = random_range(1, 3);
+			p.size[1] = n % 3 ? random_range(1, 7) : 300;
+			p.size[2] = n;
+			for (i = 0; i < 3; i++)
+				p.dtype[i] = dtypes[random_range(0, 2)];
+			allocate(&p, n % 2);
+			run(&p, flags & 1);
+			compare(&p);
+			release(&p);
+		}
+	}
+}
+
 /* Rows beyond one block, along either kind of layout. */
 static void test_long_rows(void **state)
 {
@@ -258,6 +288,31 @@ static void test_special(void **state)
 	assert_true(y[4][0] == 0.5f && y[4][1] == 0 && y[4][2] == 0.5f);
 }
 
+/* NaN counts wherever it is in a row of whole vectors and a rest. */
+static void test_nan_in_short_rows(void **state)
+{
+	enum { LENGTH = 75 };
+	static float x[LENGTH][LENGTH], y[LENGTH][LENGTH];
+	int64_t size[2] = { LENGTH, LENGTH };
+	struct openreg_args args;
+	int i, j;
+
+	(void)state;
+	for (i = 0; i < LENGTH; i++) {
+		for (j = 0; j < LENGTH; j++)
+			x[i][j] = i % 2 && i == j ? NAN : (float)j;
+	}
+	args_begin(&args, OPENREG_OP_SOFTMAX, 2, size);
+	args.arg[0] = 1;
+	args_operand(&args, OPENREG_F32, y, NULL);
+	args_operand(&args, OPENREG_F32, x, NULL);
+	args_run(&args);
+	for (i = 0; i < LENGTH; i++) {
+		for (j = 0; j < LENGTH; j++)
+			assert_int_equal(isnan(y[i][j]), i % 2);
+	}
+}
+
 /* A long row with nothing but -inf before or after a few numbers. */
 static void test_long_row_of_minus_infinity(void **state)
 {
@@ -312,8 +367,10 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_random),
+		cmocka_unit_test(test_short_rows),
 		cmocka_unit_test(test_long_rows),
 		cmocka_unit_test(test_special),
+		cmocka_unit_test(test_nan_in_short_rows),
 		cmocka_unit_test(test_long_row_of_minus_infinity),
 		cmocka_unit_test(test_check),
 	};
