@@ -27,6 +27,40 @@
 		}                                                              \
 	}
 
+/* The same, and those of which a or b is one element, the same for all of the other. */
+#define KERNEL_OF_TWO(op, ty, out, in, expr)                                   \
+	KERNEL(op, ty, out, in, in, in, expr)                                  \
+	static void one_left_##op##_##ty(void *dst, const void *a,             \
+					 const void *b, const void *c,         \
+					 size_t n)                             \
+	{                                                                      \
+		const in x = *(const in *)a, *pb = b;                          \
+		out *d = dst;                                                  \
+		size_t i;                                                      \
+                                                                               \
+		(void)c;                                                       \
+		INDEPENDENT                                                    \
+		for (i = 0; i < n; i++) {                                      \
+			in y = pb[i];                                          \
+			d[i] = (out)(expr);                                    \
+		}                                                              \
+	}                                                                      \
+	static void one_right_##op##_##ty(void *dst, const void *a,            \
+					  const void *b, const void *c,        \
+					  size_t n)                            \
+	{                                                                      \
+		const in y = *(const in *)b, *pa = a;                          \
+		out *d = dst;                                                  \
+		size_t i;                                                      \
+                                                                               \
+		(void)c;                                                       \
+		INDEPENDENT                                                    \
+		for (i = 0; i < n; i++) {                                      \
+			in x = pa[i];                                          \
+			d[i] = (out)(expr);                                    \
+		}                                                              \
+	}
+
 #define F_KERNEL(op, expr32, expr64)                                           \
 	KERNEL(op, f32, float, float, float, float, expr32)                    \
 	KERNEL(op, f64, double, double, double, double, expr64)
@@ -37,6 +71,20 @@
 #define I_KERNEL(op, expr)                                                     \
 	KERNEL(op, i32, int32_t, int32_t, int32_t, int32_t, expr)              \
 	KERNEL(op, i64, int64_t, int64_t, int64_t, int64_t, expr)
+#define F_KERNEL_OF_TWO(op, expr)                                              \
+	KERNEL_OF_TWO(op, f32, float, float, expr)                             \
+	KERNEL_OF_TWO(op, f64, double, double, expr)
+#define U_KERNEL_OF_TWO(op, expr)                                              \
+	KERNEL_OF_TWO(op, i32, uint32_t, uint32_t, expr)                       \
+	KERNEL_OF_TWO(op, i64, uint64_t, uint64_t, expr)
+#define I_KERNEL_OF_TWO(op, expr)                                              \
+	KERNEL_OF_TWO(op, i32, int32_t, int32_t, expr)                         \
+	KERNEL_OF_TWO(op, i64, int64_t, int64_t, expr)
+#define TEST_OF_TWO(op, expr)                                                  \
+	KERNEL_OF_TWO(op, f32, int32_t, float, expr)                           \
+	KERNEL_OF_TWO(op, f64, int32_t, double, expr)                          \
+	KERNEL_OF_TWO(op, i32, int32_t, int32_t, expr)                         \
+	KERNEL_OF_TWO(op, i64, int32_t, int64_t, expr)
 #define F_TEST(op, expr)                                                       \
 	KERNEL(op, f32, int32_t, float, float, float, expr)                    \
 	KERNEL(op, f64, int32_t, double, double, double, expr)
@@ -125,13 +173,13 @@ static inline double div_floor_f64(double x, double y)
 
 F_KERNEL(MOV, x, x)
 U_KERNEL(MOV, x)
-F_KERNEL(ADD, x + y, x + y)
-U_KERNEL(ADD, x + y)
-F_KERNEL(SUB, x - y, x - y)
-U_KERNEL(SUB, x - y)
-F_KERNEL(MUL, x * y, x * y)
-U_KERNEL(MUL, x * y)
-F_KERNEL(DIV, x / y, x / y)
+F_KERNEL_OF_TWO(ADD, x + y)
+U_KERNEL_OF_TWO(ADD, x + y)
+F_KERNEL_OF_TWO(SUB, x - y)
+U_KERNEL_OF_TWO(SUB, x - y)
+F_KERNEL_OF_TWO(MUL, x * y)
+U_KERNEL_OF_TWO(MUL, x * y)
+F_KERNEL_OF_TWO(DIV, x / y)
 KERNEL(DIV, i32, int32_t, int32_t, int32_t, int32_t, quotient_i32(x, y))
 KERNEL(DIV, i64, int64_t, int64_t, int64_t, int64_t, quotient_i64(x, y))
 KERNEL(DIV_FLOOR, f64, double, double, double, double, div_floor_f64(x, y))
@@ -143,10 +191,10 @@ KERNEL(FMOD, i64, int64_t, int64_t, int64_t, int64_t, fmod_i64(x, y))
 KERNEL(REMAINDER, f64, double, double, double, double, remainder_f64(x, y))
 KERNEL(REMAINDER, i32, int32_t, int32_t, int32_t, int32_t, remainder_i32(x, y))
 KERNEL(REMAINDER, i64, int64_t, int64_t, int64_t, int64_t, remainder_i64(x, y))
-F_KERNEL(MIN, x < y || x != x ? x : y, x < y || x != x ? x : y)
-I_KERNEL(MIN, x < y ? x : y)
-F_KERNEL(MAX, x > y || x != x ? x : y, x > y || x != x ? x : y)
-I_KERNEL(MAX, x > y ? x : y)
+F_KERNEL_OF_TWO(MIN, x < y || x != x ? x : y)
+I_KERNEL_OF_TWO(MIN, x < y ? x : y)
+F_KERNEL_OF_TWO(MAX, x > y || x != x ? x : y)
+I_KERNEL_OF_TWO(MAX, x > y ? x : y)
 F_KERNEL(FMIN, x < y || y != y ? x : y, x < y || y != y ? x : y)
 F_KERNEL(FMAX, x > y || y != y ? x : y, x > y || y != y ? x : y)
 KERNEL(POW, i32, int32_t, int32_t, int32_t, int32_t, pow_i32(x, y))
@@ -169,18 +217,12 @@ KERNEL(SHL, i64, int64_t, int64_t, int64_t, int64_t, shl_i64(x, y))
 KERNEL(SHR, i32, int32_t, int32_t, int32_t, int32_t, shr_i32(x, y))
 KERNEL(SHR, i64, int64_t, int64_t, int64_t, int64_t, shr_i64(x, y))
 
-F_TEST(EQ, x == y)
-I_TEST(EQ, x == y)
-F_TEST(NE, x != y)
-I_TEST(NE, x != y)
-F_TEST(LT, x < y)
-I_TEST(LT, x < y)
-F_TEST(LE, x <= y)
-I_TEST(LE, x <= y)
-F_TEST(GT, x > y)
-I_TEST(GT, x > y)
-F_TEST(GE, x >= y)
-I_TEST(GE, x >= y)
+TEST_OF_TWO(EQ, x == y)
+TEST_OF_TWO(NE, x != y)
+TEST_OF_TWO(LT, x < y)
+TEST_OF_TWO(LE, x <= y)
+TEST_OF_TWO(GT, x > y)
+TEST_OF_TWO(GE, x >= y)
 F_TEST(ISNAN, x != x)
 F_TEST(ISINF, x - x != 0 && x == x)
 F_TEST(ISFINITE, x - x == 0)
@@ -224,5 +266,19 @@ F_KERNEL(RINT, rintf(x), rint(x))
 	[OPENREG_V_##op][OPENREG_VT_I64] = op_##op##_i64,
 
 #define ARITH_ENTRIES FLOAT_OPS(FLOAT_ENTRY) INT_OPS(INT_ENTRY)
+
+#define OPS_OF_TWO(X, side)                                                    \
+	X(ADD, side) X(SUB, side) X(MUL, side) X(MIN, side) X(MAX, side)       \
+	X(EQ, side) X(NE, side) X(LT, side) X(LE, side) X(GT, side)            \
+	X(GE, side)
+#define ONE_ENTRY(op, side)                                                    \
+	[OPENREG_V_##op] = { [OPENREG_VT_F32] = one_##side##_##op##_f32,       \
+			     [OPENREG_VT_F64] = one_##side##_##op##_f64,       \
+			     [OPENREG_VT_I32] = one_##side##_##op##_i32,       \
+			     [OPENREG_VT_I64] = one_##side##_##op##_i64 },
+#define ONE_ENTRIES(side)                                                      \
+	OPS_OF_TWO(ONE_ENTRY, side)                                            \
+	[OPENREG_V_DIV] = { [OPENREG_VT_F32] = one_##side##_DIV_f32,           \
+			    [OPENREG_VT_F64] = one_##side##_DIV_f64 },
 
 #endif

@@ -131,7 +131,8 @@ static void load(const struct openreg_plan *plan,
 		if (step->alias && stride == 1)
 			state->reg[step->dst] = (const void *)address;
 		else
-			fetch(step, dst, address, stride, tile->n);
+			fetch(step, dst, address, stride,
+			      step->one ? 1 : tile->n);
 		return;
 	}
 	if (access->across) {
@@ -187,6 +188,7 @@ static void fill(const struct openreg_step *step, int64_t n,
 	state->reg[step->dst] = narrow;
 	if (step->once && n <= state->filled)
 		return;
+	n = step->one ? 1 : n;
 	if (step->width == 4) {
 		for (i = 0; i < n; i++)
 			narrow[i] = (uint32_t)step->imm;

@@ -35,6 +35,8 @@ struct openreg_step {
 	uint8_t access; /* index of struct openreg_access */
 	bool alias; /* LOAD: the register may stand for memory itself */
 	bool once; /* IMM: nobody else writes the buffer */
+	bool one; /* LOAD, IMM, INDEX: one element stands for all of the tile */
+	bool takes_one; /* KERNEL: for which a or b is one element */
 	union {
 		openreg_kernel *kernel;
 		openreg_load_fn *load;
@@ -121,6 +123,9 @@ void openreg_plan_dims(struct openreg_plan *plan,
 		       const struct openreg_args *args);
 void openreg_plan_steps(struct openreg_plan *plan,
 			const struct openreg_args *args);
+/* Once steps and dimensions are known. */
+void openreg_plan_shortcuts(struct openreg_plan *plan,
+			    const struct openreg_args *args);
 
 /* Tile number i of those that the digits lo .. hi - 1 count. */
 void openreg_tile_seek(const struct openreg_plan *plan,

@@ -271,7 +271,7 @@ static void cut(struct openreg_plan *plan)
 	}
 }
 
-/* How far an access goes on with one stride. */
+/* How far an access goes on with one stride. A tile may have one coordinate of split. */
 static void find_runs(const struct openreg_plan *plan,
 		      struct openreg_access *access)
 {
@@ -279,7 +279,8 @@ static void find_runs(const struct openreg_plan *plan,
 
 	access->run = plan->size[0];
 	while (d <= plan->split &&
-	       access->stride[d] == access->stride[0] * access->run)
+	       (access->stride[d] == access->stride[0] * access->run ||
+		(d == plan->split && plan->chunk == 1)))
 		access->run *= plan->size[d++];
 	access->run_dims = d;
 	access->across = plan->split == 1 && d == 1 && plan->chunk >= 8 &&

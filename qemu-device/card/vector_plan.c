@@ -17,7 +17,6 @@ struct compiler {
 	uint8_t buffer[OPENREG_REGS]; /* where each register is */
 	uint8_t width[OPENREG_REGS];
 	uint8_t spare;
-	uint8_t writes[OPENREG_TILE_BUFFERS];
 };
 
 static const uint8_t type_width[OPENREG_VT_END] = { 4, 8, 4, 8 };
@@ -115,7 +114,6 @@ static uint8_t write_reg(struct compiler *c, unsigned int reg,
 		}
 	}
 	c->width[reg] = (uint8_t)width;
-	c->writes[c->buffer[reg]]++;
 	return c->buffer[reg];
 }
 
@@ -249,85 +247,6 @@ static void compile_reduce(struct compiler *c, const struct openreg_instr *in)
 	}
 }
 
-static bool step_reads(const struct openreg_step *step, uint8_t buffer)
-{
-	switch (step->kind) {
-	case OPENREG_STEP_STORE:
-		return step->a == buffer;
-	case OPENREG_STEP_KERNEL:
-		return step->a == buffer || step->b == buffer ||
-		       step->c == buffer;
-	default:
-		return false;
-	}
-}
-
-/* Traps, or never ends, on operands that its kernel has looked at before. */
-static bool may_trap(const struct openreg_instr *in)
-{
-	switch (in->op) {
-	case OPENREG_V_DIV:
-	case OPENREG_V_DIV_FLOOR:
-	case OPENREG_V_FMOD:
-	case OPENREG_V_REMAINDER:
-	case OPENREG_V_POW:
-		return in->type >= OPENREG_VT_I32;
-	}
-	return false;
-}
-
-/*
- * A register may stand for the memory that it was loaded from as long as it is
- * not read after a STORE, which may have changed that memory, nor looked at
- * twice, as a processor may change it in between.
- */
-static bool may_alias(const struct compiler *c, unsigned int load)
-{
-	const struct openreg_plan *plan = c->plan;
-	uint8_t buffer = plan->step[load].dst;
-	bool stored = false;
-	unsigned int i;
-
-	for (i = load + 1; i < plan->nsteps; i++) {
-		const struct openreg_step *step = &plan->step[i];
-
-		if (step_reads(step, buffer) &&
-		    (stored || may_trap(&c->args->instr[i])))
-			return false;
-		if (step->kind == OPENREG_STEP_STORE)
-			stored = true;
-		else if (step->dst == buffer)
-			return true;
-	}
-	return !(stored && plan->red.op && plan->red.buffer == buffer);
-}
-
-static bool same_in_memory(unsigned int dtype, unsigned int type)
-{
-	return (dtype == OPENREG_F32 && type == OPENREG_VT_F32) ||
-	       (dtype == OPENREG_F64 && type == OPENREG_VT_F64) ||
-	       (dtype == OPENREG_I32 && type == OPENREG_VT_I32) ||
-	       (dtype == OPENREG_I64 && type == OPENREG_VT_I64);
-}
-
-static void find_shortcuts(struct compiler *c)
-{
-	struct openreg_plan *plan = c->plan;
-	unsigned int i;
-
-	for (i = 0; i < plan->nsteps; i++) {
-		const struct openreg_instr *in = &c->args->instr[i];
-		struct openreg_step *step = &plan->step[i];
-
-		if (step->kind == OPENREG_STEP_LOAD)
-			step->alias = same_in_memory(c->args->op[in->aux].dtype,
-						     in->type) &&
-				      may_alias(c, i);
-		else if (step->kind == OPENREG_STEP_IMM)
-			step->once = c->writes[step->dst] == 1;
-	}
-}
-
 void openreg_plan_steps(struct openreg_plan *plan,
 			const struct openreg_args *args)
 {
@@ -357,7 +276,6 @@ void openreg_plan_steps(struct openreg_plan *plan,
 		compile_instr(&c, step, in);
 		plan->nsteps++;
 	}
-	find_shortcuts(&c);
 }
 
 /* Rough: what it takes on the slower hosts, in ns for an element. */
@@ -504,6 +422,7 @@ bool openreg_plan_make(struct openreg_plan *plan,
 		return false;
 	plan->points = tile_points(plan, args);
 	openreg_plan_dims(plan, args);
+	openreg_plan_shortcuts(plan, args);
 	estimate(plan, args);
 	return true;
 }

@@ -110,6 +110,58 @@ static void test_operations(void **state)
 	}
 }
 
+static int width_of(unsigned int type)
+{
+	return type == OPENREG_VT_F32 || type == OPENREG_VT_I32 ? 4 : 8;
+}
+
+/* A kernel of one element for all gives what it gives for as many of it. */
+static void compare_one(unsigned int op, unsigned int type, unsigned int level,
+			int place)
+{
+	const struct openreg_kernels *k = openreg_kernels_at(level);
+	bool test = op >= OPENREG_V_EQ && op <= OPENREG_V_GE;
+	int width = width_of(type), side, i;
+	unsigned char *one;
+
+	for (side = 0; side < 2; side++) {
+		one = input[side] + place * width;
+		for (i = 0; i < N; i++)
+			memcpy(input[2] + i * width, one, (size_t)width);
+		memset(out[0], 0, N * 8);
+		memset(out[1], 0, N * 8);
+		k->op[op][type](out[0], side ? input[0] : input[2],
+				side ? input[2] : input[1], input[0], N);
+		k->one[side][op][type](out[1], side ? input[0] : one,
+				       side ? one : input[1], input[0], N);
+		compare(op_names[op], test ? OPENREG_VT_I32 : type, level);
+	}
+}
+
+static void test_one(void **state)
+{
+	unsigned int level, op, type, tried = 0;
+
+	(void)state;
+	for (type = 0; type < OPENREG_VT_END; type++) {
+		random_seed(type);
+		fill_inputs(type);
+		for (level = 0; level < OPENREG_ISA_LEVELS; level++) {
+			const struct openreg_kernels *k =
+				openreg_kernels_at(level);
+
+			for (op = 0; k && op < OPENREG_V_END; op++) {
+				if (!k->one[0][op][type])
+					continue;
+				compare_one(op, type, level, 1);
+				compare_one(op, type, level, 4);
+				tried += level == OPENREG_ISA_BASE;
+			}
+		}
+	}
+	assert_int_equal(tried, 4 * 11 + 2);
+}
+
 static void test_casts(void **state)
 {
 	const struct openreg_kernels *base =
@@ -327,6 +379,7 @@ int main(void)
 		cmocka_unit_test(test_levels),
 		cmocka_unit_test(test_operations),
 		cmocka_unit_test(test_casts),
+		cmocka_unit_test(test_one),
 		cmocka_unit_test(test_folds), cmocka_unit_test(test_rows),
 		cmocka_unit_test(test_gathers),
 	};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* VECTOR's walk through memory: shapes, strides, tiles, slices. */
+#include <math.h>
 #include <stdlib.h>
 
 #include "engine-harness.h"
@@ -216,6 +217,95 @@ static void test_transposes(void **state)
 	}
 }
 
+enum { UNIFORM_ROWS = 5, UNIFORM_WIDTH = 2100 };
+
+/* What a program gives for a row's own number c, an element x and an immediate. */
+static float uniform_want(float c, float x)
+{
+	return (c - x) * 0.5f + (x < c ? c * c : 3.0f / c);
+}
+
+static void add_uniform_program(struct openreg_args *args)
+{
+	const unsigned int f = OPENREG_VT_F32;
+
+	args_imm_f(args, 0.5);
+	args_imm_f(args, 3);
+	args_instr(args, OPENREG_V_LOAD, f, 0, 0, 0, 0, 2);
+	args_instr(args, OPENREG_V_LOAD, f, 1, 0, 0, 0, 1);
+	args_instr(args, OPENREG_V_SUB, f, 2, 0, 1, 0, 0);
+	args_instr(args, OPENREG_V_IMM, f, 3, 0, 0, 0, 0);
+	args_instr(args, OPENREG_V_MUL, f, 2, 2, 3, 0, 0);
+	/* The same register as another number. */
+	args_instr(args, OPENREG_V_IMM, f, 3, 0, 0, 0, 1);
+	args_instr(args, OPENREG_V_DIV, f, 3, 3, 0, 0, 0);
+	args_instr(args, OPENREG_V_LT, f, 1, 1, 0, 0, 0);
+	args_instr(args, OPENREG_V_MUL, f, 0, 0, 0, 0, 0);
+	args_instr(args, OPENREG_V_SELECT, f, 0, 1, 0, 3, 0);
+	args_instr(args, OPENREG_V_ADD, f, 2, 2, 0, 0, 0);
+}
+
+/* Operands that are one number for all of a tile, and where a tile has several. */
+static void test_uniform(void **state)
+{
+	static const int64_t widths[] = { 1, 300, 512, 513, 1024, 1025, 2100 };
+	static float x[UNIFORM_ROWS * UNIFORM_WIDTH], y[UNIFORM_ROWS * UNIFORM_WIDTH];
+	float c[UNIFORM_ROWS], sum[UNIFORM_ROWS], least[UNIFORM_ROWS];
+	unsigned int w;
+	int64_t i, r;
+
+	(void)state;
+	random_seed(1);
+	for (i = 0; i < UNIFORM_ROWS * UNIFORM_WIDTH; i++)
+		x[i] = (float)random_range(-100, 100);
+	for (w = 0; w < sizeof(widths) / sizeof(*widths); w++) {
+		const int64_t size[2] = { UNIFORM_ROWS, widths[w] };
+		const int64_t by_row[2] = { 1, 0 };
+		struct openreg_args args;
+
+		for (r = 0; r < UNIFORM_ROWS; r++)
+			c[r] = (float)random_range(1, 50);
+		args_begin(&args, OPENREG_OP_VECTOR, 2, size);
+		args_operand(&args, OPENREG_F32, y, NULL);
+		args_operand(&args, OPENREG_F32, x, NULL);
+		args_operand(&args, OPENREG_F32, c, by_row);
+		add_uniform_program(&args);
+		args_instr(&args, OPENREG_V_STORE, OPENREG_VT_F32, 0, 2, 0, 0,
+			   0);
+		args_run(&args);
+		for (r = 0; r < UNIFORM_ROWS; r++) {
+			least[r] = INFINITY;
+			for (i = 0; i < size[1]; i++) {
+				float want = uniform_want(c[r],
+							  x[r * size[1] + i]);
+
+				assert_true(y[r * size[1] + i] == want);
+				least[r] = want < least[r] ? want : least[r];
+			}
+		}
+		/* And where the result, or the number itself, is folded. */
+		args.nops = args.nimm = args.ninstr = 0;
+		args.arg[0] = 2;
+		args_operand(&args, OPENREG_F32, sum, by_row);
+		args_operand(&args, OPENREG_F32, x, NULL);
+		args_operand(&args, OPENREG_F32, c, by_row);
+		add_uniform_program(&args);
+		args_instr(&args, OPENREG_V_RED_MIN, OPENREG_VT_F32, 0, 2,
+			   OPENREG_VNONE, OPENREG_VNONE, 0);
+		args_run(&args);
+		assert_memory_equal(sum, least, sizeof(sum));
+		args.nops = args.ninstr = 0;
+		args_operand(&args, OPENREG_F32, sum, by_row);
+		args_operand(&args, OPENREG_F32, c, by_row);
+		args_instr(&args, OPENREG_V_LOAD, OPENREG_VT_F32, 0, 0, 0, 0, 1);
+		args_instr(&args, OPENREG_V_RED_SUM, OPENREG_VT_F32, 0, 0,
+			   OPENREG_VNONE, OPENREG_VNONE, 0);
+		args_run(&args);
+		for (r = 0; r < UNIFORM_ROWS; r++)
+			assert_true(sum[r] == c[r] * (float)size[1]);
+	}
+}
+
 static void test_empty(void **state)
 {
 	int64_t size[2] = { 4, 0 };
@@ -236,6 +326,7 @@ int main(void)
 		cmocka_unit_test(test_load_store_use),
 		cmocka_unit_test(test_random_walks),
 		cmocka_unit_test(test_transposes),
+		cmocka_unit_test(test_uniform),
 		cmocka_unit_test(test_empty),
 	};
 
