@@ -160,6 +160,16 @@ def test_bits_of_floats():
     check(lambda x: torch.nextafter(x, x.new_tensor(0.0)), x)
 
 
+def test_frexp_of_every_exponent():
+    powers = torch.arange(1, 256, dtype=torch.int32) * 2**23
+    small = 2 ** torch.arange(23, dtype=torch.int32)
+    bits = torch.cat([powers - 1, powers, powers + 1, small - 1, small, small + 1])
+    bits = torch.cat([bits, bits + torch.iinfo(torch.int32).min])
+    check(torch.frexp, bits.view(torch.float32))
+    for dtype in (torch.float16, torch.bfloat16):
+        check(torch.frexp, torch.arange(-(2**15), 2**15).to(torch.int16).view(dtype))
+
+
 @pytest.mark.parametrize("right", [False, True])
 def test_searches(right):
     edges = torch.sort(values(37)).values

@@ -99,7 +99,7 @@ Value gelu_slope(Value x, std::string_view approximate) {
   }
   const Value cdf = (erf(x * M_SQRT1_2) + 1.0) * 0.5;
   const Value pdf = exp(x * x * -0.5) * (M_2_SQRTPI * M_SQRT1_2 * 0.5);
-  return cdf + x * pdf;
+  return fma(x, pdf, cdf);
 }
 
 Value softplus(Value x, double beta, double threshold) {

@@ -8,8 +8,6 @@
 #include <torch/library.h>
 
 #include <algorithm>
-#include <numeric>
-#include <vector>
 
 #include "aten/convention.h"
 #include "aten/reduction.h"
@@ -22,34 +20,6 @@ using at::Tensor;
 
 Tensor flat(const Tensor& t) {
   return t.reshape({t.numel()});
-}
-
-// How many are selected up to and with each element.
-Tensor counts(const Tensor& mask) {
-  return at::cumsum(mask, 0, at::kLong);
-}
-
-// Numbers take eight times the memory of a mask, so a long mask is numbered in
-// blocks.
-constexpr int64_t kBlock = int64_t{1} << 20;
-
-Tensor block(const Tensor& t, int64_t first) {
-  return t.narrow(0, first, std::min(kBlock, t.numel() - first));
-}
-
-// How many each block of a flat mask selects.
-std::vector<int64_t> count_blocks(const Tensor& mask) {
-  const int64_t whole = mask.numel() / kBlock;
-  std::vector<Tensor> sums;
-  if (whole > 0) {
-    sums.push_back(mask.narrow(0, 0, whole * kBlock).view({whole, kBlock}).sum(1));
-  }
-  if (whole * kBlock < mask.numel()) {
-    sums.push_back(block(mask, whole * kBlock).sum(0, /*keepdim=*/true));
-  }
-  const Tensor all = at::cat(sums).cpu();
-  const int64_t* first = all.const_data_ptr<int64_t>();
-  return {first, first + all.numel()};
 }
 
 int64_t count_nonzero(OpId id, const Tensor& self) {
@@ -178,25 +148,14 @@ Tensor& masked_scatter_(Tensor& self, const Tensor& mask, const Tensor& source) 
   const auto apart = [&](const Tensor& t) {
     return flat(t.is_alias_of(self) ? t.clone() : t);
   };
-  const Tensor mask_elements = apart(*m), elements = flat(self), values = apart(source);
-  const auto counted = count_blocks(mask_elements);
-  const int64_t selected = std::accumulate(counted.begin(), counted.end(), int64_t{0});
+  const Tensor elements = flat(self), values = apart(source), place = places(apart(*m));
   TORCH_CHECK(
-      selected <= source.numel(),
+      place.numel() <= values.numel(),
       "masked_scatter_: expected the number of elements of source to be at least the number of ones in mask, but got ",
       source.numel(),
       " and ",
-      selected);
-  int64_t first = 0, used = 0;
-  for (const int64_t n : counted) {
-    if (n > 0) {
-      const Tensor part = block(mask_elements, first), to = block(elements, first);
-      const Tensor place = (counts(part) - 1).clamp_min_(0);
-      to.copy_(at::where(part, values.narrow(0, used, n).index_select(0, place), to));
-      used += n;
-    }
-    first += kBlock;
-  }
+      place.numel());
+  elements.index_copy_(0, place, values.narrow(0, 0, place.numel()));
   if (!elements.is_alias_of(self)) {
     self.copy_(elements.view(self.sizes()));
   }

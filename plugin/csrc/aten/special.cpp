@@ -277,7 +277,7 @@ std::tuple<Tensor&, Tensor&> frexp_out(const Tensor& self, Tensor& mantissa, Ten
   if (iter.numel() == 0) {
     return {mantissa, exponent};
   }
-  Pointwise p(iter, at::kDouble);
+  Pointwise p(iter, self.scalar_type() == at::kDouble ? at::kDouble : at::kFloat);
   const Value x = p.in(0);
   const Value usual = isfinite(x) & (x != 0.0);
   Value e = floor(log2(abs(x))) + 1.0;

@@ -305,9 +305,19 @@ void add_mixtures(torch::Library& m) {
 
 // Where beta is 0, self may be anything.
 template <class Number>
-Number rank_one(const Scalar& beta, Number self, Number factor, Number a, Number b, Number by) {
-  const Number product = factor * a * b;
-  return beta.equal(0) ? product : by * self + product;
+Number rank_one(
+    const Scalar& beta,
+    const Scalar& alpha,
+    Number self,
+    Number factor,
+    Number a,
+    Number b,
+    Number by) {
+  const Number product = alpha.equal(1) ? a * b : factor * a * b;
+  if (beta.equal(0)) {
+    return product;
+  }
+  return beta.equal(1) ? self + product : by * self + product;
 }
 
 void add_rank_one(torch::Library& m) {
@@ -319,11 +329,11 @@ void add_rank_one(torch::Library& m) {
           const Value product = (p.in(1) & p.in(2)) & p(alpha.toBool());
           return beta.toBool() ? p.in(0) | product : product;
         }
-        return rank_one(beta, p.in(0), p(alpha), p.in(1), p.in(2), p(beta));
+        return rank_one(beta, alpha, p.in(0), p(alpha), p.in(1), p.in(2), p(beta));
       },
       [](Pointwise& p, const Tensor&, const Tensor&, const Tensor&, const Scalar& beta, const Scalar& alpha) {
         return rank_one(
-            beta, p.in_complex(0), p.complex(alpha), p.in_complex(1), p.in_complex(2), p.complex(beta));
+            beta, alpha, p.in_complex(0), p.complex(alpha), p.in_complex(1), p.in_complex(2), p.complex(beta));
       });
 }
 
