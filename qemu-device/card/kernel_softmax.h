@@ -40,8 +40,6 @@
 
 BY_ROW(subtract, f32, -)
 BY_ROW(subtract, f64, -)
-BY_ROW(divide, f32, /)
-BY_ROW(divide, f64, /)
 BY_ROW(multiply, f32, *)
 BY_ROW(multiply, f64, *)
 
@@ -49,6 +47,21 @@ BY_ROW(multiply, f64, *)
 
 /* The last 16 elements of a row may be looked at twice. */
 #define OF_ROWS(ty)                                                            \
+	static inline double sum_of_few_##ty(const type_##ty *x, size_t n)     \
+	{                                                                      \
+		vd8 s = { 0 };                                                 \
+		double f = 0;                                                  \
+		size_t i;                                                      \
+                                                                               \
+		for (i = 0; i + 8 <= n; i += 8)                                \
+			s += wide_##ty(x + i);                                 \
+		if (i)                                                         \
+			f = ((s[0] + s[4]) + (s[1] + s[5])) +                  \
+			    ((s[2] + s[6]) + (s[3] + s[7]));                   \
+		for (; i < n; i++)                                             \
+			f += (double)x[i];                                     \
+		return f;                                                      \
+	}                                                                      \
 	static void most_of_rows_##ty(double *value, const void *block,        \
 				      size_t rows, size_t n)                   \
 	{                                                                      \
@@ -91,7 +104,10 @@ BY_ROW(multiply, f64, *)
                                                                                \
 		for (r = 0; r < rows; r++, x += n) {                           \
 			acc.f = 0;                                             \
-			fold_SUM_##ty(&acc, x, n);                             \
+			if (n < 32)                                            \
+				acc.f = sum_of_few_##ty(x, n);                 \
+			else                                                   \
+				fold_SUM_##ty(&acc, x, n);                     \
 			value[r] = acc.f;                                      \
 		}                                                              \
 	}
@@ -106,7 +122,6 @@ OF_ROWS(f64)
 		    [OPENREG_VT_F64] = name##_rows_f64 } },
 #define SOFTMAX_TABLES                                                         \
 	BY_ROW_TABLE(subtract)                                                 \
-	BY_ROW_TABLE(divide)                                                   \
 	BY_ROW_TABLE(multiply)                                                 \
 	.most_of_rows = { [OPENREG_VT_F32] = most_of_rows_f32,                 \
 			  [OPENREG_VT_F64] = most_of_rows_f64 },               \

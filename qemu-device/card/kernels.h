@@ -191,7 +191,6 @@ struct openreg_kernels {
 	struct openreg_lanes_kernel lanes;
 	/* [rows lie one after another], F types */
 	openreg_by_row_fn *subtract[2][OPENREG_VT_END];
-	openreg_by_row_fn *divide[2][OPENREG_VT_END];
 	openreg_by_row_fn *multiply[2][OPENREG_VT_END];
 	openreg_of_rows_fn *most_of_rows[OPENREG_VT_END]; /* NaN above all */
 	openreg_of_rows_fn *sum_of_rows[OPENREG_VT_END];

@@ -65,7 +65,7 @@ static int row_dim(const struct openreg_args *args)
 	}
 	if (best >= 0 && args->size[best] >= 8)
 		return best;
-	if (args->size[axis] > 48)
+	if (args->size[axis] > 20)
 		return args->size[axis] > 256 ? best : -1;
 	for (d = 0; d < args->ndim; d++) {
 		if (d != axis && (best < 0 || args->size[d] > args->size[best]))

@@ -134,6 +134,20 @@ void openreg_softmax_measure(const struct openreg_softmax *sm,
 		measure_forward(sm, block);
 }
 
+/*
+ * Exponentials over their sum. The sum is rounded to the type, or one over it,
+ * so multiplying is as near, and much faster.
+ */
+static void divide(const struct openreg_softmax *sm,
+		   struct openreg_softmax_block *b, double *sum)
+{
+	int64_t i;
+
+	for (i = 0; i < b->width; i++)
+		sum[i] = 1 / sum[i];
+	by_row(sm, b, sm->kernels->multiply, b->x, sum);
+}
+
 /* x - max, then exp of it over the sum, or less the sum's logarithm. */
 static void apply_forward(const struct openreg_softmax *sm,
 			  struct openreg_softmax_block *b)
@@ -152,7 +166,7 @@ static void apply_forward(const struct openreg_softmax *sm,
 		by_row(sm, b, sm->kernels->subtract, b->x, sum);
 	} else {
 		unary(sm, b, OPENREG_V_EXP, b->x, b->x);
-		by_row(sm, b, sm->kernels->divide, b->x, sum);
+		divide(sm, b, sum);
 	}
 }
 
@@ -192,7 +206,7 @@ static void whole_forward(const struct openreg_softmax *sm,
 	fold_max(sm, b, max);
 	exponentials(sm, b, sm->log ? b->y : b->x, max, sum);
 	if (!sm->log) {
-		by_row(sm, b, sm->kernels->divide, b->x, sum);
+		divide(sm, b, sum);
 		return;
 	}
 	sm->kernels->op[OPENREG_V_LOG][OPENREG_VT_F64](sum, sum, sum, sum,

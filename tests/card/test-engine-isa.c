@@ -243,8 +243,6 @@ static void compare_rows(const struct openreg_kernels *base,
 	memcpy(out[1], input[0], N * 8);
 	base->subtract[1][type](out[0], value[0], 3, n);
 	k->subtract[1][type](out[1], value[0], 3, n);
-	base->divide[1][type](out[0], value[0], 3, n);
-	k->divide[1][type](out[1], value[0], 3, n);
 	base->multiply[1][type](out[0], value[0], 3, n);
 	k->multiply[1][type](out[1], value[0], 3, n);
 	assert_memory_equal(out[0], out[1], N * 8);
