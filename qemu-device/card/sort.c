@@ -90,12 +90,15 @@ static uintptr_t row_of(const struct openreg_sort *sort,
 	uintptr_t at = op->base;
 	unsigned int d;
 
-	for (d = sort->ndim; d-- > 0;) {
+	if (!sort->ndim)
+		return at;
+	for (d = sort->ndim - 1; d > 0; d--) {
 		at += (uintptr_t)(row % sort->size[d]) *
 		      (uintptr_t)op->stride[d];
 		row /= sort->size[d];
 	}
-	return at;
+	/* Dividing takes as long as sorting a few elements. */
+	return at + (uintptr_t)row * (uintptr_t)op->stride[0];
 }
 
 /* n sorted entries become results `at` and what follows. */
