@@ -9,6 +9,7 @@
  *   DIGIT(e, d)  digit d of the key of the entry that e points to
  */
 #define INSERTION 48 /* entries that are put in order one by one */
+#define RANKED 32 /* entries of which each is compared with each */
 
 static void load_entries(const struct openreg_sort *sort, const void *from,
 			 uint32_t first, int64_t n, void *entries)
@@ -56,6 +57,26 @@ static void insert(ENTRY *e, int64_t n)
 	}
 }
 
+/* Without a branch that depends on a key. */
+static void rank(ENTRY *to, const ENTRY *e, int64_t n)
+{
+	int64_t before[RANKED], i, j;
+
+	for (j = 0; j < n; j++) {
+		KEY key = KEY_OF(e[j]);
+
+		before[j] = j;
+		for (i = 0; i < j; i++) {
+			bool later = KEY_OF(e[i]) > key;
+
+			before[i] += later;
+			before[j] -= later;
+		}
+	}
+	for (i = 0; i < n; i++)
+		to[before[i]] = e[i];
+}
+
 static void count_digit(const void *entries, int64_t n, unsigned int digit,
 			uint32_t *count)
 {
@@ -84,6 +105,10 @@ static void *sort_entries(void *entries, void *other, int64_t n,
 	ENTRY *from = entries, *to = other, *swap;
 	unsigned int d;
 
+	if (n <= RANKED) {
+		rank(to, from, n);
+		return to;
+	}
 	if (n <= INSERTION) {
 		insert(from, n);
 		return from;
