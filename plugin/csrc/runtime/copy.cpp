@@ -148,12 +148,19 @@ CopyShape bytes_shape(uint64_t to, uint64_t from, size_t bytes) {
       c10::ScalarType::Byte);
 }
 
-// While the card takes one piece the CPU fills the next.
+// Of a copy the CPU and the card are at work on two neighbouring parts. Shorter parts
+// cost more packets; of longer ones either waits at one end, which counts if there are few.
+size_t part_of(size_t bytes) {
+  return std::clamp(bytes / 8 / 4096 * 4096, Staging::kPiece / 4, Staging::kPiece);
+}
+
+// While the card takes one part the CPU fills the next.
 void upload_bytes(uint64_t to, const void* from, size_t bytes, int index) {
+  const size_t part = part_of(bytes);
   StreamState& s = current_stream_state(static_cast<c10::DeviceIndex>(index));
   with_staging(s, [&](Staging& staging) {
-    for (size_t at = 0; at < bytes; at += Staging::kPiece) {
-      const size_t n = std::min(Staging::kPiece, bytes - at);
+    for (size_t at = 0; at < bytes; at += part) {
+      const size_t n = std::min(part, bytes - at);
       const auto piece = staging.take(s, n);
       std::memcpy(piece.host, static_cast<const char*>(from) + at, n);
       staging.used(
@@ -162,8 +169,9 @@ void upload_bytes(uint64_t to, const void* from, size_t bytes, int index) {
   });
 }
 
-// The card is one piece ahead of the CPU.
+// The card is one part ahead of the CPU.
 void download_bytes(void* to, uint64_t from, size_t bytes, int index) {
+  const size_t part = part_of(bytes);
   StreamState& s = current_stream_state(static_cast<c10::DeviceIndex>(index));
   with_staging(s, [&](Staging& staging) {
     Staging::Piece last{};
@@ -175,8 +183,8 @@ void download_bytes(void* to, uint64_t from, size_t bytes, int index) {
       wait_read(s, last_sent);
       std::memcpy(static_cast<char*>(to) + last_at, last.host, last_n);
     };
-    for (size_t at = 0; at < bytes; at += Staging::kPiece) {
-      const size_t n = std::min(Staging::kPiece, bytes - at);
+    for (size_t at = 0; at < bytes; at += part) {
+      const size_t n = std::min(part, bytes - at);
       const auto piece = staging.take(s, n);
       const Sent sent = submit_copy(s, bytes_shape(piece.addr, from + at, n));
       staging.used(piece, sent.seq);
