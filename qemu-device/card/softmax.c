@@ -183,8 +183,12 @@ static bool plan(struct openreg_softmax *sm, const struct openreg_args *args)
 	sm->backward = args->arg[1] & OPENREG_SOFTMAX_BACKWARD;
 	set_operand(&sm->result, &args->op[RESULT]);
 	set_operand(&sm->input, &args->op[INPUT]);
-	if (sm->backward)
+	if (sm->backward) {
 		set_operand(&sm->output, &args->op[OUTPUT]);
+		sm->output_as_type = sm->output.dtype ==
+				     (sm->type == OPENREG_VT_F64 ? OPENREG_F64
+								 : OPENREG_F32);
+	}
 	order_dims(sm, args);
 	cut(sm);
 	return true;
@@ -313,11 +317,20 @@ static void store(const struct openreg_softmax *sm,
 	}
 }
 
+/* The forward's output is only read: where it lies as in a block it stays there. */
 static void load_all(const struct openreg_softmax *sm,
 		     struct openreg_softmax_block *b)
 {
+	struct runs r;
+
 	load(sm, b, &sm->input, b->x);
-	if (sm->backward)
+	if (!sm->backward)
+		return;
+	r = runs_of(sm, b, &sm->output);
+	b->output = b->y;
+	if (r.count == 1 && r.stride == 1 && sm->output_as_type)
+		b->output = (const void *)block_address(sm, b, &sm->output);
+	else
 		load(sm, b, &sm->output, b->y);
 }
 

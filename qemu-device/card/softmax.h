@@ -13,7 +13,7 @@
 #include "kernels.h"
 
 #define OPENREG_SOFTMAX_BLOCK 131072 /* elements of a block, at most */
-#define OPENREG_SOFTMAX_ROWS 4096 /* of several rows one after another */
+#define OPENREG_SOFTMAX_ROWS 2048 /* of several rows one after another */
 
 struct openreg_softmax_operand {
 	uintptr_t base;
@@ -33,6 +33,7 @@ struct openreg_softmax {
 	uint8_t type; /* F32 or F64, in which it computes */
 	int64_t esize; /* of the type */
 	bool log, backward;
+	bool output_as_type; /* its elements are of the type */
 	bool rows; /* of a block lie one after another */
 	/* Dimension 0 is the axis, 1 the one along which a block has rows. */
 	unsigned int ndim;
@@ -50,6 +51,7 @@ struct openreg_softmax_block {
 	int64_t at[OPENREG_DIMS_MAX];
 	int64_t width, lines;
 	void *x, *y, *z;
+	const void *output; /* y, or memory */
 	struct openreg_softmax_stat stat[OPENREG_SOFTMAX_WIDTH];
 };
 

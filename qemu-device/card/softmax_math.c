@@ -115,7 +115,7 @@ static void measure_backward(const struct openreg_softmax *sm,
 	int64_t i;
 
 	if (!sm->log) {
-		binary(sm, b, OPENREG_V_MUL, b->z, b->x, b->y);
+		binary(sm, b, OPENREG_V_MUL, b->z, b->x, b->output);
 		x = b->z;
 	}
 	fold_sum(sm, b, x, sum);
@@ -180,12 +180,12 @@ static void apply_backward(const struct openreg_softmax *sm,
 	for (i = 0; i < b->width; i++)
 		sum[i] = b->stat[i].sum;
 	if (sm->log) {
-		unary(sm, b, OPENREG_V_EXP, b->y, b->y);
+		unary(sm, b, OPENREG_V_EXP, b->y, b->output);
 		by_row(sm, b, sm->kernels->multiply, b->y, sum);
 		binary(sm, b, OPENREG_V_SUB, b->x, b->x, b->y);
 	} else {
 		by_row(sm, b, sm->kernels->subtract, b->x, sum);
-		binary(sm, b, OPENREG_V_MUL, b->x, b->x, b->y);
+		binary(sm, b, OPENREG_V_MUL, b->x, b->x, b->output);
 	}
 }
 
