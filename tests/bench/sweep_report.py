@@ -6,9 +6,11 @@ import datetime
 import json
 import math
 import pathlib
+import tomllib
 
 LONG_US = 1000
 BF16 = " bf16 autocast"
+REASONS = pathlib.Path(__file__).with_name("sweep_reasons.toml")
 
 
 def figures(records: list) -> list:
@@ -38,6 +40,21 @@ def table(rows: list) -> str:
             f"| {what} | {text} |"
         )
     return "\n".join(lines) + "\n"
+
+
+def reason_of(f: dict, reasons: dict) -> str:
+    """That of the operator's pass, or of the operator."""
+    name = f["name"]
+    return reasons.get(f"{name} {f['pass']}".strip(), reasons.get(name, ""))
+
+
+def explained(rows: list) -> str:
+    """The same, with the reason why each is not faster."""
+    reasons = tomllib.loads(REASONS.read_text())
+    head, rule, *lines = table(rows).splitlines()
+    head, rule = f"{head} why |", f"{rule}---|"
+    lines = [f"{line} {reason_of(f, reasons)} |" for line, f in zip(lines, rows)]
+    return "\n".join([head, rule, *lines]) + "\n"
 
 
 def long(f: dict) -> bool:
@@ -106,11 +123,11 @@ def write(out: pathlib.Path, machine: dict, records: list) -> None:
         "## Steps of whole models\n",
         models(found),
         "## Slower than twice the CPU, work of more than 1 ms\n",
-        table([f for f in found if f["ratio"] > 2 and long(f)]),
+        explained([f for f in found if f["ratio"] > 2 and long(f)]),
         "## Slower than twice the CPU, less work\n",
-        table([f for f in found if f["ratio"] > 2 and not long(f)]),
+        explained([f for f in found if f["ratio"] > 2 and not long(f)]),
         "## 1.5 to 2 times the CPU's time\n",
-        table([f for f in found if 1.5 < f["ratio"] <= 2]),
+        explained([f for f in found if 1.5 < f["ratio"] <= 2]),
         "## How the ratios spread\n",
         spread(found),
         "## Shapes that programs use\n",
