@@ -502,9 +502,10 @@ static void bench_sorts(void)
 		   10);
 }
 
+/* Aligned as memory of the card is. */
 static float *numbers(void)
 {
-	float *p = malloc(POINTS * sizeof(*p));
+	float *p = aligned_alloc(4096, POINTS * sizeof(*p));
 	int64_t i;
 
 	if (!p)
