@@ -14,7 +14,7 @@ struct openreg_scratch {
 	unsigned int nfree;
 	void *buffer;
 	size_t buffer_size;
-	struct openreg_matmul_cache *matmul;
+	struct openreg_primitives *primitives;
 	atomic_size_t *extra;
 	bool refuse; /* its worker's */
 };
@@ -130,7 +130,7 @@ void openreg_scratch_free(struct openreg_scratch *scratch)
 		scratch->free = job->next;
 		free(job);
 	}
-	openreg_matmul_cache_free(scratch->matmul);
+	openreg_primitives_free(scratch->primitives);
 	free(scratch->buffer);
 	pthread_mutex_destroy(&scratch->lock);
 	free(scratch);
@@ -150,10 +150,10 @@ void *openreg_scratch_buffer(struct openreg_scratch *scratch, size_t size)
 	return scratch->buffer;
 }
 
-struct openreg_matmul_cache **
-openreg_scratch_matmul(struct openreg_scratch *scratch)
+struct openreg_primitives **
+openreg_scratch_primitives(struct openreg_scratch *scratch)
 {
-	return &scratch->matmul;
+	return &scratch->primitives;
 }
 
 void openreg_scratch_refuse(struct openreg_scratch *scratch, bool refuse)

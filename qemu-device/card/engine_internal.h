@@ -73,10 +73,10 @@ void *openreg_job_extra(struct openreg_job *job, size_t size);
 /* From a slice: how the packet faults. The first one counts. Returns false. */
 bool openreg_job_fail(struct openreg_job *job, struct openreg_verdict verdict);
 
-struct openreg_matmul_cache;
-struct openreg_matmul_cache **
-openreg_scratch_matmul(struct openreg_scratch *scratch);
-void openreg_matmul_cache_free(struct openreg_matmul_cache *cache);
+struct openreg_primitives;
+struct openreg_primitives **
+openreg_scratch_primitives(struct openreg_scratch *scratch);
+void openreg_primitives_free(struct openreg_primitives *cache);
 
 /* What a slice should take of work that all workers should share. */
 static inline double openreg_slice_ns(double total)

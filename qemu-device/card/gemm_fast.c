@@ -82,7 +82,7 @@ multiply(const struct packing *p, const struct openreg_matmul_tile *t,
 	if (p->pack_b)
 		g->b = pack(mm, &g->b, p->b, mm->b.batch ? t->batch : 1, g->k,
 			    t->n);
-	return openreg_gemm_dnnl(openreg_scratch_matmul(scratch), g);
+	return openreg_gemm_dnnl(openreg_scratch_primitives(scratch), g);
 }
 
 /* With k of 1, oneDNN 3.12 takes the B of each batch to follow the last one. */

@@ -77,7 +77,7 @@ openreg_gemm_halves(const struct openreg_matmul *mm,
 					      t->n };
 	}
 	g.d = (struct openreg_matrix){ (uintptr_t)p.data, p.batch, p.row, 1 };
-	result = openreg_gemm_dnnl(openreg_scratch_matmul(scratch), &g);
+	result = openreg_gemm_dnnl(openreg_scratch_primitives(scratch), &g);
 	if (result == OPENREG_GEMM_DONE)
 		*product = p;
 	return result;

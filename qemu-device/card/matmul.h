@@ -37,7 +37,7 @@ enum openreg_gemm_result {
 bool openreg_gemm_is_plain(const struct openreg_matrix *x, int64_t batch,
 			   int64_t rows, int64_t columns);
 /* By oneDNN. *cache is made on first use and bounded. */
-enum openreg_gemm_result openreg_gemm_dnnl(struct openreg_matmul_cache **cache,
+enum openreg_gemm_result openreg_gemm_dnnl(struct openreg_primitives **cache,
 					   const struct openreg_gemm *gemm);
 
 struct openreg_matmul {

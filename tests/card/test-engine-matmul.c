@@ -344,7 +344,7 @@ static void test_lone_rows(void **state)
 static void test_overlap_refused(void **state)
 {
 	float a[4] = { 0 }, b[2] = { 0 }, d[6];
-	struct openreg_matmul_cache *cache = NULL;
+	struct openreg_primitives *cache = NULL;
 	struct openreg_gemm g = { .batch = 3, .m = 1, .n = 2, .k = 1 };
 
 	(void)state;
@@ -356,7 +356,7 @@ static void test_overlap_refused(void **state)
 			 OPENREG_GEMM_UNSUPPORTED);
 	assert_int_equal(openreg_gemm_dnnl(&cache, &g),
 			 OPENREG_GEMM_UNSUPPORTED);
-	openreg_matmul_cache_free(cache);
+	openreg_primitives_free(cache);
 }
 
 /* C is not read where beta is 0: NaN in it stays out. */

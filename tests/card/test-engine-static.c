@@ -45,7 +45,7 @@ int __cxa_guard_acquire(void *guard)
 	return mine;
 }
 
-static void multiply(struct openreg_matmul_cache **cache, int64_t batch,
+static void multiply(struct openreg_primitives **cache, int64_t batch,
 		     int64_t m, int64_t n, int64_t k, unsigned int form)
 {
 	static float a[2 * SIZE_MOST * SIZE_MOST], b[2 * SIZE_MOST * SIZE_MOST];
@@ -68,7 +68,7 @@ static unsigned int multiply_all(void)
 {
 	static const int64_t size[] = { 1, 2, 5, 16, 64, SIZE_MOST };
 	enum { SIZES = sizeof(size) / sizeof(size[0]) };
-	struct openreg_matmul_cache *cache = NULL;
+	struct openreg_primitives *cache = NULL;
 	unsigned int i, form;
 
 	openreg_engine_init();
@@ -80,7 +80,7 @@ static unsigned int multiply_all(void)
 				 size[i / 2 / SIZES / SIZES], form);
 	}
 	watching = false;
-	openreg_matmul_cache_free(cache);
+	openreg_primitives_free(cache);
 	return made;
 }
 
@@ -111,7 +111,7 @@ static void test_watches(void **state)
 	(void)state;
 	assert_true(pid >= 0);
 	if (pid == 0) {
-		struct openreg_matmul_cache *cache = NULL;
+		struct openreg_primitives *cache = NULL;
 
 		watching = true;
 		multiply(&cache, 1, 1, 2, 1, 0);

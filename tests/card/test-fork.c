@@ -19,10 +19,10 @@ static int multiply(void)
 		.b = { (uintptr_t)b, 0, 2, 1 },
 		.d = { (uintptr_t)d, 0, 2, 1 },
 	};
-	struct openreg_matmul_cache *cache = NULL;
+	struct openreg_primitives *cache = NULL;
 	bool done = openreg_gemm_dnnl(&cache, &g) == OPENREG_GEMM_DONE;
 
-	openreg_matmul_cache_free(cache);
+	openreg_primitives_free(cache);
 	return done && d[0] == 19 && d[3] == 50 ? 0 : 1;
 }
 
