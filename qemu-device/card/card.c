@@ -50,9 +50,13 @@ bool worker_init(struct openreg_card *card, struct worker *w, bool compute)
 	w->stage[1] = malloc(OPENREG_STAGE_SIZE);
 	if (!w->stage[0] || !w->stage[1])
 		return false;
-	if (compute)
-		w->scratch = openreg_scratch_new(&card->extra);
-	return !compute || w->scratch;
+	if (!compute)
+		return true;
+	w->scratch = openreg_scratch_new(&card->extra);
+	if (!w->scratch)
+		return false;
+	openreg_scratch_set_workers(w->scratch, card->config.workers);
+	return true;
 }
 
 void worker_fini(struct worker *w)

@@ -16,6 +16,7 @@ struct openreg_scratch {
 	size_t buffer_size;
 	struct openreg_primitives *primitives;
 	atomic_size_t *extra;
+	unsigned int workers;
 	bool refuse; /* its worker's */
 };
 
@@ -117,6 +118,7 @@ struct openreg_scratch *openreg_scratch_new(atomic_size_t *extra)
 		return NULL;
 	}
 	scratch->extra = extra;
+	scratch->workers = 1;
 	return scratch;
 }
 
@@ -154,6 +156,17 @@ struct openreg_primitives **
 openreg_scratch_primitives(struct openreg_scratch *scratch)
 {
 	return &scratch->primitives;
+}
+
+void openreg_scratch_set_workers(struct openreg_scratch *scratch,
+				 unsigned int workers)
+{
+	scratch->workers = workers;
+}
+
+unsigned int openreg_scratch_workers(const struct openreg_scratch *scratch)
+{
+	return scratch->workers;
 }
 
 void openreg_scratch_refuse(struct openreg_scratch *scratch, bool refuse)
@@ -205,8 +218,11 @@ void *openreg_job_extra(struct openreg_job *job, size_t size)
 		job->later = true;
 		return NULL;
 	}
-	job->extra_size = size;
 	job->extra = malloc(size);
+	if (job->extra)
+		job->extra_size = size;
+	else
+		atomic_fetch_sub(extra, size);
 	return job->extra;
 }
 

@@ -217,10 +217,23 @@ static void cut_batch(struct openreg_matmul *mm)
 			       max64(1, (int64_t)(OPENREG_SLICE_NS / ns)));
 }
 
-static void cut(struct openreg_matmul *mm)
+/*
+ * On the unit, packing takes about as long as multiplying. Tall tiles pack B less
+ * often, but each worker wants one.
+ */
+static int64_t least_rows(const struct openreg_matmul *mm, unsigned int workers)
+{
+	int64_t tall = (mm->m + 1023) / 1024 * ((mm->n + 511) / 512);
+
+	if (!has_unit(mm))
+		return 256;
+	return tall * mm->batch < workers ? 512 : 1024;
+}
+
+static void cut(struct openreg_matmul *mm, unsigned int workers)
 {
 	int64_t *m = &mm->tile_m, *n = &mm->tile_n;
-	int64_t least = has_unit(mm) ? 512 : 256;
+	int64_t least = least_rows(mm, workers);
 
 	*m = min64(mm->m, max64(least, min64(1024, 65536 / mm->n)));
 	*n = min64(mm->n, max64(512, 65536 / *m));
@@ -244,7 +257,7 @@ static void cut(struct openreg_matmul *mm)
 }
 
 bool openreg_matmul_plan(struct openreg_matmul *mm,
-			 const struct openreg_args *args)
+			 const struct openreg_args *args, unsigned int workers)
 {
 	mm->kernels = openreg_kernels();
 	mm->dtype = args->op[D].dtype;
@@ -270,6 +283,6 @@ bool openreg_matmul_plan(struct openreg_matmul *mm,
 	if (mm->d.column != 1 && mm->d.row == 1)
 		transpose(mm);
 	fold_batch(mm);
-	cut(mm);
+	cut(mm, workers);
 	return true;
 }
