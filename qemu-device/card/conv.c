@@ -9,8 +9,8 @@ static bool conv_setup(struct openreg_job *job, struct openreg_scratch *scratch)
 	struct openreg_conv *cv = (struct openreg_conv *)job->priv;
 	int64_t slices, bytes;
 
-	(void)scratch;
-	if (!openreg_conv_plan(cv, job->args))
+	if (!openreg_conv_plan(cv, job->args) ||
+	    openreg_conv_whole_plan(cv, job, scratch))
 		return true;
 	slices = openreg_div_up(cv->units, cv->slice_units);
 	if (cv->units < 0 || slices > UINT32_MAX)
@@ -287,6 +287,8 @@ static bool conv_run(struct openreg_job *job, unsigned int phase,
 	int64_t last = openreg_least(unit + each, units);
 	bool ok = true;
 
+	if (cv->whole.on)
+		return openreg_conv_whole(cv, phase, slice, scratch);
 	for (; unit < last && ok; unit++)
 		ok = phase ? sum_unit(cv, unit, scratch)
 			   : run_unit(cv, unit, scratch);

@@ -40,6 +40,16 @@ struct openreg_conv_slide {
 	int64_t block;	    /* channels whose products are added up at once */
 };
 
+/* Work by oneDNN's convolutions: slices are of images, or of rows of one. */
+struct openreg_conv_whole {
+	bool on;
+	unsigned int axis; /* along which images are cut */
+	int64_t images, rows; /* of a slice */
+	int64_t row_slices, slices;
+	unsigned char *weights; /* as oneDNN likes them */
+	float *bias;
+};
+
 struct openreg_conv {
 	const struct openreg_kernels *kernels;
 	const struct openreg_gemm_kernel *gemm;
@@ -61,6 +71,7 @@ struct openreg_conv {
 	int64_t slots; /* of BACKWARD_WEIGHTS: taps that a tile has, else 0 */
 	int64_t units, slice_units;
 	struct openreg_conv_slide slide;
+	struct openreg_conv_whole whole;
 	unsigned char *partial; /* [part][class][g][rows][columns] of type */
 	int64_t sum_units, sum_slice_units;
 };
@@ -141,6 +152,12 @@ int64_t openreg_conv_tap_shift(const struct openreg_conv_axis axis[3],
 void openreg_conv_slide_plan(struct openreg_conv *cv);
 bool openreg_conv_slide(const struct openreg_conv *cv, int64_t unit,
 			struct openreg_scratch *scratch);
+
+/* Sets whole and the job's phases where oneDNN's convolutions pay; or false. */
+bool openreg_conv_whole_plan(struct openreg_conv *cv, struct openreg_job *job,
+			     struct openreg_scratch *scratch);
+bool openreg_conv_whole(const struct openreg_conv *cv, unsigned int phase,
+			int64_t slice, struct openreg_scratch *scratch);
 
 /* Sets amx_parts where it pays. */
 void openreg_conv_amx_plan(struct openreg_conv *cv);

@@ -1,27 +1,14 @@
 // SPDX-License-Identifier: MIT
-/* MATMUL of halves by oneDNN, without making f32 of them first. */
+/*
+ * MATMUL of halves by oneDNN, without making f32 of them first. AVX512-BF16
+ * multiplies no faster than f32 on most processors, and rounds at every step; it
+ * saves the conversion, which counts where few numbers are used more than once.
+ */
 #include <oneapi/dnnl/dnnl.h>
 
 #include "matmul.h"
 
 #define FEW 16 /* rows or columns: memory's speed decides, not the processor's */
-
-static bool has_isa(dnnl_cpu_isa_t isa)
-{
-	return (dnnl_get_effective_cpu_isa() & isa) == isa;
-}
-
-/*
- * AVX512-BF16 multiplies no faster than f32 on most processors, and rounds at
- * every step; it saves the conversion, which counts where few numbers are used
- * more than once.
- */
-bool openreg_gemm_has_unit(unsigned int dtype)
-{
-	return dtype == OPENREG_BF16  ? has_isa(dnnl_cpu_isa_avx512_core_amx)
-	       : dtype == OPENREG_F16 ? has_isa(dnnl_cpu_isa_avx512_core_fp16)
-				      : false;
-}
 
 static bool pays(const struct openreg_matmul *mm,
 		 const struct openreg_matmul_tile *t)
@@ -29,7 +16,8 @@ static bool pays(const struct openreg_matmul *mm,
 	if (openreg_gemm_has_unit(mm->dtype))
 		return true;
 	return mm->dtype == OPENREG_BF16 && (t->m <= FEW || t->n <= FEW) &&
-	       has_isa(dnnl_cpu_isa_avx512_core_bf16);
+	       (dnnl_get_effective_cpu_isa() & dnnl_cpu_isa_avx512_core_bf16) ==
+		       dnnl_cpu_isa_avx512_core_bf16;
 }
 
 static struct openreg_matrix part(const struct openreg_matmul *mm,

@@ -16,6 +16,7 @@
 #include "kernel_scan.h"
 #include "kernel_slide.h"
 #include "kernel_softmax.h"
+#include "kernel_turn.h"
 #include "kernel_window.h"
 
 const struct openreg_kernels KERNELS = {
@@ -32,5 +33,6 @@ const struct openreg_kernels KERNELS = {
 	SLIDE_TABLES
 	LANES_TABLES
 	SOFTMAX_TABLES
+	.turn = turn,
 	WINDOW_TABLES
 };

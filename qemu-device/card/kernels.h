@@ -167,6 +167,10 @@ typedef void openreg_scan_rows_fn(union openreg_acc *acc, int64_t *where,
 typedef int64_t openreg_places_fn(int64_t *found, const void *x, int64_t first,
 				  size_t n);
 
+/* to[j * to_ld + i] = from[i * from_ld + j], of elements of two bytes. */
+typedef void openreg_turn_fn(uint16_t *to, int64_t to_ld, const uint16_t *from,
+			     int64_t from_ld, size_t rows, size_t columns);
+
 #define OPENREG_REDUCTIONS (OPENREG_V_RED_OR - OPENREG_V_RED_SUM + 1)
 
 struct openreg_kernels {
@@ -198,6 +202,7 @@ struct openreg_kernels {
 	openreg_scan_rows_fn *scan_rows[OPENREG_SCAN_END][OPENREG_VT_END];
 	openreg_places_fn *places[OPENREG_VT_END];
 	openreg_window_max_fn *window_max[OPENREG_VT_END]; /* F64, I64 */
+	openreg_turn_fn *turn;
 };
 
 enum openreg_isa_level {

@@ -16,6 +16,8 @@
 /* What a primitive is made for; the first word says of what kind it is. */
 enum openreg_primitive_kind {
 	OPENREG_PRIMITIVE_MATMUL,
+	OPENREG_PRIMITIVE_CONV,
+	OPENREG_PRIMITIVE_CONV_PACK,
 };
 
 struct openreg_primitive {

@@ -357,6 +357,48 @@ static void test_gathers(void **state)
 }
 
 /* Which levels were compared is part of what this test says. */
+/* Rows of any number become columns; nothing beside them is read or written. */
+static void test_turns(void **state)
+{
+	enum { MOST = 70 };
+	unsigned int level, i;
+
+	(void)state;
+	for (i = 0; i < 200; i++) {
+		int64_t rows = random_range(1, MOST);
+		int64_t columns = random_range(1, MOST), j, k;
+		int64_t ld = columns + random_range(0, 3);
+		int64_t to_ld = rows + random_range(0, 3);
+		size_t n = (size_t)((rows - 1) * ld + columns);
+		size_t to_n = (size_t)((columns - 1) * to_ld + rows);
+		uint16_t *from = malloc(n * 2), *to = malloc(to_n * 2);
+
+		assert_non_null(from);
+		assert_non_null(to);
+		for (j = 0; j < (int64_t)n; j++)
+			from[j] = (uint16_t)(j | 0x8000);
+		for (level = 0; level < OPENREG_ISA_LEVELS; level++) {
+			const struct openreg_kernels *kernels =
+				openreg_kernels_at(level);
+
+			if (!kernels)
+				continue;
+			memset(to, 0, to_n * 2);
+			kernels->turn(to, to_ld, from, ld, (size_t)rows,
+				      (size_t)columns);
+			for (j = 0; j < (int64_t)to_n; j++) {
+				k = j % to_ld;
+				assert_int_equal(to[j],
+						 k < rows ? from[k * ld +
+								 j / to_ld]
+							  : 0);
+			}
+		}
+		free(from);
+		free(to);
+	}
+}
+
 static void test_levels(void **state)
 {
 	unsigned int level;
@@ -380,6 +422,7 @@ int main(void)
 		cmocka_unit_test(test_one),
 		cmocka_unit_test(test_folds), cmocka_unit_test(test_rows),
 		cmocka_unit_test(test_gathers),
+		cmocka_unit_test(test_turns),
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);

@@ -1,0 +1,413 @@
+// SPDX-License-Identifier: MIT
+/*
+ * CONV of halves by oneDNN, on hosts that multiply them faster than f32. Weights are
+ * brought in oneDNN's order once; then each slice copies some images, or rows of one, to
+ * dense channels-last elements, convolves these, and copies the result.
+ */
+#include <string.h>
+
+#include "conv_dnnl.h"
+#include "matmul.h"
+
+#define SIDE_MAX (1 << 12)
+#define CHANNELS_MAX (1 << 14)
+#define PRODUCTS_MIN ((double)(1 << 22)) /* or making slices takes longer */
+#define SLICE_BYTES ((double)(2 << 20)) /* of source and result */
+#define BYTES_MAX ((double)(16 << 20)) /* kept for each worker */
+#define WEIGHTS_MAX ((size_t)8 << 20) /* that a slice can bring in order */
+#define PRODUCT_NS 0.002
+#define BYTE_NS 0.1
+#define WHOLE 0.6 /* of an image that is not cut */
+#define TARGET_NS (OPENREG_SLICE_NS / 2)
+
+/* The part of the input that some outputs meet. */
+static void find_space(const struct openreg_conv *cv, unsigned int d,
+		       int64_t first, int64_t count,
+		       struct openreg_conv_box *box)
+{
+	const struct openreg_geometry *w = &cv->w;
+	int64_t begin = first * w->stride[d] - w->padding[d];
+	int64_t end = begin + (count - 1) * w->stride[d] +
+		      (w->kernel[d] - 1) * w->dilation[d] + 1;
+
+	box->out0[d] = first;
+	box->out[d] = count;
+	box->in0[d] = openreg_greatest(begin, 0);
+	box->low[d] = openreg_greatest(-begin, 0);
+	box->high[d] = openreg_greatest(end - w->input[d], 0);
+	/* Each element of a gradient is written, whether outputs meet it or not. */
+	box->in[d] = (cv->kind == OPENREG_CONV_FORWARD ?
+			      openreg_least(end, w->input[d]) :
+			      w->input[d]) -
+		     box->in0[d];
+}
+
+static struct openreg_conv_box find_box(const struct openreg_conv *cv,
+					int64_t slice)
+{
+	const struct openreg_conv_whole *plan = &cv->whole;
+	int64_t row = slice % plan->row_slices * plan->rows;
+	struct openreg_conv_box box = {
+		.n0 = slice / plan->row_slices * plan->images,
+	};
+	unsigned int d;
+
+	box.n = openreg_least(plan->images, cv->n - box.n0);
+	for (d = 0; d < 3; d++) {
+		int64_t out = cv->w.output[d];
+
+		if (d == plan->axis)
+			find_space(cv, d, row,
+				   openreg_least(plan->rows, out - row), &box);
+		else
+			find_space(cv, d, 0, out, &box);
+	}
+	return box;
+}
+
+static bool is_small(const struct openreg_conv *cv)
+{
+	const int64_t *size[] = { cv->w.kernel, cv->w.input,  cv->w.stride,
+				  cv->w.output, cv->w.padding, cv->w.dilation };
+	unsigned int i, d;
+
+	for (i = 0; i < sizeof(size) / sizeof(size[0]); i++) {
+		for (d = 0; d < 3; d++) {
+			if (size[i][d] > SIDE_MAX)
+				return false;
+		}
+	}
+	return cv->g <= CHANNELS_MAX && cv->ic <= CHANNELS_MAX &&
+	       cv->oc <= CHANNELS_MAX && cv->n <= INT32_MAX;
+}
+
+/* Every output meets the input. */
+static bool is_plain(const struct openreg_conv *cv,
+		     const struct openreg_conv_box *box)
+{
+	unsigned int d;
+
+	for (d = 0; d < 3; d++) {
+		int64_t reach = (cv->w.kernel[d] - 1) * cv->w.dilation[d];
+
+		if (box->in[d] < 1 || box->low[d] > reach ||
+		    box->high[d] > reach)
+			return false;
+	}
+	return true;
+}
+
+static int64_t volume(const int64_t size[3])
+{
+	return size[0] * size[1] * size[2];
+}
+
+static double box_bytes(const struct openreg_conv *cv,
+			const struct openreg_conv_box *box)
+{
+	double in = (double)volume(box->in) * (double)cv->ic;
+	double out = (double)volume(box->out) * (double)cv->oc;
+
+	return (in + out) * (double)box->n * (double)cv->g * 2;
+}
+
+static double box_products(const struct openreg_conv *cv,
+			   const struct openreg_conv_box *box)
+{
+	return (double)box->n * (double)cv->g * (double)cv->oc *
+	       (double)cv->ic * (double)volume(box->out) *
+	       (double)volume(cv->w.kernel);
+}
+
+static double box_ns(const struct openreg_conv *cv,
+		     const struct openreg_conv_box *box)
+{
+	return box_products(cv, box) * PRODUCT_NS +
+	       box_bytes(cv, box) * BYTE_NS;
+}
+
+/* With few channels, weighted lines are faster. */
+static bool pays(const struct openreg_conv *cv)
+{
+	int64_t sum = cv->kind == OPENREG_CONV_FORWARD ? cv->ic : cv->oc;
+
+	return (cv->rows >= 16 && sum >= 16) ||
+	       (cv->g == 1 && cv->rows >= 32 &&
+		sum * volume(cv->w.kernel) >= 128);
+}
+
+/* Slices; false if they would take too long, or too much memory. */
+static bool cut(struct openreg_conv *cv)
+{
+	struct openreg_conv_whole *plan = &cv->whole;
+	struct openreg_conv_box box;
+	double ns, part;
+	int64_t out;
+
+	plan->axis = 0;
+	while (plan->axis < 2 && cv->w.output[plan->axis] == 1)
+		plan->axis++;
+	out = cv->w.output[plan->axis];
+	plan->images = 1;
+	plan->rows = out;
+	plan->row_slices = 1;
+	box = find_box(cv, 0);
+	ns = box_ns(cv, &box);
+	if (!is_plain(cv, &box) ||
+	    box_products(cv, &box) * (double)cv->n < PRODUCTS_MIN)
+		return false;
+	part = openreg_slice_ns(ns * (double)cv->n);
+	part = (part < TARGET_NS ? part : TARGET_NS) / ns;
+	if (part * box_bytes(cv, &box) > SLICE_BYTES)
+		part = SLICE_BYTES / box_bytes(cv, &box);
+	if (part >= 1)
+		plan->images = openreg_least(cv->n, (int64_t)part);
+	else if (part < WHOLE && cv->kind == OPENREG_CONV_FORWARD)
+		plan->row_slices = openreg_least((int64_t)(1 / part) + 1, out);
+	plan->rows = openreg_div_up(out, plan->row_slices);
+	plan->row_slices = openreg_div_up(out, plan->rows);
+	plan->slices = openreg_div_up(cv->n, plan->images) * plan->row_slices;
+	box = find_box(cv, 0);
+	return plan->slices <= UINT32_MAX && box_bytes(cv, &box) <= BYTES_MAX &&
+	       box_ns(cv, &box) <= 4 * OPENREG_SLICE_NS;
+}
+
+static bool can_run(const struct openreg_conv *cv,
+		    struct openreg_primitives **cache,
+		    const struct openreg_conv_box *of,
+		    const struct openreg_conv_box *box)
+{
+	return is_plain(cv, box) &&
+	       openreg_conv_primitive(cache, cv, of, box, NULL) ==
+		       OPENREG_PRIMITIVE_DONE;
+}
+
+/* The box whose primitive decides on the order of the weights. */
+static struct openreg_conv_box main_box(const struct openreg_conv *cv)
+{
+	return find_box(cv, cv->whole.row_slices / 2);
+}
+
+/* Slices of the first images, and of the last, which may be fewer. */
+static bool can_run_all(const struct openreg_conv *cv,
+			struct openreg_primitives **cache)
+{
+	const struct openreg_conv_whole *plan = &cv->whole;
+	struct openreg_conv_box of = main_box(cv), box;
+	int64_t last = plan->slices - plan->row_slices, row;
+
+	for (row = 0; row < plan->row_slices; row++) {
+		box = find_box(cv, row);
+		if (!can_run(cv, cache, &of, &box))
+			return false;
+		if (last && cv->n % plan->images) {
+			box = find_box(cv, last + row);
+			if (!can_run(cv, cache, &of, &box))
+				return false;
+		}
+	}
+	return true;
+}
+
+/* x or y of a box. Positions of a channel follow one another, or do channels. */
+struct plane {
+	const struct openreg_conv_view *view;
+	const int64_t *first, *size;
+	int64_t channels, step; /* of a group, and its stride */
+	bool by_position;
+};
+
+static bool follows(int64_t stride, int64_t size, int64_t step)
+{
+	return size == 1 || stride == step;
+}
+
+static struct plane plane_of(const struct openreg_conv *cv,
+			     const struct openreg_conv_box *box, bool input)
+{
+	struct plane p = {
+		.view = input ? &cv->x : &cv->y,
+		.first = input ? box->in0 : box->out0,
+		.size = input ? box->in : box->out,
+		.channels = input ? cv->ic : cv->oc,
+	};
+
+	p.step = input ? p.view->ic : p.view->oc;
+	p.by_position = !follows(p.step, p.channels, 1);
+	return p;
+}
+
+static bool is_lined(const struct openreg_conv *cv,
+		     const struct openreg_conv_box *box, bool input)
+{
+	struct plane p = plane_of(cv, box, input);
+
+	return !p.by_position || follows(p.view->at[2], p.size[2], 1);
+}
+
+/* Positions that follow one another in memory as they do in a dense image. */
+static int64_t run_of(const struct plane *p)
+{
+	int64_t run = p->size[2];
+	int d;
+
+	for (d = 1; d >= 0 && follows(p->view->at[d], p->size[d], run); d--)
+		run *= p->size[d];
+	return run;
+}
+
+static void copy_run(const struct openreg_conv *cv, const struct plane *p,
+		     uint16_t *there, uint16_t *dense, int64_t n, bool back)
+{
+	int64_t all = cv->g * p->channels, i;
+
+	if (p->by_position && back)
+		cv->kernels->turn(there, p->step, dense, all, (size_t)n,
+				  (size_t)p->channels);
+	else if (p->by_position)
+		cv->kernels->turn(dense, all, there, p->step,
+				  (size_t)p->channels, (size_t)n);
+	for (i = 0; !p->by_position && i < n; i++) {
+		uint16_t *x = there + openreg_offset(i, p->view->at[2]);
+		uint16_t *y = dense + i * all;
+
+		memcpy(back ? x : y, back ? y : x, (size_t)p->channels * 2);
+	}
+}
+
+/* A group of an image. */
+static void copy_image(const struct openreg_conv *cv, const struct plane *p,
+		       int64_t n, int64_t g, uint16_t *dense, bool back)
+{
+	int64_t run = p->by_position ? run_of(p) : p->size[2], i;
+	const struct openreg_conv_view *v = p->view;
+
+	for (i = 0; i < volume(p->size); i += run) {
+		const int64_t at[3] = { i / p->size[2] / p->size[1],
+					i / p->size[2] % p->size[1], 0 };
+		int64_t off = openreg_offset_add(openreg_offset(n, v->n),
+						 openreg_offset(g, v->g));
+		unsigned int d;
+
+		for (d = 0; d < 3; d++)
+			off = openreg_offset_add(
+				off, openreg_offset(p->first[d] + at[d],
+						    v->at[d]));
+		copy_run(cv, p,
+			 (uint16_t *)(v->base + (uintptr_t)openreg_offset(off, 2)),
+			 dense + i * cv->g * p->channels, run, back);
+	}
+}
+
+/* x or y of a box to dense channels-last elements, or back. */
+static void copy_box(const struct openreg_conv *cv,
+		     const struct openreg_conv_box *box, bool input,
+		     uint16_t *dense, bool back)
+{
+	struct plane p = plane_of(cv, box, input);
+	int64_t n, g, image = volume(p.size) * cv->g * p.channels;
+
+	for (n = 0; n < box->n; n++, dense += image) {
+		for (g = 0; g < cv->g; g++)
+			copy_image(cv, &p, box->n0 + n, g,
+				   dense + g * p.channels, back);
+	}
+}
+
+static int64_t round_up(int64_t x)
+{
+	return (x + 63) / 64 * 64;
+}
+
+bool openreg_conv_whole_plan(struct openreg_conv *cv, struct openreg_job *job,
+			     struct openreg_scratch *scratch)
+{
+	struct openreg_primitives **cache = openreg_scratch_primitives(scratch);
+	struct openreg_conv_whole *plan = &cv->whole;
+	struct openreg_conv_box of;
+	unsigned char *memory;
+	size_t weights;
+
+	plan->on = false;
+	if (cv->kind == OPENREG_CONV_BACKWARD_WEIGHTS ||
+	    (cv->kind == OPENREG_CONV_BACKWARD_DATA && cv->has_bias) ||
+	    cv->dtype != OPENREG_BF16 || !openreg_gemm_has_unit(OPENREG_BF16) ||
+	    !cv->blocks || !is_small(cv) || !pays(cv) || !cut(cv) ||
+	    !can_run_all(cv, cache))
+		return false;
+	of = main_box(cv);
+	if (!is_lined(cv, &of, true) || !is_lined(cv, &of, false) ||
+	    openreg_conv_pack_primitive(cache, cv, &of, NULL, &weights) !=
+		    OPENREG_PRIMITIVE_DONE ||
+	    weights > WEIGHTS_MAX)
+		return false;
+	weights = (size_t)round_up((int64_t)weights);
+	memory = openreg_job_extra(job,
+				   weights + (size_t)(cv->g * cv->oc) * 4);
+	/* It works without. */
+	job->later = false;
+	if (!memory)
+		return false;
+	plan->on = true;
+	plan->weights = memory;
+	plan->bias = (float *)(memory + weights);
+	job->phases = 2;
+	job->slices[0] = 1;
+	job->slices[1] = (uint32_t)plan->slices;
+	return true;
+}
+
+static void load_bias(const struct openreg_conv *cv)
+{
+	int64_t g;
+
+	for (g = 0; g < cv->g; g++)
+		cv->kernels->load[OPENREG_BF16][OPENREG_VT_F32](
+			cv->whole.bias + g * cv->oc,
+			(const void *)(cv->bias.base +
+				       (uintptr_t)openreg_offset(
+					       openreg_offset(g, cv->bias.g),
+					       cv->esize)),
+			cv->bias.oc, (size_t)cv->oc);
+}
+
+static bool pack(const struct openreg_conv *cv,
+		 struct openreg_primitives **cache)
+{
+	struct openreg_conv_box of = main_box(cv);
+	void *const data[] = { (void *)cv->weight.base, cv->whole.weights };
+
+	if (cv->has_bias)
+		load_bias(cv);
+	return openreg_conv_pack_primitive(cache, cv, &of, data, NULL) ==
+	       OPENREG_PRIMITIVE_DONE;
+}
+
+static bool convolve(const struct openreg_conv *cv, int64_t slice,
+		     struct openreg_scratch *scratch)
+{
+	struct openreg_conv_box of = main_box(cv), box = find_box(cv, slice);
+	bool forward = cv->kind == OPENREG_CONV_FORWARD;
+	int64_t in = round_up(box.n * cv->g * cv->ic * volume(box.in) * 2);
+	int64_t out = round_up(box.n * cv->g * cv->oc * volume(box.out) * 2);
+	unsigned char *x = openreg_scratch_buffer(scratch, (size_t)(in + out));
+	unsigned char *y = x + in;
+	void *data[4] = { forward ? x : y, cv->whole.weights, forward ? y : x,
+			  cv->whole.bias };
+
+	if (!x)
+		return false;
+	copy_box(cv, &box, forward, data[0], false);
+	if (openreg_conv_primitive(openreg_scratch_primitives(scratch), cv, &of,
+				   &box, data) != OPENREG_PRIMITIVE_DONE)
+		return false;
+	copy_box(cv, &box, !forward, data[2], true);
+	return true;
+}
+
+bool openreg_conv_whole(const struct openreg_conv *cv, unsigned int phase,
+			int64_t slice, struct openreg_scratch *scratch)
+{
+	return phase ? convolve(cv, slice, scratch)
+		     : pack(cv, openreg_scratch_primitives(scratch));
+}
