@@ -10,6 +10,7 @@
 #include <c10/core/DeviceGuard.h>
 
 #include <optional>
+#include <map>
 #include <vector>
 
 #include "runtime/copy.h"
@@ -261,8 +262,9 @@ class Call {
       i++;
     if (i == moved_.size()) {
       const bool read = !is_result(argument) || is_sparse(t);
-      if (read && !resets_)
-        resets_ = current_stream_state(device_.index()).resets;
+      if (read)
+        resets_.try_emplace(
+            t.get_device(), current_stream_state(t.get_device()).resets);
       moved_.emplace_back(t, read);
     }
     if (is_written(argument))
@@ -282,13 +284,14 @@ class Call {
         at::assert_no_partial_overlap(self, m.card());
   }
 
+  // Numbers and indices may be on another card than the rest.
   void wait_for_arguments() {
-    if (!resets_)
-      return;
-    StreamState& s = current_stream_state(device_.index());
-    const uint64_t last = s.last();
-    wait_interruptibly(s, last);
-    wait_read(s, {last, *resets_});
+    for (const auto& [card, resets] : resets_) {
+      StreamState& s = current_stream_state(card);
+      const uint64_t last = s.last();
+      wait_interruptibly(s, last);
+      wait_read(s, {last, resets});
+    }
   }
 
   Tensor to_card(const Tensor& t) const {
@@ -304,8 +307,8 @@ class Call {
   c10::DispatchKey key_ = c10::DispatchKey::CPU;
   std::vector<Moved> moved_;
   std::vector<size_t> written_;
-  // Of the stream, before arguments were copied.
-  std::optional<uint64_t> resets_;
+  // Of each card's stream, before arguments were copied.
+  std::map<c10::DeviceIndex, uint64_t> resets_;
 };
 
 } // namespace
