@@ -64,8 +64,14 @@ Tensor bags_of(const Tensor& offsets, int64_t count) {
 }
 
 // Folds the rows of a matrix into the rows of another that they name.
-void fold(OpId id, uint8_t mode, const Tensor& to, const Tensor& rows, const Tensor& which) {
-  index_slices(id, mode, Negative::BAD, to, rows, 0, which, Part::FURTHER);
+void fold(
+    OpId id,
+    uint8_t mode,
+    const Tensor& to,
+    const Tensor& rows,
+    const Tensor& which,
+    Part part = Part::FIRST) {
+  index_slices(id, mode, Negative::BAD, to, rows, 0, which, part);
 }
 
 // The places of the indices that are the first to have a bag's greatest number.
@@ -86,7 +92,7 @@ Tensor winners(
   s.store(places, s.program.select(wins, here, s.program.imm(count, OPENREG_VT_I32)));
   s.run(Part::FURTHER);
   const Tensor first = at::full(greatest.sizes(), count, options);
-  fold(id, OPENREG_INDEX_MIN, first, places, bags);
+  fold(id, OPENREG_INDEX_MIN, first, places, bags, Part::FURTHER);
   const Tensor there = first.lt(count);
   return indices.index_select(0, first.clamp_max_(count - 1).view({-1}))
       .view(first.sizes())
@@ -275,7 +281,7 @@ Tensor weights_backward(
   const Tensor a = grad.index_select(0, which), b = weight.index_select(0, indices);
   Step s(weights_name.id, a, at::toOpMathType(grad.scalar_type()));
   s.sum(out.unsqueeze(1), s.load(a) * s.load(b), Space::Mask(2));
-  s.run(Part::FURTHER);
+  s.run();
   return padding_idx >= 0 ? out.masked_fill(indices.eq(padding_idx), 0) : out;
 }
 

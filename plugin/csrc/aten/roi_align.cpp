@@ -212,7 +212,9 @@ Tensor backward(
           id,
           rows,
           regions.x_weight(first, n).mT().unsqueeze(1).expand({n, height, x_taps, width}),
-          grad.narrow(0, first, n).permute({0, 2, 3, 1}));
+          grad.narrow(0, first, n).permute({0, 2, 3, 1}),
+          1,
+          first == 0 ? Part::FIRST : Part::FURTHER);
       const Tensor taps = at::empty({n, y_taps, x_taps, channels}, images.options());
       multiply_batches(id, taps.flatten(2), regions.y_weight(first, n).mT(), rows.flatten(2));
       regions.between(id, OPENREG_INDEX_ADD, taps, images, first, Part::FURTHER);
