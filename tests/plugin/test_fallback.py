@@ -52,17 +52,20 @@ def test_out_is_not_read():
     assert torch.allclose(y[0].cpu(), want, atol=1e-4)
 
 
-def test_operators_of_others_may_read_what_they_write():
+def test_out_that_is_added_to():
     library = torch.library.Library("test_fallback", "FRAGMENT")
-    library.define("accumulate(Tensor x, *, Tensor(a!) into) -> ()")
+    library.define("accumulate(Tensor x, *, Tensor(a!) out) -> ()")
 
-    def accumulate(x, *, into):
-        into.add_(x)
+    def accumulate(x, *, out):
+        out.add_(x)
 
     library.impl("accumulate", accumulate, "CPU")
-    into = torch.ones(3, device=DEV)
-    torch.ops.test_fallback.accumulate(torch.full((3,), 2.0, device=DEV), into=into)
-    assert into.tolist() == [3.0] * 3
+    for device in ("cpu", DEV):
+        x, out = torch.ones(1, 3, device=device), torch.ones(1, 3, device=device)
+        torch.ops.test_fallback.accumulate(x, out=out)
+        # An operator of core's that does so.
+        torch._compute_linear_combination(x, x[:, :1], out=out)
+        assert out.tolist() == [[3.0] * 3]
 
 
 def test_elements_that_share_memory():

@@ -199,11 +199,13 @@ class Call {
     return argument.alias_info() && argument.alias_info()->isWrite();
   }
 
-  // Whether the operator writes all of it and reads nothing. Operators of other
-  // packages may read what they write.
-  bool is_result(const c10::Argument& argument) const {
-    return argument.is_out() && is_written(argument) &&
-        op_.schema().getNamespace() == "aten";
+  // Whether the operator reads nothing of out=: the form without it, if core makes that
+  // of this one, gives it memory that nothing was written to.
+  bool reads_no_results() const {
+    const auto form = c10::Dispatcher::singleton().findSchema({op_.operator_name().name, ""});
+    return form &&
+        form->hasKernelForDispatchKey(
+            c10::DispatchKey::CompositeExplicitAutogradNonFunctional);
   }
 
   template <class F>
@@ -261,7 +263,7 @@ class Call {
     while (i < moved_.size() && !moved_[i].card().is_same(t))
       i++;
     if (i == moved_.size()) {
-      const bool read = !is_result(argument) || is_sparse(t);
+      const bool read = !argument.is_out() || is_sparse(t) || !reads_no_results();
       if (read)
         resets_.try_emplace(
             t.get_device(), current_stream_state(t.get_device()).resets);
