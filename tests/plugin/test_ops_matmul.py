@@ -156,3 +156,14 @@ def test_outer_products_of_what_has_gaps():
     b = values(5, 4, 7, seed=1)[:, 3:, :]
     check(torch.bmm, a, b)
     check(torch.bmm, a.transpose(1, 2)[:, :, 2:3], b)
+
+
+def test_types_that_differ():
+    texts = []
+    for device in ("cpu", "openreg"):
+        a, b = torch.ones(2, 3, dtype=torch.int16, device=device), torch.ones(3, 2, device=device)
+        for call in (lambda: a @ b, lambda: F.linear(a, b.t())):
+            with pytest.raises(RuntimeError) as error:
+                call()
+            texts.append(str(error.value))
+    assert texts[:2] == texts[2:]

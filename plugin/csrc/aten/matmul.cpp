@@ -74,10 +74,10 @@ void put(Packet& packet, const Product& p) {
   const auto put_one = [&](const Matrices& x, std::array<int64_t, 4> strides) {
     TORCH_CHECK(
         x.tensor.scalar_type() == p.d.tensor.scalar_type(),
-        "expected matrices of the same dtype, but got: ",
-        p.d.tensor.scalar_type(),
-        " and ",
-        x.tensor.scalar_type());
+        "expected m1 and m2 to have the same dtype, but got: ",
+        p.d.tensor.dtype(),
+        " != ",
+        x.tensor.dtype());
     const auto* data = static_cast<const char*>(
         std::exchange(first, false) ? x.tensor.mutable_data_ptr()
                                     : x.tensor.const_data_ptr());
