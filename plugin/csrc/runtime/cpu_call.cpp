@@ -286,7 +286,6 @@ class Call {
         at::assert_no_partial_overlap(self, m.card());
   }
 
-  // Numbers and indices may be on another card than the rest.
   void wait_for_arguments() {
     for (const auto& [card, resets] : resets_) {
       StreamState& s = current_stream_state(card);
