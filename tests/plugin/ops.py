@@ -67,16 +67,21 @@ def check(function, *args, **tolerance) -> None:
 
 
 def with_gradients(function):
-    """Outputs and the gradients of all floating-point inputs."""
+    """Outputs and the gradients of all floating-point and complex inputs."""
+
+    def differs(a):
+        return torch.is_tensor(a) and (a.is_floating_point() or a.is_complex())
 
     def run(*args):
         args = [
-            a.detach().requires_grad_() if torch.is_tensor(a) and a.is_floating_point() else a
+            a.detach().requires_grad_() if differs(a) else a
             for a in args
         ]
         out = function(*args)
         inputs = [a for a in args if torch.is_tensor(a) and a.requires_grad]
         weights = torch.linspace(-1, 1, out.numel(), dtype=out.dtype, device=out.device)
-        return out.detach(), *torch.autograd.grad((out * weights.view(out.shape)).sum(), inputs)
+        total = (out * weights.view(out.shape)).sum()
+        total = total.real + total.imag if total.is_complex() else total
+        return out.detach(), *torch.autograd.grad(total, inputs)
 
     return run

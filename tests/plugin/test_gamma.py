@@ -78,3 +78,18 @@ def test_distributions():
     assert abs(beta.mean().item() - 0.4) < 0.01
     t = torch.distributions.StudentT(torch.tensor(5.0, device=DEV)).sample((20_000,))
     assert abs(t.mean().item()) < 0.05
+
+
+def test_more_dimensions_than_a_packet_has():
+    alpha = (torch.rand([2] * 9, device=DEV) + 0.5).permute(*range(8, -1, -1))
+    torch.openreg.manual_seed(1)
+    x = torch._standard_gamma(alpha)
+    torch.openreg.manual_seed(1)
+    assert torch.equal(x, torch._standard_gamma(alpha.contiguous())) and (x > 0).all()
+    assert abs(x.mean().item() - alpha.mean().item()) < 0.2
+
+
+def test_halves_are_never_zero():
+    for dtype in (torch.float16, torch.bfloat16):
+        x = torch._standard_gamma(torch.full((10_000,), 0.05, dtype=dtype, device=DEV))
+        assert (x >= torch.finfo(dtype).tiny).all() and x.float().mean() < 0.1

@@ -127,3 +127,14 @@ def test_an_index_out_of_range():
     with pytest.raises(torch.AcceleratorError, match="index 9 is out of bounds for a dimension of size 9"):
         F.embedding_bag(torch.tensor([1, 9], device="openreg"), weight, torch.tensor([0], device="openreg"))
         torch.openreg.synchronize()
+
+
+@pytest.mark.parametrize("mode", ["sum", "mean"])
+def test_more_rows_than_are_worked_on_at_once(mode):
+    weight = values(300, 256)
+    indices = torch.arange(70_000) % 300
+    offsets = torch.arange(0, 70_000, 1000)
+    want = F.embedding_bag(indices, weight, offsets, mode=mode)
+    with no_fallback():
+        got = F.embedding_bag(*to_card([indices, weight, offsets]), mode=mode)
+    torch.testing.assert_close(got.cpu(), want, rtol=1e-4, atol=1e-3)

@@ -30,9 +30,10 @@ def compare(function, args, **how):
 def both(function, *args):
     """Forward, with the CPU's strides, and backward."""
     compare(function, args, check_stride=True)
-    if not args[0].is_complex():
-        scale = max([1.0, *(a.abs().max().item() for a in args if a.numel())])
-        compare(with_gradients(function), args, rtol=1e-3, atol=1e-4 * scale)
+    scale = max([1.0, *(a.abs().max().item() for a in args if a.numel())])
+    wide = args[0].dtype in (torch.float64, torch.complex128)
+    rtol, atol = (1e-9, 1e-9) if wide else (1e-3, 1e-4)
+    compare(with_gradients(function), args, rtol=rtol, atol=atol * scale)
 
 
 def check(function, *args):

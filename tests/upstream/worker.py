@@ -116,8 +116,6 @@ def collect(request) -> list:
     device = request["device"]
     folder, _, name = request["file"].rpartition("/")
     sys.path[:0] = [request["tests"], os.path.join(request["tests"], folder)]
-    # Files of older versions leave these flags changed.
-    os.environ["PYTORCH_DISABLE_FP32_PRECISION_LEAK_CHECK"] = "1"
     sys.argv = [name]
     import shims
 

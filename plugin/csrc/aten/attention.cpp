@@ -426,8 +426,8 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> backward(
   return {dq, over_groups(to.k, key), over_groups(to.v, value), db};
 }
 
-// Whether the kernels above serve this call; core's composition does the rest. It has
-// derivatives of derivatives, which f64 is used for.
+// Whether the kernels above serve this call; core's composition does the rest. Float64
+// is for gradcheck, which wants second derivatives: only the composition has them.
 int64_t choice(
     const Tensor& q,
     const Tensor& k,

@@ -8,6 +8,7 @@
 #include <ATen/ops/zeros.h>
 #include <torch/library.h>
 
+#include <algorithm>
 #include <limits>
 
 #include "aten/convention.h"
@@ -39,7 +40,11 @@ bool given(const OptTensor& t) {
   return t.has_value() && t->defined();
 }
 
-// Whether the CPU takes the call. Else it runs there, and says what is wrong.
+// Elements that are worked on at once.
+constexpr int64_t kMost = 1 << 24;
+
+// Whether the CPU takes the call. Else it runs there, and says what is wrong. The
+// greatest of bags needs memory for all their rows.
 bool serves(
     const Tensor& weight,
     const Tensor& indices,
@@ -51,6 +56,7 @@ bool serves(
   return weight.dim() == 2 && weight.is_floating_point() && card_dtype(weight.scalar_type()) != 0 &&
       indices.dim() == 1 && indices.numel() <= INT32_MAX && offsets.dim() == 1 && is_index(indices) && is_index(offsets) &&
       indices.device() == device && offsets.device() == device && mode >= SUM && mode <= MAX &&
+      (mode != MAX || indices.numel() * weight.size(1) <= kMost) &&
       (!include_last_offset || offsets.size(0) > 0) &&
       (!given(factors) ||
        (mode == SUM && factors->dim() == 1 && factors->device() == device &&
@@ -143,16 +149,22 @@ Four forward(
   // What is padding goes to a bag of its own.
   const Tensor kept = pads ? where.masked_fill(indices.eq(padding_idx), bags) : where;
   const auto type = at::toOpMathType(weight.scalar_type());
-  Tensor rows = weight.index_select(0, indices).to(type);
-  if (given(factors)) {
-    rows.mul_(factors->unsqueeze(1));
-  }
   const auto options = weight.options().dtype(type);
   const double start = mode == MAX ? -std::numeric_limits<double>::infinity() : 0;
   const Tensor all = at::full({bags + pads, width}, start, options);
   const Tensor sizes = at::zeros({bags + pads}, where.options());
+  const int64_t most = std::max<int64_t>(kMost / std::max<int64_t>(width, 1), 1);
+  Tensor rows;
+  for (int64_t i = 0; i < count; i += most) {
+    const auto take = [&](const Tensor& t) { return t.narrow(0, i, std::min(most, count - i)); };
+    rows = weight.index_select(0, take(indices)).to(type);
+    if (given(factors)) {
+      rows.mul_(take(*factors).unsqueeze(1));
+    }
+    fold(id, mode == MAX ? OPENREG_INDEX_MAX : OPENREG_INDEX_ADD, all, rows, take(kept),
+         i == 0 ? Part::FIRST : Part::FURTHER);
+  }
   if (count > 0) {
-    fold(id, mode == MAX ? OPENREG_INDEX_MAX : OPENREG_INDEX_ADD, all, rows, kept);
     sizes.index_add_(0, kept, at::ones({}, sizes.options()).expand({count}));
   }
   Tensor out = all.narrow(0, 0, bags), largest = at::empty({0}, indices.options());

@@ -20,13 +20,23 @@ using at::Tensor;
 OpName forward_name, backward_name;
 
 constexpr int64_t kNear = 1 << 20; // elements that are worked on at once
+constexpr int64_t kMost = 1 << 24; // of a region, or of all regions' weights
+
+// Whether the samples fit into memory beside the image.
+bool fits(const Tensor& x, const Tensor& rois, double height, double width, double samples) {
+  const double channels = static_cast<double>(x.size(1)), bins = std::max(height, width);
+  return 4 * samples * samples * height * width * channels <= kMost &&
+      2 * samples * bins * bins * static_cast<double>(rois.size(0)) <= kMost;
+}
 
 // The CPU says what is wrong with other arguments; it also counts the samples of
 // regions where no number is given.
 bool serves(const Tensor& x, const Tensor& rois, int64_t height, int64_t width, int64_t samples) {
   return x.dim() == 4 && rois.dim() == 2 && rois.size(1) == 5 && samples > 0 && height > 0 &&
       width > 0 && x.scalar_type() == rois.scalar_type() && x.device() == rois.device() &&
-      (x.scalar_type() == at::kFloat || x.scalar_type() == at::kDouble);
+      (x.scalar_type() == at::kFloat || x.scalar_type() == at::kDouble) &&
+      fits(x, rois, static_cast<double>(height), static_cast<double>(width),
+           static_cast<double>(samples));
 }
 
 // Along one axis: the two places that each sample lies between, [regions, taps], and

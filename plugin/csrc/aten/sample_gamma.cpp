@@ -54,15 +54,19 @@ void draw_round(const Tensor& out, const Tensor& center, const OptGenerator& gen
   });
 }
 
+template <class T>
+double least() {
+  return static_cast<double>(std::numeric_limits<T>::min());
+}
+
 // From what was drawn for alpha + 1 to alpha, where that is less than 1.
 void widen(const Tensor& out, const Tensor& alpha, const OptGenerator& generator) {
   const uint8_t type = vector_type(out.scalar_type());
-  const double least = out.scalar_type() == at::kDouble ? std::numeric_limits<double>::min()
-                                                        : std::numeric_limits<float>::min();
+  const double smallest = out.scalar_type() == at::kDouble ? least<double>() : least<float>();
   draw({gamma_name.id, generator, type, {out}, {alpha}}, [&](Program& p, Draws& draws) {
     const Value a = p.load(1, type), drawn = p.load(0, type);
     const Value scale = exp(log(draws.open_uniform(type)) / a);
-    p.store(0, max(select(a < 1.0, drawn * scale, drawn), least));
+    p.store(0, max(select(a < 1.0, drawn * scale, drawn), smallest));
   });
 }
 
@@ -70,14 +74,19 @@ Tensor standard_gamma(const Tensor& alpha, OptGenerator generator) {
   if (!alpha.is_floating_point() || card_dtype(alpha.scalar_type()) == 0) {
     return fallback<Tensor, const Tensor&, OptGenerator>(gamma_name, alpha, generator);
   }
+  // Of one dimension for the card: with too many, what a round reads of the one before
+  // would be another tensor than it wrote.
+  const Tensor shape = alpha.contiguous().view({-1});
   const Tensor out =
-      at::empty(alpha.sizes(), alpha.options().dtype(at::toOpMathType(alpha.scalar_type())));
-  const Tensor center = centers(alpha, out);
+      at::empty(shape.sizes(), shape.options().dtype(at::toOpMathType(alpha.scalar_type())));
+  const Tensor center = centers(shape, out);
   for (int round = 0; round < kRounds; round++) {
     draw_round(out, center, generator, round);
   }
-  widen(out, alpha, generator);
-  return out.to(alpha.scalar_type());
+  widen(out, shape, generator);
+  const Tensor found = out.to(alpha.scalar_type()).view(alpha.sizes());
+  // Rounding may give 0, of which there is no logarithm.
+  return alpha.scalar_type() == at::kHalf ? found.clamp_min_(least<at::Half>()) : found;
 }
 
 } // namespace

@@ -49,7 +49,7 @@ std::vector<Tensor> parts_of(const Tensor& t) {
   return {c.compressed_indices(), c.plain_indices(), c.values()};
 }
 
-// The cache of pinned memory keeps what it has had.
+// Larger copies are not pinned, since the cache of pinned memory never shrinks.
 constexpr size_t kPinnedBytes = size_t{64} << 20;
 
 // Memory on the CPU with t's order of elements. Pinned, if there is some, so that
@@ -201,11 +201,15 @@ class Call {
 
   // Whether the operator reads nothing of out=: the form without it, if core makes that
   // of this one, gives it memory that nothing was written to.
-  bool reads_no_results() const {
-    const auto form = c10::Dispatcher::singleton().findSchema({op_.operator_name().name, ""});
-    return form &&
-        form->hasKernelForDispatchKey(
-            c10::DispatchKey::CompositeExplicitAutogradNonFunctional);
+  bool reads_no_results() {
+    if (!reads_no_results_) {
+      const auto form = c10::Dispatcher::singleton().findSchema({op_.operator_name().name, ""});
+      reads_no_results_ = form &&
+          form->hasKernelForDispatchKey(
+              c10::DispatchKey::CompositeExplicitAutogradNonFunctional);
+    }
+    // That says nothing of the kernels for sparse tensors.
+    return *reads_no_results_ && key_ == c10::DispatchKey::CPU;
   }
 
   template <class F>
@@ -274,8 +278,8 @@ class Call {
     return moved_[i].host();
   }
 
-  // Of an operator in place, as core's kernels do: here they cannot see it, since what
-  // they write has memory of its own.
+  // Core's kernels in place refuse operands that overlap. On the CPU each operand has
+  // memory of its own, so they would not notice.
   void refuse_overlap() const {
     const auto& arguments = op_.schema().arguments();
     if (written_.size() != 1 || !is_written(arguments[0]))
@@ -308,6 +312,7 @@ class Call {
   c10::DispatchKey key_ = c10::DispatchKey::CPU;
   std::vector<Moved> moved_;
   std::vector<size_t> written_;
+  std::optional<bool> reads_no_results_;
   // Of each card's stream, before arguments were copied.
   std::map<c10::DeviceIndex, uint64_t> resets_;
 };
