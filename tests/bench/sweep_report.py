@@ -107,8 +107,9 @@ def write(out: pathlib.Path, machine: dict, records: list) -> None:
     found = figures(records)
     today = datetime.date.today().isoformat()
     out.mkdir(parents=True, exist_ok=True)
+    entries = ",\n".join(json.dumps(record) for record in records)
     (out / "sweep.json").write_text(
-        json.dumps({"date": today, "machine": machine, "entries": records}, indent=1) + "\n"
+        f'{{"date": "{today}", "machine": {json.dumps(machine)}, "entries": [\n{entries}\n]}}\n'
     )
     other = collections.defaultdict(list)
     for record in records:
