@@ -14,6 +14,7 @@
 
 CHANGED=75	# exit status: an input changed after it was hashed, try again
 KEEP=5	# results kept per component, unless its recipe says "# keep: N"
+IN_USE=7200	# seconds after which no command uses a result that it asked for
 
 recipe_of()
 {
@@ -119,8 +120,9 @@ component_ready()
 	[ -e "$OPENREG_CACHE/$1/${KEY_OF[$1]}/.done" ]
 }
 
-# What failed builds left goes, and then the results that nobody has asked for
-# lately. The lock is held, so nothing without a stamp is being built.
+# Removes what failed builds left, and then results that no command has asked for
+# lately: checkouts share the cache, and another one may run what this one does not
+# need. The lock is held, so nothing without a stamp is being built.
 component_prune()
 {
 	local old keep
@@ -129,7 +131,8 @@ component_prune()
 		[ -e "$old/.done" ] || remove_tree "$old"
 	done
 	find "$OPENREG_CACHE/$1" -mindepth 2 -maxdepth 2 -name .done -printf '%T@ %h\n' |
-		sort -rn | tail -n +$((${keep:-KEEP} + 1)) | cut -d' ' -f2- |
+		sort -rn | awk -v keep="${keep:-$KEEP}" -v since=$(($(date +%s) - IN_USE)) \
+			'NR > keep && $1 < since { sub(/[^ ]* /, ""); print }' |
 		while read -r old; do
 			remove_tree "$old"
 		done
