@@ -182,10 +182,13 @@ static bool can_run(const struct openreg_conv *cv,
 		       OPENREG_PRIMITIVE_DONE;
 }
 
-/* The box whose primitive decides on the order of the weights. */
+/*
+ * The box whose primitive decides on the order of the weights. Not the last one,
+ * which may be smaller than the others.
+ */
 static struct openreg_conv_box main_box(const struct openreg_conv *cv)
 {
-	return find_box(cv, cv->whole.row_slices / 2);
+	return find_box(cv, (cv->whole.row_slices - 1) / 2);
 }
 
 /* Slices of the first images, and of the last, which may be fewer. */
@@ -237,12 +240,14 @@ static struct plane plane_of(const struct openreg_conv *cv,
 	return p;
 }
 
-static bool is_lined(const struct openreg_conv *cv,
-		     const struct openreg_conv_box *box, bool input)
+/* Ask for whole rows: a box may have one element of each, another box more. */
+static bool is_lined(const struct openreg_conv *cv, bool input)
 {
-	struct plane p = plane_of(cv, box, input);
+	const struct openreg_conv_view *v = input ? &cv->x : &cv->y;
+	const struct openreg_geometry *w = &cv->w;
 
-	return !p.by_position || follows(p.view->at[2], p.size[2], 1);
+	return follows(input ? v->ic : v->oc, input ? cv->ic : cv->oc, 1) ||
+	       follows(v->at[2], (input ? w->input : w->output)[2], 1);
 }
 
 /* Positions that follow one another in memory as they do in a dense image. */
@@ -336,7 +341,7 @@ bool openreg_conv_whole_plan(struct openreg_conv *cv, struct openreg_job *job,
 	    !can_run_all(cv, cache))
 		return false;
 	of = main_box(cv);
-	if (!is_lined(cv, &of, true) || !is_lined(cv, &of, false) ||
+	if (!is_lined(cv, true) || !is_lined(cv, false) ||
 	    openreg_conv_pack_primitive(cache, cv, &of, NULL, &weights) !=
 		    OPENREG_PRIMITIVE_DONE ||
 	    weights > WEIGHTS_MAX)

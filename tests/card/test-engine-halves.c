@@ -451,6 +451,13 @@ static const struct problem problems[] = {
 	  { 0, 1, 1 }, { 1, 1, 1 }, DENSE, false, { 0 } },
 	{ TO_DATA, 5, 1, 32, 48, { 1, 3, 3 }, { 1, 30, 28 }, { 1, 2, 2 },
 	  { 0, 0, 0 }, { 1, 1, 1 }, GAPS, false, { 0 } },
+	/* Three outputs in slices of two and one: positions, images, volumes. */
+	{ FORWARD, 5, 1, 400, 700, { 1, 1, 1 }, { 1, 1, 2731 }, { 1, 1, 1365 },
+	  { 0, 0, 0 }, { 1, 1, 1 }, DENSE, true, { 0 } },
+	{ FORWARD, 5, 1, 400, 700, { 1, 1, 1 }, { 1, 2731, 1 }, { 1, 1365, 1 },
+	  { 0, 0, 0 }, { 1, 1, 1 }, GAPS, true, { 0 } },
+	{ FORWARD, 5, 1, 16, 16, { 1, 1, 1 }, { 3, 132, 150 }, { 1, 1, 1 },
+	  { 0, 0, 0 }, { 1, 1, 1 }, DENSE, true, { 0 } },
 };
 
 static void test_convolutions(void **state)
@@ -464,8 +471,14 @@ static void test_convolutions(void **state)
 		random_seed(i);
 		in_rows += one_problem(&p, true);
 	}
-	assert_true(in_rows >= 2 || !has_unit());
+	assert_true(in_rows >= 5 || !has_unit());
 }
+
+/* Positions are apart, and slices have two of them and one. */
+static const struct problem apart = {
+	FORWARD, 5, 1, 400, 700, { 1, 1, 1 }, { 1, 1, 2731 }, { 1, 1, 1365 },
+	{ 0, 0, 0 }, { 1, 1, 1 }, APART, false, { 0 }
+};
 
 /* Too few products; padding that outputs meet alone; elements far apart. */
 static void test_refused(void **state)
@@ -482,6 +495,8 @@ static void test_refused(void **state)
 	one_problem(&p, false);
 	p = problems[0];
 	p.order = APART;
+	one_problem(&p, false);
+	p = apart;
 	one_problem(&p, false);
 }
 
