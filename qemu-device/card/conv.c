@@ -9,8 +9,11 @@ static bool conv_setup(struct openreg_job *job, struct openreg_scratch *scratch)
 	struct openreg_conv *cv = (struct openreg_conv *)job->priv;
 	int64_t slices, bytes;
 
-	if (!openreg_conv_plan(cv, job->args) ||
-	    openreg_conv_whole_plan(cv, job, scratch))
+	if (!openreg_conv_plan(cv, job->args))
+		return true;
+	if (!openreg_conv_whole_plan(cv, job, scratch))
+		return false;
+	if (cv->whole.on)
 		return true;
 	slices = openreg_div_up(cv->units, cv->slice_units);
 	if (cv->units < 0 || slices > UINT32_MAX)

@@ -153,7 +153,10 @@ void openreg_conv_slide_plan(struct openreg_conv *cv);
 bool openreg_conv_slide(const struct openreg_conv *cv, int64_t unit,
 			struct openreg_scratch *scratch);
 
-/* Sets whole and the job's phases where oneDNN's convolutions pay; or false. */
+/*
+ * Sets whole, and the job's phases where oneDNN's convolutions pay. false: memory
+ * is short.
+ */
 bool openreg_conv_whole_plan(struct openreg_conv *cv, struct openreg_job *job,
 			     struct openreg_scratch *scratch);
 bool openreg_conv_whole(const struct openreg_conv *cv, unsigned int phase,

@@ -172,16 +172,6 @@ static bool cut(struct openreg_conv *cv)
 	       box_ns(cv, &box) <= 4 * OPENREG_SLICE_NS;
 }
 
-static bool can_run(const struct openreg_conv *cv,
-		    struct openreg_primitives **cache,
-		    const struct openreg_conv_box *of,
-		    const struct openreg_conv_box *box)
-{
-	return is_plain(cv, box) &&
-	       openreg_conv_primitive(cache, cv, of, box, NULL) ==
-		       OPENREG_PRIMITIVE_DONE;
-}
-
 /*
  * The box whose primitive decides on the order of the weights. Not the last one,
  * which may be smaller than the others.
@@ -191,25 +181,33 @@ static struct openreg_conv_box main_box(const struct openreg_conv *cv)
 	return find_box(cv, (cv->whole.row_slices - 1) / 2);
 }
 
+static enum openreg_primitive_result
+make_box(const struct openreg_conv *cv, struct openreg_primitives **cache,
+	 int64_t slice)
+{
+	struct openreg_conv_box of = main_box(cv), box = find_box(cv, slice);
+
+	return is_plain(cv, &box) ?
+		       openreg_conv_primitive(cache, cv, &of, &box, NULL) :
+		       OPENREG_PRIMITIVE_UNSUPPORTED;
+}
+
 /* Slices of the first images, and of the last, which may be fewer. */
-static bool can_run_all(const struct openreg_conv *cv,
-			struct openreg_primitives **cache)
+static enum openreg_primitive_result
+make_all(const struct openreg_conv *cv, struct openreg_primitives **cache)
 {
 	const struct openreg_conv_whole *plan = &cv->whole;
-	struct openreg_conv_box of = main_box(cv), box;
+	enum openreg_primitive_result result = OPENREG_PRIMITIVE_DONE;
 	int64_t last = plan->slices - plan->row_slices, row;
 
 	for (row = 0; row < plan->row_slices; row++) {
-		box = find_box(cv, row);
-		if (!can_run(cv, cache, &of, &box))
-			return false;
-		if (last && cv->n % plan->images) {
-			box = find_box(cv, last + row);
-			if (!can_run(cv, cache, &of, &box))
-				return false;
-		}
+		if (result == OPENREG_PRIMITIVE_DONE)
+			result = make_box(cv, cache, row);
+		if (result == OPENREG_PRIMITIVE_DONE && last &&
+		    cv->n % plan->images)
+			result = make_box(cv, cache, last + row);
 	}
-	return true;
+	return result;
 }
 
 /* x or y of a box. Positions of a channel follow one another, or do channels. */
@@ -324,33 +322,54 @@ static int64_t round_up(int64_t x)
 	return (x + 63) / 64 * 64;
 }
 
+/* Does the shape suit, and how the operands lie? Sets slices. */
+static bool suits(struct openreg_conv *cv)
+{
+	return cv->kind != OPENREG_CONV_BACKWARD_WEIGHTS &&
+	       (cv->kind == OPENREG_CONV_FORWARD || !cv->has_bias) &&
+	       cv->dtype == OPENREG_BF16 &&
+	       openreg_gemm_has_unit(OPENREG_BF16) && cv->blocks &&
+	       is_small(cv) && pays(cv) && is_lined(cv, true) &&
+	       is_lined(cv, false) && cut(cv);
+}
+
+/* Primitives of all slices and of the weights. */
+static enum openreg_primitive_result
+prepare(const struct openreg_conv *cv, struct openreg_primitives **cache,
+	size_t *weights)
+{
+	struct openreg_conv_box of = main_box(cv);
+	enum openreg_primitive_result result = make_all(cv, cache);
+
+	if (result == OPENREG_PRIMITIVE_DONE)
+		result = openreg_conv_pack_primitive(cache, cv, &of, NULL,
+						     weights);
+	if (result == OPENREG_PRIMITIVE_DONE && *weights > WEIGHTS_MAX)
+		result = OPENREG_PRIMITIVE_UNSUPPORTED;
+	return result;
+}
+
+/*
+ * Where memory is short the packet waits or faults: the other way would be right,
+ * but its last bits differ.
+ */
 bool openreg_conv_whole_plan(struct openreg_conv *cv, struct openreg_job *job,
 			     struct openreg_scratch *scratch)
 {
-	struct openreg_primitives **cache = openreg_scratch_primitives(scratch);
 	struct openreg_conv_whole *plan = &cv->whole;
-	struct openreg_conv_box of;
+	enum openreg_primitive_result result;
 	unsigned char *memory;
 	size_t weights;
 
 	plan->on = false;
-	if (cv->kind == OPENREG_CONV_BACKWARD_WEIGHTS ||
-	    (cv->kind == OPENREG_CONV_BACKWARD_DATA && cv->has_bias) ||
-	    cv->dtype != OPENREG_BF16 || !openreg_gemm_has_unit(OPENREG_BF16) ||
-	    !cv->blocks || !is_small(cv) || !pays(cv) || !cut(cv) ||
-	    !can_run_all(cv, cache))
-		return false;
-	of = main_box(cv);
-	if (!is_lined(cv, true) || !is_lined(cv, false) ||
-	    openreg_conv_pack_primitive(cache, cv, &of, NULL, &weights) !=
-		    OPENREG_PRIMITIVE_DONE ||
-	    weights > WEIGHTS_MAX)
-		return false;
+	if (!suits(cv))
+		return true;
+	result = prepare(cv, openreg_scratch_primitives(scratch), &weights);
+	if (result != OPENREG_PRIMITIVE_DONE)
+		return result == OPENREG_PRIMITIVE_UNSUPPORTED;
 	weights = (size_t)round_up((int64_t)weights);
 	memory = openreg_job_extra(job,
 				   weights + (size_t)(cv->g * cv->oc) * 4);
-	/* It works without. */
-	job->later = false;
 	if (!memory)
 		return false;
 	plan->on = true;

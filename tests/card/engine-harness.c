@@ -130,8 +130,11 @@ struct openreg_verdict args_try(struct openreg_args *args, bool reverse)
 	assert_non_null(scratch[1]);
 	assert_int_equal(args_check(args), OPENREG_FAULT_NONE);
 	phase.job = openreg_job_new(args, scratch[0], &later);
-	assert_non_null(phase.job);
-	for (; phase.number < openreg_job_phases(phase.job) && !phase.failed;
+	assert_true(phase.job || !later);
+	if (!phase.job)
+		verdict.code = OPENREG_FAULT_MEMORY;
+	for (; phase.job && phase.number < openreg_job_phases(phase.job) &&
+	       !phase.failed;
 	     phase.number++) {
 		phase.slices = openreg_job_slices(phase.job, phase.number);
 		phase.next = 0;
