@@ -197,8 +197,9 @@ static dnnl_primitive_desc_t find_fast(dnnl_engine_t engine,
 	return pd;
 }
 
-static dnnl_memory_desc_t find_order(dnnl_engine_t engine,
-				     const struct conv_key *k, bool *failed)
+/* NULL: oneDNN has no fast way, or it failed. */
+static dnnl_memory_desc_t ask_order(dnnl_engine_t engine,
+				    const struct conv_key *k, bool *failed)
 {
 	dnnl_memory_desc_t md[MEMORIES] = { NULL }, order = NULL;
 	dnnl_primitive_desc_t pd = NULL;
@@ -215,6 +216,33 @@ static dnnl_memory_desc_t find_order(dnnl_engine_t engine,
 		dnnl_primitive_desc_destroy(pd);
 	}
 	forget(md);
+	return order;
+}
+
+/* The order found last, as slices and the packing ask for the same one after another. */
+static struct {
+	struct conv_key key;
+	dnnl_memory_desc_t order;
+} last;
+
+/* Makers run one at a time. */
+static dnnl_memory_desc_t find_order(dnnl_engine_t engine,
+				     const struct conv_key *k, bool *failed)
+{
+	dnnl_memory_desc_t order = NULL;
+	struct conv_key key = *k;
+
+	/* Primitives of both kinds have it in common. */
+	key.kind = OPENREG_PRIMITIVE_CONV;
+	if (!last.order || memcmp(&last.key, &key, sizeof(key)) != 0) {
+		if (last.order)
+			dnnl_memory_desc_destroy(last.order);
+		last.key = key;
+		last.order = ask_order(engine, &key, failed);
+	}
+	if (last.order)
+		*failed = dnnl_memory_desc_clone(&order, last.order) !=
+			  dnnl_success;
 	return order;
 }
 

@@ -15,6 +15,7 @@
 #define SLICE_BYTES ((double)(2 << 20)) /* of source and result */
 #define BYTES_MAX ((double)(16 << 20)) /* kept for each worker */
 #define WEIGHTS_MAX ((size_t)8 << 20) /* that a slice can bring in order */
+#define SIZES_MAX 8 /* of slices: each takes ms to compile, and no stop ends that */
 #define PRODUCT_NS 0.002
 #define BYTE_NS 0.1
 #define WHOLE 0.6 /* of an image that is not cut */
@@ -136,6 +137,33 @@ static bool pays(const struct openreg_conv *cv)
 		sum * volume(cv->w.kernel) >= 128);
 }
 
+static bool is_alike(const struct openreg_conv_box *a,
+		     const struct openreg_conv_box *b)
+{
+	const size_t size = sizeof(a->in);
+
+	return memcmp(a->in, b->in, size) == 0 &&
+	       memcmp(a->out, b->out, size) == 0 &&
+	       memcmp(a->low, b->low, size) == 0 &&
+	       memcmp(a->high, b->high, size) == 0;
+}
+
+/* Whether oneDNN's convolutions can do each slice of an image. */
+static bool check_boxes(const struct openreg_conv *cv)
+{
+	struct openreg_conv_box box, before = { 0 };
+	int64_t row, sizes = 0;
+
+	for (row = 0; row < cv->whole.row_slices; row++, before = box) {
+		box = find_box(cv, row);
+		if (!is_plain(cv, &box) || box_bytes(cv, &box) > BYTES_MAX ||
+		    box_ns(cv, &box) > 4 * OPENREG_SLICE_NS)
+			return false;
+		sizes += !is_alike(&box, &before);
+	}
+	return sizes <= SIZES_MAX;
+}
+
 /* Slices; false if they would take too long, or too much memory. */
 static bool cut(struct openreg_conv *cv)
 {
@@ -167,9 +195,7 @@ static bool cut(struct openreg_conv *cv)
 	plan->rows = openreg_div_up(out, plan->row_slices);
 	plan->row_slices = openreg_div_up(out, plan->rows);
 	plan->slices = openreg_div_up(cv->n, plan->images) * plan->row_slices;
-	box = find_box(cv, 0);
-	return plan->slices <= UINT32_MAX && box_bytes(cv, &box) <= BYTES_MAX &&
-	       box_ns(cv, &box) <= 4 * OPENREG_SLICE_NS;
+	return plan->slices <= UINT32_MAX && check_boxes(cv);
 }
 
 /*
@@ -183,29 +209,33 @@ static struct openreg_conv_box main_box(const struct openreg_conv *cv)
 
 static enum openreg_primitive_result
 make_box(const struct openreg_conv *cv, struct openreg_primitives **cache,
-	 int64_t slice)
+	 const struct openreg_conv_box *box)
 {
-	struct openreg_conv_box of = main_box(cv), box = find_box(cv, slice);
+	struct openreg_conv_box of = main_box(cv);
 
-	return is_plain(cv, &box) ?
-		       openreg_conv_primitive(cache, cv, &of, &box, NULL) :
-		       OPENREG_PRIMITIVE_UNSUPPORTED;
+	return openreg_conv_primitive(cache, cv, &of, box, NULL);
 }
 
-/* Slices of the first images, and of the last, which may be fewer. */
+/* One for each size, of the first images and of the last, which may be fewer. */
 static enum openreg_primitive_result
 make_all(const struct openreg_conv *cv, struct openreg_primitives **cache)
 {
 	const struct openreg_conv_whole *plan = &cv->whole;
 	enum openreg_primitive_result result = OPENREG_PRIMITIVE_DONE;
-	int64_t last = plan->slices - plan->row_slices, row;
+	struct openreg_conv_box box, before = { 0 };
+	int64_t row;
 
-	for (row = 0; row < plan->row_slices; row++) {
-		if (result == OPENREG_PRIMITIVE_DONE)
-			result = make_box(cv, cache, row);
-		if (result == OPENREG_PRIMITIVE_DONE && last &&
-		    cv->n % plan->images)
-			result = make_box(cv, cache, last + row);
+	for (row = 0; row < plan->row_slices; row++, before = box) {
+		box = find_box(cv, row);
+		if (is_alike(&box, &before))
+			continue;
+		result = make_box(cv, cache, &box);
+		if (result == OPENREG_PRIMITIVE_DONE && cv->n % plan->images) {
+			box.n = cv->n % plan->images;
+			result = make_box(cv, cache, &box);
+		}
+		if (result != OPENREG_PRIMITIVE_DONE)
+			break;
 	}
 	return result;
 }
@@ -333,20 +363,19 @@ static bool suits(struct openreg_conv *cv)
 	       is_lined(cv, false) && cut(cv);
 }
 
-/* Primitives of all slices and of the weights. */
+/* Primitives of the weights and of all slices. */
 static enum openreg_primitive_result
 prepare(const struct openreg_conv *cv, struct openreg_primitives **cache,
 	size_t *weights)
 {
 	struct openreg_conv_box of = main_box(cv);
-	enum openreg_primitive_result result = make_all(cv, cache);
+	enum openreg_primitive_result result =
+		openreg_conv_pack_primitive(cache, cv, &of, NULL, weights);
 
-	if (result == OPENREG_PRIMITIVE_DONE)
-		result = openreg_conv_pack_primitive(cache, cv, &of, NULL,
-						     weights);
-	if (result == OPENREG_PRIMITIVE_DONE && *weights > WEIGHTS_MAX)
-		result = OPENREG_PRIMITIVE_UNSUPPORTED;
-	return result;
+	if (result != OPENREG_PRIMITIVE_DONE)
+		return result;
+	return *weights > WEIGHTS_MAX ? OPENREG_PRIMITIVE_UNSUPPORTED :
+					make_all(cv, cache);
 }
 
 /*

@@ -387,8 +387,8 @@ static void make_args(struct openreg_args *args, const struct problem *p,
 	assert_int_equal(args_check(args), OPENREG_FAULT_NONE);
 }
 
-static void make_all(struct problem *p, struct tensor *x, struct tensor *y,
-		     struct tensor *w, struct tensor *bias)
+static void make_operands(struct problem *p, struct tensor *x, struct tensor *y,
+			  struct tensor *w, struct tensor *bias)
 {
 	unsigned int d;
 
@@ -401,6 +401,12 @@ static void make_all(struct problem *p, struct tensor *x, struct tensor *y,
 	*y = tensor_of(p, 0x77, p->output, p->order);
 	*w = tensor_of(p, 0x7e, p->kernel, p->order);
 	*bias = tensor_of(p, 0x6, (const int64_t[]){ 1, 1, 1 }, DENSE);
+}
+
+static void make_all(struct problem *p, struct tensor *x, struct tensor *y,
+		     struct tensor *w, struct tensor *bias)
+{
+	make_operands(p, x, y, w, bias);
 	convolve(p, x, y, w, bias);
 }
 
@@ -499,6 +505,36 @@ static void test_refused(void **state)
 	one_problem(&p, false);
 	p = apart;
 	one_problem(&p, false);
+}
+
+/* Wide padding makes nine slices of nine sizes, each to be compiled. */
+static void test_too_many_sizes(void **state)
+{
+	struct problem p = { FORWARD, 1, 1, 32, 32, { 1, 17, 1 },
+			     { 1, 18, 1500 }, { 1, 1, 1 }, { 0, 8, 0 },
+			     { 1, 1, 1 }, DENSE, false, { 0 } };
+	struct tensor x, y, w, bias;
+	struct openreg_args args;
+	bool rows;
+
+	(void)state;
+	make_operands(&p, &x, &y, &w, &bias);
+	make_args(&args, &p, &x, &y, &w, &bias);
+	assert_false(is_whole(&args, &rows));
+	release(&x);
+	release(&y);
+	release(&w);
+	release(&bias);
+	p.kernel[1] = 3;
+	p.padding[1] = 1;
+	make_operands(&p, &x, &y, &w, &bias);
+	make_args(&args, &p, &x, &y, &w, &bias);
+	assert_int_equal(is_whole(&args, &rows), has_unit());
+	assert_int_equal(rows, has_unit());
+	release(&x);
+	release(&y);
+	release(&w);
+	release(&bias);
 }
 
 /* false: the packet is to wait. */
@@ -644,6 +680,7 @@ int main(void)
 		cmocka_unit_test(test_infinities),
 		cmocka_unit_test(test_convolutions),
 		cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_too_many_sizes),
 		cmocka_unit_test(test_wait),
 #ifdef OF_ONEDNN
 		cmocka_unit_test(test_failures),
