@@ -41,6 +41,14 @@ static uint16_t as_half(float x)
 	return half;
 }
 
+static float as_float(uint16_t half)
+{
+	float x;
+
+	openreg_convert(&x, OPENREG_F32, 1, &half, OPENREG_BF16, 1, 1);
+	return x;
+}
+
 static void lay_out(struct tensor *t, enum order order)
 {
 	int64_t step = order == APART ? 2 : 1;
@@ -261,6 +269,7 @@ struct problem {
 	enum order order;
 	bool bias;
 	int64_t output[3];
+	unsigned int repeated; /* bit d: weights have stride 0 along d */
 };
 
 static struct tensor tensor_of(const struct problem *p, unsigned int dims,
@@ -403,10 +412,32 @@ static void make_operands(struct problem *p, struct tensor *x, struct tensor *y,
 	*bias = tensor_of(p, 0x6, (const int64_t[]){ 1, 1, 1 }, DENSE);
 }
 
+/* Along these dimensions all elements are one; it has the last one's number. */
+static void repeat(struct tensor *t, unsigned int dims)
+{
+	int64_t at[DIMS] = { 0 }, i = 0;
+	unsigned int d;
+
+	for (d = 0; d < t->ndim; d++) {
+		if (dims >> d & 1)
+			t->at.stride[d] = 0;
+	}
+	do
+		t->memory[layout_at(&t->at, t->ndim, at)] =
+			as_half(t->value[i++]);
+	while (next_point(t->ndim, t->size, at));
+	i = 0;
+	do
+		t->value[i++] = as_float(
+			t->memory[layout_at(&t->at, t->ndim, at)]);
+	while (next_point(t->ndim, t->size, at));
+}
+
 static void make_all(struct problem *p, struct tensor *x, struct tensor *y,
 		     struct tensor *w, struct tensor *bias)
 {
 	make_operands(p, x, y, w, bias);
+	repeat(w, p->repeated);
 	convolve(p, x, y, w, bias);
 }
 
@@ -438,33 +469,33 @@ static bool one_problem(struct problem *p, bool whole)
 
 static const struct problem problems[] = {
 	{ FORWARD, 5, 1, 32, 48, { 1, 3, 3 }, { 1, 14, 14 }, { 1, 1, 1 },
-	  { 0, 1, 1 }, { 1, 1, 1 }, DENSE, true, { 0 } },
+	  { 0, 1, 1 }, { 1, 1, 1 }, DENSE, true, { 0 }, 0 },
 	/* The last row and column that no output meets, one image in rows. */
 	{ FORWARD, 1, 1, 33, 40, { 1, 3, 3 }, { 1, 200, 120 }, { 1, 2, 2 },
-	  { 0, 0, 0 }, { 1, 1, 1 }, DENSE, true, { 0 } },
+	  { 0, 0, 0 }, { 1, 1, 1 }, DENSE, true, { 0 }, 0 },
 	{ FORWARD, 1, 1, 32, 32, { 1, 5, 3 }, { 1, 90, 80 }, { 1, 1, 1 },
-	  { 0, 4, 2 }, { 1, 2, 2 }, GAPS, false, { 0 } },
+	  { 0, 4, 2 }, { 1, 2, 2 }, GAPS, false, { 0 }, 0 },
 	{ FORWARD, 2, 1, 32, 3, { 1, 7, 7 }, { 1, 70, 70 }, { 1, 2, 2 },
-	  { 0, 3, 3 }, { 1, 1, 1 }, DENSE, false, { 0 } },
+	  { 0, 3, 3 }, { 1, 1, 1 }, DENSE, false, { 0 }, 0 },
 	{ FORWARD, 3, 2, 32, 32, { 1, 3, 3 }, { 1, 20, 20 }, { 1, 1, 1 },
-	  { 0, 1, 1 }, { 1, 1, 1 }, CHANNELS_LAST, true, { 0 } },
+	  { 0, 1, 1 }, { 1, 1, 1 }, CHANNELS_LAST, true, { 0 }, 0 },
 	{ FORWARD, 5, 1, 64, 64, { 1, 1, 1 }, { 1, 30, 30 }, { 1, 1, 1 },
-	  { 0, 0, 0 }, { 1, 1, 1 }, DENSE, false, { 0 } },
+	  { 0, 0, 0 }, { 1, 1, 1 }, DENSE, false, { 0 }, 0 },
 	{ FORWARD, 5, 1, 64, 64, { 1, 1, 5 }, { 1, 1, 200 }, { 1, 1, 1 },
-	  { 0, 0, 2 }, { 1, 1, 1 }, DENSE, true, { 0 } },
+	  { 0, 0, 2 }, { 1, 1, 1 }, DENSE, true, { 0 }, 0 },
 	{ FORWARD, 2, 1, 32, 32, { 3, 3, 3 }, { 8, 10, 12 }, { 1, 1, 1 },
-	  { 1, 1, 1 }, { 1, 1, 1 }, DENSE, true, { 0 } },
+	  { 1, 1, 1 }, { 1, 1, 1 }, DENSE, true, { 0 }, 0 },
 	{ TO_DATA, 5, 1, 32, 48, { 1, 3, 3 }, { 1, 14, 14 }, { 1, 1, 1 },
-	  { 0, 1, 1 }, { 1, 1, 1 }, DENSE, false, { 0 } },
+	  { 0, 1, 1 }, { 1, 1, 1 }, DENSE, false, { 0 }, 0 },
 	{ TO_DATA, 5, 1, 32, 48, { 1, 3, 3 }, { 1, 30, 28 }, { 1, 2, 2 },
-	  { 0, 0, 0 }, { 1, 1, 1 }, GAPS, false, { 0 } },
+	  { 0, 0, 0 }, { 1, 1, 1 }, GAPS, false, { 0 }, 0 },
 	/* Three outputs in slices of two and one: positions, images, volumes. */
 	{ FORWARD, 5, 1, 400, 700, { 1, 1, 1 }, { 1, 1, 2731 }, { 1, 1, 1365 },
-	  { 0, 0, 0 }, { 1, 1, 1 }, DENSE, true, { 0 } },
+	  { 0, 0, 0 }, { 1, 1, 1 }, DENSE, true, { 0 }, 0 },
 	{ FORWARD, 5, 1, 400, 700, { 1, 1, 1 }, { 1, 2731, 1 }, { 1, 1365, 1 },
-	  { 0, 0, 0 }, { 1, 1, 1 }, GAPS, true, { 0 } },
+	  { 0, 0, 0 }, { 1, 1, 1 }, GAPS, true, { 0 }, 0 },
 	{ FORWARD, 5, 1, 16, 16, { 1, 1, 1 }, { 3, 132, 150 }, { 1, 1, 1 },
-	  { 0, 0, 0 }, { 1, 1, 1 }, DENSE, true, { 0 } },
+	  { 0, 0, 0 }, { 1, 1, 1 }, DENSE, true, { 0 }, 0 },
 };
 
 static void test_convolutions(void **state)
@@ -481,10 +512,37 @@ static void test_convolutions(void **state)
 	assert_true(in_rows >= 5 || !has_unit());
 }
 
+/* Weights that repeat along dimensions, as expand() has them. */
+static void test_repeated_weights(void **state)
+{
+	static const struct problem some[] = {
+		{ FORWARD, 2, 2, 32, 32, { 1, 3, 3 }, { 1, 12, 12 },
+		  { 1, 1, 1 }, { 0, 1, 1 }, { 1, 1, 1 }, DENSE, true, { 0 }, 0 },
+		{ TO_DATA, 2, 1, 32, 32, { 3, 3, 3 }, { 4, 8, 8 }, { 1, 1, 1 },
+		  { 1, 1, 1 }, { 1, 1, 1 }, GAPS, false, { 0 }, 0 },
+	};
+	/* Bits: g, oc, ic, space. */
+	static const uint8_t repeated[] = { 0x2,  0x4,	0x8,  0x10, 0x20, 0x40,
+					    0x6,  0xa,	0xc,  0x18, 0x30, 0x60,
+					    0x70, 0x72, 0x74, 0x78, 0x7e };
+	unsigned int i, j;
+
+	(void)state;
+	for (i = 0; i < 2; i++) {
+		for (j = 0; j < sizeof(repeated); j++) {
+			struct problem p = some[i];
+
+			random_seed(j);
+			p.repeated = repeated[j];
+			one_problem(&p, true);
+		}
+	}
+}
+
 /* Positions are apart, and slices have two of them and one. */
 static const struct problem apart = {
 	FORWARD, 5, 1, 400, 700, { 1, 1, 1 }, { 1, 1, 2731 }, { 1, 1, 1365 },
-	{ 0, 0, 0 }, { 1, 1, 1 }, APART, false, { 0 }
+	{ 0, 0, 0 }, { 1, 1, 1 }, APART, false, { 0 }, 0
 };
 
 /* Too few products; padding that outputs meet alone; elements far apart. */
@@ -512,7 +570,7 @@ static void test_too_many_sizes(void **state)
 {
 	struct problem p = { FORWARD, 1, 1, 32, 32, { 1, 17, 1 },
 			     { 1, 18, 1500 }, { 1, 1, 1 }, { 0, 8, 0 },
-			     { 1, 1, 1 }, DENSE, false, { 0 } };
+			     { 1, 1, 1 }, DENSE, false, { 0 }, 0 };
 	struct tensor x, y, w, bias;
 	struct openreg_args args;
 	bool rows;
@@ -679,6 +737,7 @@ int main(void)
 		cmocka_unit_test(test_products),
 		cmocka_unit_test(test_infinities),
 		cmocka_unit_test(test_convolutions),
+		cmocka_unit_test(test_repeated_weights),
 		cmocka_unit_test(test_refused),
 		cmocka_unit_test(test_too_many_sizes),
 		cmocka_unit_test(test_wait),
