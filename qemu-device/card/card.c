@@ -53,10 +53,7 @@ bool worker_init(struct openreg_card *card, struct worker *w, bool compute)
 	if (!compute)
 		return true;
 	w->scratch = openreg_scratch_new(&card->extra);
-	if (!w->scratch)
-		return false;
-	openreg_scratch_set_workers(w->scratch, card->config.workers);
-	return true;
+	return w->scratch;
 }
 
 void worker_fini(struct worker *w)

@@ -16,7 +16,6 @@ struct openreg_scratch {
 	size_t buffer_size;
 	struct openreg_primitives *primitives;
 	atomic_size_t *extra;
-	unsigned int workers;
 	bool refuse; /* its worker's */
 };
 
@@ -118,7 +117,6 @@ struct openreg_scratch *openreg_scratch_new(atomic_size_t *extra)
 		return NULL;
 	}
 	scratch->extra = extra;
-	scratch->workers = 1;
 	return scratch;
 }
 
@@ -156,17 +154,6 @@ struct openreg_primitives **
 openreg_scratch_primitives(struct openreg_scratch *scratch)
 {
 	return &scratch->primitives;
-}
-
-void openreg_scratch_set_workers(struct openreg_scratch *scratch,
-				 unsigned int workers)
-{
-	scratch->workers = workers;
-}
-
-unsigned int openreg_scratch_workers(const struct openreg_scratch *scratch)
-{
-	return scratch->workers;
 }
 
 void openreg_scratch_refuse(struct openreg_scratch *scratch, bool refuse)

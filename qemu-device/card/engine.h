@@ -96,9 +96,6 @@ struct openreg_scratch;
 /* *extra: what the jobs of all scratches that share it hold, in bytes. */
 struct openreg_scratch *openreg_scratch_new(atomic_size_t *extra);
 void openreg_scratch_free(struct openreg_scratch *scratch);
-/* How many threads share a job's slices; 1 unless said. */
-void openreg_scratch_set_workers(struct openreg_scratch *scratch,
-				 unsigned int workers);
 /* Jobs that want memory of their own get none: it is another's turn. */
 void openreg_scratch_refuse(struct openreg_scratch *scratch, bool refuse);
 

@@ -73,8 +73,6 @@ void *openreg_job_extra(struct openreg_job *job, size_t size);
 /* From a slice: how the packet faults. The first one counts. Returns false. */
 bool openreg_job_fail(struct openreg_job *job, struct openreg_verdict verdict);
 
-unsigned int openreg_scratch_workers(const struct openreg_scratch *scratch);
-
 struct openreg_primitives;
 struct openreg_primitives **
 openreg_scratch_primitives(struct openreg_scratch *scratch);

@@ -12,8 +12,8 @@ static bool matmul_setup(struct openreg_job *job,
 	int64_t tiles, rows, bytes;
 	double row_ns;
 
-	if (!openreg_matmul_plan(mm, job->args,
-				 openreg_scratch_workers(scratch)))
+	(void)scratch;
+	if (!openreg_matmul_plan(mm, job->args))
 		return true;
 	if (__builtin_mul_overflow(mm->tiles_batch * mm->tiles_m,
 				   mm->tiles_n * mm->tiles_k, &tiles) ||

@@ -68,9 +68,9 @@ struct openreg_product {
 };
 
 struct openreg_verdict openreg_matmul_check(struct openreg_args *args);
-/* Shapes, operands and tiles for so many workers; false if there is nothing to do. */
+/* Shapes, operands and tiles; false if there is nothing to do. */
 bool openreg_matmul_plan(struct openreg_matmul *mm,
-			 const struct openreg_args *args, unsigned int workers);
+			 const struct openreg_args *args);
 
 /* alpha * product + beta * C for one row of D, cast and stored. */
 void openreg_matmul_finish_row(const struct openreg_matmul *mm, int64_t batch,

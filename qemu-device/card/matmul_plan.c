@@ -217,23 +217,27 @@ static void cut_batch(struct openreg_matmul *mm)
 			       max64(1, (int64_t)(OPENREG_SLICE_NS / ns)));
 }
 
+#define TALL_TILES_MIN 8
+
 /*
  * On the unit, packing takes about as long as multiplying. Tall tiles pack B less
- * often, but each worker wants one.
+ * often, but are too few for many workers if the result is small. Not asked is how
+ * many workers there are: results do not depend on that.
  */
-static int64_t least_rows(const struct openreg_matmul *mm, unsigned int workers)
+static int64_t least_rows(const struct openreg_matmul *mm)
 {
-	int64_t tall = (mm->m + 1023) / 1024 * ((mm->n + 511) / 512);
+	double tall = (double)((mm->m + 1023) / 1024) *
+		      (double)((mm->n + 511) / 512) * (double)mm->batch;
 
 	if (!has_unit(mm))
 		return 256;
-	return tall * mm->batch < workers ? 512 : 1024;
+	return tall < TALL_TILES_MIN ? 512 : 1024;
 }
 
-static void cut(struct openreg_matmul *mm, unsigned int workers)
+static void cut(struct openreg_matmul *mm)
 {
 	int64_t *m = &mm->tile_m, *n = &mm->tile_n;
-	int64_t least = least_rows(mm, workers);
+	int64_t least = least_rows(mm);
 
 	*m = min64(mm->m, max64(least, min64(1024, 65536 / mm->n)));
 	*n = min64(mm->n, max64(512, 65536 / *m));
@@ -257,7 +261,7 @@ static void cut(struct openreg_matmul *mm, unsigned int workers)
 }
 
 bool openreg_matmul_plan(struct openreg_matmul *mm,
-			 const struct openreg_args *args, unsigned int workers)
+			 const struct openreg_args *args)
 {
 	mm->kernels = openreg_kernels();
 	mm->dtype = args->op[D].dtype;
@@ -283,6 +287,6 @@ bool openreg_matmul_plan(struct openreg_matmul *mm,
 	if (mm->d.column != 1 && mm->d.row == 1)
 		transpose(mm);
 	fold_batch(mm);
-	cut(mm, workers);
+	cut(mm);
 	return true;
 }

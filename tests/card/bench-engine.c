@@ -526,7 +526,6 @@ int main(int argc, char **argv)
 	scratch[1] = openreg_scratch_new(&extra);
 	if (!scratch[0] || !scratch[1])
 		abort();
-	openreg_scratch_set_workers(scratch[0], (unsigned int)threads);
 	x = numbers();
 	y = numbers();
 	z = numbers();

@@ -484,7 +484,7 @@ static void test_tiny_products(void **state)
 			lay_out_all(&p, false, false);
 			p.size[0] = 50000;
 			make_args(&args, &p);
-			assert_true(openreg_matmul_plan(&mm, &args, 1));
+			assert_true(openreg_matmul_plan(&mm, &args));
 			kernel = &mm.kernels->gemm[mm.type];
 			bytes = mm.tile_batch * mm.width *
 				openreg_round_up(mm.tile_m, kernel->rows) *

@@ -136,7 +136,7 @@ static enum openreg_gemm_result run(gemm_fn *gemm, float *to)
 	struct openreg_matmul mm;
 
 	make_args();
-	assert_true(openreg_matmul_plan(&mm, &p.args, 1));
+	assert_true(openreg_matmul_plan(&mm, &p.args));
 	memcpy(to, p.c, sizeof(p.c));
 	return gemm(&mm, &t, &out, p.accumulate, scratch);
 }
@@ -330,7 +330,7 @@ static void test_strides(void **state)
 	args_operand(&p.args, OPENREG_F32, b + N, sb);
 	args_imm_f(&p.args, 1);
 	args_imm_f(&p.args, 0);
-	assert_true(openreg_matmul_plan(&mm, &p.args, 1));
+	assert_true(openreg_matmul_plan(&mm, &p.args));
 	for (i = 0; i < 2; i++) {
 		gemm_fn *gemm = i ? openreg_gemm_fast : openreg_gemm_split;
 		struct openreg_product to = { (unsigned char *)d[i], M * N, N };
