@@ -5,7 +5,7 @@
 
 #include "softmax.h"
 
-#define SUM (OPENREG_V_RED_SUM - OPENREG_V_RED_SUM)
+#define SUM 0 /* row of OPENREG_V_RED_SUM, the first reduction */
 
 /* The sum of each row. */
 static void fold_sum(const struct openreg_softmax *sm,
@@ -134,15 +134,39 @@ void openreg_softmax_measure(const struct openreg_softmax *sm,
 		measure_forward(sm, block);
 }
 
+/* The division takes the time, so plain C is as fast as a kernel. */
+static void divide_f64(const struct openreg_softmax *sm,
+		       struct openreg_softmax_block *b, const double *sum)
+{
+	double *x = b->x;
+	int64_t i, j;
+
+	if (sm->rows) {
+		for (i = 0; i < b->width; i++) {
+			for (j = 0; j < b->lines; j++)
+				*x++ /= sum[i];
+		}
+		return;
+	}
+	for (j = 0; j < b->lines; j++, x += b->width) {
+		for (i = 0; i < b->width; i++)
+			x[i] /= sum[i];
+	}
+}
+
 /*
- * Exponentials over their sum. The sum is rounded to the type, or one over it,
- * so multiplying is as near, and much faster.
+ * Exponentials over their sum. In f32 the sum is rounded, or one over it, so
+ * multiplying is as near, and much faster. In f64 it would round once more.
  */
 static void divide(const struct openreg_softmax *sm,
 		   struct openreg_softmax_block *b, double *sum)
 {
 	int64_t i;
 
+	if (sm->type == OPENREG_VT_F64) {
+		divide_f64(sm, b, sum);
+		return;
+	}
 	for (i = 0; i < b->width; i++)
 		sum[i] = 1 / sum[i];
 	by_row(sm, b, sm->kernels->multiply, b->x, sum);

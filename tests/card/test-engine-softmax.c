@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "engine-harness.h"
+#include "kernels.h"
 
 static double tolerance(unsigned int dtype)
 {
@@ -313,6 +314,64 @@ static void test_nan_in_short_rows(void **state)
 	}
 }
 
+static double exponential(double x)
+{
+	double y;
+
+	openreg_kernels()->op[OPENREG_V_EXP][OPENREG_VT_F64](&y, &x, &x, &x, 1);
+	return y;
+}
+
+/* Of n elements of a row two are not -inf, so that the sum is rounded once. */
+static void divide_rows(int64_t rows, int64_t n, unsigned int axis)
+{
+	double *x = malloc((size_t)(rows * n) * 8), e;
+	double *y = malloc((size_t)(rows * n) * 8);
+	int64_t size[2] = { rows, n }, i, step = 1, row = n;
+	struct openreg_args args;
+
+	assert_non_null(x);
+	assert_non_null(y);
+	if (axis == 0) {
+		size[0] = n;
+		size[1] = rows;
+		step = rows;
+		row = 1;
+	}
+	for (i = 0; i < rows * n; i++)
+		x[i] = -INFINITY;
+	for (i = 0; i < rows; i++) {
+		x[i * row] = 0;
+		x[i * row + (n - 1) * step] = -3 * random_unit();
+	}
+	args_begin(&args, OPENREG_OP_SOFTMAX, 2, size);
+	args.arg[0] = (uint8_t)axis;
+	args_operand(&args, OPENREG_F64, y, NULL);
+	args_operand(&args, OPENREG_F64, x, NULL);
+	args_run(&args);
+	for (i = 0; i < rows; i++) {
+		e = exponential(x[i * row + (n - 1) * step]);
+		assert_true(y[i * row] == 1 / (1 + e));
+		assert_true(y[i * row + (n - 1) * step] == e / (1 + e));
+	}
+	free(x);
+	free(y);
+}
+
+/* In f64 the exponentials and their sum are divided, with one rounding. */
+static void test_division(void **state)
+{
+	static const int64_t length[] = { 2, 9, 33, 500, 300000 };
+	unsigned int i;
+
+	(void)state;
+	for (i = 0; i < 5; i++) {
+		random_seed(i);
+		divide_rows(i < 4 ? 300 : 2, length[i], 1);
+		divide_rows(i < 4 ? 300 : 2, length[i], 0);
+	}
+}
+
 /* A long row with nothing but -inf before or after a few numbers. */
 static void test_long_row_of_minus_infinity(void **state)
 {
@@ -371,6 +430,7 @@ int main(void)
 		cmocka_unit_test(test_long_rows),
 		cmocka_unit_test(test_special),
 		cmocka_unit_test(test_nan_in_short_rows),
+		cmocka_unit_test(test_division),
 		cmocka_unit_test(test_long_row_of_minus_infinity),
 		cmocka_unit_test(test_check),
 	};
