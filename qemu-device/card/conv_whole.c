@@ -347,11 +347,6 @@ static void copy_box(const struct openreg_conv *cv,
 	}
 }
 
-static int64_t round_up(int64_t x)
-{
-	return (x + 63) / 64 * 64;
-}
-
 /* Does the shape suit, and how the operands lie? Sets slices. */
 static bool suits(struct openreg_conv *cv)
 {
@@ -396,7 +391,7 @@ bool openreg_conv_whole_plan(struct openreg_conv *cv, struct openreg_job *job,
 	result = prepare(cv, openreg_scratch_primitives(scratch), &weights);
 	if (result != OPENREG_PRIMITIVE_DONE)
 		return result == OPENREG_PRIMITIVE_UNSUPPORTED;
-	weights = (size_t)round_up((int64_t)weights);
+	weights = (size_t)openreg_round_up((int64_t)weights, 64);
 	memory = openreg_job_extra(job,
 				   weights + (size_t)(cv->g * cv->oc) * 4);
 	if (!memory)
@@ -441,8 +436,10 @@ static bool convolve(const struct openreg_conv *cv, int64_t slice,
 {
 	struct openreg_conv_box of = main_box(cv), box = find_box(cv, slice);
 	bool forward = cv->kind == OPENREG_CONV_FORWARD;
-	int64_t in = round_up(box.n * cv->g * cv->ic * volume(box.in) * 2);
-	int64_t out = round_up(box.n * cv->g * cv->oc * volume(box.out) * 2);
+	int64_t in = openreg_round_up(
+		box.n * cv->g * cv->ic * volume(box.in) * 2, 64);
+	int64_t out = openreg_round_up(
+		box.n * cv->g * cv->oc * volume(box.out) * 2, 64);
 	unsigned char *x = openreg_scratch_buffer(scratch, (size_t)(in + out));
 	unsigned char *y = x + in;
 	void *data[4] = { forward ? x : y, cv->whole.weights, forward ? y : x,

@@ -4,9 +4,8 @@
  * multiplies no faster than f32 on most processors, and rounds at every step; it
  * saves the conversion, which counts where few numbers are used more than once.
  */
-#include <oneapi/dnnl/dnnl.h>
-
 #include "matmul.h"
+#include "primitives.h"
 
 #define FEW 16 /* rows or columns: memory's speed decides, not the processor's */
 
@@ -16,8 +15,7 @@ static bool pays(const struct openreg_matmul *mm,
 	if (openreg_gemm_has_unit(mm->dtype))
 		return true;
 	return mm->dtype == OPENREG_BF16 && (t->m <= FEW || t->n <= FEW) &&
-	       (dnnl_get_effective_cpu_isa() & dnnl_cpu_isa_avx512_core_bf16) ==
-		       dnnl_cpu_isa_avx512_core_bf16;
+	       openreg_primitive_isa(dnnl_cpu_isa_avx512_core_bf16);
 }
 
 static struct openreg_matrix part(const struct openreg_matmul *mm,

@@ -51,6 +51,12 @@ openreg_primitive_run(struct openreg_primitives **cache, const int64_t *key,
 		      openreg_primitive_maker *make, void *const *data,
 		      size_t *packed);
 
+/* Does this host have the instructions, and may oneDNN use them? */
+static inline bool openreg_primitive_isa(dnnl_cpu_isa_t isa)
+{
+	return (dnnl_get_effective_cpu_isa() & isa) == isa;
+}
+
 /* For makers. */
 
 /*

@@ -5,16 +5,14 @@
  */
 #include <stdlib.h>
 
-#include <oneapi/dnnl/dnnl.h>
-
 #include "matmul.h"
+#include "primitives.h"
 
 #define SKIPPED 77 /* as meson has it */
 
 bool openreg_gemm_has_unit(unsigned int dtype)
 {
-	if ((dnnl_get_effective_cpu_isa() & dnnl_cpu_isa_avx512_core_bf16) !=
-	    dnnl_cpu_isa_avx512_core_bf16)
+	if (!openreg_primitive_isa(dnnl_cpu_isa_avx512_core_bf16))
 		exit(SKIPPED);
 	return dtype == OPENREG_BF16;
 }
