@@ -29,13 +29,15 @@ static void fold_max(const struct openreg_pool *pool,
 					line, at, step, (size_t)n);
 }
 
-/* The same of one element, where windows are taken one by one. */
+/* The same of one element, where windows are taken one by one: a NaN stays. */
 static void fold_one(bool is_float, union openreg_pool_value *most,
 		     int64_t *index, const union openreg_pool_value *value,
 		     int64_t at)
 {
-	if (*index >= 0 && (is_float ? value->f <= most->f :
-				       value->i <= most->i))
+	bool take = is_float ? value->f > most->f || value->f != value->f :
+			       value->i > most->i;
+
+	if (*index >= 0 && !take)
 		return;
 	*most = *value;
 	*index = at;

@@ -411,6 +411,15 @@ static void test_special(void **state)
 	assert_int_equal(index[0], 0);
 	assert_int_equal(index[1], 3);
 	assert_int_equal(index[2], 4);
+	/* One after the other, adaptive windows as well. */
+	args.arg[1] = OPENREG_POOL_ADAPTIVE;
+	args.imm[OPENREG_WINDOW_KERNEL + 2] = 1;
+	args.imm[OPENREG_WINDOW_STRIDE + 2] = 1;
+	args_run(&args);
+	assert_true(y[0] == -INFINITY && isnan(y[1]) && isnan(y[2]));
+	assert_int_equal(index[0], 0);
+	assert_int_equal(index[1], 3);
+	assert_int_equal(index[2], 4);
 	small_end(&p);
 }
 
