@@ -96,6 +96,13 @@ static double window_volume(const struct openreg_pool *pool)
 	return volume;
 }
 
+void openreg_pool_share(struct openreg_pool *pool, int64_t units, double ns)
+{
+	pool->units = units;
+	pool->slice_units = (int64_t)(openreg_slice_ns(ns * (double)units) /
+				      ns) + 1;
+}
+
 static void count_units(struct openreg_pool *pool, const int64_t size[3],
 			double unit_ns)
 {
@@ -106,10 +113,7 @@ static void count_units(struct openreg_pool *pool, const int64_t size[3],
 		pool->pieces[d] = openreg_div_up(size[d], pool->piece[d]);
 		factor[2 + d] = pool->pieces[d];
 	}
-	pool->units = openreg_window_product(factor, 5);
-	pool->slice_units = (int64_t)(openreg_slice_ns(unit_ns *
-						       (double)pool->units) /
-				      unit_ns) + 1;
+	openreg_pool_share(pool, openreg_window_product(factor, 5), unit_ns);
 }
 
 /* ns an element; a unit takes the last dimensions first. */
@@ -191,6 +195,8 @@ static bool plan(struct openreg_pool *pool, const struct openreg_args *args)
 	set_operands(pool, args);
 	pool->by_output = pool->flags & OPENREG_POOL_ADAPTIVE ||
 			  pool->w.kernel[2] > pool->w.output[2];
+	if (openreg_pool_planes_plan(pool))
+		return true;
 	if (pool->flags & OPENREG_POOL_BACKWARD)
 		cut_backward(pool);
 	else
@@ -250,6 +256,10 @@ static bool pool_run(struct openreg_job *job, unsigned int phase,
 	(void)phase;
 	if (!work)
 		return false;
+	if (pool->lanes) {
+		openreg_pool_planes_run(pool, unit, last, work);
+		return true;
+	}
 	for (; unit < last; unit++) {
 		find_place(pool, unit, &at);
 		if (pool->flags & OPENREG_POOL_BACKWARD)

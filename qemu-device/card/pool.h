@@ -13,6 +13,7 @@
 #define OPENREG_POOL_DIMS 5
 #define OPENREG_POOL_LINE 256 /* elements worked on at a time */
 #define OPENREG_POOL_BOX 8192 /* elements of a box at most */
+#define OPENREG_POOL_PLANE 1024 /* of a plane that others are worked on with */
 
 /* An operand: strides of n, c and three of space, in elements. */
 struct openreg_pool_view {
@@ -36,6 +37,8 @@ struct openreg_pool {
 	int64_t piece[3]; /* of a unit: of the output, backward of the input */
 	int64_t pieces[3];
 	int64_t units, slice_units;
+	int64_t lanes; /* planes that are worked on together; 0: none */
+	int64_t groups; /* of so many planes, along c */
 };
 
 /* Where a unit is. */
@@ -54,6 +57,9 @@ struct openreg_pool_work {
 	union openreg_pool_value sum[OPENREG_POOL_LINE];
 	int64_t index[OPENREG_POOL_LINE];
 	union openreg_pool_value box[OPENREG_POOL_BOX];
+	/* Of planes that are worked on together. Spans: three dimensions' outputs. */
+	struct openreg_pool_span span[OPENREG_POOL_PLANE + 2];
+	bool inside[OPENREG_POOL_PLANE];
 };
 
 /* Windows that are looked at for n elements in a row along d, at most. */
@@ -79,6 +85,15 @@ void openreg_pool_backward(const struct openreg_pool *pool,
 			   const struct openreg_pool_place *at,
 			   struct openreg_pool_work *work);
 
+/* false: the planes are worked on one by one. */
+bool openreg_pool_planes_plan(struct openreg_pool *pool);
+void openreg_pool_planes_run(const struct openreg_pool *pool, int64_t unit,
+			     int64_t end, struct openreg_pool_work *work);
+
+/* Divides units, ns each, into slices. */
+void openreg_pool_share(struct openreg_pool *pool, int64_t units, double ns);
+/* What a window's elements are folded into. */
+union openreg_pool_value openreg_pool_neutral(const struct openreg_pool *pool);
 struct openreg_pool_span openreg_pool_span(const struct openreg_pool *pool,
 					   unsigned int d, int64_t output);
 /* What AVG divides by in this window; 0 if there is nothing in it. */

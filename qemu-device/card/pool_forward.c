@@ -5,7 +5,7 @@
 
 #include "pool.h"
 
-static union openreg_pool_value neutral(const struct openreg_pool *pool)
+union openreg_pool_value openreg_pool_neutral(const struct openreg_pool *pool)
 {
 	union openreg_pool_value v = { .i = 0 };
 
@@ -195,7 +195,7 @@ void openreg_pool_forward(const struct openreg_pool *pool,
 	int64_t i, n = at->count[2];
 
 	for (i = 0; i < n; i++) {
-		work->sum[i] = neutral(pool);
+		work->sum[i] = openreg_pool_neutral(pool);
 		work->index[i] = -1;
 	}
 	span[0] = openreg_pool_span(pool, 0, at->first[0]);

@@ -318,7 +318,15 @@ static void test_random(void **state)
 			p.flags |= OPENREG_POOL_ADAPTIVE;
 		p.dtype = (unsigned int)random_range(OPENREG_F32, OPENREG_I64);
 		p.n = random_range(1, 3);
-		p.c = random_range(1, 3);
+		/* So many planes that several are worked on together. */
+		p.c = random_range(0, 3) ? random_range(1, 3)
+					 : random_range(8, 20);
+		if (random_range(0, 1)) {
+			int64_t n = p.n;
+
+			p.n = p.c;
+			p.c = n;
+		}
 		if (p.kind == OPENREG_POOL_AVG && random_range(0, 3) == 0)
 			p.divisor = random_range(1, 9);
 		p.has_index = p.kind == OPENREG_POOL_MAX &&
@@ -328,6 +336,101 @@ static void test_random(void **state)
 		for (d = 0; d < 3; d++)
 			random_space(&p, d, d >= 3 - ndim);
 		run(&p, random_range(0, 1));
+	}
+}
+
+/* Such that sums are rounded. */
+static void fill_fractions(struct operand *op)
+{
+	float *x = (float *)op->memory;
+	int64_t i;
+
+	for (i = 0; i < op->at.extent; i++)
+		x[i] = (float)random_range(-1000000, 1000000) / 977.0f;
+}
+
+static void run_plane(struct problem *p, int64_t n, int64_t c)
+{
+	struct openreg_args args;
+	struct problem one = *p;
+	unsigned int i;
+
+	one.n = one.c = 1;
+	make_args(&args, &one);
+	for (i = 0; i < args.nops; i++) {
+		const int64_t *stride = args.op[i].stride;
+
+		args.op[i].ptr = (char *)args.op[i].ptr +
+				 (n * stride[0] + c * stride[1]) *
+					 openreg_dtype_size(args.op[i].dtype);
+	}
+	args_run(&args);
+}
+
+static void compare_planes(const struct problem *p, const struct operand *out,
+			   const unsigned char *together)
+{
+	int64_t at[DIMS] = { 0 };
+
+	do {
+		int64_t i = layout_at(&out->at, DIMS, at);
+
+		if (memcmp(out->memory + 4 * i, together + 4 * i, 4))
+			fail_msg("kind %u, flags %u: a plane of %ld is not as alone",
+				 p->kind, p->flags, (long)(p->n * p->c));
+	} while (next_point(DIMS, out->size, at));
+}
+
+static void one_by_one(struct problem *p)
+{
+	bool backward = p->flags & OPENREG_POOL_BACKWARD;
+	struct operand *out = backward ? &p->x : &p->y;
+	size_t bytes = (size_t)out->at.extent * 4;
+	unsigned char *together = malloc(bytes + 1);
+	struct openreg_args args;
+	int64_t n, c;
+
+	assert_non_null(together);
+	fill_fractions(backward ? &p->y : &p->x);
+	if (backward && p->has_index)
+		fill_index(p);
+	make_args(&args, p);
+	args_run(&args);
+	memcpy(together, out->memory, bytes);
+	memset(out->memory, 0, bytes);
+	for (n = 0; n < p->n; n++) {
+		for (c = 0; c < p->c; c++)
+			run_plane(p, n, c);
+	}
+	compare_planes(p, out, together);
+	free(together);
+}
+
+/* As many planes as are worked on together give the bits that each gives alone. */
+static void test_planes(void **state)
+{
+	unsigned int i, d;
+
+	(void)state;
+	for (i = 0; i < 240 / SCALE; i++) {
+		struct problem p = { .dtype = OPENREG_F32, .kind = i % 2 };
+
+		random_seed(i);
+		p.n = random_range(1, 2);
+		p.c = random_range(8, i % 5 ? 60 : 300);
+		p.flags = i / 2 % 2;
+		if (i / 4 % 3 == 0)
+			p.flags |= OPENREG_POOL_ADAPTIVE;
+		p.has_index = p.kind == OPENREG_POOL_MAX;
+		for (d = 0; d < 3; d++)
+			random_space(&p, d, d >= i % 3);
+		make(&p, &p.x, p.dtype, p.input);
+		make(&p, &p.y, p.dtype, p.output);
+		make(&p, &p.index, OPENREG_I64, p.output);
+		one_by_one(&p);
+		free(p.x.memory);
+		free(p.y.memory);
+		free(p.index.memory);
 	}
 }
 
@@ -574,6 +677,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_random),
+		cmocka_unit_test(test_planes),
 		cmocka_unit_test(test_cuts),
 		cmocka_unit_test(test_special),
 		cmocka_unit_test(test_foreign_index),

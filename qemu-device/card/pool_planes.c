@@ -1,0 +1,360 @@
+// SPDX-License-Identifier: MIT
+/*
+ * POOL of small planes: several planes are worked on together, one a lane, so that
+ * the cost of finding a window is theirs together. Lanes take the windows, and
+ * the elements of a window, in the order of the other path: the bits are the same.
+ */
+#include <string.h>
+
+#include "pool.h"
+
+#define LANES_MIN 8
+#define UNITS_MIN 8 /* so that all workers have some */
+#define ROW_MAX 32 /* forward, a longer row of outputs is as fast by itself */
+#define LOAD_NS 1.5
+#define TAP_NS 0.4
+#define CALL_NS 10
+
+static unsigned int type_of(const struct openreg_pool *pool)
+{
+	return pool->is_float ? OPENREG_VT_F64 : OPENREG_VT_I64;
+}
+
+static bool is_one_row(const struct openreg_pool *pool,
+		       const struct openreg_pool_view *v)
+{
+	return v->stride[0] == openreg_offset(pool->c, v->stride[1]);
+}
+
+static void swap(int64_t *a, int64_t *b)
+{
+	int64_t old = *a;
+
+	*a = *b;
+	*b = old;
+}
+
+/* Lanes are along c: make that the longer dimension, or all planes. */
+static void join_planes(struct openreg_pool *pool)
+{
+	if (is_one_row(pool, &pool->x) && is_one_row(pool, &pool->y) &&
+	    (!pool->has_index || is_one_row(pool, &pool->index))) {
+		pool->c *= pool->n;
+		pool->n = 1;
+	} else if (pool->n > pool->c) {
+		swap(&pool->n, &pool->c);
+		swap(&pool->x.stride[0], &pool->x.stride[1]);
+		swap(&pool->y.stride[0], &pool->y.stride[1]);
+		if (pool->has_index)
+			swap(&pool->index.stride[0], &pool->index.stride[1]);
+	}
+}
+
+/* Elements of all windows of a plane. */
+static double count_taps(const struct openreg_pool *pool)
+{
+	double taps = 1;
+	unsigned int d;
+	int64_t o;
+
+	for (d = 0; d < 3; d++) {
+		int64_t n = 0;
+
+		for (o = 0; o < pool->w.output[d]; o++)
+			n += openreg_pool_span(pool, d, o).count;
+		taps *= (double)n;
+	}
+	return taps;
+}
+
+bool openreg_pool_planes_plan(struct openreg_pool *pool)
+{
+	int64_t in = openreg_window_volume(pool->w.input);
+	int64_t out = openreg_window_volume(pool->w.output);
+	int64_t longest = openreg_greatest(in, out), lanes;
+	bool backward = pool->flags & OPENREG_POOL_BACKWARD;
+	double taps, ns;
+
+	pool->lanes = 0;
+	if (in <= 0 || out <= 0 || longest > OPENREG_POOL_PLANE ||
+	    (!backward && !pool->by_output && pool->w.output[2] > ROW_MAX))
+		return false;
+	join_planes(pool);
+	lanes = openreg_least(pool->c, openreg_greatest(pool->n * pool->c /
+								UNITS_MIN,
+							LANES_MIN));
+	lanes = openreg_least(lanes, OPENREG_POOL_LINE);
+	lanes = openreg_least(lanes, OPENREG_POOL_BOX / longest);
+	taps = count_taps(pool);
+	do {
+		ns = CALL_NS * (taps + (double)(in + out)) +
+		     (double)lanes * (LOAD_NS * (double)(in + 2 * out) +
+				      TAP_NS * taps);
+		if (ns <= OPENREG_SLICE_NS)
+			break;
+		lanes /= 2;
+	} while (lanes >= LANES_MIN);
+	if (lanes < LANES_MIN)
+		return false;
+	pool->lanes = lanes;
+	pool->groups = openreg_div_up(pool->c, lanes);
+	openreg_pool_share(pool, pool->n * pool->groups, ns);
+	return true;
+}
+
+static void find_spans(const struct openreg_pool *pool,
+		       struct openreg_pool_work *work)
+{
+	struct openreg_pool_span *to = work->span;
+	unsigned int d;
+	int64_t o;
+
+	for (d = 0; d < 3; d++) {
+		for (o = 0; o < pool->w.output[d]; o++)
+			*to++ = openreg_pool_span(pool, d, o);
+	}
+}
+
+/* Planes c and on, of which there are n. */
+struct group {
+	const struct openreg_pool *pool;
+	struct openreg_pool_work *work;
+	int64_t n, c, lanes;
+};
+
+static uintptr_t address(const struct group *g,
+			 const struct openreg_pool_view *v, int64_t esize,
+			 const int64_t at[3])
+{
+	return openreg_pool_at(v, esize, g->n, g->c, at);
+}
+
+/* Of a window's element: what it does to the lanes. */
+typedef void visit_fn(const struct group *g, int64_t flat);
+
+static void visit_max(const struct group *g, int64_t flat)
+{
+	g->pool->kernels->window_max[type_of(g->pool)](
+		g->work->sum, g->work->index, g->work->box + flat * g->lanes,
+		flat, 0, (size_t)g->lanes);
+}
+
+static void add(const struct group *g, union openreg_pool_value *to,
+		const union openreg_pool_value *x)
+{
+	g->pool->kernels->op[OPENREG_V_ADD][type_of(g->pool)](
+		to, to, x, x, (size_t)g->lanes);
+}
+
+static void visit_sum(const struct group *g, int64_t flat)
+{
+	add(g, g->work->sum, g->work->box + flat * g->lanes);
+}
+
+static void visit_spread(const struct group *g, int64_t flat)
+{
+	add(g, g->work->box + flat * g->lanes, g->work->line);
+}
+
+static void visit_window(const struct group *g,
+			 const struct openreg_pool_span span[3],
+			 visit_fn *visit)
+{
+	const int64_t *size = g->pool->w.input;
+	int64_t i, j, k;
+
+	for (i = 0; i < span[0].count; i++) {
+		for (j = 0; j < span[1].count; j++) {
+			int64_t row = (span[0].first + i * span[0].step) *
+					      size[1] +
+				      span[1].first + j * span[1].step;
+
+			for (k = 0; k < span[2].count; k++)
+				visit(g, row * size[2] + span[2].first +
+						 k * span[2].step);
+		}
+	}
+}
+
+static void divide(const struct group *g, union openreg_pool_value *x,
+		   int64_t by)
+{
+	const double divisor = (double)by;
+	int64_t i;
+
+	if (g->pool->is_float) {
+		g->pool->kernels->one[1][OPENREG_V_DIV][OPENREG_VT_F64](
+			x, x, &divisor, NULL, (size_t)g->lanes);
+		return;
+	}
+	for (i = 0; i < g->lanes; i++)
+		x[i] = openreg_pool_divide(g->pool, x[i], by);
+}
+
+static void window_forward(const struct group *g,
+			   const struct openreg_pool_span span[3],
+			   const int64_t at[3])
+{
+	const struct openreg_pool *pool = g->pool;
+	struct openreg_pool_work *work = g->work;
+	bool max = pool->kind == OPENREG_POOL_MAX;
+	int64_t by, i;
+
+	for (i = 0; i < g->lanes; i++) {
+		work->sum[i] = openreg_pool_neutral(pool);
+		work->index[i] = -1;
+	}
+	visit_window(g, span, max ? visit_max : visit_sum);
+	by = max ? 0 : openreg_pool_divisor(pool, span);
+	if (by)
+		divide(g, work->sum, by);
+	openreg_pool_store(pool, address(g, &pool->y, pool->esize, at),
+			   pool->y.stride[1], work->sum, g->lanes);
+	if (pool->has_index)
+		pool->kernels->store[OPENREG_I64][OPENREG_VT_I64](
+			(void *)address(g, &pool->index, 8, at),
+			pool->index.stride[1], work->index, (size_t)g->lanes);
+}
+
+/* Which elements an index may name: the window's, and those between them. */
+static void mark(const struct group *g, const struct openreg_pool_span span[3],
+		 bool inside)
+{
+	const int64_t *size = g->pool->w.input;
+	int64_t extent[3], i, j;
+	unsigned int d;
+
+	for (d = 0; d < 3; d++) {
+		if (!span[d].count)
+			return;
+		extent[d] = (span[d].count - 1) * span[d].step + 1;
+	}
+	for (i = 0; i < extent[0]; i++) {
+		for (j = 0; j < extent[1]; j++)
+			memset(g->work->inside +
+				       ((span[0].first + i) * size[1] +
+					span[1].first + j) * size[2] +
+				       span[2].first,
+			       inside, (size_t)extent[2]);
+	}
+}
+
+static void place(const struct group *g,
+		  const struct openreg_pool_span span[3], int64_t volume)
+{
+	struct openreg_pool_work *work = g->work;
+	int64_t i;
+
+	mark(g, span, true);
+	for (i = 0; i < g->lanes; i++) {
+		int64_t flat = work->index[i];
+		union openreg_pool_value *to;
+
+		/* From memory, so it may be anything. */
+		if (flat < 0 || flat >= volume || !work->inside[flat])
+			continue;
+		to = &work->box[flat * g->lanes + i];
+		if (g->pool->is_float)
+			to->f += work->line[i].f;
+		else
+			to->i = openreg_offset_add(to->i, work->line[i].i);
+	}
+	mark(g, span, false);
+}
+
+static void window_backward(const struct group *g,
+			    const struct openreg_pool_span span[3],
+			    const int64_t at[3])
+{
+	const struct openreg_pool *pool = g->pool;
+	struct openreg_pool_work *work = g->work;
+	int64_t by;
+
+	openreg_pool_load(pool, work->line,
+			  address(g, &pool->y, pool->esize, at),
+			  pool->y.stride[1], g->lanes);
+	if (pool->kind == OPENREG_POOL_MAX) {
+		pool->kernels->load[OPENREG_I64][OPENREG_VT_I64](
+			work->index, (void *)address(g, &pool->index, 8, at),
+			pool->index.stride[1], (size_t)g->lanes);
+		place(g, span, openreg_window_volume(pool->w.input));
+		return;
+	}
+	by = openreg_pool_divisor(pool, span);
+	if (!by)
+		return;
+	divide(g, work->line, by);
+	visit_window(g, span, visit_spread);
+}
+
+/* The box from the input, or backward the input from the box. */
+static void move_box(const struct group *g)
+{
+	const struct openreg_pool *pool = g->pool;
+	const struct openreg_pool_view *x = &pool->x;
+	union openreg_pool_value *box = g->work->box;
+	int64_t at[3];
+
+	for (at[0] = 0; at[0] < pool->w.input[0]; at[0]++) {
+		for (at[1] = 0; at[1] < pool->w.input[1]; at[1]++) {
+			for (at[2] = 0; at[2] < pool->w.input[2]; at[2]++) {
+				uintptr_t p = address(g, x, pool->esize, at);
+
+				if (pool->flags & OPENREG_POOL_BACKWARD)
+					openreg_pool_store(pool, p,
+							   x->stride[1], box,
+							   g->lanes);
+				else
+					openreg_pool_load(pool, box, p,
+							  x->stride[1],
+							  g->lanes);
+				box += g->lanes;
+			}
+		}
+	}
+}
+
+static void run_group(const struct group *g)
+{
+	const int64_t *out = g->pool->w.output;
+	const struct openreg_pool_span *spans = g->work->span;
+	bool backward = g->pool->flags & OPENREG_POOL_BACKWARD;
+	int64_t volume = openreg_window_volume(g->pool->w.input), at[3];
+	struct openreg_pool_span span[3];
+
+	if (backward)
+		memset(g->work->box, 0,
+		       (size_t)(volume * g->lanes) * sizeof(*g->work->box));
+	else
+		move_box(g);
+	for (at[0] = 0; at[0] < out[0]; at[0]++) {
+		span[0] = spans[at[0]];
+		for (at[1] = 0; at[1] < out[1]; at[1]++) {
+			span[1] = spans[out[0] + at[1]];
+			for (at[2] = 0; at[2] < out[2]; at[2]++) {
+				span[2] = spans[out[0] + out[1] + at[2]];
+				if (backward)
+					window_backward(g, span, at);
+				else
+					window_forward(g, span, at);
+			}
+		}
+	}
+	if (backward)
+		move_box(g);
+}
+
+void openreg_pool_planes_run(const struct openreg_pool *pool, int64_t unit,
+			     int64_t end, struct openreg_pool_work *work)
+{
+	struct group g = { .pool = pool, .work = work };
+
+	find_spans(pool, work);
+	memset(work->inside, 0, sizeof(work->inside));
+	for (; unit < end; unit++) {
+		g.n = unit / pool->groups;
+		g.c = unit % pool->groups * pool->lanes;
+		g.lanes = openreg_least(pool->lanes, pool->c - g.c);
+		run_group(&g);
+	}
+}
