@@ -28,6 +28,11 @@ struct openreg_pool_span openreg_pool_span(const struct openreg_pool *pool,
 		return s;
 	}
 	start = output * w->stride[d] - w->padding[d];
+	if (start >= 0 && start + (k - 1) * s.step < in) {
+		s.first = start;
+		s.count = s.counted = k;
+		return s;
+	}
 	skip = taps_before(start, s.step, 0);
 	last = openreg_least(k, taps_before(start, s.step, in));
 	s.first = start + skip * s.step;
@@ -47,6 +52,55 @@ int64_t openreg_pool_divisor(const struct openreg_pool *pool,
 	if (pool->divisor)
 		return pool->divisor;
 	return span[0].counted * span[1].counted * span[2].counted;
+}
+
+void openreg_pool_row_spans(const struct openreg_pool *pool, int64_t first,
+			    int64_t n, struct openreg_pool_work *work)
+{
+	int64_t i;
+
+	for (i = 0; i < n; i++)
+		work->span[i] = openreg_pool_span(pool, 2, first + i);
+}
+
+void openreg_pool_divide(const struct openreg_pool *pool,
+			 union openreg_pool_value *x, int64_t by, int64_t n)
+{
+	const double divisor = (double)by;
+	int64_t i;
+
+	if (pool->is_float) {
+		pool->kernels->one[1][OPENREG_V_DIV][OPENREG_VT_F64](
+			x, x, &divisor, NULL, (size_t)n);
+		return;
+	}
+	for (i = 0; i < n; i++) {
+		if (by == -1)
+			x[i].i = (int64_t)(0 - (uint64_t)x[i].i);
+		else
+			x[i].i /= by;
+	}
+}
+
+void openreg_pool_divide_row(const struct openreg_pool *pool,
+			     struct openreg_pool_span span[3],
+			     struct openreg_pool_work *work,
+			     union openreg_pool_value *x, int64_t n)
+{
+	int64_t first = 0, by = 0, next, i;
+
+	for (i = 0; i < n; i++) {
+		span[2] = work->span[i];
+		next = openreg_pool_divisor(pool, span);
+		if (next == by)
+			continue;
+		if (by)
+			openreg_pool_divide(pool, x + first, by, i - first);
+		first = i;
+		by = next;
+	}
+	if (by)
+		openreg_pool_divide(pool, x + first, by, n - first);
 }
 
 static struct openreg_pool_view view(const struct openreg_arg *op)

@@ -57,8 +57,9 @@ struct openreg_pool_work {
 	union openreg_pool_value sum[OPENREG_POOL_LINE];
 	int64_t index[OPENREG_POOL_LINE];
 	union openreg_pool_value box[OPENREG_POOL_BOX];
-	/* Of planes that are worked on together. Spans: three dimensions' outputs. */
+	/* Along a row; of planes that are worked on together, along each dimension. */
 	struct openreg_pool_span span[OPENREG_POOL_PLANE + 2];
+	struct openreg_pool_span part[OPENREG_POOL_LINE]; /* in the box */
 	bool inside[OPENREG_POOL_PLANE];
 };
 
@@ -134,17 +135,16 @@ static inline void openreg_pool_store(const struct openreg_pool *pool,
 						(size_t)n);
 }
 
-static inline union openreg_pool_value
-openreg_pool_divide(const struct openreg_pool *pool,
-		    union openreg_pool_value x, int64_t by)
-{
-	if (pool->is_float)
-		x.f /= (double)by;
-	else if (by == -1)
-		x.i = (int64_t)(0 - (uint64_t)x.i);
-	else
-		x.i /= by;
-	return x;
-}
+/* n at x, all by the same. */
+void openreg_pool_divide(const struct openreg_pool *pool,
+			 union openreg_pool_value *x, int64_t by, int64_t n);
+/* n at x, each by its window's divisor; the windows are those of work->span. */
+void openreg_pool_divide_row(const struct openreg_pool *pool,
+			     struct openreg_pool_span span[3],
+			     struct openreg_pool_work *work,
+			     union openreg_pool_value *x, int64_t n);
+/* work->span: of n windows of a row. */
+void openreg_pool_row_spans(const struct openreg_pool *pool, int64_t first,
+			    int64_t n, struct openreg_pool_work *work);
 
 #endif

@@ -49,90 +49,117 @@ static void add(const struct openreg_pool *pool, union openreg_pool_value *to,
 		to->i = openreg_offset_add(to->i, x.i);
 }
 
-static void spread(const struct openreg_pool *pool,
-		   const struct openreg_pool_place *box,
-		   const struct openreg_pool_span span[3],
-		   union openreg_pool_value value,
+/* What the windows of a row share: n of them, and their parts in the box. */
+struct row {
+	const struct openreg_pool_place *box;
+	struct openreg_pool_span span[3], part[2];
+	int64_t n;
+};
+
+/* Windows in their order, for each row of the box. */
+static void spread(const struct openreg_pool *pool, struct row *row,
 		   struct openreg_pool_work *work)
 {
-	int64_t divisor = openreg_pool_divisor(pool, span), i, j, k;
-	struct openreg_pool_span in[3];
-	unsigned int d;
+	const struct openreg_pool_place *box = row->box;
+	int64_t i, j, k, o;
 
-	if (!divisor)
-		return;
-	value = openreg_pool_divide(pool, value, divisor);
-	for (d = 0; d < 3; d++) {
-		in[d] = clip(span[d], box->first[d], box->count[d]);
-		in[d].first -= box->first[d];
-	}
-	for (i = 0; i < in[0].count; i++) {
-		for (j = 0; j < in[1].count; j++) {
-			int64_t at = (in[0].first + i * in[0].step) *
-					     box->count[1] +
-				     in[1].first + j * in[1].step;
+	openreg_pool_divide_row(pool, row->span, work, work->line, row->n);
+	for (i = 0; i < row->part[0].count; i++) {
+		for (j = 0; j < row->part[1].count; j++) {
+			int64_t at = (row->part[0].first +
+				      i * row->part[0].step) * box->count[1] +
+				     row->part[1].first +
+				     j * row->part[1].step;
 			union openreg_pool_value *to =
-				work->box + at * box->count[2] + in[2].first;
+				work->box + at * box->count[2];
 
-			for (k = 0; k < in[2].count; k++)
-				add(pool, to + k * in[2].step, value);
+			for (o = 0; o < row->n; o++) {
+				const struct openreg_pool_span *s =
+					&work->part[o];
+
+				for (k = 0; k < s->count; k++)
+					add(pool, to + s->first + k * s->step,
+					    work->line[o]);
+			}
 		}
 	}
 }
 
-/* From memory, so it may be anything. */
-static void place(const struct openreg_pool *pool,
-		  const struct openreg_pool_place *box,
-		  const struct openreg_pool_span span[3], int64_t index,
-		  union openreg_pool_value value,
-		  struct openreg_pool_work *work)
+static bool is_in(const struct openreg_pool_span *s, int64_t at)
 {
-	const int64_t *size = pool->w.input;
-	int64_t at[3], slot = 0;
-	unsigned int d;
-
-	if (index < 0)
-		return;
-	at[2] = index % size[2];
-	index /= size[2];
-	at[1] = index % size[1];
-	at[0] = index / size[1];
-	for (d = 0; d < 3; d++) {
-		int64_t i = at[d] - box->first[d];
-
-		if (i < 0 || i >= box->count[d] || at[d] < span[d].first ||
-		    at[d] > span[d].first + (span[d].count - 1) * span[d].step)
-			return;
-		slot = slot * box->count[d] + i;
-	}
-	add(pool, &work->box[slot], value);
+	return at >= s->first && at <= s->first + (s->count - 1) * s->step;
 }
 
-static void add_row(const struct openreg_pool *pool,
-		    const struct openreg_pool_place *box,
-		    struct openreg_pool_span span[3], int64_t at[3], int64_t n,
-		    struct openreg_pool_work *work)
+/* An index is from memory, so it may be anything. */
+static void place(const struct openreg_pool *pool, const struct row *row,
+		  struct openreg_pool_work *work)
 {
-	int64_t i, first = at[2];
+	const struct openreg_pool_place *box = row->box;
+	const int64_t *size = pool->w.input;
+	int64_t o;
+
+	for (o = 0; o < row->n; o++) {
+		int64_t index = work->index[o], line, at[3];
+		union openreg_pool_value *to = work->box;
+
+		if (index < 0)
+			continue;
+		if (index < UINT32_MAX) {
+			line = (int64_t)((uint32_t)index / (uint32_t)size[2]);
+			at[0] = (int64_t)((uint32_t)line / (uint32_t)size[1]);
+		} else {
+			line = index / size[2];
+			at[0] = line / size[1];
+		}
+		at[2] = index - line * size[2] - box->first[2];
+		at[1] = line - at[0] * size[1] - box->first[1];
+		at[0] -= box->first[0];
+		if (at[0] < 0 || at[0] >= box->count[0] || at[1] < 0 ||
+		    at[1] >= box->count[1] || at[2] < 0 ||
+		    at[2] >= box->count[2] ||
+		    !is_in(&row->span[0], at[0] + box->first[0]) ||
+		    !is_in(&row->span[1], at[1] + box->first[1]) ||
+		    !is_in(&work->span[o], at[2] + box->first[2]))
+			continue;
+		to += (at[0] * box->count[1] + at[1]) * box->count[2] + at[2];
+		add(pool, to, work->line[o]);
+	}
+}
+
+/* Windows o .. o + n - 1 of a row, and what of them is in the box. */
+static void find_windows(const struct openreg_pool *pool,
+			 const struct openreg_pool_place *box, int64_t o,
+			 int64_t n, struct openreg_pool_work *work)
+{
+	int64_t i;
+
+	openreg_pool_row_spans(pool, o, n, work);
+	for (i = 0; i < n && pool->kind == OPENREG_POOL_AVG; i++) {
+		work->part[i] = clip(work->span[i], box->first[2],
+				     box->count[2]);
+		work->part[i].first -= box->first[2];
+	}
+}
+
+static void add_row(const struct openreg_pool *pool, struct row *row,
+		    int64_t at[3], struct openreg_pool_work *work)
+{
+	const struct openreg_pool_place *box = row->box;
 
 	openreg_pool_load(pool, work->line,
 			  openreg_pool_at(&pool->y, pool->esize, box->n, box->c,
 					  at),
-			  pool->y.stride[4], n);
-	if (pool->kind == OPENREG_POOL_MAX)
-		pool->kernels->load[OPENREG_I64][OPENREG_VT_I64](
-			work->index,
-			(const void *)openreg_pool_at(&pool->index, 8, box->n,
-						      box->c, at),
-			pool->index.stride[4], (size_t)n);
-	for (i = 0; i < n; i++) {
-		span[2] = openreg_pool_span(pool, 2, first + i);
-		if (pool->kind == OPENREG_POOL_MAX)
-			place(pool, box, span, work->index[i], work->line[i],
-			      work);
-		else
-			spread(pool, box, span, work->line[i], work);
+			  pool->y.stride[4], row->n);
+	if (pool->kind == OPENREG_POOL_AVG) {
+		spread(pool, row, work);
+		return;
 	}
+	pool->kernels->load[OPENREG_I64][OPENREG_VT_I64](
+		work->index,
+		(const void *)openreg_pool_at(&pool->index, 8, box->n, box->c,
+					      at),
+		pool->index.stride[4], (size_t)row->n);
+	place(pool, row, work);
 }
 
 static void store_box(const struct openreg_pool *pool,
@@ -157,14 +184,24 @@ static void store_box(const struct openreg_pool *pool,
 	}
 }
 
+static void find_rows(const struct openreg_pool *pool, struct row *row,
+		      unsigned int d, int64_t output)
+{
+	row->span[d] = openreg_pool_span(pool, d, output);
+	row->part[d] = clip(row->span[d], row->box->first[d],
+			    row->box->count[d]);
+	row->part[d].first -= row->box->first[d];
+}
+
 void openreg_pool_backward(const struct openreg_pool *pool,
 			   const struct openreg_pool_place *box,
 			   struct openreg_pool_work *work)
 {
 	int64_t volume = box->count[0] * box->count[1] * box->count[2];
-	int64_t first[3], end[3], at[3], n;
-	struct openreg_pool_span span[3];
+	int64_t first[3], end[3], at[3];
+	struct row row = { .box = box };
 	unsigned int d;
+	bool all;
 
 	memset(work->box, 0, (size_t)volume * sizeof(*work->box));
 	for (d = 0; d < 3; d++)
@@ -174,14 +211,20 @@ void openreg_pool_backward(const struct openreg_pool *pool,
 		if (first[d] >= end[d])
 			end[0] = first[0];
 	}
+	all = end[0] > first[0] && end[2] - first[2] <= OPENREG_POOL_LINE;
+	if (all)
+		find_windows(pool, box, first[2], end[2] - first[2], work);
 	for (at[0] = first[0]; at[0] < end[0]; at[0]++) {
-		span[0] = openreg_pool_span(pool, 0, at[0]);
+		find_rows(pool, &row, 0, at[0]);
 		for (at[1] = first[1]; at[1] < end[1]; at[1]++) {
-			span[1] = openreg_pool_span(pool, 1, at[1]);
-			for (at[2] = first[2]; at[2] < end[2]; at[2] += n) {
-				n = openreg_least(end[2] - at[2],
-						  OPENREG_POOL_LINE);
-				add_row(pool, box, span, at, n, work);
+			find_rows(pool, &row, 1, at[1]);
+			for (at[2] = first[2]; at[2] < end[2]; at[2] += row.n) {
+				row.n = openreg_least(end[2] - at[2],
+						      OPENREG_POOL_LINE);
+				if (!all)
+					find_windows(pool, box, at[2], row.n,
+						     work);
+				add_row(pool, &row, at, work);
 			}
 		}
 	}

@@ -43,18 +43,13 @@ static void fold_one(bool is_float, union openreg_pool_value *most,
 	*index = at;
 }
 
-static void fold_sum(bool is_float, union openreg_pool_value *sum,
+static void fold_sum(const struct openreg_pool *pool,
+		     union openreg_pool_value *sum,
 		     const union openreg_pool_value *line, int64_t n)
 {
-	int64_t i;
+	unsigned int type = pool->is_float ? OPENREG_VT_F64 : OPENREG_VT_I64;
 
-	if (is_float) {
-		for (i = 0; i < n; i++)
-			sum[i].f += line[i].f;
-		return;
-	}
-	for (i = 0; i < n; i++)
-		sum[i].i = openreg_offset_add(sum[i].i, line[i].i);
+	pool->kernels->op[OPENREG_V_ADD][type](sum, sum, line, line, (size_t)n);
 }
 
 /* Outputs o .. o + n - 1 of a row have tap k inside: returns n. */
@@ -70,6 +65,16 @@ static int64_t outputs_of_tap(const struct openreg_pool *pool, int64_t k,
 	*o = openreg_greatest(*o, at->first[2]);
 	end = openreg_least(end, at->first[2] + at->count[2]);
 	return end - *o;
+}
+
+static void load_row(const struct openreg_pool *pool,
+		     const struct openreg_pool_place *at, const int64_t from[3],
+		     int64_t step, int64_t n, struct openreg_pool_work *work)
+{
+	openreg_pool_load(pool, work->line,
+			  openreg_pool_at(&pool->x, pool->esize, at->n, at->c,
+					  from),
+			  openreg_offset(step, pool->x.stride[4]), n);
 }
 
 /* One row of the input to all outputs that have it in their windows. */
@@ -89,18 +94,12 @@ static void fold_row(const struct openreg_pool *pool,
 		from[2] = o * w->stride[2] - w->padding[2] +
 			  k * w->dilation[2];
 		slot = o - at->first[2];
-		openreg_pool_load(pool, work->line,
-				  openreg_pool_at(&pool->x, pool->esize, at->n,
-						  at->c, from),
-				  openreg_offset(w->stride[2],
-						 pool->x.stride[4]),
-				  n);
+		load_row(pool, at, from, w->stride[2], n, work);
 		if (pool->kind == OPENREG_POOL_MAX)
 			fold_max(pool, work, slot, work->line, flat + from[2],
 				 w->stride[2], n);
 		else
-			fold_sum(pool->is_float, work->sum + slot, work->line,
-				 n);
+			fold_sum(pool, work->sum + slot, work->line, n);
 	}
 }
 
@@ -120,70 +119,101 @@ static void by_rows(const struct openreg_pool *pool,
 	}
 }
 
-/* A piece of a row of one window, into slot. */
+/* A piece of a row of one window, into slot: n elements, `apart` in line. */
 static void fold_piece(const struct openreg_pool *pool, int64_t at,
 		       int64_t step, int64_t n, int64_t slot,
+		       const union openreg_pool_value *line, int64_t apart,
 		       struct openreg_pool_work *work)
 {
+	union openreg_pool_value *sum = &work->sum[slot];
+	double total;
 	int64_t i;
 
-	for (i = 0; i < n; i++) {
-		if (pool->kind == OPENREG_POOL_MAX)
-			fold_one(pool->is_float, work->sum + slot,
-				 work->index + slot, work->line + i,
-				 at + i * step);
-		else
-			fold_sum(pool->is_float, work->sum + slot,
-				 work->line + i, 1);
+	if (pool->kind == OPENREG_POOL_MAX) {
+		for (i = 0; i < n; i++)
+			fold_one(pool->is_float, sum, work->index + slot,
+				 line + i * apart, at + i * step);
+	} else if (pool->is_float) {
+		total = sum->f;
+		for (i = 0; i < n; i++)
+			total += line[i * apart].f;
+		sum->f = total;
+	} else {
+		for (i = 0; i < n; i++)
+			sum->i = openreg_offset_add(sum->i, line[i * apart].i);
 	}
 }
 
-static void fold_window(const struct openreg_pool *pool,
-			const struct openreg_pool_place *at,
-			const struct openreg_pool_span span[3], int64_t slot,
-			struct openreg_pool_work *work)
+/* Row from[0], from[1] of the input to the windows, of which each takes its part. */
+static void fold_wide(const struct openreg_pool *pool,
+		      const struct openreg_pool_place *at, int64_t from[3],
+		      struct openreg_pool_work *work)
 {
 	const struct openreg_geometry *w = &pool->w;
-	int64_t i, j, k, n, from[3];
+	int64_t i, k, n;
 
-	for (i = 0; i < span[0].count; i++) {
-		for (j = 0; j < span[1].count; j++) {
-			for (k = 0; k < span[2].count; k += n) {
-				n = openreg_least(span[2].count - k,
-						  OPENREG_POOL_LINE);
-				from[0] = span[0].first + i * span[0].step;
-				from[1] = span[1].first + j * span[1].step;
-				from[2] = span[2].first + k * span[2].step;
-				openreg_pool_load(
-					pool, work->line,
-					openreg_pool_at(&pool->x, pool->esize,
-							at->n, at->c, from),
-					openreg_offset(span[2].step,
-						       pool->x.stride[4]),
-					n);
-				fold_piece(pool,
-					   (from[0] * w->input[1] + from[1]) *
-							   w->input[2] +
-						   from[2],
-					   span[2].step, n, slot, work);
-			}
+	for (i = 0; i < at->count[2]; i++) {
+		const struct openreg_pool_span *s = &work->span[i];
+
+		for (k = 0; k < s->count; k += n) {
+			n = openreg_least(s->count - k, OPENREG_POOL_LINE);
+			from[2] = s->first + k * s->step;
+			load_row(pool, at, from, s->step, n, work);
+			fold_piece(pool,
+				   (from[0] * w->input[1] + from[1]) *
+						   w->input[2] +
+					   from[2],
+				   s->step, n, i, work->line, 1, work);
 		}
 	}
 }
 
-static void divide(const struct openreg_pool *pool,
-		   const struct openreg_pool_place *at,
-		   struct openreg_pool_span span[3],
-		   struct openreg_pool_work *work)
+/* The same of a row that is no more than a line. */
+static void fold_line(const struct openreg_pool *pool,
+		      const struct openreg_pool_place *at, int64_t from[3],
+		      int64_t first, int64_t n, struct openreg_pool_work *work)
 {
-	int64_t i, by;
+	const struct openreg_geometry *w = &pool->w;
+	int64_t flat = (from[0] * w->input[1] + from[1]) * w->input[2], i;
+
+	from[2] = first;
+	load_row(pool, at, from, 1, n, work);
+	for (i = 0; i < at->count[2]; i++) {
+		const struct openreg_pool_span *s = &work->span[i];
+
+		if (!s->count)
+			continue;
+		fold_piece(pool, flat + s->first, s->step, s->count, i,
+			   work->line + (s->first - first), s->step, work);
+	}
+}
+
+static void by_output(const struct openreg_pool *pool,
+		      const struct openreg_pool_place *at,
+		      const struct openreg_pool_span span[3],
+		      struct openreg_pool_work *work)
+{
+	int64_t first = pool->w.input[2], end = 0, from[3], i, j;
 
 	for (i = 0; i < at->count[2]; i++) {
-		span[2] = openreg_pool_span(pool, 2, at->first[2] + i);
-		by = openreg_pool_divisor(pool, span);
-		if (by)
-			work->sum[i] = openreg_pool_divide(pool, work->sum[i],
-							   by);
+		const struct openreg_pool_span *s = &work->span[i];
+
+		if (!s->count)
+			continue;
+		first = openreg_least(first, s->first);
+		end = openreg_greatest(end, s->first + (s->count - 1) * s->step +
+						    1);
+	}
+	for (i = 0; i < span[0].count && first < end; i++) {
+		for (j = 0; j < span[1].count; j++) {
+			from[0] = span[0].first + i * span[0].step;
+			from[1] = span[1].first + j * span[1].step;
+			if (end - first <= OPENREG_POOL_LINE)
+				fold_line(pool, at, from, first, end - first,
+					  work);
+			else
+				fold_wide(pool, at, from, work);
+		}
 	}
 }
 
@@ -200,14 +230,14 @@ void openreg_pool_forward(const struct openreg_pool *pool,
 	}
 	span[0] = openreg_pool_span(pool, 0, at->first[0]);
 	span[1] = openreg_pool_span(pool, 1, at->first[1]);
-	for (i = 0; i < n && pool->by_output; i++) {
-		span[2] = openreg_pool_span(pool, 2, at->first[2] + i);
-		fold_window(pool, at, span, i, work);
-	}
-	if (!pool->by_output)
+	if (pool->by_output || pool->kind == OPENREG_POOL_AVG)
+		openreg_pool_row_spans(pool, at->first[2], n, work);
+	if (pool->by_output)
+		by_output(pool, at, span, work);
+	else
 		by_rows(pool, at, span, work);
 	if (pool->kind == OPENREG_POOL_AVG)
-		divide(pool, at, span, work);
+		openreg_pool_divide_row(pool, span, work, work->sum, n);
 	openreg_pool_store(pool,
 			   openreg_pool_at(&pool->y, pool->esize, at->n, at->c,
 					   at->first),

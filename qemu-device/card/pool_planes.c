@@ -176,21 +176,6 @@ static void visit_window(const struct group *g,
 	}
 }
 
-static void divide(const struct group *g, union openreg_pool_value *x,
-		   int64_t by)
-{
-	const double divisor = (double)by;
-	int64_t i;
-
-	if (g->pool->is_float) {
-		g->pool->kernels->one[1][OPENREG_V_DIV][OPENREG_VT_F64](
-			x, x, &divisor, NULL, (size_t)g->lanes);
-		return;
-	}
-	for (i = 0; i < g->lanes; i++)
-		x[i] = openreg_pool_divide(g->pool, x[i], by);
-}
-
 static void window_forward(const struct group *g,
 			   const struct openreg_pool_span span[3],
 			   const int64_t at[3])
@@ -207,7 +192,7 @@ static void window_forward(const struct group *g,
 	visit_window(g, span, max ? visit_max : visit_sum);
 	by = max ? 0 : openreg_pool_divisor(pool, span);
 	if (by)
-		divide(g, work->sum, by);
+		openreg_pool_divide(pool, work->sum, by, g->lanes);
 	openreg_pool_store(pool, address(g, &pool->y, pool->esize, at),
 			   pool->y.stride[1], work->sum, g->lanes);
 	if (pool->has_index)
@@ -239,6 +224,7 @@ static void mark(const struct group *g, const struct openreg_pool_span span[3],
 	}
 }
 
+/* Here the box has one plane after the other. */
 static void place(const struct group *g,
 		  const struct openreg_pool_span span[3], int64_t volume)
 {
@@ -253,7 +239,7 @@ static void place(const struct group *g,
 		/* From memory, so it may be anything. */
 		if (flat < 0 || flat >= volume || !work->inside[flat])
 			continue;
-		to = &work->box[flat * g->lanes + i];
+		to = &work->box[i * volume + flat];
 		if (g->pool->is_float)
 			to->f += work->line[i].f;
 		else
@@ -283,7 +269,7 @@ static void window_backward(const struct group *g,
 	by = openreg_pool_divisor(pool, span);
 	if (!by)
 		return;
-	divide(g, work->line, by);
+	openreg_pool_divide(pool, work->line, by, g->lanes);
 	visit_window(g, span, visit_spread);
 }
 
@@ -314,11 +300,53 @@ static void move_box(const struct group *g)
 	}
 }
 
+static bool is_dense(const struct openreg_pool *pool)
+{
+	int64_t next = 1;
+	unsigned int d;
+
+	for (d = 3; d-- > 0;) {
+		if (pool->w.input[d] > 1 && pool->x.stride[2 + d] != next)
+			return false;
+		next *= pool->w.input[d];
+	}
+	return pool->x.stride[1] == next;
+}
+
+/* What place() left. */
+static void store_planes(const struct group *g, int64_t volume)
+{
+	const struct openreg_pool *pool = g->pool;
+	const struct openreg_pool_view *x = &pool->x;
+	const union openreg_pool_value *box = g->work->box;
+	const int64_t *in = pool->w.input;
+	int64_t at[3] = { 0, 0, 0 }, i;
+
+	if (is_dense(pool)) {
+		openreg_pool_store(pool, address(g, x, pool->esize, at), 1, box,
+				   volume * g->lanes);
+		return;
+	}
+	for (i = 0; i < g->lanes; i++) {
+		for (at[0] = 0; at[0] < in[0]; at[0]++) {
+			for (at[1] = 0; at[1] < in[1]; at[1]++) {
+				openreg_pool_store(
+					pool,
+					openreg_pool_at(x, pool->esize, g->n,
+							g->c + i, at),
+					x->stride[4], box, in[2]);
+				box += in[2];
+			}
+		}
+	}
+}
+
 static void run_group(const struct group *g)
 {
 	const int64_t *out = g->pool->w.output;
 	const struct openreg_pool_span *spans = g->work->span;
 	bool backward = g->pool->flags & OPENREG_POOL_BACKWARD;
+	bool max = g->pool->kind == OPENREG_POOL_MAX;
 	int64_t volume = openreg_window_volume(g->pool->w.input), at[3];
 	struct openreg_pool_span span[3];
 
@@ -340,7 +368,9 @@ static void run_group(const struct group *g)
 			}
 		}
 	}
-	if (backward)
+	if (backward && max)
+		store_planes(g, volume);
+	else if (backward)
 		move_box(g);
 }
 
