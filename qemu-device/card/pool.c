@@ -63,6 +63,19 @@ void openreg_pool_row_spans(const struct openreg_pool *pool, int64_t first,
 		work->span[i] = openreg_pool_span(pool, 2, first + i);
 }
 
+bool openreg_pool_is_dense(const struct openreg_pool *pool)
+{
+	int64_t next = 1;
+	unsigned int d;
+
+	for (d = 3; d-- > 0;) {
+		if (pool->w.input[d] > 1 && pool->x.stride[2 + d] != next)
+			return false;
+		next *= pool->w.input[d];
+	}
+	return true;
+}
+
 void openreg_pool_divide(const struct openreg_pool *pool,
 			 union openreg_pool_value *x, int64_t by, int64_t n)
 {
@@ -185,7 +198,7 @@ static void cut(struct openreg_pool *pool, const int64_t size[3], double ns)
 
 		if (d == 2)
 			piece = openreg_least(piece, OPENREG_POOL_LINE);
-		else if (!(pool->flags & OPENREG_POOL_BACKWARD))
+		else if (d == 0 && !(pool->flags & OPENREG_POOL_BACKWARD))
 			piece = 1;
 		pool->piece[d] = piece;
 		volume *= (double)piece;

@@ -135,6 +135,8 @@ static inline void openreg_pool_store(const struct openreg_pool *pool,
 						(size_t)n);
 }
 
+/* A plane of the input, which is one piece of memory. */
+bool openreg_pool_is_dense(const struct openreg_pool *pool);
 /* n at x, all by the same. */
 void openreg_pool_divide(const struct openreg_pool *pool,
 			 union openreg_pool_value *x, int64_t by, int64_t n);

@@ -28,15 +28,31 @@ static void outputs_of_box(const struct openreg_pool *pool, unsigned int d,
 static struct openreg_pool_span clip(struct openreg_pool_span s, int64_t first,
 				     int64_t count)
 {
-	int64_t skip = 0, last;
+	int64_t skip = 0, last = first + count - 1;
 
+	if (s.first >= first && s.first + (s.count - 1) * s.step <= last)
+		return s;
 	if (s.first < first)
 		skip = openreg_div_up(first - s.first, s.step);
-	last = first + count - 1;
 	last = last < s.first ? -1 : (last - s.first) / s.step;
 	s.count = openreg_greatest(openreg_least(s.count - 1, last) - skip + 1,
 				   0);
 	s.first += skip * s.step;
+	return s;
+}
+
+/* From the box's first element on. Of MAX, with what is between a window's taps. */
+static struct openreg_pool_span find_part(const struct openreg_pool *pool,
+					  const struct openreg_pool_place *box,
+					  unsigned int d,
+					  struct openreg_pool_span s)
+{
+	if (pool->kind == OPENREG_POOL_MAX && s.count) {
+		s.count = (s.count - 1) * s.step + 1;
+		s.step = 1;
+	}
+	s = clip(s, box->first[d], box->count[d]);
+	s.first -= box->first[d];
 	return s;
 }
 
@@ -53,15 +69,31 @@ static void add(const struct openreg_pool *pool, union openreg_pool_value *to,
 struct row {
 	const struct openreg_pool_place *box;
 	struct openreg_pool_span span[3], part[2];
+	uint64_t inverse[2]; /* of the input's last sizes, times 2^64 */
 	int64_t n;
 };
+
+static void add_to_all(const struct openreg_pool *pool,
+		       union openreg_pool_value *to, int64_t step, int64_t n,
+		       union openreg_pool_value x)
+{
+	int64_t i;
+
+	if (pool->is_float && step == 1) {
+		for (i = 0; i < n; i++)
+			to[i].f += x.f;
+		return;
+	}
+	for (i = 0; i < n; i++)
+		add(pool, to + i * step, x);
+}
 
 /* Windows in their order, for each row of the box. */
 static void spread(const struct openreg_pool *pool, struct row *row,
 		   struct openreg_pool_work *work)
 {
 	const struct openreg_pool_place *box = row->box;
-	int64_t i, j, k, o;
+	int64_t i, j, o;
 
 	openreg_pool_divide_row(pool, row->span, work, work->line, row->n);
 	for (i = 0; i < row->part[0].count; i++) {
@@ -77,17 +109,26 @@ static void spread(const struct openreg_pool *pool, struct row *row,
 				const struct openreg_pool_span *s =
 					&work->part[o];
 
-				for (k = 0; k < s->count; k++)
-					add(pool, to + s->first + k * s->step,
-					    work->line[o]);
+				add_to_all(pool, to + s->first, s->step,
+					   s->count, work->line[o]);
 			}
 		}
 	}
 }
 
+/* i / by: an inverse does it for what is below 2^32, and by above 1. */
+static int64_t quotient(int64_t i, int64_t by, uint64_t inverse)
+{
+	if (by == 1)
+		return i;
+	if (i > UINT32_MAX)
+		return i / by;
+	return (int64_t)((unsigned __int128)i * inverse >> 64);
+}
+
 static bool is_in(const struct openreg_pool_span *s, int64_t at)
 {
-	return at >= s->first && at <= s->first + (s->count - 1) * s->step;
+	return (uint64_t)(at - s->first) < (uint64_t)s->count;
 }
 
 /* An index is from memory, so it may be anything. */
@@ -100,29 +141,21 @@ static void place(const struct openreg_pool *pool, const struct row *row,
 
 	for (o = 0; o < row->n; o++) {
 		int64_t index = work->index[o], line, at[3];
-		union openreg_pool_value *to = work->box;
 
 		if (index < 0)
 			continue;
-		if (index < UINT32_MAX) {
-			line = (int64_t)((uint32_t)index / (uint32_t)size[2]);
-			at[0] = (int64_t)((uint32_t)line / (uint32_t)size[1]);
-		} else {
-			line = index / size[2];
-			at[0] = line / size[1];
-		}
+		line = quotient(index, size[2], row->inverse[1]);
+		at[0] = quotient(line, size[1], row->inverse[0]);
 		at[2] = index - line * size[2] - box->first[2];
 		at[1] = line - at[0] * size[1] - box->first[1];
 		at[0] -= box->first[0];
-		if (at[0] < 0 || at[0] >= box->count[0] || at[1] < 0 ||
-		    at[1] >= box->count[1] || at[2] < 0 ||
-		    at[2] >= box->count[2] ||
-		    !is_in(&row->span[0], at[0] + box->first[0]) ||
-		    !is_in(&row->span[1], at[1] + box->first[1]) ||
-		    !is_in(&work->span[o], at[2] + box->first[2]))
-			continue;
-		to += (at[0] * box->count[1] + at[1]) * box->count[2] + at[2];
-		add(pool, to, work->line[o]);
+		if (is_in(&row->part[0], at[0]) &&
+		    is_in(&row->part[1], at[1]) && is_in(&work->part[o], at[2]))
+			add(pool,
+			    &work->box[(at[0] * box->count[1] + at[1]) *
+					       box->count[2] +
+				       at[2]],
+			    work->line[o]);
 	}
 }
 
@@ -134,11 +167,8 @@ static void find_windows(const struct openreg_pool *pool,
 	int64_t i;
 
 	openreg_pool_row_spans(pool, o, n, work);
-	for (i = 0; i < n && pool->kind == OPENREG_POOL_AVG; i++) {
-		work->part[i] = clip(work->span[i], box->first[2],
-				     box->count[2]);
-		work->part[i].first -= box->first[2];
-	}
+	for (i = 0; i < n; i++)
+		work->part[i] = find_part(pool, box, 2, work->span[i]);
 }
 
 static void add_row(const struct openreg_pool *pool, struct row *row,
@@ -169,6 +199,16 @@ static void store_box(const struct openreg_pool *pool,
 	const union openreg_pool_value *from = work->box;
 	int64_t at[3] = { 0, 0, box->first[2] }, i, j;
 
+	if (box->count[1] == pool->w.input[1] &&
+	    box->count[2] == pool->w.input[2] && openreg_pool_is_dense(pool)) {
+		openreg_pool_store(pool,
+				   openreg_pool_at(&pool->x, pool->esize,
+						   box->n, box->c, box->first),
+				   1, from,
+				   box->count[0] * box->count[1] *
+					   box->count[2]);
+		return;
+	}
 	for (i = 0; i < box->count[0]; i++) {
 		for (j = 0; j < box->count[1]; j++) {
 			at[0] = box->first[0] + i;
@@ -188,9 +228,7 @@ static void find_rows(const struct openreg_pool *pool, struct row *row,
 		      unsigned int d, int64_t output)
 {
 	row->span[d] = openreg_pool_span(pool, d, output);
-	row->part[d] = clip(row->span[d], row->box->first[d],
-			    row->box->count[d]);
-	row->part[d].first -= row->box->first[d];
+	row->part[d] = find_part(pool, row->box, d, row->span[d]);
 }
 
 void openreg_pool_backward(const struct openreg_pool *pool,
@@ -204,6 +242,9 @@ void openreg_pool_backward(const struct openreg_pool *pool,
 	bool all;
 
 	memset(work->box, 0, (size_t)volume * sizeof(*work->box));
+	for (d = 0; d < 2; d++)
+		row.inverse[d] = UINT64_MAX / (uint64_t)pool->w.input[1 + d] +
+				 1;
 	for (d = 0; d < 3; d++)
 		outputs_of_box(pool, d, box, &first[d], &end[d]);
 	/* Or the loops over two dimensions count to nothing in the third. */

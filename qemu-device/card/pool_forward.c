@@ -217,21 +217,17 @@ static void by_output(const struct openreg_pool *pool,
 	}
 }
 
-void openreg_pool_forward(const struct openreg_pool *pool,
-			  const struct openreg_pool_place *at,
-			  struct openreg_pool_work *work)
+static void make_row(const struct openreg_pool *pool,
+		     const struct openreg_pool_place *at,
+		     struct openreg_pool_span span[3],
+		     struct openreg_pool_work *work)
 {
-	struct openreg_pool_span span[3];
 	int64_t i, n = at->count[2];
 
 	for (i = 0; i < n; i++) {
 		work->sum[i] = openreg_pool_neutral(pool);
 		work->index[i] = -1;
 	}
-	span[0] = openreg_pool_span(pool, 0, at->first[0]);
-	span[1] = openreg_pool_span(pool, 1, at->first[1]);
-	if (pool->by_output || pool->kind == OPENREG_POOL_AVG)
-		openreg_pool_row_spans(pool, at->first[2], n, work);
 	if (pool->by_output)
 		by_output(pool, at, span, work);
 	else
@@ -248,4 +244,22 @@ void openreg_pool_forward(const struct openreg_pool *pool,
 		(void *)openreg_pool_at(&pool->index, 8, at->n, at->c,
 					at->first),
 		pool->index.stride[4], work->index, (size_t)n);
+}
+
+void openreg_pool_forward(const struct openreg_pool *pool,
+			  const struct openreg_pool_place *at,
+			  struct openreg_pool_work *work)
+{
+	struct openreg_pool_place row = *at;
+	struct openreg_pool_span span[3];
+	int64_t i;
+
+	span[0] = openreg_pool_span(pool, 0, at->first[0]);
+	if (pool->by_output || pool->kind == OPENREG_POOL_AVG)
+		openreg_pool_row_spans(pool, at->first[2], at->count[2], work);
+	for (i = 0; i < at->count[1]; i++) {
+		row.first[1] = at->first[1] + i;
+		span[1] = openreg_pool_span(pool, 1, row.first[1]);
+		make_row(pool, &row, span, work);
+	}
 }

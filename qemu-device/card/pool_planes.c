@@ -300,19 +300,6 @@ static void move_box(const struct group *g)
 	}
 }
 
-static bool is_dense(const struct openreg_pool *pool)
-{
-	int64_t next = 1;
-	unsigned int d;
-
-	for (d = 3; d-- > 0;) {
-		if (pool->w.input[d] > 1 && pool->x.stride[2 + d] != next)
-			return false;
-		next *= pool->w.input[d];
-	}
-	return pool->x.stride[1] == next;
-}
-
 /* What place() left. */
 static void store_planes(const struct group *g, int64_t volume)
 {
@@ -322,7 +309,7 @@ static void store_planes(const struct group *g, int64_t volume)
 	const int64_t *in = pool->w.input;
 	int64_t at[3] = { 0, 0, 0 }, i;
 
-	if (is_dense(pool)) {
+	if (openreg_pool_is_dense(pool) && x->stride[1] == volume) {
 		openreg_pool_store(pool, address(g, x, pool->esize, at), 1, box,
 				   volume * g->lanes);
 		return;
