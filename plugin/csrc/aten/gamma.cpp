@@ -12,6 +12,7 @@
 #include <ATen/ops/special_zeta_meta.h>
 #include <ATen/ops/zeros.h>
 
+#include <array>
 #include <cmath>
 #include <limits>
 #include <optional>
@@ -184,6 +185,102 @@ struct ZetaKernel {
   }
 };
 
+// Of an order up to kMostOrder to a float's accuracy: n! zeta(n + 1, y) by
+// kShift terms and Euler and Maclaurin's formula, with y = 1 - x where x is
+// negative, then the mirrored derivative of a cotangent.
+class ShortPolygamma {
+ public:
+  static bool serves(int64_t n, const Tensor& out) {
+    return n <= kMostOrder && out.scalar_type() != at::kDouble;
+  }
+
+  ShortPolygamma(OpId id, int64_t n, const Tensor& x, const Tensor& out)
+      : id_(id), n_(static_cast<int>(n)), x_(x), out_(out) {}
+
+  void run() const {
+    const Tensor sum = double_like(out_);
+    add(sum);
+    mirror(sum);
+  }
+
+ private:
+  static constexpr int kMostOrder = 6, kShift = 6;
+
+  static Value power(Value x, int n) {
+    return n == 1 ? x
+        : n % 2   ? power(x, n - 1) * x
+                  : power(x * x, n / 2);
+  }
+
+  void add(const Tensor& result) const {
+    Step s(id_, out_, at::kDouble);
+    const Value x = s.load(x_), one = number(x, 1.0);
+    Value base = select(x < 0.0, one - x, abs(x));
+    Value sum = number(x, 0.0);
+    for (int i = 0; i < kShift; i++) {
+      const Value r = recip(base);
+      sum = fma(power(r, n_), r, sum);
+      base = base + one;
+    }
+    const Value r = recip(base), r2 = r * r;
+    double factor = n_ + 1;
+    constexpr double c[] = {1. / 12, -1. / 720, 1. / 30240, -1. / 1209600, 1. / 47900160};
+    std::array<double, 5> coefficient;
+    for (int k = 0; k < 5; k++) {
+      coefficient[k] = c[k] * factor;
+      factor *= (n_ + 2 * k + 2.0) * (n_ + 2 * k + 3.0);
+    }
+    Value rest = number(x, coefficient[4]);
+    for (int k = 3; k >= 0; k--) {
+      rest = fma(rest, r2, number(x, coefficient[k]));
+    }
+    rest = fma(rest, r2, fma(r, number(x, 0.5), number(x, 1.0 / n_)));
+    s.store(result, fma(rest, power(r, n_), sum));
+    s.run();
+  }
+
+  // Coefficients of the nth derivative of cot, a polynomial in cot.
+  std::array<double, kMostOrder + 2> derivative() const {
+    std::array<double, kMostOrder + 2> p{0, 1};
+    for (int i = 0; i < n_; i++) {
+      std::array<double, kMostOrder + 2> next{};
+      for (int k = 1; k < kMostOrder + 2; k++) {
+        next[k - 1] -= k * p[k];
+        if (k + 1 < kMostOrder + 2) {
+          next[k + 1] -= k * p[k];
+        }
+      }
+      p = next;
+    }
+    return p;
+  }
+
+  void mirror(const Tensor& sum) const {
+    Step s(id_, out_, at::kDouble);
+    const Value x = s.load(x_), zeta = s.load(sum);
+    const double factorial = std::tgamma(n_ + 1.0), sign = n_ % 2 ? 1 : -1;
+    const Value cot = recip(tan((x - rint(x)) * M_PI)), square = cot * cot;
+    const auto p = derivative();
+    const double scale = -std::pow(M_PI, n_ + 1);
+    Value cotangents = number(x, scale * p[n_ + 1]);
+    for (int k = n_ - 1; k >= 0; k -= 2) {
+      cotangents = fma(cotangents, square, number(x, scale * p[k]));
+    }
+    if (n_ % 2 == 0) {
+      cotangents = cotangents * cot;
+    }
+    const Value mirrored = cotangents - zeta * factorial;
+    const Value negative = select(x == floor(x), sign * kInf, mirrored);
+    s.store(out_, select(x < 0.0, negative, zeta * (sign * factorial)));
+    s.run(Part::FURTHER);
+  }
+
+  OpId id_;
+  int n_;
+  const Tensor& x_;
+  const Tensor& out_;
+};
+
 struct Polygamma {
   // Most integers are poles, of which core's CPU kernel gives large numbers.
   static bool serves(int64_t n, const Tensor& self) {
@@ -195,6 +292,10 @@ struct Polygamma {
     Tensor out = op.maybe_get_output(0);
     if (n == 0) {
       at::digamma_out(out, self);
+      return;
+    }
+    if (ShortPolygamma::serves(n, out)) {
+      ShortPolygamma(id, n, self, out).run();
       return;
     }
     const Tensor order = at::scalar_tensor(
