@@ -2,20 +2,16 @@
 /* Whether this host has a matrix unit. */
 #include <pthread.h>
 
-#include <oneapi/dnnl/dnnl.h>
-
 #include "amx.h"
 #include "isa_amx.h"
+#include "primitives.h"
 
 static const struct openreg_amx *unit;
 
 /* oneDNN asks the kernel for permission, for all threads of the process. */
 static void find_unit(void)
 {
-	unsigned int isa = dnnl_get_effective_cpu_isa();
-
-	if ((isa & dnnl_cpu_isa_avx512_core_amx) ==
-	    dnnl_cpu_isa_avx512_core_amx)
+	if (openreg_primitive_isa(dnnl_cpu_isa_avx512_core_amx))
 		unit = openreg_isa_amx();
 }
 
