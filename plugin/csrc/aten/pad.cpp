@@ -73,17 +73,21 @@ struct Reflection {
   }
   // The elements that the ends copy, in their order.
   static Tensor before(const Tensor& t, int64_t d, int64_t n) {
-    return t.narrow(d, 1, n).flip(d);
+    return turned(t.narrow(d, 1, n), d);
   }
   static Tensor after(const Tensor& t, int64_t d, int64_t n) {
-    return t.narrow(d, t.size(d) - 1 - n, n).flip(d);
+    return turned(t.narrow(d, t.size(d) - 1 - n, n), d);
   }
   // Adds the gradients of the ends to those of the elements.
   static void add_before(const Tensor& to, int64_t d, const Tensor& grad) {
-    to.narrow(d, 1, grad.size(d)).add_(grad.flip(d));
+    to.narrow(d, 1, grad.size(d)).add_(turned(grad, d));
   }
   static void add_after(const Tensor& to, int64_t d, const Tensor& grad) {
-    to.narrow(d, to.size(d) - 1 - grad.size(d), grad.size(d)).add_(grad.flip(d));
+    to.narrow(d, to.size(d) - 1 - grad.size(d), grad.size(d)).add_(turned(grad, d));
+  }
+  // One element needs no copy to be turned.
+  static Tensor turned(const Tensor& t, int64_t d) {
+    return t.size(d) == 1 ? t : t.flip(d);
   }
 };
 
@@ -101,10 +105,13 @@ struct Replication {
     return repeated(t, d, t.size(d) - 1, n);
   }
   static void add_before(const Tensor& to, int64_t d, const Tensor& grad) {
-    to.narrow(d, 0, 1).add_(grad.sum(d, true));
+    to.narrow(d, 0, 1).add_(summed(grad, d));
   }
   static void add_after(const Tensor& to, int64_t d, const Tensor& grad) {
-    to.narrow(d, to.size(d) - 1, 1).add_(grad.sum(d, true));
+    to.narrow(d, to.size(d) - 1, 1).add_(summed(grad, d));
+  }
+  static Tensor summed(const Tensor& grad, int64_t d) {
+    return grad.size(d) == 1 ? grad : grad.sum(d, true);
   }
 };
 
@@ -124,12 +131,17 @@ Tensor pad_dim(const Tensor& t, int64_t d, int64_t before, int64_t after) {
 
 template <class Ends>
 Tensor unpad_dim(const Tensor& grad, int64_t d, int64_t size, int64_t before, int64_t after) {
-  auto sizes = grad.sizes().vec();
-  sizes[d] = size;
-  const Tensor out = at::zeros(sizes, grad.options());
   const int64_t skip = std::max<int64_t>(0, -before), drop = std::max<int64_t>(0, -after);
-  const int64_t kept = size - skip - drop;
-  out.narrow(d, skip, kept).copy_(grad.narrow(d, std::max<int64_t>(0, before), kept));
+  const Tensor kept = grad.narrow(d, std::max<int64_t>(0, before), size - skip - drop);
+  Tensor out;
+  if (kept.size(d) == size) {
+    out = kept.clone(at::MemoryFormat::Contiguous);
+  } else {
+    auto sizes = grad.sizes().vec();
+    sizes[d] = size;
+    out = at::zeros(sizes, grad.options());
+    out.narrow(d, skip, kept.size(d)).copy_(kept);
+  }
   if (before > 0) {
     Ends::add_before(out, d, grad.narrow(d, 0, before));
   }
@@ -163,9 +175,11 @@ Tensor pad_backward(const Tensor& grad, const Tensor& self, IntArrayRef padding)
   Tensor t = grad;
   for (int64_t i = Dims - 1; i >= 0; i--) {
     const int64_t d = self.dim() - 1 - i;
-    t = unpad_dim<Ends>(t, d, self.size(d), padding[2 * i], padding[2 * i + 1]);
+    if (padding[2 * i] != 0 || padding[2 * i + 1] != 0) {
+      t = unpad_dim<Ends>(t, d, self.size(d), padding[2 * i], padding[2 * i + 1]);
+    }
   }
-  return t;
+  return t.is_same(grad) ? grad.clone(at::MemoryFormat::Contiguous) : t;
 }
 
 template <Tensor (*Function)(const Tensor&, IntArrayRef)>
