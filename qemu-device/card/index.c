@@ -102,13 +102,20 @@ static uint32_t index_slices(const struct openreg_job *job, unsigned int phase)
 	return job->slices[0];
 }
 
+/* The dimension that is counted as number i. */
+static unsigned int digit(const struct openreg_index_plan *plan, unsigned int i)
+{
+	return plan->short_first && (i == 1 || i == 2) ? 3 - i : i;
+}
+
 /* Number i among the tiles of one group of digits. */
 static void seek(const struct openreg_index_plan *plan, int64_t *at, bool free,
 		 int64_t i)
 {
-	unsigned int d;
+	unsigned int k, d;
 
-	for (d = 0; d < plan->ndim; d++) {
+	for (k = 0; k < plan->ndim; k++) {
+		d = digit(plan, k);
 		if (plan->free[d] != free)
 			continue;
 		at[d] = i % plan->digits[d];
@@ -118,9 +125,10 @@ static void seek(const struct openreg_index_plan *plan, int64_t *at, bool free,
 
 static void next(const struct openreg_index_plan *plan, int64_t *at, bool free)
 {
-	unsigned int d;
+	unsigned int k, d;
 
-	for (d = 0; d < plan->ndim; d++) {
+	for (k = 0; k < plan->ndim; k++) {
+		d = digit(plan, k);
 		if (plan->free[d] != free)
 			continue;
 		if (++at[d] < plan->digits[d])

@@ -47,6 +47,8 @@ struct openreg_index_plan {
 	openreg_index_fn *kernel;
 	bool wrap;
 	unsigned int ndim; /* at least 2 */
+	/* Dimension 2 is counted before the walk: its points share cache lines. */
+	bool short_first;
 	int64_t size[OPENREG_INDEX_DIMS];
 	int64_t block[2];
 	int64_t digits[OPENREG_INDEX_DIMS]; /* tiles along a dimension */

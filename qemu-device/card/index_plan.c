@@ -176,25 +176,29 @@ static bool place_run(struct dims *dims, bool put, bool numbering)
 	return true;
 }
 
-/* A short walk makes room for a longer free dimension; n of them come first. */
-static void place_walk(struct dims *dims, unsigned int n, bool put,
+/*
+ * A short walk makes room for a longer free dimension; n of them come first. Returns
+ * whether it does.
+ */
+static bool place_walk(struct dims *dims, unsigned int n, bool put,
 		       bool numbering)
 {
 	unsigned int d, best = n - 1;
 	bool runs = n < dims->n;
 
 	if (n < 2 || dims->size[n - 1] >= SHORT_WALK)
-		return;
+		return false;
 	for (d = 0; d + 1 < n; d++) {
 		if (is_free(dims, d, put, numbering) &&
 		    dims->size[d] > dims->size[best])
 			best = d;
 	}
 	if (best == n - 1)
-		return;
+		return false;
 	move_last(dims, best);
 	if (runs)
 		move_last(dims, n - 1);
+	return true;
 }
 
 static void add_dim(struct openreg_index_plan *plan, const struct dims *dims,
@@ -252,7 +256,7 @@ static void set_dims(struct openreg_index_plan *plan, struct dims *dims,
 	unsigned int walks = dims->n - runs;
 	int d;
 
-	place_walk(dims, walks, put, numbering);
+	plan->short_first = place_walk(dims, walks, put, numbering);
 	plan->ndim = 0;
 	d = (int)dims->n - 1;
 	add_dim(plan, dims, runs ? d : -1,
