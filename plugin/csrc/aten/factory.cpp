@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // fill_, zero_, arange, linspace, eye, triu and tril.
+#include "aten/step.h"
 #include "aten/convention.h"
 #include "aten/structured.h"
 #include "runtime/overlap.h"
@@ -61,8 +62,18 @@ Tensor as_bits(const Tensor& t) {
   }
 }
 
+// FILL is one worker's; VECTOR is shared by all, which pays for as much as this.
+constexpr size_t kSharedBytes = 1 << 20;
+
 void fill_bits(OpId id, const Tensor& self, int64_t bits, Part part) {
   const Tensor once = without_repeats(self);
+  if (once.element_size() >= 4 && once.nbytes() >= kSharedBytes) {
+    const Tensor words = once.view(once.element_size() == 4 ? at::kInt : at::kLong);
+    Step s(id, words, words.scalar_type());
+    s.store(words, s.program.imm(bits, s.program.type()));
+    s.run(part);
+    return;
+  }
   Space space(once.sizes(), once.get_device());
   space.add(once);
   space.sort_by_stride(0);
