@@ -149,16 +149,22 @@ void sum_gradient(const Tensor& out, const Tensor& g) {
   s.run();
 }
 
-// dx = rstd * weight * (g - mean of g - xhat * mean of g * xhat)
+// dx = rstd * weight * (g - mean of g - xhat * mean of g * xhat). What has one value a
+// channel is computed first: each element then takes two differences and two products.
 void training_gradient(const Tensor& out, const Tensor& g, const Normalized& n, const Sums& sums) {
   const double share = static_cast<double>(n.x.size(1)) / static_cast<double>(n.x.numel());
-  Step s(backward_name.id, n.x, statistics_type(n.x.scalar_type()));
+  const Tensor mean = new_channels(n.x), slope = new_channels(n.x), curve = new_channels(n.x);
+  Step first(backward_name.id, mean, mean.scalar_type());
+  const Value rstd = first.load(n.rstd);
+  const Value factor = n.weight.defined() ? rstd * first.load(n.weight) : rstd;
+  first.store(mean, first.load(sums.grad) * share);
+  first.store(slope, factor);
+  first.store(curve, first.load(sums.dot) * share * rstd * factor);
+  first.run(Part::FURTHER);
+  Step s(backward_name.id, n.x, mean.scalar_type());
   const auto result = s.add(out);
-  const Value rstd = s.load(n.rstd);
-  const Value xhat = (s.load(n.x) - s.load(n.mean)) * rstd;
-  const Value d = s.load(g) - s.load(sums.grad) * share - xhat * (s.load(sums.dot) * share);
-  const Value slope = n.weight.defined() ? rstd * s.load(n.weight) : rstd;
-  s.program.store(result, d * slope);
+  const Value of_grad = (s.load(g) - s.load(mean)) * s.load(slope);
+  s.program.store(result, of_grad - (s.load(n.x) - s.load(n.mean)) * s.load(curve));
   s.run(Part::FURTHER);
 }
 
