@@ -102,6 +102,9 @@ Value divide(
 
 Value power(Pointwise& p, Value x, const Scalar& exponent) {
   const double e = exponent.toDouble();
+  if (e == 1) {
+    return x;
+  }
   if (e == 2) {
     return x * x;
   }
