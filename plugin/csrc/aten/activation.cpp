@@ -110,8 +110,9 @@ Value softplus(Value x, double beta, double threshold) {
 Value elu(Pointwise& p, S alpha, S scale, S input_scale) {
   const Value x = p.in(0);
   const double negative = alpha.toDouble() * scale.toDouble();
-  return select(
-      x < 0.0, expm1(x * input_scale.toDouble()) * negative, x * p(scale));
+  const double inner = input_scale.toDouble();
+  const Value below = expm1(inner == 1 ? x : x * inner) * negative;
+  return select(x < 0.0, below, scale.toDouble() == 1 ? x : x * p(scale));
 }
 
 Value elu_gradient(Pointwise& p, S alpha, S scale, S input_scale, bool is_result) {
@@ -134,7 +135,9 @@ Value mish_slope(Value x) {
 }
 
 Value hard_six(Value x) {
-  return min(max(x + 3.0, 0.0), 6.0) / 6.0;
+  // The quotient by 6, rounded once: a product, made good by what it leaves.
+  const Value y = min(max(x + 3.0, 0.0), 6.0), sixth = number(x, 1.0 / 6), q = y * sixth;
+  return fma(fma(q, number(x, -6.0), y), sixth, q);
 }
 
 Value hardswish_slope(Value g, Value x) {
