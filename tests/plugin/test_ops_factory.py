@@ -119,3 +119,19 @@ def test_shapes_need_no_kernel():
         assert torch.equal(y.t().reshape(-1).cpu(), x.t().reshape(-1))
         assert torch.equal(y.unfold(0, 2, 1).contiguous().cpu(), x.unfold(0, 2, 1))
         assert torch.equal(torch.stack(y.chunk(2, 1)).cpu(), torch.stack(x.chunk(2, 1)))
+
+
+@pytest.mark.parametrize("dtype", [*FLOATS, torch.int64, torch.complex64], ids=str)
+def test_large_fills(dtype):
+    x = torch.full((600, 1000), 3, dtype=dtype, device="openreg")
+    want = torch.full((600, 1000), 3, dtype=dtype)
+    for t in (x, want):
+        t[:, ::2].fill_(-7)
+    assert torch.equal(x.cpu(), want)
+    assert not x.zero_().cpu().any()
+
+
+def test_large_fills_keep_the_bits():
+    x = torch.empty(300000, device="openreg")
+    assert x.fill_(-0.0).cpu().signbit().all()
+    assert x.fill_(float("nan")).cpu().isnan().all()

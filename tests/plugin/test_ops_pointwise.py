@@ -372,3 +372,11 @@ def test_an_operator_that_a_type_has_not():
     with pytest.raises(RuntimeError, match="not implemented"):
         torch.bitwise_not(to_card(values(3)))
     torch.testing.assert_close((to_card(values(3)) + 1).cpu(), values(3) + 1)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_hardsigmoid_is_the_rounded_quotient(dtype):
+    odd = torch.tensor([math.inf, -math.inf, math.nan], dtype=dtype)
+    x = torch.cat([torch.linspace(-4, 4, 100001, dtype=dtype), odd])
+    got = F.hardsigmoid(to_card(x)).cpu()
+    torch.testing.assert_close(got, (x + 3).clamp(0, 6) / 6, rtol=0, atol=0, equal_nan=True)
