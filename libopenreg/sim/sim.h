@@ -149,7 +149,7 @@ int sim_queue_reset(struct transport *t, struct transport_queue *tq,
 void sim_queue_ring(struct transport *t, struct transport_queue *tq);
 void sim_queues_stop(struct transport *t);
 void sim_queues_close(struct transport *t);
-bool sim_lend(struct transport *t);
+enum lend sim_lend(struct transport *t);
 int sim_queue_wait(struct transport *t, struct transport_queue *tq,
 		   uint64_t seq, int64_t deadline_ns);
 /* The card has raised the queue's vector, or its state has changed. */

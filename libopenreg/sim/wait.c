@@ -78,13 +78,15 @@ static int sleep_until(struct sim_vector *v, int64_t deadline_ns)
 				      &ts);
 }
 
-bool sim_lend(struct transport *t)
+enum lend sim_lend(struct transport *t)
 {
 	int cancel = sim_cancel_off();
-	bool poll = openreg_card_lend(t->card->card);
+	enum openreg_lend found = openreg_card_lend(t->card->card);
 
 	sim_cancel_restore(cancel);
-	return poll;
+	if (found == OPENREG_LEND_WORKED)
+		return LEND_WORKED;
+	return found == OPENREG_LEND_POLL ? LEND_POLL : LEND_SLEEP;
 }
 
 int sim_queue_wait(struct transport *t, struct transport_queue *tq,

@@ -43,6 +43,13 @@ struct transport_queue {
 	void *state; /* the transport's own */
 };
 
+/* What a thread that polls should do next. */
+enum lend {
+	LEND_SLEEP, /* sleep: the card may need this processor */
+	LEND_POLL,
+	LEND_WORKED, /* poll: it has just done some of the card's work */
+};
+
 struct transport_ops {
 	size_t size; /* of this table: one source built all of it */
 	const char *more_vram; /* how to get a card with more */
@@ -81,11 +88,8 @@ struct transport_ops {
 	int (*queue_create)(struct transport *t, uint32_t slots,
 			    uint32_t priority, struct transport_queue *tq);
 	void (*queue_destroy)(struct transport *t, struct transport_queue *tq);
-	/*
-	 * For a thread that polls: the card may use it. false: better sleep.
-	 * NULL: not known.
-	 */
-	bool (*lend)(struct transport *t);
+	/* For a thread that polls: the card may use it. NULL: not known. */
+	enum lend (*lend)(struct transport *t);
 	int (*queue_wait)(struct transport *t, struct transport_queue *tq,
 			  uint64_t seq, int64_t deadline_ns);
 	int (*queue_reset)(struct transport *t, struct transport_queue *tq,

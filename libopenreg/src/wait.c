@@ -69,30 +69,42 @@ static int poll_queue(struct openreg_queue *q, uint64_t seq)
 	return openreg_queue_fail(q, state);
 }
 
-/* A spin that the caller has set lasts as long as that, whatever it costs. */
-static bool pays(struct openreg_queue *q, bool given)
+static enum lend lend(struct openreg_queue *q)
 {
 	const struct transport_ops *ops = q->dev->ops;
 
-	return !ops->lend || ops->lend(q->dev->t) || given;
+	return ops->lend ? ops->lend(q->dev->t) : LEND_POLL;
+}
+
+/* When a spin of ns that begins now ends. */
+static int64_t end_of_spin(int64_t ns, int64_t deadline)
+{
+	int64_t now = openreg_now_ns();
+
+	return ns < deadline - now ? now + ns : deadline;
 }
 
 static int spin(struct openreg_queue *q, uint64_t seq, int64_t deadline)
 {
 	int64_t ns = __atomic_load_n(&q->spin_ns, __ATOMIC_RELAXED);
 	const bool given = ns > 0;
-	int64_t now, end;
+	enum lend found;
+	int64_t end;
 	int ret;
 
 	if (!ns)
 		return 0;
 	if (!given)
 		ns = -ns;
-	now = openreg_now_ns();
-	end = ns < deadline - now ? now + ns : deadline;
+	end = end_of_spin(ns, deadline);
 	do {
-		if (!pays(q, given))
+		found = lend(q);
+		/* A spin that the caller has set lasts that long, whatever it costs. */
+		if (found == LEND_SLEEP && !given)
 			return 0;
+		/* Work for the card is no idle spin. */
+		if (found == LEND_WORKED)
+			end = end_of_spin(ns, deadline);
 		for (int i = 0; i < POLLS_PER_CLOCK; i++) {
 			ret = poll_queue(q, seq);
 			if (ret)

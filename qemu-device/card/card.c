@@ -147,6 +147,7 @@ struct openreg_card *card_make(const struct openreg_card_config *config,
 	card->config = *config;
 	card->ops = ops;
 	card->host = host;
+	atomic_init(&card->caller_cpu, CPU_ASLEEP);
 	if (!gate_init(&card->gate) ||
 	    pthread_mutex_init(&card->sched.lock, NULL) ||
 	    pthread_mutex_init(&card->faults.lock, NULL) ||

@@ -104,13 +104,17 @@ void openreg_card_reg_write(struct openreg_card *card, uint64_t off,
 /* Only wakes a thread. */
 void openreg_card_doorbell(struct openreg_card *card, unsigned int page);
 
+enum openreg_lend {
+	OPENREG_LEND_SLEEP, /* a thread of the card may need this processor */
+	OPENREG_LEND_POLL, /* the card runs, on other processors only */
+	OPENREG_LEND_WORKED, /* the caller has done some of the card's work */
+};
+
 /*
- * For a thread that polls for a packet, before each poll. true: the card runs, on other
- * processors only, or the caller has just done some of its work. false: the caller
- * should sleep, as a thread of the card may need this processor. Callbacks are called
- * without thread_enter.
+ * For a thread that polls for a packet, before each poll: what the thread should do
+ * next. Callbacks are called without thread_enter.
  */
-bool openreg_card_lend(struct openreg_card *card);
+enum openreg_lend openreg_card_lend(struct openreg_card *card);
 
 /*
  * Pausing: after openreg_card_pause_begin no new slice starts;

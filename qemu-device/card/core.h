@@ -184,6 +184,8 @@ struct gate {
 	pthread_cond_t admin;
 	pthread_cond_t quiet; /* active fell, or the hold ended */
 	unsigned int active; /* threads that may touch anything */
+	unsigned int asleep; /* workers that wait for idle */
+	unsigned int waking; /* of these: signalled, and not yet running */
 	atomic_uint hold; /* HOLD_*; written under lock */
 	atomic_uint events; /* a change that a worker about to sleep must see */
 	atomic_uint sleepers;
@@ -200,6 +202,7 @@ struct gate {
 struct sched {
 	pthread_mutex_t lock;
 	struct queue *awake;
+	struct queue *lent; /* the one that a lent thread works on */
 	unsigned int nawake;
 	unsigned int nctx; /* that have some of these */
 	uint64_t round; /* of looks at the tails */
@@ -306,6 +309,7 @@ struct openreg_card {
 	atomic_size_t extra; /* bytes that jobs hold beside their operands */
 	struct worker copier;
 	struct worker *workers;
+	atomic_int caller_cpu; /* of the last doorbell or loan */
 	pthread_mutex_t lending; /* of the next */
 	struct worker lent; /* a thread that is not the card's */
 };
@@ -461,6 +465,7 @@ void *copier_main(void *opaque);
 
 /* lend.c */
 void worker_set_cpu(struct worker *w, int cpu);
+void note_caller(struct openreg_card *card);
 
 /* slow.c */
 void slow_down(struct worker *w);

@@ -104,22 +104,22 @@ void gate_note(struct openreg_card *card)
 	atomic_fetch_add(&card->gate.events, 1);
 }
 
-/* Also wakes up to n sleeping workers. */
+/*
+ * Also wakes up to n sleeping workers. A worker that wakes up already counts: it
+ * looks at every queue once it runs, and another one would only compete with the
+ * caller for its processor.
+ */
 void gate_wake(struct openreg_card *card, unsigned int n)
 {
 	struct gate *gate = &card->gate;
-	unsigned int sleepers;
 
 	gate_note(card);
-	sleepers = atomic_load(&gate->sleepers);
-	if (!sleepers)
+	if (!atomic_load(&gate->sleepers))
 		return;
 	pthread_mutex_lock(&gate->lock);
-	if (n >= sleepers)
-		pthread_cond_broadcast(&gate->idle);
-	else
-		while (n--)
-			pthread_cond_signal(&gate->idle);
+	n = n < gate->asleep ? n : gate->asleep;
+	for (; gate->waking < n; gate->waking++)
+		pthread_cond_signal(&gate->idle);
 	pthread_mutex_unlock(&gate->lock);
 }
 
@@ -150,10 +150,13 @@ void gate_sleep(struct openreg_card *card, unsigned int events,
 	pthread_mutex_lock(&gate->lock);
 	/* The waker takes the lock after its event: no wake-up falls here. */
 	if (atomic_load(&gate->events) == events && !gate_held(card)) {
+		gate->asleep++;
 		if (timeout_ns)
 			pthread_cond_timedwait(&gate->idle, &gate->lock, &at);
 		else
 			pthread_cond_wait(&gate->idle, &gate->lock);
+		gate->asleep--;
+		gate->waking -= gate->waking > 0;
 	}
 	atomic_fetch_sub(&gate->sleepers, 1);
 	enter_locked(gate);

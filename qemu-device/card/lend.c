@@ -15,6 +15,15 @@ void worker_set_cpu(struct worker *w, int cpu)
 		atomic_store_explicit(&w->cpu, cpu, memory_order_relaxed);
 }
 
+/* A worker that polls on the caller's processor yields to it. */
+void note_caller(struct openreg_card *card)
+{
+	int cpu = sched_getcpu();
+
+	if (atomic_load_explicit(&card->caller_cpu, memory_order_relaxed) != cpu)
+		atomic_store_explicit(&card->caller_cpu, cpu, memory_order_relaxed);
+}
+
 static void note(const struct worker *w, int here, bool *shared, bool *elsewhere)
 {
 	int cpu = atomic_load_explicit(&w->cpu, memory_order_relaxed);
@@ -46,6 +55,7 @@ static bool run_one(struct openreg_card *card)
 
 	pthread_mutex_lock(&card->sched.lock);
 	pick = sched_pick(w, &q, &slice);
+	card->sched.lent = q;
 	pthread_mutex_unlock(&card->sched.lock);
 	if (pick == PICK_NONE)
 		return false;
@@ -57,22 +67,26 @@ static bool run_one(struct openreg_card *card)
 	else
 		exec_slice(w, q, slice);
 	fesetenv(&env);
+	pthread_mutex_lock(&card->sched.lock);
+	card->sched.lent = NULL;
+	pthread_mutex_unlock(&card->sched.lock);
 	sched_hand_back(card);
 	return true;
 }
 
-bool openreg_card_lend(struct openreg_card *card)
+enum openreg_lend openreg_card_lend(struct openreg_card *card)
 {
 	bool done = false;
 
+	note_caller(card);
 	if (runs_elsewhere(card))
-		return true;
+		return OPENREG_LEND_POLL;
 	if (pthread_mutex_trylock(&card->lending))
-		return false;
+		return OPENREG_LEND_SLEEP;
 	if (gate_try_enter(card)) {
 		done = run_one(card);
 		gate_leave(card);
 	}
 	pthread_mutex_unlock(&card->lending);
-	return done;
+	return done ? OPENREG_LEND_WORKED : OPENREG_LEND_SLEEP;
 }

@@ -267,8 +267,11 @@ bool sched_retire(struct worker *w, uint64_t now, uint64_t *timeout)
 	access_begin(w);
 	for (q = card->sched.awake; q; q = next) {
 		next = q->awake_next;
-		if (q->owners || q->active != ACTIVE_NONE)
+		if (q->owners || q->active != ACTIVE_NONE) {
+			/* A worker looks again after its work, a lent thread need not. */
+			poll |= q == card->sched.lent;
 			continue;
+		}
 		if (q->state != OPENREG_QUEUE_RUNNING) {
 			sched_queue_forget(q);
 		} else if (q->waiting) {
@@ -438,16 +441,13 @@ void sched_watch(struct openreg_card *card)
 		gate_wake(card, 1);
 }
 
-/* Somebody has to look at the tail of the queue that is free again. */
+/*
+ * A worker has to look at the tail of the queue that is free again. One that is awake
+ * does so after its work, and sched_watch() has woken another if that takes long.
+ */
 void sched_hand_back(struct openreg_card *card)
 {
-	bool polled;
-
-	pthread_mutex_lock(&card->sched.lock);
-	polled = card->sched.poller;
-	pthread_mutex_unlock(&card->sched.lock);
-	if (polled)
-		gate_note(card);
-	else
+	gate_note(card);
+	if (atomic_load(&card->gate.sleepers) == card->config.workers)
 		gate_wake(card, 1);
 }

@@ -47,6 +47,8 @@ static void idle(struct worker *w, unsigned int events)
 		return;
 	}
 	pthread_mutex_unlock(&card->sched.lock);
+	if (atomic_load_explicit(&card->caller_cpu, memory_order_relaxed) == w->cpu)
+		sched_yield();
 	for (i = 0; i < RELAX; i++)
 		cpu_relax();
 }
