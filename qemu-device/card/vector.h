@@ -154,6 +154,10 @@ void openreg_tile_run(const struct openreg_plan *plan,
 		      const struct openreg_tile *tile,
 		      struct openreg_tile_state *state);
 
+/* The columns of dst become n numbers of four bytes of each line of src. */
+void openreg_turn(uintptr_t dst, uintptr_t dst_step, uintptr_t src,
+		  uintptr_t src_step, int64_t lines, int64_t n);
+
 /* Registers to memory over the dimensions lo .. hi of a tile. */
 void openreg_tile_store(const struct openreg_plan *plan,
 			const struct openreg_tile *tile,

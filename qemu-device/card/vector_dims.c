@@ -184,22 +184,22 @@ static int64_t block_side(int64_t size)
 	return 0;
 }
 
-/* A dimension along which some operand's elements are closer than along 0. */
+/* A dimension along which some operand's elements are closest, closer than along 0. */
 static unsigned int crossing_dim(const struct openreg_plan *plan)
 {
-	unsigned int i, d;
+	unsigned int i, d, best = 0;
 
-	for (i = 0; i < plan->naccess; i++) {
+	for (i = 0; i < plan->naccess && !best; i++) {
 		const int64_t *stride = plan->access[i].stride;
 
 		for (d = 1; d < plan->ndim; d++) {
 			if (stride[d] && magnitude(stride[0]) >= 8 &&
-			    magnitude(stride[d]) < magnitude(stride[0]) &&
+			    magnitude(stride[d]) < magnitude(stride[best]) &&
 			    plan->size[d] >= 8)
-				return d;
+				best = d;
 		}
 	}
-	return 0;
+	return best;
 }
 
 static void move_dim(struct openreg_plan *plan, unsigned int from,

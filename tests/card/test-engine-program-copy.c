@@ -147,6 +147,56 @@ static void test_fills(void **state)
 	}
 }
 
+/* Columns from lines, blocks of 4 x 4 with and without a rest on each side. */
+static void test_turned(void **state)
+{
+	static const int64_t sizes[][3] = {
+		{ 1, 200, 200 }, { 2, 64, 196 }, { 2, 196, 64 }, { 2, 67, 131 },
+		{ 3, 50, 150 },	 { 2, 9, 1000 }, { 2, 1000, 9 }, { 1, 33, 704 },
+	};
+	static const unsigned int dtypes[] = { OPENREG_F32, OPENREG_I32, OPENREG_F64,
+					       OPENREG_I16 };
+	unsigned int i;
+
+	(void)state;
+	for (i = 0; i < 2 * 4 * 8; i++) {
+		struct problem p = { .ndim = 3 };
+		struct openreg_args args;
+		int64_t at[OPENREG_DIMS_MAX] = { 0 }, n = 1, k;
+		/* Either the last two dimensions change places, or all three turn round. */
+		unsigned int outer = i & 1 ? 1 : 0;
+
+		memcpy(p.size, sizes[i / 8], sizeof(sizes[0]));
+		p.dtype[0] = p.dtype[1] = dtypes[i / 2 % 4];
+		for (k = 0; k < 3; k++)
+			n *= p.size[k];
+		dense_strides(3, p.size, p.at[0].stride);
+		p.at[1].stride[1] = 1;
+		p.at[1].stride[outer ? 0 : 2] = p.size[1];
+		p.at[1].stride[outer ? 2 : 0] = p.size[1] * p.size[outer ? 0 : 2];
+		p.at[0].extent = n;
+		for (k = 0; k < 2; k++)
+			p.memory[k] = malloc((size_t)n * 8 + 8);
+		p.want = malloc((size_t)n * 8 + 8);
+		memset(p.memory[0], 0, (size_t)n * 8 + 8);
+		memset(p.want, 0, (size_t)n * 8 + 8);
+		for (k = 0; k < n * 8 + 8; k++)
+			p.memory[1][k] = (unsigned char)(k * 37 + (k >> 8));
+		do
+			memcpy(element(&p, 0, p.want, at),
+			       element(&p, 1, p.memory[1], at),
+			       openreg_dtype_size(p.dtype[0]));
+		while (next_point(p.ndim, p.size, at));
+		args_begin(&args, OPENREG_OP_COPY, p.ndim, p.size);
+		add_operand(&args, &p, 0);
+		add_operand(&args, &p, 1);
+		assert_true(copy_to_program(&args));
+		args_run_order(&args, i % 3 == 0);
+		compare(&p);
+		release(&p);
+	}
+}
+
 /* What is short, or not in VRAM, is left to the copy engine. */
 static void test_left_alone(void **state)
 {
@@ -175,6 +225,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_copies),
 		cmocka_unit_test(test_fills),
+		cmocka_unit_test(test_turned),
 		cmocka_unit_test(test_left_alone),
 	};
 
