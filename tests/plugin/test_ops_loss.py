@@ -26,6 +26,37 @@ def test_losses_of_images(reduction):
 
 
 @pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+@pytest.mark.parametrize("shape", [(260, 257), (4, 100, 20, 9), (70000,)])
+def test_losses_of_many_scores(reduction, shape):
+    scores, pixels = values(*shape), (*shape[:1], *shape[2:]) if shape[1:] else ()
+    classes = shape[1] if shape[1:] else shape[0]
+    target = values(*pixels, low=0, high=classes - 0.01, seed=2).long()
+    weight = values(classes, low=0.5, high=2, seed=1)
+    flat = target.view(-1)
+    for ignored in (-100, 2):
+        if flat.numel() > 1:
+            flat[1::3] = ignored
+        for options in ({}, {"weight": weight}):
+            card = {k: to_card(v) for k, v in options.items()}
+            options = {"ignore_index": ignored, "reduction": reduction, **options}
+            wants = with_gradients(lambda s: F.nll_loss(s, target, **options))(scores)
+            with no_fallback():
+                gots = with_gradients(
+                    lambda s: F.nll_loss(s, to_card(target), **{**options, **card})
+                )(to_card(scores))
+            for got, want in zip(gots, wants):
+                torch.testing.assert_close(got.cpu(), want)
+        flat.clamp_(min=0)
+
+
+def test_targets_out_of_range_of_many_scores():
+    scores, target = values(300, 300), torch.arange(300)
+    target[5], target[7] = 300, -2
+    got = F.nll_loss(to_card(scores), to_card(target), reduction="none")
+    assert got.isnan().nonzero().flatten().tolist() == [5, 7]
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
 def test_binary_cross_entropy(reduction):
     x, y = values(6, 5, low=0, high=1), values(6, 5, low=0, high=1, seed=1)
     x[0, 0], x[0, 1] = 0, 1

@@ -17,14 +17,14 @@ using at::Tensor;
 using OptTensor = std::optional<Tensor>;
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
-// There is no gather in nll_loss: each class compares its number with the
-// target. Scores are [N, C, pixels]; a target in [0, C) or equal to ignore.
+// Each class compares its number with the target, unless the scores are many.
+// Scores are [N, C, pixels]; a target in [0, C) or equal to ignore.
 class Scores {
  public:
   Scores(const Tensor& self, const Tensor& target, const OptTensor& weight)
       : self_(of(self)), target_(of_rows(target, self_)) {
     if (weight && weight->defined()) {
-      weight_ = weight->view({-1, 1});
+      weight_ = weight->dim() == 1 ? weight->view({-1, 1}) : *weight;
     }
     space_.emplace(self_.sizes(), self.get_device());
   }
@@ -144,6 +144,29 @@ void with_dense(const Tensor& out, Fn&& fn) {
   out.copy_(dense);
 }
 
+// Scores from which a gather, and what prepares it, take less than a pass over them.
+constexpr int64_t kManyScores = int64_t{1} << 16;
+
+// The same loss from one class, number 0, which holds the score of the target. A
+// target that is out of range becomes 1, one that is ignored -1.
+struct Picked {
+  static constexpr int64_t kIgnore = -1;
+
+  Picked(const Tensor& all, const Tensor& target, const OptTensor& weights, int64_t ignore) {
+    const Tensor scores = Scores::of(all);
+    const Tensor wanted = Scores::of_rows(target, scores).to(at::kLong);
+    const Tensor index = wanted.clamp(0, scores.size(1) - 1);
+    self = scores.gather(1, index);
+    number = wanted.ne(index).to(at::kLong).masked_fill_(wanted.eq(ignore), kIgnore);
+    if (weights && weights->defined()) {
+      weight = weights->index_select(0, index.flatten()).view(index.sizes());
+    }
+  }
+
+  Tensor self, number;
+  OptTensor weight;
+};
+
 struct NllForward {
   template <class Op>
   void operator()(
@@ -156,7 +179,14 @@ struct NllForward {
       int64_t ignore) const {
     check_targets(self, target);
     with_dense(op.maybe_get_output(0), [&](const Tensor& out) {
-      run(id, out, op.maybe_get_output(1), self, target, weight, reduction, ignore);
+      const Tensor& total = op.maybe_get_output(1);
+      if (self.numel() < kManyScores) {
+        run(id, out, total, self, target, weight, reduction, ignore);
+        return;
+      }
+      const Picked picked(self, target, weight, ignore);
+      run(id, out, total, picked.self, picked.number, picked.weight, reduction,
+          Picked::kIgnore);
     });
   }
 
