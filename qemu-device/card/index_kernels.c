@@ -50,9 +50,29 @@
 #define DST_AT(i) ((i) * t->dst_walk)
 #define SRC_AT(i) (t->off[i] + (i) * t->src_walk)
 #define DENSE COPY_RUN
+/* Lines of the walk, where the destination is denser along it than along the run. */
+#define LINES(T)                                                               \
+	static void get_lines_##T(const struct openreg_index_tile *t)          \
+	{                                                                      \
+		int64_t i, j;                                                  \
+                                                                               \
+		for (j = 0; j < t->run; j++) {                                 \
+			char *to = t->dst + j * t->dst_run;                    \
+			const char *from = t->src + j * t->src_run;            \
+                                                                               \
+			for (i = 0; i < t->walk; i++)                          \
+				*(T *)(to + DST_AT(i)) =                       \
+					*(const T *)(from + SRC_AT(i));        \
+		}                                                              \
+	}
 #define GET(T)                                                                 \
+	LINES(T)                                                               \
 	static void get_##T(const struct openreg_index_tile *t)                \
 	{                                                                      \
+		if (t->run > 1 && t->dst_walk == sizeof(T)) {                  \
+			get_lines_##T(t);                                      \
+			return;                                                \
+		}                                                              \
 		RUNS(T, *d = *s)                                               \
 	}
 GET(uint8_t)

@@ -299,6 +299,9 @@ static void set_blocks(struct openreg_index_plan *plan, int64_t esize, bool put)
 	plan->digits[1] = pieces(plan->size[1], walk);
 	for (d = 2; d < plan->ndim; d++)
 		plan->digits[d] = plan->size[d];
+	/* GET takes lines of a dense walk: as long as they go, fewer of the run. */
+	if (!put && plan->dst_stride[1] == esize && run > OPENREG_INDEX_RUN / esize / walk)
+		run = OPENREG_INDEX_RUN / esize / walk;
 	shares = put && plan->free[0] ? SHARES / free_parts(plan) : 0;
 	if (shares > 1 && pieces(plan->size[0], shares) < run)
 		run = pieces(plan->size[0], shares);
