@@ -138,3 +138,9 @@ def test_more_rows_than_are_worked_on_at_once(mode):
     with no_fallback():
         got = F.embedding_bag(*to_card([indices, weight, offsets]), mode=mode)
     torch.testing.assert_close(got.cpu(), want, rtol=1e-4, atol=1e-3)
+
+
+def test_no_index_at_all():
+    weight, none, offsets = values(ROWS, WIDTH), INDICES[:0], torch.tensor([0, 0])
+    want = F.embedding_bag(none, weight, offsets)
+    assert torch.equal(F.embedding_bag(*to_card([none, weight, offsets])).cpu(), want)

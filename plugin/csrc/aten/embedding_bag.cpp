@@ -65,8 +65,9 @@ bool serves(
 
 // The bag of every index.
 Tensor bags_of(const Tensor& offsets, int64_t count) {
-  return offsets.numel() == 0 ? at::zeros({count}, offsets.options().dtype(at::kLong))
-                              : segments_of(offsets.narrow(0, 1, offsets.numel() - 1), count);
+  return offsets.numel() == 0 || count == 0
+      ? at::zeros({count}, offsets.options().dtype(at::kLong))
+      : segments_of(offsets.narrow(0, 1, offsets.numel() - 1), count);
 }
 
 // Folds the rows of a matrix into the rows of another that they name.
