@@ -199,8 +199,8 @@ static bool cut(struct openreg_conv *cv)
 }
 
 /*
- * The box whose primitive decides on the order of the weights. Not the last one,
- * which may be smaller than the others.
+ * The primitive of this box decides on the order of the weights. The last box may
+ * be smaller than the others, so it does not.
  */
 static struct openreg_conv_box main_box(const struct openreg_conv *cv)
 {

@@ -12,7 +12,7 @@ CASES: dict = {}
 
 
 def case(name, bf16=False):
-    """With bf16 there is a second entry, whose step runs under autocast."""
+    """bf16 adds a second entry, which runs the step under autocast."""
 
     def add(make):
         CASES[name] = lambda device: make(device, False)

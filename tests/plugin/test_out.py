@@ -45,9 +45,9 @@ def test_out_on_another_device(op):
     sample = first_sample(op)
     if sample is None or "device" in sample.kwargs:
         return
-    there = call(op, sample, "cpu", lambda t: torch.empty_like(t, device=DEVICE))
-    on_cpu = call(op, sample, DEVICE, lambda t: torch.empty_like(t, device="cpu"))
-    assert there is None or on_cpu is not None
+    on_cpu = call(op, sample, "cpu", lambda t: torch.empty_like(t, device=DEVICE))
+    on_card = call(op, sample, DEVICE, lambda t: torch.empty_like(t, device="cpu"))
+    assert on_cpu is None or on_card is not None
 
 
 @names

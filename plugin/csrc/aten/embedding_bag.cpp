@@ -147,7 +147,7 @@ Four forward(
   const Tensor where = bags_of(
       include_last_offset ? offsets.narrow(0, 0, bags) : offsets, count);
   const bool pads = padding_idx >= 0;
-  // What is padding goes to a bag of its own.
+  // Padding goes to a bag of its own.
   const Tensor kept = pads ? where.masked_fill(indices.eq(padding_idx), bags) : where;
   const auto type = at::toOpMathType(weight.scalar_type());
   const auto options = weight.options().dtype(type);
