@@ -91,15 +91,15 @@ def test_a_store_where_torch_has_no_libuv(positional):
     assert "libuv" not in str(caught.value)
 
 
-SCRIPT = """
-import torch, torch.distributed as dist
+SCRIPT = r"""
+import os, torch, torch.distributed as dist
 dist.init_process_group("cpu:gloo")
 x = torch.full((2,), float(dist.get_rank() + 1), device="openreg")
 t = x.cpu()
 dist.all_reduce(t)
 x.copy_(t)
 assert x.tolist() == [3, 3], x
-print("rank", dist.get_rank(), "of", dist.get_world_size())
+os.write(1, f"rank {dist.get_rank()} of {dist.get_world_size()}\n".encode())
 dist.destroy_process_group()
 """
 
