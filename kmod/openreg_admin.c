@@ -22,8 +22,6 @@ static int openreg_admin_errno(struct openreg_device *odev,
 		return -ENOMEM;
 	case OPENREG_ADMIN_ENOENT:
 		return -EIO;
-	case OPENREG_ADMIN_EBUSY:
-		return -EBUSY;
 	default:
 		dev_warn_ratelimited(odev->drm.dev,
 				     "admin command %u failed with status %u\n",
@@ -52,7 +50,6 @@ static bool openreg_admin_is_odd(const struct openreg_admin_req *req,
 	case OPENREG_ADMIN_SEG_UNBIND:
 		/* A context that is being destroyed has no segments. */
 		return status != OPENREG_ADMIN_OK &&
-		       status != OPENREG_ADMIN_EBUSY &&
 		       (status != OPENREG_ADMIN_ENOENT ||
 			!READ_ONCE(req->ctx->closing));
 	case OPENREG_ADMIN_QUEUE_STOP:
@@ -68,27 +65,15 @@ static bool openreg_admin_is_odd(const struct openreg_admin_req *req,
 	}
 }
 
-/*
- * What somebody waits for goes first. Of the rest one goes in between, or who
- * asks all the time would keep it from ever being done. It leaves half of the
- * ring to what somebody waits for: it may be slow.
- */
 static struct openreg_admin_req *
 openreg_admin_next(struct openreg_admin *admin)
 {
-	struct openreg_admin_req *req, *other = NULL;
+	struct openreg_admin_req *req;
 
-	if (!admin->held &&
-	    admin->num_background < OPENREG_ADMIN_RING_SLOTS / 2)
-		other = list_first_entry_or_null(&admin->background,
-						 struct openreg_admin_req,
-						 link);
-	if (other && admin->in_between)
-		return other;
 	list_for_each_entry(req, &admin->pending, link)
 		if (!admin->held || req->first)
 			return req;
-	return other;
+	return NULL;
 }
 
 /* Moves pending requests into free slots; the card sees them at once. */
@@ -109,10 +94,6 @@ static void openreg_admin_kick(struct openreg_device *odev)
 		if (admin->reqs[slot])
 			break;
 		list_del_init(&req->link);
-		req->waiting = false;
-		admin->in_between = !req->background;
-		__assign_bit(slot, admin->of_background, req->background);
-		admin->num_background += req->background;
 		req->issued = jiffies;
 		req->start = req->issued;
 		admin->reqs[slot] = req;
@@ -153,9 +134,7 @@ void openreg_admin_submit(struct openreg_device *odev,
 		 req->ctx->dead)
 		error = -EIO;
 	if (!error) {
-		req->waiting = req->background;
-		list_add_tail(&req->link, req->waiting ?
-			      &admin->background : &admin->pending);
+		list_add_tail(&req->link, &admin->pending);
 		openreg_admin_kick(odev);
 	}
 	spin_unlock(&admin->lock);
@@ -165,22 +144,6 @@ void openreg_admin_submit(struct openreg_device *odev,
 		req->lost = true;
 		req->done(req);
 	}
-}
-
-/* Somebody waits for it now. */
-void openreg_admin_hurry(struct openreg_device *odev,
-			 struct openreg_admin_req *req)
-{
-	struct openreg_admin *admin = &odev->admin;
-
-	spin_lock(&admin->lock);
-	if (req->waiting) {
-		req->waiting = false;
-		req->background = false;
-		list_move_tail(&req->link, &admin->pending);
-		openreg_admin_kick(odev);
-	}
-	spin_unlock(&admin->lock);
 }
 
 struct openreg_admin_sync {
@@ -276,13 +239,9 @@ static void openreg_admin_fill_over(struct openreg_admin *admin, u32 over)
 
 static void openreg_admin_advance(struct openreg_admin *admin)
 {
-	for (; admin->head != admin->tail; admin->head++) {
-		u32 slot = admin->head & OPENREG_ADMIN_MASK;
-
-		if (admin->reqs[slot])
-			break;
-		admin->num_background -= test_bit(slot, admin->of_background);
-	}
+	while (admin->head != admin->tail &&
+	       !admin->reqs[admin->head & OPENREG_ADMIN_MASK])
+		admin->head++;
 }
 
 /* Called by the thread of vector 0. */
@@ -382,25 +341,11 @@ void openreg_admin_suspend(struct openreg_device *odev)
 	spin_unlock(&admin->lock);
 }
 
-static void openreg_admin_take_pending(struct openreg_admin *admin,
-				       struct list_head *from,
-				       struct list_head *lost)
-{
-	struct openreg_admin_req *req, *next;
-
-	list_for_each_entry_safe(req, next, from, link)
-		if (admin->state == OPENREG_ADMIN_DEAD ||
-		    (req->ctx && req->ctx->dead)) {
-			req->waiting = false;
-			list_move_tail(&req->link, lost);
-		}
-}
-
 /* Takes what a card that has forgotten its contexts can do nothing about. */
 static void openreg_admin_take_lost(struct openreg_admin *admin,
 				    struct list_head *lost)
 {
-	struct openreg_admin_req *req;
+	struct openreg_admin_req *req, *next;
 	u32 i;
 
 	lockdep_assert_held(&admin->lock);
@@ -411,9 +356,10 @@ static void openreg_admin_take_lost(struct openreg_admin *admin,
 	}
 	admin->head = 0;
 	admin->tail = 0;
-	admin->num_background = 0;
-	openreg_admin_take_pending(admin, &admin->pending, lost);
-	openreg_admin_take_pending(admin, &admin->background, lost);
+	list_for_each_entry_safe(req, next, &admin->pending, link)
+		if (admin->state == OPENREG_ADMIN_DEAD ||
+		    (req->ctx && req->ctx->dead))
+			list_move_tail(&req->link, lost);
 	list_for_each_entry(req, lost, link) {
 		req->status = admin->error ?: -EIO;
 		req->lost = true;
@@ -471,7 +417,6 @@ int openreg_admin_init(struct openreg_device *odev)
 
 	spin_lock_init(&admin->lock);
 	INIT_LIST_HEAD(&admin->pending);
-	INIT_LIST_HEAD(&admin->background);
 	INIT_LIST_HEAD(&admin->finished);
 	INIT_WORK(&admin->finish, openreg_admin_finish_work);
 	INIT_LIST_HEAD(&admin->ctxs);

@@ -2,7 +2,6 @@
 #ifndef OPENREG_ADMIN_H
 #define OPENREG_ADMIN_H
 
-#include <linux/bitmap.h>
 #include <linux/list.h>
 #include <linux/spinlock.h>
 #include <linux/types.h>
@@ -24,7 +23,6 @@ struct openreg_device;
  *	command or never will be; must not wait for another command. May free
  *	the request.
  * @first: goes even while others are held back; set by who holds them
- * @background: nobody waits for it, and there may be very many
  * @frees: @done may free much, for which the interrupt's thread has no time
  * @status: 0 or a negative error, for @done
  * @lost: the card did not answer; it has been reset or cut off, for @done
@@ -34,12 +32,10 @@ struct openreg_admin_req {
 	struct openreg_ctx *ctx;
 	void (*done)(struct openreg_admin_req *req);
 	bool first;
-	bool background;
 	bool frees;
 	int status;
 	bool lost;
 	/* private: */
-	bool waiting; /* on admin.background; under admin.lock */
 	struct list_head link;
 	unsigned long issued;
 	unsigned long start; /* what its time counts from */
@@ -64,11 +60,6 @@ struct openreg_admin {
 	u32 head; /* no request is in a slot before it */
 	u32 tail;
 	struct list_head pending; /* no slot was free */
-	struct list_head background; /* the same, for these */
-	bool in_between; /* the turn is theirs */
-	/* Slots from head to tail that were theirs, answered or not. */
-	DECLARE_BITMAP(of_background, OPENREG_ADMIN_RING_SLOTS);
-	unsigned int num_background;
 	struct list_head finished; /* done() is yet to be called, by finish */
 	struct work_struct finish;
 	struct list_head ctxs;
@@ -88,8 +79,6 @@ void openreg_admin_flush(struct openreg_device *odev);
 void openreg_admin_drain(struct openreg_device *odev);
 void openreg_admin_submit(struct openreg_device *odev,
 			  struct openreg_admin_req *req);
-void openreg_admin_hurry(struct openreg_device *odev,
-			 struct openreg_admin_req *req);
 int openreg_admin_exec(struct openreg_device *odev, struct openreg_ctx *ctx,
 		       const struct openreg_admin_cmd *cmd);
 int openreg_admin_exec_first(struct openreg_device *odev,
@@ -100,8 +89,6 @@ int openreg_admin_exec_first(struct openreg_device *odev,
 void openreg_admin_finish_work(struct work_struct *work);
 void openreg_admin_finish(struct openreg_device *odev, struct list_head *done);
 void openreg_admin_settle(struct openreg_device *odev);
-bool openreg_admin_withdraw(struct openreg_device *odev,
-			    struct openreg_admin_req *req);
 
 /* openreg_health.c */
 unsigned long openreg_admin_timeout(void);

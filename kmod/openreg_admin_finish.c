@@ -58,19 +58,3 @@ void openreg_admin_settle(struct openreg_device *odev)
 {
 	flush_work(&odev->admin.finish);
 }
-
-/* The card need not be asked: true if it was not, and done() is the caller's. */
-bool openreg_admin_withdraw(struct openreg_device *odev,
-			    struct openreg_admin_req *req)
-{
-	struct openreg_admin *admin = &odev->admin;
-
-	guard(spinlock)(&admin->lock);
-	if (!req->waiting)
-		return false;
-	req->waiting = false;
-	req->status = -EIO;
-	req->lost = true;
-	list_del_init(&req->link);
-	return true;
-}

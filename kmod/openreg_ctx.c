@@ -14,7 +14,7 @@ void openreg_ctx_release_bo(struct openreg_bo *bo)
 {
 	trace_openreg_bo_unbound(bo);
 	if (openreg_bo_owns_vram(bo))
-		openreg_vram_closed(bo);
+		openreg_vram_closing(bo->ctx->odev, -bo->base.size);
 	if (bo->ops->unbound)
 		bo->ops->unbound(bo);
 	else
@@ -39,11 +39,14 @@ static void openreg_ctx_release(struct kref *ref)
 	xa_destroy(&ctx->segs);
 	if (ctx->doorbell)
 		openreg_bo_put(ctx->doorbell);
+	openreg_bo_put(ctx->released);
 
 	spin_lock(&odev->admin.lock);
 	list_del(&ctx->link);
 	spin_unlock(&odev->admin.lock);
 	ida_free(&odev->ctx_ids, ctx->id);
+	if (ctx->closing)
+		openreg_reclaim_end(odev);
 	mutex_destroy(&ctx->lock);
 	kfree(ctx);
 	drm_dev_put(&odev->drm);
@@ -63,30 +66,36 @@ static void openreg_ctx_destroyed(struct openreg_admin_req *req)
 	scoped_guard(mutex, &ctx->lock)
 		list_for_each_entry(queue, &ctx->queues, ctx_link)
 			openreg_points_fail(queue);
-	openreg_unbinds_finish(ctx);
+	openreg_unbinds_end(ctx);
 	openreg_ctx_put(ctx);
 }
 
 static struct openreg_ctx *openreg_ctx_new(struct openreg_device *odev)
 {
+	struct openreg_bo *released;
 	struct openreg_ctx *ctx;
 	int id;
 
+	released = openreg_coherent_new(odev, OPENREG_QUEUE_PAGE_SIZE,
+					&openreg_kernel_page_ops);
+	if (IS_ERR(released))
+		return ERR_CAST(released);
 	ctx = kzalloc_obj(*ctx);
-	if (!ctx)
-		return ERR_PTR(-ENOMEM);
+	if (!ctx) {
+		id = -ENOMEM;
+		goto out_put;
+	}
 	id = ida_alloc_max(&odev->ctx_ids, odev->max_contexts - 1, GFP_KERNEL);
 	if (id == -ENOSPC) {
 		openreg_admin_settle(odev);
 		id = ida_alloc_max(&odev->ctx_ids, odev->max_contexts - 1,
 				   GFP_KERNEL);
 	}
-	if (id < 0) {
-		kfree(ctx);
-		return ERR_PTR(id);
-	}
+	if (id < 0)
+		goto out_free;
 
 	ctx->id = id;
+	ctx->released = released;
 	ctx->odev = odev;
 	drm_dev_get(&odev->drm);
 	kref_init(&ctx->ref);
@@ -98,6 +107,21 @@ static struct openreg_ctx *openreg_ctx_new(struct openreg_device *odev)
 	list_add_tail(&ctx->link, &odev->admin.ctxs);
 	spin_unlock(&odev->admin.lock);
 	return ctx;
+
+out_free:
+	kfree(ctx);
+out_put:
+	openreg_bo_put(released);
+	return ERR_PTR(id);
+}
+
+static struct openreg_admin_cmd
+openreg_ctx_create_cmd(const struct openreg_ctx *ctx)
+{
+	return (struct openreg_admin_cmd) {
+		.opcode = OPENREG_ADMIN_CTX_CREATE,
+		.create.released = ctx->released->coherent.dma,
+	};
 }
 
 /**
@@ -109,9 +133,7 @@ static struct openreg_ctx *openreg_ctx_new(struct openreg_device *odev)
  */
 struct openreg_ctx *openreg_ctx_get(struct openreg_file *file)
 {
-	const struct openreg_admin_cmd cmd = {
-		.opcode = OPENREG_ADMIN_CTX_CREATE,
-	};
+	struct openreg_admin_cmd cmd;
 	struct openreg_ctx *ctx;
 	int ret;
 
@@ -122,12 +144,13 @@ struct openreg_ctx *openreg_ctx_get(struct openreg_file *file)
 	ctx = openreg_ctx_new(file->odev);
 	if (IS_ERR(ctx))
 		return ctx;
+	cmd = openreg_ctx_create_cmd(ctx);
 	ret = openreg_admin_exec(file->odev, ctx, &cmd);
 	if (ret) {
 		openreg_ctx_put(ctx);
 		return ERR_PTR(ret);
 	}
-	/* openreg_unbinds_released() and its like look without the lock. */
+	/* openreg_ctx_check() reads it without the lock. */
 	smp_store_release(&file->ctx, ctx);
 	return ctx;
 }
@@ -168,6 +191,7 @@ void openreg_ctx_close(struct openreg_ctx *ctx)
 {
 	struct openreg_queue *queue;
 
+	openreg_reclaim_begin(ctx->odev);
 	scoped_guard(spinlock, &ctx->unbinds.lock)
 		WRITE_ONCE(ctx->closing, true);
 	scoped_guard(mutex, &ctx->lock)
@@ -219,8 +243,8 @@ static struct openreg_bo *openreg_ctx_get_seg(struct openreg_ctx *ctx,
 }
 
 /*
- * Those that were closed, too: the card is still to be asked to let go. If it is
- * reset meanwhile they are freed without being asked for.
+ * Segments whose SEG_UNBIND is held back are among these. If the card is reset before it
+ * gets the command, the reset frees their memory.
  */
 static int openreg_ctx_restore_segs(struct openreg_ctx *ctx)
 {
@@ -249,7 +273,7 @@ static int openreg_ctx_restore_segs(struct openreg_ctx *ctx)
  */
 int openreg_ctx_restore(struct openreg_ctx *ctx)
 {
-	struct openreg_admin_cmd cmd = { .opcode = OPENREG_ADMIN_CTX_CREATE };
+	const struct openreg_admin_cmd cmd = openreg_ctx_create_cmd(ctx);
 	int ret;
 
 	ret = openreg_admin_exec_first(ctx->odev, ctx, &cmd);
@@ -344,26 +368,16 @@ int openreg_ctx_bind(struct openreg_ctx *ctx, struct openreg_bo *bo)
  * The file has closed a handle to the object, or is being closed itself; or
  * whoever has the memory wants it back.
  */
-void openreg_ctx_unbind(struct openreg_bo *bo, bool background)
+void openreg_ctx_unbind(struct openreg_bo *bo)
 {
 	struct openreg_ctx *ctx = bo->ctx;
 
-	if (READ_ONCE(ctx->closing))
+	if (READ_ONCE(ctx->closing) || xchg(&bo->unbinding, true))
 		return;
-	if (!background)
-		WRITE_ONCE(bo->hurried, true);
-	if (xchg(&bo->unbinding, true)) {
-		if (!background)
-			openreg_admin_hurry(ctx->odev, &bo->req);
-		return;
-	}
 
 	trace_openreg_bo_close(bo);
 	WRITE_ONCE(bo->closing, true);
 	if (openreg_bo_owns_vram(bo))
 		openreg_vram_closing(ctx->odev, bo->base.size);
-	openreg_unbind(bo, background);
-	/* Said before the request was there. The caller's reference keeps it. */
-	if (background && READ_ONCE(bo->hurried))
-		openreg_admin_hurry(ctx->odev, &bo->req);
+	openreg_unbind(bo);
 }

@@ -6,7 +6,6 @@
 #include <linux/list.h>
 #include <linux/mutex.h>
 #include <linux/spinlock.h>
-#include <linux/wait.h>
 #include <linux/workqueue.h>
 #include <linux/xarray.h>
 
@@ -16,18 +15,13 @@ struct openreg_bo;
 struct openreg_device;
 struct openreg_file;
 
-/* Closed objects of a context that packets still use. */
+/* Closed objects of a context. */
 struct openreg_unbinds {
-	spinlock_t lock; /* all of this */
-	struct list_head busy; /* of struct openreg_bo, the next to ask for first */
-	struct delayed_work work;
-	unsigned int backoff_ms;
-	unsigned int closing; /* objects that were closed and are still there */
-	unsigned int released; /* such objects so far */
-	wait_queue_head_t wait; /* for one more */
+	spinlock_t lock; /* protects all of this */
+	struct list_head in_use; /* struct openreg_bo: unbound and not released */
 	bool gone; /* the card has destroyed the context */
-	bool stopping; /* its queues were stopped, as one is busy for too long */
-	unsigned long stopped; /* when */
+	bool stopping; /* queues were stopped: a segment is in use for too long */
+	unsigned long stopped; /* when, in jiffies */
 };
 
 /*
@@ -43,6 +37,7 @@ struct openreg_ctx {
 	bool closing; /* its file is being closed; under unbinds.lock */
 	struct xarray segs; /* of struct openreg_bo; each has a reference, once bound */
 	u32 next_seg;
+	struct openreg_bo *released; /* struct openreg_released_page */
 	struct openreg_bo *doorbell; /* shared by all its queues */
 	struct mutex lock; /* doorbell and queues */
 	struct list_head queues; /* with the reference that creation gave */
@@ -57,7 +52,7 @@ int openreg_ctx_check(struct openreg_file *file);
 void openreg_ctx_close(struct openreg_ctx *ctx);
 void openreg_ctx_put(struct openreg_ctx *ctx);
 int openreg_ctx_bind(struct openreg_ctx *ctx, struct openreg_bo *bo);
-void openreg_ctx_unbind(struct openreg_bo *bo, bool background);
+void openreg_ctx_unbind(struct openreg_bo *bo);
 void openreg_ctx_release_bo(struct openreg_bo *bo);
 int openreg_ctx_restore(struct openreg_ctx *ctx);
 void openreg_ctx_lose(struct openreg_ctx *ctx);
@@ -65,23 +60,13 @@ struct openreg_ctx *openreg_ctx_next(struct openreg_device *odev,
 				     struct openreg_ctx *last);
 
 /* openreg_unbind.c */
-void openreg_unbind(struct openreg_bo *bo, bool background);
+void openreg_unbind(struct openreg_bo *bo);
 void openreg_unbinds_init(struct openreg_unbinds *unbinds);
-void openreg_unbinds_finish(struct openreg_ctx *ctx);
+void openreg_unbinds_work(struct work_struct *work);
+void openreg_unbinds_notify(struct openreg_device *odev);
+void openreg_unbinds_forget(struct openreg_device *odev);
+void openreg_unbinds_end(struct openreg_ctx *ctx);
+bool openreg_unbinds_watch(struct openreg_device *odev);
 bool openreg_unbinds_are_late(struct openreg_ctx *ctx);
-unsigned int openreg_unbinds_released(struct openreg_file *file);
-bool openreg_unbinds_wait(struct openreg_file *file, unsigned int released,
-			  unsigned long deadline);
-void openreg_unbinds_wake(struct openreg_device *odev);
-
-/* For what was closed and is on its way back. */
-#define OPENREG_PATIENCE (10 * HZ)
-
-static inline bool openreg_is_short(int error)
-{
-	return error == -ENOMEM || error == -ENOSPC;
-}
-
-void openreg_unbinds_drain(struct openreg_device *odev);
 
 #endif

@@ -139,6 +139,8 @@ static int openreg_tables_init(struct openreg_device *odev)
 	ida_init(&odev->doorbell_ids);
 	xa_init_flags(&odev->queues, XA_FLAGS_ALLOC);
 	INIT_LIST_HEAD(&odev->bos);
+	openreg_reclaim_init(&odev->reclaim);
+	INIT_WORK(&odev->unbinds_work, openreg_unbinds_work);
 	openreg_health_init(odev);
 	return drmm_add_action_or_reset(&odev->drm, openreg_tables_fini, odev) ?:
 	       drmm_mutex_init(&odev->drm, &odev->bos_lock) ?:
@@ -177,8 +179,7 @@ static void openreg_unplug(struct openreg_device *odev)
 {
 	WRITE_ONCE(odev->going, true);
 	openreg_fail_queues(odev);
-	openreg_unbinds_wake(odev);
-	wake_up_all(&odev->vram.freed);
+	openreg_reclaim_wake(odev);
 	drm_dev_unplug(&odev->drm);
 	/* Those that came meanwhile. */
 	openreg_fail_queues(odev);
@@ -205,7 +206,8 @@ static void openreg_shutdown(struct openreg_device *odev)
 	xa_unlock(&odev->queues);
 	openreg_admin_flush(odev);
 	openreg_admin_settle(odev);
-	openreg_unbinds_drain(odev);
+	openreg_unbinds_forget(odev);
+	cancel_work_sync(&odev->unbinds_work);
 	openreg_bo_detach_all(odev);
 }
 

@@ -54,6 +54,16 @@ struct openreg_health {
 	bool asking; /* the ping is on its way */
 };
 
+/* Closed objects and contexts that the card may still use. */
+struct openreg_reclaim {
+	atomic_t pending;
+	atomic_t done; /* given back so far; may wrap */
+	wait_queue_head_t wait; /* for done */
+};
+
+/* How long a call waits for these before it fails, in jiffies. */
+#define OPENREG_PATIENCE (10 * HZ)
+
 struct openreg_device {
 	struct drm_device drm;
 	struct pci_dev *pdev;
@@ -69,6 +79,7 @@ struct openreg_device {
 	struct openreg_admin admin;
 	struct openreg_faults faults;
 	struct openreg_vram vram;
+	struct openreg_reclaim reclaim;
 	struct openreg_vector vectors[OPENREG_MAX_VECTORS];
 
 	struct ida ctx_ids;
@@ -78,6 +89,8 @@ struct openreg_device {
 	struct list_head bos;
 
 	struct workqueue_struct *wq;
+	atomic_t num_in_use; /* closed objects that are not released */
+	struct work_struct unbinds_work;
 	struct work_struct reset_work;
 	struct mutex reset_lock; /* one reset at a time */
 	struct rw_semaphore map_lock; /* maps of the card's memory */
@@ -188,6 +201,15 @@ void openreg_reset_cut_off(struct openreg_device *odev, int error,
 void openreg_reset_request(struct openreg_device *odev, u64 seen,
 			   const char *reason);
 void openreg_reset_fini(struct openreg_device *odev);
+
+/* openreg_unbind.c */
+void openreg_reclaim_init(struct openreg_reclaim *reclaim);
+void openreg_reclaim_begin(struct openreg_device *odev);
+void openreg_reclaim_end(struct openreg_device *odev);
+int openreg_reclaim_done(struct openreg_device *odev);
+bool openreg_reclaim_wait(struct openreg_device *odev, int ret, int done,
+			  unsigned long deadline);
+void openreg_reclaim_wake(struct openreg_device *odev);
 
 /* openreg_node.c */
 int openreg_node_register(struct openreg_device *odev);

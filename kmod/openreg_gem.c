@@ -41,7 +41,7 @@ static void openreg_bo_close(struct drm_gem_object *obj, struct drm_file *filp)
 	struct openreg_bo *bo = to_openreg_bo(obj);
 
 	atomic64_sub(obj->size, &file->memory[openreg_bo_region(bo)]);
-	openreg_ctx_unbind(bo, true);
+	openreg_ctx_unbind(bo);
 }
 
 static void openreg_bo_gem_free(struct drm_gem_object *obj)
@@ -94,7 +94,7 @@ struct openreg_bo *openreg_bo_new(struct openreg_device *odev, u64 size,
 	bo->length = size;
 	bo->base.funcs = &openreg_bo_funcs;
 	mutex_init(&bo->lock);
-	INIT_LIST_HEAD(&bo->busy);
+	INIT_LIST_HEAD(&bo->in_use);
 	drm_gem_private_object_init(&odev->drm, &bo->base, size);
 	drm_dev_get(&odev->drm);
 	scoped_guard(mutex, &odev->bos_lock)

@@ -89,20 +89,18 @@ struct openreg_bo {
 	u32 seg;
 	u64 address;
 	bool closing; /* unbound, or its context is being closed */
-	bool unbinding; /* the card is asked for it, once */
-	bool hurried; /* somebody waits for that */
-	/* Since it was closed; under ctx->unbinds.lock. */
-	struct list_head busy; /* ctx->unbinds, once the card has refused */
-	bool asking; /* the command is on its way */
-	unsigned long closed; /* when */
-	struct openreg_admin_req req; /* unbind, then clearing */
+	bool unbinding; /* SEG_UNBIND is sent once */
+	struct list_head in_use; /* ctx->unbinds; under its lock */
+	unsigned long closed; /* when, in jiffies */
+	struct openreg_admin_req req; /* SEG_UNBIND */
 
 	union {
 		struct {
 			struct list_head blocks;
 			u64 offset;
 			struct dma_buf *dma_buf; /* exported as; under its resv */
-			bool closing; /* counted as such until it is freed */
+			bool exposed; /* mapped or exported since its unbind began */
+			bool cleared; /* by the card, when it was unbound */
 		} vram;
 		struct openreg_pages mem;
 		struct {
@@ -152,6 +150,7 @@ extern const struct vm_operations_struct openreg_vm_ops;
 struct openreg_bo *openreg_vram_bo_new(struct openreg_device *odev, u64 size);
 int openreg_vram_prepare(struct openreg_bo *bo, struct openreg_admin_cmd *cmd);
 void openreg_vram_unprepare(struct openreg_bo *bo);
+void openreg_vram_expose(struct openreg_bo *bo);
 struct openreg_bo *openreg_system_bo_new(struct openreg_device *odev, u64 size);
 struct openreg_bo *openreg_user_bo_new(struct openreg_device *odev, u64 address,
 				       u64 size, bool readonly);

@@ -13,6 +13,7 @@
 #include <linux/moduleparam.h>
 #include <linux/stringify.h>
 
+#include "openreg_ctx.h"
 #include "openreg_drv.h"
 #include "openreg_queue.h"
 
@@ -202,6 +203,8 @@ void openreg_admin_watchdog(struct work_struct *work)
 	seen = READ_ONCE(odev->generation);
 	spin_unlock(&admin->lock);
 
+	if (running)
+		busy |= openreg_unbinds_watch(odev);
 	if (running && late)
 		openreg_reset_request(odev, seen,
 				      "an admin command did not complete");

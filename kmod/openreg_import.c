@@ -96,7 +96,7 @@ static void openreg_import_revoke_work(struct work_struct *work)
 	if (ctx) {
 		drm_dbg(bo->base.dev, "memory at 0x%llx is taken away\n",
 			bo->address);
-		openreg_ctx_unbind(bo, false);
+		openreg_ctx_unbind(bo);
 		openreg_ctx_put(ctx);
 	}
 	openreg_bo_put(bo);

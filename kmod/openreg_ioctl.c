@@ -76,8 +76,7 @@ static int openreg_bo_create(struct openreg_file *file, struct drm_file *filp,
 			     struct drm_openreg_bo_create *args)
 {
 	unsigned long deadline = jiffies + OPENREG_PATIENCE;
-	unsigned int released;
-	int ret;
+	int done, ret;
 
 	if (!args->size || args->size > file->odev->info.max_bo_size)
 		return -EINVAL;
@@ -87,10 +86,9 @@ static int openreg_bo_create(struct openreg_file *file, struct drm_file *filp,
 
 	args->size = PAGE_ALIGN(args->size);
 	do {
-		released = openreg_unbinds_released(file);
+		done = openreg_reclaim_done(file->odev);
 		ret = openreg_bo_try_create(file, filp, args);
-	} while (openreg_is_short(ret) &&
-		 openreg_unbinds_wait(file, released, deadline));
+	} while (openreg_reclaim_wait(file->odev, ret, done, deadline));
 	return ret;
 }
 
@@ -270,16 +268,14 @@ static int openreg_ioctl_mem_register(struct drm_device *drm, void *data,
 	unsigned long deadline = jiffies + OPENREG_PATIENCE;
 	struct openreg_file *file = filp->driver_priv;
 	struct drm_openreg_mem_register *args = data;
-	unsigned int released;
-	int ret;
+	int done, ret;
 
 	if (!openreg_mem_register_valid(file, args))
 		return -EINVAL;
 	do {
-		released = openreg_unbinds_released(file);
+		done = openreg_reclaim_done(file->odev);
 		ret = openreg_mem_try_register(to_openreg(drm), filp, args);
-	} while (openreg_is_short(ret) &&
-		 openreg_unbinds_wait(file, released, deadline));
+	} while (openreg_reclaim_wait(file->odev, ret, done, deadline));
 	return ret;
 }
 

@@ -4,6 +4,7 @@
 #include <linux/interrupt.h>
 #include <linux/rculist.h>
 
+#include "openreg_ctx.h"
 #include "openreg_drv.h"
 #include "openreg_queue.h"
 #include "openreg_trace.h"
@@ -38,6 +39,7 @@ static irqreturn_t openreg_admin_irq(int irq, void *data)
 
 	trace_openreg_irq(odev, 0);
 	openreg_admin_drain(odev);
+	openreg_unbinds_notify(odev);
 	openreg_fault_drain(odev);
 	openreg_hw_check_alive(odev);
 	return IRQ_HANDLED;

@@ -216,6 +216,8 @@ int openreg_bo_mmap(struct drm_gem_object *obj, struct vm_area_struct *vma)
 	/* Page frames cannot be copied on write. */
 	if (!ops->pfn || is_cow_mapping(vma->vm_flags))
 		return -EINVAL;
+	if (openreg_bo_owns_vram(to_openreg_bo(obj)))
+		openreg_vram_expose(to_openreg_bo(obj));
 	if (ops->readonly) {
 		if (vma->vm_flags & VM_WRITE)
 			return -EACCES;

@@ -66,7 +66,7 @@ static void openreg_power_down(struct openreg_device *odev)
 	disable_delayed_work_sync(&odev->admin.watchdog);
 	disable_delayed_work_sync(&odev->health.work);
 	disable_irq(pci_irq_vector(odev->pdev, 0));
-	/* What the card has let go of is not to be bound again. */
+	/* Segments that the card has released are not to be bound again. */
 	openreg_admin_settle(odev);
 	openreg_fault_drain(odev);
 	openreg_admin_suspend(odev);
@@ -74,6 +74,7 @@ static void openreg_power_down(struct openreg_device *odev)
 	if (!odev->wedged && openreg_hw_reset(odev))
 		drm_err(&odev->drm, "the card does not stop\n");
 	pci_clear_master(odev->pdev);
+	openreg_unbinds_forget(odev);
 	WRITE_ONCE(odev->suspended, true);
 }
 

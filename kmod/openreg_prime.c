@@ -244,7 +244,7 @@ static void openreg_vram_unmap(struct dma_buf_attachment *attach,
 	sg_free_table(sgt);
 	kfree(container_of(sgt, struct openreg_mapping, sgt));
 	if (atomic_dec_and_test(&vram->maps))
-		wake_up_all(&vram->freed);
+		wake_up_all(&vram->unmapped);
 }
 
 static void openreg_vram_dma_buf_release(struct dma_buf *dma_buf)
@@ -289,6 +289,8 @@ struct dma_buf *openreg_bo_export(struct drm_gem_object *obj, int flags)
 	info.flags = flags;
 	info.priv = obj;
 	info.resv = obj->resv;
+	if (openreg_bo_owns_vram(bo))
+		openreg_vram_expose(bo);
 	dma_buf = drm_gem_dmabuf_export(obj->dev, &info);
 	if (!IS_ERR(dma_buf) && openreg_prime_is_vram(dma_buf))
 		bo->vram.dma_buf = dma_buf;
@@ -329,18 +331,16 @@ int openreg_prime_fd_to_handle(struct drm_device *drm, struct drm_file *filp,
 {
 	unsigned long deadline = jiffies + OPENREG_PATIENCE;
 	struct openreg_file *file = filp->driver_priv;
-	unsigned int released;
-	int cookie, ret;
+	int done, cookie, ret;
 
 	ret = openreg_enter(file->odev, &cookie);
 	if (ret)
 		return ret;
 	do {
-		released = openreg_unbinds_released(file);
+		done = openreg_reclaim_done(file->odev);
 		ret = openreg_ctx_check(file) ?:
 		      drm_gem_prime_fd_to_handle(drm, filp, fd, handle);
-	} while (openreg_is_short(ret) &&
-		 openreg_unbinds_wait(file, released, deadline));
+	} while (openreg_reclaim_wait(file->odev, ret, done, deadline));
 	drm_dev_exit(cookie);
 	return ret;
 }
@@ -367,7 +367,7 @@ void openreg_prime_revoke(struct openreg_device *odev)
 	 */
 	while (atomic_read(&vram->maps)) {
 		pm_system_wakeup();
-		wait_event_timeout(vram->freed, !atomic_read(&vram->maps),
+		wait_event_timeout(vram->unmapped, !atomic_read(&vram->maps),
 				   HZ / 10);
 	}
 }

@@ -74,6 +74,7 @@ void openreg_reset_end(struct openreg_device *odev, int ret)
 	if (ret)
 		openreg_admin_stop(odev, OPENREG_ADMIN_DEAD, ret);
 	openreg_admin_flush(odev);
+	openreg_unbinds_forget(odev);
 	if (!ret)
 		openreg_admin_resume(odev);
 	enable_irq(pci_irq_vector(odev->pdev, 0));

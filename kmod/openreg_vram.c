@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Device memory. Blocks are cleared on their way back to the allocator, or
- * when they are handed out if nobody knows what is in them.
+ * Device memory. The card clears an object that is closed while nothing else shows its
+ * memory. All other memory is cleared when it is allocated again.
  */
-
-#include <linux/sched/signal.h>
 
 #include <drm/drm_managed.h>
 #include <drm/drm_print.h>
@@ -12,17 +10,8 @@
 #include "openreg_drv.h"
 #include "openreg_gem.h"
 
-#define OPENREG_VRAM_PATIENCE (10 * HZ)
-
-static void openreg_vram_changed(struct openreg_vram *vram)
-{
-	lockdep_assert_held(&vram->lock);
-	WRITE_ONCE(vram->generation, vram->generation + 1);
-	wake_up_all(&vram->freed);
-}
-
-/* Closed objects keep their memory until the card has let go of it. */
-void openreg_vram_closing(struct openreg_device *odev, u64 size)
+/* Closed objects keep their memory until the card has released them. */
+void openreg_vram_closing(struct openreg_device *odev, s64 size)
 {
 	struct openreg_vram *vram = &odev->vram;
 
@@ -31,42 +20,23 @@ void openreg_vram_closing(struct openreg_device *odev, u64 size)
 }
 
 /*
- * The card has let go of it, and the caller drops a reference next. Who closes
- * the object may yet have to drop that of the handle; but a map may keep it
- * for ever, and nobody should wait for that.
+ * May the card clear the object as it unbinds it? Not if a map or a dma-buf shows the
+ * memory: it has other references than those of the handle and the segment then.
  */
-void openreg_vram_closed(struct openreg_bo *bo)
+bool openreg_vram_can_clear(struct openreg_bo *bo)
 {
-	struct openreg_device *odev = to_openreg(bo->base.dev);
-	unsigned int refs = 1 + !!READ_ONCE(bo->base.handle_count);
-
-	guard(mutex)(&odev->vram.lock);
-	bo->vram.closing = kref_read(&bo->base.refcount) <= refs;
-	if (bo->vram.closing)
-		return;
-	odev->vram.closing -= bo->base.size;
-	openreg_vram_changed(&odev->vram);
+	WRITE_ONCE(bo->vram.exposed, false);
+	/* Pairs with openreg_vram_expose(), which has taken a reference. */
+	smp_mb();
+	return kref_read(&bo->base.refcount) <= 2;
 }
 
-static void openreg_vram_free_blocks(struct openreg_device *odev,
-				     struct list_head *blocks, bool cleared)
+/* The object is being mapped or exported; the caller has a reference. */
+void openreg_vram_expose(struct openreg_bo *bo)
 {
-	lockdep_assert_held(&odev->vram.lock);
-	gpu_buddy_free_list(&odev->vram.mm, blocks,
-			    cleared ? GPU_BUDDY_CLEARED : 0);
-}
-
-static void openreg_vram_cleared(struct openreg_admin_req *req)
-{
-	struct openreg_bo *bo = container_of(req, struct openreg_bo, req);
-	struct openreg_device *odev = to_openreg(bo->base.dev);
-
-	scoped_guard(mutex, &odev->vram.lock) {
-		odev->vram.freeing -= bo->base.size;
-		openreg_vram_free_blocks(odev, &bo->vram.blocks, !req->status);
-		openreg_vram_changed(&odev->vram);
-	}
-	openreg_bo_free(bo);
+	/* The reference comes before this store: see openreg_vram_can_clear(). */
+	smp_mb();
+	WRITE_ONCE(bo->vram.exposed, true);
 }
 
 static void openreg_vram_fill_cmd(struct openreg_admin_cmd *cmd,
@@ -82,23 +52,12 @@ static void openreg_vram_fill_cmd(struct openreg_admin_cmd *cmd,
 static void openreg_vram_release(struct openreg_bo *bo)
 {
 	struct openreg_device *odev = to_openreg(bo->base.dev);
+	bool cleared = bo->vram.cleared && !READ_ONCE(bo->vram.exposed);
 
-	if (list_empty(&bo->vram.blocks)) {
-		openreg_bo_free(bo);
-		return;
-	}
-	scoped_guard(mutex, &odev->vram.lock) {
-		odev->vram.freeing += bo->base.size;
-		if (bo->vram.closing)
-			odev->vram.closing -= bo->base.size;
-	}
-
-	bo->req.ctx = NULL;
-	bo->req.done = openreg_vram_cleared;
-	bo->req.background = true;
-	bo->req.frees = false;
-	openreg_vram_fill_cmd(&bo->req.cmd, bo);
-	openreg_admin_submit(odev, &bo->req);
+	scoped_guard(mutex, &odev->vram.lock)
+		gpu_buddy_free_list(&odev->vram.mm, &bo->vram.blocks,
+				    cleared ? GPU_BUDDY_CLEARED : 0);
+	openreg_bo_free(bo);
 }
 
 int openreg_vram_prepare(struct openreg_bo *bo, struct openreg_admin_cmd *cmd)
@@ -163,37 +122,6 @@ static int openreg_vram_take(struct openreg_vram *vram, u64 size,
 	return 0;
 }
 
-/* Waits for memory that is on its way back before it gives up. */
-static int openreg_vram_alloc(struct openreg_device *odev,
-			      struct openreg_bo *bo, bool *cleared)
-{
-	struct openreg_vram *vram = &odev->vram;
-	long patience = OPENREG_VRAM_PATIENCE;
-	u64 generation;
-	bool coming;
-	int ret;
-
-	for (;;) {
-		scoped_guard(mutex, &vram->lock) {
-			ret = openreg_vram_take(vram, bo->base.size,
-						&bo->vram.blocks,
-						&bo->vram.offset, cleared);
-			generation = vram->generation;
-			coming = vram->freeing || vram->closing;
-		}
-		if (ret != -ENOSPC || !coming || patience <= 0)
-			return ret;
-		if (READ_ONCE(odev->going))
-			return -ENODEV;
-		patience = wait_event_killable_timeout(vram->freed,
-						       READ_ONCE(vram->generation) != generation ||
-						       READ_ONCE(odev->going),
-						       patience);
-		if (patience < 0)
-			return patience;
-	}
-}
-
 struct openreg_bo *openreg_vram_bo_new(struct openreg_device *odev, u64 size)
 {
 	struct openreg_admin_cmd cmd;
@@ -209,7 +137,9 @@ struct openreg_bo *openreg_vram_bo_new(struct openreg_device *odev, u64 size)
 
 	bo->flags = DRM_OPENREG_BO_VRAM;
 	INIT_LIST_HEAD(&bo->vram.blocks);
-	ret = openreg_vram_alloc(odev, bo, &cleared);
+	scoped_guard(mutex, &odev->vram.lock)
+		ret = openreg_vram_take(&odev->vram, size, &bo->vram.blocks,
+					&bo->vram.offset, &cleared);
 	if (!ret && !cleared) {
 		openreg_vram_fill_cmd(&cmd, bo);
 		ret = openreg_admin_exec(odev, NULL, &cmd);
@@ -266,7 +196,7 @@ void openreg_vram_query(struct openreg_device *odev,
 
 	guard(mutex)(&vram->lock);
 	info->vram_total = vram->mm.size;
-	info->vram_free = vram->mm.avail + vram->freeing;
+	info->vram_free = vram->mm.avail + vram->closing;
 	info->vram_largest = openreg_vram_largest(vram);
 }
 
@@ -285,7 +215,7 @@ int openreg_vram_init(struct openreg_device *odev)
 	ret = drmm_mutex_init(&odev->drm, &vram->lock);
 	if (ret)
 		return ret;
-	init_waitqueue_head(&vram->freed);
+	init_waitqueue_head(&vram->unmapped);
 	ret = gpu_buddy_init(&vram->mm, odev->info.vram_size, PAGE_SIZE);
 	if (ret)
 		return ret;

@@ -14,16 +14,14 @@ struct drm_openreg_memory_info;
 struct openreg_vram {
 	struct mutex lock; /* all of it */
 	struct gpu_buddy mm;
-	u64 freeing; /* bytes being cleared on their way back to mm */
 	u64 closing; /* bytes of closed objects the card may still use */
-	u64 generation; /* changes whenever one of these does */
 	atomic_t maps; /* for other devices */
-	wait_queue_head_t freed; /* or maps became 0 */
+	wait_queue_head_t unmapped; /* maps became 0 */
 };
 
 int openreg_vram_init(struct openreg_device *odev);
-void openreg_vram_closing(struct openreg_device *odev, u64 size);
-void openreg_vram_closed(struct openreg_bo *bo);
+void openreg_vram_closing(struct openreg_device *odev, s64 size);
+bool openreg_vram_can_clear(struct openreg_bo *bo);
 void openreg_vram_query(struct openreg_device *odev,
 			struct drm_openreg_memory_info *info);
 

@@ -16,7 +16,9 @@
 #define PAGE_OFF(field) offsetof(struct openreg_card_page, field)
 
 /* Around a window of openreg-host.c. */
-typedef enum { WINDOW_OTHER, WINDOW_CPL, WINDOW_USER, WINDOW_CARD } WindowKind;
+typedef enum {
+    WINDOW_OTHER, WINDOW_CPL, WINDOW_USER, WINDOW_CARD, WINDOW_RELEASED
+} WindowKind;
 
 typedef struct InjectWindow {
     struct rcu_head rcu;
@@ -58,6 +60,10 @@ static WindowKind inject_kind(OpenregInject *in, uint64_t bus, uint64_t len,
     if (cmd->opcode == OPENREG_ADMIN_QUEUE_CREATE &&
         bus == (writable ? cmd->queue.card_page : cmd->queue.user_page)) {
         return writable ? WINDOW_CARD : WINDOW_USER;
+    }
+    if (writable && cmd->opcode == OPENREG_ADMIN_CTX_CREATE &&
+        bus == cmd->create.released) {
+        return WINDOW_RELEASED;
     }
     return WINDOW_OTHER;
 }
@@ -195,6 +201,10 @@ static void inject_window_store64(void *host, struct openreg_window *window,
     }
     if (w->kind == WINDOW_CPL && off % 16 == 0) {
         inject_complete(in, w, off, value);
+        return;
+    }
+    if (w->kind == WINDOW_RELEASED &&
+        openreg_inject_value(in, OPENREG_INJECT_ADMIN) == ADMIN_KEEPS) {
         return;
     }
     if (w->kind == WINDOW_CARD && inject_concerns(in, w)) {

@@ -44,7 +44,7 @@ static const struct {
     [OPENREG_INJECT_FAULT] = { "x-inject-fault", FAULT_WRONG_SEQ,
         "For tests: forged fault records, 1: of no queue, 2: random, 3: of a "
         "queue that runs, 4: too many, 5: ever more, 6: of a wrong number" },
-    [OPENREG_INJECT_ADMIN] = { "x-inject-admin", ADMIN_TWICE,
+    [OPENREG_INJECT_ADMIN] = { "x-inject-admin", ADMIN_KEEPS,
         "For tests: admin completions 1: never come, 2: have a wrong number, "
         "3: come for the next command, too" },
     [OPENREG_INJECT_STATUS] = { "x-inject-status", UINT32_MAX,

@@ -139,7 +139,7 @@ struct drm_openreg_device_info {
 struct drm_openreg_memory_info {
 	/** @vram_total: bytes */
 	__u64 vram_total;
-	/** @vram_free: bytes not allocated by anyone, or being cleared */
+	/** @vram_free: bytes not allocated by anyone, or of closed objects */
 	__u64 vram_free;
 	/** @vram_largest: bytes of the largest block that could be had */
 	__u64 vram_largest;

@@ -103,7 +103,7 @@ enum openreg_admin_opcode {
 	OPENREG_ADMIN_CTX_CREATE = 1,
 	OPENREG_ADMIN_CTX_DESTROY = 2, /* stops its queues, unbinds its segments */
 	OPENREG_ADMIN_SEG_BIND = 3,
-	OPENREG_ADMIN_SEG_UNBIND = 4, /* dead at once; again until not EBUSY */
+	OPENREG_ADMIN_SEG_UNBIND = 4, /* dead at once, released later */
 	OPENREG_ADMIN_QUEUE_CREATE = 5,
 	OPENREG_ADMIN_QUEUE_STOP = 6, /* completes when no packet of it runs */
 	OPENREG_ADMIN_QUEUE_RESET = 7, /* RUNNING again from a given slot */
@@ -119,7 +119,6 @@ enum openreg_admin_status {
 	OPENREG_ADMIN_EEXIST = 4, /* id in use */
 	OPENREG_ADMIN_ENOMEM = 5, /* card out of its own memory */
 	OPENREG_ADMIN_EDMA = 6, /* bus error on a page list, ring or queue page */
-	OPENREG_ADMIN_EBUSY = 7, /* SEG_UNBIND: dead, yet in use by a packet */
 };
 
 struct openreg_admin_cmd {
@@ -131,6 +130,10 @@ struct openreg_admin_cmd {
 	/* ISO C++ has no unnamed structs here. */
 	__extension__ union {
 		__u64 arg[6];
+		struct {
+			/* bus address of struct openreg_released_page, or 0 */
+			__u64 released;
+		} create;
 		struct {
 			__u32 kind; /* enum openreg_seg_kind */
 			__u32 perm; /* OPENREG_SEG_READ | OPENREG_SEG_WRITE */
@@ -145,6 +148,9 @@ struct openreg_admin_cmd {
 			__u32 offset; /* of the first byte in the first page */
 			__u64 reserved;
 		} seg;
+		struct {
+			__u64 flags; /* OPENREG_UNBIND_CLEAR */
+		} unbind;
 		struct {
 			__u64 ring; /* bus address, page aligned, contiguous */
 			__u64 user_page;
@@ -185,6 +191,18 @@ enum openreg_seg_kind {
 
 #define OPENREG_SEG_READ (1u << 0)
 #define OPENREG_SEG_WRITE (1u << 1)
+
+/* Fill the VRAM of the segment with zeros before it is released. */
+#define OPENREG_UNBIND_CLEAR (1u << 0)
+
+/*
+ * One page for each context, written by the card only. Bit s % 64 of bits[s / 64]
+ * is 1 from the time segment s is released until it is bound again. Vector 0
+ * follows unless the segment is released before its SEG_UNBIND completes.
+ */
+struct openreg_released_page {
+	__u64 bits[OPENREG_MAX_SEGMENTS / 64];
+};
 
 /* The card page is that of the same queue before a reset of the card. */
 #define OPENREG_QUEUE_KEEP (1u << 0)

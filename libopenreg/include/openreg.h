@@ -100,7 +100,7 @@ int openreg_device_get_info(struct openreg_device *dev,
 
 struct openreg_memory_info { /* all in bytes */
 	uint64_t vram_total;
-	uint64_t vram_free; /* not allocated by any process */
+	uint64_t vram_free; /* not allocated by any process, or of closed objects */
 	uint64_t vram_largest; /* the largest block that could be had */
 	uint64_t process_vram; /* held by this open device, as the rest */
 	uint64_t process_system;

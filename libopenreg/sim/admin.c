@@ -112,8 +112,6 @@ static int status_errno(uint32_t status)
 		return -EINVAL;
 	case OPENREG_ADMIN_ENOMEM:
 		return -ENOMEM;
-	case OPENREG_ADMIN_EBUSY:
-		return -EBUSY;
 	default:
 		return -EIO;
 	}

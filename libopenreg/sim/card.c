@@ -216,7 +216,6 @@ static void card_free(struct sim_card *c)
 		pthread_mutex_destroy(&c->vectors[i].lock);
 	}
 	pthread_mutex_destroy(&c->lock);
-	pthread_mutex_destroy(&c->sweep);
 	free(c);
 }
 
@@ -243,7 +242,6 @@ static int card_new(unsigned int index, struct sim_card **out)
 		return -ENOMEM;
 	c->index = index;
 	c->vram_size = config.vram;
-	pthread_mutex_init(&c->sweep, NULL);
 	pthread_mutex_init(&c->lock, NULL);
 	for (unsigned int i = 0; i < SIM_VECTORS; i++) {
 		pthread_mutex_init(&c->vectors[i].lock, NULL);

@@ -167,8 +167,11 @@ static void sim_vram_written(void *host, uint64_t off, uint64_t len)
 
 static void sim_raise(void *host, unsigned int vector)
 {
-	struct sim_vector *v = &((struct sim_card *)host)->vectors[vector];
+	struct sim_card *c = host;
+	struct sim_vector *v = &c->vectors[vector];
 
+	if (!vector)
+		sim_memory_release(c);
 	pthread_mutex_lock(&v->lock);
 	pthread_cond_broadcast(&v->raised);
 	pthread_mutex_unlock(&v->lock);

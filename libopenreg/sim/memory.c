@@ -10,7 +10,6 @@
 #define LIST_SHIFT 21
 #define PATIENCE_NS 10000000000ll /* for memory that is on its way back */
 #define STUCK_NS 20000000000ll /* until a queue that keeps it is stopped */
-#define BACKOFF_MS 64
 
 struct sim_bo {
 	struct transport *t;
@@ -19,8 +18,9 @@ struct sim_bo {
 	uint64_t size;
 	uint64_t offset; /* in VRAM */
 	void *pages; /* SYSTEM */
-	bool closing;
-	struct sim_bo *next; /* of those that a packet uses still */
+	bool closed;
+	bool *released; /* for the thread that waits for it, or NULL */
+	struct sim_bo *next; /* of the card's closed objects */
 };
 
 static uint64_t *held(struct transport *t, const struct sim_bo *bo)
@@ -36,103 +36,47 @@ static uint64_t vram_of(const struct sim_bo *bo)
 	return bo->flags & OPENREG_BO_VRAM ? bo->size : 0;
 }
 
-/* All that is free is zero; the card's lock is not held. */
-static void free_vram(struct sim_card *c, const struct sim_bo *bo)
+static bool is_released(const struct sim_bo *bo)
 {
-	const struct openreg_admin_cmd cmd = {
-		.opcode = OPENREG_ADMIN_FILL,
-		.fill = { .offset = bo->offset, .length = bo->size },
-	};
-	int ret = sim_admin(c, &cmd);
+	__u64 *word = &bo->t->released->bits[bo->seg / 64];
 
-	pthread_mutex_lock(&c->lock);
-	if (!ret)
-		sim_extents_give(&c->free, bo->offset, bo->size);
-	c->freeing -= bo->size;
-	pthread_mutex_unlock(&c->lock);
+	return __atomic_load_n(word, __ATOMIC_SEQ_CST) >> bo->seg % 64 & 1;
 }
 
-/* What counted as closing, and of which the card has let go. */
-static void free_memory(struct sim_card *c, struct sim_bo *bo)
+/* The card's lock is held. The card has cleared VRAM. */
+static void forget(struct sim_card *c, struct sim_bo *bo)
 {
-	pthread_mutex_lock(&c->lock);
-	c->closing_vram -= vram_of(bo);
-	c->freeing += vram_of(bo);
-	pthread_mutex_unlock(&c->lock);
+	bo->t->segs[bo->seg] = NULL;
+	bo->t->closed--;
+	c->closed_vram -= vram_of(bo);
 	if (bo->flags & OPENREG_BO_VRAM)
-		free_vram(c, bo);
-	else if (bo->flags & OPENREG_BO_SYSTEM)
-		munmap(bo->pages, bo->size);
-	free(bo);
+		sim_extents_give(&c->free, bo->offset, bo->size);
+	if (bo->released)
+		*bo->released = true;
 }
 
-static void free_seg(struct sim_bo *bo)
+/* Gives back what the card has released. Called whenever vector 0 is raised. */
+void sim_memory_release(struct sim_card *c)
 {
-	struct transport *t = bo->t;
+	struct sim_bo **at = &c->closed, *released = NULL, *bo;
 
-	pthread_mutex_lock(&t->lock);
-	t->segs[bo->seg] = NULL;
-	t->closing--;
-	pthread_mutex_unlock(&t->lock);
-}
-
-/* The card has let go of it. */
-static void release(struct sim_bo *bo)
-{
-	struct sim_card *c = bo->t->card;
-
-	free_seg(bo);
-	free_memory(c, bo);
-}
-
-/* -EBUSY while a packet uses it. */
-static int unbind(const struct sim_bo *bo)
-{
-	const struct openreg_admin_cmd cmd = {
-		.opcode = OPENREG_ADMIN_SEG_UNBIND,
-		.ctx = bo->t->ctx,
-		.id = bo->seg,
-	};
-
-	return sim_admin(bo->t->card, &cmd);
-}
-
-static void close_later(struct sim_card *c, struct sim_bo *bo)
-{
 	pthread_mutex_lock(&c->lock);
-	bo->next = c->closing;
-	c->closing = bo;
-	pthread_mutex_unlock(&c->lock);
-}
-
-/*
- * Asks again for what is closing, of all who have the card open. Their
- * contexts are there as long as the sweep is held.
- */
-static void sweep(struct sim_card *c)
-{
-	struct sim_bo *list, *bo, *over = NULL;
-
-	if (pthread_mutex_trylock(&c->sweep))
-		return;
-	pthread_mutex_lock(&c->lock);
-	list = c->closing;
-	c->closing = NULL;
-	pthread_mutex_unlock(&c->lock);
-	while ((bo = list)) {
-		list = bo->next;
-		if (unbind(bo) == -EBUSY) {
-			close_later(c, bo);
+	while ((bo = *at)) {
+		if (!is_released(bo)) {
+			at = &bo->next;
 			continue;
 		}
-		free_seg(bo);
-		bo->next = over;
-		over = bo;
+		*at = bo->next;
+		forget(c, bo);
+		bo->next = released;
+		released = bo;
 	}
-	pthread_mutex_unlock(&c->sweep);
-	while ((bo = over)) {
-		over = bo->next;
-		free_memory(c, bo);
+	pthread_mutex_unlock(&c->lock);
+	while ((bo = released)) {
+		released = bo->next;
+		if (bo->flags & OPENREG_BO_SYSTEM)
+			munmap(bo->pages, bo->size);
+		free(bo);
 	}
 }
 
@@ -141,7 +85,7 @@ static int find_seg(struct transport *t, struct sim_bo *bo, bool *coming)
 	const uint32_t num = t->card->info.max_segments;
 	int ret = -ENOSPC;
 
-	pthread_mutex_lock(&t->lock);
+	pthread_mutex_lock(&t->card->lock);
 	for (uint32_t i = 0; ret && i < num; i++) {
 		uint32_t seg = 1 + (t->next_seg + i) % num;
 
@@ -153,29 +97,46 @@ static int find_seg(struct transport *t, struct sim_bo *bo, bool *coming)
 		t->next_seg = seg % num;
 		ret = 0;
 	}
-	*coming = t->closing;
-	pthread_mutex_unlock(&t->lock);
+	*coming = t->closed;
+	pthread_mutex_unlock(&t->card->lock);
 	return ret;
 }
 
-/* As with VRAM: waits for one that is on its way back. */
-static int take_seg(struct transport *t, struct sim_bo *bo)
+static int find_vram(struct transport *t, struct sim_bo *bo, bool *coming)
 {
-	const int64_t end = sim_now() + PATIENCE_NS;
-	bool coming;
+	struct sim_card *c = t->card;
 	int ret;
 
-	while ((ret = find_seg(t, bo, &coming)) && coming && sim_now() < end) {
-		sim_sleep_ms(1);
-		sweep(t->card);
-	}
+	pthread_mutex_lock(&c->lock);
+	ret = sim_extents_take(&c->free, bo->size, &bo->offset);
+	*coming = c->closed_vram;
+	pthread_mutex_unlock(&c->lock);
+	return ret;
+}
+
+typedef int find_fn(struct transport *t, struct sim_bo *bo, bool *coming);
+
+/* Waits for what closed objects will give back before it fails. */
+static int take(struct transport *t, struct sim_bo *bo, find_fn *find)
+{
+	const int64_t end = sim_now() + PATIENCE_NS;
+	struct sim_vector *v = &t->card->vectors[0];
+	int cancel = sim_cancel_off(), ret;
+	bool coming;
+
+	pthread_mutex_lock(&v->lock);
+	while ((ret = find(t, bo, &coming)) && coming && !sim_stopped() &&
+	       !sim_vector_wait(v, end))
+		;
+	pthread_mutex_unlock(&v->lock);
+	sim_cancel_restore(cancel);
 	return ret;
 }
 
 static int bind(struct transport *t, struct sim_bo *bo,
 		struct openreg_admin_cmd *cmd)
 {
-	int ret = take_seg(t, bo);
+	int ret = take(t, bo, find_seg);
 
 	if (ret)
 		return ret;
@@ -186,12 +147,12 @@ static int bind(struct transport *t, struct sim_bo *bo,
 	if (!(bo->flags & OPENREG_BO_READONLY))
 		cmd->seg.perm |= OPENREG_SEG_WRITE;
 	ret = sim_admin(t->card, cmd);
-	pthread_mutex_lock(&t->lock);
+	pthread_mutex_lock(&t->card->lock);
 	if (ret)
 		t->segs[bo->seg] = NULL;
 	else
 		*held(t, bo) += bo->size;
-	pthread_mutex_unlock(&t->lock);
+	pthread_mutex_unlock(&t->card->lock);
 	return ret;
 }
 
@@ -223,39 +184,13 @@ static int bind_memory(struct transport *t, struct sim_bo *bo, uintptr_t at)
 	return ret;
 }
 
-static int find_vram(struct sim_card *c, struct sim_bo *bo, bool *coming)
-{
-	int ret;
-
-	pthread_mutex_lock(&c->lock);
-	ret = sim_extents_take(&c->free, bo->size, &bo->offset);
-	*coming = c->freeing || c->closing_vram;
-	pthread_mutex_unlock(&c->lock);
-	return ret;
-}
-
-/* Waits for memory that is on its way back before it gives up. */
-static int take_vram(struct sim_card *c, struct sim_bo *bo)
-{
-	const int64_t end = sim_now() + PATIENCE_NS;
-	bool coming;
-	int ret;
-
-	if (bo->size > c->vram_size)
-		return -ENOSPC;
-	sweep(c);
-	while ((ret = find_vram(c, bo, &coming)) && coming && sim_now() < end) {
-		sim_sleep_ms(1);
-		sweep(c);
-	}
-	return ret;
-}
-
 static int create_vram(struct transport *t, struct sim_bo *bo)
 {
 	struct openreg_admin_cmd cmd = { .seg.kind = OPENREG_SEG_VRAM };
-	int ret = take_vram(t->card, bo);
+	int ret = -ENOSPC;
 
+	if (bo->size <= t->card->vram_size)
+		ret = take(t, bo, find_vram);
 	if (ret)
 		return ret;
 	cmd.seg.length = bo->size;
@@ -282,7 +217,6 @@ static int create_system(struct transport *t, struct sim_bo *bo)
 {
 	int ret;
 
-	sweep(t->card);
 	if (too_much_system(t, bo->size))
 		return -ENOMEM;
 	bo->pages = sim_pages(bo->size);
@@ -354,7 +288,6 @@ int sim_mem_register(struct transport *t, void *ptr, uint64_t size,
 	ret = sim_check_user_memory(ptr, size, !(flags & OPENREG_BO_READONLY));
 	if (ret)
 		return ret;
-	sweep(t->card);
 	bo = bo_new(t, size, flags);
 	if (!bo)
 		return -ENOMEM;
@@ -366,43 +299,64 @@ int sim_mem_register(struct transport *t, void *ptr, uint64_t size,
 	return ret;
 }
 
-/*
- * Nothing is pinned: its owner may free the memory as soon as this returns, so
- * this waits until no packet uses it. A queue that never ends is stopped.
- */
-static void wait_unbound(struct transport *t, struct sim_bo *bo)
+/* Others wait for its memory from now on. The object may be gone on return. */
+static void close_bo(struct transport *t, struct sim_bo *bo, bool *released)
 {
-	int64_t stuck = sim_now() + STUCK_NS;
-	unsigned int ms = 1;
+	struct openreg_admin_cmd cmd = {
+		.opcode = OPENREG_ADMIN_SEG_UNBIND,
+		.ctx = t->ctx,
+		.id = bo->seg,
+	};
+	struct sim_card *c = t->card;
 
-	while (unbind(bo) == -EBUSY) {
-		sim_sleep_ms(ms);
-		if (ms < BACKOFF_MS)
-			ms *= 2;
-		if (sim_now() > stuck) {
-			sim_queues_stop(t);
-			stuck = INT64_MAX;
-		}
-	}
-	release(bo);
+	/* Free VRAM is zero. */
+	if (bo->flags & OPENREG_BO_VRAM)
+		cmd.unbind.flags = OPENREG_UNBIND_CLEAR;
+	pthread_mutex_lock(&c->lock);
+	*held(t, bo) -= bo->size;
+	bo->closed = true;
+	bo->released = released;
+	bo->next = c->closed;
+	c->closed = bo;
+	t->closed++;
+	c->closed_vram += vram_of(bo);
+	pthread_mutex_unlock(&c->lock);
+	sim_admin(c, &cmd);
 }
 
-/* From now on others wait for its memory rather than fail. */
-static struct sim_bo *begin_close(struct transport *t, uint32_t handle)
+static bool wait_released(struct sim_card *c, const bool *released,
+			  int64_t end)
 {
-	struct sim_card *c = t->card;
-	struct sim_bo *bo;
+	struct sim_vector *v = &c->vectors[0];
+	int cancel = sim_cancel_off(), late = 0;
+	bool done;
 
-	pthread_mutex_lock(&t->lock);
-	bo = t->segs[handle];
-	pthread_mutex_lock(&c->lock);
-	bo->closing = true;
-	c->closing_vram += vram_of(bo);
-	pthread_mutex_unlock(&c->lock);
-	*held(t, bo) -= bo->size;
-	t->closing++;
-	pthread_mutex_unlock(&t->lock);
-	return bo;
+	pthread_mutex_lock(&v->lock);
+	do {
+		pthread_mutex_lock(&c->lock);
+		done = *released;
+		pthread_mutex_unlock(&c->lock);
+		if (!done)
+			late = sim_vector_wait(v, end);
+	} while (!done && !late && !sim_stopped());
+	pthread_mutex_unlock(&v->lock);
+	sim_cancel_restore(cancel);
+	return !late;
+}
+
+/*
+ * The memory is the program's own, which may free it as soon as this returns: wait until
+ * no packet uses it. Stop the queues if one does for too long.
+ */
+static void close_user(struct transport *t, struct sim_bo *bo)
+{
+	bool released = false;
+
+	close_bo(t, bo, &released);
+	if (wait_released(t->card, &released, sim_now() + STUCK_NS))
+		return;
+	sim_queues_stop(t);
+	wait_released(t->card, &released, INT64_MAX);
 }
 
 void sim_bo_close(struct transport *t, uint32_t handle)
@@ -411,14 +365,13 @@ void sim_bo_close(struct transport *t, uint32_t handle)
 
 	if (sim_stopped())
 		return;
-	sweep(t->card);
-	bo = begin_close(t, handle);
-	if (!(bo->flags & (OPENREG_BO_VRAM | OPENREG_BO_SYSTEM)))
-		wait_unbound(t, bo);
-	else if (unbind(bo) != -EBUSY)
-		release(bo);
+	pthread_mutex_lock(&t->card->lock);
+	bo = t->segs[handle];
+	pthread_mutex_unlock(&t->card->lock);
+	if (bo->flags & (OPENREG_BO_VRAM | OPENREG_BO_SYSTEM))
+		close_bo(t, bo, NULL);
 	else
-		close_later(t->card, bo);
+		close_user(t, bo);
 }
 
 int sim_map(struct transport *t, const struct transport_bo *bo, void **ptr)
@@ -437,48 +390,29 @@ int sim_memory(struct transport *t, struct openreg_memory_info *info)
 {
 	struct sim_card *c = t->card;
 
-	sweep(c);
 	info->vram_total = c->vram_size;
 	pthread_mutex_lock(&c->lock);
 	sim_extents_sum(&c->free, &info->vram_free, &info->vram_largest);
-	info->vram_free += c->freeing;
-	pthread_mutex_unlock(&c->lock);
-	pthread_mutex_lock(&t->lock);
+	info->vram_free += c->closed_vram;
 	info->process_vram = t->process_vram;
 	info->process_system = t->process_system;
 	info->process_pinned = t->process_pinned;
-	pthread_mutex_unlock(&t->lock);
+	pthread_mutex_unlock(&c->lock);
 	return 0;
 }
 
-/*
- * Before CTX_DESTROY, which takes the segments and waits for the packets: from
- * then on an unbind that fails does not say that nothing uses the memory.
- */
-void sim_memory_detach(struct transport *t)
-{
-	struct sim_card *c = t->card;
-	struct sim_bo **at;
-
-	pthread_mutex_lock(&c->sweep);
-	pthread_mutex_lock(&c->lock);
-	for (at = &c->closing; *at;) {
-		if ((*at)->t == t)
-			*at = (*at)->next;
-		else
-			at = &(*at)->next;
-	}
-	for (uint32_t seg = 0; seg < OPENREG_MAX_SEGMENTS; seg++)
-		if (t->segs[seg] && !t->segs[seg]->closing)
-			c->closing_vram += vram_of(t->segs[seg]);
-	pthread_mutex_unlock(&c->lock);
-	pthread_mutex_unlock(&c->sweep);
-}
-
-/* After CTX_DESTROY: no packet is left that could use any of it. */
+/* Before CTX_DESTROY, which waits until all of these are released. */
 void sim_memory_close(struct transport *t)
 {
-	for (uint32_t seg = 0; seg < OPENREG_MAX_SEGMENTS; seg++)
-		if (t->segs[seg])
-			free_memory(t->card, t->segs[seg]);
+	for (uint32_t seg = 0; seg < OPENREG_MAX_SEGMENTS; seg++) {
+		struct sim_bo *bo;
+
+		pthread_mutex_lock(&t->card->lock);
+		bo = t->segs[seg];
+		if (bo && bo->closed)
+			bo = NULL;
+		pthread_mutex_unlock(&t->card->lock);
+		if (bo)
+			close_bo(t, bo, NULL);
+	}
 }

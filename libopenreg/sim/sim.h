@@ -51,12 +51,10 @@ struct sim_card {
 	struct sim_admin admin;
 	void *faults;
 
-	pthread_mutex_t sweep; /* whoever asks for what is closing */
-	pthread_mutex_t lock; /* of what follows */
+	pthread_mutex_t lock; /* protects what follows, and memory of transports */
 	struct sim_extents free; /* VRAM, all of it zero */
-	uint64_t freeing; /* bytes that become zero and free */
-	uint64_t closing_vram; /* bytes that packets may use still */
-	struct sim_bo *closing; /* packets use them still */
+	struct sim_bo *closed; /* not released by the card yet */
+	uint64_t closed_vram; /* bytes of these */
 	bool contexts[OPENREG_MAX_CONTEXTS];
 	bool queues[OPENREG_MAX_QUEUES];
 };
@@ -66,11 +64,14 @@ struct transport {
 	struct sim_card *card;
 	pid_t pid;
 	uint32_t ctx;
-	pthread_mutex_t lock; /* of what follows */
+	struct openreg_released_page *released;
+	pthread_mutex_t lock; /* protects queues */
+	struct sim_queue *queues;
+
+	/* Under the card's lock */
 	struct sim_bo *segs[OPENREG_MAX_SEGMENTS];
 	uint32_t next_seg;
-	unsigned int closing; /* segments that are on their way back */
-	struct sim_queue *queues;
+	unsigned int closed; /* segments that are not released yet */
 	uint64_t process_vram;
 	uint64_t process_system;
 	uint64_t process_pinned;
@@ -79,6 +80,8 @@ struct transport {
 /* host.c */
 extern const struct openreg_host_ops sim_host_ops;
 int64_t sim_now(void);
+/* The vector's lock is held. ETIMEDOUT if the vector is not raised before. */
+int sim_vector_wait(struct sim_vector *v, int64_t deadline_ns);
 void sim_sleep_ms(unsigned int ms);
 /*
  * A thread that is cancelled would leave locks and lists behind. As through the
@@ -114,7 +117,7 @@ void sim_bo_close(struct transport *t, uint32_t handle);
 int sim_map(struct transport *t, const struct transport_bo *bo, void **ptr);
 void sim_unmap(void *ptr, size_t size);
 int sim_memory(struct transport *t, struct openreg_memory_info *info);
-void sim_memory_detach(struct transport *t);
+void sim_memory_release(struct sim_card *card);
 void sim_memory_close(struct transport *t);
 
 /* user.c: may the card be given this memory? 0 or -errno. */

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "sim.h"
@@ -50,23 +51,31 @@ static void give_context(struct sim_card *c, uint32_t ctx)
 
 static int context(struct transport *t, uint16_t opcode)
 {
-	const struct openreg_admin_cmd cmd = {
+	struct openreg_admin_cmd cmd = {
 		.opcode = opcode,
 		.ctx = t->ctx,
 	};
 
+	if (opcode == OPENREG_ADMIN_CTX_CREATE)
+		cmd.create.released = (uintptr_t)t->released;
 	return sim_admin(t->card, &cmd);
 }
 
 static int open_context(struct transport *t)
 {
-	int ret = take_context(t->card, &t->ctx);
+	int ret;
 
+	t->released = sim_pages(OPENREG_QUEUE_PAGE_SIZE);
+	if (!t->released)
+		return -ENOMEM;
+	ret = take_context(t->card, &t->ctx);
+	if (!ret) {
+		ret = context(t, OPENREG_ADMIN_CTX_CREATE);
+		if (ret)
+			give_context(t->card, t->ctx);
+	}
 	if (ret)
-		return ret;
-	ret = context(t, OPENREG_ADMIN_CTX_CREATE);
-	if (ret)
-		give_context(t->card, t->ctx);
+		munmap(t->released, OPENREG_QUEUE_PAGE_SIZE);
 	return ret;
 }
 
@@ -104,10 +113,10 @@ static int sim_open(const char *path, struct transport **out)
 static void sim_close(struct transport *t)
 {
 	if (t->pid == getpid() && !sim_stopped()) {
-		sim_memory_detach(t);
+		sim_memory_close(t);
 		context(t, OPENREG_ADMIN_CTX_DESTROY);
 		sim_queues_close(t);
-		sim_memory_close(t);
+		munmap(t->released, OPENREG_QUEUE_PAGE_SIZE);
 		give_context(t->card, t->ctx);
 		sim_card_put(t->card);
 	}

@@ -65,7 +65,7 @@ static void remove_waiter(struct sim_queue *q, const struct sim_waiter *w)
 	sim_queue_arm(q);
 }
 
-static int sleep_until(struct sim_vector *v, int64_t deadline_ns)
+int sim_vector_wait(struct sim_vector *v, int64_t deadline_ns)
 {
 	const struct timespec ts = {
 		.tv_sec = deadline_ns / 1000000000,
@@ -104,7 +104,7 @@ int sim_queue_wait(struct transport *t, struct transport_queue *tq,
 	q->waiters = &w;
 	sim_queue_arm(q);
 	while ((ret = check(q, seq)) == PENDING && !late)
-		late = sleep_until(q->vector, deadline_ns) == ETIMEDOUT;
+		late = sim_vector_wait(q->vector, deadline_ns) == ETIMEDOUT;
 	remove_waiter(q, &w);
 	pthread_mutex_unlock(&q->vector->lock);
 	sim_cancel_restore(cancel);

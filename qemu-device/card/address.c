@@ -158,6 +158,6 @@ struct verdict address_check(struct queue *q, struct openreg_args *args,
 	}
 	pthread_mutex_unlock(&q->ctx->lock);
 	if (v.code)
-		segments_put(q->ctx, q->reach, args->nops);
+		segments_put(q, args->nops);
 	return v;
 }

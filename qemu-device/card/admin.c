@@ -221,6 +221,7 @@ void admin_forget(struct openreg_card *card)
 		free(fill);
 	}
 	admin->npending = 0;
+	admin->dead = NULL;
 	if (admin->cpl)
 		card->ops->window_unmap(card->host, admin->cpl);
 	if (card->faults.window)
@@ -272,6 +273,7 @@ void admin_look(struct openreg_card *card)
 		enable(card);
 	if (admin->enabled &&
 	    atomic_load(&card->regs.status) == OPENREG_STATUS_READY) {
+		segments_release(card);
 		check_pending(card);
 		serve(card);
 	}

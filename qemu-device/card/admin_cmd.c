@@ -1,19 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /* Admin commands for contexts, segments and clearing memory. */
-#include <stdlib.h>
-#include <string.h>
-
 #include "core.h"
 
 #define RESULT(s) ((struct admin_result){ .status = OPENREG_ADMIN_##s })
 #define LATE ((struct admin_result){ .late = true })
-#define FILL_AT_ONCE (1u << 20)
 
-static bool no_args(const struct openreg_admin_cmd *cmd)
+static bool no_args(const struct openreg_admin_cmd *cmd, unsigned int from)
 {
 	unsigned int i;
 
-	for (i = 0; i < 6; i++)
+	for (i = from; i < 6; i++)
 		if (cmd->arg[i])
 			return false;
 	return true;
@@ -34,16 +30,24 @@ struct admin_result admin_ctx_create(struct openreg_card *card,
 				     const struct openreg_admin_cmd *cmd,
 				     uint32_t index)
 {
+	uint64_t released = cmd->create.released;
 	struct context *ctx;
 
 	(void)index;
-	if (cmd->ctx >= OPENREG_MAX_CONTEXTS || cmd->id || !no_args(cmd))
+	if (cmd->ctx >= OPENREG_MAX_CONTEXTS || cmd->id || !no_args(cmd, 1) ||
+	    released % OPENREG_QUEUE_PAGE_SIZE)
 		return RESULT(EINVAL);
 	if (card->ctx[cmd->ctx])
 		return RESULT(EEXIST);
 	ctx = context_new(cmd->ctx);
 	if (!ctx)
 		return RESULT(ENOMEM);
+	if (released && !context_map_released(card, ctx, released)) {
+		context_free(card, ctx);
+		return RESULT(EDMA);
+	}
+	if (released)
+		context_clear_released(card, ctx);
 	pthread_mutex_lock(&card->sched.lock);
 	ctx->vruntime = card->sched.min_vruntime;
 	card->ctx[cmd->ctx] = ctx;
@@ -59,7 +63,7 @@ struct admin_result admin_ctx_destroy(struct openreg_card *card,
 	unsigned int i;
 
 	(void)index;
-	if (cmd->id || !no_args(cmd))
+	if (cmd->id || !no_args(cmd, 0))
 		return RESULT(EINVAL);
 	if (!ctx)
 		return RESULT(ENOENT);
@@ -82,7 +86,7 @@ bool admin_ctx_gone(struct openreg_card *card, const struct pending *p)
 	for (q.id = 0; q.id < OPENREG_MAX_QUEUES; q.id++)
 		if (card->queue[q.id] && card->queue[q.id]->ctx == ctx)
 			left |= !admin_queue_gone(card, &q);
-	if (left)
+	if (left || context_has_dead(card, ctx))
 		return false;
 	pthread_mutex_lock(&card->sched.lock);
 	card->ctx[p->ctx] = NULL;
@@ -109,36 +113,34 @@ struct admin_result admin_seg_bind(struct openreg_card *card,
 	seg = segment_new(card, cmd, &status);
 	if (!seg)
 		return (struct admin_result){ .status = status };
+	seg->ctx = ctx;
+	seg->id = cmd->id;
 	pthread_mutex_lock(&ctx->lock);
 	ctx->segs[cmd->id] = seg;
 	pthread_mutex_unlock(&ctx->lock);
+	context_set_released(card, ctx, cmd->id, false);
 	return RESULT(OK);
 }
 
-/* Never late, or one user's packet could hold up every user's commands. */
 struct admin_result admin_seg_unbind(struct openreg_card *card,
 				     const struct openreg_admin_cmd *cmd,
 				     uint32_t index)
 {
 	struct context *ctx = find_ctx(card, cmd->ctx);
+	bool clear = cmd->unbind.flags;
 	struct segment *seg;
-	bool busy;
 
 	(void)index;
-	if (!no_args(cmd))
+	if (!no_args(cmd, 1) || cmd->unbind.flags & ~OPENREG_UNBIND_CLEAR)
 		return RESULT(EINVAL);
-	if (!ctx || cmd->id >= OPENREG_MAX_SEGMENTS || !ctx->segs[cmd->id])
+	if (!ctx || cmd->id >= OPENREG_MAX_SEGMENTS)
 		return RESULT(ENOENT);
-	pthread_mutex_lock(&ctx->lock);
 	seg = ctx->segs[cmd->id];
-	seg->dead = true;
-	busy = seg->refs;
-	if (!busy)
-		ctx->segs[cmd->id] = NULL;
-	pthread_mutex_unlock(&ctx->lock);
-	if (busy)
-		return RESULT(EBUSY);
-	segment_free(card, seg);
+	if (!seg || seg->dead)
+		return RESULT(ENOENT);
+	if (clear && seg->kind != OPENREG_SEG_VRAM)
+		return RESULT(EINVAL);
+	segment_kill(card, seg, clear);
 	return RESULT(OK);
 }
 
@@ -154,61 +156,35 @@ static bool fill_ok(const struct openreg_card *card,
 	       !cmd->arg[5];
 }
 
-/* sched.lock is held. They are served in this order. */
-void fill_append(struct openreg_card *card, struct fill *fill)
-{
-	struct fill **link = &card->sched.fills;
-
-	while (*link)
-		link = &(*link)->next;
-	fill->next = NULL;
-	*link = fill;
-}
-
 struct admin_result admin_fill(struct openreg_card *card,
 			       const struct openreg_admin_cmd *cmd,
 			       uint32_t index)
 {
+	uint8_t value = (uint8_t)cmd->fill.value;
 	struct fill *fill;
 
 	if (!fill_ok(card, cmd))
 		return RESULT(EINVAL);
-	if (cmd->fill.length <= FILL_AT_ONCE) {
-		memset(card_vram(card) + cmd->fill.offset, (int)cmd->fill.value,
-		       cmd->fill.length);
-		card->ops->vram_written(card->host, cmd->fill.offset,
-					cmd->fill.length);
+	if (fill_is_short(cmd->fill.length)) {
+		fill_now(card, cmd->fill.offset, cmd->fill.length, value);
 		return RESULT(OK);
 	}
-	fill = calloc(1, sizeof(*fill));
+	fill = fill_new(cmd->fill.offset, cmd->fill.length, value);
 	if (!fill)
 		return RESULT(ENOMEM);
-	fill->off = cmd->fill.offset;
-	fill->end = cmd->fill.offset + cmd->fill.length;
-	fill->value = (uint8_t)cmd->fill.value;
 	fill->index = index;
-	pthread_mutex_lock(&card->sched.lock);
-	fill_append(card, fill);
-	pthread_mutex_unlock(&card->sched.lock);
-	gate_kick_copy(card);
+	fill_begin(card, fill);
 	return LATE;
 }
 
 bool admin_fill_done(struct openreg_card *card, const struct pending *p)
 {
-	struct fill **link, *fill;
+	struct fill *fill;
 
 	pthread_mutex_lock(&card->sched.lock);
-	for (link = &card->sched.fills; (fill = *link); link = &fill->next)
-		if (fill->index == p->index)
+	for (fill = card->sched.fills; fill; fill = fill->next)
+		if (!fill->of_segment && fill->index == p->index)
 			break;
-	if (fill && fill->off < fill->end) {
-		pthread_mutex_unlock(&card->sched.lock);
-		return false;
-	}
-	if (fill)
-		*link = fill->next;
 	pthread_mutex_unlock(&card->sched.lock);
-	free(fill);
-	return true;
+	return !fill || fill_end(card, fill);
 }

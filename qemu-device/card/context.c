@@ -18,6 +18,26 @@ struct context *context_new(uint32_t id)
 	return ctx;
 }
 
+/* Returns false if the page is not in reach of DMA. */
+bool context_map_released(struct openreg_card *card, struct context *ctx,
+			  uint64_t bus)
+{
+	ctx->released_base = bus;
+	ctx->released = card->ops->window_map(card->host, bus,
+					      OPENREG_QUEUE_PAGE_SIZE, true);
+	return ctx->released;
+}
+
+void context_clear_released(struct openreg_card *card, struct context *ctx)
+{
+	uint64_t off;
+
+	card->ops->access_begin(card->host);
+	for (off = 0; off < sizeof(struct openreg_released_page); off += 8)
+		card->ops->window_store64(card->host, ctx->released, off, 0);
+	card->ops->access_end(card->host);
+}
+
 /* Its queues are gone, so nothing refers to its segments. */
 void context_free(struct openreg_card *card, struct context *ctx)
 {
@@ -26,6 +46,24 @@ void context_free(struct openreg_card *card, struct context *ctx)
 	for (i = 0; i < OPENREG_MAX_SEGMENTS; i++)
 		if (ctx->segs[i])
 			segment_free(card, ctx->segs[i]);
+	if (ctx->released)
+		card->ops->window_unmap(card->host, ctx->released);
 	pthread_mutex_destroy(&ctx->lock);
 	free(ctx);
+}
+
+/* The card is the only writer of the page, so a load and a store do. */
+void context_set_released(struct openreg_card *card, struct context *ctx,
+			  uint32_t id, bool released)
+{
+	const struct openreg_host_ops *ops = card->ops;
+	uint64_t off = id / 64 * 8, bit = 1ULL << id % 64, word;
+
+	if (!ctx->released)
+		return;
+	ops->access_begin(card->host);
+	word = ops->window_load64(card->host, ctx->released, off);
+	word = released ? word | bit : word & ~bit;
+	ops->window_store64(card->host, ctx->released, off, word);
+	ops->access_end(card->host);
 }

@@ -61,6 +61,14 @@ struct segment {
 	uint32_t nruns;
 	unsigned int refs; /* context.lock */
 	bool dead; /* context.lock */
+
+	/* The admin thread's, once dead */
+	struct segment *next_dead;
+	struct context *ctx;
+	uint32_t id;
+	bool clear; /* before it is released */
+	bool clearing;
+	struct fill *fill; /* if that takes long */
 };
 
 /* Where an operand of the packet at work lies; seg is NULL for none. */
@@ -75,6 +83,8 @@ struct reach {
 struct context {
 	uint32_t id;
 	bool dying;
+	uint64_t released_base; /* bus address, or 0 */
+	struct openreg_window *released;
 	pthread_mutex_t lock;
 	struct segment *segs[OPENREG_MAX_SEGMENTS];
 	uint64_t vruntime; /* sched.lock, ns */
@@ -218,13 +228,14 @@ struct sched {
 	bool fill_turn;
 };
 
-/* FILL of the admin ring, too large to be done at once. */
+/* Of the admin ring or of a dead segment, too large to be done at once. */
 struct fill {
 	struct fill *next;
+	bool of_segment;
 	uint64_t off;
 	uint64_t end;
 	uint8_t value;
-	uint32_t index; /* of the command */
+	uint32_t index; /* of the command, if of one */
 };
 
 /* A command whose completion comes late. */
@@ -281,6 +292,7 @@ struct admin {
 	struct openreg_window *cpl;
 	uint64_t cpl_base; /* as taken, for save */
 	struct pending *pending;
+	struct segment *dead; /* not released yet */
 };
 
 struct fault_ring {
@@ -372,7 +384,6 @@ bool admin_ctx_gone(struct openreg_card *card, const struct pending *p);
 bool admin_queue_stopped(struct openreg_card *card, const struct pending *p);
 bool admin_queue_gone(struct openreg_card *card, const struct pending *p);
 bool admin_fill_done(struct openreg_card *card, const struct pending *p);
-void fill_append(struct openreg_card *card, struct fill *fill);
 void admin_look(struct openreg_card *card);
 void *admin_main(void *opaque);
 bool admin_map(struct openreg_card *card);
@@ -383,14 +394,35 @@ struct admin_result queue_make(struct openreg_card *card,
 			       struct queue **made);
 void admin_forget(struct openreg_card *card);
 
+/* fill.c */
+bool fill_is_short(uint64_t len);
+void fill_now(struct openreg_card *card, uint64_t off, uint64_t len,
+	      uint8_t value);
+struct fill *fill_new(uint64_t off, uint64_t len, uint8_t value);
+void fill_append(struct openreg_card *card, struct fill *fill);
+void fill_begin(struct openreg_card *card, struct fill *fill);
+bool fill_end(struct openreg_card *card, struct fill *fill);
+
+/* unbind.c */
+void segment_kill(struct openreg_card *card, struct segment *seg, bool clear);
+void segment_load_dead(struct openreg_card *card, struct segment *seg);
+void segments_release(struct openreg_card *card);
+bool context_has_dead(const struct openreg_card *card,
+		      const struct context *ctx);
+
 /* context.c, segment.c */
 struct context *context_new(uint32_t id);
+bool context_map_released(struct openreg_card *card, struct context *ctx,
+			  uint64_t bus);
+void context_clear_released(struct openreg_card *card, struct context *ctx);
+void context_set_released(struct openreg_card *card, struct context *ctx,
+			  uint32_t id, bool released);
 void context_free(struct openreg_card *card, struct context *ctx);
 struct segment *segment_new(struct openreg_card *card,
 			    const struct openreg_admin_cmd *cmd,
 			    uint32_t *status);
 void segment_free(struct openreg_card *card, struct segment *seg);
-void segments_put(struct context *ctx, struct reach *reach, unsigned int n);
+void segments_put(struct queue *q, unsigned int n);
 int segment_read(struct queue *q, const struct segment *seg, uint64_t off,
 		 void *buf, uint64_t len);
 int segment_write(struct queue *q, const struct segment *seg, uint64_t off,
@@ -477,7 +509,7 @@ enum step sync_exec(struct queue *q, struct verdict *v);
 /* state.c */
 void state_finish(struct openreg_card *card, uint64_t end);
 /* words that save writes and load reads */
-#define STATE_MAGIC 0x0131564153474552ULL
+#define STATE_MAGIC 0x0132564153474552ULL
 #define STATE_REGS 12
 #define STATE_STATS 10
 #define STATE_QUEUE_STATS 5

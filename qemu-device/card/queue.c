@@ -142,7 +142,7 @@ void queue_release_operands(struct queue *q)
 						r->hi - r->lo);
 	}
 	if (any)
-		segments_put(q->ctx, q->reach, q->args.nops);
+		segments_put(q, q->args.nops);
 	q->args.nops = 0;
 }
 

@@ -130,21 +130,28 @@ struct segment *segment_new(struct openreg_card *card,
 void segment_free(struct openreg_card *card, struct segment *seg)
 {
 	card->nruns -= seg->nruns;
+	if (!seg->clearing)
+		free(seg->fill);
 	free(seg->runs);
 	free(seg);
 }
 
-void segments_put(struct context *ctx, struct reach *reach, unsigned int n)
+void segments_put(struct queue *q, unsigned int n)
 {
+	bool release = false;
 	unsigned int i;
 
-	pthread_mutex_lock(&ctx->lock);
+	pthread_mutex_lock(&q->ctx->lock);
 	for (i = 0; i < n; i++) {
-		if (reach[i].seg)
-			reach[i].seg->refs--;
-		reach[i].seg = NULL;
+		struct segment *seg = q->reach[i].seg;
+
+		q->reach[i].seg = NULL;
+		if (seg && !--seg->refs)
+			release |= seg->dead;
 	}
-	pthread_mutex_unlock(&ctx->lock);
+	pthread_mutex_unlock(&q->ctx->lock);
+	if (release)
+		gate_kick_admin(q->card);
 }
 
 /* Bus address of a byte, and how many follow it on the bus. */

@@ -123,6 +123,7 @@ static void save_segment(struct blob *b, uint32_t id, const struct segment *seg)
 	put(b, seg->length);
 	put(b, seg->base);
 	put(b, seg->dead);
+	put(b, seg->clear);
 	put(b, seg->nruns);
 	for (i = 0; i < seg->nruns; i++) {
 		put(b, seg->runs[i].off);
@@ -136,6 +137,7 @@ static void save_context(struct blob *b, const struct context *ctx)
 
 	put(b, ctx->id);
 	put(b, ctx->dying);
+	put(b, ctx->released_base);
 	for (i = 0; i < OPENREG_MAX_SEGMENTS; i++)
 		if (ctx->segs[i])
 			save_segment(b, i, ctx->segs[i]);
@@ -185,7 +187,10 @@ static void save_admin(struct blob *b, const struct openreg_card *card)
 		put(b, p->ctx);
 		put(b, p->id);
 	}
+	/* A card that loads this clears its dead segments from the start. */
 	for (fill = card->sched.fills; fill; fill = fill->next) {
+		if (fill->of_segment)
+			continue;
 		put(b, 1);
 		put(b, fill->off);
 		put(b, fill->end);

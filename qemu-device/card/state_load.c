@@ -87,7 +87,7 @@ static bool segment_ok(const struct openreg_card *card,
 	    !seg->perm || seg->perm & ~(OPENREG_SEG_READ | OPENREG_SEG_WRITE))
 		return false;
 	if (seg->kind == OPENREG_SEG_SYSTEM || seg->kind == OPENREG_SEG_PEER)
-		return runs_ok(seg);
+		return runs_ok(seg) && !seg->clear;
 	return seg->kind == OPENREG_SEG_VRAM && !seg->nruns &&
 	       !(seg->base % OPENREG_QUEUE_PAGE_SIZE) && seg->length <= size &&
 	       seg->base <= size - seg->length;
@@ -124,6 +124,9 @@ static bool load_segment(struct openreg_card *card, struct context *ctx,
 	seg->length = get(b);
 	seg->base = get(b);
 	seg->dead = get_bool(b);
+	seg->clear = get_bool(b);
+	seg->ctx = ctx;
+	seg->id = id;
 	if (id >= OPENREG_MAX_SEGMENTS || ctx->segs[id] ||
 	    !load_runs(card, b, seg) || !segment_ok(card, seg)) {
 		segment_free(card, seg);
@@ -131,6 +134,8 @@ static bool load_segment(struct openreg_card *card, struct context *ctx,
 		return false;
 	}
 	ctx->segs[id] = seg;
+	if (seg->dead)
+		segment_load_dead(card, seg);
 	return true;
 }
 
@@ -138,6 +143,7 @@ static bool load_context(struct openreg_card *card, struct blob *b,
 			 uint64_t id)
 {
 	struct context *ctx;
+	uint64_t released;
 	uint32_t seg;
 
 	if (id >= OPENREG_MAX_CONTEXTS || card->ctx[id]) {
@@ -151,6 +157,11 @@ static bool load_context(struct openreg_card *card, struct blob *b,
 	}
 	card->ctx[id] = ctx;
 	ctx->dying = get_bool(b);
+	released = get(b);
+	if (released && !context_map_released(card, ctx, released)) {
+		b->error = "a context's released page is not mapped";
+		return false;
+	}
 	while (!b->error && (seg = get32(b)) && !b->error)
 		if (!load_segment(card, ctx, b, seg))
 			return false;

@@ -56,21 +56,27 @@ uint32_t rig_op(struct rig *rig, uint16_t opcode, uint32_t ctx, uint32_t id)
 	struct openreg_admin_cmd cmd = { .opcode = opcode, .ctx = ctx,
 					 .id = id };
 
+	if (opcode == OPENREG_ADMIN_CTX_CREATE && ctx < OPENREG_MAX_CONTEXTS)
+		cmd.create.released = rig->released + ctx * 4096;
 	return rig_admin(rig, &cmd);
 }
 
-unsigned int rig_unbind(struct rig *rig, uint32_t ctx, uint32_t id)
+bool rig_released(struct rig *rig, uint32_t ctx, uint32_t id)
 {
-	unsigned int busy = 0;
-	uint32_t status;
+	uint64_t word = rig_load(rig, rig->released + ctx * 4096 + id / 64 * 8);
 
-	while ((status = rig_op(rig, OPENREG_ADMIN_SEG_UNBIND, ctx, id)) ==
-	       OPENREG_ADMIN_EBUSY) {
-		busy++;
-		host_rest();
-	}
-	assert_int_equal(status, OPENREG_ADMIN_OK);
-	return busy;
+	return word >> id % 64 & 1;
+}
+
+bool rig_unbind(struct rig *rig, uint32_t ctx, uint32_t id)
+{
+	bool in_use;
+
+	assert_int_equal(rig_op(rig, OPENREG_ADMIN_SEG_UNBIND, ctx, id),
+			 OPENREG_ADMIN_OK);
+	in_use = !rig_released(rig, ctx, id);
+	WAIT_FOR(rig_released(rig, ctx, id));
+	return in_use;
 }
 
 struct openreg_admin_cmd cmd_vram(uint32_t ctx, uint32_t id, uint64_t off,

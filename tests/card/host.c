@@ -284,6 +284,7 @@ struct rig *rig_new_spin(unsigned int workers, unsigned int spin_us)
 	rig->admin_base = rig_alloc(rig, HOST_ADMIN_SLOTS * 64);
 	rig->admin_cpl = rig_alloc(rig, HOST_ADMIN_SLOTS * 16);
 	rig->fault_base = rig_alloc(rig, HOST_FAULT_SLOTS * 64);
+	rig->released = rig_alloc(rig, OPENREG_MAX_CONTEXTS * 4096);
 	rig_make_card(rig);
 	return rig;
 }

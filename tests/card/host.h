@@ -39,6 +39,7 @@ struct rig {
 	_Atomic uint64_t loads; /* of 64 bits, by window */
 	_Atomic uint64_t dirty; /* bytes told to vram_written */
 	uint64_t admin_base, admin_cpl, fault_base;
+	uint64_t released; /* a page for each context */
 	uint32_t admin_tail;
 };
 
@@ -89,8 +90,10 @@ bool rig_completed(struct rig *rig, uint32_t index);
 uint32_t rig_status(struct rig *rig, uint32_t index);
 uint32_t rig_admin(struct rig *rig, const struct openreg_admin_cmd *cmd);
 uint32_t rig_op(struct rig *rig, uint16_t opcode, uint32_t ctx, uint32_t id);
-/* Until no packet uses the segment any more; how often the card was busy. */
-unsigned int rig_unbind(struct rig *rig, uint32_t ctx, uint32_t id);
+/* Is the segment's bit in the released page of the context? */
+bool rig_released(struct rig *rig, uint32_t ctx, uint32_t id);
+/* Waits until the segment is released. Returns true if a packet still used it. */
+bool rig_unbind(struct rig *rig, uint32_t ctx, uint32_t id);
 struct openreg_admin_cmd cmd_vram(uint32_t ctx, uint32_t id, uint64_t off,
 				  uint64_t len, uint32_t perm);
 /* Pages from bus on, in reverse order if scattered. */

@@ -29,6 +29,7 @@
 #define STEPPER_ADMIN 0x0000
 #define STEPPER_CPL 0x1000
 #define STEPPER_FAULTS 0x2000
+#define STEPPER_RELEASED 0x3000 /* of all contexts */
 #define STEPPER_QUEUE(n) (0x4000 + (n) * 0x4000) /* ring and three pages */
 #define STEPPER_LISTS 0x14000
 #define STEPPER_PAGES 0x15000 /* of segments */

@@ -70,7 +70,7 @@ def struct_fields(text):
 
 
 def field_names(body, prefix):
-    names = re.findall(r"(\w+)(?:\[\d+\])?;", body)
+    names = re.findall(r"(\w+)(?:\[[^]]+\])?;", body)
     return [prefix + name for name in names]
 
 

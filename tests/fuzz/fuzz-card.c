@@ -66,7 +66,10 @@ static void enable(void)
 /* Two contexts with some segments, and queues that begin anew. */
 static void set_up(void)
 {
-	struct openreg_admin_cmd cmd = { .opcode = OPENREG_ADMIN_CTX_CREATE };
+	struct openreg_admin_cmd cmd = {
+		.opcode = OPENREG_ADMIN_CTX_CREATE,
+		.create.released = STEPPER_BUS + STEPPER_RELEASED,
+	};
 	unsigned int i;
 
 	enable();
@@ -131,6 +134,11 @@ static void op_admin(struct stream *s)
 		break;
 	case OPENREG_ADMIN_SEG_UNBIND:
 		cmd.id = 1 + take(s, 12);
+		cmd.unbind.flags = how >> 7;
+		break;
+	case OPENREG_ADMIN_CTX_CREATE:
+		if (how & 4)
+			cmd.create.released = STEPPER_BUS + STEPPER_RELEASED;
 		break;
 	case OPENREG_ADMIN_QUEUE_CREATE:
 		cmd = stepper_queue_cmd(cmd.ctx, take(s, STEPPER_QUEUES + 1));

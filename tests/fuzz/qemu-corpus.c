@@ -31,6 +31,7 @@ enum {
 	USER,
 	CARD,
 	KERNEL,
+	RELEASED,
 	DATA,
 	PAGES = DATA + 8,
 };
@@ -84,7 +85,8 @@ static void commands_begin(void)
 {
 	struct openreg_admin_cmd *cmd;
 
-	command(OPENREG_ADMIN_CTX_CREATE, 1, 0);
+	cmd = command(OPENREG_ADMIN_CTX_CREATE, 1, 0);
+	cmd->create.released = page(RELEASED);
 	cmd = command(OPENREG_ADMIN_SEG_BIND, 1, VRAM_SEG);
 	cmd->seg.kind = OPENREG_SEG_VRAM;
 	cmd->seg.perm = OPENREG_SEG_READ | OPENREG_SEG_WRITE;
@@ -119,7 +121,8 @@ static void commands_end(void)
 	cmd->reset.head = 1;
 	cmd->reset.seq = 1;
 	command(OPENREG_ADMIN_QUEUE_STOP, 1, 1);
-	command(OPENREG_ADMIN_SEG_UNBIND, 1, VRAM_SEG);
+	cmd = command(OPENREG_ADMIN_SEG_UNBIND, 1, VRAM_SEG);
+	cmd->unbind.flags = OPENREG_UNBIND_CLEAR;
 	command(OPENREG_ADMIN_QUEUE_DESTROY, 1, 1);
 	command(OPENREG_ADMIN_CTX_DESTROY, 1, 0);
 }

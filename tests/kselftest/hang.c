@@ -20,9 +20,7 @@
 /* openreg_regs.h */
 #define ADMIN_NONE -1
 #define ADMIN_CTX_DESTROY 2
-#define ADMIN_SEG_UNBIND 4
 #define ADMIN_QUEUE_STOP 6
-#define ADMIN_EBUSY 7
 
 struct stage {
 	struct card_usage before;
@@ -495,8 +493,7 @@ TEST_F_TIMEOUT(suspect, keeps_memory, 60)
 
 	ASSERT_TRUE(dump_drop());
 	ASSERT_EQ(0, driver_set_timeout("1000"));
-	ASSERT_EQ(0, inject(INJECT_OPCODE, ADMIN_SEG_UNBIND));
-	ASSERT_EQ(0, inject(INJECT_STATUS, ADMIN_EBUSY));
+	ASSERT_EQ(0, inject(INJECT_ADMIN, ADMIN_KEEPS));
 	push_endless(&self->q, self->number, COMPUTES, self->vram.address);
 	EXPECT_EQ(-ETIME, queue_wait(&self->q, 4, SHORT));
 	ASSERT_EQ(0, bo_close(self->fd, self->vram.handle));

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 
 #include "kselftest_harness.h"
@@ -59,7 +60,8 @@ static bool documented(int ret)
 /* Every command of the driver's, at least once; the first odd result. */
 static int use_all(void)
 {
-	int ret, odd = 0, fd = card_open();
+	int ret, odd = 0, i, fd = card_open();
+	struct drm_openreg_device_info info;
 	struct queue q;
 	struct bo bo;
 
@@ -74,6 +76,17 @@ static int use_all(void)
 		return fd;
 	if (!TRY(bo_create(fd, 4096, DRM_OPENREG_BO_VRAM, &bo)))
 		TRY(bo_close(fd, bo.handle));
+	/* More than half of VRAM, dirty because it is mapped: the second has a FILL. */
+	TRY(card_info(fd, &info));
+	for (i = 0; i < 2; i++) {
+		if (TRY(bo_create(fd, info.vram_size / 2 + 4096,
+				  DRM_OPENREG_BO_VRAM, &bo)))
+			break;
+		ret = TRY(bo_map(fd, &bo));
+		TRY(bo_close(fd, bo.handle));
+		if (!ret)
+			munmap(bo.cpu, bo.size);
+	}
 	if (!TRY(bo_create(fd, 4096, DRM_OPENREG_BO_SYSTEM, &bo)))
 		TRY(bo_close(fd, bo.handle));
 	if (!TRY(queue_create(fd, 64, &q))) {

@@ -32,6 +32,7 @@ enum injection {
 #define ADMIN_NEVER 1
 #define ADMIN_NUMBER 2
 #define ADMIN_TWICE 3
+#define ADMIN_KEEPS 4
 #define STALL_DEAF 1
 #define STALL_TILL_RESET 2
 #define STALL_TILL_FLR 3

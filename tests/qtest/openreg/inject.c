@@ -62,7 +62,7 @@ static const struct {
     { "x-inject-state", UINT32_MAX },
     { "x-inject-irq", 2 },
     { "x-inject-fault", 6 },
-    { "x-inject-admin", 3 },
+    { "x-inject-admin", 4 },
     { "x-inject-status", UINT32_MAX },
     { "x-inject-opcode", UINT16_MAX },
     { "x-inject-late", 1 },
