@@ -1,39 +1,52 @@
 /* SPDX-License-Identifier: (GPL-2.0-only WITH Linux-syscall-note) OR MIT */
-/*
- * ioctls of /dev/openreg and /dev/accel/accelN.
+/**
+ * DOC: ioctls of /dev/openreg and /dev/accel/accelN
  *
- * Reserved fields and unknown flags must be zero, else EINVAL. Every call may
- * return ENODEV once the card is gone and EIO once it is wedged. A reset of the
- * card ends all that an open file had on it: new work, and waits for what had
- * not completed, give EIO. Open the device again. A suspend of the system ends
- * nothing; but a packet that is not through within seconds is given up, and its
- * queue has faulted with OPENREG_FAULT_HANG then, and where there is no memory to
- * describe an open file's objects to the card again, that file's end as in a reset.
+ * All ioctls:
  *
- * The file has no events to read. poll() and read() tell that the card is gone.
+ * - Reserved fields and unknown flags must be zero, else EINVAL.
+ * - Every call can fail with ENODEV if the card was removed, and with EIO if the
+ *   driver has given the card up ("wedged").
+ * - A reset of the card ends everything that an open file has on it. New work and
+ *   waits for unfinished packets fail with EIO. Open the device again.
+ * - Suspend keeps everything, with two exceptions. A packet that still runs after
+ *   some seconds is cut short, and its queue faults with OPENREG_FAULT_HANG. If
+ *   memory for describing a file's objects to the card again runs out at resume,
+ *   that file ends as after a reset.
  *
- * No map of the device file is inherited by a child of fork().
+ * The device file:
  *
- * DRM_IOCTL_PRIME_HANDLE_TO_FD makes a dma-buf of an object that was created
- * here: a file that keeps the memory, and can be mapped, as long as it is open,
- * after the handle, too. After the card all pages of VRAM are one, of zeros until
- * somebody writes. Without DRM_RDWR it is for reading, for other devices as well.
- * All exports of a handle give the same dma-buf, which is the one to import again.
- * Other devices reach VRAM only if they map the memory of their peers, and give
- * that up before the card goes; cards do.
+ * - poll() and read() report only that the card was removed. There are no events.
+ * - A child of fork() inherits no mapping of the device file.
  *
- * DRM_IOCTL_PRIME_FD_TO_HANDLE makes an object of any dma-buf in whole pages; a
- * file that has a handle for it gets that one. DRM_IOCTL_OPENREG_BO_INFO tells
- * the address. Its pages stay until the handle is closed and no packet uses them
- * any more. What the dma-buf is not open for is refused: maps with EACCES, and
- * packets fault. If the exporter takes the memory away packets fault, too.
+ * DRM_IOCTL_PRIME_HANDLE_TO_FD exports an object as a dma-buf:
  *
- * Errors: EINVAL flags, no dma-buf, or a size that cannot be; EBADF; ENOENT no
- * such handle; EOPNOTSUPP registered memory, or the exporter's memory cannot be
- * reached by this device; EACCES exported before for another access, or the
- * exporter says so; EBUSY the exporter takes more than ten seconds to have the
- * memory where it stays; ENOSPC no free segment or context; ENOMEM; EIO the card
- * was reset since this file first used it.
+ * - The dma-buf keeps the memory, and can be mapped, for as long as it is open,
+ *   even after the handle is closed.
+ * - Without DRM_RDWR the dma-buf is read-only, for other devices too.
+ * - Every export of a handle returns the same dma-buf. Only this dma-buf becomes the
+ *   handle again when the file imports it.
+ * - Other devices reach VRAM only if they map the memory of their peers and stop
+ *   when the exporter tells them to. openreg cards do both.
+ * - After the card was removed, all pages of VRAM show one page that began as zeros.
+ *
+ * DRM_IOCTL_PRIME_FD_TO_HANDLE imports a dma-buf:
+ *
+ * - The dma-buf has whole pages, from any exporter. A file that already has a handle
+ *   for the dma-buf gets this handle. DRM_IOCTL_OPENREG_BO_INFO returns the address.
+ * - The exporter's pages stay until the handle is closed and no packet uses them.
+ * - Access that the dma-buf does not allow is refused: a mapping with EACCES, a
+ *   packet with a fault. Packets also fault once the exporter takes the memory back.
+ *
+ * Errors of both:
+ *
+ * - EINVAL: bad flags, the file is no dma-buf, or the size is not whole pages
+ * - EBADF: no such file descriptor; ENOENT: no such handle
+ * - EOPNOTSUPP: the memory is registered, or this device cannot reach it
+ * - EACCES: exported before with other access, or the exporter refuses
+ * - EBUSY: the exporter needs more than ten seconds to pin the memory
+ * - ENOSPC: no free segment or context; ENOMEM: out of memory
+ * - EIO: the card was reset since this file first used it
  */
 #ifndef OPENREG_ACCEL_H
 #define OPENREG_ACCEL_H
@@ -50,11 +63,11 @@ extern "C" {
  * Handles of buffer objects are closed with DRM_IOCTL_GEM_CLOSE.
  */
 enum drm_openreg_ioctl_id {
-	/** @DRM_OPENREG_QUERY: what the card and the driver have */
+	/** @DRM_OPENREG_QUERY: properties and memory of the card */
 	DRM_OPENREG_QUERY = 0,
 	/** @DRM_OPENREG_BO_CREATE: allocate device or system memory */
 	DRM_OPENREG_BO_CREATE,
-	/** @DRM_OPENREG_BO_INFO: what a handle stands for */
+	/** @DRM_OPENREG_BO_INFO: address and size of the object of a handle */
 	DRM_OPENREG_BO_INFO,
 	/** @DRM_OPENREG_MEM_REGISTER: give the card access to memory of the process */
 	DRM_OPENREG_MEM_REGISTER,
@@ -64,9 +77,9 @@ enum drm_openreg_ioctl_id {
 	DRM_OPENREG_QUEUE_DESTROY,
 	/** @DRM_OPENREG_QUEUE_WAIT: sleep until a packet has completed */
 	DRM_OPENREG_QUEUE_WAIT,
-	/** @DRM_OPENREG_QUEUE_RESET: go on after a fault */
+	/** @DRM_OPENREG_QUEUE_RESET: restart a queue after a fault */
 	DRM_OPENREG_QUEUE_RESET,
-	/** @DRM_OPENREG_TIMESTAMP: the card's clock between two readings of the CPU's */
+	/** @DRM_OPENREG_TIMESTAMP: read the card's clock and the CPU's */
 	DRM_OPENREG_TIMESTAMP,
 	/** @DRM_OPENREG_QUEUE_SIGNAL: signal a syncobj when a packet has completed */
 	DRM_OPENREG_QUEUE_SIGNAL,
@@ -83,17 +96,17 @@ enum drm_openreg_query_type {
 /**
  * struct drm_openreg_query - argument of DRM_IOCTL_OPENREG_QUERY
  *
- * Extensible: the kernel copies the lesser of @size and what it knows, and
- * returns in @size what it knows.
+ * The results can grow: the kernel copies the smaller of @size and the size that
+ * it knows, and returns the latter in @size.
  *
- * Errors: EINVAL unknown type; EFAULT.
+ * Errors: EINVAL: unknown type; EFAULT.
  */
 struct drm_openreg_query {
 	/** @type: enum drm_openreg_query_type */
 	__u32 type;
-	/** @size: bytes at @pointer; out: bytes the kernel has for this type */
+	/** @size: bytes at @pointer; out: size of the result in this kernel */
 	__u32 size;
-	/** @pointer: user address of the result; 0 only asks for the size */
+	/** @pointer: user address of the result; 0 to ask only for the size */
 	__u64 pointer;
 };
 
@@ -103,29 +116,29 @@ struct drm_openreg_device_info {
 	__u32 isa_version;
 	/** @card: card field of this card's addresses, 0..15 */
 	__u32 card;
-	/** @packets: bit n: packet opcode n is there */
+	/** @packets: bit n is set if the card has packet opcode n */
 	__u64 packets;
-	/** @dtypes: bit n: enum openreg_dtype n is there */
+	/** @dtypes: bit n is set if the card has enum openreg_dtype n */
 	__u64 dtypes;
 	/** @vram_size: bytes of device memory on the card */
 	__u64 vram_size;
 	/**
-	 * @max_bo_size: bytes, of one buffer object; a page less of one
-	 * registration. System memory that is not in whole pages of 2 MiB may
-	 * end earlier, at 2 GiB: the card needs a list of its pages in one piece.
+	 * @max_bo_size: largest buffer object in bytes; a registration can have one
+	 * page less. System memory without 2 MiB pages may be limited to 2 GiB,
+	 * because the list of its pages is one contiguous allocation.
 	 */
 	__u64 max_bo_size;
-	/** @max_queues: queues on the card, all processes together */
+	/** @max_queues: most queues of all processes together */
 	__u32 max_queues;
-	/** @max_segments: buffer objects a process can hold */
+	/** @max_segments: most buffer objects of one open file */
 	__u32 max_segments;
-	/** @max_ring_slots: largest ring */
+	/** @max_ring_slots: slots of the largest ring */
 	__u32 max_ring_slots;
 	/** @workers: threads of the compute engine */
 	__u32 workers;
-	/** @slice_us: longest time between two scheduling decisions */
+	/** @slice_us: longest time between two scheduling decisions, microseconds */
 	__u32 slice_us;
-	/** @max_work: log2 of the elements one packet may visit */
+	/** @max_work: log2 of the most elements that one packet may visit */
 	__u32 max_work;
 	/** @vectors: MSI-X vectors in use */
 	__u32 vectors;
@@ -135,43 +148,46 @@ struct drm_openreg_device_info {
 	__u64 pci;
 };
 
-/** struct drm_openreg_memory_info - how much device memory there is now */
+/** struct drm_openreg_memory_info - device memory now, in bytes */
 struct drm_openreg_memory_info {
-	/** @vram_total: bytes */
+	/** @vram_total: all device memory */
 	__u64 vram_total;
-	/** @vram_free: bytes not allocated by anyone, or of closed objects */
+	/** @vram_free: free memory, and that of closed objects */
 	__u64 vram_free;
-	/** @vram_largest: bytes of the largest block that could be had */
+	/** @vram_largest: the largest object that could be allocated */
 	__u64 vram_largest;
-	/** @process_vram: bytes that this open file holds */
+	/** @process_vram: VRAM objects of this open file */
 	__u64 process_vram;
-	/** @process_system: bytes of SYSTEM buffer objects of this file */
+	/** @process_system: SYSTEM objects of this open file */
 	__u64 process_system;
-	/** @process_pinned: bytes of registered memory of this file */
+	/** @process_pinned: registered memory of this open file */
 	__u64 process_pinned;
 };
 
 /** DRM_OPENREG_BO_VRAM: contiguous device memory, zeroed */
 #define DRM_OPENREG_BO_VRAM (1u << 0)
-/** DRM_OPENREG_BO_SYSTEM: pages of the host, zeroed, cached; the card reaches them by DMA */
+/** DRM_OPENREG_BO_SYSTEM: pages of system memory, zeroed, cached, reached by DMA */
 #define DRM_OPENREG_BO_SYSTEM (1u << 1)
 
 /**
  * struct drm_openreg_bo_create - argument of DRM_IOCTL_OPENREG_BO_CREATE
  *
- * The handle's address is valid for this open file only and ends with it.
- * Memory of a closed handle is free when no packet uses it any more; a call
- * that needs it waits for that up to ten seconds, and for VRAM that is on its
- * way back, anybody's, up to ten more. If a closed object is in use for longer
- * than the module's admin_timeout_ms (20 s), all queues of its file are stopped.
+ * - The address is valid for this open file only and ends with the handle.
+ * - The memory of a closed handle is free when no packet uses it. A call that
+ *   finds too little memory waits up to ten seconds for closed objects of the card.
+ * - If a packet uses a closed object for longer than the module's admin_timeout_ms
+ *   (20 s), the driver stops all queues of the file.
  *
- * Errors: EINVAL bad size or flags; ENOSPC no such block of VRAM, no free
- * segment or context; ENOMEM out of memory, or all SYSTEM objects and rings
- * together would be more than half of the machine's; EIO the card was reset
- * since this file first used it, or meanwhile.
+ * Errors:
+ *
+ * - EINVAL: bad size or flags
+ * - ENOSPC: no such block of VRAM, no free segment or context
+ * - ENOMEM: out of memory, or all SYSTEM objects and rings together would take more
+ *   than half of the machine's memory
+ * - EIO: the card was reset since this file first used it
  */
 struct drm_openreg_bo_create {
-	/** @size: bytes, not 0; rounded up to whole pages on return */
+	/** @size: bytes, not 0; out: rounded up to whole pages */
 	__u64 size;
 	/** @flags: exactly one of DRM_OPENREG_BO_VRAM, DRM_OPENREG_BO_SYSTEM */
 	__u32 flags;
@@ -183,20 +199,20 @@ struct drm_openreg_bo_create {
 	__u64 mmap_offset;
 };
 
-/** DRM_OPENREG_BO_USER: registered memory; only reported */
+/** DRM_OPENREG_BO_USER: registered memory; in BO_INFO only */
 #define DRM_OPENREG_BO_USER (1u << 2)
-/** DRM_OPENREG_BO_READONLY: the card may not write; to register memory, and reported */
+/** DRM_OPENREG_BO_READONLY: the card may not write; in MEM_REGISTER and BO_INFO */
 #define DRM_OPENREG_BO_READONLY (1u << 3)
 /**
- * DRM_OPENREG_BO_IMPORTED: a dma-buf; only reported, with DRM_OPENREG_BO_VRAM
- * for VRAM of this card, else with DRM_OPENREG_BO_SYSTEM
+ * DRM_OPENREG_BO_IMPORTED: an imported dma-buf; in BO_INFO only, together with
+ * DRM_OPENREG_BO_VRAM for VRAM of this card, else with DRM_OPENREG_BO_SYSTEM
  */
 #define DRM_OPENREG_BO_IMPORTED (1u << 4)
 
 /**
  * struct drm_openreg_bo_info - argument of DRM_IOCTL_OPENREG_BO_INFO
  *
- * Errors: ENOENT no such handle.
+ * Errors: ENOENT: no such handle.
  */
 struct drm_openreg_bo_info {
 	/** @handle: GEM handle */
@@ -214,15 +230,18 @@ struct drm_openreg_bo_info {
 /**
  * struct drm_openreg_mem_register - argument of DRM_IOCTL_OPENREG_MEM_REGISTER
  *
- * Pins private memory of the calling process and counts it against
- * RLIMIT_MEMLOCK, whole pages, unless it has CAP_IPC_LOCK. Memory that is
- * mapped shared, and memory maps of this or another driver, cannot be
- * registered. Closing the handle unpins when no packet uses it any more.
+ * - The call pins private memory of the calling process and counts its whole pages
+ *   against RLIMIT_MEMLOCK, unless the process has CAP_IPC_LOCK.
+ * - Closing the handle unpins the memory when no packet uses it.
  *
- * Errors: EINVAL bad range or flags; EFAULT not mapped, or not writable where
- * the card may write; EOPNOTSUPP mapped shared, or of a driver; ENOMEM over
- * RLIMIT_MEMLOCK or out of memory; ENOSPC no free segment or context; EIO the
- * card was reset since this file first used it.
+ * Errors:
+ *
+ * - EINVAL: bad range or flags
+ * - EFAULT: not mapped, or not writable where the card may write
+ * - EOPNOTSUPP: mapped shared, or a mapping of a driver
+ * - ENOMEM: over RLIMIT_MEMLOCK, or out of memory
+ * - ENOSPC: no free segment or context
+ * - EIO: the card was reset since this file first used it
  */
 struct drm_openreg_mem_register {
 	/** @user_address: first byte, any alignment */
@@ -231,7 +250,7 @@ struct drm_openreg_mem_register {
 	__u64 size;
 	/** @flags: 0 or DRM_OPENREG_BO_READONLY */
 	__u32 flags;
-	/** @handle: out: GEM handle; closing it unpins */
+	/** @handle: out: GEM handle */
 	__u32 handle;
 	/** @address: out: device address of the first byte */
 	__u64 address;
@@ -240,16 +259,19 @@ struct drm_openreg_mem_register {
 /**
  * struct drm_openreg_queue_create - argument of DRM_IOCTL_OPENREG_QUEUE_CREATE
  *
- * The four offsets are for mmap() of the device file; the pages stay mapped
- * after the queue is destroyed but nothing reads them any more.
+ * The four offsets are for mmap() of the device file. Mappings stay after the queue
+ * is destroyed, but the card no longer uses the pages.
  *
- * Errors: EINVAL slots not a power of two in range, flags, priority; EACCES
- * priority above normal without CAP_SYS_NICE; ENOSPC no free queue, doorbell or
- * context; ENOMEM as for SYSTEM objects, which rings count as; EIO the card was
- * reset since this file first used it.
+ * Errors:
+ *
+ * - EINVAL: @slots is no power of two in range; bad flags or priority
+ * - EACCES: a priority above normal without CAP_SYS_NICE
+ * - ENOSPC: no free queue, doorbell or context
+ * - ENOMEM: as for SYSTEM objects, among which rings are counted
+ * - EIO: the card was reset since this file first used it
  */
 struct drm_openreg_queue_create {
-	/** @slots: ring size, power of two, OPENREG_RING_SLOTS_MIN and up */
+	/** @slots: ring size, a power of two from OPENREG_RING_SLOTS_MIN to max_ring_slots */
 	__u32 slots;
 	/** @priority: enum openreg_priority of openreg_regs.h */
 	__u32 priority;
@@ -270,10 +292,10 @@ struct drm_openreg_queue_create {
 /**
  * struct drm_openreg_queue_destroy - argument of DRM_IOCTL_OPENREG_QUEUE_DESTROY
  *
- * Packets that have not started are given up; the one that runs stops at its
- * next slice. Errors: ENOENT; EINTR the caller was killed: the queue is as it
- * was, or what was begun goes on, and its memory is freed with the file at the
- * latest.
+ * Packets that have not begun never run. A packet that runs stops at its next slice.
+ *
+ * Errors: ENOENT: no such queue; EINTR: the caller was killed. The queue may still
+ * exist then; its memory is freed with the file at the latest.
  */
 struct drm_openreg_queue_destroy {
 	/** @queue: number of the queue */
@@ -285,10 +307,10 @@ struct drm_openreg_queue_destroy {
 /**
  * struct drm_openreg_queue_wait - argument of DRM_IOCTL_OPENREG_QUEUE_WAIT
  *
- * A queue that is being reset is waited for.
+ * The call also waits while the queue is being reset.
  *
- * Errors: ENOENT; ETIME not completed by @timeout_ns; EIO the queue has
- * faulted or was stopped before @seq; EINTR restarts by itself.
+ * Errors: ENOENT: no such queue; ETIME: not completed by @timeout_ns; EIO: the queue
+ * faulted or stopped before @seq. A signal restarts the call.
  */
 struct drm_openreg_queue_wait {
 	/** @queue: number of the queue */
@@ -297,39 +319,45 @@ struct drm_openreg_queue_wait {
 	__u32 flags;
 	/** @seq: sequence number of the packet, from 1 */
 	__u64 seq;
-	/** @timeout_ns: absolute CLOCK_MONOTONIC; negative or 0 polls; INT64_MAX never */
+	/**
+	 * @timeout_ns: absolute time of CLOCK_MONOTONIC; 0 or less to poll, INT64_MAX
+	 * to wait without limit
+	 */
 	__s64 timeout_ns;
-	/** @completed: out: the queue's completion counter as the card wrote it */
+	/** @completed: out: the queue's completion counter, as the card wrote it */
 	__u64 completed;
 };
 
 /**
  * struct drm_openreg_queue_reset - argument of DRM_IOCTL_OPENREG_QUEUE_RESET
  *
- * Stops the queue if it runs, then lets it go on at slot counter @head with
- * every packet up to @seq given up and counted as completed. A @head beyond
- * the tail is a fault of the queue.
+ * The call stops the queue if it runs, and restarts it at slot counter @head. All
+ * packets up to @seq count as completed. A @head beyond the tail makes the queue fault.
  *
- * Errors: ENOENT; EINVAL @seq below the completion counter (if only packets
- * that completed meanwhile are to blame, the queue has stopped); ENOMEM; EIO the
- * card was reset; EINTR the caller was killed, and the queue may stop all
- * the same.
+ * Errors:
+ *
+ * - ENOENT: no such queue
+ * - EINVAL: @seq is below the completion counter. If packets completed during the
+ *   call, the queue has stopped.
+ * - ENOMEM: out of memory
+ * - EIO: the card was reset
+ * - EINTR: the caller was killed; the queue may have stopped
  */
 struct drm_openreg_queue_reset {
 	/** @queue: number of the queue */
 	__u32 queue;
 	/** @flags: 0 */
 	__u32 flags;
-	/** @head: slot counter to go on from; at most the tail */
+	/** @head: slot counter to restart at; at most the tail */
 	__u64 head;
-	/** @seq: number of the last packet given up */
+	/** @seq: sequence number of the last packet to skip */
 	__u64 seq;
 };
 
 /**
  * struct drm_openreg_timestamp - argument of DRM_IOCTL_OPENREG_TIMESTAMP
  *
- * Errors: EINVAL; EIO the card is being reset just now.
+ * Errors: EINVAL: bad flags; EIO: the card is being reset.
  */
 struct drm_openreg_timestamp {
 	/** @flags: 0 */
@@ -347,16 +375,24 @@ struct drm_openreg_timestamp {
 /**
  * struct drm_openreg_queue_signal - argument of DRM_IOCTL_OPENREG_QUEUE_SIGNAL
  *
- * The point appears, signalled, when the packet is over: it has completed, was
- * given up by a reset of the queue, or will not complete, since the queue has
- * faulted, was destroyed or reset with the card. DRM_IOCTL_OPENREG_QUEUE_WAIT
- * tells which; the fence of a syncobj without a timeline has the error EIO, too.
- * Wait for it with DRM_SYNCOBJ_WAIT_FLAGS_WAIT_FOR_SUBMIT, or with
- * DRM_IOCTL_SYNCOBJ_EVENTFD. Points of one queue appear in the order of their
- * packets. Since version 1.1 of the driver.
+ * - The driver adds the point, signalled, when the packet is over: the packet
+ *   completed, a reset of the queue skipped it, or it will not complete because the
+ *   queue faulted, was destroyed, or was reset with the card.
+ * - DRM_IOCTL_OPENREG_QUEUE_WAIT tells these cases apart. The fence of a syncobj
+ *   without a timeline has the error EIO as well.
+ * - To wait for the point, use DRM_SYNCOBJ_WAIT_FLAGS_WAIT_FOR_SUBMIT or
+ *   DRM_IOCTL_SYNCOBJ_EVENTFD.
+ * - Points of one queue are added in the order of their packets.
  *
- * Errors: EINVAL; ENOENT @queue or @syncobj; EBUSY 1024 points of the open file
- * have not appeared yet; ENOMEM; EIO the packet will not complete.
+ * Since version 1.1 of the driver.
+ *
+ * Errors:
+ *
+ * - EINVAL: bad flags or @seq
+ * - ENOENT: no such queue or syncobj
+ * - EBUSY: 1024 points of the open file are not added yet
+ * - ENOMEM: out of memory
+ * - EIO: the packet will not complete
  */
 struct drm_openreg_queue_signal {
 	/** @queue: number of the queue */
@@ -367,7 +403,7 @@ struct drm_openreg_queue_signal {
 	__u32 flags;
 	/** @pad: zero */
 	__u32 pad;
-	/** @point: of the syncobj's timeline; 0: the syncobj has none */
+	/** @point: point on the syncobj's timeline; 0 for a syncobj without one */
 	__u64 point;
 	/** @seq: sequence number of the packet, from 1 */
 	__u64 seq;

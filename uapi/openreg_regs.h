@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the kernel and the card share: PCI ids, BARs, registers, the admin
- * ring, segment tables and the fault ring. Little-endian throughout.
- * docs/specs/openreg.rst describes each item at length.
+ * The interface between driver and card: PCI ids, BARs, registers, the admin ring,
+ * segments and the fault ring. All data is little-endian. docs/specs/openreg.rst
+ * describes each item in full.
  */
 #ifndef OPENREG_REGS_H
 #define OPENREG_REGS_H
@@ -32,27 +32,27 @@
 /* A 32-bit write of any value to offset 0 of a doorbell page rings it. */
 
 /*
- * Registers are 32 bits wide and aligned; a 64-bit one is a lo, hi pair and
- * may be read in one 8-byte access. Reads of the rest give 0, writes are
- * ignored and logged as guest errors.
+ * Registers are 32 bits wide and aligned. A 64-bit register is a pair, low half
+ * first, and can be read in one access of 8 bytes. Other offsets read as 0; writes to
+ * them are ignored and logged as guest errors.
  */
 #define OPENREG_REG_MAGIC 0x000 /* RO OPENREG_MAGIC */
 #define OPENREG_REG_VERSION 0x004 /* RO ISA major << 16 | minor */
 #define OPENREG_REG_STATUS 0x008 /* RO OPENREG_STATUS_* */
 #define OPENREG_REG_CONTROL 0x00c /* RW OPENREG_CONTROL_* */
-#define OPENREG_REG_PACKETS 0x010 /* RO64 bit n: opcode n is there */
-#define OPENREG_REG_DTYPES 0x018 /* RO64 bit n: dtype n is there */
+#define OPENREG_REG_PACKETS 0x010 /* RO64 bit n: the card has opcode n */
+#define OPENREG_REG_DTYPES 0x018 /* RO64 bit n: the card has dtype n */
 #define OPENREG_REG_VRAM_SIZE 0x020 /* RO64 bytes */
 #define OPENREG_REG_MAX_CONTEXTS 0x028 /* RO; ids are 0..n-1 */
 #define OPENREG_REG_MAX_QUEUES 0x02c /* RO; ids are 0..n-1 */
 #define OPENREG_REG_MAX_SEGMENTS 0x030 /* RO per context; ids 1..n-1 */
 #define OPENREG_REG_DOORBELLS 0x034 /* RO pages in the doorbell BAR */
-#define OPENREG_REG_VECTORS 0x038 /* RO MSI-X vectors; 0 is the kernel's */
-#define OPENREG_REG_PAGE_SHIFTS 0x03c /* RO bit n: page lists of 1 << n bytes */
-#define OPENREG_REG_RING_SLOTS 0x040 /* RO most slots of a user ring */
+#define OPENREG_REG_VECTORS 0x038 /* RO MSI-X vectors; the driver owns 0 */
+#define OPENREG_REG_PAGE_SHIFTS 0x03c /* RO bit n: page lists can have pages of 1 << n bytes */
+#define OPENREG_REG_RING_SLOTS 0x040 /* RO slots of the largest ring */
 #define OPENREG_REG_WORKERS 0x044 /* RO threads of the compute engine */
-#define OPENREG_REG_SLICE_US 0x048 /* RO between two decisions, at most, about */
-#define OPENREG_REG_MAX_WORK 0x04c /* RO log2 of elements a packet may visit */
+#define OPENREG_REG_SLICE_US 0x048 /* RO longest time between two scheduling decisions, about */
+#define OPENREG_REG_MAX_WORK 0x04c /* RO log2 of the most elements that a packet may visit */
 #define OPENREG_REG_CARD_ID 0x050 /* RW 0..15; the card field of addresses */
 #define OPENREG_REG_CLOCK 0x058 /* RO64 ns */
 
@@ -63,10 +63,10 @@
 #define OPENREG_REG_FAULT_BASE 0x0a0 /* RW64 bus address of records */
 #define OPENREG_REG_FAULT_SLOTS 0x0a8 /* RW power of two, 2..4096 */
 #define OPENREG_REG_FAULT_HEAD 0x0ac /* RW free-running; records consumed */
-#define OPENREG_REG_FAULT_TAIL 0x0b0 /* RO free-running; records written */
-#define OPENREG_REG_FAULT_DROPPED 0x0b4 /* RO records the ring had no room for */
+#define OPENREG_REG_FAULT_TAIL 0x0b0 /* RO free-running; records produced */
+#define OPENREG_REG_FAULT_DROPPED 0x0b4 /* RO records lost because the ring was full */
 
-/* Totals since reset, RO64, for the administrator. */
+/* Totals since reset, RO64. Only the administrator may read them. */
 #define OPENREG_REG_STAT_PACKETS 0x100
 #define OPENREG_REG_STAT_DOORBELLS 0x108
 #define OPENREG_REG_STAT_INTERRUPTS 0x110
@@ -76,7 +76,7 @@
 #define OPENREG_REG_STAT_COPY_NS 0x130
 #define OPENREG_REG_STAT_FAULTS 0x138
 #define OPENREG_REG_STAT_SLEEPS 0x140 /* times the card went to sleep */
-#define OPENREG_REG_STAT_SLEEP_NS 0x148 /* idle time before the last of them */
+#define OPENREG_REG_STAT_SLEEP_NS 0x148 /* idle time before the last sleep */
 
 #define OPENREG_MAGIC 0x4745524f /* "OREG" */
 
@@ -84,41 +84,41 @@
 #define OPENREG_STATUS_FATAL (1u << 1) /* admin or fault ring unusable; reset */
 
 /*
- * ENABLE: 0 to 1 takes the ring registers, which must be set, and starts; 1 to
- * 0 drains and forgets all contexts, segments and queues. READY follows.
- * RESET: write 1; as FLR, then reads 0.
+ * ENABLE: 0 to 1 latches the ring registers and starts the card. 1 to 0 stops all work
+ * and drops all contexts, segments and queues. READY in STATUS follows ENABLE.
+ * RESET: writing 1 resets the card as an FLR does; then the bit reads 0.
  */
 #define OPENREG_CONTROL_ENABLE (1u << 0)
 #define OPENREG_CONTROL_RESET (1u << 1)
 
 /*
- * Admin ring. Command i stands in slot i & (slots - 1); its completion in the
- * same slot of the completion array, with seq = low 32 bits of i + 1 written
- * last. Commands start in order; QUEUE_STOP, QUEUE_DESTROY, CTX_DESTROY and
- * FILL may complete late, so a slot is free again only when its completion is
- * there. Every completion raises vector 0.
+ * Admin ring. Command i is in slot i & (slots - 1). Its completion is in the same slot of
+ * the completion array; the card writes seq, the low 32 bits of i + 1, last. Commands
+ * start in order. QUEUE_STOP, QUEUE_DESTROY, CTX_DESTROY and FILL may complete after later
+ * commands, so a slot can be reused only after its completion. Every completion raises
+ * vector 0.
  */
 enum openreg_admin_opcode {
 	OPENREG_ADMIN_NOP = 0,
 	OPENREG_ADMIN_CTX_CREATE = 1,
-	OPENREG_ADMIN_CTX_DESTROY = 2, /* stops its queues, unbinds its segments */
+	OPENREG_ADMIN_CTX_DESTROY = 2, /* stops its queues, releases its segments */
 	OPENREG_ADMIN_SEG_BIND = 3,
 	OPENREG_ADMIN_SEG_UNBIND = 4, /* dead at once, released later */
 	OPENREG_ADMIN_QUEUE_CREATE = 5,
-	OPENREG_ADMIN_QUEUE_STOP = 6, /* completes when no packet of it runs */
-	OPENREG_ADMIN_QUEUE_RESET = 7, /* RUNNING again from a given slot */
-	OPENREG_ADMIN_QUEUE_DESTROY = 8, /* stops first; pages are free after */
-	OPENREG_ADMIN_FILL = 9, /* VRAM with a byte */
+	OPENREG_ADMIN_QUEUE_STOP = 6, /* completes when none of its packets runs */
+	OPENREG_ADMIN_QUEUE_RESET = 7, /* restarts at a given slot */
+	OPENREG_ADMIN_QUEUE_DESTROY = 8, /* stops it; its pages are unused after */
+	OPENREG_ADMIN_FILL = 9, /* fills VRAM with a byte */
 };
 
 enum openreg_admin_status {
 	OPENREG_ADMIN_OK = 0,
 	OPENREG_ADMIN_EOPCODE = 1, /* no such command */
-	OPENREG_ADMIN_EINVAL = 2, /* a field out of range or not zero */
+	OPENREG_ADMIN_EINVAL = 2, /* a field is out of range, or reserved and not zero */
 	OPENREG_ADMIN_ENOENT = 3, /* no such context, segment or queue */
-	OPENREG_ADMIN_EEXIST = 4, /* id in use */
-	OPENREG_ADMIN_ENOMEM = 5, /* card out of its own memory */
-	OPENREG_ADMIN_EDMA = 6, /* bus error on a page list, ring or queue page */
+	OPENREG_ADMIN_EEXIST = 4, /* the id is in use */
+	OPENREG_ADMIN_ENOMEM = 5, /* the card is out of its own memory */
+	OPENREG_ADMIN_EDMA = 6, /* bus error at a page list, ring or queue page */
 };
 
 struct openreg_admin_cmd {
@@ -166,8 +166,8 @@ struct openreg_admin_cmd {
 			__u64 when; /* enum openreg_stop_when */
 		} stop;
 		struct {
-			__u64 head; /* slot counter to go on from */
-			__u64 seq; /* number of the last packet given up */
+			__u64 head; /* slot counter to restart at */
+			__u64 seq; /* sequence number of the last packet to skip */
 		} reset;
 		struct {
 			__u64 offset; /* in VRAM, multiple of 4096 */
@@ -204,12 +204,12 @@ struct openreg_released_page {
 	__u64 bits[OPENREG_MAX_SEGMENTS / 64];
 };
 
-/* The card page is that of the same queue before a reset of the card. */
+/* Take the card page as it is: it is of the same queue before a reset. */
 #define OPENREG_QUEUE_KEEP (1u << 0)
 
 enum openreg_stop_when {
-	OPENREG_STOP_NOW = 0, /* the packet at work is left half done */
-	OPENREG_STOP_AFTER_PACKET = 1, /* it ends first; a WAIT has not begun */
+	OPENREG_STOP_NOW = 0, /* the running packet stops half done */
+	OPENREG_STOP_AFTER_PACKET = 1, /* the running packet ends first; an unmet WAIT does not count */
 };
 
 enum openreg_priority { /* orders the queues within one context */
@@ -219,8 +219,8 @@ enum openreg_priority { /* orders the queues within one context */
 };
 
 /*
- * Fault ring: record i in slot i & (slots - 1), seq = low 32 bits of i + 1
- * written last; then the queue's vector and vector 0.
+ * Fault ring. Record i is in slot i & (slots - 1); the card writes seq, the low 32 bits of
+ * i + 1, last. Then it raises the queue's vector and vector 0.
  */
 struct openreg_fault_record {
 	__u32 seq;
