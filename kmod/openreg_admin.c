@@ -51,7 +51,7 @@ static bool openreg_admin_is_odd(const struct openreg_admin_req *req,
 		/* A context that is being destroyed has no segments. */
 		return status != OPENREG_ADMIN_OK &&
 		       (status != OPENREG_ADMIN_ENOENT ||
-			!READ_ONCE(req->ctx->closing));
+			!READ_ONCE(req->ctx->file_closed));
 	case OPENREG_ADMIN_QUEUE_STOP:
 	case OPENREG_ADMIN_QUEUE_RESET:
 		return status != OPENREG_ADMIN_OK &&

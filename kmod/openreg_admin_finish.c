@@ -24,7 +24,7 @@ void openreg_admin_finish_work(struct work_struct *work)
 static bool openreg_admin_is_last(const struct openreg_admin_req *req)
 {
 	return req->cmd.opcode == OPENREG_ADMIN_SEG_UNBIND &&
-	       READ_ONCE(req->ctx->closing);
+	       READ_ONCE(req->ctx->file_closed);
 }
 
 /**

@@ -14,7 +14,7 @@ void openreg_ctx_release_bo(struct openreg_bo *bo)
 {
 	trace_openreg_bo_unbound(bo);
 	if (openreg_bo_owns_vram(bo))
-		openreg_vram_closing(bo->ctx->odev, -bo->base.size);
+		openreg_vram_add_pending_free(bo->ctx->odev, -bo->base.size);
 	if (bo->ops->unbound)
 		bo->ops->unbound(bo);
 	else
@@ -45,7 +45,7 @@ static void openreg_ctx_release(struct kref *ref)
 	list_del(&ctx->link);
 	spin_unlock(&odev->admin.lock);
 	ida_free(&odev->ctx_ids, ctx->id);
-	if (ctx->closing)
+	if (ctx->file_closed)
 		openreg_reclaim_end(odev);
 	mutex_destroy(&ctx->lock);
 	kfree(ctx);
@@ -174,9 +174,9 @@ static u64 openreg_ctx_close_vram(struct openreg_ctx *ctx)
 
 	xa_lock(&ctx->segs);
 	xa_for_each(&ctx->segs, seg, bo) {
-		if (!READ_ONCE(bo->closing) && openreg_bo_owns_vram(bo))
+		if (!READ_ONCE(bo->close_counted) && openreg_bo_owns_vram(bo))
 			size += bo->base.size;
-		WRITE_ONCE(bo->closing, true);
+		WRITE_ONCE(bo->close_counted, true);
 	}
 	xa_unlock(&ctx->segs);
 	return size;
@@ -193,11 +193,11 @@ void openreg_ctx_close(struct openreg_ctx *ctx)
 
 	openreg_reclaim_begin(ctx->odev);
 	scoped_guard(spinlock, &ctx->unbinds.lock)
-		WRITE_ONCE(ctx->closing, true);
+		WRITE_ONCE(ctx->file_closed, true);
 	scoped_guard(mutex, &ctx->lock)
 		list_for_each_entry(queue, &ctx->queues, ctx_link)
 			openreg_queue_fail(queue, -EIO);
-	openreg_vram_closing(ctx->odev, openreg_ctx_close_vram(ctx));
+	openreg_vram_add_pending_free(ctx->odev, openreg_ctx_close_vram(ctx));
 
 	kref_get(&ctx->ref);
 	ctx->destroy.cmd.opcode = OPENREG_ADMIN_CTX_DESTROY;
@@ -372,12 +372,12 @@ void openreg_ctx_unbind(struct openreg_bo *bo)
 {
 	struct openreg_ctx *ctx = bo->ctx;
 
-	if (READ_ONCE(ctx->closing) || xchg(&bo->unbinding, true))
+	if (READ_ONCE(ctx->file_closed) || xchg(&bo->unbinding, true))
 		return;
 
 	trace_openreg_bo_close(bo);
-	WRITE_ONCE(bo->closing, true);
+	WRITE_ONCE(bo->close_counted, true);
 	if (openreg_bo_owns_vram(bo))
-		openreg_vram_closing(ctx->odev, bo->base.size);
+		openreg_vram_add_pending_free(ctx->odev, bo->base.size);
 	openreg_unbind(bo);
 }

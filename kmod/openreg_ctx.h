@@ -34,7 +34,7 @@ struct openreg_ctx {
 	u32 id;
 	struct list_head link; /* admin.ctxs */
 	bool dead; /* the card has forgotten it; under admin.lock */
-	bool closing; /* its file is being closed; under unbinds.lock */
+	bool file_closed; /* under unbinds.lock */
 	struct xarray segs; /* of struct openreg_bo; each has a reference, once bound */
 	u32 next_seg;
 	struct openreg_bo *released; /* struct openreg_released_page */

@@ -88,7 +88,7 @@ struct openreg_bo {
 	struct openreg_ctx *ctx; /* set once, by the first open */
 	u32 seg;
 	u64 address;
-	bool closing; /* unbound, or its context is being closed */
+	bool close_counted; /* in vram.pending_free; true for other memory too */
 	bool unbinding; /* SEG_UNBIND is sent once */
 	struct list_head in_use; /* ctx->unbinds; under its lock */
 	unsigned long closed; /* when, in jiffies */

@@ -123,7 +123,7 @@ static void openreg_power_restore(struct openreg_device *odev)
 	int ret;
 
 	while ((ctx = openreg_ctx_next(odev, ctx))) {
-		if (READ_ONCE(ctx->dead) || READ_ONCE(ctx->closing))
+		if (READ_ONCE(ctx->dead) || READ_ONCE(ctx->file_closed))
 			continue;
 		ret = openreg_power_restore_ctx(ctx);
 		if (!ret)

@@ -51,7 +51,7 @@ static void openreg_unbind_done(struct openreg_admin_req *req)
 		released = !req->status && openreg_unbind_is_released(bo);
 		/* CTX_DESTROY came first: the segment goes with the context. */
 		over = req->lost || unbinds->gone ||
-		       (req->status && !READ_ONCE(bo->ctx->closing));
+		       (req->status && !READ_ONCE(bo->ctx->file_closed));
 		if (!released && !over) {
 			list_add_tail(&bo->in_use, &unbinds->in_use);
 			atomic_inc(&bo->ctx->odev->num_in_use);

@@ -11,12 +11,12 @@
 #include "openreg_gem.h"
 
 /* Closed objects keep their memory until the card has released them. */
-void openreg_vram_closing(struct openreg_device *odev, s64 size)
+void openreg_vram_add_pending_free(struct openreg_device *odev, s64 size)
 {
 	struct openreg_vram *vram = &odev->vram;
 
 	guard(mutex)(&vram->lock);
-	vram->closing += size;
+	vram->pending_free += size;
 }
 
 /*
@@ -196,7 +196,7 @@ void openreg_vram_query(struct openreg_device *odev,
 
 	guard(mutex)(&vram->lock);
 	info->vram_total = vram->mm.size;
-	info->vram_free = vram->mm.avail + vram->closing;
+	info->vram_free = vram->mm.avail + vram->pending_free;
 	info->vram_largest = openreg_vram_largest(vram);
 }
 

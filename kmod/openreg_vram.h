@@ -14,13 +14,13 @@ struct drm_openreg_memory_info;
 struct openreg_vram {
 	struct mutex lock; /* all of it */
 	struct gpu_buddy mm;
-	u64 closing; /* bytes of closed objects the card may still use */
+	u64 pending_free; /* bytes of closed objects that the card has not released */
 	atomic_t maps; /* for other devices */
 	wait_queue_head_t unmapped; /* maps became 0 */
 };
 
 int openreg_vram_init(struct openreg_device *odev);
-void openreg_vram_closing(struct openreg_device *odev, s64 size);
+void openreg_vram_add_pending_free(struct openreg_device *odev, s64 size);
 bool openreg_vram_can_clear(struct openreg_bo *bo);
 void openreg_vram_query(struct openreg_device *odev,
 			struct drm_openreg_memory_info *info);
