@@ -160,7 +160,7 @@ int openreg_ctx_check(struct openreg_file *file)
 {
 	struct openreg_ctx *ctx = READ_ONCE(file->ctx);
 
-	if (READ_ONCE(file->odev->going))
+	if (READ_ONCE(file->odev->removing))
 		return -ENODEV;
 	return ctx && READ_ONCE(ctx->dead) ? -EIO : 0;
 }

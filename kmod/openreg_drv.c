@@ -177,7 +177,7 @@ static void openreg_fail_queues(struct openreg_device *odev)
  */
 static void openreg_unplug(struct openreg_device *odev)
 {
-	WRITE_ONCE(odev->going, true);
+	WRITE_ONCE(odev->removing, true);
 	openreg_fail_queues(odev);
 	openreg_reclaim_wake(odev);
 	drm_dev_unplug(&odev->drm);

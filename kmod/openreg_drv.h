@@ -98,7 +98,7 @@ struct openreg_device {
 	struct lock_class_key reset_key, map_key;
 	struct mutex dump_lock; /* one dump is left at a time */
 	const char *reset_reason;
-	bool going; /* for good: nobody waits for memory any more */
+	bool removing; /* the device is being removed: calls that wait for memory return */
 	int wedged; /* what all calls get: it does not come back; or 0 */
 	bool given_up; /* and who listens has been told; under reset_lock */
 	atomic_t num_pausing; /* queues that stop for a sleep */
@@ -107,7 +107,7 @@ struct openreg_device {
 	struct openreg_health health;
 	u64 num_resets; /* begun; under reset_lock */
 	u64 generation; /* times the card has forgotten all; under reset_lock */
-	u64 asked; /* the generation that a reset was last requested for */
+	u64 reset_wanted; /* generation for which a reset was last requested */
 
 	struct miscdevice misc;
 	struct inode *node_inode;

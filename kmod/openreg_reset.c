@@ -115,7 +115,7 @@ static void openreg_reset_work(struct work_struct *work)
 
 	guard(mutex)(&odev->reset_lock);
 	/* The bus, or a sleep, may have been faster. */
-	if (odev->generation != READ_ONCE(odev->asked) || odev->suspended ||
+	if (odev->generation != READ_ONCE(odev->reset_wanted) || odev->suspended ||
 	    odev->wedged)
 		return;
 	drm_err(&odev->drm, "resetting the card: %s\n", reason);
@@ -139,13 +139,13 @@ static void openreg_reset_work(struct work_struct *work)
 void openreg_reset_request(struct openreg_device *odev, u64 seen,
 			   const char *reason)
 {
-	u64 asked = READ_ONCE(odev->asked);
+	u64 wanted = READ_ONCE(odev->reset_wanted);
 
 	/* Who looked before a reset takes nothing from who looked after it. */
 	do {
-		if (seen < asked)
+		if (seen < wanted)
 			return;
-	} while (!try_cmpxchg64(&odev->asked, &asked, seen));
+	} while (!try_cmpxchg64(&odev->reset_wanted, &wanted, seen));
 	WRITE_ONCE(odev->reset_reason, reason);
 	queue_work(odev->wq, &odev->reset_work);
 }

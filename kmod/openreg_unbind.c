@@ -261,7 +261,7 @@ bool openreg_reclaim_wait(struct openreg_device *odev, int ret, int done,
 		return false;
 	return wait_event_killable_timeout(reclaim->wait,
 					   atomic_read(&reclaim->done) != done ||
-					   READ_ONCE(odev->going),
+					   READ_ONCE(odev->removing),
 					   left) > 0;
 }
 
