@@ -100,7 +100,7 @@ struct openreg_device {
 	const char *reset_reason;
 	bool removing; /* the device is being removed: calls that wait for memory return */
 	int wedged; /* what all calls get: it does not come back; or 0 */
-	bool given_up; /* and who listens has been told; under reset_lock */
+	bool wedged_reported; /* by log and uevent; under reset_lock */
 	atomic_t num_pausing; /* queues that stop for a sleep */
 	bool suspended; /* the system sleeps; under reset_lock */
 	struct pci_saved_state *config; /* the bus's, as probe left it */
@@ -195,7 +195,7 @@ int openreg_reset_init(struct openreg_device *odev);
 void openreg_reset_forget(struct openreg_device *odev);
 void openreg_reset_begin(struct openreg_device *odev);
 void openreg_reset_end(struct openreg_device *odev, int ret);
-void openreg_reset_give_up(struct openreg_device *odev, int error);
+void openreg_reset_report_wedged(struct openreg_device *odev, int error);
 void openreg_reset_cut_off(struct openreg_device *odev, int error,
 			   const char *reason);
 void openreg_reset_request(struct openreg_device *odev, u64 seen,

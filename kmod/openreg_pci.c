@@ -35,7 +35,7 @@ static void openreg_pci_reset_done(struct pci_dev *pdev)
 	ret = openreg_hw_reset(odev) ?: openreg_hw_start(odev);
 	openreg_reset_end(odev, ret ? -EIO : 0);
 	if (ret)
-		openreg_reset_give_up(odev, ret);
+		openreg_reset_report_wedged(odev, ret);
 	mutex_unlock(&odev->reset_lock);
 }
 
@@ -59,10 +59,10 @@ static pci_ers_result_t openreg_pci_error(struct pci_dev *pdev,
 		return PCI_ERS_RESULT_NEED_RESET;
 	default:
 		/* Those that failed to bring it back are told that they did. */
-		if (!odev->given_up) {
+		if (!odev->wedged_reported) {
 			openreg_reset_cut_off(odev, -EIO,
 					      "the bus gives the card up");
-			openreg_reset_give_up(odev, -EIO);
+			openreg_reset_report_wedged(odev, -EIO);
 		}
 		return PCI_ERS_RESULT_DISCONNECT;
 	}
@@ -103,7 +103,7 @@ static pci_ers_result_t openreg_pci_slot_reset(struct pci_dev *pdev)
 	ret = openreg_hw_reset(odev);
 	if (!ret)
 		return PCI_ERS_RESULT_RECOVERED;
-	openreg_reset_give_up(odev, ret);
+	openreg_reset_report_wedged(odev, ret);
 	return PCI_ERS_RESULT_DISCONNECT;
 }
 
@@ -120,7 +120,7 @@ static void openreg_pci_resume(struct pci_dev *pdev)
 	ret = openreg_hw_restart(odev);
 	openreg_reset_end(odev, ret ? -EIO : 0);
 	if (ret)
-		openreg_reset_give_up(odev, ret);
+		openreg_reset_report_wedged(odev, ret);
 	else
 		dev_info(&pdev->dev, "the card is back\n");
 }

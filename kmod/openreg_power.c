@@ -154,8 +154,8 @@ static int openreg_power_up(struct openreg_device *odev)
 		openreg_reset_begin(odev);
 		openreg_reset_end(odev, -EIO);
 	}
-	if (ret && !odev->given_up)
-		openreg_reset_give_up(odev, ret);
+	if (ret && !odev->wedged_reported)
+		openreg_reset_report_wedged(odev, ret);
 	enable_irq(pci_irq_vector(odev->pdev, 0));
 	return ret;
 }

@@ -68,7 +68,7 @@ void openreg_reset_end(struct openreg_device *odev, int ret)
 	/* Maps of a wedged card's memory show nothing of it. */
 	WRITE_ONCE(odev->wedged, ret);
 	if (!ret)
-		odev->given_up = false;
+		odev->wedged_reported = false;
 	up_write(&odev->map_lock);
 	openreg_reset_fail_queues(odev, ret ?: -EIO);
 	if (ret)
@@ -97,9 +97,9 @@ static void openreg_reset_send_wedged(struct openreg_device *odev)
 }
 
 /* When nobody can reach the card, nor the card anybody. Under reset_lock. */
-void openreg_reset_give_up(struct openreg_device *odev, int error)
+void openreg_reset_report_wedged(struct openreg_device *odev, int error)
 {
-	odev->given_up = true;
+	odev->wedged_reported = true;
 	drm_err(&odev->drm,
 		"the card did not come back from a reset (%d); reset it by the bus, or unbind and bind it, to try again\n",
 		error);
@@ -125,7 +125,7 @@ static void openreg_reset_work(struct work_struct *work)
 	ret = openreg_hw_restart(odev);
 	openreg_reset_end(odev, ret ? -EIO : 0);
 	if (ret)
-		openreg_reset_give_up(odev, ret);
+		openreg_reset_report_wedged(odev, ret);
 }
 
 /**
