@@ -142,7 +142,7 @@ static unsigned int openreg_dump_suspect(struct openreg_queue *queue)
 		return 0;
 	asked = openreg_unbinds_are_late(queue->ctx);
 	guard(spinlock_irq)(&queue->lock);
-	asked |= queue->resetting || queue->stopping;
+	asked |= queue->restarting || queue->stopping;
 	work = openreg_dump_has_work(queue);
 	if (!asked && !work)
 		return 0;

@@ -50,7 +50,7 @@ static void openreg_power_pause(struct openreg_device *odev)
 
 static void openreg_power_wake(struct openreg_queue *queue)
 {
-	openreg_queue_set_resetting(queue, false);
+	openreg_queue_set_restarting(queue, false);
 }
 
 /* It has been told of everything that goes on; the rest is let go. */

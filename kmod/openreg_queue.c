@@ -45,8 +45,8 @@ static struct openreg_queue *openreg_queue_new(struct openreg_ctx *ctx,
 		return ERR_PTR(-ENOMEM);
 	kref_init(&queue->ref);
 	mutex_init(&queue->op_lock);
-	init_completion(&queue->op_over);
-	complete_all(&queue->op_over);
+	init_completion(&queue->op_completion);
+	complete_all(&queue->op_completion);
 	spin_lock_init(&queue->lock);
 	queue->waiters = RB_ROOT_CACHED;
 	openreg_points_init(queue);
@@ -309,7 +309,7 @@ static void openreg_queue_op_done(struct openreg_admin_req *req)
 
 	if (req->cmd.opcode == OPENREG_ADMIN_QUEUE_DESTROY)
 		openreg_points_fail(queue);
-	complete_all(&queue->op_over);
+	complete_all(&queue->op_completion);
 	openreg_queue_put(queue);
 	openreg_ctx_put(ctx);
 }
@@ -324,9 +324,9 @@ static int openreg_queue_exec(struct openreg_queue *queue,
 	lockdep_assert_held(&queue->op_lock);
 
 	/* That of somebody who was killed. */
-	if (wait_for_completion_killable(&queue->op_over))
+	if (wait_for_completion_killable(&queue->op_completion))
 		return -EINTR;
-	reinit_completion(&queue->op_over);
+	reinit_completion(&queue->op_completion);
 	kref_get(&queue->ref);
 	kref_get(&queue->ctx->ref);
 	queue->op.cmd = *cmd;
@@ -334,7 +334,7 @@ static int openreg_queue_exec(struct openreg_queue *queue,
 	queue->op.done = openreg_queue_op_done;
 	queue->op.frees = false;
 	openreg_admin_submit(queue->odev, &queue->op);
-	if (wait_for_completion_killable(&queue->op_over)) {
+	if (wait_for_completion_killable(&queue->op_completion)) {
 		/* The file may be closed by then, and the context go with it. */
 		WRITE_ONCE(queue->op.frees, true);
 		return -EINTR;
@@ -369,7 +369,7 @@ int openreg_queue_destroy(struct openreg_file *file, struct drm_file *filp,
 	if (ret)
 		goto out_put;
 	/* Who is killed before it is begun has done nothing. */
-	ret = wait_for_completion_killable(&queue->op_over) ? -EINTR : -ENOENT;
+	ret = wait_for_completion_killable(&queue->op_completion) ? -EINTR : -ENOENT;
 	if (ret == -ENOENT && openreg_queue_take(file, queue, num)) {
 		ret = openreg_queue_end(queue);
 		openreg_queue_revoke(queue, filp);
@@ -400,10 +400,10 @@ static int openreg_queue_peek(struct openreg_queue *queue, u64 *completed)
 }
 
 /* While it is set nobody takes the queue for one that has stopped. */
-void openreg_queue_set_resetting(struct openreg_queue *queue, bool on)
+void openreg_queue_set_restarting(struct openreg_queue *queue, bool on)
 {
 	scoped_guard(spinlock_irq, &queue->lock)
-		queue->resetting = on;
+		queue->restarting = on;
 	if (!on)
 		openreg_queue_notify(queue);
 }
@@ -448,9 +448,9 @@ int openreg_queue_reset(struct openreg_queue *queue, u64 head, u64 seq)
 	trace_openreg_queue_reset(queue);
 	/* If it has faulted, that is what those who wait get to know. */
 	openreg_queue_notify(queue);
-	openreg_queue_set_resetting(queue, true);
+	openreg_queue_set_restarting(queue, true);
 	ret = openreg_queue_restart(queue, head, seq);
-	openreg_queue_set_resetting(queue, false);
+	openreg_queue_set_restarting(queue, false);
 out:
 	mutex_unlock(&queue->op_lock);
 	return ret;

@@ -36,7 +36,7 @@ struct openreg_queue {
 	u32 id; /* the card's number */
 	struct mutex op_lock; /* stop, reset and destroy */
 	struct openreg_admin_req op; /* the last of these that was begun */
-	struct completion op_over;
+	struct completion op_completion;
 	struct list_head ctx_link;
 	struct list_head vector_link;
 	struct openreg_vector *vector;
@@ -51,14 +51,14 @@ struct openreg_queue {
 	u64 last_completed, last_busy_ns; /* when error was set */
 	u64 armed; /* as stored to the kernel page, which the card could write */
 	u64 sleeps, wakes;
-	bool resetting; /* stopped for a moment */
-	bool runs_on; /* when the system wakes up */
+	bool restarting; /* stopped for a reset or a suspend: waiters go on waiting */
+	bool run_on_resume; /* the queue ran when the system was suspended */
 	bool stopping; /* stop is under way */
 
 	struct work_struct points_work; /* has a reference while it is queued */
 	struct openreg_admin_req stop; /* of openreg_queue_stop_async() */
 	struct openreg_admin_req pause; /* of openreg_queue_pause() */
-	bool pausing; /* it is on its way */
+	bool pause_pending; /* pause is not completed */
 	u32 priority;
 	pid_t pid;
 	char comm[TASK_COMM_LEN];
@@ -75,7 +75,7 @@ void openreg_queues_close(struct openreg_file *file, struct drm_file *filp);
 void openreg_queue_put(struct openreg_queue *queue);
 void openreg_queue_retire(struct openreg_queue *queue);
 void openreg_queue_stop_async(struct openreg_queue *queue);
-void openreg_queue_set_resetting(struct openreg_queue *queue, bool on);
+void openreg_queue_set_restarting(struct openreg_queue *queue, bool on);
 int openreg_queue_start(struct openreg_queue *queue, u32 flags,
 			openreg_admin_exec_fn exec);
 

@@ -18,7 +18,7 @@ static void openreg_queue_paused(struct openreg_admin_req *req)
 
 	/* A card that cannot stop like this has not stopped. */
 	if (!req->status)
-		WRITE_ONCE(queue->pausing, false);
+		WRITE_ONCE(queue->pause_pending, false);
 	atomic_dec(&odev->num_pausing);
 	openreg_queue_put(queue);
 }
@@ -38,10 +38,10 @@ void openreg_queue_pause(struct openreg_queue *queue)
 		if (queue->error)
 			return;
 		page = queue->card->coherent.cpu;
-		queue->resetting = true;
-		queue->runs_on = READ_ONCE(page->state) ==
-				 OPENREG_QUEUE_RUNNING;
-		WRITE_ONCE(queue->pausing, true);
+		queue->restarting = true;
+		queue->run_on_resume = READ_ONCE(page->state) ==
+				       OPENREG_QUEUE_RUNNING;
+		WRITE_ONCE(queue->pause_pending, true);
 	}
 	kref_get(&queue->ref);
 	atomic_inc(&queue->odev->num_pausing);
@@ -74,7 +74,7 @@ void openreg_queue_cut(struct openreg_queue *queue)
 
 	/* It was not through when it had completed so much. */
 	smp_rmb();
-	if (!READ_ONCE(queue->pausing) || READ_ONCE(queue->error))
+	if (!READ_ONCE(queue->pause_pending) || READ_ONCE(queue->error))
 		return;
 	if (openreg_admin_exec_first(queue->odev, queue->ctx, &cmd))
 		return; /* then it dies with the card */
@@ -88,7 +88,7 @@ void openreg_queue_cut(struct openreg_queue *queue)
 	guard(spinlock_irq)(&queue->lock);
 	if (!queue->error)
 		openreg_queue_write_hang(queue);
-	WRITE_ONCE(queue->pausing, false);
+	WRITE_ONCE(queue->pause_pending, false);
 }
 
 /**
@@ -111,11 +111,11 @@ int openreg_queue_restore(struct openreg_queue *queue)
 		cmd.reset.head = page->head;
 		cmd.reset.seq = page->completed;
 		/* It may have faulted before it stopped. */
-		queue->runs_on &= page->state == OPENREG_QUEUE_STOPPED;
+		queue->run_on_resume &= page->state == OPENREG_QUEUE_STOPPED;
 	}
 	ret = openreg_queue_start(queue, OPENREG_QUEUE_KEEP,
 				  openreg_admin_exec_first);
-	if (ret || !queue->runs_on)
+	if (ret || !queue->run_on_resume)
 		return ret;
 	return openreg_admin_exec_first(queue->odev, queue->ctx, &cmd);
 }

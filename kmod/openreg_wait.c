@@ -70,7 +70,7 @@ void openreg_queue_notify(struct openreg_queue *queue)
 	card = queue->card->coherent.cpu;
 	kernel = queue->kernel->coherent.cpu;
 	do {
-		stopped = !queue->resetting &&
+		stopped = !queue->restarting &&
 			  READ_ONCE(card->state) != OPENREG_QUEUE_RUNNING;
 		/* The card stops a queue after the last packet it completes. */
 		rmb();
@@ -166,7 +166,7 @@ static int openreg_wait_check(struct openreg_queue *queue, u64 seq,
 	*completed = READ_ONCE(card->completed);
 	if (*completed >= seq)
 		return 0;
-	return state == OPENREG_QUEUE_RUNNING || queue->resetting ?
+	return state == OPENREG_QUEUE_RUNNING || queue->restarting ?
 		OPENREG_WAIT_PENDING : -EIO;
 }
 
