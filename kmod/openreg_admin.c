@@ -34,8 +34,8 @@ static int openreg_admin_errno(struct openreg_device *odev,
  * Has the card answered what it cannot have to say? Then it may go on to use
  * what it was to let go of, or what it says that it has not taken.
  */
-static bool openreg_admin_is_odd(const struct openreg_admin_req *req,
-				 u32 status)
+static bool openreg_admin_is_impossible(const struct openreg_admin_req *req,
+					u32 status)
 {
 	/* What is held back while the card sleeps may be about one it lost. */
 	if (req->ctx && READ_ONCE(req->ctx->dead) &&
@@ -208,7 +208,7 @@ static bool openreg_admin_complete(struct openreg_device *odev,
 {
 	u32 status = READ_ONCE(cpl->status);
 
-	if (openreg_admin_is_odd(req, status)) {
+	if (openreg_admin_is_impossible(req, status)) {
 		WRITE_ONCE(cpl->seq, 0);
 		dev_warn_ratelimited(odev->drm.dev,
 				     "admin command %u cannot have status %u\n",

@@ -88,7 +88,7 @@ int openreg_admin_exec_first(struct openreg_device *odev,
 /* openreg_admin_finish.c */
 void openreg_admin_finish_work(struct work_struct *work);
 void openreg_admin_finish(struct openreg_device *odev, struct list_head *done);
-void openreg_admin_settle(struct openreg_device *odev);
+void openreg_admin_wait_finished(struct openreg_device *odev);
 
 /* openreg_health.c */
 unsigned long openreg_admin_timeout(void);

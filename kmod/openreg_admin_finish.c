@@ -54,7 +54,7 @@ void openreg_admin_finish(struct openreg_device *odev, struct list_head *done)
 }
 
 /* Until all is done about what the card has answered: numbers come free by it, too. */
-void openreg_admin_settle(struct openreg_device *odev)
+void openreg_admin_wait_finished(struct openreg_device *odev)
 {
 	flush_work(&odev->admin.finish);
 }

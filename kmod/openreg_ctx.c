@@ -87,7 +87,7 @@ static struct openreg_ctx *openreg_ctx_new(struct openreg_device *odev)
 	}
 	id = ida_alloc_max(&odev->ctx_ids, odev->max_contexts - 1, GFP_KERNEL);
 	if (id == -ENOSPC) {
-		openreg_admin_settle(odev);
+		openreg_admin_wait_finished(odev);
 		id = ida_alloc_max(&odev->ctx_ids, odev->max_contexts - 1,
 				   GFP_KERNEL);
 	}

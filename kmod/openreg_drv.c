@@ -205,7 +205,7 @@ static void openreg_shutdown(struct openreg_device *odev)
 		openreg_points_fail(queue);
 	xa_unlock(&odev->queues);
 	openreg_admin_flush(odev);
-	openreg_admin_settle(odev);
+	openreg_admin_wait_finished(odev);
 	openreg_unbinds_forget(odev);
 	cancel_work_sync(&odev->unbinds_work);
 	openreg_bo_detach_all(odev);

@@ -166,7 +166,7 @@ int openreg_hw_reset(struct openreg_device *odev);
 int openreg_hw_restart(struct openreg_device *odev);
 int openreg_hw_save_config(struct openreg_device *odev);
 void openreg_hw_configure(struct openreg_device *odev);
-bool openreg_hw_is_well(struct openreg_device *odev);
+bool openreg_hw_is_ready(struct openreg_device *odev);
 void openreg_hw_check_alive(struct openreg_device *odev);
 
 /* openreg_health.c */
@@ -182,7 +182,7 @@ struct openreg_vector *openreg_vector_get(struct openreg_device *odev);
 int openreg_fault_init(struct openreg_device *odev);
 void openreg_fault_start(struct openreg_device *odev);
 void openreg_fault_drain(struct openreg_device *odev);
-void openreg_fault_settle(struct openreg_device *odev);
+void openreg_fault_try_drain(struct openreg_device *odev);
 
 /* openreg_pci.c */
 extern const struct pci_error_handlers openreg_error_handlers;

@@ -115,7 +115,7 @@ void openreg_fault_drain(struct openreg_device *odev)
  * For those who are about to change what a dump should show: a user sees the
  * fault before that thread may have run.
  */
-void openreg_fault_settle(struct openreg_device *odev)
+void openreg_fault_try_drain(struct openreg_device *odev)
 {
 	int idx;
 

@@ -245,7 +245,7 @@ int openreg_hw_restart(struct openreg_device *odev)
 }
 
 /* Does it answer, and can it use its rings? */
-bool openreg_hw_is_well(struct openreg_device *odev)
+bool openreg_hw_is_ready(struct openreg_device *odev)
 {
 	return openreg_read(odev, OPENREG_REG_STATUS) == OPENREG_STATUS_READY &&
 	       openreg_read(odev, OPENREG_REG_MAGIC) == OPENREG_MAGIC;

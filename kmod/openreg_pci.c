@@ -81,7 +81,7 @@ static pci_ers_result_t openreg_pci_mmio_enabled(struct pci_dev *pdev)
 		return PCI_ERS_RESULT_RECOVERED;
 	if (odev->wedged)
 		return PCI_ERS_RESULT_NEED_RESET;
-	if (openreg_hw_is_well(odev))
+	if (openreg_hw_is_ready(odev))
 		return PCI_ERS_RESULT_RECOVERED;
 	openreg_reset_cut_off(odev, -EIO,
 			      "an error on the bus, and the card does not work");

@@ -67,7 +67,7 @@ static void openreg_power_down(struct openreg_device *odev)
 	disable_delayed_work_sync(&odev->health.work);
 	disable_irq(pci_irq_vector(odev->pdev, 0));
 	/* Segments that the card has released are not to be bound again. */
-	openreg_admin_settle(odev);
+	openreg_admin_wait_finished(odev);
 	openreg_fault_drain(odev);
 	openreg_admin_suspend(odev);
 	openreg_reset_forget(odev);

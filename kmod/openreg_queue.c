@@ -86,7 +86,7 @@ static int openreg_queue_enlist(struct openreg_queue *queue)
 	ret = xa_alloc(&odev->queues, &queue->id, queue,
 		       XA_LIMIT(0, odev->info.max_queues - 1), GFP_KERNEL);
 	if (ret == -EBUSY) {
-		openreg_admin_settle(odev);
+		openreg_admin_wait_finished(odev);
 		ret = xa_alloc(&odev->queues, &queue->id, queue,
 			       XA_LIMIT(0, odev->info.max_queues - 1),
 			       GFP_KERNEL);
@@ -246,7 +246,7 @@ int openreg_queue_create(struct openreg_file *file, struct drm_file *filp,
 		return PTR_ERR(ctx);
 	ret = openreg_ctx_need_doorbell(ctx);
 	if (ret == -ENOSPC) {
-		openreg_admin_settle(file->odev);
+		openreg_admin_wait_finished(file->odev);
 		ret = openreg_ctx_need_doorbell(ctx);
 	}
 	if (ret)
@@ -351,7 +351,7 @@ static int openreg_queue_end(struct openreg_queue *queue)
 
 	trace_openreg_queue_destroy(queue);
 	/* Most often the user's end comes right after the queue's. */
-	openreg_fault_settle(queue->odev);
+	openreg_fault_try_drain(queue->odev);
 	openreg_queue_fail(queue, -EIO);
 	/* Either the card has stopped it or it has been reset. */
 	return openreg_queue_exec(queue, &cmd) == -EINTR ? -EINTR : 0;
@@ -418,7 +418,7 @@ static int openreg_queue_restart(struct openreg_queue *queue, u64 head, u64 seq)
 	cmd.opcode = OPENREG_ADMIN_QUEUE_STOP;
 	ret = openreg_queue_exec(queue, &cmd);
 	/* By now its record is in the fault ring, if it has faulted. */
-	openreg_fault_settle(queue->odev);
+	openreg_fault_try_drain(queue->odev);
 	if (!ret)
 		ret = openreg_queue_peek(queue, &completed);
 	if (ret)

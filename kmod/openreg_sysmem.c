@@ -178,7 +178,7 @@ int openreg_bo_charge(struct openreg_bo *bo)
 	if (!ret)
 		return 0;
 	/* Somebody's who has ended may be on their way back. */
-	openreg_admin_settle(to_openreg(bo->base.dev));
+	openreg_admin_wait_finished(to_openreg(bo->base.dev));
 	return openreg_bo_try_charge(bo);
 }
 

@@ -38,7 +38,7 @@ static int openreg_user_charge(struct openreg_bo *bo, unsigned long num)
 	if (!ret)
 		return 0;
 	/* What a file had that is closed may be on its way back. */
-	openreg_admin_settle(to_openreg(bo->base.dev));
+	openreg_admin_wait_finished(to_openreg(bo->base.dev));
 	return openreg_user_try_charge(bo, num);
 }
 
