@@ -19,9 +19,9 @@ struct openreg_file;
 struct openreg_unbinds {
 	spinlock_t lock; /* protects all of this */
 	struct list_head in_use; /* struct openreg_bo: unbound and not released */
-	bool gone; /* the card has destroyed the context */
-	bool stopping; /* queues were stopped: a segment is in use for too long */
-	unsigned long stopped; /* when, in jiffies */
+	bool ctx_destroyed; /* by the card */
+	bool queues_stopped; /* because a segment was in use for too long */
+	unsigned long stopped_at; /* jiffies */
 };
 
 /*

@@ -51,7 +51,7 @@ struct openreg_faults {
 struct openreg_health {
 	struct delayed_work work;
 	struct openreg_admin_req ping;
-	bool asking; /* the ping is on its way */
+	bool ping_pending; /* not completed */
 };
 
 /* Closed objects and contexts that the card may still use. */

@@ -91,7 +91,7 @@ struct openreg_bo {
 	bool close_counted; /* in vram.pending_free; true for other memory too */
 	bool unbinding; /* SEG_UNBIND is sent once */
 	struct list_head in_use; /* ctx->unbinds; under its lock */
-	unsigned long closed; /* when, in jiffies */
+	unsigned long closed_at; /* jiffies */
 	struct openreg_admin_req req; /* SEG_UNBIND */
 
 	union {

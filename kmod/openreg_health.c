@@ -67,36 +67,36 @@ static unsigned long openreg_health_period(void)
 		     (unsigned long)OPENREG_HEALTH_MAX);
 }
 
-static bool openreg_health_expects(struct openreg_queue *queue)
+static bool openreg_health_is_awaited(struct openreg_queue *queue)
 {
 	return READ_ONCE(queue->num_waiters) ||
 	       !list_empty_careful(&queue->points);
 }
 
 /* Is anybody left who sleeps? */
-static bool openreg_health_look(struct openreg_device *odev)
+static bool openreg_health_poll(struct openreg_device *odev)
 {
 	struct openreg_queue *queue;
-	bool anybody = false;
+	bool awaited = false;
 	unsigned long id;
 
 	xa_lock(&odev->queues);
 	xa_for_each(&odev->queues, id, queue) {
-		if (!openreg_health_expects(queue))
+		if (!openreg_health_is_awaited(queue))
 			continue;
 		openreg_queue_notify(queue);
-		anybody |= openreg_health_expects(queue);
+		awaited |= openreg_health_is_awaited(queue);
 	}
 	xa_unlock(&odev->queues);
-	return anybody;
+	return awaited;
 }
 
-static void openreg_health_answer(struct openreg_admin_req *req)
+static void openreg_health_ping_done(struct openreg_admin_req *req)
 {
 	struct openreg_health *health =
 		container_of(req, struct openreg_health, ping);
 
-	WRITE_ONCE(health->asking, false);
+	WRITE_ONCE(health->ping_pending, false);
 }
 
 static void openreg_health_work(struct work_struct *work)
@@ -105,11 +105,11 @@ static void openreg_health_work(struct work_struct *work)
 		container_of(work, struct openreg_device, health.work.work);
 	struct openreg_health *health = &odev->health;
 
-	if (!openreg_health_look(odev))
+	if (!openreg_health_poll(odev))
 		return;
 	openreg_hw_check_alive(odev);
-	if (!READ_ONCE(health->asking)) {
-		WRITE_ONCE(health->asking, true);
+	if (!READ_ONCE(health->ping_pending)) {
+		WRITE_ONCE(health->ping_pending, true);
 		openreg_admin_submit(odev, &health->ping);
 	}
 	openreg_health_watch(odev);
@@ -126,7 +126,7 @@ void openreg_health_init(struct openreg_device *odev)
 {
 	INIT_DELAYED_WORK(&odev->health.work, openreg_health_work);
 	odev->health.ping.cmd.opcode = OPENREG_ADMIN_NOP;
-	odev->health.ping.done = openreg_health_answer;
+	odev->health.ping.done = openreg_health_ping_done;
 }
 
 void openreg_health_fini(struct openreg_device *odev)

@@ -50,7 +50,7 @@ static void openreg_unbind_done(struct openreg_admin_req *req)
 	scoped_guard(spinlock, &unbinds->lock) {
 		released = !req->status && openreg_unbind_is_released(bo);
 		/* CTX_DESTROY came first: the segment goes with the context. */
-		over = req->lost || unbinds->gone ||
+		over = req->lost || unbinds->ctx_destroyed ||
 		       (req->status && !READ_ONCE(bo->ctx->file_closed));
 		if (!released && !over) {
 			list_add_tail(&bo->in_use, &unbinds->in_use);
@@ -75,7 +75,7 @@ void openreg_unbind(struct openreg_bo *bo)
 
 	kref_get(&ctx->ref);
 	openreg_reclaim_begin(ctx->odev);
-	bo->closed = jiffies;
+	bo->closed_at = jiffies;
 	bo->req.cmd.opcode = OPENREG_ADMIN_SEG_UNBIND;
 	bo->req.cmd.id = bo->seg;
 	if (openreg_bo_owns_vram(bo) && openreg_vram_can_clear(bo))
@@ -137,7 +137,7 @@ void openreg_unbinds_forget(struct openreg_device *odev)
 void openreg_unbinds_end(struct openreg_ctx *ctx)
 {
 	scoped_guard(spinlock, &ctx->unbinds.lock)
-		ctx->unbinds.gone = true;
+		ctx->unbinds.ctx_destroyed = true;
 	openreg_unbinds_finish(ctx, true);
 }
 
@@ -168,18 +168,18 @@ static void openreg_unbinds_check(struct openreg_ctx *ctx)
 		return;
 	scoped_guard(spinlock, &unbinds->lock) {
 		list_for_each_entry(bo, &unbinds->in_use, in_use)
-			stuck |= time_after(jiffies, bo->closed + timeout);
+			stuck |= time_after(jiffies, bo->closed_at + timeout);
 		/* The driver cannot stop queues now: this time does not count. */
 		if (READ_ONCE(ctx->odev->admin.held)) {
-			unbinds->stopped = jiffies;
+			unbinds->stopped_at = jiffies;
 			return;
 		}
-		stop = stuck && !unbinds->stopping;
-		late = stuck && unbinds->stopping &&
-		       time_after(jiffies, unbinds->stopped + 2 * timeout);
-		unbinds->stopping = stuck;
+		stop = stuck && !unbinds->queues_stopped;
+		late = stuck && unbinds->queues_stopped &&
+		       time_after(jiffies, unbinds->stopped_at + 2 * timeout);
+		unbinds->queues_stopped = stuck;
 		if (stop || late)
-			unbinds->stopped = jiffies;
+			unbinds->stopped_at = jiffies;
 	}
 	if (stop)
 		openreg_unbinds_stop_queues(ctx);
@@ -212,7 +212,7 @@ void openreg_unbinds_init(struct openreg_unbinds *unbinds)
 bool openreg_unbinds_are_late(struct openreg_ctx *ctx)
 {
 	guard(spinlock)(&ctx->unbinds.lock);
-	return ctx->unbinds.stopping && !list_empty(&ctx->unbinds.in_use);
+	return ctx->unbinds.queues_stopped && !list_empty(&ctx->unbinds.in_use);
 }
 
 void openreg_reclaim_init(struct openreg_reclaim *reclaim)
