@@ -225,12 +225,12 @@ static bool openreg_admin_complete(struct openreg_device *odev,
 }
 
 /* The card serves large FILLs one after the other: what it has is given its time now. */
-static void openreg_admin_fill_over(struct openreg_admin *admin, u32 over)
+static void openreg_admin_restart_fills(struct openreg_admin *admin, u32 completed)
 {
 	struct openreg_admin_req *req;
 	u32 i;
 
-	for (i = over + 1; i != admin->tail; i++) {
+	for (i = completed + 1; i != admin->tail; i++) {
 		req = admin->reqs[i & OPENREG_ADMIN_MASK];
 		if (req && req->cmd.opcode == OPENREG_ADMIN_FILL)
 			req->start = jiffies;
@@ -265,7 +265,7 @@ void openreg_admin_drain(struct openreg_device *odev)
 		admin->reqs[slot] = NULL;
 		list_add_tail(&req->link, &done);
 		if (req->cmd.opcode == OPENREG_ADMIN_FILL)
-			openreg_admin_fill_over(admin, i);
+			openreg_admin_restart_fills(admin, i);
 	}
 	openreg_admin_advance(admin);
 	openreg_admin_kick(odev);

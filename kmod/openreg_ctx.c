@@ -31,7 +31,7 @@ static void openreg_ctx_release(struct kref *ref)
 
 	list_for_each_entry_safe(queue, next, &ctx->queues, ctx_link) {
 		list_del(&queue->ctx_link);
-		openreg_queue_retire(queue);
+		openreg_queue_unregister(queue);
 		openreg_queue_put(queue);
 	}
 	xa_for_each(&ctx->segs, seg, bo)
@@ -66,7 +66,7 @@ static void openreg_ctx_destroyed(struct openreg_admin_req *req)
 	scoped_guard(mutex, &ctx->lock)
 		list_for_each_entry(queue, &ctx->queues, ctx_link)
 			openreg_points_fail(queue);
-	openreg_unbinds_end(ctx);
+	openreg_unbinds_finish_ctx(ctx);
 	openreg_ctx_put(ctx);
 }
 
@@ -281,12 +281,12 @@ int openreg_ctx_restore(struct openreg_ctx *ctx)
 }
 
 /**
- * openreg_ctx_lose() - let a context die that could not be restored
+ * openreg_ctx_kill() - let a context die that could not be restored
  * @ctx: the context
  *
  * For its user it is as if the card had been reset.
  */
-void openreg_ctx_lose(struct openreg_ctx *ctx)
+void openreg_ctx_kill(struct openreg_ctx *ctx)
 {
 	struct openreg_admin_cmd cmd = { .opcode = OPENREG_ADMIN_CTX_DESTROY };
 	struct openreg_device *odev = ctx->odev;

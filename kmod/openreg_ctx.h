@@ -55,7 +55,7 @@ int openreg_ctx_bind(struct openreg_ctx *ctx, struct openreg_bo *bo);
 void openreg_ctx_unbind(struct openreg_bo *bo);
 void openreg_ctx_release_bo(struct openreg_bo *bo);
 int openreg_ctx_restore(struct openreg_ctx *ctx);
-void openreg_ctx_lose(struct openreg_ctx *ctx);
+void openreg_ctx_kill(struct openreg_ctx *ctx);
 struct openreg_ctx *openreg_ctx_next(struct openreg_device *odev,
 				     struct openreg_ctx *last);
 
@@ -64,8 +64,8 @@ void openreg_unbind(struct openreg_bo *bo);
 void openreg_unbinds_init(struct openreg_unbinds *unbinds);
 void openreg_unbinds_work(struct work_struct *work);
 void openreg_unbinds_notify(struct openreg_device *odev);
-void openreg_unbinds_forget(struct openreg_device *odev);
-void openreg_unbinds_end(struct openreg_ctx *ctx);
+void openreg_unbinds_finish_all(struct openreg_device *odev);
+void openreg_unbinds_finish_ctx(struct openreg_ctx *ctx);
 bool openreg_unbinds_watch(struct openreg_device *odev);
 bool openreg_unbinds_are_late(struct openreg_ctx *ctx);
 

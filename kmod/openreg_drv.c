@@ -206,7 +206,7 @@ static void openreg_shutdown(struct openreg_device *odev)
 	xa_unlock(&odev->queues);
 	openreg_admin_flush(odev);
 	openreg_admin_wait_finished(odev);
-	openreg_unbinds_forget(odev);
+	openreg_unbinds_finish_all(odev);
 	cancel_work_sync(&odev->unbinds_work);
 	openreg_bo_detach_all(odev);
 }

@@ -62,7 +62,7 @@ struct openreg_reclaim {
 };
 
 /* How long a call waits for these before it fails, in jiffies. */
-#define OPENREG_PATIENCE (10 * HZ)
+#define OPENREG_MEMORY_TIMEOUT (10 * HZ)
 
 struct openreg_device {
 	struct drm_device drm;
@@ -192,7 +192,7 @@ extern const struct dev_pm_ops openreg_pm_ops;
 
 /* openreg_reset.c */
 int openreg_reset_init(struct openreg_device *odev);
-void openreg_reset_forget(struct openreg_device *odev);
+void openreg_reset_new_generation(struct openreg_device *odev);
 void openreg_reset_begin(struct openreg_device *odev);
 void openreg_reset_end(struct openreg_device *odev, int ret);
 void openreg_reset_report_wedged(struct openreg_device *odev, int error);

@@ -257,7 +257,7 @@ void openreg_hw_check_alive(struct openreg_device *odev)
 	u64 seen = READ_ONCE(odev->generation);
 	u32 status;
 
-	/* Against openreg_reset_forget(): it may be silent because of that. */
+	/* Against openreg_reset_new_generation(): it may be silent because of that. */
 	smp_rmb();
 	if (READ_ONCE(odev->admin.state) != OPENREG_ADMIN_RUNNING)
 		return;

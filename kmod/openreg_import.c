@@ -42,7 +42,7 @@ static int openreg_import_map(struct openreg_bo *bo)
 	 * card can go meanwhile.
 	 */
 	ret = dma_resv_wait_timeout(resv, DMA_RESV_USAGE_KERNEL, true,
-				    OPENREG_PATIENCE);
+				    OPENREG_MEMORY_TIMEOUT);
 	if (!ret)
 		ret = -EBUSY;
 	if (ret < 0)

@@ -75,7 +75,7 @@ static int openreg_bo_try_create(struct openreg_file *file,
 static int openreg_bo_create(struct openreg_file *file, struct drm_file *filp,
 			     struct drm_openreg_bo_create *args)
 {
-	unsigned long deadline = jiffies + OPENREG_PATIENCE;
+	unsigned long deadline = jiffies + OPENREG_MEMORY_TIMEOUT;
 	int done, ret;
 
 	if (!args->size || args->size > file->odev->info.max_bo_size)
@@ -265,7 +265,7 @@ static int openreg_mem_try_register(struct openreg_device *odev,
 static int openreg_ioctl_mem_register(struct drm_device *drm, void *data,
 				      struct drm_file *filp)
 {
-	unsigned long deadline = jiffies + OPENREG_PATIENCE;
+	unsigned long deadline = jiffies + OPENREG_MEMORY_TIMEOUT;
 	struct openreg_file *file = filp->driver_priv;
 	struct drm_openreg_mem_register *args = data;
 	int done, ret;

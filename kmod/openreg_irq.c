@@ -116,7 +116,7 @@ static int openreg_irq_request(struct openreg_device *odev, unsigned int i)
 }
 
 /* Other devices may have left less: two vectors are enough. */
-static void openreg_irq_do_with(struct openreg_device *odev, unsigned int num)
+static void openreg_irq_reduce(struct openreg_device *odev, unsigned int num)
 {
 	dev_info(odev->drm.dev,
 		 "the processors have interrupts for %u vectors of %u\n", num,
@@ -144,7 +144,7 @@ int openreg_irq_init(struct openreg_device *odev)
 	for (i = 1; i < odev->info.vectors; i++) {
 		ret = openreg_irq_request(odev, i);
 		if (ret == -ENOSPC && i >= 2) {
-			openreg_irq_do_with(odev, i);
+			openreg_irq_reduce(odev, i);
 			break;
 		}
 		if (ret)

@@ -70,11 +70,11 @@ static void openreg_power_down(struct openreg_device *odev)
 	openreg_admin_wait_finished(odev);
 	openreg_fault_drain(odev);
 	openreg_admin_suspend(odev);
-	openreg_reset_forget(odev);
+	openreg_reset_new_generation(odev);
 	if (!odev->wedged && openreg_hw_reset(odev))
 		drm_err(&odev->drm, "the card does not stop\n");
 	pci_clear_master(odev->pdev);
-	openreg_unbinds_forget(odev);
+	openreg_unbinds_finish_all(odev);
 	WRITE_ONCE(odev->suspended, true);
 }
 
@@ -129,7 +129,7 @@ static void openreg_power_restore(struct openreg_device *odev)
 		if (!ret)
 			continue;
 		drm_err(&odev->drm, "context %u is lost (%d)\n", ctx->id, ret);
-		openreg_ctx_lose(ctx);
+		openreg_ctx_kill(ctx);
 	}
 }
 

@@ -329,7 +329,7 @@ int openreg_prime_handle_to_fd(struct drm_device *drm, struct drm_file *filp,
 int openreg_prime_fd_to_handle(struct drm_device *drm, struct drm_file *filp,
 			       int fd, u32 *handle)
 {
-	unsigned long deadline = jiffies + OPENREG_PATIENCE;
+	unsigned long deadline = jiffies + OPENREG_MEMORY_TIMEOUT;
 	struct openreg_file *file = filp->driver_priv;
 	int done, cookie, ret;
 

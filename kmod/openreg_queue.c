@@ -77,7 +77,7 @@ static struct openreg_queue *openreg_queue_new(struct openreg_ctx *ctx,
 }
 
 /* Before the card knows it: its number, and who gets its interrupts. */
-static int openreg_queue_enlist(struct openreg_queue *queue)
+static int openreg_queue_register(struct openreg_queue *queue)
 {
 	struct openreg_device *odev = queue->odev;
 	struct openreg_vector *vector = openreg_vector_get(odev);
@@ -102,7 +102,7 @@ static int openreg_queue_enlist(struct openreg_queue *queue)
 }
 
 /* After the card has forgotten it. The queue must have failed. */
-void openreg_queue_retire(struct openreg_queue *queue)
+void openreg_queue_unregister(struct openreg_queue *queue)
 {
 	struct openreg_vector *vector = queue->vector;
 
@@ -210,20 +210,20 @@ static int openreg_queue_setup(struct openreg_queue *queue,
 	ret = openreg_queue_allow(queue, filp);
 	if (ret)
 		goto out_put;
-	ret = openreg_queue_enlist(queue);
+	ret = openreg_queue_register(queue);
 	if (ret)
 		goto out_revoke;
 	ret = openreg_queue_start(queue, 0, openreg_admin_exec);
 	if (ret)
-		goto out_retire;
+		goto out_unregister;
 	scoped_guard(mutex, &queue->ctx->lock)
 		list_add_tail(&queue->ctx_link, &queue->ctx->queues);
 	trace_openreg_queue_create(queue);
 	return 0;
 
-out_retire:
+out_unregister:
 	openreg_queue_fail(queue, -EIO);
-	openreg_queue_retire(queue);
+	openreg_queue_unregister(queue);
 out_revoke:
 	openreg_queue_revoke(queue, filp);
 out_put:
@@ -379,7 +379,7 @@ int openreg_queue_destroy(struct openreg_file *file, struct drm_file *filp,
 	if (!ret) {
 		scoped_guard(mutex, &queue->ctx->lock)
 			list_del_init(&queue->ctx_link);
-		openreg_queue_retire(queue);
+		openreg_queue_unregister(queue);
 		openreg_queue_put(queue);
 	}
 out_put:

@@ -73,7 +73,7 @@ int openreg_queue_destroy(struct openreg_file *file, struct drm_file *filp,
 int openreg_queue_reset(struct openreg_queue *queue, u64 head, u64 seq);
 void openreg_queues_close(struct openreg_file *file, struct drm_file *filp);
 void openreg_queue_put(struct openreg_queue *queue);
-void openreg_queue_retire(struct openreg_queue *queue);
+void openreg_queue_unregister(struct openreg_queue *queue);
 void openreg_queue_stop_async(struct openreg_queue *queue);
 void openreg_queue_set_restarting(struct openreg_queue *queue, bool on);
 int openreg_queue_start(struct openreg_queue *queue, u32 flags,

@@ -35,7 +35,7 @@ static void openreg_reset_fail_queues(struct openreg_device *odev, int error)
 }
 
 /* What was found of the card is void; the admin ring stands still. */
-void openreg_reset_forget(struct openreg_device *odev)
+void openreg_reset_new_generation(struct openreg_device *odev)
 {
 	lockdep_assert_held(&odev->reset_lock);
 	/* In this order: see openreg_hw_check_alive(). */
@@ -47,7 +47,7 @@ void openreg_reset_forget(struct openreg_device *odev)
 void openreg_reset_begin(struct openreg_device *odev)
 {
 	openreg_admin_stop(odev, OPENREG_ADMIN_PAUSED, -EIO);
-	openreg_reset_forget(odev);
+	openreg_reset_new_generation(odev);
 	WRITE_ONCE(odev->num_resets, odev->num_resets + 1);
 	openreg_bo_kill_doorbells(odev);
 	down_write(&odev->map_lock);
@@ -74,7 +74,7 @@ void openreg_reset_end(struct openreg_device *odev, int ret)
 	if (ret)
 		openreg_admin_stop(odev, OPENREG_ADMIN_DEAD, ret);
 	openreg_admin_flush(odev);
-	openreg_unbinds_forget(odev);
+	openreg_unbinds_finish_all(odev);
 	if (!ret)
 		openreg_admin_resume(odev);
 	enable_irq(pci_irq_vector(odev->pdev, 0));
@@ -167,7 +167,7 @@ void openreg_reset_cut_off(struct openreg_device *odev, int error,
 	openreg_reset_end(odev, error);
 }
 
-static void openreg_reset_drop_keys(struct drm_device *drm, void *data)
+static void openreg_reset_unregister_keys(struct drm_device *drm, void *data)
 {
 	struct openreg_device *odev = data;
 
@@ -181,7 +181,7 @@ int openreg_reset_init(struct openreg_device *odev)
 
 	lockdep_register_key(&odev->reset_key);
 	lockdep_register_key(&odev->map_key);
-	ret = drmm_add_action_or_reset(&odev->drm, openreg_reset_drop_keys,
+	ret = drmm_add_action_or_reset(&odev->drm, openreg_reset_unregister_keys,
 				       odev);
 	if (ret)
 		return ret;

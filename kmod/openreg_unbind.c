@@ -125,7 +125,7 @@ void openreg_unbinds_notify(struct openreg_device *odev)
 }
 
 /* The card does no DMA and has forgotten its segments, or will never do any DMA again. */
-void openreg_unbinds_forget(struct openreg_device *odev)
+void openreg_unbinds_finish_all(struct openreg_device *odev)
 {
 	struct openreg_ctx *ctx = NULL;
 
@@ -134,7 +134,7 @@ void openreg_unbinds_forget(struct openreg_device *odev)
 }
 
 /* The card has destroyed the context. The caller has a reference. */
-void openreg_unbinds_end(struct openreg_ctx *ctx)
+void openreg_unbinds_finish_ctx(struct openreg_ctx *ctx)
 {
 	scoped_guard(spinlock, &ctx->unbinds.lock)
 		ctx->unbinds.ctx_destroyed = true;
@@ -162,7 +162,7 @@ static void openreg_unbinds_check(struct openreg_ctx *ctx)
 	bool stuck = false, stop, late;
 	struct openreg_bo *bo;
 
-	/* Against openreg_reset_forget(): the reason goes with a reset. */
+	/* Against openreg_reset_new_generation(): the reason goes with a reset. */
 	smp_rmb();
 	if (READ_ONCE(ctx->dead))
 		return;
