@@ -16,16 +16,18 @@ struct openreg_ctx;
 struct openreg_device;
 
 /**
- * struct openreg_admin_req - one command on its way to the card and back
- * @cmd: the command; @ctx's number is filled in by openreg_admin_submit()
- * @ctx: context it belongs to, or NULL
- * @done: called once, in process context, when the card is through with the
- *	command or never will be; must not wait for another command. May free
- *	the request.
- * @first: goes even while others are held back; set by who holds them
- * @frees: @done may free much, for which the interrupt's thread has no time
- * @status: 0 or a negative error, for @done
- * @lost: the card did not answer; it has been reset or cut off, for @done
+ * struct openreg_admin_req - one command to the card
+ * @cmd: the command; openreg_admin_submit() fills in the number of @ctx
+ * @ctx: context of the command, or NULL
+ * @done: the driver calls it once, in process context, when the command has completed
+ *	or cannot complete any more. It must not wait for another command, and may
+ *	free the request.
+ * @first: the command is sent even between openreg_admin_hold() and
+ *	openreg_admin_release(); for suspend and resume only
+ * @frees: @done may free much memory, so a work calls it instead of the thread of
+ *	the interrupt
+ * @status: for @done: 0 or a negative error
+ * @lost: for @done: the command did not complete before the card was reset or cut off
  */
 struct openreg_admin_req {
 	struct openreg_admin_cmd cmd;
@@ -37,32 +39,32 @@ struct openreg_admin_req {
 	bool lost;
 	/* private: */
 	struct list_head link;
-	unsigned long issued;
-	unsigned long start; /* what its time counts from */
+	unsigned long issued; /* jiffies when the card got the command */
+	unsigned long start; /* jiffies from which the watchdog counts */
 };
 
 enum openreg_admin_state {
 	OPENREG_ADMIN_RUNNING,
-	OPENREG_ADMIN_PAUSED, /* the card is being reset, or sleeps */
-	OPENREG_ADMIN_DEAD, /* the card is gone or wedged */
+	OPENREG_ADMIN_PAUSED, /* the card is being reset or is suspended */
+	OPENREG_ADMIN_DEAD, /* the card is removed or wedged */
 };
 
 struct openreg_admin {
-	spinlock_t lock; /* all of this, and the list and death of contexts */
+	spinlock_t lock; /* protects all fields, and dead of each context */
 	enum openreg_admin_state state;
-	int error; /* what requests get when DEAD */
-	bool held; /* only the first are sent */
+	int error; /* status of requests that the card does not complete */
+	bool held; /* only requests with first are sent */
 	struct openreg_admin_cmd *cmds;
 	struct openreg_admin_cpl *cpls;
 	dma_addr_t cmds_dma;
 	dma_addr_t cpls_dma;
 	struct openreg_admin_req *reqs[OPENREG_ADMIN_RING_SLOTS];
-	u32 head; /* no request is in a slot before it */
+	u32 head; /* all commands before it are completed */
 	u32 tail;
-	struct list_head pending; /* no slot was free */
-	struct list_head finished; /* done() is yet to be called, by finish */
+	struct list_head pending; /* requests that are not sent yet */
+	struct list_head finished; /* requests whose done() the finish work calls */
 	struct work_struct finish;
-	struct list_head ctxs;
+	struct list_head ctxs; /* all contexts of the card */
 	struct delayed_work watchdog;
 };
 
@@ -96,7 +98,7 @@ void openreg_admin_watch(struct openreg_device *odev);
 void openreg_admin_watchdog(struct work_struct *work);
 struct openreg_admin_req *openreg_admin_find_late(struct openreg_admin *admin);
 
-/* Either of the two. */
+/* openreg_admin_exec() or openreg_admin_exec_first(). */
 typedef int (*openreg_admin_exec_fn)(struct openreg_device *odev,
 				     struct openreg_ctx *ctx,
 				     const struct openreg_admin_cmd *cmd);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What differs between the kernels this driver builds for. */
+/* Names that differ between the kernels that this driver builds for. */
 #ifndef OPENREG_COMPAT_H
 #define OPENREG_COMPAT_H
 
@@ -33,7 +33,7 @@
 #define gpu_buddy_driver_set_lock(mm, lock) ((void)(mm), (void)(lock))
 #endif
 
-/* Later kernels say "0" by themselves, these warn if there is none. */
+/* Kernels that have this field warn if it is not set; later kernels print "0". */
 #ifdef OPENREG_HAVE_DRIVER_DATE
 #define OPENREG_DRIVER_DATE .date = "0",
 #else

@@ -17,32 +17,33 @@ struct openreg_file;
 
 /* Closed objects of a context. */
 struct openreg_unbinds {
-	spinlock_t lock; /* protects all of this */
-	struct list_head in_use; /* struct openreg_bo: unbound and not released */
+	spinlock_t lock; /* protects all fields */
+	struct list_head in_use; /* struct openreg_bo: unbound, not released */
 	bool ctx_destroyed; /* by the card */
 	bool queues_stopped; /* because a segment was in use for too long */
 	unsigned long stopped_at; /* jiffies */
 };
 
 /*
- * What the card keeps apart for one open file. Lives until the card has
- * destroyed it and the file, and every unbind under way, let go of it.
+ * The segments and queues of one open file. References: the file, the CTX_DESTROY
+ * command, each command of a queue, and each unbind until the card has released
+ * the segment.
  */
 struct openreg_ctx {
 	struct kref ref;
 	struct openreg_device *odev;
 	u32 id;
 	struct list_head link; /* admin.ctxs */
-	bool dead; /* the card has forgotten it; under admin.lock */
-	bool file_closed; /* under unbinds.lock */
-	struct xarray segs; /* of struct openreg_bo; each has a reference, once bound */
+	bool dead; /* the card has lost it in a reset; under admin.lock */
+	bool file_closed; /* CTX_DESTROY follows; under unbinds.lock */
+	struct xarray segs; /* struct openreg_bo, with a reference once bound */
 	u32 next_seg;
 	struct openreg_bo *released; /* struct openreg_released_page */
 	struct openreg_bo *doorbell; /* shared by all its queues */
-	struct mutex lock; /* doorbell and queues */
-	struct list_head queues; /* with the reference that creation gave */
+	struct mutex lock; /* protects doorbell and queues */
+	struct list_head queues; /* struct openreg_queue; holds its first reference */
 	struct openreg_unbinds unbinds;
-	atomic_t num_points; /* of syncobjs that have not appeared */
+	atomic_t num_points; /* syncobj points that are not added yet */
 	struct openreg_admin_req destroy;
 };
 

@@ -47,21 +47,21 @@ struct openreg_faults {
 	struct ratelimit_state reports;
 };
 
-/* Looks after a card that somebody waits for. */
+/* Polls a card while a process waits for one of its queues. */
 struct openreg_health {
 	struct delayed_work work;
-	struct openreg_admin_req ping;
-	bool ping_pending; /* not completed */
+	struct openreg_admin_req ping; /* NOP */
+	bool ping_pending; /* the card has not completed it */
 };
 
-/* Closed objects and contexts that the card may still use. */
+/* Counts closed objects and contexts that the card may still use. */
 struct openreg_reclaim {
 	atomic_t pending;
-	atomic_t done; /* given back so far; may wrap */
-	wait_queue_head_t wait; /* for done */
+	atomic_t done; /* objects and contexts freed so far; may wrap */
+	wait_queue_head_t wait; /* done has changed */
 };
 
-/* How long a call waits for these before it fails, in jiffies. */
+/* How long a call waits for memory before it fails, in jiffies. */
 #define OPENREG_MEMORY_TIMEOUT (10 * HZ)
 
 struct openreg_device {
@@ -70,7 +70,7 @@ struct openreg_device {
 	void __iomem *regs;
 	phys_addr_t doorbell_base;
 	phys_addr_t vram_base;
-	/* What user space may know; filled from the registers in probe. */
+	/* The answer to DRM_OPENREG_QUERY_DEVICE; probe reads it from the registers. */
 	struct drm_openreg_device_info info;
 	u32 max_contexts;
 	u32 num_doorbells;
@@ -84,29 +84,30 @@ struct openreg_device {
 
 	struct ida ctx_ids;
 	struct ida doorbell_ids;
-	struct xarray queues; /* by the card's number */
+	struct xarray queues; /* struct openreg_queue by its id */
 	struct mutex bos_lock; /* protects bos */
 	struct list_head bos;
 
 	struct workqueue_struct *wq;
-	atomic_t num_in_use; /* closed objects that are not released */
+	atomic_t num_in_use; /* objects on the in_use lists of all contexts */
 	struct work_struct unbinds_work;
 	struct work_struct reset_work;
 	struct mutex reset_lock; /* one reset at a time */
-	struct rw_semaphore map_lock; /* maps of the card's memory */
-	/* Who resets several cards at once, as a bus may, has the locks of all. */
+	/* Readers use registers and memory of the card; a reset is the writer. */
+	struct rw_semaphore map_lock;
+	/* A reset of a bus holds the locks of several cards at once: a class for each. */
 	struct lock_class_key reset_key, map_key;
-	struct mutex dump_lock; /* one dump is left at a time */
-	const char *reset_reason;
-	bool removing; /* the device is being removed: calls that wait for memory return */
-	int wedged; /* what all calls get: it does not come back; or 0 */
+	struct mutex dump_lock; /* one dump is published at a time */
+	const char *reset_reason; /* for reset_work */
+	bool removing; /* remove() has begun: calls that wait for memory return */
+	int wedged; /* error of all calls while the card does not work, or 0 */
 	bool wedged_reported; /* by log and uevent; under reset_lock */
-	atomic_t num_pausing; /* queues that stop for a sleep */
-	bool suspended; /* the system sleeps; under reset_lock */
-	struct pci_saved_state *config; /* the bus's, as probe left it */
+	atomic_t num_pausing; /* pause commands of queues that are not completed */
+	bool suspended; /* the system is suspended; under reset_lock */
+	struct pci_saved_state *config; /* PCI config space after probe */
 	struct openreg_health health;
-	u64 num_resets; /* begun; under reset_lock */
-	u64 generation; /* times the card has forgotten all; under reset_lock */
+	u64 num_resets; /* resets begun; under reset_lock */
+	u64 generation; /* times that the card lost all contexts; under reset_lock */
 	u64 reset_wanted; /* generation for which a reset was last requested */
 
 	struct miscdevice misc;
@@ -114,7 +115,7 @@ struct openreg_device {
 	char node_name[24];
 };
 
-/* What a file's memory counts as. */
+/* Kinds of memory that are counted for each open file. */
 enum openreg_region {
 	OPENREG_REGION_VRAM,
 	OPENREG_REGION_SYSTEM,
@@ -126,10 +127,10 @@ struct openreg_file {
 	struct openreg_device *odev;
 	struct mutex lock; /* creation of ctx */
 	struct openreg_ctx *ctx;
-	struct xarray queues; /* by the number user space knows */
+	struct xarray queues; /* struct openreg_queue by its number in the file */
 	u32 next_queue;
 	atomic64_t memory[OPENREG_REGIONS]; /* bytes */
-	u64 past_busy_ns; /* of queues that are gone; under queues.xa_lock */
+	u64 past_busy_ns; /* engine time of destroyed queues; under queues.xa_lock */
 };
 
 static inline struct openreg_device *to_openreg(struct drm_device *drm)

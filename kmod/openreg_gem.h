@@ -18,36 +18,42 @@ struct openreg_bo;
 struct openreg_ctx;
 struct openreg_device;
 
-/* A BO has one owner for life: the file that opened it first. */
+/* An object belongs to the file that opened it first, until it is freed. */
 struct openreg_bo_ops {
-	/* Memory that can take long to get; import holds a lock of all files. */
+	/*
+	 * Optional. Get memory here if that can take long: DRM creates an imported
+	 * object under a lock, and calls this without the lock.
+	 */
 	int (*open)(struct openreg_bo *bo);
-	/* Fill in cmd->seg; list memory is freed by unprepare. */
+	/* Fill in cmd->seg. unprepare frees the page list. */
 	int (*prepare)(struct openreg_bo *bo, struct openreg_admin_cmd *cmd);
 	void (*unprepare)(struct openreg_bo *bo);
-	/* The context has it; it has let go, and gives its reference away. */
+	/*
+	 * Optional. bound: the segment is bound. unbound: the card has released the
+	 * segment; the function takes over the context's reference to the object.
+	 */
 	void (*bound)(struct openreg_bo *bo);
 	void (*unbound)(struct openreg_bo *bo);
-	/* Page frame of a page of the object; under bo->lock, not gone. */
+	/* Page frame of a page of the object; under bo->lock, and not if bo->gone. */
 	unsigned long (*pfn)(struct openreg_bo *bo, pgoff_t page);
-	/* Instead of pfn. */
+	/* Optional, instead of pfn. */
 	int (*mmap)(struct openreg_bo *bo, struct vm_area_struct *vma);
 	/*
-	 * The object or the card goes away: undo what refers to its struct
-	 * device, if that has not been done.
+	 * Optional. The object is freed or the card is removed: undo all that refers to
+	 * the struct device. Called twice if both happen.
 	 */
 	void (*detach)(struct openreg_bo *bo);
-	/* Last reference is gone; frees bo, at once or later. */
+	/* The last reference is dropped: free bo. */
 	void (*release)(struct openreg_bo *bo);
-	/* How it is mapped; user memory is not. */
-	bool io; /* memory of the card */
+	/* How mmap() maps the object; registered memory cannot be mapped. */
+	bool io; /* VRAM or a doorbell */
 	bool noncached, writecombine, readonly;
-	bool survives; /* pages stay when the card goes */
+	bool survives; /* pages stay when the card is removed */
 };
 
-/* Pages that are freed before others may have the CPU. */
+/* Pages to free between two calls of cond_resched(). */
 #define OPENREG_FREE_BATCH 512UL
-/* What the thread of an interrupt frees. */
+/* The thread of the admin interrupt frees objects up to this size itself. */
 #define OPENREG_FREE_AT_ONCE SZ_1M
 
 /* Pages that the card reaches by DMA. */
@@ -58,18 +64,18 @@ struct openreg_pages {
 	enum dma_data_direction dir;
 	struct sg_table sgt;
 	bool mapped;
-	__le64 *list; /* while the card binds them */
+	__le64 *list; /* page list, while the card binds the segment */
 	size_t list_size;
 	dma_addr_t list_dma;
-	struct mm_struct *mm; /* whose pinned_vm counts them, or NULL */
+	struct mm_struct *mm; /* its pinned_vm counts the pages; or NULL */
 };
 
-/* A dma-buf that somebody else exports. */
+/* An imported dma-buf. */
 struct openreg_import {
 	struct dma_buf *dma_buf;
-	struct sg_table *sgt; /* of openreg_pages, while mapped; under lock */
-	bool bound; /* the context has it, and lives */
-	bool revoked; /* the exporter wants it back */
+	struct sg_table *sgt; /* the exporter's mapping, or NULL; under bo->lock */
+	bool bound; /* a segment is bound to it, so bo->ctx is valid */
+	bool revoked; /* the exporter has taken the memory back */
 	struct work_struct unbound;
 	struct work_struct revoke;
 };
@@ -79,17 +85,18 @@ struct openreg_bo {
 	const struct openreg_bo_ops *ops;
 	u32 flags; /* DRM_OPENREG_BO_*; 0 for parts of queues */
 	u64 length; /* bytes that the segment spans */
-	unsigned long charged; /* pages, against the limit of system memory */
+	unsigned long charged; /* pages counted against the limit of system memory */
 	struct list_head link; /* odev->bos */
-	struct mutex lock; /* gone, dummy, import.sgt, and the page tables against gone */
-	bool gone;
-	struct page *dummy; /* what maps show once gone */
+	/* Protects gone, dummy, import.sgt. Held to map pages, which needs !gone. */
+	struct mutex lock;
+	bool gone; /* mappings show the dummy page */
+	struct page *dummy; /* allocated at the first access */
 
 	struct openreg_ctx *ctx; /* set once, by the first open */
 	u32 seg;
 	u64 address;
 	bool close_counted; /* in vram.pending_free; true for other memory too */
-	bool unbinding; /* SEG_UNBIND is sent once */
+	bool unbinding; /* SEG_UNBIND was submitted; it must be sent only once */
 	struct list_head in_use; /* ctx->unbinds; under its lock */
 	unsigned long closed_at; /* jiffies */
 	struct openreg_admin_req req; /* SEG_UNBIND */
@@ -98,9 +105,9 @@ struct openreg_bo {
 		struct {
 			struct list_head blocks;
 			u64 offset;
-			struct dma_buf *dma_buf; /* exported as; under its resv */
+			struct dma_buf *dma_buf; /* the export, or NULL; under its resv */
 			bool exposed; /* mapped or exported since its unbind began */
-			bool cleared; /* by the card, when it was unbound */
+			bool cleared; /* by the card, when it released the segment */
 		} vram;
 		struct openreg_pages mem;
 		struct {
@@ -111,7 +118,7 @@ struct openreg_bo {
 			u32 page;
 		} doorbell;
 	};
-	struct openreg_import import; /* of memory above, by its ops */
+	struct openreg_import import; /* of imported objects, with vram or mem above */
 };
 
 static inline struct openreg_bo *to_openreg_bo(struct drm_gem_object *obj)
@@ -119,7 +126,7 @@ static inline struct openreg_bo *to_openreg_bo(struct drm_gem_object *obj)
 	return container_of(obj, struct openreg_bo, base);
 }
 
-/* Has memory of the card that goes back to its allocator with the object. */
+/* Does freeing the object free VRAM? Not if it is an import of VRAM. */
 static inline bool openreg_bo_owns_vram(const struct openreg_bo *bo)
 {
 	return bo->flags == DRM_OPENREG_BO_VRAM;

@@ -10,7 +10,7 @@ struct drm_file;
 struct drm_gem_object;
 struct openreg_device;
 
-/* All file descriptors of a dma-buf are of one file, opened by its export. */
+/* The export opens the file, and all descriptors of a dma-buf refer to that file. */
 static inline bool openreg_dma_buf_is_readonly(const struct dma_buf *dma_buf)
 {
 	return !(dma_buf->file->f_mode & FMODE_WRITE);

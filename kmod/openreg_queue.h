@@ -24,7 +24,7 @@ struct openreg_waiter {
 	struct rb_node node;
 	struct task_struct *task;
 	u64 seq;
-	/* In the tree. Of a bool UBSAN has gcc make a read that is not marked. */
+	/* In the tree. No bool: for a bool, UBSAN makes gcc add an unmarked read. */
 	unsigned int waiting;
 };
 
@@ -33,34 +33,35 @@ struct openreg_queue {
 	struct rcu_head rcu;
 	struct openreg_device *odev;
 	struct openreg_ctx *ctx;
-	u32 id; /* the card's number */
-	struct mutex op_lock; /* stop, reset and destroy */
-	struct openreg_admin_req op; /* the last of these that was begun */
-	struct completion op_completion;
+	u32 id; /* number on the card */
+	struct mutex op_lock; /* serializes op */
+	struct openreg_admin_req op; /* stop, reset or destroy, for an ioctl */
+	struct completion op_completion; /* op is completed */
 	struct list_head ctx_link;
 	struct list_head vector_link;
 	struct openreg_vector *vector;
 	struct openreg_bo *ring, *user, *card, *kernel;
 
-	spinlock_t lock; /* all below; taken by the interrupt handler */
-	struct rb_root_cached waiters; /* by packet */
-	unsigned int num_waiters; /* of these; read without the lock, too */
-	struct list_head points; /* of syncobjs, by packet */
-	struct list_head points_due; /* those whose time has come */
-	int error; /* not 0: nothing completes any more, pages may be gone */
-	u64 last_completed, last_busy_ns; /* when error was set */
-	u64 armed; /* as stored to the kernel page, which the card could write */
+	/* Protects the fields from here to stopping. The interrupt handler takes it. */
+	spinlock_t lock;
+	struct rb_root_cached waiters; /* struct openreg_waiter, by seq */
+	unsigned int num_waiters; /* also read without the lock */
+	struct list_head points; /* struct openreg_point, by seq */
+	struct list_head points_due; /* points that points_work will add */
+	int error; /* if set, no packet completes, and the pages may be freed */
+	u64 last_completed, last_busy_ns; /* values when error was set */
+	u64 armed; /* last value stored to the kernel page, which the card can write */
 	u64 sleeps, wakes;
 	bool restarting; /* stopped for a reset or a suspend: waiters go on waiting */
 	bool run_on_resume; /* the queue ran when the system was suspended */
-	bool stopping; /* stop is under way */
+	bool stopping; /* the stop command is not completed */
 
-	struct work_struct points_work; /* has a reference while it is queued */
-	struct openreg_admin_req stop; /* of openreg_queue_stop_async() */
-	struct openreg_admin_req pause; /* of openreg_queue_pause() */
-	bool pause_pending; /* pause is not completed */
+	struct work_struct points_work; /* holds a reference while queued */
+	struct openreg_admin_req stop; /* for openreg_queue_stop_async() */
+	struct openreg_admin_req pause; /* for openreg_queue_pause() */
+	bool pause_pending; /* the pause command has not succeeded */
 	u32 priority;
-	pid_t pid;
+	pid_t pid; /* the process that created the queue */
 	char comm[TASK_COMM_LEN];
 };
 

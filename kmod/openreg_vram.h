@@ -12,11 +12,11 @@ struct openreg_device;
 struct drm_openreg_memory_info;
 
 struct openreg_vram {
-	struct mutex lock; /* all of it */
+	struct mutex lock; /* protects mm and pending_free */
 	struct gpu_buddy mm;
 	u64 pending_free; /* bytes of closed objects that the card has not released */
-	atomic_t maps; /* for other devices */
-	wait_queue_head_t unmapped; /* maps became 0 */
+	atomic_t maps; /* mappings of other devices */
+	wait_queue_head_t unmapped; /* maps has become 0 */
 };
 
 int openreg_vram_init(struct openreg_device *odev);
