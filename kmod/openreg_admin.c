@@ -31,13 +31,13 @@ static int openreg_admin_errno(struct openreg_device *odev,
 }
 
 /*
- * Has the card answered what it cannot have to say? Then it may go on to use
- * what it was to let go of, or what it says that it has not taken.
+ * Is this status impossible for this command? Then the card may still use the memory or
+ * the number that the command was to release, or use what it claims to have refused.
  */
 static bool openreg_admin_is_impossible(const struct openreg_admin_req *req,
 					u32 status)
 {
-	/* What is held back while the card sleeps may be about one it lost. */
+	/* Commands queued during suspend may name a context that the card lost. */
 	if (req->ctx && READ_ONCE(req->ctx->dead) &&
 	    status == OPENREG_ADMIN_ENOENT)
 		return false;
@@ -48,7 +48,7 @@ static bool openreg_admin_is_impossible(const struct openreg_admin_req *req,
 	case OPENREG_ADMIN_QUEUE_DESTROY:
 		return status != OPENREG_ADMIN_OK;
 	case OPENREG_ADMIN_SEG_UNBIND:
-		/* A context that is being destroyed has no segments. */
+		/* CTX_DESTROY came first, and destroyed the segment too. */
 		return status != OPENREG_ADMIN_OK &&
 		       (status != OPENREG_ADMIN_ENOENT ||
 			!READ_ONCE(req->ctx->file_closed));
@@ -76,7 +76,7 @@ openreg_admin_next(struct openreg_admin *admin)
 	return NULL;
 }
 
-/* Moves pending requests into free slots; the card sees them at once. */
+/* Sends pending requests to the card while slots are free. */
 static void openreg_admin_kick(struct openreg_device *odev)
 {
 	struct openreg_admin *admin = &odev->admin;
@@ -98,7 +98,7 @@ static void openreg_admin_kick(struct openreg_device *odev)
 		req->start = req->issued;
 		admin->reqs[slot] = req;
 		admin->cmds[slot] = req->cmd;
-		/* No completion that came before the command is one. */
+		/* Drop a completion that the card wrote before it got this command. */
 		WRITE_ONCE(admin->cpls[slot].seq, tail);
 		tail++;
 	}
@@ -112,10 +112,10 @@ static void openreg_admin_kick(struct openreg_device *odev)
 }
 
 /**
- * openreg_admin_submit() - hand a command to the card
+ * openreg_admin_submit() - send a command to the card
  * @odev: the card
- * @req: the request; its @done is called exactly once, perhaps before this
- *	returns. The caller must not hold what @done takes.
+ * @req: the request. Its @done is called once, perhaps before this function returns, so
+ *	the caller must not hold a lock that @done takes.
  */
 void openreg_admin_submit(struct openreg_device *odev,
 			  struct openreg_admin_req *req)
@@ -184,8 +184,9 @@ static int openreg_admin_run(struct openreg_device *odev,
  * @ctx: context of the command, or NULL
  * @cmd: the command
  *
- * The wait is bounded by the watchdog. Returns: 0 or a negative error; -EIO if
- * the card was reset.
+ * The wait is bounded: the watchdog resets a card that does not complete a command.
+ *
+ * Returns: 0 or a negative error; -EIO if the card was reset.
  */
 int openreg_admin_exec(struct openreg_device *odev, struct openreg_ctx *ctx,
 		       const struct openreg_admin_cmd *cmd)
@@ -193,7 +194,7 @@ int openreg_admin_exec(struct openreg_device *odev, struct openreg_ctx *ctx,
 	return openreg_admin_run(odev, ctx, cmd, false);
 }
 
-/* The same for who holds the others back. */
+/* As openreg_admin_exec(), but runs the command even while others are held. */
 int openreg_admin_exec_first(struct openreg_device *odev,
 			     struct openreg_ctx *ctx,
 			     const struct openreg_admin_cmd *cmd)
@@ -201,7 +202,7 @@ int openreg_admin_exec_first(struct openreg_device *odev,
 	return openreg_admin_run(odev, ctx, cmd, true);
 }
 
-/* false: it stays until the card has been reset. */
+/* Returns false if the status is impossible: the request then waits for a reset. */
 static bool openreg_admin_complete(struct openreg_device *odev,
 				   struct openreg_admin_req *req,
 				   struct openreg_admin_cpl *cpl)
@@ -211,20 +212,20 @@ static bool openreg_admin_complete(struct openreg_device *odev,
 	if (openreg_admin_is_impossible(req, status)) {
 		WRITE_ONCE(cpl->seq, 0);
 		dev_warn_ratelimited(odev->drm.dev,
-				     "admin command %u cannot have status %u\n",
+				     "admin command %u has the impossible status %u\n",
 				     req->cmd.opcode, status);
-		/* Else it is being reset. */
+		/* In any other state a reset is under way already. */
 		if (odev->admin.state == OPENREG_ADMIN_RUNNING)
 			openreg_reset_request(odev,
 					      READ_ONCE(odev->generation),
-					      "it is at odds with the driver");
+					      "it answered a command with an impossible status");
 		return false;
 	}
 	req->status = openreg_admin_errno(odev, req, status);
 	return true;
 }
 
-/* The card serves large FILLs one after the other: what it has is given its time now. */
+/* The card runs FILLs one by one, so the timeout of the next one starts now. */
 static void openreg_admin_restart_fills(struct openreg_admin *admin, u32 completed)
 {
 	struct openreg_admin_req *req;
@@ -244,7 +245,7 @@ static void openreg_admin_advance(struct openreg_admin *admin)
 		admin->head++;
 }
 
-/* Called by the thread of vector 0. */
+/* Handles all completions. Called by the thread of vector 0 and by the watchdog. */
 void openreg_admin_drain(struct openreg_device *odev)
 {
 	struct openreg_admin *admin = &odev->admin;
@@ -277,12 +278,12 @@ void openreg_admin_drain(struct openreg_device *odev)
 /**
  * openreg_admin_stop() - send no more commands
  * @odev: the card
- * @state: PAUSED keeps requests until openreg_admin_resume() or
+ * @state: PAUSED keeps new requests until openreg_admin_resume() or
  *	openreg_admin_flush(), DEAD refuses them
- * @error: what those get that the card does not answer any more
+ * @error: status of the requests that the card does not complete any more
  *
- * Every context that exists is dead from now on. DEAD only after the card was
- * reset or cut off from the bus: whoever is refused frees what the card used.
+ * Marks all contexts as dead. Use DEAD only after the card was reset or cut off from the
+ * bus: a caller whose request is refused frees memory that the card used.
  */
 void openreg_admin_stop(struct openreg_device *odev,
 			enum openreg_admin_state state, int error)
@@ -298,7 +299,7 @@ void openreg_admin_stop(struct openreg_device *odev,
 	spin_unlock(&admin->lock);
 }
 
-/* Until openreg_admin_release() only requests with @first go to the card. */
+/* Sends only requests with @first to the card until openreg_admin_release(). */
 void openreg_admin_hold(struct openreg_device *odev)
 {
 	struct openreg_admin *admin = &odev->admin;
@@ -318,7 +319,7 @@ void openreg_admin_release(struct openreg_device *odev)
 	spin_unlock(&admin->lock);
 }
 
-/* Has the card answered all that it was asked? */
+/* Has the card completed all commands? */
 bool openreg_admin_is_idle(struct openreg_device *odev)
 {
 	struct openreg_admin *admin = &odev->admin;
@@ -330,7 +331,7 @@ bool openreg_admin_is_idle(struct openreg_device *odev)
 	return idle;
 }
 
-/* For a card that gets its contexts back: none of them dies. */
+/* Pauses the ring but keeps all contexts alive: resume restores them on the card. */
 void openreg_admin_suspend(struct openreg_device *odev)
 {
 	struct openreg_admin *admin = &odev->admin;
@@ -341,7 +342,7 @@ void openreg_admin_suspend(struct openreg_device *odev)
 	spin_unlock(&admin->lock);
 }
 
-/* Takes what a card that has forgotten its contexts can do nothing about. */
+/* Moves to @lost all requests that the card had, and all for dead contexts. */
 static void openreg_admin_take_lost(struct openreg_admin *admin,
 				    struct list_head *lost)
 {
@@ -367,8 +368,8 @@ static void openreg_admin_take_lost(struct openreg_admin *admin,
 }
 
 /*
- * The card does no more DMA: finish, with the error, every command that it
- * had or that is for a dead context. The others wait for its return, if any.
+ * Finishes, with the error, every command that the card had or that is for a dead
+ * context. The card must do no DMA any more. Other commands stay pending.
  */
 void openreg_admin_flush(struct openreg_device *odev)
 {
@@ -382,7 +383,7 @@ void openreg_admin_flush(struct openreg_device *odev)
 	openreg_admin_finish(odev, &lost);
 }
 
-/* Tells a card that is not enabled where the ring is. */
+/* Writes the ring's address to the registers, before the card is enabled. */
 void openreg_admin_start(struct openreg_device *odev)
 {
 	struct openreg_admin *admin = &odev->admin;
@@ -394,14 +395,14 @@ void openreg_admin_start(struct openreg_device *odev)
 	openreg_write(odev, OPENREG_REG_ADMIN_SLOTS, OPENREG_ADMIN_RING_SLOTS);
 }
 
-/* The card works, on an empty ring. */
+/* Sends commands again. The card has just been enabled, and its ring is empty. */
 void openreg_admin_resume(struct openreg_device *odev)
 {
 	struct openreg_admin *admin = &odev->admin;
 	LIST_HEAD(lost);
 
 	spin_lock(&admin->lock);
-	/* More may have come for dead contexts since the flush. */
+	/* Requests for dead contexts may have been queued since the flush. */
 	openreg_admin_take_lost(admin, &lost);
 	WRITE_ONCE(admin->state, OPENREG_ADMIN_RUNNING);
 	openreg_admin_kick(odev);

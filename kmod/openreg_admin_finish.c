@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* What follows once the card is through with a command, or never will be. */
+/* Calls done() of commands that have completed or cannot complete any more. */
 
 #include "openreg_ctx.h"
 #include "openreg_drv.h"
@@ -20,17 +20,19 @@ void openreg_admin_finish_work(struct work_struct *work)
 	}
 }
 
-/* The context, and all that it has, may go with the last of these. */
-static bool openreg_admin_is_last(const struct openreg_admin_req *req)
+/* May done() drop the last reference to a context and so free all of its memory? */
+static bool openreg_admin_may_free_ctx(const struct openreg_admin_req *req)
 {
 	return req->cmd.opcode == OPENREG_ADMIN_SEG_UNBIND &&
 	       READ_ONCE(req->ctx->file_closed);
 }
 
 /**
- * openreg_admin_finish() - call done() of requests, of some of them later
+ * openreg_admin_finish() - call done() of requests
  * @odev: the card
  * @done: the requests, which are on no other list
+ *
+ * The finish work calls done() of requests that may free much memory.
  */
 void openreg_admin_finish(struct openreg_device *odev, struct list_head *done)
 {
@@ -39,7 +41,7 @@ void openreg_admin_finish(struct openreg_device *odev, struct list_head *done)
 	LIST_HEAD(later);
 
 	list_for_each_entry_safe(req, next, done, link) {
-		if (READ_ONCE(req->frees) || openreg_admin_is_last(req)) {
+		if (READ_ONCE(req->frees) || openreg_admin_may_free_ctx(req)) {
 			list_move_tail(&req->link, &later);
 			continue;
 		}
@@ -53,7 +55,10 @@ void openreg_admin_finish(struct openreg_device *odev, struct list_head *done)
 	queue_work(odev->wq, &admin->finish);
 }
 
-/* Until all is done about what the card has answered: numbers come free by it, too. */
+/*
+ * Waits until done() was called for all requests that openreg_admin_finish() deferred.
+ * That frees memory, and numbers of contexts, queues and doorbells.
+ */
 void openreg_admin_wait_finished(struct openreg_device *odev)
 {
 	flush_work(&odev->admin.finish);

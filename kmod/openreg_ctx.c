@@ -125,11 +125,11 @@ openreg_ctx_create_cmd(const struct openreg_ctx *ctx)
 }
 
 /**
- * openreg_ctx_get() - the context of an open file, made on first use
+ * openreg_ctx_get() - the context of an open file, created on first use
  * @file: the open file
  *
- * Returns: the context, which lives as long as the file; -ENOSPC if the card
- * has no more.
+ * Returns: the context, which lives as long as the file; -ENOSPC if the card has no free
+ * context; -EIO if the context died in a reset.
  */
 struct openreg_ctx *openreg_ctx_get(struct openreg_file *file)
 {
@@ -150,12 +150,12 @@ struct openreg_ctx *openreg_ctx_get(struct openreg_file *file)
 		openreg_ctx_put(ctx);
 		return ERR_PTR(ret);
 	}
-	/* openreg_ctx_check() reads it without the lock. */
+	/* openreg_ctx_check() reads file->ctx without the lock. */
 	smp_store_release(&file->ctx, ctx);
 	return ctx;
 }
 
-/* For who takes memory, and may wait for it: -ENODEV or -EIO if that is in vain. */
+/* Returns -ENODEV or -EIO if waiting for memory cannot succeed. */
 int openreg_ctx_check(struct openreg_file *file)
 {
 	struct openreg_ctx *ctx = READ_ONCE(file->ctx);
@@ -165,7 +165,10 @@ int openreg_ctx_check(struct openreg_file *file)
 	return ctx && READ_ONCE(ctx->dead) ? -EIO : 0;
 }
 
-/* Unbinds may complete meanwhile; what is in the table has its reference. */
+/*
+ * Returns the bytes of VRAM that are not in vram.pending_free yet. xa_lock: an unbind may
+ * complete meanwhile, but an object in the table has a reference.
+ */
 static u64 openreg_ctx_close_vram(struct openreg_ctx *ctx)
 {
 	struct openreg_bo *bo;
@@ -183,9 +186,9 @@ static u64 openreg_ctx_close_vram(struct openreg_ctx *ctx)
 }
 
 /*
- * The file is on its way out. Its queues stop at their next slice; whatever
- * the card may touch stays until it says that it is through, which nobody
- * waits for. The caller still has its reference.
+ * Destroys the context on the card, because its file is being closed. Asynchronous: the
+ * queues stop at their next slice, and the memory is freed when the card has destroyed
+ * the context. The caller keeps its reference.
  */
 void openreg_ctx_close(struct openreg_ctx *ctx)
 {
@@ -207,7 +210,7 @@ void openreg_ctx_close(struct openreg_ctx *ctx)
 	openreg_admin_submit(ctx->odev, &ctx->destroy);
 }
 
-/* What the card is told of an object; for exec() as openreg_admin_exec() is. */
+/* Binds an object to a segment on the card. exec() sends the command. */
 static int openreg_ctx_bind_seg(struct openreg_ctx *ctx, struct openreg_bo *bo,
 				u32 seg, openreg_admin_exec_fn exec)
 {
@@ -243,8 +246,8 @@ static struct openreg_bo *openreg_ctx_get_seg(struct openreg_ctx *ctx,
 }
 
 /*
- * Segments whose SEG_UNBIND is held back are among these. If the card is reset before it
- * gets the command, the reset frees their memory.
+ * Binds all segments again, also those whose SEG_UNBIND is still pending. If the card is
+ * reset before it gets the SEG_UNBIND, the reset frees their memory.
  */
 static int openreg_ctx_restore_segs(struct openreg_ctx *ctx)
 {
@@ -266,10 +269,10 @@ static int openreg_ctx_restore_segs(struct openreg_ctx *ctx)
 }
 
 /**
- * openreg_ctx_restore() - tell a card that was reset of a context
- * @ctx: the context, which has not died
+ * openreg_ctx_restore() - create a context and its segments again after suspend
+ * @ctx: the context, not dead
  *
- * Other commands are held back. Its queues follow.
+ * Other commands are held. The caller restores the queues next.
  */
 int openreg_ctx_restore(struct openreg_ctx *ctx)
 {
@@ -281,10 +284,10 @@ int openreg_ctx_restore(struct openreg_ctx *ctx)
 }
 
 /**
- * openreg_ctx_kill() - let a context die that could not be restored
+ * openreg_ctx_kill() - give up a context that could not be restored
  * @ctx: the context
  *
- * For its user it is as if the card had been reset.
+ * The process sees the same as after a reset of the card.
  */
 void openreg_ctx_kill(struct openreg_ctx *ctx)
 {
@@ -307,7 +310,7 @@ void openreg_ctx_kill(struct openreg_ctx *ctx)
 /**
  * openreg_ctx_next() - the next context of a card
  * @odev: the card
- * @last: the one before it, whose reference is dropped, or NULL
+ * @last: the context before it, or NULL; its reference is dropped
  *
  * Returns: the context, with a reference, or NULL.
  */
@@ -333,11 +336,11 @@ struct openreg_ctx *openreg_ctx_next(struct openreg_device *odev,
 }
 
 /**
- * openreg_ctx_bind() - give a BO an address
+ * openreg_ctx_bind() - bind an object to a segment, which gives it an address
  * @ctx: the context
- * @bo: the BO; the context takes a reference until the card has let go of it
+ * @bo: the object; the context has a reference until the card has released the segment
  *
- * Numbers go round, so that a pointer to something closed faults for a while.
+ * Segment numbers are handed out round robin, so that stale addresses fault for a while.
  */
 int openreg_ctx_bind(struct openreg_ctx *ctx, struct openreg_bo *bo)
 {
@@ -365,8 +368,8 @@ int openreg_ctx_bind(struct openreg_ctx *ctx, struct openreg_bo *bo)
 }
 
 /*
- * The file has closed a handle to the object, or is being closed itself; or
- * whoever has the memory wants it back.
+ * Unbinds an object, because its handle or its file is closed, or because the exporter
+ * takes imported memory back. If the file is closed, CTX_DESTROY releases all segments.
  */
 void openreg_ctx_unbind(struct openreg_bo *bo)
 {

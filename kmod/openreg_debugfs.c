@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * debugfs, for root only since it tells users about each other:
- *	accel/<pci address>/openreg_stats	"name value" a line, totals; the
- *						card's only while it works
- *	accel/<pci address>/openreg_queues	a line for each queue
+ * Files in debugfs. Only root can read them, because they show all users' queues:
+ *	accel/<pci address>/openreg_stats	totals, one "name value" a line; the
+ *						card's own only while it works
+ *	accel/<pci address>/openreg_queues	one line a queue
  */
 
 #include <linux/seq_file.h>
@@ -61,7 +61,7 @@ static unsigned int openreg_count_bos(struct openreg_device *odev)
 	return list_count_nodes(&odev->bos);
 }
 
-/* A card that is being reset, or is wedged, is left alone: no such lines. */
+/* Prints nothing while the card is being reset or is wedged: registers cannot be read. */
 static void openreg_card_stats_show(struct seq_file *m,
 				    struct openreg_device *odev)
 {
@@ -123,7 +123,7 @@ static int openreg_queues_show(struct seq_file *m, void *unused)
 	struct openreg_queue *queue;
 	unsigned long id;
 
-	/* A queue in the list has its context and, unless failed, its pages. */
+	/* A queue in the table has its context, and its pages unless error is set. */
 	xa_lock(&odev->queues);
 	xa_for_each(&odev->queues, id, queue)
 		if (queue->vector)

@@ -4,8 +4,8 @@
  * packet uses the segment any more the card releases it: it sets the segment's bit in the
  * context's released page and raises vector 0. Then the memory can be freed.
  *
- * Memory, segments and numbers of closed objects and contexts come back that way. A call
- * that is short of some waits before it fails.
+ * Memory, segments and numbers of closed objects and contexts are freed that way. A call
+ * that finds none free waits a while before it fails.
  */
 
 #include <linux/jiffies.h>
@@ -64,10 +64,10 @@ static void openreg_unbind_done(struct openreg_admin_req *req)
 }
 
 /**
- * openreg_unbind() - take the address of a closed object back
+ * openreg_unbind() - begin to unbind a closed object
  * @bo: the object
  *
- * Asynchronous: the memory follows when no packet uses it any more.
+ * Asynchronous: the memory is freed later, when no packet uses it any more.
  */
 void openreg_unbind(struct openreg_bo *bo)
 {
@@ -82,12 +82,12 @@ void openreg_unbind(struct openreg_bo *bo)
 		bo->req.cmd.unbind.flags = OPENREG_UNBIND_CLEAR;
 	bo->req.ctx = ctx;
 	bo->req.done = openreg_unbind_done;
-	/* Free small objects at once: a process must not close faster than that. */
+	/* Free small objects at once, so that a process cannot close faster than that. */
 	bo->req.frees = bo->base.size > OPENREG_FREE_AT_ONCE;
 	openreg_admin_submit(ctx->odev, &bo->req);
 }
 
-/* Finishes what the card has released, or everything if the card uses nothing any more. */
+/* Finishes released segments, or all if the card does not use the context any more. */
 static void openreg_unbinds_finish(struct openreg_ctx *ctx, bool all)
 {
 	struct openreg_unbinds *unbinds = &ctx->unbinds;
@@ -124,7 +124,7 @@ void openreg_unbinds_notify(struct openreg_device *odev)
 		queue_work(odev->wq, &odev->unbinds_work);
 }
 
-/* The card does no DMA and has forgotten its segments, or will never do any DMA again. */
+/* Finishes all unbinds. The card was reset or cut off from the bus, so it does no DMA. */
 void openreg_unbinds_finish_all(struct openreg_device *odev)
 {
 	struct openreg_ctx *ctx = NULL;
@@ -133,7 +133,7 @@ void openreg_unbinds_finish_all(struct openreg_device *odev)
 		openreg_unbinds_finish(ctx, true);
 }
 
-/* The card has destroyed the context. The caller has a reference. */
+/* Finishes all unbinds of a destroyed context. The caller has a reference. */
 void openreg_unbinds_finish_ctx(struct openreg_ctx *ctx)
 {
 	scoped_guard(spinlock, &ctx->unbinds.lock)
@@ -151,8 +151,8 @@ static void openreg_unbinds_stop_queues(struct openreg_ctx *ctx)
 }
 
 /*
- * Only packets of the context itself keep a segment in use. Stop its queues first: if that
- * does not help the card is to blame.
+ * Only packets of the context itself keep a segment in use. Stop its queues first. If the
+ * segment stays in use, the fault is the card's: reset it.
  */
 static void openreg_unbinds_check(struct openreg_ctx *ctx)
 {
@@ -162,7 +162,10 @@ static void openreg_unbinds_check(struct openreg_ctx *ctx)
 	bool stuck = false, stop, late;
 	struct openreg_bo *bo;
 
-	/* Against openreg_reset_new_generation(): the reason goes with a reset. */
+	/*
+	 * Pairs with openreg_reset_new_generation(): if seen is the generation after a
+	 * reset, the context is seen dead. Else a reset makes the request below stale.
+	 */
 	smp_rmb();
 	if (READ_ONCE(ctx->dead))
 		return;
@@ -208,7 +211,7 @@ void openreg_unbinds_init(struct openreg_unbinds *unbinds)
 	INIT_LIST_HEAD(&unbinds->in_use);
 }
 
-/* Did the driver stop the queues of the context, and is a segment in use all the same? */
+/* Is a segment still in use although the driver stopped the queues of the context? */
 bool openreg_unbinds_are_late(struct openreg_ctx *ctx)
 {
 	guard(spinlock)(&ctx->unbinds.lock);
@@ -220,7 +223,7 @@ void openreg_reclaim_init(struct openreg_reclaim *reclaim)
 	init_waitqueue_head(&reclaim->wait);
 }
 
-/* Something was closed. openreg_reclaim_end() follows when it is given back. */
+/* An object or a context was closed. openreg_reclaim_end() follows when it is freed. */
 void openreg_reclaim_begin(struct openreg_device *odev)
 {
 	atomic_inc(&odev->reclaim.pending);
@@ -233,20 +236,20 @@ void openreg_reclaim_end(struct openreg_device *odev)
 	wake_up_all(&odev->reclaim.wait);
 }
 
-/* Read this before an attempt that may be short of something. */
+/* Read this before an attempt that may fail for lack of memory or numbers. */
 int openreg_reclaim_done(struct openreg_device *odev)
 {
 	return atomic_read(&odev->reclaim.done);
 }
 
 /**
- * openreg_reclaim_wait() - wait until something is given back
+ * openreg_reclaim_wait() - wait until a closed object or context is freed
  * @odev: the card
  * @ret: what the attempt returned
  * @done: what openreg_reclaim_done() returned before the attempt
  * @deadline: in jiffies
  *
- * Returns: true if the caller should try again. The device may be on its way out then.
+ * Returns: true if the caller should try again. The device may have been removed by then.
  */
 bool openreg_reclaim_wait(struct openreg_device *odev, int ret, int done,
 			  unsigned long deadline)
@@ -265,7 +268,7 @@ bool openreg_reclaim_wait(struct openreg_device *odev, int ret, int done,
 					   left) > 0;
 }
 
-/* The device is on its way out: calls that wait return. */
+/* Makes all calls that wait return. odev->removing is set. */
 void openreg_reclaim_wake(struct openreg_device *odev)
 {
 	wake_up_all(&odev->reclaim.wait);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Device memory. The card clears an object that is closed while nothing else shows its
- * memory. All other memory is cleared when it is allocated again.
+ * Device memory. The card clears an object when it is closed, unless a mapping or a
+ * dma-buf still shows its memory. Other memory is cleared when it is allocated again.
  */
 
 #include <drm/drm_managed.h>
@@ -20,8 +20,8 @@ void openreg_vram_add_pending_free(struct openreg_device *odev, s64 size)
 }
 
 /*
- * May the card clear the object as it unbinds it? Not if a map or a dma-buf shows the
- * memory: it has other references than those of the handle and the segment then.
+ * May the card clear the object as it unbinds it? Not if a mapping or a dma-buf shows the
+ * memory. Then the object has more references than those of the handle and the segment.
  */
 bool openreg_vram_can_clear(struct openreg_bo *bo)
 {
@@ -87,7 +87,7 @@ static const struct openreg_bo_ops openreg_vram_ops = {
 	.writecombine = true,
 };
 
-/* Several blocks may come, but without a gap. */
+/* The allocator may return several blocks. They are contiguous. */
 static int openreg_vram_take(struct openreg_vram *vram, u64 size,
 			     struct list_head *blocks, u64 *offset,
 			     bool *cleared)
@@ -151,7 +151,7 @@ struct openreg_bo *openreg_vram_bo_new(struct openreg_device *odev, u64 size)
 	return bo;
 }
 
-static bool openreg_vram_could_have(struct openreg_vram *vram, u64 size)
+static bool openreg_vram_has_free(struct openreg_vram *vram, u64 size)
 {
 	struct gpu_buddy_block *block, *next;
 	LIST_HEAD(blocks);
@@ -171,17 +171,17 @@ static bool openreg_vram_could_have(struct openreg_vram *vram, u64 size)
 	return true;
 }
 
-/* The allocator does not say, so ask it: log2(pages) trials at most. */
+/* The allocator does not report this. Bisect: at most log2(pages) allocations. */
 static u64 openreg_vram_largest(struct openreg_vram *vram)
 {
 	u64 low = 0, high = vram->mm.avail >> PAGE_SHIFT;
 
-	if (high && openreg_vram_could_have(vram, high << PAGE_SHIFT))
+	if (high && openreg_vram_has_free(vram, high << PAGE_SHIFT))
 		return high << PAGE_SHIFT;
 	while (low + 1 < high) {
 		u64 mid = low + (high - low) / 2;
 
-		if (openreg_vram_could_have(vram, mid << PAGE_SHIFT))
+		if (openreg_vram_has_free(vram, mid << PAGE_SHIFT))
 			low = mid;
 		else
 			high = mid;
