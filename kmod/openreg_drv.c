@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* The driver: probing, opening, removing. */
+/* The PCI and DRM drivers: probe, open, release, remove. */
 
 #include <linux/interrupt.h>
 #include <linux/module.h>
@@ -33,7 +33,7 @@ static int openreg_open(struct drm_device *drm, struct drm_file *filp)
 	return 0;
 }
 
-/* Queues stop before the core takes their buffers away one by one. */
+/* Stops the queues first, because drm_release() closes the objects one by one. */
 int openreg_release(struct inode *inode, struct file *filp)
 {
 	struct drm_file *drm_file = filp->private_data;
@@ -172,8 +172,8 @@ static void openreg_fail_queues(struct openreg_device *odev)
 }
 
 /*
- * No calls but those that sleep on a queue, and these end. All others are waited
- * for, those of other drivers' devices, too: so let none of ours wait for long.
+ * Makes all calls return and refuses new ones. drm_dev_unplug() waits for the calls of
+ * all DRM devices, so first wake the calls that wait for memory or for a queue.
  */
 static void openreg_unplug(struct openreg_device *odev)
 {
@@ -181,12 +181,12 @@ static void openreg_unplug(struct openreg_device *odev)
 	openreg_fail_queues(odev);
 	openreg_reclaim_wake(odev);
 	drm_dev_unplug(&odev->drm);
-	/* Those that came meanwhile. */
+	/* Queues that were created meanwhile. */
 	openreg_fail_queues(odev);
 	openreg_poll_wake(odev);
 }
 
-/* Ends with a card that does no DMA and with no request under way. */
+/* Stops the card for good. After this it does no DMA, and no command is in flight. */
 static void openreg_shutdown(struct openreg_device *odev)
 {
 	struct openreg_queue *queue;
@@ -196,7 +196,7 @@ static void openreg_shutdown(struct openreg_device *odev)
 	if (openreg_hw_reset(odev) && pci_device_is_present(odev->pdev))
 		drm_err(&odev->drm, "the card does not stop\n");
 	pci_clear_master(odev->pdev);
-	/* For good: one that is yet to be taken would be missed by a wait. */
+	/* Not synchronize_irq(): that misses an interrupt that is yet to be taken. */
 	disable_irq(pci_irq_vector(odev->pdev, 0));
 	openreg_admin_stop(odev, OPENREG_ADMIN_DEAD, -ENODEV);
 
@@ -223,7 +223,7 @@ static int openreg_register(struct openreg_device *odev)
 	ret = openreg_node_register(odev);
 	if (!ret)
 		return 0;
-	/* Somebody may have been faster to open the other node. */
+	/* A process may already have opened /dev/accel/accelN. */
 	openreg_unplug(odev);
 	openreg_prime_revoke(odev);
 	return ret;
@@ -274,9 +274,12 @@ static void openreg_remove(struct pci_dev *pdev)
 {
 	struct openreg_device *odev = pci_get_drvdata(pdev);
 
-	/* A sleep that begins now waits for this, and this for a card that sleeps. */
+	/* Abort a suspend that is starting: it would deadlock with this removal. */
 	pm_system_wakeup();
-	/* Who waits for an answer keeps drm_dev_unplug() waiting. */
+	/*
+	 * The card is gone and completes no command. Fail them all: a call that waits
+	 * for one keeps drm_dev_unplug() waiting.
+	 */
 	if (!pci_device_is_present(pdev)) {
 		guard(mutex)(&odev->reset_lock);
 		openreg_reset_cut_off(odev, -ENODEV, "the card is gone");

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Dumps for whoever has to find out why a queue stopped. devcoredump keeps one
- * a card for some minutes, for root only: a reset's takes the place of another,
- * others are dropped. A queue that its own user stops leaves none: he need not
- * have found anything wrong, and would keep others' from being seen.
+ * Dumps that show why a queue stopped. devcoredump keeps one dump a card for some
+ * minutes, and only root can read it. The dump of a reset replaces an older dump; any
+ * other dump is dropped while one exists. A process that stops its own queue causes no
+ * dump: the queue need not be faulty, and the dump would keep others from being seen.
  */
 
 #include <linux/devcoredump.h>
@@ -80,7 +80,7 @@ static struct openreg_dump *openreg_dump_new(struct openreg_device *odev,
 	return dump;
 }
 
-/* Where it has stopped, or hangs, its head is at the packet that is to blame. */
+/* The head of a queue that stopped or hangs is at the packet to blame. */
 static void openreg_dump_copy_pages(struct openreg_dump *dump,
 				    struct openreg_queue *queue)
 {
@@ -106,18 +106,18 @@ static void openreg_dump_name_queue(struct openreg_dump *dump,
 	strscpy(dump->comm, queue->comm);
 }
 
-/* Its context may be gone, if the caller does not see to it. */
+/* Does not use queue->ctx, which may be freed. */
 static void openreg_dump_read_queue(struct openreg_dump *dump,
 				    struct openreg_queue *queue)
 {
 	openreg_dump_name_queue(dump, queue);
 	guard(spinlock_irq)(&queue->lock);
-	/* Else its pages may be gone. */
+	/* If error is set, the pages may be freed. */
 	if (!queue->error)
 		openreg_dump_copy_pages(dump, queue);
 }
 
-/* What has faulted has been told, and waits for its user. */
+/* Does the queue have a packet to run? A faulted queue waits for its process instead. */
 static bool openreg_dump_has_work(struct openreg_queue *queue)
 {
 	const struct openreg_card_page *card = queue->card->coherent.cpu;
@@ -129,44 +129,45 @@ static bool openreg_dump_has_work(struct openreg_queue *queue)
 }
 
 /*
- * How likely it is that a card hangs because of it: most of all if the card was
- * asked to stop it; then if it has work, and runs, and its user has left it.
+ * Returns how likely it is that the queue made the card hang. Most likely is a queue that
+ * the driver tries to stop, then one that has work, then one that runs, then one whose
+ * process has closed it.
  */
-static unsigned int openreg_dump_suspect(struct openreg_queue *queue)
+static unsigned int openreg_dump_score(struct openreg_queue *queue)
 {
 	const struct openreg_card_page *card = queue->card->coherent.cpu;
-	bool asked, work;
+	bool stopping, work;
 
-	/* The card has forgotten it in a reset before. */
+	/* The card lost the queue in an earlier reset. */
 	if (READ_ONCE(queue->ctx->dead))
 		return 0;
-	asked = openreg_unbinds_are_late(queue->ctx);
+	stopping = openreg_unbinds_are_late(queue->ctx);
 	guard(spinlock_irq)(&queue->lock);
-	asked |= queue->restarting || queue->stopping;
+	stopping |= queue->restarting || queue->stopping;
 	work = openreg_dump_has_work(queue);
-	if (!asked && !work)
+	if (!stopping && !work)
 		return 0;
-	return (asked ? 8 : 0) + (work ? 4 : 0) +
+	return (stopping ? 8 : 0) + (work ? 4 : 0) +
 	       (READ_ONCE(card->state) == OPENREG_QUEUE_RUNNING ? 2 : 0) +
 	       (queue->error ? 1 : 0);
 }
 
 /*
- * Only for the reset's work. It has ended before anything is detached, so that
- * all queues of the card have their pages, those that failed, too.
+ * Call this only from the reset work. shutdown() waits for that work before it detaches
+ * objects, so all queues in the table still have their pages, even failed ones.
  */
 static void openreg_dump_read_suspect(struct openreg_dump *dump,
 				      struct openreg_device *odev)
 {
 	struct openreg_queue *queue, *suspect = NULL;
-	unsigned int most = 0, much;
+	unsigned int best = 0, score;
 	unsigned long id;
 
 	xa_lock(&odev->queues);
 	xa_for_each(&odev->queues, id, queue) {
-		much = openreg_dump_suspect(queue);
-		if (much > most) {
-			most = much;
+		score = openreg_dump_score(queue);
+		if (score > best) {
+			best = score;
 			suspect = queue;
 		}
 	}
@@ -197,8 +198,8 @@ static void openreg_dump_read_late(struct openreg_dump *dump,
 	dump->late.ms = max(ms, 1U);
 }
 
-/* The core looks whether there is one, and adds it, in two steps. */
-static void openreg_dump_leave(struct openreg_device *odev,
+/* dump_lock: devcoredump checks for a dump and adds the new one in two steps. */
+static void openreg_dump_publish(struct openreg_device *odev,
 			       struct openreg_dump *dump, bool replace)
 {
 	guard(mutex)(&odev->dump_lock);
@@ -208,10 +209,10 @@ static void openreg_dump_leave(struct openreg_device *odev,
 }
 
 /**
- * openreg_dump_fault() - leave a dump of a fault
+ * openreg_dump_fault() - dump a queue that faulted
  * @odev: the card
- * @queue: the queue that has stopped, or NULL if it is gone
- * @record: what the card said of it
+ * @queue: the queue, or NULL if it was destroyed
+ * @record: the card's fault record
  * @reason: a sentence
  */
 void openreg_dump_fault(struct openreg_device *odev, struct openreg_queue *queue,
@@ -225,15 +226,16 @@ void openreg_dump_fault(struct openreg_device *odev, struct openreg_queue *queue
 	if (queue)
 		openreg_dump_read_queue(dump, queue);
 	dump->record = *record;
-	openreg_dump_leave(odev, dump, false);
+	openreg_dump_publish(odev, dump, false);
 }
 
 /**
- * openreg_dump_queue() - leave a dump of a queue that the driver stops
- * @queue: the queue; the card still has it, and the caller its context
+ * openreg_dump_queue() - dump a queue that the driver stops
+ * @queue: the queue, which exists on the card; the caller has a reference to its context
  * @reason: a sentence
  *
- * Because its packet takes too long. A queue without one leaves none.
+ * The driver stops it because its packet takes too long. Makes no dump if the queue has
+ * no packet to run.
  */
 void openreg_dump_queue(struct openreg_queue *queue, const char *reason)
 {
@@ -246,7 +248,7 @@ void openreg_dump_queue(struct openreg_queue *queue, const char *reason)
 			return;
 	if (!drm_dev_enter(&odev->drm, &idx))
 		return;
-	/* A card that is being reset, is wedged or sleeps is left alone. */
+	/* The registers cannot be read during reset and suspend, nor of a wedged card. */
 	if (down_read_trylock(&odev->map_lock)) {
 		if (!READ_ONCE(odev->wedged) && !READ_ONCE(odev->suspended))
 			dump = openreg_dump_new(odev, reason);
@@ -258,10 +260,10 @@ void openreg_dump_queue(struct openreg_queue *queue, const char *reason)
 	openreg_dump_read_queue(dump, queue);
 	dump->record.queue = queue->id;
 	dump->record.ctx = queue->ctx->id;
-	openreg_dump_leave(odev, dump, false);
+	openreg_dump_publish(odev, dump, false);
 }
 
-/* Before the card is reset, by the work that does it. */
+/* Dumps the queue that most likely made the card hang. Called by the reset work. */
 void openreg_dump_hang(struct openreg_device *odev, const char *reason)
 {
 	struct openreg_dump *dump = openreg_dump_new(odev, reason);
@@ -270,6 +272,6 @@ void openreg_dump_hang(struct openreg_device *odev, const char *reason)
 		return;
 	openreg_dump_read_suspect(dump, odev);
 	openreg_dump_read_late(dump, odev);
-	/* It tells more than the fault of some process that may be there. */
-	openreg_dump_leave(odev, dump, true);
+	/* This dump is worth more than that of a fault, so it replaces one. */
+	openreg_dump_publish(odev, dump, true);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* The fault ring: why queues stopped, for the log. */
+/* The fault ring: the card records why a queue stopped, and the driver logs it. */
 
 #include <linux/dma-mapping.h>
 #include <linux/ratelimit.h>
@@ -61,7 +61,7 @@ static struct openreg_queue *openreg_fault_queue(struct openreg_device *odev,
 
 	xa_lock(&odev->queues);
 	queue = xa_load(&odev->queues, record->queue);
-	/* The number may have gone to somebody else meanwhile. */
+	/* Another context may have got the number meanwhile. */
 	if (queue && (queue->ctx->id != record->ctx ||
 		      !kref_get_unless_zero(&queue->ref)))
 		queue = NULL;
@@ -84,7 +84,7 @@ static void openreg_fault_handle(struct openreg_device *odev,
 		openreg_queue_put(queue);
 }
 
-/* Called by the thread of vector 0, or in its stead. */
+/* Logs all new records. Called by the thread of vector 0, or if that may be too late. */
 void openreg_fault_drain(struct openreg_device *odev)
 {
 	struct openreg_faults *faults = &odev->faults;
@@ -93,7 +93,7 @@ void openreg_fault_drain(struct openreg_device *odev)
 
 	guard(mutex)(&faults->lock);
 	head = faults->head;
-	/* One that writes more meanwhile raises the vector for it. */
+	/* Bounded by one ring: for later records the card raises vector 0 again. */
 	for (left = OPENREG_FAULT_RING_SLOTS; left; left--) {
 		struct openreg_fault_record record, *slot;
 
@@ -112,17 +112,18 @@ void openreg_fault_drain(struct openreg_device *odev)
 }
 
 /*
- * For those who are about to change what a dump should show: a user sees the
- * fault before that thread may have run.
+ * Drains the ring now, if the card can be used. Call this before changing a queue that
+ * may have faulted: the process can see the fault before the thread of vector 0 has run,
+ * and the dump must show the queue as it faulted.
  */
 void openreg_fault_try_drain(struct openreg_device *odev)
 {
 	int idx;
 
-	/* The ring goes with the card. */
+	/* The ring is freed when the card is removed. */
 	if (!drm_dev_enter(&odev->drm, &idx))
 		return;
-	/* A card that is being reset, or is wedged, is left alone. */
+	/* The registers cannot be used during a reset, nor of a wedged card. */
 	if (down_read_trylock(&odev->map_lock)) {
 		if (!READ_ONCE(odev->wedged))
 			openreg_fault_drain(odev);
@@ -131,7 +132,7 @@ void openreg_fault_try_drain(struct openreg_device *odev)
 	drm_dev_exit(idx);
 }
 
-/* Tells a card that is not enabled where the ring is. */
+/* Writes the ring's address to the registers, before the card is enabled. */
 void openreg_fault_start(struct openreg_device *odev)
 {
 	struct openreg_faults *faults = &odev->faults;

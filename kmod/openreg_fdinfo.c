@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What an open file uses, as Documentation/gpu/drm-usage-stats.rst wants it:
- *	drm-engine-card			time of the card's engines, all
- *					threads of them together
- *	drm-engine-capacity-card	those threads
+ * The fdinfo of an open file, as Documentation/gpu/drm-usage-stats.rst defines it:
+ *	drm-engine-card			engine time, the sum over all engine threads
+ *	drm-engine-capacity-card	number of engine threads
  *	drm-{total,shared,resident}-X	memory that the card reaches; X is
- *		vram	its own
- *		system	the driver's, and what others export
- *		user	the process's
- * As everywhere in DRM, who exports and who imports have it both, as shared.
+ *		vram	memory of the card
+ *		system	SYSTEM objects, and imports of other devices' memory
+ *		user	registered memory of the process
+ * As everywhere in DRM, shared memory counts for the exporter and for the importer.
  */
 
 #include <drm/drm_file.h>
@@ -18,7 +17,7 @@
 #include "openreg_gem.h"
 #include "openreg_queue.h"
 
-/* Engine time so far; stands still once the queue has failed. */
+/* Engine time so far. Constant once the queue has failed. */
 u64 openreg_queue_busy_ns(struct openreg_queue *queue)
 {
 	const struct openreg_card_page *card;
@@ -54,7 +53,7 @@ static void openreg_count_memory(struct drm_file *filp,
 	guard(spinlock)(&filp->table_lock);
 	idr_for_each_entry(&filp->object_idr, obj, id) {
 		region = &stats[openreg_bo_region(to_openreg_bo(obj))];
-		/* The core sets what this reads under a lock of its own. */
+		/* The core changes these fields under a lock of its own. */
 		if (data_race(drm_gem_object_is_shared_for_memory_stats(obj)))
 			region->shared += obj->size;
 		else
@@ -77,7 +76,7 @@ static void openreg_show_memory(struct drm_printer *p, struct drm_file *filp)
 				       names[i]);
 }
 
-/* Those that compute, and the one that copies. The card may say any number. */
+/* The compute workers and the copy engine. u64: workers can be any number. */
 static u64 openreg_num_engines(const struct openreg_device *odev)
 {
 	return (u64)odev->info.workers + 1;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Buffer objects: what all kinds have in common. */
+/* Buffer objects: the code that all kinds share. */
 
 #include <drm/drm_drv.h>
 #include <drm/drm_print.h>
@@ -20,7 +20,7 @@ static int openreg_bo_open(struct drm_gem_object *obj, struct drm_file *filp)
 	ctx = openreg_ctx_get(file);
 	if (IS_ERR(ctx))
 		return PTR_ERR(ctx);
-	/* No sharing between files, nor a second handle. */
+	/* An object has one handle in one file. */
 	if (cmpxchg(&bo->ctx, NULL, ctx))
 		return -EOPNOTSUPP;
 	ret = bo->ops->open ? bo->ops->open(bo) : 0;
@@ -50,8 +50,8 @@ static void openreg_bo_gem_free(struct drm_gem_object *obj)
 	struct openreg_bo *bo = to_openreg_bo(obj);
 
 	/*
-	 * As long as it is on the list, so before remove() is through with that, and
-	 * without bos_lock: it can take long, and exporters have locks of their own.
+	 * Detach while the object is on the list, so that remove() cannot miss it. Do not
+	 * hold bos_lock: detaching can take long, and exporters take locks of their own.
 	 */
 	if (bo->ops->detach) {
 		guard(mutex)(&bo->lock);
@@ -78,9 +78,10 @@ static const struct drm_gem_object_funcs openreg_bo_funcs = {
  * openreg_bo_new() - an object without memory
  * @odev: the card
  * @size: bytes, whole pages
- * @ops: what kind it is
+ * @ops: the kind of object
  *
- * Returns: the object; openreg_bo_put() it once it has what @ops work on.
+ * Returns: the object. The caller must fill in what @ops->release() uses before it calls
+ * openreg_bo_put().
  */
 struct openreg_bo *openreg_bo_new(struct openreg_device *odev, u64 size,
 				  const struct openreg_bo_ops *ops)
@@ -102,7 +103,7 @@ struct openreg_bo *openreg_bo_new(struct openreg_device *odev, u64 size,
 	return bo;
 }
 
-/* The end of every release(). */
+/* Every release() ends with this. */
 void openreg_bo_free(struct openreg_bo *bo)
 {
 	struct drm_device *drm = bo->base.dev;
@@ -118,7 +119,7 @@ void openreg_bo_put(struct openreg_bo *bo)
 	drm_gem_object_put(&bo->base);
 }
 
-/* The card is going: nothing may refer to its struct device after this. */
+/* The card is being removed: after this no object refers to its struct device. */
 void openreg_bo_detach_all(struct openreg_device *odev)
 {
 	struct openreg_bo *bo;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Who sleeps on a queue sleeps until the card says something. What it says may
- * get lost on the way, and a card that has died says nothing. So as long as
- * anybody sleeps the driver looks at the queues now and then, and asks the card;
- * the watchdog of the admin ring sees whether an answer comes.
+ * Two watchdogs. A process that waits for a queue sleeps until the card raises an
+ * interrupt. The interrupt may be lost, or the card may hang. So while any process waits,
+ * the health work polls the queues and sends a NOP to the card as a ping. The watchdog of
+ * the admin ring resets a card that does not complete a command, such as the ping.
  */
 
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
@@ -17,7 +17,7 @@
 #include "openreg_drv.h"
 #include "openreg_queue.h"
 
-/* A card that its host runs late must not be reset at every command. */
+/* A lower limit would reset a card whose host is only slow. */
 #define OPENREG_ADMIN_TIMEOUT_MIN 500
 
 static unsigned int openreg_admin_timeout_ms = 20000;
@@ -31,7 +31,7 @@ static int openreg_admin_timeout_set(const char *text,
 	if (ret)
 		return ret;
 	if (ms && ms < OPENREG_ADMIN_TIMEOUT_MIN) {
-		pr_err("admin_timeout_ms cannot be %u: it is %u or more, or 0 for no limit\n",
+		pr_err("admin_timeout_ms=%u is too small: use at least %u, or 0 for no limit\n",
 		       ms, OPENREG_ADMIN_TIMEOUT_MIN);
 		return -EINVAL;
 	}
@@ -47,13 +47,13 @@ module_param_cb(admin_timeout_ms, &openreg_admin_timeout_ops,
 		&openreg_admin_timeout_ms, 0644);
 __MODULE_PARM_TYPE(admin_timeout_ms, "uint");
 MODULE_PARM_DESC(admin_timeout_ms,
-		 "how long the card may take for a command of the driver before it is reset, and a packet for a closed buffer before its queue is stopped: "
+		 "time limit in ms: the driver resets a card that does not complete a command, and stops a queue that keeps a closed buffer in use; at least "
 		 __stringify(OPENREG_ADMIN_TIMEOUT_MIN)
-		 " or more, or 0 for no limit (20000)");
+		 ", or 0 for no limit (default 20000)");
 
 #define OPENREG_HEALTH_MAX HZ
 
-/* In jiffies. */
+/* Returns the time limit in jiffies. */
 unsigned long openreg_admin_timeout(void)
 {
 	unsigned int ms = READ_ONCE(openreg_admin_timeout_ms);
@@ -73,7 +73,7 @@ static bool openreg_health_is_awaited(struct openreg_queue *queue)
 	       !list_empty_careful(&queue->points);
 }
 
-/* Is anybody left who sleeps? */
+/* Notifies all queues with waiters. Returns true if a process or a point still waits. */
 static bool openreg_health_poll(struct openreg_device *odev)
 {
 	struct openreg_queue *queue;
@@ -115,7 +115,7 @@ static void openreg_health_work(struct work_struct *work)
 	openreg_health_watch(odev);
 }
 
-/* Somebody is about to sleep. */
+/* Starts the health work. Call this before a process waits or when a point is added. */
 void openreg_health_watch(struct openreg_device *odev)
 {
 	queue_delayed_work(odev->wq, &odev->health.work,
@@ -139,7 +139,7 @@ static unsigned long openreg_admin_watchdog_period(void)
 	return clamp(openreg_admin_timeout() / 4, 1UL, (unsigned long)HZ);
 }
 
-/* A command is on its way. */
+/* Starts the watchdog. Call this when a command was sent or a segment stays in use. */
 void openreg_admin_watch(struct openreg_device *odev)
 {
 	queue_delayed_work(odev->wq, &odev->admin.watchdog,
@@ -151,7 +151,7 @@ static bool openreg_admin_late(const struct openreg_admin *admin,
 {
 	unsigned long timeout = openreg_admin_timeout();
 
-	/* Whoever asks for that stops it at once if it takes too long. */
+	/* The suspend code limits this time itself, and then stops the queue at once. */
 	if (req->cmd.opcode == OPENREG_ADMIN_QUEUE_STOP &&
 	    req->cmd.stop.when == OPENREG_STOP_AFTER_PACKET)
 		return false;
@@ -161,8 +161,8 @@ static bool openreg_admin_late(const struct openreg_admin *admin,
 }
 
 /*
- * The first that the card should have answered by now, or NULL. Of FILLs only the
- * first can be late: the card serves large ones one after the other.
+ * Returns the first command that the card has not completed in time, or NULL. Of all
+ * FILLs only the first can be late: the card runs them one by one.
  */
 struct openreg_admin_req *openreg_admin_find_late(struct openreg_admin *admin)
 {
