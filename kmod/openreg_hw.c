@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* The card's BARs and registers: what it is, starting it, resetting it. */
+/* The card's BARs and registers: identify, start and reset the card. */
 
 #include <linux/delay.h>
 #include <linux/dma-mapping.h>
@@ -61,7 +61,7 @@ static int openreg_hw_limits(struct openreg_device *odev)
 	openreg_hw_read_limits(odev);
 	if (!vram_bar)
 		return dev_err_probe(dev, -ENODEV,
-				     "no room among the machine's addresses for VRAM of %llu MiB: have the firmware reserve %llu MiB at the port (pref64-reserve of QEMU's pcie-root-port)\n",
+				     "no address space for VRAM of %llu MiB: the firmware must reserve %llu MiB at the port (pref64-reserve of QEMU's pcie-root-port)\n",
 				     info->vram_size >> 20,
 				     info->vram_size >> 19);
 	if (!info->vram_size || info->vram_size > vram_bar ||
@@ -130,16 +130,16 @@ int openreg_hw_init(struct openreg_device *odev)
 		return ret;
 	openreg_hw_identity(odev);
 
-	/* Without it the user's maps of VRAM are uncached under KVM. */
+	/* Without this, mappings of VRAM are uncached under KVM. */
 	ret = devm_arch_io_reserve_memtype_wc(dev, odev->vram_base,
 					      odev->info.vram_size);
 	if (ret)
 		return dev_err_probe(dev, ret, "cannot map VRAM write-combined\n");
-	/* What a driver before this one left running must not reach memory. */
+	/* An earlier driver may have left the card running: stop its DMA. */
 	return openreg_hw_reset(odev);
 }
 
-/* Until the register has what is wanted, a bit of stop, or the card is gone. */
+/* Waits until the register has the value want, has a bit of stop, or the card is gone. */
 static int openreg_hw_poll(struct openreg_device *odev, u32 reg, u32 mask,
 			   u32 want, u32 stop)
 {
@@ -155,7 +155,7 @@ static int openreg_hw_poll(struct openreg_device *odev, u32 reg, u32 mask,
 	return val & stop ? -EIO : ret;
 }
 
-/* Enables a card that has just been reset; others must not reach memory. */
+/* Enables bus mastering and the card. Reset the card first: old work must do no DMA. */
 int openreg_hw_start(struct openreg_device *odev)
 {
 	pci_set_master(odev->pdev);
@@ -167,10 +167,10 @@ int openreg_hw_start(struct openreg_device *odev)
 			       OPENREG_STATUS_READY, OPENREG_STATUS_FATAL);
 }
 
-/* When it returns 0 the card does no DMA and knows nothing but VRAM. */
+/* Resets the card. If this returns 0, the card does no DMA and has lost all but VRAM. */
 int openreg_hw_reset(struct openreg_device *odev)
 {
-	/* Where no card answers a bus may read as anything. */
+	/* Without a card, reads of the bus may return any value. */
 	if (openreg_read(odev, OPENREG_REG_MAGIC) != OPENREG_MAGIC)
 		return -ENODEV;
 	openreg_write(odev, OPENREG_REG_CONTROL, OPENREG_CONTROL_RESET);
@@ -185,8 +185,8 @@ static void openreg_hw_free_config(void *config)
 }
 
 /*
- * What probe has set up, for a card that has lost it. Not that it is a master:
- * that comes when it is known to be reset.
+ * Saves the PCI config space that probe set up, for a card that lost it. Bus mastering is
+ * off in it: openreg_hw_start() enables that after a reset.
  */
 int openreg_hw_save_config(struct openreg_device *odev)
 {
@@ -210,13 +210,13 @@ static int openreg_hw_flr(struct openreg_device *odev)
 	int ret;
 
 	/*
-	 * What is not there would be waited for, for a minute; and a card on its
-	 * way out answers to the bus for a while when its memory does not.
+	 * An FLR of a card that is gone takes a minute. Check first, after a pause: a
+	 * card that is being unplugged answers config reads for a while longer.
 	 */
 	msleep(OPENREG_GONE_MS);
 	if (!pci_device_is_present(pdev))
 		return -ENODEV;
-	/* Whoever resets it by the bus has it, and waits for reset_lock. */
+	/* Trylock: a reset by the bus holds this lock and waits for reset_lock. */
 	if (!pci_cfg_access_trylock(pdev))
 		return -EBUSY;
 	ret = pcie_reset_flr(pdev, PCI_RESET_DO_RESET);
@@ -226,10 +226,10 @@ static int openreg_hw_flr(struct openreg_device *odev)
 }
 
 /**
- * openreg_hw_restart() - reset and start a card, whatever state it is in
+ * openreg_hw_restart() - reset and start a card in any state
  * @odev: the card
  *
- * By its register; if that does not help, the function as a whole.
+ * Resets the card by its CONTROL register. If that fails, tries a function level reset.
  */
 int openreg_hw_restart(struct openreg_device *odev)
 {
@@ -238,26 +238,29 @@ int openreg_hw_restart(struct openreg_device *odev)
 	if (!ret)
 		return 0;
 	dev_warn(odev->drm.dev,
-		 "the card does not restart (%d), resetting its function\n",
+		 "the card does not restart (%d), trying a function level reset\n",
 		 ret);
 	return openreg_hw_flr(odev) ?: openreg_hw_reset(odev) ?:
 	       openreg_hw_start(odev);
 }
 
-/* Does it answer, and can it use its rings? */
+/* Does the card answer, and is its admin ring ready? */
 bool openreg_hw_is_ready(struct openreg_device *odev)
 {
 	return openreg_read(odev, OPENREG_REG_STATUS) == OPENREG_STATUS_READY &&
 	       openreg_read(odev, OPENREG_REG_MAGIC) == OPENREG_MAGIC;
 }
 
-/* If it is not, only a reset helps, and it may not be able to say so. */
+/* Requests a reset if the card is not ready. It may be unable to raise an interrupt. */
 void openreg_hw_check_alive(struct openreg_device *odev)
 {
 	u64 seen = READ_ONCE(odev->generation);
 	u32 status;
 
-	/* Against openreg_reset_new_generation(): it may be silent because of that. */
+	/*
+	 * Pairs with openreg_reset_new_generation(): if seen is the generation after a
+	 * reset, the state is that after the reset. Else a reset makes the request stale.
+	 */
 	smp_rmb();
 	if (READ_ONCE(odev->admin.state) != OPENREG_ADMIN_RUNNING)
 		return;

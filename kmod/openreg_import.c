@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * dma-bufs as buffer objects. Memory of this card becomes a segment of its own;
- * anything else is mapped by its exporter for this card, and stays so until the
- * card has let go of it, or it is freed. An object is made for each file that
- * imports; if a file imports twice, the core gives it its handle again.
+ * Import of dma-bufs as buffer objects. VRAM of this card becomes an alias: one more
+ * segment for the same memory. The exporter maps other memory for this card, until the
+ * card has released the segment or the object is freed. Each importing file gets its own
+ * object; if a file imports a dma-buf twice, DRM returns the first handle.
  */
 
 #include <linux/dma-mapping.h>
@@ -18,11 +18,11 @@
 #include "openreg_gem.h"
 #include "openreg_prime.h"
 
-/* Protects bound and revoked of all imports. */
+/* Protects import.bound and import.revoked of all objects. */
 static DEFINE_SPINLOCK(openreg_import_lock);
 /*
- * Exporters have locks that the card's own threads must not wait for. Outlives
- * the cards, as files do.
+ * A workqueue for calls of exporters. They take locks for which the workqueue of a card
+ * must not wait. One for all cards: files, and so their objects, can outlive a card.
  */
 static struct workqueue_struct *openreg_import_wq;
 
@@ -38,8 +38,8 @@ static int openreg_import_map(struct openreg_bo *bo)
 	if (ret)
 		goto out_unlock;
 	/*
-	 * It may be on its way to where it is pinned. Not for ever, as nobody's
-	 * card can go meanwhile.
+	 * The exporter may still be moving the memory to its place. Limit the wait: no
+	 * card can be removed meanwhile.
 	 */
 	ret = dma_resv_wait_timeout(resv, DMA_RESV_USAGE_KERNEL, true,
 				    OPENREG_MEMORY_TIMEOUT);
@@ -54,7 +54,7 @@ static int openreg_import_map(struct openreg_bo *bo)
 	}
 	bo->import.sgt = sgt;
 	bo->mem.sgt = *sgt;
-	/* That it was moved to where it is pinned was said to us, too. */
+	/* Pinning may have moved the memory: that invalidation is over. */
 	scoped_guard(spinlock, &openreg_import_lock)
 		bo->import.revoked = false;
 	dma_resv_unlock(resv);
@@ -67,7 +67,7 @@ out_unlock:
 	return ret;
 }
 
-/* The card has let go of it, or never had it, or is gone. */
+/* The card has released the segment, never had it, or is gone. */
 static void openreg_import_unmap(struct openreg_bo *bo)
 {
 	struct dma_buf_attachment *attach = bo->base.import_attach;
@@ -102,7 +102,7 @@ static void openreg_import_revoke_work(struct work_struct *work)
 	openreg_bo_put(bo);
 }
 
-/* Once; an object that is being freed unmaps anyway. */
+/* Does nothing if the object is being freed: that unmaps the memory anyway. */
 static void openreg_import_revoke(struct openreg_bo *bo)
 {
 	if (kref_get_unless_zero(&bo->base.refcount))
@@ -110,8 +110,8 @@ static void openreg_import_revoke(struct openreg_bo *bo)
 }
 
 /*
- * The exporter wants its memory back, for good since it was pinned: packets
- * that come now fault, and the mapping goes when those that run have ended.
+ * The exporter takes its memory back, for good since it was pinned. New packets fault.
+ * The mapping is removed when no running packet uses it.
  */
 static void openreg_import_invalidate(struct dma_buf_attachment *attach)
 {
@@ -136,13 +136,13 @@ static int openreg_import_prepare(struct openreg_bo *bo,
 {
 	int ret = -EIO;
 
-	/* Else the card was reset, has let go of it, and it is being unmapped. */
+	/* If the lock is held, the card was reset and the memory is being unmapped. */
 	if (mutex_trylock(&bo->lock)) {
 		if (bo->import.sgt)
 			ret = openreg_pages_prepare(bo, cmd);
 		mutex_unlock(&bo->lock);
 	}
-	/* Other exporters do not say what it is, and it makes no difference. */
+	/* The kind of memory of other exporters is unknown, and makes no difference. */
 	if (!ret && openreg_prime_is_vram(bo->import.dma_buf))
 		cmd->seg.kind = OPENREG_SEG_PEER;
 	return ret;
@@ -170,7 +170,7 @@ static void openreg_import_unbound_work(struct work_struct *work)
 	openreg_bo_put(bo);
 }
 
-/* Of the context not even the memory is left after this. */
+/* The context may be freed when this returns. */
 static void openreg_import_unbound(struct openreg_bo *bo)
 {
 	scoped_guard(spinlock, &openreg_import_lock)
@@ -188,18 +188,18 @@ static int openreg_import_mmap(struct openreg_bo *bo,
 			return -EACCES;
 		vm_flags_clear(vma, VM_MAYWRITE);
 	}
-	/* DRM insists on the one, the uapi on the other; not all exporters set them. */
+	/* DRM needs VM_DONTEXPAND, the uapi VM_DONTCOPY; not all exporters set them. */
 	vm_flags_set(vma, VM_DONTEXPAND | VM_DONTCOPY);
 	vma->vm_private_data = NULL;
 	vma->vm_ops = NULL;
 	ret = dma_buf_mmap(bo->import.dma_buf, vma, 0);
-	/* The map is the exporter's and keeps the dma-buf, not this object. */
+	/* The mapping belongs to the exporter. It keeps the dma-buf, not this object. */
 	if (!ret)
 		openreg_bo_put(bo);
 	return ret;
 }
 
-/* Some kernels keep the mapping until then. */
+/* Detaches from the dma-buf. Some kernels keep the DMA mapping until this. */
 static void openreg_import_detach(struct openreg_bo *bo)
 {
 	if (!bo->base.import_attach)
@@ -215,7 +215,7 @@ static void openreg_import_release(struct openreg_bo *bo)
 	openreg_bo_free(bo);
 }
 
-/* The card takes whole pages, as many as the object says it has. */
+/* The card needs whole pages, and exactly as many as the object has. */
 static bool openreg_import_fits(const struct openreg_bo *bo)
 {
 	const struct sg_table *sgt = &bo->mem.sgt;
@@ -232,7 +232,7 @@ static bool openreg_import_fits(const struct openreg_bo *bo)
 	return size == bo->length;
 }
 
-/* The core's lock that others need for their objects is not held here. */
+/* DRM does not hold here its lock for all imports, so this may take long. */
 static int openreg_import_open(struct openreg_bo *bo)
 {
 	struct dma_buf *dma_buf = bo->import.dma_buf;
@@ -261,7 +261,7 @@ static const struct openreg_bo_ops openreg_import_ops = {
 	.release = openreg_import_release,
 };
 
-/* Memory of this card that another object owns. */
+/* VRAM of this card that another object owns. */
 static const struct openreg_bo_ops openreg_alias_ops = {
 	.prepare = openreg_vram_prepare,
 	.unprepare = openreg_vram_unprepare,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Buffer objects as dma-bufs. Their memory never moves, so there is nothing to
- * pin. That of the card has no struct pages and goes with the card: it is for
- * importers that reach a peer by its bus address, and give that up when told.
+ * Export of buffer objects as dma-bufs. Their memory never moves, so pinning does
+ * nothing. VRAM has no struct pages and is lost when the card is removed. So an importer
+ * of VRAM must use bus addresses of a peer, and drop a mapping that is revoked.
  */
 
 #include <linux/dma-mapping.h>
@@ -20,10 +20,10 @@
 #include "openreg_gem.h"
 #include "openreg_prime.h"
 
-/* An entry of a scatter list is no longer than 32 bits can tell. */
+/* Largest entry of a scatter list: its length has 32 bits. */
 #define OPENREG_SG_MAX SZ_2G
 
-/* What an importer has of an object; attach->priv is the last of them. */
+/* One DMA mapping of an object for an importer. attach->priv is the newest. */
 struct openreg_mapping {
 	struct sg_table sgt;
 	enum dma_data_direction dir;
@@ -38,7 +38,7 @@ static void openreg_export_unpin(struct dma_buf_attachment *attach)
 {
 }
 
-/* Who may only read cannot have it written by some other device either. */
+/* Fails with EACCES if another device would write to a read-only dma-buf. */
 static struct openreg_mapping *
 openreg_mapping_new(struct dma_buf_attachment *attach,
 		    enum dma_data_direction dir)
@@ -71,7 +71,7 @@ static struct sg_table *openreg_system_map(struct dma_buf_attachment *attach,
 						GFP_KERNEL);
 	if (ret)
 		goto out_free;
-	/* Caches are looked after where the CPU begins and ends. */
+	/* begin_cpu_access and end_cpu_access sync the caches. */
 	ret = dma_map_sgtable(attach->dev, sgt, dir, DMA_ATTR_SKIP_CPU_SYNC);
 	if (ret) {
 		sg_free_table(sgt);
@@ -113,7 +113,7 @@ static void openreg_system_access(struct dma_buf *dma_buf, bool begin)
 	struct openreg_bo *bo = to_openreg_bo(dma_buf->priv);
 	struct dma_buf_attachment *attach;
 
-	/* Until the card is gone. */
+	/* Not mapped any more once the card is removed. */
 	scoped_guard(mutex, &bo->lock)
 		if (bo->mem.mapped)
 			openreg_sync(bo->base.dev->dev, &bo->mem.sgt,
@@ -186,8 +186,8 @@ static int openreg_vram_fill_table(struct sg_table *sgt, dma_addr_t addr,
 }
 
 /*
- * Cards of this kind are QEMU's, whose root complex takes requests from one
- * device to another, which pci_p2pdma_distance() does not know.
+ * Does not ask pci_p2pdma_distance(), which does not know that QEMU's root complex
+ * forwards requests from one device to another.
  */
 static struct sg_table *openreg_vram_map_for(struct dma_buf_attachment *attach,
 					     enum dma_data_direction dir)
@@ -272,7 +272,7 @@ bool openreg_prime_is_vram(const struct dma_buf *dma_buf)
 	return dma_buf->ops == &openreg_vram_dma_buf_ops;
 }
 
-/* Once for each object, as long as it has a handle. */
+/* DRM calls this once for each object while it has a handle. */
 struct dma_buf *openreg_bo_export(struct drm_gem_object *obj, int flags)
 {
 	struct openreg_bo *bo = to_openreg_bo(obj);
@@ -298,8 +298,8 @@ struct dma_buf *openreg_bo_export(struct drm_gem_object *obj, int flags)
 }
 
 /*
- * A second export gives the file of the first, whatever it asks for: refused if
- * that is open for more, or for less.
+ * A second export returns the dma-buf of the first, whatever flags it has. So refuse an
+ * export with another access mode than the first.
  */
 int openreg_prime_handle_to_fd(struct drm_device *drm, struct drm_file *filp,
 			       u32 handle, u32 flags, int *fd)
@@ -345,7 +345,7 @@ int openreg_prime_fd_to_handle(struct drm_device *drm, struct drm_file *filp,
 	return ret;
 }
 
-/* The card's memory goes: returns when no other device can reach it any more. */
+/* Revokes all mappings of VRAM. Returns when no other device can reach it any more. */
 void openreg_prime_revoke(struct openreg_device *odev)
 {
 	struct openreg_vram *vram = &odev->vram;
@@ -362,8 +362,8 @@ void openreg_prime_revoke(struct openreg_device *odev)
 		}
 	}
 	/*
-	 * Another card that has some of it lets go when it is awake. If the system goes to
-	 * sleep, it waits for this one, which is on its way out: so let it not.
+	 * Another card drops its mapping only while it is not suspended, and a suspend
+	 * waits for this removal. So abort any suspend until all mappings are dropped.
 	 */
 	while (atomic_read(&vram->maps)) {
 		pm_system_wakeup();
@@ -372,5 +372,5 @@ void openreg_prime_revoke(struct openreg_device *odev)
 	}
 }
 
-/* The quotes that MODULE_IMPORT_NS() wants depend on the kernel. */
+/* Not MODULE_IMPORT_NS(): its argument has quotes in some kernels and not in others. */
 MODULE_INFO(import_ns, "DMA_BUF");
