@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* ioctls: arguments are checked before anything is done. */
+/* The ioctls: check the arguments, then call the function that does the work. */
 
 #include <linux/timekeeping.h>
 #include <linux/uaccess.h>
@@ -155,7 +155,7 @@ static int openreg_timestamp(struct openreg_file *file, struct drm_file *filp,
 	if (args->flags || args->pad)
 		return -EINVAL;
 
-	/* While it is being reset it does not answer. */
+	/* The clock cannot be read during a reset. */
 	if (!down_read_trylock(&odev->map_lock))
 		return -EIO;
 	preempt_disable();
@@ -164,14 +164,14 @@ static int openreg_timestamp(struct openreg_file *file, struct drm_file *filp,
 	args->cpu_after = ktime_get_ns();
 	preempt_enable();
 	up_read(&odev->map_lock);
-	/* Either half of what a card says that is not there. */
+	/* All ones: the card is gone. */
 	return lower_32_bits(args->card) == U32_MAX &&
 	       upper_32_bits(args->card) == U32_MAX ? -EIO : 0;
 }
 
 /*
- * The card stays where it is until drm_dev_exit(). What may fault in memory of
- * the process does not belong between the two: it can take for ever.
+ * Keeps the card from being removed until drm_dev_exit(). Do not access memory of the
+ * process between the two: a page fault can take for ever.
  */
 int openreg_enter(struct openreg_device *odev, int *cookie)
 {
@@ -279,7 +279,7 @@ static int openreg_ioctl_mem_register(struct drm_device *drm, void *data,
 	return ret;
 }
 
-/* Sleeps, so it must not keep the card: the queue says when that is gone. */
+/* Sleeps, so it must not call openreg_enter(). Removal wakes it through the queue. */
 static int openreg_ioctl_queue_wait(struct drm_device *drm, void *data,
 				    struct drm_file *filp)
 {
@@ -330,9 +330,9 @@ const struct drm_ioctl_desc openreg_ioctls[OPENREG_NUM_IOCTLS] = {
 };
 
 /*
- * The core's GET_UNIQUE and GET_MAGIC follow file->master, which files of an
- * accel node do not have (as of 7.2), and it goes by the number alone, whatever
- * else uses that. A render node refuses them with the same error.
+ * Refuses GET_UNIQUE and GET_MAGIC. In DRM (as of 7.2) they dereference file->master,
+ * which is NULL for files of an accel node. DRM looks only at the number of an ioctl, not
+ * at its type, so refuse the numbers in any type. A render node returns the same EACCES.
  */
 static int openreg_ioctl_check(unsigned int cmd)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Interrupts: vector 0 is the driver's, queues share the rest. */
+/* Interrupts: vector 0 is for the driver, and the queues share the others. */
 
 #include <linux/interrupt.h>
 #include <linux/rculist.h>
@@ -10,15 +10,15 @@
 #include "openreg_trace.h"
 
 /*
- * Vectors that all cards together ask for. A processor of x86 has 200, and suspend
- * moves those of all processors to the last one that is online.
+ * Limit for the vectors of all cards together. An x86 CPU has 200, and suspend moves the
+ * vectors of all CPUs to the last one online.
  */
 #define OPENREG_VECTORS_ALL 128
 
 static DEFINE_MUTEX(openreg_vectors_lock);
 static int openreg_vectors_taken;
 
-/* Waking is all a queue's vector is for: cheap enough for hard context. */
+/* Wakes all that wait for the vector's queues. Cheap enough for hard context. */
 static irqreturn_t openreg_vector_irq(int irq, void *data)
 {
 	struct openreg_vector *vector = data;
@@ -45,7 +45,7 @@ static irqreturn_t openreg_admin_irq(int irq, void *data)
 	return IRQ_HANDLED;
 }
 
-/* Least loaded vector for a new queue. */
+/* Returns the vector with the fewest queues. */
 struct openreg_vector *openreg_vector_get(struct openreg_device *odev)
 {
 	struct openreg_vector *best = &odev->vectors[1];
@@ -59,8 +59,8 @@ struct openreg_vector *openreg_vector_get(struct openreg_device *odev)
 }
 
 /*
- * A card asks for a quarter of what is left, so that later ones find some: the
- * first four get 32, 24, 18 and 13, and sixteen get 131 in all.
+ * Returns how many vectors a card may get: a quarter of those left, so that later cards
+ * get some. The first four get 32, 24, 18 and 13, and sixteen cards get 131 in all.
  */
 static int openreg_irq_share(u32 have)
 {
@@ -115,11 +115,11 @@ static int openreg_irq_request(struct openreg_device *odev, unsigned int i)
 				openreg_vector_irq, 0, "openreg-queue", vector);
 }
 
-/* Other devices may have left less: two vectors are enough. */
+/* Uses fewer vectors if other devices have left fewer. Two are enough. */
 static void openreg_irq_reduce(struct openreg_device *odev, unsigned int num)
 {
 	dev_info(odev->drm.dev,
-		 "the processors have interrupts for %u vectors of %u\n", num,
+		 "only %u of %u interrupt vectors are available\n", num,
 		 odev->info.vectors);
 	guard(mutex)(&openreg_vectors_lock);
 	openreg_vectors_taken -= odev->info.vectors - num;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Maps of buffer objects and of the parts of queues. For what belongs to a card
- * that is gone there is a page of zeros to read and write, the same one for all
- * pages of the object: nobody who lives gets a SIGBUS.
+ * Mappings of buffer objects, rings, queue pages and doorbells. Once the card is removed
+ * they show a dummy page: one page of zeros, to read and write, for all pages of an
+ * object. So a live process gets no SIGBUS. Only SYSTEM objects keep their pages.
  */
 
 #include <linux/highmem.h>
@@ -18,18 +18,18 @@
 #include "openreg_gem.h"
 #include "openreg_queue.h"
 
-/* Pages mapped by one fault, around the one that was touched. */
+/* Pages to map in one fault, around the page that was touched. */
 #define OPENREG_FAULT_AROUND 64
 /*
- * For who dies meanwhile. Of VM_FAULT_NOPAGE the kernel itself, if it copies for
- * him, would think that it may try again, for as long as the reset takes.
+ * The task is being killed. Not VM_FAULT_NOPAGE: if the kernel copies for the task, it
+ * would retry until the reset ends.
  */
 #define OPENREG_FAULT_KILLED VM_FAULT_SIGBUS
 
-/* What an access to a map reaches, and the locks that keep it so. */
+/* An access to a mapping: the pages that it shows, and the locks held for that. */
 struct openreg_view {
-	bool present; /* the object's own pages; else the page of zeros */
-	bool entered; /* map_lock and cookie are held */
+	bool present; /* show the object's own pages; else the dummy page */
+	bool entered; /* map_lock is held and drm_dev_enter() succeeded */
 	int cookie;
 };
 
@@ -142,7 +142,7 @@ static int openreg_access_page(struct page *page, size_t offset, void *buf,
 	return len;
 }
 
-/* The card's memory, mapped in the way that its users map it. */
+/* Maps the card's memory with the same caching as mmap() does. */
 static int openreg_access_io(struct openreg_bo *bo, pgoff_t page, size_t offset,
 			     void *buf, int len, int write)
 {
@@ -174,7 +174,7 @@ static int openreg_access_view(struct openreg_bo *bo, bool present,
 			-ENOMEM;
 }
 
-/* For debuggers, which get what the process would. At most a page at once. */
+/* Access by a debugger, which sees what the process sees. At most one page a call. */
 static int openreg_bo_access(struct vm_area_struct *vma, unsigned long addr,
 			     void *buf, int len, int write)
 {
@@ -187,7 +187,7 @@ static int openreg_bo_access(struct vm_area_struct *vma, unsigned long addr,
 
 	if (page >= bo->base.size >> PAGE_SHIFT)
 		return -EFAULT;
-	/* As the core has it for maps that are shared: not even by force. */
+	/* As for all shared mappings: a debugger cannot force a write. */
 	if (write && !(vma->vm_flags & VM_WRITE))
 		return -EFAULT;
 	ret = openreg_view_begin(bo, &view);
@@ -226,8 +226,8 @@ int openreg_bo_mmap(struct drm_gem_object *obj, struct vm_area_struct *vma)
 	if (ops->io)
 		flags |= VM_IO;
 	/*
-	 * A map keeps the memory from being freed: not for as long as a child
-	 * of fork() lives, which cannot use the card by it anyway.
+	 * A child of fork() gets no mapping. It would keep the memory from being freed,
+	 * and the child cannot use the card through it anyway.
 	 */
 	flags |= VM_DONTCOPY;
 	vm_flags_set(vma, flags);
@@ -240,7 +240,7 @@ int openreg_bo_mmap(struct drm_gem_object *obj, struct vm_area_struct *vma)
 	return 0;
 }
 
-/* Doorbells of contexts that a reset has killed lead nowhere from now on. */
+/* Makes doorbell mappings show the dummy page. A reset has killed their contexts. */
 void openreg_bo_kill_doorbells(struct openreg_device *odev)
 {
 	struct openreg_bo *bo;

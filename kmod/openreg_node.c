@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * /dev/openreg, a second door to the accel minor. Its open hands the file to
- * the accel core, together with an inode that carries the minor's number.
+ * /dev/openreg, a second device node for the accel minor. Its open() calls accel_open()
+ * with an inode that has the device number of the minor.
  */
 
 #include <linux/fs.h>
@@ -13,7 +13,7 @@
 
 #include "openreg_drv.h"
 
-/* Contexts keep users apart, so anybody may use the card, as with a GPU. */
+/* Contexts isolate users, so every user may use the card, as with a GPU. */
 #define OPENREG_NODE_MODE 0666
 
 static int openreg_node_open(struct inode *inode, struct file *filp)
@@ -45,7 +45,7 @@ static char *openreg_minor_devnode(const struct device *dev, umode_t *mode,
 {
 	if (mode)
 		*mode = OPENREG_NODE_MODE;
-	return NULL; /* the class knows the name */
+	return NULL; /* the class sets the name */
 }
 
 static const struct device_type openreg_minor_type = {
@@ -53,7 +53,7 @@ static const struct device_type openreg_minor_type = {
 	.devnode = openreg_minor_devnode,
 };
 
-/* The accel class leaves the mode of its nodes at 0600. Before register. */
+/* Overrides the mode 0600 of the accel class. Call this before drm_dev_register(). */
 void openreg_node_set_mode(struct openreg_device *odev)
 {
 	odev->drm.accel->kdev->type = &openreg_minor_type;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* The device file has no events but one: that the card is gone. */
+/* The device file has one event: the card was removed. */
 
 #include <linux/poll.h>
 
@@ -33,7 +33,7 @@ ssize_t openreg_read_events(struct file *filp, char __user *buf, size_t count,
 	return ret ?: -ENODEV;
 }
 
-/* After drm_dev_unplug(). */
+/* Wakes all that poll or read. Call this after drm_dev_unplug(). */
 void openreg_poll_wake(struct openreg_device *odev)
 {
 	struct drm_device *drm = &odev->drm;
