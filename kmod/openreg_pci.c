@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What the bus has to tell: that it resets the card, that a transfer failed,
- * that the card was cut off. Documentation/PCI/pci-error-recovery.rst.
+ * Callbacks of the PCI core: a reset of the card by the bus, and recovery from bus
+ * errors. See Documentation/PCI/pci-error-recovery.rst.
  */
 
 #include <linux/mm.h>
@@ -19,9 +19,9 @@ static void openreg_pci_reset_prepare(struct pci_dev *pdev)
 	trace_openreg_reset(odev, "by the bus");
 	mutex_lock(&odev->reset_lock);
 	openreg_reset_begin(odev);
-	/* Whatever it answers, what follows is stronger. */
+	/* Ignore the result: the reset by the bus follows. */
 	openreg_hw_reset(odev);
-	/* The bus restores what it finds. */
+	/* The PCI core saves this state and restores it after the reset. */
 	pci_clear_master(pdev);
 }
 
@@ -30,7 +30,7 @@ static void openreg_pci_reset_done(struct pci_dev *pdev)
 	struct openreg_device *odev = pci_get_drvdata(pdev);
 	int ret;
 
-	/* The bus keeps what it found, and a wedged card had lost it. */
+	/* The PCI core restored the state that it saved, which a wedged card had lost. */
 	openreg_hw_configure(odev);
 	ret = openreg_hw_reset(odev) ?: openreg_hw_start(odev);
 	openreg_reset_end(odev, ret ? -EIO : 0);
@@ -40,8 +40,8 @@ static void openreg_pci_reset_done(struct pci_dev *pdev)
 }
 
 /*
- * After one that is not fatal the card may be looked at; else it is frozen. A
- * card that sleeps has nothing to lose: who wakes it up has it start anew.
+ * Registers can still be read after an error that is not fatal. After a fatal error they
+ * cannot. A suspended card has nothing to lose: resume starts it again.
  */
 static pci_ers_result_t openreg_pci_error(struct pci_dev *pdev,
 					  pci_channel_state_t state)
@@ -55,13 +55,13 @@ static pci_ers_result_t openreg_pci_error(struct pci_dev *pdev,
 	case pci_channel_io_frozen:
 		if (!odev->suspended)
 			openreg_reset_cut_off(odev, -EIO,
-					      "a fatal error on the bus, the card is cut off");
+					      "a fatal error on the bus: the card is cut off");
 		return PCI_ERS_RESULT_NEED_RESET;
 	default:
-		/* Those that failed to bring it back are told that they did. */
+		/* slot_reset may have failed before and reported it: report it once. */
 		if (!odev->wedged_reported) {
 			openreg_reset_cut_off(odev, -EIO,
-					      "the bus gives the card up");
+					      "a permanent error on the bus: the card is cut off");
 			openreg_reset_report_wedged(odev, -EIO);
 		}
 		return PCI_ERS_RESULT_DISCONNECT;
@@ -69,8 +69,8 @@ static pci_ers_result_t openreg_pci_error(struct pci_dev *pdev,
 }
 
 /*
- * Nothing was lost that the card does not know of: it stops the queue whose
- * transfer is refused. If it does, it goes on.
+ * After an error that is not fatal. The card itself stops a queue whose transfer failed,
+ * so nothing else is lost. If the card is ready, it goes on.
  */
 static pci_ers_result_t openreg_pci_mmio_enabled(struct pci_dev *pdev)
 {
@@ -84,7 +84,7 @@ static pci_ers_result_t openreg_pci_mmio_enabled(struct pci_dev *pdev)
 	if (openreg_hw_is_ready(odev))
 		return PCI_ERS_RESULT_RECOVERED;
 	openreg_reset_cut_off(odev, -EIO,
-			      "an error on the bus, and the card does not work");
+			      "an error on the bus: the card does not work");
 	return PCI_ERS_RESULT_NEED_RESET;
 }
 
@@ -94,9 +94,9 @@ static pci_ers_result_t openreg_pci_slot_reset(struct pci_dev *pdev)
 	int ret;
 
 	guard(mutex)(&odev->reset_lock);
-	/* For the sake of another function. */
+	/* The reset is for another function of the same slot. */
 	if (!odev->wedged && !odev->suspended)
-		openreg_reset_cut_off(odev, -EIO, "the bus wants it reset");
+		openreg_reset_cut_off(odev, -EIO, "the bus resets the slot");
 	openreg_hw_configure(odev);
 	if (odev->suspended)
 		return PCI_ERS_RESULT_RECOVERED;
@@ -107,7 +107,7 @@ static pci_ers_result_t openreg_pci_slot_reset(struct pci_dev *pdev)
 	return PCI_ERS_RESULT_DISCONNECT;
 }
 
-/* Contexts that were there have died; new ones may come. */
+/* Restarts the card. All old contexts are dead; new ones work. */
 static void openreg_pci_resume(struct pci_dev *pdev)
 {
 	struct openreg_device *odev = pci_get_drvdata(pdev);

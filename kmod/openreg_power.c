@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Suspend and resume. Processes are frozen then, so that nobody makes calls nor
- * rings doorbells. Queues stop where a packet ends and the card is reset, which
- * leaves VRAM as it is. On resume it is told of all contexts, segments and
- * queues again, and they go on.
+ * Suspend and resume. Processes are frozen: they make no calls and ring no doorbells.
  *
- * Hibernation is refused: nobody would save VRAM.
+ * - Suspend stops each queue at the end of a packet and resets the card. VRAM stays.
+ * - Resume creates all contexts, segments and queues on the card again, and the queues go
+ *   on.
+ *
+ * Hibernation is refused, because the driver does not save VRAM.
  */
 
 #include <linux/interrupt.h>
@@ -19,13 +20,13 @@
 #include "openreg_queue.h"
 
 #define OPENREG_POWER_POLL_US 1000
-/* For what the driver has under way: clearing of memory, at most. */
+/* How long suspend waits for commands of the driver; the longest clear memory. */
 #define OPENREG_POWER_IDLE_US (20 * USEC_PER_SEC)
-/* For the packets that run. */
+/* How long suspend waits for running packets. */
 #define OPENREG_POWER_PAUSE_US (5 * USEC_PER_SEC)
 
-static void openreg_power_each(struct openreg_device *odev,
-			       void (*fn)(struct openreg_queue *queue))
+static void openreg_power_for_each(struct openreg_device *odev,
+				   void (*fn)(struct openreg_queue *queue))
 {
 	struct openreg_ctx *ctx = NULL;
 	struct openreg_queue *queue;
@@ -41,32 +42,32 @@ static void openreg_power_pause(struct openreg_device *odev)
 {
 	int left;
 
-	openreg_power_each(odev, openreg_queue_pause);
-	/* Those that are late are cut, all the others are through. */
+	openreg_power_for_each(odev, openreg_queue_pause);
+	/* openreg_queue_cut() stops the queues that are late. */
 	read_poll_timeout(atomic_read, left, !left, OPENREG_POWER_POLL_US,
 			  OPENREG_POWER_PAUSE_US, false, &odev->num_pausing);
-	openreg_power_each(odev, openreg_queue_cut);
+	openreg_power_for_each(odev, openreg_queue_cut);
 }
 
-static void openreg_power_wake(struct openreg_queue *queue)
+static void openreg_power_end_pause(struct openreg_queue *queue)
 {
 	openreg_queue_set_restarting(queue, false);
 }
 
-/* It has been told of everything that goes on; the rest is let go. */
+/* The card has all contexts and queues again: send held commands and wake waiters. */
 static void openreg_power_release(struct openreg_device *odev)
 {
 	openreg_admin_release(odev);
-	openreg_power_each(odev, openreg_power_wake);
+	openreg_power_for_each(odev, openreg_power_end_pause);
 }
 
-/* Under reset_lock. When it returns the card does nothing and knows nothing. */
+/* Resets the card and stops both watchdogs. Under reset_lock. */
 static void openreg_power_down(struct openreg_device *odev)
 {
 	disable_delayed_work_sync(&odev->admin.watchdog);
 	disable_delayed_work_sync(&odev->health.work);
 	disable_irq(pci_irq_vector(odev->pdev, 0));
-	/* Segments that the card has released are not to be bound again. */
+	/* Finish released segments first: resume must not bind them again. */
 	openreg_admin_wait_finished(odev);
 	openreg_fault_drain(odev);
 	openreg_admin_suspend(odev);
@@ -88,7 +89,7 @@ static int openreg_power_suspend(struct device *dev)
 	if (read_poll_timeout(openreg_admin_is_idle, idle, idle,
 			      OPENREG_POWER_POLL_US, OPENREG_POWER_IDLE_US,
 			      false, odev)) {
-		dev_warn(dev, "the card is busy, it cannot sleep\n");
+		dev_warn(dev, "cannot suspend: the card is busy\n");
 		openreg_admin_release(odev);
 		return -EBUSY;
 	}
@@ -116,7 +117,7 @@ static int openreg_power_restore_ctx(struct openreg_ctx *ctx)
 	return 0;
 }
 
-/* A context that cannot come back dies alone, as in a reset of the card. */
+/* Restores all contexts. A context that cannot be restored dies as in a reset. */
 static void openreg_power_restore(struct openreg_device *odev)
 {
 	struct openreg_ctx *ctx = NULL;
@@ -128,17 +129,18 @@ static void openreg_power_restore(struct openreg_device *odev)
 		ret = openreg_power_restore_ctx(ctx);
 		if (!ret)
 			continue;
-		drm_err(&odev->drm, "context %u is lost (%d)\n", ctx->id, ret);
+		drm_err(&odev->drm, "cannot restore context %u (%d)\n", ctx->id,
+			ret);
 		openreg_ctx_kill(ctx);
 	}
 }
 
-/* Under reset_lock. */
+/* Restarts the card and both watchdogs. Under reset_lock. */
 static int openreg_power_up(struct openreg_device *odev)
 {
 	int ret, wedged = odev->wedged;
 
-	/* Its memory is mapped as nobody's. */
+	/* Mappings of a wedged card's memory show dummy pages: unmap these. */
 	if (wedged)
 		openreg_reset_begin(odev);
 	ret = openreg_hw_restart(odev);
@@ -167,7 +169,7 @@ static int openreg_power_resume(struct device *dev)
 
 	scoped_guard(mutex, &odev->reset_lock)
 		ret = openreg_power_up(odev);
-	/* If the card dies on the way, a reset ends what is being waited for. */
+	/* If the card hangs here, the watchdog resets it, and the commands fail. */
 	if (!ret)
 		openreg_power_restore(odev);
 	openreg_power_release(odev);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Queues while the system sleeps. Their rings and pages are in system memory
- * and stay; the card forgets them. A queue stops where a packet ends and goes on
- * from there, so that nobody notices.
+ * Suspend and resume of queues. Their rings and pages are in system memory and stay, but
+ * the card loses the queues. A queue stops at the end of a packet and later goes on from
+ * there. Processes do not notice.
  */
 
 #include "openreg_ctx.h"
@@ -16,7 +16,7 @@ static void openreg_queue_paused(struct openreg_admin_req *req)
 		container_of(req, struct openreg_queue, pause);
 	struct openreg_device *odev = queue->odev;
 
-	/* A card that cannot stop like this has not stopped. */
+	/* If the command failed, openreg_queue_cut() must stop the queue. */
 	if (!req->status)
 		WRITE_ONCE(queue->pause_pending, false);
 	atomic_dec(&odev->num_pausing);
@@ -24,11 +24,11 @@ static void openreg_queue_paused(struct openreg_admin_req *req)
 }
 
 /**
- * openreg_queue_pause() - stop a queue where its packet ends
+ * openreg_queue_pause() - begin to stop a queue at the end of its packet
  * @queue: the queue
  *
- * Nobody is woken by that. The card's num_pausing tells when it is done, and
- * pausing whether it was.
+ * Asynchronous, and wakes no waiter. odev->num_pausing becomes 0 when all commands have
+ * completed; pause_pending stays set if the command failed.
  */
 void openreg_queue_pause(struct openreg_queue *queue)
 {
@@ -60,8 +60,8 @@ void openreg_queue_pause(struct openreg_queue *queue)
  * openreg_queue_cut() - stop a queue whose packet takes too long
  * @queue: the queue
  *
- * Its user finds what he would after a move to another host: it has hung, and
- * can be reset.
+ * The queue then has the fault OPENREG_FAULT_HANG, as after a migration of the VM. The
+ * process can reset the queue.
  */
 void openreg_queue_cut(struct openreg_queue *queue)
 {
@@ -72,19 +72,19 @@ void openreg_queue_cut(struct openreg_queue *queue)
 	const struct openreg_card_page *page = queue->card->coherent.cpu;
 	u64 completed = READ_ONCE(page->completed);
 
-	/* It was not through when it had completed so much. */
+	/* The pause was still pending when completed had this value. */
 	smp_rmb();
 	if (!READ_ONCE(queue->pause_pending) || READ_ONCE(queue->error))
 		return;
 	if (openreg_admin_exec_first(queue->odev, queue->ctx, &cmd))
-		return; /* then it dies with the card */
-	/* Its packet has ended after all, and it has stopped as the others. */
+		return; /* the card was reset, and the queue died with it */
+	/* The packet has ended after all, so the queue has stopped as it should. */
 	if (READ_ONCE(page->completed) != completed)
 		return;
 	dev_warn(queue->odev->drm.dev,
-		 "%s[%d]: queue %u stopped, its packet takes too long to sleep\n",
+		 "%s[%d]: queue %u stopped: its packet takes too long for the suspend\n",
 		 queue->comm, queue->pid, queue->id);
-	openreg_dump_queue(queue, "its packet takes too long to sleep");
+	openreg_dump_queue(queue, "its packet takes too long for the suspend");
 	guard(spinlock_irq)(&queue->lock);
 	if (!queue->error)
 		openreg_queue_write_hang(queue);
@@ -92,7 +92,7 @@ void openreg_queue_cut(struct openreg_queue *queue)
 }
 
 /**
- * openreg_queue_restore() - tell a card that was reset of a queue
+ * openreg_queue_restore() - create a queue on the card again after suspend
  * @queue: the queue, as openreg_queue_pause() or openreg_queue_cut() left it
  */
 int openreg_queue_restore(struct openreg_queue *queue)
@@ -110,7 +110,7 @@ int openreg_queue_restore(struct openreg_queue *queue)
 		page = queue->card->coherent.cpu;
 		cmd.reset.head = page->head;
 		cmd.reset.seq = page->completed;
-		/* It may have faulted before it stopped. */
+		/* The queue may have faulted before it stopped. */
 		queue->run_on_resume &= page->state == OPENREG_QUEUE_STOPPED;
 	}
 	ret = openreg_queue_start(queue, OPENREG_QUEUE_KEEP,

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Resetting a card, because it does not answer or because somebody asked the
- * bus for it: all contexts die, new ones work. A card that does not come back is
- * wedged: whatever is asked of it fails at once.
+ * Reset of a card that does not answer, or by the bus. All contexts die, and new ones
+ * work. A card that does not start again is wedged: all calls fail at once.
  */
 
 #include <linux/interrupt.h>
@@ -20,7 +19,7 @@
 #include "openreg_queue.h"
 #include "openreg_trace.h"
 
-/* The card does no DMA, so that what its users see can be written. */
+/* Fails all queues. The card does no DMA, so the driver can write their card pages. */
 static void openreg_reset_fail_queues(struct openreg_device *odev, int error)
 {
 	struct openreg_queue *queue;
@@ -34,16 +33,16 @@ static void openreg_reset_fail_queues(struct openreg_device *odev, int error)
 	xa_unlock(&odev->queues);
 }
 
-/* What was found of the card is void; the admin ring stands still. */
+/* Makes all reset requests made so far stale. Stop the admin ring first. */
 void openreg_reset_new_generation(struct openreg_device *odev)
 {
 	lockdep_assert_held(&odev->reset_lock);
-	/* In this order: see openreg_hw_check_alive(). */
+	/* The ring is seen stopped before this: see openreg_hw_check_alive(). */
 	smp_wmb();
 	WRITE_ONCE(odev->generation, odev->generation + 1);
 }
 
-/* Nobody reaches the card's memory until openreg_reset_end(). */
+/* Blocks access to the card's memory and registers until openreg_reset_end(). */
 void openreg_reset_begin(struct openreg_device *odev)
 {
 	openreg_admin_stop(odev, OPENREG_ADMIN_PAUSED, -EIO);
@@ -56,16 +55,16 @@ void openreg_reset_begin(struct openreg_device *odev)
 }
 
 /**
- * openreg_reset_end() - let a card be used again, or nobody
+ * openreg_reset_end() - end a reset, with a card that works or is wedged
  * @odev: the card
- * @ret: 0 if it has started anew; else what all calls get from now on
+ * @ret: 0 if the card has started again, else the error of all calls from now on
  */
 void openreg_reset_end(struct openreg_device *odev, int ret)
 {
-	/* It may still do DMA: cut it off before anybody uses that memory. */
+	/* The card may still do DMA: cut it off before any of that memory is freed. */
 	if (ret)
 		pci_clear_master(odev->pdev);
-	/* Maps of a wedged card's memory show nothing of it. */
+	/* Set this before up_write(): mappings of a wedged card show dummy pages. */
 	WRITE_ONCE(odev->wedged, ret);
 	if (!ret)
 		odev->wedged_reported = false;
@@ -81,9 +80,9 @@ void openreg_reset_end(struct openreg_device *odev, int ret)
 }
 
 /*
- * DRM's uevent of wedged devices, see "Device Wedging" in its drm-uapi.rst. From
- * here since drm_dev_wedged_event() sends it for the primary node, which devices
- * for computing do not have.
+ * Sends DRM's uevent for wedged devices; see "Device Wedging" in drm-uapi.rst. Does not
+ * use drm_dev_wedged_event(): that sends it for the primary node, which compute devices
+ * do not have.
  */
 static void openreg_reset_send_wedged(struct openreg_device *odev)
 {
@@ -96,12 +95,12 @@ static void openreg_reset_send_wedged(struct openreg_device *odev)
 	drm_dev_exit(cookie);
 }
 
-/* When nobody can reach the card, nor the card anybody. Under reset_lock. */
+/* Reports a wedged card that is cut off from processes and from DMA. Under reset_lock. */
 void openreg_reset_report_wedged(struct openreg_device *odev, int error)
 {
 	odev->wedged_reported = true;
 	drm_err(&odev->drm,
-		"the card did not come back from a reset (%d); reset it by the bus, or unbind and bind it, to try again\n",
+		"the card did not start after a reset (%d): to try again, reset it by the bus, or unbind and bind it\n",
 		error);
 	openreg_reset_send_wedged(odev);
 }
@@ -114,7 +113,7 @@ static void openreg_reset_work(struct work_struct *work)
 	int ret;
 
 	guard(mutex)(&odev->reset_lock);
-	/* The bus, or a sleep, may have been faster. */
+	/* A reset by the bus or a suspend may have come first. */
 	if (odev->generation != READ_ONCE(odev->reset_wanted) || odev->suspended ||
 	    odev->wedged)
 		return;
@@ -129,19 +128,19 @@ static void openreg_reset_work(struct work_struct *work)
 }
 
 /**
- * openreg_reset_request() - have the card reset
+ * openreg_reset_request() - request a reset of the card
  * @odev: the card
- * @seen: its generation before the reason was found
+ * @seen: the card's generation before the reason was found
  * @reason: a sentence for the log
  *
- * Nothing happens if it has been reset since, or has slept.
+ * Does nothing if the card was reset or suspended since then.
  */
 void openreg_reset_request(struct openreg_device *odev, u64 seen,
 			   const char *reason)
 {
 	u64 wanted = READ_ONCE(odev->reset_wanted);
 
-	/* Who looked before a reset takes nothing from who looked after it. */
+	/* Drop requests of older generations; keep the newest. */
 	do {
 		if (seen < wanted)
 			return;
@@ -151,12 +150,12 @@ void openreg_reset_request(struct openreg_device *odev, u64 seen,
 }
 
 /**
- * openreg_reset_cut_off() - do without a card that may not be touched, or is gone
+ * openreg_reset_cut_off() - stop using a card that is gone or must not be accessed
  * @odev: the card
- * @error: what all calls get from now on
+ * @error: the error of all calls from now on
  * @reason: a sentence for the log
  *
- * It counts as wedged until the bus brings it back. Under reset_lock.
+ * The card is wedged until the bus resets it. Under reset_lock.
  */
 void openreg_reset_cut_off(struct openreg_device *odev, int error,
 			   const char *reason)
@@ -196,7 +195,7 @@ int openreg_reset_init(struct openreg_device *odev)
 	return ret;
 }
 
-/* No reset, no watchdog and no command to the card after this. */
+/* Ends resets, watchdogs and commands for good. */
 void openreg_reset_fini(struct openreg_device *odev)
 {
 	disable_work_sync(&odev->reset_work);

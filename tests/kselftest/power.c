@@ -248,7 +248,7 @@ TEST_F_TIMEOUT(sleepy, too_long, 120)
 	EXPECT_EQ(OPENREG_FAULT_HANG, self->q.card->fault.code);
 	EXPECT_EQ(1, self->q.card->fault.seq);
 	EXPECT_TRUE(dump_read(text, sizeof(text)));
-	EXPECT_TRUE(strstr(text, "takes too long to sleep") &&
+	EXPECT_TRUE(strstr(text, "takes too long for the suspend") &&
 		    strstr(text, "  VECTOR, "))
 		TH_LOG("%s", text);
 	EXPECT_TRUE(dump_drop());
