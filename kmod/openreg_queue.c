@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* User queues: creation, destruction, reset. */
+/* User queues: create, destroy, reset. */
 
 #include <linux/capability.h>
 
@@ -25,7 +25,7 @@ static void openreg_queue_release(struct kref *ref)
 		if (!IS_ERR_OR_NULL(bos[i]))
 			openreg_bo_put(bos[i]);
 	mutex_destroy(&queue->op_lock);
-	/* An interrupt may still be looking at its waiters. */
+	/* The interrupt handler may still read the queue under RCU. */
 	kfree_rcu(queue, rcu);
 }
 
@@ -76,7 +76,7 @@ static struct openreg_queue *openreg_queue_new(struct openreg_ctx *ctx,
 	return queue;
 }
 
-/* Before the card knows it: its number, and who gets its interrupts. */
+/* Gives the queue a number and a vector. Call this before the card gets the queue. */
 static int openreg_queue_register(struct openreg_queue *queue)
 {
 	struct openreg_device *odev = queue->odev;
@@ -101,7 +101,7 @@ static int openreg_queue_register(struct openreg_queue *queue)
 	return 0;
 }
 
-/* After the card has forgotten it. The queue must have failed. */
+/* Frees number and vector. The card must have destroyed the queue, and error be set. */
 void openreg_queue_unregister(struct openreg_queue *queue)
 {
 	struct openreg_vector *vector = queue->vector;
@@ -113,7 +113,7 @@ void openreg_queue_unregister(struct openreg_queue *queue)
 	xa_erase(&queue->odev->queues, queue->id);
 }
 
-/* Tells the card of it; exec() is openreg_admin_exec() or its like. */
+/* Creates the queue on the card. exec() sends the command. */
 int openreg_queue_start(struct openreg_queue *queue, u32 flags,
 			openreg_admin_exec_fn exec)
 {
@@ -165,7 +165,7 @@ static void openreg_queue_revoke(struct openreg_queue *queue,
 	drm_vma_node_revoke(&queue->ctx->doorbell->base.vma_node, filp);
 }
 
-/* The file goes: its permissions to map do not go with the objects. */
+/* Revokes the file's permission to map, which freeing the objects does not. */
 void openreg_queues_close(struct openreg_file *file, struct drm_file *filp)
 {
 	struct openreg_queue *queue;
@@ -201,7 +201,7 @@ static int openreg_queue_check(struct openreg_device *odev,
 	return 0;
 }
 
-/* Takes the reference to queue, whatever happens. */
+/* Takes over the reference to the queue, also if it fails. */
 static int openreg_queue_setup(struct openreg_queue *queue,
 			       struct drm_file *filp)
 {
@@ -255,7 +255,7 @@ int openreg_queue_create(struct openreg_file *file, struct drm_file *filp,
 	if (IS_ERR(queue))
 		return PTR_ERR(queue);
 
-	/* Reserved now, filled in when nothing can fail any more. */
+	/* Reserve the number now, so that xa_store() below cannot fail. */
 	ret = xa_alloc_cyclic(&file->queues, &args->queue, NULL,
 			      XA_LIMIT(1, S32_MAX), &file->next_queue,
 			      GFP_KERNEL);
@@ -285,7 +285,10 @@ struct openreg_queue *openreg_queue_lookup(struct openreg_file *file, u32 num)
 	return queue;
 }
 
-/* The caller gets the file's reference. Its engine time stays the file's. */
+/*
+ * Takes the queue out of the file's table, with its reference. The file keeps the engine
+ * time. Returns false if another call has taken the queue.
+ */
 static bool openreg_queue_take(struct openreg_file *file,
 			       struct openreg_queue *queue, u32 num)
 {
@@ -315,15 +318,15 @@ static void openreg_queue_op_done(struct openreg_admin_req *req)
 }
 
 /*
- * The card may take as long as the packet at work does. -EINTR: the caller was killed,
- * and the command, if it was begun, goes on without him.
+ * Runs a command for the queue. The card may need as long as the running packet does.
+ * Returns -EINTR if the caller was killed; a command that was sent goes on.
  */
 static int openreg_queue_exec(struct openreg_queue *queue,
 			      const struct openreg_admin_cmd *cmd)
 {
 	lockdep_assert_held(&queue->op_lock);
 
-	/* That of somebody who was killed. */
+	/* An earlier caller may have been killed while its command ran. */
 	if (wait_for_completion_killable(&queue->op_completion))
 		return -EINTR;
 	reinit_completion(&queue->op_completion);
@@ -335,14 +338,14 @@ static int openreg_queue_exec(struct openreg_queue *queue,
 	queue->op.frees = false;
 	openreg_admin_submit(queue->odev, &queue->op);
 	if (wait_for_completion_killable(&queue->op_completion)) {
-		/* The file may be closed by then, and the context go with it. */
+		/* The file may be closed by then, so done() may free the context. */
 		WRITE_ONCE(queue->op.frees, true);
 		return -EINTR;
 	}
 	return queue->op.status;
 }
 
-static int openreg_queue_end(struct openreg_queue *queue)
+static int openreg_queue_destroy_on_card(struct openreg_queue *queue)
 {
 	struct openreg_admin_cmd cmd = {
 		.opcode = OPENREG_ADMIN_QUEUE_DESTROY,
@@ -350,10 +353,10 @@ static int openreg_queue_end(struct openreg_queue *queue)
 	};
 
 	trace_openreg_queue_destroy(queue);
-	/* Most often the user's end comes right after the queue's. */
+	/* Log a fault first: processes often destroy a queue right after its fault. */
 	openreg_fault_try_drain(queue->odev);
 	openreg_queue_fail(queue, -EIO);
-	/* Either the card has stopped it or it has been reset. */
+	/* Ignore other errors: the card has stopped the queue or was reset. */
 	return openreg_queue_exec(queue, &cmd) == -EINTR ? -EINTR : 0;
 }
 
@@ -368,14 +371,14 @@ int openreg_queue_destroy(struct openreg_file *file, struct drm_file *filp,
 	ret = mutex_lock_killable(&queue->op_lock);
 	if (ret)
 		goto out_put;
-	/* Who is killed before it is begun has done nothing. */
+	/* If the caller is killed here, nothing has been done. */
 	ret = wait_for_completion_killable(&queue->op_completion) ? -EINTR : -ENOENT;
 	if (ret == -ENOENT && openreg_queue_take(file, queue, num)) {
-		ret = openreg_queue_end(queue);
+		ret = openreg_queue_destroy_on_card(queue);
 		openreg_queue_revoke(queue, filp);
 	}
 	mutex_unlock(&queue->op_lock);
-	/* If the card may still use it, it goes with its context. */
+	/* After -EINTR the card may still use the queue: free it with its context. */
 	if (!ret) {
 		scoped_guard(mutex, &queue->ctx->lock)
 			list_del_init(&queue->ctx_link);
@@ -399,7 +402,7 @@ static int openreg_queue_peek(struct openreg_queue *queue, u64 *completed)
 	return 0;
 }
 
-/* While it is set nobody takes the queue for one that has stopped. */
+/* While restarting is set, waiters do not take the queue for one that has stopped. */
 void openreg_queue_set_restarting(struct openreg_queue *queue, bool on)
 {
 	scoped_guard(spinlock_irq, &queue->lock)
@@ -414,10 +417,10 @@ static int openreg_queue_restart(struct openreg_queue *queue, u64 head, u64 seq)
 	u64 completed;
 	int ret;
 
-	/* A worker may still be letting go of a queue that has faulted. */
+	/* Also if the queue has faulted: a worker may still be leaving it. */
 	cmd.opcode = OPENREG_ADMIN_QUEUE_STOP;
 	ret = openreg_queue_exec(queue, &cmd);
-	/* By now its record is in the fault ring, if it has faulted. */
+	/* If the queue has faulted, its record is in the fault ring by now. */
 	openreg_fault_try_drain(queue->odev);
 	if (!ret)
 		ret = openreg_queue_peek(queue, &completed);
@@ -446,7 +449,7 @@ int openreg_queue_reset(struct openreg_queue *queue, u64 head, u64 seq)
 	if (ret)
 		goto out;
 	trace_openreg_queue_reset(queue);
-	/* If it has faulted, that is what those who wait get to know. */
+	/* If the queue has faulted, its waiters must return with that. */
 	openreg_queue_notify(queue);
 	openreg_queue_set_restarting(queue, true);
 	ret = openreg_queue_restart(queue, head, seq);
@@ -469,7 +472,7 @@ static void openreg_queue_stopped(struct openreg_admin_req *req)
 	openreg_ctx_put(ctx);
 }
 
-/* Nobody waits for it; nothing happens if it is being stopped already. */
+/* Stops a queue without waiting. Does nothing if a stop is already in flight. */
 void openreg_queue_stop_async(struct openreg_queue *queue)
 {
 	scoped_guard(spinlock_irq, &queue->lock) {
@@ -478,7 +481,7 @@ void openreg_queue_stop_async(struct openreg_queue *queue)
 		queue->stopping = true;
 	}
 	dev_warn_ratelimited(queue->odev->drm.dev,
-			     "%s[%d]: queue %u stopped, it may keep a closed buffer in use\n",
+			     "%s[%d]: queue %u stopped: it may keep a closed buffer in use\n",
 			     queue->comm, queue->pid, queue->id);
 	openreg_dump_queue(queue, "it may keep a closed buffer in use");
 	kref_get(&queue->ref);

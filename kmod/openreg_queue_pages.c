@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* What queues are mapped as: rings, the pages beside them, doorbells. */
+/* Objects for the memory of queues: rings, the pages beside them, doorbells. */
 
 #include <linux/dma-mapping.h>
 #include <linux/mm.h>
@@ -53,7 +53,7 @@ struct openreg_bo *openreg_coherent_new(struct openreg_device *odev, u64 size,
 
 	if (IS_ERR(bo))
 		return bo;
-	/* Whoever maps it keeps it when the queue has gone. */
+	/* Charge the memory: a mapping keeps it after the queue is destroyed. */
 	ret = openreg_bo_charge(bo);
 	if (ret)
 		goto out_put;
@@ -119,7 +119,7 @@ static struct openreg_bo *openreg_doorbell_new(struct openreg_device *odev)
 	return bo;
 }
 
-/* One page for all queues of a context, so that there is one for everybody. */
+/* All queues of a context share one doorbell page, because pages are few. */
 int openreg_ctx_need_doorbell(struct openreg_ctx *ctx)
 {
 	struct openreg_bo *bo;

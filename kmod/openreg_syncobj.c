@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Syncobj points that tell of a packet's completion.
+ * Syncobj points that are signalled when a packet completes.
  *
- * A user queue may stand still for ever, so there is never a fence that is yet
- * to be signalled: the point gets one when the packet has completed, and it is
- * signalled already. Whoever waits for the point waits for it to appear.
+ * A packet of a user queue may never complete, so the driver never makes an unsignalled
+ * fence. When the packet has completed, the driver adds the point with a fence that is
+ * signalled already. Until then a process waits for the point to be added.
  */
 
 #include <linux/dma-fence.h>
@@ -18,17 +18,17 @@
 #include "openreg_gem.h"
 #include "openreg_queue.h"
 
-/* Of one open file. */
+/* Most points of one open file that are not added yet. */
 #define OPENREG_POINTS_MAX 1024
 
 struct openreg_point {
 	struct list_head link;
-	u64 seq; /* of the packet */
-	int error; /* why that will not complete */
+	u64 seq; /* sequence number of the packet */
+	int error; /* -EIO if the packet will not complete, or 0 */
 	struct drm_syncobj *syncobj;
 	struct dma_fence *fence; /* signalled */
 	struct dma_fence_chain *chain; /* NULL: the syncobj has no timeline */
-	u64 value;
+	u64 value; /* on the timeline */
 };
 
 static void openreg_point_free(struct openreg_point *point)
@@ -67,7 +67,7 @@ openreg_point_new(struct drm_file *filp,
 
 static void openreg_point_signal(struct openreg_point *point)
 {
-	/* Nobody has seen the fence yet. */
+	/* The fence is not published yet, so its fields can be set. */
 	point->fence->timestamp = ktime_get();
 	point->fence->error = point->error;
 	if (point->chain)
@@ -79,7 +79,7 @@ static void openreg_point_signal(struct openreg_point *point)
 	openreg_point_free(point);
 }
 
-/* In the order in which they came due. */
+/* Adds points in the order in which their packets completed. */
 static void openreg_points_work(struct work_struct *work)
 {
 	struct openreg_queue *queue =
@@ -102,14 +102,14 @@ void openreg_points_init(struct openreg_queue *queue)
 }
 
 /**
- * openreg_points_wake() - let points appear
+ * openreg_points_wake() - add the points of completed packets
  * @queue: the queue, locked
- * @completed: its counter
- * @all: what has not completed will not
+ * @completed: completion counter of the queue
+ * @all: add the points of all other packets too, with an error: they will not complete
  *
- * They do from a work: a syncobj's lock is not for the interrupt handler.
+ * A work adds the points, because the interrupt handler cannot take a syncobj's lock.
  *
- * Returns: the least packet that a point is yet to wait for.
+ * Returns: the least sequence number of the points that remain.
  */
 u64 openreg_points_wake(struct openreg_queue *queue, u64 completed, bool all)
 {
@@ -129,14 +129,14 @@ u64 openreg_points_wake(struct openreg_queue *queue, u64 completed, bool all)
 	}
 	if (due) {
 		kref_get(&queue->ref);
-		/* Not the last one: the queue is still in its table. */
+		/* Not the last reference: the queue is still in its table. */
 		if (!queue_work(queue->odev->wq, &queue->points_work))
 			openreg_queue_put(queue);
 	}
 	return list_empty(&queue->points) ? OPENREG_ARMED_NONE : point->seq;
 }
 
-/* The queue has failed, and the card does no DMA for it any more. */
+/* Adds all points. The queue has failed, and the card does no DMA for it any more. */
 void openreg_points_fail(struct openreg_queue *queue)
 {
 	guard(spinlock_irqsave)(&queue->lock);
@@ -166,10 +166,11 @@ static int openreg_point_add(struct openreg_queue *queue,
 /**
  * openreg_queue_signal() - signal a point of a syncobj when a packet completes
  * @queue: the queue
- * @filp: whose syncobj it is
+ * @filp: the file of the syncobj
  * @args: the packet and the point
  *
- * Returns: 0; if the packet has completed already, so is the point then.
+ * Returns: 0 or a negative error. If the packet has completed already, the point is added
+ * when this returns.
  */
 int openreg_queue_signal(struct openreg_queue *queue, struct drm_file *filp,
 			 const struct drm_openreg_queue_signal *args)
@@ -182,7 +183,7 @@ int openreg_queue_signal(struct openreg_queue *queue, struct drm_file *filp,
 		return PTR_ERR(point);
 	ret = openreg_queue_wait(queue, args->seq, 0, &completed);
 	if (!ret) {
-		/* Those before it come first. */
+		/* Add the points of earlier packets first. */
 		openreg_queue_notify(queue);
 		flush_work(&queue->points_work);
 		openreg_point_signal(point);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* System memory that the card reaches by DMA: page lists, SYSTEM objects. */
+/* System memory that the card reaches by DMA: page lists and SYSTEM objects. */
 
 #include <linux/dma-mapping.h>
 #include <linux/mm.h>
@@ -12,7 +12,7 @@
 #include "openreg_gem.h"
 
 #define OPENREG_HUGE_SHIFT 21
-/* Long runs make short segment tables and fast copies. */
+/* Allocate chunks of 2 MiB: long runs make short page lists and fast copies. */
 #define OPENREG_CHUNK_ORDER (OPENREG_HUGE_SHIFT - PAGE_SHIFT)
 
 int openreg_pages_map(struct openreg_bo *bo)
@@ -46,7 +46,7 @@ void openreg_pages_unmap(struct openreg_bo *bo)
 	sg_free_table(&mem->sgt);
 }
 
-/* How many pages of this size describe the memory; 0 if they cannot. */
+/* Returns how many pages of this size the memory has; 0 if they do not fit it. */
 static u64 openreg_pages_count(struct sg_table *sgt, unsigned int shift)
 {
 	u64 mask = BIT_ULL(shift) - 1;
@@ -114,7 +114,7 @@ int openreg_pages_prepare(struct openreg_bo *bo, struct openreg_admin_cmd *cmd)
 	return 0;
 }
 
-/* The card has read the list when the bind command completes. */
+/* Frees the page list. The card has read it when SEG_BIND completes. */
 void openreg_pages_unprepare(struct openreg_bo *bo)
 {
 	struct openreg_pages *mem = &bo->mem;
@@ -170,14 +170,14 @@ static int openreg_bo_try_charge(struct openreg_bo *bo)
 	return 0;
 }
 
-/* They are never swapped out, and anybody may have some. */
+/* Counts the pages against a limit: any user may allocate, and they cannot be swapped. */
 int openreg_bo_charge(struct openreg_bo *bo)
 {
 	int ret = openreg_bo_try_charge(bo);
 
 	if (!ret)
 		return 0;
-	/* Somebody's who has ended may be on their way back. */
+	/* The finish work may be freeing pages of closed files: wait and try again. */
 	openreg_admin_wait_finished(to_openreg(bo->base.dev));
 	return openreg_bo_try_charge(bo);
 }

@@ -29,7 +29,7 @@ DECLARE_EVENT_CLASS(openreg_bo,
 			      __entry->card, __entry->ctx, __entry->address, __entry->size,
 			      __entry->flags));
 
-/* A file has got a segment for it, or has closed it; the card lets go later. */
+/* bind: the object got a segment. close: it was closed. unbound: the card released it. */
 DEFINE_EVENT(openreg_bo, openreg_bo_bind,
 	     TP_PROTO(const struct openreg_bo *bo), TP_ARGS(bo));
 DEFINE_EVENT(openreg_bo, openreg_bo_close,

@@ -37,12 +37,15 @@ static int openreg_user_charge(struct openreg_bo *bo, unsigned long num)
 
 	if (!ret)
 		return 0;
-	/* What a file had that is closed may be on its way back. */
+	/* The finish work may be unpinning memory of closed files: wait and try again. */
 	openreg_admin_wait_finished(to_openreg(bo->base.dev));
 	return openreg_user_try_charge(bo, num);
 }
 
-/* Says why before pinning says only EFAULT; openreg_user_pin() decides. */
+/*
+ * Returns a better error than pinning, which returns only EFAULT. The check in
+ * openreg_user_pin() is the one that counts: the mapping may change in between.
+ */
 static int openreg_user_check(u64 address, u64 size)
 {
 	struct mm_struct *mm = current->mm;
@@ -90,8 +93,8 @@ static int openreg_user_pin(struct openreg_bo *bo, u64 start,
 			return -EINTR;
 	}
 	/*
-	 * A private map of a file has anonymous pages by now. Anything else
-	 * means that the map has changed since it was looked at.
+	 * A private mapping of a file has anonymous pages by now. Other pages mean that
+	 * the mapping has changed since openreg_user_check().
 	 */
 	for (i = 0; i < num; i++)
 		if (!PageAnon(mem->pages[i]))
@@ -126,7 +129,7 @@ static const struct openreg_bo_ops openreg_user_ops = {
 	.release = openreg_user_release,
 };
 
-/* Pinned, but not yet mapped for the card. Faults in memory of the process. */
+/* Creates an object of pinned memory, not yet mapped for DMA. May fault pages in. */
 struct openreg_bo *openreg_user_bo_new(struct openreg_device *odev, u64 address,
 				       u64 size, bool readonly)
 {

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Sleeping until a packet has completed.
+ * Wait until a packet has completed.
  *
- * armed, in the kernel page, is the least sequence number anyone sleeps on.
- * The card raises the queue's vector when its counter passes that, so armed is
- * stored first, then the counter is read again. The barrier between them is
- * mb(), a fence whatever the number of processors: smp_mb() is a locked
- * instruction, which an emulator may drop when there is one processor, and the
- * card is another thread of the host even then.
+ * armed, in the kernel page, is the least sequence number that any process or point
+ * waits for. The card raises the queue's vector when its completion counter reaches
+ * armed. So the driver stores armed first, and then reads the counter again.
+ *
+ * The barrier in between must be mb(), not smp_mb(). smp_mb() is a locked instruction,
+ * which an emulator may drop if the VM has one CPU. But the card is another thread of the
+ * host even then.
  */
 
 #include <linux/hrtimer.h>
@@ -32,11 +33,11 @@ static void openreg_waiter_remove(struct openreg_queue *queue,
 	lockdep_assert_held(&queue->lock);
 	rb_erase_cached(&waiter->node, &queue->waiters);
 	WRITE_ONCE(queue->num_waiters, queue->num_waiters - 1);
-	/* Who sees it takes the lock before the waiter goes. */
+	/* A waiter that sees this takes the lock before it leaves its stack frame. */
 	WRITE_ONCE(waiter->waiting, 0);
 }
 
-/* Returns: the least packet that somebody is yet to wait for. */
+/* Returns: the least sequence number of the waiters that remain. */
 static u64 openreg_waiters_wake(struct openreg_queue *queue, u64 completed,
 				bool all)
 {
@@ -55,7 +56,7 @@ static u64 openreg_waiters_wake(struct openreg_queue *queue, u64 completed,
 	return OPENREG_ARMED_NONE;
 }
 
-/* Wakes whose time has come and arms for the rest. */
+/* Wakes the waiters of completed packets and arms the queue for the others. */
 void openreg_queue_notify(struct openreg_queue *queue)
 {
 	const struct openreg_card_page *card;
@@ -64,7 +65,7 @@ void openreg_queue_notify(struct openreg_queue *queue)
 	bool stopped;
 
 	guard(spinlock_irqsave)(&queue->lock);
-	/* The interrupt handler may come late: its objects may be gone, too. */
+	/* If error is set, the interrupt came late, and the pages may be freed. */
 	if (queue->error)
 		return;
 	card = queue->card->coherent.cpu;
@@ -81,7 +82,7 @@ void openreg_queue_notify(struct openreg_queue *queue)
 			break;
 		queue->armed = armed;
 		WRITE_ONCE(kernel->armed, armed);
-		mb(); /* against the card's: see above */
+		mb(); /* pairs with the card's barrier: see above */
 	} while (READ_ONCE(card->completed) >= armed);
 }
 
@@ -100,13 +101,12 @@ static void openreg_queue_set_error(struct openreg_queue *queue, int error)
 }
 
 /**
- * openreg_queue_fail() - nothing of this queue completes any more
+ * openreg_queue_fail() - fail all waits for a queue
  * @queue: the queue
- * @error: what every waiter gets, now and later
+ * @error: the error of all waits, now and later
  *
- * After it the driver does not touch the pages of the queue, but to dump them
- * before a reset. The card may: what tells others of it, openreg_points_fail(),
- * is for when it does not.
+ * After this the driver does not access the pages of the queue, except for a dump before
+ * a reset. The card may still do so. Call openreg_points_fail() when it cannot any more.
  */
 void openreg_queue_fail(struct openreg_queue *queue, int error)
 {
@@ -114,7 +114,10 @@ void openreg_queue_fail(struct openreg_queue *queue, int error)
 	openreg_queue_set_error(queue, error);
 }
 
-/* The card has let go of the queue, with a packet half done perhaps. */
+/*
+ * Writes a HANG fault to the card page. The card does not run the queue any more, and may
+ * have left a packet half done.
+ */
 void openreg_queue_write_hang(struct openreg_queue *queue)
 {
 	struct openreg_card_page *card = queue->card->coherent.cpu;
@@ -125,18 +128,18 @@ void openreg_queue_write_hang(struct openreg_queue *queue)
 		.operand = OPENREG_NO_OPERAND,
 		.seq = READ_ONCE(card->completed) + 1,
 	};
-	/* Who reads the state finds the fault. */
+	/* A process that sees this state must see the fault too. */
 	smp_store_release(&card->state, OPENREG_QUEUE_FAULTED);
 }
 
 /**
- * openreg_queue_hang() - fail a queue that the card has forgotten
+ * openreg_queue_hang() - fail a queue that the card has lost
  * @queue: the queue
- * @error: what every waiter gets, now and later
+ * @error: the error of all waits, now and later
  *
- * Only when the card has been reset or cut off. It does not write the card page
- * any more, and what user space reads there would go on to say that the queue
- * runs.
+ * Call this only after the card was reset or cut off, or has destroyed the context. It
+ * does not write the card page any more. So the driver does: else user space would see
+ * the queue run for ever.
  */
 void openreg_queue_hang(struct openreg_queue *queue, int error)
 {
@@ -189,7 +192,7 @@ static void openreg_wait_add(struct openreg_queue *queue,
 static void openreg_wait_remove(struct openreg_queue *queue,
 				struct openreg_waiter *waiter)
 {
-	/* The lock also keeps the waker out of this stack frame. */
+	/* Take the lock even if woken: the waker may still use this stack frame. */
 	scoped_guard(spinlock_irq, &queue->lock) {
 		if (!waiter->waiting)
 			return;
@@ -205,7 +208,7 @@ static int openreg_wait_sleep(struct openreg_waiter *waiter, s64 timeout_ns)
 
 	for (;;) {
 		set_current_state(TASK_INTERRUPTIBLE);
-		/* First: a card may wake us over and over for nothing. */
+		/* Check signals first: a hostile card may wake the task for ever. */
 		if (signal_pending(current)) {
 			ret = -ERESTARTSYS;
 			break;
@@ -228,8 +231,8 @@ static int openreg_wait_sleep(struct openreg_waiter *waiter, s64 timeout_ns)
  * openreg_queue_wait() - wait until a packet has completed
  * @queue: the queue
  * @seq: sequence number of the packet
- * @timeout_ns: absolute, CLOCK_MONOTONIC; S64_MAX is never
- * @completed: out: the completion counter, whatever the result
+ * @timeout_ns: absolute, CLOCK_MONOTONIC; S64_MAX to wait without limit
+ * @completed: out: the completion counter, also on errors
  *
  * Returns: 0, -ETIME, -EIO, -ENODEV or -ERESTARTSYS.
  */
