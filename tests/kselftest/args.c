@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Every ioctl refuses what it does not know, field by field. */
+/* Every ioctl checks every field, and refuses flags and types that it does not know. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -53,7 +53,7 @@ TEST_F(args, query_sizes)
 		unsigned char more[64];
 	} buf;
 
-	/* No pointer: only the size. */
+	/* Without a pointer the call returns only the size. */
 	ASSERT_EQ(0, card_ioctl(self->fd, DRM_IOCTL_OPENREG_QUERY, &query));
 	EXPECT_EQ(sizeof(buf.info), query.size);
 
@@ -66,7 +66,7 @@ TEST_F(args, query_sizes)
 	EXPECT_EQ(self->info.isa_version, buf.info.isa_version);
 	EXPECT_EQ(0xaaaaaaaa, buf.info.card);
 
-	/* A newer one asks for more. */
+	/* A program newer than the kernel asks for more. */
 	query.size = sizeof(buf);
 	ASSERT_EQ(0, card_ioctl(self->fd, DRM_IOCTL_OPENREG_QUERY, &query));
 	EXPECT_EQ(sizeof(buf.info), query.size);
@@ -111,7 +111,7 @@ TEST_F(args, bo_create_size)
 		EXPECT_CALL(-EINVAL, BO_CREATE, bo_create, .flags = flags,
 			    .size = -4095ull);
 	}
-	/* Legal, but there is not so much. */
+	/* The size is legal, but there is not so much memory. */
 	EXPECT_CALL(-ENOSPC, BO_CREATE, bo_create, .flags = DRM_OPENREG_BO_VRAM,
 		    .size = self->info.vram_size + 1);
 	EXPECT_CALL(-ENOMEM, BO_CREATE, bo_create,
@@ -260,7 +260,7 @@ TEST_F(args, pointers)
 				      &nr));
 }
 
-/* The core's for a display's master: a file of this card has none. */
+/* DRM's ioctls for the master of a display: files of this card have no master. */
 TEST_F(args, no_master)
 {
 	struct drm_unique unique = {};
@@ -269,12 +269,12 @@ TEST_F(args, no_master)
 	EXPECT_EQ(-EACCES, card_ioctl(self->fd, DRM_IOCTL_GET_UNIQUE, &unique));
 	EXPECT_EQ(-EACCES, card_ioctl(self->fd, DRM_IOCTL_GET_MAGIC, &auth));
 	EXPECT_EQ(-EACCES, card_ioctl(self->fd, DRM_IOCTL_AUTH_MAGIC, &auth));
-	/* The same numbers, of a terminal. */
+	/* An ioctl of a terminal with the same number. */
 	EXPECT_FALSE(isatty(self->fd));
 	EXPECT_EQ(ENOTTY, errno);
 }
 
-/* An ioctl of a 32-bit program: *low* is below 4 GiB. */
+/* Makes an ioctl as a 32-bit program does. low is below 4 GiB. */
 static long ioctl_32(int fd, unsigned int request, void *low)
 {
 	long ret = 54;
@@ -324,8 +324,8 @@ static void call_core(int fd)
 }
 
 /*
- * Whatever the core makes of them, root's or nobody's, files work afterwards,
- * and others, too.
+ * DRM's own ioctls with arbitrary arguments, as root and as another user. Afterwards this
+ * file and new files still work.
  */
 TEST_F(args, core_ioctls)
 {
@@ -350,7 +350,7 @@ TEST_F(args, core_ioctls)
 	EXPECT_EQ(0, card_info(self->fd, &self->info));
 }
 
-/* Objects are shared as dma-bufs only: a name of one leads nowhere. */
+/* Objects are shared as dma-bufs only: GEM names do not work. */
 TEST_F(args, no_names)
 {
 	struct drm_gem_flink flink = {};
@@ -367,7 +367,7 @@ TEST_F(args, no_names)
 	ASSERT_EQ(0, bo_close(self->fd, bo.handle));
 }
 
-/* mmap() takes what it was given, whole, and nothing else. */
+/* mmap() maps only an offset that the driver returned, shared, and within the object. */
 TEST_F(args, mmap)
 {
 	const int rw = PROT_READ | PROT_WRITE;

@@ -258,7 +258,7 @@ __u64 queue_write(struct queue *queue, const struct packet *packet)
 void queue_publish(struct queue *queue)
 {
 	__atomic_store_n(&queue->user->tail, queue->tail, __ATOMIC_RELEASE);
-	/* A fence even on one emulated CPU, where lock prefixes may vanish. */
+	/* mfence: with one emulated CPU a lock prefix may be no barrier. */
 	__asm__ volatile("mfence" ::: "memory");
 	if (queue->card->asleep)
 		*queue->doorbell = 1;
@@ -298,7 +298,7 @@ static int stats_path(char *path, size_t size)
 		mount("none", "/sys/kernel/debug", "debugfs", 0, NULL);
 	if (glob("/sys/kernel/debug/accel/*/openreg_stats", 0, NULL, &found))
 		return -1;
-	/* In the order of their places on the bus; for any but the first all have to be there. */
+	/* The files are sorted by bus address. A card but the first needs all cards. */
 	if (found.gl_pathc > chosen)
 		ret = snprintf(path, size, "%s", found.gl_pathv[chosen]);
 	globfree(&found);

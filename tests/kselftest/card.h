@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The ioctls and a raw queue, for tests that want nothing in between. */
+/* The ioctls and a raw queue, for tests that do not use libopenreg. */
 #ifndef OPENREG_TEST_CARD_H
 #define OPENREG_TEST_CARD_H
 
@@ -20,7 +20,7 @@ struct bo {
 	__u64 size;
 	__u64 address;
 	__u64 mmap_offset;
-	void *cpu; /* once mapped */
+	void *cpu; /* the mapping, after bo_map() */
 };
 
 struct queue {
@@ -36,13 +36,13 @@ struct queue {
 	struct drm_openreg_queue_create args;
 };
 
-/* Of several cards, the one that all below is about; the first, if nothing is said. */
+/* Choose one of several cards for all functions below. The default is the first. */
 void card_choose(unsigned int number);
 unsigned int card_number(void);
 const char *card_node(void);
 
-/* All return 0 or -errno unless said otherwise. */
-int card_open(void); /* file descriptor */
+/* Functions that return an int return 0 or -errno, except as noted. */
+int card_open(void); /* returns a file descriptor or -errno */
 int card_ioctl(int fd, unsigned long request, void *arg);
 int card_info(int fd, struct drm_openreg_device_info *info);
 int card_memory(int fd, struct drm_openreg_memory_info *info);
@@ -50,20 +50,20 @@ int card_memory(int fd, struct drm_openreg_memory_info *info);
 int bo_create(int fd, __u64 size, __u32 flags, struct bo *bo);
 int bo_register(int fd, void *memory, __u64 size, __u32 flags,
 		struct bo *bo);
-int bo_map(int fd, struct bo *bo); /* into bo->cpu */
+int bo_map(int fd, struct bo *bo); /* sets bo->cpu */
 int bo_close(int fd, __u32 handle);
 
-int queue_create(int fd, __u32 slots, struct queue *queue); /* and map */
+int queue_create(int fd, __u32 slots, struct queue *queue); /* also maps it */
 int queue_destroy(struct queue *queue);
 void queue_unmap(struct queue *queue);
 int queue_reset(struct queue *queue, __u64 head, __u64 seq);
-/* Relative timeout; FOREVER for none. */
+/* The timeout is relative; FOREVER for none. */
 int queue_wait(struct queue *queue, __u64 seq, __s64 timeout_ns);
-int queue_spin(struct queue *queue, __u64 seq); /* -ETIME after 20 s */
+int queue_spin(struct queue *queue, __u64 seq); /* fails with -ETIME after 20 s */
 
 /*
- * A packet under construction; layout of openreg_isa.h. After packet_begin()
- * come sizes, operands with their strides, immediates, instructions.
+ * A packet under construction, as openreg_isa.h lays it out. Call packet_begin(), then
+ * add sizes, operands with their strides, immediates, instructions, in this order.
  */
 struct packet {
 	unsigned char bytes[OPENREG_PACKET_SLOTS_MAX * OPENREG_SLOT_SIZE];
@@ -78,7 +78,7 @@ void packet_stride(struct packet *packet, __s64 stride);
 void packet_imm(struct packet *packet, __u64 imm);
 void packet_instr(struct packet *packet, struct openreg_instr instr);
 
-/* One-dimensional, dense. */
+/* These build packets on dense, one-dimensional operands. */
 void packet_nop(struct packet *packet);
 void packet_copy(struct packet *packet, __u64 dst, __u64 src,
 		 __u64 count, unsigned int dtype);
@@ -90,38 +90,37 @@ void packet_add(struct packet *packet, __u64 dst, __u64 a, __u64 b,
 /* *dst = the sum of src[i], f32 */
 void packet_sum(struct packet *packet, __u64 dst, __u64 src,
 		__u64 count);
-/* Sums exp(*src) count times into *dst, f32: busy for as long as one likes. */
+/* *dst = the sum of count times exp(*src), f32: count sets how long the packet runs. */
 void packet_busy(struct packet *packet, __u64 dst, __u64 src,
 		 __u64 count);
-/* Until the word at the address is 1. */
+/* Waits until the word at the address is 1. */
 void packet_wait(struct packet *packet, __u64 address);
 
-/* Write it to the ring and publish it; returns its sequence number. */
+/* Writes the packet to the ring and publishes it. Returns its sequence number. */
 __u64 queue_push(struct queue *queue, const struct packet *packet);
-/* The same, believing nothing that the card says of its head. */
+/* As queue_push(), but does not read the card's head, which may be wrong. */
 __u64 queue_push_blindly(struct queue *queue, const struct packet *packet);
-/* Write it only; queue_publish() publishes all that was written. */
+/* Only writes the packet. queue_publish() publishes all packets that were written. */
 __u64 queue_write(struct queue *queue, const struct packet *packet);
 void queue_publish(struct queue *queue);
 
 __s64 now_ns(void);
 
-/* A value of debugfs accel/.../openreg_stats of the first card, or -1. */
+/* A value of accel/.../openreg_stats in debugfs, or -1. */
 long long card_stat(const char *name);
-/* Waits until the compute engine has worked as long in all. */
+/* Waits until the engine time of the compute engine is at least ns in all. */
 void await_compute(long long ns);
-/* Pushes a packet for the compute engine, and waits until that works on it. */
+/* Pushes a packet for the compute engine and waits until the packet runs. */
 void push_and_begin(struct queue *queue, const struct packet *packet);
 struct card_usage {
 	long long vram_free, contexts, queues, objects;
 };
 struct card_usage card_usage(void);
-/* Waits until all is free, up to 60 s: closed files are cleared up after. */
+/* Waits up to 60 s until nothing is in use. Closed files are freed asynchronously. */
 struct card_usage card_unused(void);
 /*
- * Waits until nothing is left of closed files: VRAM, queues, contexts and
- * objects are as in before. False after 60 s, with what differs in a
- * diagnostic line.
+ * Waits until closed files are freed: VRAM, queues, contexts and objects are as in
+ * before. After 60 s it prints the differences and returns false.
  */
 bool card_settles(struct card_usage before);
 

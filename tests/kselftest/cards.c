@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Two cards in one machine; run in a VM that has them. */
+/* Two cards in one machine. Needs a VM with two cards. */
 #include <errno.h>
 #include <fcntl.h>
 
@@ -63,7 +63,7 @@ TEST_F(cards, work_at_once)
 	}
 }
 
-/* Between cards by memory that both know. */
+/* Copies from card to card through memory that is registered with both. */
 TEST_F(cards, copy_through_registered_memory)
 {
 	static unsigned char host[MIB];

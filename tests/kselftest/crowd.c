@@ -51,7 +51,7 @@ static int process(int n)
 	if (fd < 0)
 		return fd;
 	for (i = 0; i < ROUNDS; i++) {
-		/* Everything made and given back each time. */
+		/* Create and free everything in each round. */
 		ret = queue_create(fd, 128, &q);
 		if (!ret)
 			ret = bo_create(fd, COUNT * 4 * 2,

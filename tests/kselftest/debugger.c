@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Maps of the device file as a debugger reads and writes them: by /proc/PID/mem. */
+/* A debugger reads and writes mappings of the device file through /proc/PID/mem. */
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -46,7 +46,7 @@ FIXTURE_TEARDOWN(debugger)
 	EXPECT_EQ(0, card_works());
 }
 
-/* Bytes that were read or written, or -errno. */
+/* These return the bytes read or written, or -errno. */
 static ssize_t peek(int mem, const volatile void *at, void *buf, size_t size)
 {
 	ssize_t ret = pread(mem, buf, size, (uintptr_t)at);
@@ -70,20 +70,20 @@ TEST_F(debugger, reads_objects)
 	for (i = 0; i < 2; i++) {
 		struct bo *bo = OBJECTS(i);
 
-		/* Nobody has touched a page of it. */
+		/* No page was touched before. */
 		memset(self->buf, 1, MIB);
 		EXPECT_EQ(MIB, peek(self->mem, bo->cpu, self->buf, MIB));
 		EXPECT_TRUE(!self->buf[0] && !self->buf[MIB - 1]);
 		noise(bo->cpu, MIB, i);
 		EXPECT_EQ(MIB, peek(self->mem, bo->cpu, self->buf, MIB));
 		EXPECT_TRUE(is_noise(self->buf, MIB, i));
-		/* Across pages, and neither end is aligned. */
+		/* The range crosses pages, and neither end is aligned. */
 		memset(self->buf, 0, MIB);
 		EXPECT_EQ(2 * PAGE, peek(self->mem, bo->cpu + 13, self->buf,
 					 2 * PAGE));
 		EXPECT_EQ(0, memcmp(self->buf, bo->cpu + 13, 2 * PAGE));
 		EXPECT_EQ(0, self->buf[2 * PAGE]);
-		/* No more than there is. */
+		/* A read ends at the end of the mapping. */
 		ASSERT_EQ(0, munmap(bo->cpu + MIB - PAGE, PAGE));
 		EXPECT_EQ(PAGE, peek(self->mem, bo->cpu + MIB - 2 * PAGE,
 				     self->buf, 2 * PAGE));
@@ -106,7 +106,7 @@ TEST_F(debugger, writes_objects)
 		EXPECT_EQ(3, poke(self->mem, bo->cpu + PAGE - 1, "abc", 3));
 		EXPECT_EQ(0, memcmp(bo->cpu + PAGE - 1, "abc", 3));
 	}
-	/* The card sees it, too. */
+	/* The card sees the same bytes. */
 	packet_copy(&p, self->vram.address, self->sys.address, MIB, OPENREG_U8);
 	queue_push(&self->q, &p);
 	ASSERT_EQ(0, queue_wait(&self->q, 1, 20 * SEC_NS));
@@ -134,7 +134,7 @@ TEST_F(debugger, reaches_queues)
 	EXPECT_EQ(sizeof(bell), peek(self->mem, self->q.doorbell, &bell,
 				     sizeof(bell)));
 	EXPECT_EQ(0, bell);
-	/* The same packet again, all of it as a debugger writes. */
+	/* Submit the packet again, with all writes made by the debugger. */
 	EXPECT_EQ(64, poke(self->mem, self->q.ring + 64, self->buf, 64));
 	tail = 2;
 	EXPECT_EQ(sizeof(tail), poke(self->mem, &self->q.user->tail, &tail,
@@ -145,8 +145,8 @@ TEST_F(debugger, reaches_queues)
 	EXPECT_EQ(0, queue_wait(&self->q, 2, 20 * SEC_NS));
 }
 
-/* What the process may not write its debugger may not either. */
-TEST_F(debugger, writes_nothing_that_is_for_reading)
+/* A debugger cannot write a mapping that the process cannot write. */
+TEST_F(debugger, cannot_write_readonly_mappings)
 {
 	volatile __u64 *completed = (volatile __u64 *)&self->q.card->completed;
 	char *map;
@@ -184,7 +184,7 @@ TEST_F(debugger, reaches_maps_of_dma_bufs)
 	}
 }
 
-/* Of a card that is gone: the page of zeros, which may be written. */
+/* After the card is removed, mappings show the dummy page, which can be written. */
 TEST_F_TIMEOUT(debugger, reads_zeros_without_the_card, 120)
 {
 	__u64 value = 5;

@@ -35,7 +35,7 @@ bool fail_available(void)
 	       !access("/sys/kernel/debug/fail_page_alloc", F_OK);
 }
 
-/* Where a function of the kernel is: they are listed in order. */
+/* Finds the addresses of a kernel function. /proc/kallsyms lists functions in order. */
 static bool function_range(const char *want, unsigned long *start,
 			   unsigned long *end)
 {
@@ -57,10 +57,7 @@ static bool function_range(const char *want, unsigned long *start,
 	return *end;
 }
 
-/*
- * What the kernel's buddy allocator asks for does not fail: it frees a block
- * twice when a split fails.
- */
+/* Excludes the kernel's buddy allocator: it frees a block twice when a split fails. */
 static int spare(const char *kind, unsigned long start, unsigned long end)
 {
 	char text[32];
@@ -84,8 +81,8 @@ bool fail_dma_debug_is_off(void)
 	return state == 'Y';
 }
 
-/* scripts/lib/vm.sh reads it: what has gone off from here on is no report. */
-static void tell_log(void)
+/* scripts/lib/vm.sh reads this line. After it, DMA-API being off is no error. */
+static void mark_log(void)
 {
 	const char *text = fail_dma_debug_is_off() ?
 		"openreg-tests: BUG: DMA-API: it is off before\n" :
@@ -103,7 +100,7 @@ int fail_setup(void)
 	unsigned int i;
 	int ret = 0;
 
-	tell_log();
+	mark_log();
 	if (!function_range("gpu_buddy_alloc_blocks", &start, &end))
 		return -ENOENT;
 	for (i = 0; i < 3 && !ret; i++) {
@@ -121,14 +118,14 @@ int fail_setup(void)
 	return ret;
 }
 
-/* Kept, since opening it may fail as well. */
+/* Keeps the file open, because opening it could be the call that fails. */
 static int nth_file(void)
 {
 	static __thread int file = -1;
 	static __thread pid_t owner;
 
 	if (file >= 0 && owner != gettid())
-		close(file); /* a parent's */
+		close(file); /* the parent's */
 	if (file < 0 || owner != gettid())
 		file = open("/proc/thread-self/fail-nth", O_RDWR | O_CLOEXEC);
 	owner = gettid();
@@ -143,7 +140,7 @@ void fail_nth(int n)
 	char text[16];
 
 	len = snprintf(text, sizeof(text), "%d", n);
-	/* Copying the text may be what fails. */
+	/* The injected failure may hit the copy of this text. */
 	while (pwrite(file, text, len, 0) != len)
 		if (++tries == 3)
 			abort();
@@ -154,7 +151,7 @@ bool fail_happened(void)
 	char text[16] = "";
 	ssize_t len = pread(nth_file(), text, sizeof(text) - 1, 0);
 
-	/* Else reading it was the one. */
+	/* If the read failed, the failure hit the read, not the call. */
 	if (len >= 0 && !atoi(text))
 		return true;
 	fail_nth(0);

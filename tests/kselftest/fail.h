@@ -1,26 +1,22 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Allocations and user copies of this thread that fail: the debug kernel's fault
- * injection.
+ * Fault injection of the debug kernel: allocations and user copies of this thread fail.
  */
 #ifndef OPENREG_TEST_FAIL_H
 #define OPENREG_TEST_FAIL_H
 
 #include <stdbool.h>
 
-/* Does this kernel have it? Mounts debugfs. */
+/* Does this kernel have fault injection? Mounts debugfs. */
 bool fail_available(void);
-/* For all kinds of failures, whatever asks; 0 or -errno. Takes a second. */
+/* Enables all kinds of failures for all callers. Returns 0 or -errno. Takes a second. */
 int fail_setup(void);
-/* The nth from now fails, from 1 on; 0: none. */
+/* Makes the nth allocation or copy from now fail, counted from 1. 0 makes none fail. */
 void fail_nth(int n);
-/* Has it? Takes it back if not. */
+/* Has it failed? If not, cancels the failure. */
 bool fail_happened(void);
 
-/*
- * The debugging of DMA goes off for good, and finds nothing from then on, when an
- * allocation of its own fails.
- */
+/* Is DMA debugging off? It turns itself off for good if one of its allocations fails. */
 bool fail_dma_debug_is_off(void);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Allocations and user copies fail: queues, clocks and syncobjs. */
+/* Failing allocations and user copies in ioctls of queues, clocks and syncobjs. */
 #include <errno.h>
 
 #include "failures.h"
@@ -84,7 +84,7 @@ static int call_point_later(struct world *w)
 	return signal_point(w, w->queue.seq + 1, w->queue.seq + 1);
 }
 
-/* Else a later attempt would find the file's share of points used up. */
+/* Completes the packet, because a file can have only so many pending points. */
 static int undo_point_later(struct world *w, int ret)
 {
 	return prepare_signal(w);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Allocations and user copies fail: dma-bufs, between files and between cards; for
- * a VM that has two.
+ * Failing allocations and user copies in export and import of dma-bufs, between files and
+ * between cards. Needs a VM with two cards.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -9,7 +9,7 @@
 #include "failures.h"
 #include "pair.h"
 
-/* Of an object that has not been exported yet; later there is nothing to do. */
+/* Makes a new object for each try, because a second export allocates nothing. */
 static int prepare_export(struct world *w, __u32 flags)
 {
 	int ret = bo_create(w->fd, SIZE, flags, &w->made);
@@ -50,7 +50,7 @@ static int call_import(struct world *w)
 	return handle_import(w->fd, w->imports, &w->handle);
 }
 
-/* The first thing that the file does. */
+/* The import is the file's first use of the card, so it also creates the context. */
 static int call_first_import(struct world *w)
 {
 	return handle_import(w->file, w->imports, &w->handle);
@@ -88,7 +88,7 @@ static int undo_alias(struct world *w, int ret)
 	return undo_import_other(w, ret);
 }
 
-/* The first thing that the other card's file does. */
+/* The import is the first use of the other card by this file. */
 static int prepare_first_vram_of_card(struct world *w)
 {
 	w->next = open(SECOND, O_RDWR | O_CLOEXEC);

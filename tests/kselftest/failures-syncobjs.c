@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Allocations and user copies fail: what the core does of syncobjs. */
+/* Failing allocations and user copies in DRM's own ioctls of syncobjs. */
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/eventfd.h>
@@ -52,7 +52,7 @@ static int call_destroy(struct world *w)
 	return drop(w->fd, w->handle);
 }
 
-/* It may have gone before its arguments could not be copied back. */
+/* If copying the arguments back failed, the syncobj is destroyed already. */
 static int undo_destroy(struct world *w, int ret)
 {
 	if (ret)
@@ -94,7 +94,7 @@ static int call_to_sync_file(struct world *w)
 static int undo_to_fd(struct world *w, int ret)
 {
 	if (ret == -EFAULT)
-		close(w->next); /* if it got so far */
+		close(w->next); /* the call may have installed this descriptor */
 	else if (!ret)
 		close_file(w, 0);
 	return drop(w->fd, w->handle);
@@ -168,7 +168,7 @@ static int call_signal(struct world *w)
 	return of_one(w, DRM_IOCTL_SYNCOBJ_SIGNAL);
 }
 
-/* What has no fence yet is slept for. */
+/* Sleeps if the syncobj has no fence yet. */
 static int call_wait(struct world *w)
 {
 	struct drm_syncobj_wait args = {
@@ -256,7 +256,7 @@ static int prepare_eventfd(struct world *w)
 	return w->file < 0 ? -errno : call_create(w);
 }
 
-/* Of a point that is there the eventfd is told at once. */
+/* The point exists already, so the call signals the eventfd at once. */
 static int prepare_eventfd_late(struct world *w)
 {
 	int ret = prepare_eventfd(w);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Allocations and user copies fail: files, memory and maps of it. */
+/* Failing allocations and user copies in calls for files, memory and mappings. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -47,7 +47,7 @@ static int call_system(struct world *w)
 	return bo_create(w->fd, SIZE, DRM_OPENREG_BO_SYSTEM, &w->made);
 }
 
-/* Pages that are there. */
+/* The pages exist. */
 static int prepare_register(struct world *w)
 {
 	memset(memory, 1, SIZE);
@@ -59,7 +59,7 @@ static int call_register(struct world *w)
 	return bo_register(w->fd, memory, SIZE, 0, &w->made);
 }
 
-/* Pages that are not there yet. */
+/* The pages do not exist yet. */
 static int prepare_readonly(struct world *w)
 {
 	w->map = mmap(NULL, SIZE, PROT_READ | PROT_WRITE,
@@ -117,7 +117,7 @@ static int undo_map(struct world *w, int ret)
 	return ret ? 0 : munmap(w->map, 4096);
 }
 
-/* The kernel reads the page, so that nobody is killed if it cannot be had. */
+/* Lets the kernel read the page: a failed fault is an error then, not a signal. */
 static int call_touch(struct world *w)
 {
 	char byte;
@@ -131,7 +131,7 @@ static int undo_touch(struct world *w, int ret)
 {
 	char byte;
 
-	if (ret) { /* if it was the reading that failed */
+	if (ret) { /* if the read failed, the byte is still in the pipe */
 		fcntl(w->pipe[0], F_SETFL, O_NONBLOCK);
 		if (read(w->pipe[0], &byte, 1) < 0 && errno != EAGAIN)
 			return -errno;
@@ -176,7 +176,7 @@ static int call_poll(struct world *w)
 	return poll(&poll_fd, 1, 0) < 0 ? -errno : 0;
 }
 
-/* A file that has something of everything. */
+/* Makes a file with a context, a queue, VRAM and registered memory. */
 static int prepare_release(struct world *w)
 {
 	int ret = fresh_file(w);

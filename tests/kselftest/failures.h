@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The fixture of failures*.c: a SWEEP() for each call. They need a kernel with
- * fault injection, as the debug kernel is.
+ * The fixture of failures*.c, which have a SWEEP() for each call. Needs a kernel with
+ * fault injection, such as the debug kernel.
  */
 #ifndef OPENREG_TEST_FAILURES_H
 #define OPENREG_TEST_FAILURES_H
@@ -19,8 +19,8 @@ FIXTURE(failures)
 	struct world w;
 };
 
-static int *points; /* so far, of all tests: each is a process */
-static int set_up; /* what fail_setup() said */
+static int *points; /* failures so far, of all tests; shared, as each test is a process */
+static int set_up; /* result of fail_setup() */
 
 __attribute__((constructor)) static void begin(void)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Who has the engine full for hours does not keep it from another: that is
- * counted in packets, by the card itself, so that no clock matters.
+ * A process that floods the engine for hours does not starve another process. The card
+ * itself counts packets, so the result does not depend on any clock.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -13,12 +13,12 @@
 
 #define QUEUES_MAX 4
 #define LARGE (1ull << 22) /* elements of each packet of the flood */
-#define SMALL (1ull << 16) /* and of the other's */
-#define MEMORY (2 * LARGE * 4) /* a large copy, both sides */
+#define SMALL (1ull << 16) /* elements of each packet of the other process */
+#define MEMORY (2 * LARGE * 4) /* bytes of source and destination of a large copy */
 #define LAUNCHES 2000
 #define SUPPLY 3000 /* large packets in each queue of the flood */
 #define SLOTS 16384
-#define GOOD 3 /* tries, of five */
+#define GOOD 3 /* tries that must succeed, of five */
 #define LONG (200 * SEC_NS)
 
 static void packet_count(struct packet *p, __u64 address)
@@ -35,13 +35,14 @@ FIXTURE(fairness)
 	struct drm_openreg_device_info info;
 	int flood, fd;
 	struct queue q[QUEUES_MAX], small;
-	struct bo count, memory; /* the flood's */
-	struct bo in, result, own; /* the other's */
+	struct bo count, memory; /* of the flood */
+	struct bo in, result, own; /* of the other process */
 };
 
 FIXTURE_VARIANT(fairness)
 {
-	unsigned int queues, opcode; /* of the other's packets, too */
+	unsigned int queues; /* of the flood */
+	unsigned int opcode; /* of the packets of both */
 };
 
 #define BESIDE(label, num, code)					\
@@ -101,7 +102,7 @@ FIXTURE_TEARDOWN(fairness)
 	EXPECT_TRUE(card_settles(self->before));
 }
 
-/* A quarter of so many elements of the result, which with A and B is in 32 MiB. */
+/* Computes count / 4 elements. A, B and the result lie within 32 MiB. */
 static void packet_matmul(struct packet *p, __u64 memory, __u64 count)
 {
 	const __s64 width = 256, rows = count >> 10;
@@ -125,7 +126,7 @@ static void packet_matmul(struct packet *p, __u64 memory, __u64 count)
 	packet_imm(p, 0);
 }
 
-/* Small copies go through as much memory as the large ones do. */
+/* All small copies together cover as much memory as a large copy. */
 static void packet_work(struct packet *p, unsigned int opcode, __u64 memory,
 			__u64 count, unsigned int i)
 {
@@ -154,14 +155,14 @@ static void begin_flood(struct queue *q, unsigned int opcode, __u64 memory,
 	queue_publish(q);
 }
 
-/* All at once, so that the card alone says when the last of it is done. */
+/* Publishes all packets at once, so that only the card decides when the last is done. */
 static void launch(struct queue *q, unsigned int opcode, __u64 memory,
 		   __u64 result, __u64 count)
 {
 	struct packet p;
 	unsigned int i;
 
-	/* The host's pages are there before it counts. */
+	/* Touch all pages first, so that the host has allocated them. */
 	packet_fill(&p, memory, MEMORY / 4, OPENREG_F32, 0);
 	queue_write(q, &p);
 	packet_copy(&p, result, count, 1, OPENREG_I64);
@@ -175,13 +176,13 @@ static void launch(struct queue *q, unsigned int opcode, __u64 memory,
 	queue_publish(q);
 }
 
-/* The ring takes it all, or the flood would wait for who writes it. */
+/* Each ring must hold all packets, or the card would wait for the process to write. */
 _Static_assert(SUPPLY * 5 < SLOTS && LAUNCHES * 5 + 16 < SLOTS, "rings");
 
 /*
- * One thread at a time works for a queue of small packets, or copies. Meanwhile
- * the others may do the flood's, if the host has processors for them: slices of
- * one packet, or a copy for each queue, one of them in the copy thread.
+ * How many threads of the card may work for the flood at a time. One thread works for the
+ * queue of small packets or copies. If the host has CPUs for them, the other threads run
+ * slices of one packet of the flood, or one copy for each of its queues.
  */
 static unsigned int threads_of_flood(const FIXTURE_VARIANT(fairness) *flood,
 				     unsigned int workers)
@@ -212,14 +213,14 @@ TEST_F_TIMEOUT(fairness, share, 300)
 	const __u64 equal = LAUNCHES * SMALL / LARGE;
 	const unsigned int threads =
 		threads_of_flood(variant, self->info.workers);
-	/* By turns, a packet each, it would be LAUNCHES. */
+	/* If the card took one packet of each in turn, this would be LAUNCHES. */
 	const __u64 most = (threads * equal + variant->queues) * 5 / 2;
 	unsigned int good = 0, bad = 0;
 	__u64 beside;
 
 	ASSERT_GT(SUPPLY, most) TH_LOG("%u workers", self->info.workers);
 	ASSERT_TRUE(flood_begins(self, variant));
-	/* On a busy host a thread of the card may stand still for once. */
+	/* On a busy host a thread of the card may stall in some of the tries. */
 	while (good < GOOD && bad < GOOD) {
 		launch(&self->small, variant->opcode, self->own.address,
 		       self->result.address, self->in.address);
@@ -227,9 +228,9 @@ TEST_F_TIMEOUT(fairness, share, 300)
 		beside = seen[1] - seen[0];
 		TH_LOG("%u small packets beside %llu large ones, each %llu times as large; %llu are allowed",
 		       LAUNCHES, beside, LARGE / SMALL, most);
-		/* Which had not come to its end. */
+		/* The flood had not ended. */
 		ASSERT_GT(SUPPLY, seen[1]);
-		/* Nor may it keep the flood from its share. */
+		/* The flood must get its share, too. */
 		if (beside && beside <= most)
 			good++;
 		else

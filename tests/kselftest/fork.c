@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* What a child has of its parent's card. */
+/* What a child of fork() inherits of the card. */
 #include <errno.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -53,7 +53,7 @@ TEST(child_has_no_queue_pages)
 	close(fd);
 }
 
-/* Memory that the parent frees is not held by its children. */
+/* A child does not keep memory that the parent frees. */
 TEST(child_has_no_buffers)
 {
 	struct card_usage before = card_unused();
@@ -89,7 +89,7 @@ TEST(child_has_no_buffers)
 	ASSERT_EQ(0, status_of(pid));
 }
 
-/* Copy on write after fork must not part the card from the parent. */
+/* Copy on write after fork() leaves registered memory with the parent. */
 TEST(registered_memory_stays_with_the_parent)
 {
 	int *mem = mmap(NULL, 8192, PROT_READ | PROT_WRITE,
@@ -131,7 +131,7 @@ TEST(registered_memory_stays_with_the_parent)
 	close(fd);
 }
 
-/* The file is the child's too: what it holds goes with the last of them. */
+/* The child shares the file, which is freed when the last process closes it. */
 TEST(file_lives_as_long_as_a_child)
 {
 	struct card_usage before = card_unused();

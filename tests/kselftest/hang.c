@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Packets that never end: who waits gets ETIME, the queue is reset alone, nobody's
- * exit waits, and others do not notice. An engine that hangs costs a reset.
+ * Packets that never end: a wait returns ETIME, the queue can be reset alone, the exit of
+ * a process does not wait, and other queues go on. An engine that hangs costs a reset.
  */
 #include <errno.h>
 #include <signal.h>
@@ -16,8 +16,8 @@
 
 #define SHORT (SEC_NS / 20)
 #define LONG (20 * SEC_NS)
-#define BEGUN SEC_NS /* in which the card has come to a packet, and hangs */
-/* openreg_regs.h */
+#define BEGUN SEC_NS /* within this time the card begins a packet, and hangs */
+/* enum openreg_admin_opcode */
 #define ADMIN_NONE -1
 #define ADMIN_CTX_DESTROY 2
 #define ADMIN_QUEUE_STOP 6
@@ -25,7 +25,7 @@
 struct stage {
 	struct card_usage before;
 	int fd;
-	int number; /* the card's, of the queue */
+	int number; /* of the queue, on the card */
 	struct queue q;
 	struct bo vram;
 	struct bo sys;
@@ -53,7 +53,7 @@ static int stage_open(struct stage *s)
 				     &s->sys);
 }
 
-/* Afterwards the card works, and nothing is left of this. */
+/* Returns true if the card works and everything is freed. */
 static bool stage_close(struct stage *s)
 {
 	int ret = card_recovers();
@@ -89,7 +89,7 @@ FIXTURE_VARIANT_ADD(hang, waits) { .kind = WAITS };
 FIXTURE_VARIANT_ADD(hang, computes) { .kind = COMPUTES };
 FIXTURE_VARIANT_ADD(hang, is_not_seen) { .kind = IS_NOT_SEEN };
 
-/* The queue is this process's, its number the card's. */
+/* Pushes a packet that never ends. number is the queue's number on the card. */
 static void push_endless(struct queue *q, int number, enum endless kind,
 			 __u64 address)
 {
@@ -110,7 +110,7 @@ static void push_endless(struct queue *q, int number, enum endless kind,
 	queue_push_blindly(q, &p);
 }
 
-/* One queue stands still: it is told so, can be reset, and is alone in it. */
+/* One queue stalls: its wait returns ETIME, a reset repairs it, other queues go on. */
 TEST_F_TIMEOUT(hang, one_queue, 60)
 {
 	long long resets = card_stat("resets");
@@ -163,7 +163,7 @@ static void hang_for_ever(enum endless kind, int ready)
 	_exit(2);
 }
 
-/* He is killed in the middle of it, and leaves nothing behind. */
+/* A process is killed while its packet runs, and leaves nothing behind. */
 TEST_F_TIMEOUT(hang, exit, 60)
 {
 	struct card_usage before = card_usage();
@@ -203,7 +203,7 @@ FIXTURE_TEARDOWN(engine)
 	EXPECT_TRUE(stage_close(&self->s));
 }
 
-/* How it goes on is the driver's business, in a second. */
+/* Makes the engine hang in a copy. The driver's timeout is one second. */
 static void stall(struct stage *s, struct queue *q, __u32 how)
 {
 	struct packet p;
@@ -215,7 +215,7 @@ static void stall(struct stage *s, struct queue *q, __u32 how)
 	driver_set_timeout("1000");
 }
 
-/* Does it name that command, about that queue or its context, or none? */
+/* Does the dump name this late command, for this queue or its context, or no command? */
 static bool late_is(const char *text, const char *queue, int opcode)
 {
 	const char *of = strstr(text, queue), *at;
@@ -234,13 +234,13 @@ static bool late_is(const char *text, const char *queue, int opcode)
 		 opcode == ADMIN_CTX_DESTROY ? "" : "queue ",
 		 (int)strcspn(of, ","), of);
 	at = strstr(text, line);
-	/* The driver's timeout. */
+	/* The command is late by at least the driver's timeout. */
 	return at && atoi(at + strlen(line)) >= 1000;
 }
 
 /*
- * Is there a dump of that queue, by that process, with that packet at the head, and
- * that command late?
+ * Is there a dump of this queue of this process, with this packet at the head, and with
+ * this late command? Drops the dump.
  */
 static bool dump_tells(const char *reason, int late, int number, pid_t pid,
 		       const char *packet)
@@ -261,7 +261,7 @@ static bool dump_tells(const char *reason, int late, int number, pid_t pid,
 	return false;
 }
 
-/* A worker of the card is lost, so its queue cannot be stopped. */
+/* A worker of the card hangs, so the queue cannot be stopped. */
 TEST_F_TIMEOUT(engine, hangs_till_a_reset, 60)
 {
 	struct stage *s = &self->s;
@@ -281,7 +281,7 @@ TEST_F_TIMEOUT(engine, hangs_till_a_reset, 60)
 	EXPECT_EQ(0, card_works());
 }
 
-/* Memory that the engine may still write is nobody else's. */
+/* Memory that the engine may still write is not freed. */
 TEST_F_TIMEOUT(engine, keeps_a_closed_buffer, 60)
 {
 	struct stage *s = &self->s;
@@ -299,14 +299,14 @@ TEST_F_TIMEOUT(engine, keeps_a_closed_buffer, 60)
 	while (card_stat("objects") >= objects)
 		usleep(1000);
 	EXPECT_EQ(resets + 1, card_stat("resets"));
-	/* That of the stop, which did not help, has made room. */
+	/* This dump has replaced the one of the stop, which did not help. */
 	EXPECT_TRUE(dump_tells("an admin command did not complete",
 			       ADMIN_QUEUE_STOP, s->number, getpid(), "COPY"));
 	ASSERT_EQ(0, inject(INJECT_STALL, 0));
 	EXPECT_EQ(0, card_works());
 }
 
-/* It answers to a stop, so that only the queue is reset. */
+/* The engine responds to a stop, so only the queue is reset. */
 TEST_F_TIMEOUT(engine, hangs_till_a_stop, 60)
 {
 	struct stage *s = &self->s;
@@ -333,7 +333,7 @@ TEST_F_TIMEOUT(engine, hangs_till_a_stop, 60)
 	queue_unmap(&beside);
 }
 
-/* Tells its queue's number once that stands still. */
+/* Writes the number of its queue to ready when the queue stalls. */
 static void copy_for_ever(int ready, __u32 how)
 {
 	int number, fd = card_open();
@@ -352,7 +352,7 @@ static void copy_for_ever(int ready, __u32 how)
 	_exit(2);
 }
 
-/* Who has made it stand still is killed: all of his is given back, no more. */
+/* A process whose queue stalls is killed: all that it had is freed, and no more. */
 TEST_F_TIMEOUT(engine, has_nobody, 60)
 {
 	struct card_usage before = card_usage();
@@ -381,7 +381,7 @@ TEST_F_TIMEOUT(engine, has_nobody, 60)
 	EXPECT_EQ(resets, card_stat("resets"));
 }
 
-/* Not even a reset by register ends it: the driver resets the whole function. */
+/* A reset by register does not end the hang: the driver resets the PCI function. */
 TEST_F_TIMEOUT(engine, hangs_till_an_flr, 120)
 {
 	struct stage *s = &self->s;
@@ -402,7 +402,7 @@ TEST_F_TIMEOUT(engine, hangs_till_an_flr, 120)
 FIXTURE(suspect)
 {
 	struct stage s;
-	int fd; /* another context's */
+	int fd; /* of another context */
 	int number;
 	struct queue q;
 	struct bo vram;
@@ -450,8 +450,8 @@ TEST_F_TIMEOUT(suspect, does_not_stop, 60)
 }
 
 /*
- * He who made it has been killed, and his queue fails before the card is asked.
- * His exit does not wait for the card, nor for a reset, which has to be let.
+ * A process whose queue hangs is killed. Its queue fails at once, and its exit does not
+ * wait for the card or a reset. The reset comes only when the timeout allows it.
  */
 TEST_F_TIMEOUT(suspect, has_nobody, 60)
 {
@@ -486,7 +486,7 @@ TEST_F_TIMEOUT(suspect, has_nobody, 60)
 	ASSERT_EQ(0, inject(INJECT_STALL, 0));
 }
 
-/* It stops, and the card says that it uses its memory all the same. */
+/* The queue stops, but the card does not release its memory. */
 TEST_F_TIMEOUT(suspect, keeps_memory, 60)
 {
 	long long resets = card_stat("resets");
@@ -507,7 +507,7 @@ TEST_F_TIMEOUT(suspect, keeps_memory, 60)
 			       ADMIN_NONE, self->number, getpid(), "VECTOR"));
 }
 
-/* All that can be read of a card that is gone is what it has left in memory. */
+/* The card is gone: the dump shows only what the card left in memory. */
 TEST_F_TIMEOUT(suspect, is_of_a_dead_card, 60)
 {
 	struct stage *s = &self->s;
