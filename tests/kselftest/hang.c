@@ -316,8 +316,8 @@ TEST_F_TIMEOUT(engine, hangs_till_a_stop, 60)
 
 	ASSERT_TRUE(dump_drop());
 	ASSERT_EQ(0, queue_create(s->fd, 1024, &beside));
-	ASSERT_TRUE(copy_stands_still(&s->q, s->number, STALL_TILL_STOP,
-				      s->sys.address, s->vram.address));
+	ASSERT_TRUE(copy_stalls(&s->q, s->number, STALL_TILL_STOP,
+				s->sys.address, s->vram.address));
 	EXPECT_EQ(0, small_work(&beside, 50));
 	EXPECT_EQ(0, others_work(50));
 	EXPECT_EQ(0, card_works());
@@ -345,7 +345,7 @@ static void copy_for_ever(int ready, __u32 how)
 		_exit(1);
 	number = queue_create_numbered(fd, 64, &q);
 	if (number < 0 ||
-	    !copy_stands_still(&q, number, how, sys.address, vram.address))
+	    !copy_stalls(&q, number, how, sys.address, vram.address))
 		_exit(1);
 	if (write(ready, &number, sizeof(number)) == sizeof(number))
 		queue_wait(&q, 1, FOREVER);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A card that answers the driver's own commands wrongly or not at all, whose
- * registers are nonsense, or that is gone.
+ * A card that completes the driver's commands wrongly or never, that has nonsense in its
+ * registers, or that is gone.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -50,14 +50,14 @@ FIXTURE_TEARDOWN(admin)
 	EXPECT_TRUE(card_settles(self->before));
 }
 
-/* The card may be reset meanwhile, or have no room. */
+/* Is this error allowed? The card may be reset meanwhile, or be out of resources. */
 static bool documented(int ret)
 {
 	return !ret || ret == -EIO || ret == -EINVAL || ret == -ENOMEM ||
 	       ret == -ENOSPC || ret == -EBUSY;
 }
 
-/* Every command of the driver's, at least once; the first odd result. */
+/* Makes the driver send each of its commands. Returns the first undocumented error. */
 static int use_all(void)
 {
 	int ret, odd = 0, i, fd = card_open();
@@ -76,7 +76,7 @@ static int use_all(void)
 		return fd;
 	if (!TRY(bo_create(fd, 4096, DRM_OPENREG_BO_VRAM, &bo)))
 		TRY(bo_close(fd, bo.handle));
-	/* More than half of VRAM, dirty because it is mapped: the second has a FILL. */
+	/* More than half of VRAM, and mapped: so the second object needs a FILL. */
 	TRY(card_info(fd, &info));
 	for (i = 0; i < 2; i++) {
 		if (TRY(bo_create(fd, info.vram_size / 2 + 4096,
@@ -127,7 +127,7 @@ FIXTURE_TEARDOWN(never)
 	EXPECT_TRUE(card_settles(self->before));
 }
 
-/* Whoever waits for something else learns of the reset that ends it. */
+/* The card never completes one command. A wait for a queue returns after the reset. */
 TEST_F_TIMEOUT(never, of_each_command, 120)
 {
 	long long resets = card_stat("resets");
@@ -157,7 +157,7 @@ TEST_F_TIMEOUT(never, of_each_command, 120)
 	}
 }
 
-/* Nobody is kept from dying by what the card does not answer. */
+/* A process can exit while the card does not complete CTX_DESTROY. */
 TEST_F_TIMEOUT(admin, exits_do_not_wait, 60)
 {
 	int status, i;
@@ -174,11 +174,11 @@ TEST_F_TIMEOUT(admin, exits_do_not_wait, 60)
 		ASSERT_EQ(pid, waitpid(pid, &status, 0));
 		EXPECT_EQ(0, status);
 	}
-	/* Ten of them, none of which the card has answered. */
+	/* The card has destroyed none of the ten contexts. */
 	EXPECT_LE(self->before.contexts + 10, card_stat("contexts"));
 }
 
-/* Before it is asked for: those are not under way at the same time. */
+/* The card also completes the next command, which the driver has not sent yet. */
 TEST_F_TIMEOUT(admin, next_one_done_too, 60)
 {
 	int i;
@@ -189,7 +189,7 @@ TEST_F_TIMEOUT(admin, next_one_done_too, 60)
 		EXPECT_EQ(0, card_works());
 }
 
-/* Errors that there are, that there are not, and that cannot be. */
+/* Statuses that are valid, unknown, and impossible for the command. */
 TEST_F_TIMEOUT(admin, wrong_status, 280)
 {
 	const __u32 statuses[] = { 1, 2, 3, 4, 5, 6, 7, 8, 0xffffffff };
@@ -208,7 +208,7 @@ TEST_F_TIMEOUT(admin, wrong_status, 280)
 	}
 }
 
-/* It says that it can do nothing more, and again after every reset. */
+/* The card reports FATAL, and again after every reset. */
 TEST_F_TIMEOUT(admin, always_fatal, 60)
 {
 	int fd = card_open();
@@ -219,10 +219,10 @@ TEST_F_TIMEOUT(admin, always_fatal, 60)
 	ASSERT_EQ(0, queue_create(fd, 64, &q));
 	ASSERT_EQ(0, inject(INJECT_REG_VALUE, 3));
 	ASSERT_EQ(0, inject(INJECT_REG, REG_STATUS));
-	/* Any command makes the driver look. */
+	/* Any command makes the driver read the status register. */
 	bo_create(fd, 4096, DRM_OPENREG_BO_SYSTEM, &bo);
 	EXPECT_EQ(-EIO, queue_wait(&q, 1, FOREVER));
-	/* From now on everything fails, and at once. */
+	/* From now on all calls fail at once. */
 	while (card_works() != -EIO)
 		usleep(1000);
 	EXPECT_EQ(-EIO, bo_create(fd, 4096, DRM_OPENREG_BO_VRAM, &bo));
@@ -231,7 +231,7 @@ TEST_F_TIMEOUT(admin, always_fatal, 60)
 	close(fd);
 }
 
-/* Pulled out, though the bus has said nothing. */
+/* The card is gone, but the bus has not reported that. */
 TEST_F_TIMEOUT(admin, gone, 120)
 {
 	struct drm_openreg_timestamp stamp = {};
@@ -245,7 +245,7 @@ TEST_F_TIMEOUT(admin, gone, 120)
 	ASSERT_EQ(0, inject(INJECT_GONE, 1));
 	EXPECT_EQ(-ETIME, queue_wait(&q, 1, SEC_NS / 20));
 	ret = card_ioctl(fd, DRM_IOCTL_OPENREG_TIMESTAMP, &stamp);
-	/* It may have been noticed already. */
+	/* The driver may have detected it already. */
 	EXPECT_TRUE(!ret || ret == -EIO);
 	EXPECT_NE(0, card_stat("packets"));
 	EXPECT_EQ(-EIO, bo_create(fd, 4096, DRM_OPENREG_BO_SYSTEM, &bo));
@@ -258,7 +258,7 @@ TEST_F_TIMEOUT(admin, gone, 120)
 	queue_unmap(&q);
 	close(fd);
 
-	/* The driver can be unloaded, and does not take what is not there. */
+	/* The driver can be unloaded, and does not bind a card that is gone. */
 	ASSERT_EQ(0, module_unload());
 	ASSERT_EQ(0, module_load());
 	EXPECT_FALSE(have_node());
@@ -306,7 +306,7 @@ TEST_F_TIMEOUT(admin, unload, 120)
 	}
 }
 
-/* Offsets are those of openreg_regs.h; a card that hangs is not asked for. */
+/* Offsets are those of openreg_regs.h. No value here makes the card hang. */
 static const struct {
 	__u32 reg;
 	__u32 values[3];
@@ -329,7 +329,7 @@ static const struct {
 	{ 0x04c, { 0, 0xffffffff, 64 } }, /* MAX_WORK */
 };
 
-/* The driver takes the card or does not; what it takes does no harm. */
+/* The driver refuses the card, or binds it and does no harm. */
 TEST_F_TIMEOUT(admin, nonsense_in_registers, 280)
 {
 	unsigned int i, j, taken = 0;
@@ -355,8 +355,8 @@ TEST_F_TIMEOUT(admin, nonsense_in_registers, 280)
 }
 
 /*
- * Once it is told to, has a map of VRAM read by itself or by the kernel, ever
- * again: a reset that is about to begin may let somebody in before it.
+ * Reads a mapping of VRAM again and again, from the parent's signal on, itself or through
+ * the kernel. Again and again, since a reset that is about to begin may allow one access.
  */
 static void touch(int with, bool by_kernel)
 {
@@ -375,7 +375,7 @@ static void touch(int with, bool by_kernel)
 	_exit(2);
 }
 
-/* Does not tell its time, and is not wedged. */
+/* Is the card being reset? Then the timestamp fails, although the card is not wedged. */
 static bool is_being_reset(int fd)
 {
 	struct drm_openreg_timestamp stamp = {};
@@ -385,7 +385,7 @@ static bool is_being_reset(int fd)
 	       !card_info(fd, &info);
 }
 
-/* Waits for a reset of the driver's that the card does not come to the end of. */
+/* Makes the driver begin a reset that the card does not complete. */
 static bool reset_begins(int fd)
 {
 	__s64 end = now_ns() + 2 * LONG;
@@ -402,7 +402,7 @@ static bool reset_begins(int fd)
 	return true;
 }
 
-/* Until the process sleeps, and nothing but its end wakes it up. */
+/* Waits until the process is in uninterruptible sleep. */
 static bool falls_asleep(pid_t pid)
 {
 	__s64 end = now_ns() + LONG;
@@ -420,7 +420,7 @@ static bool falls_asleep(pid_t pid)
 	return state == 'D';
 }
 
-/* Killed, and gone before the reset is over? */
+/* Kills the process. Does it die before the reset is over? */
 static bool dies_in_a_reset(int fd, pid_t pid)
 {
 	int status;
@@ -434,7 +434,7 @@ static bool dies_in_a_reset(int fd, pid_t pid)
 	return false;
 }
 
-/* Memory of the card is waited for in a reset, but not by who is killed. */
+/* An access to VRAM waits for the end of a reset, but a killed process does not. */
 TEST_F_TIMEOUT(admin, killed_in_a_reset, 120)
 {
 	long long resets = card_stat("resets");
@@ -452,7 +452,7 @@ TEST_F_TIMEOUT(admin, killed_in_a_reset, 120)
 			touch(with[1], i);
 		ASSERT_EQ(1, read(with[0], &byte, 1));
 		ASSERT_TRUE(reset_begins(fd));
-		/* The driver's numbers can be read, and the card is not asked. */
+		/* The driver's statistics can be read; the card's registers are not. */
 		EXPECT_EQ(resets + i + 1, card_stat("resets"));
 		EXPECT_EQ(-1, card_stat("packets"));
 		ASSERT_EQ(1, write(with[0], "", 1));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A card that wakes up and lies: it is reset while the driver tells it again of
- * what it has forgotten, and what was closed meanwhile is given back.
+ * A card that lies during resume. The driver resets it while it restores contexts, and
+ * memory that was closed before the suspend is freed.
  */
 #include <errno.h>
 
@@ -20,7 +20,7 @@ FIXTURE(hostile_power)
 	struct card_usage before;
 	long long resets;
 	int fd;
-	struct bo closed; /* the card is told of nothing else */
+	struct bo closed; /* the only segment that resume binds */
 	struct queue q;
 	struct packet p;
 };
@@ -47,7 +47,7 @@ FIXTURE_TEARDOWN(hostile_power)
 	EXPECT_TRUE(card_settles(self->before));
 }
 
-/* 64 GiB into little memory: each row begins one byte behind the last one. */
+/* Copies 64 GiB into little memory: each row begins one byte after the last one. */
 static void packet_copy_rows(struct packet *p, __u64 dst, __u64 src)
 {
 	packet_begin(p, OPENREG_OP_COPY);
@@ -63,8 +63,8 @@ static void packet_copy_rows(struct packet *p, __u64 dst, __u64 src)
 }
 
 /*
- * A packet uses memory that is closed, until the system sleeps. So the card is told
- * of that memory when it wakes up; its answer is what the driver resets it for.
+ * A packet uses closed memory until the suspend, so resume binds that memory again. The
+ * card completes this command with an impossible status, and the driver resets it.
  */
 TEST_F_TIMEOUT(hostile_power, closed_memory, 240)
 {

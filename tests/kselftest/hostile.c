@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What a card may say of queues, faults and interrupts that is not so: those who
- * wait get an answer or can be killed, others go on, and after a reset all is well.
+ * A card that lies about queues, faults and interrupts. A process that waits gets a
+ * result or can be killed, other processes go on, and after a reset the card works.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -25,7 +25,7 @@ FIXTURE(hostile)
 {
 	struct card_usage before;
 	int fd;
-	int number; /* the card's, of the queue */
+	int number; /* of the queue, on the card */
 	struct queue q;
 	struct packet nop;
 };
@@ -62,7 +62,7 @@ TEST_F(hostile, wrong_head)
 	for (mode = 1; mode <= 3; mode++) {
 		ASSERT_EQ(0, inject(INJECT_HEAD, mode));
 		EXPECT_EQ(0, small_work(&self->q, 5));
-		/* Where a dump of the fault would look for the packet. */
+		/* The dump of this fault uses head to find the packet. */
 		seq = queue_push_blindly(&self->q, &bad);
 		EXPECT_EQ(-EIO, queue_wait(&self->q, seq, LONG));
 		EXPECT_EQ(OPENREG_FAULT_PACKET, self->q.card->fault.code);
@@ -87,7 +87,7 @@ TEST_F(hostile, number_goes_back)
 	EXPECT_EQ(5, self->q.card->completed);
 }
 
-/* It is the card's word; but it takes nothing that the kernel keeps. */
+/* The driver believes the card, but nothing else in the kernel is affected. */
 TEST_F(hostile, number_beyond_all)
 {
 	struct queue other;
@@ -120,8 +120,8 @@ TEST_F(hostile, random_numbers)
 }
 
 /*
- * The counter says all and nothing in turn, and the card writes what only the
- * kernel may: nobody is caught in the middle, and who is killed dies.
+ * completed alternates between all ones and 0, and the card overwrites armed, which only
+ * the kernel may write. No wait loops for ever, and a killed process dies.
  */
 TEST_F_TIMEOUT(hostile, number_to_and_fro, 60)
 {
@@ -186,7 +186,7 @@ static int point_appears(int fd, struct queue *q, __u64 seq)
 	return ret ? ret : card_ioctl(fd, DRM_IOCTL_SYNCOBJ_WAIT, &wait);
 }
 
-/* Long enough to fall asleep on. */
+/* The packet runs long enough for the process to sleep. */
 static void push_busy(struct queue *q, const struct bo *bo)
 {
 	struct packet p;
@@ -195,7 +195,7 @@ static void push_busy(struct queue *q, const struct bo *bo)
 	queue_push_blindly(q, &p);
 }
 
-/* Nobody sleeps for ever, though it takes a while. */
+/* Every wait ends, though late. */
 TEST_F_TIMEOUT(hostile, interrupts_are_lost, 60)
 {
 	struct bo bo;
@@ -206,14 +206,14 @@ TEST_F_TIMEOUT(hostile, interrupts_are_lost, 60)
 	EXPECT_EQ(0, queue_wait(&self->q, 1, FOREVER));
 	push_busy(&self->q, &bo);
 	EXPECT_EQ(0, point_appears(self->fd, &self->q, 2));
-	/* Commands of the driver, too. */
+	/* Commands of the driver complete, too. */
 	EXPECT_EQ(0, bo_close(self->fd, bo.handle));
 	EXPECT_EQ(0, bo_create(self->fd, 4096, DRM_OPENREG_BO_SYSTEM, &bo));
 }
 
 static const __u32 periods[] = { 1000, 100, 20 };
 
-/* For nothing, now and then or as fast as the card can be made to. */
+/* Interrupts without a reason, rarely and as fast as the card can raise them. */
 TEST_F_TIMEOUT(hostile, interrupts_for_nothing, 120)
 {
 	unsigned long long before;
@@ -258,8 +258,8 @@ TEST_F_TIMEOUT(hostile, forged_faults, 60)
 }
 
 /*
- * Fault records that the driver has taken since the trace was emptied; many if
- * one was of another queue.
+ * Counts the fault records that the driver has read since the trace was emptied. A record
+ * of another queue counts as 1000.
  */
 static int records_taken(int number)
 {
@@ -277,7 +277,7 @@ static int records_taken(int number)
 	return taken;
 }
 
-/* They are not taken, and do not stand in the way of those that are right. */
+/* The driver ignores these records, and they do not hide the true ones. */
 TEST_F(hostile, records_of_a_wrong_number)
 {
 	unsigned long long before = interrupts();
@@ -293,7 +293,7 @@ TEST_F(hostile, records_of_a_wrong_number)
 	ASSERT_EQ(0, inject(INJECT_FAULT, FAULT_WRONG_SEQ));
 	while (interrupts() == before)
 		usleep(1000);
-	/* It looks at the ring for what a reset of the queue would lose. */
+	/* A reset of a queue drains the fault ring first. */
 	EXPECT_EQ(0, queue_reset(&self->q, self->q.tail, self->q.seq));
 	EXPECT_EQ(0, records_taken(self->number));
 	for (i = 1; i <= 5; i++) {
@@ -313,7 +313,7 @@ static void *wait_for_two(void *data)
 	return (void *)(intptr_t)queue_wait(data, 2, FOREVER);
 }
 
-/* A reset is the end of what was, whatever the card says afterwards. */
+/* After a reset the driver ignores all that the card writes for older queues. */
 static void says_what_it_would(struct __test_metadata *_metadata,
 			       struct queue *q)
 {
@@ -343,7 +343,7 @@ TEST_F(hostile, late_after_a_reset)
 	says_what_it_would(_metadata, &self->q);
 }
 
-/* The driver's, as an engine hangs. */
+/* The driver makes the reset, because an engine hangs. */
 TEST_F_TIMEOUT(hostile, late_after_a_hang, 60)
 {
 	long long resets = card_stat("resets");
@@ -352,9 +352,9 @@ TEST_F_TIMEOUT(hostile, late_after_a_hang, 60)
 	ASSERT_EQ(0, bo_create(self->fd, MIB, DRM_OPENREG_BO_VRAM, &vram));
 	ASSERT_EQ(0, bo_create(self->fd, MIB, DRM_OPENREG_BO_SYSTEM, &sys));
 	ASSERT_EQ(0, small_work(&self->q, 1));
-	ASSERT_TRUE(copy_stands_still(&self->q, self->number,
-				      STALL_TILL_RESET, sys.address,
-				      vram.address));
+	ASSERT_TRUE(copy_stalls(&self->q, self->number,
+				STALL_TILL_RESET, sys.address,
+				vram.address));
 	ASSERT_EQ(0, driver_set_timeout("1000"));
 	EXPECT_EQ(-EIO, queue_reset(&self->q, self->q.tail, 2));
 	EXPECT_EQ(-EIO, queue_wait(&self->q, 2, FOREVER));
@@ -364,7 +364,7 @@ TEST_F_TIMEOUT(hostile, late_after_a_hang, 60)
 	EXPECT_EQ(resets + 1, card_stat("resets"));
 }
 
-/* The queue goes on, so what the card says counts, but of no other queue. */
+/* The queue was reset and goes on: the driver believes the card, for this queue only. */
 TEST_F(hostile, late_after_a_queues_reset)
 {
 	long long resets = card_stat("resets");
@@ -393,7 +393,7 @@ TEST_F(hostile, late_after_a_queues_reset)
 	queue_unmap(&beside);
 }
 
-/* What says that a command is done is no good if it came before the command. */
+/* The driver ignores a completion that the card wrote before it got the command. */
 TEST_F_TIMEOUT(hostile, done_before_it_was_asked, 60)
 {
 	struct bo bo;

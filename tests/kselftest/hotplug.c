@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A card that is plugged into a port which was empty when the machine started: its
- * VRAM must fit the window that the firmware has reserved there.
+ * A card is plugged into a port that was empty when the machine started. Its VRAM must
+ * fit the addresses that the firmware reserved for the port.
  */
 #include "kselftest_harness.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* dma-bufs of others as buffer objects, and others as users of ours. */
+/* Import of dma-bufs of other drivers, and import of the card's dma-bufs by them. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -44,7 +44,7 @@ FIXTURE_TEARDOWN(import)
 	EXPECT_TRUE(card_settles(self->before));
 }
 
-/* The pages of one are in the opposite order of the other's. */
+/* Compares page by page. If backwards, the pages of b are in the opposite order. */
 static bool pages_equal(const char *a, const char *b, size_t size,
 			bool backwards)
 {
@@ -57,7 +57,7 @@ static bool pages_equal(const char *a, const char *b, size_t size,
 	return true;
 }
 
-/* Whole, and with its pages in another order, byte for byte. */
+/* A udmabuf with its pages in order, and in the opposite order. */
 TEST_F_TIMEOUT(import, udmabuf, 120)
 {
 	int db, backwards;
@@ -82,7 +82,7 @@ TEST_F_TIMEOUT(import, udmabuf, 120)
 				       self->vram.address, SIZE));
 		EXPECT_TRUE(pages_equal(self->vram.cpu, mem, SIZE, backwards));
 
-		/* From the middle of pages to the middle of others. */
+		/* Neither start nor end is page aligned. */
 		ASSERT_EQ(0, bo_map(self->fd, &in));
 		ASSERT_EQ(0, card_copy(&self->q, in.address + 4099,
 				       self->vram.address + 100000, 300001));
@@ -98,7 +98,7 @@ TEST_F_TIMEOUT(import, udmabuf, 120)
 	}
 }
 
-/* Another driver's memory here. */
+/* The card uses memory of another driver, vgem. */
 TEST_F_TIMEOUT(import, vgem, 120)
 {
 	int db, vgem = vgem_open();
@@ -125,15 +125,15 @@ TEST_F_TIMEOUT(import, vgem, 120)
 	munmap(in.cpu, SIZE);
 	munmap(mem, SIZE);
 	close(vgem);
-	/* Its driver's file has gone, its memory has not. */
+	/* The file of the other driver is closed, but its memory is still valid. */
 	ASSERT_EQ(0, card_copy(&self->q, self->vram.address, in.address,
 			       SIZE));
 	EXPECT_TRUE(is_noise(self->vram.cpu, SIZE, 14));
 }
 
 /*
- * Ours there: it does not map memory of peers, and no process by its own handles
- * of what others have made. By the file that it gives for one a process does.
+ * vgem imports memory of the card. vgem does not map VRAM of a peer. Its own mmap()
+ * refuses imported objects, but a dma-buf that it exports for one can be mapped.
  */
 TEST_F_TIMEOUT(import, by_vgem, 120)
 {
@@ -179,7 +179,7 @@ TEST_F(import, refusals)
 	struct bo reg, in;
 	__u32 flag, handle;
 
-	/* DRM_CLOEXEC and DRM_RDWR are what there is. */
+	/* Only DRM_CLOEXEC and DRM_RDWR are valid. */
 	for (flag = 1; flag; flag <<= 1) {
 		if (flag & RW)
 			continue;
@@ -213,7 +213,7 @@ TEST_F(import, refusals)
 	EXPECT_EQ(-EBADF, handle_import(self->fd, db, &handle));
 }
 
-/* A child has no map of what its parent imported. */
+/* Does a child of fork() lack the mapping of an imported object? */
 static bool is_not_inherited(int fd, const struct bo *bo)
 {
 	void *map = mmap(NULL, SIZE, PROT_READ, MAP_SHARED, fd, bo->mmap_offset);
@@ -230,7 +230,7 @@ static bool is_not_inherited(int fd, const struct bo *bo)
 	return !status;
 }
 
-/* Sizes that are not the file's, wherever it is mapped by. */
+/* Mappings with a wrong size or offset, or private. */
 TEST_F(import, wrong_maps)
 {
 	const int rw = PROT_READ | PROT_WRITE;
@@ -275,13 +275,13 @@ TEST_F_TIMEOUT(import, again_and_again, 120)
 	ASSERT_EQ(0, bo_import(self->fd, db, &in));
 	close(db);
 	munmap(mem, SIZE);
-	/* Nobody else has it any more. */
+	/* The import is the only user of the memory now. */
 	ASSERT_EQ(0, card_copy(&self->q, self->vram.address, in.address,
 			       SIZE));
 	EXPECT_TRUE(is_noise(self->vram.cpu, SIZE, 21));
 }
 
-/* A packet waits for a word of memory whose every owner has left. */
+/* A packet waits for a word of imported memory, and the import is closed. */
 TEST_F(import, closed_while_waited_on)
 {
 	struct packet p;
@@ -308,7 +308,7 @@ struct racer {
 	int done;
 };
 
-/* Somebody else may have closed the handle at any time. */
+/* Another thread may close the handle at any time. */
 static void *race(void *data)
 {
 	struct racer *r = data;
@@ -331,7 +331,7 @@ static void *race(void *data)
 	return NULL;
 }
 
-/* Two threads on the handles of one file, and two on another's. */
+/* Two threads race on the handles of one file, and two on those of another. */
 TEST_F_TIMEOUT(import, races, 120)
 {
 	struct racer racers[4] = {};
@@ -365,7 +365,7 @@ TEST_F_TIMEOUT(import, races, 120)
 	close(other);
 }
 
-/* Imports, exports, copies and closes, all the time. */
+/* Imports, exports, copies and closes in a loop, until killed. */
 static void churn(__u32 kind)
 {
 	int fd = card_open(), other = card_open(), db;
@@ -421,7 +421,7 @@ TEST_F_TIMEOUT(import, killed, 120)
 		ASSERT_EQ(pid, waitpid(pid, &status, 0));
 		EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL)
 			TH_LOG("ended by itself: 0x%x", status);
-		/* Somebody else is served right after. */
+		/* Another file is served right after. */
 		ASSERT_EQ(0, card_copy(&self->q, system.address,
 				       self->vram.address, MIB));
 		EXPECT_TRUE(is_noise(self->vram.cpu, MIB, 31));

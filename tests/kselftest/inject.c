@@ -15,7 +15,7 @@
 #define PCI_CAPABILITIES 0x34
 #define PCI_CAP_VENDOR 9
 
-static char slot[64]; /* PCI address, as sysfs writes it */
+static char slot[64]; /* PCI address, in the form of sysfs */
 static int config = -1;
 static unsigned char capability;
 
@@ -99,7 +99,7 @@ int card_recovers(void)
 	return ret ? ret : card_works();
 }
 
-/* A bit for each of the card's queues that this process has. */
+/* Sets bits[n] for each queue number n on the card that belongs to this process. */
 static int own_queues(unsigned char *bits)
 {
 	unsigned int id, pid;
@@ -202,8 +202,8 @@ int others_work(int rounds)
 	return WIFEXITED(status) ? -WEXITSTATUS(status) : -EINTR;
 }
 
-bool copy_stands_still(struct queue *queue, int number, __u32 how, __u64 dst,
-		       __u64 src)
+bool copy_stalls(struct queue *queue, int number, __u32 how, __u64 dst,
+		 __u64 src)
 {
 	long long written = card_stat("dma_written");
 	__s64 end = now_ns() + 20 * SEC_NS;

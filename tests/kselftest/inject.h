@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* A card with x-inject=on, made to lie; docs/specs/openreg.rst says how. */
+/* Makes a card with x-inject=on lie, as docs/specs/openreg.rst describes. */
 #ifndef OPENREG_TEST_INJECT_H
 #define OPENREG_TEST_INJECT_H
 
@@ -38,35 +38,35 @@ enum injection {
 #define STALL_TILL_FLR 3
 #define STALL_TILL_STOP 4
 
-/* All return 0 or -errno unless said otherwise. */
-int inject_find(void); /* the card; once, while the driver has it */
+/* Functions that return an int return 0 or -errno, except as noted. */
+int inject_find(void); /* finds the card; call it once, while the driver is bound */
 int inject(enum injection which, __u32 value);
 void inject_none(void);
 
-int card_flr(void); /* by the bus */
+int card_flr(void); /* resets the card by the bus */
 int card_bind(void);
 int card_unbind(void);
 bool have_node(void);
 
-/* Waits until nothing is left of anybody; false after 20 s. */
+/* Waits until the card has no contexts and no objects. Returns false after 20 s. */
 bool card_is_idle(void);
-/* Puts everything right, by a reset of the bus; the same result. */
+/* Ends all lies and resets the card by the bus. Fails if the card does not work then. */
 int card_recovers(void);
 
-/* Also the card's number for the queue, or -errno. */
+/* Creates a queue. Returns its number on the card, or -errno. */
 int queue_create_numbered(int fd, __u32 slots, struct queue *queue);
-/* Interrupts of the driver so far, all vectors. */
+/* Number of interrupts that the driver has got so far, over all vectors. */
 unsigned long long interrupts(void);
 /*
- * From now on an engine stands still in a copy of 1 MiB to system memory, as
- * INJECT_STALL has it with the value how; false if it does not.
+ * Makes an engine stall in a copy of 1 MiB to system memory, by INJECT_STALL with the
+ * value how. Returns false if the engine does not stall.
  */
-bool copy_stands_still(struct queue *queue, int number, __u32 how, __u64 dst,
-		       __u64 src);
+bool copy_stalls(struct queue *queue, int number, __u32 how, __u64 dst,
+		 __u64 src);
 
-/* rounds of small packets, each waited for; 0 or -errno. */
+/* Runs small packets one by one, as many as rounds. */
 int small_work(struct queue *queue, int rounds);
-/* The same by another process, which opens the card first. */
+/* As small_work(), in another process that opens the card itself. */
 int others_work(int rounds);
 
 #endif

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A process takes all there is of one thing. Another that wants it, too, is told
- * that there is no more; what it has goes on. When the first is killed
- * there is enough for everybody again.
+ * A process takes all of one resource. Another process that needs it gets an error, but
+ * can use what it already has. When the first process is killed, the resource is freed.
  */
 #include <errno.h>
 #include <signal.h>
@@ -19,13 +18,13 @@
 
 struct taker {
 	unsigned int taken;
-	int error; /* why there is no more */
-	bool over;
+	int error; /* of the call that failed */
+	bool over; /* all is taken */
 };
 
-/* Until there is no more; why. */
+/* Takes all of a resource. Returns the error at the end. */
 typedef int take_fn(unsigned int *taken);
-/* One more of that, for a file. */
+/* Takes one more of it for a file. */
 typedef int want_fn(int fd);
 
 static int want_queue(int fd)
@@ -63,7 +62,7 @@ static int take_queues(unsigned int *taken)
 	}
 }
 
-/* One of each file's. */
+/* Takes one for each file, with new files until an error. */
 static int take_files(want_fn *want, unsigned int *taken)
 {
 	int ret, fd;
@@ -87,7 +86,7 @@ static int take_contexts(unsigned int *taken)
 	return take_files(want_system, taken);
 }
 
-/* Nothing is left of each file but a map. */
+/* Leaves only the mapping of a doorbell, and closes the file. */
 static int want_map(int fd)
 {
 	struct queue q;
@@ -106,7 +105,7 @@ static int take_maps(unsigned int *taken)
 	return take_files(want_map, taken);
 }
 
-/* Large ones first. */
+/* Takes large objects first, then smaller ones. */
 static int take_memory(__u32 flags, unsigned int *taken)
 {
 	__u64 size = 64 * MIB;
@@ -141,7 +140,7 @@ FIXTURE(full)
 	struct card_usage before;
 	struct taker *taker;
 	pid_t pid;
-	int fd, other; /* one that has what it needs, one that has nothing */
+	int fd, other; /* fd has a queue and memory, other has nothing */
 	struct queue q;
 	struct bo vram, sys;
 };
@@ -150,8 +149,8 @@ FIXTURE_VARIANT(full)
 {
 	take_fn *take;
 	want_fn *want;
-	int error; /* for who has nothing */
-	int more; /* for who wants more */
+	int error; /* for the file that has nothing */
+	int more; /* for the file that has some */
 };
 
 FIXTURE_VARIANT_ADD(full, queues) {
@@ -227,7 +226,7 @@ FIXTURE_TEARDOWN(full)
 	EXPECT_TRUE(card_settles(self->before));
 }
 
-/* There and back. */
+/* Copies from system memory to VRAM and back. */
 static bool works(FIXTURE_DATA(full) *self, unsigned int round)
 {
 	const __u64 sys = self->sys.address, vram = self->vram.address;
@@ -250,7 +249,7 @@ static bool is_over(FIXTURE_DATA(full) *self)
 	return true;
 }
 
-/* Files of who was killed are closed after it. */
+/* Retries, because the files of a killed process are freed asynchronously. */
 static int await(want_fn *want, int fd)
 {
 	__s64 deadline = now_ns() + LONG;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Handles are numbers of an open file: those of another file's objects and syncobjs
- * name nothing, or what one has oneself.
+ * Handles belong to an open file. The handle of another file's object or syncobj is
+ * invalid, or is a handle of the caller's own.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -19,9 +19,9 @@ FIXTURE(handles)
 {
 	struct card_usage before;
 	int victim, fd;
-	struct queue queue; /* the attacker's */
-	struct bo bo; /* the victim's */
-	__u32 syncobj[SYNCOBJS]; /* the victim's, at POINT */
+	struct queue queue; /* of the attacker */
+	struct bo bo; /* of the victim */
+	__u32 syncobj[SYNCOBJS]; /* of the victim, at POINT */
 };
 
 static int syncobj_create(int fd, __u32 *handle)
@@ -33,7 +33,7 @@ static int syncobj_create(int fd, __u32 *handle)
 	return ret;
 }
 
-/* Of DRM_IOCTL_SYNCOBJ_TIMELINE_SIGNAL or DRM_IOCTL_SYNCOBJ_QUERY. */
+/* request is DRM_IOCTL_SYNCOBJ_TIMELINE_SIGNAL or DRM_IOCTL_SYNCOBJ_QUERY. */
 static int syncobj_point(int fd, unsigned long request, __u32 handle,
 			 __u64 *point)
 {
@@ -78,7 +78,7 @@ FIXTURE_SETUP(handles)
 	ASSERT_GT(NUMBERS, self->bo.handle);
 }
 
-/* The victim has all it had. */
+/* Checks that the victim still has its syncobjs and its object. */
 FIXTURE_TEARDOWN(handles)
 {
 	__u64 point;
@@ -112,7 +112,7 @@ TEST_F(handles, export_nothing)
 				TH_LOG("handle %u", i);
 }
 
-/* The same number is the attacker's own object. */
+/* The same handle is an object of the attacker. */
 TEST_F(handles, export_ones_own)
 {
 	struct bo own, in;
@@ -128,7 +128,7 @@ TEST_F(handles, export_ones_own)
 	close(db);
 }
 
-/* All that takes a number; the error of each is the core's. */
+/* All ioctls that take a syncobj's handle. DRM sets the error of each. */
 static int use_syncobj(int fd, unsigned int way, __u32 handle)
 {
 	struct drm_syncobj_array array = {
@@ -179,7 +179,7 @@ static int use_syncobj(int fd, unsigned int way, __u32 handle)
 
 #define WAYS 10
 
-/* For a packet that has completed, and for one that is yet to come. */
+/* For a packet that has completed, and for a packet that was not submitted yet. */
 TEST_F(handles, signal_nothing)
 {
 	struct queue *q = &self->queue;
@@ -201,7 +201,7 @@ TEST_F(handles, signal_nothing)
 	ASSERT_EQ(0, queue_wait(q, queue_push(q, &p), LONG));
 }
 
-/* The same numbers are the attacker's own. */
+/* The same handles are syncobjs of the attacker. */
 TEST_F(handles, signal_ones_own)
 {
 	struct queue *q = &self->queue;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* One packet of each form that a packet's operands can have. */
+/* Valid packets: one for each form that operands can have. */
 #ifndef OPENREG_TEST_ISOLATION_KINDS_H
 #define OPENREG_TEST_ISOLATION_KINDS_H
 
@@ -13,7 +13,7 @@ struct operand {
 	__s64 stride[7];
 };
 
-/* A packet that is good as long as its operands are where they should be. */
+/* A packet that is valid if its operands are at valid addresses. */
 struct kind {
 	char name[32];
 	unsigned int opcode, ndim, nops, nimm, ninstr;

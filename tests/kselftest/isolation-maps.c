@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A process keeps its maps of what has gone: of objects, of a queue's pages, of its
- * doorbell. It writes ones to all of them without a pause, while another takes
- * memory and queues, and works. A map keeps what it shows from being given away.
+ * An attacker keeps mappings of closed objects, of a destroyed queue's pages and of its
+ * doorbell, and writes ones to all of them in a loop. Meanwhile a victim creates objects
+ * and queues, and uses them. A mapping must keep its pages from being reused.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -26,7 +26,7 @@ struct attacker {
 	int fd;
 	struct queue q;
 	struct bo vram, sys;
-	unsigned char card[PAGE]; /* what its card page showed in the end */
+	unsigned char card[PAGE]; /* copy of its card page after way_fn */
 	pthread_t thread;
 	unsigned int rounds;
 	bool stop;
@@ -36,7 +36,7 @@ struct victim {
 	int fd;
 	struct queue q[QUEUES];
 	struct bo vram[OBJECTS], sys[OBJECTS];
-	struct bo work; /* from the first half to the second */
+	struct bo work; /* packets copy the first page to the second */
 };
 
 static int bo_mapped(int fd, __u64 size, __u32 flags, struct bo *bo)
@@ -59,7 +59,7 @@ static int attacker_open(struct attacker *a)
 		ret = bo_mapped(a->fd, MIB, DRM_OPENREG_BO_SYSTEM, &a->sys);
 	if (ret)
 		return ret;
-	/* The rest is first touched when the object has gone. */
+	/* The other half is first touched after the object is closed. */
 	memset(a->vram.cpu, 0xff, MIB / 2);
 	memset(a->sys.cpu, 0xff, MIB / 2);
 	packet_nop(&p);
@@ -101,7 +101,7 @@ static void *write_ones(void *data)
 	return NULL;
 }
 
-/* From the first write of a round to the last one. */
+/* Waits until the attacker has written everywhere at least once. */
 static bool await_ones(struct attacker *a)
 {
 	unsigned int first = __atomic_load_n(&a->rounds, __ATOMIC_ACQUIRE);
@@ -156,7 +156,7 @@ static void victim_close(struct victim *v)
 	close(v->fd);
 }
 
-/* There and back by each of its queues. */
+/* Copies a page to VRAM and back, by each queue of the victim. */
 static bool victim_works(struct victim *v, unsigned int round)
 {
 	const __u64 from = v->work.address, way = v->vram[0].address;
@@ -201,7 +201,7 @@ static bool victim_is_whole(const struct victim *v)
 	return true;
 }
 
-/* All its queues sleep: how often they have been woken, or -1. */
+/* Waits until all queues sleep. Returns the total of their wakes, or -1. */
 static long long victim_sleeps(const struct victim *v)
 {
 	__s64 deadline = now_ns() + LONG;
@@ -224,7 +224,7 @@ static bool is_ones(const void *mem, size_t size)
 	return byte[0] == 0xff && !memcmp(byte, byte + 1, size - 1);
 }
 
-/* But for its own queue's counts, which a worker stores when it lets go of that. */
+/* Has the card page changed? Skips the counts, which a worker stores at the end. */
 static bool card_page_stays(const struct attacker *a)
 {
 	const size_t first = offsetof(struct openreg_card_page, dma_read);
@@ -235,7 +235,7 @@ static bool card_page_stays(const struct attacker *a)
 	       !memcmp(now + end, a->card + end, PAGE - end);
 }
 
-/* It has what it wrote itself, and what it had seen before. */
+/* Do the mappings show only what the attacker wrote, and an unchanged card page? */
 static bool attacker_saw_nothing(const struct attacker *a)
 {
 	return is_ones(a->q.ring, RING) && is_ones((void *)a->q.user, PAGE) &&
@@ -243,7 +243,7 @@ static bool attacker_saw_nothing(const struct attacker *a)
 	       card_page_stays(a);
 }
 
-/* What is done to what the maps show. */
+/* Ends the objects that the mappings show. */
 typedef int way_fn(struct attacker *a);
 
 static int destroy(struct attacker *a)
@@ -255,7 +255,7 @@ static int destroy(struct attacker *a)
 	return ret ? ret : bo_close(a->fd, a->sys.handle);
 }
 
-/* The maps keep the file, so its queue goes on, to the fault that ones are. */
+/* The mappings keep the file open, so the queue goes on and faults on the ones. */
 static int close_file(struct attacker *a)
 {
 	const volatile struct openreg_card_page *card = a->q.card;
@@ -302,7 +302,7 @@ FIXTURE(old_maps)
 FIXTURE_VARIANT(old_maps)
 {
 	way_fn *go;
-	bool cut; /* the doorbell leads nowhere any more */
+	bool cut; /* the doorbell mapping shows the dummy page */
 };
 
 FIXTURE_VARIANT_ADD(old_maps, destroyed) { destroy, false };
@@ -352,7 +352,7 @@ TEST_F_TIMEOUT(old_maps, harm_nobody, 200)
 	EXPECT_TRUE(victim_is_whole(v));
 }
 
-/* A doorbell page is not another's as long as it is mapped. */
+/* A doorbell page is not reused while it is mapped. */
 TEST_F_TIMEOUT(old_maps, wake_nobody, 200)
 {
 	const volatile __u32 *doorbell = self->attacker.q.doorbell;
@@ -364,11 +364,11 @@ TEST_F_TIMEOUT(old_maps, wake_nobody, 200)
 	ASSERT_LT(0, wakes);
 	ASSERT_TRUE(await_ones(&self->attacker));
 	EXPECT_EQ(wakes, victim_sleeps(v));
-	/* Where there is a card, a doorbell reads as 0. */
+	/* A doorbell of the card reads as 0. */
 	EXPECT_EQ(variant->cut ? -1u : 0, doorbell[1]);
 }
 
-/* The card page stays for reading. */
+/* The card page stays read-only. */
 TEST_F_TIMEOUT(old_maps, allow_no_more, 200)
 {
 	EXPECT_EQ(-1, mprotect((void *)self->attacker.q.card, PAGE,

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The number of a closed object goes to another one, in time: a packet that was
- * made for the old one reaches what the new one allows, and no more.
+ * The segment number of a closed object is reused for a new object. A packet with the old
+ * address can access only what the new object allows.
  *
- * Numbers are a context's own. The other process has objects of the same ones all
- * along, memory that it lends, and in the end all that is left of VRAM.
+ * Segment numbers belong to a context. A victim has objects with the same numbers, lends
+ * memory to the attacker, and at the end takes all VRAM that is free.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -17,12 +17,12 @@
 
 #define LONG (60 * SEC_NS)
 #define PAGE 4096ull
-#define NUMBERS 12 /* of the other's that are alike */
-#define LEFT 256 /* numbers that are not gone through by many at once */
+#define NUMBERS 12 /* objects of the victim with the same numbers */
+#define LEFT 256 /* the last numbers, which only one thread takes */
 #define THREADS 4
 #define BYTE 0x55
 
-/* What comes where an object of 1 MiB was. */
+/* The new object where an object of 1 MiB was. */
 enum { SMALL, READONLY, LENT, KINDS };
 
 static const char *const kind_names[] = { "small", "readonly", "lent" };
@@ -52,7 +52,7 @@ static const struct probe probes[] = {
 	{ LENT, true, PAGE - 1, 1, PERMISSION },
 	{ LENT, false, 0, MIB, BOUNDS },
 	{ LENT, false, PAGE, 1, BOUNDS },
-	/* And what is allowed. */
+	/* These are allowed. */
 	{ SMALL, true, 0, PAGE, 0 },
 	{ READONLY, false, 0, PAGE, 0 },
 	{ LENT, false, 0, PAGE, 0 },
@@ -66,8 +66,8 @@ FIXTURE(reuse)
 	int fd, victim;
 	struct queue now, later, busy, theirs;
 	struct bo go, own, last, old[KINDS], held;
-	struct bo same[NUMBERS], lent, sum; /* the victim's */
-	unsigned char *page, *guard; /* READONLY, and what follows it */
+	struct bo same[NUMBERS], lent, sum; /* of the victim */
+	unsigned char *page, *guard; /* READONLY memory, and the page after it */
 };
 
 static int bo_mapped(int fd, __u64 size, __u32 flags, struct bo *bo)
@@ -136,7 +136,7 @@ FIXTURE_SETUP(reuse)
 	for (i = 0; i < KINDS; i++)
 		ASSERT_EQ(OPENREG_ADDR_SEG(self->last.address) + 1 + i,
 			  OPENREG_ADDR_SEG(self->old[i].address));
-	/* The victim's numbers are those. */
+	/* The victim's objects have the same numbers. */
 	ASSERT_EQ(self->go.address, self->same[0].address);
 	ASSERT_LE(self->held.address, self->same[NUMBERS - 1].address);
 	self->page = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE,
@@ -179,7 +179,7 @@ FIXTURE_TEARDOWN(reuse)
 	EXPECT_TRUE(card_settles(self->before));
 }
 
-/* To the old extent, whoever has it. */
+/* Accesses the old object's range, whichever object has the number now. */
 static void packet_probe(struct packet *p, const struct probe *probe,
 			 const FIXTURE_DATA(reuse) *self)
 {
@@ -191,7 +191,7 @@ static void packet_probe(struct packet *p, const struct probe *probe,
 		packet_copy(p, self->own.address, at, probe->bytes, OPENREG_U8);
 }
 
-/* All of them, behind whatever the queue has; where each ends. */
+/* Appends all probes to the queue. end[] is the tail after each of them. */
 static void push_probes(FIXTURE_DATA(reuse) *self, struct queue *q,
 			__u64 *seq, __u64 *end)
 {
@@ -206,7 +206,7 @@ static void push_probes(FIXTURE_DATA(reuse) *self, struct queue *q,
 	queue_publish(q);
 }
 
-/* How many went as they should. */
+/* Returns how many probes had the expected result. */
 static unsigned int check_probes(struct queue *q, const __u64 *seq,
 				 const __u64 *end, const char *when)
 {
@@ -231,11 +231,11 @@ static unsigned int check_probes(struct queue *q, const __u64 *seq,
 
 struct walk {
 	FIXTURE_DATA(reuse) *self;
-	unsigned int left; /* numbers; of all threads */
+	unsigned int left; /* numbers to take, for all threads together */
 	int error;
 };
 
-/* Registered memory is the cheapest object. */
+/* Takes and frees one number. Registered memory is the cheapest object. */
 static int take_number(FIXTURE_DATA(reuse) *self, __u64 *address)
 {
 	struct bo bo;
@@ -263,7 +263,7 @@ static void *walk(void *data)
 	return NULL;
 }
 
-/* Until the next number is that of the first old object. */
+/* Takes numbers until the next one is that of the first old object. */
 static int walk_round(FIXTURE_DATA(reuse) *self)
 {
 	struct walk w = { self, self->info.max_segments - LEFT, 0 };
@@ -285,7 +285,7 @@ static int walk_round(FIXTURE_DATA(reuse) *self)
 	return ret ? ret : -ERANGE;
 }
 
-/* Each with the number of an old one. */
+/* Makes the new objects, each with the number of an old one. */
 static int make_new(FIXTURE_DATA(reuse) *self, struct bo *bo)
 {
 	int ret, db = bo_export(self->victim, self->lent.handle, DRM_CLOEXEC);
@@ -302,7 +302,7 @@ static int make_new(FIXTURE_DATA(reuse) *self, struct bo *bo)
 	return ret;
 }
 
-/* A packet that writes an object over and over, and has begun to. */
+/* Closes an object while a packet writes it again and again. */
 static bool hold(FIXTURE_DATA(reuse) *self)
 {
 	const volatile unsigned char *begun = self->held.cpu;
@@ -336,7 +336,7 @@ static int close_old(FIXTURE_DATA(reuse) *self)
 	return ret ? ret : card_settles(usage) ? 0 : -ETIME;
 }
 
-/* All VRAM that is left, with the memory of the old objects: in how many pieces. */
+/* Takes all free VRAM, which includes that of the old objects. Returns the pieces. */
 static unsigned int take_all(FIXTURE_DATA(reuse) *self, struct bo *bo,
 			     unsigned int most)
 {
@@ -375,7 +375,7 @@ TEST_F_TIMEOUT(reuse, old_packets_meet_a_new_object, 280)
 	unsigned int i, n;
 	struct packet p;
 
-	/* On its way before the old ones go. */
+	/* Push these packets before the old objects are closed. */
 	packet_wait(&p, self->go.address);
 	queue_push(&self->later, &p);
 	push_probes(self, &self->later, seq[0], end[0]);
@@ -386,7 +386,7 @@ TEST_F_TIMEOUT(reuse, old_packets_meet_a_new_object, 280)
 	for (i = 0; i < KINDS; i++)
 		ASSERT_EQ(self->old[i].address, new[i].address)
 			TH_LOG("object %u", i);
-	/* Closed, and a packet works with it. */
+	/* The number of the held object is not reused while its packet runs. */
 	ASSERT_EQ(0, take_number(self, &address));
 	EXPECT_LT(self->held.address, address);
 	n = take_all(self, all, ALL);
@@ -396,7 +396,7 @@ TEST_F_TIMEOUT(reuse, old_packets_meet_a_new_object, 280)
 	*(volatile __u64 *)self->go.cpu = 1;
 	EXPECT_EQ(PROBES, check_probes(&self->later, seq[0], end[0],
 				       "on its way"));
-	/* What was read was the lender's. */
+	/* The reads that were allowed got the lent memory. */
 	EXPECT_TRUE(is_noise(self->own.cpu, PAGE, LENT));
 	EXPECT_EQ(0, queue_reset(&self->busy, self->busy.tail, 1));
 	for (i = 0; i < n; i++)

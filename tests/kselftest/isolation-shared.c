@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A process was given memory of another as a dma-buf: it reaches that, in the way
- * in which it was given, and nothing else, whatever becomes of the other.
+ * A guest imports one object of an owner as a dma-buf. The guest can access that object
+ * with the exported rights and nothing else, also if the owner closes its file or dies.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -16,9 +16,9 @@
 
 #define RW (DRM_CLOEXEC | DRM_RDWR)
 #define LONG (60 * SEC_NS)
-#define OBJECTS 3 /* the middle one is given away */
+#define OBJECTS 3 /* the owner exports the middle one */
 
-/* Whose noise is in which memory. */
+/* Seeds of the noise in the memory: exported, kept by a party, of the guest. */
 enum { GIVEN = 1, KEPT, OTHERS };
 
 struct party {
@@ -86,7 +86,7 @@ FIXTURE_TEARDOWN(shared)
 	EXPECT_TRUE(card_settles(self->before));
 }
 
-/* The fault of one packet, or 0; the queue goes on. */
+/* Runs a packet. Returns its fault or 0. The queue can be used afterwards. */
 static unsigned int run(struct queue *q, const struct packet *p)
 {
 	__u64 seq = queue_push(q, p);
@@ -131,7 +131,7 @@ static bool kept_is_kept(const struct party *p)
 	       is_noise(p->bo[2].cpu, MIB, KEPT);
 }
 
-/* Before and after it is memory of the owner's, to which nobody came. */
+/* The guest cannot access the owner's memory before and after the object. */
 TEST_F_TIMEOUT(shared, not_beyond, 120)
 {
 	struct party *o = &self->owner, *g = &self->guest;
@@ -160,12 +160,12 @@ TEST_F_TIMEOUT(shared, not_beyond, 120)
 				   o->bo[1].mmap_offset));
 	EXPECT_TRUE(kept_is_kept(o));
 	EXPECT_TRUE(is_noise(o->bo[1].cpu, MIB, GIVEN));
-	/* All that was given can be written. */
+	/* The whole object can be written. */
 	EXPECT_EQ(0, run_fill(&g->q, in.address, MIB));
 	EXPECT_TRUE(kept_is_kept(o));
 }
 
-/* What was given for reading is written by no packet and by no map. */
+/* A read-only export can be written by no packet and through no mapping. */
 TEST_F_TIMEOUT(shared, only_for_reading, 120)
 {
 	struct party *o = &self->owner, *g = &self->guest;
@@ -201,7 +201,7 @@ TEST_F_TIMEOUT(shared, only_for_reading, 120)
 	EXPECT_TRUE(is_noise(o->bo[1].cpu, MIB, GIVEN));
 }
 
-/* The owner has gone, and who comes after it gets other memory. */
+/* The owner closes its file. A new owner gets other memory. */
 TEST_F_TIMEOUT(shared, owner_closes, 120)
 {
 	int db = bo_export(self->owner.fd, self->owner.bo[1].handle, RW);
@@ -222,7 +222,7 @@ TEST_F_TIMEOUT(shared, owner_closes, 120)
 		EXPECT_TRUE(is_noise(self->owner.bo[i].cpu, MIB, KEPT));
 }
 
-/* A context goes with what it imported; the memory stays the owner's. */
+/* The guest closes its file and so its import. The owner keeps the memory. */
 TEST_F_TIMEOUT(shared, guest_closes, 120)
 {
 	struct party *o = &self->owner, *g = &self->guest;
@@ -240,7 +240,7 @@ TEST_F_TIMEOUT(shared, guest_closes, 120)
 	party_close(g);
 	EXPECT_EQ(0, run_copy(&o->q, o->bo[0].address, o->bo[1].address, MIB));
 	EXPECT_TRUE(is_noise(o->bo[0].cpu, MIB, GIVEN));
-	/* It is good for another, who begins with no address of it. */
+	/* A new guest can import the dma-buf. */
 	ASSERT_EQ(0, party_open(g, DRM_OPENREG_BO_VRAM, OTHERS));
 	ASSERT_EQ(0, bo_import(g->fd, db, &in));
 	EXPECT_EQ(0, run_copy(&g->q, g->bo[1].address, in.address, MIB));
@@ -248,7 +248,7 @@ TEST_F_TIMEOUT(shared, guest_closes, 120)
 	close(db);
 }
 
-/* One file descriptor over a socket. */
+/* Sends a file descriptor over a socket. */
 static bool send_fd(int line, int fd)
 {
 	char control[CMSG_SPACE(sizeof(int))] = {}, byte = 0;
@@ -279,7 +279,7 @@ static int receive_fd(int line)
 	return fd;
 }
 
-/* Only the socket has it: for who takes it out, or nobody. */
+/* Only a message in a socket holds the dma-buf, until a guest receives it. */
 TEST_F_TIMEOUT(shared, on_its_way, 120)
 {
 	struct party *g = &self->guest;
@@ -296,7 +296,7 @@ TEST_F_TIMEOUT(shared, on_its_way, 120)
 	close(line[0]);
 	db = receive_fd(line[1]);
 	ASSERT_LE(0, db);
-	/* The second is never taken out. */
+	/* The second message is never received. */
 	close(line[1]);
 	ASSERT_EQ(0, bo_import(g->fd, db, &in));
 	close(db);
@@ -304,7 +304,7 @@ TEST_F_TIMEOUT(shared, on_its_way, 120)
 	EXPECT_TRUE(is_noise(g->bo[1].cpu, MIB, GIVEN));
 }
 
-/* In the other process: gives it away, works on it, and is killed. */
+/* The child: exports its object, runs packets on it, and is killed. */
 static void die_giving(int line, __u32 flags)
 {
 	struct party p;
@@ -349,7 +349,7 @@ TEST_F_TIMEOUT(shared, owner_is_killed, 120)
 	EXPECT_TRUE(kept_is_kept(&self->owner));
 }
 
-/* A new context on the old memory, or none; never on a third's. */
+/* After a reset a new guest imports the old dma-buf, and still gets only its memory. */
 TEST_F_TIMEOUT(shared, card_is_reset, 120)
 {
 	struct party *o = &self->owner, *g = &self->guest;
@@ -375,7 +375,7 @@ TEST_F_TIMEOUT(shared, card_is_reset, 120)
 	EXPECT_TRUE(kept_is_kept(o));
 }
 
-/* The card's driver left and came: the old memory is nobody's of the new card. */
+/* The driver is unbound and bound again: the old dma-buf shows no memory of others. */
 TEST_F_TIMEOUT(shared, card_is_unbound, 120)
 {
 	struct party *o = &self->owner, *g = &self->guest;

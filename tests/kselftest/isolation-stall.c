@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A process works on another's delay: all of one kind of work that it can get out
- * of the card and its driver, without a pause. The other goes on with its own: its
- * results are right, and no call of it fails. There is a doorbell page for each of
- * them and one interrupt vector for both.
+ * An attacker keeps the card and the driver busy with one kind of work, in a loop. A
+ * victim goes on: its results are right, and none of its calls fails. Each has a doorbell
+ * page; both share one interrupt vector.
  */
 #include <errno.h>
 #include <signal.h>
@@ -24,12 +23,12 @@
 struct attacker {
 	int fd;
 	struct queue q[QUEUES];
-	struct bo memory; /* twice as much as a large packet copies */
+	struct bo memory; /* source and destination of a large copy */
 	__u32 syncobj;
 	__u64 steps;
 };
 
-/* One step; 0 or -errno. */
+/* Does one step. Returns 0 or -errno. */
 typedef int attack_fn(struct attacker *a);
 
 static struct queue *next_queue(struct attacker *a, unsigned int queues)
@@ -37,7 +36,7 @@ static struct queue *next_queue(struct attacker *a, unsigned int queues)
 	return &a->q[a->steps % queues];
 }
 
-/* Of any size, anywhere in its page. */
+/* Writes of all sizes, anywhere in the doorbell page. */
 static int ring_doorbells(struct attacker *a)
 {
 	unsigned int i, at;
@@ -89,7 +88,7 @@ static int make_objects(struct attacker *a)
 	return ret ? ret : bo_close(a->fd, bo.handle);
 }
 
-/* With a packet in it that is not through. */
+/* Destroys a queue whose packet has not completed. */
 static int make_queues(struct attacker *a)
 {
 	struct packet p;
@@ -124,7 +123,7 @@ static int make_points(struct attacker *a)
 	return ret ? ret : queue_wait(q, q->seq, LONG);
 }
 
-/* In rings that are never empty. */
+/* The rings are never empty. */
 static int copy(struct attacker *a)
 {
 	struct packet p;
@@ -142,7 +141,7 @@ static int compute(struct attacker *a)
 	return queue_push(next_queue(a, 4), &p) ? 0 : -EIO;
 }
 
-/* All queues but one wait in vain; that one has them look again and again. */
+/* All queues but one wait for a word; the one signals another word again and again. */
 static int wait_in_vain(struct attacker *a)
 {
 	struct queue *q = &a->q[1 + a->steps % (QUEUES - 1)];
@@ -161,7 +160,7 @@ static int wait_in_vain(struct attacker *a)
 	return q->seq == 1 ? 0 : queue_reset(q, q->tail - 1, q->seq - 1);
 }
 
-/* Closed with packets at work and waiting. It has the page of the last one. */
+/* Closes a file with a running and a waiting packet. It reuses the last doorbell page. */
 static int come_and_go(struct attacker *a)
 {
 	struct packet p;
@@ -189,7 +188,7 @@ static int come_and_go(struct attacker *a)
 FIXTURE(stall)
 {
 	struct card_usage before;
-	volatile __u64 *steps; /* the attacker's */
+	volatile __u64 *steps; /* of the attacker */
 	pid_t attacker;
 	int fd;
 	struct queue q;
@@ -200,7 +199,7 @@ FIXTURE_VARIANT(stall)
 {
 	attack_fn *attack;
 	unsigned int queues;
-	unsigned int steps; /* of the attacker, at least, beside the victim's work */
+	unsigned int steps; /* least number that the attacker must make meanwhile */
 };
 
 FIXTURE_VARIANT_ADD(stall, doorbells) { ring_doorbells, 1, 20 };
@@ -208,7 +207,7 @@ FIXTURE_VARIANT_ADD(stall, faults) { fault, 2, 50 };
 FIXTURE_VARIANT_ADD(stall, objects) { make_objects, 0, 50 };
 FIXTURE_VARIANT_ADD(stall, queues) { make_queues, 0, 50 };
 FIXTURE_VARIANT_ADD(stall, points) { make_points, 1, 20 };
-/* More than fit into their rings. */
+/* These make more packets than fit into the rings. */
 FIXTURE_VARIANT_ADD(stall, copies) { copy, 4, 300 };
 FIXTURE_VARIANT_ADD(stall, computing) { compute, 4, 150 };
 FIXTURE_VARIANT_ADD(stall, waits) { wait_in_vain, QUEUES, 50 };
@@ -280,7 +279,7 @@ FIXTURE_TEARDOWN(stall)
 
 	kill(self->attacker, SIGKILL);
 	EXPECT_EQ(self->attacker, waitpid(self->attacker, &status, 0));
-	/* At work to the end. */
+	/* The attacker worked until it was killed. */
 	EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
 	queue_unmap(&self->q);
 	munmap(self->sys.cpu, self->sys.size);
@@ -313,7 +312,7 @@ static int launch(struct queue *q, const struct bo *sys, const struct bo *vram)
 	return queue_wait(q, queue_push(q, &p), LONG);
 }
 
-/* Memory, launches, an interrupt, a result. */
+/* Creates memory, runs packets, waits for them, checks the result. */
 static int work(FIXTURE_DATA(stall) *self, unsigned int round)
 {
 	float *v = self->sys.cpu;

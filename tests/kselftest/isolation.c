@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A process tries to read or write what another has on the card: by every
- * operand of every packet, by its maps, handles and queues.
+ * An attacker tries to read or write a victim's memory on the card: by every operand of
+ * every packet, and by mappings, handles and queues.
  */
 #include <errno.h>
 #include <sys/mman.h>
@@ -14,10 +14,10 @@
 
 #define LONG (20 * SEC_NS)
 #define PATTERN 0xa7
-#define PART 65536 /* of the attacker's memory, for each operand */
-#define REACH 4096 /* more than a packet writes there */
+#define PART 65536 /* bytes of the attacker's memory for each operand */
+#define REACH 4096 /* a packet writes less than this */
 
-/* What somebody has of the card. */
+/* The open file, queue and memory of attacker or victim. */
 struct party {
 	int fd;
 	struct queue q;
@@ -73,7 +73,7 @@ static bool is_zero(const char *mem, size_t size)
 	return !mem[0] && !memcmp(mem, mem + 1, size - 1);
 }
 
-/* Nothing but zeros in the attacker's memory, nor of the victim's in a card page. */
+/* Is the attacker's memory zero, and is no data of the victim in its card page? */
 static bool nothing_came(const struct party *a)
 {
 	const volatile __u32 *card = (const volatile void *)a->q.card;
@@ -97,7 +97,7 @@ FIXTURE(isolation)
 	struct party *victim, *attacker;
 };
 
-/* The victim's second object and later are of numbers that the other lacks. */
+/* The victim's objects have segment numbers that the attacker's context lacks. */
 FIXTURE_SETUP(isolation)
 {
 	struct bo first;
@@ -119,7 +119,7 @@ FIXTURE_SETUP(isolation)
 	memset(self->victim->mem, PATTERN, sizeof(self->victim->mem));
 }
 
-/* The victim has noticed nothing. */
+/* Checks that the victim's memory is unchanged and its queue works. */
 FIXTURE_TEARDOWN(isolation)
 {
 	struct party *victim = self->victim;
@@ -138,7 +138,7 @@ FIXTURE_TEARDOWN(isolation)
 	EXPECT_TRUE(card_settles(self->before));
 }
 
-/* The attacker's packet with one operand elsewhere; the fault's code, or 0. */
+/* Runs the packet with one operand at target. Returns the fault's code, or 0. */
 static unsigned int attempt(struct party *a, const struct kind *k,
 			    unsigned int operand, __u64 target)
 {
@@ -160,7 +160,7 @@ static unsigned int attempt(struct party *a, const struct kind *k,
 	return queue_reset(&a->q, a->q.tail, seq) ? -1 : i;
 }
 
-/* The same, of memory that is all zeros: nothing is written before the fault. */
+/* As attempt(), and checks that nothing was written before the fault. */
 static unsigned int attack(struct party *a, const struct kind *k,
 			   unsigned int operand, __u64 target)
 {
@@ -193,7 +193,7 @@ static void set_operands(struct party *a, const struct kind *k, int start,
 			noise(mem + i * PART, PART, i);
 }
 
-/* The result is another one with what can be read. */
+/* Does the result depend on the operands that the packet reads? */
 static bool carries(struct party *a, const struct kind *k, int start)
 {
 	char result[REACH];
@@ -207,7 +207,7 @@ static bool carries(struct party *a, const struct kind *k, int start)
 	       memcmp(result, a->vram.cpu, sizeof(result));
 }
 
-/* Where they may read, that is to be seen: it would be if they read elsewhere. */
+/* Each packet's result shows what the packet read: so a forbidden read would show too. */
 TEST_F(isolation, packets_carry)
 {
 	struct party *a = self->attacker;
@@ -225,7 +225,7 @@ TEST_F_TIMEOUT(isolation, by_address, 200)
 	const __u64 targets[] = {
 		self->victim->vram.address, self->victim->sys.address,
 		self->victim->user.address,
-		/* Of another card, of no card, of a processor. */
+		/* Addresses of another card, of no card, of the CPU. */
 		self->attacker->vram.address | 1ull << 51,
 		self->attacker->vram.address & ~(1ull << 55),
 		(uintptr_t)self->victim->vram.cpu, 0,
@@ -242,7 +242,7 @@ TEST_F_TIMEOUT(isolation, by_address, 200)
 					       kinds[k].name, i, t);
 }
 
-/* Beside one's own memory is that of others. */
+/* The memory of others lies beside the attacker's. */
 TEST_F_TIMEOUT(isolation, by_reaching_out, 200)
 {
 	const struct bo *own = &self->attacker->vram;
@@ -255,7 +255,7 @@ TEST_F_TIMEOUT(isolation, by_reaching_out, 200)
 	for (k = 0; k < KINDS; k++)
 		for (i = 0; i < kinds[k].nops; i++)
 			for (t = 0; t < sizeof(targets) / 8; t++) {
-				/* A word, or a single element, fits. */
+				/* A single element fits into 8 bytes. */
 				if (t == 1 && (!kinds[k].ndim ||
 					       kinds[k].ops[i].stride[0] == 0))
 					continue;
@@ -274,10 +274,10 @@ static void set_index(struct party *a, unsigned int operand, __s64 value)
 	index[3] = value;
 }
 
-/* Indices are data that the card finds in memory only when it runs. */
+/* Indices are data: the card reads them only when the packet runs. */
 TEST_F_TIMEOUT(isolation, by_index, 200)
 {
-	/* Those of MIB meet the victim's, which lies behind. */
+	/* Those with MIB would reach the victim's memory, which lies behind. */
 	const __s64 indices[] = { 4, -1, 1 << 20, INT64_MAX, INT64_MIN,
 				  INT64_MAX / 16 + 1, MIB / 16, MIB / 8,
 				  MIB / 4, MIB / 2, -(__s64)MIB / 16 };
@@ -289,7 +289,7 @@ TEST_F_TIMEOUT(isolation, by_index, 200)
 			continue;
 		for (i = 2; i < kinds[k].nops; i++) {
 			for (n = 0; n < sizeof(indices) / 8; n++) {
-				/* Those that count from the end have it. */
+				/* With WRAP, -1 is a valid index. */
 				if (kinds[k].arg[1] == OPENREG_INDEX_WRAP &&
 				    indices[n] == -1)
 					continue;
@@ -307,7 +307,7 @@ TEST_F_TIMEOUT(isolation, by_index, 200)
 	}
 }
 
-/* Nor are the places of the greatest: one out of its window counts for nothing. */
+/* POOL's backward ignores an index outside its window. */
 TEST_F(isolation, by_place)
 {
 	const __s64 places[] = {
@@ -340,7 +340,7 @@ TEST_F(isolation, by_place)
 	}
 }
 
-/* The card goes on to know nothing of what was closed. */
+/* Every access to a closed object faults. */
 TEST_F(isolation, by_a_closed_object)
 {
 	struct card_usage before = card_usage();
@@ -358,7 +358,7 @@ TEST_F(isolation, by_a_closed_object)
 				TH_LOG("%s, operand %u", kinds[k].name, i);
 }
 
-/* A map that outlives its object shows nobody else's memory. */
+/* A mapping of a closed object shows no memory of others. */
 TEST_F_TIMEOUT(isolation, by_an_old_map, 60)
 {
 	struct party *a = self->attacker, *v = self->victim;
@@ -412,7 +412,7 @@ TEST_F(isolation, by_offset)
 		EXPECT_FALSE(can_map(a->fd, theirs[i], 4096, PROT_READ));
 		EXPECT_FALSE(can_map(a->fd, theirs[i], 4096, PROT_WRITE));
 	}
-	/* Nor what comes before or after one's own. */
+	/* Offsets before and after the attacker's own objects are refused too. */
 	for (i = 0; i < sizeof(own) / sizeof(own[0]); i++) {
 		EXPECT_TRUE(can_map(a->fd, own[i].offset, own[i].size,
 				    PROT_WRITE));
@@ -423,7 +423,7 @@ TEST_F(isolation, by_offset)
 	}
 }
 
-/* Every page of all offsets there are: only the five things that one has. */
+/* Of all offsets, only those of the attacker's own five objects can be mapped. */
 TEST_F_TIMEOUT(isolation, by_any_offset, 60)
 {
 	const struct party *v = self->victim, *a = self->attacker;
@@ -443,7 +443,7 @@ TEST_F_TIMEOUT(isolation, by_any_offset, 60)
 	}
 	for (offset = first - MIB; offset < end + 4 * MIB; offset += 4096)
 		pages += can_map(a->fd, offset, 4096, PROT_READ);
-	EXPECT_EQ(5, pages) /* an object is mapped from its first page only */
+	EXPECT_EQ(5, pages) /* mmap() takes only the first page of an object */
 		TH_LOG("%u pages", pages);
 }
 
@@ -482,7 +482,7 @@ TEST_F(isolation, by_handle_and_number)
 				&signal));
 }
 
-/* All that a process can write of its queue's pages. */
+/* The attacker writes ones to all of its queue's pages. */
 TEST_F(isolation, by_its_own_pages)
 {
 	struct party *a = self->attacker;

@@ -44,8 +44,8 @@ FIXTURE_SETUP(killed)
 	ASSERT_EQ(0, bo_create(fd, MIB, DRM_OPENREG_BO_SYSTEM, &self->sys));
 	self->resets = card_stat("resets");
 	ASSERT_EQ(0, driver_set_timeout(TIMEOUT_NEVER));
-	ASSERT_TRUE(copy_stands_still(&self->q, self->number, STALL_TILL_RESET,
-				      self->sys.address, self->vram.address));
+	ASSERT_TRUE(copy_stalls(&self->q, self->number, STALL_TILL_RESET,
+				self->sys.address, self->vram.address));
 }
 
 FIXTURE_TEARDOWN(killed)
