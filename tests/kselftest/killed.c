@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Who is killed in a call that waits for the card, for an engine that stands still: he
- * is gone at once, though the card is given all the time that there is.
+ * A process is killed in a call that waits for the card, while an engine stalls. The
+ * process dies at once, although the driver waits for the card without limit.
  */
 #include <errno.h>
 #include <signal.h>
@@ -27,7 +27,7 @@ FIXTURE(killed)
 	struct bo vram, sys;
 };
 
-/* The file is the child's, too. */
+/* Child processes share the file. */
 FIXTURE_SETUP(killed)
 {
 	int fd;
@@ -72,10 +72,10 @@ static pid_t begin(struct queue *q, enum call call)
 }
 
 /*
- * Does it sleep in its ioctl, where signals do not wake it but to end it? Before that
- * it may sleep so for a page of its program.
+ * Waits until the process is in uninterruptible sleep in its ioctl. Before, it may sleep
+ * like that for a page of its program.
  */
-static bool stands_still(pid_t pid)
+static bool sleeps_in_ioctl(pid_t pid)
 {
 	char stat[64], syscall[64], text[256];
 	__s64 end = now_ns() + LONG;
@@ -103,23 +103,26 @@ static bool is_killed(pid_t pid)
 	       WIFSIGNALED(status);
 }
 
-/* One in a call, one who waits for him, and one who waits for what he has begun. */
+/*
+ * Kills a process in a call, a second process that waits for the first one's lock, and a
+ * third that waits for the command of the first.
+ */
 static bool all_are_killed(struct queue *q, enum call first, enum call second)
 {
 	pid_t pid[2];
 
 	pid[0] = begin(q, first);
-	if (!stands_still(pid[0]))
+	if (!sleeps_in_ioctl(pid[0]))
 		return false;
 	pid[1] = begin(q, second);
-	if (!stands_still(pid[1]) || !is_killed(pid[1]) || !is_killed(pid[0]))
+	if (!sleeps_in_ioctl(pid[1]) || !is_killed(pid[1]) || !is_killed(pid[0]))
 		return false;
 	pid[1] = begin(q, second);
-	return stands_still(pid[1]) && is_killed(pid[1]);
+	return sleeps_in_ioctl(pid[1]) && is_killed(pid[1]);
 }
 
-/* What they have begun ends with the card. */
-static bool card_ends_it(long long resets)
+/* The commands of the killed processes end with a reset of the card. */
+static bool reset_ends_it(long long resets)
 {
 	__s64 end = now_ns() + LONG;
 
@@ -136,31 +139,31 @@ TEST_F_TIMEOUT(killed, in_a_reset, 120)
 	EXPECT_TRUE(all_are_killed(&self->q, RESET, RESET));
 	EXPECT_EQ(-ETIME, queue_wait(&self->q, 1, 0));
 	EXPECT_EQ(0, others_work(20));
-	EXPECT_TRUE(card_ends_it(self->resets));
+	EXPECT_TRUE(reset_ends_it(self->resets));
 }
 
-/* Nobody has come to ask the card to end it. */
+/* The processes are killed before the card gets QUEUE_DESTROY. */
 TEST_F_TIMEOUT(killed, before_an_end, 120)
 {
 	EXPECT_TRUE(all_are_killed(&self->q, RESET, DESTROY));
 	EXPECT_EQ(-ETIME, queue_wait(&self->q, 1, 0));
 	EXPECT_EQ(0, others_work(20));
-	EXPECT_TRUE(card_ends_it(self->resets));
+	EXPECT_TRUE(reset_ends_it(self->resets));
 	EXPECT_EQ(0, queue_destroy(&self->q));
 	EXPECT_EQ(-ENOENT, queue_destroy(&self->q));
 }
 
-/* The queue has no number any more, and goes with its file. */
+/* The card has QUEUE_DESTROY. The queue has lost its number, and ends with its file. */
 TEST_F_TIMEOUT(killed, in_an_end_at_work, 120)
 {
 	pid_t pid = begin(&self->q, DESTROY);
 
-	ASSERT_TRUE(stands_still(pid));
+	ASSERT_TRUE(sleeps_in_ioctl(pid));
 	EXPECT_TRUE(is_killed(pid));
 	EXPECT_EQ(-ENOENT, queue_wait(&self->q, 1, 0));
 	EXPECT_EQ(-ENOENT, queue_reset(&self->q, 0, 0));
 	EXPECT_EQ(0, others_work(20));
-	EXPECT_TRUE(card_ends_it(self->resets));
+	EXPECT_TRUE(reset_ends_it(self->resets));
 }
 
 TEST_HARNESS_MAIN

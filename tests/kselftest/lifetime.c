@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Closing and dying while the card works: nothing leaks, nobody waits. */
+/* Processes close objects or die while the card works: nothing leaks, nothing hangs. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -39,9 +39,9 @@ FIXTURE_TEARDOWN(lifetime)
 	EXPECT_TRUE(card_settles(self->before));
 }
 
-/* Long enough to be met in the middle, short enough to be waited for. */
+/* Elements of a packet that still runs when the test looks, but that ends soon. */
 #define BUSY (1ull << 27)
-/* Longer than anybody waits. */
+/* Elements of a packet that runs longer than any test waits. */
 #define VERY_BUSY (1ull << 36)
 
 TEST_F(lifetime, closed_while_in_use)
@@ -61,13 +61,13 @@ TEST_F(lifetime, closed_while_in_use)
 	ASSERT_EQ(0, queue_wait(&self->q, 1, 60 * SEC_NS));
 	EXPECT_EQ((float)BUSY, *(float *)self->bo.cpu);
 	EXPECT_TRUE(card_settles(before));
-	/* And nothing new begins on it. */
+	/* A new packet on the closed object faults. */
 	queue_push(&self->q, &self->p);
 	EXPECT_EQ(-EIO, queue_wait(&self->q, 2, 20 * SEC_NS));
 	EXPECT_EQ(OPENREG_FAULT_ADDRESS, self->q.card->fault.code);
 }
 
-/* Memory that a packet still uses is not handed out, but waited for. */
+/* Memory that a packet still uses is not reused: the allocation waits for the packet. */
 TEST_F_TIMEOUT(lifetime, full_while_in_use, 90)
 {
 	struct drm_openreg_memory_info info;
@@ -144,7 +144,7 @@ static int set_timeout(const char *ms)
 	return ret;
 }
 
-/* Closes the object once a packet that is as good as endless uses it. */
+/* Closes the object while an endless packet uses it. */
 static int close_in_use(int fd, struct queue *q, struct bo *bo)
 {
 	struct packet p;
@@ -169,7 +169,7 @@ TEST_F(lifetime, closed_while_waiting)
 	EXPECT_TRUE(card_settles(before));
 }
 
-/* A closed buffer is not held for ever: in the end its queue is stopped. */
+/* A packet cannot keep a closed buffer for ever: the driver stops its queue. */
 TEST_F_TIMEOUT(lifetime, closed_and_kept, 120)
 {
 	struct card_usage before = card_usage();
@@ -180,7 +180,7 @@ TEST_F_TIMEOUT(lifetime, closed_and_kept, 120)
 
 	ASSERT_EQ(0, set_timeout("2000"));
 	ASSERT_EQ(0, queue_create(self->fd, 64, &other));
-	/* And again: the first time is not the last. */
+	/* Try three times: it must work more than once. */
 	for (i = 1; i <= 3; i++) {
 		ASSERT_EQ(0, bo_create(self->fd, MIB, DRM_OPENREG_BO_VRAM,
 				       &bo));
@@ -191,7 +191,7 @@ TEST_F_TIMEOUT(lifetime, closed_and_kept, 120)
 	}
 	ASSERT_EQ(0, set_timeout("20000"));
 
-	/* The queue itself, and the other that was stopped too, go on. */
+	/* The queue, and the other queue that was stopped too, can be reset and go on. */
 	packet_nop(&self->p);
 	ASSERT_EQ(0, queue_reset(&other, 0, 0));
 	EXPECT_EQ(0, queue_wait(&other, queue_push(&other, &self->p),
@@ -204,7 +204,7 @@ TEST_F_TIMEOUT(lifetime, closed_and_kept, 120)
 	EXPECT_EQ(resets, card_stat("resets"));
 }
 
-/* Several processes that hold something for ever are stopped, all of them. */
+/* Several files keep closed buffers for ever: the queues of all of them are stopped. */
 TEST_F_TIMEOUT(lifetime, closed_and_kept_by_many, 120)
 {
 	long long resets = card_stat("resets");
@@ -223,7 +223,7 @@ TEST_F_TIMEOUT(lifetime, closed_and_kept_by_many, 120)
 			    VERY_BUSY);
 		queue_push(&q[i], &self->p);
 	}
-	/* Slices are 2 ms and go round. */
+	/* Slices take 2 ms each, so by then every packet has had one. */
 	await_compute(card_stat("compute_ns") + SEC_NS / 2);
 	for (i = 0; i < 8; i++)
 		ASSERT_EQ(0, bo_close(fd[i], bo[i].handle));
@@ -238,8 +238,8 @@ TEST_F_TIMEOUT(lifetime, closed_and_kept_by_many, 120)
 }
 
 /*
- * Somebody keeps closed buffers in use; the commands of others, several times
- * round the admin ring, are not kept waiting, nor is his queue stopped for it.
+ * A queue keeps closed buffers in use. Commands for other files do not wait, although
+ * they fill the admin ring several times, and the queue is not stopped early.
  */
 TEST_F_TIMEOUT(lifetime, others_go_on_beside_it, 120)
 {
@@ -254,7 +254,7 @@ TEST_F_TIMEOUT(lifetime, others_go_on_beside_it, 120)
 
 	fd = card_open();
 	ASSERT_LE(0, fd);
-	/* It has a right to twenty seconds, which others need not wait for. */
+	/* The queue may take twenty seconds. Others do not wait for that. */
 	for (i = 0; i < 700 && now_ns() - begin < 8 * SEC_NS; i++) {
 		ASSERT_EQ(0, bo_create(fd, 4096, DRM_OPENREG_BO_SYSTEM, &bo));
 		ASSERT_EQ(0, bo_close(fd, bo.handle));
@@ -325,7 +325,7 @@ TEST_F_TIMEOUT(lifetime, killed_a_hundred_times, 300)
 		if (!pid)
 			victim(i % VICTIMS);
 		usleep(20000 + i % 10 * 3000);
-		/* Somebody else is served before, and right after. */
+		/* Another file is served before, and right after the kill. */
 		packet_nop(&self->p);
 		ASSERT_EQ(0, queue_wait(&self->q, queue_push(&self->q,
 							     &self->p),

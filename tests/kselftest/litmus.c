@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The wake rule: no doorbell and no interrupt is lost, however producer, card
- * and sleeper meet. Run with one and with two processors.
+ * The wake rule: no doorbell and no interrupt is lost, however producer, card and sleeper
+ * race. Run this with one CPU and with two.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -11,7 +11,7 @@
 #include "card.h"
 
 #define ROUNDS 20000
-/* Nothing takes so long but a wake-up that does not come. */
+/* Only a lost wake-up takes so long. */
 #define LOST (10 * SEC_NS)
 
 FIXTURE(litmus)
@@ -46,7 +46,7 @@ static unsigned int dice(unsigned int *state)
 	return *state >> 8;
 }
 
-/* Sleeper and card: armed against completed. */
+/* Sleeper and card race: armed against completed. */
 TEST_F_TIMEOUT(litmus, interrupts, 900)
 {
 	unsigned int state = 1;
@@ -60,7 +60,7 @@ TEST_F_TIMEOUT(litmus, interrupts, 900)
 	}
 }
 
-/* Producer and card: tail against asleep, around when the card dozes off. */
+/* Producer and card race: tail against asleep, about when the card falls asleep. */
 TEST_F_TIMEOUT(litmus, doorbells, 900)
 {
 	unsigned int state = 2;
@@ -98,7 +98,7 @@ static void *sleeper(void *data)
 	return NULL;
 }
 
-/* Two sleepers on one queue, so that armed goes from one to the other. */
+/* Two sleepers on one queue, so that armed alternates between them. */
 TEST_F_TIMEOUT(litmus, hand_over, 900)
 {
 	struct pair pair[2];

@@ -87,7 +87,7 @@ bool slot_of_port(const char *card, char *slot, size_t size)
 	return true;
 }
 
-/* The number may be any if cards have come and gone. */
+/* N can be any number if cards were added and removed. */
 bool accel_find(char *path, size_t size)
 {
 	glob_t found;
@@ -211,7 +211,7 @@ int uevents_open(void)
 	return -EIO;
 }
 
-/* Lines end with zeros, the last one is empty. */
+/* Each line ends with a zero byte. The last line is empty. */
 bool uevent_has(const char *event, const char *line)
 {
 	for (; *event; event += strlen(event) + 1)
@@ -261,7 +261,7 @@ bool dump_drop(void)
 			file_put(found.gl_pathv[i], "1");
 		globfree(&found);
 	}
-	/* It goes later; until then there is no new one. */
+	/* The kernel removes the dump asynchronously, and takes no new one before. */
 	while (!glob(DUMPS, 0, NULL, &found)) {
 		globfree(&found);
 		if (now_ns() > end)
@@ -271,7 +271,7 @@ bool dump_drop(void)
 	return true;
 }
 
-/* Numbers to VRAM, added there, and back. */
+/* Copies numbers to VRAM, adds them, and copies the sums back. */
 static int work(struct queue *q, struct bo *sys, struct bo *vram)
 {
 	__u64 a = vram->address, len = COUNT * 4;
@@ -340,10 +340,10 @@ int card_await(void)
 }
 
 static int monitor = -1;
-static char input[65536]; /* what has come and was not looked at */
+static char input[65536]; /* bytes that were received and not read yet */
 static size_t input_len;
 
-/* There is no udev that would make links of the ports' names. */
+/* Without udev, no link has the name of the port: search sysfs. */
 static int open_port(void)
 {
 	char name[64], path[PATH_MAX];
@@ -392,7 +392,7 @@ static bool read_line(char *line, size_t size, __s64 deadline)
 	return true;
 }
 
-/* Another test may have been on the line before: its answers are passed over. */
+/* Skips answers to commands of an earlier test. */
 bool monitor_command(const char *command, const char *arguments, char *answer,
 		     size_t size)
 {
@@ -422,7 +422,7 @@ bool monitor_open(void)
 		monitor = open_port();
 	if (monitor < 0)
 		return false;
-	/* An error for all but the first who asks. */
+	/* This fails for all tests but the first. Ignore that. */
 	monitor_command("qmp_capabilities", "", answer, sizeof(answer));
 	return monitor_command("query-name", "", answer, sizeof(answer));
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Maps of memory that another card has lent: by the borrower's handle and by the
- * dma-buf itself, while both are there and when one goes.
+ * Mappings of memory of another card: through the importer's handle and through the
+ * dma-buf, while both cards exist and after one is removed.
  */
 #include <errno.h>
 #include <sys/mman.h>
@@ -14,7 +14,7 @@ FIXTURE(maps)
 {
 	struct end a, b;
 	struct end *from, *to;
-	struct bo *lent; /* of from's */
+	struct bo *lent; /* the exported object of from */
 	int db;
 	struct bo in;
 	char *map;
@@ -51,7 +51,7 @@ FIXTURE_SETUP(maps)
 
 FIXTURE_TEARDOWN(maps)
 {
-	second_bind(); /* if the test did not come to it */
+	second_bind(); /* in case the test failed before this */
 	munmap(self->in.cpu, MIB);
 	munmap(self->map, MIB);
 	close(self->db);
@@ -66,13 +66,13 @@ FIXTURE_TEARDOWN(maps)
 		EXPECT_TRUE(is_noise(self->map, MIB, seed));		\
 	} while (0)
 
-/* Memory of the other kind, for a card to copy from and to. */
+/* Memory of the other kind, to copy from and to. */
 static struct bo *other_kind(struct end *e, __u32 memory)
 {
 	return memory == DRM_OPENREG_BO_VRAM ? &e->system : &e->vram;
 }
 
-/* Whoever writes, and by which of them, the others see it. */
+/* A write through any mapping, or by any card, shows in all mappings. */
 TEST_F_TIMEOUT(maps, show_the_same, 120)
 {
 	struct bo *own = other_kind(self->from, variant->memory);
@@ -102,7 +102,7 @@ TEST_F_TIMEOUT(maps, show_the_same, 120)
 	ALL_SEE(7);
 }
 
-/* Nor can what is mapped for reading be made writable. */
+/* The object cannot be mapped for writing, nor can a mapping be made writable. */
 static void is_for_reading(struct __test_metadata *_metadata, int fd,
 			   __u64 offset)
 {
@@ -136,14 +136,14 @@ TEST_F_TIMEOUT(maps, for_reading, 120)
 	ASSERT_EQ(0, card_copy(&from->q, bo.address, own->address, MIB));
 	is_for_reading(_metadata, to->fd, in.mmap_offset);
 	is_for_reading(_metadata, db, 0);
-	/* Its owner writes it as before. */
+	/* The owner can still write it. */
 	EXPECT_TRUE(is_noise(bo.cpu, MIB, 2));
 	noise(bo.cpu, MIB, 3);
 	munmap(bo.cpu, MIB);
 	close(db);
 }
 
-/* The owner lets go of it, then everybody: the maps have it still. */
+/* The owner closes the object, then all close it: the mappings keep the memory. */
 TEST_F_TIMEOUT(maps, outlive_handles, 120)
 {
 	struct end *from = self->from, *to = self->to;
@@ -181,7 +181,7 @@ static bool sees_dummy(char *map, char before, char after)
 	return good;
 }
 
-/* They go with the card, and what it lends next is not theirs. */
+/* The owner's card is removed: mappings show the dummy page, also after it returns. */
 static void owner_goes(struct __test_metadata *_metadata, struct end *b,
 		       char *map, char *by_handle, int fd, __u64 offset)
 {
@@ -205,7 +205,7 @@ static void owner_goes(struct __test_metadata *_metadata, struct end *b,
 	munmap(late, MIB);
 }
 
-/* The host's pages are there for who has them. */
+/* The owner's card is removed: pages of system memory stay valid. */
 static void owner_of_system_goes(struct __test_metadata *_metadata,
 				 struct end *b, struct end *a, char *map,
 				 const struct bo *in)
@@ -235,7 +235,7 @@ static void owner_of_system_goes(struct __test_metadata *_metadata,
 	munmap(late, MIB);
 }
 
-/* They are the owner's, so that they stay. */
+/* The importer's card is removed: the mappings belong to the owner, and stay valid. */
 static void borrower_goes(struct __test_metadata *_metadata, struct end *b,
 			  struct end *a, const struct bo *lent,
 			  const struct bo *own, char *by_handle, __u64 offset)

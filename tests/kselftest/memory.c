@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Buffer objects: both kinds, their maps, what is in them, limits. */
+/* Buffer objects of both kinds: mappings, contents, limits. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -96,7 +96,7 @@ TEST_F(memory, map_outlives_handle)
 	EXPECT_EQ(0x5a, ((char *)bo.cpu)[8191]);
 }
 
-/* What processes that have ended held is freed after them. */
+/* Waits until memory of earlier processes is freed, which is asynchronous. */
 static void wait_for_others(int fd, struct drm_openreg_memory_info *now)
 {
 	struct drm_openreg_memory_info before;
@@ -210,8 +210,8 @@ static bool is_zero(const void *mem, size_t len)
 }
 
 /*
- * A process fills all VRAM and ends; another takes it all and must see
- * nothing. Twice: once cleared on the way back, once dirtied by the CPU too.
+ * A process fills all VRAM and ends. Another process takes all VRAM and must read zeros.
+ * The second round follows writes by the CPU.
  */
 TEST_F_TIMEOUT(vram, next_process_sees_zeros, 300)
 {
@@ -262,7 +262,7 @@ struct guess {
 	unsigned int hits;
 };
 
-/* Maps and writes what it was not told of yet. */
+/* Guesses the offset of an object that is being created, maps it and writes to it. */
 static void *guess(void *data)
 {
 	struct guess *g = data;
@@ -281,8 +281,8 @@ static void *guess(void *data)
 }
 
 /*
- * An object that cannot get its address is there for a moment before it goes:
- * what somebody writes to it then is not what the next one reads.
+ * An object that gets no address exists for a moment before it is freed. If a thread
+ * writes to it in that moment, the next object must still read as zeros.
  */
 TEST_F_TIMEOUT(vram, guessed_object_is_cleared, 120)
 {
@@ -296,7 +296,7 @@ TEST_F_TIMEOUT(vram, guessed_object_is_cleared, 120)
 	ASSERT_EQ(0, bo_create(self->fd, 4096, DRM_OPENREG_BO_VRAM, &bo));
 	g.offset = bo.mmap_offset;
 	ASSERT_EQ(0, bo_close(self->fd, bo.handle));
-	/* The context is dead after it: no object gets an address. */
+	/* After this the context is dead, so no object gets an address. */
 	ASSERT_EQ(0, reset_card());
 	ASSERT_EQ(0, pthread_create(&thread, NULL, guess, &g));
 	while (g.hits < 20 && now_ns() < deadline) {
@@ -311,7 +311,7 @@ TEST_F_TIMEOUT(vram, guessed_object_is_cleared, 120)
 	close(self->fd);
 	self->fd = card_open();
 	ASSERT_LE(0, self->fd);
-	/* Of this size, as a larger block with a dirty part is cleared anew. */
+	/* Objects of the same size: a larger block with a dirty part would be cleared. */
 	for (tries = 0; tries < 64; tries++) {
 		ASSERT_EQ(0, bo_create(self->fd, 4096, DRM_OPENREG_BO_VRAM,
 				       &bo));
@@ -321,7 +321,7 @@ TEST_F_TIMEOUT(vram, guessed_object_is_cleared, 120)
 	}
 }
 
-/* They are not swapped out: not everybody together may take all memory. */
+/* SYSTEM objects cannot be swapped out, so all together have a limit. */
 TEST_F_TIMEOUT(vram, system_objects_have_a_limit, 120)
 {
 	const __u64 chunk = 64 * MIB;
@@ -335,7 +335,7 @@ TEST_F_TIMEOUT(vram, system_objects_have_a_limit, 120)
 		EXPECT_EQ(-ENOMEM, bo_create(self->fd, (__u64)machine.totalram *
 					     machine.mem_unit / 2 + chunk,
 					     DRM_OPENREG_BO_SYSTEM, &bo));
-	/* What is given back does not count, though it comes a little later. */
+	/* Closed objects do not count, although they are freed asynchronously. */
 	for (sum = 0; sum < machine.totalram * machine.mem_unit; sum += chunk) {
 		ASSERT_EQ(0, bo_create(self->fd, chunk, DRM_OPENREG_BO_SYSTEM,
 				       &bo));
@@ -343,7 +343,7 @@ TEST_F_TIMEOUT(vram, system_objects_have_a_limit, 120)
 	}
 }
 
-/* A ring that is mapped stays when its queue has gone: it counts as well. */
+/* A mapped ring outlives its queue, so it counts too. */
 TEST_F_TIMEOUT(vram, mapped_rings_have_a_limit, 120)
 {
 	const __u32 slots = MIB / OPENREG_SLOT_SIZE;
@@ -402,7 +402,7 @@ TEST_F(memory, device_address_traps)
 	EXPECT_EQ(NULL, trap.si_addr);
 	EXPECT_TRUE(traps(bo.address + MIB - 1));
 	EXPECT_LT(0, (__s64)bo.address);
-	/* Nor does the kernel take one for a pointer. */
+	/* The kernel refuses a device address as a pointer. */
 	EXPECT_EQ(-EFAULT, card_ioctl(self->fd, DRM_IOCTL_OPENREG_QUERY,
 				      (void *)(uintptr_t)bo.address));
 }

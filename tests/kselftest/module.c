@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* The driver comes and goes: reloading, unbinding under users, FLR. */
+/* Load and unload the driver, unbind and FLR while the card is in use. */
 #include <errno.h>
 #include <pthread.h>
 #include <sys/mman.h>
@@ -41,7 +41,7 @@ TEST_F_TIMEOUT(module, reloads, 300)
 	}
 }
 
-/* Everything a process can have of a card, some of it in use. */
+/* Makes every kind of object that a process can have. */
 #define HAVE_ALL							\
 	do {								\
 		self->fd = card_open();					\
@@ -105,7 +105,7 @@ TEST_F_TIMEOUT(module, unbind_while_open, 120)
 	pthread_join(thread, &result);
 	EXPECT_EQ(-ENODEV, (intptr_t)result);
 
-	/* Every call says so. */
+	/* Every call returns ENODEV. */
 	info.handle = self->sys.handle;
 	EXPECT_EQ(-ENODEV, card_memory(self->fd, &memory));
 	EXPECT_EQ(-ENODEV, bo_create(self->fd, 4096, DRM_OPENREG_BO_VRAM,
@@ -123,7 +123,7 @@ TEST_F_TIMEOUT(module, unbind_while_open, 120)
 	EXPECT_EQ(-ENODEV, bo_close(self->fd, self->vram.handle));
 	EXPECT_EQ(-1, access(NODE, F_OK));
 
-	/* No map hurts: the card's read as zeros, the host's stay. */
+	/* Mappings of the card show zeros; mappings of system memory stay valid. */
 	*self->q.doorbell = 1;
 	self->q.user->tail = 5;
 	EXPECT_EQ(0, self->q.card->completed);
@@ -151,7 +151,7 @@ TEST_F_TIMEOUT(module, unbind_many_times, 120)
 	}
 }
 
-/* A reset kills what there was, and the next to come finds a fresh card. */
+/* A reset kills all contexts. New contexts work. */
 TEST_F_TIMEOUT(module, reset_while_open, 120)
 {
 	struct drm_openreg_device_info info;
@@ -171,7 +171,7 @@ TEST_F_TIMEOUT(module, reset_while_open, 120)
 	EXPECT_EQ(-EIO, (intptr_t)result);
 	EXPECT_EQ(-EIO, bo_create(self->fd, 4096, DRM_OPENREG_BO_VRAM, &bo));
 	EXPECT_EQ(-EIO, queue_wait(&self->q, 1, 0));
-	/* Who makes no call reads it in the card page. */
+	/* A process that makes no call sees the fault in the card page. */
 	EXPECT_EQ(OPENREG_QUEUE_FAULTED, self->q.card->state);
 	EXPECT_EQ(OPENREG_FAULT_HANG, self->q.card->fault.code);
 	EXPECT_EQ(1, self->q.card->fault.seq);
@@ -179,7 +179,7 @@ TEST_F_TIMEOUT(module, reset_while_open, 120)
 	memset(self->vram.cpu, 3, MIB);
 	EXPECT_EQ(2, ((char *)self->sys.cpu)[0]);
 	EXPECT_EQ(0, card_works());
-	/* The card is there; for the old file it is so without what it had. */
+	/* The card works, but the context of the old file is dead. */
 	EXPECT_EQ(0, card_info(self->fd, &info));
 	EXPECT_EQ(-EIO, bo_create(self->fd, 4096, DRM_OPENREG_BO_VRAM, &bo));
 	EXPECT_EQ(-EIO, queue_create(self->fd, 64, &next));
@@ -205,7 +205,7 @@ static void *reset_now(void *data)
 	return NULL;
 }
 
-/* Fills all of many objects over and over, until something stops it. */
+/* Pushes packets that fill many objects again and again. */
 static void keep_writing(struct queue *q, const struct bo *sys)
 {
 	struct packet p;
@@ -221,7 +221,7 @@ static void keep_writing(struct queue *q, const struct bo *sys)
 	queue_publish(q);
 }
 
-/* How many bytes of fresh memory are not zero, now or a little later. */
+/* Counts nonzero bytes in new memory, a little after its allocation. */
 static size_t dirty_bytes(size_t size)
 {
 	unsigned char *mem = mmap(NULL, size, PROT_READ | PROT_WRITE,
@@ -237,8 +237,8 @@ static size_t dirty_bytes(size_t size)
 }
 
 /*
- * Objects are closed while the card writes to them and a reset is under way:
- * their pages are nobody else's before it has stopped.
+ * Objects are closed while the card writes to them and a reset runs. Their pages must not
+ * be reused before the card has stopped.
  */
 TEST_F_TIMEOUT(module, closed_during_a_reset, 120)
 {

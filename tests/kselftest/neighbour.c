@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Others on the card's bus: a second function of its slot, which no driver has, and
- * whoever asks the bridge above while the card is reset.
+ * Others on the card's bus: a second function of its slot without a driver, and a CPU
+ * that reads the bridge above while the card is reset.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -64,8 +64,8 @@ FIXTURE_TEARDOWN(neighbour)
 	EXPECT_EQ(0, card_works());
 }
 
-/* From 6.18 on the bus tells drivers that it has given up. */
-static bool bus_tells(void)
+/* Since 6.18 the PCI core tells drivers that a recovery has failed. */
+static bool bus_reports_failure(void)
 {
 	unsigned int major, minor;
 	struct utsname name;
@@ -81,7 +81,8 @@ static void *wait_for_ever(void *data)
 }
 
 /*
- * The bus cannot recover from it, and of what the driver began it hears no end.
+ * The recovery fails, because the second function has no driver. Before 6.18 the driver
+ * of the card is not told how it ended.
  */
 TEST_F_TIMEOUT(neighbour, fatal_bus_error, 120)
 {
@@ -98,10 +99,10 @@ TEST_F_TIMEOUT(neighbour, fatal_bus_error, 120)
 	pthread_join(self->thread, &result);
 	EXPECT_EQ(-EIO, (int)(intptr_t)result);
 	EXPECT_TRUE(bus_gives_up(self->errors));
-	if (bus_tells())
+	if (bus_reports_failure())
 		EXPECT_TRUE(wedged_is_told(self->told, self->accel));
 
-	/* Nobody may touch it until somebody brings it back. */
+	/* The card is wedged until it is reset by the bus. */
 	EXPECT_LT(self->resets, card_stat("resets"));
 	EXPECT_EQ(-EIO, card_info(self->fd, &info));
 	EXPECT_EQ(0, *mark);
@@ -148,8 +149,8 @@ static int slot_reset_function(const char *slot)
 }
 
 /*
- * The address of the configuration, as the kernel wrote it last: the same bridge has
- * it, and no lock of the kernel's is about reading it.
+ * The config address register of the same bridge. Reads return the address that the
+ * kernel wrote last, and need no lock of the kernel.
  */
 #define CONFIG_ADDRESS 0xcf8
 #define CONFIG_ENABLED 0x80000000
@@ -171,14 +172,14 @@ static void *watch_bridge(void *data)
 	return NULL;
 }
 
-/* A reset waits until the card has stopped, but nobody else has to. */
+/* A reset waits until the card has stopped. Other accesses to the bridge do not. */
 TEST_F_TIMEOUT(neighbour, reset_of_a_card_at_work, 120)
 {
 	struct watch w = {};
 	int i;
 
 	if (ioperm(CONFIG_ADDRESS, 4, 1) && errno == ENOSYS)
-		SKIP(return, "this kernel lets nobody at ports");
+		SKIP(return, "this kernel allows no access to I/O ports");
 	ASSERT_EQ(0, pthread_create(&self->thread, NULL, watch_bridge, &w));
 	packet_busy(&self->p, self->vram.address, self->vram.address + 64,
 		    1ULL << 34);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* A machine without a card: the driver loads and says nothing. */
+/* A machine without a card: the driver loads and logs nothing. */
 #include <errno.h>
 #include <string.h>
 #include <sys/klog.h>
@@ -18,7 +18,7 @@ TEST(there_is_no_node)
 	EXPECT_EQ(-ENOENT, card_open());
 }
 
-/* The kernel's own complaints about a foreign module apart. */
+/* Ignores the kernel's own messages about an out-of-tree module. */
 TEST(driver_says_nothing)
 {
 	static char log[1 << 20];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* /dev/openreg and /dev/accel/accelN are two doors to one device. */
+/* /dev/openreg and /dev/accel/accelN are two nodes of one device. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -13,7 +13,7 @@
 FIXTURE(nodes)
 {
 	int fd[2];
-	char accel[64]; /* the other door */
+	char accel[64]; /* /dev/accel/accelN */
 };
 
 FIXTURE_SETUP(nodes)
@@ -45,7 +45,7 @@ TEST_F(nodes, same_mode)
 	EXPECT_EQ(a.st_gid, b.st_gid);
 }
 
-/* The class of accelerators has it under the same PCI device. */
+/* Both nodes have the same PCI device as parent. */
 TEST_F(nodes, same_parent)
 {
 	char path[PATH_MAX], a[PATH_MAX], b[PATH_MAX];
@@ -106,7 +106,7 @@ TEST_F(nodes, both_work)
 	}
 }
 
-/* Two files, two contexts, through whichever door they came. */
+/* Files of different nodes have separate contexts. */
 TEST_F(nodes, files_are_apart)
 {
 	struct drm_openreg_bo_info info = {};

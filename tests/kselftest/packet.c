@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Packets, as a ring has them. */
+/* Builds packets in the layout of the ring. */
 #include <string.h>
 
 #include "card.h"
@@ -119,7 +119,7 @@ void packet_add(struct packet *packet, __u64 dst, __u64 a, __u64 b,
 		.op = OPENREG_V_STORE, .a = 2, .aux = 0 });
 }
 
-/* The sum of so many floats; what is done to each comes before end_sum(). */
+/* Begins a sum of count floats. Instructions for each go before end_sum(). */
 static void begin_sum(struct packet *packet, __u64 dst, __u64 src,
 		      __s64 stride, __u64 count)
 {

@@ -46,7 +46,7 @@ int bo_lend(int from, __u32 handle, int to, struct bo *in)
 	return ret;
 }
 
-static char second[64]; /* PCI address, as sysfs writes it */
+static char second[64]; /* PCI address, in the form of sysfs */
 
 int second_find(void)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Parameters of the module that are nonsense, or at their ends. */
+/* Module parameters: bad values, and the limits of the range. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -47,7 +47,7 @@ FIXTURE_TEARDOWN(parameters)
 	EXPECT_EQ(0, card_works());
 }
 
-/* Refused, and nothing has changed. */
+/* Bad values are refused and change nothing. */
 TEST_F(parameters, nonsense)
 {
 	char text[32];
@@ -66,7 +66,7 @@ TEST_F(parameters, nonsense)
 	EXPECT_EQ(0644, st.st_mode & 0777);
 }
 
-/* No limit, the least and the most: the card works, and is not reset. */
+/* No limit, the lowest and the highest value: the card works and is not reset. */
 TEST_F_TIMEOUT(parameters, ends_of_the_range, 240)
 {
 	static const char *const good[] = { "0", "500", "4294967295" };
@@ -85,7 +85,7 @@ TEST_F_TIMEOUT(parameters, ends_of_the_range, 240)
 	EXPECT_EQ(0, driver_set_timeout("20000"));
 }
 
-/* The module does not load with them, and does without. */
+/* The module does not load with a bad value, and loads without it. */
 TEST_F_TIMEOUT(parameters, nonsense_at_load, 240)
 {
 	char parameters[64];

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The system sleeps, and nobody on the card notices: not who waits, nor what is
- * in VRAM, nor the packet at work. Shared directories do not outlive that, so
- * the tests need a VM with --standalone.
- * OPENREG_ROUNDS says how often it sleeps in the middle of work (4).
+ * Suspend and resume of the system keep waits, VRAM and running packets. Shared
+ * directories do not survive a suspend, so the tests need a VM with --standalone.
+ * OPENREG_ROUNDS is the number of suspends in many_times (4).
  */
 #include <errno.h>
 #include <pthread.h>
@@ -64,7 +63,7 @@ FIXTURE_SETUP(power)
 
 FIXTURE_TEARDOWN(power)
 {
-	/* No reset was needed. */
+	/* Resume needed no reset. */
 	EXPECT_EQ(self->resets, card_stat("resets"));
 	queue_unmap(&self->q);
 	munmap(self->vram.cpu, 3 * SIZE);
@@ -82,7 +81,7 @@ static void *wait_for_last(void *data)
 	return (void *)(intptr_t)queue_wait(q, q->seq, FOREVER);
 }
 
-/* x += y for so many times: wrong if one runs twice, by half or not at all. */
+/* Pushes n times x += y. The sum is wrong if a packet runs twice, in part or never. */
 static void push_sums(struct queue *q, const struct bo *vram, unsigned int n)
 {
 	struct packet p;
@@ -108,9 +107,9 @@ static unsigned int wrong_sums(const struct bo *vram, float want)
 #define LARGE (64 * MIB)
 
 /*
- * Everything at once, as a sleep takes its time: a queue at work on which
- * somebody waits, one that waits for a word, one that has faulted, a point of a
- * syncobj, what is in VRAM, a closed buffer that a packet may still use.
+ * All cases in one suspend, because a suspend takes long: a busy queue with a waiter, a
+ * queue that waits for a word, a faulted queue, a syncobj point, the contents of VRAM,
+ * and a closed buffer that a packet may still use.
  */
 TEST_F_TIMEOUT(power, goes_on, 240)
 {
@@ -162,14 +161,14 @@ TEST_F_TIMEOUT(power, goes_on, 240)
 	EXPECT_EQ(0, (intptr_t)result);
 	EXPECT_EQ(0, wrong_sums(&self->vram, SUMS));
 	EXPECT_TRUE(is_noise(marks + 16, SIZE - 64, 9));
-	/* Who waits for a word gets it now. */
+	/* The packet that waits for a word gets it now. */
 	EXPECT_EQ(0, waits.card->completed);
 	EXPECT_EQ(-ETIME, queue_wait(&waits, 1, 0));
 	*(volatile __u64 *)marks = 1;
 	EXPECT_EQ(0, queue_wait(&waits, 2, 20 * SEC_NS));
 	EXPECT_EQ(0, card_ioctl(self->fd, DRM_IOCTL_SYNCOBJ_TIMELINE_WAIT,
 				&wait));
-	/* A fault is told of as before, and is not the end. */
+	/* The fault is still reported, and the queue can be reset. */
 	EXPECT_EQ(OPENREG_QUEUE_FAULTED, faulted.card->state);
 	EXPECT_EQ(OPENREG_FAULT_ADDRESS, faulted.card->fault.code);
 	EXPECT_EQ(2, faulted.card->fault.seq);
@@ -180,7 +179,7 @@ TEST_F_TIMEOUT(power, goes_on, 240)
 	packet_nop(&self->p);
 	EXPECT_EQ(0, queue_wait(&faulted, queue_push(&faulted, &self->p),
 				20 * SEC_NS));
-	/* The old addresses, both ways. */
+	/* Old addresses work in both directions. */
 	packet_copy(&self->p, self->sys.address, self->vram.address, FLOATS,
 		    OPENREG_F32);
 	queue_push(&self->q, &self->p);
@@ -189,7 +188,7 @@ TEST_F_TIMEOUT(power, goes_on, 240)
 	EXPECT_EQ(0, queue_wait(&self->q, queue_push(&self->q, &self->p),
 				20 * SEC_NS));
 	EXPECT_EQ((float)SUMS, self->mem[FLOATS - 1]);
-	/* And new ones. */
+	/* New objects can be created. */
 	EXPECT_EQ(0, bo_create(self->fd, MIB, DRM_OPENREG_BO_VRAM, &closed));
 	EXPECT_EQ(0, bo_close(self->fd, closed.handle));
 	queue_unmap(&waits);
@@ -225,7 +224,7 @@ FIXTURE_TEARDOWN(sleepy)
 	EXPECT_TRUE(card_settles(self->before));
 }
 
-/* A packet of minutes does not keep the system awake; its user is told. */
+/* A packet of minutes does not block a suspend: its queue faults with HANG. */
 TEST_F_TIMEOUT(sleepy, too_long, 120)
 {
 	long long resets = card_stat("resets");
@@ -239,7 +238,7 @@ TEST_F_TIMEOUT(sleepy, too_long, 120)
 	queue_push(&self->q, &self->p);
 	packet_nop(&self->p);
 	queue_push(&other, &self->p);
-	/* Shorter than the sleep waits for it: no reason for a reset. */
+	/* A timeout shorter than the suspend waits for packets must cause no reset. */
 	ASSERT_EQ(0, driver_set_timeout("4000"));
 	ASSERT_EQ(0, machine_sleep());
 	EXPECT_EQ(0, driver_set_timeout("20000"));
@@ -261,7 +260,7 @@ TEST_F_TIMEOUT(sleepy, too_long, 120)
 	queue_unmap(&other);
 }
 
-/* An idle card that nobody has open. */
+/* The card is idle, and no process has it open. */
 TEST_F_TIMEOUT(sleepy, nobody_there, 120)
 {
 	queue_unmap(&self->q);
@@ -272,7 +271,7 @@ TEST_F_TIMEOUT(sleepy, nobody_there, 120)
 	ASSERT_EQ(0, queue_create(self->fd, 64, &self->q));
 }
 
-/* VRAM would be lost. It is a card that says no, and nothing has happened. */
+/* A card's driver refuses hibernation, which would lose VRAM. The card goes on. */
 TEST_F_TIMEOUT(sleepy, hibernation_is_refused, 240)
 {
 	char failed[64], path[128];
@@ -294,7 +293,7 @@ struct shared {
 	volatile int error;
 };
 
-/* No call may fail, and what comes out is what went in. */
+/* No call may fail, and the copies must have the value. */
 static int work_once(int fd, struct queue *q, const struct bo *vram,
 		     const struct bo *sys, unsigned char value)
 {
@@ -352,7 +351,7 @@ static void work(struct shared *shared, unsigned char value)
 
 #define USERS 3
 
-/* Over and over in the middle of others' work. */
+/* Suspends again and again while other processes work. */
 TEST_F_TIMEOUT(sleepy, many_times, 86400)
 {
 	const char *text = getenv("OPENREG_ROUNDS");
@@ -391,7 +390,7 @@ struct seen {
 	long long resets;
 };
 
-/* Both cards, each with memory of the other, of both kinds, and of the host. */
+/* Two cards. Each imports both kinds of memory of the other, and a udmabuf. */
 FIXTURE(lent)
 {
 	struct seen before[2];
@@ -401,7 +400,7 @@ FIXTURE(lent)
 	void *memory;
 };
 
-static void look(struct seen *seen)
+static void read_usage(struct seen *seen)
 {
 	int i;
 
@@ -417,7 +416,7 @@ FIXTURE_SETUP(lent)
 	int i, fd[2], db = udmabuf(2 * MIB, false, &self->memory);
 
 	ASSERT_LE(0, db);
-	look(self->before);
+	read_usage(self->before);
 	for (i = 0; i < 2; i++) {
 		ASSERT_EQ(0, end_open(i ? SECOND : NODE, &self->e[i]));
 		fd[i] = self->e[i].fd;
@@ -444,15 +443,15 @@ FIXTURE_TEARDOWN(lent)
 		queue_unmap(&self->work[i]);
 		end_close(&self->e[i]);
 	}
-	look(after);
+	read_usage(after);
 	EXPECT_EQ(0, memcmp(after, self->before, sizeof(after)));
 }
 
 #define COPIES 2500
 
 /*
- * They are at work on it: on the other's VRAM, and, once a word in the host's memory
- * is written after the sleep, from there to what the other has lent of the driver's.
+ * Each card copies from the other's VRAM during the suspend. When a word of the udmabuf
+ * is written after the resume, each copies from the udmabuf to the other's SYSTEM object.
  */
 TEST_F_TIMEOUT(lent, is_kept, 240)
 {

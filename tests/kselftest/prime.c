@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Buffer objects as dma-bufs: maps, lifetimes, and other files of the card. */
+/* Export of buffer objects: mappings, lifetimes, import by other files of the card. */
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -18,7 +18,7 @@ FIXTURE(prime)
 	int fd;
 	struct queue q;
 	struct packet p;
-	struct bo bo; /* of the variant's kind, full of noise 1 */
+	struct bo bo; /* of the variant's kind, with noise of seed 1 */
 	struct bo vram;
 };
 
@@ -87,7 +87,7 @@ TEST_F_TIMEOUT(prime, exported_and_mapped, 120)
 	EXPECT_EQ(0, dma_buf_sync(db, DMA_BUF_SYNC_END | DMA_BUF_SYNC_RW));
 	EXPECT_TRUE(is_noise(self->bo.cpu, MIB, 2));
 
-	/* And what the card reads and writes is the same. */
+	/* The card reads and writes the same memory. */
 	ASSERT_EQ(0, card_copy(&self->q, self->vram.address, self->bo.address,
 			       MIB));
 	EXPECT_TRUE(is_noise(self->vram.cpu, MIB, 2));
@@ -122,7 +122,7 @@ TEST_F_TIMEOUT(prime, wrong_maps, 120)
 	EXPECT_EQ(EINVAL, errno);
 	EXPECT_EQ(MAP_FAILED, mmap(NULL, 4096, PROT_READ, MAP_PRIVATE, db, 0));
 	EXPECT_EQ(EINVAL, errno);
-	/* It cannot grow either. */
+	/* A mapping cannot grow. */
 	map = dma_buf_map(db, MIB);
 	ASSERT_NE(MAP_FAILED, map);
 	EXPECT_EQ(MAP_FAILED, mremap(map, MIB, 2 * MIB, MREMAP_MAYMOVE));
@@ -132,7 +132,7 @@ TEST_F_TIMEOUT(prime, wrong_maps, 120)
 	close(db);
 }
 
-/* Maps that can be read, and never written. */
+/* Can the object be mapped for reading, and never for writing? */
 static bool maps_for_reading(int fd, __u64 offset)
 {
 	const int rw = PROT_READ | PROT_WRITE;
@@ -146,7 +146,7 @@ static bool maps_for_reading(int fd, __u64 offset)
 	return good && map == MAP_FAILED && errno == EACCES;
 }
 
-/* A file descriptor for reading gives nothing else, by no way. */
+/* A read-only dma-buf gives write access to no mapping, packet, import or export. */
 TEST_F_TIMEOUT(prime, for_reading, 120)
 {
 	int db = bo_export(self->fd, self->bo.handle, DRM_CLOEXEC);
@@ -174,7 +174,7 @@ TEST_F_TIMEOUT(prime, for_reading, 120)
 	EXPECT_EQ(OPENREG_FAULT_PERMISSION, q.card->fault.code);
 	EXPECT_TRUE(is_noise(self->bo.cpu, MIB, 1));
 
-	/* There is one dma-buf, and no other can be had of it. */
+	/* An object has one dma-buf, so exports with other rights are refused. */
 	EXPECT_EQ(-EACCES, bo_export(self->fd, self->bo.handle, RW));
 	EXPECT_EQ(-EACCES, bo_export(other, in.handle, RW));
 	close(bo_export(self->fd, self->bo.handle, DRM_CLOEXEC));
@@ -193,7 +193,7 @@ TEST_F_TIMEOUT(prime, for_reading, 120)
 	close(other);
 }
 
-/* The sum of that many words, by the card: 0 if nothing is left in them. */
+/* Sums words of VRAM on the card: 0 if all are zero. */
 static int sum(struct queue *q, __u64 dst, __u64 src, __u64 words)
 {
 	struct packet p;
@@ -213,7 +213,7 @@ static int sum(struct queue *q, __u64 dst, __u64 src, __u64 words)
 	return queue_wait(q, queue_push(q, &p), 60 * SEC_NS);
 }
 
-/* All VRAM that there is reads as zeros. */
+/* Does all free VRAM read as zeros? */
 static bool vram_is_clear(void)
 {
 	struct drm_openreg_memory_info info;
@@ -236,7 +236,7 @@ static bool vram_is_clear(void)
 	return clear;
 }
 
-/* What a dma-buf keeps, it keeps when all else of its maker has gone. */
+/* A dma-buf keeps its memory after the exporter closed everything. */
 TEST_F_TIMEOUT(prime, outlives_its_maker, 120)
 {
 	bool is_vram = variant->flags == DRM_OPENREG_BO_VRAM;
@@ -261,7 +261,7 @@ TEST_F_TIMEOUT(prime, outlives_its_maker, 120)
 	ASSERT_NE(MAP_FAILED, later);
 	EXPECT_TRUE(is_noise(later, MIB, 5));
 
-	/* Somebody new gets it, and with it nothing else. */
+	/* A new file imports it, and gets nothing else. */
 	self->fd = card_open();
 	ASSERT_LE(0, self->fd);
 	ASSERT_EQ(0, queue_create(self->fd, 64, &self->q));
@@ -299,7 +299,7 @@ TEST_F_TIMEOUT(prime, again_is_the_same, 120)
 	EXPECT_EQ(self->bo.mmap_offset, in.mmap_offset);
 	EXPECT_EQ(variant->flags, bo_flags(self->fd, in.handle));
 
-	/* Once closed it is somewhere else, but it is still the same memory. */
+	/* After the close, an import has a new address but the same memory. */
 	ASSERT_EQ(0, bo_close(self->fd, self->bo.handle));
 	EXPECT_EQ(-EINVAL, bo_close(self->fd, self->bo.handle));
 	ASSERT_EQ(0, bo_import(self->fd, db, &in));
@@ -313,7 +313,7 @@ TEST_F_TIMEOUT(prime, again_is_the_same, 120)
 				  self->bo.address, MIB));
 	EXPECT_EQ(OPENREG_FAULT_ADDRESS, self->q.card->fault.code);
 	close(db);
-	/* Exported once more from there. */
+	/* The import can be exported again. */
 	db = bo_export(self->fd, in.handle, RW);
 	ASSERT_LE(0, db);
 	ASSERT_EQ(0, bo_import(self->fd, db, &again));
@@ -321,7 +321,7 @@ TEST_F_TIMEOUT(prime, again_is_the_same, 120)
 	close(db);
 }
 
-/* Two files of one card work on the same memory. */
+/* Two files of one card use the same memory. */
 TEST_F_TIMEOUT(prime, shared_with_another_file, 120)
 {
 	int db = bo_export(self->fd, self->bo.handle, RW);
@@ -340,7 +340,7 @@ TEST_F_TIMEOUT(prime, shared_with_another_file, 120)
 		  bo_flags(other, in.handle));
 	ASSERT_EQ(0, bo_map(other, &in));
 	EXPECT_TRUE(is_noise(in.cpu, MIB, 1));
-	/* Odd sizes and places, too. */
+	/* Odd sizes and offsets work too. */
 	ASSERT_EQ(0, card_copy(&q, vram.address + 3, in.address + 77, 65539));
 	EXPECT_EQ(0, memcmp((char *)vram.cpu + 3, (char *)in.cpu + 77, 65539));
 	noise(vram.cpu, MIB, 7);
@@ -360,7 +360,7 @@ TEST_F_TIMEOUT(prime, shared_with_another_file, 120)
 	close(other);
 }
 
-/* Everything that keeps the memory is closed but for the packet that uses it. */
+/* Only a packet still uses the memory: all handles, mappings and dma-bufs are closed. */
 TEST_F_TIMEOUT(prime, closed_while_in_use, 120)
 {
 	int i, ret, db = bo_export(self->fd, self->bo.handle, RW);
@@ -372,7 +372,7 @@ TEST_F_TIMEOUT(prime, closed_while_in_use, 120)
 	ASSERT_LE(0, other);
 	ASSERT_EQ(0, queue_create(other, 1024, &q));
 	ASSERT_EQ(0, bo_import(other, db, &in));
-	/* Slices of some are over and of others have not begun. */
+	/* By then some packets have run, and others have not begun. */
 	for (i = 0; i < 200; i++) {
 		packet_copy(&self->p, in.address + (i & 1) * MIB / 2,
 			    in.address + !(i & 1) * MIB / 2, MIB / 2,
@@ -396,7 +396,7 @@ TEST_F_TIMEOUT(prime, closed_while_in_use, 120)
 			    -1, 0);
 }
 
-/* Another process, with other rights, that was only given the descriptor. */
+/* Another process, of another user, has only the file descriptor. */
 TEST_F_TIMEOUT(prime, given_to_a_process, 120)
 {
 	int status, db = bo_export(self->fd, self->bo.handle, RW);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Queues: raw packets, waiting, faults, resets. */
+/* Queues: raw packets, waits, faults, resets. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -164,7 +164,7 @@ TEST_F(queue, signal_interrupts_a_wait)
 	pthread_join(other, NULL);
 }
 
-/* Twenty threads sleep on packets of one queue, each on its own. */
+/* Each of twenty threads waits for another packet of one queue. */
 struct sleeper {
 	struct queue *q;
 	__u64 seq;
@@ -236,7 +236,7 @@ TEST_F(queue, fault_names_packet_operand_address)
 	EXPECT_EQ(1, self->q.card->completed);
 }
 
-/* Asleep already when the fault comes, and asked again after it. */
+/* A thread sleeps when the fault comes. A second wait comes after the fault. */
 TEST_F(queue, fault_wakes_sleepers)
 {
 	struct sleeper s = { .q = &self->q, .seq = 1 };
@@ -276,7 +276,7 @@ TEST_F(queue, reset_past_the_tail_faults)
 	EXPECT_EQ(OPENREG_FAULT_RING, self->q.card->fault.code);
 }
 
-/* The one that runs is given up too. */
+/* A reset also skips the running packet. */
 TEST_F(queue, reset_of_a_busy_queue)
 {
 	packet_busy(&self->p, self->vram.address, self->vram.address + 64,
@@ -290,7 +290,7 @@ TEST_F(queue, reset_of_a_busy_queue)
 	EXPECT_EQ(0, queue_wait(&self->q, 3, 20 * SEC_NS));
 }
 
-/* Packets that are given up count as completed: who waits for them is told so. */
+/* Skipped packets count as completed, so waits for them return 0. */
 TEST_F(queue, reset_completes_for_sleepers)
 {
 	struct sleeper s[4];
@@ -336,7 +336,7 @@ TEST_F(queue, fault_is_of_one_queue)
 	close(fd);
 }
 
-/* Another process's memory is not there, even by its own address. */
+/* An address of another file's object faults. */
 TEST_F(queue, foreign_address_faults)
 {
 	int i, fd = card_open();
@@ -404,7 +404,7 @@ TEST_F(queue, queue_pages_are_of_one_file)
 	EXPECT_EQ(MAP_FAILED, mmap(NULL, 4096, PROT_READ | PROT_WRITE,
 				   MAP_SHARED, self->fd,
 				   self->q.args.user_offset));
-	/* What is mapped already stays. */
+	/* Old mappings stay. */
 	self->q.user->tail = 1;
 	EXPECT_EQ(1, self->q.user->tail);
 	close(fd);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A card that stops answering is reset, by its function if need be; one that
- * does not come back is wedged, and nobody waits for it. Errors of the bus.
+ * A card that hangs is reset, by an FLR if needed. A card that does not start again is
+ * wedged, and no call waits for it. Also errors of the PCI bus.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -70,7 +70,7 @@ static void *wait_for_ever(void *data)
 	return (void *)(intptr_t)queue_wait(q, 1000, FOREVER);
 }
 
-/* Somebody sleeps until a word is written, which nobody does. */
+/* A thread waits for a packet that waits for a word, which is never written. */
 #define SLEEP								\
 	do {								\
 		packet_wait(&self->p, self->vram.address);		\
@@ -86,7 +86,7 @@ static void *wait_for_ever(void *data)
 		(int)(intptr_t)result_;					\
 	})
 
-/* The port above it is closed: it answers nobody, not even the bus. */
+/* Closes the port above the card, so that the card answers no request. */
 #define DIE								\
 	do {								\
 		__u16 closed_ = self->port_command & ~PCI_COMMAND_MEMORY; \
@@ -103,7 +103,7 @@ static bool is_master(const char *slot)
 	return slot_command(slot, &command) || command & PCI_COMMAND_MASTER;
 }
 
-/* It does not answer, and nobody asks: only one sleeps. */
+/* Registers cannot be read, and the driver finds out only because a thread waits. */
 TEST_F_TIMEOUT(recovery, deaf, 120)
 {
 	SLEEP;
@@ -118,7 +118,7 @@ TEST_F_TIMEOUT(recovery, deaf, 120)
 	EXPECT_TRUE(wedged_is_not_told(self->events));
 }
 
-/* It answers, but reaches no memory: neither packets, nor rings, nor vectors. */
+/* Registers can be read, but the card does no DMA and raises no interrupt. */
 TEST_F_TIMEOUT(recovery, mute, 120)
 {
 	__u16 command;
@@ -133,7 +133,7 @@ TEST_F_TIMEOUT(recovery, mute, 120)
 	EXPECT_EQ(self->command, command);
 }
 
-/* The same, found by somebody who asks. */
+/* As mute, but a call that needs a command finds out. */
 TEST_F_TIMEOUT(recovery, mute_to_a_call, 120)
 {
 	struct bo bo;
@@ -146,14 +146,14 @@ TEST_F_TIMEOUT(recovery, mute_to_a_call, 120)
 	EXPECT_EQ(self->resets + 1, card_stat("resets"));
 }
 
-/* What the calls on a card that is wedged are given. */
+/* Arguments for calls on a wedged card. */
 struct given {
 	__u32 syncobj;
-	__u32 handle; /* of memory that can be exported */
-	int dma_buf; /* which can be imported */
+	__u32 handle; /* object that can be exported */
+	int dma_buf; /* dma-buf that can be imported */
 };
 
-/* Calls that do not fail with this; one that blocks ends the test. */
+/* Returns how many calls do not fail with EIO. A call that blocks ends the test. */
 static unsigned int calls_that_work(int fd, const struct queue *q,
 				    const struct given *given)
 {
@@ -199,7 +199,7 @@ static unsigned int calls_that_work(int fd, const struct queue *q,
 	};
 	unsigned int i, bad = 0;
 
-	/* None of them waits for the card. */
+	/* None of the calls may wait for the card. */
 	driver_set_timeout(TIMEOUT_NEVER);
 	for (i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
 		int ret = card_ioctl(fd, calls[i].request, calls[i].arg);
@@ -225,8 +225,8 @@ static int give(int fd, __u32 handle, struct given *given, void **memory)
 }
 
 /*
- * The port above it is closed: neither a reset of its own nor that of its
- * function helps. Whoever has it, or opens it now, is told so at once.
+ * The port above the card is closed, so neither a reset by register nor an FLR helps.
+ * Calls on old and new files fail at once.
  */
 TEST_F_TIMEOUT(recovery, dead, 120)
 {
@@ -240,7 +240,7 @@ TEST_F_TIMEOUT(recovery, dead, 120)
 	mark = (volatile char *)self->vram.cpu + 4096;
 	*mark = 1;
 	DIE;
-	/* The sleeper is told before the last of it is over. */
+	/* The wait may return before the reset has ended. */
 	while (card_info(self->fd, &info) != -EIO)
 		usleep(1000);
 	EXPECT_EQ(0, calls_that_work(self->fd, &self->q, &given));
@@ -251,7 +251,7 @@ TEST_F_TIMEOUT(recovery, dead, 120)
 	close(fd);
 	close(given.dma_buf);
 	munmap(memory, MIB);
-	/* Maps of its memory show nothing, and those of memory stay. */
+	/* Mappings of VRAM show the dummy page, mappings of system memory stay. */
 	EXPECT_EQ(0, *mark);
 	*mark = 2;
 	*self->q.doorbell = 1;
@@ -260,7 +260,7 @@ TEST_F_TIMEOUT(recovery, dead, 120)
 	EXPECT_EQ(0, bo_close(self->fd, self->vram.handle));
 	close(self->fd);
 
-	/* Not yet: the bus tries in vain. */
+	/* The port is still closed, so a reset by the bus fails. */
 	EXPECT_TRUE(wedged_is_not_told(self->events));
 	EXPECT_FALSE(is_master(self->slot));
 	EXPECT_EQ(0, slot_put(self->slot, "reset", "1"));
@@ -276,7 +276,7 @@ TEST_F_TIMEOUT(recovery, dead, 120)
 	EXPECT_TRUE(wedged_is_not_told(self->events));
 }
 
-/* A card that is wedged goes as well, and its successor works. */
+/* A wedged card can be unbound, and works after it is bound again. */
 TEST_F_TIMEOUT(recovery, dead_and_unbound, 120)
 {
 	struct drm_openreg_device_info info;
@@ -289,7 +289,7 @@ TEST_F_TIMEOUT(recovery, dead_and_unbound, 120)
 	ASSERT_EQ(0, file_put(PCI_DRIVER "bind", self->slot));
 }
 
-/* One that is wedged works again after a sleep, and is seen where it is mapped. */
+/* A wedged card works again after a suspend, and mappings show VRAM again. */
 TEST_F_TIMEOUT(recovery, dead_and_asleep, 120)
 {
 	volatile char *mark = (volatile char *)self->vram.cpu + 4096;
@@ -309,7 +309,7 @@ TEST_F_TIMEOUT(recovery, dead_and_asleep, 120)
 	EXPECT_EQ(-EIO, queue_wait(&self->q, 1, 0));
 }
 
-/* Until there were so many of this card; false if not within this time. */
+/* Waits until the card had this number of resets. Returns false on timeout. */
 static bool resets_reach(long long number, int seconds)
 {
 	__s64 end = now_ns() + seconds * SEC_NS;
@@ -322,7 +322,7 @@ static bool resets_reach(long long number, int seconds)
 	return true;
 }
 
-/* The bus resets the card; contexts die, and it is used again. */
+/* The PCI core resets the card. Contexts die, and new contexts work. */
 TEST_F_TIMEOUT(recovery, fatal_bus_error, 120)
 {
 	struct bo bo;
@@ -340,8 +340,8 @@ TEST_F_TIMEOUT(recovery, fatal_bus_error, 120)
 }
 
 /*
- * It resets the port as well, but that stays closed: the card is given up. Nobody
- * sleeps or asks, so that nobody else finds out.
+ * The PCI core resets the port as well, but the port stays closed, so the recovery fails.
+ * No thread waits and no call runs: only the PCI core's callbacks report the error.
  */
 TEST_F_TIMEOUT(recovery, fatal_bus_error_for_good, 120)
 {
@@ -360,8 +360,8 @@ TEST_F_TIMEOUT(recovery, fatal_bus_error_for_good, 120)
 	EXPECT_LT(before, errors_of_port(self->port, "fatal"));
 	EXPECT_TRUE(bus_gives_up(errors));
 	/*
-	 * Cut off. That it was given up the driver knows by itself: when the bus
-	 * says so, from 6.18 on, nothing else ends and nobody is told again.
+	 * One reset: the cut-off. The driver has found out itself that the recovery
+	 * failed. The callback for that, since 6.18, sends no second uevent.
 	 */
 	EXPECT_EQ(self->resets + 1, card_stat("resets"));
 	EXPECT_TRUE(wedged_is_not_told(self->events));
@@ -373,7 +373,7 @@ TEST_F_TIMEOUT(recovery, fatal_bus_error_for_good, 120)
 	EXPECT_EQ(0, card_info(self->fd, &info));
 }
 
-/* The kernel looks whether the card is well, and it is: nobody notices. */
+/* The driver finds that the card is ready after the error: nothing is reset. */
 TEST_F_TIMEOUT(recovery, other_bus_error, 120)
 {
 	__u64 seq;
@@ -393,8 +393,8 @@ TEST_F_TIMEOUT(recovery, other_bus_error, 120)
 }
 
 /*
- * The kernel looks whether the card is well, and it is not: the bus resets it.
- * Nobody else finds out, as above.
+ * The driver finds that the card is not ready after the error: the PCI core resets it. No
+ * thread waits and no call runs, as above.
  */
 TEST_F_TIMEOUT(recovery, other_bus_error_and_deaf, 120)
 {
@@ -405,7 +405,7 @@ TEST_F_TIMEOUT(recovery, other_bus_error_and_deaf, 120)
 	ASSERT_EQ(0, slot_set_command(self->slot,
 				      self->command & ~PCI_COMMAND_MEMORY));
 	ASSERT_TRUE(monitor_human("pcie_aer_inject_error port0 COMP_TIME"));
-	/* Cut off, and started again. */
+	/* Two resets: the cut-off and the restart. */
 	EXPECT_TRUE(resets_reach(self->resets + 2, 20));
 	ASSERT_EQ(0, card_await());
 	EXPECT_EQ(self->resets + 2, card_stat("resets"));

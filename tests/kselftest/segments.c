@@ -37,7 +37,7 @@ TEST_F_TIMEOUT(segments, as_many_as_there_are_segments, 280)
 	} while (!ret && n <= self->info.max_segments);
 	EXPECT_EQ(-ENOSPC, ret);
 	EXPECT_EQ(self->info.max_segments, n);
-	/* One back, one more. */
+	/* After closing one object, one more can be created. */
 	ASSERT_EQ(0, bo_close(self->fd, last));
 	EXPECT_EQ(0, bo_create(self->fd, 4096, DRM_OPENREG_BO_SYSTEM, &bo));
 }

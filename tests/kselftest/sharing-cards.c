@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* dma-bufs between two cards, one of which goes; run in a VM that has them. */
+/* dma-bufs between two cards, one of which is unbound. Needs a VM with two cards. */
 #include <errno.h>
 #include <pthread.h>
 #include <sys/mman.h>
@@ -47,7 +47,7 @@ TEST_F_TIMEOUT(pair, system_of_the_other, 120)
 		ASSERT_EQ(0, card_copy(&to->q, to->vram.address, in.address,
 				       MIB));
 		EXPECT_TRUE(is_noise(to->vram.cpu, MIB, 3 + i));
-		/* And back, when the owner has let go of it. */
+		/* Copy back after the owner closed the object. */
 		noise(to->vram.cpu, MIB, 5 + i);
 		ASSERT_EQ(0, bo_close(from->fd, from->system.handle));
 		ASSERT_EQ(0, card_copy(&to->q, in.address, to->vram.address,
@@ -98,7 +98,7 @@ TEST_F_TIMEOUT(pair, host_memory_of_both, 120)
 	EXPECT_TRUE(is_noise(self->b.vram.cpu, MIB, 9));
 }
 
-/* From card to card, and nothing else touches it. */
+/* Copies between the VRAM of two cards. */
 TEST_F_TIMEOUT(pair, vram_of_the_other, 120)
 {
 	struct end *ends[] = { &self->a, &self->b };
@@ -128,7 +128,7 @@ TEST_F_TIMEOUT(pair, vram_of_the_other, 120)
 		EXPECT_EQ(0, memcmp(from->vram.cpu, to->vram.cpu, 4001));
 		EXPECT_EQ(0, memcmp((char *)from->vram.cpu + 74004,
 				    (char *)to->vram.cpu + 74004, MIB - 74004));
-		/* Its owner may close it; it is not the place to compute. */
+		/* The owner may close it. Only the copy engine can use it. */
 		if (i)
 			ASSERT_EQ(0, bo_close(from->fd, from->vram.handle));
 		ASSERT_EQ(0, card_copy(&to->q, in.address, to->vram.address,
@@ -168,7 +168,7 @@ TEST_F_TIMEOUT(pair, vram_for_reading, 120)
 	EXPECT_TRUE(is_noise(self->a.vram.cpu, MIB, 41));
 }
 
-/* b goes, with what it lends and what it has borrowed. */
+/* Card b is unbound while it exports and imports memory. */
 TEST_F_TIMEOUT(pair, one_goes, 120)
 {
 	int system, vram, own, host;
@@ -196,7 +196,7 @@ TEST_F_TIMEOUT(pair, one_goes, 120)
 	ASSERT_EQ(0, bo_import(self->a.fd, system, &lent));
 	ASSERT_EQ(0, bo_import(self->b.fd, own, &in));
 	ASSERT_EQ(0, bo_import(self->b.fd, host, &in));
-	/* It works on what it has borrowed. */
+	/* A packet of b uses an import. */
 	packet_wait(&p, in.address);
 	queue_push(&self->b.q, &p);
 	EXPECT_EQ(-ETIME, queue_wait(&self->b.q, 1, SEC_NS / 20));
@@ -211,7 +211,7 @@ TEST_F_TIMEOUT(pair, one_goes, 120)
 	EXPECT_EQ(-ENODEV, handle_import(self->b.fd, own, &handle));
 	EXPECT_EQ(-ENODEV, handle_import(self->a.fd, vram, &handle));
 
-	/* The host's pages are still of use, to the other as before. */
+	/* System memory of b can still be used by a. */
 	ASSERT_EQ(0, card_copy(&self->a.q, self->a.vram.address, lent.address,
 			       MIB));
 	EXPECT_TRUE(is_noise(self->a.vram.cpu, MIB, 15));
@@ -248,7 +248,7 @@ static void *keep_copying(void *data)
 	return (void *)(intptr_t)ret;
 }
 
-/* b goes while a works on its VRAM: that is over when it has gone. */
+/* Card b is unbound while a uses its VRAM: a's packets fault. */
 TEST_F_TIMEOUT(pair, one_goes_in_use, 120)
 {
 	struct bo waited, busy;
@@ -258,7 +258,7 @@ TEST_F_TIMEOUT(pair, one_goes_in_use, 120)
 	void *result;
 	int db, fd = card_open();
 
-	/* One file's packet waits for a word there, another's all copy. */
+	/* A packet of one file waits for a word in it. Another file's packets copy it. */
 	ASSERT_LE(0, fd);
 	ASSERT_EQ(0, queue_create(fd, 64, &q));
 	db = bo_export(self->b.fd, self->b.vram.handle, RW);
@@ -279,7 +279,7 @@ TEST_F_TIMEOUT(pair, one_goes_in_use, 120)
 	pthread_join(thread, &result);
 	EXPECT_EQ(-EIO, (intptr_t)result);
 	EXPECT_EQ(OPENREG_FAULT_ADDRESS, self->a.q.card->fault.code);
-	/* The handles are there, for nothing. */
+	/* The handles still exist, but the memory cannot be used. */
 	EXPECT_EQ(0, bo_close(fd, waited.handle));
 	ASSERT_EQ(0, queue_reset(&self->a.q, self->a.q.tail, self->a.q.seq));
 	EXPECT_EQ(-EIO, card_copy(&self->a.q, busy.address,

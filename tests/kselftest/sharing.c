@@ -69,7 +69,7 @@ void *dma_buf_map(int dma_buf, __u64 size)
 	return mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, dma_buf, 0);
 }
 
-/* One entry for each page; 1024 of them are allowed. */
+/* Backwards needs an entry for each page. udmabuf allows 1024 entries. */
 static int udmabuf_create(int memfd, __u64 size, bool backwards)
 {
 	unsigned int i, count = backwards ? size / PAGE : 1;
@@ -126,7 +126,7 @@ int vgem_open(void)
 	char path[32];
 	int i, fd;
 
-	/* Fails where it is part of the kernel. */
+	/* Ignore the status: modprobe fails if vgem is built in. */
 	if (system("modprobe vgem") == -1)
 		return -errno;
 	for (i = 0; i < 16; i++) {

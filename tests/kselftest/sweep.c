@@ -10,7 +10,7 @@
 #include "pair.h"
 #include "sweep.h"
 
-/* More than any call asks for. */
+/* More allocations and copies than any call makes. */
 #define MOST 2000
 
 int fresh_file(struct world *w)
@@ -95,7 +95,7 @@ void world_close(struct world *w)
 	close(w->fd);
 }
 
-/* The result of the call; *around, of what is around it. */
+/* Returns the result of the call. *around is that of prepare and undo. */
 static int attempt(struct world *w, const struct sweep *sweep, int n,
 		   bool *happened, int *around)
 {
@@ -147,7 +147,7 @@ static void wrong(struct sweep_result *result, int n, const char *what, int ret)
 	result->wrong++;
 }
 
-/* The nth fails; has any? before is what the file has of memory. */
+/* Makes the nth allocation or copy fail. Returns false if the call makes fewer. */
 static bool sweep_one(struct world *w, const struct sweep *sweep, int n,
 		      struct drm_openreg_memory_info *before,
 		      struct sweep_result *result)
@@ -162,7 +162,7 @@ static bool sweep_one(struct world *w, const struct sweep *sweep, int n,
 	if (!sensible(sweep, ret) || (!happened && ret != sweep->result))
 		wrong(result, n, "the call", ret);
 	error = memory_of(w, sweep, &after);
-	/* What it made stays, or is what the next import finds. */
+	/* The new object stays without a name, or the next import finds it. */
 	made = sweep->makes && ret == -EFAULT;
 	if (error || !(made || same_memory(before, &after)))
 		wrong(result, n, "leaves memory behind", error);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Points of syncobjs appear when packets have completed, and not before. */
+/* Syncobj points are added when packets have completed, and not before. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/sync_file.h>
@@ -18,7 +18,7 @@ FIXTURE(syncobj)
 {
 	int fd;
 	struct queue queue;
-	struct bo bo; /* its first word holds waiting packets */
+	struct bo bo; /* WAIT packets wait for its first word */
 	volatile __u64 *word;
 	__u32 handle;
 };
@@ -81,7 +81,7 @@ static __u64 query(int fd, __u32 handle)
 	return card_ioctl(fd, DRM_IOCTL_SYNCOBJ_QUERY, &args) ? -1ull : point;
 }
 
-/* 1 signalled, 0 not, or the error that it was signalled with. */
+/* Returns 1 if signalled, 0 if not, or the error of the fence. */
 static int status_of(int fd, __u32 handle)
 {
 	struct drm_syncobj_handle args = {
@@ -99,7 +99,7 @@ static int status_of(int fd, __u32 handle)
 	return ret ? ret : info.status;
 }
 
-/* A packet that ends when go() says so. */
+/* Pushes a packet that completes after go(). */
 static __u64 push_wait(FIXTURE_DATA(syncobj) * self)
 {
 	struct packet p;
@@ -119,7 +119,7 @@ TEST_F(syncobj, a_point_appears)
 
 	ASSERT_EQ(0, signal_point(self, seq, 10));
 	EXPECT_EQ(0, query(self->fd, self->handle));
-	/* There is no fence that anybody could wait for. */
+	/* The point has no fence to wait for. */
 	EXPECT_EQ(-EINVAL, wait_point(self->fd, self->handle, 10, SEC_NS, 0));
 	EXPECT_EQ(-ETIME, wait_point(self->fd, self->handle, 10, SEC_NS / 50,
 				     SUBMIT));
@@ -177,7 +177,7 @@ TEST_F(syncobj, many_in_order)
 	EXPECT_EQ(i, query(self->fd, self->handle));
 }
 
-/* It is taken, and a timeline stays where it is: the kernel keeps the higher one. */
+/* A lower point is accepted, but the timeline keeps the higher value. */
 TEST_F(syncobj, a_point_backwards)
 {
 	struct packet p;
@@ -235,12 +235,12 @@ TEST_F(syncobj, a_fault_is_an_error)
 	EXPECT_EQ(0, wait_point(self->fd, self->handle, 0, 20 * SEC_NS, SUBMIT));
 	EXPECT_EQ(-EIO, status_of(self->fd, self->handle));
 	EXPECT_EQ(-EIO, signal_point(self, seq, 0));
-	/* What completed before it did complete. */
+	/* The packet before the fault completed. */
 	EXPECT_EQ(0, signal_point(self, seq - 1, 0));
 	EXPECT_EQ(1, status_of(self->fd, self->handle));
 }
 
-/* A timeline says that it is over, and not how. */
+/* A timeline reports that the packet is over, without an error. */
 TEST_F(syncobj, a_fault_ends_points)
 {
 	struct packet p;
@@ -257,7 +257,7 @@ TEST_F(syncobj, a_fault_ends_points)
 	EXPECT_EQ(-EIO, queue_wait(&self->queue, seq, SEC_NS));
 }
 
-/* The last packet's point is the last to appear, whoever asked first. */
+/* Points are added in the order of their packets, not of the calls. */
 TEST_F(syncobj, asked_for_backwards)
 {
 	struct packet p;
@@ -297,7 +297,7 @@ TEST_F(syncobj, destroyed_queue)
 	EXPECT_EQ(-EIO, status_of(self->fd, self->handle));
 }
 
-/* The syncobj lives on in another file, and learns of it. */
+/* Another file shares the syncobj, which is signalled with an error. */
 TEST_F(syncobj, closed_file)
 {
 	struct drm_syncobj_handle share = { .handle = self->handle, .fd = -1 };

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The card goes under its users, by the driver, by the bus or out of the machine,
- * and comes back: whoever had it open is told so at once, and the next works.
- * OPENREG_ROUNDS says how often the storm goes round (4).
+ * The card is removed while in use, by the driver, by the bus or from the machine, and is
+ * added again. Calls on open files fail at once, and new files work. OPENREG_ROUNDS is
+ * the number of rounds of the storm (4).
  */
 #include <errno.h>
 #include <poll.h>
@@ -44,7 +44,7 @@ FIXTURE_VARIANT_ADD(unplug, driver) { DRIVER, card_open };
 FIXTURE_VARIANT_ADD(unplug, bus) { BUS, card_open };
 FIXTURE_VARIANT_ADD(unplug, surprise) { SURPRISE, card_open };
 FIXTURE_VARIANT_ADD(unplug, machine) { MACHINE, card_open };
-/* By the other door. */
+/* The same, through /dev/accel/accelN. */
 FIXTURE_VARIANT_ADD(unplug, driver_accel) { DRIVER, accel_open };
 FIXTURE_VARIANT_ADD(unplug, bus_accel) { BUS, accel_open };
 FIXTURE_VARIANT_ADD(unplug, surprise_accel) { SURPRISE, accel_open };
@@ -116,7 +116,7 @@ static void *read_to_end(void *data)
 				  -errno : 0);
 }
 
-/* More than there is, as long as the card has not let go of what was closed. */
+/* Waits for memory: more than is free until the card releases the closed object. */
 static void *wait_for_memory(void *data)
 {
 	int fd = *(int *)data;
@@ -133,7 +133,7 @@ static bool sleeps_in_wait(void)
 	return card_stat("queues") > 0;
 }
 
-/* Every call of the driver, and some of the core's. */
+/* Returns how many calls do not fail with ENODEV: all of the driver, some of DRM. */
 static unsigned int calls_that_are_not_gone(int fd)
 {
 	static const unsigned long calls[] = {
@@ -168,7 +168,7 @@ static unsigned int calls_that_are_not_gone(int fd)
 	return bad;
 }
 
-/* Maps of the card's show zeros, those of memory what was there. */
+/* Do mappings of the card show zeros, and mappings of system memory their data? */
 static bool maps_are_harmless(const struct queue *q, const struct bo *vram,
 			      const struct bo *sys)
 {
@@ -223,13 +223,13 @@ TEST_F_TIMEOUT(unplug, while_open, 240)
 					    with[i]));
 	EXPECT_TRUE(sleeps_in_wait());
 	usleep(50000);
-	/* Nobody's command is waited for. */
+	/* Removal must not wait for a command. */
 	ASSERT_EQ(0, driver_set_timeout(TIMEOUT_NEVER));
 	ASSERT_EQ(0, way_go(variant->way));
 	ASSERT_EQ(0, driver_set_timeout("20000"));
 	for (i = 0; i < 4; i++)
 		pthread_join(thread[i], &result[i]);
-	/* The driver may have found out before the bus. */
+	/* The driver may have found out before the PCI core. */
 	EXPECT_TRUE((intptr_t)result[0] == -ENODEV ||
 		    (variant->way == SURPRISE && (intptr_t)result[0] == -EIO))
 		TH_LOG("the wait gave %ld", (intptr_t)result[0]);
@@ -238,7 +238,7 @@ TEST_F_TIMEOUT(unplug, while_open, 240)
 	EXPECT_TRUE((intptr_t)result[3] == -ENODEV ||
 		    (variant->way == SURPRISE && (intptr_t)result[3] == -EIO))
 		TH_LOG("memory gave %ld", (intptr_t)result[3]);
-	/* Its packet will not complete, so the point is there. */
+	/* The packet will not complete, so the point was added. */
 	EXPECT_EQ(sizeof(events), read(self->event, &events, sizeof(events)));
 
 	EXPECT_EQ(0, calls_that_are_not_gone(self->fd));
@@ -252,7 +252,7 @@ TEST_F_TIMEOUT(unplug, while_open, 240)
 
 	ASSERT_EQ(0, way_come(variant->way));
 	ASSERT_EQ(0, card_await());
-	/* The old file is for ever the old card's. */
+	/* The old file stays useless. */
 	EXPECT_EQ(0, calls_that_are_not_gone(self->fd));
 	EXPECT_EQ(3, ((char *)self->vram.cpu)[0]);
 	queue_unmap(&self->q);
@@ -261,10 +261,10 @@ TEST_F_TIMEOUT(unplug, while_open, 240)
 	munmap(self->mem, MIB);
 }
 
-/* What the children of the storm tell. */
+/* Results of the child processes of the storm. */
 struct shared {
-	volatile unsigned int turns; /* work that was done and is right */
-	volatile unsigned int ends; /* of a card */
+	volatile unsigned int turns; /* rounds of work with the right result */
+	volatile unsigned int ends; /* times that a child saw the card removed */
 	volatile int error;
 };
 
@@ -315,7 +315,7 @@ static void user_end(struct user *u)
 		close(u->fd);
 }
 
-/* From memory to the card, to an object, and what comes out is looked at. */
+/* Copies memory to VRAM and to a SYSTEM object, and checks the result. */
 static int user_turn(struct user *u, unsigned char value)
 {
 	struct drm_openreg_timestamp stamp = {};
@@ -402,8 +402,8 @@ FIXTURE_TEARDOWN(storm)
 }
 
 /*
- * All ways in turn, under the hands of some that work, and a reset between. How
- * long that takes depends on the rounds: await_turns() sees if it stands still.
+ * Removes the card in all ways in turn while processes use it, with resets in between.
+ * The time depends on the rounds, so await_turns() detects a hang.
  */
 TEST_F_TIMEOUT(storm, all_ways, 86400)
 {

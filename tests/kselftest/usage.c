@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* What the driver tells of its users: fdinfo of their files, trace events. */
+/* The driver reports about its users in fdinfo and trace events. */
 #include <errno.h>
 #include <fcntl.h>
 #include <glob.h>
@@ -15,7 +15,7 @@
 
 #define TRACING "/sys/kernel/tracing/"
 
-/* Of "name:\tvalue" in fdinfo; false unless there is just one such line. */
+/* Gets the value of "name:\tvalue" in fdinfo. Returns false if not exactly one line. */
 static bool fdinfo_text(int fd, const char *name, char *value, size_t size)
 {
 	size_t n = strlen(name);
@@ -38,10 +38,7 @@ static bool fdinfo_text(int fd, const char *name, char *value, size_t size)
 	return found == 1;
 }
 
-/*
- * A number with its unit, where bytes are KiB or MiB as soon as they are whole
- * ones; -1 if there is none.
- */
+/* Returns a number of fdinfo, in bytes if its unit is KiB or MiB, or -1. */
 static long long fdinfo(int fd, const char *name)
 {
 	char text[64], unit[8] = "";
@@ -112,7 +109,7 @@ static bool is_of_card(int fd, unsigned int card)
 	       !strcmp(driver, "openreg") && !strcmp(device, slot);
 }
 
-/* The same two lines by each door; no two files are one client. */
+/* Both nodes report driver and device. Each file has its own client id. */
 TEST(whose_it_is)
 {
 	char accel[64];
@@ -154,7 +151,7 @@ static bool holds(int fd, const char *region, long long total, long long shared)
 	return true;
 }
 
-/* Of two files it is in full, and of both shared; the rest is private. */
+/* Shared memory counts in full, and as shared, for both files. */
 TEST(shared_memory)
 {
 	const char *region[] = { "vram", "system" };
@@ -186,7 +183,7 @@ TEST(shared_memory)
 	close(other);
 }
 
-/* What is not the card's is the system's. */
+/* Imports of memory that is not VRAM count as system. */
 TEST(imported_memory)
 {
 	int dma_buf, fd = card_open();
@@ -207,7 +204,7 @@ TEST(imported_memory)
 	close(fd);
 }
 
-/* Another card's memory is not this one's VRAM, nor is it ever this file's alone. */
+/* Imports from another card count as system and as shared. */
 TEST(memory_of_another_card)
 {
 	const char *region[] = { "vram", "system" };
@@ -239,7 +236,7 @@ TEST(memory_of_another_card)
 	close(other);
 }
 
-/* The card counts a packet's time after it has told of its end. */
+/* Waits until engine time grows: the card counts it after it completes the packet. */
 static bool grows(int fd, long long than)
 {
 	__s64 end = now_ns() + 20 * SEC_NS;
@@ -250,7 +247,7 @@ static bool grows(int fd, long long than)
 	return true;
 }
 
-/* Of the file that had it done, and kept when the queue goes. */
+/* Engine time counts for the queue's file, and stays after the queue is destroyed. */
 TEST(engine_time)
 {
 	long long before;
@@ -280,7 +277,7 @@ TEST(engine_time)
 	close(other);
 }
 
-/* The card's clock, which its engine time is measured by; -1 if it does not say. */
+/* Returns the card's clock, which also measures engine time, or -1. */
 static long long card_clock(int fd)
 {
 	struct drm_openreg_timestamp stamp = {};
@@ -291,7 +288,7 @@ static long long card_clock(int fd)
 
 #define QUEUES 4
 
-/* Several threads have work, and none of them more time than there is. */
+/* Several threads work. Engine time is at most capacity times elapsed time. */
 TEST(engine_capacity)
 {
 	long long begin, end, busy, capacity;
@@ -351,7 +348,7 @@ static bool in_trace(const char *event, const char *detail)
 	return found;
 }
 
-/* The driver's threads may be behind. */
+/* Waits for the event: threads of the driver may emit it a little later. */
 static bool traced(const char *event, const char *detail)
 {
 	__s64 end = now_ns() + 20 * SEC_NS;
@@ -389,7 +386,7 @@ TEST_F(trace, events)
 	ASSERT_EQ(0, bo_create(fd, 2 * MIB, DRM_OPENREG_BO_VRAM, &bo));
 	ASSERT_EQ(0, bo_map(fd, &bo));
 	ASSERT_EQ(0, queue_create(fd, 64, &queue));
-	/* What is through before anybody waits is not waited for. */
+	/* The packet must still run when the wait begins, or no wait event is traced. */
 	packet_wait(&p, bo.address);
 	EXPECT_EQ(-ETIME, queue_wait(&queue, queue_push(&queue, &p), SEC_NS / 50));
 	*(volatile __u64 *)bo.cpu = 1;

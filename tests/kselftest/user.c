@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Registered memory: what may be registered, by whom, and what it does. */
+/* Registered memory: which memory can be registered, limits, access by the card. */
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -62,7 +62,7 @@ TEST_F(user, both_ways)
 	EXPECT_EQ(0, memcmp(self->vram.cpu, self->mem, SIZE));
 }
 
-/* Not on a page, nor a whole number of them; and not one byte more. */
+/* Neither start nor size is page aligned. The byte after the end faults. */
 TEST_F(user, any_alignment)
 {
 	const unsigned int offset = 4096 * 3 + 77, len = 4096 * 5 + 33;
@@ -155,7 +155,7 @@ TEST_F(user, file_maps_are_refused)
 					   &self->reg));
 }
 
-/* Static memory is a private map of the program. */
+/* Static memory is a private mapping of the program file. */
 static unsigned char initialised[8192] = { 1 };
 static unsigned char zeroed[8192];
 
@@ -188,7 +188,7 @@ TEST_F(user, memlock_limit)
 	struct bo more;
 
 	ASSERT_EQ(0, setrlimit(RLIMIT_MEMLOCK, &limit));
-	/* CAP_IPC_LOCK is above it. */
+	/* CAP_IPC_LOCK overrides the limit. */
 	ASSERT_EQ(0, bo_register(self->fd, self->mem, 32 * 4096, 0,
 				 &self->reg));
 	ASSERT_EQ(0, card_memory(self->fd, &info));
@@ -200,7 +200,7 @@ TEST_F(user, memlock_limit)
 	ASSERT_EQ(0, seteuid(65534));
 	EXPECT_EQ(-ENOMEM, bo_register(self->fd, self->mem, 17 * 4096, 0,
 				       &self->reg));
-	/* What was closed is waited for, if need be. */
+	/* If needed, the call waits until closed memory is unpinned. */
 	ASSERT_EQ(0, bo_register(self->fd, self->mem, 16 * 4096, 0,
 				 &self->reg));
 	EXPECT_EQ(-ENOMEM, bo_register(self->fd, self->mem + MIB, 1, 0,
@@ -209,7 +209,7 @@ TEST_F(user, memlock_limit)
 	EXPECT_EQ(0, bo_register(self->fd, self->mem + MIB, 1, 0, &more));
 }
 
-/* The card keeps what it was given, whatever happens to the map. */
+/* The card keeps registered memory after munmap(). */
 TEST_F(user, map_may_go)
 {
 	memset(self->mem, 0x33, SIZE);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * All cards of a machine that has many of them, or whose other devices leave few
- * interrupts: each has vectors, and they wake up a process that sleeps.
+ * A machine with many cards, or with few interrupts left by other devices: each card has
+ * vectors, and they wake a process that sleeps.
  */
 #include <errno.h>
 
@@ -9,7 +9,7 @@
 
 #include "card.h"
 
-/* What a card gets that is alone. */
+/* Vectors of a card if it is the only one. */
 #define VECTORS_ALONE 32
 
 static unsigned int num_cards(void)
@@ -33,7 +33,7 @@ static unsigned long long sum_of_numbers(char *text)
 	}
 }
 
-/* How many the driver has, and how often those of queues came, on all processors. */
+/* Returns the driver's vectors. *came counts the interrupts of queues, on all CPUs. */
 static unsigned int interrupts(unsigned long long *came)
 {
 	FILE *file = fopen("/proc/interrupts", "r");
@@ -54,7 +54,7 @@ static unsigned int interrupts(unsigned long long *came)
 	return found;
 }
 
-/* Ever longer packets, until one is not done before the wait has the card armed. */
+/* Runs longer and longer packets, until one ends after the wait has armed the queue. */
 static int sleep_until_interrupted(int fd)
 {
 	unsigned long long came, before, count;

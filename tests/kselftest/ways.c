@@ -30,7 +30,7 @@ int way_begin(void)
 	       slot_read(port, PCI_SECONDARY_BUS, port_buses, 2);
 }
 
-/* The port above it lets nothing through. Memory is safe from it before. */
+/* Closes the port above the card. First disables DMA of the card. */
 static int cut_off(void)
 {
 	const __u8 none[2] = { 0, 0 };

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Ways in which the chosen card goes, and comes back. */
+/* Ways to remove the chosen card and to add it again. */
 #ifndef OPENREG_TEST_WAYS_H
 #define OPENREG_TEST_WAYS_H
 
 enum way {
-	DRIVER, /* by hand */
-	BUS, /* by hand, too */
-	SURPRISE, /* it answers no more when the bus finds out */
-	MACHINE, /* QEMU's; wants monitor_open() */
+	DRIVER, /* unbind the driver in sysfs */
+	BUS, /* remove the PCI device in sysfs */
+	SURPRISE, /* as BUS, but the card does not answer any more */
+	MACHINE, /* hot-unplug in QEMU; needs monitor_open() */
 	WAYS
 };
 
-/* 0 if done. The first finds out where it is, when it was chosen, before it goes. */
+/* All return 0 or an error. Call way_begin() first, while the chosen card is there. */
 int way_begin(void);
 int way_go(enum way way);
 int way_come(enum way way);
