@@ -35,7 +35,7 @@ long long errors_of_port(const char *port, const char *kind)
 	return value;
 }
 
-bool bus_recovers(int events)
+bool recovery_succeeds(int events)
 {
 	char event[4096];
 
@@ -43,7 +43,7 @@ bool bus_recovers(int events)
 			    event, sizeof(event));
 }
 
-bool bus_gives_up(int events)
+bool recovery_fails(int events)
 {
 	char event[4096];
 
@@ -51,7 +51,7 @@ bool bus_gives_up(int events)
 			    event, sizeof(event));
 }
 
-bool wedged_is_told(int events, const char *accel)
+bool wedged_event_sent(int events, const char *accel)
 {
 	char event[4096], name[128];
 
@@ -61,7 +61,7 @@ bool wedged_is_told(int events, const char *accel)
 	       uevent_has(event, "SUBSYSTEM=accel") && uevent_has(event, name);
 }
 
-bool wedged_is_not_told(int events)
+bool no_wedged_event(int events)
 {
 	char event[4096];
 

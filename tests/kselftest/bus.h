@@ -14,11 +14,11 @@ long long errors_of_port(const char *port, const char *kind);
  * Wait up to a minute for the uevent at the end of an error recovery: the recovery has
  * succeeded, or has failed. events is from uevents_open().
  */
-bool bus_recovers(int events);
-bool bus_gives_up(int events);
+bool recovery_succeeds(int events);
+bool recovery_fails(int events);
 
 /* Was DRM's uevent for a wedged device sent for this card, or not sent at all? */
-bool wedged_is_told(int events, const char *accel);
-bool wedged_is_not_told(int events);
+bool wedged_event_sent(int events, const char *accel);
+bool no_wedged_event(int events);
 
 #endif

@@ -353,7 +353,7 @@ static void copy_for_ever(int ready, __u32 how)
 }
 
 /* A process whose queue stalls is killed: all that it had is freed, and no more. */
-TEST_F_TIMEOUT(engine, has_nobody, 60)
+TEST_F_TIMEOUT(engine, owner_is_killed, 60)
 {
 	struct card_usage before = card_usage();
 	long long resets = card_stat("resets");
@@ -453,7 +453,7 @@ TEST_F_TIMEOUT(suspect, does_not_stop, 60)
  * A process whose queue hangs is killed. Its queue fails at once, and its exit does not
  * wait for the card or a reset. The reset comes only when the timeout allows it.
  */
-TEST_F_TIMEOUT(suspect, has_nobody, 60)
+TEST_F_TIMEOUT(suspect, owner_is_killed, 60)
 {
 	struct card_usage before = card_usage();
 	long long resets = card_stat("resets");
@@ -508,7 +508,7 @@ TEST_F_TIMEOUT(suspect, keeps_memory, 60)
 }
 
 /* The card is gone: the dump shows only what the card left in memory. */
-TEST_F_TIMEOUT(suspect, is_of_a_dead_card, 60)
+TEST_F_TIMEOUT(suspect, card_is_gone, 60)
 {
 	struct stage *s = &self->s;
 

@@ -75,7 +75,7 @@ TEST_F(hostile, wrong_head)
 	EXPECT_EQ(self->q.tail, self->q.card->head);
 }
 
-TEST_F(hostile, number_goes_back)
+TEST_F(hostile, completed_too_low)
 {
 	ASSERT_EQ(0, small_work(&self->q, 3));
 	ASSERT_EQ(0, inject(INJECT_COMPLETED, 1));
@@ -88,7 +88,7 @@ TEST_F(hostile, number_goes_back)
 }
 
 /* The driver believes the card, but nothing else in the kernel is affected. */
-TEST_F(hostile, number_beyond_all)
+TEST_F(hostile, completed_too_high)
 {
 	struct queue other;
 
@@ -104,7 +104,7 @@ TEST_F(hostile, number_beyond_all)
 	queue_unmap(&other);
 }
 
-TEST_F(hostile, random_numbers)
+TEST_F(hostile, random_completed_and_head)
 {
 	int i, ret;
 
@@ -123,7 +123,7 @@ TEST_F(hostile, random_numbers)
  * completed alternates between all ones and 0, and the card overwrites armed, which only
  * the kernel may write. No wait loops for ever, and a killed process dies.
  */
-TEST_F_TIMEOUT(hostile, number_to_and_fro, 60)
+TEST_F_TIMEOUT(hostile, completed_alternates, 60)
 {
 	int i, ret, status;
 	pid_t pid;
@@ -278,7 +278,7 @@ static int records_taken(int number)
 }
 
 /* The driver ignores these records, and they do not hide the true ones. */
-TEST_F(hostile, records_of_a_wrong_number)
+TEST_F(hostile, fault_records_with_wrong_seq)
 {
 	unsigned long long before = interrupts();
 	struct packet bad;
@@ -314,8 +314,8 @@ static void *wait_for_two(void *data)
 }
 
 /* After a reset the driver ignores all that the card writes for older queues. */
-static void says_what_it_would(struct __test_metadata *_metadata,
-			       struct queue *q)
+static void late_writes_are_ignored(struct __test_metadata *_metadata,
+				    struct queue *q)
 {
 	struct bo bo;
 
@@ -340,7 +340,7 @@ TEST_F(hostile, late_after_a_reset)
 	ASSERT_EQ(0, card_flr());
 	pthread_join(thread, &result);
 	EXPECT_EQ(-EIO, (intptr_t)result);
-	says_what_it_would(_metadata, &self->q);
+	late_writes_are_ignored(_metadata, &self->q);
 }
 
 /* The driver makes the reset, because an engine hangs. */
@@ -360,7 +360,7 @@ TEST_F_TIMEOUT(hostile, late_after_a_hang, 60)
 	EXPECT_EQ(-EIO, queue_wait(&self->q, 2, FOREVER));
 	EXPECT_EQ(resets + 1, card_stat("resets"));
 	ASSERT_EQ(0, inject(INJECT_STALL, 0));
-	says_what_it_would(_metadata, &self->q);
+	late_writes_are_ignored(_metadata, &self->q);
 	EXPECT_EQ(resets + 1, card_stat("resets"));
 }
 
@@ -394,7 +394,7 @@ TEST_F(hostile, late_after_a_queues_reset)
 }
 
 /* The driver ignores a completion that the card wrote before it got the command. */
-TEST_F_TIMEOUT(hostile, done_before_it_was_asked, 60)
+TEST_F_TIMEOUT(hostile, completion_before_the_command, 60)
 {
 	struct bo bo;
 

@@ -339,7 +339,7 @@ FIXTURE_TEARDOWN(old_maps)
 	EXPECT_TRUE(card_settles(self->before));
 }
 
-TEST_F_TIMEOUT(old_maps, harm_nobody, 200)
+TEST_F_TIMEOUT(old_maps, reach_no_new_memory, 200)
 {
 	struct attacker *a = &self->attacker;
 	struct victim *v = &self->victim;
@@ -353,7 +353,7 @@ TEST_F_TIMEOUT(old_maps, harm_nobody, 200)
 }
 
 /* A doorbell page is not reused while it is mapped. */
-TEST_F_TIMEOUT(old_maps, wake_nobody, 200)
+TEST_F_TIMEOUT(old_maps, ring_no_other_doorbell, 200)
 {
 	const volatile __u32 *doorbell = self->attacker.q.doorbell;
 	struct victim *v = &self->victim;
@@ -369,7 +369,7 @@ TEST_F_TIMEOUT(old_maps, wake_nobody, 200)
 }
 
 /* The card page stays read-only. */
-TEST_F_TIMEOUT(old_maps, allow_no_more, 200)
+TEST_F_TIMEOUT(old_maps, stay_read_only, 200)
 {
 	EXPECT_EQ(-1, mprotect((void *)self->attacker.q.card, PAGE,
 			       PROT_READ | PROT_WRITE));

@@ -143,7 +143,7 @@ TEST_F_TIMEOUT(killed, in_a_reset, 120)
 }
 
 /* The processes are killed before the card gets QUEUE_DESTROY. */
-TEST_F_TIMEOUT(killed, before_an_end, 120)
+TEST_F_TIMEOUT(killed, before_a_destroy, 120)
 {
 	EXPECT_TRUE(all_are_killed(&self->q, RESET, DESTROY));
 	EXPECT_EQ(-ETIME, queue_wait(&self->q, 1, 0));
@@ -154,7 +154,7 @@ TEST_F_TIMEOUT(killed, before_an_end, 120)
 }
 
 /* The card has QUEUE_DESTROY. The queue has lost its number, and ends with its file. */
-TEST_F_TIMEOUT(killed, in_an_end_at_work, 120)
+TEST_F_TIMEOUT(killed, in_a_sent_destroy, 120)
 {
 	pid_t pid = begin(&self->q, DESTROY);
 

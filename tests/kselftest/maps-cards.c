@@ -182,8 +182,8 @@ static bool sees_dummy(char *map, char before, char after)
 }
 
 /* The owner's card is removed: mappings show the dummy page, also after it returns. */
-static void owner_goes(struct __test_metadata *_metadata, struct end *b,
-		       char *map, char *by_handle, int fd, __u64 offset)
+static void owner_unbound(struct __test_metadata *_metadata, struct end *b,
+			  char *map, char *by_handle, int fd, __u64 offset)
 {
 	char *late;
 
@@ -206,7 +206,7 @@ static void owner_goes(struct __test_metadata *_metadata, struct end *b,
 }
 
 /* The owner's card is removed: pages of system memory stay valid. */
-static void owner_of_system_goes(struct __test_metadata *_metadata,
+static void system_owner_unbound(struct __test_metadata *_metadata,
 				 struct end *b, struct end *a, char *map,
 				 const struct bo *in)
 {
@@ -236,9 +236,9 @@ static void owner_of_system_goes(struct __test_metadata *_metadata,
 }
 
 /* The importer's card is removed: the mappings belong to the owner, and stay valid. */
-static void borrower_goes(struct __test_metadata *_metadata, struct end *b,
-			  struct end *a, const struct bo *lent,
-			  const struct bo *own, char *by_handle, __u64 offset)
+static void importer_unbound(struct __test_metadata *_metadata, struct end *b,
+			     struct end *a, const struct bo *lent,
+			     const struct bo *own, char *by_handle, __u64 offset)
 {
 	ASSERT_EQ(0, second_unbind());
 	EXPECT_TRUE(is_noise(by_handle, MIB, 1));
@@ -257,17 +257,17 @@ static void borrower_goes(struct __test_metadata *_metadata, struct end *b,
 	EXPECT_TRUE(is_noise(by_handle, MIB, 2));
 }
 
-TEST_F_TIMEOUT(maps, second_goes, 120)
+TEST_F_TIMEOUT(maps, second_is_unbound, 120)
 {
 	if (!variant->of_second)
-		borrower_goes(_metadata, &self->b, &self->a, self->lent,
-			      other_kind(&self->a, variant->memory),
-			      self->in.cpu, self->in.mmap_offset);
+		importer_unbound(_metadata, &self->b, &self->a, self->lent,
+				 other_kind(&self->a, variant->memory),
+				 self->in.cpu, self->in.mmap_offset);
 	else if (variant->memory == DRM_OPENREG_BO_VRAM)
-		owner_goes(_metadata, &self->b, self->map, self->in.cpu,
-			   self->a.fd, self->in.mmap_offset);
+		owner_unbound(_metadata, &self->b, self->map, self->in.cpu,
+			      self->a.fd, self->in.mmap_offset);
 	else
-		owner_of_system_goes(_metadata, &self->b, &self->a, self->map,
+		system_owner_unbound(_metadata, &self->b, &self->a, self->map,
 				     &self->in);
 }
 

@@ -20,7 +20,7 @@ FIXTURE(neighbour)
 	char slot[64], port[64];
 	char accel[64];
 	long long resets;
-	int fd, told, errors;
+	int fd, events, errors;
 	struct queue q;
 	struct bo vram;
 	struct packet p;
@@ -43,8 +43,8 @@ FIXTURE_SETUP(neighbour)
 	snprintf(path, sizeof(path), PCI_DEVICES "%s/driver", other);
 	ASSERT_NE(0, access(path, F_OK));
 	ASSERT_TRUE(accel_find(self->accel, sizeof(self->accel)));
-	self->told = uevents_open();
-	ASSERT_LE(0, self->told);
+	self->events = uevents_open();
+	ASSERT_LE(0, self->events);
 	self->errors = uevents_open();
 	ASSERT_LE(0, self->errors);
 	self->resets = card_stat("resets");
@@ -59,7 +59,7 @@ FIXTURE_SETUP(neighbour)
 FIXTURE_TEARDOWN(neighbour)
 {
 	close(self->fd);
-	close(self->told);
+	close(self->events);
 	close(self->errors);
 	EXPECT_EQ(0, card_works());
 }
@@ -82,7 +82,7 @@ static void *wait_for_ever(void *data)
 
 /*
  * The recovery fails, because the second function has no driver. Before 6.18 the driver
- * of the card is not told how it ended.
+ * of the card is not informed of the end.
  */
 TEST_F_TIMEOUT(neighbour, fatal_bus_error, 120)
 {
@@ -98,9 +98,9 @@ TEST_F_TIMEOUT(neighbour, fatal_bus_error, 120)
 	ASSERT_TRUE(monitor_human("pcie_aer_inject_error port0 DLP"));
 	pthread_join(self->thread, &result);
 	EXPECT_EQ(-EIO, (int)(intptr_t)result);
-	EXPECT_TRUE(bus_gives_up(self->errors));
+	EXPECT_TRUE(recovery_fails(self->errors));
 	if (bus_reports_failure())
-		EXPECT_TRUE(wedged_is_told(self->told, self->accel));
+		EXPECT_TRUE(wedged_event_sent(self->events, self->accel));
 
 	/* The card is wedged until it is reset by the bus. */
 	EXPECT_LT(self->resets, card_stat("resets"));
@@ -111,7 +111,7 @@ TEST_F_TIMEOUT(neighbour, fatal_bus_error, 120)
 	EXPECT_EQ(0, card_works());
 	EXPECT_EQ(0, card_info(self->fd, &info));
 	EXPECT_EQ(-EIO, queue_wait(&self->q, 1, 0));
-	EXPECT_TRUE(wedged_is_not_told(self->told));
+	EXPECT_TRUE(no_wedged_event(self->events));
 }
 
 static int slot_express(const char *slot, __u8 *at)

@@ -261,7 +261,7 @@ TEST_F_TIMEOUT(sleepy, too_long, 120)
 }
 
 /* The card is idle, and no process has it open. */
-TEST_F_TIMEOUT(sleepy, nobody_there, 120)
+TEST_F_TIMEOUT(sleepy, no_open_file, 120)
 {
 	queue_unmap(&self->q);
 	close(self->fd);

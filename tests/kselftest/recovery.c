@@ -115,7 +115,7 @@ TEST_F_TIMEOUT(recovery, deaf, 120)
 	EXPECT_EQ(OPENREG_QUEUE_FAULTED, self->q.card->state);
 	EXPECT_EQ(OPENREG_FAULT_HANG, self->q.card->fault.code);
 	EXPECT_EQ(-EIO, queue_wait(&self->q, 1, 0));
-	EXPECT_TRUE(wedged_is_not_told(self->events));
+	EXPECT_TRUE(no_wedged_event(self->events));
 }
 
 /* Registers can be read, but the card does no DMA and raises no interrupt. */
@@ -244,7 +244,7 @@ TEST_F_TIMEOUT(recovery, dead, 120)
 	while (card_info(self->fd, &info) != -EIO)
 		usleep(1000);
 	EXPECT_EQ(0, calls_that_work(self->fd, &self->q, &given));
-	EXPECT_TRUE(wedged_is_told(self->events, self->accel));
+	EXPECT_TRUE(wedged_event_sent(self->events, self->accel));
 	fd = card_open();
 	ASSERT_LE(0, fd);
 	EXPECT_EQ(-EIO, card_info(fd, &info));
@@ -261,10 +261,10 @@ TEST_F_TIMEOUT(recovery, dead, 120)
 	close(self->fd);
 
 	/* The port is still closed, so a reset by the bus fails. */
-	EXPECT_TRUE(wedged_is_not_told(self->events));
+	EXPECT_TRUE(no_wedged_event(self->events));
 	EXPECT_FALSE(is_master(self->slot));
 	EXPECT_EQ(0, slot_put(self->slot, "reset", "1"));
-	EXPECT_TRUE(wedged_is_told(self->events, self->accel));
+	EXPECT_TRUE(wedged_event_sent(self->events, self->accel));
 	self->fd = card_open();
 	EXPECT_EQ(-EIO, card_info(self->fd, &info));
 	EXPECT_FALSE(is_master(self->slot));
@@ -273,7 +273,7 @@ TEST_F_TIMEOUT(recovery, dead, 120)
 	EXPECT_EQ(0, card_works());
 	EXPECT_TRUE(is_master(self->slot));
 	EXPECT_EQ(0, card_info(self->fd, &info));
-	EXPECT_TRUE(wedged_is_not_told(self->events));
+	EXPECT_TRUE(no_wedged_event(self->events));
 }
 
 /* A wedged card can be unbound, and works after it is bound again. */
@@ -282,7 +282,7 @@ TEST_F_TIMEOUT(recovery, dead_and_unbound, 120)
 	struct drm_openreg_device_info info;
 
 	DIE;
-	EXPECT_TRUE(wedged_is_told(self->events, self->accel));
+	EXPECT_TRUE(wedged_event_sent(self->events, self->accel));
 	ASSERT_EQ(0, file_put(PCI_DRIVER "unbind", self->slot));
 	EXPECT_EQ(-ENODEV, card_info(self->fd, &info));
 	ASSERT_EQ(0, slot_set_command(self->port, self->port_command));
@@ -297,7 +297,7 @@ TEST_F_TIMEOUT(recovery, dead_and_asleep, 120)
 
 	*mark = 1;
 	DIE;
-	EXPECT_TRUE(wedged_is_told(self->events, self->accel));
+	EXPECT_TRUE(wedged_event_sent(self->events, self->accel));
 	EXPECT_EQ(0, *mark);
 	*mark = 2;
 	ASSERT_EQ(0, slot_set_command(self->port, self->port_command));
@@ -356,15 +356,15 @@ TEST_F_TIMEOUT(recovery, fatal_bus_error_for_good, 120)
 	ASSERT_EQ(0, slot_set_command(self->port,
 				      self->port_command & ~PCI_COMMAND_MEMORY));
 	ASSERT_TRUE(monitor_human("pcie_aer_inject_error port0 DLP"));
-	EXPECT_TRUE(wedged_is_told(self->events, self->accel));
+	EXPECT_TRUE(wedged_event_sent(self->events, self->accel));
 	EXPECT_LT(before, errors_of_port(self->port, "fatal"));
-	EXPECT_TRUE(bus_gives_up(errors));
+	EXPECT_TRUE(recovery_fails(errors));
 	/*
 	 * One reset: the cut-off. The driver has found out itself that the recovery
 	 * failed. The callback for that, since 6.18, sends no second uevent.
 	 */
 	EXPECT_EQ(self->resets + 1, card_stat("resets"));
-	EXPECT_TRUE(wedged_is_not_told(self->events));
+	EXPECT_TRUE(no_wedged_event(self->events));
 	close(errors);
 	EXPECT_EQ(-EIO, card_info(self->fd, &info));
 	ASSERT_EQ(0, slot_set_command(self->port, self->port_command));
@@ -382,7 +382,7 @@ TEST_F_TIMEOUT(recovery, other_bus_error, 120)
 	ASSERT_TRUE(monitor_open());
 	SLEEP;
 	ASSERT_TRUE(monitor_human("pcie_aer_inject_error port0 COMP_TIME"));
-	EXPECT_TRUE(bus_recovers(self->events));
+	EXPECT_TRUE(recovery_succeeds(self->events));
 	*(volatile __u64 *)self->vram.cpu = 1;
 	packet_nop(&self->p);
 	do {

@@ -169,7 +169,7 @@ TEST_F_TIMEOUT(pair, vram_for_reading, 120)
 }
 
 /* Card b is unbound while it exports and imports memory. */
-TEST_F_TIMEOUT(pair, one_goes, 120)
+TEST_F_TIMEOUT(pair, unbind_one, 120)
 {
 	int system, vram, own, host;
 	struct bo lent, again, in;
@@ -249,7 +249,7 @@ static void *keep_copying(void *data)
 }
 
 /* Card b is unbound while a uses its VRAM: a's packets fault. */
-TEST_F_TIMEOUT(pair, one_goes_in_use, 120)
+TEST_F_TIMEOUT(pair, unbind_one_in_use, 120)
 {
 	struct bo waited, busy;
 	struct packet p;

@@ -59,7 +59,7 @@ static int work(struct queue *queue, struct bo *bo, __u64 count)
 	return queue_wait(queue, queue_push(queue, &p), 60 * SEC_NS);
 }
 
-TEST(memory_of_each_door)
+TEST(memory_of_each_node)
 {
 	char *user = aligned_alloc(MIB, 4 * MIB);
 	struct bo vram, system, registered;
@@ -110,7 +110,7 @@ static bool is_of_card(int fd, unsigned int card)
 }
 
 /* Both nodes report driver and device. Each file has its own client id. */
-TEST(whose_it_is)
+TEST(driver_and_client)
 {
 	char accel[64];
 	int i, j, fd[4];
