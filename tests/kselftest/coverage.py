@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""What gcov counted in the driver, of several runs together, by file and in all.
+"""Prints gcov's coverage of the driver by file and in all, over several runs.
 
-A line counts once, however many files include it, and is covered if any run
-covered it anywhere.
+A line counts once, even if several files include it. It is covered if any run
+covered it in any of these files.
 
 usage: coverage.py BUILD COUNTS [--missing [FILE...]]
-  BUILD   where the module was built, with its .gcno
-  COUNTS  N.tar.gz.b64, each with the .gcda of one run
+  BUILD   folder where the module was built, with its .gcno
+  COUNTS  folder of N.tar.gz.b64, each with the .gcda of one run
 """
 import base64
 import collections
