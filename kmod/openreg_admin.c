@@ -218,7 +218,7 @@ static bool openreg_admin_complete(struct openreg_device *odev,
 		if (odev->admin.state == OPENREG_ADMIN_RUNNING)
 			openreg_reset_request(odev,
 					      READ_ONCE(odev->generation),
-					      "it answered a command with an impossible status");
+					      "the card gave a command an impossible status");
 		return false;
 	}
 	req->status = openreg_admin_errno(odev, req, status);

@@ -253,7 +253,7 @@ static int openreg_probe(struct pci_dev *pdev, const struct pci_device_id *id)
 	openreg_admin_resume(odev);
 	ret = openreg_register(odev);
 	if (ret) {
-		dev_err_probe(&pdev->dev, ret, "cannot make device nodes\n");
+		dev_err_probe(&pdev->dev, ret, "cannot register the device nodes\n");
 		goto out_shutdown;
 	}
 

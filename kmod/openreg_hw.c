@@ -268,6 +268,6 @@ void openreg_hw_check_alive(struct openreg_device *odev)
 	if (status == OPENREG_STATUS_READY)
 		return;
 	openreg_reset_request(odev, seen, status == OPENREG_STATUS_FATAL ?
-			      "it reports a fatal error" :
-			      "it does not answer");
+			      "the card reports a fatal error" :
+			      "the card does not answer");
 }

@@ -94,7 +94,7 @@ static void openreg_import_revoke_work(struct work_struct *work)
 		if (bo->import.bound && kref_get_unless_zero(&bo->ctx->ref))
 			ctx = bo->ctx;
 	if (ctx) {
-		drm_dbg(bo->base.dev, "memory at 0x%llx is taken away\n",
+		drm_dbg(bo->base.dev, "the exporter revokes the memory at 0x%llx\n",
 			bo->address);
 		openreg_ctx_unbind(bo);
 		openreg_ctx_put(ctx);

@@ -122,7 +122,7 @@ static void openreg_pci_resume(struct pci_dev *pdev)
 	if (ret)
 		openreg_reset_report_wedged(odev, ret);
 	else
-		dev_info(&pdev->dev, "the card is back\n");
+		dev_info(&pdev->dev, "the card works again\n");
 }
 
 const struct pci_error_handlers openreg_error_handlers = {

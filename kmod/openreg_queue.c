@@ -483,7 +483,7 @@ void openreg_queue_stop_async(struct openreg_queue *queue)
 	dev_warn_ratelimited(queue->odev->drm.dev,
 			     "%s[%d]: queue %u stopped: it may keep a closed buffer in use\n",
 			     queue->comm, queue->pid, queue->id);
-	openreg_dump_queue(queue, "it may keep a closed buffer in use");
+	openreg_dump_queue(queue, "the queue may keep a closed buffer in use");
 	kref_get(&queue->ref);
 	kref_get(&queue->ctx->ref);
 	queue->stop.cmd.opcode = OPENREG_ADMIN_QUEUE_STOP;

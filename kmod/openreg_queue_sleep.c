@@ -84,7 +84,7 @@ void openreg_queue_cut(struct openreg_queue *queue)
 	dev_warn(queue->odev->drm.dev,
 		 "%s[%d]: queue %u stopped: its packet takes too long for the suspend\n",
 		 queue->comm, queue->pid, queue->id);
-	openreg_dump_queue(queue, "its packet takes too long for the suspend");
+	openreg_dump_queue(queue, "the packet takes too long for the suspend");
 	guard(spinlock_irq)(&queue->lock);
 	if (!queue->error)
 		openreg_queue_write_hang(queue);

@@ -499,7 +499,7 @@ TEST_F_TIMEOUT(suspect, keeps_memory, 60)
 	ASSERT_EQ(0, bo_close(self->fd, self->vram.handle));
 	EXPECT_EQ(-EIO, queue_wait(&self->q, 4, LONG));
 	EXPECT_EQ(OPENREG_QUEUE_STOPPED, self->q.card->state);
-	EXPECT_TRUE(dump_tells("it may keep a closed buffer in use",
+	EXPECT_TRUE(dump_tells("the queue may keep a closed buffer in use",
 			       ADMIN_NONE, self->number, getpid(), "VECTOR"));
 	while (card_stat("resets") == resets)
 		usleep(1000);
@@ -515,7 +515,7 @@ TEST_F_TIMEOUT(suspect, card_is_gone, 60)
 	ASSERT_TRUE(dump_drop());
 	ASSERT_EQ(0, inject(INJECT_GONE, 1));
 	EXPECT_EQ(-EIO, queue_wait(&s->q, 1, LONG));
-	EXPECT_TRUE(dump_tells("it does not answer", ADMIN_NONE, s->number,
+	EXPECT_TRUE(dump_tells("the card does not answer", ADMIN_NONE, s->number,
 			       getpid(), "WAIT"));
 }
 
