@@ -80,12 +80,12 @@ static int openreg_stats_show(struct seq_file *m, void *unused)
 	struct drm_debugfs_entry *entry = m->private;
 	struct openreg_device *odev = to_openreg(entry->dev);
 	struct drm_openreg_memory_info memory = {};
-	int cookie;
+	int idx;
 
-	if (!drm_dev_enter(entry->dev, &cookie))
+	if (!drm_dev_enter(entry->dev, &idx))
 		return -ENODEV;
 	openreg_card_stats_show(m, odev);
-	drm_dev_exit(cookie);
+	drm_dev_exit(idx);
 
 	openreg_vram_query(odev, &memory);
 	seq_printf(m, "contexts %u\n", openreg_count_contexts(odev));

@@ -228,7 +228,7 @@ ssize_t openreg_read_events(struct file *filp, char __user *buf, size_t count,
 void openreg_poll_wake(struct openreg_device *odev);
 
 /* openreg_ioctl.c */
-int openreg_enter(struct openreg_device *odev, int *cookie);
+int openreg_enter(struct openreg_device *odev, int *idx);
 #define OPENREG_NUM_IOCTLS (DRM_OPENREG_QUEUE_SIGNAL + 1)
 extern const struct drm_ioctl_desc openreg_ioctls[OPENREG_NUM_IOCTLS];
 long openreg_ioctl(struct file *filp, unsigned int cmd, unsigned long arg);

@@ -173,15 +173,15 @@ static int openreg_timestamp(struct openreg_file *file, struct drm_file *filp,
  * Keeps the card from being removed until drm_dev_exit(). Do not access memory of the
  * process between the two: a page fault can take for ever.
  */
-int openreg_enter(struct openreg_device *odev, int *cookie)
+int openreg_enter(struct openreg_device *odev, int *idx)
 {
 	int error;
 
-	if (!drm_dev_enter(&odev->drm, cookie))
+	if (!drm_dev_enter(&odev->drm, idx))
 		return -ENODEV;
 	error = READ_ONCE(odev->wedged);
 	if (error)
-		drm_dev_exit(*cookie);
+		drm_dev_exit(*idx);
 	return error;
 }
 
@@ -190,13 +190,13 @@ static int openreg_ioctl_##name(struct drm_device *drm, void *data,	\
 				struct drm_file *filp)			\
 {									\
 	struct type *args = data;					\
-	int cookie, ret;						\
+	int idx, ret;						\
 									\
-	ret = openreg_enter(to_openreg(drm), &cookie);			\
+	ret = openreg_enter(to_openreg(drm), &idx);			\
 	if (ret)							\
 		return ret;						\
 	ret = func(filp->driver_priv, filp, args);			\
-	drm_dev_exit(cookie);						\
+	drm_dev_exit(idx);						\
 	return ret;							\
 }
 
@@ -216,13 +216,13 @@ static int openreg_ioctl_query(struct drm_device *drm, void *data,
 	struct drm_openreg_query *args = data;
 	union openreg_query_result result = {};
 	u32 known, wanted = args->size;
-	int cookie, ret;
+	int idx, ret;
 
-	ret = openreg_enter(to_openreg(drm), &cookie);
+	ret = openreg_enter(to_openreg(drm), &idx);
 	if (ret)
 		return ret;
 	known = openreg_query(filp->driver_priv, args->type, &result);
-	drm_dev_exit(cookie);
+	drm_dev_exit(idx);
 	if (!known)
 		return -EINVAL;
 
@@ -238,7 +238,7 @@ static int openreg_mem_try_register(struct openreg_device *odev,
 				    struct drm_openreg_mem_register *args)
 {
 	struct openreg_bo *bo;
-	int cookie, ret;
+	int idx, ret;
 
 	ret = READ_ONCE(odev->wedged) ?: openreg_ctx_check(filp->driver_priv);
 	if (ret)
@@ -248,13 +248,13 @@ static int openreg_mem_try_register(struct openreg_device *odev,
 	if (IS_ERR(bo))
 		return PTR_ERR(bo);
 
-	ret = openreg_enter(odev, &cookie);
+	ret = openreg_enter(odev, &idx);
 	if (!ret) {
 		ret = openreg_pages_map(bo);
 		if (!ret)
 			ret = drm_gem_handle_create(filp, &bo->base,
 						    &args->handle);
-		drm_dev_exit(cookie);
+		drm_dev_exit(idx);
 	}
 	if (!ret)
 		args->address = bo->address;

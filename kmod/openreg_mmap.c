@@ -30,7 +30,7 @@
 struct openreg_view {
 	bool present; /* show the object's own pages; else the dummy page */
 	bool entered; /* map_lock is held and drm_dev_enter() succeeded */
-	int cookie;
+	int idx;
 };
 
 static int openreg_view_enter(struct openreg_bo *bo, struct openreg_view *view)
@@ -40,10 +40,10 @@ static int openreg_view_enter(struct openreg_bo *bo, struct openreg_view *view)
 	view->present = bo->ops->survives;
 	view->entered = false;
 	if (view->present || bo->gone ||
-	    !drm_dev_enter(bo->base.dev, &view->cookie))
+	    !drm_dev_enter(bo->base.dev, &view->idx))
 		return 0;
 	if (down_read_killable(&odev->map_lock)) {
-		drm_dev_exit(view->cookie);
+		drm_dev_exit(view->idx);
 		return -EINTR;
 	}
 	view->entered = true;
@@ -67,7 +67,7 @@ static void openreg_view_end(struct openreg_bo *bo, struct openreg_view *view)
 {
 	if (view->entered) {
 		up_read(&to_openreg(bo->base.dev)->map_lock);
-		drm_dev_exit(view->cookie);
+		drm_dev_exit(view->idx);
 	}
 	mutex_unlock(&bo->lock);
 }

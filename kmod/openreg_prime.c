@@ -223,12 +223,12 @@ static struct sg_table *openreg_vram_map(struct dma_buf_attachment *attach,
 {
 	struct drm_gem_object *obj = attach->dmabuf->priv;
 	struct sg_table *sgt;
-	int cookie;
+	int idx;
 
-	if (!drm_dev_enter(obj->dev, &cookie))
+	if (!drm_dev_enter(obj->dev, &idx))
 		return ERR_PTR(-ENODEV);
 	sgt = openreg_vram_map_for(attach, dir);
-	drm_dev_exit(cookie);
+	drm_dev_exit(idx);
 	return sgt;
 }
 
@@ -305,13 +305,13 @@ int openreg_prime_handle_to_fd(struct drm_device *drm, struct drm_file *filp,
 			       u32 handle, u32 flags, int *fd)
 {
 	struct dma_buf *dma_buf;
-	int cookie, ret;
+	int idx, ret;
 
-	ret = openreg_enter(to_openreg(drm), &cookie);
+	ret = openreg_enter(to_openreg(drm), &idx);
 	if (ret)
 		return ret;
 	dma_buf = drm_gem_prime_handle_to_dmabuf(drm, filp, handle, flags);
-	drm_dev_exit(cookie);
+	drm_dev_exit(idx);
 	if (IS_ERR(dma_buf))
 		return PTR_ERR(dma_buf);
 
@@ -331,9 +331,9 @@ int openreg_prime_fd_to_handle(struct drm_device *drm, struct drm_file *filp,
 {
 	unsigned long deadline = jiffies + OPENREG_MEMORY_TIMEOUT;
 	struct openreg_file *file = filp->driver_priv;
-	int done, cookie, ret;
+	int done, idx, ret;
 
-	ret = openreg_enter(file->odev, &cookie);
+	ret = openreg_enter(file->odev, &idx);
 	if (ret)
 		return ret;
 	do {
@@ -341,7 +341,7 @@ int openreg_prime_fd_to_handle(struct drm_device *drm, struct drm_file *filp,
 		ret = openreg_ctx_check(file) ?:
 		      drm_gem_prime_fd_to_handle(drm, filp, fd, handle);
 	} while (openreg_reclaim_wait(file->odev, ret, done, deadline));
-	drm_dev_exit(cookie);
+	drm_dev_exit(idx);
 	return ret;
 }
 

@@ -87,12 +87,12 @@ void openreg_reset_end(struct openreg_device *odev, int ret)
 static void openreg_reset_send_wedged(struct openreg_device *odev)
 {
 	char *env[2] = { "WEDGED=rebind,bus-reset" };
-	int cookie;
+	int idx;
 
-	if (!drm_dev_enter(&odev->drm, &cookie))
+	if (!drm_dev_enter(&odev->drm, &idx))
 		return;
 	kobject_uevent_env(&odev->drm.accel->kdev->kobj, KOBJ_CHANGE, env);
-	drm_dev_exit(cookie);
+	drm_dev_exit(idx);
 }
 
 /* Reports a wedged card that is cut off from processes and from DMA. Under reset_lock. */
