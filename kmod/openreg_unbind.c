@@ -49,7 +49,7 @@ static void openreg_unbind_done(struct openreg_admin_req *req)
 
 	scoped_guard(spinlock, &unbinds->lock) {
 		released = !req->status && openreg_unbind_is_released(bo);
-		/* An error after the file was closed: CTX_DESTROY releases the segment. */
+		/* If the file is closed, an error means that CTX_DESTROY came first. */
 		over = req->lost || unbinds->ctx_destroyed ||
 		       (req->status && !READ_ONCE(bo->ctx->file_closed));
 		if (!released && !over) {

@@ -187,7 +187,7 @@ TEST_F_TIMEOUT(hang, exit, 60)
 	EXPECT_TRUE(card_settles(before));
 }
 
-/* An engine that hangs, in a card that otherwise answers. */
+/* An engine hangs. The rest of the card works. */
 FIXTURE(engine)
 {
 	struct stage s;
@@ -398,7 +398,7 @@ TEST_F_TIMEOUT(engine, hangs_till_an_flr, 120)
 	EXPECT_EQ(0, card_works());
 }
 
-/* Of several queues that have work the dump shows the one that hangs. */
+/* Several queues have work. The dump must show the queue that hangs. */
 FIXTURE(suspect)
 {
 	struct stage s;

@@ -143,7 +143,7 @@ TEST_F(memory, numbers_go_round)
 	}
 }
 
-/* Device memory only. */
+/* Tests of VRAM, and limits of SYSTEM objects. */
 FIXTURE(vram)
 {
 	int fd;

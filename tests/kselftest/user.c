@@ -107,7 +107,7 @@ TEST_F(user, readonly)
 	EXPECT_EQ(42, self->mem[0]);
 }
 
-/* Pages never touched, registered read-only, then written by the process. */
+/* The process registers untouched pages read-only, and writes them afterwards. */
 TEST_F(user, readonly_sees_later_writes)
 {
 	ASSERT_EQ(0, bo_register(self->fd, self->mem, 8192,
