@@ -128,7 +128,7 @@ static int slot_express(const char *slot, __u8 *at)
 	return ret ? ret : -ENOENT;
 }
 
-/* Resets the function by config space. The driver does not know and stops nothing first. */
+/* Resets the function by config space, so that the driver stops nothing first. */
 static int slot_reset_function(const char *slot)
 {
 	__u8 header[PCI_STD_HEADER_SIZEOF], at;

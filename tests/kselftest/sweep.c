@@ -158,7 +158,7 @@ static bool sweep_one(struct world *w, const struct sweep *sweep, int n,
 
 	ret = attempt(w, sweep, n, &happened, &around);
 	if (around)
-		wrong(result, n, "around it", around);
+		wrong(result, n, "prepare or undo", around);
 	if (!sensible(sweep, ret) || (!happened && ret != sweep->result))
 		wrong(result, n, "the call", ret);
 	error = memory_of(w, sweep, &after);
@@ -168,11 +168,11 @@ static bool sweep_one(struct world *w, const struct sweep *sweep, int n,
 		wrong(result, n, "leaves memory behind", error);
 	ret = attempt(w, sweep, 0, &none, &around);
 	if (ret != sweep->result)
-		wrong(result, n, "done again", ret);
+		wrong(result, n, "the call, repeated", ret);
 	if (around)
-		wrong(result, n, "around doing it again", around);
+		wrong(result, n, "prepare or undo, repeated", around);
 	if (made && memory_of(w, sweep, before))
-		wrong(result, n, "what it made is not to be seen", 0);
+		wrong(result, n, "cannot read the memory", 0);
 	return happened;
 }
 
@@ -187,19 +187,19 @@ struct sweep_result sweep_run(struct world *w, const struct sweep *sweep)
 	if (ret != sweep->result)
 		wrong(&result, 0, "the call", ret);
 	if (around)
-		wrong(&result, 0, "around it", around);
+		wrong(&result, 0, "prepare or undo", around);
 	ret = memory_of(w, sweep, &before);
 	if (ret)
-		wrong(&result, 0, "its memory", ret);
+		wrong(&result, 0, "cannot read the memory", ret);
 	for (n = 1; n <= MOST && !result.wrong; n++) {
 		if (!sweep_one(w, sweep, n, &before, &result))
 			break;
 		result.injected++;
 	}
 	if (n > MOST)
-		wrong(&result, n, "there is no end", 0);
+		wrong(&result, n, "the call never succeeds", 0);
 	ret = still_computes(w);
 	if (ret)
-		wrong(&result, n, "the card", ret);
+		wrong(&result, n, "the card, afterwards", ret);
 	return result;
 }
