@@ -116,13 +116,13 @@ static void openreg_import_revoke(struct openreg_bo *bo)
 static void openreg_import_invalidate(struct dma_buf_attachment *attach)
 {
 	struct openreg_bo *bo = attach->importer_priv;
-	bool now;
+	bool revoke;
 
 	scoped_guard(spinlock, &openreg_import_lock) {
-		now = bo->import.bound && !bo->import.revoked;
+		revoke = bo->import.bound && !bo->import.revoked;
 		bo->import.revoked = true;
 	}
-	if (now)
+	if (revoke)
 		openreg_import_revoke(bo);
 }
 
@@ -150,13 +150,13 @@ static int openreg_import_prepare(struct openreg_bo *bo,
 
 static void openreg_import_bound(struct openreg_bo *bo)
 {
-	bool now;
+	bool revoke;
 
 	scoped_guard(spinlock, &openreg_import_lock) {
-		now = bo->import.revoked;
+		revoke = bo->import.revoked;
 		bo->import.bound = true;
 	}
-	if (now)
+	if (revoke)
 		openreg_import_revoke(bo);
 }
 

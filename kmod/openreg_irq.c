@@ -71,7 +71,7 @@ static int openreg_irq_share(u32 have)
 	return clamp(left / 4, 2, (int)have);
 }
 
-static void openreg_irq_give_back(void *data)
+static void openreg_irq_uncount(void *data)
 {
 	struct openreg_device *odev = data;
 
@@ -101,7 +101,7 @@ static int openreg_irq_alloc(struct openreg_device *odev)
 		return dev_err_probe(dev, num,
 				     "cannot get at least 2 MSI-X vectors\n");
 	odev->info.vectors = num;
-	return devm_add_action_or_reset(dev, openreg_irq_give_back, odev);
+	return devm_add_action_or_reset(dev, openreg_irq_uncount, odev);
 }
 
 static int openreg_irq_request(struct openreg_device *odev, unsigned int i)

@@ -243,12 +243,12 @@ int openreg_queue_wait(struct openreg_queue *queue, u64 seq, s64 timeout_ns,
 		.task = current,
 		.seq = seq,
 	};
-	int ret = 0, now;
+	int ret = 0, result;
 
 	for (;;) {
-		now = openreg_wait_check(queue, seq, completed);
-		if (now != OPENREG_WAIT_PENDING)
-			return now;
+		result = openreg_wait_check(queue, seq, completed);
+		if (result != OPENREG_WAIT_PENDING)
+			return result;
 		if (ret)
 			return ret;
 		if (timeout_ns <= 0 || ktime_get_ns() >= timeout_ns)

@@ -197,7 +197,7 @@ struct sweep_result sweep_run(struct world *w, const struct sweep *sweep)
 		result.injected++;
 	}
 	if (n > MOST)
-		wrong(&result, n, "the call never succeeds", 0);
+		wrong(&result, n, "too many allocations", 0);
 	ret = still_computes(w);
 	if (ret)
 		wrong(&result, n, "the card, afterwards", ret);
