@@ -18,7 +18,7 @@
 #include "openreg_gem.h"
 #include "openreg_queue.h"
 
-/* Most points of one open file that are not added yet. */
+/* Limit of the points of one open file that are not added yet. */
 #define OPENREG_POINTS_MAX 1024
 
 struct openreg_point {

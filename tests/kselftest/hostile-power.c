@@ -11,7 +11,7 @@
 #include "machine.h"
 
 #define SEG_BIND 3 /* OPENREG_ADMIN_SEG_BIND */
-#define ODD_STATUS 77
+#define IMPOSSIBLE_STATUS 77
 #define ROW (64 * 1024)
 #define ROWS MIB
 
@@ -76,7 +76,7 @@ TEST_F_TIMEOUT(hostile_power, closed_memory, 240)
 	EXPECT_EQ(-ETIME, queue_wait(&self->q, 1, SEC_NS / 10));
 	ASSERT_EQ(0, bo_close(self->fd, self->closed.handle));
 	ASSERT_EQ(0, inject(INJECT_OPCODE, SEG_BIND));
-	ASSERT_EQ(0, inject(INJECT_STATUS, ODD_STATUS));
+	ASSERT_EQ(0, inject(INJECT_STATUS, IMPOSSIBLE_STATUS));
 	EXPECT_EQ(0, machine_sleep());
 	inject_none();
 	ASSERT_EQ(0, card_await());

@@ -196,7 +196,7 @@ TEST_F_TIMEOUT(power, goes_on, 240)
 	queue_unmap(&busy);
 }
 
-FIXTURE(sleepy)
+FIXTURE(suspend)
 {
 	struct card_usage before;
 	int fd;
@@ -205,7 +205,7 @@ FIXTURE(sleepy)
 	struct packet p;
 };
 
-FIXTURE_SETUP(sleepy)
+FIXTURE_SETUP(suspend)
 {
 	ASSERT_EQ(0, card_works());
 	self->before = card_unused();
@@ -216,7 +216,7 @@ FIXTURE_SETUP(sleepy)
 			       &self->vram));
 }
 
-FIXTURE_TEARDOWN(sleepy)
+FIXTURE_TEARDOWN(suspend)
 {
 	queue_unmap(&self->q);
 	close(self->fd);
@@ -225,7 +225,7 @@ FIXTURE_TEARDOWN(sleepy)
 }
 
 /* A packet of minutes does not block a suspend: its queue faults with HANG. */
-TEST_F_TIMEOUT(sleepy, too_long, 120)
+TEST_F_TIMEOUT(suspend, too_long, 120)
 {
 	long long resets = card_stat("resets");
 	struct queue other;
@@ -261,7 +261,7 @@ TEST_F_TIMEOUT(sleepy, too_long, 120)
 }
 
 /* The card is idle, and no process has it open. */
-TEST_F_TIMEOUT(sleepy, no_open_file, 120)
+TEST_F_TIMEOUT(suspend, no_open_file, 120)
 {
 	queue_unmap(&self->q);
 	close(self->fd);
@@ -272,7 +272,7 @@ TEST_F_TIMEOUT(sleepy, no_open_file, 120)
 }
 
 /* A card's driver refuses hibernation, which would lose VRAM. The card goes on. */
-TEST_F_TIMEOUT(sleepy, hibernation_is_refused, 240)
+TEST_F_TIMEOUT(suspend, hibernation_is_refused, 240)
 {
 	char failed[64], path[128];
 
@@ -352,7 +352,7 @@ static void work(struct shared *shared, unsigned char value)
 #define USERS 3
 
 /* Suspends again and again while other processes work. */
-TEST_F_TIMEOUT(sleepy, many_times, 86400)
+TEST_F_TIMEOUT(suspend, many_times, 86400)
 {
 	const char *text = getenv("OPENREG_ROUNDS");
 	int i, rounds = text && atoi(text) > 0 ? atoi(text) : 4;
