@@ -2,20 +2,24 @@
 /*
  * libopenreg: user-mode access to openreg cards.
  *
- * Functions that can fail return 0 or a positive result, or a negative errno
- * value; openreg_last_error() then has a sentence for the calling thread that
- * says what to do next.
+ * Results: a function that can fail returns 0 or a positive result, or a negative
+ * errno value. openreg_last_error() then returns a sentence that says what to do.
  *
- * Threads: functions that take a device or a BO may be called from any thread
- * at any time, as long as nobody closes or frees what they use. A queue
- * belongs to one thread at a time; only the functions marked [any thread] may
- * be called on it beside its owner.
+ * Threads:
  *
- * fork(): the child cannot use what its parent opened. Calls that need the card
- * give -EPERM there; those that return what is known (openreg_device_get_info),
- * closing and freeing work. Mapped BOs are not mapped in the child.
+ * - Any thread may call a function that takes a device or a BO. No other thread may
+ *   close or free this device or BO during the call.
+ * - A queue belongs to one thread at a time. Other threads may call only the
+ *   functions marked [any thread] on it.
  *
- * Addresses are the card's (openreg_isa.h): a CPU that dereferences one traps.
+ * fork():
+ *
+ * - A child cannot use a device that its parent opened. Calls that need the card
+ *   return -EPERM there.
+ * - In the child, openreg_device_get_info(), closing and freeing still work.
+ * - The parent's mappings of BOs do not exist in the child.
+ *
+ * Addresses are device addresses (openreg_isa.h). A CPU that dereferences one traps.
  */
 #ifndef OPENREG_H
 #define OPENREG_H
@@ -39,72 +43,79 @@ struct openreg_queue;
 
 /* ---- library and errors ------------------------------------------------ */
 
-/* major << 16 | minor of the library that runs. */
+/* Version of the loaded library: major << 16 | minor. */
 uint32_t openreg_version(void);
 
-/* What an error code means here; takes -errno or errno. Never NULL. */
+/* Meaning of an error number of this library, errno or -errno. Never NULL. */
 const char *openreg_strerror(int error);
 
 /*
- * The last failure of the calling thread in full: what went wrong, with which
- * values, and what to do. "" if there was none. Valid until the thread's next
- * failing call.
+ * The last failure of the calling thread, as a sentence: the failed call, its values,
+ * and what to do. "" if no call has failed. Valid until the thread's next failing call.
  */
 const char *openreg_last_error(void);
 
 /* ---- devices ----------------------------------------------------------- */
 
 /*
- * How many of /dev/openreg, /dev/openreg1 ... exist; OPENREG_VISIBLE_DEVICES can
- * hide some. 0 without a card.
+ * Number of cards: /dev/openreg, /dev/openreg1 and so on. The environment variable
+ * OPENREG_VISIBLE_DEVICES can hide some of them.
  */
 int openreg_device_count(void);
 
 /*
- * Opens card number index of those that openreg_device_count() counts, or a
- * node by its path (/dev/openreg or /dev/accel/accelN). Every open has its own address space.
+ * Open a card: by its index below openreg_device_count(), or by the path of its node
+ * (/dev/openreg or /dev/accel/accelN). Every open device has its own address space.
  *
- * -ENODEV no such card; -EACCES no permission; -EPROTO a driver or card unknown
- * to this library; -ENOSPC more than 256 opens of a card inside the process.
+ * Errors:
+ *
+ * - ENODEV: no such card
+ * - EACCES: no permission
+ * - EINVAL: OPENREG_TRANSPORT has an unknown value, or its library is missing
+ * - EPROTO: the library does not know this driver or this card
+ * - ENOSPC: the card is inside the process and has 256 open devices
  */
 int openreg_device_open(unsigned int index, struct openreg_device **dev);
 int openreg_device_open_path(const char *path, struct openreg_device **dev);
 
-/* Free BOs and destroy queues first. NULL is allowed. */
+/* The caller must free all BOs and destroy all queues first. NULL is allowed. */
 void openreg_device_close(struct openreg_device *dev);
 
-/* Its file descriptor; stays the library's. -1: the card is in the process. */
+/*
+ * The device's file descriptor, for ioctl(). The caller must not close it. -1 if the
+ * card is inside the process.
+ */
 int openreg_device_fd(const struct openreg_device *dev);
 
 struct openreg_device_info {
-	char path[64]; /* node that was opened */
+	char path[64]; /* the opened node */
 	char pci[32]; /* 0000:01:00.0 */
 	char driver[64]; /* name and version of the kernel driver */
 	uint32_t isa_version; /* major << 16 | minor */
-	uint32_t card; /* card field of its addresses, 0..15 */
-	uint64_t packets; /* bit n: enum openreg_opcode n is there */
-	uint64_t dtypes; /* bit n: enum openreg_dtype n is there */
+	uint32_t card; /* card field of this card's addresses, 0..15 */
+	uint64_t packets; /* bit n: the card has enum openreg_opcode n */
+	uint64_t dtypes; /* bit n: the card has enum openreg_dtype n */
 	uint64_t vram_size; /* bytes */
-	uint64_t max_bo_size; /* bytes */
-	uint32_t max_queues; /* on the card, all processes together */
-	uint32_t max_segments; /* BOs that one open device can hold */
-	uint32_t max_ring_slots;
+	uint64_t max_bo_size; /* bytes of the largest BO */
+	uint32_t max_queues; /* most queues of all processes together */
+	uint32_t max_segments; /* most BOs of one open device */
+	uint32_t max_ring_slots; /* slots of the largest ring */
 	uint32_t workers; /* threads of the compute engine */
-	uint32_t slice_us; /* longest time between scheduling decisions */
-	uint32_t max_work; /* log2 of the elements one packet may visit */
+	uint32_t slice_us; /* longest time between two scheduling decisions, us */
+	uint32_t max_work; /* log2 of the most elements that one packet may visit */
 	uint32_t vectors; /* MSI-X vectors in use */
 	uint32_t reserved[7];
 };
 int openreg_device_get_info(struct openreg_device *dev,
 			    struct openreg_device_info *info);
 
-struct openreg_memory_info { /* all in bytes */
-	uint64_t vram_total;
-	uint64_t vram_free; /* not allocated by any process, or of closed objects */
-	uint64_t vram_largest; /* the largest block that could be had */
-	uint64_t process_vram; /* held by this open device, as the rest */
-	uint64_t process_system;
-	uint64_t process_pinned;
+struct openreg_memory_info { /* bytes, now */
+	uint64_t vram_total; /* all device memory */
+	uint64_t vram_free; /* free memory, and that of closed BOs */
+	uint64_t vram_largest; /* the largest BO that could be allocated */
+	uint64_t process_vram; /* OPENREG_BO_VRAM objects of this open device */
+	uint64_t process_system; /* OPENREG_BO_SYSTEM objects of this open device */
+	uint64_t process_pinned; /* registered memory of this open device */
 	uint64_t reserved[2];
 };
 int openreg_device_get_memory(struct openreg_device *dev,
@@ -112,7 +123,7 @@ int openreg_device_get_memory(struct openreg_device *dev,
 
 struct openreg_timestamp { /* ns */
 	uint64_t cpu_before; /* CLOCK_MONOTONIC */
-	uint64_t card; /* the clock of TIMESTAMP packets */
+	uint64_t card; /* the card's clock, which TIMESTAMP packets store */
 	uint64_t cpu_after; /* CLOCK_MONOTONIC */
 };
 int openreg_device_get_timestamp(struct openreg_device *dev,
@@ -121,34 +132,48 @@ int openreg_device_get_timestamp(struct openreg_device *dev,
 /* ---- memory ------------------------------------------------------------ */
 
 #define OPENREG_BO_VRAM (1u << 0) /* contiguous device memory */
-#define OPENREG_BO_SYSTEM (1u << 1) /* memory of the host, for DMA; cached */
-#define OPENREG_BO_READONLY (1u << 3) /* the card only reads */
-#define OPENREG_BO_IMPORTED (1u << 4) /* a dma-buf; only reported */
+#define OPENREG_BO_SYSTEM (1u << 1) /* system memory, cached, reached by DMA */
+#define OPENREG_BO_READONLY (1u << 3) /* the card may not write */
+#define OPENREG_BO_IMPORTED (1u << 4) /* a dma-buf; only openreg_bo_flags() has it */
 
 /*
- * size in bytes, not 0, rounded up to whole pages; flags OPENREG_BO_VRAM or
- * OPENREG_BO_SYSTEM. The memory reads as zeros.
+ * Allocate zeroed memory. size: bytes, not 0; the driver rounds it up to whole pages.
+ * flags: OPENREG_BO_VRAM or OPENREG_BO_SYSTEM.
  *
- * -ENOSPC no block of VRAM this large, or no free segment or context; -ENOMEM
- * out of memory, or more OPENREG_BO_SYSTEM than half of the machine's, all
- * processes together; -EINVAL.
+ * Errors:
+ *
+ * - EINVAL: bad size or flags
+ * - ENOSPC: no block of VRAM this large, or no free segment or context
+ * - ENOMEM: out of memory, or the OPENREG_BO_SYSTEM objects of all processes together
+ *   would take more than half of the machine's memory
  */
 int openreg_bo_alloc(struct openreg_device *dev, uint64_t size, uint32_t flags,
 		     struct openreg_bo **bo);
 
 /*
- * Lets the card reach [ptr, ptr + size) of private memory; pins it until
- * openreg_bo_free(). flags 0 or OPENREG_BO_READONLY. The memory must stay
- * mapped; what is mapped anew at ptr is not seen by the card.
+ * Pin private memory of the process, [ptr, ptr + size), and give the card access to it
+ * until openreg_bo_free(). flags: 0 or OPENREG_BO_READONLY.
  *
- * -ENOMEM over RLIMIT_MEMLOCK; -EOPNOTSUPP shared or device memory; -EFAULT.
+ * The memory must stay mapped. If the process maps other memory at ptr, the card still
+ * uses the old pages.
+ *
+ * Errors:
+ *
+ * - EINVAL: bad range or flags
+ * - EFAULT: the range is not mapped, or not writable where the card may write
+ * - EOPNOTSUPP: the range is a shared mapping or device memory
+ * - ENOMEM: over RLIMIT_MEMLOCK, or out of memory
+ * - ENOSPC: no free segment or context
  */
 int openreg_mem_register(struct openreg_device *dev, void *ptr, uint64_t size,
 			 uint32_t flags, struct openreg_bo **bo);
 
 /*
- * Unmaps and frees; the address is dead for packets that have not started. One
- * that uses it after 20 s is stopped with all queues of dev. NULL is allowed.
+ * Unmap and free a BO. NULL is allowed.
+ *
+ * - A packet that starts after this call and uses the address faults.
+ * - A running packet keeps the memory until the packet ends. After 20 s the driver stops
+ *   the packet and all queues of the open device.
  */
 void openreg_bo_free(struct openreg_bo *bo);
 
@@ -157,33 +182,46 @@ uint64_t openreg_bo_size(const struct openreg_bo *bo); /* bytes */
 uint32_t openreg_bo_flags(const struct openreg_bo *bo);
 
 /*
- * CPU pointer to byte 0: mapped at the first call, shared by later ones, and
- * there until openreg_bo_unmap() or openreg_bo_free(). For registered memory
- * it is the pointer that was given. -errno and *ptr = NULL on failure.
+ * Get a CPU pointer to byte 0. The first call maps the BO; later calls return the same
+ * pointer. The mapping lasts until openreg_bo_unmap() or openreg_bo_free().
+ *
+ * For registered memory the result is the pointer given to openreg_mem_register(). On
+ * failure *ptr is NULL.
  */
 int openreg_bo_map(struct openreg_bo *bo, void **ptr);
 void openreg_bo_unmap(struct openreg_bo *bo);
 
 /*
- * A file descriptor, close-on-exec, that is a dma-buf of the BO's memory: for
- * another open device, process or driver. It keeps the memory, not the BO.
- * flags 0, or OPENREG_BO_READONLY: nobody can write by way of it. All that are
- * made of one BO are alike.
+ * Export a BO as a dma-buf, for another open device, process or driver. Returns a file
+ * descriptor that closes on exec().
  *
- * -EACCES there is one of the other sort; -EOPNOTSUPP registered memory, or the
- * card is in the process; -EINVAL flags.
+ * - The dma-buf keeps the memory after the BO is freed.
+ * - flags: 0, or OPENREG_BO_READONLY for a dma-buf that allows no writes.
+ * - The first export of a BO decides; later exports must use the same flags.
+ *
+ * Errors:
+ *
+ * - EINVAL: bad flags
+ * - EACCES: exported before with other flags
+ * - EOPNOTSUPP: the memory is registered, or the card is inside the process
  */
 int openreg_bo_export(struct openreg_bo *bo, uint32_t flags);
 
 /*
- * A BO on the memory of a dma-buf; fd stays the caller's. A dma-buf that this
- * open device has already gives the same BO, whose openreg_bo_free() then counts
- * as often as it was given. openreg_bo_flags() has OPENREG_BO_IMPORTED, and
- * OPENREG_BO_READONLY if fd does not allow to write.
+ * Import a dma-buf as a BO. fd still belongs to the caller.
  *
- * -EINVAL, -EBADF no dma-buf in whole pages; -EOPNOTSUPP memory that this card
- * cannot reach, or the card is in the process;
- * -EACCES; -ENOSPC no free segment or context; -ENOMEM.
+ * - If this open device already has the dma-buf, the call returns the same BO. Every
+ *   such call needs its own openreg_bo_free().
+ * - openreg_bo_flags() has OPENREG_BO_IMPORTED, and OPENREG_BO_READONLY if the dma-buf
+ *   allows no writes.
+ *
+ * Errors:
+ *
+ * - EINVAL, EBADF: fd is no dma-buf, or its size is not whole pages
+ * - EOPNOTSUPP: this card cannot reach the memory, or the card is inside the process
+ * - EACCES: the exporter refuses
+ * - ENOSPC: no free segment or context
+ * - ENOMEM: out of memory
  */
 int openreg_bo_import(struct openreg_device *dev, int fd,
 		      struct openreg_bo **bo);
@@ -191,105 +229,131 @@ int openreg_bo_import(struct openreg_device *dev, int fd,
 /* ---- queues ------------------------------------------------------------ */
 
 struct openreg_queue_attr {
-	uint32_t slots; /* ring size, power of two 64..max; 0: 1024 */
-	int32_t priority; /* -1 low, 0 normal, 1 high (CAP_SYS_NICE) */
-	int64_t spin_ns; /* polls this long before a sleep; -1: while it pays */
-	int64_t full_timeout_ns; /* a full ring may stand; 0: 60 s, -1: ever */
-	uint64_t reserved[4];
+	/* ring size, a power of two from 64 to max_ring_slots; 0: 1024 */
+	uint32_t slots;
+	/* -1 low, 0 normal, 1 high; high needs CAP_SYS_NICE */
+	int32_t priority;
+	/* how long a wait polls before it sleeps; -1: the library decides */
+	int64_t spin_ns;
+	/* how long a full ring may complete no packet; 0: 60 s, -1: no limit */
+	int64_t full_timeout_ns;
+	uint64_t reserved[4]; /* zero */
 };
 #define OPENREG_QUEUE_ATTR_DEFAULT { 0, 0, -1, 0, { 0, 0, 0, 0 } }
 
 /*
- * attr NULL stands for OPENREG_QUEUE_ATTR_DEFAULT.
- * -ENOSPC the card has no queue, doorbell or context left; -EACCES priority;
- * -EINVAL.
+ * Create a queue. attr NULL means OPENREG_QUEUE_ATTR_DEFAULT.
+ *
+ * Errors:
+ *
+ * - EINVAL: bad attributes
+ * - EACCES: high priority without CAP_SYS_NICE
+ * - ENOSPC: no free queue, doorbell or context
+ * - ENOMEM: out of memory
  */
 int openreg_queue_create(struct openreg_device *dev,
 			 const struct openreg_queue_attr *attr,
 			 struct openreg_queue **queue);
 
-/* Packets that have not completed are given up. NULL is allowed. */
+/* Stop and free a queue; packets that have not begun never run. NULL is allowed. */
 void openreg_queue_destroy(struct openreg_queue *queue);
 
-/* The queue's number in DRM_IOCTL_OPENREG_QUEUE_*. [any thread] */
+/* Number of the queue in DRM_IOCTL_OPENREG_QUEUE_*. [any thread] */
 uint32_t openreg_queue_number(const struct openreg_queue *queue);
 struct openreg_device *openreg_queue_device(const struct openreg_queue *queue);
 
 /*
- * Reserves room for one packet of exactly slots slots (1..32) and points
- * *packet at it. Fill it (openreg_pack_*) before the next call on this queue.
- * Nothing runs before openreg_queue_submit(), except that a full ring is
- * submitted and waited for. *seq, if not NULL, gets the packet's number.
+ * Reserve room in the ring for one packet of slots slots (1..32), and point *packet at
+ * the room. The caller must fill it (openreg_pack_*) before the next call on this queue.
+ * *seq, if seq is not NULL, becomes the packet's sequence number.
  *
- * -ETIME the ring stayed full; -EINVAL; -EPERM after fork. A queue that has
- * stopped shows when the ring is full, and in openreg_queue_submit(): -EIO a
- * fault (openreg_queue_fault() says which); -ENODEV the card is gone.
+ * Packets run after openreg_queue_submit(). If the ring is full, openreg_queue_begin()
+ * submits the earlier packets and waits for room.
+ *
+ * Errors of openreg_queue_begin() and openreg_queue_submit():
+ *
+ * - EINVAL: bad slots (openreg_queue_begin() only)
+ * - ETIME: the ring stayed full (openreg_queue_begin() only)
+ * - EPERM: the device was opened before fork()
+ * - EIO: the queue faulted or stopped; see openreg_queue_fault()
+ * - ENODEV: the card is gone
+ *
+ * openreg_queue_begin() finds EIO and ENODEV only if the ring is full.
  */
 int openreg_queue_begin(struct openreg_queue *queue, unsigned int slots,
 			void **packet, uint64_t *seq);
 
 /*
- * Publishes everything begun so far, and wakes the card if it sleeps. No
- * system call. Returns the number of the last packet, or -errno as above.
+ * Publish all packets begun so far, and wake the card if it sleeps, without a system
+ * call. Returns the sequence number of the last packet.
  */
 int64_t openreg_queue_submit(struct openreg_queue *queue);
 
-/* Number of the last packet that was submitted. */
+/* Sequence number of the last submitted packet. */
 uint64_t openreg_queue_submitted(const struct openreg_queue *queue);
 
-/* Number of the last packet that has completed. A load. [any thread] */
+/* Sequence number of the last completed packet; costs one load. [any thread] */
 uint64_t openreg_queue_completed(const struct openreg_queue *queue);
 
 /*
- * Waits for packet seq: polls for spin_ns, then sleeps. timeout_ns is relative
- * (0 polls, negative waits for ever) or, with _until, absolute
- * CLOCK_MONOTONIC. What was begun and not submitted never completes.
- * [any thread]
+ * Wait until packet seq has completed: poll for spin_ns, then sleep. A packet that is
+ * not submitted never completes. [any thread]
  *
- * -ETIME; -EIO the queue has faulted before seq; -ENODEV; -EPERM.
+ * - timeout_ns is relative: 0 polls once, a negative value waits without limit.
+ * - deadline_ns is an absolute time of CLOCK_MONOTONIC.
+ *
+ * Errors:
+ *
+ * - ETIME: the packet has not completed in time
+ * - EIO: the queue faulted or stopped before seq
+ * - ENODEV: the card is gone
+ * - EPERM: the device was opened before fork()
  */
 int openreg_queue_wait(struct openreg_queue *queue, uint64_t seq,
 		       int64_t timeout_ns);
 int openreg_queue_wait_until(struct openreg_queue *queue, uint64_t seq,
 			     int64_t deadline_ns);
 
-/* For how long waits poll before they sleep; -1: default. [any thread] */
+/* Set how long waits poll before they sleep; -1: the default. [any thread] */
 void openreg_queue_set_spin(struct openreg_queue *queue, int64_t spin_ns);
 
-/* 1 and *fault if the queue has faulted, 0 if not, -errno. [any thread] */
+/* 1 and *fault if the queue has faulted, 0 if not, or -EPERM. [any thread] */
 int openreg_queue_fault(struct openreg_queue *queue,
 			struct openreg_fault_summary *fault);
 
 /*
- * One sentence: what is wrong, with packet, operand and address. Returns the
- * length that it wanted, as snprintf(). No device needed.
+ * Write a fault as one sentence with packet, operand and address. Returns the length of
+ * the whole sentence, as snprintf() does. Needs no device.
  */
 int openreg_fault_text(const struct openreg_fault_summary *fault, char *buf,
 		       size_t len);
 
-/* "VECTOR", "f32", "out of bounds"; "?" if unknown. */
+/* Names such as "VECTOR", "f32", "out of bounds"; "?" for an unknown number. */
 const char *openreg_opcode_name(unsigned int opcode);
 const char *openreg_dtype_name(unsigned int dtype);
 const char *openreg_fault_name(unsigned int code);
 
 /*
- * Drops everything that has not completed, counts it as completed, and lets
- * the queue run again. Waiters for dropped packets return 0. -EIO after a reset
- * of the card: open the device again.
+ * Restart a queue after a fault. The call drops all packets that have not completed and
+ * counts them as completed: waits for them return 0.
+ *
+ * Errors: EIO: the card was reset; open the device again.
  */
 int openreg_queue_reset(struct openreg_queue *queue);
 
 struct openreg_queue_stats {
-	uint64_t packets; /* submitted, pads included */
-	uint64_t doorbells; /* rung by this library */
-	uint64_t sleeps; /* waits that went into the kernel */
-	uint64_t full_waits; /* times begin found the ring full */
-	uint64_t pads; /* NOP packets at the ring's end */
-	uint64_t wakes; /* by the card: doorbells that woke it */
-	uint64_t interrupts; /* by the card: vectors raised for the queue */
-	uint64_t dma_read; /* by the card: bytes from system memory */
-	uint64_t dma_written; /* by the card: bytes to system memory */
-	uint64_t busy_ns; /* by the card: engine time, summed over threads */
+	/* counted by the library */
+	uint64_t packets; /* submitted packets, with pads */
+	uint64_t doorbells; /* doorbell writes */
+	uint64_t sleeps; /* waits that called the kernel */
+	uint64_t full_waits; /* times openreg_queue_begin() waited for room */
+	uint64_t pads; /* NOP packets that fill the ring's end */
+	/* counted by the card */
+	uint64_t wakes; /* times the card woke */
+	uint64_t interrupts; /* vectors raised for the queue */
+	uint64_t dma_read; /* bytes read from system memory */
+	uint64_t dma_written; /* bytes written to system memory */
+	uint64_t busy_ns; /* engine time, summed over threads */
 	uint64_t reserved[6];
 };
 int openreg_queue_get_stats(const struct openreg_queue *queue,
@@ -298,10 +362,11 @@ int openreg_queue_get_stats(const struct openreg_queue *queue,
 /* ---- copies ------------------------------------------------------------ */
 
 /*
- * All are packets of this queue, in order with the others. Addresses are
- * device addresses of BOs or registered memory, of any alignment.
+ * Copies and fills are packets of the queue and run in order with its other packets.
+ * dst and src of type uint64_t are device addresses of any alignment, of BOs or
+ * registered memory.
  *
- * Asynchronous: submitted on return; the result is the number to wait for.
+ * Asynchronous: submit the packets and return the sequence number to wait for.
  */
 int64_t openreg_copy_async(struct openreg_queue *queue, uint64_t dst,
 			   uint64_t src, uint64_t bytes);
@@ -309,8 +374,9 @@ int64_t openreg_fill_async(struct openreg_queue *queue, uint64_t dst,
 			   uint8_t byte, uint64_t bytes);
 
 /*
- * Synchronous, from and to any memory of the process: staged through pinned
- * memory so that the CPU's copy and the card's overlap.
+ * Synchronous: return when the copy is complete. The memory of the process can be of any
+ * kind. The library registers large ranges for the copy, or copies through pinned
+ * memory: the CPU then copies one chunk while the card copies another.
  */
 int openreg_copy_to_device(struct openreg_queue *queue, uint64_t dst,
 			   const void *src, uint64_t bytes);

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Packet builders. This header and openreg.h include each other, so a program
- * may include either first. All builders are inline; a packet costs the stores
- * that it is made of.
+ * Packet builders. A program may include this header or openreg.h first: each includes
+ * the other. All builders are inline, and only store the packet's words.
  *
- * openreg_pack_*() write a packet at a slot (64-byte aligned, room for
- * openreg_*_slots() slots) and return its length in slots. openreg_push_*()
- * reserve the room in a queue first and return 0 or -errno as
- * openreg_queue_begin(); openreg_queue_submit() then starts them.
+ * - openreg_pack_*() writes a packet at slot and returns its length in slots. slot is
+ *   aligned to 64 bytes and has room for openreg_*_slots() slots.
+ * - openreg_push_*() reserves the room in a queue first. It returns 0 or an error of
+ *   openreg_queue_begin(). openreg_queue_submit() then starts the packet.
  *
- * The builders do not check what the card checks anyway.
+ * The card checks every packet, so the builders check only the limits of the format.
  */
 #ifndef OPENREG_PACKET_H
 #define OPENREG_PACKET_H
@@ -31,15 +30,15 @@
 extern "C" {
 #endif
 
-/* A strided view of device memory: one operand of a packet. */
+/* One operand of a packet: a strided view of device memory. */
 struct openreg_tensor {
 	uint64_t address; /* of the element at index 0 in every dimension */
-	const int64_t *stride; /* elements, ndim of them; NULL: row-major */
+	const int64_t *stride; /* ndim strides in elements; NULL: dense, row-major */
 	uint32_t dtype; /* enum openreg_dtype */
 	uint32_t reserved; /* 0 */
 };
 
-/* Any packet but NOP, before it is packed. See openreg_isa.h for meanings. */
+/* The fields of any packet but NOP, as openreg_isa.h describes them. */
 struct openreg_command {
 	uint8_t opcode; /* enum openreg_opcode */
 	uint8_t ndim; /* 0..OPENREG_DIMS_MAX */
@@ -47,12 +46,12 @@ struct openreg_command {
 	uint8_t nimm; /* 0..OPENREG_IMMS_MAX */
 	uint8_t ninstr; /* 0..OPENREG_INSTRS_MAX */
 	uint8_t reserved[3]; /* 0 */
-	uint8_t arg[4];
-	uint32_t cookie; /* any value; comes back in a fault */
-	const int64_t *size; /* ndim elements: the iteration space */
-	const struct openreg_tensor *ops; /* nops */
-	const uint64_t *imm; /* nimm: openreg_imm_f64(), openreg_imm_i64() */
-	const struct openreg_instr *instr; /* ninstr */
+	uint8_t arg[4]; /* meaning depends on the opcode */
+	uint32_t cookie; /* any value; a fault reports it */
+	const int64_t *size; /* iteration space, ndim sizes */
+	const struct openreg_tensor *ops; /* nops operands */
+	const uint64_t *imm; /* nimm immediates: openreg_imm_f64(), openreg_imm_i64() */
+	const struct openreg_instr *instr; /* ninstr instructions */
 };
 
 static inline uint64_t openreg_imm_f64(double value)
@@ -81,8 +80,8 @@ openreg_view(uint64_t address, uint32_t dtype, const int64_t *stride)
 }
 
 /*
- * One VECTOR instruction; fields that it does not use are 0, but operands that a
- * reduction leaves out are OPENREG_VNONE.
+ * One VECTOR instruction. Unused fields are 0. A reduction sets the operands that it
+ * leaves out to OPENREG_VNONE.
  */
 static inline struct openreg_instr
 openreg_ins(unsigned int op, unsigned int type, unsigned int dst,
@@ -100,7 +99,7 @@ openreg_ins(unsigned int op, unsigned int type, unsigned int dst,
 	return i;
 }
 
-/* Bytes of one element, 0 for what is not a dtype. */
+/* Bytes of one element; 0 for an unknown dtype. */
 static inline unsigned int openreg_dtype_size(unsigned int dtype)
 {
 	switch (dtype) {
@@ -123,7 +122,10 @@ static inline unsigned int openreg_dtype_size(unsigned int dtype)
 	}
 }
 
-/* Length of a packet; at most OPENREG_PACKET_SLOTS_MAX within the limits. */
+/*
+ * Length of a packet in slots. Within the limits of openreg_isa.h the result is at most
+ * OPENREG_PACKET_SLOTS_MAX.
+ */
 static inline unsigned int openreg_packet_slots(unsigned int ndim,
 						unsigned int nops,
 						unsigned int nimm,
@@ -139,7 +141,7 @@ static inline unsigned int openreg_packet_slots(unsigned int ndim,
 				     OPENREG_SLOT_SIZE);
 }
 
-/* 0 if it is beyond a limit of the format, which no ring takes. */
+/* Length of cmd in slots; 0 if cmd is beyond a limit of the format. */
 static inline unsigned int
 openreg_command_slots(const struct openreg_command *cmd)
 {
@@ -197,7 +199,7 @@ openreg_pack_operand_(unsigned char *p, const struct openreg_tensor *t,
 	return p + 8 * ndim;
 }
 
-/* Any command. It must be within the limits: openreg_command_slots() != 0. */
+/* Pack any command within the limits: openreg_command_slots(cmd) is not 0. */
 static inline unsigned int openreg_pack(void *slot,
 					const struct openreg_command *cmd)
 {
@@ -230,7 +232,7 @@ static inline unsigned int openreg_pack(void *slot,
 	return slots;
 }
 
-/* Changes the cookie of a packet that is packed and not submitted. */
+/* Set the cookie of a packed packet before the packet is submitted. */
 static inline void openreg_packet_set_cookie(void *slot, uint32_t cookie)
 {
 	unsigned char *p = OPENREG_CAST_(unsigned char *, slot);
@@ -239,7 +241,7 @@ static inline void openreg_packet_set_cookie(void *slot, uint32_t cookie)
 	       sizeof(cookie));
 }
 
-/* Does nothing over slots slots (1..32). */
+/* NOP: fills slots slots (1..32). */
 static inline unsigned int openreg_pack_nop(void *slot, unsigned int slots)
 {
 	openreg_pack_header_(slot, OPENREG_OP_NOP, slots, 0);
@@ -261,7 +263,7 @@ openreg_command_(unsigned int opcode, unsigned int ndim, const int64_t *size,
 	return cmd;
 }
 
-/* dst = src over size[ndim], with a cast if their dtypes differ. */
+/* COPY: dst = src over size[ndim], with a cast if the dtypes differ. */
 static inline unsigned int openreg_pack_copy(void *slot, unsigned int ndim,
 					     const int64_t *size,
 					     const struct openreg_tensor *dst,
@@ -279,7 +281,7 @@ static inline unsigned int openreg_copy_slots(unsigned int ndim)
 	return openreg_packet_slots(ndim, 2, 0, 0);
 }
 
-/* dst = the element whose bits are the low ones of bits. */
+/* FILL: every element of dst gets the low bits of bits. */
 static inline unsigned int openreg_pack_fill(void *slot, unsigned int ndim,
 					     const int64_t *size,
 					     const struct openreg_tensor *dst,
@@ -298,10 +300,10 @@ static inline unsigned int openreg_fill_slots(unsigned int ndim)
 	return openreg_packet_slots(ndim, 1, 1, 0);
 }
 
-/* A program of VECTOR; all pointers as in struct openreg_command. */
+/* VECTOR: a program. The pointers are as in struct openreg_command. */
 struct openreg_vector {
 	unsigned int ndim, nops, nimm, ninstr;
-	unsigned int reduce; /* bit d: dimension d is folded */
+	unsigned int reduce; /* bit d: the reduction folds dimension d */
 	const int64_t *size;
 	const struct openreg_tensor *ops;
 	const uint64_t *imm;
@@ -329,9 +331,9 @@ static inline unsigned int openreg_pack_vector(void *slot,
 }
 
 /*
- * d = alpha * (a @ b) + beta * c over size[] = { batch, m, n, k }. Each tensor
- * has four explicit strides, 0 along the dimension it does not have (d, c: k;
- * a: n; b: m). c may be NULL.
+ * MATMUL: d = alpha * (a @ b) + beta * c over size[] = { batch, m, n, k }. Each tensor
+ * has four explicit strides, 0 along the dimension that it lacks (d, c: k; a: n; b: m).
+ * c may be NULL.
  */
 static inline unsigned int openreg_pack_matmul(void *slot,
 					       const int64_t size[4],
@@ -358,8 +360,10 @@ static inline unsigned int openreg_matmul_slots(int has_c)
 }
 
 /*
- * Along dimension axis; flags OPENREG_SOFTMAX_*. Forward: dst = softmax(src),
- * output NULL. Backward: dst grad_input, src grad_output, output the forward's.
+ * SOFTMAX along dimension axis; flags: OPENREG_SOFTMAX_*.
+ *
+ * - Forward: dst = softmax(src); output is NULL.
+ * - Backward: dst is grad_input, src is grad_output, output is the forward's result.
  */
 static inline unsigned int
 openreg_pack_softmax(void *slot, unsigned int ndim, const int64_t *size,
@@ -385,8 +389,8 @@ static inline unsigned int openreg_softmax_slots(unsigned int ndim,
 }
 
 /*
- * Gather and scatter; see INDEX in openreg_isa.h. extent and step have nindex
- * elements: how many there are to choose from, and what is between two.
+ * INDEX: gather and scatter, as openreg_isa.h describes it. Index operand k selects one
+ * of extent[k] places; step[k] elements lie between two places.
  */
 struct openreg_index_access {
 	unsigned int ndim;
@@ -395,9 +399,9 @@ struct openreg_index_access {
 	unsigned int flags; /* OPENREG_INDEX_WRAP */
 	const int64_t *size;
 	struct openreg_tensor dst, src;
-	const struct openreg_tensor *index;
-	const int64_t *extent;
-	const int64_t *step;
+	const struct openreg_tensor *index; /* nindex operands */
+	const int64_t *extent; /* nindex */
+	const int64_t *step; /* nindex */
 };
 
 static inline unsigned int
@@ -428,10 +432,10 @@ openreg_pack_index(void *slot, const struct openreg_index_access *x)
 	return openreg_pack(slot, &cmd);
 }
 
-/* Windows of CONV and POOL; dimensions that are not used are 1, padding 0. */
+/* Windows of CONV and POOL. Unused dimensions have padding 0, and 1 in all else. */
 struct openreg_windows {
 	int64_t kernel[3], input[3], stride[3], padding[3], dilation[3];
-	int64_t divisor; /* POOL: 0, or what averages are divided by */
+	int64_t divisor; /* POOL: divisor of averages; 0: the window's elements */
 };
 
 static inline void openreg_window_imm_(uint64_t imm[16],
@@ -448,9 +452,9 @@ static inline void openreg_window_imm_(uint64_t imm[16],
 }
 
 /*
- * kind is one of enum openreg_conv_kind and says what dst, a and b are; size[] =
- * { n, g, oc, ic, o0, o1, o2 }. Each tensor has seven explicit strides, 0 along
- * the dimensions it does not have. bias may be NULL.
+ * CONV over size[] = { n, g, oc, ic, o0, o1, o2 }. kind (enum openreg_conv_kind) decides
+ * the meaning of dst, a and b. Each tensor has seven explicit strides, 0 along the
+ * dimensions that it lacks. bias may be NULL.
  */
 static inline unsigned int openreg_pack_conv(void *slot, unsigned int kind,
 					     const int64_t size[7],
@@ -480,8 +484,8 @@ static inline unsigned int openreg_conv_slots(int has_bias)
 }
 
 /*
- * kind is one of enum openreg_pool_kind, flags OPENREG_POOL_*; size[] = { n, c,
- * o0, o1, o2 }. Each tensor has five explicit strides. index may be NULL.
+ * POOL over size[] = { n, c, o0, o1, o2 }; kind: enum openreg_pool_kind; flags:
+ * OPENREG_POOL_*. Each tensor has five explicit strides. index may be NULL.
  */
 static inline unsigned int openreg_pack_pool(void *slot, unsigned int kind,
 					     unsigned int flags,
@@ -511,9 +515,9 @@ static inline unsigned int openreg_pool_slots(int has_index)
 }
 
 /*
- * Rows of src along dimension axis, sorted; flags OPENREG_SORT_*. count results,
- * of which the first one is that at place first, go to values and, if it is not
- * NULL, to index; both have explicit strides, for their own size.
+ * SORT: sorts the rows of src along dimension axis; flags: OPENREG_SORT_*. Of each sorted
+ * row, values takes count elements from place first on; index, if not NULL, takes their
+ * places in src. Both have explicit strides, and size count along the axis.
  */
 struct openreg_sort_rows {
 	unsigned int ndim;
@@ -549,8 +553,8 @@ static inline unsigned int openreg_pack_sort(void *slot,
 }
 
 /*
- * Running sums, or what mode says (enum openreg_scan_mode), along dimension axis. index,
- * for MAX and MIN alone, may be NULL.
+ * SCAN: running sums, products and so on along dimension axis; mode: enum
+ * openreg_scan_mode. index is for MAX and MIN only, and may be NULL.
  */
 static inline unsigned int openreg_scan_slots(unsigned int ndim, int has_index)
 {
@@ -575,8 +579,8 @@ openreg_pack_scan(void *slot, unsigned int ndim, const int64_t *size,
 }
 
 /*
- * Where src is not 0: wanted coordinates along each dimension d go to found[d], a view
- * whose last stride counts. ndim is 1 to 8.
+ * PLACES: coordinates of the elements of src that are not 0. found[d] takes the first
+ * wanted coordinates along dimension d; only its last stride is used. ndim is 1 to 8.
  */
 static inline unsigned int openreg_places_slots(unsigned int ndim)
 {
@@ -602,7 +606,7 @@ openreg_pack_places(void *slot, unsigned int ndim, const int64_t *size,
 	return openreg_pack(slot, &cmd);
 }
 
-#define OPENREG_WORD_SLOTS 1 /* WAIT, SIGNAL and TIMESTAMP */
+#define OPENREG_WORD_SLOTS 1 /* length of WAIT, SIGNAL and TIMESTAMP */
 
 static inline unsigned int openreg_pack_word_(void *slot, unsigned int opcode,
 					      uint64_t address,
@@ -620,7 +624,7 @@ static inline unsigned int openreg_pack_word_(void *slot, unsigned int opcode,
 	return openreg_pack(slot, &cmd);
 }
 
-/* Holds the queue until the word at address compares with value. */
+/* WAIT: the queue waits until the word at address compares with value as given. */
 static inline unsigned int openreg_pack_wait(void *slot, uint64_t address,
 					     enum openreg_wait compare,
 					     uint64_t value)
@@ -629,7 +633,7 @@ static inline unsigned int openreg_pack_wait(void *slot, uint64_t address,
 				  OPENREG_CAST_(unsigned int, compare), &value);
 }
 
-/* Sets the word at address, or adds to it, once all before has completed. */
+/* SIGNAL: set the word at address, or add to it, after all earlier packets completed. */
 static inline unsigned int openreg_pack_signal(void *slot, uint64_t address,
 					       enum openreg_signal how,
 					       uint64_t value)
@@ -638,13 +642,13 @@ static inline unsigned int openreg_pack_signal(void *slot, uint64_t address,
 				  OPENREG_CAST_(unsigned int, how), &value);
 }
 
-/* Stores the card's clock, ns, in the word at address. */
+/* TIMESTAMP: store the card's clock, in ns, in the word at address. */
 static inline unsigned int openreg_pack_timestamp(void *slot, uint64_t address)
 {
 	return openreg_pack_word_(slot, OPENREG_OP_TIMESTAMP, address, 0, NULL);
 }
 
-/* ---- the same, into a queue -------------------------------------------- */
+/* ---- push a packet into a queue ---------------------------------------- */
 
 static inline int openreg_push(struct openreg_queue *queue,
 			       const struct openreg_command *cmd)
@@ -702,7 +706,7 @@ static inline int openreg_push_fill(struct openreg_queue *queue,
 	return ret;
 }
 
-/* -EINVAL: beyond a limit of openreg_isa.h. */
+/* -EINVAL: the program is beyond a limit of openreg_isa.h. */
 static inline int openreg_push_vector(struct openreg_queue *queue,
 				      const struct openreg_vector *v)
 {
@@ -843,7 +847,7 @@ static inline int openreg_push_scan(struct openreg_queue *queue,
 	return ret;
 }
 
-/* -EINVAL: no dimension, or more than 8. */
+/* -EINVAL: 0 dimensions, or more than 8. */
 static inline int openreg_push_places(struct openreg_queue *queue,
 				      unsigned int ndim, const int64_t *size,
 				      const struct openreg_tensor *found,
