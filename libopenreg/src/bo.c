@@ -37,7 +37,7 @@ static int fail_alloc(struct openreg_device *dev, uint64_t size,
 		    openreg_device_get_memory(dev, &m) ||
 		    m.vram_largest >= size)
 			return openreg_fail(error,
-					    "no free segment or context on %s: free buffer objects, one open device can hold %u, or close other open devices",
+					    "no free segment or context on %s: free buffer objects (one open device can have %u) or close other open devices",
 					    dev->info.path,
 					    dev->info.max_segments);
 		return openreg_fail(error,
@@ -46,13 +46,13 @@ static int fail_alloc(struct openreg_device *dev, uint64_t size,
 				    m.vram_total, m.vram_largest, dev->ops->more_vram);
 	case -EINVAL:
 		return openreg_fail(error,
-				    "cannot allocate %" PRIu64 " bytes with flags %#x on %s: size is 1 to %" PRIu64 ", flags OPENREG_BO_VRAM or OPENREG_BO_SYSTEM",
+				    "cannot allocate %" PRIu64 " bytes with flags %#x on %s: size must be 1 to %" PRIu64 ", flags OPENREG_BO_VRAM or OPENREG_BO_SYSTEM",
 				    size, flags, dev->info.path,
 				    dev->info.max_bo_size);
 	case -ENOMEM:
 		if (flags & OPENREG_BO_SYSTEM)
 			return openreg_fail(error,
-					    "no memory for %" PRIu64 " bytes: all processes together get half of the machine's for OPENREG_BO_SYSTEM; free some, or %s",
+					    "no memory for %" PRIu64 " bytes: OPENREG_BO_SYSTEM objects of all processes together may take half of the machine's memory; free some, or %s",
 					    size, dev->ops->more_system);
 		/* fall through */
 	default:
@@ -88,10 +88,10 @@ static int fail_register(struct openreg_device *dev, void *ptr, uint64_t size,
 			 uint32_t flags, int error)
 {
 	static const char *const why[] = {
-		"the card's segments or the pinned-memory limit are used up: raise RLIMIT_MEMLOCK (ulimit -l) or register less",
-		"only private memory of the process can be registered, not shared maps nor device memory",
-		"the range is not mapped, or not writable while the card may write",
-		"size is not 0, flags are 0 or OPENREG_BO_READONLY",
+		"no free segment, or over the limit of pinned memory: register less or raise RLIMIT_MEMLOCK (ulimit -l)",
+		"only private memory of the process can be registered, not shared mappings or device memory",
+		"the range is not mapped, or not writable although the card may write to it",
+		"size must not be 0, flags must be 0 or OPENREG_BO_READONLY",
 	};
 	const char *text = openreg_card_strerror(error);
 

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT
-/* Copies: packets for what the card can reach, staging for what it cannot. */
+/* Copies: by one packet where the card can reach the memory, else through staging. */
 #include <errno.h>
 #include <string.h>
 
 #include "internal.h"
 
-/* Two chunks: the CPU works on one while the card works on the other. */
+/* Two chunks: the CPU copies one while the card copies the other. */
 #define CHUNK (1ULL << 20)
 #define CHUNKS 2
 
-/* From here on pinning the caller's pages costs less than copying them. */
+/* From this size on, pinning the caller's pages costs less than copying them. */
 #define REGISTER_FROM (256ULL << 10)
 
 static uint64_t max_bytes(const struct openreg_queue *q)
@@ -157,7 +157,7 @@ static int staged_to_device(struct openreg_queue *q, uint64_t dst,
 	return staging_wait(&st, chunks - 1);
 }
 
-/* Asks for a chunk before it copies the one before out. */
+/* Submits the copy of chunk i before it copies chunk i - 1 to dst: the two overlap. */
 static int staged_from_device(struct openreg_queue *q, void *dst,
 			      uint64_t src, uint64_t bytes)
 {
@@ -182,8 +182,8 @@ static int staged_from_device(struct openreg_queue *q, void *dst,
 }
 
 /*
- * Registers memory for the time of one copy. NULL where that does not pay or
- * cannot be: the copy is staged then, so that this is no error.
+ * Registers memory for one copy. NULL if the range is small or cannot be registered. This
+ * is no error: the caller then copies through staging.
  */
 static struct openreg_bo *borrow(struct openreg_queue *q, void *ptr,
 				 uint64_t bytes, uint32_t flags)

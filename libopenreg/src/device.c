@@ -20,7 +20,7 @@ static void read_visible(void)
 	visible = text ? strdup(text) : NULL;
 }
 
-/* Path of the node that is number index among those that exist. */
+/* Path of the existing node number index. */
 static bool find_node(const struct transport_ops *ops, unsigned int index,
 		      char *path, size_t len)
 {
@@ -50,9 +50,9 @@ static bool contains(const unsigned int *numbers, unsigned int count,
 }
 
 /*
- * Fills in the numbers of the visible cards, in the variable's order, and returns
- * how many. As with CUDA_VISIBLE_DEVICES the first entry that names no card ends
- * the list, and a card that is named twice empties it.
+ * Stores the numbers of the visible cards, in the variable's order, and returns their
+ * count. As with CUDA_VISIBLE_DEVICES, the first entry that names no card ends the list,
+ * and a list that names a card twice is empty.
  */
 static unsigned int find_visible(unsigned int nodes, unsigned int *numbers)
 {
@@ -108,7 +108,7 @@ static int check_version(const struct openreg_device_info *info)
 	if (info->isa_version >> 16 == OPENREG_ISA_MAJOR)
 		return 0;
 	return openreg_fail(-EPROTO,
-			    "the card at %s speaks ISA %u.%u, this library %u.x: build card, driver and library from one source",
+			    "the card at %s has ISA %u.%u, this library needs %u.x: build card, driver and library from one source",
 			    info->pci, info->isa_version >> 16,
 			    info->isa_version & 0xffff, OPENREG_ISA_MAJOR);
 }
@@ -121,7 +121,7 @@ static int device_init(struct openreg_device *dev, const char *path)
 	dev->mine = openreg_process_mark();
 	if (!dev->mine)
 		return openreg_fail(-ENOMEM,
-				    "no memory for the library's fork mark");
+				    "no memory for the page that detects fork()");
 	snprintf(dev->info.path, sizeof(dev->info.path), "%s", path);
 	ret = dev->ops->info(dev->t, &dev->info);
 	if (ret)
@@ -167,7 +167,7 @@ API int openreg_device_open(unsigned int index, struct openreg_device **out)
 	if (!ops)
 		return -EINVAL;
 	if (index >= OPENREG_MAX_CARDS)
-		return openreg_fail(-ENODEV, "card %u: a machine has at most %u",
+		return openreg_fail(-ENODEV, "no card %u: a machine has at most %u cards",
 				    index, OPENREG_MAX_CARDS);
 	nodes = count_nodes(ops);
 	count = find_visible(nodes, numbers);
@@ -178,8 +178,8 @@ API int openreg_device_open(unsigned int index, struct openreg_device **out)
 	if (index >= count) {
 		if (!ops->exists(index, path, sizeof(path)))
 			return fail_open(ops, -ENODEV, path);
-		return openreg_fail(-ENODEV, "no card %u: %u are here", index,
-				    nodes);
+		return openreg_fail(-ENODEV, "no card %u: this machine has %u",
+				    index, nodes);
 	}
 	if (!find_node(ops, numbers[index], path, sizeof(path)))
 		return fail_open(ops, -ENODEV, path);

@@ -6,7 +6,7 @@
 
 #include "internal.h"
 
-#define WEDGED "wedged (reset it by the bus, or unbind and bind it; see dmesg)"
+#define WEDGED "wedged (reset it through the bus, or unbind and bind it; see dmesg)"
 #define CARD_EIO "the card was reset (open the device again) or is " WEDGED
 
 static _Thread_local char last_error[512];
@@ -42,7 +42,7 @@ API const char *openreg_strerror(int error)
 	case EACCES:
 		return "permission denied";
 	case EFAULT:
-		return "memory of the process is not mapped as the call needs it";
+		return "memory of the process is not mapped, or not with the access that the call needs";
 	case EBUSY:
 		return "in use";
 	case ENODEV:
@@ -50,7 +50,7 @@ API const char *openreg_strerror(int error)
 	case EINVAL:
 		return "invalid argument";
 	case ENOSPC:
-		return "no device memory, segment, queue or context is left";
+		return "no free device memory, segment, queue or context";
 	case ETIME:
 		return "timed out";
 	case EPROTO:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* What a fault means, in words. */
+/* Names and sentences for faults. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -62,7 +62,7 @@ API const char *openreg_fault_name(unsigned int code)
 		[OPENREG_FAULT_ENGINE] = "compute operand outside VRAM",
 		[OPENREG_FAULT_LIMIT] = "more work than a packet may ask for",
 		[OPENREG_FAULT_DMA] = "bus error",
-		[OPENREG_FAULT_HANG] = "ended by a reset of the card or a stop of the machine",
+		[OPENREG_FAULT_HANG] = "cut short by a reset of the card or a stop of the machine",
 		[OPENREG_FAULT_MEMORY] = "out of card memory",
 		[OPENREG_FAULT_INDEX] = "index out of range",
 	};
@@ -74,11 +74,11 @@ static const char *advice(unsigned int code)
 {
 	switch (code) {
 	case OPENREG_FAULT_ADDRESS:
-		return "it was freed, or is not of this device";
+		return "the memory was freed, or the address is of another device";
 	case OPENREG_FAULT_BOUNDS:
 		return "the tensor reaches beyond its allocation";
 	case OPENREG_FAULT_PERMISSION:
-		return "the memory was registered read-only";
+		return "the memory was registered or imported read-only";
 	case OPENREG_FAULT_ENGINE:
 		return "copy it to VRAM first";
 	case OPENREG_FAULT_LIMIT:
@@ -96,7 +96,7 @@ static bool names_address(const struct openreg_fault_summary *f)
 			      f->code <= OPENREG_FAULT_ALIGNMENT);
 }
 
-/* What the detail is, where it is not a number that speaks for itself. */
+/* Describes the detail for the codes that give it a meaning. */
 static void explain_detail(const struct openreg_fault_summary *f, char *buf,
 			   size_t len)
 {
@@ -169,15 +169,15 @@ int openreg_queue_fail(struct openreg_queue *q, uint32_t state)
 	if (openreg_queue_fault(q, &f) == 1) {
 		if (f.code == OPENREG_FAULT_HANG)
 			return openreg_fail(-EIO,
-					    "this process's queue %u of %s ended at packet %" PRIu64 " when the card was reset: close the device and open it again",
+					    "the reset of the card ended this process's queue %u of %s at packet %" PRIu64 ": close the device and open it again",
 					    q->t.number, q->dev->info.path,
 					    (uint64_t)f.seq);
 		openreg_fault_text(&f, text, sizeof(text));
 		return openreg_fail(-EIO,
-				    "this process's queue %u of %s stopped: %s; openreg_queue_reset() lets it go on",
+				    "this process's queue %u of %s stopped: %s; openreg_queue_reset() restarts it",
 				    q->t.number, q->dev->info.path, text);
 	}
 	return openreg_fail(-EIO,
-			    "this process's queue %u of %s was stopped; openreg_queue_reset() lets it go on",
+			    "this process's queue %u of %s was stopped; openreg_queue_reset() restarts it",
 			    q->t.number, q->dev->info.path);
 }

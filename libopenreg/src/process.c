@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * A page that the kernel clears in every child tells cheaply, and however the
- * child was made, whether this is the process that opened the device.
+ * Detects fork(). The mark is a page that the kernel clears in every child, however the
+ * child was made. One load shows if this process opened the device.
  */
 #include <errno.h>
 #include <stdatomic.h>
@@ -11,7 +11,7 @@
 
 #include "internal.h"
 
-/* No mutex: a child may be made while another thread holds it. */
+/* Atomic, without a mutex: a child could inherit the mutex locked by another thread. */
 static _Atomic(volatile uint8_t *) mark;
 
 static volatile uint8_t *make_mark(size_t size)
@@ -29,7 +29,7 @@ static volatile uint8_t *make_mark(size_t size)
 	return p;
 }
 
-/* A child that opens a device gets a page of its own: its parent's stays 0. */
+/* A child that opens a device makes a new page: its copy of the parent's page stays 0. */
 const volatile uint8_t *openreg_process_mark(void)
 {
 	const size_t size = (size_t)sysconf(_SC_PAGESIZE);
@@ -40,7 +40,7 @@ const volatile uint8_t *openreg_process_mark(void)
 	own = make_mark(size);
 	if (!own || atomic_compare_exchange_strong(&mark, &now, own))
 		return own;
-	/* another thread was faster */
+	/* Another thread stored its page first. */
 	munmap((void *)(uintptr_t)own, size);
 	return now;
 }
@@ -48,7 +48,7 @@ const volatile uint8_t *openreg_process_mark(void)
 int openreg_fail_forked(void)
 {
 	return openreg_fail(-EPERM,
-			    "this process is a child of the one that opened the device; open it again here, or start workers by spawn or exec");
+			    "the parent of this process opened the device before fork(): open it again here, or start workers by spawn or exec");
 }
 
 int64_t openreg_now_ns(void)

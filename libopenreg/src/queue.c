@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* The launch path: begin and submit. */
+/* Queues, and the launch path: openreg_queue_begin() and openreg_queue_submit(). */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -12,8 +12,8 @@
 #define DEFAULT_FULL_TIMEOUT_NS (60 * 1000000000LL)
 
 /*
- * mfence, and not a locked instruction: TCG with one vCPU compiles those to
- * plain ones, and the card is another thread of the host.
+ * Use mfence, not a locked instruction. TCG with one vCPU compiles locked instructions to
+ * plain ones, but the card is another thread of the host and needs the barrier.
  */
 static inline void full_barrier(void)
 {
@@ -34,7 +34,7 @@ struct condition {
 	uint32_t state;
 };
 
-/* Both words of the card page in one load. */
+/* One load for both words: asleep and state are neighbours in the card page. */
 static inline struct condition
 load_condition(const volatile struct openreg_card_page *card)
 {
@@ -51,12 +51,12 @@ static int check_attr(struct openreg_device *dev,
 	if (slots & (slots - 1) || slots < OPENREG_RING_SLOTS_MIN ||
 	    slots > dev->info.max_ring_slots)
 		return openreg_fail(-EINVAL,
-				    "a ring of %u slots: it takes a power of two, %u to %u",
+				    "ring of %u slots: the size must be a power of two from %u to %u",
 				    slots, OPENREG_RING_SLOTS_MIN,
 				    dev->info.max_ring_slots);
 	if (attr->priority < -1 || attr->priority > 1)
 		return openreg_fail(-EINVAL,
-				    "queue priority %d: it is -1, 0 or 1",
+				    "queue priority %d: it must be -1, 0 or 1",
 				    attr->priority);
 	for (size_t i = 0; i < 4; i++)
 		if (attr->reserved[i])
@@ -70,7 +70,7 @@ static int fail_create(struct openreg_device *dev, int error)
 {
 	if (error == -ENOSPC)
 		return openreg_fail(error,
-				    "%s has no free queue, or for a newly opened device no free doorbell or context: all processes together have %u queues; destroy some, or close other open devices",
+				    "%s has no free queue, or no free doorbell or context for a newly opened device: all processes together can have %u queues; destroy some, or close other open devices",
 				    dev->info.path, dev->info.max_queues);
 	if (error == -EACCES)
 		return openreg_fail(error,
@@ -152,10 +152,11 @@ API struct openreg_device *openreg_queue_device(const struct openreg_queue *q)
 }
 
 /*
- * Rings once a sleep. While wakes stands where it stood when the doorbell was
- * rung, the card has yet to wake, and will look at the tail when it does. So
- * wakes is loaded after the barrier and before asleep: loaded after, it may
- * belong to a later sleep than the one that asleep told of.
+ * Ring the doorbell at most once for each sleep of the card. While wakes has the value of
+ * the last doorbell write, the card has not woken yet; it reads the tail when it wakes.
+ *
+ * Load wakes after the barrier and before asleep. Loaded after asleep, wakes could belong
+ * to a later sleep than asleep does, and that sleep would get no doorbell.
  */
 static inline void ring_if_asleep(struct openreg_queue *q)
 {
@@ -171,7 +172,7 @@ static inline void ring_if_asleep(struct openreg_queue *q)
 		q->dev->ops->ring(q->dev->t, &q->t);
 }
 
-/* Maps of VRAM combine writes: they need a fence to come before the tail. */
+/* Mappings of VRAM are write-combining: a fence orders their stores before the tail. */
 static inline void write_barrier(void)
 {
 #if defined(__x86_64__) || defined(__i386__)
@@ -202,7 +203,10 @@ API int64_t openreg_queue_submit(struct openreg_queue *q)
 	return (int64_t)q->submitted;
 }
 
-/* The packet to sleep for: the one that leaves half of the ring, or enough. */
+/*
+ * The packet to wait for: when it has completed, half of the ring is free, or need slots
+ * if they are more.
+ */
 static uint64_t room_seq(const struct openreg_queue *q, uint64_t need)
 {
 	uint64_t slots = q->mask + 1;
@@ -232,9 +236,8 @@ static bool has_room(struct openreg_queue *q, uint64_t need)
 }
 
 /*
- * Publishes what there is and waits until need slots are free. It waits for
- * more than that, so a wait that has timed out is no failure while packets
- * complete.
+ * Publishes all packets and waits until need slots are free. Each wait is for more room
+ * than that (room_seq()). So a wait that times out fails only if no packet completed.
  */
 static int make_room(struct openreg_queue *q, uint64_t need)
 {
@@ -259,7 +262,7 @@ static int make_room(struct openreg_queue *q, uint64_t need)
 		}
 		if (ret == -ETIME)
 			return openreg_fail(ret,
-					    "the ring stayed full for %" PRId64 " ms: packet %" PRIu64 " does not complete; it may WAIT for a word nobody signals",
+					    "the ring stayed full for %" PRId64 " ms: packet %" PRIu64 " does not complete; it may be a WAIT for a word that no packet signals",
 					    q->full_timeout_ns / 1000000,
 					    openreg_queue_completed(q) + 1);
 		if (ret)
@@ -294,7 +297,7 @@ API int openreg_queue_begin(struct openreg_queue *q, unsigned int slots,
 		return openreg_fail_forked();
 	if (unlikely(slots - 1 >= OPENREG_PACKET_SLOTS_MAX))
 		return openreg_fail(-EINVAL,
-				    "a packet of %u slots: it takes 1 to %d; are its dimensions, operands and instructions within openreg_isa.h's limits?",
+				    "packet of %u slots: a packet has 1 to %d; keep its dimensions, operands and instructions within the limits of openreg_isa.h",
 				    slots, OPENREG_PACKET_SLOTS_MAX);
 	if (to_end < slots)
 		need += to_end;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Memory that goes from one open device, process or driver to another. */
+/* Export and import of memory: dma-bufs. */
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
@@ -9,8 +9,8 @@
 static int fail_in_process(const struct openreg_device *dev)
 {
 	return openreg_fail(-EOPNOTSUPP,
-			    "%s is inside this process and shares no memory with anything else: use the kernel's cards (" OPENREG_ENV_TRANSPORT
-			    " not set)",
+			    "%s is inside this process and cannot share memory: use the kernel's cards (unset " OPENREG_ENV_TRANSPORT
+			    ")",
 			    dev->info.path);
 }
 
@@ -19,11 +19,11 @@ static int fail_export(const struct openreg_bo *bo, uint32_t flags, int error)
 	const char *why = openreg_card_strerror(error);
 
 	if (error == -EINVAL)
-		why = "flags are 0 or OPENREG_BO_READONLY";
+		why = "flags must be 0 or OPENREG_BO_READONLY";
 	else if (error == -EOPNOTSUPP)
-		why = "registered memory is the process's own: export what openreg_bo_alloc() gave";
+		why = "registered memory cannot be exported: use memory of openreg_bo_alloc()";
 	else if (error == -EACCES)
-		why = "it was exported before, and all its file descriptors are for reading and writing, or all for reading: ask for the same again";
+		why = "it was exported before with other flags: all exports of a buffer are for reading and writing, or all are for reading only";
 	else if (error == -EMFILE || error == -ENFILE)
 		why = strerror(-error);
 	return openreg_fail(error,
@@ -31,7 +31,10 @@ static int fail_export(const struct openreg_bo *bo, uint32_t flags, int error)
 			    bo->t.size, bo->dev->info.path, flags, why);
 }
 
-/* Its handle is in the list for as long as anybody could import it. */
+/*
+ * Puts a BO into the device's list. The kernel returns the same handle when this device
+ * imports the dma-buf, and openreg_bo_import() must then find the BO.
+ */
 static void share(struct openreg_bo *bo)
 {
 	if (bo->shared)
@@ -69,9 +72,9 @@ static int fail_import(struct openreg_device *dev, int fd, int error)
 	if (error == -EBADF || error == -EINVAL)
 		why = "it is not a dma-buf in whole pages";
 	else if (error == -EOPNOTSUPP)
-		why = "its memory cannot be reached by this card: export memory of the host";
+		why = "this card cannot reach its memory: export system memory instead";
 	else if (error == -EACCES)
-		why = "its exporter does not let this card have it";
+		why = "its exporter refuses access to this card";
 	return openreg_fail(error, "cannot import file descriptor %d on %s: %s",
 			    fd, dev->info.path, why);
 }
@@ -85,7 +88,7 @@ static struct openreg_bo *find(struct openreg_device *dev, uint32_t handle)
 	return bo;
 }
 
-/* A handle that nothing in the list has. */
+/* Makes a BO for a handle that is not in the list. */
 static int import_new(struct openreg_device *dev, uint32_t handle,
 		      struct openreg_bo **out)
 {
@@ -118,7 +121,7 @@ API int openreg_bo_import(struct openreg_device *dev, int fd,
 		return openreg_fail_forked();
 	if (!dev->ops->bo_import)
 		return fail_in_process(dev);
-	/* The kernel gives a handle again that it has given before. */
+	/* The kernel returns the same handle for each import of the same dma-buf. */
 	pthread_mutex_lock(&dev->shared_lock);
 	ret = dev->ops->bo_import(dev->t, fd, &handle);
 	bo = ret ? NULL : find(dev, handle);
@@ -149,14 +152,20 @@ bool openreg_bo_unshare(struct openreg_bo *bo)
 	struct openreg_device *dev = bo->dev;
 	bool last;
 
-	/* In a child nobody else is there, and the lock may be held for ever. */
+	/*
+	 * A child of fork() has no other thread, and cannot take the lock: a thread
+	 * of the parent may have held it at fork().
+	 */
 	if (!*dev->mine)
 		return drop(bo);
 	pthread_mutex_lock(&dev->shared_lock);
 	last = drop(bo);
 	if (last) {
 		openreg_bo_unmap(bo);
-		/* Nobody must find the handle while it goes. */
+		/*
+		 * Close the handle under the lock: an import meanwhile could
+		 * return this handle after it left the list.
+		 */
 		dev->ops->bo_close(dev->t, bo->t.handle);
 	}
 	pthread_mutex_unlock(&dev->shared_lock);

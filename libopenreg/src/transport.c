@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Which way to the card: OPENREG_TRANSPORT says. */
+/* Select the transport by OPENREG_TRANSPORT. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
@@ -21,7 +21,7 @@ static const struct transport_ops *load_sim(void)
 	if (!lib) {
 		snprintf(why, sizeof(why),
 			 OPENREG_ENV_TRANSPORT "=sim needs " OPENREG_SIM_LIBRARY
-			 ", which is not to be had (%s): 'make sim' in the openreg checkout builds it",
+			 ", which cannot be loaded (%s): build it with 'make sim' in the openreg checkout",
 			 dlerror());
 		return NULL;
 	}
@@ -29,7 +29,7 @@ static const struct transport_ops *load_sim(void)
 	if (ops && ops->size == sizeof(*ops))
 		return ops;
 	snprintf(why, sizeof(why),
-		 OPENREG_SIM_LIBRARY " and libopenreg are of different versions: build both from one source");
+		 OPENREG_SIM_LIBRARY " and libopenreg have different versions: build both from one source");
 	dlclose(lib);
 	return NULL;
 }
@@ -44,7 +44,7 @@ static void choose(void)
 		chosen = load_sim();
 	else
 		snprintf(why, sizeof(why),
-			 OPENREG_ENV_TRANSPORT " is '%s': it is 'kernel', for /dev/openreg (as if not set), or 'sim', for a card inside this process",
+			 OPENREG_ENV_TRANSPORT " is '%s': set it to 'kernel' for /dev/openreg (the default) or to 'sim' for a card inside this process",
 			 name);
 }
 

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The way to a card: the kernel's device, or a card inside this process
- * (libopenreg/sim). What a call needs beyond the launch path goes through one
- * table; the launch path itself is memory that both sides map.
+ * A transport connects the library to a card: to the kernel's device, or to a card
+ * inside this process (libopenreg/sim). struct transport_ops has all calls. The launch
+ * path needs none of them: it writes memory that the card maps, too.
  *
- * Functions return 0 or -errno. They set no error text but for the buffers
- * that they are given.
+ * The functions return 0 or -errno. They do not set openreg_last_error().
  */
 #ifndef OPENREG_TRANSPORT_H
 #define OPENREG_TRANSPORT_H
@@ -18,7 +17,7 @@
 
 #define OPENREG_ENV_TRANSPORT "OPENREG_TRANSPORT"
 
-/* Library that OPENREG_TRANSPORT=sim loads, and the table that it has. */
+/* OPENREG_TRANSPORT=sim loads this library and takes its table from this symbol. */
 #define OPENREG_SIM_LIBRARY "libopenreg-sim.so.1"
 #define OPENREG_SIM_SYMBOL "openreg_sim_transport"
 
@@ -28,9 +27,9 @@ struct transport;
 struct transport_bo {
 	uint64_t size;
 	uint64_t address;
-	uint64_t map_offset; /* 0: not to be mapped */
+	uint64_t map_offset; /* for map(); 0: cannot be mapped */
 	uint32_t handle;
-	bool readonly; /* to be mapped for reading */
+	bool readonly; /* map it for reading only */
 };
 
 struct transport_queue {
@@ -39,31 +38,31 @@ struct transport_queue {
 	size_t ring_size;
 	volatile struct openreg_user_page *user;
 	const volatile struct openreg_card_page *card;
-	volatile uint32_t *doorbell; /* NULL: ring by ops->ring */
-	void *state; /* the transport's own */
+	volatile uint32_t *doorbell; /* NULL: call ops->ring */
+	void *state; /* private to the transport */
 };
 
-/* What a thread that polls should do next. */
+/* Advice to a polling thread. */
 enum lend {
 	LEND_SLEEP, /* sleep: the card may need this processor */
-	LEND_POLL,
-	LEND_WORKED, /* poll: it has just done some of the card's work */
+	LEND_POLL, /* keep polling */
+	LEND_WORKED, /* keep polling: the thread has just done work of the card */
 };
 
 struct transport_ops {
-	size_t size; /* of this table: one source built all of it */
-	const char *more_vram; /* how to get a card with more */
-	const char *more_system;
+	size_t size; /* of this table; differs if another source built the library */
+	const char *more_vram; /* for error texts: how to get a card with more VRAM */
+	const char *more_system; /* for error texts: how to get more system memory */
 
-	/* The path of card number index; true if there is one. */
+	/* Writes the path of card index; returns true if this card exists. */
 	bool (*exists)(unsigned int index, char *path, size_t len);
-	/* -EPROTO for a driver that is not ours. */
+	/* -EPROTO: the node belongs to another driver. */
 	int (*open)(const char *path, struct transport **out);
-	/* In a child of fork() too. */
+	/* Must also work in a child of fork(). */
 	void (*close)(struct transport *t);
-	/* Why open failed, and what to do about it; path may not exist. */
+	/* Writes why open failed and what to do. path may not exist. */
 	void (*explain)(int error, const char *path, char *text, size_t len);
-	int (*fd)(const struct transport *t); /* -1: there is none */
+	int (*fd)(const struct transport *t); /* -1: no file descriptor */
 
 	int (*info)(struct transport *t, struct openreg_device_info *info);
 	int (*memory)(struct transport *t, struct openreg_memory_info *info);
@@ -74,11 +73,11 @@ struct transport_ops {
 	int (*mem_register)(struct transport *t, void *ptr, uint64_t size,
 			    uint32_t flags, struct transport_bo *bo);
 	void (*bo_close)(struct transport *t, uint32_t handle);
-	/* NULL: this transport shares nothing. */
+	/* NULL: this transport cannot share memory. */
 	int (*bo_export)(struct transport *t, uint32_t handle, bool readonly,
 			 int *fd);
 	int (*bo_import)(struct transport *t, int fd, uint32_t *handle);
-	/* Of bo->handle, which was imported. */
+	/* Fills *bo from bo->handle, an imported handle. */
 	int (*bo_info)(struct transport *t, struct transport_bo *bo,
 		       uint32_t *flags);
 	int (*map)(struct transport *t, const struct transport_bo *bo,
@@ -88,7 +87,10 @@ struct transport_ops {
 	int (*queue_create)(struct transport *t, uint32_t slots,
 			    uint32_t priority, struct transport_queue *tq);
 	void (*queue_destroy)(struct transport *t, struct transport_queue *tq);
-	/* For a thread that polls: the card may use it. NULL: not known. */
+	/*
+	 * Lends the polling thread to the card, which may run a piece of its work in
+	 * it. NULL: the transport cannot do this.
+	 */
 	enum lend (*lend)(struct transport *t);
 	int (*queue_wait)(struct transport *t, struct transport_queue *tq,
 			  uint64_t seq, int64_t deadline_ns);
@@ -100,8 +102,8 @@ struct transport_ops {
 extern const struct transport_ops openreg_drm_transport;
 
 /*
- * What OPENREG_TRANSPORT asks for, found out once. NULL, with a text, if it
- * cannot be had.
+ * The transport that OPENREG_TRANSPORT selects; the first call decides. NULL, with an
+ * error text, if the variable is wrong or the library cannot be loaded.
  */
 const struct transport_ops *openreg_transport(void);
 

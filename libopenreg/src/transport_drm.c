@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* The kernel's device: the only file that makes system calls on it. */
+/* Transport to the kernel's device. Only this file makes system calls on it. */
 #include <errno.h>
 #include <fcntl.h>
 #include <glob.h>
@@ -28,7 +28,7 @@ static int call(struct transport *t, unsigned long request, void *arg)
 	return drmIoctl(t->fd, request, arg) ? -errno : 0;
 }
 
-/* -ENODEV: the card went since fd was opened. -EPROTO: it is no such device. */
+/* -ENODEV: the card is gone. -EPROTO: fd is no device of the openreg driver. */
 static int check_driver(int fd, char *text, size_t len)
 {
 	drmVersionPtr v;
@@ -127,15 +127,15 @@ static void explain_no_card(const char *path, char *text, size_t len)
 		cards += drm_exists(i, other, sizeof(other));
 	if (cards)
 		snprintf(text, len,
-			 "no %s: cards here: %u, " NODE " is the first",
+			 "no %s: cards of this machine: %u, " NODE " is the first",
 			 path, cards);
 	else if (card_on_bus())
 		snprintf(text, len,
-			 "no %s: the card is there but no driver has it; load the driver (insmod openreg.ko) and look at dmesg",
+			 "no %s: the PCI bus has a card without a driver; load the driver (insmod openreg.ko) and see dmesg",
 			 path);
 	else
 		snprintf(text, len,
-			 "no %s and no openreg card on the PCI bus: run inside the VM (make shell), start it with a card (scripts/vm --cards 1), or have a card inside this process (" OPENREG_ENV_TRANSPORT
+			 "no %s and no openreg card on the PCI bus: run inside the VM (make shell), start it with a card (scripts/vm --cards 1), or use a card inside this process (" OPENREG_ENV_TRANSPORT
 			 "=sim; make sim)",
 			 path);
 }
@@ -157,7 +157,7 @@ static void drm_explain(int error, const char *path, char *text, size_t len)
 	case -EPROTO:
 		snprintf(text, len,
 			 "%s is not a device of the openreg driver: pass " NODE
-			 " or an /dev/accel node of it",
+			 " or a /dev/accel node of this driver",
 			 path);
 		break;
 	default:

@@ -6,7 +6,7 @@
 
 #include "internal.h"
 
-/* About what it takes to wake a card that sleeps, and it a waiter. */
+/* About the time to wake a sleeping card, plus the time to wake a sleeping waiter. */
 #define DEFAULT_SPIN_NS 100000
 #define POLLS_PER_CLOCK 32
 
@@ -18,8 +18,8 @@ static inline void relax(void)
 }
 
 /*
- * On one CPU a poll only keeps the card, and the packets that it has, from it,
- * unless the transport knows better at each poll.
+ * With one CPU do not poll: polling only keeps the card from this CPU. A transport with
+ * lend() decides at each poll instead.
  */
 static int64_t default_spin(const struct openreg_queue *q)
 {
@@ -50,7 +50,7 @@ static uint32_t queue_state(const struct openreg_queue *q)
 	return __atomic_load_n(&q->t.card->state, __ATOMIC_ACQUIRE);
 }
 
-/* 1 done, 0 not yet, -errno never. */
+/* 1: completed, 0: not yet, -errno: never. */
 static int poll_queue(struct openreg_queue *q, uint64_t seq)
 {
 	uint32_t state;
@@ -60,10 +60,10 @@ static int poll_queue(struct openreg_queue *q, uint64_t seq)
 	state = queue_state(q);
 	if (likely(state == OPENREG_QUEUE_RUNNING))
 		return 0;
-	/* for good, or by a reset that is under way: the kernel knows */
+	/* Ask the kernel: the queue stopped for good, or a reset will restart it. */
 	if (state == OPENREG_QUEUE_STOPPED)
 		return 0;
-	/* what completed before the fault has completed */
+	/* Read the counter again: seq may have completed just before the fault. */
 	if (openreg_queue_completed(q) >= seq)
 		return 1;
 	return openreg_queue_fail(q, state);
@@ -76,7 +76,7 @@ static enum lend lend(struct openreg_queue *q)
 	return ops->lend ? ops->lend(q->dev->t) : LEND_POLL;
 }
 
-/* When a spin of ns that begins now ends. */
+/* End of a spin of ns nanoseconds that begins now. */
 static int64_t end_of_spin(int64_t ns, int64_t deadline)
 {
 	int64_t now = openreg_now_ns();
@@ -99,10 +99,10 @@ static int spin(struct openreg_queue *q, uint64_t seq, int64_t deadline)
 	end = end_of_spin(ns, deadline);
 	do {
 		found = lend(q);
-		/* A spin that the caller has set lasts that long, whatever it costs. */
+		/* A spin time that the caller has set applies without exception. */
 		if (found == LEND_SLEEP && !given)
 			return 0;
-		/* Work for the card is no idle spin. */
+		/* The thread has worked for the card: begin the spin again. */
 		if (found == LEND_WORKED)
 			end = end_of_spin(ns, deadline);
 		for (int i = 0; i < POLLS_PER_CLOCK; i++) {
@@ -121,8 +121,8 @@ static int fail_wait(struct openreg_queue *q, uint64_t seq, int error)
 
 	if (error == -ETIME)
 		return openreg_fail(error,
-				    "packet %" PRIu64 " has not completed in time: %" PRIu64 " of queue %u has",
-				    seq, done, q->t.number);
+				    "packet %" PRIu64 " of queue %u has not completed in time: the last completed packet is %" PRIu64,
+				    seq, q->t.number, done);
 	if (error == -EIO && queue_state(q) != OPENREG_QUEUE_RUNNING)
 		return openreg_queue_fail(q, queue_state(q));
 	return openreg_fail(error,

@@ -144,7 +144,7 @@ static void test_no_such_card(void **state)
 	struct openreg_device *dev;
 
 	(void)state;
-	fails(openreg_device_open(count, &dev), ENODEV, on_sim() ? "OPENREG_SIM_CARDS" : "cards here");
+	fails(openreg_device_open(count, &dev), ENODEV, on_sim() ? "OPENREG_SIM_CARDS" : "cards of this machine");
 	assert_null(dev);
 }
 
