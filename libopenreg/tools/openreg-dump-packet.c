@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-/* A packet, by the names that the manual has for its parts. */
+/* Prints a packet with the hardware manual's names for its fields. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "openreg-dump.h"
 
-/* What is left of the packet. */
+/* The rest of the packet. */
 struct reader {
 	const uint8_t *at;
 	size_t left;
@@ -22,11 +22,10 @@ static bool take(struct reader *r, void *to, size_t n)
 	return true;
 }
 
-/* What arg[0] is and which value has which name, and bits of arg[1]. */
 static const struct arguments {
-	const char *first;
-	const char *values[OPENREG_INDEX_END];
-	const char *flags[3];
+	const char *first; /* meaning of arg[0] */
+	const char *values[OPENREG_INDEX_END]; /* names of its values */
+	const char *flags[3]; /* names of the bits of arg[1] */
 } arguments[OPENREG_OP_END] = {
 	[OPENREG_OP_VECTOR] = { "folded dimensions", { NULL }, { NULL } },
 	[OPENREG_OP_SOFTMAX] = { "axis", { NULL }, { "LOG", "BACKWARD" } },
@@ -60,7 +59,7 @@ static void print_flags(const char *const *names, size_t n, unsigned int flags)
 		printf("%s 0x%x", before, flags);
 }
 
-/* What arg[1] of SCAN says. */
+/* Names of the values of arg[1] of SCAN. */
 static const char *const scan_modes[OPENREG_SCAN_END] = {
 	"SUM", "PROD", "MAX", "MIN", "LOGSUMEXP",
 };
@@ -90,7 +89,7 @@ static void print_arguments(unsigned int opcode, const uint8_t *arg)
 	printf("\n");
 }
 
-/* Of operands, by what operand_variant() says. */
+/* Roles of the operands, by opcode and operand_variant(). */
 static const char *const roles[OPENREG_OP_END][3][4] = {
 	[OPENREG_OP_COPY] = { { "destination", "source" } },
 	[OPENREG_OP_FILL] = { { "destination" } },

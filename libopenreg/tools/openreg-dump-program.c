@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Instructions of VECTOR, as the manual's table has them. */
+/* Prints VECTOR instructions with the names of the hardware manual. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -7,10 +7,14 @@
 #include "openreg-dump.h"
 
 /*
- * What an instruction has, in the order in which it is printed: d, a, b, c are
- * registers; aux is o an operand, i an immediate, t a type, y a dtype, n a dimension,
- * s a number. A and B are immediates. O (aux) and P (b) are operands and C (c) an
- * immediate that may be left out.
+ * The form of an instruction lists its fields in the order in which they are printed:
+ *
+ * d, a, b, c	register in dst, a, b, c
+ * A, B		immediate in a, b
+ * P		operand in b, or none
+ * C		immediate in c, or none
+ * o, O		operand in aux; O: or none
+ * i, t, y, n, s	aux: immediate, type, dtype, dimension, number
  */
 #define CONSTANT "di"
 #define UNARY "da"
@@ -122,7 +126,7 @@ static void print_immediate(unsigned int i, const struct immediates *imms)
 {
 	printf("immediate %u", i);
 	if (i >= imms->n) {
-		printf(" that is not there");
+		printf(" (missing)");
 		return;
 	}
 	printf(" (");
@@ -130,7 +134,7 @@ static void print_immediate(unsigned int i, const struct immediates *imms)
 	printf(")");
 }
 
-/* What is left is what has not been printed. */
+/* Returns a field and sets it to 0 in rest, which keeps the fields not yet printed. */
 static unsigned int take_field(char field, struct openreg_instr *rest)
 {
 	unsigned int value;
@@ -182,7 +186,7 @@ static void print_field(char field, unsigned int value,
 		printf("%s %u", field == 'n' ? "dimension" : "stream +", value);
 }
 
-/* What an instruction has no use for is 0, or a fault. */
+/* Prints the unused fields that are not 0: the card faults on them. */
 static void print_unused(const struct openreg_instr *rest)
 {
 	const struct {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Prints what the driver has left of a fault or a hang: see openreg_dump.h. */
+/* Prints the driver's dumps of faults and hangs (openreg_dump.h). */
 #include <errno.h>
 #include <glob.h>
 #include <inttypes.h>
@@ -10,7 +10,7 @@
 
 #include "openreg-dump.h"
 
-/* What the first drivers left had no more. */
+/* Size of the dumps of the first drivers, which end before late. */
 #define SIZE_MIN offsetof(struct openreg_dump, late)
 
 #define PATTERN "/sys/class/devcoredump/devcd*/data"
@@ -46,10 +46,10 @@ static const struct {
 
 #define ADMIN(op, of) [OPENREG_ADMIN_##op] = { #op, of }
 
-/* Commands to the card, and what they are about. */
+/* Admin commands. */
 static const struct {
 	const char *name;
-	const char *of;
+	const char *of; /* the kind of object that the command names, or NULL */
 } commands[] = {
 	ADMIN(NOP, NULL),
 	ADMIN(CTX_CREATE, "context"),
@@ -94,7 +94,7 @@ static void print_queue(const struct openreg_dump *d)
 	       d->record.ctx, d->comm, d->pid);
 }
 
-/* The one that the card has not answered in time. */
+/* Prints the command that the card did not answer in time. */
 static void print_late(const struct openreg_dump_late *late)
 {
 	const bool known = late->opcode < COUNT(commands);
@@ -149,10 +149,10 @@ static void print_ring(const struct openreg_dump *d)
 	}
 	printf("the packet at the head\n");
 	if (!print_packet(d))
-		printf("  goes on beyond its length\n");
+		printf("  the packet's fields do not fit in its length\n");
 }
 
-/* A process names itself as it likes. */
+/* Replaces unprintable bytes: a process can choose any bytes as its name. */
 static void make_printable(char *text, size_t n)
 {
 	for (size_t i = 0; i < n && text[i]; i++)
@@ -178,7 +178,7 @@ static void print_dump(struct openreg_dump *d)
 	print_regs(d);
 }
 
-/* All that it says that it has, or all that is known of it. */
+/* Checks magic and version, and that the n bytes hold all fields known to both sides. */
 static bool is_dump(const struct openreg_dump *d, size_t n)
 {
 	return n >= SIZE_MIN && d->magic == OPENREG_DUMP_MAGIC &&
@@ -195,7 +195,7 @@ static int read_dump(const char *path, struct openreg_dump *d)
 	if (!f) {
 		fprintf(stderr, "openreg-dump: %s: %s%s\n", path,
 			strerror(errno),
-			errno == EACCES ? "; dumps are for root" : "");
+			errno == EACCES ? "; only root can read dumps" : "");
 		return 1;
 	}
 	memset(d, 0, sizeof(*d));
@@ -203,11 +203,11 @@ static int read_dump(const char *path, struct openreg_dump *d)
 	fclose(f);
 	if (!is_dump(d, n)) {
 		fprintf(stderr,
-			"openreg-dump: %s is no dump of openreg, version %d, or not a whole one\n",
+			"openreg-dump: %s is no dump of openreg, version %d, or is incomplete\n",
 			path, OPENREG_DUMP_VERSION);
 		return 1;
 	}
-	/* What follows a shorter one is none of it. */
+	/* Bytes after a shorter dump do not belong to the dump. */
 	if (d->size < sizeof(*d))
 		memset((uint8_t *)d + d->size, 0, sizeof(*d) - d->size);
 	return 0;
@@ -230,7 +230,7 @@ static int print_all(void)
 
 	if (glob(PATTERN, 0, NULL, &found)) {
 		fprintf(stderr,
-			"openreg-dump: nothing at " PATTERN ": no fault or hang in the last minutes, or you are not root\n");
+			"openreg-dump: no file " PATTERN ": no fault or hang in the last five minutes, or you are not root\n");
 		return 1;
 	}
 	for (size_t i = 0; i < found.gl_pathc; i++) {

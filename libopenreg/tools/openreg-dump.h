@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The parts of openreg-dump. What they print may say anything. */
+/* The parts of openreg-dump. A dump is untrusted: any field may have any value. */
 #ifndef OPENREG_DUMP_TOOL_H
 #define OPENREG_DUMP_TOOL_H
 
@@ -12,7 +12,7 @@
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
-/* The immediates of a packet, which need not be aligned. */
+/* The immediates of a packet; at may be unaligned. */
 struct immediates {
 	const uint8_t *at;
 	unsigned int n;
@@ -20,7 +20,7 @@ struct immediates {
 
 /* openreg-dump-packet.c */
 void print_address(uint64_t address);
-/* False if it goes on beyond what it says its length is. */
+/* False if the packet's fields do not fit in the length of its header. */
 bool print_packet(const struct openreg_dump *d);
 void print_number(const struct immediates *imms, unsigned int i);
 

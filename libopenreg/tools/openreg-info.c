@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Prints the cards of this machine and what they can do. */
+/* Prints the cards of this machine and their properties. */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -66,7 +66,7 @@ int main(int argc, char **argv)
 			argv[0]);
 		return 2;
 	}
-	/* without a card, the open says what is missing */
+	/* Without a card try to open card 0: the error text tells what is missing. */
 	for (int i = 0; i < (count ? count : 1); i++)
 		if (show_card((unsigned int)i)) {
 			fprintf(stderr, "openreg-info: %s\n",

@@ -139,7 +139,7 @@ static void test_short_packet(void **state)
 		write_file(f->file, &d, sizeof(d));
 		assert_int_equal(read_dump(CHECKED_TOOL, f->file, text,
 					   sizeof(text)), 0);
-		has(text, "  goes on beyond its length\n");
+		has(text, "  the packet's fields do not fit in its length\n");
 	}
 }
 

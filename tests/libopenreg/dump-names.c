@@ -274,7 +274,7 @@ static void test_forms(void **state)
 		{ OPENREG_V_IMM, OPENREG_VT_F64, 4, 0, 0, 0, 1,
 		  "IMM f64 r4, immediate 1 (0x3ff8000000000000, 4609434218613702656, 1.5)" },
 		{ OPENREG_V_IMM, OPENREG_VT_F64, 4, 0, 0, 0, 2,
-		  "IMM f64 r4, immediate 2 that is not there" },
+		  "IMM f64 r4, immediate 2 (missing)" },
 		{ OPENREG_V_CVT, OPENREG_VT_I64, 1, 2, 0, 0, OPENREG_VT_F64,
 		  "CVT i64 r1, r2, as f64 (1)" },
 		{ OPENREG_V_ROUND, OPENREG_VT_F32, 1, 2, 0, 0, OPENREG_BF16,
