@@ -66,7 +66,7 @@ void sim_admin_fini(struct sim_card *c)
 		munmap(c->faults, FAULTS_SIZE);
 }
 
-/* False if the card is stopped before there is room. */
+/* False if the cards stop before a slot is free. */
 static bool submit(struct sim_card *c, const struct openreg_admin_cmd *cmd,
 		   uint32_t *i)
 {
@@ -87,7 +87,7 @@ static bool submit(struct sim_card *c, const struct openreg_admin_cmd *cmd,
 	return room;
 }
 
-/* Every completion raises vector 0. False if the card is stopped before. */
+/* Waits on vector 0, which every completion raises. False if the cards stop first. */
 static bool wait_completion(struct sim_card *c, uint32_t i)
 {
 	volatile struct openreg_admin_cpl *cpl =

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * The cards of this process, and what the environment says of them:
- * OPENREG_SIM_CARDS, OPENREG_SIM_VRAM (of each, with K, M or G),
- * OPENREG_SIM_WORKERS (threads of each) and OPENREG_SIM_SLOW_US (for tests).
+ * The cards of this process. Environment variables configure them: OPENREG_SIM_CARDS,
+ * OPENREG_SIM_VRAM, OPENREG_SIM_WORKERS and OPENREG_SIM_SLOW_US (openreg.7).
  */
 #include <errno.h>
 #include <signal.h>
@@ -30,11 +29,11 @@ static struct {
 	char error[160];
 } config = { .once = PTHREAD_ONCE_INIT };
 
-/* Of all cards; no card is made or ends while it is held. */
+/* Protects cards and their users; held to make or free a card. */
 static pthread_mutex_t cards_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct sim_card *cards[OPENREG_MAX_CARDS];
 static pid_t cards_pid;
-static bool stopped; /* the process ends */
+static bool stopped; /* the process ends; see stop_cards() */
 
 static uint64_t parse(const char *name, uint64_t value, uint64_t min,
 		      uint64_t max, uint64_t unit)
@@ -54,9 +53,9 @@ static uint64_t parse(const char *name, uint64_t value, uint64_t min,
 	if (errno || end == text || *end || *text == '-' || value < min ||
 	    value > max || value % unit)
 		snprintf(config.error, sizeof(config.error),
-			 "%s is '%s': it is a number from %llu to %llu%s", name,
+			 "%s is '%s': it must be a number from %llu to %llu%s", name,
 			 text, (unsigned long long)min, (unsigned long long)max,
-			 unit > 1 ? ", a multiple of 2M; K, M and G may follow" :
+			 unit > 1 ? ", a multiple of 2M, with suffix K, M or G" :
 				    "");
 	return value;
 }
@@ -93,7 +92,7 @@ unsigned int sim_num_cards(void)
 	return config.cards;
 }
 
-/* What was the parent's is not there in a child. */
+/* In a child of fork(): drop the parent's cards, whose threads and memory are gone. */
 static void forget_parents(void)
 {
 	if (cards_pid == getpid())
@@ -112,7 +111,7 @@ static bool lock_cards(int64_t end)
 	return true;
 }
 
-/* Nothing that they sleep for will come any more. */
+/* Wake all waiters: the card has stopped and will not wake them. */
 static void wake_all(struct sim_card *c)
 {
 	for (unsigned int i = 0; i < SIM_VECTORS; i++) {
@@ -126,8 +125,8 @@ static void wake_all(struct sim_card *c)
 }
 
 /*
- * When the process ends, what libraries of the card have in static memory ends
- * too: nothing of the card may run then. Its threads stay where they are.
+ * Pause all cards at exit(). Destructors of the card's libraries then end their static
+ * objects, so no thread of a card may run any more. The threads stay paused.
  */
 static void stop_cards(void)
 {
@@ -170,7 +169,7 @@ static void fill_info(struct sim_card *c)
 	info->vram_size = REG(VRAM_SIZE, 8);
 	info->max_bo_size = 1ull << OPENREG_ADDR_OFFSET_BITS;
 	info->max_queues = (uint32_t)REG(MAX_QUEUES, 4);
-	/* Number 0 is never used. */
+	/* Segment 0 is never used. */
 	info->max_segments = (uint32_t)REG(MAX_SEGMENTS, 4) - 1;
 	info->max_ring_slots = (uint32_t)REG(RING_SLOTS, 4);
 	info->workers = (uint32_t)REG(WORKERS, 4);
@@ -180,7 +179,7 @@ static void fill_info(struct sim_card *c)
 #undef REG
 }
 
-/* Signals are for the threads of the program. */
+/* Block all signals in the card's threads: signals are for the program's threads. */
 static struct openreg_card *make_card(struct sim_card *c)
 {
 	const struct openreg_card_config card_config = {
@@ -224,7 +223,7 @@ static int card_start(struct sim_card *c)
 	c->vram = sim_pages(c->vram_size);
 	if (!c->vram || sim_extents_init(&c->free, c->vram_size))
 		return -ENOMEM;
-	/* Few pages that the engines' threads have to look up. */
+	/* Huge pages: the engines' threads then miss the TLB less. */
 	madvise(c->vram, c->vram_size, MADV_HUGEPAGE);
 	c->card = make_card(c);
 	if (!c->card)
@@ -256,8 +255,8 @@ static int card_new(unsigned int index, struct sim_card **out)
 }
 
 /*
- * A child that is made while another thread holds a lock of the cards would
- * wait for it for ever.
+ * Hold the locks of all cards across fork(). Else the child could inherit a lock that
+ * another thread held, and would wait for it without end.
  */
 static void fork_begin(void)
 {
@@ -278,7 +277,10 @@ static void __attribute__((constructor)) watch_forks(void)
 
 int sim_card_get(unsigned int index, struct sim_card **out)
 {
-	/* What the first card has made in its libraries ends after it. */
+	/*
+	 * Register the handler after the first card: exit() runs handlers in reverse
+	 * order, so it stops the cards before it ends their libraries.
+	 */
 	static bool stop_at_exit;
 	int cancel = sim_cancel_off();
 	int ret = 0;

@@ -54,7 +54,7 @@ void *sim_pages(uint64_t size)
 	return p;
 }
 
-/* An old size of 0 maps shared pages once more. */
+/* mremap() with an old size of 0 maps shared pages a second time. */
 void *sim_pages_again(void *pages, uint64_t size)
 {
 	void *p = mremap(pages, 0, size, MREMAP_MAYMOVE);
@@ -121,7 +121,7 @@ static void sim_window_read(void *host, struct openreg_window *w, uint64_t off,
 	memcpy(buf, w->at + off, len);
 }
 
-/* Words that WAIT and SIGNAL share with the process are whole. */
+/* True for a word of WAIT or SIGNAL, which the card must access atomically. */
 static bool is_word(uint64_t bus, uint64_t len)
 {
 	return len == 8 && bus % 8 == 0;

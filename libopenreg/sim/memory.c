@@ -8,8 +8,8 @@
 #include "sim.h"
 
 #define LIST_SHIFT 21
-#define PATIENCE_NS 10000000000ll /* for memory that is on its way back */
-#define STUCK_NS 20000000000ll /* until a queue that keeps it is stopped */
+#define PATIENCE_NS 10000000000ll /* longest wait for memory of closed objects */
+#define STUCK_NS 20000000000ll /* then a queue that still uses the memory stops */
 
 struct sim_bo {
 	struct transport *t;
@@ -19,8 +19,8 @@ struct sim_bo {
 	uint64_t offset; /* in VRAM */
 	void *pages; /* SYSTEM */
 	bool closed;
-	bool *released; /* for the thread that waits for it, or NULL */
-	struct sim_bo *next; /* of the card's closed objects */
+	bool *released; /* set for the thread that waits in wait_released(), or NULL */
+	struct sim_bo *next; /* in the card's list of closed objects */
 };
 
 static uint64_t *held(struct transport *t, const struct sim_bo *bo)
@@ -43,7 +43,7 @@ static bool is_released(const struct sim_bo *bo)
 	return __atomic_load_n(word, __ATOMIC_SEQ_CST) >> bo->seg % 64 & 1;
 }
 
-/* The card's lock is held. The card has cleared VRAM. */
+/* Under the card's lock. The card has already cleared the VRAM (OPENREG_UNBIND_CLEAR). */
 static void forget(struct sim_card *c, struct sim_bo *bo)
 {
 	bo->t->segs[bo->seg] = NULL;
@@ -55,7 +55,7 @@ static void forget(struct sim_card *c, struct sim_bo *bo)
 		*bo->released = true;
 }
 
-/* Gives back what the card has released. Called whenever vector 0 is raised. */
+/* Frees the closed objects that the card has released. Vector 0 calls this function. */
 void sim_memory_release(struct sim_card *c)
 {
 	struct sim_bo **at = &c->closed, *released = NULL, *bo;
@@ -93,7 +93,7 @@ static int find_seg(struct transport *t, struct sim_bo *bo, bool *coming)
 			continue;
 		t->segs[seg] = bo;
 		bo->seg = seg;
-		/* The next one gets another number: stale pointers fault. */
+		/* Do not reuse a number at once: stale addresses then fault. */
 		t->next_seg = seg % num;
 		ret = 0;
 	}
@@ -116,7 +116,7 @@ static int find_vram(struct transport *t, struct sim_bo *bo, bool *coming)
 
 typedef int find_fn(struct transport *t, struct sim_bo *bo, bool *coming);
 
-/* Waits for what closed objects will give back before it fails. */
+/* Calls find until it succeeds; waits while closed objects may still free memory. */
 static int take(struct transport *t, struct sim_bo *bo, find_fn *find)
 {
 	const int64_t end = sim_now() + PATIENCE_NS;
@@ -156,7 +156,7 @@ static int bind(struct transport *t, struct sim_bo *bo,
 	return ret;
 }
 
-/* A list of large pages that hold the range, wherever it begins. */
+/* Binds a range of any alignment: the page list has the large pages around the range. */
 static int bind_memory(struct transport *t, struct sim_bo *bo, uintptr_t at)
 {
 	const uint64_t page = 1ull << LIST_SHIFT;
@@ -204,7 +204,7 @@ static int create_vram(struct transport *t, struct sim_bo *bo)
 	return ret;
 }
 
-/* As the kernel's driver: half of the machine's memory. */
+/* The limit of the kernel's driver: half of the machine's memory. */
 static bool too_much_system(struct transport *t, uint64_t size)
 {
 	uint64_t half = (uint64_t)sysconf(_SC_PHYS_PAGES) / 2 *
@@ -241,7 +241,7 @@ static struct sim_bo *bo_new(struct transport *t, uint64_t size,
 	return bo;
 }
 
-/* For those who map it the offset in VRAM, or the pages themselves. */
+/* map_offset is the address of the memory in this process: sim_map() maps it again. */
 static void describe(const struct transport *t, const struct sim_bo *bo,
 		     struct transport_bo *out)
 {
@@ -299,7 +299,7 @@ int sim_mem_register(struct transport *t, void *ptr, uint64_t size,
 	return ret;
 }
 
-/* Others wait for its memory from now on. The object may be gone on return. */
+/* The object may be freed on return: the card can release it at any time. */
 static void close_bo(struct transport *t, struct sim_bo *bo, bool *released)
 {
 	struct openreg_admin_cmd cmd = {
@@ -309,7 +309,7 @@ static void close_bo(struct transport *t, struct sim_bo *bo, bool *released)
 	};
 	struct sim_card *c = t->card;
 
-	/* Free VRAM is zero. */
+	/* Free VRAM must be zeroed. */
 	if (bo->flags & OPENREG_BO_VRAM)
 		cmd.unbind.flags = OPENREG_UNBIND_CLEAR;
 	pthread_mutex_lock(&c->lock);
@@ -345,8 +345,8 @@ static bool wait_released(struct sim_card *c, const bool *released,
 }
 
 /*
- * The memory is the program's own, which may free it as soon as this returns: wait until
- * no packet uses it. Stop the queues if one does for too long.
+ * Wait until no packet uses the memory: it belongs to the program, which may free it as
+ * soon as this returns. If a packet uses it for too long, stop the queues.
  */
 static void close_user(struct transport *t, struct sim_bo *bo)
 {
@@ -401,7 +401,7 @@ int sim_memory(struct transport *t, struct openreg_memory_info *info)
 	return 0;
 }
 
-/* Before CTX_DESTROY, which waits until all of these are released. */
+/* Close all objects before CTX_DESTROY, which waits until all are released. */
 void sim_memory_close(struct transport *t)
 {
 	for (uint32_t seg = 0; seg < OPENREG_MAX_SEGMENTS; seg++) {

@@ -118,7 +118,7 @@ int sim_queue_create(struct transport *t, uint32_t slots, uint32_t priority,
 
 	if (!q)
 		return -ENOMEM;
-	/* User space reads it only, as through the kernel's driver. */
+	/* The program gets a read-only mapping, as from the kernel's driver. */
 	card_page = sim_pages_again(q->card, OPENREG_QUEUE_PAGE_SIZE);
 	if (!card_page ||
 	    mprotect(card_page, OPENREG_QUEUE_PAGE_SIZE, PROT_READ)) {
@@ -160,7 +160,7 @@ void sim_queue_destroy(struct transport *t, struct transport_queue *tq)
 	free_queue(q);
 }
 
-/* The records say what the card page says, too. */
+/* Consume all fault records: the card page has the same contents. */
 static void forget_faults(struct sim_card *c)
 {
 	uint32_t tail = (uint32_t)openreg_card_reg_read(
@@ -184,7 +184,7 @@ static int restart(struct sim_queue *q, uint64_t head, uint64_t seq)
 	};
 	int ret;
 
-	/* A worker may still be letting go of a queue that has faulted. */
+	/* A worker may still use a queue that has faulted: wait until it does not. */
 	ret = command(q, OPENREG_ADMIN_QUEUE_STOP);
 	if (ret)
 		return ret;
@@ -193,7 +193,7 @@ static int restart(struct sim_queue *q, uint64_t head, uint64_t seq)
 	return sim_admin(q->t->card, &cmd);
 }
 
-/* While it is set nobody takes the queue for one that has stopped. */
+/* While resetting is set, waiters do not fail because the queue is stopped. */
 static void set_resetting(struct sim_queue *q, bool on)
 {
 	pthread_mutex_lock(&q->vector->lock);
@@ -240,7 +240,7 @@ void sim_queues_stop(struct transport *t)
 	pthread_mutex_unlock(&t->lock);
 }
 
-/* After CTX_DESTROY, for queues that their owner has not destroyed. */
+/* Free the queues that the program has not destroyed, after CTX_DESTROY. */
 void sim_queues_close(struct transport *t)
 {
 	struct sim_queue *q = t->queues, *next;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A card inside the process. What QEMU is to the card, host.c is here; what
- * the kernel module is to user space, the rest. A bus address is an address of
- * this process.
+ * A card inside the process. host.c does the work of QEMU, the other files do the work of
+ * the kernel module. A bus address is an address of this process.
  */
 #ifndef OPENREG_SIM_H
 #define OPENREG_SIM_H
@@ -21,7 +20,7 @@
 #define SIM_FAULT_SLOTS 256
 #define SIM_PAGE 4096
 
-/* An MSI-X vector: whoever waits for it holds its lock and sleeps. */
+/* An MSI-X vector. A waiting thread sleeps on raised, under lock. */
 struct sim_vector {
 	pthread_mutex_t lock;
 	pthread_cond_t raised;
@@ -29,7 +28,7 @@ struct sim_vector {
 
 struct sim_admin {
 	pthread_mutex_t lock;
-	pthread_cond_t freed; /* a slot */
+	pthread_cond_t freed; /* a slot is free */
 	struct openreg_admin_cmd *cmds;
 	volatile struct openreg_admin_cpl *cpls;
 	uint32_t tail;
@@ -41,7 +40,7 @@ struct sim_queue;
 
 struct sim_card {
 	unsigned int index;
-	unsigned int users; /* under the lock of all cards */
+	unsigned int users; /* open devices, under the lock of all cards */
 	struct openreg_card *card;
 	uint8_t *vram;
 	uint64_t vram_size;
@@ -51,15 +50,15 @@ struct sim_card {
 	struct sim_admin admin;
 	void *faults;
 
-	pthread_mutex_t lock; /* protects what follows, and memory of transports */
-	struct sim_extents free; /* VRAM, all of it zero */
-	struct sim_bo *closed; /* not released by the card yet */
-	uint64_t closed_vram; /* bytes of these */
+	pthread_mutex_t lock; /* protects the following, and the memory of transports */
+	struct sim_extents free; /* free VRAM, always zeroed */
+	struct sim_bo *closed; /* closed objects that the card has not released yet */
+	uint64_t closed_vram; /* bytes of VRAM of these objects */
 	bool contexts[OPENREG_MAX_CONTEXTS];
 	bool queues[OPENREG_MAX_QUEUES];
 };
 
-/* An open card: a context with its segments. */
+/* An open device: a context with its segments. */
 struct transport {
 	struct sim_card *card;
 	pid_t pid;
@@ -71,7 +70,7 @@ struct transport {
 	/* Under the card's lock */
 	struct sim_bo *segs[OPENREG_MAX_SEGMENTS];
 	uint32_t next_seg;
-	unsigned int closed; /* segments that are not released yet */
+	unsigned int closed; /* closed segments that the card has not released yet */
 	uint64_t process_vram;
 	uint64_t process_system;
 	uint64_t process_pinned;
@@ -80,27 +79,28 @@ struct transport {
 /* host.c */
 extern const struct openreg_host_ops sim_host_ops;
 int64_t sim_now(void);
-/* The vector's lock is held. ETIMEDOUT if the vector is not raised before. */
+/* The caller holds the vector's lock. ETIMEDOUT if the deadline passes first. */
 int sim_vector_wait(struct sim_vector *v, int64_t deadline_ns);
 void sim_sleep_ms(unsigned int ms);
 /*
- * A thread that is cancelled would leave locks and lists behind. As through the
- * kernel's driver, no call is a cancellation point.
+ * No call of the library is a cancellation point, as with the kernel's driver: a
+ * cancelled thread would leave locks held and lists half changed.
  */
 int sim_cancel_off(void);
 void sim_cancel_restore(int state);
-/* Zeroed, and not there in a child of fork(); NULL without memory. */
+/* Zeroed pages that a child of fork() does not inherit; NULL: out of memory. */
 void *sim_pages(uint64_t size);
-/* The same pages at one more address. */
+/* Maps the same pages at a second address. */
 void *sim_pages_again(void *pages, uint64_t size);
 
-/* card.c: the card with this number, made if it must be. */
+/* card.c */
 unsigned int sim_num_cards(void);
+/* The card number index; the first user makes it, the last one frees it. */
 int sim_card_get(unsigned int index, struct sim_card **out);
 void sim_card_put(struct sim_card *card);
-/* The process ends, and the cards have stopped: no command will complete. */
+/* The process ends and the cards have stopped: no more commands complete. */
 bool sim_stopped(void);
-/* What is wrong with the environment; NULL: nothing. */
+/* Error text about the environment variables, or NULL. */
 const char *sim_config_error(void);
 
 /* admin.c: runs a command and waits for its completion. */
@@ -120,7 +120,7 @@ int sim_memory(struct transport *t, struct openreg_memory_info *info);
 void sim_memory_release(struct sim_card *card);
 void sim_memory_close(struct transport *t);
 
-/* user.c: may the card be given this memory? 0 or -errno. */
+/* user.c: 0 if the kernel's driver could register this memory, else -errno. */
 int sim_check_user_memory(const void *ptr, uint64_t size, bool writable);
 
 /* queue.c, wait.c */
@@ -139,9 +139,9 @@ struct sim_queue {
 	struct openreg_user_page *user;
 	struct openreg_card_page *card;
 	struct openreg_kernel_page *kernel;
-	/* under the vector's lock */
+	/* Under the vector's lock */
 	struct sim_waiter *waiters;
-	bool resetting;
+	bool resetting; /* a stop of the queue is not final */
 };
 
 int sim_queue_create(struct transport *t, uint32_t slots, uint32_t priority,
@@ -155,7 +155,7 @@ void sim_queues_close(struct transport *t);
 enum lend sim_lend(struct transport *t);
 int sim_queue_wait(struct transport *t, struct transport_queue *tq,
 		   uint64_t seq, int64_t deadline_ns);
-/* The card has raised the queue's vector, or its state has changed. */
+/* Sets the armed sequence number and wakes finished waiters. Under the vector's lock. */
 void sim_queue_arm(struct sim_queue *q);
 
 #endif

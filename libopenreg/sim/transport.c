@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* The table of calls that libopenreg loads. */
+/* The transport table, which libopenreg loads. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -107,8 +107,8 @@ static int sim_open(const char *path, struct transport **out)
 }
 
 /*
- * In a child the card and its threads are not there; at the end of the process
- * what it has goes with it.
+ * A child of fork() has no card and no threads of it. After the cards have stopped, the
+ * exit of the process frees all.
  */
 static void sim_close(struct transport *t)
 {
@@ -126,17 +126,17 @@ static void sim_close(struct transport *t)
 static void sim_explain(int error, const char *path, char *text, size_t len)
 {
 	if (sim_stopped())
-		snprintf(text, len, "%s: the process ends, its cards are gone",
+		snprintf(text, len, "cannot open %s: the process ends and its cards have stopped",
 			 path);
 	else if (sim_config_error())
 		snprintf(text, len, "%s", sim_config_error());
 	else if (error == -ENODEV)
 		snprintf(text, len,
-			 "no card %s: OPENREG_SIM_CARDS is the number of cards inside this process, %u",
+			 "no card %s: this process has %u cards; set OPENREG_SIM_CARDS for more",
 			 path, sim_num_cards());
 	else if (error == -EPROTO)
 		snprintf(text, len,
-			 "%s: with OPENREG_TRANSPORT=sim the cards are sim:0 and so on; without it they are /dev/openreg",
+			 "no card %s: with OPENREG_TRANSPORT=sim the cards are sim:0 and so on, without it /dev/openreg",
 			 path);
 	else if (error == -ENOSPC)
 		snprintf(text, len,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * The kernel's driver pins memory of the process and refuses what it cannot
- * pin. Here nothing is pinned, but the same memory is refused.
+ * Refuses to register the memory that the kernel's driver would refuse because it cannot
+ * pin it. Here no memory is pinned.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -15,7 +15,7 @@ struct map {
 	char perm[5];
 };
 
-/* 0: goes on at m->end; 1: all of it may be had. */
+/* 1: the range ends in this mapping; 0: check the next mapping, at m->end; or -errno. */
 static int check_map(const struct map *m, uintptr_t at, uintptr_t end,
 		     bool writable)
 {

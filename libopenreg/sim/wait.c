@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Sleeping until a packet has completed. As in the kernel's driver, armed is
- * the least sequence number anyone sleeps on: it is stored first, then the
- * counter is read again.
+ * Waits for a packet's completion. As in the kernel's driver, armed is the least sequence
+ * number of all waiters. Store armed before reading the completion counter again, or a
+ * completion in between is missed.
  */
 #include <errno.h>
 #include <time.h>
@@ -17,9 +17,9 @@ static uint64_t completed(const struct sim_queue *q)
 }
 
 /*
- * The card raises the vector for what it completes while armed stands. Others
- * may sleep on what it completed before that, beyond the armed number of then:
- * they are told here.
+ * The card raises the vector only when the completion counter passes armed. Until armed
+ * changes, the card may complete packets of other waiters without an interrupt: wake
+ * these waiters here.
  */
 void sim_queue_arm(struct sim_queue *q)
 {
@@ -47,7 +47,7 @@ static int check(const struct sim_queue *q, uint64_t seq)
 {
 	uint32_t state = __atomic_load_n(&q->card->state, __ATOMIC_SEQ_CST);
 
-	/* The card stops a queue after the last packet that it completes. */
+	/* Read state first: the card counts the last packet before it stops a queue. */
 	if (completed(q) >= seq)
 		return 0;
 	if (sim_stopped())

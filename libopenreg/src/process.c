@@ -48,7 +48,7 @@ const volatile uint8_t *openreg_process_mark(void)
 int openreg_fail_forked(void)
 {
 	return openreg_fail(-EPERM,
-			    "the parent of this process opened the device before fork(): open it again here, or start workers by spawn or exec");
+			    "this process is a child of fork(), and its parent opened the device: open it again here, or start workers by spawn or exec");
 }
 
 int64_t openreg_now_ns(void)

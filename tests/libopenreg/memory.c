@@ -41,7 +41,7 @@ static void test_bad_alloc(void **state)
 	struct openreg_bo *bo = (void *)1;
 
 	fails(openreg_bo_alloc(c->dev, 0, OPENREG_BO_VRAM, &bo), EINVAL,
-	      "size is 1 to");
+	      "size must be 1 to");
 	assert_null(bo);
 	fails(openreg_bo_alloc(c->dev, 4096, 0, &bo), EINVAL, "flags");
 	fails(openreg_bo_alloc(c->dev, 4096,

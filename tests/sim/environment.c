@@ -80,14 +80,14 @@ static void test_no_cards(void **state)
 {
 	(void)state;
 	assert_int_equal(refused_with("OPENREG_SIM_CARDS", "0",
-				      "OPENREG_SIM_CARDS is the number"), 0);
+				      "set OPENREG_SIM_CARDS"), 0);
 }
 
 static void test_bad_transport(void **state)
 {
 	(void)state;
 	assert_int_equal(refused_with("OPENREG_TRANSPORT", "qemu",
-				      "it is 'kernel'"), 0);
+				      "set it to 'kernel'"), 0);
 	/* The default is the kernel's device, and where there is none both are
 	 * named. */
 	if (access("/dev/openreg", F_OK))
