@@ -212,7 +212,7 @@ static void test_bad_files(void **state)
 	memcpy(bytes, "ORDM\1\0\0\0", 8);
 	write_file(f->file, bytes, sizeof(bytes));
 	assert_int_equal(read_dump(TOOL, f->file, text, sizeof(text)), 0);
-	has(text, "beyond its length");
+	has(text, "do not fit in its length");
 	bytes[4] = 2;
 	write_file(f->file, bytes, sizeof(bytes));
 	assert_int_equal(read_dump(TOOL, f->file, text, sizeof(text)), 1);
