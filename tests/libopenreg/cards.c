@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Every card of the machine at once, and copies from each to the next. */
+/* All cards of the machine at once, and copies from each card to the next. */
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -69,7 +69,7 @@ static void test_at_once(void **state)
 	}
 }
 
-/* Through memory that is registered with both. */
+/* Copies through memory that is registered with both cards. */
 static void copy_over(struct card *from, struct card *to)
 {
 	uint8_t *host = mmap(NULL, SIZE, PROT_READ | PROT_WRITE,
@@ -100,12 +100,12 @@ static void test_copy(void **state)
 		copy_over(&cards[i], &cards[(i + 1) % count]);
 }
 
-/* Without a stop in memory of the host. */
+/* Copies directly between cards, not through system memory. */
 static void test_peers(void **state)
 {
 	(void)state;
 	if (on_sim())
-		skip(); /* which shares nothing */
+		skip(); /* cards inside the process share no memory */
 	for (unsigned int i = 0; i + 1 < count; i++) {
 		struct openreg_bo *src = vram(&cards[i], SIZE), *in;
 		struct openreg_bo *dst = vram(&cards[i + 1], SIZE);
@@ -123,7 +123,7 @@ static void test_peers(void **state)
 	}
 }
 
-/* An address of one card is nothing to another. */
+/* An address of one card faults on another card. */
 static void test_foreign_address(void **state)
 {
 	(void)state;

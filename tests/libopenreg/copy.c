@@ -20,7 +20,7 @@ static void check_guard(const uint8_t *p, uint64_t size, uint8_t value)
 	}
 }
 
-/* Out and back through ordinary memory; what lies beside stays as it was. */
+/* Copies to the card and back, from pageable memory; neighbouring bytes do not change. */
 static void test_pageable(void **state)
 {
 	struct card *c = *state;
@@ -48,7 +48,7 @@ static void test_pageable(void **state)
 	openreg_bo_free(bo);
 }
 
-/* Zeroed memory of the program: anonymous but for its first page. */
+/* Static memory: anonymous except for its first page. */
 static uint8_t static_in[(3 << 20) + 77], static_out[(3 << 20) + 77];
 
 static void test_static(void **state)
@@ -208,7 +208,7 @@ static void test_overlap_in_order(void **state)
 	openreg_bo_free(bo);
 }
 
-/* Errors of the card come out of the synchronous calls too. */
+/* Synchronous calls return the errors of the card, too. */
 static void test_faults(void **state)
 {
 	struct card *c = *state;

@@ -8,7 +8,7 @@
 
 static bool card_has_gone;
 
-/* In place of libc's, for the libraries as well. */
+/* Replaces libc's ioctl(), for all libraries, to simulate a removed card. */
 int ioctl(int fd, unsigned long request, ...)
 {
 	va_list args;
@@ -110,7 +110,7 @@ static void test_two_doors(void **state)
 	openreg_device_close(dev);
 }
 
-/* Between open() and the first question: it is no other device for that. */
+/* A card removed between open() and the first query gives ENODEV, not EPROTO. */
 static void test_gone_at_once(void **state)
 {
 	struct openreg_device *dev;
@@ -126,7 +126,7 @@ static void test_gone_at_once(void **state)
 	openreg_device_close(dev);
 }
 
-/* Every open is an address space: one knows nothing of the other's. */
+/* Every open device has its own address space: addresses of another one fault. */
 static void test_isolated(void **state)
 {
 	struct card *c = *state;

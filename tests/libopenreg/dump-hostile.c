@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-/* openreg-dump reads whatever it is given. */
+/* openreg-dump reads damaged and hostile dumps without a sanitizer report. */
 #include <unistd.h>
 
 #include "dumps.h"
 
 static char text[1 << 20];
 
-/* A VECTOR with one of everything. */
+/* A dump of a VECTOR packet with one field of each kind. */
 static void make_program(struct openreg_dump *d)
 {
 	static const int64_t size[] = { 3, 4 };
@@ -39,13 +39,13 @@ static void make_program(struct openreg_dump *d)
 
 #define BATCH 256
 
-/* Files that are read at once. */
+/* Files that one run of the tool reads. */
 struct batch {
 	const struct files *files;
 	unsigned int used;
 };
 
-/* The status of that. */
+/* Returns the tool's exit status. */
 static int batch_run(struct batch *b)
 {
 	char all[64];
@@ -102,7 +102,7 @@ static void test_truncated(void **state)
 	has(text, "instruction 5: RED_MAX f32 r0, operand 0, none, immediate 1 ");
 }
 
-/* The first drivers left dumps without the command that is late. */
+/* Dumps of the first drivers end before late, the unanswered command. */
 static void test_old(void **state)
 {
 	const struct files *f = *state;
@@ -126,7 +126,7 @@ static void test_old(void **state)
 			 1);
 }
 
-/* The packet says that it is shorter than it is. */
+/* The length in the packet's header is too short. */
 static void test_short_packet(void **state)
 {
 	const struct files *f = *state;
@@ -159,7 +159,7 @@ static void test_flipped(void **state)
 	batch_run(&b);
 }
 
-/* Of each opcode, in its arguments. */
+/* Flips each bit of the arguments of each opcode. */
 static void test_flipped_arguments(void **state)
 {
 	struct batch b = { .files = *state };
@@ -176,7 +176,7 @@ static void test_flipped_arguments(void **state)
 	batch_run(&b);
 }
 
-/* Anywhere in the dump, and all of it but what says that it is one. */
+/* Random bytes at random places of the dump, or everywhere except in its header. */
 static void test_noise(void **state)
 {
 	struct batch b = { .files = *state };

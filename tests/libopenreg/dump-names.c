@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-/* openreg-dump has a name for everything. */
+/* openreg-dump prints names for all opcodes, instructions, dtypes and arguments. */
 #include "dumps.h"
 
 #define UAPI "/openreg/uapi/"
 
 static char text[1 << 18];
 
-/* All text of it, into text. */
+/* Stores the tool's output for a dump of cmd in text. */
 static void show(const struct files *f, const struct openreg_command *cmd)
 {
 	struct openreg_dump d;
@@ -42,8 +42,8 @@ typedef void (*name_check)(const struct files *f, const char *name,
 			   unsigned int value, unsigned int opcode);
 
 /*
- * What the header calls the values of an enumeration, without what all begin with.
- * Returns the value that the next one would have.
+ * Calls check for each name of an enumeration in the header, without the common prefix.
+ * Returns the last value plus 1.
  */
 static unsigned int each_name_of(const struct files *f, const char *path,
 				 const char *enumeration, const char *prefix,
@@ -105,7 +105,7 @@ static void check_instr(const struct files *f, const char *name,
 		fail_msg("instruction %u is not %s", value, name);
 }
 
-/* A process for all of them. */
+/* One process prints all instructions. */
 static void test_instructions(void **state)
 {
 	const struct files *f = *state;
@@ -125,7 +125,7 @@ static void check_type(const struct files *f, const char *name,
 	size_t at = strlen(part);
 
 	(void)opcode;
-	/* Upper case in the header, lower in the manual. */
+	/* The header has upper case, the manual has lower case. */
 	for (size_t i = 0; name[i]; i++)
 		part[at++] = (char)(name[i] | ' ');
 	strcpy(part + at, " r1, r2\n");
@@ -140,7 +140,7 @@ static void test_types(void **state)
 			 OPENREG_VT_END);
 }
 
-/* The first argument of such a packet. */
+/* Checks the name of a value of arg[0]. */
 static void check_argument(const struct files *f, const char *name,
 			   unsigned int value, unsigned int opcode)
 {
@@ -176,7 +176,7 @@ static void test_arguments(void **state)
 				      kinds[i].opcode) > 1);
 }
 
-/* The mode is the second argument. */
+/* Checks the name of a mode, which is arg[1]. */
 static void check_mode(const struct files *f, const char *name,
 		       unsigned int value, unsigned int opcode)
 {

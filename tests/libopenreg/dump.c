@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * The driver leaves a dump of a fault, and openreg-dump reads it. For those of hangs
- * see tests/kselftest/hang.c.
+ * The driver makes a dump of a fault, and openreg-dump reads it. For dumps of hangs see
+ * tests/kselftest/hang.c.
  */
 #include <errno.h>
 #include <glob.h>
@@ -12,7 +12,7 @@
 #define PATTERN "/sys/class/devcoredump/devcd*/data"
 #define DEVICES "/sys/devices/virtual/devcoredump/devcd*"
 
-/* The first one becomes the only one. */
+/* Drops all dumps: the kernel keeps only the first dump of a card. */
 static void drop_dumps(void)
 {
 	glob_t found;
@@ -28,14 +28,14 @@ static void drop_dumps(void)
 		}
 	}
 	globfree(&found);
-	/* They go later; until then there is no new one. */
+	/* The kernel drops dumps with a delay, and takes no new dump before. */
 	for (int i = 0; i < 1000; i++) {
 		if (glob(DEVICES, 0, NULL, &found) == GLOB_NOMATCH)
 			return;
 		globfree(&found);
 		usleep(10000);
 	}
-	fail_msg("dumps that are dropped stay");
+	fail_msg("dropped dumps still exist");
 }
 
 static bool there_is_one(void)
@@ -52,7 +52,7 @@ static bool there_is_one(void)
 	return false;
 }
 
-/* What the queue faulted with has been dumped when it has been reset. */
+/* Runs a fault; the driver has made the dump when the reset of the queue returns. */
 static void run_to_dump(struct card *c, char *text, size_t size)
 {
 	drop_dumps();
@@ -100,7 +100,7 @@ static void test_fault(void **state)
 	openreg_bo_free(bo);
 }
 
-/* It reads a register that nothing has written. */
+/* A program that reads a register before it is written. */
 static void push_bad_program(struct card *c, uint64_t address)
 {
 	static const int64_t size[] = { 16 };
@@ -149,7 +149,7 @@ static void test_program(void **state)
 	openreg_bo_free(bo);
 }
 
-/* All have names, and their values are the card's at that moment. */
+/* All registers have names, and the values of the card at the fault. */
 static void test_registers(void **state)
 {
 	struct card *c = *state;
@@ -164,7 +164,7 @@ static void test_registers(void **state)
 				 OPENREG_ISA_MAJOR << 16 | OPENREG_ISA_MINOR);
 		assert_int_equal(reg(text, "STATUS"), OPENREG_STATUS_READY);
 		assert_int_equal(reg(text, "CONTROL"), OPENREG_CONTROL_ENABLE);
-		/* The record of this fault is being read. */
+		/* The driver has not consumed the record of this fault yet. */
 		assert_int_equal(reg(text, "FAULT_TAIL") -
 				 reg(text, "FAULT_HEAD"), 1);
 		if (i)

@@ -7,7 +7,7 @@ int read_dump(const char *tool, const char *arguments, char *text, size_t size)
 	size_t n = 0, got;
 	FILE *f;
 
-	/* Not in place of the shell, which tells of signals. */
+	/* No exec: the shell reports signals by its exit status. */
 	snprintf(command, sizeof(command), "%s %s 2>&1; exit $?", tool,
 		 arguments);
 	f = popen(command, "r");
@@ -67,7 +67,6 @@ void write_file(const char *path, const void *bytes, size_t n)
 	assert_int_equal(fclose(f), 0);
 }
 
-/* Of a queue whose only packet is that command. */
 void make_dump(struct openreg_dump *d, const struct openreg_command *cmd)
 {
 	unsigned int slots = openreg_command_slots(cmd);

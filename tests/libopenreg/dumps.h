@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What openreg-dump prints. */
+/* Common code of the tests of openreg-dump. */
 #ifndef DUMPS_H
 #define DUMPS_H
 
@@ -8,18 +8,18 @@
 #include "harness.h"
 
 #define TOOL "\"$OPENREG_LIB/bin/openreg-dump\""
-/* The same with sanitizers, whose findings are a status of its own. */
+/* The same with sanitizers, which exit with status 99. */
 #define CHECKED_TOOL                                                           \
 	"ASAN_OPTIONS=exitcode=99:detect_leaks=0 UBSAN_OPTIONS=exitcode=99 "   \
 	"\"$OPENREG_TESTS/libopenreg/helper-openreg-dump\""
 
-/* Its exit status; above 128 if a signal has ended it. */
+/* Returns the tool's exit status; above 128 if a signal ended the tool. */
 int read_dump(const char *tool, const char *arguments, char *text, size_t size);
 
 void has(const char *text, const char *part);
 void lacks(const char *text, const char *part);
 
-/* A directory, and the name of a file in it. */
+/* A temporary directory, and the path of a file in it. */
 struct files {
 	char dir[32];
 	char file[64];
@@ -32,7 +32,7 @@ int files_remove(void **state);
 
 void write_file(const char *path, const void *bytes, size_t n);
 
-/* Of a queue whose only packet is that command. */
+/* Makes the dump of a queue whose only packet is cmd. */
 void make_dump(struct openreg_dump *d, const struct openreg_command *cmd);
 
 #endif

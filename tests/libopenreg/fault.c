@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * What a process can get wrong: each stops its own queue with a record that
- * names packet, operand and address; a second queue never notices.
+ * Errors of a process: each one stops the queue with a record that names packet, operand
+ * and address. Queues of another open device still work.
  */
 #include "harness.h"
 
@@ -9,7 +9,7 @@
 
 struct rig {
 	struct card c;
-	struct card other; /* another process, as far as the card knows */
+	struct card other; /* another context: to the card, another process */
 	struct openreg_bo *bo; /* one page */
 	uint64_t at;
 };
@@ -42,7 +42,7 @@ static int rig_close(void **state)
 	return 0;
 }
 
-/* Runs what was pushed; everything the record says must be so. */
+/* Runs the pushed packet, which must fault with this record. */
 static void expect(struct rig *r, uint32_t code, uint32_t operand,
 		   uint64_t address)
 {
@@ -66,7 +66,7 @@ static void expect(struct rig *r, uint32_t code, uint32_t operand,
 	still_works(&r->c);
 }
 
-/* A COPY to the page of a view that should not be. */
+/* Pushes a COPY from a bad view to the page. */
 static void bad_view(struct rig *r, uint64_t address, uint32_t dtype,
 		     unsigned int ndim, const int64_t *size,
 		     const int64_t *stride)
@@ -103,21 +103,21 @@ static void test_one_past(void **state)
 	const int64_t size[] = { N }, grid[] = { 4, 5 };
 	const int64_t step[] = { 3 }, back[] = { -1 }, grid_stride[] = { 7, 2 };
 
-	/* the last of 16 floats begins at the end */
+	/* The last of 16 floats begins at the page's end. */
 	bad_view(r, r->at + 4096 - 4 * (N - 1), OPENREG_F32, 1, size, NULL);
 	expect(r, OPENREG_FAULT_BOUNDS, 1, 0);
-	/* with a stride */
+	/* The same with a stride. */
 	bad_view(r, r->at + 4096 - 4 * 3 * (N - 1), OPENREG_F32, 1, size, step);
 	expect(r, OPENREG_FAULT_BOUNDS, 1, 0);
-	/* backwards, one before the first byte */
+	/* A negative stride: the last element is one before the page. */
 	bad_view(r, r->at + 4 * (N - 2), OPENREG_F32, 1, size, back);
 	expect(r, OPENREG_FAULT_BOUNDS, 1, 0);
-	/* in two dimensions: 7 * 3 + 2 * 4 elements on */
+	/* Two dimensions: the last element is 7 * 3 + 2 * 4 elements further. */
 	bad_view(r, r->at + 4096 - 2 * 29, OPENREG_I16, 2, grid, grid_stride);
 	expect(r, OPENREG_FAULT_BOUNDS, 1, 0);
 }
 
-/* The same by one element less is right. */
+/* The same views, one element shorter, are valid. */
 static void test_to_the_end(void **state)
 {
 	struct rig *r = *state;
@@ -153,7 +153,7 @@ static void test_overflow(void **state)
 	still_works(&r->c);
 }
 
-/* Nothing is reached where there is nothing to reach. */
+/* An empty operand outside its segment does not fault. */
 static void test_empty(void **state)
 {
 	struct rig *r = *state;
@@ -233,7 +233,7 @@ static void test_program(void **state)
 	still_works(&r->c);
 }
 
-/* A compute engine works on VRAM only. */
+/* Compute packets work on VRAM only. */
 static void test_engine(void **state)
 {
 	struct rig *r = *state;
@@ -257,7 +257,7 @@ static void test_engine(void **state)
 	openreg_bo_free(sys);
 }
 
-/* Headers that no builder makes. */
+/* Bad packet headers, which no builder makes. */
 static void test_packet(void **state)
 {
 	static const struct {
@@ -287,7 +287,7 @@ static void test_packet(void **state)
 	}
 }
 
-/* One more slot than there is: the packet reaches past the tail. */
+/* A packet whose length reaches past the tail. */
 static void test_past_tail(void **state)
 {
 	struct rig *r = *state;
@@ -318,7 +318,7 @@ static void test_cookie(void **state)
 	assert_non_null(strstr(text, "cookie 0xfeed"));
 }
 
-/* After a fault nothing runs until the reset, which drops what is queued. */
+/* After a fault no packet runs until the reset, which drops the queued packets. */
 static void test_reset(void **state)
 {
 	struct rig *r = *state;
@@ -346,7 +346,7 @@ static void test_reset(void **state)
 	assert_int_equal(openreg_queue_submitted(r->c.q), last + 1);
 }
 
-/* A queue that runs is reset as well. */
+/* A running queue can also be reset. */
 static void test_reset_running(void **state)
 {
 	struct rig *r = *state;

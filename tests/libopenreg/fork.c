@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* A child of fork() is refused everywhere, and its parent does not notice. */
+/* All calls fail in a child of fork(), without effect on its parent. */
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -46,7 +46,7 @@ static void child_is_refused(struct card *c, struct openreg_bo *bo)
 		_exit(2);
 }
 
-/* Its own device works, and frees and closes leave the parent's alone. */
+/* The child's own device works; its frees and closes do not affect the parent. */
 static void child_goes_on(struct card *c, struct openreg_bo *bo)
 {
 	struct card own;
@@ -85,7 +85,7 @@ static void test_child(void **state)
 	openreg_bo_free(bo);
 }
 
-/* What a child opened is its own child's parent's in turn. */
+/* A child's own device is refused in turn in a child of this child. */
 static void test_grandchild(void **state)
 {
 	int status;

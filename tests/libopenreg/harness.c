@@ -81,7 +81,7 @@ struct openreg_fault_summary run_fault(struct card *c)
 	struct openreg_fault_summary f = { 0 };
 	int64_t seq = openreg_queue_submit(c->q);
 
-	/* a fast card may already have seen it */
+	/* A fast card may fault before openreg_queue_submit() returns. */
 	if (seq >= 0)
 		fails(openreg_queue_wait(c->q, (uint64_t)seq, LONG), EIO,
 		      "stopped");

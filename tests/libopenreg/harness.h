@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What every test with a card begins with. */
+/* Common code of all tests that use a card. */
 #ifndef HARNESS_H
 #define HARNESS_H
 
@@ -28,7 +28,7 @@ struct card {
 	struct openreg_queue *q;
 };
 
-/* A card inside this process: no kernel, no device nodes, no limits of users. */
+/* True for a card inside this process: no kernel, device nodes or limits of users. */
 bool on_sim(void);
 
 /* cmocka set-up and tear-down: *state is a struct card. */
@@ -39,7 +39,7 @@ int card_close(void **state);
 #define ok(ret) ok_(ret, #ret, __FILE__, __LINE__)
 int64_t ok_(int64_t ret, const char *what, const char *file, int line);
 
-/* The call fails with error, and the text names part. */
+/* The call must fail with error, and its error text must contain part. */
 #define fails(ret, error, part) fails_(ret, error, part, #ret, __FILE__, __LINE__)
 void fails_(int64_t ret, int error, const char *part, const char *what,
 	    const char *file, int line);
@@ -48,16 +48,16 @@ struct openreg_bo *vram(struct card *c, uint64_t size);
 uint64_t address(struct openreg_bo *bo);
 void *mapped(struct openreg_bo *bo);
 
-/* Submits what was pushed and waits for it. */
+/* Submits the pushed packets and waits for them. */
 void run(struct card *c);
 
-/* Submits, and returns the fault that must come of it; resets the queue. */
+/* Submits the pushed packets, which must fault; resets the queue; returns the fault. */
 struct openreg_fault_summary run_fault(struct card *c);
 
-/* The card still computes, on this queue. */
+/* Checks that this queue still copies. */
 void still_works(struct card *c);
 
-/* Bytes that look like no others: n of them from seed. */
+/* Fills n bytes with pseudo-random numbers of seed. */
 void noise(void *buf, size_t n, unsigned int seed);
 
 #endif

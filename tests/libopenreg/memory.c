@@ -75,7 +75,7 @@ static void test_register(void **state)
 	ok(openreg_copy_async(c->q, address(dst), address(bo), size));
 	run(c);
 	assert_memory_equal(mapped(dst), p + 100, size);
-	/* and back, one byte further on */
+	/* Copy back, one byte further. */
 	ok(openreg_copy_async(c->q, address(bo) + 1, address(dst), 4096));
 	run(c);
 	assert_memory_equal(mapped(dst), p + 101, 4096);
@@ -136,7 +136,7 @@ static void test_bad_register(void **state)
 	openreg_bo_free(v);
 }
 
-/* Root with CAP_IPC_LOCK is above the limit, so this is another user. */
+/* Run as another user: the limit does not apply to root with CAP_IPC_LOCK. */
 static void over_limit(void)
 {
 	const struct rlimit none = { 0, 0 };
@@ -160,7 +160,7 @@ static void test_memlock(void **state)
 
 	(void)state;
 	if (on_sim())
-		skip(); /* nothing is pinned */
+		skip(); /* memory is not pinned */
 	pid = fork();
 	if (pid == 0)
 		over_limit();
@@ -168,7 +168,7 @@ static void test_memlock(void **state)
 	assert_int_equal(status, 0);
 }
 
-/* A device address is no pointer: it traps. */
+/* A CPU that dereferences a device address traps. */
 static void dereference(uint64_t address)
 {
 	volatile char *p = (volatile char *)(uintptr_t)address;
@@ -193,7 +193,7 @@ static void test_dereference(void **state)
 	openreg_bo_free(bo);
 }
 
-/* Another process finds nothing of what was there. */
+/* The card zeroes freed memory before another process gets it. */
 static void test_zeroed(void **state)
 {
 	struct card *c = *state;
@@ -213,7 +213,7 @@ static void test_zeroed(void **state)
 	openreg_device_close(other.dev);
 }
 
-/* The card gives memory back once no packet uses it. */
+/* Freed memory is free when no packet uses it any more. */
 static void await_all_free(struct card *c, struct openreg_memory_info *info)
 {
 	for (int i = 0; i < 1000; i++) {
@@ -230,13 +230,13 @@ static void test_no_leak(void **state)
 	struct card *c = *state;
 	struct openreg_memory_info before, after;
 
-	/* The last test's may be on its way. */
+	/* Memory of the previous test may not be free yet. */
 	await_all_free(c, &before);
 	for (int i = 0; i < 300; i++) {
 		struct openreg_bo *bo = vram(c, 1 << 20);
 
 		ok(openreg_fill_async(c->q, address(bo), 1, 1 << 20));
-		/* freed while the packet may run */
+		/* Free the buffer while the packet may run. */
 		openreg_bo_free(bo);
 		if (openreg_queue_wait(c->q, openreg_queue_submitted(c->q),
 				       LONG))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* A machine without a card, the driver loaded: the error says what helps. */
+/* A machine without a card, with the driver: the error text says what to do. */
 #include "harness.h"
 
 static void test_open(void **state)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* A machine with a card and no driver: the error names the driver. */
+/* A machine with a card but without a driver: the error text names the driver. */
 #include "harness.h"
 
 static void test_open(void **state)

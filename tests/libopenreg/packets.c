@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Builders against bytes written by hand from openreg_isa.h. */
+/* Compares the builders' packets with bytes written by hand from openreg_isa.h. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -21,7 +21,7 @@ static int clear(void **state)
 	return 0;
 }
 
-/* Compares, and sees to it that nothing behind was written. */
+/* Compares the packet; the bytes behind it must be unchanged. */
 static void expect(const uint8_t *bytes, size_t len)
 {
 	assert_memory_equal(slot, bytes, len);

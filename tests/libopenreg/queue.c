@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Rings: order, wrap, full, attributes, and what a launch costs in calls. */
+/* Queues: order, wrap, full ring, attributes, priorities, limits, WAIT and SIGNAL. */
 #include <pthread.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -29,7 +29,7 @@ static void test_sequence(void **state)
 		ok(openreg_queue_wait(c->q, (uint64_t)i, LONG));
 		assert_true(openreg_queue_completed(c->q) >= (uint64_t)i);
 	}
-	/* nothing new: the same number */
+	/* A submit without new packets returns the same number. */
 	assert_int_equal(ok(openreg_queue_submit(c->q)), 5);
 }
 
@@ -119,7 +119,7 @@ static void test_priorities(void **state)
 	}
 }
 
-/* High priority is for CAP_SYS_NICE. */
+/* High priority needs CAP_SYS_NICE. */
 static void ask_for_priority(void)
 {
 	struct openreg_queue_attr attr = OPENREG_QUEUE_ATTR_DEFAULT;
@@ -141,7 +141,7 @@ static void test_priority_refused(void **state)
 
 	(void)state;
 	if (on_sim())
-		skip(); /* one process has the card for itself */
+		skip(); /* a card inside the process allows every priority */
 	pid = fork();
 	if (pid == 0)
 		ask_for_priority();
@@ -150,8 +150,8 @@ static void test_priority_refused(void **state)
 }
 
 /*
- * Packets of every length, many times around a small ring: NOPs shift the
- * FILLs between them, each of which sets a word of its own.
+ * Packets of every length, many times around a small ring. NOPs of different lengths
+ * shift the FILLs; each FILL sets its own word.
  */
 static void wrap(struct card *c, uint32_t slots)
 {
@@ -192,7 +192,7 @@ static void test_wrap(void **state)
 	wrap(*state, 1024);
 }
 
-/* A ring that a WAIT holds becomes full, and says so; SIGNAL lets it go. */
+/* A WAIT blocks the ring until begin times out; after a SIGNAL the queue runs again. */
 static void test_full(void **state)
 {
 	struct card *c = *state;
@@ -216,10 +216,9 @@ static void test_full(void **state)
 	openreg_bo_free(bo);
 }
 
-/* A small ring and no pauses: begin waits, and nothing is lost. */
 #define STEPS 40
 
-/* Lets one packet after the other go on. */
+/* Satisfies one WAIT after the other. */
 static void *step(void *word)
 {
 	for (uint64_t i = 1; i <= STEPS; i++) {
@@ -229,7 +228,7 @@ static void *step(void *word)
 	return NULL;
 }
 
-/* A full ring that empties slowly is no failure, however long that takes. */
+/* A full ring that drains slowly does not time out. */
 static void run_full_but_moving(struct card *c, int64_t timeout_ns)
 {
 	struct openreg_queue *q = make_queue(c, 64, timeout_ns);
@@ -257,6 +256,7 @@ static void test_full_but_moving(void **state)
 	run_full_but_moving(*state, INT64_MAX);
 }
 
+/* A small ring without pauses: begin waits for room, and every packet runs. */
 static void test_overrun(void **state)
 {
 	struct card *c = *state;
@@ -317,7 +317,7 @@ static void test_limit(void **state)
 	still_works(c);
 }
 
-/* WAIT and SIGNAL tie two queues together, whichever is first. */
+/* WAIT and SIGNAL order the packets of two queues. */
 static void test_cross_queue(void **state)
 {
 	struct card *c = *state;

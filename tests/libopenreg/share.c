@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Memory of one open device in another, by way of a dma-buf. */
+/* Two open devices share memory through a dma-buf. */
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -50,7 +50,7 @@ static void copy(struct card *c, struct openreg_bo *dst, struct openreg_bo *src)
 	run(c);
 }
 
-/* What one writes the other reads, and it stays when the first has left. */
+/* One device reads what the other wrote; the memory stays after the exporter's free. */
 static void test_share(void **state)
 {
 	struct pair *p = *state;
@@ -84,7 +84,7 @@ static void test_share(void **state)
 	}
 }
 
-/* A dma-buf that is here already, as often as one likes. */
+/* Repeated exports and imports of one dma-buf give one BO for each device. */
 static void test_same(void **state)
 {
 	struct pair *p = *state;
@@ -101,7 +101,7 @@ static void test_same(void **state)
 	assert_ptr_equal(in, again);
 	memset(mapped(in), 7, SIZE);
 
-	/* Each is there until the last that was given has gone. */
+	/* A BO exists until the last reference is freed. */
 	openreg_bo_free(bo);
 	assert_int_equal(((uint8_t *)mapped(same))[SIZE - 1], 7);
 	openreg_bo_free(same);
@@ -111,7 +111,7 @@ static void test_same(void **state)
 	assert_int_equal(((uint8_t *)mapped(dst))[SIZE - 1], 7);
 	openreg_bo_free(again);
 
-	/* Only the files have it now, and that is enough. */
+	/* Now only the file descriptors keep the memory. */
 	ok(openreg_bo_import(p->b->dev, second, &in));
 	copy(p->b, dst, in);
 	assert_int_equal(((uint8_t *)mapped(dst))[0], 7);
@@ -187,7 +187,7 @@ static void child(struct pair *p, struct openreg_bo *bo, int fd)
 	_exit(*(uint8_t *)mapped(in) == 5 ? 0 : 4);
 }
 
-/* The child has the file, and nothing else of its parent's. */
+/* A child can use the file descriptor, but no other object of its parent. */
 static void test_fork(void **state)
 {
 	struct pair *p = *state;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Waiting: spinning, asleep, in time and too late, by many threads. */
+/* Waits: polling and asleep, with timeouts, by many threads. */
 #include <pthread.h>
 #include <time.h>
 #include <unistd.h>
@@ -14,7 +14,7 @@ static int64_t now(void)
 	return ts.tv_sec * SECOND + ts.tv_nsec;
 }
 
-/* A word that holds a queue until somebody sets it. */
+/* A word on which a queue waits until gate_open() sets it. */
 struct gate {
 	struct card *c;
 	struct openreg_bo *bo;
@@ -84,7 +84,7 @@ static void test_past(void **state)
 	ok(openreg_queue_wait(c->q, 1, 0));
 	ok(openreg_queue_wait(c->q, 1, INT64_MAX));
 	ok(openreg_queue_wait_until(c->q, 1, INT64_MIN));
-	/* one that nobody has submitted */
+	/* A packet that was not submitted. */
 	fails(openreg_queue_wait(c->q, 2, SECOND / 100), ETIME, "packet 2");
 	fails(openreg_queue_wait(c->q, UINT64_MAX, SECOND / 100), ETIME, "");
 }
@@ -97,7 +97,7 @@ static void test_asleep(void **state)
 
 	openreg_queue_set_spin(c->q, 0);
 	for (int i = 0; i < 1000; i++) {
-		/* one that is over before anybody asks, or one that is not */
+		/* Most packets complete before the wait; a large fill does not. */
 		if (i % 10)
 			ok(openreg_push_nop(c->q));
 		else
@@ -139,7 +139,7 @@ static void *waiter_main(void *arg)
 	const int64_t end = now() + LONG;
 
 	w->ret = openreg_queue_wait_until(w->q, w->seq, end);
-	/* nobody woke it: it only found its packet done in the end */
+	/* The wait ended by its timeout, not by a wake-up. */
 	if (now() >= end)
 		w->ret = -ETIME;
 	if (w->ret == 0 && openreg_queue_completed(w->q) < w->seq)
@@ -147,7 +147,7 @@ static void *waiter_main(void *arg)
 	return NULL;
 }
 
-/* Many threads asleep on packets of one queue, woken each for its own. */
+/* Many threads sleep, each on its own packet of one queue; all wake. */
 static void test_many_waiters(void **state)
 {
 	struct card *c = *state;
@@ -173,7 +173,7 @@ static void test_many_waiters(void **state)
 	gate_end(&g);
 }
 
-/* A fault wakes those who sleep on what will never run. */
+/* A fault wakes the waiters of packets that will never run. */
 static void test_fault_wakes(void **state)
 {
 	struct card *c = *state;
@@ -191,7 +191,7 @@ static void test_fault_wakes(void **state)
 	gate_open(&g);
 	pthread_join(w.thread, NULL);
 	assert_int_equal(w.ret, -EIO);
-	/* what came before has completed */
+	/* The packet before the fault has completed. */
 	ok(openreg_queue_wait(c->q, g.seq, 0));
 	assert_int_equal(openreg_queue_fault(c->q, &f), 1);
 	assert_int_equal(f.seq, g.seq + 1);
@@ -202,8 +202,8 @@ static void test_fault_wakes(void **state)
 }
 
 /*
- * A producer that rests just as long as the card takes to fall asleep: a
- * doorbell that the wake rule loses stops it for good.
+ * The wake rule: the pauses between packets are about the time in which the card falls
+ * asleep. A lost doorbell makes a wait time out.
  */
 static void test_wake_rule(void **state)
 {
@@ -213,7 +213,7 @@ static void test_wake_rule(void **state)
 	const int64_t end = now() + 10 * SECOND;
 
 	openreg_queue_set_spin(c->q, LONG);
-	/* fewer where processors are busy, and waiters that spin wait for them */
+	/* Fewer rounds on a busy machine, where polling waiters delay the card. */
 	for (int i = 0; i < 3000 && (i < 400 || now() < end); i++) {
 		const int64_t rest = now() + i % 400 * 1000;
 
@@ -234,7 +234,7 @@ static void *open_later(void *gate)
 	return NULL;
 }
 
-/* The longest of times is no time that has passed. */
+/* A spin of INT64_MAX does not overflow: the wait polls and does not sleep. */
 static void test_spinning_for_ever(void **state)
 {
 	struct card *c = *state;
@@ -266,7 +266,7 @@ static void *wait_for_dropped(void *data)
 	return NULL;
 }
 
-/* Whether they poll or sleep, and though the queue stops for a moment. */
+/* A reset completes polling and sleeping waits, although the queue stops for a moment. */
 static void test_reset_completes(void **state)
 {
 	struct card *c = *state;
@@ -294,8 +294,8 @@ static void test_reset_completes(void **state)
 }
 
 /*
- * The same without a wait in between: the tail moves while the card falls
- * asleep, wakes, and falls asleep again.
+ * The wake rule without waits: the tail moves while the card falls asleep, wakes, and
+ * falls asleep again.
  */
 static void test_wake_rule_unwatched(void **state)
 {
