@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-/* A thread that is cancelled within a call leaves the card to the others. */
+/* After a thread is cancelled during a call, other threads can still use the card. */
 #include <pthread.h>
 #include <unistd.h>
 
 #include "harness.h"
 
 #define ROUNDS 20
-#define NEVER 1000000 /* a packet that nobody submits */
+#define NEVER 1000000 /* a packet that is never submitted */
 
 static void *wait_long(void *state)
 {

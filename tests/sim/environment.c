@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * What the environment says of the cards. It is read once, so every case is a
- * child of its own.
+ * Environment variables that configure the cards. The library reads them once, so every
+ * case runs in its own child.
  */
 #include <sys/wait.h>
 #include <unistd.h>
@@ -13,7 +13,7 @@ struct setting {
 	const char *value;
 };
 
-/* Exit status of what the child makes of the settings. */
+/* Exit status of probe in a child with these settings. */
 static int in_child(const struct setting *settings, int (*probe)(const void *),
 		    const void *arg)
 {
@@ -30,7 +30,7 @@ static int in_child(const struct setting *settings, int (*probe)(const void *),
 	return WEXITSTATUS(status);
 }
 
-/* 0 if opening fails and the text has this part. */
+/* 0 if the open fails and its error text contains part. */
 static int refused(const void *part)
 {
 	struct openreg_device *dev;
@@ -88,8 +88,10 @@ static void test_bad_transport(void **state)
 	(void)state;
 	assert_int_equal(refused_with("OPENREG_TRANSPORT", "qemu",
 				      "set it to 'kernel'"), 0);
-	/* The default is the kernel's device, and where there is none both are
-	 * named. */
+	/*
+	 * The default is the kernel's device. Without a card the error text names the
+	 * other transport, too.
+	 */
 	if (access("/dev/openreg", F_OK))
 		assert_int_equal(refused_with("OPENREG_TRANSPORT", "",
 					      "OPENREG_TRANSPORT=sim"), 0);

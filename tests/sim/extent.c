@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* The allocator of device memory against a map of every unit. */
+/* Checks the allocator of device memory against a map of every unit. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* A card that lives and ends with its process. */
+/* A card begins and ends with its process. */
 #include <pthread.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -9,7 +9,7 @@
 
 #define SIZE (1 << 20)
 
-/* A packet that runs on until long after its process has ended. */
+/* Packets that take much longer than the process lives. */
 static void keep_busy(struct card *c)
 {
 	struct openreg_bo *bo = vram(c, 256 << 20);
@@ -77,7 +77,7 @@ static void test_exit(void **state)
 	}
 }
 
-/* A child of one that has a card has its own; the parent's goes on. */
+/* A child of a process with a card opens its own card; the parent's card still works. */
 static void open_in_child(void)
 {
 	void *state;
@@ -95,7 +95,7 @@ static void test_fork(void **state)
 	still_works(c);
 }
 
-/* Closed with everything open and busy; all of the memory is there again. */
+/* A close with busy queues and open buffers frees all memory. */
 static void test_close_busy(void **state)
 {
 	struct openreg_memory_info before, after;
@@ -116,7 +116,7 @@ static void test_close_busy(void **state)
 	still_works(c);
 }
 
-/* What the card still writes stays with its owner until it no longer does. */
+/* Closing a registration waits until the card no longer writes the memory. */
 static void test_unregister_busy(void **state)
 {
 	struct card *c = *state;
@@ -134,7 +134,7 @@ static void test_unregister_busy(void **state)
 		while (!p[0])
 			;
 		openreg_bo_free(dst);
-		/* A write from now on would be a SIGSEGV. */
+		/* A write of the card after this is a SIGSEGV. */
 		munmap((void *)p, size);
 	}
 	run(c);

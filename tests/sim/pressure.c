@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Memory that is on its way back is waited for, whoever had it. */
+/* An allocation waits for memory of closed buffers, also of other open devices. */
 #include <pthread.h>
 #include <unistd.h>
 
@@ -12,7 +12,7 @@ struct taker {
 	pthread_t thread;
 	struct card *c;
 	uint64_t size;
-	bool after_free; /* it begins when another thread is about to free */
+	bool after_free; /* begin when another thread has closed its buffer */
 	int ret;
 };
 
@@ -49,7 +49,7 @@ static void finish(struct taker *t)
 	assert_int_equal(t->ret, 0);
 }
 
-/* A packet runs that uses all of it. */
+/* A buffer that a running packet uses. */
 static struct openreg_bo *busy(struct card *c)
 {
 	struct openreg_bo *bo = vram(c, LARGE);
@@ -61,7 +61,7 @@ static struct openreg_bo *busy(struct card *c)
 	return bo;
 }
 
-/* It is zeroed, which takes a while, before it is free. */
+/* The card zeroes closed memory before the memory is free: allocations wait. */
 static void test_freeing(void **state)
 {
 	struct taker t = { .c = *state, .size = LARGE, .after_free = true };
@@ -75,7 +75,7 @@ static void test_freeing(void **state)
 	}
 }
 
-/* Several threads ask for what is in use; each sees that it is coming. */
+/* Several threads allocate memory that a packet still uses; each one waits. */
 static void test_closing(void **state)
 {
 	struct taker t[4];
@@ -95,7 +95,7 @@ static void test_closing(void **state)
 	}
 }
 
-/* Whoever has freed it makes no more calls. */
+/* Another open device gets the memory; the first one makes no more calls. */
 static void test_other_open(void **state)
 {
 	struct card other;
@@ -112,7 +112,7 @@ static void test_other_open(void **state)
 	openreg_device_close(other.dev);
 }
 
-/* The same for one who goes while packets use it. */
+/* The same if the first device is closed while packets use the memory. */
 static void test_other_close(void **state)
 {
 	struct card other;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Processes that fork or end while the card's engines are at work. */
+/* Processes that fork or exit while the card's engines work. */
 #include <pthread.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -9,9 +9,9 @@
 #define MATRIX 64
 #define MATRIX_BYTES (MATRIX * MATRIX * 4)
 
-static unsigned int shape; /* no two products are alike */
+static unsigned int shape; /* gives each product another shape */
 
-/* A product that the card has to make a kernel for. */
+/* A product for which the card must compile a new kernel. */
 static void push_product(struct card *c, uint64_t at)
 {
 	unsigned int s = __atomic_fetch_add(&shape, 1, __ATOMIC_RELAXED);
@@ -80,7 +80,7 @@ static void child(void)
 	_exit(0);
 }
 
-/* Whatever the other threads were at, a child's own devices work. */
+/* A child's own devices work, at any point of the other threads' work. */
 static void test_fork(void **state)
 {
 	pthread_t thread[2];
@@ -122,7 +122,7 @@ static struct openreg_bo *last_bo;
 static void leave_products(void)
 {
 	last_bo = vram(&last, 3 * MATRIX_BYTES);
-	/* Each time some of them were made before the end. */
+	/* Vary how many kernels the card has compiled before the exit. */
 	multiply(&last, shape % 5);
 	for (unsigned int i = 0; i < 300; i++)
 		push_product(&last, address(last_bo));
@@ -141,7 +141,7 @@ static void exit_multiplying(void)
 	leave_products();
 }
 
-/* The engines are at work on new shapes when the process ends. */
+/* The process exits while the engines compile kernels. */
 static void test_exit(void **state)
 {
 	(void)state;
@@ -206,7 +206,7 @@ static void exit_while_waiting(void)
 	usleep(5000);
 }
 
-/* Whoever sleeps on a card that stops is told. */
+/* A card that stops wakes its waiters. */
 static void test_late_waiter(void **state)
 {
 	(void)state;
