@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * A matrix unit for hosts that have none: what amx.h says, in the plainest way. A
- * panel has its 32 rows or columns one after the other, each with the k of a step.
- * It stands in for the host's unit in the tests that are linked with it.
+ * The interface of amx.h in plain C, for hosts without a matrix unit. A test linked with
+ * this file uses it in place of the host's unit. A panel has 32 rows or columns, one
+ * after the other, each with the k elements of a step.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -139,7 +139,7 @@ static void transpose(float *to, int64_t to_ld, const float *from,
 	}
 }
 
-/* By k first: a row of sums is then a loop of its own. */
+/* Transposes to k first, so that a row of sums is one inner loop. */
 static void spread(numbers *to, const part *from, unsigned int parts)
 {
 	unsigned int i, k, p;
@@ -153,7 +153,7 @@ static void spread(numbers *to, const part *from, unsigned int parts)
 	}
 }
 
-/* A step's products are added up by themselves, in two halves, as the unit does. */
+/* Adds up a step's products separately, in two halves, as the unit does. */
 static void multiply(float *sums, numbers a, numbers b)
 {
 	unsigned int i, j, k;
@@ -185,7 +185,7 @@ static void block(float *sums, const void *a, const void *b, size_t steps,
 		spread(x, (const part *)a + s * parts, parts);
 		spread(y, (const part *)b + s * parts, parts);
 		for (p = 0; p < parts; p++) {
-			/* What is small loses less if it comes first. */
+			/* Add the small parts first: they lose less then. */
 			for (q = parts; q-- > 0;) {
 				if (p + q < PARTS)
 					multiply(sums, x[p], y[q]);

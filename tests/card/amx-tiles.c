@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * The card's kernels for AMX on the eight tiles of this file, for hosts that have
- * AVX512-BF16 and no AMX. As the processor does it, but in two things: what it
- * refuses ends the test, and a sanitizer sees what tiles are loaded from and stored to.
+ * Emulates the eight AMX tiles for the card's AMX kernels, on hosts with AVX512-BF16 but
+ * without AMX. Two differences to the processor: a refused operation ends the test, and a
+ * sanitizer sees the loads and stores of tiles.
  */
 #include <immintrin.h>
 #include <stdlib.h>
@@ -45,7 +45,7 @@ static void expect(bool good)
 		abort();
 }
 
-/* The card has all tiles of the greatest size, so no other is known here. */
+/* The card uses only tiles of the greatest size, so no other size is emulated. */
 static void tile_loadconfig(const void *from)
 {
 	struct tile_config config;
@@ -93,11 +93,11 @@ static void tile_stored(int tile, void *to, size_t stride)
 		memcpy((char *)to + i * stride, unit.tile[tile][i], ROW_BYTES);
 }
 
-/* The first of two bf16 of each element, and the second, as f32. */
+/* The first and the second bf16 of each element, as f32. */
 #define LOW(x) ((__m512)_mm512_slli_epi32(x, 16))
 #define HIGH(x) ((__m512)_mm512_and_si512(x, _mm512_set1_epi32(-0x10000)))
 
-/* A step's products are added up by themselves: the first of each two, and the second. */
+/* Adds up a step's products separately: the first of each pair, and the second. */
 __attribute__((target("avx512f"))) static void
 multiply_row(uint32_t *to, const uint32_t *a, uint32_t (*b)[COLUMNS])
 {
@@ -115,7 +115,7 @@ multiply_row(uint32_t *to, const uint32_t *a, uint32_t (*b)[COLUMNS])
 					   _mm512_add_ps(low, high)));
 }
 
-/* Subnormal numbers are zero to the unit, as operands and as results. */
+/* The unit treats subnormal operands and results as zero. */
 static void tile_dpbf16ps(int to, int a, int b)
 {
 	unsigned int control = _mm_getcsr(), i;
@@ -127,9 +127,9 @@ static void tile_dpbf16ps(int to, int a, int b)
 	_mm_setcsr(control);
 }
 
-#define SKIPPED 77 /* as meson has it */
+#define SKIPPED 77 /* meson's exit status for a skipped test */
 
-/* Before the kernels, whose instructions not each host has. */
+/* Skip the test before a kernel uses instructions that the host lacks. */
 const struct openreg_amx *openreg_amx(void)
 {
 	if (!__builtin_cpu_supports("avx512bf16"))

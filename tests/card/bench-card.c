@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the card can do without a VM around it: the limits that the figures
- * from the guest are held against. One JSON object a line.
+ * Speed of the card without a VM: the upper limits for the figures from a guest. Prints
+ * one JSON object a line.
  * usage: bench-card [WORKERS]
  */
 #include <omp.h>
@@ -52,7 +52,7 @@ static void add16(struct pkt *p)
 	pkt_instr(p, OPENREG_V_STORE, OPENREG_VT_F32, 0, 2, 0, 0, 0);
 }
 
-/* p NULL: NOPs */
+/* Packets a second; p NULL: NOPs. */
 static void bench_stream(struct tq *q, struct pkt *p, const char *what)
 {
 	const unsigned int n = 1000000;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * The compute engine by itself: what it makes of memory's and oneDNN's speed.
- * One JSON object a line. Times are the best of several.
+ * Speed of the compute engine alone, compared with memory and oneDNN. Prints one JSON
+ * object a line. Each time is the best of several runs.
  * usage: bench-engine [THREADS: 1 or 2]
  */
 #include <pthread.h>
@@ -207,7 +207,7 @@ static void bench_softmax(const char *what, unsigned int axis, int64_t rows,
 	report(what, best(5) * 1e9 / (double)(rows * columns), "ns/element");
 }
 
-/* rows of width f32, picked from or put into a table of as many. */
+/* Rows of width f32, read from or written to a table of as many rows. */
 static void bench_index(const char *what, unsigned int mode, int64_t rows,
 			int64_t width, int64_t places)
 {
@@ -284,7 +284,7 @@ static const struct {
 	{ "f16", OPENREG_F16 },
 };
 
-/* Normal numbers: on subnormal ones and NaN the card takes a slower way. */
+/* Normal numbers: for subnormal numbers and NaN the card uses slower code. */
 static void fill_floats(unsigned int dtype)
 {
 	uint16_t *hx = (uint16_t *)x, *hy = (uint16_t *)y;
@@ -303,7 +303,7 @@ static void fill_floats(unsigned int dtype)
 	}
 }
 
-/* Ours, theirs, and ours as a part of theirs, in operations a second. */
+/* Reports both speeds, in operations a second, and their ratio. */
 static void compare(const char *what, double ours, double theirs)
 {
 	char longer[80];
@@ -349,7 +349,7 @@ static void bench_memcpy(void)
 
 enum { IMAGES = 16, CHANNELS = 64, EDGE = 56, TAPS = 3 };
 
-/* Windows of 3 by 3; immediates as CONV and POOL have them. */
+/* The immediates of CONV and POOL for windows of 3 by 3. */
 static void put_windows(int64_t stride)
 {
 	const int64_t three[5][3] = { { 1, TAPS, TAPS },
@@ -472,7 +472,7 @@ static void bench_scans(void)
 		   OPENREG_SCAN_LOGSUMEXP, 1, 1024, 1024);
 }
 
-/* x is as large as rows of n elements make it. */
+/* Sorts rows of n elements in x. */
 static void bench_sort(const char *what, unsigned int dtype, int64_t rows,
 		       int64_t n, int64_t count)
 {
@@ -502,7 +502,7 @@ static void bench_sorts(void)
 		   10);
 }
 
-/* Aligned as memory of the card is. */
+/* Aligned like memory of the card. */
 static float *numbers(void)
 {
 	float *p = aligned_alloc(4096, POINTS * sizeof(*p));

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/* oneDNN by itself, with its own threads: what the engine's figures are held against. */
+/* oneDNN alone, with its own threads: the figures to compare the engine with. */
 #ifndef BENCH_NATIVE_H
 #define BENCH_NATIVE_H
 
 #include <stdint.h>
 
-/* Seconds of the best of several; dtype is one of OPENREG_F32, _BF16, _F16. */
+/* Seconds of the best of several runs. dtype: OPENREG_F32, _BF16 or _F16. */
 double native_matmul(unsigned int dtype, int64_t n, int threads);
 
 /*
- * size is { images, channels, height, width } of input and output alike; taps by
- * taps. The time has the orders of input, weights and output changed as well, as
- * torch's CPU does.
+ * size is { images, channels, height, width } of both input and output; the window has
+ * taps by taps elements. The time includes reordering input, weights and output, as
+ * torch does it on the CPU.
  */
 double native_conv(unsigned int dtype, const int64_t size[4], int64_t taps,
 		   int threads);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* The driver's half of the rig: admin commands and queues. */
+/* The driver's part of the rig: admin commands and queues. */
 #include <string.h>
 
 #include "host.h"
 
 #define C_PAGE(field) offsetof(struct openreg_card_page, field)
 
-/* Words that the card stores one by one. */
+/* Loads a struct word by word, as the card stores it. */
 static void load_words(struct rig *rig, uint64_t bus, void *to, size_t len)
 {
 	size_t off;

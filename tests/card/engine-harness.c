@@ -73,7 +73,7 @@ uint32_t args_check(struct openreg_args *args)
 	return openreg_engine_check(args).code;
 }
 
-/* A phase, worked on by two threads with a scratch each. */
+/* A phase of a job. Two threads run its slices, each with its own scratch. */
 struct phase {
 	struct openreg_job *job;
 	unsigned int number;
@@ -164,7 +164,7 @@ void random_seed(uint64_t seed)
 	random_state = seed * 2 + 1;
 }
 
-/* A Weyl sequence through a mixing function. */
+/* A Weyl sequence, then a mixing function. */
 uint64_t random_u64(void)
 {
 	uint64_t x = random_state += 0x9e3779b97f4a7c15;
@@ -221,7 +221,7 @@ int64_t element_get_int(unsigned int dtype, const void *ptr, int64_t at)
 	case OPENREG_BOOL:
 		return ((const uint8_t *)ptr)[at] != 0;
 	default:
-		fail_msg("dtype %u is no integer", dtype);
+		fail_msg("dtype %u is not an integer dtype", dtype);
 		return 0;
 	}
 }

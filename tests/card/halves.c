@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Tensors of bf16, and what a test expects of them. */
+/* Tensors of bf16 with their expected values. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -28,7 +28,7 @@ static void lay_out(struct tensor *t, enum order order)
 
 	t->at = (struct layout){ .origin = 0 };
 	for (i = 0; i < t->ndim; i++) {
-		/* [n, g, oc, ic, space]: space is outside of channels. */
+		/* [n, g, oc, ic, space]: the channels are innermost. */
 		static const uint8_t last[DIMS] = { 3, 2, 1, 6, 5, 4, 0 };
 		static const uint8_t turned[4] = { 1, 2, 3, 0 };
 		unsigned int d = order == CHANNELS_LAST ? last[i] :

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tensors of bf16 for tests on hosts that multiply bf16 faster than f32. They hold whole
- * numbers: each sum is exact in f32, whatever its order, and is rounded once.
+ * Tensors of bf16 for tests on hosts that multiply bf16 faster than f32. Their elements
+ * are small integers, so each sum is exact in f32 in any order, and is rounded once.
  */
 #ifndef HALVES_H
 #define HALVES_H
@@ -10,28 +10,28 @@
 
 #define DIMS 7
 
-/* Numbers, dense and row-major, and how memory holds them. */
 struct tensor {
 	unsigned int ndim;
 	int64_t size[DIMS], count;
-	struct layout at;
-	float *value;
-	uint16_t *memory;
+	struct layout at; /* of memory */
+	float *value; /* the numbers, dense and row-major */
+	uint16_t *memory; /* the same numbers as bf16 */
 };
 
 enum order { DENSE, CHANNELS_LAST, TURNED, GAPS, APART };
 
 uint16_t as_half(float x);
 
-/* Numbers from -3 to 3. */
+/* Makes a tensor of random integers from -3 to 3. */
 void make(struct tensor *t, enum order order);
-/* Along these dimensions all elements are one; it has the last one's number. */
+/* Sets the strides along these dimensions to 0: shared elements get their last value. */
 void repeat(struct tensor *t, unsigned int dims);
 void release(struct tensor *t);
+/* Fills memory with NaN. */
 void soil(struct tensor *t);
-/* The result against t's numbers; NaN is any NaN. */
+/* Compares memory with value; any NaN equals any other NaN. */
 void expect_values(const struct tensor *t);
-/* A tensor's strides over a packet's dimensions, of which it has some. */
+/* Adds t as an operand, with stride 0 along dimension d if bit d of dims is 0. */
 void operand(struct openreg_args *args, const struct tensor *t,
 	     unsigned int dims);
 

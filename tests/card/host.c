@@ -37,7 +37,7 @@ static uint8_t *reach(struct rig *rig, uint64_t bus, uint64_t len)
 	return rig->mem + (bus - HOST_BUS);
 }
 
-/* In the card's threads cmocka's assertions would jump to another's stack. */
+/* Aborts: a cmocka assertion in a card's thread would longjmp to another stack. */
 #define must(cond)                                                             \
 	do {                                                                   \
 		if (!(cond)) {                                                 \

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A host for the card under test: memory at made-up bus addresses, vectors
- * that are counted, and a driver's half of the admin ring and the queues.
+ * A host for the card under test. It has memory at invented bus addresses, counts raised
+ * vectors, and does the driver's part of the admin ring and of the queues.
  */
 #ifndef TEST_HOST_H
 #define TEST_HOST_H
@@ -36,8 +36,8 @@ struct rig {
 	atomic_uint windows;
 	atomic_uint threads;
 	atomic_bool paused;
-	_Atomic uint64_t loads; /* of 64 bits, by window */
-	_Atomic uint64_t dirty; /* bytes told to vram_written */
+	_Atomic uint64_t loads; /* number of 64-bit loads through windows */
+	_Atomic uint64_t dirty; /* bytes reported by vram_written */
 	uint64_t admin_base, admin_cpl, fault_base;
 	uint64_t released; /* a page for each context */
 	uint32_t admin_tail;
@@ -56,11 +56,12 @@ struct tq {
 
 struct rig *rig_new(unsigned int workers);
 struct rig *rig_new_spin(unsigned int workers, unsigned int spin_us);
-/* A card of the same shape on the same memory, paused and fresh, or enabled. */
+/* Makes a new card with the same configuration and memory; the card is not enabled. */
 void rig_make_card(struct rig *rig);
+/* Sets up the rings and enables the card. */
 void rig_enable(struct rig *rig);
 void rig_free(struct rig *rig);
-/* cmocka fixtures: two workers, enabled. */
+/* cmocka fixtures: an enabled card with two workers. */
 int rig_setup(void **state);
 int rig_teardown(void **state);
 
@@ -71,20 +72,23 @@ uint64_t rig_load(struct rig *rig, uint64_t bus);
 void rig_store(struct rig *rig, uint64_t bus, uint64_t value);
 void rig_pause(struct rig *rig);
 uint32_t rig_reg(struct rig *rig, uint32_t off);
-/* Until cond holds; fails the test if that takes minutes. */
+/* Waits until cond holds; fails the test after two minutes. */
 #define WAIT_FOR(cond)                                                         \
 	do {                                                                   \
 		uint64_t end_ = host_now() + 120000000000ULL;                  \
 		while (!(cond)) {                                              \
 			if (host_now() > end_)                                 \
-				fail_msg("waited in vain for: %s", #cond);     \
+				fail_msg("timed out waiting for: %s", #cond);  \
 			host_rest();                                           \
 		}                                                              \
 	} while (0)
 uint64_t host_now(void);
 void host_rest(void);
 
-/* Admin: submit returns the index; wait the status; admin does both. */
+/*
+ * Admin commands: rig_submit() returns the command's index, rig_status() waits and
+ * returns the status, rig_admin() does both.
+ */
 uint32_t rig_submit(struct rig *rig, const struct openreg_admin_cmd *cmd);
 bool rig_completed(struct rig *rig, uint32_t index);
 uint32_t rig_status(struct rig *rig, uint32_t index);
@@ -96,31 +100,31 @@ bool rig_released(struct rig *rig, uint32_t ctx, uint32_t id);
 bool rig_unbind(struct rig *rig, uint32_t ctx, uint32_t id);
 struct openreg_admin_cmd cmd_vram(uint32_t ctx, uint32_t id, uint64_t off,
 				  uint64_t len, uint32_t perm);
-/* Pages from bus on, in reverse order if scattered. */
+/* A segment of the pages at bus, in reverse order if scattered. */
 struct openreg_admin_cmd cmd_system(struct rig *rig, uint32_t ctx, uint32_t id,
 				    uint64_t bus, uint64_t len, uint32_t perm,
 				    bool scattered);
 #define RW (OPENREG_SEG_READ | OPENREG_SEG_WRITE)
 /*
- * Contexts 1 and 2, with len bytes of VRAM each as segment 1, and of system memory as
- * segment 2, of which that of context 2 is scattered and a peer's.
+ * Makes contexts 1 and 2. In each, segment 1 has len bytes of VRAM and segment 2 has len
+ * bytes of system memory. Segment 2 of context 2 is scattered and of kind PEER.
  */
 void rig_bind_two(struct rig *rig, uint64_t len);
 
 struct openreg_admin_cmd cmd_queue(struct tq *q, uint32_t priority);
 void tq_init(struct rig *rig, struct tq *q, uint32_t ctx, uint32_t id,
 	     uint32_t slots);
-/* Context ctx must exist; doorbell and vector follow from id. */
+/* Creates a queue in an existing context; id decides its doorbell and vector. */
 void tq_create(struct rig *rig, struct tq *q, uint32_t ctx, uint32_t id);
-void tq_publish(struct tq *q); /* stores tail, rings if asleep */
+void tq_publish(struct tq *q); /* stores the tail; rings the doorbell if asleep */
 uint64_t tq_completed(struct tq *q);
 uint32_t tq_state(struct tq *q);
 void tq_arm(struct tq *q, uint64_t seq);
-void tq_wait(struct tq *q); /* for all that is published */
+void tq_wait(struct tq *q); /* for all published packets */
 struct openreg_fault_summary tq_wait_fault(struct tq *q);
 struct openreg_fault_record rig_record(struct rig *rig, uint32_t i);
 uint32_t tq_reset(struct tq *q, uint64_t head, uint64_t seq);
-/* After a fault: to the tail, and all records are taken. */
+/* After a fault: resets the queue to its tail and consumes all fault records. */
 void tq_recover(struct tq *q);
 
 /* Packets. */
@@ -137,11 +141,11 @@ void pkt_imm(struct pkt *p, uint64_t value);
 void pkt_instr(struct pkt *p, unsigned int op, unsigned int type,
 	       unsigned int dst, unsigned int a, unsigned int b, unsigned int c,
 	       unsigned int aux);
-/* Into the ring, not yet published; pads at its end. Waits for room. */
+/* Writes a packet into the ring without publishing it; pads the end, waits for room. */
 void tq_push(struct tq *q, struct pkt *p);
 void tq_nop(struct tq *q);
 void tq_run(struct tq *q, struct pkt *p); /* push, publish, wait */
-/* The same for a packet that ends with that fault, or with none. */
+/* The same for a packet that must end with this fault code; NONE: without a fault. */
 struct openreg_fault_summary tq_expect(struct tq *q, struct pkt *p,
 				       uint32_t code);
 
@@ -150,9 +154,9 @@ void pkt_copy(struct pkt *p, uint64_t dst, uint64_t src, unsigned int dtype,
 	      int64_t n);
 void pkt_sync(struct pkt *p, unsigned int opcode, unsigned int arg,
 	      uint64_t addr, uint64_t value);
-/* x[i] = f(x[i]) through a long program: milliseconds of work, in place */
+/* Adds 1 to n elements in place, rounds times in one program: milliseconds of work. */
 void pkt_grind(struct pkt *p, uint64_t addr, int64_t n, unsigned int rounds);
-/* Sums one I32 as often as a packet may: minutes of work; 12 bytes at addr */
+/* Sums one I32 as often as a packet may: minutes of work. Uses 12 bytes at addr. */
 void pkt_endless(struct pkt *p, uint64_t addr);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Building packets by hand. */
+/* Packet builders of the rig, independent of libopenreg. */
 #include <string.h>
 
 #include "host.h"

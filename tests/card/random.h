@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The same numbers in every run. */
+/* Random numbers, the same in every run. */
 #ifndef TEST_RANDOM_H
 #define TEST_RANDOM_H
 

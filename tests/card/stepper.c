@@ -16,7 +16,7 @@
 #endif
 
 #define RW (OPENREG_SEG_READ | OPENREG_SEG_WRITE)
-#define GUARD 1024 /* bytes on both sides of a segment that are looked at */
+#define GUARD 1024 /* checked bytes on each side of a segment */
 #define GUARD_BYTE 0xa5
 
 const struct stepper_place stepper_places[STEPPER_PLACES] = {
@@ -312,7 +312,7 @@ struct queue *stepper_make_queue(struct stepper *rig)
 	return rig->card->queue[0];
 }
 
-/* One worker's turn or slice; or its sleep, which puts queues to sleep. */
+/* One turn or slice of a worker. Without work the worker puts idle queues to sleep. */
 static bool worker_step(struct stepper *rig, unsigned int n)
 {
 	struct openreg_card *card = rig->card;
@@ -373,7 +373,7 @@ uint64_t stepper_push(struct stepper *rig, unsigned int n, uint64_t *tail,
 	return numbers;
 }
 
-/* What packets find in memory: noise, small integers, small floats, zeros. */
+/* Contents for the packets' memory: noise, small integers, small floats, zeros. */
 static void make_images(uint8_t (*images)[32768])
 {
 	uint64_t x = 88172645463325252ULL;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A card whose threads were never started: who has it does their work step by
- * step, in one thread, so that the same input always takes the same way. For
- * the fuzzers, and for tests that count.
+ * A card without threads. The caller runs the threads' work step by step in one thread,
+ * so the same input always takes the same path. For fuzzers, and for tests that count
+ * allocations.
  *
- * Memory is small. The host's callbacks abort where the card breaks their
- * contract, and with ASan whatever of VRAM is in no segment is poisoned.
+ * Memory is small. The host's callbacks abort if the card breaks their contract. With
+ * ASan, all VRAM outside of the segments is poisoned.
  */
 #ifndef TEST_STEPPER_H
 #define TEST_STEPPER_H
@@ -18,7 +18,7 @@
 #define STEPPER_BUS 0x100000000ULL
 #define STEPPER_MEM (128u << 10)
 #define STEPPER_VRAM (2u << 20)
-#define STEPPER_USED 0x40000 /* bytes of VRAM that have segments */
+#define STEPPER_USED 0x40000 /* bytes of VRAM in which all segments lie */
 #define STEPPER_QUEUES 4
 #define STEPPER_SLOTS 64 /* of a ring */
 #define STEPPER_ADMIN_SLOTS 64
@@ -43,17 +43,17 @@
 		}                                                              \
 	} while (0)
 
-/* The segments that packets of the generator know. */
+/* The segments that generated packets use. */
 struct stepper_place {
 	uint32_t id;
 	uint32_t kind;
 	uint32_t perm;
 	uint32_t offset; /* VRAM: first byte; SYSTEM: in the first page */
 	uint64_t length;
-	uint32_t page; /* SYSTEM: first of its pages, backwards; ~0: no memory */
+	uint32_t page; /* SYSTEM: its first page, in reverse order; ~0: no memory */
 };
 #define STEPPER_PLACES 7
-#define STEPPER_DEAD 8 /* a segment that is dead, and one that is not there */
+#define STEPPER_DEAD 8 /* an unbound segment; the next numbers have no segment */
 extern const struct stepper_place stepper_places[STEPPER_PLACES];
 
 struct stepper {
@@ -67,25 +67,25 @@ struct stepper {
 };
 
 struct stepper *stepper_new(void);
-/* Another card on the same memory; the one before is gone. */
+/* Makes a new card on the same memory; the caller has freed the old card. */
 void stepper_make_card(struct stepper *rig);
 void stepper_free_card(struct stepper *rig);
 struct openreg_admin_cmd stepper_bind_cmd(struct stepper *rig, uint32_t ctx,
 				      const struct stepper_place *place);
 struct openreg_admin_cmd stepper_queue_cmd(uint32_t ctx, uint32_t id);
-/* Context 1 with all segments, and queue 0, without an admin ring. */
+/* Makes context 1 with all segments, and queue 0, without an admin ring. */
 struct queue *stepper_make_queue(struct stepper *rig);
-/* Some work of each thread of the card; false: there was none. */
+/* Does one step of each thread of the card. False if no thread had work. */
 bool stepper_step(struct stepper *rig, unsigned int worker);
-/* Into queue n's ring, published and rung; how many packets, with a pad. */
+/* Pushes and publishes a packet to queue n, and rings. Returns 1, or 2 with a pad. */
 uint64_t stepper_push(struct stepper *rig, unsigned int n, uint64_t *tail,
 		  const uint8_t *packet);
-/* One of a few images for what packets reach; the same every time. */
+/* Fills all segments with one of four fixed images. */
 void stepper_fill(struct stepper *rig, unsigned int image);
-/* Aborts if anything outside of segments was written since stepper_fill. */
+/* Aborts if the bytes around the segments have changed. */
 void stepper_check_guards(const struct stepper *rig);
 
-/* Only these bytes of VRAM may be touched: poison all, then allow some. */
+/* For ASan: poison all VRAM, then allow access to some bytes. */
 void stepper_poison(struct stepper *rig);
 void stepper_allow(struct stepper *rig, uint64_t off, uint64_t len);
 

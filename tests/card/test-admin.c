@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Every admin command, every status. */
+/* Every admin command and every status. */
 #include <string.h>
 
 #include "host.h"
@@ -29,14 +29,14 @@ static void test_unknown(void **state)
 	assert_int_equal(run(rig, cmd), OPENREG_ADMIN_EINVAL);
 }
 
-/* Far around the ring, several at once; each completion raises vector 0. */
+/* Several commands at once, around the ring; each completion raises vector 0. */
 static void test_ring(void **state)
 {
 	struct rig *rig = *state;
 	struct openreg_admin_cmd nop = { 0 };
 	unsigned int before, i, k;
 
-	rig_pause(rig); /* the last test's have been raised then */
+	rig_pause(rig); /* after this all vectors of earlier commands were raised */
 	before = atomic_load(&rig->raised[0]);
 	openreg_card_resume(rig->card);
 	for (i = 0; i < 20; i++) {
@@ -143,7 +143,7 @@ static void refuse_lists(struct rig *rig, uint32_t id, uint32_t kind)
 	REFUSED(c.seg.base = odd; c.seg.length = 8; c.seg.npages = 1);
 	rig_store(rig, odd, UINT64_MAX & ~4095ULL);
 	REFUSED(c.seg.base = odd; c.seg.length = 8; c.seg.npages = 1);
-	/* A list that is not memory, from the start or further on. */
+	/* A page list outside of memory, or partly outside. */
 	c = good;
 	c.seg.base = 0x1000;
 	assert_int_equal(run(rig, c), OPENREG_ADMIN_EDMA);
@@ -165,7 +165,7 @@ static void test_bind_peer(void **state)
 	refuse_lists(*state, 6, OPENREG_SEG_PEER);
 }
 
-/* Pages of 2 MiB, in which the segment begins somewhere. */
+/* Pages of 2 MiB; the segment begins inside the first page. */
 static void test_large_pages(void **state)
 {
 	struct rig *rig = *state;
@@ -235,7 +235,7 @@ static void test_queues(void **state)
 	assert_int_equal(run(rig, c), OPENREG_ADMIN_ENOENT);
 	assert_int_equal(run(rig, good), OPENREG_ADMIN_OK);
 	assert_int_equal(run(rig, good), OPENREG_ADMIN_EEXIST);
-	/* The queue is the context's own. */
+	/* Another context cannot name the queue. */
 	rig_op(rig, OPENREG_ADMIN_CTX_CREATE, 2, 0);
 	assert_int_equal(rig_op(rig, OPENREG_ADMIN_QUEUE_STOP, 2, 3),
 			 OPENREG_ADMIN_ENOENT);
@@ -283,7 +283,7 @@ static void test_fill(void **state)
 	cmd.id = 1;
 	assert_int_equal(run(rig, cmd), OPENREG_ADMIN_EINVAL);
 	assert_int_equal(run(rig, cmd_fill(4096, 0, 1)), 0);
-	/* Small at once, large by the copy thread, many at the same time. */
+	/* Small fills run at once, large fills on the copy thread, all in parallel. */
 	first = rig->admin_tail;
 	for (i = 0; i < 8; i++) {
 		cmd = cmd_fill(i * (8u << 20), i % 2 ? 8u << 20 : 4096, i + 1);
@@ -301,7 +301,7 @@ static void test_fill(void **state)
 	}
 }
 
-/* Who asked first is served first. */
+/* Fills complete in the order of their commands. */
 static void test_fill_order(void **state)
 {
 	struct rig *rig = *state;
@@ -324,7 +324,7 @@ static void test_bus_address_of_rings(void **state)
 	struct openreg_admin_cmd nop = { 0 };
 	uint32_t index;
 
-	/* The command's slot is refused: the card says so for good. */
+	/* The bus refuses the command's slot: the card stays FATAL. */
 	atomic_store(&rig->bad_len, 64);
 	atomic_store(&rig->bad_bus, rig->admin_base + rig->admin_tail * 64);
 	index = rig_submit(rig, &nop);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The address check against an oracle that visits every corner of the
- * iteration space in 128 bits: a packet runs if and only if each of its
- * elements lies in the segment. Guard bytes around it stay as they were.
- * FILL; reductions of nothing, which store their results all the same; POOL,
- * whose input has sizes of its own; SORT, whose results have.
+ * Compares the address check with an oracle that visits every corner of the iteration
+ * space in 128 bits. A packet runs if and only if all its elements lie in the segment.
+ * Guard bytes around the segment must not change.
+ *
+ * Packets: FILL; empty reductions, which also store results; POOL, whose input has its
+ * own sizes; SORT, whose results have their own sizes.
  */
 #include <string.h>
 
@@ -15,7 +16,7 @@
 #define BASE (1u << 20)
 #define GUARD 65536u
 #define ROUNDS 20000
-#define SORT_SOURCE 8 /* segment, behind the others */
+#define SORT_SOURCE 8 /* segment behind the others */
 
 struct trial {
 	unsigned int ndim;
@@ -108,7 +109,7 @@ static bool written_twice(const struct trial *t)
 	return false;
 }
 
-/* OPENREG_FAULT_NONE, or what the packet has to fault with. */
+/* The fault code that the packet must have, or OPENREG_FAULT_NONE. */
 static uint32_t oracle(const struct trial *t, bool shape_first)
 {
 	unsigned int esize = openreg_dtype_size(t->dtype), d, corner;
@@ -136,7 +137,7 @@ static uint32_t oracle(const struct trial *t, bool shape_first)
 	return OPENREG_FAULT_NONE;
 }
 
-/* Within bounds, but more than a test has time for. */
+/* True for a valid packet with too much work for a test. */
 static bool too_long(const struct trial *t)
 {
 	__int128 work = 1;
@@ -155,7 +156,7 @@ static void expect(struct tq *q, struct pkt *p, uint32_t want,
 	if (want != OPENREG_FAULT_BOUNDS)
 		return;
 	assert_int_equal(fault.operand, 0);
-	/* Its own, or the first byte behind the segment. */
+	/* The operand's address, or the first byte behind the segment. */
 	assert_true(fault.address == OPENREG_ADDR(0, seg, t->off) ||
 		    fault.address == OPENREG_ADDR(0, seg, t->length));
 }
@@ -173,7 +174,7 @@ static void check_fill(struct tq *q, struct trial *t, uint32_t seg)
 	expect(q, &p, want, t, seg);
 }
 
-/* Folds some dimensions, one of which is empty; the rest are the results. */
+/* A reduction of some dimensions, one of which is empty. */
 static void check_reduce(struct tq *q, struct trial *t, uint32_t seg)
 {
 	static const uint8_t ops[] = { OPENREG_V_RED_SUM, OPENREG_V_RED_PROD,
@@ -208,7 +209,7 @@ static void check_reduce(struct tq *q, struct trial *t, uint32_t seg)
 	expect(q, &p, want, t, seg);
 }
 
-/* The input's gradient, of one output for each of n and c. */
+/* Oracle for the input's gradient of a POOL with one output for each n and c. */
 static uint32_t pool_oracle(const struct trial *t)
 {
 	unsigned int d;
@@ -253,7 +254,7 @@ static void check_pool(struct tq *q, struct trial *t, uint32_t seg)
 	expect(q, &p, want, t, seg);
 }
 
-/* Results of the trial's size, at the end of rows that may be longer. */
+/* Sorts rows that may be longer than the results; the results are the rows' ends. */
 static void check_sort(struct tq *q, struct trial *t, uint32_t seg)
 {
 	int64_t stride[OPENREG_DIMS_MAX] = { 0 };
@@ -289,7 +290,7 @@ static void check_sort(struct tq *q, struct trial *t, uint32_t seg)
 
 typedef void check_fn(struct tq *q, struct trial *t, uint32_t seg);
 
-/* Zeros for SORT to read. */
+/* The source of SORT: zeros. */
 static void bind_source(struct rig *rig)
 {
 	struct openreg_admin_cmd cmd =

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Engine time: each packet of a queue counts once, and as what it is. */
+/* Engine time: each packet counts once, for the engine that ran it. */
 #include <unistd.h>
 
 #include "core.h"
@@ -10,7 +10,7 @@
 #define DATA VRAM(1 << 20)
 #define LEN (8u << 20)
 #define SMALL (32768 / SCALE) /* elements: a packet of few slices */
-#define LARGE (LEN / 4 / SCALE) /* of many slices, and for the copy thread */
+#define LARGE (LEN / 4 / SCALE) /* elements: many slices; copies use the copy thread */
 
 enum kind { NOP, SIGNAL, WAIT, TIMESTAMP, COPY, FILL, VECTOR, KINDS };
 
@@ -84,7 +84,7 @@ static uint64_t reg64(struct rig *rig, uint32_t off)
 	return openreg_card_reg_read(rig->card, off, 8);
 }
 
-/* No thread of the card is at work meanwhile. */
+/* Reads all times while the card is paused. */
 static struct times look(struct rig *rig)
 {
 	struct times t = { 0 };
@@ -101,7 +101,7 @@ static struct times look(struct rig *rig)
 	return t;
 }
 
-/* From `from` till now: what cannot be, whatever the machine does besides. */
+/* Checks the times since from: limits that hold on any busy machine. */
 static struct times check(struct rig *rig, struct times from,
 			  unsigned int threads)
 {
@@ -126,7 +126,7 @@ static uint64_t busy_in_page(struct tq *q)
 						   busy_ns));
 }
 
-/* Each kind by itself, and any two in one ring: NOP b is b by itself. */
+/* Each kind of packet alone (with a NOP), and any two kinds in one ring. */
 static void test_pairs(void **state)
 {
 	struct rig *rig = *state;
@@ -146,7 +146,7 @@ static void test_pairs(void **state)
 			tq_wait(&q);
 			t = check(rig, t, 3);
 			assert_true(t.busy > 0);
-			/* The last of its threads stores the sum after the end. */
+			/* The last thread stores the sum after the completion. */
 			for (tries = 0; tries < 10000 &&
 			     busy_in_page(&q) - before != t.busy; tries++)
 				usleep(100);
@@ -159,7 +159,7 @@ static void test_pairs(void **state)
 		}
 }
 
-/* One packet after another of one queue: no more than the time that passes. */
+/* Packets of one queue run one after the other: busy is at most the elapsed time. */
 static void test_vector_first(void **state)
 {
 	struct rig *rig = *state;
@@ -179,7 +179,7 @@ static void test_vector_first(void **state)
 			end = host_now() + 60000000000ULL;
 			while (tq_completed(&q) < q.seq)
 				if (host_now() > end)
-					fail_msg("packet %u does not end", i);
+					fail_msg("packet %u does not complete", i);
 		}
 		t = check(rig, from, 1);
 		print_message("kind %d: busy %llu of %llu us\n", kind,
@@ -202,7 +202,7 @@ static void run_both(struct tq *q)
 	tq_wait(&q[1]);
 }
 
-/* Two queues of everything, by all threads at once. */
+/* Random packets of all kinds on two queues, run by all threads. */
 static void test_at_random(void **state)
 {
 	struct rig *rig = *state;
@@ -218,7 +218,7 @@ static void test_at_random(void **state)
 	check(rig, from, 3);
 }
 
-/* Copies that the copy thread takes over, as there is other work. */
+/* Copies run on the copy thread because the workers have other packets. */
 static void test_copy_thread(void **state)
 {
 	struct rig *rig = *state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* COPY and FILL against an element-by-element oracle, every byte compared. */
+/* Compares every byte of COPY and FILL with an element-by-element oracle. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,13 +8,13 @@
 #include "random.h"
 
 #define LEN (192u << 10) /* bytes of each segment */
-#define KINDS 4 /* VRAM, VRAM, system in one run, system scattered */
+#define KINDS 4 /* VRAM, VRAM, contiguous and scattered system memory */
 
 struct fixture {
 	struct rig *rig;
 	struct tq q;
 	uint64_t mem[KINDS]; /* bus, or VRAM offset */
-	uint8_t *want; /* the destination as it should be */
+	uint8_t *want; /* the expected destination */
 };
 
 struct operand {
@@ -51,7 +51,7 @@ static int setup(void **state)
 	bind(rig, cmd_vram(1, 1, f.mem[0], LEN, RW));
 	bind(rig, cmd_vram(1, 2, f.mem[1], LEN, RW));
 	bind(rig, cmd_system(rig, 1, 3, f.mem[2], LEN, RW, false));
-	/* All that is on the bus is one to copies, whoever has it. */
+	/* To copies, memory of a peer is like system memory. */
 	peer = cmd_system(rig, 1, 4, f.mem[3], LEN, RW, true);
 	peer.seg.kind = OPENREG_SEG_PEER;
 	bind(rig, peer);
@@ -69,7 +69,7 @@ static int teardown(void **state)
 	return 0;
 }
 
-/* A page of a segment; the scattered one lies backwards. */
+/* A page of a segment; the scattered segment has its pages in reverse order. */
 static uint8_t *page(struct fixture *f, unsigned int kind, uint64_t n)
 {
 	if (kind < 2)
@@ -99,7 +99,7 @@ static void scramble(struct fixture *f)
 
 	for (kind = 0; kind < KINDS; kind++)
 		for (i = 0; i < LEN; i += 8) {
-			/* Small numbers, so that every cast is defined. */
+			/* Small numbers: every cast is defined. */
 			uint64_t value = random64() & 0x0f0f0f0f0f0f0f0fULL;
 
 			memcpy(byte(f, kind, i), &value, 8);
@@ -135,7 +135,7 @@ static void compare(struct fixture *f, unsigned int kind)
 		same_bytes(page(f, kind, i / 4096), f->want + i, 4096, i);
 }
 
-/* Dimensions in a random order in memory, with gaps and both directions. */
+/* Random order of dimensions in memory, with gaps and strides of both signs. */
 static void random_layout(struct operand *op, unsigned int ndim,
 			  const int64_t *size, bool source)
 {
@@ -195,7 +195,7 @@ static bool next_index(unsigned int ndim, const int64_t *size, int64_t *index)
 	return false;
 }
 
-/* src NULL: a fill with pattern. */
+/* Computes the expected destination. src NULL: a fill with pattern. */
 static void expect_elements(struct fixture *f, unsigned int ndim,
 			    const int64_t *size, const struct operand *dst,
 			    const struct operand *src, uint64_t pattern)
@@ -304,7 +304,7 @@ static void test_random_fills(void **state)
 #define WIDE_ROW 1500
 #define WIDE_LEN (2u << 20)
 
-/* A row with gaps, of more bytes than the card stages at once. */
+/* A row with gaps that is larger than the card's staging buffer. */
 static void run_wide_copy(struct fixture *f, const int64_t *from, uint8_t *to,
 			  unsigned int seg, unsigned int dtype, int64_t ds,
 			  int64_t ss)
@@ -323,7 +323,7 @@ static void run_wide_copy(struct fixture *f, const int64_t *from, uint8_t *to,
 	from += src / 8;
 	to += dst;
 	for (uint64_t i = 0; i < WIDE_ROW; i++) {
-		/* The numbers fit into either type. */
+		/* The numbers fit in both types. */
 		assert_memory_equal(to, from, esize);
 		if (ds != 1 && ds != -1)
 			assert_int_equal(to[esize], 0x5a);
@@ -358,7 +358,7 @@ static void test_wide_rows(void **state)
 			}
 }
 
-/* Larger than a slice, through the copy thread too: two queues at once. */
+/* Copies larger than a slice, also by the copy thread: two queues at once. */
 static void test_large(void **state)
 {
 	struct fixture *f = *state;
@@ -370,7 +370,7 @@ static void test_large(void **state)
 	uint64_t *words;
 
 	bind(rig, cmd_vram(1, 10, 8u << 20, n, RW));
-	/* Not page aligned, as registered memory is. */
+	/* Not page aligned, like registered memory. */
 	bind(rig, cmd_system(rig, 1, 11, a + 24, n, RW, false));
 	bind(rig, cmd_system(rig, 1, 12, b, n, RW, true));
 	tq_create(rig, &other, 1, 1);
@@ -394,7 +394,7 @@ static void test_large(void **state)
 	for (i = 0; i < n; i += 4096)
 		same_bytes(rig_ptr(rig, b + i), (uint8_t *)words + n - i - 4096,
 			   4096, i);
-	/* What was written is marked, for migration. */
+	/* The card reports written VRAM, for migration. */
 	assert_true(atomic_load(&rig->dirty) >= n);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Every fault: which packet, which operand, which address, and who goes on. */
+/* Every fault: its packet, operand and address; other queues still run. */
 #include <string.h>
 
 #include "host.h"
@@ -56,8 +56,8 @@ static int teardown(void **state)
 }
 
 /*
- * Publishes what is pushed; the last packet must fault so. The record says
- * the same, a bystander's queue goes on, and the queue can be reset.
+ * Publishes the pushed packets; the last one must have this fault. The fault record has
+ * the same contents, another queue still runs, and the queue can be reset.
  */
 static void expect(struct fixture *f, uint32_t code, uint32_t operand,
 		   uint64_t address)
@@ -94,7 +94,7 @@ static void expect(struct fixture *f, uint32_t code, uint32_t operand,
 static void expect_packet(struct fixture *f, struct pkt *p, uint32_t code,
 			  uint32_t operand, uint64_t address)
 {
-	/* The fault names the second of three, and not its neighbours. */
+	/* The fault must name the second of three packets. */
 	tq_nop(&f->q);
 	tq_push(&f->q, p);
 	expect(f, code, operand, address);
@@ -155,7 +155,7 @@ static void test_cookie(void **state)
 	assert_int_equal(fault.detail, 99);
 }
 
-/* Raw words into the ring, as a hostile producer would. */
+/* Writes raw words into the ring, as a hostile producer does. */
 static void push_raw(struct tq *q, uint8_t slots, uint64_t advance)
 {
 	uint8_t *slot = rig_ptr(q->rig,
@@ -172,15 +172,15 @@ static void test_ring(void **state)
 	struct fixture *f = *state;
 	struct tq *q = &f->q;
 
-	/* Longer than what is published. */
+	/* A packet longer than the published slots. */
 	push_raw(q, 5, 4);
 	expect(f, OPENREG_FAULT_RING, NONE, 0);
-	/* Around the end. */
+	/* A packet that wraps around the end. */
 	while (q->tail % q->slots != q->slots - 2)
 		tq_nop(q);
 	push_raw(q, 3, 3);
 	expect(f, OPENREG_FAULT_RING, NONE, 0);
-	/* A tail that is farther than the ring is long, or runs backwards. */
+	/* A tail farther ahead than the ring's length, or behind the head. */
 	push_raw(q, 1, q->slots + 1);
 	expect(f, OPENREG_FAULT_RING, NONE, 0);
 	push_raw(q, 1, (uint64_t)-1);
@@ -228,7 +228,7 @@ static void test_bounds(void **state)
 	struct fixture *f = *state;
 	const int64_t n = SEG_LEN / 4;
 
-	/* The last element that fits does; one more is the first that does not. */
+	/* Up to the last element that fits, then one element more. */
 	struct pkt p;
 
 	pkt_copy(&p, VRAM(0), SYSTEM(0), OPENREG_F32, n);
@@ -269,7 +269,7 @@ static void test_strides(void **state)
 	tq_run(&f->q, &p);
 	strided(&p, VRAM(0), 2, SEG_LEN / 4);
 	expect_packet(f, &p, OPENREG_FAULT_BOUNDS, 0, VRAM(SEG_LEN));
-	/* Products that leave 64 bits, and that come back into the segment. */
+	/* Offsets that overflow 64 bits, also those that wrap back into the segment. */
 	strided(&p, VRAM(0), 2, INT64_MAX);
 	expect_packet(f, &p, OPENREG_FAULT_BOUNDS, 0, VRAM(SEG_LEN));
 	strided(&p, VRAM(0), 2, INT64_MIN);
@@ -319,7 +319,7 @@ static void test_alignment(void **state)
 	expect_packet(f, &p, OPENREG_FAULT_ALIGNMENT, 0, VRAM(12));
 }
 
-/* Memory of a process begins anywhere and ends anywhere. */
+/* Registered memory may begin and end at any byte. */
 static void test_alignment_on_the_bus(void **state)
 {
 	const uint64_t odd = OPENREG_ADDR(0, 11, 0), even = OPENREG_ADDR(0, 12, 8);
@@ -435,7 +435,7 @@ static void test_dma(void **state)
 	expect_copy(f, at, VRAM(0), 4, OPENREG_FAULT_DMA, 0, at);
 	expect_copy(f, at, SYSTEM(0), 4, OPENREG_FAULT_DMA, 0, at);
 	expect_copy(f, SYSTEM(0), at, 4, OPENREG_FAULT_DMA, 1, at);
-	/* Staged both ways, and element by element. */
+	/* A DMA fault as source and as destination of a staged copy. */
 	pkt_begin(&p, OPENREG_OP_COPY, 2, size);
 	pkt_operand(&p, VRAM(0), OPENREG_F64, (const int64_t[]){ 1, 16 });
 	pkt_operand(&p, at, OPENREG_F32, dense);
@@ -455,7 +455,7 @@ static void test_dma(void **state)
 	atomic_store(&f->rig->bad_bus, 0);
 }
 
-/* A full fault ring drops records and counts them; queues still stop. */
+/* The card drops and counts records if the fault ring is full; queues still stop. */
 static void test_ring_full(void **state)
 {
 	struct fixture *f = *state;
@@ -477,7 +477,7 @@ static void test_ring_full(void **state)
 	expect_copy(f, 0, VRAM(0), 1, OPENREG_FAULT_ADDRESS, 0, 0);
 }
 
-/* Noise in every byte of a packet: faults or runs, and nothing else. */
+/* A packet with random bytes faults or runs; the card still works. */
 static void test_noise(void **state)
 {
 	struct fixture *f = *state;

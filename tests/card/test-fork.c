@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Children of a process whose card is at work can use the engines, too. */
+/* A child of fork() can use the engines, also if the parent's card worked at fork(). */
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -26,7 +26,7 @@ static int multiply(void)
 	return done && d[0] == 19 && d[3] == 50 ? 0 : 1;
 }
 
-/* New shapes again and again: each is a primitive made under the lock. */
+/* Products of always new shapes: the card makes a primitive for each, under a lock. */
 static void push_products(struct tq *q, unsigned int round)
 {
 	const int64_t size[4] = { 1, 3 + round % 40, 5 + round / 40, 7 };

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * INDEX through a card: where the indirect operand may reach, against an oracle
- * that visits every corner of the space and of the extents; indices that are
- * out of range, or that change while they are read.
+ * INDEX packets on a card. An oracle that visits every corner of the space and of the
+ * extents says if the indirect operand stays in its segment. Also indices out of range,
+ * and indices that change while the card reads them.
  */
 #include <pthread.h>
 #include <string.h>
@@ -15,8 +15,8 @@
 #define GUARD 65536u
 #define ROUNDS 20000
 #define DATA 1 /* segment of the other operands */
-#define TARGET 2 /* the first of those that are indexed */
-#define TOO_LONG 1000 /* no fault, but more than a test has time for */
+#define TARGET 2 /* first segment of the indirect operands */
+#define TOO_LONG 1000 /* no fault, but too much work for a test */
 #define AT(seg, off) OPENREG_ADDR(0, seg, off)
 
 static const uint64_t lengths[] = { 1, 7, 4096, 5000, 32768, 65536 };
@@ -149,7 +149,7 @@ static uint32_t oracle(const struct trial *t)
 	return work > 1 << 18 ? TOO_LONG : OPENREG_FAULT_NONE;
 }
 
-/* All indices are one word, chosen so that some reach the far end. */
+/* All indices of an operand are one word, often the last valid index. */
 static void run_trial(struct rig *rig, struct tq *q, const struct trial *t)
 {
 	static const int64_t none[OPENREG_DIMS_MAX];
@@ -200,7 +200,7 @@ static void test_reach(void **state)
 	check_guards(rig);
 }
 
-/* n elements through as many I64 indices. */
+/* An INDEX packet of n elements with n I64 indices. */
 static void pkt_index(struct pkt *p, unsigned int mode, int64_t n,
 		      int64_t extent)
 {
@@ -268,8 +268,8 @@ static void rest(unsigned int turns)
 }
 
 /*
- * Between an index that is right and one that reaches far beyond, for times
- * that differ: some packets meet none, others one on the second look only.
+ * Switches indices between a valid value and one out of range, for varying times. Some
+ * packets read only valid indices; others read a bad one only the second time.
  */
 static void *meddle(void *opaque)
 {
@@ -315,7 +315,7 @@ static void test_change(void **state)
 	memset(rig->vram + BASE * DATA + (1 << 19), 0x5a, 4096);
 	atomic_store(&stop, false);
 	assert_int_equal(pthread_create(&thread, NULL, meddle, index), 0);
-	/* where threads take turns, a packet may long see none of it */
+	/* With one CPU, many packets may run before the other thread changes an index. */
 	for (i = 0; i < 3000 / SCALE || (!faults && host_now() < end); i++)
 		faults += run_changing(&q);
 	atomic_store(&stop, true);

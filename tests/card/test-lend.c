@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Threads that wait and do the card's work meanwhile, where there is one processor. */
+/* Lent threads: waiting threads that do the card's work, on a single processor. */
 #include <fenv.h>
 #include <pthread.h>
 #include <sched.h>
@@ -9,7 +9,7 @@
 
 #define ROUNDS (20000 / SCALE)
 #define THREADS 3
-#define PART (64u << 10) /* of VRAM, for each thread */
+#define PART (64u << 10) /* bytes of VRAM for each thread */
 #define NUMBERS 4096
 
 #define ADDR(off) OPENREG_ADDR(0, 1, off)
@@ -37,7 +37,7 @@ static int setup(void **state)
 	return rig_admin(*state, &cmd) != 0;
 }
 
-/* One worker, which does not poll and takes its time. */
+/* One slow worker that does not poll. */
 static int setup_slow(void **state)
 {
 	struct rig *rig = rig_new_spin(1, 0);
@@ -50,7 +50,7 @@ static int setup_slow(void **state)
 	return rig_op(rig, OPENREG_ADMIN_CTX_CREATE, 1, 0) != 0;
 }
 
-/* A lost wake-up, or a queue that nobody looks at any more, hangs. */
+/* The test hangs if a wake-up is lost or if no thread serves the queue any more. */
 static void test_hand_offs(void **state)
 {
 	unsigned int i, lent = 0;
@@ -82,7 +82,7 @@ static void pkt_add(struct pkt *p, uint64_t to, uint64_t a, uint64_t b, int64_t 
 	pkt_instr(p, OPENREG_V_STORE, OPENREG_VT_F32, 0, 2, 0, 0, 0);
 }
 
-/* Whichever thread adds, and however it rounds. */
+/* The result does not depend on the rounding mode of the lent thread. */
 static void test_rounding(void **state)
 {
 	struct rig *rig = *state;
@@ -117,7 +117,7 @@ struct thread {
 	unsigned int wrong;
 };
 
-/* x += y, of a size that several workers share at every eighth. */
+/* x += y; every eighth packet is so large that several workers share it. */
 static void *add_many(void *arg)
 {
 	struct thread *t = arg;
@@ -163,8 +163,8 @@ static void test_threads(void **state)
 }
 
 /*
- * The lent thread has a packet that waits while the only worker finds nothing to do
- * and sleeps. The word then comes without a doorbell.
+ * The lent thread meets a WAIT while the only worker has no work and sleeps. The CPU then
+ * stores the word without a doorbell.
  */
 static void test_waiting(void **state)
 {
@@ -189,7 +189,7 @@ static void test_waiting(void **state)
 	}
 }
 
-/* Nothing runs on a card that is held, in no thread. */
+/* A paused card runs no packet in a lent thread. */
 static void test_paused(void **state)
 {
 	struct rig *rig = *state;
@@ -219,7 +219,7 @@ int main(void)
 	};
 	cpu_set_t set;
 
-	/* The card's threads inherit it. */
+	/* The card's threads inherit the affinity. */
 	CPU_ZERO(&set);
 	CPU_SET(sched_getcpu(), &set);
 	sched_setaffinity(0, sizeof(set), &set);

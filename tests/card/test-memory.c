@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A card that is short of memory of its own, or of threads and locks: whatever
- * it asks for on the way of its making, of each admin command, packet, save and
- * load is refused once, the first thing, then the second and so on. Each
- * failure is told as the manual says, leaves nothing behind, and the same thing
- * works when it is done again.
+ * Failing allocations of memory, threads and locks inside the card. The tests make the
+ * first, the second and each further allocation fail: while a card is made, in each admin
+ * command and packet, in save and in load. Each failure must be reported as the manual
+ * says and must leak nothing; the same operation must succeed afterwards.
  */
 #include <errno.h>
 #include <string.h>
@@ -16,9 +15,9 @@
 
 #define VRAM(off) OPENREG_ADDR(0, 1, off)
 
-/* The linker has the card's calls come here. */
+/* The linker redirects the card's allocations to this file (--wrap). */
 static atomic_uint allocations;
-static unsigned int failing; /* the failing-th from now on, or 0 */
+static unsigned int failing; /* number of the allocation that fails; 0: none */
 
 static bool fails(void)
 {
@@ -92,7 +91,7 @@ int __wrap_pthread_condattr_init(pthread_condattr_t *attr)
 	return fails() ? ENOMEM : __real_pthread_condattr_init(attr);
 }
 
-/* oneDNN allocates where the linker does not see it. */
+/* Calls of oneDNN, whose own allocations the linker cannot redirect. */
 #define WRAP(name, parameters, arguments)                                      \
 	dnnl_status_t __real_##name parameters;                                \
 	dnnl_status_t __wrap_##name parameters;                                \
@@ -138,7 +137,7 @@ static void fail_nth(unsigned int n)
 	failing = n;
 }
 
-/* true: the allocation that should fail has done so. */
+/* True if the allocation that should fail was reached; ends the failing. */
 static bool failed(void)
 {
 	bool it_was = failing && atomic_load(&allocations) >= failing;
@@ -160,7 +159,7 @@ static void test_new(void **state)
 		.access_begin = nothing,
 		.access_end = nothing,
 	};
-	static char vram; /* nobody looks */
+	static char vram; /* never accessed */
 	const struct openreg_card_config config = {
 		.vram = &vram, .vram_size = 2 << 20, .workers = 3,
 		.doorbells = 1, .vectors = 2,
@@ -170,7 +169,7 @@ static void test_new(void **state)
 	unsigned int n;
 
 	(void)state;
-	openreg_engine_init(); /* once, and it may fail */
+	openreg_engine_init(); /* before the counting: runs once, and may fail */
 	for (n = 1;; n++) {
 		fail_nth(n);
 		card = openreg_card_new(&config, &ops, NULL, &error);
@@ -182,7 +181,7 @@ static void test_new(void **state)
 	assert_non_null(card);
 	assert_null(error);
 	openreg_card_free(card);
-	/* The card, its locks, memory of three workers and the copier, threads. */
+	/* The card, its locks, memory of three workers and the copier, the threads. */
 	assert_true(n > 1 + 9 + 1 + 3 * 4 + 2 + 5);
 }
 
@@ -208,7 +207,7 @@ static void enable(struct stepper *rig)
 			 OPENREG_STATUS_READY);
 }
 
-/* The command's status, or UINT32_MAX while there is no completion. */
+/* The command's status, or UINT32_MAX without a completion. */
 static uint32_t submit(struct stepper *rig, const struct openreg_admin_cmd *cmd)
 {
 	uint32_t tail = (uint32_t)openreg_card_reg_read(
@@ -234,7 +233,7 @@ static void clean_up(struct stepper *rig)
 	free(rig);
 }
 
-/* A window that cannot be made is no memory on the bus. */
+/* QUEUE_CREATE reports EDMA if a window cannot be mapped. */
 static void expect_command(struct stepper *rig,
 			   const struct openreg_admin_cmd *cmd,
 			   unsigned int least)
@@ -275,7 +274,7 @@ static void test_admin(void **state)
 	clean_up(rig);
 }
 
-/* What comes late wants memory twice; the second time is the card's end. */
+/* A FILL by the copy thread allocates twice; if the second fails, the card is FATAL. */
 static void test_late(void **state)
 {
 	const struct openreg_admin_cmd fill = {
@@ -337,7 +336,7 @@ static void make_matmul(struct pkt *p, unsigned int dtype)
 	pkt_imm(p, 0);
 }
 
-/* k is so long that it is cut, and the parts are kept. */
+/* k is so long that the card splits it and keeps partial sums. */
 static void make_long_matmul(struct pkt *p, unsigned int dtype)
 {
 	const int64_t size[4] = { 1, 2, 2, 1 << 20 }, none[4] = { 0 };
@@ -426,7 +425,7 @@ static void make_pool(struct pkt *p, unsigned int dtype)
 	pkt_imm(p, 0);
 }
 
-/* Ends with that fault, or with none. */
+/* Runs the packet; returns its fault code, or NONE. */
 static uint32_t run(struct stepper *rig, struct pkt *p, uint64_t *tail)
 {
 	struct queue *q = rig->card->queue[0];
@@ -456,15 +455,15 @@ static void recover(struct stepper *rig, uint64_t tail)
 }
 
 /*
- * On a new card each time: a worker keeps its memory. What oneDNN has no memory
- * to describe, the card's own loop may do.
+ * Uses a new card each time, since a worker keeps its memory. If oneDNN fails to create a
+ * MATMUL, the card's own loop may run the packet without a fault.
  */
 static void expect_packet(struct pkt *p)
 {
-	bool short_of_it = true, told = false;
+	bool short_of_memory = true, faulted = false;
 	unsigned int n;
 
-	for (n = 1; short_of_it; n++) {
+	for (n = 1; short_of_memory; n++) {
 		struct stepper *rig = stepper_new();
 		uint64_t tail = 0;
 		uint32_t code;
@@ -473,21 +472,21 @@ static void expect_packet(struct pkt *p)
 		stepper_fill(rig, 3);
 		fail_nth(n);
 		code = run(rig, p, &tail);
-		short_of_it = failed();
+		short_of_memory = failed();
 		if (code) {
-			assert_true(short_of_it);
+			assert_true(short_of_memory);
 			assert_int_equal(code, OPENREG_FAULT_MEMORY);
-			told = true;
+			faulted = true;
 			recover(rig, tail);
 			assert_int_equal(run(rig, p, &tail), 0);
 		}
-		assert_true(code || !short_of_it ||
+		assert_true(code || !short_of_memory ||
 			    p->bytes[0] == OPENREG_OP_MATMUL);
 		assert_int_equal(atomic_load(&rig->card->extra), 0);
 		assert_int_equal(atomic_load(&rig->card->ctx[1]->memory), 0);
 		clean_up(rig);
 	}
-	assert_true(told);
+	assert_true(faulted);
 }
 
 static void test_packets(void **state)
@@ -548,7 +547,7 @@ static void test_state(void **state)
 		assert_int_equal(rig->card->nruns, 0);
 	}
 	assert_false(failed());
-	/* A context with its lock, segments, lists of pages, a queue's pages. */
+	/* A context and its lock, segments, page lists, a queue and its four windows. */
 	assert_int_equal(n - 1, 2 + 8 + 3 + 1 + 4);
 	free(blob);
 	clean_up(rig);

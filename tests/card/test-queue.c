@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Queues: order, completion, interrupts, sleeping and waking. */
+/* Queues: order, completion, interrupts, sleep and wake-up. */
 #include <pthread.h>
 #include <string.h>
 
@@ -24,7 +24,7 @@ static void test_nop(void **state)
 	assert_int_equal(rig_load(*state, q.page), 1); /* head */
 }
 
-/* Ten times around the ring, packets of every length. */
+/* Packets of every length, ten times around the ring. */
 static void test_many_nops(void **state)
 {
 	uint8_t bytes[OPENREG_PACKET_SLOTS_MAX * 64] = { 0 };
@@ -48,7 +48,7 @@ static void test_many_nops(void **state)
 	assert_int_equal(rig_load(*state, q.page), q.tail);
 }
 
-/* The vector is raised when the counter reaches what is armed, once. */
+/* The card raises the vector once, when the completion counter reaches armed. */
 static void test_armed(void **state)
 {
 	struct rig *rig = *state;
@@ -77,7 +77,7 @@ static void test_armed(void **state)
 	WAIT_FOR(atomic_load(raised) == 1);
 	assert_int_equal(tq_completed(&q), 12);
 
-	/* Armed for what is past: the kernel sees that itself. */
+	/* No interrupt for a packet that has already completed: the kernel checks. */
 	tq_arm(&q, 3);
 	tq_nop(&q);
 	tq_publish(&q);
@@ -109,7 +109,7 @@ static void test_shared_door_and_vector(void **state)
 	tq_wait(&b);
 	WAIT_FOR(atomic_load(&rig->raised[a.vector]) == 2);
 
-	/* Another context may not have that page. */
+	/* Another context cannot share the doorbell page. */
 	assert_int_equal(rig_op(rig, OPENREG_ADMIN_CTX_CREATE, 2, 0), 0);
 	tq_init(rig, &other, 2, 2, 64);
 	other.door = a.door;
@@ -126,7 +126,7 @@ static uint32_t asleep(struct tq *q)
 		__ATOMIC_SEQ_CST);
 }
 
-/* Idle, the card says so, sleeps, and counts it. */
+/* An idle card sets asleep, sleeps, and counts the sleep. */
 static void test_sleeps(void **state)
 {
 	struct rig *rig = *state;
@@ -152,8 +152,8 @@ static void test_sleeps(void **state)
 #define LITMUS (2000000 / SCALE / SCALE) /* hand-offs */
 
 /*
- * The wake rule: a lone producer hands over one packet at a time, at every
- * distance from the moment the card falls asleep. A lost wake-up hangs.
+ * The wake rule: one producer publishes one packet at a time, at varying times around the
+ * moment at which the card falls asleep. A lost wake-up fails the test.
  */
 static void litmus(unsigned int workers, unsigned int spin_us, unsigned int n)
 {
@@ -213,7 +213,7 @@ static void *produce(void *opaque)
 	return NULL;
 }
 
-/* Eight producers, eight contexts, at once. */
+/* Eight producers and eight contexts at once. */
 static void test_many_queues(void **state)
 {
 	struct rig *rig = *state;
@@ -253,7 +253,7 @@ static void test_stop_and_reset(void **state)
 	tq_publish(&q);
 	assert_int_equal(rig_op(rig, OPENREG_ADMIN_NOP, 0, 0), 0);
 	assert_int_equal(tq_completed(&q), 1);
-	/* Give up the second, go on with the third; who sleeps is woken. */
+	/* Skip the second packet and run the third; the waiter gets an interrupt. */
 	tq_arm(&q, 2);
 	assert_int_equal(tq_reset(&q, 2, 0), OPENREG_ADMIN_EINVAL);
 	assert_int_equal(tq_reset(&q, 2, 2), OPENREG_ADMIN_OK);
@@ -282,7 +282,7 @@ static void test_destroy_and_reuse(void **state)
 		assert_int_equal(rig_op(rig, OPENREG_ADMIN_QUEUE_DESTROY, 1, 7),
 				 OPENREG_ADMIN_ENOENT);
 		q.tail = q.seq = q.published = 0;
-		rig_store(rig, q.user, 0); /* or it is the new queue's */
+		rig_store(rig, q.user, 0); /* the new queue begins with this tail */
 		assert_int_equal(rig_admin(rig, &cmd), 0);
 	}
 }
@@ -322,7 +322,7 @@ static void test_stats(void **state)
 #define COLUMNS 16384
 #define HOGS 80
 
-/* Sums of columns whose rows are all one; 64 KiB at addr, results behind. */
+/* Sums of columns, with stride 0 along the rows. 64 KiB at addr; the results follow. */
 static void pkt_columns(struct pkt *p, uint64_t addr, int64_t rows)
 {
 	const int64_t size[2] = { rows, COLUMNS }, stride[2] = { 0, 1 };
@@ -336,7 +336,7 @@ static void pkt_columns(struct pkt *p, uint64_t addr, int64_t rows)
 		  OPENREG_VNONE, 1);
 }
 
-/* Who wants memory that other packets hold waits for it, and gets it. */
+/* A packet waits for card memory that other packets hold, and then runs. */
 static void test_memory_of_jobs(void **state)
 {
 	struct rig *rig = *state;

@@ -74,7 +74,7 @@ static void set_control(struct rig *rig, uint32_t value)
 	openreg_card_reg_write(rig->card, OPENREG_REG_CONTROL, value, 4);
 }
 
-/* Disabling forgets everything; a card enables again as new. */
+/* Disabling drops all state; the card can be enabled again as a new one. */
 static void test_disable(void **state)
 {
 	struct rig *rig = *state;
@@ -90,7 +90,7 @@ static void test_disable(void **state)
 			 OPENREG_ADMIN_ENOENT);
 }
 
-/* Disabled and enabled before the card has looked: it is new all the same. */
+/* Disabling and enabling before the card notices also drops all state. */
 static void test_toggle(void **state)
 {
 	struct rig *rig = *state;
@@ -113,7 +113,7 @@ static void test_toggle(void **state)
 	}
 }
 
-/* Counters that were written before count for nothing. */
+/* Enabling resets counters that were written before. */
 static void test_counters(void **state)
 {
 	struct rig *rig = *state;
@@ -145,7 +145,7 @@ static void test_control_reset(void **state)
 	assert_int_equal(rig_op(rig, OPENREG_ADMIN_NOP, 0, 0), 0);
 }
 
-/* Rings that are not set, odd, or not memory. */
+/* Rings that are unset, misaligned, or outside of memory. */
 static void test_bad_rings(void **state)
 {
 	static const struct {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* What one context does to the time and the memory of another. */
+/* The scheduler: how contexts share engine time and card memory. */
 #include "core.h"
 #include "engine_internal.h"
 #include "host.h"
 
 #define VRAM(off) OPENREG_ADDR(0, 1, off)
 #define HALF (HOST_VRAM / 2)
-#define ROW (262144 / SCALE) /* elements: of many slices, with memory of its own */
+#define ROW (262144 / SCALE) /* elements: a SORT of many slices that needs card memory */
 #define ROW_MEMORY (25ULL * ROW)
 #define WAITERS 16
 #define SIGNALS 500
@@ -14,11 +14,11 @@
 #define OTHERS 12 /* queues */
 #define FLOOD 28
 #define QUEUES 320
-#define CONTEXTS 64 /* with a doorbell each */
+#define CONTEXTS 64 /* each with its own doorbell */
 #define ROUNDS 500
-#define IDLE 33 /* queues, whose tails are read in turns */
+#define IDLE 33 /* awake queues without packets */
 #define COPIES 100
-#define PLACE (HALF / 32) /* bytes that a queue copies to */
+#define PLACE (HALF / 32) /* bytes of a queue's destination */
 #define TRIES 10
 #define TURNS 8
 #define GROUND ((2 << 20) / SCALE) /* elements of a packet of many slices */
@@ -32,7 +32,7 @@ static int setup(void **state)
 	return 0;
 }
 
-/* Queues stay awake for a second. */
+/* The card polls for a second, so queues stay awake. */
 static int set_up_awake(void **state, unsigned int workers)
 {
 	struct rig *rig = rig_new_spin(workers, 1000000);
@@ -74,7 +74,7 @@ static bool looks_rarely(struct rig *rig, uint32_t id)
 	return rarely;
 }
 
-/* How often a thread has taken a queue. */
+/* Number of turns of all queues. */
 static uint64_t served(struct rig *rig)
 {
 	uint64_t n;
@@ -85,7 +85,7 @@ static uint64_t served(struct rig *rig)
 	return n;
 }
 
-/* A SIGNAL has no other context look at its words. */
+/* A SIGNAL of one context does not make the card check the WAITs of another. */
 static void test_signals_of_others(void **state)
 {
 	struct rig *rig = *state;
@@ -113,7 +113,7 @@ static void test_signals_of_others(void **state)
 	print_message("%llu turns in %llu ms\n", (unsigned long long)n,
 		      (unsigned long long)ms);
 	assert_true(n <= 2 * SIGNALS + WAITERS * (ms + 2));
-	/* It is seen all the same. */
+	/* The back-off poll still finds a changed word. */
 	__atomic_store_n((uint64_t *)(rig->vram + HALF), 1, __ATOMIC_SEQ_CST);
 	for (i = 0; i < WAITERS; i++)
 		tq_wait(&q[i]);
@@ -132,13 +132,13 @@ static void push_sort(struct tq *q, int64_t n)
 	tq_push(q, &p);
 }
 
-/* Others have all memory for jobs but what one SORT wants. */
+/* Leaves job memory for one large SORT only. */
 static void leave_one(struct rig *rig)
 {
 	atomic_store(&rig->card->extra, OPENREG_EXTRA_MAX - ROW_MEMORY);
 }
 
-/* The last job has given back what it had. */
+/* Checks that all jobs have freed their memory. */
 static void check_extra(struct rig *rig)
 {
 	WAIT_FOR(atomic_load(&rig->card->extra) ==
@@ -155,7 +155,7 @@ static uint64_t completed(struct tq *q, unsigned int n)
 	return sum;
 }
 
-/* How many small ones end between the first and the last of the large ones. */
+/* Number of small SORTs that complete while the large SORTs run. */
 static uint64_t small_meanwhile(struct tq *q, struct tq *others)
 {
 	uint64_t before = completed(others, OTHERS), done;
@@ -179,8 +179,8 @@ static uint64_t small_meanwhile(struct tq *q, struct tq *others)
 }
 
 /*
- * Whose jobs are small do not keep all memory from one that is large. In a single
- * try this thread, which counts, may stand still.
+ * Small jobs of one context do not take all memory from a large job of another. Take the
+ * best of several tries: this thread may lose the CPU before it counts.
  */
 static void test_memory_in_turns(void **state)
 {
@@ -199,13 +199,16 @@ static void test_memory_in_turns(void **state)
 		if (done < least)
 			least = done;
 	}
-	print_message("%llu of the one, at least, %u of the other\n",
+	print_message("at least %llu small jobs while %u large jobs ran\n",
 		      (unsigned long long)least, SORTS);
 	assert_true(least <= OTHERS * SORTS / 2);
 	check_extra(rig);
 }
 
-/* Who holds memory that others want is not kept from its end by its own context. */
+/*
+ * Priority inversion: a LOW queue holds memory for which another context waits. The other
+ * queues of its own context do not starve it.
+ */
 static void test_memory_and_priority(void **state)
 {
 	struct rig *rig = *state;
@@ -237,7 +240,7 @@ static void test_memory_and_priority(void **state)
 	assert_true(tq_completed(&flood[1]) < FLOOD);
 }
 
-/* Two contexts wait for memory, in this order. */
+/* Makes two contexts wait for memory, in this order. */
 static void stand_in_line(struct rig *rig, struct tq q[2])
 {
 	unsigned int i;
@@ -251,7 +254,7 @@ static void stand_in_line(struct rig *rig, struct tq q[2])
 	}
 }
 
-/* A place in the line goes with its queue. */
+/* A stopped queue gives up its place among the waiters for memory. */
 static void test_memory_and_stop(void **state)
 {
 	struct rig *rig = *state;
@@ -264,7 +267,7 @@ static void test_memory_and_stop(void **state)
 	check_extra(rig);
 }
 
-/* A place in the line is not for whoever puts another packet there, and waits with that. */
+/* A queue loses its place if a WAIT replaces the packet that waited for memory. */
 static void test_memory_and_wait(void **state)
 {
 	struct rig *rig = *state;
@@ -320,7 +323,7 @@ static void run_nops(struct tq *q, unsigned int n)
 		tq_wait(&q[i]);
 }
 
-/* However many are awake, a round has no more than most looks; and each queue gets its own. */
+/* A round reads at most `most` tails, however many queues are awake; each queue runs. */
 static void check_looks(struct rig *rig, unsigned int contexts,
 			unsigned int most)
 {
@@ -337,21 +340,21 @@ static void check_looks(struct rig *rig, unsigned int contexts,
 	end = looks(rig);
 	end.rounds -= start.rounds;
 	end.loads -= start.loads;
-	print_message("%llu looks in %llu rounds\n",
+	print_message("%llu loads in %llu rounds\n",
 		      (unsigned long long)end.loads,
 		      (unsigned long long)end.rounds);
-	/* Once more, of each, as it is put to sleep. */
+	/* Twice, since the card reads a tail again before it puts the queue to sleep. */
 	assert_true(end.loads <= end.rounds * 2 * (most + 1));
 	run_nops(q, QUEUES);
 }
 
-/* Who has many queues does not have the others wait for looks at all their tails. */
+/* Many queues of one context do not delay others by reads of their tails. */
 static void test_many_queues(void **state)
 {
 	check_looks(*state, 1, OPENREG_LOOKS_EACH);
 }
 
-/* Nor does who has them in many contexts. */
+/* The same for many queues in many contexts. */
 static void test_many_contexts(void **state)
 {
 	unsigned int i;
@@ -362,7 +365,7 @@ static void test_many_contexts(void **state)
 	check_looks(*state, CONTEXTS, OPENREG_LOOKS);
 }
 
-/* Of a quarter of what there is, row over row into a place of its own. */
+/* Copies of a quarter of the context's VRAM; the rows overlap at the destination. */
 static void push_copies(struct tq *q, unsigned int place)
 {
 	const int64_t sizes[] = { HALF / 2 / PLACE, PLACE / 2 };
@@ -378,7 +381,7 @@ static void push_copies(struct tq *q, unsigned int place)
 		tq_push(q, &p);
 }
 
-/* A packet that was seen while another context's turn was next has its own after that. */
+/* A new packet of an idle queue runs soon, although another context floods the card. */
 static void test_seen_in_turns(void **state)
 {
 	static struct tq q[IDLE];
@@ -397,14 +400,14 @@ static void test_seen_in_turns(void **state)
 	for (i = 0; i < OTHERS; i++)
 		tq_publish(&flood[i]);
 	WAIT_FOR(completed(flood, OTHERS));
-	/* Others may keep this thread from the processor, but not each time. */
+	/* Take the best of several tries: this thread may lose the CPU. */
 	for (i = 0; i < TRIES; i++) {
 		done = completed(flood, OTHERS);
 		run_nops(q, IDLE);
 		done = completed(flood, OTHERS) - done;
 		least = done < least ? done : least;
 	}
-	print_message("%llu copies meanwhile, at least\n",
+	print_message("at least %llu copies meanwhile\n",
 		      (unsigned long long)least);
 	assert_true(completed(flood, OTHERS) < OTHERS * COPIES);
 	assert_true(least <= TURNS);

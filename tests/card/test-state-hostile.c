@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* States that the card refuses, and what is left in it then: nothing. */
+/* Saved states that the card must refuse; after a refusal the card is empty. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,7 +7,7 @@
 #include "host.h"
 #include "random.h"
 
-#define LEN (64u << 10) /* few pages: words at random are of every kind */
+#define LEN (64u << 10) /* few pages, so that random words hit every kind of field */
 
 static int setup(void **state)
 {
@@ -35,7 +35,7 @@ static void check_zero(struct rig *rig, uint32_t off)
 		fail_msg("register 0x%x is 0x%x", off, rig_reg(rig, off));
 }
 
-/* All that a guest or its work can change. The card is paused: no sleeps. */
+/* Checks all state that a guest can change. The card is paused: no sleeps are counted. */
 static void check_cleared(struct rig *rig)
 {
 	uint32_t off;
@@ -62,7 +62,7 @@ static int load(struct rig *rig, const void *blob, size_t len)
 	return -1;
 }
 
-/* Whatever the blob says, the card loads it or refuses it, and lives. */
+/* The card loads or refuses any damaged blob, and still works. */
 static void test_hostile_blob(void **state)
 {
 	struct rig *rig = *state;
@@ -95,7 +95,7 @@ static void test_hostile_blob(void **state)
 	free(blob);
 }
 
-/* Loads a blob into the card, which is reset first, and resets it again. */
+/* Loads a blob into the reset card; resets the card again. */
 static int try_load(struct rig *rig, const uint64_t *blob, size_t words)
 {
 	int r;
@@ -115,8 +115,8 @@ static void put(uint64_t *at, const uint64_t *words, size_t n)
 }
 
 /*
- * A blob's end: enabled, base, cpl_base, slots, done, fault base and slots,
- * npending, the pending commands, then the fills and a 0.
+ * A blob ends with: enabled, base, cpl_base, slots, done, fault base and slots, npending,
+ * the pending commands, the fills, and a 0.
  */
 static void test_hostile_lists(void **state)
 {
@@ -138,7 +138,7 @@ static void test_hostile_lists(void **state)
 	assert_int_equal(end[-NPENDING], 0);
 	assert_int_equal(end[-SLOTS], HOST_ADMIN_SLOTS);
 	assert_int_equal(try_load(rig, blob, n), 0);
-	/* A FILL without its command, then with it, then one too many. */
+	/* A FILL without its command, a FILL with its command, and one FILL too many. */
 	put(end - 1, fill, 5);
 	assert_int_equal(try_load(rig, blob, n + 5), -1);
 	end[-NPENDING] = 1;
@@ -146,13 +146,13 @@ static void test_hostile_lists(void **state)
 	put(end + 3, fill, 5);
 	end[8] = 0;
 	assert_int_equal(try_load(rig, blob, n + 9), 0);
-	end[-ENABLED] = 0; /* which would have had it forget them */
+	end[-ENABLED] = 0; /* a disabled card has no pending commands */
 	assert_int_equal(try_load(rig, blob, n + 9), -1);
 	end[-ENABLED] = 1;
 	put(end + 8, fill, 5);
 	end[13] = 0;
 	assert_int_equal(try_load(rig, blob, n + 14), -1);
-	/* As many commands as the slots are said to be. */
+	/* As many pending commands as slots, then one more. */
 	end[-SLOTS] = MOST;
 	for (i = 0; i <= MOST; i++)
 		put(end - 1 + 4 * i, stop, 4);
@@ -166,7 +166,7 @@ static void test_hostile_lists(void **state)
 	free(blob);
 }
 
-/* Two states of one card in a stream: the second is all there is. */
+/* Two loads of one card: the second one replaces the first. */
 static void test_twice(void **state)
 {
 	struct rig *rig = *state;
@@ -203,7 +203,7 @@ static void test_other_shape(void **state)
 	rig_free(other);
 }
 
-/* Wherever it ends too early, though what came before was in order. */
+/* A blob cut short at any word is refused. */
 static void test_cut_short(void **state)
 {
 	struct rig *rig = *state;
@@ -223,7 +223,7 @@ static void test_cut_short(void **state)
 	free(blob);
 }
 
-/* Who goes on with the card sets it up as a new one, with rings of its own. */
+/* After a refused load the driver can set up the card as a new one, with other rings. */
 static void test_go_on(void **state)
 {
 	struct rig *rig = *state;

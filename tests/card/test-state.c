@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Saving a card at any moment and going on with another one. */
+/* Saves a card at random moments and continues with a new card. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,7 +20,7 @@ static int setup(void **state)
 	return 0;
 }
 
-/* The card is replaced by one that has only the blob to go by. */
+/* Replaces the card by a new one that loads the saved state. */
 static void migrate(struct rig *rig)
 {
 	const char *error = NULL;
@@ -64,7 +64,7 @@ static void push_work(struct tq *q)
 	tq_push(q, &p);
 }
 
-/* In the middle of compute, copies and idle: every packet exactly once. */
+/* Saves during compute, copies and idle times: every packet runs exactly once. */
 static void test_in_middle(void **state)
 {
 	struct rig *rig = *state;
@@ -91,7 +91,7 @@ static void test_in_middle(void **state)
 	}
 }
 
-/* A WAIT, a fault, a stopped queue, a late command and an idle one survive. */
+/* A WAIT, a fault, a stopped queue, a pending command and an idle queue survive. */
 static void test_all_states(void **state)
 {
 	struct rig *rig = *state;
@@ -142,7 +142,7 @@ static void test_all_states(void **state)
 	assert_int_equal(atomic_load(&rig->windows), 2);
 }
 
-/* A packet of minutes does not hold up a save, nor others that are shorter. */
+/* A packet of minutes does not delay a save, and shorter packets complete. */
 static void test_endless(void **state)
 {
 	struct rig *rig = *state;
@@ -173,7 +173,7 @@ static void test_endless(void **state)
 	rig_unbind(rig, 1, 1);
 }
 
-/* Pauses the card in the middle of a packet of compute, the queue's last. */
+/* Pauses the card during a compute packet, the last packet of the queue. */
 static void pause_in_job(struct rig *rig, struct tq *q)
 {
 	struct pkt p;
@@ -190,10 +190,10 @@ static void pause_in_job(struct rig *rig, struct tq *q)
 		openreg_card_resume(rig->card);
 		tq_wait(q);
 	}
-	fail_msg("never in the middle");
+	fail_msg("no pause came during a packet");
 }
 
-/* Once the time is up not one slice more is run, however many queues wait. */
+/* After its time limit state_finish() runs no further slice. */
 static void test_finish_in_time(void **state)
 {
 	struct rig *rig = *state;
@@ -216,7 +216,7 @@ static void test_finish_in_time(void **state)
 	free(before);
 }
 
-/* Every packet is counted, whoever carries it to its end. */
+/* The card counts each packet once, also one that state_finish() completes. */
 static void test_finish_counts(void **state)
 {
 	struct rig *rig = *state;
@@ -234,7 +234,7 @@ static void test_finish_counts(void **state)
 	WAIT_FOR(rig_reg(rig, OPENREG_REG_STAT_PACKETS) == q.seq);
 }
 
-/* Commands that complete late do so on the other side. */
+/* Pending commands complete after the load. */
 static void test_late_commands(void **state)
 {
 	struct rig *rig = *state;
@@ -284,7 +284,7 @@ static void test_late_commands(void **state)
 	}
 }
 
-/* A command that takes long is begun anew on the other side. */
+/* A long command that the save interrupts starts again after the load. */
 static void test_long_bind(void **state)
 {
 	struct rig *rig = *state;
@@ -319,7 +319,7 @@ static void test_long_bind(void **state)
 	assert_true(midway > 0);
 }
 
-/* Pages at the end of the bus, where all of the segment would not fit. */
+/* A page at the end of the bus, where the whole segment would not fit. */
 static void test_end_of_bus(void **state)
 {
 	struct rig *rig = *state;
@@ -333,7 +333,7 @@ static void test_end_of_bus(void **state)
 	assert_int_equal(rig_op(rig, OPENREG_ADMIN_SEG_UNBIND, 1, 3), 0);
 }
 
-/* A lost interrupt is made up for: every vector once. */
+/* A loaded card raises every vector once, in case an interrupt was lost. */
 static void test_vectors_after_load(void **state)
 {
 	struct rig *rig = *state;
@@ -343,7 +343,7 @@ static void test_vectors_after_load(void **state)
 	assert_true(atomic_load(&rig->raised[5]) > before);
 }
 
-/* A card that is FATAL because of its rings is still one that can be moved. */
+/* A card that is FATAL because of bad rings can be saved and loaded. */
 static void test_fatal(void **state)
 {
 	struct rig *rig = *state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* QUEUE_STOP after a packet: what has begun ends, nothing runs twice. */
+/* QUEUE_STOP after a packet: a packet that has begun completes, and none runs twice. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,7 +36,7 @@ static struct openreg_admin_cmd cmd_stop(uint64_t when)
 	};
 }
 
-/* Adds so many ones to every word, then moves all there and back again. */
+/* Adds ones to every word, then copies all words to system memory and back. */
 static void push_round(struct tq *q, unsigned int ones)
 {
 	struct pkt p;
@@ -76,7 +76,7 @@ static void all_words_are(struct rig *rig, uint32_t want)
 			fail_msg("word %u is %u, not %u", i, words[i], want);
 }
 
-/* Packets that are not the same if they run by half, or twice. */
+/* Stops at random moments. The result is wrong if a packet runs half or twice. */
 static void test_at_a_packets_end(void **state)
 {
 	struct rig *rig = *state;
@@ -98,7 +98,7 @@ static void test_at_a_packets_end(void **state)
 		before = tq_completed(&q);
 		assert_int_equal(rig_op(rig, OPENREG_ADMIN_NOP, 0, 0), 0);
 		assert_int_equal(tq_completed(&q), before);
-		/* Once more does no harm. */
+		/* A second stop has no effect. */
 		assert_int_equal(rig_admin(rig, &stop), OPENREG_ADMIN_OK);
 		assert_int_equal(go_on(&q), OPENREG_ADMIN_OK);
 	}
@@ -106,7 +106,7 @@ static void test_at_a_packets_end(void **state)
 	all_words_are(rig, sum);
 }
 
-/* A WAIT that stands has not begun. */
+/* An unmet WAIT counts as not begun: the stop does not wait for it. */
 static void test_at_a_wait(void **state)
 {
 	struct rig *rig = *state;
@@ -131,7 +131,7 @@ static void test_at_a_wait(void **state)
 	tq_wait(&q);
 }
 
-/* One that does not end is stopped at once by the other command, or goes. */
+/* A stop that waits for an endless packet ends by STOP_NOW or CTX_DESTROY. */
 static void test_that_does_not_end(void **state)
 {
 	struct rig *rig = *state;
@@ -206,7 +206,7 @@ static void test_bad_arguments(void **state)
 	assert_int_equal(tq_state(&q), OPENREG_QUEUE_RUNNING);
 }
 
-/* A machine that is stopped meanwhile, here or on its way to another host. */
+/* The VM is paused, or saved and loaded, while the stop command is pending. */
 static void test_while_the_machine_stops(void **state)
 {
 	struct rig *rig = *state;
@@ -247,7 +247,7 @@ static void test_while_the_machine_stops(void **state)
 	all_words_are(rig, sum);
 }
 
-/* The driver's half of a reset after which nobody is to notice anything. */
+/* Resets the card and restores contexts, segments and the queue, as the driver does. */
 static void reset_and_restore(struct rig *rig, struct tq *q)
 {
 	struct openreg_admin_cmd cmd = cmd_vram(1, 1, 0, LEN, RW);
@@ -266,7 +266,7 @@ static void reset_and_restore(struct rig *rig, struct tq *q)
 	assert_int_equal(rig_admin(rig, &cmd), 0);
 }
 
-/* With its page kept a queue goes on as if the card had not been reset. */
+/* With OPENREG_QUEUE_KEEP a queue continues after a reset of the card. */
 static void test_over_a_reset(void **state)
 {
 	struct rig *rig = *state;
@@ -292,7 +292,7 @@ static void test_over_a_reset(void **state)
 		assert_int_equal(tq_completed(&q), before);
 		assert_int_equal(rig_load(rig, q.page + wakes), woken);
 		assert_int_equal(go_on(&q), OPENREG_ADMIN_OK);
-		/* Who has rung at the last count rings at this one. */
+		/* wakes must change, or the producer would not ring again. */
 		WAIT_FOR(rig_load(rig, q.page + wakes) > woken);
 	}
 	tq_wait(&q);
@@ -322,7 +322,7 @@ static void test_faulted_over_a_reset(void **state)
 	tq_nop(&q);
 	tq_publish(&q);
 	tq_wait(&q);
-	/* A page that says anything: the queue only stands. */
+	/* A kept page with invalid contents only leaves the queue stopped. */
 	rig_store(rig, q.page + 16, 0xffffffff00000000);
 	rig_store(rig, q.page, UINT64_MAX);
 	reset_and_restore(rig, &q);

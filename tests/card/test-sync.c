@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* WAIT, SIGNAL, TIMESTAMP; sched: sharing, priority, several workers. */
+/* WAIT, SIGNAL and TIMESTAMP; the scheduler: fair sharing, priority, several workers. */
 #include <pthread.h>
 #include <string.h>
 
@@ -10,7 +10,7 @@
 
 #define LARGE ((1 << 20) / SCALE) /* elements, of several slices */
 #define ROUNDS (3000 / SCALE)
-#define GRIND (40 / SCALE) /* rounds of a packet that is to last */
+#define GRIND (40 / SCALE) /* rounds of a long packet */
 
 static uint64_t memory; /* bus address of segment 2 */
 
@@ -81,7 +81,7 @@ static void test_signal(void **state)
 	assert_true(vram_word(rig, 24) >= rig_load(rig, memory + 24));
 }
 
-/* Each condition, on each kind of memory, set by the CPU or another queue. */
+/* Each condition on each kind of memory; the CPU or another queue sets the word. */
 static void test_wait(void **state)
 {
 	static const struct {
@@ -122,7 +122,7 @@ static void test_wait(void **state)
 		}
 }
 
-/* Stored by the CPU, without a doorbell: the back-off poll sees it. */
+/* The CPU stores the word without a doorbell: the card's back-off poll finds it. */
 static void test_wait_for_cpu(void **state)
 {
 	struct rig *rig = *state;
@@ -166,7 +166,7 @@ static void test_ping_pong(void **state)
 	assert_int_equal(rig_load(rig, memory + 8), ROUNDS);
 }
 
-/* ADD is atomic among the queues of a card, on either memory. */
+/* ADD is atomic among the queues of a card, on each kind of memory. */
 static void test_adds(void **state)
 {
 	struct rig *rig = *state;
@@ -189,7 +189,7 @@ static void test_adds(void **state)
 	assert_int_equal(vram_word(rig, 64), 4000);
 }
 
-/* A queue that waits gives the only worker up, and can be stopped. */
+/* A waiting queue gives up the only worker, and can be stopped. */
 static void test_wait_blocks_nobody(void **state)
 {
 	struct rig *rig = *state;
@@ -208,7 +208,7 @@ static void test_wait_blocks_nobody(void **state)
 	assert_int_equal(tq_completed(&q), 0);
 	assert_int_equal(rig_op(rig, OPENREG_ADMIN_QUEUE_STOP, 1, 0), 0);
 	assert_int_equal(tq_state(&q), OPENREG_QUEUE_STOPPED);
-	/* It does not hold the segment it waited in. */
+	/* The stopped WAIT holds no reference on its segment. */
 	assert_int_equal(tq_reset(&q, 0, 0), 0);
 	rig_unbind(rig, 1, 1);
 	assert_int_equal(tq_wait_fault(&q).code, OPENREG_FAULT_ADDRESS);
@@ -223,7 +223,7 @@ static void push_grind(struct tq *q, uint64_t off, int64_t n,
 	tq_push(q, &p);
 }
 
-/* A flood does not keep another context from its turn. */
+/* A flood of packets does not starve another context. */
 static void test_flood(void **state)
 {
 	struct rig *rig = *state;
@@ -244,7 +244,7 @@ static void test_flood(void **state)
 	tq_wait(&flood);
 }
 
-/* Two floods of the same packets: neither gets ahead by far. */
+/* Two floods of the same packets get about the same time. */
 static void test_fair(void **state)
 {
 	struct rig *rig = *state;
@@ -272,7 +272,7 @@ static void test_fair(void **state)
 	tq_wait(&q[1]);
 }
 
-/* Within a context, priority decides: all of HIGH before the first of LOW. */
+/* Within a context all packets of HIGH run before the first packet of LOW. */
 static void test_priority(void **state)
 {
 	struct rig *rig = *state;
@@ -322,7 +322,7 @@ static void test_order(void **state)
 	for (i = 0; i < 40; i++) {
 		push_grind(&q, 0, size, i % 7 + 1);
 		expect += i % 7 + 1;
-		/* A copy of it, and back: both engines, one order. */
+		/* Copy the data away and back: both engines keep the order. */
 		pkt_copy(&p, VRAM(8 << 20), VRAM(0), OPENREG_I32, size);
 		tq_push(&q, &p);
 		pkt_begin(&p, OPENREG_OP_FILL, 1, &n);
@@ -339,7 +339,7 @@ static void test_order(void **state)
 			fail_msg("element %u is wrong", i);
 }
 
-/* A product large enough for every worker, from the ring. */
+/* A MATMUL from the ring, large enough for every worker. */
 static void test_matmul(void **state)
 {
 	struct rig *rig = *state;

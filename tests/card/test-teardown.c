@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Taking things away while they are in use. */
+/* Destroys queues, segments, contexts and the card while packets use them. */
 #include <string.h>
 
 #include "host.h"
@@ -58,7 +58,7 @@ static void bystander(struct tq *q)
 	tq_wait(q);
 }
 
-/* A hundred processes die in the middle of something. */
+/* Destroys a context a hundred times while its packets run. */
 static void test_kill(void **state)
 {
 	struct rig *rig = *state;
@@ -67,7 +67,7 @@ static void test_kill(void **state)
 	struct tq q, other;
 
 	tq_create(rig, &other, 2, 1);
-	/* Without the context's released page. */
+	/* Without the window of the context's released page. */
 	windows = atomic_load(&rig->windows) - 1;
 	for (i = 0; i < 100; i++) {
 		brk = rig->brk;
@@ -99,7 +99,7 @@ static void test_kill(void **state)
 	}
 }
 
-/* Commands for what is on its way out are answered, in whatever order. */
+/* Commands about objects that are being destroyed complete, in any order. */
 static void test_destroy_twice(void **state)
 {
 	struct rig *rig = *state;
@@ -143,7 +143,7 @@ static void test_destroy_twice(void **state)
 	}
 }
 
-/* A stopped queue stops at a slice; the rest of its packets wait. */
+/* A queue stops at the end of a slice; its other packets do not run. */
 static void test_stop_in_middle(void **state)
 {
 	struct rig *rig = *state;
@@ -177,7 +177,7 @@ static void enable_again(struct rig *rig)
 	give(rig, 2);
 }
 
-/* Reset at any moment, by the host and by the register. */
+/* Resets at random moments, by the host and by the register. */
 static void test_reset(void **state)
 {
 	struct rig *rig = *state;
@@ -211,7 +211,7 @@ static void test_reset(void **state)
 	}
 }
 
-/* Pausing in the middle loses nothing and does nothing twice. */
+/* After a pause at a random moment each packet has run exactly once. */
 static void test_pause(void **state)
 {
 	struct rig *rig = *state;
@@ -259,7 +259,7 @@ static void push_sort(struct tq *q)
 	tq_publish(q);
 }
 
-/* SORT has phases that wait for each other, and memory of its own. */
+/* Destroys a context during SORT, which has phases and card memory. */
 static void test_sort_in_middle(void **state)
 {
 	struct rig *rig = *state;
@@ -297,7 +297,7 @@ static void test_sort_in_middle(void **state)
 	}
 }
 
-/* The card goes away as it is. */
+/* Frees the card while packets run. */
 static void test_free_in_middle(void **state)
 {
 	struct rig *rig = *state;

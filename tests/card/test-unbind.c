@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* SEG_UNBIND: when a segment is released, and what is in its memory then. */
+/* SEG_UNBIND: when the card releases a segment, and the contents of its memory then. */
 #include <string.h>
 
 #include "host.h"
@@ -32,7 +32,7 @@ static void push_copy(struct tq *q)
 	tq_push(q, &p);
 }
 
-/* A FILL that the copy thread does after all that it had to do. */
+/* A FILL elsewhere, which the copy thread runs after all its earlier work. */
 static void fill_elsewhere(struct rig *rig)
 {
 	struct openreg_admin_cmd fill = {
@@ -43,7 +43,7 @@ static void fill_elsewhere(struct rig *rig)
 	assert_int_equal(rig_admin(rig, &fill), 0);
 }
 
-/* The segment is released after the packet that uses it, not before. */
+/* The card releases a segment after the packet that uses it, not before. */
 static void test_unbind_in_use(void **state)
 {
 	struct rig *rig = *state;
@@ -55,7 +55,7 @@ static void test_unbind_in_use(void **state)
 	for (i = 0; i < 60; i++) {
 		uint64_t done;
 
-		/* No pad among them: that would use no segment. */
+		/* Avoid a pad among the packets: a pad uses no segment. */
 		while (q.tail % q.slots > q.slots - 32)
 			tq_nop(&q);
 		tq_publish(&q);
@@ -70,7 +70,7 @@ static void test_unbind_in_use(void **state)
 			WAIT_FOR(rig_load(rig, q.page) ||
 				 rig_reg(rig, OPENREG_REG_STAT_PACKETS));
 		busy += rig_unbind(rig, 1, 1);
-		/* Who started before it has ended; who comes later faults. */
+		/* Packets that began before have completed; later packets fault. */
 		done = tq_completed(&q);
 		if (done < q.seq) {
 			assert_int_equal(tq_wait_fault(&q).code,
@@ -87,7 +87,7 @@ static void test_unbind_in_use(void **state)
 	assert_true(held > 0 && busy > 0);
 }
 
-/* However long a packet uses the segment, the admin ring serves everybody else. */
+/* SEG_UNBIND completes at once: a packet that uses the segment delays no command. */
 static void test_unbind_completes_at_once(void **state)
 {
 	struct rig *rig = *state;
@@ -116,13 +116,13 @@ static void test_unbind_completes_at_once(void **state)
 	raised = atomic_load(&rig->raised[0]);
 	assert_int_equal(rig_op(rig, OPENREG_ADMIN_QUEUE_STOP, 1, 0), 0);
 	WAIT_FOR(rig_released(rig, 1, 1));
-	/* One of them for QUEUE_STOP. */
+	/* One interrupt for QUEUE_STOP, one for the release. */
 	WAIT_FOR(atomic_load(&rig->raised[0]) >= raised + 2);
 	assert_int_equal(rig_admin(rig, &bind), 0);
 	assert_false(rig_released(rig, 1, 1));
 }
 
-/* Whether a packet uses the segment or not, released means clear. */
+/* With UNBIND_CLEAR released memory is zero, also if a packet used the segment. */
 static void test_unbind_clears(void **state)
 {
 	static const uint64_t lens[] = { 100, 4096, LEN };
@@ -176,7 +176,7 @@ static void test_unbind_clears(void **state)
 	rig_unbind(rig, 1, 2);
 }
 
-/* CTX_DESTROY waits until memory is clear: others get the memory after it. */
+/* CTX_DESTROY waits until memory is cleared: another context may get it afterwards. */
 static void test_destroy_while_clearing(void **state)
 {
 	struct rig *rig = *state;

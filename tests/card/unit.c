@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: MIT
 /*
- * Takes bf16 for faster than f32 wherever the host has instructions for it. What the
- * card gives oneDNN on hosts with AMX then runs on oneDNN's kernels for AVX512-BF16.
+ * Makes the card treat bf16 as faster than f32 on every host with bf16 instructions. The
+ * calls of oneDNN that the card makes on hosts with AMX then run on oneDNN's kernels for
+ * AVX512-BF16.
  */
 #include <stdlib.h>
 
 #include "matmul.h"
 #include "primitives.h"
 
-#define SKIPPED 77 /* as meson has it */
+#define SKIPPED 77 /* meson's exit status for a skipped test */
 
 bool openreg_gemm_has_unit(unsigned int dtype)
 {

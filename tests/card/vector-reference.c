@@ -6,7 +6,7 @@
 #include "engine-harness.h"
 #include "vector-reference.h"
 
-/* The definition in long double, which is exact enough to be rounded once. */
+/* The definition in long double, which is precise enough to be rounded once. */
 static long double exact_unary(unsigned int op, long double x)
 {
 	switch (op) {
@@ -195,7 +195,7 @@ static __int128 floor_div(__int128 x, __int128 y)
 	return x % y != 0 && (x < 0) != (y < 0) ? q - 1 : q;
 }
 
-/* Modulo 2^64, by definition: multiply |y| times is too slow, so square. */
+/* Power modulo 2^64, by squaring, since multiplying y times is too slow. */
 static uint64_t power(int64_t x, int64_t y)
 {
 	uint64_t r = 1, square = (uint64_t)x;
@@ -280,7 +280,7 @@ uint64_t reference_int(unsigned int op, unsigned int type, int64_t a,
 	}
 }
 
-/* How far from the exact value, in units of its last place, the table allows. */
+/* Error that the table allows for this operation and x, in units of the last place. */
 static double allowed(unsigned int op, unsigned int type, double x)
 {
 	bool single = type == OPENREG_VT_F32, far;
@@ -300,7 +300,7 @@ static double allowed(unsigned int op, unsigned int type, double x)
 	return far ? 1.6 : reference_ulps(op);
 }
 
-/* Distance in units of the last place of the exact value. */
+/* Compares the distance in units of the last place of the exact value. */
 bool reference_close(unsigned int op, unsigned int type, double x, double have,
 		     long double want)
 {
@@ -329,7 +329,7 @@ bool reference_close(unsigned int op, unsigned int type, double x, double have,
 	return error <= allowed(op, type, x) + 0.01;
 }
 
-/* Nearest multiple of the last digit, half to even, by the definition. */
+/* The nearest multiple of the last digit, half to even. */
 static double round_to(double x, int digits, int least, double most)
 {
 	int e;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What VECTOR's operations are by definition, one element at a time, as far
- * from the engine's own way of computing them as can be.
+ * Reference for VECTOR's operations: computes one element at a time, from the definition.
+ * The code must differ as much as possible from the engine's code.
  */
 #ifndef VECTOR_REFERENCE_H
 #define VECTOR_REFERENCE_H
@@ -9,24 +9,24 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Units in the last place that the table allows; 0: correctly rounded. */
+/* Error that the manual's table allows, in units of the last place; 0: none. */
 double reference_ulps(unsigned int op);
 
-/* The exact value, or the correctly rounded one where that is what is asked. */
+/* The exact value, or the correctly rounded value where the table asks for it. */
 long double reference_float(unsigned int op, unsigned int type, double x,
 			    double y, double z);
 
-/* Floor of the quotient where it can be told exactly; NaN otherwise. */
+/* Floor of the quotient if it can be computed exactly, else NaN. */
 long double reference_floor_div(double x, double y);
 
 /* Comparisons and predicates of floats. */
 int64_t reference_test(unsigned int op, double x, double y);
 
-/* Integers of either type, sign-extended; the lower bits count. */
+/* Integers of either type, sign-extended; only the lower bits of the result count. */
 uint64_t reference_int(unsigned int op, unsigned int type, int64_t a,
 		       int64_t b, int64_t c);
 
-/* Is `have` as near to the exact value, of an argument x, as the table asks? */
+/* True if have is as near to want, the exact value for x, as the table asks. */
 bool reference_close(unsigned int op, unsigned int type, double x, double have,
 		     long double want);
 
