@@ -14,7 +14,7 @@ static void or_expect(OrCard *card, struct openreg_admin_cmd cmd,
     g_assert_cmpuint(or_admin(card, &cmd), ==, status);
 }
 
-/* More commands than the ring has slots, and what no command is. */
+/* More commands than slots, and unknown commands. */
 static void test_ring(void)
 {
     OrCard *card = or_card("");
@@ -108,7 +108,7 @@ static void test_page_lists(void)
     or_ctx_create(card, 0);
     g_assert_cmpuint(or_seg_system(card, 0, 1, RW, pages, 3, 16, 2 * 4096 + 1),
                      ==, OPENREG_ADMIN_OK);
-    /* Too few and too many pages, an offset beyond a page, a crooked page. */
+    /* Too few and too many pages, an offset beyond a page, a misaligned page. */
     g_assert_cmpuint(or_seg_system(card, 0, 2, RW, pages, 2, 16, 2 * 4096), ==,
                      OPENREG_ADMIN_EINVAL);
     g_assert_cmpuint(or_seg_system(card, 0, 2, RW, pages, 3, 16, 4096), ==,
@@ -118,7 +118,7 @@ static void test_page_lists(void)
     pages[1]++;
     g_assert_cmpuint(or_seg_system(card, 0, 2, RW, pages, 3, 0, 3 * 4096), ==,
                      OPENREG_ADMIN_EINVAL);
-    /* A list that is not in memory. */
+    /* A page list outside of memory. */
     or_expect(card, cmd, OPENREG_ADMIN_EDMA);
     cmd.seg.kind = OPENREG_SEG_PEER;
     or_expect(card, cmd, OPENREG_ADMIN_EDMA);
@@ -192,7 +192,7 @@ static void test_queues(void)
     or_expect(card, cmd, OPENREG_ADMIN_OK);
     cmd.opcode = OPENREG_ADMIN_QUEUE_DESTROY;
     cmd.ctx = 0;
-    or_expect(card, cmd, OPENREG_ADMIN_ENOENT); /* another context's */
+    or_expect(card, cmd, OPENREG_ADMIN_ENOENT); /* belongs to another context */
     cmd.ctx = 1;
     or_expect(card, cmd, OPENREG_ADMIN_OK);
     or_expect(card, cmd, OPENREG_ADMIN_ENOENT);
@@ -213,7 +213,7 @@ static void test_fill(void)
 {
     OrCard *card = or_card("");
 
-    /* A small one, and one that is done in pieces. */
+    /* A small fill, and one that the card splits. */
     or_fill(card, 4096, 8192, 0xab, OPENREG_ADMIN_OK);
     g_assert_cmphex(qpci_io_readb(card->dev, card->vram, 4095), ==, 0);
     g_assert_cmphex(qpci_io_readb(card->dev, card->vram, 4096), ==, 0xab);
@@ -250,7 +250,7 @@ static void test_interrupt(void)
     or_quit(card);
 }
 
-/* A masked vector is remembered and comes when it is unmasked. */
+/* An interrupt of a masked vector stays pending until the vector is unmasked. */
 static void test_masked_interrupt(void)
 {
     OrCard *card = or_card("");
@@ -266,7 +266,7 @@ static void test_masked_interrupt(void)
     or_quit(card);
 }
 
-/* Rings that are not in memory, or of no possible size: FATAL, not a crash. */
+/* Rings outside of memory or of a bad size make the card FATAL. */
 static void test_bad_rings(void)
 {
     static const struct {
@@ -292,7 +292,7 @@ static void test_bad_rings(void)
         or_reg_write(card, OPENREG_REG_ADMIN_SLOTS, bad[i].slots);
         or_reg_write(card, OPENREG_REG_FAULT_SLOTS, bad[i].fault_slots);
         or_reg_write(card, OPENREG_REG_CONTROL, OPENREG_CONTROL_ENABLE);
-        /* Not before: enabling sets the counter to 0. */
+        /* Write the tail after the card is enabled, which sets the tail to 0. */
         OR_WAIT(or_reg(card, OPENREG_REG_STATUS));
         or_reg_write(card, OPENREG_REG_ADMIN_TAIL, 1);
         OR_WAIT(or_reg(card, OPENREG_REG_STATUS) & OPENREG_STATUS_FATAL);

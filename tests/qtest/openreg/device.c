@@ -69,7 +69,7 @@ static void test_bars(void)
     g_assert_cmphex(or_bar_size(card, OPENREG_BAR_REGS, &type), ==,
                     OPENREG_BAR_REGS_SIZE);
     g_assert_cmphex(type, ==, PCI_BASE_ADDRESS_MEM_TYPE_64);
-    /* 40 pages, rounded up to a power of two */
+    /* 40 pages, rounded up to a power of two. */
     g_assert_cmphex(or_bar_size(card, OPENREG_BAR_DOORBELL, &type), ==,
                     64 * OR_PAGE);
     g_assert_cmphex(type, ==, PCI_BASE_ADDRESS_MEM_TYPE_64);
@@ -115,7 +115,7 @@ static void test_registers(void)
     or_quit(card);
 }
 
-/* RW registers keep their bits, RO ones and holes do not change. */
+/* RW registers keep written bits; RO registers and holes do not change. */
 static void test_register_access(void)
 {
     static const unsigned int rw64[] = {
@@ -158,10 +158,10 @@ static void test_register_access(void)
     or_quit(card);
 }
 
-#define OR_REGS 0x160 /* there are none from here on */
+#define OR_REGS 0x160 /* end of the registers */
 #define OR_LOOK (OR_REGS + 8)
 
-/* Words that the card changes itself; more of them once it is enabled. */
+/* True for words that the card changes by itself; an enabled card changes more. */
 static bool or_changes(unsigned int off, bool enabled)
 {
     off &= ~3u;
@@ -177,7 +177,7 @@ static bool or_changes(unsigned int off, bool enabled)
             off < OPENREG_REG_STAT_SLEEP_NS + 8);
 }
 
-/* Bits of a word that the manual lets be written. */
+/* Bits of a word that are writable by the manual. */
 static uint32_t or_writable(unsigned int off, bool enabled)
 {
     switch (off) {
@@ -199,7 +199,7 @@ static uint32_t or_writable(unsigned int off, bool enabled)
     return 0;
 }
 
-/* Of an access that is not aligned, the first part that the bus makes of it. */
+/* Size of the first aligned part into which the bus splits an access. */
 static unsigned int or_part(unsigned int off, unsigned int left)
 {
     unsigned int n = 8;
@@ -227,7 +227,7 @@ static void or_expect_read(OrCard *card, const uint8_t *model, unsigned int off,
     }
 }
 
-/* Of CONTROL it writes what stands there. */
+/* Writes random bytes, and updates the model; bit 0 keeps ENABLE of CONTROL. */
 static void or_try_write(OrCard *card, uint8_t *model, unsigned int off,
                          unsigned int width, bool enabled)
 {
@@ -281,7 +281,7 @@ static void or_sweep(OrCard *card, bool enabled)
     }
 }
 
-/* Where no registers are: all zeros, and no register takes it for its own. */
+/* Holes read as zeros, and a write to a hole changes no register. */
 static void or_sweep_holes(OrCard *card)
 {
     const unsigned int len = OPENREG_MSIX_TABLE - OR_REGS;
@@ -310,8 +310,8 @@ static void or_sweep_holes(OrCard *card)
 }
 
 /*
- * Every offset, width and alignment: nothing changes but what may be written. A
- * card that is enabled takes what comes for its tail, and a reset mends it.
+ * Writes with every offset, width and alignment change only the writable bits. An
+ * enabled card accepts any tail, so a reset follows.
  */
 static void test_every_access(void)
 {
@@ -343,7 +343,7 @@ static void test_vram(void)
     or_quit(card);
 }
 
-/* VRAM in a file that the test can see. */
+/* VRAM in a file that the test can read. */
 static void test_memdev(void)
 {
     g_autofree char *path = NULL;
@@ -411,7 +411,7 @@ static const struct {
     { "'memdev': 'used'", "backend of its own" },
 };
 
-/* The same by words, as of a command line. */
+/* The same properties as text, as on a command line. */
 static const struct {
     const char *property;
     const char *text;
@@ -460,7 +460,7 @@ static void test_bad_properties(void)
         or_refused(qts, json, or_bad[i].text);
     }
     or_refused_words(qts);
-    /* Nothing of the refused ones is left behind. */
+    /* The refused devices have left no resources in use. */
     qtest_qmp_device_add(qts, "openreg", "good", "{'bus': 'port0',"
                          " 'memdev': 'm0'}");
     qtest_quit(qts);

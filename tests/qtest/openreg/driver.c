@@ -7,8 +7,8 @@
 #include "standard-headers/linux/pci_regs.h"
 
 /*
- * No vCPU runs, so the firmware is never executed: an empty one makes the test
- * independent of where QEMU finds its own. It is gone once QEMU has read it.
+ * Use an empty firmware file: no vCPU runs, and the test does not depend on where
+ * QEMU finds its firmware. The test deletes the file after QEMU has read it.
  */
 static char *or_firmware(void)
 {

@@ -1,5 +1,5 @@
 /*
- * openreg: packets that must fault, and what the record says
+ * openreg: packets that must fault, and their fault records
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -11,7 +11,7 @@
 #define V(off) OPENREG_ADDR(0, 1, off)
 #define RO(off) OPENREG_ADDR(0, 2, off)
 #define SYS(off) OPENREG_ADDR(0, 3, off)
-#define GONE(off) OPENREG_ADDR(0, 4, off) /* its page is not memory */
+#define GONE(off) OPENREG_ADDR(0, 4, off) /* a page outside of memory */
 #define NONE OPENREG_NO_OPERAND
 
 typedef struct OrFault {
@@ -19,10 +19,10 @@ typedef struct OrFault {
     void (*make)(OrPacket *p);
     uint32_t code;
     uint32_t operand;
-    uint64_t address; /* 0: not looked at */
+    uint64_t address; /* 0: not checked */
 } OrFault;
 
-/* A good add of 100 floats, for a change to spoil. */
+/* A valid add of 100 floats, in which each test changes one field. */
 static void add(OrPacket *p)
 {
     const int64_t n = 100;
@@ -59,7 +59,7 @@ static struct openreg_instr *instr(OrPacket *p, int i)
     return (void *)(p->bytes + 40 + 3 * 24 + 8 * i);
 }
 
-/* Another good packet: 100 floats from system memory. */
+/* A valid copy of 100 floats from system memory. */
 static void copy(OrPacket *p)
 {
     const int64_t n = 100;
@@ -223,7 +223,7 @@ static OrCard *or_machine(void)
     return card;
 }
 
-/* RUNNING again, with all that was pushed given up. */
+/* Restarts the queue; skips all pushed packets. */
 static void or_queue_reset(OrQueue *q)
 {
     struct openreg_admin_cmd cmd = {
@@ -252,7 +252,7 @@ static void or_expect_fault(OrQueue *q, const OrFault *f, OrPacket *p)
     g_assert_cmphex(r.fault.cookie, ==, OR_HDR(p)->cookie);
 }
 
-/* Each fault stops its queue only; a neighbour in the same context goes on. */
+/* Each fault stops its queue only; another queue of the context still runs. */
 static void test_packets(void)
 {
     OrCard *card = or_machine();
@@ -277,7 +277,7 @@ static void test_packets(void)
     or_quit(card);
 }
 
-/* An empty operand is never looked at. */
+/* The card does not check the address of an empty operand. */
 static void test_empty(void)
 {
     OrCard *card = or_machine();
@@ -294,7 +294,7 @@ static void test_empty(void)
     or_quit(card);
 }
 
-/* What is wrong with the ring and not with a packet. */
+/* Faults of the ring, not of a packet. */
 static void test_ring(void)
 {
     OrCard *card = or_machine();
@@ -310,7 +310,7 @@ static void test_ring(void)
     qtest_writeq(card->qts, q->user_page, 0);
     or_queue_reset(q);
 
-    /* A packet that is longer than what is published. */
+    /* A packet longer than the published slots. */
     or_packet(&p, OPENREG_OP_NOP, 0);
     OR_HDR(&p)->slots = 3;
     qtest_memwrite(card->qts, q->ring, p.bytes, 3 * OPENREG_SLOT_SIZE);
@@ -319,7 +319,7 @@ static void test_ring(void)
     or_wait_fault(q, &r);
     g_assert_cmpuint(r.fault.code, ==, OPENREG_FAULT_RING);
 
-    /* A packet that would wrap: 62 slots are taken, this one has 3. */
+    /* A packet of 3 slots at slot 62, which would wrap. */
     q->tail = 62;
     q->seq = 0;
     qtest_writeq(card->qts, q->user_page, 62);
@@ -334,7 +334,7 @@ static void test_ring(void)
     or_quit(card);
 }
 
-/* The queue's vector and vector 0 tell of a fault. */
+/* A fault raises the queue's vector and vector 0. */
 static void test_interrupts(void)
 {
     OrCard *card = or_machine();
@@ -350,7 +350,7 @@ static void test_interrupts(void)
     or_quit(card);
 }
 
-/* A full fault ring drops records and counts them. */
+/* The card drops and counts records if the fault ring is full. */
 static void test_dropped(void)
 {
     OrCard *card = or_machine();
@@ -370,7 +370,7 @@ static void test_dropped(void)
     or_quit(card);
 }
 
-/* Another context's segment of the same number is another segment. */
+/* The same segment number names different segments in different contexts. */
 static void test_contexts(void)
 {
     OrCard *card = or_machine();

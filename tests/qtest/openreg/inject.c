@@ -1,5 +1,5 @@
 /*
- * openreg: a card that is made to lie, by its properties
+ * openreg: wrong values injected by the card's x-inject properties
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -39,7 +39,7 @@ static uint64_t or_push_nop(OrQueue *q)
     return or_push(q, &p);
 }
 
-/* A card that has not been asked for it cannot lie. */
+/* Without x-inject=on the properties are refused. */
 static void test_off(void)
 {
     OrCard *card = or_card("");
@@ -51,7 +51,7 @@ static void test_off(void)
     or_quit(card);
 }
 
-/* All there are, and the most they may be. */
+/* All x-inject properties and their greatest values. */
 static const struct {
     const char *name;
     int64_t most;
@@ -73,7 +73,7 @@ static const struct {
     { "x-inject-period-us", 1000000 },
 };
 
-/* How many properties a card has that begin so. */
+/* Number of properties of the card with this prefix. */
 static unsigned int or_count(OrCard *card, const char *prefix)
 {
     QDict *reply = qtest_qmp(card->qts, "{'execute': 'qom-list', 'arguments':"
@@ -90,7 +90,7 @@ static unsigned int or_count(OrCard *card, const char *prefix)
     return count;
 }
 
-/* By a machine that runs, and for a card that is added to it. */
+/* Both a running card and a new card must refuse the value. */
 static void or_refuse_both(OrCard *card, const char *name, int64_t value,
                            const char *text)
 {
@@ -126,7 +126,7 @@ static void test_on(void)
         or_inject(card, or_most[i].name, or_most[i].most);
         or_inject(card, or_most[i].name, 0);
     }
-    /* With other rings: these say that all commands are done, as x-inject-late does. */
+    /* Use new rings: x-inject-late has marked all commands of the old ones complete. */
     or_reset(card, 0);
     or_enable(card);
     or_works(card);
@@ -151,7 +151,7 @@ static void test_counters(void)
     or_wait(q, or_push_nop(q));
     g_assert_cmpuint(qtest_readq(card->qts, PAGE(q, completed)), ==,
                      1 + (1 << 20));
-    /* The other queues tell the truth. */
+    /* The card reports correct values for other queues. */
     or_inject(card, "x-inject-queue", 7);
     or_wait(q, or_push_nop(q));
     OR_WAIT(qtest_readq(card->qts, PAGE(q, completed)) == 2);
@@ -159,7 +159,7 @@ static void test_counters(void)
     or_quit(card);
 }
 
-/* The guest does it itself. */
+/* The guest sets the values by the vendor capability. */
 static void test_capability(void)
 {
     OrCard *card = or_card(",x-inject=on");
@@ -173,7 +173,7 @@ static void test_capability(void)
     g_free(q);
     q = or_queue(card, 1, 1, 1);
     g_assert_cmpuint(or_queue_state(q), ==, 77);
-    /* Of what there is not, and out of range. */
+    /* Unknown properties, and values out of range. */
     qpci_config_writel(card->dev, cap + 4, 15);
     qpci_config_writel(card->dev, cap + 8, 1);
     qpci_config_writel(card->dev, cap + 4, UINT32_MAX);
@@ -202,7 +202,7 @@ static void test_admin(void)
     or_inject(card, "x-inject-status", 5);
     g_assert_cmpuint(or_ctx_create(card, 1), ==, 5);
     or_inject(card, "x-inject-opcode", OPENREG_ADMIN_FILL);
-    /* It had not been carried out. */
+    /* The card had not executed the command with the injected status. */
     g_assert_cmpuint(or_ctx_create(card, 1), ==, 0);
     or_inject(card, "x-inject-opcode", 0);
     or_inject(card, "x-inject-status", 0);
@@ -324,8 +324,8 @@ static void or_end_stall(OrCard *card, OrQueue *q, const char *how)
     }
 }
 
-/* Of all writes one stands still, and only its queue's end ends that. */
-#define OR_STANDS_US 50000
+/* Time in which a stalled write must not complete. */
+#define OR_STALLED_US 50000
 
 static void test_stall_once(void)
 {
@@ -342,12 +342,12 @@ static void test_stall_once(void)
         or_inject(card, "x-inject-stall", 4);
         or_push_copy(q);
         OR_WAIT(or_reg64(card, OPENREG_REG_STAT_DMA_WRITTEN));
-        /* It is counted before it is made, and looks each millisecond. */
-        g_usleep(OR_STANDS_US);
+        /* The card counts a write before it stalls, and polls each millisecond. */
+        g_usleep(OR_STALLED_US);
         or_push_copy(other);
         or_wait(other, 1);
         or_stop(card, OPENREG_ADMIN_QUEUE_STOP, 1);
-        g_usleep(OR_STANDS_US);
+        g_usleep(OR_STALLED_US);
         g_assert_cmpuint(qtest_readq(card->qts, PAGE(q, completed)), ==, 0);
         g_test_message("%s", how[i]);
         or_end_stall(card, q, how[i]);

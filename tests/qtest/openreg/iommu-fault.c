@@ -1,5 +1,5 @@
 /*
- * openreg behind an IOMMU whose report of a fault resets the card, or stops the VM
+ * openreg behind an IOMMU whose fault record resets the card or stops the VM
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -19,7 +19,7 @@
 #define DOMAIN 1
 #define MCH_ECAM 0x60
 #define ECAM 0xb0000000ULL
-/* Bus addresses that are an initiated reset, as a device control register's value. */
+/* As a value of the device control register, an address from here on starts an FLR. */
 #define MEM (16u << 20 | PCI_EXP_DEVCTL_BCR_FLR)
 
 typedef struct OrIommu {
@@ -74,7 +74,7 @@ static void or_iommu_free(OrIommu *m)
     g_free(m);
 }
 
-/* Attached to a domain without a mapping, the card reaches no memory at all. */
+/* Attaches the card to a domain without mappings, or detaches it from the domain. */
 static void or_iommu_request(OrIommu *m, uint8_t type)
 {
     QTestState *qts = m->card->qts;
@@ -96,7 +96,7 @@ static void or_iommu_request(OrIommu *m, uint8_t type)
     guest_free(&m->alloc, at);
 }
 
-/* The IOMMU is to put the next fault's record there. */
+/* Makes the IOMMU write the next fault record to this address. */
 static void or_iommu_aim(OrIommu *m, uint64_t at)
 {
     qvirtqueue_kick(m->card->qts, m->dev, m->queue[EVENTS],
@@ -104,7 +104,7 @@ static void or_iommu_aim(OrIommu *m, uint64_t at)
                                    sizeof(struct virtio_iommu_fault), true, false));
 }
 
-/* And the address that the card asked for into its device control register. */
+/* The same, so that the record's faulting address lands in the card's device control. */
 static void or_iommu_aim_at_card(OrIommu *m)
 {
     QTestState *qts = m->card->qts;
@@ -121,7 +121,7 @@ static void or_iommu_aim_at_card(OrIommu *m)
     g_free(mch);
 }
 
-/* Lets the card lose its memory, and look for packets. */
+/* Takes the card's memory away, and rings, so that the card accesses the memory. */
 static void or_iommu_lose(OrIommu *m, OrQueue *q)
 {
     or_iommu_request(m, VIRTIO_IOMMU_T_ATTACH);
@@ -137,8 +137,9 @@ static void or_iommu_again(OrIommu *m)
 }
 
 /*
- * The reset would wait for the access that the fault is of, and QEMU with it; or take
- * the card from under a stop that brings its copies to an end.
+ * The fault record starts an FLR from inside the access that faulted. A reset that
+ * waits for this access would deadlock QEMU. The card must also not be reset while a
+ * stop of the VM completes its copies.
  */
 static void test_reset(void)
 {
@@ -156,8 +157,8 @@ static void test_reset(void)
     or_operand(&p, OR_V(0), OPENREG_I64, NULL);
     or_operand(&p, OR_V(n * 8), OPENREG_I64, NULL);
     /*
-     * As it begins to translate, there is nothing in front of the card for a moment:
-     * a packet may fail without the IOMMU having been asked.
+     * While QEMU switches the card to translation, the card's address space is empty
+     * for a moment: a packet may fail without an IOMMU fault. Count only the others.
      */
     for (tries = 0; faults < 20; tries++) {
         g_assert_cmpint(tries, <, 200);
@@ -185,7 +186,7 @@ static void test_reset(void)
     or_iommu_free(m);
 }
 
-/* A record that says "read" stops the VM, where the guest tells of its panic. */
+/* The record's flag for a read lands in the panic device, which stops the VM. */
 static void test_stop(void)
 {
     OrIommu *m = or_iommu();
@@ -200,7 +201,7 @@ static void test_stop(void)
     or_enable(m->card);
     for (i = 0; i < 10; i++) {
         q = or_setup(m->card);
-        /* Asleep, and past its last look, it asks for nothing before it is to. */
+        /* Wait until the card sleeps: it then makes no access before the doorbell. */
         OR_WAIT(qtest_readl(qts, q->card_page +
                             offsetof(struct openreg_card_page, asleep)) == 1);
         g_usleep(20000);

@@ -17,16 +17,16 @@
 #define VTD_SET_ROOT (1u << 30)
 #define VTD_INVALIDATE_ALL (1ULL << 63 | 1ULL << 60)
 
-/* Tables, above what the test hands out. */
+/* Translation tables, above the memory of or_mem(). */
 #define ROOT 0xe000000ULL
 #define CONTEXTS 0xe001000ULL
 #define LEVEL3 0xe002000ULL
 #define LEVEL2 0xe003000ULL
 #define RW 3ULL
 #define LARGE (1ULL << 7) /* 2 MiB */
-#define IOVA (1ULL << 30) /* where the card sees address 0 */
+#define IOVA (1ULL << 30) /* bus address of guest address 0 */
 
-/* The first 256 MiB at IOVA, and nothing else. */
+/* Maps the first 256 MiB at IOVA, and no other memory. */
 static void or_iommu_enable(QTestState *qts)
 {
     uint64_t entry = CONTEXTS + QPCI_DEVFN(OR_SLOT, 0) * 16;
@@ -59,7 +59,7 @@ static OrCard *or_translated_card(void)
     return card;
 }
 
-/* Rings, page lists, pages and interrupts are all where the IOMMU says. */
+/* The card reaches rings, page lists, pages and interrupts through the IOMMU. */
 static void test_translation(void)
 {
     OrCard *card = or_translated_card();
@@ -90,7 +90,7 @@ static void test_translation(void)
     or_quit(card);
 }
 
-/* An address that is good memory, but not to the card. */
+/* A guest address of valid memory that the IOMMU does not map for the card. */
 static void test_unmapped(void)
 {
     OrCard *card = or_translated_card();
@@ -109,7 +109,7 @@ static void test_unmapped(void)
     or_quit(card);
 }
 
-/* The mapping goes while the queue is in use: a fault, no stray access. */
+/* The guest unmaps memory while a queue uses it: the packet faults. */
 static void test_unmap(void)
 {
     OrCard *card = or_translated_card();
@@ -128,7 +128,7 @@ static void test_unmap(void)
     g_assert_cmphex(r.fault.address, ==, OR_S(0));
     g_assert_cmpuint(qtest_readq(card->qts, OR_SHARED), ==, 1);
 
-    /* Now the rings and pages of the queue as well. */
+    /* Now unmap the queue's ring and pages as well. */
     or_reset(card, 0);
     g_free(q);
     qtest_writeq(card->qts, LEVEL2 + 8 * (OR_SHARED >> 21),
@@ -143,7 +143,7 @@ static void test_unmap(void)
     or_quit(card);
 }
 
-/* Copies, each of which has QEMU translate a few times for the card's threads. */
+/* Pushes copies. QEMU translates several addresses for each one in the card's threads. */
 static void or_flood(OrCard *card)
 {
     OrQueue *q = or_setup(card);
@@ -161,7 +161,10 @@ static void or_flood(OrCard *card)
     g_free(q);
 }
 
-/* Whoever waits for the card to stop has what its threads wait for. */
+/*
+ * A reset or VM stop waits for the card's threads, while these wait for a lock of
+ * QEMU to translate addresses: this must not deadlock.
+ */
 static void test_reset(void)
 {
     OrCard *card = or_translated_card();

@@ -17,7 +17,7 @@ static void test_flr(void)
         qpci_io_writeq(card->dev, card->vram, OR_VRAM - 8, 0x1234);
         or_flr(card);
         or_reprobe(card);
-        /* VRAM outlives a reset. */
+        /* A reset keeps the contents of VRAM. */
         g_assert_cmphex(qpci_io_readq(card->dev, card->vram, OR_VRAM - 8), ==,
                         0x1234);
         or_works(card);
@@ -39,7 +39,7 @@ static void test_reset_register(void)
     or_quit(card);
 }
 
-/* ENABLE cleared: all is forgotten, the ring registers stay. */
+/* Clearing ENABLE drops all state, but keeps the ring registers. */
 static void test_disable(void)
 {
     OrCard *card = or_card("");
@@ -64,7 +64,7 @@ static void test_system_reset(void)
     or_quit(card);
 }
 
-/* Without bus mastering the card reaches nothing, and says so. */
+/* Without bus mastering the card reaches no memory and reports errors. */
 static void test_bus_master(void)
 {
     OrCard *card = or_card("");
@@ -92,7 +92,7 @@ static void test_bus_master(void)
     or_quit(card);
 }
 
-/* A stopped VM is left alone by the card; on cont it goes on. */
+/* The card does not run while the VM is stopped, and continues with the VM. */
 static void test_stop_cont(void)
 {
     OrCard *card = or_card("");
@@ -124,7 +124,7 @@ static void test_stop_cont(void)
 
 #define PORT_SLOT 3
 
-/* What firmware does to a root port: bus 1 and a window for its BARs. */
+/* Sets up a root port as firmware does: bus 1, and a memory window for BARs. */
 static QPCIDevice *or_port(QPCIBus *bus)
 {
     QPCIDevice *port = qpci_device_find(bus, QPCI_DEVFN(PORT_SLOT, 0));
@@ -146,7 +146,7 @@ static void or_slot_power(QPCIDevice *port, bool on)
                              PCI_EXP_SLTCTL_PCC));
 }
 
-/* Takes the power from the slot, as a guest does that is asked for the card. */
+/* Unplugs the card: switches off the slot's power, as a guest does on request. */
 static void or_unplug(QTestState *qts, QPCIDevice *port)
 {
     qtest_qmp_device_del_send(qts, "card0");
@@ -161,7 +161,7 @@ static QTestState *or_start_with_port(void)
         "-device pcie-root-port,id=port0,addr=%d", PORT_SLOT);
 }
 
-/* In and out of a running machine, out in the middle of work. */
+/* Plugs a card into a running machine, and unplugs it while it is busy. */
 static void test_hotplug(void)
 {
     QTestState *qts = or_start_with_port();
@@ -190,7 +190,7 @@ static void test_hotplug(void)
     qtest_quit(qts);
 }
 
-/* The next card comes while the memory of the one before may still be there. */
+/* Plugs the next card while QEMU may not yet have freed the old card's memory. */
 static void test_hotplug_at_once(void)
 {
     QTestState *qts = or_start_with_port();
@@ -240,7 +240,7 @@ static void test_two_cards(void)
     for (i = 0; i < 2; i++) {
         g_assert_cmpuint(qpci_io_readq(card[i]->dev, card[i]->vram, 0), ==,
                          100 + i);
-        /* Counted at the end of a turn. */
+        /* The card updates the counter at the end of a turn. */
         OR_WAIT(or_reg64(card[i], OPENREG_REG_STAT_PACKETS) == 1);
         g_free(q[i]);
     }

@@ -37,7 +37,7 @@ static void or_migrate_begin(OrCard *card, const char *path)
                              " {'uri': %s}}", uri);
 }
 
-/* The machine goes on in a new QEMU, whose card has the arguments. */
+/* Waits for the migration, and continues in a new QEMU; args: its card's properties. */
 static void or_migrate_end(OrCard *card, const char *path, const char *args)
 {
     g_autofree char *uri = g_strdup_printf("file:%s", path);
@@ -65,8 +65,8 @@ static char *or_state_file(void)
 }
 
 /*
- * With a queue that waits, one at work, data in VRAM and a vector armed. All
- * goes on in the new process, with as many doorbells and other workers.
+ * Migrates a card with a waiting queue, a running queue, data in VRAM and an armed
+ * vector. The work continues in the new process.
  */
 static void test_migration(void)
 {
@@ -95,7 +95,7 @@ static void test_migration(void)
     g_assert_cmpuint(or_reg64(card, OPENREG_REG_CLOCK), >, clock);
     g_assert_cmphex(or_reg64(card, OPENREG_REG_ADMIN_BASE), ==, card->admin);
     or_wait(busy, 5);
-    /* What was raised on the old side may be raised again: wait for it. */
+    /* The new side raises each vector again: wait for that. */
     OR_WAIT(qtest_readl(card->qts, word) == 0xbeef);
     qtest_writel(card->qts, word, 0);
     qtest_writeq(card->qts, OR_SHARED, 3);
@@ -104,7 +104,7 @@ static void test_migration(void)
     g_assert_cmphex(qpci_io_readq(card->dev, card->vram, 0x800000), ==, 0x55);
     g_assert_cmphex(qpci_io_readq(card->dev, card->vram, OR_VRAM - 8), ==,
                     0xfeed);
-    /* The admin ring goes on where it was. */
+    /* The admin ring continues at its old position. */
     g_assert_cmpuint(or_ctx_create(card, 1), ==, OPENREG_ADMIN_EEXIST);
     g_assert_cmpuint(or_ctx_create(card, 2), ==, OPENREG_ADMIN_OK);
     g_free(busy);
@@ -112,7 +112,10 @@ static void test_migration(void)
     or_quit(card);
 }
 
-/* A guest that has told of its panic is saved: its packet is over before its memory is. */
+/*
+ * Migrates a VM that a guest's panic has paused. The running packet must end before
+ * the memory is saved.
+ */
 static void test_migration_panicked(void)
 {
     OrCard *card = or_card(",vectors=7" OR_PANIC);
@@ -137,7 +140,7 @@ static void test_migration_panicked(void)
     or_quit(card);
 }
 
-/* A card that is not like the one that was saved is refused. */
+/* QEMU refuses to load the state into a card with other properties. */
 static void test_migration_mismatch(void)
 {
     OrCard *card = or_card(",vectors=7");
@@ -164,7 +167,7 @@ static void or_bandwidth(OrCard *card, int64_t bytes)
                              bytes);
 }
 
-/* All of VRAM but the first bytes, and a word of system memory. */
+/* Fills VRAM except its first bytes, and a word of system memory. */
 static void or_paint(OrQueue *q, uint64_t value)
 {
     const int64_t n = OR_VRAM / 8 - 8;
@@ -181,7 +184,7 @@ static void or_paint(OrQueue *q, uint64_t value)
     or_wait(q, or_push(q, &p));
 }
 
-/* In VRAM only beyond an offset. */
+/* Checks the values of or_paint(), in VRAM from offset from on. */
 static void or_check_paint(OrCard *card, uint64_t from, uint64_t value)
 {
     const uint64_t probes[] = { 8, 64, OR_VRAM / 2, OR_VRAM - 8 };
@@ -196,7 +199,7 @@ static void or_check_paint(OrCard *card, uint64_t from, uint64_t value)
     g_assert_cmpuint(qtest_readq(card->qts, OR_SHARED + 8), ==, value);
 }
 
-/* What the card writes while memory is already on its way is sent again. */
+/* QEMU sends memory again that the card writes during the migration. */
 static void test_migration_dirty(void)
 {
     OrCard *card = or_card("");
@@ -220,7 +223,7 @@ static void test_migration_dirty(void)
     or_quit(card);
 }
 
-/* Some of the memory is on its way, and not all. */
+/* True after QEMU has sent some memory, and before the migration ends. */
 static bool or_is_under_way(QTestState *qts)
 {
     QDict *reply = qtest_qmp_assert_success_ref(qts,
@@ -234,7 +237,7 @@ static bool or_is_under_way(QTestState *qts)
     return under_way;
 }
 
-/* In the middle of work and of a migration, by the bus or by the register. */
+/* Resets a busy card during the migration, by FLR or by CONTROL. */
 static void or_reset_on_the_way(OrCard *card, OrQueue *q, bool by_bus)
 {
     OrPacket p;
@@ -254,7 +257,7 @@ static void or_reset_on_the_way(OrCard *card, OrQueue *q, bool by_bus)
     }
 }
 
-/* What was reset on the old side is so on the new one, and works. */
+/* A card that was reset before the migration's end is reset on the new side. */
 static void or_check_reset(bool by_bus, bool works)
 {
     OrCard *card = or_card("");
@@ -262,7 +265,7 @@ static void or_check_reset(bool by_bus, bool works)
     OrQueue *q = or_setup(card);
     OrPacket p;
 
-    /* Memory without a thing in it would be through before the reset. */
+    /* Write VRAM first: QEMU would send empty memory before the reset. */
     or_paint(q, 1);
     or_bandwidth(card, 4 << 20);
     or_migrate_begin(card, path);
@@ -280,7 +283,7 @@ static void or_check_reset(bool by_bus, bool works)
         or_reprobe(card);
         q = or_setup(card);
     }
-    /* Where long packets have not been. */
+    /* The long packets may have changed the first half of VRAM. */
     or_check_paint(card, works ? 0 : OR_VRAM / 2, works ? 2 : 1);
     or_word(&p, OPENREG_OP_SIGNAL, OR_S(64), 3);
     or_wait(q, or_push(q, &p));
@@ -311,7 +314,7 @@ static void or_master(OrCard *card, bool on)
                             command & ~PCI_COMMAND_MASTER);
 }
 
-/* Rings and pages that are out of reach on the way are not lost. */
+/* Rings and pages that are unreachable during the migration are used afterwards. */
 static void test_migration_unreachable(void)
 {
     OrCard *card = or_card("");

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A small driver for the openreg card over qtest, for its tests.
+ * A small driver for the openreg card over qtest, for the tests of the card.
  *
- * There is no guest code: the test reads and writes guest memory and PCI from
- * outside, and waits by polling with a bound.
+ * No guest code runs: the test accesses guest memory and PCI from outside.
+ * Waits poll, with a timeout.
  */
 #ifndef TESTS_QTEST_OPENREG_H
 #define TESTS_QTEST_OPENREG_H
@@ -24,7 +24,7 @@
 #define OR_SLOT 4 /* on pcie.0 */
 #define OR_TIMEOUT_US (60 * G_USEC_PER_SEC)
 
-/* What a test has: one machine with one card, or two on one machine. */
+/* A card of a machine. Two cards can share a machine. */
 typedef struct OrCard {
     QTestState *qts;
     QPCIBus *bus;
@@ -33,8 +33,8 @@ typedef struct OrCard {
     QPCIBar bells;
     QPCIBar vram;
     uint64_t vram_bytes;
-    uint64_t iova; /* what the IOMMU takes from a bus address */
-    uint64_t next; /* guest memory that is not handed out yet */
+    uint64_t iova; /* bus address minus guest address, with an IOMMU */
+    uint64_t next; /* first unused guest memory */
     uint64_t end;
     uint64_t admin;
     uint64_t cpl;
@@ -64,18 +64,18 @@ typedef struct OrPacket {
 #define OR_HDR(p) ((struct openreg_packet *)(p)->bytes)
 #define OR_OP(p) ((struct openreg_op *)((p)->bytes + 16))
 
-/* A machine with 256 MiB of memory; the rest as for printf. */
+/* Starts a machine with 256 MiB of memory; further arguments as for printf(). */
 QTestState *or_start_machine(const char *format, ...) G_GNUC_PRINTF(1, 2);
 /*
- * With one card at OR_SLOT of pcie.0; args are further properties of it that
- * begin with a comma, or "".
+ * Starts a machine with one card at OR_SLOT of pcie.0. args: further properties of
+ * the card, each with a comma before it, or "".
  */
 QTestState *or_start(const char *args);
 
-/* Finds the card at a slot, maps its BARs, and takes memory from mem on. */
+/* Finds the card at a slot and maps its BARs; or_mem() allocates from mem on. */
 OrCard *or_probe(QTestState *qts, int devfn, uint64_t mem);
 void or_enable(OrCard *card);
-/* or_start, or_probe and or_enable. */
+/* or_start(), or_probe() and or_enable(). */
 OrCard *or_card(const char *args);
 void or_card_free(OrCard *card);
 void or_quit(OrCard *card);
@@ -85,10 +85,10 @@ uint64_t or_reg64(OrCard *card, unsigned int off);
 void or_reg_write(OrCard *card, unsigned int off, uint32_t value);
 void or_reg_write64(OrCard *card, unsigned int off, uint64_t value);
 
-/* Guest memory, page aligned and zeroed. */
+/* Allocates guest memory, page aligned and zeroed. */
 uint64_t or_mem(OrCard *card, uint64_t len);
 
-/* Polls until the condition holds; the test fails if it never does. */
+/* Polls until the condition holds; fails the test after OR_TIMEOUT_US. */
 #define OR_WAIT(condition)                                                   \
     do {                                                                     \
         gint64 or_end = g_get_monotonic_time() + OR_TIMEOUT_US;              \
@@ -98,27 +98,27 @@ uint64_t or_mem(OrCard *card, uint64_t len);
         }                                                                    \
     } while (0)
 
-/* By CONTROL, with other bits of it if need be, until that is done. */
+/* Resets the card by CONTROL, with further bits, and waits for the end. */
 void or_reset(OrCard *card, uint32_t bits);
-/* Sends a command and waits for its completion; status out of it. */
+/* Sends a command, waits for its completion, and returns the status. */
 uint32_t or_admin(OrCard *card, const struct openreg_admin_cmd *cmd);
-/* Sends only; the command's index. */
+/* Sends a command without a wait; returns its index. */
 uint32_t or_admin_send(OrCard *card, const struct openreg_admin_cmd *cmd);
 bool or_admin_done(OrCard *card, uint32_t index, uint32_t *status);
 
 uint32_t or_ctx_create(OrCard *card, uint32_t ctx);
 uint32_t or_seg_vram(OrCard *card, uint32_t ctx, uint32_t seg, uint32_t perm,
                      uint64_t base, uint64_t len);
-/* Pages of 4 KiB at the bus addresses in pages. */
+/* Binds pages of 4 KiB at these guest addresses. */
 uint32_t or_seg_system(OrCard *card, uint32_t ctx, uint32_t seg, uint32_t perm,
                        const uint64_t *pages, unsigned int npages,
                        uint32_t offset, uint64_t len);
-/* Makes a queue that must succeed. */
+/* Creates a queue; fails the test if the card refuses. */
 OrQueue *or_queue(OrCard *card, uint32_t ctx, uint32_t id, uint32_t vector);
 
 void or_packet(OrPacket *p, unsigned int opcode, uint32_t cookie);
 void or_space(OrPacket *p, unsigned int ndim, const int64_t *size);
-/* Strides may be NULL: dense, row-major. */
+/* stride NULL: dense, row-major. */
 void or_operand(OrPacket *p, uint64_t addr, unsigned int dtype,
                 const int64_t *stride);
 void or_imm(OrPacket *p, uint64_t value);
@@ -126,39 +126,42 @@ void or_imm_f64(OrPacket *p, double value);
 void or_instr(OrPacket *p, unsigned int op, unsigned int type, unsigned int dst,
               unsigned int a, unsigned int b, unsigned int c, unsigned int aux);
 
-/* Writes the packet, moves tail, rings if the card sleeps; the number of it. */
+/*
+ * Writes and publishes the packet, rings if the card sleeps, and returns the
+ * sequence number.
+ */
 uint64_t or_push(OrQueue *q, OrPacket *p);
 void or_wait(OrQueue *q, uint64_t seq);
-/* Waits for the queue to fault, takes and checks the ring's record. */
+/* Waits for the queue to fault; consumes and checks the fault record. */
 void or_wait_fault(OrQueue *q, struct openreg_fault_record *record);
 uint32_t or_queue_state(OrQueue *q);
 
 /*
- * A context 1 with all of VRAM as segment 1 and the page OR_SHARED of system
- * memory as segment 2, and its queue 0.
+ * Creates context 1 and its queue 0. Segment 1 is all of VRAM, segment 2 is the
+ * page OR_SHARED of system memory.
  */
 #define OR_SHARED 0x8003000ULL
 #define OR_V(off) OPENREG_ADDR(0, 1, off)
 #define OR_S(off) OPENREG_ADDR(0, 2, off)
 OrQueue *or_setup(OrCard *card);
-/* A packet that a test can interrupt: a million hard functions. */
+/* A packet that a test can interrupt: a million slow functions. */
 void or_long(OrPacket *p);
 /* WAIT until the word is at least value, or SIGNAL that sets it. */
 void or_word(OrPacket *p, unsigned int opcode, uint64_t addr, uint64_t value);
-/* or_setup, and a packet that must succeed. */
+/* or_setup() and a packet that must complete. */
 void or_works(OrCard *card);
-/* or_setup, long packets at work and one that waits for ever. */
+/* or_setup() with long packets running and a WAIT that never ends. */
 void or_busy(OrCard *card);
 
-/* By the bus. */
+/* Resets the card by a function level reset. */
 void or_flr(OrCard *card);
 /*
- * After a reset, of which it is sure: addresses from scratch, the same pages for
- * MMIO, and or_enable.
+ * Sets up the card after a reset: checks that the registers are reset, writes the
+ * old BAR addresses, and calls or_enable().
  */
 void or_reprobe(OrCard *card);
 
-/* Aims a vector at a word of guest memory, which it sets to data. */
+/* Makes a vector write data to a word of guest memory; returns its address. */
 uint64_t or_vector(OrCard *card, unsigned int vector, uint32_t data);
 
 #endif

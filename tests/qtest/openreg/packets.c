@@ -1,5 +1,5 @@
 /*
- * openreg: queues, packets and what they compute
+ * openreg: queues, packets and their results
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -8,7 +8,7 @@
 
 #define RW (OPENREG_SEG_READ | OPENREG_SEG_WRITE)
 #define SEG_LEN (16u << 20)
-#define V(off) OPENREG_ADDR(0, 1, off) /* all but the first MiB of VRAM */
+#define V(off) OPENREG_ADDR(0, 1, off) /* VRAM except its first MiB */
 #define S(off) OPENREG_ADDR(0, 2, off) /* three scattered pages */
 #define VRAM_BASE (1u << 20)
 
@@ -47,7 +47,7 @@ static void run(OrQueue *q, OrPacket *p)
     or_wait(q, or_push(q, p));
 }
 
-/* Many times around the ring; the counters agree with what was sent. */
+/* Many times around the ring; the counters match the pushed packets. */
 static void test_nop(void)
 {
     OrQueue *q = or_machine("");
@@ -66,7 +66,7 @@ static void test_nop(void)
     or_end(q);
 }
 
-/* Idle, the card says that it sleeps; a doorbell wakes it. */
+/* An idle card sets asleep; a doorbell wakes it. */
 static void or_test_doorbell(const char *args)
 {
     OrQueue *q = or_machine(args);
@@ -98,7 +98,7 @@ static void test_doorbell_eventfd(void)
     or_test_doorbell(",ioeventfd=on");
 }
 
-/* A sleeping card is not woken by tail alone. */
+/* A new tail without a doorbell does not wake the card. */
 static void test_no_doorbell(void)
 {
     OrQueue *q = or_machine("");
@@ -118,7 +118,7 @@ static void test_no_doorbell(void)
     or_end(q);
 }
 
-/* The vector comes when armed is reached, and only then. */
+/* The card raises the vector only when the armed packet completes. */
 static void test_armed(void)
 {
     OrQueue *q = or_machine("");
@@ -140,7 +140,7 @@ static void test_armed(void)
     or_end(q);
 }
 
-/* System memory, crossing pages, to VRAM and back with a stride. */
+/* Copies system memory across pages to VRAM, and back with a stride. */
 static void test_copy(void)
 {
     OrQueue *q = or_machine("");
@@ -177,7 +177,7 @@ static void test_copy(void)
     or_end(q);
 }
 
-/* Two rows of a matrix reversed and cast from f64 to i32. */
+/* Reverses two rows of a matrix and casts f64 to i32. */
 static void test_copy_cast(void)
 {
     OrQueue *q = or_machine("");
@@ -262,7 +262,7 @@ static void test_vector(void)
     or_end(q);
 }
 
-/* The sum of squares of each row, and the place of its greatest element. */
+/* The sum of squares of each row, and the index of its greatest element. */
 static void test_reduction(void)
 {
     OrQueue *q = or_machine("");
@@ -311,7 +311,7 @@ static void test_reduction(void)
     or_end(q);
 }
 
-/* D = 2 A B + C of small whole numbers is exact. */
+/* D = 2 A B + C of small integers is exact. */
 static void test_matmul(void)
 {
     OrQueue *q = or_machine("");
@@ -386,7 +386,7 @@ static void sync_word(OrPacket *p, unsigned int opcode, unsigned int how,
     }
 }
 
-/* One queue waits for another; a third party sees the order in memory. */
+/* One queue waits for another; the test sees the order in memory. */
 static void test_wait_signal(void)
 {
     OrQueue *q = or_machine("");
@@ -410,7 +410,7 @@ static void test_wait_signal(void)
     or_wait(q, 2);
     g_assert_cmpuint(qtest_readq(q->card->qts, pages[0] + 16), ==, 99);
 
-    /* The processor's own store is seen too, with no doorbell. */
+    /* The card also finds a store of the CPU, without a doorbell. */
     sync_word(&p, OPENREG_OP_WAIT, OPENREG_WAIT_EQ, S(24), 5);
     or_push(q, &p);
     g_usleep(20000);

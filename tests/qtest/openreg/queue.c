@@ -134,7 +134,7 @@ static void or_put(OrQueue *q, const OrPacket *p, unsigned int slots)
     q->seq++;
 }
 
-/* What the card has not run yet must not be written over. */
+/* Waits for room: slots that the card has not read must not be overwritten. */
 static void or_wait_room(OrQueue *q, unsigned int slots)
 {
     OR_WAIT(q->tail + slots - qtest_readq(q->card->qts, q->card_page) <=

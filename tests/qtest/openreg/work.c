@@ -1,5 +1,5 @@
 /*
- * openreg over qtest: a context with memory, and work for it
+ * openreg over qtest: a context with memory, and packets for it
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -19,7 +19,6 @@ OrQueue *or_setup(OrCard *card)
     return or_queue(card, 1, 0, 1);
 }
 
-/* Long enough that a test can interrupt it: a million hard functions. */
 void or_long(OrPacket *p)
 {
     const int64_t n = ELEMENTS;
@@ -54,7 +53,6 @@ void or_works(OrCard *card)
     g_free(q);
 }
 
-/* With long packets running, one waiting, and a copy of all of VRAM. */
 void or_busy(OrCard *card)
 {
     OrQueue *q = or_setup(card);
