@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * The fuzzers' first inputs: for every opcode some that begin with it, and
- * what was found before, from tests/fuzz/findings.
+ * Writes the fuzzers' seeds: some for every opcode, and the earlier findings of
+ * tests/fuzz/findings.
  * usage: fuzz-corpus NAME DIRECTORY [FINDINGS.hex]
  */
 #include <ctype.h>
@@ -41,7 +41,7 @@ static void save(const uint8_t *bytes, size_t len)
 	}
 }
 
-/* A packet as the generator reads it; now and then all goes by the book. */
+/* The input of a packet in the generator's format; some inputs give a valid packet. */
 static size_t packet(uint8_t *to, unsigned int opcode, unsigned int variant)
 {
 	size_t len = 40 + 8 * (variant % 8), i;
@@ -73,7 +73,7 @@ static void packets(bool image)
 	}
 }
 
-/* Many packets, with a look at them after each, and something in between. */
+/* Seeds of fuzz-card: many packets, each followed by steps of the card and other ops. */
 static void cards(void)
 {
 	uint8_t bytes[INPUT_MAX];

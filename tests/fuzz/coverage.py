@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""What gcov counted in qemu-device/card, by file and in all.
+"""Print gcov's coverage of qemu-device/card, for each file and in total.
 
-A line or branch of a header counts once, however many files include it, and is
-covered if it was anywhere. A function that a macro makes is one by its name.
+A line or branch of a header counts once, however many files include the header. It
+is covered if any of these files covers it. Functions that a macro makes count by name.
 
 usage: coverage.py BUILD [--goal | --missing FILE...]
 
-With --goal it fails where that is not reached.
+--goal: fail if the goal is not reached.
+--missing: print the lines and branches that no test covers.
 """
 import collections
 import json
@@ -16,14 +17,14 @@ import subprocess
 import sys
 
 CARD = "qemu-device/card/"
-# Of all files, in percent.
+# Goal for the total, in percent.
 GOAL = {"lines": 95, "branches": 90}
-# The card, and its kernels for AMX once more, as tests/card/amx-tiles.c has them.
+# The card, and its AMX kernels as compiled for tests/card/amx-tiles.c.
 OBJECTS = ["libopenreg-card.a.p/*.gcno", "libamx-tiles.a.p/*.gcno"]
 
 
 class Card:
-    """Counts by (file, function, line), and by branch of it."""
+    """Counts for each (file, function, line), and for each branch of a line."""
 
     def __init__(self):
         self.lines = collections.Counter()
@@ -58,7 +59,7 @@ def read(build):
 
 
 def share(counts, names):
-    """Covered, all."""
+    """Return the number of covered entries and of all entries of these files."""
     mine = [count for key, count in counts.items() if key[0] in names]
     return sum(count > 0 for count in mine), len(mine)
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * The decoder and all checks, and an oracle: every corner of the space that an
- * operand is accessed over, taken by itself in 128 bits, lies in a segment that
- * is there and allows it.
+ * Runs the decoder and all checks, and compares them with an oracle: every corner of an
+ * operand's space, computed in 128 bits, lies in an existing segment that allows the
+ * access.
  */
 #include "decode.h"
 
@@ -18,7 +18,7 @@ struct space {
 static void add_dim(struct space *space, int64_t size, int64_t stride)
 {
 	space->empty |= size == 0;
-	/* What has one element has no corners, however large its stride is. */
+	/* A dimension of one element has no corners; its stride does not matter. */
 	if (size == 1)
 		return;
 	space->size[space->ndim] = size;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A packet decoded and checked, held against what the manual promises. */
+/* Decodes and checks a packet, and compares the result with the manual's promises. */
 #ifndef FUZZ_DECODE_H
 #define FUZZ_DECODE_H
 
@@ -7,12 +7,11 @@
 #include "stepper.h"
 
 /*
- * true: the packet is one that runs, and its operands are referenced. Aborts
- * if the card let an operand pass that it must not, or gave a verdict that is
- * none.
+ * True: the packet would run, and the queue holds references on its operands. Aborts if
+ * the card accepted a bad operand or returned an impossible verdict.
  */
 bool decode(struct queue *q, const struct packet *p);
-/* No segment of the context may be referenced. */
+/* Aborts if any segment of the context is still referenced. */
 void decode_check_rest(const struct queue *q);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* MATMUL by its sum, and COPY and FILL element by element. */
+/* References for MATMUL, and for COPY and FILL, element by element. */
 #include <float.h>
 #include <math.h>
 
@@ -10,7 +10,7 @@ enum { D, A, B, C };
 
 #define ALL(ndim) ((1u << (ndim)) - 1)
 
-/* Small integers, of which all sums are exact, or numbers in between. */
+/* Small integers, whose sums are exact, or fractions. */
 static void refill(struct diff *d, unsigned int i, bool exact)
 {
 	const struct operand *op = &d->op[i];

@@ -43,7 +43,7 @@ double diff_have(const struct diff *d, const struct operand *op, int64_t at)
 	return element_get(op->dtype, d->have[op->space] + byte_of(op, at), 0);
 }
 
-/* By the formats' definitions; the value is one that they have. */
+/* Converts by the format's definition; the format can hold the value exactly. */
 static uint16_t half_bits(double x)
 {
 	unsigned int sign = signbit(x) ? 0x8000 : 0;
@@ -113,7 +113,7 @@ void diff_put_float(struct diff *d, const struct operand *op, int64_t at,
 						 : (const void *)&half);
 }
 
-/* Half a unit in the last place, and what is past the largest number. */
+/* A unit in the last place of x. *most: the largest number of the dtype. */
 static long double rounding(unsigned int dtype, long double x, double *most)
 {
 	static const int digits[] = { [OPENREG_F32] = 23, [OPENREG_F64] = 52,

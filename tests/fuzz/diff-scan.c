@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* SCAN: each row element by element, as the manual says. */
+/* Reference for SCAN: computes each row element by element. */
 #include <math.h>
 
 #include "diff.h"

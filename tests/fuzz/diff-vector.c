@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Random VECTOR programs, and those that end in a reduction. */
+/* Random VECTOR programs, with and without a reduction. */
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
@@ -22,7 +22,7 @@ static const struct {
 };
 #define TABLE (sizeof(table) / sizeof(table[0]))
 
-/* What each register holds, 0xff for nothing. */
+/* Type of each register; 0xff: not written. */
 static uint8_t types[OPENREG_REGS];
 
 static unsigned int below(unsigned int n)
@@ -96,7 +96,7 @@ static void add_random(struct diff *d, unsigned int type)
 	add(d, in, type);
 }
 
-/* false: some register that it reads is not there. */
+/* Chooses source registers. False if no register has a needed type. */
 static bool sources(struct openreg_instr *in, unsigned int form)
 {
 	unsigned int first = form == OPENREG_VFORM_SELECT ? OPENREG_VT_I32
@@ -123,7 +123,7 @@ static void one_instr(struct diff *d, unsigned int first, unsigned int loads)
 	unsigned int form = openreg_vector_form(table[i].op);
 	struct openreg_instr in = { .op = table[i].op };
 
-	/* What is only good to a unit ends all comparison behind it. */
+	/* Use inexact functions rarely: results computed from them are not compared. */
 	if (table[i].op >= OPENREG_V_EXP && random_range(0, 7))
 		return;
 	while (!(table[i].types >> type & 1))
@@ -156,7 +156,7 @@ static void one_instr(struct diff *d, unsigned int first, unsigned int loads)
 	add(d, in, type);
 }
 
-/* Instructions till there are n, and a register at least of the type. */
+/* Adds instructions until the program has n, and a register of the type. */
 static void program(struct diff *d, unsigned int first, unsigned int loads,
 		    unsigned int n, unsigned int type)
 {
@@ -224,7 +224,7 @@ void diff_vector(struct diff *d)
 	while (next_index(d, point, &index));
 }
 
-/* What a reduction makes of its elements so far. */
+/* State of a reduction after some elements. */
 struct fold {
 	bool any, some;
 	long double sum, magnitude, product;
@@ -306,7 +306,7 @@ static struct fold fold(struct diff *d, const struct openreg_instr *in,
 	return r;
 }
 
-/* A sum or product in f64, in some order; then rounded, then cast. */
+/* A sum or product in f64 in any order, then rounded, then cast. */
 static void put_sum(struct diff *d, const struct openreg_instr *in,
 		    const struct fold *r, const struct operand *op, int64_t at)
 {

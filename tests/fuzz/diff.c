@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * Random packets against a slow reference.
+ * Compares random packets with a slow reference.
  * usage: fuzz-diff [--kind KIND] [--seed N] [--count N] [--seconds N]
  * A failure prints its kind and seed, which --count 1 runs again.
  */
@@ -33,7 +33,7 @@ static const struct {
 };
 #define KINDS (sizeof(kinds) / sizeof(kinds[0]))
 
-/* The packet, for who has to find out what is wrong. */
+/* Prints the packet of a failed comparison. */
 static void describe(const struct draft *p)
 {
 	unsigned int i, k;
@@ -70,18 +70,18 @@ void diff_fail(const struct diff *d, const char *format, ...)
 	va_start(args, format);
 	vprintf(format, args);
 	va_end(args);
-	printf("\nfuzz-diff: again: fuzz-diff --kind %s --seed %llu --count 1\n",
+	printf("\nfuzz-diff: to repeat: fuzz-diff --kind %s --seed %llu --count 1\n",
 	       d->kind, (unsigned long long)d->seed);
 	exit(1);
 }
 
-/* The system segment's page n; they lie backwards. */
+/* Page n of the system segment, whose pages are in reverse order. */
 static uint8_t *system_page(const struct diff *d, unsigned int n)
 {
 	return d->rig->mem + STEPPER_PAGES + 4096 * (SYSTEM_PAGES - 1 - n);
 }
 
-/* Memory as it is, into a copy in the order of segments; or back. */
+/* Copies memory to a copy in the order of segments, or back. */
 static void transfer(struct diff *d, uint8_t *const to[SPACES], bool back)
 {
 	uint64_t n = d->brk[SPACE_VRAM] + GUARD;

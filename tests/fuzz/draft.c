@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Sizes, strides and addresses that belong together, or nearly so. */
+/* Sizes, strides and addresses that fit together, or almost. */
 #include <string.h>
 
 #include "packet.h"
@@ -39,7 +39,7 @@ void draft_imm(struct draft *d, uint64_t value)
 	d->imm[d->op.nimm++] = value;
 }
 
-/* Elements that a dimension takes, but no more than any segment has. */
+/* Elements of the dimensions so far, at most the largest segment. */
 static int64_t widen(int64_t step, int64_t size)
 {
 	int64_t next;
@@ -50,7 +50,7 @@ static int64_t widen(int64_t step, int64_t size)
 	return next;
 }
 
-/* Dense in some order, with gaps, backwards, or what a byte says. */
+/* Strides: dense in any order, with gaps, negative, or random. */
 static void take_strides(struct stream *s, int64_t *stride, unsigned int ndim,
 			 uint32_t dims, const int64_t *size, bool written)
 {
@@ -79,7 +79,7 @@ static void take_strides(struct stream *s, int64_t *stride, unsigned int ndim,
 	stride[at] = how < 250 ? (int8_t)take8(s) : (int64_t)take_odd(s);
 }
 
-/* First and last element relative to element 0, no farther than 2^40. */
+/* First and last element relative to element 0, limited to 2^40. */
 static void reach_of(const int64_t *stride, unsigned int ndim, uint32_t dims,
 		     const int64_t *size, int64_t *lo, int64_t *hi)
 {
@@ -126,7 +126,7 @@ static uint64_t take_address(struct stream *s, bool spread, unsigned int esize,
 
 	if (span <= place->length)
 		room = (place->length - span) / esize;
-	/* At the begin, at the end, just beyond it, or anywhere. */
+	/* At the beginning, at the end, just beyond it, or anywhere. */
 	if (how & 1)
 		off += room * esize;
 	else if (how & 2 && room)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * The whole card, as a hostile driver and hostile users have it: registers,
- * admin commands, rings, queue pages, doorbells, a bus that refuses, resets,
- * saved states that somebody has changed. Its threads' work is done in turn.
+ * Fuzzes the whole card as a hostile driver and hostile users: registers, admin commands,
+ * rings, queue pages, doorbells, DMA errors, resets, and changed saved states. The fuzzer
+ * runs the card's threads step by step.
  */
 #include <string.h>
 
@@ -10,11 +10,11 @@
 #include "packet.h"
 #include "stepper.h"
 
-#define STEPS_MAX 200 /* of the card's threads, for one input */
+#define STEPS_MAX 200 /* most steps of the card's threads for one input */
 #define OPS_MAX 64
 
 static struct stepper *rig;
-static uint64_t tail[STEPPER_QUEUES]; /* as it was last published */
+static uint64_t tail[STEPPER_QUEUES]; /* last published tails */
 static uint32_t admin_tail;
 static unsigned int steps;
 
@@ -28,7 +28,7 @@ static void write_reg(uint32_t off, uint64_t value)
 	openreg_card_reg_write(rig->card, off, (uint32_t)value, 4);
 }
 
-/* Some work of every thread, till there is none, or enough. */
+/* Steps all threads until they have no work, at most most times. */
 static void run_card(unsigned int most)
 {
 	bool more = true;
@@ -63,7 +63,7 @@ static void enable(void)
 	admin_look(rig->card);
 }
 
-/* Two contexts with some segments, and queues that begin anew. */
+/* Enables the card with two contexts, some segments, and new queues. */
 static void set_up(void)
 {
 	struct openreg_admin_cmd cmd = {
@@ -119,7 +119,7 @@ static void op_reg_read(struct stream *s)
 	openreg_card_reg_read(rig->card, off, size > 1 ? size & 12 : 3);
 }
 
-/* A command with the fields it should have, but for some of them. */
+/* A command with valid fields, except for some. */
 static void op_admin(struct stream *s)
 {
 	unsigned int opcode = take(s, OPENREG_ADMIN_FILL + 2), how = take8(s);
@@ -194,7 +194,7 @@ static void op_memory(struct stream *s)
 	openreg_card_doorbell(rig->card, n);
 }
 
-/* The queue's driver takes up again what the card's state was. */
+/* Resets a queue to its tail and consumes the fault records. */
 static void op_recover(struct stream *s)
 {
 	unsigned int n = take(s, 3);
@@ -227,7 +227,7 @@ static void op_reset(struct stream *s)
 	set_up();
 }
 
-/* Saved, changed in places, loaded by another card; or by this one's twin. */
+/* Saves the card, sometimes changes words of the state, and loads it into a new card. */
 static void op_migrate(struct stream *s)
 {
 	const char *error = NULL;
@@ -303,7 +303,7 @@ static void one_op(struct stream *s)
 		run_card(op & 32 ? 1 : 8);
 }
 
-/* Everything ends, and nothing is left of it. */
+/* Resets the card, which must hold no window, reference or memory afterwards. */
 static void tear_down(void)
 {
 	rig->refuse = false;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Packets are decoded and checked, and not run. */
+/* Decodes and checks packets, but does not run them. */
 #include "decode.h"
 #include "fuzz.h"
 

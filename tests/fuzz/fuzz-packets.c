@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: MIT
 /*
- * Packets are decoded, checked and run, slice by slice, forwards or backwards.
- * While an engine works only what its operands reach may be touched.
+ * Decodes, checks and runs packets, slice by slice, forwards or backwards. While an
+ * engine works, it may access only the bytes that its operands reach.
  */
 #include <string.h>
 
 #include "decode.h"
 #include "fuzz.h"
 
-#define WORK_MAX (1u << 14) /* elements or products that are worth waiting for */
-#define SLICES_MAX 8 /* of a phase; then the job is given up, as by a stop */
+#define WORK_MAX (1u << 14) /* elements or products of the largest packet to run */
+#define SLICES_MAX 8 /* of a phase; a job with more slices ends, as by a stop */
 
 static struct stepper *rig;
 static struct queue *q;
 
-/* An estimate of what is done, by all sizes that the engine knows. */
+/* Estimates the work from all sizes of the packet. */
 static bool is_small(const struct openreg_args *args)
 {
 	bool windows = args->opcode == OPENREG_OP_CONV ||

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What libFuzzer calls, or standalone.c where there is no libFuzzer. */
+/* The fuzzer's entry point, called by libFuzzer or by standalone.c. */
 #ifndef FUZZ_FUZZ_H
 #define FUZZ_FUZZ_H
 

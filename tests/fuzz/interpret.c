@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * VECTOR by the manual, one point at a time. Results that the manual leaves
- * open (the sign of a NaN, what follows from a function that is good to a unit
- * in the last place) are marked, and so is all that is made of them.
+ * Reference for VECTOR, one point at a time. Marks results that the manual does not
+ * define: the sign of a NaN, and values computed from an inexact function. Values
+ * computed from a marked value are marked, too.
  */
 #include <math.h>
 
@@ -101,7 +101,7 @@ static struct value immediate(const struct diff *d,
 				  : of_int(in->type, (int64_t)bits);
 }
 
-/* One block as the manual has it. */
+/* One block of the Philox generator, as in the manual. */
 static void philox(uint32_t c[4], uint64_t key)
 {
 	uint32_t k0 = (uint32_t)key, k1 = (uint32_t)(key >> 32);
@@ -144,7 +144,7 @@ static struct value random_value(const struct diff *d,
 					<< 32));
 }
 
-/* What the sign of a NaN decides is open. */
+/* True if the sign of a NaN decides the result: the manual does not define it. */
 static bool reads_sign(const struct openreg_instr *in, const struct value *a,
 		       const struct value *b)
 {
@@ -167,7 +167,7 @@ static struct value float_op(const struct openreg_instr *in,
 			      reference_test(in->op, a->f, b->f));
 	if (in->op == OPENREG_V_DIV_FLOOR) {
 		v.exact = reference_floor_div(a->f, b->f);
-		/* Beyond this the quotient's floor is past long double. */
+		/* long double cannot hold the floor of a larger quotient exactly. */
 		if (isfinite(v.exact) && fabsl(v.exact) > 1e6)
 			return unknown(in->type);
 	} else {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* From a stream to a packet: an opcode's draft, spoilt or not, as bytes. */
+/* Makes a packet from a stream: a draft for the opcode, often with bad fields. */
 #include <string.h>
 
 #include "packet.h"
@@ -68,7 +68,7 @@ static void draft_scan(struct stream *s, struct draft *d)
 	unsigned int dtype, source, i, nops = 2;
 
 	draft_sizes(s, d, 1 + take(s, 4));
-	/* Long enough for pieces, now and then. */
+	/* Sometimes long enough for several pieces. */
 	if (rare(s, 4))
 		d->size[0] = OPENREG_SCAN_PIECE - 2 + take(s, 5);
 	d->op.arg[0] = (uint8_t)take(s, d->op.ndim);
@@ -138,7 +138,7 @@ static draft_fn *const drafts[OPENREG_OP_END] = {
 	[OPENREG_OP_PLACES] = draft_places,
 };
 
-/* A field that is not what it should be. */
+/* Makes one field bad. */
 static void spoil(struct stream *s, struct draft *d)
 {
 	unsigned int i = take(s, OPENREG_OPERANDS_MAX), k = take8(s);
@@ -227,7 +227,7 @@ void packet_take(struct stream *s, struct packet *p)
 	struct draft d;
 
 	memset(&d, 0, sizeof(d));
-	/* VECTOR has most ways to go. */
+	/* Prefer VECTOR, which has the most paths. */
 	opcode = opcode < 192 ? opcode % OPENREG_OP_END : OPENREG_OP_VECTOR;
 	d.header.opcode = (uint8_t)opcode;
 	spoilt = take8(s);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Packets from a stream of bytes. Most are such as the card runs: an opcode,
- * then sizes, strides and addresses that fit it; some of their fields are then
- * spoilt. No bytes at all give a good packet.
+ * Makes packets from a stream of bytes. Most packets are valid: an opcode, then sizes,
+ * strides and addresses that fit it. Some get bad fields afterwards. An empty stream
+ * gives a valid packet.
  */
 #ifndef FUZZ_PACKET_H
 #define FUZZ_PACKET_H
@@ -11,7 +11,7 @@
 #include "openreg_regs.h"
 #include "stream.h"
 
-/* A packet by its fields, before it is one. Any of them may be wrong. */
+/* The fields of a packet before they are serialized. Any field may be wrong. */
 struct draft {
 	struct openreg_packet header;
 	struct openreg_op op;
@@ -23,7 +23,7 @@ struct draft {
 	} operand[OPENREG_OPERANDS_MAX];
 	uint64_t imm[OPENREG_IMMS_MAX];
 	struct openreg_instr instr[OPENREG_INSTRS_MAX];
-	bool spread; /* engines that reach every kind of segment */
+	bool spread; /* the engine reaches every kind of segment */
 };
 
 struct packet {
@@ -31,7 +31,7 @@ struct packet {
 };
 
 void packet_take(struct stream *s, struct packet *p);
-/* Counts may be more than there are fields: then there are fewer. */
+/* Serializes at most as many fields as the arrays have, also if the counts are larger. */
 void packet_serialize(struct draft *d, struct packet *p);
 
 /* draft.c: pieces of a draft */
@@ -39,10 +39,10 @@ unsigned int draft_ndim(struct stream *s);
 int64_t draft_size(struct stream *s);
 void draft_sizes(struct stream *s, struct draft *d, unsigned int ndim);
 void draft_imm(struct draft *d, uint64_t value);
-/* The operand's address and strides over these dimensions of these sizes. */
+/* Takes an operand's address, and its strides over the dimensions in dims. */
 void draft_place(struct stream *s, struct draft *d, unsigned int dtype,
 		 uint32_t dims, const int64_t *size, bool written);
-/* The same, and beside it this many bytes of reach. */
+/* The same for an operand that reaches more bytes further. */
 void draft_place_more(struct stream *s, struct draft *d, unsigned int dtype,
 		      uint32_t dims, const int64_t *size, bool written,
 		      int64_t more);
@@ -50,7 +50,7 @@ void draft_place_more(struct stream *s, struct draft *d, unsigned int dtype,
 /* program.c */
 void draft_program(struct stream *s, struct draft *d);
 
-/* One for each opcode; packet.c */
+/* packet.c: one function for each opcode */
 typedef void draft_fn(struct stream *s, struct draft *d);
 draft_fn draft_conv, draft_pool, draft_index, draft_sort; /* windows.c */
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-/* VECTOR programs: most run, as registers are read as what they were written. */
+/* VECTOR programs. Most are valid: they read each register with its written type. */
 #include <string.h>
 
 #include "packet.h"
 #include "vector.h"
 
 #define ALL(ndim) ((1u << (ndim)) - 1)
-#define KEPT 4 /* r0 to r3 stay what they were first: one of each type */
+#define KEPT 4 /* r0 to r3 keep their first type: one of each type */
 
 static const struct {
 	uint8_t op;
@@ -109,7 +109,7 @@ static void one_instr(struct author *a)
 		a->types[in->dst] = OPENREG_VT_I32;
 }
 
-/* Operand 1 takes the value, 2 the place, 0 what is stored. */
+/* Operand 1 takes the value, operand 2 the index, operand 0 the stored elements. */
 static void reduce(struct author *a)
 {
 	unsigned int op = OPENREG_V_RED_SUM + take(a->s, 6);
@@ -147,7 +147,7 @@ static void operands(struct stream *s, struct draft *d, struct author *a,
 	a->loads = 1 + take(s, rare(s, 16) ? 12 : 3);
 	for (i = 0; i < a->loads; i++)
 		draft_place(s, d, any_dtype(s), all, d->size, false);
-	/* In place. */
+	/* Sometimes in place. */
 	if (rare(s, 8))
 		a->first_load = 0;
 }

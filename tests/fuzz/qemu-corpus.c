@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * For QEMU's generic fuzzer: the guest's memory, in which a driver has left rings,
- * commands and packets, and first inputs, which have the card work on them. The
- * inputs can reach registers, doorbells and configuration, but no memory.
+ * For QEMU's generic fuzzer: writes the guest's memory, with rings, commands and packets
+ * of a driver, and seeds that make the card use them. An input can access registers,
+ * doorbells and PCI configuration, but no memory.
  * usage: fuzz-qemu-corpus IMAGE ADDRESS DIRECTORY
  */
 #include <stddef.h>
@@ -36,7 +36,7 @@ enum {
 	PAGES = DATA + 8,
 };
 
-/* QEMU's: tests/qtest/fuzz/generic_fuzz.c */
+/* Constants of QEMU's tests/qtest/fuzz/generic_fuzz.c. */
 enum { OP_READ = 2, OP_WRITE = 3, OP_PCI_WRITE = 5 };
 enum { BYTE, WORD, LONG, QUAD };
 #define SEPARATOR "FUZZ"
@@ -167,7 +167,7 @@ static void packet(unsigned int opcode, const int64_t *size, unsigned int ndim,
 	slots += p->slots;
 }
 
-/* The last one waits for what does not come. */
+/* The last packet is a WAIT that never ends. */
 static void packets(void)
 {
 	const uint64_t vram = OPENREG_ADDR(0, VRAM_SEG, 0);
@@ -192,7 +192,7 @@ static void lists(void)
 
 	for (i = 0; i < PAGES - DATA; i++)
 		list[i] = page(DATA + i);
-	/* Someone sleeps on the first packet. */
+	/* Armed for the first packet. */
 	((struct openreg_kernel_page *)(image + KERNEL * PAGE))->armed = 1;
 }
 
@@ -241,7 +241,10 @@ static void reg64(uint32_t offset, uint64_t value)
 	op_memory(OP_WRITE, QUAD, REGS, offset, value);
 }
 
-/* What is too short to be done takes time, in which the card's threads work. */
+/*
+ * Adds incomplete operations, which only give the card's threads time to work; then
+ * reads two registers.
+ */
 static void look(unsigned int times)
 {
 	const uint8_t op = OP_READ;
@@ -275,7 +278,7 @@ static void enable(void)
 	reg(OPENREG_REG_CONTROL, OPENREG_CONTROL_ENABLE);
 }
 
-/* What comes in between. */
+/* Adds an operation that disturbs the card's work. */
 static void trouble(unsigned int kind)
 {
 	switch (kind) {

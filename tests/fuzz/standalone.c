@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * A fuzzer's main where there is no libFuzzer: files are replayed, or inputs
- * made of random bytes.
+ * A fuzzer's main() without libFuzzer: replays files, or runs random inputs.
  * usage: fuzz-NAME FILE...            text of hexadecimal lines, or any bytes
  *        fuzz-NAME --runs N [SEED]
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A fuzzer's input, taken byte by byte. Behind its end there are zeros, so
- * every input says something, and a longer one says more.
+ * A fuzzer's input, read byte by byte. Behind its end the stream has zeros, so every
+ * input is complete.
  */
 #ifndef FUZZ_STREAM_H
 #define FUZZ_STREAM_H
@@ -39,13 +39,13 @@ static inline unsigned int take(struct stream *s, unsigned int n)
 	return take8(s) % n;
 }
 
-/* Once in so often; never behind the end. */
+/* True once in often reads; never behind the end. */
 static inline bool rare(struct stream *s, unsigned int often)
 {
 	return take8(s) >= 256 - 256 / often;
 }
 
-/* What tends to be one too many, or wraps. */
+/* A boundary value, which may be one too many or overflow. */
 static inline uint64_t take_odd(struct stream *s)
 {
 	static const uint64_t odd[] = {

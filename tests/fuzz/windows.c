@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Drafts of packets whose operands have sizes of their own. */
+/* Drafts of packets whose operands have their own sizes. */
 #include <string.h>
 
 #include "packet.h"
@@ -11,7 +11,7 @@ static unsigned int number_dtype(struct stream *s)
 	return 1 + take(s, OPENREG_BOOL - 1);
 }
 
-/* Kernel, input, stride, padding, dilation; sizes of the output are there. */
+/* Takes kernel, input, stride, padding and dilation for the output sizes of the draft. */
 static void take_windows(struct stream *s, struct draft *d, bool plain)
 {
 	int64_t imm[5][3];
