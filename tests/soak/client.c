@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 /*
- * One load on the card, and every result of it looked at.
+ * Runs one load on the card and checks every result.
  *
  *   soak-client FD SLOT LOAD SEED TURNS
  *
- * FD is a file with struct soak_shared. Ends after so many turns, or at SIGTERM
- * once a turn is over, with status 0; with 1 and a line if anything was wrong.
+ * FD is a file with struct soak_shared. The client ends with status 0 after TURNS turns,
+ * or after a turn if it got SIGTERM. After an error it prints a line and ends with 1.
  */
 #include <signal.h>
 #include <stdarg.h>
@@ -29,7 +29,7 @@ static const struct load *const loads[] = {
 static volatile sig_atomic_t stop;
 static struct soak_slot *counting;
 
-/* In place of libc's: the libraries' calls are counted, too. */
+/* Replaces libc's ioctl(), to count the libraries' calls, too. */
 int ioctl(int fd, unsigned long request, ...)
 {
 	va_list args;
@@ -147,7 +147,7 @@ static int session_open(struct client *c, const struct load *load)
 	memset(c->q, 0, sizeof(c->q));
 	memset(c->counted, 0, sizeof(c->counted));
 	memset(c->load, 0, load->size);
-	/* By its path, as a card's index is another while one is gone. */
+	/* Open by path: a card's index changes while another card is unplugged. */
 	if (c->card)
 		snprintf(path, sizeof(path), "/dev/openreg%u", c->card);
 	ret = openreg_device_open_path(path, &c->dev);
@@ -166,7 +166,10 @@ static void session_close(struct client *c, const struct load *load)
 	openreg_device_close(c->dev);
 }
 
-/* Memory of a card that goes may show anything, but then this ends as well. */
+/*
+ * After a wrong result: true if the card was reset or removed, so that its memory may
+ * have any contents. Then packets of this session also fail.
+ */
 static bool session_dies(struct client *c)
 {
 	int i;
@@ -193,7 +196,7 @@ static bool disturbed(const struct client *c)
 	return c->cut || disturbed_since(c, c->card, c->over);
 }
 
-/* True if it is nothing but the card's end. */
+/* True if the error only follows from a reset or removal of a card. */
 static bool judge(struct client *c, const struct load *load, int error)
 {
 	char last[512];

@@ -12,26 +12,26 @@
 
 #define QUEUES 2
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
-#define WAIT_NS 200000000000ll /* nothing takes as long: it hangs */
+#define WAIT_NS 200000000000ll /* after this a packet counts as hung */
 
-/* A client opens the card, does turns of its load, and opens it again if it went. */
+/* A client opens the card, runs turns of its load, and reopens the card after an end. */
 struct client {
 	struct soak_shared *shared;
 	struct soak_slot *slot;
 	uint64_t rng;
-	unsigned int card, other; /* its own, and that of who it shares with */
-	uint32_t over; /* of shared, when the card was opened */
-	bool cut; /* by what happened to the other card */
+	unsigned int card, other; /* this client's card, and its peer's card */
+	uint32_t over; /* value of shared->over[card] at the open */
+	bool cut; /* the session ended because of the other card */
 	struct openreg_device *dev;
 	struct openreg_queue *q[QUEUES];
-	uint64_t counted[QUEUES]; /* packets */
-	char text[256]; /* what was wrong */
-	void *load; /* its own */
+	uint64_t counted[QUEUES]; /* packets counted so far */
+	char text[256]; /* text of wrong() */
+	void *load; /* private to the load */
 };
 
 /*
- * All return 0 or -errno; -EBADMSG with a text is a wrong result. What begin()
- * has made end() frees, and finds NULL where begin() did not come to it.
+ * The functions return 0 or -errno; -EBADMSG, with a text, is a wrong result. end() frees
+ * the objects of begin(), also after a failed begin(): unset pointers are NULL.
  */
 struct load {
 	const char *name;
@@ -46,28 +46,29 @@ extern const struct load load_compute, load_copies, load_launches, load_churn,
 	load_faults, load_pair;
 
 uint64_t random64(struct client *c);
-/* From 0 to below. */
+/* 0..below-1 */
 uint64_t random_below(struct client *c, uint64_t below);
 
+/* Stores the text and returns -EBADMSG. */
 int wrong(struct client *c, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
-/* A reset or an unplug of the card may have met what was opened when this was over. */
+/* True if a reset or unplug of the card has begun since over was read. */
 bool disturbed_since(const struct client *c, unsigned int card, uint32_t over);
 
-/* Submits, and waits. */
+/* Submits all packets and waits for them. */
 int finish(struct client *c, unsigned int queue);
 int alloc(struct client *c, uint64_t size, uint32_t flags,
 	  struct openreg_bo **bo);
-/* Mapped as well. */
+/* Also maps the buffer. */
 int alloc_mapped(struct client *c, uint64_t size, uint32_t flags,
 		 struct openreg_bo **bo, void **map);
 
-/* Bytes that look like no others, at an offset within them. */
+/* Fills memory with pseudo-random bytes of seed. */
 void noise(void *memory, size_t size, uint64_t seed);
-/* Where they are not that; size if nowhere. */
+/* Offset of the first byte that differs from noise(); size if all are equal. */
 size_t not_noise(const void *memory, size_t size, uint64_t seed);
 
-/* Makes a second process of this; each has its end of a socket. */
+/* Forks a peer process; each process has one end of a socket pair. */
 bool share_split(void);
 bool share_is_peer(void);
 

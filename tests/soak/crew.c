@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* The clients: started, killed, looked after. */
+/* Starts, kills and watches the clients. */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -21,8 +21,8 @@ static struct member {
 	pid_t pid; /* 0: none */
 	bool killed;
 	const char *load;
-	uint64_t turns; /* when it was looked at */
-	long long since; /* when that changed */
+	uint64_t turns; /* last value read from the slot */
+	long long since; /* time of its last change */
 } members[SOAK_CLIENTS_MAX];
 static bool stopping;
 
@@ -93,7 +93,7 @@ static void show_file(pid_t pid, const char *name)
 	printf("\n");
 }
 
-/* Nothing done for so long: it hangs, or the card does. */
+/* False if the client has completed no turn for stall_ns: it or the card hangs. */
 static bool member_moves(struct soak *s, unsigned int i)
 {
 	struct member *m = &members[i];
@@ -107,7 +107,7 @@ static bool member_moves(struct soak *s, unsigned int i)
 		return true;
 	show_file(m->pid, "wchan");
 	show_file(m->pid, "stack");
-	return soak_fail(s, "client %u (%s, process %d) stands still for %lld s",
+	return soak_fail(s, "client %u (%s, process %d) has made no progress for %lld s",
 			 i, m->load, m->pid, s->stall_ns / SEC_NS);
 }
 
@@ -118,7 +118,7 @@ static bool member_ended(struct soak *s, unsigned int i, int status)
 		      m->killed;
 
 	m->pid = 0;
-	/* Some have not come to where they take it for a request. */
+	/* A new client may not have installed its handler for SIGTERM yet. */
 	if (stopping && WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM)
 		return true;
 	if (!killed && status)
@@ -150,7 +150,7 @@ bool crew_kill_one(struct soak *s)
 {
 	struct member *m = &members[soak_below(s, s->clients)];
 
-	/* Between two looks all of them are there, though some have ended. */
+	/* A client that has ended is replaced only in crew_look(). */
 	if (!m->pid || m->killed)
 		return true;
 	m->killed = true;

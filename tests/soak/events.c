@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Resets, by the bus or since the card is deaf, unplugs of all sorts, and sleep. */
+/* Resets through the bus or by a timeout, unplugs of all kinds, and suspend. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 
 static char slot[64];
 
-/* Between two events all cards are there. */
+/* Selects a card for an event: between two events all cards are present. */
 static bool choose(struct soak *s, unsigned int card)
 {
 	card_choose(card);
@@ -36,7 +36,7 @@ bool events_begin(struct soak *s)
 	return true;
 }
 
-/* In the kernel's log, where they are among what comes of them. */
+/* Logs the event in the kernel's log, before its effects. */
 static void begin(struct soak *s, const char *what)
 {
 	char text[64];
@@ -47,7 +47,7 @@ static void begin(struct soak *s, const char *what)
 			   __ATOMIC_SEQ_CST);
 }
 
-/* The next who open the card have one that works. */
+/* Waits until the card works again, for the next open. */
 static bool end(struct soak *s, const char *what, int ret)
 {
 	if (ret)
@@ -61,7 +61,7 @@ static bool end(struct soak *s, const char *what, int ret)
 	return true;
 }
 
-/* The driver finds out in its own time; somebody who asks helps it. */
+/* Waits for the driver's reset; card_works() uses the card, so the driver notices early. */
 static int await_reset(long long before)
 {
 	__s64 deadline = now_ns() + 100 * SEC_NS;
@@ -74,7 +74,7 @@ static int await_reset(long long before)
 	return 0;
 }
 
-/* It reaches no memory. */
+/* Makes the card unable to reach memory, so that commands of the driver time out. */
 static int make_mute(long long before)
 {
 	__u16 command;

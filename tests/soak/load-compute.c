@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* VECTOR and MATMUL on small whole numbers, whose results f32 has exactly. */
+/* VECTOR and MATMUL on small integers, with results that are exact in f32. */
 #include "client.h"
 
 #define SIDE 64

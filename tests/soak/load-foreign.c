@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Memory of another driver's, which udmabuf makes a dma-buf of: read and written. */
+/* Reads and writes memory of another driver: a dma-buf of udmabuf. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/udmabuf.h>
@@ -44,7 +44,7 @@ static void foreign_end(struct client *c)
 	openreg_bo_free(x->vram);
 }
 
-/* The memory as a dma-buf. */
+/* Makes a dma-buf of the memory. */
 static int make(struct foreign *x, int memfd)
 {
 	struct udmabuf_create create = {
@@ -87,7 +87,7 @@ static int import(struct client *c, struct foreign *x)
 	return ret;
 }
 
-/* From there to the card, other bytes to where they came from, and then once more. */
+/* Copies the memory to the card, and other bytes back; then the same again. */
 static int foreign_turn(struct client *c)
 {
 	struct foreign *x = c->load;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Copies of all sorts, buffer objects that come and go, registered memory. */
+/* Loads: copies of all kinds, short-lived buffer objects, registered memory. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -8,7 +8,7 @@
 
 #define PAGE 4096u
 
-/* ---- copies: what the card's memory should be is known to the byte ------- */
+/* ---- copies: the load knows every byte of its memory ---------------------- */
 
 #define SPACE (1u << 18)
 
@@ -110,7 +110,7 @@ static void churn_end(struct client *c)
 		openreg_bo_free(x->objects[i].bo);
 }
 
-/* The ends of all pages, and where one is that. */
+/* Checks the first and the last byte of each page. */
 static int expect_pages(struct client *c, const struct object *o,
 			const char *what)
 {
@@ -203,7 +203,7 @@ static int churn_turn(struct client *c)
 
 struct userptr {
 	struct openreg_bo *vram, *reg;
-	unsigned char *mem; /* of the turn; not from NULL if begin() failed */
+	unsigned char *mem; /* of this turn; NULL if unmapped */
 };
 
 static int userptr_begin(struct client *c)
@@ -244,7 +244,7 @@ static int there_and_back(struct client *c, unsigned char *p, size_t size,
 	if (ret)
 		return ret;
 	at = not_noise(p, size, seed);
-	return at == size ? 0 : wrong(c, "byte %zu of %zu did not come back",
+	return at == size ? 0 : wrong(c, "byte %zu of %zu is wrong after the copies",
 				      at, size);
 }
 
@@ -266,7 +266,7 @@ static int userptr_turn(struct client *c)
 		ret = there_and_back(c, x->mem + offset, size, random64(c));
 	if (ret)
 		return ret;
-	/* Either may be first: it is pinned. */
+	/* Unmap before or after the free: the memory is pinned. */
 	if (random_below(c, 2)) {
 		munmap(x->mem, REGION);
 		x->mem = NULL;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Many small launches, points of syncobjs, and queues that fault on purpose. */
+/* Loads: many small launches, points of syncobjs, and queues that fault on purpose. */
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -55,7 +55,7 @@ static int launches_turn(struct client *c)
 
 	x->turn++;
 	x->sum += (count + 3) / 4;
-	/* The second goes on once the first is through, and tells so. */
+	/* The second queue waits for the first, then signals its own word. */
 	ret = openreg_push_wait(c->q[1], at, OPENREG_WAIT_GE, x->sum);
 	if (!ret)
 		ret = openreg_push_signal(c->q[1], at + 8, OPENREG_SIGNAL_SET,
@@ -101,7 +101,7 @@ static int syncobj_begin(struct client *c)
 	return ret;
 }
 
-/* Closing the card does it as well, as a killed process must. */
+/* Sometimes leave the syncobj to the close of the file, as a killed process does. */
 static void syncobj_end(struct client *c)
 {
 	struct syncobj *x = c->load;
@@ -154,7 +154,7 @@ static int syncobj_turn(struct client *c)
 		ret = wait_for_point(c, x->point);
 	if (ret)
 		return ret;
-	/* It appears when a packet will not complete, too. */
+	/* The driver also adds the point if the packet will not complete. */
 	ret = openreg_queue_wait(c->q[0], (uint64_t)seq, 0);
 	return ret == -ETIME ? wrong(c, "point %llu came before its packet",
 				     (unsigned long long)x->point) : ret;
@@ -182,7 +182,7 @@ static void faults_end(struct client *c)
 	openreg_bo_free(((struct faults *)c->load)->bo);
 }
 
-/* One that does not end, and then a reset under it. */
+/* Pushes a WAIT that never completes; faults_turn() then resets the queue. */
 static int push_endless(struct client *c)
 {
 	struct faults *x = c->load;
@@ -196,7 +196,7 @@ static int push_endless(struct client *c)
 	ret = seq < 0 ? (int)seq : openreg_queue_wait(c->q[0], (uint64_t)seq,
 						      1000000);
 	return ret == -ETIME ? 0 : ret ? ret :
-	       wrong(c, "what waits for ever has completed");
+	       wrong(c, "a WAIT that never ends has completed");
 }
 
 static int push_bad(struct client *c, unsigned int *code)
@@ -245,7 +245,7 @@ static int fault_and_look(struct client *c)
 static int faults_turn(struct client *c)
 {
 	struct faults *x = c->load;
-	/* Never what push_endless() waits for. */
+	/* Below 255: this must not satisfy the WAIT of push_endless(). */
 	const unsigned char mark = (unsigned char)random_below(c, 255);
 	int ret = random_below(c, 4) ? fault_and_look(c) : push_endless(c);
 	int64_t seq;

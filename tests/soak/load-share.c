@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * Memory that goes from one process to another as a dma-buf, and back; and so from
- * card to card.
+ * Loads: two processes, on one card or on two cards, share memory as a dma-buf.
  */
 #include <poll.h>
 #include <signal.h>
@@ -18,12 +17,12 @@
 
 struct message {
 	uint64_t size, seed;
-	uint32_t over; /* the sender's session */
+	uint32_t over; /* struct client's over of the sender */
 	uint32_t readonly;
 	int32_t result; /* of the peer */
 };
 
-enum { PEER_ENDS = 1 /* a card went */, PEER_WRONG };
+enum { PEER_ENDS = 1 /* a card was reset or removed */, PEER_WRONG };
 
 static int line = -1;
 static bool is_peer;
@@ -51,8 +50,8 @@ bool share_is_peer(void)
 	return is_peer;
 }
 
-/* With a file descriptor, or -1. */
-static bool tell(const struct message *m, int fd)
+/* Sends a message, with a file descriptor or -1. */
+static bool send_message(const struct message *m, int fd)
 {
 	struct iovec iov = { (void *)(uintptr_t)m, sizeof(*m) };
 	union {
@@ -74,8 +73,8 @@ static bool tell(const struct message *m, int fd)
 	return sendmsg(line, &h, MSG_NOSIGNAL) == sizeof(*m);
 }
 
-/* False if the other has gone, or says nothing. */
-static bool hear(struct message *m, int *fd)
+/* Receives a message. False if the peer has ended or does not answer. */
+static bool receive_message(struct message *m, int *fd)
 {
 	struct iovec iov = { m, sizeof(*m) };
 	union {
@@ -100,7 +99,7 @@ static bool hear(struct message *m, int *fd)
 	return true;
 }
 
-/* ---- the one who exports ------------------------------------------------- */
+/* ---- the exporter -------------------------------------------------------- */
 
 struct share {
 	struct openreg_bo *bo;
@@ -120,7 +119,7 @@ static void share_end(struct client *c)
 	x->bo = NULL;
 }
 
-/* Whether the handle is there while the other works, or only the file. */
+/* Sends the dma-buf. keep: keep the handle open while the peer works. */
 static int share_out(struct client *c, struct message *m, bool keep)
 {
 	struct share *x = c->load;
@@ -138,7 +137,7 @@ static int share_out(struct client *c, struct message *m, bool keep)
 		return fd;
 	if (!keep)
 		share_end(c);
-	ret = tell(m, fd) ? 0 : wrong(c, "the peer has gone");
+	ret = send_message(m, fd) ? 0 : wrong(c, "the peer has ended");
 	close(fd);
 	return ret;
 }
@@ -159,8 +158,8 @@ static int share_turn(struct client *c)
 
 	if (ret)
 		return ret;
-	if (!hear(&m, &fd))
-		return wrong(c, "the peer says nothing");
+	if (!receive_message(&m, &fd))
+		return wrong(c, "the peer did not answer");
 	if (m.result == PEER_WRONG)
 		return wrong(c, "the peer saw other bytes");
 	if (m.result) {
@@ -173,14 +172,14 @@ static int share_turn(struct client *c)
 	if (ret)
 		return ret;
 	at = not_noise(map, m.size, m.seed + !m.readonly);
-	ret = at == m.size ? 0 : wrong(c, "the peer wrote, and %zu of %llu is old",
+	ret = at == m.size ? 0 : wrong(c, "byte %zu of %llu is not what the peer wrote",
 				       at, (unsigned long long)m.size);
 	if (!ret)
 		share_end(c);
 	return ret;
 }
 
-/* ---- and who imports ----------------------------------------------------- */
+/* ---- the importer -------------------------------------------------------- */
 
 struct peer {
 	struct openreg_bo *vram, *in;
@@ -218,7 +217,7 @@ static int peer_work(struct client *c, const struct message *m)
 		return ret;
 	at = not_noise(x->bytes, m->size, m->seed);
 	if (at != m->size)
-		return wrong(c, "byte %zu of %llu was not shared", at,
+		return wrong(c, "byte %zu of %llu is not what the exporter wrote", at,
 			     (unsigned long long)m->size);
 	if (m->readonly)
 		return 0;
@@ -232,24 +231,24 @@ static int peer_turn(struct client *c)
 	struct message m;
 	int fd, ret;
 
-	/* The end of the other is the end of this. */
-	if (!hear(&m, &fd))
+	/* End with the exporter. */
+	if (!receive_message(&m, &fd))
 		exit(0);
 	ret = openreg_bo_import(c->dev, fd, &x->in);
 	close(fd);
 	if (!ret)
 		ret = peer_work(c, &m);
 	m.result = 0;
-	/* What befell this card alone is nothing that the other can judge. */
+	/* A reset of this card alone: the exporter must not judge the error. */
 	if (ret && disturbed_since(c, c->card, c->over))
 		m.result = PEER_ENDS;
 	else if (ret && disturbed_since(c, c->other, m.over))
 		m.result = ret == -EBADMSG ? PEER_WRONG : PEER_ENDS;
 	openreg_bo_free(x->in);
 	x->in = NULL;
-	if (!tell(&m, -1))
+	if (!send_message(&m, -1))
 		exit(0);
-	/* The other's card has gone, not this one's, or before this was opened. */
+	/* Only the exporter's card was reset or removed: end this session, too. */
 	if (!m.result || disturbed_since(c, c->card, c->over))
 		return ret;
 	c->cut = true;
@@ -260,7 +259,7 @@ const struct load load_share = {
 	"share", sizeof(struct share), share_begin, share_turn, share_end,
 };
 
-/* The peer has the other card. */
+/* The peer uses the other card. */
 const struct load load_pair = {
 	"pair", sizeof(struct share), share_begin, share_turn, share_end,
 };

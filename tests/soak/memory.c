@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* What is left after a round: on the card nothing, in the guest no more than before. */
+/* Checks for leaks after a round: no objects on the cards, no growth in the guest. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,9 +10,9 @@
 #include "soak.h"
 
 #define ROUNDS_MAX 100000
-#define WARM_UP 2 /* rounds in which caches fill */
-#define STEADY 3 /* rounds at each end, at least */
-#define GROWTH 32768 /* KiB from the first to the last third, at most */
+#define WARM_UP 2 /* first rounds, in which caches fill: not counted */
+#define STEADY 3 /* least rounds of a third */
+#define GROWTH 32768 /* largest growth from the first to the last third, KiB */
 
 static struct card_usage unused[SOAK_CARDS_MAX];
 static struct look {
@@ -61,7 +61,7 @@ bool memory_look(struct soak *s)
 	look->slab = meminfo("SUnreclaim:");
 	if (num_looks < ROUNDS_MAX - 1)
 		num_looks++;
-	/* scripts/soak adds QEMU's to this line. */
+	/* scripts/soak appends the memory of QEMU to this line. */
 	printf("soak: round %u is over: %d KiB in use, %d KiB of slab\n",
 	       s->round, look->used, look->slab);
 	fflush(stdout);
@@ -92,10 +92,11 @@ static int median(unsigned int from, unsigned int count, bool slab)
 }
 
 /*
- * What the last third of the rounds has more than the first, and 0 if that is no
- * leak. Medians, as memory goes up and down from round to round: the least and the
- * most of a third would hide a leak as large as that swing. A leak goes on in the
- * last third, too; caches fill, and stand.
+ * Growth from the first third of the rounds to the last, or 0 if it is no leak.
+ *
+ * - Compare medians, since memory varies from round to round: minimum and maximum of a
+ *   third would hide a leak as large as this variation.
+ * - A leak still grows in the last third, but full caches do not.
  */
 static int growth(bool slab)
 {

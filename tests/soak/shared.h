@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the clients and the program that starts them tell each other. */
+/* Memory that the clients and the soak program share. */
 #ifndef SOAK_SHARED_H
 #define SOAK_SHARED_H
 
@@ -8,21 +8,21 @@
 #define SOAK_CLIENTS_MAX 64
 #define SOAK_CARDS_MAX 2
 
-/* Of one client after the other: whoever is killed has told so far. */
+/* Counters of one client and its successors. They stay after a client is killed. */
 struct soak_slot {
-	volatile uint64_t turns; /* work that was done and is right */
+	volatile uint64_t turns; /* completed turns with right results */
 	volatile uint64_t launches, ioctls;
-	volatile uint64_t ends; /* the card went, or was reset, under it */
+	volatile uint64_t ends; /* sessions ended by a reset or removal of the card */
 };
 
 struct soak_shared {
 	uint32_t cards;
-	/* Of each card: resets and unplugs that were begun, and that are over. */
+	/* For each card: number of resets and unplugs that have begun, and ended. */
 	volatile uint32_t begun[SOAK_CARDS_MAX], over[SOAK_CARDS_MAX];
 	struct soak_slot slots[SOAK_CLIENTS_MAX];
 };
 
-/* The last wants two cards. */
+/* The last load needs two cards. */
 #define SOAK_LOADS                                                            \
 	{                                                                     \
 		"compute", "copies", "launches", "churn", "userptr", "share", \

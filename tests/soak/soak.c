@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Many processes use the card, and are killed at random; the card is reset and
- * unplugged under them. In rounds: after each everything has to be as before.
+ * Many processes use the cards. The program kills them at random, and resets and unplugs
+ * the cards meanwhile. After each round all memory must be free again.
  *
  *   soak [--minutes N] [--seed N] [--clients N] [--round SECONDS] [--stall SECONDS]
- *        [--cards N] [--calm 1]: kills, and nothing to the cards
+ *        [--cards N] [--calm 1]    --calm 1: only kill, no resets and unplugs
  */
 #include <getopt.h>
 #include <stdarg.h>
@@ -19,7 +19,7 @@
 #include "soak.h"
 
 #define TELL_NS (10 * SEC_NS)
-/* Turns of all clients between two actions, at most: work has to be done. */
+/* Most turns of all clients between two actions: leave time for work. */
 #define CALM_TURNS 60
 
 uint64_t soak_below(struct soak *s, uint64_t below)
@@ -40,7 +40,7 @@ bool soak_fail(struct soak *s, const char *format, ...)
 	va_end(args);
 	printf("\n");
 	fflush(stdout);
-	/* Much of it is too quiet for the console. */
+	/* The console does not show messages of low priority. */
 	if (!s->failed && system("dmesg | tail -n 60 | sed 's/^/# /'"))
 		printf("# no dmesg\n");
 	s->failed = true;
@@ -86,7 +86,7 @@ void soak_tell(struct soak *s)
 	fflush(stdout);
 }
 
-/* Waits until they have done so much more. */
+/* Waits until the clients have completed turns more turns. */
 static bool calm(struct soak *s, uint64_t turns, long long until)
 {
 	uint64_t from = soak_turns(s);

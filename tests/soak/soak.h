@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The program that starts the clients, kills them, and does worse to the card. */
+/* The soak program: starts and kills clients, and resets and unplugs the cards. */
 #ifndef SOAK_H
 #define SOAK_H
 
@@ -8,7 +8,7 @@
 
 #include "shared.h"
 
-/* Rounds and their actions come from the seed alone. */
+/* The seed alone decides the rounds and their actions. */
 struct soak {
 	uint64_t rng;
 	unsigned int clients, cards, round;
@@ -20,20 +20,20 @@ struct soak {
 };
 
 uint64_t soak_below(struct soak *s, uint64_t below);
-/* A line with what failed; always false. */
+/* Prints the failure; always returns false. */
 bool soak_fail(struct soak *s, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 uint64_t soak_turns(const struct soak *s);
-/* A line of progress if it is time for one. */
+/* Prints a line of progress every ten seconds. */
 void soak_tell(struct soak *s);
 
-/* ---- crew.c: the clients. All false once something has failed. ----------- */
+/* ---- crew.c: the clients. All functions return false after a failure. ---- */
 
 bool crew_start(struct soak *s);
-/* Takes up who has ended, puts others in their place, sees who stands still. */
+/* Replaces the clients that have ended; fails if a client makes no progress. */
 bool crew_look(struct soak *s);
 bool crew_kill_one(struct soak *s);
-/* All of them, and waits for them. */
+/* Stops all clients and waits for their ends. */
 bool crew_stop(struct soak *s);
 
 /* ---- events.c ------------------------------------------------------------ */
@@ -41,15 +41,15 @@ bool crew_stop(struct soak *s);
 bool events_begin(struct soak *s);
 bool event_reset(struct soak *s);
 bool event_unplug(struct soak *s);
-/* Of the whole machine. No client may notice. */
+/* Suspends and resumes the machine. No client may notice. */
 bool event_sleep(struct soak *s);
 
 /* ---- memory.c ------------------------------------------------------------ */
 
 void memory_begin(const struct soak *s);
-/* At the end of a round: nobody has a card, and nothing may be left. */
+/* At the end of a round, without clients: fails if the cards still have objects. */
 bool memory_look(struct soak *s);
-/* Of all rounds: does it become more and more? */
+/* After all rounds: fails if memory in use has grown. */
 bool memory_judge(struct soak *s);
 long long memory_first(void), memory_last(void); /* KiB in use */
 
