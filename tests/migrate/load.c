@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Work for a card while its machine is moved, until SIGTERM: numbers go from
- * system memory to VRAM and through it, and come back changed. They are looked
- * at each time. A second queue waits for the first in the middle of it, and
- * memory is given back and had again.
+ * Keeps a card busy until SIGTERM, while the VM migrates. Each round copies numbers from
+ * system memory to VRAM, triples them, copies them back on a second queue that waits for
+ * the first, and checks them. Every eighth round frees and allocates the memory.
  *
  *   load [CARD]
  */
@@ -17,7 +16,7 @@
 #define COUNT 40000 /* a bit more than whole pages */
 #define BYTES (COUNT * sizeof(int32_t))
 #define KEEP_ROUNDS 8
-#define REST_US 5000 /* it is beside something, not instead of it */
+#define REST_US 5000 /* leave time for other work on the card */
 
 static volatile sig_atomic_t over;
 
@@ -67,7 +66,7 @@ static void free_memory(struct load *l)
 	openreg_bo_free(l->vram);
 }
 
-/* dst = 3 * src, whole numbers */
+/* dst = 3 * src, integers */
 static void push_triple(struct openreg_queue *queue, uint64_t dst, uint64_t src)
 {
 	const int64_t size[] = { COUNT };
@@ -90,7 +89,7 @@ static void push_triple(struct openreg_queue *queue, uint64_t dst, uint64_t src)
 	check(openreg_push_vector(queue, &v), "triple");
 }
 
-/* The second queue's part begins when the first has signalled. */
+/* The second queue waits for the SIGNAL of the first. */
 static void work(struct load *l, uint64_t round)
 {
 	int64_t seq;
@@ -134,7 +133,7 @@ int main(int argc, char **argv)
 				  &l.dev), "open");
 	check(openreg_queue_create(l.dev, NULL, &l.first), "queue");
 	check(openreg_queue_create(l.dev, NULL, &l.second), "queue");
-	openreg_queue_set_spin(l.second, 0); /* woken by interrupts alone */
+	openreg_queue_set_spin(l.second, 0); /* only interrupts wake the wait */
 	while (!over) {
 		if (round % KEEP_ROUNDS == 0) {
 			free_memory(&l);

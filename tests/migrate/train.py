@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""In the guest: trains the demo's networks on every card at once, in a process
-for each: first alone, then beside C programs that keep the cards busy. Then is
-when the VM is moved (scripts/vm --move), and all losses have to be the same to
-the last bit.
+"""Train the demo's networks on every card at once, with one process for each card.
+
+The script runs in the guest. It trains once alone, then TIMES times while C programs
+keep the cards busy and the VM migrates (scripts/vm --move). All losses must be equal
+to the last bit.
 
     python3 tests/migrate/train.py [TIMES]
 
-TIMES: how often after the first time (1). With 0 there is nothing to compare but
-with another VM's output.
+TIMES is 1 by default. With 0 the script only prints the losses, to compare them with
+those of another VM.
 """
 
 import importlib.util
@@ -33,7 +34,7 @@ def load_demo():
 
 
 def train(demo, card: int, to: int) -> None:
-    """A line for each epoch; the pipe keeps lines of several processes apart."""
+    """Train on one card; write a line for each epoch, with one write() to the pipe."""
     torch.openreg.set_device(card)
     torch.manual_seed(card)
     data = demo.Data()
@@ -48,7 +49,7 @@ def train(demo, card: int, to: int) -> None:
 
 
 def train_all(demo, title: str) -> list[str]:
-    """Trains on all cards; the lines in the order of cards and epochs."""
+    """Train on all cards; return the lines in the order of cards and epochs."""
     context = multiprocessing.get_context("fork")
     end, to = os.pipe()
     children = [context.Process(target=train, args=(demo, card, to)) for card in CARDS]
@@ -64,11 +65,11 @@ def train_all(demo, title: str) -> list[str]:
         child.join()
     if any(child.exitcode for child in children):
         sys.exit(f"Bail out! training {title} has failed")
-    return sorted(lines, key=lambda line: line.split(" ")[:3])  # stable: epochs stay
+    return sorted(lines, key=lambda line: line.split(" ")[:3])  # stable: keeps epochs
 
 
 class Tests:
-    """Prints TAP."""
+    """Print results as TAP."""
 
     def __init__(self, planned: int) -> None:
         self.done = self.failed = 0
