@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Calls of the card's files: objects, queues, packets. */
+/* Calls on a card's device file: objects, queues, packets. */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 
 static int do_open(struct ctx *c)
 {
-	/* The last is another card's, with which files of the first share memory. */
+	/* The last node is another card, which shares memory with files of the first. */
 	static const char *const nodes[] = {
 		NODE, "/dev/accel/accel0", NODE, "/dev/accel/accel1",
 	};
@@ -28,7 +28,7 @@ static int do_close(struct ctx *c)
 {
 	int fd = -1;
 
-	/* Only what a program has made, and only once. */
+	/* Close only files of the program, and each only once. */
 	if (c->ref[0])
 		fd = __atomic_exchange_n(&c->ref[0]->fd, -1, __ATOMIC_RELAXED);
 	return fd < 0 ? -EBADF : close(fd) ? -errno : 0;
@@ -131,7 +131,7 @@ static int do_wait(struct ctx *c)
 	return do_ioctl(c->a[0], DRM_IOCTL_OPENREG_QUEUE_WAIT, &args);
 }
 
-/* Small numbers are counted back from where the ring is. */
+/* Small numbers count backwards from the ring's tail. */
 static int do_reset(struct ctx *c)
 {
 	struct queue *q = c->ref[1] ? &c->ref[1]->queue : NULL;
@@ -208,7 +208,7 @@ static void make_packet(struct packet *p, struct ctx *c)
 	case 6:
 		packet_wait(p, dst);
 		break;
-	case 7: /* what a WAIT waits for */
+	case 7: /* satisfies a WAIT */
 		packet_fill(p, dst, 1, OPENREG_I64, 1);
 		break;
 	case 8:
@@ -222,7 +222,7 @@ static void make_packet(struct packet *p, struct ctx *c)
 	}
 }
 
-/* Without a look at where the card is: to overtake it is a fault, no more. */
+/* Writes without a check for room: overtaking the card is only a fault of the queue. */
 static void write_packet(struct queue *q, const struct packet *p)
 {
 	unsigned int slots = (p->len + 63) / 64, at = q->tail & (q->slots - 1);
@@ -273,14 +273,14 @@ static int do_tail(struct ctx *c)
 	return 0;
 }
 
-/* Any number and size of DRM's, with next to nothing in it. */
+/* Any ioctl number and size of DRM, with mostly zeros as its argument. */
 static int do_raw(struct ctx *c)
 {
 	unsigned int nr = c->a[1] % 256, size = c->a[2] % 128;
 	uint64_t buffer[32] = {};
 	unsigned int i;
 
-	/* The driver's own, as often as the core's. */
+	/* Half of the numbers belong to the driver, half to the DRM core. */
 	if (c->a[3] % 2)
 		nr = DRM_COMMAND_BASE + nr % 12;
 	for (i = 0; i < 8; i++)

@@ -13,13 +13,13 @@
 #include "../kselftest/sharing.h"
 #include "calls.h"
 
-/* More is nobody's: maps of the fuzzer itself stay. */
+/* Largest mapping of a program, so that the fuzzer's own mappings stay. */
 #define MAP_MOST (1ull << 28)
 #define MAPS_MOST 5
 
 /*
- * Not the same memory again and again: where DMA_API_DEBUG counts maps of a page
- * it warns of the eighth, whoever made them.
+ * True if cards have mapped this memory often enough. DMA_API_DEBUG counts the mappings
+ * of a page, by all devices, and warns at the eighth.
  */
 static bool is_worn(struct result *memory)
 {
@@ -94,7 +94,7 @@ static int do_memory(struct ctx *c)
 				-1, 0), size);
 }
 
-/* Only within what the program has mapped. */
+/* Limits the size to the program's mapping. */
 static uint64_t within(struct ctx *c)
 {
 	struct result *r = c->ref[0];

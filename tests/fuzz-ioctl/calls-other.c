@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Syncobjs, children, and what belongs nowhere else. */
+/* Calls for syncobjs and children, and all other calls. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -131,8 +131,8 @@ static int do_poll(struct ctx *c)
 }
 
 /*
- * A card's file has nothing to read: whoever sleeps there is interrupted. But by
- * then its number may be that of another thread's file, which has.
+ * A read of a card's file sleeps until a signal interrupts it. It can still return data:
+ * the number may meanwhile belong to a file of another thread.
  */
 static int do_read(struct ctx *c)
 {
@@ -150,7 +150,7 @@ static void be_child(struct ctx *c, pid_t parent)
 	};
 	unsigned int i;
 
-	/* The timer of those that are killed does not come along. */
+	/* A child does not inherit the parent's timer, so it must end with its parent. */
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != parent)
 		_exit(0);
@@ -167,7 +167,7 @@ static void be_child(struct ctx *c, pid_t parent)
 	default:
 		pause();
 	}
-	/* Not all maps are inherited. */
+	/* The child has not inherited all mappings: this access may fault. */
 	call_guarded = true;
 	if (c->a[0] > 7 && c->ref[2] && c->ref[2]->map &&
 	    !sigsetjmp(call_guard, 1))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Runs calls: their arguments, what they may hit, and what they have made. */
+/* Runs a call: resolves its arguments, catches faults, and undoes its results. */
 #include <errno.h>
 #include <signal.h>
 #include <sys/ioctl.h>
@@ -13,7 +13,7 @@
 __thread sigjmp_buf call_guard;
 __thread volatile bool call_guarded;
 static __thread unsigned int fail_next;
-static bool can_fail; /* the corpus may be that of a kernel that can */
+static bool can_fail; /* this kernel can inject failures; a corpus may need it */
 
 static void on_fault(int sig)
 {
@@ -61,7 +61,7 @@ void made_fd(struct ctx *c, int fd)
 uint64_t deadline(uint64_t us)
 {
 	if (us > 1000000)
-		return us; /* as it is */
+		return us; /* already an absolute time */
 	return us ? now_ns() + us * 1000 : 0;
 }
 

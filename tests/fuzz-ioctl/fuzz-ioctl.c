@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Fuzzes the driver's ioctls, maps and files; README.md tells how. In a VM: what
- * the kernel has to say of it fails the run.
+ * Fuzzes the driver's ioctls, mappings and files; see README.md. Runs in a VM: any report
+ * of the kernel fails the run.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -44,7 +44,7 @@ static const struct program *corpus_any(struct random *random)
 
 	if (!num)
 		return NULL;
-	/* Those that came last, more often. */
+	/* Prefer the newest programs. */
 	at = random_below(random, num < CORPUS_MAX ? num : CORPUS_MAX);
 	if (random_below(random, 2) && num < CORPUS_MAX)
 		at = num - 1 - random_below(random, num < 32 ? num : 32);
@@ -88,7 +88,7 @@ static int read_corpus(const char *dir)
 	return ret;
 }
 
-/* What has come since the last time. */
+/* Writes the programs that are new since the last call. */
 static void write_corpus(const char *dir)
 {
 	static uint32_t written;
@@ -169,7 +169,7 @@ static const char * const reports[] = {
 	"ODEBUG: ", "refcount_t: ", "corruption", "general protection", "Oops",
 };
 
-/* Has the kernel reported anything since the last time? */
+/* True if the kernel has reported an error since the last call. */
 static bool reported(void)
 {
 	char record[8192];
@@ -182,7 +182,7 @@ static bool reported(void)
 		if (len < 0)
 			continue;
 		record[len] = 0;
-		/* An allocation of its own was the one that was to fail. */
+		/* The injected failure hit an allocation of DMA debugging itself. */
 		if (strstr(record, "DMA-API: cacheline tracking ENOMEM"))
 			continue;
 		for (i = 0; i < sizeof(reports) / sizeof(*reports); i++)
@@ -236,7 +236,7 @@ static void tell_calls(void)
 		       (unsigned long long)shared->op_good[op]);
 }
 
-/* A finding, in words, or NULL. */
+/* Watches the processes until end. Returns the text of a finding, or NULL. */
 static const char *supervise(pid_t *pids, int64_t end, const char *out)
 {
 	int64_t told = now_ns();
@@ -302,7 +302,7 @@ static int prepare(void)
 {
 	int fd = open("/proc/sys/kernel/panic_on_oops", O_WRONLY | O_CLOEXEC);
 
-	/* There is somebody to tell of it. */
+	/* Do not panic at a report: this program prints the finding. */
 	if (fd >= 0 && write(fd, "0", 1) != 1)
 		return -errno;
 	close(fd);
@@ -354,7 +354,7 @@ static int usage(void)
 	return 2;
 }
 
-/* Every program once, in order: those that have found something do not any more. */
+/* Runs every program once, in order: earlier findings must be fixed. */
 static int run_once(void)
 {
 	struct program program;
@@ -410,7 +410,7 @@ int main(int argc, char **argv)
 			return usage();
 	num_seeds = shared->num_corpus;
 	if (prepare()) {
-		fprintf(stderr, "failures cannot be made\n");
+		fprintf(stderr, "this kernel cannot inject failures\n");
 		return 1;
 	}
 	return once ? run_once() : fuzz(seconds, out);

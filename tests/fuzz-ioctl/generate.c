@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* New programs, and programs made of others. */
+/* Generates programs, and mutates and joins existing ones. */
 #include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -36,7 +36,7 @@ static bool one_in(struct random *random, unsigned int n)
 		list[random_below(random, sizeof(list) / sizeof(*list))];\
 	})
 
-/* On the edges of something. */
+/* Boundary values. */
 static uint64_t odd_number(struct random *random)
 {
 	uint64_t value = PICK(random, 0, 1, 2, 4095, 4096, 1ull << 31, 1ull << 32,
@@ -47,7 +47,7 @@ static uint64_t odd_number(struct random *random)
 	return value + random_below(random, 3) - 1;
 }
 
-/* What takes seconds is rare. */
+/* Large sizes, which take seconds, are rare. */
 static uint64_t some_size(struct random *random)
 {
 	unsigned int dice = random_below(random, 100);
@@ -129,7 +129,7 @@ static uint64_t some_number(enum kind kind, struct random *random)
 	}
 }
 
-/* Of a call at that place: the result of one before it, if there is one. */
+/* An argument for the call at index at: a result of an earlier call, if one fits. */
 static struct arg some_arg(const struct program *program, unsigned int at,
 			   enum kind kind, struct random *random)
 {
@@ -201,7 +201,7 @@ void program_new(struct program *program, struct random *random)
 	some_race(program, random);
 }
 
-/* Results move by so many places from a call on. */
+/* Adds by to all references to calls from index from on. */
 static void shift_refs(struct program *program, unsigned int from, int by)
 {
 	unsigned int i, j;
@@ -256,7 +256,7 @@ static void change_arg(struct program *program, struct random *random)
 				some_arg(program, at, op->arg[i], random);
 }
 
-/* The other's calls follow, with results of their own. */
+/* Appends the calls of other, with their own results. */
 static void append(struct program *program, const struct program *other,
 		   struct random *random)
 {
@@ -274,7 +274,7 @@ static void append(struct program *program, const struct program *other,
 	}
 }
 
-/* A reset stops everybody for a tenth of a second: most of a seed's go. */
+/* Drops most resets of a seed: a reset stops all processes for a tenth of a second. */
 static void thin_resets(struct program *program, struct random *random)
 {
 	unsigned int i;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Which lines of the driver a thread has reached: see dev-tools/kcov.rst. Where the
- * kernel has no KCOV, but the driver counts (blocks/), how many anybody has reached.
+ * Coverage of the driver. With KCOV (dev-tools/kcov.rst): the lines that a thread has
+ * reached. Else, with a driver that counts (blocks/): the number of blocks that all
+ * threads have reached.
  */
 #include <fcntl.h>
 #include <linux/kcov.h>
@@ -22,8 +23,8 @@ static uint64_t marks[CALLS_MAX + 1];
 static unsigned int num_marks;
 static bool started;
 static int counter = -1;
-static uint32_t blocks; /* when the program began */
-static unsigned long start, end; /* of the driver */
+static uint32_t blocks; /* count at the start of the program */
+static unsigned long start, end; /* addresses of the driver */
 
 static void find_driver(void)
 {
@@ -84,7 +85,7 @@ void kcov_mark(unsigned int call)
 		marks[num_marks++] = __atomic_load_n(&words[0], __ATOMIC_RELAXED);
 }
 
-/* True the first time that anybody sees it. */
+/* True if no process has reached this address before. */
 static bool is_new(uint32_t pc)
 {
 	uint32_t at = pc * 0x9e3779b1u >> 16, seen;
@@ -107,7 +108,10 @@ static bool is_new(uint32_t pc)
 	}
 }
 
-/* Whoever was at work meanwhile is taken, too, and whole. */
+/*
+ * The counter does not say which program reached new blocks: all programs that ran
+ * meanwhile are kept, uncut.
+ */
 static int more_blocks(void)
 {
 	uint32_t count = count_blocks();
@@ -131,7 +135,7 @@ int kcov_collect(void)
 		while (call + 1 < num_marks && marks[call + 1] <= i)
 			call++;
 		if (words[i + 1] < start || words[i + 1] >= end)
-			continue; /* if all of the kernel has it */
+			continue; /* outside of the driver */
 		if (is_new(words[i + 1]) && first < 0)
 			first = call;
 	}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Programs: lists of calls whose arguments may be results of calls before them. */
+/* Programs: lists of calls. Arguments may be results of earlier calls. */
 #ifndef FUZZ_IOCTL_PROGRAM_H
 #define FUZZ_IOCTL_PROGRAM_H
 
@@ -22,13 +22,13 @@ enum op {
 	OPS
 };
 
-/* What an argument stands for, and what a call makes of its results. */
+/* Kinds of arguments and results. */
 enum kind {
 	KIND_NONE,
-	/* made by calls */
+	/* results of calls */
 	KIND_CARD, KIND_BUF, KIND_HANDLE, KIND_QUEUE, KIND_SYNCOBJ, KIND_MAP,
-	KIND_FD, /* any of them */
-	/* part of what was made */
+	KIND_FD, /* any file descriptor */
+	/* part of a result */
 	KIND_ADDRESS, KIND_OFFSET,
 	/* numbers */
 	KIND_SIZE, KIND_NUMBER, KIND_SEQ, KIND_TIME, KIND_POINTER, KIND_ZERO,
@@ -46,12 +46,12 @@ struct call {
 	struct arg arg[ARGS_MAX];
 };
 
-/* How it is run once more, after it was run call by call. */
+/* The race of a program, after it was run once call by call. */
 struct race {
-	unsigned int threads; /* 0: not at all */
-	unsigned int from; /* the first call that all threads do */
+	unsigned int threads; /* 0: no race */
+	unsigned int from; /* first call that all threads repeat */
 	unsigned int rounds;
-	unsigned int kill_us; /* the process is killed after so long; 0: not */
+	unsigned int kill_us; /* kill the process after this time; 0: do not */
 };
 
 struct program {
@@ -62,14 +62,14 @@ struct program {
 
 struct op_desc {
 	const char *name;
-	unsigned int weight; /* how often it is chosen */
+	unsigned int weight; /* relative frequency in new programs */
 	enum kind makes;
 	enum kind arg[ARGS_MAX];
 };
 
 extern const struct op_desc ops[OPS];
 
-/* Can an argument of this kind be what that makes? */
+/* True if an argument of kind wants can be a result of kind made. */
 bool kind_takes(enum kind wants, enum kind made);
 
 /* text.c; 0 or -EINVAL. */
@@ -84,7 +84,7 @@ struct random {
 uint64_t random_next(struct random *random);
 unsigned int random_below(struct random *random, unsigned int end);
 void program_new(struct program *program, struct random *random);
-/* other: something to take from. */
+/* other: a program to take calls from. */
 void program_mutate(struct program *program, const struct program *other,
 		    struct random *random);
 

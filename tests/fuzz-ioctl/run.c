@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Programs call by call, and those that race: in a process of their own, which has
- * a time limit or is killed at some point.
+ * Runs programs call by call. A program that races runs in its own process, which is
+ * killed at a chosen time or at a time limit.
  */
 #include <errno.h>
 #include <poll.h>
@@ -21,7 +21,7 @@
 #define TICK_US 50000
 #define LIMIT_NS (20 * SEC_NS)
 
-/* Who sleeps in a call is interrupted now and then. */
+/* Starts a timer that interrupts sleeping calls. */
 static void tick(void)
 {
 	const struct itimerval every = {
@@ -65,7 +65,7 @@ struct racer {
 	unsigned int number;
 };
 
-/* Each begins elsewhere; every other one goes backwards. */
+/* Each thread begins at another call; every other thread goes backwards. */
 static void *race(void *arg)
 {
 	const struct racer *racer = arg;
@@ -123,7 +123,7 @@ static void race_all(struct run *run)
 		join(thread[i]);
 }
 
-/* In a process of its own. */
+/* Runs the program in this new process. */
 static void run_apart(const struct program *program)
 {
 	static struct run run;
@@ -140,7 +140,7 @@ static void run_apart(const struct program *program)
 	_exit(0);
 }
 
-/* True if it has ended by then. */
+/* True if the process has ended by the deadline. */
 static bool ends_by(pid_t pid, int64_t deadline)
 {
 	int fd = syscall(SYS_pidfd_open, pid, 0);
@@ -175,7 +175,7 @@ static void watch(pid_t pid, unsigned int kill_us)
 		__atomic_add_fetch(&shared->lost, 1, __ATOMIC_RELAXED);
 }
 
-/* What it does to its process stays. */
+/* True for a program that changes its process for good, and so needs its own process. */
 static bool spoils(const struct program *program)
 {
 	unsigned int i;

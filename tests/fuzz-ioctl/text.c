@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Programs as text: a call in each line, its name and its arguments, which are
- * numbers or rN, the result of call N. "race THREADS FROM ROUNDS KILL_US" says how
- * it is run once more.
+ * Programs as text. Each line has a call: its name, and its arguments, which are numbers
+ * or rN, the result of call N. "race THREADS FROM ROUNDS KILL_US" adds a race.
  */
 #include <errno.h>
 #include <stdlib.h>

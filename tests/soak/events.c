@@ -61,7 +61,7 @@ static bool end(struct soak *s, const char *what, int ret)
 	return true;
 }
 
-/* Waits for the driver's reset; card_works() uses the card, so the driver notices early. */
+/* Waits for the driver's reset; uses the card, so that the driver notices earlier. */
 static int await_reset(long long before)
 {
 	__s64 deadline = now_ns() + 100 * SEC_NS;

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Which basic blocks of openreg.ko have run, for kernels without KCOV: loaded before
- * it, and called by it at the begin of each (-fsanitize-coverage=trace-pc).
- * /sys/kernel/debug/openreg-blocks/list has a line for each: the offset in .text behind
- * the call, in hexadecimal; count has how many they are.
+ * Records the basic blocks of openreg.ko that have run, for kernels without KCOV. Load
+ * this module first: openreg.ko calls it at the beginning of each block
+ * (-fsanitize-coverage=trace-pc).
+ *
+ * /sys/kernel/debug/openreg-blocks/list has a line for each block: the offset in .text
+ * behind the call, in hexadecimal. count has the number of blocks.
  */
 #include <linux/atomic.h>
 #include <linux/bitmap.h>
@@ -25,7 +27,7 @@ notrace void __sanitizer_cov_trace_pc(void)
 {
 	unsigned long offset = _RET_IP_ - READ_ONCE(text);
 
-	/* Written once, so that processors share the line. */
+	/* Test before the atomic write, so that processors can share the cache line. */
 	if (offset < READ_ONCE(text_size) && !test_bit(offset, seen) &&
 	    !test_and_set_bit(offset, seen))
 		atomic_inc(&count);
@@ -55,7 +57,7 @@ static int list_show(struct seq_file *m, void *unused)
 }
 DEFINE_SHOW_ATTRIBUTE(list);
 
-/* Not debugfs's own file of a number, which cannot be read again without opening it. */
+/* A seq_file: a number file of debugfs returns the same value until it is reopened. */
 static int count_show(struct seq_file *m, void *unused)
 {
 	seq_printf(m, "%d\n", atomic_read(&count));

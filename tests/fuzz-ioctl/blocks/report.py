@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Which basic blocks of openreg.ko have run, by file and in all.
+"""Print how many basic blocks of openreg.ko have run, for each file and in total.
 
 usage: report.py KO LIST... [--missing]
-  KO         openreg.ko, of the component kmod-blocks
-  LIST       what /sys/kernel/debug/openreg-blocks/list said, once or more
-  --missing  the lines with a block that has not run, and nothing else
+  KO         openreg.ko of the component kmod-blocks
+  LIST       a copy of /sys/kernel/debug/openreg-blocks/list
+  --missing  print only the lines with a block that has not run
 
-Blocks of .init do not count: they are gone once the driver is loaded.
+Blocks of .init do not count: the kernel frees them after the driver is loaded.
 """
 import collections
 import re
@@ -15,7 +15,7 @@ import subprocess
 import sys
 
 CALLED = "__sanitizer_cov_trace_pc"
-AFTER = 4  # from the place in a call that is relocated to the end of the call
+AFTER = 4  # bytes from a call's relocation to the end of the call
 
 
 def run(*command, **options):
@@ -24,7 +24,7 @@ def run(*command, **options):
 
 
 def text_sections(ko):
-    """{name: offset} of code, as the kernel lays it out: in the file's order."""
+    """Return {name: offset} of the code sections; the kernel keeps the file's order."""
     end, places = 0, {}
     row = re.compile(r"\s*\[\s*\d+\] (\S+)\s+PROGBITS\s+\S+ \S+ (\S+) \S+ +(\w+)"
                      r" +\d+ +\d+ +(\d+)$")
@@ -42,7 +42,7 @@ def text_sections(ko):
 
 
 def blocks(ko):
-    """{offset: (section, offset in it)} of each block."""
+    """Return {offset: (section, offset in the section)} of all blocks."""
     places, found, section = text_sections(ko), {}, None
     for line in run("readelf", "-rW", ko).splitlines():
         match = re.match(r"Relocation section '\.rela(\S+)'", line)
@@ -55,7 +55,7 @@ def blocks(ko):
 
 
 def lines_of(ko, places):
-    """{place: (file, line)} of places in sections: in the driver's own sources."""
+    """Return {place: (file, line)}, with lines of the driver's own sources."""
     where, own = {}, set()
     for section in {section for section, _ in places}:
         mine = [at for name, at in places if name == section]
@@ -64,7 +64,7 @@ def lines_of(ko, places):
         for text in out.splitlines():
             if text.startswith("0x"):
                 place = (section, int(text, 16) + 1)
-            elif place not in own:  # what is inlined comes before whom it is in
+            elif place not in own:  # inlined functions come before their callers
                 file, line = text.split(" ")[0].rsplit(":", 1)
                 where[place] = (file.rsplit("/", 1)[-1], line)
                 if "/kmod/" in file and file.endswith(".c"):
@@ -79,11 +79,11 @@ def main():
     ko, lists = arguments[0], arguments[1:]
     known = blocks(ko)
     if not known:
-        sys.exit(f"{ko} has no blocks: scripts/build kmod-blocks makes one that has")
+        sys.exit(f"{ko} has no blocks: use openreg.ko of scripts/build kmod-blocks")
     reached = {int(line, 16) for name in lists for line in open(name)}
     if reached - known.keys():
-        sys.exit(f"{len(reached - known.keys())} places are no blocks of {ko}: "
-                 "the lists are another driver's")
+        sys.exit(f"{len(reached - known.keys())} addresses are no blocks of {ko}: "
+                 "the lists belong to another build of the driver")
     lines = lines_of(ko, list(known.values()))
     where = {at: lines[place] for at, place in known.items()}
     if "--missing" in sys.argv:
