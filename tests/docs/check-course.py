@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Renders the course from the code as it is, and holds the renderer to its rules.
+"""Render the course from the present code, and test the renderer.
 
 usage: check-course.py    (in the checkout)
 """
@@ -34,7 +34,7 @@ LONG = "begin\n" + "line\n" * 60 + "end\n"
 
 
 def refused(action, reason) -> list[str]:
-    """No complaint if action fails for that reason."""
+    """Return no error if action fails for this reason."""
     try:
         action()
     except build.Problem as problem:
@@ -88,7 +88,7 @@ def check_commands() -> list[str]:
 
 
 def check_pages(directory: pathlib.Path) -> list[str]:
-    """Every chapter renders, and ends in something to run."""
+    """Check that every chapter renders and has a command to run."""
     wrong = []
     try:
         build.render_all(directory)

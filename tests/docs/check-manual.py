@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Holds docs/specs/openreg.rst against the headers, in both directions.
+"""Compare docs/specs/openreg.rst with the headers, in both directions.
 
-Every constant, register, struct layout and VECTOR instruction of the headers
-must stand in a table of the manual with the right numbers, and the manual may
-name nothing that the headers do not have. The worked example is taken apart
-byte by byte. The compiler, not this script, says what the headers mean.
+A table of the manual must have every constant, register, struct layout and VECTOR
+instruction of the headers, with the right numbers. Every name in the manual must exist
+in the headers. The script also checks the bytes of the worked example. It asks the
+compiler for all values and layouts.
 
 usage: check-manual.py [MANUAL]    (in the checkout; CC names the compiler)
 """
@@ -23,7 +23,7 @@ VECTOR = TOP / "qemu-device/card/vector_ops.h"
 
 
 class Report:
-    """Counts checks and prints those that fail."""
+    """Count checks, and print the failed ones."""
 
     def __init__(self):
         self.checks = 0
@@ -48,7 +48,7 @@ def without_comments(text):
 
 
 def constant_names(text):
-    """Object-like macros with a value, and all enumerators."""
+    """Return object-like macros with a value, and all enumerators."""
     text = without_comments(text).replace("\\\n", " ")
     names = re.findall(r"^#define (OPENREG_\w+)[ \t]+\S", text, flags=re.M)
     for body in re.findall(r"enum \w+ \{(.*?)\}", text, flags=re.S):
@@ -57,7 +57,7 @@ def constant_names(text):
 
 
 def struct_fields(text):
-    """{struct: [field path]}; a named inner struct counts as a struct."""
+    """Return {struct: [field path]}; a named inner struct counts as a struct."""
     structs = {}
     text = re.sub(r"^#.*?(?<!\\)$", "", without_comments(text), flags=re.S | re.M)
     for name, body in re.findall(r"\nstruct (\w+) \{(.*?)\n\};", text, flags=re.S):
@@ -86,7 +86,7 @@ def compile_and_run(source):
 
 
 def ask_compiler(names, structs):
-    """Values of constants, layouts of structs, and the VECTOR table."""
+    """Return values of constants, layouts of structs, and the VECTOR table."""
     lines = ["#include <stddef.h>", "#include <stdio.h>", "#include <stdint.h>",
              '#include "openreg_regs.h"', '#include "vector_ops.h"',
              "#define V(op, name, types, form, text) \\",
@@ -107,11 +107,11 @@ def ask_compiler(names, structs):
 
 
 def register_access(text):
-    """{name: RO, RW, RO64 or RW64} from the comments behind the registers."""
+    """Return {name: RO, RW, RO64 or RW64} from the comments behind the registers."""
     access = dict(re.findall(r"#define OPENREG_REG_(\w+)\s+0x\w+\s*/\* (R[OW]64|R[OW])\b",
                              text))
     for name in re.findall(r"#define OPENREG_REG_(STAT_\w+)", text):
-        access[name] = "RO64"  # the block's heading says so
+        access[name] = "RO64"  # by the heading of the block
     return access
 
 
@@ -120,7 +120,7 @@ def cells(line, columns):
 
 
 def manual_tables(lines):
-    """Simple tables as (title of the table directive or "", [[cell]])."""
+    """Return simple tables as (title of the table directive or "", [[cell]])."""
     tables, title, bars, rows, columns = [], "", 0, [], []
     for line in lines:
         found = re.match(r"\.\. table:: (.*)", line)
@@ -139,7 +139,7 @@ def manual_tables(lines):
             row = cells(line, columns)
             if row[0]:
                 rows.append(row)
-            else:  # the last cell goes on
+            else:  # the last cell continues
                 rows[-1][-1] += " " + row[-1]
     return tables
 
@@ -155,10 +155,10 @@ def check_constants(report, tables, values):
             continue
         for name, value, meaning in rows[1:]:
             name = unquote(name)
-            report.check(name not in seen, f"{name} stands there twice")
+            report.check(name not in seen, f"{name} occurs twice in the manual")
             report.check(bool(meaning), f"{name} has no meaning")
             seen[name] = int(value, 0)
-    # These have tables of their own.
+    # These constants have their own tables.
     wanted = {name: value for name, value in values.items()
               if not re.match(r"OPENREG_(REG_|V_|VFORM_|VTYPES_)", name)}
     report.same_keys("constant", set(seen), set(wanted))
@@ -217,13 +217,13 @@ def check_vector(report, tables, wanted):
 
 
 def check_names(report, text, names):
-    """Whatever the prose names must exist."""
+    """Check that every name in the text exists."""
     for name in sorted(set(re.findall(r"\bOPENREG_\w+", text))):
         report.check(name in names, f"{name} of the manual is in no header")
 
 
 def example_packet():
-    """The add that the manual describes, built from its description."""
+    """Build the add packet from its description in the manual."""
     def address(segment, offset):
         return 0x9f << 55 | segment << 38 | offset
 

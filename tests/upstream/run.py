@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Runs PyTorch's own device tests on the card, and compares what fails with the CPU.
+"""Run PyTorch's own device tests on the card, and compare failures with the CPU.
 
-Every file has a process of its own; a crash or a hang is the result of the case it was in,
-and the rest goes on in a new process. Begun again, it goes on where it was.
+Each file runs in its own process. A crash or hang is the result of the running case; the
+other cases then run in a new process. A new run continues where the last one stopped.
 """
 
 import argparse
@@ -27,20 +27,20 @@ FAILED = ("failed", "crash", "hang")
 def arguments():
     p = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     p.add_argument("--tests", required=True, help="PyTorch's test/ folder")
-    p.add_argument("--out", required=True, type=pathlib.Path, help="results are kept here")
+    p.add_argument("--out", required=True, type=pathlib.Path, help="folder of the results")
     p.add_argument("--lists", default=HERE, type=pathlib.Path, help=argparse.SUPPRESS)
-    p.add_argument("--quick", action="store_true", help="what make test runs")
-    p.add_argument("--files", help="these of files.txt: test_view_ops,nn/test_pooling")
+    p.add_argument("--quick", action="store_true", help="run only the cases of make test")
+    p.add_argument("--files", help="run these of files.txt: test_view_ops,nn/test_pooling")
     p.add_argument("--jobs", type=int, default=2, help="processes at a time (%(default)s)")
-    p.add_argument("--timeout", type=int, default=600, help="s a case (%(default)s)")
-    p.add_argument("--report", type=pathlib.Path, help="write the table, as Markdown, to it")
-    p.add_argument("--again", action="store_true", help="run what failed once more")
-    p.add_argument("--fresh", action="store_true", help="forget what was run before")
+    p.add_argument("--timeout", type=int, default=600, help="seconds a case (%(default)s)")
+    p.add_argument("--report", type=pathlib.Path, help="write the Markdown table to this file")
+    p.add_argument("--again", action="store_true", help="run failed cases again")
+    p.add_argument("--fresh", action="store_true", help="drop earlier results")
     return p.parse_args()
 
 
 def build_id(tests) -> str:
-    """Another one for every change of what a result depends on."""
+    """Return an id of all files that results depend on."""
     digest = hashlib.sha256(str(tests).encode())
     for place in os.environ.get("PYTHONPATH", "").split(":"):
         for path in sorted(pathlib.Path(place).rglob("*") if place else []):
@@ -55,7 +55,7 @@ def build_id(tests) -> str:
 
 
 def wanted(args) -> dict:
-    """Of each file how many cases, 0 for all; the longest first."""
+    """Return {file: number of cases, 0 for all}, the longest file first."""
     files = {}
     for line in (args.lists / "files.txt").read_text().splitlines():
         fields = line.partition("#")[0].split()
@@ -91,7 +91,7 @@ class File:
         for line in self.path.read_text().splitlines():
             try:
                 record = json.loads(line)
-            except ValueError:  # the machine stopped while it was written
+            except ValueError:  # the run was stopped while it wrote the line
                 continue
             if "cases" in record:
                 self.cases, ended = record["cases"], False
@@ -117,7 +117,7 @@ class File:
             out.write("\n" + json.dumps(record) + "\n")
 
     def once(self) -> bool:
-        """One process; True if it has come to its end."""
+        """Run one process; return True if it has reached its end."""
         request = {
             "tests": self.args.tests,
             "file": self.name,
@@ -138,7 +138,7 @@ class File:
                 text=True,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                start_new_session=True,  # Ctrl-C is for this process, and a worker ends with it
+                start_new_session=True,  # Ctrl-C only reaches run.py; its workers end with it
             ).returncode
             log.seek(max(0, log.seek(0, 2) - 20000))
             said = log.read().partition("\nExtension modules:")[0][-3000:]
@@ -166,7 +166,7 @@ class File:
 
 
 def run_file(args, name, sample, expected) -> dict:
-    """What fails without a reason is run on the CPU as well."""
+    """Run a file on the card, and its unexpected failures on the CPU as well."""
     card = File(args, name, "openreg", sample)
     if args.again:
         card.forget(FAILED)
@@ -212,7 +212,7 @@ def main() -> int:
             for done in concurrent.futures.as_completed([pool.submit(one, n) for n in files]):
                 done.result()
         except KeyboardInterrupt:
-            print("interrupted; the same command goes on", flush=True)
+            print("interrupted; run the same command again to continue", flush=True)
             os._exit(130)
     whole = {name for name in files if files[name] == 0}
     results = {name: results[name] for name in files}

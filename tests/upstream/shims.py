@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What PyTorch's tests of another version miss in this torch, under the names they use."""
+"""Names that PyTorch's tests of another version use and this torch no longer has."""
 
 import importlib
 import os
@@ -9,7 +9,7 @@ import types
 import torch
 from torch.testing._internal import common_device_type as device_type
 
-# By module: names of older versions, and what they stand for.
+# For each module: names of older versions, and their replacements.
 NAMES = {
     "torch.testing._internal.common_cuda": lambda module: {
         "tf32_is_not_fp32": lambda: False,
@@ -32,7 +32,7 @@ NAMES = {
 
 
 def install(device, text):
-    """For a file that consists of `text`: what it does not import takes no time."""
+    """Add the names of those modules that occur in `text`, a test file's source."""
     for path, names in NAMES.items():
         if path in text:
             module = importlib.import_module(path)
@@ -40,11 +40,11 @@ def install(device, text):
                 if not hasattr(module, name):
                     setattr(module, name, value)
     if device != "cpu":
-        # The example backend of the tests' version, which upstream has renamed since.
+        # The old name of upstream's example backend.
         sys.modules["pytorch_openreg"] = example = types.ModuleType("pytorch_openreg")
         example.NUM_DEVICES = torch.openreg.device_count()
-        # Or each file's first class only would be named "privateuse1".
+        # Else the first class of each file would get the name "privateuse1".
         device_type.PrivateUse1TestBase.setUpClass()
-    # Older tests leave TF32 as they set it, which newer torch takes for a failure.
+    # Older tests do not restore TF32, which newer torch reports as a failure.
     os.environ["PYTORCH_DISABLE_FP32_PRECISION_LEAK_CHECK"] = "1"
     os.environ["PYTORCH_TESTING_DEVICE_ONLY_FOR"] = device.replace("openreg", "privateuse1")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The runner itself, on cases that end in every way there is."""
+"""Test the runner itself, with cases that end in every possible way."""
 
 import json
 import pathlib
@@ -78,7 +78,7 @@ def test_what_is_new_or_stale_is_red(first):
 
 
 def test_goes_on(first):
-    """What is there is not run again, and what a stop has cut off is."""
+    """A second run skips finished cases, and runs a case whose record is cut off."""
     out, _ = first
     (path,) = out.glob("*/test_fake.openreg.jsonl")
     lines = path.read_text().splitlines()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What a result means: the list of expected failures, the table, the closing line."""
+"""Judge results: the list of expected failures, the table, the closing line."""
 
 import collections
 import datetime
@@ -11,11 +11,11 @@ import tomllib
 FAILED = ("failed", "crash", "hang")
 CPU = "fails on the CPU too"
 NEW = "new"
-STALE = "does not fail so any more, mend tests/upstream/expected.toml"
+STALE = "no longer fails like this; update tests/upstream/expected.toml"
 
 
 class Expected:
-    """expected.toml: groups of cases with the reason why they fail, and their error."""
+    """expected.toml: groups of cases, with the reason and the error of their failure."""
 
     def __init__(self, path):
         self.groups = tomllib.loads(path.read_text()).get("group", [])
@@ -33,7 +33,7 @@ class Expected:
         return None
 
     def unused(self, results, whole) -> list:
-        """Patterns of files that were run whole, but for which nothing fails any more."""
+        """Return the patterns of completely run files that match no failure any more."""
         return [
             pattern
             for group in self.groups
@@ -43,7 +43,7 @@ class Expected:
 
 
 def judge(expected, file, record):
-    """Gives a record that failed its reason."""
+    """Set the reason of a failed record."""
     if record["status"] in FAILED:
         there = CPU if record.get("cpu") in FAILED else NEW
         record["reason"] = expected.reason(file, record) or there
@@ -72,7 +72,7 @@ def report(results, tests) -> str:
     version = (pathlib.Path(tests).parent / "version").read_text().strip()
     text = [
         "<!-- SPDX-License-Identifier: MIT -->",
-        "<!-- What `make upstream-tests` wrote. -->",
+        "<!-- Written by `make upstream-tests`. -->",
         "",
         "# PyTorch's own device tests on openreg",
         "",
@@ -104,7 +104,7 @@ def row(name, n) -> str:
 
 
 def short(cases) -> list:
-    """One line for the cases of one test, which differ behind the device's name."""
+    """Return one line for each test; its cases differ only behind the device's name."""
     tests = collections.Counter(case.partition("_openreg")[0] for case in cases)
     return [test + (f" ({n})" if n > 1 else "") for test, n in sorted(tests.items())]
 

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""Runs cases of one of PyTorch's test files, and writes a JSON line for each.
+"""Run cases of one of PyTorch's test files, and write a JSON line for each.
 
-Reads from standard input a JSON object: "tests" (the folder), "file", "device" ("openreg" or
-"cpu"), "sample" (how many cases, 0 for all), "only" (or null), "done" (cases to leave out),
+Standard input has a JSON object: "tests" (the folder), "file", "device" ("openreg" or
+"cpu"), "sample" (number of cases, 0 for all), "only" (or null), "done" (cases to skip),
 "timeout" (seconds a case) and "out" (the file to append to).
 
-A case that is too slow ends the process, as a crash does: the line {"start": CASE} is then
-the last, and standard error has the stack.
+A case that takes too long ends the process, as a crash does. The line {"start": CASE} is
+then the last one, and standard error has the stack.
 """
 
 import ctypes
@@ -22,7 +22,7 @@ import time
 import traceback
 import unittest
 
-ERROR = 1500  # characters of an error that are kept
+ERROR = 1500  # longest text of an error, in characters
 
 
 def describe(err) -> str:
@@ -33,7 +33,7 @@ def describe(err) -> str:
 
 
 def case_name(test) -> str:
-    """The same on every device, but for the device's name in it."""
+    """Return the name of a case; only the device's name differs between devices."""
     device = getattr(test, "device_type", "")
     return f"{type(test).__name__.removesuffix(device.upper())}.{test._testMethodName}"
 
@@ -72,7 +72,7 @@ class Result(unittest.TestResult):
         if isinstance(test, unittest.TestCase):
             self.fail(describe(err))
             return
-        # setUpClass() raised: none of the class's cases will run.
+        # setUpClass() raised: no case of the class will run.
         for case in self.cases:
             if test.id().endswith(f".{type(case).__name__})"):
                 error = "in setUpClass: " + describe(err)
@@ -94,7 +94,7 @@ class Result(unittest.TestResult):
 
 
 def settle(device):
-    """The next case begins with idle streams, whatever this one has done to them."""
+    """Make all streams idle for the next case, also after faults of this one."""
     if device == "cpu":
         return
     import torch
@@ -112,7 +112,7 @@ def settle(device):
 
 
 def collect(request) -> list:
-    """The device's cases, in the file's order of classes."""
+    """Return the device's cases, in the file's order of classes."""
     device = request["device"]
     folder, _, name = request["file"].rpartition("/")
     sys.path[:0] = [request["tests"], os.path.join(request["tests"], folder)]
@@ -156,7 +156,7 @@ def main():
         unittest.TestSuite(left).run(result)
         result.emit(end=True)
         result.out.close()
-        os._exit(0)  # no test of how torch ends
+        os._exit(0)  # do not test torch's own exit
 
 
 if __name__ == "__main__":
