@@ -63,7 +63,7 @@ static void create(struct rig *rig, struct tq *q, uint32_t ctx, uint32_t id,
 	assert_int_equal(rig_admin(rig, &cmd), 0);
 }
 
-static bool looks_rarely(struct rig *rig, uint32_t id)
+static bool is_backed_off(struct rig *rig, uint32_t id)
 {
 	const struct queue *q = rig->card->queue[id];
 	bool rarely;
@@ -102,7 +102,7 @@ static void test_signals_of_others(void **state)
 	}
 	create(rig, &from, 1, 0, OPENREG_PRIORITY_NORMAL);
 	for (i = 0; i < WAITERS; i++)
-		WAIT_FOR(looks_rarely(rig, i + 1));
+		WAIT_FOR(is_backed_off(rig, i + 1));
 	pkt_sync(&p, OPENREG_OP_SIGNAL, OPENREG_SIGNAL_SET, VRAM(8), 1);
 	start = host_now();
 	n = served(rig);
@@ -133,7 +133,7 @@ static void push_sort(struct tq *q, int64_t n)
 }
 
 /* Leaves job memory for one large SORT only. */
-static void leave_one(struct rig *rig)
+static void leave_memory_for_one(struct rig *rig)
 {
 	atomic_store(&rig->card->extra, OPENREG_EXTRA_MAX - ROW_MEMORY);
 }
@@ -156,7 +156,7 @@ static uint64_t completed(struct tq *q, unsigned int n)
 }
 
 /* Number of small SORTs that complete while the large SORTs run. */
-static uint64_t small_meanwhile(struct tq *q, struct tq *others)
+static uint64_t count_small(struct tq *q, struct tq *others)
 {
 	uint64_t before = completed(others, OTHERS), done;
 	unsigned int i, j;
@@ -189,12 +189,12 @@ static void test_memory_in_turns(void **state)
 	uint64_t least = UINT64_MAX;
 	unsigned int i;
 
-	leave_one(rig);
+	leave_memory_for_one(rig);
 	create(rig, &q, 2, OTHERS, OPENREG_PRIORITY_NORMAL);
 	for (i = 0; i < OTHERS; i++)
 		create(rig, &others[i], 1, i, OPENREG_PRIORITY_NORMAL);
 	for (i = 0; i < TRIES; i++) {
-		uint64_t done = small_meanwhile(&q, others);
+		uint64_t done = count_small(&q, others);
 
 		if (done < least)
 			least = done;
@@ -216,7 +216,7 @@ static void test_memory_and_priority(void **state)
 	unsigned int i;
 	struct pkt p;
 
-	leave_one(rig);
+	leave_memory_for_one(rig);
 	create(rig, &low, 1, 0, OPENREG_PRIORITY_LOW);
 	create(rig, &flood[0], 1, 1, OPENREG_PRIORITY_NORMAL);
 	create(rig, &flood[1], 1, 2, OPENREG_PRIORITY_NORMAL);
@@ -241,7 +241,7 @@ static void test_memory_and_priority(void **state)
 }
 
 /* Makes two contexts wait for memory, in this order. */
-static void stand_in_line(struct rig *rig, struct tq q[2])
+static void wait_for_memory(struct rig *rig, struct tq q[2])
 {
 	unsigned int i;
 
@@ -250,7 +250,7 @@ static void stand_in_line(struct rig *rig, struct tq q[2])
 		create(rig, &q[i], i + 1, i, OPENREG_PRIORITY_NORMAL);
 		push_sort(&q[i], ROW);
 		tq_publish(&q[i]);
-		WAIT_FOR(looks_rarely(rig, i));
+		WAIT_FOR(is_backed_off(rig, i));
 	}
 }
 
@@ -260,9 +260,9 @@ static void test_memory_and_stop(void **state)
 	struct rig *rig = *state;
 	struct tq q[2];
 
-	stand_in_line(rig, q);
+	wait_for_memory(rig, q);
 	assert_int_equal(rig_op(rig, OPENREG_ADMIN_QUEUE_STOP, 1, 0), 0);
-	leave_one(rig);
+	leave_memory_for_one(rig);
 	tq_wait(&q[1]);
 	check_extra(rig);
 }
@@ -274,25 +274,25 @@ static void test_memory_and_wait(void **state)
 	struct tq q[2];
 	struct pkt p;
 
-	stand_in_line(rig, q);
+	wait_for_memory(rig, q);
 	pkt_sync(&p, OPENREG_OP_WAIT, OPENREG_WAIT_EQ, VRAM(0), 1);
 	q[0].tail = 0;
 	tq_push(&q[0], &p);
-	leave_one(rig);
+	leave_memory_for_one(rig);
 	tq_wait(&q[1]);
 	check_extra(rig);
 }
 
-struct looks {
+struct sched_stats {
 	unsigned int nawake;
 	uint64_t rounds;
 	uint64_t loads;
 };
 
-static struct looks looks(struct rig *rig)
+static struct sched_stats sched_stats(struct rig *rig)
 {
 	struct openreg_card *card = rig->card;
-	struct looks l;
+	struct sched_stats l;
 
 	pthread_mutex_lock(&card->sched.lock);
 	l.nawake = card->sched.nawake;
@@ -308,7 +308,7 @@ static void ring_all(struct rig *rig, unsigned int awake)
 
 	for (i = 0; i < rig->config.doorbells; i++)
 		openreg_card_doorbell(rig->card, i);
-	WAIT_FOR(looks(rig).nawake == awake);
+	WAIT_FOR(sched_stats(rig).nawake == awake);
 }
 
 static void run_nops(struct tq *q, unsigned int n)
@@ -324,20 +324,20 @@ static void run_nops(struct tq *q, unsigned int n)
 }
 
 /* A round reads at most `most` tails, however many queues are awake; each queue runs. */
-static void check_looks(struct rig *rig, unsigned int contexts,
+static void check_tail_reads(struct rig *rig, unsigned int contexts,
 			unsigned int most)
 {
 	static struct tq q[QUEUES];
-	struct looks start, end;
+	struct sched_stats start, end;
 	unsigned int i;
 
 	for (i = 0; i < QUEUES; i++)
 		create(rig, &q[i], 1 + i % contexts, i,
 		       OPENREG_PRIORITY_NORMAL);
 	ring_all(rig, QUEUES);
-	start = looks(rig);
-	WAIT_FOR(looks(rig).rounds > start.rounds + ROUNDS);
-	end = looks(rig);
+	start = sched_stats(rig);
+	WAIT_FOR(sched_stats(rig).rounds > start.rounds + ROUNDS);
+	end = sched_stats(rig);
 	end.rounds -= start.rounds;
 	end.loads -= start.loads;
 	print_message("%llu loads in %llu rounds\n",
@@ -351,7 +351,7 @@ static void check_looks(struct rig *rig, unsigned int contexts,
 /* Many queues of one context do not delay others by reads of their tails. */
 static void test_many_queues(void **state)
 {
-	check_looks(*state, 1, OPENREG_LOOKS_EACH);
+	check_tail_reads(*state, 1, OPENREG_LOOKS_EACH);
 }
 
 /* The same for many queues in many contexts. */
@@ -362,7 +362,7 @@ static void test_many_contexts(void **state)
 	for (i = 3; i <= CONTEXTS; i++)
 		assert_int_equal(rig_op(*state, OPENREG_ADMIN_CTX_CREATE, i, 0),
 				 0);
-	check_looks(*state, CONTEXTS, OPENREG_LOOKS);
+	check_tail_reads(*state, CONTEXTS, OPENREG_LOOKS);
 }
 
 /* Copies of a quarter of the context's VRAM; the rows overlap at the destination. */

@@ -43,7 +43,7 @@ static void migrate(struct rig *rig)
 	openreg_card_resume(rig->card);
 }
 
-static void dawdle(uint64_t most)
+static void random_delay(uint64_t most)
 {
 	uint64_t k;
 
@@ -79,7 +79,7 @@ static void test_in_middle(void **state)
 		push_work(&q[1]);
 		tq_publish(&q[0]);
 		tq_publish(&q[1]);
-		dawdle(i % 5 ? 2000000 : 1);
+		random_delay(i % 5 ? 2000000 : 1);
 		migrate(rig);
 	}
 	for (k = 0; k < 2; k++) {
@@ -159,7 +159,7 @@ static void test_endless(void **state)
 	WAIT_FOR(rig_reg(rig, OPENREG_REG_STAT_COMPUTE_NS));
 	push_work(&q);
 	tq_publish(&q);
-	dawdle(2000000);
+	random_delay(2000000);
 	start = host_now();
 	migrate(rig);
 	assert_true(host_now() - start < 30000000000ULL);
@@ -183,7 +183,7 @@ static void pause_in_job(struct rig *rig, struct tq *q)
 	for (i = 0; i < 10000; i++) {
 		tq_push(q, &p);
 		tq_publish(q);
-		dawdle(1000000);
+		random_delay(1000000);
 		rig_pause(rig);
 		if (rig->card->queue[q->id]->active == ACTIVE_JOB)
 			return;
@@ -227,7 +227,7 @@ static void test_finish_counts(void **state)
 	for (i = 0; i < 20; i++) {
 		push_work(&q);
 		tq_publish(&q);
-		dawdle(2000000);
+		random_delay(2000000);
 		migrate(rig);
 	}
 	tq_wait(&q);
@@ -264,11 +264,11 @@ static void test_late_commands(void **state)
 		tq_create(rig, &q, 1, 0);
 		push_work(&q);
 		tq_publish(&q);
-		dawdle(200000);
+		random_delay(200000);
 		a = rig_submit(rig, &fill);
 		b = rig_submit(rig, &unbind);
 		c = rig_submit(rig, &destroy);
-		dawdle(100000);
+		random_delay(100000);
 		migrate(rig);
 		assert_int_equal(rig_status(rig, a), 0);
 		assert_int_equal(rig_status(rig, b), 0);
@@ -308,7 +308,7 @@ static void test_long_bind(void **state)
 		rig_store(rig, list + i * 8, (pages - i) * 4096);
 	for (i = 0; i < 20; i++) {
 		index = rig_submit(rig, &bind);
-		dawdle(100000);
+		random_delay(100000);
 		rig_pause(rig);
 		midway += !rig_completed(rig, index);
 		openreg_card_resume(rig->card);

@@ -50,7 +50,7 @@ static void push_round(struct tq *q, unsigned int ones)
 	tq_push(q, &p);
 }
 
-static void dawdle(uint64_t most)
+static void random_delay(uint64_t most)
 {
 	uint64_t k;
 
@@ -58,7 +58,7 @@ static void dawdle(uint64_t most)
 		__asm__ volatile("");
 }
 
-static uint32_t go_on(struct tq *q)
+static uint32_t restart(struct tq *q)
 {
 	uint64_t head = rig_load(q->rig, q->page +
 				 offsetof(struct openreg_card_page, head));
@@ -66,7 +66,7 @@ static uint32_t go_on(struct tq *q)
 	return tq_reset(q, head, tq_completed(q));
 }
 
-static void all_words_are(struct rig *rig, uint32_t want)
+static void check_words(struct rig *rig, uint32_t want)
 {
 	const uint32_t *words = (const uint32_t *)rig->vram;
 	unsigned int i;
@@ -77,7 +77,7 @@ static void all_words_are(struct rig *rig, uint32_t want)
 }
 
 /* Stops at random moments. The result is wrong if a packet runs half or twice. */
-static void test_at_a_packets_end(void **state)
+static void test_after_packet(void **state)
 {
 	struct rig *rig = *state;
 	struct openreg_admin_cmd stop = cmd_stop(OPENREG_STOP_AFTER_PACKET);
@@ -92,7 +92,7 @@ static void test_at_a_packets_end(void **state)
 		push_round(&q, 1 + i);
 		sum += 1 + i;
 		tq_publish(&q);
-		dawdle(2000000);
+		random_delay(2000000);
 		assert_int_equal(rig_admin(rig, &stop), OPENREG_ADMIN_OK);
 		assert_int_equal(tq_state(&q), OPENREG_QUEUE_STOPPED);
 		before = tq_completed(&q);
@@ -100,14 +100,14 @@ static void test_at_a_packets_end(void **state)
 		assert_int_equal(tq_completed(&q), before);
 		/* A second stop has no effect. */
 		assert_int_equal(rig_admin(rig, &stop), OPENREG_ADMIN_OK);
-		assert_int_equal(go_on(&q), OPENREG_ADMIN_OK);
+		assert_int_equal(restart(&q), OPENREG_ADMIN_OK);
 	}
 	tq_wait(&q);
-	all_words_are(rig, sum);
+	check_words(rig, sum);
 }
 
 /* An unmet WAIT counts as not begun: the stop does not wait for it. */
-static void test_at_a_wait(void **state)
+static void test_at_wait(void **state)
 {
 	struct rig *rig = *state;
 	struct openreg_admin_cmd stop = cmd_stop(OPENREG_STOP_AFTER_PACKET);
@@ -124,7 +124,7 @@ static void test_at_a_wait(void **state)
 	assert_int_equal(rig_admin(rig, &stop), OPENREG_ADMIN_OK);
 	assert_int_equal(tq_state(&q), OPENREG_QUEUE_STOPPED);
 	assert_int_equal(tq_completed(&q), 1);
-	assert_int_equal(go_on(&q), OPENREG_ADMIN_OK);
+	assert_int_equal(restart(&q), OPENREG_ADMIN_OK);
 	assert_int_equal(rig_op(rig, OPENREG_ADMIN_NOP, 0, 0), 0);
 	assert_int_equal(tq_completed(&q), 1);
 	__atomic_store_n((uint64_t *)rig->vram, 5, __ATOMIC_SEQ_CST);
@@ -132,7 +132,7 @@ static void test_at_a_wait(void **state)
 }
 
 /* A stop that waits for an endless packet ends by STOP_NOW or CTX_DESTROY. */
-static void test_that_does_not_end(void **state)
+static void test_endless(void **state)
 {
 	struct rig *rig = *state;
 	struct openreg_admin_cmd gentle = cmd_stop(OPENREG_STOP_AFTER_PACKET);
@@ -207,7 +207,7 @@ static void test_bad_arguments(void **state)
 }
 
 /* The VM is paused, or saved and loaded, while the stop command is pending. */
-static void test_while_the_machine_stops(void **state)
+static void test_while_paused(void **state)
 {
 	struct rig *rig = *state;
 	struct openreg_admin_cmd stop = cmd_stop(OPENREG_STOP_AFTER_PACKET);
@@ -224,9 +224,9 @@ static void test_while_the_machine_stops(void **state)
 		push_round(&q, 7);
 		sum += 7;
 		tq_publish(&q);
-		dawdle(1000000);
+		random_delay(1000000);
 		index = rig_submit(rig, &stop);
-		dawdle(50000);
+		random_delay(50000);
 		rig_pause(rig);
 		openreg_card_finish(rig->card);
 		if (i % 2) {
@@ -241,10 +241,10 @@ static void test_while_the_machine_stops(void **state)
 		openreg_card_resume(rig->card);
 		assert_int_equal(rig_status(rig, index), OPENREG_ADMIN_OK);
 		assert_int_equal(tq_state(&q), OPENREG_QUEUE_STOPPED);
-		assert_int_equal(go_on(&q), OPENREG_ADMIN_OK);
+		assert_int_equal(restart(&q), OPENREG_ADMIN_OK);
 	}
 	tq_wait(&q);
-	all_words_are(rig, sum);
+	check_words(rig, sum);
 }
 
 /* Resets the card and restores contexts, segments and the queue, as the driver does. */
@@ -267,7 +267,7 @@ static void reset_and_restore(struct rig *rig, struct tq *q)
 }
 
 /* With OPENREG_QUEUE_KEEP a queue continues after a reset of the card. */
-static void test_over_a_reset(void **state)
+static void test_keep_over_reset(void **state)
 {
 	struct rig *rig = *state;
 	struct openreg_admin_cmd stop = cmd_stop(OPENREG_STOP_AFTER_PACKET);
@@ -283,7 +283,7 @@ static void test_over_a_reset(void **state)
 		push_round(&q, 3);
 		sum += 3;
 		tq_publish(&q);
-		dawdle(2000000);
+		random_delay(2000000);
 		assert_int_equal(rig_admin(rig, &stop), OPENREG_ADMIN_OK);
 		before = tq_completed(&q);
 		woken = rig_load(rig, q.page + wakes);
@@ -291,15 +291,15 @@ static void test_over_a_reset(void **state)
 		assert_int_equal(tq_state(&q), OPENREG_QUEUE_STOPPED);
 		assert_int_equal(tq_completed(&q), before);
 		assert_int_equal(rig_load(rig, q.page + wakes), woken);
-		assert_int_equal(go_on(&q), OPENREG_ADMIN_OK);
+		assert_int_equal(restart(&q), OPENREG_ADMIN_OK);
 		/* wakes must change, or the producer would not ring again. */
 		WAIT_FOR(rig_load(rig, q.page + wakes) > woken);
 	}
 	tq_wait(&q);
-	all_words_are(rig, sum);
+	check_words(rig, sum);
 }
 
-static void test_faulted_over_a_reset(void **state)
+static void test_keep_faulted(void **state)
 {
 	struct rig *rig = *state;
 	struct openreg_fault_summary fault;
@@ -337,14 +337,14 @@ int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, rig_teardown)
 	const struct CMUnitTest tests[] = {
-		T(test_at_a_packets_end),
-		T(test_at_a_wait),
-		T(test_that_does_not_end),
+		T(test_after_packet),
+		T(test_at_wait),
+		T(test_endless),
 		T(test_faulted),
 		T(test_bad_arguments),
-		T(test_while_the_machine_stops),
-		T(test_over_a_reset),
-		T(test_faulted_over_a_reset),
+		T(test_while_paused),
+		T(test_keep_over_reset),
+		T(test_keep_faulted),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

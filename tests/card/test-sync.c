@@ -190,7 +190,7 @@ static void test_adds(void **state)
 }
 
 /* A waiting queue gives up the only worker, and can be stopped. */
-static void test_wait_blocks_nobody(void **state)
+static void test_wait_gives_up_worker(void **state)
 {
 	struct rig *rig = *state;
 	struct tq q, other;
@@ -381,7 +381,7 @@ int main(void)
 		T(test_ping_pong),
 		ONE(test_ping_pong),
 		T(test_adds),
-		ONE(test_wait_blocks_nobody),
+		ONE(test_wait_gives_up_worker),
 		ONE(test_flood),
 		T(test_flood),
 		ONE(test_fair),

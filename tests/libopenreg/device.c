@@ -6,7 +6,7 @@
 
 #include "harness.h"
 
-static bool card_has_gone;
+static bool card_is_gone;
 
 /* Replaces libc's ioctl(), for all libraries, to simulate a removed card. */
 int ioctl(int fd, unsigned long request, ...)
@@ -17,7 +17,7 @@ int ioctl(int fd, unsigned long request, ...)
 	va_start(args, request);
 	arg = va_arg(args, void *);
 	va_end(args);
-	if (!card_has_gone)
+	if (!card_is_gone)
 		return (int)syscall(SYS_ioctl, fd, request, arg);
 	errno = ENODEV;
 	return -1;
@@ -96,7 +96,7 @@ static void test_fd(void **state)
 			    FD_CLOEXEC);
 }
 
-static void test_two_doors(void **state)
+static void test_two_nodes(void **state)
 {
 	struct card *c = *state;
 	struct openreg_device_info a, b;
@@ -118,9 +118,9 @@ static void test_gone_at_once(void **state)
 	(void)state;
 	if (on_sim())
 		return;
-	card_has_gone = true;
+	card_is_gone = true;
 	assert_int_equal(openreg_device_open(0, &dev), -ENODEV);
-	card_has_gone = false;
+	card_is_gone = false;
 	assert_int_equal(openreg_device_open_path("/dev/null", &dev), -EPROTO);
 	ok(openreg_device_open(0, &dev));
 	openreg_device_close(dev);
@@ -154,7 +154,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_memory, card_open, card_close),
 		cmocka_unit_test_setup_teardown(test_timestamp, card_open, card_close),
 		cmocka_unit_test_setup_teardown(test_fd, card_open, card_close),
-		cmocka_unit_test_setup_teardown(test_two_doors, card_open, card_close),
+		cmocka_unit_test_setup_teardown(test_two_nodes, card_open, card_close),
 		cmocka_unit_test(test_gone_at_once),
 		cmocka_unit_test_setup_teardown(test_isolated, card_open, card_close),
 	};

@@ -38,7 +38,7 @@ static void drop_dumps(void)
 	fail_msg("dropped dumps still exist");
 }
 
-static bool there_is_one(void)
+static bool wait_for_dump(void)
 {
 	for (int i = 0; i < 1000; i++) {
 		glob_t found;
@@ -57,7 +57,7 @@ static void run_to_dump(struct card *c, char *text, size_t size)
 {
 	drop_dumps();
 	run_fault(c);
-	assert_true(there_is_one());
+	assert_true(wait_for_dump());
 	assert_int_equal(read_dump(TOOL, "", text, size), 0);
 	drop_dumps();
 }

@@ -27,7 +27,7 @@ static int foreign_begin(struct client *c)
 	return alloc(c, SIZE, OPENREG_BO_VRAM, &x->vram);
 }
 
-static void let_go(struct foreign *x)
+static void release(struct foreign *x)
 {
 	openreg_bo_free(x->in);
 	x->in = NULL;
@@ -40,7 +40,7 @@ static void foreign_end(struct client *c)
 {
 	struct foreign *x = c->load;
 
-	let_go(x);
+	release(x);
 	openreg_bo_free(x->vram);
 }
 
@@ -119,7 +119,7 @@ static int foreign_turn(struct client *c)
 	at = not_noise(x->mem + part, PAGE, seed + 1);
 	if (at != PAGE)
 		return wrong(c, "byte %zu of what the card wrote is old", at);
-	let_go(x);
+	release(x);
 	return 0;
 }
 
