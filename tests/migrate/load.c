@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
  * Keeps a card busy until SIGTERM, while the VM migrates. Each round copies numbers from
- * system memory to VRAM, triples them, copies them back on a second queue that waits for
- * the first, and checks them. Every eighth round frees and allocates the memory.
+ * system memory to VRAM and triples them there. A second queue waits for the first and
+ * copies them back; then the round checks them. Every eighth round frees and allocates
+ * the memory.
  *
  *   load [CARD]
  */
