@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: MIT
-# The verbs. Each does its own set-up: what it needs is fetched and built first,
-# once, into $OPENREG_CACHE (default ~/.cache/openreg).
+# Every target does its own set-up: it fetches and builds what it needs, once, into
+# $OPENREG_CACHE (default ~/.cache/openreg).
 
 MAKEFLAGS += --no-print-directory
 
-# What a target does not take would be ignored without a word.
+# refuse NAME,TARGETS: an error if the command line sets the variable NAME for another
+# target. Make would ignore the variable silently.
 refuse = $(if $(and $(findstring command line,$(origin $(1))),$(filter-out $(2),$(MAKECMDGOALS))),\
 	$(error make $(MAKECMDGOALS) does not take $(1); "make help" lists what it takes, and ARGS="--help" most options))
 $(foreach name,KERNEL SEED CARDS MINUTES,$(call refuse,$(name),soak))
@@ -13,21 +14,21 @@ $(call refuse,SECONDS,fuzz-%)
 help:
 	@echo 'make demo               train a small network on the card, in a VM'
 	@echo 'make test               every test suite'
-	@echo 'make shell              a shell in a VM with the card and the driver;'
+	@echo 'make shell              open a shell in a VM with the card and the driver;'
 	@echo '                        ARGS="--cards 2": options of scripts/vm'
-	@echo 'make sim                Python with torch and a card inside its own process'
-	@echo 'make conformance        every operator of torch against the CPU; ARGS=--help'
-	@echo 'make upstream-tests     PyTorch'"'"'s own device tests on a card; ARGS=--help'
-	@echo 'make matrix             the suites that run in VMs, on every kernel; ARGS="lts"'
+	@echo 'make sim                start Python with torch and a card in its own process'
+	@echo 'make conformance        compare every torch operator with the CPU; ARGS=--help'
+	@echo 'make upstream-tests     run PyTorch'"'"'s own device tests on a card; ARGS=--help'
+	@echo 'make matrix             run the VM suites on every kernel; ARGS="lts"'
 	@echo 'make bench              measure, natively and in a VM, into bench.json'
 	@echo 'make sweep              time every operator against the CPU; ARGS=--help'
-	@echo 'make fuzz-NAME          fuzz the card for SECONDS=60; NAME decode, packets,'
-	@echo '                        card, diff or qemu; or the driver: ioctl'
-	@echo 'make soak               many processes, kills, resets and unplugs for MINUTES=5;'
-	@echo '                        KERNEL=stock, SEED=, CARDS=1'
-	@echo 'make torture            the long half of the tests; ARGS="soak=60 fuzz-card=30"'
-	@echo 'make coverage-kmod      which lines of the driver its tests run'
-	@echo 'make coverage           which lines and branches of the card its tests run'
+	@echo 'make fuzz-NAME          fuzz for SECONDS=60; NAME is decode, packets, card,'
+	@echo '                        diff or qemu for the card, ioctl for the driver'
+	@echo 'make soak               run many processes with kills, resets and unplugs for'
+	@echo '                        MINUTES=5; KERNEL=stock, SEED=, CARDS=1'
+	@echo 'make torture            run the long tests; ARGS="soak=60 fuzz-card=30"'
+	@echo 'make coverage-kmod      show which lines of the driver its tests run'
+	@echo 'make coverage           show which lines and branches of the card its tests run'
 	@echo 'make course             render the course on writing a backend (docs/course)'
 	@echo 'make build              build everything, run nothing'
 	@echo 'make clean              delete everything that was built ($$OPENREG_CACHE)'
@@ -36,10 +37,10 @@ help:
 	@(scripts/suite --list; scripts/suite --list-more) | paste -sd ' ' | fold -sw 54 | sed 's/^/                          /'
 	@echo 'One component:          make build-NAME, NAME one of'
 	@scripts/build --list | paste -sd ' ' | fold -sw 54 | sed 's/^/                          /'
-	@echo 'Anything else in a VM:  scripts/vm --help'
-	@echo 'A VM of your own:       scripts/qemu ARGUMENTS of QEMU, such as -device openreg,help'
-	@echo 'Anything on that card:  scripts/sim --help'
-	@echo 'Anything in the root:   scripts/in-root COMMAND'
+	@echo 'A command in a VM:      scripts/vm --help'
+	@echo 'Your own VM:            scripts/qemu QEMU-ARGUMENT..., such as -device openreg,help'
+	@echo 'A command, card inside: scripts/sim --help'
+	@echo 'A command in the root:  scripts/in-root COMMAND'
 
 demo:
 	@scripts/vm --with lib,plugin $(ARGS) -- python3 plugin/demo/digits.py
