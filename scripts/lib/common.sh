@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=bash
-# What every script here starts with: the paths, plain messages, locks.
-# Source it with "here" set to the directory of scripts/.
+# Paths, messages and locks for every script. Set "here" to the path of scripts/ before
+# you source it.
 
 set -euo pipefail
 
@@ -11,12 +11,12 @@ OPENREG_SRC=$(cd "$here/.." && pwd)
 export OPENREG_SRC OPENREG_CACHE
 if [ -e "$OPENREG_CACHE" ] && [ ! -d "$OPENREG_CACHE" ]; then
 	echo "${0##*/}: error: $OPENREG_CACHE is not a directory" >&2
-	echo "  set OPENREG_CACHE to one, or to what is yet to be made" >&2
+	echo "  set OPENREG_CACHE to a directory, or to a path that does not exist yet" >&2
 	exit 1
 fi
 if [ -e "$OPENREG_CACHE" ] && { [ ! -r "$OPENREG_CACHE" ] || [ ! -x "$OPENREG_CACHE" ]; }; then
 	echo "${0##*/}: error: $OPENREG_CACHE cannot be read by $(id -un)" >&2
-	echo "  set OPENREG_CACHE to a directory of your own" >&2
+	echo "  set OPENREG_CACHE to a directory that you own" >&2
 	exit 1
 fi
 
@@ -34,7 +34,7 @@ die()
 	exit 1
 }
 
-# What the script that runs says of itself behind "# usage", up to an empty line.
+# Prints the usage of the running script: its comment from "# usage" to the empty line.
 tell_usage()
 {
 	sed -n '/^# usage/,/^$/s/^# //p' "$0"
@@ -45,8 +45,8 @@ have()
 	command -v "$1" >/dev/null 2>&1
 }
 
-# The scripts that change mounts or install packages need root. Started by a
-# user they start again through sudo, with the user's cache and settings.
+# need_root TASK [ARGUMENT...]: restarts the script with the arguments as root, through
+# sudo, with the user's cache and settings. Scripts that mount or install need root.
 need_root()
 {
 	local name kept=()
@@ -54,7 +54,7 @@ need_root()
 	have sudo || die "$1 needs root, and there is no sudo" \
 		"run it as root (with OPENREG_CACHE=$OPENREG_CACHE to keep this cache)"
 	shift
-	# What holds the cache, such as ~/.cache, is the user's and stays so.
+	# Make the directory above the cache now, so that it belongs to the user, not to root.
 	mkdir -p "${OPENREG_CACHE%/*}"
 	for name in $(compgen -e OPENREG_); do
 		kept+=("$name=${!name}")
@@ -62,7 +62,7 @@ need_root()
 	exec sudo env "${kept[@]}" OPENREG_CACHE="$OPENREG_CACHE" CI="${CI:-}" "$0" "$@"
 }
 
-# What is empty when the first build comes is openreg's from then on, all of it.
+# Marks a cache that is still empty as openreg's: scripts/clean deletes only such a cache.
 claim_cache()
 {
 	[ -z "$(ls -A "$OPENREG_CACHE" 2>/dev/null)" ] || return 0
@@ -70,7 +70,8 @@ claim_cache()
 	: > "$OPENREG_CACHE/.openreg"
 }
 
-# with_lock NAME COMMAND...: one at a time per cache; waits, and says so.
+# with_lock NAME COMMAND...: runs COMMAND under the cache's lock NAME, and prints a
+# message if it must wait
 with_lock()
 {
 	local name=$1 fd
@@ -79,20 +80,21 @@ with_lock()
 	mkdir -p "$OPENREG_CACHE/lock"
 	exec {fd}>"$OPENREG_CACHE/lock/$name"
 	if ! flock --nonblock "$fd"; then
-		say "$name is being built by another run, waiting for it"
+		say "another run is building $name, waiting for it"
 		flock "$fd"
 	fi
 	"$@"
 	exec {fd}>&-
 }
 
-# Nothing below a directory that we delete may still be mounted; --one-file-system
-# is the second line of defence.
+# remove_tree DIRECTORY: nothing may be mounted below DIRECTORY. If something still is,
+# --one-file-system keeps rm out of the mount.
 remove_tree()
 {
 	[ ! -e "$1" ] || rm -rf --one-file-system -- "$1"
 }
 
+# need_space DIRECTORY GIGABYTES: an error if the disk has less space free
 need_space()
 {
 	local free

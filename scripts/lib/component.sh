@@ -1,20 +1,21 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=bash
-# Components: what is built, from what, and where the result lies.
+# Components: how each is built, from which inputs, and where the result is.
 #
-# A component NAME or NAME-VARIANT is built by the recipe scripts/build.d/NAME,
-# which runs in the root as "recipe OUT [VARIANT]". Its head says what it reads:
+# The recipe scripts/build.d/NAME builds the component NAME or NAME-VARIANT. It runs in
+# the root as "recipe OUT [VARIANT]". These comments at its head describe it:
 #   # inputs: files and directories of the checkout
 #   # needs: other components (their OUT is in $DEP_<name>, dashes as _)
-#   # needs-VARIANT: more of them for one variant
+#   # needs-VARIANT: more components, for this variant
 #   # variants: the names of its variants
-# The result is $OPENREG_CACHE/NAME-VARIANT/KEY. KEY is a hash over the inputs,
-# the recipe, the keys of what it needs and the packages in the root, so a result
-# is either there and right or not there.
+#   # keep: the number of old results to keep
+# The result is $OPENREG_CACHE/NAME-VARIANT/KEY. KEY is a hash over the inputs, the
+# recipe, the keys of the needed components, and the packages in the root. So a result
+# with the right KEY is never out of date.
 
 CHANGED=75	# exit status: an input changed after it was hashed, try again
 KEEP=5	# results kept per component, unless its recipe says "# keep: N"
-IN_USE=7200	# seconds after which no command uses a result that it asked for
+IN_USE=7200	# seconds after which no command still uses a result that it asked for
 
 recipe_of()
 {
@@ -42,7 +43,7 @@ component_needs()
 	[ -z "$variant" ] || recipe_field "$recipe" "needs-$variant"
 }
 
-# Every component that has a recipe, and the variants that it names.
+# Prints the names of all components, with their variants.
 component_list()
 {
 	local recipe variant
@@ -65,7 +66,8 @@ component_inputs()
 	done
 }
 
-# The files of the inputs, but for what builds in the checkout leave behind.
+# list_files PATH...: prints the files below the paths, without the products of builds
+# in the checkout
 list_files()
 {
 	find "$@" \( -name __pycache__ -o -name '*.egg-info' \) -prune -o \
@@ -74,7 +76,8 @@ list_files()
 		-not -name Module.symvers -not -name modules.order -print0
 }
 
-# Contents and names, not times: a fresh clone hashes the same.
+# hash_files DIRECTORY PATH...: hashes contents and names, but no times, so that a fresh
+# clone has the same hash
 hash_files()
 {
 	local dir=$1
@@ -85,7 +88,7 @@ hash_files()
 
 declare -A KEY_OF INPUTS_OF
 
-# Sets KEY_OF[NAME], once: hashes are remembered for the life of the script.
+# component_key NAME: sets KEY_OF[NAME]. The script hashes each component only once.
 component_key()
 {
 	local name=$1 need inputs text
@@ -111,7 +114,8 @@ component_path()
 	echo "$OPENREG_CACHE/$1/${KEY_OF[$1]}"
 }
 
-# Also false while there is no root, which every key depends on.
+# component_ready NAME: true if the result is in the cache. Every key depends on the
+# root, so without the root it is false.
 component_ready()
 {
 	[ -e "$(root_path)/.openreg-id" ] || return 1
@@ -120,9 +124,10 @@ component_ready()
 	[ -e "$OPENREG_CACHE/$1/${KEY_OF[$1]}/.done" ]
 }
 
-# Removes what failed builds left, and then results that no command has asked for
-# lately: checkouts share the cache, and another one may run what this one does not
-# need. The lock is held, so nothing without a stamp is being built.
+# component_prune NAME: removes the remains of failed builds, and then old results that
+# no command has asked for lately. Checkouts share the cache, so another one may still
+# use an old result. The caller holds the component's lock, so a directory without a
+# stamp is no build in progress.
 component_prune()
 {
 	local old keep
@@ -138,7 +143,7 @@ component_prune()
 		done
 }
 
-# What the recipe sees of the components it needs.
+# component_environment NAME: prints the recipe's variables DEP_*
 component_environment()
 {
 	local need
@@ -148,8 +153,8 @@ component_environment()
 	done
 }
 
-# A copy of the inputs, which nobody edits during the build, and which has
-# nothing but the inputs that the recipe names.
+# component_snapshot NAME TREE: copies the inputs, and only these, to TREE, so that
+# edits during the build do no harm
 component_snapshot()
 {
 	local name=$1 tree=$2 inputs
@@ -178,11 +183,12 @@ component_run_recipe()
 		"/cache/$name/${KEY_OF[$name]}" $variant >"$log" 2>&1 </dev/null
 }
 
-# Every half minute, what a build that goes on says of itself.
+# component_progress NAME LOG: prints the build's progress every half minute
 component_progress()
 {
 	local name=$1 log=$2 start=$SECONDS step never
-	# A sleep would outlive this, and hold what it has inherited.
+	# Wait with read, not with sleep: a sleep process would outlive this shell and keep
+	# the inherited files open.
 	exec {never}<> <(:)
 	while kill -0 "$$" 2>/dev/null; do
 		read -rt 30 -u "$never" || true
@@ -191,8 +197,8 @@ component_progress()
 	done
 }
 
-# The result is built in place, since build trees know where they are, and
-# counts only once its stamp is there.
+# component_make NAME: builds the result at its final path, since build trees contain
+# their own path. The result counts only when the stamp .done exists.
 component_make()
 {
 	local name=$1 out log tree start=$SECONDS watcher interrupted=''
@@ -213,7 +219,7 @@ component_make()
 		kill "$watcher" 2>/dev/null || true
 		remove_tree "$tree"
 		[ -z "$interrupted" ] ||
-			die "building $name was interrupted: the same command goes on with it"
+			die "building $name was interrupted: run the same command to continue"
 		tail -n 40 "$log" >&2
 		die "$name does not build, the whole log is $log"
 	}
@@ -226,7 +232,7 @@ component_make()
 	say "built $name in $((SECONDS - start)) s"
 }
 
-# Builds NAME and all it needs, unless they are there.
+# component_ensure NAME: builds NAME and the components it needs, unless they are built
 component_ensure()
 {
 	local name=$1 need out

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-# Adds up what a test runner says of itself, and prints the plain closing line.
-# -v format=tap|pytest|meson|plain -v suite=NAME; exit status 1 if a test failed
-# or none ran.
+# Counts the results in a test runner's output, and prints "NAME: N passed, N failed".
+# Variables: -v format=tap|pytest|meson|plain -v suite=NAME. The exit status is 1 if a
+# test failed or none ran.
 
 function number_before(word,    text)
 {
@@ -14,7 +14,7 @@ function number_before(word,    text)
 
 { sub(/\r$/, "") }
 
-# Subtests are indented and counted by their parent.
+# Only lines without indentation count: a subtest is part of its parent.
 format == "tap" && /^ok / { if (/# *[Ss][Kk][Ii][Pp]/) skipped++; else passed++ }
 format == "tap" && /^not ok / { if (/# *(TODO|XFAIL)/) skipped++; else failed++ }
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=bash
-# What the host itself must have: a handful of packages, from its own apt.
+# The packages that the host itself needs, installed from its own apt.
 
-# package:program; the keyring has no program and is looked for by file
+# PACKAGE:PROGRAM shows that PACKAGE is installed. The keyring has no program, but a file.
 HOST_PACKAGES="mmdebstrap:mmdebstrap util-linux:unshare debian-archive-keyring:"
 KEYRING=/usr/share/keyrings/debian-archive-keyring.gpg
 
@@ -24,13 +24,13 @@ host_apt_install()
 	DEBIAN_FRONTEND=noninteractive apt-get -qq install -y "$@" </dev/null >/dev/null
 }
 
-# Installs what is missing. The package lists are refreshed only if they must be.
+# Installs missing packages. Refreshes the package lists only if the first try fails.
 host_install()
 {
 	local missing
 	missing=$(host_missing | tr '\n' ' ')
 	[ -n "$missing" ] || return 0
-	have apt-get || die "this host has no apt-get, and lacks: $missing" \
+	have apt-get || die "this host has no apt-get to install: $missing" \
 		"use Debian 12 or 13 or Ubuntu 24.04, or install these by hand"
 	say "installing on this host: $missing"
 	# shellcheck disable=SC2086 # a list of words
@@ -41,8 +41,8 @@ host_install()
 		"on Ubuntu, mmdebstrap is in the universe component"
 }
 
-# The host's own way to its mirrors (proxies, time-outs, how old a Release file
-# may be), one --aptopt argument a line.
+# Prints the host's apt settings for its mirrors (proxies, timeouts, the permitted age of
+# a Release file), one --aptopt argument a line.
 host_apt_settings()
 {
 	apt-config dump 2>/dev/null | grep -E \

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=bash
-# Suites in two lanes at once: a VM keeps little more than one processor busy, the rest
-# needs two at times only. Each lane begins with its own suites, and when it is through
-# takes what is left of the other's. A third has saved nothing.
+# Runs suites in two lanes at once: a VM keeps little more than one processor busy, and
+# other suites need two only at times. Each lane runs its own suites first, then takes
+# suites that the other lane has not started. A third lane saved no time.
 #
-# The script has a function run SUITE, and in mine[] the suites of each lane, in their
-# order. In $results it keeps what it likes.
+# The calling script defines a function "run SUITE", and lists in mine[] the suites of
+# each lane in their order. It may keep files in $results.
 
 results=$(mktemp -d)
 lanes=()
@@ -34,11 +34,11 @@ run_lane()
 	return "$status"
 }
 
-# begin_lane NUMBER: in a group of its own, so that it can be ended with all that it
-# has started, but on this terminal, where sudo knows its user.
+# begin_lane NUMBER: starts the lane in its own process group, so that finish_lanes can
+# kill it with all its children. It stays on this terminal, so sudo need not ask again.
 begin_lane()
 {
-	echo "=== beside the rest:${mine[$1]}; what they say follows it"
+	echo "=== in parallel, output at the end:${mine[$1]}"
 	set -m
 	{
 		run_lane "$1" && touch "$results/lane$1.good"
@@ -52,7 +52,7 @@ end_lanes()
 {
 	local i ok=0
 	for ((i = 1; i <= ${#lanes[@]}; i++)); do
-		if [ -e "$results/lane$i.done" ]; then # its number may be another's
+		if [ -e "$results/lane$i.done" ]; then # another process may have its pid
 			cat "$results/lane$i"
 		else
 			tail -n +1 -f --pid="${lanes[i - 1]}" "$results/lane$i"
@@ -63,7 +63,7 @@ end_lanes()
 	return "$ok"
 }
 
-# False if a suite failed.
+# Runs all lanes; false if a suite failed.
 run_lanes()
 {
 	local i status=0

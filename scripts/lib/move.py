@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: MIT
-"""Runs QEMU, and moves its machine into other QEMU processes on the way.
+"""Runs QEMU, and moves the VM into other QEMU processes during the run.
 
 usage: move.py DIRECTORY KIND:TEXT... -- QEMU ARGUMENT...
 
-Once the guest's command has printed a line with the first TEXT, the machine is
-moved, then the second TEXT is looked for, and so on. KIND is how it moves:
+When the guest's command prints a line with the first TEXT, the VM moves. Then the
+program waits for the second TEXT, and so on. KIND is the way to move:
 
-    migrate   through a socket, while the guest runs
-    save      to its disk, whence a new QEMU takes it up
+    migrate   live, through a socket
+    save      to the VM's disk, from which a new QEMU loads it
 
-The command's output comes from QEMU by way of file descriptor 3, whose place a
-pipe takes; each move adds a line with a # to it.
+QEMU writes the command's output to file descriptor 3. The program puts a pipe in its
+place, passes the output on, and adds a line with # for each move.
 """
 
 import json
@@ -25,8 +25,8 @@ import time
 
 OUTPUT = 3  # and 4: QEMU's descriptors for the command's output and its errors
 
-# So many lines may come while a machine is being migrated. Then it is stopped,
-# or on a slow host the command might end before the move does.
+# After so many lines during a migration the VM is stopped. Otherwise the command might
+# end before the migration on a slow host.
 LIVE_LINES = 12
 
 
@@ -35,7 +35,7 @@ class Failure(Exception):
 
 
 class Output:
-    """What the command prints: handed on at once, and remembered."""
+    """The command's output: passed on at once, and kept for find()."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -45,11 +45,11 @@ class Output:
         os.dup2(end, OUTPUT)
         os.close(end)
         self.text = b""
-        self.seen = 0  # bytes in which a line has been found
+        self.seen = 0  # bytes up to the end of the line that find() last found
         threading.Thread(target=self.read, daemon=True).start()
 
     def take(self) -> bool:
-        """Hands on what is there; the lock is held."""
+        """Passes available output on. The caller holds the lock."""
         try:
             text = os.read(self.pipe, 65536)
         except BlockingIOError:
@@ -62,7 +62,7 @@ class Output:
         try:
             while text:
                 text = text[os.write(self.to, text) :]
-        except BrokenPipeError:  # nobody reads it any more: all of this ends
+        except BrokenPipeError:  # the reader has gone: end the run
             os.kill(os.getpid(), signal.SIGTERM)
 
     def read(self) -> None:
@@ -72,7 +72,7 @@ class Output:
                 self.take()
 
     def mark(self, text: str) -> None:
-        """A line of our own, after all that the machine has printed so far."""
+        """Adds a line of this program after all output so far."""
         with self.lock:
             while self.take():
                 pass
@@ -85,7 +85,7 @@ class Output:
                 pass
 
     def find(self, text: str) -> bool:
-        """Has a whole line with the text come, after those found before?"""
+        """True if a complete line with the text follows the line found before."""
         with self.lock:
             at = self.text.find(text.encode(), self.seen)
             end = self.text.find(b"\n", at)
@@ -100,7 +100,7 @@ class Output:
 
 
 class Machine:
-    """A QEMU process, and the socket by which it is told what to do."""
+    """A QEMU process, and the socket of its QMP monitor."""
 
     started: "list[subprocess.Popen]" = []
 
@@ -128,7 +128,7 @@ class Machine:
                     return reply["return"]
         except OSError:
             pass
-        raise Failure(f"{command}: QEMU has ended")
+        raise Failure(f"{command}: QEMU has exited")
 
     def ended(self) -> bool:
         return self.process.poll() is not None
@@ -136,11 +136,11 @@ class Machine:
     def quit(self) -> None:
         self.do("quit")
         if self.process.wait():
-            raise Failure(f"QEMU left with status {self.process.returncode}")
+            raise Failure(f"QEMU exited with status {self.process.returncode}")
 
 
 def migrate(command: list[str], old: Machine, output: Output, where: str):
-    """The machine goes on in a QEMU that gets it through a socket."""
+    """Migrates the VM through a socket into a new QEMU."""
     begin, lines, stopped = time.monotonic(), output.lines(), False
     new = Machine(command, "-S", "-incoming", "defer")
     uri = f"unix:{where}/move"
@@ -159,12 +159,12 @@ def migrate(command: list[str], old: Machine, output: Output, where: str):
     old.quit()
     ram, how = info["ram"], "stopped" if stopped else "live"
     how += f", {ram['transferred'] >> 20} MiB in {ram['dirty-sync-count']} rounds"
-    how += f", {time.monotonic() - begin:.1f} s, at a stand for {info['downtime']} ms"
+    how += f", {time.monotonic() - begin:.1f} s, stopped for {info['downtime']} ms"
     return new, how
 
 
 def save(command: list[str], old: Machine, output: Output, where: str):
-    """The machine is saved, and taken up by a new QEMU when the old has gone."""
+    """Saves the VM to its disk, ends the old QEMU, and loads the VM in a new one."""
     begin = time.monotonic()
     old.do("stop")
     if problem := old.do("human-monitor-command", **{"command-line": "savevm move"}):
@@ -183,7 +183,7 @@ def run(where: str, moves: list[str], command: list[str], output: Output) -> int
         kind, text = move.split(":", 1)
         while not output.find(text):
             if machine.ended():
-                raise Failure(f"the run ended without a line that has '{text}'")
+                raise Failure(f"the run ended, and no line of output has '{text}'")
             time.sleep(0.02)
         machine, how = KINDS[kind](command, machine, output, where)
         output.mark(f"moved by {kind}: {how}")

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=bash
-# The Debian root: where it is, whether it is there, how it is made.
+# The Debian root: its path, and how it is made.
 
 ROOT_SUITE=forky
 SOURCE_SUITE=trixie	# QEMU's source package and kernel lts come from here
 
-# Named after all that decides what goes into it.
+# Prints a hash over everything that determines the root's contents.
 root_key()
 {
 	{ echo "$ROOT_SUITE $SOURCE_SUITE"; package_list
@@ -22,7 +22,7 @@ root_path()
 	echo "$OPENREG_CACHE/root/$(root_key)"
 }
 
-# Other builds depend on the versions that the root really holds.
+# Prints a hash over the root's package versions, for the keys of components.
 root_id()
 {
 	cat "$(root_path)/.openreg-id"
@@ -32,10 +32,10 @@ root_mmdebstrap()
 {
 	local dir=$1 debs=$2 settings
 	mapfile -t settings < <(host_apt_settings)
-	# Fetched packages are kept aside until the root is complete, so that a
-	# run after an interrupted one does not fetch them again. The kernel's
-	# own initramfs is never booted, and takes half a minute to make: without
-	# dracut's program its hooks do nothing.
+	# $debs keeps the fetched packages until the root is complete, so that a run
+	# after an interrupted one need not fetch them again. The kernel's own initramfs
+	# is never booted, and takes half a minute to make. Without dracut's program its
+	# hooks do nothing.
 	unshare --mount --propagation private \
 	mmdebstrap --mode=root --variant=apt \
 		--skip=download/empty,essential/unlink \
@@ -54,7 +54,7 @@ root_mmdebstrap()
 		"$ROOT_SUITE" "$dir"
 }
 
-# Mount points for scripts/in-root, and the sources of the stable suite.
+# Makes the mount points for scripts/in-root, and lists the stable suite's sources for apt.
 root_finish()
 {
 	local dir=$1
@@ -65,11 +65,11 @@ root_finish()
 	chroot "$dir" dpkg-query -W | sha256sum | cut -c1-16 > "$dir/.openreg-id"
 }
 
-# The usual reasons, and what to do about each.
+# root_explain LOG: prints the cause of a failed mmdebstrap and its remedy, and exits
 root_explain()
 {
 	if grep -qE 'NO_PUBKEY|not signed' "$1"; then
-		die "the host's debian-archive-keyring does not know the suite $ROOT_SUITE" \
+		die "the host's debian-archive-keyring is too old for the suite $ROOT_SUITE" \
 			"upgrade it (apt-get install debian-archive-keyring), log: $1"
 	elif grep -qE 'Could not resolve|Temporary failure|Could not connect|timed out' "$1"; then
 		die "no Debian mirror answers" \
@@ -78,12 +78,13 @@ root_explain()
 		die "the disk is full" "make room in $OPENREG_CACHE, then run this again"
 	elif grep -q 'Unable to locate package' "$1"; then
 		die "$(grep -m1 -o 'Unable to locate package.*' "$1") in $ROOT_SUITE" \
-			"has it been renamed? the list is scripts/packages (log: $1)"
+			"if Debian renamed it, correct scripts/packages (log: $1)"
 	fi
 	die "mmdebstrap failed, its log is $1"
 }
 
-# The root before this one stays: another checkout may use it.
+# root_prune DIRECTORY: keeps the two newest roots, since another checkout may use the
+# older one
 root_prune()
 {
 	local old
@@ -105,7 +106,7 @@ root_make()
 	log=$base/root.log
 	mkdir -p "$base/debs"
 	remove_tree "$tmp"
-	say "making the Debian $ROOT_SUITE root (3 to 5 minutes, fetches 750 MB)"
+	say "making the Debian $ROOT_SUITE root (takes 3 to 5 minutes, fetches 750 MB)"
 	if [ -t 2 ]; then
 		root_mmdebstrap "$tmp" "$base/debs" 2>&1 | tee "$log" | grep -E '^[IEW]:' >&2
 	else
@@ -119,7 +120,7 @@ root_make()
 	say "the root is $final"
 }
 
-# Returns at once if the root is there.
+# Makes the root, unless the cache has it.
 root_ensure()
 {
 	local path

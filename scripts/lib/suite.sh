@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=bash
-# For recipes: packages of another suite than the root's, unpacked beside it and
-# never installed. Which mirror, proxy and suite, the root knows.
+# For recipes: unpacks packages of another suite than the root's, without installing
+# them. The mirror, the proxy and the suite come from the root's apt settings.
 
-# Lists and archives of our own: two recipes may fetch at the same time.
+# Each recipe has its own lists and archives, since two may fetch at the same time.
 SUITE_DIR=$(mktemp -d)
 SUITE_APT=(-qq -o Dir::Etc::SourceParts=- -o Dir::Etc::SourceList="$SUITE_DIR/sources.list"
 	-o Dir::State="$SUITE_DIR" -o Dir::State::status="$SUITE_DIR/status"
@@ -17,7 +17,8 @@ suite_begin()
 	apt-get "${SUITE_APT[@]}" update
 }
 
-# Those that PACKAGE depends on and whose names begin with the expression.
+# suite_depends PACKAGE EXPRESSION: prints the dependencies of PACKAGE with a name that
+# begins with EXPRESSION
 suite_depends()
 {
 	apt-cache "${SUITE_APT[@]}" show --no-all-versions "$1" |

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Prints the rate of this processor's time stamp counter, in kHz, if it has one. */
+/* Prints the rate of the time stamp counter in kHz; nothing if this is not x86-64. */
 #include <stdint.h>
 #include <stdio.h>
 #include <time.h>
@@ -22,7 +22,10 @@ static uint64_t now_ns(void)
 	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
 }
 
-/* The one of many that was read with the least between the two clocks. */
+/*
+ * Reads both clocks many times, and returns the pair with the shortest time between the
+ * two readings of CLOCK_MONOTONIC: the one that was least disturbed.
+ */
 static struct reading take(void)
 {
 	uint64_t least = UINT64_MAX;

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=bash
-# The parts of scripts/vm: how QEMU is called, and how its run is judged.
+# Functions of scripts/vm: QEMU's command line, and the verdict on a run.
 
-# A /dev/kvm that opens is not enough: there are hosts that have one without
-# vmx or svm, and a guest hangs there for ever.
+# Prints kvm or tcg. A /dev/kvm that opens is not enough for KVM: some hosts have it
+# without vmx or svm, and a guest hangs there for ever.
 vm_accel()
 {
 	if [ -n "${OPENREG_ACCEL:-}" ]; then
@@ -15,7 +15,7 @@ vm_accel()
 	fi
 }
 
-# QEMU is built in the root, and runs on the host with the root's libraries.
+# QEMU is built in the root. LOADER runs it on the host with the root's libraries.
 vm_loader()
 {
 	local root
@@ -25,8 +25,8 @@ vm_loader()
 	PYTHON=(env "PYTHONHOME=$root/usr" "${LOADER[@]}" "$root/usr/bin/python3" -BS)
 }
 
-# QEMU does not move a machine that has shared directories: it gets copies of the
-# checkout and of what COMMAND finds built, on a disk.
+# QEMU cannot migrate a VM with shared directories. Such a VM gets a disk with copies of
+# the checkout and of the components that --with names.
 vm_copies()
 {
 	local tree=$RUN/tree root name
@@ -45,7 +45,7 @@ vm_copies()
 	remove_tree "$tree"
 }
 
-# What the guest writes, and where its state is saved.
+# Makes the disk image that takes the guest's writes and its saved state.
 vm_overlay()
 {
 	rm -f "$RUN/disk.qcow2"
@@ -62,9 +62,9 @@ vm_machine_arguments()
 		-smp "cpus=$CPUS,maxcpus=$((CPUS > 2 ? CPUS : 2))")
 	case $ACCEL in
 	kvm) ARGS+=(-accel kvm -cpu host) ;;
-	# With one thread for all processors TCG makes plain instructions of
-	# locked ones, which the card would not see as such. Five levels of page
-	# tables only cost time.
+	# With one thread for all processors, TCG compiles locked instructions to plain
+	# ones. They are then not atomic towards the card's threads. A fifth level of
+	# page tables only costs time.
 	tcg) ARGS+=(-accel 'tcg,thread=multi' -cpu 'max,la57=off') ;;
 	esac
 	if [ -n "$IOMMU" ]; then
@@ -74,14 +74,14 @@ vm_machine_arguments()
 	ARGS+=(-machine "$machine")
 }
 
-# VRAM: a card that is plugged into an empty port gets addresses for it only from those
-# that the firmware has reserved there, of which twice as many hold an aligned block.
+# vm_reserve VRAM: has the firmware reserve addresses at each root port, for a card that
+# is plugged in later. Twice the size of VRAM always holds one aligned block of it.
 vm_reserve()
 {
 	ARGS+=(-global "pcie-root-port.pref64-reserve=$((2 * $(numfmt --from=iec "${1^^}")))")
 }
 
-# One 9p share: TAG DIRECTORY [option]
+# vm_share TAG DIRECTORY [OPTION]: shares DIRECTORY with the guest by 9p
 vm_share()
 {
 	ARGS+=(-fsdev "local,id=$1,path=${2//,/,,},security_model=none,multidevs=remap${3:+,$3}"
@@ -117,7 +117,7 @@ vm_device_arguments()
 	local i
 	ARGS+=(-device virtio-rng-pci)
 	vm_disks
-	# A QEMU that takes the machine over goes on with the same log.
+	# append=on: after a migration the next QEMU appends to the same log.
 	ARGS+=(-chardev "file,id=console,path=$RUN/console,append=on"
 		-serial chardev:console
 		-device virtio-serial-pci -add-fd 'fd=3,set=1' -add-fd 'fd=4,set=2')
@@ -128,7 +128,7 @@ vm_device_arguments()
 	vm_port out file,path=/dev/fdset/1,append=on
 	vm_port err file,path=/dev/fdset/2,append=on
 	vm_port status "file,path=$RUN/status"
-	# Two ends of one socket: the guest is on the line with its own machine.
+	# The guest's port connects to the monitor's socket: the guest controls its own VM.
 	if [ -n "$MONITOR" ]; then
 		ARGS+=(-chardev "socket,id=qmp,path=$RUN/monitor,server=on,wait=off"
 			-mon 'chardev=qmp,mode=control')
@@ -148,12 +148,13 @@ vm_boot_arguments()
 {
 	local khz line="console=ttyS0 loglevel=5 panic=-1 oops=panic mitigations=off"
 	line+=" no_timer_check nowatchdog cryptomgr.notests random.trust_cpu=on"
-	# What the driver must clear nobody else does for it; and it takes time.
+	# The kernel must not clear memory, or it would hide a driver that fails to. It also
+	# takes time.
 	line+=" init_on_alloc=0"
 	[ -z "$IOMMU" ] || line+=" intel_iommu=on iommu.passthrough=0"
-	# An emulated processor counts as the host's does. On a busy host a guest that
-	# finds out by itself may be wrong forty times over, and its clock with it. Nor
-	# may it doubt that: once it had changed clocks, sleeps with a limit did not end.
+	# TCG's time stamp counter runs at the host's rate. On a busy host a guest that
+	# measures the rate may be wrong by a factor of forty, and so is its clock. Trust
+	# the counter: after the kernel changed to another clock, timed sleeps did not end.
 	if [ "$ACCEL" = tcg ]; then
 		khz=$("${LOADER[@]}" "$BOOT/tsc-khz")
 		line+=" tsc=reliable${khz:+" tsc_early_khz=$khz"}"
@@ -163,7 +164,7 @@ vm_boot_arguments()
 		-fw_cfg "name=opt/openreg/run,file=$RUN/run")
 }
 
-# What scripts/guest/init reads: a piece of shell.
+# vm_run_file [COMMAND...]: prints the shell code that scripts/guest/init evaluates
 vm_run_file()
 {
 	local i
@@ -184,7 +185,7 @@ vm_run_file()
 	echo ')'
 }
 
-# Reports of the kernel and its checkers, and of sanitizers in QEMU.
+# Patterns for reports of the kernel and its checkers, and of sanitizers in QEMU.
 KERNEL_REPORTS='WARNING: |BUG: |BUG [a-z]|kernel BUG at|Oops|Kernel panic|general protection fault'
 KERNEL_REPORTS+='|UBSAN: |KASAN: |KCSAN: |DMA-API: |ODEBUG: |refcount_t: |unreferenced object'
 KERNEL_REPORTS+='|INFO: (possible|suspicious|trying|task|rcu)|rcu: INFO|list_(add|del) corruption|\[ cut here \]'
@@ -193,19 +194,19 @@ QEMU_REPORTS='ERROR: [A-Za-z]*Sanitizer|WARNING: ThreadSanitizer|runtime error:|
 vm_tail()
 {
 	[ -s "$1" ] || return 0
-	say "--- the end of the ${1##*/} (with --keep it stays in a file):"
+	say "--- the end of the ${1##*/} (use --keep to keep all of it):"
 	tail -n 60 "$1" | tr -d '\r' >&2
 }
 
-# The console, but for what the debugging of DMA says when a test has made an
-# allocation of its own fail: it goes off then.
+# Prints the console. Leaves out DMA-API debugging's messages about switching itself off
+# after a test made one of its allocations fail.
 vm_console()
 {
 	awk '/openreg-tests: allocations fail on purpose/ { purpose = 1 }
 		!purpose || !/DMA-API: (cacheline tracking ENOMEM|it is off)/' "$RUN/console"
 }
 
-# Prints what went wrong besides the command itself; false if anything did.
+# Prints reports of the guest's kernel and of QEMU; false if one of them reported.
 vm_judge()
 {
 	local good=0
