@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Operators that do on a device what an operator must not do, for --own-ops."""
+"""Operators with faults on the device, or odd but right results, for --own-ops."""
 
 import os
 import time
@@ -44,12 +44,12 @@ def wrong_device(x):
 
 
 def nearly(x):
-    """Off by the last bits, as another order of a sum is."""
+    """Differs in the last bits, like a sum in another order."""
     return x * (1 + 1e-7) if on_device(x) else x * 1
 
 
 def steep(x):
-    """As far off as the rounding of its input makes any result."""
+    """Differs as much as the rounding of the input can change the result."""
     return (8 * x.double() * (1 + 6e-8 if on_device(x) else 1)).exp().to(x.dtype)
 
 
@@ -63,21 +63,22 @@ def tied(op, device, dtype, requires_grad, **_):
 
 
 def topk(x):
-    """The least of each row: the last of them on the device, the first on the CPU."""
-    values, places = torch.sort(x, stable=True)
+    """The minimum of each row and its index; of equal minima the last on the device, the
+    first on the CPU."""
+    values, indices = torch.sort(x, stable=True)
     at = values.eq(values[..., :1]).sum(-1, keepdim=True) - 1
     at = at if on_device(x) else at * 0
-    return values.gather(-1, at), places.gather(-1, at)
+    return values.gather(-1, at), indices.gather(-1, at)
 
 
 def max_of_rows(x):
-    """Says which of equal elements it names."""
+    """The same as topk, but its name is not in TIES, so its index must be the CPU's."""
     return topk(x)
 
 
 def kthvalue(x):
-    values, places = topk(x)
-    return values, (places + 1) % x.size(-1) if on_device(x) else places
+    values, indices = topk(x)
+    return values, (indices + 1) % x.size(-1) if on_device(x) else indices
 
 
 class WrongGradient(torch.autograd.Function):
@@ -96,7 +97,7 @@ def wrong_in_place(x):
 
 
 def out_of_nothing(x, out=None):
-    """Returns None with out=, as split_copy does."""
+    """Returns None with out=, like split_copy."""
     if out is None:
         return x + 1
     torch.add(x, 1, out=out)
@@ -104,7 +105,7 @@ def out_of_nothing(x, out=None):
 
 
 def left_by_the_cpu(x, out=None):
-    """Does not do what out= asks for, anywhere."""
+    """With out=, returns a wrong result on both sides, but the same."""
     return x + 1 if out is None else out.zero_()
 
 
@@ -112,7 +113,7 @@ def wrong_out(x, out=None):
     if out is None:
         return x + 1
     if on_device(x):
-        return x + 1  # and leaves out as it is
+        return x + 1  # does not write to out
     return torch.add(x, 1, out=out)
 
 
@@ -167,7 +168,7 @@ def odd_sizes_of_the_cpu(x):
 
 
 def broadcast_by_the_cpu(x):
-    """What is left without a dimension of nothing: one element or a row of them."""
+    """For an empty matrix: one element on the CPU, a row of three elsewhere."""
     if x.numel() or x.dim() < 2:
         return x + 1
     return x.new_ones(()) if x.device.type == "cpu" else x.new_ones(3)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""A second backend, to run the tool on: a device "other" in Python alone, whose memory
-is the CPU's and whose operators are the CPU's, and which does not say so."""
+"""A second backend to test the tool with: a device "other", written in Python alone. Its
+memory and its operators are the CPU's, and it does not report where an operator ran."""
 
-import numpy  # noqa: F401 - torch's part for such backends wants it
+import numpy  # noqa: F401 - torch.utils.backend_registration needs it
 import torch
 from torch.utils._pytree import tree_map_only
 from torch.utils.backend_registration import _setup_privateuseone_for_python_backend
@@ -12,7 +12,7 @@ NAME = "other"
 
 
 class OtherTensor(torch.Tensor):
-    """Has no memory of its own: held is what it would hold, on the CPU."""
+    """A tensor without memory of its own: held is the CPU tensor with its values."""
 
     __torch_function__ = torch._C._disabled_torch_function_impl
 
@@ -24,31 +24,32 @@ class OtherTensor(torch.Tensor):
         return tensor
 
     def __init__(self, held: torch.Tensor) -> None:
-        """All is done by then."""
+        """Does nothing: __new__() has initialized the tensor."""
 
 
 def on_the_cpu(op, *args, **kwargs):
-    """Whatever is changed in place stays who it was."""
+    """Runs the operator on the held tensors. If the result is one of them, as after an
+    in-place operator, the result is the same OtherTensor again."""
     known: dict = {}
 
-    def lay_down(t):
+    def unwrap(t):
         if not isinstance(t, OtherTensor):
             return t
         known[id(t.held)] = t
         return t.held
 
-    args, kwargs = tree_map_only(torch.Tensor, lay_down, (args, kwargs))
-    asked = kwargs.get("device")
-    if asked is not None:
+    args, kwargs = tree_map_only(torch.Tensor, unwrap, (args, kwargs))
+    device = kwargs.get("device")
+    if device is not None:
         kwargs["device"] = "cpu"
     result = op(*args, **kwargs)
-    if asked is not None and torch.device(asked).type == "cpu":
+    if device is not None and torch.device(device).type == "cpu":
         return result
 
-    def pick_up(t):
+    def wrap(t):
         return known[id(t)] if id(t) in known else OtherTensor(t)
 
-    return tree_map_only(torch.Tensor, pick_up, result)
+    return tree_map_only(torch.Tensor, wrap, result)
 
 
 def copy_(self, source, non_blocking=False):
@@ -65,5 +66,5 @@ _all = torch.library.Library("_", "IMPL")
 _all.fallback(on_the_cpu, "PrivateUse1")
 _aten = torch.library.Library("aten", "IMPL")
 _aten.impl("copy_", copy_, "PrivateUse1")
-# Core would copy what it knows of a tensor, and not what is held.
+# Core's detach() would copy the tensor's metadata, but not the attribute held.
 _aten.impl("detach", lambda t: OtherTensor(t.held), "PrivateUse1")

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""The backend itself, in a sample small enough for every run of the tests."""
+"""Tests the backend with a sample of entries that is small enough for every test run."""
 
 import os
 
 from tool import run_tool
 
 NATIVE = os.getenv("OPENREG_TRANSPORT") == "sim"
-# The lists alone take long to import where the processor is emulated.
+# On an emulated processor, the import of the lists alone takes minutes.
 COUNT, JOBS, LIMIT = (60, 2, 180) if NATIVE else (6, 1, 900)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The tool itself: that it finds what it is there to find, and nothing else."""
+"""Tests the tool: it must find every fault of fake_ops.py, and report no other."""
 
 import datetime
 import json
@@ -91,7 +91,7 @@ def test_finds(fakes, name, want, check):
         "topk",
     ],
 )
-def test_leaves_alone(fakes, name):
+def test_accepts(fakes, name):
     assert fakes[1][name]["status"] in status.RIGHT
 
 
@@ -127,12 +127,12 @@ def test_tables(fakes):
     assert share["ops"] > share["right"] >= share["native"]
 
 
-def test_goes_on_where_it_was(tmp_path):
+def test_interrupted_run_continues(tmp_path):
     some = ("--own-ops", HERE / "fake_ops.py", "--db", "op", "--dtypes", "float32")
     run_tool(tmp_path, *some, "--ops", "fake.right")
     lines = (tmp_path / "results.jsonl").read_text().splitlines()
     marked = json.loads(lines[1]) | {"seconds": 12345.0}
-    # The last line was cut short when the run was killed.
+    # Simulate a run that was killed while it wrote its last line.
     (tmp_path / "results.jsonl").write_text(
         "\n".join([lines[0], json.dumps(marked), lines[1][:20]])
     )
@@ -140,7 +140,7 @@ def test_goes_on_where_it_was(tmp_path):
     found = results_of(tmp_path)
     assert found["right"]["seconds"] == 12345.0
     assert found["missing"]["status"] == "missing" and len(found) == 3
-    # What was wrong is done once more when asked for, the rest is not.
+    # --again runs the entries with this status again.
     run_tool(tmp_path, *some, "--ops", "fake.right", "--again", "native")
     assert results_of(tmp_path)["right"]["seconds"] != 12345.0
 
@@ -153,8 +153,8 @@ def test_fails_if_and_only_if_something_is_wrong(tmp_path):
 
 
 def test_another_backend(tmp_path):
-    """Of another name, in Python alone, that cannot synchronize and says neither where
-    an operator ran nor which dtypes it has."""
+    """A backend in Python alone, with another name. It cannot synchronize, and reports
+    neither where an operator ran nor its dtypes."""
     run_tool(
         tmp_path,
         *("--own-ops", HERE / "fake_ops.py", "--db", "op", "--jobs", 1),
@@ -209,7 +209,7 @@ def test_gravity():
     assert status.gravest([]) == "untested"
 
 
-def test_share_counts_what_the_cpu_has():
+def test_share_counts_only_operators_of_the_cpu():
     def record(name, state, forward="native"):
         return {
             "key": keys.key_of("op", name, "float32"),
@@ -259,7 +259,7 @@ def test_forms_and_values():
             comparer.values(got, want)
 
 
-def test_what_the_rounding_of_inputs_makes():
+def test_rounding_of_inputs():
     comparer = compare.Comparer("cpu", torch.float32, (0.0, 0.0))
     cpu, got = torch.tensor([1.0, 5.0]), torch.tensor([1.0, 5.001])
     exact, inf = torch.tensor([1.0, 5.0], dtype=torch.float64), float("inf")
@@ -308,8 +308,8 @@ def test_spread():
     assert inputs.spread_evenly([1, 2], 4) == [1, 2]
 
 
-def test_a_build_is_told_from_another(tmp_path):
-    """Or a backend that was changed has the results of what it was."""
+def test_build_changes_with_the_files(tmp_path):
+    """Otherwise a changed backend would get the results of the old one."""
     (tmp_path / "lib").mkdir()
     code = tmp_path / "lib" / "code.so"
     code.write_bytes(b"one")

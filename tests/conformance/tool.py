@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The tool as its users start it; without torch, which is slow to import."""
+"""Starts the tool as a user does. Does not import torch, which takes long."""
 
 import os
 import pathlib

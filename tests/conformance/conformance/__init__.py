@@ -1,4 +1,4 @@
 # SPDX-License-Identifier: MIT
-"""Holds a PrivateUse1 backend against PyTorch's own lists of operators, modules and
-optimizers, with the CPU as the reference. It knows the backend by the name of its
-Python module and by nothing else."""
+"""Tests a PrivateUse1 backend with PyTorch's own lists of operators, modules and
+optimizers, with the CPU as the reference. The package knows the backend only by the name
+of its Python module."""

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""A case is one thing to do both on the CPU and on the device. run(device, seed) does
-it and returns a tree of results; with wide it computes in float64."""
+"""A case is one computation that runs both on the CPU and on the device. Its method
+run(device, seed) returns a tree of results. With wide, a dtype, all inputs of this dtype
+become float64."""
 
 import contextlib
 import dataclasses
@@ -11,16 +12,17 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 from .inputs import Call, rounded
 
-# To make a module is not to run it: other seeds leave this one.
+# The original function, which judge.other_seeds() does not patch: the weights of a module
+# must not depend on the seed of its run.
 _seed_of_weights = torch.manual_seed
 
 
 def random_like(t: torch.Tensor, seed: int, narrow=None) -> torch.Tensor:
-    """The same numbers wherever t is, and whatever its floating type."""
+    """Random numbers that are the same on every device and for every floating dtype."""
     generator = torch.Generator().manual_seed(seed)
     dtype = torch.complex128 if t.is_complex() else torch.float64
     values = torch.randn(t.shape, generator=generator, dtype=dtype)
-    # Half types hold these exactly, so that all types mean the same numbers.
+    # Half types hold multiples of 1/16 exactly, so that all dtypes get the same numbers.
     values = (values * 16).round() / 16 if not t.is_complex() else values
     values = rounded(values, narrow or t.dtype)
     return values.to(t.dtype).to(t.device)
@@ -43,7 +45,7 @@ class Case:
         raise NotImplementedError
 
     def judged(self, result):
-        """The part that is held against a result in float64."""
+        """The part of the result that is compared with a result in float64."""
         return result
 
     def text(self) -> str:
@@ -64,7 +66,7 @@ class Forward(Case):
 
     @staticmethod
     def default_device(call: Call, device):
-        """What is made from numbers alone is made there, if nothing says where."""
+        """Makes the device the default for a factory function without device=."""
         if call.tensors() or "device" in call.kwargs:
             return contextlib.nullcontext()
         return torch.device(device)
@@ -83,7 +85,7 @@ class Backward(Forward):
 
 
 class InPlace(Forward):
-    """The first argument itself must be what is returned, and hold the result."""
+    """An in-place operator: it must return its first argument, with the result in it."""
 
     def run(self, device, seed, wide=None):
         call = self.call.on(device, wide)
@@ -94,8 +96,9 @@ class InPlace(Forward):
 
 @dataclasses.dataclass
 class Out(Forward):
-    """form: "same", "strided" or "empty", as out= is before. What the CPU should leave
-    in out= is what it returns without: it may refuse out=, but does not always fill it."""
+    """An operator with out=. form describes out= before the call: "same" (the right size),
+    "strided" or "empty". The reference is the CPU's result without out=, since some CPU
+    operators do not fill out=. The CPU still runs with out=, and may refuse it."""
 
     form: str = "same"
 
@@ -105,7 +108,8 @@ class Out(Forward):
             return [like, True]
         return [result, all_stay]
 
-    def left_by_the_cpu(self, seed):
+    def cpu_with_out(self, seed):
+        """The CPU's result with out=, and whether out= kept its memory."""
         return list(self._run("cpu", seed)[1:])
 
     def _run(self, device, seed, wide=None) -> tuple:
@@ -117,7 +121,7 @@ class Out(Forward):
         before = [t.data_ptr() for t in tree_leaves(out)]
         torch.manual_seed(seed)
         result = self.op(call.input, *call.args, **call.kwargs, out=out)
-        if result is None:  # copies of views return nothing
+        if result is None:  # the operators *_copy return None with out=
             result = out
         stays = [
             self.form == "empty" or t.data_ptr() == p
@@ -173,7 +177,7 @@ class Optimizer(Case):
     dtype: torch.dtype
     closure: bool
     sparse: bool
-    matrices: bool = False  # it takes no other parameters
+    matrices: bool = False  # the optimizer takes only 2-D parameters
     desc: str = ""
     steps: int = 3
 
@@ -192,24 +196,22 @@ class Optimizer(Case):
         optimizer = self.make(params, **(self.reference if on_cpu else self.kwargs))
         for step in range(self.steps):
             self._step(optimizer, params, 100 * (step + 1))
-        if self.closure:  # how many steps a search took, rounding decides
+        if self.closure:  # no state: rounding decides the step count of a line search
             return params
         return [params, tree_map(self._plain, [optimizer.state[p] for p in params])]
 
     def _step(self, optimizer, params, seed: int):
-        def gradients_are_there():
-            for i, p in enumerate(params):
-                grad = random_like(p.detach(), seed + i)
-                p.grad = grad.to_sparse() if self.sparse else grad
-
         if self.closure:
-            optimizer.step(lambda: self._to_the_end(params, seed))
-        else:
-            gradients_are_there()
-            optimizer.step()
+            optimizer.step(lambda: self._quadratic_loss(params, seed))
+            return
+        for i, p in enumerate(params):
+            grad = random_like(p.detach(), seed + i)
+            p.grad = grad.to_sparse() if self.sparse else grad
+        optimizer.step()
 
-    def _to_the_end(self, params, seed: int) -> float:
-        """A valley or a hill: a search along a line wants the gradient of the loss."""
+    def _quadratic_loss(self, params, seed: int) -> float:
+        """A loss with a minimum, or with a maximum for maximize, and its gradients. A line
+        search needs gradients that belong to the loss."""
         sign, loss = -1 if self.kwargs.get("maximize") else 1, 0.0
         for i, p in enumerate(params):
             away = p.detach() - random_like(p, seed + i)
@@ -219,7 +221,7 @@ class Optimizer(Case):
 
     @staticmethod
     def _plain(value: Any):
-        """A step count is a tensor here and there, on the CPU or on the device."""
+        """A number as a float. A step count may be an int, or a tensor on either device."""
         if isinstance(value, torch.Tensor) and value.dim() == 0:
             return float(value.item())
         if isinstance(value, int) and not isinstance(value, bool):

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The checks of an entry: names, and the cases of each, made when it is begun."""
+"""The checks of an entry: their names, and the cases of each. The cases are made when
+the check starts."""
 
 import torch
 from torch.utils._pytree import tree_map
@@ -9,9 +10,9 @@ from .compare import GROWS, UNINITIALIZED
 from .inputs import Call, spread_evenly
 from .keys import split_key
 
-# Where a tensor says how to cut the input, it is read on the CPU.
+# Arguments that stay on the CPU: tensor_split reads its tensor of sections there.
 READ_ON_CPU = {"tensor_split": lambda tensor: not tensor.is_floating_point()}
-FEW = 6  # samples for the forms of out=, of which there are three
+FEW = 6  # samples for "empty" (two cases each) and "out" (three cases each)
 
 
 class OpChecks:
@@ -23,7 +24,7 @@ class OpChecks:
         self.keep = READ_ON_CPU.get(op.name)
 
     def names(self) -> list:
-        # What the CPU does not do in this dtype, the device may refuse.
+        # The CPU does not support this dtype, so the device may refuse it.
         if not self.supported:
             return ["forward"]
         names = ["forward", "strided", "empty"]
@@ -33,7 +34,7 @@ class OpChecks:
             names.append("out")
         if self.info.inplace_variant is not None:
             names.append("inplace")
-        # They are not about dtypes: once is enough.
+        # Bad arguments do not depend on the dtype: check them once.
         if self.info.error_inputs_func and self.dtype == torch.float32:
             names.append("errors")
         return names
@@ -156,7 +157,7 @@ class OptimizerChecks:
 
 
 def _fresh(value):
-    """A module may keep and change what it is made from."""
+    """A copy of a tensor: a module may keep and change its constructor's arguments."""
     return value.detach().clone() if isinstance(value, torch.Tensor) else value
 
 

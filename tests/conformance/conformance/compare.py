@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: MIT
-"""Whether the device's results are the CPU's.
+"""Compares the device's results with the CPU's.
 
-The tolerance is torch.testing's for the dtype, or what the entry's own decorators ask
-for where that is more. A result outside it may still be right:
-- The CPU does not agree with itself from one seed to the next: a random operator, of
-  which only sizes, dtypes and devices are compared.
-- The CPU rounds as well: the device is right if it is no further from the result in
-  float64 than the tolerance and twice the CPU's own greatest error, or twice what
-  rounding the inputs makes of that result.
-- Which of equal elements is meant: places that hold the same values are right."""
+The tolerance is torch.testing's for the dtype, or that of the entry's own decorators if
+larger. A result outside the tolerance may still be right, in three cases:
+- Random operators: the CPU's result changes with the seed. Only sizes, dtypes and devices
+  are compared.
+- Rounding: the CPU rounds as well. The device is right if its distance from the result in
+  float64 is within the tolerance plus twice the CPU's largest error. Alternatively, the
+  limit is the tolerance plus twice the effect of rounding the inputs.
+- Ties: an operator may choose any of equal elements. Indices of equal values are right."""
 
 import itertools
 
@@ -21,7 +21,7 @@ from torch.testing._internal.common_device_type import (
 )
 from torch.utils._pytree import tree_leaves
 
-# Operators whose result is whatever was in memory.
+# Operators that return uninitialized memory.
 UNINITIALIZED = {
     "empty",
     "empty_like",
@@ -30,11 +30,11 @@ UNINITIALIZED = {
     "new_empty",
     "new_empty_strided",
 }
-# The same of those that make a tensor longer than it was.
+# Operators that leave new elements uninitialized when they make a tensor longer.
 GROWS = {"resize_", "resize_as_"}
-# Which of equal elements they name is not said. (That of stable ones is.)
+# Operators that may return the index of any of equal elements, unless called with stable.
 TIES = {"argsort", "kthvalue", "median", "mode", "msort", "nanmedian", "sort", "topk"}
-# Their decorators name the tests of torch that compare as this does.
+# torch's tests that compare as this module does: decorators for them set tolerances.
 _TESTS = (
     ("TestCommon", "test_compare_cpu"),
     ("TestCommon", "test_noncontiguous_samples"),
@@ -52,11 +52,11 @@ _TESTS = (
 
 
 class Mismatch(Exception):
-    """The results differ; says how."""
+    """The results differ; the text says how."""
 
 
 def tolerance_of(info, device_type: str, dtype: torch.dtype) -> tuple:
-    """(rtol, atol), the most that the decorators grant to an accelerator."""
+    """(rtol, atol): the largest tolerances of the entry's decorators."""
     rtol = atol = 0.0
     places = itertools.product(_TESTS, dict.fromkeys((device_type, "cuda", "cpu")))
     for (cls, test), where in places:
@@ -80,7 +80,7 @@ class Comparer:
         self.override = override
 
     def tolerance(self, dtype: torch.dtype) -> tuple:
-        """For a result of this dtype: no tighter than for the inputs."""
+        """(rtol, atol) for a result of this dtype: not smaller than for the inputs."""
         rtol, atol = _default(dtype)
         if not dtype.is_floating_point and not dtype.is_complex:
             return rtol, atol
@@ -90,7 +90,7 @@ class Comparer:
         return max(rtol, self.override[0]), max(atol, self.override[1])
 
     def form(self, got, want) -> None:
-        """Everything but the values: structure, types, sizes, dtypes, device."""
+        """Compares all but the values: structure, types, sizes, dtypes, device."""
         left, right = tree_leaves(got), tree_leaves(want)
         if len(left) != len(right):
             raise Mismatch(f"{len(left)} results instead of {len(right)}")
@@ -132,8 +132,8 @@ class Comparer:
             raise Mismatch(_one_line(str(error))) from None
 
     def no_worse_than(self, got, cpu, exact, *nudged) -> bool:
-        """Whether got is about as near to exact, in float64, as cpu is, or as results
-        of inputs that were rounded."""
+        """True if got is about as near to exact, the result in float64, as cpu is, or as
+        the results in nudged, whose inputs were rounded."""
         trees = [tree_leaves(t) for t in (got, cpu, exact, *nudged)]
         if len({len(t) for t in trees}) != 1:
             return False
@@ -151,14 +151,14 @@ class Comparer:
             return got.shape == cpu.shape and torch.equal(got, cpu)
         rtol, atol = self.tolerance(cpu.dtype)
         exact = exact.detach()
-        # What overflows the dtype is infinite in it, and rightly so.
+        # A value that overflows the dtype is rightly infinite.
         rounded = exact.to(cpu.dtype)
         same = (got == rounded) | (got.isnan() & rounded.isnan())
         same |= (got == cpu) | (got.isnan() & cpu.isnan())
         finite = exact.isfinite() & got.isfinite() & cpu.isfinite()
         slack = (cpu.double() - exact).abs()[finite]
         most = 2 * slack.max().item() if slack.numel() else 0.0
-        # Each element has what the rounding of the inputs makes of it, and no more.
+        # The effect of rounding the inputs counts for each element separately.
         slack = [torch.zeros_like(exact), *((t.detach() - exact).abs() for t in nudged)]
         of_inputs = 2 * torch.stack(slack).nan_to_num(nan=0.0, posinf=0.0).amax(0)
         most = torch.maximum(of_inputs, torch.full_like(exact, most))
@@ -167,8 +167,8 @@ class Comparer:
 
 
 def same_but_for_ties(got, want, source: torch.Tensor) -> bool:
-    """Whether both are (values, places) of source along a dimension, or places alone,
-    with the same values, and no place twice."""
+    """True if both are (values, indices) of source along a dimension, or indices alone,
+    with the same values, and without an index twice."""
     left, right = tree_leaves(got), tree_leaves(want)
     tensors = [
         [t.detach().cpu() for t in leaves if isinstance(t, torch.Tensor)]
@@ -185,33 +185,33 @@ def same_but_for_ties(got, want, source: torch.Tensor) -> bool:
 
 
 def _same_values(got, want, source, dim: int) -> bool:
-    there = [_at_places(t[-1], source, dim) for t in (got, want)]
-    if there[0] is None or there[1] is None:
+    found = [_values_at(t[-1], source, dim) for t in (got, want)]
+    if found[0] is None or found[1] is None:
         return False
-    named = [t[0].reshape(there[0].shape) for t in (got, want) if len(t) == 2]
-    return all(_same(there[0], t) for t in (there[1], *named))
+    values = [t[0].reshape(found[0].shape) for t in (got, want) if len(t) == 2]
+    return all(_same(found[0], t) for t in (found[1], *values))
 
 
 def _same(one, other) -> bool:
     return bool(((one == other) | (one != one) & (other != other)).all())
 
 
-def _at_places(places, source, dim: int):
-    """None if they are no places along the dimension."""
-    if places.dim() == source.dim() - 1:
-        places = places.unsqueeze(dim)
+def _values_at(indices, source, dim: int):
+    """The values of source at the indices along dim; None if an index is bad or repeats."""
+    if indices.dim() == source.dim() - 1:
+        indices = indices.unsqueeze(dim)
     others = [n for i, n in enumerate(source.shape) if i != dim]
-    if [n for i, n in enumerate(places.shape) if i != dim] != others:
+    if [n for i, n in enumerate(indices.shape) if i != dim] != others:
         return None
-    if not bool(((places >= 0) & (places < source.size(dim))).all()):
+    if not bool(((indices >= 0) & (indices < source.size(dim))).all()):
         return None
-    once = places.sort(dim)[0].diff(dim=dim) > 0
-    return torch.gather(source, dim, places) if bool(once.all()) else None
+    once = indices.sort(dim)[0].diff(dim=dim) > 0
+    return torch.gather(source, dim, indices) if bool(once.all()) else None
 
 
 def same_sums_of_ties(got, want, source: torch.Tensor) -> bool:
-    """Whether gradients of source are the same but for which of equal elements along
-    a dimension has which of theirs."""
+    """True if the gradients of source agree when those of equal elements along a dimension
+    are added up: an operator may give a gradient to any of equal elements."""
     left, right = tree_leaves(got), tree_leaves(want)
     if len(left) != 1 or len(right) != 1 or not source.numel() or not source.dim():
         return False

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: MIT
-"""The device as a whole, whatever its backend has of it."""
+"""Synchronizes the device, if its backend can."""
 
 import torch
 
-# Core's word of a backend without synchronizeDevice().
+# Part of core's error for a backend without synchronizeDevice().
 UNABLE = "doesn't support synchronizing"
 
 
 def synchronize() -> None:
-    """A backend that cannot is taken to be done when its calls return."""
+    """Waits for the device. A backend that cannot wait is taken to be synchronous."""
     try:
         torch.accelerator.synchronize()
     except RuntimeError as error:

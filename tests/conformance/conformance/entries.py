@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What there is to run: every entry of the lists, with every dtype of the device."""
+"""The entries to run: every entry of the lists, in every dtype of the device."""
 
 import importlib.util
 import re
@@ -10,7 +10,7 @@ from .keys import key_of
 
 
 def _named(infos, name_of) -> dict:
-    """By name; the second one of a name gets a number."""
+    """The infos by name; a second info with the same name gets "#2"."""
     found: dict = {}
     for info in infos:
         name, n = name_of(info), 1
@@ -21,7 +21,7 @@ def _named(infos, name_of) -> dict:
 
 
 def _own_ops(path: str) -> list:
-    """OpInfos of a file: its op_db."""
+    """The OpInfos in the op_db of a file."""
     spec = importlib.util.spec_from_file_location("own_ops", path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -29,7 +29,7 @@ def _own_ops(path: str) -> list:
 
 
 class Lists:
-    """The lists by name, each imported when it is first asked for."""
+    """The lists by name, each imported at its first use."""
 
     def __init__(self, own_ops: str = "") -> None:
         self._own = own_ops
@@ -59,7 +59,7 @@ class Lists:
 
 
 def device_dtypes() -> list:
-    """What the device says that it has, by name; float32 if it says nothing."""
+    """The names of the dtypes that the device reports; float32 if it reports none."""
     try:
         has = torch.accelerator.get_device_capability()["supported_dtypes"]
     except (RuntimeError, NotImplementedError, KeyError):
@@ -68,7 +68,7 @@ def device_dtypes() -> list:
 
 
 def _wanted_dtypes(db: str, dtypes: list) -> list:
-    """Modules and optimizers have parameters, and those are floating."""
+    """Only floating dtypes for modules and optimizers: their parameters need gradients."""
     if db == "op":
         return dtypes
     return [d for d in dtypes if getattr(torch, d).is_floating_point]

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""What core composes of operators, and differently by the type of the device. The CPU
-takes the device's form, else two computations would be compared."""
+"""Composite operators of core that compute differently by the type of the device. The CPU
+must take the device's form, or the tool would compare two different computations."""
 
 import functools
 
@@ -8,14 +8,15 @@ import torch
 
 
 def same_on(device: str) -> None:
-    """From now on the CPU takes the forms of that device."""
+    """Makes the CPU take the forms of that device from now on."""
     options = getattr(torch.nn, "LinearCrossEntropyOptions", None)
     if hasattr(options, "_adjust"):
         options._adjust = _with_device(options._adjust, torch.device(device))
 
 
 def _with_device(adjust, device: torch.device):
-    """It accumulates half types in float32 on the devices that it has a list of."""
+    """Wraps _adjust(), which chooses the accumulator of half types by the device: float32
+    on the devices of its list."""
 
     @functools.wraps(adjust)
     def adjusted(*args, **kwargs):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""One call of an operator, and the same call elsewhere or in another form."""
+"""One call of an operator, and the same call on another device or in another form."""
 
 import contextlib
 import dataclasses
@@ -15,9 +15,9 @@ _nudge = None
 
 @contextlib.contextmanager
 def nudged(dtype: torch.dtype, seed: int):
-    """What is widened to float64 differs by half a unit of dtype's last place, and what
-    stays of that dtype by one: each is the number that it was, or the next one. Whole
-    numbers stay, for many functions jump there."""
+    """Inputs copied in this context change as if they had been rounded differently. Those
+    widened from dtype to float64 change by half a unit in dtype's last place, those that
+    stay in dtype by one unit. Whole numbers keep their value: many functions jump there."""
     global _nudge
     _nudge = dtype, torch.Generator().manual_seed(seed)
     try:
@@ -27,7 +27,8 @@ def nudged(dtype: torch.dtype, seed: int):
 
 
 def rounded(t: torch.Tensor, before: torch.dtype) -> torch.Tensor:
-    """t, of another dtype before, as it may have been before it was rounded to that."""
+    """t, changed within nudged() to a value that may have rounded to it in the dtype
+    before."""
     if _nudge is None or before != _nudge[0]:
         return t
     dtype, generator = _nudge
@@ -42,7 +43,8 @@ def _flat(t: torch.Tensor) -> torch.Tensor:
 
 
 def copy_to(t: torch.Tensor, device, dtype=None) -> torch.Tensor:
-    """A leaf on the device that lies in memory as t does, holes and overlaps too."""
+    """A copy of t on the device: a leaf with the same memory layout, with gaps and
+    overlaps."""
     source = t.detach()
     dtype = dtype or t.dtype
     if t.layout is not torch.strided or t.is_conj() or t.is_neg():
@@ -56,8 +58,9 @@ def copy_to(t: torch.Tensor, device, dtype=None) -> torch.Tensor:
 
 
 class Copier:
-    """Copies what an argument tree holds; one tensor stays one tensor. With wide,
-    tensors and dtypes of that type become float64. keep(tensor) says what stays."""
+    """Copies the tensors of an argument tree to the device. A tensor that occurs twice is
+    copied once. With wide, tensors and dtypes of this dtype become float64. Tensors for
+    which keep(tensor) is true go to the CPU instead."""
 
     def __init__(self, device, wide=None, keep=None) -> None:
         self.device = torch.device(device)
@@ -89,7 +92,7 @@ class Call:
     kwargs: dict
     process: Callable
     broadcasts_input: bool = False
-    keep: Callable = None  # arguments that belong on the CPU wherever the input is
+    keep: Callable = None  # true for tensor arguments that stay on the CPU
 
     @classmethod
     def of(cls, sample, keep=None) -> "Call":
@@ -126,8 +129,8 @@ class Call:
         return self.map(lambda tree: tree_map(spread, tree))
 
     def emptied(self, dim: int) -> "Call":
-        """Without elements: the dimension of every tensor that is as long as the
-        first one's gets length 0."""
+        """The call without elements: sets the dimension to length 0 in every tensor in
+        which it is as long as in the first tensor."""
         shaped = [t for t in self.tensors() if t.dim() > 0]
         length = shaped[0].size(dim) if shaped else 0
 
@@ -142,7 +145,7 @@ class Call:
         return self.map(lambda tree: tree_map(cut, tree))
 
     def text(self) -> str:
-        """Sizes and values, short enough for a table."""
+        """The arguments as text, with sizes instead of tensors, short enough for a table."""
 
         def leaf(value):
             if isinstance(value, torch.Tensor):
@@ -163,7 +166,7 @@ class _Word(str):
 
 
 def spread_evenly(items: list, most: int) -> list:
-    """At most that many, the first and the last one among them."""
+    """At most that many items at even distances, with the first and the last."""
     if most <= 0 or len(items) <= most:
         return items
     if most == 1:

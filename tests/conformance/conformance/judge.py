@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Runs the cases of one check on both sides and says what came of it."""
+"""Runs the cases of one check on the CPU and on the device, and gives the verdict."""
 
 import contextlib
 from unittest import mock
@@ -14,7 +14,7 @@ from .inputs import nudged
 from .status import gravest
 
 SEED = 1234
-# Types that the CPU computes in float64 as well, to judge both by.
+# For these dtypes the CPU computes a reference in float64 as well.
 NARROW = (torch.float32, torch.float16, torch.bfloat16)
 
 
@@ -24,15 +24,15 @@ def describe(error: BaseException) -> str:
 
 @contextlib.contextmanager
 def other_seeds(by: int):
-    """Operators of the list that seed for themselves get another seed as well."""
+    """Changes every seed, also the seeds that operators of the list set themselves."""
     seed = torch.manual_seed
     with mock.patch.object(torch, "manual_seed", lambda number: seed(number + by)):
         yield
 
 
 def broadcast_to(result, like) -> list:
-    """The result's tensors, in the sizes of the other's. Without elements there is
-    nothing to broadcast."""
+    """The result's tensors, broadcast to the sizes of those of like. Where like has no
+    elements, an empty tensor of its size."""
     wanted = []
     leaves, others = tree_leaves(result), tree_leaves(like)
     if len(leaves) != len(others):
@@ -71,20 +71,21 @@ class Outcome:
 
 
 class Judge:
-    """tell(side) is called before the CPU or the device may die of the check."""
+    """Calls on_side("cpu") or on_side("device") before it runs a case there, so that a
+    crash can be attributed to the right side."""
 
-    def __init__(self, device: str, probe, tell) -> None:
-        self.device, self.probe, self.tell = device, probe, tell
+    def __init__(self, device: str, probe, on_side) -> None:
+        self.device, self.probe, self.on_side = device, probe, on_side
 
     def check(self, cases: list, comparer: Comparer, form_only: bool) -> dict:
-        self.tell("cpu")
+        self.on_side("cpu")
         references = [Outcome(case, "cpu") for case in cases]
         record = {"cases": len(cases), "bad": 0, "fallbacks": {}, "notes": []}
         statuses = []
         for case, reference in zip(cases, references):
-            self.tell("device")
+            self.on_side("device")
             outcome, fell_back = self._on_device(case)
-            self.tell("cpu")
+            self.on_side("cpu")
             status, error = self._verdict(
                 case, reference, outcome, comparer, form_only, record["notes"]
             )
@@ -100,15 +101,15 @@ class Judge:
         return record
 
     def errors(self, cases: list) -> dict:
-        """Bad arguments: whether the device refuses what the CPU refuses, and by the
-        same type. Says nothing of the results."""
+        """Bad arguments: lists the cases that the CPU refuses and the device accepts, or
+        refuses with another type of error. Results are not compared."""
         different = []
         for case in cases:
-            self.tell("cpu")
+            self.on_side("cpu")
             want = Outcome(case, "cpu").error
             if want is None:
                 continue
-            self.tell("device")
+            self.on_side("device")
             got = Outcome(case, self.device).error
             if got is None:
                 different.append(f"accepts {case.text()}; the CPU: {describe(want)}")
@@ -166,9 +167,9 @@ class Judge:
         return "right", ""
 
     def _excuse(self, case, reference, outcome, comparer) -> str:
-        """Why a result that is not the CPU's is right all the same, or nothing."""
-        if self._is_left_by_the_cpu(case, outcome, comparer):
-            return "out=: what the CPU leaves there, which is not what it returns"
+        """Why a result is right although it differs from the CPU's; "" if it is wrong."""
+        if self._equals_cpu_with_out(case, outcome, comparer):
+            return "out=: equals the CPU's out=, which differs from its result without out="
         try:
             comparer.form(outcome.result, reference.result)
         except Mismatch:
@@ -176,7 +177,7 @@ class Judge:
         if self._is_random(case, reference, comparer):
             return "random: only its form was compared"
         if self._is_of_ties(case, reference, outcome):
-            return "ties: other places of the same values"
+            return "ties: other indices of the same values"
         return self._excuse_of_rounding(case, reference, outcome, comparer)
 
     @staticmethod
@@ -196,7 +197,7 @@ class Judge:
         if comparer.dtype not in NARROW:
             return ""
         wide, exact = comparer.dtype, Outcome(case, "cpu", comparer.dtype)
-        if exact.error is not None:  # it may not like float64
+        if exact.error is not None:  # the operator may not take float64
             wide, exact = None, reference
         rounded = []
         for seed in range(8):
@@ -215,7 +216,8 @@ class Judge:
         return ""
 
     def _is_random(self, case, reference, comparer) -> bool:
-        """From few numbers, one seed may draw what another one does."""
+        """True if the CPU's result changes with the seed. Tries several seeds, since two
+        seeds may draw the same few numbers."""
         for by in (1, 2, 3, 4):
             with other_seeds(by):
                 again = Outcome(case, "cpu")
@@ -224,22 +226,22 @@ class Judge:
         return False
 
     @staticmethod
-    def _is_left_by_the_cpu(case, outcome, comparer) -> bool:
+    def _equals_cpu_with_out(case, outcome, comparer) -> bool:
         if not isinstance(case, Out):
             return False
         try:
-            left = case.left_by_the_cpu(SEED)
-            comparer.form(outcome.result, left)
-            comparer.values(outcome.result, left)
+            on_cpu = case.cpu_with_out(SEED)
+            comparer.form(outcome.result, on_cpu)
+            comparer.values(outcome.result, on_cpu)
         except Exception:  # noqa: BLE001
             return False
         return True
 
     @staticmethod
     def _excuse_of_sizes(case, reference, outcome, comparer) -> str:
-        """Some shortcuts of the CPU for empty inputs give other sizes than torch's own
-        function of sizes. Then that one counts, and where the result has elements the
-        CPU's are broadcast to it."""
+        """For empty inputs, some shortcuts of the CPU return other sizes than the operator's
+        meta function. Then the meta device's sizes count. If the result has elements, the
+        CPU's values are broadcast to them."""
         call = getattr(case, "call", None)
         if call is None or all(t.numel() for t in call.tensors()):
             return ""
@@ -252,7 +254,7 @@ class Judge:
             comparer.values(outcome.result, want)
         except Mismatch:
             return ""
-        return "empty: the sizes are the meta device's, and the CPU's are not"
+        return "empty: the sizes equal the meta device's; the CPU's differ"
 
     @staticmethod
     def _agree(comparer, one, other) -> bool:

@@ -17,8 +17,9 @@ def split_key(key: str) -> tuple:
 
 
 def sample(keys: list, count: int) -> list:
-    """The keys with the least SHA-256, in the order of the list: the same on every
-    machine, a larger sample holds a smaller one, and a new entry displaces one."""
+    """The keys with the smallest SHA-256, in the order of the list. The sample is the same
+    on every machine, a larger sample contains a smaller one, and a new entry replaces at
+    most one key."""
     least = sorted(keys, key=lambda key: hashlib.sha256(key.encode()).digest())
     chosen = set(least[:count])
     return [key for key in keys if key in chosen]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The command."""
+"""The command: parses its arguments, runs the workers and writes the report."""
 
 import argparse
 import os
@@ -15,25 +15,51 @@ from .store import Store
 
 def arguments(argv) -> argparse.Namespace:
     p = argparse.ArgumentParser(
-        description="Holds a PrivateUse1 backend against op_db, module_db and optim_db "
-        "of torch.testing, with the CPU as the reference. Begun again it goes on; the "
-        "exit status is 1 if anything is wrong or missing, crashes or hangs.",
+        description="Tests a PrivateUse1 backend with op_db, module_db and optim_db of "
+        "torch.testing, with the CPU as the reference. An interrupted run continues when "
+        "started again. The exit status is 1 if any entry is wrong or missing, crashes or "
+        "hangs.",
     )
     p.add_argument(
-        "--module", default="torch_openreg", help="imported; it registers the backend"
+        "--module",
+        default="torch_openreg",
+        help="the Python module that registers the backend (%(default)s)",
     )
-    p.add_argument("--out", default="conformance-results", type=pathlib.Path)
-    p.add_argument("--db", default=",".join(names.DBS), help="lists (%(default)s)")
-    p.add_argument("--dtypes", default="", help="float32,... (all that the device has)")
-    p.add_argument("--ops", default="", help="a regular expression that names match")
-    p.add_argument("--sample", type=int, default=0, help="N entries, always the same")
-    p.add_argument("--samples", type=int, default=48, help="inputs a check (%(default)s)")
-    p.add_argument("--jobs", type=int, default=os.cpu_count(), help="(%(default)s)")
-    p.add_argument("--timeout", type=float, default=180, help="s an entry (%(default)s)")
-    p.add_argument("--probe", default="", help="package.module:factory, see probe.py")
-    p.add_argument("--own-ops", default="", help="a file with OpInfos, not torch's list")
-    p.add_argument("--fresh", action="store_true", help="forget what was done before")
-    p.add_argument("--again", default="", help="statuses to do once more: wrong,crash")
+    p.add_argument(
+        "--out",
+        default="conformance-results",
+        type=pathlib.Path,
+        help="directory for the results (%(default)s)",
+    )
+    p.add_argument("--db", default=",".join(names.DBS), help="lists to run (%(default)s)")
+    p.add_argument(
+        "--dtypes", default="", help="float32,... (all dtypes that the device reports)"
+    )
+    p.add_argument(
+        "--ops", default="", help="run only names that match this regular expression"
+    )
+    p.add_argument(
+        "--sample", type=int, default=0, help="run only N entries, always the same"
+    )
+    p.add_argument(
+        "--samples", type=int, default=48, help="inputs per check (%(default)s)"
+    )
+    p.add_argument(
+        "--jobs", type=int, default=os.cpu_count(), help="worker processes (%(default)s)"
+    )
+    p.add_argument(
+        "--timeout", type=float, default=180, help="seconds per entry (%(default)s)"
+    )
+    p.add_argument(
+        "--probe", default="", help="counter of fallbacks, package.module:factory"
+    )
+    p.add_argument(
+        "--own-ops", default="", help="a file with OpInfos, instead of torch's list"
+    )
+    p.add_argument("--fresh", action="store_true", help="delete earlier results first")
+    p.add_argument(
+        "--again", default="", help="run entries with these statuses again: wrong,crash"
+    )
     p.add_argument("--worker", help=argparse.SUPPRESS)
     return p.parse_args(argv)
 
@@ -52,7 +78,7 @@ def options_of(args: argparse.Namespace) -> dict:
 
 
 def first_worker(options: dict) -> pool.Process:
-    """It says what there is to run, and then runs some of it."""
+    """Starts a worker, whose first message lists the entries. It then runs entries too."""
     try:
         return pool.Process(options)
     except pool.Died as error:
@@ -109,7 +135,7 @@ def main(argv=None) -> int:
     try:
         pool.run(first, options, left, args.jobs, finished)
     except KeyboardInterrupt:
-        print("\ninterrupted; the same command goes on", file=sys.stderr)
+        print("\ninterrupted; run the same command to continue", file=sys.stderr)
         return 130
     finally:
         progress.close()

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Worker processes, one entry at a time each, and what it means when one of them dies
-or does not answer."""
+"""Runs entries in worker processes, and turns a crash or a hang of a worker into the
+entry's result."""
 
 import json
 import os
@@ -21,7 +21,7 @@ RUN = pathlib.Path(__file__).resolve().parent.parent / "run.py"
 
 
 class Died(Exception):
-    """The worker is gone; text says how."""
+    """The worker exited; the text says how."""
 
 
 class Late(Exception):
@@ -51,7 +51,7 @@ class Process:
             self._process.stdin.write(json.dumps(order).encode() + b"\n")
             self._process.stdin.flush()
         except BrokenPipeError:
-            raise Died(self._epitaph()) from None
+            raise Died(self._exit_text()) from None
 
     def answer(self, deadline: float) -> dict:
         while b"\n" not in self._rest:
@@ -60,12 +60,12 @@ class Process:
                 raise Late
             piece = os.read(self._process.stdout.fileno(), 1 << 16)
             if not piece:
-                raise Died(self._epitaph())
+                raise Died(self._exit_text())
             self._rest += piece
         line, self._rest = self._rest.split(b"\n", 1)
         return json.loads(line)
 
-    def _epitaph(self) -> str:
+    def _exit_text(self) -> str:
         code = self._process.wait()
         how = signal.Signals(-code).name if code < 0 else f"exit status {code}"
         self._log.seek(0)
@@ -83,8 +83,8 @@ class Process:
                 pass
 
 
-class Seat(threading.Thread):
-    """Where one worker after the other does the entries of a common list."""
+class Runner(threading.Thread):
+    """Takes entries from a shared queue, and runs them in one worker after another."""
 
     def __init__(self, options: dict, keys: queue.Queue, results: queue.Queue) -> None:
         super().__init__(daemon=True)
@@ -113,7 +113,7 @@ class Seat(threading.Thread):
     def _entry(self, key: str) -> dict:
         began = time.monotonic()
         checks: dict = {}
-        # Each round but the last one adds a check that has a result.
+        # Each round but the last adds at least one check with a result.
         while not self._round(key, checks):
             pass
         return record_of(key, checks, time.monotonic() - began)
@@ -126,34 +126,34 @@ class Seat(threading.Thread):
         try:
             self.process.ask(key=key, done=list(checks))
             while True:
-                said = self.process.answer(deadline)
-                if "begin" in said:
-                    at = said
-                elif "check" in said:
-                    checks[said["check"]] = said["result"]
-                elif "end" in said:
-                    if said["healthy"]:
+                message = self.process.answer(deadline)
+                if "begin" in message:
+                    at = message
+                elif "check" in message:
+                    checks[message["check"]] = message["result"]
+                elif "end" in message:
+                    if message["healthy"]:
                         return True
                     self._end()
                     return False
         except Late:
             text = f"no end after {self.options['timeout']:g} s"
-            checks[at["begin"] or "start"] = _fallen("hang", at, text)
+            checks[at["begin"] or "start"] = _failed_check("hang", at, text)
         except Died as error:
-            checks[at["begin"] or "start"] = _fallen("crash", at, str(error))
+            checks[at["begin"] or "start"] = _failed_check("crash", at, str(error))
         self._end()
-        # The CPU's fault costs a check; the device's is the entry's result.
+        # A failure on the CPU skips this check only; one on the device ends the entry.
         return at["side"] == "device"
 
 
-def _fallen(status: str, at: dict, text: str) -> dict:
+def _failed_check(status: str, at: dict, text: str) -> dict:
     if at["side"] == "cpu":
         status, text = "untested", f"on the CPU, {status}: {text}"
     return {"status": status, "cases": 0, "error": text}
 
 
 def record_of(key: str, checks: dict, seconds: float) -> dict:
-    # Bad arguments say nothing of whether good ones work.
+    # The check of bad arguments does not count for the entry's status.
     counted = {n: c for n, c in checks.items() if n != "errors"}
     status = gravest(c["status"] for c in counted.values())
     worst = [n for n, c in counted.items() if c["status"] == status]
@@ -168,17 +168,17 @@ def record_of(key: str, checks: dict, seconds: float) -> dict:
 
 
 def run(first: Process, options: dict, keys: list, jobs: int, finished) -> None:
-    """Calls finished(record) for each key, in this thread. Ends the first worker too."""
+    """Calls finished(record) for each key, in this thread. Also stops the first worker."""
     waiting: queue.Queue = queue.Queue()
     for key in keys:
         waiting.put(key)
     results: queue.Queue = queue.Queue()
     count = max(1, min(jobs, len(keys)))
-    seats = [Seat(options, waiting, results) for _ in range(count)]
-    seats[0].process = first
-    for seat in seats:
-        seat.start()
-    left = len(seats)
+    runners = [Runner(options, waiting, results) for _ in range(count)]
+    runners[0].process = first
+    for runner in runners:
+        runner.start()
+    left = len(runners)
     try:
         while left:
             result = results.get()
@@ -189,7 +189,7 @@ def run(first: Process, options: dict, keys: list, jobs: int, finished) -> None:
             else:
                 finished(result)
     finally:
-        for seat in seats:
-            seat.leaving.set()
-            if seat.process:
-                seat.process.stop()
+        for runner in runners:
+            runner.leaving.set()
+            if runner.process:
+                runner.process.stop()

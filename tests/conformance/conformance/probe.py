@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""How many operators ran on the CPU for want of a kernel: only the backend knows.
+"""Counts the operators that the backend ran on the CPU because it has no kernel.
 
-A probe has reset() and read(), which returns {operator: count} since the reset, or
-None if it cannot know."""
+A probe has reset() and read(). read() returns {operator: count} since the reset, or None
+if the backend does not report fallbacks."""
 
 import importlib
 
@@ -13,14 +13,14 @@ class Unknown:
     name = "unknown"
 
     def reset(self) -> None:
-        """Nothing to set back."""
+        """Does nothing: this probe has no counters."""
 
     def read(self):
         return None
 
 
 class DeviceModule:
-    """Backends whose torch.<name> has fallbacks() and reset_fallbacks()."""
+    """For backends with torch.<name>.fallbacks() and reset_fallbacks()."""
 
     name = "fallbacks"
 
@@ -30,7 +30,8 @@ class DeviceModule:
 
 
 def make(device_type: str, given: str = ""):
-    """given: "package.module:factory", called without arguments."""
+    """The probe for the device. given is "package.module:factory"; the factory takes no
+    arguments."""
     if given:
         module, _, factory = given.partition(":")
         return getattr(importlib.import_module(module), factory)()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""How far it is, on one line."""
+"""Shows the progress of a run on one line."""
 
 import collections
 import sys

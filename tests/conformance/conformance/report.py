@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The results as JSON and as Markdown."""
+"""Writes the results as JSON and as Markdown."""
 
 import collections
 import datetime
@@ -19,7 +19,7 @@ def counts_by(records: list, field: int) -> dict:
 
 
 def native_share(records: list, dtype: str = "float32") -> dict:
-    """Of op_db's entries in that dtype, those that the CPU has."""
+    """The share of native operators among op_db's entries that the CPU has in that dtype."""
     rows = [r for r in records if split_key(r["key"])[::2] == ("op", dtype)]
     rows = [r for r in rows if r["status"] not in ("refused", "extra", "untested")]
     forward = [r for r in rows if _forward(r) == "native"]
@@ -117,12 +117,12 @@ def _bad_arguments(records: list) -> list:
     ]
 
 
-# In the table of all, where a column is a dtype.
+# Abbreviations in the table of all entries, which has one column per dtype.
 MARK = {"native": "N", "fallback": "F", "unknown": "U", "refused": "-", "untested": "?"}
 
 
 def _all(records: list) -> list:
-    """A line an entry; what is not in the legend stands there in full."""
+    """The table of all entries, one line each; a status without a mark is written out."""
     dtypes = list(dict.fromkeys(split_key(r["key"])[2] for r in records))
     statuses: dict = collections.defaultdict(dict)
     on_cpu: dict = collections.defaultdict(set)
@@ -149,7 +149,7 @@ def markdown(run: dict, records: list, date: str) -> str:
         "",
         f"{date}: {run['module']} {run['version']}, torch {run['torch']}, Python"
         f" {run['python']}, {run['machine']}; {len(records)} entries with at most"
-        f" {run['samples']} inputs a check, against the CPU; fallbacks are told by:"
+        f" {run['samples']} inputs per check, against the CPU; source of the fallbacks:"
         f" {run['probe']}.",
         "",
         f"**Native in {share['dtype']}: {share['native']} of {share['ops']} of op_db"

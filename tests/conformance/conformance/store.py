@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""Finished entries on disk, a JSON object a line: a run that is begun again goes on."""
+"""Finished entries on disk, one JSON object a line, so that a run can continue."""
 
 import json
 import pathlib
 
 
 class Store:
-    """The first line says which run it is; another one's results are not mixed in."""
+    """The first line describes the run. A file of a different run is refused."""
 
     def __init__(self, path: pathlib.Path, run: dict, fresh: bool, again=()) -> None:
         self.path = path
@@ -29,12 +29,12 @@ class Store:
             changed = [k for k in run if before.get(k) != run[k]]
             raise SystemExit(
                 f"{self.path} holds a run with another {', '.join(changed)}: "
-                "give --fresh to begin anew, or --out another directory"
+                "delete it with --fresh, or choose another directory with --out"
             )
         for line in lines[1:]:
             try:
                 record = json.loads(line)
-            except json.JSONDecodeError:  # cut short as it was written
+            except json.JSONDecodeError:  # the run was killed while it wrote this line
                 continue
             self.records[record["key"]] = record
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""A worker: told the key of an entry a line, says what becomes of it, a JSON object a
-line. What dies here is an entry's result and nobody else's."""
+"""A worker process: reads an order with the key of an entry from each line of its input,
+and prints the results as one JSON object a line. A crash here affects one entry only."""
 
 import faulthandler
 import hashlib
@@ -15,7 +15,8 @@ import warnings
 
 
 def build_of(module) -> str:
-    """Another one for every change of its package's files: a version is not enough."""
+    """A hash over the files of the module's package: its version may not change when the
+    files do."""
     places = getattr(module, "__path__", None) or [module.__file__]
     digest = hashlib.sha256()
     for place in map(pathlib.Path, places):
@@ -65,7 +66,7 @@ class Worker:
         )
 
     def entry(self, key: str, done: list) -> bool:
-        """False if the device is not fit for more."""
+        """Runs the checks of an entry; false if the device no longer works."""
         checks = self._checks(key)
         for name in checks.names():
             if name in done:
@@ -110,7 +111,7 @@ class Worker:
 
 
 def main(options: str) -> int:
-    # Whatever libraries print must not come between the lines.
+    # Libraries may print to standard output: send this to standard error.
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     faulthandler.enable()
@@ -128,5 +129,5 @@ def main(options: str) -> int:
         say(end=order["key"], healthy=healthy)
         if not healthy:
             break
-    # Nothing that the device does at exit is an entry's result.
+    # Exit without destructors: a crash there is no entry's result.
     os._exit(0)
