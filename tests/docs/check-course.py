@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Render the course from the present code, and test the renderer.
+"""Renders the course from the present code, and tests the renderer.
 
 usage: check-course.py    (in the checkout)
 """
@@ -34,7 +34,7 @@ LONG = "begin\n" + "line\n" * 60 + "end\n"
 
 
 def refused(action, reason) -> list[str]:
-    """Return no error if action fails for this reason."""
+    """Errors, unless action fails with this reason."""
     try:
         action()
     except build.Problem as problem:
@@ -88,7 +88,7 @@ def check_commands() -> list[str]:
 
 
 def check_pages(directory: pathlib.Path) -> list[str]:
-    """Check that every chapter renders and has a command to run."""
+    """Errors, unless every chapter renders, has a command, and is in the contents."""
     wrong = []
     try:
         build.render_all(directory)
@@ -96,7 +96,7 @@ def check_pages(directory: pathlib.Path) -> list[str]:
         return [str(problem)]
     for page in build.chapters():
         if page.name != "README.md" and not build.commands(page.read_text()):
-            wrong.append(f"{page.name} has nothing to run")
+            wrong.append(f"{page.name} has no command to run")
         if page.name not in (build.COURSE / "README.md").read_text() + "README.md":
             wrong.append(f"{page.name} is not in the table of contents")
     return wrong

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Compare docs/specs/openreg.rst with the headers, in both directions.
+"""Compares docs/specs/openreg.rst with the headers, in both directions.
 
-A table of the manual must have every constant, register, struct layout and VECTOR
-instruction of the headers, with the right numbers. Every name in the manual must exist
-in the headers. The script also checks the bytes of the worked example. It asks the
-compiler for all values and layouts.
+A table of the manual must list every constant, register, struct layout and VECTOR
+instruction of the headers with the right numbers. Every name in the manual must exist in
+the headers. The bytes of the worked example must match its description. The numbers of
+the headers come from the compiler.
 
 usage: check-manual.py [MANUAL]    (in the checkout; CC names the compiler)
 """
@@ -39,7 +39,7 @@ class Report:
         for name in sorted(headers - manual):
             self.check(False, f"{what} {name} is missing from the manual")
         for name in sorted(manual - headers):
-            self.check(False, f"{what} {name} of the manual is in no header")
+            self.check(False, f"{what} {name} of the manual is not in the headers")
         self.checks += len(manual & headers)
 
 
@@ -48,7 +48,7 @@ def without_comments(text):
 
 
 def constant_names(text):
-    """Return object-like macros with a value, and all enumerators."""
+    """The names of object-like macros with a value, and of all enumerators."""
     text = without_comments(text).replace("\\\n", " ")
     names = re.findall(r"^#define (OPENREG_\w+)[ \t]+\S", text, flags=re.M)
     for body in re.findall(r"enum \w+ \{(.*?)\}", text, flags=re.S):
@@ -57,7 +57,7 @@ def constant_names(text):
 
 
 def struct_fields(text):
-    """Return {struct: [field path]}; a named inner struct counts as a struct."""
+    """{struct: [field path]}. A named inner struct also counts as a struct of its own."""
     structs = {}
     text = re.sub(r"^#.*?(?<!\\)$", "", without_comments(text), flags=re.S | re.M)
     for name, body in re.findall(r"\nstruct (\w+) \{(.*?)\n\};", text, flags=re.S):
@@ -85,8 +85,9 @@ def compile_and_run(source):
     return [line.split("\t") for line in out.stdout.splitlines()]
 
 
-def ask_compiler(names, structs):
-    """Return values of constants, layouts of structs, and the VECTOR table."""
+def read_with_compiler(names, structs):
+    """The values of constants, the layouts of structs, and the VECTOR table, printed by a
+    compiled program."""
     lines = ["#include <stddef.h>", "#include <stdio.h>", "#include <stdint.h>",
              '#include "openreg_regs.h"', '#include "vector_ops.h"',
              "#define V(op, name, types, form, text) \\",
@@ -111,7 +112,7 @@ def register_access(text):
     access = dict(re.findall(r"#define OPENREG_REG_(\w+)\s+0x\w+\s*/\* (R[OW]64|R[OW])\b",
                              text))
     for name in re.findall(r"#define OPENREG_REG_(STAT_\w+)", text):
-        access[name] = "RO64"  # by the heading of the block
+        access[name] = "RO64"  # as the comment above these registers says
     return access
 
 
@@ -120,7 +121,7 @@ def cells(line, columns):
 
 
 def manual_tables(lines):
-    """Return simple tables as (title of the table directive or "", [[cell]])."""
+    """The simple tables, as (title of the table directive or "", rows of cells)."""
     tables, title, bars, rows, columns = [], "", 0, [], []
     for line in lines:
         found = re.match(r"\.\. table:: (.*)", line)
@@ -139,7 +140,7 @@ def manual_tables(lines):
             row = cells(line, columns)
             if row[0]:
                 rows.append(row)
-            else:  # the last cell continues
+            else:  # a continuation line of the last cell
                 rows[-1][-1] += " " + row[-1]
     return tables
 
@@ -155,10 +156,10 @@ def check_constants(report, tables, values):
             continue
         for name, value, meaning in rows[1:]:
             name = unquote(name)
-            report.check(name not in seen, f"{name} occurs twice in the manual")
+            report.check(name not in seen, f"the manual lists {name} twice")
             report.check(bool(meaning), f"{name} has no meaning")
             seen[name] = int(value, 0)
-    # These constants have their own tables.
+    # Registers and VECTOR's constants have their own tables.
     wanted = {name: value for name, value in values.items()
               if not re.match(r"OPENREG_(REG_|V_|VFORM_|VTYPES_)", name)}
     report.same_keys("constant", set(seen), set(wanted))
@@ -217,13 +218,13 @@ def check_vector(report, tables, wanted):
 
 
 def check_names(report, text, names):
-    """Check that every name in the text exists."""
+    """Checks that every OPENREG_ name in the manual's text exists."""
     for name in sorted(set(re.findall(r"\bOPENREG_\w+", text))):
-        report.check(name in names, f"{name} of the manual is in no header")
+        report.check(name in names, f"{name} of the manual is not in the headers")
 
 
 def example_packet():
-    """Build the add packet from its description in the manual."""
+    """The addition that the manual describes, built from its description."""
     def address(segment, offset):
         return 0x9f << 55 | segment << 38 | offset
 
@@ -254,7 +255,7 @@ def main():
              if not name.endswith("_H") and name not in
              ("OPENREG_ADDR", "OPENREG_OP")]
     structs = struct_fields(text)
-    answer = ask_compiler(names, structs)
+    answer = read_with_compiler(names, structs)
     values = {row[1]: int(row[2]) for row in answer if row[0] == "c"}
     sizes = {row[1]: int(row[2]) for row in answer if row[0] == "s"}
     layout = {name: {} for name in structs}

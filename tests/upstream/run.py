@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Run PyTorch's own device tests on the card, and compare failures with the CPU.
+"""Runs PyTorch's own device tests on the card, and repeats failed cases on the CPU.
 
-Each file runs in its own process. A crash or hang is the result of the running case; the
-other cases then run in a new process. A new run continues where the last one stopped.
+Every file runs in its own process. A crash or a hang becomes the result of the case that
+was running, and a new process runs the remaining cases. An interrupted run continues when
+it is started again.
 """
 
 import argparse
@@ -27,20 +28,20 @@ FAILED = ("failed", "crash", "hang")
 def arguments():
     p = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     p.add_argument("--tests", required=True, help="PyTorch's test/ folder")
-    p.add_argument("--out", required=True, type=pathlib.Path, help="folder of the results")
+    p.add_argument("--out", required=True, type=pathlib.Path, help="directory for the results")
     p.add_argument("--lists", default=HERE, type=pathlib.Path, help=argparse.SUPPRESS)
     p.add_argument("--quick", action="store_true", help="run only the cases of make test")
-    p.add_argument("--files", help="run these of files.txt: test_view_ops,nn/test_pooling")
+    p.add_argument("--files", help="run only these of files.txt: test_view_ops,nn/test_pooling")
     p.add_argument("--jobs", type=int, default=2, help="processes at a time (%(default)s)")
-    p.add_argument("--timeout", type=int, default=600, help="seconds a case (%(default)s)")
-    p.add_argument("--report", type=pathlib.Path, help="write the Markdown table to this file")
+    p.add_argument("--timeout", type=int, default=600, help="seconds per case (%(default)s)")
+    p.add_argument("--report", type=pathlib.Path, help="write the table as Markdown to this file")
     p.add_argument("--again", action="store_true", help="run failed cases again")
-    p.add_argument("--fresh", action="store_true", help="drop earlier results")
+    p.add_argument("--fresh", action="store_true", help="delete earlier results first")
     return p.parse_args()
 
 
 def build_id(tests) -> str:
-    """Return an id of all files that results depend on."""
+    """A hash over the files on which the results depend."""
     digest = hashlib.sha256(str(tests).encode())
     for place in os.environ.get("PYTHONPATH", "").split(":"):
         for path in sorted(pathlib.Path(place).rglob("*") if place else []):
@@ -55,7 +56,7 @@ def build_id(tests) -> str:
 
 
 def wanted(args) -> dict:
-    """Return {file: number of cases, 0 for all}, the longest file first."""
+    """{file: number of cases, 0 for all}, the longest file first."""
     files = {}
     for line in (args.lists / "files.txt").read_text().splitlines():
         fields = line.partition("#")[0].split()
@@ -91,7 +92,7 @@ class File:
         for line in self.path.read_text().splitlines():
             try:
                 record = json.loads(line)
-            except ValueError:  # the run was stopped while it wrote the line
+            except ValueError:  # the process was killed while it wrote this line
                 continue
             if "cases" in record:
                 self.cases, ended = record["cases"], False
@@ -117,7 +118,7 @@ class File:
             out.write("\n" + json.dumps(record) + "\n")
 
     def once(self) -> bool:
-        """Run one process; return True if it has reached its end."""
+        """Runs one process; true if it finished all cases, or cannot run at all."""
         request = {
             "tests": self.args.tests,
             "file": self.name,
@@ -138,24 +139,24 @@ class File:
                 text=True,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                start_new_session=True,  # Ctrl-C only reaches run.py; its workers end with it
+                start_new_session=True,  # Ctrl-C interrupts only this process; see PDEATHSIG
             ).returncode
             log.seek(max(0, log.seek(0, 2) - 20000))
-            said = log.read().partition("\nExtension modules:")[0][-3000:]
+            output = log.read().partition("\nExtension modules:")[0][-3000:]
         if self.read():
             return True
         if self.running:
-            hang = "Timeout (" in said
+            hang = "Timeout (" in output
             error = f"more than {self.args.timeout} s" if hang else f"exit status {status}"
             self.add(
                 case=self.running,
                 status="hang" if hang else "crash",
                 seconds=self.args.timeout if hang else 0,
-                error=f"{error}: {said}",
+                error=f"{error}: {output}",
             )
             self.read()
         elif len(self.records) == before:
-            self.add(case="(the file)", status="crash", seconds=0, error=said)
+            self.add(case="(the file)", status="crash", seconds=0, error=output)
             self.read()
             return True
         return False
@@ -166,7 +167,7 @@ class File:
 
 
 def run_file(args, name, sample, expected) -> dict:
-    """Run a file on the card, and its unexpected failures on the CPU as well."""
+    """Runs the file on the card, and its unexpected failures on the CPU as well."""
     card = File(args, name, "openreg", sample)
     if args.again:
         card.forget(FAILED)
@@ -212,7 +213,7 @@ def main() -> int:
             for done in concurrent.futures.as_completed([pool.submit(one, n) for n in files]):
                 done.result()
         except KeyboardInterrupt:
-            print("interrupted; run the same command again to continue", flush=True)
+            print("interrupted; run the same command to continue", flush=True)
             os._exit(130)
     whole = {name for name in files if files[name] == 0}
     results = {name: results[name] for name in files}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Names that PyTorch's tests of another version use and this torch no longer has."""
+"""Supplies names that PyTorch's tests of another version import and this torch lacks."""
 
 import importlib
 import os
@@ -9,7 +9,7 @@ import types
 import torch
 from torch.testing._internal import common_device_type as device_type
 
-# For each module: names of older versions, and their replacements.
+# {module: function that returns the old names of the module with their values}
 NAMES = {
     "torch.testing._internal.common_cuda": lambda module: {
         "tf32_is_not_fp32": lambda: False,
@@ -32,7 +32,8 @@ NAMES = {
 
 
 def install(device, text):
-    """Add the names of those modules that occur in `text`, a test file's source."""
+    """Supplies the names for a test file with this text. Imports only modules that occur in
+    the text, since imports take time."""
     for path, names in NAMES.items():
         if path in text:
             module = importlib.import_module(path)
@@ -40,11 +41,11 @@ def install(device, text):
                 if not hasattr(module, name):
                     setattr(module, name, value)
     if device != "cpu":
-        # The old name of upstream's example backend.
+        # The example backend in the tests' version of PyTorch; upstream has renamed it.
         sys.modules["pytorch_openreg"] = example = types.ModuleType("pytorch_openreg")
         example.NUM_DEVICES = torch.openreg.device_count()
-        # Else the first class of each file would get the name "privateuse1".
+        # Otherwise the first class of each file would be named "privateuse1".
         device_type.PrivateUse1TestBase.setUpClass()
-    # Older tests do not restore TF32, which newer torch reports as a failure.
+    # Older tests do not restore TF32. Newer torch would count this as a failure.
     os.environ["PYTORCH_DISABLE_FP32_PRECISION_LEAK_CHECK"] = "1"
     os.environ["PYTORCH_TESTING_DEVICE_ONLY_FOR"] = device.replace("openreg", "privateuse1")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Test the runner itself, with cases that end in every possible way."""
+"""Tests the runner with cases that end in every possible way."""
 
 import json
 import pathlib
@@ -64,11 +64,11 @@ def test_reasons(first):
     assert "Fatal Python error: Aborted" in found["crashes_openreg"]["error"]
 
 
-def test_what_is_new_or_stale_is_red(first):
+def test_new_failures_and_stale_entries_fail_the_run(first):
     done = first[1]
     assert done.returncode == 1
     failed = [line.split(": ") for line in done.stdout.splitlines() if line.startswith("FAILED")]
-    assert sorted((name.removeprefix("FAILED test_fake:"), said) for name, said, *_ in failed) == [
+    assert sorted((name.removeprefix("FAILED test_fake:"), text) for name, text, *_ in failed) == [
         ("TestFake.test_fails_in_a_subtest_openreg", "failed"),
         ("TestFake.test_hangs_openreg", verdict.STALE),
         ("TestFake.test_hangs_openreg", "hang"),
@@ -77,8 +77,8 @@ def test_what_is_new_or_stale_is_red(first):
     assert done.stdout.splitlines()[-1].startswith("4 passed, 4 failed, 1 skipped in ")
 
 
-def test_goes_on(first):
-    """A second run skips finished cases, and runs a case whose record is cut off."""
+def test_interrupted_run_continues(first):
+    """Finished cases do not run again; an unfinished case does."""
     out, _ = first
     (path,) = out.glob("*/test_fake.openreg.jsonl")
     lines = path.read_text().splitlines()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Judge results: the list of expected failures, the table, the closing line."""
+"""Judges the results: the list of expected failures, the table, the last line."""
 
 import collections
 import datetime
@@ -11,11 +11,11 @@ import tomllib
 FAILED = ("failed", "crash", "hang")
 CPU = "fails on the CPU too"
 NEW = "new"
-STALE = "no longer fails like this; update tests/upstream/expected.toml"
+STALE = "no longer fails this way, correct tests/upstream/expected.toml"
 
 
 class Expected:
-    """expected.toml: groups of cases, with the reason and the error of their failure."""
+    """expected.toml: groups of cases with the reason for their failure, and their error."""
 
     def __init__(self, path):
         self.groups = tomllib.loads(path.read_text()).get("group", [])
@@ -33,7 +33,7 @@ class Expected:
         return None
 
     def unused(self, results, whole) -> list:
-        """Return the patterns of completely run files that match no failure any more."""
+        """The patterns that match no failure, of the files that ran completely."""
         return [
             pattern
             for group in self.groups
@@ -43,7 +43,7 @@ class Expected:
 
 
 def judge(expected, file, record):
-    """Set the reason of a failed record."""
+    """Sets the reason of a failed record."""
     if record["status"] in FAILED:
         there = CPU if record.get("cpu") in FAILED else NEW
         record["reason"] = expected.reason(file, record) or there
@@ -62,7 +62,7 @@ def line(name, records) -> str:
     n = counts(records)
     return (
         f"{name}: {n['passed']} passed, {n['new']} failed, {n['skipped']} skipped,"
-        f" {n['expected']} fail as expected, {n['cpu']} on the CPU too"
+        f" {n['expected']} fail as expected, {n['cpu']} fail on the CPU too"
     )
 
 
@@ -72,7 +72,7 @@ def report(results, tests) -> str:
     version = (pathlib.Path(tests).parent / "version").read_text().strip()
     text = [
         "<!-- SPDX-License-Identifier: MIT -->",
-        "<!-- Written by `make upstream-tests`. -->",
+        "<!-- `make upstream-tests` wrote this file. -->",
         "",
         "# PyTorch's own device tests on openreg",
         "",
@@ -104,7 +104,8 @@ def row(name, n) -> str:
 
 
 def short(cases) -> list:
-    """Return one line for each test; its cases differ only behind the device's name."""
+    """One line per test, with the number of its cases. The names of the cases of one test
+    differ after the device's name."""
     tests = collections.Counter(case.partition("_openreg")[0] for case in cases)
     return [test + (f" ({n})" if n > 1 else "") for test, n in sorted(tests.items())]
 

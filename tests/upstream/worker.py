@@ -5,8 +5,8 @@ Standard input has a JSON object: "tests" (the folder), "file", "device" ("openr
 "cpu"), "sample" (number of cases, 0 for all), "only" (or null), "done" (cases to skip),
 "timeout" (seconds a case) and "out" (the file to append to).
 
-A case that takes too long ends the process, as a crash does. The line {"start": CASE} is
-then the last one, and standard error has the stack.
+A case that takes too long ends the process, like a crash. The last line is then
+{"start": CASE}, and standard error has the stack.
 """
 
 import ctypes
@@ -33,7 +33,7 @@ def describe(err) -> str:
 
 
 def case_name(test) -> str:
-    """Return the name of a case; only the device's name differs between devices."""
+    """CLASS.METHOD, without the device in CLASS; METHOD contains the device's name."""
     device = getattr(test, "device_type", "")
     return f"{type(test).__name__.removesuffix(device.upper())}.{test._testMethodName}"
 
@@ -94,7 +94,7 @@ class Result(unittest.TestResult):
 
 
 def settle(device):
-    """Make all streams idle for the next case, also after faults of this one."""
+    """Leaves idle streams, device 0 and an empty cache for the next case."""
     if device == "cpu":
         return
     import torch
@@ -156,7 +156,7 @@ def main():
         unittest.TestSuite(left).run(result)
         result.emit(end=True)
         result.out.close()
-        os._exit(0)  # do not test torch's own exit
+        os._exit(0)  # skip torch's shutdown, which is not under test
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Cases for test_run.py in PyTorch's style: one for every way in which a case can end."""
+"""Cases for test_run.py in the form of PyTorch's tests: one for each way to end."""
 
 import os
 import time
