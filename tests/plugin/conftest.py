@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The suite wants two cards that are not slow: scripts/suite plugin."""
+"""Fixtures of the plugin's tests, which need two cards of normal speed (scripts/suite
+plugin)."""
 
 import contextlib
 import multiprocessing
@@ -15,12 +16,13 @@ import torch
 
 
 def serve(ours, requests):
-    """Runs what it is sent in forks of a process that has used no card yet."""
+    """Runs each piece of code that it receives in a fork of a process that has used no
+    card yet."""
     ours.close()
     while True:
         try:
             code, output = requests.recv()
-        except EOFError:  # the tests have ended, or died
+        except EOFError:  # the test process has exited
             return
         pid = os.fork()
         if pid == 0:
@@ -37,7 +39,7 @@ def serve(ours, requests):
 
 def pytest_addoption(parser):
     parser.addoption(
-        "--cases", type=int, help="so many cases of each test, evenly spaced, at most"
+        "--cases", type=int, help="run at most so many cases of each test, evenly spaced"
     )
 
 
@@ -60,10 +62,10 @@ def pytest_collection_modifyitems(config, items):
 def pytest_configure(config):
     config.addinivalue_line(
         "markers",
-        "native: the same on any card; slow where the processor is emulated",
+        "native: has the same result on every card, and is slow on an emulated processor",
     )
     config.forks, theirs = multiprocessing.Pipe()
-    # A process of multiprocessing's would forget what Python does at its end.
+    # Use os.fork(): a multiprocessing.Process would drop Python's atexit functions.
     config.fork_server = os.fork()
     if config.fork_server == 0:
         try:
@@ -95,17 +97,17 @@ def settled():
 
 @pytest.fixture
 def gate():
-    """A context in which the current stream stands still; it goes on after."""
+    """A context that blocks the current stream until its end."""
     return packets.Gate()
 
 
 @pytest.fixture
 def run_forked(request, tmp_path):
     """
-    Runs code in a process that has torch, but has not used a card; returns its
-    standard output. That is as good as a Python of its own where how that begins does
-    not matter, and takes no seconds on an emulated processor. It ends at once, unless
-    the code calls Py_Exit().
+    Runs code in a fork that has imported torch but used no card; returns its standard
+    output. Prefer it to run_python unless the test is about the start of Python: it saves
+    the seconds of a start on an emulated processor. The fork skips Python's shutdown,
+    unless the code calls Py_Exit().
     """
 
     def run(code: str) -> str:
@@ -123,7 +125,7 @@ def run_forked(request, tmp_path):
 
 @pytest.fixture
 def run_python():
-    """Runs code in a Python of its own; returns its standard output."""
+    """Runs code in a new Python process; returns its standard output."""
 
     def run(code: str, status: int = 0, **env: str) -> str:
         done = subprocess.run(

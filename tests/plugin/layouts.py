@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Compares the layout of every operator's results with that of core's meta function."""
+"""Compares the layout of an operator's results with that of core's meta function."""
 
 import torch
 from torch._subclasses.fake_tensor import (
@@ -12,9 +12,10 @@ from torch.utils._pytree import tree_leaves, tree_map, tree_map_only
 
 aten = torch.ops.aten
 
-# Core's fake mode refuses or replaces the first two itself. The last result of the
-# next one is a buffer for a backward on the CPU. The FFT runs on the CPU, and has its
-# layout, where the meta function has that of cuFFT.
+# Operators whose results have no layout to compare with:
+# - core's fake mode refuses or replaces lift_fresh and lift_fresh_copy itself;
+# - the last result of log_sigmoid_forward is a buffer for a backward on the CPU;
+# - the FFT runs on the CPU and has the CPU's layout, but the meta function cuFFT's.
 WITHOUT_META = {
     aten.lift_fresh.default,
     aten.lift_fresh_copy.default,
@@ -31,7 +32,7 @@ TAGS_WITHOUT_META = {
 
 
 def layout(t: torch.Tensor):
-    """Strides of the dimensions that are more than one element long."""
+    """The strides of the dimensions with more than one element."""
     if t.layout != torch.strided:
         return t.layout
     if t.numel() == 0:
@@ -48,8 +49,7 @@ def describe(value) -> str:
 
 
 class Layouts(TorchDispatchMode):
-    """Collects the calls whose results differ from their meta function's, or from the
-    CPU's where core has no meta function."""
+    """Collects the operators whose results differ in layout from their meta function's."""
 
     def __init__(self):
         super().__init__()
@@ -80,7 +80,7 @@ class Layouts(TorchDispatchMode):
         want = error = None
         try:
             want = self.expected(func, args, kwargs)
-        except Exception as e:  # noqa: BLE001 # the card has to raise, too
+        except Exception as e:  # noqa: BLE001 # the card must raise too
             error = e
         got = func(*args, **kwargs)
         if error is not None:
@@ -92,7 +92,7 @@ class Layouts(TorchDispatchMode):
     def compare(self, func, args, kwargs, got, want):
         self.calls += 1
         if len(got) != len(want):
-            self.note(func, args, kwargs, f"{len(got)} results and not {len(want)}")
+            self.note(func, args, kwargs, f"{len(got)} results, not {len(want)}")
             return
         for g, w in zip(got, want):
             if not isinstance(g, torch.Tensor) or not isinstance(w, torch.Tensor):
@@ -125,7 +125,7 @@ VARIANTS = [lambda t: t, transposed, channels_last, expanded]
 
 
 def to_card(t):
-    """The same values and strides."""
+    """A copy on the card with the same values and strides."""
     if not isinstance(t, torch.Tensor):
         return torch.device("openreg") if t == "cpu" or isinstance(t, torch.device) else t
     if t.layout != torch.strided or t.is_nested:
@@ -146,7 +146,7 @@ def strides(tree):
 
 
 def variants(sample):
-    """The sample's arguments with all tensors, and with the first one, laid out anew."""
+    """The sample's arguments in every layout of VARIANTS: of all tensors, or of the first."""
     given = (sample.input, *sample.args), sample.kwargs
     first = next((t for t in tree_leaves(given) if isinstance(t, torch.Tensor)), None)
     seen = set()
@@ -165,8 +165,8 @@ def variants(sample):
 
 
 def differences(op, dtype, samples: int) -> dict[str, str]:
-    """What the operator calls, forward and backward, for so many of its samples, whose
-    results are not laid out as core's meta functions say."""
+    """The operators that op calls, forward and backward, whose results differ in layout
+    from core's meta functions. Runs at most so many of op's samples."""
     differentiable = op.supports_autograd and dtype.is_floating_point
     inputs = list(op.sample_inputs("cpu", dtype, requires_grad=differentiable))
     found = {}
@@ -180,7 +180,7 @@ def differences(op, dtype, samples: int) -> dict[str, str]:
                         gradients(out, (args, kwargs))
             except torch.AcceleratorError:
                 raise
-            except Exception:  # noqa: S110 # a refusal is another test's matter
+            except Exception:  # noqa: S110 # other tests check what the card refuses
                 pass
             found = mode.differences | found
     return found

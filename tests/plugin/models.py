@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Models as people write them, tiny, and without dropout, which would draw other
-numbers on the card.
-"""
+"""Typical models in a small size, without dropout: the card would draw other numbers than
+the CPU."""
 
 from typing import Callable, NamedTuple
 
@@ -141,8 +140,8 @@ def pictures(height: int, width: int) -> torch.Tensor:
 def resnet18() -> Case:
     from torchvision.models import resnet18
 
-    # It is deep, and at the others' rate of AdamW the third losses of the CPU in f32 and in
-    # f64 differ by 2.5e-3.
+    # A lower rate than the other models: the network is deep. At their AdamW rate, the
+    # CPU's third losses in f32 and in f64 differ by 2.5e-3.
     return Case(
         lambda: resnet18(num_classes=5), picture_loss, (pictures(40, 40), torch.tensor([1, 3])),
         sgd_rate=0.01, adam_rate=1e-4,
@@ -150,7 +149,7 @@ def resnet18() -> Case:
 
 
 class UNet(nn.Module):
-    """One floor down and up again, with the way around it."""
+    """A U-Net with one level and its skip connection."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -160,8 +159,8 @@ class UNet(nn.Module):
 
     @staticmethod
     def floor(inputs: int, outputs: int) -> nn.Sequential:
-        # A bias before BatchNorm has a gradient of nothing but rounding errors, of which
-        # Adam makes whole steps; the running mean would keep them.
+        # No bias: before BatchNorm its gradient consists of rounding errors, of which Adam
+        # makes full steps. The running mean would keep these.
         return nn.Sequential(
             nn.Conv2d(inputs, outputs, 3, padding=1, bias=False), nn.BatchNorm2d(outputs), nn.ReLU(),
             nn.Conv2d(outputs, outputs, 3, padding=1), nn.GroupNorm(2, outputs), nn.SiLU(),

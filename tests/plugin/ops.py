@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the operators' tests share: the same call on the CPU and on the card."""
+"""Helpers of the operators' tests: run the same call on the CPU and on the card."""
 
 import contextlib
 
@@ -11,7 +11,7 @@ ALL = [*FLOATS, *INTS, torch.bool]
 
 
 def values(*size: int, dtype=torch.float32, low=-4.0, high=4.0, seed=0) -> torch.Tensor:
-    """The same values in every run, spread over the range."""
+    """Values spread over the range, the same in every run."""
     generator = torch.Generator().manual_seed(seed)
     numbers = torch.rand(size, generator=generator, dtype=torch.float64)
     numbers = numbers * (high - low) + low
@@ -23,7 +23,8 @@ def values(*size: int, dtype=torch.float32, low=-4.0, high=4.0, seed=0) -> torch
 
 
 def to_card(value):
-    """Tensors with their strides; lists and tuples of them; the rest as it is."""
+    """Copies tensors, also in lists and tuples, to the card with their strides. Returns
+    any other value unchanged."""
     if isinstance(value, torch.Tensor):
         copy = torch.empty_strided(
             value.size(), value.stride(), dtype=value.dtype, device="openreg"
@@ -48,7 +49,7 @@ def as_list(value):
 
 @contextlib.contextmanager
 def no_fallback():
-    """A call that would leave the card is an error."""
+    """A context in which a fallback to the CPU is an error."""
     before = torch.openreg.set_fallback("error")
     try:
         yield
@@ -57,7 +58,7 @@ def no_fallback():
 
 
 def check(function, *args, **tolerance) -> None:
-    """function(*args) gives the same on the card, which runs all of it."""
+    """function(*args) has the same result on the card as on the CPU, without fallbacks."""
     want = function(*args)
     with no_fallback():
         got = function(*(to_card(a) for a in args))
@@ -67,7 +68,8 @@ def check(function, *args, **tolerance) -> None:
 
 
 def with_gradients(function):
-    """Outputs and the gradients of all floating-point and complex inputs."""
+    """A function that returns the outputs, and the gradients of all floating-point and
+    complex inputs."""
 
     def differs(a):
         return torch.is_tensor(a) and (a.is_floating_point() or a.is_complex())

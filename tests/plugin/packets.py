@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Packets as bytes, right ones and wrong ones (uapi/openreg_isa.h)."""
+"""Builds packets as bytes, valid and invalid ones (uapi/openreg_isa.h)."""
 
 import struct
 
@@ -12,7 +12,7 @@ F32, I64, U8 = 1, 9, 6
 
 
 def packet(opcode, sizes=(), operands=(), imms=(), instrs=b"", cookie=0, arg=b""):
-    """operands: (address, dtype, strides) each; instrs: packed already."""
+    """operands: a list of (address, dtype, strides); instrs: packed bytes."""
     body = struct.pack(
         "<4B4sQ", len(sizes), len(operands), len(imms), len(instrs) // 8, arg, 0
     )
@@ -36,8 +36,8 @@ def wait_ge(address, value):
 
 def launched(work):
     """
-    How many packets device 0 runs for work(), without the NOPs at a ring's end, which
-    come when they come.
+    The number of packets that device 0 runs for work(). Does not count NOPs that pad the
+    end of the ring, since their number depends on the position in the ring.
     """
 
     def count():
@@ -51,9 +51,9 @@ def launched(work):
 
 
 class Gate:
-    """Holds the current stream of a device back until the context ends."""
+    """A context that blocks the current stream of a device until its end."""
 
-    closed = []  # those that a failed test has left
+    closed = []  # gates that are still closed; the fixture settled() opens them
 
     def __init__(self, index=0):
         self.index = index
@@ -77,9 +77,9 @@ NO_SEGMENT = (0x9F << 55) | (8000 << 38)
 
 
 def stuck(bad, *chain):
-    """Stands streams behind a fault of bad, each behind the one before.
+    """Makes the stream bad fault, with each stream of chain waiting for the one before.
 
-    What it returns lets them go on.
+    Returns the function that resets the device, so that the streams continue.
     """
     gate = Gate()
     with torch.openreg.stream(bad):

@@ -39,7 +39,7 @@ def test_peak():
 
 @pytest.mark.parametrize("size", [1, 512, 700_000, 3 * MIB, 30 * MIB])
 def test_reuse(size):
-    """The same stream gets the same block at once, and nothing new is taken."""
+    """The same stream gets the freed block at once, without new memory."""
     a = bytes_tensor(size)
     where = a.data_ptr()
     taken = torch.openreg.memory_stats()["num_device_alloc"]
@@ -66,7 +66,7 @@ def test_split_and_merge():
     del parts[1], parts[2]
     stats = torch.openreg.memory_stats()
     assert stats["inactive_split_bytes.all.current"] == split + 8 * MIB
-    # Only parts that have merged are as large as two, and as all of them.
+    # Only merged parts are large enough for an allocation of two parts, and of all.
     del parts[1]
     assert bytes_tensor(9 * MIB).data_ptr() == parts[0].data_ptr() + 4 * MIB
     del parts
@@ -79,7 +79,7 @@ def test_split_and_merge():
 
 
 def test_random_sizes_stay_disjoint():
-    """Many sizes in a fixed disorder; contents tell whether blocks overlap."""
+    """Many sizes in a fixed random order. Each block is filled, so an overlap shows."""
     live, state = [], 12345
     for step in range(300):
         state = (state * 1103515245 + 12345) % 2**31
@@ -95,14 +95,14 @@ def test_random_sizes_stay_disjoint():
         assert t[:1].item() == value and t[-1:].item() == value
 
 
-def test_empty_cache_gives_back():
+def test_empty_cache_frees_memory():
     free, total = torch.openreg.mem_get_info()
     a = bytes_tensor(64 * MIB)
     assert torch.openreg.mem_get_info()[0] <= free - 64 * MIB
     del a
     assert torch.openreg.mem_get_info()[0] <= free - 64 * MIB
     torch.openreg.empty_cache()
-    # The driver gives memory back when the card has let go of it.
+    # The driver frees memory only after the card has released the segment.
     deadline = time.monotonic() + 30
     while torch.openreg.mem_get_info()[0] < free and time.monotonic() < deadline:
         time.sleep(0.01)
@@ -129,7 +129,7 @@ def test_out_of_memory():
     assert torch.arange(3.0).to(DEV).tolist() == [0, 1, 2]
 
 
-def test_more_than_any_card_has():
+def test_sizes_larger_than_the_card():
     ooms = torch.openreg.memory_stats()["num_ooms"]
     with pytest.raises(torch.OutOfMemoryError, match="Tried to allocate"):
         bytes_tensor((1 << 38) + 1)
@@ -173,7 +173,7 @@ def test_streams_have_their_own_blocks():
 
 
 def test_record_stream():
-    """A block in use on another stream is not handed out before that is done."""
+    """A block that another stream uses is not reused before that stream is done."""
     side = torch.openreg.Stream()
     gate = torch.openreg.Stream()
     x = torch.arange(1 << 14)
@@ -211,7 +211,7 @@ def test_accelerator_sees_the_same():
 
 
 def test_new_memory_of_another_process_is_zero(run_forked):
-    """What one process left in device memory, the next one does not see."""
+    """A process must not see the data of an earlier process in device memory."""
     t = torch.full((32 << 20,), 165, dtype=torch.uint8, device="openreg")
     torch.openreg.synchronize()
     del t
@@ -225,7 +225,7 @@ def test_new_memory_of_another_process_is_zero(run_forked):
 
 
 def in_words(size):
-    """As core writes sizes."""
+    """A size in the form in which core writes it."""
     unit, name = (2**30, "GiB") if size > 2**30 else (2**20, "MiB")
     return f"{size / unit:.2f} {name}"
 
@@ -263,7 +263,7 @@ def test_fraction_of_memory():
         with pytest.raises(torch.OutOfMemoryError, match="memory_fraction.. allows it"):
             bytes_tensor(60 * MIB)
         del a
-        # What is cached makes room before the limit is an error.
+        # The allocator frees cached blocks before it raises an error for the limit.
         b = bytes_tensor(62 * MIB)
         del b
     finally:
@@ -370,14 +370,14 @@ def test_memory_used_on_the_card():
     assert torch.openreg.get_allocator_backend() == "native"
 
 
-def test_the_cache_is_given_back_before_memory_is_out():
+def test_cache_is_freed_before_out_of_memory():
     cached = [bytes_tensor(12 * MIB) for _ in range(3)]
     del cached
     before = torch.openreg.memory_stats()
     reserved = torch.openreg.memory_reserved()
     assert reserved >= 36 * MIB
     with pytest.raises(torch.OutOfMemoryError):
-        # no more than one block may have, and the card has not so much
+        # one block may be this large, but the card does not have so much memory free
         bytes_tensor(torch.openreg.mem_get_info()[1])
     after = torch.openreg.memory_stats()
     for name in ("num_alloc_retries", "num_ooms"):
@@ -386,9 +386,9 @@ def test_the_cache_is_given_back_before_memory_is_out():
     assert torch.openreg.memory_reserved() <= reserved - 36 * MIB
 
 
-def test_a_gradient_that_another_stream_reads_is_kept(gate):
-    """Core records it there by its pointer. Its stream makes room for others when
-    backward() is over, and what reads it has not even begun."""
+def test_gradient_read_by_another_stream_is_kept(gate):
+    """Core records the use of the gradient on the other stream by its pointer. When
+    backward() returns, the gradient is freed, but its reader has not started yet."""
     ours, forward, caller = (torch.openreg.Stream() for _ in range(3))
     n, pointers = 1 << 16, []
     x = torch.ones(n, device=DEV, requires_grad=True)
@@ -472,9 +472,9 @@ for thread in threads:
         "lambda: torch.empty(3, device='openreg')",
     ],
 )
-def test_who_waits_for_the_cache_lets_python_go_on(run_forked, call):
-    """One thread gives the cache back, which waits for the card; another one has to
-    let the card go on."""
+def test_empty_cache_waits_without_the_gil(run_forked, call):
+    """empty_cache() waits for the card in one thread, while others call the allocator.
+    Meanwhile the main thread must be able to open the gate."""
     run_forked(WHILE_THE_CACHE_SLEEPS.replace("CALLS", call))
 
 

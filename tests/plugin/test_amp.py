@@ -31,7 +31,7 @@ def test_unscale(bad, dtype):
         assert got[-1].item() == (1.0 if bad is not None else before)
 
 
-def test_unscale_dimensions_that_a_packet_does_not_hold():
+def test_unscale_more_dimensions_than_a_packet_has():
     whole = values(*[4] * 8, 3)
     for bad in (False, True):
         whole[(0,) * 9] = float("inf") if bad else 1.0
@@ -82,7 +82,7 @@ def test_a_network_learns_in_half_precision(dtype):
             scales.append(scaler.get_scale())
     assert losses[-1] < losses[0] / 3
     if dtype == torch.float16:
-        assert scales[-1] < 2.0**30  # the first steps overflowed, and were left out
+        assert scales[-1] < 2.0**30  # the first steps overflowed and were skipped
 
 
 def test_attention_under_autocast():
@@ -97,7 +97,7 @@ def test_attention_under_autocast():
     assert q.grad.dtype == torch.float32
 
 
-def test_a_scale_elsewhere():
+def test_scale_on_another_device():
     grad, found = torch.ones(3, device="openreg"), torch.zeros(1, device="openreg")
     with pytest.raises(RuntimeError, match="same device"):
         torch._amp_foreach_non_finite_check_and_unscale_([grad], found, torch.tensor(0.5))

@@ -47,7 +47,7 @@ def test_autocast_default_and_state():
             assert not torch.is_autocast_enabled(DEV)
 
 
-def test_autocast_is_the_cpus():
+def test_autocast_matches_the_cpu():
     torch.manual_seed(0)
     layer = torch.nn.Linear(16, 8)
     x = torch.randn(4, 16)
@@ -100,7 +100,8 @@ def scaled_step(scaler, weight, optimizer, factor):
 
 
 def test_grad_scaler():
-    """A step with finite gradients is taken, one without is not and halves the scale."""
+    """The scaler takes a step with finite gradients. It skips one with infinite gradients,
+    and halves the scale."""
     weight = torch.nn.Parameter(torch.ones(3, device=DEV))
     optimizer = torch.optim.SGD([weight], lr=0.5)
     scaler = torch.amp.GradScaler(DEV, init_scale=1024.0, growth_interval=2)
@@ -141,7 +142,7 @@ def test_cross_entropy_of_probabilities_is_refused():
 
 
 def test_autocast_of_torchvision():
-    """float32 whatever the tensors are, as on other accelerators."""
+    """torchvision's operators run in float32 for every dtype, as on other accelerators."""
     from torchvision import ops
 
     boxes = torch.tensor([[0.0, 0, 10, 10], [1, 1, 10, 10], [20, 20, 30, 30]], device=DEV)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Every operator in the lists that torch tests its own accelerators' autocast with: the
-type that it has there, and bit for bit what it gives for arguments that were cast before.
+"""Runs every operator of the lists with which torch tests autocast on its own
+accelerators. The result must have the dtype of the list, and the same bits as for
+arguments that were cast before.
 """
 
 import pytest
@@ -9,7 +10,7 @@ from torch.testing._internal.autocast_test_lists import AutocastTestLists, TestA
 
 DEV = "openreg"
 HALVES = [torch.float16, torch.bfloat16]
-# The device's lists: what they are called, what their operators run in, where they are.
+# (the list's name, the dtype in which its operators run, the module of its operators)
 LISTS = [
     ("torch_fp16", "half", torch),
     ("torch_fp32", torch.float32, torch),
@@ -22,17 +23,17 @@ LISTS = [
     ("methods_fp32", torch.float32, None),
     ("methods_expect_builtin_promote", torch.float32, None),
 ]
-# Of one vendor's library; the others' autocast does not know them.
+# Operators of one vendor's library, which other devices' autocast does not have.
 VENDORS = {"cudnn_convolution", "cudnn_convolution_transpose"}
-# The entry for einsum fits no equation, and torch.equal refuses two types as on the CPU,
-# where CUDA's promotes.
+# Tested separately: the entry for einsum fits no equation. torch.equal refuses two dtypes,
+# as on the CPU; on CUDA it promotes them.
 OTHERWISE = {"einsum", "equal"}
-# No such methods in Python 3.
+# Methods that Python 3 no longer has.
 GONE = {"__div__"}
 
 
 def in_half(value, half: torch.dtype):
-    """The lists' arguments are of float16 only."""
+    """Arguments of the list, with half instead of float16."""
     if isinstance(value, torch.Tensor):
         return value.to(half) if value.dtype == torch.float16 else value
     if isinstance(value, (tuple, list)):
@@ -66,7 +67,7 @@ def test_list(name, kind, module, half):
 
 
 @pytest.mark.parametrize("half", HALVES)
-def test_what_the_lists_have_otherwise(half):
+def test_einsum_and_equal(half):
     x, y = torch.rand(3, 4, device=DEV), torch.rand(4, 5, device=DEV)
     with torch.autocast(DEV, dtype=half):
         assert torch.einsum("ij,jk->ik", x, y).dtype == half
@@ -81,8 +82,8 @@ def test_banned(half):
             getattr(module, op)(*args)
 
 
-def test_a_half_of_the_other_kind():
-    """Widest of a bfloat16 and a float16 there is none, and core says so."""
+def test_both_kinds_of_half():
+    """bfloat16 and float16 have no widest dtype of the two, so core raises."""
     x = torch.ones(3, dtype=torch.float16, device=DEV)
     with torch.autocast(DEV, dtype=torch.bfloat16):
         with pytest.raises(RuntimeError, match="Unexpected floating ScalarType"):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Autograd: its threads and streams, hooks, functions of one's own, second gradients."""
+"""Autograd: its threads and streams, hooks, custom functions, second gradients."""
 
 import threading
 
@@ -14,7 +14,7 @@ DEV = "openreg"
 
 
 class Cube(Function):
-    """Knows its gradient, and that one's."""
+    """x ** 3 with a backward that is differentiable itself."""
 
     @staticmethod
     def forward(ctx, x):
@@ -31,8 +31,8 @@ class Cube(Function):
 
 
 @pytest.mark.parametrize("index", [0, 1])
-def test_function_of_ones_own(index):
-    """Backward has a thread for each device, with that device current."""
+def test_custom_function(index):
+    """Core runs backward in a thread of its device, with this device current."""
     x = values(5).to(f"openreg:{index}").requires_grad_()
     with no_fallback():
         Cube.apply(x).sum().backward()
@@ -107,7 +107,7 @@ def test_checkpoint_draws_the_same_numbers():
 
 
 def test_backward_uses_the_streams_of_forward(gate):
-    """And what follows on the stream of the call waits for all of them."""
+    """The caller's stream waits for all of these streams."""
     side = torch.openreg.Stream()
     x = torch.ones(1 << 16, device=DEV, requires_grad=True)
     side.wait_stream(torch.openreg.current_stream())
@@ -139,14 +139,14 @@ def test_jacobians():
     torch.testing.assert_close(hessian.cpu(), torch.diag(6 * x))
 
 
-def test_anomalies_are_found():
+def test_anomaly_mode():
     x = torch.zeros(1, device=DEV, requires_grad=True)
     with torch.autograd.detect_anomaly(check_nan=True), pytest.warns(UserWarning):
         with pytest.raises(RuntimeError, match="SqrtBackward0.* returned nan"):
             (x.sqrt() * 0).backward()
 
 
-def test_changed_before_it_was_used():
+def test_saved_tensor_changed_before_backward():
     x = torch.ones(3, device=DEV, requires_grad=True)
     y = x.exp()
     y.add_(1)

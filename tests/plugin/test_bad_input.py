@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What is wrong is refused, by the type and the words that torch has for it, and leaves
-nothing behind: each case is tried so often that what is lost each time shows."""
+"""Bad arguments raise torch's usual type of error with torch's text, and leak nothing. Each
+case runs many times, so that a leak becomes visible."""
 
 import contextlib
 import gc
@@ -14,8 +14,9 @@ DEV = "openreg"
 TRIES = 50
 
 
-def held():
-    """What a refusal may not change: device memory, pinned memory, open files."""
+def resources():
+    """Resources in use, which a refused call must not change: device memory, pinned
+    memory, open files."""
     gc.collect()
     host = torch.openreg.host_memory_stats()
     return (
@@ -27,13 +28,13 @@ def held():
 
 @contextlib.contextmanager
 def nothing_is_lost():
-    before = held()
+    before = resources()
     yield
-    assert held() == before
+    assert resources() == before
 
 
 def refused(name, call, error=RuntimeError):
-    """The text of the error, which is of that type and no other."""
+    """The text of the error that call() raises, which must have this type."""
     try:
         call()
     except error as caught:
@@ -42,7 +43,7 @@ def refused(name, call, error=RuntimeError):
 
 
 def all_refused(cases, error=RuntimeError, words=()):
-    """cases: calls by name. Returns their texts by name."""
+    """cases: {name: call}. All calls must raise this error. Returns {name: its text}."""
     texts = {name: refused(name, call, error) for name, call in cases.items()}
     with nothing_is_lost():
         for name, call in cases.items():
@@ -69,7 +70,7 @@ OF_OPENREG = """
     memory._record_memory_history memory._snapshot device _exchange_device
     _maybe_exchange_device
 """.split()
-# What comes before the index, or by which name it goes.
+# The arguments before the index.
 BEFORE = {
     "ExternalStream": (1,),
     "caching_allocator_alloc": (1,),
@@ -122,12 +123,12 @@ def calls_with(index):
 
 @pytest.fixture
 def on_card():
-    """A card was used already."""
+    """A tensor on the card, so that the plugin is initialized."""
     return torch.zeros(1, device=DEV)
 
 
-def test_a_device_that_is_not_there(on_card):
-    """Who calls learns how many there are, if core lets the number through."""
+def test_missing_device(on_card):
+    """The error has the number of cards, if core passes the index on."""
     for index in WRONG:
         left_out = NONE_IF_NEGATIVE if index < 0 else ()
         cases = {
@@ -143,15 +144,15 @@ def test_a_device_that_is_not_there(on_card):
     assert torch.openreg.current_device() == 0
 
 
-def test_a_negative_device_means_none():
+def test_negative_device_means_none():
     for name in NONE_IF_NEGATIVE:
         of_module(torch.openreg, name, -2)
     torch.accelerator.set_device_index(-2)
     assert torch.openreg.current_device() == 0
 
 
-def test_a_device_that_torch_accelerator_does_not_have(on_card):
-    """Core has 8 bits for an index, and refuses what does not fit by its type."""
+def test_missing_device_of_torch_accelerator(on_card):
+    """Core keeps an index in 8 bits, and raises TypeError for a larger one."""
     for index in WRONG:
         for name in OF_ACCELERATOR:
             if (name, index) in NONE_OF_ACCELERATOR:
@@ -165,8 +166,9 @@ def test_a_device_that_torch_accelerator_does_not_have(on_card):
     assert torch.openreg.current_device() == 0
 
 
-def test_tensors_for_a_device_that_is_not_there(on_card):
-    """128 and more core makes negative, which does not mean the current device."""
+def test_tensors_for_a_missing_device(on_card):
+    """Core turns an index of 128 or more into a negative one. This must not mean the
+    current device."""
     for index in WRONG:
         for name, call in calls_with(index).items():
             text = refused(f"{name} {index}", call)
@@ -174,7 +176,7 @@ def test_tensors_for_a_device_that_is_not_there(on_card):
                 assert "2 cards" in text and "device_count()" in text, f"{name}: {text}"
 
 
-def test_wrong_devices_cost_nothing(on_card):
+def test_wrong_devices_leak_nothing(on_card):
     cases = {}
     for index in WRONG:
         for name in OF_OPENREG:
@@ -197,8 +199,8 @@ def test_wrong_devices_cost_nothing(on_card):
 
 
 def test_statistics_before_the_first_use(run_forked):
-    """torch.openreg refuses what is not there then, too; core's own functions have
-    nothing to tell of any device, as with torch.cuda."""
+    """Before the first use torch.openreg also refuses a missing device. Core's own
+    functions return nothing for any device, as with torch.cuda."""
     code = (
         "import torch\n"
         "for name in ('memory_stats', 'memory_allocated', 'max_memory_reserved',\n"
@@ -237,7 +239,7 @@ def test_sizes_that_overflow(on_card):
         assert "overflow" in text, f"{name}: {text}"
 
 
-def test_sizes_that_no_card_has(on_card):
+def test_sizes_larger_than_the_card(on_card):
     x = torch.ones(1, device=DEV)
     cases = {
         "empty": lambda: torch.empty(2**45, device=DEV),
@@ -252,7 +254,7 @@ def test_sizes_that_no_card_has(on_card):
     assert x.tolist() == [1]
 
 
-def test_sizes_that_are_none(on_card):
+def test_invalid_sizes(on_card):
     x = torch.ones(1, device=DEV)
     cases = {
         "empty": lambda: torch.empty(-1, device=DEV),
@@ -313,8 +315,7 @@ def test_nested_tensors(on_card):
 
 
 def mixed(E, O):
-    """Operators by name; E makes tensors on one device, O on another. A second one
-    has them the other way round."""
+    """{name: operator}. E makes tensors on one device, O on another."""
     F = torch.nn.functional
     i = lambda make: make(2).long() * 0  # noqa: E731
     b = lambda make: make(2, 2).bool()  # noqa: E731
@@ -406,7 +407,7 @@ def test_operands_of_two_devices(other, first):
         assert "openreg:0" in text and other in text, f"{name}: {text}"
 
 
-def test_what_may_be_of_two_devices():
+def test_operands_allowed_on_two_devices():
     """As with CUDA: single numbers, indices on the CPU, and copies."""
     x = torch.arange(4.0).to(DEV)
     for y in (
@@ -421,8 +422,8 @@ def test_what_may_be_of_two_devices():
     assert x.tolist() == [0, 1, 2, 9]
 
 
-def test_what_the_fallback_takes_of_two_devices():
-    """Lengths, and nothing that it would have to write."""
+def test_fallback_with_operands_of_two_devices():
+    """The fallback takes lengths on the CPU, but refuses an out= there."""
     x = torch.ones(4, dtype=torch.int64, device=DEV)
     packed = torch.nn.utils.rnn.pack_padded_sequence(
         torch.ones(3, 2, 4, device=DEV), torch.tensor([3, 1]), enforce_sorted=False
@@ -440,7 +441,7 @@ def test_what_the_fallback_takes_of_two_devices():
 
 
 def into(out):
-    """Calls by name, each with an out= that is made for it, and the shape of that."""
+    """{name: (the result's shape, a call with out=out())}"""
     x, i = torch.ones(2, 2, device=DEV), torch.zeros(2, dtype=torch.int64, device=DEV)
     return {
         "add": ((2, 2), lambda: torch.add(x, x, out=out())),
@@ -461,7 +462,7 @@ def into(out):
 
 
 def test_results_of_another_shape():
-    """Made to fit, with a warning of core's unless there was nothing in it."""
+    """The operator resizes out=. Core warns unless out= was empty."""
     for name, (shape, call) in into(lambda: torch.empty(5, device=DEV)).items():
         with pytest.warns(UserWarning, match="was resized since it had shape \\[5\\]"):
             assert call().shape == shape, name
@@ -471,8 +472,8 @@ def test_results_of_another_shape():
             assert call().shape == shape, name
 
 
-def test_results_of_another_shape_cost_nothing():
-    """What was too small goes when the result is made to fit."""
+def test_results_of_another_shape_leak_nothing():
+    """The old memory of a resized out= is freed."""
     calls = [call for _, call in into(lambda: torch.empty(3, device=DEV)).values()]
     with nothing_is_lost(), warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A machine whose cards have been taken out, or that had none."""
+"""Tests on a machine without a card: all cards were removed, or it never had one."""
 
 import pytest
 import torch
@@ -32,14 +32,14 @@ def test_torch_works():
         lambda: torch.openreg.init(),
     ],
 )
-def test_use_says_why_and_what_to_do(use):
+def test_use_raises_with_a_remedy(use):
     with pytest.raises(RuntimeError, match="no openreg card") as caught:
         use()
     for way in ("make shell", "scripts/vm --cards 1", "OPENREG_TRANSPORT=sim; make sim"):
         assert way in str(caught.value)
 
 
-def test_what_needs_no_card():
+def test_calls_that_need_no_card():
     assert torch.device("openreg").type == "openreg"
     assert torch.openreg.fallbacks() == {}
     assert torch.openreg.stats()["ops"] == 0

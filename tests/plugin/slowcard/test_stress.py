@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Streams, events and memory on cards whose engines are slow at random.
+"""Streams, events and memory on cards whose engines sleep for random times.
 
-scripts/suite sets the property (OPENREG_SIM_SLOW_US, x-slow-us). Every value is
-known from a model in Python, so that one that came too early or too late shows.
+scripts/suite sets the property x-slow-us (OPENREG_SIM_SLOW_US). A model in Python predicts
+every value, so a test fails if an engine reads a value too early or too late.
 """
 
 import random
@@ -18,7 +18,7 @@ N = 20_000
 
 @pytest.fixture
 def rng():
-    """Another sequence in each run; a failure prints where it began."""
+    """A random generator with a new seed in each run; a failure prints the seed."""
     seed = random.SystemRandom().randrange(1 << 32)
     print(f"seed {seed}")
     return random.Random(seed)
@@ -29,7 +29,7 @@ def filled(value, device=DEV):
 
 
 def values(tensors):
-    """The one value that each tensor is full of."""
+    """The single value of each tensor; all elements must be equal."""
     torch.openreg.synchronize()
     found = [t.cpu().unique().tolist() for t in tensors]
     assert all(len(f) == 1 for f in found), found
@@ -38,11 +38,11 @@ def values(tensors):
 
 @pytest.mark.parametrize("index", [0, 1])
 def test_the_card_is_slow(index):
-    """By its own clock; if it is not, the rest shows nothing."""
+    """Measured by the card's clock. On a fast card the other tests prove nothing."""
     with torch.openreg.device(index):
         x = torch.zeros(16, device=DEV)
         begin, end = (torch.openreg.Event(enable_timing=True) for _ in range(2))
-        # All of it is there when it begins.
+        # Behind the gate, so that all packets are queued when the first one starts.
         with packets.Gate(index):
             begin.record()
             for _ in range(200):
@@ -53,7 +53,7 @@ def test_the_card_is_slow(index):
 
 
 def test_record_stream_keeps_memory():
-    """Freed on its own stream, while another still has to read it."""
+    """A tensor is freed while another stream still has to read it."""
     reader = torch.openreg.Stream()
     seen = []
     for i in range(150):
@@ -83,7 +83,7 @@ def test_record_stream_of_many_readers(rng):
 
 
 def test_pinned_memory_is_kept():
-    """A pinned buffer goes back to its pool before the copy has run."""
+    """A pinned buffer is freed before the copy from it has run."""
     streams = [torch.openreg.Stream() for _ in range(3)]
     seen = []
     for i in range(120):
@@ -109,7 +109,7 @@ def test_copies_to_pinned_memory():
 
 
 class Buffers:
-    """Buffers that many streams write, ordered by events, and what they hold."""
+    """Buffers that many streams write, ordered by events, and a model of their values."""
 
     def __init__(self, rng, n_streams=4, n_buffers=6):
         self.rng = rng
@@ -131,7 +131,7 @@ class Buffers:
             self.read[j].append(event)
 
     def add(self, stream, i, j):
-        """In place: the buffer's memory stays."""
+        """Adds in place: the buffer keeps its memory."""
         self.wait_to_write(stream, i)
         stream.wait_event(self.written[j])
         with torch.openreg.stream(stream):
@@ -140,7 +140,7 @@ class Buffers:
         self.model[i] = (self.model[i] + self.model[j]) % 1_000_003
 
     def replace(self, stream, i, j):
-        """New memory, and the old is freed while others may still read it."""
+        """Gives the buffer new memory, and frees the old while streams may still read it."""
         stream.wait_event(self.written[j])
         with torch.openreg.stream(stream):
             new = self.data[j] * 3 + 1
@@ -177,7 +177,7 @@ def test_streams_events_and_reuse(rng):
 
 
 def test_threads(rng):
-    """Each thread has streams and buffers; memory and the ring are everybody's."""
+    """Each thread has its own streams and buffers; all share the memory and the rings."""
     errors = []
 
     def run(seed):
@@ -201,8 +201,8 @@ def test_threads(rng):
     assert not errors
 
 
-def test_events_are_in_order(rng):
-    """Time goes on along a chain, whichever streams it goes through."""
+def test_chain_of_timed_events(rng):
+    """A chain of events through random streams keeps the additions in order."""
     streams = [torch.openreg.Stream(priority=-(i % 2)) for i in range(4)]
     x, chain = torch.zeros(64, device=DEV), []
     last = torch.openreg.current_stream().record_event()
@@ -220,8 +220,8 @@ def test_events_are_in_order(rng):
     assert x.cpu().unique().tolist() == [100.0]
 
 
-def test_an_event_that_is_seen_has_happened():
-    """What query() says of an event holds for what came before it."""
+def test_query_true_means_earlier_work_is_done():
+    """When query() of an event returns true, all work before the event is complete."""
     side = torch.openreg.Stream()
     host = torch.zeros(1, dtype=torch.int64).pin_memory()
     for i in range(1, 60):
@@ -234,7 +234,7 @@ def test_an_event_that_is_seen_has_happened():
 
 
 def test_between_cards():
-    """A value goes to and fro; each card's stream waits for the other's event."""
+    """A value moves back and forth; each card's stream waits for the other's event."""
     one, two = torch.openreg.Stream(0), torch.openreg.Stream(1)
     with torch.openreg.stream(one):
         x = filled(0, "openreg:0")
@@ -250,8 +250,8 @@ def test_between_cards():
     assert x.cpu().unique().tolist() == [25]
 
 
-def test_memory_runs_out_and_comes_back():
-    """Blocks that wait for other streams are given back when memory is short."""
+def test_allocation_waits_for_blocks_in_use():
+    """When memory is short, the allocator waits for freed blocks that streams still use."""
     side = torch.openreg.Stream()
     free, _ = torch.openreg.mem_get_info()
     seen = torch.zeros(12, dtype=torch.uint8, device=DEV)
