@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Complex numbers: the card has none, and computes on their parts."""
+"""Complex numbers: the card has no complex dtypes, so it computes on their parts."""
 
 import pytest
 import torch
@@ -85,7 +85,7 @@ def test_conjugates():
 
 
 def test_conjugates_on_the_cpu():
-    """What has no kernel gets them resolved on its way."""
+    """An operator without a kernel gets its conjugate views resolved before the fallback."""
     z, w = numbers(3, 3), numbers(3, 3, seed=4)
     a, b = to_card(z), to_card(w)
     before = sum(torch.openreg.fallbacks().values())
@@ -136,7 +136,7 @@ def test_types_of_arithmetic():
 
 
 def test_large_and_small():
-    """Squares of these are out of range."""
+    """Numbers whose squares overflow or underflow."""
     z = torch.tensor([3e30 + 4e30j, 3e-30 - 4e-30j, -1e-25 + 2e25j, 0j, 5e37j])
     check(torch.abs, z)
     check(torch.angle, z)
@@ -152,12 +152,13 @@ INF, NAN = float("inf"), float("nan")
 
 
 def by_parts(got):
-    """Python's own comparison of a NaN part is lost in one of the whole."""
+    """The parts, so that they compare separately: a complex number with one NaN part would
+    equal any other."""
     return torch.view_as_real(got)
 
 
 @pytest.mark.parametrize("dtype", COMPLEX)
-def test_no_numbers(dtype):
+def test_infinities_and_nans(dtype):
     a = [1, 1 + 1j, complex(INF, 1), complex(1, INF), complex(NAN, 1), 0j, complex(-INF, 1), complex(INF, NAN)]
     b = [0j, complex(NAN, 0), complex(0, NAN), complex(-0.0, 0.0), complex(0.0, -0.0), 2 + 1j]
     a, b = torch.tensor(a, dtype=dtype), torch.tensor(b, dtype=dtype)[:, None]
@@ -191,7 +192,7 @@ def test_halves_and_numbers():
     check(lambda z: [z == 0.1, z != 0.1, z == 0.1 + 0.2j, z == torch.tensor(0.1), z == 3], z)
 
 
-def test_size_in_place():
+def test_abs_into_its_operand():
     z = numbers(3, 4)
     card = to_card(z)
     with no_fallback():
@@ -262,7 +263,7 @@ def test_gradients(dtype):
 
 
 def test_training():
-    """A complex weight that turns and scales finds the one that made the data."""
+    """Training finds the complex weight from which the data were made."""
     torch.manual_seed(0)
     x = torch.randn(64, dtype=torch.complex64, device="openreg")
     target = x * (0.6 - 1.3j) + (0.2 + 0.4j)

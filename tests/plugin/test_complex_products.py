@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Products of complex matrices and vectors, with conjugates and negatives unresolved."""
+"""Products of complex matrices and vectors, with unresolved conjugate and negative bits."""
 
 import pytest
 import torch

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Copies: both directions, casts, strides, sizes, pinned, between cards."""
+"""Copies: both directions, casts, strides, sizes, pinned memory, between cards."""
 
 import itertools
 
@@ -23,7 +23,7 @@ TYPES = [
 
 
 def sample(dtype, n=60):
-    """Values that every type holds, so that the CPU's casts are defined too."""
+    """Values that every dtype can hold, so that the CPU's casts are defined too."""
     return (torch.arange(n) % 100).to(dtype)
 
 
@@ -150,7 +150,7 @@ def test_source_may_be_reused_at_once():
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.int16, torch.complex128])
 def test_pinned_memory_between_elements(dtype):
-    """The card takes elements at their alignment only; such a view is staged."""
+    """The card needs aligned elements, so an unaligned view goes through staging memory."""
     base = torch.zeros(4096, dtype=torch.uint8).pin_memory()
     x = torch.frombuffer(base.numpy(), dtype=dtype, offset=1, count=100)
     x.copy_(torch.arange(100))
@@ -183,7 +183,8 @@ def test_pinned_is_asynchronous_and_ordered(gate):
 
 
 def test_pinned_memory_in_flight_is_not_reused(gate):
-    """Freed while the card may still read it: the cache keeps it back."""
+    """Pinned memory is freed while the card may still read it: the cache must not reuse
+    it."""
     x = torch.full((1 << 16,), 1.0).pin_memory()
     with gate:
         y = x.to(DEV, non_blocking=True)
@@ -194,8 +195,9 @@ def test_pinned_memory_in_flight_is_not_reused(gate):
     assert torch.equal(y.cpu(), torch.full((1 << 16,), 1.0))
 
 
-def test_pinned_memory_of_another_owner_is_waited_for():
-    """The cache does not know the tensor, so it cannot keep its memory back."""
+def test_copy_from_foreign_pinned_memory_is_synchronous():
+    """The cache does not know this tensor, so it cannot keep its memory until the copy is
+    done. The copy waits instead."""
     x = torch.arange(1 << 16).pin_memory()
     inside = torch.from_numpy(x.numpy()[1000:])
     assert inside.is_pinned()
@@ -207,7 +209,7 @@ def test_pinned_memory_of_another_owner_is_waited_for():
 
 @pytest.mark.parametrize("size", [1 << 12, 3 << 20])
 def test_host_memory_stays_in_use_after_an_error(size):
-    """The packet is still on its way when another stream's fault ends the wait."""
+    """The packet is still in flight when another stream's fault ends the wait."""
     bad, good = torch.openreg.Stream(), torch.openreg.Stream()
     source = torch.full((size,), 7, dtype=torch.uint8, device=DEV)
     x = torch.zeros(size, dtype=torch.uint8).pin_memory()
@@ -233,7 +235,7 @@ def test_staging_stays_in_use_after_an_error():
     stuck = packets.stuck(bad, good)
     with torch.openreg.stream(good):
         for into, source in [(first, x), (second, y)]:
-            # One copy fills the staging memory, the next one has to wait for it.
+            # The first copy fills the staging memory, so the second must wait for it.
             with pytest.raises(RuntimeError, match="has faulted"):
                 into.copy_(source)
                 into.copy_(source)
@@ -285,7 +287,7 @@ def test_between_cards_with_cast_and_strides():
 
 
 def test_overlap_of_the_destination_is_refused():
-    """Every way that a copy takes: the card would stop the stream."""
+    """On every path of a copy: the card would stop the stream with a fault."""
     for device in [DEV, "cpu"]:
         for source in [DEV, "openreg:1", "cpu"]:
             into = torch.zeros(1, 3).to(device).expand(4, 3)

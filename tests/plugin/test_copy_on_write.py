@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""torch._lazy_clone(): two tensors share memory until one of them is written."""
+"""torch._lazy_clone(): two tensors share memory until a program writes to one of them."""
 
 import itertools
 import threading
@@ -33,7 +33,7 @@ def test_reading_shares_and_writing_copies():
     y.add_(1)
     assert not is_shared(y) and address(x) != address(y)
     assert torch.equal(y.cpu(), values(1000) + 1) and torch.equal(x.cpu(), values(1000))
-    x.zero_()  # the last one has the memory for itself
+    x.zero_()  # the last tensor owns the memory alone
     assert torch.openreg.memory_allocated() - before == before - others
     assert not is_shared(x) and torch.equal(y.cpu(), values(1000) + 1)
     del x, y
@@ -72,7 +72,7 @@ def test_clones_of_clones_and_views():
     lambda t: t.untyped_storage().fill_(0),
     lambda t: t.resize_(4096).fill_(1),
 ])
-def test_whatever_writes(write):
+def test_every_way_to_write(write):
     want = values(64)
     x = want.to(DEV)
     y = torch._lazy_clone(x)
@@ -107,7 +107,7 @@ def test_threads():
 
 
 def shared(value):
-    """The same with lazy clones for tensors, and what they are clones of."""
+    """(value with lazy clones in place of its tensors, the original tensors)"""
     originals = []
 
     def clone(v):
@@ -128,7 +128,7 @@ def shared(value):
 @pytest.mark.parametrize("name", NATIVE)
 @pytest.mark.filterwarnings("ignore")
 def test_operators(name):
-    """No operator writes into what a clone shares, be it read, in place or out=."""
+    """No operator writes to memory that a clone shares, in place and out= included."""
     op = OPS[name]
     torch.manual_seed(0)
     for sample in itertools.islice(op.sample_inputs("cpu", torch.float32), 2):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the course says can be run, run; what it says is printed, printed."""
+"""Runs every command of the course, and compares the output with the page."""
 
 import importlib.util
 import os
@@ -27,8 +27,8 @@ def all_commands():
 
 
 @pytest.mark.parametrize("command", all_commands())
-def test_prints_what_the_course_says(command):
-    """In this process's environment: in a VM, scripts/sim is left away."""
+def test_output_of_command(command):
+    """Runs the command's Python in this environment, without the page's scripts/sim."""
     env = {
         **os.environ,
         "PYTHONUNBUFFERED": "1",

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A torch::autograd::Function that somebody wrote in C++, with no word of the card in it.
+"""A torch::autograd::Function in C++ that does not mention the card.
 
-Compiled as torch compiles extensions, which takes minutes where the processor is emulated.
+torch compiles it as an extension, which takes minutes on an emulated processor.
 """
 
 import pytest
@@ -77,7 +77,7 @@ def extension(tmp_path_factory):
 
 
 def gradients(function, x: torch.Tensor) -> list[torch.Tensor]:
-    """The value, the gradient, and that of the gradient's square."""
+    """The value, the gradient, and the gradient of the gradient's square."""
     x = x.requires_grad_()
     y = function(x, 0.5)
     (first,) = grad(y.sum(), x, create_graph=True)
@@ -112,7 +112,7 @@ def test_in_place(extension):
 
 
 def test_trains_a_network(extension):
-    """Between operators of core, by an optimizer of core."""
+    """The function trains between core's operators, with core's optimizer."""
     weight = values(5, 5, seed=1).to("openreg").requires_grad_()
     optimizer = torch.optim.SGD([weight], lr=0.01)
     losses = []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""nn.DataParallel over two cards computes what one card does."""
+"""nn.DataParallel over two cards has the same results as one card."""
 
 import copy
 
@@ -42,7 +42,7 @@ def test_default_devices_and_inputs_of_the_cpu(model):
     x = torch.randn(6, 4)
     y = parallel(x)
     assert y.shape == (6, 2) and y.device == torch.device(DEV, 0)
-    # Running statistics of the first replica are the module's own.
+    # The first replica updates the module's own running statistics.
     assert model[1].num_batches_tracked.item() == 1
 
 

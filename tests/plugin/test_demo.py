@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The demo's parts, without its minute of training."""
+"""Tests the parts of the demo, without its minute of training."""
 
 import importlib.util
 import pathlib

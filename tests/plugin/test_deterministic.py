@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""torch.use_deterministic_algorithms(): nothing of the card's is left to chance."""
+"""torch.use_deterministic_algorithms(): all results on the card are reproducible."""
 
 import pytest
 import torch
@@ -22,7 +22,7 @@ def deterministic():
 
 
 def is_filled(t):
-    want = torch.empty(t.shape, dtype=t.dtype)  # of the CPU, in the same mode
+    want = torch.empty(t.shape, dtype=t.dtype)  # the CPU fills it, too
     return torch.equal(t.contiguous().view(torch.uint8), want.view(torch.uint8))
 
 
@@ -45,7 +45,7 @@ def test_new_memory_is_filled(deterministic, dtype):
     assert not kept.view(torch.uint8).any()
 
 
-def test_it_can_be_left_out(deterministic):
+def test_fill_can_be_switched_off(deterministic):
     torch.utils.deterministic.fill_uninitialized_memory = False
     try:
         torch.openreg.reset_op_counts()
@@ -57,8 +57,9 @@ def test_it_can_be_left_out(deterministic):
     assert torch.openreg.op_counts() != {}
 
 
-def test_sums_into_one_place_are_the_same_in_every_run(deterministic):
-    """Where others refuse or take a slower way, the card adds in order."""
+def test_scattered_sums_are_reproducible(deterministic):
+    """Other devices refuse such sums, or use a slower algorithm. The card always adds in
+    order."""
     index = torch.arange(4000).remainder(7).to(DEV)
     source = values(4000).to(DEV)
     results = []

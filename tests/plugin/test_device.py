@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Devices: which are there, which one is current, wrong ones."""
+"""Devices: their number, the current device, wrong devices."""
 
 import packets
 import pytest
@@ -73,7 +73,7 @@ def test_capability_lists_types():
     supported = torch.accelerator.get_device_capability()["supported_dtypes"]
     assert set(FLOAT_TYPES) <= set(supported)
     assert torch.complex64 not in supported
-    # The card's own list, no more and no less.
+    # Exactly the dtypes in the card's own list.
     names = {
         *("f32", "f64", "f16", "bf16", "i8", "u8", "i16", "i32", "i64", "bool"),
     } & set(torch.openreg.get_device_properties().dtypes)
@@ -123,7 +123,7 @@ def test_amp():
 
 
 def test_names_of_cuda():
-    """What programs ask torch.cuda for on their way, torch.openreg has too."""
+    """torch.openreg has the names that programs often use from torch.cuda."""
     for name in (
         "AcceleratorError Event ExternalStream OutOfMemoryError Stream StreamContext caching_allocator_alloc "
         "caching_allocator_delete can_device_access_peer current_device current_stream "
@@ -153,8 +153,8 @@ def test_names_of_cuda():
     assert torch.openreg.get_device_capability() >= (1, 0)
 
 
-def test_synchronize_the_device_that_is_named(gate):
-    """The other card's work is not waited for."""
+def test_synchronize_waits_for_its_device_only(gate):
+    """synchronize(1) does not wait for the work of card 0."""
     with gate:
         torch.zeros(8, device="openreg:0")
         torch.accelerator.synchronize(1)
@@ -173,7 +173,7 @@ def test_faults_are_accelerator_errors():
     torch.openreg.reset()
 
 
-def test_pointer_says_its_card():
+def test_pointer_contains_the_card():
     a = torch.empty(4, device="openreg:0")
     b = torch.empty(4, device="openreg:1")
     assert a.data_ptr() >> 56 == b.data_ptr() >> 56 == 0x4F
@@ -182,8 +182,8 @@ def test_pointer_says_its_card():
 
 
 @pytest.mark.native
-def test_process_touches_no_pointer(run_python):
-    """The CPU traps on a device pointer: SIGSEGV and not data."""
+def test_cpu_access_to_device_pointer_traps(run_python):
+    """The CPU cannot read through a device pointer: the process gets SIGSEGV."""
     run_python(
         "import ctypes, torch\n"
         "t = torch.ones(4, device='openreg')\n"

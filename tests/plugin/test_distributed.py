@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""torch.distributed, which has no backend for the card: the error names the way out,
-and collectives of the CPU work, by torchrun too."""
+"""torch.distributed has no backend for the card: the error suggests the CPU's backend,
+whose collectives work, also with torchrun."""
 
 import datetime
 import socket
@@ -12,7 +12,7 @@ import torch
 import torch.distributed as dist
 
 DEV = "openreg"
-WAY_OUT = r"init_process_group\('cpu:gloo'\)"
+SUGGESTION = r"init_process_group\('cpu:gloo'\)"
 BY_BACKEND = [None, "occl", "cpu:gloo,openreg:occl"]
 
 
@@ -29,18 +29,18 @@ def group(store):
 
 
 @pytest.mark.parametrize("backend", BY_BACKEND)
-def test_init_names_the_way_out(backend, store):
-    with pytest.raises(NotImplementedError, match=WAY_OUT):
+def test_init_suggests_the_cpus_backend(backend, store):
+    with pytest.raises(NotImplementedError, match=SUGGESTION):
         dist.init_process_group(backend, store=store, rank=0, world_size=1)
     assert not dist.is_initialized()
 
 
-def test_init_by_the_device_names_the_way_out(store):
-    with pytest.raises(NotImplementedError, match=WAY_OUT):
+def test_init_by_device_suggests_the_cpus_backend(store):
+    with pytest.raises(NotImplementedError, match=SUGGESTION):
         dist.init_process_group(
             dist.get_default_backend_for_device(DEV), store=store, rank=0, world_size=1
         )
-    with pytest.raises(NotImplementedError, match=WAY_OUT):
+    with pytest.raises(NotImplementedError, match=SUGGESTION):
         dist.init_process_group(
             device_id=torch.device(DEV, 0), store=store, rank=0, world_size=1
         )
@@ -64,12 +64,12 @@ COLLECTIVES = {
 
 
 @pytest.mark.parametrize("name", COLLECTIVES)
-def test_collectives_name_the_way_out(name, group):
-    with pytest.raises(RuntimeError, match=WAY_OUT):
+def test_collectives_suggest_the_cpus_backend(name, group):
+    with pytest.raises(RuntimeError, match=SUGGESTION):
         COLLECTIVES[name](torch.ones(2, device=DEV))
 
 
-def test_the_way_out_works(group):
+def test_suggested_copy_through_the_cpu(group):
     x = torch.ones(2, device=DEV)
     t = x.cpu()
     dist.all_reduce(t)
@@ -78,7 +78,7 @@ def test_the_way_out_works(group):
 
 
 @pytest.mark.parametrize("positional", [False, True])
-def test_a_store_where_torch_has_no_libuv(positional):
+def test_store_of_a_torch_without_libuv(positional):
     if positional:
         timeout = datetime.timedelta(seconds=30)
         store = dist.TCPStore("localhost", 0, 1, True, timeout, True, False, None, True)
@@ -116,7 +116,7 @@ def test_torchrun(way, tmp_path):
     script = tmp_path / "script.py"
     script.write_text(SCRIPT)
     options = [f"--master-port={free_port()}"]
-    if way == "standalone":  # the machine's own name may have no address
+    if way == "standalone":  # the host's name may have no address
         options = ["--standalone", "--local-addr=127.0.0.1"]
     done = subprocess.run(
         [sys.executable, "-m", "torch.distributed.run", *options, "--nproc-per-node=2", script],

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Distributions of what the card draws, and arguments that it refuses.
+"""Distributions of the card's random numbers, and arguments that it refuses.
 
-Seeds are fixed, so a test passes always or never.
+The seeds are fixed, so each test either always passes or always fails.
 """
 
 import math
@@ -31,7 +31,7 @@ def drawn(fill, *args, dtype=torch.float32, n=N):
 
 
 def follows(x, distribution, limit=1e-3):
-    """A sample by the test of Kolmogorov and Smirnov."""
+    """Checks the sample with the Kolmogorov-Smirnov test."""
     assert stats.kstest(x.numpy(), distribution.cdf).pvalue > limit
 
 
@@ -50,7 +50,7 @@ def test_uniform(dtype):
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_uniform_halves(dtype):
     x = drawn("uniform_", dtype=dtype)
-    bins = torch.histc(x + 0.0, 16, 0, 1)  # their edges are numbers of the type
+    bins = torch.histc(x + 0.0, 16, 0, 1)  # the half types hold the edges exactly
     assert abs(x.mean() - 0.5) < 4 / (12 * N) ** 0.5 + 2**-9
     assert abs(x.var() - 1 / 12) < 0.004
     assert (bins - N / 16).abs().max() < 6 * (N / 16) ** 0.5

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""DLPack: kDLExtDev, whose pointers are the card's."""
+"""DLPack with the device type kDLExtDev: the pointers are addresses of the card."""
 
 import numpy as np
 import pytest
@@ -45,7 +45,7 @@ def test_to_the_cpu_is_a_copy():
 
 
 def test_a_consumers_stream_waits(gate):
-    """The producer's work is done before what the consumer's stream does next."""
+    """The consumer's stream waits for the producer's work."""
     consumer, producer = torch.openreg.Stream(), torch.openreg.Stream()
     with torch.openreg.stream(producer):
         x = torch.zeros(4, device=DEV)
@@ -60,7 +60,7 @@ def test_a_consumers_stream_waits(gate):
 
 
 @pytest.mark.parametrize("stream, waits", [(None, True), (-1, False)])
-def test_no_stream_is_the_default_one(gate, stream, waits):
+def test_none_means_the_default_stream(gate, stream, waits):
     producer = torch.openreg.Stream()
     torch.openreg.synchronize()
     with torch.openreg.stream(producer):
@@ -79,7 +79,7 @@ def test_wrong_streams():
             x.__dlpack__(stream=other)
 
 
-def test_the_cpus_tensors_are_as_ever():
+def test_cpu_tensors_still_work():
     x = torch.arange(3.0)
     assert x.__dlpack_device__() == (1, 0)
     assert torch.from_dlpack(dlpack.ReadOnlyTensorWrapper(x)).tolist() == [0, 1, 2]
@@ -87,7 +87,7 @@ def test_the_cpus_tensors_are_as_ever():
         x.__dlpack__(stream=3)
 
 
-def test_others_cannot_read_the_card():
+def test_numpy_cannot_read_the_card():
     with pytest.raises((BufferError, RuntimeError, TypeError)):
         np.from_dlpack(torch.ones(2, device=DEV))
     with pytest.raises(TypeError, match="cpu"):
@@ -107,7 +107,7 @@ def test_gradients_are_refused():
 
 
 class Producer:
-    """A library of others that has memory of the card, and a stream of its own."""
+    """Another library with memory on the card and its own stream."""
 
     def __init__(self, tensor, stream):
         self.tensor, self.stream, self.asked = tensor, stream, []
@@ -122,7 +122,7 @@ class Producer:
 
 
 class OldProducer(Producer):
-    """Of the time before versions."""
+    """A producer from before the version argument."""
 
     def __dlpack__(self, *, stream=None):
         return super().__dlpack__(stream=stream)
@@ -130,7 +130,7 @@ class OldProducer(Producer):
 
 @pytest.mark.parametrize("from_dlpack", [torch.from_dlpack, dlpack.from_dlpack])
 @pytest.mark.parametrize("kind", [Producer, OldProducer])
-def test_a_producer_is_told_the_current_stream(gate, from_dlpack, kind):
+def test_producer_gets_the_current_stream(gate, from_dlpack, kind):
     producers, consumer = torch.openreg.Stream(), torch.openreg.Stream()
     with torch.openreg.stream(producers):
         x = torch.zeros(4, device=DEV)
@@ -155,7 +155,7 @@ def test_a_producer_of_the_other_card():
     assert z.device.index == 0 and z.tolist() == [0, 1, 2]
 
 
-def test_a_producer_of_a_card_that_is_not_there():
+def test_producer_with_a_missing_card():
     class Wrong(Producer):
         def __dlpack_device__(self):
             return EXT_DEV, 5

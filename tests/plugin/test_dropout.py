@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Dropout in all its forms, without leaving the card."""
+"""Dropout in all its forms, without a fallback to the CPU."""
 
 import packets
 import pytest
@@ -43,7 +43,7 @@ def test_not_training():
     assert not F.dropout(x, 1.0).cpu().any()
 
 
-def test_dropped_numbers_keep_their_kind():
+def test_dropped_infinity_becomes_nan():
     out, mask = torch.native_dropout(torch.full((1000,), float("inf"), device=DEV), 0.5, True)
     assert torch.equal(out.cpu().isnan(), ~mask.cpu())
 
@@ -86,7 +86,7 @@ def test_forms(form):
     x = x.unsqueeze(3) if form is F.dropout2d else x
     y = form(x.clone().requires_grad_(), p=0.25, training=True)
     y.sum().backward()
-    # Each of these has two values, the rarer one for what was dropped.
+    # The result has two values; the rarer one marks the dropped elements.
     found, counts = y.detach().cpu().unique(return_counts=True)
     assert len(found) == 2
     assert 0.18 < counts.min() / y.numel() < 0.32

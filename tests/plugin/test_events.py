@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""How a thread waits for an event."""
+"""Waiting for an event, and the memory of events."""
 
 import threading
 import time
@@ -9,8 +9,8 @@ import torch
 
 
 @pytest.mark.parametrize("blocking", [True, False])
-def test_who_waits_for_an_event_sleeps(gate, blocking):
-    """Blocking or not: the library looks for some microseconds, and then sleeps."""
+def test_synchronize_sleeps(gate, blocking):
+    """With and without blocking, the library polls for some microseconds, then sleeps."""
     event = torch.openreg.Event(blocking=blocking)
     with gate:
         event.record()
@@ -67,7 +67,7 @@ events[0].synchronize()
 """
 
 
-def test_slots_of_lost_times_are_passed_over(run_forked):
-    """Those that were recorded behind a fault do not make others take new memory
-    when they come up."""
+def test_slots_of_events_behind_a_fault_are_skipped(run_forked):
+    """A slot of an event that was recorded behind a fault stays in use. The plugin skips
+    it, and allocates no new memory."""
     run_forked(BEHIND_A_FAULT)

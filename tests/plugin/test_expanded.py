@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""In place on an expanded tensor, whose elements share memory: right where the CPU does
-it, and refused where the CPU refuses."""
+"""In-place operators on an expanded tensor, whose elements share memory: the card agrees
+with the CPU on the result, or on refusing the call."""
 
 import itertools
 
@@ -11,9 +11,9 @@ from ops import to_card
 from test_opinfo import OPS, moved
 
 DEV = "openreg"
-# They draw numbers.
+# Operators that draw random numbers.
 RANDOM = "bernoulli normal uniform cauchy exponential geometric log_normal dropout".split()
-# On the CPU the product of one of the rows that share memory stays, whichever is last.
+# On the CPU, the result depends on which of the rows that share memory is written last.
 PRODUCTS = ["addmv", "baddbmm"]
 IN_PLACE = [
     n for n, op in OPS.items()
@@ -23,7 +23,7 @@ IN_PLACE = [
 
 
 def outcome(function, x, args, kwargs):
-    """What the memory holds afterwards, or the error."""
+    """The memory after the call, or its error."""
     memory = x[:1].clone()
     try:
         function(memory.expand_as(x), *args, **kwargs)
@@ -74,7 +74,7 @@ def test_fill(dtype):
 @pytest.mark.filterwarnings("ignore:Use of")
 @pytest.mark.parametrize("dtype", [torch.float32, torch.int32, torch.complex64])
 def test_masks(dtype):
-    """An element is filled if any of the places that share it is selected."""
+    """An element is filled if the mask selects any of the positions that share it."""
     mask = torch.tensor([[False, True, False], [False, False, False], [False, False, True], [True] * 3])
     for value in (3, torch.tensor(3, dtype=dtype)):
         for fill in (
@@ -94,7 +94,7 @@ def test_masks(dtype):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.complex64])
 @pytest.mark.parametrize("name", ["tril_", "triu_"])
 def test_triangles(name, dtype):
-    """An element is 0 afterwards if it is at any of the places that share it."""
+    """An element becomes 0 if the operator clears any of the positions that share it."""
     for shape in ((4, 1), (1, 3), (1, 1), (2, 4, 1), (1, 4, 3), (2, 1, 3)):
         for diagonal in range(-4, 5):
             memory = torch.ones(shape, dtype=dtype)

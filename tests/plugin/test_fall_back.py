@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""torch.openreg.fall_back(): operators of packages that know the CPU and CUDA alone."""
+"""torch.openreg.fall_back(): operators of packages that support only the CPU and CUDA."""
 
 import pytest
 import torch
@@ -91,7 +91,7 @@ def test_inference_mode_and_no_grad(package):
             assert package.cube(torch.tensor([2.0], device=DEV)).tolist() == [8]
 
 
-def test_what_is_written_to(package):
+def test_in_place_and_out(package):
     x = torch.tensor([1.0, 2.0], device=DEV)
     view = x[1:]
     assert package.scale_(view, 3.0) is view and x.tolist() == [1, 6]
@@ -145,7 +145,7 @@ def test_a_namespace_that_does_not_exist(name):
 
 
 @pytest.mark.parametrize("name", ["aten", "prim", "prims", "c10d"])
-def test_cores_own_are_refused(name):
+def test_namespaces_of_core_are_refused(name):
     with pytest.raises(ValueError, match="by themselves"):
         torch.openreg.fall_back(name)
 

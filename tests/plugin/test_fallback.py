@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Operators without a kernel: right, counted, warned of, forbidden."""
+"""Operators without a kernel run on the CPU: results, counts, and the modes warn and
+error."""
 
 import threading
 import warnings
@@ -45,7 +46,7 @@ def test_in_place_and_out():
 def test_out_is_not_read():
     y = torch.randn(5, 5).to(DEV)
     out = torch.empty(5, device=DEV), torch.empty(5, 5, device=DEV)
-    # y there, values and vectors back.
+    # Three copies: y to the CPU, values and vectors back.
     assert packets.launched(lambda: torch.linalg.eigh(y, out=out)) == 3
     want = torch.linalg.eigvalsh(y.cpu())
     torch.linalg.eigvalsh(y, out=y[0])
@@ -63,13 +64,13 @@ def test_out_that_is_added_to():
     for device in ("cpu", DEV):
         x, out = torch.ones(1, 3, device=device), torch.ones(1, 3, device=device)
         torch.ops.test_fallback.accumulate(x, out=out)
-        # An operator of core's that does so.
+        # This operator of core also adds to out=.
         torch._compute_linear_combination(x, x[:, :1], out=out)
         assert out.tolist() == [[3.0] * 3]
 
 
 def test_elements_that_share_memory():
-    """They do so on the CPU too, and are copied once."""
+    """An expanded tensor stays expanded on the CPU: its memory is copied only once."""
     for memory in (torch.zeros(3, 1, dtype=torch.uint16), torch.zeros(3, 1).to(torch.uint16).to(DEV)):
         with pytest.raises(RuntimeError, match="more than one element of the written-to tensor"):
             memory.expand(3, 4).bitwise_not_()
@@ -120,7 +121,7 @@ def test_environment(run_python):
 
 @pytest.mark.native
 def test_nonsense_in_the_environment(run_python):
-    """The warning is C++'s, from before Python could have it."""
+    """The warning comes from C++, before Python's warnings are set up."""
     code = (
         "import os\n"
         "os.dup2(1, 2)\n"
@@ -133,7 +134,8 @@ def test_nonsense_in_the_environment(run_python):
 
 
 def test_threads_share_the_lent_generator():
-    """Operators that take no generator draw from the CPU's default one."""
+    """On the CPU, operators without a generator argument use the CPU's default generator.
+    The fallback lends it the card's state, and must restore it."""
     x = torch.zeros(512, dtype=torch.complex64, device=DEV)
     before = torch.get_rng_state()
     threads = [

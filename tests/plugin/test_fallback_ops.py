@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Core's own samples in types that the card does not have: its operators run on the
-CPU there, and their results come back to the card. Only on the in-process card."""
+"""Core's operator samples in dtypes that the card does not have: the operators run on the
+CPU, and their results return to the card. Runs only on the in-process card."""
 
 import itertools
 
@@ -11,10 +11,10 @@ from test_opinfo import OPS, moved, tensors
 
 SAMPLES = 2
 DTYPES = [torch.complex64, torch.uint16]
-# What they give is left to chance, or is what the memory held before.
+# Operators that return random numbers or uninitialized memory.
 ANY_VALUE = ("empty", "rand", "normal", "bernoulli", "multinomial", "dropout", "uniform",
              "cauchy", "exponential", "geometric", "log_normal", "rrelu", "as_strided", "lowrank")
-# They compute nothing of their first operand, and leave it where it is.
+# Operators that only move data: their result stays on the device of the first operand.
 MOVES = ("scatter", "index_put", "copy", "broadcast", "expand_as", "resize_as")
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -22,13 +22,13 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 
 def cases():
     for (name, op), dtype in itertools.product(OPS.items(), DTYPES):
-        # The indices of tensor_split are on the CPU, for every device.
+        # Not tensor_split: its indices are on the CPU for every device.
         if dtype in op.dtypes and not name.startswith(("jiterator", "tensor_split")):
             yield pytest.param(name, dtype, id=f"{name}-{str(dtype)[6:]}")
 
 
 def call(op, *args, **kwargs):
-    """The result, or the error where the CPU has one, too."""
+    """The result of the call, or its error."""
     try:
         return op(*args, **kwargs)
     except (RuntimeError, ValueError, TypeError, IndexError) as error:
@@ -51,12 +51,12 @@ def same(got, want, name):
 
 
 def bits(dtype):
-    """Views of memory that holds the conjugates, or the negatives."""
+    """Functions that make a view with the conjugate bit, or with the negative bit."""
     return [torch.conj, torch._neg_view] if dtype.is_complex else []
 
 
 def into(op, name, args, kwargs, like, view, device):
-    """With out= such views: what they show then, and what their memory holds."""
+    """Calls op with such views as out=; returns the views and the memory behind them."""
     buffers = [torch.zeros(t.shape, dtype=t.dtype, device=device) for t in tensors(like)]
     outs = [view(t) if t.is_complex() else t for t in buffers]
     out = outs[0] if isinstance(like, torch.Tensor) else tuple(outs)
@@ -74,7 +74,7 @@ def in_place(op, name, sample, view):
 
 
 def number_first(op, name, sample):
-    """A number of the CPU before operands on the card."""
+    """A 0-dimensional tensor on the CPU as first operand, the others on the card."""
     rest = moved((sample.args, sample.kwargs))
     if not isinstance(sample.input, torch.Tensor) or not tensors(rest):
         return
@@ -107,7 +107,7 @@ def test_operators(name, dtype):
                 # Core refuses a call with more than one such view.
                 if not isinstance(right, Exception):
                     got = into(op.op, name, args, kwargs, want, view, "openreg")
-                    # Core's solve_triangular forgets on the CPU that out holds the negatives.
+                    # On the CPU, core's solve_triangular ignores the negative bit of out=.
                     if name == "linalg.solve_triangular" and view is torch._neg_view:
                         got, right = got[: len(got) // 2], tensors(want)
                     same(got, right, name)
@@ -116,7 +116,7 @@ def test_operators(name, dtype):
 
 
 @pytest.mark.parametrize("dtype", [*DTYPES, torch.float8_e5m2, torch.float64])
-def test_a_vector_of_the_cpu_is_refused(dtype):
+def test_cpu_vector_is_refused(dtype):
     x, y = torch.ones(3).to(dtype), torch.ones(3).to(dtype)
     for op in (torch.mul, torch.eq, torch.true_divide):
         for first, second in ((x, y.to("openreg")), (x.to("openreg"), y)):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a bad packet does to the process that launched it, and to others."""
+"""The effects of a bad packet on the process that launched it, and on others."""
 
 import gc
 
@@ -13,7 +13,7 @@ NO_SEGMENT = packets.NO_SEGMENT
 
 
 def fault(packet, device=0):
-    """Launches it; returns the text of the error that follows."""
+    """Launches the packet; returns the text of the error that follows."""
     _C._launch_raw(packet, device)
     with pytest.raises(RuntimeError) as caught:
         torch.openreg.synchronize(device)
@@ -22,7 +22,7 @@ def fault(packet, device=0):
 
 @pytest.fixture
 def memory():
-    """Begin and end of a segment that is all one tensor's, whatever others have."""
+    """Begin and end of a segment that belongs to one tensor alone."""
     t = torch.empty(32 << 20, dtype=torch.uint8, device=DEV)
     segments = torch.openreg.memory_snapshot(include_traces=False)
     (segment,) = (s for s in segments if s["address"] == t.data_ptr())
@@ -79,7 +79,7 @@ def test_unaligned(memory):
 
 
 def test_the_operator_is_named():
-    """The cookie is the number of an operator."""
+    """The packet's cookie is the number of the operator."""
     assert "has faulted in aten::" in fault(packets.fill(NO_SEGMENT, 4, cookie=1))
 
 
@@ -103,7 +103,7 @@ def test_other_streams_go_on():
 
 
 def test_waiting_for_a_faulted_stream_raises():
-    """Nobody hangs on a signal that will not come."""
+    """A wait for a signal that a fault prevents must raise, not hang."""
     bad, good = torch.openreg.Stream(), torch.openreg.Stream()
     with torch.openreg.stream(bad):
         _C._launch_raw(packets.fill(NO_SEGMENT, 4), 0)
@@ -118,7 +118,7 @@ def test_waiting_for_a_faulted_stream_raises():
 
 
 def long_work(seconds=0.5):
-    """Launches as much on the current stream; the time is the card's."""
+    """Launches work for so many seconds on the current stream, by the card's clock."""
     x = torch.zeros(16 << 20, device=DEV)
     begin, end = (torch.openreg.Event(enable_timing=True) for _ in range(2))
     begin.record()
@@ -147,7 +147,8 @@ def test_a_fault_does_not_break_long_waits_of_others():
 
 
 def largest(unit):
-    """How many units one tensor can have: what other tests left lies anywhere."""
+    """The size of the largest possible tensor, in units: memory that other tests left in
+    use may be anywhere."""
     for n in range(15, 1, -1):
         try:
             torch.empty(n * unit, dtype=torch.uint8, device=DEV)
@@ -158,7 +159,7 @@ def largest(unit):
 
 
 def test_a_fault_does_not_break_the_allocator_of_others():
-    gc.collect()  # a caught error's frames hold tensors, in a cycle
+    gc.collect()  # the frames of a caught error hold tensors in a reference cycle
     torch.openreg.empty_cache()
     kept = torch.empty(1 << 20, device=DEV)
     unit = torch.openreg.mem_get_info()[0] // 16
@@ -177,7 +178,7 @@ def test_a_fault_does_not_break_the_allocator_of_others():
     del kept
 
 
-def test_behind_a_fault_queries_raise():
+def test_query_behind_a_fault_raises():
     bad, middle, good = (torch.openreg.Stream() for _ in range(3))
     release = packets.stuck(bad, middle, good)
     event, late = middle.record_event(), good.record_event()
@@ -193,7 +194,7 @@ def test_behind_a_fault_queries_raise():
 
 
 def test_a_signal_before_the_fault_counts():
-    """Only waits that cannot end any more raise."""
+    """A wait raises only if its signal can no longer come."""
     bad, good = torch.openreg.Stream(), torch.openreg.Stream()
     gate = packets.Gate()
     with torch.openreg.stream(bad):
@@ -220,7 +221,7 @@ except RuntimeError as error:
 """
 
 
-def test_another_process_does_not_notice(run_forked):
+def test_fault_does_not_affect_another_process(run_forked):
     x = torch.arange(1 << 16)
     y = x.to(DEV)
     with packets.Gate():

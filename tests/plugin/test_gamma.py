@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Gamma variates: their distribution, and that a seed gives them again."""
+"""Gamma variates: their distribution, and the same numbers for the same seed."""
 
 import math
 
@@ -20,7 +20,7 @@ def draw(alpha, seed=0, dtype=torch.float32):
 @pytest.mark.parametrize("alpha", [0.05, 0.3, 0.999, 1.0, 1.5, 3.0, 40.0, 1e4])
 @pytest.mark.parametrize("dtype", FLOATS[:2])
 def test_distribution(alpha, dtype):
-    """The share below some quantiles, within five standard deviations."""
+    """The share of numbers below some quantiles is within five standard deviations."""
     x = draw(alpha, dtype=dtype).double()
     assert x.dtype == torch.float64 and (x > 0).all() and x.isfinite().all()
     for at in (alpha * 0.2, alpha * 0.9, alpha, alpha * 1.1, alpha + 2 * math.sqrt(alpha)):
@@ -42,7 +42,7 @@ def test_types_and_shapes(dtype):
         assert got.dtype == dtype and got.is_contiguous() and (got > 0).all()
 
 
-def test_a_seed_gives_them_again():
+def test_seed_repeats():
     assert torch.equal(draw(0.7, 3), draw(0.7, 3))
     assert not torch.equal(draw(0.7, 3), draw(0.7, 4))
     torch.openreg.manual_seed(3)
@@ -68,7 +68,7 @@ def test_odd_parameters():
 
 
 def test_distributions():
-    """torch.distributions and gradients; those of the parameters are the CPU's."""
+    """torch.distributions with gradients; the CPU computes those of the parameters."""
     a = torch.full((50_000,), 2.5, device=DEV, requires_grad=True)
     x = torch.distributions.Gamma(a, 2.0).rsample()
     assert abs(x.mean().item() - 1.25) < 0.02
