@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Signals act in a wait, and the process goes on after."""
+"""A signal interrupts a wait for the card, and the process can continue afterwards."""
 
 import pytest
 
-# A gate holds the stream, so that work is sure to be queued when the signal comes. It
-# comes once the waiting thread sleeps. The last timer is for a wait that ignores it.
+# A gate blocks the stream, so that work is in flight when the signal arrives. The helper
+# thread sends the signal when the waiting thread sleeps. If the wait ignores the signal,
+# the timer opens the gate, and the test fails.
 PROGRAM = """
 import os
 import signal
@@ -116,11 +117,11 @@ def test_interrupts_end_a_wait(run_forked, call):
     run_forked(fill_in(RAISES, call))
 
 
-def test_what_any_handler_raises_ends_a_wait(run_forked):
+def test_exception_of_a_handler_ends_a_wait(run_forked):
     run_forked(fill_in(RAISES, "x.cpu()", "signal.SIGALRM"))
 
 
-# It uses the stream that the interrupted thread waits for.
+# The handler itself uses the stream for which the interrupted thread waits.
 @pytest.mark.parametrize("call", ["x.cpu()", "pinned.copy_(x)", "x.to('openreg:1').cpu()"])
-def test_a_wait_goes_on_after_a_handler(run_forked, call):
+def test_wait_continues_after_a_handler(run_forked, call):
     run_forked(fill_in(RETURNS, call))

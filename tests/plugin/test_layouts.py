@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Every operator's results have the strides of its meta function, which compiled code
-counts on. One sample of each operator, or as many as OPENREG_LAYOUT_SAMPLES says."""
+"""The results of every operator have the strides of its meta function: compiled code relies
+on this. OPENREG_LAYOUT_SAMPLES sets the number of samples per operator, by default one."""
 
 import os
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the allocator records, in the form that pytorch.org/memory_viz opens."""
+"""The allocator's history, in the format that pytorch.org/memory_viz reads."""
 
 import pickle
 
@@ -99,7 +99,7 @@ def test_snapshots_of_a_pool_and_without_traces(recording):
     del kept
 
 
-def test_include_traces_is_heard(recording, monkeypatch):
+def test_include_traces_is_passed_on(recording, monkeypatch):
     asked = []
     snapshot = _C.memory_snapshot
     monkeypatch.setattr(_C, "memory_snapshot", lambda t: asked.append(t) or snapshot(t))
@@ -112,7 +112,7 @@ def test_merging_backwards_moves_the_first_block():
     torch.openreg.empty_cache()
     parts = [asks_for_memory(4 * MIB) for _ in range(3)]
     address = parts[0].data_ptr()
-    del parts[0], parts[0]  # the second one takes the first one in
+    del parts[0], parts[0]  # the second block merges with the first
     (mine,) = [s for s in torch.openreg.memory_snapshot() if s["address"] == address]
     assert mine["blocks"][0]["state"] == "inactive"
     assert mine["blocks"][0]["size"] == 8 * MIB
@@ -189,8 +189,8 @@ def test_wrong_arguments():
         memory._record_memory_history(stacks="c")
 
 
-def test_the_page_opens_it(recording, tmp_path):
-    """The code that torch ships beside that page reads the dump."""
+def test_memory_viz_reads_the_dump(recording, tmp_path):
+    """torch's own module _memory_viz reads the dump."""
     kept = [asks_for_memory(n * MIB) for n in (1, 2, 30)]
     del kept[1]
     memory._dump_snapshot(tmp_path / "dump.pickle")

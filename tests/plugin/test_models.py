@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Models of models.py: two steps of training on the card and nothing of them on the
-CPU, with the CPU's losses, in f32 and under autocast.
+"""Trains each model of models.py for two steps on the card, without a fallback, in f32 and
+under autocast. The losses must equal the CPU's.
 
-Each has tests of its own, so that a run of some cases of each test has all models.
+Each model has its own test function, so that a run with --cases covers all models.
 """
 
 import contextlib
@@ -16,26 +16,27 @@ from torch import nn
 import models
 from ops import no_fallback, to_card
 
-# Core looks for an Intel GPU when oneDNN is switched off.
+# With oneDNN switched off, core looks for an Intel GPU and warns.
 pytestmark = pytest.mark.filterwarnings("ignore:TF32")
 
 F32, F16, BF16 = torch.float32, torch.float16, torch.bfloat16
-# The first and the fifth are what two cases are. The CPU takes the steps of the plain optimizer.
+# (dtype, optimizer, its form). With --cases=2, the first and the fifth run. The CPU uses
+# the plain optimizer.
 WAYS = [
     (F32, "sgd", "foreach"), (F32, "sgd", "fused"),
     (F32, "adamw", "fused"), (F32, "adamw", "foreach"),
     (BF16, "adamw", "foreach"), (BF16, "sgd", "fused"),
     (F16, "sgd", "foreach"), (F16, "adamw", "fused"),
 ]
-# What torch allows between two tensors of the type.
+# torch's tolerances for the dtypes.
 RTOL = {F32: 1.3e-6, F16: 1e-3, BF16: 1.6e-2}
 ATOL = 1e-5
 
 
 @functools.cache
 def on_card(name: str) -> tuple[models.Case, nn.Module]:
-    """Made there, where it takes no time: an emulated CPU draws half a million normal
-    numbers a second."""
+    """The case, and its model on the card. The card initializes the model faster: an
+    emulated CPU makes only half a million normal numbers a second."""
     case = models.CASES[name]()
     torch.manual_seed(0)
     with torch.device("openreg"):
@@ -45,15 +46,15 @@ def on_card(name: str) -> tuple[models.Case, nn.Module]:
 def optimizer_of(case: models.Case, model: nn.Module, name: str, **how) -> torch.optim.Optimizer:
     if name == "sgd":
         return torch.optim.SGD(model.parameters(), lr=case.sgd_rate, momentum=0.9, **how)
-    # Some gradients are nothing but rounding errors, such as that of the keys' bias, and
-    # Adam makes whole steps of them. Softmax drops these again: the loss has none.
+    # Some gradients consist of rounding errors, such as that of the keys' bias, and Adam
+    # makes full steps of them. The loss is unaffected, since softmax cancels this bias.
     return torch.optim.AdamW(model.parameters(), lr=case.adam_rate, **how)
 
 
 def losses(case, model, optimizer, inputs, dtype) -> list[float]:
-    """Of two steps, then in evaluation."""
+    """The losses of two training steps, and then of the evaluation."""
     device = inputs[0].device.type
-    # Not so large that it overflows: a step that is left out compares nothing.
+    # A small scale: with an overflow the scaler would skip the step, and no losses differ.
     scaler = torch.amp.GradScaler(device, init_scale=1024.0, enabled=dtype == F16)
 
     def loss_of() -> torch.Tensor:
@@ -79,7 +80,8 @@ def losses(case, model, optimizer, inputs, dtype) -> list[float]:
 
 @contextlib.contextmanager
 def one_thread():
-    """Several that wait for each other take ten times as long where a card has them, too."""
+    """A context with one torch thread. Beside a card's threads, several torch threads that
+    wait for each other take ten times as long."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -93,8 +95,8 @@ def on_cpu(name: str, dtype: torch.dtype, optimizer: str) -> list[float]:
     case, model = on_card(name)
     model = copy.deepcopy(model).cpu()
     steps = optimizer_of(case, model, optimizer)
-    # oneDNN has halves on some processors only, and takes seven times as long on an
-    # emulated one; core's own kernels have them everywhere.
+    # oneDNN supports half types on some processors only, and takes seven times as long on
+    # an emulated processor. Core's own kernels support them everywhere.
     with torch.backends.mkldnn.flags(enabled=False), one_thread():
         return losses(case, model, steps, case.inputs, dtype)
 
@@ -116,7 +118,7 @@ def name_of(way: tuple) -> str:
 
 
 every_way = pytest.mark.parametrize("way", WAYS, ids=name_of)
-# An emulated CPU takes minutes for each of its convolutions' halves.
+# An emulated CPU takes minutes for the convolutions of such a model in each half type.
 every_way_of_many_weights = pytest.mark.parametrize(
     "way",
     [pytest.param(way, marks=() if way[0] == F32 else pytest.mark.native) for way in WAYS],
@@ -161,9 +163,10 @@ def test_llama(way):
 
 @every_way_of_many_weights
 def test_resnet18(way):
-    # In f16 the CPU's second loss differs by 1.6e-2 (AdamW) and 2.7e-3 (SGD) between two
-    # layouts of the same pictures, contiguous and channels_last. The card's was within 2.1e-3.
-    # In bf16 that is 6.3e-2 and 9.1e-3, and the card's was within 3.2e-2, on a host with AMX.
+    # The tolerances are the CPU's own differences between two layouts of the same pictures,
+    # contiguous and channels_last. Its second loss differs by 1.6e-2 (AdamW) and 2.7e-3
+    # (SGD) in f16, by 6.3e-2 and 9.1e-3 in bf16. The card differed from the CPU by at most
+    # 2.1e-3 in f16, and by 3.2e-2 in bf16 on a host with AMX.
     rtol = {F16: {"rtol": 1.6e-2}, BF16: {"rtol": 6.3e-2}}
     check("resnet18", way, **rtol.get(way[0], {}))
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Tensors of the card that are to go to another process: the sender gets the error."""
+"""Sending a tensor of the card to another process raises an error in the sender."""
 
 import concurrent.futures
 import dataclasses
@@ -52,12 +52,12 @@ def test_put_is_refused(kind, make):
     q = getattr(multiprocessing.get_context("forkserver"), make)()
     with refused:
         q.put(KINDS[kind]())
-    q.put(torch.arange(3))  # and the queue is as good as before
+    q.put(torch.arange(3))  # the queue still works
     assert q.get().tolist() == [0, 1, 2]
 
 
 @pytest.mark.parametrize("kind", ["event", "stream"])
-def test_put_of_what_belongs_to_the_card_is_refused(kind):
+def test_put_of_event_or_stream_is_refused(kind):
     holder = torch.Event(DEV) if kind == "event" else torch.Stream(DEV)
     with refused:
         multiprocessing.Queue().put(holder)
@@ -95,7 +95,7 @@ def test_other_objects_go_through():
     del lock
 
 
-def test_storage_of_the_cpu_is_not_shared_by_the_search():
+def test_refused_put_does_not_share_cpu_storage():
     torch.ones(1, device=DEV)
     t = torch.ones(2)
     q = multiprocessing.Queue()
@@ -150,7 +150,7 @@ def test_arguments_of_a_process_are_refused():
 
 
 @pytest.mark.native
-def test_executors_and_pools_hand_the_error_on():
+def test_executors_and_pools_pass_the_error_on():
     context = multiprocessing.get_context("forkserver")
     x = torch.ones(3, device=DEV)
     with concurrent.futures.ProcessPoolExecutor(1, mp_context=context) as executor:

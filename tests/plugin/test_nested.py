@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Jagged nested tensors: what core makes of plain ones. It imports half of torch for that."""
+"""Jagged nested tensors, which core composes of plain tensors. For this, core imports half
+of torch."""
 
 import pytest
 import torch

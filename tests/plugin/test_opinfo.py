@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Core's own samples of the operators that are native, on the card and on the CPU.
+"""Core's own samples of the operators with a kernel, on the card and on the CPU.
 
-Samples bring what hand-written cases forget: empty and 0-dimensional tensors,
-strides, keyword arguments, broadcasting. Only on the in-process card: where the
-guest's CPU is emulated, the CPU's side of this takes many minutes.
+The samples cover cases that hand-written tests forget: empty and 0-dimensional tensors,
+strides, keyword arguments, broadcasting. The tests run on the in-process card only: an
+emulated CPU takes many minutes for the reference.
 """
 
 import itertools
@@ -14,7 +14,7 @@ from torch.testing._internal.common_methods_invocations import op_db
 
 from ops import as_list, no_fallback, to_card, to_cpu
 
-SAMPLES = 16  # of each operator, spread over all
+SAMPLES = 16  # per operator, evenly spaced
 
 # names as op_db has them, with the variant if there is one
 NATIVE = """
@@ -74,7 +74,7 @@ def spread(samples):
 
 
 def moved(value):
-    """Dense tensors, strides and all, and devices that are named."""
+    """Copies dense tensors to the card with their strides, and replaces named devices."""
     if isinstance(value, torch.Tensor):
         if value.layout is not torch.strided:
             return value.detach().to("openreg").requires_grad_(value.requires_grad)
@@ -115,7 +115,7 @@ def compare(got, want, **tolerance):
 
 
 def both(op, sample):
-    """The operator's inputs, on the CPU and on the card."""
+    """The sample's inputs on the CPU, and on the card."""
     args = (sample.input, *sample.args)
     return (args, sample.kwargs), (moved(args), moved(sample.kwargs))
 
@@ -142,7 +142,7 @@ def test_samples(name):
 
 @pytest.mark.parametrize("name", [n for n in NATIVE if OPS[n].supports_out])
 def test_out(name):
-    """Into tensors of the right shape with gaps between their elements."""
+    """out= has the right shape, with gaps between its elements."""
     op = OPS[name]
     for sample in spread(op.sample_inputs("cpu", torch.float32))[:4]:
         (args, kwargs), (card_args, card_kwargs) = both(op, sample)
@@ -164,7 +164,7 @@ def test_out(name):
 ])
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_halves(name, dtype):
-    """Halves compute in f32 and are rounded once: near what f32 gives."""
+    """The card computes half types in f32 and rounds once, so the result is near f32's."""
     op = OPS[name]
     if dtype not in op.dtypes:
         pytest.fail(f"{name} has no samples in {dtype}")

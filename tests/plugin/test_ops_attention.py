@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""scaled_dot_product_attention on the card, and the layers made of it."""
+"""scaled_dot_product_attention on the card, and the layers that use it."""
 
 import pytest
 import torch
@@ -31,7 +31,7 @@ def test_attention(shape, options):
     check(attend(**options), *tensors(**shape), **CLOSE)
 
 
-def test_it_is_one_operator():
+def test_attention_is_one_operator():
     q, k, v = map(to_card, tensors())
     torch.openreg.reset_op_counts()
     F.scaled_dot_product_attention(q, k, v, is_causal=True)
@@ -49,8 +49,8 @@ def test_masks(mask_shape):
     check(attend(), q, k, v, values(*mask_shape, seed=3), **CLOSE)
 
 
-def test_a_row_that_sees_nothing():
-    """Gives zeros and no gradient, as on the CPU."""
+def test_fully_masked_row():
+    """A row without an allowed key has zeros and no gradient, as on the CPU."""
     q, k, v = tensors()
     keep = torch.ones(5, 7, dtype=torch.bool)
     keep[2] = False
@@ -63,8 +63,8 @@ def test_grouped_heads(kv_heads, options):
     check(attend(enable_gqa=True, **options), *tensors(kv_heads=kv_heads), **CLOSE)
 
 
-def test_heads_between_the_rows():
-    """As models have it: [batch, length, heads, width], transposed."""
+def test_transposed_heads():
+    """The layout of most models: [batch, length, heads, width], transposed."""
     q, k, v = (t.transpose(1, 2).contiguous().transpose(1, 2) for t in tensors())
     check(attend(is_causal=True), q, k, v, **CLOSE)
     with no_fallback():
@@ -89,15 +89,15 @@ def test_doubles_and_large_scores():
     check(attend(), q * 100, k * 100, v)
 
 
-# Each has more scores than are held at a time, 2^22: of the batch, of the heads, of the
-# queries' heads that share keys, and of the queries of one head.
+# Each has more scores than the 2^22 of one slice. The slices divide the batch, the heads,
+# the query heads that share keys, or the queries of one head.
 MANY = {
     "batch": {"batch": 3, "heads": 1, "kv_heads": 1, "rows": 1400, "keys": 1400},
     "heads": {"batch": 2, "heads": 4, "kv_heads": 4, "rows": 1200, "keys": 1200},
     "groups": {"batch": 1, "heads": 3, "kv_heads": 1, "rows": 1500, "keys": 1500},
     "queries": {"batch": 1, "heads": 2, "kv_heads": 2, "rows": 2500, "keys": 2100},
 }
-SLICE = 4 << 22  # bytes of them
+SLICE = 4 << 22  # bytes of the scores of one slice
 
 
 @pytest.mark.parametrize("mask", [None, "causal", "bool", "shared", "whole"])
@@ -120,15 +120,15 @@ def test_slices(over, mask):
     with no_fallback():
         got = step(*moved)
     most = torch.openreg.max_memory_allocated() - held
-    scale = max(1, rows // 16)  # gradients of keys are sums over so many
+    scale = max(1, rows // 16)  # the keys' gradients are sums over the rows
     for g, w in zip(got, want, strict=True):
         torch.testing.assert_close(g.cpu(), w, rtol=1e-4, atol=1e-5 * scale)
-    if mask != "whole":  # whose gradient is as large as all scores
+    if mask != "whole":  # the gradient of a whole mask is as large as all scores
         as_numbers = 4 * rows * keys if mask == "bool" else 0
         assert most < 2 * SLICE + as_numbers + (3 << 20)
 
 
-def test_the_logarithm_of_the_sum():
+def test_logsumexp_result():
     q, k, v = tensors()
     with no_fallback():
         log_sum = torch.ops.aten._scaled_dot_product_fused_attention_overrideable(
@@ -137,7 +137,7 @@ def test_the_logarithm_of_the_sum():
     torch.testing.assert_close(log_sum.cpu(), want, **CLOSE)
 
 
-def test_the_caller_chooses():
+def test_caller_selects_the_math_backend():
     q, k, v = map(to_card, tensors())
     with sdpa_kernel(SDPBackend.MATH), no_fallback():
         torch.openreg.reset_op_counts()
@@ -145,7 +145,7 @@ def test_the_caller_chooses():
     assert "aten::_scaled_dot_product_fused_attention_overrideable" not in torch.openreg.op_counts()
 
 
-def test_what_it_leaves_to_the_composition():
+def test_cases_of_the_math_backend():
     check(attend(), values(3, 5, 8), values(3, 7, 8, seed=1), values(3, 7, 8, seed=2), **CLOSE)
     q, k, v = map(to_card, tensors())
     assert torch._fused_sdp_choice(q, k, v) == SDPBackend.OVERRIDEABLE.value
@@ -183,7 +183,7 @@ def test_multi_head_attention(need_weights, training):
 @pytest.mark.parametrize("activation", ["relu", "gelu"])
 @pytest.mark.parametrize("norm_first", [False, True])
 def test_the_encoder_in_evaluation(activation, norm_first):
-    """Core has an operator of its own for this."""
+    """Core has its own operator for an encoder layer in evaluation."""
     torch.manual_seed(0)
     def make():
         return nn.TransformerEncoder(
@@ -203,7 +203,7 @@ def test_the_encoder_in_evaluation(activation, norm_first):
             torch.testing.assert_close(got.cpu()[keep], want[keep], **CLOSE)
 
 
-def test_no_way_that_is_allowed():
+def test_no_allowed_backend():
     q = to_card(values(2, 2, 4, 8))
     with sdpa_kernel(SDPBackend.OVERRIDEABLE):
         with pytest.raises(RuntimeError, match="No available kernel"):
@@ -212,7 +212,7 @@ def test_no_way_that_is_allowed():
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_gradients_of_halves_are_rounded_once(dtype):
-    """Where the output is large, its rounding must not reach the gradients."""
+    """The rounding of a large output must not affect the gradients."""
 
     def run(*tensors):
         tensors = [t.detach().requires_grad_() for t in tensors]
@@ -226,5 +226,5 @@ def test_gradients_of_halves_are_rounded_once(dtype):
     with no_fallback():
         got = run(*map(to_card, inputs))
     for g, e in zip(got, exact, strict=True):
-        # Half a unit in the last place, twice: of the slopes and of the result.
+        # Two roundings of half a unit in the last place: of the slopes and of the result.
         assert (g.cpu().double() - e).abs().max() <= 1.1 * torch.finfo(dtype).eps * e.abs().max()

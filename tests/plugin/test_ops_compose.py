@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Operators that are made of others, against the CPU's."""
+"""Operators that are composed of others, compared with the CPU."""
 
 import pytest
 import torch

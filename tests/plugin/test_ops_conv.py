@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Convolutions on the card against the CPU's."""
+"""Convolutions, compared with the CPU."""
 
 import pytest
 import torch
@@ -40,7 +40,7 @@ def inputs(shape, dtype, transposed=False, batch=2):
 
 
 def gradients(function, *tensors):
-    """What a function gives, and its gradients by weights that are not all one."""
+    """The function's result, and the gradients of a weighted sum of it."""
     leaves = [t.detach().requires_grad_() for t in tensors]
     out = function(*leaves)
     out.backward(values(*out.shape, dtype=out.dtype, low=-1, high=1, seed=9).to(out.device))
@@ -165,8 +165,9 @@ def test_autocast(dtype):
     )
 
 
-def test_same_bits_again():
-    """Whatever slices go where; the weights' gradient is summed in a fixed order."""
+def test_results_are_reproducible():
+    """The order of the sums does not depend on the scheduling of slices, also in the
+    weights' gradient."""
     x, w, b = (t.to(DEV) for t in inputs((2, 8, 16, (40, 40), (3, 3), {}), torch.float32, batch=9))
     first = gradients(F.conv2d, x, w, b)
     for _ in range(3):
@@ -182,8 +183,8 @@ def numbers(*size: int, below: int) -> torch.Tensor:
     "transposed, batch, channels, groups",
     [(False, 3, 256, 1), (False, 1, 768, 3), (False, 1, 768, 1), (True, 1, 768, 1)],
 )
-def test_more_work_than_a_packet_may_ask_for(transposed, batch, channels, groups):
-    """Over 2^36 products; strides of zero keep the operands small."""
+def test_more_work_than_a_packet_allows(transposed, batch, channels, groups):
+    """More than 2^36 products; strides of zero keep the operands small."""
     times, size = 1 << 16, (37, 37)
     x, b = numbers(batch, 1, *size, below=3), numbers(channels, below=5)
     w = numbers(channels, 1, 1, 1, below=4)
@@ -202,7 +203,7 @@ def test_more_work_than_a_packet_may_ask_for(transposed, batch, channels, groups
 
 
 @pytest.mark.parametrize("oc, ic", [(512, 128), (128, 512)])
-def test_more_work_for_weights_than_a_packet_may_ask_for(oc, ic):
+def test_more_work_for_weights_than_a_packet_allows(oc, ic):
     n, size = 4, (512, 513)
     x, y = numbers(1, ic, 1, 1, below=2), numbers(1, oc, 1, 1, below=3)
     w = torch.empty(oc, ic, 1, 1, device=DEV)
@@ -239,7 +240,7 @@ def test_errors():
 
 
 def test_complex():
-    """Core makes real convolutions of it."""
+    """Core composes a complex convolution of real ones."""
     x, w, _ = inputs(SHAPES[2], torch.float32)
     x, w = torch.complex(x, x), torch.complex(w, -w)
     got = F.conv2d(x.to(DEV), w.to(DEV))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""ctc_loss: batches of several lengths, and targets one behind the other or padded."""
+"""ctc_loss: batches with several lengths, and targets that are concatenated or padded."""
 
 import pytest
 import torch
@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from ops import no_fallback, to_card, to_cpu, values
 
 STEPS, BATCH, CLASSES = 12, 5, 6
-INPUTS, TARGETS = [12, 7, 12, 9, 3], [4, 3, 0, 2, 5]  # the last one has too few steps
+INPUTS, TARGETS = [12, 7, 12, 9, 3], [4, 3, 0, 2, 5]  # the last input has too few steps
 
 
 def labels(count, blank, seed=0):
@@ -20,7 +20,7 @@ def targets_of(lengths, blank, padded):
     flat = labels(sum(lengths), blank)
     if not padded:
         return flat
-    rows = torch.full((len(lengths), max(lengths) + 2), -7)  # of any value behind the end
+    rows = torch.full((len(lengths), max(lengths) + 2), -7)  # padding may have any value
     for row, one in zip(rows, flat.split(lengths)):
         row[: len(one)] = one
     return rows
@@ -44,7 +44,7 @@ def same(x, target, inputs, lengths, **keys):
 @pytest.mark.parametrize("padded", [False, True])
 @pytest.mark.parametrize("blank", [0, 3, CLASSES - 1])
 @pytest.mark.parametrize("zero_infinity", [False, True])
-def test_is_the_cpus(dtype, padded, blank, zero_infinity):
+def test_equals_the_cpu(dtype, padded, blank, zero_infinity):
     x = values(STEPS, BATCH, CLASSES, dtype=dtype)
     target = targets_of(TARGETS, blank, padded)
     for reduction in ["none", "mean", "sum"]:

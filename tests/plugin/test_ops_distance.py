@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Distances of all pairs of rows, against the CPU's."""
+"""Distances of all pairs of rows, compared with the CPU."""
 
 import pytest
 import torch
@@ -20,7 +20,7 @@ def test_distances(p):
     check(torch.cdist, values(30, 8), values(40, 8, seed=1), rtol=1e-3, atol=1e-3)
 
 
-def test_shared_coordinates_have_no_slope():
+def test_equal_coordinates_have_gradient_zero():
     a, b = values(5, 3), values(4, 3, seed=1)
     b[:, 0] = a[:4, 0]
     check(with_gradients(lambda a, b: torch.cdist(a, b, 0.5)), a, b, rtol=1e-4, atol=1e-4)

@@ -130,7 +130,7 @@ def test_an_index_out_of_range():
 
 
 @pytest.mark.parametrize("mode", ["sum", "mean"])
-def test_more_rows_than_are_worked_on_at_once(mode):
+def test_more_rows_than_one_slice(mode):
     weight = values(300, 256)
     indices = torch.arange(70_000) % 300
     offsets = torch.arange(0, 70_000, 1000)

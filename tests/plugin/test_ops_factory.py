@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Tensors made and put together on the card, against the CPU's."""
+"""Creating and joining tensors on the card, compared with the CPU."""
 
 import pytest
 import torch
@@ -8,7 +8,7 @@ from ops import ALL, FLOATS, INTS, check, no_fallback, to_card, values
 
 
 def same(make, **tolerance):
-    """make(device) gives the same tensor on both."""
+    """make(device) returns the same tensor on the CPU and on the card."""
     with no_fallback():
         got = make("openreg")
     assert got.device.type == "openreg"
@@ -63,7 +63,7 @@ def test_fill_with_its_own_element():
     assert torch.equal(x.cpu(), values(64)[7].expand(64))
 
 
-def test_fill_of_a_tensor_elsewhere():
+def test_fill_with_a_tensor_of_another_device():
     number = to_card(torch.tensor(2.0))
     assert torch.zeros(3).fill_(number).tolist() == [2, 2, 2]
     assert torch.zeros(3, device="openreg:1").fill_(number).tolist() == [2, 2, 2]

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Core's own samples of operators on lists of tensors; core calls each tensor's."""
+"""Core's own samples of operators on lists of tensors. Core runs the operator once for each
+tensor of a list."""
 
 import pytest
 import torch
 from ops import as_list, no_fallback, to_card, to_cpu
 from torch.testing._internal import common_methods_invocations as invocations
 
-SAMPLES = 24  # of each operator, spread over all
+SAMPLES = 24  # per operator, evenly spaced
 
 OPS = [
     op
@@ -22,7 +23,7 @@ def is_complex(value):
 
 
 def samples(op):
-    """Complex scalars make complex results, which are no part of this."""
+    """The samples without complex scalars, whose results would be complex."""
     options = {"allow_higher_dtype_scalars": False, "disable_fastpath": False}
     found = [
         s
@@ -33,7 +34,8 @@ def samples(op):
 
 
 def arguments(sample, move):
-    """Copies, for what works in place; keywords as the operators have them."""
+    """Copies of the sample's tensors, since operators may change them, with the keywords
+    that the operators take."""
     keywords = {k: move(v) for k, v in sample.kwargs.items() if k in ("alpha", "value", "weight")}
     tensors = [move(t.detach().clone()) for t in sample.input]
     return (tensors, *(move(a) for a in sample.args)), keywords
@@ -43,7 +45,7 @@ def arguments(sample, move):
 def test_lists_of_tensors(op):
     forms = [f for f in (op.get_op(), op.get_inplace()) if f is not None]
     assert forms and samples(op)
-    # Sums of up to 30 products of up to 81, in another order on each CPU.
+    # Sums of up to 30 products of up to 81; their order differs from CPU to CPU.
     atol = 1e-4 if op.name == "_foreach_mm" else 1e-5
     for sample in samples(op):
         for form in forms:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Gather, scatter and their kin, against the CPU's."""
+"""Gather, scatter, indexing and embedding, compared with the CPU."""
 
 import packets
 import pytest
@@ -17,7 +17,7 @@ def indices(*size, high, low=0, dtype=torch.int64, seed=0):
 
 
 def small(*size, dtype=torch.float32, seed=0):
-    """Numbers whose sums are exact in every type."""
+    """Numbers whose sums are exact in every dtype."""
     return values(*size, dtype=torch.float64, low=-2, high=3, seed=seed).floor().to(dtype)
 
 
@@ -58,7 +58,7 @@ def test_scatter(dtype):
         extent = shape[dim] if shape else 1
         index = indices(*of_index, high=extent)
         x, src = small(*shape, dtype=dtype), small(*of_index, dtype=dtype, seed=1)
-        # Of duplicates any may win on the CPU; here it is the last in order.
+        # The CPU does not define which of duplicate indices wins: src needs unique ones.
         check(lambda x, i: x.scatter(dim, i, 1), x, index)
         check(lambda x, i, s: x.scatter_add(dim, i, s), x, index, src)
         unique = torch.arange(extent).flip(0)[: index.size(dim) if shape else 1]
@@ -90,7 +90,7 @@ def test_the_last_duplicate_wins():
 def test_scatter_reduce(reduce, include_self):
     for dtype in [*FLOATS, *INTS]:
         if reduce == "mean" and dtype == torch.uint8:
-            continue  # the CPU counts in the type and wraps
+            continue  # the CPU counts in the dtype, which wraps
         for shape, dim, of_index in SHAPES:
             index = indices(*of_index, high=shape[dim] if shape else 1)
             x, src = small(*shape, dtype=dtype), small(*of_index, dtype=dtype, seed=1)
@@ -186,7 +186,7 @@ def test_index(n):
 
 
 def assign(indexing, accumulate):
-    """x[...] = v for the places that x[...] reads."""
+    """A function that assigns v to the elements that indexing(x, i, j) reads."""
 
     def run(x, i, j, v):
         found = []
@@ -227,7 +227,7 @@ def test_index_put(dtype):
             )  # fmt: skip
 
 
-def test_a_number_on_the_cpu_is_put():
+def test_index_put_of_a_cpu_number():
     x, i = small(4, 5), torch.tensor([3, 0])
 
     def run(x, i):
@@ -324,7 +324,7 @@ def test_gradcheck(reduce):
 
 
 def test_deep_tensors():
-    """More dimensions than a packet has, which do not merge."""
+    """More dimensions than a packet has, with strides that cannot merge."""
     x = values(*[2] * 11).permute(8, 0, 7, 2, 5, 4, 3, 6, 1, 9, 10)
     i = indices(*[2] * 11, high=2).permute(3, 1, 0, 2, 6, 5, 4, 8, 7, 10, 9)
     check(lambda x, i: x.gather(4, i), x, i)
@@ -332,8 +332,8 @@ def test_deep_tensors():
     check(lambda x, i: x.index_select(3, i), x, indices(5, high=2))
 
 
-def test_large_and_the_same_every_time():
-    """Work that takes many slices, with rounding that depends on order."""
+def test_large_sums_are_reproducible():
+    """Work of many slices whose rounding depends on the order."""
     index = indices(200000, high=1000)
     source = values(200000, dtype=torch.float32)
     rows = values(5000, 600)
@@ -386,7 +386,7 @@ def test_an_index_out_of_range(n):
 
 
 @pytest.mark.parametrize("dims", [9, 17])
-def test_more_indices_than_a_packet_has_room_for(dims):
+def test_more_indices_than_a_packet_holds(dims):
     x = small(*[2, 1, 2] * 5, 2, 3)[(0,) * (17 - dims)].transpose(0, 1)
     i = [indices(3, 1, low=-n, high=n, seed=d) for d, n in enumerate(x.shape[:-1])]
     check(lambda x: x[x > 0], x)
@@ -402,7 +402,7 @@ def test_more_indices_than_a_packet_has_room_for(dims):
     torch.openreg.reset()
 
 
-def test_nothing_to_choose_from():
+def test_empty_source():
     x, i = torch.empty(0, 3), torch.tensor([0])
     for device in ["cpu", "openreg"]:
         y, j = x.to(device), i.to(device)
@@ -450,7 +450,7 @@ def test_errors_are_those_of_the_cpu(function):
     assert error_of(function, to_card(x), to_card(i)) == error_of(function, x, i)
 
 
-def test_one_packet_does_it():
+def test_one_packet_per_call():
     x, i = to_card(values(1000, 64)), to_card(indices(512, high=1000))
     for function in [
         lambda: F.embedding(i, x),
@@ -461,7 +461,7 @@ def test_one_packet_does_it():
         assert packets.launched(function) == 1
 
 
-def test_raw_packets_that_are_wrong():
+def test_bad_raw_packets():
     x = to_card(values(16))
     i = to_card(torch.zeros(4, dtype=torch.int64))
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Bicubic and trilinear interpolation, and the kinds with wider filters."""
+"""Bicubic and trilinear interpolation, and the antialias modes with their wide filters."""
 
 import pytest
 import torch
@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from ops import FLOATS, check, no_fallback, to_card, values, with_gradients
 
 SIZES = [(10, 14), (3, 4), (1, 1), (5, 9), (2, 30)]
-# halves are summed in float32 here, and rounded between the axes on the CPU
+# The card sums half types in float32; the CPU rounds between the axes.
 TOLERANCE = {
     torch.float32: {"rtol": 1e-4, "atol": 5e-4},
     torch.float64: {"rtol": 1e-9, "atol": 1e-9},
@@ -22,7 +22,8 @@ def both(x, **keys):
         check(with_gradients(lambda t: F.interpolate(t, **keys)), x, **TOLERANCE[x.dtype])
 
 
-# The CPU widens no filters for halves, and lanczos aligns no corners.
+# Without two kinds: the CPU has no wide filters for half types, and lanczos has no
+# align_corners.
 KINDS = [("bicubic", False, a, d) for a in (False, True) for d in FLOATS]
 KINDS += [(m, True, a, d) for m in ("bilinear", "bicubic") for a in (False, True) for d in FLOATS[:2]]
 KINDS += [("lanczos", True, False, d) for d in FLOATS[:2]]
@@ -55,7 +56,7 @@ def test_trilinear(align, dtype):
 
 @pytest.mark.parametrize(("mode", "widened"), [("bicubic", False), ("bilinear", True)])
 def test_gradients_where_a_scale_keeps_the_size(mode, widened):
-    """The CPU's are not those of its own forward there."""
+    """Checked numerically: the CPU's gradients do not belong to its own forward here."""
     x = to_card(values(1, 2, 5, 7, dtype=torch.float64)).requires_grad_()
     keys = {"scale_factor": 1.1, "mode": mode, "antialias": widened}
     assert F.interpolate(x, **keys).shape == x.shape
@@ -73,7 +74,7 @@ def test_wide_filters_of_halves(mode, dtype):
 
 
 @pytest.mark.parametrize("widened", [False, True])
-def test_what_is_not_a_number_stays_where_it_is(widened):
+def test_nan_does_not_spread(widened):
     x = values(1, 1, 12, 12)
     x[0, 0, 3, 5] = torch.nan
     for size in [(24, 30), (4, 6)]:
@@ -86,8 +87,8 @@ def test_what_is_not_a_number_stays_where_it_is(widened):
 
 
 @pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
-def test_infinity_is_not_in_what_a_filter_does_not_reach(mode):
-    """Elements at the edge have fewer taps than others."""
+def test_infinity_outside_the_filter(mode):
+    """Elements at the edge have fewer taps. An infinity outside of them must not count."""
     x = torch.zeros(1, 1, 4, 12)
     x[0, 0, 0, 0], x[0, 0, 3, 9] = torch.inf, -torch.inf
     for size in [(4, 5), (2, 7)]:
@@ -100,7 +101,7 @@ def test_infinity_is_not_in_what_a_filter_does_not_reach(mode):
         want = back(leaf, grad)
         with no_fallback():
             got = back(to_card(leaf.detach()).requires_grad_(), to_card(grad)).cpu()
-        # The CPU weighs with zeros, too, where it might copy.
+        # The CPU also multiplies infinities by weights of zero, so it may have more NaNs.
         assert not (want.isfinite() & ~got.isfinite()).any() and not got.isfinite().all()
 
 
@@ -116,7 +117,8 @@ def test_nothing_and_bad_sizes():
 @pytest.mark.parametrize("mode", ["nearest", "nearest-exact", "bilinear", "bicubic"])
 @pytest.mark.parametrize("sizes", [((6, 10), (24, 25)), ((32, 3), (8, 7)), ((97, 2), (101, 150))])
 def test_periods(mode, sizes):
-    """Runs of one element and of many, and so many runs that indices are cheaper."""
+    """Ratios with runs of one element, of many elements, and with so many runs that an
+    index per element is cheaper."""
     small, large = sizes
     for layout in (torch.contiguous_format, torch.channels_last):
         x = values(2, 3, *small).contiguous(memory_format=layout)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Factorizations of matrices, and what is made of them. They run on the CPU, counted: the
-card's products are no faster than the CPU's, and a factorization is a chain of small ones."""
+"""Factorizations of matrices and the functions built on them. They run on the CPU and count
+as fallbacks. The card would not be faster: a factorization is a chain of small products."""
 
 import packets
 import pytest
@@ -28,7 +28,7 @@ def compare(function, args, **how):
 
 
 def both(function, *args):
-    """Forward, with the CPU's strides, and backward."""
+    """Compares forward, with the CPU's strides, and backward."""
     compare(function, args, check_stride=True)
     scale = max([1.0, *(a.abs().max().item() for a in args if a.numel())])
     wide = args[0].dtype in (torch.float64, torch.complex128)
@@ -48,7 +48,7 @@ def numbers(*shape, dtype, seed=0):
 
 
 def regular(shape, dtype, seed=0):
-    """Random matrices that are far from singular and ask for pivots."""
+    """Random matrices that are far from singular, and need pivots."""
     n = shape[-1]
     return numbers(*shape, dtype=dtype, seed=seed) + max(2, n / 4) * torch.eye(
         n, dtype=dtype
@@ -154,7 +154,7 @@ def test_qr(shape, dtype):
 
 @pytest.mark.parametrize("half", [torch.bfloat16, torch.float16])
 def test_under_autocast(half):
-    """None of it is in the lists: it stays in the type that it is given."""
+    """No linalg operator is in autocast's lists, so the dtype stays float32."""
     a = to_card(definite((6, 6), torch.float32))
     calls = [
         *(linalg.det, linalg.inv, linalg.cholesky, lambda x: linalg.solve(x, a)),
@@ -189,13 +189,13 @@ def test_errors_are_those_of_the_cpu(kind, function):
     assert answers[0] == answers[1]
 
 
-def test_info_says_which_minor():
+def test_info_has_the_failed_minor():
     a = torch.stack([torch.diag(torch.tensor([1.0, 2.0, d, -1.0])) for d in (3.0, -3.0)])
     assert linalg.cholesky_ex(to_card(a)).info.tolist() == [4, 3]
     assert linalg.lu_factor_ex(to_card(a.clamp(min=0))).info.tolist() == [4, 3]
 
 
-def test_outputs_that_the_caller_gives():
+def test_out():
     a, b = regular((5, 5), torch.float32), values(5, 2)
 
     def run(a, b):
@@ -218,12 +218,12 @@ def test_views_of_matrices():
     both(lambda a, b: linalg.solve(a.expand(4, 12, 12), b.expand(4, 12, 3)), a, b)
 
 
-def test_a_solution_is_one_fallback_that_copies_what_it_needs():
+def test_solve_is_one_fallback_with_minimal_copies():
     a, b = to_card(regular((8, 8), torch.float32)), to_card(values(8, 2))
     torch.openreg.reset_fallbacks()
     linalg.solve_ex(a, b)
     assert torch.openreg.fallbacks() == {"aten::_linalg_solve_ex.result": 1}
-    # The matrix and the right sides there; solution, factors, pivots and info back.
+    # Six copies: matrix and right sides to the CPU; solution, factors, pivots, info back.
     assert packets.launched(lambda: linalg.solve_ex(a, b)) == 6
     before = torch.openreg.queue_stats(0)["dma_written"]
     linalg.inv_ex(a.expand(1000, 8, 8))

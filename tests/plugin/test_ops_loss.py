@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Losses of images and of probabilities, against the CPU's."""
+"""Losses of images and of probabilities, compared with the CPU."""
 
 import pytest
 import torch
@@ -67,7 +67,7 @@ def test_binary_cross_entropy(reduction):
     check(lambda x, y, w: F.binary_cross_entropy(x, y, w, reduction=reduction), x, y, weight)
 
 
-def test_smooth_l1_wants_no_negative_beta():
+def test_smooth_l1_refuses_negative_beta():
     x = values(4).to("openreg")
     with pytest.raises(RuntimeError, match="negative values for beta"):
         F.smooth_l1_loss(x, x, beta=-1.0)
@@ -84,7 +84,7 @@ def test_a_gradient_of_rows_that_do_not_merge():
 
 
 @pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
-def test_dimensions_that_a_packet_does_not_hold(reduction):
+def test_more_dimensions_than_a_packet_has(reduction):
     x = values(*[2] * 8, 3, low=0, high=1)
     y = values(*[2] * 8, 3, low=0, high=1, seed=1).permute(6, 4, 2, 0, 1, 3, 5, 7, 8)
     z = values(2, 1, 2, 1, 2, 1, 2, 1, 3, low=0, high=1)

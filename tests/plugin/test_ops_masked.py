@@ -10,7 +10,7 @@ SHAPES = [(), (1,), (0,), (7,), (1000,), (3, 0, 2), (5, 9), (2, 3, 4, 5)]
 
 
 def sparse(*size, dtype=torch.float32):
-    """About half of it is zero."""
+    """Random values, of which about half are zero."""
     x = values(*size, dtype=dtype)
     return x * (values(*size, seed=1) > 0).to(dtype)
 
@@ -30,7 +30,7 @@ def test_nonzero_of_types(dtype):
 
 
 def test_nonzero_of_long_and_strided():
-    """The card looks at 32768 elements at a time."""
+    """The card processes 32768 elements at a time."""
     for x in (sparse(100_003), sparse(300, 7, 60), sparse(70_000, 2)):
         check(torch.nonzero, x)
         check(torch.nonzero, x.transpose(0, -1))
@@ -65,7 +65,7 @@ def test_masked_select(shape, dtype):
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_masked_select_broadcasts_and_has_gradients(dtype):
     x, mask = values(4, 1, 6, dtype=dtype), values(5, 1, seed=3) > 0
-    # Halves are rounded after each addend of a gradient or at its end.
+    # A gradient in a half type may be rounded after each addend, or at the end.
     tolerance = {"rtol": 2e-2, "atol": 2e-2} if dtype.itemsize == 2 else {}
     check(with_gradients(torch.masked_select), x, mask, **tolerance)
     check(with_gradients(torch.masked_select), x.transpose(0, 2), mask, **tolerance)
@@ -124,7 +124,7 @@ def test_large():
 
 @pytest.mark.parametrize("n", [(1 << 20) + 1, 3 << 20, (5 << 20) + 77])
 def test_long_masks(n):
-    """A long mask is numbered in blocks, and some select nothing."""
+    """The card numbers the elements of a long mask in blocks; some blocks select none."""
     mask = torch.zeros(n, dtype=torch.bool)
     mask[torch.arange(0, 1 << 20, 3)] = True
     mask[-5:] = True
@@ -138,7 +138,7 @@ def test_long_masks(n):
 
 
 def test_memory_of_masks():
-    """What a mask selects takes memory for that, and not for all that it covers."""
+    """The operators allocate memory for the selected elements, not for the whole mask."""
     n = 1 << 25
     mask = torch.zeros(n, dtype=torch.bool, device="openreg")
     mask[n // 3] = True

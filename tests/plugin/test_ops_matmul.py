@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Matrix products against the CPU's."""
+"""Matrix products, compared with the CPU."""
 
 import pytest
 import torch
@@ -57,8 +57,9 @@ def test_out_and_inplace():
     torch.testing.assert_close(x.cpu(), a + a @ b)
 
 
-def test_results_over_their_summand():
-    """C may be the result itself; other views of the same memory are read first."""
+def test_out_overlaps_the_summand():
+    """out= may be the summand itself, or another view of its memory. The card must then
+    read the summand first."""
     n = 192
     a, b, c = values(n, n), values(n, n, seed=1), values(n, n, seed=2)
     x, y = to_card(a), to_card(b)
@@ -87,8 +88,8 @@ def test_results_over_their_summand():
     "batch, m, n, k",
     [(1, 257, 256, 1 << 20), (1, 256, 257, 1 << 20), (5, 256, 256, 1 << 18)],
 )
-def test_more_work_than_a_packet_may_ask_for(batch, m, n, k):
-    """Over 2^36 products; strides of zero keep the operands small."""
+def test_more_work_than_a_packet_allows(batch, m, n, k):
+    """More than 2^36 products; strides of zero keep the operands small."""
     a = ((torch.arange(batch)[:, None] + torch.arange(m)) % 4).float()[:, :, None]
     b = ((torch.arange(batch)[:, None] + torch.arange(n)) % 3).float()[:, None, :]
     c = (torch.arange(m) % 3).float()[:, None]
@@ -141,7 +142,7 @@ def test_bad_input():
         ("baddbmm", [(2, 3, 5), (6, 2, 4), (6, 4, 5)]),
     ],
 )
-def test_what_is_added_has_to_be_broadcast(name, sizes):
+def test_summand_must_broadcast(name, sizes):
     tensors = [values(*size) for size in sizes]
     with pytest.raises(RuntimeError) as want:
         getattr(torch, name)(*tensors)
@@ -151,14 +152,14 @@ def test_what_is_added_has_to_be_broadcast(name, sizes):
     torch.openreg.synchronize()
 
 
-def test_outer_products_of_what_has_gaps():
+def test_outer_products_with_gaps():
     a = values(5, 6, 4)[:, :, :1]
     b = values(5, 4, 7, seed=1)[:, 3:, :]
     check(torch.bmm, a, b)
     check(torch.bmm, a.transpose(1, 2)[:, :, 2:3], b)
 
 
-def test_types_that_differ():
+def test_different_dtypes_are_refused():
     texts = []
     for device in ("cpu", "openreg"):
         a, b = torch.ones(2, 3, dtype=torch.int16, device=device), torch.ones(3, 2, device=device)

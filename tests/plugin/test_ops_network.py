@@ -40,7 +40,7 @@ def test_nll_loss(reduction):
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_nll_loss_of_large_sums_of_halves(dtype):
-    """The mean fits; the sums on the way to it do not."""
+    """The mean fits into the half type, but the sum for it does not."""
     scores = torch.full((1002, 3), -255.0, dtype=dtype, device="openreg")
     target = to_card(torch.arange(1002) % 3)
     assert F.nll_loss(scores, target).item() == 255
@@ -48,8 +48,8 @@ def test_nll_loss_of_large_sums_of_halves(dtype):
     assert torch.equal(total.cpu(), torch.tensor(1002, dtype=dtype))
 
 
-def test_a_class_that_there_is_not():
-    """The CPU raises; the card must not pass over it in silence."""
+def test_class_out_of_range():
+    """The CPU raises. The card's result is NaN, so that the error is visible."""
     loss = F.nll_loss(to_card(values(3, 4)), to_card(torch.tensor([0, 4, 1])))
     assert loss.isnan().item()
 

@@ -29,7 +29,7 @@ def step(layer, x):
 
 
 def compare_layers(layer, *inputs, **tolerance):
-    """Several steps, so that what a layer keeps is used."""
+    """Compares several steps, so that later steps use the layer's statistics."""
     card = copy.deepcopy(layer).to("openreg")
     for x in inputs:
         want = step(layer, x)
@@ -50,7 +50,7 @@ def test_batch_norm(shape, momentum):
     compare_layers(layer.eval(), values(*shape, seed=2))
 
 
-def test_batch_norm_without_this_or_that():
+def test_batch_norm_options():
     x = values(3, 6, 4, 5)
     compare_layers(nn.BatchNorm2d(6, affine=False), x, x + 1)
     compare_layers(nn.BatchNorm2d(6, track_running_stats=False), x)
@@ -80,7 +80,7 @@ def test_batch_norm_of_halves(dtype):
 
 
 def test_a_mean_far_from_zero():
-    """The variance must not come of a difference of large squares."""
+    """The card must not compute the variance as a difference of large squares."""
     x = values(8, 3, 16) + 1e4
     check(lambda x: F.batch_norm(x, None, None, training=True), x, rtol=1e-3, atol=1e-3)
 
@@ -96,7 +96,7 @@ def test_statistics_of_a_batch():
             torch.testing.assert_close(g.cpu(), w, **CLOSE)
 
 
-def test_batch_norm_wants_what_fits():
+def test_batch_norm_errors():
     x = to_card(values(3, 6, 4))
     with pytest.raises(RuntimeError, match="should contain 6 elements not 5"):
         F.batch_norm(x, to_card(torch.zeros(5)), to_card(torch.ones(5)))
@@ -110,7 +110,7 @@ def test_instance_norm(shape):
     compare_layers(layer(shape[1], affine=True, track_running_stats=True), values(*shape))
 
 
-# Not groups of one element, whose gradients are nothing but rounding errors.
+# Without groups of one element: their gradients consist of rounding errors.
 @pytest.mark.parametrize(
     "shape, groups", [(SHAPES[0], 1), (SHAPES[0], 3), *itertools.product(SHAPES[1:], (1, 3, 6))]
 )
@@ -140,7 +140,7 @@ def test_rms_norm_is_one_operator():
     assert torch.openreg.op_counts() == {"aten::_fused_rms_norm": 1}
 
 
-def test_nothing_to_normalise():
+def test_empty_inputs():
     check(lambda x: F.layer_norm(x, (4,)), values(0, 4))
     check(lambda x: F.rms_norm(x, (4,)), values(0, 4))
     check(lambda x: F.batch_norm(x, torch.zeros(4, device=x.device), torch.ones(4, device=x.device)),
@@ -164,7 +164,7 @@ def test_statistics_that_share_memory():
         F.batch_norm(x, mean, var, training=True)
 
 
-def test_statistics_of_nothing():
+def test_statistics_of_an_empty_batch():
     mean, var = torch.ones(3, device="openreg"), torch.ones(3, device="openreg")
     torch.batch_norm_update_stats(torch.empty(0, 3, device="openreg"), mean, var, 0.1)
     assert mean.tolist() == var.tolist() == [1, 1, 1]

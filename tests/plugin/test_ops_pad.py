@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Padding and the gradient of unfold, against the CPU's."""
+"""Padding and the gradient of unfold, compared with the CPU."""
 
 import pytest
 import torch
@@ -38,7 +38,7 @@ PADS = [("reflection_pad", i) for i in (1, 2, 3)] + [("replication_pad", i) for 
 
 
 def refused_by_both(function, *args):
-    """The CPU refuses it, and the card does."""
+    """The call raises on the CPU and on the card."""
     for move in (lambda t: t, to_card):
         with pytest.raises(RuntimeError):
             function(*map(move, args))
@@ -46,7 +46,7 @@ def refused_by_both(function, *args):
 
 @pytest.mark.parametrize("name, dims", PADS)
 def test_padding_of_empty_tensors(name, dims):
-    """A batch may be empty, and nothing else."""
+    """Only the batch dimension may be empty."""
     pad = getattr(torch.ops.aten, f"{name}{dims}d")
     padding = [1, 2] * dims
     full = [3, 2, *range(4, 4 + dims)]
@@ -58,7 +58,7 @@ def test_padding_of_empty_tensors(name, dims):
 
 
 @pytest.mark.parametrize("name, dims", PADS)
-def test_gradients_of_padding_have_its_shape(name, dims):
+def test_gradient_of_padding_needs_its_shape(name, dims):
     backward = getattr(torch.ops.aten, f"{name}{dims}d_backward")
     padding = [1, 2] * dims
     x = values(2, 3, *range(4, 4 + dims))

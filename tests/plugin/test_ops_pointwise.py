@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Pointwise operators against the CPU's."""
+"""Pointwise operators, compared with the CPU."""
 
 import math
 
@@ -110,7 +110,7 @@ def test_numbers_and_tensors_of_the_cpu():
 def test_scalar_operands_round_once():
     x = values(64, dtype=torch.float16)
     check(lambda x: x * 1.1, x)
-    check(lambda x: x + 0.3, x, rtol=0, atol=2e-3)  # the CPU rounds 0.3 first
+    check(lambda x: x + 0.3, x, rtol=0, atol=2e-3)  # the CPU also rounds 0.3
     check(lambda x: torch.pow(x.abs(), 1.7), x)
     for exponent in [0, 1, 2, 3, 0.5, -0.5, -1, -2]:
         check(lambda x: x.abs().add(0.5).pow(exponent), values(9))
@@ -119,7 +119,7 @@ def test_scalar_operands_round_once():
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-def test_comparisons_with_a_number_that_a_half_does_not_hold(dtype):
+def test_comparisons_of_halves_with_inexact_numbers(dtype):
     x = torch.tensor([0.1, 0.3, 0.7, -2.3, 1e-9], dtype=dtype)
     for number in [0.1, 0.3, 0.7, -2.3]:
         for name in ["eq", "ne", "lt", "le", "gt", "ge"]:
@@ -134,7 +134,8 @@ def test_comparisons_with_a_number_that_a_half_does_not_hold(dtype):
 
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.int16])
 def test_wider_single_elements_are_narrowed(dtype):
-    """They do not promote; the tensor's type holds only their low bits."""
+    """A 0-dimensional tensor does not promote the other, whose dtype keeps only its low
+    bits."""
     x = torch.tensor([-50, 0, 50, 100], dtype=torch.int64).to(dtype)
     for wide in [torch.int16, torch.int32, torch.int64]:
         for number in [300, -300, 200, 70_005]:
@@ -201,7 +202,7 @@ def test_out_and_inplace():
 
 
 def test_overlap_of_the_result_is_refused():
-    """Of operators that no iterator checks; the card would stop the stream."""
+    """TensorIterator does not check these operators; the card would stop the stream."""
     x = to_card(values(4, 4))
     for write in [
         lambda y: y.addmm_(x, x),
@@ -217,7 +218,7 @@ def test_overlap_of_the_result_is_refused():
     torch.openreg.synchronize()
 
 
-def test_a_wider_result_holds_what_the_common_type_does():
+def test_wider_out_has_the_common_types_values():
     def into(out, function):
         return lambda *a: function(*a, out=torch.empty(0, dtype=out, device=a[0].device))
 
@@ -239,7 +240,7 @@ def test_a_wider_result_holds_what_the_common_type_does():
             check(into(out, torch.exp), x.fmod(3))
 
 
-def test_choices():
+def test_where_masked_fill_and_clamp():
     a, b, mask = values(4, 5), values(4, 5, seed=1), values(4, 5, dtype=torch.bool)
     for dtype in ALL:
         check(torch.where, mask, a.to(dtype), b.to(dtype))
@@ -260,7 +261,7 @@ def message(function) -> str:
     return str(caught.value)
 
 
-def test_choices_into_another_type():
+def test_where_into_another_dtype():
     def choose(device):
         x = torch.ones(3, device=device)
         return torch.where(x > 0, x, x, out=torch.empty(3, dtype=torch.int64, device=device))
@@ -268,7 +269,7 @@ def test_choices_into_another_type():
     assert message(lambda: choose("openreg")) == message(lambda: choose("cpu"))
 
 
-def test_choices_among_numbers_of_the_cpu():
+def test_where_with_cpu_numbers():
     mask, x = values(4, dtype=torch.bool), values(4)
     one, two, yes = torch.tensor(1.0), torch.tensor(2.0), torch.tensor(True)
     m, y = to_card(mask), to_card(x)
@@ -282,7 +283,7 @@ def test_choices_among_numbers_of_the_cpu():
         torch.where(m, torch.ones(4), one)
 
 
-def test_numbers_that_a_mask_lets_in():
+def test_masked_fill_converts_numbers():
     mask = torch.tensor([True, False, True])
     for dtype, number in [
         (torch.bool, 0.5), (torch.int8, 2.75), (torch.uint8, -1), (torch.float16, 1e-9),
@@ -303,7 +304,7 @@ def test_numbers_that_a_mask_lets_in():
     ]
 
 
-def test_a_mask_that_lets_in_an_element_of_the_tensor():
+def test_masked_fill_with_its_own_element():
     x, mask = values(5), values(5, dtype=torch.bool, seed=2)
     y = to_card(x)
     with no_fallback():
@@ -352,7 +353,7 @@ def test_activation_and_its_gradient(function):
      lambda x: torch.ops.aten.hardshrink_backward(x, x, 0.5),
      lambda x: torch.ops.aten.softshrink_backward(x, x, 0.5)],
 )
-def test_functions_with_fractions_refuse_integers(function):
+def test_fractional_functions_refuse_integers(function):
     for dtype in [torch.int64, torch.int8]:
         x = values(4, dtype=dtype)
         for tensor in [x, to_card(x)]:
@@ -360,7 +361,7 @@ def test_functions_with_fractions_refuse_integers(function):
                 function(tensor)
 
 
-def test_a_type_that_the_card_has_not_goes_to_the_cpu():
+def test_missing_dtype_falls_back():
     x = torch.tensor([1 + 2j, 3 - 1j])
     torch.openreg.reset_fallbacks()
     y = to_card(x)
@@ -368,7 +369,7 @@ def test_a_type_that_the_card_has_not_goes_to_the_cpu():
     assert sum(torch.openreg.fallbacks().values()) > 0
 
 
-def test_an_operator_that_a_type_has_not():
+def test_operator_without_the_dtype_raises():
     with pytest.raises(RuntimeError, match="not implemented"):
         torch.bitwise_not(to_card(values(3)))
     torch.testing.assert_close((to_card(values(3)) + 1).cpu(), values(3) + 1)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Pooling on the card against the CPU's."""
+"""Pooling, compared with the CPU."""
 
 import pytest
 import torch
@@ -15,7 +15,7 @@ SIZES = {1: (13,), 2: (13, 10), 3: (7, 6, 9)}
 
 
 def distinct(*size: int, dtype=torch.float32) -> torch.Tensor:
-    """No two alike in any window, whatever the dtype."""
+    """Values of which no two in a window are equal, in any dtype."""
     count = torch.Size(size).numel()
     order = torch.randperm(count, generator=torch.Generator().manual_seed(count))
     return (order % 251 - 125).reshape(size).to(dtype)
@@ -86,7 +86,7 @@ def test_dtypes(dtype):
         lambda t: F.adaptive_avg_pool2d(t, (3, 4)),
     ):
         check(lambda t: gradients(function, t), values(2, 3, 9, 8, dtype=dtype), **tolerance)
-    # A halves' sum of gradients is rounded once here, and each time on the CPU.
+    # The card rounds a sum of gradients in a half type once, the CPU after each addend.
     x = distinct(2, 3, 9, 8, dtype=dtype)
     check(lambda t: F.max_pool2d(t, 3, 2, 1, return_indices=True), x)
     check(lambda t: gradients(lambda u: F.max_pool2d(u, 3, 2, 1), t), x, **tolerance)
@@ -171,8 +171,8 @@ def test_gradcheck(dims):
     torch.autograd.gradgradcheck(lambda t: MAX[dims](t, 3, 2, 1), [x], fast_mode=True)
 
 
-def test_windows_beyond_the_cards():
-    """A window has at most 2^20 elements there."""
+def test_windows_too_large_for_the_card():
+    """On the card, a window has at most 2^20 elements. Larger ones fall back."""
     x = torch.ones(1, 1, 1025, 1025)
     x[0, 0, 700, 800] = 3
     for name, function in (
@@ -186,8 +186,8 @@ def test_windows_beyond_the_cards():
 
 
 @pytest.mark.parametrize("batch, channels", [(2, 8000), (1, 16000)])
-def test_more_work_than_a_packet_may_ask_for(batch, channels):
-    """Over 2^36 taps, of which hardly any is in the input."""
+def test_more_work_than_a_packet_allows(batch, channels):
+    """More than 2^36 taps, most of them outside of the input."""
     x = values(batch, channels, 1, 4)
     check(lambda t: F.avg_pool2d(t, (1, 1 << 20), 1, (0, 1 << 19)), x)
 
@@ -218,7 +218,7 @@ def test_errors():
 
 
 def test_elements_of_too_many_windows():
-    """Their gradient is the CPU's business, counted, and right."""
+    """The gradient of an element in very many windows falls back to the CPU."""
     x = values(1, 2, 1, 1)
     card = x.to("openreg").requires_grad_()
     x.requires_grad_()
