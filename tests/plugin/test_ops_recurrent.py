@@ -41,7 +41,7 @@ def test_lstm_cell_with_one_gradient(grad_of):
         cell.to(device).zero_grad()
         inputs = [t.to(device).detach().requires_grad_() for t in (x, h, c)]
         cell(inputs[0], tuple(inputs[1:]))[grad_of].sum().backward()
-        # Copies: cell.to() moves the gradients that it has.
+        # Copy the gradients: cell.to() moves them in place.
         grads.append([t.grad.to("cpu", copy=True) for t in (*inputs, *cell.parameters())])
     for have, need in zip(grads[1], grads[0]):
         torch.testing.assert_close(have, need, rtol=1e-4, atol=1e-5)
@@ -70,7 +70,7 @@ def state_of(layer, *shape, **options):
 
 
 def gradients(layer, x, state):
-    """Of y alone, so that the last states have none."""
+    """The gradients of the output y alone: the last states have no gradient."""
     tensors = [x, *(state if isinstance(state, tuple) else (state,))]
     leaves = [t.detach().requires_grad_() for t in tensors]
     given = tuple(leaves[1:]) if isinstance(state, tuple) else leaves[1]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Reductions against the CPU's."""
+"""Reductions, compared with the CPU."""
 
 import math
 
@@ -57,7 +57,7 @@ def test_nan():
     check(torch.isnan, x)
 
 
-def test_sums_and_products_of_truth():
+def test_sums_and_products_in_bool():
     for x in [torch.tensor([-1, 1]), torch.tensor([0.5, 0.5]), torch.tensor([0, 0]),
               torch.tensor([2, 0], dtype=torch.int8), torch.zeros(0)]:
         check(lambda x: x.sum(dtype=torch.bool), x)
@@ -65,7 +65,7 @@ def test_sums_and_products_of_truth():
         check(lambda x: x.sum(0, dtype=torch.bool), x.repeat(3, 1))
 
 
-def test_of_nothing():
+def test_empty_tensors():
     x = values(3, 0)
     check(lambda x: x.sum(1), x)
     check(lambda x: x.sum(0), x)

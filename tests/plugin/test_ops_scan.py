@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Scans: running sums, products and extremes, against the CPU's."""
+"""Scans: cumulative sums, products and extremes, compared with the CPU."""
 
 import pytest
 import torch
@@ -34,7 +34,7 @@ def test_scans_in_place_and_backward():
 
 @pytest.mark.parametrize("length", [16384, 16385, 50000])
 def test_long_rows(length):
-    """The card folds rows in pieces of 16384 elements."""
+    """The card scans rows in pieces of 16384 elements."""
     x = values(3, length, low=-0.1, high=0.1)
     for scan in [torch.cumsum, torch.logcumsumexp]:
         check(lambda x: scan(x, 1), x, rtol=1e-5, atol=1e-5)
@@ -45,9 +45,9 @@ def test_long_rows(length):
     check(lambda x: (x * 100).int().cumsum(1, dtype=torch.int16), x)
 
 
-def test_scans_of_other_types_than_the_result():
+def test_scans_into_another_dtype():
     x = values(5, 70, low=-3, high=3)
-    for dtype in set(ALL) - {torch.bool}:  # the CPU has no sums of that
+    for dtype in set(ALL) - {torch.bool}:  # the CPU has no cumsum in bool
         check(lambda x: x.cumsum(1, dtype=dtype), x, rtol=2e-2, atol=2e-2)
     out = torch.empty(5, 70, dtype=torch.float64, device="openreg")
     torch.cumsum(x.to("openreg"), 1, out=out)

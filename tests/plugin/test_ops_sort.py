@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""sort and what is made of it: topk, kthvalue, median, unique, searchsorted."""
+"""sort and operators that use it: topk, kthvalue, median, unique, searchsorted."""
 
 import pytest
 import torch
@@ -24,7 +24,7 @@ def with_nans(*size):
 
 
 def same_error(function, *args):
-    """The card refuses with the type and the words of the CPU."""
+    """The call raises on both, with the same type and first line of the error."""
     with pytest.raises(Exception) as want:
         function(*args)
     with no_fallback(), pytest.raises(want.type) as got:
@@ -197,7 +197,7 @@ def test_errors():
     same_error(lambda x, v, i: torch.sort(x, 1, out=(v, i)), x, x.long(), x.long())
     same_error(lambda x, v, i: torch.kthvalue(x, 1, out=(v, i)), x, x.long(), x.long())
     same_error(lambda x, v, i: torch.kthvalue(x, 1, out=(v, i)), x, x[:, 0], x[:, 0])
-    # The rest of the text names a type of tensors, and so the device.
+    # The rest of this text contains a type name that depends on the device.
     card = x.to("openreg")
     for out in [(card[0], card[0]), (card[0].long(), card[0].long())]:
         with pytest.raises(RuntimeError, match="checking arguments for median"):
@@ -280,8 +280,8 @@ def test_randperm(dtype):
         torch.randperm(-1, device="openreg")
 
 
-def test_randperm_is_by_the_key_of_each():
-    """The scheme: 64 bits for each element, which sort as signed numbers."""
+def test_randperm_sorts_random_keys():
+    """randperm() sorts the elements by random keys: signed 64-bit numbers."""
     device = torch.device("openreg")
     torch.manual_seed(11)
     order = torch.randperm(500, device=device)
@@ -290,7 +290,7 @@ def test_randperm_is_by_the_key_of_each():
     assert torch.equal(order.cpu(), keys.cpu().sort(stable=True).indices)
 
 
-def test_randperm_is_even():
+def test_randperm_is_uniform():
     torch.manual_seed(3)
     rows = torch.stack([torch.randperm(4, device="openreg") for _ in range(2000)]).cpu()
     counts = torch.stack([(rows == i).sum(0) for i in range(4)])
@@ -317,7 +317,7 @@ def test_multinomial(dtype, replacement):
 
 
 def test_assertions():
-    """Core's own checks of what a tensor holds."""
+    """torch._assert_async() raises as on the CPU."""
     for value in [0.0, 1.0, True, False]:
         x = torch.tensor(value)
         for call in [torch._assert_async, lambda x: torch._assert_async(x, "so it is not")]:
@@ -337,12 +337,12 @@ def test_multinomial_without_replacement_is_fair():
 
 
 @pytest.mark.parametrize("weight", [1e308, 5e-324])
-def test_multinomial_of_the_largest_and_the_smallest(weight):
+def test_multinomial_of_extreme_weights(weight):
     x = torch.tensor([0.0, weight, weight, 0.0], dtype=torch.float64, device="openreg")
     assert set(torch.multinomial(x, 1000, True).tolist()) == {1, 2}
 
 
-def test_results_that_cannot_be():
+def test_invalid_out():
     x = values(6, 4).to("openreg")
     row, rows = torch.empty(1, device="openreg"), torch.empty(6, device="openreg:1")
     index = torch.empty(6, dtype=torch.long, device="openreg")

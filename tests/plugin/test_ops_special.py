@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Special functions, searches and folds that are made of others."""
+"""Special functions, searches and folds that are composed of other operators."""
 
 import pytest
 import torch
@@ -12,7 +12,8 @@ ODD = torch.tensor([0.0, -0.0, 1.0, -1.0, 0.5, 2.0, -2.5, 7.25, INF, NAN])
 
 
 def check_against_double(function, x, **tolerance):
-    """As near to the result in float64 as float32 can be: the CPU may be worse."""
+    """Compares with the CPU's result in float64, since its float32 result may be less exact
+    than the card's."""
     want = function(x.double()).to(x.dtype)
     with no_fallback():
         got = function(to_card(x)).cpu()
@@ -39,7 +40,8 @@ def test_on_a_line(name):
 
 
 def test_long_sums():
-    """Terms are counted only for what has a sum; very many are left to the CPU."""
+    """polygamma and zeta: the card does not sum where the result is a pole or undefined. A
+    sum of very many terms falls back to the CPU."""
     poles = torch.tensor([-1e10, -3e38, -INF, INF, NAN, -7.0, 2.0])
     want = torch.tensor([INF, INF, INF, 0, NAN, INF, torch.pi**2 / 6 - 1])
     with no_fallback():
@@ -56,7 +58,7 @@ def test_long_sums():
 
 
 def test_integers_with_doubles_as_default():
-    """What only F32's digits are known of is left to the CPU for doubles."""
+    """Functions that the card has only in float32 accuracy fall back for doubles."""
     torch.set_default_dtype(torch.double)
     try:
         for f in (torch.i0, torch.special.i1e, torch.special.modified_bessel_i0):
@@ -68,7 +70,7 @@ def test_integers_with_doubles_as_default():
         torch.set_default_dtype(torch.float)
 
 
-def test_frexp_of_what_the_card_has_not():
+def test_frexp_without_the_dtype():
     x = torch.tensor([1.0, 2.0]).to(torch.float8_e5m2)
     with pytest.raises(NotImplementedError, match="frexp.*not implemented for 'Float8_e5m2'"):
         torch.frexp(to_card(x))
@@ -112,7 +114,7 @@ def test_polygamma_and_zeta():
         check_against_double(lambda x, n=n: torch.polygamma(n, x), x, rtol=5e-6, atol=0)
         got = torch.polygamma(n, to_card(far)).cpu()
         want = torch.polygamma(n, far.double()).float()
-        want[4] = 0  # core has NaN where both exponents are infinite
+        want[4] = 0  # core's result is NaN if both exponents are infinite
         torch.testing.assert_close(got, want, rtol=5e-6, atol=0, equal_nan=True)
     check(lambda x: torch.polygamma(0, x), x[:400], rtol=2e-6, atol=1e-6)
     s = torch.linspace(1.05, 30, 300)
@@ -299,8 +301,8 @@ def test_small_ones():
 
 
 @pytest.mark.filterwarnings("ignore:An output with one or more elements was resized")
-def test_addmv_of_nothing():
-    """Sizes as compilers trace them, on the meta device."""
+def test_addmv_of_empty_operands():
+    """The result has the size of the meta device, which compilers use."""
     for sizes in [((1,), (0, 3), (3,)), ((), (0, 3), (3,)), ((1,), (5, 0), (0,)), ((5,), (5, 0), (0,))]:
         for beta in (0, 2):
             want, got = (
@@ -313,7 +315,7 @@ def test_addmv_of_nothing():
 
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64])
 def test_histc_of_integers(dtype):
-    """The CPU has none; CUDA divides as integers do."""
+    """The CPU has no histc of integers. The reference follows CUDA's integer division."""
 
     def counted(numbers, bins, low=0, high=0):
         if low == high:

@@ -42,7 +42,7 @@ def test_roll(dtype):
 
 
 def both(function, x, **tolerance):
-    """Forward and backward."""
+    """Compares forward and backward with the CPU."""
 
     def run(t):
         t = t.detach().requires_grad_()
@@ -77,7 +77,7 @@ def test_bilinear(align):
                 rtol=1e-5,
                 atol=1e-5,
             )
-        for scale in [1.7, 1.1]:  # the second keeps sizes
+        for scale in [1.7, 1.1]:  # 1.1 keeps small sizes
             both(
                 lambda t, s=scale: F.interpolate(
                     t, scale_factor=s, mode="bilinear", align_corners=align

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""torchvision's roi_align on the card; its other operators run on the CPU, counted."""
+"""torchvision's roi_align on the card. Its other operators run on the CPU and count as
+fallbacks."""
 
 import pytest
 import torch
@@ -19,7 +20,7 @@ SHAPES = [
 
 
 def regions(count, image, scale, dtype=torch.float32):
-    """Some of them partly or wholly outside of their image."""
+    """Random regions, some of them partly or wholly outside of their image."""
     height, width = image[2] / scale, image[3] / scale
     at = values(count, 2, 2, low=-0.4, high=1.4, dtype=torch.float64).sort(1).values
     at = at * torch.tensor([width, height], dtype=torch.float64)
@@ -32,7 +33,7 @@ def regions(count, image, scale, dtype=torch.float32):
 @pytest.mark.parametrize("image, size, scale, samples, aligned", SHAPES)
 def test_roi_align(image, size, scale, samples, aligned, count, dtype):
     boxes = regions(count, image, scale, dtype)
-    # Where a sample lies on the last pixel's edge, a rounding decides.
+    # If a sample lies on the edge of the last pixel, rounding decides whether it counts.
     near = {"rtol": 1e-4, "atol": 1e-3} if dtype == torch.float32 else {"rtol": 1e-9, "atol": 1e-9}
 
     def call(x, boxes=boxes):
@@ -53,7 +54,7 @@ def test_roi_align_of_many_regions():
 
 
 def test_a_pyramid():
-    """As a detector calls it: lists of boxes, levels chosen by their size."""
+    """The call of a detector: lists of boxes, with a level for each by its size."""
     pooler = ops.MultiScaleRoIAlign(["0", "1"], 7, 2)
     boxes = [regions(20, (1, 1, 64, 64), 1.0)[:, 1:]] * 2
     levels = {"0": values(2, 8, 32, 32), "1": values(2, 8, 16, 16, seed=1)}
@@ -64,7 +65,7 @@ def test_a_pyramid():
 
 
 def test_as_many_samples_as_pixels():
-    """Their number differs by region: the CPU's."""
+    """The number of samples differs by region, so the operator falls back to the CPU."""
     x, boxes = values(1, 3, 20, 20), regions(5, (1, 3, 20, 20), 1.0)
     torch.openreg.reset_fallbacks()
     got = ops.roi_align(to_card(x), to_card(boxes), (3, 3), sampling_ratio=-1)

@@ -18,7 +18,7 @@ interface_backward = torch.ops.aten._weight_norm_interface_backward
 
 
 def norms(shape, dim, dtype=torch.float32):
-    """One for each slice, none of them 0."""
+    """One norm for each slice, without zeros."""
     return values(*(n if d == dim else 1 for d, n in enumerate(shape)), dtype=dtype, low=0.5, seed=1)
 
 
@@ -42,7 +42,7 @@ def test_layouts():
 
 
 def test_no_slices():
-    """The CPU divides by their number."""
+    """Without slices the card works; the CPU divides by zero."""
     with no_fallback():
         w, norm = interface(torch.ones(0, 3, device="openreg"), torch.ones(0, 1, device="openreg"), 0)
         grads = interface_backward(w, w, norm, norm, 0)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What an operator refuses to write to: an out= on another device, or of a type that its
-result cannot be cast to. The CPU's answer is the measure."""
+"""An operator refuses an out= on another device, or of a dtype to which its result cannot
+be cast, in the same cases as on the CPU."""
 
 import pytest
 import torch
@@ -8,7 +8,7 @@ from torch.testing._internal.common_methods_invocations import op_db
 from torch.utils._pytree import tree_flatten, tree_map_only, tree_unflatten
 
 DEVICE = "openreg"
-# equal() returns a truth value, and has no out=.
+# Without equal(), which returns a bool and has no out=.
 OPS = [
     op
     for op in op_db
@@ -51,7 +51,7 @@ def test_out_on_another_device(op):
 
 
 @names
-def test_out_of_a_type_that_the_result_cannot_be_cast_to(op):
+def test_out_of_a_narrower_dtype(op):
     sample = first_sample(op)
     if sample is None:
         return

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Autoload, fork, spawn, exit."""
+"""Processes: autoload of the plugin, fork, spawn, exit."""
 
 import multiprocessing
 import os
@@ -27,7 +27,7 @@ def test_autoload_can_be_switched_off(run_python):
 
 
 @pytest.mark.native
-def test_a_broken_plugin_does_not_take_torch_along(run_python, tmp_path):
+def test_broken_plugin_does_not_break_torch(run_python, tmp_path):
     package = tmp_path / "torch_openreg"
     package.mkdir()
     (package / "__init__.py").write_text("raise ImportError('broken on purpose')\n")
@@ -68,9 +68,9 @@ def pin_in_child(queue):
         queue.put(str(error))
 
 
-def test_a_forked_child_is_not_handed_the_parents_pinned_memory():
+def test_forked_child_gets_no_pinned_memory_of_its_parent():
     x = torch.zeros(1000).pin_memory()
-    del x  # to the cache
+    del x  # the cache keeps the memory
     context = multiprocessing.get_context("fork")
     queue = context.Queue()
     child = context.Process(target=pin_in_child, args=(queue,))
@@ -81,7 +81,7 @@ def test_a_forked_child_is_not_handed_the_parents_pinned_memory():
 
 @pytest.mark.skipif(os.getenv("OPENREG_TRANSPORT") == "sim", reason="is about nodes")
 def test_init_opens_the_card(run_forked):
-    """A card that may not be opened is none, and init() says so."""
+    """A card without permission to open it counts as missing, and init() raises."""
     code = (
         "import glob, os, torch\n"
         "nodes = glob.glob('/dev/openreg*') + glob.glob('/dev/accel/accel*')\n"
@@ -153,7 +153,7 @@ def test_exit_with_work_in_flight(run_python):
 
 
 def test_a_fork_exits_with_work_in_flight(run_forked):
-    """As Python does: it takes its modules down, and calls exit()."""
+    """Py_Exit() runs Python's shutdown and then exit()."""
     run_forked(WORK + "ctypes.pythonapi.Py_Exit(0)")
 
 
@@ -173,7 +173,7 @@ def drop_in_child(pinned):
 
 
 def test_a_child_drops_pinned_memory():
-    """That the card has read it is the parent's affair."""
+    """A child may drop inherited pinned memory. Only the parent must wait for the card."""
     pinned = [torch.ones(1000).pin_memory()]
     x = pinned[0].to("openreg", non_blocking=True)
     child = torch.multiprocessing.get_context("fork").Process(
@@ -185,7 +185,7 @@ def test_a_child_drops_pinned_memory():
 
 
 def use_in_child(x, done, pending, streams, queue):
-    """Everything that a child may try with what it has inherited."""
+    """Tries every call on the inherited objects in the child."""
     stream, other = streams
     calls = {
         "an operator": lambda: x + 1,
@@ -238,8 +238,9 @@ def use_in_child(x, done, pending, streams, queue):
     queue.put(None)
 
 
-def test_what_a_child_inherits_is_refused(gate):
-    """A child that asks whether its parent's work is over would ask for ever."""
+def test_inherited_objects_are_refused(gate):
+    """Every call on them raises in a child. A query of the parent's work would never return
+    true there."""
     streams = torch.openreg.Stream(), torch.openreg.Stream()
     done = torch.openreg.Event(enable_timing=True)
     pending = torch.openreg.Event(enable_timing=True)
@@ -267,7 +268,7 @@ def test_what_a_child_inherits_is_refused(gate):
 
 
 @pytest.mark.native
-def test_accelerate_is_told_of_the_card(run_python):
+def test_environment_for_accelerate(run_python):
     code = "import os, torch; print(os.environ.get('ACCELERATE_TORCH_DEVICE'))"
     env = dict(os.environ)
     os.environ.pop("ACCELERATE_TORCH_DEVICE", None)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""torch.autograd.profiler with use_kineto=False: times of the card by its events."""
+"""torch.autograd.profiler with use_kineto=False measures times of the card with events."""
 
 import time
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Operators of tensors of two types: they compare, sort and choose in the common one."""
+"""Operators on tensors of two dtypes compute in the common dtype."""
 
 import itertools
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Generators of the device, and which numbers they give."""
+"""Generators of the device, and the numbers that they draw."""
 
 import math
 
@@ -17,7 +17,7 @@ HALF = np.uint64(32)
 
 
 def words(seed, stream, count):
-    """What the manual says of OPENREG_V_RANDOM: Philox 4x32-10."""
+    """The manual's numbers of OPENREG_V_RANDOM: Philox 4x32-10."""
     number = np.arange((count + 3) // 4, dtype=np.uint64)
     c0, c1 = number & LOW, number >> HALF
     c2 = np.full_like(number, stream & 0xFFFFFFFF)
@@ -40,7 +40,7 @@ def test_reference():
     assert words(0, 0, 4).tolist() == [0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8]
 
 
-def test_uniform_is_philox_to_the_bit():
+def test_uniform_has_the_bits_of_philox():
     seed = 0x123456789ABCDEF
     g = torch.Generator(device=DEV).manual_seed(seed)
     n = 5003
@@ -52,7 +52,7 @@ def test_uniform_is_philox_to_the_bit():
     assert np.array_equal(double, want)
 
 
-def test_integers_are_philox_to_the_bit():
+def test_integers_have_the_bits_of_philox():
     seed, n = 77, 3001
     g = torch.Generator(device=DEV).manual_seed(seed)
     full = torch.empty(n, dtype=torch.int64, device=DEV)
@@ -65,7 +65,7 @@ def test_integers_are_philox_to_the_bit():
         assert got == [low + (b * (high - low) >> 64) for b in bits]
 
 
-def test_bernoulli_is_philox_to_the_bit():
+def test_bernoulli_has_the_bits_of_philox():
     seed, n, p = 5, 4099, 0.3
     g = torch.Generator(device=DEV).manual_seed(seed)
     got = torch.empty(n, device=DEV).bernoulli_(p, generator=g).cpu().numpy()
@@ -128,7 +128,7 @@ def test_strides_make_no_difference_to_dropout():
 
 
 def test_seeding_opens_no_card(monkeypatch):
-    """A node may be there that cannot be opened: no matter to who uses the CPU."""
+    """Seeding works if the card cannot be opened, since the program may use only the CPU."""
 
     def refuse():
         raise RuntimeError("permission denied")
@@ -246,13 +246,13 @@ def test_permutation_repeats():
 
 
 def test_generators_that_share_a_state():
-    """What core wants of a generator whose numbers a graph draws twice."""
+    """Core's functions for a generator whose numbers a graph draws twice."""
     g = torch.Generator(DEV).manual_seed(5)
     clone, shared = g.clone_state(), g.graphsafe_get_state()
     draw = lambda generator: torch.rand(4, device=DEV, generator=generator)  # noqa: E731
     first = draw(g)
     assert torch.equal(draw(clone), first)
-    second = draw(shared)  # goes on behind the first
+    second = draw(shared)  # continues after the first
     assert not torch.equal(second, first)
     assert g.get_offset() == shared.get_offset() == 2 * clone.get_offset()
     shared.manual_seed(6)
@@ -288,7 +288,7 @@ def test_checkpoints_draw_the_same_numbers(reentrant):
 
 @pytest.mark.native
 def test_checkpoints_under_compile_draw_the_same_numbers():
-    """The partitioner recomputes a part of the graph, with a generator of its own."""
+    """The partitioner recomputes a part of the graph with its own generator."""
     from torch.utils.checkpoint import checkpoint
 
     def block(x, w):
@@ -305,7 +305,7 @@ def test_checkpoints_under_compile_draw_the_same_numbers():
         w = torch.full((16, 512), 0.125, device=DEV, requires_grad=True)
         out = compiled(x, w)
         out.backward()
-        # An element that is kept is 4: it adds sin(4) here and 2 cos(4) there.
+        # A kept element is 4: it adds sin(4) to the result, and 2 cos(4) to the gradient.
         counts.append(round(out.item() / math.sin(4)))
         assert counts[-1] == round(w.grad[0].sum().item() / (2 * math.cos(4)))
     assert len(set(counts)) == 3 and all(1800 < n < 2300 for n in counts)

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a faulted stream had waited for, it waits for after reset() as well."""
+"""After reset(), a faulted stream still waits for everything for which it had waited.
+
+Otherwise memory that a stream may reuse only because of a wait would be overwritten.
+"""
 
 import threading
 
@@ -9,11 +12,11 @@ import torch
 from torch_openreg import _C
 
 DEV = "openreg"
-N = 3 << 20  # a segment of its own
+N = 3 << 20  # large enough for its own segment
 
 
 class Hold(packets.Gate):
-    """A gate that is made before anything stands still."""
+    """A gate for any stream, made in advance: making it synchronizes the device."""
 
     def __init__(self):
         super().__init__()
@@ -31,8 +34,8 @@ class Hold(packets.Gate):
 
 
 def own_streams(n):
-    """None shares another's queue, as on cards that are short of them, nor is a
-    gate's."""
+    """Streams with different queues, none of them the queue of the default stream. On a
+    card with few queues, streams share them."""
     found = {torch.openreg.default_stream().native_handle: None}
     for _ in range(16):
         stream = torch.openreg.Stream()
@@ -46,7 +49,7 @@ def bad_packet(stream):
 
 
 def until_faulted(stream):
-    """Itself, and not only one that it waits for."""
+    """Waits until this stream has faulted, not only one for which it waits."""
     text = ""
     while f"stream {stream.stream_id} has faulted" not in text:
         try:
@@ -65,8 +68,8 @@ def fill(x, stream):
         x.fill_(7)
 
 
-def again(stream, address):
-    """Zeros in the memory that was freed."""
+def reuse(stream, address):
+    """Allocates zeros, which must get the freed memory at this address."""
     y = zeros_on(stream)
     assert y.data_ptr() == address
     return y
@@ -77,8 +80,8 @@ def settled_values(y):
     return y.cpu().unique().tolist()
 
 
-def test_a_wait_outlives_the_reset():
-    """Memory that the stream may have had only because of it is safe."""
+def test_wait_survives_the_reset():
+    """The stream waits again before it reuses memory that the other stream still uses."""
     a, b = own_streams(2)
     of_a, of_b = Hold(), Hold()
     x = zeros_on(b)
@@ -93,14 +96,14 @@ def test_a_wait_outlives_the_reset():
     of_b.open()
     until_faulted(b)
     torch.openreg.reset(0)
-    y = again(b, address)
+    y = reuse(b, address)
     assert not b.query()
     of_a.open()
     assert settled_values(y) == [0.0]
 
 
-def test_a_wait_that_raised_outlives_the_reset():
-    """So it does if the stream was known to have faulted."""
+def test_wait_that_raised_survives_the_reset():
+    """wait_stream() raises if the stream has faulted, but the wait counts."""
     a, b = own_streams(2)
     of_a = Hold()
     x = zeros_on(b)
@@ -114,13 +117,13 @@ def test_a_wait_that_raised_outlives_the_reset():
         b.wait_stream(a)
     del x
     torch.openreg.reset(0)
-    y = again(b, address)
+    y = reuse(b, address)
     of_a.open()
     assert settled_values(y) == [0.0]
 
 
-def test_a_wait_for_one_that_stands_behind_a_fault():
-    """It raises, and is kept: what it was for is not dropped by the reset."""
+def test_wait_for_a_stream_behind_a_fault():
+    """a waits for the faulted c. b's wait for a raises, but counts after the reset."""
     a, b, c = own_streams(3)
     of_a, of_c = Hold(), Hold()
     x = zeros_on(b)
@@ -137,14 +140,14 @@ def test_a_wait_for_one_that_stands_behind_a_fault():
         b.wait_stream(a)
     del x
     torch.openreg.reset(0)
-    y = again(b, address)
+    y = reuse(b, address)
     of_a.open()
     assert settled_values(y) == [0.0]
 
 
 @pytest.mark.parametrize("both", [False, True])
-def test_a_wait_through_a_stream_that_is_reset(both):
-    """b waits for a, and a for c; a has faulted, and b maybe, too."""
+def test_wait_through_a_faulted_stream(both):
+    """b waits for a, and a for c. a has faulted, and with both also b."""
     a, b, c = own_streams(3)
     of_a, of_b, of_c = Hold(), Hold(), Hold()
     x = zeros_on(b)
@@ -167,15 +170,15 @@ def test_a_wait_through_a_stream_that_is_reset(both):
     if both:
         until_faulted(b)
     torch.openreg.reset(0)
-    y = again(b, address)
+    y = reuse(b, address)
     assert not event.query() and not b.query()
     of_c.open()
     assert settled_values(y) == [0.0]
     assert event.query()
 
 
-def test_waits_to_and_fro_do_not_lock_up():
-    """The signals that are sent for lost ones come before what they came before."""
+def test_mutual_waits_do_not_deadlock():
+    """The signals that replace lost ones keep their order among the other packets."""
     a, b = own_streams(2)
     of_b = Hold()
     of_b.close(b)
@@ -193,8 +196,8 @@ def test_waits_to_and_fro_do_not_lock_up():
     assert a.query() and b.query()
 
 
-def test_a_fault_of_what_is_waited_for_again():
-    """The stream says so, and does not wait for ever."""
+def test_fault_of_a_stream_that_is_waited_for_again():
+    """After the reset b waits again for a, which then faults. b must raise, not hang."""
     a, b = own_streams(2)
     of_a, of_b = Hold(), Hold()
     of_a.close(a)
@@ -216,8 +219,8 @@ def test_a_fault_of_what_is_waited_for_again():
     b.synchronize()
 
 
-def test_recorded_memory_outlives_the_reset():
-    """x was freed with a use on b, which had waited for that on a."""
+def test_recorded_memory_survives_the_reset():
+    """x was freed with a recorded use on b, and b had waited for the use on a."""
     a, b, home = own_streams(3)
     of_a, of_b = Hold(), Hold()
     x = zeros_on(home)
@@ -236,7 +239,7 @@ def test_recorded_memory_outlives_the_reset():
     assert zeros_on(home).data_ptr() != address
     of_a.open()
     torch.openreg.synchronize()
-    again(home, address)
+    reuse(home, address)
 
 
 def test_memory_behind_a_lost_wait_is_not_freed():
@@ -259,7 +262,7 @@ def test_memory_behind_a_lost_wait_is_not_freed():
     a.synchronize()
 
 
-def test_memory_behind_two_faults_stays():
+def test_memory_behind_two_faults_is_kept():
     """c has faulted, a waits for it, and b has lost its wait for a."""
     a, b, c = own_streams(3)
     of_b, of_c = Hold(), Hold()
@@ -279,12 +282,12 @@ def test_memory_behind_two_faults_stays():
         until_faulted(stream)
     torch.openreg.empty_cache()
     torch.openreg.reset(0)
-    y = again(b, address)
+    y = reuse(b, address)
     assert settled_values(y) == [0.0]
     assert a.query()
 
 
-def test_an_event_keeps_its_place_if_recording_fails():
+def test_failed_record_keeps_the_old_recording():
     a, b = own_streams(2)
     for _ in range(100):
         x = zeros_on(a, 8)
@@ -305,12 +308,12 @@ def test_an_event_keeps_its_place_if_recording_fails():
     assert x.sum().item() == 0
 
 
-def test_a_time_that_was_given_up():
+def test_times_dropped_by_reset():
     a, b = own_streams(2)
     of_b = Hold()
     times = [torch.openreg.Event(enable_timing=True) for _ in range(3)]
     for event in times:
-        event.record(a)  # a time is there
+        event.record(a)  # so that the event has a time already
     a.synchronize()
     of_b.close(b)
     times[0].record(b)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Saving, loading, copying and pickling what lives on a card."""
+"""Saving, loading, copying and pickling tensors of a card."""
 
 import copy
 import io
@@ -60,7 +60,7 @@ def test_from_the_cpu_to_the_card():
     assert torch.load(saved(x), map_location="openreg:1").device.index == 1
 
 
-def test_onto_a_card_that_is_not_there():
+def test_onto_a_missing_card():
     file = saved(torch.ones(2))
     with pytest.raises(RuntimeError, match="device 7 .* is 2"):
         torch.load(file, map_location="openreg:7")
@@ -134,7 +134,7 @@ def test_type_names():
 
 
 def test_safetensors(tmp_path):
-    """Through the CPU: safetensors has its own list of devices."""
+    """Loads through the CPU, since safetensors has its own list of devices."""
     file = tmp_path / "model.safetensors"
     model = small_model().to(DEV)
     safetensors.torch.save_file(model.state_dict(), file)
@@ -176,7 +176,7 @@ def test_labels_are_saved(weights_only):
 
 
 def test_a_file_of_a_newer_version():
-    """In the file, the version is the key of a dictionary."""
+    """The file contains the version as a key of a dictionary."""
     data = pickle.dumps(labelled())
     assert data.count(b"openreg.version=1") == 1
     newer = data.replace(b"openreg.version=1", b"openreg.version=2")
@@ -185,7 +185,7 @@ def test_a_file_of_a_newer_version():
 
 
 def newer_file(zipped):
-    """One written by torch.save(), of the version to come."""
+    """Makes a file of torch.save() that claims the next version."""
     data = saved([labelled(), torch.ones(2)], _use_new_zipfile_serialization=zipped)
     assert data.getvalue().count(b"openreg.version=1") == 1
     newer = data.getvalue().replace(b"openreg.version=1", b"openreg.version=2")
@@ -195,7 +195,7 @@ def newer_file(zipped):
 @pytest.mark.parametrize("weights_only", [True, False])
 @pytest.mark.parametrize("zipped", [True, False])
 def test_a_saved_file_of_a_newer_version(weights_only, zipped):
-    """What the error names as the way out is one."""
+    """The error suggests map_location="cpu", which must work."""
     file = newer_file(zipped)
     for where in (None, DEV, "openreg:1"):
         with pytest.raises(RuntimeError, match="newer torch_openreg.*'cpu'"):

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Sparse tensors: parts on the card, most operators on the CPU, counted."""
+"""Sparse tensors: their parts are on the card. Most operators run on the CPU and count as
+fallbacks."""
 
 import contextlib
 import copy
@@ -14,7 +15,7 @@ DEV = "openreg"
 COMPRESSED = [torch.sparse_csr, torch.sparse_csc, torch.sparse_bsr, torch.sparse_bsc]
 LAYOUTS = [torch.sparse_coo, *COMPRESSED]
 
-# Warned of once a process, on whatever device comes first.
+# Core warns once per process, on the first device that uses such a layout.
 pytestmark = pytest.mark.filterwarnings("ignore:Sparse (CSR|CSC|BSR|BSC|invariant)")
 
 
@@ -27,7 +28,7 @@ def counted():
 
 
 def dense(*size, dtype=torch.float32, seed=0):
-    """About half of it is zero."""
+    """Random values, of which about half are zero."""
     return values(*size, dtype=dtype, seed=seed) * (values(*size, seed=seed + 1) > 0).to(dtype)
 
 
@@ -37,7 +38,7 @@ def sparse(layout=torch.sparse_coo, dtype=torch.float32, size=(4, 6), seed=0):
 
 
 def uncoalesced(dtype=torch.float32, dense_size=()):
-    """A place that is named three times, and an order that is none."""
+    """A tensor with one index three times, and unsorted indices."""
     at = torch.tensor([[2, 0, 2, 1, 2], [1, 3, 1, 0, 1]])
     numbers = values(5, *dense_size, dtype=dtype)
     return torch.sparse_coo_tensor(at, numbers, (3, 4, *dense_size))
@@ -54,7 +55,7 @@ def parts(t):
 
 
 def same(got, want, device="openreg:0", **tolerance):
-    """The same tensor, part by part, all of it on that device."""
+    """Compares the tensors part by part; every part must be on this device."""
     assert got.device == torch.device(device) and got.layout == want.layout
     assert got.dtype == want.dtype and got.shape == want.shape
     if want.layout == torch.sparse_coo:
@@ -131,7 +132,7 @@ def test_to_sparse_and_back(dtype):
         same(y.to_sparse(dims), x.to_sparse(dims), "openreg:1")
         back = y.to_sparse(dims).to_dense()
         assert back.device.index == 1 and torch.equal(back.cpu(), x)
-    # A sum of truth values is the CPU's.
+    # A sum of bool falls back to the CPU.
     assert used() == (set() if dtype != torch.bool else {"aten::add_.Tensor"})
 
 
@@ -160,9 +161,9 @@ def test_complex_to_sparse_and_back():
 @pytest.mark.parametrize("dtype", FLOATS + [torch.int64, torch.uint8])
 @pytest.mark.parametrize("size", [(), (2,)])
 @pytest.mark.parametrize("alpha", [1, 3])
-def test_sum_into_a_dense_tensor_is_the_cards(dtype, size, alpha):
+def test_sum_into_a_dense_tensor_is_native(dtype, size, alpha):
     x, s = values(3, 4, *size, dtype=dtype), uncoalesced(dtype, size)
-    # Halves are rounded after each addend, or at the end.
+    # A sum in a half type may be rounded after each addend, or at the end.
     tolerance = {"rtol": 2e-2, "atol": 2e-2} if dtype in FLOATS[2:] else {}
     for strided in [x, x.transpose(0, 1).contiguous().transpose(0, 1)]:
         want = strided.clone().add_(s, alpha=alpha)
@@ -186,7 +187,7 @@ def test_sum_of_two_types():
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64, torch.bool])
-def test_mask_of_a_dense_tensor_is_the_cards(dtype):
+def test_mask_of_a_dense_tensor_is_native(dtype):
     for size in [(), (2,)]:
         x = values(3, 4, *size, dtype=dtype)
         for mask in [uncoalesced(dense_size=size), uncoalesced(dense_size=size).coalesce()]:
@@ -199,14 +200,14 @@ def test_mask_of_a_dense_tensor_is_the_cards(dtype):
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("name", ["abs", "neg", "sin", "sqrt", "sign", "floor", "isnan", "erfinv"])
-def test_unary_is_of_the_values(layout, name):
+def test_unary_operators(layout, name):
     x = sparse(layout) * 0.25
     with no_fallback() if name != "erfinv" else contextlib.nullcontext():
         y = x.to("openreg:1")
         same(getattr(y, name)(), getattr(x, name)(), "openreg:1")
         if name == "isnan":
             return
-        if layout in (torch.sparse_coo, torch.sparse_csr):  # core has it for no other
+        if layout in (torch.sparse_coo, torch.sparse_csr):  # other layouts are not in core
             out = torch.empty_like(y)
             assert getattr(torch, name)(y, out=out) is out
             same(out, getattr(x, name)(), "openreg:1")
@@ -331,7 +332,7 @@ def test_in_place():
     numbers = y._values()
     assert y.div_(2) is y
     x.div_(2)
-    assert torch.equal(numbers.cpu(), x._values())  # written where it was
+    assert torch.equal(numbers.cpu(), x._values())  # the memory is the same
     assert used() == {"aten::div_.Tensor"}
     assert y.mul_(2) is y
     same(y, x.mul_(2), "openreg:1")
@@ -346,7 +347,7 @@ def test_in_place():
     same(rows.copy_(want.to("openreg:1") * 2), want * 2, "openreg:1")
 
 
-def test_results_given():
+def test_out():
     x, y = sparse(), sparse(seed=3)
     card_x, card_y = x.to("openreg:1"), y.to("openreg:1")
     for function, args in [(torch.add, (x, y)), (torch.mul, (x, y)), (torch.abs, (x,))]:
@@ -357,7 +358,7 @@ def test_results_given():
     out = torch.empty(1, 0, device="openreg:1")
     torch.mm(card_x, column(card_x), out=out)
     same(out, torch.mm(x, column(x)), "openreg:1")
-    # The result may be an argument too.
+    # out= may be an operand.
     torch.mul(card_x, card_y, out=card_x)
     torch.mul(x, y, out=x)
     same(card_x, x, "openreg:1")
@@ -388,7 +389,7 @@ def test_a_result_on_the_cpu_is_an_error():
         torch.mm(y, column(y), out=torch.empty(()))
 
 
-def test_what_the_cpu_refuses_too():
+def test_refused_as_on_the_cpu():
     y = sparse().to(DEV)
     with pytest.raises(NotImplementedError, match="Could not run 'aten::cumsum'.*Sparseopenreg"):
         y.cumsum(0)
@@ -431,7 +432,7 @@ def test_saved_loaded_and_copied(layout):
     for where in ["openreg:1", "openreg:0", "cpu", None]:
         file.seek(0)
         same(torch.load(file, map_location=where)["y"], x, where or "openreg:1")
-    # What is loaded is checked.
+    # torch.load() checks the indices.
     assert used() <= {"aten::_validate_compressed_sparse_indices"}
 
 
@@ -483,7 +484,7 @@ def test_gradients_accumulate():
         same(got, want, "openreg:1")
 
 
-def test_random_numbers_are_the_cards():
+def test_random_numbers_come_from_the_card():
     rows = sparse(torch.sparse_csr).to(DEV)
     torch.openreg.manual_seed(3)
     before = torch.get_rng_state()

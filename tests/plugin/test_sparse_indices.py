@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the CPU's kernels read of a sparse tensor's indices, however they lie in memory."""
+"""The CPU's kernels read the indices of a sparse tensor correctly in every memory layout."""
 
 import pytest
 import torch
@@ -21,7 +21,7 @@ def from_dense(device):
 
 
 def from_columns(device):
-    """Indices a row for each element, as many programs keep them: transposed."""
+    """Transposed indices: many programs keep one row per element."""
     places = DENSE.nonzero().to(device)
     return torch.sparse_coo_tensor(
         places.contiguous().t(), DENSE[DENSE != 0].to(device), DENSE.shape, is_coalesced=True)
@@ -37,7 +37,7 @@ def from_gaps(device):
 
 
 def twice(device):
-    """Every element in two places of the list."""
+    """Every element occurs twice in the list."""
     places = DENSE.nonzero().to(device)
     return torch.sparse_coo_tensor(
         torch.cat([places, places.flip(0)]).t(),
@@ -109,7 +109,7 @@ def test_readers(source, name):
 
 
 @pytest.mark.parametrize("shape", [(), (5,), (4, 6), (2, 3, 4), (0, 3), (3, 4, 0)])
-def test_nonzero_has_its_indices_of_a_dimension_together(shape):
+def test_nonzero_has_the_cpus_strides(shape):
     x = (torch.arange(torch.Size(shape).numel()) % 3).view(shape)
     want, got = x.nonzero(), x.to(DEV).nonzero()
     assert torch.equal(got.cpu(), want)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Products of sparse matrices with dense ones, on the card."""
+"""Products of sparse and dense matrices on the card."""
 
 import pytest
 import torch
@@ -36,7 +36,7 @@ def test_products(layout, dtype, m, k, n):
         same(lambda c, s, d, b=beta, a=alpha: c.clone().addmm_(s, d, beta=b, alpha=a), c, s, d)
 
 
-def test_what_is_not_coalesced_or_has_no_entries():
+def test_uncoalesced_and_empty():
     d = values(4, 5, seed=5)
     same(torch.mm, uncoalesced(), d)
     same(torch.mm, torch.sparse_coo_tensor((3, 4)), d)
@@ -50,7 +50,7 @@ def test_many_entries():
     same(torch.mm, s.to_sparse_csr(), values(900, 1, seed=2))
 
 
-def test_results_given():
+def test_out():
     s, d = sparse(), values(6, 3, seed=5)
     with no_fallback():
         out = torch.empty(0, device="openreg")

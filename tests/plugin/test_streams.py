@@ -19,7 +19,7 @@ def until(condition) -> None:
 
 
 def work(n=4 << 20):
-    """Some milliseconds for the card."""
+    """Launches work of some milliseconds."""
     return torch.empty(n, device=DEV).clone()
 
 
@@ -55,7 +55,7 @@ def test_current_stream_is_of_the_thread():
 
 
 def test_many_streams():
-    """More than the pool and the card's queues hold: they are shared."""
+    """More streams than the pool and the card's queues: streams share them."""
     x = torch.arange(100)
     streams = [torch.openreg.Stream(priority=-(i % 2)) for i in range(150)]
     results = []
@@ -83,7 +83,7 @@ def test_order_within_a_stream():
 
 @pytest.mark.parametrize("turns", [50])
 def test_events_order_streams(turns):
-    """Two streams hand a buffer to each other; only events keep them in step."""
+    """Two streams pass a buffer to each other; only events keep the order."""
     one, two = torch.openreg.Stream(), torch.openreg.Stream()
     buffer = torch.zeros(1 << 16, dtype=torch.int64).to(DEV)
     seen = torch.zeros(turns, 1 << 16, dtype=torch.int64).to(DEV)
@@ -104,8 +104,8 @@ def test_events_order_streams(turns):
     assert torch.equal(seen.cpu(), numbers.cpu())
 
 
-def test_a_full_ring_is_waited_for(gate):
-    """What is in it may wait for another stream; here for longer than a slice."""
+def test_launch_waits_for_a_full_ring(gate):
+    """The packets in the ring wait for another stream, here for longer than a slice."""
     x = torch.zeros(8, device=DEV)
     with gate:
         timer = threading.Timer(1.0, gate.__exit__)
@@ -116,8 +116,8 @@ def test_a_full_ring_is_waited_for(gate):
     assert x.cpu().unique().tolist() == [5000.0]
 
 
-def test_statistics_do_not_hold_others_up(gate):
-    """A stream's mutex is waited for without the GIL."""
+def test_statistics_do_not_block_other_threads(gate):
+    """The plugin waits for a stream's mutex without the GIL."""
     x = torch.zeros(8, device=DEV)
     with gate:
         timer = threading.Timer(1.0, gate.__exit__)
@@ -133,8 +133,8 @@ def test_statistics_do_not_hold_others_up(gate):
 
 @pytest.fixture
 def reading(gate):
-    """A stream that stands still, and a thread that waits to read what comes
-    after; it goes on when the gate is opened, or after a while."""
+    """A stream that the gate blocks, and a thread that waits for a copy on this stream. A
+    timer opens the gate after ten seconds."""
     side = torch.openreg.Stream()
     with torch.openreg.stream(side):
         x = torch.ones(8, device=DEV)
@@ -155,8 +155,8 @@ def reading(gate):
     reader.join()
 
 
-def test_a_read_holds_no_launch_up(reading, gate):
-    """While one thread waits for its copy, others launch on the same stream."""
+def test_waiting_read_does_not_block_a_launch(reading, gate):
+    """While one thread waits for its copy, others can launch on the same stream."""
     with torch.openreg.stream(reading):
         y = torch.zeros(8, device=DEV).add_(1)
         assert gate in gate.closed
@@ -164,7 +164,7 @@ def test_a_read_holds_no_launch_up(reading, gate):
         assert y.cpu().sum().item() == 8
 
 
-def test_a_read_holds_no_event_up(reading, gate):
+def test_waiting_read_does_not_block_an_event(reading, gate):
     event = reading.record_event()
     reading.wait_stream(torch.openreg.current_stream())
     assert gate in gate.closed and not event.query()
@@ -172,8 +172,8 @@ def test_a_read_holds_no_event_up(reading, gate):
     event.synchronize()
 
 
-def test_events_hold_no_thread_up(gate):
-    """A stream's mutex is waited for without the GIL, which the timer wants."""
+def test_events_do_not_block_other_threads(gate):
+    """The plugin waits for a stream's mutex without the GIL, which the timer needs."""
     x = torch.zeros(8, device=DEV)
     side = torch.openreg.Stream()
     with gate:
@@ -190,8 +190,8 @@ def test_events_hold_no_thread_up(gate):
     assert x.cpu().unique().tolist() == [5000.0]
 
 
-def test_waiting_for_another_card_holds_no_thread_up(gate):
-    """The caller waits for the other card, and the timer's thread goes on."""
+def test_waiting_for_another_card_does_not_block_other_threads(gate):
+    """While the caller waits for the other card, the timer's thread can run."""
     with gate:
         timer = threading.Timer(0.5, gate.__exit__)
         timer.start()
@@ -201,27 +201,27 @@ def test_waiting_for_another_card_holds_no_thread_up(gate):
         timer.join()
 
 
-def test_a_wait_is_listed_before_it_is_seen():
-    """Who has waited for a stream has waited for all that it waited for, when
-    another thread put it there only just now."""
+def test_synchronize_covers_a_wait_of_another_thread():
+    """synchronize() of a stream also waits for the events for which the stream waits, even
+    if another thread added the wait just before."""
     first, second = torch.openreg.Stream(), torch.openreg.Stream()
     newest, errors, over = [torch.openreg.Event()], [], threading.Event()
 
-    def look():
+    def check():
         while not over.is_set():
             before = newest[0]
             second.synchronize()
             if not before.query():
-                errors.append("a stream was ahead of what it waited for")
+                errors.append("a stream was ahead of an event for which it waited")
 
-    looker = threading.Thread(target=look)
-    looker.start()
+    checker = threading.Thread(target=check)
+    checker.start()
     for _ in range(3000):
         event = first.record_event()
         second.wait_event(event)
         newest[0] = event
     over.set()
-    looker.join()
+    checker.join()
     assert not errors
 
 
@@ -236,8 +236,8 @@ def test_wait_stream():
     assert y.cpu().min().item() == 1.0
 
 
-def test_what_was_waited_for_is_done():
-    """Through two streams: nothing that the last one waited for is behind it."""
+def test_synchronize_covers_chained_waits():
+    """When the last stream is done, all streams for which it waited are done too."""
     first, second, last = (torch.openreg.Stream() for _ in range(3))
     x = torch.zeros(1 << 18, device=DEV)
     torch.openreg.synchronize()
@@ -355,14 +355,15 @@ def test_priorities():
 
 
 def own_queue(priority):
-    """Not a stream that shares the default one's, as cards short of queues have."""
+    """A stream that does not share the default stream's queue, as on cards with few queues."""
     shared = torch.openreg.default_stream().native_handle
     streams = (torch.openreg.Stream(priority=priority) for _ in range(32))
     return next(s for s in streams if s.native_handle != shared)
 
 
-def normal_ones_before_the_urgent_end(gate, priority):
-    """Both streams have as much to do; the card itself looks at the other's count."""
+def normal_packets_before_the_urgent_end(gate, priority):
+    """The number of steps of the normal stream before the urgent one ends. Both streams
+    have the same work; the card reads the count, in the urgent stream."""
     normal, urgent = own_queue(0), own_queue(priority)
     opened, count, seen = torch.openreg.Event(), *torch.zeros(2, dtype=torch.int64, device=DEV)
     torch.openreg.synchronize()
@@ -382,10 +383,10 @@ def normal_ones_before_the_urgent_end(gate, priority):
     return seen.item()
 
 
-def test_the_more_urgent_stream_is_first(gate):
-    """Of what is ready, the card takes the slices of the urgent stream. A thread of it
-    may stand still on a busy host, but not each time."""
-    shares = [normal_ones_before_the_urgent_end(gate, -1) for _ in range(5)]
+def test_urgent_stream_is_first(gate):
+    """Of the ready slices, the card takes those of the urgent stream first. On a busy host
+    a thread of the card may be delayed, but not in every try."""
+    shares = [normal_packets_before_the_urgent_end(gate, -1) for _ in range(5)]
     assert sorted(shares)[1] < 15, shares
 
 
@@ -398,7 +399,7 @@ def test_native_handle():
 
 @pytest.fixture
 def library():
-    """libopenreg as C has it; this process has it already."""
+    """libopenreg's C functions, in the copy that the plugin has loaded."""
     lib = ctypes.CDLL("libopenreg.so.1")
     pointer = ctypes.c_void_p
     lib.openreg_queue_create.argtypes = [pointer, pointer, ctypes.POINTER(pointer)]
@@ -409,7 +410,7 @@ def library():
 
 
 def test_external_stream(library):
-    """Packets of torch and of others in one queue, in order."""
+    """Packets of torch and of another program part in one queue run in order."""
     queue = ctypes.c_void_p()
     device = torch.openreg.device_handle(0)
     assert library.openreg_queue_create(device, None, ctypes.byref(queue)) == 0
@@ -426,8 +427,8 @@ def test_external_stream(library):
     assert y.cpu().unique().tolist() == [8]
 
 
-def test_external_stream_is_waited_for(library, gate):
-    """What others put on their queue counts for synchronize() and query()."""
+def test_synchronize_covers_an_external_stream(library, gate):
+    """Packets that C code puts on its queue count for synchronize() and query()."""
     queue = ctypes.c_void_p()
     device = torch.openreg.device_handle(0)
     assert library.openreg_queue_create(device, None, ctypes.byref(queue)) == 0
@@ -462,12 +463,12 @@ def test_sleep_keeps_the_engine_busy():
             end.synchronize()
             yield begin.elapsed_time(end)
 
-    # on a busy machine the short one may last as long, but not every time
+    # On a busy machine the short sleep may take as long, but not every time.
     assert any(5 * short < long for short, long in (times() for _ in range(50)))
     busy = torch.openreg.queue_stats()["busy_ns"]
     torch.openreg._sleep(20_000_000)
     torch.openreg.synchronize()
-    # the card adds it up when it is done with the packet
+    # The card updates busy_ns when it has finished the packet.
     until(lambda: torch.openreg.queue_stats()["busy_ns"] > busy)
     torch.openreg._sleep(0)
     with pytest.raises(ValueError, match="number of cycles"):
@@ -497,7 +498,7 @@ def test_events_stay_in_a_process():
 
 
 def test_streams_of_torch():
-    """torch.Stream and torch.Event, without the module of the backend."""
+    """torch.Stream and torch.Event work without the module torch.openreg."""
     side = torch.Stream(DEV)
     with side:
         assert torch.accelerator.current_stream() == side

@@ -122,7 +122,7 @@ def test_clone_and_contiguous():
 
 
 @pytest.mark.parametrize("dim", [-4, 3])
-def test_narrow_copy_of_no_dimension(dim):
+def test_narrow_copy_of_a_missing_dimension(dim):
     with pytest.raises(IndexError, match="out of range"):
         torch.narrow_copy(torch.ones(2, 3, 4, device=DEV), dim, 0, 1)
 
@@ -161,7 +161,7 @@ def test_print_of_many(shape, dtype):
         lambda t: t.to(torch.int64).as_strided((2**40, 2), (0, 3), 7),
     ],
 )
-def test_print_of_what_is_larger_than_memory(view):
+def test_print_of_views_larger_than_memory(view):
     x = torch.linspace(-2, 3, 2000).view(40, 50)
     text = "".join(str(view(x.to(DEV))).split()).replace(",device='openreg:0'", "")
     assert text == "".join(str(view(x)).split())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Small networks trained on the card and on the CPU end up the same."""
+"""Training a small network has the same result on the card and on the CPU."""
 
 import copy
 import gc
@@ -52,7 +52,7 @@ class Block(nn.Module):
 
 
 def train(model: nn.Module, optimizer, device: str, steps: int = 5) -> list[torch.Tensor]:
-    """The losses, then the parameters."""
+    """Returns the losses, then the parameters."""
     model = copy.deepcopy(model).to(device)
     optimizer = optimizer(model.parameters())
     losses = []
@@ -76,7 +76,7 @@ def test_optimizers(name):
 
 
 def test_attention():
-    # Not Adam: the keys' bias has a gradient of nothing but rounding errors.
+    # Not Adam: the gradient of the keys' bias consists of rounding errors.
     want = train(Block(), OPTIMIZERS["fused sgd"], "cpu")
     with no_fallback():
         got = train(Block(), OPTIMIZERS["fused sgd"], "openreg")
@@ -110,7 +110,7 @@ def test_found_inf_skips_a_step():
 
 
 def fused(name: str, device: str, found_inf: float) -> list[torch.Tensor]:
-    """Parameter, gradient and state after a step whose gradients have a scale."""
+    """Parameter, gradient and state after a step with scaled gradients."""
     p, g = values(5).to(device), values(5, seed=1).to(device) * 8
     state = [torch.full((5,), 0.25, device=device) for _ in range(3)]
     scale = {
@@ -135,7 +135,7 @@ def fused(name: str, device: str, found_inf: float) -> list[torch.Tensor]:
 
 @pytest.mark.parametrize("found_inf", [0.0, 1.0])
 @pytest.mark.parametrize("name", ["sgd", "adam", "adamw"])
-def test_gradients_lose_their_scale(name, found_inf):
+def test_fused_step_unscales_gradients(name, found_inf):
     want = fused(name, "cpu", found_inf)
     with no_fallback():
         got = fused(name, "openreg", found_inf)
@@ -177,8 +177,8 @@ def test_state_of_another_shape():
 
 
 def test_many_steps_need_no_more_memory(request):
-    """10,000, or 1,000 in a run of some cases of each test: where the processor is
-    emulated a step takes twenty times as long."""
+    """10,000 steps, or 1,000 with --cases: on an emulated processor a step takes twenty
+    times as long."""
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(16, 16), nn.Tanh()).to(DEV)
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-3, momentum=0.9)
@@ -194,7 +194,7 @@ def test_many_steps_need_no_more_memory(request):
 
 
 def test_a_model_that_does_not_fit():
-    """It says so, nothing of it stays, and the next one trains."""
+    """The model raises OutOfMemoryError and leaves no memory; the next model trains."""
     gc.collect()
     allocated = torch.openreg.memory_allocated()
     side = int((torch.openreg.mem_get_info()[1] / 4 / 4) ** 0.5)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""torch.func over the card's own operators."""
+"""torch.func (vmap, grad) over the card's own operators."""
 
 import pytest
 import torch
