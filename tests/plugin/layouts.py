@@ -12,7 +12,7 @@ from torch.utils._pytree import tree_leaves, tree_map, tree_map_only
 
 aten = torch.ops.aten
 
-# Operators whose results have no layout to compare with:
+# Operators without a layout to compare with:
 # - core's fake mode refuses or replaces lift_fresh and lift_fresh_copy itself;
 # - the last result of log_sigmoid_forward is a buffer for a backward on the CPU;
 # - the FFT runs on the CPU and has the CPU's layout, but the meta function cuFFT's.
@@ -49,7 +49,7 @@ def describe(value) -> str:
 
 
 class Layouts(TorchDispatchMode):
-    """Collects the operators whose results differ in layout from their meta function's."""
+    """Collects the operators with results that differ in layout from the meta function's."""
 
     def __init__(self):
         super().__init__()
@@ -165,7 +165,7 @@ def variants(sample):
 
 
 def differences(op, dtype, samples: int) -> dict[str, str]:
-    """The operators that op calls, forward and backward, whose results differ in layout
+    """The operators that op calls, forward and backward, with results that differ in layout
     from core's meta functions. Runs at most so many of op's samples."""
     differentiable = op.supports_autograd and dtype.is_floating_point
     inputs = list(op.sample_inputs("cpu", dtype, requires_grad=differentiable))

@@ -136,7 +136,7 @@ def test_types_of_arithmetic():
 
 
 def test_large_and_small():
-    """Numbers whose squares overflow or underflow."""
+    """Numbers with squares that overflow or underflow."""
     z = torch.tensor([3e30 + 4e30j, 3e-30 - 4e-30j, -1e-25 + 2e25j, 0j, 5e37j])
     check(torch.abs, z)
     check(torch.angle, z)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""torch.distributed has no backend for the card: the error suggests the CPU's backend,
-whose collectives work, also with torchrun."""
+"""torch.distributed has no backend for the card, and the error suggests the CPU's backend.
+The collectives of that backend work, also with torchrun."""
 
 import datetime
 import socket

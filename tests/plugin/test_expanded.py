@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""In-place operators on an expanded tensor, whose elements share memory: the card agrees
-with the CPU on the result, or on refusing the call."""
+"""In-place operators on an expanded tensor: its elements share memory. The card has the
+CPU's result, or refuses the call as the CPU does."""
 
 import itertools
 

@@ -23,7 +23,7 @@ def is_complex(value):
 
 
 def samples(op):
-    """The samples without complex scalars, whose results would be complex."""
+    """The samples without complex scalars, which would make complex results."""
     options = {"allow_higher_dtype_scalars": False, "disable_fastpath": False}
     found = [
         s

@@ -17,7 +17,7 @@ def indices(*size, high, low=0, dtype=torch.int64, seed=0):
 
 
 def small(*size, dtype=torch.float32, seed=0):
-    """Numbers whose sums are exact in every dtype."""
+    """Numbers with sums that are exact in every dtype."""
     return values(*size, dtype=torch.float64, low=-2, high=3, seed=seed).floor().to(dtype)
 
 
@@ -333,7 +333,7 @@ def test_deep_tensors():
 
 
 def test_large_sums_are_reproducible():
-    """Work of many slices whose rounding depends on the order."""
+    """Work of many slices, with rounding that depends on the order."""
     index = indices(200000, high=1000)
     source = values(200000, dtype=torch.float32)
     rows = values(5000, 600)

@@ -134,8 +134,8 @@ def test_comparisons_of_halves_with_inexact_numbers(dtype):
 
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.int16])
 def test_wider_single_elements_are_narrowed(dtype):
-    """A 0-dimensional tensor does not promote the other, whose dtype keeps only its low
-    bits."""
+    """A 0-dimensional tensor does not promote the other operand. The operator uses only its
+    low bits, as many as the other dtype has."""
     x = torch.tensor([-50, 0, 50, 100], dtype=torch.int64).to(dtype)
     for wide in [torch.int16, torch.int32, torch.int64]:
         for number in [300, -300, 200, 70_005]:

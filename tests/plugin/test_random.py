@@ -246,7 +246,7 @@ def test_permutation_repeats():
 
 
 def test_generators_that_share_a_state():
-    """Core's functions for a generator whose numbers a graph draws twice."""
+    """Core's functions for a graph that draws the same numbers twice."""
     g = torch.Generator(DEV).manual_seed(5)
     clone, shared = g.clone_state(), g.graphsafe_get_state()
     draw = lambda generator: torch.rand(4, device=DEV, generator=generator)  # noqa: E731

@@ -133,7 +133,7 @@ class Comparer:
 
     def no_worse_than(self, got, cpu, exact, *nudged) -> bool:
         """True if got is about as near to exact, the result in float64, as cpu is, or as
-        the results in nudged, whose inputs were rounded."""
+        the results in nudged, which come from rounded inputs."""
         trees = [tree_leaves(t) for t in (got, cpu, exact, *nudged)]
         if len({len(t) for t in trees}) != 1:
             return False

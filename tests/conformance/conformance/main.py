@@ -78,7 +78,7 @@ def options_of(args: argparse.Namespace) -> dict:
 
 
 def first_worker(options: dict) -> pool.Process:
-    """Starts a worker, whose first message lists the entries. It then runs entries too."""
+    """Starts a worker. Its first message lists the entries, and then it runs entries too."""
     try:
         return pool.Process(options)
     except pool.Died as error:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Streams, events and memory on cards whose engines sleep for random times.
+"""Streams, events and memory on cards with engines that sleep for random times.
 
 scripts/suite sets the property x-slow-us (OPENREG_SIM_SLOW_US). A model in Python predicts
 every value, so a test fails if an engine reads a value too early or too late.
