@@ -35,7 +35,7 @@ die()
 }
 
 # Prints the usage of the running script: its comment from "# usage" to the empty line.
-tell_usage()
+print_usage()
 {
 	sed -n '/^# usage/,/^$/s/^# //p' "$0"
 }

@@ -152,8 +152,8 @@ INF, NAN = float("inf"), float("nan")
 
 
 def by_parts(got):
-    """The parts, so that they compare separately: a complex number with one NaN part would
-    equal any other."""
+    """The real and imaginary parts, so that each is compared. As a whole, two complex
+    numbers with a NaN count as equal, whatever their other part is."""
     return torch.view_as_real(got)
 
 

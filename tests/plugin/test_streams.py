@@ -410,7 +410,7 @@ def library():
 
 
 def test_external_stream(library):
-    """Packets of torch and of another program part in one queue run in order."""
+    """Packets of torch and of C code in one queue run in order."""
     queue = ctypes.c_void_p()
     device = torch.openreg.device_handle(0)
     assert library.openreg_queue_create(device, None, ctypes.byref(queue)) == 0
