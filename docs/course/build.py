@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Renders the course: puts the code that its chapters quote where they ask for it.
+"""Renders the course: replaces each directive of a chapter by the code that it names.
 
-A chapter asks by a line of its own:
+A directive is a line of its own:
 
     <!-- quote PATH function NAME -->      a C++ or Python function, NAME or Class::NAME
     <!-- quote PATH type NAME -->          a struct, class or enum
@@ -10,9 +10,9 @@ A chapter asks by a line of its own:
     <!-- quote PATH from /RE/ to /RE/ -->  from one line to the next that matches the other
     <!-- quote PATH whole -->              the file
 
-A quote that is not there, not unique, empty or longer than 60 lines is an error.
-What a reader can run is in a block "```console run"; tests/plugin/test_course.py
-runs it.
+A quote that is missing, not unique, empty or longer than 60 lines is an error.
+Commands for the reader are in blocks "```console run"; tests/plugin/test_course.py
+runs them.
 
 usage: build.py DIRECTORY
 """
@@ -42,7 +42,7 @@ QUALIFIERS = re.compile(r"(?:\s|const\b|noexcept\b|override\b|final\b)*")
 
 
 class Problem(Exception):
-    """What is wrong with the course, for who has changed the code."""
+    """An error of the course: usually the quoted code has changed."""
 
 
 def only(found: list, what: str):
@@ -52,7 +52,7 @@ def only(found: list, what: str):
 
 
 def matching(text: str, begin: int) -> int:
-    """The position after the bracket that closes the one at begin."""
+    """Returns the position after the bracket that closes the one at begin."""
     pairs = {"(": ")", "{": "}"}
     depth = 0
     for at in range(begin, len(text)):
@@ -67,7 +67,7 @@ def line_of(text: str, position: int) -> int:
 
 
 def statement_begin(plain: str, position: int) -> int:
-    """Where the declaration begins that has a name at position."""
+    """Returns the begin of the declaration whose name is at position."""
     begin = max(plain.rfind(c, 0, position) for c in ";{}") + 1
     access = [m.end() for m in re.finditer(r"(?:public|private|protected):|#[^\n]*\n",
                                            plain[begin:position])]
@@ -76,7 +76,7 @@ def statement_begin(plain: str, position: int) -> int:
 
 
 def cpp_ranges(text: str, kind: str, name: str) -> list[tuple[int, int]]:
-    """First and last line of each definition, comments above it included."""
+    """Returns the first and last line of each definition, with the comments above it."""
     plain = NOISE.sub(lambda m: re.sub(r"[^\n]", " ", m[0]), text)
     lines = text.splitlines()
     if kind == "function":
@@ -125,7 +125,7 @@ def marked_range(lines: list[str], begin: str, end: str) -> tuple[int, int]:
 
 
 def find(text: str, what: str, is_python: bool) -> tuple[int, int]:
-    """First and last line of what a directive asks for."""
+    """Returns the first and last line of the quote."""
     lines = text.splitlines()
     if what == "whole":
         return 0, len(lines) - 1
@@ -141,7 +141,7 @@ def find(text: str, what: str, is_python: bool) -> tuple[int, int]:
 
 
 def quote(path: str, what: str, top: pathlib.Path = TOP) -> str:
-    """The quoted lines, with no more indentation than they need."""
+    """Returns the quoted lines, without their common indentation."""
     file = top / path
     if not file.is_file():
         raise Problem("there is no such file")
@@ -189,7 +189,7 @@ class Command(NamedTuple):
     status: int
 
     def matches(self, text: str) -> bool:
-        """<N> stands for a number, <X> for a hexadecimal one, ... for anything."""
+        """<N> stands for a number, <X> for a hexadecimal number, ... for any text."""
         return re.fullmatch(self.pattern(), text.rstrip("\n") + "\n") is not None
 
     def pattern(self) -> str:
@@ -225,7 +225,7 @@ def parse_command(text: str, line: int, output: list[str]) -> Command:
 
 
 def commands(source: str) -> list[Command]:
-    """What the blocks to run say: each command, and what it prints."""
+    """Returns each command of the blocks to run, with its output."""
     found = []
     for m in re.finditer(r"^```console run\n(.*?)^```$", source, flags=re.M | re.S):
         line = source.count("\n", 0, m.start()) + 2
@@ -242,7 +242,7 @@ def chapters() -> list[pathlib.Path]:
 
 
 def render_all(directory: pathlib.Path) -> int:
-    """Writes every page; returns how many."""
+    """Writes every page; returns their number."""
     pages = {}
     for chapter in chapters():
         source = chapter.read_text()

@@ -87,7 +87,7 @@ def main() -> int:
     paths = [box[4] for box in BOXES] + [arrow[5] for arrow in ARROWS]
     gone = [path for path in paths if not (TOP / path).exists()]
     if gone:
-        print(f"docs/pictures/make-layers.py: there is no {', '.join(gone)}", file=sys.stderr)
+        print(f"docs/pictures/make-layers.py: missing: {', '.join(gone)}", file=sys.stderr)
         return 1
     if not sys.argv[1:]:
         PICTURE.write_text(picture())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Two cards: which is current, and for whom."""
+"""Two cards: each thread has its own current device."""
 
 import threading
 

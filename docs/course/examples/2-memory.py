@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Blocks, segments, streams, and memory that the card reaches in the host."""
+"""Blocks, segments, streams, and host memory that the card can reach."""
 
 import torch
 
@@ -20,7 +20,7 @@ print("the same block:", b.data_ptr() == address)
 
 side = torch.openreg.Stream()
 with torch.openreg.stream(side):
-    c = torch.empty(1000, device="openreg")  # of the other stream's pool
+    c = torch.empty(1000, device="openreg")  # from the other stream's pool
 b.record_stream(side)
 address = b.data_ptr()
 del b, c

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What each kind of copy costs, in packets."""
+"""Counts the packets of each kind of copy."""
 
 import torch
 
@@ -24,7 +24,7 @@ packets("4 KB to the host", lambda: x.cpu())
 
 back = torch.empty(1 << 20).pin_memory()
 back.copy_(y, non_blocking=True)
-torch.openreg.current_stream().synchronize()  # before the CPU looks
+torch.openreg.current_stream().synchronize()  # before the CPU reads
 print("arrived:", torch.equal(back, large))
 print("round trip:", torch.equal(x.cpu(), small))
 print("fallbacks:", torch.openreg.fallbacks())

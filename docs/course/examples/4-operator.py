@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""One operator, one packet, whatever it casts, broadcasts and scales."""
+"""One operator is one packet, with casts, broadcasts and scaling."""
 
 import torch
 

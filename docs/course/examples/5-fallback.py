@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""An operator that the card has not: right, counted, and forbidden on demand."""
+"""An operator that the card lacks: right, counted, and forbidden on demand."""
 
 import torch
 

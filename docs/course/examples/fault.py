@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A packet that the card refuses, and what it does to its stream and to others."""
+"""A refused packet stops its stream; other streams continue."""
 
 import struct
 
@@ -7,7 +7,7 @@ import torch
 from torch_openreg import _C
 
 FILL, F32 = 2, 1
-nowhere = (0x9F << 55) | (8000 << 38)  # a segment that nobody has
+nowhere = (0x9F << 55) | (8000 << 38)  # a segment without memory
 packet = struct.pack("<BBHIQ", FILL, 2, 0, 0, 0)
 packet += struct.pack("<4B4xQ", 1, 1, 1, 0, 0)  # one dimension, operand, immediate
 packet += struct.pack("<qQB7xqQ", 4, nowhere, F32, 1, 0)

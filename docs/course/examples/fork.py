@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A child that is forked after the card was used."""
+"""Forks a child after the parent has used the card."""
 
 import os
 

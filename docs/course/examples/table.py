@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Which kernel the dispatcher has for an operator, and why."""
+"""Prints the dispatcher's kernels of an operator, and why core chose them."""
 
 import torch
 

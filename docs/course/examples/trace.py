@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What one forward and backward pass calls."""
+"""Prints the operators of one forward and backward pass."""
 
 import torch
 from torch.utils._debug_mode import DebugMode
