@@ -28,6 +28,11 @@ static int openreg_hw_check(struct openreg_device *odev)
 				     "card has ISA %u.%u, this driver needs %u.x\n",
 				     version >> 16, version & 0xffff,
 				     OPENREG_ISA_MAJOR);
+	if (odev->pdev->revision != OPENREG_PCI_REVISION)
+		return dev_err_probe(dev, -EPROTO,
+				     "card has revision %u, this driver needs %u: take both of one release\n",
+				     odev->pdev->revision,
+				     OPENREG_PCI_REVISION);
 	odev->info.isa_version = version;
 	return 0;
 }

@@ -12,7 +12,7 @@
 #define OPENREG_PCI_VENDOR 0x1af4
 #define OPENREG_PCI_DEVICE 0x10f5
 #define OPENREG_PCI_CLASS 0x1200
-#define OPENREG_PCI_REVISION 0x01
+#define OPENREG_PCI_REVISION 0x02
 
 /* BARs, all 64-bit. MSI-X table and PBA live in the register BAR. */
 #define OPENREG_BAR_REGS 0
