@@ -255,9 +255,28 @@ static int reset_card(void)
 	return ret;
 }
 
+/* Small objects: the driver clears a larger block anew if a part of it is dirty. */
+static int check_pages(int fd)
+{
+	struct bo bo;
+	int i, ret;
+
+	for (i = 0; i < 64; i++) {
+		ret = bo_create(fd, 4096, DRM_OPENREG_BO_VRAM, &bo);
+		if (!ret)
+			ret = bo_map(fd, &bo);
+		if (ret)
+			return ret;
+		if (!is_zero(bo.cpu, bo.size))
+			return -EUCLEAN;
+		munmap(bo.cpu, bo.size);
+	}
+	return 0;
+}
+
 struct guess {
 	int fd;
-	__u64 offset;
+	volatile __u64 offset;
 	volatile bool stop;
 	unsigned int hits;
 };
@@ -311,14 +330,34 @@ TEST_F_TIMEOUT(vram, guessed_object_is_cleared, 120)
 	close(self->fd);
 	self->fd = card_open();
 	ASSERT_LE(0, self->fd);
-	/* Objects of the same size: a larger block with a dirty part would be cleared. */
-	for (tries = 0; tries < 64; tries++) {
+	EXPECT_EQ(0, check_pages(self->fd));
+}
+
+/*
+ * The card clears an object as the driver unbinds it. A map that is made at that moment
+ * can write after it.
+ */
+TEST_F_TIMEOUT(vram, object_mapped_during_close_is_cleared, 120)
+{
+	struct guess g = { .fd = self->fd };
+	__s64 deadline = now_ns() + 5 * SEC_NS;
+	pthread_t thread;
+	struct bo bo;
+
+	ASSERT_EQ(0, bo_create(self->fd, 4096, DRM_OPENREG_BO_VRAM, &bo));
+	g.offset = bo.mmap_offset;
+	ASSERT_EQ(0, pthread_create(&thread, NULL, guess, &g));
+	while (now_ns() < deadline) {
+		ASSERT_EQ(0, bo_close(self->fd, bo.handle));
 		ASSERT_EQ(0, bo_create(self->fd, 4096, DRM_OPENREG_BO_VRAM,
 				       &bo));
-		ASSERT_EQ(0, bo_map(self->fd, &bo));
-		ASSERT_TRUE(is_zero(bo.cpu, bo.size));
-		munmap(bo.cpu, bo.size);
+		g.offset = bo.mmap_offset;
 	}
+	g.stop = true;
+	pthread_join(thread, NULL);
+	EXPECT_LT(0, g.hits);
+	ASSERT_EQ(0, bo_close(self->fd, bo.handle));
+	EXPECT_EQ(0, check_pages(self->fd));
 }
 
 /* SYSTEM objects cannot be swapped out, so all together have a limit. */
