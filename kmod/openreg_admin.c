@@ -222,6 +222,7 @@ static bool openreg_admin_complete(struct openreg_device *odev,
 		return false;
 	}
 	req->status = openreg_admin_errno(odev, req, status);
+	req->result = READ_ONCE(cpl->result);
 	return true;
 }
 

@@ -27,6 +27,7 @@ struct openreg_device;
  * @frees: @done may free much memory, so a work calls it instead of the thread of
  *	the interrupt
  * @status: for @done: 0 or a negative error
+ * @result: for @done: result of the completion, if @status is 0
  * @lost: for @done: the command did not complete before the card was reset or cut off
  */
 struct openreg_admin_req {
@@ -36,6 +37,7 @@ struct openreg_admin_req {
 	bool first;
 	bool frees;
 	int status;
+	u64 result;
 	bool lost;
 	/* private: */
 	struct list_head link;

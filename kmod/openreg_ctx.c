@@ -13,8 +13,6 @@
 void openreg_ctx_release_bo(struct openreg_bo *bo)
 {
 	trace_openreg_bo_unbound(bo);
-	if (openreg_bo_owns_vram(bo))
-		openreg_vram_add_pending_free(bo->ctx->odev, -bo->base.size);
 	if (bo->ops->unbound)
 		bo->ops->unbound(bo);
 	else
@@ -166,26 +164,6 @@ int openreg_ctx_check(struct openreg_file *file)
 }
 
 /*
- * Returns the bytes of VRAM that are not in vram.pending_free yet. xa_lock: an unbind may
- * complete meanwhile, but an object in the table has a reference.
- */
-static u64 openreg_ctx_close_vram(struct openreg_ctx *ctx)
-{
-	struct openreg_bo *bo;
-	unsigned long seg;
-	u64 size = 0;
-
-	xa_lock(&ctx->segs);
-	xa_for_each(&ctx->segs, seg, bo) {
-		if (!READ_ONCE(bo->close_counted) && openreg_bo_owns_vram(bo))
-			size += bo->base.size;
-		WRITE_ONCE(bo->close_counted, true);
-	}
-	xa_unlock(&ctx->segs);
-	return size;
-}
-
-/*
  * Destroys the context on the card, because its file is being closed. Asynchronous: the
  * queues stop at their next slice, and the memory is freed when the card has destroyed
  * the context. The caller keeps its reference.
@@ -200,7 +178,6 @@ void openreg_ctx_close(struct openreg_ctx *ctx)
 	scoped_guard(mutex, &ctx->lock)
 		list_for_each_entry(queue, &ctx->queues, ctx_link)
 			openreg_queue_fail(queue, -EIO);
-	openreg_vram_add_pending_free(ctx->odev, openreg_ctx_close_vram(ctx));
 
 	kref_get(&ctx->ref);
 	ctx->destroy.cmd.opcode = OPENREG_ADMIN_CTX_DESTROY;
@@ -379,8 +356,5 @@ void openreg_ctx_unbind(struct openreg_bo *bo)
 		return;
 
 	trace_openreg_bo_close(bo);
-	WRITE_ONCE(bo->close_counted, true);
-	if (openreg_bo_owns_vram(bo))
-		openreg_vram_add_pending_free(ctx->odev, bo->base.size);
 	openreg_unbind(bo);
 }

@@ -95,7 +95,6 @@ struct openreg_bo {
 	struct openreg_ctx *ctx; /* set once, by the first open */
 	u32 seg;
 	u64 address;
-	bool close_counted; /* in vram.pending_free; true for other memory too */
 	bool unbinding; /* SEG_UNBIND was submitted; it must be sent only once */
 	struct list_head in_use; /* ctx->unbinds; under its lock */
 	unsigned long closed_at; /* jiffies */
@@ -107,6 +106,7 @@ struct openreg_bo {
 			u64 offset;
 			struct dma_buf *dma_buf; /* the export, or NULL; under its resv */
 			bool exposed; /* mapped or exported since its unbind began */
+			bool clearing; /* counted in odev->vram.clearing */
 			bool cleared; /* by the card, when it released the segment */
 		} vram;
 		struct openreg_pages mem;

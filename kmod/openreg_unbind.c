@@ -35,7 +35,7 @@ static void openreg_unbind_finish(struct openreg_bo *bo, bool cleared)
 
 	xa_erase(&ctx->segs, bo->seg);
 	if (openreg_bo_owns_vram(bo))
-		bo->vram.cleared = cleared;
+		openreg_vram_unbound(bo, cleared);
 	openreg_ctx_release_bo(bo);
 	openreg_reclaim_end(ctx->odev);
 	openreg_ctx_put(ctx);
@@ -53,6 +53,9 @@ static void openreg_unbind_done(struct openreg_admin_req *req)
 		over = req->lost || unbinds->ctx_destroyed ||
 		       (req->status && !READ_ONCE(bo->ctx->file_closed));
 		if (!released && !over) {
+			/* The card only clears it: that is as good as free. */
+			if (openreg_bo_owns_vram(bo) && !req->result)
+				openreg_vram_count_clearing(bo);
 			list_add_tail(&bo->in_use, &unbinds->in_use);
 			atomic_inc(&bo->ctx->odev->num_in_use);
 		}

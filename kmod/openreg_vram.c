@@ -10,15 +10,6 @@
 #include "openreg_drv.h"
 #include "openreg_gem.h"
 
-/* Closed objects keep their memory until the card has released them. */
-void openreg_vram_add_pending_free(struct openreg_device *odev, s64 size)
-{
-	struct openreg_vram *vram = &odev->vram;
-
-	guard(mutex)(&vram->lock);
-	vram->pending_free += size;
-}
-
 /*
  * May the card clear the object as it unbinds it? Not if a mapping or a dma-buf shows the
  * memory. Then the object has more references than those of the handle and the segment.
@@ -37,6 +28,21 @@ void openreg_vram_expose(struct openreg_bo *bo)
 	/* The reference comes before this store: see openreg_vram_can_clear(). */
 	smp_mb();
 	WRITE_ONCE(bo->vram.exposed, true);
+}
+
+/* The card clears the object and then releases it. */
+void openreg_vram_count_clearing(struct openreg_bo *bo)
+{
+	bo->vram.clearing = true;
+	atomic64_add(bo->base.size, &to_openreg(bo->base.dev)->vram.clearing);
+}
+
+void openreg_vram_unbound(struct openreg_bo *bo, bool cleared)
+{
+	bo->vram.cleared = cleared;
+	if (bo->vram.clearing)
+		atomic64_sub(bo->base.size,
+			     &to_openreg(bo->base.dev)->vram.clearing);
 }
 
 static void openreg_vram_fill_cmd(struct openreg_admin_cmd *cmd,
@@ -196,7 +202,7 @@ void openreg_vram_query(struct openreg_device *odev,
 
 	guard(mutex)(&vram->lock);
 	info->vram_total = vram->mm.size;
-	info->vram_free = vram->mm.avail + vram->pending_free;
+	info->vram_free = vram->mm.avail + atomic64_read(&vram->clearing);
 	info->vram_largest = openreg_vram_largest(vram);
 }
 

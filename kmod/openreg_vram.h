@@ -12,15 +12,16 @@ struct openreg_device;
 struct drm_openreg_memory_info;
 
 struct openreg_vram {
-	struct mutex lock; /* protects mm and pending_free */
+	struct mutex lock; /* protects mm */
 	struct gpu_buddy mm;
-	u64 pending_free; /* bytes of closed objects that the card has not released */
+	atomic64_t clearing; /* bytes of unbound objects that the card clears */
 	atomic_t maps; /* mappings of other devices */
 	wait_queue_head_t unmapped; /* maps has become 0 */
 };
 
 int openreg_vram_init(struct openreg_device *odev);
-void openreg_vram_add_pending_free(struct openreg_device *odev, s64 size);
+void openreg_vram_count_clearing(struct openreg_bo *bo);
+void openreg_vram_unbound(struct openreg_bo *bo, bool cleared);
 bool openreg_vram_can_clear(struct openreg_bo *bo);
 void openreg_vram_query(struct openreg_device *odev,
 			struct drm_openreg_memory_info *info);

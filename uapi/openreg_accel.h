@@ -152,7 +152,7 @@ struct drm_openreg_device_info {
 struct drm_openreg_memory_info {
 	/** @vram_total: all device memory */
 	__u64 vram_total;
-	/** @vram_free: free memory, and that of closed objects */
+	/** @vram_free: free memory, and memory that the card clears before it is free */
 	__u64 vram_free;
 	/** @vram_largest: the largest object that could be allocated */
 	__u64 vram_largest;

@@ -180,7 +180,7 @@ struct openreg_admin_cmd {
 struct openreg_admin_cpl {
 	__u32 status; /* enum openreg_admin_status */
 	__u32 seq;
-	__u64 result;
+	__u64 result; /* SEG_UNBIND: 1 if packets still use the segment */
 };
 
 enum openreg_seg_kind {

@@ -119,12 +119,21 @@ static int status_errno(uint32_t status)
 
 int sim_admin(struct sim_card *c, const struct openreg_admin_cmd *cmd)
 {
+	uint64_t result;
+
+	return sim_admin_result(c, cmd, &result);
+}
+
+int sim_admin_result(struct sim_card *c, const struct openreg_admin_cmd *cmd,
+		     uint64_t *result)
+{
 	struct sim_admin *a = &c->admin;
 	int cancel = sim_cancel_off(), ret = -ENODEV;
 	uint32_t i;
 
 	if (!sim_stopped() && submit(c, cmd, &i) && wait_completion(c, i)) {
 		ret = status_errno(a->cpls[i % SIM_ADMIN_SLOTS].status);
+		*result = a->cpls[i % SIM_ADMIN_SLOTS].result;
 		pthread_mutex_lock(&a->lock);
 		a->busy[i % SIM_ADMIN_SLOTS] = false;
 		pthread_cond_broadcast(&a->freed);

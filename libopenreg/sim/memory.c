@@ -19,6 +19,7 @@ struct sim_bo {
 	uint64_t offset; /* in VRAM */
 	void *pages; /* SYSTEM */
 	bool closed;
+	uint64_t clearing; /* bytes that the card's clearing counts */
 	bool *released; /* set for the thread that waits in wait_released(), or NULL */
 	struct sim_bo *next; /* in the card's list of closed objects */
 };
@@ -49,6 +50,7 @@ static void forget(struct sim_card *c, struct sim_bo *bo)
 	bo->t->segs[bo->seg] = NULL;
 	bo->t->closed--;
 	c->closed_vram -= vram_of(bo);
+	c->clearing -= bo->clearing;
 	if (bo->flags & OPENREG_BO_VRAM)
 		sim_extents_give(&c->free, bo->offset, bo->size);
 	if (bo->released)
@@ -308,6 +310,8 @@ static void close_bo(struct transport *t, struct sim_bo *bo, bool *released)
 		.id = bo->seg,
 	};
 	struct sim_card *c = t->card;
+	bool gone = false;
+	uint64_t in_use;
 
 	/* Free VRAM must be zeroed. */
 	if (bo->flags & OPENREG_BO_VRAM)
@@ -315,13 +319,23 @@ static void close_bo(struct transport *t, struct sim_bo *bo, bool *released)
 	pthread_mutex_lock(&c->lock);
 	*held(t, bo) -= bo->size;
 	bo->closed = true;
-	bo->released = released;
+	bo->released = &gone;
 	bo->next = c->closed;
 	c->closed = bo;
 	t->closed++;
 	c->closed_vram += vram_of(bo);
 	pthread_mutex_unlock(&c->lock);
-	sim_admin(c, &cmd);
+	if (sim_admin_result(c, &cmd, &in_use))
+		in_use = 1;
+	pthread_mutex_lock(&c->lock);
+	if (gone && released)
+		*released = true;
+	if (!gone) {
+		bo->released = released;
+		bo->clearing = in_use ? 0 : vram_of(bo);
+		c->clearing += bo->clearing;
+	}
+	pthread_mutex_unlock(&c->lock);
 }
 
 static bool wait_released(struct sim_card *c, const bool *released,
@@ -393,7 +407,7 @@ int sim_memory(struct transport *t, struct openreg_memory_info *info)
 	info->vram_total = c->vram_size;
 	pthread_mutex_lock(&c->lock);
 	sim_extents_sum(&c->free, &info->vram_free, &info->vram_largest);
-	info->vram_free += c->closed_vram;
+	info->vram_free += c->clearing;
 	info->process_vram = t->process_vram;
 	info->process_system = t->process_system;
 	info->process_pinned = t->process_pinned;

@@ -54,6 +54,7 @@ struct sim_card {
 	struct sim_extents free; /* free VRAM, always zeroed */
 	struct sim_bo *closed; /* closed objects that the card has not released yet */
 	uint64_t closed_vram; /* bytes of VRAM of these objects */
+	uint64_t clearing; /* bytes of these that no packet uses */
 	bool contexts[OPENREG_MAX_CONTEXTS];
 	bool queues[OPENREG_MAX_QUEUES];
 };
@@ -107,6 +108,8 @@ const char *sim_config_error(void);
 int sim_admin_init(struct sim_card *card);
 void sim_admin_fini(struct sim_card *card);
 int sim_admin(struct sim_card *card, const struct openreg_admin_cmd *cmd);
+int sim_admin_result(struct sim_card *card, const struct openreg_admin_cmd *cmd,
+		     uint64_t *result);
 
 /* memory.c */
 int sim_bo_create(struct transport *t, uint64_t size, uint32_t flags,

@@ -140,8 +140,9 @@ struct admin_result admin_seg_unbind(struct openreg_card *card,
 		return RESULT(ENOENT);
 	if (clear && seg->kind != OPENREG_SEG_VRAM)
 		return RESULT(EINVAL);
-	segment_kill(card, seg, clear);
-	return RESULT(OK);
+	return (struct admin_result){
+		.result = segment_kill(card, seg, clear),
+	};
 }
 
 static bool fill_ok(const struct openreg_card *card,

@@ -404,7 +404,7 @@ void fill_begin(struct openreg_card *card, struct fill *fill);
 bool fill_end(struct openreg_card *card, struct fill *fill);
 
 /* unbind.c */
-void segment_kill(struct openreg_card *card, struct segment *seg, bool clear);
+bool segment_kill(struct openreg_card *card, struct segment *seg, bool clear);
 void segment_load_dead(struct openreg_card *card, struct segment *seg);
 void segments_release(struct openreg_card *card);
 bool context_has_dead(const struct openreg_card *card,

@@ -74,16 +74,21 @@ void segment_load_dead(struct openreg_card *card, struct segment *seg)
 	add_dead(card, seg);
 }
 
-/* Packets that begin from now on cannot reach the segment. */
-void segment_kill(struct openreg_card *card, struct segment *seg, bool clear)
+/*
+ * Packets that begin from now on cannot reach the segment. Returns true if packets that
+ * began before still use it.
+ */
+bool segment_kill(struct openreg_card *card, struct segment *seg, bool clear)
 {
 	seg->clear = clear;
 	prepare_clear(seg);
 	pthread_mutex_lock(&seg->ctx->lock);
 	seg->dead = true;
 	pthread_mutex_unlock(&seg->ctx->lock);
-	if (!release(card, seg))
-		add_dead(card, seg);
+	if (release(card, seg))
+		return false;
+	add_dead(card, seg);
+	return is_in_use(seg);
 }
 
 /* Releases every dead segment that is ready. */
