@@ -82,6 +82,7 @@ class Ways {
       : device_(log_probs.device()),
         batch_(log_probs.size(1)),
         most_(*std::max_element(target_lengths.begin(), target_lengths.end())),
+        steps(*std::max_element(input_lengths.begin(), input_lengths.end())),
         places(2 * most_ + 1),
         times(to_card(input_lengths.vec(), {batch_, 1}, device_)),
         ends(to_card(target_lengths.vec(), {batch_, 1}, device_).mul_(2)) {
@@ -102,9 +103,8 @@ class Ways {
     }
   }
 
-  // The probability of every place's label. [time, batch, places]
+  // The probability of every place's label. [steps, batch, places]
   Tensor probabilities(OpId id, const Tensor& log_probs) const {
-    const int64_t steps = log_probs.size(0);
     const Tensor out = at::empty({steps, batch_, places}, log_probs.options());
     IndexSpace space(
         OPENREG_INDEX_GET,
@@ -156,7 +156,7 @@ class Ways {
   int64_t batch_, most_;
 
  public:
-  int64_t places;
+  int64_t steps, places; // of the longest input and of the longest target
   Tensor times, ends, labels;
   // [batch, places + 2]: 0, else -inf, where a way may come from two places before;
   // the last two are for the way out of the last label.
@@ -190,7 +190,7 @@ std::tuple<Tensor, Tensor> forward(
   }
   const OpId id = forward_name.id;
   const Ways ways(log_probs, targets, input_lengths, target_lengths, blank);
-  const int64_t steps = log_probs.size(0), batch = log_probs.size(1), n = ways.places;
+  const int64_t steps = ways.steps, batch = log_probs.size(1), n = ways.places;
   const Tensor probs = ways.probabilities(id, log_probs);
   // Before the first place two that no way comes from, but for the very beginning.
   const Tensor alpha = at::empty({steps + 1, batch, n + 2}, log_probs.options());
@@ -214,7 +214,9 @@ std::tuple<Tensor, Tensor> forward(
                         ways.ends.view({-1}).add(2 - back)});
   };
   const Tensor loss = at::logaddexp(last(0), last(1)).neg_();
-  return {loss, alpha.narrow(0, 1, steps).narrow(2, 2, n).transpose(0, 1).contiguous()};
+  const Tensor log_alpha = at::empty({batch, log_probs.size(0), n}, log_probs.options());
+  log_alpha.narrow(1, 0, steps).copy_(alpha.narrow(0, 1, steps).narrow(2, 2, n).transpose(0, 1));
+  return {loss, log_alpha};
 }
 
 Tensor backward(
@@ -253,7 +255,7 @@ Tensor backward(
   const OpId id = backward_name.id;
   const auto type = log_probs.scalar_type();
   const Ways ways(log_probs, targets, input_lengths, target_lengths, blank);
-  const int64_t steps = log_probs.size(0), batch = log_probs.size(1), n = ways.places;
+  const int64_t steps = ways.steps, batch = log_probs.size(1), n = ways.places;
   const Tensor probs = ways.probabilities(id, log_probs);
   const Tensor shares = at::empty_like(probs);
   // A way ends in the last label or in the blank behind it.
@@ -280,10 +282,12 @@ Tensor backward(
     s.run(Part::FURTHER);
   }
   const Tensor sums = ways.by_class(id, shares, log_probs.size(2));
-  const Tensor out = at::empty(log_probs.sizes(), log_probs.options());
+  const Tensor all = at::empty(log_probs.sizes(), log_probs.options());
+  all.narrow(0, steps, log_probs.size(0) - steps).zero_();
+  const Tensor out = all.narrow(0, 0, steps);
   Step s(id, out, type);
   const uint8_t to = s.add(out);
-  const Value prob = s.load(log_probs), infinite = s.load(loss.unsqueeze(1));
+  const Value prob = s.load(log_probs.narrow(0, 0, steps)), infinite = s.load(loss.unsqueeze(1));
   // As on the CPU, what is infinite makes everything NaN.
   const Value nan = (infinite - infinite) + (prob - prob);
   const Value slope =
@@ -295,7 +299,7 @@ Tensor backward(
   }
   s.program.store(to, there);
   s.run(Part::FURTHER);
-  return out;
+  return all;
 }
 
 } // namespace
