@@ -57,6 +57,9 @@ def test_shapes():
     same(values(1, 2, CLASSES), labels(2, 0), [1, 1], [1, 1])
     same(values(9, 2, CLASSES), labels(0, 0), [9, 4], [0, 0])
     same(values(9, 2, CLASSES), labels(5, 0), torch.tensor([9, 0]), torch.tensor([5, 0]), reduction="none")
+    same(values(9, 2, CLASSES), labels(5, 0), [0, 0], [2, 3], zero_infinity=True)
+    same(values(9, 2, CLASSES), labels(0, 0), [0, 0], [0, 0], reduction="sum")
+    same(values(50, 2, CLASSES), labels(5, 0), [7, 9], [2, 3])  # all end before the last step
     same(values(9, 2, CLASSES), labels(5, 0).int(), [9, 8], [2, 3])
     same(values(2, 9, CLASSES).transpose(0, 1), labels(5, 0), [9, 8], [2, 3])
     same(values(9, 2, CLASSES), torch.tensor([2, 2, 2, 2, 1]), [9, 6], [4, 1])

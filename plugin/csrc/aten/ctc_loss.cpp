@@ -197,16 +197,15 @@ std::tuple<Tensor, Tensor> forward(
   alpha.select(0, 0).fill_(-kInf);
   alpha.narrow(2, 0, 2).fill_(-kInf);
   alpha.select(0, 0).select(1, 1).zero_();
-  const Tensor skips = ways.skips.narrow(1, 0, n);
-  for (int64_t t = 0; t < steps; t++) {
-    const Tensor before = alpha.select(0, t), now = alpha.select(0, t + 1).narrow(1, 2, n);
+  if (steps > 0) {
+    const Tensor before = alpha.narrow(0, 0, steps), now = alpha.narrow(0, 1, steps).narrow(2, 2, n);
     Step s(id, now, log_probs.scalar_type());
     const uint8_t to = s.add(now);
-    const Value skipping = s.load(before.narrow(1, 0, n)) + s.load(skips);
+    const Value skipping = s.load(before.narrow(2, 0, n)) + s.load(ways.skips.narrow(1, 0, n));
     const Value sum =
-        log_sum(s.load(before.narrow(1, 2, n)), s.load(before.narrow(1, 1, n)), skipping);
-    s.program.store(to, sum + s.load(probs.select(0, t)));
-    s.run(Part::FURTHER);
+        log_sum(s.load(before.narrow(2, 2, n)), s.load(before.narrow(2, 1, n)), skipping);
+    s.program.store(to, sum + s.load(probs));
+    s.run_in_turn(Turn::FIRST_TO_LAST);
   }
   const auto last = [&](int64_t back) {
     return alpha.index({ways.times.view({-1}),
@@ -263,23 +262,22 @@ Tensor backward(
   const Tensor ends = at::full({batch, n}, -kInf, log_probs.options())
                           .masked_fill_(place.le(ways.ends).logical_and_(place.ge(ways.ends - 1)), 0);
   const Tensor skips = ways.skips.narrow(1, 2, n), minus_log = loss.unsqueeze(1);
-  std::array<Tensor, 2> beta;
-  for (Tensor& b : beta) {
-    b = at::full({batch, n + 2}, -kInf, log_probs.options());
-  }
-  for (int64_t t = steps - 1; t >= 0; t--) {
-    const Tensor &after = beta[(t + 1) % 2], now = beta[t % 2].narrow(1, 0, n);
+  const Tensor beta = at::empty({steps + 1, batch, n + 2}, log_probs.options());
+  beta.select(0, steps).fill_(-kInf);
+  beta.narrow(2, n, 2).fill_(-kInf);
+  if (steps > 0) {
+    const Tensor after = beta.narrow(0, 1, steps), now = beta.narrow(0, 0, steps).narrow(2, 0, n);
     Step s(id, now, type);
-    const uint8_t to = s.add(now), share = s.add(shares.select(0, t));
-    const Value skipping = s.load(after.narrow(1, 2, n)) + s.load(skips);
+    const uint8_t to = s.add(now), share = s.add(shares);
+    const Value skipping = s.load(after.narrow(2, 2, n)) + s.load(skips);
     const Value sum =
-        log_sum(s.load(after.narrow(1, 0, n)), s.load(after.narrow(1, 1, n)), skipping);
-    const Value last = s.load(ways.times) == static_cast<double>(t + 1);
-    const Value prob = s.load(probs.select(0, t));
-    const Value onwards = select(last, s.load(ends), sum);
-    s.program.store(to, onwards + prob);
-    s.program.store(share, exp(s.load(log_alpha.select(1, t)) + onwards + s.load(minus_log)));
-    s.run(Part::FURTHER);
+        log_sum(s.load(after.narrow(2, 0, n)), s.load(after.narrow(2, 1, n)), skipping);
+    const Value time = s.load(at::arange(1, steps + 1, ways.times.options()).view({steps, 1, 1}));
+    const Value onwards = select(s.load(ways.times) == time, s.load(ends), sum);
+    const Value alpha = s.load(log_alpha.narrow(1, 0, steps).transpose(0, 1));
+    s.program.store(to, onwards + s.load(probs));
+    s.program.store(share, exp(alpha + onwards + s.load(minus_log)));
+    s.run_in_turn(Turn::LAST_TO_FIRST);
   }
   const Tensor sums = ways.by_class(id, shares, log_probs.size(2));
   const Tensor all = at::empty(log_probs.sizes(), log_probs.options());

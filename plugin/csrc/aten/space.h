@@ -63,6 +63,9 @@ class Space {
   // dimensions merge among themselves only; if there are any, one is left.
   void coalesce();
 
+  // The part at one place along a dimension.
+  Space without(int dim, int64_t index) const;
+
   int ndim() const {
     return static_cast<int>(size_.size());
   }
@@ -103,7 +106,6 @@ class Space {
   at::DimVector broadcast(const at::TensorBase& t) const;
   uint8_t add_read(const at::TensorBase& t, at::DimVector strides);
   int dim_to_unroll() const;
-  Space without(int dim, int64_t index) const;
   bool can_merge(int outer, int inner) const;
   void merge(int outer, int inner);
   void move(int from, int to);

@@ -19,6 +19,8 @@
 
 namespace openreg {
 
+enum class Turn { FIRST_TO_LAST, LAST_TO_FIRST };
+
 class Step {
  public:
   Step(OpId id, at::IntArrayRef sizes, c10::DeviceIndex device, c10::ScalarType compute)
@@ -82,6 +84,17 @@ class Step {
       space_.coalesce();
     }
     launch(space_, program, id_, part);
+  }
+
+  // A packet for each place along the first dimension: each may read what the
+  // packets before it wrote.
+  void run_in_turn(Turn turn, Part part = Part::FURTHER) {
+    const int64_t places = space_.sizes()[0];
+    for (int64_t i = 0; i < places; i++) {
+      Space one = space_.without(0, turn == Turn::FIRST_TO_LAST ? i : places - 1 - i);
+      one.coalesce();
+      launch(one, program, id_, part);
+    }
   }
 
   Program program;
