@@ -18,13 +18,17 @@
 #include <ATen/ops/special_shifted_chebyshev_polynomial_v_meta.h>
 #include <ATen/ops/special_shifted_chebyshev_polynomial_w_meta.h>
 
+#include <algorithm>
+#include <cmath>
+
 namespace openreg {
 
 namespace {
 
 using at::Tensor;
 
-// P0 = 1, P1 = slope x + offset, P(k+1) = (x a + b) Pk - c P(k-1).
+// P0 = 1, P1 = slope x + offset, P(k+1) = (x a + b) Pk - c P(k-1). A packet has room
+// for the instructions and immediates of `steps` steps.
 struct Recurrence {
   double a, b, c;
 };
@@ -33,6 +37,7 @@ template <int Slope, int Offset, bool Shifted = false>
 struct Chebyshev {
   static constexpr double slope = Slope, offset = Offset;
   static constexpr bool shifted = Shifted;
+  static constexpr int steps = 7;
   static Recurrence at(double) {
     return {2, 0, 1};
   }
@@ -41,6 +46,7 @@ struct Chebyshev {
 struct HermiteH {
   static constexpr double slope = 2, offset = 0;
   static constexpr bool shifted = false;
+  static constexpr int steps = 7;
   static Recurrence at(double k) {
     return {2, 0, 2 * k};
   }
@@ -49,6 +55,7 @@ struct HermiteH {
 struct HermiteHe {
   static constexpr double slope = 1, offset = 0;
   static constexpr bool shifted = false;
+  static constexpr int steps = 7;
   static Recurrence at(double k) {
     return {1, 0, k};
   }
@@ -57,6 +64,7 @@ struct HermiteHe {
 struct Laguerre {
   static constexpr double slope = -1, offset = 1;
   static constexpr bool shifted = false;
+  static constexpr int steps = 4;
   static Recurrence at(double k) {
     return {-1 / (k + 1), (2 * k + 1) / (k + 1), k / (k + 1)};
   }
@@ -65,6 +73,7 @@ struct Laguerre {
 struct Legendre {
   static constexpr double slope = 1, offset = 0;
   static constexpr bool shifted = false;
+  static constexpr int steps = 6;
   static Recurrence at(double k) {
     return {(2 * k + 1) / (k + 1), 0, k / (k + 1)};
   }
@@ -74,60 +83,65 @@ template <class Family>
 class Evaluation {
  public:
   Evaluation(OpId id, const Tensor& x, const Tensor& n, const Tensor& out)
-      : id_(id), x_(x.to(out.device())), n_(n.to(out.device())), out_(out) {
-    const auto options = out.options().dtype(at::kDouble);
-    for (Tensor* t : {&last_, &next_, &result_}) {
-      *t = at::empty(out.sizes(), options);
-    }
-  }
+      : id_(id), x_(x.to(out.device())), n_(n.to(out.device())), out_(out) {}
 
   void run(int64_t greatest) {
-    begin();
-    for (int64_t k = 1; k < greatest; k += kSteps) {
-      advance(k);
+    if (greatest > 1 + Family::steps) {
+      const auto options = out_.options().dtype(at::kDouble);
+      last_ = at::empty(out_.sizes(), options);
+      next_ = at::empty(out_.sizes(), options);
     }
-    const_cast<Tensor&>(out_).copy_(result_);
+    int64_t k = 1;
+    do {
+      advance(k, greatest);
+      k += Family::steps;
+    } while (k < greatest);
   }
 
  private:
-  static constexpr int kSteps = 3; // immediates are scarce
-
-  Value argument(Step& s) {
-    const Value x = s.load(x_);
-    return Family::shifted ? x * 2.0 - 1.0 : x;
-  }
-
-  void begin() {
-    Step s(id_, result_, at::kDouble);
-    const Value x = argument(s), n = trunc(s.load(n_));
-    const Value p1 = x * Family::slope + Family::offset;
-    const Value one = number(x, 1.0);
-    s.store(last_, one);
-    s.store(next_, p1);
-    s.store(result_, select(n == one, p1, select(n == 0.0, one, number(x, 0.0))));
-    s.run();
-  }
-
-  void advance(int64_t first) {
-    Step s(id_, result_, at::kDouble);
-    const uint8_t result_at = s.add(result_), last_at = s.add(last_), next_at = s.add(next_);
-    const Value x = argument(s), n = trunc(s.load(n_));
-    Value result = s.load(result_at), last = s.load(last_at), next = s.load(next_at);
-    for (int64_t k = first; k < first + kSteps; k++) {
-      const Recurrence r = Family::at(static_cast<double>(k));
-      const Value after = (x * r.a + r.b) * next - last * r.c;
-      last = next;
-      next = after;
-      result = select(n == static_cast<double>(k + 1), next, result);
+  // From P(first - 1) and P(first). An element of degree k keeps its P(k).
+  void advance(int64_t first, int64_t greatest) {
+    Step s(id_, out_, at::kDouble);
+    const bool ends = first + Family::steps >= greatest;
+    const uint8_t to = s.add(ends ? out_ : next_), from = first > 1 && ends ? s.add(next_) : to;
+    const Value one = s.program(1.0);
+    const Value loaded = s.load(x_), x = Family::shifted ? loaded * 2.0 - one : loaded;
+    const Value n = trunc(s.load(n_));
+    const Value scaled = times(x, Family::at(1).a); // unless the factor changes
+    Value last = one, next = one, left = n;
+    if (first == 1) {
+      next = Family::slope == Family::at(1).a ? scaled : times(x, Family::slope);
+      next = plus(next, Family::offset);
+    } else {
+      last = s.load(last_), next = s.load(from);
+      left = n - static_cast<double>(first - 1);
     }
-    s.program.store(result_at, result);
-    s.program.store(last_at, last);
-    s.program.store(next_at, next);
-    s.run(Part::FURTHER);
+    for (int64_t k = first; k < std::min(first + Family::steps, greatest); k++) {
+      const Recurrence r = Family::at(static_cast<double>(k));
+      const Value factor = plus(r.a == Family::at(1).a ? scaled : times(x, r.a), r.b);
+      const Value after = r.c == 1 ? factor * next - last : fma(factor, next, last * -r.c);
+      last = next;
+      next = select(left > one, after, next);
+      left = k + 1 < greatest ? left - one : left;
+    }
+    if (ends) {
+      next = select(n >= one, next, select(n == 0.0, one, 0.0));
+    } else {
+      s.store(last_, last);
+    }
+    s.program.store(to, next);
+    s.run(first == 1 ? Part::FIRST : Part::FURTHER);
+  }
+
+  static Value times(Value v, double factor) {
+    return factor == 1 ? v : v * factor;
+  }
+  static Value plus(Value v, double term) {
+    return term == 0 ? v : v + term;
   }
 
   OpId id_;
-  Tensor x_, n_, out_, last_, next_, result_;
+  Tensor x_, n_, out_, last_, next_;
 };
 
 template <class Family>
@@ -138,7 +152,11 @@ struct Polynomial {
     return n.numel() == 0 || greatest(n) <= kMost;
   }
   static int64_t greatest(const Tensor& n) {
-    return n.to(at::kDouble).nan_to_num(0).clamp(0, kMost + 1).max().item().to<int64_t>();
+    double most = n.max().item().toDouble();
+    if (std::isnan(most)) { // of no degree
+      most = n.nan_to_num(0).max().item().toDouble();
+    }
+    return static_cast<int64_t>(std::clamp(most, 0.0, kMost + 1.0));
   }
 
   template <class Op>
