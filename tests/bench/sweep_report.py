@@ -10,6 +10,15 @@ import tomllib
 
 LONG_US = 1000
 BF16 = " bf16 autocast"
+HAND_OVER_US = 130  # there and back, on an idle virtual machine with two processors
+HAND_OVER = "the hand-over"
+ABOUT_HAND_OVER = (
+    f"{HAND_OVER.capitalize()}: autograd runs a device's backward in a thread of its own, and "
+    f"waking that thread and then the caller takes up to {HAND_OVER_US} us. It is the reason "
+    "where a backward's card time exceeds the CPU's by no more than that; under "
+    "`torch.autograd.set_multithreading_enabled(False)` a backward without work takes the "
+    "same on both.\n"
+)
 REASONS = pathlib.Path(__file__).with_name("sweep_reasons.toml")
 
 
@@ -43,9 +52,11 @@ def table(rows: list) -> str:
 
 
 def reason_of(f: dict, reasons: dict) -> str:
-    """That of the operator's pass, or of the operator."""
+    """That of the operator's pass, or of the operator, or of all small backwards."""
     name = f["name"]
-    return reasons.get(f"{name} {f['pass']}".strip(), reasons.get(name, ""))
+    small = f["pass"] == "backward" and f["card_us"] - f["cpu_us"] < HAND_OVER_US
+    own = reasons.get(f"{name} {f['pass']}".strip(), reasons.get(name, ""))
+    return own or (HAND_OVER if small else "")
 
 
 def explained(rows: list) -> str:
@@ -124,6 +135,7 @@ def write(out: pathlib.Path, machine: dict, records: list) -> None:
         "## Steps of whole models\n",
         models(found),
         "## Slower than twice the CPU, work of more than 1 ms\n",
+        ABOUT_HAND_OVER,
         explained([f for f in found if f["ratio"] > 2 and long(f)]),
         "## Slower than twice the CPU, less work\n",
         explained([f for f in found if f["ratio"] > 2 and not long(f)]),
