@@ -329,6 +329,19 @@ ACTIVATIONS = [
 ]
 
 
+def test_activations_of_odd_numbers_are_the_cpus_bits():
+    inf, nan = float("inf"), float("nan")
+    x = torch.tensor([0.0, -0.0, 0.5, -0.5, 0.25, -0.25, 3.0, -3.0, 1e-40, inf, -inf, nan])
+    for function in [
+        *(lambda x, slope=slope: F.leaky_relu(x, slope) for slope in (0, 0.01, 1, 2, -0.5)),
+        *(lambda x, limit=limit: F.softshrink(x, limit) for limit in (0, 0.5, 4)),
+        F.hardsigmoid, F.hardswish, F.hardshrink,
+    ]:
+        want, got = function(x), function(to_card(x)).cpu()
+        torch.testing.assert_close(got, want, rtol=0, atol=0, equal_nan=True)
+        assert torch.equal(got.signbit() | got.isnan(), want.signbit() | want.isnan())
+
+
 @pytest.mark.parametrize("function", ACTIVATIONS)
 def test_activation_and_its_gradient(function):
     def both_ways(x):

@@ -107,21 +107,40 @@ Value softplus(Value x, double beta, double threshold) {
   return select(scaled > threshold, x, log1p(exp(scaled)) / beta);
 }
 
+Value times(Value x, double factor) {
+  return factor == 1 ? x : x * factor;
+}
+
+Value softplus_gradient(Value g, Value x, double beta, double threshold) {
+  const Value scaled = times(x, beta);
+  return select(scaled > threshold, g, g * sigmoid(scaled));
+}
+
+Value leaky_relu(Value x, double slope) {
+  const Value below = x * slope;
+  return slope > 0 && slope <= 1 ? max(x, below) : select(x > 0.0, x, below);
+}
+
+// Zero has the sign of what it comes from.
+Value softshrink(Value x, double l) {
+  return copysign(x - min(max(x, -l), l), x);
+}
+
 Value elu(Pointwise& p, S alpha, S scale, S input_scale) {
   const Value x = p.in(0);
   const double negative = alpha.toDouble() * scale.toDouble();
   const double inner = input_scale.toDouble();
-  const Value below = expm1(inner == 1 ? x : x * inner) * negative;
-  return select(x < 0.0, below, scale.toDouble() == 1 ? x : x * p(scale));
+  const Value below = times(expm1(times(x, inner)), negative);
+  return select(x < 0.0, below, times(x, scale.toDouble()));
 }
 
 Value elu_gradient(Pointwise& p, S alpha, S scale, S input_scale, bool is_result) {
   const Value g = p.in(0), x = p.in(1);
   const double negative = alpha.toDouble() * scale.toDouble();
   const double inner = input_scale.toDouble();
-  const Value slope = is_result ? (x + negative) * inner
-                                : exp(x * inner) * (inner * negative);
-  return select(x <= 0.0, g * slope, g * p(scale));
+  const Value slope = is_result ? times(x + negative, inner)
+                                : times(exp(times(x, inner)), inner * negative);
+  return select(x <= 0.0, g * slope, times(g, scale.toDouble()));
 }
 
 Value silu_slope(Value x) {
@@ -135,9 +154,7 @@ Value mish_slope(Value x) {
 }
 
 Value hard_six(Value x) {
-  // The quotient by 6, rounded once: a product, made good by what it leaves.
-  const Value y = min(max(x + 3.0, 0.0), 6.0), sixth = number(x, 1.0 / 6), q = y * sixth;
-  return fma(fma(q, number(x, -6.0), y), sixth, q);
+  return min(max(x + 3.0, 0.0), 6.0) / 6.0;
 }
 
 Value hardswish_slope(Value g, Value x) {
@@ -181,7 +198,7 @@ void add_activations(torch::Library& m) {
   POINTWISE(PLAIN(hardtanh), range_meta, (Pointwise& p, T, S lo, S hi),
             min(max(p.in(0), p(lo)), p(hi)))
   POINTWISE(PLAIN(leaky_relu), CORE(leaky_relu), (Pointwise& p, T, S slope),
-            select(p.in_float(0) > 0.0, p.in(0), p.in(0) * p(slope)))
+            leaky_relu(p.in_float(0), slope.toDouble()))
   POINTWISE(PLAIN(mish), CORE(mish), (Pointwise& p, T),
             p.in(0) * tanh(log1p(exp(p.in(0)))))
   POINTWISE((FunctionalName{"_prelu_kernel"}), gradient_meta, (Pointwise& p, T, T),
@@ -194,8 +211,7 @@ void add_activations(torch::Library& m) {
             softplus(p.in(0), beta.toDouble(), threshold.toDouble()))
   POINTWISE((NamesWithoutInplace{"softshrink", "softshrink.out"}), CORE(softshrink),
             (Pointwise& p, T, S l),
-            select(p.in_float(0) > p(l), p.in(0) - p(l),
-                   select(p.in(0) < -p(l), p.in(0) + p(l), p.in(0) * 0.0)))
+            softshrink(p.in_float(0), l.toDouble()))
   POINTWISE((NamesWithoutInplace{"threshold", "threshold.out"}), CORE(threshold),
             (Pointwise& p, T, S limit, S value),
             select(p.in(0) <= p(limit), p(value), p.in(1)))
@@ -212,7 +228,7 @@ void add_gradients(torch::Library& m) {
   POINTWISE(GRADIENT(hardshrink), CORE(hardshrink_backward), (Pointwise& p, T, T, S l),
             select(abs(p.in_float(1)) <= p(l), 0.0, p.in(0)))
   POINTWISE(GRADIENT(hardsigmoid), CORE(hardsigmoid_backward), (Pointwise& p, T, T),
-            select(abs(p.in_float(1)) < 3.0, p.in(0) / 6.0, 0.0))
+            select(abs(p.in_float(1)) < 3.0, p.in(0) * (1.0 / 6), 0.0))
   POINTWISE((FunctionalName{"hardswish_backward"}), gradient_meta, (Pointwise& p, T, T),
             hardswish_slope(p.in_float(0), p.in(1)))
   POINTWISE(GRADIENT(hardtanh), range_gradient_meta, (Pointwise& p, T, T, S lo, S hi),
@@ -231,8 +247,7 @@ void add_gradients(torch::Library& m) {
             p.in(0) * silu_slope(p.in(1)))
   POINTWISE(GRADIENT(softplus), CORE(softplus_backward),
             (Pointwise& p, T, T, S beta, S threshold),
-            select(p.in(1) * p(beta) > p(threshold), p.in(0),
-                   p.in(0) * sigmoid(p.in(1) * p(beta))))
+            softplus_gradient(p.in(0), p.in(1), beta.toDouble(), threshold.toDouble()))
   POINTWISE(GRADIENT(softshrink), CORE(softshrink_backward), (Pointwise& p, T, T, S l),
             select(abs(p.in_float(1)) <= p(l), 0.0, p.in(0)))
   POINTWISE(GRADIENT(tanh), CORE(tanh_backward), (Pointwise& p, T, T),

@@ -71,10 +71,19 @@ class Program {
     return type_;
   }
 
+  // A formula may name an operand several times: it is loaded once where all of the
+  // program so far has registers of its own, and where no store can have changed it.
   Value load(uint8_t operand, uint8_t type) {
+    for (int i = 0; i < nnode_ && nnode_ < OPENREG_REGS && !stores_; i++) {
+      const Node& n = node_[i];
+      if (n.op == OPENREG_V_LOAD && n.type == type && n.aux == operand) {
+        return {this, static_cast<uint8_t>(i), type};
+      }
+    }
     return emit(OPENREG_V_LOAD, type, 0, {}, operand);
   }
   void store(uint8_t operand, Value v) {
+    stores_ = true;
     emit(OPENREG_V_STORE, v.type, 1, {v.id}, operand);
   }
 
@@ -297,6 +306,7 @@ class Program {
   }
 
   uint8_t type_;
+  bool stores_ = false;
   int nnode_ = 0;
   int nimm_ = 0;
   std::array<Node, OPENREG_INSTRS_MAX> node_;
