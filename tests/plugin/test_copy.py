@@ -338,3 +338,16 @@ def test_nan_and_rounding_survive():
         got, want = x.to(DEV).to(dtype).cpu(), x.to(dtype)
         assert torch.equal(got.isnan(), want.isnan())
         assert torch.equal(got.nan_to_num(), want.nan_to_num())
+
+
+@pytest.mark.parametrize("dtype", [torch.bool, torch.int8, torch.bfloat16, torch.float32, torch.complex64])
+def test_short_rows(dtype):
+    x = sample(dtype, 4 * 6 * 40).view(4, 6, 40)
+    card = x.to(DEV)
+    for length, first, step in itertools.product((1, 2, 3, 4, 6, 8, 16, 24), (0, 1, 4, 8), (1, 2)):
+        rows = (slice(None, None, step), slice(None), slice(first, first + length))
+        assert torch.equal(card[rows].contiguous().cpu(), x[rows])
+        to, from_card = torch.zeros_like(x), torch.zeros_like(card)
+        to[rows] = x[rows].clone()
+        from_card[rows] = card[rows].clone()
+        assert torch.equal(from_card.cpu(), to)

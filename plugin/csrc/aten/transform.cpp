@@ -49,14 +49,19 @@ Tensor flip(const Tensor& self, at::IntArrayRef dims) {
   return out;
 }
 
-Tensor roll_one(const Tensor& self, int64_t shift, int64_t dim) {
-  Tensor out = at::empty_like(self, self.suggest_memory_format());
-  dim = at::maybe_wrap_dim(dim, self.dim());
-  const int64_t size = self.size(dim);
-  const int64_t begin = ((-shift) % size + size) % size;
-  out.narrow(dim, 0, size - begin).copy_(self.narrow(dim, begin, size - begin));
-  out.narrow(dim, size - begin, begin).copy_(self.narrow(dim, 0, begin));
-  return out;
+// Copies the part before each dimension's wrap and the part behind it, from
+// dimension d on; shifts[d] elements are behind.
+void roll_into(const Tensor& out, const Tensor& self, at::IntArrayRef shifts, int64_t d) {
+  while (d < self.dim() && shifts[d] == 0) {
+    d++;
+  }
+  if (d == self.dim()) {
+    out.copy_(self);
+    return;
+  }
+  const int64_t behind = shifts[d], before = self.size(d) - behind;
+  roll_into(out.narrow(d, behind, before), self.narrow(d, 0, before), shifts, d + 1);
+  roll_into(out.narrow(d, 0, behind), self.narrow(d, before, behind), shifts, d + 1);
 }
 
 Tensor roll(const Tensor& self, at::IntArrayRef shifts, at::IntArrayRef dims) {
@@ -74,10 +79,13 @@ Tensor roll(const Tensor& self, at::IntArrayRef shifts, at::IntArrayRef dims) {
   if (self.numel() == 0) {
     return self.clone(at::MemoryFormat::Preserve);
   }
-  Tensor out = self;
+  at::DimVector by(self.dim(), 0);
   for (size_t i = 0; i < shifts.size(); i++) {
-    out = roll_one(out, shifts[i], dims[i]);
+    const int64_t d = at::maybe_wrap_dim(dims[i], self.dim()), size = self.size(d);
+    by[d] = ((by[d] + shifts[i] % size) % size + size) % size;
   }
+  Tensor out = at::empty_like(self, self.suggest_memory_format());
+  roll_into(out, self, by, 0);
   count_op(roll_name.id);
   return out;
 }
