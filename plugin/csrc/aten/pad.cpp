@@ -7,6 +7,8 @@
 #include <c10/core/WrapDimMinimal.h>
 #include <torch/library.h>
 
+#include <array>
+
 namespace openreg {
 
 namespace {
@@ -115,52 +117,91 @@ struct Replication {
   }
 };
 
+int64_t cut(int64_t padding) {
+  return std::max<int64_t>(0, -padding);
+}
+
+// Where a padding is negative: the ends may copy what is cut off.
 template <class Ends>
-Tensor pad_dim(const Tensor& t, int64_t d, int64_t before, int64_t after) {
+Tensor cut_dim(const Tensor& t, int64_t d, int64_t before, int64_t after) {
   std::vector<Tensor> parts;
   if (before > 0) {
     parts.push_back(Ends::before(t, d, before));
   }
-  const int64_t skip = std::max<int64_t>(0, -before), drop = std::max<int64_t>(0, -after);
-  parts.push_back(t.narrow(d, skip, t.size(d) - skip - drop));
+  parts.push_back(t.narrow(d, cut(before), t.size(d) - cut(before) - cut(after)));
   if (after > 0) {
     parts.push_back(Ends::after(t, d, after));
   }
   return parts.size() == 1 ? parts[0] : at::cat(parts, d);
 }
 
-template <class Ends>
-Tensor unpad_dim(const Tensor& grad, int64_t d, int64_t size, int64_t before, int64_t after) {
-  const int64_t skip = std::max<int64_t>(0, -before), drop = std::max<int64_t>(0, -after);
-  const Tensor kept = grad.narrow(d, std::max<int64_t>(0, before), size - skip - drop);
-  Tensor out;
-  if (kept.size(d) == size) {
-    out = kept.clone(at::MemoryFormat::Contiguous);
-  } else {
-    auto sizes = grad.sizes().vec();
-    sizes[d] = size;
-    out = at::zeros(sizes, grad.options());
-    out.narrow(d, skip, kept.size(d)).copy_(kept);
+// The inside is copied first, then the ends of each dimension from the last on:
+// they are made of what is there already.
+template <class Ends, int64_t Dims>
+Tensor pad(const Tensor& self, IntArrayRef padding) {
+  const auto sizes = padded_sizes<Ends, Dims>(self, padding);
+  Tensor t = self;
+  std::array<Tensor, Dims> parts; // of the result, whole in this dimension and those behind
+  at::DimVector ends(padding);
+  for (int64_t i = 0; i < Dims; i++) {
+    if (std::min(ends[2 * i], ends[2 * i + 1]) < 0) {
+      t = cut_dim<Ends>(t, self.dim() - 1 - i, ends[2 * i], ends[2 * i + 1]);
+      ends[2 * i] = ends[2 * i + 1] = 0;
+    }
   }
-  if (before > 0) {
-    Ends::add_before(out, d, grad.narrow(d, 0, before));
+  // As core's: only two dimensions keep channels_last.
+  const auto format = Dims == 2 ? self.suggest_memory_format() : at::MemoryFormat::Contiguous;
+  const Tensor out = at::empty(sizes, self.options(), format);
+  Tensor inside = out;
+  for (int64_t i = Dims - 1; i >= 0; i--) {
+    const int64_t d = self.dim() - 1 - i;
+    parts[i] = inside;
+    inside = inside.narrow(d, ends[2 * i], t.size(d));
   }
-  if (after > 0) {
-    Ends::add_after(out, d, grad.narrow(d, grad.size(d) - after, after));
+  inside.copy_(t);
+  for (int64_t i = 0; i < Dims; i++) {
+    const int64_t d = self.dim() - 1 - i, before = ends[2 * i], after = ends[2 * i + 1];
+    const Tensor middle = parts[i].narrow(d, before, t.size(d));
+    if (before > 0) {
+      parts[i].narrow(d, 0, before).copy_(Ends::before(middle, d, before));
+    }
+    if (after > 0) {
+      parts[i].narrow(d, before + t.size(d), after).copy_(Ends::after(middle, d, after));
+    }
   }
   return out;
 }
 
-template <class Ends, int64_t Dims>
-Tensor pad(const Tensor& self, IntArrayRef padding) {
-  padded_sizes<Ends, Dims>(self, padding);
-  Tensor t = self;
-  for (int64_t i = 0; i < Dims; i++) {
-    t = pad_dim<Ends>(t, self.dim() - 1 - i, padding[2 * i], padding[2 * i + 1]);
+// The gradient of the first n of the padded dimensions, into a tensor of any memory.
+template <class Ends>
+void unpad_into(const Tensor& out, const Tensor& grad, IntArrayRef padding, int64_t n) {
+  if (n == 0) {
+    out.copy_(grad);
+    return;
   }
-  // As core's: only two dimensions keep channels_last.
-  const auto format = Dims == 2 ? self.suggest_memory_format() : at::MemoryFormat::Contiguous;
-  return t.is_alias_of(self) ? t.clone(format) : t.contiguous(format);
+  const int64_t d = grad.dim() - n, size = out.size(d);
+  const int64_t before = padding[2 * n - 2], after = padding[2 * n - 1];
+  const int64_t kept = size - cut(before) - cut(after);
+  unpad_into<Ends>(
+      out.narrow(d, cut(before), kept),
+      grad.narrow(d, std::max<int64_t>(0, before), kept),
+      padding,
+      n - 1);
+  out.narrow(d, 0, cut(before)).zero_();
+  out.narrow(d, size - cut(after), cut(after)).zero_();
+  const auto end = [&](int64_t at, int64_t length) {
+    auto sizes = out.sizes().vec();
+    sizes[d] = length;
+    const Tensor sums = at::empty(sizes, out.options());
+    unpad_into<Ends>(sums, grad.narrow(d, at, length), padding, n - 1);
+    return sums;
+  };
+  if (before > 0) {
+    Ends::add_before(out, d, end(0, before));
+  }
+  if (after > 0) {
+    Ends::add_after(out, d, end(grad.size(d) - after, after));
+  }
 }
 
 template <class Ends, int64_t Dims>
@@ -172,14 +213,9 @@ Tensor pad_backward(const Tensor& grad, const Tensor& self, IntArrayRef padding)
       grad.sizes(),
       ", and padding of the input gives ",
       IntArrayRef(sizes));
-  Tensor t = grad;
-  for (int64_t i = Dims - 1; i >= 0; i--) {
-    const int64_t d = self.dim() - 1 - i;
-    if (padding[2 * i] != 0 || padding[2 * i + 1] != 0) {
-      t = unpad_dim<Ends>(t, d, self.size(d), padding[2 * i], padding[2 * i + 1]);
-    }
-  }
-  return t.is_same(grad) ? grad.clone(at::MemoryFormat::Contiguous) : t;
+  const Tensor out = at::empty(self.sizes(), grad.options());
+  unpad_into<Ends>(out, grad, padding, Dims);
+  return out;
 }
 
 template <Tensor (*Function)(const Tensor&, IntArrayRef)>
