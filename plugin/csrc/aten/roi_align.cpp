@@ -10,6 +10,7 @@
 #include "aten/convention.h"
 #include "aten/index.h"
 #include "aten/matmul.h"
+#include "aten/parts.h"
 
 namespace openreg {
 
@@ -19,7 +20,6 @@ using at::Tensor;
 
 OpName forward_name, backward_name;
 
-constexpr int64_t kNear = 1 << 20; // elements that are worked on at once
 constexpr int64_t kMost = 1 << 24; // of a region, or of all regions' weights
 
 // Whether the samples fit into memory beside the image.
@@ -126,14 +126,6 @@ class Regions {
   Tensor image_;
   Axis x_, y_;
 };
-
-template <class Fn>
-void in_parts(int64_t regions, int64_t each, Fn&& fn) {
-  const int64_t most = std::max<int64_t>(kNear / std::max<int64_t>(each, 1), 1);
-  for (int64_t i = 0; i < regions; i += most) {
-    fn(i, std::min(most, regions - i));
-  }
-}
 
 Tensor forward(
     const Tensor& input,

@@ -12,6 +12,7 @@
 
 #include "aten/convention.h"
 #include "aten/index.h"
+#include "aten/parts.h"
 #include "aten/segments.h"
 #include "aten/step.h"
 
@@ -23,8 +24,6 @@ using at::Scalar;
 using at::Tensor;
 
 OpName mm_name, mm_out_name, mv_name, addmm_name, addmm_out_name, addmm_in_place_name, sampled_name;
-
-constexpr int64_t kNear = 1 << 17; // elements that are worked on at once
 
 // A sparse matrix, entry by entry.
 struct Entries {
@@ -76,12 +75,11 @@ bool serves(const Tensor& c, const Tensor& a, const Tensor& b, const Scalar& bet
 // Calls fn(entries, take) for some of them at a time, of so many elements each; take()
 // takes the same ones of a vector.
 template <class Fn>
-void in_parts(const Entries& all, int64_t width, Fn&& fn) {
-  const int64_t count = all.value.numel(), most = std::max<int64_t>(kNear / std::max<int64_t>(width, 1), 1);
-  for (int64_t i = 0; i < count; i += most) {
-    const auto take = [&](const Tensor& t) { return t.narrow(0, i, std::min(most, count - i)); };
+void entries_in_parts(const Entries& all, int64_t width, Fn&& fn) {
+  in_parts(all.value.numel(), width, [&](int64_t first, int64_t n) {
+    const auto take = [&](const Tensor& t) { return t.narrow(0, first, n); };
     fn(Entries{take(all.row), take(all.col), take(all.value)}, take);
-  }
+  });
 }
 
 void add_product(OpId id, const Tensor& out, const Tensor& a, const Tensor& b, const Scalar& alpha) {
@@ -93,7 +91,7 @@ void add_product(OpId id, const Tensor& out, const Tensor& a, const Tensor& b, c
     all.value = all.value.mul(alpha);
   }
   Part part = Part::FIRST;
-  in_parts(all, out.size(1), [&](const Entries& some, auto&&) {
+  entries_in_parts(all, out.size(1), [&](const Entries& some, auto&&) {
     const Tensor rows = at::empty({some.value.numel(), out.size(1)}, out.options());
     part = index_slices(id, OPENREG_INDEX_GET, Negative::BAD, rows, b, 0, some.col, part);
     Step s(id, rows, rows.scalar_type());
@@ -213,7 +211,7 @@ Tensor sampled_addmm(
   const Tensor sums = at::empty(all.value.sizes(), all.value.options());
   const Tensor columns = b.t().contiguous();
   Part part = Part::FIRST;
-  in_parts(all, a.size(1), [&](const Entries& some, auto&& take) {
+  entries_in_parts(all, a.size(1), [&](const Entries& some, auto&& take) {
     const int64_t n = some.value.numel();
     const Tensor x = at::empty({n, a.size(1)}, a.options()), y = at::empty_like(x);
     part = index_slices(sampled_name.id, OPENREG_INDEX_GET, Negative::BAD, x, a, 0, some.row, part);
