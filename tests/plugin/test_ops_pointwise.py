@@ -394,3 +394,35 @@ def test_hardsigmoid_is_the_rounded_quotient(dtype):
     x = torch.cat([torch.linspace(-4, 4, 100001, dtype=dtype), odd])
     got = F.hardsigmoid(to_card(x)).cpu()
     torch.testing.assert_close(got, (x + 3).clamp(0, 6) / 6, rtol=0, atol=0, equal_nan=True)
+
+ODD_NUMBERS = torch.tensor(
+    [0.0, -0.0, 1.0, -1.0, 0.25, -2.5, 300.0, 1e-40, 3e38, -3e38, float("inf"), -float("inf"), float("nan")]
+)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_short_programs_of_odd_numbers(dtype):
+    x = ODD_NUMBERS.to(dtype)
+    a, b = torch.cartesian_prod(x, x).unbind(1)
+    check(torch.logaddexp, a, b)
+    check(torch.logaddexp2, a, b)
+    for function in (
+        torch.sign, torch.sgn, torch.nan_to_num, lambda x: torch.nan_to_num(x, 2.0),
+        lambda x: torch.nan_to_num(x, 2.0, 5.0), lambda x: torch.nan_to_num(x, neginf=-7.0),
+    ):
+        check(function, x, rtol=0, atol=0)
+        assert torch.equal(function(to_card(x)).cpu().signbit(), function(x).signbit())
+
+
+@pytest.mark.parametrize("limit", [0.5, 1, 3])
+@pytest.mark.parametrize("loss", [F.huber_loss, F.smooth_l1_loss])
+def test_clipped_losses_of_odd_numbers(loss, limit):
+    a, b = torch.cartesian_prod(ODD_NUMBERS, ODD_NUMBERS).unbind(1)
+    name = "delta" if loss is F.huber_loss else "beta"
+
+    def both_ways(a, b):
+        a = a.detach().requires_grad_()
+        y = loss(a, b, reduction="none", **{name: limit})
+        return y.detach(), torch.autograd.grad(y.sum(), a)[0]
+
+    check(both_ways, a, b)

@@ -134,10 +134,12 @@ Value xlogy(Value a, Value b, Value logarithm) {
   return select(isnan(b), b, product);
 }
 
-Value log_add(Value a, Value b, Value difference) {
-  // Equal infinities have no difference; the larger one is the answer.
+// log(exp(a) + exp(b)), of what the formula makes of their difference, which is not
+// positive. Equal infinities have none; the larger one is the answer.
+template <class Formula>
+Value log_add(Value a, Value b, Formula&& more) {
   const Value top = max(a, b);
-  return select(isinf(a) & (a == b), a, top + difference);
+  return top + fmax(more(min(a, b) - top), 0.0);
 }
 
 // names of the forms; core's shape function; result for the inputs a and b
@@ -174,9 +176,9 @@ void add_arithmetic(torch::Library& m) {
   BINARY_ROUNDED(TENSOR(fmod), fmod_Tensor, fmod(a, b))
   BINARY(PLAIN(heaviside), heaviside, select(a == 0.0, b, p.convert(a > 0.0, a.type)))
   BINARY(PLAIN(hypot), hypot, hypot(a, b))
-  BINARY(FUNCTION(logaddexp), logaddexp, log_add(a, b, log1p(exp(-abs(a - b)))))
+  BINARY(FUNCTION(logaddexp), logaddexp, log_add(a, b, [](Value d) { return log1p(exp(d)); }))
   BINARY(FUNCTION(logaddexp2), logaddexp2,
-         log_add(a, b, log1p(exp2(-abs(a - b))) * M_LOG2E))
+         log_add(a, b, [](Value d) { return log1p(exp2(d)) * M_LOG2E; }))
   BINARY(FUNCTION(maximum), maximum, max(a, b))
   BINARY(FUNCTION(minimum), minimum, min(a, b))
   BINARY_OF_PAIRS(TENSOR_OUT(mul), mul_Tensor, in, a * b)

@@ -106,18 +106,21 @@ Value mse(Value a, Value b) {
   const Value d = a - b;
   return d * d;
 }
+// Where z is less, m is z: then z * z / 2.
+Value huber(Value a, Value b, double delta) {
+  const Value z = abs(a - b), m = min(z, delta);
+  return m * fma(m, number(m, -0.5), z);
+}
 Value smooth_l1(Value a, Value b, double beta) {
+  if (beta == 1) {
+    return huber(a, b, 1);
+  }
   const Value z = abs(a - b);
   return beta > 0 ? select(z < beta, z * z * (0.5 / beta), z - 0.5 * beta) : z;
 }
-Value huber(Value a, Value b, double delta) {
-  const Value z = abs(a - b);
-  return select(z <= delta, z * z * 0.5, (z - 0.5 * delta) * delta);
-}
 // The derivative by a of the last two.
-Value clipped(Value d, double limit, double inside, double outside) {
-  const Value edge = sign(d) * outside;
-  return limit > 0 ? select(abs(d) < limit, d * inside, edge) : edge;
+Value clipped(Value d, double outside) {
+  return min(max(d, -outside), outside);
 }
 
 // As core's: no logarithm is less than -100.
@@ -225,16 +228,16 @@ void add_pair_gradients(M& m) {
           "smooth_l1_loss_backward", "smooth_l1_loss_backward.grad_input"},
       [](Pointwise& p, const Tensor&, const Tensor& self, const Tensor&, int64_t r,
          double beta) {
-        return clipped(p.in(0) - p.in(1), beta, 1.0 / beta, 1.0) *
-            scaled_grad(p, self, r);
+        const Value d = p.in(0) - p.in(1);
+        const Value slope = beta > 0 ? clipped(beta == 1 ? d : d / beta, 1.0) : sign(d);
+        return slope * scaled_grad(p, self, r);
       });
   add_pointwise<pair_gradient_meta<double>>(
       m,
       NamesWithoutInplace{"huber_loss_backward", "huber_loss_backward.out"},
       [](Pointwise& p, const Tensor&, const Tensor& self, const Tensor&, int64_t r,
          double delta) {
-        return clipped(p.in(0) - p.in(1), delta, 1.0, delta) *
-            scaled_grad(p, self, r);
+        return clipped(p.in(0) - p.in(1), delta) * scaled_grad(p, self, r);
       });
 }
 

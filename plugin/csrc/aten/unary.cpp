@@ -139,8 +139,8 @@ Value to_whole(Value (*round)(Value), Value x) {
 }
 
 // The card's own gives NaN for NaN; here that is 0.
-Value sign_of(Pointwise& p, Value x) {
-  return p.convert((x > 0.0) - (x < 0.0), x.type);
+Value sign_of(Value x) {
+  return is_float(x.type) ? select(isnan(x), 0.0, sign(x)) : sign(x);
 }
 
 Value sinc(Value x) {
@@ -184,8 +184,9 @@ Value nan_to_num(Pointwise& p, OptDouble nan, OptDouble high, OptDouble low) {
     return x;
   }
   const double top = largest(p.compute());
-  const Value y = select(
-      x == kInf, high.value_or(top), select(x == -kInf, low.value_or(-top), x));
+  const Value y = high || low
+      ? select(x == kInf, high.value_or(top), select(x == -kInf, low.value_or(-top), x))
+      : min(max(x, -top), top);
   return select(isnan(x), nan.value_or(0), y);
 }
 
@@ -238,9 +239,9 @@ void add_unary(torch::Library& m) {
   UNARY_OF_PAIRS(reciprocal, recip(x), recip(x))
   UNARY(round, to_whole(rint, x))
   UNARY(rsqrt, rsqrt(x))
-  UNARY_OF_PAIRS(sgn, sign_of(p, x), sgn(x))
+  UNARY_OF_PAIRS(sgn, sign_of(x), sgn(x))
   UNARY(sigmoid, sigmoid(x))
-  UNARY(sign, sign_of(p, x))
+  UNARY(sign, sign_of(x))
   UNARY(sin, sin(x))
   UNARY(sinc, sinc(x))
   UNARY(sinh, sinh(x))
