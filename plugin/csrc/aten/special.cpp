@@ -57,33 +57,41 @@ void add_in_double(torch::Library& m, NamesT names, Formula) {
   add_op<Meta>(m, names, InDouble<Formula, EvenDoubles>());
 }
 
-// The y >= 0 of which c is erfc and x = 1 - c is erf: whichever is small is
-// exact. Winitzki's approximation, then two steps of Halley's.
-Value inverse_erf(Value c, Value x) {
-  const Value half_log = log(c * (1.0 + x)) * 0.5;
+// The y >= 0 of which c is erfc and x = 1 - c is erf, by Winitzki's approximation. It
+// is right to two digits, so it computes in F32.
+Value near_inverse_erf(Value c, Value x) {
+  Program& p = *c.program;
+  const Value half_log = log(p.convert(c * (1.0 + x), OPENREG_VT_F32)) * 0.5;
   const Value t = half_log + 2 / (M_PI * 0.147);
-  const Value first = sqrt(sqrt(t * t - half_log * (2 / 0.147)) - t);
-  const Value tail = c < 0.5, one = number(c, 1.0);
-  const Value slope = number(c, std::sqrt(M_PI) / 2);
-  Value y = first;
+  return p.convert(sqrt(sqrt(t * t - half_log * (2 / 0.147)) - t), c.type);
+}
+
+// A step of Halley's, from a y whose erf is that much too large.
+Value halley(Value y, Value over) {
+  const Value u = over * exp(y * y) * (std::sqrt(M_PI) / 2);
+  return y - u / (u * y + 1.0);
+}
+
+// Of c and x, whichever is small is exact.
+Value erfinv(Value value) {
+  const Value x = abs(value), c = 1.0 - x, tail = c < 0.5;
+  Value y = near_inverse_erf(c, x);
   for (int i = 0; i < 2; i++) {
-    const Value over = select(tail, c - erfc(y), erf(y) - x);
-    const Value u = over * exp(y * y) * slope;
-    y = y - u / (one + u * y);
+    y = halley(y, select(tail, c - erfc(y), erf(y) - x));
   }
-  return select(c == 0.0, kInf, y);
+  return copysign(select(c == 0.0, kInf, y), value);
 }
 
-Value erfinv(Value x) {
-  const Value size = abs(x);
-  return copysign(inverse_erf(1.0 - size, size), x);
-}
-
-// Of the nearer tail.
+// Of the nearer tail. What F32 holds beside a half is still large for F64, so erfc will
+// do there, too; and for the first step erfc in F32.
 Value ndtri(Value p) {
   const Value low = p < 0.5;
-  const Value twice = select(low, p, 1.0 - p) * 2.0;
-  const Value y = inverse_erf(twice, 1.0 - twice) * M_SQRT2;
+  const Value c = select(low, p, 1.0 - p) * 2.0;
+  Value y = near_inverse_erf(c, 1.0 - c);
+  const Value rough = erfc(p.program->convert(y, OPENREG_VT_F32));
+  y = halley(y, c - p.program->convert(rough, c.type));
+  y = halley(y, c - erfc(y));
+  y = select(c == 0.0, kInf, y) * M_SQRT2;
   return select(low, -y, y);
 }
 
@@ -161,7 +169,7 @@ struct BesselI {
   template <class Op>
   void operator()(OpId id, Op& op, const Tensor& self) const {
     const Tensor& out = op.maybe_get_output(0);
-    const Tensor near = at::empty(out.sizes(), out.options().dtype(at::kDouble));
+    const Tensor near = at::empty(out.sizes(), out.options());
     Step first(id, out, at::kDouble);
     const Value x = first.load(self);
     const Value t = x * (1 / kFar);
