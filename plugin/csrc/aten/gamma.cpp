@@ -83,8 +83,8 @@ class Zeta {
     if (wanted > kMostTerms) {
       return std::nullopt;
     }
-    for (int done = 0; done < wanted; done += kTerms) {
-      add_terms();
+    for (double left = wanted; left > 0; left -= kTerms) {
+      add_terms(static_cast<int>(std::min<double>(left, kTerms)));
     }
     add_rest();
     return sum_;
@@ -110,12 +110,12 @@ class Zeta {
     return 10 - std::min(0.0, std::floor(summed.min().item<double>()));
   }
 
-  void add_terms() {
+  void add_terms(int count) {
     Step s(id_, sum_, at::kDouble);
     const uint8_t sum_at = s.add(sum_), base_at = s.add(base_);
     const Value minus_x = -s.load(x_), one = number(minus_x, 1.0);
     Value base = s.load(base_at), sum = s.load(sum_at);
-    for (int i = 0; i < kTerms; i++) {
+    for (int i = 0; i < count; i++) {
       sum = sum + pow(base, minus_x);
       base = base + one;
     }
