@@ -351,3 +351,17 @@ def test_short_rows(dtype):
         to[rows] = x[rows].clone()
         from_card[rows] = card[rows].clone()
         assert torch.equal(from_card.cpu(), to)
+
+
+@pytest.mark.parametrize("dtype", [torch.bool, torch.bfloat16, torch.float32, torch.float64])
+def test_many_short_rows(dtype):
+    x = sample(dtype, 3000 * 7).view(30, 100, 7)
+    card = x.to(DEV)
+    for length, first in itertools.product((2, 3), (0, 1, 2, 3)):
+        rows = (slice(None), slice(1, None), slice(first, first + length))
+        assert torch.equal(card[rows].contiguous().cpu(), x[rows])
+        assert torch.equal(card[rows].flip(0).cpu(), x[rows].flip(0))
+        to, from_card = torch.zeros_like(x), torch.zeros_like(card)
+        to[rows] = x[rows].clone()
+        from_card[rows] = card[rows].clone()
+        assert torch.equal(from_card.cpu(), to)

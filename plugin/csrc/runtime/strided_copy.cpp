@@ -127,6 +127,25 @@ uint64_t submit_parts(StreamState& stream, const CopyShape& s, int64_t limit) {
   return seq;
 }
 
+// Many rows of two that are not aligned to be moved as one.
+bool is_pairs(const CopyShape& s) {
+  constexpr int64_t kMany = 1024;
+  return s.sizes.size() > 1 && s.sizes.back() == 2 && s.dst.dtype == s.src.dtype &&
+      c10::multiply_integers(s.sizes) >= 2 * kMany;
+}
+
+// All first elements of the rows, then all second ones.
+uint64_t submit_columns(StreamState& stream, const CopyShape& s, int64_t limit) {
+  CopyShape column = s;
+  set_dims(column, s.sizes.size() - 1);
+  coalesce(column);
+  submit_parts(stream, column, limit);
+  const int64_t size = openreg_dtype_size(s.dst.dtype);
+  column.dst.addr += s.dst.strides.back() * size;
+  column.src.addr += s.src.strides.back() * size;
+  return submit_parts(stream, column, limit);
+}
+
 } // namespace
 
 bool card_copies(c10::ScalarType dst, c10::ScalarType src) {
@@ -171,7 +190,9 @@ uint64_t submit_copy_locked(StreamState& stream, CopyShape shape) {
   coalesce(shape);
   widen(shape);
   const uint32_t log2 = device(stream.device).info.max_work;
-  return submit_parts(stream, shape, int64_t{1} << std::min(log2, 62u));
+  const int64_t limit = int64_t{1} << std::min(log2, 62u);
+  return is_pairs(shape) ? submit_columns(stream, shape, limit)
+                         : submit_parts(stream, shape, limit);
 }
 
 } // namespace openreg
