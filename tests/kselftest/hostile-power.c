@@ -63,13 +63,14 @@ static void packet_copy_rows(struct packet *p, __u64 dst, __u64 src)
 }
 
 /*
- * A packet uses closed memory until the suspend, so resume binds that memory again. The
+ * A packet uses closed memory until the suspend. Resume binds the open object again. The
  * card completes this command with an impossible status, and the driver resets it.
  */
 TEST_F_TIMEOUT(hostile_power, closed_memory, 240)
 {
-	struct bo another;
+	struct bo open, another;
 
+	ASSERT_EQ(0, bo_create(self->fd, 4096, DRM_OPENREG_BO_VRAM, &open));
 	packet_copy_rows(&self->p, self->closed.address,
 			 self->closed.address + ROWS + ROW);
 	queue_push(&self->q, &self->p);
