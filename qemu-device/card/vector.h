@@ -148,8 +148,8 @@ struct openreg_tile_state {
 
 void openreg_tile_init(struct openreg_tile_state *state, void *memory);
 #define OPENREG_TILE_MEMORY ((size_t)OPENREG_TILE_BUFFERS * OPENREG_TILE * 8)
-/* The buffers, accumulators, and the positions of winners. */
-#define OPENREG_VECTOR_MEMORY (OPENREG_TILE_MEMORY + OPENREG_TILE * 16)
+/* The buffers, accumulators, the positions of winners, and short rows' columns. */
+#define OPENREG_VECTOR_MEMORY (OPENREG_TILE_MEMORY + OPENREG_TILE * 24)
 void openreg_tile_run(const struct openreg_plan *plan,
 		      const struct openreg_tile *tile,
 		      struct openreg_tile_state *state);

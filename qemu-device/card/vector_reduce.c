@@ -23,6 +23,7 @@ struct fold {
 	struct openreg_tile tile;
 	union openreg_acc *acc; /* one for each output of the unit */
 	int64_t *index;
+	void *columns;
 	int64_t outputs;
 };
 
@@ -110,6 +111,47 @@ static void fold_run(struct fold *f, int64_t output, const void *reg,
 	}
 }
 
+/*
+ * Kernels fold shorter rows than these element by element, so that folding column after
+ * column gives the same bits.
+ */
+static bool is_short(const struct openreg_reduction *red, int64_t run)
+{
+	return run < (red->op == OPENREG_V_RED_MAX ||
+				      red->op == OPENREG_V_RED_MIN
+			      ? 16 : 32);
+}
+
+/* Rows of n elements, an output each. */
+static void fold_short(struct fold *f, const void *reg, int64_t n)
+{
+	const struct openreg_kernels *k = f->plan->kernels;
+	unsigned int row = table_row(f->red), type = f->red->type;
+	int64_t width = type_width[type], rows = f->outputs, i, j;
+	const uint64_t *wide = reg;
+	uint64_t *to = f->columns;
+
+	if (width == 4) {
+		openreg_turn((uintptr_t)to, (uintptr_t)(rows * width),
+			     (uintptr_t)reg, (uintptr_t)(n * width), rows, n);
+	} else {
+		for (j = 0; j < n; j++)
+			for (i = 0; i < rows; i++)
+				to[j * rows + i] = wide[i * n + j];
+	}
+	if (f->red->index)
+		memset(f->index, 0, (size_t)rows * sizeof(*f->index));
+	for (j = 0; j < n; j++) {
+		const void *column = (char *)to + j * rows * width;
+
+		if (f->red->index)
+			k->accumulate_index[row][type](f->acc, f->index, column,
+						       j, (size_t)rows);
+		else
+			k->accumulate[row][type](f->acc, column, (size_t)rows);
+	}
+}
+
 /* The folded dimensions are inside: runs of a register are outputs. */
 static void fold_tile_inner(struct fold *f)
 {
@@ -121,6 +163,11 @@ static void fold_tile_inner(struct fold *f)
 							 f->red->position);
 	run = f->plan->split < f->plan->inner_dims ? f->tile.n
 						   : openreg_inner_volume(f->plan);
+	if (f->plan->split >= f->plan->inner_dims && f->outputs > 1 &&
+	    is_short(f->red, run)) {
+		fold_short(f, reg, run);
+		return;
+	}
 	for (i = 0; i * run < f->tile.n; i++)
 		fold_run(f, i, reg + i * run * width, position, run);
 }
@@ -158,6 +205,7 @@ static void fold_begin(struct fold *f, const struct openreg_plan *plan,
 	f->acc = (union openreg_acc *)((unsigned char *)memory +
 				       OPENREG_TILE_MEMORY);
 	f->index = (int64_t *)(f->acc + OPENREG_TILE);
+	f->columns = f->index + OPENREG_TILE;
 	memset(f->tile.at, 0, sizeof(f->tile.at));
 }
 
