@@ -22,7 +22,7 @@
 const struct openreg_kernels KERNELS = {
 	.name = KERNELS_NAME,
 	.op = { ARITH_ENTRIES MATH_ENTRIES },
-	.one = { { ONE_ENTRIES(left) }, { ONE_ENTRIES(right) } },
+	ONES_TABLES
 	CAST_TABLES
 	RANDOM_TABLES
 	REDUCE_TABLES

@@ -8,58 +8,35 @@
 
 #include "kernel_types.h"
 
-#define KERNEL(op, ty, out, in1, in2, in3, expr)                               \
-	static void op_##op##_##ty(void *dst, const void *a, const void *b,    \
-				   const void *c, size_t n)                    \
+/* Of the operands that the bits of `ones` name, one element stands for all. */
+#define KERNEL_OF_ONES(name, ones, out, in1, in2, in3, expr)                   \
+	static void name(void *dst, const void *a, const void *b,              \
+			 const void *c, size_t n)                              \
 	{                                                                      \
 		out *d = dst;                                                  \
-		const in1 *pa = a;                                             \
-		const in2 *pb = b;                                             \
-		const in3 *pc = c;                                             \
+		const in1 *pa = a, one_x UNUSED = *pa;                         \
+		const in2 *pb = b, one_y UNUSED = *pb;                         \
+		const in3 *pc = c, one_z UNUSED = *pc;                         \
 		size_t i;                                                      \
                                                                                \
 		INDEPENDENT                                                    \
 		for (i = 0; i < n; i++) {                                      \
-			in1 x UNUSED = pa[i];                                  \
-			in2 y UNUSED = pb[i];                                  \
-			in3 z UNUSED = pc[i];                                  \
+			in1 x UNUSED = (ones) & 1 ? one_x : pa[i];             \
+			in2 y UNUSED = (ones) & 2 ? one_y : pb[i];             \
+			in3 z UNUSED = (ones) & 4 ? one_z : pc[i];             \
 			d[i] = (out)(expr);                                    \
 		}                                                              \
 	}
-
-/* The same, and those of which a or b is one element, the same for all of the other. */
+#define KERNEL(op, ty, ...) KERNEL_OF_ONES(op_##op##_##ty, 0, __VA_ARGS__)
 #define KERNEL_OF_TWO(op, ty, out, in, expr)                                   \
 	KERNEL(op, ty, out, in, in, in, expr)                                  \
-	static void one_left_##op##_##ty(void *dst, const void *a,             \
-					 const void *b, const void *c,         \
-					 size_t n)                             \
-	{                                                                      \
-		const in x = *(const in *)a, *pb = b;                          \
-		out *d = dst;                                                  \
-		size_t i;                                                      \
-                                                                               \
-		(void)c;                                                       \
-		INDEPENDENT                                                    \
-		for (i = 0; i < n; i++) {                                      \
-			in y = pb[i];                                          \
-			d[i] = (out)(expr);                                    \
-		}                                                              \
-	}                                                                      \
-	static void one_right_##op##_##ty(void *dst, const void *a,            \
-					  const void *b, const void *c,        \
-					  size_t n)                            \
-	{                                                                      \
-		const in y = *(const in *)b, *pa = a;                          \
-		out *d = dst;                                                  \
-		size_t i;                                                      \
-                                                                               \
-		(void)c;                                                       \
-		INDEPENDENT                                                    \
-		for (i = 0; i < n; i++) {                                      \
-			in x = pa[i];                                          \
-			d[i] = (out)(expr);                                    \
-		}                                                              \
-	}
+	KERNEL_OF_ONES(one1_##op##_##ty, 1, out, in, in, in, expr)             \
+	KERNEL_OF_ONES(one2_##op##_##ty, 2, out, in, in, in, expr)
+#define KERNEL_OF_THREE(op, ty, out, in1, in2, in3, expr)                      \
+	KERNEL(op, ty, out, in1, in2, in3, expr)                               \
+	KERNEL_OF_ONES(one2_##op##_##ty, 2, out, in1, in2, in3, expr)          \
+	KERNEL_OF_ONES(one4_##op##_##ty, 4, out, in1, in2, in3, expr)          \
+	KERNEL_OF_ONES(one6_##op##_##ty, 6, out, in1, in2, in3, expr)
 
 #define F_KERNEL(op, expr32, expr64)                                           \
 	KERNEL(op, f32, float, float, float, float, expr32)                    \
@@ -200,13 +177,16 @@ F_KERNEL(FMAX, x > y || y != y ? x : y, x > y || y != y ? x : y)
 KERNEL(POW, i32, int32_t, int32_t, int32_t, int32_t, pow_i32(x, y))
 KERNEL(POW, i64, int64_t, int64_t, int64_t, int64_t, pow_i64(x, y))
 F_KERNEL(COPYSIGN, copysignf(x, y), copysign(x, y))
-F_KERNEL(FMA, fmaf(x, y, z), fma(x, y, z))
-U_KERNEL(FMA, x *y + z)
-
-KERNEL(SELECT, f32, float, int32_t, float, float, x ? y : z)
-KERNEL(SELECT, f64, double, int32_t, double, double, x ? y : z)
-KERNEL(SELECT, i32, int32_t, int32_t, int32_t, int32_t, x ? y : z)
-KERNEL(SELECT, i64, int64_t, int32_t, int64_t, int64_t, x ? y : z)
+#define FMA_KERNEL(ty, t, expr) KERNEL_OF_THREE(FMA, ty, t, t, t, t, expr)
+FMA_KERNEL(f32, float, fmaf(x, y, z))
+FMA_KERNEL(f64, double, fma(x, y, z))
+FMA_KERNEL(i32, uint32_t, x *y + z)
+FMA_KERNEL(i64, uint64_t, x *y + z)
+#define SELECT_KERNEL(ty, t) KERNEL_OF_THREE(SELECT, ty, t, int32_t, t, t, x ? y : z)
+SELECT_KERNEL(f32, float)
+SELECT_KERNEL(f64, double)
+SELECT_KERNEL(i32, int32_t)
+SELECT_KERNEL(i64, int64_t)
 
 U_KERNEL(AND, x &y)
 U_KERNEL(OR, x | y)
@@ -267,18 +247,23 @@ F_KERNEL(RINT, rintf(x), rint(x))
 
 #define ARITH_ENTRIES FLOAT_OPS(FLOAT_ENTRY) INT_OPS(INT_ENTRY)
 
-#define OPS_OF_TWO(X, side)                                                    \
-	X(ADD, side) X(SUB, side) X(MUL, side) X(MIN, side) X(MAX, side)       \
-	X(EQ, side) X(NE, side) X(LT, side) X(LE, side) X(GT, side)            \
-	X(GE, side)
-#define ONE_ENTRY(op, side)                                                    \
-	[OPENREG_V_##op] = { [OPENREG_VT_F32] = one_##side##_##op##_f32,       \
-			     [OPENREG_VT_F64] = one_##side##_##op##_f64,       \
-			     [OPENREG_VT_I32] = one_##side##_##op##_i32,       \
-			     [OPENREG_VT_I64] = one_##side##_##op##_i64 },
-#define ONE_ENTRIES(side)                                                      \
-	OPS_OF_TWO(ONE_ENTRY, side)                                            \
-	[OPENREG_V_DIV] = { [OPENREG_VT_F32] = one_##side##_DIV_f32,           \
-			    [OPENREG_VT_F64] = one_##side##_DIV_f64 },
+#define ONE_ENTRY(op, ones)                                                    \
+	[OPENREG_V_##op] = { [OPENREG_VT_F32] = one##ones##_##op##_f32,        \
+			     [OPENREG_VT_F64] = one##ones##_##op##_f64,        \
+			     [OPENREG_VT_I32] = one##ones##_##op##_i32,        \
+			     [OPENREG_VT_I64] = one##ones##_##op##_i64 },
+#define ONES_OF_TWO(ones)                                                      \
+	ONE_ENTRY(ADD, ones) ONE_ENTRY(SUB, ones) ONE_ENTRY(MUL, ones)         \
+	ONE_ENTRY(MIN, ones) ONE_ENTRY(MAX, ones) ONE_ENTRY(EQ, ones)          \
+	ONE_ENTRY(NE, ones) ONE_ENTRY(LT, ones) ONE_ENTRY(LE, ones)            \
+	ONE_ENTRY(GT, ones) ONE_ENTRY(GE, ones)                                \
+	[OPENREG_V_DIV] = { [OPENREG_VT_F32] = one##ones##_DIV_f32,            \
+			    [OPENREG_VT_F64] = one##ones##_DIV_f64 },
+#define ONES_OF_THREE(ones) ONE_ENTRY(FMA, ones) ONE_ENTRY(SELECT, ones)
+#define ONES_TABLES                                                            \
+	.ones = { [1] = { ONES_OF_TWO(1) },                                    \
+		  [2] = { ONES_OF_TWO(2) ONES_OF_THREE(2) },                   \
+		  [4] = { ONES_OF_THREE(4) },                                  \
+		  [6] = { ONES_OF_THREE(6) } },
 
 #endif

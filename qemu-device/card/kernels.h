@@ -178,8 +178,11 @@ struct openreg_kernels {
 	openreg_load_fn *load[OPENREG_DTYPE_END][OPENREG_VT_END];
 	openreg_store_fn *store[OPENREG_DTYPE_END][OPENREG_VT_END];
 	openreg_kernel *op[OPENREG_V_END][OPENREG_VT_END];
-	/* The same, but a or b is one element. [b is], NULL: there is none */
-	openreg_kernel *one[2][OPENREG_V_END][OPENREG_VT_END];
+	/*
+	 * The same, but of a (1), b (2) and c (4) those that are added up are one
+	 * element, the same for all. NULL: there is none
+	 */
+	openreg_kernel *ones[8][OPENREG_V_END][OPENREG_VT_END];
 	openreg_kernel *cvt[OPENREG_VT_END][OPENREG_VT_END]; /* [from][to] */
 	openreg_kernel *round[OPENREG_DTYPE_END]; /* F16, BF16 */
 	openreg_load_fn *index; /* src is the value, stride its step */

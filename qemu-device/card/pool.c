@@ -83,7 +83,7 @@ void openreg_pool_divide(const struct openreg_pool *pool,
 	int64_t i;
 
 	if (pool->is_float) {
-		pool->kernels->one[1][OPENREG_V_DIV][OPENREG_VT_F64](
+		pool->kernels->ones[2][OPENREG_V_DIV][OPENREG_VT_F64](
 			x, x, &divisor, NULL, (size_t)n);
 		return;
 	}

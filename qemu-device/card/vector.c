@@ -241,7 +241,7 @@ void openreg_tile_run(const struct openreg_plan *plan,
 			dst = state->buffer[step->dst];
 			step->kernel(dst, state->reg[step->a],
 				     state->reg[step->b], state->reg[step->c],
-				     (size_t)tile->n);
+				     step->one ? 1 : (size_t)tile->n);
 			state->reg[step->dst] = dst;
 		}
 	}

@@ -35,8 +35,7 @@ struct openreg_step {
 	uint8_t access; /* index of struct openreg_access */
 	bool alias; /* LOAD: the register may stand for memory itself */
 	bool once; /* IMM: nobody else writes the buffer */
-	bool one; /* LOAD, IMM, INDEX: one element stands for all of the tile */
-	bool takes_one; /* KERNEL: for which a or b is one element */
+	bool one; /* one element stands for all of the tile */
 	union {
 		openreg_kernel *kernel;
 		openreg_load_fn *load;

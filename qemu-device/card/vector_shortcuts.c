@@ -73,64 +73,19 @@ static bool is_written_once(const struct openreg_plan *plan, uint8_t buffer)
 	return writes == 1;
 }
 
-/* The kernel for a step of which the buffer holds one element, or NULL. */
-static openreg_kernel *kernel_of_one(const struct openreg_plan *plan,
-				     const struct openreg_args *args,
-				     unsigned int i, uint8_t buffer)
+/* The steps' values, each by the number of the step that gives it. */
+struct values {
+	bool uniform[OPENREG_INSTRS_MAX]; /* a tile's elements are all the same */
+	bool whole[OPENREG_INSTRS_MAX]; /* some step reads all of them */
+	uint8_t source[OPENREG_INSTRS_MAX][3];
+};
+
+static bool is_uniform(const struct openreg_plan *plan,
+		       const struct values *v, unsigned int i)
 {
 	const struct openreg_step *step = &plan->step[i];
-	const struct openreg_instr *in = &args->instr[i];
-	bool right = step->b == buffer;
-
-	if (step->kind != OPENREG_STEP_KERNEL || step->takes_one ||
-	    right == (step->a == buffer))
-		return NULL;
-	return plan->kernels->one[right][in->op][in->type];
-}
-
-/* Do all that read what a step gives take one element for all? */
-static bool may_be_one(const struct openreg_plan *plan,
-		       const struct openreg_args *args, unsigned int from)
-{
-	uint8_t buffer = plan->step[from].dst;
-	unsigned int i;
-
-	for (i = from + 1; i < plan->nsteps; i++) {
-		const struct openreg_step *step = &plan->step[i];
-
-		if (step_reads(step, buffer) &&
-		    !kernel_of_one(plan, args, i, buffer))
-			return false;
-		if (step->kind != OPENREG_STEP_STORE && step->dst == buffer)
-			return true;
-	}
-	return !plan->red.op || plan->red.buffer != buffer;
-}
-
-static void make_one(struct openreg_plan *plan, const struct openreg_args *args,
-		     unsigned int from)
-{
-	uint8_t buffer = plan->step[from].dst;
-	unsigned int i;
-
-	plan->step[from].one = true;
-	for (i = from + 1; i < plan->nsteps; i++) {
-		struct openreg_step *step = &plan->step[i];
-
-		if (step_reads(step, buffer)) {
-			step->kernel = kernel_of_one(plan, args, i, buffer);
-			step->takes_one = true;
-		}
-		if (step->kind != OPENREG_STEP_STORE && step->dst == buffer)
-			return;
-	}
-}
-
-/* Is each element that the step gives a tile the same? */
-static bool is_uniform(const struct openreg_plan *plan,
-		       const struct openreg_step *step)
-{
 	const struct openreg_access *access = &plan->access[step->access];
+	const uint8_t *source = v->source[i];
 
 	switch (step->kind) {
 	case OPENREG_STEP_IMM:
@@ -138,8 +93,102 @@ static bool is_uniform(const struct openreg_plan *plan,
 	case OPENREG_STEP_LOAD:
 	case OPENREG_STEP_INDEX:
 		return access->stride[0] == 0 && access->run_dims > plan->split;
+	case OPENREG_STEP_KERNEL:
+		return v->uniform[source[0]] && v->uniform[source[1]] &&
+		       v->uniform[source[2]];
 	default:
 		return false;
+	}
+}
+
+static void find_values(const struct openreg_plan *plan, struct values *v)
+{
+	uint8_t writer[OPENREG_TILE_BUFFERS] = { 0 };
+	unsigned int i;
+
+	for (i = 0; i < plan->nsteps; i++) {
+		const struct openreg_step *step = &plan->step[i];
+
+		v->source[i][0] = writer[step->a];
+		v->source[i][1] = writer[step->b];
+		v->source[i][2] = writer[step->c];
+		v->uniform[i] = is_uniform(plan, v, i);
+		v->whole[i] = false;
+		if (step->kind != OPENREG_STEP_STORE)
+			writer[step->dst] = (uint8_t)i;
+	}
+	if (plan->red.op)
+		v->whole[writer[plan->red.buffer]] = true;
+}
+
+static unsigned int count_sources(unsigned int op)
+{
+	switch (openreg_vector_form(op)) {
+	case OPENREG_VFORM_TERNARY:
+	case OPENREG_VFORM_SELECT:
+		return 3;
+	case OPENREG_VFORM_BINARY:
+	case OPENREG_VFORM_TEST2:
+		return 2;
+	default:
+		return 1;
+	}
+}
+
+/* x * y + z: kernels take one element as y, none as x. */
+static void swap_factors(struct openreg_step *step, uint8_t *source)
+{
+	uint8_t a = step->a, x = source[0];
+
+	step->a = step->b;
+	step->b = a;
+	source[0] = source[1];
+	source[1] = x;
+}
+
+/* A kernel that takes one element of each uniform source, or of most. */
+static void choose_kernel(const struct openreg_plan *plan,
+			  const struct openreg_instr *in,
+			  struct openreg_step *step, uint8_t *source,
+			  struct values *v)
+{
+	unsigned int n = count_sources(in->op), uniform = 0, ones, i;
+	openreg_kernel *kernel = NULL;
+
+	if (in->op == OPENREG_V_FMA && v->uniform[source[0]] &&
+	    !v->uniform[source[1]])
+		swap_factors(step, source);
+	for (i = 0; i < n; i++)
+		uniform |= v->uniform[source[i]] ? 1u << i : 0;
+	for (ones = uniform; ones; ones = (ones - 1) & uniform) {
+		kernel = plan->kernels->ones[ones][in->op][in->type];
+		if (kernel)
+			break;
+	}
+	if (kernel)
+		step->kernel = kernel;
+	for (i = 0; i < n; i++) {
+		if (!(ones >> i & 1))
+			v->whole[source[i]] = true;
+	}
+}
+
+/* Where kernels allow it, one element stands for a tile of them. */
+static void find_ones(struct openreg_plan *plan, const struct openreg_args *args)
+{
+	struct values v;
+	unsigned int i;
+
+	find_values(plan, &v);
+	for (i = plan->nsteps; i-- > 0;) {
+		struct openreg_step *step = &plan->step[i];
+
+		step->one = v.uniform[i] && !v.whole[i];
+		if (step->kind == OPENREG_STEP_STORE)
+			v.whole[v.source[i][0]] = true;
+		else if (step->kind == OPENREG_STEP_KERNEL && !step->one)
+			choose_kernel(plan, &args->instr[i], step, v.source[i],
+				      &v);
 	}
 }
 
@@ -158,7 +207,6 @@ void openreg_plan_shortcuts(struct openreg_plan *plan,
 				      may_alias(plan, args, i);
 		else if (step->kind == OPENREG_STEP_IMM)
 			step->once = is_written_once(plan, step->dst);
-		if (is_uniform(plan, step) && may_be_one(plan, args, i))
-			make_one(plan, args, i);
 	}
+	find_ones(plan, args);
 }

@@ -116,31 +116,34 @@ static int width_of(unsigned int type)
 }
 
 /* A kernel of one element for all gives what it gives for as many of it. */
-static void compare_one(unsigned int op, unsigned int type, unsigned int level,
-			int place)
+static void compare_ones(unsigned int op, unsigned int type, unsigned int level,
+			 unsigned int ones, int place)
 {
 	const struct openreg_kernels *k = openreg_kernels_at(level);
 	bool test = op >= OPENREG_V_EQ && op <= OPENREG_V_GE;
-	int width = width_of(type), side, i;
-	unsigned char *one;
+	static unsigned char many[3][N * 8];
+	const unsigned char *all[3], *one[3];
+	int width = width_of(type), s, i;
 
-	for (side = 0; side < 2; side++) {
-		one = input[side] + place * width;
+	for (s = 0; s < 3; s++) {
+		all[s] = one[s] = input[s];
+		if (!(ones >> s & 1))
+			continue;
+		one[s] = input[s] + place * width;
 		for (i = 0; i < N; i++)
-			memcpy(input[2] + i * width, one, (size_t)width);
-		memset(out[0], 0, N * 8);
-		memset(out[1], 0, N * 8);
-		k->op[op][type](out[0], side ? input[0] : input[2],
-				side ? input[2] : input[1], input[0], N);
-		k->one[side][op][type](out[1], side ? input[0] : one,
-				       side ? one : input[1], input[0], N);
-		compare(op_names[op], test ? OPENREG_VT_I32 : type, level);
+			memcpy(many[s] + i * width, one[s], (size_t)width);
+		all[s] = many[s];
 	}
+	memset(out[0], 0, N * 8);
+	memset(out[1], 0, N * 8);
+	k->op[op][type](out[0], all[0], all[1], all[2], N);
+	k->ones[ones][op][type](out[1], one[0], one[1], one[2], N);
+	compare(op_names[op], test ? OPENREG_VT_I32 : type, level);
 }
 
-static void test_one(void **state)
+static void test_ones(void **state)
 {
-	unsigned int level, op, type, tried = 0;
+	unsigned int level, op, type, ones, tried = 0;
 
 	(void)state;
 	for (type = 0; type < OPENREG_VT_END; type++) {
@@ -151,15 +154,17 @@ static void test_one(void **state)
 				openreg_kernels_at(level);
 
 			for (op = 0; k && op < OPENREG_V_END; op++) {
-				if (!k->one[0][op][type])
-					continue;
-				compare_one(op, type, level, 1);
-				compare_one(op, type, level, 4);
-				tried += level == OPENREG_ISA_BASE;
+				for (ones = 1; ones < 8; ones++) {
+					if (!k->ones[ones][op][type])
+						continue;
+					compare_ones(op, type, level, ones, 1);
+					compare_ones(op, type, level, ones, 4);
+					tried += level == OPENREG_ISA_BASE;
+				}
 			}
 		}
 	}
-	assert_int_equal(tried, 4 * 11 + 2);
+	assert_int_equal(tried, 2 * (4 * 11 + 2) + 3 * 4 * 2);
 }
 
 static void test_casts(void **state)
@@ -419,7 +424,7 @@ int main(void)
 		cmocka_unit_test(test_levels),
 		cmocka_unit_test(test_operations),
 		cmocka_unit_test(test_casts),
-		cmocka_unit_test(test_one),
+		cmocka_unit_test(test_ones),
 		cmocka_unit_test(test_folds), cmocka_unit_test(test_rows),
 		cmocka_unit_test(test_gathers),
 		cmocka_unit_test(test_turns),
