@@ -126,6 +126,9 @@ void openreg_plan_steps(struct openreg_plan *plan,
 void openreg_plan_shortcuts(struct openreg_plan *plan,
 			    const struct openreg_args *args);
 
+/* Renumbers the buffers, so that the steps use as few as they can. */
+void openreg_plan_buffers(struct openreg_plan *plan);
+
 /* Tile number i of those that the digits lo .. hi - 1 count. */
 void openreg_tile_seek(const struct openreg_plan *plan,
 		       struct openreg_tile *tile, unsigned int lo,

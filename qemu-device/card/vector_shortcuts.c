@@ -209,4 +209,5 @@ void openreg_plan_shortcuts(struct openreg_plan *plan,
 			step->once = is_written_once(plan, step->dst);
 	}
 	find_ones(plan, args);
+	openreg_plan_buffers(plan);
 }

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: MIT
+/*
+ * VECTOR: which buffer holds which value. A program may use all registers, one after
+ * another; the fewer buffers they share, the more of them stay in the nearest cache.
+ */
+#include "vector.h"
+
+struct buffers {
+	uint8_t of[OPENREG_TILE_BUFFERS]; /* that the plan numbered so before */
+	uint8_t width[OPENREG_TILE_BUFFERS];
+	uint8_t free[OPENREG_TILE_BUFFERS]; /* the last one freed is taken first */
+	unsigned int nfree;
+};
+
+static uint32_t sources(const struct openreg_step *step)
+{
+	switch (step->kind) {
+	case OPENREG_STEP_STORE:
+		return 1u << step->a;
+	case OPENREG_STEP_KERNEL:
+		return 1u << step->a | 1u << step->b | 1u << step->c;
+	default:
+		return 0;
+	}
+}
+
+/*
+ * live[i]: whose values are read after step i. gone[i]: whose values step i is the last to
+ * read; it may write its own value to the same buffer.
+ */
+static void find_live(const struct openreg_plan *plan, uint32_t *live,
+		      uint32_t *gone)
+{
+	uint32_t now = plan->red.op ? 1u << plan->red.buffer : 0;
+	unsigned int i;
+
+	for (i = plan->nsteps; i-- > 0;) {
+		const struct openreg_step *step = &plan->step[i];
+
+		live[i] = now;
+		if (step->kind != OPENREG_STEP_STORE)
+			now &= ~(1u << step->dst);
+		gone[i] = sources(step) & ~now;
+		now |= sources(step);
+	}
+}
+
+/* Of these, the buffers whose elements are not narrower, or are. */
+static void release(struct buffers *b, uint32_t which, unsigned int width,
+		    bool narrower)
+{
+	unsigned int i;
+
+	for (; which; which &= which - 1) {
+		i = (unsigned int)__builtin_ctz(which);
+		if ((b->width[i] < width) == narrower)
+			b->free[b->nfree++] = b->of[i];
+	}
+}
+
+void openreg_plan_buffers(struct openreg_plan *plan)
+{
+	uint32_t live[OPENREG_INSTRS_MAX], gone[OPENREG_INSTRS_MAX], kept = 0;
+	struct buffers b = { .nfree = 0 };
+	unsigned int i;
+	uint8_t dst;
+
+	find_live(plan, live, gone);
+	for (i = OPENREG_TILE_BUFFERS; i-- > 0;)
+		b.free[b.nfree++] = (uint8_t)i;
+	for (i = 0; i < plan->nsteps; i++) {
+		struct openreg_step *step = &plan->step[i];
+
+		/* It is filled before the first tile and then stays. */
+		if (step->kind == OPENREG_STEP_IMM && step->once) {
+			kept |= 1u << step->dst;
+			b.of[step->dst] = b.free[--b.nfree];
+		}
+	}
+	for (i = 0; i < plan->nsteps; i++) {
+		struct openreg_step *step = &plan->step[i];
+
+		gone[i] &= ~kept;
+		dst = step->dst;
+		step->a = b.of[step->a];
+		step->b = b.of[step->b];
+		step->c = b.of[step->c];
+		release(&b, gone[i], step->width, false);
+		if (step->kind != OPENREG_STEP_STORE) {
+			if (!(kept >> dst & 1))
+				b.of[dst] = b.free[--b.nfree];
+			b.width[dst] = step->width;
+			step->dst = b.of[dst];
+		}
+		release(&b, gone[i], step->width, true);
+		if (step->kind != OPENREG_STEP_STORE && !(kept >> dst & 1) &&
+		    !(live[i] >> dst & 1))
+			b.free[b.nfree++] = b.of[dst];
+	}
+	if (plan->red.op)
+		plan->red.buffer = b.of[plan->red.buffer];
+}
