@@ -214,6 +214,7 @@ static void unit_begin(struct fold *f, int64_t unit)
 {
 	const struct openreg_reduction *red = f->red;
 	const struct openreg_plan *plan = f->plan;
+	const union openreg_acc acc = neutral(red);
 	int64_t i, none = red->folds_inner ? -1 : 0;
 
 	memset(f->tile.at, 0, sizeof(f->tile.at));
@@ -226,10 +227,10 @@ static void unit_begin(struct fold *f, int64_t unit)
 		f->outputs = 1;
 	else
 		f->outputs = f->tile.n / openreg_inner_volume(plan);
-	for (i = 0; i < f->outputs; i++) {
-		f->acc[i] = neutral(red);
+	for (i = 0; i < f->outputs; i++)
+		f->acc[i] = acc;
+	for (i = 0; red->index && i < f->outputs; i++)
 		f->index[i] = none;
-	}
 }
 
 static void unit_fold(struct fold *f, int64_t first, int64_t tiles)
@@ -252,19 +253,20 @@ static void unit_fold(struct fold *f, int64_t first, int64_t tiles)
 static void finish_values(struct fold *f)
 {
 	const struct openreg_reduction *red = f->red;
-	int64_t i;
+	int64_t i, n = f->outputs;
+	float *narrow = (float *)f->acc;
+	uint32_t *words = (uint32_t *)f->acc;
 
-	for (i = 0; i < f->outputs; i++) {
-		union openreg_acc acc = f->acc[i];
-
-		if (is_float(red) && red->scaled)
-			acc.f *= red->scale;
-		if (red->type == OPENREG_VT_F32)
-			((float *)f->acc)[i] = (float)acc.f;
-		else if (red->type == OPENREG_VT_I32)
-			((uint32_t *)f->acc)[i] = (uint32_t)acc.i;
-		else
-			f->acc[i] = acc;
+	if (is_float(red) && red->scaled) {
+		for (i = 0; i < n; i++)
+			f->acc[i].f *= red->scale;
+	}
+	if (red->type == OPENREG_VT_F32) {
+		for (i = 0; i < n; i++)
+			narrow[i] = (float)f->acc[i].f;
+	} else if (red->type == OPENREG_VT_I32) {
+		for (i = 0; i < n; i++)
+			words[i] = (uint32_t)f->acc[i].i;
 	}
 }
 
