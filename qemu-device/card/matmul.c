@@ -5,6 +5,11 @@
 
 #include "matmul.h"
 
+static int64_t min64(int64_t x, int64_t y)
+{
+	return x < y ? x : y;
+}
+
 static bool matmul_setup(struct openreg_job *job,
 			 struct openreg_scratch *scratch)
 {
@@ -55,26 +60,36 @@ static void find_tile(const struct openreg_matmul *mm, uint32_t slice,
 	t->batch = piece(mm->batch, mm->tile_batch, i, &t->batch0);
 }
 
-void openreg_matmul_finish_row(const struct openreg_matmul *mm, int64_t batch,
-			       int64_t row, int64_t n0, int64_t n, void *p,
-			       void *spare)
+/* n elements of C from a place on, in the type of the product. */
+static void load_c(const struct openreg_matmul *mm, void *to, int64_t batch,
+		   int64_t row, int64_t n0, int64_t n)
+{
+	mm->kernels->load[mm->dtype][mm->type](
+		to,
+		(const void *)openreg_matrix_at(&mm->c, mm->esize, batch, row,
+						n0),
+		mm->c.column, (size_t)n);
+}
+
+/* alpha * product + beta * C for n elements of D, cast and stored. */
+static void finish(const struct openreg_matmul *mm, int64_t batch, int64_t row,
+		   int64_t n0, int64_t n, void *p, const void *c)
 {
 	const struct openreg_kernels *k = mm->kernels;
-	const void *c = NULL;
 
-	if (mm->has_c) {
-		k->load[mm->dtype][mm->type](
-			spare,
-			(const void *)openreg_matrix_at(&mm->c, mm->esize,
-							batch, row, n0),
-			mm->c.column, (size_t)n);
-		c = spare;
-	}
 	if (c || mm->alpha != 1)
 		k->gemm[mm->type].axpby(p, c, mm->alpha, mm->beta, (size_t)n);
 	k->store[mm->dtype][mm->type](
 		(void *)openreg_matrix_at(&mm->d, mm->esize, batch, row, n0),
 		mm->d.column, p, (size_t)n);
+}
+
+static void finish_row(const struct openreg_matmul *mm, int64_t batch,
+		       int64_t row, int64_t n0, int64_t n, void *p, void *spare)
+{
+	if (mm->has_c)
+		load_c(mm, spare, batch, row, n0, n);
+	finish(mm, batch, row, n0, n, p, mm->has_c ? spare : NULL);
 }
 
 /* D += A B, in place. */
@@ -104,22 +119,58 @@ static void place_partial(const struct openreg_matmul *mm,
 	p->row = mm->n;
 }
 
+/* Do rows of n elements follow each other? */
+static bool is_dense(const struct openreg_matrix *x, int64_t n)
+{
+	return x->row == n * x->column;
+}
+
+/* Rows that are one run of elements in the product, in D and, but for a row, in C. */
+static int64_t rows_together(const struct openreg_matmul *mm,
+			     const struct openreg_matmul_tile *t,
+			     const struct openreg_product *p)
+{
+	if (t->n >= OPENREG_FINISH_MIN || p->row != t->n ||
+	    !is_dense(&mm->d, t->n) ||
+	    (mm->has_c && mm->c.row != 0 && !is_dense(&mm->c, t->n)))
+		return 1;
+	return min64(OPENREG_FINISH_MIN / t->n, t->m);
+}
+
+static void finish_product(const struct openreg_matmul *mm,
+			   const struct openreg_matmul_tile *t, int64_t batch,
+			   const struct openreg_product *p, void *spare)
+{
+	unsigned char *data = p->data + batch * p->batch * mm->width;
+	int64_t together = rows_together(mm, t, p), r, rows, row_bytes;
+	bool repeats = mm->has_c && mm->c.row == 0;
+
+	row_bytes = t->n * mm->width;
+	for (r = 0; repeats && r < together; r++) {
+		if (r == 0)
+			load_c(mm, spare, t->batch0 + batch, 0, t->n0, t->n);
+		else
+			memcpy((unsigned char *)spare + r * row_bytes, spare,
+			       (size_t)row_bytes);
+	}
+	for (r = 0; r < t->m; r += rows) {
+		rows = min64(together, t->m - r);
+		if (mm->has_c && !repeats)
+			load_c(mm, spare, t->batch0 + batch, t->m0 + r, t->n0,
+			       rows * t->n);
+		finish(mm, t->batch0 + batch, t->m0 + r, t->n0, rows * t->n,
+		       data + r * p->row * mm->width, mm->has_c ? spare : NULL);
+	}
+}
+
 static void finish_tile(const struct openreg_matmul *mm,
 			const struct openreg_matmul_tile *t,
 			const struct openreg_product *p, void *spare)
 {
-	int64_t b, r;
+	int64_t b;
 
-	for (b = 0; b < t->batch; b++) {
-		for (r = 0; r < t->m; r++) {
-			int64_t at = b * p->batch + r * p->row;
-
-			openreg_matmul_finish_row(mm, t->batch0 + b, t->m0 + r,
-						  t->n0, t->n,
-						  p->data + at * mm->width,
-						  spare);
-		}
-	}
+	for (b = 0; b < t->batch; b++)
+		finish_product(mm, t, b, p, spare);
 }
 
 static void copy_partial(const struct openreg_matmul *mm,
@@ -223,8 +274,7 @@ static bool sum_rows(const struct openreg_matmul *mm, uint32_t slice,
 		for (i = 1; i < mm->tiles_k; i++)
 			mm->kernels->op[OPENREG_V_ADD][mm->type](
 				p, p, p + (size_t)i * part, p, (size_t)mm->n);
-		openreg_matmul_finish_row(mm, row / mm->m, row % mm->m, 0,
-					  mm->n, p, spare);
+		finish_row(mm, row / mm->m, row % mm->m, 0, mm->n, p, spare);
 	}
 	return true;
 }

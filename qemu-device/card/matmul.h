@@ -72,11 +72,6 @@ struct openreg_verdict openreg_matmul_check(struct openreg_args *args);
 bool openreg_matmul_plan(struct openreg_matmul *mm,
 			 const struct openreg_args *args);
 
-/* alpha * product + beta * C for one row of D, cast and stored. */
-void openreg_matmul_finish_row(const struct openreg_matmul *mm, int64_t batch,
-			       int64_t row, int64_t n0, int64_t n, void *p,
-			       void *spare);
-
 /*
  * By the kernels: any layout and type. The product is in memory of `scratch`,
  * after openreg_matmul_spare() bytes.
@@ -133,10 +128,16 @@ static inline int64_t openreg_round_up(int64_t x, int64_t to)
 	return (x + to - 1) / to * to;
 }
 
-/* Bytes before a product in scratch memory, for a row of C. */
+/* Elements of rows that are finished together, so that short ones take no call each. */
+#define OPENREG_FINISH_MIN 1024
+
+/* Bytes before a product in scratch memory, for rows of C. */
 static inline size_t openreg_matmul_spare(const struct openreg_matmul *mm)
 {
-	return (size_t)openreg_round_up(mm->tile_n * mm->width, 64);
+	int64_t n = mm->tile_n > OPENREG_FINISH_MIN ? mm->tile_n
+						    : OPENREG_FINISH_MIN;
+
+	return (size_t)openreg_round_up(n * mm->width, 64);
 }
 
 #endif
