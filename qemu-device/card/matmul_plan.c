@@ -2,6 +2,7 @@
 /* MATMUL: the check, and how the work is cut. */
 #include <string.h>
 
+#include "amx.h"
 #include "matmul.h"
 
 #define RESULTS_MAX (1ULL << 36)
@@ -234,10 +235,31 @@ static int64_t least_rows(const struct openreg_matmul *mm)
 	return tall < TALL_TILES_MIN ? 512 : 1024;
 }
 
+#define TILES_MIN 4 /* of a product that takes longer than so many tiles of TILE_COST */
+#define TILE_COST (2 * OPENREG_SHARE_NS)
+
+/*
+ * A smaller product gets several tiles, too: not if that makes lines of a matrix short,
+ * nor on a matrix unit, where packing takes as long as multiplying.
+ */
+static double most_cost(const struct openreg_matmul *mm)
+{
+	double total = tile_cost(mm, mm->m, mm->n, mm->k) * (double)mm->batch;
+	double most = total / TILES_MIN;
+
+	if (has_unit(mm) || (mm->type == OPENREG_VT_F32 && openreg_amx()) ||
+	    mm->m == 1 || (mm->n == 1 && mm->a.column != 1))
+		return SLICE_COST;
+	if (most < TILE_COST)
+		most = TILE_COST;
+	return most < SLICE_COST ? most : SLICE_COST;
+}
+
 static void cut(struct openreg_matmul *mm)
 {
 	int64_t *m = &mm->tile_m, *n = &mm->tile_n;
 	int64_t least = least_rows(mm);
+	double most = most_cost(mm);
 
 	*m = min64(mm->m, max64(least, min64(1024, 65536 / mm->n)));
 	*n = min64(mm->n, max64(512, 65536 / *m));
@@ -245,7 +267,7 @@ static void cut(struct openreg_matmul *mm)
 	 * Wide tiles: with rows of 512 oneDNN reaches 0.9 of what it does with
 	 * whole matrices, with 256 only 0.65.
 	 */
-	while (tile_cost(mm, *m, *n, mm->k) > SLICE_COST &&
+	while (tile_cost(mm, *m, *n, mm->k) > most &&
 	       (*m > 64 || *n > 64)) {
 		if (*m > 64 && *m * 4 >= *n)
 			*m = halve(*m);
