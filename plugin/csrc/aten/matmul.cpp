@@ -181,6 +181,10 @@ void run(OpId id, const Product& p) {
   if (p.batch == 0 || p.m == 0 || p.n == 0) {
     return;
   }
+  if (p.k == 0 && !(p.c && p.beta != 0)) {
+    out.zero_();
+    return;
+  }
   if (result_overlaps(p)) {
     const Tensor fresh = at::empty_like(out);
     const Matrices d = fresh.dim() == 1 ? col_vector(fresh) : matrices(fresh);
