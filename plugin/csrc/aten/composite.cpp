@@ -14,10 +14,8 @@ namespace openreg {
 namespace {
 
 using at::IntArrayRef;
-using at::OptionalIntArrayRef;
 using at::Scalar;
 using at::Tensor;
-using OptType = std::optional<c10::ScalarType>;
 
 bool equal(const Tensor& self, const Tensor& other) {
   check_tensor_device(other, self.device());
@@ -27,32 +25,6 @@ bool equal(const Tensor& self, const Tensor& other) {
 
 Tensor count_nonzero(const Tensor& self, IntArrayRef dims) {
   return at::ne(self, 0).sum(dims);
-}
-
-// Autocast, which knows sum() but not nansum(), lets a type that is named be.
-Tensor nansum(const Tensor& self, OptionalIntArrayRef dims, bool keepdim, OptType dtype) {
-  if (c10::isIntegralType(self.scalar_type(), true)) {
-    return at::sum(self, dims, keepdim, dtype);
-  }
-  return at::sum(
-      self.masked_fill(self.isnan(), 0), dims, keepdim, dtype ? dtype : self.scalar_type());
-}
-
-Tensor& nansum_out(
-    const Tensor& self,
-    OptionalIntArrayRef dims,
-    bool keepdim,
-    OptType dtype,
-    Tensor& out) {
-  const auto type = dtype.value_or(self.scalar_type());
-  TORCH_CHECK(
-      c10::canCast(type, out.scalar_type()),
-      "nansum: a result of type ",
-      type,
-      " cannot be written to an out of type ",
-      out.scalar_type());
-  return at::sum_out(
-      out, self.masked_fill(self.isnan(), 0), dims, keepdim, dtype ? dtype : out.scalar_type());
 }
 
 Tensor trace(const Tensor& self) {
@@ -266,8 +238,6 @@ Tensor& narrow_copy_out(
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("equal", equal);
   m.impl("count_nonzero.dim_IntList", count_nonzero);
-  m.impl("nansum", nansum);
-  m.impl("nansum.out", nansum_out);
   m.impl("trace", trace);
   add_op<at::meta::structured_linalg_cross>(
       m, NamesWithoutInplace{"linalg_cross", "linalg_cross.out"}, Cross());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// sum, mean, prod, amax, amin, max, min, argmax, argmin, any, all.
+// sum, nansum, mean, prod, amax, amin, max, min, argmax, argmin, any, all.
 #include "aten/reduction.h"
 #include "aten/structured.h"
 
@@ -160,6 +160,39 @@ struct Sum {
   }
 };
 
+// NaN counts as 0.
+struct NanSum {
+  template <class Op>
+  void operator()(
+      OpId id, Op& op, const Tensor& self, OptionalIntArrayRef dims, bool, OptType type) const {
+    const Tensor& out = op.maybe_get_output(0);
+    const auto mask = mask_of(dims, self.dim());
+    const auto from = self.scalar_type(), to = out.scalar_type();
+    TORCH_CHECK(
+        c10::canCast(type.value_or(from), to),
+        "nansum: a result of type ",
+        type.value_or(from),
+        " cannot be written to an out of type ",
+        to);
+    if (!c10::isFloatingType(from) || self.numel() == 0) {
+      fold(id, OPENREG_V_RED_SUM, self, mask, out, 0);
+      return;
+    }
+    const bool truth = to == at::kBool;
+    reduce(
+        {.id = id,
+         .op = static_cast<uint8_t>(truth ? OPENREG_V_RED_OR : OPENREG_V_RED_SUM),
+         .dims = mask,
+         .compute = c10::isFloatingType(to) ? to : from,
+         .value = out},
+        {self},
+        [&](Reducer& p) {
+          const Value x = AsIs{from, to}(p), number = select(isnan(x), 0.0, x);
+          return truth ? number != 0.0 : p.convert(number, vector_type(to));
+        });
+  }
+};
+
 struct Mean : Sum {
   template <class Op>
   void operator()(
@@ -174,6 +207,8 @@ struct Mean : Sum {
 void add_sums(torch::Library& m) {
   add_op<at::meta::structured_sum_dim_IntList>(
       m, NamesWithoutInplace{"sum.dim_IntList", "sum.IntList_out"}, Sum());
+  add_op<at::meta::structured_sum_dim_IntList>(
+      m, NamesWithoutInplace{"nansum", "nansum.out"}, NanSum());
   add_op<at::meta::structured_mean_dim>(
       m, NamesWithoutInplace{"mean.dim", "mean.out"}, Mean());
   add_op<at::meta::structured_prod_dim_int>(
