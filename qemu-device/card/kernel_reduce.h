@@ -96,15 +96,43 @@ FOLD_INT(MIN, x < r ? x : r)
 FOLD_INT(AND, r & (x != 0))
 FOLD_INT(OR, r | (x != 0))
 
-/* Sixteen lanes, so that the winner among 0 and -0 is the same everywhere. */
-typedef float lanes_f32 __attribute__((vector_size(64)));
-typedef float lanes_f32_memory __attribute__((vector_size(64), aligned(4)));
-typedef int32_t mask_f32 __attribute__((vector_size(64)));
-typedef double lanes_f64 __attribute__((vector_size(128)));
-typedef double lanes_f64_memory __attribute__((vector_size(128), aligned(8)));
-typedef int64_t mask_f64 __attribute__((vector_size(128)));
+/*
+ * Sixteen lanes, so that the winner among 0 and -0 is the same everywhere, in vectors
+ * as the host has them: GCC compares wider ones element by element.
+ */
+#define FOLD_LANES 16
+#define FOLD_BYTES (VECTOR_BITS ? VECTOR_BITS / 8 : 16)
+typedef float lanes_f32 __attribute__((vector_size(FOLD_BYTES)));
+typedef int32_t mask_f32 __attribute__((vector_size(FOLD_BYTES)));
+typedef double lanes_f64 __attribute__((vector_size(FOLD_BYTES)));
+typedef int64_t mask_f64 __attribute__((vector_size(FOLD_BYTES)));
+
+/* m: the winners of each lane of x, and of m. n is a multiple of FOLD_LANES. */
+#define LANES_EXTREME(op, ty, than)                                            \
+	static inline void lanes_##op##_##ty(type_##ty *m, const type_##ty *x, \
+					     size_t n)                         \
+	{                                                                      \
+		lanes_##ty w[FOLD_LANES * sizeof(*x) / FOLD_BYTES], v[sizeof(w) / \
+								  sizeof(*w)]; \
+		size_t i, p;                                                   \
+                                                                               \
+		memcpy(w, m, sizeof(w));                                       \
+		for (i = 0; i < n; i += FOLD_LANES) {                          \
+			memcpy(v, x + i, sizeof(v));                           \
+			for (p = 0; p < sizeof(w) / sizeof(*w); p++) {         \
+				mask_##ty take = (v[p] than w[p]) |            \
+						 (v[p] != v[p]);               \
+                                                                               \
+				w[p] = (lanes_##ty)(                           \
+					(take & (mask_##ty)v[p]) |             \
+					(~take & (mask_##ty)w[p]));            \
+			}                                                      \
+		}                                                              \
+		memcpy(m, w, sizeof(w));                                       \
+	}
 
 #define FOLD_EXTREME(op, ty, than)                                             \
+	LANES_EXTREME(op, ty, than)                                            \
 	static void fold_##op##_##ty(union openreg_acc *acc, const void *src,  \
 				     size_t n)                                 \
 	{                                                                      \
@@ -112,18 +140,13 @@ typedef int64_t mask_f64 __attribute__((vector_size(128)));
 		type_##ty r = (type_##ty)acc->f;                               \
 		size_t i = 0, l;                                               \
                                                                                \
-		if (n >= 16) {                                                 \
-			lanes_##ty m = *(const lanes_##ty##_memory *)x;        \
+		if (n >= FOLD_LANES) {                                         \
+			type_##ty m[FOLD_LANES];                               \
                                                                                \
-			for (i = 16; i + 16 <= n; i += 16) {                   \
-				lanes_##ty v =                                 \
-					*(const lanes_##ty##_memory *)(x + i); \
-				mask_##ty take = (v than m) | (v != v);        \
-                                                                               \
-				m = (lanes_##ty)((take & (mask_##ty)v) |       \
-						 (~take & (mask_##ty)m));      \
-			}                                                      \
-			for (l = 0; l < 16; l++)                               \
+			i = n / FOLD_LANES * FOLD_LANES;                       \
+			memcpy(m, x, sizeof(m));                               \
+			lanes_##op##_##ty(m, x + FOLD_LANES, i - FOLD_LANES);  \
+			for (l = 0; l < FOLD_LANES; l++)                       \
 				r = m[l] than r || m[l] != m[l] ? m[l] : r;    \
 		}                                                              \
 		for (; i < n; i++)                                             \

@@ -69,26 +69,17 @@ BY_ROW(multiply, f64, *)
 		size_t i, r, half;                                             \
                                                                                \
 		for (r = 0; r < rows; r++, x += n) {                           \
-			type_##ty most = x[0], m[16];                          \
-			lanes_##ty w;                                          \
+			type_##ty most = x[0], m[FOLD_LANES];                  \
                                                                                \
-			if (n < 16) {                                          \
+			if (n < FOLD_LANES) {                                  \
 				for (i = 1; i < n; i++)                        \
 					most = GREATER(x[i], most);            \
 				value[r] = (double)most;                       \
 				continue;                                      \
 			}                                                      \
-			memcpy(&w, x + n - 16, sizeof(w));                     \
-			for (i = 0; i + 16 < n; i += 16) {                     \
-				lanes_##ty v =                                 \
-					*(const lanes_##ty##_memory *)(x + i); \
-				mask_##ty take = (v > w) | (v != v);           \
-                                                                               \
-				w = (lanes_##ty)((take & (mask_##ty)v) |       \
-						 (~take & (mask_##ty)w));      \
-			}                                                      \
-			memcpy(m, &w, sizeof(m));                              \
-			for (half = 8; half; half /= 2) {                      \
+			memcpy(m, x + n - FOLD_LANES, sizeof(m));              \
+			lanes_MAX_##ty(m, x, (n - 1) / FOLD_LANES * FOLD_LANES); \
+			for (half = FOLD_LANES / 2; half; half /= 2) {         \
 				for (i = 0; i < half; i++)                     \
 					m[i] = GREATER(m[i + half], m[i]);     \
 			}                                                      \
