@@ -40,7 +40,7 @@ Value psi(Value y) {
   constexpr double c[] = {1. / 12, -1. / 120, 1. / 252, -1. / 240, 1. / 132, -691. / 32760, 1. / 12};
   Value series = number(y, c[6]);
   for (int i = 5; i >= 0; i--) {
-    series = series * r + c[i];
+    series = fma(series, r, number(r, c[i]));
   }
   return log(z) - recip(z + z) - series * r - sum * (near + far_end);
 }
@@ -67,7 +67,7 @@ struct Digamma {
 };
 
 // Euler and Maclaurin's formula, from as many terms of the sum on as bring a
-// term's base to 10; they are added kTerms to a packet.
+// term's base to 10; at most kTerms are added by a packet.
 class Zeta {
  public:
   Zeta(OpId id, const Tensor& x, const Tensor& q, at::IntArrayRef sizes)

@@ -154,7 +154,7 @@ template <size_t N>
 Value polynomial(Value x, const double (&c)[N]) {
   Value y = number(x, c[N - 1]);
   for (size_t i = N - 1; i-- > 0;) {
-    y = y * x + c[i];
+    y = fma(y, x, number(x, c[i]));
   }
   return y;
 }
