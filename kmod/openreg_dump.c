@@ -200,7 +200,7 @@ static void openreg_dump_read_late(struct openreg_dump *dump,
 
 /* dump_lock: devcoredump checks for a dump and adds the new one in two steps. */
 static void openreg_dump_publish(struct openreg_device *odev,
-			       struct openreg_dump *dump, bool replace)
+				 struct openreg_dump *dump, bool replace)
 {
 	guard(mutex)(&odev->dump_lock);
 	if (replace)

@@ -209,7 +209,7 @@ struct openreg_released_page {
 
 enum openreg_stop_when {
 	OPENREG_STOP_NOW = 0, /* the running packet stops half done */
-	OPENREG_STOP_AFTER_PACKET = 1, /* the running packet ends first; an unmet WAIT does not count */
+	OPENREG_STOP_AFTER_PACKET = 1, /* the running packet ends first */
 };
 
 enum openreg_priority { /* orders the queues within one context */
