@@ -153,64 +153,20 @@ static uintptr_t place(const struct openreg_index_plan *plan, const int64_t *at,
 	return base;
 }
 
-/*
- * A private copy: what is checked is what is used, whatever becomes of the
- * memory meanwhile. The barrier keeps the compiler from reading it once more.
- */
-static void read_indices(int64_t *to, uintptr_t from, int64_t stride,
-			 bool narrow, int64_t n)
-{
-	uintptr_t step = (uintptr_t)stride;
-	int64_t i;
-
-	if (narrow && stride == 4) {
-		for (i = 0; i < n; i++)
-			to[i] = ((const int32_t *)from)[i];
-	} else if (narrow) {
-		for (i = 0; i < n; i++, from += step)
-			to[i] = *(const int32_t *)from;
-	} else if (stride == 8) {
-		for (i = 0; i < n; i++)
-			to[i] = ((const int64_t *)from)[i];
-	} else {
-		for (i = 0; i < n; i++, from += step)
-			to[i] = *(const int64_t *)from;
-	}
-	__asm__ volatile("" : : "r"(to) : "memory");
-}
-
-/* Adds index * step to the offsets, modulo 2^64; false if one is out. */
-static bool add_offsets(const struct openreg_index_operand *op, bool wrap,
-			const int64_t *index, uint64_t *off, int64_t n)
-{
-	uint64_t extent = op->extent, step = op->step, add = wrap ? extent : 0;
-	uint64_t outside = 0;
-	int64_t i;
-
-	for (i = 0; i < n; i++) {
-		uint64_t v = (uint64_t)index[i];
-
-		v += index[i] < 0 ? add : 0;
-		outside |= v >= extent;
-		off[i] += v * step;
-	}
-	return !outside;
-}
-
 static struct openreg_verdict outside(const struct openreg_index_operand *op,
-				      unsigned int k, bool wrap,
-				      const int64_t *index)
+				      unsigned int k, const int64_t *index)
 {
+	const struct openreg_index_range *range = &op->range;
 	struct openreg_verdict v = { .code = OPENREG_FAULT_INDEX,
 				     .operand = FIRST_INDEX + k,
-				     .extent = op->extent };
+				     .extent = range->extent };
 
 	for (;; index++) {
 		uint64_t at = (uint64_t)*index;
 
-		if (wrap && *index < 0)
-			at += op->extent;
-		if (at >= op->extent)
+		if (range->wrap && *index < 0)
+			at += range->extent;
+		if (at >= range->extent)
 			break;
 	}
 	v.detail = (uint64_t)*index;
@@ -221,20 +177,23 @@ static bool find_offsets(struct openreg_job *job,
 			 const struct openreg_index_plan *plan,
 			 const int64_t *at, uint64_t *off, int64_t n)
 {
+	const struct openreg_kernels *kernels = plan->kernels;
 	int64_t index[OPENREG_INDEX_WALK];
+	uint64_t walk = (uint64_t)(plan->get ? plan->src_stride[1] :
+					       plan->dst_stride[1]);
 	unsigned int k;
 	int64_t i;
 
 	for (i = 0; i < n; i++)
-		off[i] = 0;
+		off[i] = (uint64_t)i * walk;
 	for (k = 0; k < plan->nindex; k++) {
 		const struct openreg_index_operand *op = &plan->index[k];
 
-		read_indices(index, place(plan, at, op->base, op->stride),
-			     op->stride[1], op->narrow, n);
-		if (!add_offsets(op, plan->wrap, index, off, n))
-			return openreg_job_fail(job, outside(op, k, plan->wrap,
-							     index));
+		kernels->index_read[!op->narrow](
+			index, place(plan, at, op->base, op->stride),
+			op->stride[1], (size_t)n);
+		if (!kernels->index_offsets(&op->range, index, off, (size_t)n))
+			return openreg_job_fail(job, outside(op, k, index));
 	}
 	return true;
 }
@@ -255,9 +214,8 @@ static bool run_tile(struct openreg_job *job,
 		.off = (const int64_t *)off,
 		.walk = part(plan, at, 1),
 		.run = part(plan, at, 0),
-		.dst_walk = plan->dst_stride[1],
+		.direct = plan->get ? plan->dst_stride[1] : plan->src_stride[1],
 		.dst_run = plan->dst_stride[0],
-		.src_walk = plan->src_stride[1],
 		.src_run = plan->src_stride[0],
 	};
 
@@ -265,7 +223,7 @@ static bool run_tile(struct openreg_job *job,
 		return false;
 	tile.dst = (char *)place(plan, at, plan->dst, plan->dst_stride);
 	tile.src = (const char *)place(plan, at, plan->src, plan->src_stride);
-	plan->kernel(&tile);
+	plan->run(&tile);
 	return true;
 }
 

@@ -15,37 +15,23 @@
 #define OPENREG_INDEX_H
 
 #include "engine_internal.h"
+#include "kernels.h"
 
 #define OPENREG_INDEX_WALK 1024 /* points of the walk in a tile, at most */
 #define OPENREG_INDEX_RUN 65536 /* bytes of the run in a tile, roughly */
 /* A run and a walk may come on top of a packet's dimensions. */
 #define OPENREG_INDEX_DIMS (OPENREG_DIMS_MAX + 2)
 
-/* Where a tile's elements are; strides in bytes. */
-struct openreg_index_tile {
-	char *dst;
-	const char *src;
-	const int64_t *off; /* of every point of the walk, in bytes */
-	int64_t walk, run; /* points */
-	int64_t dst_walk, dst_run, src_walk, src_run;
-};
-
-typedef void openreg_index_fn(const struct openreg_index_tile *tile);
-
-/* For a mode and a dtype that the check has let pass. */
-openreg_index_fn *openreg_index_kernel(unsigned int mode, unsigned int dtype);
-
 struct openreg_index_operand {
 	uintptr_t base;
 	int64_t stride[OPENREG_INDEX_DIMS]; /* bytes */
 	bool narrow; /* I32 */
-	uint64_t extent;
-	uint64_t step; /* bytes, of the indirect operand; modulo 2^64 */
+	struct openreg_index_range range;
 };
 
 struct openreg_index_plan {
-	openreg_index_fn *kernel;
-	bool wrap;
+	const struct openreg_kernels *kernels;
+	openreg_index_fn *run;
 	unsigned int ndim; /* at least 2 */
 	/* Dimension 2 is counted before the walk: its points share cache lines. */
 	bool short_first;
@@ -53,6 +39,7 @@ struct openreg_index_plan {
 	int64_t block[2];
 	int64_t digits[OPENREG_INDEX_DIMS]; /* tiles along a dimension */
 	bool free[OPENREG_INDEX_DIMS];
+	bool get; /* the source is the indirect operand, else the destination */
 	uintptr_t dst, src;
 	int64_t dst_stride[OPENREG_INDEX_DIMS]; /* bytes */
 	int64_t src_stride[OPENREG_INDEX_DIMS];

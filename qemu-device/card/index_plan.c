@@ -226,14 +226,28 @@ static void add_dim(struct openreg_index_plan *plan, const struct dims *dims,
 	}
 }
 
+static openreg_index_fn *find_run(const struct openreg_kernels *k,
+				  unsigned int mode, unsigned int dtype)
+{
+	unsigned int size =
+		(unsigned int)__builtin_ctz(openreg_dtype_size(dtype));
+
+	if (mode == OPENREG_INDEX_GET)
+		return k->index_get[size];
+	if (mode == OPENREG_INDEX_PUT)
+		return k->index_put[size];
+	return k->index_combine[dtype][mode - OPENREG_INDEX_ADD];
+}
+
 static void set_operands(struct openreg_index_plan *plan,
 			 const struct openreg_args *args)
 {
 	uint64_t esize = openreg_dtype_size(args->op[DST].dtype);
 	unsigned int k;
 
-	plan->kernel = openreg_index_kernel(args->arg[0], args->op[DST].dtype);
-	plan->wrap = args->arg[1] & OPENREG_INDEX_WRAP;
+	plan->kernels = openreg_kernels();
+	plan->run = find_run(plan->kernels, args->arg[0], args->op[DST].dtype);
+	plan->get = args->arg[0] == OPENREG_INDEX_GET;
 	plan->dst = (uintptr_t)args->op[DST].ptr;
 	plan->src = (uintptr_t)args->op[SRC].ptr;
 	plan->nindex = args->nextents;
@@ -242,9 +256,12 @@ static void set_operands(struct openreg_index_plan *plan,
 
 		op->base = (uintptr_t)args->op[FIRST_INDEX + k].ptr;
 		op->narrow = args->op[FIRST_INDEX + k].dtype == OPENREG_I32;
-		op->extent = (uint64_t)args->extent[k];
+		op->range.extent = (uint64_t)args->extent[k];
 		/* A step that is never taken may be any number. */
-		op->step = op->extent > 1 ? (uint64_t)args->step[k] * esize : 0;
+		op->range.step = args->extent[k] > 1 ?
+					 (uint64_t)args->step[k] * esize :
+					 0;
+		op->range.wrap = args->arg[1] & OPENREG_INDEX_WRAP;
 	}
 }
 
@@ -331,8 +348,8 @@ static double tile_ns(const struct openreg_index_plan *plan, int64_t esize)
 		     plan->src_stride[0] == esize;
 
 	for (k = 0; k < plan->nindex; k++)
-		reach += (double)plan->index[k].extent *
-			 (double)magnitude((int64_t)plan->index[k].step);
+		reach += (double)plan->index[k].range.extent *
+			 (double)magnitude((int64_t)plan->index[k].range.step);
 	if (reach > NEAR_BYTES)
 		point += 15;
 	if (plan->block[0] > 1)

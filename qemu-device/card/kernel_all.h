@@ -9,6 +9,7 @@
 /* These want what kernel_math.h includes. */
 #include "kernel_gather.h"
 #include "kernel_gemm.h"
+#include "kernel_index.h"
 #include "kernel_lanes.h"
 #include "kernel_places.h"
 #include "kernel_random.h"
@@ -28,6 +29,7 @@ const struct openreg_kernels KERNELS = {
 	REDUCE_TABLES
 	GATHER_TABLES
 	GEMM_TABLES
+	INDEX_TABLES
 	PLACES_TABLES
 	SCAN_TABLES
 	SLIDE_TABLES

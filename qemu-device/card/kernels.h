@@ -171,6 +171,33 @@ typedef int64_t openreg_places_fn(int64_t *found, const void *x, int64_t first,
 typedef void openreg_turn_fn(uint16_t *to, int64_t to_ld, const uint16_t *from,
 			     int64_t from_ld, size_t rows, size_t columns);
 
+/*
+ * A tile of INDEX: a run of elements at each of the points of a walk, strides in bytes.
+ * off is where each point is in the indirect operand.
+ */
+struct openreg_index_tile {
+	char *dst;
+	const char *src;
+	const int64_t *off; /* bytes */
+	int64_t walk, run; /* points */
+	int64_t direct; /* the walk's stride in the other operand */
+	int64_t dst_run, src_run;
+};
+typedef void openreg_index_fn(const struct openreg_index_tile *tile);
+
+struct openreg_index_range {
+	uint64_t extent;
+	uint64_t step; /* bytes, of the indirect operand; modulo 2^64 */
+	bool wrap; /* negative indices count from the end */
+};
+/* n indices, stride bytes apart. */
+typedef void openreg_index_read_fn(int64_t *to, uintptr_t from, int64_t stride,
+				   size_t n);
+/* Adds index * step to off, modulo 2^64; false if an index is outside. */
+typedef bool openreg_index_offsets_fn(const struct openreg_index_range *range,
+				      const int64_t *index, uint64_t *off,
+				      size_t n);
+
 #define OPENREG_REDUCTIONS (OPENREG_V_RED_OR - OPENREG_V_RED_SUM + 1)
 
 struct openreg_kernels {
@@ -206,6 +233,12 @@ struct openreg_kernels {
 	openreg_places_fn *places[OPENREG_VT_END];
 	openreg_window_max_fn *window_max[OPENREG_VT_END]; /* F64, I64 */
 	openreg_turn_fn *turn;
+	openreg_index_read_fn *index_read[2]; /* I32, I64 */
+	openreg_index_offsets_fn *index_offsets;
+	openreg_index_fn *index_get[4]; /* elements of 1, 2, 4, 8 bytes */
+	openreg_index_fn *index_put[4];
+	/* [mode - OPENREG_INDEX_ADD] */
+	openreg_index_fn *index_combine[OPENREG_DTYPE_END][4];
 };
 
 enum openreg_isa_level {

@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Kernels: tiles of INDEX. Points are taken in row-major order, so that the last of
+ * several writers wins.
+ */
+#ifndef OPENREG_KERNEL_INDEX_H
+#define OPENREG_KERNEL_INDEX_H
+
+#include "kernel_types.h"
+
+/*
+ * A private copy: the card uses the value that it has checked, even if the memory
+ * changes meanwhile. The barrier keeps the compiler from reading it once more.
+ */
+#define INDEX_READ(T)                                                          \
+	static void index_read_##T(int64_t *restrict to, uintptr_t from,       \
+				   int64_t stride, size_t n)                   \
+	{                                                                      \
+		const T *x = (const T *)from;                                  \
+		size_t i;                                                      \
+                                                                               \
+		if (stride == sizeof(T)) {                                     \
+			for (i = 0; i < n; i++)                                \
+				to[i] = x[i];                                  \
+		} else {                                                       \
+			for (i = 0; i < n; i++, from += (uintptr_t)stride)     \
+				to[i] = *(const T *)from;                      \
+		}                                                              \
+		__asm__ volatile("" : : "r"(to) : "memory");                   \
+	}
+INDEX_READ(int32_t)
+INDEX_READ(int64_t)
+
+static bool index_offsets(const struct openreg_index_range *range,
+			  const int64_t *restrict index,
+			  uint64_t *restrict off, size_t n)
+{
+	uint64_t extent = range->extent, step = range->step;
+	uint64_t add = range->wrap ? extent : 0, outside = 0;
+	size_t i;
+
+	for (i = 0; i < n; i++) {
+		uint64_t v = (uint64_t)index[i];
+
+		v += index[i] < 0 ? add : 0;
+		outside |= v >= extent;
+		off[i] += v * step;
+	}
+	return !outside;
+}
+
+/* Points of one element, dense runs, and other runs. */
+#define INDEX_POINTS(T, ORDER, DST_AT, SRC_AT, statement)                      \
+	ORDER                                                                  \
+	for (i = 0; i < walk; i++) {                                           \
+		T *d = (T *)(dst + DST_AT(i));                                 \
+		const T *s = (const T *)(src + SRC_AT(i));                     \
+                                                                               \
+		statement;                                                     \
+	}
+#define INDEX_RUNS(T, ORDER, DST_AT, SRC_AT, DENSE, statement)                 \
+	const int64_t *off = t->off;                                           \
+	const int64_t walk = t->walk, run = t->run, direct = t->direct;        \
+	const int64_t dst_run = t->dst_run, src_run = t->src_run;              \
+	char *dst = t->dst;                                                    \
+	const char *src = t->src;                                              \
+	int64_t i, j;                                                          \
+                                                                               \
+	if (run == 1 && direct == sizeof(T)) {                                 \
+		INDEX_POINTS(T, ORDER, DST_AT##_DENSE, SRC_AT##_DENSE,         \
+			     statement)                                        \
+		return;                                                        \
+	}                                                                      \
+	if (run == 1) {                                                        \
+		INDEX_POINTS(T, ORDER, DST_AT, SRC_AT, statement)              \
+		return;                                                        \
+	}                                                                      \
+	for (i = 0; i < walk; i++) {                                           \
+		char *to = dst + DST_AT(i);                                    \
+		const char *from = src + SRC_AT(i);                            \
+                                                                               \
+		if (dst_run == sizeof(T) && src_run == sizeof(T)) {            \
+			DENSE(T, statement)                                    \
+			continue;                                              \
+		}                                                              \
+		for (j = 0; j < run; j++) {                                    \
+			T *d = (T *)(to + j * dst_run);                        \
+			const T *s = (const T *)(from + j * src_run);          \
+                                                                               \
+			statement;                                             \
+		}                                                              \
+	}
+
+/* Several points may name one element. */
+#define IN_ORDER /* nothing: the compiler keeps it */
+#define INDEX_AT(i) off[i]
+#define INDEX_AT_DENSE(i) off[i]
+#define DIRECT_AT(i) ((i) * direct)
+#define DIRECT_AT_DENSE(i) ((i) * (int64_t)sizeof(*d))
+
+/* Operands that overlap give any result, but memcpy() may do anything. */
+#define COPY_RUN(T, statement) memmove(to, from, (size_t)run * sizeof(T));
+#define EACH_OF_RUN(T, statement)                                              \
+	INDEPENDENT                                                            \
+	for (j = 0; j < run; j++) {                                            \
+		T *d = (T *)to + j;                                            \
+		const T *s = (const T *)from + j;                              \
+                                                                               \
+		statement;                                                     \
+	}
+
+/* Lines of the walk, where the destination is denser along it than along the run. */
+#define INDEX_GET(T)                                                           \
+	static void index_lines_##T(const struct openreg_index_tile *t)        \
+	{                                                                      \
+		const int64_t *off = t->off;                                   \
+		const int64_t walk = t->walk;                                  \
+		int64_t i, j;                                                  \
+                                                                               \
+		for (j = 0; j < t->run; j++) {                                 \
+			T *to = (T *)(t->dst + j * t->dst_run);                \
+			const char *from = t->src + j * t->src_run;            \
+                                                                               \
+			INDEPENDENT                                            \
+			for (i = 0; i < walk; i++)                             \
+				to[i] = *(const T *)(from + off[i]);           \
+		}                                                              \
+	}                                                                      \
+	static void index_get_##T(const struct openreg_index_tile *t)          \
+	{                                                                      \
+		if (t->run > 1 && t->direct == sizeof(T)) {                    \
+			index_lines_##T(t);                                    \
+		} else {                                                       \
+			INDEX_RUNS(T, INDEPENDENT, DIRECT_AT, INDEX_AT,        \
+				   COPY_RUN, *d = *s)                          \
+		}                                                              \
+	}
+#define INDEX_PUT(T)                                                           \
+	static void index_put_##T(const struct openreg_index_tile *t)          \
+	{                                                                      \
+		INDEX_RUNS(T, IN_ORDER, INDEX_AT, DIRECT_AT, COPY_RUN,         \
+			   *d = *s)                                            \
+	}
+#define INDEX_MOVES(T) INDEX_GET(T) INDEX_PUT(T)
+INDEX_MOVES(uint8_t)
+INDEX_MOVES(uint16_t)
+INDEX_MOVES(uint32_t)
+INDEX_MOVES(uint64_t)
+
+#define INDEX_COMBINE(name, T, expression)                                     \
+	static void index_##name(const struct openreg_index_tile *t)           \
+	{                                                                      \
+		INDEX_RUNS(T, IN_ORDER, INDEX_AT, DIRECT_AT, EACH_OF_RUN,      \
+			   const T a = *d; const T b = *s;                     \
+			   *d = (T)(expression))                               \
+	}
+#define INDEX_INTEGER(T)                                                       \
+	INDEX_COMBINE(add_##T, T, (uint64_t)a + (uint64_t)b)                   \
+	INDEX_COMBINE(mul_##T, T, (uint64_t)a * (uint64_t)b)                   \
+	INDEX_COMBINE(min_##T, T, a < b ? a : b)                               \
+	INDEX_COMBINE(max_##T, T, a > b ? a : b)
+#define INDEX_FLOATING(T)                                                      \
+	INDEX_COMBINE(add_##T, T, a + b)                                       \
+	INDEX_COMBINE(mul_##T, T, a * b)                                       \
+	INDEX_COMBINE(min_##T, T, ((a < b) | (a != a)) ? a : b)                \
+	INDEX_COMBINE(max_##T, T, ((a > b) | (a != a)) ? a : b)
+
+/* Halves compute in f32 and are rounded at every step. */
+#define INDEX_HALF(type)                                                       \
+	INDEX_COMBINE(add_##type, uint16_t,                                    \
+		      openreg_f32_to_##type(openreg_##type##_to_f32(a) +       \
+					    openreg_##type##_to_f32(b)))       \
+	INDEX_COMBINE(mul_##type, uint16_t,                                    \
+		      openreg_f32_to_##type(openreg_##type##_to_f32(a) *       \
+					    openreg_##type##_to_f32(b)))       \
+	INDEX_COMBINE(min_##type, uint16_t, lesser_##type(a, b) ? a : b)       \
+	INDEX_COMBINE(max_##type, uint16_t, greater_##type(a, b) ? a : b)
+#define INDEX_ORDER(type)                                                      \
+	static inline bool lesser_##type(uint16_t x, uint16_t y)               \
+	{                                                                      \
+		float a = openreg_##type##_to_f32(x);                          \
+                                                                               \
+		return (a < openreg_##type##_to_f32(y)) | (a != a);            \
+	}                                                                      \
+	static inline bool greater_##type(uint16_t x, uint16_t y)              \
+	{                                                                      \
+		float a = openreg_##type##_to_f32(x);                          \
+                                                                               \
+		return (a > openreg_##type##_to_f32(y)) | (a != a);            \
+	}
+
+INDEX_INTEGER(int8_t)
+INDEX_INTEGER(uint8_t)
+INDEX_INTEGER(int16_t)
+INDEX_INTEGER(int32_t)
+INDEX_INTEGER(int64_t)
+INDEX_FLOATING(float)
+INDEX_FLOATING(double)
+INDEX_ORDER(f16)
+INDEX_HALF(f16)
+INDEX_ORDER(bf16)
+INDEX_HALF(bf16)
+INDEX_COMBINE(or_bool, uint8_t, (a != 0) | (b != 0))
+INDEX_COMBINE(and_bool, uint8_t, (a != 0) & (b != 0))
+
+#define INDEX_COMBINES(suffix)                                                 \
+	{                                                                      \
+		index_add_##suffix, index_mul_##suffix, index_min_##suffix,    \
+			index_max_##suffix                                     \
+	}
+#define INDEX_TABLES                                                           \
+	.index_read = { index_read_int32_t, index_read_int64_t },              \
+	.index_offsets = index_offsets,                                        \
+	.index_get = { index_get_uint8_t, index_get_uint16_t,                  \
+		       index_get_uint32_t, index_get_uint64_t },               \
+	.index_put = { index_put_uint8_t, index_put_uint16_t,                  \
+		       index_put_uint32_t, index_put_uint64_t },               \
+	.index_combine = {                                                     \
+		[OPENREG_F32] = INDEX_COMBINES(float),                         \
+		[OPENREG_F64] = INDEX_COMBINES(double),                        \
+		[OPENREG_F16] = INDEX_COMBINES(f16),                           \
+		[OPENREG_BF16] = INDEX_COMBINES(bf16),                         \
+		[OPENREG_I8] = INDEX_COMBINES(int8_t),                         \
+		[OPENREG_U8] = INDEX_COMBINES(uint8_t),                        \
+		[OPENREG_I16] = INDEX_COMBINES(int16_t),                       \
+		[OPENREG_I32] = INDEX_COMBINES(int32_t),                       \
+		[OPENREG_I64] = INDEX_COMBINES(int64_t),                       \
+		[OPENREG_BOOL] = { index_or_bool, index_and_bool,              \
+				   index_and_bool, index_or_bool },            \
+	},
+
+#endif
