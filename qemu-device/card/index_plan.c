@@ -12,6 +12,7 @@ enum { DST, SRC, FIRST_INDEX };
 /* Parts that a destination is cut into where few other things can be shared. */
 #define SHARES 8
 #define SHARE_BYTES 1024 /* of a run, that finding it again is worth */
+#define SHARE_WALK 256 /* points, that beginning a tile is worth */
 #define NEAR_BYTES (1 << 21) /* within which memory is cached */
 #define SHORT_WALK 32 /* points for which a tile takes too long to begin */
 
@@ -304,6 +305,16 @@ static int64_t pieces(int64_t size, int64_t piece)
 	return (size + piece - 1) / piece;
 }
 
+/* Points of a walk that workers share. */
+static int64_t share_of(int64_t size, int64_t most)
+{
+	int64_t share = pieces(size, SHARES);
+
+	if (share < SHARE_WALK)
+		share = SHARE_WALK;
+	return share < most ? share : most;
+}
+
 /* How far a tile goes. Whoever walks an ordered run walks it to its end. */
 static void set_blocks(struct openreg_index_plan *plan, int64_t esize, bool put)
 {
@@ -312,10 +323,14 @@ static void set_blocks(struct openreg_index_plan *plan, int64_t esize, bool put)
 
 	if (walk > OPENREG_INDEX_WALK)
 		walk = OPENREG_INDEX_WALK;
-	plan->block[1] = walk;
 	plan->digits[1] = pieces(plan->size[1], walk);
 	for (d = 2; d < plan->ndim; d++)
 		plan->digits[d] = plan->size[d];
+	/* Other dimensions are ordered: each worker takes some of the walk. */
+	if (put && plan->size[0] == 1 && plan->free[1] && free_parts(plan) < SHARES)
+		walk = share_of(plan->size[1], walk);
+	plan->block[1] = walk;
+	plan->digits[1] = pieces(plan->size[1], walk);
 	/* GET takes lines of a dense walk: as long as they go, fewer of the run. */
 	if (!put && plan->dst_stride[1] == esize && run > OPENREG_INDEX_RUN / esize / walk)
 		run = OPENREG_INDEX_RUN / esize / walk;
