@@ -195,6 +195,8 @@ static bool find_offsets(struct openreg_job *job,
 		if (!kernels->index_offsets(&op->range, index, off, (size_t)n))
 			return openreg_job_fail(job, outside(op, k, index));
 	}
+	for (i = n; i < n + OPENREG_INDEX_AHEAD; i++)
+		off[i] = off[n - 1];
 	return true;
 }
 
@@ -209,7 +211,7 @@ static int64_t part(const struct openreg_index_plan *plan, const int64_t *at,
 static bool run_tile(struct openreg_job *job,
 		     const struct openreg_index_plan *plan, const int64_t *at)
 {
-	uint64_t off[OPENREG_INDEX_WALK];
+	uint64_t off[OPENREG_INDEX_WALK + OPENREG_INDEX_AHEAD];
 	struct openreg_index_tile tile = {
 		.off = (const int64_t *)off,
 		.walk = part(plan, at, 1),

@@ -50,15 +50,16 @@ static bool index_offsets(const struct openreg_index_range *range,
 }
 
 /* Points of one element, dense runs, and other runs. */
-#define INDEX_POINTS(T, ORDER, DST_AT, SRC_AT, statement)                      \
-	ORDER                                                                  \
+#define INDEX_POINTS(T, only, DST_AT, SRC_AT, statement)                       \
+	only(INDEPENDENT,)                                                     \
 	for (i = 0; i < walk; i++) {                                           \
 		T *d = (T *)(dst + DST_AT(i));                                 \
 		const T *s = (const T *)(src + SRC_AT(i));                     \
                                                                                \
+		only(, __builtin_prefetch(dst + NEXT_AT(i));)                  \
 		statement;                                                     \
 	}
-#define INDEX_RUNS(T, ORDER, DST_AT, SRC_AT, DENSE, statement)                 \
+#define INDEX_RUNS(T, only, DST_AT, SRC_AT, DENSE, statement)                  \
 	const int64_t *off = t->off;                                           \
 	const int64_t walk = t->walk, run = t->run, direct = t->direct;        \
 	const int64_t dst_run = t->dst_run, src_run = t->src_run;              \
@@ -67,12 +68,12 @@ static bool index_offsets(const struct openreg_index_range *range,
 	int64_t i, j;                                                          \
                                                                                \
 	if (run == 1 && direct == sizeof(T)) {                                 \
-		INDEX_POINTS(T, ORDER, DST_AT##_DENSE, SRC_AT##_DENSE,         \
+		INDEX_POINTS(T, only, DST_AT##_DENSE, SRC_AT##_DENSE,          \
 			     statement)                                        \
 		return;                                                        \
 	}                                                                      \
 	if (run == 1) {                                                        \
-		INDEX_POINTS(T, ORDER, DST_AT, SRC_AT, statement)              \
+		INDEX_POINTS(T, only, DST_AT, SRC_AT, statement)               \
 		return;                                                        \
 	}                                                                      \
 	for (i = 0; i < walk; i++) {                                           \
@@ -91,8 +92,11 @@ static bool index_offsets(const struct openreg_index_range *range,
 		}                                                              \
 	}
 
-/* Several points may name one element. */
-#define IN_ORDER /* nothing: the compiler keeps it */
+/* Reads may come in any order. A write alone waits for the place's cache line. */
+#define FOR_GET(get, put) get
+#define FOR_PUT(get, put) put
+#define FOR_COMBINE(get, put)
+#define NEXT_AT(i) off[(i) + OPENREG_INDEX_AHEAD]
 #define INDEX_AT(i) off[i]
 #define INDEX_AT_DENSE(i) off[i]
 #define DIRECT_AT(i) ((i) * direct)
@@ -131,14 +135,14 @@ static bool index_offsets(const struct openreg_index_range *range,
 		if (t->run > 1 && t->direct == sizeof(T)) {                    \
 			index_lines_##T(t);                                    \
 		} else {                                                       \
-			INDEX_RUNS(T, INDEPENDENT, DIRECT_AT, INDEX_AT,        \
+			INDEX_RUNS(T, FOR_GET, DIRECT_AT, INDEX_AT,            \
 				   COPY_RUN, *d = *s)                          \
 		}                                                              \
 	}
 #define INDEX_PUT(T)                                                           \
 	static void index_put_##T(const struct openreg_index_tile *t)          \
 	{                                                                      \
-		INDEX_RUNS(T, IN_ORDER, INDEX_AT, DIRECT_AT, COPY_RUN,         \
+		INDEX_RUNS(T, FOR_PUT, INDEX_AT, DIRECT_AT, COPY_RUN,         \
 			   *d = *s)                                            \
 	}
 #define INDEX_MOVES(T) INDEX_GET(T) INDEX_PUT(T)
@@ -150,7 +154,7 @@ INDEX_MOVES(uint64_t)
 #define INDEX_COMBINE(name, T, expression)                                     \
 	static void index_##name(const struct openreg_index_tile *t)           \
 	{                                                                      \
-		INDEX_RUNS(T, IN_ORDER, INDEX_AT, DIRECT_AT, EACH_OF_RUN,      \
+		INDEX_RUNS(T, FOR_COMBINE, INDEX_AT, DIRECT_AT, EACH_OF_RUN,   \
 			   const T a = *d; const T b = *s;                     \
 			   *d = (T)(expression))                               \
 	}

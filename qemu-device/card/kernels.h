@@ -173,8 +173,9 @@ typedef void openreg_turn_fn(uint16_t *to, int64_t to_ld, const uint16_t *from,
 
 /*
  * A tile of INDEX: a run of elements at each of the points of a walk, strides in bytes.
- * off is where each point is in the indirect operand.
+ * off is where each point is in the indirect operand; AHEAD more repeat the last.
  */
+#define OPENREG_INDEX_AHEAD 16
 struct openreg_index_tile {
 	char *dst;
 	const char *src;

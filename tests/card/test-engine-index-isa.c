@@ -73,7 +73,8 @@ static void try_tiles(unsigned int mode, unsigned int dtype, unsigned int level)
 {
 	const struct openreg_kernels *base = openreg_kernels_at(OPENREG_ISA_BASE);
 	const struct openreg_kernels *k = openreg_kernels_at(level);
-	int64_t size = openreg_dtype_size(dtype), off[POINTS], i;
+	int64_t size = openreg_dtype_size(dtype), i;
+	int64_t off[POINTS + OPENREG_INDEX_AHEAD];
 	int try;
 
 	for (try = 0; k && try < 12; try++) {
@@ -87,7 +88,7 @@ static void try_tiles(unsigned int mode, unsigned int dtype, unsigned int level)
 			.src_run = step * size,
 		};
 
-		for (i = 0; i < POINTS; i++)
+		for (i = 0; i < POINTS + OPENREG_INDEX_AHEAD; i++)
 			off[i] = random_range(0, 300) * size;
 		fill(start, dtype);
 		fill(source, dtype);
