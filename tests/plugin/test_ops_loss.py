@@ -52,8 +52,20 @@ def test_losses_of_many_scores(reduction, shape):
 def test_targets_out_of_range_of_many_scores():
     scores, target = values(300, 300), torch.arange(300)
     target[5], target[7] = 300, -2
-    got = F.nll_loss(to_card(scores), to_card(target), reduction="none")
+    x = to_card(scores).requires_grad_()
+    got = F.nll_loss(x, to_card(target), reduction="none")
     assert got.isnan().nonzero().flatten().tolist() == [5, 7]
+    got.sum().backward()
+    want = -torch.eye(300)
+    want[5], want[7] = 0, 0
+    assert torch.equal(x.grad.cpu(), want)
+
+
+def test_targets_of_bytes_for_many_scores():
+    scores, target = values(1000, 100), torch.arange(1000).remainder(100).byte()
+    loss = with_gradients(lambda s, t: F.nll_loss(s, t, ignore_index=3))
+    for got, want in zip(loss(to_card(scores), to_card(target)), loss(scores, target)):
+        torch.testing.assert_close(got.cpu(), want)
 
 
 @pytest.mark.parametrize("reduction", ["mean", "sum", "none"])

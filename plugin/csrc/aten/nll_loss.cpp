@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // nll_loss and nll_loss2d, with their derivatives.
+#include "aten/index.h"
 #include "aten/reduction.h"
+#include "aten/step.h"
 #include "aten/structured.h"
 
 #include <ATen/core/Reduction.h>
@@ -144,27 +146,60 @@ void with_dense(const Tensor& out, Fn&& fn) {
   out.copy_(dense);
 }
 
-// Scores from which a gather, and what prepares it, take less than a pass over them.
+// From so many scores on, a look at the targets' classes alone takes less than a
+// pass over all of them.
 constexpr int64_t kManyScores = int64_t{1} << 16;
 
-// The same loss from one class, number 0, which holds the score of the target. A
-// target that is out of range becomes 1, one that is ignored -1.
-struct Picked {
-  static constexpr int64_t kIgnore = -1;
+bool are_many(const Tensor& scores, const Tensor& target) {
+  return scores.numel() >= kManyScores && target.numel() <= INT32_MAX &&
+      scores.numel() / target.numel() <= INT32_MAX;
+}
 
-  Picked(const Tensor& all, const Tensor& target, const OptTensor& weights, int64_t ignore) {
-    const Tensor scores = Scores::of(all);
-    const Tensor wanted = Scores::of_rows(target, scores).to(at::kLong);
-    const Tensor index = wanted.clamp(0, scores.size(1) - 1);
-    self = scores.gather(1, index);
-    number = wanted.ne(index).to(at::kLong).masked_fill_(wanted.eq(ignore), kIgnore);
-    if (weights && weights->defined()) {
-      weight = weights->index_select(0, index.flatten()).view(index.sizes());
-    }
+// The class of each target, which is in range, and what the target was.
+struct Classes {
+  enum Kind { IGNORED = -1, GOOD = 0, INVALID = 1 };
+
+  Classes(OpId id, const Tensor& scores, const Tensor& target, int64_t ignore)
+      : id(id), wanted(Scores::of_rows(target, scores)) {
+    index = empty(wanted.sizes(), {}, target.options().dtype(at::kInt));
+    kind = empty(wanted.sizes(), {}, target.options().dtype(at::kChar));
+    Step s(id, index, at::kLong);
+    const Value t = s.load(wanted);
+    const Value inside = max(min(t, static_cast<double>(scores.size(1) - 1)), 0.0);
+    s.store(index, inside);
+    const Value ignored = t == s.program.imm(ignore, OPENREG_VT_I64);
+    s.store(kind, select(ignored, double{IGNORED}, t != inside));
+    s.run();
   }
 
-  Tensor self, number;
-  OptTensor weight;
+  Tensor scores_of(const Tensor& scores) const {
+    const Tensor picked = empty(index.sizes(), {}, scores.options());
+    index_points(id, OPENREG_INDEX_GET, picked, scores, 1, index, Part::FURTHER);
+    return picked;
+  }
+  // Undefined if there are none.
+  Tensor weights_of(const OptTensor& weights) const {
+    if (!weights || !weights->defined()) {
+      return {};
+    }
+    const Tensor picked = empty(index.sizes(), {}, weights->options());
+    const Tensor all = weights->reshape({1, -1, 1}).expand({index.size(0), -1, index.size(2)});
+    index_points(id, OPENREG_INDEX_GET, picked, all, 1, index, Part::FURTHER);
+    return picked;
+  }
+  static Value weight(Step& s, const Tensor& weights) {
+    return weights.defined() ? s.load(weights) : s.program(1.0);
+  }
+  // Of a tensor that has what the targets have.
+  Tensor rows(const Tensor& t) const {
+    return t.view(wanted.sizes());
+  }
+  Value load_kind(Step& s) const {
+    return s.program.load(s.add(kind), OPENREG_VT_I32);
+  }
+
+  OpId id;
+  Tensor wanted, index, kind;
 };
 
 struct NllForward {
@@ -180,14 +215,54 @@ struct NllForward {
     check_targets(self, target);
     with_dense(op.maybe_get_output(0), [&](const Tensor& out) {
       const Tensor& total = op.maybe_get_output(1);
-      if (self.numel() < kManyScores) {
+      if (!are_many(self, target)) {
         run(id, out, total, self, target, weight, reduction, ignore);
         return;
       }
-      const Picked picked(self, target, weight, ignore);
-      run(id, out, total, picked.self, picked.number, picked.weight, reduction,
-          Picked::kIgnore);
+      run_many(id, out, total, Scores::of(self), target, weight, reduction, ignore);
     });
+  }
+
+  static void run_many(
+      OpId id,
+      const Tensor& out,
+      const Tensor& total,
+      const Tensor& all,
+      const Tensor& target,
+      const OptTensor& weight,
+      int64_t reduction,
+      int64_t ignore) {
+    const Classes classes(id, all, target, ignore);
+    const Tensor scores = classes.scores_of(all);
+    const Tensor weights = classes.weights_of(weight);
+    const auto each = [&](Step& s) {
+      const Value kind = classes.load_kind(s);
+      const Value loss = -s.load(scores) * Classes::weight(s, weights);
+      const Value bad = select(kind == Classes::INVALID, s.program(kNaN), 0.0);
+      return select(kind == Classes::GOOD, loss, bad);
+    };
+    const auto sum_of = [&](const Tensor& to, auto&& formula) {
+      Step s(id, scores, out.scalar_type());
+      s.sum(to, formula(s), Space::Mask(7));
+      s.run(Part::FURTHER);
+    };
+    if (reduction == at::Reduction::None) {
+      Step s(id, scores, out.scalar_type());
+      s.store(classes.rows(out), each(s));
+      s.run(Part::FURTHER);
+      total.zero_();
+      return;
+    }
+    const bool mean = reduction == at::Reduction::Mean;
+    const Tensor sum = mean ? wide(out) : out, count = mean ? wide(total) : total;
+    sum_of(sum, each);
+    sum_of(count, [&](Step& s) {
+      return select(
+          classes.load_kind(s) == Classes::GOOD, Classes::weight(s, weights), 0.0);
+    });
+    if (mean) {
+      divide(id, out, total, sum, count);
+    }
   }
 
   static void run(
@@ -265,8 +340,41 @@ struct NllBackward {
       const Tensor& total) const {
     check_targets(self, target);
     with_dense(op.maybe_get_output(0), [&](const Tensor& out) {
-      run(id, out, grad, self, target, weight, reduction, ignore, total);
+      const auto go = are_many(self, target) ? run_many : run;
+      go(id, out, grad, self, target, weight, reduction, ignore, total);
     });
+  }
+
+  static bool by_row(const Tensor& grad, int64_t reduction) {
+    return reduction == at::Reduction::None && grad.dim() > 0;
+  }
+
+  // A slope for each target, in an output of zeros.
+  static void run_many(
+      OpId id,
+      const Tensor& out,
+      const Tensor& grad,
+      const Tensor& self,
+      const Tensor& target,
+      const OptTensor& weight,
+      int64_t reduction,
+      int64_t ignore,
+      const Tensor& total) {
+    const Tensor all = Scores::of(out);
+    const Classes classes(id, all, target, ignore);
+    const Tensor weights = classes.weights_of(weight);
+    const Tensor slopes = empty(classes.index.sizes(), {}, out.options());
+    Step s(id, slopes, self.scalar_type());
+    const Value kind = classes.load_kind(s);
+    Value slope = -Classes::weight(s, weights) *
+        s.load(by_row(grad, reduction) ? grad.reshape(slopes.sizes()) : grad.reshape({}));
+    if (reduction == at::Reduction::Mean) {
+      slope = slope / s.load(total.reshape({}));
+    }
+    s.store(slopes, select(kind == Classes::GOOD, slope, 0.0));
+    s.run(Part::FURTHER);
+    out.zero_();
+    index_points(id, OPENREG_INDEX_PUT, all, slopes, 1, classes.index, Part::FURTHER);
   }
 
   static void run(
@@ -282,11 +390,10 @@ struct NllBackward {
     if (out.numel() == 0) {
       return;
     }
-    const bool by_row = reduction == at::Reduction::None && grad.dim() > 0;
     Scores s(self, target, weight);
     s.add(Scores::of(out));
     // They may be copies, which live until the packet is in the queue.
-    const Tensor slopes = by_row ? s.rows(grad) : grad.reshape({});
+    const Tensor slopes = by_row(grad, reduction) ? s.rows(grad) : grad.reshape({});
     const Tensor weights = total.reshape({});
     const uint8_t g = s.add(slopes);
     const uint8_t n = s.add(weights);
