@@ -27,7 +27,7 @@ typedef uint64_t __u64;
 #endif
 
 #define OPENREG_ISA_MAJOR 1
-#define OPENREG_ISA_MINOR 4
+#define OPENREG_ISA_MINOR 5
 
 /*
  * Addresses: { 0x4f:8 | 1:1 | card:4 | segment:13 | offset:38 }.
@@ -245,10 +245,11 @@ struct openreg_operand {
  *
  * INDEX: arg[0] enum openreg_index, arg[1] flags. op 0 destination, op 1
  * source, of one dtype; op 2 + k, of which there are 1 to 8, indices, I64 or
- * I32. The source (GET), else the destination, is indirect: its element at a
- * point is the one of its strides, plus the sum over k of index * imm 2k + 1
- * (elements). An index lies in 0 .. imm 2k - 1, else the packet faults. Points
- * that name one destination element take effect in row-major order.
+ * I32. Each belongs to the source (GET, or bit k of arg[2] in another mode) or
+ * else to the destination. An element of these at a point is the one of its
+ * strides, plus the sum over its k of index * imm 2k + 1 (elements). An index
+ * lies in 0 .. imm 2k - 1, else the packet faults. Points that name one
+ * destination element take effect in row-major order.
  *
  * WAIT: ndim 0; op 0 an I64 word in any segment; imm 0 value; arg[0]
  * enum openreg_wait. SIGNAL: the same with enum openreg_signal.

@@ -402,6 +402,7 @@ struct openreg_index_access {
 	const struct openreg_tensor *index; /* nindex operands */
 	const int64_t *extent; /* nindex */
 	const int64_t *step; /* nindex */
+	unsigned int sources; /* bit k: index k belongs to the source, in every mode */
 };
 
 static inline unsigned int
@@ -427,6 +428,7 @@ openreg_pack_index(void *slot, const struct openreg_index_access *x)
 	}
 	cmd.arg[0] = OPENREG_CAST_(uint8_t, x->mode);
 	cmd.arg[1] = OPENREG_CAST_(uint8_t, x->flags);
+	cmd.arg[2] = OPENREG_CAST_(uint8_t, x->sources);
 	cmd.nimm = OPENREG_CAST_(uint8_t, 2 * x->nindex);
 	cmd.imm = imm;
 	return openreg_pack(slot, &cmd);

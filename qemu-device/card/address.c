@@ -27,8 +27,8 @@ static bool is_empty(const struct openreg_args *args,
 	for (d = 0; d < args->ndim; d++)
 		if (op->dims & 1u << d && !size_of(args, op, d))
 			return true;
-	for (d = 0; d < args->nextents && op->indirect; d++)
-		if (!args->extent[d])
+	for (d = 0; d < args->nextents; d++)
+		if (op->indirect & 1u << d && !args->extent[d])
 			return true;
 	return false;
 }
@@ -58,8 +58,10 @@ static void span(const struct openreg_args *args, const struct openreg_arg *op,
 		if (op->dims & 1u << d)
 			add_reach(size_of(args, op, d) - 1, op->stride[d],
 				  esize, lo, hi);
-	for (d = 0; d < args->nextents && op->indirect; d++)
-		add_reach(args->extent[d] - 1, args->step[d], esize, lo, hi);
+	for (d = 0; d < args->nextents; d++)
+		if (op->indirect & 1u << d)
+			add_reach(args->extent[d] - 1, args->step[d], esize, lo,
+				  hi);
 	*hi += esize;
 }
 

@@ -89,7 +89,7 @@ static struct verdict get_operand(const uint8_t **p, unsigned int ndim,
 	arg->written = false;
 	arg->ptr = NULL;
 	arg->dims = 0;
-	arg->indirect = false;
+	arg->indirect = 0;
 	arg->sized = false;
 	memcpy(arg->stride, *p, 8u * ndim);
 	*p += 8u * ndim;

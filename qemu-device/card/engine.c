@@ -73,7 +73,7 @@ struct openreg_verdict openreg_engine_check(struct openreg_args *args)
 		args->op[i].read = false;
 		args->op[i].written = false;
 		args->op[i].dims = 0;
-		args->op[i].indirect = false;
+		args->op[i].indirect = 0;
 		args->op[i].sized = false;
 	}
 	args->nextents = 0;

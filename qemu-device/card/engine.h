@@ -29,7 +29,8 @@ struct openreg_arg {
 	 * checks bounds over these dimensions only.
 	 */
 	uint32_t dims;
-	bool indirect; /* also over the extents; set by openreg_engine_check */
+	/* Also over these extents, by bit; set by openreg_engine_check. */
+	uint8_t indirect;
 	bool sized; /* its sizes are its own, and not the packet's */
 	int64_t size[OPENREG_DIMS_MAX];
 };

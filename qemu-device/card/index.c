@@ -10,19 +10,22 @@ static struct openreg_verdict check_form(const struct openreg_args *args)
 
 	if (args->arg[0] >= OPENREG_INDEX_END)
 		return openreg_bad(OPENREG_FAULT_PACKET, none, args->arg[0]);
-	if (args->arg[1] & ~OPENREG_INDEX_WRAP || args->arg[2] || args->arg[3])
+	if (args->arg[1] & ~OPENREG_INDEX_WRAP || args->arg[3])
 		return openreg_bad(OPENREG_FAULT_PACKET, none, args->arg[1]);
 	if (args->nops <= FIRST_INDEX ||
 	    args->nops > FIRST_INDEX + OPENREG_INDEX_OPERANDS_MAX ||
 	    args->nimm != 2 * (args->nops - FIRST_INDEX) || args->ninstr)
 		return openreg_bad(OPENREG_FAULT_PACKET, none, args->nops);
+	if (args->arg[2] >> (args->nops - FIRST_INDEX) ||
+	    (args->arg[2] && args->arg[0] == OPENREG_INDEX_GET))
+		return openreg_bad(OPENREG_FAULT_PACKET, none, args->arg[2]);
 	return openreg_good();
 }
 
 static struct openreg_verdict check_data(struct openreg_args *args)
 {
 	bool get = args->arg[0] == OPENREG_INDEX_GET;
-	unsigned int d;
+	unsigned int all = (1u << (args->nops - FIRST_INDEX)) - 1, d;
 
 	for (d = DST; d <= SRC; d++) {
 		if (!openreg_dtype_size(args->op[d].dtype) ||
@@ -37,7 +40,8 @@ static struct openreg_verdict check_data(struct openreg_args *args)
 	args->op[DST].written = true;
 	args->op[DST].read = args->arg[0] > OPENREG_INDEX_PUT;
 	args->op[SRC].read = true;
-	args->op[get ? SRC : DST].indirect = true;
+	args->op[SRC].indirect = get ? (uint8_t)all : args->arg[2];
+	args->op[DST].indirect = get ? 0 : (uint8_t)(all & ~args->arg[2]);
 	return openreg_good();
 }
 
@@ -173,13 +177,15 @@ static struct openreg_verdict outside(const struct openreg_index_operand *op,
 	return v;
 }
 
+/* Where the points of a tile are in one of the data operands, in bytes. */
 static bool find_offsets(struct openreg_job *job,
 			 const struct openreg_index_plan *plan,
-			 const int64_t *at, uint64_t *off, int64_t n)
+			 const int64_t *at, bool of_source, uint64_t *off,
+			 int64_t n)
 {
 	const struct openreg_kernels *kernels = plan->kernels;
 	int64_t index[OPENREG_INDEX_WALK];
-	uint64_t walk = (uint64_t)(plan->get ? plan->src_stride[1] :
+	uint64_t walk = (uint64_t)(of_source ? plan->src_stride[1] :
 					       plan->dst_stride[1]);
 	unsigned int k;
 	int64_t i;
@@ -189,6 +195,8 @@ static bool find_offsets(struct openreg_job *job,
 	for (k = 0; k < plan->nindex; k++) {
 		const struct openreg_index_operand *op = &plan->index[k];
 
+		if (op->of_source != of_source)
+			continue;
 		kernels->index_read[!op->narrow](
 			index, place(plan, at, op->base, op->stride),
 			op->stride[1], (size_t)n);
@@ -197,6 +205,25 @@ static bool find_offsets(struct openreg_job *job,
 	}
 	for (i = n; i < n + OPENREG_INDEX_AHEAD; i++)
 		off[i] = off[n - 1];
+	return true;
+}
+
+/* A point at a time, as each has a source of its own. */
+static bool run_points(struct openreg_job *job,
+		       const struct openreg_index_plan *plan, const int64_t *at,
+		       struct openreg_index_tile tile)
+{
+	uint64_t from[OPENREG_INDEX_WALK + OPENREG_INDEX_AHEAD];
+	const char *src = tile.src;
+	int64_t n = tile.walk, i;
+
+	if (!find_offsets(job, plan, at, true, from, n))
+		return false;
+	tile.walk = 1;
+	for (i = 0; i < n; i++, tile.off++) {
+		tile.src = (const char *)((uintptr_t)src + from[i]);
+		plan->run(&tile);
+	}
 	return true;
 }
 
@@ -221,10 +248,12 @@ static bool run_tile(struct openreg_job *job,
 		.src_run = plan->src_stride[0],
 	};
 
-	if (!find_offsets(job, plan, at, off, tile.walk))
+	if (!find_offsets(job, plan, at, plan->get, off, tile.walk))
 		return false;
 	tile.dst = (char *)place(plan, at, plan->dst, plan->dst_stride);
 	tile.src = (const char *)place(plan, at, plan->src, plan->src_stride);
+	if (plan->both)
+		return run_points(job, plan, at, tile);
 	plan->run(&tile);
 	return true;
 }

@@ -26,6 +26,7 @@ struct openreg_index_operand {
 	uintptr_t base;
 	int64_t stride[OPENREG_INDEX_DIMS]; /* bytes */
 	bool narrow; /* I32 */
+	bool of_source; /* which it is an index of, else of the destination */
 	struct openreg_index_range range;
 };
 
@@ -39,7 +40,8 @@ struct openreg_index_plan {
 	int64_t block[2];
 	int64_t digits[OPENREG_INDEX_DIMS]; /* tiles along a dimension */
 	bool free[OPENREG_INDEX_DIMS];
-	bool get; /* the source is the indirect operand, else the destination */
+	/* Only the source is indirect; both are; else only the destination is. */
+	bool get, both;
 	uintptr_t dst, src;
 	int64_t dst_stride[OPENREG_INDEX_DIMS]; /* bytes */
 	int64_t src_stride[OPENREG_INDEX_DIMS];

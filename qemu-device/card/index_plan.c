@@ -120,7 +120,8 @@ static bool is_numbering(const struct dims *dims)
 			       dims->size[i]);
 	}
 	for (i = 0; i < args->nextents; i++) {
-		if (args->extent[i] > 1 && args->step[i])
+		if (args->op[DST].indirect & 1u << i && args->extent[i] > 1 &&
+		    args->step[i])
 			insert(c, &n, magnitude(args->step[i]),
 			       args->extent[i]);
 	}
@@ -249,6 +250,7 @@ static void set_operands(struct openreg_index_plan *plan,
 	plan->kernels = openreg_kernels();
 	plan->run = find_run(plan->kernels, args->arg[0], args->op[DST].dtype);
 	plan->get = args->arg[0] == OPENREG_INDEX_GET;
+	plan->both = args->arg[2] != 0;
 	plan->dst = (uintptr_t)args->op[DST].ptr;
 	plan->src = (uintptr_t)args->op[SRC].ptr;
 	plan->nindex = args->nextents;
@@ -262,6 +264,7 @@ static void set_operands(struct openreg_index_plan *plan,
 		op->range.step = args->extent[k] > 1 ?
 					 (uint64_t)args->step[k] * esize :
 					 0;
+		op->of_source = args->op[SRC].indirect & 1u << k;
 		op->range.wrap = args->arg[1] & OPENREG_INDEX_WRAP;
 	}
 }

@@ -9,6 +9,7 @@ enum { DST, SRC, FIRST_INDEX };
 
 struct problem {
 	unsigned int ndim, nindex, mode, flags, dtype;
+	unsigned int sources; /* indices of the source, by bit */
 	int64_t size[OPENREG_DIMS_MAX];
 	int64_t extent[OPENREG_INDEX_OPERANDS_MAX];
 	int64_t step[OPENREG_INDEX_OPERANDS_MAX];
@@ -21,6 +22,12 @@ struct problem {
 static unsigned int indirect(const struct problem *p)
 {
 	return p->mode == OPENREG_INDEX_GET ? SRC : DST;
+}
+
+/* Which operand index k belongs to. */
+static unsigned int owner(const struct problem *p, unsigned int k)
+{
+	return p->sources >> k & 1 ? SRC : indirect(p);
 }
 
 static int64_t combine_int(unsigned int mode, int64_t a, int64_t b)
@@ -87,7 +94,7 @@ static void reference(const struct problem *p)
 							  at));
 			if (index < 0)
 				index += p->extent[k];
-			place[indirect(p)] += index * p->step[k];
+			place[owner(p, k)] += index * p->step[k];
 		}
 		combine(p, p->want + place[DST] * esize,
 			p->memory[SRC] + place[SRC] * esize);
@@ -102,6 +109,7 @@ static void make_args(const struct problem *p, struct openreg_args *args)
 	args_begin(args, OPENREG_OP_INDEX, p->ndim, p->size);
 	args->arg[0] = (uint8_t)p->mode;
 	args->arg[1] = (uint8_t)p->flags;
+	args->arg[2] = (uint8_t)p->sources;
 	for (i = 0; i < FIRST_INDEX + p->nindex; i++) {
 		dtype = i < FIRST_INDEX ? p->dtype :
 					  p->index_dtype[i - FIRST_INDEX];
@@ -131,12 +139,12 @@ static void lay_over(struct layout *l, unsigned int ndim, const int64_t *size)
 }
 
 /*
- * The indirect operand is a tensor of the dimensions that it has in common with
- * the space and of the extents, in any order; or one whose rows overlap.
+ * An indirect operand is a tensor of the dimensions that it has in common with
+ * the space and of its extents, in any order; or one whose rows overlap.
  */
-static void lay_indirect(struct problem *p, bool overlap)
+static void lay_indirect(struct problem *p, unsigned int operand, bool overlap)
 {
-	struct layout *l = &p->at[indirect(p)], whole;
+	struct layout *l = &p->at[operand], whole;
 	int64_t size[OPENREG_DIMS_MAX];
 	unsigned int d, k, n = 0, from[OPENREG_DIMS_MAX];
 
@@ -148,14 +156,16 @@ static void lay_indirect(struct problem *p, bool overlap)
 		size[n++] = p->size[d];
 	}
 	for (k = 0; k < p->nindex; k++)
-		size[n + k] = p->extent[k];
+		size[n + k] = owner(p, k) == operand ? p->extent[k] : 1;
 	random_layout(&whole, n + k, size, false);
 	if (overlap)
 		lay_over(&whole, n + k, size);
 	for (d = 0; d < n; d++)
 		l->stride[from[d]] = whole.stride[d];
-	for (k = 0; k < p->nindex; k++)
-		p->step[k] = whole.stride[n + k];
+	for (k = 0; k < p->nindex; k++) {
+		if (owner(p, k) == operand)
+			p->step[k] = whole.stride[n + k];
+	}
 	l->origin = whole.origin;
 	l->extent = whole.extent;
 }
@@ -192,10 +202,16 @@ static void fill_data(struct problem *p, unsigned int i)
 
 static void allocate(struct problem *p, bool overlap)
 {
-	unsigned int i, other = indirect(p) == DST ? SRC : DST;
+	unsigned int i, k, owners = 0;
 
-	lay_indirect(p, overlap);
-	random_layout(&p->at[other], p->ndim, p->size, other == SRC);
+	for (k = 0; k < p->nindex; k++)
+		owners |= 1u << owner(p, k);
+	for (i = DST; i <= SRC; i++) {
+		if (owners >> i & 1)
+			lay_indirect(p, i, overlap);
+		else
+			random_layout(&p->at[i], p->ndim, p->size, i == SRC);
+	}
 	for (i = FIRST_INDEX; i < FIRST_INDEX + p->nindex; i++)
 		random_layout(&p->at[i], p->ndim, p->size, true);
 	for (i = 0; i < FIRST_INDEX + p->nindex; i++) {
@@ -249,6 +265,8 @@ static void random_problem(struct problem *p, int64_t most)
 	p->nindex = (unsigned int)random_range(1, 3);
 	p->mode = (unsigned int)random_range(0, OPENREG_INDEX_END - 1);
 	p->flags = (unsigned int)random_range(0, OPENREG_INDEX_WRAP);
+	if (p->mode != OPENREG_INDEX_GET && random_range(0, 1))
+		p->sources = (unsigned int)random_range(0, (1 << p->nindex) - 1);
 	p->dtype = (unsigned int)random_range(OPENREG_F32, OPENREG_BOOL);
 	for (d = 0; d < p->ndim; d++) {
 		p->size[d] = random_range(1, random_range(0, 3) ? 12 : most);
@@ -380,6 +398,7 @@ static void test_outside(void **state)
 					small_get(&args, index, 6, 10);
 					args.arg[0] = (uint8_t)mode;
 					args.arg[1] = (uint8_t)flags;
+					args.arg[2] = mode && place % 2;
 					v = args_try(&args, false);
 					assert_int_equal(v.code,
 							 OPENREG_FAULT_INDEX);
@@ -470,6 +489,9 @@ static void test_check(void **state)
 	EXPECT(args.arg[0] = OPENREG_INDEX_END, PACKET);
 	EXPECT(args.arg[1] = 2, PACKET);
 	EXPECT(args.arg[2] = 1, PACKET);
+	EXPECT((args.arg[0] = OPENREG_INDEX_PUT, args.arg[2] = 2), PACKET);
+	EXPECT((args.arg[0] = OPENREG_INDEX_PUT, args.arg[2] = 1), NONE);
+	assert_true(!args.op[0].indirect && args.op[1].indirect == 1);
 	EXPECT(args.arg[3] = 1, PACKET);
 	EXPECT(args.nops = 2, PACKET);
 	EXPECT(args.nops = 11, PACKET);

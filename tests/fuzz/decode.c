@@ -35,8 +35,9 @@ static struct space space_of(const struct openreg_args *args,
 		if (op->dims >> d & 1)
 			add_dim(&space, op->sized ? op->size[d] : args->size[d],
 				op->stride[d]);
-	for (d = 0; d < args->nextents && op->indirect; d++)
-		add_dim(&space, args->extent[d], args->step[d]);
+	for (d = 0; d < args->nextents; d++)
+		if (op->indirect >> d & 1)
+			add_dim(&space, args->extent[d], args->step[d]);
 	return space;
 }
 

@@ -97,7 +97,7 @@ void draft_index(struct stream *s, struct draft *d)
 {
 	unsigned int mode = take(s, OPENREG_INDEX_END), i, n;
 	unsigned int dtype = 1 + take(s, OPENREG_DTYPE_END - 1);
-	unsigned int indirect = mode == OPENREG_INDEX_GET;
+	unsigned int indirect = mode == OPENREG_INDEX_GET ? 2 : 1;
 	int64_t step = 1, reach = 0;
 
 	d->op.arg[0] = (uint8_t)mode;
@@ -117,9 +117,13 @@ void draft_index(struct stream *s, struct draft *d)
 			reach += (extent - 1) * step;
 		step = 1 + take(s, 40);
 	}
+	if ((mode != OPENREG_INDEX_GET && take(s, 2)) || rare(s, 32)) {
+		d->op.arg[2] = (uint8_t)(1 + take(s, (1u << n) - 1));
+		indirect = 3;
+	}
 	for (i = 0; i < 2; i++)
 		draft_place_more(s, d, dtype, ALL(d->op.ndim), d->size, i == 0,
-				 i == indirect ? reach : 0);
+				 indirect >> i & 1 ? reach : 0);
 	for (i = 0; i < n; i++)
 		draft_place(s, d, take(s, 2) ? OPENREG_I32 : OPENREG_I64,
 			    ALL(d->op.ndim), d->size, false);

@@ -205,7 +205,7 @@ static void test_index(void **state)
 		.flags = OPENREG_INDEX_WRAP, .size = size,
 		.dst = openreg_view(A, OPENREG_F16, NULL),
 		.src = openreg_view(A + 64, OPENREG_F16, NULL),
-		.index = index, .extent = extent, .step = step,
+		.index = index, .extent = extent, .step = step, .sources = 2,
 	};
 
 	(void)state;
@@ -214,7 +214,7 @@ static void test_index(void **state)
 	assert_int_equal(slot[0], OPENREG_OP_INDEX);
 	assert_int_equal(at(16), 2ULL | 4 << 8 | 4 << 16 |
 				 (uint64_t)OPENREG_INDEX_ADD << 32 |
-				 (uint64_t)OPENREG_INDEX_WRAP << 40);
+				 (uint64_t)OPENREG_INDEX_WRAP << 40 | 2ULL << 48);
 	assert_int_equal(at(48), A);
 	assert_int_equal(at(48 + 32), A + 64);
 	assert_int_equal(at(48 + 2 * 32), A + 128);
