@@ -155,14 +155,19 @@ Four forward(
   const Tensor all = at::full({bags + pads, width}, start, options);
   const Tensor sizes = at::zeros({bags + pads}, where.options());
   const int64_t most = std::max<int64_t>(kMost / std::max<int64_t>(width, 1), 1);
+  const uint8_t combine = mode == MAX ? OPENREG_INDEX_MAX : OPENREG_INDEX_ADD;
+  const bool direct = mode != MAX && !given(factors) && weight.scalar_type() == type;
+  if (direct && count > 0) {
+    index_rows(id, combine, all, kept, weight.contiguous(), indices);
+  }
   Tensor rows;
-  for (int64_t i = 0; i < count; i += most) {
+  for (int64_t i = 0; i < count && !direct; i += most) {
     const auto take = [&](const Tensor& t) { return t.narrow(0, i, std::min(most, count - i)); };
     rows = weight.index_select(0, take(indices)).to(type);
     if (given(factors)) {
       rows.mul_(take(*factors).unsqueeze(1));
     }
-    fold(id, mode == MAX ? OPENREG_INDEX_MAX : OPENREG_INDEX_ADD, all, rows, take(kept),
+    fold(id, combine, all, rows, take(kept),
          i == 0 ? Part::FIRST : Part::FURTHER);
   }
   if (count > 0) {
@@ -250,14 +255,18 @@ Tensor dense_backward(
   if (mode == MEAN) {
     of_bags = of_bags.div(size.clamp_min(1).unsqueeze(1));
   }
-  Tensor each = of_bags.index_select(0, bags);
-  if (scale_grad_by_freq) {
-    each.div_(frequencies(indices, rows, options).unsqueeze(1));
+  if (scale_grad_by_freq || given(factors)) {
+    Tensor each = of_bags.index_select(0, bags);
+    if (scale_grad_by_freq) {
+      each.div_(frequencies(indices, rows, options).unsqueeze(1));
+    }
+    if (given(factors)) {
+      each.mul_(factors->unsqueeze(1));
+    }
+    fold(id, OPENREG_INDEX_ADD, out, each, indices);
+  } else {
+    index_rows(id, OPENREG_INDEX_ADD, out, indices, of_bags.contiguous(), bags);
   }
-  if (given(factors)) {
-    each.mul_(factors->unsqueeze(1));
-  }
-  fold(id, OPENREG_INDEX_ADD, out, each, indices);
   if (padding_idx >= 0) {
     out.select(0, padding_idx).zero_();
   }

@@ -35,6 +35,16 @@ void IndexSpace::choose(
   choices_.push_back({extent, step});
 }
 
+void IndexSpace::choose_source(
+    const Tensor& index,
+    at::DimVector index_strides,
+    int64_t extent,
+    int64_t step) {
+  TORCH_INTERNAL_ASSERT(mode_ != OPENREG_INDEX_GET && further_.empty());
+  sources_ |= static_cast<uint8_t>(1u << choices_.size());
+  choose(index, std::move(index_strides), extent, step);
+}
+
 void IndexSpace::check_extent(const Choice& choice) {
   TORCH_CHECK_INDEX(
       choice.extent != 0, "index is out of bounds for dimension with size 0");
@@ -97,6 +107,7 @@ Part IndexSpace::launch(OpId op, Part part) {
     Packet packet(OPENREG_OP_INDEX, op);
     packet.arg(0, mode_);
     packet.arg(1, negative_ == Negative::WRAPS ? OPENREG_INDEX_WRAP : 0);
+    packet.arg(2, sources_);
     s.put(packet);
     for (const Choice& choice : choices_) {
       packet.imm(choice.extent);
@@ -147,6 +158,27 @@ Part index_points(
       get ? strides_without(s, dim) : at::DimVector(s.strides()));
   space.choose(
       i, at::DimVector(i.strides()), indirect.size(dim), indirect.stride(dim));
+  return space.launch(op, part);
+}
+
+Part index_rows(
+    OpId op,
+    uint8_t mode,
+    const Tensor& dst,
+    const Tensor& to_which,
+    const Tensor& src,
+    const Tensor& from_which,
+    Part part) {
+  IndexSpace space(
+      mode,
+      Negative::BAD,
+      {to_which.numel(), dst.size(1)},
+      dst,
+      {0, dst.stride(1)},
+      src,
+      {0, src.stride(1)});
+  space.choose(to_which, {to_which.stride(0), 0}, dst.size(0), dst.stride(0));
+  space.choose_source(from_which, {from_which.stride(0), 0}, src.size(0), src.stride(0));
   return space.launch(op, part);
 }
 

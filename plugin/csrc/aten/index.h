@@ -35,6 +35,12 @@ class IndexSpace {
       at::DimVector index_strides,
       int64_t extent,
       int64_t step);
+  // The same among the source's, in a mode other than GET.
+  void choose_source(
+      const at::Tensor& index,
+      at::DimVector index_strides,
+      int64_t extent,
+      int64_t step);
 
   // Returns what further packets of the operator pass on.
   Part launch(OpId op, Part part = Part::FIRST);
@@ -56,6 +62,7 @@ class IndexSpace {
   Negative negative_;
   Space space_;
   c10::SmallVector<Choice, 4> choices_;
+  uint8_t sources_ = 0; // those of the source, by bit
   // From the last on that a packet has room for; launch() makes one of them.
   std::vector<Further> further_;
 };
@@ -72,6 +79,16 @@ Part index_points(
     const at::Tensor& src,
     int64_t dim,
     const at::Tensor& index,
+    Part part = Part::FIRST);
+
+// Row to_which[i] of dst is combined with row from_which[i] of src, for each i.
+Part index_rows(
+    OpId op,
+    uint8_t mode,
+    const at::Tensor& dst,
+    const at::Tensor& to_which,
+    const at::Tensor& src,
+    const at::Tensor& from_which,
     Part part = Part::FIRST);
 
 // Every element of a vector chooses a slice along dim of the indirect one:
