@@ -190,8 +190,7 @@ static bool find_offsets(struct openreg_job *job,
 	unsigned int k;
 	int64_t i;
 
-	for (i = 0; i < n; i++)
-		off[i] = (uint64_t)i * walk;
+	kernels->index_walk(off, walk, (size_t)n);
 	for (k = 0; k < plan->nindex; k++) {
 		const struct openreg_index_operand *op = &plan->index[k];
 
@@ -235,6 +234,18 @@ static int64_t part(const struct openreg_index_plan *plan, const int64_t *at,
 	return left < plan->block[d] ? left : plan->block[d];
 }
 
+static void run_lines(const struct openreg_index_plan *plan,
+		      struct openreg_index_tile tile)
+{
+	int64_t n = tile.run;
+
+	for (tile.run = 1; n; n--) {
+		plan->run(&tile);
+		tile.dst += tile.dst_run;
+		tile.src += tile.src_run;
+	}
+}
+
 static bool run_tile(struct openreg_job *job,
 		     const struct openreg_index_plan *plan, const int64_t *at)
 {
@@ -254,7 +265,10 @@ static bool run_tile(struct openreg_job *job,
 	tile.src = (const char *)place(plan, at, plan->src, plan->src_stride);
 	if (plan->both)
 		return run_points(job, plan, at, tile);
-	plan->run(&tile);
+	if (plan->lines)
+		run_lines(plan, tile);
+	else
+		plan->run(&tile);
 	return true;
 }
 

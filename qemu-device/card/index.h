@@ -42,6 +42,7 @@ struct openreg_index_plan {
 	bool free[OPENREG_INDEX_DIMS];
 	/* Only the source is indirect; both are; else only the destination is. */
 	bool get, both;
+	bool lines; /* one after another: the walk is dense, and the run is not */
 	uintptr_t dst, src;
 	int64_t dst_stride[OPENREG_INDEX_DIMS]; /* bytes */
 	int64_t src_stride[OPENREG_INDEX_DIMS];

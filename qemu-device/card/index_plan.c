@@ -334,13 +334,15 @@ static void set_blocks(struct openreg_index_plan *plan, int64_t esize, bool put)
 		walk = share_of(plan->size[1], walk);
 	plan->block[1] = walk;
 	plan->digits[1] = pieces(plan->size[1], walk);
-	/* GET takes lines of a dense walk: as long as they go, fewer of the run. */
-	if (!put && plan->dst_stride[1] == esize && run > OPENREG_INDEX_RUN / esize / walk)
+	/* Lines of a dense walk: as long as they go, fewer of the run. */
+	plan->lines = plan->size[0] > 1 && plan->free[0] && !plan->both &&
+		      (put ? plan->src_stride : plan->dst_stride)[1] == esize;
+	if (plan->lines && run > OPENREG_INDEX_RUN / esize / walk)
 		run = OPENREG_INDEX_RUN / esize / walk;
 	shares = put && plan->free[0] ? SHARES / free_parts(plan) : 0;
 	if (shares > 1 && pieces(plan->size[0], shares) < run)
 		run = pieces(plan->size[0], shares);
-	if (shares > 1 && run * esize < SHARE_BYTES)
+	if (shares > 1 && !plan->lines && run * esize < SHARE_BYTES)
 		run = SHARE_BYTES / esize;
 	plan->block[0] = plan->size[0] < run ? plan->size[0] : run;
 	plan->digits[0] = pieces(plan->size[0], plan->block[0]);

@@ -31,6 +31,15 @@
 INDEX_READ(int32_t)
 INDEX_READ(int64_t)
 
+static void index_walk(uint64_t *off, uint64_t stride, size_t n)
+{
+	uint64_t at = 0;
+	size_t i;
+
+	for (i = 0; i < n; i++, at += stride)
+		off[i] = at;
+}
+
 static bool index_offsets(const struct openreg_index_range *range,
 			  const int64_t *restrict index,
 			  uint64_t *restrict off, size_t n)
@@ -113,37 +122,15 @@ static bool index_offsets(const struct openreg_index_range *range,
 		statement;                                                     \
 	}
 
-/* Lines of the walk, where the destination is denser along it than along the run. */
 #define INDEX_GET(T)                                                           \
-	static void index_lines_##T(const struct openreg_index_tile *t)        \
-	{                                                                      \
-		const int64_t *off = t->off;                                   \
-		const int64_t walk = t->walk;                                  \
-		int64_t i, j;                                                  \
-                                                                               \
-		for (j = 0; j < t->run; j++) {                                 \
-			T *to = (T *)(t->dst + j * t->dst_run);                \
-			const char *from = t->src + j * t->src_run;            \
-                                                                               \
-			INDEPENDENT                                            \
-			for (i = 0; i < walk; i++)                             \
-				to[i] = *(const T *)(from + off[i]);           \
-		}                                                              \
-	}                                                                      \
 	static void index_get_##T(const struct openreg_index_tile *t)          \
 	{                                                                      \
-		if (t->run > 1 && t->direct == sizeof(T)) {                    \
-			index_lines_##T(t);                                    \
-		} else {                                                       \
-			INDEX_RUNS(T, FOR_GET, DIRECT_AT, INDEX_AT,            \
-				   COPY_RUN, *d = *s)                          \
-		}                                                              \
+		INDEX_RUNS(T, FOR_GET, DIRECT_AT, INDEX_AT, COPY_RUN, *d = *s) \
 	}
 #define INDEX_PUT(T)                                                           \
 	static void index_put_##T(const struct openreg_index_tile *t)          \
 	{                                                                      \
-		INDEX_RUNS(T, FOR_PUT, INDEX_AT, DIRECT_AT, COPY_RUN,         \
-			   *d = *s)                                            \
+		INDEX_RUNS(T, FOR_PUT, INDEX_AT, DIRECT_AT, COPY_RUN, *d = *s) \
 	}
 #define INDEX_MOVES(T) INDEX_GET(T) INDEX_PUT(T)
 INDEX_MOVES(uint8_t)
@@ -214,6 +201,7 @@ INDEX_COMBINE(and_bool, uint8_t, (a != 0) & (b != 0))
 	}
 #define INDEX_TABLES                                                           \
 	.index_read = { index_read_int32_t, index_read_int64_t },              \
+	.index_walk = index_walk,                                              \
 	.index_offsets = index_offsets,                                        \
 	.index_get = { index_get_uint8_t, index_get_uint16_t,                  \
 		       index_get_uint32_t, index_get_uint64_t },               \

@@ -194,6 +194,8 @@ struct openreg_index_range {
 /* n indices, stride bytes apart. */
 typedef void openreg_index_read_fn(int64_t *to, uintptr_t from, int64_t stride,
 				   size_t n);
+/* off[i] = i * stride, modulo 2^64. */
+typedef void openreg_index_walk_fn(uint64_t *off, uint64_t stride, size_t n);
 /* Adds index * step to off, modulo 2^64; false if an index is outside. */
 typedef bool openreg_index_offsets_fn(const struct openreg_index_range *range,
 				      const int64_t *index, uint64_t *off,
@@ -235,6 +237,7 @@ struct openreg_kernels {
 	openreg_window_max_fn *window_max[OPENREG_VT_END]; /* F64, I64 */
 	openreg_turn_fn *turn;
 	openreg_index_read_fn *index_read[2]; /* I32, I64 */
+	openreg_index_walk_fn *index_walk;
 	openreg_index_offsets_fn *index_offsets;
 	openreg_index_fn *index_get[4]; /* elements of 1, 2, 4, 8 bytes */
 	openreg_index_fn *index_put[4];

@@ -127,7 +127,7 @@ static void offsets_at(const struct openreg_kernels *k, bool wide)
 		from[i] = random_range(range.wrap ? -1000 : 0, 999);
 		narrow[i] = (int32_t)from[i];
 	}
-	memset(off, 0, sizeof(off));
+	k->index_walk(off, 8, (size_t)n);
 	k->index_read[wide](index, wide ? (uintptr_t)from : (uintptr_t)narrow,
 			    step * (wide ? 8 : 4), (size_t)n);
 	assert_true(k->index_offsets(&range, index, off, (size_t)n));
@@ -135,7 +135,7 @@ static void offsets_at(const struct openreg_kernels *k, bool wide)
 		int64_t at = from[i * step];
 
 		assert_int_equal(index[i], at);
-		assert_int_equal(off[i], (at < 0 ? at + 1000 : at) * 12);
+		assert_int_equal(off[i], 8 * i + (at < 0 ? at + 1000 : at) * 12);
 	}
 	index[bad] = range.wrap ? -1001 : -1;
 	assert_false(k->index_offsets(&range, index, off, (size_t)n));
