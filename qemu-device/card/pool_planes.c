@@ -226,24 +226,36 @@ static void mark(const struct group *g, const struct openreg_pool_span span[3],
 
 /* Here the box has one plane after the other. */
 static void place(const struct group *g,
-		  const struct openreg_pool_span span[3], int64_t volume)
+		  const struct openreg_pool_span span[3], const int64_t at[3])
 {
+	const struct openreg_pool *pool = g->pool;
 	struct openreg_pool_work *work = g->work;
-	int64_t i;
+	int64_t volume = openreg_window_volume(pool->w.input), flat, i;
+	uintptr_t index = address(g, &pool->index, 8, at);
+	uintptr_t from = address(g, &pool->y, pool->esize, at);
+	uintptr_t step = (uintptr_t)pool->index.stride[1] * 8;
+	uintptr_t from_step =
+		(uintptr_t)pool->y.stride[1] * (uintptr_t)pool->esize;
+	bool f32 = pool->dtype == OPENREG_F32;
+	union openreg_pool_value *to = work->box;
 
+	if (!f32)
+		openreg_pool_load(pool, work->line, from, pool->y.stride[1],
+				  g->lanes);
 	mark(g, span, true);
-	for (i = 0; i < g->lanes; i++) {
-		int64_t flat = work->index[i];
-		union openreg_pool_value *to;
-
-		/* From memory, so it may be anything. */
+	for (i = 0; i < g->lanes; i++, to += volume) {
+		/* From memory, so it may be anything, and is read once. */
+		flat = *(const volatile int64_t *)(index + (uintptr_t)i * step);
 		if (flat < 0 || flat >= volume || !work->inside[flat])
 			continue;
-		to = &work->box[i * volume + flat];
-		if (g->pool->is_float)
-			to->f += work->line[i].f;
+		if (f32)
+			to[flat].f += *(const float *)(from + (uintptr_t)i *
+								      from_step);
+		else if (pool->is_float)
+			to[flat].f += work->line[i].f;
 		else
-			to->i = openreg_offset_add(to->i, work->line[i].i);
+			to[flat].i = openreg_offset_add(to[flat].i,
+							work->line[i].i);
 	}
 	mark(g, span, false);
 }
@@ -256,16 +268,13 @@ static void window_backward(const struct group *g,
 	struct openreg_pool_work *work = g->work;
 	int64_t by;
 
+	if (pool->kind == OPENREG_POOL_MAX) {
+		place(g, span, at);
+		return;
+	}
 	openreg_pool_load(pool, work->line,
 			  address(g, &pool->y, pool->esize, at),
 			  pool->y.stride[1], g->lanes);
-	if (pool->kind == OPENREG_POOL_MAX) {
-		pool->kernels->load[OPENREG_I64][OPENREG_VT_I64](
-			work->index, (void *)address(g, &pool->index, 8, at),
-			pool->index.stride[1], (size_t)g->lanes);
-		place(g, span, openreg_window_volume(pool->w.input));
-		return;
-	}
 	by = openreg_pool_divisor(pool, span);
 	if (!by)
 		return;
