@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-# Functions for the recipes that build kernels, from the root's kernel source package.
+# For the recipes of kernels: from the source package that the root has.
 
-# kernel_unpack TREE: gives GPU_BUDDY a prompt, so that a configuration can set it. Only
-# drivers select it. DRM's tests would too, but need half of the display code.
+# kernel_unpack TREE. GPU_BUDDY, which drivers select, gets a prompt, so that it can be
+# asked for without the tests of DRM, which bring half of what displays need.
 kernel_unpack()
 {
 	mkdir -p "$1"
@@ -11,8 +11,8 @@ kernel_unpack()
 	sed -i '/^config GPU_BUDDY$/,/help/s/bool$/bool "Buddy allocator"/' drivers/gpu/Kconfig
 }
 
-# kernel_configure BASE CHANGES: fails if an option of CHANGES does not get its value,
-# because the kernel dropped the option or changed its dependencies
+# kernel_configure BASE CHANGES: an option that has gone, or has lost or won a
+# dependency, must not go unnoticed.
 kernel_configure()
 {
 	local line
@@ -21,12 +21,12 @@ kernel_configure()
 	while read -r line; do
 		case $line in
 		CONFIG_* | "# CONFIG_"*" is not set") grep -qxF "$line" .config ;;
-		esac || { echo "the kernel's configuration did not take: $line"; exit 1; }
+		esac || { echo "not as asked for: $line"; exit 1; }
 	done < "$2"
 }
 
-# kernel_build OUT [VARIABLE...]: puts bzImage, vmlinux and the modules into OUT, and
-# keeps the part of the tree that out-of-tree modules need
+# kernel_build OUT [VARIABLE...]: bzImage, vmlinux, the modules. What is left of the
+# tree serves out-of-tree modules.
 kernel_build()
 {
 	local out=$1
