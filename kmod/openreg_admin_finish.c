@@ -56,10 +56,12 @@ void openreg_admin_finish(struct openreg_device *odev, struct list_head *done)
 }
 
 /*
- * Waits until done() was called for all requests that openreg_admin_finish() deferred.
- * That frees memory, and numbers of contexts, queues and doorbells.
+ * Waits until done() was called for all requests that openreg_admin_finish() deferred, and
+ * until released segments are finished. That frees memory, and numbers of contexts, queues
+ * and doorbells.
  */
 void openreg_admin_wait_finished(struct openreg_device *odev)
 {
 	flush_work(&odev->admin.finish);
+	flush_work(&odev->unbinds_work);
 }

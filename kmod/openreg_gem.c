@@ -107,10 +107,13 @@ struct openreg_bo *openreg_bo_new(struct openreg_device *odev, u64 size,
 void openreg_bo_free(struct openreg_bo *bo)
 {
 	struct drm_device *drm = bo->base.dev;
+	bool reclaim = bo->reclaim;
 
 	openreg_bo_uncharge(bo);
 	mutex_destroy(&bo->lock);
 	kfree(bo);
+	if (reclaim)
+		openreg_reclaim_end(to_openreg(drm));
 	drm_dev_put(drm);
 }
 

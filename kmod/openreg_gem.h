@@ -96,6 +96,7 @@ struct openreg_bo {
 	u32 seg;
 	u64 address;
 	bool unbinding; /* SEG_UNBIND was submitted; it must be sent only once */
+	bool reclaim; /* openreg_bo_free() ends a reclaim */
 	struct list_head in_use; /* ctx->unbinds; under its lock */
 	unsigned long closed_at; /* jiffies */
 	struct openreg_admin_req req; /* SEG_UNBIND */

@@ -157,6 +157,9 @@ static bool openreg_admin_late(const struct openreg_admin *admin,
 		return false;
 	if (req->cmd.opcode == OPENREG_ADMIN_FILL)
 		timeout += (req->cmd.fill.length >> 28) * HZ;
+	/* The card clears the context's closed objects first, in turn with others'. */
+	if (req->cmd.opcode == OPENREG_ADMIN_CTX_DESTROY)
+		timeout += openreg_vram_clearing_time(req->ctx->odev);
 	return time_after(jiffies, req->start + timeout);
 }
 

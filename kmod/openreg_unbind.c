@@ -23,7 +23,8 @@ static bool openreg_unbind_is_released(const struct openreg_bo *bo)
 	const struct openreg_released_page *page =
 		bo->ctx->released->coherent.cpu;
 
-	if (!(READ_ONCE(page->bits[bo->seg / 64]) & BIT_ULL(bo->seg % 64)))
+	/* The page is gone once the device was removed. */
+	if (!page || !(READ_ONCE(page->bits[bo->seg / 64]) & BIT_ULL(bo->seg % 64)))
 		return false;
 	dma_rmb();
 	return true;
@@ -36,8 +37,16 @@ static void openreg_unbind_finish(struct openreg_bo *bo, bool cleared)
 	xa_erase(&ctx->segs, bo->seg);
 	if (openreg_bo_owns_vram(bo))
 		openreg_vram_unbound(bo, cleared);
+	/*
+	 * The memory is free with the last reference. GEM_CLOSE may be about to drop one
+	 * more, but a mapping may keep the object for ever.
+	 */
+	if (kref_read(&bo->base.refcount) <=
+	    1 + !!READ_ONCE(bo->base.handle_count))
+		bo->reclaim = true;
+	else
+		openreg_reclaim_end(ctx->odev);
 	openreg_ctx_release_bo(bo);
-	openreg_reclaim_end(ctx->odev);
 	openreg_ctx_put(ctx);
 }
 
@@ -45,25 +54,31 @@ static void openreg_unbind_done(struct openreg_admin_req *req)
 {
 	struct openreg_bo *bo = container_of(req, struct openreg_bo, req);
 	struct openreg_unbinds *unbinds = &bo->ctx->unbinds;
+	struct openreg_device *odev = bo->ctx->odev;
 	bool over, released;
 
 	scoped_guard(spinlock, &unbinds->lock) {
+		/* Count it before reading the bit: see openreg_unbinds_notify(). */
+		atomic_inc(&odev->num_in_use);
+		smp_mb__after_atomic();
 		released = !req->status && openreg_unbind_is_released(bo);
 		/* If the file is closed, an error means that CTX_DESTROY came first. */
 		over = req->lost || unbinds->ctx_destroyed ||
 		       (req->status && !READ_ONCE(bo->ctx->file_closed));
-		if (!released && !over) {
+		if (released || over) {
+			atomic_dec(&odev->num_in_use);
+		} else {
 			/* The card only clears it: that is as good as free. */
 			if (openreg_bo_owns_vram(bo) && !req->result)
 				openreg_vram_count_clearing(bo);
 			list_add_tail(&bo->in_use, &unbinds->in_use);
-			atomic_inc(&bo->ctx->odev->num_in_use);
 		}
 	}
+	/* On the list the object may be freed at any time: do not touch it. */
 	if (released || over)
 		openreg_unbind_finish(bo, released && req->cmd.unbind.flags);
 	else
-		openreg_admin_watch(bo->ctx->odev);
+		openreg_admin_watch(odev);
 }
 
 /**
@@ -105,7 +120,8 @@ static void openreg_unbinds_finish(struct openreg_ctx *ctx, bool all)
 			}
 	list_for_each_entry_safe(bo, next, &released, in_use) {
 		list_del_init(&bo->in_use);
-		openreg_unbind_finish(bo, !all && bo->req.cmd.unbind.flags);
+		openreg_unbind_finish(bo, openreg_unbind_is_released(bo) &&
+				      bo->req.cmd.unbind.flags);
 		cond_resched();
 	}
 }
@@ -120,9 +136,13 @@ void openreg_unbinds_work(struct work_struct *work)
 		openreg_unbinds_finish(ctx, false);
 }
 
-/* Vector 0 was raised: the card may have released segments. */
+/*
+ * Vector 0 was raised: the card may have released segments. An object that is counted
+ * after this reads its bit after the card has set it.
+ */
 void openreg_unbinds_notify(struct openreg_device *odev)
 {
+	smp_mb();
 	if (atomic_read(&odev->num_in_use))
 		queue_work(odev->wq, &odev->unbinds_work);
 }
@@ -132,8 +152,12 @@ void openreg_unbinds_finish_all(struct openreg_device *odev)
 {
 	struct openreg_ctx *ctx = NULL;
 
-	while ((ctx = openreg_ctx_next(odev, ctx)))
+	while ((ctx = openreg_ctx_next(odev, ctx))) {
+		/* A completion from before the reset may not be finished yet. */
+		scoped_guard(spinlock, &ctx->unbinds.lock)
+			ctx->unbinds.ctx_destroyed |= READ_ONCE(ctx->dead);
 		openreg_unbinds_finish(ctx, true);
+	}
 }
 
 /* Finishes all unbinds of a destroyed context. The caller has a reference. */
@@ -161,7 +185,8 @@ static void openreg_unbinds_check(struct openreg_ctx *ctx)
 {
 	struct openreg_unbinds *unbinds = &ctx->unbinds;
 	u64 seen = READ_ONCE(ctx->odev->generation);
-	unsigned long timeout = openreg_admin_timeout();
+	unsigned long timeout = openreg_admin_timeout() +
+				openreg_vram_clearing_time(ctx->odev);
 	bool stuck = false, stop, late;
 	struct openreg_bo *bo;
 

@@ -46,7 +46,8 @@ static const struct {
         "queue that runs, 4: too many, 5: ever more, 6: of a wrong number" },
     [OPENREG_INJECT_ADMIN] = { "x-inject-admin", ADMIN_KEEPS,
         "For tests: admin completions 1: never come, 2: have a wrong number, "
-        "3: come for the next command, too" },
+        "3: come for the next command, too; 4: bits of released pages never "
+        "come" },
     [OPENREG_INJECT_STATUS] = { "x-inject-status", UINT32_MAX,
         "For tests: admin commands are not done and have this status" },
     [OPENREG_INJECT_OPCODE] = { "x-inject-opcode", UINT16_MAX,

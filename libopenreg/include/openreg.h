@@ -111,7 +111,7 @@ int openreg_device_get_info(struct openreg_device *dev,
 
 struct openreg_memory_info { /* bytes, now */
 	uint64_t vram_total; /* all device memory */
-	uint64_t vram_free; /* free memory, and that of closed BOs */
+	uint64_t vram_free; /* free memory, and memory that the card is clearing */
 	uint64_t vram_largest; /* the largest BO that could be allocated */
 	uint64_t process_vram; /* OPENREG_BO_VRAM objects of this open device */
 	uint64_t process_system; /* OPENREG_BO_SYSTEM objects of this open device */

@@ -358,6 +358,16 @@ static bool wait_released(struct sim_card *c, const bool *released,
 	return !late;
 }
 
+/* If the process ends, the card may release the object after its closer has returned. */
+static void forget_waiter(struct sim_card *c, struct sim_bo *bo,
+			  const bool *released)
+{
+	pthread_mutex_lock(&c->lock);
+	if (!*released)
+		bo->released = NULL;
+	pthread_mutex_unlock(&c->lock);
+}
+
 /*
  * Wait until no packet uses the memory: it belongs to the program, which may free it as
  * soon as this returns. If a packet uses it for too long, stop the queues.
@@ -367,10 +377,13 @@ static void close_user(struct transport *t, struct sim_bo *bo)
 	bool released = false;
 
 	close_bo(t, bo, &released);
-	if (wait_released(t->card, &released, sim_now() + STUCK_NS))
+	if (wait_released(t->card, &released, sim_now() + STUCK_NS)) {
+		forget_waiter(t->card, bo, &released);
 		return;
+	}
 	sim_queues_stop(t);
 	wait_released(t->card, &released, INT64_MAX);
+	forget_waiter(t->card, bo, &released);
 }
 
 void sim_bo_close(struct transport *t, uint32_t handle)

@@ -107,14 +107,17 @@ static int sim_open(const char *path, struct transport **out)
 }
 
 /*
- * A child of fork() has no card and no threads of it. After the cards have stopped, the
- * exit of the process frees all.
+ * A child of fork() has no card and no threads of it. If the process ends, the card may use
+ * the context until the exit frees all.
  */
 static void sim_close(struct transport *t)
 {
-	if (t->pid == getpid() && !sim_stopped()) {
+	if (t->pid == getpid()) {
+		if (sim_stopped())
+			return;
 		sim_memory_close(t);
-		context(t, OPENREG_ADMIN_CTX_DESTROY);
+		if (context(t, OPENREG_ADMIN_CTX_DESTROY))
+			return;
 		sim_queues_close(t);
 		munmap(t->released, OPENREG_QUEUE_PAGE_SIZE);
 		give_context(t->card, t->ctx);

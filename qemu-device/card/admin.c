@@ -222,6 +222,7 @@ void admin_forget(struct openreg_card *card)
 	}
 	admin->npending = 0;
 	admin->dead = NULL;
+	card->sched.clears = card->sched.cleared = NULL;
 	if (admin->cpl)
 		card->ops->window_unmap(card->host, admin->cpl);
 	if (card->faults.window)

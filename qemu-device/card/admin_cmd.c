@@ -86,7 +86,7 @@ bool admin_ctx_gone(struct openreg_card *card, const struct pending *p)
 	for (q.id = 0; q.id < OPENREG_MAX_QUEUES; q.id++)
 		if (card->queue[q.id] && card->queue[q.id]->ctx == ctx)
 			left |= !admin_queue_gone(card, &q);
-	if (left || context_has_dead(card, ctx))
+	if (left || ctx->ndead)
 		return false;
 	pthread_mutex_lock(&card->sched.lock);
 	card->ctx[p->ctx] = NULL;
@@ -184,7 +184,7 @@ bool admin_fill_done(struct openreg_card *card, const struct pending *p)
 
 	pthread_mutex_lock(&card->sched.lock);
 	for (fill = card->sched.fills; fill; fill = fill->next)
-		if (!fill->of_segment && fill->index == p->index)
+		if (fill->index == p->index)
 			break;
 	pthread_mutex_unlock(&card->sched.lock);
 	return !fill || fill_end(card, fill);

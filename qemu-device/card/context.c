@@ -33,7 +33,7 @@ void context_clear_released(struct openreg_card *card, struct context *ctx)
 	uint64_t off;
 
 	card->ops->access_begin(card->host);
-	for (off = 0; off < sizeof(struct openreg_released_page); off += 8)
+	for (off = 0; off < OPENREG_QUEUE_PAGE_SIZE; off += 8)
 		card->ops->window_store64(card->host, ctx->released, off, 0);
 	card->ops->access_end(card->host);
 }
@@ -52,18 +52,15 @@ void context_free(struct openreg_card *card, struct context *ctx)
 	free(ctx);
 }
 
-/* The card is the only writer of the page, so a load and a store do. */
 void context_set_released(struct openreg_card *card, struct context *ctx,
 			  uint32_t id, bool released)
 {
-	const struct openreg_host_ops *ops = card->ops;
-	uint64_t off = id / 64 * 8, bit = 1ULL << id % 64, word;
+	uint64_t bit = 1ULL << id % 64, *word = &ctx->released_bits[id / 64];
 
+	*word = released ? *word | bit : *word & ~bit;
 	if (!ctx->released)
 		return;
-	ops->access_begin(card->host);
-	word = ops->window_load64(card->host, ctx->released, off);
-	word = released ? word | bit : word & ~bit;
-	ops->window_store64(card->host, ctx->released, off, word);
-	ops->access_end(card->host);
+	card->ops->access_begin(card->host);
+	card->ops->window_store64(card->host, ctx->released, id / 64 * 8, *word);
+	card->ops->access_end(card->host);
 }

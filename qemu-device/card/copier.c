@@ -48,16 +48,40 @@ static void run_fill(struct openreg_card *card, struct fill *fill)
 	gate_kick_admin(card);
 }
 
-/* false: nothing to do. Fills and copies take turns. */
+/* Some more of the first segment that is to be cleared. */
+static void run_clear(struct openreg_card *card, struct segment *seg)
+{
+	uint64_t n = seg->length - seg->ncleared, start = now_ns();
+
+	n = n < FILL_SLICE ? n : FILL_SLICE;
+	fill_now(card, seg->base + seg->ncleared, n, 0);
+	atomic_fetch_add(&card->stats.copy_ns, now_ns() - start);
+	seg->ncleared += n;
+	if (seg->ncleared < seg->length)
+		return;
+	pthread_mutex_lock(&card->sched.lock);
+	card->sched.clears = seg->next_dead;
+	seg->next_dead = card->sched.cleared;
+	card->sched.cleared = seg;
+	pthread_mutex_unlock(&card->sched.lock);
+	gate_kick_admin(card);
+}
+
+/*
+ * false: nothing to do. Copies take turns with fills and clears; somebody waits for a
+ * fill, so it comes before the clears.
+ */
 bool copier_look(struct worker *w)
 {
 	struct openreg_card *card = w->card;
-	struct fill *fill;
 	struct queue *q = NULL;
+	struct segment *clear;
+	struct fill *fill;
 
 	pthread_mutex_lock(&card->sched.lock);
 	fill = pick_fill(card);
-	if (!fill || !card->sched.fill_turn)
+	clear = fill ? NULL : card->sched.clears;
+	if ((!fill && !clear) || !card->sched.fill_turn)
 		q = pick_copy(card);
 	card->sched.fill_turn = !card->sched.fill_turn;
 	pthread_mutex_unlock(&card->sched.lock);
@@ -68,7 +92,9 @@ bool copier_look(struct worker *w)
 	}
 	if (fill)
 		run_fill(card, fill);
-	return fill;
+	else if (clear)
+		run_clear(card, clear);
+	return fill || clear;
 }
 
 void *copier_main(void *opaque)

@@ -62,13 +62,11 @@ struct segment {
 	unsigned int refs; /* context.lock */
 	bool dead; /* context.lock */
 
-	/* The admin thread's, once dead */
-	struct segment *next_dead;
 	struct context *ctx;
 	uint32_t id;
+	struct segment *next_dead; /* of the list that unbind.c names */
 	bool clear; /* before it is released */
-	bool clearing;
-	struct fill *fill; /* if that takes long */
+	uint64_t ncleared; /* the copy thread's: bytes so far */
 };
 
 /* Where an operand of the packet at work lies; seg is NULL for none. */
@@ -84,7 +82,9 @@ struct context {
 	uint32_t id;
 	bool dying;
 	uint64_t released_base; /* bus address, or 0 */
+	unsigned int ndead; /* the admin thread's: segments not released */
 	struct openreg_window *released;
+	uint64_t released_bits[OPENREG_MAX_SEGMENTS / 64]; /* as the page has them */
 	pthread_mutex_t lock;
 	struct segment *segs[OPENREG_MAX_SEGMENTS];
 	uint64_t vruntime; /* sched.lock, ns */
@@ -225,17 +225,19 @@ struct sched {
 	uint64_t served;
 	uint64_t last_work;
 	struct fill *fills;
+	struct segment *clears; /* for the copy thread, after the fills */
+	struct segment *last_clear; /* if there is one */
+	struct segment *cleared; /* for the admin thread */
 	bool fill_turn;
 };
 
-/* Of the admin ring or of a dead segment, too large to be done at once. */
+/* FILL of the admin ring, too large to be done at once. */
 struct fill {
 	struct fill *next;
-	bool of_segment;
 	uint64_t off;
 	uint64_t end;
 	uint8_t value;
-	uint32_t index; /* of the command, if of one */
+	uint32_t index; /* of the command */
 };
 
 /* A command whose completion comes late. */
@@ -292,7 +294,7 @@ struct admin {
 	struct openreg_window *cpl;
 	uint64_t cpl_base; /* as taken, for save */
 	struct pending *pending;
-	struct segment *dead; /* not released yet */
+	struct segment *dead; /* packets still use them */
 };
 
 struct fault_ring {
@@ -407,8 +409,6 @@ bool fill_end(struct openreg_card *card, struct fill *fill);
 bool segment_kill(struct openreg_card *card, struct segment *seg, bool clear);
 void segment_load_dead(struct openreg_card *card, struct segment *seg);
 void segments_release(struct openreg_card *card);
-bool context_has_dead(const struct openreg_card *card,
-		      const struct context *ctx);
 
 /* context.c, segment.c */
 struct context *context_new(uint32_t id);

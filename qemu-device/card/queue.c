@@ -146,7 +146,7 @@ void queue_release_operands(struct queue *q)
 	q->args.nops = 0;
 }
 
-/* The packet at the head is done; an UNBIND that succeeds comes after it. */
+/* The packet at the head is done. Its segments are released after it is published. */
 void queue_done(struct worker *w, struct queue *q)
 {
 	access_begin(w);

@@ -130,8 +130,6 @@ struct segment *segment_new(struct openreg_card *card,
 void segment_free(struct openreg_card *card, struct segment *seg)
 {
 	card->nruns -= seg->nruns;
-	if (!seg->clearing)
-		free(seg->fill);
 	free(seg->runs);
 	free(seg);
 }

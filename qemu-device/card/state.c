@@ -138,6 +138,7 @@ static void save_context(struct blob *b, const struct context *ctx)
 	put(b, ctx->id);
 	put(b, ctx->dying);
 	put(b, ctx->released_base);
+	save_words(b, ctx->released_bits, OPENREG_MAX_SEGMENTS / 64);
 	for (i = 0; i < OPENREG_MAX_SEGMENTS; i++)
 		if (ctx->segs[i])
 			save_segment(b, i, ctx->segs[i]);
@@ -187,10 +188,7 @@ static void save_admin(struct blob *b, const struct openreg_card *card)
 		put(b, p->ctx);
 		put(b, p->id);
 	}
-	/* A card that loads this clears its dead segments from the start. */
 	for (fill = card->sched.fills; fill; fill = fill->next) {
-		if (fill->of_segment)
-			continue;
 		put(b, 1);
 		put(b, fill->off);
 		put(b, fill->end);

@@ -158,7 +158,9 @@ static bool load_context(struct openreg_card *card, struct blob *b,
 	card->ctx[id] = ctx;
 	ctx->dying = get_bool(b);
 	released = get(b);
-	if (released && !context_map_released(card, ctx, released)) {
+	load_words(b, ctx->released_bits, OPENREG_MAX_SEGMENTS / 64);
+	if (released % OPENREG_QUEUE_PAGE_SIZE ||
+	    (released && !context_map_released(card, ctx, released))) {
 		b->error = "a context's released page is not mapped";
 		return false;
 	}

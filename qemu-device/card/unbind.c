@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Dead segments. SEG_UNBIND kills a segment at once. The admin thread releases it when no
- * packet uses it any more and its memory is clear, and sets its bit in the context's
- * released page.
+ * Dead segments. SEG_UNBIND kills a segment at once. The card releases it when no packet
+ * uses it any more and its memory is clear, and sets its bit in the context's released
+ * page. The segment is on one list at a time: admin.dead while a packet uses it,
+ * sched.clears while the copy thread clears it, then sched.cleared.
  */
-#include <stdlib.h>
-
 #include "core.h"
 
 static bool is_in_use(const struct segment *seg)
@@ -18,60 +17,53 @@ static bool is_in_use(const struct segment *seg)
 	return in_use;
 }
 
-/* No packet uses the segment. Returns true once its memory is zero. */
-static bool clear(struct openreg_card *card, struct segment *seg)
-{
-	if (!seg->fill) {
-		fill_now(card, seg->base, seg->length, 0);
-		return true;
-	}
-	if (!seg->clearing) {
-		seg->clearing = true;
-		fill_begin(card, seg->fill);
-		return false;
-	}
-	if (!fill_end(card, seg->fill))
-		return false;
-	seg->fill = NULL;
-	return true;
-}
-
-static bool release(struct openreg_card *card, struct segment *seg)
+static void release(struct openreg_card *card, struct segment *seg)
 {
 	struct context *ctx = seg->ctx;
 	uint32_t id = seg->id;
 
-	if (is_in_use(seg) || (seg->clear && !clear(card, seg)))
-		return false;
 	pthread_mutex_lock(&ctx->lock);
 	ctx->segs[id] = NULL;
 	pthread_mutex_unlock(&ctx->lock);
+	ctx->ndead--;
 	segment_free(card, seg);
 	context_set_released(card, ctx, id, true);
+}
+
+static void begin_clear(struct openreg_card *card, struct segment *seg)
+{
+	struct sched *sched = &card->sched;
+
+	seg->next_dead = NULL;
+	pthread_mutex_lock(&sched->lock);
+	if (sched->clears)
+		sched->last_clear->next_dead = seg;
+	else
+		sched->clears = seg;
+	sched->last_clear = seg;
+	pthread_mutex_unlock(&sched->lock);
+	gate_kick_copy(card);
+}
+
+/* No packet uses the segment any more. Returns true if it is released at once. */
+static bool end_use(struct openreg_card *card, struct segment *seg)
+{
+	if (seg->clear && !fill_is_short(seg->length)) {
+		begin_clear(card, seg);
+		return false;
+	}
+	if (seg->clear)
+		fill_now(card, seg->base, seg->length, 0);
+	release(card, seg);
 	return true;
 }
 
-/* Without memory for a fill the admin thread clears the segment itself. */
-static void prepare_clear(struct segment *seg)
-{
-	if (!seg->clear || fill_is_short(seg->length))
-		return;
-	seg->fill = fill_new(seg->base, seg->length, 0);
-	if (seg->fill)
-		seg->fill->of_segment = true;
-}
-
-static void add_dead(struct openreg_card *card, struct segment *seg)
-{
-	seg->next_dead = card->admin.dead;
-	card->admin.dead = seg;
-}
-
-/* The segment is dead in a saved state. */
+/* The segment is dead in a saved state: the card clears it from the start. */
 void segment_load_dead(struct openreg_card *card, struct segment *seg)
 {
-	prepare_clear(seg);
-	add_dead(card, seg);
+	seg->ctx->ndead++;
+	seg->next_dead = card->admin.dead;
+	card->admin.dead = seg;
 }
 
 /*
@@ -81,14 +73,27 @@ void segment_load_dead(struct openreg_card *card, struct segment *seg)
 bool segment_kill(struct openreg_card *card, struct segment *seg, bool clear)
 {
 	seg->clear = clear;
-	prepare_clear(seg);
 	pthread_mutex_lock(&seg->ctx->lock);
 	seg->dead = true;
 	pthread_mutex_unlock(&seg->ctx->lock);
-	if (release(card, seg))
-		return false;
-	add_dead(card, seg);
-	return is_in_use(seg);
+	if (is_in_use(seg)) {
+		segment_load_dead(card, seg);
+		return true;
+	}
+	seg->ctx->ndead++;
+	end_use(card, seg);
+	return false;
+}
+
+static struct segment *take_cleared(struct openreg_card *card)
+{
+	struct segment *seg;
+
+	pthread_mutex_lock(&card->sched.lock);
+	seg = card->sched.cleared;
+	card->sched.cleared = NULL;
+	pthread_mutex_unlock(&card->sched.lock);
+	return seg;
 }
 
 /* Releases every dead segment that is ready. */
@@ -97,26 +102,19 @@ void segments_release(struct openreg_card *card)
 	struct segment **link = &card->admin.dead, *seg, *next;
 	bool any = false;
 
-	while ((seg = *link)) {
-		next = seg->next_dead;
-		if (release(card, seg)) {
-			*link = next;
-			any = true;
-		} else {
+	while ((seg = *link) && !gate_held(card)) {
+		if (is_in_use(seg)) {
 			link = &seg->next_dead;
+			continue;
 		}
+		*link = seg->next_dead;
+		any |= end_use(card, seg);
+	}
+	for (seg = take_cleared(card); seg; seg = next) {
+		next = seg->next_dead;
+		release(card, seg);
+		any = true;
 	}
 	if (any)
 		card_raise(card, 0);
-}
-
-/* CTX_DESTROY waits for these. */
-bool context_has_dead(const struct openreg_card *card,
-		      const struct context *ctx)
-{
-	const struct segment *seg = card->admin.dead;
-
-	while (seg && seg->ctx != ctx)
-		seg = seg->next_dead;
-	return seg;
 }
