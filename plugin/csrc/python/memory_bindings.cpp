@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Memory for torch.openreg: statistics, limits, and the snapshot in the form
-// that torch.cuda gives it and pytorch.org/memory_viz opens.
+// Memory functions of torch.openreg: statistics, limits and snapshots. A snapshot has the
+// same form as one of torch.cuda, so that pytorch.org/memory_viz opens it.
 #include <ATen/core/CachingHostAllocator.h>
 #include <torch/csrc/profiler/combined_traceback.h>
 
@@ -17,7 +17,7 @@ namespace {
 
 using c10::CachingDeviceAllocator::BlockInfo;
 
-// Stacks as lists of {filename, line, name}; each stack is looked up once.
+// Converts stacks to lists of {filename, line, name}. Symbolizes each stack once.
 class Frames {
  public:
   void want(const Context& context) {
@@ -196,7 +196,7 @@ RecordContext context_level(const std::string& name) {
   return RecordContext::NEVER;
 }
 
-// What each means, torch_openreg/_memory.py has checked and says.
+// torch_openreg/_memory.py documents the arguments and has checked them.
 void record_history(
     const std::string& enabled,
     const std::string& context,
@@ -259,7 +259,7 @@ py::dict device_memory_stats(int64_t index) {
   return d;
 }
 
-// Blocks that no tensor has, for who works with addresses.
+// Blocks without a tensor, for programs that work with addresses.
 struct RawBlocks {
   std::mutex mutex;
   std::unordered_map<int64_t, c10::DataPtr> held;
@@ -282,14 +282,14 @@ int64_t raw_alloc(size_t bytes, int64_t index) {
 
 void raw_free(int64_t addr) {
   RawBlocks& raw = raw_blocks();
-  c10::DataPtr block; // goes after the lock
+  c10::DataPtr block; // declared before the lock: frees the block after unlocking
   std::lock_guard<std::mutex> lock(raw.mutex);
   const auto at = raw.held.find(addr);
   TORCH_CHECK_VALUE(
       at != raw.held.end(),
-      "caching_allocator_alloc() did not give ",
+      "caching_allocator_alloc() did not return the address ",
       addr,
-      ", or it was given back already");
+      ", or the block was freed already");
   block = std::move(at->second);
   raw.held.erase(at);
 }

@@ -28,7 +28,7 @@ using Action = TraceEntry::Action;
 
 constexpr size_t kSmallSegment = size_t{2} << 20;
 constexpr size_t kLargeSegment = size_t{20} << 20;
-constexpr size_t kLargeRequest = size_t{10} << 20; // from here on a segment each
+constexpr size_t kLargeRequest = size_t{10} << 20; // from this size on a segment a block
 constexpr size_t kSegmentRound = size_t{2} << 20;
 
 void add(StatArray& stats, const Block& b, size_t n) {
@@ -65,7 +65,7 @@ class DeviceCache {
   void empty();
   MemorySnapshot snapshot(bool traces);
 
-  std::mutex mutex; // one may sleep with it: see SleepyLock
+  std::mutex mutex; // its holder may sleep: lock it with SleepyLock
   DeviceStats stats;
   History history;
   double fraction = 1;
@@ -87,7 +87,7 @@ class DeviceCache {
   std::array<std::unique_ptr<BlockPool>, kStreams> pools_; // by stream id
   ska::flat_hash_map<uint64_t, Block*> allocated_; // by address
   std::map<uint64_t, std::unique_ptr<Segment>> segments_; // by address
-  std::deque<Block*> pending_; // freed, still used on another stream
+  std::deque<Block*> pending_; // freed, but still in use on another stream
   c10::DeviceIndex index_ = 0;
 };
 
@@ -165,7 +165,7 @@ Block* DeviceCache::take_segment(
   Block* block = new_segment(size, wanted, stream, dev);
   if (block)
     return block;
-  // The card is full: what is cached goes back first.
+  // The card is full: release the cached segments and try again.
   stats.num_alloc_retries++;
   finish_pending(true);
   release_segments();
@@ -174,7 +174,7 @@ Block* DeviceCache::take_segment(
                                   : new_segment(size, round, stream, dev);
 }
 
-// Leaves size bytes in the block, unless the rest is not worth a block.
+// Splits the block after size bytes. Keeps it whole if the rest would be too small.
 void DeviceCache::cut(Block* block, size_t size) {
   const size_t rest = block->size - size;
   if (block->small() ? rest < kBlockRound : rest <= kSmallBlock)
@@ -193,7 +193,7 @@ Block* DeviceCache::allocate(size_t bytes, c10::DeviceIndex index) {
   const SleepyLock lock(mutex);
   index_ = index;
   if (C10_UNLIKELY(bytes > dev.info.max_bo_size))
-    out_of_memory(bytes, dev); // before size, which may have wrapped, is used
+    out_of_memory(bytes, dev); // check first: the rounded size may have wrapped
   if (C10_UNLIKELY(!pending_.empty()))
     finish_pending(false);
   Block* block = take_cached(size, stream);
@@ -267,7 +267,7 @@ void DeviceCache::record(uint64_t addr, StreamState* stream) {
   const SleepyLock lock(mutex);
   const auto found = allocated_.find(addr);
   if (found == allocated_.end())
-    return; // memory of another library
+    return; // another library owns this memory
   Block* block = found->second;
   if (stream == block->stream)
     return;
@@ -294,8 +294,8 @@ void DeviceCache::finish_pending(bool wait) {
   }
 }
 
-// Packets that are not done yet would find their segment dead: a stream that
-// is stuck keeps what it has.
+// Releases the free segments of every stream that has drained. A stuck stream keeps its
+// segments: its packets may run later, and would fault on a dead segment.
 void DeviceCache::release_segments() {
   stats.num_sync_all_streams++;
   for (StreamState* s : open_streams(index_))
@@ -382,17 +382,18 @@ DeviceCache& cache(c10::DeviceIndex index) {
   return (*all)[index];
 }
 
-// In a child the mutex may be a thread's of the parent.
+// Refuse a forked child: a thread of the parent may have held the cache's mutex.
 DeviceCache& checked_cache(c10::DeviceIndex index) {
   check_fork();
   check_index(index);
   return cache(index);
 }
 
-// The address is the context, too: core makes a storage copy on write only then.
+// The context of the DataPtr is the address itself: core makes a storage copy-on-write
+// only if data and context are the same pointer.
 void free_block(void* address) {
   if (C10_UNLIKELY(in_bad_fork()))
-    return; // the parent's, whose threads may have had the mutex
+    return; // the parent owns the block, and its threads may have held the mutex
   cache(device_of_pointer(address)).free(reinterpret_cast<uint64_t>(address));
 }
 
@@ -402,7 +403,7 @@ class DeviceAllocator final : public c10::DeviceAllocator {
     return openreg::allocate(bytes, current_device());
   }
 
-  // Of a copy-on-write storage that is written.
+  // Copies the memory of a copy-on-write storage before its first write.
   void copy_data(void* to, const void* from, size_t bytes) const override {
     if (bytes > 0)
       copy_bytes(to, from, bytes);
@@ -459,7 +460,7 @@ class DeviceAllocator final : public c10::DeviceAllocator {
     openreg_memory_info info;
     const int error = openreg_device_get_memory(device(index).handle, &info);
     if (error)
-      fail("the card does not tell its memory", error);
+      fail("the card's memory cannot be queried", error);
     return {info.vram_free, info.vram_total};
   }
 

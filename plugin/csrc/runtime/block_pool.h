@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Blocks of device memory and the free ones of a stream: small sizes in exact
-// bins with a bitmap, so that the common case allocates nothing, larger ones
-// in an ordered set.
+// Blocks of device memory, and the pool of free blocks of one stream. The pool keeps
+// small blocks in bins of one exact size with a bitmap, so that the common case
+// allocates no host memory. It keeps larger blocks in an ordered set.
 #pragma once
 
 #include <c10/core/Allocator.h>
@@ -21,15 +21,15 @@ constexpr size_t kSmallBlock = size_t{1} << 20; // the largest small block
 
 struct BlockUse {
   StreamState* stream;
-  uint64_t seq; // what to wait for, once the block is freed
+  uint64_t seq; // set when the block is freed: the last packet that may use it
 };
 
-// Where in the program something was asked for.
+// The stack of the program at an allocation or a free.
 using Context = std::shared_ptr<c10::GatheredContext>;
 
 struct Block;
 
-// One contiguous BO; the blocks that it is cut into are a list.
+// One contiguous BO, and the list of its blocks.
 struct Segment {
   openreg_bo* bo = nullptr;
   Block* first = nullptr;
@@ -43,16 +43,16 @@ struct Block {
   size_t requested = 0;
   StreamState* stream = nullptr;
   Segment* segment = nullptr;
-  Context context; // of whom it was given to
+  Context context; // of the allocation
   Block* prev = nullptr; // neighbours in the segment
   Block* next = nullptr;
   Block* free_prev = nullptr; // in a bin
   Block* free_next = nullptr;
-  std::vector<BlockUse> uses; // streams other than its own
+  std::vector<BlockUse> uses; // by streams other than the block's own
   c10::DeviceIndex device = 0;
   bool pool_small = false;
   bool used = false; // not free
-  bool allocated = false; // and not waiting for other streams to be done
+  bool allocated = false; // used, and not freed while other streams still use it
 
   bool small() const {
     return pool_small;
@@ -61,15 +61,15 @@ struct Block {
     return prev || next;
   }
 
-  // Keeps the first bytes; returns the rest, a free block.
+  // Shrinks this block to the first bytes. Returns the rest as a new free block.
   Block* cut(size_t bytes);
-  // Takes a free neighbour in and deletes it.
+  // Merges a free neighbour into this block and deletes the neighbour.
   void absorb(Block* neighbour);
 };
 
 class BlockPool {
  public:
-  // The smallest free block of at least size bytes, or null.
+  // Removes and returns the smallest free block of at least size bytes, or null.
   Block* take(size_t size);
   void put(Block* block);
   void drop(Block* block);

@@ -18,7 +18,7 @@ struct Range {
   c10::DeviceIndex device;
 };
 
-// By the address after the last byte.
+// The key is the address after the last byte.
 struct Ranges {
   std::shared_mutex mutex;
   std::map<uintptr_t, Range> by_end;
@@ -95,7 +95,8 @@ void free_pinned(void* context);
 
 struct HostAllocator final
     : at::CachingHostAllocatorInterface<HostCache, free_pinned> {
-  // A forked child has the cache of its parent; the memory stays the parent's.
+  // Refuse a forked child: its cache is a copy of the parent's, and the parent owns the
+  // memory.
   at::DataPtr allocate(size_t size) override {
     if (C10_UNLIKELY(in_bad_fork()))
       check_available();
@@ -109,7 +110,7 @@ HostAllocator& instance() {
 }
 
 void free_pinned(void* context) {
-  // Nor are a child's locks its own.
+  // A forked child frees nothing: a thread of the parent may have held the locks.
   if (C10_LIKELY(!in_bad_fork()))
     instance().free(context);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Pinned host memory: SYSTEM BOs of the device that was current, mapped to the
-// CPU and cached. The card of that device reaches it directly, other cards
-// through staging.
+// Pinned host memory: SYSTEM BOs of the device that was current at allocation, mapped for
+// the CPU and cached. That device's card accesses the memory directly. Copies to and from
+// other cards are staged.
 #pragma once
 
 #include <c10/core/Stream.h>
@@ -15,14 +15,14 @@ namespace openreg {
 
 struct PinnedAddress {
   c10::DeviceIndex device;
-  uint64_t addr; // of the byte that was asked for, on that device's card
+  uint64_t addr; // the card's address of the byte at ptr
 };
 
 std::optional<PinnedAddress> find_pinned(const void* ptr);
 
-// Keeps the memory from being reused until the stream has got past what is on
-// it when the memory is freed. False if that is not this allocator's to say:
-// the caller waits instead.
+// Records that the stream uses the memory. After a free, the memory is reused only when
+// the packets that were on the stream at the free have completed. Returns false if
+// another allocator owns the memory: the caller must wait instead.
 [[nodiscard]] bool record_pinned_use(const c10::Storage& storage, const c10::Stream& stream);
 
 } // namespace openreg

@@ -21,13 +21,13 @@ Settings& settings() {
   return *settings;
 }
 
-// It can tell the times after it was made.
+// The converter is valid only for times after its construction.
 c10::ApproximateClockToUnixTimeConverter& clock_converter() {
   static auto* converter = new c10::ApproximateClockToUnixTimeConverter;
   return *converter;
 }
 
-// The stream's id, where core has the address of the native one.
+// Returns the stream's id as a pointer. Core's field is for the native stream's address.
 void* stream_mark(const StreamState* stream) {
   return reinterpret_cast<void*>(stream ? stream->id : 0);
 }
@@ -89,7 +89,7 @@ void History::add(
       c10::getApproximateTime(),
       std::move(context));
   const size_t most = settings().max_entries.load();
-  if (ring_.size() > most) // it was larger before
+  if (ring_.size() > most) // the limit was larger before
     clear();
   if (ring_.size() < most) {
     std::rotate(ring_.begin(), ring_.begin() + next_, ring_.end());

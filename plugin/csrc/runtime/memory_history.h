@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the allocator of a device did, and where in the program: for
-// torch.openreg.memory._record_memory_history() and the page that shows it.
+// The history of a device's allocator: each action with the program's stack. For
+// torch.openreg.memory._record_memory_history() and pytorch.org/memory_viz.
 #pragma once
 
 #include <c10/core/CachingDeviceAllocator.h>
@@ -18,21 +18,21 @@ using c10::CachingDeviceAllocator::SegmentInfo;
 using c10::CachingDeviceAllocator::TraceEntry;
 
 struct HistoryOptions {
-  bool trace = false; // keep what happens, and not only what is
+  bool trace = false; // record the actions, not only the present blocks
   RecordContext context = RecordContext::NEVER;
-  bool native_frames = false; // of C++ as well
+  bool native_frames = false; // record C++ frames too
   size_t max_entries = 0;
 };
 
-// Of all devices.
+// Sets the options for all devices.
 void set_history(const HistoryOptions& options);
 bool history_enabled();
 
-// The stack of the calling thread if that is asked for at this level, else
-// null. It may wait for the GIL: hold no lock.
+// Returns the calling thread's stack, or null if the options do not record this level.
+// The caller must hold no lock: the function may wait for the GIL.
 Context gather_context(RecordContext level);
 
-// A ring of the last entries. The cache that it belongs to guards it.
+// A ring of the last entries. The mutex of the owning DeviceCache guards it.
 class History {
  public:
   void add(
@@ -43,7 +43,7 @@ class History {
       const StreamState* stream,
       Context context);
   void clear();
-  std::vector<TraceEntry> entries() const; // the oldest first
+  std::vector<TraceEntry> entries() const; // oldest first
 
  private:
   std::vector<TraceEntry> ring_;
@@ -57,7 +57,7 @@ struct MemorySnapshot {
 
 SegmentInfo describe(const Segment& segment);
 
-// The time of an entry in nanoseconds since 1970.
+// Returns a function that converts an entry's time to nanoseconds since 1970.
 std::function<c10::time_t(c10::approx_time_t)> to_unix_time();
 
 } // namespace openreg

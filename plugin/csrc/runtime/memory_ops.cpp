@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Operators that make, view and move tensors without computing anything.
+// Operators that create, view and copy tensors and compute nothing.
 #include <ATen/Context.h>
 #include <ATen/EmptyTensor.h>
 #include <ATen/native/Resize.h>
@@ -32,7 +32,7 @@ void resize_storage(c10::StorageImpl* storage, size_t bytes) {
   if (old && kept)
     copy_device_bytes(fresh.get(), old.get(), kept, index);
   storage->set_data_ptr_noswap(std::move(fresh));
-  storage->clear_materializer(); // it was the old memory that might be shared
+  storage->clear_materializer(); // only the old memory could be copy-on-write
   storage->set_nbytes(bytes);
 }
 
@@ -49,14 +49,14 @@ void check_options(
     std::optional<bool> pin_memory) {
   TORCH_CHECK(
       c10::layout_or_default(layout) == c10::Layout::Strided,
-      "openreg tensors are dense; make sparse ones on the CPU");
+      "openreg tensors are dense; create sparse tensors on the CPU");
   TORCH_CHECK(
       !c10::pinned_memory_or_default(pin_memory),
       "only tensors of the CPU can be pinned");
 }
 
-// In deterministic mode new memory holds NaN or the greatest number, so that
-// who reads it by mistake does so in every run.
+// Deterministic mode fills new memory with NaN or the greatest number, so that a program
+// that reads uninitialized memory gets the same values in every run.
 bool fills_new_memory() {
   const at::Context& context = at::globalContext();
   return C10_UNLIKELY(
@@ -102,7 +102,7 @@ at::Tensor empty_strided(
       size, stride, &device_allocator(), kKeys, c10::dtype_or_default(dtype)));
 }
 
-// A tensor of zeros without memory, with which autograd is sparing.
+// A tensor of zeros without memory. Autograd uses such tensors to save memory.
 at::Tensor efficient_zero_tensor(
     c10::IntArrayRef size,
     std::optional<c10::ScalarType> dtype,
@@ -224,8 +224,8 @@ c10::Scalar local_scalar_dense(const at::Tensor& self) {
   }
 }
 
-// Whether x.data = y leaves x the tensor that it is. Module.to() asks, and makes
-// a new parameter if not: weights that were tied would come apart.
+// Whether x.data = y can keep the tensor object x. If not, Module.to() creates a new
+// parameter, and tied weights would become separate.
 bool has_compatible_shallow_copy_type(const at::Tensor& self, const at::Tensor& from) {
   const auto plain = [](const at::Tensor& t) {
     return t.layout() == at::kStrided && (t.is_cpu() || t.is_privateuseone());
@@ -262,9 +262,10 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("_local_scalar_dense", &local_scalar_dense);
 }
 
-// copy_tensor() sees to these bits. Core would resolve them by a clone, which copies,
-// and so on for ever; and these schemas do not say that dst is written, so that core
-// would drop what the clone has got.
+// copy_tensor() handles the conjugate and negative bits. Core's fallback must not,
+// because:
+//  - It resolves the bits with a clone, and the clone calls _copy_from again: endless.
+//  - These schemas do not mark dst as written, so core would discard the clone's result.
 TORCH_LIBRARY_IMPL(aten, Conjugate, m) {
   m.impl("_copy_from", torch::CppFunction::makeFallthrough());
   m.impl("_copy_from_and_resize", torch::CppFunction::makeFallthrough());

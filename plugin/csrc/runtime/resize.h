@@ -5,7 +5,7 @@
 
 namespace openreg {
 
-// Moves the storage to a block of that many bytes; keeps what fits.
+// Moves the storage to a new block of that many bytes. Copies the bytes that fit.
 void resize_storage(c10::StorageImpl* storage, size_t bytes);
 
 } // namespace openreg
