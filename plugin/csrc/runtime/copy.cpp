@@ -25,7 +25,8 @@ uint64_t address(const at::Tensor& t) {
   return reinterpret_cast<uint64_t>(t.const_data_ptr());
 }
 
-// For what is written: a copy-on-write tensor gets its copy here.
+// The address of a tensor that the copy writes. A copy-on-write tensor gets memory of its
+// own here.
 uint64_t written(const at::Tensor& t) {
   return reinterpret_cast<uint64_t>(t.mutable_data_ptr());
 }
@@ -40,7 +41,8 @@ bool same_layout(const at::Tensor& a, const at::Tensor& b) {
       a.is_non_overlapping_and_dense();
 }
 
-// A tensor of this shape and type whose elements lie in dst's order.
+// A dense tensor with dst's shape and order of elements, on another device or of another
+// type.
 at::Tensor packed_like(
     const at::Tensor& dst,
     c10::Device where,
@@ -68,7 +70,7 @@ void copy_on_card(const at::Tensor& dst, const at::Tensor& src) {
   restartable([&] { submit_copy(s, shape); });
 }
 
-// One packet straight between pinned memory and the card.
+// Copies between pinned memory and the card with one packet.
 void copy_pinned(
     const at::Tensor& dst,
     uint64_t dst_addr,
@@ -79,7 +81,7 @@ void copy_pinned(
   const at::Tensor& host = dst.is_cpu() ? dst : src;
   const c10::DeviceIndex index = card.get_device();
   StreamState& s = current_stream_state(index);
-  // Before anything that throws: the packet stays on its way.
+  // Record the use before anything that can throw: the submitted packet stays in flight.
   const bool kept = record_pinned_use(host.storage(), current_stream(index));
   const Sent sent = submit_copy(
       s,
@@ -91,7 +93,7 @@ void copy_pinned(
           src_addr,
           src.strides(),
           src.scalar_type()));
-  // Memory that nobody keeps must not go before the card is through with it.
+  // Without a record the allocator may reuse the memory at once: wait for the packet.
   if (kept && !non_blocking)
     wait_interruptibly(s, sent.seq);
   if (!non_blocking || !kept)
@@ -102,13 +104,13 @@ std::optional<uint64_t> pinned_address(
     const at::Tensor& host,
     c10::DeviceIndex index) {
   const auto found = find_pinned(host.const_data_ptr());
-  // The card wants elements aligned.
+  // The card needs aligned elements.
   if (!found || found->device != index || found->addr % host.element_size())
     return std::nullopt;
   return found->addr;
 }
 
-// f may be called twice: what it sends again is the same.
+// restartable() may call f twice. That is safe: the second run submits the same packets.
 template <class F>
 void with_staging(StreamState& s, F f) {
   restartable([&] {
@@ -117,7 +119,7 @@ void with_staging(StreamState& s, F f) {
   });
 }
 
-// src is dense and in the order of its strides, of the card's or dst's type.
+// src is dense. Its type is dst's, or one that the card can cast to dst's.
 void upload_small(const at::Tensor& dst, const at::Tensor& src) {
   StreamState& s = current_stream_state(dst.get_device());
   with_staging(s, [&](Staging& staging) {
@@ -148,13 +150,14 @@ CopyShape bytes_shape(uint64_t to, uint64_t from, size_t bytes) {
       c10::ScalarType::Byte);
 }
 
-// Of a copy the CPU and the card are at work on two neighbouring parts. Shorter parts
-// cost more packets; of longer ones either waits at one end, which counts if there are few.
+// The size of the parts of a staged copy. The CPU and the card work on two neighbouring
+// parts at a time. Shorter parts need more packets. With longer parts, the CPU and the
+// card each wait one part at an end of the copy, which costs most if the parts are few.
 size_t part_of(size_t bytes) {
   return std::clamp(bytes / 8 / 4096 * 4096, Staging::kPiece / 4, Staging::kPiece);
 }
 
-// While the card takes one part the CPU fills the next.
+// The CPU fills the next part while the card copies the one before.
 void upload_bytes(uint64_t to, const void* from, size_t bytes, int index) {
   const size_t part = part_of(bytes);
   StreamState& s = current_stream_state(static_cast<c10::DeviceIndex>(index));
@@ -169,7 +172,7 @@ void upload_bytes(uint64_t to, const void* from, size_t bytes, int index) {
   });
 }
 
-// The card is one part ahead of the CPU.
+// The card copies the next part while the CPU empties the one before.
 void download_bytes(void* to, uint64_t from, size_t bytes, int index) {
   const size_t part = part_of(bytes);
   StreamState& s = current_stream_state(static_cast<c10::DeviceIndex>(index));
@@ -266,8 +269,8 @@ void download(const at::Tensor& dst, const at::Tensor& src, bool non_blocking) {
   }
 }
 
-// Complex numbers are cast by their parts. Not to truth values: one part would
-// not do.
+// Whether a complex cast works on the real and imaginary parts separately. A cast to Bool
+// does not: the result depends on both parts.
 bool casts_by_parts(c10::ScalarType dst, c10::ScalarType src) {
   return (c10::isComplexType(dst) || c10::isComplexType(src)) &&
       card_copies(c10::toRealValueType(dst), c10::toRealValueType(src)) &&
@@ -289,7 +292,7 @@ void cast_by_parts(const at::Tensor& dst, const at::Tensor& src) {
   parts.select(-1, 1).zero_();
 }
 
-// Types that the card cannot cast between go over the CPU, and are counted.
+// Casts on the CPU if the card has not both types. Counts as a fallback.
 void cast_on_cpu(const at::Tensor& dst, const at::Tensor& src) {
   count_fallback("aten::_copy_from");
   at::Tensor host = packed_like(src, at::kCPU, src.scalar_type());
@@ -302,7 +305,7 @@ void copy_between_cards(const at::Tensor& dst, const at::Tensor& src) {
     cast_on_cpu(dst, src);
     return;
   }
-  // Only dense bytes travel: cast and packed before, spread after.
+  // Only dense bytes cross between cards: cast and pack before, spread after.
   at::Tensor from = src;
   if (src.scalar_type() != dst.scalar_type() ||
       !src.is_non_overlapping_and_dense()) {

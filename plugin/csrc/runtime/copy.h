@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Every copy that has a card at one end.
+// All copies with a card as source or destination.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -8,20 +8,20 @@
 
 namespace openreg {
 
-// dst = src with a cast and any strides; the shapes are the same or broadcast.
+// dst = src, with a cast, any strides, and src broadcast to dst's shape.
 void copy_tensor(const at::Tensor& dst, const at::Tensor& src, bool non_blocking);
 
-// Within one card, on its current stream; ordered, not waited for.
+// Copies within one card. Submits to the card's current stream and does not wait.
 void copy_device_bytes(
     void* to,
     const void* from,
     size_t bytes,
     c10::DeviceIndex index);
 
-// Between any two cards, or within one; in the order of current streams.
+// Copies between two cards or within one, in the order of their current streams.
 void copy_bytes(void* to, const void* from, size_t bytes);
 
-// Waits. bytes at most Staging::kPiece.
+// Copies to host memory and waits for the result. At most Staging::kPiece bytes.
 void read_device_bytes(
     void* to,
     const void* from,

@@ -17,7 +17,7 @@ namespace {
 
 constexpr size_t kHalf = size_t{1} << 20; // bytes
 
-// Anonymous memory, registered with each card that takes part.
+// Anonymous memory, registered with a card at the card's first copy.
 class Bounce {
  public:
   Bounce() {
@@ -52,7 +52,7 @@ class Bounce {
     return openreg_bo_address(bo);
   }
 
-  // What is on its way on the stream now may use the memory.
+  // Keeps the memory until the packets that are now in flight on the stream complete.
   void used_on(StreamState& stream) {
     uses_.push_back({&stream, stream.last_seq.load(std::memory_order_acquire)});
   }
@@ -76,7 +76,7 @@ class Bounce {
 struct Bounces {
   std::mutex mutex;
   std::unique_ptr<Bounce> idle;
-  // Left by copies that failed, while a stream may still get to their packets.
+  // Memory of failed copies. A stream may still run their packets.
   std::vector<std::unique_ptr<Bounce>> left;
 };
 
@@ -110,7 +110,7 @@ struct End {
   uint64_t bounce;
 };
 
-// One half is read while the other one is written.
+// The reader's card fills one half while the writer's card empties the other half.
 void copy_halves(const End& writer, const End& reader, size_t bytes) {
   uint64_t written[2] = {0, 0};
   int half = 0;
@@ -125,7 +125,7 @@ void copy_halves(const End& writer, const End& reader, size_t bytes) {
     written[half] = submit_bytes(
         writer.stream, writer.addr + at, writer.bounce + offset, n).seq;
   }
-  // The memory is the next caller's.
+  // Wait: the next caller reuses the memory.
   wait_seq(writer.stream, std::max(written[0], written[1]));
 }
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// From one card to another, through host memory that both have registered.
+// Copies from one card to another, through host memory that is registered with both.
 #pragma once
 
 #include "runtime/device.h"
 
 namespace openreg {
 
-// In the order of both cards' current streams. Returns when the destination
-// has been written.
+// Copies in the order of both cards' current streams. Returns when the destination is
+// written.
 void cross_copy_bytes(
     uint64_t to,
     c10::DeviceIndex to_device,

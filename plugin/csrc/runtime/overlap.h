@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Tensors whose elements share memory: expanded ones.
+// Expanded tensors: several elements share memory.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
 namespace openreg {
 
-// Each element of an expanded tensor once: dimensions that repeat get size 1.
+// Returns a view with each element of an expanded tensor once: dimensions with stride 0
+// get size 1.
 inline at::Tensor without_repeats(const at::Tensor& t) {
   at::DimVector sizes(t.sizes());
   for (int64_t i = 0; i < t.dim(); i++) {

@@ -29,7 +29,8 @@ Staging::Piece Staging::take(StreamState& stream, size_t bytes) {
   constexpr size_t kAlign = 64;
   bytes = (bytes + kAlign - 1) / kAlign * kAlign;
   TORCH_INTERNAL_ASSERT(bytes <= kPiece);
-  // An error kept the last one's user from saying how far it got.
+  // The last caller failed between take() and used(). Assume that all its packets use the
+  // piece.
   if (taken_)
     last_use_[half_] = stream.last_seq.load(std::memory_order_relaxed);
   taken_ = false;

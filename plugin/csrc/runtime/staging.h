@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Host memory that the card reaches, on the way of copies from and to
-// memory that it does not. One for each stream; staging_mutex guards it.
+// The staging buffer: host memory that the card accesses, for copies from and to memory
+// that the card cannot access. Each stream has one; staging_mutex guards it.
 #pragma once
 
 #include "runtime/stream.h"
@@ -17,12 +17,13 @@ class Staging {
     int half;
   };
 
-  // The stream's own; made at the first call.
+  // Returns the stream's staging buffer. Allocates it at the first call.
   static Staging& of(StreamState& stream);
 
-  // Waits until the card is done with what was there before.
+  // Returns a free piece. Waits until the card has finished the earlier copies through
+  // it.
   Piece take(StreamState& stream, size_t bytes);
-  // Packet seq is the last one that uses the piece.
+  // Call it after take(): packet seq is the last packet that uses the piece.
   void used(const Piece& piece, uint64_t seq) {
     last_use_[piece.half] = seq;
     taken_ = false;
@@ -34,9 +35,9 @@ class Staging {
   openreg_bo* bo_ = nullptr;
   char* host_ = nullptr;
   uint64_t addr_ = 0;
-  size_t at_ = 0; // in the current half
+  size_t at_ = 0; // offset in the current half
   int half_ = 0;
-  bool taken_ = false; // and not used()
+  bool taken_ = false; // take() was called, and used() was not yet
   uint64_t last_use_[2] = {0, 0};
 };
 

@@ -22,7 +22,7 @@ uint8_t bits_dtype(size_t bytes) {
   }
 }
 
-// The outermost dimension is the one with dst's largest stride.
+// Sorts the dimensions by dst's strides: the outermost dimension has the largest stride.
 void sort_dims(CopyShape& s) {
   const auto before = [&](size_t a, size_t b) {
     return std::abs(s.dst.strides[a]) >= std::abs(s.dst.strides[b]);
@@ -64,8 +64,8 @@ bool can_widen(const CopySide& side, int64_t n, int64_t bytes) {
          });
 }
 
-// A row costs as much as several elements: those of a short one are moved two, four or
-// eight at a time.
+// Copies short rows in elements of two, four or eight times the size: the card's cost of
+// a row is that of several elements.
 void widen(CopyShape& s) {
   constexpr int64_t kShort = 16;
   if (s.dst.dtype != s.src.dtype || s.sizes.size() < 2 || s.sizes.back() > kShort)
@@ -97,7 +97,7 @@ uint64_t submit_one(StreamState& stream, const CopyShape& s) {
   return submit_locked(stream, packet);
 }
 
-// The part [begin, begin + size) of the outermost dimension.
+// Returns the part [begin, begin + size) of the outermost dimension.
 CopyShape part(const CopyShape& s, int64_t begin, int64_t size) {
   CopyShape p = s;
   p.sizes[0] = size;
@@ -127,14 +127,14 @@ uint64_t submit_parts(StreamState& stream, const CopyShape& s, int64_t limit) {
   return seq;
 }
 
-// Many rows of two that are not aligned to be moved as one.
+// Whether the copy has many rows of two elements, which widen() could not combine.
 bool is_pairs(const CopyShape& s) {
   constexpr int64_t kMany = 1024;
   return s.sizes.size() > 1 && s.sizes.back() == 2 && s.dst.dtype == s.src.dtype &&
       c10::multiply_integers(s.sizes) >= 2 * kMany;
 }
 
-// All first elements of the rows, then all second ones.
+// Copies the first elements of all rows, then the second elements.
 uint64_t submit_columns(StreamState& stream, const CopyShape& s, int64_t limit) {
   CopyShape column = s;
   set_dims(column, s.sizes.size() - 1);

@@ -21,9 +21,9 @@ struct CopyShape {
   CopySide src;
 };
 
-// The tensor's side of a copy whose bytes begin at addr. A type that the card
-// does not have is moved as integers of its size; then both sides must be of
-// it, and 16-byte elements have one dimension more: see copy_shape().
+// Describes a copy between two tensors. A type that the card lacks is copied as integers
+// of its size. Both sides must then have this type, and elements of 16 bytes get one more
+// dimension of two 8-byte integers.
 CopyShape copy_shape(
     c10::IntArrayRef sizes,
     uint64_t dst_addr,
@@ -36,8 +36,8 @@ CopyShape copy_shape(
 // Whether the card can copy from one type to the other.
 bool card_copies(c10::ScalarType dst, c10::ScalarType src);
 
-// Submits what it takes and returns the last packet's number, or the stream's
-// last one if there is nothing to copy. The caller holds stream.mutex.
+// Submits the packets of the copy and returns the last packet's sequence number. Returns
+// the stream's last number if the copy is empty. The caller holds stream.mutex.
 uint64_t submit_copy_locked(StreamState& stream, CopyShape shape);
 
 } // namespace openreg
