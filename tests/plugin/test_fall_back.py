@@ -140,13 +140,13 @@ def test_error_mode(package):
 
 @pytest.mark.parametrize("name", ["torch_cluster_that_is_not_there", "", "Torchvision"])
 def test_a_namespace_that_does_not_exist(name):
-    with pytest.raises(ValueError, match=r"Import the package first.*There are: .*quantized"):
+    with pytest.raises(ValueError, match=r"Import the package first.*Known namespaces: .*quantized"):
         torch.openreg.fall_back(name)
 
 
 @pytest.mark.parametrize("name", ["aten", "prim", "prims", "c10d"])
 def test_namespaces_of_core_are_refused(name):
-    with pytest.raises(ValueError, match="by themselves"):
+    with pytest.raises(ValueError, match="without fall_back"):
         torch.openreg.fall_back(name)
 
 

@@ -129,7 +129,7 @@ def test_nonsense_in_the_environment(run_python):
         "print(torch.openreg.set_fallback('count'))\n"
     )
     out = run_python(code, TORCH_OPENREG_FALLBACK="eror")
-    assert "'eror'; it can be count, warn or error" in out
+    assert "'eror'. Valid values are count, warn and error" in out
     assert out.splitlines()[-1] == "warn"
 
 

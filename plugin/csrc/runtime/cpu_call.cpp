@@ -39,7 +39,7 @@ at::SparseCsrTensorImpl& compressed(const Tensor& t) {
   return *static_cast<at::SparseCsrTensorImpl*>(t.unsafeGetTensorImpl());
 }
 
-// The dense tensors that a sparse one is made of.
+// The dense member tensors of a sparse tensor; empty for a dense tensor.
 std::vector<Tensor> parts_of(const Tensor& t) {
   if (!is_sparse(t))
     return {};
@@ -49,11 +49,11 @@ std::vector<Tensor> parts_of(const Tensor& t) {
   return {c.compressed_indices(), c.plain_indices(), c.values()};
 }
 
-// Larger copies are not pinned, since the cache of pinned memory never shrinks.
+// Do not pin larger copies: the cache of pinned memory never shrinks.
 constexpr size_t kPinnedBytes = size_t{64} << 20;
 
-// Memory on the CPU with t's order of elements. Pinned, if there is some, so that
-// the card copies from and to it directly.
+// CPU memory with t's order of elements. Pinned if possible, so that the card copies
+// from and to the memory directly.
 Tensor host_memory(const Tensor& t) {
   const at::TensorOptions options = t.options().device(at::kCPU);
   if (t.nbytes() != 0 && t.nbytes() <= kPinnedBytes) {
@@ -65,8 +65,8 @@ Tensor host_memory(const Tensor& t) {
   return at::empty_like(t, options);
 }
 
-// The same with t's elements, if they are read; the card may still be copying them.
-// Elements that share memory do so there too.
+// Returns a CPU tensor for t, with t's elements if the operator reads them. The copy may
+// still be in flight on return. Elements that share memory in t share memory here too.
 Tensor host_of(const Tensor& t, bool read) {
   const Tensor once = without_repeats(t), host = host_memory(once);
   if (read)
@@ -80,7 +80,7 @@ Tensor move(const Tensor& t, c10::Device device) {
   std::vector<Tensor> parts = parts_of(t);
   if (parts.empty())
     return device.is_cpu() ? host_of(t, true) : t.to(device);
-  // Core's kernels for the CPU take the memory of indices for contiguous.
+  // Core's CPU kernels assume that the memory of indices is contiguous.
   for (Tensor& part : parts)
     part = part.to(device).contiguous();
   at::sparse_csr::CheckSparseTensorInvariants unchecked(false);
@@ -93,15 +93,15 @@ Tensor move(const Tensor& t, c10::Device device) {
       t.is_coalesced());
 }
 
-// An argument on the card, and what stands for it on the CPU.
+// An argument on the card, and its copy on the CPU.
 class Moved {
  public:
-  // read: the operator may read it, and not only write all of it.
+  // read: the operator may read the argument. If false, the operator only overwrites it.
   Moved(const Tensor& card, bool read)
       : card_(card),
         host_(read ? move(card, at::kCPU) : host_of(card, false)),
         given_(parts_of(host_)) {
-    // There are operators that leave out what no gradient will need.
+    // Some operators skip results that no gradient needs.
     host_.set_requires_grad(card.requires_grad());
   }
 
@@ -113,8 +113,8 @@ class Moved {
     return host_;
   }
 
-  // What the operator wrote. A part that it wrote in place is written in place
-  // here too: it may be seen through other tensors.
+  // Copies the operator's result to the card. A part of a sparse tensor that the operator
+  // wrote in place is written in place here too: other tensors may share its memory.
   void bring_back() const {
     if (given_.empty()) {
       if (host_.sizes() != card_.sizes()) {
@@ -123,8 +123,8 @@ class Moved {
           card_.unsafeGetTensorImpl()->set_sizes_and_strides(
               host_.sizes(), host_.strides());
       }
-      // Not by the dispatcher, which would resolve the conjugate and the negative
-      // bit by writing to a clone.
+      // Do not call the dispatcher: it would resolve the conjugate and the negative bit
+      // with a clone, and write to the clone.
       copy_tensor(without_repeats(card_), without_repeats(host_), true);
       return;
     }
@@ -163,7 +163,7 @@ class Moved {
   std::vector<Tensor> given_;
 };
 
-// One call: its arguments go to the CPU and its results come back.
+// One call of an operator.
 class Call {
  public:
   Call(const c10::OperatorHandle& op, torch::jit::Stack* stack)
@@ -199,8 +199,8 @@ class Call {
     return argument.alias_info() && argument.alias_info()->isWrite();
   }
 
-  // Whether the operator reads nothing of out=: the form without it, if core makes that
-  // of this one, gives it memory that nothing was written to.
+  // Whether the operator never reads out=. True if core derives the form without out=
+  // from this form: the derived form passes uninitialized memory as out=.
   bool reads_no_results() {
     if (!reads_no_results_) {
       const auto form = c10::Dispatcher::singleton().findSchema({op_.operator_name().name, ""});
@@ -208,7 +208,7 @@ class Call {
           form->hasKernelForDispatchKey(
               c10::DispatchKey::CompositeExplicitAutogradNonFunctional);
     }
-    // That says nothing of the kernels for sparse tensors.
+    // The rule holds only for kernels of dense tensors.
     return *reads_no_results_ && key_ == c10::DispatchKey::CPU;
   }
 
@@ -229,8 +229,8 @@ class Call {
     }
   }
 
-  // The device that the call names, or that of the first tensor on a card: a
-  // number of the CPU may come before it.
+  // The device that the call names, else the device of the first tensor on a card. The
+  // first tensor of all may be a number on the CPU.
   c10::Device find_device() {
     std::optional<c10::Device> named, found;
     const size_t arguments = op_.schema().arguments().size();
@@ -278,8 +278,8 @@ class Call {
     return moved_[i].host();
   }
 
-  // Core's kernels in place refuse operands that overlap. On the CPU each operand has
-  // memory of its own, so they would not notice.
+  // Core's in-place kernels refuse operands that overlap. Check the overlap here: on the
+  // CPU each operand has memory of its own.
   void refuse_overlap() const {
     const auto& arguments = op_.schema().arguments();
     if (written_.size() != 1 || !is_written(arguments[0]))
@@ -313,7 +313,7 @@ class Call {
   std::vector<Moved> moved_;
   std::vector<size_t> written_;
   std::optional<bool> reads_no_results_;
-  // Of each card's stream, before arguments were copied.
+  // The count of resets of each card's stream, taken before the copies of arguments.
   std::map<c10::DeviceIndex, uint64_t> resets_;
 };
 

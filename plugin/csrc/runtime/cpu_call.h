@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// One call of an operator on the CPU: its arguments go there, what it writes and
-// returns comes back to the card. Sparse tensors travel part by part.
+// Runs one call of an operator on the CPU: copies its arguments to the CPU, and copies
+// written arguments and results back to the card. Sparse tensors are copied part by part.
 #pragma once
 
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -8,7 +8,7 @@
 
 namespace openreg {
 
-// Counts nothing.
+// Does not count the call as a fallback: the caller counts.
 void call_on_cpu(const c10::OperatorHandle& op, torch::jit::Stack* stack);
 
 } // namespace openreg

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// torch.openreg.fall_back(), for operators of other packages that have one kernel for
-// all devices. The kernel looks at the device itself, and the dispatcher's fallback
-// never gets the call. Here each operator gets kernels for the card.
+// torch.openreg.fall_back() is for packages whose operators have one kernel for all
+// devices. Such a kernel checks the device itself, so the dispatcher never calls the
+// backend's fallback. fall_back() registers a kernel for the card for each operator.
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <torch/library.h>
 
@@ -27,7 +27,7 @@ Tensor moved(const Tensor& t, c10::Device to) {
   return t.defined() ? t.to(to) : t;
 }
 
-// A value with its tensors moved to a device; gradients flow through.
+// Moves the tensors of a value to a device; gradients flow through the copies.
 IValue moved(const IValue& value, c10::Device to) {
   if (value.isTensor())
     return moved(value.toTensor(), to);
@@ -81,7 +81,7 @@ bool is_written(const c10::Argument& argument) {
   return argument.alias_info() && argument.alias_info()->isWrite();
 }
 
-// Autograd sees copies to the CPU, the operator there, and copies back.
+// Autograd records the copies to the CPU, the operator on the CPU, and the copies back.
 void run_on_cpu(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const auto& arguments = op.schema().arguments();
   const auto& returns = op.schema().returns();
@@ -120,7 +120,7 @@ bool is_of_core(const std::string& name_space) {
       !is_of_core(name_space),
       "fall_back('",
       name_space,
-      "'): core's operators fall back to the CPU by themselves");
+      "'): core's operators fall back to the CPU without fall_back()");
   std::string names;
   for (const std::string& name : all)
     if (!is_of_core(name))
@@ -129,9 +129,9 @@ bool is_of_core(const std::string& name_space) {
       false,
       "fall_back('",
       name_space,
-      "'): no operator has this namespace. Import the package first, and give the "
-      "name that stands behind torch.ops. or before ::, which need not be the "
-      "package's. There are: ",
+      "'): no operator has this namespace. Import the package first. Pass the name "
+      "after torch.ops. or before ::, which can differ from the package's name. "
+      "Known namespaces: ",
       names);
 }
 
@@ -154,7 +154,7 @@ std::vector<std::string> fall_back(const std::string& name_space) {
   if (is_of_core(name_space) || !all.count(name_space))
     refuse(name_space, all);
 
-  // The kernels live as long as the process.
+  // The libraries are never freed: the kernels live as long as the process.
   using torch::Library, c10::DispatchKey;
   auto* below = new Library(
       Library::IMPL, name_space, DispatchKey::PrivateUse1, __FILE__, __LINE__);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// torch.openreg.fall_back(): all operators of a package's namespace on the CPU.
+// torch.openreg.fall_back(): runs all operators of a package's namespace on the CPU.
 #pragma once
 
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -12,15 +12,15 @@
 #pragma GCC visibility push(default) // csrc/python calls it
 namespace openreg {
 
-// cpu_fallback(), counted and checked, with another way to run the operator. By
-// then the generators on the stack are the CPU's.
+// Like cpu_fallback(), with its checks and its count, but run() runs the operator. The
+// generators on the stack are generators of the CPU when run() is called.
 void fall_back_by(
     const c10::OperatorHandle& op,
     torch::jit::Stack* stack,
     const std::function<void()>& run);
 
-// All operators of a namespace without a kernel for the card run on the CPU, with
-// gradients. Returns their names; throws if the namespace has no operators.
+// Makes all operators of a namespace that lack a kernel for the card run on the CPU, with
+// gradients. Returns their names. Throws if the namespace has no operators.
 std::vector<std::string> fall_back(const std::string& name_space);
 
 } // namespace openreg

@@ -39,7 +39,7 @@ FallbackMode mode_of_environment() {
   TORCH_WARN(
       "TORCH_OPENREG_FALLBACK is '",
       text,
-      "'; it can be count, warn or error. Taken as warn.");
+      "'. Valid values are count, warn and error. Using warn.");
   return FallbackMode::WARN;
 }
 
@@ -80,8 +80,8 @@ c10::DeviceIndex device_of(const torch::jit::Stack& stack, size_t arguments) {
   return found ? found->index() : current_device();
 }
 
-// What says where or how many may be the CPU's: indices, lengths, the targets of
-// ctc_loss. So may single numbers. All of them if they are only read.
+// Whether an argument may stay on the CPU while others are on the card: tensors that are
+// only read, and are single numbers, indices, lengths or the targets of ctc_loss.
 bool may_be_elsewhere(const at::Tensor& t, const c10::Argument& argument) {
   const c10::AliasInfo* alias = argument.alias_info();
   if (!t.is_cpu() || t.layout() != at::kStrided || (alias && alias->isWrite()))
@@ -93,8 +93,8 @@ bool may_be_elsewhere(const at::Tensor& t, const c10::Argument& argument) {
         name == "batch_sizes" || name == "targets"));
 }
 
-// Core's kernels for an accelerator begin with such a check; a copy of all to the
-// CPU would hide the mistake.
+// Core's kernels for accelerators begin with the same check. Check here too: a fallback
+// that copies all arguments to the CPU would hide the caller's mistake.
 void check_devices(
     const c10::OperatorHandle& op,
     const torch::jit::Stack& stack) {
@@ -116,10 +116,11 @@ void check_devices(
           ")");
 }
 
-// The card's generator decides what the CPU draws: an operator that takes a
-// generator is handed one seeded from it, for the others the CPU's default one
-// is lent that state, to one of them at a time. What other threads draw from
-// the default one meanwhile comes from the lent state.
+// Makes the random numbers of a fallback depend on the card's generator:
+//  - An operator with a generator argument gets a CPU generator seeded from the card's.
+//  - For other operators, the CPU's default generator temporarily gets that state. Only
+//    one operator at a time does this. Numbers that other threads draw from the default
+//    generator meanwhile come from the temporary state.
 class BorrowedRandomness {
  public:
   BorrowedRandomness(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
@@ -166,7 +167,7 @@ class BorrowedRandomness {
     return true;
   }
 
-  // An operator may call another one.
+  // The mutex is recursive: an operator may call another operator.
   static std::recursive_mutex& lending() {
     static auto* mutex = new std::recursive_mutex;
     return *mutex;
@@ -206,9 +207,9 @@ void count_fallback(const std::string& name) {
   TORCH_CHECK_NOT_IMPLEMENTED(
       now != FallbackMode::ERROR,
       name,
-      " has no kernel for openreg, and TORCH_OPENREG_FALLBACK=error forbids to "
-      "run it on the CPU. Move its inputs by .cpu(), or unset the variable "
-      "(torch.openreg.set_fallback('count')).");
+      " has no kernel for openreg, and TORCH_OPENREG_FALLBACK=error forbids running "
+      "it on the CPU. Move its inputs with .cpu(), unset the variable, or call "
+      "torch.openreg.set_fallback('count').");
   bool first;
   {
     std::lock_guard<std::mutex> lock(counts().mutex);
@@ -217,8 +218,8 @@ void count_fallback(const std::string& name) {
   if (now == FallbackMode::WARN && first)
     TORCH_WARN(
         name,
-        " has no kernel for openreg and runs on the CPU, with a copy there and "
-        "back. Said once; torch.openreg.fallbacks() counts.");
+        " has no kernel for openreg. It runs on the CPU, with copies to the CPU and "
+        "back. This warning appears once; torch.openreg.fallbacks() has the counts.");
 }
 
 std::vector<std::pair<std::string, uint64_t>> fallback_counts() {
@@ -245,7 +246,7 @@ void refuse_nested(const c10::OperatorHandle& op, torch::jit::Stack*) {
   TORCH_CHECK_NOT_IMPLEMENTED(
       false,
       op.operator_name().name,
-      ": openreg has no nested tensors of the strided layout. Make them with "
+      ": openreg has no nested tensors of the strided layout. Create them with "
       "layout=torch.jagged, or keep them on the CPU.");
 }
 
@@ -263,8 +264,8 @@ TORCH_LIBRARY_IMPL(_, PrivateUse1, m) {
   m.fallback(torch::CppFunction::makeFromBoxedFunction<&cpu_fallback>());
 }
 
-// What would make a nested tensor. Once there is one, autograd asks for its sizes
-// where an exception ends the process.
+// Refuse the operators that create a strided nested tensor. Once such a tensor exists,
+// autograd asks for its sizes in a place where an exception ends the process.
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   for (const char* name :
        {"_nested_tensor_from_tensor_list",
@@ -275,7 +276,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
     m.impl(name, torch::CppFunction::makeFromBoxedFunction<&refuse_nested>());
 }
 
-// Core has a kernel of its own for this, which wants one of three devices.
+// Core's own kernel for mode accepts three types of devices, and openreg is none of them.
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl(
       "mode.values",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Operators without a kernel for the card run on the CPU; never silently.
+// Operators without a kernel for the card run on the CPU. Every such call is counted.
 #pragma once
 
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -15,17 +15,17 @@ namespace openreg {
 
 enum class FallbackMode { COUNT, WARN, ERROR };
 
-// TORCH_OPENREG_FALLBACK=error|warn|count at the start of the process.
+// Initially TORCH_OPENREG_FALLBACK (error, warn or count), read at the first use.
 FallbackMode fallback_mode();
 void set_fallback_mode(FallbackMode mode);
 
-// Counts, and warns or throws as the mode says.
+// Counts a fallback, and warns or throws according to the mode.
 void count_fallback(const std::string& name);
 std::vector<std::pair<std::string, uint64_t>> fallback_counts();
 void reset_fallback_counts();
 
-// Runs the operator on the CPU, counted. Also for a kernel that finds that the
-// card cannot serve this call.
+// Runs the operator on the CPU and counts the fallback. A kernel also calls this function
+// if the card cannot do one particular call.
 void cpu_fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack);
 
 } // namespace openreg
