@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Streams for torch.openreg: those of other people's queues, and a packet that
-// takes its time.
+// Stream functions of torch.openreg: handles, external streams, and a packet that runs
+// for a given time.
 #include <algorithm>
 
 #include "runtime/allocator.h"
@@ -13,7 +13,7 @@ namespace py = pybind11;
 namespace openreg {
 namespace {
 
-// Points of a program's space that one packet takes at most.
+// The most points of the space of one packet.
 constexpr int64_t kSleepPoints = int64_t{1} << 34;
 
 int64_t device_handle(int64_t index) {
@@ -32,7 +32,7 @@ int64_t external(int64_t queue, int64_t index) {
       .id();
 }
 
-// Whether the handle is that of one of its streams. It may be any number.
+// Whether queue is the handle of one of the device's streams. queue may be any number.
 bool is_stream(int64_t given, int64_t queue) {
   const auto open = open_streams(to_index(given));
   return std::any_of(open.begin(), open.end(), [&](const StreamState* s) {
@@ -40,7 +40,7 @@ bool is_stream(int64_t given, int64_t queue) {
   });
 }
 
-// Adds up e as often as that.
+// Launches one packet that adds up e that many times.
 void launch_sleep(int64_t points, c10::DeviceIndex index) {
   static const OpId op = op_id("openreg::sleep");
   const c10::DataPtr word = allocate(sizeof(float), index);
@@ -64,7 +64,7 @@ void sleep(int64_t cycles, int64_t given) {
     launch_sleep(std::min(cycles, kSleepPoints), index);
 }
 
-// Whether there is work of this process on the device.
+// Whether the device has unfinished work of this process.
 bool busy(int64_t given) {
   const c10::DeviceIndex index = to_index(given);
   check_index(index);

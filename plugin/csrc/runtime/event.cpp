@@ -16,8 +16,8 @@ namespace {
 constexpr uint64_t kSlotBytes = 64 * 1024;
 constexpr int kTries = 64;
 
-// A word of host memory that the card writes the time to, free once the
-// packet that writes it last is done.
+// A word of host memory that the card writes the time to. The slot is free once the last
+// TIMESTAMP packet for the slot has completed.
 struct TimeSlot {
   uint64_t addr = 0;
   volatile uint64_t* word = nullptr;
@@ -46,8 +46,8 @@ class TimeSlots {
   }
 
  private:
-  // Puts one that is done in front. Those of a stream that stands still go behind
-  // the others, so that they do not make the list grow each time they come up.
+  // Moves a free slot to the front. Slots of a stuck stream go to the back, so that they
+  // do not make the list grow at every search.
   bool find() {
     for (int n = 0; n < kTries && !free_.empty(); n++) {
       if (free_.front().done())
@@ -88,7 +88,7 @@ TimeSlots& time_slots(c10::DeviceIndex index) {
 
 namespace {
 
-// What record() left on a stream.
+// The record of an event on a stream.
 struct Mark {
   StreamState* stream = nullptr;
   uint64_t seq = 0;
@@ -99,7 +99,7 @@ struct Mark {
 } // namespace
 
 struct Event {
-  std::mutex mutex; // taken last: threads share events without the GIL
+  std::mutex mutex; // lock it last; threads share events without the GIL
   Mark last;
 
   Mark mark() {
@@ -148,10 +148,9 @@ uint64_t time_of(const Mark& mark) {
   const uint64_t time = *mark.slot.word;
   TORCH_CHECK(
       time,
-      "the time of an event was not taken: what it was recorded behind on "
-      "stream ",
+      "the event has no time: torch.openreg.reset() dropped its packet on stream ",
       mark.stream->id,
-      " was given up by torch.openreg.reset(); record the event again");
+      "; record the event again");
   return time;
 }
 
@@ -173,7 +172,7 @@ void record_event(
       static_cast<int>(before->device),
       " and cannot be recorded on a stream of openreg:",
       static_cast<int>(s.device),
-      "; make one event for each device");
+      "; create one event for each device");
   Mark mark;
   mark.stream = &s;
   if (flag == c10::EventFlag::BACKEND_DEFAULT)
@@ -223,7 +222,8 @@ void block_event(Event* event, const c10::Stream& stream) {
     std::lock_guard<std::mutex> lock(s.mutex);
     submit_wait_locked(s, *mark.stream, mark.seq, mark.value);
   }
-  // Who catches this frees memory, and the wait is what makes that safe.
+  // Throw only after the WAIT is submitted: a caller that catches the error may free
+  // memory, and the WAIT makes that safe.
   check_reachable(*mark.stream, mark.seq);
 }
 
@@ -233,10 +233,10 @@ double elapsed_ms(Event* begin, Event* end) {
   const Mark to = end ? end->mark() : Mark{};
   TORCH_CHECK(
       from.slot.word && to.slot.word,
-      "both events must be made with enable_timing=True and be recorded");
+      "both events must be created with enable_timing=True and be recorded");
   TORCH_CHECK_VALUE(
       from.stream->device == to.stream->device,
-      "the events are of openreg:",
+      "the events belong to openreg:",
       static_cast<int>(from.stream->device),
       " and openreg:",
       static_cast<int>(to.stream->device),

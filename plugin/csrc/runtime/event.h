@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// An event is a SIGNAL packet's number and value, and, if it takes the time, a
-// word of host memory that a TIMESTAMP packet writes.
+// An event is the number and the value of a SIGNAL packet. An event with timing also has
+// a word of host memory that a TIMESTAMP packet writes.
 #pragma once
 
 #include <c10/core/Stream.h>
@@ -11,12 +11,13 @@ namespace openreg {
 struct Event;
 
 Event* new_event();
-// The event stays what it was if this throws.
+// If record_event() throws, the event keeps its earlier record.
 void record_event(Event* event, const c10::Stream& stream, c10::EventFlag flag);
 void destroy_event(Event* event) noexcept;
 bool query_event(Event* event);
 void synchronize_event(Event* event);
-// The stream's later work waits on the card; between cards the caller waits.
+// Makes the stream's later packets wait for the event on the card. If the event is on
+// another card, the caller waits instead.
 void block_event(Event* event, const c10::Stream& stream);
 // Milliseconds of the card's clock.
 double elapsed_ms(Event* begin, Event* end);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Signals in a wait. Long waits end every kWaitSliceNs, to let signal handlers of the
-// program run. Handlers may use the device, so they run where no mutex is held.
+// Signals during a wait. A long wait wakes up every kWaitSliceNs, so that the program's
+// signal handlers can run. No mutex is held while they run: a handler may use the device.
 #pragma once
 
 #include <cstdint>
@@ -11,13 +11,13 @@
 #pragma GCC visibility push(default) // csrc/python calls it
 namespace openreg {
 
-// Runs handlers of signals that have come, and throws if one raises. The bindings of a
-// language set it; without one no wait is interrupted.
+// Runs the handlers of pending signals, and throws if one raises. The bindings of a
+// language set the check. Without a check, signals do not end a wait.
 using SignalCheck = void (*)();
 void set_signal_check(SignalCheck check);
 void check_signals();
 
-// Thrown out of a restartable() in place of a wait that lasts: no mutex is held then.
+// Thrown out of a restartable() instead of a long wait, so that all mutexes are released.
 struct LongWait {
   StreamState& stream;
   uint64_t seq;
@@ -37,8 +37,9 @@ class Restartable {
   bool before_;
 };
 
-// f waits with mutexes held, and may be called twice: if it waits for long, the wait is
-// had without them, and then f goes to its end. The caller holds none.
+// Calls f, which may wait with mutexes held. If the wait is long, f is aborted, the wait
+// continues without mutexes, and f runs a second time from its start. The caller holds no
+// mutex.
 template <class F>
 auto restartable(F f) {
   try {

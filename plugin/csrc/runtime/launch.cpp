@@ -14,10 +14,10 @@ namespace {
 
 constexpr OpId kMaxOps = 4096;
 
-// Names are only added, so readers need no lock.
+// Entries are never changed or removed, so readers need no lock.
 struct Ops {
   std::mutex adding;
-  std::atomic<OpId> used{1}; // 0 is what no operator launched
+  std::atomic<OpId> used{1}; // 0 is for packets of no operator
   std::array<const char*, kMaxOps> names{};
   std::array<std::atomic<uint64_t>, kMaxOps> counts{};
 };
@@ -102,7 +102,7 @@ uint64_t submit_locked(StreamState& stream, Packet& packet, bool give_up) {
 }
 
 uint64_t submit(StreamState& stream, Packet& packet) {
-  // As restartable(), at no cost.
+  // Does the same as restartable(), but without its thread-local flag.
   try {
     std::lock_guard<std::mutex> lock(stream.mutex);
     return submit_locked(stream, packet, /*give_up=*/true);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// How an operator reaches the card: build a Packet, launch() it.
+// How an operator reaches the card: build a Packet, then launch() it.
 //
 //   static const OpId kOp = op_id("aten::add.Tensor");
 //   Packet p(OPENREG_OP_VECTOR, kOp);
@@ -11,8 +11,8 @@
 //   ...
 //   launch(p, device_index);
 //
-// The parts come in the order of the packet's layout in openreg_isa.h: space,
-// operands, immediates, instructions. Nothing here allocates.
+// Add the parts in the order of the packet's layout in openreg_isa.h: space, operands,
+// immediates, instructions. A Packet allocates no memory.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -28,13 +28,13 @@
 #pragma GCC visibility push(default) // csrc/python calls it
 namespace openreg {
 
-// Names an operator in statistics and in fault messages; it is the packet's
-// cookie. The name must live as long as the process. Slow: keep the result in
+// The id names an operator in statistics and in fault messages; it is the packet's
+// cookie. The name must live as long as the process. op_id() is slow: keep the result in
 // a static.
 using OpId = uint32_t;
 OpId op_id(const char* name);
 
-// enum openreg_dtype, or 0 for a type the card does not have.
+// Returns an enum openreg_dtype, or 0 for a type that the ISA lacks.
 inline uint8_t card_dtype(c10::ScalarType type) {
   switch (type) {
     case c10::ScalarType::Float:
@@ -70,7 +70,8 @@ class Packet {
     used_ = sizeof(header_) + sizeof(op_);
   }
 
-  // Meaning by opcode: axis and flags of SOFTMAX, dims mask of a reduction...
+  // The meaning depends on the opcode: axis and flags of SOFTMAX, dims mask of a
+  // reduction...
   void arg(int index, uint8_t value) {
     op_.arg[index] = value;
   }
@@ -81,14 +82,14 @@ class Packet {
     put(sizes.data(), sizes.size() * sizeof(int64_t));
   }
 
-  // Returns the operand's index. strides: ndim of them, in elements.
+  // Returns the operand's index. strides has ndim entries, in elements.
   uint8_t operand(const void* addr, uint8_t dtype, const int64_t* strides) {
     int64_t* dst = operand(addr, dtype);
     std::memcpy(dst, strides, op_.ndim * sizeof(int64_t));
     return static_cast<uint8_t>(op_.nops - 1);
   }
 
-  // The same, for the caller to write the ndim strides.
+  // Returns the operand's ndim strides, which the caller fills in.
   int64_t* operand(const void* addr, uint8_t dtype) {
     const openreg_operand head = {
         reinterpret_cast<uint64_t>(addr), dtype, {0, 0, 0, 0, 0, 0, 0}};
@@ -120,7 +121,7 @@ class Packet {
     op_.ninstr++;
   }
 
-  // Writes the header; the packet is whole after it. Returns its slots.
+  // Writes the header and so completes the packet. Returns the number of its slots.
   unsigned finish() {
     header_.slots = static_cast<uint8_t>(
         (used_ + OPENREG_SLOT_SIZE - 1) / OPENREG_SLOT_SIZE);
@@ -165,14 +166,14 @@ class Packet {
       uint8_t data_[OPENREG_PACKET_SLOTS_MAX * OPENREG_SLOT_SIZE];
 };
 
-// An operator that needs several packets passes FURTHER from the second on, so
-// that it counts as one.
+// An operator with several packets passes FURTHER from the second packet on, so that
+// the statistics count one operator.
 enum class Part { FIRST, FURTHER };
 
-// Puts the packet on the calling thread's current stream of the device and
-// returns: no system call unless the ring is full or the card is asleep. If
-// the stream's queue has faulted before, throws the c10::Error that tells
-// which packet, operand and address did it.
+// Submits the packet to the calling thread's current stream of the device and does not
+// wait for it. Makes no system call unless the ring is full or the card is asleep. If the
+// stream's queue has faulted, throws a c10::Error with the packet, operand and address of
+// the fault.
 void launch(Packet& packet, c10::DeviceIndex device, Part part = Part::FIRST);
 
 } // namespace openreg

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a reset of a faulted queue drops counts as completed. That is true of
-// what the packets would have done, but not of their order: memory is reused
-// because a WAIT stands before it, and other streams stand at a WAIT for a
-// SIGNAL. So both are put there again, as they followed each other: where there
-// was no circle there is none.
+// A reset of a faulted queue drops its packets, and they count as completed. The dropped
+// work is not needed, but the order between streams still is:
+//  - The allocator reuses memory because a dropped WAIT came before the reuse.
+//  - Other streams wait for a dropped SIGNAL.
+// So the reset submits the dropped WAITs and SIGNALs again in their old order. The old
+// order had no cycle, so the new one has none.
 #include "runtime/stream.h"
 #include "runtime/submit.h"
 
@@ -15,8 +16,9 @@ bool faulted(const StreamState& s) {
   return openreg_queue_fault(s.queue, &fault) == 1;
 }
 
-// The order stays, the work is gone. The clock never goes back: what it shows
-// was stored before the first of the WAITs. The ring had room for more.
+// Submits the dropped WAITs again, and the SIGNALs between them. The stream's clock never
+// goes back: the clock's present value was stored before the first dropped WAIT. The ring
+// has room: it held more packets before the reset.
 void keep_order_locked(
     StreamState& s,
     const std::vector<PendingWait>& dropped) {
@@ -39,7 +41,7 @@ void keep_order_locked(
 
 void reset_locked(StreamState& s) {
   const auto dropped = waits_behind(s, openreg_queue_completed(s.queue));
-  s.resets++; // before anything counts as done
+  s.resets++; // first: after the reset, the dropped packets count as completed
   const int error = openreg_queue_reset(s.queue);
   if (error)
     fail_stream(s, error);
@@ -52,7 +54,7 @@ void reset_device(c10::DeviceIndex index) {
   device(index);
   for (StreamState* s : open_streams(index)) {
     if (!faulted(*s))
-      continue; // its mutex may be held for long
+      continue; // do not lock: another thread may hold the mutex for long
     std::lock_guard<std::mutex> lock(s->mutex);
     if (faulted(*s))
       reset_locked(*s);

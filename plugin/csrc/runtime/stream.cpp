@@ -34,10 +34,10 @@ int create_queue(Device& dev, int priority, openreg_queue** queue) {
   openreg_queue_attr attr = OPENREG_QUEUE_ATTR_DEFAULT;
   attr.slots = std::min(kRingSlots, dev.info.max_ring_slots);
   attr.priority = priority;
-  attr.full_timeout_ns = kWaitSliceNs; // begin_locked() goes on waiting
+  attr.full_timeout_ns = kWaitSliceNs; // begin_locked() waits again after each slice
   int error = openreg_queue_create(dev.handle, &attr, queue);
   if (error == -EACCES && priority > 0) {
-    // High priority is a privilege; a stream without it is still correct.
+    // High priority is a privilege. A stream with normal priority is still correct.
     attr.priority = 0;
     error = openreg_queue_create(dev.handle, &attr, queue);
   }
@@ -69,15 +69,15 @@ StreamState* create_stream(c10::DeviceIndex index, c10::StreamId id) {
       id < kOwnStreams,
       "openreg has no external stream ",
       id,
-      "; torch.openreg.ExternalStream() makes one of a queue");
+      "; torch.openreg.ExternalStream() creates one from a queue");
   StreamState* state = new_state(s, dev, id);
   const int error = create_queue(dev, id > kPoolPerPriority, &state->queue);
   if (error) {
     delete state;
-    // A card short of queues lets pool streams share the default one.
+    // The card has no free queue: the pool stream shares the default stream's queue.
     StreamState* shared = s.states[0].load();
     if (error != -ENOSPC || !shared)
-      fail("openreg:" + std::to_string(index) + " gives no queue", error);
+      fail("openreg:" + std::to_string(index) + " cannot create a queue", error);
     state = shared;
   }
   s.states[id].store(state, std::memory_order_release);
@@ -91,7 +91,7 @@ StreamState& state_of(c10::DeviceIndex index, c10::StreamId id) {
       id >= 0 && id < kStreams,
       "openreg has no stream ",
       id,
-      "; make one by torch.openreg.Stream()");
+      "; create one with torch.openreg.Stream()");
   StreamState* state =
       streams(index).states[id].load(std::memory_order_acquire);
   return *(C10_LIKELY(state != nullptr) ? state : create_stream(index, id));
@@ -132,7 +132,7 @@ c10::Stream default_stream(c10::DeviceIndex index) {
 
 c10::Stream pool_stream(c10::DeviceIndex index, int priority) {
   const bool high = priority < 0;
-  state_of(index, 0); // the one to share must be there first
+  state_of(index, 0); // create the default stream first: the new stream may share it
   const unsigned n = streams(index).next[high].fetch_add(1);
   const c10::StreamId id =
       1 + high * kPoolPerPriority + static_cast<int>(n % kPoolPerPriority);
@@ -145,8 +145,8 @@ c10::Stream external_stream(c10::DeviceIndex index, openreg_queue* queue) {
   Device& dev = device(index);
   TORCH_CHECK_VALUE(
       queue && openreg_queue_device(queue) == dev.handle,
-      "an external stream is a queue that was made with the handle of the same "
-      "device: torch.openreg.device_handle()");
+      "an external stream needs a queue that was created with the same device's "
+      "handle: torch.openreg.device_handle()");
   state_of(index, 0);
   Streams& s = streams(index);
   std::lock_guard<std::mutex> lock(s.creating);
@@ -166,7 +166,7 @@ c10::Stream external_stream(c10::DeviceIndex index, openreg_queue* queue) {
       static_cast<int>(index),
       " has ",
       kExternalStreams,
-      " external streams, and no room for more; use their queues again");
+      " external streams, which is the limit; reuse their queues");
 }
 
 c10::Stream exchange_stream(const c10::Stream& stream) {
@@ -187,15 +187,16 @@ std::vector<StreamState*> open_streams(c10::DeviceIndex index) {
 
 namespace {
 
-// A reset of the card ends contexts for good, and their memory with them.
+// The advice for an error message. A reset of the card ends all contexts and frees their
+// memory, so torch.openreg.reset() cannot help after it.
 const char* way_out(const openreg_fault_summary& fault) {
   if (fault.code == OPENREG_FAULT_HANG)
-    return "torch.openreg.reset() makes the stream usable again if it was "
-           "stopped alone. If that raises this error, too, the card was reset: "
-           "what this process had on it is lost, start the process again.";
-  return "What was launched on this stream after it did not run; other streams "
-         "go on. torch.openreg.reset() gives that work up and makes the stream "
-         "usable again.";
+    return "If only this stream was stopped, torch.openreg.reset() makes it usable "
+           "again. If reset() raises this error too, the card was reset: this "
+           "process has lost its data on the card and must be restarted.";
+  return "Later packets on this stream did not run; other streams continue. "
+         "torch.openreg.reset() drops those packets and makes the stream usable "
+         "again.";
 }
 
 } // namespace

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Below launch(): for runtime code that holds a stream's mutex, or that needs
-// a packet's number.
+// The level below launch(): for runtime code that holds a stream's mutex or needs a
+// packet's sequence number.
 #pragma once
 
 #include <cstdint>
@@ -14,15 +14,15 @@
 #pragma GCC visibility push(default) // csrc/python calls it
 namespace openreg {
 
-// Puts the packet on the stream and returns its sequence number. The caller
-// holds stream.mutex.
+// Submits the packet to the stream and returns its sequence number. The caller holds
+// stream.mutex.
 uint64_t submit_locked(
     StreamState& stream,
     Packet& packet,
     bool give_up = false);
-// Room for a packet of that many slots, and its number. Waits while the ring
-// is full: what is in it may wait for another stream's long work. give_up: throws
-// LongWait instead of a second slice.
+// Returns ring slots for one packet, and its sequence number in seq. Waits while the ring
+// is full: its packets may wait for another stream's long work. If give_up is set, throws
+// LongWait after the first slice of the wait.
 void* begin_locked(
     StreamState& stream,
     unsigned slots,
@@ -30,15 +30,15 @@ void* begin_locked(
     bool give_up = false);
 uint64_t submit(StreamState& stream, Packet& packet);
 
-// Stores a value of the stream's clock.
+// A SIGNAL packet that sets the stream's clock to a value.
 Packet signal_packet(OpId op, const StreamState& stream, uint64_t value);
-// Holds a stream back until the other one's clock has got there.
+// A WAIT packet that stops a stream until the other stream's clock has reached the value.
 Packet wait_packet(OpId op, const PendingWait& wait);
 
 void count_op(OpId op);
 const char* op_name(OpId op);
 
-// Operators that ran on the card since the last reset, by name.
+// The operators that ran on the card since reset_op_counts(), by name.
 std::vector<std::pair<std::string, uint64_t>> op_counts();
 void reset_op_counts();
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Waiting for packets that may never run: their own stream has faulted, or
-// stands at a WAIT for one that has. The faults of streams that a packet does
-// not depend on are none of its business.
+// Waits for packets that may never run, because their own stream has faulted, or because
+// it waits for a stream that has faulted. A wait ignores the faults of streams that the
+// packet does not depend on.
 #include <c10/util/Exception.h>
 
 #include <cstring>
@@ -33,7 +33,7 @@ std::vector<PendingWait> waits_until(StreamState& s, uint64_t seq) {
   return found;
 }
 
-// How far each stream has been looked at already.
+// The last packet of each stream that a search has visited.
 using Seen = std::map<const StreamState*, uint64_t>;
 
 bool look(StreamState& s, uint64_t seq, Seen& seen) {
@@ -44,8 +44,8 @@ bool look(StreamState& s, uint64_t seq, Seen& seen) {
   return true;
 }
 
-// The stream whose fault keeps s from reaching packet seq, or null. Latest
-// first, so that few are looked at twice.
+// Returns the stream whose fault keeps s from reaching packet seq, or null. Visits the
+// latest WAIT first, so that the search visits few packets twice.
 StreamState* blocker(StreamState& s, uint64_t seq, Seen& seen) {
   if (!s.done(seq) && faulted(s) && !s.done(seq))
     return &s;
@@ -69,11 +69,12 @@ void forget_waits(StreamState& s, uint64_t seq) {
     s.waits.pop_front();
 }
 
-// A packet has completed once those that it waited for have. The card's word
-// for it is early: it stores a SIGNAL before it moves its queue's counter, so
-// who waited for it is ahead of that for an instant, and a reset counts packets
-// that stood behind a WAIT. Here is what was waited for and is not there,
-// although packet seq of s is.
+// Returns a WAIT of s, or of a stream that s waits for, whose SIGNAL has not completed
+// yet although packet seq of s counts as completed. A packet is complete only when the
+// packets that it waits for are. The card's counter can be ahead of that in two cases:
+//  - The card stores a SIGNAL's value before it moves the counter of the SIGNAL's queue.
+//    The waiting queue can complete in between.
+//  - A reset counts dropped packets as completed, even behind a WAIT.
 std::optional<PendingWait> lagging(StreamState& s, uint64_t seq, Seen& seen) {
   const auto waits = waits_until(s, seq);
   if (waits.empty() || !look(s, seq, seen))
@@ -93,9 +94,9 @@ std::optional<PendingWait> lagging(StreamState& s, uint64_t seq) {
   return lagging(s, seq, seen);
 }
 
-// A fault that is gone when it is looked at was taken away by a reset, after
-// which the packets are done. Once, that is no error. Calls long_wait(s, seq) after
-// each slice.
+// Waits for packet seq of s. Calls long_wait(s, seq) after each slice. One error without
+// a fault is ignored: a reset in another thread has just cleared the fault, and the
+// packets count as completed after it.
 template <class F>
 void wait_own(StreamState& s, uint64_t seq, F long_wait) {
   bool again = false;
@@ -118,7 +119,7 @@ void wait_all(StreamState& s, uint64_t seq, F long_wait) {
     wait_own(*wait->on, wait->signal_seq, long_wait);
 }
 
-// Whether the packets can touch nothing any more, whatever they wait for.
+// Waits like settle(), but only for the packets of s itself.
 bool settle_own(StreamState& s, uint64_t seq) {
   bool again = false;
   while (!s.done(seq)) {
@@ -167,8 +168,8 @@ Packet wait_packet(OpId op, const PendingWait& wait) {
   return packet;
 }
 
-// Listed before anybody can see it, and also if its queue has faulted: what is
-// freed now will be used by what is launched after a reset.
+// List the WAIT before the packet becomes visible to the card. List it also if the queue
+// has faulted: packets that are launched after a reset may use memory that is freed now.
 void submit_wait_locked(
     StreamState& s,
     StreamState& on,
@@ -177,7 +178,7 @@ void submit_wait_locked(
   static const OpId op = op_id("openreg::event_wait");
   PendingWait wait{0, &on, signal_seq, signal_value, s.signal_value};
   Packet packet = wait_packet(op, wait);
-  lagging(s, openreg_queue_completed(s.queue)); // forgets those that are over
+  lagging(s, openreg_queue_completed(s.queue)); // removes the WAITs that have completed
   const unsigned slots = packet.finish();
   void* slot = begin_locked(s, slots, &wait.seq);
   list_wait(s, wait);
@@ -226,9 +227,9 @@ void wait_read(StreamState& s, const Sent& read) {
   wait_seq(s, read.seq);
   TORCH_CHECK(
       s.resets == read.resets,
-      "what was to be read from openreg:",
+      "torch.openreg.reset() in another thread has dropped a read from openreg:",
       static_cast<int>(s.device),
-      " was given up by torch.openreg.reset() in another thread; read it again");
+      "; read again");
 }
 
 bool reached(StreamState& s, uint64_t seq) {
