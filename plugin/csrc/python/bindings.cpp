@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// torch_openreg._C: what the Python package needs beyond torch.accelerator.
+// torch_openreg._C: functions of the Python package that torch.accelerator lacks.
 #include <torch/csrc/Event.h>
 #include <torch/csrc/Generator.h>
 #include <torch/csrc/utils/pybind.h>
@@ -30,7 +30,7 @@ py::dict properties(int64_t given) {
   const c10::DeviceIndex index = to_index(given);
   check_index(index);
   const openreg_device_info& info = [&]() -> const openreg_device_info& {
-    py::gil_scoped_release unlocked; // opens the card
+    py::gil_scoped_release unlocked; // device() may open the card, which takes long
     return device(index).info;
   }();
   py::dict d;
@@ -59,7 +59,7 @@ py::dict properties(int64_t given) {
   return d;
 }
 
-// A stream's mutex may be held for long; nobody waits for it with the GIL.
+// Release the GIL before locking: another thread may hold a stream's mutex for long.
 openreg_queue_stats sum_of_stats(c10::DeviceIndex index) {
   openreg_queue_stats sum{};
   if (!device_opened(index))
@@ -103,7 +103,7 @@ py::dict queue_stats(int64_t given) {
   return d;
 }
 
-// For tests: the bytes of one packet, as they are. Returns its number.
+// For tests: submits the bytes of one packet unchanged. Returns its sequence number.
 uint64_t launch_raw(const py::bytes& bytes, int64_t given) {
   const auto packet = static_cast<std::string_view>(bytes);
   const size_t slots =
@@ -128,7 +128,7 @@ uint64_t launch_raw(const py::bytes& bytes, int64_t given) {
   return seq;
 }
 
-// Event.elapsed_time() of core takes no subclass of torch.Event.
+// Replaces core's Event.elapsed_time(), which refuses subclasses of torch.Event.
 double elapsed_time(const py::object& begin, const py::object& end) {
   TORCH_CHECK_TYPE(
       THPEvent_Check(begin.ptr()) && THPEvent_Check(end.ptr()),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The parts of torch_openreg._C, by what they are about.
+// The parts of torch_openreg._C.
 #pragma once
 
 #include <torch/csrc/utils/pybind.h>
@@ -12,7 +12,7 @@ namespace openreg {
 
 using Unlocked = pybind11::call_guard<pybind11::gil_scoped_release>;
 
-// Throws if it cannot be an index; -1 may mean the current one.
+// Throws if the number cannot be a device index. -1 is valid: the current device.
 c10::DeviceIndex to_index(int64_t index);
 
 void bind_gil();

@@ -10,8 +10,8 @@ namespace py = pybind11;
 namespace openreg {
 namespace {
 
-// Python runs signal handlers in the main thread. Other threads do not wait for the GIL
-// here: the thread that holds it may wait for them.
+// Runs Python's pending signal handlers. Python runs them only in the main thread. Other
+// threads return at once and do not take the GIL: its holder may be waiting for them.
 void run_signal_handlers() {
   if (gettid() != getpid() || !Py_IsInitialized())
     return;

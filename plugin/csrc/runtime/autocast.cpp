@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// torch.autocast("openreg"): the lists that core keeps for every accelerator, and
-// what torchvision has for other accelerators alone.
+// torch.autocast("openreg"): core's lists for every accelerator, and the operators that
+// torchvision registers only for other accelerators.
 #include <ATen/autocast_mode.h>
 #include <torch/library.h>
 
@@ -8,7 +8,7 @@
 
 namespace openreg {
 
-// The lists of core name these without their namespace.
+// Core's lists use these names without their namespace.
 using at::IntArrayRef;
 using at::Scalar;
 using at::ScalarType;
@@ -48,8 +48,7 @@ TORCH_LIBRARY_IMPL(aten, AutocastPrivateUse1, m) {
 #undef OPENREG_PROMOTE
 }
 
-// torchvision's operators compute in float32, with results of the first tensor's
-// type.
+// Runs an operator of torchvision in float32. The results get the first tensor's type.
 void in_float(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   c10::impl::ExcludeDispatchKeyGuard no_autocast(
       c10::DispatchKey::AutocastPrivateUse1);
@@ -71,7 +70,7 @@ void in_float(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   }
 }
 
-// These wait for torchvision to define its operators.
+// The kernels become active when torchvision defines its operators.
 TORCH_LIBRARY_IMPL(torchvision, AutocastPrivateUse1, m) {
   for (const char* name :
        {"nms",

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// No backend of torch.distributed runs collectives on the card yet. Core's error gets
-// a sentence that names the alternative.
+// No backend of torch.distributed runs collectives on the card yet. The wrapper here adds
+// the alternative to core's error.
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <torch/library.h>
 
@@ -25,7 +25,7 @@ void add_the_way_out(
   }
 }
 
-// A torch that is built without torch.distributed has no such operators.
+// A torch built without torch.distributed has no c10d operators: the loop finds nothing.
 const bool registered = [] {
   auto* library = new torch::Library(
       torch::Library::IMPL,

@@ -21,11 +21,11 @@ struct Table {
   std::mutex opening;
   std::atomic<int> count{0};
   std::atomic<bool> initialized{false};
-  std::atomic<bool> usable{false}; // the first card could be opened once
+  std::atomic<bool> usable{false}; // check_available() has opened the first card once
   std::atomic<bool> forked{false};
 };
 
-// Never destroyed: tensors may outlive every static.
+// Never destroy the table: tensors may outlive every static.
 Table& table() {
   static Table* table = new Table;
   return *table;
@@ -37,7 +37,7 @@ void after_fork_in_child() {
   table().forked = true;
 }
 
-// From here on a forked child is refused.
+// Marks the process as a user of cards: a child forked from now on is refused.
 void initialize() {
   auto& initialized = table().initialized;
   if (C10_UNLIKELY(!initialized.load(std::memory_order_relaxed)) &&
@@ -70,8 +70,7 @@ Device& open_device(c10::DeviceIndex index) {
 } // namespace
 
 c10::DeviceIndex device_count() noexcept {
-  // Found cards are remembered; none is looked for again, since the driver
-  // may be loaded later.
+  // Remember the count unless it is 0. Ask again after 0: the driver may load later.
   auto& count = table().count;
   int n = count.load(std::memory_order_relaxed);
   if (C10_UNLIKELY(n == 0)) {
@@ -187,7 +186,7 @@ void check_fork() {
 }
 
 void fail(const std::string& what, int error) {
-  check_fork(); // what the library says of it is for who uses it from C
+  check_fork(); // its text fits Python; the library's text fits programs in C
   const char* more = openreg_last_error();
   TORCH_CHECK(
       false,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The cards of this process. Nothing is opened before it is needed.
+// The cards of this process. Each card is opened at its first use.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -20,50 +20,51 @@ struct Device {
   c10::DeviceIndex index;
 };
 
-// Cards there are; 0 when there is none. Never throws, opens nothing.
+// The number of cards, or 0. Never throws and opens no card.
 c10::DeviceIndex device_count() noexcept;
 // Whether the first card can be opened.
 bool is_available() noexcept;
-// Throws with the reason and the way out unless the first card can be opened.
+// Throws if the first card cannot be opened; the error gives the reason and the remedy.
 void check_available();
-// The same, and the process counts as one that uses cards, as after set_device()
-// and when a card has been opened: a child that it forks cannot use them.
+// Like check_available(), and marks the process as a user of cards. set_device() and
+// opening a card mark it too. A child forked after that cannot use cards.
 void init();
 bool is_initialized() noexcept;
 // Throws unless 0 <= index < device_count(). Cheap.
 void check_index(int64_t index);
-// That of a device, or the current one if it has none. Core makes a negative one
-// of a number that 8 bits do not hold.
+// The index of a device, or the current index if the device has none. Throws for other
+// negative indices: core makes them from numbers that do not fit in 8 bits.
 c10::DeviceIndex index_of(c10::Device device);
 
-// Opened at the first call. Throws if it cannot be, and in a forked child.
+// Opens the card at the first call. Throws if that fails, and in a forked child.
 Device& device(c10::DeviceIndex index);
 // Whether device(index) has been called.
 bool device_opened(c10::DeviceIndex index) noexcept;
 
-// A device address says itself which card it is of.
+// Returns the device of an address: the address contains the number of its card.
 c10::DeviceIndex device_of_pointer(const void* ptr);
 
 // Of the calling thread.
 c10::DeviceIndex current_device() noexcept;
 void set_device(c10::DeviceIndex index);
-// Without a check, for destructors. Returns the one before.
+// Sets the device without a check, for destructors. Returns the previous device.
 c10::DeviceIndex swap_device(c10::DeviceIndex index) noexcept;
 
-// True in a child forked after that: nothing works there.
+// True in a child that was forked after the parent used cards. No call works there.
 bool in_bad_fork() noexcept;
-// Throws there, before a mutex that a thread of the parent may have held.
+// Throws in such a child. Call it before locking: a thread of the parent may have held
+// the mutex at the fork.
 void check_fork();
 
-// Throws for a call of libopenreg that has just failed: what, and what the
-// library says to it.
+// Throws after a failed call of libopenreg. The error text is what, then the library's
+// own message.
 [[noreturn]] void fail(const std::string& what, int error);
 
 inline c10::Device torch_device(c10::DeviceIndex index) {
   return c10::Device(kDeviceType, index);
 }
 
-// The current device is another one while it lives.
+// Makes a device the current one during the scope.
 class DeviceScope {
  public:
   explicit DeviceScope(c10::DeviceIndex index) : before_(swap_device(index)) {}

@@ -13,7 +13,7 @@
 namespace openreg {
 namespace {
 
-// Generators may share it: see graphsafe_get_state().
+// Several generators may share one state: see graphsafe_get_state().
 struct SharedState final : c10::intrusive_ptr_target {
   explicit SharedState(PhiloxState now) : now(now) {}
   std::mutex mutex;
@@ -55,7 +55,7 @@ class GeneratorImpl final : public c10::GeneratorImpl {
         from.numel() == sizeof(state),
         "the state of an openreg generator has ",
         sizeof(state),
-        " bytes, this one has ",
+        " bytes, but the given state has ",
         from.numel());
     std::memcpy(&state, from.data(), sizeof(state));
     check_offset(state.offset);
@@ -64,14 +64,14 @@ class GeneratorImpl final : public c10::GeneratorImpl {
 
   c10::intrusive_ptr<c10::TensorImpl> get_state() const override {
     const PhiloxState state = get();
-    // Not by the dispatcher: a mode that fakes tensors would fake this one.
+    // Do not call the dispatcher: FakeTensorMode would make this tensor a fake one.
     at::Tensor bytes = at::detail::empty_cpu(
         {sizeof(state)}, at::kByte, std::nullopt, std::nullopt, std::nullopt, std::nullopt);
     std::memcpy(bytes.mutable_data_ptr(), &state, sizeof(state));
     return bytes.getIntrusivePtr();
   }
 
-  // No copy: what one of the two draws, the other does not draw again.
+  // The new generator shares the state: the two generators never draw the same numbers.
   c10::intrusive_ptr<c10::GeneratorImpl> graphsafe_get_state() const override {
     return c10::make_intrusive<GeneratorImpl>(device().index(), state_);
   }
@@ -80,9 +80,9 @@ class GeneratorImpl final : public c10::GeneratorImpl {
     const auto* other = dynamic_cast<const GeneratorImpl*>(from.get());
     TORCH_CHECK(
         other,
-        "an openreg generator takes the state of another one, not that of a generator of ",
+        "an openreg generator takes the state of another openreg generator, not of one of ",
         from->device().type(),
-        ". Get it by graphsafe_get_state() or clone_state().");
+        ". Get the state with graphsafe_get_state() or clone_state().");
     state_ = other->state_;
   }
 
@@ -118,7 +118,7 @@ class GeneratorImpl final : public c10::GeneratorImpl {
   c10::intrusive_ptr<SharedState> state_;
 };
 
-// One seed for each (seed, offset): the finalizer of SplitMix64.
+// Mixes seed and offset into one seed with the finalizer of SplitMix64.
 uint64_t mix(const PhiloxState& from) {
   uint64_t x = from.seed + (from.offset / kRandomStreams + 1) * 0x9e3779b97f4a7c15;
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Random numbers of a device: a seed and an offset, as Philox has them.
+// The generator of a device's random numbers: Philox with a seed and an offset.
 #pragma once
 
 #include <ATen/core/Generator.h>
@@ -12,17 +12,18 @@
 #pragma GCC visibility push(default) // csrc/python calls it
 namespace openreg {
 
-// The card's streams of random words with this key (OPENREG_V_RANDOM), from
-// number offset on.
+// Selects random streams of the card (OPENREG_V_RANDOM): the key is seed, and offset is
+// the number of the first unused stream.
 struct PhiloxState {
   uint64_t seed;
   uint64_t offset;
 };
 
-// Streams that an operator takes: what its launch moves the offset on by.
+// The random streams of one operator. Each launch advances the offset by this number.
 constexpr uint64_t kRandomStreams = 4;
 
-// For one operator, of the generator or else of the device's default one.
+// Takes the random streams for one operator from the generator. Without a generator,
+// takes them from the device's default generator.
 PhiloxState take_random_streams(
     const std::optional<at::Generator>& generator,
     c10::DeviceIndex index);
@@ -30,7 +31,7 @@ PhiloxState take_random_streams(
 const at::Generator& default_generator(c10::DeviceIndex index);
 at::Generator new_generator(c10::DeviceIndex index);
 
-// Takes the next stretch of a device generator as a generator of the CPU.
+// Returns a CPU generator that is seeded from the device generator's next random streams.
 at::Generator cpu_generator(const at::Generator& device_generator);
 
 } // namespace openreg

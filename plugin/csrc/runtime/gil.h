@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Core calls a backend with the GIL held in places where the backend may sleep.
-// The backend gives the GIL away there: another Python thread may have to end the
-// sleep. The library does not know Python; csrc/python/gil.cpp registers how.
+// Core calls a backend with the GIL held in places where the backend may sleep. The
+// backend releases the GIL there: only another Python thread may be able to end the
+// sleep. This library does not link Python; csrc/python/gil.cpp registers the functions.
 #pragma once
 
 #include <mutex>
@@ -34,8 +34,8 @@ class WithoutGil {
   void* released_;
 };
 
-// Locks a mutex whose holder may sleep. The thread gives the GIL away while it
-// waits, and gets the mutex before the GIL: the holder may want the GIL.
+// Locks a mutex whose holder may sleep. Releases the GIL while waiting for the mutex,
+// and takes the GIL again only after the mutex: the holder may need the GIL.
 class SleepyLock {
  public:
   explicit SleepyLock(std::mutex& mutex) : lock_(mutex, std::try_to_lock) {

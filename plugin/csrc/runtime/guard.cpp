@@ -77,7 +77,7 @@ struct GuardImpl final : c10::impl::DeviceGuardImplInterface {
       const c10::EventFlag flag) const override {
     if (!*event)
       *event = new_event();
-    const WithoutGil unlocked; // a stream's mutex may be held for long
+    const WithoutGil unlocked; // another thread may hold the stream's mutex for long
     record_event(static_cast<Event*>(*event), stream, flag);
   }
   void block(void* event, const c10::Stream& stream) const override {
@@ -105,7 +105,7 @@ struct GuardImpl final : c10::impl::DeviceGuardImplInterface {
     device_allocator().recordStream(ptr, stream);
   }
 
-  // What this card says that it has.
+  // Reports the dtypes that this card supports.
   c10::DeviceCapability getDeviceCapability(c10::Device of) const override {
     const uint64_t has = device(index_of(of)).info.dtypes;
     c10::DeviceCapability capability;

@@ -10,7 +10,7 @@
 namespace openreg {
 namespace {
 
-// Python says it again, with the same name; a C++ program has only this.
+// Names the backend for C++ programs. The Python package sets the same name again.
 [[maybe_unused]] const bool named = [] {
   c10::register_privateuse1_backend("openreg");
   return true;

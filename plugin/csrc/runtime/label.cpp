@@ -22,7 +22,8 @@ const Label* find_label(const at::Tensor& tensor) {
       tensor.unsafeGetTensorImpl()->get_backend_meta());
 }
 
-// In a file: keys of these, as core has names with true or false only.
+// In a file, version and label are part of the keys: core saves only a map from string to
+// bool.
 using Fields = std::unordered_map<std::string, bool>;
 constexpr std::string_view kVersionKey = "openreg.version=";
 constexpr std::string_view kLabelKey = "openreg.label=";
@@ -39,11 +40,11 @@ void write_fields(const at::Tensor& tensor, Fields& fields) {
 void check_version(const std::string& version) {
   TORCH_CHECK(
       version == std::to_string(kVersion),
-      "this file is of version ",
+      "openreg's data of a tensor in this file has version ",
       version,
-      " of what openreg saves with a tensor, and this torch_openreg reads version ",
+      ", but this torch_openreg reads version ",
       kVersion,
-      ". Install a newer torch_openreg, or leave that out by "
+      ". Install a newer torch_openreg, or ignore the data with "
       "torch.load(..., map_location='cpu').");
 }
 
@@ -70,7 +71,7 @@ const bool registered = [] {
 void set_label(const at::Tensor& tensor, const std::string& text) {
   TORCH_CHECK_VALUE(
       tensor.is_privateuseone(),
-      "labels are for tensors of openreg, and this one is on ",
+      "only tensors on openreg can have labels; this tensor is on ",
       tensor.device());
   tensor.unsafeGetTensorImpl()->set_backend_meta(
       text.empty() ? nullptr : c10::make_intrusive<Label>(text));

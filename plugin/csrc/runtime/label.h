@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A word that the user sticks on a tensor: the backend's own data of it, which
-// torch.save() writes and torch.load() brings back.
+// A label is a text that the user attaches to a tensor. The label is the backend's own
+// data of the tensor (BackendMeta): torch.save() writes it and torch.load() restores it.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -11,7 +11,7 @@
 namespace openreg {
 
 void set_label(const at::Tensor& tensor, const std::string& text);
-std::string label(const at::Tensor& tensor); // "" without one
+std::string label(const at::Tensor& tensor); // "" if the tensor has no label
 
 } // namespace openreg
 #pragma GCC visibility pop

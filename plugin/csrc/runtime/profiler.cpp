@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Device times for the profiler's use_kineto=False mode: an event of the current
-// stream before and after each operator.
+// Device times for the profiler's use_kineto=False mode. The profiler records an event on
+// the current stream before and after each operator.
 #include <torch/csrc/profiler/stubs/base.h>
 
 #include <c10/util/ApproximateClock.h>
@@ -33,7 +33,7 @@ struct Stubs final : ProfilerStubs {
     *event = fresh;
   }
 
-  // Microseconds.
+  // Returns microseconds.
   float elapsed(
       const ProfilerVoidEventStub* begin,
       const ProfilerVoidEventStub* end) const override {
@@ -44,7 +44,7 @@ struct Stubs final : ProfilerStubs {
         1e3);
   }
 
-  // The profiler's marks and ranges are for tracers that the card lacks.
+  // Marks and ranges are for external tracers; the card has none.
   void mark(const char*) const override {}
   void rangePush(const char*) const override {}
   void rangePop() const override {}
