@@ -18,7 +18,7 @@ TORCH_LIBRARY_IMPL(_, AutocastPrivateUse1, m) {
   m.fallback(torch::CppFunction::makeFallthrough());
 }
 
-Tensor no_cross_entropy(
+Tensor refuse_binary_cross_entropy(
     const Tensor&,
     const Tensor&,
     const std::optional<Tensor>&,
@@ -30,7 +30,7 @@ Tensor no_cross_entropy(
 }
 
 TORCH_LIBRARY_IMPL(aten, AutocastPrivateUse1, m) {
-  m.impl("binary_cross_entropy", no_cross_entropy);
+  m.impl("binary_cross_entropy", refuse_binary_cross_entropy);
 #define OPENREG_LOWER(...) KERNEL_PRIVATEUSEONE(__VA_ARGS__, lower_precision_fp)
   AT_FORALL_LOWER_PRECISION_FP(OPENREG_LOWER)
 #undef OPENREG_LOWER
@@ -49,7 +49,7 @@ TORCH_LIBRARY_IMPL(aten, AutocastPrivateUse1, m) {
 }
 
 // Runs an operator of torchvision in float32. The results get the first tensor's type.
-void in_float(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+void run_in_float(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   c10::impl::ExcludeDispatchKeyGuard no_autocast(
       c10::DispatchKey::AutocastPrivateUse1);
   const size_t arguments = op.schema().arguments().size();
@@ -79,7 +79,7 @@ TORCH_LIBRARY_IMPL(torchvision, AutocastPrivateUse1, m) {
         "ps_roi_pool",
         "roi_align",
         "roi_pool"}) {
-    m.impl(name, torch::CppFunction::makeFromBoxedFunction<&in_float>());
+    m.impl(name, torch::CppFunction::makeFromBoxedFunction<&run_in_float>());
   }
 }
 

@@ -9,7 +9,7 @@
 namespace openreg {
 namespace {
 
-void add_the_way_out(
+void add_alternative(
     const c10::OperatorHandle& op,
     c10::DispatchKeySet keys,
     torch::jit::Stack* stack) {
@@ -37,7 +37,7 @@ const bool registered = [] {
     if (name.name.starts_with("c10d::"))
       library->impl(
           c10::toString(name).c_str(),
-          torch::CppFunction::makeFromBoxedFunction<&add_the_way_out>());
+          torch::CppFunction::makeFromBoxedFunction<&add_alternative>());
   return true;
 }();
 

@@ -189,7 +189,7 @@ namespace {
 
 // The advice for an error message. A reset of the card ends all contexts and frees their
 // memory, so torch.openreg.reset() cannot help after it.
-const char* way_out(const openreg_fault_summary& fault) {
+const char* advice(const openreg_fault_summary& fault) {
   if (fault.code == OPENREG_FAULT_HANG)
     return "If only this stream was stopped, torch.openreg.reset() makes it usable "
            "again. If reset() raises this error too, the card was reset: this "
@@ -220,7 +220,7 @@ void check_fault(StreamState& stream) {
           ": ",
           text,
           ". ",
-          way_out(fault)));
+          advice(fault)));
 }
 
 void fail_stream(StreamState& stream, int error) {

@@ -34,33 +34,34 @@ std::vector<PendingWait> waits_until(StreamState& s, uint64_t seq) {
 }
 
 // The last packet of each stream that a search has visited.
-using Seen = std::map<const StreamState*, uint64_t>;
+using Visited = std::map<const StreamState*, uint64_t>;
 
-bool look(StreamState& s, uint64_t seq, Seen& seen) {
-  uint64_t& looked = seen[&s];
-  if (looked >= seq)
+// False if the search has visited packet seq, or a later packet, of the stream before.
+bool first_visit(StreamState& s, uint64_t seq, Visited& visited) {
+  uint64_t& last_visited = visited[&s];
+  if (last_visited >= seq)
     return false;
-  looked = seq;
+  last_visited = seq;
   return true;
 }
 
 // Returns the stream whose fault keeps s from reaching packet seq, or null. Visits the
 // latest WAIT first, so that the search visits few packets twice.
-StreamState* blocker(StreamState& s, uint64_t seq, Seen& seen) {
+StreamState* blocker(StreamState& s, uint64_t seq, Visited& visited) {
   if (!s.done(seq) && faulted(s) && !s.done(seq))
     return &s;
-  if (!look(s, seq, seen))
+  if (!first_visit(s, seq, visited))
     return nullptr;
   const auto waits = waits_until(s, seq);
   for (auto wait = waits.rbegin(); wait != waits.rend(); ++wait)
-    if (StreamState* found = blocker(*wait->on, wait->signal_seq, seen))
+    if (StreamState* found = blocker(*wait->on, wait->signal_seq, visited))
       return found;
   return nullptr;
 }
 
 StreamState* blocker(StreamState& s, uint64_t seq) {
-  Seen seen;
-  return blocker(s, seq, seen);
+  Visited visited;
+  return blocker(s, seq, visited);
 }
 
 void forget_waits(StreamState& s, uint64_t seq) {
@@ -75,14 +76,14 @@ void forget_waits(StreamState& s, uint64_t seq) {
 //  - The card stores a SIGNAL's value before it moves the counter of the SIGNAL's queue.
 //    The waiting queue can complete in between.
 //  - A reset counts dropped packets as completed, even behind a WAIT.
-std::optional<PendingWait> lagging(StreamState& s, uint64_t seq, Seen& seen) {
+std::optional<PendingWait> lagging(StreamState& s, uint64_t seq, Visited& visited) {
   const auto waits = waits_until(s, seq);
-  if (waits.empty() || !look(s, seq, seen))
+  if (waits.empty() || !first_visit(s, seq, visited))
     return std::nullopt;
   for (const PendingWait& wait : waits) {
     if (!wait.on->done(wait.signal_seq))
       return wait;
-    if (auto found = lagging(*wait.on, wait.signal_seq, seen))
+    if (auto found = lagging(*wait.on, wait.signal_seq, visited))
       return found;
   }
   forget_waits(s, waits.back().seq);
@@ -90,8 +91,8 @@ std::optional<PendingWait> lagging(StreamState& s, uint64_t seq, Seen& seen) {
 }
 
 std::optional<PendingWait> lagging(StreamState& s, uint64_t seq) {
-  Seen seen;
-  return lagging(s, seq, seen);
+  Visited visited;
+  return lagging(s, seq, visited);
 }
 
 // Waits for packet seq of s. Calls long_wait(s, seq) after each slice. One error without
@@ -134,13 +135,13 @@ bool settle_own(StreamState& s, uint64_t seq) {
   return true;
 }
 
-bool settle(StreamState& s, uint64_t seq, Seen& seen) {
-  if (!look(s, seq, seen))
+bool settle(StreamState& s, uint64_t seq, Visited& visited) {
+  if (!first_visit(s, seq, visited))
     return true;
   if (!settle_own(s, seq))
     return false;
   for (const PendingWait& wait : waits_until(s, seq))
-    if (!settle(*wait.on, wait.signal_seq, seen))
+    if (!settle(*wait.on, wait.signal_seq, visited))
       return false;
   return true;
 }
@@ -237,8 +238,8 @@ bool reached(StreamState& s, uint64_t seq) {
 }
 
 bool settle(StreamState& s, uint64_t seq) {
-  Seen seen;
-  return settle(s, seq, seen);
+  Visited visited;
+  return settle(s, seq, visited);
 }
 
 void synchronize_stream(StreamState& s) {
