@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Activations and their derivatives: one line each.
+// Activations and their derivatives, one line for each operator.
 #include "aten/step.h"
 #include "aten/structured.h"
 #include "runtime/overlap.h"
@@ -47,7 +47,7 @@ using at::Tensor;
 using T = const Tensor&;
 using S = const Scalar&;
 
-// Shape functions of activations that core has not as structured.
+// Shape functions of activations that are not structured in core.
 struct unary_meta : at::TensorIteratorBase {
   void meta(T self) {
     build_borrowing_unary_op(maybe_get_output(0), self);
@@ -121,7 +121,7 @@ Value leaky_relu(Value x, double slope) {
   return slope > 0 && slope <= 1 ? max(x, below) : select(x > 0.0, x, below);
 }
 
-// Zero has the sign of what it comes from.
+// A result of zero keeps the sign of x.
 Value softshrink(Value x, double l) {
   return copysign(x - min(max(x, -l), l), x);
 }
@@ -168,7 +168,7 @@ Value logit_slope(Value g, Value x, std::optional<double> eps) {
   return select((x < lo) | (x > hi), outside, g / (x * (1.0 - x)));
 }
 
-// Core lets elements share memory: a second time changes nothing.
+// Core allows elements of self to share memory. Compute each shared element only once.
 Tensor& threshold_(Tensor& self, const Scalar& limit, const Scalar& value) {
   Tensor once = without_repeats(self);
   at::threshold_out(once, once, limit, value);
@@ -256,7 +256,8 @@ void add_gradients(torch::Library& m) {
             select(p.in(0) <= p(limit), 0.0, p.in(1)))
 }
 
-// Those with another number of tensors, or halves of one.
+// The operators below do not fit POINTWISE: they have two results, or take halves of a
+// tensor.
 
 OpName glu_backward_name, prelu_backward_name;
 
@@ -286,7 +287,7 @@ Tensor glu_backward(T grad, T self, int64_t dim) {
   return glu_backward_out(grad, self, dim, out);
 }
 
-// Weights have been broadcast to the input's dimensions.
+// The caller has broadcast weight to the dimensions of self.
 std::tuple<Tensor, Tensor> prelu_backward(T grad, T self, T weight) {
   check_tensor_device(grad, self.device());
   check_tensor_device(weight, self.device());

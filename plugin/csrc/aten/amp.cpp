@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What torch.amp.GradScaler does on the device: gradients are unscaled and
-// looked through for overflows in one packet each; nothing waits for the card.
+// The operators of torch.amp.GradScaler. One packet a gradient unscales the gradient and
+// checks it for overflow. The caller never waits for the card.
 #include "aten/convention.h"
 #include "aten/step.h"
 
@@ -14,12 +14,13 @@ using at::Tensor;
 
 OpName unscale_name, update_name;
 
-// Whether a packet may hold all dimensions, which are one if they are dense.
+// Whether one packet can hold t's dimensions. The dimensions of a dense tensor merge into
+// one.
 bool fits(const Tensor& t) {
   return t.dim() <= OPENREG_DIMS_MAX || t.is_non_overlapping_and_dense();
 }
 
-// A flag of whether some element is infinite or NaN.
+// Divides grad by the scale, and sets flag if any element is infinite or NaN.
 void unscale(const Tensor& grad, const Tensor& inverse, const Tensor& flag, Part part) {
   if (!fits(grad)) {
     at::assert_no_internal_overlap(grad);
@@ -73,8 +74,8 @@ void check_and_unscale(at::TensorList grads, Tensor& found, const Tensor& invers
   s.run(Part::FURTHER);
 }
 
-// After an overflow the scale shrinks; after so many steps without it grows,
-// unless it would be infinite.
+// Shrinks the scale after an overflow. Grows the scale after `interval` steps without an
+// overflow, unless it would become infinite.
 Tensor& update_scale_(
     Tensor& scale,
     Tensor& tracker,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Assertions about tensors. A stopped stream could not say which of them failed,
-// so the caller waits.
+// Assertions about tensors. The caller waits for the value, because a fault of the stream
+// could not name the assertion that failed.
 #include <ATen/ops/is_nonzero.h>
 #include <torch/library.h>
 

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// scaled_dot_product_attention: products by MATMUL, the softmax between them by
-// two VECTOR packets that also scale, mask, and leave the logarithm of its sum.
-// Backward computes the probabilities anew from that. The scores of one slice
-// of the batch, the heads and the queries are all that is held of them.
+// scaled_dot_product_attention:
+//  - MATMUL packets compute the products. VECTOR packets compute the softmax in between,
+//    with scale and mask, and keep the logarithm of the softmax's sum.
+//  - Backward computes the probabilities again from this logarithm.
+//  - The work runs in slices of batch, heads and queries. Memory holds the scores of only
+//    one slice at a time.
 #include "aten/convention.h"
 #include "aten/matmul.h"
 #include "aten/step.h"
@@ -26,7 +28,7 @@ namespace {
 using at::Tensor;
 using OptTensor = std::optional<Tensor>;
 constexpr double kInf = std::numeric_limits<double>::infinity();
-constexpr int64_t kScores = int64_t{1} << 22; // elements held at a time
+constexpr int64_t kScores = int64_t{1} << 22; // most scores in memory at a time
 
 OpName forward_name, backward_name;
 
@@ -37,19 +39,19 @@ Tensor wide(const Tensor& t) {
   return t.to(wide_type(t.scalar_type()));
 }
 
-// A part of the batch, the kv heads, the queries' heads for each of them, and the
-// queries: the dimensions 0 to 3 of the scores.
+// A part of the scores' dimensions 0 to 3: the batch, the kv heads, the query heads of
+// each kv head, and the queries.
 struct Slice {
   std::array<int64_t, 4> first{}, size{};
 
-  // Of a tensor that may be broadcast over some of the four.
+  // Cuts the slice out of a tensor that may broadcast over some of the dimensions.
   Tensor of_queries(const Tensor& t) const {
     return cut(t, 4);
   }
   Tensor of_keys(const Tensor& t) const {
     return cut(t, 3);
   }
-  // Others of the same heads were before this one.
+  // Whether an earlier slice had the same heads.
   bool has_predecessor() const {
     return first[3] > 0;
   }
@@ -68,8 +70,8 @@ struct Slice {
   }
 };
 
-// What both ways share. Tensors are [batch, kv heads, queries' heads for each of
-// them, length, channels].
+// The part that forward and backward share. Tensors are [batch, kv heads, query heads of
+// each kv head, length, channels].
 struct Attention {
   Attention(
       const Tensor& query,
@@ -99,7 +101,7 @@ struct Attention {
     return t.unsqueeze(2).expand({batch, kv_heads, group, t.size(-2), t.size(-1)});
   }
 
-  // A bias, with sizes of 1 where it is for all.
+  // The bias with five dimensions. Size 1 means that the bias is the same for all.
   Tensor broadcast(Tensor t) const {
     while (t.dim() < 4) {
       t = t.unsqueeze(0);
@@ -107,8 +109,8 @@ struct Attention {
     return t.size(1) == 1 ? t.unsqueeze(1) : queries(t);
   }
 
-  // Calls fn(attention of it, slice) for slices of at most kScores scores, or of
-  // one query.
+  // Calls fn(slice's attention, slice) for each slice. A slice has at most kScores
+  // scores, or one query.
   template <class Fn>
   void for_each_slice(Fn&& fn) const {
     const auto whole = scores_shape();
@@ -149,7 +151,7 @@ struct Attention {
     return empty(scores_shape(), {}, q.options());
   }
 
-  // A score with the mask applied.
+  // Applies bias and causal mask to a score.
   Value masked(Step& s, Value score) const {
     if (bias.defined()) {
       score = score + s.load(bias);
@@ -173,8 +175,8 @@ struct Attention {
 
 const Space::Mask kKeys(1 << 4);
 
-// Turns scores into exp(score - max), writes their sum, and the logarithm of
-// the sum of exp(score). A row with nothing to see has sum 0.
+// Replaces scores with exp(score - max). Writes their sum, and the logarithm of the sum
+// of exp(score). The sum is 0 for a row whose keys are all masked.
 void exponentials(OpId id, const Attention& a, const Tensor& scores, const Tensor& sum, const Tensor& log_sum) {
   const auto type = scores.scalar_type();
   Step top(id, scores, type);
@@ -190,7 +192,7 @@ void exponentials(OpId id, const Attention& a, const Tensor& scores, const Tenso
   Step log_of(id, sum, type);
   const auto result = log_of.add(log_sum);
   const Value t = log_of.load(sum);
-  // Infinity, so that backward finds no probability there.
+  // Use infinity if the sum is 0: backward then computes probabilities of 0.
   log_of.program.store(result, select(t == 0.0, kInf, log_of.load(result) + log(t)));
   log_of.run(Part::FURTHER);
 }
@@ -215,7 +217,7 @@ void forward_slice(const Attention& a, const Tensor& out, const Tensor& log_sum,
   s.run(Part::FURTHER);
 }
 
-// Dense, with the dimensions in the query's order.
+// Returns a dense tensor whose dimensions lie in the query's order.
 Tensor result_like(const Tensor& query, const Tensor& value) {
   if (query.size(-1) == value.size(-1)) {
     return at::empty_like(query);
@@ -267,7 +269,7 @@ Result forward(
 }
 
 struct Gradients {
-  Tensor q, k, v, bias; // k, v for each of the queries' heads; bias as it was given
+  Tensor q, k, v, bias; // k and v have all query heads; bias has its original shape
 
   Gradients of(const Slice& s) const {
     return {s.of_queries(q), s.of_keys(k), s.of_keys(v), s.of_queries(bias)};
@@ -282,7 +284,7 @@ struct Saved {
   }
 };
 
-// From scores and the gradients of probabilities to probabilities and the
+// Replaces scores by probabilities P, and the probabilities' gradients dP by the
 // gradients of scores: dS = P * (dP - sum of grad * out).
 void score_gradients(
     OpId id,
@@ -300,8 +302,8 @@ void score_gradients(
   s.run(Part::FURTHER);
 }
 
-// The sums of grad * out. From the probabilities where out is a half, whose
-// rounding would be most of a small difference.
+// Computes the sums of grad * out. If out has a half type, uses the probabilities
+// instead: the rounding of out would dominate a small difference.
 void dots(
     OpId id,
     const Attention& a,
@@ -324,7 +326,7 @@ void dots(
   s.run(Part::FURTHER);
 }
 
-// to = alpha * a @ b, or to += that.
+// to = alpha * a @ b, or to += alpha * a @ b.
 void multiply_into(const Tensor& to, const Tensor& a, const Tensor& b, double alpha, bool adds) {
   const auto id = backward_name.id;
   const Tensor product = adds ? empty(to.sizes(), {}, to.options()) : to;
@@ -368,8 +370,8 @@ void backward_slice(
   }
 }
 
-// The gradient of keys or values in their layout: the sum over the queries' heads
-// that share them.
+// Returns the gradient of keys or values in their own layout: the sum over the query
+// heads that share them.
 Tensor over_groups(const Tensor& t, const Tensor& like) {
   if (!t.defined()) {
     return t;
@@ -426,8 +428,9 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> backward(
   return {dq, over_groups(to.k, key), over_groups(to.v, value), db};
 }
 
-// Whether the kernels above serve this call; core's composition does the rest. Float64
-// is for gradcheck, which wants second derivatives: only the composition has them.
+// Chooses between the kernels above and core's composition. The composition handles all
+// other calls, and float64: gradcheck needs second derivatives, and only the composition
+// has them.
 int64_t choice(
     const Tensor& q,
     const Tensor& k,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// avg_pool and adaptive_avg_pool in one to three dimensions; core's composites
-// bring one dimension to two, and adaptive pooling to a single element to mean.
+// avg_pool and adaptive_avg_pool in one to three dimensions. Core's composites turn
+// pooling in one dimension into pooling in two, and adaptive pooling to one element into
+// mean.
 #include "aten/pooling.h"
 #include "aten/structured.h"
 
@@ -95,7 +96,7 @@ struct Backward {
   }
 };
 
-// Not structured in core.
+// Adaptive average pooling is not structured in core.
 template <int D>
 struct adaptive_base : at::impl::MetaBase {
   static at::MemoryFormat format(const Tensor& self) {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Batch normalisation: [N, channels, pixels]. Instance norm comes here, too, by
-// core's composition.
+// Batch normalization of [N, channels, pixels]. Core computes instance norm with it.
 #include "aten/normalize.h"
 #include "aten/step.h"
 
@@ -69,7 +68,7 @@ struct Running {
   }
 };
 
-// The batch's mean, and its variance or what follows of it, as [1, C, 1].
+// Returns the batch's mean, and finish() of its variance, as [1, C, 1].
 template <class Finish>
 Two batch_statistics(OpId id, const Tensor& x, const Running& running, Finish&& finish) {
   const Tensor mean = new_channels(x), var = new_channels(x);
@@ -85,7 +84,7 @@ Two batch_statistics(OpId id, const Tensor& x, const Running& running, Finish&& 
   return {mean, var};
 }
 
-// The running ones, for evaluation.
+// Returns the running mean and 1 / sqrt(running variance + eps), for evaluation.
 Two kept_statistics(OpId id, const Tensor& x, const OptTensor& mean, const OptTensor& var,
                     double eps, Part part) {
   TORCH_CHECK(
@@ -98,7 +97,8 @@ Two kept_statistics(OpId id, const Tensor& x, const OptTensor& mean, const OptTe
   return {channels(mean), rstd};
 }
 
-// As core's: half inputs have f32 statistics if their parameters are f32.
+// The type of the saved statistics, as in core: half inputs have f32 statistics if their
+// parameters are f32.
 c10::ScalarType kept_type(const Tensor& input, const OptTensor& weight, const OptTensor& running) {
   return given(weight) ? weight->scalar_type()
                        : given(running) ? running->scalar_type() : input.scalar_type();
@@ -128,14 +128,14 @@ Three forward(
                          [&](Value v) { return rsqrt(v + eps); })
       : kept_statistics(id, x, running_mean, running_var, eps, Part::FIRST);
   apply(id, out.view(three_dims(out)), {x, mean, rstd, channels(weight)}, channels(bias));
-  if (!training) { // as core's, evaluation saves nothing
+  if (!training) { // as in core, evaluation saves nothing
     return {out, empty({0}, {}, options), empty({0}, {}, options)};
   }
   return {out, mean.view({-1}).to(kept), rstd.view({-1}).to(kept)};
 }
 
 struct Sums {
-  Tensor grad, dot; // of grad, of grad * xhat
+  Tensor grad, dot; // the sums of grad and of grad * xhat
 };
 
 void sum_gradient(const Tensor& out, const Tensor& g) {
@@ -149,8 +149,9 @@ void sum_gradient(const Tensor& out, const Tensor& g) {
   s.run();
 }
 
-// dx = rstd * weight * (g - mean of g - xhat * mean of g * xhat). What has one value a
-// channel is computed first: each element then takes two differences and two products.
+// dx = rstd * weight * (g - mean of g - xhat * mean of g * xhat). The first packet
+// computes the terms with one value a channel. The second packet then needs only two
+// differences and two products an element.
 void training_gradient(const Tensor& out, const Tensor& g, const Normalized& n, const Sums& sums) {
   const double share = static_cast<double>(n.x.size(1)) / static_cast<double>(n.x.numel());
   const Tensor mean = new_channels(n.x), slope = new_channels(n.x), curve = new_channels(n.x);
@@ -168,7 +169,7 @@ void training_gradient(const Tensor& out, const Tensor& g, const Normalized& n, 
   s.run(Part::FURTHER);
 }
 
-// The statistics were constants.
+// In evaluation the statistics are constants.
 void evaluation_gradient(const Tensor& out, const Tensor& g, const Normalized& n) {
   Step s(backward_name.id, n.x, statistics_type(n.x.scalar_type()));
   const auto result = s.add(out);
@@ -227,7 +228,7 @@ Three backward(
   return result;
 }
 
-// Returns mean and variance of the batch, after they went into the running ones.
+// Updates the running statistics, and returns mean and variance of the batch.
 Two update_statistics(
     const Tensor& input,
     const OptTensor& running_mean,
@@ -245,7 +246,7 @@ Two update_statistics(
   return {mean.view({-1}).to(kept), var.view({-1}).to(kept)};
 }
 
-// The same by other names.
+// The out= forms, and operators with other names for the same function.
 
 std::tuple<Tensor&, Tensor&, Tensor&> put(const Three& from, Tensor& out, Tensor& mean, Tensor& rstd) {
   const auto assign = [](Tensor& to, const Tensor& value) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Binary operators and comparisons: one line each.
+// Binary operators and comparisons, one line for each operator.
 #include "aten/structured.h"
 
 #include <ATen/ScalarOps.h>
@@ -67,7 +67,7 @@ struct floor_divide_meta : at::TensorIteratorBase {
   }
 };
 
-// a + alpha * b; the usual alpha of one costs nothing.
+// a + alpha * b. The usual alpha of 1 needs no extra instruction.
 Value add_scaled(Pointwise& p, Value a, Value b, const Scalar& alpha) {
   return alpha.equal(1) ? a + b : fma(b, p(alpha), a);
 }
@@ -80,7 +80,8 @@ Complex scaled(Pointwise& p, Complex x, const Scalar& alpha) {
   return alpha.equal(1) ? x : x * p.complex(alpha);
 }
 
-// A quotient of halves is rounded before it is cut off, as on other devices.
+// Rounds a quotient of halves before the caller truncates or floors it, as other devices
+// do.
 Value half_quotient(Pointwise& p, Value q) {
   const bool half = p.compute() == at::kHalf || p.compute() == at::kBFloat16;
   return half ? p.round_to(q, card_dtype(p.compute())) : q;
@@ -128,21 +129,22 @@ Value power(Pointwise& p, Value x, const Scalar& exponent) {
   return pow(x, p(exponent));
 }
 
-// a * logarithm, which is 0 where a is, but not for a b that is no number.
+// a * logarithm. The result is 0 where a is 0, but NaN where b is NaN.
 Value xlogy(Value a, Value b, Value logarithm) {
   const Value product = select(a == 0.0, a * 0.0, a * logarithm);
   return select(isnan(b), b, product);
 }
 
-// log(exp(a) + exp(b)), of what the formula makes of their difference, which is not
-// positive. Equal infinities have none; the larger one is the answer.
+// log(exp(a) + exp(b)): the larger number plus more(smaller - larger). If both are the
+// same infinity, the difference is NaN, and the result is the infinity.
 template <class Formula>
 Value log_add(Value a, Value b, Formula&& more) {
   const Value top = max(a, b);
   return top + fmax(more(min(a, b) - top), 0.0);
 }
 
-// names of the forms; core's shape function; result for the inputs a and b
+// names: of the operator's forms; shape: core's shape function; formula: the result for
+// the inputs a and b
 #define BINARY(names, shape, formula)                      \
   add_pointwise<at::meta::structured_##shape>(             \
       m, names, [](Pointwise& p, const Tensor&, const Tensor&) { \
@@ -151,7 +153,7 @@ Value log_add(Value a, Value b, Formula&& more) {
   add_pointwise<at::meta::structured_##shape>(             \
       m, names, [](Pointwise& p, const Tensor&, const Tensor&) { \
         Value a = p.in_rounded(0), b = p.in_rounded(1); return formula; });
-// the same, and the result for complex a and b
+// Like BINARY; the formula also computes the result for complex a and b.
 #define BINARY_OF_PAIRS(names, shape, input, formula)                     \
   add_pointwise<at::meta::structured_##shape>(                            \
       m, names, [](Pointwise& p, const Tensor&, const Tensor&) {          \
@@ -207,7 +209,7 @@ void add_comparisons(torch::Library& m) {
   BINARY_OF_PAIRS(TENSOR(ne), ne_Tensor, in_rounded, a != b)
 }
 
-// With a number on the right; core has made a tensor of it.
+// Operators with a number on the right. Core passes the number as a tensor.
 #define SCALAR(op, formula)                                                 \
   add_pointwise<at::meta::structured_##op##_Scalar>(                        \
       m, Names{#op ".Scalar", #op "_.Scalar", #op ".Scalar_out"},           \
@@ -247,7 +249,7 @@ void add_logical(torch::Library& m) {
 }
 #undef LOGICAL
 
-// Those with further arguments.
+// Operators with further arguments.
 void add_special(torch::Library& m) {
   add_pointwise<at::meta::structured_add_Tensor>(
       m, TENSOR_OUT(add),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// cat: one COPY packet for each tensor.
+// cat, with one COPY packet for each tensor.
 #include "aten/structured.h"
 
 #include <ATen/ops/cat_meta.h>
@@ -11,7 +11,7 @@ namespace {
 
 using at::Tensor;
 
-// One-dimensional empty tensors take no part, whatever the others' shape.
+// cat ignores an empty one-dimensional tensor, even if the shapes do not match.
 bool skipped(const Tensor& t) {
   return t.dim() == 1 && t.size(0) == 0;
 }
@@ -29,7 +29,7 @@ void copy_into(OpId id, const Tensor& out, const Tensor& part, Part which) {
   });
 }
 
-// All of them before the first packet: out is where the first tensor is.
+// Checks all devices before the first packet. out is on the first tensor's device.
 void check_devices(const at::ITensorListRef& tensors, const Tensor& out) {
   for (const Tensor& t : tensors)
     TORCH_CHECK(

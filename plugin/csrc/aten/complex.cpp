@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// complex, polar and conj_physical: what makes complex numbers, or takes their
-// conjugates for good. Arithmetic is with that of real numbers.
+// complex, polar and conj_physical: operators that create complex numbers, or write
+// conjugates to memory. Complex arithmetic is in the files of the real operators.
 #include "aten/structured.h"
 
 #include <ATen/ops/conj_physical.h>
@@ -15,7 +15,8 @@ bool is_part(c10::ScalarType type) {
   return type == at::kFloat || type == at::kDouble || type == at::kHalf;
 }
 
-// Of two tensors of parts; core has the functional form.
+// Shape function of complex and polar, which take two tensors of parts. Core has the
+// functional form.
 struct parts_meta : at::TensorIteratorBase {
   void meta(const Tensor& a, const Tensor& b) {
     TORCH_CHECK(
@@ -72,7 +73,7 @@ struct unary_meta : at::TensorIteratorBase {
   }
 };
 
-// Core's own has a kernel for each device.
+// Core's in-place form needs a kernel for each device.
 Tensor& conjugate_in_place(Tensor& self) {
   return self.is_complex() ? at::conj_physical_out(self, self) : self;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Complex numbers in VECTOR programs: pairs of Values. The card has no complex
-// types; a tensor of one is two operands of a packet, its real and its
-// imaginary parts, each with twice the stride.
+// Complex numbers in VECTOR programs are pairs of Values. The card has no complex types:
+// a complex tensor becomes two operands of a packet, the real and the imaginary parts.
+// Each operand has twice the tensor's strides.
 #pragma once
 
 #include <cmath>
@@ -39,7 +39,7 @@ inline Complex select(Value condition, Complex a, Complex b) {
   return {select(condition, a.re, b.re), select(condition, a.im, b.im)};
 }
 
-// No square overflows in these.
+// abs() does not overflow: hypot() does not square large numbers.
 inline Value abs(Complex a) {
   return hypot(a.re, a.im);
 }
@@ -47,8 +47,8 @@ inline Value angle(Complex a) {
   return atan2(a.im, a.re);
 }
 
-// Smith's way: scaled by the larger part of the divisor. By zero each part is
-// divided alone.
+// Smith's algorithm: scales by the larger part of the divisor. If the divisor is zero,
+// each part of a is divided by zero separately.
 inline Complex operator/(Complex a, Complex b) {
   const Value wide = abs(b.re) >= abs(b.im);
   const Value p = select(wide, b.re, b.im), q = select(wide, b.im, b.re);
@@ -67,7 +67,7 @@ inline Complex recip(Complex a) {
   return select(isinf(a.re) & isinf(a.im), Complex{zero, zero}, quotient);
 }
 
-// Towards the point, of length 1; 0 stays.
+// a / |a|, or 0 if a is 0.
 inline Complex sgn(Complex a) {
   const Value size = abs(a);
   return {
@@ -79,8 +79,8 @@ inline Complex polar(Value size, Value angle) {
   return {size * cos(angle), size * sin(angle)};
 }
 
-// On the real axis there is no infinity times 0, and a point at infinity need
-// have no direction.
+// Avoids infinity times 0 on the real axis. If the real part is infinite, the imaginary
+// part need not be finite.
 inline Complex exp(Complex a) {
   const Value size = exp(a.re);
   const Complex turned = polar(size, a.im);
@@ -90,8 +90,8 @@ inline Complex exp(Complex a) {
   return select(a.im == 0.0, Complex{size, a.im}, far);
 }
 
-// In F64, of which the squares near 1 lose no F32's digits; its own large
-// numbers are made smaller.
+// Computes in F64, so that the squares of numbers near 1 keep all digits of F32. Scales
+// large F64 numbers down.
 inline Value log_abs(Complex a) {
   Program& p = *a.re.program;
   const Value re = p.convert(abs(a.re), OPENREG_VT_F64);

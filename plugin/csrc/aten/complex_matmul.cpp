@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Products of complex matrices: one real product, in which the rows of one operand stay
-// as they lie, pairs of numbers. They are those of A, and every number of B becomes the
-// matrix [[re, im], [-im, re]]; or those of B, and A's two parts lie below each other.
+// Computes the product of complex matrices A and B as one real product. The rows of one
+// operand are used in place, as pairs of real numbers. There are two ways:
+//  - The rows of A are used in place. Every number of B becomes the matrix
+//    [[re, im], [-im, re]].
+//  - The rows of B are used in place. The matrices of A's real and imaginary parts are
+//    stacked.
 #include <ATen/ops/empty.h>
 #include <ATen/ops/view_as_real.h>
 #include <ATen/ops/zeros.h>
@@ -20,7 +23,7 @@ using at::Tensor;
 
 constexpr int64_t kWidth = 4096;
 
-// A tensor as it lies in memory, and whether that is its conjugate.
+// Returns t as it is in memory, and whether t is the conjugate of the memory.
 std::pair<Tensor, bool> stored(const Tensor& t) {
   const Tensor plain = t.resolve_neg();
   return {plain.is_conj() ? plain.conj() : plain, plain.is_conj()};
@@ -30,7 +33,7 @@ bool has_rows(const Tensor& t) {
   return !t.is_conj() && !t.is_neg() && (t.stride(-1) == 1 || t.size(-1) <= 1);
 }
 
-// [..., m, k] as [..., m, 2 k] real numbers, of which it must have rows.
+// Views [..., m, k] as [..., m, 2 k] real numbers. t must satisfy has_rows().
 Tensor rows(const Tensor& t) {
   const Tensor pairs = at::view_as_real(t);
   at::DimVector sizes(t.sizes()), strides(pairs.strides().slice(0, t.dim()));
@@ -39,8 +42,9 @@ Tensor rows(const Tensor& t) {
   return pairs.as_strided(sizes, strides);
 }
 
-// [..., k, n] as [..., 2 k, 2 n]. What lies apart in memory is slow to walk: a row
-// (re, im) is copied, and (-im, re) is made of its neighbours on both sides.
+// Returns [..., k, n] as [..., 2 k, 2 n] real numbers. A walk with large strides would be
+// slow: so the row (re, im) is a plain copy, and each element of the row (-im, re) comes
+// from the neighbour before or after it.
 Tensor matrices(OpId id, const Tensor& t) {
   const auto [plain, conjugate] = stored(t);
   const int64_t k = t.size(-2), n = t.size(-1), all = 2 * t.numel();
@@ -63,14 +67,14 @@ Tensor matrices(OpId id, const Tensor& t) {
   return out.view(flat);
 }
 
-// Whether b is so much larger than a that its rows should stay as they are.
+// Whether b is so much larger than a that using b's rows in place is faster.
 bool splits(const Tensor& a, const Tensor& b) {
   const double m = static_cast<double>(a.size(-2)), k = static_cast<double>(a.size(-1)),
                n = static_cast<double>(b.size(-1));
   return has_rows(stored(b).first) && 2 * m * k + 8 * m * n < 5 * k * n;
 }
 
-// out = alpha * a @ b, by the product of a's parts and b's rows.
+// out = alpha * a @ b, from the product of a's stacked parts and b's rows.
 void multiply_split(OpId id, const Tensor& out, const Tensor& a, const Tensor& b, double alpha) {
   const auto [left, left_conjugate] = stored(a);
   const auto [right, right_conjugate] = stored(b);
@@ -171,11 +175,11 @@ void dot_complex(OpId id, const Tensor& out, const Tensor& a, const Tensor& b, b
   const Tensor to = at::view_as_real(out), p = at::view_as_real(x.contiguous()).view({-1}),
                q = at::view_as_real(y.contiguous()).view({-1});
   const int64_t n = p.numel();
-  // 1 for real parts: a mask that is loaded is faster than one that is counted.
+  // The mask is 1 for real parts. Loading the mask is faster than computing it.
   const Tensor is_real = at::zeros({kWidth}, p.options());
   is_real.slice(0, 0, {}, 2).fill_(1);
   Part launched = Part::FIRST;
-  // Rows of the mask's width, and what is left.
+  // Sums rows of the mask's width, then the remainder.
   const auto sum = [&](int64_t part, int64_t count, auto&& formula) {
     const Tensor pieces = at::zeros({2, 1, 1}, p.options());
     const int64_t whole = count / kWidth * kWidth;
@@ -200,7 +204,7 @@ void dot_complex(OpId id, const Tensor& out, const Tensor& a, const Tensor& b, b
     const Value product = load(p, 0) * load(q, 0);
     return negates_x != negates_y ? product : product * (real() * 2.0 - 1.0);
   });
-  // The products of neighbours, from each real part on.
+  // Add the products of neighbours, starting at each real part.
   sum(1, n - 1, [&](auto&& load, auto&& real) {
     const Value with_q = signed_as(negates_y, load(p, 0) * load(q, 1));
     const Value with_p = signed_as(negates_x, load(p, 1) * load(q, 0));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Operators that core has for each device, in terms of others.
+// Operators that core implements separately for each device, composed of other operators.
 #include <ATen/ATen.h>
 #include <torch/library.h>
 
@@ -32,7 +32,7 @@ Tensor trace(const Tensor& self) {
   return self.diagonal().sum();
 }
 
-// The sum over a batch of products is one product of longer rows.
+// The sum over a batch of products is one product with longer rows.
 Tensor& addbmm_out(
     const Tensor& self,
     const Tensor& a,
@@ -111,7 +111,7 @@ struct Cross {
   }
 };
 
-// How much too long a row is, for the rows of which it is.
+// The factor that shortens each row whose norm is greater than most; 1 for other rows.
 Tensor shortening(const Tensor& norm, double most) {
   return at::where(norm > most, most / (norm + 1e-7), at::ones_like(norm));
 }
@@ -133,7 +133,7 @@ struct Renorm {
   }
 };
 
-// All rows are looked at, and those that have been named made shorter.
+// Computes the norm of every row, and shortens only the rows that indices names.
 Tensor& embedding_renorm_(Tensor& self, const Tensor& indices, double most, double p) {
   TORCH_CHECK(self.dim() == 2, "Expected 2-dimensional tensor, but got ", self.dim(), "-dimensional tensor for argument #1 'self'");
   TORCH_CHECK(
@@ -173,7 +173,7 @@ Tensor channel_shuffle(const Tensor& self, int64_t groups) {
 
 using OptGenerator = std::optional<at::Generator>;
 
-// A slope is drawn for every element below zero; the noise says which.
+// Draws a slope for every element below zero, and stores the slopes in noise.
 Tensor& rrelu_out(
     const Tensor& self,
     Tensor& noise,

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Calling conventions: how the arguments of a kernel that the dispatcher calls
-// differ from those of a shape function, and how a call that the card cannot
-// serve goes to the CPU fallback instead.
+// Calling conventions. They convert the dispatcher's arguments to the arguments of a
+// shape function, and pass a call that the card cannot run to the CPU fallback.
 #pragma once
 
 #include <ATen/TensorIterator.h>
@@ -20,9 +19,8 @@
 
 namespace openreg {
 
-// An operator's name as the dispatcher has it ("add.Tensor"; "torchvision::nms" of
-// another library), and its number in statistics and fault messages. set() is called
-// once, at registration.
+// An operator's name in the dispatcher ("add.Tensor", or "torchvision::nms" of another
+// library), and its id in statistics and fault messages. Registration calls set() once.
 struct OpName {
   void set(const char* registered_name);
   c10::OperatorHandle handle() const;
@@ -33,7 +31,7 @@ struct OpName {
   OpId id = 0;
 };
 
-// Argument types: shape function's -> dispatcher's, and back.
+// Converts argument types between shape functions and the dispatcher.
 template <class T>
 struct Convention {
   using type = T;
@@ -99,8 +97,8 @@ struct ResultOf<1> {
   using ref = at::Tensor&;
 };
 
-// Whether the card can serve a call with this argument; with Pairs, complex
-// numbers too, as pairs of what it has.
+// Whether the card has a dtype for this argument. With Pairs, also accepts complex types
+// as pairs of real numbers.
 template <bool Pairs = false>
 bool type_on_card(c10::ScalarType type) {
   return card_dtype(type) != 0 || (Pairs && c10::isComplexType(type));
@@ -142,7 +140,7 @@ void check_device(const T& value, c10::Device device) {
   }
 }
 
-// Runs the operator on the CPU, counted.
+// Runs the operator on the CPU and counts the fallback.
 template <class Result, class... Args>
 Result fallback(const OpName& name, Args... args) {
   return c10::impl::BoxedKernelWrapper<Result(Args...)>::call(

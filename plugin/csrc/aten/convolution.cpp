@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Convolutions of any kind, and their derivatives: a CONV packet each, or several
-// if it is more work than a packet may ask for. ATen gives out-of-tree devices
-// operators of their own for them; it has checked the shapes. A transposed
-// convolution is the other's derivative by its input.
+// Convolutions and their derivatives. Each takes one CONV packet, or several if the work
+// exceeds a packet's limit. ATen calls special operators for out-of-tree devices, and has
+// checked the shapes. A transposed convolution is computed as the derivative of a
+// convolution with respect to its input.
 #include <ATen/ops/convolution.h>
 #include <ATen/ops/convolution_backward.h>
 #include <torch/library.h>
@@ -27,7 +27,7 @@ using Gradients = std::tuple<Tensor, Tensor, Tensor>;
 
 OpName forward_name, backward_name;
 
-// y = conv(x, w) + bias, whichever of the first three is wanted.
+// y = conv(x, w) + bias. The packet's kind decides which of y, x and w is the result.
 struct Convolution {
   Tensor x, y, w;
   IntArrayRef stride, padding, dilation;
@@ -99,7 +99,8 @@ void put(Packet& packet, uint8_t kind, const Convolution& c) {
   c.windows().put(packet);
 }
 
-// What a convolution is cut along; the sum never is. OUT and IN are channels.
+// The dimension along which a convolution is cut. The sum is never cut. OUT and IN are
+// channels.
 enum class Cut { BATCH, GROUPS, OUT, IN };
 
 Cut next_cut(uint8_t kind, const Convolution& c) {
@@ -128,7 +129,8 @@ int64_t extent(Cut cut, const Convolution& c) {
   }
 }
 
-// Channels are cut where there is one group.
+// Returns a part of the convolution. Channels are cut only if the convolution has one
+// group.
 Convolution narrow(const Convolution& c, uint8_t kind, Cut cut, int64_t from, int64_t count) {
   const int64_t oc = c.w.size(0) / c.groups, ic = c.w.size(1);
   const bool forward = kind == OPENREG_CONV_FORWARD;
@@ -163,7 +165,7 @@ Convolution narrow(const Convolution& c, uint8_t kind, Cut cut, int64_t from, in
   return piece;
 }
 
-// Products, as the card counts them.
+// The number of products, counted like the card does.
 double work(uint8_t kind, const Convolution& c) {
   const Windows w = c.windows();
   const auto output = Windows::sizes(c.y, c.dims());
@@ -182,7 +184,7 @@ double work(uint8_t kind, const Convolution& c) {
   return products;
 }
 
-// Products that make one result.
+// The number of products in one element of the result.
 double sum_of(uint8_t kind, const Convolution& c) {
   const auto space = kind == OPENREG_CONV_BACKWARD_WEIGHTS
       ? Windows::sizes(c.y, c.dims())
@@ -197,7 +199,7 @@ double sum_of(uint8_t kind, const Convolution& c) {
   return products;
 }
 
-// Whether it can be cut into what a packet may ask for.
+// Whether cuts can bring the convolution below a packet's limit of work.
 bool fits(uint8_t kind, const Convolution& c) {
   const int64_t n = c.x.size(0), oc = c.w.size(0), ic = c.w.size(1);
   const int64_t pieces = kind == OPENREG_CONV_FORWARD ? n * oc
@@ -208,7 +210,7 @@ bool fits(uint8_t kind, const Convolution& c) {
       sum_of(kind, c) <= OPENREG_CONV_SUM_MAX;
 }
 
-// One packet, or several if it is more work than a packet may ask for.
+// Launches one packet, or several if the work exceeds a packet's limit.
 void launch_parts(OpId id, uint8_t kind, const Convolution& c, Part& part) {
   const Cut cut = next_cut(kind, c);
   const int64_t all = extent(cut, c), half = all / 2;

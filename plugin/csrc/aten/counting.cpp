@@ -18,7 +18,7 @@ using at::Tensor;
 
 OpName histc_name, histc_out_name, bincount_name;
 
-// Every element against every other one: one packet, no memory.
+// Compares every element with every other one. Needs one packet and no extra memory.
 struct IsIn {
   static bool serves(const Tensor& elements, const Tensor& others, bool, bool) {
     constexpr int64_t kMost = int64_t{1} << 30;
@@ -56,8 +56,8 @@ struct IsInNumber {
   }
 };
 
-// repeats[i] times i. Every row's first place gets how far it is from the row
-// before; rows without places add up.
+// Returns each i repeats[i] times. The first place of each row gets the difference from
+// the row before. The differences of empty rows add up. A cumsum then gives the result.
 Tensor repeat_interleave(const Tensor& repeats, std::optional<int64_t> output_size) {
   TORCH_CHECK(repeats.dim() == 1, "repeat_interleave only accept 1D vector as repeat");
   TORCH_CHECK(
@@ -76,7 +76,7 @@ Tensor repeat_interleave(const Tensor& repeats, std::optional<int64_t> output_si
   return steps.cumsum(0).slice(0, 0, total).to(repeats.scalar_type());
 }
 
-// The range that histc counts in: that of the elements if none is given.
+// The range of histc. Without a given range, the range of the elements.
 std::pair<double, double> histogram_range(const Tensor& self, const Scalar& min, const Scalar& max) {
   double low = min.toDouble(), high = max.toDouble();
   if (low == high && self.numel() > 0) {
@@ -103,7 +103,7 @@ bool histc_serves(const Tensor& self) {
   return on_card(self) && type != at::kBool && type != at::kHalf && type != at::kBFloat16;
 }
 
-// The same for integers, whose bins are bounded by integers.
+// Like histogram_range(), for integers: the bounds are integers.
 std::pair<int64_t, int64_t> integer_range(const Tensor& self, const Scalar& min, const Scalar& max) {
   int64_t low = min.toLong(), high = max.toLong();
   if (low == high && self.numel() > 0) {
@@ -139,8 +139,8 @@ Tensor count_bins(const Tensor& self, int64_t bins, const Scalar& min, const Sca
   if (self.numel() == 0) {
     return counts;
   }
-  // Rounded step by step in the elements' type, as the CPU does: where a value
-  // on an edge goes is settled by that.
+  // Round each step to the elements' type, as the CPU does: the rounding decides the bin
+  // of a value on an edge.
   const auto rounded = [&](double x) {
     return self.scalar_type() == at::kFloat ? double{static_cast<float>(x)} : x;
   };
@@ -206,7 +206,7 @@ Tensor bincount(const Tensor& self, const std::optional<Tensor>& weights, int64_
       .index_add_(0, self.to(at::kLong), each);
 }
 
-// As many of the places as there is room for; the rest is filled.
+// Returns the first `size` places of nonzero. Fills missing places with fill_value.
 Tensor nonzero_padded(const Tensor& self, int64_t size, int64_t fill_value) {
   TORCH_CHECK(size >= 0, "nonzero_static: 'size' must be an non-negative integer");
   const Tensor found = at::nonzero(self);

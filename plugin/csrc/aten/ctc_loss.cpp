@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// ctc_loss: one packet a time step, over all batches and places of a target. A
-// target has a blank before, between and behind its labels; alpha sums the
-// probabilities of all ways to a place, beta those of all ways on from there.
+// ctc_loss, with one packet a time step for the whole batch and all places of a target. A
+// target has a blank before, between and after its labels. alpha sums the probabilities
+// of all paths to a place; beta sums those of all paths from a place to the end.
 #include <ATen/NativeFunctions.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
@@ -31,7 +31,7 @@ OpName forward_name, backward_name;
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
 
-// Whether the CPU takes the call. Else it runs there, and says what is wrong.
+// Whether the card can run the call. If not, the CPU runs it, and reports bad arguments.
 bool serves(
     const Tensor& log_probs,
     const Tensor& targets,
@@ -70,7 +70,7 @@ Tensor to_card(const std::vector<int64_t>& values, IntArrayRef sizes, c10::Devic
       .to(device);
 }
 
-// The labels with their blanks. [batch, places] and [batch, 1].
+// The labels with their blanks, [batch, places], and values of a target, [batch, 1].
 class Ways {
  public:
   Ways(
@@ -92,7 +92,7 @@ class Ways {
       const Tensor there = at::arange(1, 2 * most_, 2, times.options()) < ends;
       labels.slice(1, 1, {}, 2).copy_(found.where(there, labels.slice(1, 1, {}, 2)));
     }
-    // A way may leave out a blank between two labels that differ.
+    // A path may skip a blank between two different labels.
     skips = at::full({batch_, places + 2}, -kInf, log_probs.options());
     skips.select(1, 1).zero_();
     skips.select(1, places).zero_();
@@ -103,7 +103,7 @@ class Ways {
     }
   }
 
-  // The probability of every place's label. [steps, batch, places]
+  // Returns the log probability of every place's label: [steps, batch, places].
   Tensor probabilities(OpId id, const Tensor& log_probs) const {
     const Tensor out = at::empty({steps, batch_, places}, log_probs.options());
     IndexSpace space(
@@ -119,7 +119,7 @@ class Ways {
     return out;
   }
 
-  // Sums what every place has into its label's class. [time, batch, classes]
+  // Adds every place's value to the class of its label: [time, batch, classes].
   Tensor by_class(OpId id, const Tensor& of_places, int64_t classes) const {
     const Tensor out = at::zeros({of_places.size(0), batch_, classes}, of_places.options());
     IndexSpace space(
@@ -136,7 +136,7 @@ class Ways {
   }
 
  private:
-  // [batch, most_]; behind a target's end, of any value.
+  // Returns [batch, most_]. Values after a target's end are arbitrary.
   Tensor labels_of(const Tensor& targets, IntArrayRef target_lengths) const {
     if (targets.dim() == 2) {
       return targets.narrow(1, 0, most_);
@@ -158,12 +158,12 @@ class Ways {
  public:
   int64_t steps, places; // of the longest input and of the longest target
   Tensor times, ends, labels;
-  // [batch, places + 2]: 0, else -inf, where a way may come from two places before;
-  // the last two are for the way out of the last label.
+  // [batch, places + 2]: 0 where a path may come from two places before, else -inf. The
+  // last two columns are for the end of a path after the last label.
   Tensor skips;
 };
 
-// The logarithm of the sum of three numbers' exponentials.
+// log(exp(a) + exp(b) + exp(c)).
 Value log_sum(Value a, Value b, Value c) {
   const Value most = max(max(a, b), c);
   const Value base = select(most == -kInf, 0.0, most);
@@ -192,7 +192,7 @@ std::tuple<Tensor, Tensor> forward(
   const Ways ways(log_probs, targets, input_lengths, target_lengths, blank);
   const int64_t steps = ways.steps, batch = log_probs.size(1), n = ways.places;
   const Tensor probs = ways.probabilities(id, log_probs);
-  // Before the first place two that no way comes from, but for the very beginning.
+  // Two extra columns before the first place are -inf, except for the start of all paths.
   const Tensor alpha = at::empty({steps + 1, batch, n + 2}, log_probs.options());
   alpha.select(0, 0).fill_(-kInf);
   alpha.narrow(2, 0, 2).fill_(-kInf);
@@ -257,7 +257,7 @@ Tensor backward(
   const int64_t steps = ways.steps, batch = log_probs.size(1), n = ways.places;
   const Tensor probs = ways.probabilities(id, log_probs);
   const Tensor shares = at::empty_like(probs);
-  // A way ends in the last label or in the blank behind it.
+  // A path ends in the last label or in the blank after it.
   const Tensor place = at::arange(n, ways.ends.options());
   const Tensor ends = at::full({batch, n}, -kInf, log_probs.options())
                           .masked_fill_(place.le(ways.ends).logical_and_(place.ge(ways.ends - 1)), 0);
@@ -286,7 +286,7 @@ Tensor backward(
   Step s(id, out, type);
   const uint8_t to = s.add(out);
   const Value prob = s.load(log_probs.narrow(0, 0, steps)), infinite = s.load(loss.unsqueeze(1));
-  // As on the CPU, what is infinite makes everything NaN.
+  // As on the CPU, an infinite loss or log probability makes the gradient NaN.
   const Value nan = (infinite - infinite) + (prob - prob);
   const Value slope =
       (exp(prob) - s.load(sums) + nan) * s.load(grad.unsqueeze(1));
