@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// cdist: distances of all pairs of rows, one reduction over [batch, row, row,
-// channel] without holding the differences.
+// cdist: the distances of all pairs of rows. One reduction over [batch, row, row,
+// channel] computes them, so the differences need no memory.
 #include "aten/convention.h"
 #include "aten/step.h"
 #include "aten/window.h"
@@ -56,8 +56,8 @@ struct Pairs {
   Space::Mask dim_from_end(int64_t d) const {
     return Space::Mask(1) << (sizes.size() - d);
   }
-  // fn(pairs, cut, part) for runs of a's rows, each of them no more pairs than a
-  // packet may visit; cut() takes the same run of a tensor with all rows.
+  // Calls fn(pairs, cut, part) for runs of a's rows. Each run stays below a packet's
+  // limit of work. cut() takes the same run out of a tensor with all rows.
   template <class Fn>
   void for_each_run(c10::DeviceIndex device, Fn&& fn) const {
     const int64_t dim = a.dim() - 3, rows = sizes[dim];
@@ -117,7 +117,7 @@ Tensor forward(const Tensor& x1, const Tensor& x2, double p, std::optional<int64
   return out;
 }
 
-// The derivative of the distance by one of its differences.
+// The derivative of the distance with respect to one difference d.
 Value slope(Value d, Value distance, double p) {
   if (p == 1) {
     return sign(d);
@@ -127,7 +127,7 @@ Value slope(Value d, Value distance, double p) {
   }
   Value inner = p == 2 ? d / distance
                        : sign(d) * pow(abs(d), p - 1) / pow(distance, p - 1);
-  // The power of nothing is infinite.
+  // The power of 0 is infinite for p < 1.
   inner = p < 1 ? select(d == 0.0, 0.0, inner) : inner;
   return select(distance == 0.0, 0.0, inner);
 }

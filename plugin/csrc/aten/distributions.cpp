@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Operators that fill a tensor from a distribution: uniform_, normal_,
-// log_normal_, cauchy_, exponential_, geometric_, random_ and bernoulli_. What
-// arguments they take, and what they say of others, is core's.
+// Operators that fill a tensor from a distribution: uniform_, normal_, log_normal_,
+// cauchy_, exponential_, geometric_, random_ and bernoulli_. Core checks the arguments.
 #define AT_PER_OPERATOR_HEADERS
 #include <ATen/MemoryOverlap.h>
 #include <ATen/native/DistributionTemplates.h>
@@ -21,7 +20,7 @@ OpName uniform_name, normal_name, log_normal_name, cauchy_name,
     exponential_name, geometric_name, random_name, random_to_name,
     random_from_name, bernoulli_name;
 
-// out = formula(p, draws), which computes in the given type.
+// out = formula(p, draws), computed in the given type.
 template <class Formula>
 void fill(
     const OpName& name,
@@ -44,7 +43,7 @@ void check_floating(const Tensor& self, const char* name) {
       "'");
 }
 
-// The greatest number of the type below x, or the least.
+// The greatest number of type T that is less than x.
 template <class T>
 T below(T x) {
   if constexpr (sizeof(T) > 2) {
@@ -57,7 +56,8 @@ T below(T x) {
   }
 }
 
-// A range as numbers of the tensor's type: [from, last] is [from, to).
+// A range in numbers of the tensor's type: [from, last] has the same numbers as [from,
+// to).
 struct Range {
   double from, to, last;
 };
@@ -74,7 +74,7 @@ Range range_of(const Tensor& out, double from, double to) {
   return r;
 }
 
-// Core's templates name a kernel by a template of the generator's class.
+// Core's templates need a kernel that is a class template over the generator's class.
 template <class>
 struct Uniform {
   void operator()(
@@ -92,7 +92,7 @@ struct Uniform {
       } else if (out.element_size() > 2) {
         return x;
       }
-      // Neither the sum nor the store may round up to the end.
+      // Rounding in the sum or in the store must not give the end of the range.
       return min(x, r.last);
     });
   }
@@ -141,7 +141,7 @@ struct Cauchy {
     const Tensor& out = iter.tensor(0);
     const uint8_t type = vector_type(out.scalar_type());
     fill(cauchy_name, out, generator, type, [&](Program&, Draws& draws) {
-      // The same on both sides of 0; at -1/2 the tangent has a pole.
+      // Avoid -1/2, where the tangent has a pole. The range is then symmetric around 0.
       const double least = type == OPENREG_VT_F64 ? 0x1p-53 : 0x1p-24;
       const Value x = max(draws.uniform(type) - 0.5, least - 0.5);
       return tan(x * M_PI) * sigma + median;
@@ -178,7 +178,7 @@ struct Geometric {
     TORCH_CHECK_NOT_IMPLEMENTED(
         out.scalar_type() != at::kBool,
         "\"geometric_openreg\" not implemented for 'Bool'");
-    // Integers may be greater than what F32 counts.
+    // Use F64 for integers: they can exceed F32's range of exact integers.
     const bool single = out.is_floating_point() && out.element_size() < 8;
     const uint8_t type = single ? OPENREG_VT_F32 : OPENREG_VT_F64;
     fill(geometric_name, out, generator, type, [&](Program&, Draws& draws) {
@@ -187,7 +187,7 @@ struct Geometric {
   }
 };
 
-// The upper 64 bits of the product of 64 random bits and a range: a number in
+// Returns the upper 64 bits of the product of 64 random bits and range: a number in
 // [0, range). All arithmetic is unsigned.
 Value scale(Program& p, Value bits, uint64_t range) {
   const Value low_half = p.imm(int64_t{0xffffffff}, OPENREG_VT_I64);
@@ -208,7 +208,7 @@ Value scale(Program& p, Value bits, uint64_t range) {
   return x1 * r1 + high(middle) + high(x0 * r1 + low(middle));
 }
 
-// Whole numbers base .. base + range - 1; range 0 stands for 2^64.
+// Fills with integers from base to base + range - 1. A range of 0 means 2^64.
 void fill_whole(
     const OpName& name,
     const Tensor& out,
@@ -238,8 +238,9 @@ struct RandomFromTo {
   }
 };
 
-// All numbers of an integer type that are not negative, all those of a
-// floating-point type up to which it has every whole one.
+// The count of numbers for random_() without a range. For an integer type: all numbers
+// that are not negative. For a floating-point type: the integers up to the last one below
+// which the type has every integer.
 uint64_t range_of_type(c10::ScalarType type) {
   uint64_t range = 0;
   AT_DISPATCH_ALL_TYPES_AND3(
@@ -274,7 +275,7 @@ struct Bernoulli {
   }
 };
 
-// Core takes a complex tensor as twice as many real numbers.
+// Core fills a complex tensor as twice as many real numbers.
 bool real_on_card(const Tensor& t) {
   return type_on_card(c10::toRealValueType(t.scalar_type()));
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// From a call that draws random numbers to a packet.
+// Turns a call that draws random numbers into a packet.
 #include "aten/random.h"
 
 #include <ATen/ops/empty.h>
@@ -14,7 +14,7 @@ Space space_of(const DrawingCall& call) {
   const at::Tensor& first = call.outputs[0];
   Space space(first.sizes(), first.get_device());
   for (const at::Tensor& t : call.outputs) {
-    t.mutable_data_ptr(); // a copy-on-write tensor gets its copy
+    t.mutable_data_ptr(); // a copy-on-write tensor gets memory of its own
     space.add(t);
   }
   for (const at::Tensor& t : call.inputs) {
@@ -28,12 +28,13 @@ Space space_of(const DrawingCall& call) {
     }
     space.reduce(all);
   }
-  // Merges neighbours only, so that elements keep their numbers.
+  // Merge only neighbouring dimensions, so that elements keep their row-major numbers.
   space.coalesce();
   return space;
 }
 
-// Several packets would each begin with number 0.
+// Draws into dense tensors, then copies. Without this, several packets would each begin
+// with the random number of element 0.
 void draw_dense(const DrawingCall& call, DrawingProgram program) {
   const auto sizes = call.outputs[0].sizes();
   DrawingCall dense{call.id, call.generator, call.type, {}, {}, call.flag};
@@ -63,7 +64,7 @@ void draw(const DrawingCall& call, DrawingProgram program) {
   if (call.outputs[0].numel() == 0) {
     return;
   }
-  // A generator of the device brings tensors of others here, too.
+  // A generator on openreg dispatches tensors of other devices to this function too.
   const c10::DeviceType there = call.outputs[0].device().type();
   TORCH_CHECK(
       there == kDeviceType,

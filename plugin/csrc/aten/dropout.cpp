@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// native_dropout, which F.dropout takes, and its derivative: a packet each.
+// native_dropout, which F.dropout calls, and its derivative, with one packet each.
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/ones_like.h>
 
@@ -46,7 +46,7 @@ Result dropout(const Tensor& input, double p, std::optional<bool> train) {
   return {out, mask};
 }
 
-// Of a product with a number that has a fraction.
+// The type of the product of grad and a number with a fraction.
 c10::ScalarType slope_type(const Tensor& grad) {
   return c10::isIntegralType(grad.scalar_type(), true)
       ? c10::typeMetaToScalarType(c10::get_default_dtype())

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// embedding_bag: rows of a table, and of every bag their sum, mean or greatest.
+// embedding_bag: the sum, mean or maximum of a table's rows for every bag of indices.
 #include <ATen/NativeFunctions.h>
 #include <ATen/OpMathType.h>
 #include <ATen/ops/arange.h>
@@ -40,11 +40,11 @@ bool given(const OptTensor& t) {
   return t.has_value() && t->defined();
 }
 
-// Elements that are worked on at once.
+// The most elements of temporary memory.
 constexpr int64_t kMost = 1 << 24;
 
-// Whether the CPU takes the call. Else it runs there, and says what is wrong. The
-// greatest of bags needs memory for all their rows.
+// Whether the card can run the call. If not, the CPU runs it, and reports bad arguments.
+// The maximum needs memory for all rows of the bags.
 bool serves(
     const Tensor& weight,
     const Tensor& indices,
@@ -63,14 +63,14 @@ bool serves(
         factors->scalar_type() == weight.scalar_type() && factors->numel() == indices.numel()));
 }
 
-// The bag of every index.
+// Returns the number of the bag of every index.
 Tensor bags_of(const Tensor& offsets, int64_t count) {
   return offsets.numel() == 0 || count == 0
       ? at::zeros({count}, offsets.options().dtype(at::kLong))
       : segments_of(offsets.narrow(0, 1, offsets.numel() - 1), count);
 }
 
-// Folds the rows of a matrix into the rows of another that they name.
+// Folds each row of `rows` into the row of `to` that `which` names.
 void fold(
     OpId id,
     uint8_t mode,
@@ -81,7 +81,7 @@ void fold(
   index_slices(id, mode, Negative::BAD, to, rows, 0, which, part);
 }
 
-// The places of the indices that are the first to have a bag's greatest number.
+// For each bag's maximum, returns the place of the first index whose row has the maximum.
 Tensor winners(
     OpId id,
     const Tensor& rows,
@@ -147,7 +147,7 @@ Four forward(
   const Tensor where = bags_of(
       include_last_offset ? offsets.narrow(0, 0, bags) : offsets, count);
   const bool pads = padding_idx >= 0;
-  // Padding goes to a bag of its own.
+  // Indices of padding go to an extra bag.
   const Tensor kept = pads ? where.masked_fill(indices.eq(padding_idx), bags) : where;
   const auto type = at::toOpMathType(weight.scalar_type());
   const auto options = weight.options().dtype(type);
@@ -184,7 +184,7 @@ Four forward(
     out.masked_fill_(size.eq(0).unsqueeze(1), 0);
   }
   out = out.to(weight.scalar_type());
-  // As core's meta function has it, the size of the last offset's bag is there, too.
+  // As in core's meta function, the result includes the size of the last offset's bag.
   const Tensor all_sizes = at::zeros(offsets.sizes(), indices.options());
   all_sizes.narrow(0, 0, bags).copy_(size);
   return {
@@ -194,7 +194,7 @@ Four forward(
       largest};
 }
 
-// How often each index is there, for every index.
+// For every index, returns how often the index occurs.
 Tensor frequencies(const Tensor& indices, int64_t rows, const at::TensorOptions& options) {
   const Tensor count = at::zeros({rows}, options);
   count.index_add_(0, indices, at::ones({}, options).expand(indices.sizes()));
@@ -243,7 +243,7 @@ Tensor dense_backward(
   const Tensor out = at::zeros({rows, grad.size(1)}, options);
   const Tensor size = bag_size.slice(0, 0, grad.size(0));
   if (mode == MAX) {
-    // A bag of nothing has named row 0.
+    // An empty bag names row 0: its gradient must not count.
     const Tensor used = grad.to(options.dtype()).masked_fill(size.eq(0).unsqueeze(1), 0);
     out.scatter_add_(0, largest.to(at::kLong), used);
     return out.to(grad.scalar_type());

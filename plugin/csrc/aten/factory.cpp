@@ -23,7 +23,7 @@ using at::Tensor;
 
 OpName fill_name, zero_name, arange_name, linspace_name, logspace_name, eye_name;
 
-// The bits of a number as an element of the type.
+// Returns the bits of a number as an element of the type.
 int64_t pattern(const Scalar& value, c10::ScalarType type) {
   int64_t bits = 0;
   AT_DISPATCH_V2(
@@ -42,7 +42,7 @@ int64_t pattern(const Scalar& value, c10::ScalarType type) {
   return bits;
 }
 
-// The same memory as a type that the card has.
+// Views t's memory as a type that the card has.
 Tensor as_bits(const Tensor& t) {
   if (on_card(t)) {
     return t;
@@ -62,7 +62,8 @@ Tensor as_bits(const Tensor& t) {
   }
 }
 
-// FILL is one worker's; VECTOR is shared by all, which pays for as much as this.
+// One worker runs a FILL packet; all workers share a VECTOR packet, which is faster from
+// this size on.
 constexpr size_t kSharedBytes = 1 << 20;
 
 void fill_bits(OpId id, const Tensor& self, int64_t bits, Part part) {
@@ -105,7 +106,7 @@ void fill(
   fill_bits(id, as_bits(self), pattern(value, self.scalar_type()), part);
 }
 
-// Zero has no bits in any type.
+// Zero has all bits clear in every type.
 Tensor& zero_(Tensor& self) {
   if (self.numel() > 0) {
     fill_bits(zero_name.id, as_bits(self), 0, Part::FIRST);
@@ -133,7 +134,7 @@ Tensor& fill_tensor_(Tensor& self, const Tensor& value) {
   return self;
 }
 
-// out.flatten()[i] = formula(i), i an I64.
+// out.flatten()[i] = formula(i), where i is an I64.
 template <class Formula>
 void by_position(OpId id, const Tensor& out, Formula&& formula) {
   if (out.numel() == 0) {
@@ -152,7 +153,7 @@ void by_position(OpId id, const Tensor& out, Formula&& formula) {
   launch(space, p, id);
 }
 
-// As core computes it: in double, or in 64-bit integers if all are integers.
+// Computes like core: in double, or in 64-bit integers if all arguments are integers.
 int64_t arange_size(const Scalar& start, const Scalar& end, const Scalar& step) {
   const double from = start.toDouble(), to = end.toDouble(), by = step.toDouble();
   TORCH_CHECK(by != 0, "step must be nonzero");
@@ -200,14 +201,14 @@ Tensor& arange_out(const Scalar& start, const Scalar& end, const Scalar& step, T
       return i * p.imm(step.toLong(), OPENREG_VT_I64) +
           p.imm(start.toLong(), OPENREG_VT_I64);
     }
-    // In double, so that position times step is rounded once.
+    // Compute in double, so that position times step is rounded only once.
     const Value x = p.convert(i, OPENREG_VT_F64);
     return p.convert(x * step.toDouble() + start.toDouble(), p.type());
   });
   return out;
 }
 
-// The number as the type's elements have it.
+// Returns the number after conversion to the type.
 double element(const Scalar& value, c10::ScalarType type) {
   return AT_DISPATCH_ALL_TYPES_AND3(
       at::kHalf, at::kBFloat16, at::kBool, type, "linspace", [&] {
@@ -228,11 +229,11 @@ Tensor& linspace_out(const Scalar& start, const Scalar& end, int64_t steps, Tens
   const double to = element(end, out.scalar_type());
   const double step = steps > 1 ? (to - from) / static_cast<double>(steps - 1) : 0;
   by_position(linspace_name.id, out, [&](Program& p, Value i) {
-    // From the nearer end, so that both ends are exact.
+    // Start from the nearer end, so that both ends are exact.
     const Value x = p.convert(i, OPENREG_VT_F64);
     const Value up = x * step + from;
     const Value down = to - (static_cast<double>(steps - 1) - x) * step;
-    // As core: one step is the start.
+    // As in core, a single element is the start.
     return select(i < static_cast<double>(steps > 1 ? steps / 2 : 1), up, down);
   });
   return out;
@@ -240,7 +241,7 @@ Tensor& linspace_out(const Scalar& start, const Scalar& end, int64_t steps, Tens
 
 Tensor& logspace_out(const Scalar& start, const Scalar& end, int64_t steps, double base, Tensor& out) {
   TORCH_CHECK(steps >= 0, "number of steps must be non-negative");
-  // A power that is rounded just below an integer would be cut off.
+  // Not for integers: a power that is rounded just below an integer would be truncated.
   if (!on_card(out) || !out.is_floating_point()) {
     return fallback<Tensor&, const Scalar&, const Scalar&, int64_t, double, Tensor&>(
         logspace_name, start, end, steps, base, out);
@@ -248,7 +249,7 @@ Tensor& logspace_out(const Scalar& start, const Scalar& end, int64_t steps, doub
   if (out.numel() != steps) {
     out.resize_({steps});
   }
-  // One element is not rounded before it is a power.
+  // If steps is 1, core does not round start to the type before taking the power.
   const double from = steps == 1 ? start.toDouble() : element(start, out.scalar_type());
   const double to = element(end, out.scalar_type());
   const double step = steps > 1 ? (to - from) / static_cast<double>(steps - 1) : 0;
@@ -285,7 +286,7 @@ Tensor& eye_out(int64_t n, Tensor& out) {
   return eye_m_out(n, n, out);
 }
 
-// Keeps what lies on one side of a diagonal.
+// Keeps the elements on one side of a diagonal, and sets the others to 0.
 template <bool Upper>
 struct Triangle {
   template <class Op>
@@ -315,8 +316,8 @@ struct Triangle {
   }
 };
 
-// In place on an expanded tensor: an element becomes 0 if that is so at any of the
-// places that share it.
+// triu_ and tril_ of an expanded tensor: a shared element becomes 0 if it would be 0 at
+// any of its places.
 template <class Form, bool Upper>
 Tensor& triangle_(Tensor& self, int64_t diagonal) {
   Tensor once = without_repeats(self);

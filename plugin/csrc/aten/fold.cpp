@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// im2col and col2im, which are strides and sums, and max_unpool, a scatter.
+// im2col and col2im, composed of strided copies and sums, and max_unpool, a scatter.
 #include "aten/convention.h"
 
 #include <ATen/ATen.h>
@@ -169,7 +169,7 @@ void check_unpool(const Tensor& self, const Tensor& indices, IntArrayRef output_
   }
 }
 
-// Every plane's elements to the places that pooling had taken them from.
+// Puts every plane's elements at the places from which pooling took them.
 Tensor unpool(const Tensor& self, const Tensor& indices, IntArrayRef output_size, size_t dims) {
   check_unpool(self, indices, output_size, dims);
   const auto planes = self.sizes().slice(0, self.dim() - dims);

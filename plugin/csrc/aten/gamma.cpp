@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// digamma, polygamma and Hurwitz' zeta: sums shifted to where an asymptotic
-// series is exact, in F64.
+// digamma, polygamma and the Hurwitz zeta function. A recurrence shifts the argument to a
+// range where an asymptotic series is exact. All are computed in F64.
 #include "aten/step.h"
 #include "aten/structured.h"
 
@@ -29,8 +29,8 @@ Tensor double_like(const Tensor& t) {
   return at::empty(t.sizes(), t.options().dtype(at::kDouble));
 }
 
-// Of y >= 0: psi(y) = psi(y + 8) - sum of 1 / (y + k), two and two of the sum
-// with one denominator.
+// For y >= 0: psi(y) = psi(y + 8) - sum of 1 / (y + k). Two terms of the sum share one
+// denominator.
 Value psi(Value y) {
   const Value near = min(y, 1e30);
   const Value far_end = near + 7.0, u = near * far_end;
@@ -66,8 +66,8 @@ struct Digamma {
   }
 };
 
-// Euler and Maclaurin's formula, from as many terms of the sum on as bring a
-// term's base to 10; at most kTerms are added by a packet.
+// The Euler-Maclaurin formula. Direct terms are added until the base of a term is at
+// least 10; the formula gives the rest. One packet adds at most kTerms terms.
 class Zeta {
  public:
   Zeta(OpId id, const Tensor& x, const Tensor& q, at::IntArrayRef sizes)
@@ -77,7 +77,7 @@ class Zeta {
     sum_ = at::zeros(sizes, options);
   }
 
-  // Nothing if there are too many terms.
+  // Returns nothing if there are too many terms.
   std::optional<Tensor> run() {
     const double wanted = sum_.numel() == 0 ? 0 : terms();
     if (wanted > kMostTerms) {
@@ -93,7 +93,7 @@ class Zeta {
  private:
   static constexpr int kTerms = 16, kMostTerms = 4096;
 
-  // Whether choose() will take no notice of the sum.
+  // Whether choose() will ignore the sum.
   static Value chosen(Value x, Value q) {
     const Value at_pole = q == floor(q), no_power = x != floor(x);
     const Value below = (q <= 0.0) & (at_pole | no_power);
@@ -125,7 +125,7 @@ class Zeta {
     part_ = Part::FURTHER;
   }
 
-  // B_2k / (2k)! x (x + 1) ... (x + 2k - 2) base^(-x - 2k + 1), k from 1.
+  // Adds B_2k / (2k)! x (x + 1) ... (x + 2k - 2) base^(-x - 2k + 1) for k from 1.
   void add_rest() {
     Step s(id_, sum_, at::kDouble);
     const uint8_t sum_at = s.add(sum_);
@@ -147,7 +147,7 @@ class Zeta {
     choose();
   }
 
-  // Where there is no sum, or no finite one.
+  // Replaces the sum where the series has no finite sum.
   void choose() {
     Step s(id_, sum_, at::kDouble);
     const uint8_t sum_at = s.add(sum_);
@@ -185,9 +185,9 @@ struct ZetaKernel {
   }
 };
 
-// Of an order up to kMostOrder to a float's accuracy: n! zeta(n + 1, y) by
-// kShift terms and Euler and Maclaurin's formula, with y = 1 - x where x is
-// negative, then the mirrored derivative of a cotangent.
+// polygamma of an order up to kMostOrder, with the accuracy of a float. Computes
+// n! zeta(n + 1, y) with kShift direct terms and the Euler-Maclaurin formula. Where x is
+// negative, y is 1 - x, and the reflection formula adds a derivative of the cotangent.
 class ShortPolygamma {
  public:
   static bool serves(int64_t n, const Tensor& out) {
@@ -239,7 +239,7 @@ class ShortPolygamma {
     s.run();
   }
 
-  // Coefficients of the nth derivative of cot, a polynomial in cot.
+  // The coefficients of the nth derivative of cot, as a polynomial in cot.
   std::array<double, kMostOrder + 2> derivative() const {
     std::array<double, kMostOrder + 2> p{0, 1};
     for (int i = 0; i < n_; i++) {
@@ -282,7 +282,8 @@ class ShortPolygamma {
 };
 
 struct Polygamma {
-  // Most integers are poles, of which core's CPU kernel gives large numbers.
+  // Leave integers to the CPU: most are poles, where core's CPU kernel returns large
+  // numbers.
   static bool serves(int64_t n, const Tensor& self) {
     return n == 0 || self.is_floating_point();
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// gather, the scatters, take and put_.
+// gather, the scatter operators, take and put_.
 #include "aten/index.h"
 #include "aten/scatter.h"
 #include "aten/structured.h"
@@ -50,7 +50,7 @@ struct ScatterValue {
   }
 };
 
-// The older names of the reductions.
+// Converts the names of reductions of the older scatter.reduce.
 uint8_t old_mode(std::string_view reduce) {
   TORCH_CHECK(
       reduce == "add" || reduce == "multiply",

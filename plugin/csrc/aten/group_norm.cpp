@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Group normalisation: [N, groups, channels of a group, pixels].
+// Group normalization of [N, groups, channels of a group, pixels].
 #include "aten/normalize.h"
 
 #include <ATen/ops/empty_like.h>

@@ -50,7 +50,8 @@ void IndexSpace::check_extent(const Choice& choice) {
       choice.extent != 0, "index is out of bounds for dimension with size 0");
 }
 
-// Looks up in 0, 1, 2... where the indices lead, so that the card checks each.
+// Merges the further indices into one: looks up the place that they name in the numbers
+// 0, 1, 2... The lookup makes the card check each index.
 Part IndexSpace::fold_further(OpId op, Part part) {
   if (further_.size() == 1) {
     Further& f = further_[0];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// INDEX packets: a Space of destination, source and index operands, and for
-// every index what it counts.
+// INDEX packets. An INDEX packet has a Space with destination, source and index operands,
+// and an extent and a step for every index.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -12,13 +12,13 @@
 
 namespace openreg {
 
-// Negative indices are errors, or count from the end.
+// BAD: negative indices are errors. WRAPS: they count from the end.
 enum class Negative { BAD, WRAPS };
 
 class IndexSpace {
  public:
-  // Of a destination and a source; mode: enum openreg_index. Of the two the
-  // indirect one has stride 0 where an index chooses.
+  // mode is an enum openreg_index. Either dst or src is indirect: an index chooses its
+  // elements, and its stride is 0 in the dimensions where an index chooses.
   IndexSpace(
       uint8_t mode,
       Negative negative,
@@ -28,21 +28,21 @@ class IndexSpace {
       const at::Tensor& src,
       at::DimVector src_strides);
 
-  // An index of the whole space chooses among `extent` places that are `step`
-  // elements apart.
+  // Adds an index operand over the whole space. The index chooses among `extent` places,
+  // which are `step` elements apart.
   void choose(
       const at::Tensor& index,
       at::DimVector index_strides,
       int64_t extent,
       int64_t step);
-  // The same among the source's, in a mode other than GET.
+  // Like choose(), but chooses places of the source, in a mode other than GET.
   void choose_source(
       const at::Tensor& index,
       at::DimVector index_strides,
       int64_t extent,
       int64_t step);
 
-  // Returns what further packets of the operator pass on.
+  // Launches the packets. Returns the Part for further packets of the operator.
   Part launch(OpId op, Part part = Part::FIRST);
 
  private:
@@ -62,16 +62,16 @@ class IndexSpace {
   Negative negative_;
   Space space_;
   c10::SmallVector<Choice, 4> choices_;
-  uint8_t sources_ = 0; // those of the source, by bit
-  // From the last on that a packet has room for; launch() makes one of them.
+  uint8_t sources_ = 0; // bit n: index n chooses places of the source
+  // The last index that fits into the packet, and all after it; launch() merges them.
   std::vector<Further> further_;
 };
 
-// With 0 dimensions as one of size 1.
+// Views a tensor of 0 dimensions as one dimension of size 1.
 at::Tensor with_dim(const at::Tensor& t);
 
-// Every point of index, over whose shape it runs, chooses along dim of the
-// indirect one: gather and scatter.
+// gather and scatter. The packet runs over the shape of index, and each element of index
+// chooses a place along dim of the indirect tensor.
 Part index_points(
     OpId op,
     uint8_t mode,
@@ -81,7 +81,7 @@ Part index_points(
     const at::Tensor& index,
     Part part = Part::FIRST);
 
-// Row to_which[i] of dst is combined with row from_which[i] of src, for each i.
+// For each i, combines row to_which[i] of dst with row from_which[i] of src.
 Part index_rows(
     OpId op,
     uint8_t mode,
@@ -91,8 +91,8 @@ Part index_rows(
     const at::Tensor& from_which,
     Part part = Part::FIRST);
 
-// Every element of a vector chooses a slice along dim of the indirect one:
-// index_select and index_add. The other one's sizes are the space.
+// index_select and index_add. Every element of the vector index chooses a slice along dim
+// of the indirect tensor. The sizes of the other tensor are the packet's space.
 Part index_slices(
     OpId op,
     uint8_t mode,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Whole slices by a vector of indices: index_select, index_add and their kin,
-// and the gradient of embedding.
+// Operators on whole slices, chosen by a vector of indices: index_select, index_add,
+// index_copy, index_fill, index_reduce, and the gradient of embedding.
 #include "aten/index.h"
 #include "aten/scatter.h"
 #include "aten/structured.h"
@@ -78,7 +78,7 @@ Tensor index_select(const Tensor& self, int64_t dim, const Tensor& index) {
   return out;
 }
 
-// As a number of the tensor's type.
+// Converts a number like a cast to the tensor's type.
 Scalar cast_number(const Scalar& value, const Tensor& t) {
   if (c10::isIntegralType(t.scalar_type(), /*includeBool=*/true)) {
     return value.isFloatingPoint() ? Scalar(static_cast<int64_t>(value.toDouble()))
@@ -120,7 +120,7 @@ struct IndexCopy {
   }
 };
 
-// The sizes of what an index puts into a tensor.
+// The sizes of the part of self that an index writes.
 at::DimVector put_sizes(const Tensor& self, int64_t dim, const Tensor& index) {
   at::DimVector sizes(with_dim(self).sizes());
   sizes[at::maybe_wrap_dim(dim, static_cast<int64_t>(sizes.size()))] = index.numel();
@@ -205,7 +205,7 @@ Tensor& index_fill_tensor_(Tensor& self, int64_t dim, const Tensor& index, const
   return self;
 }
 
-// How often each row occurs, for every index.
+// For every index in rows, returns how often the index occurs.
 Tensor frequencies(const Tensor& rows, int64_t num_weights, const Tensor& grad) {
   const Tensor count = at::zeros({num_weights}, grad.options());
   count.index_add_(0, rows, broadcast_scalar(1, count, rows.sizes()));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// x[i, :, j] and x[i, :, j] = y: several index tensors, broadcast together.
+// x[i, :, j] and x[i, :, j] = y, with several index tensors that broadcast together.
 #include "aten/index.h"
 #include "aten/structured.h"
 
@@ -33,7 +33,7 @@ namespace {
 
 OpName put_name;
 
-// Core's, which also says what the indices count.
+// Core's shape function; it also keeps extent and step of each index.
 struct index_meta : at::meta::structured_index_Tensor {
   void meta(const Tensor& self, at::IOptTensorListRef indices) {
     const auto found = at::meta::structured_index_Tensor::meta(self, indices);
@@ -43,8 +43,8 @@ struct index_meta : at::meta::structured_index_Tensor {
   at::DimVector extents, steps;
 };
 
-// TensorIterator's innermost dimension is its first, and its strides count
-// bytes.
+// Converts strides of a TensorIterator, whose first dimension is the innermost, and whose
+// strides are in bytes.
 at::DimVector strides_of(const at::TensorIteratorBase& iter, int operand) {
   const auto bytes = iter.strides(operand);
   const auto size = static_cast<int64_t>(iter.element_size(operand));
@@ -77,8 +77,8 @@ struct IndexGet {
   }
 };
 
-// The destination with its indexed dimensions, which are adjacent, taken out
-// and those of the indices put in.
+// The destination of index_put_. The indexed dimensions are adjacent. sizes has the
+// dimensions of the indices in their place.
 struct Places {
   Places(Tensor self, std::vector<Tensor> indices);
   void launch(OpId id, uint8_t mode, const Tensor& value) const;
@@ -192,7 +192,7 @@ Tensor& index_put_(
       indices.size(),
       ")");
   if (on_card<true>(self) && !accumulate && is_number(self, value)) {
-    // Core asks for a number on the CPU; the card takes one of its own as well.
+    // Core needs a number on the CPU here. The card also accepts a number on the card.
     const Tensor number = value.is_cpu() ? value : at::empty({1}, at::kFloat);
     auto [masked, mask] =
         at::native::canDispatchToMaskedFill(self, indices, number);

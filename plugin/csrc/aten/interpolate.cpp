@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Interpolation, one axis after the other. An element of the result is a sum of
-// weighted taps of the source, which the host finds. Places that lie one period
-// apart have taps that lie one period apart: such a run is one packet over
-// strided views, without an index. The backward is the same with the taps the
-// other way round, so its sums are made in order.
+// Interpolation, one axis after the other. An element of the result is a sum of weighted
+// taps (elements of the source). The host computes the taps. Result elements at a
+// constant distance have taps at a constant distance: such a run is one packet over
+// strided views, without an index. Backward uses the transposed taps, so the order of its
+// sums is fixed.
 #include "aten/structured.h"
 
 #include <ATen/OpMathType.h>
@@ -52,11 +52,11 @@ namespace {
 using at::Tensor;
 using Scale = std::optional<double>;
 
-constexpr int64_t kSpatial = 2; // the first such dimension
-constexpr size_t kTaps = 6; // of a packet: a view and maybe a weight each
-constexpr size_t kRuns = 64; // from here on, indices are cheaper
+constexpr int64_t kSpatial = 2; // the first spatial dimension
+constexpr size_t kTaps = 6; // of a packet: each has a view and may have a weight
+constexpr size_t kRuns = 64; // for more runs, an index is faster
 
-// Elements first, first + step ... whose taps are `move` apart.
+// The elements first, first + step, ... Their taps are `move` elements apart.
 struct Run {
   int64_t first, count, step, move;
 };
@@ -83,7 +83,7 @@ std::vector<Run> find_runs(const Taps& taps, int64_t source) {
   return runs;
 }
 
-// `count` elements from `first` on, `step` apart.
+// Views `count` elements along dim, starting at `first`, `step` apart.
 Tensor view(const Tensor& t, int64_t dim, int64_t first, int64_t count, int64_t step) {
   at::DimVector sizes(t.sizes()), strides(t.strides());
   const int64_t offset = t.storage_offset() + first * strides[dim];
@@ -115,7 +115,8 @@ class Pass {
   }
 
  private:
-  // Taps k ... of a run, added to what is there unless they are the first ones.
+  // Adds the taps from k to end of a run to the result. The first taps overwrite the
+  // result.
   void add(const Tensor& to, const Run& r, size_t k, size_t end) {
     Space space(to.sizes(), to.get_device());
     Program p(vector_type(at::toOpMathType(to.scalar_type())));
@@ -154,7 +155,8 @@ class Pass {
     return x * p.load(space.add(w, std::move(strides)), p.type());
   }
 
-  // Each tap of all elements at once; what is no tap has a NaN for its weight.
+  // Adds the kth tap of all elements with one index packet. If an element has fewer taps,
+  // the weight is NaN.
   void run_by_index() {
     const Tensor places = table(at::kLong, 0, [](const Tap& t) { return static_cast<double>(t.place); });
     const Tensor sum = at::zeros(out_.sizes(), out_.options().dtype(weights().scalar_type()));
@@ -178,7 +180,7 @@ class Pass {
     out_.copy_(sum);
   }
 
-  // [taps, elements], on the card.
+  // The weights on the card: [taps, elements].
   const Tensor& weights() {
     if (!weights_.defined()) {
       const auto type = at::toOpMathType(out_.scalar_type());
@@ -232,9 +234,8 @@ Taps find_taps(const Axis& axis, c10::ScalarType type) {
   return taps;
 }
 
-// The order of the passes that takes least. A pass along the dimension whose elements
-// are neighbours takes them some places apart, from cache lines that it fetches again
-// and again.
+// Chooses the cheapest order of the passes. A pass along the innermost dimension reads
+// elements with a stride, and so fetches the same cache lines several times.
 void choose_order(c10::SmallVector<int64_t, 3>& dims, const Tensor& out, const Tensor& in) {
   constexpr double kApart = 4;
   const auto cost = [&](const c10::SmallVector<int64_t, 3>& order) {
@@ -254,7 +255,7 @@ void choose_order(c10::SmallVector<int64_t, 3>& dims, const Tensor& out, const T
   }
 }
 
-// From in to out, either of which is the large one.
+// Interpolates from in to out. Either can be the larger tensor.
 template <class Kind>
 void interpolate(
     OpId id,
@@ -298,7 +299,7 @@ void interpolate(
   }
 }
 
-// Of align and scales, the operators without weights have the latter only.
+// Operators without weights have scales, but no align argument.
 template <class Kind, bool IsBackward, class... Scales>
 void call(OpId id, const Tensor& out, const Tensor& in, bool align, const Scales&... scale) {
   if (out.numel() == 0 || in.numel() == 0) {
@@ -313,7 +314,7 @@ template <class Kind>
 struct Forward {
   template <class... Rest>
   static bool serves(const Tensor& self, const Rest&...) {
-    // The CPU has uint8, and says what it has not.
+    // Leave other types to the CPU: it has uint8, and reports types that it lacks.
     return self.is_floating_point() || (!Kind::weighs && self.scalar_type() == at::kByte);
   }
   template <class Op, class... Scales>

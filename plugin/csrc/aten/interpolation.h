@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Which elements of the source an interpolation takes, along one axis, and their
-// weights. Rounding is core's: T is what the interpolation computes in.
+// The taps of an interpolation along one axis: elements of the source and their weights.
+// Rounding follows core: T is the type in which the interpolation computes.
 #pragma once
 
 #include <ATen/native/UpSample.h>
@@ -22,7 +22,7 @@ struct Tap {
 // The taps of every element along an axis.
 using Taps = std::vector<c10::SmallVector<Tap, 4>>;
 
-// Elements of the large one are what the taps are found for.
+// One axis of an interpolation. find() computes the taps of the large tensor's elements.
 struct Axis {
   int64_t large, small;
   std::optional<double> scale;
@@ -40,7 +40,7 @@ T source(const Axis& axis, T step, int64_t element) {
   return axis.align ? x * step : (x + T(0.5)) * step - T(0.5);
 }
 
-// The place before x, and how far x is beyond it.
+// The place at or before x, and the distance of x from the place.
 template <class T>
 std::pair<int64_t, T> split(T x, int64_t last) {
   const T place = std::min(std::floor(x), static_cast<T>(last));
@@ -52,7 +52,7 @@ T triangle(T x) {
   return std::max(T(1) - x, T(0));
 }
 
-// Of the distance; a is the slope at 1.
+// The weight of a cubic tap at distance x; a is the slope at 1.
 template <class T>
 T cubic(T x, T a) {
   if (x < 1) {
@@ -61,14 +61,14 @@ T cubic(T x, T a) {
   return x < 2 ? ((a * x - 5 * a) * x + 8 * a) * x - 4 * a : T(0);
 }
 
-// copies: an axis that keeps its size stays as it is, whatever scale is given.
+// copies: an axis that keeps its size is only copied, whatever the scale is.
 template <bool Exact>
 struct Nearest {
   static constexpr bool copies = false;
   static constexpr bool weighs = false;
   template <class T>
   static void find(const Axis& axis, Taps& taps) {
-    // As core finds them, rounding included.
+    // Compute the places with the same rounding as core.
     float step = at::native::compute_scales_value<float>(axis.scale, axis.small, axis.large);
     if (!Exact && axis.large == axis.small) {
       step = 1;
@@ -140,7 +140,7 @@ struct Lanczos {
   }
 };
 
-// The filter covers all that becomes one element.
+// Antialiasing: the filter is as wide as the part of the source that becomes one element.
 template <class Filter>
 struct Widened {
   static constexpr bool copies = true;
@@ -167,7 +167,8 @@ struct Widened {
   }
 };
 
-// For every element of the small one, what it is a tap of.
+// Transposes the taps: for every element of the small tensor, the elements that it is a
+// tap of.
 inline Taps turned(const Taps& taps, int64_t small) {
   Taps other(small);
   for (size_t i = 0; i < taps.size(); i++) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Layer and RMS normalisation, as rows of what they fold.
+// Layer and RMS normalization. Each row has the elements of one set of statistics.
 #include "aten/normalize.h"
 
 #include <ATen/native/layer_norm.h>
@@ -30,7 +30,7 @@ struct Rows {
         input.is_floating_point(), "layer_norm not implemented for '", input.scalar_type(), "'");
     std::tie(rows, width) = at::native::_check_layer_norm_inputs(
         input, normalized, weight.value_or(Tensor()), bias.value_or(Tensor()));
-    // Statistics keep the input's dimensions, with 1 for what they fold.
+    // Statistics have the input's dimensions, with size 1 where they are folded.
     statistics = input.sizes().slice(0, input.dim() - normalized.size()).vec();
     statistics.resize(input.dim(), 1);
   }
@@ -43,7 +43,7 @@ struct Rows {
   Tensor row(const OptTensor& t) const {
     return viewed(t, {1, width});
   }
-  // An empty gradient of a parameter, as a row.
+  // Returns an uninitialized gradient of a parameter, as a row.
   Tensor row_like(const Tensor& t) const {
     return empty({1, width}, {}, t.options());
   }
@@ -65,7 +65,7 @@ Three layer_norm(
   check_device(bias, input.device());
   const Rows r(input, normalized, weight, bias);
   const Tensor out = empty(input.sizes(), {}, input.options());
-  // As core's: half inputs with f32 weights have f32 statistics.
+  // As in core, half inputs with f32 weights have f32 statistics.
   const auto kept = weight && weight->defined() ? weight->scalar_type() : input.scalar_type();
   const Tensor mean = statistics_like(input, {r.rows, 1});
   const Tensor rstd = statistics_like(input, {r.rows, 1});
@@ -78,7 +78,7 @@ Three layer_norm(
   return {out, mean.view(r.statistics).to(kept), rstd.view(r.statistics).to(kept)};
 }
 
-// wanted: gradients of the input, the weight, the bias.
+// wanted selects the gradients of the input, the weight and the bias.
 Three gradients(
     OpId id,
     const Rows& r,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// mse_loss, smooth_l1_loss, huber_loss, binary_cross_entropy, log_sigmoid, with
-// their derivatives.
+// mse_loss, smooth_l1_loss, huber_loss, binary_cross_entropy and log_sigmoid, with their
+// derivatives.
 #include "aten/reduction.h"
 #include "aten/step.h"
 #include "aten/structured.h"
@@ -18,15 +18,16 @@ using at::Tensor;
 using OptTensor = std::optional<Tensor>;
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
-// More dimensions than a packet holds are one if all tensors are dense.
+// Expands t to shape. If a packet cannot hold all dimensions, makes the tensor dense, so
+// that they merge.
 Tensor expanded(const Tensor& t, at::IntArrayRef shape, bool reduces) {
   const Tensor full = t.expand(shape);
   const bool fits = !reduces || shape.size() <= OPENREG_DIMS_MAX;
   return fits ? full : full.contiguous();
 }
 
-// A loss of two tensors, element by element, with a weight if there is one:
-// reduced in the same packet.
+// Computes a loss of two tensors element by element, with an optional weight, and reduces
+// it in the same packet.
 template <class Formula>
 void pair_loss(
     OpId id,
@@ -62,7 +63,7 @@ void pair_loss(
   s.run();
 }
 
-// Shape functions of losses; T stands for what follows the reduction.
+// Shape function of the losses. T are the arguments after the reduction.
 template <class... T>
 struct pair_meta : at::impl::MetaBase {
   void meta(const Tensor& self, const Tensor& target, int64_t reduction, T...) {
@@ -106,7 +107,7 @@ Value mse(Value a, Value b) {
   const Value d = a - b;
   return d * d;
 }
-// Where z is less, m is z: then z * z / 2.
+// m is min(z, delta). Where z < delta, the result is z * z / 2.
 Value huber(Value a, Value b, double delta) {
   const Value z = abs(a - b), m = min(z, delta);
   return m * fma(m, number(m, -0.5), z);
@@ -118,12 +119,12 @@ Value smooth_l1(Value a, Value b, double beta) {
   const Value z = abs(a - b);
   return beta > 0 ? select(z < beta, z * z * (0.5 / beta), z - 0.5 * beta) : z;
 }
-// The derivative by a of the last two.
+// The derivative of huber() and smooth_l1() with respect to a.
 Value clipped(Value d, double outside) {
   return min(max(d, -outside), outside);
 }
 
-// As core's: no logarithm is less than -100.
+// As in core, no logarithm is less than -100.
 Value cross_entropy(Value x, Value target) {
   return (target - 1.0) * max(log1p(-x), -100.0) - target * max(log(x), -100.0);
 }
@@ -241,7 +242,7 @@ void add_pair_gradients(M& m) {
       });
 }
 
-// log(sigmoid(x)); core's buffer for the derivative stays empty.
+// log(sigmoid(x)). Core's buffer for the derivative stays empty.
 struct log_sigmoid_meta : at::impl::MetaBase {
   void meta(const Tensor& self) {
     set_output_raw_strided(0, self.sizes(), {}, self.options());
