@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a mask selects: nonzero, masked_select and masked_scatter. The caller waits
-// for how many elements there are; a PLACES packet finds them.
+// nonzero, masked_select and masked_scatter: operators on the elements that a mask
+// selects. The caller waits for the count of the elements. A PLACES packet finds them.
 #include <ATen/ATen.h>
 #include <ATen/ExpandUtils.h>
 #include <ATen/MemoryOverlap.h>
@@ -38,8 +38,8 @@ int64_t count_nonzero(OpId id, const Tensor& self) {
   return out.item<int64_t>();
 }
 
-// [count, dimensions]: the coordinates of what is not 0, in row-major order. Each
-// column is dense, as core's are.
+// Returns the coordinates of the elements that are not 0, [count, dimensions], in
+// row-major order. Each column is dense, as in core.
 Tensor coordinates(const Tensor& self) {
   static const OpId id = op_id("aten::nonzero");
   const int64_t n = self.dim(), count = count_nonzero(id, self);
@@ -62,12 +62,12 @@ Tensor coordinates(const Tensor& self) {
   return out;
 }
 
-// Row-major places of what a flat mask selects.
+// Returns the row-major places of the elements that a flat mask selects.
 Tensor places(const Tensor& mask) {
   return coordinates(mask).select(1, 0);
 }
 
-// Each dimension's indices lie together: core's sparse kernels rely on it.
+// Makes each column dense: core's sparse kernels rely on that.
 void resize_columns(const Tensor& out, int64_t rows, int64_t columns) {
   if (at::native::resize_output(out, {rows, columns})) {
     out.unsafeGetTensorImpl()->set_sizes_and_strides(out.sizes(), {1, rows});

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// mm, addmm, bmm, baddbmm, addmv, dot: one MATMUL packet each, or several if it
-// is more work than a packet may ask for.
+// mm, addmm, bmm, baddbmm, addmv and dot. Each takes one MATMUL packet, or several if the
+// work exceeds a packet's limit.
 #include "aten/matmul.h"
 
 #include "aten/reduction.h"
@@ -35,7 +35,7 @@ struct Matrices {
   int64_t offset = 0; // of the first element
 };
 
-// dims: 3 batch, row, col; 2 row, col.
+// t has the dimensions batch, row, col, or row, col.
 Matrices matrices(const Tensor& t) {
   const int64_t n = t.dim();
   return {t, n == 3 ? t.stride(0) : 0, t.stride(n - 2), t.stride(n - 1)};
@@ -46,12 +46,12 @@ Matrices row_vector(const Tensor& t) {
 Matrices col_vector(const Tensor& t) {
   return {t, 0, t.stride(0), 0};
 }
-// The meta functions leave this to the kernel: expand() has the error.
+// Core's meta functions leave this check to the kernel. expand() throws core's error.
 void check_broadcasts(const Tensor& t, const Tensor& result) {
   if (C10_UNLIKELY(!at::is_expandable_to(t.sizes(), result.sizes())))
     t.expand(result.sizes());
 }
-// Broadcast to the result's shape.
+// Broadcasts t to the result's shape.
 Matrices broadcast(const Tensor& t, const Tensor& result) {
   check_broadcasts(t, result);
   const auto stride = [&](int64_t from_end) {
@@ -97,8 +97,9 @@ void put(Packet& packet, const Product& p) {
   packet.imm(p.beta);
 }
 
-// Whether the result may be written while these are still to be read. C is
-// read at the place that is written, so it may be the result itself.
+// Whether the result overlaps an operand that is still to be read. C may be the result
+// itself: each element of C is read just before the same element of the result is
+// written.
 bool result_overlaps(const Product& p) {
   const Tensor& out = p.d.tensor;
   const auto overlaps = [&](const Tensor& t) {
@@ -129,8 +130,8 @@ bool one_packet_does(const Product& p) {
 using Size = int64_t Product::*;
 using Stride = int64_t Matrices::*;
 
-// Leaves half of a dimension in p and returns the rest; null is the stride of
-// an operand that does not have the dimension.
+// Leaves half of a dimension in p, and returns the other half. A null stride means that
+// the operand lacks the dimension.
 Product halve(Product& p, Size size, Stride in_d, Stride in_a, Stride in_b) {
   Product rest = p;
   const int64_t kept = p.*size / 2;
@@ -196,13 +197,14 @@ void run(OpId id, const Product& p) {
   launch_parts(id, p, part);
 }
 
-// The batch dimensions of a product, for the packet has one.
+// One batch dimension of a product. A packet has only one batch dimension.
 struct Batch {
   int64_t size;
   std::array<int64_t, 3> stride; // of D, A, B
 };
 
-// Drops those of size 1, merges what is contiguous, and puts the largest last.
+// Returns the batch dimensions without those of size 1. Merges contiguous dimensions, and
+// puts the largest dimension last.
 c10::SmallVector<Batch, 4> batches(const Tensor& d, const Tensor& a, const Tensor& b) {
   c10::SmallVector<Batch, 4> all;
   for (int64_t i = 0; i < d.dim() - 2; i++) {
@@ -233,8 +235,8 @@ c10::SmallVector<Batch, 4> batches(const Tensor& d, const Tensor& a, const Tenso
   return all;
 }
 
-// A kernel of real and complex numbers. Of complex halves the CPU says that it has no
-// product, and of real ones that no complex number is one.
+// The base of kernels for real and complex numbers. The CPU reports errors for complex
+// halves, which have no product, and for complex numbers beside real tensors.
 struct OfBoth {
   static constexpr bool pairs = true;
   template <class... Args>
@@ -295,7 +297,7 @@ struct MultiplyVector : OfBoth {
     const Tensor& out = op.maybe_get_output(0);
     check_broadcasts(c, out);
     const bool one = c.dim() == 0 || c.size(0) == 1;
-    // A result of nothing has c's sizes, as in core and as compilers trace it.
+    // An empty result has c's sizes, as in core and in traces of compilers.
     if (out.numel() == 0 && one && beta.toComplexDouble() != 0.0) {
       at::mul_out(const_cast<Tensor&>(out), c, at::scalar_tensor(beta, c.scalar_type()));
       return;
@@ -344,7 +346,7 @@ struct dot_meta : at::impl::MetaBase {
   }
 };
 
-// Of two vectors; with Conjugate, of the first one's conjugates.
+// The dot product of two vectors. Conjugate takes the conjugate of the first vector.
 template <bool Conjugate>
 struct Dot : OfBoth {
   template <class Op>
@@ -354,7 +356,8 @@ struct Dot : OfBoth {
       dot_complex(id, out, a, b, Conjugate);
       return;
     }
-    // One sum is a reduction, which all workers share; MATMUL shares out results.
+    // Use a reduction: all workers share its single sum. MATMUL only divides results
+    // among workers.
     if (a.numel() != 0 && a.scalar_type() != at::kBool) {
       reduce(
           {.id = id,

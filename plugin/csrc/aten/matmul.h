@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Matrix products for operators that are made of them.
+// Matrix products, for operators that are composed of them.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -8,8 +8,9 @@
 
 namespace openreg {
 
-// out = alpha * a @ b. All of one dtype and one batch shape, in any number of
-// dimensions; a and b may broadcast by strides of 0. out overlaps neither.
+// out = alpha * a @ b, in any number of dimensions. All tensors have the same dtype and
+// the same batch shape; a and b may broadcast with strides of 0. out must not overlap a
+// or b.
 void multiply_batches(
     OpId id,
     const at::Tensor& out,
@@ -18,7 +19,7 @@ void multiply_batches(
     double alpha = 1,
     Part part = Part::FURTHER);
 
-// out = alpha * a @ b + beta * c for two or three dimensions; c broadcasts.
+// out = alpha * a @ b + beta * c, in two or three dimensions. c broadcasts.
 void multiply(
     OpId id,
     const at::Tensor& out,
@@ -28,7 +29,7 @@ void multiply(
     double alpha = 1,
     double beta = 0);
 
-// The same for complex numbers.
+// Like multiply(), for complex numbers.
 void multiply_complex(
     OpId id,
     const at::Tensor& out,
@@ -38,7 +39,7 @@ void multiply_complex(
     const at::Scalar& alpha = 1,
     const at::Scalar& beta = 0);
 
-// The sum of a's numbers, or their conjugates, times b's.
+// out = sum of a * b, or of conj(a) * b, for complex vectors.
 void dot_complex(
     OpId id,
     const at::Tensor& out,

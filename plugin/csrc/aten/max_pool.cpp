@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// max_pool and adaptive_max_pool in one to three dimensions; core's composites
-// bring one dimension to two.
+// max_pool and adaptive_max_pool in one to three dimensions. Core's composites turn
+// pooling in one dimension into pooling in two.
 #include "aten/pooling.h"
 #include "aten/structured.h"
 
@@ -19,7 +19,7 @@ using at::IntArrayRef;
 using at::Tensor;
 using Three = Windows::Three;
 
-// In core's words, which are not quite the same for each of the arguments.
+// Checks an argument with core's error text, which differs between the arguments.
 Three three(IntArrayRef values, const char* what) {
   TORCH_CHECK(
       values.size() == 1 || values.size() == 3,
@@ -29,9 +29,9 @@ Three three(IntArrayRef values, const char* what) {
   return Windows::expand(values, 3, 1);
 }
 
-// Not structured in core.
+// max_pool3d is not structured in core.
 struct max_pool3d_base : at::impl::MetaBase {
-  // The output's sizes, once the arguments are good.
+  // Checks the arguments and returns the output's sizes.
   c10::SmallVector<int64_t, 5> check(
       const Tensor& self,
       IntArrayRef kernel_size,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// median and nanmedian. Where there may be a NaN its place depends on how many
-// there are: the rows are sorted, and it is gathered from them.
+// median and nanmedian. With NaNs, the place of the median in a sorted row depends on the
+// count of NaNs: the kernel sorts the rows and gathers the medians.
 #include <ATen/ATen.h>
 #include <ATen/MemoryOverlap.h>
 #include <ATen/TensorUtils.h>
@@ -24,7 +24,8 @@ using Pair = std::tuple<Tensor&, Tensor&>;
 
 enum class NaNs { WIN, DO_NOT_COUNT };
 
-// The place in each sorted row; NaNs come last, the first of them wins.
+// Returns the median's place in each sorted row. NaNs come last; the first NaN is the
+// median if NaNs win.
 Tensor median_places(const Tensor& self, int64_t dim, NaNs nans) {
   const int64_t n = self.size(dim);
   const Tensor count = at::isnan(self).sum(dim, true);
@@ -34,7 +35,7 @@ Tensor median_places(const Tensor& self, int64_t dim, NaNs nans) {
   return at::where(count > 0, n - count, at::full_like(count, (n - 1) / 2));
 }
 
-// values and indices keep the dimension.
+// values and indices keep the reduced dimension.
 void median_rows(
     OpId op,
     const Tensor& values,
@@ -58,7 +59,7 @@ void median_rows(
   index_points(op, OPENREG_INDEX_GET, indices, order, dim, places, Part::FURTHER);
 }
 
-// Both operators; they differ by what becomes of NaN.
+// Both operators. They differ only in the handling of NaN.
 template <NaNs How>
 struct Median {
   static inline OpName name, dim_name;

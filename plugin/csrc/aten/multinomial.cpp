@@ -18,8 +18,8 @@ using at::Tensor;
 
 OpName randperm_name, multinomial_name, multinomial_out_name;
 
-// The order in which 64 random bits for each element sort; should two be the
-// same, the earlier element comes first.
+// A random permutation: draws 64 random bits for each element and sorts them. If two are
+// equal, the earlier element comes first.
 Tensor& randperm_out(int64_t n, OptGenerator generator, Tensor& out) {
   if (!on_card(out) || n > OPENREG_SORT_ROW_MAX) {
     return fallback<Tensor&, int64_t, OptGenerator, Tensor&>(
@@ -42,7 +42,8 @@ Tensor& randperm_out(int64_t n, OptGenerator generator, Tensor& out) {
   return direct ? out : out.copy_(order);
 }
 
-// One look at what a caller gave; the CPU's words.
+// Checks the caller's distribution with a single read from the card. Throws the errors of
+// core's CPU kernel.
 void check_distribution(const Tensor& p, const Tensor& largest) {
   const Tensor good =
       at::stack({(p >= 0).all(), at::isfinite(p).all(), (largest > 0).all()})
@@ -59,7 +60,7 @@ void check_distribution(const Tensor& p, const Tensor& largest) {
       "invalid multinomial distribution (sum of probabilities <= 0)");
 }
 
-// Where a uniform number falls among the sums so far. Rounding may not let a
+// Finds the place of a uniform number among the cumulative sums. Rounding must not let a
 // sum grow where the probability is 0.
 void with_replacement(
     Tensor& result,
@@ -71,7 +72,8 @@ void with_replacement(
       p.size(1) > 0, "invalid multinomial distribution (sum of probabilities <= 0)");
   const Tensor largest = at::amax(p, {1}, true);
   check_distribution(p, largest);
-  // no sum overflows, and none is so small that it rounds away
+  // Divide by the largest probability: no sum overflows, or is so small that it rounds to
+  // 0.
   const Tensor sums = at::cumsum(p / largest, 1);
   const Tensor steps = std::get<0>(at::cummax(sums.masked_fill(p == 0, 0), 1));
   Tensor points = at::empty({p.size(0), samples}, p.options());

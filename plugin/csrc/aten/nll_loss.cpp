@@ -19,8 +19,8 @@ using at::Tensor;
 using OptTensor = std::optional<Tensor>;
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
-// Each class compares its number with the target, unless the scores are many.
-// Scores are [N, C, pixels]; a target in [0, C) or equal to ignore.
+// The kernel for few scores: each class compares its number with the target. Scores are
+// [N, C, pixels]. A target is in [0, C) or equal to ignore.
 class Scores {
  public:
   Scores(const Tensor& self, const Tensor& target, const OptTensor& weight)
@@ -31,12 +31,12 @@ class Scores {
     space_.emplace(self_.sizes(), self.get_device());
   }
 
-  // From [C], [N, C] or [N, C, H, W].
+  // Views [C], [N, C] or [N, C, H, W] as [N, C, pixels].
   static Tensor of(const Tensor& t) {
     return t.dim() == 1 ? t.view({1, -1, 1})
                         : t.reshape({t.size(0), t.size(1), pixels(t)});
   }
-  // What has no classes: [N, 1, pixels].
+  // Views a tensor without classes as [N, 1, pixels].
   static Tensor of_rows(const Tensor& t, const Tensor& scores) {
     return t.reshape({scores.size(0), 1, scores.size(2)});
   }
@@ -50,7 +50,8 @@ class Scores {
     const Value t = target(p);
     return (t == number(p)) & (t != p.imm(ignore, OPENREG_VT_I64));
   }
-  // A class that there is not; nothing else tells of it.
+  // True if the target is no class. Only class 0 says so, which makes the loss NaN: the
+  // caller gets no other error.
   Value invalid(Program& p, int64_t ignore) {
     const Value t = target(p);
     const Value classes = p.imm(self_.size(1), OPENREG_VT_I64);
@@ -81,7 +82,7 @@ class Scores {
     space_->reduce(rows_too ? Space::Mask(7) : Space::Mask(2));
     settle();
   }
-  // All operands are there.
+  // Call it after all operands were added.
   void settle() {
     space_->keep(1);
     space_->coalesce();
@@ -94,7 +95,7 @@ class Scores {
   static int64_t pixels(const Tensor& t) {
     return c10::multiply_integers(t.sizes().slice(2));
   }
-  // The class's.
+  // The number of the class.
   Value number(Program& p) {
     return p.index(space_->kept());
   }
@@ -107,7 +108,7 @@ class Scores {
   uint8_t self_number_ = 0, target_number_ = 0, weight_number_ = 0;
 };
 
-// Sums formula(scores) over the classes, and over the rows unless out has them.
+// Sums formula(scores) over the classes. With rows_too, also sums over the rows.
 template <class Formula>
 void fold_scores(
     OpId id,
@@ -133,8 +134,8 @@ void check_targets(const Tensor& self, const Tensor& target) {
       self.is_floating_point(), "nll_loss not implemented for '", self.scalar_type(), "'");
 }
 
-// Calls fn with the output, or with one that stands in for it if its memory is
-// not dense.
+// Calls fn with the output. If the output is not contiguous, passes a temporary tensor
+// and copies it to the output.
 template <class Fn>
 void with_dense(const Tensor& out, Fn&& fn) {
   if (out.is_contiguous()) {
@@ -146,8 +147,8 @@ void with_dense(const Tensor& out, Fn&& fn) {
   out.copy_(dense);
 }
 
-// From so many scores on, a look at the targets' classes alone takes less than a
-// pass over all of them.
+// From this number of scores on, reading only the scores of the targets' classes is
+// faster than a pass over all scores.
 constexpr int64_t kManyScores = int64_t{1} << 16;
 
 bool are_many(const Tensor& scores, const Tensor& target) {
@@ -155,7 +156,7 @@ bool are_many(const Tensor& scores, const Tensor& target) {
       scores.numel() / target.numel() <= INT32_MAX;
 }
 
-// The class of each target, which is in range, and what the target was.
+// For each target, a class that is in range, and the kind of the target.
 struct Classes {
   enum Kind { IGNORED = -1, GOOD = 0, INVALID = 1 };
 
@@ -177,7 +178,7 @@ struct Classes {
     index_points(id, OPENREG_INDEX_GET, picked, scores, 1, index, Part::FURTHER);
     return picked;
   }
-  // Undefined if there are none.
+  // The weight of each target's class. Undefined if the loss has no weights.
   Tensor weights_of(const OptTensor& weights) const {
     if (!weights || !weights->defined()) {
       return {};
@@ -190,7 +191,7 @@ struct Classes {
   static Value weight(Step& s, const Tensor& weights) {
     return weights.defined() ? s.load(weights) : s.program(1.0);
   }
-  // Of a tensor that has what the targets have.
+  // Views a tensor with one element a target.
   Tensor rows(const Tensor& t) const {
     return t.view(wanted.sizes());
   }
@@ -303,7 +304,7 @@ struct NllForward {
     }
   }
 
-  // Where a mean's sums go: they may be more than a half holds.
+  // Where a mean's sums go. A half type could overflow, so use F32.
   static Tensor wide(const Tensor& t) {
     return t.element_size() == 2 ? empty({}, {}, t.options().dtype(at::kFloat)) : t;
   }
@@ -349,7 +350,7 @@ struct NllBackward {
     return reduction == at::Reduction::None && grad.dim() > 0;
   }
 
-  // A slope for each target, in an output of zeros.
+  // Writes the slope of each target into an output of zeros.
   static void run_many(
       OpId id,
       const Tensor& out,
@@ -392,7 +393,7 @@ struct NllBackward {
     }
     Scores s(self, target, weight);
     s.add(Scores::of(out));
-    // They may be copies, which live until the packet is in the queue.
+    // These may be temporary copies. Keep them until the packet is launched.
     const Tensor slopes = by_row(grad, reduction) ? s.rows(grad) : grad.reshape({});
     const Tensor weights = total.reshape({});
     const uint8_t g = s.add(slopes);
@@ -409,7 +410,7 @@ struct NllBackward {
   }
 };
 
-// Core has the one for images not as structured.
+// nll_loss2d is not structured in core.
 void check_image(const Tensor& self, const Tensor& target) {
   TORCH_CHECK(
       target.dim() == 3,

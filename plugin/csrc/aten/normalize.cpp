@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Normalisation by VECTOR packets: forward a sum or two and one pass, backward
-// two sums over the statistics' dimensions, one pass, and two sums for the
-// weights.
+// Normalization with VECTOR packets. Forward takes one or two sums and one pass. Backward
+// takes two sums over the statistics' dimensions, one pass, and two sums for the weights.
 #include "aten/normalize.h"
 
 #include "aten/step.h"
@@ -80,7 +79,7 @@ void apply(OpId id, const Tensor& out, const Normalized& n, const Tensor& bias) 
   s.run(Part::FURTHER);
 }
 
-// rstd * (g - mean of g - xhat * mean of g * xhat), g being grad * weight.
+// out = rstd * (g - mean of g - xhat * mean of g * xhat), where g = grad * weight.
 void input_gradient(OpId id, const Tensor& out, const Tensor& grad, const Normalized& n) {
   const auto dims = folded(n.x, n.rstd);
   const double scale = share(n.x, n.rstd);

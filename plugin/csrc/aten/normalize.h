@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What layer, group, batch and RMS normalisation share. Tensors have the same
-// number of dimensions; those of statistics and weights broadcast to the input.
+// The common part of layer, group, batch and RMS normalization. All tensors have the same
+// number of dimensions; statistics and weights broadcast to the input.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -10,7 +10,7 @@
 
 namespace openreg {
 
-// Statistics and gradients are computed and kept in this type.
+// Statistics and gradients are computed and saved in this type.
 inline c10::ScalarType statistics_type(c10::ScalarType type) {
   return type == at::kDouble ? at::kDouble : at::kFloat;
 }
@@ -18,30 +18,30 @@ at::Tensor statistics_like(const at::Tensor& x, at::IntArrayRef sizes);
 
 struct Normalized {
   at::Tensor x;
-  at::Tensor mean; // undefined: taken as zero (RMS norm)
+  at::Tensor mean; // undefined: zero (RMS norm)
   at::Tensor rstd;
   at::Tensor weight; // undefined: one
 };
 
-// mean = mean of x, if it is wanted, and variance = mean of (x - mean)^2, over
-// the dimensions in which variance has size 1.
+// Computes mean = mean of x if mean is defined, and variance = mean of (x - mean)^2. Both
+// are over the dimensions in which variance has size 1.
 void moments(OpId id, const at::Tensor& x, const at::Tensor& mean, const at::Tensor& variance);
 // rstd = 1 / sqrt(rstd + eps)
 void finish_rstd(OpId id, const at::Tensor& rstd, double eps);
 // out = (x - mean) * rstd * weight + bias
 void apply(OpId id, const at::Tensor& out, const Normalized& n, const at::Tensor& bias);
 
-// The gradient by x, written to out: statistics depend on x.
+// out = the gradient with respect to x. The statistics depend on x.
 void input_gradient(OpId id, const at::Tensor& out, const at::Tensor& grad, const Normalized& n);
-// sums of grad * xhat and of grad over the dimensions in which they have size 1.
+// out = sum of grad * xhat, or of grad, over the dimensions in which out has size 1.
 void weight_gradient(OpId id, const at::Tensor& out, const at::Tensor& grad, const Normalized& n);
 void bias_gradient(OpId id, const at::Tensor& out, const at::Tensor& grad);
 
-// The tensor, or an undefined one.
+// Returns the tensor, or an undefined tensor.
 inline at::Tensor value_or_none(const std::optional<at::Tensor>& t) {
   return t.has_value() ? *t : at::Tensor();
 }
-// The same as this shape.
+// Returns the tensor with this shape, or an undefined tensor.
 inline at::Tensor viewed(const std::optional<at::Tensor>& t, at::IntArrayRef sizes) {
   return t.has_value() && t->defined() ? t->reshape(sizes) : at::Tensor();
 }

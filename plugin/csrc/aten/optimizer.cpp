@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Fused optimiser steps: one VECTOR packet a parameter does what takes a loop
-// over a dozen operators otherwise. Adam has a tiny one before it, for the bias
-// corrections, which depend on a step count that is on the card.
+// Fused optimizer steps. One VECTOR packet a parameter replaces about a dozen operators.
+// Adam launches a small packet before it, for the bias corrections: they depend on a step
+// count that is on the card.
 #include "aten/convention.h"
 #include "aten/step.h"
 
@@ -18,7 +18,7 @@ using at::Tensor;
 using at::TensorList;
 using OptTensor = std::optional<Tensor>;
 
-// A learning rate may be a number or a tensor, on the card or on the CPU.
+// A learning rate: a number, or a tensor on the card or on the CPU.
 struct Rate {
   double number = 0;
   Tensor tensor; // on the card, or undefined
@@ -32,7 +32,7 @@ bool given(const OptTensor& t) {
   return t.has_value() && t->defined();
 }
 
-// Where the gradients overflowed, a step leaves everything as it is.
+// Makes a step change nothing if the gradients have overflowed.
 struct Keep {
   Keep(Step& step, const OptTensor& found_inf) : step_(step) {
     if (given(found_inf)) {
@@ -48,7 +48,8 @@ struct Keep {
   std::optional<Value> skip_;
 };
 
-// The caller finds its gradients without the scale.
+// Returns the gradient divided by the scale. Also writes it back: the caller gets
+// unscaled gradients.
 Value unscaled(
     Step& s,
     Keep& keep,
@@ -88,7 +89,7 @@ void bias_corrections(OpId id, const Adam& a, const Tensor& step, const Tensor& 
   const Value lr = a.lr.tensor.defined()
       ? p.load(space.add(a.lr.tensor, {}), p.type())
       : p.imm(a.lr.number, p.type());
-  // 1 - beta^n by expm1: exact where beta is near one.
+  // Compute 1 - beta^n with expm1, which is exact for beta near 1.
   const auto rest = [&](double beta) { return -expm1(n * std::log(beta)); };
   p.store(first, lr / rest(a.beta1));
   p.store(second, sqrt(rest(a.beta2)));
@@ -139,7 +140,7 @@ void adam_step(
   s.run(Part::FURTHER);
 }
 
-// A list of what has the shape of its parameter, or of single numbers.
+// Whether each tensor of a list has the shape of its parameter, or is a single number.
 enum class Of { ELEMENTS, NUMBERS };
 
 void check_list(TensorList params, TensorList others, Of of) {
@@ -277,7 +278,7 @@ void sgd(
   }
 }
 
-// The schemas: a number or a tensor as learning rate.
+// The operators have two schemas: the learning rate is a number or a tensor.
 
 OpName adam_name, adam_tensor_name, adamw_name, adamw_tensor_name, sgd_name, sgd_tensor_name;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Padding by reflection and repetition, and what unfold() needs backward, by
-// composition of copies and sums.
+// Padding by reflection and replication, and the backward of unfold(), composed of copies
+// and sums.
 #include <ATen/ATen.h>
 #include <ATen/native/Padding.h>
 #include <ATen/native/Resize.h>
@@ -38,9 +38,10 @@ Tensor unfold_backward(
   return out;
 }
 
-// Padding: [before, after] of the last dimension, then of those before it.
+// padding is [before, after] of the last dimension, then of the dimension before, and so
+// on.
 
-// The sizes of the padded tensor.
+// Returns the sizes of the padded tensor.
 template <class Ends, int64_t Dims>
 std::vector<int64_t> padded_sizes(const Tensor& self, IntArrayRef padding) {
   at::native::padding::check_valid_input<Dims>(self, padding);
@@ -59,7 +60,7 @@ std::vector<int64_t> padded_sizes(const Tensor& self, IntArrayRef padding) {
   return sizes;
 }
 
-// One dimension's padding: what its ends are made of.
+// Padding of one dimension: the elements that the two ends copy.
 struct Reflection {
   static void check(const Tensor& self, int64_t d, int64_t before, int64_t after) {
     TORCH_CHECK(
@@ -73,21 +74,21 @@ struct Reflection {
         " of input ",
         self.sizes());
   }
-  // The elements that the ends copy, in their order.
+  // Returns the elements that an end copies, in the end's order.
   static Tensor before(const Tensor& t, int64_t d, int64_t n) {
     return turned(t.narrow(d, 1, n), d);
   }
   static Tensor after(const Tensor& t, int64_t d, int64_t n) {
     return turned(t.narrow(d, t.size(d) - 1 - n, n), d);
   }
-  // Adds the gradients of the ends to those of the elements.
+  // Adds the gradient of an end to the gradients of its elements.
   static void add_before(const Tensor& to, int64_t d, const Tensor& grad) {
     to.narrow(d, 1, grad.size(d)).add_(turned(grad, d));
   }
   static void add_after(const Tensor& to, int64_t d, const Tensor& grad) {
     to.narrow(d, to.size(d) - 1 - grad.size(d), grad.size(d)).add_(turned(grad, d));
   }
-  // One element needs no copy to be turned.
+  // Do not flip a single element: flip() would copy it.
   static Tensor turned(const Tensor& t, int64_t d) {
     return t.size(d) == 1 ? t : t.flip(d);
   }
@@ -121,7 +122,8 @@ int64_t cut(int64_t padding) {
   return std::max<int64_t>(0, -padding);
 }
 
-// Where a padding is negative: the ends may copy what is cut off.
+// Pads one dimension if a padding is negative. An end may copy elements that the other,
+// negative padding cuts off.
 template <class Ends>
 Tensor cut_dim(const Tensor& t, int64_t d, int64_t before, int64_t after) {
   std::vector<Tensor> parts;
@@ -135,13 +137,13 @@ Tensor cut_dim(const Tensor& t, int64_t d, int64_t before, int64_t after) {
   return parts.size() == 1 ? parts[0] : at::cat(parts, d);
 }
 
-// The inside is copied first, then the ends of each dimension from the last on:
-// they are made of what is there already.
+// Copies the inside first, then the ends of each dimension, beginning with the last. The
+// ends copy elements that were written before.
 template <class Ends, int64_t Dims>
 Tensor pad(const Tensor& self, IntArrayRef padding) {
   const auto sizes = padded_sizes<Ends, Dims>(self, padding);
   Tensor t = self;
-  std::array<Tensor, Dims> parts; // of the result, whole in this dimension and those behind
+  std::array<Tensor, Dims> parts; // padded in this and the inner dimensions
   at::DimVector ends(padding);
   for (int64_t i = 0; i < Dims; i++) {
     if (std::min(ends[2 * i], ends[2 * i + 1]) < 0) {
@@ -149,7 +151,7 @@ Tensor pad(const Tensor& self, IntArrayRef padding) {
       ends[2 * i] = ends[2 * i + 1] = 0;
     }
   }
-  // As core's: only two dimensions keep channels_last.
+  // As in core, only padding of two dimensions keeps channels_last.
   const auto format = Dims == 2 ? self.suggest_memory_format() : at::MemoryFormat::Contiguous;
   const Tensor out = at::empty(sizes, self.options(), format);
   Tensor inside = out;
@@ -172,7 +174,8 @@ Tensor pad(const Tensor& self, IntArrayRef padding) {
   return out;
 }
 
-// The gradient of the first n of the padded dimensions, into a tensor of any memory.
+// Writes the gradient of the first n padded dimensions to out, which may have any
+// strides.
 template <class Ends>
 void unpad_into(const Tensor& out, const Tensor& grad, IntArrayRef padding, int64_t n) {
   if (n == 0) {

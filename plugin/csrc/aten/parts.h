@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Work through temporaries, a part at a time, so that what one packet writes is still
-// in the caches when the next one reads it.
+// Splits work on temporary tensors into parts, so that the data that one packet writes is
+// still in the caches when the next packet reads it.
 #pragma once
 
 #include <algorithm>

@@ -13,14 +13,13 @@ bool is_half(c10::ScalarType type) {
   return type == at::kHalf || type == at::kBFloat16;
 }
 
-// Whether a tensor of type `to` could hold every value of type `from` that the
-// program's F32 can.
+// True if storing a `from` value as `to` needs rounding.
 bool needs_rounding(c10::ScalarType from, c10::ScalarType to) {
   return is_half(to) && from != to && from != at::kBool;
 }
 
-// Whether a value of the one type may be none of the other, both integers; the
-// card computes on them in the same 32 or 64 bits.
+// True if an integer of type `from` may not fit into the integer type `to`. The card does
+// not narrow it by itself: it computes both types in the same 32 or 64 bits.
 bool needs_narrowing(c10::ScalarType from, c10::ScalarType to) {
   if (!c10::isIntegralType(from, /*includeBool=*/false)) {
     return false;
@@ -50,8 +49,8 @@ int log2_size(c10::ScalarType type) {
   return __builtin_ctz(static_cast<unsigned>(c10::elementSize(type)));
 }
 
-// TensorIterator's innermost dimension is its first, and its strides count
-// bytes.
+// Puts a TensorIterator's space and operands into a packet. TensorIterator's first
+// dimension is the innermost, and its strides are in bytes.
 void put_iter(Packet& packet, const at::TensorIteratorBase& iter) {
   const int ndim = iter.ndim();
   const auto shape = iter.shape();
@@ -64,7 +63,7 @@ void put_iter(Packet& packet, const at::TensorIteratorBase& iter) {
   packet.space(sizes);
   for (int i = 0; i < iter.ntensors(); i++) {
     if (iter.is_cpu_scalar(i)) {
-      continue; // an immediate
+      continue; // the program has it as an immediate
     }
     const bool pairs = c10::isComplexType(iter.dtype(i));
     const auto type = pairs ? c10::toRealValueType(iter.dtype(i)) : iter.dtype(i);
@@ -91,7 +90,8 @@ void launch_one(
   launch(packet, iter.device(0).index(), part);
 }
 
-// More dimensions than a packet holds: the outermost is unrolled here.
+// Launches a space with more dimensions than a packet can hold: one launch for each index
+// of the outermost dimension.
 void launch_split(
     const at::TensorIteratorBase& iter,
     const Program& program,
@@ -191,7 +191,7 @@ Value Pointwise::in_float(int i) {
 
 Value Pointwise::as_computed(Value v) {
   const auto to = iter_.dtype(0);
-  // A comparison's result is 0 or 1, of type I32 or on its way to a bool.
+  // Do not change the result of a comparison: 0 or 1, as an I32 or for a bool tensor.
   if (to == compute_ || to == at::kBool || v.type != type()) {
     return v;
   }
@@ -213,7 +213,7 @@ Value Pointwise::in_as(int i, c10::ScalarType type) {
     if (is_float(vt)) {
       return imm(c10::fetch_and_cast<double>(from, at), vt);
     }
-    // The value as a tensor of the computation's type would have it.
+    // Convert the value as a store to a tensor of the computation's type would.
     const auto value = c10::fetch_and_cast<int64_t>(from, at);
     switch (type) {
       case at::kBool:

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// From a TensorIterator to a VECTOR packet.
+// Turns a TensorIterator into a VECTOR packet.
 //
-// Off the CPU a TensorIterator neither casts its inputs nor moves CPU scalars:
-// loads cast, and CPU scalars become immediates.
+// On devices other than the CPU, a TensorIterator neither casts its inputs nor moves CPU
+// scalars. So the loads of a program cast, and CPU scalars become immediates.
 #pragma once
 
 #include <ATen/TensorIterator.h>
@@ -14,8 +14,8 @@
 
 namespace openreg {
 
-// What a formula sees: p.in(0) is the first input in the type that the
-// operator computes in, p(alpha) a number of that type.
+// The program that a formula builds. p.in(0) is the first input, in the type that the
+// operator computes in. p(alpha) is a number of this type.
 class Pointwise : public Program {
  public:
   Pointwise(const at::TensorIteratorBase& iter, c10::ScalarType compute)
@@ -24,26 +24,26 @@ class Pointwise : public Program {
   Value in(int i) {
     return in_as(i, compute_);
   }
-  // The same, and a number is rounded to half precision if the operator
-  // computes in it: for functions with jumps. Others round the result once.
+  // Like in(), but rounds a number to half precision if the operator computes in a half
+  // type. For functions with jumps; other functions round only the result.
   Value in_rounded(int i);
-  // The input in another type than the operator's.
+  // The input, in another type than the operator's.
   Value in_as(int i, c10::ScalarType type);
 
-  // The same, and integers are refused: for formulas with fractions in them.
+  // Like in(), but refuses integers: for formulas with fractions.
   Value in_float(int i);
 
-  // The input as a complex number, whether it is one or not.
+  // The input as a complex number, also if the input is real.
   Complex in_complex(int i);
   Complex in_rounded_complex(int i);
   // A complex number of the operator's type.
   Complex complex(const c10::Scalar& s);
 
-  // Without it the operator's result goes to output 0.
+  // Stores to output i. If a formula does not call it, its result goes to output 0.
   void out(int i, Value v);
   void out(int i, Complex v);
-  // A result as a tensor of the type that the operator computes in holds it,
-  // whatever the type of output 0.
+  // Rounds a result like a store to a tensor of the type that the operator computes in,
+  // whatever the type of output 0 is.
   Value as_computed(Value v);
   Complex as_computed(Complex v) {
     return v;
@@ -54,9 +54,9 @@ class Pointwise : public Program {
   }
 
  private:
-  // Each part as a half holds it.
+  // Rounds each part to half precision.
   Complex halved(Complex v);
-  // The number in the packet of a tensor's operand, or of its first one.
+  // The number of a tensor's first operand in the packet.
   uint8_t number_of(int tensor) const;
 
   const at::TensorIteratorBase& iter_;
@@ -68,8 +68,9 @@ inline c10::ScalarType common_type(const at::TensorIteratorBase& iter) {
   return common ? *common : iter.dtype(0);
 }
 
-// An operator computes in its inputs' common type. Shape functions of operators
-// whose inputs have none, as where's, derive from this; they do in the result's.
+// An operator computes in its inputs' common type. If the inputs have no common type, as
+// in where, the shape function derives from this class: the operator then computes in the
+// result's type.
 struct ComputesInResultType {};
 
 template <class Meta>
@@ -80,7 +81,7 @@ c10::ScalarType compute_type(const Meta& op) {
   return common_type(op);
 }
 
-// The complex type that the operator computes in, if it or an input has one.
+// The complex type that the operator computes in, if its result or an input is complex.
 c10::ScalarType complex_type(
     const at::TensorIteratorBase& iter,
     c10::ScalarType compute);
@@ -92,7 +93,7 @@ void launch(
     OpId op,
     Part part = Part::FIRST);
 
-// Runs result = formula(p), in the given type, over the iterator's space.
+// Runs result = formula(p) over the iterator's space, computed in the given type.
 template <class Formula>
 void pointwise(
     const at::TensorIteratorBase& iter,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Orthogonal polynomials of a degree that differs by element: their recurrences
-// run to the greatest one, in F64, and every element takes its own.
+// Orthogonal polynomials whose degree differs by element. The recurrence runs to the
+// greatest degree, in F64, and every element keeps the value at its own degree.
 #include "aten/step.h"
 #include "aten/structured.h"
 
@@ -27,8 +27,8 @@ namespace {
 
 using at::Tensor;
 
-// P0 = 1, P1 = slope x + offset, P(k+1) = (x a + b) Pk - c P(k-1). A packet has room
-// for the instructions and immediates of `steps` steps.
+// P0 = 1, P1 = slope x + offset, P(k+1) = (x a + b) Pk - c P(k-1). A packet can hold the
+// instructions and immediates of `steps` steps.
 struct Recurrence {
   double a, b, c;
 };
@@ -99,7 +99,7 @@ class Evaluation {
   }
 
  private:
-  // From P(first - 1) and P(first). An element of degree k keeps its P(k).
+  // Continues from P(first - 1) and P(first). An element of degree k keeps its P(k).
   void advance(int64_t first, int64_t greatest) {
     Step s(id_, out_, at::kDouble);
     const bool ends = first + Family::steps >= greatest;
@@ -107,7 +107,7 @@ class Evaluation {
     const Value one = s.program(1.0);
     const Value loaded = s.load(x_), x = Family::shifted ? loaded * 2.0 - one : loaded;
     const Value n = trunc(s.load(n_));
-    const Value scaled = times(x, Family::at(1).a); // unless the factor changes
+    const Value scaled = times(x, Family::at(1).a); // reused while the factor is the same
     Value last = one, next = one, left = n;
     if (first == 1) {
       next = Family::slope == Family::at(1).a ? scaled : times(x, Family::slope);
@@ -146,14 +146,14 @@ class Evaluation {
 
 template <class Family>
 struct Polynomial {
-  // A greater degree takes the CPU's closed forms.
+  // Leave greater degrees to the CPU, which uses closed forms.
   static constexpr int64_t kMost = 128;
   static bool serves(const Tensor&, const Tensor& n) {
     return n.numel() == 0 || greatest(n) <= kMost;
   }
   static int64_t greatest(const Tensor& n) {
     double most = n.max().item().toDouble();
-    if (std::isnan(most)) { // of no degree
+    if (std::isnan(most)) { // a NaN is no degree: ignore it
       most = n.nan_to_num(0).max().item().toDouble();
     }
     return static_cast<int64_t>(std::clamp(most, 0.0, kMost + 1.0));

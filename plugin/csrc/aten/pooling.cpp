@@ -10,16 +10,16 @@ using at::Tensor;
 
 namespace {
 
-// Taps of all windows over one channel, or windows that are looked at.
+// The limit of work for one channel: taps of all windows, or windows visited.
 constexpr double kWorkMax = 0x1p36;
 
-// The tap that a window of adaptive pooling may have more than others, and one
-// for where it begins.
+// The most taps of a window of adaptive pooling: windows differ by one tap, and the start
+// of a window adds one.
 int64_t adaptive_taps(int64_t input, int64_t output) {
   return std::min(input, input / std::max<int64_t>(output, 1) + 2);
 }
 
-// Windows that the card looks at for one element, along a dimension.
+// The windows that the card visits for one element along a dimension.
 int64_t met(bool adaptive, int64_t in, int64_t out, int64_t kernel, int64_t stride, int64_t dilation) {
   const int64_t reach = (kernel - 1) * dilation;
   const int64_t most = adaptive ? out / std::max<int64_t>(in, 1) + 3
@@ -27,7 +27,7 @@ int64_t met(bool adaptive, int64_t in, int64_t out, int64_t kernel, int64_t stri
   return std::min(out, most);
 }
 
-// n, c and space; a tensor may come without its batch.
+// Puts the strides of batch, channel and space. The tensor may lack a batch dimension.
 void put(Packet& packet, const Tensor& t, int64_t dims, bool written) {
   int64_t* strides = packet.operand(
       written ? t.mutable_data_ptr() : t.const_data_ptr(),
@@ -38,7 +38,8 @@ void put(Packet& packet, const Tensor& t, int64_t dims, bool written) {
   put_space_strides(strides + 2, t, dims);
 }
 
-// Taps of all windows and, backward, windows met, as the card counts them.
+// The work of a packet as the card counts it: the taps of all windows and, in backward,
+// the windows visited.
 double work(const Pooling& p, const Tensor& x, const Tensor& y) {
   const int64_t c = y.dim() - p.dims - 1;
   const auto input = Windows::sizes(x, p.dims);
@@ -83,7 +84,7 @@ void put(
   packet.imm(p.divisor);
 }
 
-// One packet, or several if it is more work than a packet may ask for.
+// Launches one packet, or several if the work exceeds a packet's limit.
 void launch_parts(
     OpId id,
     const Pooling& p,
@@ -111,7 +112,8 @@ void launch_parts(
   some(half, all - half);
 }
 
-// Of the last dims values; one stands for all, none is 1.
+// Returns value d of the last dims values. A single value is for all dimensions; without
+// values, returns 1.
 int64_t at_dim(IntArrayRef values, int64_t dims, int64_t d) {
   const int64_t skip = static_cast<int64_t>(values.size()) - dims;
   return skip >= 0 ? values[skip + d] : values.empty() ? 1 : values[0];
@@ -161,7 +163,7 @@ void pool(
     const Tensor& index) {
   const bool adaptive = p.flags & OPENREG_POOL_ADAPTIVE;
   if (adaptive && x.numel() == 0) {
-    return; // of any type, as elsewhere
+    return; // an empty input may have any type, as on other devices
   }
   TORCH_CHECK_NOT_IMPLEMENTED(
       x.scalar_type() != at::kBool,

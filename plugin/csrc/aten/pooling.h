@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Pooling: a POOL packet each, or several if it is more work than a packet may
-// ask for.
+// Pooling. Each call takes one POOL packet, or several if the work exceeds a packet's
+// limit.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -12,15 +12,15 @@ namespace openreg {
 struct Pooling {
   uint8_t kind; // enum openreg_pool_kind
   uint8_t flags; // OPENREG_POOL_*
-  int64_t dims; // pooled
-  Windows windows; // input aside
+  int64_t dims; // the number of pooled dimensions
+  Windows windows; // all except windows.input
   int64_t divisor = 0;
 };
 
-// Whether windows are what the card takes; the CPU has others. Arguments may yet
-// be bad. kernel is empty for adaptive pooling.
+// Whether the windows are within the card's limits; if not, the CPU runs the call. The
+// arguments are not checked yet. kernel is empty for adaptive pooling.
 bool pool_fits(int64_t dims, at::IntArrayRef input, at::IntArrayRef kernel, at::IntArrayRef output);
-// The same for gradients; stride and dilation are as in pool_windows().
+// Like pool_fits(), for gradients. stride and dilation are as in pool_windows().
 bool pool_gradient_fits(
     int64_t dims,
     at::IntArrayRef input,
@@ -29,8 +29,8 @@ bool pool_gradient_fits(
     at::IntArrayRef stride = {},
     at::IntArrayRef dilation = {});
 
-// y from x, or with OPENREG_POOL_BACKWARD x's gradient from y's. index: of
-// maxima; undefined for averages.
+// Computes y from x, or with OPENREG_POOL_BACKWARD x's gradient from y's. index has the
+// places of the maxima, and is undefined for averages.
 void pool(
     OpId id,
     const Pooling& pooling,
@@ -38,7 +38,7 @@ void pool(
     const at::Tensor& y,
     const at::Tensor& index);
 
-// The arguments of most of these operators; dilation is empty for averages.
+// Converts the arguments of most pooling operators. dilation is empty for averages.
 Windows pool_windows(
     int64_t dims,
     at::IntArrayRef kernel,

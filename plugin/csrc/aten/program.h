@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// VECTOR programs, written as formulas.
+// VECTOR programs, which are written as formulas.
 //
 //   Program p(vector_type(at::kFloat));
 //   Value x = p.load(1, at::kFloat);
 //   p.store(0, x * sigmoid(x));
 //
-// A Value is an instruction's result and is assigned once; finish() maps values
-// to the card's sixteen registers. Operands are numbered as the packet numbers
-// them. Nothing here allocates: a program is built anew for every launch.
+// A Value is the result of one instruction and is assigned once. finish() maps values to
+// the card's sixteen registers. Operands have the numbers of the packet's operands. A
+// Program allocates no memory: every launch builds its program again.
 #pragma once
 
 #include <c10/core/Scalar.h>
@@ -22,11 +22,11 @@
 
 namespace openreg {
 
-// In which type the card computes on tensors of this type.
+// The type in which the card computes on tensors of this type.
 inline uint8_t vector_type(c10::ScalarType type) {
   switch (type) {
     case c10::ScalarType::Double:
-    case c10::ScalarType::ComplexDouble: // its parts
+    case c10::ScalarType::ComplexDouble: // as two parts
       return OPENREG_VT_F64;
     case c10::ScalarType::ComplexFloat:
     case c10::ScalarType::ComplexHalf:
@@ -53,7 +53,7 @@ struct Value {
   uint8_t type; // enum openreg_vtype
 };
 
-// The result of a reduction: operand numbers, OPENREG_VNONE where unwanted.
+// The results of a reduction: operand numbers, or OPENREG_VNONE for no result.
 struct Reduction {
   uint8_t op; // OPENREG_V_RED_*
   uint8_t value;
@@ -66,13 +66,13 @@ class Program {
   Program(const Program&) = delete;
   Program& operator=(const Program&) = delete;
 
-  // The type in which a formula computes unless it says otherwise.
+  // The type in which a formula computes by default.
   uint8_t type() const {
     return type_;
   }
 
-  // A formula may name an operand several times: it is loaded once where all of the
-  // program so far has registers of its own, and where no store can have changed it.
+  // A formula may load an operand several times. Reuses the first load if all values so
+  // far have registers of their own, and if no store can have changed the operand.
   Value load(uint8_t operand, uint8_t type) {
     for (int i = 0; i < nnode_ && nnode_ < OPENREG_REGS && !stores_; i++) {
       const Node& n = node_[i];
@@ -113,11 +113,11 @@ class Program {
     return emit(OPENREG_V_INDEX, OPENREG_VT_I64, 0, {}, dim);
   }
 
-  // A 64-bit immediate for other instructions than IMM to name.
+  // Adds a 64-bit immediate for instructions other than IMM. Returns its number.
   uint8_t raw(uint64_t bits) {
     return add_imm(static_cast<int64_t>(bits));
   }
-  // Random bits of an I type; key and counter number immediates.
+  // Random bits of type I32 or I64. key and counter are numbers of immediates.
   Value random(uint8_t type, uint8_t key, uint8_t counter, uint16_t stream) {
     return emit(OPENREG_V_RANDOM, type, 0, {key, counter}, stream);
   }
@@ -125,7 +125,7 @@ class Program {
   Value convert(Value v, uint8_t type) {
     return v.type == type ? v : emit(OPENREG_V_CVT, type, 1, {v.id}, v.type);
   }
-  // Rounds an F32 to what a tensor of this half type could hold.
+  // Rounds an F32 to the precision of a half type.
   Value round_to(Value v, uint8_t dtype) {
     return emit(OPENREG_V_ROUND, OPENREG_VT_F32, 1, {v.id}, dtype);
   }
@@ -161,7 +161,7 @@ class Program {
     return emit(OPENREG_V_FMA, a.type, 3, {a.id, b.id, c.id});
   }
 
-  // Ends the program. scale multiplies a floating-point result.
+  // Ends the program with a reduction. scale multiplies a floating-point result.
   void reduce(Reduction r, Value v, double scale = 1.0) {
     uint8_t c = OPENREG_VNONE;
     if (scale != 1.0) {
@@ -177,7 +177,7 @@ class Program {
     return imm_.data();
   }
 
-  // Writes the instructions, registers assigned.
+  // Assigns registers and passes each instruction to sink.
   template <class Sink>
   void finish(Sink&& sink) const {
     if (nnode_ <= OPENREG_REGS) {
@@ -238,7 +238,7 @@ class Program {
   static bool in(uint8_t op, uint8_t first, uint8_t last) {
     return op >= first && op <= last;
   }
-  // The card stops a queue for an instruction that its type does not have.
+  // Checks here: an instruction that the type lacks would fault the queue.
   static void check_type(uint8_t op, uint8_t type) {
     const bool integers = in(op, OPENREG_V_AND, OPENREG_V_SHR);
     const bool floats = in(op, OPENREG_V_FMIN, OPENREG_V_FMAX) ||
@@ -252,7 +252,7 @@ class Program {
         " tensors");
   }
 
-  // Of two types the wider: I32, I64, F32, F64.
+  // The order of types from narrow to wide: I32, I64, F32, F64.
   static int rank(uint8_t type) {
     return (type + 2) % 4;
   }
@@ -299,7 +299,7 @@ class Program {
         reg[i] = static_cast<uint8_t>(__builtin_ctz(free));
         free &= free - 1;
       } else if (has_result(n)) {
-        continue; // nobody reads it
+        continue; // no instruction reads the value
       }
       sink(word(n, reg[i], arg[0], arg[1], arg[2]));
     }
@@ -313,7 +313,7 @@ class Program {
   std::array<int64_t, OPENREG_IMMS_MAX> imm_;
 };
 
-// The words of formulas.
+// The functions and operators of formulas.
 
 #define OPENREG_UNARY(name, op)                  \
   inline Value name(Value a) {                   \
@@ -365,7 +365,7 @@ OPENREG_PREDICATE(isfinite, ISFINITE)
 OPENREG_PREDICATE(signbit, SIGNBIT)
 #undef OPENREG_PREDICATE
 
-// Binary words also take a plain number on either side.
+// Binary functions also take a plain number on either side.
 #define OPENREG_BINARY_AS(how, name, op)               \
   inline Value name(Value a, Value b) {                \
     return a.program->how(OPENREG_V_##op, a, b);       \

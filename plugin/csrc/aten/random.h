@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Random numbers in VECTOR programs.
 //
-// A number belongs to an element's place in its tensor, counted row-major: the
-// strides make no difference, nor does how the card cuts the work.
+// An element's random number depends only on its row-major place in its tensor. The
+// strides, and the card's division of the work, do not change the number.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -19,14 +19,13 @@ namespace openreg {
 
 using OptGenerator = std::optional<at::Generator>;
 
-// The random numbers that a program draws for each point; each call draws from
-// a stream of its own.
+// Draws random numbers for each point of a program. Each call uses a stream of its own.
 class Draws {
  public:
   Draws(Program& p, const PhiloxState& from)
       : p_(p), key_(p.raw(from.seed)), counter_(p.raw(from.offset)) {}
 
-  // As many random bits as the type has, I32 or I64.
+  // Random bits of type I32 or I64.
   Value bits(uint8_t type) {
     TORCH_INTERNAL_ASSERT(used_ < kRandomStreams);
     return p_.random(type, key_, counter_, used_++);
@@ -53,7 +52,7 @@ class Draws {
         1 - (wide ? 0x1p-53 : 0x1p-24));
   }
 
-  // Mean 0, variance 1, by the transform of Box and Muller.
+  // Mean 0, variance 1, by the Box-Muller transform.
   Value normal(uint8_t type) {
     const Value radius = sqrt(log(open_uniform(type)) * -2.0);
     return radius * cos(uniform(type) * (2 * M_PI));
@@ -69,16 +68,16 @@ class Draws {
   uint16_t used_ = 0;
 };
 
-// One bit that is 1 with probability p, to the nearest 2^-32; as I32.
+// Draws one bit, as I32. The bit is 1 with the given probability, rounded to a multiple
+// of 2^-32.
 Value draw_bit(Program& p, Draws& draws, double probability);
 
-// A call of an operator that draws. Operands are numbered: outputs, inputs (to
-// be broadcast to the first output), then flag, a scalar for a reduction over
-// everything.
+// A call of an operator that draws. The operands in order: outputs; inputs, which
+// broadcast to the first output; flag, a scalar for a reduction over all elements.
 struct DrawingCall {
   OpId id;
   const OptGenerator& generator;
-  uint8_t type; // in which the program computes
+  uint8_t type; // the type in which the program computes
   c10::SmallVector<at::Tensor, 2> outputs;
   c10::SmallVector<at::Tensor, 2> inputs = {};
   at::Tensor flag = {};

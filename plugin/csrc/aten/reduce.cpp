@@ -30,7 +30,7 @@ using at::OptionalIntArrayRef;
 using at::Tensor;
 using OptType = std::optional<c10::ScalarType>;
 
-// The input as it is; in the result's type, which a half has to be rounded to.
+// Loads the input in the result's type. If that is a half type, rounds the input to it.
 struct AsIs {
   c10::ScalarType from, to;
   Value operator()(Reducer& p) const {
@@ -41,7 +41,7 @@ struct AsIs {
   }
 };
 
-// RED_AND, RED_OR of x != 0.
+// RED_AND or RED_OR of x != 0.
 void test(OpId id, uint8_t op, const Tensor& self, Space::Mask dims, const Tensor& out) {
   if (out.numel() == 0) {
     return;
@@ -60,7 +60,7 @@ void test(OpId id, uint8_t op, const Tensor& self, Space::Mask dims, const Tenso
       [](Reducer& p) { return p.in(0) != 0.0; });
 }
 
-// RED_SUM, RED_PROD; of nothing: neutral.
+// RED_SUM or RED_PROD. The result of no elements is neutral.
 void fold(
     OpId id,
     uint8_t op,
@@ -69,7 +69,7 @@ void fold(
     const Tensor& out,
     double neutral,
     double scale = 1.0) {
-  if (out.scalar_type() == at::kBool) { // of truth values, not of numbers
+  if (out.scalar_type() == at::kBool) { // fold truth values, not numbers
     test(id, op == OPENREG_V_RED_SUM ? OPENREG_V_RED_OR : OPENREG_V_RED_AND,
          self, dims, out);
     return;
@@ -88,7 +88,7 @@ void fold(
       AsIs{self.scalar_type(), type});
 }
 
-// The same for complex numbers, whose parts are summed apart.
+// Like fold(), for complex numbers: sums the two parts separately.
 void fold_parts(
     OpId id,
     const Tensor& self,
@@ -114,7 +114,7 @@ void fold_parts(
   }
 }
 
-// RED_MAX, RED_MIN, with or without the winner's index.
+// RED_MAX or RED_MIN, with or without the index of the extreme.
 void pick(
     OpId id,
     uint8_t op,
@@ -149,7 +149,7 @@ Space::Mask one_or_all(const Tensor& self, std::optional<int64_t> dim) {
 
 struct Sum {
   static constexpr bool pairs = true;
-  // A part of a complex number alone is no sum that anybody asks for.
+  // Leave the sum of complex numbers as a real type to the CPU.
   static bool serves(const Tensor& self, OptionalIntArrayRef, bool, OptType type) {
     return !self.is_complex() || !type || c10::isComplexType(*type);
   }
@@ -160,7 +160,7 @@ struct Sum {
   }
 };
 
-// NaN counts as 0.
+// Counts NaN as 0.
 struct NanSum {
   template <class Op>
   void operator()(
@@ -281,7 +281,7 @@ void add_tests(torch::Library& m) {
 }
 #undef TEST
 
-// Over everything, operators that core has not as structured.
+// Reductions over all elements that are not structured in core.
 
 Tensor sum_all(const Tensor& self, OptType dtype) {
   return at::sum(self, at::IntArrayRef(), false, dtype);

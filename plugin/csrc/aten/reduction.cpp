@@ -46,8 +46,7 @@ at::DimVector kept_sizes(const at::Tensor& self, Space::Mask dims) {
 
 namespace {
 
-// Strides of a result over the input's dimensions, whether or not it has kept
-// the reduced ones.
+// Returns the strides of a result over the input's dimensions, with or without keepdim.
 at::DimVector
 result_strides(const at::Tensor& out, int64_t ndim, Space::Mask dims) {
   at::DimVector strides(ndim, 0);
@@ -61,8 +60,8 @@ result_strides(const at::Tensor& out, int64_t ndim, Space::Mask dims) {
   return strides;
 }
 
-// More dimensions than a packet holds: inputs made dense, with the reduced
-// dimensions last, have two.
+// Copies t to dense memory with the reduced dimensions last. All dimensions then merge
+// into two, so that a packet can hold them.
 at::Tensor dense(const at::Tensor& t, const at::Tensor& like, Space::Mask dims) {
   at::DimVector order;
   for (int pass = 0; pass < 2; pass++) {
@@ -85,7 +84,7 @@ Space make_space(const ReduceTo& to, at::ArrayRef<at::Tensor> inputs) {
   Space space(full.sizes(), full.get_device());
   for (const at::Tensor& out : {to.value, to.index}) {
     if (out.defined()) {
-      out.mutable_data_ptr(); // a copy-on-write tensor gets its copy
+      out.mutable_data_ptr(); // a copy-on-write tensor gets memory of its own
       space.add(out, result_strides(out, ndim, to.dims));
     }
   }
@@ -93,7 +92,7 @@ Space make_space(const ReduceTo& to, at::ArrayRef<at::Tensor> inputs) {
   for (const at::Tensor& t : inputs) {
     space.add(t);
   }
-  if (ndim == 0 || to.dims.none()) { // a fold of single elements
+  if (ndim == 0 || to.dims.none()) { // each result folds a single element
     space.add_unit();
     space.reduce(Space::Mask(1) << ndim);
   } else {

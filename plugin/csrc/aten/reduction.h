@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Reductions: one VECTOR packet whose program ends in a RED instruction.
+// Reductions. A reduction is one VECTOR packet whose program ends with a RED instruction.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -12,15 +12,15 @@ namespace openreg {
 struct ReduceTo {
   OpId id;
   uint8_t op; // OPENREG_V_RED_*
-  Space::Mask dims; // of the inputs
+  Space::Mask dims; // the reduced dimensions of the inputs
   c10::ScalarType compute; // inputs are loaded as this type
-  at::Tensor value{}; // undefined: not wanted
-  at::Tensor index{}; // RED_MAX, RED_MIN: int64, undefined: not wanted
-  double scale = 1.0; // of the value
+  at::Tensor value{}; // undefined: no value
+  at::Tensor index{}; // for RED_MAX and RED_MIN, int64; undefined: no index
+  double scale = 1.0; // multiplies the value
   Part part = Part::FIRST;
 };
 
-// What a reduction's formula sees.
+// The program that a reduction's formula builds.
 class Reducer : public Program {
  public:
   Reducer(c10::ScalarType compute, uint8_t first)
@@ -33,17 +33,17 @@ class Reducer : public Program {
   uint8_t first_;
 };
 
-// Dimensions as a bit mask; none given means all.
+// Returns dimensions as a bit mask. No dims means all dimensions.
 Space::Mask mask_of(at::OptionalIntArrayRef dims, int64_t ndim);
-// How many elements go into one result.
+// The number of elements in one result.
 int64_t reduced_numel(const at::Tensor& self, Space::Mask dims);
-// The tensor's sizes with those dimensions set to 1.
+// The tensor's sizes, with 1 for the reduced dimensions.
 at::DimVector kept_sizes(const at::Tensor& self, Space::Mask dims);
 
-// The outputs and inputs of a reduction as a space: outputs first.
+// Returns a space with the outputs and then the inputs of a reduction.
 Space reduction_space(const ReduceTo& to, at::ArrayRef<at::Tensor> inputs);
-// to.value = reduce(formula(inputs)). The inputs have the same number of
-// dimensions and broadcast; the first has the full size, at least one element.
+// to.value = reduce(formula(inputs)). The inputs have the same number of dimensions and
+// broadcast. The first input has the full size and at least one element.
 template <class Formula>
 void reduce(ReduceTo to, at::ArrayRef<at::Tensor> inputs, Formula&& formula) {
   Space space = reduction_space(to, inputs);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The cells of LSTM and GRU. ATen's recurrent layers call these operators for every
-// device but the CPU, which has none to fall back to.
+// The cells of LSTM and GRU. ATen's recurrent layers call these operators on every device
+// except the CPU. The CPU has no kernels for them, so no fallback is possible.
 #include "aten/rnn.h"
 
 #include <ATen/ATen.h>
@@ -43,7 +43,7 @@ Value tanh_backward(Value grad, Value y) {
   return grad * (1.0 - y * y);
 }
 
-// The sum of those that are there.
+// Returns the sum of the terms that are defined.
 Tensor sum_of(OpId id, std::initializer_list<OptTensor> terms, Part part) {
   const Tensor& first = **terms.begin();
   const Tensor out = at::empty(first.sizes(), first.options());
@@ -61,8 +61,8 @@ Tensor sum_of(OpId id, std::initializer_list<OptTensor> terms, Part part) {
   return out;
 }
 
-// Returns the new hidden and cell states [batch, hidden], and the four gates
-// after their activations [batch, 4 hidden] for the way back.
+// Returns the new hidden and cell states, [batch, hidden], and for backward the four
+// gates after their activations, [batch, 4 hidden].
 Three lstm_cell(
     const Tensor& input_gates,
     const Tensor& hidden_gates,
@@ -102,8 +102,8 @@ Three lstm_cell_backward(
   return {grad_gates, grad_cx, has_bias ? grad_gates.sum(0) : Tensor()};
 }
 
-// Returns the new hidden state [batch, hidden], and [batch, 5 hidden] for the
-// way back: the three gates, the old state, and what the reset gate scales.
+// Returns the new hidden state, [batch, hidden], and a workspace for backward, [batch,
+// 5 hidden]: the three gates, the old state, and the part that the reset gate scales.
 std::tuple<Tensor, Tensor> gru_cell(
     const Tensor& input_gates,
     const Tensor& hidden_gates,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The cells of recurrent layers, a packet each. Gates lie side by side: [batch,
+// The cells of recurrent layers, with one packet each. Gates lie side by side: [batch,
 // gates * hidden].
 #pragma once
 
@@ -9,7 +9,7 @@
 
 namespace openreg {
 
-// gates: sums, and then what their activations make of them.
+// gates has the sums; lstm_step() replaces them by their activations.
 void lstm_step(
     OpId id,
     const at::Tensor& gates,
@@ -18,7 +18,8 @@ void lstm_step(
     const at::Tensor& cy,
     Part part = Part::FURTHER);
 
-// Of activated gates. grad_hy and grad_cy may be undefined; grad_cx may be grad_cy.
+// gates are after their activations. grad_hy and grad_cy may be undefined. grad_cx may be
+// grad_cy.
 void lstm_step_backward(
     OpId id,
     const at::Tensor& gates,
@@ -30,7 +31,7 @@ void lstm_step_backward(
     const at::Tensor& grad_cx,
     Part part = Part::FURTHER);
 
-// kept: r, z and n, which may be input's own memory.
+// kept receives the gates r, z and n, and may be input's own memory.
 void gru_step(
     OpId id,
     const at::Tensor& input,
@@ -40,7 +41,8 @@ void gru_step(
     const at::Tensor& kept,
     Part part = Part::FURTHER);
 
-// scaled: what the reset gate scales. grad_hx = grad_hy * z + more, if there is any.
+// scaled is the part that the reset gate scales. grad_hx = grad_hy * z, plus more if more
+// is defined.
 void gru_step_backward(
     OpId id,
     const at::Tensor& kept,

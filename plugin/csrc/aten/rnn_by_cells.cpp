@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Recurrent layers step by step, for derivatives of derivatives.
+// Recurrent layers step by step, for second derivatives.
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/autograd.h>
 
@@ -14,7 +14,7 @@ namespace {
 using at::Tensor;
 using torch::autograd::variable_list;
 
-// y and, of an LSTM, the last state of its cells.
+// Returns y and, for an LSTM, the last cell state.
 variable_list by_cells(Cell cell, const variable_list& in, bool reverse) {
   const Tensor &x = in[0], &w_input = in[3], &w_hidden = in[4];
   const Order order{x.size(0), reverse};

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Layers of LSTM, GRU and RNN over a whole sequence. ATen has them step by step;
-// here one product makes the input's gates of all steps, a step is a product and a
-// cell, and the way back gathers all steps' gradients for one product each. What
-// asks for more than that (projections, autocast, other types of derivatives) goes
-// ATen's way.
+// Layers of LSTM, GRU and RNN over a whole sequence. ATen computes them step by step.
+// Here:
+//  - One product computes the input's gates for all steps.
+//  - Each step is one product and one cell.
+//  - Backward collects all steps' gradients, and computes each result with one product.
+// All other cases (projections, autocast, other kinds of derivatives) use ATen's code.
 #include <ATen/ATen.h>
 #include <ATen/autocast_mode.h>
 #include <ATen/ops/gru_native.h>
@@ -39,13 +40,13 @@ int64_t gates_of(Cell cell) {
   return cell == Cell::LSTM ? 4 : cell == Cell::GRU ? 3 : 1;
 }
 
-// Of one layer and direction. Biases may be undefined.
+// The weights of one layer and direction. Biases may be undefined.
 struct Weights {
   Tensor input, hidden, input_bias, hidden_bias;
 };
 
-// What a layer leaves for the way back, [time, batch, ...]. gates: after their
-// activations. kept: the states of LSTM's cells, or the gates of GRU's hidden state.
+// The data that a layer saves for backward, [time, batch, ...]. gates are after their
+// activations. kept has the cell states of an LSTM, or the hidden state's gates of a GRU.
 struct Trace {
   Tensor y, gates, kept;
 };
@@ -71,7 +72,7 @@ void activate_backward(OpId id, Cell cell, const Tensor& y, const Tensor& grad, 
   s.run(Part::FURTHER);
 }
 
-// Reversed: the last step comes first.
+// Runs all steps. With reverse, begins with the last step.
 Trace run_steps(
     Cell cell,
     const Tensor& x,
@@ -128,7 +129,7 @@ struct Gradients {
   Weights w;
 };
 
-// The states before each step.
+// Returns the state before each step.
 Tensor states_before(const Tensor& states, const Tensor& first, bool reverse) {
   const int64_t n = states.size(0);
   const Tensor one = first.unsqueeze(0);
@@ -203,7 +204,7 @@ OptTensor if_defined(const Tensor& t) {
   return t.defined() ? OptTensor(t) : std::nullopt;
 }
 
-// Under vmap, where a tensor stands for many.
+// Whether a tensor is batched by vmap.
 bool any_batched(const variable_list& tensors) {
   const c10::DispatchKeySet keys(
       {c10::DispatchKey::Batched, c10::DispatchKey::FuncTorchBatched});
@@ -212,7 +213,7 @@ bool any_batched(const variable_list& tensors) {
   });
 }
 
-// Of x, h0, c0 and the weights.
+// A layer as an autograd function of x, h0, c0 and the weights.
 struct Layer : torch::autograd::Function<Layer> {
   static variable_list forward(
       AutogradContext* ctx,
@@ -248,7 +249,7 @@ struct Layer : torch::autograd::Function<Layer> {
     const bool reverse = ctx->saved_data["reverse"].toBool();
     const variable_list saved = ctx->get_saved_variables();
     const variable_list in(saved.begin(), saved.begin() + 7);
-    variable_list out(2); // of cell and reverse
+    variable_list out(2); // the gradients of cell and reverse: undefined
     if (at::GradMode::is_enabled() || any_batched(grads)) {
       const variable_list found = differentiate_by_cells(cell, in, reverse, grads);
       out.insert(out.end(), found.begin(), found.end());
@@ -273,7 +274,7 @@ struct Layer : torch::autograd::Function<Layer> {
   }
 };
 
-// y and, of an LSTM, the last state of its cells.
+// Returns y and, for an LSTM, the last cell state.
 std::pair<Tensor, Tensor> run_layer(
     Cell cell,
     const Tensor& x,
@@ -310,7 +311,7 @@ bool is_plain(const Tensor& t, const Tensor& like) {
       t.layout() == at::kStrided && !t._fw_grad(0).defined();
 }
 
-// Whether a function transform is at work.
+// Whether a function transform of functorch is active.
 bool is_transformed() {
   const auto keys = c10::impl::tls_local_dispatch_key_set().included_;
   return keys.has(c10::DispatchKey::FuncTorchDynamicLayerFrontMode) ||
@@ -352,7 +353,7 @@ bool can_serve(
   return true;
 }
 
-// All layers: y, and the last states of each.
+// Runs all layers. Returns y, and the last states of each layer.
 variable_list run_layers(
     Cell cell,
     const Tensor& input,
@@ -458,7 +459,8 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   add_layers(m);
 }
 
-// Core's own go step by step, and would be chosen for their derivatives.
+// Register for autograd: otherwise core would choose its own step-by-step code, because
+// that has derivatives.
 TORCH_LIBRARY_IMPL(aten, AutogradPrivateUse1, m) {
   add_layers(m);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A recurrent layer as a function of its sequence, states and weights.
+// One recurrent layer as a function of its sequence, states and weights.
 #pragma once
 
 #include <torch/csrc/autograd/variable.h>
@@ -8,7 +8,7 @@ namespace openreg {
 
 enum class Cell { LSTM, GRU, TANH, RELU };
 
-// Steps in their order, of which `last` is the last one.
+// The order of the steps. last() is the last step in this order.
 struct Order {
   int64_t count;
   bool reverse;
@@ -21,8 +21,9 @@ struct Order {
   }
 };
 
-// The gradients of x, h0, c0, the weights and the biases by ATen's cells, of which
-// there are derivatives again. grads: of y and the last state of an LSTM's cells.
+// Returns the gradients of x, h0, c0, the weights and the biases, computed with ATen's
+// cells: these can be differentiated again. grads are the gradients of y and of an LSTM's
+// last cell state.
 torch::autograd::variable_list differentiate_by_cells(
     Cell cell,
     const torch::autograd::variable_list& in,
