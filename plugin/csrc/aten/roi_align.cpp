@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// torchvision's roi_align. Samples of a region lie on a grid, so that its means are
-// two products: of the samples' weights along y with the rows of the image that they
-// lie between, and of those along x with the columns.
+// torchvision's roi_align. A region's samples lie on a grid, so two products compute its
+// means: the samples' weights along y times the image rows around them, and the weights
+// along x times the columns.
 #include <ATen/ATen.h>
 #include <torch/library.h>
 
@@ -20,17 +20,17 @@ using at::Tensor;
 
 OpName forward_name, backward_name;
 
-constexpr int64_t kMost = 1 << 24; // of a region, or of all regions' weights
+constexpr int64_t kMost = 1 << 24; // most elements of a region, and of all weights
 
-// Whether the samples fit into memory beside the image.
+// Whether a region's samples and all weights are small enough.
 bool fits(const Tensor& x, const Tensor& rois, double height, double width, double samples) {
   const double channels = static_cast<double>(x.size(1)), bins = std::max(height, width);
   return 4 * samples * samples * height * width * channels <= kMost &&
       2 * samples * bins * bins * static_cast<double>(rois.size(0)) <= kMost;
 }
 
-// The CPU says what is wrong with other arguments; it also counts the samples of
-// regions where no number is given.
+// Whether the card can run the call. The CPU reports bad arguments, and runs calls
+// without a number of samples: it chooses the number for each region.
 bool serves(const Tensor& x, const Tensor& rois, int64_t height, int64_t width, int64_t samples) {
   return x.dim() == 4 && rois.dim() == 2 && rois.size(1) == 5 && samples > 0 && height > 0 &&
       width > 0 && x.scalar_type() == rois.scalar_type() && x.device() == rois.device() &&
@@ -39,8 +39,8 @@ bool serves(const Tensor& x, const Tensor& rois, int64_t height, int64_t width, 
            static_cast<double>(samples));
 }
 
-// Along one axis: the two places that each sample lies between, [regions, taps], and
-// what they weigh in each bin's mean, [regions, bins, taps].
+// One axis: the two places around each sample, [regions, taps], and their weights in each
+// bin's mean, [regions, bins, taps].
 struct Axis {
   Tensor place, weight;
 };
@@ -68,7 +68,7 @@ Axis axis_of(const Tensor& begin, const Tensor& end, int64_t size, int64_t bins,
   return {place, all.view({-1, bins, taps})};
 }
 
-// Samples of regions in images whose channels come last.
+// The samples of regions, in images whose channels are the last dimension.
 class Regions {
  public:
   Regions(
@@ -85,7 +85,7 @@ class Regions {
     y_ = axis_of(at.select(1, 1), at.select(1, 3), image[2], height, samples, aligned);
   }
 
-  // Gathers what some regions' samples lie between, or adds it up.
+  // Gathers the image elements around the samples of some regions, or adds to them.
   Part between(OpId id, uint8_t mode, const Tensor& taps, const Tensor& images, int64_t first, Part part) const {
     const bool gets = mode == OPENREG_INDEX_GET;
     const at::DimVector indirect{0, 0, 0, 1}, direct(taps.strides());
@@ -227,7 +227,7 @@ Tensor backward(
 
 } // namespace
 
-// These wait for torchvision to define its operators.
+// The kernels become active when torchvision defines its operators.
 TORCH_LIBRARY_IMPL(torchvision, PrivateUse1, m) {
   forward_name.set("torchvision::roi_align");
   backward_name.set("torchvision::_roi_align_backward");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Gamma variates by Marsaglia and Tsang's rejection: every round draws for all
-// elements, and those that have a number keep it.
+// Gamma variates by the rejection method of Marsaglia and Tsang. Every round draws for
+// all elements; an element keeps its first accepted number.
 #include <ATen/OpMathType.h>
 #include <ATen/ops/empty.h>
 #include <torch/library.h>
@@ -19,13 +19,13 @@ using at::Tensor;
 
 OpName gamma_name;
 
-// A round accepts at least 95 of 100: of 10^8 numbers one or two have none after so many,
-// and take the likeliest.
+// A round accepts at least 95 of 100 numbers. After this many rounds, one or two elements
+// of 10^8 have no number, and take the most likely one.
 constexpr int kRounds = 6;
 constexpr double kNone = -1;
 
-// What the rejection computes with, for alpha or for one more where that is less than
-// 1: see widen().
+// The parameter d of the method: alpha - 1/3. Uses alpha + 1 if alpha is less than 1: see
+// widen().
 Tensor centers(const Tensor& alpha, const Tensor& like) {
   const Tensor out = at::empty(like.sizes(), like.options());
   Step s(gamma_name.id, out, out.scalar_type());
@@ -41,7 +41,7 @@ void draw_round(const Tensor& out, const Tensor& center, const OptGenerator& gen
   draw({gamma_name.id, generator, type, {out}, {center}}, [&](Program& p, Draws& draws) {
     const Value d = p.load(1, type), x = draws.normal(type), one = number(d, 1.0);
     const Value y = x * (rsqrt(d) * (1.0 / 3)) + one, v = y * y * y;
-    // No NaN is less: neither the logarithm's of what is negative, nor alpha's.
+    // The comparison rejects NaN: from the logarithm of a negative v, or from alpha.
     const Value most = (one - v + log(v)) * d + x * x * 0.5;
     const Value accepted = log(draws.open_uniform(type)) < most, none = number(d, kNone);
     const Value drawn = select(accepted, d * v, round + 1 == kRounds ? d : none);
@@ -59,7 +59,8 @@ double least() {
   return static_cast<double>(std::numeric_limits<T>::min());
 }
 
-// From what was drawn for alpha + 1 to alpha, where that is less than 1.
+// Converts numbers that were drawn for alpha + 1 to numbers for alpha, if alpha is less
+// than 1.
 void widen(const Tensor& out, const Tensor& alpha, const OptGenerator& generator) {
   const uint8_t type = vector_type(out.scalar_type());
   const double smallest = out.scalar_type() == at::kDouble ? least<double>() : least<float>();
@@ -74,8 +75,8 @@ Tensor standard_gamma(const Tensor& alpha, OptGenerator generator) {
   if (!alpha.is_floating_point() || card_dtype(alpha.scalar_type()) == 0) {
     return fallback<Tensor, const Tensor&, OptGenerator>(gamma_name, alpha, generator);
   }
-  // Of one dimension for the card: with too many, what a round reads of the one before
-  // would be another tensor than it wrote.
+  // Draw into one dimension: with more dimensions than a packet holds, draw() uses a
+  // temporary copy, and a round could not read the result of the round before.
   const Tensor shape = alpha.contiguous().view({-1});
   const Tensor out =
       at::empty(shape.sizes(), shape.options().dtype(at::toOpMathType(alpha.scalar_type())));
@@ -85,7 +86,7 @@ Tensor standard_gamma(const Tensor& alpha, OptGenerator generator) {
   }
   widen(out, shape, generator);
   const Tensor found = out.to(alpha.scalar_type()).view(alpha.sizes());
-  // Rounding may give 0, of which there is no logarithm.
+  // Rounding to half may give 0, whose logarithm is infinite.
   return alpha.scalar_type() == at::kHalf ? found.clamp_min_(least<at::Half>()) : found;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Operators whose distribution differs from element to element: bernoulli and
-// normal with parameters that are tensors.
+// Operators whose distribution differs by element: bernoulli and normal with tensors as
+// parameters.
 #define AT_PER_OPERATOR_HEADERS
 #include <ATen/native/DistributionTemplates.h>
 #include <torch/library.h>
@@ -17,8 +17,8 @@ namespace core = at::native::templates;
 
 OpName bernoulli_name, bernoulli_out_name;
 
-// Draws, and says whether the parameters were good ones. That has to be waited
-// for, as core's own kernels for other devices do, too.
+// Draws, and returns whether all parameters were valid. The caller waits for that flag,
+// as in core's kernels for other devices.
 template <class Formula>
 bool draw_checked(DrawingCall call, Formula&& formula) {
   call.flag = empty({}, {}, call.outputs[0].options().dtype(at::kBool));
@@ -70,7 +70,7 @@ Tensor& bernoulli_out(const Tensor& self, OptGenerator generator, Tensor& out) {
             bernoulli_out_name, self, generator, out);
 }
 
-// Of a normal distribution: a number or a tensor.
+// A parameter of a normal distribution: a number or a tensor.
 struct Parameter {
   explicit Parameter(double number) : number(number) {}
   explicit Parameter(const Tensor& t) : tensor(t) {}
@@ -81,7 +81,8 @@ struct Parameter {
   at::IntArrayRef sizes() const {
     return is_tensor() ? tensor.sizes() : at::IntArrayRef();
   }
-  // What lies on the CPU comes along if it is one number.
+  // Moves a number on the CPU to out's device. Checks that other tensors are already
+  // there.
   void move_to(const Tensor& out) {
     if (!is_tensor()) {
       return;
@@ -174,14 +175,14 @@ void normal_out(
     const OptGenerator& generator,
     const Tensor& out) {
   check_std(std);
-  // One number for std leaves a shape to which mean expands.
+  // If std is a number, out keeps its shape, and mean expands to it.
   const bool keeps = !std.is_tensor() && out.numel() != 0;
   at::native::resize_output(
       out, at::infer_size(mean.sizes(), keeps ? out.sizes() : std.sizes()));
   draw_normal(id, mean, std, generator, out);
 }
 
-// The forms of normal that have tensors: Mean and Std are the schema's types.
+// The forms of normal with tensors. Mean and Std are the types in the schema.
 template <class Mean, class Std>
 struct NormalOf {
   static inline OpName name, out_name;

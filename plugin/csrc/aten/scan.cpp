@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// cumsum, cumprod, logcumsumexp, cummax and cummin: one SCAN packet each.
+// cumsum, cumprod, logcumsumexp, cummax and cummin, with one SCAN packet each.
 #include "aten/structured.h"
 
 #include <ATen/MemoryOverlap.h>
@@ -13,14 +13,15 @@ namespace {
 
 using at::Tensor;
 
-// The card may read what it writes if that is the same element.
+// Whether out may share memory with self: only if each element is at the same place.
 bool may_share(const Tensor& out, const Tensor& self) {
   return at::get_overlap_status(out, self) == at::MemOverlapStatus::No ||
       (out.data_ptr() == self.data_ptr() && out.strides() == self.strides() &&
        out.scalar_type() == self.scalar_type());
 }
 
-// The card casts what it reads to a register, so not to half types or bool.
+// Whether self needs a cast before the packet. The card casts only to a type of its
+// registers: not to a half type or bool.
 bool casts(c10::ScalarType from, c10::ScalarType to) {
   return from != to && (to == at::kHalf || to == at::kBFloat16 || to == at::kBool);
 }
@@ -48,7 +49,7 @@ void scan(
   space.add(source);
   if (indices.defined()) {
     at::assert_no_internal_overlap(indices);
-    indices.mutable_data_ptr(); // written, so it needs memory of its own
+    indices.mutable_data_ptr(); // a copy-on-write tensor gets memory of its own
     space.add(indices);
   }
   if (out.dim() == 0) {
@@ -76,7 +77,7 @@ struct logcumsumexp_meta : at::impl::MetaBase {
   }
 };
 
-// values, indices: the extreme so far and where it was last met.
+// values has the extreme so far, and indices the place of its last occurrence.
 template <uint8_t Mode>
 void extremes(const Tensor& self, Tensor& values, Tensor& indices, int64_t dim) {
   static const OpId id = op_id(

@@ -21,10 +21,10 @@ Tensor broadcast_scalar(
 
 namespace {
 
-// One of sum, prod, mean, amax and amin.
+// A reduction: sum, prod, mean, amax or amin.
 struct Combination {
   explicit Combination(std::string_view name);
-  // What changes nothing.
+  // The neutral element of the reduction.
   at::Scalar neutral(c10::ScalarType type) const;
 
   uint8_t mode; // enum openreg_index
@@ -64,7 +64,8 @@ at::Scalar Combination::neutral(c10::ScalarType type) const {
   });
 }
 
-// Sums to means, with how many terms each has; an element without any stays.
+// Converts sums to means: count has the number of terms of each sum. An element without
+// terms does not change.
 void divide(const Tensor& out, const Tensor& count) {
   count.masked_fill_(count.eq(0), 1);
   if (out.is_floating_point()) {

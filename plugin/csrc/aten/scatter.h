@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What gather.cpp and index_select.cpp have in common.
+// The common part of gather.cpp and index_select.cpp.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,13 +13,13 @@
 
 namespace openreg {
 
-// One element of a tensor's type and device, seen as a whole of that shape.
+// Returns one element with like's type and device, expanded to sizes.
 at::Tensor broadcast_scalar(
     const at::Scalar& value,
     const at::Tensor& like,
     at::IntArrayRef sizes);
 
-// The result of a structured operator, begun as self.
+// Returns the result of a structured operator, initialized with self.
 template <class Op>
 const at::Tensor& started(Op& op, const at::Tensor& self) {
   const at::Tensor& out = op.maybe_get_output(0);
@@ -29,13 +29,14 @@ const at::Tensor& started(Op& op, const at::Tensor& self) {
   return out;
 }
 
-// Puts source into out by an enum openreg_index and returns what further
-// packets of the operator pass on.
+// Puts source into out; mode is an enum openreg_index. Returns the Part for further
+// packets of the operator.
 using PutInto = c10::function_ref<
     Part(uint8_t mode, const at::Tensor& out, const at::Tensor& source, Part part)>;
 
-// scatter_reduce and index_reduce: out combined with what a put of that shape
-// brings to each of its elements, or without out itself.
+// scatter_reduce and index_reduce: combines each element of out with the elements that
+// put() brings to its place. Without include_self, ignores the old element. sizes is
+// source's shape.
 void combine(
     std::string_view reduce,
     bool include_self,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// searchsorted and bucketize: all searches go on side by side, by halves. What
-// arguments they take, and what they say of others, is core's.
+// searchsorted and bucketize. All searches run in parallel, by bisection. Core checks the
+// arguments.
 #include <ATen/ATen.h>
 #include <ATen/native/BucketizationUtils.h>
 #include <ATen/native/Resize.h>
@@ -23,13 +23,13 @@ OpName search_out_name;
 
 struct Search {
   OpId id;
-  Tensor input; // at least one dimension, as the rest has
-  Tensor sequence; // rows as input has; may be one for all
-  Tensor sorter; // undefined: the sequence is in order
+  Tensor input; // like the other tensors, at least one dimension
+  Tensor sequence; // a row for each row of input, or one row for all
+  Tensor sorter; // undefined: the sequence is sorted
   bool right;
 };
 
-// What is at places of the sequence, as the sorter orders it.
+// out = the elements at places of the sequence, in the sorter's order.
 void look_up(const Search& s, const Tensor& out, const Tensor& places) {
   Tensor order = places;
   if (s.sorter.defined()) {
@@ -39,8 +39,8 @@ void look_up(const Search& s, const Tensor& out, const Tensor& places) {
   index_points(s.id, OPENREG_INDEX_GET, out, s.sequence, -1, order, Part::FURTHER);
 }
 
-// found: how many elements are known to lie before each input; `step` more are
-// tried. probe: where to look for the last of them.
+// found has the number of elements that are known to lie before each input. The search
+// tries `step` more elements. probe receives the place of the last of these.
 void aim(const Search& s, const Tensor& found, const Tensor& probe, int64_t step) {
   Step p(s.id, found, at::kLong);
   const Value next = p.load(found) + p.program.imm(step - 1, OPENREG_VT_I64);
@@ -49,8 +49,8 @@ void aim(const Search& s, const Tensor& found, const Tensor& probe, int64_t step
   p.run(Part::FURTHER);
 }
 
-// Takes the step where what was found there lies before the input. A NaN lies
-// behind everything.
+// Takes the step if the element at probe lies before the input. A NaN lies after all
+// numbers.
 void take(const Search& s, const Tensor& found, const Tensor& seen, int64_t step) {
   Step p(s.id, found, s.input.scalar_type());
   const auto operand = p.add(found);
@@ -84,7 +84,7 @@ Tensor search(const Search& s) {
   return found;
 }
 
-// One row for all, or one for each of the input's.
+// Expands t to a row for each row of input, if it has one row for all.
 Tensor rows_for(const Tensor& input, const Tensor& t) {
   if (!t.defined() || t.dim() == input.dim()) {
     return t;
@@ -139,7 +139,7 @@ Tensor& search_out(
       out.device(),
       " and the sequence on ",
       sequence.device(),
-      ": both must be on one device");
+      ": both must be on the same device");
   if (!all_on_card(sequence, input, out)) {
     return fallback<Tensor&, const Tensor&, const Tensor&, bool, bool, OptSide,
                     const OptTensor&, Tensor&>(

@@ -5,8 +5,9 @@
 
 namespace openreg {
 
-// The segment of each of `count` elements. begins says where every segment but the first
-// begins, in ascending order; count itself is that of an empty one at the end.
+// Returns the segment of each of `count` elements. begins has the start of every segment
+// except the first, in ascending order. A start of `count` is an empty segment at the
+// end.
 at::Tensor segments_of(const at::Tensor& begins, int64_t count);
 
 } // namespace openreg

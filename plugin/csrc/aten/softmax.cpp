@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// softmax, log_softmax and their derivatives: one SOFTMAX packet each.
+// softmax, log_softmax and their derivatives, with one SOFTMAX packet each.
 #include "aten/structured.h"
 
 #include <ATen/ops/_log_softmax_backward_data_meta.h>
@@ -14,7 +14,7 @@ namespace {
 
 using at::Tensor;
 
-// tensors: result, then inputs, all of one shape.
+// tensors are the result and then the inputs, all of one shape.
 void softmax(
     OpId id,
     uint8_t flags,

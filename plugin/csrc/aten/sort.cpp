@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// sort, topk and kthvalue: one SORT packet each. argsort and msort are made of
-// sort by core.
+// sort, topk and kthvalue, with one SORT packet each. Core composes argsort and msort of
+// sort.
 #include "aten/sort.h"
 
 #include <ATen/MemoryOverlap.h>
@@ -63,7 +63,7 @@ struct TopK {
       int64_t dim,
       bool largest,
       bool) const {
-    // Of a number core lets k be 0 as well, and has one result then, too.
+    // For a tensor of 0 dimensions core allows k = 0, and returns one result even then.
     sort_rows(
         id,
         op.maybe_get_output(0),
@@ -130,7 +130,7 @@ void sort_rows(
   const bool apart = !overlap(self, values) && !overlap(self, indices);
   const Tensor source = with_dim(apart ? self : self.clone());
   Space space(source.sizes(), source.get_device());
-  indices.mutable_data_ptr(); // a copy-on-write tensor gets its copy
+  indices.mutable_data_ptr(); // a copy-on-write tensor gets memory of its own
   space.add(values, at::DimVector(with_dim(values).strides()));
   space.add(source, at::DimVector(source.strides()));
   space.add(indices, at::DimVector(with_dim(indices).strides()));

@@ -8,7 +8,7 @@
 
 namespace openreg {
 
-// What is wanted of each sorted row: count elements from place first on.
+// The part of each sorted row that the caller wants: count elements, beginning at first.
 struct Places {
   int64_t first, count;
   bool descending = false;
@@ -17,8 +17,8 @@ struct Places {
 // Whether the card takes rows of this length.
 bool row_fits(const at::Tensor& self, int64_t dim);
 
-// Sorts along dim. values and indices are as large as self, but for dim along
-// which they have what is wanted; both may overlap it.
+// Sorts along dim. values and indices have self's sizes, except along dim, where they
+// have the count of places. Both may overlap self.
 void sort_rows(
     OpId op,
     const at::Tensor& values,

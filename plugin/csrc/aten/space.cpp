@@ -29,7 +29,7 @@ uint8_t Space::add(const at::TensorBase& t) {
 
 uint8_t Space::add(const at::TensorBase& t, at::DimVector strides) {
   if (operand_.empty()) {
-    t.mutable_data_ptr(); // a copy-on-write tensor gets its copy
+    t.mutable_data_ptr(); // a copy-on-write tensor gets memory of its own
   }
   return add_read(t, std::move(strides));
 }
@@ -119,7 +119,7 @@ void Space::sort_by_stride(uint8_t operand) {
 
 void Space::coalesce() {
   const bool reduces = reduced_.any();
-  int last = -1; // the dimension written last
+  int last = -1; // the last dimension of the result
   for (int i = 0; i < ndim(); i++) {
     if (size_[i] == 1 && !keep_[i]) {
       continue;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The iteration space of a packet: sizes, and for every operand an address, a
-// dtype and strides. Row-major, strides in elements.
+// The iteration space of a packet: sizes, and an address, a dtype and strides for every
+// operand. The order is row-major; strides are in elements.
 //
 // A Space may have any number of dimensions; for_each_launchable() cuts it into
 // spaces that a packet can hold.
@@ -31,39 +31,39 @@ class Space {
   Space(c10::IntArrayRef sizes, c10::DeviceIndex device)
       : device_(device), size_(sizes.begin(), sizes.end()) {}
 
-  // Adds a tensor of at most as many dimensions as the space; sizes of 1 and
-  // missing leading dimensions broadcast. Returns the operand's number. The first
-  // one is written: a copy-on-write tensor gets its copy.
+  // Adds a tensor with at most as many dimensions as the space. Sizes of 1 and missing
+  // leading dimensions broadcast. Returns the operand's number. The packet writes the
+  // first operand: a copy-on-write tensor gets memory of its own.
   uint8_t add(const at::TensorBase& t);
   // Adds a tensor with a stride given for every dimension.
   uint8_t add(const at::TensorBase& t, at::DimVector strides);
-  // The same for a tensor that is not written, also where it is the first.
+  // Like add(), for a tensor that the packet only reads, even as the first operand.
   uint8_t add_read(const at::TensorBase& t);
 
   // Adds an innermost dimension of size 1.
   void add_unit();
 
-  // This dimension must stay as it is: a program asks for its index.
+  // Excludes a dimension from merging: the program uses its index.
   void keep(int dim) {
     keep_.set(dim);
   }
-  // Where the first (second...) such dimension is, after coalesce().
+  // The position of the first (second...) dimension of keep(), after coalesce().
   uint8_t kept(int which = 0) const;
 
-  // Brings the dimensions into the order of an operand's strides, so that more
-  // of them merge. Not for programs that ask for an index.
+  // Sorts the dimensions by an operand's strides, so that more of them merge. Do not call
+  // it for programs that use an index.
   void sort_by_stride(uint8_t operand);
 
-  // Says which dimensions a reduction folds; the others are kept.
+  // Sets the dimensions that a reduction folds; the result keeps the others.
   void reduce(Mask dims) {
     reduced_ = dims;
   }
 
-  // Drops dimensions of size 1 and merges what is contiguous. Reduced
-  // dimensions merge among themselves only; if there are any, one is left.
+  // Drops dimensions of size 1 and merges contiguous dimensions. Reduced dimensions merge
+  // only with each other; at least one reduced dimension remains.
   void coalesce();
 
-  // The part at one place along a dimension.
+  // Returns the part at one index of a dimension.
   Space without(int dim, int64_t index) const;
 
   int ndim() const {
@@ -85,7 +85,7 @@ class Space {
     return reduced_;
   }
 
-  // Begins a packet with this space's sizes and operands.
+  // Puts this space's sizes and operands into an empty packet.
   void put(Packet& packet) const;
 
   // Calls fn(space) for parts with at most OPENREG_DIMS_MAX dimensions. The
@@ -117,15 +117,15 @@ class Space {
   Mask keep_, reduced_;
 };
 
-// Puts a program on the current stream of the space's device, in as many
-// packets as its dimensions ask for.
+// Launches a program on the current stream of the space's device, in as many packets as
+// the space's dimensions need.
 void launch(
     const Space& space,
     const Program& program,
     OpId op,
     Part part = Part::FIRST);
 
-// Adds the program to a packet that has its space.
+// Adds a program to a packet that already has its space.
 inline void put(Packet& packet, const Program& program) {
   for (int i = 0; i < program.imms(); i++) {
     packet.imm(program.imm_data()[i]);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Sparse tensors: their indices and values are dense tensors on the card. What
-// makes, reads or moves them, and sums and products with a dense one, stays there;
-// all else is the CPU's.
+// Sparse tensors. Their indices and values are dense tensors on the card. Operators that
+// create, read or copy sparse tensors, and sums and products with a dense tensor, run on
+// the card. All other operators run on the CPU.
 #include <ATen/Functions.h>
 #include <ATen/NativeFunctions.h>
 #include <ATen/native/DispatchStub.h>
@@ -13,7 +13,7 @@
 #include "runtime/device.h"
 #include "runtime/fallback.h"
 
-// Core installs no header that has it.
+// Declare the stub here: core installs no header with it.
 namespace at::native {
 using flatten_indices_fn = Tensor (*)(const Tensor&, IntArrayRef);
 DECLARE_DISPATCH(flatten_indices_fn, flatten_indices_stub)
@@ -34,7 +34,7 @@ c10::List<std::optional<Tensor>> places_of(const Tensor& sparse) {
   return places;
 }
 
-// Whether a sparse tensor's indices can be used on a dense one, on one card.
+// Whether a sparse tensor's indices can index a dense tensor on the same card.
 bool indexes(const Tensor& sparse, const Tensor& dense) {
   return dense.layout() == at::kStrided && sparse.layout() == at::kSparse &&
       dense.device() == sparse.device() && dense.sizes() == sparse.sizes() &&
@@ -63,7 +63,7 @@ Tensor sparse_mask(const Tensor& self, const Tensor& mask) {
       self.options().layout(at::kSparse), mask.is_coalesced());
 }
 
-// The row-major number of the place that each column names.
+// Returns the row-major place of each column of indices.
 Tensor flatten_indices(const Tensor& indices, at::IntArrayRef size) {
   Tensor flat = at::zeros({indices.size(1)}, indices.options());
   for (int64_t d = 0; d < indices.size(0); d++)
@@ -71,7 +71,8 @@ Tensor flatten_indices(const Tensor& indices, at::IntArrayRef size) {
   return flat;
 }
 
-// Core's sparse kernels allocate on the current device.
+// Calls core's kernel with the tensors' device as the current device: core's sparse
+// kernels allocate on the current device.
 template <auto F>
 struct OnItsDevice;
 template <class Result, class... Args, Result (*F)(Args...)>
@@ -101,10 +102,10 @@ void native(torch::Library& m, const char* name) {
   m.impl(name, &OnItsDevice<F>::call);
 }
 
-// Every other operator that core has for the CPU's tensors of this kind. A
-// fallback for the whole key would not do: core's composite kernels, which take
-// sparse tensors for dense ones, would come first, and an operator that the CPU
-// does not have either shall fail by its name.
+// Registers the fallback for every other operator that core has for sparse tensors of the
+// CPU. A fallback for the whole dispatch key does not work, for two reasons:
+//  - Core's composite kernels would run first, and treat sparse tensors as dense ones.
+//  - An operator that the CPU lacks too must fail with its own name.
 void fall_back(torch::Library& m, c10::DispatchKey card, c10::DispatchKey cpu) {
   c10::Dispatcher& dispatcher = c10::Dispatcher::singleton();
   for (const c10::OperatorName& name : dispatcher.getRegistrationsForDispatchKey(cpu)) {
@@ -119,7 +120,7 @@ void fall_back(torch::Library& m, c10::DispatchKey card, c10::DispatchKey cpu) {
 
 } // namespace
 
-// What keeps zeros is done to the values alone.
+// Operators that map 0 to 0 run on the values only.
 #define OPENREG_FOR_ZERO_TO_ZERO(F)                                           \
   F(abs) F(asin) F(asinh) F(atan) F(atanh) F(ceil) F(deg2rad) F(erf) F(erfinv) \
   F(expm1) F(floor) F(frac) F(log1p) F(rad2deg) F(round) F(sgn) F(sign) F(sin) \
@@ -175,7 +176,7 @@ TORCH_LIBRARY_IMPL(aten, SparsePrivateUse1, m) {
   native<&core::zeros_sparse_out>(m, "zeros.out");
   native<&core::is_pinned_sparse_coo>(m, "is_pinned");
   native<&core::_pin_memory_sparse_coo>(m, "_pin_memory");
-  // Their results share memory with their arguments.
+  // The results of these operators share memory with their arguments.
   native<&core::permute_sparse_coo>(m, "permute");
   native<&core::unsqueeze_sparse>(m, "unsqueeze");
   native<&core::sparse_broadcast_to>(m, "_sparse_broadcast_to");

@@ -5,9 +5,10 @@
 
 namespace openreg {
 
-// Registers the products of sparse matrices with dense ones; names them once.
+// Registers the products of sparse matrices with dense ones. first: also sets their
+// names, which must happen only once.
 void add_sparse_products(torch::Library& m, bool first);
-// What the compressed layouts have alone.
+// Registers the products that only compressed layouts have.
 void add_sampled_products(torch::Library& m);
 
 } // namespace openreg

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Products of a sparse matrix and a dense one: the rows of the dense one that the
-// sparse one's columns name, times its values, are added to the rows of the result.
+// Products of a sparse and a dense matrix. Each entry of the sparse matrix names a row of
+// the dense matrix by its column. This row, times the entry's value, is added to the
+// result's row.
 #include "aten/sparse.h"
 
 #include <ATen/native/Resize.h>
@@ -25,12 +26,12 @@ using at::Tensor;
 
 OpName mm_name, mm_out_name, mv_name, addmm_name, addmm_out_name, addmm_in_place_name, sampled_name;
 
-// A sparse matrix, entry by entry.
+// The entries of a sparse matrix.
 struct Entries {
   Tensor row, col, value;
 };
 
-// Where every row but the first begins.
+// Returns the start of every row except the first.
 Tensor inner(const Tensor& begins) {
   return begins.narrow(0, 1, std::max<int64_t>(begins.numel() - 2, 0));
 }
@@ -72,8 +73,8 @@ bool serves(const Tensor& c, const Tensor& a, const Tensor& b, const Scalar& bet
       at::is_expandable_to(c.sizes(), {a.size(0), b.size(1)});
 }
 
-// Calls fn(entries, take) for some of them at a time, of so many elements each; take()
-// takes the same ones of a vector.
+// Calls fn(entries, take) for one part of the entries at a time; an entry has `width`
+// elements. take() returns the same part of a vector.
 template <class Fn>
 void entries_in_parts(const Entries& all, int64_t width, Fn&& fn) {
   in_parts(all.value.numel(), width, [&](int64_t first, int64_t n) {
@@ -190,7 +191,7 @@ Tensor& addmm_(Tensor& c, const Tensor& a, const Tensor& b, const Scalar& beta, 
   return c.copy_(sum(addmm_in_place_name.id, c, a, b, beta, alpha));
 }
 
-// beta * self + alpha * (a @ b), of which only the places are computed that self has.
+// Returns beta * self + alpha * (a @ b), computed only at the places of self's entries.
 Tensor sampled_addmm(
     const Tensor& self,
     const Tensor& a,

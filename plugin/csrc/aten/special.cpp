@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Special functions that the card has no instruction for. They compute in F64,
-// whatever the tensors are.
+// Special functions for which the card has no instruction. They compute in F64 for all
+// types of tensors.
 #include "aten/step.h"
 #include "aten/structured.h"
 
@@ -33,7 +33,7 @@ namespace {
 using at::Tensor;
 constexpr double kInf = std::numeric_limits<double>::infinity();
 
-// Whether the result is no double: of integers it has the default type.
+// Whether the result is not double. The result of integers has the default type.
 bool single(const Tensor& self) {
   const bool whole = c10::isIntegralType(self.scalar_type(), /*includeBool=*/true);
   return (whole ? c10::get_default_dtype_as_scalartype() : self.scalar_type()) != at::kDouble;
@@ -57,8 +57,8 @@ void add_in_double(torch::Library& m, NamesT names, Formula) {
   add_op<Meta>(m, names, InDouble<Formula, EvenDoubles>());
 }
 
-// The y >= 0 of which c is erfc and x = 1 - c is erf, by Winitzki's approximation. It
-// is right to two digits, so it computes in F32.
+// Returns y >= 0 with erfc(y) = c and erf(y) = x = 1 - c, by Winitzki's approximation.
+// The approximation is correct to two digits, so F32 is enough.
 Value near_inverse_erf(Value c, Value x) {
   Program& p = *c.program;
   const Value half_log = log(p.convert(c * (1.0 + x), OPENREG_VT_F32)) * 0.5;
@@ -66,13 +66,13 @@ Value near_inverse_erf(Value c, Value x) {
   return p.convert(sqrt(sqrt(t * t - half_log * (2 / 0.147)) - t), c.type);
 }
 
-// A step of Halley's, from a y whose erf is that much too large.
+// One step of Halley's method; over is the error of erf(y).
 Value halley(Value y, Value over) {
   const Value u = over * exp(y * y) * (std::sqrt(M_PI) / 2);
   return y - u / (u * y + 1.0);
 }
 
-// Of c and x, whichever is small is exact.
+// Uses c or x, whichever is smaller: the smaller of them is exact.
 Value erfinv(Value value) {
   const Value x = abs(value), c = 1.0 - x, tail = c < 0.5;
   Value y = near_inverse_erf(c, x);
@@ -82,8 +82,8 @@ Value erfinv(Value value) {
   return copysign(select(c == 0.0, kInf, y), value);
 }
 
-// Of the nearer tail. What F32 holds beside a half is still large for F64, so erfc will
-// do there, too; and for the first step erfc in F32.
+// Computes from the nearer tail. erfc is enough also near 1/2: the distances from 1/2
+// that F32 can hold are large for F64. For the first step, erfc in F32 is enough.
 Value ndtri(Value p) {
   const Value low = p < 0.5;
   const Value c = select(low, p, 1.0 - p) * 2.0;
@@ -95,7 +95,7 @@ Value ndtri(Value p) {
   return select(low, -y, y);
 }
 
-// From 20 on the product would be one of a huge and a tiny number.
+// From 20 on uses a series: exp(x * x) * erfc(x) would multiply a huge and a tiny number.
 Value erfcx(Value x) {
   const Value r = recip(x * x), one = number(x, 1.0);
   Value series = one;
@@ -120,7 +120,7 @@ Value spherical_bessel_j0(Value x) {
 void add_error_functions(torch::Library& m) {
   add_in_double<at::meta::structured_erfinv>(
       m, Names{"erfinv", "erfinv_", "erfinv.out"}, [](Value x) { return erfinv(x); });
-  // Two steps are too few for a probability that only F64 has.
+  // Not for doubles: two steps are too few for probabilities that only F64 can hold.
   add_in_double<at::meta::structured_special_ndtri, false>(
       m,
       NamesWithoutInplace{"special_ndtri", "special_ndtri.out"},
@@ -140,8 +140,8 @@ void add_error_functions(torch::Library& m) {
       [](Value x) { return spherical_bessel_j0(x); });
 }
 
-// Modified Bessel functions of the first kind, exp(-|x|) times them: Abramowitz
-// and Stegun 9.8.1 to 9.8.4, of error 2e-7. That will do for F32, not for F64.
+// Modified Bessel functions of the first kind, times exp(-|x|): Abramowitz and Stegun
+// 9.8.1 to 9.8.4, with an error of 2e-7. That is enough for F32, but not for F64.
 constexpr double kI0Near[] = {1.0, 3.5156229, 3.0899424, 1.2067492, 0.2659732, 0.0360768, 0.0045813};
 constexpr double kI0Far[] = {0.39894228, 0.01328592, 0.00225319, -0.00157565, 0.00916281,
                              -0.02057706, 0.02635537, -0.01647633, 0.00392377};
@@ -189,7 +189,7 @@ struct BesselI {
   }
 };
 
-// Core hands over the tensor that becomes the window.
+// Core passes the tensor that receives the window.
 void kaiser_window(at::TensorIteratorBase& iter, int64_t length, double beta) {
   const Tensor& out = iter.tensor(0);
   const auto type = out.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
@@ -218,7 +218,7 @@ void add_bessel_functions(torch::Library& m) {
       BesselI<1, false>());
 }
 
-// Neighbours of a number are neighbours as bits are counted.
+// The bits of neighbouring floating-point numbers, as integers, differ by 1.
 struct NextAfter {
   static bool serves(const Tensor& self, const Tensor& other) {
     const auto type = self.scalar_type();
@@ -256,7 +256,7 @@ struct FrexpName {
   static inline OpName name;
 };
 
-// x = mantissa * 2^exponent, the mantissa's size in [0.5, 1).
+// x = mantissa * 2^exponent, with |mantissa| in [0.5, 1).
 std::tuple<Tensor&, Tensor&> frexp_out(const Tensor& self, Tensor& mantissa, Tensor& exponent) {
   TORCH_CHECK(
       at::isFloatingType(self.scalar_type()),
@@ -290,7 +290,8 @@ std::tuple<Tensor&, Tensor&> frexp_out(const Tensor& self, Tensor& mantissa, Ten
   const Value usual = isfinite(x) & (x != 0.0);
   Value e = floor(log2(abs(x))) + 1.0;
   e = select(usual, e, 0.0);
-  // In two steps: no power of two is out of range. The logarithm may be off.
+  // Scale in two steps, so that no power of two is out of range. Correct the exponent:
+  // the logarithm may be off by one.
   const Value half = trunc(e * 0.5);
   const Value m = x * exp2(-half) * exp2(half - e);
   const Value large = usual & (abs(m) >= 1.0), small = usual & (abs(m) < 0.5);

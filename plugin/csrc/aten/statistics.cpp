@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// var, std and vector norms: a reduction or two, and a last step in place.
+// var, std and vector norms: one or two reductions, and a last step in place.
 #include "aten/reduction.h"
 #include "aten/structured.h"
 
@@ -22,7 +22,7 @@ using OptType = std::optional<c10::ScalarType>;
 constexpr double kInf = std::numeric_limits<double>::infinity();
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
-// Halves are summed up and finished in f32.
+// Halves are summed and finished in F32.
 c10::ScalarType wide(c10::ScalarType type) {
   return type == at::kHalf || type == at::kBFloat16 ? at::kFloat : type;
 }
@@ -31,7 +31,7 @@ Tensor scratch(const Tensor& like, at::IntArrayRef sizes) {
   return empty(sizes, {}, like.options().dtype(wide(like.scalar_type())));
 }
 
-// out = formula(in), of one shape.
+// out = formula(in). Both have the same shape.
 template <class Formula>
 void finish(OpId id, const Tensor& out, const Tensor& in, Formula&& formula) {
   Space space(out.sizes(), out.get_device());
@@ -100,7 +100,7 @@ void variance(const Moments& m, const Tensor& out, const Tensor& mean_out) {
   }
 }
 
-// Outputs: the variance or deviation, then the mean if it is wanted.
+// The outputs are the variance or deviation and, for some operators, the mean.
 struct moments_meta : at::impl::MetaBase {
   void meta(const Tensor& self, OptionalIntArrayRef dims, at::OptionalScalarRef, bool keepdim) {
     shape(self, dims, keepdim, 1);
@@ -147,7 +147,8 @@ struct MomentsKernel {
   }
 };
 
-// What a norm sums up (or takes the extreme of), and what it does with it.
+// The formulas of a norm: the term that is summed, or whose extreme is taken, and the
+// last step.
 struct Norm {
   double order;
   uint8_t op() const {

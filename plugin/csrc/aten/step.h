@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// One VECTOR packet over tensors that broadcast to one shape: they become
-// operands as the formula comes to them.
+// A Step is one VECTOR packet over tensors that broadcast to one shape. Each tensor
+// becomes an operand when the formula first uses it.
 //
 //   Step s(id, x.sizes(), x.get_device(), at::kFloat);
 //   s.store(out, s.load(x) * s.load(weight));
 //   s.run();
 //
-// The first operand decides the order in which memory is walked.
+// The first operand's strides decide the order in which the card walks memory.
 #pragma once
 
 #include <ATen/MemoryOverlap.h>
@@ -28,8 +28,8 @@ class Step {
   Step(OpId id, const at::Tensor& like, c10::ScalarType compute)
       : Step(id, like.sizes(), like.get_device(), compute) {}
 
-  // For a tensor that is read and written: an operand of its own. A temporary one
-  // is kept until the packet is launched: its memory would be the next one's.
+  // Adds an operand for a tensor that is both read and written. Keeps a temporary tensor
+  // until the packet is launched: otherwise the next temporary could get its memory.
   uint8_t add(const at::Tensor& t) {
     return space_.add(t);
   }
@@ -37,7 +37,8 @@ class Step {
     kept_.push_back(std::move(t));
     return add(std::as_const(kept_.back()));
   }
-  // The same for what a caller gave to be written: its elements lie apart.
+  // Like add(), for a tensor of the caller that the packet writes. Refuses tensors whose
+  // elements share memory.
   uint8_t add_written(const at::Tensor& t) {
     at::assert_no_internal_overlap(t);
     return add_result(t);
@@ -56,13 +57,13 @@ class Step {
     program.store(add_result(t), v);
   }
 
-  // The coordinate along a dimension of the space, which then stays whole.
+  // The coordinate along a dimension of the space. The dimensions then do not merge.
   Value index(int dim) {
     indexed_ = true;
     return program.index(static_cast<uint8_t>(dim));
   }
 
-  // Ends the program: folds v over the dimensions in which t has size 1.
+  // Ends the program with a reduction of v over the dimensions in which t has size 1.
   void reduce(uint8_t op, const at::Tensor& t, Value v, Space::Mask dims, double scale = 1) {
     program.reduce({op, add_result(t)}, v, scale);
     if (dims.none()) {
@@ -86,8 +87,8 @@ class Step {
     launch(space_, program, id_, part);
   }
 
-  // A packet for each place along the first dimension: each may read what the
-  // packets before it wrote.
+  // Launches a packet for each index of the first dimension. Each packet may read the
+  // results of the packets before it.
   void run_in_turn(Turn turn, Part part = Part::FURTHER) {
     const int64_t places = space_.sizes()[0];
     for (int64_t i = 0; i < places; i++) {
@@ -101,7 +102,7 @@ class Step {
 
  private:
   uint8_t add_result(const at::Tensor& t) {
-    t.mutable_data_ptr(); // a copy-on-write tensor gets its copy
+    t.mutable_data_ptr(); // a copy-on-write tensor gets memory of its own
     return add(t);
   }
 

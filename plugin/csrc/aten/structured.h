@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// One operator, its functional, in-place and out= forms, from a shape function
-// and a kernel.
+// Builds the functional, in-place and out= forms of an operator from a shape function and
+// a kernel.
 //
-// Core keeps the shape and type rules of structured operators in classes
-// at::meta::structured_*; operators that core does not have as structured get a
-// class of the same form here. For each form Structured subclasses it, so that
-// outputs are allocated, checked or resized as core's own backends do, then
-// calls the kernel:
+// Core has the shape and type rules of structured operators in classes
+// at::meta::structured_*. Operators that are not structured in core get a class of the
+// same form in the backend. For each form of the operator, a subclass allocates, checks
+// or resizes the outputs as core's own backends do, and then calls the kernel:
 //
 //   struct Kernel {
 //     void operator()(OpId, Meta& op, schema arguments...);
-//     static bool serves(schema arguments...); // or the CPU does; optional
-//     static constexpr bool pairs; // optional: serves complex tensors, too
+//     static bool serves(schema arguments...); // optional: false: the CPU runs the call
+//     static constexpr bool pairs; // optional: the kernel runs complex tensors too
 //   };
 #pragma once
 
@@ -32,7 +31,7 @@ namespace openreg {
 template <class Meta>
 constexpr bool kIterates = std::is_base_of_v<at::TensorIteratorBase, Meta>;
 
-// Outputs of all forms; Derived says what becomes of one.
+// The outputs of all forms. Derived::place() allocates or checks an output.
 template <class Meta, class Derived>
 struct Outputs : Meta {
   void set_output_strided(
@@ -43,7 +42,7 @@ struct Outputs : Meta {
     set_output_raw_strided(i, sizes, strides, options);
   }
 
-  // The card takes any strides, so no output needs a stand-in.
+  // The card writes any strides, so no output needs a temporary tensor.
   void set_output_raw_strided(
       int64_t i,
       at::IntArrayRef sizes,
@@ -111,7 +110,7 @@ struct MetaOf<R (Class::*)(Args...)> {
   using args = std::tuple<typename Convention<Args>::type...>;
 };
 
-// Kernel is stateless. N: number of outputs.
+// The forms of an operator. Kernel is stateless. N is the number of outputs.
 template <class Meta, class Kernel, size_t N, class Args>
 struct Forms;
 
@@ -122,14 +121,14 @@ struct Forms<Meta, Kernel, N, std::tuple<Args...>> {
   template <class Op>
   static void run(OpId id, Op& op, Args... args) {
     op.meta(Convention<Args>::to_meta(args)...);
-    if constexpr (!kIterates<Meta>) { // an iterator sees to it itself
+    if constexpr (!kIterates<Meta>) { // a TensorIterator checks the devices itself
       const c10::Device device = op.maybe_get_output(0).device();
       (check_device(args, device), ...);
     }
     Kernel{}(id, op, args...);
   }
 
-  // Kernel::serves(), if there is one, looks at more than types.
+  // Kernel::serves() is optional and checks more than types.
   static bool serves(const Args&... args) {
     if (!(on_card<kPairs>(args) && ...)) {
       return false;
@@ -194,8 +193,8 @@ struct Forms<Meta, Kernel, N, std::tuple<Args...>> {
   };
 };
 
-// What an operator's forms are called in the aten namespace; a struct for each
-// set of forms that there is.
+// The names of an operator's forms in the aten namespace. Each set of forms has its own
+// struct.
 struct Names {
   const char* functional;
   const char* inplace;
@@ -226,7 +225,7 @@ template <class Meta, class Kernel, size_t N>
 using FormsOf =
     Forms<Meta, Kernel, N, typename MetaOf<decltype(&Meta::meta)>::args>;
 
-// Registers an operator's forms. N: outputs.
+// Registers an operator's forms. N is the number of outputs.
 template <class Meta, size_t N = 1, class NamesT, class Kernel>
 void add_op(torch::Library& m, NamesT names, Kernel) {
   using F = FormsOf<Meta, Kernel, N>;
@@ -241,8 +240,8 @@ void add_op(torch::Library& m, NamesT names, Kernel) {
   }
 }
 
-// A kernel of a pointwise operator from its formula: Value(Pointwise&, schema
-// arguments...). Stateless, too.
+// The kernel of a pointwise operator. Formula is stateless: Value(Pointwise&, schema
+// arguments...).
 template <class Formula>
 struct Elementwise {
   template <class Meta, class... Args>
@@ -258,7 +257,7 @@ void add_pointwise(torch::Library& m, NamesT names, Formula) {
   add_op<Meta>(m, names, Elementwise<Formula>());
 }
 
-// The same with a second formula, for complex numbers.
+// Like Elementwise, with a second formula for complex numbers.
 template <class Formula, class OfPairs>
 struct ElementwiseOfPairs {
   static constexpr bool pairs = true;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// where, clamp, lerp, addcmul and their like.
+// where, clamp, lerp, addcmul, addcdiv, addr and masked_fill.
 #include "aten/structured.h"
 #include "runtime/overlap.h"
 
@@ -55,7 +55,7 @@ struct where_meta : at::TensorIteratorBase, ComputesInResultType {
   }
 
  private:
-  // A TensorIterator takes one number of the CPU; the others go to the card.
+  // Moves numbers from the CPU to the card: a TensorIterator accepts only one CPU scalar.
   void move_numbers() {
     std::optional<c10::Device> card;
     const std::array<const Tensor*, 4> given{
@@ -121,7 +121,7 @@ struct addr_meta : at::TensorIteratorBase {
 };
 
 struct masked_fill_meta : at::TensorIteratorBase, ComputesInResultType {
-  // A number has no value tensor, and one of the CPU is a number.
+  // value is null for a number. A value tensor on the CPU is treated as a number.
   void begin(const Tensor& self, const Tensor& mask, const Tensor* value) {
     TORCH_CHECK(
         mask.scalar_type() == at::kBool,
@@ -165,7 +165,7 @@ struct masked_fill_tensor_meta : masked_fill_meta {
   }
 };
 
-// A number as the tensor's type has it; one that it cannot hold is refused.
+// Converts a number to the tensor's type. Throws if the type cannot hold the number.
 Value element(Pointwise& p, const Scalar& value) {
   return AT_DISPATCH_ALL_TYPES_AND3(
       at::kHalf, at::kBFloat16, at::kBool, p.compute(), "masked_fill", [&] {
@@ -183,8 +183,8 @@ Value element(Pointwise& p, const Tensor& value) {
                                   : p.in(2);
 }
 
-// The CPU takes an expanded tensor, with a warning. What any of an element's masks
-// selects is filled.
+// Like the CPU, accepts an expanded tensor with a warning. Fills a shared element if any
+// of its masks selects it.
 template <class Form, class Number>
 Tensor& fill_masked_(Tensor& self, const Tensor& mask, const Number& value) {
   if (at::has_internal_overlap(self) != at::MemOverlap::Yes) {
@@ -206,7 +206,7 @@ Tensor& fill_masked_(Tensor& self, const Tensor& mask, const Number& value) {
 }
 
 Value mix(Value a, Value b, Value w) {
-  // The half that is nearer to its end, so that weights of 0 and 1 are exact.
+  // Start from the nearer end, so that weights of 0 and 1 are exact.
   const Value d = b - a;
   return select(abs(w) < 0.5, a + w * d, b - d * (1.0 - w));
 }
@@ -303,7 +303,7 @@ void add_mixtures(torch::Library& m) {
       });
 }
 
-// Where beta is 0, self may be anything.
+// If beta is 0, ignores self, which may be NaN.
 template <class Number>
 Number rank_one(
     const Scalar& beta,
@@ -349,7 +349,7 @@ struct FillComplex {
   }
 };
 
-// A new result is contiguous, whatever self is.
+// A new result is contiguous, whatever strides self has.
 template <class Meta, class Fill, class Kernel>
 void add_masked_fill(torch::Library& m, Names names, Kernel) {
   using Forms = FormsOf<Meta, Kernel, 1>;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// flip and roll: COPY packets, for any type.
+// flip and roll, with COPY packets, for any type.
 #include "aten/convention.h"
 #include "runtime/strided_copy.h"
 #include "runtime/submit.h"
@@ -17,7 +17,8 @@ using at::Tensor;
 
 OpName flip_name, roll_name;
 
-// Where the source goes backwards a stride is negative, from the last element.
+// Copies from a view of self that starts at the last element and has negative strides in
+// the flipped dimensions.
 Tensor flip(const Tensor& self, at::IntArrayRef dims) {
   const auto flipped = at::dim_list_to_bitset(dims, self.dim());
   Tensor out = at::empty_like(self, at::MemoryFormat::Preserve);
@@ -49,8 +50,8 @@ Tensor flip(const Tensor& self, at::IntArrayRef dims) {
   return out;
 }
 
-// Copies the part before each dimension's wrap and the part behind it, from
-// dimension d on; shifts[d] elements are behind.
+// Copies the two parts before and after each dimension's wrap, starting at dimension d.
+// The part after the wrap has shifts[d] elements.
 void roll_into(const Tensor& out, const Tensor& self, at::IntArrayRef shifts, int64_t d) {
   while (d < self.dim() && shifts[d] == 0) {
     d++;

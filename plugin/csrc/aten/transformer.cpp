@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The fast paths of nn.MultiheadAttention and nn.TransformerEncoderLayer, which
-// core takes in evaluation, by composition.
+// The fast paths of nn.MultiheadAttention and nn.TransformerEncoderLayer, composed of
+// other operators. Core uses them in evaluation.
 #include "aten/structured.h"
 
 #include <ATen/ATen.h>
@@ -33,7 +33,7 @@ struct Projection {
   }
 };
 
-// Queries, keys, values as [batch, heads, length, channels].
+// Returns queries, keys and values as [batch, heads, length, channels].
 std::array<Tensor, 3> project(
     std::array<Tensor, 3> inputs,
     const Projection& all,
@@ -53,7 +53,7 @@ std::array<Tensor, 3> project(
   return out;
 }
 
-// True where something is to be left out, to broadcast with the scores.
+// Returns a mask that broadcasts with the scores. True means that the score is left out.
 Tensor hidden(const Tensor& mask, std::optional<int64_t> type) {
   const Tensor m = mask.to(at::kBool);
   const bool of_keys = type == 1 || (!type && m.dim() == 2 && m.size(0) != m.size(1));
@@ -121,7 +121,7 @@ struct Activated {
   }
 };
 
-// There are no nested tensors here, so nothing is aligned for one.
+// Always false: openreg has no nested tensors.
 bool left_aligned(const Tensor&, const Tensor&) {
   return false;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Unary operators: one line each.
+// Unary operators, one line for each operator.
 #include "aten/structured.h"
 
 #include <ATen/ops/abs.h>
@@ -54,9 +54,9 @@ namespace {
 using at::Tensor;
 constexpr double kInf = std::numeric_limits<double>::infinity();
 
-// Shape functions of operators that core has not as structured.
+// Shape functions of operators that are not structured in core.
 //
-// Of complex numbers, a real one: out= may be complex all the same.
+// The result of complex numbers is real. out= may still be complex.
 struct real_result_meta : at::TensorIteratorBase {
   void real_result(const Tensor& self) {
     const Tensor& out = maybe_get_output(0);
@@ -133,12 +133,12 @@ Value bit_not(Pointwise& p, Value x) {
   return p.compute() == at::kBool ? x == 0.0 : ~x;
 }
 
-// Rounding leaves integers as they are.
+// Rounding does not change integers.
 Value to_whole(Value (*round)(Value), Value x) {
   return is_float(x.type) ? round(x) : x;
 }
 
-// The card's own gives NaN for NaN; here that is 0.
+// The card's sign of NaN is NaN; core's is 0.
 Value sign_of(Value x) {
   return is_float(x.type) ? select(isnan(x), 0.0, sign(x)) : sign(x);
 }
@@ -154,7 +154,7 @@ Value equals(Value x, double value) {
 }
 
 Value logit(Value x, OptDouble eps) {
-  if (eps) { // in core's order: more than a half leaves no middle
+  if (eps) { // clamp in core's order: it matters if eps is more than 1/2
     x = select(x < *eps, *eps, select(x > 1.0 - *eps, 1.0 - *eps, x));
   }
   return log(x / (1.0 - x));
@@ -164,7 +164,7 @@ Value entropy(Value x) {
   return select(x > 0.0, -x * log(x), select(x == 0.0, 0.0, min(x, -kInf)));
 }
 
-// The largest number that a tensor of this type holds.
+// The largest finite number of this type.
 double largest(c10::ScalarType type) {
   switch (type) {
     case at::kDouble:
@@ -190,7 +190,7 @@ Value nan_to_num(Pointwise& p, OptDouble nan, OptDouble high, OptDouble low) {
   return select(isnan(x), nan.value_or(0), y);
 }
 
-// From as many decimals as the number of tens says.
+// Rounds to a number of decimals. A negative number rounds to tens, hundreds and so on.
 Value round_decimals(Value x, int64_t decimals) {
   const double tens = std::pow(10.0, std::abs(static_cast<double>(decimals)));
   if (!is_float(x.type)) {
@@ -199,13 +199,13 @@ Value round_decimals(Value x, int64_t decimals) {
   return decimals < 0 ? rint(x / tens) * tens : rint(x * tens) / tens;
 }
 
-// name of the operator and of core's shape function; result for the input x
+// name: of the operator and of core's shape function; formula: the result for the input x
 #define UNARY(name, formula)                                   \
   add_pointwise<at::meta::structured_##name>(                  \
       m, Names{#name, #name "_", #name ".out"},                \
       [](Pointwise& p, const Tensor&) { Value x = p.in(0); return formula; });
 
-// the same, and the result for a complex x
+// Like UNARY; of_pairs is the result for a complex x.
 #define UNARY_OF_PAIRS(name, formula, of_pairs)                                   \
   add_pointwise<at::meta::structured_##name>(                                     \
       m, Names{#name, #name "_", #name ".out"},                                   \
@@ -253,7 +253,7 @@ void add_unary(torch::Library& m) {
 #undef UNARY_OF_PAIRS
 #undef UNARY
 
-// The same without an in-place form.
+// Like the first UNARY, without an in-place form.
 #define UNARY(name, shape, formula)                \
   add_pointwise<shape>(                            \
       m, NamesWithoutInplace{#name, #name ".out"}, \

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// unique and unique_consecutive: in order or as it comes, each element, or slice
-// of a dimension, that differs from the one before begins a group. The caller
-// waits for how many there are.
+// unique and unique_consecutive. An element, or a slice of a dimension, begins a group if
+// it differs from the one before. unique sorts first. The caller waits for the count of
+// groups.
 #include <ATen/ATen.h>
 #include <ATen/WrapDimUtils.h>
 #include <torch/library.h>
@@ -18,14 +18,15 @@ namespace {
 using at::Tensor;
 using Three = std::tuple<Tensor, Tensor, Tensor>;
 
-// Slices are put in order by one column after the other.
+// The most columns of slices that are sorted: sorting sorts by one column after the
+// other.
 constexpr int64_t kColumns = 4096;
 
 OpName unique_name, unique2_name, consecutive_name, dim_name,
     dim_consecutive_name;
 
-// Of rows: the first one of each group; the group of each row; how many a group
-// has. Of the last two what is not wanted is empty.
+// Returns the first row of each group, the group of each row, and the number of rows of
+// each group. Without inverse or counts, the second or third result is empty.
 Three groups(const Tensor& rows, bool inverse, bool counts) {
   const auto options = rows.options().dtype(at::kLong);
   const int64_t n = rows.size(0);
@@ -50,12 +51,12 @@ Three groups(const Tensor& rows, bool inverse, bool counts) {
   return {rows.index_select(0, places), group, count};
 }
 
-// From the sorted rows' groups to those of the rows as they were.
+// Converts the groups of sorted rows to the groups of the rows in their original order.
 Tensor unsorted(const Tensor& group, const Tensor& order) {
   return at::empty_like(group).scatter_(0, order, group);
 }
 
-// values too: those of a vector in order.
+// Returns the order that sorts a vector. values receives the sorted vector.
 Tensor order_of(OpId id, const Tensor& vector, Tensor* values = nullptr, Part part = Part::FIRST) {
   const Tensor sorted = at::empty(vector.sizes(), vector.options());
   const Tensor order = at::empty(vector.sizes(), vector.options().dtype(at::kLong));
@@ -96,7 +97,7 @@ std::tuple<Tensor, Tensor> unique(const Tensor& self, bool sorted, bool inverse)
   return {values, group};
 }
 
-// What core says of empty slices. true: there are no slices.
+// Checks empty slices with core's errors. Returns true if the tensor has no slices.
 bool no_slices(const Tensor& self, int64_t dim) {
   const auto sizes = self.sizes();
   const auto zeros = std::count(sizes.begin(), sizes.end(), 0);
@@ -117,7 +118,7 @@ Three nothing(const Tensor& self) {
   return {at::empty(self.sizes(), self.options()), at::empty({0}, options), at::empty({0}, options)};
 }
 
-// Slices as the rows of a matrix, and back.
+// rows_of() converts slices to the rows of a matrix; slices_of() converts them back.
 Tensor rows_of(const Tensor& self, int64_t dim) {
   return self.movedim(dim, 0).reshape({self.size(dim), -1});
 }
@@ -169,7 +170,7 @@ Three unique_consecutive(
     return fallback<Three, const Tensor&, bool, bool, std::optional<int64_t>>(
         consecutive_name, self, inverse, counts, dim);
   }
-  // Of a vector elements are the slices.
+  // The slices of a vector are its elements.
   if (dim.has_value() && !(*dim == 0 && self.dim() == 1)) {
     return dim_consecutive(self, *dim, inverse, counts);
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Weight normalization: every slice of v along a dimension has its element of g as
-// its norm.
+// Weight normalization: scales every slice of v along a dimension, so that its norm is
+// the slice's element of g.
 #include <ATen/OpMathType.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/empty_strided.h>
@@ -17,14 +17,15 @@ using at::Tensor;
 
 OpName forward_name, backward_name;
 
-// The CPU has these; it also says what is wrong with others.
+// Whether core's CPU kernel accepts the arguments. If not, the CPU runs the call and
+// reports the error.
 bool serves(const Tensor& v, const Tensor& g, int64_t dim) {
   return v.is_floating_point() && v.scalar_type() == g.scalar_type() &&
       card_dtype(v.scalar_type()) != 0 && v.dim() > 0 &&
       (dim == 0 || dim == v.dim() - 1) && g.numel() == v.size(dim);
 }
 
-// How a slice's numbers lie beside v.
+// The shape of a number for each slice, and the dimensions that a slice has.
 struct Slices {
   Slices(const Tensor& v, int64_t dim) : sizes(v.dim(), 1) {
     sizes[dim] = v.size(dim);

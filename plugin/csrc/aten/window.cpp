@@ -39,7 +39,7 @@ void Windows::put(Packet& packet) const {
 
 void put_space_strides(int64_t* to, const at::Tensor& t, int64_t dims) {
   const auto strides = t.strides().slice(t.dim() - dims);
-  std::fill(to, to + 3 - dims, 1); // of size 1
+  std::fill(to, to + 3 - dims, 1); // missing dimensions have size 1
   std::copy(strides.begin(), strides.end(), to + 3 - dims);
 }
 
@@ -57,10 +57,10 @@ void check_work(at::IntArrayRef sizes, c10::DeviceIndex index) {
       work <= most,
       "openreg: an operator would visit ",
       sizes,
-      " elements in one packet, which takes ",
+      " elements in one packet, but the limit is ",
       static_cast<uint64_t>(most),
-      " at most; call it for parts of the tensor, as from torch.split(), and "
-      "put the results together");
+      "; call it for parts of the tensor, for example from torch.split(), and "
+      "combine the results");
 }
 
 } // namespace openreg

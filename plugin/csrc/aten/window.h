@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What convolutions and pooling share: windows over one to three dimensions,
-// as the CONV and POOL packets take them.
+// The common part of convolutions and pooling: windows over one to three dimensions, in
+// the form of the CONV and POOL packets.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -11,29 +11,31 @@
 
 namespace openreg {
 
-// Always three dimensions; those that there are not come first and have size 1.
+// Windows always have three dimensions. Missing dimensions come first and have size 1.
 struct Windows {
   using Three = std::array<int64_t, 3>;
 
-  // One value stands for all dimensions, none for `otherwise`.
+  // Returns three values. A single value is for all dimensions; no values give
+  // `otherwise`.
   static Three expand(at::IntArrayRef values, int64_t dims, int64_t filler, const Three& otherwise);
   static Three expand(at::IntArrayRef values, int64_t dims, int64_t filler);
-  // The last dims sizes of a tensor.
+  // Returns the last dims sizes of a tensor.
   static Three sizes(const at::Tensor& t, int64_t dims);
 
-  // Kernel to dilation of the packet's immediates.
+  // Puts the immediates of a packet from kernel to dilation.
   void put(Packet& packet) const;
 
   Three kernel{1, 1, 1}, input{1, 1, 1}, stride{1, 1, 1}, padding{0, 0, 0},
       dilation{1, 1, 1};
 };
 
-// Strides of the last dims dimensions, to the end of `to`, which has three.
+// Writes the strides of the last dims dimensions to the end of `to`, which has room for
+// three.
 void put_space_strides(int64_t* to, const at::Tensor& t, int64_t dims);
 
-// A packet's limit on the elements that it visits.
+// The most elements that a packet may visit.
 double max_work(c10::DeviceIndex device);
-// Throws for a space that has more: the packet would stop its stream.
+// Throws if a space has more elements: the packet would fault and stop its stream.
 void check_work(at::IntArrayRef sizes, c10::DeviceIndex device);
 
 } // namespace openreg
