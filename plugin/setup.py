@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Builds the wheel, for pip.
 
-In the openreg checkout the wheel brings libopenreg and the in-process card, which
-are built with meson. Elsewhere it takes the libopenreg that pkg-config finds.
-It is for the torch of the Python that runs pip, which is not named as something to
-fetch: the package index has another one.
+In the openreg checkout the wheel contains libopenreg and the in-process card, which meson
+builds. Elsewhere the wheel uses the libopenreg that pkg-config finds. The wheel works with
+the torch of the Python that runs pip. torch is not listed as a requirement of the build: the
+package index has a different one.
 
-CXX names the compiler, as everywhere with CMake. TORCH_OPENREG_BUILD names a directory
-for the plugin's objects; in the same one, a compiler cache knows them again.
+CXX names the compiler, as always with CMake. TORCH_OPENREG_BUILD names a directory for the
+plugin's objects. Use the same directory again, so that a compiler cache recognizes them.
 """
 
 import atexit
@@ -27,7 +27,7 @@ PACKAGES = "meson ninja-build cmake pkg-config libdrm-dev libdnnl-dev libsleef-d
 
 
 def show_the_system() -> None:
-    """pip hides what the system has in Python, torch and meson, from what it builds."""
+    """Makes the system's Python packages visible: pip hides torch and meson from a build."""
     look = (sys.executable, "-c", "import torch.utils.cpp_extension")
     if subprocess.run(look, capture_output=True).returncode == 0:
         return
@@ -54,12 +54,13 @@ def meson(source: pathlib.Path, build: pathlib.Path, *options: str) -> None:
 
 
 def build_libraries(build: pathlib.Path) -> pathlib.Path:
-    """libopenreg and libopenreg-sim, installed below build; the prefix."""
+    """Builds libopenreg and libopenreg-sim, and installs them below build. Returns the
+    prefix."""
     prefix, card = build / "prefix", build / "card"
     where = (f"--prefix={prefix}", "--libdir=lib")
     meson(TREE / "qemu-device" / "card", card, "-Dtests=false")
     run("ninja", "-C", str(card))
-    # It looks for libopenreg-sim beside itself.
+    # libopenreg searches for libopenreg-sim in its own directory.
     beside = "-Dc_link_args=-Wl,-rpath,$ORIGIN"
     meson(TREE / "libopenreg", build / "lib", *where, beside)
     meson(TREE / "libopenreg" / "sim", build / "sim", *where, f"-Dcard={card}")
@@ -94,13 +95,13 @@ class CMakeBuild(build_ext):
 
     @staticmethod
     def bring(source: pathlib.Path, target: pathlib.Path) -> None:
-        """The libraries under their sonames, which is what is looked for."""
+        """Copies the libraries under their sonames: the loader searches for these names."""
         target.mkdir(parents=True, exist_ok=True)
         for name in ("libopenreg.so.1", "libopenreg-sim.so.1"):
             shutil.copy(source / name, target / name)
 
 
-# The checkout stays clean.
+# Build outside of the checkout.
 BUILD = tempfile.mkdtemp(prefix="torch-openreg-")
 atexit.register(shutil.rmtree, BUILD, ignore_errors=True)
 

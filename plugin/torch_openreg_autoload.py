@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the torch.backends entry point names.
+"""The function of the torch.backends entry point.
 
-It stands outside of the package because torch may call it while the package
-is half imported, and it never raises: a broken plugin must not take torch
-along.
+The module is outside of the package, because torch may call it while the package is only
+partly imported. autoload() never raises: a broken plugin must not break torch.
 """
 
 
@@ -14,7 +13,7 @@ def autoload() -> None:
         _tell(
             f"the openreg backend is installed but does not load: {error!r}. "
             "Run `python3 -c 'import torch_openreg'` for the traceback, or set "
-            "TORCH_DEVICE_BACKEND_AUTOLOAD=0 to leave it out."
+            "TORCH_DEVICE_BACKEND_AUTOLOAD=0 to disable it."
         )
 
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # torch_openreg::torch_openreg gives a C++ program of libtorch the device "openreg".
-# A program calls no function of the library, so the linker is told to keep it.
+# The linker must keep the library although the program calls none of its functions.
 get_filename_component(_package "${CMAKE_CURRENT_LIST_DIR}/../../.." ABSOLUTE)
 if(NOT TARGET torch_openreg::torch_openreg)
   add_library(torch_openreg::torch_openreg INTERFACE IMPORTED)

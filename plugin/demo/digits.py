@@ -3,11 +3,11 @@
 """Trains two small networks to read digits, on the openreg card.
 
     make demo                              in a VM
-    python3 plugin/demo/digits.py          where there is a card
-    python3 plugin/demo/digits.py --losses with the loss of every step, exactly
+    python3 plugin/demo/digits.py          on a machine with a card
+    python3 plugin/demo/digits.py --losses also print the exact loss of every step
 
-The images come with scikit-learn: 1,797 of 8 x 8 pixels. Nothing below is
-special to the card but the name of the device.
+The images are from scikit-learn: 1,797 images of 8 x 8 pixels. Only the name of the
+device is specific to the card.
 """
 
 import argparse
@@ -28,14 +28,14 @@ GOOD_ENOUGH = 0.95
 
 
 class Failure(Exception):
-    """Says why there is nothing to be shown."""
+    """The reason why the demo cannot run, or has failed."""
 
 
 def read_digits() -> tuple[torch.Tensor, torch.Tensor]:
-    """Images [n, 64] between -0.5 and 0.5, and their labels [n]."""
+    """Returns images [n, 64], with values between -0.5 and 0.5, and their labels [n]."""
     spec = importlib.util.find_spec("sklearn")
     if spec is None:
-        raise Failure("the digits are not there: apt-get install python3-sklearn")
+        raise Failure("the digits are missing: apt-get install python3-sklearn")
     path = pathlib.Path(spec.origin).parent / "datasets/data/digits.csv.gz"
     with gzip.open(path, "rt") as lines:
         table = torch.tensor([[float(n) for n in line.split(",")] for line in lines])
@@ -43,7 +43,7 @@ def read_digits() -> tuple[torch.Tensor, torch.Tensor]:
 
 
 class Data:
-    """Shuffled once, split into training and test images."""
+    """The images, shuffled once and split into training and test images."""
 
     def __init__(self) -> None:
         images, labels = read_digits()
@@ -53,7 +53,8 @@ class Data:
         self.test_images, self.test_labels = images[:TEST_IMAGES], labels[:TEST_IMAGES]
 
     def batches(self, device: str):
-        """Full batches in a new order: shuffled here, copied to the device at once."""
+        """Yields full batches in a new order. Shuffles on the CPU, and copies all images to
+        the device at once."""
         order = torch.randperm(len(self.images))
         images, labels = self.images[order].to(device), self.labels[order].to(device)
         for start in range(0, len(order) - BATCH + 1, BATCH):
@@ -67,7 +68,7 @@ def mlp() -> nn.Module:
 
 
 class Attention(nn.Module):
-    """One transformer block; every row of the image is a token."""
+    """One transformer block. Every row of the image is a token."""
 
     def __init__(self, width: int = 64, heads: int = 4) -> None:
         super().__init__()
@@ -93,12 +94,12 @@ class Attention(nn.Module):
         return self.head(x.flatten(1))
 
 
-# What makes them, epochs, and the learning rate at first
+# For each network: the function that creates it, the epochs, the first learning rate
 NETWORKS = {"MLP": (mlp, 15, 3e-3), "attention": (Attention, 20, 6e-3)}
 
 
 def step(model: nn.Module, optimizer, images, labels) -> torch.Tensor:
-    """One step of training. Returns the loss, still on the device."""
+    """Runs one step of training. Returns the loss, which is still on the device."""
     loss = F.cross_entropy(model(images), labels)
     optimizer.zero_grad()
     loss.backward()
@@ -124,7 +125,7 @@ def tell_all(epoch: int, loss: float, reached: float, losses: torch.Tensor) -> N
 def train(
     model: nn.Module, data: Data, epochs: int, rate: float, tell=tell
 ) -> tuple[float, float]:
-    """Returns the accuracy at the end and the seconds that a step takes."""
+    """Returns the final accuracy and the seconds of one step."""
     model.to("openreg")
     optimizer = torch.optim.Adam(model.parameters(), lr=rate, fused=True)
     seconds, steps = 0.0, 0
@@ -134,7 +135,7 @@ def train(
         losses = [step(model, optimizer, *batch) for batch in data.batches("openreg")]
         losses = torch.stack(losses)
         loss = losses.mean().item()  # waits for the card
-        if epoch > 1:  # the first one also fills caches
+        if epoch > 1:  # do not time the first epoch: it also fills caches
             seconds, steps = seconds + time.monotonic() - begin, steps + len(losses)
         reached = accuracy(model, data, "openreg")
         tell(epoch, loss, reached, losses)
@@ -142,18 +143,18 @@ def train(
 
 
 def step_on_cpu(model: nn.Module, data: Data) -> float:
-    """Seconds for one step of the same training on the guest's own processor."""
+    """Returns the seconds of one step of the same training on the guest's own CPU."""
     model.to("cpu")
     optimizer = torch.optim.Adam(model.parameters(), fused=True)
     images, labels = next(data.batches("cpu"))
-    step(model, optimizer, images, labels)  # as on the card, the first is not timed
+    step(model, optimizer, images, labels)  # as on the card, do not time the first step
     begin = time.monotonic()
     step(model, optimizer, images, labels)
     return time.monotonic() - begin
 
 
 def cpu_kind() -> str:
-    """Whose processor it is, and whether it is emulated."""
+    """Returns the name of the CPU that runs the program, and whether it is emulated."""
     if os.environ.get("OPENREG_TRANSPORT") == "sim":
         return "this CPU"
     with open("/proc/cpuinfo") as info:
@@ -164,7 +165,7 @@ def cpu_kind() -> str:
 
 
 def run(name: str, data: Data, tell) -> dict:
-    """Trains a model; what it took, as columns of the table."""
+    """Trains a model. Returns its figures for the table."""
     make, epochs, rate = NETWORKS[name]
     model = make()
     parameters = sum(p.numel() for p in model.parameters())
@@ -196,7 +197,7 @@ def print_table(results: dict[str, dict]) -> None:
 
 
 def judge(results: dict[str, dict]) -> str:
-    """The last line; the lesser accuracy counts."""
+    """Returns the last line of the output, with the lower of the two accuracies."""
     columns = list(results.values())
     worst = min(r["test accuracy"] for r in columns)
     fallbacks = sum(r["CPU fallbacks"] for r in columns)
@@ -210,11 +211,11 @@ def judge(results: dict[str, dict]) -> str:
 
 def main(arguments=()) -> int:
     parser = argparse.ArgumentParser(description="Trains two small networks on the openreg card.")
-    parser.add_argument("--losses", action="store_true", help="print every step's loss, exactly")
+    parser.add_argument("--losses", action="store_true", help="print the exact loss of every step")
     show = tell_all if parser.parse_args(arguments).losses else tell
     try:
         if not hasattr(torch, "openreg") or not torch.openreg.is_available():
-            raise Failure("no openreg card; make demo starts a VM that has one")
+            raise Failure("no openreg card; make demo starts a VM with a card")
         torch.manual_seed(0)
         data = Data()
         results = {name: run(name, data, show) for name in NETWORKS}

@@ -41,7 +41,8 @@ def _register() -> None:
 
 
 def _card_is_there() -> bool:
-    # The library reads its variables at its first use, and the user may set them yet.
+    # Do not ask the library: it reads its variables at its first use, and the program may
+    # still set them.
     if not os.environ.get("OPENREG_VISIBLE_DEVICES", "0").strip():
         return False
     if os.environ.get("OPENREG_TRANSPORT") == "sim":
@@ -50,15 +51,15 @@ def _card_is_there() -> bool:
 
 
 def _tell_accelerate() -> None:
-    """accelerate and transformers' Trainer know a closed list of devices and would use
-    the CPU."""
+    """Makes accelerate and transformers' Trainer use openreg. Otherwise they use the CPU,
+    because their list of devices is closed."""
     if _card_is_there():
         os.environ.setdefault("ACCELERATE_TORCH_DEVICE", "openreg")
 
 
 def _print_from_a_copy() -> None:
-    """Looking for the digits to print is work for the CPU, and not for the user's
-    count of fallbacks."""
+    """Makes print() work on a copy on the CPU, so that its operators do not count as the
+    user's fallbacks."""
     original = torch._tensor_str._tensor_str
 
     def _tensor_str(self, indent):
@@ -73,8 +74,8 @@ def _printable(self: torch.Tensor) -> torch.Tensor:
     options = torch._tensor_str.PRINT_OPTS
     if self.numel() <= options.threshold:
         return self.cpu()
-    # Only the edges are looked at. Memory that is never touched is never there, and
-    # there is no more of it than on the card, however large the shape.
+    # Copy only the edges: print() reads nothing else. The system allocates no memory for
+    # pages that are never touched. Equal strides keep an expanded tensor small.
     n = options.edgeitems
     edges = [
         (slice(1),)

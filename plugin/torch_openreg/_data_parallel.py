@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Copies between cards for nn.DataParallel. torch.nn.parallel.comm calls these functions
-in torch._C; core builds them for CUDA alone."""
+in torch._C. Core builds them only for CUDA."""
 
 import contextlib
 from collections.abc import Sequence

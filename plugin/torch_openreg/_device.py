@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Cards: how many, which one, what they are."""
+"""Cards: their number, the current card, and their properties."""
 
 import dataclasses
 import time
@@ -13,7 +13,8 @@ DeviceLike = Union[torch.device, str, int, None]
 
 
 def _get_device_index(device: DeviceLike, optional: bool = True) -> int:
-    """Index of a device, an "openreg:N" string or a number; None is the current."""
+    """Returns the index of a device, of an "openreg:N" string or of a number. None is the
+    current device."""
     if device is None:
         if not optional:
             raise ValueError("a device is needed: 0, 'openreg:0' or torch.device")
@@ -41,19 +42,19 @@ def device_count() -> int:
 
 
 def is_available() -> bool:
-    """True if there is a card and it can be opened. Never raises."""
+    """Returns True if a card exists and can be opened. Never raises."""
     return _C.is_available()
 
 
 def is_initialized() -> bool:
-    """True after init(), set_device() or the first use of a card."""
+    """Returns True after init(), set_device() or the first use of a card."""
     return _C.is_initialized()
 
 
 def init() -> None:
-    """Raises with the reason and the way out if no card can be used.
+    """Raises if no card can be used; the error gives the reason and the remedy.
 
-    As of then a forked child cannot use cards.
+    A child that is forked after init() cannot use cards.
     """
     _C.init()
 
@@ -83,7 +84,7 @@ def _maybe_exchange_device(index: int) -> int:
 
 
 class device:
-    """Context manager: another current device. None or -1 changes nothing."""
+    """Context manager: sets the current device. None or -1 changes nothing."""
 
     def __init__(self, device: DeviceLike) -> None:
         nothing = device is None or isinstance(device, int) and device < 0
@@ -100,7 +101,7 @@ class device:
 
 
 class device_of(device):
-    """Context manager: the device of a tensor, if it is on openreg."""
+    """Context manager: sets the current device to a tensor's, if it is on openreg."""
 
     def __init__(self, tensor: torch.Tensor) -> None:
         super().__init__(tensor.device if tensor.device.type == "openreg" else None)
@@ -135,44 +136,46 @@ def get_device_name(device: DeviceLike = None) -> str:
 
 
 def get_device_capability(device: DeviceLike = None) -> tuple[int, int]:
-    """Major and minor version of the card's instruction set."""
+    """Returns the major and minor version of the card's instruction set."""
     p = get_device_properties(device)
     return p.isa_major, p.isa_minor
 
 
 def can_device_access_peer(device: DeviceLike, peer: DeviceLike) -> bool:
-    """Whether kernels of one card reach another's memory: only their own."""
+    """Returns True only for the same card: a card's kernels cannot access other cards'
+    memory."""
     return _get_device_index(device) == _get_device_index(peer)
 
 
 def synchronize(device: DeviceLike = None) -> None:
-    """Waits for all streams of the device; raises if one has faulted."""
+    """Waits for all streams of the device. Raises if one has faulted."""
     _C.init()
     _C.synchronize(_get_device_index(device))
 
 
 def reset(device: DeviceLike = None) -> None:
-    """Lets streams that have faulted go on; work not done by them is given up."""
+    """Makes faulted streams usable again. Drops their unfinished work."""
     _C.reset(_get_device_index(device))
 
 
 def is_bf16_supported(including_emulation: bool = True) -> bool:
-    """bf16 is a type of every card; it computes in f32."""
+    """Returns True if the card has bf16, which it computes in f32. Every card has it."""
     return device_count() > 0 and "bf16" in get_device_properties().dtypes
 
 
 def is_tf32_supported() -> bool:
-    """There is no such type: f32 is computed in f32."""
+    """Returns False: the card has no tf32, and computes f32 in f32."""
     return False
 
 
 def get_arch_list() -> list[str]:
-    """Instruction sets that this build can use, by their major version."""
+    """Returns the instruction sets that this build can use, named by major version."""
     return ["isa_1"] if is_available() else []
 
 
 def utilization(device: DeviceLike = None) -> int:
-    """Percent of the next 50 ms in which the device has work of this process."""
+    """Samples the next 50 ms. Returns the percentage of time in which the device has work
+    of this process."""
     index = _get_device_index(device)
     found = 0
     for _ in range(50):
@@ -182,7 +185,7 @@ def utilization(device: DeviceLike = None) -> int:
 
 
 def device_memory_used(device: DeviceLike = None) -> int:
-    """Bytes of the card's memory in use, by all processes together."""
+    """Returns the bytes of the card's memory that all processes together use."""
     free, total = _C.memory_info(_get_device_index(device))
     return total - free
 
@@ -192,4 +195,4 @@ def get_amp_supported_dtype() -> list[torch.dtype]:
 
 
 def ipc_collect() -> None:
-    """Nothing to collect: device memory is not shared between processes."""
+    """Does nothing: processes do not share device memory."""

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""torch.distributed has no backend for the card yet: an error that names the
-alternative. TCPStore also works where torch is built without libuv."""
+"""torch.distributed has no backend for the card yet. This module raises an error that names
+the alternative. It also makes TCPStore work if torch is built without libuv."""
 
 import functools
 from typing import Any, NoReturn
@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 from torch import distributed
 
 # runtime/collectives.cpp has the same text.
-_WAY_OUT = (
+_ALTERNATIVE = (
     "Use init_process_group('cpu:gloo') and collectives on CPU tensors: "
     "t = x.cpu(); torch.distributed.all_reduce(t); x.copy_(t)."
 )
@@ -16,12 +16,13 @@ _WAY_OUT = (
 
 def _refuse(*_: Any) -> NoReturn:
     raise NotImplementedError(
-        f"torch.distributed has no backend for openreg yet. {_WAY_OUT}"
+        f"torch.distributed has no backend for openreg yet. {_ALTERNATIVE}"
     )
 
 
 def _do_without_libuv() -> None:
-    """torchrun asks for libuv whatever USE_LIBUV says, and Debian's torch lacks it."""
+    """Retries TCPStore without libuv: torchrun ignores USE_LIBUV and asks for libuv, which
+    Debian's torch lacks."""
     of_core = distributed.TCPStore.__init__
 
     @functools.wraps(of_core)
@@ -31,7 +32,7 @@ def _do_without_libuv() -> None:
         except distributed.DistStoreError as error:
             if "without libuv" not in str(error):
                 raise
-        # use_libuv is the ninth argument.
+        # use_libuv is the ninth positional argument.
         of_core(self, *args[:8], **{**kwargs, "use_libuv": False})
 
     distributed.TCPStore.__init__ = __init__

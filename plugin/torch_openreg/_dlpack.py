@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""DLPack. Core exports and imports the memory of any PrivateUse1 device, but the Python
-part of it knows such a device by the name that it has before it is renamed, and tells
-no stream of it to whoever made what is imported."""
+"""DLPack. Core exports and imports the memory of any PrivateUse1 device, but its Python part
+has two gaps. It knows such a device only by the name before the renaming. And at an import
+it passes no stream of such a device to the producer."""
 
 import functools
 from typing import Any, Optional
@@ -19,18 +19,18 @@ def _is_ours(tensor: torch.Tensor) -> bool:
 
 
 def _let_wait(device: torch.device, stream: Optional[int]) -> None:
-    """The consumer's stream waits for the current one, which is the producer's."""
-    if stream == -1:  # the consumer sees to that
+    """Makes the consumer's stream wait for the current stream, which is the producer's."""
+    if stream == -1:  # the consumer waits itself
         return
     if stream is not None and type(stream) is not int:
         raise TypeError(
-            "stream is the native_handle of a stream of openreg, None for the default "
-            f"stream or -1 to wait for nothing, not a {type(stream).__name__}"
+            "stream must be the native_handle of a stream of openreg, None for the default "
+            f"stream or -1 for no waiting, not a {type(stream).__name__}"
         )
     if stream is not None and not _C.is_stream(device.index, stream):
         raise ValueError(
-            f"stream {stream} is no native_handle of a stream of {device}; of a queue "
-            "that others have made, make a torch.openreg.ExternalStream first"
+            f"stream {stream} is not the native_handle of a stream of {device}; for a queue "
+            "of another library, create a torch.openreg.ExternalStream first"
         )
     producer = current_stream(device)
     consumer = default_stream(device) if stream is None else ExternalStream(stream, device)
@@ -39,8 +39,8 @@ def _let_wait(device: torch.device, stream: Optional[int]) -> None:
 
 
 class _Producer:
-    """Somebody else's memory of a card: its stream is to wait for what is there before
-    the current stream, the consumer's, may use it."""
+    """Wraps a producer of another library, whose memory is on a card. Passes the current
+    stream to the producer: the producer makes this consumer's stream wait for its work."""
 
     def __init__(self, of: Any) -> None:
         self._of = of
@@ -91,6 +91,6 @@ def install() -> None:
 
     torch.Tensor.__dlpack__ = __dlpack__
     torch.Tensor.__dlpack_device__ = __dlpack_device__
-    # What this lets through it knows by the functions themselves.
+    # The wrapper allows functions by identity: allow the new functions too.
     if wrapper := getattr(dlpack, "ReadOnlyTensorWrapper", None):
         wrapper._DLPACK_ALLOWED |= {__dlpack__, __dlpack_device__}

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Inductor generates no code for the card yet: an error that names the alternative.
-Inductor asks torch.openreg for a code generator, and gets NONE."""
+"""Inductor generates no code for the card yet. When Inductor asks torch.openreg for a code
+generator, it gets NONE, which raises an error that names the alternative."""
 
 from typing import Any, NoReturn
 
@@ -9,7 +9,7 @@ def _refuse() -> NoReturn:
     raise NotImplementedError(
         "torch.compile: Inductor, its default backend, generates no code for openreg "
         "yet. Use torch.compile(..., backend='aot_eager'), which runs the operators of "
-        "the captured graph on the card, or leave torch.compile out."
+        "the captured graph on the card, or do not use torch.compile."
     )
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A word on a tensor that stays with it in files."""
+"""Labels: texts on tensors, which files keep."""
 
 import torch
 
@@ -7,14 +7,14 @@ from . import _C
 
 
 def set_label(tensor: torch.Tensor, text: str) -> None:
-    """Sticks text on a tensor of openreg; "" takes it off.
+    """Sets the label of a tensor of openreg. The text "" removes the label.
 
-    torch.save() and pickle keep it, and detach() does. What is computed from the tensor,
-    a copy on the CPU too, has none.
+    torch.save(), pickle and detach() keep the label. Tensors that are computed from the
+    tensor, and its copies on the CPU, have no label.
     """
     _C.set_label(tensor, text)
 
 
 def get_label(tensor: torch.Tensor) -> str:
-    """The text of set_label(), or ""."""
+    """Returns the label of a tensor, or "" without a label."""
     return _C.label(tensor)

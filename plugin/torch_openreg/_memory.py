@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Device memory: what is used, limiting it, and giving back what is cached."""
+"""Device memory: its use, its limit, and the release of cached memory."""
 
 import pickle
 import sys
@@ -14,12 +14,12 @@ from ._memory_summary import summary
 
 
 def empty_cache() -> None:
-    """Gives cached device memory back to the card; waits for its streams."""
+    """Releases cached device memory to the card. Waits for the card's streams."""
     _C.empty_cache()
 
 
 def empty_host_cache() -> None:
-    """Gives cached pinned memory back to the system."""
+    """Releases cached pinned memory to the system."""
     torch._C._accelerator_emptyHostCache()
 
 
@@ -43,12 +43,13 @@ def memory_stats_as_nested_dict(device: DeviceLike = None) -> dict[str, Any]:
 
 
 def memory_stats(device: DeviceLike = None) -> "OrderedDict[str, Any]":
-    """Counts and bytes, by "what.pool.when": see torch.cuda.memory_stats()."""
+    """Returns counts and bytes. The keys are "metric.pool.column", as in
+    torch.cuda.memory_stats()."""
     return _flat(memory_stats_as_nested_dict(device))
 
 
 def memory_allocated(device: DeviceLike = None) -> int:
-    """Bytes held by tensors now."""
+    """Returns the bytes that tensors hold now."""
     return memory_stats(device).get("allocated_bytes.all.current", 0)
 
 
@@ -57,7 +58,7 @@ def max_memory_allocated(device: DeviceLike = None) -> int:
 
 
 def memory_reserved(device: DeviceLike = None) -> int:
-    """Bytes of device memory held by this process, cached ones included."""
+    """Returns the bytes of device memory that this process holds, including its cache."""
     return memory_stats(device).get("reserved_bytes.all.current", 0)
 
 
@@ -65,7 +66,7 @@ def max_memory_reserved(device: DeviceLike = None) -> int:
     return memory_stats(device).get("reserved_bytes.all.peak", 0)
 
 
-# What torch.cuda called them before.
+# The older names, as in torch.cuda.
 memory_cached = memory_reserved
 max_memory_cached = max_memory_reserved
 
@@ -78,7 +79,7 @@ def reset_accumulated_memory_stats(device: DeviceLike = None) -> None:
     torch.accelerator.reset_accumulated_memory_stats(_get_device_index(device))
 
 
-# As in torch.cuda, all peaks.
+# As in torch.cuda, both functions reset all peaks.
 reset_max_memory_allocated = reset_peak_memory_stats
 reset_max_memory_cached = reset_peak_memory_stats
 
@@ -88,7 +89,7 @@ def host_memory_stats_as_nested_dict() -> dict[str, Any]:
 
 
 def host_memory_stats() -> "OrderedDict[str, Any]":
-    """Of pinned memory: see torch.cuda.host_memory_stats()."""
+    """Returns statistics of pinned memory, as torch.cuda.host_memory_stats() does."""
     return _flat(host_memory_stats_as_nested_dict())
 
 
@@ -101,15 +102,16 @@ def reset_peak_host_memory_stats() -> None:
 
 
 def mem_get_info(device: DeviceLike = None) -> tuple[int, int]:
-    """(free, total) bytes of the card's memory, all processes together."""
+    """Returns (free, total) bytes of the card's memory, for all processes together."""
     return _C.memory_info(_get_device_index(device))
 
 
 def set_per_process_memory_fraction(
     fraction: float, device: DeviceLike = None
 ) -> None:
-    """Of the card's memory, what this process may hold, cache included. More than that
-    is out of memory. What it holds already it keeps."""
+    """Limits the share of the card's memory that this process may hold, including its
+    cache. An allocation beyond the limit raises an out-of-memory error. The process keeps
+    memory that it already holds."""
     if not isinstance(fraction, (int, float)) or isinstance(fraction, bool):
         raise TypeError(f"fraction is a number, not a {type(fraction).__name__}")
     _C.set_memory_fraction(_get_device_index(device), float(fraction))
@@ -120,14 +122,15 @@ def get_per_process_memory_fraction(device: DeviceLike = None) -> float:
 
 
 def get_allocator_backend() -> str:
-    """Named as torch.cuda names its own of this kind."""
+    """Returns the name that torch.cuda uses for its own caching allocator."""
     return "native"
 
 
 def caching_allocator_alloc(
     size: int, device: DeviceLike = None, stream: Optional[torch.Stream] = None
 ) -> int:
-    """A device address of that many bytes, of the stream's or the current one's."""
+    """Allocates size bytes and returns the device address. The block belongs to the
+    stream, or to the current stream."""
     if stream is None:
         return _C.raw_alloc(size, _get_device_index(device))
     from ._streams import StreamContext
@@ -141,7 +144,7 @@ def caching_allocator_delete(mem_ptr: int) -> None:
 
 
 def memory_summary(device: DeviceLike = None, abbreviated: bool = False) -> str:
-    """The statistics as a table to read."""
+    """Returns the statistics as a readable table."""
     index = _get_device_index(device)
     return summary(memory_stats(index), index, abbreviated)
 
@@ -165,9 +168,9 @@ def _record_memory_history(
     device: DeviceLike = None,
     clear_history: bool = False,
 ) -> None:
-    """As in torch.cuda.memory: enabled None ends it, "state" keeps where what is held
-    now was asked for, "all" keeps what happened as well. Of all devices, whichever
-    is named."""
+    """Records the history of memory, as torch.cuda.memory does. enabled=None stops the
+    recording. "state" keeps the stacks of the memory that is held now. "all" also keeps the
+    past actions. Applies to all devices, whatever device is given."""
     _get_device_index(device)
     _C.record_memory_history(
         _one_of("enabled", enabled, _ENABLED),
@@ -179,25 +182,25 @@ def _record_memory_history(
 
 
 def _snapshot(device: DeviceLike = None) -> dict[str, Any]:
-    """As torch.cuda.memory._snapshot(): segments of all devices, whichever is named,
-    and a trace of each."""
+    """Returns the segments and the trace of all devices, whatever device is given. The form
+    is that of torch.cuda.memory._snapshot()."""
     _get_device_index(device)
     return _C.memory_snapshot(True)
 
 
 def _dump_snapshot(filename: str = "dump_snapshot.pickle") -> None:
-    """A file that pytorch.org/memory_viz opens."""
+    """Writes a file that pytorch.org/memory_viz can open."""
     with open(filename, "wb") as file:
         pickle.dump(_snapshot(), file)
 
 
 def memory_snapshot(mempool_id: Any = None, include_traces: bool = True) -> list:
-    """The segments of device memory of all devices, and their blocks. As in torch.cuda,
-    it is the quicker for include_traces=False, and no other. There are no pools to
-    name: mempool_id is None or (0, 0), which is all memory."""
+    """Returns the segments of all devices and their blocks. As in torch.cuda,
+    include_traces=False is faster and gives the same result. openreg has no memory pools:
+    mempool_id is None or (0, 0), which means all memory."""
     if mempool_id is not None and tuple(mempool_id) != (0, 0):
         raise ValueError(
-            f"there is no pool of memory {mempool_id!r}: torch.openreg has none; "
+            f"memory pool {mempool_id!r} does not exist: torch.openreg has no pools; "
             "mempool_id is None or (0, 0)"
         )
     return _C.memory_snapshot(bool(include_traces))["segments"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Statistics of the allocator as a table."""
+"""Formats the allocator's statistics as a table."""
 
 from typing import Any
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Tells core's fake tensors which layout the card's convolutions have."""
+"""Gives core's fake tensors the memory format of the card's convolutions."""
 
 import torch
 

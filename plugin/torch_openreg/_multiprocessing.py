@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Processes cannot share memory of the card yet. The process that sends or shares gets
-an error, where core fails in another thread or does nothing."""
+"""Processes cannot share memory of the card yet. This module makes the process that sends or
+shares such memory raise an error. Core itself fails in another thread, or does nothing."""
 
 import functools
 import pickle
@@ -29,9 +29,9 @@ def _check(holder: Any) -> None:
     device = (holder._untyped_storage if storage else holder).device
     if device is not None and device.type == "openreg":
         raise NotImplementedError(
-            f"a {type(holder).__name__} of openreg cannot go to another process: memory of "
-            "the card is not shared between processes yet. Send x.cpu(), and move it by "
-            ".to('openreg') where it arrives; workers of a DataLoader return CPU tensors."
+            f"a {type(holder).__name__} of openreg cannot go to another process: processes "
+            "cannot share memory of the card yet. Send x.cpu(), and call .to('openreg') in "
+            "the receiver. Workers of a DataLoader must return CPU tensors."
         )
 
 
@@ -52,13 +52,13 @@ class _Search(pickle.Pickler):
 
 
 def _search(obj: Any) -> None:
-    if not is_initialized():  # this process has used no card
+    if not is_initialized():  # this process has not used a card
         return
     try:
         _Search(_Nowhere(), 5, buffer_callback=lambda _: None).dump(obj)
     except NotImplementedError:
         raise
-    except Exception:  # the queue reports objects that cannot be pickled
+    except Exception:  # the queue itself reports objects that cannot be pickled
         pass
 
 
@@ -75,8 +75,8 @@ def _guard_reductions() -> None:
 
 
 def _guard_queue(kind: type) -> None:
-    """A queue pickles in a thread of its own, which would print the error while the
-    consumer waits."""
+    """Makes put() raise the error. The queue pickles in a thread of its own, which would
+    only print the error while the consumer waits forever."""
     of_python = kind.put
 
     @functools.wraps(of_python)
@@ -90,7 +90,7 @@ def _guard_queue(kind: type) -> None:
 
 
 def _guard_fetcher(kind: type) -> None:
-    """The training loop gets the exceptions of a worker's fetcher."""
+    """Makes a worker's fetcher raise the error: the training loop gets its exceptions."""
     of_core = kind.fetch
 
     @functools.wraps(of_core)
@@ -110,8 +110,8 @@ def _guard_share_memory() -> None:
     def share_memory_(self: torch.UntypedStorage, *args: Any, **kwargs: Any) -> Any:
         if self.device.type == "openreg":
             raise NotImplementedError(
-                "share_memory_: memory of openreg is not shared between processes yet. "
-                "Share a copy on the CPU, and let each process move it by .to('openreg')."
+                "share_memory_: processes cannot share memory of openreg yet. Share a copy "
+                "on the CPU, and call .to('openreg') in each process."
             )
         return of_core(self, *args, **kwargs)
 

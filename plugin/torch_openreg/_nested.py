@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Nested tensors of the strided layout, which the card has not: core makes one of CPU
-data without a call that reaches the backend, and autograd aborts on it."""
+"""Refuses nested tensors of the strided layout, which the card lacks. Core creates one from
+CPU data without a call to the backend, and autograd then aborts the process."""
 
 import functools
 import inspect
@@ -20,7 +20,7 @@ def _refuse_strided(of_core: Any) -> Any:
             if torch.device(device).type == "openreg":
                 raise NotImplementedError(
                     f"{of_core.__name__}: openreg has no nested tensors of the strided "
-                    "layout. Make them with layout=torch.jagged, or keep them on the CPU."
+                    "layout. Create them with layout=torch.jagged, or keep them on the CPU."
                 )
         return of_core(*args, **kwargs)
 

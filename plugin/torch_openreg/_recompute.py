@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Random numbers in graphs of torch.compile() of which a part is computed twice.
+"""Random numbers in graphs of torch.compile() that compute a part twice.
 
-AOTAutograd gives the second time the numbers of the first by a generator of its own,
-if it knows that the device's generators can share a state. It is told when a program
-imports it: that takes a second, which most programs do without.
+AOTAutograd gives the second computation the numbers of the first with a generator of its
+own, if it knows that the device's generators can share a state. This module registers the
+device only when a program imports AOTAutograd: the import takes a second, and most programs
+do not need it.
 """
 
 import importlib.abc

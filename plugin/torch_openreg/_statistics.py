@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What ran where: operators on the card, operators that fell back to the CPU."""
+"""Statistics: operators on the card, operators that fell back to the CPU, and queues."""
 
 from . import _C
 from ._device import DeviceLike, _get_device_index, device_count
 
 
 def fallbacks() -> dict[str, int]:
-    """Operators that ran on the CPU for want of a kernel, with their counts."""
+    """Returns the operators that ran on the CPU for lack of a kernel, with their counts."""
     return dict(_C.fallback_counts())
 
 
@@ -15,7 +15,8 @@ def reset_fallbacks() -> None:
 
 
 def set_fallback(mode: str) -> str:
-    """"count", "warn" (once an operator) or "error". Returns the mode before."""
+    """Sets the mode: "count", "warn" (once an operator) or "error". Returns the previous
+    mode."""
     before = _C.fallback_mode()
     _C.set_fallback_mode(mode)
     return before
@@ -23,16 +24,16 @@ def set_fallback(mode: str) -> str:
 
 def fall_back(namespace: str) -> list[str]:
     """
-    Lets all operators of a package's namespace run on the CPU, counted and with
-    gradients, except those with a kernel for openreg. Some packages need it: their
-    operators look at the device of their tensors, and know the CPU and CUDA alone.
-    Returns the names of the operators that this call has changed.
+    Makes all operators of a package's namespace run on the CPU, counted and with gradients,
+    except those with a kernel for openreg. Some packages need it: their operators check the
+    device of their tensors, and know only the CPU and CUDA. Returns the names of the
+    operators that this call has changed.
     """
     return _C.fall_back(namespace)
 
 
 def op_counts() -> dict[str, int]:
-    """Operators that ran on the card, with their counts."""
+    """Returns the operators that ran on the card, with their counts."""
     return dict(_C.op_counts())
 
 
@@ -42,14 +43,14 @@ def reset_op_counts() -> None:
 
 def queue_stats(device: DeviceLike = None) -> dict[str, int]:
     """
-    Totals of the device's streams: packets, doorbells, interrupts, DMA... Pads are the
-    packets that fill a ring's end and do nothing; packets counts them, too.
+    Returns totals over the device's streams: packets, doorbells, interrupts, DMA and others.
+    Pads are packets that fill the end of a ring and do nothing. packets includes the pads.
     """
     return _C.queue_stats(_get_device_index(device))
 
 
 def stats() -> dict[str, int]:
-    """ops, fallbacks, and the queue_stats() of all devices together."""
+    """Returns ops, fallbacks, and the sums of queue_stats() over all devices."""
     total = {
         "ops": sum(op_counts().values()),
         "fallbacks": sum(fallbacks().values()),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Streams are queues of the card; events are marks in them."""
+"""Streams are queues of the card. Events are marks in streams."""
 
 from typing import Any, Optional
 
@@ -10,7 +10,7 @@ from ._device import DeviceLike, _get_device_index
 
 
 class Stream(torch.Stream):
-    """A queue of work of one device. priority -1 is high, 0 is normal."""
+    """A queue of work on one device. Priority -1 is high, 0 is normal."""
 
     def __new__(cls, device: DeviceLike = None, priority: int = 0, **kwargs: Any):
         if "stream_id" in kwargs:
@@ -20,7 +20,7 @@ class Stream(torch.Stream):
 
     @property
     def native_handle(self) -> int:
-        """Address of the openreg_queue of libopenreg."""
+        """The address of libopenreg's openreg_queue."""
         return _C.stream_handle(self.stream_id, self.device_index)
 
     @property
@@ -29,21 +29,22 @@ class Stream(torch.Stream):
 
     @staticmethod
     def priority_range() -> tuple[int, int]:
-        """(least, greatest): as in torch.cuda, less is more urgent."""
+        """Returns (least, greatest) priority. As in torch.cuda, a lower number is more
+    urgent."""
         return 0, -1
 
     def __repr__(self) -> str:
         return f"torch.openreg.Stream(device={self.device}, id={self.stream_id})"
 
 
-# Ids of the pool's high streams, runtime/stream.h.
+# The ids of the pool's streams with high priority, see runtime/stream.h.
 _HIGH = (33, 65)
 
 
 class ExternalStream(Stream):
-    """A stream of a queue made by someone else, by libopenreg with the handle that
-    device_handle() tells. The queue must be kept: synchronize() and others look at
-    all streams of the device, to the process's end."""
+    """A stream of a queue that the program has created with libopenreg and device_handle().
+    The program must keep the queue until the process ends: synchronize() and other functions
+    use all streams of the device."""
 
     def __new__(cls, stream_ptr: int, device: DeviceLike = None, **kwargs: Any):
         index = _get_device_index(device)
@@ -59,10 +60,9 @@ _DEVICE_TYPE = int(torch._C._autograd.DeviceType.PrivateUse1)
 
 
 class Event(torch.Event):
-    """A mark in a stream; enable_timing=True lets elapsed_time() work.
+    """A mark in a stream. elapsed_time() needs enable_timing=True.
 
-    blocking changes nothing: synchronize() looks for some microseconds whether it is
-    over, and then sleeps.
+    blocking has no effect: synchronize() polls for some microseconds, and then sleeps.
     """
 
     def __new__(
@@ -73,15 +73,15 @@ class Event(torch.Event):
     ):
         if interprocess:
             raise NotImplementedError(
-                "openreg has no events between processes; synchronize() the stream and "
-                "tell the other process by what multiprocessing offers"
+                "openreg has no events between processes; call synchronize() on the stream, "
+                "and notify the other process through multiprocessing"
             )
         return super().__new__(
             cls, device="openreg", enable_timing=enable_timing, blocking=blocking
         )
 
     def elapsed_time(self, end_event: torch.Event) -> float:
-        """Milliseconds of the card's clock from this event to the other."""
+        """Returns the milliseconds of the card's clock from this event to end_event."""
         return _C.elapsed_time(self, end_event)
 
 
@@ -109,7 +109,8 @@ def default_stream(device: DeviceLike = None) -> Stream:
 
 
 def set_stream(stream: Optional[torch.Stream]) -> None:
-    """Makes it the current stream of its device, not its device the current one."""
+    """Makes the stream the current stream of its device. Does not change the current
+    device."""
     if stream is None:
         return
     before = _C.current_device()
@@ -118,7 +119,7 @@ def set_stream(stream: Optional[torch.Stream]) -> None:
 
 
 class StreamContext:
-    """Context manager: stream is current, and so is its device."""
+    """Context manager: makes the stream and its device current."""
 
     def __init__(self, stream: Optional[torch.Stream]) -> None:
         self.stream = stream
@@ -142,18 +143,18 @@ def stream(stream: Optional[torch.Stream]) -> StreamContext:
 
 
 def get_stream_from_external(data_ptr: int, device: DeviceLike = None) -> Stream:
-    """A stream of a queue made by someone else: ExternalStream."""
+    """Returns an ExternalStream of the queue at this address."""
     return ExternalStream(data_ptr, device)
 
 
 def device_handle(device: DeviceLike = None) -> int:
-    """Address of the openreg_device of libopenreg that this process works with."""
+    """Returns the address of libopenreg's openreg_device that this process uses."""
     _C.check_available()
     return _C.device_handle(_get_device_index(device))
 
 
 def _sleep(cycles: int) -> None:
-    """Keeps the engine busy on the current stream, about a nanosecond a cycle."""
+    """Keeps the engine busy on the current stream, for about a nanosecond a cycle."""
     _C.check_available()
     _C.sleep(cycles, _get_device_index(None))
 

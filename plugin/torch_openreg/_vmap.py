@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """vmap of the fused attention: the mapped dimension becomes a part of the batch.
 
-vmap cannot loop over these operators by itself, as they return numbers too.
+vmap cannot loop over these operators itself, because they also return numbers.
 """
 
 import torch
@@ -10,7 +10,7 @@ _NAME = "aten::_scaled_dot_product_fused_attention_overrideable"
 
 
 def _spread(t, dim, n):
-    """The mapped dimension in front, expanded if the tensor is not mapped."""
+    """Moves the mapped dimension to the front. Expands a tensor that is not mapped."""
     return t.expand(n, *t.shape) if dim is None else t.movedim(dim, 0)
 
 
@@ -19,7 +19,7 @@ def _merge(t, dim, n):
 
 
 def _merge_bias(t, dim, n, batch):
-    """A mask or a bias, of four dimensions and the batch's size."""
+    """Returns a mask or a bias with four dimensions and the batch's size."""
     if t is None:
         return None
     wide = _spread(t, dim, n)
@@ -33,7 +33,7 @@ def _split(t, n):
 
 
 def _split_bias(grad, bias, dim, n):
-    """The gradient of what _merge_bias() was given."""
+    """Returns the gradient of the argument of _merge_bias()."""
     if grad is None:
         return None
     shape = _spread(bias, dim, n).shape

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""python3 -m torch_openreg.collect_env prints the cards and the output of
-torch.utils.collect_env, to which a backend cannot add lines."""
+"""python3 -m torch_openreg.collect_env prints the cards, and then the output of
+torch.utils.collect_env. A backend cannot add lines to the latter."""
 
 import os
 

@@ -104,7 +104,7 @@ from ._streams import (
     stream,
 )
 
-# Inductor looks for its code generator by these names.
+# Inductor asks for its code generator by these names.
 _INDUCTOR = ("Scheduling", "PythonWrapperCodegen", "CppWrapperCodegen", "WrapperFxCodegen")
 
 __all__ = [name for name in dir() if not name.startswith("_")]
@@ -113,12 +113,12 @@ __all__ = [name for name in dir() if not name.startswith("_")]
 def __getattr__(name: str):
     if name == "default_generators":
         return _default_generators()
-    if name == "_initialized":  # torch.utils.checkpoint keeps the states of devices by it
+    if name == "_initialized":  # torch.utils.checkpoint saves random states if it is True
         return is_initialized()
     if name in ("MemPool", "use_mem_pool"):
         raise AttributeError(
-            f"torch.openreg has no {name}: core makes pools of memory for CUDA and XPU "
-            "only. set_per_process_memory_fraction() limits what a process holds."
+            f"torch.openreg has no {name}: core has memory pools only for CUDA and XPU. "
+            "set_per_process_memory_fraction() limits the memory of a process."
         )
     if name in _INDUCTOR:
         return _inductor.NONE

@@ -92,7 +92,7 @@ def test_snapshots_of_a_pool_and_without_traces(recording):
     for options in ({"mempool_id": (0, 0)}, {"include_traces": False}):
         segments = torch.openreg.memory_snapshot(**options)
         assert [s["address"] for s in segments] == addresses != []
-    with pytest.raises(ValueError, match=r"no pool of memory \(0, 1\)"):
+    with pytest.raises(ValueError, match=r"memory pool \(0, 1\) does not exist"):
         torch.openreg.memory_snapshot((0, 1))
     assert _C.memory_snapshot(False)["device_traces"][0] == []
     assert "alloc" in [e["action"] for e in _C.memory_snapshot(True)["device_traces"][0]]

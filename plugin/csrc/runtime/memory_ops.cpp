@@ -264,7 +264,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
 
 // copy_tensor() handles the conjugate and negative bits. Core's fallback must not,
 // because:
-//  - It resolves the bits with a clone, and the clone calls _copy_from again: endless.
+//  - It resolves the bits with a clone, which calls _copy_from again, without end.
 //  - These schemas do not mark dst as written, so core would discard the clone's result.
 TORCH_LIBRARY_IMPL(aten, Conjugate, m) {
   m.impl("_copy_from", torch::CppFunction::makeFallthrough());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Trains a small convolutional network on the card from C++, without Python: tells
-// images that are brighter on the left from those that are brighter on the right.
+// Trains a small convolutional network on the card from C++, without Python. The network
+// distinguishes images that are brighter on the left from images brighter on the right.
 #include <torch/torch.h>
 
 #include <cstdio>
