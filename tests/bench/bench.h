@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Figures are printed one a line, as JSON, for report.py. */
+/* Benchmarks print their figures for report.py, one JSON object a line. */
 #ifndef BENCH_H
 #define BENCH_H
 
@@ -31,7 +31,7 @@ static inline int bench_compare(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Sorts values. */
+/* Also sorts values. */
 static inline double median(double *values, size_t n)
 {
 	qsort(values, n, sizeof(*values), bench_compare);

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Figures of the Python benchmarks, and the devices that they compare."""
+"""Prints the figures of the Python benchmarks, and names the devices that they compare."""
 
 import json
 import statistics
@@ -21,7 +21,7 @@ def synchronize(device):
 
 
 def measure(function, device, runs):
-    """The median of the seconds that function takes, its queue drained."""
+    """Returns the median of function's time in seconds. Each run drains the queue."""
     times = []
     for _ in range(runs):
         synchronize(device)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* (b) copies of three sizes between VRAM, pinned and pageable memory. */
+/* (b) Copies of three sizes between VRAM and pinned, registered and pageable memory. */
 #include <string.h>
 #include <sys/mman.h>
 

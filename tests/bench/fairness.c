@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * (i) what one process costs another: launches of 16 sums, each waited for, alone
- * and beside a process that has queues full of large packets all the time.
+ * (i) The cost of one process to another: launches of 16 sums with a wait after each,
+ * alone and beside a process whose queues are always full of large packets.
  */
 #include <signal.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 
 #define LAUNCHES 3000
 #define QUEUES_MAX 4
-#define AHEAD 32 /* packets in each of its queues, at least */
+#define AHEAD 32 /* least number of packets in each queue */
 #define SIDE 1024
 #define LENGTH (1 << 22)
 
@@ -22,7 +22,7 @@ struct flood {
 	struct openreg_queue *q[QUEUES_MAX];
 	unsigned int queues;
 	int matmul;
-	uint64_t at; /* of three operands */
+	uint64_t at; /* address of the three operands */
 };
 
 static int64_t push_add(struct openreg_queue *q, uint64_t at, int64_t n)
@@ -69,7 +69,7 @@ static int64_t push_large(struct flood *f, unsigned int i)
 			   push_add(f->q[i], f->at, LENGTH);
 }
 
-/* Until it is killed. Tells once when all of its queues are at work. */
+/* Runs until it is killed. Writes one byte to told once all of its queues are busy. */
 static void flood(unsigned int queues, int matmul, int told)
 {
 	struct flood f = { .queues = queues, .matmul = matmul };

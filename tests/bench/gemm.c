@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* (a) f32 matmul of 1024^3 on the card, from C. */
+/* (a) An f32 matmul of 1024^3 on the card, from C. */
 #include "card.h"
 
 #define N 1024

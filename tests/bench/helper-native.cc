@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What the host itself can do: oneDNN's matmul and memcpy, for comparison.
+// The speed of the host itself, for comparison: oneDNN's matmul and memcpy.
 // usage: helper-native THREADS
 #include <omp.h>
 #include <oneapi/dnnl/dnnl.hpp>

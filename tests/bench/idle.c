@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * (f) how long an idle card takes to fall asleep, by its own register; then it
- * stays idle, with a queue, for as long as the runner on the host measures the
- * CPU time of its threads: from the line with "phase" to this program's end.
+ * (f) The time until an idle card sleeps, from the card's own statistics. Then the
+ * program keeps the card idle, with a queue, from the line with "phase" to its end.
+ * Meanwhile the runner on the host measures the CPU time of the card's threads.
  */
 #include <glob.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 #define IDLE_SECONDS 10
 #define ROUNDS 50
 
-/* "name value" a line, of the first card; -1 if it cannot be had. */
+/* Reads a statistic of the first card. The file has "name value" lines. -1: no value. */
 static double stat_of(const char *name)
 {
 	double value = -1, v;

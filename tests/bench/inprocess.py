@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""(h) the card inside the process against torch's CPU in the same process."""
+"""(h) The card inside the process, compared with torch's CPU in the same process."""
 
 import os
 import subprocess
@@ -54,7 +54,7 @@ CASES = {
 
 
 def events(runs=500):
-    """Of a stream that has something to do: an event of an idle one needs no packet."""
+    """Events of a busy stream: an event on an idle stream needs no packet."""
     x, event = torch.zeros(16, device="openreg"), torch.openreg.Event()
 
     def run():
@@ -83,8 +83,8 @@ def compare(cases):
             figure("h", f"{name}, in process, {device}", 1e3 * took, "ms")
 
 
-# OpenBLAS is up to 1.8 times as fast with AVX-512 as with AVX2.
-# The limit does not say which of them it was measured against.
+# OpenBLAS is up to 1.8 times as fast with AVX-512 as with AVX2. The limit does not say which
+# of the two it is for, so compare with both.
 AVX2 = "matmul 1024^3 f32, OpenBLAS on AVX2"
 if sys.argv[1:] == [AVX2]:
     compare({AVX2: (matmul, 15)})

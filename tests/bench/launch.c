@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * (c) what a launch and a launch-and-wait cost, beside a system call and a
- * ping-pong of two threads; (f) doorbells and interrupts.
+ * (c) The cost of a launch and of a launch with a wait, compared with a system call and
+ * a ping-pong of two threads; (f) doorbells and interrupts.
  *
- * The ring has 16,384 slots and takes 10,000 launches at a time, so that it is
- * never full.
+ * The ring has 16,384 slots, and a batch has 10,000 launches, so the ring is never full.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -66,7 +65,7 @@ static void bench_launch(void)
 	close_card(&c);
 }
 
-/* The card rests before each round for as long as idle_us. */
+/* The card is idle for idle_us before each round. */
 static void bench_wait(const char *what, int64_t spin_ns, useconds_t idle_us)
 {
 	struct card c = open_card(0);

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""(a) f32 matmul of 1024^3 from PyTorch, on the card and on the guest's CPU."""
+"""(a) An f32 matmul of 1024^3 from PyTorch, on the card and on the guest's CPU."""
 
 import torch
 

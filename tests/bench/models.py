@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""(e) a training step of whole networks, on each device that is named.
+"""(e) A training step of whole networks, on each named device.
 usage: models.py [DEVICE[=NAME IN THE FIGURES]...]"""
 
 import sys
@@ -11,7 +11,7 @@ for argument in sys.argv[1:] or DEVICES:
     device, _, shown = argument.partition("=")
     for name, make in NETWORKS.items():
         step = make(device)
-        # An emulated processor takes minutes for one.
+        # No warm-up on an emulated CPU, where a step takes minutes.
         if device == "openreg" or shown:
             step()
         took = measure(step, device, 10 if device == "openreg" else 1)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Training steps of whole networks: what they are, for models.py and inprocess.py."""
+"""The training steps of whole networks, for models.py and inprocess.py."""
 
 import torch
 from torch import nn

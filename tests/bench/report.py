@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: MIT
-"""Reads figures, JSON objects one a line among other lines. Writes them, with
-their ratios to what they are measured against, as a table to standard error
-and as JSON to standard output."""
+"""Reads figures: JSON objects, one a line, among other lines. Writes the figures with
+their ratios to the figures of comparison: as a table to standard error, and as JSON to
+standard output."""
 
 import json
 import sys
 
-# figure, what it is measured against, and the least or the most its ratio to
-# that, or without one its value, may be. {workers} is the card's.
+# Each limit has a figure, a figure of comparison or None, and a bound. The bound is for the
+# ratio of the two figures or, without a comparison, for the value. {workers} is the card's
+# number of workers.
 NATIVE = "matmul 1024^3 f32, oneDNN, threads: {workers}"
 RESNET = "ResNet-18, 8x3x64x64: step"
 MLP = "MLP 784-1024-1024-10, batch 256: step"
@@ -43,7 +44,7 @@ LIMITS = [
     ("add_, event record and synchronize, in process", None, "<=", 25),
     ("synchronize of an idle card, in process", None, "<=", 5),
 ]
-# Ratios that are shown and that nobody has set a limit for.
+# Ratios without a limit, which are only shown.
 BESIDE = [
     ("matmul 1024^3 f32, PyTorch on openreg", "matmul 1024^3 f32, PyTorch on cpu"),
     ("launch and wait, spinning", "eventfd round trip across two CPUs"),
@@ -74,7 +75,7 @@ def judge(row, other, sign, limit):
 
 
 def compare(rows):
-    """Adds to each figure a list of what it was compared with."""
+    """Adds the list of comparisons to each figure. Returns the missing figures."""
     by_name = {row["what"]: row for row in rows}
     workers = by_name.get("workers of the card", {"value": 1})["value"]
     missing = []

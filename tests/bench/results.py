@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Keeps figures, JSON objects one a line, in a file with the command, the machine
-and the date. A part ("where") that was measured anew replaces the old one.
+"""Writes figures, JSON objects one a line, to a file with the command, the machine and the
+date. A part ("where") that was measured again replaces the old part.
 
 usage: results.py FILE COMMAND < LINES
 """
@@ -34,7 +34,7 @@ def main():
     for where, found in figures.items():
         parts[where] = {"command": command, "date": today, "machine": machine(),
                         "figures": found}
-    # A list of numbers is one line.
+    # Write a list of numbers in one line.
     text = re.sub(r"\[\s+([-\d., \n]+?)\s+\]",
                   lambda list_: f"[{re.sub(chr(10) + ' *', ' ', list_[1])}]",
                   json.dumps(parts, indent=2, sort_keys=True))

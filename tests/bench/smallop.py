@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""(d) x.add_(y) on 16 elements, 10,000 times and a synchronize; (f) what it
-takes in doorbells and interrupts, by the card's own counters."""
+"""(d) x.add_(y) on 16 elements, 10,000 times, and a synchronize; (f) the doorbells and
+interrupts of these calls, from the card's own counters."""
 
 import glob
 
@@ -12,7 +12,7 @@ LAUNCHES = 10000
 
 
 def card_stats():
-    """The totals of the first card, by name."""
+    """Returns the totals of the first card, by name."""
     path = sorted(glob.glob("/sys/kernel/debug/accel/*/openreg_stats"))[0]
     with open(path, encoding="ascii") as f:
         return {name: int(value) for name, value in (line.split() for line in f)}

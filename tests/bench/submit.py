@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""(g) what a call costs the caller, the card not waited for."""
+"""(g) The cost of a call to the caller, without a wait for the card."""
 
 import statistics
 import time
@@ -12,7 +12,7 @@ CALLS = 500
 
 
 def cost(call, device, runs=7):
-    """The median over the runs of the seconds of a call; the ring never fills."""
+    """Returns the median over the runs of the seconds of a call. The ring never fills."""
     times = []
     for _ in range(runs):
         synchronize(device)

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Steps of models, the shapes that programs use, and every operator of torch's list
-that runs on the card, against torch's CPU in the same process. How calls are timed, sweep_worker.py says."""
+"""Compares the card with torch's CPU in the same process: steps of models, shapes that
+programs use, and every operator of torch's list that runs on the card. sweep_worker.py
+describes the timing of calls."""
 
 import argparse
 import json
@@ -28,20 +29,20 @@ DTYPES = ("float32", "bfloat16")
 
 def arguments() -> argparse.Namespace:
     p = argparse.ArgumentParser(
-        description="Times operators on the card and on torch's CPU. Begun again it "
-        "goes on; the tables are made of all that has been measured.",
+        description="Times operators on the card and on torch's CPU. A repeated command "
+        "continues an unfinished sweep. The tables contain all measured entries.",
     )
-    p.add_argument("--out", default="sweep", type=pathlib.Path, help="what is measured")
-    p.add_argument("--results", type=pathlib.Path, help="where sweep.md and .json go")
-    p.add_argument("--ops", default="", help="a regular expression that names match")
-    p.add_argument("--kind", default="model,shape,op", help="(%(default)s)")
-    p.add_argument("--dtypes", default=",".join(DTYPES), help="(%(default)s)")
-    p.add_argument("--sizes", default=",".join(map(str, SIZES)), help="(%(default)s)")
-    p.add_argument("--minutes", type=float, default=0, help="then stop, to go on later")
-    p.add_argument("--seconds", type=float, default=0.1, help="a figure (%(default)s)")
-    p.add_argument("--timeout", type=float, default=40, help="an entry (%(default)s)")
-    p.add_argument("--fresh", action="store_true", help="forget what was measured")
-    p.add_argument("--again", action="store_true", help="measure what matches once more")
+    p.add_argument("--out", default="sweep", type=pathlib.Path, help="directory of entries")
+    p.add_argument("--results", type=pathlib.Path, help="directory for sweep.md and sweep.json")
+    p.add_argument("--ops", default="", help="regular expression for the names")
+    p.add_argument("--kind", default="model,shape,op", help="kinds of entries (%(default)s)")
+    p.add_argument("--dtypes", default=",".join(DTYPES), help="dtypes of operators (%(default)s)")
+    p.add_argument("--sizes", default=",".join(map(str, SIZES)), help="elements (%(default)s)")
+    p.add_argument("--minutes", type=float, default=0, help="stop after this time")
+    p.add_argument("--seconds", type=float, default=0.1, help="time for a figure (%(default)s)")
+    p.add_argument("--timeout", type=float, default=40, help="seconds for an entry (%(default)s)")
+    p.add_argument("--fresh", action="store_true", help="discard all measured entries first")
+    p.add_argument("--again", action="store_true", help="measure matching entries again")
     p.add_argument("--worker", help=argparse.SUPPRESS)
     return p.parse_args()
 
@@ -78,7 +79,7 @@ def keys_of(hello: dict, args: argparse.Namespace) -> list:
 
 
 class Workers:
-    """One at a time; another one when it has crashed or hung."""
+    """Runs one worker process at a time. Starts a new one after a crash or a hang."""
 
     def __init__(self, args: argparse.Namespace) -> None:
         self.args = args
@@ -121,7 +122,7 @@ def main() -> int:
     shown = time.monotonic()
     for i, key in enumerate(left):
         if time.monotonic() > end:
-            print(f"{len(left) - i} of {len(keys)} are left: the same command goes on")
+            print(f"{len(left) - i} of {len(keys)} are left: repeat the command to continue")
             break
         store.add(workers.entry(key))
         if time.monotonic() > shown + 20:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Inputs of about N elements for an operator of op_db: its own samples, made larger.
+"""Inputs of about N elements for an operator of op_db: the operator's own samples, enlarged.
 
-Most samples are made of the sizes S, M and L of torch.testing, so these are set first.
-What has sizes of its own is repeated along one dimension: every tensor grows where it is
-as long as the first one is there, and the CPU has to accept the result."""
+Most samples use the sizes S, M and L of torch.testing, so the module sets these first. It
+repeats samples with other sizes along one dimension. Every tensor grows in the dimensions
+that are as long as this dimension of the first tensor. The CPU must accept the result."""
 
 import itertools
 import math
@@ -14,10 +14,10 @@ import torch
 from conformance.inputs import Call
 from torch.utils._pytree import tree_leaves, tree_map
 
-# Cubic work: a matrix is not as large as other tensors.
+# Operators with cubic work, which get smaller matrices.
 CUBIC = re.compile("linalg|chol|^lu|lu_|svd|qr|det|solve|inverse|matrix_exp|lobpcg|pca")
-LOOKED_AT = 12  # samples of one size
-LIMIT = 1 << 25  # no tensor is made larger while samples are tried
+MOST_SAMPLES = 12  # of one size
+LIMIT = 1 << 25  # most elements of a sample
 
 
 class TooLarge(Exception):
@@ -29,8 +29,8 @@ def elements(call: Call) -> int:
 
 
 def fits(op, call: Call, target: int) -> bool:
-    """Not much more comes out than goes in: operands that broadcast can make any number.
-    What has no meta function is let through."""
+    """True if the results are not much larger than target: operands that broadcast can have
+    results of any size. Accepts operators without a meta function."""
     try:
         there = call.on("meta")
         results = op(there.input, *there.args, **there.kwargs)
@@ -41,7 +41,7 @@ def fits(op, call: Call, target: int) -> bool:
 
 
 class Sizes:
-    """Sets S, M, L and XS in all of torch.testing, and refuses tensors beyond a limit."""
+    """Sets S, M, L and XS in all modules of torch.testing. Refuses tensors beyond a limit."""
 
     NAMES = ("S", "M", "L", "XS")
 
@@ -83,7 +83,7 @@ class Maker:
         self.target = 0
 
     def calls(self, op, dtype, target: int, grad: bool, most: int) -> list:
-        """At most that many calls, as near to target elements as can be had."""
+        """Returns at most `most` calls, with numbers of elements as near to target as possible."""
         best: list = []
         self.target = target
         dims = (3, 4) if CUBIC.search(op.name) else (3, 2)
@@ -106,10 +106,10 @@ class Maker:
         found = []
         try:
             for sample in itertools.islice(
-                op.sample_inputs("cpu", dtype, grad), LOOKED_AT
+                op.sample_inputs("cpu", dtype, grad), MOST_SAMPLES
             ):
                 found.append(Call.of(sample))
-        except Exception:  # noqa: BLE001 - samples that cannot be that large
+        except Exception:  # noqa: BLE001 - the samples cannot be so large
             pass
         return [
             c for c in found if 0 < elements(c) < LIMIT and fits(op, c, self.target)
@@ -125,14 +125,14 @@ class Maker:
                 continue
             try:
                 op(grown.input, *grown.args, **grown.kwargs)
-            except Exception:  # noqa: BLE001 - not a dimension that can grow alone
+            except Exception:  # noqa: BLE001 - this dimension cannot grow alone
                 continue
             return grown
         return None
 
 
 def grow(call: Call, length: int, target: int):
-    """Repeats all tensors along the dimensions of that length."""
+    """Repeats all tensors along their dimensions of this length."""
     now = elements(call)
     dims = max(
         sum(n == length for n in t.shape)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Whole models of torchvision and transformers, with weights by chance: each makes a
-model on a device and returns one training step, or one inference."""
+"""Whole models of torchvision and transformers, with random weights. Each case creates a
+model on a device, and returns one training step or one inference."""
 
 import torch
 import torch.nn.functional as F
@@ -12,7 +12,7 @@ CASES: dict = {}
 
 
 def case(name, bf16=False):
-    """bf16 adds a second entry, which runs the step under autocast."""
+    """Registers a case. bf16 adds a second entry, which runs the step under autocast."""
 
     def add(make):
         CASES[name] = lambda device: make(device, False)
@@ -24,7 +24,7 @@ def case(name, bf16=False):
 
 
 def trained(device, model, loss, autocast):
-    """A step of SGD on what loss(model) computes."""
+    """Returns a step of SGD on loss(model)."""
     model = model.to(device).train()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
 
@@ -99,7 +99,7 @@ def _(device, autocast):
 
 
 class Tagger(nn.Module):
-    """An LSTM that names each of a row of words."""
+    """An LSTM that tags each word of a sequence."""
 
     def __init__(self):
         super().__init__()

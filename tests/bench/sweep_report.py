@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Tables of the sweep: what is slower than the CPU first, then everything."""
+"""The tables of the sweep: first figures that are slower than the CPU, then all figures."""
 
 import collections
 import datetime
@@ -10,20 +10,20 @@ import tomllib
 
 LONG_US = 1000
 BF16 = " bf16 autocast"
-HAND_OVER_US = 130  # there and back, on an idle virtual machine with two processors
+HAND_OVER_US = 130  # to the thread and back, on an idle virtual machine with two CPUs
 HAND_OVER = "the hand-over"
 ABOUT_HAND_OVER = (
-    f"{HAND_OVER.capitalize()}: autograd runs a device's backward in a thread of its own, and "
-    f"waking that thread and then the caller takes up to {HAND_OVER_US} us. It is the reason "
-    "where a backward's card time exceeds the CPU's by no more than that; under "
-    "`torch.autograd.set_multithreading_enabled(False)` a backward without work takes the "
-    "same on both.\n"
+    f"{HAND_OVER.capitalize()}: autograd runs a device's backward in a thread of its own. "
+    f"Waking that thread and then the caller takes up to {HAND_OVER_US} us. This is the reason "
+    "if a backward on the card takes longer than on the CPU by at most this time. With "
+    "`torch.autograd.set_multithreading_enabled(False)`, a backward without work takes the "
+    "same time on both.\n"
 )
 REASONS = pathlib.Path(__file__).with_name("sweep_reasons.toml")
 
 
 def figures(records: list) -> list:
-    """A flat list, the slowest against the CPU first."""
+    """Returns the figures as a flat list, sorted by ratio: the slowest first."""
     found = []
     for record in records:
         kind, name = record["key"].split(":", 1)
@@ -52,7 +52,8 @@ def table(rows: list) -> str:
 
 
 def reason_of(f: dict, reasons: dict) -> str:
-    """That of the operator's pass, or of the operator, or of all small backwards."""
+    """Returns the reason for the operator's pass, for the operator, or for all small
+    backward passes."""
     name = f["name"]
     small = f["pass"] == "backward" and f["card_us"] - f["cpu_us"] < HAND_OVER_US
     own = reasons.get(f"{name} {f['pass']}".strip(), reasons.get(name, ""))
@@ -60,7 +61,7 @@ def reason_of(f: dict, reasons: dict) -> str:
 
 
 def explained(rows: list) -> str:
-    """The same, with the reason why each is not faster."""
+    """Returns the table with a column for the reason of each figure."""
     reasons = tomllib.loads(REASONS.read_text())
     head, rule, *lines = table(rows).splitlines()
     head, rule = f"{head} why |", f"{rule}---|"
@@ -73,13 +74,13 @@ def long(f: dict) -> bool:
 
 
 def slow(records: list) -> str:
-    """What a terminal shows at the end."""
+    """Returns the table for the terminal, which is shown at the end."""
     rows = [f for f in figures(records) if f["ratio"] > 1.5]
-    return table(rows) if rows else "nothing is slower than 1.5 times the CPU"
+    return table(rows) if rows else "no figure is above 1.5 times the CPU's time"
 
 
 def spread(found: list) -> str:
-    """How many are how slow, by kind, dtype and size."""
+    """Returns the distribution of the ratios, by kind, dtype and size."""
     groups = collections.defaultdict(list)
     for f in found:
         key = f["kind"] if f["kind"] != "op" else (
@@ -96,7 +97,7 @@ def spread(found: list) -> str:
 
 
 def models(found: list) -> str:
-    """Steps, and on the card what autocast makes of a step's time."""
+    """Returns the table of steps, with the effect of autocast on the card's time."""
     lines = [
         "| ratio | card | CPU | model | bf16 by f32 on the card |",
         "|---:|---:|---:|---|---:|",
@@ -129,19 +130,19 @@ def write(out: pathlib.Path, machine: dict, records: list) -> None:
     parts = [
         "<!-- SPDX-License-Identifier: MIT -->",
         "# Operators on the card against torch's CPU\n",
-        f"`make sweep` wrote this page on {today}. Both ran in one process, in turns; the "
-        "ratio is the card's time by the CPU's.\n",
+        f"`make sweep` wrote this page on {today}. Card and CPU ran in one process, in turns. "
+        "The ratio is the card's time divided by the CPU's.\n",
         "\n".join(f"- {name}: {value}" for name, value in machine.items()) + "\n",
         "## Steps of whole models\n",
         models(found),
-        "## Slower than twice the CPU, work of more than 1 ms\n",
+        "## More than twice the CPU's time, work of more than 1 ms\n",
         ABOUT_HAND_OVER,
         explained([f for f in found if f["ratio"] > 2 and long(f)]),
-        "## Slower than twice the CPU, less work\n",
+        "## More than twice the CPU's time, less work\n",
         explained([f for f in found if f["ratio"] > 2 and not long(f)]),
         "## 1.5 to 2 times the CPU's time\n",
         explained([f for f in found if 1.5 < f["ratio"] <= 2]),
-        "## How the ratios spread\n",
+        "## Distribution of the ratios\n",
         spread(found),
         "## Shapes that programs use\n",
         table([f for f in found if f["kind"] == "shape"]),

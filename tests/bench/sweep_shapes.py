@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Shapes that programs use and op_db has not: each makes its inputs on a device and
-returns the call to be timed."""
+"""Shapes that programs use and that op_db lacks. Each case creates its inputs on a device,
+and returns the call to time."""
 
 import torch
 import torch.nn.functional as F
@@ -22,7 +22,7 @@ def rand(device, *shape, dtype=torch.float32):
 
 
 def simple(name, op, *shapes, dtype=torch.float32):
-    """op of tensors of these shapes, without gradients."""
+    """Adds a case: op on tensors of these shapes, without gradients."""
 
     def make(device):
         tensors = [rand(device, *shape, dtype=dtype) for shape in shapes]
@@ -32,7 +32,7 @@ def simple(name, op, *shapes, dtype=torch.float32):
 
 
 def trained(name, op, *shapes, dtype=torch.float32):
-    """op of tensors of these shapes and its gradients."""
+    """Adds a case: op on tensors of these shapes, with gradients."""
 
     def make(device):
         tensors = [rand(device, *s, dtype=dtype).requires_grad_() for s in shapes]

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: MIT
 """Times calls on the card and on torch's CPU, in one process and in turns.
 
-A turn is a batch of N calls on one of the two and, on the card, one synchronize at its
-end: what a loop over small operators costs, launches and their execution overlapped. N
-is what takes the CPU about BATCH_US, at least 1, and the same for both. The median of 7 turns counts, of fewer (at least
-3) where they take long. Before each turn there is a pause in which the idle card's
-polling ends, so that neither takes processors from the other. The card has as many
-threads as torch's CPU, whose OpenMP threads sleep while they have nothing to do."""
+- A turn is a batch of N calls on the card or on the CPU. A turn on the card ends with one
+  synchronize. So a turn costs as much as a loop over small operators, whose launches and
+  execution overlap.
+- N is the same for both. The CPU takes about BATCH_US for N calls; N is at least 1.
+- The figure is the median of 7 turns, or of at least 3 turns if they take long.
+- Before each turn comes a pause, in which the idle card stops polling. So neither device
+  takes processors from the other.
+- The card has as many threads as torch's CPU. The CPU's OpenMP threads sleep while idle."""
 
 import ctypes
 import os
@@ -23,13 +25,14 @@ MOST_CALLS = 64
 
 
 def workers() -> int:
-    """Threads of the in-process card, as libopenreg counts them."""
+    """Returns the number of threads of the in-process card, with libopenreg's rule."""
     given = os.environ.get("OPENREG_SIM_WORKERS")
     return int(given) if given else min(8, len(os.sched_getaffinity(0)))
 
 
 def fair_environment() -> None:
-    """Before torch is imported: threads that spin would slow down the card."""
+    """Sets the environment. Call it before torch is imported: threads that spin would slow
+    down the card."""
     os.environ["OMP_WAIT_POLICY"] = "PASSIVE"
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         os.environ[name] = str(workers())
@@ -37,7 +40,7 @@ def fair_environment() -> None:
 
 
 def blas() -> str:
-    """The BLAS that torch uses, and the kernels that it has chosen for this processor."""
+    """Returns the BLAS that torch uses, and the kernels that it has chosen for this CPU."""
     maps = pathlib.Path("/proc/self/maps").read_text().splitlines()
     for path in dict.fromkeys(line.split()[-1] for line in maps if "blas" in line):
         try:
@@ -142,7 +145,7 @@ class Worker:
         return {"status": "measured", "figures": figures}
 
     def _passes(self, op, call, grad: bool):
-        """(name of the pass, {device: what it calls})"""
+        """Yields (name of the pass, {device: function})."""
         from conformance.cases import Forward
 
         torch = self.torch
@@ -187,7 +190,7 @@ class Worker:
         return backward
 
     def _turn(self, device: str, call, calls: int) -> float:
-        """Microseconds of a call."""
+        """Returns the microseconds of one call."""
         time.sleep(PAUSE)
         begin = time.perf_counter()
         for _ in range(calls):

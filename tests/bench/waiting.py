@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""(w) add_ of 16 floats, then synchronize: the median of a process, of many
-processes, alone and beside busy ones. Prints a JSON object a line.
+"""(w) add_ of 16 floats, then synchronize. Measures the medians of many processes, alone and
+beside busy processes. Prints a JSON object a line.
 
 usage: waiting.py [--runs N] [--busy N...]
 """
@@ -23,7 +23,7 @@ IDLE_SECONDS = 1
 
 
 def microseconds(call, times):
-    """What each of that many calls takes."""
+    """Returns the time of each of `times` calls."""
     took = []
     for _ in range(times):
         begin = time.perf_counter()
@@ -33,7 +33,8 @@ def microseconds(call, times):
 
 
 def measure():
-    """One process: its medians before and after a burst, and what it takes when idle."""
+    """Measures one process: the medians before and after a burst, and its CPU use while
+    idle."""
     x = torch.zeros(16, device="openreg")
     y = torch.ones(16, device="openreg")
 
@@ -55,7 +56,7 @@ def measure():
 
 
 def ping():
-    """The median of an eventfd round trip between two processes on two CPUs."""
+    """Measures the median of an eventfd round trip between two processes on two CPUs."""
     there, back = os.eventfd(0), os.eventfd(0)
     cpus = sorted(os.sched_getaffinity(0))[:2]
     pid = os.fork()
@@ -77,7 +78,7 @@ def ping():
 
 
 def in_child(function):
-    """What the function returns in a process of its own."""
+    """Runs the function in a process of its own, and returns its result."""
     readable, writable = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -96,7 +97,7 @@ def in_child(function):
 
 @contextlib.contextmanager
 def busy(processes):
-    """So many processes compute."""
+    """Runs this number of busy processes."""
     pids = []
     for _ in range(processes):
         pid = os.fork()
