@@ -69,8 +69,8 @@ static int64_t push_large(struct flood *f, unsigned int i)
 			   push_add(f->q[i], f->at, LENGTH);
 }
 
-/* Runs until it is killed. Writes one byte to told once all of its queues are busy. */
-static void flood(unsigned int queues, int matmul, int told)
+/* Runs until it is killed. Writes one byte to ready_fd once all of its queues are busy. */
+static void flood(unsigned int queues, int matmul, int ready_fd)
 {
 	struct flood f = { .queues = queues, .matmul = matmul };
 	int64_t seq[QUEUES_MAX];
@@ -92,7 +92,7 @@ static void flood(unsigned int queues, int matmul, int told)
 				seq[i] = push_large(&f, i);
 			check(openreg_queue_wait(f.q[i], (uint64_t)last, -1));
 		}
-		if (byte && write(told, &byte, 1) != 1)
+		if (byte && write(ready_fd, &byte, 1) != 1)
 			exit(1);
 		byte = 0;
 	}
