@@ -28,7 +28,7 @@ using Action = TraceEntry::Action;
 
 constexpr size_t kSmallSegment = size_t{2} << 20;
 constexpr size_t kLargeSegment = size_t{20} << 20;
-constexpr size_t kLargeRequest = size_t{10} << 20; // from this size on a segment a block
+constexpr size_t kLargeRequest = size_t{10} << 20; // from here on, one segment a block
 constexpr size_t kSegmentRound = size_t{2} << 20;
 
 void add(StatArray& stats, const Block& b, size_t n) {

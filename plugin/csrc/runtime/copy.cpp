@@ -292,7 +292,7 @@ void cast_by_parts(const at::Tensor& dst, const at::Tensor& src) {
   parts.select(-1, 1).zero_();
 }
 
-// Casts on the CPU if the card has not both types. Counts as a fallback.
+// Casts on the CPU if the card lacks one of the types. Counts as a fallback.
 void cast_on_cpu(const at::Tensor& dst, const at::Tensor& src) {
   count_fallback("aten::_copy_from");
   at::Tensor host = packed_like(src, at::kCPU, src.scalar_type());

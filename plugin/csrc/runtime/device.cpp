@@ -100,7 +100,7 @@ void check_available() {
   const int error = openreg_device_open(0, &handle);
   openreg_device_close(handle);
   if (error)
-    fail("there is no openreg card to use", error);
+    fail("no openreg card can be used", error);
   table().usable = true;
 }
 
@@ -158,7 +158,7 @@ c10::DeviceIndex device_of_pointer(const void* ptr) {
   for (c10::DeviceIndex i = 0; i < kMaxDevices; i++)
     if (device_opened(i) && device(i).info.card == OPENREG_ADDR_CARD(addr))
       return i;
-  TORCH_CHECK(false, ptr, " is of a card that this process has not opened");
+  TORCH_CHECK(false, ptr, " belongs to a card that this process has not opened");
 }
 
 c10::DeviceIndex current_device() noexcept {
@@ -186,7 +186,7 @@ void check_fork() {
 }
 
 void fail(const std::string& what, int error) {
-  check_fork(); // its text fits Python; the library's text fits programs in C
+  check_fork(); // throws the text for Python; the library's text is for programs in C
   const char* more = openreg_last_error();
   TORCH_CHECK(
       false,

@@ -44,7 +44,7 @@ bool device_opened(c10::DeviceIndex index) noexcept;
 // Returns the device of an address: the address contains the number of its card.
 c10::DeviceIndex device_of_pointer(const void* ptr);
 
-// Of the calling thread.
+// The current device of the calling thread.
 c10::DeviceIndex current_device() noexcept;
 void set_device(c10::DeviceIndex index);
 // Sets the device without a check, for destructors. Returns the previous device.

@@ -23,7 +23,7 @@ struct LongWait {
   uint64_t seq;
 };
 
-// Throws LongWait within restartable().
+// Throws LongWait within restartable(). Does nothing elsewhere.
 void give_up_long_wait(StreamState& stream, uint64_t seq);
 
 class Restartable {

@@ -262,8 +262,8 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("_local_scalar_dense", &local_scalar_dense);
 }
 
-// copy_tensor() handles the conjugate and negative bits. Core's fallback must not,
-// because:
+// copy_tensor() handles the conjugate and negative bits. Core's fallback does not work, for
+// two reasons:
 //  - It resolves the bits with a clone, which calls _copy_from again, without end.
 //  - These schemas do not mark dst as written, so core would discard the clone's result.
 TORCH_LIBRARY_IMPL(aten, Conjugate, m) {

@@ -44,7 +44,7 @@ struct StreamState {
   std::atomic<uint64_t> last_seq{0}; // the last packet that was submitted
   std::atomic<uint64_t> resets{0}; // changed under mutex
   // The stream's clock: a word of device memory. SIGNAL packets store rising values into
-  // the word, and WAIT packets of other streams poll it.
+  // the word, and WAIT packets of other streams wait for a value.
   uint64_t signal_addr = 0;
   uint64_t signal_value = 0;
   std::mutex staging_mutex; // lock it before mutex; its holder may sleep
