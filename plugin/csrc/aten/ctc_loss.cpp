@@ -71,9 +71,9 @@ Tensor to_card(const std::vector<int64_t>& values, IntArrayRef sizes, c10::Devic
 }
 
 // The labels with their blanks, [batch, places], and values of a target, [batch, 1].
-class Ways {
+class Paths {
  public:
-  Ways(
+  Paths(
       const Tensor& log_probs,
       const Tensor& targets,
       IntArrayRef input_lengths,
@@ -189,9 +189,9 @@ std::tuple<Tensor, Tensor> forward(
         forward_name, log_probs, targets, input_lengths, target_lengths, blank, zero_infinity);
   }
   const OpId id = forward_name.id;
-  const Ways ways(log_probs, targets, input_lengths, target_lengths, blank);
-  const int64_t steps = ways.steps, batch = log_probs.size(1), n = ways.places;
-  const Tensor probs = ways.probabilities(id, log_probs);
+  const Paths paths(log_probs, targets, input_lengths, target_lengths, blank);
+  const int64_t steps = paths.steps, batch = log_probs.size(1), n = paths.places;
+  const Tensor probs = paths.probabilities(id, log_probs);
   // Two extra columns before the first place are -inf, except for the start of all paths.
   const Tensor alpha = at::empty({steps + 1, batch, n + 2}, log_probs.options());
   alpha.select(0, 0).fill_(-kInf);
@@ -201,16 +201,16 @@ std::tuple<Tensor, Tensor> forward(
     const Tensor before = alpha.narrow(0, 0, steps), now = alpha.narrow(0, 1, steps).narrow(2, 2, n);
     Step s(id, now, log_probs.scalar_type());
     const uint8_t to = s.add(now);
-    const Value skipping = s.load(before.narrow(2, 0, n)) + s.load(ways.skips.narrow(1, 0, n));
+    const Value skipping = s.load(before.narrow(2, 0, n)) + s.load(paths.skips.narrow(1, 0, n));
     const Value sum =
         log_sum(s.load(before.narrow(2, 2, n)), s.load(before.narrow(2, 1, n)), skipping);
     s.program.store(to, sum + s.load(probs));
     s.run_in_turn(Turn::FIRST_TO_LAST);
   }
   const auto last = [&](int64_t back) {
-    return alpha.index({ways.times.view({-1}),
-                        at::arange(batch, ways.times.options()),
-                        ways.ends.view({-1}).add(2 - back)});
+    return alpha.index({paths.times.view({-1}),
+                        at::arange(batch, paths.times.options()),
+                        paths.ends.view({-1}).add(2 - back)});
   };
   const Tensor loss = at::logaddexp(last(0), last(1)).neg_();
   const Tensor log_alpha = at::empty({batch, log_probs.size(0), n}, log_probs.options());
@@ -253,15 +253,15 @@ Tensor backward(
   }
   const OpId id = backward_name.id;
   const auto type = log_probs.scalar_type();
-  const Ways ways(log_probs, targets, input_lengths, target_lengths, blank);
-  const int64_t steps = ways.steps, batch = log_probs.size(1), n = ways.places;
-  const Tensor probs = ways.probabilities(id, log_probs);
+  const Paths paths(log_probs, targets, input_lengths, target_lengths, blank);
+  const int64_t steps = paths.steps, batch = log_probs.size(1), n = paths.places;
+  const Tensor probs = paths.probabilities(id, log_probs);
   const Tensor shares = at::empty_like(probs);
   // A path ends in the last label or in the blank after it.
-  const Tensor place = at::arange(n, ways.ends.options());
+  const Tensor place = at::arange(n, paths.ends.options());
   const Tensor ends = at::full({batch, n}, -kInf, log_probs.options())
-                          .masked_fill_(place.le(ways.ends).logical_and_(place.ge(ways.ends - 1)), 0);
-  const Tensor skips = ways.skips.narrow(1, 2, n), minus_log = loss.unsqueeze(1);
+                          .masked_fill_(place.le(paths.ends).logical_and_(place.ge(paths.ends - 1)), 0);
+  const Tensor skips = paths.skips.narrow(1, 2, n), minus_log = loss.unsqueeze(1);
   const Tensor beta = at::empty({steps + 1, batch, n + 2}, log_probs.options());
   beta.select(0, steps).fill_(-kInf);
   beta.narrow(2, n, 2).fill_(-kInf);
@@ -272,14 +272,14 @@ Tensor backward(
     const Value skipping = s.load(after.narrow(2, 2, n)) + s.load(skips);
     const Value sum =
         log_sum(s.load(after.narrow(2, 0, n)), s.load(after.narrow(2, 1, n)), skipping);
-    const Value time = s.load(at::arange(1, steps + 1, ways.times.options()).view({steps, 1, 1}));
-    const Value onwards = select(s.load(ways.times) == time, s.load(ends), sum);
+    const Value time = s.load(at::arange(1, steps + 1, paths.times.options()).view({steps, 1, 1}));
+    const Value onwards = select(s.load(paths.times) == time, s.load(ends), sum);
     const Value alpha = s.load(log_alpha.narrow(1, 0, steps).transpose(0, 1));
     s.program.store(to, onwards + s.load(probs));
     s.program.store(share, exp(alpha + onwards + s.load(minus_log)));
     s.run_in_turn(Turn::LAST_TO_FIRST);
   }
-  const Tensor sums = ways.by_class(id, shares, log_probs.size(2));
+  const Tensor sums = paths.by_class(id, shares, log_probs.size(2));
   const Tensor all = at::empty(log_probs.sizes(), log_probs.options());
   all.narrow(0, steps, log_probs.size(0) - steps).zero_();
   const Tensor out = all.narrow(0, 0, steps);
@@ -290,7 +290,7 @@ Tensor backward(
   const Value nan = (infinite - infinite) + (prob - prob);
   const Value slope =
       (exp(prob) - s.load(sums) + nan) * s.load(grad.unsqueeze(1));
-  const Value inside = s.index(0) < s.program.convert(s.load(ways.times), OPENREG_VT_I64);
+  const Value inside = s.index(0) < s.program.convert(s.load(paths.times), OPENREG_VT_I64);
   Value there = s.program.select(inside, slope, s.program(0.0));
   if (zero_infinity) {
     there = select(infinite == kInf, 0.0, there);

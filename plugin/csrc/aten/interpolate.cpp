@@ -285,7 +285,7 @@ void interpolate(
     const Axis axis{large.size(d), small.size(d), scales[d - kSpatial], align};
     Taps taps = find_taps<Kind>(axis, out.scalar_type());
     if (backward) {
-      taps = turned(taps, axis.small);
+      taps = transposed(taps, axis.small);
     }
     Tensor to = out;
     if (i + 1 < dims.size()) {

@@ -169,7 +169,7 @@ struct Widened {
 
 // Transposes the taps: for every element of the small tensor, the elements that it is a
 // tap of.
-inline Taps turned(const Taps& taps, int64_t small) {
+inline Taps transposed(const Taps& taps, int64_t small) {
   Taps other(small);
   for (size_t i = 0; i < taps.size(); i++) {
     for (const Tap& tap : taps[i]) {

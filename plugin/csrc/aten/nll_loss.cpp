@@ -46,7 +46,7 @@ class Scores {
   }
 
   // Whether this class is the row's target.
-  Value hit(Program& p, int64_t ignore) {
+  Value is_target(Program& p, int64_t ignore) {
     const Value t = target(p);
     return (t == number(p)) & (t != p.imm(ignore, OPENREG_VT_I64));
   }
@@ -80,10 +80,10 @@ class Scores {
 
   void reduce(bool rows_too) {
     space_->reduce(rows_too ? Space::Mask(7) : Space::Mask(2));
-    settle();
+    finish_operands();
   }
   // Call it after all operands were added.
-  void settle() {
+  void finish_operands() {
     space_->keep(1);
     space_->coalesce();
   }
@@ -288,7 +288,7 @@ struct NllForward {
     fold_scores(
         id, scores, sum, rows_too, Part::FIRST, [&](Program& p, Scores& s) {
           const Value loss = -s.score(p) * s.weight(p);
-          const Value mine = select(s.hit(p, ignore), loss, 0.0);
+          const Value mine = select(s.is_target(p, ignore), loss, 0.0);
           return select(s.invalid(p, ignore), kNaN, mine);
         });
     if (!rows_too) {
@@ -297,7 +297,7 @@ struct NllForward {
     }
     fold_scores(
         id, scores, weights, true, Part::FURTHER, [&](Program& p, Scores& s) {
-          return select(s.hit(p, ignore), s.weight(p), 0.0);
+          return select(s.is_target(p, ignore), s.weight(p), 0.0);
         });
     if (mean) {
       divide(id, out, total, sum, weights);
@@ -399,13 +399,13 @@ struct NllBackward {
     const uint8_t g = s.add(slopes);
     const uint8_t n = s.add(weights);
     s.add_inputs();
-    s.settle();
+    s.finish_operands();
     Program p(vector_type(self.scalar_type()));
     Value slope = -s.weight(p) * p.load(g, p.type());
     if (reduction == at::Reduction::Mean) {
       slope = slope / p.load(n, p.type());
     }
-    p.store(0, select(s.hit(p, ignore), slope, 0.0));
+    p.store(0, select(s.is_target(p, ignore), slope, 0.0));
     s.run(p, id, Part::FIRST);
   }
 };

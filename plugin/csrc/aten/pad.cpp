@@ -76,20 +76,20 @@ struct Reflection {
   }
   // Returns the elements that an end copies, in the end's order.
   static Tensor before(const Tensor& t, int64_t d, int64_t n) {
-    return turned(t.narrow(d, 1, n), d);
+    return flipped(t.narrow(d, 1, n), d);
   }
   static Tensor after(const Tensor& t, int64_t d, int64_t n) {
-    return turned(t.narrow(d, t.size(d) - 1 - n, n), d);
+    return flipped(t.narrow(d, t.size(d) - 1 - n, n), d);
   }
   // Adds the gradient of an end to the gradients of its elements.
   static void add_before(const Tensor& to, int64_t d, const Tensor& grad) {
-    to.narrow(d, 1, grad.size(d)).add_(turned(grad, d));
+    to.narrow(d, 1, grad.size(d)).add_(flipped(grad, d));
   }
   static void add_after(const Tensor& to, int64_t d, const Tensor& grad) {
-    to.narrow(d, to.size(d) - 1 - grad.size(d), grad.size(d)).add_(turned(grad, d));
+    to.narrow(d, to.size(d) - 1 - grad.size(d), grad.size(d)).add_(flipped(grad, d));
   }
   // Do not flip a single element: flip() would copy it.
-  static Tensor turned(const Tensor& t, int64_t d) {
+  static Tensor flipped(const Tensor& t, int64_t d) {
     return t.size(d) == 1 ? t : t.flip(d);
   }
 };

@@ -20,7 +20,8 @@ int64_t adaptive_taps(int64_t input, int64_t output) {
 }
 
 // The windows that the card visits for one element along a dimension.
-int64_t met(bool adaptive, int64_t in, int64_t out, int64_t kernel, int64_t stride, int64_t dilation) {
+int64_t visited_windows(
+    bool adaptive, int64_t in, int64_t out, int64_t kernel, int64_t stride, int64_t dilation) {
   const int64_t reach = (kernel - 1) * dilation;
   const int64_t most = adaptive ? out / std::max<int64_t>(in, 1) + 3
                                 : reach / std::max<int64_t>(stride, 1) + 2;
@@ -48,16 +49,17 @@ double work(const Pooling& p, const Tensor& x, const Tensor& y) {
   const Windows& w = p.windows;
   double taps = static_cast<double>(y.size(c)) *
       static_cast<double>(c > 0 ? y.size(0) : 1);
-  double looks = p.flags & OPENREG_POOL_BACKWARD ? taps : 0;
+  double visits = p.flags & OPENREG_POOL_BACKWARD ? taps : 0;
   for (int d = 0; d < 3; d++) {
     const int64_t window =
         adaptive ? adaptive_taps(input[d], output[d]) : w.kernel[d];
     taps *= static_cast<double>(window) * static_cast<double>(output[d]);
-    looks *= static_cast<double>(input[d]) *
+    visits *= static_cast<double>(input[d]) *
         static_cast<double>(
-            met(adaptive, input[d], output[d], w.kernel[d], w.stride[d], w.dilation[d]));
+            visited_windows(
+                adaptive, input[d], output[d], w.kernel[d], w.stride[d], w.dilation[d]));
   }
-  return std::max(taps, looks);
+  return std::max(taps, visits);
 }
 
 void put(
@@ -139,11 +141,12 @@ bool pool_gradient_fits(
     IntArrayRef kernel,
     IntArrayRef stride,
     IntArrayRef dilation) {
-  double meets = 1, volume = 1;
+  double visits = 1, volume = 1;
   for (int64_t d = 0; d < dims; d++) {
     const int64_t in = at_dim(input, dims, d);
-    meets *= static_cast<double>(
-        met(kernel.empty(),
+    visits *= static_cast<double>(
+        visited_windows(
+            kernel.empty(),
             in,
             at_dim(output, dims, d),
             at_dim(kernel, dims, d),
@@ -151,7 +154,7 @@ bool pool_gradient_fits(
             at_dim(dilation, dims, d)));
     volume *= static_cast<double>(in);
   }
-  return meets <= OPENREG_POOL_MEET_MAX && meets * volume <= kWorkMax &&
+  return visits <= OPENREG_POOL_MEET_MAX && visits * volume <= kWorkMax &&
       pool_fits(dims, input, kernel, output);
 }
 

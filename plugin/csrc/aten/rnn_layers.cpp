@@ -98,20 +98,20 @@ Trace run_steps(
   }
   const auto all_gates = trace.gates.unbind(0), ys = trace.y.unbind(0);
   const auto kept = trace.kept.defined() ? trace.kept.unbind(0) : std::vector<Tensor>();
-  const Tensor turned = w.hidden.t();
+  const Tensor transposed = w.hidden.t();
   for (int64_t i = 0; i < order.count; i++) {
     const int64_t t = order.at(i);
     Tensor step = all_gates[t];
     if (cell == Cell::GRU) {
       Tensor hidden = kept[t];
       if (w.hidden_bias.defined()) {
-        at::addmm_out(hidden, w.hidden_bias, h, turned);
+        at::addmm_out(hidden, w.hidden_bias, h, transposed);
       } else {
-        at::mm_out(hidden, h, turned);
+        at::mm_out(hidden, h, transposed);
       }
       gru_step(id, step, hidden, h, ys[t], step);
     } else {
-      step.addmm_(h, turned);
+      step.addmm_(h, transposed);
       if (cell == Cell::LSTM) {
         lstm_step(id, step, c, ys[t], kept[t]);
         c = kept[t];
