@@ -20,7 +20,7 @@ bool fits(const Tensor& t) {
   return t.dim() <= OPENREG_DIMS_MAX || t.is_non_overlapping_and_dense();
 }
 
-// Divides grad by the scale, and sets flag if any element is infinite or NaN.
+// Multiplies grad by the inverse scale, and sets flag if any element is infinite or NaN.
 void unscale(const Tensor& grad, const Tensor& inverse, const Tensor& flag, Part part) {
   if (!fits(grad)) {
     at::assert_no_internal_overlap(grad);

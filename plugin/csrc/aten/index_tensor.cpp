@@ -85,7 +85,7 @@ struct Places {
 
   Tensor self;
   std::vector<Tensor> index; // one for each indexed dimension
-  int64_t before = 0; // dimensions in front of them
+  int64_t before = 0; // the number of dimensions before the indexed ones
   at::DimVector sizes;
 };
 

@@ -72,8 +72,7 @@ void with_replacement(
       p.size(1) > 0, "invalid multinomial distribution (sum of probabilities <= 0)");
   const Tensor largest = at::amax(p, {1}, true);
   check_distribution(p, largest);
-  // Divide by the largest probability: no sum overflows, or is so small that it rounds to
-  // 0.
+  // Divide by the largest probability, so that no sum overflows or rounds to 0.
   const Tensor sums = at::cumsum(p / largest, 1);
   const Tensor steps = std::get<0>(at::cummax(sums.masked_fill(p == 0, 0), 1));
   Tensor points = at::empty({p.size(0), samples}, p.options());

@@ -28,7 +28,7 @@ Tensor unfold_backward(
   }
   const int64_t d = c10::maybe_wrap_dim(dim, out.dim());
   const int64_t n = grad.size(d);
-  if (step >= size) { // nothing overlaps
+  if (step >= size) { // the windows do not overlap
     out.unfold(d, size, step).copy_(grad);
     return out;
   }

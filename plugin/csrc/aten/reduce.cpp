@@ -124,7 +124,7 @@ void pick(
     const Tensor& index,
     Part part = Part::FIRST) {
   if (self.numel() == 0) {
-    return; // the shape function has checked that there is nothing to pick
+    return; // the shape function has checked that the result is empty too
   }
   const auto type = self.scalar_type();
   reduce(

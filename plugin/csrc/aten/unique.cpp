@@ -18,8 +18,7 @@ namespace {
 using at::Tensor;
 using Three = std::tuple<Tensor, Tensor, Tensor>;
 
-// The most columns of slices that are sorted: sorting sorts by one column after the
-// other.
+// The most columns of slices that the card sorts. It sorts by one column after the other.
 constexpr int64_t kColumns = 4096;
 
 OpName unique_name, unique2_name, consecutive_name, dim_name,
