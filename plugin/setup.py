@@ -26,7 +26,7 @@ TREE = SOURCE.parent
 PACKAGES = "meson ninja-build cmake pkg-config libdrm-dev libdnnl-dev libsleef-dev"
 
 
-def show_the_system() -> None:
+def use_system_packages() -> None:
     """Makes the system's Python packages visible: pip hides torch and meson from a build."""
     look = (sys.executable, "-c", "import torch.utils.cpp_extension")
     if subprocess.run(look, capture_output=True).returncode == 0:
@@ -74,13 +74,13 @@ class CMakeBuild(build_ext):
         build = pathlib.Path(self.build_temp).resolve()
         package = pathlib.Path(self.get_ext_fullpath(ext.name)).resolve().parent
         plugin = os.environ.get("TORCH_OPENREG_BUILD", str(build / "plugin"))
-        show_the_system()
+        use_system_packages()
         options, env = [], {}
         if (TREE / "libopenreg" / "meson.build").exists():
             prefix = build_libraries(build)
             env["PKG_CONFIG_PATH"] = str(prefix / "lib" / "pkgconfig")
             options.append("-DOPENREG_RPATH=$ORIGIN")
-            self.bring(prefix / "lib", package / "lib")
+            self.copy_libraries(prefix / "lib", package / "lib")
         run(
             "cmake",
             *("-S", str(SOURCE), "-B", plugin),
@@ -94,7 +94,7 @@ class CMakeBuild(build_ext):
         run("cmake", "--install", plugin)
 
     @staticmethod
-    def bring(source: pathlib.Path, target: pathlib.Path) -> None:
+    def copy_libraries(source: pathlib.Path, target: pathlib.Path) -> None:
         """Copies the libraries under their sonames: the loader searches for these names."""
         target.mkdir(parents=True, exist_ok=True)
         for name in ("libopenreg.so.1", "libopenreg-sim.so.1"):

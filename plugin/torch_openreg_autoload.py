@@ -10,14 +10,14 @@ def autoload() -> None:
     try:
         import torch_openreg  # noqa: F401
     except Exception as error:
-        _tell(
+        _warn(
             f"the openreg backend is installed but does not load: {error!r}. "
             "Run `python3 -c 'import torch_openreg'` for the traceback, or set "
             "TORCH_DEVICE_BACKEND_AUTOLOAD=0 to disable it."
         )
 
 
-def _tell(text: str) -> None:
+def _warn(text: str) -> None:
     import sys
     import warnings
 

@@ -113,17 +113,17 @@ def accuracy(model: nn.Module, data: Data, device: str) -> float:
     return (guess == data.test_labels.to(device)).float().mean().item()
 
 
-def tell(epoch: int, loss: float, reached: float, losses: torch.Tensor) -> None:
+def print_epoch(epoch: int, loss: float, reached: float, losses: torch.Tensor) -> None:
     print(f"  epoch {epoch:2}  loss {loss:.4f}  accuracy {reached:.4f}", flush=True)
 
 
-def tell_all(epoch: int, loss: float, reached: float, losses: torch.Tensor) -> None:
-    tell(epoch, loss, reached, losses)
+def print_epoch_and_losses(epoch: int, loss: float, reached: float, losses: torch.Tensor) -> None:
+    print_epoch(epoch, loss, reached, losses)
     print("    " + " ".join(loss.hex() for loss in losses.tolist()), flush=True)
 
 
 def train(
-    model: nn.Module, data: Data, epochs: int, rate: float, tell=tell
+    model: nn.Module, data: Data, epochs: int, rate: float, report=print_epoch
 ) -> tuple[float, float]:
     """Returns the final accuracy and the seconds of one step."""
     model.to("openreg")
@@ -138,7 +138,7 @@ def train(
         if epoch > 1:  # do not time the first epoch: it also fills caches
             seconds, steps = seconds + time.monotonic() - begin, steps + len(losses)
         reached = accuracy(model, data, "openreg")
-        tell(epoch, loss, reached, losses)
+        report(epoch, loss, reached, losses)
     return reached, seconds / steps
 
 
@@ -164,14 +164,14 @@ def cpu_kind() -> str:
     return "guest's CPU (KVM)" if " hypervisor" in text else "this CPU"
 
 
-def run(name: str, data: Data, tell) -> dict:
+def run(name: str, data: Data, report) -> dict:
     """Trains a model. Returns its figures for the table."""
     make, epochs, rate = NETWORKS[name]
     model = make()
     parameters = sum(p.numel() for p in model.parameters())
     print(f"{name}: {parameters:,} parameters, batches of {BATCH} images", flush=True)
     before = torch.openreg.stats()
-    reached, seconds = train(model, data, epochs, rate, tell)
+    reached, seconds = train(model, data, epochs, rate, report)
     after = torch.openreg.stats()
     used = {key: after[key] - before[key] for key in after}
     return {
@@ -212,7 +212,7 @@ def judge(results: dict[str, dict]) -> str:
 def main(arguments=()) -> int:
     parser = argparse.ArgumentParser(description="Trains two small networks on the openreg card.")
     parser.add_argument("--losses", action="store_true", help="print the exact loss of every step")
-    show = tell_all if parser.parse_args(arguments).losses else tell
+    show = print_epoch_and_losses if parser.parse_args(arguments).losses else print_epoch
     try:
         if not hasattr(torch, "openreg") or not torch.openreg.is_available():
             raise Failure("no openreg card; make demo starts a VM with a card")

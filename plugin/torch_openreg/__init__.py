@@ -40,7 +40,7 @@ def _register() -> None:
     )
 
 
-def _card_is_there() -> bool:
+def _has_card() -> bool:
     # Do not ask the library: it reads its variables at its first use, and the program may
     # still set them.
     if not os.environ.get("OPENREG_VISIBLE_DEVICES", "0").strip():
@@ -50,14 +50,14 @@ def _card_is_there() -> bool:
     return bool(glob.glob("/dev/openreg*"))
 
 
-def _tell_accelerate() -> None:
+def _choose_device_of_accelerate() -> None:
     """Makes accelerate and transformers' Trainer use openreg. Otherwise they use the CPU,
     because their list of devices is closed."""
-    if _card_is_there():
+    if _has_card():
         os.environ.setdefault("ACCELERATE_TORCH_DEVICE", "openreg")
 
 
-def _print_from_a_copy() -> None:
+def _print_from_copy() -> None:
     """Makes print() work on a copy on the CPU, so that its operators do not count as the
     user's fallbacks."""
     original = torch._tensor_str._tensor_str
@@ -94,5 +94,5 @@ def _printable(self: torch.Tensor) -> torch.Tensor:
 
 
 _register()
-_tell_accelerate()
-_print_from_a_copy()
+_choose_device_of_accelerate()
+_print_from_copy()

@@ -18,7 +18,7 @@ def _is_ours(tensor: torch.Tensor) -> bool:
     return not has_torch_function_unary(tensor) and tensor.device.type == "openreg"
 
 
-def _let_wait(device: torch.device, stream: Optional[int]) -> None:
+def _make_stream_wait(device: torch.device, stream: Optional[int]) -> None:
     """Makes the consumer's stream wait for the current stream, which is the producer's."""
     if stream == -1:  # the consumer waits itself
         return
@@ -79,7 +79,7 @@ def install() -> None:
     @functools.wraps(of_core)
     def __dlpack__(self: torch.Tensor, *, stream: Optional[int] = -1, **how: Any) -> Any:
         if _is_ours(self):
-            _let_wait(self.device, stream)
+            _make_stream_wait(self.device, stream)
             stream = -1
         return of_core(self, stream=stream, **how)
 

@@ -37,7 +37,7 @@ def test_an_epoch_stays_on_the_card(demo, name):
 
 def test_losses_to_the_last_bit(demo, capsys):
     losses = torch.rand(3).to("openreg")
-    demo.tell_all(7, losses.mean().item(), 0.5, losses)
+    demo.print_epoch_and_losses(7, losses.mean().item(), 0.5, losses)
     short, exact = capsys.readouterr().out.splitlines()
     assert short == f"  epoch  7  loss {losses.mean().item():.4f}  accuracy 0.5000"
     assert [float.fromhex(text) for text in exact.split()] == losses.tolist()
