@@ -14,9 +14,9 @@
 			 const void *c, size_t n)                              \
 	{                                                                      \
 		out *d = dst;                                                  \
-		const in1 *pa = a, one_x UNUSED = *pa;                         \
-		const in2 *pb = b, one_y UNUSED = *pb;                         \
-		const in3 *pc = c, one_z UNUSED = *pc;                         \
+		const in1 *pa = a, one_x UNUSED = (ones) & 1 ? *pa : 0;        \
+		const in2 *pb = b, one_y UNUSED = (ones) & 2 ? *pb : 0;        \
+		const in3 *pc = c, one_z UNUSED = (ones) & 4 ? *pc : 0;        \
 		size_t i;                                                      \
                                                                                \
 		INDEPENDENT                                                    \

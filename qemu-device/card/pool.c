@@ -84,7 +84,7 @@ void openreg_pool_divide(const struct openreg_pool *pool,
 
 	if (pool->is_float) {
 		pool->kernels->ones[2][OPENREG_V_DIV][OPENREG_VT_F64](
-			x, x, &divisor, NULL, (size_t)n);
+			x, x, &divisor, x, (size_t)n);
 		return;
 	}
 	for (i = 0; i < n; i++) {
