@@ -58,8 +58,8 @@ static void openreg_unbind_done(struct openreg_admin_req *req)
 	bool over, released;
 
 	scoped_guard(spinlock, &unbinds->lock) {
-		/* Count it before reading the bit: see openreg_unbinds_notify(). */
 		atomic_inc(&odev->num_in_use);
+		/* Count it before reading the bit: see openreg_unbinds_notify(). */
 		smp_mb__after_atomic();
 		released = !req->status && openreg_unbind_is_released(bo);
 		/* If the file is closed, an error means that CTX_DESTROY came first. */
@@ -136,12 +136,10 @@ void openreg_unbinds_work(struct work_struct *work)
 		openreg_unbinds_finish(ctx, false);
 }
 
-/*
- * Vector 0 was raised: the card may have released segments. An object that is counted
- * after this reads its bit after the card has set it.
- */
+/* Vector 0 was raised: the card may have released segments. */
 void openreg_unbinds_notify(struct openreg_device *odev)
 {
+	/* An object that is counted after this reads its bit after the card set it. */
 	smp_mb();
 	if (atomic_read(&odev->num_in_use))
 		queue_work(odev->wq, &odev->unbinds_work);
