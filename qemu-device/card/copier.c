@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The copy thread: long copies beside compute, and clearing of memory. */
 #include <sched.h>
-#include <string.h>
 
 #include "core.h"
 
@@ -39,8 +38,7 @@ static void run_fill(struct openreg_card *card, struct fill *fill)
 	uint64_t n = fill->end - fill->off, start = now_ns();
 
 	n = n < FILL_SLICE ? n : FILL_SLICE;
-	memset(card_vram(card) + fill->off, fill->value, n);
-	card->ops->vram_written(card->host, fill->off, n);
+	fill_now(card, fill->off, n, fill->value);
 	atomic_fetch_add(&card->stats.copy_ns, now_ns() - start);
 	pthread_mutex_lock(&card->sched.lock);
 	fill->off += n;
