@@ -95,7 +95,6 @@ struct openreg_bo *openreg_bo_new(struct openreg_device *odev, u64 size,
 	bo->length = size;
 	bo->base.funcs = &openreg_bo_funcs;
 	mutex_init(&bo->lock);
-	INIT_LIST_HEAD(&bo->in_use);
 	drm_gem_private_object_init(&odev->drm, &bo->base, size);
 	drm_dev_get(&odev->drm);
 	scoped_guard(mutex, &odev->bos_lock)

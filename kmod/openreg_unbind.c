@@ -119,7 +119,7 @@ static void openreg_unbinds_finish(struct openreg_ctx *ctx, bool all)
 				atomic_dec(&ctx->odev->num_in_use);
 			}
 	list_for_each_entry_safe(bo, next, &released, in_use) {
-		list_del_init(&bo->in_use);
+		list_del(&bo->in_use);
 		openreg_unbind_finish(bo, openreg_unbind_is_released(bo) &&
 				      bo->req.cmd.unbind.flags);
 		cond_resched();
