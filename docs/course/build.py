@@ -67,7 +67,7 @@ def line_of(text: str, position: int) -> int:
 
 
 def statement_begin(plain: str, position: int) -> int:
-    """Returns the begin of the declaration whose name is at position."""
+    """Returns where the declaration begins that has its name at position."""
     begin = max(plain.rfind(c, 0, position) for c in ";{}") + 1
     access = [m.end() for m in re.finditer(r"(?:public|private|protected):|#[^\n]*\n",
                                            plain[begin:position])]
