@@ -5,10 +5,14 @@ import os
 import subprocess
 import sys
 
-import torch
+from fair import fair_environment
 
-from common import figure, measure, synchronize
-from networks import NETWORKS
+fair_environment()
+
+import torch  # noqa: E402
+
+from common import figure, measure, synchronize  # noqa: E402
+from networks import NETWORKS  # noqa: E402
 
 SMALL = 1000
 

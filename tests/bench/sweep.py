@@ -16,7 +16,8 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "conformance")]
 
 import sweep_report  # noqa: E402
-from sweep_worker import Worker, fair_environment  # noqa: E402
+from fair import fair_environment  # noqa: E402
+from sweep_worker import Worker  # noqa: E402
 
 fair_environment()
 

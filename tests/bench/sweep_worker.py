@@ -8,7 +8,7 @@
 - The figure is the median of 7 turns, or of at least 3 turns if they take long.
 - Before each turn comes a pause, in which the idle card stops polling. So neither device
   takes processors from the other.
-- The card has as many threads as torch's CPU. The CPU's OpenMP threads sleep while idle."""
+- The environment is that of fair.py."""
 
 import ctypes
 import os
@@ -18,25 +18,12 @@ import statistics
 import time
 import warnings
 
+from fair import QUIET, workers
+
 BATCH_US = 400
 TURNS, FEW_TURNS = 7, 3
 PAUSE = 0.0004
 MOST_CALLS = 64
-
-
-def workers() -> int:
-    """Returns the number of threads of the in-process card, with libopenreg's rule."""
-    given = os.environ.get("OPENREG_SIM_WORKERS")
-    return int(given) if given else min(8, len(os.sched_getaffinity(0)))
-
-
-def fair_environment() -> None:
-    """Sets the environment. Call it before torch is imported: threads that spin would slow
-    down the card."""
-    os.environ["OMP_WAIT_POLICY"] = "PASSIVE"
-    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
-        os.environ[name] = str(workers())
-    os.environ["OPENREG_SIM_WORKERS"] = str(workers())
 
 
 def blas() -> str:
@@ -99,7 +86,7 @@ class Worker:
                 "torch": torch.__version__,
                 "BLAS": blas(),
                 "oneDNN": torch.backends.mkldnn.is_available(),
-                "OMP_WAIT_POLICY": os.environ["OMP_WAIT_POLICY"],
+                "environment": ", ".join(f"{k}={os.environ[k]}" for k in QUIET),
             },
         }
 
