@@ -31,8 +31,8 @@
 #define OPENREG_PACKET_BYTES (OPENREG_PACKET_SLOTS_MAX * OPENREG_SLOT_SIZE)
 #define OPENREG_CONTEXT_MEMORY (256u << 20) /* of its jobs, or one job */
 #define OPENREG_FINISH_NS 2000000000ULL /* for all packets, at a save */
-#define OPENREG_LOOKS 64 /* at tails, at a time; more if more contexts are awake */
-#define OPENREG_LOOKS_EACH 16 /* at those of a context, at most */
+#define OPENREG_POLLS 64 /* at tails, at a time; more if more contexts are awake */
+#define OPENREG_POLLS_EACH 16 /* at those of a context, at most */
 #define OPENREG_LOOK_MAX_NS 1000000ULL /* a WAIT is looked at this often */
 
 struct context;
@@ -90,7 +90,7 @@ struct context {
 	uint64_t vruntime; /* sched.lock, ns */
 	uint64_t signals; /* sched.lock, of its queues */
 	unsigned int nawake; /* sched.lock */
-	unsigned int looks; /* sched.lock, at tails, in that round */
+	unsigned int polls; /* sched.lock, at tails, in that round */
 	uint64_t round; /* sched.lock */
 	atomic_size_t memory; /* that its jobs hold */
 };
@@ -140,7 +140,7 @@ struct queue {
 	enum openreg_queue_state state;
 	bool awake; /* on the list that is polled */
 	bool told; /* its asleep flag is 0 */
-	uint64_t looked; /* the round of the last look at its tail */
+	uint64_t poll_round; /* the round of the last look at its tail */
 	struct queue *awake_next;
 	struct queue **awake_pprev;
 	struct queue *door_next;

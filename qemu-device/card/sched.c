@@ -27,7 +27,7 @@ static void list_add(struct queue *q)
 		sched->nctx++;
 	q->awake = true;
 	q->told = false;
-	q->looked = 0;
+	q->poll_round = 0;
 	q->tail = q->head;
 	q->last_active = now_ns();
 }
@@ -90,12 +90,12 @@ static void take_doorbells(struct openreg_card *card)
 }
 
 /* Of a context, in a round. */
-static unsigned int most_looks(const struct sched *sched)
+static unsigned int max_polls(const struct sched *sched)
 {
-	unsigned int each = OPENREG_LOOKS / sched->nctx;
+	unsigned int each = OPENREG_POLLS / sched->nctx;
 
-	if (sched->nawake <= OPENREG_LOOKS || each > OPENREG_LOOKS_EACH)
-		return OPENREG_LOOKS_EACH;
+	if (sched->nawake <= OPENREG_POLLS || each > OPENREG_POLLS_EACH)
+		return OPENREG_POLLS_EACH;
 	return each ? each : 1;
 }
 
@@ -103,22 +103,22 @@ static unsigned int most_looks(const struct sched *sched)
  * Looks take time, much behind an IOMMU, and until they are over nobody else is
  * picked: a context with many queues has its tails looked at in turns.
  */
-static bool may_look(struct queue *q)
+static bool may_poll(struct queue *q)
 {
 	uint64_t round = q->card->sched.round;
-	unsigned int most = most_looks(&q->card->sched);
+	unsigned int most = max_polls(&q->card->sched);
 	struct context *ctx = q->ctx;
 
 	if (ctx->nawake > most) {
 		if (ctx->round != round)
-			ctx->looks = 0;
+			ctx->polls = 0;
 		ctx->round = round;
-		if (ctx->looks >= most ||
-		    round - q->looked < (ctx->nawake + most - 1) / most)
+		if (ctx->polls >= most ||
+		    round - q->poll_round < (ctx->nawake + most - 1) / most)
 			return false;
-		ctx->looks++;
+		ctx->polls++;
 	}
-	q->looked = round;
+	q->poll_round = round;
 	return true;
 }
 
@@ -127,7 +127,7 @@ static bool has_packet(struct queue *q)
 	/* Seen, and then another queue was picked. */
 	if (q->tail != q->head)
 		return true;
-	if (!may_look(q))
+	if (!may_poll(q))
 		return false;
 	if (!q->told)
 		store_awake(q);
@@ -281,7 +281,7 @@ bool sched_retire(struct worker *w, uint64_t now, uint64_t *timeout)
 			if (!*timeout || due < *timeout)
 				*timeout = due;
 		} else if (now < q->last_active + spin ||
-			   q->looked != card->sched.round || !put_to_sleep(q)) {
+			   q->poll_round != card->sched.round || !put_to_sleep(q)) {
 			poll = true;
 		}
 	}

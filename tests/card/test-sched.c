@@ -351,7 +351,7 @@ static void check_tail_reads(struct rig *rig, unsigned int contexts,
 /* Many queues of one context do not delay others by reads of their tails. */
 static void test_many_queues(void **state)
 {
-	check_tail_reads(*state, 1, OPENREG_LOOKS_EACH);
+	check_tail_reads(*state, 1, OPENREG_POLLS_EACH);
 }
 
 /* The same for many queues in many contexts. */
@@ -362,7 +362,7 @@ static void test_many_contexts(void **state)
 	for (i = 3; i <= CONTEXTS; i++)
 		assert_int_equal(rig_op(*state, OPENREG_ADMIN_CTX_CREATE, i, 0),
 				 0);
-	check_tail_reads(*state, CONTEXTS, OPENREG_LOOKS);
+	check_tail_reads(*state, CONTEXTS, OPENREG_POLLS);
 }
 
 /* Copies of a quarter of the context's VRAM; the rows overlap at the destination. */
