@@ -139,7 +139,7 @@ struct queue {
 	enum active active;
 	enum openreg_queue_state state;
 	bool awake; /* on the list that is polled */
-	bool told; /* its asleep flag is 0 */
+	bool asleep_clear; /* its asleep flag is 0 */
 	uint64_t poll_round; /* the round of the last look at its tail */
 	struct queue *awake_next;
 	struct queue **awake_pprev;

@@ -26,7 +26,7 @@ static void list_add(struct queue *q)
 	if (!q->ctx->nawake++)
 		sched->nctx++;
 	q->awake = true;
-	q->told = false;
+	q->asleep_clear = false;
 	q->poll_round = 0;
 	q->tail = q->head;
 	q->last_active = now_ns();
@@ -56,7 +56,7 @@ static void store_awake(struct queue *q)
 	/* In this order: who sees the new wakes must not see the old asleep. */
 	ops->window_store32(host, q->page, C_PAGE(asleep), 0);
 	ops->window_store64(host, q->page, C_PAGE(wakes), ++q->wakes);
-	q->told = true;
+	q->asleep_clear = true;
 }
 
 /* sched.lock is held. The producer is told when the tail is looked at. */
@@ -129,7 +129,7 @@ static bool has_packet(struct queue *q)
 		return true;
 	if (!may_poll(q))
 		return false;
-	if (!q->told)
+	if (!q->asleep_clear)
 		store_awake(q);
 	q->tail = queue_tail(q);
 	return q->tail != q->head;
