@@ -185,7 +185,7 @@ struct admin_result admin_queue_stop(struct openreg_card *card,
 	if (!q)
 		return RESULT(ENOENT);
 	if (cmd->stop.when == OPENREG_STOP_AFTER_PACKET)
-		queue_request_end(q);
+		queue_request_stop_at_end(q);
 	else
 		queue_request_stop(q);
 	return LATE;
@@ -245,7 +245,7 @@ struct admin_result admin_queue_reset(struct openreg_card *card,
 	queue_store_state(q, OPENREG_QUEUE_RUNNING);
 	pthread_mutex_lock(&card->sched.lock);
 	atomic_store(&q->stop, false);
-	atomic_store(&q->ending, false);
+	atomic_store(&q->stop_at_end, false);
 	q->state = OPENREG_QUEUE_RUNNING;
 	q->tail = q->head;
 	sched_queue_wake(q);

@@ -147,7 +147,7 @@ struct queue {
 	uint64_t last_active;
 	uint64_t served;
 	bool waiting; /* stands at a WAIT, or is short of memory */
-	atomic_bool ending; /* stops where its packet ends */
+	atomic_bool stop_at_end; /* stops where its packet ends */
 	uint64_t next_look;
 	uint64_t look_ns;
 	uint64_t look_signals; /* ctx->signals at the last look */
@@ -444,7 +444,7 @@ void queue_link(struct queue *q);
 void queue_unlink(struct queue *q);
 void queue_free(struct queue *q);
 void queue_request_stop(struct queue *q);
-void queue_request_end(struct queue *q);
+void queue_request_stop_at_end(struct queue *q);
 void queue_free_job(struct queue *q);
 void queue_drop_work(struct queue *q);
 uint64_t queue_tail(struct queue *q);

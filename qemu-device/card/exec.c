@@ -351,7 +351,7 @@ void exec_turn(struct worker *w, struct queue *q)
 			compute += now - last;
 		last = now;
 	} while (step == STEP_DONE && now - start < OPENREG_TURN_NS &&
-		 !must_leave(q) && !atomic_load(&q->ending));
+		 !must_leave(q) && !atomic_load(&q->stop_at_end));
 	now = now_ns();
 	account(q, now - start, compute);
 	atomic_fetch_add(&w->card->stats.packets, n);

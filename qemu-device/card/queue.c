@@ -202,13 +202,13 @@ void queue_request_stop(struct queue *q)
 }
 
 /* The packet that has begun is carried to its end; one that waits has not. */
-void queue_request_end(struct queue *q)
+void queue_request_stop_at_end(struct queue *q)
 {
 	struct openreg_card *card = q->card;
 	bool now = false;
 
 	pthread_mutex_lock(&card->sched.lock);
-	atomic_store(&q->ending, true);
+	atomic_store(&q->stop_at_end, true);
 	if (!q->owners && q->active == ACTIVE_NONE)
 		now = come_to_rest(q);
 	pthread_mutex_unlock(&card->sched.lock);

@@ -142,7 +142,7 @@ static enum pick runnable(struct queue *q, uint64_t now)
 	if (q->active == ACTIVE_JOB)
 		return q->job.next < q->job.slices && !q->job.failed ?
 			       PICK_SLICE : PICK_NONE;
-	if (q->owners || q->active != ACTIVE_NONE || q->ending)
+	if (q->owners || q->active != ACTIVE_NONE || q->stop_at_end)
 		return PICK_NONE;
 	if (q->waiting)
 		return now >= q->next_look ? PICK_TURN : PICK_NONE;
@@ -381,7 +381,7 @@ void sched_set_waiting(struct queue *q, bool waiting)
 static bool must_stop(const struct queue *q)
 {
 	return atomic_load(&q->stop) ||
-	       (q->ending && q->active == ACTIVE_NONE);
+	       (q->stop_at_end && q->active == ACTIVE_NONE);
 }
 
 /* sched.lock is held. An owner has done ns of work and lets go. */

@@ -242,8 +242,8 @@ void state_finish(struct openreg_card *card, uint64_t end)
 			exec_give_up(w, card->queue[i]);
 	/* No owner is left to see that their packet has ended. */
 	for (i = 0; i < OPENREG_MAX_QUEUES; i++)
-		if (card->queue[i] && card->queue[i]->ending)
-			queue_request_end(card->queue[i]);
+		if (card->queue[i] && card->queue[i]->stop_at_end)
+			queue_request_stop_at_end(card->queue[i]);
 }
 
 void openreg_card_finish(struct openreg_card *card)
