@@ -33,7 +33,7 @@
 #define OPENREG_FINISH_NS 2000000000ULL /* for all packets, at a save */
 #define OPENREG_POLLS 64 /* at tails, at a time; more if more contexts are awake */
 #define OPENREG_POLLS_EACH 16 /* at those of a context, at most */
-#define OPENREG_LOOK_MAX_NS 1000000ULL /* a WAIT is looked at this often */
+#define OPENREG_BACKOFF_MAX_NS 1000000ULL /* a WAIT is looked at this often */
 
 struct context;
 struct queue;
@@ -148,9 +148,9 @@ struct queue {
 	uint64_t served;
 	bool waiting; /* stands at a WAIT, or is short of memory */
 	atomic_bool stop_at_end; /* stops where its packet ends */
-	uint64_t next_look;
-	uint64_t look_ns;
-	uint64_t look_signals; /* ctx->signals at the last look */
+	uint64_t next_poll;
+	uint64_t backoff_ns;
+	uint64_t polled_signals; /* ctx->signals at the last look */
 	uint64_t ticket; /* its place among those short of memory, or 0 */
 	struct job job;
 	uint64_t wakes;

@@ -11,7 +11,7 @@
 
 #define C_PAGE(field) offsetof(struct openreg_card_page, field)
 #define LAG_NS OPENREG_DECIDE_NS /* credit that an idle context may keep */
-#define LOOK_MIN_NS 5000ULL
+#define BACKOFF_MIN_NS 5000ULL
 
 static void list_add(struct queue *q)
 {
@@ -62,7 +62,7 @@ static void store_awake(struct queue *q)
 /* sched.lock is held. The producer is told when the tail is looked at. */
 void sched_queue_wake(struct queue *q)
 {
-	q->next_look = 0;
+	q->next_poll = 0;
 	if (!q->awake && q->state == OPENREG_QUEUE_RUNNING)
 		list_add(q);
 }
@@ -145,7 +145,7 @@ static enum pick runnable(struct queue *q, uint64_t now)
 	if (q->owners || q->active != ACTIVE_NONE || q->stop_at_end)
 		return PICK_NONE;
 	if (q->waiting)
-		return now >= q->next_look ? PICK_TURN : PICK_NONE;
+		return now >= q->next_poll ? PICK_TURN : PICK_NONE;
 	return has_packet(q) ? PICK_TURN : PICK_NONE;
 }
 
@@ -179,7 +179,7 @@ static void claim(struct openreg_card *card, struct queue *q, enum pick pick,
 	if (ctx->vruntime > sched->min_vruntime)
 		sched->min_vruntime = ctx->vruntime;
 	q->served = ++sched->served;
-	q->look_signals = ctx->signals;
+	q->polled_signals = ctx->signals;
 	q->owners++;
 	if (pick == PICK_SLICE) {
 		*slice = q->job.next++;
@@ -275,8 +275,8 @@ bool sched_retire(struct worker *w, uint64_t now, uint64_t *timeout)
 		if (q->state != OPENREG_QUEUE_RUNNING) {
 			sched_queue_forget(q);
 		} else if (q->waiting) {
-			uint64_t due = q->next_look > now ?
-					       q->next_look - now : 1;
+			uint64_t due = q->next_poll > now ?
+					       q->next_poll - now : 1;
 
 			if (!*timeout || due < *timeout)
 				*timeout = due;
@@ -349,17 +349,17 @@ static void begin_wait(struct queue *q)
 {
 	if (!q->waiting) {
 		q->card->sched.nwaiting++;
-		q->look_ns = LOOK_MIN_NS;
-	} else if (q->look_ns < OPENREG_LOOK_MAX_NS / 2) {
-		q->look_ns *= 2;
+		q->backoff_ns = BACKOFF_MIN_NS;
+	} else if (q->backoff_ns < OPENREG_BACKOFF_MAX_NS / 2) {
+		q->backoff_ns *= 2;
 	} else {
-		q->look_ns = OPENREG_LOOK_MAX_NS;
+		q->backoff_ns = OPENREG_BACKOFF_MAX_NS;
 	}
 	q->waiting = true;
-	q->next_look = now_ns() + q->look_ns;
+	q->next_poll = now_ns() + q->backoff_ns;
 	/* A SIGNAL that came after the look. */
-	if (q->look_signals != q->ctx->signals)
-		q->next_look = 0;
+	if (q->polled_signals != q->ctx->signals)
+		q->next_poll = 0;
 }
 
 /* sched.lock is held. */
@@ -421,7 +421,7 @@ void sched_signal(struct queue *from)
 	     q = q->awake_next) {
 		if (q->ctx != from->ctx || !q->waiting)
 			continue;
-		q->next_look = 0;
+		q->next_poll = 0;
 		any = true;
 	}
 	pthread_mutex_unlock(&card->sched.lock);

@@ -69,7 +69,7 @@ static bool is_backed_off(struct rig *rig, uint32_t id)
 	bool rarely;
 
 	pthread_mutex_lock(&rig->card->sched.lock);
-	rarely = q->waiting && q->look_ns == OPENREG_LOOK_MAX_NS;
+	rarely = q->waiting && q->backoff_ns == OPENREG_BACKOFF_MAX_NS;
 	pthread_mutex_unlock(&rig->card->sched.lock);
 	return rarely;
 }
@@ -109,7 +109,7 @@ static void test_signals_of_others(void **state)
 	for (i = 0; i < SIGNALS; i++)
 		tq_run(&from, &p);
 	n = served(rig) - n;
-	ms = (host_now() - start) / OPENREG_LOOK_MAX_NS;
+	ms = (host_now() - start) / OPENREG_BACKOFF_MAX_NS;
 	print_message("%llu turns in %llu ms\n", (unsigned long long)n,
 		      (unsigned long long)ms);
 	assert_true(n <= 2 * SIGNALS + WAITERS * (ms + 2));
