@@ -191,7 +191,7 @@ struct admin_result admin_queue_stop(struct openreg_card *card,
 	return LATE;
 }
 
-static void look_at(struct queue *q, bool *runs, bool *owned)
+static void get_activity(struct queue *q, bool *runs, bool *owned)
 {
 	pthread_mutex_lock(&q->card->sched.lock);
 	*runs = q->state == OPENREG_QUEUE_RUNNING;
@@ -199,21 +199,21 @@ static void look_at(struct queue *q, bool *runs, bool *owned)
 	pthread_mutex_unlock(&q->card->sched.lock);
 }
 
-static bool at_rest(struct queue *q)
+static bool is_stopped(struct queue *q)
 {
 	bool runs, owned;
 
-	look_at(q, &runs, &owned);
+	get_activity(q, &runs, &owned);
 	return !runs && !owned;
 }
 
 /* Who stored the fault lets go in a moment; it has nothing left to run. */
-static bool comes_to_rest(struct queue *q)
+static bool wait_stopped(struct queue *q)
 {
 	bool runs, owned;
 
 	for (;;) {
-		look_at(q, &runs, &owned);
+		get_activity(q, &runs, &owned);
 		if (runs || !owned)
 			return !runs;
 		sched_yield();
@@ -224,7 +224,7 @@ bool admin_queue_stopped(struct openreg_card *card, const struct pending *p)
 {
 	struct queue *q = card->queue[p->id];
 
-	return !q || q->ctx->id != p->ctx || at_rest(q);
+	return !q || q->ctx->id != p->ctx || is_stopped(q);
 }
 
 struct admin_result admin_queue_reset(struct openreg_card *card,
@@ -236,7 +236,7 @@ struct admin_result admin_queue_reset(struct openreg_card *card,
 	(void)index;
 	if (!q)
 		return RESULT(ENOENT);
-	if (!no_args(cmd, 2) || !comes_to_rest(q) ||
+	if (!no_args(cmd, 2) || !wait_stopped(q) ||
 	    cmd->reset.seq < q->completed)
 		return RESULT(EINVAL);
 	card->ops->access_begin(card->host);
@@ -277,7 +277,7 @@ bool admin_queue_gone(struct openreg_card *card, const struct pending *p)
 
 	if (!q || q->ctx->id != p->ctx)
 		return true;
-	if (!at_rest(q))
+	if (!is_stopped(q))
 		return false;
 	pthread_mutex_lock(&card->sched.lock);
 	sched_queue_forget(q);

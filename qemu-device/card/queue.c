@@ -176,7 +176,7 @@ void queue_drop_work(struct queue *q)
 }
 
 /* sched.lock is held and nobody is at work on the queue. */
-static bool come_to_rest(struct queue *q)
+static bool stop_unowned(struct queue *q)
 {
 	if (q->state != OPENREG_QUEUE_RUNNING)
 		return false;
@@ -195,7 +195,7 @@ void queue_request_stop(struct queue *q)
 	pthread_mutex_lock(&card->sched.lock);
 	atomic_store(&q->stop, true);
 	if (!q->owners)
-		now = come_to_rest(q);
+		now = stop_unowned(q);
 	pthread_mutex_unlock(&card->sched.lock);
 	if (now)
 		queue_store_state(q, OPENREG_QUEUE_STOPPED);
@@ -210,7 +210,7 @@ void queue_request_stop_at_end(struct queue *q)
 	pthread_mutex_lock(&card->sched.lock);
 	atomic_store(&q->stop_at_end, true);
 	if (!q->owners && q->active == ACTIVE_NONE)
-		now = come_to_rest(q);
+		now = stop_unowned(q);
 	pthread_mutex_unlock(&card->sched.lock);
 	if (now)
 		queue_store_state(q, OPENREG_QUEUE_STOPPED);
