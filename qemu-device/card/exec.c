@@ -173,19 +173,19 @@ static enum step make_job(struct worker *w, struct queue *q, struct verdict *v)
 	struct job *job = &q->job;
 	bool later;
 
-	openreg_scratch_refuse(w->scratch, sched_must_queue_up(q));
+	openreg_scratch_refuse(w->scratch, sched_must_wait_for_memory(q));
 	job->engine = openreg_job_new(&q->args, w->scratch, &later);
 	if (job->engine) {
 		bool ok = take_memory(q);
 
 		if (job->memory)
-			sched_had_turn(q);
+			sched_got_memory(q);
 		if (ok)
 			return STEP_DONE;
 		queue_free_job(q);
 		job->engine = NULL;
 	} else if (later) {
-		sched_queue_up(q);
+		sched_wait_for_memory(q);
 	} else {
 		*v = bad(OPENREG_FAULT_MEMORY, 0);
 		return STEP_FAULT;

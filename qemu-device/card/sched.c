@@ -302,7 +302,7 @@ static void set_ticket(struct queue *q, bool wanted)
 }
 
 /* Has another context waited for memory for longer than this queue? */
-bool sched_must_queue_up(struct queue *q)
+bool sched_must_wait_for_memory(struct queue *q)
 {
 	struct sched *sched = &q->card->sched;
 	bool must = false;
@@ -319,7 +319,7 @@ bool sched_must_queue_up(struct queue *q)
 }
 
 /* The card had no memory for the queue's job. */
-void sched_queue_up(struct queue *q)
+void sched_wait_for_memory(struct queue *q)
 {
 	struct sched *sched = &q->card->sched;
 
@@ -330,7 +330,7 @@ void sched_queue_up(struct queue *q)
 }
 
 /* It had some: others of the context go to the end of the line. */
-void sched_had_turn(struct queue *q)
+void sched_got_memory(struct queue *q)
 {
 	struct sched *sched = &q->card->sched;
 	struct queue *o;
