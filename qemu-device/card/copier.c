@@ -85,7 +85,7 @@ bool copier_look(struct worker *w)
 	pthread_mutex_unlock(&card->sched.lock);
 	if (q) {
 		exec_copy(w, q);
-		sched_hand_back(card);
+		sched_ensure_polled(card);
 		return true;
 	}
 	if (fill)

@@ -488,7 +488,7 @@ void sched_wait_for_memory(struct queue *q);
 void sched_got_memory(struct queue *q);
 void sched_signal(struct queue *from);
 void sched_watch(struct openreg_card *card);
-void sched_hand_back(struct openreg_card *card);
+void sched_ensure_polled(struct openreg_card *card);
 
 /* worker.c, copier.c */
 void *worker_main(void *opaque);

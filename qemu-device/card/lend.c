@@ -70,7 +70,7 @@ static bool run_one(struct openreg_card *card)
 	pthread_mutex_lock(&card->sched.lock);
 	card->sched.lent = NULL;
 	pthread_mutex_unlock(&card->sched.lock);
-	sched_hand_back(card);
+	sched_ensure_polled(card);
 	return true;
 }
 

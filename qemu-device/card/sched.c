@@ -445,7 +445,7 @@ void sched_watch(struct openreg_card *card)
  * A worker has to look at the tail of the queue that is free again. One that is awake
  * does so after its work, and sched_watch() has woken another if that takes long.
  */
-void sched_hand_back(struct openreg_card *card)
+void sched_ensure_polled(struct openreg_card *card)
 {
 	gate_note(card);
 	if (atomic_load(&card->gate.sleepers) == card->config.workers)
