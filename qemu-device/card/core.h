@@ -497,7 +497,7 @@ void *copier_main(void *opaque);
 
 /* lend.c */
 void worker_set_cpu(struct worker *w, int cpu);
-void note_caller(struct openreg_card *card);
+void caller_set_cpu(struct openreg_card *card);
 
 /* slow.c */
 void slow_down(struct worker *w);

@@ -16,7 +16,7 @@ void worker_set_cpu(struct worker *w, int cpu)
 }
 
 /* A worker that polls on the caller's processor yields to it. */
-void note_caller(struct openreg_card *card)
+void caller_set_cpu(struct openreg_card *card)
 {
 	int cpu = sched_getcpu();
 
@@ -78,7 +78,7 @@ enum openreg_lend openreg_card_lend(struct openreg_card *card)
 {
 	bool done = false;
 
-	note_caller(card);
+	caller_set_cpu(card);
 	if (runs_elsewhere(card))
 		return OPENREG_LEND_POLL;
 	if (pthread_mutex_trylock(&card->lending))

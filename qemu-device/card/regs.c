@@ -273,6 +273,6 @@ void openreg_card_doorbell(struct openreg_card *card, unsigned int page)
 		return;
 	atomic_fetch_add(&card->stats.doorbells, 1);
 	atomic_fetch_or(&card->doors[page / 64], 1ULL << (page % 64));
-	note_caller(card);
+	caller_set_cpu(card);
 	gate_wake(card, 1);
 }
