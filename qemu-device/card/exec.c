@@ -307,7 +307,7 @@ static bool is_compute(const struct queue *q)
 }
 
 /* Ends a worker's time with a queue. */
-static void let_go(struct worker *w, struct queue *q, uint64_t ns,
+static void release_queue(struct worker *w, struct queue *q, uint64_t ns,
 		   enum step step)
 {
 	struct openreg_card *card = w->card;
@@ -355,7 +355,7 @@ void exec_turn(struct worker *w, struct queue *q)
 	now = now_ns();
 	account(q, now - start, compute);
 	atomic_fetch_add(&w->card->stats.packets, n);
-	let_go(w, q, now - start, step);
+	release_queue(w, q, now - start, step);
 }
 
 /* After the last slice of a phase: the next phase, or the packet's end. */
@@ -409,7 +409,7 @@ void exec_slice(struct worker *w, struct queue *q, uint32_t slice)
 		rest = now_ns() - start - ns;
 		account_slice(q, rest);
 	}
-	let_go(w, q, ns + rest, step);
+	release_queue(w, q, ns + rest, step);
 }
 
 static void finish_copy(struct worker *w, struct queue *q)
@@ -490,5 +490,5 @@ void exec_copy(struct worker *w, struct queue *q)
 	}
 	if (r == COPY_FAILED)
 		queue_fault(w, q, dma_fault(q, failed));
-	let_go(w, q, ns, step);
+	release_queue(w, q, ns, step);
 }
