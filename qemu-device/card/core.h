@@ -357,7 +357,7 @@ bool gate_try_enter(struct openreg_card *card);
 void gate_leave(struct openreg_card *card);
 bool gate_held(struct openreg_card *card);
 void gate_wake(struct openreg_card *card, unsigned int n);
-void gate_note(struct openreg_card *card);
+void gate_count_event(struct openreg_card *card);
 void gate_sleep(struct openreg_card *card, unsigned int events,
 		uint64_t timeout_ns);
 void gate_kick_copy(struct openreg_card *card);

@@ -99,7 +99,7 @@ void gate_leave(struct openreg_card *card)
 }
 
 /* A worker that is about to sleep will not. */
-void gate_note(struct openreg_card *card)
+void gate_count_event(struct openreg_card *card)
 {
 	atomic_fetch_add(&card->gate.events, 1);
 }
@@ -113,7 +113,7 @@ void gate_wake(struct openreg_card *card, unsigned int n)
 {
 	struct gate *gate = &card->gate;
 
-	gate_note(card);
+	gate_count_event(card);
 	if (!atomic_load(&gate->sleepers))
 		return;
 	pthread_mutex_lock(&gate->lock);

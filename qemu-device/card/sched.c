@@ -447,7 +447,7 @@ void sched_watch(struct openreg_card *card)
  */
 void sched_ensure_polled(struct openreg_card *card)
 {
-	gate_note(card);
+	gate_count_event(card);
 	if (atomic_load(&card->gate.sleepers) == card->config.workers)
 		gate_wake(card, 1);
 }
