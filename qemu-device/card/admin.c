@@ -257,7 +257,7 @@ static void disable(struct openreg_card *card, bool reset)
 	gate_kick_admin(card);
 }
 
-void admin_look(struct openreg_card *card)
+void admin_step(struct openreg_card *card)
 {
 	struct admin *admin = &card->admin;
 	uint32_t control;
@@ -288,7 +288,7 @@ void *admin_main(void *opaque)
 	card->ops->thread_enter(card->host);
 	go = gate_enter(card);
 	while (go) {
-		admin_look(card);
+		admin_step(card);
 		go = gate_wait_kick(card, &card->gate.admin,
 				    &card->gate.admin_kick);
 	}

@@ -69,7 +69,7 @@ static void run_clear(struct openreg_card *card, struct segment *seg)
  * false: nothing to do. Copies take turns with fills and clears; somebody waits for a
  * fill, so it comes before the clears.
  */
-bool copier_look(struct worker *w)
+bool copier_step(struct worker *w)
 {
 	struct openreg_card *card = w->card;
 	struct queue *q = NULL;
@@ -108,7 +108,7 @@ void *copier_main(void *opaque)
 		if (gate_held(card)) {
 			gate_leave(card);
 			go = gate_enter(card);
-		} else if (!copier_look(w)) {
+		} else if (!copier_step(w)) {
 			worker_set_cpu(w, CPU_ASLEEP);
 			go = gate_wait_kick(card, &card->gate.copy,
 					    &card->gate.copy_kick);

@@ -386,7 +386,7 @@ bool admin_ctx_gone(struct openreg_card *card, const struct pending *p);
 bool admin_queue_stopped(struct openreg_card *card, const struct pending *p);
 bool admin_queue_gone(struct openreg_card *card, const struct pending *p);
 bool admin_fill_done(struct openreg_card *card, const struct pending *p);
-void admin_look(struct openreg_card *card);
+void admin_step(struct openreg_card *card);
 void *admin_main(void *opaque);
 bool admin_map(struct openreg_card *card);
 bool admin_is_late(unsigned int opcode);
@@ -492,7 +492,7 @@ void sched_ensure_polled(struct openreg_card *card);
 
 /* worker.c, copier.c */
 void *worker_main(void *opaque);
-bool copier_look(struct worker *w);
+bool copier_step(struct worker *w);
 void *copier_main(void *opaque);
 
 /* lend.c */

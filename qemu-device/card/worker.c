@@ -53,7 +53,7 @@ static void idle(struct worker *w, unsigned int events)
 		cpu_relax();
 }
 
-static void look(struct worker *w)
+static void poll_queues(struct worker *w)
 {
 	struct openreg_card *card = w->card;
 	unsigned int events = atomic_load(&card->gate.events);
@@ -96,7 +96,7 @@ void *worker_main(void *opaque)
 	go = gate_enter(card);
 	while (go) {
 		if (!gate_held(card)) {
-			look(w);
+			poll_queues(w);
 			continue;
 		}
 		stop_polling(w);

@@ -338,9 +338,9 @@ bool stepper_step(struct stepper *rig, unsigned int worker)
 {
 	bool more;
 
-	admin_look(rig->card);
+	admin_step(rig->card);
 	more = worker_step(rig, worker);
-	return copier_look(&rig->card->copier) || more;
+	return copier_step(&rig->card->copier) || more;
 }
 
 static void pad(uint8_t *ring, uint64_t *tail, uint64_t slots)

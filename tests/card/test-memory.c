@@ -202,7 +202,7 @@ static void enable(struct stepper *rig)
 	openreg_card_reg_write(rig->card, OPENREG_REG_FAULT_SLOTS, 4, 4);
 	openreg_card_reg_write(rig->card, OPENREG_REG_CONTROL,
 			       OPENREG_CONTROL_ENABLE, 4);
-	admin_look(rig->card);
+	admin_step(rig->card);
 	assert_int_equal(openreg_card_reg_read(rig->card, OPENREG_REG_STATUS, 4),
 			 OPENREG_STATUS_READY);
 }
@@ -295,7 +295,7 @@ static void test_late(void **state)
 			 OPENREG_STATUS_FATAL);
 	openreg_card_reg_write(rig->card, OPENREG_REG_CONTROL,
 			       OPENREG_CONTROL_RESET, 4);
-	admin_look(rig->card);
+	admin_step(rig->card);
 	enable(rig);
 	assert_int_equal(submit(rig, &fill), OPENREG_ADMIN_OK);
 	assert_int_equal(rig->vram[STEPPER_VRAM - 1], 7);

@@ -45,7 +45,7 @@ static void submit(const struct openreg_admin_cmd *cmd)
 
 	memcpy(rig->mem + STEPPER_ADMIN + slot * 64, cmd, 64);
 	write_reg(OPENREG_REG_ADMIN_TAIL, admin_tail);
-	admin_look(rig->card);
+	admin_step(rig->card);
 }
 
 static void enable(void)
@@ -60,7 +60,7 @@ static void enable(void)
 	write_reg(OPENREG_REG_FAULT_BASE + 4, STEPPER_BUS >> 32);
 	write_reg(OPENREG_REG_FAULT_SLOTS, 8);
 	write_reg(OPENREG_REG_CONTROL, OPENREG_CONTROL_ENABLE);
-	admin_look(rig->card);
+	admin_step(rig->card);
 }
 
 /* Enables the card with two contexts, some segments, and new queues. */
@@ -220,7 +220,7 @@ static void op_reset(struct stream *s)
 		must(!rig->windows && !rig->card->nruns);
 	} else {
 		write_reg(OPENREG_REG_CONTROL, OPENREG_CONTROL_RESET);
-		admin_look(rig->card);
+		admin_step(rig->card);
 		must(!rig->windows);
 	}
 	memset(tail, 0, sizeof(tail));
