@@ -484,7 +484,7 @@ void sched_queue_forget(struct queue *q);
 void sched_release(struct queue *q, uint64_t ns);
 void sched_set_waiting(struct queue *q, bool waiting);
 bool sched_must_wait_for_memory(struct queue *q);
-void sched_wait_for_memory(struct queue *q);
+void sched_add_memory_waiter(struct queue *q);
 void sched_got_memory(struct queue *q);
 void sched_signal(struct queue *from);
 void sched_watch(struct openreg_card *card);

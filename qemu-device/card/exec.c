@@ -185,7 +185,7 @@ static enum step make_job(struct worker *w, struct queue *q, struct verdict *v)
 		queue_free_job(q);
 		job->engine = NULL;
 	} else if (later) {
-		sched_wait_for_memory(q);
+		sched_add_memory_waiter(q);
 	} else {
 		*v = bad(OPENREG_FAULT_MEMORY, 0);
 		return STEP_FAULT;

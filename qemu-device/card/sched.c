@@ -319,7 +319,7 @@ bool sched_must_wait_for_memory(struct queue *q)
 }
 
 /* The card had no memory for the queue's job. */
-void sched_wait_for_memory(struct queue *q)
+void sched_add_memory_waiter(struct queue *q)
 {
 	struct sched *sched = &q->card->sched;
 
