@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Inside the card: what the core's files share.
+ * Private interfaces of the card's core.
  *
- * Locks, outermost first: sched.lock, context.lock, gate.lock. The host may
- * call register and doorbell functions with its own big lock held, and its
- * window and DMA callbacks may take that lock. So the host's threads take
- * gate.lock only, and no callback that touches guest memory runs under
- * gate.lock.
+ * Lock order, outermost first: sched.lock, context.lock, gate.lock.
+ *
+ * The host may hold its own big lock when it calls a register or doorbell function,
+ * and its window and DMA callbacks may take that lock. So that the two cannot deadlock:
+ *
+ * - register and doorbell functions take no lock of the card but gate.lock
+ * - the card calls no window or DMA callback with gate.lock held
  */
 #ifndef OPENREG_CORE_H
 #define OPENREG_CORE_H
@@ -22,18 +24,18 @@
 #error "the card is little-endian and so must its host be"
 #endif
 
-#define OPENREG_DECIDE_NS 2000000ULL /* time between decisions, at most */
-#define OPENREG_TURN_NS 250000ULL /* small packets of one queue in a row */
+#define OPENREG_DECIDE_NS 2000000ULL /* longest time between two scheduling decisions */
+#define OPENREG_TURN_NS 250000ULL /* after this time a turn begins no further packet */
 #define OPENREG_MAX_WORK_LOG2 36
-#define OPENREG_MAX_RUNS (1u << 23) /* page runs of all segments */
+#define OPENREG_MAX_RUNS (1u << 23) /* page runs of all segments together */
 #define OPENREG_STAGE_SIZE (256u << 10)
-#define OPENREG_DMA_MAX (4ULL << 20) /* bytes of one bulk callback */
+#define OPENREG_DMA_MAX (4ULL << 20) /* bytes of one bulk DMA callback */
 #define OPENREG_PACKET_BYTES (OPENREG_PACKET_SLOTS_MAX * OPENREG_SLOT_SIZE)
-#define OPENREG_CONTEXT_MEMORY (256u << 20) /* of its jobs, or one job */
-#define OPENREG_FINISH_NS 2000000000ULL /* for all packets, at a save */
-#define OPENREG_POLLS 64 /* at tails, at a time; more if more contexts are awake */
-#define OPENREG_POLLS_EACH 16 /* at those of a context, at most */
-#define OPENREG_BACKOFF_MAX_NS 1000000ULL /* a WAIT is looked at this often */
+#define OPENREG_CONTEXT_MEMORY (256u << 20) /* a context's jobs, or one larger job */
+#define OPENREG_FINISH_NS 2000000000ULL /* for all packets together, before a save */
+#define OPENREG_POLLS 64 /* tails polled in a round; at least one for each context */
+#define OPENREG_POLLS_EACH 16 /* tails of one context polled in a round, at most */
+#define OPENREG_BACKOFF_MAX_NS 1000000ULL /* longest time between two polls of a WAIT */
 
 struct context;
 struct queue;
@@ -46,10 +48,10 @@ struct verdict {
 	uint64_t detail;
 };
 
-/* Pages of a system segment that follow each other on the bus. */
+/* Pages of a system or peer segment that are adjacent on the bus. */
 struct run {
-	uint64_t off; /* in the segment, of the first byte */
-	uint64_t bus;
+	uint64_t off; /* segment offset of the first byte */
+	uint64_t bus; /* bus address of the first byte */
 };
 
 struct segment {
@@ -64,17 +66,17 @@ struct segment {
 
 	struct context *ctx;
 	uint32_t id;
-	struct segment *next_dead; /* of the list that unbind.c names */
-	bool clear; /* before it is released */
-	uint64_t ncleared; /* the copy thread's: bytes so far */
+	struct segment *next_dead; /* on the list of dead segments that unbind.c names */
+	bool clear; /* fill it with zeros before its release */
+	uint64_t ncleared; /* copy thread only; bytes cleared so far */
 };
 
-/* Where an operand of the packet at work lies; seg is NULL for none. */
+/* Bytes that an operand of the current packet can reach; seg is NULL if none. */
 struct reach {
 	struct segment *seg;
-	uint64_t off; /* of element 0, bytes */
-	uint64_t lo; /* first byte reached */
-	uint64_t hi; /* first byte not reached */
+	uint64_t off; /* segment offset of element 0, bytes */
+	uint64_t lo; /* segment offset of the first byte */
+	uint64_t hi; /* segment offset after the last byte */
 	bool written;
 };
 
@@ -82,33 +84,33 @@ struct context {
 	uint32_t id;
 	bool dying;
 	uint64_t released_base; /* bus address, or 0 */
-	unsigned int ndead; /* the admin thread's: segments not released */
+	unsigned int ndead; /* admin thread only; dead segments, not released yet */
 	struct openreg_window *released;
-	uint64_t released_bits[OPENREG_MAX_SEGMENTS / 64]; /* as the page has them */
+	uint64_t released_bits[OPENREG_MAX_SEGMENTS / 64]; /* content of the released page */
 	pthread_mutex_t lock;
 	struct segment *segs[OPENREG_MAX_SEGMENTS];
 	uint64_t vruntime; /* sched.lock, ns */
-	uint64_t signals; /* sched.lock, of its queues */
-	unsigned int nawake; /* sched.lock */
-	unsigned int polls; /* sched.lock, at tails, in that round */
-	uint64_t round; /* sched.lock */
-	atomic_size_t memory; /* that its jobs hold */
+	uint64_t signals; /* sched.lock, SIGNAL packets of its queues */
+	unsigned int nawake; /* sched.lock, its queues on sched.awake */
+	unsigned int polls; /* sched.lock, tails polled in that round */
+	uint64_t round; /* sched.lock, the round that polls is about */
+	atomic_size_t memory; /* bytes that its jobs hold */
 };
 
 enum active {
 	ACTIVE_NONE,
-	ACTIVE_JOB, /* slices for every worker */
-	ACTIVE_COPY, /* for the copy thread */
+	ACTIVE_JOB, /* every worker may take slices of it */
+	ACTIVE_COPY, /* the copy thread continues it */
 };
 
 struct job {
 	struct openreg_job *engine;
-	size_t memory; /* that it holds */
+	size_t memory; /* bytes that it holds */
 	unsigned int phase;
 	unsigned int phases;
-	uint32_t next; /* slice to hand out */
-	uint32_t slices;
-	uint32_t running;
+	uint32_t next; /* next slice to hand out */
+	uint32_t slices; /* of this phase */
+	uint32_t running; /* slices handed out and not done */
 	bool failed;
 };
 
@@ -127,7 +129,7 @@ struct queue {
 	struct openreg_card *card;
 	struct context *ctx;
 	uint32_t id;
-	bool dying; /* the admin thread's */
+	bool dying; /* admin thread only */
 	struct queue_config cfg;
 	struct openreg_window *ring;
 	struct openreg_window *user;
@@ -135,29 +137,29 @@ struct queue {
 	struct openreg_window *kernel;
 
 	/* sched.lock */
-	unsigned int owners; /* threads at work on it */
+	unsigned int owners; /* threads that work on it */
 	enum active active;
 	enum openreg_queue_state state;
-	bool awake; /* on the list that is polled */
-	bool asleep_clear; /* its asleep flag is 0 */
-	uint64_t poll_round; /* the round of the last look at its tail */
+	bool awake; /* on sched.awake: workers poll its tail */
+	bool asleep_clear; /* the asleep word of its card page is 0 */
+	uint64_t poll_round; /* round of the last poll of its tail */
 	struct queue *awake_next;
 	struct queue **awake_pprev;
-	struct queue *door_next;
+	struct queue *door_next; /* next queue of the same doorbell page */
 	uint64_t last_active;
-	uint64_t served;
-	bool waiting; /* stands at a WAIT, or is short of memory */
-	atomic_bool stop_at_end; /* stops where its packet ends */
-	uint64_t next_poll;
-	uint64_t backoff_ns;
-	uint64_t polled_signals; /* ctx->signals at the last look */
-	uint64_t ticket; /* its place among those short of memory, or 0 */
+	uint64_t served; /* sched.served when a thread last picked it */
+	bool waiting; /* its next packet is an unmet WAIT, or lacks memory */
+	atomic_bool stop_at_end; /* stop after the current packet */
+	uint64_t next_poll; /* a waiting queue: when to try its packet again */
+	uint64_t backoff_ns; /* a waiting queue: time between two tries */
+	uint64_t polled_signals; /* ctx->signals when a thread last picked it */
+	uint64_t ticket; /* its place in the line for memory, or 0 */
 	struct job job;
 	uint64_t wakes;
 
-	/* The owner's, else sched.lock */
+	/* For the owners; without an owner, under sched.lock */
 	uint64_t head;
-	uint64_t tail; /* at the last look */
+	uint64_t tail; /* at the last poll */
 	uint64_t completed;
 	uint64_t interrupts;
 	struct openreg_packet header;
@@ -176,9 +178,9 @@ struct worker {
 	pthread_t thread;
 	bool started;
 	bool access; /* between access_begin and access_end */
-	atomic_int cpu; /* where it runs, or CPU_ASLEEP */
+	atomic_int cpu; /* processor that it runs on, or CPU_ASLEEP */
 	uint64_t idle_since;
-	uint64_t slow; /* of the random times of config.slow_us */
+	uint64_t slow; /* last random number for config.slow_us */
 	struct openreg_scratch *scratch; /* NULL in the copy thread */
 	uint8_t *stage[2];
 	uint8_t packet[OPENREG_PACKET_BYTES];
@@ -186,19 +188,19 @@ struct worker {
 
 #define CPU_ASLEEP -1
 
-/* Who may run: pausing, sleeping, waking. See gate.c. */
+/* Which threads may run: pausing, sleeping, waking. See gate.c. */
 struct gate {
 	pthread_mutex_t lock;
 	pthread_cond_t idle; /* workers */
 	pthread_cond_t copy;
 	pthread_cond_t admin;
-	pthread_cond_t quiet; /* active fell, or the hold ended */
-	unsigned int active; /* threads that may touch anything */
+	pthread_cond_t quiet; /* active fell to 1 or 0, or the hold ended */
+	unsigned int active; /* threads that may touch memory or a queue */
 	unsigned int asleep; /* workers that wait for idle */
-	unsigned int waking; /* of these: signalled, and not yet running */
+	unsigned int waking; /* of these, signalled but not running yet */
 	atomic_uint hold; /* HOLD_*; written under lock */
-	atomic_uint events; /* a change that a worker about to sleep must see */
-	atomic_uint sleepers;
+	atomic_uint events; /* changes; a worker sleeps only if none is new */
+	atomic_uint sleepers; /* workers in gate_sleep() */
 	atomic_bool exit;
 	bool copy_kick;
 	bool admin_kick;
@@ -212,35 +214,35 @@ struct gate {
 struct sched {
 	pthread_mutex_t lock;
 	struct queue *awake;
-	struct queue *lent; /* the one that a lent thread works on */
-	unsigned int nawake;
-	unsigned int nctx; /* that have some of these */
-	uint64_t round; /* of looks at the tails */
-	unsigned int nwaiting;
-	atomic_uint ntickets;
-	uint64_t tickets; /* given out */
-	struct queue *door[OPENREG_MAX_DOORBELLS];
-	struct worker *poller;
+	struct queue *lent; /* queue that a lent thread works on */
+	unsigned int nawake; /* queues on awake */
+	unsigned int nctx; /* contexts with a queue on awake */
+	uint64_t round; /* number of this round of polls */
+	unsigned int nwaiting; /* queues with waiting set */
+	atomic_uint ntickets; /* queues that hold a ticket */
+	uint64_t tickets; /* the last ticket */
+	struct queue *door[OPENREG_MAX_DOORBELLS]; /* queues of each page */
+	struct worker *poller; /* the idle worker that polls for all */
 	uint64_t min_vruntime;
-	uint64_t served;
-	uint64_t last_work;
+	uint64_t served; /* counts picks */
+	uint64_t last_work; /* when a thread last released a queue */
 	struct fill *fills;
 	struct segment *clears; /* for the copy thread, after the fills */
-	struct segment *last_clear; /* if there is one */
-	struct segment *cleared; /* for the admin thread */
-	bool fill_turn;
+	struct segment *last_clear; /* valid unless clears is empty */
+	struct segment *cleared; /* for the admin thread to release */
+	bool fill_turn; /* the copy thread's next slice is a fill or a clear */
 };
 
-/* FILL of the admin ring, too large to be done at once. */
+/* A FILL of the admin ring that is too long for fill_now(). */
 struct fill {
 	struct fill *next;
 	uint64_t off;
 	uint64_t end;
 	uint8_t value;
-	uint32_t index; /* of the command */
+	uint32_t index; /* of the admin command */
 };
 
-/* A command whose completion comes late. */
+/* An admin command that has started and completes later. */
 struct pending {
 	struct pending *next;
 	uint32_t index;
@@ -249,10 +251,10 @@ struct pending {
 	uint32_t id;
 };
 
-/* ENABLE fell, and the admin thread has not looked since. */
+/* In regs.control: ENABLE went from 1 to 0, and the admin thread has yet to act on it. */
 #define CONTROL_FELL (1u << 31)
 
-/* gate.lock, written by the guest or for it to read */
+/* Registers that the guest writes or reads; gate.lock, except the atomic ones. */
 struct regs {
 	uint32_t control; /* and CONTROL_FELL */
 	uint32_t card_id;
@@ -282,19 +284,19 @@ struct stats {
 	atomic_uint_fast64_t sleep_ns;
 };
 
-/* The admin thread's own. */
+/* For the admin thread; for others only while they hold or pause the card. */
 struct admin {
 	pthread_t thread;
 	bool started;
 	bool enabled;
 	uint64_t base;
 	uint32_t slots;
-	uint32_t done; /* commands taken */
+	uint32_t done; /* commands started */
 	uint32_t npending;
 	struct openreg_window *cpl;
-	uint64_t cpl_base; /* as taken, for save */
+	uint64_t cpl_base; /* bus address of cpl, for a save */
 	struct pending *pending;
-	struct segment *dead; /* packets still use them */
+	struct segment *dead; /* dead segments that packets still use */
 };
 
 struct fault_ring {
@@ -316,16 +318,17 @@ struct openreg_card {
 	struct fault_ring faults;
 	pthread_mutex_t signal_lock;
 	atomic_uint_fast64_t doors[OPENREG_MAX_DOORBELLS / 64];
-	struct context *ctx[OPENREG_MAX_CONTEXTS]; /* admin; sched.lock */
-	struct queue *queue[OPENREG_MAX_QUEUES]; /* admin; sched.lock */
-	uint32_t nruns; /* admin */
+	/* The admin thread writes both under sched.lock. */
+	struct context *ctx[OPENREG_MAX_CONTEXTS];
+	struct queue *queue[OPENREG_MAX_QUEUES];
+	uint32_t nruns; /* admin thread only */
 	bool loaded; /* raise every vector at resume */
 	atomic_size_t extra; /* bytes that jobs hold beside their operands */
 	struct worker copier;
 	struct worker *workers;
-	atomic_int caller_cpu; /* of the last doorbell or loan */
-	pthread_mutex_t lending; /* of the next */
-	struct worker lent; /* a thread that is not the card's */
+	atomic_int caller_cpu; /* processor of the last doorbell or lent thread */
+	pthread_mutex_t lending; /* for lent */
+	struct worker lent; /* for a thread that the host lends */
 };
 
 static inline uint8_t *card_vram(struct openreg_card *card)
@@ -336,7 +339,7 @@ static inline uint8_t *card_vram(struct openreg_card *card)
 /* card.c */
 uint64_t now_ns(void);
 void cpu_relax(void);
-/* A card but for its threads, which openreg_card_new starts. */
+/* Makes a card without threads; openreg_card_new() starts them. */
 struct openreg_card *card_make(const struct openreg_card_config *config,
 			       const struct openreg_host_ops *ops, void *host,
 			       const char **error);
@@ -370,7 +373,7 @@ void gate_exit(struct openreg_card *card);
 
 /* admin.c, admin_cmd.c, admin_queue.c */
 #define ADMIN_SLOTS_MAX 4096
-#define ADMIN_AGAIN UINT32_MAX /* the card is held: from the start, later */
+#define ADMIN_AGAIN UINT32_MAX /* the card is held: run the command again later */
 struct admin_result {
 	uint32_t status;
 	bool late;
@@ -461,9 +464,9 @@ void access_end(struct worker *w);
 enum step {
 	STEP_DONE, /* one packet done */
 	STEP_EMPTY,
-	STEP_WAIT, /* the packet is begun anew at another look */
+	STEP_WAIT, /* the packet starts again from its fetch, later */
 	STEP_FAULT,
-	STEP_BUSY, /* handed to the workers or the copy thread */
+	STEP_BUSY, /* the workers or the copy thread continue the packet */
 };
 
 struct verdict exec_check(struct queue *q);
@@ -508,7 +511,7 @@ enum step sync_exec(struct queue *q, struct verdict *v);
 
 /* state.c */
 void state_finish(struct openreg_card *card, uint64_t end);
-/* words that save writes and load reads */
+/* Counts of the 64-bit words that a save writes and a load reads. */
 #define STATE_MAGIC 0x0132564153474552ULL
 #define STATE_REGS 12
 #define STATE_STATS 10
