@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* The copy thread: long copies beside compute, and clearing of memory. */
+/* The copy thread: long copies beside compute, long fills, and clears of segments. */
 #include <sched.h>
 
 #include "core.h"
 
-#define FILL_SLICE (2u << 20) /* its pages may be touched for the first time */
+#define FILL_SLICE (2u << 20) /* small: the first touch of a VRAM page is slow */
 
-/* By context and priority, and in turn, as compute. */
+/* Picks as for compute: by context, then by priority, then in turn. */
 static struct queue *pick_copy(struct openreg_card *card)
 {
 	struct queue *best = NULL, *q;
@@ -46,7 +46,7 @@ static void run_fill(struct openreg_card *card, struct fill *fill)
 	gate_kick_admin(card);
 }
 
-/* Some more of the first segment that is to be cleared. */
+/* Clears the next slice of the first segment on sched.clears. */
 static void run_clear(struct openreg_card *card, struct segment *seg)
 {
 	uint64_t n = seg->length - seg->ncleared, start = now_ns();
@@ -66,8 +66,8 @@ static void run_clear(struct openreg_card *card, struct segment *seg)
 }
 
 /*
- * false: nothing to do. Copies take turns with fills and clears; somebody waits for a
- * fill, so it comes before the clears.
+ * Runs one slice; copies take turns with fills and clears. Fills come before clears,
+ * since the driver waits for each fill. Returns false if it had no work.
  */
 bool copier_step(struct worker *w)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Fetching packets and carrying them out. */
+/* Fetching packets and running them. */
 #include <string.h>
 
 #include "core.h"
 
-#define BATCH 16 /* NOPs between two looks at the clock */
-#define WATCH_WORK (1ULL << 17) /* elements that keep a worker for long */
+#define BATCH 16 /* NOPs between two reads of the clock */
+#define WATCH_WORK (1ULL << 17) /* elements that keep a worker busy for long */
 
 static struct verdict bad(uint32_t code, uint64_t detail)
 {
@@ -13,7 +13,7 @@ static struct verdict bad(uint32_t code, uint64_t detail)
 				 .detail = detail };
 }
 
-/* Copies the packet at the head. Between access_begin and access_end. */
+/* Copies the packet at the head into w->packet. Needs access_begin(). */
 static enum step fetch(struct worker *w, struct queue *q, struct verdict *v)
 {
 	const struct openreg_host_ops *ops = w->card->ops;
@@ -65,7 +65,7 @@ static struct verdict engine_check(struct openreg_args *args)
 	return engine_verdict(args, openreg_engine_check(args));
 }
 
-/* What the opcode asks of its operands, then where they lie. */
+/* Checks the operands against the opcode, then their addresses. */
 struct verdict exec_check(struct queue *q)
 {
 	struct openreg_args *args = &q->args;
@@ -120,7 +120,10 @@ static enum step offer(struct queue *q, uint32_t slices)
 	return STEP_BUSY;
 }
 
-/* Phases of one slice at once, for a while; a wider one is shared out. */
+/*
+ * Runs phases of one slice in this thread. Offers the next phase to all workers if it has
+ * more slices, or if this thread must leave or has run for OPENREG_DECIDE_NS.
+ */
 static enum step run_phases(struct worker *w, struct queue *q,
 			    struct verdict *v)
 {
@@ -157,7 +160,10 @@ static uint64_t work_of(const struct openreg_args *args)
 	return work;
 }
 
-/* Others may have some as well: so much for a context, but always one job. */
+/*
+ * Charges the job's memory to its context. Returns false above the limit, which leaves
+ * memory for other contexts. A context without a job may always have one.
+ */
 static bool take_memory(struct queue *q)
 {
 	size_t size = openreg_job_memory(q->job.engine);
@@ -167,7 +173,7 @@ static bool take_memory(struct queue *q)
 	return !size || !old || old + size <= OPENREG_CONTEXT_MEMORY;
 }
 
-/* STEP_DONE if there is one. */
+/* Returns STEP_DONE if q->job is ready to run. */
 static enum step make_job(struct worker *w, struct queue *q, struct verdict *v)
 {
 	struct job *job = &q->job;
@@ -218,7 +224,7 @@ static struct verdict dma_fault(struct queue *q, uint32_t operand)
 				 .address = q->args.op[operand].addr };
 }
 
-/* Begun here and now; left to the copy thread once there is other work. */
+/* Copies in this thread until other work is ready; the copy thread does the rest. */
 static enum step run_copy(struct worker *w, struct queue *q, struct verdict *v)
 {
 	uint64_t start = now_ns();
@@ -244,7 +250,7 @@ static enum step run_copy(struct worker *w, struct queue *q, struct verdict *v)
 	return step;
 }
 
-/* A copy within VRAM, by all workers. */
+/* Runs a copy within VRAM on all workers. */
 static enum step run_program(struct worker *w, struct queue *q,
 			     struct verdict *v)
 {
@@ -276,7 +282,7 @@ static enum step run(struct worker *w, struct queue *q, struct verdict *v)
 	return run_compute(w, q, v);
 }
 
-/* One packet; w->access is as it comes. */
+/* Runs one packet. The access section may be open or closed, before and after. */
 static enum step exec_step(struct worker *w, struct queue *q)
 {
 	struct verdict v = { 0 };
@@ -293,7 +299,7 @@ static enum step exec_step(struct worker *w, struct queue *q)
 	return step;
 }
 
-/* A thread's time with a queue, and how much of it was compute. */
+/* Adds a thread's time on a queue to the statistics; compute: its share of compute. */
 static void account(struct queue *q, uint64_t ns, uint64_t compute)
 {
 	atomic_fetch_add(&q->busy_ns, ns);
@@ -306,9 +312,9 @@ static bool is_compute(const struct queue *q)
 	return openreg_is_compute(q->header.opcode);
 }
 
-/* Ends a worker's time with a queue. */
+/* Ends a worker's turn or slice: the worker no longer owns the queue. */
 static void release_queue(struct worker *w, struct queue *q, uint64_t ns,
-		   enum step step)
+			  enum step step)
 {
 	struct openreg_card *card = w->card;
 	bool offload;
@@ -316,7 +322,7 @@ static void release_queue(struct worker *w, struct queue *q, uint64_t ns,
 	access_end(w);
 	pthread_mutex_lock(&card->sched.lock);
 	access_begin(w);
-	/* Others may have ended the packet since this thread offered it. */
+	/* Other workers may have finished the packet that this thread offered. */
 	if (step != STEP_BUSY || q->active == ACTIVE_NONE)
 		queue_store_stats(q);
 	access_end(w);
@@ -328,7 +334,7 @@ static void release_queue(struct worker *w, struct queue *q, uint64_t ns,
 		gate_kick_copy(card);
 }
 
-/* Packets of one queue in a row; the caller owns it, and then no more. */
+/* Runs packets of a queue that the caller owns in a row, then releases the queue. */
 void exec_turn(struct worker *w, struct queue *q)
 {
 	uint64_t start = now_ns(), last = start, now = start, compute = 0;
@@ -346,7 +352,7 @@ void exec_turn(struct worker *w, struct queue *q)
 			continue;
 		access_end(w);
 		now = now_ns();
-		/* An empty ring leaves the header of the packet before. */
+		/* With an empty ring the header is still that of the last packet. */
 		if (step != STEP_EMPTY && is_compute(q))
 			compute += now - last;
 		last = now;
@@ -358,7 +364,7 @@ void exec_turn(struct worker *w, struct queue *q)
 	release_queue(w, q, now - start, step);
 }
 
-/* After the last slice of a phase: the next phase, or the packet's end. */
+/* After the last slice of a phase: begins the next phase or ends the packet. */
 static enum step next_phase(struct worker *w, struct queue *q)
 {
 	enum step step;
@@ -377,7 +383,7 @@ static enum step next_phase(struct worker *w, struct queue *q)
 	return step;
 }
 
-/* Before running falls: the last worker stores the sums of all. */
+/* Call before job.running falls: the last worker stores the sums of all workers. */
 static void account_slice(struct queue *q, uint64_t ns)
 {
 	account(q, ns, is_compute(q) ? ns : 0);
@@ -385,7 +391,7 @@ static void account_slice(struct queue *q, uint64_t ns)
 		atomic_fetch_add(&q->card->stats.copy_ns, ns);
 }
 
-/* One slice that sched_pick handed out. */
+/* Runs a slice from sched_pick(). */
 void exec_slice(struct worker *w, struct queue *q, uint32_t slice)
 {
 	struct openreg_card *card = w->card;
@@ -441,8 +447,8 @@ static void finish_slice(struct worker *w, struct queue *q)
 }
 
 /*
- * Some more of a packet at work, by the caller alone; the card is paused.
- * true: that was not the end of it.
+ * Continues a packet in the caller's thread, while the card is paused. Returns true if
+ * the packet is not done yet.
  */
 bool exec_finish(struct worker *w, struct queue *q)
 {
@@ -458,7 +464,7 @@ bool exec_finish(struct worker *w, struct queue *q)
 	return q->active != ACTIVE_NONE;
 }
 
-/* The packet is not carried on: its queue faults, so that its user learns. */
+/* Ends an unfinished packet with a HANG fault, so that user space sees the loss. */
 void exec_give_up(struct worker *w, struct queue *q)
 {
 	if (q->active == ACTIVE_JOB)
@@ -467,7 +473,7 @@ void exec_give_up(struct worker *w, struct queue *q)
 	queue_fault(w, q, bad(OPENREG_FAULT_HANG, 0));
 }
 
-/* A slice of a copy that was left to the copy thread, which owns the queue. */
+/* Runs a slice of a copy in the copy thread, which owns the queue. */
 void exec_copy(struct worker *w, struct queue *q)
 {
 	uint64_t start = now_ns(), ns;

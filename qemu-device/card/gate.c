@@ -2,8 +2,9 @@
 /*
  * The gate: which of the card's threads may run, and how they sleep.
  *
- * A thread is active while it may touch guest memory, VRAM or a queue. A hold
- * (pause, or the admin thread taking the card down) lets none become active.
+ * A thread is active while it may touch guest memory, VRAM or a queue. During a hold no
+ * further thread becomes active. A pause is a hold; the admin thread takes one to disable
+ * or reset the card.
  */
 #include <time.h>
 
@@ -41,7 +42,7 @@ bool gate_held(struct openreg_card *card)
 	return atomic_load(&card->gate.hold) || atomic_load(&card->gate.exit);
 }
 
-/* gate.lock is held; false if the card ends. */
+/* gate.lock is held. Waits for the end of a hold; returns false if the card exits. */
 static bool enter_locked(struct gate *gate)
 {
 	while (atomic_load(&gate->hold) && !atomic_load(&gate->exit))
@@ -50,7 +51,7 @@ static bool enter_locked(struct gate *gate)
 	return !atomic_load(&gate->exit);
 }
 
-/* gate.lock is held, and dropped: the callback may call into the card. */
+/* gate.lock is held. Drops it before the callback, which may call into the card. */
 static void leave_unlock(struct gate *gate)
 {
 	void (*cb)(void *) = NULL;
@@ -79,7 +80,7 @@ bool gate_enter(struct openreg_card *card)
 	return go;
 }
 
-/* false, at once, if the card is held. */
+/* Does not wait: returns false if the card is held. */
 bool gate_try_enter(struct openreg_card *card)
 {
 	struct gate *gate = &card->gate;
@@ -98,16 +99,16 @@ void gate_leave(struct openreg_card *card)
 	leave_unlock(&card->gate);
 }
 
-/* A worker that is about to sleep will not. */
+/* Makes a worker that is about to sleep poll again instead. */
 void gate_count_event(struct openreg_card *card)
 {
 	atomic_fetch_add(&card->gate.events, 1);
 }
 
 /*
- * Also wakes up to n sleeping workers. A worker that wakes up already counts: it
- * looks at every queue once it runs, and another one would only compete with the
- * caller for its processor.
+ * Counts an event and wakes workers, until n are waking. A worker that is already waking
+ * is one of the n: it polls every queue once it runs, and a further worker would only
+ * compete with the caller for its processor.
  */
 void gate_wake(struct openreg_card *card, unsigned int n)
 {
@@ -132,8 +133,8 @@ static struct timespec deadline(uint64_t timeout_ns)
 }
 
 /*
- * An active worker sleeps, unless there were events since it read the
- * counter. timeout_ns 0: until it is woken.
+ * Puts an active worker to sleep, unless an event came after it read the counter.
+ * timeout_ns 0: no timeout.
  */
 void gate_sleep(struct openreg_card *card, unsigned int events,
 		uint64_t timeout_ns)
@@ -148,7 +149,7 @@ void gate_sleep(struct openreg_card *card, unsigned int events,
 	}
 	gate_leave(card);
 	pthread_mutex_lock(&gate->lock);
-	/* The waker takes the lock after its event: no wake-up falls here. */
+	/* gate_wake() counts its event before it takes the lock: no wake-up is lost. */
 	if (atomic_load(&gate->events) == events && !gate_held(card)) {
 		gate->asleep++;
 		if (timeout_ns)
@@ -179,7 +180,7 @@ void gate_kick_admin(struct openreg_card *card)
 	pthread_mutex_unlock(&card->gate.lock);
 }
 
-/* The active copy or admin thread sleeps till its kick; false: card ends. */
+/* The active copy or admin thread sleeps until its kick. Returns false at exit. */
 bool gate_wait_kick(struct openreg_card *card, pthread_cond_t *cond, bool *kick)
 {
 	struct gate *gate = &card->gate;
@@ -195,7 +196,7 @@ bool gate_wait_kick(struct openreg_card *card, pthread_cond_t *cond, bool *kick)
 	return go;
 }
 
-/* The admin thread waits until it is the only active one. */
+/* Begins a hold and waits until the calling admin thread is the only active one. */
 void gate_hold_admin(struct openreg_card *card)
 {
 	struct gate *gate = &card->gate;

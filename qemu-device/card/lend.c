@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A thread that waits for the card lends itself: where both want the same
- * processor, the work is done at once instead of after a change of threads.
+ * Lent threads. A thread that waits for the card, on a processor that the card's threads
+ * need too, runs the card's work itself. That saves a context switch.
  */
 #include <fenv.h>
 #include <sched.h>
 
 #include "core.h"
 
-/* The calling worker runs here from now on; CPU_ASLEEP: it is about to sleep. */
+/* The calling worker runs on this processor; CPU_ASLEEP: it is about to sleep. */
 void worker_set_cpu(struct worker *w, int cpu)
 {
 	if (atomic_load_explicit(&w->cpu, memory_order_relaxed) != cpu)
 		atomic_store_explicit(&w->cpu, cpu, memory_order_relaxed);
 }
 
-/* A worker that polls on the caller's processor yields to it. */
+/* Records the caller's processor: a worker that polls there yields to the caller. */
 void caller_set_cpu(struct openreg_card *card)
 {
 	int cpu = sched_getcpu();
@@ -32,7 +32,7 @@ static void note(const struct worker *w, int here, bool *shared, bool *elsewhere
 	*elsewhere |= cpu != CPU_ASLEEP && cpu != here;
 }
 
-/* Does the card run on other processors, and only there? */
+/* Do threads of the card run on other processors, and none on this one? */
 static bool runs_elsewhere(struct openreg_card *card)
 {
 	bool shared = false, elsewhere = false;
@@ -59,7 +59,7 @@ static bool run_one(struct openreg_card *card)
 	pthread_mutex_unlock(&card->sched.lock);
 	if (pick == PICK_NONE)
 		return false;
-	/* Results do not depend on the caller's rounding. */
+	/* Results must not depend on the caller's rounding mode. */
 	fegetenv(&env);
 	fesetenv(FE_DFL_ENV);
 	if (pick == PICK_TURN)

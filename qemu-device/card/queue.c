@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Queues: their pages, what they publish, how they stop and fault. */
+/* Queues: mapping their pages, publishing progress, stopping, faulting. */
 #include <stdlib.h>
 
 #include "core.h"
@@ -91,7 +91,7 @@ static void store32(struct queue *q, uint64_t off, uint32_t value)
 	q->card->ops->window_store32(q->card->host, q->page, off, value);
 }
 
-/* Between access_begin and access_end. */
+/* Publishes progress; raises the vector if armed is reached. Needs access_begin(). */
 void queue_publish(struct queue *q, uint64_t head, uint64_t seq)
 {
 	struct openreg_card *card = q->card;
@@ -101,7 +101,7 @@ void queue_publish(struct queue *q, uint64_t head, uint64_t seq)
 	q->completed = seq;
 	store64(q, C_PAGE(head), head);
 	store64(q, C_PAGE(completed), seq);
-	/* The stores and this load are in one order: a full barrier. */
+	/* Window accesses are sequentially consistent: the load follows the stores. */
 	armed = card->ops->window_load64(
 		card->host, q->kernel,
 		offsetof(struct openreg_kernel_page, armed));
@@ -125,7 +125,7 @@ void queue_store_stats(struct queue *q)
 	store64(q, C_PAGE(busy_ns), atomic_load(&q->busy_ns));
 }
 
-/* Drops the references; what was written is dirty from now on. */
+/* Drops the segment references. Reports VRAM that the packet wrote as dirty. */
 void queue_release_operands(struct queue *q)
 {
 	struct openreg_card *card = q->card;
@@ -146,7 +146,10 @@ void queue_release_operands(struct queue *q)
 	q->args.nops = 0;
 }
 
-/* The packet at the head is done. Its segments are released after it is published. */
+/*
+ * Completes the packet at the head. Publishes before it drops the references: a segment
+ * is released only after the completions of the packets that used it.
+ */
 void queue_done(struct worker *w, struct queue *q)
 {
 	access_begin(w);
@@ -164,7 +167,7 @@ void queue_free_job(struct queue *q)
 	openreg_job_free(q->job.engine);
 }
 
-/* sched.lock is held and nobody is at work on the queue. */
+/* sched.lock is held, and the queue has no owner. */
 void queue_drop_work(struct queue *q)
 {
 	if (q->active == ACTIVE_JOB)
@@ -175,7 +178,7 @@ void queue_drop_work(struct queue *q)
 	sched_set_waiting(q, false);
 }
 
-/* sched.lock is held and nobody is at work on the queue. */
+/* sched.lock is held, and the queue has no owner. Returns false if it did not run. */
 static bool stop_unowned(struct queue *q)
 {
 	if (q->state != OPENREG_QUEUE_RUNNING)
@@ -186,7 +189,7 @@ static bool stop_unowned(struct queue *q)
 	return true;
 }
 
-/* Also when it runs: then its owners stop at the end of their slice. */
+/* Stops the queue at once. If it has owners, it stops when they end their slices. */
 void queue_request_stop(struct queue *q)
 {
 	struct openreg_card *card = q->card;
@@ -201,7 +204,7 @@ void queue_request_stop(struct queue *q)
 		queue_store_state(q, OPENREG_QUEUE_STOPPED);
 }
 
-/* The packet that has begun is carried to its end; one that waits has not. */
+/* Stops the queue after the packet that runs; a packet that waits does not run. */
 void queue_request_stop_at_end(struct queue *q)
 {
 	struct openreg_card *card = q->card;
@@ -254,7 +257,7 @@ static void write_record(struct queue *q,
 	atomic_store(&card->regs.fault_tail, tail + 1);
 }
 
-/* The packet at the head is at fault: the queue stops there. */
+/* The packet at the head faults: stops the queue there and reports the fault. */
 void queue_fault(struct worker *w, struct queue *q, struct verdict v)
 {
 	struct openreg_card *card = q->card;

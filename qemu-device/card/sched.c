@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Who runs next. Time is shared between contexts (least virtual time first);
- * priority orders the queues within one.
+ * The scheduler: which queue runs next. Contexts share the time of the workers: the
+ * context with the least virtual time is first. Priority orders the queues of a context.
  *
- * A queue is awake while its tail is polled. Its asleep flag is 0 as long as
- * some thread is sure to look at the tail again.
+ * A queue is awake while workers poll its tail. The asleep word of its card page is 0
+ * only while some thread is certain to poll the tail again.
  */
 #include "core.h"
 #include "engine.h"
@@ -53,13 +53,13 @@ static void store_awake(struct queue *q)
 	const struct openreg_host_ops *ops = q->card->ops;
 	void *host = q->card->host;
 
-	/* In this order: who sees the new wakes must not see the old asleep. */
+	/* In this order: a reader of the new wakes must not see the old asleep. */
 	ops->window_store32(host, q->page, C_PAGE(asleep), 0);
 	ops->window_store64(host, q->page, C_PAGE(wakes), ++q->wakes);
 	q->asleep_clear = true;
 }
 
-/* sched.lock is held. The producer is told when the tail is looked at. */
+/* sched.lock is held. The first poll of the tail clears the asleep word. */
 void sched_queue_wake(struct queue *q)
 {
 	q->next_poll = 0;
@@ -67,7 +67,7 @@ void sched_queue_wake(struct queue *q)
 		list_add(q);
 }
 
-/* Doorbells rung since the last look. */
+/* Wakes the queues of every doorbell that rang since the last call. */
 static void take_doorbells(struct openreg_card *card)
 {
 	struct queue *q;
@@ -89,7 +89,7 @@ static void take_doorbells(struct openreg_card *card)
 	}
 }
 
-/* Of a context, in a round. */
+/* How many tails of a context may be polled in a round. */
 static unsigned int max_polls(const struct sched *sched)
 {
 	unsigned int each = OPENREG_POLLS / sched->nctx;
@@ -100,8 +100,9 @@ static unsigned int max_polls(const struct sched *sched)
 }
 
 /*
- * Looks take time, much behind an IOMMU, and until they are over nobody else is
- * picked: a context with many queues has its tails looked at in turns.
+ * Limits the polls of a round. A poll takes time, much of it behind an IOMMU, and the
+ * scheduler picks no queue before the round ends. So the tails of a context with many
+ * queues take turns over several rounds.
  */
 static bool may_poll(struct queue *q)
 {
@@ -124,7 +125,7 @@ static bool may_poll(struct queue *q)
 
 static bool has_packet(struct queue *q)
 {
-	/* Seen, and then another queue was picked. */
+	/* An earlier poll found a packet, but another queue was picked. */
 	if (q->tail != q->head)
 		return true;
 	if (!may_poll(q))
@@ -149,7 +150,7 @@ static enum pick runnable(struct queue *q, uint64_t now)
 	return has_packet(q) ? PICK_TURN : PICK_NONE;
 }
 
-/* Others wait for memory that it holds, or for it to take its turn. */
+/* Is the queue in the line for memory, or does it hold memory while others are? */
 static bool is_pressing(const struct queue *q)
 {
 	return q->ticket ||
@@ -187,7 +188,7 @@ static void claim(struct openreg_card *card, struct queue *q, enum pick pick,
 	}
 }
 
-/* sched.lock is held. The queue picked has one owner more. */
+/* sched.lock is held. Picks a queue and counts the caller as one of its owners. */
 enum pick sched_pick(struct worker *w, struct queue **picked, uint32_t *slice)
 {
 	struct openreg_card *card = w->card;
@@ -230,7 +231,7 @@ bool sched_ready(struct worker *w, const struct queue *but)
 	access_begin(w);
 	for (q = card->sched.awake; q && !ready; q = q->awake_next)
 		ready = q != but && runnable(q, now) != PICK_NONE;
-	/* Those behind it have not had their round. */
+	/* The loop ended early: the queues that it did not reach keep their round. */
 	if (ready)
 		card->sched.round--;
 	access_end(w);
@@ -238,7 +239,7 @@ bool sched_ready(struct worker *w, const struct queue *but)
 	return ready;
 }
 
-/* asleep = 1, then the tail once more: nothing published is missed. */
+/* Sets asleep, then reads the tail again: a packet published before that is seen. */
 static bool put_to_sleep(struct queue *q)
 {
 	q->card->ops->window_store32(q->card->host, q->page, C_PAGE(asleep), 1);
@@ -252,9 +253,9 @@ static bool put_to_sleep(struct queue *q)
 }
 
 /*
- * sched.lock is held, since sched_pick has found nothing. Puts to sleep what it has
- * looked at and what was idle for long enough; true if some queue still wants its tail
- * polled. *timeout: till the next WAIT is due.
+ * sched.lock is held, and was not dropped after sched_pick() found no work. Puts queues
+ * to sleep that this round polled and that have been idle for spin_us. Returns true if
+ * a queue still needs polling. *timeout: ns until a waiting queue is due, or 0.
  */
 bool sched_retire(struct worker *w, uint64_t now, uint64_t *timeout)
 {
@@ -268,7 +269,7 @@ bool sched_retire(struct worker *w, uint64_t now, uint64_t *timeout)
 	for (q = card->sched.awake; q; q = next) {
 		next = q->awake_next;
 		if (q->owners || q->active != ACTIVE_NONE) {
-			/* A worker looks again after its work, a lent thread need not. */
+			/* A worker polls again after its work; a lent thread need not. */
 			poll |= q == card->sched.lent;
 			continue;
 		}
@@ -289,7 +290,7 @@ bool sched_retire(struct worker *w, uint64_t now, uint64_t *timeout)
 	return poll;
 }
 
-/* sched.lock is held. A place at the end of the line, or none. */
+/* sched.lock is held. Moves the queue to the end of the line for memory, or out. */
 static void set_ticket(struct queue *q, bool wanted)
 {
 	struct sched *sched = &q->card->sched;
@@ -301,7 +302,7 @@ static void set_ticket(struct queue *q, bool wanted)
 	q->ticket = wanted ? ++sched->tickets : 0;
 }
 
-/* Has another context waited for memory for longer than this queue? */
+/* Has a queue of another context waited for memory for longer than this one? */
 bool sched_must_wait_for_memory(struct queue *q)
 {
 	struct sched *sched = &q->card->sched;
@@ -318,7 +319,7 @@ bool sched_must_wait_for_memory(struct queue *q)
 	return must;
 }
 
-/* The card had no memory for the queue's job. */
+/* The card had no memory for the queue's job: the queue joins the line for memory. */
 void sched_add_memory_waiter(struct queue *q)
 {
 	struct sched *sched = &q->card->sched;
@@ -329,7 +330,7 @@ void sched_add_memory_waiter(struct queue *q)
 	pthread_mutex_unlock(&sched->lock);
 }
 
-/* It had some: others of the context go to the end of the line. */
+/* The queue got memory: others of its context go to the end of the line. */
 void sched_got_memory(struct queue *q)
 {
 	struct sched *sched = &q->card->sched;
@@ -357,7 +358,7 @@ static void begin_wait(struct queue *q)
 	}
 	q->waiting = true;
 	q->next_poll = now_ns() + q->backoff_ns;
-	/* A SIGNAL that came after the look. */
+	/* A SIGNAL came after the queue was picked: try again at once. */
 	if (q->polled_signals != q->ctx->signals)
 		q->next_poll = 0;
 }
@@ -366,7 +367,7 @@ static void begin_wait(struct queue *q)
 void sched_set_waiting(struct queue *q, bool waiting)
 {
 	if (waiting) {
-		/* Its ring can have another packet there by now. */
+		/* The slot may hold another packet by now; only compute needs memory. */
 		if (!openreg_is_compute(q->header.opcode))
 			set_ticket(q, false);
 		begin_wait(q);
@@ -384,7 +385,7 @@ static bool must_stop(const struct queue *q)
 	       (q->stop_at_end && q->active == ACTIVE_NONE);
 }
 
-/* sched.lock is held. An owner has done ns of work and lets go. */
+/* sched.lock is held. An owner releases the queue after ns of work. */
 void sched_release(struct queue *q, uint64_t ns)
 {
 	struct openreg_card *card = q->card;
@@ -406,8 +407,8 @@ void sched_release(struct queue *q, uint64_t ns)
 }
 
 /*
- * A SIGNAL was stored: every WAIT of its context is looked at again. Looks at
- * those of others would cost a context that has not asked for them.
+ * A SIGNAL was stored: every waiting queue of its context is due at once. Queues of
+ * other contexts keep their back-off, because each try is charged to their context.
  */
 void sched_signal(struct queue *from)
 {
@@ -429,7 +430,7 @@ void sched_signal(struct queue *from)
 		gate_wake(card, 1);
 }
 
-/* This worker will be busy for long: has somebody else watch the tails. */
+/* The calling worker will be busy for long: wakes another one to poll the tails. */
 void sched_watch(struct openreg_card *card)
 {
 	bool watch;
@@ -442,8 +443,9 @@ void sched_watch(struct openreg_card *card)
 }
 
 /*
- * A worker has to look at the tail of the queue that is free again. One that is awake
- * does so after its work, and sched_watch() has woken another if that takes long.
+ * A queue has lost its owner, so a worker must poll its tail. A worker that is awake does
+ * so after its work, and sched_watch() has woken another if that work is long. So this
+ * wakes a worker only if all of them sleep.
  */
 void sched_ensure_polled(struct openreg_card *card)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* For tests: engines that are slow, by another time before every step. */
+/* For tests: a random delay before each step of an engine. */
 #include <time.h>
 
 #include "core.h"
@@ -11,7 +11,7 @@ static uint64_t xorshift(uint64_t x)
 	return x ^ x << 17;
 }
 
-/* Outside of any read section of the host. */
+/* May sleep, so the thread must not be between access_begin and access_end. */
 void slow_down(struct worker *w)
 {
 	const uint64_t most = w->card->config.slow_us * 1000ULL;

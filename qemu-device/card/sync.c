@@ -52,7 +52,7 @@ static int load_word(struct queue *q, uint64_t *word)
 	return 0;
 }
 
-/* ADD reads and writes as one among the queues of this card. */
+/* ADD is atomic among the queues of this card. */
 static int store_word(struct queue *q, uint64_t value, bool add)
 {
 	uint64_t *vram = q->args.op[0].ptr, old = 0;
@@ -109,7 +109,7 @@ static int run(struct queue *q, bool *met)
 	return r;
 }
 
-/* A word in system memory whose bytes are not together cannot be atomic. */
+/* A word in system memory that is not aligned on the bus cannot be atomic. */
 static bool is_split(struct queue *q)
 {
 	uint64_t left;
@@ -118,7 +118,7 @@ static bool is_split(struct queue *q)
 	       segment_bus(q->reach[0].seg, q->reach[0].off, &left) % 8;
 }
 
-/* A packet that waits keeps no reference: it is checked at each look. */
+/* A WAIT that is not met keeps no reference: the card checks its address at each try. */
 enum step sync_exec(struct queue *q, struct verdict *v)
 {
 	bool met;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Dead segments. SEG_UNBIND kills a segment at once. The card releases it when no packet
- * uses it any more and its memory is clear, and sets its bit in the context's released
- * page. The segment is on one list at a time: admin.dead while a packet uses it,
- * sched.clears while the copy thread clears it, then sched.cleared.
+ * Dead segments. SEG_UNBIND makes a segment dead at once: new packets cannot reach it.
+ * The card releases a dead segment when no packet uses it and its memory is clear. Then
+ * it sets the segment's bit in the context's released page. A dead segment is on one list
+ * at a time: admin.dead while a packet uses it, sched.clears while the copy thread clears
+ * it, then sched.cleared.
  */
 #include "core.h"
 
@@ -45,7 +46,7 @@ static void begin_clear(struct openreg_card *card, struct segment *seg)
 	gate_kick_copy(card);
 }
 
-/* No packet uses the segment any more. Returns true if it is released at once. */
+/* Call this once no packet uses the segment. Returns true if this releases the segment. */
 static bool end_use(struct openreg_card *card, struct segment *seg)
 {
 	if (seg->clear && !fill_is_short(seg->length)) {
@@ -58,7 +59,7 @@ static bool end_use(struct openreg_card *card, struct segment *seg)
 	return true;
 }
 
-/* The segment is dead in a saved state: the card clears it from the start. */
+/* Adds the segment to admin.dead. The card clears a segment of a saved state anew. */
 void segment_load_dead(struct openreg_card *card, struct segment *seg)
 {
 	seg->ctx->ndead++;
@@ -67,8 +68,8 @@ void segment_load_dead(struct openreg_card *card, struct segment *seg)
 }
 
 /*
- * Packets that begin from now on cannot reach the segment. Returns true if packets that
- * began before still use it.
+ * Makes the segment dead: packets that begin from now on cannot reach it. Returns true if
+ * packets that began before still use it.
  */
 bool segment_kill(struct openreg_card *card, struct segment *seg, bool clear)
 {
@@ -96,7 +97,7 @@ static struct segment *take_cleared(struct openreg_card *card)
 	return seg;
 }
 
-/* Releases every dead segment that is ready. */
+/* Releases or begins to clear dead segments that no packet uses, releases cleared ones. */
 void segments_release(struct openreg_card *card)
 {
 	struct segment **link = &card->admin.dead, *seg, *next;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* The compute workers' loop: look, run, poll for a while, sleep. */
+/* The loop of a compute worker: pick work and run it; without work, poll, then sleep. */
 #include <sched.h>
 
 #include "core.h"
 
-#define RELAX 16 /* between two looks at the tails */
+#define RELAX 16 /* pauses of the processor between two rounds of polls */
 
 static void note_sleep(struct openreg_card *card, uint64_t now)
 {
@@ -21,8 +21,8 @@ static void sleep_on(struct worker *w, unsigned int events, uint64_t timeout)
 }
 
 /*
- * sched.lock is held, and dropped. One worker polls for all; it sleeps once no
- * queue wants to be polled and it has had nothing to do itself for as long.
+ * sched.lock is held; this drops it. One idle worker polls for all workers. It sleeps
+ * when no queue needs polling and when it has had no work itself for spin_us.
  */
 static void idle(struct worker *w, unsigned int events)
 {
