@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Every byte that a packet can reach lies in a segment that allows it. */
+/* Checks that every byte that a packet can reach lies in a segment that allows it. */
 #include "core.h"
 
 #define OP_FAULT(c, i, a, d)                                                   \
@@ -44,8 +44,8 @@ static void add_reach(__int128 steps, int64_t stride, unsigned int esize,
 }
 
 /*
- * First and last byte, relative to element 0. Saturates far outside every
- * segment; a product of two 64-bit numbers fits into 128 bits.
+ * Offsets of the first byte reached and of the end, relative to element 0. A product of
+ * two 64-bit numbers fits into 128 bits; it saturates far outside every segment.
  */
 static void span(const struct openreg_args *args, const struct openreg_arg *op,
 		 unsigned int esize, __int128 *lo, __int128 *hi)
@@ -65,7 +65,7 @@ static void span(const struct openreg_args *args, const struct openreg_arg *op,
 	*hi += esize;
 }
 
-/* Detail: the first (negative) or end offset of what would be reached. */
+/* Detail of a BOUNDS fault: the first offset reached if negative, else the end. */
 static struct verdict check_bounds(const struct openreg_args *args,
 				   unsigned int i, const struct segment *seg,
 				   struct reach *reach)
@@ -106,7 +106,7 @@ static struct segment *find_segment(struct queue *q, uint64_t addr)
 	return seg && !seg->dead ? seg : NULL;
 }
 
-/* context.lock is held; takes the reference. */
+/* context.lock is held. Takes a reference to the operand's segment. */
 static struct verdict check_operand(struct queue *q, struct openreg_args *args,
 				    unsigned int i, unsigned int flags)
 {
@@ -138,8 +138,8 @@ static struct verdict check_operand(struct queue *q, struct openreg_args *args,
 }
 
 /*
- * Fills q->reach, whose segments stay referenced, and the pointers. After a
- * fault there are no references. Empty operands never fault.
+ * Fills q->reach and the pointers of the operands, and takes references to the segments.
+ * After a fault the packet holds no reference. Empty operands never fault.
  */
 struct verdict address_check(struct queue *q, struct openreg_args *args,
 			     unsigned int flags)

@@ -7,7 +7,7 @@
 
 struct handler {
 	admin_fn *run;
-	/* true once a late command has ended */
+	/* Late commands: returns true when the command can complete. */
 	bool (*ended)(struct openreg_card *card, const struct pending *p);
 };
 
@@ -76,7 +76,7 @@ bool admin_add_pending(struct openreg_card *card, const struct pending *from)
 	return true;
 }
 
-/* Late commands that have ended by now. */
+/* Completes the late commands that have ended. */
 static void check_pending(struct openreg_card *card)
 {
 	struct pending **link = &card->admin.pending;
@@ -95,7 +95,7 @@ static void check_pending(struct openreg_card *card)
 	}
 }
 
-/* false: nothing is done and it is to be run again. */
+/* Returns false if the command did nothing and must run again later. */
 static bool run_command(struct openreg_card *card, uint32_t index,
 			const struct openreg_admin_cmd *cmd)
 {
@@ -157,7 +157,7 @@ static bool ring_ok(uint64_t base, uint32_t slots, uint32_t align)
 	       !(slots & (slots - 1)) && !(base & (align - 1));
 }
 
-/* Maps the rings whose addresses admin and faults hold. */
+/* Checks and maps the rings at the addresses in admin and faults. */
 bool admin_map(struct openreg_card *card)
 {
 	struct admin *admin = &card->admin;
@@ -205,7 +205,7 @@ static void enable(struct openreg_card *card)
 		fatal(card, "admin or fault ring is not usable");
 }
 
-/* Also in reset and free, when no other thread is active. */
+/* Also for reset and free. No other thread of the card may be active. */
 void admin_forget(struct openreg_card *card)
 {
 	struct admin *admin = &card->admin;
@@ -253,7 +253,7 @@ static void disable(struct openreg_card *card, bool reset)
 	}
 	pthread_mutex_unlock(&card->gate.lock);
 	gate_release_admin(card);
-	/* ENABLE may be 1 again. */
+	/* The driver may have set ENABLE again meanwhile. */
 	gate_kick_admin(card);
 }
 

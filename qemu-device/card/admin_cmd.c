@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Admin commands for contexts, segments and clearing memory. */
+/* Admin commands for contexts, segments and fills. */
 #include "core.h"
 
 #define RESULT(s) ((struct admin_result){ .status = OPENREG_ADMIN_##s })
@@ -15,7 +15,7 @@ static bool no_args(const struct openreg_admin_cmd *cmd, unsigned int from)
 	return true;
 }
 
-/* NULL if there is none or it is on its way out. */
+/* Returns NULL if the context does not exist or CTX_DESTROY has started on it. */
 static struct context *find_ctx(struct openreg_card *card, uint32_t id)
 {
 	struct context *ctx;
@@ -74,7 +74,7 @@ struct admin_result admin_ctx_destroy(struct openreg_card *card,
 	return LATE;
 }
 
-/* Its queues are freed one by one as they come to rest. */
+/* Frees each queue of the context once it has stopped; last, the context. */
 bool admin_ctx_gone(struct openreg_card *card, const struct pending *p)
 {
 	struct context *ctx = card->ctx[p->ctx];

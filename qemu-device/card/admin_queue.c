@@ -80,7 +80,7 @@ static struct queue *make_queue(struct openreg_card *card, struct context *ctx,
 	return q;
 }
 
-/* The card page of a new queue: asleep, so that the first packet rings. */
+/* A new queue starts asleep, so that user space rings for the first packet. */
 static void init_page(struct queue *q)
 {
 	struct openreg_card *card = q->card;
@@ -101,7 +101,7 @@ static uint64_t load_page(struct queue *q, uint64_t off)
 	return q->card->ops->window_load64(q->card->host, q->page, off);
 }
 
-/* A queue that was on the card before a reset: its page says how far it was. */
+/* A queue from before a reset: its card page says how far the queue got. */
 static void keep_page(struct queue *q)
 {
 	struct openreg_card *card = q->card;
@@ -126,7 +126,7 @@ static void keep_page(struct queue *q)
 	queue_store_state(q, q->state);
 }
 
-/* Checked and mapped; not yet linked. Its page is left as it is. */
+/* Checks the command, makes a queue and maps its pages. Does not link it. */
 struct admin_result queue_make(struct openreg_card *card,
 			       const struct openreg_admin_cmd *cmd,
 			       struct queue **made)
@@ -207,7 +207,10 @@ static bool is_stopped(struct queue *q)
 	return !runs && !owned;
 }
 
-/* Who stored the fault lets go in a moment; it has nothing left to run. */
+/*
+ * Returns false if the queue runs. A queue that does not run may still have an owner, for
+ * example one that stores a fault; the owner has no work left, so the wait is short.
+ */
 static bool wait_stopped(struct queue *q)
 {
 	bool runs, owned;
@@ -270,7 +273,7 @@ struct admin_result admin_queue_destroy(struct openreg_card *card,
 	return LATE;
 }
 
-/* Frees the queue once it rests. */
+/* Frees the queue once it has stopped. */
 bool admin_queue_gone(struct openreg_card *card, const struct pending *p)
 {
 	struct queue *q = card->queue[p->id];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A card's life: its threads and what they own. */
+/* Making, resetting and freeing a card and its threads. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -84,7 +84,7 @@ static const char *config_error(const struct openreg_card_config *config)
 	return NULL;
 }
 
-/* The name is what top and the benchmarks of an idle card show. */
+/* top and the benchmarks of an idle card show the name. */
 static bool start_thread(pthread_t *thread, bool *started, const char *name,
 			 void *(*run)(void *opaque), void *opaque)
 {
@@ -239,8 +239,10 @@ static void forget_queues(struct openreg_card *card)
 	}
 }
 
-/* Contexts, segments, queues, pending commands, mapped rings. No thread of
- * the card but the caller's is active. */
+/*
+ * Drops contexts, segments, queues, pending commands, mapped rings and doorbells. No
+ * thread of the card but the caller's may be active.
+ */
 void card_forget(struct openreg_card *card)
 {
 	unsigned int i;
@@ -289,7 +291,7 @@ void card_clear_stats(struct openreg_card *card)
 	atomic_store(&stats->sleep_ns, 0);
 }
 
-/* As card_forget, and the registers and statistics of the guest with it. */
+/* Does card_forget(), and clears registers and statistics. */
 void card_clear(struct openreg_card *card)
 {
 	card_forget(card);

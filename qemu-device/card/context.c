@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Contexts: what isolates one process from another. */
+/* Contexts isolate processes from one another. */
 #include <stdlib.h>
 
 #include "core.h"
@@ -18,7 +18,7 @@ struct context *context_new(uint32_t id)
 	return ctx;
 }
 
-/* Returns false if the page is not in reach of DMA. */
+/* Returns false if DMA cannot reach the page. */
 bool context_map_released(struct openreg_card *card, struct context *ctx,
 			  uint64_t bus)
 {
@@ -38,7 +38,7 @@ void context_clear_released(struct openreg_card *card, struct context *ctx)
 	card->ops->access_end(card->host);
 }
 
-/* Its queues are gone, so nothing refers to its segments. */
+/* The context has no queue left, so no packet refers to its segments. */
 void context_free(struct openreg_card *card, struct context *ctx)
 {
 	unsigned int i;

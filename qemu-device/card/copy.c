@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Copy engine: moving the elements, a tile at a time.
+ * Copy engine: moving the elements, one tile at a time.
  *
- * Rows that are dense on both sides and of one type go straight between VRAM
- * and the bus. Everything else is staged: stage[0] holds what was read from
- * system memory, stage[1] what is to be written there.
+ * Rows that are dense on both sides and need no cast move directly between VRAM and the
+ * bus. All other rows pass through buffers: stage[0] holds elements read from system
+ * memory, stage[1] elements to write there.
  */
 #include <string.h>
 
@@ -13,11 +13,11 @@
 #define SLICE_NS (OPENREG_DECIDE_NS / 4)
 #define TILE_BYTES (2u << 20)
 #define STAGE_ELEMENTS (OPENREG_STAGE_SIZE / 8)
-#define SPAN_STRIDE 512 /* bytes; farther elements are read one by one */
-#define SINGLES 1024 /* bus transfers of one element in a row */
+#define SPAN_STRIDE 512 /* bytes; with larger strides, one transfer for each element */
+#define SINGLES 1024 /* most transfers of one element in a step */
 #define LINE 64
-#define LINES 8192 /* elements in a row that share no cache line */
-#define CLOCK_BYTES (256u << 10) /* work between two looks at the clock */
+#define LINES 8192 /* most elements in a step that share no cache line */
+#define CLOCK_BYTES (256u << 10) /* work between two reads of the clock */
 
 static uint64_t min64(uint64_t a, uint64_t b)
 {
@@ -63,7 +63,7 @@ static bool misses_caches(const struct copy *c)
 	       (!c->fill && span_of(c, &c->src) > LINE);
 }
 
-/* Elements whose span, with what lies between them, fits into the stage. */
+/* How many elements fit into the stage, with the bytes between them. */
 static uint64_t stage_max(const struct copy *c)
 {
 	uint64_t span = span_of(c, &c->src);
@@ -73,7 +73,7 @@ static uint64_t stage_max(const struct copy *c)
 	return span > SPAN_STRIDE ? SINGLES : OPENREG_STAGE_SIZE / span;
 }
 
-/* Longest part of a row that one step can take. */
+/* Most elements of a row that one step copies. */
 static uint64_t row_max(const struct copy *c)
 {
 	bool vram = c->dst.vram && (c->fill || c->src.vram);
@@ -100,7 +100,7 @@ static int gather(struct queue *q, uint8_t *stage, uint64_t n)
 	return 0;
 }
 
-/* n elements of a row in system memory; *stride: as they lie in the stage. */
+/* Reads n elements of a row from system memory; *stride: their stride in the stage. */
 static const uint8_t *load_row(struct queue *q, uint8_t *stage, uint64_t n,
 			       int64_t *stride)
 {
@@ -147,7 +147,7 @@ static void move(const struct copy *c, void *dst, int64_t dst_stride,
 				c->src.dtype, src_stride, n);
 }
 
-/* n elements of one row; done: elements of the tile before it. */
+/* Copies n elements of a row; done: elements of the tile that come before them. */
 static int copy_row(struct worker *w, struct queue *q, uint64_t done,
 		    uint64_t n, uint32_t *failed)
 {
@@ -195,7 +195,7 @@ static int fill_row(struct worker *w, struct queue *q, uint64_t n)
 	return 0;
 }
 
-/* To the element n further on; n does not go beyond the row. */
+/* Moves on by n elements, at most to the end of the row. */
 static void advance(struct copy *c, uint64_t n)
 {
 	unsigned int d = c->ndim - 1;
@@ -232,7 +232,7 @@ static uint64_t row_cost(const struct copy *c, uint64_t n)
 	return cost;
 }
 
-/* Work since the last look at the clock, and when to end. */
+/* cost: work since the last read of the clock; end: when the slice ends. */
 struct timer {
 	uint64_t cost;
 	uint64_t end;
@@ -248,8 +248,8 @@ static bool is_over(struct timer *t, uint64_t cost)
 }
 
 /*
- * Rows up to a stage full, or till the time is over, with one bulk transfer
- * before or after.
+ * Copies rows until a stage is full or the slice is over. One bulk transfer before the
+ * rows reads stage[0], or one after them writes stage[1].
  */
 static int staged_tile(struct worker *w, struct queue *q, uint32_t *failed,
 		       struct timer *t)
@@ -278,7 +278,7 @@ static int staged_tile(struct worker *w, struct queue *q, uint32_t *failed,
 	return 0;
 }
 
-/* *over: the time is. */
+/* Sets *over when the slice is over. */
 static int step(struct worker *w, struct queue *q, uint32_t *failed,
 		struct timer *t, bool *over)
 {

@@ -17,12 +17,12 @@ struct openreg_args;
 struct copy_side {
 	const struct segment *seg;
 	uint8_t *vram; /* element 0; NULL in system memory */
-	uint64_t off; /* of element 0 in the segment, bytes */
-	int64_t at; /* of the next element, elements */
-	int64_t stride[OPENREG_DIMS_MAX];
+	uint64_t off; /* segment offset of element 0, bytes */
+	int64_t at; /* next element, in elements from element 0 */
+	int64_t stride[OPENREG_DIMS_MAX]; /* elements */
 	uint8_t dtype;
 	uint8_t esize;
-	bool staged; /* system memory, dense in this order: whole tiles */
+	bool staged; /* dense in system memory: one transfer moves a whole tile */
 };
 
 struct copy {
@@ -38,16 +38,22 @@ struct copy {
 
 enum copy_result { COPY_MORE, COPY_DONE, COPY_FAILED };
 
-/* Before the address check: operands, types, immediates. */
+/* Checks operands, types and immediates. Call it before the address check. */
 struct verdict copy_check(struct openreg_args *args);
-/* After it: takes the geometry from q->args and q->reach. */
+/* Takes the geometry from q->args and q->reach. Call it after the address check. */
 void copy_begin(struct queue *q);
-/* Within VRAM, and long: q->args become a program that all workers can run. */
+/*
+ * If the copy is long and within VRAM, turns q->args into a VECTOR program, which all
+ * workers can run, and returns true.
+ */
 bool copy_to_program(struct openreg_args *args);
-/* About half a millisecond of it, more if the bus is slow. *failed: the operand the bus refused. */
+/*
+ * Copies for about half a millisecond, or longer if the bus is slow. On COPY_FAILED,
+ * *failed is the operand that the bus refused.
+ */
 enum copy_result copy_slice(struct worker *w, struct queue *q,
 			    uint32_t *failed);
-/* n elements of the bit pattern. */
+/* Stores the bit pattern in n elements. */
 void copy_fill(void *dst, int64_t stride, unsigned int esize, uint64_t pattern,
 	       uint64_t n);
 

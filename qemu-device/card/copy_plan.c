@@ -11,7 +11,7 @@ static struct verdict bad(uint32_t code, uint32_t operand, uint64_t detail)
 				 .detail = detail };
 }
 
-/* The order of the elements is free, so each is written once. */
+/* The order of the elements is not defined, so no element may be written twice. */
 static struct verdict check_once(const struct openreg_args *args)
 {
 	struct verdict v = { 0 };
@@ -65,7 +65,10 @@ static uint64_t magnitude(int64_t v)
 	return v < 0 ? -(uint64_t)v : (uint64_t)v;
 }
 
-/* The order is free: near elements last, on the side that is far to reach. */
+/*
+ * The order of the elements is free. Puts dimensions with small strides last, by the
+ * strides of the side in system memory, where a jump costs most.
+ */
 static void sort_dims(struct copy *c)
 {
 	const struct copy_side *key =
@@ -85,7 +88,7 @@ static bool mergeable(const struct copy *c, const struct copy_side *side,
 	       side->stride[outer];
 }
 
-/* Drops dimensions of 1 and joins those that make one long row. */
+/* Drops dimensions of size 1 and merges those that form one long row. */
 static void merge_dims(struct copy *c)
 {
 	unsigned int d, n = 0;
@@ -156,7 +159,7 @@ void copy_begin(struct queue *q)
 	}
 	set_side(q, 0, &c->dst);
 	set_side(q, c->fill ? 0 : 1, &c->src);
-	/* A copy without a cast leaves the bits as they are. */
+	/* A copy without a cast keeps the bits; a cast to BOOL would not. */
 	if (c->dst.dtype == OPENREG_BOOL && c->src.dtype == OPENREG_BOOL)
 		c->dst.dtype = c->src.dtype = OPENREG_U8;
 	sort_dims(c);

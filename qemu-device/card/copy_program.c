@@ -3,7 +3,7 @@
 #include "copy.h"
 #include "engine_internal.h"
 
-/* Elements from which it pays to share a copy out. */
+/* A copy of this many elements gains from more than one worker. */
 #define PROGRAM_MIN 16384
 
 static bool is_long(const struct openreg_args *args)
@@ -16,7 +16,7 @@ static bool is_long(const struct openreg_args *args)
 	return n >= PROGRAM_MIN;
 }
 
-/* Bits are moved as an integer of their size. */
+/* The integer type that holds the bits of an element. */
 static uint8_t bits_of(unsigned int dtype)
 {
 	switch (openreg_dtype_size(dtype)) {
@@ -31,7 +31,7 @@ static uint8_t bits_of(unsigned int dtype)
 	}
 }
 
-/* Can elements of the last dimension be taken n at a time? */
+/* Can a copy move the elements of the last dimension n at a time? */
 static bool can_widen(const struct openreg_args *args, int64_t n)
 {
 	unsigned int i, d, last = args->ndim - 1;
@@ -51,7 +51,7 @@ static bool can_widen(const struct openreg_args *args, int64_t n)
 	return true;
 }
 
-/* Small elements eight bytes at a time: registers have 4 or 8. */
+/* Moves small elements eight bytes at a time: VECTOR registers have 4 or 8 bytes. */
 static void widen(struct openreg_args *args)
 {
 	unsigned int esize = openreg_dtype_size(args->op[0].dtype), i, d;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* From a private copy of a packet's slots to struct openreg_args. */
+/* Decodes the card's own copy of a packet into struct openreg_args. */
 #include <string.h>
 
 #include "core.h"
@@ -10,7 +10,7 @@ static struct verdict bad(uint32_t code, uint32_t operand, uint64_t detail)
 				 .detail = detail };
 }
 
-/* Detail of a PACKET fault: byte offset of what is wrong. */
+/* Detail of a PACKET fault: byte offset of the wrong field. */
 struct verdict decode_header(const struct openreg_packet *header)
 {
 	const uint32_t code = OPENREG_FAULT_PACKET;
@@ -45,7 +45,7 @@ static size_t body_size(const struct openreg_op *op)
 	       8u * op->nimm + 8u * op->ninstr;
 }
 
-/* Detail: the size, or the number of elements. */
+/* Detail of a SHAPE fault: the negative size; of a LIMIT fault: the elements. */
 static struct verdict check_sizes(const struct openreg_args *args)
 {
 	uint64_t work = 1;
@@ -108,7 +108,7 @@ static const uint8_t *get_op(const uint8_t *p, struct openreg_op *op,
 	return p + sizeof(*op);
 }
 
-/* packet is header.slots slots long; the header has been checked. */
+/* packet has header.slots slots, and decode_header() has accepted the header. */
 struct verdict decode_body(const uint8_t *packet, struct openreg_args *args)
 {
 	const uint8_t *p = packet + sizeof(struct openreg_packet);

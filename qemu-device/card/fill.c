@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Filling VRAM with a byte, for FILL and for segments that are cleared. The admin
- * thread does short fills itself; the copy thread does the others in slices.
+ * Filling VRAM with a byte, for the admin command FILL and to clear dead segments. The
+ * admin thread runs short fills; the copy thread runs the others in slices.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -34,7 +34,7 @@ struct fill *fill_new(uint64_t off, uint64_t len, uint8_t value)
 	return fill;
 }
 
-/* sched.lock is held. The copy thread serves fills in this order. */
+/* sched.lock is held. The copy thread runs fills in the order of the list. */
 void fill_append(struct openreg_card *card, struct fill *fill)
 {
 	struct fill **link = &card->sched.fills;

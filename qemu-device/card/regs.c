@@ -146,7 +146,7 @@ static uint64_t read_reg(struct openreg_card *card, uint64_t off)
 	return there ? v : 0;
 }
 
-/* The upper half of a wide register stands at its offset plus 4. */
+/* The upper half of a wide register has the register's offset plus 4. */
 static uint32_t read_half(struct openreg_card *card, uint64_t off)
 {
 	if (off % 8 == 4 && is_wide(off - 4))
@@ -176,7 +176,7 @@ static void set_half(uint64_t *reg, bool high, uint32_t value)
 	*reg = (*reg & ~(0xffffffffULL << shift)) | (uint64_t)value << shift;
 }
 
-/* gate.lock is held. What may change only while the card is not enabled. */
+/* gate.lock is held. Registers that the driver may write only while ENABLE is 0. */
 static bool write_setup(struct regs *r, uint64_t off, uint32_t value)
 {
 	switch (off) {
@@ -202,7 +202,7 @@ static bool write_setup(struct regs *r, uint64_t off, uint32_t value)
 	return false;
 }
 
-/* Both stay until the admin thread has seen them. */
+/* RESET and CONTROL_FELL stay set until the admin thread has handled them. */
 static void write_control(struct regs *r, uint32_t value)
 {
 	uint32_t keep = r->control & (OPENREG_CONTROL_RESET | CONTROL_FELL);

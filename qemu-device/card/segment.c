@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Segments: what an address names, and how its bytes are reached. */
+/* Segments: binding them, and DMA to those in system memory. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -47,7 +47,7 @@ static bool bind_ok(const struct openreg_card *card,
 	return false;
 }
 
-/* One page at segment offset off: joins the last run or begins a new one. */
+/* Adds the page at segment offset off to the last run, or to a new one. */
 static uint32_t add_page(struct openreg_card *card, struct segment *seg,
 			 uint32_t *room, uint64_t off, uint64_t bus)
 {
@@ -152,7 +152,7 @@ void segments_put(struct queue *q, unsigned int n)
 		gate_kick_admin(q->card);
 }
 
-/* Bus address of a byte, and how many follow it on the bus. */
+/* Returns the bus address of a byte; *left: adjacent bytes on the bus from there on. */
 uint64_t segment_bus(const struct segment *seg, uint64_t off, uint64_t *left)
 {
 	uint32_t lo = 0, hi = seg->nruns;

@@ -142,7 +142,7 @@ static void save_context(struct blob *b, const struct context *ctx)
 	for (i = 0; i < OPENREG_MAX_SEGMENTS; i++)
 		if (ctx->segs[i])
 			save_segment(b, i, ctx->segs[i]);
-	put(b, 0); /* no segment has this number */
+	put(b, 0); /* ends the list: no segment has this number */
 }
 
 static void save_queue(struct blob *b, struct queue *q)
@@ -209,7 +209,7 @@ static void save_regs(struct blob *b, struct openreg_card *card)
 	save_words(b, words, STATE_REGS + STATE_STATS);
 }
 
-/* Some more of every packet at work, in turn; false: there is none left. */
+/* Continues each unfinished packet for a while. Returns false if none is left, or at end. */
 static bool finish_round(struct openreg_card *card, struct worker *w,
 			 uint64_t end)
 {
@@ -228,10 +228,10 @@ static bool finish_round(struct openreg_card *card, struct worker *w,
 	return left;
 }
 
-/* What is not through by `end` is given up. */
+/* Finishes the packets; those that are not done at `end` fault with HANG. */
 void state_finish(struct openreg_card *card, uint64_t end)
 {
-	/* The pool's own: it sleeps, and so its scratch memory is free. */
+	/* The card is paused, so no thread uses this worker's scratch memory. */
 	struct worker *w = &card->workers[0];
 	unsigned int i;
 
@@ -240,7 +240,7 @@ void state_finish(struct openreg_card *card, uint64_t end)
 	for (i = 0; i < OPENREG_MAX_QUEUES; i++)
 		if (card->queue[i] && card->queue[i]->active != ACTIVE_NONE)
 			exec_give_up(w, card->queue[i]);
-	/* No owner is left to see that their packet has ended. */
+	/* These queues have no owner that would stop them at the end of the packet. */
 	for (i = 0; i < OPENREG_MAX_QUEUES; i++)
 		if (card->queue[i] && card->queue[i]->stop_at_end)
 			queue_request_stop_at_end(card->queue[i]);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Loading what state.c saved. The blob may come from anywhere. */
+/* Loading a state that state.c saved. The blob may be hostile. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -60,7 +60,7 @@ static void load_regs(struct openreg_card *card, struct blob *b)
 	pthread_mutex_unlock(&card->gate.lock);
 }
 
-/* Ascending from 0, within the segment, not around the end of the bus. */
+/* Runs must ascend from 0, end in the segment and not wrap around the bus. */
 static bool runs_ok(const struct segment *seg)
 {
 	uint32_t i;
@@ -194,7 +194,7 @@ static bool load_queue(struct openreg_card *card, struct blob *b, uint64_t id)
 	bool dying, awake;
 
 	get_queue_cmd(b, id, &cmd);
-	/* Late commands still want the queues of a dying context. */
+	/* Late commands wait for the queues of a dying context: load these, too. */
 	dying = cmd.ctx < OPENREG_MAX_CONTEXTS && card->ctx[cmd.ctx] &&
 		card->ctx[cmd.ctx]->dying;
 	if (dying)
@@ -268,7 +268,7 @@ static bool load_admin(struct openreg_card *card, struct blob *b)
 	card->faults.base = get(b);
 	card->faults.slots = get32(b);
 	n = get32(b);
-	/* Slots of any number are no error: the card is FATAL by them. */
+	/* A wrong number of slots is not an error here: such a card is FATAL. */
 	if (b->error || n > admin->slots || n > ADMIN_SLOTS_MAX ||
 	    (n && !admin->enabled))
 		return false;
@@ -312,8 +312,8 @@ static bool load_all(struct openreg_card *card, struct blob *b)
 }
 
 /*
- * Whatever was rung on the way is looked at. A queue whose tail is out of
- * reach had not been rung, or it would have faulted.
+ * Rings every doorbell, because some may have been lost in the migration. Skips a queue
+ * whose tail cannot be read: its doorbell never rang, or the queue would have faulted.
  */
 static void ring_doors(struct openreg_card *card)
 {
@@ -337,7 +337,7 @@ int openreg_card_load(struct openreg_card *card, const void *blob, size_t len,
 	struct blob b = { .at = blob, .left = len / 8 };
 	bool ok;
 
-	card_clear(card); /* a stream may hold more than one state */
+	card_clear(card); /* a migration stream may hold more than one state */
 	pthread_mutex_lock(&card->sched.lock);
 	ok = len % 8 == 0 && load_all(card, &b);
 	pthread_mutex_unlock(&card->sched.lock);

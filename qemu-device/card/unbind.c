@@ -46,7 +46,7 @@ static void begin_clear(struct openreg_card *card, struct segment *seg)
 	gate_kick_copy(card);
 }
 
-/* Call this once no packet uses the segment. Returns true if this releases the segment. */
+/* No packet uses the segment. Returns true if this releases the segment at once. */
 static bool end_use(struct openreg_card *card, struct segment *seg)
 {
 	if (seg->clear && !fill_is_short(seg->length)) {
@@ -97,7 +97,7 @@ static struct segment *take_cleared(struct openreg_card *card)
 	return seg;
 }
 
-/* Releases or begins to clear dead segments that no packet uses, releases cleared ones. */
+/* Clears and releases the dead segments that no packet uses any more. */
 void segments_release(struct openreg_card *card)
 {
 	struct segment **link = &card->admin.dead, *seg, *next;

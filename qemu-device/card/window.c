@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Windows of CONV and POOL. */
+/* Window geometry of CONV and POOL. */
 #include <string.h>
 
 #include "window.h"
@@ -28,7 +28,7 @@ int64_t openreg_window_product(const int64_t *factor, unsigned int n)
 	return product > OPENREG_WINDOW_WORK_MAX ? -1 : (int64_t)product;
 }
 
-/* Detail: which immediate, or the size. */
+/* Detail of a fault: the number of the immediate, or the output size. */
 struct openreg_verdict openreg_window_check(const struct openreg_args *args)
 {
 	unsigned int i;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* Windows of CONV and POOL: their immediates, and limits on them. */
+/* Window geometry of CONV and POOL: the immediates and their limits. */
 #ifndef OPENREG_WINDOW_H
 #define OPENREG_WINDOW_H
 
 #include "engine_internal.h"
 
 #define OPENREG_WINDOW_DIMS 3
-/* Nothing that is computed from two of these overflows. */
+/* Small enough that sums and products of two such sizes do not overflow. */
 #define OPENREG_WINDOW_SIZE_MAX INT32_MAX
-/* Elements or products that a packet may have to do with. */
+/* Most elements or products that a packet may need. */
 #define OPENREG_WINDOW_WORK_MAX (1ULL << 36)
 
 struct openreg_geometry {
@@ -16,18 +16,18 @@ struct openreg_geometry {
 	int64_t output[3];
 };
 
-/* The output's sizes are the packet's last three. */
+/* The last three sizes of the packet are the output's. */
 struct openreg_verdict openreg_window_check(const struct openreg_args *args);
 void openreg_window_get(struct openreg_geometry *w,
 			const struct openreg_args *args);
 
 /*
- * A product of factors that are not negative. It is taken no further than to
- * what is more than OPENREG_WINDOW_WORK_MAX; UINT64_MAX if that overflows.
+ * The product of n factors, none negative. Stops multiplying above
+ * OPENREG_WINDOW_WORK_MAX; UINT64_MAX on overflow.
  */
 uint64_t openreg_window_count(const int64_t *factor, unsigned int n);
 
-/* The same; -1 for what is more than OPENREG_WINDOW_WORK_MAX. */
+/* The product, or -1 if it is more than OPENREG_WINDOW_WORK_MAX. */
 int64_t openreg_window_product(const int64_t *factor, unsigned int n);
 
 static inline int64_t openreg_window_volume(const int64_t size[3])
@@ -35,7 +35,7 @@ static inline int64_t openreg_window_volume(const int64_t size[3])
 	return openreg_window_product(size, 3);
 }
 
-/* Offsets may wrap around where nothing is accessed. */
+/* An offset may wrap around where the engine accesses no element. */
 static inline int64_t openreg_offset(int64_t index, int64_t stride)
 {
 	return (int64_t)((uint64_t)index * (uint64_t)stride);
@@ -72,7 +72,7 @@ static inline int64_t openreg_greatest(int64_t x, int64_t y)
 	return x > y ? x : y;
 }
 
-/* For one operand: its dimensions, and input or kernel in place of output. */
+/* Checks one operand: its dims, and size in place of the output's last three sizes. */
 struct openreg_verdict openreg_window_operand(struct openreg_args *args,
 					      unsigned int i, uint32_t dims,
 					      const int64_t size[3],
