@@ -68,7 +68,7 @@ static const char *config_error(const struct openreg_card_config *config)
 {
 	if (!config->vram || !config->vram_size ||
 	    config->vram_size % (2u << 20))
-		return "VRAM must be there, and a multiple of 2 MiB";
+		return "VRAM must exist and be a multiple of 2 MiB";
 	if (config->vram_size > 1ULL << 46)
 		return "at most 64 TiB of VRAM";
 	if (config->workers < 1 || config->workers > 64)

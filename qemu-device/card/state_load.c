@@ -16,7 +16,7 @@ static uint64_t get(struct blob *b)
 	uint64_t value;
 
 	if (!b->left) {
-		b->error = "the state is cut short";
+		b->error = "the state is truncated";
 		return UINT64_MAX;
 	}
 	memcpy(&value, b->at, 8);
