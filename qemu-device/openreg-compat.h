@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What has moved or changed between QEMU 10.0 and 11.x. What is there is looked at, not
- * the version: distributions backport.
+ * Differences between QEMU 10.0 and 11.x. Tests look for the header or the type, not for
+ * the version, because distributions backport changes.
  */
 #ifndef HW_MISC_OPENREG_COMPAT_H
 #define HW_MISC_OPENREG_COMPAT_H
@@ -18,7 +18,7 @@
 #include "hw/resettable.h"
 #endif
 
-/* The move of memory.h and constant class data came in the same release. */
+/* The release that moved memory.h also made class data constant. */
 #if __has_include("system/memory.h")
 #include "system/address-spaces.h"
 #include "system/memory.h"
@@ -37,8 +37,9 @@
 #include "system/runstate.h"
 
 /*
- * 10.2 takes a handler that returns an error, beside the one that does not. Function
- * pointers go as void: the compiler warns of a call of the other type, made or not.
+ * Since 10.2 the function takes two handlers; the second can return an error. The
+ * function's address passes through void *, because the compiler warns about a call with
+ * the wrong type even in the branch that _Generic does not choose.
  */
 typedef VMChangeStateEntry *OpenregAdd(DeviceState *, VMChangeStateHandler *, void *);
 typedef VMChangeStateEntry *OpenregAdd2(DeviceState *, VMChangeStateHandler *,
@@ -61,12 +62,12 @@ static inline VMChangeStateEntry *openreg_add2(void *add, DeviceState *dev,
              OpenregAdd2 *: openreg_add2)(qdev_add_vm_change_state_handler,    \
                                           dev, cb, opaque)
 
-/* Since 11.1 this one returns nothing. */
+/* Since 11.1 post_save returns nothing. */
 #define OPENREG_POST_SAVE(with_result, without)                                \
     _Generic(((VMStateDescription *)NULL)->post_save,                          \
              int (*)(void *): with_result, void (*)(void *): without)
 
-/* VMSTATE_UINT64_EQUAL and its like had a hint until then; the field's name is told. */
+/* VMSTATE_*_EQUAL had a hint argument before 11.1. QEMU's error names the field. */
 #define OPENREG_VMSTATE_EQUAL(_field, _state, _type, _info) {                  \
     .name = stringify(_field),                                                 \
     .info = &(_info),                                                          \

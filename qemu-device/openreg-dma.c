@@ -1,5 +1,5 @@
 /*
- * openreg: the card's accesses to system memory that are not by a window
+ * openreg: the card's accesses to system memory that do not use a window
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -23,7 +23,7 @@ static void openreg_dma_iommu(OpenregState *s, void *opaque)
                                  t->len, t->is_write);
 }
 
-/* address_space_rw() would take the big lock for ROM and for devices' memory. */
+/* Not address_space_rw(): it would take the big lock for ROM and device memory. */
 static void openreg_dma_direct(OpenregState *s, OpenregTransfer *t)
 {
     MemoryRegionCache cache;

@@ -3,9 +3,9 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * A write of any size anywhere in a page wakes the card. Under KVM an eventfd
- * takes the write without an exit to user space; a thread of our own waits for
- * it, because the main loop may be waiting for the big lock.
+ * A write of any size anywhere in a page wakes the card. Under KVM an eventfd takes the
+ * write without an exit to user space. The device's own thread waits for the eventfds,
+ * because the main loop may be waiting for the big lock.
  */
 #include "qemu/osdep.h"
 #include "qemu/main-loop.h"
@@ -41,7 +41,7 @@ static const MemoryRegionOps openreg_doorbell_ops = {
     .impl.max_access_size = 8,
 };
 
-/* A BAR's size is a power of two; the pages beyond the last are ignored. */
+/* The size of a BAR is a power of two. Pages beyond the last doorbell ignore writes. */
 void openreg_doorbell_init(OpenregState *s)
 {
     memory_region_init_io(&s->doorbell_bar, OBJECT(s), &openreg_doorbell_ops, s,
@@ -75,7 +75,7 @@ static void *openreg_doorbell_thread(void *opaque)
     }
 }
 
-/* KVM's fast path wants size 0: any access. QEMU's own matching a real one. */
+/* KVM's fast path needs size 0, for any access; QEMU's own matching needs a real size. */
 static unsigned int openreg_doorbell_size(void)
 {
     return kvm_enabled() ? 0 : 4;

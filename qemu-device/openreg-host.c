@@ -3,8 +3,9 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * They run in the card's threads, without the big lock. Behind a vIOMMU they have
- * done under it what translates: a translation that fails raises an interrupt.
+ * They run in the card's threads, without the big lock. Behind a vIOMMU, accesses that
+ * translate addresses run under the lock, because a failed translation raises an
+ * interrupt.
  */
 #include "qemu/osdep.h"
 #include "qemu/atomic.h"
@@ -20,7 +21,7 @@
 
 #define OPENREG_WINDOW_PAGE 4096
 
-/* One view of a window; replaced as a whole when the address space changes. */
+/* The mapping of a window. A change of the address space replaces it as a whole. */
 typedef struct OpenregWindowMap {
     struct rcu_head rcu;
     MemoryRegionCache cache;
@@ -37,8 +38,8 @@ struct openreg_window {
 };
 
 /*
- * Only what may translate needs the big lock, and does whether it translates at
- * the moment or not: the guest may switch that while an access is under way.
+ * Runs func, under the big lock if the card is behind a vIOMMU. That holds even while the
+ * vIOMMU does not translate: the guest may switch translation on during the access.
  */
 static void openreg_on_bus(OpenregState *s, OpenregLocked *func, void *opaque)
 {
@@ -50,8 +51,8 @@ static void openreg_on_bus(OpenregState *s, OpenregLocked *func, void *opaque)
 }
 
 /*
- * Host address of bytes that lie within a page, looked up anew; NULL if they
- * are not memory. Within an RCU read section.
+ * Looks up the host address of bytes that lie within one page. Returns NULL if they are
+ * not memory. The caller is in an RCU read section.
  */
 static void *openreg_translate(OpenregState *s, hwaddr bus, hwaddr len,
                                bool is_write, MemoryRegion **mr, hwaddr *xlat)
@@ -86,7 +87,7 @@ typedef struct OpenregProbe {
     bool good;
 } OpenregProbe;
 
-/* Is every page of a translated window memory at this moment? */
+/* Is every page of a translated window memory now? */
 static void openreg_window_probe(OpenregState *s, void *opaque)
 {
     OpenregProbe *probe = opaque;
@@ -138,7 +139,7 @@ static struct openreg_window *openreg_window_map(void *host, uint64_t bus,
     w->len = len;
     w->writable = writable;
 
-    /* The lock is held throughout, so that the listener misses no window. */
+    /* Map and insert under one lock, so that the listener misses no window. */
     qemu_mutex_lock(&s->window_lock);
     w->map = openreg_window_map_new(s, w);
     good = w->map->good;
@@ -188,10 +189,7 @@ static void openreg_listener_commit(MemoryListener *listener)
     }
 }
 
-/*
- * Runs access on the host address of [off, off + len) of a window; false if
- * the bus has taken the memory away. Within the card's read section.
- */
+/* Accesses bytes of a window at their host address. */
 typedef void OpenregAccess(void *ptr, void *opaque);
 
 typedef struct OpenregSlow {
@@ -223,6 +221,10 @@ static void openreg_window_slow(OpenregState *s, void *opaque)
     }
 }
 
+/*
+ * Runs access on [off, off + len) of a window. Returns false if there is no memory at
+ * these bus addresses now. The thread is between access_begin and access_end.
+ */
 static bool openreg_window_access(OpenregState *s, OpenregWindow *w, hwaddr off,
                                   hwaddr len, bool is_write,
                                   OpenregAccess *access, void *opaque)
@@ -233,7 +235,7 @@ static bool openreg_window_access(OpenregState *s, OpenregWindow *w, hwaddr off,
         (is_write && !w->writable)) {
         return false;
     }
-    /* What fails as a reset has begun is not told to anybody. */
+    /* A reset has begun: drop the write without an error, the IOMMU may be reset. */
     if (is_write && unlikely(qatomic_read(&s->dropping)) && qatomic_read(&s->iommu)) {
         return false;
     }
@@ -278,7 +280,7 @@ static void openreg_store32(void *ptr, void *opaque)
                      __ATOMIC_SEQ_CST);
 }
 
-/* A load that the bus refuses gives all ones, as on PCI. */
+/* A load that fails returns all ones, as on PCI. */
 static uint64_t openreg_window_load64(void *host, struct openreg_window *w,
                                       uint64_t off)
 {
@@ -330,7 +332,7 @@ static void openreg_window_read(void *host, struct openreg_window *w,
 {
     struct openreg_copy_out copy = { .buf = buf };
 
-    /* By pages: behind a vIOMMU neighbours may lie anywhere. */
+    /* Page by page: behind a vIOMMU, adjacent pages may lie anywhere in memory. */
     for (; len; len -= copy.len, off += copy.len, copy.buf += copy.len) {
         copy.len = MIN(len, OPENREG_WINDOW_PAGE -
                             (w->bus + off) % OPENREG_WINDOW_PAGE);
@@ -358,9 +360,11 @@ static void openreg_raise(void *host, unsigned int vector)
 }
 
 /*
- * From the main loop alone, and not from a stop's wait for disks: where the guest has a
- * message go, it may unplug a card.
- * A loaded card raises all vectors, so what is left of these at a save is not lost.
+ * Sends the vectors that workers raised. Runs only in the main loop, and not while a stop
+ * of the VM waits for disks: the guest chooses the address of a message, and the write
+ * there may unplug a card.
+ *
+ * A save may drop vectors that are still to be sent: a loaded card raises all vectors.
  */
 static void openreg_raise_bh(void *opaque)
 {
@@ -378,7 +382,7 @@ static void openreg_raise_bh(void *opaque)
     object_unref(OBJECT(s));
 }
 
-/* Stands still with the VM and moves with it. */
+/* This clock stops with the VM and migrates with it. */
 static uint64_t openreg_clock_ns(void *host)
 {
     return cpu_get_clock();
@@ -454,7 +458,7 @@ void openreg_host_init(OpenregState *s)
     memory_listener_register(&s->listener, openreg_as(s));
 }
 
-/* After the card has gone, and so all windows with it. */
+/* Call after the card is freed; no window exists then. */
 void openreg_host_exit(OpenregState *s)
 {
     memory_listener_unregister(&s->listener);

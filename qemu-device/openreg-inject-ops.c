@@ -3,8 +3,8 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * They tell the card's queues and completions apart by what the driver's
- * commands say, and change what the card stores on its way to memory.
+ * The callbacks read the driver's admin commands to learn which windows are queue pages
+ * and completions. Then they change the values that the card stores there.
  */
 #include "qemu/osdep.h"
 #include "qemu/atomic.h"
@@ -15,7 +15,7 @@
 #define NO_COMMAND 0x7fff
 #define PAGE_OFF(field) offsetof(struct openreg_card_page, field)
 
-/* Around a window of openreg-host.c. */
+/* What a window of openreg-host.c contains. */
 typedef enum {
     WINDOW_OTHER, WINDOW_CPL, WINDOW_USER, WINDOW_CARD, WINDOW_RELEASED
 } WindowKind;
@@ -164,7 +164,7 @@ static uint64_t inject_completed(OpenregInject *in, uint64_t value)
     return value;
 }
 
-/* The word of a completion that makes it valid. */
+/* Stores the word of a completion that makes the completion valid. */
 static void inject_complete(OpenregInject *in, InjectWindow *w, uint64_t off,
                             uint64_t value)
 {
@@ -234,9 +234,9 @@ static void inject_window_store32(void *host, struct openreg_window *window,
     openreg_host_ops.window_store32(host, w->real, off, value);
 }
 
-/* Bulk DMA, and commands, which are read by it */
+/* Bulk DMA, which also reads the admin commands */
 
-/* Does it end what a queue does that x-inject-queue is about? */
+/* Does the command stop a queue that x-inject-queue names? */
 static bool inject_stops(OpenregInject *in, const struct openreg_admin_cmd *cmd)
 {
     uint32_t only = openreg_inject_value(in, OPENREG_INJECT_QUEUE);
@@ -303,7 +303,7 @@ static bool inject_stalls_all(OpenregInject *in)
     return how == STALL_TILL_RESET || how == STALL_TILL_FLR;
 }
 
-/* No reset is under way, and nobody wants the card to pause. */
+/* No reset has begun since the last ENABLE, and nothing pauses the card. */
 static bool inject_is_left_alone(OpenregInject *in)
 {
     return qatomic_read(&in->resets) == qatomic_read(&in->resets_before) &&
@@ -311,8 +311,8 @@ static bool inject_is_left_alone(OpenregInject *in)
 }
 
 /*
- * As an engine that hangs; false if that is ended by a reset, and not by the
- * property. Whoever pauses the card is not kept waiting.
+ * Hangs like a broken engine. Returns false if a reset or a pause ends the hang, true if
+ * a change of the property does.
  */
 static bool inject_stall(OpenregInject *in)
 {
@@ -325,7 +325,7 @@ static bool inject_stall(OpenregInject *in)
     return !inject_stalls_all(in);
 }
 
-/* As an engine that is slow for once: the write is done in the end. */
+/* Delays one write like a slow engine; the caller then does the write. */
 static void inject_stall_once(OpenregInject *in)
 {
     if (openreg_inject_value(in, OPENREG_INJECT_STALL) != STALL_TILL_STOP ||

@@ -3,10 +3,10 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * With x-inject=on the card works behind callbacks and a register region that
- * lie, each in a way that a property x-inject-... switches on. The guest can
- * set these too, by a vendor-specific PCI capability. A card without x-inject
- * knows nothing of it.
+ * With x-inject=on, callbacks and a register region between card and host give wrong
+ * values. A property x-inject-... switches each kind on. The guest can set the
+ * properties, too, by a vendor-specific PCI capability. None of this affects a card
+ * without x-inject.
  */
 #include "qemu/osdep.h"
 #include "qemu/atomic.h"
@@ -67,7 +67,7 @@ static const struct {
         "For tests: time between two of what is repeated" },
 };
 
-/* What the card says without having been asked; under the big lock */
+/* Stores and interrupts that the card makes without cause; under the big lock */
 
 static void inject_poke(OpenregInject *in, uint64_t bus, const void *buf,
                         uint64_t len)
@@ -94,7 +94,7 @@ static uint32_t inject_reg(OpenregInject *in, uint32_t reg)
     return openreg_card_reg_read(in->s->card, reg, 4);
 }
 
-/* NULL if the property names none that the card has had. */
+/* The queue of x-inject-queue; NULL if the driver has never created it. */
 static InjectQueue *inject_queue(OpenregInject *in)
 {
     uint32_t id = openreg_inject_value(in, OPENREG_INJECT_QUEUE);
@@ -123,7 +123,7 @@ static void inject_make_record(OpenregInject *in, uint32_t mode, uint32_t seq,
     }
 }
 
-/* Of the ring's next round, of any, and of the record before. */
+/* Record 0: seq of the ring's next round; record 1: random; record 2: one too low. */
 static uint32_t inject_wrong_seq(OpenregInject *in, uint32_t seq,
                                  uint32_t slots, unsigned int i)
 {
@@ -137,9 +137,9 @@ static uint32_t inject_wrong_seq(OpenregInject *in, uint32_t seq,
 }
 
 /*
- * From where the driver has got to: it takes all of them for good. Only to where
- * the ring is now: nothing but an IOMMU helps against a card that writes to what
- * it was told before a reset, as that is others' memory.
+ * Writes forged records from the driver's head on, so that the driver accepts all of
+ * them. Writes only to the current ring. A ring from before a reset is memory of others
+ * by now, and only an IOMMU protects that from a card that still writes there.
  */
 static void inject_forge(OpenregInject *in, uint32_t mode)
 {
@@ -153,7 +153,7 @@ static void inject_forge(OpenregInject *in, uint32_t mode)
     if (mode == FAULT_OVERFLOW) {
         n = 3 * slots + 1;
     }
-    /* The card holds the driver to it only when it enables. */
+    /* The card checks the number of slots only at ENABLE. */
     if (!is_power_of_2(slots) || slots > FAULT_SLOTS_MAX) {
         return;
     }
@@ -168,7 +168,7 @@ static void inject_forge(OpenregInject *in, uint32_t mode)
     openreg_host_ops.raise(in->s, 0);
 }
 
-/* As if nothing had been reset: the queue runs on, all commands are done. */
+/* Stores as if no reset had happened: the queue runs on, all commands complete. */
 static void inject_late(OpenregInject *in)
 {
     InjectQueue *queue = inject_queue(in);
@@ -186,8 +186,8 @@ static void inject_late(OpenregInject *in)
 }
 
 /*
- * The counter of completions goes to and fro, and armed is overwritten, while
- * the queue's pages are the queue's.
+ * Stores 0 and all ones in turn as completed, and random words as armed. Stops when the
+ * queue is destroyed or the card reset, because its pages may be other memory then.
  */
 static void inject_flap(OpenregInject *in)
 {
@@ -250,7 +250,7 @@ static uint64_t inject_reg_read(void *opaque, hwaddr addr, unsigned size)
     uint32_t as = s->inject_value[OPENREG_INJECT_REG_VALUE];
     uint64_t value = openreg_reg_read(opaque, addr, size);
 
-    /* Unplugged, while a processor waited for the big lock. */
+    /* The card was unplugged while a vCPU waited for the big lock. */
     if (!s->inject || openreg_inject_gone(s->inject)) {
         return UINT64_MAX;
     }
@@ -393,7 +393,7 @@ void openreg_inject_class_init(ObjectClass *class)
     }
 }
 
-/* A value for the guest to choose and one to set. */
+/* Two registers for the guest: the number of the property, and its value. */
 bool openreg_inject_add_capability(OpenregState *s, Error **errp)
 {
     PCIDevice *pci = PCI_DEVICE(s);
@@ -460,7 +460,7 @@ const struct openreg_host_ops *openreg_inject_ops(OpenregState *s)
     return s->inject ? &s->inject->ops : &openreg_host_ops;
 }
 
-/* After the card has gone. */
+/* Call after the card is freed. */
 void openreg_inject_exit(OpenregState *s)
 {
     if (s->inject) {

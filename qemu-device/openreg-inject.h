@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A hostile card: what openreg-inject.c and openreg-inject-ops.c share.
+ * A hostile card: interfaces of openreg-inject.c and openreg-inject-ops.c.
  */
 #ifndef HW_MISC_OPENREG_INJECT_H
 #define HW_MISC_OPENREG_INJECT_H
@@ -19,36 +19,36 @@ enum { FAULT_NO_QUEUE = 1, FAULT_RANDOM, FAULT_OTHERS, FAULT_OVERFLOW,
 enum { ADMIN_NEVER = 1, ADMIN_NUMBER, ADMIN_TWICE, ADMIN_KEEPS };
 enum { STALL_DEAF = 1, STALL_TILL_RESET, STALL_TILL_FLR, STALL_TILL_STOP };
 
-/* What the driver has told the card of a queue; kept when it is gone. */
+/* A queue, from the driver's QUEUE_CREATE. The entry stays after QUEUE_DESTROY. */
 typedef struct InjectQueue {
     uint64_t card_page;
     uint64_t kernel_page;
     uint32_t ctx;
-    uint32_t start; /* the card's, of which it is */
+    uint32_t start; /* the value of starts when the queue was created */
     bool gone; /* destroyed; atomic */
 } InjectQueue;
 
 struct openreg_inject {
     OpenregState *s;
     struct openreg_host_ops ops;
-    uint8_t cap; /* in the config space */
+    uint8_t cap; /* offset in the config space */
     QEMUTimer *timer;
     uint64_t random;
-    bool high; /* of what flaps */
+    bool high; /* COMPLETED_FLAPS: the last value stored was all ones */
     uint32_t resets; /* atomic */
 
-    /* Since x-inject-stall was set, for STALL_TILL_STOP; atomic. */
-    bool stall_next; /* no write has stood still */
-    bool stopped; /* the queue, by a command */
+    /* For STALL_TILL_STOP, since x-inject-stall was set; atomic. */
+    bool stall_next; /* no write has stalled yet */
+    bool stopped; /* a command has stopped the queue */
 
-    /* As of the last ENABLE; atomic. */
+    /* From the last ENABLE; atomic. */
     uint64_t admin_base;
     uint64_t admin_cpl;
     uint32_t admin_slots;
     uint32_t starts; /* number of ENABLEs */
-    uint32_t resets_before; /* that last one */
+    uint32_t resets_before; /* resets at that time */
 
-    /* The card's admin thread's. */
+    /* Only the card's admin thread uses these. */
     struct openreg_admin_cmd last;
     uint16_t opcodes[4096]; /* of the commands in the slots */
     InjectQueue queues[OPENREG_MAX_QUEUES];
@@ -73,7 +73,7 @@ static inline uint64_t openreg_inject_random(OpenregInject *in)
     return in->random;
 }
 
-/* openreg-inject-ops.c: callbacks that lie, made of openreg_host_ops. */
+/* openreg-inject-ops.c: openreg_host_ops with callbacks that store wrong values. */
 void openreg_inject_make_ops(struct openreg_host_ops *ops);
 
 #endif

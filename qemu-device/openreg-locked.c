@@ -1,13 +1,15 @@
 /*
- * openreg: what the card's threads have done under the big lock
+ * openreg: running functions under the big lock for the card's threads
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * A thread of the card may not wait for the lock: whoever has it may be waiting for
- * that thread, in a reset or an unplug. So the thread asks, and is served by a thread
- * for that, or by whoever waits. Dropping the lock instead, in the middle of a write
- * to the configuration, would have the bridge above refuse other vCPUs' accesses. The
- * main loop would take three times as long to serve a thread of the card.
+ * A thread of the card must not wait for the big lock (BQL): the thread that holds it may
+ * be waiting for the card, in a reset or an unplug. So the card's thread queues a
+ * request. A server thread runs the request, or the thread that waits for the card does.
+ *
+ * Why not otherwise: if the waiting thread dropped the BQL in the middle of a
+ * configuration write, the bridge above would refuse accesses of other vCPUs. The main
+ * loop would take three times as long to serve a request as the server thread.
  */
 #include "qemu/osdep.h"
 #include "qemu/main-loop.h"
@@ -27,8 +29,8 @@ typedef struct OpenregRequest {
 typedef QSIMPLEQ_HEAD(, OpenregRequest) OpenregRequests;
 
 /*
- * Of all cards. The thread is never joined, so that who unplugs a card, with the big
- * lock, need not wait for one that wants it.
+ * One server for all cards. Its thread is never joined, because an unplug holds the BQL
+ * and must not wait for a thread that needs the BQL.
  */
 static struct {
     QemuMutex lock;
@@ -40,7 +42,7 @@ static struct {
     bool started;
 } server;
 
-/* Accesses under way, under the BQL, and which of them are on this thread's stack. */
+/* BQL: calls of openreg_call() in progress. own_calls: those on this thread's stack. */
 static unsigned int calls;
 static __thread unsigned int own_calls;
 
@@ -57,8 +59,10 @@ static void openreg_tell(void)
 }
 
 /*
- * An IOMMU writes a fault's record and its interrupt to where the guest says. Were that
- * a configuration, a reset or an unplug in here would wait for whom it is done for.
+ * Calls func with the host bridge marked as busy, so that QEMU refuses accesses to
+ * configuration registers. An IOMMU writes fault records and interrupts to addresses that
+ * the guest chooses. A write to a configuration register could start a reset or an unplug
+ * in here, and that would wait for the thread that waits for func.
  */
 static void openreg_call(OpenregState *s, OpenregLocked *func, void *opaque)
 {
@@ -92,7 +96,7 @@ static OpenregRequest *openreg_take(void)
     return request;
 }
 
-/* What is asked for meanwhile is for the next time: others want the lock, too. */
+/* Runs the queued requests. Later ones wait: other threads need the BQL, too. */
 static void openreg_serve(void)
 {
     OpenregRequest *request;
@@ -103,11 +107,11 @@ static void openreg_serve(void)
         n = server.waiting;
     }
     while (n-- && (request = openreg_take())) {
-        /* Asked before a reset began, it finds the IOMMU reset, perhaps. */
+        /* Drop requests from before a reset: the IOMMU may be reset already. */
         if (!qatomic_read(&request->s->dropping)) {
             openreg_call(request->s, request->func, request->opaque);
         }
-        /* On the stack of who asked, who goes on now. */
+        /* The request is on the stack of its thread, which continues now. */
         WITH_QEMU_LOCK_GUARD(&server.lock) {
             request->done = true;
             qemu_cond_signal(&request->ended);
@@ -161,7 +165,11 @@ void openreg_changed(void)
     openreg_tell();
 }
 
-/* What waits, in an access, for the vCPUs to stop has dropped the BQL. */
+/*
+ * Waits for a change. If another thread is in openreg_call() while this one holds the
+ * BQL, that thread has dropped the BQL to wait for the vCPUs to stop, and needs it back.
+ * So this thread drops it meanwhile.
+ */
 static void openreg_wait_changed(uint64_t seen)
 {
     bool drop = calls > own_calls;

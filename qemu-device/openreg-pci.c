@@ -3,8 +3,8 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * The card is in card/, in plain C; docs/specs/openreg.rst is its manual.
- * Here it gets a PCI function, its BARs and interrupts.
+ * card/ has the card itself, in plain C; docs/specs/openreg.rst is its manual. This file
+ * adds the PCI function, the BARs and the interrupts.
  */
 #include "qemu/osdep.h"
 #include "qemu/host-utils.h"
@@ -143,7 +143,7 @@ static bool openreg_init_vram(OpenregState *s, Error **errp)
 
 static void openreg_exit_vram(OpenregState *s)
 {
-    /* Its name is free for a card that comes before this one's memory is gone. */
+    /* Free the name now: a new card may need it before this card's memory is freed. */
     vmstate_unregister_ram(s->vram, DEVICE(s));
     if (s->memdev) {
         host_memory_backend_set_mapped(s->memdev, false);
@@ -171,7 +171,7 @@ static void openreg_init_bars(OpenregState *s)
                      PCI_BASE_ADDRESS_MEM_PREFETCH, s->vram);
 }
 
-/* A region within another of the same device keeps the device alive. */
+/* Needed, because a subregion in a region of the same device keeps the device alive. */
 static void openreg_exit_bars(OpenregState *s)
 {
     memory_region_del_subregion(&s->regs_bar, &s->regs);
@@ -232,7 +232,7 @@ static bool openreg_init_card(OpenregState *s, Error **errp)
 
     openreg_locked_start();
     openreg_host_init(s);
-    /* As in qemu_thread_create(): signals are the main thread's business. */
+    /* Block signals in the card's threads, as qemu_thread_create() does. */
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
     s->card = openreg_card_new(&config, openreg_inject_ops(s), s, &error);
@@ -245,7 +245,7 @@ static bool openreg_init_card(OpenregState *s, Error **errp)
     return true;
 }
 
-/* No handler that still waits for the big lock may find the card. */
+/* Clears s->card, so that a handler that still waits for the big lock cannot use it. */
 static void openreg_exit_card(OpenregState *s)
 {
     struct openreg_card *card = s->card;
@@ -317,7 +317,7 @@ static void openreg_reset_enter(Object *obj, ResetType type)
     openreg_drop_accesses(OPENREG(obj));
 }
 
-/* The hold phase, as the enter phase may not wait for the card. */
+/* Resets in the hold phase, because the enter phase must not wait for the card. */
 static void openreg_reset_hold(Object *obj, ResetType type)
 {
     openreg_reset(OPENREG(obj));

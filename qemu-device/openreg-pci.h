@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The QEMU side of the openreg card: what its files share.
+ * Private interfaces of the QEMU side of the openreg card.
  */
 #ifndef HW_MISC_OPENREG_PCI_H
 #define HW_MISC_OPENREG_PCI_H
@@ -22,7 +22,7 @@ OBJECT_DECLARE_SIMPLE_TYPE(OpenregState, OPENREG)
 typedef struct openreg_window OpenregWindow;
 typedef struct openreg_inject OpenregInject;
 
-/* What a card with x-inject=on can be made to do wrong. */
+/* Numbers of the x-inject-... properties: faults of a card with x-inject=on. */
 enum {
     OPENREG_INJECT_QUEUE,
     OPENREG_INJECT_HEAD,
@@ -64,15 +64,15 @@ struct OpenregState {
     MemoryRegion vram_ram;
     MemoryRegion *vram;
 
-    /* NULL before realize and once the device is on its way out. */
+    /* NULL before realize, and after openreg_exit_card(). */
     struct openreg_card *card;
     VMChangeStateEntry *vm_change;
 
-    /* Reasons for which the card is paused; under the BQL. */
+    /* Number of reasons to pause the card; under the BQL. */
     unsigned int pauses;
     bool stopped;
 
-    /* Vectors that workers raised and the BH has not sent yet. */
+    /* Vectors that the card raised and the BH has not sent yet. */
     uint64_t raised;
     QEMUBH *raise_bh;
 
@@ -80,16 +80,16 @@ struct OpenregState {
     EventNotifier notifier_stop;
     QemuThread notifier_thread;
 
-    /* Windows into system memory and the listener that keeps them right. */
+    /* Windows into system memory, and the listener that remaps them. */
     QemuMutex window_lock;
     QLIST_HEAD(, openreg_window) windows;
     MemoryListener listener;
-    bool loading; /* windows that are not memory now are kept */
-    bool iommu; /* there is one in front of it; atomic */
-    bool dropping; /* before a reset or an unplug nothing is translated; atomic */
-    DeviceState *host_bridge; /* whose registers are all configurations; or NULL */
+    bool loading; /* keep windows that have no memory now */
+    bool iommu; /* the card is behind an IOMMU; atomic */
+    bool dropping; /* a reset or an unplug has begun: translate nothing; atomic */
+    DeviceState *host_bridge; /* owns all configuration registers; or NULL */
 
-    /* The card's state on its way through a migration stream. */
+    /* The card's state, to or from a migration stream. */
     uint8_t *blob;
     uint32_t blob_size;
 };
@@ -99,7 +99,7 @@ uint64_t openreg_reg_read(void *opaque, hwaddr addr, unsigned size);
 void openreg_reg_write(void *opaque, hwaddr addr, uint64_t value,
                        unsigned size);
 
-/* openreg-inject.c: a card that lies. */
+/* openreg-inject.c: a hostile card. */
 extern const MemoryRegionOps openreg_inject_reg_ops;
 void openreg_inject_class_init(ObjectClass *class);
 void openreg_inject_instance_init(OpenregState *s);
@@ -109,11 +109,11 @@ bool openreg_inject_add_capability(OpenregState *s, Error **errp);
 void openreg_inject_config_write(OpenregState *s, uint32_t addr, int len);
 const struct openreg_host_ops *openreg_inject_ops(OpenregState *s);
 
-/* openreg-host.c: what the card calls. */
+/* openreg-host.c: the callbacks of the card. */
 extern const struct openreg_host_ops openreg_host_ops;
 void openreg_host_init(OpenregState *s);
 void openreg_host_exit(OpenregState *s);
-/* Under the BQL; a machine may get its IOMMU after the card. */
+/* Under the BQL. Call it again at reset: a machine may get its IOMMU after the card. */
 void openreg_host_find_iommu(OpenregState *s);
 
 /* openreg-doorbell.c: the doorbell BAR and its thread. */
@@ -125,7 +125,7 @@ void openreg_doorbell_stop(OpenregState *s);
 int openreg_dma_read(void *host, uint64_t bus, void *buf, uint64_t len);
 int openreg_dma_write(void *host, uint64_t bus, const void *buf, uint64_t len);
 
-/* The card looks at memory alone, not at other devices. */
+/* The card accesses memory only, never registers of other devices. */
 #define OPENREG_ATTRS ((MemTxAttrs) { .memory = 1 })
 
 static inline AddressSpace *openreg_as(OpenregState *s)
@@ -133,28 +133,29 @@ static inline AddressSpace *openreg_as(OpenregState *s)
     return pci_get_address_space(PCI_DEVICE(s));
 }
 
-/* openreg-locked.c: what the card's threads have done under the BQL. */
-void openreg_locked_start(void); /* once, or more often; under the BQL */
+/* openreg-locked.c: functions that run under the BQL for the card's threads. */
+/* Starts the server thread, at the first call only; under the BQL. */
+void openreg_locked_start(void);
 typedef void OpenregLocked(OpenregState *s, void *opaque);
 /*
- * Returns once func has run, here or in another thread; or without it, if a reset or
- * an unplug has begun, so that results are failures from the start.
+ * Runs func under the BQL, in this thread or in another, and waits for its end. Does not
+ * run func if a reset or an unplug has begun: the caller sets results to failure first.
  */
 void openreg_run_locked(OpenregState *s, OpenregLocked *func, void *opaque);
-/* Is func on this thread's stack? Then nobody may wait for the card. */
+/* Is such a func on this thread's stack? Then this thread must not wait for the card. */
 bool openreg_in_access(void);
 /*
- * Under the BQL: waits until the condition holds, and meanwhile does what the card's
- * threads ask for. Whoever makes it hold calls openreg_changed(). The BQL is kept,
- * unless an access has dropped it and wants it back.
+ * Under the BQL. Serves the requests of the card's threads until the condition holds.
+ * Call openreg_changed() after a change that can make it hold. The BQL stays held, unless
+ * a func of another thread has dropped it and needs it back.
  */
 typedef bool OpenregCondition(OpenregState *s);
 void openreg_serve_until(OpenregState *s, OpenregCondition *holds);
 void openreg_changed(void);
 
 /*
- * openreg-state.c: pausing, reset and migration; under the BQL, which they keep as
- * openreg_serve_until() does. Where it is dropped the card may go meanwhile.
+ * openreg-state.c: pausing, reset and migration. Call these under the BQL. They drop it
+ * only where openreg_serve_until() does, and the card may be unplugged in that time.
  */
 void openreg_state_init(OpenregState *s);
 void openreg_state_exit(OpenregState *s);

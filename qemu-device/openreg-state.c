@@ -11,7 +11,7 @@
 #include "openreg-pci.h"
 #include "trace.h"
 
-/* More than any card's state can be; a stream that says more is refused. */
+/* Larger than the state of any card. A load refuses a stream with a larger state. */
 #define OPENREG_BLOB_MAX (256 * MiB)
 
 static void openreg_paused(void *opaque)
@@ -52,15 +52,15 @@ void openreg_unpause(OpenregState *s)
 }
 
 /*
- * Whatever is under way will be forgotten, and is not translated any more: the reset
- * need not wait for that, and the IOMMU may be reset before the card is.
+ * Call before a reset: accesses in flight fail from now on without translation. So the
+ * reset need not wait for them, and the IOMMU may be reset before the card.
  */
 void openreg_drop_accesses(OpenregState *s)
 {
     qatomic_set(&s->dropping, true);
 }
 
-/* The card's reset resumes it; whoever else wants it paused gets it again. */
+/* Resets the card, which also resumes it. Pauses it again if another reason remains. */
 void openreg_reset(OpenregState *s)
 {
     if (!s->card) {
@@ -70,7 +70,7 @@ void openreg_reset(OpenregState *s)
     openreg_host_find_iommu(s);
     object_ref(OBJECT(s));
     openreg_pause(s);
-    if (s->card) { /* or it was unplugged meanwhile */
+    if (s->card) { /* an unplug may have freed it meanwhile */
         openreg_card_reset(s->card);
         qatomic_set(&s->dropping, false);
         qatomic_set(&s->raised, 0);
@@ -81,13 +81,13 @@ void openreg_reset(OpenregState *s)
     object_unref(OBJECT(s));
 }
 
-/* The VM goes on after a reset only, so nothing need be carried to its end. */
+/* The VM can continue only after a reset, so packets need not finish. */
 static bool openreg_stops_for_good(RunState state)
 {
     return state == RUN_STATE_SHUTDOWN || state == RUN_STATE_INTERNAL_ERROR;
 }
 
-/* A packet cannot be saved half done, and memory is saved before the card. */
+/* Finishes packets now: a save needs whole packets, and saves memory before the card. */
 static void openreg_finish(OpenregState *s)
 {
     object_ref(OBJECT(s));
@@ -100,7 +100,10 @@ static void openreg_finish(OpenregState *s)
 
 static void openreg_finish_late(void *opaque);
 
-/* Once the access is over. The stop's flush of disks, in it, does not poll this context. */
+/*
+ * Finishes packets after the access that this thread is in. The stop of the VM flushes
+ * disks within the access, but that does not poll this context: the BH runs later.
+ */
 static void openreg_put_off_finish(OpenregState *s)
 {
     aio_bh_schedule_oneshot(iohandler_get_aio_context(), openreg_finish_late, s);
@@ -130,7 +133,7 @@ static void openreg_vm_change(void *opaque, bool running, RunState state)
     } else if (!running && !s->stopped) {
         s->stopped = true;
         openreg_pause_begin(s);
-        /* By pvpanic and an IOMMU's record: the access has to end first. */
+        /* An IOMMU's write of a record to pvpanic stops the VM: end the access first. */
         if (openreg_in_access()) {
             object_ref(OBJECT(s));
             openreg_put_off_finish(s);
@@ -184,7 +187,7 @@ static int openreg_post_load(void *opaque, int version_id)
 
     openreg_wait_paused(s);
     trace_openreg_load(s->blob_size);
-    /* Bus mastering may be off, or a page unmapped, as it was there. */
+    /* As on the saved card, bus mastering may be off or a page unmapped. */
     s->loading = true;
     ret = openreg_card_load(s->card, s->blob, s->blob_size, &error);
     s->loading = false;
@@ -205,7 +208,7 @@ static bool openreg_blob_size_valid(void *opaque, int version_id)
     return s->blob_size <= OPENREG_BLOB_MAX;
 }
 
-/* The card's limits shape its state: both sides must have been started alike. */
+/* The state depends on the card's limits, so both sides need the same limits. */
 const VMStateDescription openreg_vmstate = {
     .name = "openreg",
     .version_id = 2, /* 2: ISA 1.3 */
@@ -229,7 +232,7 @@ const VMStateDescription openreg_vmstate = {
     }
 };
 
-/* A card in a VM that does not run yet starts paused. */
+/* In a VM that does not run yet, the card starts paused. */
 void openreg_state_init(OpenregState *s)
 {
     s->pauses = 0;
@@ -241,7 +244,7 @@ void openreg_state_init(OpenregState *s)
     }
 }
 
-/* Leaves the card paused for good, and gone from the state's view. */
+/* Leaves the card paused and without a handler for VM state changes. */
 void openreg_state_exit(OpenregState *s)
 {
     qemu_del_vm_change_state_handler(s->vm_change);
