@@ -32,39 +32,41 @@ static const struct {
     const char *description;
 } openreg_injections[OPENREG_INJECT_END] = {
     [OPENREG_INJECT_QUEUE] = { "x-inject-queue", UINT32_MAX,
-        "For tests: the queue that others are about (default: all)" },
+        "For tests: number of the queue that others affect (default: all)" },
     [OPENREG_INJECT_HEAD] = { "x-inject-head", HEAD_RANDOM,
-        "For tests: head is 1: beyond the tail, 2: 0, 3: random" },
+        "For tests: store as head 1: a value too high, 2: 0, 3: random words" },
     [OPENREG_INJECT_COMPLETED] = { "x-inject-completed", COMPLETED_FLAPS,
-        "For tests: completed is 1: 0, 2: ahead, 3: random, 4: changing" },
+        "For tests: store as completed 1: 0, 2: a value too high, "
+        "3: random words, 4: 0 and all ones in turn" },
     [OPENREG_INJECT_STATE] = { "x-inject-state", UINT32_MAX,
-        "For tests: what is stored as a queue's state" },
+        "For tests: value to store as a queue's state, unless 0" },
     [OPENREG_INJECT_IRQ] = { "x-inject-irq", IRQ_SPURIOUS,
-        "For tests: interrupts are 1: lost, 2: raised ever again" },
+        "For tests: 1: raise no interrupt, 2: raise all periodically" },
     [OPENREG_INJECT_FAULT] = { "x-inject-fault", FAULT_WRONG_SEQ,
-        "For tests: forged fault records, 1: of no queue, 2: random, 3: of a "
-        "queue that runs, 4: too many, 5: ever more, 6: of a wrong number" },
+        "For tests: forge fault records 1: of no queue, 2: random, 3: of a "
+        "running queue, 4: more than the ring holds, 5: a full ring "
+        "periodically, 6: with a wrong seq" },
     [OPENREG_INJECT_ADMIN] = { "x-inject-admin", ADMIN_KEEPS,
-        "For tests: admin completions 1: never come, 2: have a wrong number, "
-        "3: come for the next command, too; 4: bits of released pages never "
-        "come" },
+        "For tests: admin completions 1: are missing, 2: have a wrong seq, "
+        "3: include the next command's, 4: set no bit in released pages" },
     [OPENREG_INJECT_STATUS] = { "x-inject-status", UINT32_MAX,
-        "For tests: admin commands are not done and have this status" },
+        "For tests: run no admin command, complete it with this status" },
     [OPENREG_INJECT_OPCODE] = { "x-inject-opcode", UINT16_MAX,
-        "For tests: x-inject-admin and -status are about this command only" },
+        "For tests: the only opcode that x-inject-admin and -status affect" },
     [OPENREG_INJECT_LATE] = { "x-inject-late", 1,
-        "For tests: what a card has to say after its reset, once when set" },
+        "For tests: when set, store once what only a card without its last "
+        "reset would store" },
     [OPENREG_INJECT_STALL] = { "x-inject-stall", STALL_TILL_STOP,
-        "For tests: 1: tails are not seen, bulk writes stand still till a "
-        "2: RESET, 3: FLR, one does till a 4: stop of the queue" },
+        "For tests: 1: ignore tails; bulk writes hang until 2: RESET, 3: FLR; "
+        "4: one bulk write hangs until a stop of the queue" },
     [OPENREG_INJECT_GONE] = { "x-inject-gone", 1,
-        "For tests: registers read as all ones, nothing is written" },
+        "For tests: registers read as all ones, the card writes nothing" },
     [OPENREG_INJECT_REG] = { "x-inject-reg", OPENREG_MSIX_TABLE - 4,
         "For tests: offset of a register that reads as x-inject-reg-value" },
     [OPENREG_INJECT_REG_VALUE] = { "x-inject-reg-value", UINT32_MAX,
-        "For tests: what register x-inject-reg reads as" },
+        "For tests: value that register x-inject-reg reads as" },
     [OPENREG_INJECT_PERIOD] = { "x-inject-period-us", 1000000,
-        "For tests: time between two of what is repeated" },
+        "For tests: time between two repetitions" },
 };
 
 /* Stores and interrupts that the card makes without cause; under the big lock */

@@ -368,7 +368,7 @@ static void openreg_class_init(ObjectClass *class, OPENREG_CLASS_CONST void *dat
     object_class_property_set_description(class, "memdev",
         "ID of a memory backend to use as VRAM");
     object_class_property_set_description(class, "workers",
-        "Threads that compute (default: host CPUs, at most 8)");
+        "Compute threads (default: host CPUs, at most 8)");
     object_class_property_set_description(class, "vectors",
         "MSI-X vectors, 2 to 64");
     object_class_property_set_description(class, "doorbells",
@@ -376,11 +376,11 @@ static void openreg_class_init(ObjectClass *class, OPENREG_CLASS_CONST void *dat
     object_class_property_set_description(class, "spin-us",
         "Microseconds that an idle card polls before it sleeps");
     object_class_property_set_description(class, "x-slow-us",
-        "For tests: engines sleep up to so many microseconds before each step");
+        "For tests: engines sleep a random time below this before each step");
     object_class_property_set_description(class, "ioeventfd",
         "Take doorbells by eventfd (default: under KVM)");
     object_class_property_set_description(class, "x-inject",
-        "For tests: the card can be made to lie, by x-inject-...");
+        "For tests: allow x-inject-..., which make the card misbehave");
     openreg_inject_class_init(class);
 }
 
