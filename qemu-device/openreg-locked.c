@@ -52,7 +52,7 @@ bool openreg_in_access(void)
 }
 
 /* Under server.lock. */
-static void openreg_tell(void)
+static void openreg_notify(void)
 {
     server.changes++;
     qemu_cond_broadcast(&server.changed);
@@ -150,7 +150,7 @@ void openreg_run_locked(OpenregState *s, OpenregLocked *func, void *opaque)
     WITH_QEMU_LOCK_GUARD(&server.lock) {
         QSIMPLEQ_INSERT_TAIL(&server.requests, &request, entry);
         server.waiting++;
-        openreg_tell();
+        openreg_notify();
         qemu_cond_signal(&server.asked);
         while (!request.done) {
             qemu_cond_wait(&request.ended, &server.lock);
@@ -162,7 +162,7 @@ void openreg_run_locked(OpenregState *s, OpenregLocked *func, void *opaque)
 void openreg_changed(void)
 {
     QEMU_LOCK_GUARD(&server.lock);
-    openreg_tell();
+    openreg_notify();
 }
 
 /*
