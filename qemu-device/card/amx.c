@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-/* What a matrix unit can be given. */
+/* Which values the matrix unit can multiply. */
 #include "amx.h"
 
-/* Exponents as an f32 has them. */
+/* Biased exponents of f32. */
 #define BIAS 127
-#define PART_MIN (BIAS - 100) /* its last part is no subnormal number */
-#define PART_MAX (BIAS + 119) /* nor is its first one infinite */
-#define PRODUCT_MIN (2 * BIAS - 96) /* as for PART_MIN */
+#define PART_MIN (BIAS - 100) /* from here on, the last part is not subnormal */
+#define PART_MAX (BIAS + 119) /* up to here, the first part is not infinite */
+#define PRODUCT_MIN (2 * BIAS - 96) /* as PART_MIN, for products of parts */
 #define SUM_MAX (2 * BIAS + 124)
 
 static int exponent(uint32_t bits)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Products of f32 on a matrix unit for bf16. A number is the sum of bf16
- * parts, each of which is what the ones before it leave, rounded: one holds a
- * bf16, two an f16, three an f32. Of the products of parts those count that an
- * f32 has room for.
+ * Products of f32 on a matrix unit for bf16. A number is split into a sum of bf16 parts.
+ * Each part is the rest that the earlier parts leave, rounded. A bf16 needs one part, an
+ * f16 two, an f32 three. The unit computes only those products of parts that matter at
+ * the precision of f32.
  *
- * Panels hold PANEL rows of A or columns of B, STEP of k after STEP, and of
- * each step one part after the other.
+ * A panel holds PANEL rows of A or PANEL columns of B, as a sequence of steps of STEP
+ * values of k. A step holds its parts one after the other.
  */
 #ifndef OPENREG_AMX_H
 #define OPENREG_AMX_H
@@ -22,7 +22,7 @@
 /* Bytes of one part of a step. */
 #define OPENREG_AMX_PART ((size_t)OPENREG_AMX_PANEL * OPENREG_AMX_STEP * 2)
 
-/* Bits of magnitudes, less 1, so that zeros are the greatest of all. */
+/* Bits of magnitudes minus 1: a zero wraps to the greatest value. */
 struct openreg_amx_range {
 	uint32_t least, most;
 };
@@ -30,46 +30,47 @@ struct openreg_amx_range {
 enum openreg_amx_side { OPENREG_AMX_A, OPENREG_AMX_B };
 
 struct openreg_amx {
-	/* Around calls of block() by one thread. */
+	/* A thread calls these before and after its calls of block(). */
 	void (*begin)(void);
 	void (*end)(void);
 	/*
-	 * A panel from f32 in lines of adjacent elements, ld elements apart,
-	 * which run along k or else along the panel. Widens the range.
+	 * Makes a panel from f32. The lines of adjacent elements are ld elements
+	 * apart; they run along k if along_k, else along the panel. Widens *range.
 	 */
 	void (*split)(void *panel, const void *from, int64_t ld, bool along_k,
 		      size_t steps, unsigned int parts,
 		      enum openreg_amx_side side,
 		      struct openreg_amx_range *range);
 	/*
-	 * One step of a panel of A from lines: the step's k of one row, split
-	 * before. Row i is line[i] + shift, or zeros without bit i of mask.
-	 * Lines are rows of steps of panels of A, PANEL of them after PANEL.
+	 * Makes one step of a panel of A from lines that are already split; a line
+	 * holds the step's values of k of one row. Row i of the step is line
+	 * line[i] + shift, or zeros if bit i of mask is 0. The lines are the rows
+	 * of steps of panels of A, PANEL lines for each step.
 	 */
 	void (*pick_rows)(void *step, const void *lines, const int64_t *line,
 			  int64_t shift, uint32_t mask, unsigned int parts);
-	/* One step of a panel of B: the lines are the step's, each a k. */
+	/* Makes one step of a panel of B; each line has one value of k. */
 	void (*pick_columns)(void *step, const void *lines, const int64_t *line,
 			     int64_t shift, uint32_t mask, unsigned int parts);
-	/* to[j][i] = from[i][j], rows x columns of them, in whole sixteens. */
+	/* to[j][i] = from[i][j]; rows and columns are multiples of 16. */
 	void (*transpose)(float *to, int64_t to_ld, const float *from,
 			  int64_t from_ld, int64_t rows, int64_t columns);
 	/*
-	 * sums (PANEL rows of PANEL f32, dense) = or += a panel of A times one
-	 * of B. next: the sums of the call after this one.
+	 * sums (PANEL rows of PANEL f32, dense) = a panel of A times a panel of B,
+	 * or += with accumulate. next: the sums of the next call, to prefetch.
 	 */
 	void (*block)(float *sums, const void *a, const void *b, size_t steps,
 		      unsigned int parts, bool accumulate, const float *next);
 };
 
-/* NULL: this host, or oneDNN's limit for it, has none. */
+/* Returns NULL if the host has no matrix unit, or if oneDNN may not use it. */
 const struct openreg_amx *openreg_amx(void);
 
 #define OPENREG_AMX_RANGE ((struct openreg_amx_range){ UINT32_MAX, 0 })
 
 /*
- * Is the sum of k products within what the unit does as f32 does? It makes
- * subnormal numbers zero, and parts of infinities are not numbers.
+ * Does the unit compute sums of k products in these ranges as f32 would? It would not
+ * with subnormal numbers, which it makes zero, nor with infinities, whose parts are NaN.
  */
 bool openreg_amx_in_range(const struct openreg_amx_range *a,
 			  const struct openreg_amx_range *b, int64_t k);

@@ -8,7 +8,7 @@
 
 static const struct openreg_amx *unit;
 
-/* oneDNN asks the kernel for permission, for all threads of the process. */
+/* oneDNN asks the kernel for permission to use AMX, for all threads of the process. */
 static void find_unit(void)
 {
 	if (openreg_primitive_isa(dnnl_cpu_isa_avx512_core_amx))

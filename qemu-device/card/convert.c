@@ -5,7 +5,7 @@
 
 #define PIECE 512
 
-/* The register type that holds every value of a dtype. */
+/* Copies elements of one size without a cast. */
 #define COPY(type)                                                             \
 	static void copy_##type(type *dst, int64_t dst_stride,                 \
 				const type *src, int64_t src_stride,           \

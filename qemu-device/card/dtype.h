@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Scalar conversions, written without branches so that loops over them become
- * vector code, and without anything that C leaves open.
+ * Scalar conversions. They have no branches, so that the compiler vectorises loops over
+ * them, and use nothing that C leaves undefined.
  */
 #ifndef OPENREG_DTYPE_H
 #define OPENREG_DTYPE_H
@@ -30,7 +30,7 @@ static inline float openreg_bf16_to_f32(uint16_t h)
 	return openreg_bits_f32((uint32_t)h << 16);
 }
 
-/* Half to even; a NaN stays one. */
+/* Rounds half to even; a NaN stays a NaN. */
 static inline uint16_t openreg_f32_to_bf16(float f)
 {
 	uint32_t u = openreg_f32_bits(f);
@@ -40,7 +40,7 @@ static inline uint16_t openreg_f32_to_bf16(float f)
 	return (uint16_t)((u & 0x7fffffff) > 0x7f800000 ? nan : rounded);
 }
 
-/* The exponent is moved by a product, which subnormals survive. */
+/* A multiplication adjusts the exponent, which is right for subnormals, too. */
 static inline float openreg_f16_to_f32(uint16_t h)
 {
 	uint32_t body = (uint32_t)(h & 0x7fff) << 13;
@@ -51,7 +51,7 @@ static inline float openreg_f16_to_f32(uint16_t h)
 	return openreg_bits_f32(u | (uint32_t)(h & 0x8000) << 16);
 }
 
-/* Half to even; a NaN stays one. */
+/* Rounds half to even; a NaN stays a NaN. */
 static inline uint16_t openreg_f32_to_f16(float f)
 {
 	uint32_t u = openreg_f32_bits(f);

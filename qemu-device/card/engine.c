@@ -7,7 +7,7 @@
 
 #include "engine_internal.h"
 
-/* Jobs of all engines are one size, so that any freed one serves the next. */
+/* Jobs of all engines have one size, so that a new job can use any freed one. */
 struct openreg_scratch {
 	pthread_mutex_t lock; /* free, nfree */
 	struct openreg_job *free;
@@ -16,7 +16,7 @@ struct openreg_scratch {
 	size_t buffer_size;
 	struct openreg_primitives *primitives;
 	atomic_size_t *extra;
-	bool refuse; /* its worker's */
+	bool refuse; /* only its worker uses it */
 };
 
 #define FREE_JOBS_MAX 64

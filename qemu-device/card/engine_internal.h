@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the engines share: jobs, scratch memory, verdicts.
+ * Interfaces that the engines share: jobs, scratch memory, verdicts.
  *
- * A job belongs to the scratch whose thread made it, and returns to that
- * scratch's freelist wherever it is freed; so a scratch outlives its jobs.
+ * A job belongs to the scratch of the thread that made it. Any thread may free the job,
+ * which returns it to that scratch's freelist. So a scratch must outlive its jobs.
  */
 #ifndef OPENREG_ENGINE_INTERNAL_H
 #define OPENREG_ENGINE_INTERNAL_H
@@ -13,21 +13,21 @@
 
 #include "engine.h"
 
-/* Work of one slice, in the engines' rough estimates of time. */
+/* Work of one slice, by the engines' rough estimates of time. */
 #define OPENREG_SLICE_NS 500000.0
-/* Handing out a slice to a thread that sleeps costs about this. */
+/* Waking a thread for a slice costs about this. */
 #define OPENREG_SHARE_NS 50000.0
-/* Host memory that a card's jobs together may hold beside their operands. */
+/* Bytes of host memory that all jobs of a card together may hold. */
 #define OPENREG_EXTRA_MAX ((size_t)1 << 30)
 
-/* One for each opcode that computes. */
+/* The functions of one compute opcode. */
 struct openreg_engine {
 	struct openreg_verdict (*check)(struct openreg_args *args);
-	/* Bytes of the part of a job that is the engine's own. */
+	/* Bytes of the engine's private part of a job. */
 	size_t job_size;
-	/* false: memory is short. Fills job->phases and job->slices. */
+	/* Fills job->phases and job->slices. Returns false if memory is short. */
 	bool (*setup)(struct openreg_job *job, struct openreg_scratch *scratch);
-	/* NULL: job->slices has them. */
+	/* Number of slices of a phase. NULL: job->slices[phase]. */
 	uint32_t (*slices)(const struct openreg_job *job, unsigned int phase);
 	bool (*run)(struct openreg_job *job, unsigned int phase, uint32_t slice,
 		    struct openreg_scratch *scratch);
@@ -40,14 +40,14 @@ struct openreg_job {
 	const struct openreg_args *args;
 	struct openreg_scratch *owner;
 	struct openreg_job *next; /* in the freelist */
-	void *extra; /* of openreg_job_extra, freed with the job; or NULL */
+	void *extra; /* from openreg_job_extra, freed with the job; or NULL */
 	size_t extra_size;
 	atomic_bool failed; /* a slice has set the verdict */
 	struct openreg_verdict verdict;
-	bool later; /* other jobs hold the memory that this one wants */
+	bool later; /* other jobs hold the memory that this job needs */
 	unsigned int phases;
 	uint32_t slices[OPENREG_PHASES_MAX];
-	/* The engine's own part, in the job's memory. */
+	/* The engine's private part. */
 	_Alignas(64) unsigned char priv[];
 };
 
@@ -62,15 +62,15 @@ extern const struct openreg_engine openreg_scan_engine;
 extern const struct openreg_engine openreg_places_engine;
 
 /*
- * size bytes, aligned to 64, that stay valid until the next call on the same
- * scratch. NULL if memory is short.
+ * Returns size bytes, aligned to 64, or NULL if memory is short. They stay valid until
+ * the next call for the same scratch.
  */
 void *openreg_scratch_buffer(struct openreg_scratch *scratch, size_t size);
 
-/* Sets job->extra; NULL if memory is short. Once a job. */
+/* Allocates job->extra, once for a job. Returns NULL if memory is short. */
 void *openreg_job_extra(struct openreg_job *job, size_t size);
 
-/* From a slice: how the packet faults. The first one counts. Returns false. */
+/* Sets the fault of the packet, from a slice. The first call counts. Returns false. */
 bool openreg_job_fail(struct openreg_job *job, struct openreg_verdict verdict);
 
 struct openreg_primitives;
@@ -78,7 +78,7 @@ struct openreg_primitives **
 openreg_scratch_primitives(struct openreg_scratch *scratch);
 void openreg_primitives_free(struct openreg_primitives *cache);
 
-/* What a slice should take of work that all workers should share. */
+/* Time that one slice should take, so that all workers can share `total` ns of work. */
 static inline double openreg_slice_ns(double total)
 {
 	double ns = total / 8;

@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-/* Fused multiply-add, as SLEEF's scalar code needs it. */
+/* Does the host have the fused multiply-add that SLEEF's scalar code needs? */
 static inline bool openreg_host_fma(void)
 {
 #if defined(__x86_64__)
