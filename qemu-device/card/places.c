@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * PLACES: where elements are not 0, in row-major order. The space is cut into pieces of
- * that order. Phase 0 counts in each, phase 1 adds up what is before each, and phase 2
- * writes.
+ * PLACES: the positions of non-zero elements, in row-major order. The space is cut into
+ * pieces in that order. Phase 0 counts the non-zero elements of each piece, phase 1 adds
+ * up the counts before each piece, and phase 2 writes the positions.
  */
 #include <string.h>
 
@@ -10,16 +10,16 @@
 #include "kernels.h"
 
 #define PIECE 32768 /* elements */
-#define RUN 1024 /* that are in scratch memory */
+#define RUN 1024 /* elements that fit into scratch memory */
 #define SOURCE_OF(args) ((unsigned int)(args)->ndim)
 
 struct places {
 	const struct openreg_kernels *kernels;
 	const struct openreg_args *args;
-	uint8_t type; /* in which the source is loaded */
+	uint8_t type; /* register type of the source */
 	int64_t n, wanted;
 	int64_t pieces, slice_pieces;
-	int64_t *count; /* of each piece, then of all before it */
+	int64_t *count; /* of each piece; from phase 1 on, of all pieces before it */
 };
 
 /* The next run of elements along the last dimension. */
@@ -99,7 +99,7 @@ static bool places_setup(struct openreg_job *job,
 	p->type = openreg_dtype_register(args->op[SOURCE_OF(args)].dtype);
 	p->n = (int64_t)elements(args);
 	p->pieces = (p->n + PIECE - 1) / PIECE;
-	/* Short rows cost most. */
+	/* An element costs more in short rows. */
 	ns = PIECE * (3 + 60.0 / (double)args->size[args->ndim - 1]);
 	p->slice_pieces =
 		(int64_t)(openreg_slice_ns(ns * (double)p->pieces) / ns) + 1;
@@ -124,7 +124,7 @@ static void seek(const struct places *p, struct walk *w, int64_t i)
 	}
 }
 
-/* A run of at most `most` elements from here. */
+/* Sets w->n for the run at w, at most `most` elements. Returns its address. */
 static uintptr_t next_run(const struct places *p, struct walk *w, int64_t most)
 {
 	const struct openreg_arg *op = &p->args->op[SOURCE_OF(p->args)];
@@ -152,7 +152,7 @@ static void step(const struct places *p, struct walk *w)
 	}
 }
 
-/* found, of a run that begins at w, from place k of the result on. */
+/* Writes the n positions found in the run at w, as results k and up. */
 static void write_run(const struct places *p, const struct walk *w, int64_t k,
 		      int64_t *found, int64_t n)
 {

@@ -52,13 +52,13 @@ uintptr_t openreg_tile_address(const struct openreg_plan *plan,
 	return access->base + (uintptr_t)(elements * access->esize);
 }
 
-/* Coordinates of the dimensions lo .. hi inside a tile. */
+/* Coordinates within a tile along the dimensions lo .. hi. */
 struct walk {
 	unsigned int lo, hi;
 	int64_t at[OPENREG_DIMS_MAX];
 };
 
-/* Steps to the next run of an access; false after the last. */
+/* Moves to the next run of an access. Returns false after the last. */
 static bool walk_next(const struct openreg_plan *plan,
 		      const struct openreg_tile *tile,
 		      const struct openreg_access *access, struct walk *walk,
@@ -79,7 +79,7 @@ static bool walk_next(const struct openreg_plan *plan,
 	return false;
 }
 
-/* n elements of an operand, or of what stands for one. */
+/* Loads n elements of an operand, an index or a random stream. */
 static void fetch(const struct openreg_step *step, void *dst, uintptr_t address,
 		  int64_t stride, int64_t n)
 {
@@ -89,7 +89,7 @@ static void fetch(const struct openreg_step *step, void *dst, uintptr_t address,
 		step->load(dst, (const void *)address, stride, (size_t)n);
 }
 
-/* Lines run along dimension 1, where the operand is denser. */
+/* Loads lines along dimension 1, where the operand is denser, and transposes them. */
 static void load_across(const struct openreg_plan *plan,
 			const struct openreg_tile *tile,
 			const struct openreg_step *step, uintptr_t address,
@@ -268,7 +268,7 @@ static void run_tiles(const struct openreg_plan *plan, uint32_t slice,
 	}
 }
 
-/* The core gave a place to all that the plan goes to. */
+/* Did the core set the pointers of all operands that the plan accesses? */
 static bool has_memory(const struct openreg_plan *plan,
 		       const struct openreg_args *args)
 {

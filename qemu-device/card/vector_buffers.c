@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
 /*
- * VECTOR: which buffer holds which value. A program may use all registers, one after
- * another; the fewer buffers they share, the more of them stay in the nearest cache.
+ * VECTOR: which buffer holds which value. A program may use all registers. With fewer
+ * buffers for their values, more of the buffers stay in the nearest cache.
  */
 #include "vector.h"
 
 struct buffers {
-	uint8_t of[OPENREG_TILE_BUFFERS]; /* that the plan numbered so before */
+	uint8_t of[OPENREG_TILE_BUFFERS]; /* new number of an old one */
 	uint8_t width[OPENREG_TILE_BUFFERS];
-	uint8_t free[OPENREG_TILE_BUFFERS]; /* the last one freed is taken first */
+	uint8_t free[OPENREG_TILE_BUFFERS]; /* a stack */
 	unsigned int nfree;
 };
 
@@ -25,8 +25,8 @@ static uint32_t sources(const struct openreg_step *step)
 }
 
 /*
- * live[i]: whose values are read after step i. gone[i]: whose values step i is the last to
- * read; it may write its own value to the same buffer.
+ * live[i]: buffers whose values later steps than i read. gone[i]: buffers that step i is
+ * the last to read; the step may write its result to one of them.
  */
 static void find_live(const struct openreg_plan *plan, uint32_t *live,
 		      uint32_t *gone)
@@ -45,7 +45,7 @@ static void find_live(const struct openreg_plan *plan, uint32_t *live,
 	}
 }
 
-/* Of these, the buffers whose elements are not narrower, or are. */
+/* Frees buffers of `which`: those narrower than width, or else the others. */
 static void release(struct buffers *b, uint32_t which, unsigned int width,
 		    bool narrower)
 {
@@ -71,7 +71,7 @@ void openreg_plan_buffers(struct openreg_plan *plan)
 	for (i = 0; i < plan->nsteps; i++) {
 		struct openreg_step *step = &plan->step[i];
 
-		/* It is filled before the first tile and then stays. */
+		/* The first tile fills this buffer, and later tiles read it. */
 		if (step->kind == OPENREG_STEP_IMM && step->once) {
 			kept |= 1u << step->dst;
 			b.of[step->dst] = b.free[--b.nfree];

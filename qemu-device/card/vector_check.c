@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* VECTOR: is the program one that the card runs? */
+/* VECTOR: checks whether the card can run the program. */
 #include "vector.h"
 
 struct vform {
@@ -77,7 +77,7 @@ static struct openreg_verdict check_load(struct checker *c,
 	return writes(c, in->dst, in->type) ? v : bad_program(c);
 }
 
-/* Many points must not write one element. */
+/* Two points must not write the same element. */
 static struct openreg_verdict check_store(struct checker *c,
 					  const struct openreg_instr *in)
 {
@@ -99,7 +99,7 @@ static struct openreg_verdict check_store(struct checker *c,
 	return v;
 }
 
-/* Nothing to fold, yet endlessly many results: the core saw no points. */
+/* With no point to fold there may be too many results: the core only limits points. */
 static uint64_t count_results(const struct openreg_args *args)
 {
 	uint64_t n = 1;
@@ -139,7 +139,7 @@ static struct openreg_verdict check_result(struct checker *c,
 			return openreg_bad(OPENREG_FAULT_SHAPE, index, d);
 		}
 	}
-	/* Where nothing is folded the results are stored, and nothing else. */
+	/* With no point to fold, the program runs nowhere; only results are stored. */
 	if (c->empty)
 		args->op[index].dims = all & ~mask;
 	else
@@ -147,7 +147,7 @@ static struct openreg_verdict check_result(struct checker *c,
 	return v;
 }
 
-/* A greatest or least element needs an element. */
+/* Is there an output that folds no element? A maximum or minimum needs one. */
 static bool reduces_nothing(const struct openreg_args *args)
 {
 	bool nothing = false;

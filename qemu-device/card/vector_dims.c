@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
 /*
- * VECTOR: the order of the dimensions. Dimensions of size 1 go, small strides
- * come first, neighbours that every operand walks alike become one.
+ * VECTOR: the order of the dimensions. Drops dimensions of size 1, puts small strides
+ * first, and merges neighbours that form one dimension for every operand.
  */
 #include "vector.h"
 
 struct dim {
 	int64_t size;
-	unsigned int from; /* in the packet */
+	unsigned int from; /* its number in the packet */
 	bool folded;
 };
 
@@ -22,8 +22,8 @@ static uint64_t magnitude(int64_t x)
 }
 
 /*
- * >0: x should be further out than y; <0: further in; 0: no matter. What is
- * stored decides before what is loaded.
+ * Returns > 0 if x should be further out than y, < 0 if further in, 0 if either order is
+ * good. Stored operands decide first, then loaded ones.
  */
 static int compare(const struct openreg_plan *plan, const struct dim *x,
 		   const struct dim *y)
@@ -44,7 +44,7 @@ static int compare(const struct openreg_plan *plan, const struct dim *x,
 	return 0;
 }
 
-/* Insertion sort that keeps the order of what does not compare. */
+/* Insertion sort; keeps the order of dimensions that compare as 0. */
 static void sort(const struct openreg_plan *plan, struct dims *dims)
 {
 	unsigned int i, j, k;
@@ -82,8 +82,8 @@ static void collect(struct dims *dims, const struct openreg_args *args)
 }
 
 /*
- * The group that has the innermost dimension comes first. Among the folded
- * the packet's order stays if the position of a winner is wanted.
+ * Puts the group with the innermost dimension first. Folded dimensions keep the packet's
+ * order if the packet wants the position of the extreme.
  */
 static void group(struct openreg_plan *plan, struct dims *dims)
 {
@@ -146,8 +146,8 @@ static void merge(struct openreg_plan *plan, struct dims *dims)
 			dims->dim[n++] = *dim;
 		}
 		/*
-		 * The next one is compared with the merged size and the
-		 * innermost stride, which is what a run of both walks.
+		 * The next comparison uses the merged size and the innermost
+		 * stride: a run through both dimensions has these.
 		 */
 		if (d < plan->inner_dims)
 			inner_dims = n;
@@ -164,7 +164,7 @@ static void merge(struct openreg_plan *plan, struct dims *dims)
 	plan->inner_dims = inner_dims;
 }
 
-/* The best size of a square block's side that divides a dimension, or 0. */
+/* The best side of a square block that divides a dimension, or 0. */
 static int64_t block_side(int64_t size)
 {
 	int64_t side;
@@ -184,7 +184,7 @@ static int64_t block_side(int64_t size)
 	return 0;
 }
 
-/* A dimension along which some operand's elements are closest, closer than along 0. */
+/* A dimension along which an operand is denser than along dimension 0, or 0. */
 static unsigned int crossing_dim(const struct openreg_plan *plan)
 {
 	unsigned int i, d, best = 0;
@@ -222,9 +222,9 @@ static void move_dim(struct openreg_plan *plan, unsigned int from,
 }
 
 /*
- * Where operands lie across each other a long line of a tile would touch as
- * many cache lines as it has points, so tiles are squares: dimension 0 becomes
- * two, and what crosses it goes in between.
+ * If one operand is dense along dimension 0 and another along d, a long line of a tile
+ * would touch a cache line for each point. So tiles become squares: this splits dimension
+ * 0 in two and moves d between them.
  */
 static void make_squares(struct openreg_plan *plan)
 {
@@ -271,7 +271,7 @@ static void cut(struct openreg_plan *plan)
 	}
 }
 
-/* How far an access goes on with one stride. A tile may have one coordinate of split. */
+/* How far an access has one stride. With chunk 1 a tile has one coordinate of split. */
 static void find_runs(const struct openreg_plan *plan,
 		      struct openreg_access *access)
 {

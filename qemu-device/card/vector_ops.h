@@ -1,31 +1,31 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What every VECTOR instruction means. The engine is generated from this table
- * and the hardware manual quotes it; a test holds both to it.
+ * The semantics of every VECTOR instruction. The engine is generated from this table and
+ * the hardware manual quotes it; a test compares both with it.
  *
  * V(op, name, types, form, semantics)
  *   op         suffix of OPENREG_V_
- *   name       as the manual has it
+ *   name       in the manual
  *   types      FLOAT: F32 F64; INT: I32 I64; ALL: both; F32; I64
- *   form       LOAD STORE IMM MOV CVT ROUND INDEX SELECT RANDOM: as
- *              openreg_isa.h has them; UNARY: a; BINARY: a, b; TERNARY: a, b,
- *              c; TEST1, TEST2: a, or a and b, giving I32; REDUCE: a, then
- *              aux, b, c
+ *   form       LOAD STORE IMM MOV CVT ROUND INDEX SELECT RANDOM: see
+ *              openreg_isa.h; UNARY: a; BINARY: a, b; TERNARY: a, b, c; TEST1,
+ *              TEST2: a, or a and b, with an I32 result; REDUCE: a, then aux,
+ *              b, c
  *   semantics  one line
  *
- * Rules for all of them. F32 and F64 are IEEE 754 with subnormals, rounding
- * half to even; no two operations are fused save FMA. A NaN result has any
- * sign and payload. I32 and I64 wrap modulo 2^32 and 2^64. f16 and bf16
- * compute as F32; i8, u8, i16 and bool as I32.
+ * Rules for all instructions. F32 and F64 are IEEE 754 with subnormals, rounding half to
+ * even; only FMA fuses two operations. A NaN result has any sign and payload. I32 and
+ * I64 wrap modulo 2^32 and 2^64. f16 and bf16 compute as F32; i8, u8, i16 and bool as
+ * I32.
  *
  * Casts (LOAD, STORE, CVT, COPY):
- *   float to float      half to even, overflow gives infinity; f64 goes to f16
- *                       and bf16 by way of f32
- *   float to integer    toward zero to i32 (to i64 for i64), NaN and what does
- *                       not fit give the least i32 (i64), then wraps to i8, u8
+ *   float to float      half to even, overflow gives infinity; f64 to f16 and
+ *                       bf16 converts to f32 first
+ *   float to integer    toward zero to i32 (to i64 for i64); NaN and values out
+ *                       of range give the least i32 (i64); then wraps to i8, u8
  *                       and i16
  *   integer to integer  wraps
- *   integer to float    half to even; f16 and bf16 by way of f32
+ *   integer to float    half to even; to f16 and bf16 converts to f32 first
  *   anything to bool    x != 0, so NaN is true
  *   bool to anything    0 or 1
  */

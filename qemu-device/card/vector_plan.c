@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: MIT
-/* VECTOR: from a checked program to steps with kernels and buffers. */
+/* VECTOR: compiles a checked program to steps with kernels and buffers. */
 #include <string.h>
 
 #include "vector.h"
 
 #define NONE 0xff
 #define TILE_MIN 16
-#define FAR_NS 12 /* an element that shares no page with its neighbours */
+#define FAR_NS 12 /* for an element that shares no page with its neighbours */
 
 struct compiler {
 	struct openreg_plan *plan;
 	const struct openreg_args *args;
-	uint8_t operand[OPENREG_OPERANDS_MAX]; /* its access, or NONE */
+	uint8_t operand[OPENREG_OPERANDS_MAX]; /* access of an operand, or NONE */
 	uint8_t dim[OPENREG_DIMS_MAX]; /* access of INDEX along it, or NONE */
 	uint8_t point; /* access of RANDOM, or NONE */
-	uint8_t buffer[OPENREG_REGS]; /* where each register is */
+	uint8_t buffer[OPENREG_REGS]; /* buffer of a register */
 	uint8_t width[OPENREG_REGS];
 	uint8_t spare;
 };
@@ -82,7 +82,7 @@ static struct openreg_access *position_access(struct compiler *c, uint32_t mask)
 	return access;
 }
 
-/* The row-major position in the whole space. */
+/* The row-major position among all dimensions. */
 static uint8_t point_access(struct compiler *c)
 {
 	uint32_t all = (1u << c->args->ndim) - 1;
@@ -97,7 +97,7 @@ static uint8_t read_reg(const struct compiler *c, unsigned int reg)
 	return reg < OPENREG_REGS ? c->buffer[reg] : 0;
 }
 
-/* Kernels may work in place, but not where an element would grow. */
+/* Kernels may work in place, except where elements change their width. */
 static uint8_t write_reg(struct compiler *c, unsigned int reg,
 			 unsigned int width, const uint8_t *sources,
 			 unsigned int nsources)
@@ -278,7 +278,7 @@ void openreg_plan_steps(struct openreg_plan *plan,
 	}
 }
 
-/* Rough: what it takes on the slower hosts, in ns for an element. */
+/* A rough estimate for slower hosts, in ns for an element. */
 static double kernel_ns(const struct openreg_instr *in)
 {
 	bool wide = in->type == OPENREG_VT_F64 || in->type == OPENREG_VT_I64;
@@ -331,7 +331,7 @@ static double access_ns(const struct openreg_plan *plan,
 	return 4 + rows;
 }
 
-/* A tile is run in one go, so it must not take longer than a slice. */
+/* A worker does not stop within a tile, so a tile must not take longer than a slice. */
 static int64_t tile_points(const struct openreg_plan *plan,
 			   const struct openreg_args *args)
 {
@@ -377,8 +377,8 @@ static void estimate(struct openreg_plan *plan, const struct openreg_args *args)
 }
 
 /*
- * The outputs are there, what they fold is not: nothing is loaded, so strides
- * of what would be may be anything, and are taken for 0.
+ * The outputs fold no point. The program loads nothing, so strides of loaded operands may
+ * have any value; this sets them to 0.
  */
 static void fold_nothing(struct openreg_args *args)
 {

@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: MIT
 /*
- * VECTOR: the reduction at a program's end.
+ * VECTOR: the reduction at the end of a program.
  *
- * Outputs are folded in units. If the folded dimensions are the inner ones a
- * unit is one output, folded from many tiles, or a tile that holds several
- * outputs whole; else it is a tile's worth of outputs, to which tile after
- * tile is added. Units with much work are cut into chunks, whose partial
- * results another phase merges. As that is one slice for each unit, there are
- * not very many chunks; one that takes too long takes several phases. And as
- * partial results take memory, it may be only some units' turn at a time. All
- * this depends on the packet only, so results do not depend on the number of
- * workers.
+ * Outputs are folded in units:
+ *
+ * - If the folded dimensions are the inner ones, a unit is one output that folds many
+ *   tiles, or a tile with several whole outputs.
+ * - Otherwise a unit is the outputs of one tile, which fold tile after tile.
+ *
+ * A unit with much work is cut into chunks, and a later phase merges their partial
+ * results. One slice merges a whole unit, so the number of chunks has a limit. A chunk
+ * that takes too long for a slice takes several phases, in pieces. Partial results need
+ * memory, so units run in groups, one group after the other.
+ *
+ * All this depends on the packet only, so results do not depend on the number of workers.
  */
 #include <string.h>
 
@@ -72,7 +75,7 @@ static union openreg_acc neutral(const struct openreg_reduction *red)
 	return acc;
 }
 
-/* Does v come before r, which was found earlier? */
+/* Does v replace r, the extreme of earlier elements? */
 static bool wins(const struct openreg_reduction *red, union openreg_acc v,
 		 union openreg_acc r)
 {
@@ -85,7 +88,7 @@ static bool wins(const struct openreg_reduction *red, union openreg_acc v,
 	return max ? v.f > r.f : v.f < r.f;
 }
 
-/* n elements of a register, the first at `position`, into one output. */
+/* Folds n elements of a register into one output; the first has position `position`. */
 static void fold_run(struct fold *f, int64_t output, const void *reg,
 		     int64_t position, int64_t n)
 {
@@ -103,7 +106,7 @@ static void fold_run(struct fold *f, int64_t output, const void *reg,
 	if (f->index[output] < 0 || wins(red, acc, f->acc[output])) {
 		size_t at = k->find[red->type](acc, reg, (size_t)n);
 
-		/* Memory that changes meanwhile can hide the winner. */
+		/* If user space changes the memory meanwhile, no element may match. */
 		if (at >= (size_t)n)
 			at = 0;
 		f->acc[output] = acc;
@@ -112,8 +115,8 @@ static void fold_run(struct fold *f, int64_t output, const void *reg,
 }
 
 /*
- * Kernels fold shorter rows than these element by element, so that folding column after
- * column gives the same bits.
+ * Kernels fold rows that are shorter than this element by element. So folding columns
+ * gives the same bits.
  */
 static bool is_short(const struct openreg_reduction *red, int64_t run)
 {
@@ -122,7 +125,7 @@ static bool is_short(const struct openreg_reduction *red, int64_t run)
 			      ? 16 : 32);
 }
 
-/* Rows of n elements, an output each. */
+/* Folds rows of n elements into an output each, column after column. */
 static void fold_short(struct fold *f, const void *reg, int64_t n)
 {
 	const struct openreg_kernels *k = f->plan->kernels;
@@ -152,7 +155,7 @@ static void fold_short(struct fold *f, const void *reg, int64_t n)
 	}
 }
 
-/* The folded dimensions are inside: runs of a register are outputs. */
+/* The folded dimensions are the inner ones: each run of the register is one output. */
 static void fold_tile_inner(struct fold *f)
 {
 	const unsigned char *reg = f->state.reg[f->red->buffer];
@@ -172,7 +175,7 @@ static void fold_tile_inner(struct fold *f)
 		fold_run(f, i, reg + i * run * width, position, run);
 }
 
-/* They are outside: a register is rows of outputs. */
+/* The folded dimensions are the outer ones: the register holds rows of outputs. */
 static void fold_tile_outer(struct fold *f)
 {
 	const struct openreg_reduction *red = f->red;
@@ -209,7 +212,7 @@ static void fold_begin(struct fold *f, const struct openreg_plan *plan,
 	memset(f->tile.at, 0, sizeof(f->tile.at));
 }
 
-/* Neutral accumulators for a unit, and the tile that holds its outputs. */
+/* Sets neutral accumulators for a unit, and moves to the tile of its outputs. */
 static void unit_begin(struct fold *f, int64_t unit)
 {
 	const struct openreg_reduction *red = f->red;
@@ -249,7 +252,7 @@ static void unit_fold(struct fold *f, int64_t first, int64_t tiles)
 	}
 }
 
-/* Accumulators become what the register type holds, in place. */
+/* Converts accumulators to the register type, in place. */
 static void finish_values(struct fold *f)
 {
 	const struct openreg_reduction *red = f->red;
@@ -327,7 +330,7 @@ static void load_partial(struct fold *f, int64_t at)
 		       (size_t)f->outputs * sizeof(*f->index));
 }
 
-/* What one slice's time is enough for, after what earlier phases did. */
+/* Folds one piece of a chunk, into the partial result of the earlier pieces. */
 static void run_piece(struct fold *f, const struct openreg_stage *s, uint32_t slice)
 {
 	const struct openreg_reduction *red = f->red;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* VECTOR: what a plan's steps need not do. */
+/* VECTOR: work that the steps of a plan can save. */
 #include "vector.h"
 
 static bool step_reads(const struct openreg_step *step, uint8_t buffer)
@@ -15,7 +15,10 @@ static bool step_reads(const struct openreg_step *step, uint8_t buffer)
 	}
 }
 
-/* Traps, or never ends, on operands that its kernel has looked at before. */
+/*
+ * Could the kernel trap or loop for ever if an operand changed between its check and its
+ * use?
+ */
 static bool may_trap(const struct openreg_instr *in)
 {
 	switch (in->op) {
@@ -30,9 +33,9 @@ static bool may_trap(const struct openreg_instr *in)
 }
 
 /*
- * A register may stand for the memory that it was loaded from as long as it is
- * not read after a STORE, which may have changed that memory, nor looked at
- * twice, as a processor may change it in between.
+ * May later steps read the operand in memory instead of a copy? Not after a STORE, which
+ * may have changed the memory. Nor in a kernel that may trap, which reads an element
+ * twice, because user space may change the element in between.
  */
 static bool may_alias(const struct openreg_plan *plan,
 		      const struct openreg_args *args, unsigned int load)
@@ -73,7 +76,7 @@ static bool is_written_once(const struct openreg_plan *plan, uint8_t buffer)
 	return writes == 1;
 }
 
-/* The steps' values, each by the number of the step that gives it. */
+/* The values of the steps; the index is the number of the step that computes a value. */
 struct values {
 	bool uniform[OPENREG_INSTRS_MAX]; /* a tile's elements are all the same */
 	bool whole[OPENREG_INSTRS_MAX]; /* some step reads all of them */
@@ -135,7 +138,7 @@ static unsigned int count_sources(unsigned int op)
 	}
 }
 
-/* x * y + z: kernels take one element as y, none as x. */
+/* x * y + z: a kernel can take a single element for y, but not for x. */
 static void swap_factors(struct openreg_step *step, uint8_t *source)
 {
 	uint8_t a = step->a, x = source[0];
@@ -146,7 +149,7 @@ static void swap_factors(struct openreg_step *step, uint8_t *source)
 	source[1] = x;
 }
 
-/* A kernel that takes one element of each uniform source, or of most. */
+/* Chooses a kernel that takes a single element for as many uniform sources as it can. */
 static void choose_kernel(const struct openreg_plan *plan,
 			  const struct openreg_instr *in,
 			  struct openreg_step *step, uint8_t *source,
@@ -173,7 +176,7 @@ static void choose_kernel(const struct openreg_plan *plan,
 	}
 }
 
-/* Where kernels allow it, one element stands for a tile of them. */
+/* Computes only one element of uniform values, where the kernels allow that. */
 static void find_ones(struct openreg_plan *plan, const struct openreg_args *args)
 {
 	struct values v;

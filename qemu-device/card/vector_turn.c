@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* VECTOR: numbers of four bytes from lines to columns, in blocks of 4 x 4. */
+/* VECTOR: transposes numbers of four bytes, in blocks of 4 x 4. */
 #include "vector.h"
 
 typedef uint32_t number __attribute__((may_alias));
@@ -27,7 +27,7 @@ static void turn_block(uintptr_t dst, uintptr_t dst_step, uintptr_t src,
 	*at(dst + 3 * dst_step) = (four)__builtin_shufflevector(ab, cd, 1, 3);
 }
 
-/* Steps are bytes from one line to the next. */
+/* The steps are the bytes from one line to the next. */
 void openreg_turn(uintptr_t dst, uintptr_t dst_step, uintptr_t src,
 		  uintptr_t src_step, int64_t lines, int64_t n)
 {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-/* VECTOR: what a reduction is cut into: units, chunks, pieces, groups. */
+/* VECTOR: cuts a reduction into units, chunks, pieces and groups. */
 #include "vector.h"
 
 #define MERGE_MAX (1 << 17) /* partial results of one unit */
-#define PARTIAL_MAX (16 << 20) /* bytes of a group's */
+#define PARTIAL_MAX (16 << 20) /* bytes of the partial results of a group */
 
 int64_t openreg_inner_volume(const struct openreg_plan *plan)
 {
@@ -86,7 +86,7 @@ static int64_t at_least_1(double x)
 	return x < 1 ? 1 : (int64_t)x;
 }
 
-/* Few units with much work each are cut, so that workers can share them. */
+/* Cuts units if they have much work each, so that workers can share it. */
 static void cut_units(struct openreg_plan *plan)
 {
 	struct openreg_reduction *red = &plan->red;
@@ -111,7 +111,7 @@ static void cut_units(struct openreg_plan *plan)
 	red->slice_units = at_least_1(OPENREG_SLICE_NS / unit_ns);
 }
 
-/* Memory for the partial results of a group of units. */
+/* Forms groups of units and allocates memory for the partial results of one group. */
 static bool group_units(struct openreg_job *job, struct openreg_plan *plan)
 {
 	struct openreg_reduction *red = &plan->red;
