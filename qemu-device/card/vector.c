@@ -103,8 +103,8 @@ static void load_across(const struct openreg_plan *plan,
 	int64_t size = plan->size[0], i, j;
 
 	if (step->alias && step->width == 4 && access->stride[1] == 1) {
-		openreg_turn((uintptr_t)dst, (uintptr_t)size * 4, address,
-			     (uintptr_t)access->stride[0] * 4, size, tile->chunk);
+		openreg_transpose((uintptr_t)dst, (uintptr_t)size * 4, address,
+				  (uintptr_t)access->stride[0] * 4, size, tile->chunk);
 		return;
 	}
 	for (i = 0; i < size; i++) {

@@ -159,8 +159,8 @@ void openreg_tile_run(const struct openreg_plan *plan,
 		      struct openreg_tile_state *state);
 
 /* Transposes: the columns of dst become the lines of src, n numbers of 4 bytes each. */
-void openreg_turn(uintptr_t dst, uintptr_t dst_step, uintptr_t src,
-		  uintptr_t src_step, int64_t lines, int64_t n);
+void openreg_transpose(uintptr_t dst, uintptr_t dst_step, uintptr_t src,
+		       uintptr_t src_step, int64_t lines, int64_t n);
 
 /* Stores a register to memory along the dimensions lo .. hi of a tile. */
 void openreg_tile_store(const struct openreg_plan *plan,

@@ -135,8 +135,8 @@ static void fold_short(struct fold *f, const void *reg, int64_t n)
 	uint64_t *to = f->columns;
 
 	if (width == 4) {
-		openreg_turn((uintptr_t)to, (uintptr_t)(rows * width),
-			     (uintptr_t)reg, (uintptr_t)(n * width), rows, n);
+		openreg_transpose((uintptr_t)to, (uintptr_t)(rows * width),
+				  (uintptr_t)reg, (uintptr_t)(n * width), rows, n);
 	} else {
 		for (j = 0; j < n; j++)
 			for (i = 0; i < rows; i++)

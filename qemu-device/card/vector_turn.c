@@ -11,8 +11,8 @@ static four *at(uintptr_t address)
 	return (four *)address;
 }
 
-static void turn_block(uintptr_t dst, uintptr_t dst_step, uintptr_t src,
-		       uintptr_t src_step)
+static void transpose_block(uintptr_t dst, uintptr_t dst_step, uintptr_t src,
+			    uintptr_t src_step)
 {
 	four a = *at(src), b = *at(src + src_step);
 	four c = *at(src + 2 * src_step), d = *at(src + 3 * src_step);
@@ -28,16 +28,16 @@ static void turn_block(uintptr_t dst, uintptr_t dst_step, uintptr_t src,
 }
 
 /* The steps are the bytes from one line to the next. */
-void openreg_turn(uintptr_t dst, uintptr_t dst_step, uintptr_t src,
-		  uintptr_t src_step, int64_t lines, int64_t n)
+void openreg_transpose(uintptr_t dst, uintptr_t dst_step, uintptr_t src,
+		       uintptr_t src_step, int64_t lines, int64_t n)
 {
 	uintptr_t i, j, k, m;
 
 	for (i = 0; i < (uintptr_t)lines; i += k) {
 		k = (uintptr_t)lines - i < 4 ? 1 : 4;
 		for (j = 0; k == 4 && j + 4 <= (uintptr_t)n; j += 4)
-			turn_block(dst + j * dst_step + i * 4, dst_step,
-				   src + i * src_step + j * 4, src_step);
+			transpose_block(dst + j * dst_step + i * 4, dst_step,
+					src + i * src_step + j * 4, src_step);
 		for (; j < (uintptr_t)n; j++)
 			for (m = i; m < i + k; m++)
 				*(number *)(dst + j * dst_step + m * 4) =
