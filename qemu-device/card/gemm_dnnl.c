@@ -6,7 +6,7 @@
 #include "matmul.h"
 #include "primitives.h"
 
-/* All that a primitive is made from. */
+/* Everything that determines a primitive. */
 struct key {
 	int64_t kind;
 	int64_t batch, m, n, k;
@@ -22,7 +22,7 @@ union any_key {
 	int64_t word[OPENREG_KEY_MAX];
 };
 
-/* Strides along a dimension of size 1 say nothing: make them alike. */
+/* A stride along a dimension of size 1 has no meaning: sets one value for all keys. */
 static void normalise(int64_t rows, int64_t columns, int64_t *row,
 		      int64_t *column)
 {
@@ -35,8 +35,8 @@ static void normalise(int64_t rows, int64_t columns, int64_t *row,
 }
 
 /*
- * oneDNN refuses matrices that overlap. In the order of their strides, each
- * dimension must lie beyond all that the ones before it span.
+ * oneDNN refuses operands whose elements overlap. In ascending order, each stride must be
+ * at least the span of the dimensions with smaller strides.
  */
 static bool batches_apart(int64_t stride, int64_t batch, int64_t rows,
 			  int64_t columns, int64_t row, int64_t column)
@@ -88,7 +88,7 @@ static struct key make_key(const struct openreg_gemm *g)
 	return key;
 }
 
-/* batch 0: a plain matrix. Batch stride 0: one matrix for all. */
+/* batch 0: a matrix without a batch. batch_stride 0: all batches share one matrix. */
 static dnnl_status_t describe(dnnl_memory_desc_t *md, int64_t dtype,
 			      int64_t batch, int64_t rows, int64_t columns,
 			      int64_t batch_stride, int64_t row, int64_t column)
@@ -109,7 +109,7 @@ static dnnl_status_t describe(dnnl_memory_desc_t *md, int64_t dtype,
 		md, n, dims, openreg_primitive_type(dtype), strides);
 }
 
-/* What oneDNN will not even describe it has no fast way for. */
+/* If oneDNN cannot describe an operand, it has no fast implementation. */
 static dnnl_status_t describe_all(dnnl_memory_desc_t md[3], const struct key *k)
 {
 	int64_t batch = k->batch > 1 ? k->batch : 0;
@@ -126,7 +126,7 @@ static dnnl_status_t describe_all(dnnl_memory_desc_t md[3], const struct key *k)
 	return status;
 }
 
-/* A primitive's description for these operands, or NULL. */
+/* Returns the descriptor of a primitive for these operands, or NULL. */
 static dnnl_primitive_desc_t find_fast(dnnl_engine_t engine,
 				       dnnl_memory_desc_t const md[3],
 				       bool accumulate, bool *failed)
@@ -197,8 +197,8 @@ openreg_gemm_dnnl(struct openreg_primitives **cache,
 }
 
 /*
- * Shapes that take oneDNN all its ways, whatever the host's processor: dot
- * products, vectors, matrices without depth, and blocks.
+ * Multiplies shapes that reach all of oneDNN's code paths on any host: dot products,
+ * vectors, matrices with k = 1, and blocks.
  */
 static void multiply_each_way(void)
 {
@@ -219,16 +219,16 @@ static void multiply_each_way(void)
 			.d = { (uintptr_t)d, m * n, n, 1 },
 		};
 
-		/* It may fail: then the first packet does it, or fails, too. */
+		/* Ignores a failure: the first packet then tries again, or faults. */
 		openreg_gemm_dnnl(&cache, &g);
 	}
 	openreg_primitives_free(cache);
 }
 
 /*
- * oneDNN makes static memory when it first multiplies. What is there before the
- * first packet ends after whoever asked for a card at the end of the process,
- * and no child of fork() finds it half made.
+ * oneDNN makes static data when it first multiplies. Two reasons to do that before the
+ * first packet: exit() then destroys the data only after it has run later handlers, such
+ * as those of the card's user, and no child of fork() finds the data half made.
  */
 void openreg_engine_init(void)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * MATMUL by oneDNN. What does not lie as it wants, and halves, is first
- * packed into dense f32, some k at a time.
+ * MATMUL by oneDNN. Halves, and operands with a layout that oneDNN does not take, are
+ * first packed into dense f32, some k at a time.
  */
 #include "matmul.h"
 
@@ -10,7 +10,7 @@
 struct packing {
 	const struct openreg_matmul *mm;
 	bool pack_a, pack_b;
-	int64_t k; /* at a time */
+	int64_t k; /* values of k in one pack */
 	unsigned char *a, *b;
 };
 
@@ -27,7 +27,7 @@ static uint64_t magnitude(int64_t x)
 	return x < 0 ? -(uint64_t)x : (uint64_t)x;
 }
 
-/* A dense copy whose lines run along the lesser stride. */
+/* Makes a dense copy whose lines run along the smaller stride. */
 static struct openreg_matrix pack(const struct openreg_matmul *mm,
 				  const struct openreg_matrix *from,
 				  unsigned char *to, int64_t batch,
@@ -85,7 +85,7 @@ multiply(const struct packing *p, const struct openreg_matmul_tile *t,
 	return openreg_gemm_dnnl(openreg_scratch_primitives(scratch), g);
 }
 
-/* With k of 1, oneDNN 3.12 takes the B of each batch to follow the last one. */
+/* With k = 1, oneDNN 3.12 assumes that the B of each batch follows the last one. */
 bool openreg_gemm_has_lone_rows(const struct openreg_matmul *mm,
 				const struct openreg_matmul_tile *t)
 {
@@ -93,7 +93,7 @@ bool openreg_gemm_has_lone_rows(const struct openreg_matmul *mm,
 	       mm->b.batch != t->n;
 }
 
-/* Divides scratch memory; false if it is short. */
+/* Divides the scratch memory. Returns false if memory is short. */
 static bool place(struct packing *p, const struct openreg_matmul_tile *t,
 		  struct openreg_product *product,
 		  struct openreg_scratch *scratch)
@@ -155,7 +155,7 @@ openreg_gemm_fast(const struct openreg_matmul *mm,
 	for (k0 = 0; k0 < t->k && result == OPENREG_GEMM_DONE; k0 += p.k) {
 		g.accumulate = accumulate || k0 > 0;
 		result = multiply(&p, t, &g, k0, scratch);
-		/* What was begun cannot be given to another. */
+		/* D has partial sums, so no other implementation can take over. */
 		if (k0 > 0 && result == OPENREG_GEMM_UNSUPPORTED)
 			result = OPENREG_GEMM_FAILED;
 	}

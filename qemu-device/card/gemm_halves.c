@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
 /*
- * MATMUL of halves by oneDNN, without making f32 of them first. AVX512-BF16
- * multiplies no faster than f32 on most processors, and rounds at every step; it
- * saves the conversion, which counts where few numbers are used more than once.
+ * MATMUL of halves by oneDNN, without a conversion to f32. On most processors AVX512-BF16
+ * multiplies no faster than f32, and it rounds at every step. But it saves the
+ * conversion, which matters where most numbers are used only once.
  */
 #include "matmul.h"
 #include "primitives.h"
 
-#define FEW 16 /* rows or columns: memory's speed decides, not the processor's */
+#define FEW 16 /* rows or columns up to which memory limits the speed */
 
 static bool pays(const struct openreg_matmul *mm,
 		 const struct openreg_matmul_tile *t)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* MATMUL by the card's own blocked loop: f64, integers, and odd cases. */
+/* MATMUL by the card's own blocked loop: f64, integers, and what oneDNN cannot do. */
 #include <string.h>
 
 #include "matmul.h"
@@ -13,10 +13,10 @@ struct panels {
 	const struct openreg_gemm_kernel *kernel;
 	unsigned char *a, *b, *out;
 	int64_t m, n; /* rounded up to whole blocks */
-	int64_t k; /* at a time */
+	int64_t k; /* values of k in one panel */
 };
 
-/* count elements of a matrix to `to`, the rest up to `width` zero. */
+/* Packs count elements of a matrix, then zeros up to `width` elements. */
 static void pack_line(const struct panels *p, unsigned char *to,
 		      uintptr_t from, int64_t stride, int64_t count,
 		      int64_t width)

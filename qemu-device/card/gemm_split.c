@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * MATMUL of floats on a matrix unit for bf16. A tile is packed and multiplied
- * some k at a time, and given up once a number is met that the unit would not
- * treat as f32 does.
+ * MATMUL of floats on a matrix unit for bf16. Packs and multiplies a tile some k at a
+ * time. Gives the tile up at the first number that the unit would not treat as f32 does.
  */
 #include <string.h>
 
@@ -10,9 +9,9 @@
 #include "matmul.h"
 
 #define PANEL OPENREG_AMX_PANEL
-#define K_BLOCK 128 /* B's panel stays in L1, all of A's in L2 */
+#define K_BLOCK 128 /* a panel of B stays in L1, all panels of A in L2 */
 #define K_LEAST 64
-#define MOST (1 << 13) /* rows and columns */
+#define MOST (1 << 13) /* rows plus columns */
 #define SUMS ((int64_t)PANEL * PANEL * 4)
 
 struct split {
@@ -32,7 +31,7 @@ static unsigned int parts_of(unsigned int dtype)
 	return dtype == OPENREG_BF16 ? 1 : dtype == OPENREG_F16 ? 2 : 3;
 }
 
-/* Packing takes m + n times as long as f32 does, multiplying m * n. */
+/* Packing costs in proportion to m + n; what multiplying saves, to m * n. */
 static bool pays(const struct split *s, const struct openreg_matmul_tile *t)
 {
 	int64_t more = s->parts == 3 ? 48 : 24;
@@ -47,7 +46,7 @@ static int64_t panel_bytes(const struct split *s)
 	       s->parts;
 }
 
-/* Divides scratch memory; false if it is short. */
+/* Divides the scratch memory. Returns false if memory is short. */
 static bool place(struct split *s, bool rows, struct openreg_scratch *scratch)
 {
 	const struct openreg_matmul_tile *t = s->tile;
@@ -70,8 +69,8 @@ static bool place(struct split *s, bool rows, struct openreg_scratch *scratch)
 }
 
 /*
- * Some lines of a matrix, dense, in f32 and with zeros around them. x: rows
- * are the panel's, columns k.
+ * Copies lines of a matrix to the stage: dense, in f32, with zeros around them. The rows
+ * of x are those of the panel, its columns are along k.
  */
 static void fill_stage(const struct split *s, const struct openreg_matrix *x,
 		       int64_t batch, int64_t row, int64_t rows, int64_t k0,
@@ -145,7 +144,7 @@ static void multiply(const struct split *s, int64_t k, bool accumulate)
 	s->amx->end();
 }
 
-/* From blocks to rows. */
+/* Copies or adds the sums from blocks to the rows of the product. */
 static void unblock(const struct split *s, const struct openreg_product *p,
 		    int64_t batch, bool accumulate)
 {
@@ -168,7 +167,7 @@ static void unblock(const struct split *s, const struct openreg_product *p,
 	}
 }
 
-/* false: not with these numbers. */
+/* Returns false if the unit cannot multiply these numbers as f32 does. */
 static bool one_product(struct split *s, const struct openreg_product *p,
 			int64_t batch, bool accumulate)
 {
@@ -207,7 +206,7 @@ openreg_gemm_split(const struct openreg_matmul *mm,
 	struct openreg_product p = *product;
 	int64_t batch;
 
-	/* What has been added to D cannot be taken back. */
+	/* A sum that is already in D cannot be undone, so this must not fail later. */
 	if (!s.amx || !pays(&s, t) || (accumulate && t->batch > 1))
 		return OPENREG_GEMM_UNSUPPORTED;
 	s.m = (t->m + PANEL - 1) / PANEL;

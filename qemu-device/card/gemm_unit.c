@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Whether this host has instructions for halves that are faster than those for f32. */
+/* Does this host have instructions for halves that are faster than those for f32? */
 #include "matmul.h"
 #include "primitives.h"
 

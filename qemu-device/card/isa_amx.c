@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Kernels for hosts with AMX-BF16. oneDNN's micro-kernels for this reach half
- * of what the unit can do here, and take milliseconds to make for each shape.
+ * Kernels for hosts with AMX-BF16. oneDNN's micro-kernels reach half of the unit's speed
+ * here, and oneDNN takes milliseconds to generate them for each shape.
  */
 #include "isa_amx.h"
 
@@ -29,12 +29,12 @@ INLINE void note(struct bounds *b, __m512 x)
 					_mm512_set1_epi32(0x7fffffff));
 
 	b->most = _mm512_max_epu32(b->most, bits);
-	/* Zero is not the least. */
+	/* Minus 1, so that a zero is not the least. */
 	bits = _mm512_sub_epi32(bits, _mm512_set1_epi32(1));
 	b->least = _mm512_min_epu32(b->least, bits);
 }
 
-/* To the nearest bf16, as an f32. */
+/* Rounds to the nearest bf16; the result is an f32. */
 INLINE __m512 rounded(__m512 x)
 {
 	__m512i bits = _mm512_add_epi32((__m512i)x, _mm512_set1_epi32(0x8000));
@@ -44,8 +44,8 @@ INLINE __m512 rounded(__m512 x)
 }
 
 /*
- * 64 bytes of each part. For A, x and y follow each other in k; for B, each
- * element of x is followed by that of y.
+ * Stores 64 bytes of each part. For A, y follows x along k; for B, elements of x and y
+ * alternate.
  */
 INLINE void split_row(uint16_t *to, __m512 x, __m512 y, unsigned int parts,
 		      enum openreg_amx_side side, struct bounds *b)
@@ -80,11 +80,11 @@ INLINE __m512 high_pairs(__m512 x, __m512 y)
 	return (__m512)_mm512_unpackhi_pd((__m512d)x, (__m512d)y);
 }
 
-/* Quarters 0 and 2 of both, and 1 and 3. */
+/* EVEN: quarters 0 and 2 of x and y; ODD: quarters 1 and 3. */
 #define EVEN(x, y) _mm512_shuffle_f32x4(x, y, 0x88)
 #define ODD(x, y) _mm512_shuffle_f32x4(x, y, 0xdd)
 
-/* 16 lines of 16 elements, transposed. */
+/* Loads 16 lines of 16 elements, transposed. */
 INLINE void load_across(__m512 r[LANES], const float *from, int64_t ld)
 {
 	__m512 t[LANES];
@@ -117,7 +117,7 @@ INLINE void load_across(__m512 r[LANES], const float *from, int64_t ld)
 	}
 }
 
-/* One tile of each part: 16 rows or columns of a step. */
+/* Makes one tile of each part: 16 rows or columns of a step. */
 INLINE void split_tile(uint16_t *to, const float *from, int64_t ld,
 		       bool along_k, unsigned int parts,
 		       enum openreg_amx_side side, struct bounds *b)
@@ -191,7 +191,7 @@ static void split_amx(void *panel, const void *from, int64_t ld, bool along_k,
 		SPLIT_PARTS(false, OPENREG_AMX_B);
 }
 
-/* Where part 0 of each of a step's lines is, in bytes. */
+/* at[i]: byte offset of part 0 of line i of a step. */
 INLINE void find_lines(int64_t at[OPENREG_AMX_PANEL], const int64_t *line,
 		       int64_t shift, unsigned int parts)
 {
@@ -349,7 +349,7 @@ static void end_amx(void)
 		_tile_dpbf16ps(3, 5, 7);                                       \
 	} while (0)
 
-/* All products of parts, but for those whose numbers add up to 3 or more. */
+/* Multiplies part i of A and part j of B for all i + j < 3. */
 INLINE void multiply_step(const uint16_t *a, const uint16_t *b,
 			  unsigned int parts)
 {

@@ -4,7 +4,7 @@
 
 #include "amx.h"
 
-/* NULL: the card is built without. The caller knows that the host has it. */
+/* Returns NULL if the card is built without AMX. The host must have AMX-BF16. */
 const struct openreg_amx *openreg_isa_amx(void);
 
 #endif

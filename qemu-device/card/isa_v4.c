@@ -8,7 +8,7 @@
 #pragma GCC target("arch=x86-64-v4")
 #endif
 #ifdef __clang__
-/* clang hands 512 bits to a function as the file's own target would. */
+/* clang passes 512-bit arguments as the file's target does, not as the attribute's. */
 #define VECTOR_BITS 256
 #else
 #define VECTOR_BITS 512

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Kernels: a block of a matrix product held in vector registers, and what
- * comes after the product. Panels of A hold GEMM_ROWS rows and panels of B
- * GEMM_VECTORS vectors of columns, both k after k.
+ * Kernels: a block of a matrix product in vector registers, and alpha * product +
+ * beta * C. A panel of A holds GEMM_ROWS rows, a panel of B GEMM_VECTORS vectors of
+ * columns; both are in the order of k.
  */
 #ifndef OPENREG_KERNEL_GEMM_H
 #define OPENREG_KERNEL_GEMM_H
@@ -40,7 +40,7 @@ typedef uint64_t scalar_gemm_i64;
 
 #define GEMM_COLUMNS(ty) (GEMM_VECTORS * GEMM_BYTES / sizeof(scalar_gemm_##ty))
 
-/* ap, bp, out are aligned to 64; so is every row of out. */
+/* ap, bp, out and every row of out are aligned to 64 bytes. */
 #define GEMM(ty)                                                               \
 	static void gemm_##ty(void *out, size_t ld, const void *ap,            \
 			      const void *bp, size_t k, bool accumulate)       \

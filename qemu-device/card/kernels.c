@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Which kernels this host runs. */
+/* Chooses the kernels for this host. */
 #include "kernels.h"
 
 const struct openreg_kernels *openreg_kernels_at(enum openreg_isa_level level)

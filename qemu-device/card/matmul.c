@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* MATMUL: tiles, and what is done with their products. */
+/* MATMUL: runs the tiles, and stores their products. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -60,7 +60,7 @@ static void find_tile(const struct openreg_matmul *mm, uint32_t slice,
 	t->batch = piece(mm->batch, mm->tile_batch, i, &t->batch0);
 }
 
-/* n elements of C from a place on, in the type of the product. */
+/* Loads n elements of C in the type of the product. */
 static void load_c(const struct openreg_matmul *mm, void *to, int64_t batch,
 		   int64_t row, int64_t n0, int64_t n)
 {
@@ -71,7 +71,7 @@ static void load_c(const struct openreg_matmul *mm, void *to, int64_t batch,
 		mm->c.column, (size_t)n);
 }
 
-/* alpha * product + beta * C for n elements of D, cast and stored. */
+/* Casts and stores alpha * product + beta * C as n elements of D. */
 static void finish(const struct openreg_matmul *mm, int64_t batch, int64_t row,
 		   int64_t n0, int64_t n, void *p, const void *c)
 {
@@ -92,14 +92,14 @@ static void finish_row(const struct openreg_matmul *mm, int64_t batch,
 	finish(mm, batch, row, n0, n, p, mm->has_c ? spare : NULL);
 }
 
-/* D += A B, in place. */
+/* Is the packet D += A B, so that oneDNN can add to D? */
 static bool adds_to_d(const struct openreg_matmul *mm)
 {
 	return mm->has_c && mm->alpha == 1 && mm->beta == 1 &&
 	       memcmp(&mm->c, &mm->d, sizeof(mm->c)) == 0;
 }
 
-/* May the product be computed where D is? */
+/* Can the product be computed in D itself? */
 static bool is_direct(const struct openreg_matmul *mm)
 {
 	return mm->tiles_k == 1 && mm->d.column == 1 &&
@@ -119,13 +119,16 @@ static void place_partial(const struct openreg_matmul *mm,
 	p->row = mm->n;
 }
 
-/* Do rows of n elements follow each other? */
+/* Do rows of n elements follow each other without a gap? */
 static bool is_dense(const struct openreg_matrix *x, int64_t n)
 {
 	return x->row == n * x->column;
 }
 
-/* Rows that are one run of elements in the product, in D and, but for a row, in C. */
+/*
+ * How many rows form one run of elements in the product, in D and in C. A single row of
+ * C that all rows share is copied for each of them.
+ */
 static int64_t rows_together(const struct openreg_matmul *mm,
 			     const struct openreg_matmul_tile *t,
 			     const struct openreg_product *p)
@@ -189,7 +192,7 @@ static void copy_partial(const struct openreg_matmul *mm,
 	}
 }
 
-/* Where the product goes, if not to scratch memory. */
+/* Where to store the product; data is NULL for scratch memory. */
 static struct openreg_product find_product(const struct openreg_matmul *mm,
 					   const struct openreg_matmul_tile *t,
 					   bool direct)
@@ -255,7 +258,7 @@ static bool run_tile(const struct openreg_matmul *mm, uint32_t slice,
 	return true;
 }
 
-/* Second phase: adds the parts of a row up in order. */
+/* Second phase: adds up the parts of a row, in order. */
 static bool sum_rows(const struct openreg_matmul *mm, uint32_t slice,
 		     struct openreg_scratch *scratch)
 {

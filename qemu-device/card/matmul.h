@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * MATMUL: D is cut into tiles of batches, rows and columns, and if there is
- * too much k for one slice, k is cut too and a second phase adds up.
+ * MATMUL: the engine cuts D into tiles of batches, rows and columns. If k is too long for
+ * one slice, it cuts k, too, and a second phase adds up the parts.
  */
 #ifndef OPENREG_MATMUL_H
 #define OPENREG_MATMUL_H
@@ -16,9 +16,9 @@ struct openreg_matrix {
 };
 
 /*
- * One product, D (+)= A B, whose sums are f32. D's columns are adjacent; A and B
- * lie as gemm_dnnl.c's openreg_gemm_is_plain() wants. A and B have one dtype, F32
- * or a half; D has that, or is F32.
+ * A product for oneDNN, D (+)= A B, with sums in f32. The elements of a row of D are
+ * adjacent; openreg_gemm_is_plain() is true for A and B. A and B have one dtype, F32 or
+ * a half; D has that dtype or F32.
  */
 struct openreg_gemm {
 	uint8_t dtype, d_dtype;
@@ -29,84 +29,84 @@ struct openreg_gemm {
 
 enum openreg_gemm_result {
 	OPENREG_GEMM_DONE,
-	OPENREG_GEMM_UNSUPPORTED, /* the library has no fast way */
-	OPENREG_GEMM_FAILED, /* the library or memory failed */
+	OPENREG_GEMM_UNSUPPORTED, /* oneDNN has no fast implementation */
+	OPENREG_GEMM_FAILED, /* oneDNN failed, or memory is short */
 };
 
-/* Can the library read rows x columns as they lie? */
+/* Can oneDNN read matrices of rows x columns in place? */
 bool openreg_gemm_is_plain(const struct openreg_matrix *x, int64_t batch,
 			   int64_t rows, int64_t columns);
-/* By oneDNN. *cache is made on first use and bounded. */
+/* Computes a product by oneDNN. Makes *cache at the first use; its size is bounded. */
 enum openreg_gemm_result openreg_gemm_dnnl(struct openreg_primitives **cache,
 					   const struct openreg_gemm *gemm);
 
 struct openreg_matmul {
 	const struct openreg_kernels *kernels;
 	uint8_t dtype;
-	uint8_t type; /* enum openreg_vtype it computes in */
-	int64_t esize, width; /* bytes in memory, bytes in type */
+	uint8_t type; /* enum openreg_vtype of the sums */
+	int64_t esize, width; /* bytes of an element in memory, in type */
 	int64_t batch, m, n, k;
 	struct openreg_matrix a, b, c, d;
 	double alpha, beta;
-	bool has_c; /* it is read */
+	bool has_c; /* beta is not 0, so C is read */
 	int64_t tile_batch, tile_m, tile_n, tile_k;
 	int64_t tiles_batch, tiles_m, tiles_n, tiles_k;
 	unsigned char *partial; /* [tiles_k][batch][m][n] of type */
-	int64_t sum_rows; /* of a slice of the second phase */
+	int64_t sum_rows; /* rows of a slice of the second phase */
 };
 
-/* Where a tile is. */
+/* The first element of a tile and its sizes. */
 struct openreg_matmul_tile {
 	int64_t batch0, m0, n0, k0;
 	int64_t batch, m, n, k;
 };
 
-/* A tile's product, anywhere: rows of adjacent elements of the type. */
+/* The product of a tile: rows of adjacent elements of the type. */
 struct openreg_product {
 	unsigned char *data;
 	int64_t batch, row; /* elements */
 };
 
 struct openreg_verdict openreg_matmul_check(struct openreg_args *args);
-/* Shapes, operands and tiles; false if there is nothing to do. */
+/* Sets shapes, operands and tiles. Returns false if the packet has no work. */
 bool openreg_matmul_plan(struct openreg_matmul *mm,
 			 const struct openreg_args *args);
 
 /*
- * By the kernels: any layout and type. The product is in memory of `scratch`,
- * after openreg_matmul_spare() bytes.
+ * Computes a tile by the card's kernels, for any layout and type. The product is in
+ * memory of `scratch`, after openreg_matmul_spare() bytes.
  */
 bool openreg_gemm_own(const struct openreg_matmul *mm,
 		      const struct openreg_matmul_tile *tile,
 		      struct openreg_product *product,
 		      struct openreg_scratch *scratch);
 /*
- * f32 and halves by oneDNN. product->data NULL: as openreg_gemm_own() does;
- * else where the product goes.
+ * Computes a tile of f32 or halves by oneDNN. product->data: where to store the product;
+ * NULL: in memory of `scratch`, as openreg_gemm_own() does.
  */
 enum openreg_gemm_result
 openreg_gemm_fast(const struct openreg_matmul *mm,
 		  const struct openreg_matmul_tile *tile,
 		  struct openreg_product *product, bool accumulate,
 		  struct openreg_scratch *scratch);
-/* A shape that oneDNN gets wrong as it lies. */
+/* Is this a shape that oneDNN computes wrongly without packing? */
 bool openreg_gemm_has_lone_rows(const struct openreg_matmul *mm,
 				const struct openreg_matmul_tile *t);
 /*
- * Halves by oneDNN, as they lie in memory. product->data, where it is given, is
- * in halves if in_place and in f32 if not. UNSUPPORTED where openreg_gemm_fast()
- * or openreg_gemm_split() is faster.
+ * Computes a tile of halves by oneDNN, without packing. product->data, if not NULL, holds
+ * halves if in_place, else f32. Returns UNSUPPORTED where openreg_gemm_fast() or
+ * openreg_gemm_split() is faster.
  */
 enum openreg_gemm_result
 openreg_gemm_halves(const struct openreg_matmul *mm,
 		    const struct openreg_matmul_tile *tile,
 		    struct openreg_product *product, bool in_place,
 		    struct openreg_scratch *scratch);
-/* Does this host multiply such halves faster than f32? Whatever their shape. */
+/* Does this host multiply such halves of any shape faster than f32? */
 bool openreg_gemm_has_unit(unsigned int dtype);
 /*
- * The same on a matrix unit; UNSUPPORTED if there is none, or if it does not
- * pay, or if the numbers are not such that the result is as good as f32's.
+ * As openreg_gemm_fast(), on a matrix unit. Returns UNSUPPORTED if the host has none, if
+ * the unit is not faster, or if the numbers would give a result worse than that of f32.
  */
 enum openreg_gemm_result
 openreg_gemm_split(const struct openreg_matmul *mm,
@@ -128,10 +128,10 @@ static inline int64_t openreg_round_up(int64_t x, int64_t to)
 	return (x + to - 1) / to * to;
 }
 
-/* Elements of rows that are finished together, so that short ones take no call each. */
+/* A call finishes about this many elements, of one long row or of several short ones. */
 #define OPENREG_FINISH_MIN 1024
 
-/* Bytes before a product in scratch memory, for rows of C. */
+/* Bytes before a product in scratch memory; they hold rows of C. */
 static inline size_t openreg_matmul_spare(const struct openreg_matmul *mm)
 {
 	int64_t n = mm->tile_n > OPENREG_FINISH_MIN ? mm->tile_n

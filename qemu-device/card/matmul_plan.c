@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* MATMUL: the check, and how the work is cut. */
+/* MATMUL: checks a packet and cuts its work into tiles. */
 #include <string.h>
 
 #include "amx.h"
@@ -9,7 +9,7 @@
 
 enum { D, A, B, C };
 
-/* Bit i: dimension i of [b, m, n, k] counts. */
+/* Bit i: the operand has dimension i of [b, m, n, k]. */
 static const uint8_t operand_dims[] = { [D] = 0x7, [A] = 0xb, [B] = 0xd,
 					[C] = 0x7 };
 
@@ -40,7 +40,7 @@ static struct openreg_verdict check_operand(const struct openreg_args *args,
 	return openreg_good();
 }
 
-/* Without k there is no work by the core's count, but results there are. */
+/* With k = 0 the core counts no work, but the packet still stores results. */
 static uint64_t count_results(const struct openreg_args *args)
 {
 	uint64_t n;
@@ -69,7 +69,7 @@ struct openreg_verdict openreg_matmul_check(struct openreg_args *args)
 	if (args->size[3] == 0 && count_results(args) > RESULTS_MAX)
 		return openreg_bad(OPENREG_FAULT_LIMIT, OPENREG_NO_OPERAND,
 				   count_results(args));
-	/* beta needs its C. */
+	/* A beta other than 0 needs C. */
 	if (args->nops == 3 && imm(args, 1) != 0)
 		return openreg_bad(OPENREG_FAULT_PACKET, C, args->imm[1]);
 	for (i = 0; i < args->nops; i++) {
@@ -107,7 +107,7 @@ static struct openreg_matrix transposed(struct openreg_matrix x)
 	return x;
 }
 
-/* D^T = B^T A^T, if D's rows are what lies dense. */
+/* Computes D^T = B^T A^T instead, for a D whose row stride is 1. */
 static void transpose(struct openreg_matmul *mm)
 {
 	struct openreg_matrix a = mm->a;
@@ -121,14 +121,14 @@ static void transpose(struct openreg_matmul *mm)
 	mm->d = transposed(mm->d);
 }
 
-/* Without k, strides of A may be anything. */
+/* Do the batches follow each other? With k = 0 strides of A can have any value. */
 static bool follows(const struct openreg_matmul *mm,
 		    const struct openreg_matrix *x)
 {
 	return (__int128)mm->m * x->row == x->batch;
 }
 
-/* Batches that share B and follow each other are rows of one product. */
+/* Batches that share B and follow each other become rows of one product. */
 static void fold_batch(struct openreg_matmul *mm)
 {
 	if (mm->batch == 1 || mm->b.batch != 0 || !follows(mm, &mm->a) ||
@@ -138,7 +138,7 @@ static void fold_batch(struct openreg_matmul *mm)
 	mm->batch = 1;
 }
 
-/* As many times as fast as f32 is the host's unit for bf16. */
+/* A unit for bf16 is this many times as fast as f32. */
 #define UNIT_SPEED 8
 
 static bool has_unit(const struct openreg_matmul *mm)
@@ -146,7 +146,7 @@ static bool has_unit(const struct openreg_matmul *mm)
 	return mm->dtype == OPENREG_BF16 && openreg_gemm_has_unit(OPENREG_BF16);
 }
 
-/* ns that a tile takes, on the slower hosts. */
+/* Estimated time of a tile on slower hosts, in ns. */
 static double tile_cost(const struct openreg_matmul *mm, int64_t m, int64_t n,
 			int64_t k)
 {
@@ -173,7 +173,7 @@ static int64_t max64(int64_t x, int64_t y)
 	return x > y ? x : y;
 }
 
-/* B is packed once for each tile, so they are as large as a slice may be. */
+/* Each tile packs B once, so tiles are as large as a slice may be. */
 #define SLICE_COST (4.4 * OPENREG_SLICE_NS)
 #define PARTIAL_MAX ((double)(256 << 20)) /* bytes */
 
@@ -194,9 +194,9 @@ static void cut_k(struct openreg_matmul *mm)
 	mm->tile_k = openreg_round_up((int64_t)((double)mm->k / pieces), 64);
 }
 
-#define PRODUCT_NS 100.0 /* of each in a batch, however small */
+#define PRODUCT_NS 100.0 /* fixed cost of each product in a batch */
 
-/* Several whole products for a tile. */
+/* Puts several whole products of the batch into a tile. */
 static void cut_batch(struct openreg_matmul *mm)
 {
 	const struct openreg_gemm_kernel *kernel = &mm->kernels->gemm[mm->type];
@@ -206,7 +206,7 @@ static void cut_batch(struct openreg_matmul *mm)
 	mm->tile_batch = 1;
 	if (m != mm->m || n != mm->n || mm->tile_k != mm->k)
 		return;
-	/* The card's own loop has whole blocks in memory, and computes them. */
+	/* The card's own loop stores and computes whole blocks. */
 	if (mm->type != OPENREG_VT_F32) {
 		m = openreg_round_up(m, kernel->rows);
 		n = openreg_round_up(n, kernel->columns);
@@ -221,9 +221,9 @@ static void cut_batch(struct openreg_matmul *mm)
 #define TALL_TILES_MIN 8
 
 /*
- * On the unit, packing takes about as long as multiplying. Tall tiles pack B less
- * often, but are too few for many workers if the result is small. Not asked is how
- * many workers there are: results do not depend on that.
+ * On the unit, packing takes about as long as multiplying. Tall tiles pack B less often,
+ * but a small result then has too few tiles for many workers. The real number of workers
+ * does not count, because results must not depend on it.
  */
 static int64_t least_rows(const struct openreg_matmul *mm)
 {
@@ -235,12 +235,13 @@ static int64_t least_rows(const struct openreg_matmul *mm)
 	return tall < TALL_TILES_MIN ? 512 : 1024;
 }
 
-#define TILES_MIN 4 /* of a product that takes longer than so many tiles of TILE_COST */
+#define TILES_MIN 4 /* tiles of a product that costs more than so many TILE_COST */
 #define TILE_COST (2 * OPENREG_SHARE_NS)
 
 /*
- * A smaller product gets several tiles, too: not if that makes lines of a matrix short,
- * nor on a matrix unit, where packing takes as long as multiplying.
+ * The highest cost of a tile. A smaller product gets several tiles, too. It gets one if
+ * more would make lines of a matrix short, or on a matrix unit, where packing takes as
+ * long as multiplying.
  */
 static double most_cost(const struct openreg_matmul *mm)
 {
@@ -264,8 +265,8 @@ static void cut(struct openreg_matmul *mm)
 	*m = min64(mm->m, max64(least, min64(1024, 65536 / mm->n)));
 	*n = min64(mm->n, max64(512, 65536 / *m));
 	/*
-	 * Wide tiles: with rows of 512 oneDNN reaches 0.9 of what it does with
-	 * whole matrices, with 256 only 0.65.
+	 * Keeps tiles wide: with rows of 512 elements oneDNN reaches 0.9 of its
+	 * speed for whole matrices, with 256 only 0.65.
 	 */
 	while (tile_cost(mm, *m, *n, mm->k) > most &&
 	       (*m > 64 || *n > 64)) {

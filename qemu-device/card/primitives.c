@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * oneDNN's primitives in a bounded cache that belongs to one thread.
+ * A cache of oneDNN's primitives. Its size is bounded, and it belongs to one thread.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -8,12 +8,12 @@
 
 #include "primitives.h"
 
-/* OpenMP's; each compiler has its omp.h elsewhere, or not at all. */
+/* Functions of OpenMP. Compilers have omp.h in different places, or not at all. */
 int omp_get_max_threads(void);
 void omp_set_num_threads(int n);
 
 #define ENTRIES 256
-#define SHARED_PRIMITIVES 1024 /* of oneDNN's own, process-wide cache */
+#define SHARED_PRIMITIVES 1024 /* capacity of oneDNN's own cache, for the process */
 #define SCRATCHPAD_MAX ((size_t)64 << 20)
 
 struct openreg_primitives {
@@ -26,8 +26,8 @@ struct openreg_primitives {
 };
 
 /*
- * oneDNN's own cache shares primitives between threads. One thread at a time
- * makes or drops them, which is rare.
+ * Held to make or free primitives, because oneDNN's own cache shares them between
+ * threads. Both are rare.
  */
 static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t once = PTHREAD_ONCE_INIT; /* bound_shared_cache() */
@@ -61,7 +61,10 @@ void openreg_primitives_free(struct openreg_primitives *cache)
 	free(cache);
 }
 
-/* Its holder would not be there in a child, nor oneDNN's cache whole. */
+/*
+ * Holds the lock during a fork. Otherwise the child could inherit a lock without its
+ * holder, and a cache of oneDNN that is half changed.
+ */
 void openreg_engine_fork_begin(void)
 {
 	pthread_mutex_lock(&making);
@@ -126,7 +129,7 @@ fail:
 	return NULL;
 }
 
-/* oneDNN's plain loops. */
+/* Is this one of oneDNN's plain loops? */
 static bool is_slow(const char *name)
 {
 	return strstr(name, "ref") || strstr(name, "simple");
@@ -307,11 +310,11 @@ openreg_primitive_run(struct openreg_primitives **cache, const int64_t *key,
 		      openreg_primitive_maker *make, void *const *data,
 		      size_t *packed)
 {
-	/* The setting belongs to the thread, which may be a lent one. */
+	/* Restores the thread's setting later, because the thread may be a lent one. */
 	int threads = omp_get_max_threads();
 	enum openreg_primitive_result result;
 
-	/* The card's workers are the threads; libgomp's would only spin. */
+	/* The card has its own workers; threads of libgomp would only spin. */
 	omp_set_num_threads(1);
 	result = run(cache, key, make, data, packed);
 	omp_set_num_threads(threads);
