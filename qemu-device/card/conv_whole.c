@@ -295,11 +295,11 @@ static void copy_run(const struct openreg_conv *cv, const struct plane *p,
 	int64_t all = cv->g * p->channels, i;
 
 	if (p->by_position && back)
-		cv->kernels->turn(there, p->step, dense, all, (size_t)n,
-				  (size_t)p->channels);
+		cv->kernels->transpose(there, p->step, dense, all, (size_t)n,
+				       (size_t)p->channels);
 	else if (p->by_position)
-		cv->kernels->turn(dense, all, there, p->step,
-				  (size_t)p->channels, (size_t)n);
+		cv->kernels->transpose(dense, all, there, p->step,
+				       (size_t)p->channels, (size_t)n);
 	for (i = 0; !p->by_position && i < n; i++) {
 		uint16_t *x = there + openreg_offset(i, p->view->at[2]);
 		uint16_t *y = dense + i * all;

@@ -35,6 +35,6 @@ const struct openreg_kernels KERNELS = {
 	SLIDE_TABLES
 	LANES_TABLES
 	SOFTMAX_TABLES
-	.turn = turn,
+	.transpose = transpose,
 	WINDOW_TABLES
 };

@@ -63,7 +63,7 @@ static __m512i gather_line(uintptr_t line, __mmask16 mask, __m512i low,
 }
 
 /* Of 16 vectors the first elements, the second and so on. */
-static void gather_turn(__m512i x[16])
+static void gather_transpose(__m512i x[16])
 {
 	__m512i y[16];
 	int i;
@@ -118,7 +118,7 @@ static void gather_along(uint32_t *to, size_t width, __mmask16 keep,
 
 		x[c] = _mm512_maskz_loadu_epi32(m, (const void *)(line + off));
 	}
-	gather_turn(x);
+	gather_transpose(x);
 	for (c = 0; c < lines; c++)
 		_mm512_mask_storeu_epi32(to + c * width, keep, x[c]);
 }

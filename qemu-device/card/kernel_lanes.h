@@ -135,7 +135,7 @@ static void lanes_from_rows(float *to, const float *from, int64_t ld, size_t n)
 
 		for (i = 0; i < 16; i++)
 			x[i] = _mm512_maskz_loadu_epi32(m, from + i * ld + j);
-		gather_turn(x);
+		gather_transpose(x);
 		for (i = 0; i < 16 && j + (size_t)i < n; i++)
 			_mm512_storeu_si512(to + (j + (size_t)i) * 16, x[i]);
 	}
@@ -163,7 +163,7 @@ static void lanes_to_rows(float *to, int64_t ld, const float *from, size_t n)
 				       _mm512_loadu_si512(
 					       from + (j + (size_t)i) * 16) :
 				       _mm512_setzero_si512();
-		gather_turn(x);
+		gather_transpose(x);
 		for (i = 0; i < 16; i++)
 			_mm512_mask_storeu_epi32(to + i * ld + j, m, x[i]);
 	}

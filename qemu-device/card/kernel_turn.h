@@ -5,23 +5,23 @@
 
 #include "kernel_gather.h"
 
-#define TURN_BLOCK 32
+#define TRANSPOSE_BLOCK 32
 
 #if VECTOR_BITS == 512
 /* The first rows and columns, of 32 each. */
-static void turn_block(uint16_t *to, int64_t to_ld, const uint16_t *from,
-		       int64_t from_ld, size_t rows, size_t columns)
+static void transpose_block(uint16_t *to, int64_t to_ld, const uint16_t *from,
+			    int64_t from_ld, size_t rows, size_t columns)
 {
 	const __m512i low = _mm512_setr_epi64(0, 1, 8, 9, 2, 3, 10, 11);
 	const __m512i high = _mm512_setr_epi64(4, 5, 12, 13, 6, 7, 14, 15);
-	const __mmask32 in = UINT32_MAX >> (TURN_BLOCK - columns);
-	const __mmask32 out = UINT32_MAX >> (TURN_BLOCK - rows);
+	const __mmask32 in = UINT32_MAX >> (TRANSPOSE_BLOCK - columns);
+	const __mmask32 out = UINT32_MAX >> (TRANSPOSE_BLOCK - rows);
 	__m512i x[2][16];
 	size_t i;
 
 	for (i = 0; i < rows; i++)
 		_mm_prefetch((const char *)(from + (int64_t)i * from_ld +
-					    2 * TURN_BLOCK),
+					    2 * TRANSPOSE_BLOCK),
 			     _MM_HINT_T0);
 	/* Two rows as pairs: what is turned is of four bytes. */
 	for (i = 0; i < 16; i++) {
@@ -38,16 +38,16 @@ static void turn_block(uint16_t *to, int64_t to_ld, const uint16_t *from,
 		x[0][i] = _mm512_permutex2var_epi64(even, low, odd);
 		x[1][i] = _mm512_permutex2var_epi64(even, high, odd);
 	}
-	gather_turn(x[0]);
+	gather_transpose(x[0]);
 	if (columns > 16)
-		gather_turn(x[1]);
+		gather_transpose(x[1]);
 	for (i = 0; i < columns; i++)
 		_mm512_mask_storeu_epi16(to + (int64_t)i * to_ld, out,
 					 x[i / 16][i % 16]);
 }
 #else
-static void turn_block(uint16_t *to, int64_t to_ld, const uint16_t *from,
-		       int64_t from_ld, size_t rows, size_t columns)
+static void transpose_block(uint16_t *to, int64_t to_ld, const uint16_t *from,
+			    int64_t from_ld, size_t rows, size_t columns)
 {
 	size_t i, j;
 
@@ -59,19 +59,20 @@ static void turn_block(uint16_t *to, int64_t to_ld, const uint16_t *from,
 }
 #endif
 
-static void turn(uint16_t *to, int64_t to_ld, const uint16_t *from,
-		 int64_t from_ld, size_t rows, size_t columns)
+static void transpose(uint16_t *to, int64_t to_ld, const uint16_t *from,
+		      int64_t from_ld, size_t rows, size_t columns)
 {
 	size_t i, j;
 
-	for (j = 0; j < columns; j += TURN_BLOCK) {
-		size_t n = columns - j < TURN_BLOCK ? columns - j : TURN_BLOCK;
+	for (j = 0; j < columns; j += TRANSPOSE_BLOCK) {
+		size_t n = columns - j < TRANSPOSE_BLOCK ? columns - j : TRANSPOSE_BLOCK;
 
-		for (i = 0; i < rows; i += TURN_BLOCK)
-			turn_block(to + (int64_t)j * to_ld + i, to_ld,
-				   from + (int64_t)i * from_ld + j, from_ld,
-				   rows - i < TURN_BLOCK ? rows - i : TURN_BLOCK,
-				   n);
+		for (i = 0; i < rows; i += TRANSPOSE_BLOCK)
+			transpose_block(to + (int64_t)j * to_ld + i, to_ld,
+					from + (int64_t)i * from_ld + j, from_ld,
+					rows - i < TRANSPOSE_BLOCK ? rows - i :
+								     TRANSPOSE_BLOCK,
+					n);
 	}
 }
 

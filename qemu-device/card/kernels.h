@@ -168,8 +168,8 @@ typedef int64_t openreg_places_fn(int64_t *found, const void *x, int64_t first,
 				  size_t n);
 
 /* to[j * to_ld + i] = from[i * from_ld + j], of elements of two bytes. */
-typedef void openreg_turn_fn(uint16_t *to, int64_t to_ld, const uint16_t *from,
-			     int64_t from_ld, size_t rows, size_t columns);
+typedef void openreg_transpose_fn(uint16_t *to, int64_t to_ld, const uint16_t *from,
+				  int64_t from_ld, size_t rows, size_t columns);
 
 /*
  * A tile of INDEX: a run of elements at each of the points of a walk, strides in bytes.
@@ -235,7 +235,7 @@ struct openreg_kernels {
 	openreg_scan_rows_fn *scan_rows[OPENREG_SCAN_END][OPENREG_VT_END];
 	openreg_places_fn *places[OPENREG_VT_END];
 	openreg_window_max_fn *window_max[OPENREG_VT_END]; /* F64, I64 */
-	openreg_turn_fn *turn;
+	openreg_transpose_fn *transpose;
 	openreg_index_read_fn *index_read[2]; /* I32, I64 */
 	openreg_index_walk_fn *index_walk;
 	openreg_index_offsets_fn *index_offsets;

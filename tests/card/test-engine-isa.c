@@ -389,8 +389,8 @@ static void test_turns(void **state)
 			if (!kernels)
 				continue;
 			memset(to, 0, to_n * 2);
-			kernels->turn(to, to_ld, from, ld, (size_t)rows,
-				      (size_t)columns);
+			kernels->transpose(to, to_ld, from, ld, (size_t)rows,
+					   (size_t)columns);
 			for (j = 0; j < (int64_t)to_n; j++) {
 				k = j % to_ld;
 				assert_int_equal(to[j],
