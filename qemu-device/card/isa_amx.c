@@ -23,7 +23,7 @@ struct bounds {
 	__m512i least, most;
 };
 
-INLINE void note(struct bounds *b, __m512 x)
+INLINE void widen_bounds(struct bounds *b, __m512 x)
 {
 	__m512i bits = _mm512_and_si512((__m512i)x,
 					_mm512_set1_epi32(0x7fffffff));
@@ -52,8 +52,8 @@ INLINE void split_row(uint16_t *to, __m512 x, __m512 y, unsigned int parts,
 {
 	unsigned int i;
 
-	note(b, x);
-	note(b, y);
+	widen_bounds(b, x);
+	widen_bounds(b, y);
 	for (i = 0; i < parts; i++) {
 		__m512 p = i + 1 < parts ? rounded(x) : x;
 		__m512 q = i + 1 < parts ? rounded(y) : y;
@@ -282,7 +282,7 @@ static void pick_columns_amx(void *step, const void *lines,
 		pick_columns_of(step, lines, line, shift, mask, 3);
 }
 
-INLINE void ahead(const float *p)
+INLINE void prefetch(const float *p)
 {
 	_mm_prefetch((const char *)p, _MM_HINT_T0);
 }
@@ -300,7 +300,7 @@ static void transpose_amx(float *to, int64_t to_ld, const float *from,
 
 			load_across(x, at, from_ld);
 			for (r = 0; r < LANES; r++) {
-				ahead(at + r * from_ld + columns);
+				prefetch(at + r * from_ld + columns);
 				_mm512_storeu_ps(to + (j + r) * to_ld + i,
 						 x[r]);
 			}
