@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* All kernels, and the table of them. Included once by each isa_*.c. */
+/* All kernels and their table. Each isa_*.c includes this file once. */
 #include "kernel_types.h"
 
 #include "kernel_arith.h"
 #include "kernel_cast.h"
 #include "kernel_math.h"
 #include "kernel_modulo.h"
-/* These want what kernel_math.h includes. */
+/* These need the headers that kernel_math.h includes. */
 #include "kernel_gather.h"
 #include "kernel_gemm.h"
 #include "kernel_index.h"

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Kernels: arithmetic, bits, comparisons. Each is an expression of x, y, z,
- * the elements of a, b, c.
+ * Kernels: arithmetic, bit operations, comparisons. Each is an expression of x, y, z, the
+ * elements of a, b, c.
  */
 #ifndef OPENREG_KERNEL_ARITH_H
 #define OPENREG_KERNEL_ARITH_H
 
 #include "kernel_types.h"
 
-/* Of the operands that the bits of `ones` name, one element stands for all. */
+/* The sources whose bits are set in `ones` are a single element. */
 #define KERNEL_OF_ONES(name, ones, out, in1, in2, in3, expr)                   \
 	static void name(void *dst, const void *a, const void *b,              \
 			 const void *c, size_t n)                              \
@@ -41,7 +41,7 @@
 #define F_KERNEL(op, expr32, expr64)                                           \
 	KERNEL(op, f32, float, float, float, float, expr32)                    \
 	KERNEL(op, f64, double, double, double, double, expr64)
-/* Unsigned, so that it wraps. */
+/* Computes with unsigned numbers, so that overflow wraps. */
 #define U_KERNEL(op, expr)                                                     \
 	KERNEL(op, i32, uint32_t, uint32_t, uint32_t, uint32_t, expr)          \
 	KERNEL(op, i64, uint64_t, uint64_t, uint64_t, uint64_t, expr)
@@ -124,7 +124,7 @@
 INT_HELPERS(i32, 32)
 INT_HELPERS(i64, 64)
 
-/* kernel_modulo.h has these in F32. */
+/* kernel_modulo.h has the F32 versions. */
 static inline double remainder_f64(double x, double y)
 {
 	double r = fmod(x, y);

@@ -5,7 +5,7 @@
 
 #include "kernel_types.h"
 
-/* dtype, what it is in memory, the register type that holds it exactly. */
+/* dtype, its type in memory, the register type that holds it exactly */
 #define DTYPES(X, ...)                                                         \
 	X(f32, F32, float, f32, ##__VA_ARGS__)                                 \
 	X(f64, F64, double, f64, ##__VA_ARGS__)                                \
@@ -130,7 +130,7 @@ ALL_TYPES(CVT, i64, I64)
 ROUND(f16)
 ROUND(bf16)
 
-/* src is no address here but the first value. */
+/* src is the first value, not an address. */
 static void index_i64(void *dst, const void *src, int64_t stride, size_t n)
 {
 	int64_t *d = dst;

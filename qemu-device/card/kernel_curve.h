@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Kernels: erf and tanh in F32, by tables of polynomials. SLEEF's are as exact, but
- * take more than twice as long. No multiply-add is fused, and every level takes the
- * same steps, so that all give the same bits.
+ * Kernels: erf and tanh in F32, by tables of polynomials. SLEEF's functions are as exact,
+ * but take more than twice as long. The code fuses no multiply-add, and every level takes
+ * the same steps, so all levels give the same bits.
  */
 #ifndef OPENREG_KERNEL_CURVE_H
 #define OPENREG_KERNEL_CURVE_H
@@ -21,7 +21,7 @@
 typedef float lanes __attribute__((vector_size(4 * CURVE_LANES)));
 typedef int32_t lane_bits __attribute__((vector_size(4 * CURVE_LANES)));
 
-/* table[at] of 32 entries. */
+/* Returns table[at]; the table has 32 entries. */
 static inline lanes lookup(const float *table, lane_bits at)
 {
 #if VECTOR_BITS == 512
@@ -61,7 +61,7 @@ static inline lanes choose(lane_bits which, lanes a, lanes b)
 	return (lanes)((which & (lane_bits)a) | (~which & (lane_bits)b));
 }
 
-/* Odd, and at its limit from the end of the last piece on. */
+/* An odd function that has its limit from the end of the last piece on. */
 static inline __attribute__((always_inline)) lanes
 curve_at(lanes x, const float *piece, int degree, float step,
 	 const float *near, int near_degree, int near_last)
@@ -75,7 +75,7 @@ curve_at(lanes x, const float *piece, int degree, float step,
 	int i;
 
 	a = choose(a < last, a, last);
-	/* The number of the piece is left in the lowest bits. */
+	/* The addition of `round` leaves the number of the piece in the lowest bits. */
 	c = a * (1 / step) + round;
 	at = (lane_bits)c & (PIECES - 1);
 	t = a - (c - round) * step;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Kernels: lines of elements that lie apart, for the panels of CONV. */
+/* Kernels: gathers scattered elements into the lines of CONV's panels. */
 #ifndef OPENREG_KERNEL_GATHER_H
 #define OPENREG_KERNEL_GATHER_H
 
@@ -9,7 +9,7 @@
 
 #include "kernel_types.h"
 
-/* What is left out is never read: it may lie where there is no memory. */
+/* Never reads an element that the mask leaves out: there may be no memory. */
 #define GATHER(bits)                                                           \
 	static UNUSED void gather_##bits(void *dst, size_t width,              \
 					 uintptr_t src, const int64_t *at,     \
@@ -40,7 +40,7 @@ GATHER(32)
 GATHER(64)
 
 #if VECTOR_BITS == 512
-/* Do 16 positions follow one another? */
+/* Are 16 positions adjacent? */
 static bool gather_is_run(const int64_t *index)
 {
 	uint64_t apart = 0, j;
@@ -62,7 +62,7 @@ static __m512i gather_line(uintptr_t line, __mmask16 mask, __m512i low,
 	return _mm512_inserti64x4(_mm512_castsi256_si512(x), y, 1);
 }
 
-/* Of 16 vectors the first elements, the second and so on. */
+/* Transposes: vector i becomes element i of each of the 16 vectors. */
 static void gather_transpose(__m512i x[16])
 {
 	__m512i y[16];
@@ -92,7 +92,7 @@ static void gather_transpose(__m512i x[16])
 	}
 }
 
-/* How many lines, up to 16, begin one element after the other. */
+/* How many lines, up to 16, each begin one element after the last one. */
 static size_t gather_lines_in_a_row(const int64_t *at, size_t lines)
 {
 	size_t n = 1;
@@ -102,7 +102,7 @@ static size_t gather_lines_in_a_row(const int64_t *at, size_t lines)
 	return n;
 }
 
-/* Such lines: read along them, which is faster than an element here and there. */
+/* Gathers such lines: reads across the lines, which is faster than single elements. */
 static void gather_along(uint32_t *to, size_t width, __mmask16 keep,
 			 uintptr_t line, const uint32_t *mask, size_t bit,
 			 const int64_t *index, size_t lines)
@@ -123,9 +123,9 @@ static void gather_along(uint32_t *to, size_t width, __mmask16 keep,
 		_mm512_mask_storeu_epi32(to + c * width, keep, x[c]);
 }
 
-#define GATHER_ALONG 4 /* lines, from which on that pays */
+#define GATHER_ALONG 4 /* lines from which on that is faster */
 
-/* Elements j, j + 1 ... j + 15 of each line. */
+/* Gathers elements j .. j + 15 of each line. */
 static void gather_part(uint32_t *to, size_t width, size_t j, uintptr_t src,
 			const int64_t *at, const uint32_t *mask,
 			const int64_t *index, size_t lines)
@@ -172,7 +172,7 @@ static void gather_512(void *dst, size_t width, uintptr_t src,
 #define GATHER_32 gather_32
 #endif
 
-/* By the size of an element: 1, 2, 4, 8 bytes. */
+/* For elements of 1, 2, 4 and 8 bytes. */
 #define GATHER_TABLES .gather = { gather_8, gather_16, GATHER_32, gather_64 },
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Kernels: tiles of INDEX. Points are taken in row-major order, so that the last of
- * several writers wins.
+ * Kernels: tiles of INDEX. Points run in row-major order, so that the last of several
+ * writes to an element stays.
  */
 #ifndef OPENREG_KERNEL_INDEX_H
 #define OPENREG_KERNEL_INDEX_H
@@ -9,8 +9,9 @@
 #include "kernel_types.h"
 
 /*
- * A private copy: the card uses the value that it has checked, even if the memory
- * changes meanwhile. The barrier keeps the compiler from reading it once more.
+ * Makes a private copy of the indices, so that the card uses the values that it checks,
+ * even if user space changes the memory. The barrier stops the compiler from reading the
+ * memory again.
  */
 #define INDEX_READ(T)                                                          \
 	static void index_read_##T(int64_t *restrict to, uintptr_t from,       \
@@ -58,7 +59,7 @@ static bool index_offsets(const struct openreg_index_range *range,
 	return !outside;
 }
 
-/* Points of one element, dense runs, and other runs. */
+/* Loops for points of one element, for dense runs, and for other runs. */
 #define INDEX_POINTS(T, only, DST_AT, SRC_AT, statement)                       \
 	only(INDEPENDENT,)                                                     \
 	for (i = 0; i < walk; i++) {                                           \
@@ -101,7 +102,7 @@ static bool index_offsets(const struct openreg_index_range *range,
 		}                                                              \
 	}
 
-/* Reads may come in any order. A write alone waits for the place's cache line. */
+/* Reads may run in any order. A write prefetches, as it waits for its cache line. */
 #define FOR_GET(get, put) get
 #define FOR_PUT(get, put) put
 #define FOR_COMBINE(get, put)
@@ -111,7 +112,7 @@ static bool index_offsets(const struct openreg_index_range *range,
 #define DIRECT_AT(i) ((i) * direct)
 #define DIRECT_AT_DENSE(i) ((i) * (int64_t)sizeof(*d))
 
-/* Operands that overlap give any result, but memcpy() may do anything. */
+/* With overlapping operands any result is allowed, but memcpy() would be undefined. */
 #define COPY_RUN(T, statement) memmove(to, from, (size_t)run * sizeof(T));
 #define EACH_OF_RUN(T, statement)                                              \
 	INDEPENDENT                                                            \
@@ -156,7 +157,7 @@ INDEX_MOVES(uint64_t)
 	INDEX_COMBINE(min_##T, T, ((a < b) | (a != a)) ? a : b)                \
 	INDEX_COMBINE(max_##T, T, ((a > b) | (a != a)) ? a : b)
 
-/* Halves compute in f32 and are rounded at every step. */
+/* Halves compute in f32 and round at every step. */
 #define INDEX_HALF(type)                                                       \
 	INDEX_COMBINE(add_##type, uint16_t,                                    \
 		      openreg_f32_to_##type(openreg_##type##_to_f32(a) +       \

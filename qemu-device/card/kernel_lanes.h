@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Kernels: weighted sums and products where each of OPENREG_LANES lanes is a
- * group of its own. An element is a float of each lane.
+ * Kernels: weighted sums and products of OPENREG_LANES independent lanes. An element is a
+ * float of each lane.
  */
 #ifndef OPENREG_KERNEL_LANES_H
 #define OPENREG_KERNEL_LANES_H
@@ -11,7 +11,7 @@
 
 #define LANE_VECTORS (OPENREG_LANES * sizeof(float) / GEMM_BYTES)
 #if VECTOR_BITS == 512
-#define LANE_SUMS 8 /* elements whose sums are held in registers */
+#define LANE_SUMS 8 /* elements whose sums fit into the vector registers */
 #elif VECTOR_BITS == 256
 #define LANE_SUMS 5
 #else
@@ -82,7 +82,7 @@ static void lanes_run(float *out, const float *src, int64_t step,
 	}
 }
 
-/* Lines from `at` on, LANE_SUMS of them. */
+/* Adds the products of LANE_SUMS lines. */
 static void lanes_products(float *sums, const float *y, const float *x,
 			   int64_t step, const int64_t *at, size_t n)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Kernels: transcendental functions, by SLEEF's deterministic family, which
- * gives the same bits whatever the width of its vectors. The including file
- * says by VECTOR_BITS how wide they are; 0 is scalar code.
+ * Kernels: transcendental functions from SLEEF's deterministic family, which gives the
+ * same bits for every vector width. The including file sets VECTOR_BITS, the width; 0 is
+ * scalar code.
  */
 #ifndef OPENREG_KERNEL_MATH_H
 #define OPENREG_KERNEL_MATH_H
@@ -64,14 +64,14 @@
 	X(ATAN, atan, u10)                                                     \
 	X(ATANH, atanh, u10)                                                   \
 	X(ERFC, erfc, u15)
-/* SLEEF overflows before the result does: see TAILED. */
+/* SLEEF's functions overflow before their results do: see TAILED. */
 #define MATH_TAILED(X)                                                         \
 	X(SINH, sinh, u10)                                                     \
 	X(COSH, cosh, u10)                                                     \
 	X(ASINH, asinh, u10)                                                   \
 	X(ACOSH, acosh, u10)                                                   \
 	X(LGAMMA, lgamma, u10)
-/* In F64 alone: kernel_curve.h has the others. */
+/* F64 only: kernel_curve.h has the F32 versions. */
 #define MATH_CURVES(X)                                                         \
 	X(TANH, tanh, u10)                                                     \
 	X(ERF, erf, u10)
@@ -89,9 +89,8 @@
 	VECTOR_f64 SLEEF_f64(fn, ulp)(VECTOR_f64, VECTOR_f64);
 #else
 /*
- * The same bits need a fused multiply-add, which SLEEF's scalar code takes
- * from the CPU. An x86 without it gets the family that does without, with
- * other bits.
+ * The same bits need a fused multiply-add, which SLEEF's scalar code takes from the CPU.
+ * An x86 without one uses the family that does not need it; results have other bits.
  */
 #define DECLARE1(op, fn, ulp)                                                  \
 	float Sleef_finz_##fn##f1_##ulp##purecfma(float);                      \
@@ -193,7 +192,7 @@ MATH_BINARY(MATH2_BOTH)
 
 #include "kernel_curve.h"
 
-/* exp(-|x|) is at most 1, and the far tail keeps its digits. */
+/* exp(-|x|) is at most 1, so nothing overflows, and the far tail keeps its digits. */
 #define SIGMOID(ty, fabs)                                                      \
 	static void op_SIGMOID_##ty(void *dst, const void *a, const void *b,   \
 				    const void *c, size_t n)                   \
@@ -219,8 +218,7 @@ SIGMOID(f32, fabsf)
 SIGMOID(f64, fabs)
 
 /*
- * Where size(x) is above "from", the result is far(x, t) and t is
- * by(|x| - start): within 1.6 ulp.
+ * Where size(x) > from, the result is far(x, t) with t = by(|x| - start), within 1.6 ulp.
  */
 #define TAILED(op, ty, fabs, size, from, start, by, far)                       \
 	static void op_##op##_##ty(void *dst, const void *a, const void *b,    \
@@ -253,7 +251,7 @@ SIGMOID(f64, fabs)
 	}
 
 #define ITSELF(x) (x)
-/* e^start / 2; |x| - start is exact, and so nearly is this. */
+/* HALF_POWER is e^START / 2, almost exactly; |x| - START is exact. */
 #define START_f32 65.625f
 #define START_f64 536.5
 #define HALF_POWER_f32 0x1.9941b4p+93f

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Kernels: FMOD and what is made of it, in F32. In f64 the quotient of two f32 is off by
- * one at most, and what is taken off is exact, as long as the quotient has 29 bits; libm's
- * loop over exponents has the rest. So the result is exact at every level.
+ * Kernels: FMOD, REMAINDER and DIV_FLOOR in F32. They divide in f64. While the quotient
+ * has at most 29 bits, its integer part is off by at most one, and the subtraction is
+ * exact. libm's fmodf() computes the others. So results are exact at every level.
  */
 #ifndef OPENREG_KERNEL_MODULO_H
 #define OPENREG_KERNEL_MODULO_H
@@ -38,7 +38,7 @@ static void modulo_f32(float *r, const float *x, const float *y, size_t n)
 	}
 }
 
-/* The remainder's sign is the divisor's. */
+/* Gives the remainder the sign of the divisor. */
 static inline float towards_divisor(float r, float y)
 {
 	return ((r != 0) & ((r < 0) != (y < 0))) ? r + y : r;

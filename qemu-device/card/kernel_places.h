@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Kernels: which elements are not 0, by counting or by their places. */
+/* Kernels: counts or finds elements that are not 0. */
 #ifndef OPENREG_KERNEL_PLACES_H
 #define OPENREG_KERNEL_PLACES_H
 

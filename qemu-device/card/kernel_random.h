@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Kernels: Philox 4x32-10, a block in each 64-bit lane. All four words of a
- * block are used where the points that are asked for follow each other.
+ * Kernels: Philox 4x32-10, with a block in each 64-bit lane. For consecutive points the
+ * code uses all four words of a block.
  */
 #ifndef OPENREG_KERNEL_RANDOM_H
 #define OPENREG_KERNEL_RANDOM_H
@@ -9,7 +9,7 @@
 #include "kernel_types.h"
 #include "philox.h"
 
-/* MUL_LOW: the product of the lanes' lower halves. */
+/* MUL_LOW: the product of the lower halves of the lanes */
 #if VECTOR_BITS == 512
 #include <immintrin.h>
 #define RANDOM_LANES 8
@@ -40,18 +40,18 @@
 #define UNROLL _Pragma("GCC unroll 10")
 #endif
 
-/* A vector makes two of pairs of words, so that many words in a row. */
+/* Words of a row: each of RANDOM_LANES blocks has four. */
 #define RANDOM_WORDS (4 * RANDOM_LANES)
 
 typedef uint64_t vec_random __attribute__((vector_size(8 * RANDOM_LANES)));
 typedef uint32_t vec_word __attribute__((vector_size(4 * RANDOM_LANES)));
 
-/* 64 bits are two words, the first one lower: a block is two such pairs. */
+/* A block is two pairs of words. The first word of a pair is the lower half. */
 struct random_block {
 	vec_random first, second;
 };
 
-/* Only the lower halves of c0 .. c3 count: products reach no further. */
+/* Only the lower halves of c0 .. c3 matter: MUL_LOW ignores the others. */
 static inline struct random_block random_block(vec_random number,
 					       struct openreg_philox from)
 {
@@ -89,7 +89,7 @@ static inline vec_random random_count(uint64_t first, uint64_t step)
 	return lane * step + first;
 }
 
-/* The words of the RANDOM_LANES blocks from this one on. */
+/* Stores the words of RANDOM_LANES consecutive blocks. */
 static inline void random_row(void *dst, struct openreg_philox from,
 			      uint64_t block)
 {
@@ -135,7 +135,7 @@ static inline vec_random random_pairs(vec_random number,
 	return (b.first & ~second) | (b.second & second);
 }
 
-/* word of a pair, or the pair */
+/* part: one word of a pair, or the whole pair */
 #define RANDOM(ty, words, result, pair, part)                                  \
 	static void random_##ty(void *dst, struct openreg_philox from,         \
 				uint64_t first, int64_t stride, size_t n)      \

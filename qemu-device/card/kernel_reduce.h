@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Kernels: folds. The number of lanes and the order in which they are added up
- * are part of the result and the same at every level.
+ * Kernels: folds. The number of lanes and the order of their sum determine the bits of
+ * the result, so they are the same at every level.
  */
 #ifndef OPENREG_KERNEL_REDUCE_H
 #define OPENREG_KERNEL_REDUCE_H
@@ -97,8 +97,8 @@ FOLD_INT(AND, r & (x != 0))
 FOLD_INT(OR, r | (x != 0))
 
 /*
- * Sixteen lanes, so that the winner among 0 and -0 is the same everywhere, in vectors
- * as the host has them: GCC compares wider ones element by element.
+ * Always sixteen lanes, so that every level chooses the same one of 0 and -0. The vectors
+ * are as wide as the host's, because GCC compares wider ones element by element.
  */
 #define FOLD_LANES 16
 #define FOLD_BYTES (VECTOR_BITS ? VECTOR_BITS / 8 : 16)
@@ -107,7 +107,7 @@ typedef int32_t mask_f32 __attribute__((vector_size(FOLD_BYTES)));
 typedef double lanes_f64 __attribute__((vector_size(FOLD_BYTES)));
 typedef int64_t mask_f64 __attribute__((vector_size(FOLD_BYTES)));
 
-/* m: the winners of each lane of x, and of m. n is a multiple of FOLD_LANES. */
+/* m: the extremes of each lane of x and m. n is a multiple of FOLD_LANES. */
 #define LANES_EXTREME(op, ty, than)                                            \
 	static inline void lanes_##op##_##ty(type_##ty *m, const type_##ty *x, \
 					     size_t n)                         \
@@ -172,7 +172,7 @@ FOLD_EXTREME(MAX, f64, >)
 FOLD_EXTREME(MIN, f32, <)
 FOLD_EXTREME(MIN, f64, <)
 
-/* A NaN beats all but a NaN. */
+/* A NaN replaces everything but a NaN. */
 #define WINS_f(v, r, than) (((v)than(r)) | (((v) != (v)) & ((r) == (r))))
 #define WINS_i(v, r, than) ((v)than(r))
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Kernels: scans. Each element is replaced by what the accumulator is after it.
- * A chain of additions waits for each one, so several rows are scanned in turns.
+ * Kernels: scans. Each element becomes the value of the accumulator after it. In a chain
+ * each addition waits for the one before, so the loops interleave several rows.
  */
 #ifndef OPENREG_KERNEL_SCAN_H
 #define OPENREG_KERNEL_SCAN_H
@@ -67,7 +67,7 @@
 		}                                                              \
 	}
 
-/* Integers wrap, so they are added as unsigned ones. */
+/* Integers add as unsigned numbers, so that overflow wraps. */
 SCAN_FOLD(sum, f32, double, f, +)
 SCAN_FOLD(sum, f64, double, f, +)
 SCAN_FOLD(sum, i32, uint32_t, i, +)
@@ -77,7 +77,7 @@ SCAN_FOLD(prod, f64, double, f, *)
 SCAN_FOLD(prod, i32, uint32_t, i, *)
 SCAN_FOLD(prod, i64, uint64_t, i, *)
 
-/* The last of equals wins, and a NaN over all else. */
+/* The last of equal elements replaces the others; a NaN replaces everything. */
 #define SCAN_EXTREME(name, ty, kind, than)                                     \
 	static void scan_line_##name##_##ty(                                   \
 		union openreg_acc *acc, int64_t *where, void *x,               \

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Kernels: sums of weighted lines, each of which begins anywhere, and products
- * of lines with lines. Sums are held in vector registers.
+ * Kernels: sums of weighted lines, and products of lines with lines. A line may begin
+ * anywhere. The sums stay in vector registers.
  */
 #ifndef OPENREG_KERNEL_SLIDE_H
 #define OPENREG_KERNEL_SLIDE_H
@@ -13,7 +13,7 @@
 typedef float vec_line
 	__attribute__((vector_size(GEMM_BYTES), aligned(4), may_alias));
 
-/* R rows of V vectors; the weights of a line follow each other. */
+/* R rows of V vectors; the weights of a line are adjacent. */
 #define SLIDE(name, R, V)                                                      \
 	static void name(float *out, size_t ld, const float *src,              \
 			 const int64_t *at, const float *w, size_t step,       \
@@ -51,7 +51,7 @@ typedef float vec_line
 		}                                                              \
 	}
 
-/* Products of R lines of y, ld apart, with K of x, n elements long. */
+/* Products of R lines of y, ld elements apart, with K lines of x; each has n elements. */
 #define DOT(name, R, K)                                                        \
 	static void name(float *sums, size_t to_ld, const float *y, size_t ld, \
 			 const float *x, const int64_t *at, size_t n)          \

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Kernels: what softmax does to a block, with one value for each of its rows. Rows lie
- * across lines of `width` elements, or one after another.
+ * Kernels: combine a block with one value for each of its rows, or fold its rows. Rows
+ * lie across lines of `width` elements, or one after another.
  */
 #ifndef OPENREG_KERNEL_SOFTMAX_H
 #define OPENREG_KERNEL_SOFTMAX_H
@@ -45,7 +45,7 @@ BY_ROW(multiply, f64, *)
 
 #define GREATER(v, r) ((v) > (r) || (v) != (v) ? (v) : (r))
 
-/* The last 16 elements of a row may be looked at twice. */
+/* The maximum reads the last 16 elements of a row first, and some of them again. */
 #define OF_ROWS(ty)                                                            \
 	static inline double sum_of_few_##ty(const type_##ty *x, size_t n)     \
 	{                                                                      \

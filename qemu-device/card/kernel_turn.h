@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Kernels: rows of elements of two bytes become columns. */
+/* Kernels: transposes elements of two bytes. */
 #ifndef OPENREG_KERNEL_TURN_H
 #define OPENREG_KERNEL_TURN_H
 
@@ -8,7 +8,7 @@
 #define TRANSPOSE_BLOCK 32
 
 #if VECTOR_BITS == 512
-/* The first rows and columns, of 32 each. */
+/* Transposes a block of at most 32 rows and columns. */
 static void transpose_block(uint16_t *to, int64_t to_ld, const uint16_t *from,
 			    int64_t from_ld, size_t rows, size_t columns)
 {
@@ -23,7 +23,7 @@ static void transpose_block(uint16_t *to, int64_t to_ld, const uint16_t *from,
 		_mm_prefetch((const char *)(from + (int64_t)i * from_ld +
 					    2 * TRANSPOSE_BLOCK),
 			     _MM_HINT_T0);
-	/* Two rows as pairs: what is turned is of four bytes. */
+	/* Pairs two rows, so that the transposition moves elements of four bytes. */
 	for (i = 0; i < 16; i++) {
 		__m512i a = _mm512_setzero_si512(), b = a, even, odd;
 

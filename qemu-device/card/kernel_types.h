@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the kernels' loops share. Included by the isa_*.c files only. */
+/* Types and macros that the kernels share. Only for the isa_*.c files. */
 #ifndef OPENREG_KERNEL_TYPES_H
 #define OPENREG_KERNEL_TYPES_H
 
@@ -11,8 +11,8 @@
 #include "kernels.h"
 
 /*
- * A destination is either apart from the sources or exactly one of them, so
- * an iteration never needs what another one wrote.
+ * A destination does not overlap a source, or is exactly one of them. So no iteration
+ * reads what another one wrote.
  */
 #ifdef __clang__
 #pragma clang diagnostic ignored "-Wpass-failed"

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Kernels: the greatest element of each of a row of POOL's windows. */
+/* Kernels: the greatest element of each window in a row of windows of POOL. */
 #ifndef OPENREG_KERNEL_WINDOW_H
 #define OPENREG_KERNEL_WINDOW_H
 
 #include "kernel_types.h"
 
-/* A NaN wins, whatever it meets; index < 0 has no winner yet. */
+/* A NaN replaces any value. index < 0: the window has no value yet. */
 #define WINDOW_MAX(ty)                                                         \
 	static void window_max_##ty(void *most, int64_t *index,                \
 				    const void *line, int64_t at,              \

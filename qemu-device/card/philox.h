@@ -14,7 +14,7 @@
 #define OPENREG_PHILOX_W0 0x9e3779b9u
 #define OPENREG_PHILOX_W1 0xbb67ae85u
 
-/* low is the counter's lower half; four words, the first one first. */
+/* low and high are the halves of the counter. Stores the four words of the block. */
 static inline void openreg_philox(uint32_t word[4], uint64_t key, uint64_t low,
 				  uint64_t high)
 {
