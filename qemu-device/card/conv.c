@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* CONV: tiles of the result, and parts of them that are added up later. */
+/* CONV: runs tiles of the result. A second phase adds up parts of a tile. */
 #include <string.h>
 
 #include "conv.h"
@@ -51,7 +51,7 @@ static int64_t take(int64_t *i, int64_t n)
 	return digit;
 }
 
-/* Columns of this tile that the tile's class has; 0 if none. */
+/* Limits the tile's columns to those of its class; t->columns may become <= 0. */
 static void bound_columns(const struct openreg_conv *cv,
 			  struct openreg_conv_tile *t)
 {
@@ -109,7 +109,7 @@ static struct openreg_conv_work *get_work(const struct openreg_conv *cv,
 	return work;
 }
 
-/* The sum begins with the bias: false if there is none. */
+/* Begins the sums with the bias. Returns false if the tile has none. */
 static bool begin(const struct openreg_conv *cv,
 		  const struct openreg_conv_tile *t,
 		  struct openreg_conv_work *work)
@@ -152,7 +152,7 @@ static void multiply(const struct openreg_conv *cv,
 	}
 }
 
-/* One row of the tile to where the result has it. */
+/* Stores one row of the tile in the result. */
 static void store_row(const struct openreg_conv *cv,
 		      const struct openreg_conv_work *work, uintptr_t to,
 		      const unsigned char *from)
@@ -249,7 +249,7 @@ static bool run_unit(const struct openreg_conv *cv, int64_t unit,
 	return true;
 }
 
-/* Second phase: the parts of a row of a tile, in order. */
+/* Second phase: adds up the parts of a row of a tile, in order. */
 static bool sum_unit(const struct openreg_conv *cv, int64_t unit,
 		     struct openreg_scratch *scratch)
 {

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * CONV as a product of matrices that are never there as a whole: rows times a
- * reduction times columns, packed piece by piece as the blocked loop wants it.
+ * CONV as a product of matrices that never exist as a whole: rows times a reduction times
+ * columns. The engine packs them piece by piece for the blocked loop.
  *
  *                    rows  columns              reduction
  *   FORWARD          oc    n, output positions  ic, taps
  *   BACKWARD_DATA    ic    n, input positions   oc, taps
  *   BACKWARD_WEIGHTS oc    ic, taps             n, output positions
  *
- * With a stride, BACKWARD_DATA's positions fall into classes, position modulo
- * stride: those of one class have their taps in common, so each class is a
- * convolution with stride 1 and no tap is visited in vain.
+ * With a stride, the positions of BACKWARD_DATA fall into classes: position modulo
+ * stride. All positions of a class have the same taps. So each class is a convolution
+ * with stride 1, and the loop visits no tap without a product.
  */
 #ifndef OPENREG_CONV_ENGINE_H
 #define OPENREG_CONV_ENGINE_H
@@ -19,9 +19,9 @@
 #include "window.h"
 
 #define OPENREG_CONV_DIMS 7
-#define OPENREG_CONV_ROWS_MAX 256 /* of a tile */
+#define OPENREG_CONV_ROWS_MAX 256 /* rows of a tile */
 #define OPENREG_CONV_COLUMNS_MAX 512
-#define OPENREG_CONV_BLOCK 288 /* of the reduction, at most */
+#define OPENREG_CONV_BLOCK 288 /* longest block of the reduction */
 
 /* An operand's strides in elements: batch, group, channels, space. */
 struct openreg_conv_view {
@@ -29,24 +29,24 @@ struct openreg_conv_view {
 	int64_t n, g, oc, ic, at[3];
 };
 
-/* Work as weighted lines: tiles are boxes of images and of positions. */
+/* The plan for CONV as weighted lines. A tile is a box of images and positions. */
 struct openreg_conv_slide {
 	bool on;
-	int64_t groups; /* at once, one a lane; or 1 */
+	int64_t groups; /* groups of a unit: one for each lane, or 1 */
 	int64_t tile[4], tiles[4];
-	int64_t all_tiles;  /* of a class and group */
-	int64_t part_tiles; /* of a part of BACKWARD_WEIGHTS */
-	int64_t tile_rows;  /* of the others */
-	int64_t block;	    /* channels whose products are added up at once */
+	int64_t all_tiles;  /* tiles of a class and group */
+	int64_t part_tiles; /* BACKWARD_WEIGHTS: tiles of a part */
+	int64_t tile_rows;  /* the others: rows of a tile */
+	int64_t block;	    /* channels that are packed and summed at a time */
 };
 
-/* Work by oneDNN's convolutions: slices are of images, or of rows of one. */
+/* The plan for CONV by oneDNN. A slice is some images, or some rows of an image. */
 struct openreg_conv_whole {
 	bool on;
-	unsigned int axis; /* along which images are cut */
+	unsigned int axis; /* axis along which images are cut */
 	int64_t images, rows; /* of a slice */
 	int64_t row_slices, slices;
-	unsigned char *weights; /* as oneDNN likes them */
+	unsigned char *weights; /* in the layout that oneDNN chooses */
 	float *bias;
 };
 
@@ -54,21 +54,21 @@ struct openreg_conv {
 	const struct openreg_kernels *kernels;
 	const struct openreg_gemm_kernel *gemm;
 	uint8_t kind, dtype, type;
-	bool direct; /* elements are in memory as they are computed with */
+	bool direct; /* elements have the same type in memory and in sums */
 	bool has_bias;
-	unsigned int amx_parts; /* of numbers on a matrix unit; 0: not there */
-	int64_t esize, width; /* bytes in memory, bytes in type */
+	unsigned int amx_parts; /* parts of a number on the matrix unit; 0: not used */
+	int64_t esize, width; /* bytes of an element in memory, in type */
 	int64_t n, g, oc, ic;
 	struct openreg_geometry w;
 	struct openreg_conv_view x, y, weight, bias;
-	int64_t classes; /* of BACKWARD_DATA's positions, else 1 */
-	int64_t rows, columns; /* of the greatest class */
-	int64_t block; /* of the reduction, at most */
+	int64_t classes; /* of positions of BACKWARD_DATA, else 1 */
+	int64_t rows, columns; /* of the largest class */
+	int64_t block; /* longest block of the reduction */
 	int64_t block_channels, block_taps;
 	int64_t blocks, part_blocks;
 	int64_t tile_rows, tile_columns;
 	int64_t tiles_rows, tiles_columns, parts;
-	int64_t slots; /* of BACKWARD_WEIGHTS: taps that a tile has, else 0 */
+	int64_t slots; /* BACKWARD_WEIGHTS: taps of a tile, else 0 */
 	int64_t units, slice_units;
 	struct openreg_conv_slide slide;
 	struct openreg_conv_whole whole;
@@ -78,15 +78,15 @@ struct openreg_conv {
 
 /*
  * One dimension of a class of positions. Position i of the class is element
- * first + i * spread of the result; its tap j is tap0 + j * tap_step of the
- * kernel and lies at i * step + at0 + j * at_step of the source.
+ * first + i * spread of the result. Its tap j is tap tap0 + j * tap_step of the kernel,
+ * and meets element i * step + at0 + j * at_step of the source.
  */
 struct openreg_conv_axis {
 	int64_t count, first, spread, step;
 	int64_t taps, tap0, tap_step, at0, at_step;
 };
 
-/* A row of positions: where tap 0 lies, before it is known to be inside. */
+/* Positions of a tile: the source elements of tap 0, which may be outside. */
 struct openreg_conv_points {
 	int64_t base[OPENREG_CONV_COLUMNS_MAX];
 	int64_t at[3][OPENREG_CONV_COLUMNS_MAX];
@@ -97,81 +97,81 @@ struct openreg_conv_tile {
 	struct openreg_conv_axis axis[3];
 };
 
-/* Columns of a tile whose results lie one stride apart. */
+/* Columns of a tile whose results are one stride apart. */
 struct openreg_conv_run {
 	int64_t first, n, at, stride;
 };
 
-/* A worker's memory for a unit. */
+/* The memory of a worker for a unit. */
 struct openreg_conv_work {
 	struct openreg_conv_points points;
 	struct openreg_conv_run run[OPENREG_CONV_COLUMNS_MAX];
 	int64_t runs;
-	/* A panel: what the gather kernel takes. */
+	/* A panel: arguments of the gather kernel */
 	int64_t at[OPENREG_CONV_BLOCK], index[OPENREG_GATHER_WIDTH];
 	uint32_t mask[OPENREG_CONV_BLOCK];
-	int64_t tap[OPENREG_CONV_BLOCK]; /* offsets */
+	int64_t tap[OPENREG_CONV_BLOCK]; /* offsets of taps */
 	uint32_t tap_mask[OPENREG_CONV_BLOCK];
 	uint16_t raw[OPENREG_CONV_BLOCK * OPENREG_GATHER_WIDTH];
 	unsigned char *a, *b, *out, *amx;
 	uint32_t *inside; /* [slots][OPENREG_CONV_BLOCK], all ones or 0 */
-	int64_t rows, columns; /* of out, in whole blocks */
+	int64_t rows, columns; /* of out, rounded up to whole blocks */
 };
 
 struct openreg_verdict openreg_conv_check(struct openreg_args *args);
-/* false if there is nothing to do. */
+/* Returns false if the packet has no work. */
 bool openreg_conv_plan(struct openreg_conv *cv,
 		       const struct openreg_args *args);
-/* taps are 0 where no tap meets the class. */
+/* Sets axis[].taps to 0 where no tap meets the class. */
 void openreg_conv_axes(const struct openreg_conv *cv, int64_t class,
 		       struct openreg_conv_axis axis[3]);
 bool openreg_conv_is_gather(const struct openreg_conv *cv);
 
-/* Where the tile's columns are in the result. */
+/* Finds the columns of the tile in the result: sets work->run and work->points. */
 void openreg_conv_columns(const struct openreg_conv *cv,
 			  const struct openreg_conv_tile *t,
 			  struct openreg_conv_work *work);
-/* Block `block` of the reduction, as panels; returns its length, maybe 0. */
+/* Packs a block of the reduction as panels. Returns its length, which may be 0. */
 int64_t openreg_conv_pack(const struct openreg_conv *cv,
 			  const struct openreg_conv_tile *t, int64_t block,
 			  struct openreg_conv_work *work);
 
-/* Where tap 0 of positions first, first + 1, ... lies in the source. */
+/* Finds the source elements of tap 0 for n positions from `first` on. */
 void openreg_conv_points_at(const struct openreg_conv_axis axis[3],
 			    const struct openreg_conv_view *source,
 			    int64_t first, int64_t n,
 			    struct openreg_conv_points *p);
-/* The taps along each dimension of tap i; and from tap 0 to these. */
+/* The coordinates of tap i, and the distance in the source from tap 0 to a tap. */
 void openreg_conv_tap(const struct openreg_conv_axis axis[3], int64_t i,
 		      int64_t tap[3]);
 int64_t openreg_conv_tap_shift(const struct openreg_conv_axis axis[3],
 			       const struct openreg_conv_view *source,
 			       const int64_t tap[3]);
 
-/* Sets slide, units and parts where weighted lines pay. */
+/* Sets slide, units and parts if weighted lines are faster. */
 void openreg_conv_slide_plan(struct openreg_conv *cv);
 bool openreg_conv_slide(const struct openreg_conv *cv, int64_t unit,
 			struct openreg_scratch *scratch);
 
 /*
- * Sets whole, and the job's phases where oneDNN's convolutions pay. false: memory
- * is short.
+ * Sets whole and the job's phases if oneDNN's convolutions are faster. Returns false if
+ * memory is short.
  */
 bool openreg_conv_whole_plan(struct openreg_conv *cv, struct openreg_job *job,
 			     struct openreg_scratch *scratch);
 bool openreg_conv_whole(const struct openreg_conv *cv, unsigned int phase,
 			int64_t slice, struct openreg_scratch *scratch);
 
-/* Sets amx_parts where it pays. */
+/* Sets amx_parts if the matrix unit is faster. */
 void openreg_conv_amx_plan(struct openreg_conv *cv);
-/* Channels of a block, so that it is no longer than OPENREG_CONV_BLOCK. */
+/* Channels of a block that is at most OPENREG_CONV_BLOCK long. */
 int64_t openreg_conv_amx_channels(const struct openreg_conv *cv);
-/* Scratch memory of a tile. */
+/* Bytes of scratch memory for a tile. */
 int64_t openreg_conv_amx_memory(const struct openreg_conv *cv,
 				const struct openreg_conv_tile *t);
 /*
- * Adds blocks of the reduction to work->out, or begins with 0. false: not with
- * these numbers, nothing is changed.
+ * Adds blocks of the reduction to work->out, or to 0 without accumulate. Returns false if
+ * the unit cannot multiply these numbers; work->out is then unchanged.
  */
 bool openreg_conv_amx(const struct openreg_conv *cv,
 		      const struct openreg_conv_tile *t, int64_t block,

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * CONV of floats on a matrix unit for bf16. What a block of the reduction
- * wants of the source is split once, as lines of 32 channels of a position,
- * and the positions' taps are then picked from lines. A tile is given up once a
- * number is met that the unit would not treat as f32 does.
+ * CONV of floats on a matrix unit for bf16. The engine splits the source of a block of
+ * the reduction once, as lines of 32 channels of a position. Then it picks the taps of
+ * all positions from these lines. It gives a tile up at the first number that the unit
+ * would not treat as f32 does.
  */
 #include <string.h>
 
@@ -11,8 +11,8 @@
 
 #define SUMS (PANEL * PANEL)
 #define SIDE_MAX (1 << 12)
-#define SUM_MIN 256 /* products for each weight, or packing is most of it */
-#define SPAN_MAX (4 * OPENREG_CONV_COLUMNS_MAX) /* lines that few meet */
+#define SUM_MIN 256 /* products of a weight; with fewer, packing takes most of the time */
+#define SPAN_MAX (4 * OPENREG_CONV_COLUMNS_MAX) /* with more lines, few taps meet each */
 
 _Static_assert(STEP == PANEL && OPENREG_CONV_BLOCK % STEP == 0,
 	       "channels and positions take turns");
@@ -25,7 +25,7 @@ int64_t openreg_conv_amx_channels(const struct openreg_conv *cv)
 	return STEP * openreg_least(STEPS / volume, most);
 }
 
-/* Most of the step or panel is no padding. */
+/* Is at most a quarter of the steps or panels padding? */
 static bool fills(int64_t x)
 {
 	return x * 4 >= openreg_div_up(x, PANEL) * PANEL * 3;
@@ -46,7 +46,7 @@ static bool is_small(const struct openreg_conv *cv)
 	return cv->n <= SIDE_MAX * SIDE_MAX;
 }
 
-/* Positions of the source from a kernel's first tap to its last. */
+/* Positions of the source between the first and the last tap of a kernel. */
 static int64_t span(const struct openreg_conv *cv)
 {
 	const int64_t *size = cv->kind == OPENREG_CONV_BACKWARD_DATA ?
@@ -61,7 +61,7 @@ static int64_t span(const struct openreg_conv *cv)
 	return sum;
 }
 
-/* Enough products for what is packed. */
+/* Are there enough products for each packed element? */
 static bool pays(const struct openreg_conv *cv)
 {
 	if (openreg_window_volume(cv->w.stride) >
@@ -122,7 +122,7 @@ static float *sums_of(const struct amx_tile *s, int64_t j, int64_t i)
 	return s->sums + (j * s->m + i) * SUMS;
 }
 
-/* The panels there are of A with those of B; sums are so many apart. */
+/* Multiplies the panels of A with those of B; `apart`: distance of their sums. */
 static void multiply(struct amx_tile *s, float *sums, int64_t apart,
 		     int64_t steps, bool accumulate)
 {
@@ -137,7 +137,7 @@ static void multiply(struct amx_tile *s, float *sums, int64_t apart,
 	s->amx->end();
 }
 
-/* Tap i of the class, as one of the kernel's. */
+/* Tap i of the class as a tap of the kernel. */
 static int64_t kernel_tap(const struct amx_tile *s, int64_t i)
 {
 	int64_t tap[3], at = 0;
@@ -179,8 +179,7 @@ static bool is_plain(const struct openreg_conv *cv)
 	       (size[0] == 1 || w->at[0] == size[1] * size[2]);
 }
 
-/* Weights by input channel and tap of the kernel; PANEL output channels each.
- */
+/* Stages weights as [input channel][tap of the kernel][PANEL output channels]. */
 static void stage_weights(struct amx_tile *s, int64_t oc, int64_t ic)
 {
 	int64_t outs = openreg_least(PANEL, s->cv->oc - oc), i, k;
@@ -217,7 +216,7 @@ static void pack_weights(struct amx_tile *s, int64_t row, int64_t c0,
 	}
 }
 
-/* Panel i of A: positions, by channels and taps. */
+/* Picks panel i of A: positions, by channels and taps. */
 static void pick_positions(struct amx_tile *s, int64_t i, int64_t channels)
 {
 	unsigned char *to = s->a;
@@ -232,7 +231,7 @@ static void pick_positions(struct amx_tile *s, int64_t i, int64_t channels)
 	}
 }
 
-/* A block of FORWARD and BACKWARD_DATA. */
+/* Runs a block of FORWARD or BACKWARD_DATA. */
 static bool gather_block(struct amx_tile *s, int64_t block, bool accumulate)
 {
 	const struct openreg_conv *cv = s->cv;
@@ -255,7 +254,7 @@ static bool gather_block(struct amx_tile *s, int64_t block, bool accumulate)
 	return true;
 }
 
-/* From blocks of positions to rows, or added to these. */
+/* Copies the sums from blocks of positions to rows, or adds them to the rows. */
 static void gather_end(const struct amx_tile *s, bool accumulate)
 {
 	openreg_kernel *add = s->cv->kernels->op[OPENREG_V_ADD][OPENREG_VT_F32];
@@ -310,7 +309,7 @@ static bool gather(struct amx_tile *s, int64_t block, int64_t last,
 	return true;
 }
 
-/* Panels of A: rows of y along its positions. */
+/* Packs panels of A: rows of y along the positions of y. */
 static void pack_rows(struct amx_tile *s, int64_t first, int64_t k)
 {
 	struct plane y =
@@ -349,7 +348,7 @@ static void pack_rows(struct amx_tile *s, int64_t first, int64_t k)
 	}
 }
 
-/* A block of BACKWARD_WEIGHTS. */
+/* Runs a block of BACKWARD_WEIGHTS. */
 static bool weights_block(struct amx_tile *s, int64_t block, int64_t c0,
 			  int64_t channels, bool accumulate)
 {

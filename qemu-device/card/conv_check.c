@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-/* CONV: what a packet may ask for. */
+/* CONV: checks a packet. */
 #include <string.h>
 
 #include "conv.h"
 
-/* Bit i: dimension i of [n, g, oc, ic, three of space] counts. */
+/* Bit i: the operand has dimension i of [n, g, oc, ic, three of space]. */
 #define DIMS_X 0x7b
 #define DIMS_Y 0x77
 #define DIMS_W 0x7e
@@ -31,8 +31,8 @@ static struct openreg_verdict check_form(const struct openreg_args *args)
 }
 
 /*
- * BACKWARD_DATA: of every so many inputs one has taps, and there it has one of
- * so many taps; in reach or not.
+ * BACKWARD_DATA: one of every `common` inputs has taps. There, one of every
+ * stride / common taps meets an output, or the space beyond the outputs.
  */
 static void count_data(const struct openreg_geometry *w, unsigned int d,
 		       int64_t *inputs, int64_t *taps)
@@ -43,7 +43,7 @@ static void count_data(const struct openreg_geometry *w, unsigned int d,
 	*taps = openreg_div_up(w->kernel[d], w->stride[d] / common);
 }
 
-/* The parts of one result are added up in one step. */
+/* Limits the sum of one result, because a slice adds it up without a stop. */
 static struct openreg_verdict check_sum(const struct openreg_args *args,
 					const struct openreg_geometry *w)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* CONV's primitives of oneDNN, by shape and strides. */
+/* oneDNN's primitives for CONV, by shape and strides. */
 #include <string.h>
 
 #include "conv_dnnl.h"
@@ -14,10 +14,10 @@ struct conv_key {
 	int64_t kind;
 	int64_t conv, g, ic, oc, bias;
 	int64_t kernel[3], stride[3], dilation[3];
-	struct shape of; /* decides on the order of the weights */
+	struct shape of; /* oneDNN chooses the layout of the weights for this shape */
 };
 
-/* Boxes of a packet differ in images and along one axis. */
+/* The boxes of a packet differ in their images and along one axis. */
 struct run_key {
 	struct conv_key conv;
 	int64_t axis, n, in, out, low, high;
@@ -67,7 +67,7 @@ static struct conv_key conv_key(const struct openreg_conv *cv,
 	return key;
 }
 
-/* oneDNN has kernels for images that have none for volumes. */
+/* 1 if the first axis can be left out: oneDNN has more kernels for images. */
 static unsigned int first_dim(const struct conv_key *k)
 {
 	return k->kernel[0] == 1 && k->of.in[0] == 1 && k->of.out[0] == 1 &&
@@ -88,7 +88,7 @@ static dnnl_status_t channels_last(dnnl_memory_desc_t *md, unsigned int first,
 						first ? dnnl_acdb : dnnl_acdeb);
 }
 
-/* strides NULL: as oneDNN likes. */
+/* strides NULL: oneDNN chooses the layout. */
 static dnnl_status_t weights(dnnl_memory_desc_t *md, const struct conv_key *k,
 			     const int64_t strides[DIMS])
 {
@@ -176,7 +176,7 @@ describe_conv(dnnl_primitive_desc_t *pd, dnnl_engine_t engine,
 	return status;
 }
 
-/* md[WEIGHTS] is set. */
+/* The caller sets md[WEIGHTS]; this describes the others. */
 static dnnl_primitive_desc_t find_fast(dnnl_engine_t engine,
 				       dnnl_memory_desc_t md[MEMORIES],
 				       const struct conv_key *k,
@@ -197,7 +197,7 @@ static dnnl_primitive_desc_t find_fast(dnnl_engine_t engine,
 	return pd;
 }
 
-/* NULL: oneDNN has no fast way, or it failed. */
+/* Asks oneDNN for the layout of the weights. NULL: no fast implementation, or failed. */
 static dnnl_memory_desc_t ask_order(dnnl_engine_t engine,
 				    const struct conv_key *k, bool *failed)
 {
@@ -219,20 +219,20 @@ static dnnl_memory_desc_t ask_order(dnnl_engine_t engine,
 	return order;
 }
 
-/* The order found last, as slices and the packing ask for the same one after another. */
+/* The last layout found: all slices and the packing need the same one. */
 static struct {
 	struct conv_key key;
 	dnnl_memory_desc_t order;
 } last;
 
-/* Makers run one at a time. */
+/* Uses `last` without a lock, because only one maker runs at a time. */
 static dnnl_memory_desc_t find_order(dnnl_engine_t engine,
 				     const struct conv_key *k, bool *failed)
 {
 	dnnl_memory_desc_t order = NULL;
 	struct conv_key key = *k;
 
-	/* Primitives of both kinds have it in common. */
+	/* Primitives of both kinds share the layout. */
 	key.kind = OPENREG_PRIMITIVE_CONV;
 	if (!last.order || memcmp(&last.key, &key, sizeof(key)) != 0) {
 		if (last.order)
@@ -328,7 +328,7 @@ openreg_conv_primitive(struct openreg_primitives **cache,
 	return openreg_primitive_run(cache, key.word, make_conv, data, NULL);
 }
 
-/* Strides along dimensions of size 1 say nothing, but must not seem to overlap. */
+/* A stride along a dimension of size 1 has no meaning, but must not look like overlap. */
 static void normalise(const int64_t size[DIMS], int64_t stride[DIMS])
 {
 	int64_t span = 1, all;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * CONV's primitives of oneDNN. Operands are channels-last and dense, weights lie as
- * oneDNN likes.
+ * oneDNN's primitives for CONV. Operands are channels-last and dense; oneDNN chooses the
+ * layout of the weights.
  */
 #ifndef OPENREG_CONV_DNNL_H
 #define OPENREG_CONV_DNNL_H
@@ -9,7 +9,7 @@
 #include "conv.h"
 #include "primitives.h"
 
-/* Images, or a part of one, with the padding around its input. */
+/* Images, or a part of an image, with the padding around the input. */
 struct openreg_conv_box {
 	int64_t n0, n;
 	int64_t out0[3], out[3], in0[3], in[3];
@@ -17,15 +17,15 @@ struct openreg_conv_box {
 };
 
 /*
- * The convolution of a box with weights in the order that `of` asks for: source,
- * weights, result, bias. data NULL: makes the primitive only.
+ * Convolves a box. data: source, weights in the layout for the box `of`, result, bias;
+ * NULL: make the primitive without running it.
  */
 enum openreg_primitive_result
 openreg_conv_primitive(struct openreg_primitives **cache,
 		       const struct openreg_conv *cv,
 		       const struct openreg_conv_box *of,
 		       const struct openreg_conv_box *box, void *const *data);
-/* Weights, from as they lie to that order, which takes *size bytes. */
+/* Copies weights to that layout, which takes *size bytes. */
 enum openreg_primitive_result
 openreg_conv_pack_primitive(struct openreg_primitives **cache,
 			    const struct openreg_conv *cv,

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
 /*
- * CONV as weighted lines of vectors: each lane is a group. The source that a
- * tile meets is packed once as f32, the groups of an element side by side, with
- * zeros around it; a tap is then one distance for the whole tile, whatever the
- * stride is. For depthwise convolutions, and groups of few channels.
+ * CONV as weighted lines of vectors, with one group in each lane. For depthwise
+ * convolutions and groups of few channels.
+ *
+ * The engine packs the source of a tile once as f32, the groups of an element side by
+ * side, with zeros around it. A tap is then one distance for the whole tile, with any
+ * stride.
  */
 #include <string.h>
 
@@ -14,17 +16,17 @@
 struct lanes {
 	struct slide *s;
 	const struct openreg_lanes_kernel *kernel;
-	int64_t groups; /* that there are */
-	int64_t ld;	/* of stage */
+	int64_t groups; /* lanes that have a group */
+	int64_t ld;	/* distance of rows in stage */
 	float *stage;	/* a row of each lane */
 };
 
-/* Strides of an operand, as far as a row of elements is concerned. */
+/* The strides of an operand along its groups and along a row. */
 struct row {
 	int64_t group, step;
 };
 
-/* Do a row's lanes lie nearer than its elements? */
+/* Are the lanes of an element closer in memory than the elements of a lane? */
 static bool lanes_first(const struct row *row)
 {
 	int64_t group = openreg_greatest(row->group, -row->group);
@@ -32,7 +34,7 @@ static bool lanes_first(const struct row *row)
 	return group <= openreg_greatest(row->step, -row->step);
 }
 
-/* n elements; lanes without a group are 0. */
+/* Loads n elements; lanes without a group are 0. */
 static void load(const struct lanes *l, float *to, uintptr_t from,
 		 const struct row *row, int64_t n)
 {
@@ -90,7 +92,7 @@ static void store(const struct lanes *l, uintptr_t to, const float *from,
 		   row->step, l->stage + i * l->ld, (size_t)n);
 }
 
-/* A row of the source, of which position `first` is the first. */
+/* Loads a row of the source from position `first` on, with zeros outside. */
 static void load_row(const struct lanes *l, float *to, uintptr_t from,
 		     int64_t first, int64_t n)
 {
@@ -135,7 +137,7 @@ static void load_image(const struct lanes *l, float *to, uintptr_t from,
 	}
 }
 
-/* [channels][images][plane] */
+/* Packs the source as [channels][images][plane]. */
 static void load_source(const struct lanes *l)
 {
 	const struct slide *s = l->s;
@@ -156,7 +158,7 @@ static void load_source(const struct lanes *l)
 	}
 }
 
-/* What a tile's first position has of it, in lanes. */
+/* The packed source of a row of positions, for tap 0. */
 static const float *source_row(const struct slide *s, int64_t n, int64_t i,
 			       int64_t j)
 {
@@ -164,7 +166,7 @@ static const float *source_row(const struct slide *s, int64_t n, int64_t i,
 					j * s->span[1].step) * LANES;
 }
 
-/* All weights of a row, or from sums to these. */
+/* Loads all weights of a row into w, or stores w as the weights. */
 static void move_weights(const struct lanes *l, int64_t row, float *w,
 			 bool store_them)
 {
@@ -270,7 +272,7 @@ static int64_t whole(int64_t floats)
 	return (floats + 15) / 16 * 16;
 }
 
-/* Divides scratch memory; false if it is short. */
+/* Divides the scratch memory. Returns false if memory is short. */
 static bool place(struct lanes *l, struct openreg_scratch *scratch)
 {
 	struct slide *s = l->s;
@@ -280,7 +282,7 @@ static bool place(struct lanes *l, struct openreg_scratch *scratch)
 	int64_t w = rows * sums_of_row(s), out = s->count[3] * LANES;
 	float *memory;
 
-	/* Lines a power of two apart would share a cache's set. */
+	/* Rows at a distance of a power of two would share a set of the cache. */
 	l->ld = whole(openreg_greatest(s->span[2].line, s->count[3])) + 16;
 	memory = openreg_scratch_buffer(
 		scratch, (size_t)(at + x + w + out + (l->ld + 1) * LANES) * 4);
@@ -321,7 +323,7 @@ static bool run_gather(struct lanes *l, int64_t unit,
 	return true;
 }
 
-/* All tiles of a part, one after the other. */
+/* Runs all tiles of a part, one after the other. */
 static bool run_weights(struct lanes *l, int64_t part,
 			struct openreg_scratch *scratch)
 {
@@ -331,7 +333,7 @@ static bool run_weights(struct lanes *l, int64_t part,
 	int64_t last = openreg_least(tile + plan->part_tiles, plan->all_tiles);
 
 	openreg_conv_axes(s->cv, 0, s->axis);
-	/* The first tile is the greatest: memory is for that. */
+	/* Allocates for the first tile, which is the largest. */
 	if (!openreg_slide_tile(s, 0) || !place(l, scratch))
 		return false;
 	memset(s->sums, 0, (size_t)(s->cv->rows * sums_of_row(s)) * 4);

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * CONV on the matrix unit: what a block of the reduction wants of the source,
- * split once, as lines of 32 channels of a position. Which of them positions
- * and their taps meet.
+ * CONV on the matrix unit: splits the source of a block of the reduction once, as lines
+ * of 32 channels of a position, and finds the lines that positions and their taps meet.
  */
 #include <string.h>
 
@@ -46,7 +45,7 @@ uintptr_t openreg_conv_channel(const struct amx_tile *s, const struct plane *p,
 		       s->cv->esize);
 }
 
-/* Where n positions of a channel are. */
+/* Finds the runs of n positions of a channel. */
 void openreg_conv_find_runs(const struct plane *p, int64_t first, int64_t n,
 			    struct runs *runs)
 {
@@ -59,7 +58,7 @@ void openreg_conv_find_runs(const struct plane *p, int64_t first, int64_t n,
 	}
 }
 
-/* These positions of a channel, as f32. */
+/* Loads these positions of a channel as f32. */
 void openreg_conv_load_runs(const struct amx_tile *s, const struct plane *p,
 			    uintptr_t from, const struct runs *runs, float *to)
 {
@@ -89,7 +88,7 @@ static int64_t line_panels(const struct amx_tile *s)
 	return openreg_div_up(s->lines, PANEL);
 }
 
-/* PANEL lines of channels c ..., n of which there are. */
+/* Splits PANEL lines of n channels from c on. */
 static void split_panel(struct amx_tile *s, int64_t c, int64_t n, int64_t first,
 			unsigned char *to)
 {
@@ -129,7 +128,7 @@ void openreg_conv_split_lines(struct amx_tile *s, int64_t c0, int64_t channels)
 	}
 }
 
-/* Which of n points have a tap inside of the source. */
+/* For each tap: which of n points have the tap inside the source. */
 static void mask_points(struct amx_tile *s, int64_t first, int64_t n,
 			int64_t panel)
 {
@@ -159,7 +158,7 @@ static void mask_points(struct amx_tile *s, int64_t first, int64_t n,
 	}
 }
 
-/* Positions from one of image n0 to one of image n1: lines that they meet. */
+/* Finds the lines that n positions meet, from one in image n0 to one in image n1. */
 static void bound_lines(struct amx_tile *s, int64_t n, int64_t n0, int64_t n1)
 {
 	const int64_t *base = s->work->points.base;
@@ -179,7 +178,7 @@ static void bound_lines(struct amx_tile *s, int64_t n, int64_t n0, int64_t n1)
 	s->lines = openreg_greatest(high - low, 0);
 }
 
-/* false: too many lines, or most of them for nothing. */
+/* Returns false if lines are too many, or if taps would use too few of them. */
 bool openreg_conv_find_lines(struct amx_tile *s, int64_t first, int64_t n,
 			     int64_t channels)
 {

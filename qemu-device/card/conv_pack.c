@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * CONV: pieces of the matrices that are never there as a whole. Each is a
- * panel: lines of the reduction, and in each line rows or columns that lie
- * apart by the same offsets in every line.
+ * CONV: packs pieces of the matrices that never exist as a whole. A piece is a panel of
+ * lines of the reduction. Each line holds rows or columns, at the same offsets in every
+ * line.
  */
 #include <string.h>
 
@@ -13,7 +13,7 @@ static unsigned int log2_size(int64_t size)
 	return size == 8 ? 3 : (unsigned int)size / 2;
 }
 
-/* k lines of a panel in the type computed in: work's at, mask, index. */
+/* Packs k lines of a panel, from work's at, mask and index, in the type of the sums. */
 static void pack_panel(const struct openreg_conv *cv, unsigned char *to,
 		       int64_t width, uintptr_t src,
 		       struct openreg_conv_work *work, int64_t k)
@@ -31,14 +31,14 @@ static void pack_panel(const struct openreg_conv *cv, unsigned char *to,
 					       (size_t)(width * k));
 }
 
-/* What the mask leaves out goes on as if it were there. */
+/* Continues the index for elements that the mask leaves out, so that runs stay runs. */
 static void extend_index(struct openreg_conv_work *work, int64_t n)
 {
 	for (; n < OPENREG_GATHER_WIDTH; n++)
 		work->index[n] = openreg_offset_add(work->index[n - 1], 1);
 }
 
-/* A linear index as batch and positions, the last of which run fastest. */
+/* Splits a linear index into image and positions; the last dimension is the fastest. */
 static void split(const struct openreg_conv_axis axis[3], int64_t i,
 		  int64_t at[4])
 {
@@ -100,7 +100,7 @@ int64_t openreg_conv_tap_shift(const struct openreg_conv_axis axis[3],
 	return shift;
 }
 
-/* Whether a tap of point i is inside of the source: all ones, or 0. */
+/* Returns all ones if a tap of point i is inside the source, else 0. */
 static uint32_t tap_inside(const struct openreg_conv_axis axis[3],
 			   const int64_t size[3], const int64_t tap[3],
 			   const struct openreg_conv_points *p, int64_t i)
@@ -195,7 +195,7 @@ void openreg_conv_columns(const struct openreg_conv *cv,
 			t->column0, t->columns, &work->points);
 }
 
-/* Panels of A: rows `stride` apart, lines at work->at. */
+/* Packs panels of A: rows are `stride` elements apart, lines begin at work->at. */
 static void pack_rows(const struct openreg_conv *cv,
 		      const struct openreg_conv_tile *t, uintptr_t src,
 		      int64_t stride, struct openreg_conv_work *work, int64_t k)
@@ -253,7 +253,7 @@ static bool find_block(const struct openreg_conv *cv,
 	return b->taps > 0;
 }
 
-/* Channel after channel, and in each the taps, as weights mostly lie. */
+/* Orders lines by channel, then by tap, because most weights have that layout. */
 static void place_lines(const struct block *b, int64_t channel_stride,
 			struct openreg_conv_work *work)
 {
@@ -279,7 +279,7 @@ static void pack_weights(const struct openreg_conv *cv,
 	pack_rows(cv, t, b->weight, b->weight_row, work, b->taps * b->channels);
 }
 
-/* The masks of the lines, for the points of one panel. */
+/* Sets the masks of the lines for the points of one panel. */
 static void mask_points(const struct openreg_conv_tile *t,
 			const struct block *b, int64_t first, int64_t n,
 			struct openreg_conv_work *work)
@@ -326,7 +326,7 @@ static void pack_source(const struct openreg_conv *cv,
 	}
 }
 
-/* BACKWARD_WEIGHTS: Y by position times X by position, channel and tap. */
+/* BACKWARD_WEIGHTS: packs y by position, to multiply with x by position, channel, tap. */
 static void pack_y(const struct openreg_conv *cv,
 		   const struct openreg_conv_tile *t, int64_t first, int64_t k,
 		   struct openreg_conv_work *work)
@@ -348,8 +348,8 @@ static void pack_y(const struct openreg_conv *cv,
 }
 
 /*
- * Column i of the tile has the tap of slot i modulo slots: a tile has either
- * all taps, or as many as columns.
+ * Column i of the tile has the tap of slot i modulo slots. A tile has either all taps, or
+ * one for each column.
  */
 static int64_t count_slots(const struct openreg_conv_tile *t)
 {
@@ -372,7 +372,7 @@ static void find_inside(const struct openreg_conv *cv,
 	}
 }
 
-/* The masks of k lines, for n columns of the tile from the first one on. */
+/* Sets the masks of k lines for n columns of the tile, from column `first` on. */
 static void mask_columns(const struct openreg_conv_tile *t, int64_t first,
 			 int64_t n, int64_t k, struct openreg_conv_work *work)
 {

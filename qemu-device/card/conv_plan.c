@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
-/* CONV: how the work is cut. */
+/* CONV: cuts the work into tiles, parts and slices. */
 #include <string.h>
 
 #include "amx.h"
 #include "conv.h"
 
-#define PARTIAL_MAX ((double)(256 << 20)) /* bytes, as MATMUL's */
+#define PARTIAL_MAX ((double)(256 << 20)) /* bytes, as for MATMUL */
 #define SMALL_TILE (128 * 128)
-#define PLAIN_BLOCK 256 /* of the reduction */
+#define PLAIN_BLOCK 256 /* block of the reduction without the matrix unit */
 #define AMX_PANEL OPENREG_AMX_PANEL
 
 bool openreg_conv_is_gather(const struct openreg_conv *cv)
@@ -15,7 +15,7 @@ bool openreg_conv_is_gather(const struct openreg_conv *cv)
 	return cv->kind != OPENREG_CONV_BACKWARD_WEIGHTS;
 }
 
-/* x with a * x = 1 modulo m; a and m have no divisor in common. */
+/* Returns x with a * x = 1 modulo m; a and m have no common divisor. */
 static int64_t inverse(int64_t a, int64_t m)
 {
 	int64_t r0 = m, r1 = a % m, x0 = 0, x1 = 1, q, rest;
@@ -32,7 +32,7 @@ static int64_t inverse(int64_t a, int64_t m)
 	return x0 < 0 ? x0 + m : x0;
 }
 
-/* Positions r, r + stride, ... of the input, as seen from the output. */
+/* The axis of the class of input positions r, r + stride, ... */
 static void backward_axis(const struct openreg_geometry *w, unsigned int d,
 			  int64_t r, struct openreg_conv_axis *a)
 {
@@ -150,7 +150,7 @@ static int64_t most_taps(const struct openreg_conv *cv)
 	return taps;
 }
 
-/* Rows, columns, reduction. Nothing is added up if something is empty. */
+/* Sets rows, columns and blocks. With an empty source, sums have no products. */
 static void set_shape(struct openreg_conv *cv, bool empty)
 {
 	bool forward = cv->kind == OPENREG_CONV_FORWARD;
@@ -189,7 +189,7 @@ static void set_shape(struct openreg_conv *cv, bool empty)
 				     openreg_div_up(taps, cv->block_taps);
 }
 
-/* ns that a tile takes for so many blocks, on the slower hosts. */
+/* Estimated time of a tile with so many blocks on slower hosts, in ns. */
 static double tile_cost(const struct openreg_conv *cv, int64_t blocks)
 {
 	static const double mac[OPENREG_VT_END] = { 0.014, 0.04, 0.05, 0.2 };
@@ -206,7 +206,10 @@ static double tile_cost(const struct openreg_conv *cv, int64_t blocks)
 	return 1000 + m * n + k * (m * n * mac[cv->type] + (m + n) * pack);
 }
 
-/* ns of a part. A tile that the unit gives up takes the plain way's time, too. */
+/*
+ * Time of a part in ns. It is shorter on the unit, because a tile that the unit gives up
+ * also takes the time of the blocked loop.
+ */
 static double part_cost(const struct openreg_conv *cv)
 {
 	return cv->amx_parts ? OPENREG_SLICE_NS / 2 : OPENREG_SLICE_NS;
@@ -223,7 +226,7 @@ static double result_bytes(const struct openreg_conv *cv)
 	       (double)cv->columns * (double)cv->width;
 }
 
-/* Is there memory to cut the reduction instead of the tile? */
+/* Is there enough memory to cut the reduction instead of the tile? */
 static bool can_part(const struct openreg_conv *cv)
 {
 	return tile_cost(cv, cv->blocks) / part_cost(cv) *
@@ -231,7 +234,7 @@ static bool can_part(const struct openreg_conv *cv)
 	       PARTIAL_MAX;
 }
 
-/* So many that a part takes a slice, but no more than memory is there for. */
+/* Cuts the reduction so that a part takes about a slice, within PARTIAL_MAX. */
 static void cut_parts(struct openreg_conv *cv)
 {
 	double bytes = result_bytes(cv);
@@ -247,7 +250,7 @@ static void cut_parts(struct openreg_conv *cv)
 		openreg_div_up(cv->blocks, cv->part_blocks), 1);
 }
 
-/* The columns of BACKWARD_WEIGHTS are whole channels, 32 of them at least. */
+/* The columns of a tile of BACKWARD_WEIGHTS are whole channels, at least 32. */
 static void cut_amx(struct openreg_conv *cv)
 {
 	bool gather = openreg_conv_is_gather(cv);
@@ -276,7 +279,7 @@ static void cut_plain(struct openreg_conv *cv)
 
 	*m = openreg_least(cv->rows, OPENREG_CONV_ROWS_MAX / rows * rows);
 	*n = openreg_least(cv->columns, OPENREG_CONV_COLUMNS_MAX);
-	/* Tiles that are too small are packed more than they are multiplied. */
+	/* In tiles that are too small, packing takes longer than multiplying. */
 	while (tile_cost(cv, cv->blocks) > OPENREG_SLICE_NS &&
 	       (*m > 4 * rows || *n > 4 * columns) &&
 	       (*m * *n > SMALL_TILE || !can_part(cv))) {
@@ -305,7 +308,7 @@ static void cut(struct openreg_conv *cv)
 				      openreg_window_volume(cv->w.kernel));
 }
 
-/* units < 0: more than there can be slices. */
+/* Sets units, or -1 if they are more than slices can be. */
 static void count_units(struct openreg_conv *cv)
 {
 	const int64_t factor[] = { cv->classes, cv->g, cv->tiles_rows,
@@ -315,7 +318,7 @@ static void count_units(struct openreg_conv *cv)
 
 	cv->units = openreg_window_product(factor, 5);
 	cv->slice_units = (int64_t)(OPENREG_SLICE_NS / cost) + 1;
-	/* There are few, and workers that wait for the last one. */
+	/* The unit's tiles are few: short slices let workers end at the same time. */
 	if (cv->amx_parts)
 		cv->slice_units = (int64_t)(OPENREG_SLICE_NS / 4 / cost) + 1;
 }

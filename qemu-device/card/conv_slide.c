@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: MIT
 /*
- * CONV without a matrix: each tap of each channel is a line of the source that
- * begins elsewhere, and results are weighted sums of lines. It pays where few
- * rows share what they read: depthwise, grouped and first convolutions.
+ * CONV without a matrix. Each tap of each channel is a line of the source with its own
+ * start, and results are weighted sums of lines. This is faster where few rows share the
+ * elements that they read: depthwise, grouped and first convolutions.
  *
- * A tile is a box of images and positions. The source that it meets is packed
- * once as f32, with zeros around it, so that a tap is one distance for the whole
- * tile. What a stride visits lies together: positions modulo stride are phases.
+ * A tile is a box of images and positions. The engine packs its source once as f32, with
+ * zeros around it, so that a tap is one distance for the whole tile. Positions with the
+ * same remainder modulo the stride form a phase, and the elements of a phase are packed
+ * together.
  */
 #include <string.h>
 
 #include "conv_slide.h"
 
-/* Taps along the last dimension, of a row and a channel. */
+/* The taps of a row and a channel along the last dimension. */
 uintptr_t openreg_slide_weight(const struct slide *s, int64_t row,
 			       int64_t channel, int64_t i, int64_t j)
 {
@@ -37,7 +38,7 @@ static int64_t row_stride(const struct slide *s)
 						   : s->cv->weight.ic;
 }
 
-/* Do the weights of a row and a channel follow each other, as all lines' do? */
+/* Are the weights of a row and a channel adjacent, in the order of the lines? */
 static bool is_dense(const struct slide *s)
 {
 	const int64_t *at = s->cv->weight.at;
@@ -52,7 +53,7 @@ static bool is_dense(const struct slide *s)
 	return true;
 }
 
-/* Lanes' worth of rows; those that are not there are the last one again. */
+/* Loads OPENREG_LANES rows; repeats the last one for rows that do not exist. */
 static void load_dense(const struct slide *s, int64_t row, int64_t left,
 		       float *to)
 {
@@ -81,7 +82,7 @@ static void load_dense(const struct slide *s, int64_t row, int64_t left,
 	}
 }
 
-/* Of a row, each line's s->width elements after the last one's. */
+/* Loads the weights of a row; those of two lines are s->width elements apart. */
 static void load_row(const struct slide *s, int64_t row, float *to)
 {
 	int64_t stride = openreg_offset(s->axis[2].tap_step,
@@ -105,7 +106,7 @@ static void load_row(const struct slide *s, int64_t row, float *to)
 	}
 }
 
-/* [rows / width][lines][width] */
+/* Packs the weights as [rows / width][lines][width]. */
 static void load_weights(const struct slide *s)
 {
 	bool dense = s->width == OPENREG_LANES && is_dense(s);
@@ -171,7 +172,7 @@ static void store_results(const struct slide *s, int64_t row, const float *from)
 			from + openreg_slide_row(s, n, i, j), (size_t)s->count[3]);
 }
 
-/* Rows from `row` on; NULL: what there is has a bias already. */
+/* Runs the kernel for rows from `row` on. bias NULL: adds to the sums in s->out. */
 static void run_kernel(const struct slide *s,
 		       const struct openreg_slide_kernel *k, int64_t row,
 		       int64_t i, const float *bias)
@@ -183,7 +184,7 @@ static void run_kernel(const struct slide *s,
 	       (size_t)s->width, bias ? bias + row : NULL, (size_t)s->lines);
 }
 
-/* All rows of some columns, so that what these read stays near. */
+/* Runs all rows of some columns, then the next columns, to keep the source cached. */
 static void add_lines(const struct slide *s, const float *bias)
 {
 	const struct openreg_slide_kernel *many =
@@ -225,7 +226,7 @@ static void run_rows(struct slide *s)
 		store_results(s, s->row0 + r, s->out + r * s->ld);
 }
 
-/* The gradients of the tile's results, with zeros between them. */
+/* Loads the gradients of the tile's results, with zeros between the rows. */
 static void load_results(const struct slide *s)
 {
 	int64_t row, n, i, j;
@@ -297,7 +298,7 @@ int64_t openreg_slide_take(int64_t *i, int64_t n)
 	return digit;
 }
 
-/* false: this class has no such tile. */
+/* Sets a tile of the class. Returns false if the class does not have the tile. */
 bool openreg_slide_tile(struct slide *s, int64_t tile)
 {
 	const struct openreg_conv_slide *plan = &s->cv->slide;
@@ -320,7 +321,7 @@ static int64_t whole(int64_t floats)
 	return (floats + 15) / 16 * 16;
 }
 
-/* Divides scratch memory; false if it is short. */
+/* Divides the scratch memory. Returns false if memory is short. */
 static bool place(struct slide *s, struct openreg_scratch *scratch)
 {
 	bool gather = openreg_conv_is_gather(s->cv);
@@ -331,7 +332,7 @@ static bool place(struct slide *s, struct openreg_scratch *scratch)
 	int64_t stage = OPENREG_LANES * s->lines + OPENREG_SLIDE_TAPS;
 	float *memory;
 
-	/* Lines a power of two apart would share a cache's set. */
+	/* Lines at a distance of a power of two would share a set of the cache. */
 	s->ld = whole(s->length + OPENREG_SLIDE_SLACK) + 16;
 	memory = openreg_scratch_buffer(
 		scratch, (size_t)(whole(2 * at) + x + w + s->rows * s->ld +
@@ -387,7 +388,7 @@ static bool run_gather(struct slide *s, int64_t unit,
 	return true;
 }
 
-/* All tiles of a part, one after the other. */
+/* Runs all tiles of a part, one after the other. */
 static bool run_weights(struct slide *s, int64_t part,
 			struct openreg_scratch *scratch)
 {
@@ -396,7 +397,7 @@ static bool run_weights(struct slide *s, int64_t part,
 	int64_t last = openreg_least(tile + plan->part_tiles, plan->all_tiles);
 
 	openreg_conv_axes(s->cv, 0, s->axis);
-	/* The first tile is the greatest: memory is for that. */
+	/* Allocates for the first tile, which is the largest. */
 	if (!openreg_slide_tile(s, 0) || !place(s, scratch))
 		return false;
 	memset(s->sums, 0, (size_t)(s->rows * sums_ld(s)) * 4);
@@ -417,7 +418,7 @@ bool openreg_conv_slide(const struct openreg_conv *cv, int64_t unit,
 	struct slide s;
 
 	set_up(&s, cv);
-	/* Neighbours in memory one after the other. */
+	/* Groups that are neighbours in memory run one after the other. */
 	s.g = openreg_slide_take(&unit, openreg_div_up(cv->g, cv->slide.groups));
 	s.g *= cv->slide.groups;
 	if (cv->slide.groups > 1)

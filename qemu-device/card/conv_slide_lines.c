@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* CONV as weighted lines: the source of a tile, phase by phase, as lines. */
+/* CONV as weighted lines: packs the source of a tile as lines, phase by phase. */
 #include <string.h>
 
 #include "conv_slide.h"
@@ -75,12 +75,12 @@ void openreg_slide_find_lines(const struct slide *s)
 			}
 		}
 	}
-	/* Whole blocks of lines: what is added up for these is not used. */
+	/* Fills the last block of lines; nothing uses the sums of these. */
 	for (i = 0; i < OPENREG_SLIDE_LINES; i++)
 		*at++ = 0;
 }
 
-/* Elements first, first + step ... of a dimension, n of them, 0 outside. */
+/* Loads n elements first, first + step, ... of a row, with zeros outside. */
 static void load_row(const struct slide *s, float *to, uintptr_t from,
 		     int64_t first, int64_t n)
 {
@@ -102,7 +102,7 @@ static void load_row(const struct slide *s, float *to, uintptr_t from,
 			openreg_offset(step, stride), (size_t)(high - low));
 }
 
-/* One phase of a channel of an image. */
+/* Loads one phase of a channel of an image. */
 static float *load_plane(const struct slide *s, float *to, uintptr_t from,
 			 const int64_t begin[3])
 {

@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: MIT
-/* CONV as weighted lines: whether that pays, and how the work is cut. */
+/* CONV as weighted lines: decides whether this is faster, and cuts the work. */
 #include "conv_slide.h"
 
-#define LINE_MAX 4096	  /* elements of a tile's lines, so that some stay in L1 */
-#define TILE_MAX (1 << 17) /* elements of all that a tile packs */
-#define LANES_PRODUCTS 32	  /* channels by channels of a group, at most */
-#define ROWS_MAX 48		  /* of BACKWARD_WEIGHTS: else a matrix shares more */
+#define LINE_MAX 4096	  /* elements of a line, so that some lines stay in L1 */
+#define TILE_MAX (1 << 17) /* elements that a tile packs, at most */
+#define LANES_PRODUCTS 32	  /* most weights of a tap in a group */
+#define ROWS_MAX 48		  /* BACKWARD_WEIGHTS: beyond this a matrix is faster */
 #define TILE_ROWS 128
-#define ROWS_FIRST 512 /* positions of a tile, from which on rows are cut */
-#define BLOCK_MAX (1 << 16) /* elements of the source or of weights at once */
+#define ROWS_FIRST 512 /* tiles with at most so many positions are cut by rows */
+#define BLOCK_MAX (1 << 16) /* most elements of the source or of weights in a block */
 #define PARTIAL_MAX ((double)(64 << 20)) /* bytes */
 #define PART_NS (OPENREG_SLICE_NS / 8)
 
-/* What is known of a tile; elements are floats. */
+/* The estimate of a tile; elements are floats. */
 struct estimate {
 	double longest; /* elements of a line */
 	double packed, ns;
 };
 
-/* The greatest class's positions, and what taps add to them. */
+/* Positions of the largest class, and the elements that taps add to them. */
 struct extents {
 	int64_t count[4], reach[4], step[4];
 	double taps, phases, channels;
@@ -57,7 +57,7 @@ static void find_extents(const struct openreg_conv *cv, struct extents *e)
 	}
 }
 
-/* ns of a product, with rows in whole blocks. */
+/* Time of a product in ns, with rows in whole blocks. */
 static double mac_ns(double rows, const struct openreg_conv *cv)
 {
 	const struct openreg_slide_kernel *k = cv->kernels->slide;
@@ -70,7 +70,7 @@ static double mac_ns(double rows, const struct openreg_conv *cv)
 				 k[1].rows) / rows;
 }
 
-/* ns of a tile, on the slower hosts. */
+/* Estimated time of a tile on slower hosts, in ns. */
 static struct estimate estimate(const struct openreg_conv *cv,
 				const struct extents *e, const int64_t tile[4])
 {
@@ -102,7 +102,7 @@ static struct estimate estimate(const struct openreg_conv *cv,
 	return is;
 }
 
-/* ns of all products as a matrix; see tile_cost() of conv_plan.c. */
+/* Time of all products as a matrix, in ns; see tile_cost() in conv_plan.c. */
 static double matrix_ns(const struct openreg_conv *cv, const struct extents *e)
 {
 	double m = (double)(openreg_div_up(cv->rows, cv->gemm->rows) *
@@ -142,7 +142,7 @@ static unsigned int outermost(const int64_t tile[4])
 	return d;
 }
 
-/* As many as lanes are one. */
+/* Groups to compute; as many as there are lanes count as one. */
 static double groups(const struct openreg_conv *cv)
 {
 	return (double)openreg_div_up(cv->g, cv->slide.groups);
@@ -155,7 +155,7 @@ static double tiles_of_rows(const struct openreg_conv *cv)
 		       1;
 }
 
-/* Workers share what is worth it. */
+/* Is the tile too long for a slice, or are there too few units to share? */
 static bool too_few(const struct openreg_conv *cv, const struct extents *e,
 		    const int64_t tile[4], double ns)
 {
@@ -178,7 +178,7 @@ static bool cut_tile(struct openreg_conv *cv, const struct extents *e,
 		d = outermost(tile);
 		if (!too_large(is) && !too_few(cv, e, tile, is->ns))
 			break;
-		/* Of few positions rows are cut: else weights are most of it. */
+		/* With few positions, cut rows: loading weights would dominate. */
 		if (openreg_conv_is_gather(cv) && is->longest <= ROWS_FIRST &&
 		    cv->slide.tile_rows >= 4 * OPENREG_LANES &&
 		    !has_lanes(cv)) {
@@ -212,7 +212,7 @@ static bool can(const struct openreg_conv *cv)
 	return true;
 }
 
-/* Most lanes have a group, and these share nothing that is worth it. */
+/* Do most lanes have a group, and do groups have few channels? */
 static bool lanes_pay(const struct openreg_conv *cv)
 {
 	int64_t lanes = openreg_div_up(cv->g, OPENREG_LANES) * OPENREG_LANES;
@@ -227,7 +227,7 @@ static void cut_parts(struct openreg_conv *cv, double ns)
 	double bytes = (double)cv->g * (double)cv->rows * (double)cv->columns * 4;
 	double parts = ns * (double)s->all_tiles / PART_NS;
 
-	/* Groups are parts, too. */
+	/* Workers can share groups, too. */
 	if (groups(cv) >= 8)
 		parts /= 4;
 	if (parts * bytes > PARTIAL_MAX)
@@ -237,7 +237,7 @@ static void cut_parts(struct openreg_conv *cv, double ns)
 	cv->parts = openreg_div_up(s->all_tiles, s->part_tiles);
 }
 
-/* So many channels that their source and their weights stay in L2. */
+/* Cuts channels into blocks whose source and weights stay in L2. */
 static void cut_channels(struct openreg_conv *cv, const struct extents *e,
 			 const struct estimate *is)
 {

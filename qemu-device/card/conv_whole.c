@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * CONV of halves by oneDNN, on hosts that multiply them faster than f32. Weights are
- * brought in oneDNN's order once; then each slice copies some images, or rows of one, to
- * dense channels-last elements, convolves these, and copies the result.
+ * CONV of halves by oneDNN, on hosts that multiply halves faster than f32. The first
+ * phase copies the weights to oneDNN's layout. Then each slice copies some images, or
+ * rows of an image, to dense channels-last elements, convolves these, and copies the
+ * result.
  */
 #include <string.h>
 
@@ -11,17 +12,17 @@
 
 #define SIDE_MAX (1 << 12)
 #define CHANNELS_MAX (1 << 14)
-#define PRODUCTS_MIN ((double)(1 << 22)) /* or making slices takes longer */
-#define SLICE_BYTES ((double)(2 << 20)) /* of source and result */
-#define BYTES_MAX ((double)(16 << 20)) /* kept for each worker */
-#define WEIGHTS_MAX ((size_t)8 << 20) /* that a slice can bring in order */
-#define SIZES_MAX 8 /* of slices: each takes ms to compile, and no stop ends that */
+#define PRODUCTS_MIN ((double)(1 << 22)) /* with fewer, making primitives takes longer */
+#define SLICE_BYTES ((double)(2 << 20)) /* bytes of source and result */
+#define BYTES_MAX ((double)(16 << 20)) /* scratch memory of each worker */
+#define WEIGHTS_MAX ((size_t)8 << 20) /* bytes that one slice can copy */
+#define SIZES_MAX 8 /* sizes of slices; oneDNN compiles each for ms, and cannot stop */
 #define PRODUCT_NS 0.002
 #define BYTE_NS 0.1
-#define WHOLE 0.6 /* of an image that is not cut */
+#define WHOLE 0.6 /* an image is not cut if a slice could do this much of it */
 #define TARGET_NS (OPENREG_SLICE_NS / 2)
 
-/* The part of the input that some outputs meet. */
+/* Finds the part of the input that some outputs meet. */
 static void find_space(const struct openreg_conv *cv, unsigned int d,
 		       int64_t first, int64_t count,
 		       struct openreg_conv_box *box)
@@ -36,7 +37,7 @@ static void find_space(const struct openreg_conv *cv, unsigned int d,
 	box->in0[d] = openreg_greatest(begin, 0);
 	box->low[d] = openreg_greatest(-begin, 0);
 	box->high[d] = openreg_greatest(end - w->input[d], 0);
-	/* Each element of a gradient is written, whether outputs meet it or not. */
+	/* A gradient needs all elements written, even those that no output meets. */
 	box->in[d] = (cv->kind == OPENREG_CONV_FORWARD ?
 			      openreg_least(end, w->input[d]) :
 			      w->input[d]) -
@@ -82,7 +83,7 @@ static bool is_small(const struct openreg_conv *cv)
 	       cv->oc <= CHANNELS_MAX && cv->n <= INT32_MAX;
 }
 
-/* Every output meets the input. */
+/* Does every output meet the input? */
 static bool is_plain(const struct openreg_conv *cv,
 		     const struct openreg_conv_box *box)
 {
@@ -127,7 +128,7 @@ static double box_ns(const struct openreg_conv *cv,
 	       box_bytes(cv, box) * BYTE_NS;
 }
 
-/* With few channels, weighted lines are faster. */
+/* Are there enough channels? With few, weighted lines are faster. */
 static bool pays(const struct openreg_conv *cv)
 {
 	int64_t sum = cv->kind == OPENREG_CONV_FORWARD ? cv->ic : cv->oc;
@@ -148,7 +149,7 @@ static bool is_alike(const struct openreg_conv_box *a,
 	       memcmp(a->high, b->high, size) == 0;
 }
 
-/* Whether oneDNN's convolutions can do each slice of an image. */
+/* Can oneDNN convolve each slice of an image? */
 static bool check_boxes(const struct openreg_conv *cv)
 {
 	struct openreg_conv_box box, before = { 0 };
@@ -164,7 +165,7 @@ static bool check_boxes(const struct openreg_conv *cv)
 	return sizes <= SIZES_MAX;
 }
 
-/* Slices; false if they would take too long, or too much memory. */
+/* Cuts slices. Returns false if they would take too long or too much memory. */
 static bool cut(struct openreg_conv *cv)
 {
 	struct openreg_conv_whole *plan = &cv->whole;
@@ -199,8 +200,8 @@ static bool cut(struct openreg_conv *cv)
 }
 
 /*
- * The primitive of this box decides on the order of the weights. The last box may
- * be smaller than the others, so it does not.
+ * oneDNN chooses the layout of the weights for this box. It is not the last box, which
+ * may be smaller than the others.
  */
 static struct openreg_conv_box main_box(const struct openreg_conv *cv)
 {
@@ -216,7 +217,7 @@ make_box(const struct openreg_conv *cv, struct openreg_primitives **cache,
 	return openreg_conv_primitive(cache, cv, &of, box, NULL);
 }
 
-/* One for each size, of the first images and of the last, which may be fewer. */
+/* Makes a primitive for each size, also for the last images, which may be fewer. */
 static enum openreg_primitive_result
 make_all(const struct openreg_conv *cv, struct openreg_primitives **cache)
 {
@@ -240,11 +241,11 @@ make_all(const struct openreg_conv *cv, struct openreg_primitives **cache)
 	return result;
 }
 
-/* x or y of a box. Positions of a channel follow one another, or do channels. */
+/* x or y of a box. Either positions of a channel are adjacent, or channels are. */
 struct plane {
 	const struct openreg_conv_view *view;
 	const int64_t *first, *size;
-	int64_t channels, step; /* of a group, and its stride */
+	int64_t channels, step; /* channels of a group, and their stride */
 	bool by_position;
 };
 
@@ -268,7 +269,10 @@ static struct plane plane_of(const struct openreg_conv *cv,
 	return p;
 }
 
-/* Ask for whole rows: a box may have one element of each, another box more. */
+/*
+ * Are channels or positions of x or y adjacent? Tests whole rows, because boxes differ:
+ * one may have a single element of each row.
+ */
 static bool is_lined(const struct openreg_conv *cv, bool input)
 {
 	const struct openreg_conv_view *v = input ? &cv->x : &cv->y;
@@ -278,7 +282,7 @@ static bool is_lined(const struct openreg_conv *cv, bool input)
 	       follows(v->at[2], (input ? w->input : w->output)[2], 1);
 }
 
-/* Positions that follow one another in memory as they do in a dense image. */
+/* Number of positions that are adjacent in memory, as in a dense image. */
 static int64_t run_of(const struct plane *p)
 {
 	int64_t run = p->size[2];
@@ -308,7 +312,7 @@ static void copy_run(const struct openreg_conv *cv, const struct plane *p,
 	}
 }
 
-/* A group of an image. */
+/* Copies a group of an image. */
 static void copy_image(const struct openreg_conv *cv, const struct plane *p,
 		       int64_t n, int64_t g, uint16_t *dense, bool back)
 {
@@ -332,7 +336,7 @@ static void copy_image(const struct openreg_conv *cv, const struct plane *p,
 	}
 }
 
-/* x or y of a box to dense channels-last elements, or back. */
+/* Copies x or y of a box to dense channels-last elements, or back. */
 static void copy_box(const struct openreg_conv *cv,
 		     const struct openreg_conv_box *box, bool input,
 		     uint16_t *dense, bool back)
@@ -347,7 +351,7 @@ static void copy_box(const struct openreg_conv *cv,
 	}
 }
 
-/* Does the shape suit, and how the operands lie? Sets slices. */
+/* Can oneDNN compute this shape with this layout? Cuts the slices. */
 static bool suits(struct openreg_conv *cv)
 {
 	return cv->kind != OPENREG_CONV_BACKWARD_WEIGHTS &&
@@ -358,7 +362,7 @@ static bool suits(struct openreg_conv *cv)
 	       is_lined(cv, false) && cut(cv);
 }
 
-/* Primitives of the weights and of all slices. */
+/* Makes the primitives of the weights and of all slices. */
 static enum openreg_primitive_result
 prepare(const struct openreg_conv *cv, struct openreg_primitives **cache,
 	size_t *weights)
@@ -374,8 +378,8 @@ prepare(const struct openreg_conv *cv, struct openreg_primitives **cache,
 }
 
 /*
- * Where memory is short the packet waits or faults: the other way would be right,
- * but its last bits differ.
+ * If memory is short the packet waits or faults. The other implementations are correct,
+ * too, but results would differ in the last bits.
  */
 bool openreg_conv_whole_plan(struct openreg_conv *cv, struct openreg_job *job,
 			     struct openreg_scratch *scratch)
