@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* INDEX: the check, and tiles at work. */
+/* INDEX: checks a packet and runs tiles. */
 #include "index.h"
 
 enum { DST, SRC, FIRST_INDEX };
@@ -106,13 +106,13 @@ static uint32_t index_slices(const struct openreg_job *job, unsigned int phase)
 	return job->slices[0];
 }
 
-/* The dimension that is counted as number i. */
+/* The dimension of digit i. */
 static unsigned int digit(const struct openreg_index_plan *plan, unsigned int i)
 {
 	return plan->short_first && (i == 1 || i == 2) ? 3 - i : i;
 }
 
-/* Number i among the tiles of one group of digits. */
+/* Moves to number i in one group of digits. */
 static void seek(const struct openreg_index_plan *plan, int64_t *at, bool free,
 		 int64_t i)
 {
@@ -141,7 +141,7 @@ static void next(const struct openreg_index_plan *plan, int64_t *at, bool free)
 	}
 }
 
-/* Strides of what is never reached may be anything: modulo 2^64. */
+/* Modulo 2^64: strides along unused coordinates can have any value. */
 static uintptr_t place(const struct openreg_index_plan *plan, const int64_t *at,
 		       uintptr_t base, const int64_t *stride)
 {
@@ -177,7 +177,7 @@ static struct openreg_verdict outside(const struct openreg_index_operand *op,
 	return v;
 }
 
-/* Where the points of a tile are in one of the data operands, in bytes. */
+/* Finds the offsets of a tile's points in one of the data operands, in bytes. */
 static bool find_offsets(struct openreg_job *job,
 			 const struct openreg_index_plan *plan,
 			 const int64_t *at, bool of_source, uint64_t *off,
@@ -207,7 +207,7 @@ static bool find_offsets(struct openreg_job *job,
 	return true;
 }
 
-/* A point at a time, as each has a source of its own. */
+/* Runs one point at a time, because each has its own source. */
 static bool run_points(struct openreg_job *job,
 		       const struct openreg_index_plan *plan, const int64_t *at,
 		       struct openreg_index_tile tile)

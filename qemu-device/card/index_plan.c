@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * INDEX: dimensions in the order in which they are walked, and the cut into
- * tiles, slices and phases.
+ * INDEX: orders the dimensions, and cuts the work into tiles, slices and phases.
  */
 #include <string.h>
 
@@ -9,12 +8,12 @@
 
 enum { DST, SRC, FIRST_INDEX };
 
-/* Parts that a destination is cut into where few other things can be shared. */
+/* Parts that a destination is cut into, where other dimensions give few tiles. */
 #define SHARES 8
-#define SHARE_BYTES 1024 /* of a run, that finding it again is worth */
-#define SHARE_WALK 256 /* points, that beginning a tile is worth */
-#define NEAR_BYTES (1 << 21) /* within which memory is cached */
-#define SHORT_WALK 32 /* points for which a tile takes too long to begin */
+#define SHARE_BYTES 1024 /* shortest part of a run, since each part reads all indices */
+#define SHARE_WALK 256 /* shortest part of a walk, since each tile has a start cost */
+#define NEAR_BYTES (1 << 21) /* an indirect operand up to this size is cached */
+#define SHORT_WALK 32 /* with fewer points, the start of a tile costs too much */
 
 /* Dimensions of the packet without those of size 1, outermost first. */
 struct dims {
@@ -44,7 +43,7 @@ static bool mergeable(const struct dims *dims, unsigned int outer,
 	return true;
 }
 
-/* false: the space is empty. */
+/* Returns false if the space is empty. */
 static bool collect(struct dims *dims, const struct openreg_args *args)
 {
 	unsigned int d, i, to;
@@ -71,7 +70,7 @@ static bool collect(struct dims *dims, const struct openreg_args *args)
 	return true;
 }
 
-/* The dimension becomes the last one. */
+/* Moves a dimension to the end. */
 static void move_last(struct dims *dims, unsigned int from)
 {
 	int64_t size = dims->size[from], stride;
@@ -104,8 +103,8 @@ static void insert(struct component *c, unsigned int *n, uint64_t stride,
 }
 
 /*
- * Whether coordinates and indices together number the elements of the
- * destination as digits do a number: each place has one way to reach it.
+ * Do coordinates and indices number the elements of the destination like digits? Then
+ * only one combination of them reaches an element.
  */
 static bool is_numbering(const struct dims *dims)
 {
@@ -140,7 +139,7 @@ static bool is_free(const struct dims *dims, unsigned int d, bool put,
 	return !put || (numbering && dims->stride[DST][d] != 0);
 }
 
-/* No index changes along it, and it is long enough to be worth a loop. */
+/* Can the dimension be the run? No index changes along it, and it is long enough. */
 static bool can_run(const struct dims *dims, unsigned int d)
 {
 	unsigned int esize = openreg_dtype_size(dims->args->op[DST].dtype), i;
@@ -154,8 +153,8 @@ static bool can_run(const struct dims *dims, unsigned int d)
 }
 
 /*
- * Brings the best run to the end; returns whether there is one. Only free
- * dimensions may move, since the others would change who comes last.
+ * Moves the best run to the end. Returns false if no dimension can be the run. Only free
+ * dimensions may move: moving another one would change which write is the last.
  */
 static bool place_run(struct dims *dims, bool put, bool numbering)
 {
@@ -179,8 +178,8 @@ static bool place_run(struct dims *dims, bool put, bool numbering)
 }
 
 /*
- * A short walk makes room for a longer free dimension; n of them come first. Returns
- * whether it does.
+ * Replaces a short walk by a longer free dimension, from the first n. Returns true if it
+ * did.
  */
 static bool place_walk(struct dims *dims, unsigned int n, bool put,
 		       bool numbering)
@@ -260,7 +259,7 @@ static void set_operands(struct openreg_index_plan *plan,
 		op->base = (uintptr_t)args->op[FIRST_INDEX + k].ptr;
 		op->narrow = args->op[FIRST_INDEX + k].dtype == OPENREG_I32;
 		op->range.extent = (uint64_t)args->extent[k];
-		/* A step that is never taken may be any number. */
+		/* With an extent of 1 the step is not used, and can have any value. */
 		op->range.step = args->extent[k] > 1 ?
 					 (uint64_t)args->step[k] * esize :
 					 0;
@@ -290,7 +289,7 @@ static void set_dims(struct openreg_index_plan *plan, struct dims *dims,
 			is_free(dims, (unsigned int)d, put, numbering));
 }
 
-/* Free tiles, the run's not counted. */
+/* The number of free tiles, without those along the run. */
 static int64_t free_parts(const struct openreg_index_plan *plan)
 {
 	int64_t parts = 1;
@@ -308,7 +307,7 @@ static int64_t pieces(int64_t size, int64_t piece)
 	return (size + piece - 1) / piece;
 }
 
-/* Points of a walk that workers share. */
+/* Points of a part of a walk that workers share. */
 static int64_t share_of(int64_t size, int64_t most)
 {
 	int64_t share = pieces(size, SHARES);
@@ -318,7 +317,7 @@ static int64_t share_of(int64_t size, int64_t most)
 	return share < most ? share : most;
 }
 
-/* How far a tile goes. Whoever walks an ordered run walks it to its end. */
+/* Sets the size of a tile. An ordered run must end before the next point begins. */
 static void set_blocks(struct openreg_index_plan *plan, int64_t esize, bool put)
 {
 	int64_t run = OPENREG_INDEX_RUN / esize, walk = plan->size[1], shares;
@@ -329,12 +328,12 @@ static void set_blocks(struct openreg_index_plan *plan, int64_t esize, bool put)
 	plan->digits[1] = pieces(plan->size[1], walk);
 	for (d = 2; d < plan->ndim; d++)
 		plan->digits[d] = plan->size[d];
-	/* Other dimensions are ordered: each worker takes some of the walk. */
+	/* There are few other free tiles: cuts the walk, so that workers can share it. */
 	if (put && plan->size[0] == 1 && plan->free[1] && free_parts(plan) < SHARES)
 		walk = share_of(plan->size[1], walk);
 	plan->block[1] = walk;
 	plan->digits[1] = pieces(plan->size[1], walk);
-	/* Lines of a dense walk: as long as they go, fewer of the run. */
+	/* Lines along a dense walk: keeps them long, and takes less of the run. */
 	plan->lines = plan->size[0] > 1 && plan->free[0] && !plan->both &&
 		      (put ? plan->src_stride : plan->dst_stride)[1] == esize;
 	if (plan->lines && run > OPENREG_INDEX_RUN / esize / walk)
@@ -346,7 +345,7 @@ static void set_blocks(struct openreg_index_plan *plan, int64_t esize, bool put)
 		run = SHARE_BYTES / esize;
 	plan->block[0] = plan->size[0] < run ? plan->size[0] : run;
 	plan->digits[0] = pieces(plan->size[0], plan->block[0]);
-	/* Between the pieces of an ordered run no other point may come. */
+	/* No other point may come between the pieces of an ordered run. */
 	run = OPENREG_INDEX_RUN / esize / plan->block[0];
 	if (plan->digits[0] > 1 && !plan->free[0])
 		run = 1;
@@ -357,7 +356,7 @@ static void set_blocks(struct openreg_index_plan *plan, int64_t esize, bool put)
 	plan->digits[1] = pieces(plan->size[1], plan->block[1]);
 }
 
-/* Nanoseconds of a tile; memory may be slower than this by some factor. */
+/* Estimated time of a tile in ns; slow memory may take several times as long. */
 static double tile_ns(const struct openreg_index_plan *plan, int64_t esize)
 {
 	double run = (double)plan->block[0];

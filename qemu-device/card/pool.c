@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
-/* POOL: windows, and how the work is cut. */
+/* POOL: windows and their divisors; cuts the work into units and slices. */
 #include <string.h>
 
 #include "pool.h"
 
-#define WINDOW_NS 25.0 /* to find out where a window is */
+#define WINDOW_NS 25.0 /* time to find the position of a window */
 #define ROW_MIN 16
 
-/* k >= 0 with start + k * step < end. */
+/* How many k >= 0 have start + k * step < end. */
 static int64_t taps_before(int64_t start, int64_t step, int64_t end)
 {
 	return start < end ? (end - 1 - start) / step + 1 : 0;
@@ -145,7 +145,7 @@ static void set_operands(struct openreg_pool *pool,
 		pool->index = view(&args->op[2]);
 }
 
-/* Elements of a window, or what is about that. */
+/* The number of elements of a window, about. */
 static double window_volume(const struct openreg_pool *pool)
 {
 	const struct openreg_geometry *w = &pool->w;
@@ -183,7 +183,7 @@ static void count_units(struct openreg_pool *pool, const int64_t size[3],
 	openreg_pool_share(pool, openreg_window_product(factor, 5), unit_ns);
 }
 
-/* ns an element; a unit takes the last dimensions first. */
+/* Cuts units, from the last dimension on; ns: time of an element. */
 static void cut(struct openreg_pool *pool, const int64_t size[3], double ns)
 {
 	int64_t most = pool->flags & OPENREG_POOL_BACKWARD ? OPENREG_POOL_BOX
@@ -207,7 +207,7 @@ static void cut(struct openreg_pool *pool, const int64_t size[3], double ns)
 	count_units(pool, size, 200 + ns * volume);
 }
 
-/* ns that a box takes if all windows that may meet it do. */
+/* Time of a box in ns, if all windows that can meet the box do. */
 static double box_ns(const struct openreg_pool *pool)
 {
 	const struct openreg_geometry *w = &pool->w;
@@ -229,7 +229,7 @@ static double box_ns(const struct openreg_pool *pool)
 	return 200 + WINDOW_NS * met + volume * (8 + 3 * each);
 }
 
-/* false: there is nothing left to halve. */
+/* Halves the longest side. Returns false if no side is longer than 1 now. */
 static bool halve_box(struct openreg_pool *pool)
 {
 	unsigned int d, longest = 0;
@@ -268,7 +268,7 @@ static bool plan(struct openreg_pool *pool, const struct openreg_args *args)
 		cut_backward(pool);
 	else
 		cut(pool, pool->w.output, 8 + 4 * window_volume(pool));
-	/* Along a short piece of a row a tap costs as much as along a long one. */
+	/* A tap costs as much along a short piece of a row as along a long one. */
 	if (!(pool->flags & OPENREG_POOL_BACKWARD) &&
 	    pool->piece[2] < openreg_least(ROW_MIN, pool->w.output[2]))
 		pool->by_output = true;

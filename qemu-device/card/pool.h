@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * POOL computes in f64 or i64. Forward a unit is part of a row of outputs;
- * backward it is a box of the input, which takes from all windows that it meets
- * in their order, so that no two units write one element.
+ * POOL computes in f64 or i64. Forward, a unit is a part of a row of outputs. Backward, a
+ * unit is a box of the input that sums over all windows that meet it, in their order. So
+ * no two units write the same element.
  */
 #ifndef OPENREG_POOL_ENGINE_H
 #define OPENREG_POOL_ENGINE_H
@@ -11,9 +11,9 @@
 #include "window.h"
 
 #define OPENREG_POOL_DIMS 5
-#define OPENREG_POOL_LINE 256 /* elements worked on at a time */
-#define OPENREG_POOL_BOX 8192 /* elements of a box at most */
-#define OPENREG_POOL_PLANE 1024 /* of a plane that others are worked on with */
+#define OPENREG_POOL_LINE 256 /* elements that a unit computes at a time */
+#define OPENREG_POOL_BOX 8192 /* most elements of a box */
+#define OPENREG_POOL_PLANE 1024 /* most elements of a plane that shares a unit */
 
 /* An operand: strides of n, c and three of space, in elements. */
 struct openreg_pool_view {
@@ -30,18 +30,18 @@ struct openreg_pool {
 	const struct openreg_kernels *kernels;
 	uint8_t kind, flags, dtype;
 	bool is_float, has_index;
-	bool by_output; /* forward: one window after the other */
+	bool by_output; /* forward: computes one window after the other */
 	int64_t esize, n, c, divisor;
 	struct openreg_geometry w;
 	struct openreg_pool_view x, y, index;
-	int64_t piece[3]; /* of a unit: of the output, backward of the input */
+	int64_t piece[3]; /* size of a unit in the output, backward in the input */
 	int64_t pieces[3];
 	int64_t units, slice_units;
-	int64_t lanes; /* planes that are worked on together; 0: none */
-	int64_t groups; /* of so many planes, along c */
+	int64_t lanes; /* planes of a unit, one for each lane; 0: see piece */
+	int64_t groups; /* groups of so many planes along c */
 };
 
-/* Where a unit is. */
+/* The position and size of a unit. */
 struct openreg_pool_place {
 	int64_t n, c, first[3], count[3];
 };
@@ -49,7 +49,7 @@ struct openreg_pool_place {
 /* The part of a window along one dimension that is in the input. */
 struct openreg_pool_span {
 	int64_t first, step, count;
-	int64_t counted; /* what AVG divides by */
+	int64_t counted; /* elements that AVG counts in its divisor */
 };
 
 struct openreg_pool_work {
@@ -57,13 +57,13 @@ struct openreg_pool_work {
 	union openreg_pool_value sum[OPENREG_POOL_LINE];
 	int64_t index[OPENREG_POOL_LINE];
 	union openreg_pool_value box[OPENREG_POOL_BOX];
-	/* Along a row; of planes that are worked on together, along each dimension. */
+	/* The windows of a row; with lanes, of each dimension in turn. */
 	struct openreg_pool_span span[OPENREG_POOL_PLANE + 2];
-	struct openreg_pool_span part[OPENREG_POOL_LINE]; /* in the box */
+	struct openreg_pool_span part[OPENREG_POOL_LINE]; /* the part in the box */
 	bool inside[OPENREG_POOL_PLANE];
 };
 
-/* Windows that are looked at for n elements in a row along d, at most. */
+/* Most windows that n adjacent elements along d can meet. */
 static inline int64_t openreg_pool_meets(const struct openreg_geometry *w,
 					 unsigned int flags, unsigned int d,
 					 int64_t n)
@@ -86,18 +86,18 @@ void openreg_pool_backward(const struct openreg_pool *pool,
 			   const struct openreg_pool_place *at,
 			   struct openreg_pool_work *work);
 
-/* false: the planes are worked on one by one. */
+/* Plans units of several planes. Returns false if a unit is of one plane. */
 bool openreg_pool_planes_plan(struct openreg_pool *pool);
 void openreg_pool_planes_run(const struct openreg_pool *pool, int64_t unit,
 			     int64_t end, struct openreg_pool_work *work);
 
-/* Divides units, ns each, into slices. */
+/* Divides units that take ns each into slices. */
 void openreg_pool_share(struct openreg_pool *pool, int64_t units, double ns);
-/* What a window's elements are folded into. */
+/* The initial value of a window's result. */
 union openreg_pool_value openreg_pool_neutral(const struct openreg_pool *pool);
 struct openreg_pool_span openreg_pool_span(const struct openreg_pool *pool,
 					   unsigned int d, int64_t output);
-/* What AVG divides by in this window; 0 if there is nothing in it. */
+/* The divisor of AVG for this window; 0 if the window has no element. */
 int64_t openreg_pool_divisor(const struct openreg_pool *pool,
 			     const struct openreg_pool_span span[3]);
 
@@ -135,17 +135,17 @@ static inline void openreg_pool_store(const struct openreg_pool *pool,
 						(size_t)n);
 }
 
-/* A plane of the input, which is one piece of memory. */
+/* Is a plane of the input dense in memory? */
 bool openreg_pool_is_dense(const struct openreg_pool *pool);
-/* n at x, all by the same. */
+/* Divides n values by the same number. */
 void openreg_pool_divide(const struct openreg_pool *pool,
 			 union openreg_pool_value *x, int64_t by, int64_t n);
-/* n at x, each by its window's divisor; the windows are those of work->span. */
+/* Divides n values, each by the divisor of its window in work->span. */
 void openreg_pool_divide_row(const struct openreg_pool *pool,
 			     struct openreg_pool_span span[3],
 			     struct openreg_pool_work *work,
 			     union openreg_pool_value *x, int64_t n);
-/* work->span: of n windows of a row. */
+/* Sets work->span for n windows of a row. */
 void openreg_pool_row_spans(const struct openreg_pool *pool, int64_t first,
 			    int64_t n, struct openreg_pool_work *work);
 

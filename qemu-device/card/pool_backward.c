@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-/* POOL, backward: what the windows over a box of the input leave there. */
+/* POOL, backward: sums the gradients of the windows that meet a box of the input. */
 #include <string.h>
 
 #include "pool.h"
 
-/* Outputs whose windows may meet the box along a dimension. */
+/* Finds the outputs whose windows can meet the box along a dimension. */
 static void outputs_of_box(const struct openreg_pool *pool, unsigned int d,
 			   const struct openreg_pool_place *box, int64_t *first,
 			   int64_t *end)
@@ -41,7 +41,10 @@ static struct openreg_pool_span clip(struct openreg_pool_span s, int64_t first,
 	return s;
 }
 
-/* From the box's first element on. Of MAX, with what is between a window's taps. */
+/*
+ * The part of a window in the box, from the box's first element on. For MAX the part
+ * includes the elements between the taps of the window.
+ */
 static struct openreg_pool_span find_part(const struct openreg_pool *pool,
 					  const struct openreg_pool_place *box,
 					  unsigned int d,
@@ -65,11 +68,11 @@ static void add(const struct openreg_pool *pool, union openreg_pool_value *to,
 		to->i = openreg_offset_add(to->i, x.i);
 }
 
-/* What the windows of a row share: n of them, and their parts in the box. */
+/* A row of n windows: their spans, and their parts in the box. */
 struct row {
 	const struct openreg_pool_place *box;
 	struct openreg_pool_span span[3], part[2];
-	uint64_t inverse[2]; /* of the input's last sizes, times 2^64 */
+	uint64_t inverse[2]; /* 2^64 / size of the input's last two dimensions */
 	int64_t n;
 };
 
@@ -88,7 +91,7 @@ static void add_to_all(const struct openreg_pool *pool,
 		add(pool, to + i * step, x);
 }
 
-/* Windows in their order, for each row of the box. */
+/* Adds the windows in their order, for each row of the box. */
 static void spread(const struct openreg_pool *pool, struct row *row,
 		   struct openreg_pool_work *work)
 {
@@ -116,7 +119,7 @@ static void spread(const struct openreg_pool *pool, struct row *row,
 	}
 }
 
-/* i / by: an inverse does it for what is below 2^32, and by above 1. */
+/* i / by, with a multiplication by the inverse for i below 2^32 and by above 1. */
 static int64_t quotient(int64_t i, int64_t by, uint64_t inverse)
 {
 	if (by == 1)
@@ -131,7 +134,7 @@ static bool is_in(const struct openreg_pool_span *s, int64_t at)
 	return (uint64_t)(at - s->first) < (uint64_t)s->count;
 }
 
-/* An index is from memory, so it may be anything. */
+/* Adds the gradients of MAX. An index comes from memory, so it may have any value. */
 static void place(const struct openreg_pool *pool, const struct row *row,
 		  struct openreg_pool_work *work)
 {
@@ -159,7 +162,7 @@ static void place(const struct openreg_pool *pool, const struct row *row,
 	}
 }
 
-/* Windows o .. o + n - 1 of a row, and what of them is in the box. */
+/* Finds windows o .. o + n - 1 of a row, and their parts in the box. */
 static void find_windows(const struct openreg_pool *pool,
 			 const struct openreg_pool_place *box, int64_t o,
 			 int64_t n, struct openreg_pool_work *work)
@@ -247,7 +250,7 @@ void openreg_pool_backward(const struct openreg_pool *pool,
 				 1;
 	for (d = 0; d < 3; d++)
 		outputs_of_box(pool, d, box, &first[d], &end[d]);
-	/* Or the loops over two dimensions count to nothing in the third. */
+	/* If no window meets the box along one dimension, run no loop at all. */
 	for (d = 0; d < 3; d++) {
 		if (first[d] >= end[d])
 			end[0] = first[0];

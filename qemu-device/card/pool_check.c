@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* POOL: what a packet may ask for. */
+/* POOL: checks a packet. */
 #include "pool.h"
 
 #define ALL_DIMS 0x1f
@@ -47,7 +47,7 @@ static int64_t count_taps(const struct openreg_args *args,
 		openreg_least(w->input[d], w->input[d] / w->output[d] + 2), 1);
 }
 
-/* Backward, all windows are looked at that may have an element. */
+/* Backward, the engine visits all windows that can have an element. */
 static struct openreg_verdict check_meets(const struct openreg_args *args,
 					  const struct openreg_geometry *w)
 {

@@ -29,7 +29,7 @@ static void fold_max(const struct openreg_pool *pool,
 					line, at, step, (size_t)n);
 }
 
-/* The same of one element, where windows are taken one by one: a NaN stays. */
+/* As fold_max(), for one element of one window: a NaN stays. */
 static void fold_one(bool is_float, union openreg_pool_value *most,
 		     int64_t *index, const union openreg_pool_value *value,
 		     int64_t at)
@@ -52,7 +52,7 @@ static void fold_sum(const struct openreg_pool *pool,
 	pool->kernels->op[OPENREG_V_ADD][type](sum, sum, line, line, (size_t)n);
 }
 
-/* Outputs o .. o + n - 1 of a row have tap k inside: returns n. */
+/* Finds the outputs *o .. *o + n - 1 of a row whose tap k is inside; returns n. */
 static int64_t outputs_of_tap(const struct openreg_pool *pool, int64_t k,
 			      const struct openreg_pool_place *at, int64_t *o)
 {
@@ -77,7 +77,7 @@ static void load_row(const struct openreg_pool *pool,
 			  openreg_offset(step, pool->x.stride[4]), n);
 }
 
-/* One row of the input to all outputs that have it in their windows. */
+/* Folds one row of the input into all outputs whose windows have it. */
 static void fold_row(const struct openreg_pool *pool,
 		     const struct openreg_pool_place *at, const int64_t row[2],
 		     struct openreg_pool_work *work)
@@ -119,7 +119,7 @@ static void by_rows(const struct openreg_pool *pool,
 	}
 }
 
-/* A piece of a row of one window, into slot: n elements, `apart` in line. */
+/* Folds n elements of a row of a window into a slot; `apart`: their distance in line. */
 static void fold_piece(const struct openreg_pool *pool, int64_t at,
 		       int64_t step, int64_t n, int64_t slot,
 		       const union openreg_pool_value *line, int64_t apart,
@@ -144,7 +144,7 @@ static void fold_piece(const struct openreg_pool *pool, int64_t at,
 	}
 }
 
-/* Row from[0], from[1] of the input to the windows, of which each takes its part. */
+/* Folds row from[0], from[1] of the input into the windows; loads each part anew. */
 static void fold_wide(const struct openreg_pool *pool,
 		      const struct openreg_pool_place *at, int64_t from[3],
 		      struct openreg_pool_work *work)
@@ -168,7 +168,7 @@ static void fold_wide(const struct openreg_pool *pool,
 	}
 }
 
-/* The same of a row that is no more than a line. */
+/* As fold_wide(), for a row that fits into a line and is loaded once. */
 static void fold_line(const struct openreg_pool *pool,
 		      const struct openreg_pool_place *at, int64_t from[3],
 		      int64_t first, int64_t n, struct openreg_pool_work *work)

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT
 /*
- * POOL of small planes: several planes are worked on together, one a lane, so that
- * the cost of finding a window is theirs together. Lanes take the windows, and
- * the elements of a window, in the order of the other path: the bits are the same.
+ * POOL of small planes: computes several planes together, one in each lane, so that they
+ * share the cost of finding a window. Windows, and the elements of a window, have the
+ * same order as without lanes, so results have the same bits.
  */
 #include <string.h>
 
 #include "pool.h"
 
 #define LANES_MIN 8
-#define UNITS_MIN 8 /* so that all workers have some */
-#define ROW_MAX 32 /* forward, a longer row of outputs is as fast by itself */
+#define UNITS_MIN 8 /* so that every worker gets some */
+#define ROW_MAX 32 /* forward, a longer row of outputs is as fast without lanes */
 #define LOAD_NS 1.5
 #define TAP_NS 0.4
 #define CALL_NS 10
@@ -34,7 +34,7 @@ static void swap(int64_t *a, int64_t *b)
 	*b = old;
 }
 
-/* Lanes are along c: make that the longer dimension, or all planes. */
+/* Lanes are along c: moves all planes to c, or makes c the longer dimension. */
 static void join_planes(struct openreg_pool *pool)
 {
 	if (is_one_row(pool, &pool->x) && is_one_row(pool, &pool->y) &&
@@ -50,7 +50,7 @@ static void join_planes(struct openreg_pool *pool)
 	}
 }
 
-/* Elements of all windows of a plane. */
+/* The number of elements of all windows of a plane. */
 static double count_taps(const struct openreg_pool *pool)
 {
 	double taps = 1;
@@ -115,7 +115,7 @@ static void find_spans(const struct openreg_pool *pool,
 	}
 }
 
-/* Planes c and on, of which there are n. */
+/* `lanes` planes of image n, from plane c on. */
 struct group {
 	const struct openreg_pool *pool;
 	struct openreg_pool_work *work;
@@ -129,7 +129,7 @@ static uintptr_t address(const struct group *g,
 	return openreg_pool_at(v, esize, g->n, g->c, at);
 }
 
-/* Of a window's element: what it does to the lanes. */
+/* Handles one element of a window, for all lanes. */
 typedef void visit_fn(const struct group *g, int64_t flat);
 
 static void visit_max(const struct group *g, int64_t flat)
@@ -201,7 +201,7 @@ static void window_forward(const struct group *g,
 			pool->index.stride[1], work->index, (size_t)g->lanes);
 }
 
-/* Which elements an index may name: the window's, and those between them. */
+/* Marks the elements that an index may name: the window's, and those between them. */
 static void mark(const struct group *g, const struct openreg_pool_span span[3],
 		 bool inside)
 {
@@ -224,7 +224,7 @@ static void mark(const struct group *g, const struct openreg_pool_span span[3],
 	}
 }
 
-/* Here the box has one plane after the other. */
+/* Adds the gradients of MAX. In this box, one plane follows the other. */
 static void place(const struct group *g,
 		  const struct openreg_pool_span span[3], const int64_t at[3])
 {
@@ -244,7 +244,7 @@ static void place(const struct group *g,
 				  g->lanes);
 	mark(g, span, true);
 	for (i = 0; i < g->lanes; i++, to += volume) {
-		/* From memory, so it may be anything, and is read once. */
+		/* The index comes from memory: it may have any value, so read it once. */
 		flat = *(const volatile int64_t *)(index + (uintptr_t)i * step);
 		if (flat < 0 || flat >= volume || !work->inside[flat])
 			continue;
@@ -282,7 +282,7 @@ static void window_backward(const struct group *g,
 	visit_window(g, span, visit_spread);
 }
 
-/* The box from the input, or backward the input from the box. */
+/* Loads the box from the input, or, backward, stores the box in the input. */
 static void move_box(const struct group *g)
 {
 	const struct openreg_pool *pool = g->pool;
@@ -309,7 +309,7 @@ static void move_box(const struct group *g)
 	}
 }
 
-/* What place() left. */
+/* Stores the box of place(). */
 static void store_planes(const struct group *g, int64_t volume)
 {
 	const struct openreg_pool *pool = g->pool;

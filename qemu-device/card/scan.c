@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: MIT
-/* SCAN: phases, loads and stores. */
+/* SCAN: runs the phases; loads and stores. */
 #include <string.h>
 
 #include "scan.h"
 
-/* Rows in scratch memory are not multiples of a page apart: they would share sets. */
+/* Keeps the distance of rows off multiples of a page: rows would share cache sets. */
 #define PAD 16
 #define TOTALS_SLICE 16384
 
-/* One block of some rows, and where they are. */
+/* A block of elements of some rows. */
 struct block {
 	const struct openreg_scan_part *part;
 	int64_t at[OPENREG_DIMS_MAX];
 	int64_t width; /* rows */
-	int64_t first, n; /* elements of each */
-	size_t ld; /* without lines: from one row to the next */
+	int64_t first, n; /* elements of each row */
+	size_t ld; /* without lines: distance of rows in x */
 	void *x;
 	int64_t *index; /* or NULL */
 	double *work;
@@ -79,11 +79,11 @@ static uintptr_t address(const struct block *b,
 	return op->base + at * (uintptr_t)op->esize;
 }
 
-/* Runs of elements between memory and scratch memory: lines, or rows. */
+/* Runs of elements to copy between memory and scratch memory: lines, or rows. */
 struct runs {
 	int64_t stride, count;
-	size_t length, step; /* bytes in scratch memory */
-	uintptr_t far; /* in memory; the last step may lead anywhere */
+	size_t length, step; /* elements; bytes to the next run in scratch memory */
+	uintptr_t far; /* bytes to the next run in memory; the last may point anywhere */
 };
 
 static struct runs runs_of(const struct block *b,
@@ -146,7 +146,7 @@ static void scan_lines(const struct openreg_scan *scan, const struct block *b,
 static void scan_block(const struct openreg_scan *scan, const struct block *b,
 		       struct openreg_scan_chain *chain, int64_t at)
 {
-	/* The rows of a unit may be the pieces of one. */
+	/* The rows of a unit may be the pieces of one row. */
 	const struct openreg_scan_places places = {
 		at, scan->pieces > 1 && b->part->total[0] == 1 ? OPENREG_SCAN_PIECE : 0
 	};
@@ -166,7 +166,7 @@ static void scan_block(const struct openreg_scan *scan, const struct block *b,
 	}
 }
 
-/* Of each row: the flags of the block that is loaded are added. */
+/* Adds the flags of the loaded block to each row. */
 static void add_flags(const struct openreg_scan *scan, const struct block *b,
 		      struct openreg_scan_chain *chain)
 {
@@ -224,7 +224,7 @@ static void keep_totals(const struct openreg_scan *scan, const struct block *b,
 						      chain->where[i] };
 }
 
-/* Place in its row of the first element of a unit's first row. */
+/* Position in its row of the first element of a unit's first row. */
 static int64_t place(const struct openreg_scan *scan, const struct block *b)
 {
 	if (scan->pieces == 1)
@@ -261,7 +261,7 @@ static void run_unit(const struct openreg_scan *scan, struct block *b,
 		keep_totals(scan, b, &chain);
 }
 
-/* From the totals of pieces to what comes before each, in some rows. */
+/* Replaces the total of each piece by the total of all pieces before it. */
 static void sum_totals(const struct openreg_scan *scan, uint32_t slice)
 {
 	int64_t per_slice = (TOTALS_SLICE + scan->pieces - 1) / scan->pieces;
@@ -290,7 +290,7 @@ static bool set_block(const struct openreg_scan *scan, struct block *b,
 	size_t elements = (size_t)part->width * row;
 	unsigned char *at;
 
-	/* A multiple of 8, so that all that follows is aligned. */
+	/* A multiple of 8, so that the buffers after it are aligned. */
 	elements = (elements + 7) & ~(size_t)7;
 	at = openreg_scratch_buffer(scratch,
 				    elements * (size_t)scan->esize +

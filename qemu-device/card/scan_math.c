@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* SCAN: the arithmetic that is not an inner loop of its own. */
+/* SCAN: arithmetic outside the kernels. */
 #include <math.h>
 
 #include "scan.h"
@@ -28,7 +28,7 @@ void openreg_scan_begin(const struct openreg_scan *scan,
 		*acc = f ? (union openreg_acc){ .f = 0 }
 			 : (union openreg_acc){ .i = 0 };
 	}
-	/* The least i32 is above the least i64. */
+	/* The limits of i32 are inside those of i64. */
 	if (scan->type == OPENREG_VT_I32 && acc->i == INT64_MIN)
 		acc->i = INT32_MIN;
 	if (scan->type == OPENREG_VT_I32 && acc->i == INT64_MAX)
@@ -36,8 +36,9 @@ void openreg_scan_begin(const struct openreg_scan *scan,
 }
 
 /*
- * A row that has come to 0 or to infinity stays there, element by element, though the
- * product of those that follow may overflow, or become 0.
+ * Multiplies with the result that element by element would give. A product of 0 stays 0
+ * unless an element is infinite or NaN; an infinite product stays so unless an element is
+ * 0 or NaN. The total of the elements alone may overflow, or become 0.
  */
 static double join_product(double a, const struct openreg_scan_total *total)
 {
@@ -147,7 +148,7 @@ int64_t openreg_scan_flags(uint8_t type, const void *x, size_t n)
 	}
 }
 
-/* What exp() can reach without overflow, though thousands are added up. */
+/* exp(FAR) does not overflow, even in a sum of thousands. */
 #define FAR 600.0
 
 /* x[j] = acc + log(1 + the sum up to j of exp(x - acc)). */
@@ -178,7 +179,7 @@ void openreg_scan_log_row(const struct openreg_kernels *kernels, double *acc,
 			x[i++] = *acc;
 			continue;
 		}
-		/* All before is nothing beside it. */
+		/* x[i] is so much greater that the elements before do not count. */
 		if (*acc == -INFINITY || x[i] - *acc > FAR) {
 			*acc = x[i++];
 			continue;

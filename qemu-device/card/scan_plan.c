@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* SCAN: what a packet may ask for, and how it is cut. */
+/* SCAN: checks a packet and cuts its work. */
 #include "scan.h"
 
 enum { VALUES, SOURCE, INDEX };
@@ -54,7 +54,7 @@ static uint64_t magnitude(int64_t x)
 	return x < 0 ? -(uint64_t)x : (uint64_t)x;
 }
 
-/* The dimension along which the source's rows are neighbours, or -1. */
+/* The dimension along which the rows of the source are neighbours, or -1. */
 static int neighbours(const struct openreg_args *args)
 {
 	unsigned int axis = args->arg[0], d;
@@ -77,7 +77,7 @@ static void add_dim(struct openreg_scan_part *part, int64_t size, int64_t dim)
 	part->size[part->ndim++] = size;
 }
 
-/* The one that units group comes first: neighbours, or whatever is longest. */
+/* Puts the dimension along which units are first: that of neighbours, or the longest. */
 static void order_dims(const struct openreg_scan *scan,
 		       struct openreg_scan_part *part,
 		       const struct openreg_args *args, int64_t pieces)
@@ -125,7 +125,7 @@ static void set_operand(const struct openreg_scan_part *part,
 					: 0;
 }
 
-/* Totals lie as the packet's rows do, row-major, with the pieces last. */
+/* Totals are in the row-major order of the packet's rows, with the pieces last. */
 static void set_totals(const struct openreg_scan *scan,
 		       struct openreg_scan_part *part,
 		       const struct openreg_args *args)
@@ -150,7 +150,7 @@ static void cut(const struct openreg_scan *scan, struct openreg_scan_part *part)
 
 	for (d = 0; d < part->ndim; d++)
 		rows *= part->size[d];
-	/* Some units for each thread, if there are rows for that. */
+	/* Gives each worker some units, if there are enough rows. */
 	most = part->lines ? rows / 8 : rows / 4;
 	part->width = part->lines ? OPENREG_SCAN_WIDTH : 8;
 	if (part->width > most)
@@ -192,7 +192,7 @@ static bool add_part(struct openreg_scan *scan, const struct openreg_args *args,
 	return slices <= UINT32_MAX / 2;
 }
 
-/* false: more slices than can be counted. */
+/* Returns false if there are too many slices. */
 bool openreg_scan_plan(struct openreg_scan *scan,
 		       const struct openreg_args *args)
 {

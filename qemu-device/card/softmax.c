@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* SOFTMAX: the check, the cut into blocks, loads and stores. */
+/* SOFTMAX: checks a packet and cuts it into blocks; loads and stores. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,9 +45,9 @@ static uint64_t magnitude(int64_t x)
 }
 
 /*
- * The dimension along which a block has rows across its lines: where the
- * input's elements are closer together than along the axis, or, if the axis is
- * short, the longest. No dimension if rows one after another do better.
+ * The dimension along which a block has rows across its lines: one where the elements of
+ * the input are closer than along the axis, or the longest one if the axis is short.
+ * Returns -1 if rows one after another are faster.
  */
 static int row_dim(const struct openreg_args *args)
 {
@@ -97,8 +97,8 @@ static void set_operand(struct openreg_softmax_operand *op,
 }
 
 /*
- * The dimension along which a block has rows one after another: the longest,
- * and the densest of those as long.
+ * The dimension along which a block has rows one after another: the longest, or the last
+ * of those that are equally long.
  */
 static int next_row_dim(const struct openreg_args *args)
 {
@@ -113,7 +113,7 @@ static int next_row_dim(const struct openreg_args *args)
 	return best;
 }
 
-/* Room is one dimension more than a packet may have: drop those of size 1. */
+/* Drops dimensions of size 1, so that the others fit with one added for the rows. */
 static void order_dims(struct openreg_softmax *sm,
 		       const struct openreg_args *args)
 {
@@ -139,7 +139,7 @@ static int64_t block_width(const struct openreg_softmax *sm)
 		width = OPENREG_SOFTMAX_ROWS / sm->size[0];
 	if (width > sm->size[1])
 		width = sm->size[1];
-	/* Lines are long enough for a call each, and mostly a block holds a row. */
+	/* Keeps lines long enough for a call each; most blocks then hold whole rows. */
 	while (width > 64 && width * sm->size[0] > OPENREG_SOFTMAX_BLOCK)
 		width = (width + 1) / 2;
 	return width < 1 ? 1 : width;
@@ -257,13 +257,13 @@ static uintptr_t block_address(const struct openreg_softmax *sm,
 }
 
 /*
- * The runs in which a block is moved: its lines, or its rows, or all rows at once
- * where one follows another in memory too.
+ * The runs of elements to load or store for a block: its lines, or its rows, or all rows
+ * at once if they follow one another in memory, too.
  */
 struct runs {
 	int64_t count, n;
 	int64_t stride; /* elements */
-	uintptr_t step; /* bytes to the next; the last may lead anywhere: modulo 2^64 */
+	uintptr_t step; /* bytes to the next run, modulo 2^64; the last is not used */
 };
 
 static struct runs runs_of(const struct openreg_softmax *sm,
@@ -317,7 +317,7 @@ static void store(const struct openreg_softmax *sm,
 	}
 }
 
-/* The forward's output is only read: where it lies as in a block it stays there. */
+/* Loads a block. Reads the output in place if its layout is that of the block. */
 static void load_all(const struct openreg_softmax *sm,
 		     struct openreg_softmax_block *b)
 {
@@ -334,7 +334,7 @@ static void load_all(const struct openreg_softmax *sm,
 		load(sm, b, &sm->output, b->y);
 }
 
-/* The whole rows' stat, from their pieces'. */
+/* Merges the stats of the pieces to those of whole rows. */
 static void merge(const struct openreg_softmax *sm,
 		  struct openreg_softmax_block *b, int64_t unit)
 {

@@ -7,7 +7,7 @@
 
 #define SUM 0 /* row of OPENREG_V_RED_SUM, the first reduction */
 
-/* The sum of each row. */
+/* Computes the sum of each row. */
 static void fold_sum(const struct openreg_softmax *sm,
 		     const struct openreg_softmax_block *b, const void *x,
 		     double *out)
@@ -32,7 +32,7 @@ static void fold_sum(const struct openreg_softmax *sm,
 		out[i] = acc[i].f;
 }
 
-/* The greatest of each row, NaN above all. */
+/* Finds the greatest element of each row; a NaN is the greatest. */
 static void fold_max(const struct openreg_softmax *sm,
 		     const struct openreg_softmax_block *b, double *out)
 {
@@ -79,7 +79,7 @@ static void by_row(const struct openreg_softmax *sm,
 	fn[sm->rows][sm->type](x, value, (size_t)b->width, (size_t)b->lines);
 }
 
-/* x becomes exp(x - shift), of which sum is the sum. */
+/* dst = exp(x - shift), and sum = the sum of each row of dst. Changes x. */
 static void exponentials(const struct openreg_softmax *sm,
 			 struct openreg_softmax_block *b, void *dst,
 			 const double *shift, double *sum)
@@ -97,7 +97,7 @@ static void measure_forward(const struct openreg_softmax *sm,
 	int64_t i;
 
 	fold_max(sm, b, max);
-	/* A piece of -inf adds nothing to rows that have more than that. */
+	/* A piece of -inf only adds nothing to rows with other elements. */
 	for (i = 0; i < b->width; i++)
 		shift[i] = max[i] == -INFINITY ? 0 : max[i];
 	exponentials(sm, b, b->x, shift, sum);
@@ -134,7 +134,7 @@ void openreg_softmax_measure(const struct openreg_softmax *sm,
 		measure_forward(sm, block);
 }
 
-/* The division takes the time, so plain C is as fast as a kernel. */
+/* The division dominates, so plain C is as fast as a kernel. */
 static void divide_f64(const struct openreg_softmax *sm,
 		       struct openreg_softmax_block *b, const double *sum)
 {
@@ -155,8 +155,8 @@ static void divide_f64(const struct openreg_softmax *sm,
 }
 
 /*
- * Exponentials over their sum. In f32 the sum is rounded, or one over it, so
- * multiplying is as near, and much faster. In f64 it would round once more.
+ * Divides the exponentials by their sum. In f32 either the sum or its reciprocal rounds,
+ * so multiplying is as exact, and much faster. In f64 it would round once more.
  */
 static void divide(const struct openreg_softmax *sm,
 		   struct openreg_softmax_block *b, double *sum)
@@ -172,7 +172,7 @@ static void divide(const struct openreg_softmax *sm,
 	by_row(sm, b, sm->kernels->multiply, b->x, sum);
 }
 
-/* x - max, then exp of it over the sum, or less the sum's logarithm. */
+/* x = exp(x - max) / sum, or x - max - log(sum) if logarithmic. */
 static void apply_forward(const struct openreg_softmax *sm,
 			  struct openreg_softmax_block *b)
 {
@@ -194,7 +194,7 @@ static void apply_forward(const struct openreg_softmax *sm,
 	}
 }
 
-/* y * (x - sum), or x - exp(y) * sum if logarithmic. */
+/* x = output * (x - sum), or x - exp(output) * sum if logarithmic. */
 static void apply_backward(const struct openreg_softmax *sm,
 			   struct openreg_softmax_block *b)
 {
@@ -249,7 +249,7 @@ void openreg_softmax_whole(const struct openreg_softmax *sm,
 	apply_backward(sm, block);
 }
 
-/* The sums are to one another as exp of the difference of their maxima. */
+/* Scales both sums by exp of the difference of their maximum to the common one. */
 void openreg_softmax_merge(const struct openreg_softmax *sm,
 			   struct openreg_softmax_stat *row,
 			   const struct openreg_softmax_stat *piece)

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-/* SORT at work: short rows, and the phases of long ones. */
+/* SORT: runs short rows, and the phases of long ones. */
 #include <string.h>
 
 #include "sort.h"
 
 #define PAGE 4096
-#define SCAN_COUNTS 256 /* blocks that a slice takes at least, if there are */
+#define SCAN_COUNTS 256 /* least blocks of a slice of the SCAN step, in whole rows */
 
 static bool sort_setup(struct openreg_job *job, struct openreg_scratch *scratch)
 {
@@ -34,7 +34,7 @@ static bool sort_setup(struct openreg_job *job, struct openreg_scratch *scratch)
 	return true;
 }
 
-/* Rows of a SCAN's slice. */
+/* Rows of a slice of the SCAN step. */
 static int64_t scan_rows(const struct openreg_sort *sort)
 {
 	return sort->blocks < SCAN_COUNTS ? SCAN_COUNTS / sort->blocks : 1;
@@ -83,7 +83,7 @@ static uint32_t sort_slices(const struct openreg_job *job, unsigned int phase)
 	return (uint32_t)(rows * sort->blocks);
 }
 
-/* Where an operand has the row. */
+/* The address of a row in an operand. */
 static uintptr_t row_of(const struct openreg_sort *sort,
 			const struct openreg_sort_operand *op, int64_t row)
 {
@@ -97,11 +97,11 @@ static uintptr_t row_of(const struct openreg_sort *sort,
 		      (uintptr_t)op->stride[d];
 		row /= sort->size[d];
 	}
-	/* Dividing takes as long as sorting a few elements. */
+	/* No division for dimension 0: one takes as long as sorting a few elements. */
 	return at + (uintptr_t)row * (uintptr_t)op->stride[0];
 }
 
-/* n sorted entries become results `at` and what follows. */
+/* Stores n sorted entries as results `at` and up. */
 static void store(const struct openreg_sort *sort, int64_t row, int64_t at,
 		  const unsigned char *entries, int64_t n)
 {
@@ -165,8 +165,8 @@ static unsigned char *entry_at(const struct openreg_sort *sort,
 }
 
 /*
- * The first entries that move go everywhere, and would find all of the host's
- * memory to be made at once.
+ * Touches the pages of the other buffer. Otherwise the first move, which writes all over
+ * the buffer, would make the host allocate all pages at once.
  */
 static void touch(unsigned char *at, size_t bytes)
 {
@@ -206,7 +206,7 @@ static bool load_piece(const struct openreg_sort *sort, int64_t first_row,
 	return true;
 }
 
-/* A digit that is the same all along a row leaves it as it is. */
+/* Finds the bits that vary. A digit that is the same in a whole row needs no step. */
 static void merge_seen(struct openreg_sort *sort, int64_t rows)
 {
 	int64_t row, piece;
@@ -235,7 +235,7 @@ static void finish_row(const struct openreg_sort *sort, int64_t first_row,
 	      sorted + (size_t)sort->first * sort->kernels->entry, sort->count);
 }
 
-/* Counts of all blocks of a row become the places of their buckets. */
+/* Turns the counts of all blocks of a row into the positions of their buckets. */
 static void scan_row(const struct openreg_sort *sort, int64_t row)
 {
 	uint32_t *counts = sort->counts +
@@ -267,7 +267,7 @@ static void scan(const struct openreg_sort *sort, int64_t rows, uint32_t slice)
 		scan_row(sort, row);
 }
 
-/* Every digit that varies has had the entries change sides. */
+/* Are the entries in sort->to? Each digit that varies moves them to the other buffer. */
 static bool swapped(const struct openreg_sort *sort, unsigned int digits)
 {
 	bool odd = false;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* SORT: what a packet may ask for. */
+/* SORT: checks a packet. */
 #include "sort.h"
 
 enum { VALUES, SOURCE, INDEX };

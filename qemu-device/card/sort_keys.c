@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * SORT: keys, unsigned numbers in the order of the elements. Both zeros of a
- * float have one key; all NaNs have the greatest.
+ * SORT: keys are unsigned numbers in the order of the elements. Both zeros of a float
+ * have the same key; all NaNs have the greatest key.
  */
 #include "sort.h"
 
@@ -28,7 +28,7 @@
 		}                                                              \
 	}
 
-/* inf: the bits of infinity; those of a NaN are greater, but for the sign. */
+/* inf: the bits of infinity. Without the sign, the bits of a NaN are greater. */
 #define FLOAT_KEY(T, sign, inf)                                                \
 	((x & ~(sign)) > (inf) ? (T)-1                                         \
 	 : !(x & ~(sign))      ? (sign)                                        \

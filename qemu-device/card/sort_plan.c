@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: MIT
-/* SORT: dimensions, and how the work is cut. */
+/* SORT: merges dimensions, and cuts the work into slices and phases. */
 #include <string.h>
 
 #include "sort.h"
 
 enum { VALUES, SOURCE, INDEX };
 
-/* Of a group of rows; a longer row has more. */
+/* Limits of a group of rows; a group of one row may have more. */
 #define GROUP_BYTES (32u << 20)
 #define GROUP_PIECES 65536
-#define LEAST_ROOM 256 /* entries beyond those that are kept */
-#define SHORT 64 /* below this a piece is rather sorted as a whole */
+#define LEAST_ROOM 256 /* least room for entries beyond those that are kept */
+#define SHORT 64 /* rows up to this are always sorted as a whole */
 
-/* Modulo 2^64: strides of what is never reached may be anything. */
+/* Modulo 2^64: strides along unused coordinates can have any value. */
 static int64_t bytes(int64_t stride, int64_t esize)
 {
 	return (int64_t)((uint64_t)stride * (uint64_t)esize);
@@ -92,7 +92,7 @@ static void set_operands(struct openreg_sort *sort,
 		set_operand(&sort->index, args, INDEX);
 }
 
-/* At worst: rows in the wrong order, elements that are far apart. */
+/* Time of a row in the worst case: in reverse order, with elements far apart. */
 static double short_row_ns(const struct openreg_sort *sort)
 {
 	double n = (double)sort->n, digits = sort->digits;
@@ -143,7 +143,7 @@ bool openreg_sort_plan(struct openreg_sort *sort,
 	sort->count = (int64_t)args->imm[1];
 	if (!sort->count)
 		return false;
-	/* The other sizes of an empty space may be anything. */
+	/* In an empty space the other sizes can have any value. */
 	for (d = 0; d < args->ndim; d++) {
 		if (!args->size[d])
 			return false;

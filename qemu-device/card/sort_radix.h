@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * SORT's kernels, made by who includes this for one width of entries:
+ * The kernels of SORT for one width of entries. The including file defines:
  *
- *   ENTRY        the type
- *   KEY          of a key
- *   MAKE(k, p)   an entry
+ *   ENTRY        type of an entry
+ *   KEY          type of a key
+ *   MAKE(k, p)   an entry with key k and position p
  *   KEY_OF(e), PLACE_OF(e)
- *   DIGIT(e, d)  digit d of the key of the entry that e points to
+ *   DIGIT(e, d)  digit d of the key of *e
  */
-#define INSERTION 48 /* entries that are put in order one by one */
-#define RANKED 32 /* entries of which each is compared with each */
+#define INSERTION 48 /* most entries for an insertion sort */
+#define RANKED 32 /* most entries for rank(), which compares all pairs */
 
 static void load_entries(const struct openreg_sort *sort, const void *from,
 			 uint32_t first, int64_t n, void *entries)
@@ -57,7 +57,7 @@ static void insert(ENTRY *e, int64_t n)
 	}
 }
 
-/* Without a branch that depends on a key. */
+/* Sorts without a branch that depends on a key. */
 static void rank(ENTRY *to, const ENTRY *e, int64_t n)
 {
 	int64_t before[RANKED], i, j;
@@ -137,7 +137,7 @@ static int64_t keep_least(const struct openreg_sort *sort, ENTRY *entries,
 	return keep;
 }
 
-/* What is not below the last one kept is not kept, as it comes later. */
+/* Drops entries that are not below the last one kept: equal keys keep their order. */
 static int64_t least_entries(const struct openreg_sort *sort, const void *from,
 			     uint32_t first, int64_t n, void *entries,
 			     void *other)
