@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What user space and the card share: addresses, queue pages, packets.
+ * The interface between user space and the card: addresses, queue pages, packets.
  *
- * Everything is little-endian. Reserved fields are zero; the card faults on
- * anything else. docs/specs/openreg.rst describes each item at length.
+ * All data is little-endian. Reserved fields must be zero, else the packet faults.
+ * docs/specs/openreg.rst describes each item in full.
  */
 #ifndef OPENREG_ISA_H
 #define OPENREG_ISA_H
@@ -31,7 +31,7 @@ typedef uint64_t __u64;
 
 /*
  * Addresses: { 0x4f:8 | 1:1 | card:4 | segment:13 | offset:38 }.
- * Never canonical on x86-64, so a CPU that dereferences one traps.
+ * No address is canonical on x86-64, so a CPU that dereferences one traps.
  */
 #define OPENREG_ADDR_TAG 0x4fULL
 #define OPENREG_ADDR_TAG_SHIFT 56
@@ -68,38 +68,38 @@ typedef uint64_t __u64;
 #define OPENREG_QUEUE_PAGE_SIZE 4096
 
 /*
- * The three pages of a queue, one for each writer. Counters are written with
- * single aligned 64-bit stores and never with a read-modify-write.
+ * The three pages of a queue, one for each writer. A writer updates a counter with a
+ * single aligned 64-bit store, never with a read-modify-write.
  *
- * Wake rule: the producer stores tail, executes a full barrier (mfence), loads
- * asleep, and writes the doorbell if it is 1. The card stores asleep = 1,
- * executes a full barrier, and loads tail again before it sleeps.
+ * Wake rule. The producer stores tail, executes a full barrier (mfence), loads asleep,
+ * and writes the doorbell if asleep is 1. The card stores asleep = 1, executes a full
+ * barrier, and loads tail again before it sleeps.
  *
- * The card adds 1 to wakes whenever asleep goes from 1 to 0, whatever woke it:
- * it stores asleep, then wakes, executes a full barrier, then loads tail. So a
- * producer that after its barrier loads wakes, then asleep, and that has rung
- * since wakes had this value, need not ring again.
+ * When asleep goes from 1 to 0, for any reason, the card adds 1 to wakes: it stores
+ * asleep, then wakes, executes a full barrier, then loads tail. So a producer may skip a
+ * doorbell: if it loads wakes and then asleep after its barrier, and has already rung
+ * while wakes had this value, it need not ring again.
  */
 struct openreg_user_page { /* U: written by user space */
 	__u64 tail; /* slots published */
 };
 
-/* Why a queue stopped; also the fault record's code. */
+/* Why a queue faulted; also the code of the fault record. */
 enum openreg_fault_code {
 	OPENREG_FAULT_NONE = 0,
 	OPENREG_FAULT_PACKET = 1, /* header, length, reserved bits, opcode */
 	OPENREG_FAULT_RING = 2, /* tail beyond the ring, packet past tail or wrap */
-	OPENREG_FAULT_ADDRESS = 3, /* no such card or segment, or a dead one */
-	OPENREG_FAULT_BOUNDS = 4, /* reaches outside its segment */
-	OPENREG_FAULT_PERMISSION = 5, /* segment forbids the access */
-	OPENREG_FAULT_ALIGNMENT = 6, /* address not a multiple of the element */
-	OPENREG_FAULT_DTYPE = 7, /* unknown, or not one this packet takes */
-	OPENREG_FAULT_SHAPE = 8, /* dimensions or strides this packet cannot have */
+	OPENREG_FAULT_ADDRESS = 3, /* no such card or segment, or a dead segment */
+	OPENREG_FAULT_BOUNDS = 4, /* an operand reaches outside its segment */
+	OPENREG_FAULT_PERMISSION = 5, /* the segment forbids the access */
+	OPENREG_FAULT_ALIGNMENT = 6, /* address is not a multiple of the element size */
+	OPENREG_FAULT_DTYPE = 7, /* unknown dtype, or not allowed in this packet */
+	OPENREG_FAULT_SHAPE = 8, /* dimensions or strides not allowed in this packet */
 	OPENREG_FAULT_PROGRAM = 9, /* VECTOR: bad instruction */
 	OPENREG_FAULT_ENGINE = 10, /* compute operand outside VRAM */
-	OPENREG_FAULT_LIMIT = 11, /* more work than a packet may ask for */
+	OPENREG_FAULT_LIMIT = 11, /* more work than a packet may have */
 	OPENREG_FAULT_DMA = 12, /* the bus refused the transfer */
-	OPENREG_FAULT_HANG = 13, /* cut short: by a stop of the VM or a reset */
+	OPENREG_FAULT_HANG = 13, /* a stop of the VM or a reset ended the packet early */
 	OPENREG_FAULT_MEMORY = 14, /* the card ran out of its own memory */
 	OPENREG_FAULT_INDEX = 15, /* INDEX: an index outside its extent */
 };
@@ -108,11 +108,11 @@ struct openreg_fault_summary { /* valid while state is FAULTED */
 	__u32 code; /* enum openreg_fault_code */
 	__u32 operand; /* index, or OPENREG_NO_OPERAND */
 	__u64 seq; /* sequence number of the packet */
-	/* First byte out of reach, or the operand's; INDEX: the extent. */
+	/* first byte out of bounds, or address of the operand; INDEX: the extent */
 	__u64 address;
 	__u32 opcode;
 	__u32 cookie; /* copied from the packet */
-	__u64 detail; /* instruction index, offending value; see the manual */
+	__u64 detail; /* instruction index or bad value; see the manual */
 };
 
 #define OPENREG_NO_OPERAND 0xffffffffu
@@ -125,22 +125,22 @@ enum openreg_queue_state {
 };
 
 struct openreg_card_page { /* C: written by the card, read-only to others */
-	__u64 head; /* slots the card is done reading */
+	__u64 head; /* slots that the card no longer reads */
 	__u64 completed; /* sequence number of the last completed packet */
 	__u32 asleep; /* 1: the producer must ring the doorbell */
 	__u32 state; /* enum openreg_queue_state */
 	__u64 reserved0[5];
 	struct openreg_fault_summary fault; /* at 0x40 */
 	__u64 reserved1[3];
-	__u64 wakes; /* at 0x80: times asleep went from 1 to 0 */
-	__u64 interrupts; /* times completion raised the vector */
+	__u64 wakes; /* at 0x80: times that asleep went from 1 to 0 */
+	__u64 interrupts; /* times that a completion raised the vector */
 	__u64 dma_read; /* bytes read from system memory for this queue */
 	__u64 dma_written; /* bytes written to system memory */
 	__u64 busy_ns; /* engine time */
 };
 
 struct openreg_kernel_page { /* K: written by the kernel */
-	__u64 armed; /* least sequence number that anyone sleeps on */
+	__u64 armed; /* least sequence number that a thread sleeps on */
 };
 
 #define OPENREG_ARMED_NONE 0xffffffffffffffffULL
@@ -160,11 +160,11 @@ enum openreg_dtype {
 };
 
 /*
- * Packets. A packet is 1..OPENREG_PACKET_SLOTS_MAX slots, never wraps around
- * the ring's end (NOP packets pad), and is numbered from 1 in ring order; a
- * pad counts. Packets of one queue execute and complete in order.
+ * Packets. A packet has 1..OPENREG_PACKET_SLOTS_MAX slots and never wraps around the end
+ * of the ring; NOP packets fill the gap. Packets have sequence numbers from 1 in ring
+ * order, and NOPs count. Packets of one queue execute and complete in order.
  *
- * Layout, packed without gaps, unused rest of the last slot ignored:
+ * Layout, without gaps. The card ignores the unused rest of the last slot.
  *   struct openreg_packet	16 bytes
  *   struct openreg_op		16 bytes (absent in NOP)
  *   __s64 size[ndim]		the iteration space, row-major
@@ -172,9 +172,9 @@ enum openreg_dtype {
  *   __u64 imm[nimm]
  *   struct openreg_instr instr[ninstr]
  *
- * All operands share the iteration space. A stride counts elements of the
- * operand's dtype and may be zero (broadcast) or negative. If any size is 0
- * an operand that is read or written over that space is never dereferenced.
+ * All operands share the iteration space. A stride counts elements of the operand's
+ * dtype and may be zero (broadcast) or negative. If a size is 0, the card does not access
+ * operands that it would read or write over that space.
  */
 #define OPENREG_PACKET_SLOTS_MAX 32
 #define OPENREG_DIMS_MAX 8
@@ -199,15 +199,15 @@ enum openreg_opcode {
 	OPENREG_OP_SORT = 12,
 	OPENREG_OP_SCAN = 13,
 	OPENREG_OP_PLACES = 14,
-	/* 15 and 16 are kept for NORM, LIST. */
+	/* 15 and 16 are reserved for NORM and LIST. */
 	OPENREG_OP_END
 };
 
 struct openreg_packet {
 	__u8 opcode;
 	__u8 slots; /* length of the packet */
-	__u16 flags; /* bits 0, 1 kept for begin and end time stamps; zero */
-	__u32 cookie; /* any value; comes back in a fault record */
+	__u16 flags; /* zero; bits 0, 1 are reserved for begin and end timestamps */
+	__u32 cookie; /* any value; the card copies it to a fault record */
 	__u64 reserved;
 };
 
@@ -216,7 +216,7 @@ struct openreg_op {
 	__u8 nops;
 	__u8 nimm;
 	__u8 ninstr;
-	__u8 arg[4]; /* meaning by opcode */
+	__u8 arg[4]; /* meaning depends on the opcode */
 	__u64 reserved;
 };
 
@@ -228,32 +228,39 @@ struct openreg_operand {
 };
 
 /*
- * COPY: op 0 destination, op 1 source; casts as VECTOR's CVT does. Reaches
- * every segment kind. Overlapping operands give undefined data.
- * FILL: op 0 destination; imm 0 the element's bit pattern. Every segment kind.
+ * COPY: op 0 destination, op 1 source, in any kind of segment. Casts as CVT of VECTOR.
+ * Overlapping operands give undefined data.
  *
- * MATMUL: ndim 4, space [b, m, n, k]. op 0 D, op 1 A, op 2 B, op 3 C
- * (optional): D = alpha * (A @ B) + beta * C. imm 0 alpha, imm 1 beta, as f64
- * bit patterns. Strides along a dimension an operand does not have are 0
- * (D, C: k; A: n; B: m). All of one dtype, not BOOL; D must not overlap A or
- * B. f16 and bf16 accumulate in f32; integers wrap; k = 0 gives beta * C, and
- * C is not read where beta is 0.
+ * FILL: op 0 destination, in any kind of segment; imm 0 bit pattern of an element.
  *
- * SOFTMAX: arg[0] axis, arg[1] flags. op 0 result, op 1 input; floating-point
- * dtypes, which may differ. BACKWARD: op 0 grad_input, op 1 grad_output, op 2
- * output of the forward.
+ * MATMUL: D = alpha * (A @ B) + beta * C. ndim 4, space [b, m, n, k].
  *
- * INDEX: arg[0] enum openreg_index, arg[1] flags. op 0 destination, op 1
- * source, of one dtype; op 2 + k, of which there are 1 to 8, indices, I64 or
- * I32. Each belongs to the source (GET, or bit k of arg[2] in another mode) or
- * else to the destination. An element of these at a point is the one of its
- * strides, plus the sum over its k of index * imm 2k + 1 (elements). An index
- * lies in 0 .. imm 2k - 1, else the packet faults. Points that name one
- * destination element take effect in row-major order.
+ * - op 0 D, op 1 A, op 2 B, op 3 C (optional); imm 0 alpha, imm 1 beta, as f64 bit
+ *   patterns
+ * - Strides along a dimension that an operand does not have are 0 (D, C: k; A: n; B: m).
+ * - All operands have one dtype, not BOOL. D must not overlap A or B.
+ * - f16 and bf16 accumulate in f32; integers wrap.
+ * - k = 0 gives beta * C. With beta = 0 the card does not read C.
  *
- * WAIT: ndim 0; op 0 an I64 word in any segment; imm 0 value; arg[0]
- * enum openreg_wait. SIGNAL: the same with enum openreg_signal.
- * TIMESTAMP: ndim 0; op 0 an I64 word that receives the card's clock in ns.
+ * SOFTMAX: arg[0] axis, arg[1] flags. op 0 result, op 1 input; floating-point dtypes,
+ * which may differ. BACKWARD: op 0 grad_input, op 1 grad_output, op 2 output of the
+ * forward packet.
+ *
+ * INDEX: arg[0] enum openreg_index, arg[1] flags.
+ *
+ * - op 0 destination, op 1 source, both of one dtype
+ * - op 2 + k, for k = 0 .. 7 at most: indices, I64 or I32. Indices k belong to the
+ *   source with GET, or in another mode if bit k of arg[2] is 1; else to the destination.
+ * - The element of an operand at a point is the one of its strides, plus the sum of
+ *   index * imm 2k + 1 (elements) over its indices k.
+ * - An index must be in 0 .. imm 2k - 1, else the packet faults.
+ * - Points that name one destination element take effect in row-major order.
+ *
+ * WAIT: ndim 0; op 0 an I64 word in any segment; imm 0 value; arg[0] enum openreg_wait.
+ *
+ * SIGNAL: as WAIT, with enum openreg_signal.
+ *
+ * TIMESTAMP: ndim 0; op 0 an I64 word; the card stores its clock there, in ns.
  */
 #define OPENREG_SOFTMAX_LOG 1
 #define OPENREG_SOFTMAX_BACKWARD 2
@@ -261,13 +268,13 @@ struct openreg_operand {
 #define OPENREG_INDEX_WRAP 1 /* negative indices count from the end */
 #define OPENREG_INDEX_OPERANDS_MAX 8
 
-enum openreg_index { /* what becomes of a destination element d, source s */
-	OPENREG_INDEX_GET = 0, /* d = s, the source is indirect */
-	OPENREG_INDEX_PUT = 1, /* d = s, and so on: the destination is */
-	OPENREG_INDEX_ADD = 2, /* bool: or */
-	OPENREG_INDEX_MUL = 3, /* bool: and */
-	OPENREG_INDEX_MIN = 4, /* NaN wins */
-	OPENREG_INDEX_MAX = 5, /* NaN wins */
+enum openreg_index { /* new value of destination element d, from source element s */
+	OPENREG_INDEX_GET = 0, /* d = s; the source is indirect */
+	OPENREG_INDEX_PUT = 1, /* d = s; here and below the destination is indirect */
+	OPENREG_INDEX_ADD = 2, /* d + s; bool: or */
+	OPENREG_INDEX_MUL = 3, /* d * s; bool: and */
+	OPENREG_INDEX_MIN = 4, /* the lesser; NaN if either is NaN */
+	OPENREG_INDEX_MAX = 5, /* the greater; NaN if either is NaN */
 	OPENREG_INDEX_END
 };
 
@@ -283,10 +290,10 @@ enum openreg_signal {
 };
 
 /*
- * CONV and POOL: windows over up to three dimensions; those that are not used
- * have size 1. Tap k of output o lies at o * stride - padding + k * dilation of
- * the input; what lies outside of the input is 0 for CONV and not there for
- * POOL. Each immediate comes three times, an integer for each dimension.
+ * CONV and POOL: windows over up to three dimensions; unused dimensions have size 1.
+ * Tap k of output o is element o * stride - padding + k * dilation of the input. A tap
+ * outside the input is 0 for CONV; POOL skips it. Each immediate is three integers, one
+ * for each dimension.
  */
 enum openreg_window_imm { /* index of the first of three immediates */
 	OPENREG_WINDOW_KERNEL = 0,
@@ -294,19 +301,21 @@ enum openreg_window_imm { /* index of the first of three immediates */
 	OPENREG_WINDOW_STRIDE = 6,
 	OPENREG_WINDOW_PADDING = 9, /* before the input */
 	OPENREG_WINDOW_DILATION = 12,
-	OPENREG_WINDOW_DIVISOR = 15, /* POOL; one: 0, or what AVG divides by */
+	OPENREG_WINDOW_DIVISOR = 15, /* POOL, one immediate: divisor of AVG, or 0 */
 };
 
-#define OPENREG_WINDOW_TAPS_MAX (1 << 20) /* of one window of POOL */
-#define OPENREG_POOL_MEET_MAX (1 << 17) /* windows that may have an element */
-#define OPENREG_CONV_SUM_MAX (1 << 30) /* products that make one result of CONV */
+#define OPENREG_WINDOW_TAPS_MAX (1 << 20) /* most taps of a window of POOL */
+#define OPENREG_POOL_MEET_MAX (1 << 17) /* most windows that can have one element */
+#define OPENREG_CONV_SUM_MAX (1 << 30) /* most products of one result of CONV */
 
 /*
- * CONV: arg[0] enum openreg_conv_kind; ndim 7, space [n, g, oc, ic, o0, o1, o2],
- * channels counted within a group. Y has n, g, oc, o; X has n, g, ic and, in
- * place of o, the input; W has g, oc, ic and, in place of o, the kernel. Strides
- * along a dimension an operand does not have are 0. All of one dtype, not BOOL;
- * rounding and wrapping as MATMUL.
+ * CONV: arg[0] enum openreg_conv_kind; ndim 7, space [n, g, oc, ic, o0, o1, o2]; oc and
+ * ic are channels of one group.
+ *
+ * - Y has n, g, oc, o. X has n, g, ic and, in place of o, the input. W has g, oc, ic and,
+ *   in place of o, the kernel.
+ * - Strides along a dimension that an operand does not have are 0.
+ * - All operands have one dtype, not BOOL. Rounding and wrapping are as for MATMUL.
  */
 enum openreg_conv_kind {
 	/* op 0 Y, op 1 X, op 2 W, op 3 bias [g, oc] (optional) */
@@ -318,63 +327,68 @@ enum openreg_conv_kind {
 };
 
 /*
- * POOL: arg[0] enum openreg_pool_kind, arg[1] flags; ndim 5, space
- * [n, c, o0, o1, o2]. X has the input in place of o. One dtype, not BOOL.
- * Forward: op 0 Y, op 1 X; MAX: op 2 (optional) I64, over Y, takes each
- * winner's row-major index in the input. BACKWARD: op 0 gradient of X, op 1 of
- * Y; MAX: op 2 these indices; one outside its window counts for nothing.
+ * POOL: arg[0] enum openreg_pool_kind, arg[1] flags; ndim 5, space [n, c, o0, o1, o2]. X
+ * has the input in place of o. X and Y have one dtype, not BOOL.
+ *
+ * - Forward: op 0 Y, op 1 X. MAX: op 2 (optional), I64, has the shape of Y; the card
+ *   stores the row-major index of each maximum in the input.
+ * - BACKWARD: op 0 gradient of X, op 1 gradient of Y. MAX: op 2 these indices; the card
+ *   skips an index outside its window.
  */
 enum openreg_pool_kind {
-	OPENREG_POOL_MAX = 0, /* NaN wins */
+	OPENREG_POOL_MAX = 0, /* NaN if an element is NaN */
 	OPENREG_POOL_AVG = 1,
 };
 
 #define OPENREG_POOL_BACKWARD 1
-#define OPENREG_POOL_COUNT_PADDING 2 /* AVG divides by padding, too */
+#define OPENREG_POOL_COUNT_PADDING 2 /* the divisor of AVG counts padding, too */
 /*
- * Windows from floor(o * input / output) to ceil((o + 1) * input / output);
- * kernel, stride, dilation are 1 and padding 0.
+ * Windows are from floor(o * input / output) to ceil((o + 1) * input / output). Kernel,
+ * stride and dilation must be 1, and padding 0.
  */
 #define OPENREG_POOL_ADAPTIVE 4
 
 /*
  * SORT: arg[0] axis, arg[1] flags. op 0 values, op 1 source, of one dtype; op 2
- * (optional) I64 indices. Each row of the source along the axis is put in
- * order, equal elements in that of their indices; NaN is greatest. op 0 and 2
- * take imm 1 results, the first of them being imm 0 places behind the least,
- * and have size imm 1 along the axis. They overlap nothing.
+ * (optional) I64 indices.
+ *
+ * - The card sorts each row of the source along the axis. Equal elements keep the order
+ *   of their indices; NaN is the greatest.
+ * - op 0 and op 2 receive imm 1 results from position imm 0 of the sorted row on, and
+ *   have size imm 1 along the axis. They must not overlap another operand.
  */
 #define OPENREG_SORT_DESCENDING 1
 #define OPENREG_SORT_ROW_MAX (1 << 23) /* elements along the axis */
 
 /*
- * SCAN: arg[0] axis, arg[1] enum openreg_scan_mode. op 0 values, op 1 source, cast to
- * op 0's register type; op 2 (optional, MAX and MIN) I64 places. Element i of a
- * row along the axis becomes the fold of elements 0 to i. op 0 may be op 1.
+ * SCAN: arg[0] axis, arg[1] enum openreg_scan_mode. op 0 values, op 1 source, cast to the
+ * register type of op 0; op 2 (optional, MAX and MIN) I64 positions of the extremes.
+ * Element i of a row along the axis becomes the fold of elements 0 to i. op 0 may be
+ * op 1.
  */
 enum openreg_scan_mode {
 	OPENREG_SCAN_SUM = 0,
 	OPENREG_SCAN_PROD = 1,
-	OPENREG_SCAN_MAX = 2, /* NaN wins, the last of equals gives the place */
+	OPENREG_SCAN_MAX = 2, /* NaN is greatest; position of the last of equals */
 	OPENREG_SCAN_MIN = 3,
 	OPENREG_SCAN_LOGSUMEXP = 4, /* float dtypes only */
 	OPENREG_SCAN_END
 };
 
-#define OPENREG_SCAN_PIECE 16384 /* elements that are folded one by one */
+#define OPENREG_SCAN_PIECE 16384 /* elements that the card folds one by one */
 
 /*
- * PLACES: op ndim the source, any dtype. op d, I64, one for each dimension, takes the
- * coordinates along d of the source's elements that are not 0, in row-major order. Each
- * is a row of imm 0 elements, whose stride is the last one: what is found beyond is left
- * out, and nothing is written behind what is found.
+ * PLACES: finds the elements that are not 0. op ndim is the source, of any dtype. op d,
+ * I64, for each dimension d, receives the coordinates along d of these elements, in
+ * row-major order. Each is a row of imm 0 elements; its last stride applies. The card
+ * drops further coordinates, and writes nothing after the last one found.
  */
 
 /*
- * VECTOR: a program that runs for every point of the iteration space.
- * Each instruction names the type in which it works, and faults if a register
- * that it reads was last written in another one, or not at all. arg[0]: bit
- * mask of the dimensions that a final reduction folds; zero without one.
+ * VECTOR: a program that runs for every point of the iteration space. Each instruction
+ * names its type. The packet faults if the instruction reads a register that was last
+ * written with another type, or never. arg[0]: bit mask of the dimensions that a final
+ * reduction folds; zero without a reduction.
  */
 enum openreg_vtype {
 	OPENREG_VT_F32 = 0, /* also f16 and bf16 */
@@ -397,10 +411,9 @@ struct openreg_instr {
 #define OPENREG_VNONE 0xff
 
 /*
- * F: float types only, I: integer types only, else all. Comparisons and
- * predicates leave 0 or 1 in dst as I32 whatever their type; SELECT reads its
- * condition (a) as I32. The manual's table states rounding, NaN, overflow,
- * shift and division by zero for each.
+ * F: float types only, I: integer types only, else all types. Comparisons and predicates
+ * of any type write 0 or 1 to dst as I32. SELECT reads its condition (a) as I32. A table
+ * in the manual states rounding, NaN, overflow, shift and division by zero for each.
  */
 enum openreg_vop {
 	/* moves */
@@ -408,14 +421,14 @@ enum openreg_vop {
 	OPENREG_V_STORE, /* operand[aux] = a, cast from type */
 	OPENREG_V_IMM, /* dst = imm[aux]: f64 bits for F types, else i64 */
 	OPENREG_V_MOV,
-	OPENREG_V_CVT, /* dst (type) = a taken as enum openreg_vtype aux */
+	OPENREG_V_CVT, /* dst (type) = a, of enum openreg_vtype aux */
 	OPENREG_V_ROUND, /* F32: a rounded to enum openreg_dtype aux (F16, BF16) */
 	OPENREG_V_INDEX, /* I64: coordinate along dimension aux */
 	OPENREG_V_SELECT, /* dst = a ? b : c */
 	/*
-	 * I: word i, or pair i of words, of the Philox 4x32-10 stream with key
-	 * imm[a] and counter imm[b] + aux; i is the point's row-major index in
-	 * the iteration space. a and b name immediates here.
+	 * I: word i (I32) or pair i of words (I64) of the Philox 4x32-10 stream with
+	 * key imm[a] and counter imm[b] + aux. i is the row-major index of the point
+	 * in the iteration space. Here a and b are numbers of immediates.
 	 */
 	OPENREG_V_RANDOM,
 	/* arithmetic, dst = a . b */
@@ -426,10 +439,10 @@ enum openreg_vop {
 	OPENREG_V_DIV_FLOOR, /* as Python's // */
 	OPENREG_V_FMOD, /* sign of a; I: x % 0 = 0 */
 	OPENREG_V_REMAINDER, /* sign of b, as Python's %; I: x % 0 = 0 */
-	OPENREG_V_MIN, /* NaN wins */
-	OPENREG_V_MAX, /* NaN wins */
-	OPENREG_V_FMIN, /* F: NaN loses */
-	OPENREG_V_FMAX, /* F: NaN loses */
+	OPENREG_V_MIN, /* NaN if either is NaN */
+	OPENREG_V_MAX, /* NaN if either is NaN */
+	OPENREG_V_FMIN, /* F: the other if one is NaN */
+	OPENREG_V_FMAX, /* F: the other if one is NaN */
 	OPENREG_V_POW,
 	OPENREG_V_ATAN2, /* F */
 	OPENREG_V_HYPOT, /* F */
@@ -464,7 +477,7 @@ enum openreg_vop {
 	OPENREG_V_CEIL, /* F */
 	OPENREG_V_TRUNC, /* F */
 	OPENREG_V_RINT, /* F: half to even */
-	OPENREG_V_EXP, /* F, and so all below */
+	OPENREG_V_EXP, /* F, as all below */
 	OPENREG_V_EXP2,
 	OPENREG_V_EXPM1,
 	OPENREG_V_LOG,
@@ -488,19 +501,22 @@ enum openreg_vop {
 	OPENREG_V_LGAMMA,
 	OPENREG_V_SIGMOID, /* 1 / (1 + exp(-a)) without overflow */
 	/*
-	 * Reductions: at most one, the last instruction. a: register; aux:
-	 * operand that takes the value, cast from type, or OPENREG_VNONE; b:
-	 * for MAX, MIN an I64 operand that takes the row-major index of the
-	 * first winner within the reduced dimensions, or OPENREG_VNONE; c: an
-	 * immediate, f64, that multiplies the result (F types), or
-	 * OPENREG_VNONE. Strides of the results are 0 along reduced
-	 * dimensions. An empty reduction gives the neutral element; MAX and
-	 * MIN of nothing fault with SHAPE.
+	 * Reductions: at most one, as the last instruction. Each of aux, b, c may be
+	 * OPENREG_VNONE.
+	 *
+	 * - a: register
+	 * - aux: operand for the value, cast from type
+	 * - b: for MAX, MIN: I64 operand for the row-major index of the first
+	 *   extreme in the reduced dimensions
+	 * - c: for F types: immediate, f64, that multiplies the result
+	 *
+	 * Strides of the results are 0 along reduced dimensions. A reduction of no
+	 * element gives the neutral element; MAX and MIN then fault with SHAPE.
 	 */
 	OPENREG_V_RED_SUM = 112,
 	OPENREG_V_RED_PROD,
-	OPENREG_V_RED_MAX, /* NaN wins */
-	OPENREG_V_RED_MIN, /* NaN wins */
+	OPENREG_V_RED_MAX, /* NaN if an element is NaN */
+	OPENREG_V_RED_MIN, /* NaN if an element is NaN */
 	OPENREG_V_RED_AND, /* I: 1 if all are non-zero */
 	OPENREG_V_RED_OR, /* I: 1 if any is non-zero */
 	OPENREG_V_END
