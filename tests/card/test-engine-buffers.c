@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* VECTOR: random programs that use registers again and again, against a plain interpreter. */
+/* VECTOR: compares random programs that reuse registers with a plain interpreter. */
 #include <stdlib.h>
 
 #include "engine-harness.h"
@@ -30,7 +30,7 @@ static int64_t as_type(uint64_t x, unsigned int type)
 	return type == OPENREG_VT_I32 ? (int32_t)(uint32_t)x : (int64_t)x;
 }
 
-/* A written register of that type, or -1. */
+/* A register that has a value of the type, or -1. */
 static int pick(unsigned int type)
 {
 	unsigned int first = below(OPENREG_REGS), i;

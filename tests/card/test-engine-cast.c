@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Casts: every dtype to every other, by VECTOR and by the copy engine. */
+/* Casts from every dtype to every other, by VECTOR and by the copy engine. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -34,7 +34,7 @@ static bool same(double x, double y)
 	return x == y && !signbit(x) == !signbit(y);
 }
 
-/* A source element as the references see it. */
+/* A source element in the form that the references take. */
 static void check_element(unsigned int to, const void *result,
 			  unsigned int from, const void *source, int64_t i)
 {
@@ -59,7 +59,7 @@ static void check_element(unsigned int to, const void *result,
 	}
 }
 
-/* Elements of a dtype: its own special values, whatever the card does. */
+/* Elements of a dtype, with its special values; does not use the card's code. */
 static void fill_source(unsigned int dtype, void *to)
 {
 	int64_t i;
@@ -121,7 +121,7 @@ static void test_convert(void **state)
 	}
 }
 
-/* LOAD in the register type of the source, STORE to every dtype. */
+/* LOAD with the register type of the source, then STORE to every dtype. */
 static void test_load_store(void **state)
 {
 	static const uint8_t exact[END] = {
@@ -174,7 +174,7 @@ static void test_load_and_cvt_cast(void **state)
 			args_operand(&args, dtype_of[from], source, NULL);
 			args_instr(&args, OPENREG_V_LOAD, to, 0, 0, 0, 0, 2);
 			args_instr(&args, OPENREG_V_STORE, to, 0, 0, 0, 0, 0);
-			/* In place, and not where the memory is. */
+			/* In place, and not in the memory of the source. */
 			args_instr(&args, OPENREG_V_LOAD, from, 1, 0, 0, 0, 2);
 			args_instr(&args, OPENREG_V_MOV, from, 1, 1, 0, 0, 0);
 			args_instr(&args, OPENREG_V_CVT, to, 1, 1, 0, 0, from);
@@ -190,7 +190,7 @@ static void test_load_and_cvt_cast(void **state)
 	}
 }
 
-/* All halves there are; ROUND leaves them as they are. */
+/* ROUND must not change a half; tests all of them. */
 static void test_all_halves(void **state)
 {
 	uint16_t *half = malloc(65536 * 2), *back = malloc(65536 * 2);

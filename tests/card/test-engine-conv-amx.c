@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * CONV on the matrix unit for bf16: as near to the sum in f64 as f32 is, and
- * the very bits of f32's own way where there are numbers that the unit does
- * not treat as f32 does. Without a unit there is only the latter.
+ * CONV on the matrix unit for bf16. Results must be as near to a sum in f64 as those of
+ * f32. With numbers that the unit does not treat as f32 does, they must have the bits of
+ * the f32 loop. Without a unit all results must have these bits.
  */
 #include <float.h>
 #include <math.h>
@@ -14,7 +14,7 @@
 
 #define DIMS 7
 
-/* A tensor: its numbers, dense and row-major, and how memory holds them. */
+/* A tensor: its numbers, dense and row-major, and their layout in memory. */
 struct tensor {
 	int64_t size[DIMS], count;
 	struct layout at;
@@ -132,7 +132,7 @@ static void set(struct tensor *t, int64_t i, double x)
 	t->value[i] = element_get(p.dtype, t->memory, place);
 }
 
-/* Of magnitude 2^low to 2^high, either sign. */
+/* A number of magnitude 2^low to 2^high, with either sign. */
 static void fill(struct tensor *t, int low, int high)
 {
 	int64_t i;
@@ -189,7 +189,7 @@ static double *read_result(void)
 	return to;
 }
 
-/* What no slice writes is a NaN. */
+/* Fills the result with NaNs, which stay where no slice writes. */
 static void soil_result(void)
 {
 	struct tensor *t = result();
@@ -197,7 +197,7 @@ static void soil_result(void)
 	memset(t->memory, 0xff, ((size_t)t->at.extent + 1) * 8);
 }
 
-/* By f32 alone, cut as for the unit. */
+/* Runs the packet in f32 without the unit, with the tiles of the unit. */
 static double *run_plain(void)
 {
 	struct openreg_conv *cv;
@@ -224,7 +224,7 @@ static double *run_plain(void)
 	return read_result();
 }
 
-/* The packet, in either order of its slices. */
+/* Runs the packet with either order of its slices. */
 static double *run_packet(void)
 {
 	size_t bytes = (size_t)result()->count * sizeof(double);
@@ -242,7 +242,7 @@ static double *run_packet(void)
 	return once;
 }
 
-/* Where the first channel of an image and group has a point. */
+/* The index of a point in the first channel of an image and group. */
 static int64_t place(const struct tensor *t, int64_t n, int64_t g,
 		     const int64_t *space)
 {
@@ -260,7 +260,7 @@ static int64_t plane(const struct tensor *t)
 	return t->size[4] * t->size[5] * t->size[6];
 }
 
-/* A tap of an output, and the input there; false: outside. */
+/* Finds the input at a tap of an output. Returns false if it is outside. */
 static bool find(int64_t o, int64_t k, int64_t out[3], int64_t tap[3],
 		 int64_t in[3])
 {
@@ -279,7 +279,7 @@ static bool find(int64_t o, int64_t k, int64_t out[3], int64_t tap[3],
 	return true;
 }
 
-/* All pairs of channels at one output, tap, image and group. */
+/* Adds all pairs of channels at one output, tap, image and group. */
 static void add_channels(int64_t n, int64_t g, const int64_t *out,
 			 const int64_t *tap, const int64_t *in, double *sum,
 			 double *all)
@@ -322,8 +322,8 @@ static void add_bias(double *sum, double *all)
 }
 
 /*
- * Against f64: the mean error is at most that of f32, and no single one more
- * than a bound for f32. Both are relative to the sum of the magnitudes.
+ * Compares with f64: the mean error must be at most that of f32, and no error more than a
+ * bound for f32. Both are relative to the sum of the magnitudes.
  */
 static void compare(const double *ours, const double *plain)
 {
@@ -366,10 +366,10 @@ static void compare(const double *ours, const double *plain)
 	free(all);
 }
 
-/* Results of each dtype that are not f32's to the bit. */
+/* Results of each dtype that differ from those of f32 in some bit. */
 static unsigned int others_of[OPENREG_DTYPE_END];
 
-/* The unit's own rounding shows that it was the unit. */
+/* The rounding of the unit shows that the card used the unit. */
 static void expect_unit(void)
 {
 	double *plain = run_plain(), *ours = run_packet();
@@ -402,7 +402,7 @@ static void fill_sources(int low, int high)
 	fill(&p.bias, low, high);
 }
 
-/* Channels that the unit is not too wide for. */
+/* A number of channels for which the unit is not too wide. */
 static int64_t channels(void)
 {
 	static const int64_t some[] = { 24, 31, 32, 32, 50, 64, 72 };
@@ -434,7 +434,7 @@ static void random_problem(unsigned int kind, unsigned int dtype, bool deep)
 	for (d = 3; d-- > 0;)
 		random_space(d, d || deep);
 	p.n = random_range(1, 3);
-	/* As many products for each weight as pay. */
+	/* Enough products for each weight, so that the card uses the unit. */
 	if (kind == OPENREG_CONV_BACKWARD_WEIGHTS)
 		p.n = 256 / set_outputs() + random_range(1, 2);
 	for (d = 0; d < 3 && kind == OPENREG_CONV_BACKWARD_DATA; d++)
@@ -456,12 +456,12 @@ static void test_shapes(void **state)
 		expect_unit();
 		end();
 	}
-	/* Rounded to a half, a sum seldom shows it, but one of many does. */
+	/* After rounding to a half few sums show the unit, but one of many does. */
 	assert_int_equal(others_of[OPENREG_F16] > 0, has_unit());
 	assert_int_equal(others_of[OPENREG_BF16] > 0, has_unit());
 }
 
-/* 3 by 3 over so many images. */
+/* A kernel of 3 x 3 over n images. */
 static void square(unsigned int kind, int64_t n, int64_t channels,
 		   int64_t edge, int64_t stride)
 {
@@ -475,7 +475,7 @@ static void square(unsigned int kind, int64_t n, int64_t channels,
 	begin(false);
 }
 
-/* What networks have: many tiles, strides, numbers far apart. */
+/* Shapes of networks: many tiles, strides, numbers far apart. */
 static void test_networks(void **state)
 {
 	static const int64_t shapes[][4] = {
@@ -498,7 +498,7 @@ static void test_networks(void **state)
 	}
 }
 
-/* Zeros are no small numbers. */
+/* The unit may compute zeros: they do not count as small numbers. */
 static void test_zeros(void **state)
 {
 	unsigned int i, kind;
@@ -527,7 +527,7 @@ static struct tensor *source(unsigned int which)
 	return of[p.kind][which];
 }
 
-/* One such number anywhere in a tile is enough: these have one. */
+/* One number in a tile that the unit does not treat as f32 makes the card use f32. */
 static void test_others(void **state)
 {
 	static const double others[] = { INFINITY,  -INFINITY, NAN, 0x1p127,
@@ -549,7 +549,7 @@ static void test_others(void **state)
 	}
 }
 
-/* In the last block, when the others are summed. */
+/* Such a number in the last block, after the sum of the other blocks. */
 static void test_late(void **state)
 {
 	unsigned int i;
@@ -570,7 +570,7 @@ static void test_late(void **state)
 	}
 }
 
-/* Taps far apart: what they meet is mostly nobody's. */
+/* Taps far apart, which use few of the lines between them. */
 static void test_wide(void **state)
 {
 	unsigned int kind;
@@ -594,7 +594,7 @@ static void test_wide(void **state)
 	}
 }
 
-/* The other tiles and images stay as they are. */
+/* An infinity must not change the other images. */
 static void test_apart(void **state)
 {
 	struct tensor *y;
@@ -618,7 +618,7 @@ static void test_apart(void **state)
 	end();
 }
 
-/* Numbers that are good by themselves, but whose products are not. */
+/* Numbers that the unit takes, with products that it would not treat as f32. */
 static void test_products(void **state)
 {
 	static const int range[][2] = { { 62, 63 }, { -52, -48 } };

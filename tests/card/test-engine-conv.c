@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* CONV against its definition: seven nested loops, every dtype, any layout. */
+/* Compares CONV with its definition, seven nested loops: every dtype, any layout. */
 #include <stdlib.h>
 
 #include "conv.h"
@@ -92,7 +92,7 @@ static void make_args(struct openreg_args *args, struct problem *p)
 		args_imm_i(args, imm[i / 3][i % 3]);
 }
 
-/* Where tap k of output o lies; false: outside. */
+/* Finds the input of tap k of output o. Returns false if it is outside. */
 static bool input_of(const struct problem *p, const int64_t *o,
 		     const int64_t *k, int64_t *i)
 {
@@ -117,7 +117,7 @@ static double get(const struct problem *p, const struct operand *op,
 			   layout_at(&op->at, DIMS, point));
 }
 
-/* Every product that there is, to where the kind adds it up. */
+/* Adds every product to its result for this kind. */
 static double *expected(struct problem *p)
 {
 	const struct operand *to = result_of(p);
@@ -159,7 +159,7 @@ static double *expected(struct problem *p)
 	return sum;
 }
 
-/* As the dtype holds it. */
+/* The value after rounding to the dtype. */
 static double stored(unsigned int dtype, double x)
 {
 	uint64_t element = 0;
@@ -198,7 +198,7 @@ static void compare(struct problem *p)
 		if (have != want)
 			fail_msg("kind %u, dtype %u: %g is not %g", p->kind,
 				 p->dtype, have, want);
-		/* What is left are the gaps. */
+		/* Marks the element as compared; what then differs is in a gap. */
 		memcpy(to->before + where * esize, to->memory + where * esize,
 		       esize);
 	} while (next_point(DIMS, to->size, at));
@@ -229,7 +229,7 @@ static void run(struct problem *p, bool reverse)
 	release(&p->bias);
 }
 
-/* Outputs as many as fit, or some more or fewer: the card takes any. */
+/* As many outputs as fit, or some more or fewer; the card must accept any number. */
 static void random_space(struct problem *p, unsigned int d, bool used)
 {
 	int64_t reach, fit;
@@ -272,7 +272,7 @@ static void test_random(void **state)
 	}
 }
 
-/* So long a reduction, or so many classes, that the cuts show. */
+/* A long reduction, or many classes, so that the card cuts them. */
 static void test_cuts(void **state)
 {
 	static const struct problem problems[] = {
@@ -311,7 +311,7 @@ static void test_cuts(void **state)
 	}
 }
 
-/* Groups of few channels, as many as fill lanes, and a few more or less. */
+/* Groups of few channels: enough groups to fill the lanes, or a few more or fewer. */
 static void test_groups(void **state)
 {
 	static const unsigned int dtypes[] = { OPENREG_F32, OPENREG_F16,
@@ -337,7 +337,7 @@ static void test_groups(void **state)
 	}
 }
 
-/* Few channels of so many positions that these are cut, in every dimension. */
+/* Few channels with many positions, so that the card cuts every dimension. */
 static void test_tiles(void **state)
 {
 	static const struct problem problems[] = {
@@ -375,7 +375,7 @@ static void test_tiles(void **state)
 	}
 }
 
-/* The same bits whoever does which slice, and when. */
+/* The bits must not depend on the order of slices, or on the thread of a slice. */
 static void test_order(void **state)
 {
 	struct problem p = { .kind = OPENREG_CONV_BACKWARD_WEIGHTS,
@@ -438,7 +438,7 @@ static void small_end(struct problem *p)
 	release(&p->bias);
 }
 
-/* Without anything to add up there is still the bias, or 0. */
+/* With nothing to add up, the result is the bias, or 0. */
 static void test_empty(void **state)
 {
 	unsigned int kind, i;
@@ -505,7 +505,7 @@ static void test_check(void **state)
 		EXPECT(args.size[1] = INT64_MAX, LIMIT);
 		EXPECT(args.imm[0] = args.imm[1] = 1 << 20, LIMIT);
 		EXPECT(args.imm[3] = args.imm[4] = 1 << 20, LIMIT);
-		/* Strides along what an operand does not have, and of results. */
+		/* Strides along dimensions that an operand lacks, and of results. */
 		EXPECT(args.op[0].stride[kind == 0 ? 3 : kind == 1 ? 2 : 0] = 1,
 		       SHAPE);
 		EXPECT(args.op[1].stride[kind == 0 ? 2 : 3] = 1, SHAPE);
@@ -513,7 +513,7 @@ static void test_check(void **state)
 		EXPECT(args.op[0].stride[6] = 0, SHAPE);
 		small_end(&p);
 	}
-	/* All-bool operands. */
+	/* All operands are BOOL. */
 	small(&p, &good, 0);
 	EXPECT(args.op[0].dtype = args.op[1].dtype = args.op[2].dtype =
 		       args.op[3].dtype = OPENREG_BOOL,
@@ -521,7 +521,7 @@ static void test_check(void **state)
 	small_end(&p);
 }
 
-/* Inputs that hardly any tap reaches make work as well. */
+/* Inputs that hardly any tap meets also count as work. */
 static void test_hidden_work(void **state)
 {
 	struct openreg_args args;
@@ -535,7 +535,7 @@ static void test_hidden_work(void **state)
 	assert_int_equal(args_check(&args), OPENREG_FAULT_NONE);
 	args.imm[OPENREG_WINDOW_KERNEL + 2] = 1 << 16;
 	assert_int_equal(args_check(&args), OPENREG_FAULT_LIMIT);
-	/* All products; then more elements of an operand than are counted. */
+	/* The number of products; then an operand with too many elements to count. */
 	assert_true(openreg_engine_check(&args).detail ==
 		    2ULL * 2 * 3 * 2 * 2 * 2 << 40);
 	args.imm[OPENREG_WINDOW_INPUT] = INT32_MAX;
@@ -544,7 +544,7 @@ static void test_hidden_work(void **state)
 	small_end(&p);
 }
 
-/* What makes one result is added up in one step in the end. */
+/* The sum of one result has a limit, because one step adds it up. */
 static void test_long_sums(void **state)
 {
 	struct openreg_args args;
@@ -566,7 +566,7 @@ static void test_long_sums(void **state)
 	assert_true(openreg_engine_check(&args).detail == 1ULL << 31);
 	small_end(&p);
 
-	/* Stride and dilation that divide each other leave all taps. */
+	/* With equal stride and dilation a position has all taps. */
 	small(&p, &args, OPENREG_CONV_BACKWARD_DATA);
 	for (d = 0; d < 4; d++)
 		args.size[d] = 1;
@@ -584,7 +584,7 @@ static void test_long_sums(void **state)
 	small_end(&p);
 }
 
-/* Parts of results do not take the memory that all packets share. */
+/* Partial results must not take all of the memory that packets share. */
 static void test_memory(void **state)
 {
 	struct openreg_args args;

@@ -7,7 +7,7 @@
 #include "matmul.h"
 
 static struct openreg_scratch *scratch;
-static atomic_size_t extra; /* of scratch's jobs */
+static atomic_size_t extra; /* bytes of the jobs of scratch */
 
 static bool has_unit(void)
 {
@@ -42,7 +42,7 @@ static struct tensor tensor_of(const struct problem *p, unsigned int dims,
 	return t;
 }
 
-/* A tap of an output, and the input there; false: outside. */
+/* Finds the input at a tap of an output. Returns false if it is outside. */
 static bool find(const struct problem *p, int64_t o, int64_t k, int64_t *in)
 {
 	int64_t at[3];
@@ -67,7 +67,7 @@ struct channels {
 	int64_t x, y, w, x_step, y_step, w_step;
 };
 
-/* All pairs of channels. */
+/* Adds all pairs of channels. */
 static void add_products(const struct problem *p, const struct channels *at,
 			 const float *x, const float *y, const float *w,
 			 float *to)
@@ -182,7 +182,7 @@ static void release_all(struct operands *o)
 	release(&o->bias);
 }
 
-/* whole: oneDNN's convolutions are to do it. */
+/* whole: the card must use oneDNN's convolutions. */
 static bool one_problem(struct problem *p, bool whole)
 {
 	struct operands o;
@@ -210,7 +210,7 @@ enum { TO_IMAGE = 8, SPLIT = 13 };
 static const struct problem problems[] = {
 	{ FORWARD, 5, 1, 32, 48, { 1, 3, 3 }, { 1, 14, 14 }, { 1, 1, 1 },
 	  { 0, 1, 1 }, { 1, 1, 1 }, DENSE, true, { 0 }, 0 },
-	/* The last row and column that no output meets, one image in rows. */
+	/* No output meets the last row and column; slices are rows of one image. */
 	{ FORWARD, 1, 1, 33, 40, { 1, 3, 3 }, { 1, 200, 120 }, { 1, 2, 2 },
 	  { 0, 0, 0 }, { 1, 1, 1 }, DENSE, true, { 0 }, 0 },
 	{ FORWARD, 1, 1, 32, 32, { 1, 5, 3 }, { 1, 90, 80 }, { 1, 1, 1 },
@@ -260,7 +260,7 @@ static void test_convolutions(void **state)
 	assert_true(in_rows >= 6 || !has_unit());
 }
 
-/* Weights that repeat along dimensions, as expand() has them. */
+/* Weights that repeat along dimensions, as after expand(). */
 static void test_repeated_weights(void **state)
 {
 	static const struct problem some[] = {
@@ -287,7 +287,7 @@ static void test_repeated_weights(void **state)
 	}
 }
 
-/* Too few products; padding that outputs meet alone; elements far apart. */
+/* Too few products; outputs that meet only padding; elements far apart. */
 static void test_refused(void **state)
 {
 	struct problem p = problems[0];
@@ -303,7 +303,7 @@ static void test_refused(void **state)
 	p = problems[0];
 	p.order = APART;
 	one_problem(&p, false);
-	/* The slice that decides on the weights' order has one output. */
+	/* The slice that determines the layout of the weights has one output. */
 	p = problems[SPLIT];
 	p.order = APART;
 	one_problem(&p, false);
@@ -323,7 +323,7 @@ static bool is_cut(struct problem p)
 	return rows;
 }
 
-/* Wide padding makes nine slices of nine sizes, each to be compiled. */
+/* Wide padding gives nine slices of nine sizes, and oneDNN compiles each size. */
 static void test_too_many_sizes(void **state)
 {
 	struct problem p = { FORWARD, 1, 1, 32, 32, { 1, 17, 1 },
@@ -337,7 +337,7 @@ static void test_too_many_sizes(void **state)
 	assert_int_equal(is_cut(p), has_unit());
 }
 
-/* false: the packet is to wait. */
+/* Returns false if the packet must wait. */
 static bool begins(const struct openreg_args *args)
 {
 	bool later;
@@ -348,7 +348,10 @@ static bool begins(const struct openreg_args *args)
 	return job;
 }
 
-/* Others hold the memory, or it is another's turn: wait, as bits depend on the way. */
+/*
+ * If other jobs hold the memory, or another queue is first in line, the packet must wait:
+ * another implementation would give other bits.
+ */
 static void test_wait(void **state)
 {
 	struct problem p = problems[0];
@@ -370,7 +373,7 @@ static void test_wait(void **state)
 }
 
 #ifdef OF_ONEDNN
-/* Calls of oneDNN's until one fails; 0: none does. */
+/* Calls of oneDNN until one fails; 0: no call fails. */
 static unsigned int left;
 static bool did_fail;
 
@@ -432,7 +435,7 @@ WRAP(dnnl_primitive_execute,
       const dnnl_exec_arg_t *args),
      (p, s, n, args))
 
-/* Each call fails once: the packet faults with MEMORY. */
+/* Lets each call fail once: the packet must fault with MEMORY. */
 static void test_failures(void **state)
 {
 	unsigned int i, n;

@@ -45,7 +45,7 @@ static void multiply(const struct product *p, const struct tensor *a,
 	}
 }
 
-/* B's numbers lie along k; where turned is not set, memory has them along n. */
+/* The numbers of B are in the order of k. Without turned, memory has the order of n. */
 static void lay_out_b(const struct product *p, struct tensor *b)
 {
 	int64_t at[4] = { 0 }, i = 0;
@@ -103,12 +103,12 @@ static void test_products(void **state)
 {
 	static const struct product some[] = {
 		{ { 1, 600, 520, 96 }, DENSE, DENSE, DENSE, false, false, false },
-		/* Tiles of one row, of one column, and k that is odd. */
+		/* tiles of one row, of one column, and an odd k */
 		{ { 1, 769, 513, 45 }, GAPS, GAPS, GAPS, false, false, false },
 		{ { 1, 769, 513, 45 }, DENSE, DENSE, DENSE, false, true, false },
 		{ { 2, 400, 300, 145 }, DENSE, DENSE, DENSE, false, true, false },
 		{ { 2, 400, 300, 145 }, DENSE, DENSE, GAPS, true, false, false },
-		/* To D as it is, by way of f32; and D by columns. */
+		/* adds to D, with f32 in between; and D in columns */
 		{ { 1, 600, 520, 96 }, DENSE, DENSE, DENSE, false, false, true },
 		{ { 1, 300, 260, 600 }, TURNED, DENSE, TURNED, false, true, false },
 		{ { 1, 300, 260, 600 }, TURNED, GAPS, DENSE, false, true, true },
@@ -125,7 +125,7 @@ static void test_products(void **state)
 	}
 }
 
-/* Infinities and NaN go where they belong. */
+/* Infinities and NaN reach the right results, and no others. */
 static void test_infinities(void **state)
 {
 	static const float other[] = { INFINITY, -INFINITY, NAN };

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-/* Tiles of INDEX come out the same at each level of instruction set. */
+/* Tiles of INDEX give the same bits at each level of the instruction set. */
 #include <math.h>
 
 #include "engine-harness.h"
 #include "kernels.h"
 
-#define POINTS 203 /* every loop has a rest */
+#define POINTS 203 /* leaves a remainder in every loop */
 #define RUN 19
 #define ELEMENTS 8192
 
@@ -68,7 +68,7 @@ static void run_at(const struct openreg_kernels *k, unsigned int mode,
 	find(k, mode, dtype)(&tile);
 }
 
-/* Runs of one element, dense ones and strided ones, at places that repeat. */
+/* Runs of one element, dense runs and strided runs, at positions that repeat. */
 static void try_tiles(unsigned int mode, unsigned int dtype, unsigned int level)
 {
 	const struct openreg_kernels *base = openreg_kernels_at(OPENREG_ISA_BASE);
@@ -113,7 +113,7 @@ static void test_tiles(void **state)
 	}
 }
 
-/* Indices of both types, dense and strided; one that is outside is found anywhere. */
+/* Indices of both types, dense and strided. Finds an index out of range at any point. */
 static void offsets_at(const struct openreg_kernels *k, bool wide)
 {
 	int64_t from[2 * POINTS], index[POINTS], step = random_range(1, 2);

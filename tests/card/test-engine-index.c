@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* INDEX point by point in row-major order, which is what the manual says. */
+/* Compares INDEX with the manual's definition: point by point in row-major order. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -9,7 +9,7 @@ enum { DST, SRC, FIRST_INDEX };
 
 struct problem {
 	unsigned int ndim, nindex, mode, flags, dtype;
-	unsigned int sources; /* indices of the source, by bit */
+	unsigned int sources; /* bit k: index k belongs to the source */
 	int64_t size[OPENREG_DIMS_MAX];
 	int64_t extent[OPENREG_INDEX_OPERANDS_MAX];
 	int64_t step[OPENREG_INDEX_OPERANDS_MAX];
@@ -24,7 +24,7 @@ static unsigned int indirect(const struct problem *p)
 	return p->mode == OPENREG_INDEX_GET ? SRC : DST;
 }
 
-/* Which operand index k belongs to. */
+/* The operand that index k belongs to. */
 static unsigned int owner(const struct problem *p, unsigned int k)
 {
 	return p->sources >> k & 1 ? SRC : indirect(p);
@@ -101,7 +101,7 @@ static void reference(const struct problem *p)
 	} while (next_point(p->ndim, p->size, at));
 }
 
-/* The packet, with what each operand's element 0 is at. */
+/* Makes the packet, with the address of element 0 of each operand. */
 static void make_args(const struct problem *p, struct openreg_args *args)
 {
 	unsigned int i, dtype;
@@ -139,8 +139,8 @@ static void lay_over(struct layout *l, unsigned int ndim, const int64_t *size)
 }
 
 /*
- * An indirect operand is a tensor of the dimensions that it has in common with
- * the space and of its extents, in any order; or one whose rows overlap.
+ * An indirect operand is a tensor of the dimensions that it shares with the space and of
+ * its extents, in any order. overlap: its rows overlap.
  */
 static void lay_indirect(struct problem *p, unsigned int operand, bool overlap)
 {
@@ -235,7 +235,7 @@ static void release(struct problem *p)
 	free(p->want);
 }
 
-/* To the bit, but for NaNs. */
+/* Compares all bits, except those of NaNs. */
 static void compare(const struct problem *p, unsigned int seed)
 {
 	unsigned int esize = openreg_dtype_size(p->dtype);
@@ -318,7 +318,7 @@ static void test_large(void **state)
 		solve(100000 + i, 400000);
 }
 
-/* Rows into a table: all at once, in shares of the rows, in phases. */
+/* Rows into a table: in one tile, in parts of the rows, in several phases. */
 static void rows(unsigned int mode, unsigned int dtype, int64_t n,
 		 int64_t width, int64_t table)
 {
@@ -355,7 +355,7 @@ static void test_rows(void **state)
 	for (mode = 0; mode < OPENREG_INDEX_END; mode++) {
 		for (dtype = OPENREG_F32 + (SCALE > 1 ? mode % 3 : 0);
 		     dtype < OPENREG_DTYPE_END; dtype += SCALE > 1 ? 3 : 1) {
-			/* Any two of the three meet. */
+			/* Covers every pair of mode, dtype and width. */
 			for (w = (mode + dtype) % 3; w < 5; w += 3)
 				rows(mode, dtype, 1 + 200000 / widths[w] + w,
 				     widths[w], 7);
@@ -408,7 +408,7 @@ static void test_outside(void **state)
 				}
 }
 
-/* The last one of many slices, or of many phases. */
+/* An index out of range in the last of many slices, or of many phases. */
 static void test_outside_of_much(void **state)
 {
 	int64_t n = 3000000, *index = calloc((size_t)n, sizeof(*index));
@@ -438,7 +438,7 @@ static void test_outside_of_much(void **state)
 	free(index);
 }
 
-/* No element can be chosen; what is chosen from need not exist. */
+/* With extent 0 every index faults, and the source need not exist. */
 static void test_no_extent(void **state)
 {
 	int64_t index[6] = { 0 };
@@ -456,7 +456,7 @@ static void test_no_extent(void **state)
 	assert_int_equal(args_try(&args, false).code, OPENREG_FAULT_INDEX);
 	small_get(&args, index, 0, 0);
 	assert_int_equal(args_try(&args, false).code, 0);
-	/* A step that is never taken. */
+	/* With extent 1 the card does not use the step. */
 	small_get(&args, index, 6, 1);
 	args.imm[1] = (uint64_t)INT64_MIN;
 	assert_int_equal(args_try(&args, false).code, 0);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* All levels of instruction set that this host has give the same bits. */
+/* All levels of the instruction set on this host give the same bits. */
 #include <stdlib.h>
 #include <sys/mman.h>
 
@@ -7,7 +7,7 @@
 #include "kernels.h"
 #include "vector_ops.h"
 
-#define N 20011 /* prime: every loop has a rest */
+#define N 20011 /* a prime, so every loop has a remainder */
 
 static unsigned char *input[3], *out[2];
 
@@ -17,7 +17,7 @@ static const char *const op_names[OPENREG_V_END] = {
 #undef V
 };
 
-/* Bits of every exponent, and the range where functions do their work. */
+/* Numbers of every exponent, and numbers in the main range of the functions. */
 static void fill_inputs(unsigned int type)
 {
 	int i, j;
@@ -43,7 +43,7 @@ static void fill_inputs(unsigned int type)
 	}
 }
 
-/* NaNs may differ in what they carry. */
+/* NaNs may differ in their payload. */
 static bool same_float(const void *x, const void *y, unsigned int type)
 {
 	float f, g;
@@ -115,7 +115,7 @@ static int width_of(unsigned int type)
 	return type == OPENREG_VT_F32 || type == OPENREG_VT_I32 ? 4 : 8;
 }
 
-/* A kernel of one element for all gives what it gives for as many of it. */
+/* A kernel with a single-element source gives the bits of one with copies of it. */
 static void compare_ones(unsigned int op, unsigned int type, unsigned int level,
 			 unsigned int ones, int place)
 {
@@ -231,7 +231,7 @@ static void test_folds(void **state)
 	}
 }
 
-/* What softmax does to rows that lie one after another. */
+/* The kernels of softmax for rows that lie one after another. */
 static void compare_rows(const struct openreg_kernels *base,
 			 const struct openreg_kernels *k, unsigned int type,
 			 size_t n)
@@ -299,7 +299,7 @@ static int teardown(void **state)
 	return 0;
 }
 
-/* Elements at a page's end; what the mask leaves out is in the next one. */
+/* Elements at the end of a page. Those that the mask leaves out are in the next page. */
 static void gather_once(const struct openreg_kernels *k, unsigned int log2,
 			unsigned char *page, size_t width)
 {
@@ -361,8 +361,7 @@ static void test_gathers(void **state)
 	munmap(pages, 4 * 4096);
 }
 
-/* Which levels were compared is part of what this test says. */
-/* Rows of any number become columns; nothing beside them is read or written. */
+/* Any number of rows become columns; the kernel reads and writes no other elements. */
 static void test_turns(void **state)
 {
 	enum { MOST = 70 };
@@ -404,6 +403,7 @@ static void test_turns(void **state)
 	}
 }
 
+/* Prints the levels that this test compares. */
 static void test_levels(void **state)
 {
 	unsigned int level;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* The kernels for weighted lines, each level's, against plain loops. */
+/* Compares the kernels for weighted lines of each level with plain loops. */
 #include "engine-harness.h"
 #include "kernels.h"
 
@@ -120,7 +120,7 @@ static void lanes_dot_once(const struct openreg_lanes_kernel *k)
 	}
 }
 
-/* Elements to rows and back; nothing else is written. */
+/* Copies elements to rows and back; the kernels write nothing else. */
 static void turn_once(const struct openreg_lanes_kernel *k)
 {
 	size_t n = (size_t)random_range(1, 60), i, lane;

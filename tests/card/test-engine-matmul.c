@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* MATMUL against three nested loops, every dtype, any layout. */
+/* Compares MATMUL with three nested loops: every dtype, any layout. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,8 +26,8 @@ struct product {
 enum { DIMS_D = 0x7, DIMS_A = 0xb, DIMS_B = 0xd };
 
 /*
- * Dimensions in a random order; some broadcast, stretched or negative, batches
- * of what is only read may overlap.
+ * Lays out dimensions in a random order; some are broadcast, stretched or negative.
+ * Batches of operands that the card only reads may overlap.
  */
 static void lay_out(struct operand *op, const struct product *p,
 		    unsigned int dims, bool broadcast, bool odd)
@@ -76,7 +76,7 @@ static int64_t offset(const struct operand *op, int64_t b, int64_t m,
 	       k * op->stride[3];
 }
 
-/* A or B, whose rows are dimension d, as [b, rows, k]. */
+/* A or B as [b, rows, k]; dimension d has the rows. */
 static double *unpack(const struct product *p, const struct operand *op,
 		      unsigned int d)
 {
@@ -95,7 +95,7 @@ static double *unpack(const struct product *p, const struct operand *op,
 	return x;
 }
 
-/* Small integers: every sum is exact, whatever its order. */
+/* Small integers: every sum is exact, in any order. */
 static double expected(const struct product *p, const double *a,
 		       const double *b, const void *c, int64_t at)
 {
@@ -110,7 +110,7 @@ static double expected(const struct product *p, const double *a,
 	return sum;
 }
 
-/* As the dtype holds it. */
+/* The value after rounding to the dtype. */
 static double stored(unsigned int dtype, double x)
 {
 	uint64_t element = 0;
@@ -238,7 +238,7 @@ static void test_dtypes(void **state)
 	}
 }
 
-/* Shapes that are cut: by rows and columns, by batch, by k. */
+/* Shapes that the card cuts: by rows and columns, by batch, by k. */
 static void test_large(void **state)
 {
 	static const int64_t shapes[][4] = {
@@ -298,7 +298,7 @@ static void test_close_batches(void **state)
 	static const int64_t size[4] = { B, M, N, K };
 	static const int64_t dense[4] = { M * N, N, 1, 0 };
 	static const int64_t between[4] = { N, B * N, 1, 0 };
-	/* The last row of one is as far from the next's first as N wants. */
+	/* The next batch begins N elements after the last row of this one. */
 	static const int64_t close[4] = { (M - 1) * (N + 1) + N, N + 1, 1, 0 };
 	static const int64_t whole[4] = { M * K, K, 0, 1 };
 	static const int64_t unfolded[4] = { K, K, 0, 1 };
@@ -340,7 +340,7 @@ static void test_lone_rows(void **state)
 	run_strides(OPENREG_F16, size, loose, left_apart, right_apart);
 }
 
-/* What oneDNN will not take as it lies is no failure: there is another way. */
+/* If oneDNN refuses a layout the packet must not fault: the card packs the operand. */
 static void test_overlap_refused(void **state)
 {
 	float a[4] = { 0 }, b[2] = { 0 }, d[6];
@@ -359,7 +359,7 @@ static void test_overlap_refused(void **state)
 	openreg_primitives_free(cache);
 }
 
-/* C is not read where beta is 0: NaN in it stays out. */
+/* With beta = 0 the card does not read C, so a NaN in C has no effect. */
 static void test_beta_zero(void **state)
 {
 	int64_t size[4] = { 1, 4, 4, 4 };
@@ -387,7 +387,7 @@ static void test_beta_zero(void **state)
 		assert_true(d[i] == 4);
 }
 
-/* Integers wrap as their dtype does. */
+/* Integers wrap at the width of their dtype. */
 static void test_wrap(void **state)
 {
 	int64_t size[4] = { 1, 1, 1, 3 };
@@ -415,7 +415,7 @@ static void test_wrap(void **state)
 	assert_int_equal(d64, 6); /* 1 + 4 + 1 */
 }
 
-/* Real numbers: close to a sum in f64, NaN and infinities go through. */
+/* Real numbers: results are close to a sum in f64; NaN and infinities stay. */
 static void test_accuracy(void **state)
 {
 	enum { M = 65, N = 40, K = 1000 };
@@ -456,8 +456,8 @@ static void test_accuracy(void **state)
 }
 
 /*
- * However small the products of a batch are, the memory that a tile of them
- * takes, which is kept for good, and their number are small.
+ * Even with tiny products in a batch, the number of tiles stays small, and so does the
+ * scratch memory of a tile, which the worker keeps.
  */
 static void test_tiny_products(void **state)
 {
@@ -477,7 +477,7 @@ static void test_tiny_products(void **state)
 			int64_t bytes;
 
 			random_seed(i);
-			/* A plan touches no memory. */
+			/* Making a plan accesses no operand. */
 			p.size[0] = runs ? 50000 : 1;
 			for (d = 0; d < 3; d++)
 				p.size[1 + d] = shapes[i][d];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Every VECTOR operation on every type it has, special values included,
- * against its definition.
+ * Compares every VECTOR operation with its definition, for each of its types and with
+ * special values.
  */
 #include <float.h>
 #include <math.h>
@@ -108,7 +108,7 @@ static void check_one(unsigned int op, unsigned int type,
 	}
 	if (op == OPENREG_V_DIV_FLOOR) {
 		want = reference_floor_div(x, y);
-		/* Beyond this the quotient's floor is past long double. */
+		/* Beyond this, long double cannot hold the floor of the quotient. */
 		if (isfinite(want) && fabsl(want) > 1e6)
 			return;
 		want = type == OPENREG_VT_F32 ? (float)want : (double)want;
@@ -146,8 +146,8 @@ static union value nth(unsigned int type, int64_t i)
 }
 
 /*
- * Moderate random values, as most bits of a function are made there; of four
- * floats one is of any size.
+ * Moderate random values, because most bits of a function matter there. One of four
+ * floats has any size.
  */
 static union value random_value(unsigned int type)
 {
@@ -187,7 +187,7 @@ static void run_op(unsigned int op, unsigned int type, int64_t n, void *out,
 		args_operand(&args, dtype_of[t], in[i], NULL);
 		args_instr(&args, OPENREG_V_LOAD, t, i, 0, 0, 0, i + 1);
 	}
-	/* In place, which must not matter. */
+	/* The result must be the same in place. */
 	args_instr(&args, op, type, 0, 0, 1, 2, 0);
 	args_instr(&args, OPENREG_V_STORE, result, 0, 0, 0, 0, 0);
 	args_run(&args);
@@ -268,7 +268,7 @@ static void test_all(void **state)
 	assert_int_equal(tried, 180);
 }
 
-/* IMM as each type has it. */
+/* IMM for each type. */
 static void test_imm(void **state)
 {
 	float f;

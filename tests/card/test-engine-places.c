@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* PLACES against its definition: any layout, dtype and number of results. */
+/* Compares PLACES with its definition: any layout, dtype and number of results. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -12,7 +12,7 @@ struct problem {
 	int64_t size[OPENREG_DIMS_MAX];
 	struct layout at;
 	unsigned char *source;
-	int64_t wanted, room, step; /* of the rows of results */
+	int64_t wanted, room, step; /* results, room and stride of their rows */
 	int64_t *found[OPENREG_DIMS_MAX];
 };
 
@@ -62,7 +62,7 @@ static void run(struct problem *p, bool reverse)
 	for (d = 0; d < p->ndim; d++) {
 		int64_t stride[OPENREG_DIMS_MAX] = { 0 };
 
-		/* The others do not count. */
+		/* The card ignores the other strides. */
 		stride[0] = 12345;
 		stride[p->ndim - 1] = p->step;
 		p->found[d] = malloc((size_t)(p->room * p->step + 1) * 8);
@@ -147,7 +147,7 @@ static void test_random(void **state)
 	}
 }
 
-/* Several pieces, whose bounds lie within rows. */
+/* Several pieces, with bounds within rows. */
 static void test_long(void **state)
 {
 	static const int64_t sizes[][3] = { { 1, 1, 200000 }, { 70, 1000, 3 },

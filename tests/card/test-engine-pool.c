@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* POOL against its definition, window by window. */
+/* Compares POOL with its definition, window by window. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -67,7 +67,7 @@ static void make_args(struct openreg_args *args, struct problem *p)
 	args_imm_i(args, p->divisor);
 }
 
-/* Tap k of output o along d: true if it is in the input. */
+/* Finds tap k of output o along d. Returns true if it is in the input. */
 static bool tap(const struct problem *p, unsigned int d, int64_t o, int64_t k,
 		int64_t *i)
 {
@@ -81,7 +81,7 @@ static bool tap(const struct problem *p, unsigned int d, int64_t o, int64_t k,
 	return k < p->kernel[d] && *i >= 0 && *i < p->input[d];
 }
 
-/* Taps that are in the input or its padding. */
+/* The number of taps in the input or its padding. */
 static int64_t padded_taps(const struct problem *p, unsigned int d, int64_t o)
 {
 	int64_t n = 0, k;
@@ -204,7 +204,7 @@ static void compare_forward(const struct problem *p)
 	} while (next_point(DIMS, p->y.size, at));
 }
 
-/* Gradients of one plane, added up window by window. */
+/* Adds up the gradients of one plane, window by window. */
 static void plane_gradient(const struct problem *p, int64_t n, int64_t c,
 			   double *sum)
 {
@@ -247,7 +247,7 @@ static void compare_backward(const struct problem *p)
 	free(sum);
 }
 
-/* Each window's winner by the definition, as the forward would leave it. */
+/* Stores the index of each maximum by the definition, as the forward packet does. */
 static void fill_index(struct problem *p)
 {
 	int64_t at[DIMS] = { 0 };
@@ -318,7 +318,7 @@ static void test_random(void **state)
 			p.flags |= OPENREG_POOL_ADAPTIVE;
 		p.dtype = (unsigned int)random_range(OPENREG_F32, OPENREG_I64);
 		p.n = random_range(1, 3);
-		/* So many planes that several are worked on together. */
+		/* Sometimes enough planes to compute several together. */
 		p.c = random_range(0, 3) ? random_range(1, 3)
 					 : random_range(8, 20);
 		if (random_range(0, 1)) {
@@ -339,7 +339,7 @@ static void test_random(void **state)
 	}
 }
 
-/* Such that sums are rounded. */
+/* Fills with fractions, so that sums round. */
 static void fill_fractions(struct operand *op)
 {
 	float *x = (float *)op->memory;
@@ -406,7 +406,7 @@ static void one_by_one(struct problem *p)
 	free(together);
 }
 
-/* As many planes as are worked on together give the bits that each gives alone. */
+/* Planes that are computed together give the same bits as each plane alone. */
 static void test_planes(void **state)
 {
 	unsigned int i, d;
@@ -434,7 +434,7 @@ static void test_planes(void **state)
 	}
 }
 
-/* Planes and windows beyond a unit's size. */
+/* Planes and windows larger than a unit. */
 static void test_cuts(void **state)
 {
 	static const struct problem problems[] = {
@@ -514,7 +514,7 @@ static void test_special(void **state)
 	assert_int_equal(index[0], 0);
 	assert_int_equal(index[1], 3);
 	assert_int_equal(index[2], 4);
-	/* One after the other, adaptive windows as well. */
+	/* Adaptive windows, which the card computes one by one, give the same. */
 	args.arg[1] = OPENREG_POOL_ADAPTIVE;
 	args.imm[OPENREG_WINDOW_KERNEL + 2] = 1;
 	args.imm[OPENREG_WINDOW_STRIDE + 2] = 1;
@@ -526,7 +526,7 @@ static void test_special(void **state)
 	small_end(&p);
 }
 
-/* Indices come from memory: one that is not its window's adds to nothing. */
+/* Indices come from memory: the card skips an index outside its window. */
 static void test_foreign_index(void **state)
 {
 	int64_t index[3] = { INT64_MIN, 1, 3 };
@@ -606,7 +606,7 @@ static void test_check(void **state)
 	check_one(OPENREG_POOL_AVG, OPENREG_POOL_BACKWARD);
 }
 
-/* One dimension; windows of 1 but for the last dimension's kernel. */
+/* One dimension: windows have size 1 except along the last dimension. */
 static void line(struct openreg_args *args, uint64_t kernel, uint64_t dilation,
 		 uint64_t input, int64_t output)
 {
@@ -627,7 +627,7 @@ static void line(struct openreg_args *args, uint64_t kernel, uint64_t dilation,
 	args->size[4] = output;
 }
 
-/* Backward all windows are looked at that might have an element. */
+/* Backward, the work counts all windows that can have an element. */
 static void test_windows_met(void **state)
 {
 	struct openreg_args args;
@@ -651,7 +651,7 @@ static void test_windows_met(void **state)
 	small_end(&p);
 }
 
-/* Windows without number, of which there are none. */
+/* Many windows along one dimension, but none in all. */
 static void test_no_windows(void **state)
 {
 	struct openreg_args args;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Long copies and fills within VRAM, which become programs: any layout and dtypes. */
+/* Long copies and fills within VRAM, which the card runs as programs. */
 #include <stdlib.h>
 
 #include "copy.h"
@@ -39,7 +39,7 @@ static void choose(struct problem *p, unsigned int i)
 		p->size[d] = random_range(1, 60);
 		points *= p->size[d];
 	}
-	/* Long enough, and now and then a multiple of what fits into 8 bytes. */
+	/* Long enough, and sometimes a multiple of the elements of 8 bytes. */
 	while (points < 20000) {
 		p->size[p->ndim - 1] *= 2;
 		points *= 2;
@@ -101,7 +101,7 @@ static void test_copies(void **state)
 			unsigned char *to = element(&p, 0, p.want, at);
 			unsigned char *from = element(&p, 1, p.memory[1], at);
 
-			/* Without a cast bits are moved, those of bool, too. */
+			/* Without a cast the copy keeps all bits, also of BOOL. */
 			if (p.dtype[0] == p.dtype[1])
 				memcpy(to, from, openreg_dtype_size(p.dtype[0]));
 			else
@@ -147,7 +147,7 @@ static void test_fills(void **state)
 	}
 }
 
-/* Columns from lines, blocks of 4 x 4 with and without a rest on each side. */
+/* Transposition in blocks of 4 x 4, with and without a remainder on each side. */
 static void test_turned(void **state)
 {
 	static const int64_t sizes[][3] = {
@@ -163,7 +163,7 @@ static void test_turned(void **state)
 		struct problem p = { .ndim = 3 };
 		struct openreg_args args;
 		int64_t at[OPENREG_DIMS_MAX] = { 0 }, n = 1, k;
-		/* Either the last two dimensions change places, or all three turn round. */
+		/* Swaps the last two dimensions, or reverses all three. */
 		unsigned int outer = i & 1 ? 1 : 0;
 
 		memcpy(p.size, sizes[i / 8], sizeof(sizes[0]));
@@ -197,7 +197,7 @@ static void test_turned(void **state)
 	}
 }
 
-/* What is short, or not in VRAM, is left to the copy engine. */
+/* Short copies, and copies outside VRAM, do not become programs. */
 static void test_left_alone(void **state)
 {
 	const int64_t small = 100, large = 100000, none = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* VECTOR's check: what programs, operands and shapes the card refuses. */
+/* The check of VECTOR: programs, operands and shapes that the card refuses. */
 #include <stdlib.h>
 
 #include "engine-harness.h"
@@ -62,12 +62,12 @@ static void test_bad_instructions(void **state)
 		{ OPENREG_FAULT_PROGRAM, { OPENREG_V_CVT, I64, 0, 0, 0, 0, I32 } },
 		{ OPENREG_FAULT_PROGRAM, { OPENREG_V_CVT, I64, 0, 0, 0, 0, 9 } },
 		{ OPENREG_FAULT_PROGRAM, { OPENREG_V_SELECT, F32, 0, 0, 0, 0, 0 } },
-		/* types that the operation has not */
+		/* types that the operation does not have */
 		{ OPENREG_FAULT_PROGRAM, { OPENREG_V_AND, F32, 0, 0, 0, 0, 0 } },
 		{ OPENREG_FAULT_PROGRAM, { OPENREG_V_ROUND, F64, 0, 0, 0, 0, 3 } },
 		{ OPENREG_FAULT_PROGRAM, { OPENREG_V_INDEX, I32, 0, 0, 0, 0, 0 } },
 		{ OPENREG_FAULT_PROGRAM, { OPENREG_V_RANDOM, F32, 0, 0, 0, 0, 0 } },
-		/* operands, immediates, dimensions that are not there */
+		/* operands, immediates, dimensions that do not exist */
 		{ OPENREG_FAULT_PROGRAM, { OPENREG_V_LOAD, F32, 0, 0, 0, 0, 3 } },
 		{ OPENREG_FAULT_PROGRAM, { OPENREG_V_LOAD, F32, 0, 0, 0, 0, 999 } },
 		{ OPENREG_FAULT_PROGRAM, { OPENREG_V_STORE, F32, 0, 0, 0, 0, 3 } },
@@ -131,7 +131,7 @@ static void test_good(void **state)
 	assert_int_equal(args.op[2].dims, 1);
 }
 
-/* What no instruction names is not looked at. */
+/* The check ignores an operand that no instruction names. */
 static void test_unused_operand(void **state)
 {
 	struct openreg_args args;
@@ -164,7 +164,7 @@ static void test_header(void **state)
 	args.arg[0] = 1; /* folds, but has no reduction */
 	expect(&args, OPENREG_FAULT_PACKET, 1);
 	begin(&args);
-	args.arg[0] = 4; /* a dimension that is not there */
+	args.arg[0] = 4; /* a dimension that does not exist */
 	args_instr(&args, OPENREG_V_RED_SUM, F32, 0, 0, NONE, NONE, 2);
 	expect(&args, OPENREG_FAULT_PACKET, 4);
 	begin(&args);
@@ -205,7 +205,7 @@ static void test_shapes(void **state)
 	expect(&args, OPENREG_FAULT_SHAPE, 1);
 	args.size[1] = 1;
 	expect(&args, 0, 0);
-	/* A result that moves along a folded dimension, or stands still. */
+	/* A result with a stride along a folded dimension, then with none along another. */
 	begin(&args);
 	args.arg[0] = 2;
 	args_instr(&args, OPENREG_V_RED_SUM, F32, 0, 0, NONE, NONE, 2);
@@ -216,7 +216,7 @@ static void test_shapes(void **state)
 	expect(&args, OPENREG_FAULT_SHAPE, 0);
 }
 
-/* A result has one writer. */
+/* Two instructions must not write one result. */
 static void test_store_and_result(void **state)
 {
 	struct openreg_args args;
@@ -245,7 +245,7 @@ static void test_fold_nothing(void **state)
 	expect(&args, OPENREG_FAULT_SHAPE, 1);
 	args.instr[1].op = OPENREG_V_RED_SUM;
 	expect(&args, 0, 0);
-	/* No point, but more results than anyone could wait for. */
+	/* No point, but too many results. */
 	args.size[0] = 1LL << 40;
 	expect(&args, OPENREG_FAULT_LIMIT, 1ULL << 40);
 	args.ndim = 3;
@@ -285,7 +285,7 @@ static void test_random_packets(void **state)
 	assert_true(good > 100);
 }
 
-/* What the memory of a plan held before decides nothing. */
+/* The plan must not depend on the earlier contents of its memory. */
 static void test_plan_memory(void **state)
 {
 	static const int64_t size[2] = { 100, 300 };
@@ -304,7 +304,7 @@ static void test_plan_memory(void **state)
 	for (i = 0; i < 2; i++) {
 		plan[i] = calloc(1, sizeof(*plan[i]));
 		assert_non_null(plan[i]);
-		/* Of a reduction that was here before. */
+		/* left over from a reduction */
 		plan[i]->red.value = i ? &plan[i]->access[1] : NULL;
 		assert_true(openreg_plan_make(plan[i], &args));
 	}

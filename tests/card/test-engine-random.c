@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* VECTOR's random words: known answers, any layout, any number of slices. */
+/* Random words of VECTOR: known answers, any layout, any number of slices. */
 #include <stdlib.h>
 
 #include "engine-harness.h"
@@ -16,7 +16,7 @@ struct answer {
 	uint32_t word[4];
 };
 
-/* Those that the paper's authors publish with their code. */
+/* Known answers that the authors of the paper publish with their code. */
 static const struct answer answers[] = {
 	{ 0, 0, 0, { 0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8 } },
 	{ ~0ULL,
@@ -81,7 +81,7 @@ static void program(struct openreg_args *args, unsigned int type, uint64_t key,
 	args_instr(args, OPENREG_V_STORE, type, 0, 3, 0, 0, 0);
 }
 
-/* The words of known answers reach memory, lowest index first. */
+/* Stores the words of known answers, in the order of their index. */
 static void test_first_words(void **state)
 {
 	static const int64_t four = 4, two = 2;
@@ -101,7 +101,7 @@ static void test_first_words(void **state)
 	args_run(&args);
 	assert_int_equal(pair[0], 0xe169c58d6627e8d5);
 	assert_int_equal(pair[1], 0x9b00dbd8bc57ac4c);
-	/* aux is added to all 64 bits of the counter. */
+	/* The addition of aux carries through all 64 bits of the counter. */
 	args_begin(&args, OPENREG_OP_VECTOR, 1, &four);
 	args_operand(&args, OPENREG_I32, word, NULL);
 	program(&args, I32, 0, 0ULL - 65535, 65535);
@@ -110,8 +110,8 @@ static void test_first_words(void **state)
 }
 
 /*
- * Any layout of what is stored, beside an operand that keeps dimensions from
- * being merged: the numbers follow the packet's space and nothing else.
+ * Any layout of the stored operand, with another operand that prevents the merge of
+ * dimensions. The numbers must depend only on the packet's space.
  */
 static void one_walk(unsigned int type)
 {
@@ -169,7 +169,7 @@ static void test_layouts(void **state)
 	}
 }
 
-/* Many slices on two threads, in either order; 4 divides no size here. */
+/* Many slices on two threads, in either order. No size is a multiple of 4. */
 static void test_slices(void **state)
 {
 	static const int64_t size[3] = { 1237, 3, 811 };
@@ -210,7 +210,7 @@ static void test_slices(void **state)
 	free(memory);
 }
 
-/* Folded dimensions count in a point's index as the others do. */
+/* The index of a point counts folded dimensions, too. */
 static void test_reduction(void **state)
 {
 	static const int64_t size[3] = { 37, 29, 41 };
@@ -248,7 +248,7 @@ static void test_reduction(void **state)
 	}
 }
 
-/* Two streams in one program, a register written twice, nothing to do. */
+/* Two streams in one program, a register written twice, an empty space. */
 static void test_programs(void **state)
 {
 	static const int64_t n = 3001, none = 0;
@@ -281,7 +281,7 @@ static void test_programs(void **state)
 	args_run(&args);
 }
 
-/* All levels, by themselves, far along the streams. */
+/* The kernels of all levels, without a plan, far along the streams. */
 static void test_levels(void **state)
 {
 	static const int64_t strides[] = { 1,  2,  3, 4, 1000,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Reductions against plain loops: any mask, layout, dtype, and order. */
+/* Compares reductions with plain loops: any mask, layout, dtype and order. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -26,7 +26,7 @@ static bool extreme(const struct problem *p)
 	return p->op == OPENREG_V_RED_MAX || p->op == OPENREG_V_RED_MIN;
 }
 
-/* A layout over the dimensions that are kept; no stride along the others. */
+/* A layout of the kept dimensions; strides along the others are 0. */
 static void kept_layout(const struct problem *p, struct layout *l)
 {
 	int64_t size[OPENREG_DIMS_MAX];
@@ -166,7 +166,7 @@ static bool value_is(const struct problem *p, int64_t at,
 	double have, expected;
 
 	if (!is_float(p)) {
-		/* The harness's own wrap: store and read back. */
+		/* Wraps by the harness: store and read back. */
 		memcpy(&element, &want->i, 8);
 		if (p->value_dtype == OPENREG_BOOL)
 			element = want->i != 0;
@@ -335,7 +335,7 @@ static void test_large(void **state)
 	}
 }
 
-/* A mean is scaled before it is rounded; sums lose no small numbers. */
+/* The card scales a mean before it rounds; sums lose no small numbers. */
 static void test_mean(void **state)
 {
 	enum { N = 1 << 20 };
@@ -396,8 +396,7 @@ static void test_program(void **state)
 	}
 }
 
-/* Nothing beats the neutral element: the first of all is the winner. */
-/* Passes for a long program, so that tiles and slices are small. */
+/* A long program by the card's estimate, so that tiles and slices are small. */
 static void slow_load(struct openreg_args *args, unsigned int operand)
 {
 	unsigned int i;
@@ -410,8 +409,8 @@ static void slow_load(struct openreg_args *args, unsigned int operand)
 }
 
 /*
- * Units of so many chunks that these go by pieces, and so many units that they
- * go by groups. max: values and places of the greatest, else sums.
+ * Units with chunks of several pieces, or so many units that they run in groups. max:
+ * values and positions of the maximum, else sums.
  */
 static void expect_columns(int64_t rows, int64_t columns, bool max)
 {
@@ -458,6 +457,7 @@ static void test_pieces(void **state)
 	expect_columns(2000000, 1, true);
 }
 
+/* No element is greater than the neutral element: the index is that of the first. */
 static void test_all_neutral(void **state)
 {
 	enum { ROWS = 200000, COLUMNS = 8 };
@@ -484,7 +484,7 @@ static void test_all_neutral(void **state)
 						    : 0);
 }
 
-/* The register that is folded was loaded before the memory was overwritten. */
+/* Folds a register that was loaded before a STORE overwrote the memory. */
 static void test_fold_after_store(void **state)
 {
 	int64_t n = 3000, zero = 0, i;

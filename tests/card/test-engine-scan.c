@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* SCAN against its definition, any layout, axis and dtype. */
+/* Compares SCAN with its definition: any layout, axis and dtype. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -8,7 +8,7 @@
 struct problem {
 	unsigned int ndim, axis, mode;
 	int64_t size[OPENREG_DIMS_MAX];
-	unsigned int dtype[3]; /* values, source, places */
+	unsigned int dtype[3]; /* values, source, positions */
 	struct layout at[3];
 	unsigned char *memory[3];
 	bool places;
@@ -43,7 +43,7 @@ struct chain {
 	uint64_t i;
 };
 
-/* As the manual has it: what is before the piece, the piece alone, both. */
+/* As in the manual: the elements before the piece, the piece alone, both. */
 struct row {
 	struct chain before, alone, both;
 	int64_t place;
@@ -133,7 +133,7 @@ static double tolerance(unsigned int dtype)
 	}
 }
 
-/* What stands there is the row so far, to the bit but for logarithms. */
+/* Expects the fold of the row up to here; all bits, except for logarithms. */
 static void expect(const struct problem *p, const struct row *row,
 		   const int64_t *at)
 {
@@ -231,7 +231,7 @@ static void check(struct problem *p, bool dense, bool reverse)
 			dense_strides(p->ndim, p->size, p->at[op].stride);
 			p->at[op].origin = 0;
 		}
-		/* A layout is not below what dense needs. */
+		/* The extent of a random layout is enough for a dense one. */
 		p->memory[op] = calloc((size_t)p->at[op].extent + 1, 8);
 	}
 	fill(p);
@@ -250,7 +250,7 @@ static void choose(struct problem *p)
 		last = OPENREG_BF16;
 	p->dtype[0] = (unsigned int)random_range(OPENREG_F32, last);
 	p->dtype[1] = p->dtype[0];
-	/* Integers and bools are summed up as wider ones. */
+	/* Integers and bools add up as wider integers. */
 	if (p->dtype[0] == OPENREG_I64 && random_range(0, 1))
 		p->dtype[1] = (unsigned int)random_range(OPENREG_I8,
 							 OPENREG_BOOL);
@@ -281,7 +281,7 @@ static void test_random(void **state)
 	}
 }
 
-/* Rows of several pieces, and of blocks, in either kind of unit. */
+/* Rows of several pieces or several blocks, in either kind of unit. */
 static void test_long_rows(void **state)
 {
 	static const int64_t shapes[][3] = {
@@ -320,7 +320,7 @@ static void scan_f32(unsigned int mode, const float *x, float *y, int64_t n)
 	args_run(&args);
 }
 
-/* Numbers far apart: none overflows, and what is small beside others is lost. */
+/* Numbers far apart: nothing overflows, and a much smaller number has no effect. */
 static void test_logs_far_apart(void **state)
 {
 	static const float x[] = { -INFINITY, -1e30f, -1e30f, -5e3f, 0, -1e3f,
@@ -339,8 +339,8 @@ static void test_logs_far_apart(void **state)
 }
 
 /*
- * A product that has come to 0, or to infinity, stays there, though pieces that follow
- * overflow, or come to 0, by themselves.
+ * A product that is 0 or infinite stays so, even if the product of a later piece alone
+ * overflows or is 0.
  */
 static void test_products_stay(void **state)
 {
@@ -369,7 +369,7 @@ static void test_products_stay(void **state)
 	free(y);
 }
 
-/* The result may take the place of the source. */
+/* The result may overwrite the source. */
 static void test_in_place(void **state)
 {
 	int64_t n = 2 * OPENREG_SCAN_PIECE + 100, i;

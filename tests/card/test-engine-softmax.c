@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* SOFTMAX against its definition in long double, any layout and axis. */
+/* Compares SOFTMAX with its definition in long double: any layout and axis. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -34,7 +34,7 @@ static double get(const struct problem *p, unsigned int op, const int64_t *at)
 			   layout_at(&p->at[op], p->ndim, at));
 }
 
-/* f(x) summed, or the greatest x, along the axis through a point. */
+/* The sum of f(x), or the greatest x, along the axis through a point. */
 struct row {
 	long double max, sum_exp, sum, dot;
 };
@@ -160,7 +160,7 @@ static void allocate(struct problem *p, bool dense)
 			dense_strides(p->ndim, p->size, p->at[op].stride);
 			p->at[op].origin = 0;
 		}
-		/* A layout is not below what dense needs. */
+		/* The extent of a random layout is enough for a dense one. */
 		p->memory[op] = calloc((size_t)p->at[op].extent + 1, 8);
 		fill(p, op);
 	}
@@ -203,7 +203,7 @@ static void test_random(void **state)
 	}
 }
 
-/* Several rows of a block one after another, of any length and however they lie. */
+/* Blocks of several rows one after another, of any length and layout. */
 static void test_short_rows(void **state)
 {
 	static const unsigned int dtypes[] = { OPENREG_F32, OPENREG_F64,
@@ -233,7 +233,7 @@ static void test_short_rows(void **state)
 	}
 }
 
-/* Rows beyond one block, along either kind of layout. */
+/* Rows longer than a block, in both kinds of layout. */
 static void test_long_rows(void **state)
 {
 	static const int64_t shapes[][3] = {
@@ -259,7 +259,7 @@ static void test_long_rows(void **state)
 	}
 }
 
-/* As the definition has it: no number comes from -inf alone, nor from NaN. */
+/* By the definition, rows of only -inf and rows with a NaN give NaN. */
 static void test_special(void **state)
 {
 	static float rows[5][4] = {
@@ -289,7 +289,7 @@ static void test_special(void **state)
 	assert_true(y[4][0] == 0.5f && y[4][1] == 0 && y[4][2] == 0.5f);
 }
 
-/* NaN counts wherever it is in a row of whole vectors and a rest. */
+/* A NaN has its effect at any position of a row of vectors and a remainder. */
 static void test_nan_in_short_rows(void **state)
 {
 	enum { LENGTH = 75 };
@@ -322,7 +322,7 @@ static double exponential(double x)
 	return y;
 }
 
-/* Of n elements of a row two are not -inf, so that the sum is rounded once. */
+/* Two of n elements of a row are not -inf, so that the sum rounds once. */
 static void divide_rows(int64_t rows, int64_t n, unsigned int axis)
 {
 	double *x = malloc((size_t)(rows * n) * 8), e;
@@ -358,7 +358,7 @@ static void divide_rows(int64_t rows, int64_t n, unsigned int axis)
 	free(y);
 }
 
-/* In f64 the exponentials and their sum are divided, with one rounding. */
+/* In f64 the card divides the exponentials by their sum, with one rounding. */
 static void test_division(void **state)
 {
 	static const int64_t length[] = { 2, 9, 33, 500, 300000 };
@@ -372,7 +372,7 @@ static void test_division(void **state)
 	}
 }
 
-/* A long row with nothing but -inf before or after a few numbers. */
+/* A long row with only -inf before or after a few numbers. */
 static void test_long_row_of_minus_infinity(void **state)
 {
 	int64_t n = 300000, i, from;

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
 /*
- * SORT against the C library's, which is told to break ties by index: any
- * dtype, layout and part of the rows, down to the bytes that nothing is said of.
+ * Compares SORT with qsort(), which breaks ties by index: any dtype, layout and part of
+ * the rows. Bytes outside the results must not change.
  */
 #include <math.h>
 #include <stdlib.h>
 
 #include "engine-harness.h"
 
-#define SPARE 16 /* bytes behind an arena, beyond what its layout says */
+#define SPARE 16 /* bytes after an arena that its layout does not use */
 
 struct tensor {
 	int64_t size[OPENREG_DIMS_MAX];
@@ -27,7 +27,7 @@ struct problem {
 	struct tensor source, values, index;
 };
 
-/* What qsort's function works on. */
+/* Data for the comparison of qsort(). */
 static struct {
 	unsigned int dtype;
 	bool descending;
@@ -73,7 +73,7 @@ static void make(struct tensor *t, const struct problem *p, unsigned int dtype,
 	t->dtype = dtype;
 	for (d = 0; d < p->ndim; d++)
 		t->size[d] = p->size[d];
-	/* Of no results at all the strides are those of one. */
+	/* With no results, uses the strides of one result. */
 	t->size[p->axis] = length ? length : 1;
 	random_layout(&t->at, p->ndim, t->size, broadcast);
 	if (p->dense) {
@@ -85,7 +85,7 @@ static void make(struct tensor *t, const struct problem *p, unsigned int dtype,
 	memset(t->memory, 0xa5, t->bytes);
 }
 
-/* Few numbers, or bits as they come, or in order. */
+/* Fills with few different numbers, with random bits, or with sorted numbers. */
 static void fill(struct problem *p)
 {
 	struct tensor *t = &p->source;
@@ -250,7 +250,7 @@ static void test_random(void **state)
 	}
 }
 
-/* Lengths around each change of method, and parts that are filtered first. */
+/* Lengths near each change of method, and small parts of the rows. */
 static void test_lengths(void **state)
 {
 	static const int64_t lengths[] = { 47, 48, 49, 64, 65, 4095, 16383,
@@ -324,7 +324,7 @@ static void test_long(void **state)
 	}
 }
 
-/* NaNs of both signs are greatest, zeros of both signs are equal. */
+/* NaNs of both signs are the greatest, zeros of both signs are equal. */
 static void test_special(void **state)
 {
 	static const uint32_t x[] = {
@@ -441,7 +441,7 @@ static void test_nothing(void **state)
 	args_run(&args);
 }
 
-/* The longest row: it is cut finely, and no context takes all memory with it. */
+/* The longest row has many slices, and one context cannot take all memory with it. */
 static void test_longest(void **state)
 {
 	const int64_t n = OPENREG_SORT_ROW_MAX;
@@ -464,7 +464,7 @@ static void test_longest(void **state)
 	job = openreg_job_new(&args, scratch, &later);
 	assert_non_null(job);
 	assert_true(openreg_job_memory(job) <= 25 * (size_t)n);
-	assert_true(openreg_job_memory(job) <= 256u << 20); /* a context's */
+	assert_true(openreg_job_memory(job) <= 256u << 20); /* limit of a context */
 	assert_true(openreg_job_slices(job, 0) >= 256);
 	assert_true(openreg_job_slices(job, openreg_job_phases(job) - 1) >=
 		    256);
@@ -476,7 +476,7 @@ static void test_longest(void **state)
 	assert_true(i >= 3 && i < 8);
 	assert_true(later);
 	openreg_job_free(job);
-	/* What one card's jobs hold is nothing to another card. */
+	/* The jobs of one card do not limit another card. */
 	job = openreg_job_new(&args, other, &later);
 	assert_non_null(job);
 	assert_int_equal(others, openreg_job_memory(job));

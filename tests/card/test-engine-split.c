@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * MATMUL on the matrix unit for bf16: as near to the sum in f64 as f32 is, and
- * the very bits of f32's own way where there are numbers that the unit does
- * not treat as f32 does. Without a unit there is only the latter.
+ * MATMUL on the matrix unit for bf16. Results must be as near to a sum in f64 as those of
+ * f32. With numbers that the unit does not treat as f32 does, they must have the bits of
+ * f32. Without a unit all results must have these bits.
  */
 #include <float.h>
 #include <math.h>
@@ -12,7 +12,7 @@
 #include "engine-harness.h"
 #include "matmul.h"
 
-/* Smaller products are left to f32. */
+/* The card computes smaller products in f32. */
 enum { LEAST = 128, M_MOST = 170, N_MOST = 200, K_MOST = 300 };
 
 struct product {
@@ -34,7 +34,7 @@ static bool has_unit(void)
 	return openreg_amx();
 }
 
-/* What the CPU says must agree, unless oneDNN is limited. */
+/* The CPU must report the same, unless oneDNN has a limit. */
 static void test_unit(void **state)
 {
 	(void)state;
@@ -50,7 +50,7 @@ static void test_unit(void **state)
 #endif
 }
 
-/* Of magnitude 2^low to 2^high, either sign. */
+/* A number of magnitude 2^low to 2^high, with either sign. */
 static double number(int low, int high)
 {
 	double x = ldexp(1 + random_unit(), (int)random_range(low, high - 1));
@@ -127,7 +127,7 @@ gemm_fn(const struct openreg_matmul *mm, const struct openreg_matmul_tile *tile,
 	struct openreg_product *product, bool accumulate,
 	struct openreg_scratch *scratch);
 
-/* The whole product as one tile, to `to`. */
+/* Computes the whole product as one tile, to `to`. */
 static enum openreg_gemm_result run(gemm_fn *gemm, float *to)
 {
 	struct openreg_matmul_tile t = { .batch = 1, .m = p.m, .n = p.n,
@@ -141,7 +141,7 @@ static enum openreg_gemm_result run(gemm_fn *gemm, float *to)
 	return gemm(&mm, &t, &out, p.accumulate, scratch);
 }
 
-/* The packet, in slices, in either order: to d. */
+/* Runs the packet with either order of its slices; the result is in d. */
 static void run_packet(void)
 {
 	static float once[M_MOST * N_MOST];
@@ -156,8 +156,8 @@ static void run_packet(void)
 }
 
 /*
- * Against f64: the mean error is at most that of f32, and no single one more
- * than a bound for f32. Both are relative to the sum of the magnitudes.
+ * Compares with f64: the mean error must be at most that of f32, and no error more than a
+ * bound for f32. Both are relative to the sum of the magnitudes.
  */
 static void compare(void)
 {
@@ -193,7 +193,7 @@ static void compare(void)
 			 theirs / ulp / (double)(p.m * p.n));
 }
 
-/* f32 stays in d as it is; halves are rounded, and compared before that. */
+/* For f32 also compares the packet's result; for halves only sums before they round. */
 static void expect_split(void)
 {
 	enum openreg_gemm_result result = run(openreg_gemm_split, p.d);
@@ -209,7 +209,7 @@ static void expect_split(void)
 	}
 }
 
-/* Neither does the unit do it, nor does the packet's result tell. */
+/* The unit refuses the product, and the packet has the bits of f32. */
 static void expect_f32(void)
 {
 	assert_int_equal(run(openreg_gemm_split, p.d),
@@ -232,7 +232,7 @@ static void test_shapes(void **state)
 		random_seed((uint64_t)i);
 		begin(dtypes[i % 4], random_range(LEAST, M_MOST),
 		      random_range(LEAST, N_MOST), random_range(64, K_MOST));
-		/* As narrow as f16 has them, or as wide as the unit takes. */
+		/* The range of f16, or the range of the unit. */
 		if (i % 8 < 4)
 			fill(-8, 4);
 		else if (p.dtype == OPENREG_F16)
@@ -243,7 +243,7 @@ static void test_shapes(void **state)
 	}
 }
 
-/* Zeros are no small numbers. */
+/* The unit may compute zeros: they do not count as small numbers. */
 static void test_zeros(void **state)
 {
 	int64_t i;
@@ -265,7 +265,7 @@ static void test_zeros(void **state)
 	expect_split();
 }
 
-/* One such number anywhere is enough. */
+/* One number that the unit does not treat as f32 makes the card use f32. */
 static void test_others(void **state)
 {
 	static const double others[] = { INFINITY,  -INFINITY, NAN, 0x1p127,
@@ -292,7 +292,7 @@ static void test_others(void **state)
 	}
 }
 
-/* Numbers that are good by themselves, but whose products are not. */
+/* Numbers that the unit takes, with products that it would not treat as f32. */
 static void test_products(void **state)
 {
 	(void)state;
@@ -308,7 +308,7 @@ static void test_products(void **state)
 	expect_f32();
 }
 
-/* Small ones, odd strides, batches: all are exact, and compared with f32. */
+/* Small numbers, odd strides, batches: all sums are exact, so compares with f32. */
 static void test_strides(void **state)
 {
 	enum { B = 3, M = 130, N = 150, K = 135 };

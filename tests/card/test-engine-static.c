@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What oneDNN keeps in static memory is made by openreg_engine_init(), and no
- * packet makes more of it: at exit() that would go before the card has stopped,
- * and a child of fork() could find it half made. One child for each instruction
- * set, as oneDNN asks for it once.
+ * openreg_engine_init() makes all static data of oneDNN, and no packet makes more. exit()
+ * would destroy later data before the card has stopped, and a child of fork() could find
+ * it half made. Tests one child for each instruction set, because oneDNN reads the
+ * setting once.
  */
 #include <dlfcn.h>
 #include <stdlib.h>
@@ -21,7 +21,7 @@ static unsigned int made;
 int __cxa_atexit(void (*end)(void *), void *arg, void *dso);
 int __cxa_guard_acquire(void *guard);
 
-/* The program's own come before the library's. */
+/* The functions of the program come before those of the library. */
 int __cxa_atexit(void (*end)(void *), void *arg, void *dso)
 {
 	static int (*next)(void (*)(void *), void *, void *);
@@ -32,7 +32,7 @@ int __cxa_atexit(void (*end)(void *), void *arg, void *dso)
 	return next(end, arg, dso);
 }
 
-/* Asked by whoever comes to a static object that is not there yet. */
+/* The compiler's code calls this before it makes a static object. */
 int __cxa_guard_acquire(void *guard)
 {
 	static int (*next)(void *);
@@ -63,7 +63,7 @@ static void multiply(struct openreg_primitives **cache, int64_t batch,
 		_exit(255);
 }
 
-/* Returns how much was made late. */
+/* Returns how many objects were made late. */
 static unsigned int multiply_all(void)
 {
 	static const int64_t size[] = { 1, 2, 5, 16, 64, SIZE_MOST };
@@ -102,7 +102,7 @@ static void test_isa(void **state)
 	assert_int_equal(WEXITSTATUS(status), 0);
 }
 
-/* The test sees what is made: without a card the first product makes it. */
+/* Does the test see static data? Without a card the first product makes it. */
 static void test_watches(void **state)
 {
 	int status;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Strides along a dimension of one element, and of an operand that has none,
- * lead nowhere and may be any number; so may the other sizes of a space that
- * is empty. Nothing is computed from them that overflows: UBSan looks on.
+ * Strides along a dimension of one element, and strides of an operand without elements,
+ * can have any value, because no access uses them. So can the other sizes of an empty
+ * space. No computation with them may overflow; UBSan checks that.
  */
 #include <stdlib.h>
 
@@ -31,7 +31,7 @@ static bool is_empty(const struct openreg_args *args,
 	return false;
 }
 
-/* The engine has checked the packet, so it is known what is reached. */
+/* Is the stride unused? Call it after the engine's check, which sets dims. */
 static bool leads_nowhere(const struct openreg_args *args, unsigned int i,
 			  unsigned int d)
 {
@@ -49,7 +49,7 @@ static void run(struct openreg_args *args, bool reverse)
 	assert_int_equal(args_try(args, reverse).code, OPENREG_FAULT_NONE);
 }
 
-/* Each stride that leads nowhere by itself, then all of them. */
+/* Sets each unused stride to extremes by itself, then all of them. */
 static void expect_ends(struct openreg_args *args)
 {
 	struct openreg_args all;
@@ -102,7 +102,7 @@ static void test_vector(void **state)
 	}
 }
 
-/* Results are stored where nothing is folded; what is loaded is not there. */
+/* With nothing to fold the card stores results, and loads nothing. */
 static void test_reduce(void **state)
 {
 	static const int64_t sizes[][3] = { { 4, 0, 3 }, { 1, 7, 1 },
@@ -154,7 +154,7 @@ static void test_matmul(void **state)
 	}
 }
 
-/* Where nothing is, and yet no results may fall together. */
+/* Strides of an empty operand; results still must not overlap. */
 static const int64_t apart[3] = { 3, 2, 1 };
 
 static void test_softmax(void **state)

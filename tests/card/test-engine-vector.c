@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* VECTOR's walk through memory: shapes, strides, tiles, slices. */
+/* How VECTOR accesses memory: shapes, strides, tiles, slices. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -47,7 +47,7 @@ static void test_add(void **state)
 	}
 }
 
-/* In place: a tile is loaded before it is stored. */
+/* In place: the card loads a tile before it stores the tile. */
 static void test_in_place(void **state)
 {
 	int64_t n = 5000, i;
@@ -66,7 +66,7 @@ static void test_in_place(void **state)
 	free(a);
 }
 
-/* A register outlives a STORE over the memory that it came from. */
+/* A register keeps its value after a STORE to the memory that it came from. */
 static void test_load_store_use(void **state)
 {
 	int64_t n = 3000, i;
@@ -93,7 +93,7 @@ static void test_load_store_use(void **state)
 	free(b);
 }
 
-/* Every dtype pair, any layout: out = a + coordinate, guards untouched. */
+/* Every pair of dtypes, any layout: out = a + coordinate; guards must not change. */
 static void one_random_walk(void)
 {
 	unsigned int ndim = (unsigned int)random_range(0, 6), d;
@@ -163,7 +163,7 @@ static void test_random_walks(void **state)
 	}
 }
 
-/* Operands that lie across each other, of every dtype and depth. */
+/* Operands that are dense along different dimensions, of every dtype and depth. */
 static void test_transposes(void **state)
 {
 	static const int64_t shapes[][3] = {
@@ -219,7 +219,7 @@ static void test_transposes(void **state)
 
 enum { UNIFORM_ROWS = 5, UNIFORM_WIDTH = 2100 };
 
-/* What a program gives for a row's own number c, an element x and an immediate. */
+/* The result for the number c of a row, an element x and an immediate. */
 static float uniform_want(float c, float x)
 {
 	return (c - x) * 0.5f + (x < c ? c * c : 3.0f / c);
@@ -236,7 +236,7 @@ static void add_uniform_program(struct openreg_args *args)
 	args_instr(args, OPENREG_V_SUB, f, 2, 0, 1, 0, 0);
 	args_instr(args, OPENREG_V_IMM, f, 3, 0, 0, 0, 0);
 	args_instr(args, OPENREG_V_MUL, f, 2, 2, 3, 0, 0);
-	/* The same register as another number. */
+	/* The same register with another number. */
 	args_instr(args, OPENREG_V_IMM, f, 3, 0, 0, 0, 1);
 	args_instr(args, OPENREG_V_DIV, f, 3, 3, 0, 0, 0);
 	args_instr(args, OPENREG_V_LT, f, 1, 1, 0, 0, 0);
@@ -245,7 +245,7 @@ static void add_uniform_program(struct openreg_args *args)
 	args_instr(args, OPENREG_V_ADD, f, 2, 2, 0, 0, 0);
 }
 
-/* Operands that are one number for all of a tile, and where a tile has several. */
+/* Operands that are one number for a whole tile, or several numbers in a tile. */
 static void test_uniform(void **state)
 {
 	static const int64_t widths[] = { 1, 300, 512, 513, 1024, 1025, 2100 };
@@ -283,7 +283,7 @@ static void test_uniform(void **state)
 				least[r] = want < least[r] ? want : least[r];
 			}
 		}
-		/* And where the result, or the number itself, is folded. */
+		/* Folds the result, or the number itself. */
 		args.nops = args.nimm = args.ninstr = 0;
 		args.arg[0] = 2;
 		args_operand(&args, OPENREG_F32, sum, by_row);
