@@ -70,7 +70,7 @@ const struct openreg_amx *openreg_amx(void);
 
 /*
  * Does the unit compute sums of k products in these ranges as f32 would? It would not
- * with subnormal numbers, which it makes zero, nor with infinities, whose parts are NaN.
+ * with subnormal numbers, which it makes zero, nor with infinities: their parts are NaN.
  */
 bool openreg_amx_in_range(const struct openreg_amx_range *a,
 			  const struct openreg_amx_range *b, int64_t k);

@@ -40,7 +40,7 @@ struct openreg_host_ops {
 	/*
 	 * Maps len bytes at a bus address. Returns NULL if the bus has no memory there.
 	 * The memory of a window may disappear later; loads then return all ones.
-	 * openreg_card_load() may map a window whose memory has already disappeared.
+	 * openreg_card_load() may map a window after its memory has disappeared.
 	 */
 	struct openreg_window *(*window_map)(void *host, uint64_t bus,
 					     uint64_t len, bool writable);

@@ -97,7 +97,7 @@ struct openreg_conv_tile {
 	struct openreg_conv_axis axis[3];
 };
 
-/* Columns of a tile whose results are one stride apart. */
+/* Columns of a tile with results that are one stride apart. */
 struct openreg_conv_run {
 	int64_t first, n, at, stride;
 };

@@ -26,7 +26,7 @@ struct slide {
 	int64_t g, first[4], count[4];
 	int64_t channel0, channels;	/* of this block */
 	int64_t row0, rows_there, rows; /* rows: rounded up to blocks of width */
-	int64_t width;			/* rows whose weights are packed together */
+	int64_t width;			/* rows of weights that are packed together */
 	int64_t lines, taps;	/* lines: taps of all channels */
 	int64_t plane;		/* elements of a phase of an image */
 	int64_t length;		/* of results, including gaps */

@@ -237,7 +237,7 @@ static void cut_parts(struct openreg_conv *cv, double ns)
 	cv->parts = openreg_div_up(s->all_tiles, s->part_tiles);
 }
 
-/* Cuts channels into blocks whose source and weights stay in L2. */
+/* Cuts channels into blocks, so that source and weights of a block stay in L2. */
 static void cut_channels(struct openreg_conv *cv, const struct extents *e,
 			 const struct estimate *is)
 {

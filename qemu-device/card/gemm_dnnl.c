@@ -35,8 +35,8 @@ static void normalise(int64_t rows, int64_t columns, int64_t *row,
 }
 
 /*
- * oneDNN refuses operands whose elements overlap. In ascending order, each stride must be
- * at least the span of the dimensions with smaller strides.
+ * oneDNN refuses operands with elements that overlap. In ascending order, each stride
+ * must be at least the span of the dimensions with smaller strides.
  */
 static bool batches_apart(int64_t stride, int64_t batch, int64_t rows,
 			  int64_t columns, int64_t row, int64_t column)

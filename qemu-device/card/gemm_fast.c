@@ -27,7 +27,7 @@ static uint64_t magnitude(int64_t x)
 	return x < 0 ? -(uint64_t)x : (uint64_t)x;
 }
 
-/* Makes a dense copy whose lines run along the smaller stride. */
+/* Makes a dense copy, with lines along the smaller stride. */
 static struct openreg_matrix pack(const struct openreg_matmul *mm,
 				  const struct openreg_matrix *from,
 				  unsigned char *to, int64_t batch,

@@ -8,7 +8,7 @@
 
 #include "kernel_types.h"
 
-/* The sources whose bits are set in `ones` are a single element. */
+/* Sources with a set bit in `ones` are a single element. */
 #define KERNEL_OF_ONES(name, ones, out, in1, in2, in3, expr)                   \
 	static void name(void *dst, const void *a, const void *b,              \
 			 const void *c, size_t n)                              \

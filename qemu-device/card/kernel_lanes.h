@@ -11,7 +11,7 @@
 
 #define LANE_VECTORS (OPENREG_LANES * sizeof(float) / GEMM_BYTES)
 #if VECTOR_BITS == 512
-#define LANE_SUMS 8 /* elements whose sums fit into the vector registers */
+#define LANE_SUMS 8 /* sums of so many elements fit into the vector registers */
 #elif VECTOR_BITS == 256
 #define LANE_SUMS 5
 #else

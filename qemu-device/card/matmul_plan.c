@@ -107,7 +107,7 @@ static struct openreg_matrix transposed(struct openreg_matrix x)
 	return x;
 }
 
-/* Computes D^T = B^T A^T instead, for a D whose row stride is 1. */
+/* Computes D^T = B^T A^T instead, for a D with row stride 1. */
 static void transpose(struct openreg_matmul *mm)
 {
 	struct openreg_matrix a = mm->a;

@@ -4,7 +4,7 @@
 
 #include "pool.h"
 
-/* Finds the outputs whose windows can meet the box along a dimension. */
+/* Finds the outputs with windows that can meet the box along a dimension. */
 static void outputs_of_box(const struct openreg_pool *pool, unsigned int d,
 			   const struct openreg_pool_place *box, int64_t *first,
 			   int64_t *end)

@@ -52,7 +52,7 @@ static void fold_sum(const struct openreg_pool *pool,
 	pool->kernels->op[OPENREG_V_ADD][type](sum, sum, line, line, (size_t)n);
 }
 
-/* Finds the outputs *o .. *o + n - 1 of a row whose tap k is inside; returns n. */
+/* Finds outputs *o .. *o + n - 1 of a row, which have tap k inside. Returns n. */
 static int64_t outputs_of_tap(const struct openreg_pool *pool, int64_t k,
 			      const struct openreg_pool_place *at, int64_t *o)
 {
@@ -77,7 +77,7 @@ static void load_row(const struct openreg_pool *pool,
 			  openreg_offset(step, pool->x.stride[4]), n);
 }
 
-/* Folds one row of the input into all outputs whose windows have it. */
+/* Folds one row of the input into all outputs that have the row in their window. */
 static void fold_row(const struct openreg_pool *pool,
 		     const struct openreg_pool_place *at, const int64_t row[2],
 		     struct openreg_pool_work *work)

@@ -25,7 +25,7 @@ struct openreg_primitive {
 	uint64_t hash;
 	uint64_t used; /* time of the last use; 0: the entry is free */
 	size_t scratchpad;
-	size_t packed; /* bytes of the operand whose layout oneDNN chooses */
+	size_t packed; /* bytes of the operand in the layout that oneDNN chooses */
 	dnnl_primitive_t primitive; /* NULL: oneDNN has no fast implementation */
 	unsigned int args;
 	int id[OPENREG_PRIMITIVE_ARGS + 1]; /* DNNL_ARG_... */

@@ -313,7 +313,7 @@ static bool load_all(struct openreg_card *card, struct blob *b)
 
 /*
  * Rings every doorbell, because some may have been lost in the migration. Skips a queue
- * whose tail cannot be read: its doorbell never rang, or the queue would have faulted.
+ * if its tail cannot be read: its doorbell never rang, or the queue would have faulted.
  */
 static void ring_doors(struct openreg_card *card)
 {

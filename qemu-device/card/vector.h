@@ -80,7 +80,7 @@ struct openreg_reduction {
 	int64_t chunks; /* parts of a unit's tiles */
 	int64_t chunk_tiles;
 	int64_t pieces; /* phases that a chunk needs */
-	int64_t group_units; /* units whose chunks run in the same phases */
+	int64_t group_units; /* units of a group; their chunks run in the same phases */
 	int64_t slice_units; /* units of a slice that folds whole ones, or merges */
 	unsigned int unit_lo, unit_hi; /* digits lo .. hi - 1 number the units */
 	unsigned int tile_lo, tile_hi; /* and these the tiles of a unit */

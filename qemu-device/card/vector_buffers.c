@@ -25,8 +25,8 @@ static uint32_t sources(const struct openreg_step *step)
 }
 
 /*
- * live[i]: buffers whose values later steps than i read. gone[i]: buffers that step i is
- * the last to read; the step may write its result to one of them.
+ * live[i]: buffers that later steps than i read. gone[i]: buffers that step i is the last
+ * to read; the step may write its result to one of them.
  */
 static void find_live(const struct openreg_plan *plan, uint32_t *live,
 		      uint32_t *gone)
