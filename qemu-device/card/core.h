@@ -490,7 +490,7 @@ bool sched_must_wait_for_memory(struct queue *q);
 void sched_add_memory_waiter(struct queue *q);
 void sched_got_memory(struct queue *q);
 void sched_signal(struct queue *from);
-void sched_watch(struct openreg_card *card);
+void sched_wake_poller(struct openreg_card *card);
 void sched_ensure_polled(struct openreg_card *card);
 
 /* worker.c, copier.c */

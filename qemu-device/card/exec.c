@@ -5,7 +5,7 @@
 #include "core.h"
 
 #define BATCH 16 /* NOPs between two reads of the clock */
-#define WATCH_WORK (1ULL << 17) /* elements that keep a worker busy for long */
+#define LONG_WORK (1ULL << 17) /* elements that keep a worker busy for long */
 
 static struct verdict bad(uint32_t code, uint64_t detail)
 {
@@ -213,8 +213,8 @@ static enum step run_compute(struct worker *w, struct queue *q,
 	job->failed = false;
 	job->slices = 0;
 	job->next = 0;
-	if (work_of(&q->args) >= WATCH_WORK)
-		sched_watch(w->card);
+	if (work_of(&q->args) >= LONG_WORK)
+		sched_wake_poller(w->card);
 	return run_phases(w, q, v);
 }
 
@@ -233,8 +233,8 @@ static enum step run_copy(struct worker *w, struct queue *q, struct verdict *v)
 	uint32_t failed = 0;
 
 	copy_begin(q);
-	if (q->copy.left >= WATCH_WORK)
-		sched_watch(w->card);
+	if (q->copy.left >= LONG_WORK)
+		sched_wake_poller(w->card);
 	do
 		r = copy_slice(w, q, &failed);
 	while (r == COPY_MORE && !must_leave(q) && !sched_ready(w, q));

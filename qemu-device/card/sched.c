@@ -431,7 +431,7 @@ void sched_signal(struct queue *from)
 }
 
 /* The calling worker will be busy for long: wakes another one to poll the tails. */
-void sched_watch(struct openreg_card *card)
+void sched_wake_poller(struct openreg_card *card)
 {
 	bool watch;
 
@@ -444,7 +444,7 @@ void sched_watch(struct openreg_card *card)
 
 /*
  * A queue has lost its owner, so a worker must poll its tail. A worker that is awake does
- * so after its work, and sched_watch() has woken another if that work is long. So this
+ * so after its work, and sched_wake_poller() has woken another if that work is long. So this
  * wakes a worker only if all of them sleep.
  */
 void sched_ensure_polled(struct openreg_card *card)
