@@ -481,7 +481,7 @@ enum pick { PICK_NONE, PICK_TURN, PICK_SLICE };
 enum pick sched_pick(struct worker *w, struct queue **q, uint32_t *slice);
 bool sched_better(const struct queue *a, const struct queue *b);
 bool sched_ready(struct worker *w, const struct queue *but);
-bool sched_retire(struct worker *w, uint64_t now, uint64_t *timeout);
+bool sched_sleep_idle(struct worker *w, uint64_t now, uint64_t *timeout);
 void sched_queue_wake(struct queue *q);
 void sched_queue_forget(struct queue *q);
 void sched_release(struct queue *q, uint64_t ns);

@@ -257,7 +257,7 @@ static bool put_to_sleep(struct queue *q)
  * to sleep that this round polled and that have been idle for spin_us. Returns true if
  * a queue still needs polling. *timeout: ns until a waiting queue is due, or 0.
  */
-bool sched_retire(struct worker *w, uint64_t now, uint64_t *timeout)
+bool sched_sleep_idle(struct worker *w, uint64_t now, uint64_t *timeout)
 {
 	struct openreg_card *card = w->card;
 	uint64_t spin = card->config.spin_us * 1000ULL;

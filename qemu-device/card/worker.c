@@ -37,7 +37,7 @@ static void idle(struct worker *w, unsigned int events)
 		return;
 	}
 	card->sched.poller = w;
-	poll = sched_retire(w, now, &timeout) ||
+	poll = sched_sleep_idle(w, now, &timeout) ||
 	       now < w->idle_since + card->config.spin_us * 1000ULL;
 	if (!poll) {
 		card->sched.poller = NULL;

@@ -325,7 +325,7 @@ static bool worker_step(struct stepper *rig, unsigned int n)
 	pthread_mutex_lock(&card->sched.lock);
 	pick = sched_pick(w, &q, &slice);
 	if (pick == PICK_NONE)
-		sched_retire(w, now_ns(), &timeout);
+		sched_sleep_idle(w, now_ns(), &timeout);
 	pthread_mutex_unlock(&card->sched.lock);
 	if (pick == PICK_TURN)
 		exec_turn(w, q);
