@@ -283,7 +283,7 @@ bool admin_queue_gone(struct openreg_card *card, const struct pending *p)
 	if (!is_stopped(q))
 		return false;
 	pthread_mutex_lock(&card->sched.lock);
-	sched_queue_forget(q);
+	sched_queue_remove(q);
 	queue_unlink(q);
 	pthread_mutex_unlock(&card->sched.lock);
 	queue_free(q);

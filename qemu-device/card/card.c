@@ -232,7 +232,7 @@ static void forget_queues(struct openreg_card *card)
 			continue;
 		pthread_mutex_lock(&card->sched.lock);
 		queue_drop_work(q);
-		sched_queue_forget(q);
+		sched_queue_remove(q);
 		queue_unlink(q);
 		pthread_mutex_unlock(&card->sched.lock);
 		queue_free(q);

@@ -483,7 +483,7 @@ bool sched_better(const struct queue *a, const struct queue *b);
 bool sched_ready(struct worker *w, const struct queue *but);
 bool sched_sleep_idle(struct worker *w, uint64_t now, uint64_t *timeout);
 void sched_queue_wake(struct queue *q);
-void sched_queue_forget(struct queue *q);
+void sched_queue_remove(struct queue *q);
 void sched_release(struct queue *q, uint64_t ns);
 void sched_set_waiting(struct queue *q, bool waiting);
 bool sched_must_wait_for_memory(struct queue *q);

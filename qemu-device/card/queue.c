@@ -184,7 +184,7 @@ static bool stop_unowned(struct queue *q)
 	if (q->state != OPENREG_QUEUE_RUNNING)
 		return false;
 	queue_drop_work(q);
-	sched_queue_forget(q);
+	sched_queue_remove(q);
 	q->state = OPENREG_QUEUE_STOPPED;
 	return true;
 }

@@ -33,7 +33,7 @@ static void list_add(struct queue *q)
 }
 
 /* sched.lock is held. */
-void sched_queue_forget(struct queue *q)
+void sched_queue_remove(struct queue *q)
 {
 	struct sched *sched = &q->card->sched;
 
@@ -245,7 +245,7 @@ static bool put_to_sleep(struct queue *q)
 	q->card->ops->window_store32(q->card->host, q->page, C_PAGE(asleep), 1);
 	q->tail = queue_tail(q);
 	if (q->tail == q->head) {
-		sched_queue_forget(q);
+		sched_queue_remove(q);
 		return true;
 	}
 	store_awake(q);
@@ -274,7 +274,7 @@ bool sched_sleep_idle(struct worker *w, uint64_t now, uint64_t *timeout)
 			continue;
 		}
 		if (q->state != OPENREG_QUEUE_RUNNING) {
-			sched_queue_forget(q);
+			sched_queue_remove(q);
 		} else if (q->waiting) {
 			uint64_t due = q->next_poll > now ?
 					       q->next_poll - now : 1;
@@ -398,7 +398,7 @@ void sched_release(struct queue *q, uint64_t ns)
 	if (q->owners || !must_stop(q))
 		return;
 	queue_drop_work(q);
-	sched_queue_forget(q);
+	sched_queue_remove(q);
 	if (q->state == OPENREG_QUEUE_RUNNING) {
 		queue_store_state(q, OPENREG_QUEUE_STOPPED);
 		q->state = OPENREG_QUEUE_STOPPED;
