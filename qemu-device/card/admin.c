@@ -206,7 +206,7 @@ static void enable(struct openreg_card *card)
 }
 
 /* Also for reset and free. No other thread of the card may be active. */
-void admin_forget(struct openreg_card *card)
+void admin_drop_state(struct openreg_card *card)
 {
 	struct admin *admin = &card->admin;
 	struct pending *p;
@@ -238,7 +238,7 @@ static void disable(struct openreg_card *card, bool reset)
 	struct regs *r = &card->regs;
 
 	gate_hold_admin(card);
-	card_forget(card);
+	card_drop_state(card);
 	pthread_mutex_lock(&card->gate.lock);
 	clear_counters(r);
 	atomic_store(&r->status, 0);

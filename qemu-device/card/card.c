@@ -207,7 +207,7 @@ void openreg_card_free(struct openreg_card *card)
 	if (!card)
 		return;
 	stop_threads(card);
-	card_forget(card);
+	card_drop_state(card);
 	for (i = 0; card->workers && i < card->config.workers; i++)
 		worker_fini(&card->workers[i]);
 	worker_fini(&card->copier);
@@ -243,7 +243,7 @@ static void forget_queues(struct openreg_card *card)
  * Drops contexts, segments, queues, pending commands, mapped rings and doorbells. No
  * thread of the card but the caller's may be active.
  */
-void card_forget(struct openreg_card *card)
+void card_drop_state(struct openreg_card *card)
 {
 	unsigned int i;
 
@@ -253,7 +253,7 @@ void card_forget(struct openreg_card *card)
 			context_free(card, card->ctx[i]);
 		card->ctx[i] = NULL;
 	}
-	admin_forget(card);
+	admin_drop_state(card);
 	for (i = 0; i < OPENREG_MAX_DOORBELLS / 64; i++)
 		atomic_store(&card->doors[i], 0);
 }
@@ -291,10 +291,10 @@ void card_clear_stats(struct openreg_card *card)
 	atomic_store(&stats->sleep_ns, 0);
 }
 
-/* Does card_forget(), and clears registers and statistics. */
+/* Does card_drop_state(), and clears registers and statistics. */
 void card_clear(struct openreg_card *card)
 {
-	card_forget(card);
+	card_drop_state(card);
 	pthread_mutex_lock(&card->gate.lock);
 	clear_regs(&card->regs);
 	card_clear_stats(card);

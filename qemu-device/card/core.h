@@ -346,7 +346,7 @@ struct openreg_card *card_make(const struct openreg_card_config *config,
 void card_guest_error(struct openreg_card *card, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 void card_raise(struct openreg_card *card, unsigned int vector);
-void card_forget(struct openreg_card *card);
+void card_drop_state(struct openreg_card *card);
 void card_clear(struct openreg_card *card);
 void card_clear_stats(struct openreg_card *card);
 bool worker_init(struct openreg_card *card, struct worker *w, bool compute);
@@ -397,7 +397,7 @@ bool admin_add_pending(struct openreg_card *card, const struct pending *p);
 struct admin_result queue_make(struct openreg_card *card,
 			       const struct openreg_admin_cmd *cmd,
 			       struct queue **made);
-void admin_forget(struct openreg_card *card);
+void admin_drop_state(struct openreg_card *card);
 
 /* fill.c */
 bool fill_is_short(uint64_t len);
