@@ -32,7 +32,7 @@ static bool is_empty(const struct openreg_args *args,
 }
 
 /* Is the stride unused? Call it after the engine's check, which sets dims. */
-static bool leads_nowhere(const struct openreg_args *args, unsigned int i,
+static bool is_unused_stride(const struct openreg_args *args, unsigned int i,
 			  unsigned int d)
 {
 	const struct openreg_arg *op = &args->op[i];
@@ -63,7 +63,7 @@ static void expect_ends(struct openreg_args *args)
 			for (d = 0; d < args->ndim; d++) {
 				struct openreg_args one = *args;
 
-				if (!leads_nowhere(args, i, d))
+				if (!is_unused_stride(args, i, d))
 					continue;
 				one.op[i].stride[d] = extremes[e];
 				all.op[i].stride[d] = extremes[e];
