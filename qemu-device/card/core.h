@@ -474,7 +474,7 @@ void exec_turn(struct worker *w, struct queue *q);
 void exec_slice(struct worker *w, struct queue *q, uint32_t slice);
 void exec_copy(struct worker *w, struct queue *q);
 bool exec_finish(struct worker *w, struct queue *q);
-void exec_give_up(struct worker *w, struct queue *q);
+void exec_abort(struct worker *w, struct queue *q);
 
 /* sched.c */
 enum pick { PICK_NONE, PICK_TURN, PICK_SLICE };

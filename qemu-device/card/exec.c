@@ -465,7 +465,7 @@ bool exec_finish(struct worker *w, struct queue *q)
 }
 
 /* Ends an unfinished packet with a HANG fault, so that user space sees the loss. */
-void exec_give_up(struct worker *w, struct queue *q)
+void exec_abort(struct worker *w, struct queue *q)
 {
 	if (q->active == ACTIVE_JOB)
 		queue_free_job(q);

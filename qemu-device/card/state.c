@@ -239,7 +239,7 @@ void state_finish(struct openreg_card *card, uint64_t end)
 		;
 	for (i = 0; i < OPENREG_MAX_QUEUES; i++)
 		if (card->queue[i] && card->queue[i]->active != ACTIVE_NONE)
-			exec_give_up(w, card->queue[i]);
+			exec_abort(w, card->queue[i]);
 	/* These queues have no owner that would stop them at the end of the packet. */
 	for (i = 0; i < OPENREG_MAX_QUEUES; i++)
 		if (card->queue[i] && card->queue[i]->stop_at_end)
