@@ -202,7 +202,7 @@ static bool load_piece(const struct openreg_sort *sort, int64_t first_row,
 	}
 	touch(entry_at(sort, sort->to, row, first),
 	      (size_t)n * sort->kernels->entry);
-	sort->kernels->look(to, n, sort->seen[slice]);
+	sort->kernels->find_bits(to, n, sort->seen[slice]);
 	return true;
 }
 

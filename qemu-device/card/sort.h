@@ -39,7 +39,7 @@ struct openreg_sort_kernels {
 	void (*load)(const struct openreg_sort *sort, const void *from,
 		     uint32_t first, int64_t n, void *entries);
 	/* seen[0]: bits that are 1 in some key, seen[1]: bits that are 0 in some. */
-	void (*look)(const void *entries, int64_t n, uint64_t seen[2]);
+	void (*find_bits)(const void *entries, int64_t n, uint64_t seen[2]);
 	/* Returns the buffer of the two that holds the result. */
 	void *(*sort)(void *entries, void *other, int64_t n,
 		      unsigned int digits);

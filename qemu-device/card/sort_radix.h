@@ -30,7 +30,7 @@ static void load_entries(const struct openreg_sort *sort, const void *from,
 	}
 }
 
-static void look(const void *entries, int64_t n, uint64_t seen[2])
+static void find_bits(const void *entries, int64_t n, uint64_t seen[2])
 {
 	const ENTRY *e = entries;
 	KEY ones = 0, zeros = 0;
@@ -182,7 +182,7 @@ static void places_of(uint32_t *place, const void *entries, int64_t n)
 
 #define KERNELS                                                                \
 	{                                                                      \
-		.entry = sizeof(ENTRY), .load = load_entries, .look = look,    \
+		.entry = sizeof(ENTRY), .load = load_entries, .find_bits = find_bits, \
 		.sort = sort_entries, .least = least_entries,                  \
 		.count = count_digit, .move = move_entries,                    \
 		.places = places_of,                                           \
