@@ -24,7 +24,7 @@ void caller_set_cpu(struct openreg_card *card)
 		atomic_store_explicit(&card->caller_cpu, cpu, memory_order_relaxed);
 }
 
-static void note(const struct worker *w, int here, bool *shared, bool *elsewhere)
+static void note_worker(const struct worker *w, int here, bool *shared, bool *elsewhere)
 {
 	int cpu = atomic_load_explicit(&w->cpu, memory_order_relaxed);
 
@@ -40,8 +40,8 @@ static bool runs_elsewhere(struct openreg_card *card)
 	unsigned int i;
 
 	for (i = 0; i < card->config.workers; i++)
-		note(&card->workers[i], here, &shared, &elsewhere);
-	note(&card->copier, here, &shared, &elsewhere);
+		note_worker(&card->workers[i], here, &shared, &elsewhere);
+	note_worker(&card->copier, here, &shared, &elsewhere);
 	return elsewhere && !shared;
 }
 
