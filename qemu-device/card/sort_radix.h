@@ -182,8 +182,9 @@ static void places_of(uint32_t *place, const void *entries, int64_t n)
 
 #define KERNELS                                                                \
 	{                                                                      \
-		.entry = sizeof(ENTRY), .load = load_entries, .find_bits = find_bits, \
-		.sort = sort_entries, .least = least_entries,                  \
+		.entry = sizeof(ENTRY), .load = load_entries,                  \
+		.find_bits = find_bits, .sort = sort_entries,                  \
+		.least = least_entries,                                        \
 		.count = count_digit, .move = move_entries,                    \
 		.places = places_of,                                           \
 	}

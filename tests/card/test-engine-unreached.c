@@ -33,7 +33,7 @@ static bool is_empty(const struct openreg_args *args,
 
 /* Is the stride unused? Call it after the engine's check, which sets dims. */
 static bool is_unused_stride(const struct openreg_args *args, unsigned int i,
-			  unsigned int d)
+			     unsigned int d)
 {
 	const struct openreg_arg *op = &args->op[i];
 
