@@ -37,9 +37,9 @@
 #include "system/runstate.h"
 
 /*
- * Since 10.2 the function takes two handlers; the second can return an error. The
- * function's address passes through void *, because the compiler warns about a call with
- * the wrong type even in the branch that _Generic does not choose.
+ * Since 10.2 the function takes two handlers; the second can return an error. Its address
+ * passes through void *, because the compiler checks both branches of _Generic: it would
+ * warn about the type in the branch that is not chosen.
  */
 typedef VMChangeStateEntry *OpenregAdd(DeviceState *, VMChangeStateHandler *, void *);
 typedef VMChangeStateEntry *OpenregAdd2(DeviceState *, VMChangeStateHandler *,

@@ -166,9 +166,9 @@ void openreg_changed(void)
 }
 
 /*
- * Waits for a change. If another thread is in openreg_call() while this one holds the
- * BQL, that thread has dropped the BQL to wait for the vCPUs to stop, and needs it back.
- * So this thread drops it meanwhile.
+ * Waits for a change. Another thread may be in openreg_call() while this one holds the
+ * BQL: that thread has dropped the BQL to wait until the vCPUs stop, and needs it back.
+ * So this thread then drops it meanwhile.
  */
 static void openreg_wait_changed(uint64_t seen)
 {

@@ -251,8 +251,8 @@ struct openreg_operand {
  * - op 0 destination, op 1 source, both of one dtype
  * - op 2 + k, for k = 0 .. 7 at most: indices, I64 or I32. Indices k belong to the
  *   source with GET, or in another mode if bit k of arg[2] is 1; else to the destination.
- * - At a point, the offset of an operand's element is that of its strides, plus the sum
- *   of index * imm 2k + 1 (elements) over the operand's indices k.
+ * - The offset of an element at a point is that of the operand's strides plus, for each
+ *   index k of the operand, index * imm 2k + 1, in elements.
  * - An index must be in 0 .. imm 2k - 1, else the packet faults.
  * - Points that name one destination element take effect in row-major order.
  *

@@ -78,8 +78,8 @@ struct openreg_conv {
 
 /*
  * One dimension of a class of positions. Position i of the class is element
- * first + i * spread of the result. Its tap j is tap tap0 + j * tap_step of the kernel,
- * and meets element i * step + at0 + j * at_step of the source.
+ * first + i * spread of the result. Its tap j is tap tap0 + j * tap_step of the kernel.
+ * Tap j meets element i * step + at0 + j * at_step of the source.
  */
 struct openreg_conv_axis {
 	int64_t count, first, spread, step;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
  * CONV on the matrix unit: splits the source of a block of the reduction once, as lines
- * of 32 channels of a position, and finds the lines that positions and their taps meet.
+ * of 32 channels of a position. Finds the lines that positions and their taps meet.
  */
 #include <string.h>
 

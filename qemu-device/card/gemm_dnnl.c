@@ -227,8 +227,11 @@ static void multiply_each_way(void)
 
 /*
  * oneDNN makes static data when it first multiplies. Two reasons to do that before the
- * first packet: exit() then destroys the data only after it has run later handlers, such
- * as those of the card's user, and no child of fork() finds the data half made.
+ * first packet:
+ *
+ * - exit() then destroys the data only after it has run handlers that are registered
+ *   later, such as those of the card's user
+ * - no child of fork() finds the data half made
  */
 void openreg_engine_init(void)
 {

@@ -444,8 +444,8 @@ void sched_wake_poller(struct openreg_card *card)
 
 /*
  * A queue has lost its owner, so a worker must poll its tail. A worker that is awake does
- * so after its work, and sched_wake_poller() has woken another if that work is long. So this
- * wakes a worker only if all of them sleep.
+ * so after its work. If that work is long, sched_wake_poller() has woken another one. So
+ * this wakes a worker only if all of them sleep.
  */
 void sched_ensure_polled(struct openreg_card *card)
 {

@@ -6,10 +6,10 @@
  * positions, so that all their bits survive.
  *
  * One slice sorts a short row in scratch memory. A long row is cut into pieces. If the
- * packet wants only a few of the least elements, each piece keeps that many, and the rest
- * is sorted as a short or a long row. Long rows take three phases for each digit: count
- * blocks of entries, turn the counts into positions, move the entries there. Rows run in
- * groups, one after the other, which limits their memory.
+ * packet wants only a few of the least elements, each piece keeps that many. The entries
+ * that are left form a short or a long row again. Long rows take three phases for each
+ * digit: count blocks of entries, turn the counts into positions, move the entries there.
+ * Rows run in groups, one after the other, which limits their memory.
  */
 #ifndef OPENREG_SORT_ENGINE_H
 #define OPENREG_SORT_ENGINE_H
