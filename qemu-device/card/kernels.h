@@ -173,7 +173,8 @@ typedef void openreg_transpose_fn(uint16_t *to, int64_t to_ld, const uint16_t *f
 
 /*
  * A tile of INDEX: a run of elements at each point of a walk; strides are in bytes. off
- * is the offset of each point in the indirect operand. AHEAD more entries repeat the last.
+ * is the offset of each point in the indirect operand. AHEAD further entries repeat
+ * the last.
  */
 #define OPENREG_INDEX_AHEAD 16
 struct openreg_index_tile {

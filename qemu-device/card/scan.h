@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * SCAN: running sums along an axis. A row of more than OPENREG_SCAN_PIECE elements is cut
- * into pieces. Then phase 0 computes the total of each piece, and phase 1 the total of all
- * pieces before it. Phase 2 scans all pieces, each from that total on.
+ * into pieces. Then phase 0 computes the total of each piece, and phase 1 the total of
+ * all pieces before it. Phase 2 scans all pieces, each from that total on.
  *
  * A unit is some rows, or pieces of rows, that are scanned together. Rows that are
  * neighbours in memory are scanned line by line, others interleaved.

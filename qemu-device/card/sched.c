@@ -100,9 +100,9 @@ static unsigned int max_polls(const struct sched *sched)
 }
 
 /*
- * Limits the polls of a round. A poll takes time, behind an IOMMU a lot, and the scheduler
- * picks no queue before the round ends. So the tails of a context with many queues take
- * turns over several rounds.
+ * Limits the polls of a round. A poll takes time, behind an IOMMU a lot, and the
+ * scheduler picks no queue before the round ends. So the tails of a context with many
+ * queues take turns over several rounds.
  */
 static bool may_poll(struct queue *q)
 {

@@ -205,7 +205,7 @@ static void test_shapes(void **state)
 	expect(&args, OPENREG_FAULT_SHAPE, 1);
 	args.size[1] = 1;
 	expect(&args, 0, 0);
-	/* A result with a stride along a folded dimension, then with none along another. */
+	/* A stride of the result along a folded dimension; then none along a kept one. */
 	begin(&args);
 	args.arg[0] = 2;
 	args_instr(&args, OPENREG_V_RED_SUM, F32, 0, 0, NONE, NONE, 2);
