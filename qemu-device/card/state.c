@@ -209,7 +209,7 @@ static void save_regs(struct blob *b, struct openreg_card *card)
 	save_words(b, words, STATE_REGS + STATE_STATS);
 }
 
-/* Continues each unfinished packet for a while. Returns false if all are done or at end. */
+/* Continues unfinished packets in turn. Returns false if all are done, or at `end`. */
 static bool finish_round(struct openreg_card *card, struct worker *w,
 			 uint64_t end)
 {
