@@ -190,7 +190,7 @@ static double *read_result(void)
 }
 
 /* Fills the result with NaNs, which stay where no slice writes. */
-static void soil_result(void)
+static void poison_result(void)
 {
 	struct tensor *t = result();
 
@@ -207,7 +207,7 @@ static double *run_plain(void)
 	bool later;
 
 	make_args();
-	soil_result();
+	poison_result();
 	job = openreg_job_new(&p.args, scratch, &later);
 	assert_non_null(job);
 	cv = (struct openreg_conv *)job->priv;
@@ -231,10 +231,10 @@ static double *run_packet(void)
 	double *once, *again;
 
 	make_args();
-	soil_result();
+	poison_result();
 	args_run_order(&p.args, false);
 	once = read_result();
-	soil_result();
+	poison_result();
 	args_run_order(&p.args, true);
 	again = read_result();
 	assert_memory_equal(once, again, bytes);
@@ -528,7 +528,7 @@ static struct tensor *source(unsigned int which)
 }
 
 /* One number in a tile that the unit does not treat as f32 makes the card use f32. */
-static void test_others(void **state)
+static void test_out_of_range(void **state)
 {
 	static const double others[] = { INFINITY,  -INFINITY, NAN, 0x1p127,
 					 -0x1p120,  0x1p-149,  -0x1p-127,
@@ -550,7 +550,7 @@ static void test_others(void **state)
 }
 
 /* Such a number in the last block, after the sum of the other blocks. */
-static void test_late(void **state)
+static void test_out_of_range_late(void **state)
 {
 	unsigned int i;
 
@@ -595,7 +595,7 @@ static void test_wide(void **state)
 }
 
 /* An infinity must not change the other images. */
-static void test_apart(void **state)
+static void test_other_images(void **state)
 {
 	struct tensor *y;
 	double *ours;
@@ -641,10 +641,10 @@ int main(void)
 		cmocka_unit_test(test_shapes),
 		cmocka_unit_test(test_networks),
 		cmocka_unit_test(test_zeros),
-		cmocka_unit_test(test_others),
-		cmocka_unit_test(test_late),
+		cmocka_unit_test(test_out_of_range),
+		cmocka_unit_test(test_out_of_range_late),
 		cmocka_unit_test(test_wide),
-		cmocka_unit_test(test_apart),
+		cmocka_unit_test(test_other_images),
 		cmocka_unit_test(test_products),
 	};
 	int failed;

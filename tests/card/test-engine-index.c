@@ -409,7 +409,7 @@ static void test_outside(void **state)
 }
 
 /* An index out of range in the last of many slices, or of many phases. */
-static void test_outside_of_much(void **state)
+static void test_outside_at_end(void **state)
 {
 	int64_t n = 3000000, *index = calloc((size_t)n, sizeof(*index));
 	float *data = calloc((size_t)n, sizeof(*data)), table[3] = { 0 };
@@ -515,7 +515,7 @@ int main(void)
 		cmocka_unit_test(test_large),
 		cmocka_unit_test(test_rows),
 		cmocka_unit_test(test_outside),
-		cmocka_unit_test(test_outside_of_much),
+		cmocka_unit_test(test_outside_at_end),
 		cmocka_unit_test(test_no_extent),
 		cmocka_unit_test(test_check),
 	};

@@ -362,7 +362,7 @@ static void test_gathers(void **state)
 }
 
 /* Any number of rows become columns; the kernel reads and writes no other elements. */
-static void test_turns(void **state)
+static void test_transpose(void **state)
 {
 	enum { MOST = 70 };
 	unsigned int level, i;
@@ -427,7 +427,7 @@ int main(void)
 		cmocka_unit_test(test_ones),
 		cmocka_unit_test(test_folds), cmocka_unit_test(test_rows),
 		cmocka_unit_test(test_gathers),
-		cmocka_unit_test(test_turns),
+		cmocka_unit_test(test_transpose),
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);

@@ -121,7 +121,7 @@ static void lanes_dot_once(const struct openreg_lanes_kernel *k)
 }
 
 /* Copies elements to rows and back; the kernels write nothing else. */
-static void turn_once(const struct openreg_lanes_kernel *k)
+static void copy_lanes(const struct openreg_lanes_kernel *k)
 {
 	size_t n = (size_t)random_range(1, 60), i, lane;
 	int64_t ld = random_range((int64_t)n, 70);
@@ -156,7 +156,7 @@ static void test_kernels(void **state)
 			slide_dot_once(&k->slide[i % 2]);
 			lanes_once(&k->lanes);
 			lanes_dot_once(&k->lanes);
-			turn_once(&k->lanes);
+			copy_lanes(&k->lanes);
 		}
 	}
 }

@@ -148,7 +148,7 @@ static void test_fills(void **state)
 }
 
 /* Transposition in blocks of 4 x 4, with and without a remainder on each side. */
-static void test_turned(void **state)
+static void test_transposed(void **state)
 {
 	static const int64_t sizes[][3] = {
 		{ 1, 200, 200 }, { 2, 64, 196 }, { 2, 196, 64 }, { 2, 67, 131 },
@@ -198,7 +198,7 @@ static void test_turned(void **state)
 }
 
 /* Short copies, and copies outside VRAM, do not become programs. */
-static void test_left_alone(void **state)
+static void test_not_programs(void **state)
 {
 	const int64_t small = 100, large = 100000, none = 0;
 	static unsigned char memory[200000];
@@ -225,8 +225,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_copies),
 		cmocka_unit_test(test_fills),
-		cmocka_unit_test(test_turned),
-		cmocka_unit_test(test_left_alone),
+		cmocka_unit_test(test_transposed),
+		cmocka_unit_test(test_not_programs),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -266,7 +266,7 @@ static void test_zeros(void **state)
 }
 
 /* One number that the unit does not treat as f32 makes the card use f32. */
-static void test_others(void **state)
+static void test_out_of_range(void **state)
 {
 	static const double others[] = { INFINITY,  -INFINITY, NAN, 0x1p127,
 					 -0x1p120,  0x1p-149,  -0x1p-127,
@@ -347,7 +347,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_unit),	 cmocka_unit_test(test_shapes),
-		cmocka_unit_test(test_zeros),	 cmocka_unit_test(test_others),
+		cmocka_unit_test(test_zeros),	 cmocka_unit_test(test_out_of_range),
 		cmocka_unit_test(test_products), cmocka_unit_test(test_strides),
 	};
 	static atomic_size_t extra;
