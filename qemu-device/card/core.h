@@ -180,7 +180,7 @@ struct worker {
 	bool access; /* between access_begin and access_end */
 	atomic_int cpu; /* processor that it runs on, or CPU_ASLEEP */
 	uint64_t idle_since;
-	uint64_t slow; /* last random number for config.slow_us */
+	uint64_t delay_random; /* last random number for config.slow_us */
 	struct openreg_scratch *scratch; /* NULL in the copy thread */
 	uint8_t *stage[2];
 	uint8_t packet[OPENREG_PACKET_BYTES];
@@ -498,12 +498,12 @@ void *worker_main(void *opaque);
 bool copier_step(struct worker *w);
 void *copier_main(void *opaque);
 
-/* lend.c */
+/* lent_thread.c */
 void worker_set_cpu(struct worker *w, int cpu);
 void caller_set_cpu(struct openreg_card *card);
 
-/* slow.c */
-void slow_down(struct worker *w);
+/* delay.c */
+void delay_step(struct worker *w);
 
 /* sync.c */
 struct verdict sync_check(struct openreg_args *args);

@@ -344,7 +344,7 @@ void exec_turn(struct worker *w, struct queue *q)
 	do {
 		if (w->card->config.slow_us) {
 			access_end(w);
-			slow_down(w);
+			delay_step(w);
 		}
 		step = exec_step(w, q);
 		n += step == STEP_DONE;
@@ -399,7 +399,7 @@ void exec_slice(struct worker *w, struct queue *q, uint32_t slice)
 	enum step step = STEP_BUSY;
 	bool ok, last;
 
-	slow_down(w);
+	delay_step(w);
 	ok = openreg_job_run(q->job.engine, q->job.phase, slice, w->scratch);
 	ns = now_ns() - start;
 	account_slice(q, ns);
@@ -481,7 +481,7 @@ void exec_copy(struct worker *w, struct queue *q)
 	enum copy_result r;
 	uint32_t failed = 0;
 
-	slow_down(w);
+	delay_step(w);
 	r = copy_slice(w, q, &failed);
 	ns = now_ns() - start;
 	atomic_fetch_add(&w->card->stats.copy_ns, ns);

@@ -12,13 +12,13 @@
 #include "kernel_index.h"
 #include "kernel_lanes.h"
 #include "kernel_places.h"
+#include "kernel_pool.h"
 #include "kernel_random.h"
 #include "kernel_reduce.h"
 #include "kernel_scan.h"
 #include "kernel_slide.h"
 #include "kernel_softmax.h"
-#include "kernel_turn.h"
-#include "kernel_window.h"
+#include "kernel_transpose.h"
 
 const struct openreg_kernels KERNELS = {
 	.name = KERNELS_NAME,
@@ -36,5 +36,5 @@ const struct openreg_kernels KERNELS = {
 	LANES_TABLES
 	SOFTMAX_TABLES
 	.transpose = transpose,
-	WINDOW_TABLES
+	POOL_TABLES
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Kernels: the greatest element of each window in a row of windows of POOL. */
-#ifndef OPENREG_KERNEL_WINDOW_H
-#define OPENREG_KERNEL_WINDOW_H
+#ifndef OPENREG_KERNEL_POOL_H
+#define OPENREG_KERNEL_POOL_H
 
 #include "kernel_types.h"
 
@@ -30,7 +30,7 @@
 WINDOW_MAX(f64)
 WINDOW_MAX(i64)
 
-#define WINDOW_TABLES                                                          \
+#define POOL_TABLES                                                            \
 	.window_max = { [OPENREG_VT_F64] = window_max_f64,                     \
 			[OPENREG_VT_I64] = window_max_i64 },
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Kernels: transposes elements of two bytes. */
-#ifndef OPENREG_KERNEL_TURN_H
-#define OPENREG_KERNEL_TURN_H
+#ifndef OPENREG_KERNEL_TRANSPOSE_H
+#define OPENREG_KERNEL_TRANSPOSE_H
 
 #include "kernel_gather.h"
 

@@ -12,14 +12,16 @@ static uint64_t xorshift(uint64_t x)
 }
 
 /* May sleep, so the thread must not be between access_begin and access_end. */
-void slow_down(struct worker *w)
+void delay_step(struct worker *w)
 {
 	const uint64_t most = w->card->config.slow_us * 1000ULL;
 	struct timespec t = { 0 };
 
 	if (!most)
 		return;
-	w->slow = xorshift(w->slow ? w->slow : now_ns() ^ (uintptr_t)w);
-	t.tv_nsec = (long)(w->slow % most);
+	if (!w->delay_random)
+		w->delay_random = now_ns() ^ (uintptr_t)w;
+	w->delay_random = xorshift(w->delay_random);
+	t.tv_nsec = (long)(w->delay_random % most);
 	nanosleep(&t, NULL);
 }
