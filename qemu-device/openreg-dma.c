@@ -1,5 +1,5 @@
 /*
- * openreg: the card's accesses to system memory that do not use a window
+ * openreg: the card's accesses to system memory that do not use a mapping
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */

@@ -19,22 +19,22 @@
 #include "openreg-pci.h"
 #include "trace.h"
 
-#define OPENREG_WINDOW_PAGE 4096
+#define OPENREG_MAPPING_PAGE 4096
 
-/* The mapping of a window. A change of the address space replaces it as a whole. */
-typedef struct OpenregWindowMap {
+/* A mapping's host memory. A change of the address space replaces it as a whole. */
+typedef struct OpenregTranslation {
     struct rcu_head rcu;
     MemoryRegionCache cache;
-    bool good; /* cache is initialised, over the whole window */
-} OpenregWindowMap;
+    bool good; /* cache is initialised, over the whole mapping */
+} OpenregTranslation;
 
-struct openreg_window {
+struct openreg_mapping {
     struct rcu_head rcu;
-    QLIST_ENTRY(openreg_window) entry;
+    QLIST_ENTRY(openreg_mapping) entry;
     hwaddr bus;
     hwaddr len;
     bool writable;
-    OpenregWindowMap *map; /* RCU */
+    OpenregTranslation *translation; /* RCU */
 };
 
 /*
@@ -69,127 +69,127 @@ static void *openreg_translate(OpenregState *s, hwaddr bus, hwaddr len,
     return memory_region_get_ram_ptr(*mr) + *xlat;
 }
 
-static void openreg_window_map_free(OpenregWindowMap *map)
+static void openreg_translation_free(OpenregTranslation *t)
 {
-    if (map->good) {
-        address_space_cache_destroy(&map->cache);
+    if (t->good) {
+        address_space_cache_destroy(&t->cache);
     }
-    g_free(map);
+    g_free(t);
 }
 
-static void openreg_window_free(OpenregWindow *w)
+static void openreg_mapping_free(OpenregMapping *m)
 {
-    g_free(w);
+    g_free(m);
 }
 
 typedef struct OpenregProbe {
-    OpenregWindow *window;
+    OpenregMapping *mapping;
     bool good;
 } OpenregProbe;
 
-/* Is every page of a translated window memory now? */
-static void openreg_window_probe(OpenregState *s, void *opaque)
+/* Is every page of a mapping behind a vIOMMU memory now? */
+static void openreg_mapping_probe(OpenregState *s, void *opaque)
 {
     OpenregProbe *probe = opaque;
-    OpenregWindow *w = probe->window;
+    OpenregMapping *m = probe->mapping;
     MemoryRegion *mr;
     hwaddr xlat, off;
 
     RCU_READ_LOCK_GUARD();
     probe->good = true;
-    for (off = 0; probe->good && off < w->len; off += OPENREG_WINDOW_PAGE) {
-        probe->good = openreg_translate(s, w->bus + off, 8, w->writable, &mr,
+    for (off = 0; probe->good && off < m->len; off += OPENREG_MAPPING_PAGE) {
+        probe->good = openreg_translate(s, m->bus + off, 8, m->writable, &mr,
                                         &xlat);
     }
 }
 
-static OpenregWindowMap *openreg_window_map_new(OpenregState *s,
-                                                OpenregWindow *w)
+static OpenregTranslation *openreg_translation_new(OpenregState *s,
+                                                   OpenregMapping *m)
 {
-    OpenregWindowMap *map = g_new0(OpenregWindowMap, 1);
+    OpenregTranslation *t = g_new0(OpenregTranslation, 1);
     int64_t len;
 
-    len = address_space_cache_init(&map->cache, openreg_as(s), w->bus, w->len,
-                                   w->writable);
+    len = address_space_cache_init(&t->cache, openreg_as(s), m->bus, m->len,
+                                   m->writable);
     if (len < 0) {
-        return map;
+        return t;
     }
-    map->good = len == w->len &&
-                (map->cache.ptr || memory_region_get_iommu(map->cache.mrs.mr));
-    if (!map->good) {
-        address_space_cache_destroy(&map->cache);
+    t->good = len == m->len &&
+              (t->cache.ptr || memory_region_get_iommu(t->cache.mrs.mr));
+    if (!t->good) {
+        address_space_cache_destroy(&t->cache);
     }
-    return map;
+    return t;
 }
 
-static struct openreg_window *openreg_window_map(void *host, uint64_t bus,
-                                                 uint64_t len, bool writable)
+static struct openreg_mapping *openreg_map(void *host, uint64_t bus,
+                                           uint64_t len, bool writable)
 {
     OpenregState *s = host;
     OpenregProbe probe = {};
-    OpenregWindow *w;
+    OpenregMapping *m;
     bool good, direct;
 
     if (!len || bus % 8 || bus + len < bus) {
-        trace_openreg_window_map(bus, len, writable, false);
+        trace_openreg_map(bus, len, writable, false);
         return NULL;
     }
-    w = g_new0(OpenregWindow, 1);
-    w->bus = bus;
-    w->len = len;
-    w->writable = writable;
+    m = g_new0(OpenregMapping, 1);
+    m->bus = bus;
+    m->len = len;
+    m->writable = writable;
 
-    /* Map and insert under one lock, so that the listener misses no window. */
-    qemu_mutex_lock(&s->window_lock);
-    w->map = openreg_window_map_new(s, w);
-    good = w->map->good;
-    direct = good && w->map->cache.ptr;
-    QLIST_INSERT_HEAD(&s->windows, w, entry);
-    qemu_mutex_unlock(&s->window_lock);
+    /* Map and insert under one lock, so that the listener misses no mapping. */
+    qemu_mutex_lock(&s->mappings_lock);
+    m->translation = openreg_translation_new(s, m);
+    good = m->translation->good;
+    direct = good && m->translation->cache.ptr;
+    QLIST_INSERT_HEAD(&s->mappings, m, entry);
+    qemu_mutex_unlock(&s->mappings_lock);
 
     if (good && !direct) {
-        probe.window = w;
-        openreg_on_bus(s, openreg_window_probe, &probe);
+        probe.mapping = m;
+        openreg_on_bus(s, openreg_mapping_probe, &probe);
         good = probe.good;
     }
-    trace_openreg_window_map(bus, len, writable, good);
+    trace_openreg_map(bus, len, writable, good);
     if (!good && !s->loading) {
-        openreg_host_ops.window_unmap(s, w);
+        openreg_host_ops.unmap(s, m);
         return NULL;
     }
-    return w;
+    return m;
 }
 
-static void openreg_window_unmap(void *host, struct openreg_window *w)
+static void openreg_unmap(void *host, struct openreg_mapping *m)
 {
     OpenregState *s = host;
 
-    trace_openreg_window_unmap(w->bus);
-    qemu_mutex_lock(&s->window_lock);
-    QLIST_REMOVE(w, entry);
-    qemu_mutex_unlock(&s->window_lock);
-    call_rcu(w->map, openreg_window_map_free, rcu);
-    call_rcu(w, openreg_window_free, rcu);
+    trace_openreg_unmap(m->bus);
+    qemu_mutex_lock(&s->mappings_lock);
+    QLIST_REMOVE(m, entry);
+    qemu_mutex_unlock(&s->mappings_lock);
+    call_rcu(m->translation, openreg_translation_free, rcu);
+    call_rcu(m, openreg_mapping_free, rcu);
 }
 
 /* The address space has changed: bus mastering, the vIOMMU, memory hot-plug. */
 static void openreg_listener_commit(MemoryListener *listener)
 {
     OpenregState *s = container_of(listener, OpenregState, listener);
-    OpenregWindowMap *old, *new;
-    OpenregWindow *w;
+    OpenregTranslation *old, *new;
+    OpenregMapping *m;
 
-    QEMU_LOCK_GUARD(&s->window_lock);
-    QLIST_FOREACH(w, &s->windows, entry) {
-        old = w->map;
-        new = openreg_window_map_new(s, w);
-        trace_openreg_window_remap(w->bus, w->len, new->good);
-        qatomic_rcu_set(&w->map, new);
-        call_rcu(old, openreg_window_map_free, rcu);
+    QEMU_LOCK_GUARD(&s->mappings_lock);
+    QLIST_FOREACH(m, &s->mappings, entry) {
+        old = m->translation;
+        new = openreg_translation_new(s, m);
+        trace_openreg_remap(m->bus, m->len, new->good);
+        qatomic_rcu_set(&m->translation, new);
+        call_rcu(old, openreg_translation_free, rcu);
     }
 }
 
-/* Accesses bytes of a window at their host address. */
+/* Accesses bytes of a mapping at their host address. */
 typedef void OpenregAccess(void *ptr, void *opaque);
 
 typedef struct OpenregSlow {
@@ -200,7 +200,7 @@ typedef struct OpenregSlow {
     bool good;
 } OpenregSlow;
 
-static void openreg_window_slow(OpenregState *s, void *opaque)
+static void openreg_access_slow(OpenregState *s, void *opaque)
 {
     OpenregSlow *slow = opaque;
     MemoryRegion *mr;
@@ -222,35 +222,35 @@ static void openreg_window_slow(OpenregState *s, void *opaque)
 }
 
 /*
- * Runs access on [off, off + len) of a window. Returns false if there is no memory at
+ * Runs access on [off, off + len) of a mapping. Returns false if there is no memory at
  * these bus addresses now. The thread is between access_begin and access_end.
  */
-static bool openreg_window_access(OpenregState *s, OpenregWindow *w, hwaddr off,
-                                  hwaddr len, bool is_write,
-                                  OpenregAccess *access, void *opaque)
+static bool openreg_mapping_access(OpenregState *s, OpenregMapping *m, hwaddr off,
+                                   hwaddr len, bool is_write,
+                                   OpenregAccess *access, void *opaque)
 {
-    OpenregWindowMap *map = qatomic_rcu_read(&w->map);
+    OpenregTranslation *t = qatomic_rcu_read(&m->translation);
 
-    if (off > w->len || len > w->len - off || !map->good ||
-        (is_write && !w->writable)) {
+    if (off > m->len || len > m->len - off || !t->good ||
+        (is_write && !m->writable)) {
         return false;
     }
     /* A reset has begun: drop the write without an error, the IOMMU may be reset. */
     if (is_write && unlikely(qatomic_read(&s->dropping)) && qatomic_read(&s->iommu)) {
         return false;
     }
-    if (unlikely(!map->cache.ptr)) {
+    if (unlikely(!t->cache.ptr)) {
         OpenregSlow slow = {
-            .bus = w->bus + off, .len = len, .is_write = is_write,
+            .bus = m->bus + off, .len = len, .is_write = is_write,
             .access = access, .opaque = opaque,
         };
 
-        openreg_on_bus(s, openreg_window_slow, &slow);
+        openreg_on_bus(s, openreg_access_slow, &slow);
         return slow.good;
     }
-    access(map->cache.ptr + off, opaque);
+    access(t->cache.ptr + off, opaque);
     if (is_write) {
-        address_space_cache_invalidate(&map->cache, off, len);
+        address_space_cache_invalidate(&t->cache, off, len);
     }
     return true;
 }
@@ -281,38 +281,38 @@ static void openreg_store32(void *ptr, void *opaque)
 }
 
 /* A load that fails returns all ones, as on PCI. */
-static uint64_t openreg_window_load64(void *host, struct openreg_window *w,
-                                      uint64_t off)
+static uint64_t openreg_mapping_load64(void *host, struct openreg_mapping *m,
+                                       uint64_t off)
 {
     uint64_t value = UINT64_MAX;
 
-    openreg_window_access(host, w, off, sizeof(value), false, openreg_load64,
-                          &value);
+    openreg_mapping_access(host, m, off, sizeof(value), false, openreg_load64,
+                           &value);
     return value;
 }
 
-static void openreg_window_store64(void *host, struct openreg_window *w,
-                                   uint64_t off, uint64_t value)
+static void openreg_mapping_store64(void *host, struct openreg_mapping *m,
+                                    uint64_t off, uint64_t value)
 {
-    openreg_window_access(host, w, off, sizeof(value), true, openreg_store64,
-                          &value);
+    openreg_mapping_access(host, m, off, sizeof(value), true, openreg_store64,
+                           &value);
 }
 
-static uint32_t openreg_window_load32(void *host, struct openreg_window *w,
-                                      uint64_t off)
+static uint32_t openreg_mapping_load32(void *host, struct openreg_mapping *m,
+                                       uint64_t off)
 {
     uint32_t value = UINT32_MAX;
 
-    openreg_window_access(host, w, off, sizeof(value), false, openreg_load32,
-                          &value);
+    openreg_mapping_access(host, m, off, sizeof(value), false, openreg_load32,
+                           &value);
     return value;
 }
 
-static void openreg_window_store32(void *host, struct openreg_window *w,
-                                   uint64_t off, uint32_t value)
+static void openreg_mapping_store32(void *host, struct openreg_mapping *m,
+                                    uint64_t off, uint32_t value)
 {
-    openreg_window_access(host, w, off, sizeof(value), true, openreg_store32,
-                          &value);
+    openreg_mapping_access(host, m, off, sizeof(value), true, openreg_store32,
+                           &value);
 }
 
 struct openreg_copy_out {
@@ -327,17 +327,17 @@ static void openreg_copy_out(void *ptr, void *opaque)
     memcpy(copy->buf, ptr, copy->len);
 }
 
-static void openreg_window_read(void *host, struct openreg_window *w,
-                                uint64_t off, void *buf, uint64_t len)
+static void openreg_mapping_read(void *host, struct openreg_mapping *m,
+                                 uint64_t off, void *buf, uint64_t len)
 {
     struct openreg_copy_out copy = { .buf = buf };
 
     /* Page by page: behind a vIOMMU, adjacent pages may lie anywhere in memory. */
     for (; len; len -= copy.len, off += copy.len, copy.buf += copy.len) {
-        copy.len = MIN(len, OPENREG_WINDOW_PAGE -
-                            (w->bus + off) % OPENREG_WINDOW_PAGE);
-        if (!openreg_window_access(host, w, off, copy.len, false,
-                                   openreg_copy_out, &copy)) {
+        copy.len = MIN(len, OPENREG_MAPPING_PAGE -
+                            (m->bus + off) % OPENREG_MAPPING_PAGE);
+        if (!openreg_mapping_access(host, m, off, copy.len, false,
+                                    openreg_copy_out, &copy)) {
             memset(copy.buf, 0xff, copy.len);
         }
     }
@@ -418,13 +418,13 @@ const struct openreg_host_ops openreg_host_ops = {
     .thread_leave = openreg_thread_leave,
     .access_begin = openreg_access_begin,
     .access_end = openreg_access_end,
-    .window_map = openreg_window_map,
-    .window_unmap = openreg_window_unmap,
-    .window_load64 = openreg_window_load64,
-    .window_store64 = openreg_window_store64,
-    .window_load32 = openreg_window_load32,
-    .window_store32 = openreg_window_store32,
-    .window_read = openreg_window_read,
+    .map = openreg_map,
+    .unmap = openreg_unmap,
+    .load64 = openreg_mapping_load64,
+    .store64 = openreg_mapping_store64,
+    .load32 = openreg_mapping_load32,
+    .store32 = openreg_mapping_store32,
+    .read = openreg_mapping_read,
     .dma_read = openreg_dma_read,
     .dma_write = openreg_dma_write,
     .vram_written = openreg_vram_written,
@@ -446,8 +446,8 @@ void openreg_host_init(OpenregState *s)
 
     s->host_bridge = bridge ? DEVICE(bridge) : NULL;
     openreg_host_find_iommu(s);
-    qemu_mutex_init(&s->window_lock);
-    QLIST_INIT(&s->windows);
+    qemu_mutex_init(&s->mappings_lock);
+    QLIST_INIT(&s->mappings);
     s->raise_bh = aio_bh_new_guarded(iohandler_get_aio_context(),
                                      openreg_raise_bh, s,
                                      &DEVICE(s)->mem_reentrancy_guard);
@@ -458,10 +458,10 @@ void openreg_host_init(OpenregState *s)
     memory_listener_register(&s->listener, openreg_as(s));
 }
 
-/* Call after the card is freed; no window exists then. */
+/* Call after the card is freed; no mapping exists then. */
 void openreg_host_exit(OpenregState *s)
 {
     memory_listener_unregister(&s->listener);
     qemu_bh_delete(s->raise_bh);
-    qemu_mutex_destroy(&s->window_lock);
+    qemu_mutex_destroy(&s->mappings_lock);
 }

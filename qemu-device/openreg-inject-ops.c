@@ -3,7 +3,7 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * The callbacks read the driver's admin commands to learn which windows are queue pages
+ * The callbacks read the driver's admin commands to learn which mappings are queue pages
  * and completions. Then they change the values that the card stores there.
  */
 #include "qemu/osdep.h"
@@ -15,19 +15,19 @@
 #define NO_COMMAND 0x7fff
 #define PAGE_OFF(field) offsetof(struct openreg_card_page, field)
 
-/* What a window of openreg-host.c contains. */
+/* What a mapping of openreg-host.c contains. */
 typedef enum {
-    WINDOW_OTHER, WINDOW_CPL, WINDOW_USER, WINDOW_CARD, WINDOW_RELEASED
-} WindowKind;
+    MAPPING_OTHER, MAPPING_CPL, MAPPING_USER, MAPPING_CARD, MAPPING_RELEASED
+} MappingKind;
 
-typedef struct InjectWindow {
+typedef struct InjectMapping {
     struct rcu_head rcu;
-    struct openreg_window *real;
-    WindowKind kind;
+    struct openreg_mapping *real;
+    MappingKind kind;
     uint32_t queue;
     uint64_t len;
     uint64_t tail; /* last seen */
-} InjectWindow;
+} InjectMapping;
 
 static bool inject_concerns_queue(OpenregInject *in, uint32_t id)
 {
@@ -36,9 +36,9 @@ static bool inject_concerns_queue(OpenregInject *in, uint32_t id)
     return queue == UINT32_MAX || queue == id;
 }
 
-static bool inject_concerns(OpenregInject *in, const InjectWindow *w)
+static bool inject_concerns(OpenregInject *in, const InjectMapping *m)
 {
-    return inject_concerns_queue(in, w->queue);
+    return inject_concerns_queue(in, m->queue);
 }
 
 static bool inject_concerns_command(OpenregInject *in, uint32_t opcode)
@@ -48,93 +48,93 @@ static bool inject_concerns_command(OpenregInject *in, uint32_t opcode)
     return !only || only == opcode;
 }
 
-static WindowKind inject_kind(OpenregInject *in, uint64_t bus, uint64_t len,
-                              bool writable)
+static MappingKind inject_kind(OpenregInject *in, uint64_t bus, uint64_t len,
+                               bool writable)
 {
     const struct openreg_admin_cmd *cmd = &in->last;
 
     if (writable && bus == qatomic_read(&in->admin_cpl) &&
         len == 16 * qatomic_read(&in->admin_slots)) {
-        return WINDOW_CPL;
+        return MAPPING_CPL;
     }
     if (cmd->opcode == OPENREG_ADMIN_QUEUE_CREATE &&
         bus == (writable ? cmd->queue.card_page : cmd->queue.user_page)) {
-        return writable ? WINDOW_CARD : WINDOW_USER;
+        return writable ? MAPPING_CARD : MAPPING_USER;
     }
     if (writable && cmd->opcode == OPENREG_ADMIN_CTX_CREATE &&
         bus == cmd->create.released) {
-        return WINDOW_RELEASED;
+        return MAPPING_RELEASED;
     }
-    return WINDOW_OTHER;
+    return MAPPING_OTHER;
 }
 
-static struct openreg_window *inject_window_map(void *host, uint64_t bus,
-                                                uint64_t len, bool writable)
+static struct openreg_mapping *inject_map(void *host, uint64_t bus,
+                                          uint64_t len, bool writable)
 {
     OpenregInject *in = ((OpenregState *)host)->inject;
-    struct openreg_window *real;
-    InjectWindow *w;
+    struct openreg_mapping *real;
+    InjectMapping *m;
 
-    real = openreg_host_ops.window_map(host, bus, len, writable);
+    real = openreg_host_ops.map(host, bus, len, writable);
     if (!real) {
         return NULL;
     }
-    w = g_new0(InjectWindow, 1);
-    w->real = real;
-    w->kind = inject_kind(in, bus, len, writable);
-    w->queue = in->last.id;
-    w->len = len;
-    return (struct openreg_window *)w;
+    m = g_new0(InjectMapping, 1);
+    m->real = real;
+    m->kind = inject_kind(in, bus, len, writable);
+    m->queue = in->last.id;
+    m->len = len;
+    return (struct openreg_mapping *)m;
 }
 
-static void inject_window_unmap(void *host, struct openreg_window *window)
+static void inject_unmap(void *host, struct openreg_mapping *mapping)
 {
-    InjectWindow *w = (InjectWindow *)window;
+    InjectMapping *m = (InjectMapping *)mapping;
 
-    openreg_host_ops.window_unmap(host, w->real);
-    g_free_rcu(w, rcu);
+    openreg_host_ops.unmap(host, m->real);
+    g_free_rcu(m, rcu);
 }
 
-static uint64_t inject_window_load64(void *host, struct openreg_window *window,
-                                     uint64_t off)
+static uint64_t inject_load64(void *host, struct openreg_mapping *mapping,
+                              uint64_t off)
 {
     OpenregInject *in = ((OpenregState *)host)->inject;
-    InjectWindow *w = (InjectWindow *)window;
+    InjectMapping *m = (InjectMapping *)mapping;
 
     if (openreg_inject_gone(in)) {
         return UINT64_MAX;
     }
-    if (w->kind != WINDOW_USER) {
-        return openreg_host_ops.window_load64(host, w->real, off);
+    if (m->kind != MAPPING_USER) {
+        return openreg_host_ops.load64(host, m->real, off);
     }
     if (openreg_inject_value(in, OPENREG_INJECT_STALL) != STALL_DEAF ||
-        !inject_concerns(in, w)) {
-        qatomic_set(&w->tail,
-                    openreg_host_ops.window_load64(host, w->real, off));
+        !inject_concerns(in, m)) {
+        qatomic_set(&m->tail,
+                    openreg_host_ops.load64(host, m->real, off));
     }
-    return qatomic_read(&w->tail);
+    return qatomic_read(&m->tail);
 }
 
-static uint32_t inject_window_load32(void *host, struct openreg_window *window,
-                                     uint64_t off)
+static uint32_t inject_load32(void *host, struct openreg_mapping *mapping,
+                              uint64_t off)
 {
     OpenregInject *in = ((OpenregState *)host)->inject;
-    InjectWindow *w = (InjectWindow *)window;
+    InjectMapping *m = (InjectMapping *)mapping;
 
     return openreg_inject_gone(in) ? UINT32_MAX :
-           openreg_host_ops.window_load32(host, w->real, off);
+           openreg_host_ops.load32(host, m->real, off);
 }
 
-static void inject_window_read(void *host, struct openreg_window *window,
-                               uint64_t off, void *buf, uint64_t len)
+static void inject_read(void *host, struct openreg_mapping *mapping,
+                        uint64_t off, void *buf, uint64_t len)
 {
     OpenregInject *in = ((OpenregState *)host)->inject;
-    InjectWindow *w = (InjectWindow *)window;
+    InjectMapping *m = (InjectMapping *)mapping;
 
     if (openreg_inject_gone(in)) {
         memset(buf, 0xff, len);
     } else {
-        openreg_host_ops.window_read(host, w->real, off, buf, len);
+        openreg_host_ops.read(host, m->real, off, buf, len);
     }
 }
 
@@ -165,7 +165,7 @@ static uint64_t inject_completed(OpenregInject *in, uint64_t value)
 }
 
 /* Stores the word of a completion that makes the completion valid. */
-static void inject_complete(OpenregInject *in, InjectWindow *w, uint64_t off,
+static void inject_complete(OpenregInject *in, InjectMapping *m, uint64_t off,
                             uint64_t value)
 {
     uint32_t mode = openreg_inject_value(in, OPENREG_INJECT_ADMIN);
@@ -182,56 +182,56 @@ static void inject_complete(OpenregInject *in, InjectWindow *w, uint64_t off,
             value += 7ULL << 32;
         }
         if (mode == ADMIN_TWICE) {
-            openreg_host_ops.window_store64(in->s, w->real,
-                                            (off + 16) % w->len,
-                                            value + (1ULL << 32));
+            openreg_host_ops.store64(in->s, m->real,
+                                     (off + 16) % m->len,
+                                     value + (1ULL << 32));
         }
     }
-    openreg_host_ops.window_store64(in->s, w->real, off, value);
+    openreg_host_ops.store64(in->s, m->real, off, value);
 }
 
-static void inject_window_store64(void *host, struct openreg_window *window,
-                                  uint64_t off, uint64_t value)
+static void inject_store64(void *host, struct openreg_mapping *mapping,
+                           uint64_t off, uint64_t value)
 {
     OpenregInject *in = ((OpenregState *)host)->inject;
-    InjectWindow *w = (InjectWindow *)window;
+    InjectMapping *m = (InjectMapping *)mapping;
 
     if (openreg_inject_gone(in)) {
         return;
     }
-    if (w->kind == WINDOW_CPL && off % 16 == 0) {
-        inject_complete(in, w, off, value);
+    if (m->kind == MAPPING_CPL && off % 16 == 0) {
+        inject_complete(in, m, off, value);
         return;
     }
-    if (w->kind == WINDOW_RELEASED &&
+    if (m->kind == MAPPING_RELEASED &&
         openreg_inject_value(in, OPENREG_INJECT_ADMIN) == ADMIN_KEEPS) {
         return;
     }
-    if (w->kind == WINDOW_CARD && inject_concerns(in, w)) {
+    if (m->kind == MAPPING_CARD && inject_concerns(in, m)) {
         if (off == PAGE_OFF(head)) {
             value = inject_head(in, value);
         } else if (off == PAGE_OFF(completed)) {
             value = inject_completed(in, value);
         }
     }
-    openreg_host_ops.window_store64(host, w->real, off, value);
+    openreg_host_ops.store64(host, m->real, off, value);
 }
 
-static void inject_window_store32(void *host, struct openreg_window *window,
-                                  uint64_t off, uint32_t value)
+static void inject_store32(void *host, struct openreg_mapping *mapping,
+                           uint64_t off, uint32_t value)
 {
     OpenregInject *in = ((OpenregState *)host)->inject;
-    InjectWindow *w = (InjectWindow *)window;
+    InjectMapping *m = (InjectMapping *)mapping;
     uint32_t state = openreg_inject_value(in, OPENREG_INJECT_STATE);
 
     if (openreg_inject_gone(in)) {
         return;
     }
-    if (w->kind == WINDOW_CARD && off == PAGE_OFF(state) && state &&
-        inject_concerns(in, w)) {
+    if (m->kind == MAPPING_CARD && off == PAGE_OFF(state) && state &&
+        inject_concerns(in, m)) {
         value = state;
     }
-    openreg_host_ops.window_store32(host, w->real, off, value);
+    openreg_host_ops.store32(host, m->real, off, value);
 }
 
 /* Bulk DMA, which also reads the admin commands */
@@ -365,13 +365,13 @@ static void inject_raise(void *host, unsigned int vector)
 void openreg_inject_make_ops(struct openreg_host_ops *ops)
 {
     *ops = openreg_host_ops;
-    ops->window_map = inject_window_map;
-    ops->window_unmap = inject_window_unmap;
-    ops->window_load64 = inject_window_load64;
-    ops->window_store64 = inject_window_store64;
-    ops->window_load32 = inject_window_load32;
-    ops->window_store32 = inject_window_store32;
-    ops->window_read = inject_window_read;
+    ops->map = inject_map;
+    ops->unmap = inject_unmap;
+    ops->load64 = inject_load64;
+    ops->store64 = inject_store64;
+    ops->load32 = inject_load32;
+    ops->store32 = inject_store32;
+    ops->read = inject_read;
     ops->dma_read = inject_dma_read;
     ops->dma_write = inject_dma_write;
     ops->raise = inject_raise;

@@ -19,7 +19,7 @@
 #define TYPE_OPENREG "openreg"
 OBJECT_DECLARE_SIMPLE_TYPE(OpenregState, OPENREG)
 
-typedef struct openreg_window OpenregWindow;
+typedef struct openreg_mapping OpenregMapping;
 typedef struct openreg_inject OpenregInject;
 
 /* Numbers of the x-inject-... properties: faults of a card with x-inject=on. */
@@ -80,11 +80,11 @@ struct OpenregState {
     EventNotifier notifier_stop;
     QemuThread notifier_thread;
 
-    /* Windows into system memory, and the listener that remaps them. */
-    QemuMutex window_lock;
-    QLIST_HEAD(, openreg_window) windows;
+    /* Mappings of system memory, and the listener that remaps them. */
+    QemuMutex mappings_lock;
+    QLIST_HEAD(, openreg_mapping) mappings;
     MemoryListener listener;
-    bool loading; /* keep windows that have no memory now */
+    bool loading; /* keep mappings that have no memory now */
     bool iommu; /* the card is behind an IOMMU; atomic */
     bool dropping; /* a reset or an unplug has begun: translate nothing; atomic */
     DeviceState *host_bridge; /* owns all configuration registers; or NULL */

@@ -8,7 +8,7 @@
 
 #include "sim.h"
 
-struct openreg_window {
+struct openreg_mapping {
 	uint8_t *at;
 	uint64_t len;
 };
@@ -70,55 +70,55 @@ static void sim_thread(void *host)
 	(void)host;
 }
 
-static struct openreg_window *sim_window_map(void *host, uint64_t bus,
-					     uint64_t len, bool writable)
+static struct openreg_mapping *sim_host_map(void *host, uint64_t bus,
+					    uint64_t len, bool writable)
 {
-	struct openreg_window *w = malloc(sizeof(*w));
+	struct openreg_mapping *m = malloc(sizeof(*m));
 
 	(void)host;
 	(void)writable;
-	if (w)
-		*w = (struct openreg_window){ (uint8_t *)(uintptr_t)bus, len };
-	return w;
+	if (m)
+		*m = (struct openreg_mapping){ (uint8_t *)(uintptr_t)bus, len };
+	return m;
 }
 
-static void sim_window_unmap(void *host, struct openreg_window *w)
+static void sim_host_unmap(void *host, struct openreg_mapping *m)
 {
 	(void)host;
-	free(w);
+	free(m);
 }
 
-static uint64_t sim_load64(void *host, struct openreg_window *w, uint64_t off)
+static uint64_t sim_load64(void *host, struct openreg_mapping *m, uint64_t off)
 {
 	(void)host;
-	return __atomic_load_n((uint64_t *)(w->at + off), __ATOMIC_SEQ_CST);
+	return __atomic_load_n((uint64_t *)(m->at + off), __ATOMIC_SEQ_CST);
 }
 
-static void sim_store64(void *host, struct openreg_window *w, uint64_t off,
+static void sim_store64(void *host, struct openreg_mapping *m, uint64_t off,
 			uint64_t value)
 {
 	(void)host;
-	__atomic_store_n((uint64_t *)(w->at + off), value, __ATOMIC_SEQ_CST);
+	__atomic_store_n((uint64_t *)(m->at + off), value, __ATOMIC_SEQ_CST);
 }
 
-static uint32_t sim_load32(void *host, struct openreg_window *w, uint64_t off)
+static uint32_t sim_load32(void *host, struct openreg_mapping *m, uint64_t off)
 {
 	(void)host;
-	return __atomic_load_n((uint32_t *)(w->at + off), __ATOMIC_SEQ_CST);
+	return __atomic_load_n((uint32_t *)(m->at + off), __ATOMIC_SEQ_CST);
 }
 
-static void sim_store32(void *host, struct openreg_window *w, uint64_t off,
+static void sim_store32(void *host, struct openreg_mapping *m, uint64_t off,
 			uint32_t value)
 {
 	(void)host;
-	__atomic_store_n((uint32_t *)(w->at + off), value, __ATOMIC_SEQ_CST);
+	__atomic_store_n((uint32_t *)(m->at + off), value, __ATOMIC_SEQ_CST);
 }
 
-static void sim_window_read(void *host, struct openreg_window *w, uint64_t off,
-			    void *buf, uint64_t len)
+static void sim_host_read(void *host, struct openreg_mapping *m, uint64_t off,
+			  void *buf, uint64_t len)
 {
 	(void)host;
-	memcpy(buf, w->at + off, len);
+	memcpy(buf, m->at + off, len);
 }
 
 /* True for a word of WAIT or SIGNAL, which the card must access atomically. */
@@ -196,13 +196,13 @@ const struct openreg_host_ops sim_host_ops = {
 	.thread_leave = sim_thread,
 	.access_begin = sim_thread,
 	.access_end = sim_thread,
-	.window_map = sim_window_map,
-	.window_unmap = sim_window_unmap,
-	.window_load64 = sim_load64,
-	.window_store64 = sim_store64,
-	.window_load32 = sim_load32,
-	.window_store32 = sim_store32,
-	.window_read = sim_window_read,
+	.map = sim_host_map,
+	.unmap = sim_host_unmap,
+	.load64 = sim_load64,
+	.store64 = sim_store64,
+	.load32 = sim_load32,
+	.store32 = sim_store32,
+	.read = sim_host_read,
 	.dma_read = sim_dma_read,
 	.dma_write = sim_dma_write,
 	.vram_written = sim_vram_written,

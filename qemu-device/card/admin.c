@@ -51,9 +51,9 @@ static void complete(struct openreg_card *card, uint32_t index, uint32_t status,
 		       sizeof(struct openreg_admin_cpl);
 
 	card->ops->access_begin(card->host);
-	card->ops->window_store64(card->host, admin->cpl, off + 8, result);
-	card->ops->window_store64(card->host, admin->cpl, off,
-				  status | (uint64_t)(index + 1) << 32);
+	card->ops->store64(card->host, admin->cpl, off + 8, result);
+	card->ops->store64(card->host, admin->cpl, off,
+			   status | (uint64_t)(index + 1) << 32);
 	card->ops->access_end(card->host);
 	card_raise(card, 0);
 }
@@ -167,12 +167,12 @@ bool admin_map(struct openreg_card *card)
 	    !ring_ok(admin->cpl_base, admin->slots, 16) ||
 	    !ring_ok(faults->base, faults->slots, 64))
 		return false;
-	admin->cpl = card->ops->window_map(card->host, admin->cpl_base,
-					   (uint64_t)admin->slots * 16, true);
-	faults->window = card->ops->window_map(card->host, faults->base,
-					       (uint64_t)faults->slots * 64,
-					       true);
-	return admin->cpl && faults->window;
+	admin->cpl = card->ops->map(card->host, admin->cpl_base,
+				    (uint64_t)admin->slots * 16, true);
+	faults->mapping = card->ops->map(card->host, faults->base,
+					 (uint64_t)faults->slots * 64,
+					 true);
+	return admin->cpl && faults->mapping;
 }
 
 /* gate.lock is held. */
@@ -224,11 +224,11 @@ void admin_drop_state(struct openreg_card *card)
 	admin->dead = NULL;
 	card->sched.clears = card->sched.cleared = NULL;
 	if (admin->cpl)
-		card->ops->window_unmap(card->host, admin->cpl);
-	if (card->faults.window)
-		card->ops->window_unmap(card->host, card->faults.window);
+		card->ops->unmap(card->host, admin->cpl);
+	if (card->faults.mapping)
+		card->ops->unmap(card->host, card->faults.mapping);
 	admin->cpl = NULL;
-	card->faults.window = NULL;
+	card->faults.mapping = NULL;
 	admin->enabled = false;
 	admin->done = 0;
 }

@@ -88,9 +88,9 @@ static void init_page(struct queue *q)
 
 	card->ops->access_begin(card->host);
 	for (off = 0; off < sizeof(struct openreg_card_page); off += 8)
-		card->ops->window_store64(card->host, q->page, off, 0);
-	card->ops->window_store32(card->host, q->page,
-				  offsetof(struct openreg_card_page, asleep), 1);
+		card->ops->store64(card->host, q->page, off, 0);
+	card->ops->store32(card->host, q->page,
+			   offsetof(struct openreg_card_page, asleep), 1);
 	card->ops->access_end(card->host);
 	q->state = OPENREG_QUEUE_RUNNING;
 	queue_store_state(q, q->state);
@@ -98,7 +98,7 @@ static void init_page(struct queue *q)
 
 static uint64_t load_page(struct queue *q, uint64_t off)
 {
-	return q->card->ops->window_load64(q->card->host, q->page, off);
+	return q->card->ops->load64(q->card->host, q->page, off);
 }
 
 /* A queue from before a reset: its card page says how far the queue got. */
@@ -116,9 +116,9 @@ static void keep_page(struct queue *q)
 	for (i = 0; i < STATE_QUEUE_STATS; i++)
 		stats[i] = load_page(q, 8 * i + offsetof(struct openreg_card_page,
 							 wakes));
-	state = card->ops->window_load32(card->host, q->page,
-					 offsetof(struct openreg_card_page,
-						  state));
+	state = card->ops->load32(card->host, q->page,
+				  offsetof(struct openreg_card_page,
+					   state));
 	card->ops->access_end(card->host);
 	state_queue_stats(q, stats, true);
 	q->state = state == OPENREG_QUEUE_FAULTED ? OPENREG_QUEUE_FAULTED :

@@ -18,7 +18,7 @@
 struct openreg_card;
 
 /* A piece of system memory that the card keeps mapped: a ring or a page. */
-struct openreg_window;
+struct openreg_mapping;
 
 /*
  * Callbacks. The card calls them from any of its threads, between thread_enter and
@@ -31,7 +31,7 @@ struct openreg_host_ops {
 	void (*thread_leave)(void *host);
 
 	/*
-	 * A pair around window accesses (in QEMU, an RCU read section). It is short:
+	 * A pair around accesses to mappings (in QEMU, an RCU read section). It is short:
 	 * the thread neither runs an engine nor sleeps in between.
 	 */
 	void (*access_begin)(void *host);
@@ -39,24 +39,24 @@ struct openreg_host_ops {
 
 	/*
 	 * Maps len bytes at a bus address. Returns NULL if the bus has no memory there.
-	 * The memory of a window may disappear later; loads then return all ones.
-	 * openreg_card_load() may map a window after its memory has disappeared.
+	 * The memory of a mapping may disappear later; loads then return all ones.
+	 * openreg_card_load() may map memory that has disappeared.
 	 */
-	struct openreg_window *(*window_map)(void *host, uint64_t bus,
-					     uint64_t len, bool writable);
-	void (*window_unmap)(void *host, struct openreg_window *window);
+	struct openreg_mapping *(*map)(void *host, uint64_t bus,
+				       uint64_t len, bool writable);
+	void (*unmap)(void *host, struct openreg_mapping *mapping);
 	/* Aligned, single-copy atomic, sequentially consistent. */
-	uint64_t (*window_load64)(void *host, struct openreg_window *window,
-				  uint64_t off);
-	void (*window_store64)(void *host, struct openreg_window *window,
-			       uint64_t off, uint64_t value);
-	uint32_t (*window_load32)(void *host, struct openreg_window *window,
-				  uint64_t off);
-	void (*window_store32)(void *host, struct openreg_window *window,
-			       uint64_t off, uint32_t value);
-	/* Copies bytes out of a window; not atomic. */
-	void (*window_read)(void *host, struct openreg_window *window,
-			    uint64_t off, void *buf, uint64_t len);
+	uint64_t (*load64)(void *host, struct openreg_mapping *mapping,
+			   uint64_t off);
+	void (*store64)(void *host, struct openreg_mapping *mapping,
+			uint64_t off, uint64_t value);
+	uint32_t (*load32)(void *host, struct openreg_mapping *mapping,
+			   uint64_t off);
+	void (*store32)(void *host, struct openreg_mapping *mapping,
+			uint64_t off, uint32_t value);
+	/* Copies bytes out of a mapping; not atomic. */
+	void (*read)(void *host, struct openreg_mapping *mapping,
+		     uint64_t off, void *buf, uint64_t len);
 
 	/* Bulk DMA. Returns 0, or -1 if the bus refused a part of it. */
 	int (*dma_read)(void *host, uint64_t bus, void *buf, uint64_t len);

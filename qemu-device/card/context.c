@@ -23,8 +23,8 @@ bool context_map_released(struct openreg_card *card, struct context *ctx,
 			  uint64_t bus)
 {
 	ctx->released_base = bus;
-	ctx->released = card->ops->window_map(card->host, bus,
-					      OPENREG_QUEUE_PAGE_SIZE, true);
+	ctx->released = card->ops->map(card->host, bus,
+				       OPENREG_QUEUE_PAGE_SIZE, true);
 	return ctx->released;
 }
 
@@ -34,7 +34,7 @@ void context_clear_released(struct openreg_card *card, struct context *ctx)
 
 	card->ops->access_begin(card->host);
 	for (off = 0; off < OPENREG_QUEUE_PAGE_SIZE; off += 8)
-		card->ops->window_store64(card->host, ctx->released, off, 0);
+		card->ops->store64(card->host, ctx->released, off, 0);
 	card->ops->access_end(card->host);
 }
 
@@ -47,7 +47,7 @@ void context_free(struct openreg_card *card, struct context *ctx)
 		if (ctx->segs[i])
 			segment_free(card, ctx->segs[i]);
 	if (ctx->released)
-		card->ops->window_unmap(card->host, ctx->released);
+		card->ops->unmap(card->host, ctx->released);
 	pthread_mutex_destroy(&ctx->lock);
 	free(ctx);
 }
@@ -61,6 +61,6 @@ void context_set_released(struct openreg_card *card, struct context *ctx,
 	if (!ctx->released)
 		return;
 	card->ops->access_begin(card->host);
-	card->ops->window_store64(card->host, ctx->released, id / 64 * 8, *word);
+	card->ops->store64(card->host, ctx->released, id / 64 * 8, *word);
 	card->ops->access_end(card->host);
 }

@@ -4,11 +4,11 @@
  *
  * Lock order, outermost first: sched.lock, context.lock, gate.lock.
  *
- * The host may hold its own big lock when it calls a register or doorbell function,
- * and its window and DMA callbacks may take that lock. So that the two cannot deadlock:
+ * The host may hold its own big lock when it calls a register or doorbell function, and
+ * its callbacks for mappings and DMA may take that lock. So that the two cannot deadlock:
  *
  * - register and doorbell functions take no lock of the card but gate.lock
- * - the card calls no window or DMA callback with gate.lock held
+ * - the card calls none of these callbacks with gate.lock held
  */
 #ifndef OPENREG_CORE_H
 #define OPENREG_CORE_H
@@ -85,7 +85,7 @@ struct context {
 	bool dying;
 	uint64_t released_base; /* bus address, or 0 */
 	unsigned int ndead; /* admin thread only; dead segments, not released yet */
-	struct openreg_window *released;
+	struct openreg_mapping *released;
 	uint64_t released_bits[OPENREG_MAX_SEGMENTS / 64]; /* content of the released page */
 	pthread_mutex_t lock;
 	struct segment *segs[OPENREG_MAX_SEGMENTS];
@@ -131,10 +131,10 @@ struct queue {
 	uint32_t id;
 	bool dying; /* admin thread only */
 	struct queue_config cfg;
-	struct openreg_window *ring;
-	struct openreg_window *user;
-	struct openreg_window *page;
-	struct openreg_window *kernel;
+	struct openreg_mapping *ring;
+	struct openreg_mapping *user;
+	struct openreg_mapping *page;
+	struct openreg_mapping *kernel;
 
 	/* sched.lock */
 	unsigned int owners; /* threads that work on it */
@@ -293,7 +293,7 @@ struct admin {
 	uint32_t slots;
 	uint32_t done; /* commands started */
 	uint32_t npending;
-	struct openreg_window *cpl;
+	struct openreg_mapping *cpl;
 	uint64_t cpl_base; /* bus address of cpl, for a save */
 	struct pending *pending;
 	struct segment *dead; /* dead segments that packets still use */
@@ -301,7 +301,7 @@ struct admin {
 
 struct fault_ring {
 	pthread_mutex_t lock;
-	struct openreg_window *window;
+	struct openreg_mapping *mapping;
 	uint64_t base;
 	uint32_t slots;
 };

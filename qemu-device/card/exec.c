@@ -28,8 +28,8 @@ static enum step fetch(struct worker *w, struct queue *q, struct verdict *v)
 	*v = bad(OPENREG_FAULT_RING, tail);
 	if (have > q->cfg.slots)
 		return STEP_FAULT;
-	ops->window_read(w->card->host, q->ring, index * OPENREG_SLOT_SIZE,
-			 w->packet, OPENREG_SLOT_SIZE);
+	ops->read(w->card->host, q->ring, index * OPENREG_SLOT_SIZE,
+		  w->packet, OPENREG_SLOT_SIZE);
 	memcpy(&q->header, w->packet, sizeof(q->header));
 	*v = decode_header(&q->header);
 	if (v->code)
@@ -40,10 +40,10 @@ static enum step fetch(struct worker *w, struct queue *q, struct verdict *v)
 		return STEP_FAULT;
 	}
 	if (n > 1)
-		ops->window_read(w->card->host, q->ring,
-				 (index + 1) * OPENREG_SLOT_SIZE,
-				 w->packet + OPENREG_SLOT_SIZE,
-				 (uint64_t)(n - 1) * OPENREG_SLOT_SIZE);
+		ops->read(w->card->host, q->ring,
+			  (index + 1) * OPENREG_SLOT_SIZE,
+			  w->packet + OPENREG_SLOT_SIZE,
+			  (uint64_t)(n - 1) * OPENREG_SLOT_SIZE);
 	return STEP_DONE;
 }
 

@@ -12,22 +12,22 @@ bool queue_map(struct queue *q)
 	const struct openreg_host_ops *ops = q->card->ops;
 	void *host = q->card->host;
 
-	q->ring = ops->window_map(host, q->cfg.ring,
-				  (uint64_t)q->cfg.slots * OPENREG_SLOT_SIZE,
-				  false);
-	q->user = ops->window_map(host, q->cfg.user_page,
-				  OPENREG_QUEUE_PAGE_SIZE, false);
-	q->page = ops->window_map(host, q->cfg.card_page,
-				  OPENREG_QUEUE_PAGE_SIZE, true);
-	q->kernel = ops->window_map(host, q->cfg.kernel_page,
-				    OPENREG_QUEUE_PAGE_SIZE, false);
+	q->ring = ops->map(host, q->cfg.ring,
+			   (uint64_t)q->cfg.slots * OPENREG_SLOT_SIZE,
+			   false);
+	q->user = ops->map(host, q->cfg.user_page,
+			   OPENREG_QUEUE_PAGE_SIZE, false);
+	q->page = ops->map(host, q->cfg.card_page,
+			   OPENREG_QUEUE_PAGE_SIZE, true);
+	q->kernel = ops->map(host, q->cfg.kernel_page,
+			     OPENREG_QUEUE_PAGE_SIZE, false);
 	return q->ring && q->user && q->page && q->kernel;
 }
 
-static void unmap(struct openreg_card *card, struct openreg_window *window)
+static void unmap(struct openreg_card *card, struct openreg_mapping *mapping)
 {
-	if (window)
-		card->ops->window_unmap(card->host, window);
+	if (mapping)
+		card->ops->unmap(card->host, mapping);
 }
 
 void queue_free(struct queue *q)
@@ -76,19 +76,19 @@ void access_end(struct worker *w)
 
 uint64_t queue_tail(struct queue *q)
 {
-	return q->card->ops->window_load64(
+	return q->card->ops->load64(
 		q->card->host, q->user,
 		offsetof(struct openreg_user_page, tail));
 }
 
 static void store64(struct queue *q, uint64_t off, uint64_t value)
 {
-	q->card->ops->window_store64(q->card->host, q->page, off, value);
+	q->card->ops->store64(q->card->host, q->page, off, value);
 }
 
 static void store32(struct queue *q, uint64_t off, uint32_t value)
 {
-	q->card->ops->window_store32(q->card->host, q->page, off, value);
+	q->card->ops->store32(q->card->host, q->page, off, value);
 }
 
 /* Publishes progress; raises the vector if armed is reached. Needs access_begin(). */
@@ -101,8 +101,8 @@ void queue_publish(struct queue *q, uint64_t head, uint64_t seq)
 	q->completed = seq;
 	store64(q, C_PAGE(head), head);
 	store64(q, C_PAGE(completed), seq);
-	/* Window accesses are sequentially consistent: the load follows the stores. */
-	armed = card->ops->window_load64(
+	/* Accesses to mappings are sequentially consistent: the load follows the stores. */
+	armed = card->ops->load64(
 		card->host, q->kernel,
 		offsetof(struct openreg_kernel_page, armed));
 	if (old < armed && armed <= seq) {
@@ -241,19 +241,19 @@ static void write_record(struct queue *q,
 	const uint64_t *words = (const uint64_t *)fault;
 	unsigned int i;
 
-	if (!ring->window ||
+	if (!ring->mapping ||
 	    tail - atomic_load(&card->regs.fault_head) >= ring->slots) {
 		atomic_fetch_add(&card->regs.fault_dropped, 1);
 		return;
 	}
 	for (i = 0; i < FAULT_WORDS; i++)
-		card->ops->window_store64(card->host, ring->window,
-					  base + 16 + 8 * i, words[i]);
-	card->ops->window_store64(card->host, ring->window, base + 56,
-				  card->ops->clock_ns(card->host));
-	card->ops->window_store64(card->host, ring->window, base + 8, q->id);
-	card->ops->window_store64(card->host, ring->window, base,
-				  (tail + 1) | (uint64_t)q->ctx->id << 32);
+		card->ops->store64(card->host, ring->mapping,
+				   base + 16 + 8 * i, words[i]);
+	card->ops->store64(card->host, ring->mapping, base + 56,
+			   card->ops->clock_ns(card->host));
+	card->ops->store64(card->host, ring->mapping, base + 8, q->id);
+	card->ops->store64(card->host, ring->mapping, base,
+			   (tail + 1) | (uint64_t)q->ctx->id << 32);
 	atomic_store(&card->regs.fault_tail, tail + 1);
 }
 

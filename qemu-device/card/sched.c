@@ -54,8 +54,8 @@ static void store_awake(struct queue *q)
 	void *host = q->card->host;
 
 	/* In this order: a reader of the new wakes must not see the old asleep. */
-	ops->window_store32(host, q->page, C_PAGE(asleep), 0);
-	ops->window_store64(host, q->page, C_PAGE(wakes), ++q->wakes);
+	ops->store32(host, q->page, C_PAGE(asleep), 0);
+	ops->store64(host, q->page, C_PAGE(wakes), ++q->wakes);
 	q->asleep_clear = true;
 }
 
@@ -242,7 +242,7 @@ bool sched_ready(struct worker *w, const struct queue *but)
 /* Sets asleep, then reads the tail again: a packet published before that is seen. */
 static bool put_to_sleep(struct queue *q)
 {
-	q->card->ops->window_store32(q->card->host, q->page, C_PAGE(asleep), 1);
+	q->card->ops->store32(q->card->host, q->page, C_PAGE(asleep), 1);
 	q->tail = queue_tail(q);
 	if (q->tail == q->head) {
 		sched_queue_remove(q);

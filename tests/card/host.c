@@ -7,7 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
-struct openreg_window {
+struct openreg_mapping {
 	uint8_t *at;
 	uint64_t len;
 	bool writable;
@@ -71,71 +71,71 @@ static void end(void *host)
 	must(--depth == 0);
 }
 
-static struct openreg_window *map(void *host, uint64_t bus, uint64_t len,
-				  bool writable)
+static struct openreg_mapping *map(void *host, uint64_t bus, uint64_t len,
+				   bool writable)
 {
 	struct rig *rig = host;
 	uint8_t *at = reach(rig, bus, len);
-	struct openreg_window *w;
+	struct openreg_mapping *m;
 
 	if (!at)
 		return NULL;
-	w = malloc(sizeof(*w));
-	must(w);
-	*w = (struct openreg_window){ at, len, writable };
-	atomic_fetch_add(&rig->windows, 1);
-	return w;
+	m = malloc(sizeof(*m));
+	must(m);
+	*m = (struct openreg_mapping){ at, len, writable };
+	atomic_fetch_add(&rig->mappings, 1);
+	return m;
 }
 
-static void unmap(void *host, struct openreg_window *w)
+static void unmap(void *host, struct openreg_mapping *m)
 {
-	atomic_fetch_sub(&((struct rig *)host)->windows, 1);
-	free(w);
+	atomic_fetch_sub(&((struct rig *)host)->mappings, 1);
+	free(m);
 }
 
-static void *word(struct openreg_window *w, uint64_t off, unsigned int size)
+static void *word(struct openreg_mapping *m, uint64_t off, unsigned int size)
 {
 	must(depth > 0);
-	must(off % size == 0 && off + size <= w->len);
-	return w->at + off;
+	must(off % size == 0 && off + size <= m->len);
+	return m->at + off;
 }
 
-static uint64_t load64(void *host, struct openreg_window *w, uint64_t off)
+static uint64_t load64(void *host, struct openreg_mapping *m, uint64_t off)
 {
 	struct rig *rig = host;
 
 	atomic_fetch_add(&rig->loads, 1);
-	return __atomic_load_n((uint64_t *)word(w, off, 8), __ATOMIC_SEQ_CST);
+	return __atomic_load_n((uint64_t *)word(m, off, 8), __ATOMIC_SEQ_CST);
 }
 
-static void store64(void *host, struct openreg_window *w, uint64_t off,
+static void store64(void *host, struct openreg_mapping *m, uint64_t off,
 		    uint64_t value)
 {
 	(void)host;
-	must(w->writable);
-	__atomic_store_n((uint64_t *)word(w, off, 8), value, __ATOMIC_SEQ_CST);
+	must(m->writable);
+	__atomic_store_n((uint64_t *)word(m, off, 8), value, __ATOMIC_SEQ_CST);
 }
 
-static uint32_t load32(void *host, struct openreg_window *w, uint64_t off)
+static uint32_t load32(void *host, struct openreg_mapping *m, uint64_t off)
 {
 	(void)host;
-	return __atomic_load_n((uint32_t *)word(w, off, 4), __ATOMIC_SEQ_CST);
+	return __atomic_load_n((uint32_t *)word(m, off, 4), __ATOMIC_SEQ_CST);
 }
 
-static void store32(void *host, struct openreg_window *w, uint64_t off,
+static void store32(void *host, struct openreg_mapping *m, uint64_t off,
 		    uint32_t value)
 {
 	(void)host;
-	must(w->writable);
-	__atomic_store_n((uint32_t *)word(w, off, 4), value, __ATOMIC_SEQ_CST);
+	must(m->writable);
+	__atomic_store_n((uint32_t *)word(m, off, 4), value, __ATOMIC_SEQ_CST);
 }
 
-static void window_read(void *host, struct openreg_window *w, uint64_t off,
-			void *buf, uint64_t len)
+static void read_mapping(void *host, struct openreg_mapping *m, uint64_t off,
+			 void *buf, uint64_t len)
 {
 	(void)host;
-	must(depth > 0 && off + len <= w->len);
-	memcpy(buf, w->at + off, len);
+	must(depth > 0 && off + len <= m->len);
+	memcpy(buf, m->at + off, len);
 }
 
 static bool is_word(uint64_t bus, uint64_t len)
@@ -211,13 +211,13 @@ static const struct openreg_host_ops ops = {
 	.thread_leave = leave,
 	.access_begin = begin,
 	.access_end = end,
-	.window_map = map,
-	.window_unmap = unmap,
-	.window_load64 = load64,
-	.window_store64 = store64,
-	.window_load32 = load32,
-	.window_store32 = store32,
-	.window_read = window_read,
+	.map = map,
+	.unmap = unmap,
+	.load64 = load64,
+	.store64 = store64,
+	.load32 = load32,
+	.store32 = store32,
+	.read = read_mapping,
 	.dma_read = dma_read,
 	.dma_write = dma_write,
 	.vram_written = vram_written,
@@ -302,7 +302,7 @@ struct rig *rig_new(unsigned int workers)
 void rig_free(struct rig *rig)
 {
 	openreg_card_free(rig->card);
-	assert_int_equal(atomic_load(&rig->windows), 0);
+	assert_int_equal(atomic_load(&rig->mappings), 0);
 	assert_int_equal(atomic_load(&rig->threads), 0);
 	free(rig->mem);
 	free(rig->vram);

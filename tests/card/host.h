@@ -33,10 +33,10 @@ struct rig {
 	_Atomic uint64_t bad_len;
 	atomic_uint raised[OPENREG_MAX_VECTORS];
 	atomic_uint guest_errors;
-	atomic_uint windows;
+	atomic_uint mappings;
 	atomic_uint threads;
 	atomic_bool paused;
-	_Atomic uint64_t loads; /* number of 64-bit loads through windows */
+	_Atomic uint64_t loads; /* number of 64-bit loads through mappings */
 	_Atomic uint64_t dirty; /* bytes reported by vram_written */
 	uint64_t admin_base, admin_cpl, fault_base;
 	uint64_t released; /* a page for each context */

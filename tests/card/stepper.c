@@ -29,7 +29,7 @@ const struct stepper_place stepper_places[STEPPER_PLACES] = {
 	{ 7, OPENREG_SEG_SYSTEM, RW, 0, 8192, ~0u },
 };
 
-struct openreg_window {
+struct openreg_mapping {
 	uint8_t *at;
 	uint64_t len;
 	bool writable;
@@ -57,73 +57,73 @@ static void end(void *host)
 	must(--((struct stepper *)host)->depth == 0);
 }
 
-static struct openreg_window *map(void *host, uint64_t bus, uint64_t len,
-				  bool writable)
+static struct openreg_mapping *map(void *host, uint64_t bus, uint64_t len,
+				   bool writable)
 {
 	struct stepper *rig = host;
 	uint8_t *at = reach(rig, bus, len);
-	struct openreg_window *w;
+	struct openreg_mapping *m;
 
 	if (!at)
 		return NULL;
-	w = malloc(sizeof(*w));
-	if (!w)
+	m = malloc(sizeof(*m));
+	if (!m)
 		return NULL;
-	*w = (struct openreg_window){ at, len, writable };
-	rig->windows++;
-	return w;
+	*m = (struct openreg_mapping){ at, len, writable };
+	rig->mappings++;
+	return m;
 }
 
-static void unmap(void *host, struct openreg_window *w)
+static void unmap(void *host, struct openreg_mapping *m)
 {
-	((struct stepper *)host)->windows--;
-	free(w);
+	((struct stepper *)host)->mappings--;
+	free(m);
 }
 
-static uint8_t *word(void *host, struct openreg_window *w, uint64_t off,
+static uint8_t *word(void *host, struct openreg_mapping *m, uint64_t off,
 		     unsigned int size)
 {
 	must(((struct stepper *)host)->depth > 0);
-	must(off % size == 0 && off < w->len && size <= w->len - off);
-	return w->at + off;
+	must(off % size == 0 && off < m->len && size <= m->len - off);
+	return m->at + off;
 }
 
-static uint64_t load64(void *host, struct openreg_window *w, uint64_t off)
+static uint64_t load64(void *host, struct openreg_mapping *m, uint64_t off)
 {
 	uint64_t v;
 
-	memcpy(&v, word(host, w, off, 8), 8);
+	memcpy(&v, word(host, m, off, 8), 8);
 	return v;
 }
 
-static void store64(void *host, struct openreg_window *w, uint64_t off,
+static void store64(void *host, struct openreg_mapping *m, uint64_t off,
 		    uint64_t value)
 {
-	must(w->writable);
-	memcpy(word(host, w, off, 8), &value, 8);
+	must(m->writable);
+	memcpy(word(host, m, off, 8), &value, 8);
 }
 
-static uint32_t load32(void *host, struct openreg_window *w, uint64_t off)
+static uint32_t load32(void *host, struct openreg_mapping *m, uint64_t off)
 {
 	uint32_t v;
 
-	memcpy(&v, word(host, w, off, 4), 4);
+	memcpy(&v, word(host, m, off, 4), 4);
 	return v;
 }
 
-static void store32(void *host, struct openreg_window *w, uint64_t off,
+static void store32(void *host, struct openreg_mapping *m, uint64_t off,
 		    uint32_t value)
 {
-	must(w->writable);
-	memcpy(word(host, w, off, 4), &value, 4);
+	must(m->writable);
+	memcpy(word(host, m, off, 4), &value, 4);
 }
 
-static void window_read(void *host, struct openreg_window *w, uint64_t off,
-			void *buf, uint64_t len)
+static void read_mapping(void *host, struct openreg_mapping *m, uint64_t off,
+			 void *buf, uint64_t len)
 {
 	must(((struct stepper *)host)->depth > 0);
-	must(len <= w->len && off <= w->len - len);
-	memcpy(buf, w->at + off, len);
+	must(len <= m->len && off <= m->len - len);
+	memcpy(buf, m->at + off, len);
 }
 
 static int dma_read(void *host, uint64_t bus, void *buf, uint64_t len)
@@ -178,13 +178,13 @@ static const struct openreg_host_ops ops = {
 	.thread_leave = nothing,
 	.access_begin = begin,
 	.access_end = end,
-	.window_map = map,
-	.window_unmap = unmap,
-	.window_load64 = load64,
-	.window_store64 = store64,
-	.window_load32 = load32,
-	.window_store32 = store32,
-	.window_read = window_read,
+	.map = map,
+	.unmap = unmap,
+	.load64 = load64,
+	.store64 = store64,
+	.load32 = load32,
+	.store32 = store32,
+	.read = read_mapping,
 	.dma_read = dma_read,
 	.dma_write = dma_write,
 	.vram_written = vram_written,
@@ -212,7 +212,7 @@ void stepper_free_card(struct stepper *rig)
 {
 	openreg_card_free(rig->card);
 	rig->card = NULL;
-	must(!rig->windows && !rig->depth);
+	must(!rig->mappings && !rig->depth);
 }
 
 static void make_lists(struct stepper *rig)

@@ -60,7 +60,7 @@ struct stepper {
 	struct openreg_card *card;
 	uint8_t *mem;
 	uint8_t *vram;
-	unsigned int windows;
+	unsigned int mappings;
 	int depth;
 	bool refuse; /* the bus refuses all DMA */
 	uint64_t raised;

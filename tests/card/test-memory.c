@@ -233,7 +233,7 @@ static void clean_up(struct stepper *rig)
 	free(rig);
 }
 
-/* QUEUE_CREATE reports EDMA if a window cannot be mapped. */
+/* QUEUE_CREATE reports EDMA if a ring or page cannot be mapped. */
 static void expect_command(struct stepper *rig,
 			   const struct openreg_admin_cmd *cmd,
 			   unsigned int least)
@@ -543,11 +543,11 @@ static void test_state(void **state)
 			break;
 		assert_true(failed());
 		assert_non_null(error);
-		assert_int_equal(rig->windows, 0);
+		assert_int_equal(rig->mappings, 0);
 		assert_int_equal(rig->card->nruns, 0);
 	}
 	assert_false(failed());
-	/* A context and its lock, segments, page lists, a queue and its four windows. */
+	/* A context and its lock, segments, page lists, a queue and its four mappings. */
 	assert_int_equal(n - 1, 2 + 8 + 3 + 1 + 4);
 	free(blob);
 	clean_up(rig);

@@ -265,11 +265,11 @@ static void test_stop_and_reset(void **state)
 static void test_destroy_and_reuse(void **state)
 {
 	struct rig *rig = *state;
-	unsigned int i, windows;
+	unsigned int i, mappings;
 	struct tq q;
 
 	tq_create(rig, &q, 1, 7);
-	windows = atomic_load(&rig->windows);
+	mappings = atomic_load(&rig->mappings);
 	for (i = 0; i < 200; i++) {
 		struct openreg_admin_cmd cmd =
 			cmd_queue(&q, OPENREG_PRIORITY_NORMAL);
@@ -278,7 +278,7 @@ static void test_destroy_and_reuse(void **state)
 		tq_publish(&q);
 		assert_int_equal(rig_op(rig, OPENREG_ADMIN_QUEUE_DESTROY, 1, 7),
 				 0);
-		assert_int_equal(atomic_load(&rig->windows), windows - 4);
+		assert_int_equal(atomic_load(&rig->mappings), mappings - 4);
 		assert_int_equal(rig_op(rig, OPENREG_ADMIN_QUEUE_DESTROY, 1, 7),
 				 OPENREG_ADMIN_ENOENT);
 		q.tail = q.seq = q.published = 0;

@@ -84,7 +84,7 @@ static void test_disable(void **state)
 	tq_create(rig, &q, 3, 9);
 	set_control(rig, 0);
 	wait_status(rig, 0);
-	assert_int_equal(atomic_load(&rig->windows), 0);
+	assert_int_equal(atomic_load(&rig->mappings), 0);
 	rig_enable(rig);
 	assert_int_equal(rig_op(rig, OPENREG_ADMIN_CTX_DESTROY, 3, 0),
 			 OPENREG_ADMIN_ENOENT);

@@ -48,7 +48,7 @@ static void check_cleared(struct rig *rig)
 		check_zero(rig, off);
 	assert_int_equal(atomic_load(&rig->card->regs.card), 0);
 	assert_int_equal(rig->card->nruns, 0);
-	assert_int_equal(atomic_load(&rig->windows), 0);
+	assert_int_equal(atomic_load(&rig->mappings), 0);
 }
 
 static int load(struct rig *rig, const void *blob, size_t len)
@@ -171,16 +171,16 @@ static void test_twice(void **state)
 {
 	struct rig *rig = *state;
 	const char *error = NULL;
-	unsigned int windows;
+	unsigned int mappings;
 	size_t len;
 	void *blob;
 
 	blob = save(rig, &len);
-	windows = atomic_load(&rig->windows);
+	mappings = atomic_load(&rig->mappings);
 	rig_pause(rig);
 	assert_int_equal(openreg_card_load(rig->card, blob, len, &error), 0);
 	assert_int_equal(openreg_card_load(rig->card, blob, len, &error), 0);
-	assert_int_equal(atomic_load(&rig->windows), windows);
+	assert_int_equal(atomic_load(&rig->mappings), mappings);
 	openreg_card_resume(rig->card);
 	assert_int_equal(rig_op(rig, OPENREG_ADMIN_CTX_CREATE, 3, 0), 0);
 	free(blob);

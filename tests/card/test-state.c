@@ -33,7 +33,7 @@ static void migrate(struct rig *rig)
 	blob = openreg_card_save(rig->card, &len);
 	assert_non_null(blob);
 	openreg_card_free(rig->card);
-	assert_int_equal(atomic_load(&rig->windows), 0);
+	assert_int_equal(atomic_load(&rig->mappings), 0);
 	rig_make_card(rig);
 	rig->admin_tail = tail;
 	rig_pause(rig);
@@ -139,7 +139,7 @@ static void test_all_states(void **state)
 	tq_wait(&waits);
 	assert_int_equal(rig_op(rig, OPENREG_ADMIN_CTX_DESTROY, 1, 0), 0);
 	assert_int_equal(rig_op(rig, OPENREG_ADMIN_CTX_DESTROY, 2, 0), 0);
-	assert_int_equal(atomic_load(&rig->windows), 2);
+	assert_int_equal(atomic_load(&rig->mappings), 2);
 }
 
 /* A packet of minutes does not delay a save, and shorter packets complete. */

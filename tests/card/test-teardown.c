@@ -63,12 +63,12 @@ static void test_kill(void **state)
 {
 	struct rig *rig = *state;
 	uint64_t brk = rig->brk;
-	unsigned int i, k, windows;
+	unsigned int i, k, mappings;
 	struct tq q, other;
 
 	tq_create(rig, &other, 2, 1);
-	/* Without the window of the context's released page. */
-	windows = atomic_load(&rig->windows) - 1;
+	/* Without the mapping of the context's released page. */
+	mappings = atomic_load(&rig->mappings) - 1;
 	for (i = 0; i < 100; i++) {
 		brk = rig->brk;
 		tq_create(rig, &q, 1, 0);
@@ -92,7 +92,7 @@ static void test_kill(void **state)
 			__asm__ volatile("");
 		assert_int_equal(rig_op(rig, OPENREG_ADMIN_CTX_DESTROY, 1, 0),
 				 0);
-		assert_int_equal(atomic_load(&rig->windows), windows);
+		assert_int_equal(atomic_load(&rig->mappings), mappings);
 		bystander(&other);
 		rig->brk = brk;
 		give(rig, 1);
@@ -205,7 +205,7 @@ static void test_reset(void **state)
 			WAIT_FOR(!rig_reg(rig, OPENREG_REG_CONTROL));
 		}
 		assert_int_equal(rig_reg(rig, OPENREG_REG_STATUS), 0);
-		assert_int_equal(atomic_load(&rig->windows), 0);
+		assert_int_equal(atomic_load(&rig->mappings), 0);
 		rig->brk = brk;
 		enable_again(rig);
 	}

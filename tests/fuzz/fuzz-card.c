@@ -217,11 +217,11 @@ static void op_reset(struct stream *s)
 		openreg_card_pause_begin(rig->card, NULL, NULL);
 		must(openreg_card_is_paused(rig->card));
 		openreg_card_reset(rig->card);
-		must(!rig->windows && !rig->card->nruns);
+		must(!rig->mappings && !rig->card->nruns);
 	} else {
 		write_reg(OPENREG_REG_CONTROL, OPENREG_CONTROL_RESET);
 		admin_step(rig->card);
-		must(!rig->windows);
+		must(!rig->mappings);
 	}
 	memset(tail, 0, sizeof(tail));
 	set_up();
@@ -252,7 +252,7 @@ static void op_migrate(struct stream *s)
 		len -= 8ULL * take(s, 16) % len;
 	openreg_card_pause_begin(rig->card, NULL, NULL);
 	if (openreg_card_load(rig->card, blob, len, &error)) {
-		must(error && !rig->windows && n >= 128);
+		must(error && !rig->mappings && n >= 128);
 		openreg_card_reset(rig->card);
 		memset(tail, 0, sizeof(tail));
 		set_up();
@@ -303,14 +303,14 @@ static void one_op(struct stream *s)
 		run_card(op & 32 ? 1 : 8);
 }
 
-/* Resets the card, which must hold no window, reference or memory afterwards. */
+/* Resets the card, which must hold no mapping, reference or memory afterwards. */
 static void tear_down(void)
 {
 	rig->refuse = false;
 	run_card(STEPS_MAX);
 	openreg_card_pause_begin(rig->card, NULL, NULL);
 	openreg_card_reset(rig->card);
-	must(!rig->windows && !rig->depth && !rig->card->nruns);
+	must(!rig->mappings && !rig->depth && !rig->card->nruns);
 	must(!atomic_load(&rig->card->extra) && !rig->card->sched.nawake);
 	must(!rig->card->sched.nwaiting && !rig->card->sched.fills);
 }
