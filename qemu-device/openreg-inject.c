@@ -308,7 +308,7 @@ const MemoryRegionOps openreg_inject_reg_ops = {
     .impl.max_access_size = 8,
 };
 
-/* Switching it on and off */
+/* Setting the properties */
 
 static void inject_set(OpenregState *s, unsigned int which, uint32_t value)
 {
