@@ -42,9 +42,9 @@
 	V(ROUND, "round", F32, ROUND,                                          \
 	  "a rounded to dtype aux, f16 or bf16, half to even; stays F32")      \
 	V(INDEX, "index", I64, INDEX, "coordinate along dimension aux")        \
-	V(SELECT, "select", ALL, SELECT, "a, read as I32, != 0 ? b : c")       \
+	V(SELECT, "select", ALL, SELECT, "a != 0 ? b : c, a as I32")           \
 	V(RANDOM, "random", INT, RANDOM,                                       \
-	  "element i of stream imm[b] + aux of key imm[a], i the point's "     \
+	  "element i of stream imm[b] + aux of key imm[a]; i is the point's "  \
 	  "row-major index")                                                   \
 	V(ADD, "add", ALL, BINARY, "a + b; integers wrap")                     \
 	V(SUB, "sub", ALL, BINARY, "a - b; integers wrap")                     \
@@ -58,7 +58,7 @@
 	  "exact a - trunc(a / b) * b, sign of a; integers x % 0 = 0; floats " \
 	  "x % 0 and inf % x = NaN")                                           \
 	V(REMAINDER, "remainder", ALL, BINARY,                                 \
-	  "fmod, plus b if that is non-zero and its sign is not b's; "         \
+	  "fmod, plus b if the fmod is non-zero and its sign is not b's; "     \
 	  "integers x % 0 = 0")                                                \
 	V(MIN, "min", ALL, BINARY,                                             \
 	  "the lesser; NaN if either is NaN; b if they are equal")             \
@@ -136,22 +136,22 @@
 	V(ERFC, "erfc", FLOAT, UNARY, "1 - erf(a), 1.5 ulp")                   \
 	V(LGAMMA, "lgamma", FLOAT, UNARY, "log |gamma(a)|, 1.6 ulp or 1e-15")    \
 	V(SIGMOID, "sigmoid", FLOAT, UNARY,                                    \
-	  "1 / (1 + exp(-a)), by exp(-|a|), so that nothing overflows")        \
+	  "1 / (1 + exp(-a)); computes exp(-|a|), which cannot overflow")      \
 	V(RED_SUM, "red_sum", ALL, REDUCE,                                     \
-	  "sum; floats in f64 in a fixed order, times imm[c] there, then "     \
-	  "rounded to the type; integers wrap; of nothing 0")                  \
+	  "sum; floats add in f64 in a fixed order, then multiply by imm[c], " \
+	  "then round to the type; integers wrap; 0 without elements")         \
 	V(RED_PROD, "red_prod", ALL, REDUCE,                                   \
-	  "product, computed as red_sum; of nothing 1")                        \
+	  "product, computed as red_sum; 1 without elements")                  \
 	V(RED_MAX, "red_max", ALL, REDUCE,                                     \
-	  "greatest; NaN wins; the first of equals gives the index; of "       \
-	  "nothing faults with SHAPE")                                         \
+	  "greatest; NaN if any is NaN; the first of equals gives the index; " \
+	  "faults with SHAPE without elements")                                \
 	V(RED_MIN, "red_min", ALL, REDUCE,                                     \
-	  "least; NaN wins; the first of equals gives the index; of nothing "  \
-	  "faults with SHAPE")                                                 \
+	  "least; NaN if any is NaN; the first of equals gives the index; "    \
+	  "faults with SHAPE without elements")                                \
 	V(RED_AND, "red_and", INT, REDUCE,                                     \
-	  "1 if all are non-zero, else 0; of nothing 1")                       \
+	  "1 if all are non-zero, else 0; 1 without elements")                 \
 	V(RED_OR, "red_or", INT, REDUCE,                                       \
-	  "1 if any is non-zero, else 0; of nothing 0")
+	  "1 if any is non-zero, else 0; 0 without elements")
 
 enum openreg_vform {
 	OPENREG_VFORM_NONE = 0,
