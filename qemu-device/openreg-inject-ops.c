@@ -304,7 +304,7 @@ static bool inject_stalls_all(OpenregInject *in)
 }
 
 /* No reset has begun since the last ENABLE, and nothing pauses the card. */
-static bool inject_is_left_alone(OpenregInject *in)
+static bool inject_may_stall(OpenregInject *in)
 {
     return qatomic_read(&in->resets) == qatomic_read(&in->resets_before) &&
            !qatomic_read(&in->s->pauses);
@@ -319,7 +319,7 @@ static bool inject_stall(OpenregInject *in)
     if (!inject_stalls_all(in)) {
         return true;
     }
-    while (inject_stalls_all(in) && inject_is_left_alone(in)) {
+    while (inject_stalls_all(in) && inject_may_stall(in)) {
         g_usleep(1000);
     }
     return !inject_stalls_all(in);
@@ -334,7 +334,7 @@ static void inject_stall_once(OpenregInject *in)
     }
     while (openreg_inject_value(in, OPENREG_INJECT_STALL) == STALL_TILL_STOP &&
            !qatomic_read(&in->stall_next) && !qatomic_read(&in->stopped) &&
-           inject_is_left_alone(in)) {
+           inject_may_stall(in)) {
         g_usleep(1000);
     }
 }

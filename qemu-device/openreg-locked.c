@@ -83,7 +83,7 @@ static void openreg_call(OpenregState *s, OpenregLocked *func, void *opaque)
     }
 }
 
-static OpenregRequest *openreg_take(void)
+static OpenregRequest *openreg_take_request(void)
 {
     OpenregRequest *request;
 
@@ -106,7 +106,7 @@ static void openreg_serve(void)
     WITH_QEMU_LOCK_GUARD(&server.lock) {
         n = server.waiting;
     }
-    while (n-- && (request = openreg_take())) {
+    while (n-- && (request = openreg_take_request())) {
         /* Drop requests from before a reset: the IOMMU may be reset already. */
         if (!qatomic_read(&request->s->dropping)) {
             openreg_call(request->s, request->func, request->opaque);

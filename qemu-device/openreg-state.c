@@ -104,7 +104,7 @@ static void openreg_finish_late(void *opaque);
  * Finishes packets after the access that this thread is in. The stop of the VM flushes
  * disks within the access, but that does not poll this context: the BH runs later.
  */
-static void openreg_put_off_finish(OpenregState *s)
+static void openreg_defer_finish(OpenregState *s)
 {
     aio_bh_schedule_oneshot(iohandler_get_aio_context(), openreg_finish_late, s);
 }
@@ -115,7 +115,7 @@ static void openreg_finish_late(void *opaque)
 
     if (s->card && s->stopped) {
         if (openreg_in_access()) {
-            openreg_put_off_finish(s);
+            openreg_defer_finish(s);
             return;
         }
         openreg_finish(s);
@@ -136,7 +136,7 @@ static void openreg_vm_change(void *opaque, bool running, RunState state)
         /* An IOMMU's write of a record to pvpanic stops the VM: end the access first. */
         if (openreg_in_access()) {
             object_ref(OBJECT(s));
-            openreg_put_off_finish(s);
+            openreg_defer_finish(s);
         } else {
             openreg_finish(s);
         }

@@ -221,7 +221,7 @@ void openreg_card_free(struct openreg_card *card)
 	free(card);
 }
 
-static void forget_queues(struct openreg_card *card)
+static void drop_queues(struct openreg_card *card)
 {
 	unsigned int i;
 
@@ -247,7 +247,7 @@ void card_drop_state(struct openreg_card *card)
 {
 	unsigned int i;
 
-	forget_queues(card);
+	drop_queues(card);
 	for (i = 0; i < OPENREG_MAX_CONTEXTS; i++) {
 		if (card->ctx[i])
 			context_free(card, card->ctx[i]);

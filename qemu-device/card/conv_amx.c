@@ -62,7 +62,7 @@ static int64_t span(const struct openreg_conv *cv)
 }
 
 /* Are there enough products for each packed element? */
-static bool pays(const struct openreg_conv *cv)
+static bool is_faster(const struct openreg_conv *cv)
 {
 	if (openreg_window_volume(cv->w.stride) >
 		    openreg_window_volume(cv->w.kernel) ||
@@ -80,7 +80,7 @@ void openreg_conv_amx_plan(struct openreg_conv *cv)
 	cv->amx_parts = 0;
 	if (cv->type != OPENREG_VT_F32 || volume < 1 || volume > TAPS ||
 	    !is_small(cv) || !cv->oc || !cv->ic || !fills(cv->oc) ||
-	    !fills(cv->ic) || !pays(cv) || !openreg_amx())
+	    !fills(cv->ic) || !is_faster(cv) || !openreg_amx())
 		return;
 	cv->amx_parts = cv->dtype == OPENREG_BF16  ? 1
 			: cv->dtype == OPENREG_F16 ? 2

@@ -131,7 +131,7 @@ static dnnl_status_t describe(dnnl_memory_desc_t md[MEMORIES],
 	return status;
 }
 
-static void forget(dnnl_memory_desc_t md[MEMORIES])
+static void destroy_all(dnnl_memory_desc_t md[MEMORIES])
 {
 	int i;
 
@@ -198,8 +198,8 @@ static dnnl_primitive_desc_t find_fast(dnnl_engine_t engine,
 }
 
 /* Asks oneDNN for the layout of the weights. NULL: no fast implementation, or failed. */
-static dnnl_memory_desc_t ask_order(dnnl_engine_t engine,
-				    const struct conv_key *k, bool *failed)
+static dnnl_memory_desc_t query_order(dnnl_engine_t engine,
+				      const struct conv_key *k, bool *failed)
 {
 	dnnl_memory_desc_t md[MEMORIES] = { NULL }, order = NULL;
 	dnnl_primitive_desc_t pd = NULL;
@@ -215,7 +215,7 @@ static dnnl_memory_desc_t ask_order(dnnl_engine_t engine,
 						  0)) != dnnl_success;
 		dnnl_primitive_desc_destroy(pd);
 	}
-	forget(md);
+	destroy_all(md);
 	return order;
 }
 
@@ -238,7 +238,7 @@ static dnnl_memory_desc_t find_order(dnnl_engine_t engine,
 		if (last.order)
 			dnnl_memory_desc_destroy(last.order);
 		last.key = key;
-		last.order = ask_order(engine, &key, failed);
+		last.order = query_order(engine, &key, failed);
 	}
 	if (last.order)
 		*failed = dnnl_memory_desc_clone(&order, last.order) !=
@@ -283,7 +283,7 @@ static bool make_conv(struct openreg_primitive *p, dnnl_engine_t engine)
 			 !openreg_primitive_create(p, engine, pd);
 		dnnl_primitive_desc_destroy(pd);
 	}
-	forget(md);
+	destroy_all(md);
 	return !failed;
 }
 

@@ -213,7 +213,7 @@ static bool can(const struct openreg_conv *cv)
 }
 
 /* Do most lanes have a group, and do groups have few channels? */
-static bool lanes_pay(const struct openreg_conv *cv)
+static bool lanes_are_faster(const struct openreg_conv *cv)
 {
 	int64_t lanes = openreg_div_up(cv->g, OPENREG_LANES) * OPENREG_LANES;
 
@@ -261,7 +261,7 @@ void openreg_conv_slide_plan(struct openreg_conv *cv)
 	s->on = false;
 	if (!can(cv))
 		return;
-	s->groups = lanes_pay(cv) ? OPENREG_LANES : 1;
+	s->groups = lanes_are_faster(cv) ? OPENREG_LANES : 1;
 	s->tile_rows = openreg_div_up(cv->rows,
 				      openreg_div_up(cv->rows, TILE_ROWS));
 	s->tile_rows = openreg_div_up(s->tile_rows, 16) * 16;

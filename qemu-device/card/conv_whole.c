@@ -129,7 +129,7 @@ static double box_ns(const struct openreg_conv *cv,
 }
 
 /* Are there enough channels? With few, weighted lines are faster. */
-static bool pays(const struct openreg_conv *cv)
+static bool is_faster(const struct openreg_conv *cv)
 {
 	int64_t sum = cv->kind == OPENREG_CONV_FORWARD ? cv->ic : cv->oc;
 
@@ -352,13 +352,13 @@ static void copy_box(const struct openreg_conv *cv,
 }
 
 /* Can oneDNN compute this shape with this layout? Cuts the slices. */
-static bool suits(struct openreg_conv *cv)
+static bool is_suitable(struct openreg_conv *cv)
 {
 	return cv->kind != OPENREG_CONV_BACKWARD_WEIGHTS &&
 	       (cv->kind == OPENREG_CONV_FORWARD || !cv->has_bias) &&
 	       cv->dtype == OPENREG_BF16 &&
 	       openreg_gemm_has_unit(OPENREG_BF16) && cv->blocks &&
-	       is_small(cv) && pays(cv) && is_lined(cv, true) &&
+	       is_small(cv) && is_faster(cv) && is_lined(cv, true) &&
 	       is_lined(cv, false) && cut(cv);
 }
 
@@ -390,7 +390,7 @@ bool openreg_conv_whole_plan(struct openreg_conv *cv, struct openreg_job *job,
 	size_t weights;
 
 	plan->on = false;
-	if (!suits(cv))
+	if (!is_suitable(cv))
 		return true;
 	result = prepare(cv, openreg_scratch_primitives(scratch), &weights);
 	if (result != OPENREG_PRIMITIVE_DONE)

@@ -238,7 +238,7 @@ struct timer {
 	uint64_t end;
 };
 
-static bool is_over(struct timer *t, uint64_t cost)
+static bool is_expired(struct timer *t, uint64_t cost)
 {
 	t->cost += cost;
 	if (t->cost < CLOCK_BYTES)
@@ -268,7 +268,7 @@ static int staged_tile(struct worker *w, struct queue *q, uint32_t *failed,
 		if (copy_row(w, q, done, m, failed))
 			return -1;
 		advance(c, m);
-		if (is_over(t, row_cost(c, m)))
+		if (is_expired(t, row_cost(c, m)))
 			n = done + m;
 	}
 	*failed = 0;
@@ -288,14 +288,14 @@ static int step(struct worker *w, struct queue *q, uint32_t *failed,
 
 	if (c->src.staged || c->dst.staged) {
 		r = staged_tile(w, q, failed, t);
-		*over = is_over(t, CLOCK_BYTES);
+		*over = is_expired(t, CLOCK_BYTES);
 		return r;
 	}
 	n = row_left(c);
 	*failed = 0;
 	r = c->fill ? fill_row(w, q, n) : copy_row(w, q, 0, n, failed);
 	advance(c, n);
-	*over = is_over(t, row_cost(c, n));
+	*over = is_expired(t, row_cost(c, n));
 	return r;
 }
 

@@ -106,7 +106,7 @@ static bool must_leave(struct queue *q)
 }
 
 /* Offers the slices of the current phase to every worker. */
-static enum step offer(struct queue *q, uint32_t slices)
+static enum step offer_slices(struct queue *q, uint32_t slices)
 {
 	struct openreg_card *card = q->card;
 
@@ -135,7 +135,7 @@ static enum step run_phases(struct worker *w, struct queue *q,
 
 		if (n > 1 || (n && job->phase &&
 			      (must_leave(q) || now_ns() > end)))
-			return offer(q, n);
+			return offer_slices(q, n);
 		if (n && !openreg_job_run(job->engine, job->phase, 0,
 					  w->scratch)) {
 			job->failed = true;

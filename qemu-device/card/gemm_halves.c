@@ -9,8 +9,8 @@
 
 #define FEW 16 /* rows or columns up to which memory limits the speed */
 
-static bool pays(const struct openreg_matmul *mm,
-		 const struct openreg_matmul_tile *t)
+static bool is_faster(const struct openreg_matmul *mm,
+		      const struct openreg_matmul_tile *t)
 {
 	if (openreg_gemm_has_unit(mm->dtype))
 		return true;
@@ -47,7 +47,7 @@ openreg_gemm_halves(const struct openreg_matmul *mm,
 	struct openreg_product p = *product;
 	enum openreg_gemm_result result;
 
-	if (!pays(mm, t) || openreg_gemm_has_lone_rows(mm, t) ||
+	if (!is_faster(mm, t) || openreg_gemm_has_lone_rows(mm, t) ||
 	    !openreg_gemm_is_plain(&g.a, t->batch, t->m, t->k) ||
 	    !openreg_gemm_is_plain(&g.b, t->batch, t->k, t->n))
 		return OPENREG_GEMM_UNSUPPORTED;

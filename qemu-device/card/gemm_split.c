@@ -32,7 +32,7 @@ static unsigned int parts_of(unsigned int dtype)
 }
 
 /* Packing costs in proportion to m + n; what multiplying saves, to m * n. */
-static bool pays(const struct split *s, const struct openreg_matmul_tile *t)
+static bool is_faster(const struct split *s, const struct openreg_matmul_tile *t)
 {
 	int64_t more = s->parts == 3 ? 48 : 24;
 
@@ -145,8 +145,8 @@ static void multiply(const struct split *s, int64_t k, bool accumulate)
 }
 
 /* Copies or adds the sums from blocks to the rows of the product. */
-static void unblock(const struct split *s, const struct openreg_product *p,
-		    int64_t batch, bool accumulate)
+static void unpack_sums(const struct split *s, const struct openreg_product *p,
+			int64_t batch, bool accumulate)
 {
 	openreg_kernel *add = s->mm->kernels->op[OPENREG_V_ADD][OPENREG_VT_F32];
 	const struct openreg_matmul_tile *t = s->tile;
@@ -189,7 +189,7 @@ static bool one_product(struct split *s, const struct openreg_product *p,
 			return false;
 		multiply(s, k, k0 > 0);
 	}
-	unblock(s, p, batch, accumulate);
+	unpack_sums(s, p, batch, accumulate);
 	return true;
 }
 
@@ -207,7 +207,7 @@ openreg_gemm_split(const struct openreg_matmul *mm,
 	int64_t batch;
 
 	/* A sum that is already in D cannot be undone, so this must not fail later. */
-	if (!s.amx || !pays(&s, t) || (accumulate && t->batch > 1))
+	if (!s.amx || !is_faster(&s, t) || (accumulate && t->batch > 1))
 		return OPENREG_GEMM_UNSUPPORTED;
 	s.m = (t->m + PANEL - 1) / PANEL;
 	s.n = (t->n + PANEL - 1) / PANEL;

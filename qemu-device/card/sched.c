@@ -151,7 +151,7 @@ static enum pick runnable(struct queue *q, uint64_t now)
 }
 
 /* Is the queue in the line for memory, or does it hold memory while others are? */
-static bool is_pressing(const struct queue *q)
+static bool has_memory_priority(const struct queue *q)
 {
 	return q->ticket ||
 	       (q->job.memory && atomic_load(&q->card->sched.ntickets));
@@ -162,8 +162,8 @@ bool sched_better(const struct queue *a, const struct queue *b)
 {
 	if (a->ctx != b->ctx)
 		return a->ctx->vruntime < b->ctx->vruntime;
-	if (is_pressing(a) != is_pressing(b))
-		return is_pressing(a);
+	if (has_memory_priority(a) != has_memory_priority(b))
+		return has_memory_priority(a);
 	if (a->cfg.priority != b->cfg.priority)
 		return a->cfg.priority > b->cfg.priority;
 	return a->served < b->served;
