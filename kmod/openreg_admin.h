@@ -81,6 +81,7 @@ bool openreg_admin_is_idle(struct openreg_device *odev);
 void openreg_admin_suspend(struct openreg_device *odev);
 void openreg_admin_flush(struct openreg_device *odev);
 void openreg_admin_drain(struct openreg_device *odev);
+void openreg_admin_wait_finished(struct openreg_device *odev);
 void openreg_admin_submit(struct openreg_device *odev,
 			  struct openreg_admin_req *req);
 int openreg_admin_exec(struct openreg_device *odev, struct openreg_ctx *ctx,
@@ -89,12 +90,7 @@ int openreg_admin_exec_first(struct openreg_device *odev,
 			     struct openreg_ctx *ctx,
 			     const struct openreg_admin_cmd *cmd);
 
-/* openreg_admin_finish.c */
-void openreg_admin_finish_work(struct work_struct *work);
-void openreg_admin_finish(struct openreg_device *odev, struct list_head *done);
-void openreg_admin_wait_finished(struct openreg_device *odev);
-
-/* openreg_health.c */
+/* openreg_watchdog.c */
 unsigned long openreg_admin_timeout(void);
 void openreg_admin_watch(struct openreg_device *odev);
 void openreg_admin_watchdog(struct work_struct *work);

@@ -170,7 +170,7 @@ void openreg_hw_configure(struct openreg_device *odev);
 bool openreg_hw_is_ready(struct openreg_device *odev);
 void openreg_hw_check_alive(struct openreg_device *odev);
 
-/* openreg_health.c */
+/* openreg_watchdog.c */
 void openreg_health_init(struct openreg_device *odev);
 void openreg_health_watch(struct openreg_device *odev);
 void openreg_health_fini(struct openreg_device *odev);
@@ -184,9 +184,6 @@ int openreg_fault_init(struct openreg_device *odev);
 void openreg_fault_start(struct openreg_device *odev);
 void openreg_fault_drain(struct openreg_device *odev);
 void openreg_fault_try_drain(struct openreg_device *odev);
-
-/* openreg_pci.c */
-extern const struct pci_error_handlers openreg_error_handlers;
 
 /* openreg_power.c */
 extern const struct dev_pm_ops openreg_pm_ops;
@@ -202,6 +199,7 @@ void openreg_reset_cut_off(struct openreg_device *odev, int error,
 void openreg_reset_request(struct openreg_device *odev, u64 seen,
 			   const char *reason);
 void openreg_reset_fini(struct openreg_device *odev);
+extern const struct pci_error_handlers openreg_error_handlers;
 
 /* openreg_unbind.c */
 void openreg_reclaim_init(struct openreg_reclaim *reclaim);
@@ -217,15 +215,13 @@ int openreg_node_register(struct openreg_device *odev);
 void openreg_node_deregister(struct openreg_device *odev);
 void openreg_node_release(struct openreg_device *odev);
 void openreg_node_set_mode(struct openreg_device *odev);
-
-/* openreg_drv.c */
-int openreg_release(struct inode *inode, struct file *filp);
-
-/* openreg_poll.c */
 __poll_t openreg_poll(struct file *filp, struct poll_table_struct *wait);
 ssize_t openreg_read_events(struct file *filp, char __user *buf, size_t count,
 			    loff_t *offset);
 void openreg_poll_wake(struct openreg_device *odev);
+
+/* openreg_drv.c */
+int openreg_release(struct inode *inode, struct file *filp);
 
 /* openreg_ioctl.c */
 int openreg_enter(struct openreg_device *odev, int *idx);

@@ -154,7 +154,7 @@ void openreg_bo_kill_doorbells(struct openreg_device *odev);
 int openreg_bo_mmap(struct drm_gem_object *obj, struct vm_area_struct *vma);
 extern const struct vm_operations_struct openreg_vm_ops;
 
-/* openreg_vram.c, openreg_sysmem.c, openreg_userptr.c */
+/* openreg_vram.c, openreg_sysmem.c */
 struct openreg_bo *openreg_vram_bo_new(struct openreg_device *odev, u64 size);
 int openreg_vram_prepare(struct openreg_bo *bo, struct openreg_admin_cmd *cmd);
 void openreg_vram_unprepare(struct openreg_bo *bo);

@@ -80,11 +80,6 @@ void openreg_queue_set_restarting(struct openreg_queue *queue, bool on);
 int openreg_queue_start(struct openreg_queue *queue, u32 flags,
 			openreg_admin_exec_fn exec);
 
-/* openreg_queue_sleep.c */
-void openreg_queue_pause(struct openreg_queue *queue);
-void openreg_queue_cut(struct openreg_queue *queue);
-int openreg_queue_restore(struct openreg_queue *queue);
-
 /* openreg_fdinfo.c */
 u64 openreg_queue_busy_ns(struct openreg_queue *queue);
 
