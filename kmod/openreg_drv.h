@@ -39,6 +39,8 @@ struct openreg_vector {
 	unsigned int num_queues;
 };
 
+#define OPENREG_FAULT_RING_SLOTS 64
+
 struct openreg_faults {
 	struct openreg_fault_record *ring;
 	dma_addr_t dma;
@@ -169,6 +171,7 @@ int openreg_hw_save_config(struct openreg_device *odev);
 void openreg_hw_configure(struct openreg_device *odev);
 bool openreg_hw_is_ready(struct openreg_device *odev);
 void openreg_hw_check_alive(struct openreg_device *odev);
+int openreg_enter(struct openreg_device *odev, int *idx);
 
 /* openreg_watchdog.c */
 void openreg_health_init(struct openreg_device *odev);
@@ -181,7 +184,6 @@ struct openreg_vector *openreg_vector_get(struct openreg_device *odev);
 
 /* openreg_fault.c */
 int openreg_fault_init(struct openreg_device *odev);
-void openreg_fault_start(struct openreg_device *odev);
 void openreg_fault_drain(struct openreg_device *odev);
 void openreg_fault_try_drain(struct openreg_device *odev);
 
@@ -224,7 +226,6 @@ void openreg_poll_wake(struct openreg_device *odev);
 int openreg_release(struct inode *inode, struct file *filp);
 
 /* openreg_ioctl.c */
-int openreg_enter(struct openreg_device *odev, int *idx);
 #define OPENREG_NUM_IOCTLS (DRM_OPENREG_QUEUE_SIGNAL + 1)
 extern const struct drm_ioctl_desc openreg_ioctls[OPENREG_NUM_IOCTLS];
 long openreg_ioctl(struct file *filp, unsigned int cmd, unsigned long arg);

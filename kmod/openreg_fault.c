@@ -12,8 +12,6 @@
 #include "openreg_queue.h"
 #include "openreg_trace.h"
 
-#define OPENREG_FAULT_RING_SLOTS 64
-
 static const char * const openreg_fault_names[] = {
 	[OPENREG_FAULT_NONE] = "none",
 	[OPENREG_FAULT_PACKET] = "bad packet",
@@ -130,20 +128,6 @@ void openreg_fault_try_drain(struct openreg_device *odev)
 		up_read(&odev->map_lock);
 	}
 	drm_dev_exit(idx);
-}
-
-/* Writes the ring's address to the registers, before the card is enabled. */
-void openreg_fault_start(struct openreg_device *odev)
-{
-	struct openreg_faults *faults = &odev->faults;
-
-	guard(mutex)(&faults->lock);
-	memset(faults->ring, 0,
-	       OPENREG_FAULT_RING_SLOTS * sizeof(*faults->ring));
-	faults->head = 0;
-	openreg_write64(odev, OPENREG_REG_FAULT_BASE, faults->dma);
-	openreg_write(odev, OPENREG_REG_FAULT_SLOTS, OPENREG_FAULT_RING_SLOTS);
-	openreg_write(odev, OPENREG_REG_FAULT_HEAD, 0);
 }
 
 int openreg_fault_init(struct openreg_device *odev)

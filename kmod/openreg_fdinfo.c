@@ -17,18 +17,6 @@
 #include "openreg_gem.h"
 #include "openreg_queue.h"
 
-/* Engine time so far. Constant once the queue has failed. */
-u64 openreg_queue_busy_ns(struct openreg_queue *queue)
-{
-	const struct openreg_card_page *card;
-
-	guard(spinlock_irqsave)(&queue->lock);
-	if (queue->error)
-		return queue->last_busy_ns;
-	card = queue->card->coherent.cpu;
-	return READ_ONCE(card->busy_ns);
-}
-
 static u64 openreg_file_busy_ns(struct openreg_file *file)
 {
 	struct openreg_queue *queue;

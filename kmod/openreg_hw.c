@@ -5,6 +5,7 @@
 #include <linux/dma-mapping.h>
 #include <linux/iopoll.h>
 
+#include <drm/drm_drv.h>
 #include <drm/drm_print.h>
 
 #include "openreg_drv.h"
@@ -160,13 +161,27 @@ static int openreg_hw_poll(struct openreg_device *odev, u32 reg, u32 mask,
 	return val & stop ? -EIO : ret;
 }
 
+/* Writes the address of the fault ring to the registers, before the card is enabled. */
+static void openreg_hw_start_faults(struct openreg_device *odev)
+{
+	struct openreg_faults *faults = &odev->faults;
+
+	guard(mutex)(&faults->lock);
+	memset(faults->ring, 0,
+	       OPENREG_FAULT_RING_SLOTS * sizeof(*faults->ring));
+	faults->head = 0;
+	openreg_write64(odev, OPENREG_REG_FAULT_BASE, faults->dma);
+	openreg_write(odev, OPENREG_REG_FAULT_SLOTS, OPENREG_FAULT_RING_SLOTS);
+	openreg_write(odev, OPENREG_REG_FAULT_HEAD, 0);
+}
+
 /* Enables bus mastering and the card. Reset the card first: old work must do no DMA. */
 int openreg_hw_start(struct openreg_device *odev)
 {
 	pci_set_master(odev->pdev);
 	openreg_write(odev, OPENREG_REG_CARD_ID, odev->info.card);
 	openreg_admin_start(odev);
-	openreg_fault_start(odev);
+	openreg_hw_start_faults(odev);
 	openreg_write(odev, OPENREG_REG_CONTROL, OPENREG_CONTROL_ENABLE);
 	return openreg_hw_poll(odev, OPENREG_REG_STATUS, OPENREG_STATUS_READY,
 			       OPENREG_STATUS_READY, OPENREG_STATUS_FATAL);
@@ -275,4 +290,20 @@ void openreg_hw_check_alive(struct openreg_device *odev)
 	openreg_reset_request(odev, seen, status == OPENREG_STATUS_FATAL ?
 			      "the card reports a fatal error" :
 			      "the card does not answer");
+}
+
+/*
+ * Keeps the card from being removed until drm_dev_exit(). Do not access memory of the
+ * process between the two: a page fault can take for ever.
+ */
+int openreg_enter(struct openreg_device *odev, int *idx)
+{
+	int error;
+
+	if (!drm_dev_enter(&odev->drm, idx))
+		return -ENODEV;
+	error = READ_ONCE(odev->wedged);
+	if (error)
+		drm_dev_exit(*idx);
+	return error;
 }

@@ -169,22 +169,6 @@ static int openreg_timestamp(struct openreg_file *file, struct drm_file *filp,
 	       upper_32_bits(args->card) == U32_MAX ? -EIO : 0;
 }
 
-/*
- * Keeps the card from being removed until drm_dev_exit(). Do not access memory of the
- * process between the two: a page fault can take for ever.
- */
-int openreg_enter(struct openreg_device *odev, int *idx)
-{
-	int error;
-
-	if (!drm_dev_enter(&odev->drm, idx))
-		return -ENODEV;
-	error = READ_ONCE(odev->wedged);
-	if (error)
-		drm_dev_exit(*idx);
-	return error;
-}
-
 #define OPENREG_IOCTL_GUARDED(name, func, type)				\
 static int openreg_ioctl_##name(struct drm_device *drm, void *data,	\
 				struct drm_file *filp)			\

@@ -285,6 +285,18 @@ struct openreg_queue *openreg_queue_lookup(struct openreg_file *file, u32 num)
 	return queue;
 }
 
+/* Engine time so far. Constant once the queue has failed. */
+u64 openreg_queue_busy_ns(struct openreg_queue *queue)
+{
+	const struct openreg_card_page *card;
+
+	guard(spinlock_irqsave)(&queue->lock);
+	if (queue->error)
+		return queue->last_busy_ns;
+	card = queue->card->coherent.cpu;
+	return READ_ONCE(card->busy_ns);
+}
+
 /*
  * Takes the queue out of the file's table, with its reference. The file keeps the engine
  * time. Returns false if another call has taken the queue.

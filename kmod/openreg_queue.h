@@ -74,14 +74,12 @@ int openreg_queue_destroy(struct openreg_file *file, struct drm_file *filp,
 int openreg_queue_reset(struct openreg_queue *queue, u64 head, u64 seq);
 void openreg_queues_close(struct openreg_file *file, struct drm_file *filp);
 void openreg_queue_put(struct openreg_queue *queue);
+u64 openreg_queue_busy_ns(struct openreg_queue *queue);
 void openreg_queue_unregister(struct openreg_queue *queue);
 void openreg_queue_stop_async(struct openreg_queue *queue);
 void openreg_queue_set_restarting(struct openreg_queue *queue, bool on);
 int openreg_queue_start(struct openreg_queue *queue, u32 flags,
 			openreg_admin_exec_fn exec);
-
-/* openreg_fdinfo.c */
-u64 openreg_queue_busy_ns(struct openreg_queue *queue);
 
 /* openreg_queue_pages.c */
 extern const struct openreg_bo_ops openreg_ring_ops;
