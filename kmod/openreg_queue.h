@@ -28,6 +28,15 @@ struct openreg_waiter {
 	unsigned int waiting;
 };
 
+/* A function to call when a packet has completed or will not complete any more. */
+struct openreg_point {
+	struct list_head link;
+	u64 seq; /* sequence number of the packet */
+	int error; /* for done: -EIO if the packet will not complete, or 0 */
+	/* Called once, in process context. It frees the point. */
+	void (*done)(struct openreg_point *point);
+};
+
 struct openreg_queue {
 	struct kref ref;
 	struct rcu_head rcu;
@@ -47,7 +56,7 @@ struct openreg_queue {
 	struct rb_root_cached waiters; /* struct openreg_waiter, by seq */
 	unsigned int num_waiters; /* also read without the lock */
 	struct list_head points; /* struct openreg_point, by seq */
-	struct list_head points_due; /* points that points_work will add */
+	struct list_head points_due; /* points whose done() points_work will call */
 	int error; /* if set, no packet completes, and the pages may be freed */
 	u64 last_completed, last_busy_ns; /* values when error was set */
 	u64 armed; /* last value stored to the kernel page, which the card can write */
@@ -96,11 +105,11 @@ void openreg_queue_write_hang(struct openreg_queue *queue);
 void openreg_queue_hang(struct openreg_queue *queue, int error);
 int openreg_queue_wait(struct openreg_queue *queue, u64 seq, s64 timeout_ns,
 		       u64 *completed);
+void openreg_points_init(struct openreg_queue *queue);
+int openreg_point_add(struct openreg_queue *queue, struct openreg_point *point);
+void openreg_points_fail(struct openreg_queue *queue);
 
 /* openreg_syncobj.c */
-void openreg_points_init(struct openreg_queue *queue);
-u64 openreg_points_wake(struct openreg_queue *queue, u64 completed, bool all);
-void openreg_points_fail(struct openreg_queue *queue);
 int openreg_queue_signal(struct openreg_queue *queue, struct drm_file *filp,
 			 const struct drm_openreg_queue_signal *args);
 

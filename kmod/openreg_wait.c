@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Wait until a packet has completed.
+ * Wait until a packet has completed. A process sleeps, and a point has a function that
+ * the driver then calls.
  *
  * armed, in the kernel page, is the least sequence number that any process or point
  * waits for. The card raises the queue's vector when its completion counter reaches
@@ -14,12 +15,15 @@
 #include <linux/hrtimer.h>
 #include <linux/sched/signal.h>
 
+#include "openreg_ctx.h"
 #include "openreg_drv.h"
 #include "openreg_gem.h"
 #include "openreg_queue.h"
 #include "openreg_trace.h"
 
 #define OPENREG_WAIT_PENDING 1
+/* Limit of the points of one open file whose packets have not completed. */
+#define OPENREG_POINTS_MAX 1024
 
 static bool openreg_waiter_less(struct rb_node *a, const struct rb_node *b)
 {
@@ -54,6 +58,61 @@ static u64 openreg_waiters_wake(struct openreg_queue *queue, u64 completed,
 		queue->wakes++;
 	}
 	return OPENREG_ARMED_NONE;
+}
+
+/* Calls done() of points in the order in which their packets completed. */
+static void openreg_points_work(struct work_struct *work)
+{
+	struct openreg_queue *queue =
+		container_of(work, struct openreg_queue, points_work);
+	struct openreg_point *point, *next;
+	LIST_HEAD(due);
+
+	scoped_guard(spinlock_irq, &queue->lock)
+		list_splice_init(&queue->points_due, &due);
+	list_for_each_entry_safe(point, next, &due, link)
+		point->done(point);
+	openreg_queue_put(queue);
+}
+
+void openreg_points_init(struct openreg_queue *queue)
+{
+	INIT_LIST_HEAD(&queue->points);
+	INIT_LIST_HEAD(&queue->points_due);
+	INIT_WORK(&queue->points_work, openreg_points_work);
+}
+
+/*
+ * Ends the points of completed packets. If @all is set, ends all other points too, with
+ * an error: their packets will not complete. A work calls done(), because the interrupt
+ * handler cannot take the lock of a syncobj.
+ *
+ * Returns: the least sequence number of the points that remain.
+ */
+static u64 openreg_points_wake(struct openreg_queue *queue, u64 completed,
+			       bool all)
+{
+	struct openreg_point *point;
+	bool due = false;
+
+	lockdep_assert_held(&queue->lock);
+	while (!list_empty(&queue->points)) {
+		point = list_first_entry(&queue->points, struct openreg_point,
+					 link);
+		if (!all && point->seq > completed)
+			break;
+		point->error = point->seq > completed ? -EIO : 0;
+		list_move_tail(&point->link, &queue->points_due);
+		atomic_dec(&queue->ctx->num_points);
+		due = true;
+	}
+	if (due) {
+		kref_get(&queue->ref);
+		/* Not the last reference: the queue is still in its table. */
+		if (!queue_work(queue->odev->wq, &queue->points_work))
+			openreg_queue_put(queue);
+	}
+	return list_empty(&queue->points) ? OPENREG_ARMED_NONE : point->seq;
 }
 
 /* Wakes the waiters of completed packets and arms the queue for the others. */
@@ -148,6 +207,44 @@ void openreg_queue_hang(struct openreg_queue *queue, int error)
 		return;
 	openreg_queue_write_hang(queue);
 	openreg_queue_set_error(queue, error);
+}
+
+/* Ends all points. The queue has failed, and the card does no DMA for it any more. */
+void openreg_points_fail(struct openreg_queue *queue)
+{
+	guard(spinlock_irqsave)(&queue->lock);
+	openreg_points_wake(queue, queue->last_completed, true);
+}
+
+/**
+ * openreg_point_add() - call a function when a packet has completed
+ * @queue: the queue
+ * @point: its @seq and @done are set
+ *
+ * After this call openreg_health_watch() and openreg_queue_notify(): the packet may have
+ * completed already.
+ *
+ * Returns: 0; the queue's error if it has failed; -EBUSY if the context has too many
+ * points. After an error @done is not called.
+ */
+int openreg_point_add(struct openreg_queue *queue,
+		      struct openreg_point *point)
+{
+	struct list_head *after;
+
+	guard(spinlock_irq)(&queue->lock);
+	if (queue->error)
+		return queue->error;
+	if (atomic_inc_return(&queue->ctx->num_points) > OPENREG_POINTS_MAX) {
+		atomic_dec(&queue->ctx->num_points);
+		return -EBUSY;
+	}
+	list_for_each_prev(after, &queue->points)
+		if (list_entry(after, struct openreg_point, link)->seq <=
+		    point->seq)
+			break;
+	list_add(&point->link, after);
+	return 0;
 }
 
 static int openreg_wait_check(struct openreg_queue *queue, u64 seq,
