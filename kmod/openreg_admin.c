@@ -279,8 +279,7 @@ static bool openreg_admin_complete(struct openreg_device *odev,
 				     req->cmd.opcode, status);
 		/* In any other state a reset is under way already. */
 		if (odev->admin.state == OPENREG_ADMIN_RUNNING)
-			openreg_reset_request(odev,
-					      READ_ONCE(odev->generation),
+			odev->upcalls->broken(odev, READ_ONCE(odev->generation),
 					      "the card gave a command an impossible status");
 		return false;
 	}

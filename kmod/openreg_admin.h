@@ -92,6 +92,7 @@ int openreg_admin_exec_first(struct openreg_device *odev,
 
 /* openreg_watchdog.c */
 unsigned long openreg_admin_timeout(void);
+unsigned long openreg_clearing_time(struct openreg_device *odev);
 void openreg_admin_watch(struct openreg_device *odev);
 void openreg_admin_watchdog(struct work_struct *work);
 struct openreg_admin_req *openreg_admin_find_late(struct openreg_admin *admin);

@@ -67,7 +67,6 @@ void openreg_unbinds_work(struct work_struct *work);
 void openreg_unbinds_notify(struct openreg_device *odev);
 void openreg_unbinds_finish_all(struct openreg_device *odev);
 void openreg_unbinds_finish_ctx(struct openreg_ctx *ctx);
-bool openreg_unbinds_watch(struct openreg_device *odev);
 bool openreg_unbinds_are_late(struct openreg_ctx *ctx);
 
 #endif

@@ -89,6 +89,32 @@ static const struct drm_driver openreg_drm_driver = {
 	.minor = 1, /* DRM_OPENREG_QUEUE_SIGNAL */
 };
 
+static const struct drm_gem_object_funcs openreg_bo_funcs = {
+	.free = openreg_bo_gem_free,
+	.open = openreg_bo_open,
+	.close = openreg_bo_close,
+	.export = openreg_bo_export,
+	.mmap = openreg_bo_mmap,
+	.vm_ops = &openreg_vm_ops,
+};
+
+/* Vector 0 was raised: the card may have released segments or recorded faults. */
+static void openreg_notify(struct openreg_device *odev)
+{
+	openreg_unbinds_notify(odev);
+	openreg_fault_drain(odev);
+}
+
+static const struct openreg_upcalls openreg_upcalls = {
+	.broken = openreg_reset_request,
+	.notify = openreg_notify,
+	.notify_queues = openreg_vector_notify,
+	.poll_queues = openreg_queues_poll,
+	.watch = openreg_stuck_watch,
+	.drain_faults = openreg_fault_try_drain,
+	.bo_funcs = &openreg_bo_funcs,
+};
+
 static void openreg_card_release(void *data)
 {
 	struct openreg_device *odev = data;
@@ -240,6 +266,7 @@ static int openreg_probe(struct pci_dev *pdev, const struct pci_device_id *id)
 	if (IS_ERR(odev))
 		return PTR_ERR(odev);
 	odev->pdev = pdev;
+	odev->upcalls = &openreg_upcalls;
 	pci_set_drvdata(pdev, odev);
 
 	ret = openreg_init(odev);

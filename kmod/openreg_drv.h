@@ -26,6 +26,7 @@
 #include "openreg_admin.h"
 #include "openreg_vram.h"
 
+struct drm_gem_object_funcs;
 struct drm_printer;
 struct openreg_bo;
 struct openreg_ctx;
@@ -66,9 +67,31 @@ struct openreg_reclaim {
 /* How long a call waits for memory before it fails, in jiffies. */
 #define OPENREG_MEMORY_TIMEOUT (10 * HZ)
 
+/*
+ * Calls from a lower floor of the driver to a higher one: see tests/docs/check-floors.py.
+ * Constant; probe sets odev->upcalls before anything else.
+ */
+struct openreg_upcalls {
+	/* Requests a reset, unless the generation is newer than @seen. In any context. */
+	void (*broken)(struct openreg_device *odev, u64 seen, const char *reason);
+	/* Vector 0 was raised, and the admin ring is drained. In the thread. */
+	void (*notify)(struct openreg_device *odev);
+	/* The vector of some queues was raised. In hard interrupt context. */
+	void (*notify_queues)(struct openreg_vector *vector);
+	/* Notifies queues with waiters. Returns true if any still wait. In a work. */
+	bool (*poll_queues)(struct openreg_device *odev);
+	/* Checks segments that stay in use. Returns true if any do. In a work. */
+	bool (*watch)(struct openreg_device *odev);
+	/* Logs faults now, before a queue changes. In process context. */
+	void (*drain_faults)(struct openreg_device *odev);
+	/* What DRM calls for all objects. */
+	const struct drm_gem_object_funcs *bo_funcs;
+};
+
 struct openreg_device {
 	struct drm_device drm;
 	struct pci_dev *pdev;
+	const struct openreg_upcalls *upcalls;
 	void __iomem *regs;
 	phys_addr_t doorbell_base;
 	phys_addr_t vram_base;
@@ -186,6 +209,9 @@ struct openreg_vector *openreg_vector_get(struct openreg_device *odev);
 int openreg_fault_init(struct openreg_device *odev);
 void openreg_fault_drain(struct openreg_device *odev);
 void openreg_fault_try_drain(struct openreg_device *odev);
+
+/* openreg_stuck.c */
+bool openreg_stuck_watch(struct openreg_device *odev);
 
 /* openreg_power.c */
 extern const struct dev_pm_ops openreg_pm_ops;

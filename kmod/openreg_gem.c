@@ -8,9 +8,8 @@
 #include "openreg_ctx.h"
 #include "openreg_drv.h"
 #include "openreg_gem.h"
-#include "openreg_prime.h"
 
-static int openreg_bo_open(struct drm_gem_object *obj, struct drm_file *filp)
+int openreg_bo_open(struct drm_gem_object *obj, struct drm_file *filp)
 {
 	struct openreg_file *file = filp->driver_priv;
 	struct openreg_bo *bo = to_openreg_bo(obj);
@@ -35,7 +34,7 @@ static int openreg_bo_open(struct drm_gem_object *obj, struct drm_file *filp)
 	return 0;
 }
 
-static void openreg_bo_close(struct drm_gem_object *obj, struct drm_file *filp)
+void openreg_bo_close(struct drm_gem_object *obj, struct drm_file *filp)
 {
 	struct openreg_file *file = filp->driver_priv;
 	struct openreg_bo *bo = to_openreg_bo(obj);
@@ -44,7 +43,7 @@ static void openreg_bo_close(struct drm_gem_object *obj, struct drm_file *filp)
 	openreg_ctx_unbind(bo);
 }
 
-static void openreg_bo_gem_free(struct drm_gem_object *obj)
+void openreg_bo_gem_free(struct drm_gem_object *obj)
 {
 	struct openreg_device *odev = to_openreg(obj->dev);
 	struct openreg_bo *bo = to_openreg_bo(obj);
@@ -65,15 +64,6 @@ static void openreg_bo_gem_free(struct drm_gem_object *obj)
 	bo->ops->release(bo);
 }
 
-static const struct drm_gem_object_funcs openreg_bo_funcs = {
-	.free = openreg_bo_gem_free,
-	.open = openreg_bo_open,
-	.close = openreg_bo_close,
-	.export = openreg_bo_export,
-	.mmap = openreg_bo_mmap,
-	.vm_ops = &openreg_vm_ops,
-};
-
 /**
  * openreg_bo_new() - an object without memory
  * @odev: the card
@@ -93,7 +83,7 @@ struct openreg_bo *openreg_bo_new(struct openreg_device *odev, u64 size,
 
 	bo->ops = ops;
 	bo->length = size;
-	bo->base.funcs = &openreg_bo_funcs;
+	bo->base.funcs = odev->upcalls->bo_funcs;
 	mutex_init(&bo->lock);
 	drm_gem_private_object_init(&odev->drm, &bo->base, size);
 	drm_dev_get(&odev->drm);

@@ -143,6 +143,9 @@ static inline enum openreg_region openreg_bo_region(const struct openreg_bo *bo)
 }
 
 /* openreg_gem.c */
+int openreg_bo_open(struct drm_gem_object *obj, struct drm_file *filp);
+void openreg_bo_close(struct drm_gem_object *obj, struct drm_file *filp);
+void openreg_bo_gem_free(struct drm_gem_object *obj);
 struct openreg_bo *openreg_bo_new(struct openreg_device *odev, u64 size,
 				  const struct openreg_bo_ops *ops);
 void openreg_bo_free(struct openreg_bo *bo);

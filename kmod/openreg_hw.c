@@ -287,7 +287,7 @@ void openreg_hw_check_alive(struct openreg_device *odev)
 	status = openreg_read(odev, OPENREG_REG_STATUS);
 	if (status == OPENREG_STATUS_READY)
 		return;
-	openreg_reset_request(odev, seen, status == OPENREG_STATUS_FATAL ?
+	odev->upcalls->broken(odev, seen, status == OPENREG_STATUS_FATAL ?
 			      "the card reports a fatal error" :
 			      "the card does not answer");
 }

@@ -2,11 +2,8 @@
 /* Interrupts: vector 0 is for the driver, and the queues share the others. */
 
 #include <linux/interrupt.h>
-#include <linux/rculist.h>
 
-#include "openreg_ctx.h"
 #include "openreg_drv.h"
-#include "openreg_queue.h"
 #include "openreg_trace.h"
 
 /*
@@ -18,18 +15,12 @@
 static DEFINE_MUTEX(openreg_vectors_lock);
 static int openreg_vectors_taken;
 
-/* Wakes all that wait for the vector's queues. Cheap enough for hard context. */
 static irqreturn_t openreg_vector_irq(int irq, void *data)
 {
 	struct openreg_vector *vector = data;
-	struct openreg_queue *queue;
 
 	trace_openreg_irq(vector->odev, vector - vector->odev->vectors);
-	guard(rcu)();
-	list_for_each_entry_rcu(queue, &vector->queues, vector_link)
-		if (READ_ONCE(queue->num_waiters) ||
-		    !list_empty(&queue->points))
-			openreg_queue_notify(queue);
+	vector->odev->upcalls->notify_queues(vector);
 	return IRQ_HANDLED;
 }
 
@@ -39,8 +30,7 @@ static irqreturn_t openreg_admin_irq(int irq, void *data)
 
 	trace_openreg_irq(odev, 0);
 	openreg_admin_drain(odev);
-	openreg_unbinds_notify(odev);
-	openreg_fault_drain(odev);
+	odev->upcalls->notify(odev);
 	openreg_hw_check_alive(odev);
 	return IRQ_HANDLED;
 }

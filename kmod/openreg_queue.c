@@ -366,7 +366,7 @@ static int openreg_queue_destroy_on_card(struct openreg_queue *queue)
 
 	trace_openreg_queue_destroy(queue);
 	/* Log a fault first: processes often destroy a queue right after its fault. */
-	openreg_fault_try_drain(queue->odev);
+	queue->odev->upcalls->drain_faults(queue->odev);
 	openreg_queue_fail(queue, -EIO);
 	/* Ignore other errors: the card has stopped the queue or was reset. */
 	return openreg_queue_exec(queue, &cmd) == -EINTR ? -EINTR : 0;
@@ -433,7 +433,7 @@ static int openreg_queue_restart(struct openreg_queue *queue, u64 head, u64 seq)
 	cmd.opcode = OPENREG_ADMIN_QUEUE_STOP;
 	ret = openreg_queue_exec(queue, &cmd);
 	/* If the queue has faulted, its record is in the fault ring by now. */
-	openreg_fault_try_drain(queue->odev);
+	queue->odev->upcalls->drain_faults(queue->odev);
 	if (!ret)
 		ret = openreg_queue_peek(queue, &completed);
 	if (ret)
@@ -469,39 +469,4 @@ int openreg_queue_reset(struct openreg_queue *queue, u64 head, u64 seq)
 out:
 	mutex_unlock(&queue->op_lock);
 	return ret;
-}
-
-static void openreg_queue_stopped(struct openreg_admin_req *req)
-{
-	struct openreg_queue *queue =
-		container_of(req, struct openreg_queue, stop);
-	struct openreg_ctx *ctx = req->ctx;
-
-	scoped_guard(spinlock_irq, &queue->lock)
-		queue->stopping = false;
-	openreg_queue_notify(queue);
-	openreg_queue_put(queue);
-	openreg_ctx_put(ctx);
-}
-
-/* Stops a queue without waiting. Does nothing if a stop is already in flight. */
-void openreg_queue_stop_async(struct openreg_queue *queue)
-{
-	scoped_guard(spinlock_irq, &queue->lock) {
-		if (queue->stopping)
-			return;
-		queue->stopping = true;
-	}
-	dev_warn_ratelimited(queue->odev->drm.dev,
-			     "%s[%d]: queue %u stopped: it may keep a closed buffer in use\n",
-			     queue->comm, queue->pid, queue->id);
-	openreg_dump_queue(queue, "the queue may keep a closed buffer in use");
-	kref_get(&queue->ref);
-	kref_get(&queue->ctx->ref);
-	queue->stop.cmd.opcode = OPENREG_ADMIN_QUEUE_STOP;
-	queue->stop.cmd.id = queue->id;
-	queue->stop.ctx = queue->ctx;
-	queue->stop.done = openreg_queue_stopped;
-	queue->stop.frees = true;
-	openreg_admin_submit(queue->odev, &queue->stop);
 }

@@ -66,7 +66,7 @@ struct openreg_queue {
 	bool stopping; /* the stop command is not completed */
 
 	struct work_struct points_work; /* holds a reference while queued */
-	struct openreg_admin_req stop; /* for openreg_queue_stop_async() */
+	struct openreg_admin_req stop; /* for openreg_stuck_stop() */
 	struct openreg_admin_req pause; /* for openreg_queue_pause() */
 	bool pause_pending; /* the pause command has not succeeded */
 	u32 priority;
@@ -85,7 +85,6 @@ void openreg_queues_close(struct openreg_file *file, struct drm_file *filp);
 void openreg_queue_put(struct openreg_queue *queue);
 u64 openreg_queue_busy_ns(struct openreg_queue *queue);
 void openreg_queue_unregister(struct openreg_queue *queue);
-void openreg_queue_stop_async(struct openreg_queue *queue);
 void openreg_queue_set_restarting(struct openreg_queue *queue, bool on);
 int openreg_queue_start(struct openreg_queue *queue, u32 flags,
 			openreg_admin_exec_fn exec);
@@ -100,6 +99,8 @@ int openreg_ctx_need_doorbell(struct openreg_ctx *ctx);
 
 /* openreg_wait.c */
 void openreg_queue_notify(struct openreg_queue *queue);
+void openreg_vector_notify(struct openreg_vector *vector);
+bool openreg_queues_poll(struct openreg_device *odev);
 void openreg_queue_fail(struct openreg_queue *queue, int error);
 void openreg_queue_write_hang(struct openreg_queue *queue);
 void openreg_queue_hang(struct openreg_queue *queue, int error);

@@ -11,12 +11,9 @@
 #include <linux/jiffies.h>
 #include <linux/wait.h>
 
-#include <drm/drm_print.h>
-
 #include "openreg_ctx.h"
 #include "openreg_drv.h"
 #include "openreg_gem.h"
-#include "openreg_queue.h"
 
 static bool openreg_unbind_is_released(const struct openreg_bo *bo)
 {
@@ -164,71 +161,6 @@ void openreg_unbinds_finish_ctx(struct openreg_ctx *ctx)
 	scoped_guard(spinlock, &ctx->unbinds.lock)
 		ctx->unbinds.ctx_destroyed = true;
 	openreg_unbinds_finish(ctx, true);
-}
-
-static void openreg_unbinds_stop_queues(struct openreg_ctx *ctx)
-{
-	struct openreg_queue *queue;
-
-	guard(mutex)(&ctx->lock);
-	list_for_each_entry(queue, &ctx->queues, ctx_link)
-		openreg_queue_stop_async(queue);
-}
-
-/*
- * Only packets of the context itself keep a segment in use. Stop its queues first. If the
- * segment stays in use, the fault is the card's: reset it.
- */
-static void openreg_unbinds_check(struct openreg_ctx *ctx)
-{
-	struct openreg_unbinds *unbinds = &ctx->unbinds;
-	u64 seen = READ_ONCE(ctx->odev->generation);
-	unsigned long timeout = openreg_admin_timeout() +
-				openreg_vram_clearing_time(ctx->odev);
-	bool stuck = false, stop, late;
-	struct openreg_bo *bo;
-
-	/*
-	 * Pairs with openreg_reset_new_generation(): if seen is the generation after a
-	 * reset, the context is seen dead. Else a reset makes the request below stale.
-	 */
-	smp_rmb();
-	if (READ_ONCE(ctx->dead))
-		return;
-	scoped_guard(spinlock, &unbinds->lock) {
-		list_for_each_entry(bo, &unbinds->in_use, in_use)
-			stuck |= time_after(jiffies, bo->closed_at + timeout);
-		/* The driver cannot stop queues now: this time does not count. */
-		if (READ_ONCE(ctx->odev->admin.held)) {
-			unbinds->stopped_at = jiffies;
-			return;
-		}
-		stop = stuck && !unbinds->queues_stopped;
-		late = stuck && unbinds->queues_stopped &&
-		       time_after(jiffies, unbinds->stopped_at + 2 * timeout);
-		unbinds->queues_stopped = stuck;
-		if (stop || late)
-			unbinds->stopped_at = jiffies;
-	}
-	if (stop)
-		openreg_unbinds_stop_queues(ctx);
-	if (late)
-		openreg_reset_request(ctx->odev, seen,
-				      "a stopped queue keeps memory in use");
-}
-
-/* Called by the watchdog. Returns true if segments are left to watch. */
-bool openreg_unbinds_watch(struct openreg_device *odev)
-{
-	struct openreg_ctx *ctx = NULL;
-
-	if (!atomic_read(&odev->num_in_use))
-		return false;
-	/* An interrupt may have been lost. */
-	openreg_unbinds_notify(odev);
-	while ((ctx = openreg_ctx_next(odev, ctx)))
-		openreg_unbinds_check(ctx);
-	return true;
 }
 
 void openreg_unbinds_init(struct openreg_unbinds *unbinds)

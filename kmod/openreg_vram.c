@@ -37,12 +37,6 @@ void openreg_vram_count_clearing(struct openreg_bo *bo)
 	atomic64_add(bo->base.size, &to_openreg(bo->base.dev)->vram.clearing);
 }
 
-/* The longest time that the card needs for what it clears, in jiffies: at 256 MiB/s. */
-unsigned long openreg_vram_clearing_time(struct openreg_device *odev)
-{
-	return (atomic64_read(&odev->vram.clearing) >> 28) * HZ;
-}
-
 void openreg_vram_unbound(struct openreg_bo *bo, bool cleared)
 {
 	bo->vram.cleared = cleared;

@@ -21,7 +21,6 @@ struct openreg_vram {
 
 int openreg_vram_init(struct openreg_device *odev);
 void openreg_vram_count_clearing(struct openreg_bo *bo);
-unsigned long openreg_vram_clearing_time(struct openreg_device *odev);
 void openreg_vram_unbound(struct openreg_bo *bo, bool cleared);
 bool openreg_vram_can_clear(struct openreg_bo *bo);
 void openreg_vram_query(struct openreg_device *odev,

@@ -13,6 +13,7 @@
  */
 
 #include <linux/hrtimer.h>
+#include <linux/rculist.h>
 #include <linux/sched/signal.h>
 
 #include "openreg_ctx.h"
@@ -143,6 +144,45 @@ void openreg_queue_notify(struct openreg_queue *queue)
 		WRITE_ONCE(kernel->armed, armed);
 		mb(); /* pairs with the card's barrier: see above */
 	} while (READ_ONCE(card->completed) >= armed);
+}
+
+/* Notifies the queues of a vector that was raised. Cheap enough for hard context. */
+void openreg_vector_notify(struct openreg_vector *vector)
+{
+	struct openreg_queue *queue;
+
+	guard(rcu)();
+	list_for_each_entry_rcu(queue, &vector->queues, vector_link)
+		if (READ_ONCE(queue->num_waiters) ||
+		    !list_empty(&queue->points))
+			openreg_queue_notify(queue);
+}
+
+static bool openreg_queue_is_awaited(struct openreg_queue *queue)
+{
+	return READ_ONCE(queue->num_waiters) ||
+	       !list_empty_careful(&queue->points);
+}
+
+/*
+ * Notifies all queues with waiters, in case an interrupt was lost. Called by the watchdog.
+ * Returns true if a process or a point still waits.
+ */
+bool openreg_queues_poll(struct openreg_device *odev)
+{
+	struct openreg_queue *queue;
+	bool awaited = false;
+	unsigned long id;
+
+	xa_lock(&odev->queues);
+	xa_for_each(&odev->queues, id, queue) {
+		if (!openreg_queue_is_awaited(queue))
+			continue;
+		openreg_queue_notify(queue);
+		awaited |= openreg_queue_is_awaited(queue);
+	}
+	xa_unlock(&odev->queues);
+	return awaited;
 }
 
 static void openreg_queue_set_error(struct openreg_queue *queue, int error)

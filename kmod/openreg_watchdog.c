@@ -15,7 +15,6 @@
 
 #include "openreg_ctx.h"
 #include "openreg_drv.h"
-#include "openreg_queue.h"
 
 /* A lower limit would reset a card whose host is only slow. */
 #define OPENREG_ADMIN_TIMEOUT_MIN 500
@@ -61,34 +60,16 @@ unsigned long openreg_admin_timeout(void)
 	return ms ? msecs_to_jiffies(ms) : MAX_JIFFY_OFFSET;
 }
 
+/* The longest time that the card needs for what it clears, in jiffies: at 256 MiB/s. */
+unsigned long openreg_clearing_time(struct openreg_device *odev)
+{
+	return (atomic64_read(&odev->vram.clearing) >> 28) * HZ;
+}
+
 static unsigned long openreg_health_period(void)
 {
 	return clamp(openreg_admin_timeout() / 4, 1UL,
 		     (unsigned long)OPENREG_HEALTH_MAX);
-}
-
-static bool openreg_health_is_awaited(struct openreg_queue *queue)
-{
-	return READ_ONCE(queue->num_waiters) ||
-	       !list_empty_careful(&queue->points);
-}
-
-/* Notifies all queues with waiters. Returns true if a process or a point still waits. */
-static bool openreg_health_poll(struct openreg_device *odev)
-{
-	struct openreg_queue *queue;
-	bool awaited = false;
-	unsigned long id;
-
-	xa_lock(&odev->queues);
-	xa_for_each(&odev->queues, id, queue) {
-		if (!openreg_health_is_awaited(queue))
-			continue;
-		openreg_queue_notify(queue);
-		awaited |= openreg_health_is_awaited(queue);
-	}
-	xa_unlock(&odev->queues);
-	return awaited;
 }
 
 static void openreg_health_ping_done(struct openreg_admin_req *req)
@@ -105,7 +86,7 @@ static void openreg_health_work(struct work_struct *work)
 		container_of(work, struct openreg_device, health.work.work);
 	struct openreg_health *health = &odev->health;
 
-	if (!openreg_health_poll(odev))
+	if (!odev->upcalls->poll_queues(odev))
 		return;
 	openreg_hw_check_alive(odev);
 	if (!READ_ONCE(health->ping_pending)) {
@@ -159,7 +140,7 @@ static bool openreg_admin_late(const struct openreg_admin *admin,
 		timeout += (req->cmd.fill.length >> 28) * HZ;
 	/* The card clears the context's closed objects first, in turn with others'. */
 	if (req->cmd.opcode == OPENREG_ADMIN_CTX_DESTROY)
-		timeout += openreg_vram_clearing_time(req->ctx->odev);
+		timeout += openreg_clearing_time(req->ctx->odev);
 	return time_after(jiffies, req->start + timeout);
 }
 
@@ -207,9 +188,9 @@ void openreg_admin_watchdog(struct work_struct *work)
 	spin_unlock(&admin->lock);
 
 	if (running)
-		busy |= openreg_unbinds_watch(odev);
+		busy |= odev->upcalls->watch(odev);
 	if (running && late)
-		openreg_reset_request(odev, seen,
+		odev->upcalls->broken(odev, seen,
 				      "an admin command did not complete");
 	else if (running && busy)
 		openreg_hw_check_alive(odev);
