@@ -7,8 +7,8 @@
 
 #include <drm/drm_print.h>
 
-#include "openreg_ctx.h"
-#include "openreg_drv.h"
+#include "openreg_admin.h"
+#include "openreg_device.h"
 
 static int openreg_admin_errno(struct openreg_device *odev,
 			       const struct openreg_admin_req *req, u32 status)
@@ -160,7 +160,7 @@ static void openreg_admin_sync_done(struct openreg_admin_req *req)
 }
 
 static int openreg_admin_run(struct openreg_device *odev,
-			     struct openreg_ctx *ctx,
+			     struct openreg_admin_ctx *ctx,
 			     const struct openreg_admin_cmd *cmd, bool first)
 {
 	struct openreg_admin_sync sync = {
@@ -188,7 +188,8 @@ static int openreg_admin_run(struct openreg_device *odev,
  *
  * Returns: 0 or a negative error; -EIO if the card was reset.
  */
-int openreg_admin_exec(struct openreg_device *odev, struct openreg_ctx *ctx,
+int openreg_admin_exec(struct openreg_device *odev,
+		       struct openreg_admin_ctx *ctx,
 		       const struct openreg_admin_cmd *cmd)
 {
 	return openreg_admin_run(odev, ctx, cmd, false);
@@ -196,7 +197,7 @@ int openreg_admin_exec(struct openreg_device *odev, struct openreg_ctx *ctx,
 
 /* As openreg_admin_exec(), but runs the command even while others are held. */
 int openreg_admin_exec_first(struct openreg_device *odev,
-			     struct openreg_ctx *ctx,
+			     struct openreg_admin_ctx *ctx,
 			     const struct openreg_admin_cmd *cmd)
 {
 	return openreg_admin_run(odev, ctx, cmd, true);
@@ -352,7 +353,7 @@ void openreg_admin_stop(struct openreg_device *odev,
 			enum openreg_admin_state state, int error)
 {
 	struct openreg_admin *admin = &odev->admin;
-	struct openreg_ctx *ctx;
+	struct openreg_admin_ctx *ctx;
 
 	spin_lock(&admin->lock);
 	WRITE_ONCE(admin->state, state);

@@ -12,8 +12,15 @@
 #define OPENREG_ADMIN_RING_SLOTS 256
 #define OPENREG_ADMIN_MASK (OPENREG_ADMIN_RING_SLOTS - 1)
 
-struct openreg_ctx;
 struct openreg_device;
+
+/* What the admin ring has to know of a context: a part of struct openreg_ctx. */
+struct openreg_admin_ctx {
+	u32 id;
+	struct list_head link; /* admin.ctxs */
+	bool dead; /* the card has lost it in a reset; under admin.lock */
+	bool file_closed; /* CTX_DESTROY follows; under unbinds.lock */
+};
 
 /**
  * struct openreg_admin_req - one command to the card
@@ -32,7 +39,7 @@ struct openreg_device;
  */
 struct openreg_admin_req {
 	struct openreg_admin_cmd cmd;
-	struct openreg_ctx *ctx;
+	struct openreg_admin_ctx *ctx;
 	void (*done)(struct openreg_admin_req *req);
 	bool first;
 	bool frees;
@@ -84,10 +91,11 @@ void openreg_admin_drain(struct openreg_device *odev);
 void openreg_admin_wait_finished(struct openreg_device *odev);
 void openreg_admin_submit(struct openreg_device *odev,
 			  struct openreg_admin_req *req);
-int openreg_admin_exec(struct openreg_device *odev, struct openreg_ctx *ctx,
+int openreg_admin_exec(struct openreg_device *odev,
+		       struct openreg_admin_ctx *ctx,
 		       const struct openreg_admin_cmd *cmd);
 int openreg_admin_exec_first(struct openreg_device *odev,
-			     struct openreg_ctx *ctx,
+			     struct openreg_admin_ctx *ctx,
 			     const struct openreg_admin_cmd *cmd);
 
 /* openreg_watchdog.c */
@@ -99,7 +107,7 @@ struct openreg_admin_req *openreg_admin_find_late(struct openreg_admin *admin);
 
 /* openreg_admin_exec() or openreg_admin_exec_first(). */
 typedef int (*openreg_admin_exec_fn)(struct openreg_device *odev,
-				     struct openreg_ctx *ctx,
+				     struct openreg_admin_ctx *ctx,
 				     const struct openreg_admin_cmd *cmd);
 
 #endif

@@ -5,7 +5,7 @@
 #include <drm/drm_print.h>
 
 #include "openreg_ctx.h"
-#include "openreg_drv.h"
+#include "openreg_device.h"
 #include "openreg_gem.h"
 #include "openreg_queue.h"
 #include "openreg_trace.h"
@@ -40,10 +40,10 @@ static void openreg_ctx_release(struct kref *ref)
 	openreg_bo_put(ctx->released);
 
 	spin_lock(&odev->admin.lock);
-	list_del(&ctx->link);
+	list_del(&ctx->base.link);
 	spin_unlock(&odev->admin.lock);
-	ida_free(&odev->ctx_ids, ctx->id);
-	if (ctx->file_closed)
+	ida_free(&odev->ctx_ids, ctx->base.id);
+	if (ctx->base.file_closed)
 		openreg_reclaim_end(odev);
 	mutex_destroy(&ctx->lock);
 	kfree(ctx);
@@ -92,7 +92,7 @@ static struct openreg_ctx *openreg_ctx_new(struct openreg_device *odev)
 	if (id < 0)
 		goto out_free;
 
-	ctx->id = id;
+	ctx->base.id = id;
 	ctx->released = released;
 	ctx->odev = odev;
 	drm_dev_get(&odev->drm);
@@ -102,7 +102,7 @@ static struct openreg_ctx *openreg_ctx_new(struct openreg_device *odev)
 	openreg_unbinds_init(&ctx->unbinds);
 	xa_init_flags(&ctx->segs, XA_FLAGS_ALLOC1);
 	spin_lock(&odev->admin.lock);
-	list_add_tail(&ctx->link, &odev->admin.ctxs);
+	list_add_tail(&ctx->base.link, &odev->admin.ctxs);
 	spin_unlock(&odev->admin.lock);
 	return ctx;
 
@@ -137,13 +137,13 @@ struct openreg_ctx *openreg_ctx_get(struct openreg_file *file)
 
 	guard(mutex)(&file->lock);
 	if (file->ctx)
-		return READ_ONCE(file->ctx->dead) ? ERR_PTR(-EIO) : file->ctx;
+		return READ_ONCE(file->ctx->base.dead) ? ERR_PTR(-EIO) : file->ctx;
 
 	ctx = openreg_ctx_new(file->odev);
 	if (IS_ERR(ctx))
 		return ctx;
 	cmd = openreg_ctx_create_cmd(ctx);
-	ret = openreg_admin_exec(file->odev, ctx, &cmd);
+	ret = openreg_admin_exec(file->odev, &ctx->base, &cmd);
 	if (ret) {
 		openreg_ctx_put(ctx);
 		return ERR_PTR(ret);
@@ -160,7 +160,7 @@ int openreg_ctx_check(struct openreg_file *file)
 
 	if (READ_ONCE(file->odev->removing))
 		return -ENODEV;
-	return ctx && READ_ONCE(ctx->dead) ? -EIO : 0;
+	return ctx && READ_ONCE(ctx->base.dead) ? -EIO : 0;
 }
 
 /*
@@ -174,14 +174,14 @@ void openreg_ctx_close(struct openreg_ctx *ctx)
 
 	openreg_reclaim_begin(ctx->odev);
 	scoped_guard(spinlock, &ctx->unbinds.lock)
-		WRITE_ONCE(ctx->file_closed, true);
+		WRITE_ONCE(ctx->base.file_closed, true);
 	scoped_guard(mutex, &ctx->lock)
 		list_for_each_entry(queue, &ctx->queues, ctx_link)
 			openreg_queue_fail(queue, -EIO);
 
 	kref_get(&ctx->ref);
 	ctx->destroy.cmd.opcode = OPENREG_ADMIN_CTX_DESTROY;
-	ctx->destroy.ctx = ctx;
+	ctx->destroy.ctx = &ctx->base;
 	ctx->destroy.done = openreg_ctx_destroyed;
 	ctx->destroy.frees = true;
 	openreg_admin_submit(ctx->odev, &ctx->destroy);
@@ -204,7 +204,7 @@ static int openreg_ctx_bind_seg(struct openreg_ctx *ctx, struct openreg_bo *bo,
 	ret = bo->ops->prepare(bo, &cmd);
 	if (ret)
 		return ret;
-	ret = exec(ctx->odev, ctx, &cmd);
+	ret = exec(ctx->odev, &ctx->base, &cmd);
 	bo->ops->unprepare(bo);
 	return ret;
 }
@@ -256,7 +256,7 @@ int openreg_ctx_restore(struct openreg_ctx *ctx)
 	const struct openreg_admin_cmd cmd = openreg_ctx_create_cmd(ctx);
 	int ret;
 
-	ret = openreg_admin_exec_first(ctx->odev, ctx, &cmd);
+	ret = openreg_admin_exec_first(ctx->odev, &ctx->base, &cmd);
 	return ret ?: openreg_ctx_restore_segs(ctx);
 }
 
@@ -272,9 +272,9 @@ void openreg_ctx_kill(struct openreg_ctx *ctx)
 	struct openreg_device *odev = ctx->odev;
 	struct openreg_queue *queue;
 
-	openreg_admin_exec_first(odev, ctx, &cmd);
+	openreg_admin_exec_first(odev, &ctx->base, &cmd);
 	spin_lock(&odev->admin.lock);
-	WRITE_ONCE(ctx->dead, true);
+	WRITE_ONCE(ctx->base.dead, true);
 	spin_unlock(&odev->admin.lock);
 
 	guard(mutex)(&ctx->lock);
@@ -298,10 +298,10 @@ struct openreg_ctx *openreg_ctx_next(struct openreg_device *odev,
 	struct openreg_ctx *ctx = NULL;
 
 	scoped_guard(spinlock, &admin->lock) {
-		struct list_head *at = last ? &last->link : &admin->ctxs;
+		struct list_head *at = last ? &last->base.link : &admin->ctxs;
 
 		list_for_each_continue(at, &admin->ctxs) {
-			ctx = list_entry(at, struct openreg_ctx, link);
+			ctx = list_entry(at, struct openreg_ctx, base.link);
 			if (kref_get_unless_zero(&ctx->ref))
 				break;
 			ctx = NULL;
@@ -352,7 +352,7 @@ void openreg_ctx_unbind(struct openreg_bo *bo)
 {
 	struct openreg_ctx *ctx = bo->ctx;
 
-	if (READ_ONCE(ctx->file_closed) || xchg(&bo->unbinding, true))
+	if (READ_ONCE(ctx->base.file_closed) || xchg(&bo->unbinding, true))
 		return;
 
 	trace_openreg_bo_close(bo);

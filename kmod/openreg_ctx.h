@@ -10,6 +10,7 @@
 #include <linux/xarray.h>
 
 #include "openreg_admin.h"
+#include "openreg_device.h"
 
 struct openreg_bo;
 struct openreg_device;
@@ -30,12 +31,9 @@ struct openreg_unbinds {
  * the segment.
  */
 struct openreg_ctx {
+	struct openreg_admin_ctx base;
 	struct kref ref;
 	struct openreg_device *odev;
-	u32 id;
-	struct list_head link; /* admin.ctxs */
-	bool dead; /* the card has lost it in a reset; under admin.lock */
-	bool file_closed; /* CTX_DESTROY follows; under unbinds.lock */
 	struct xarray segs; /* struct openreg_bo, with a reference once bound */
 	u32 next_seg;
 	struct openreg_bo *released; /* struct openreg_released_page */
@@ -46,6 +44,32 @@ struct openreg_ctx {
 	atomic_t num_points; /* points whose packets have not completed */
 	struct openreg_admin_req destroy;
 };
+
+/* Kinds of memory that are counted for each open file. */
+enum openreg_region {
+	OPENREG_REGION_VRAM,
+	OPENREG_REGION_SYSTEM,
+	OPENREG_REGION_USER,
+	OPENREG_REGIONS
+};
+
+struct openreg_file {
+	struct openreg_device *odev;
+	struct mutex lock; /* creation of ctx */
+	struct openreg_ctx *ctx;
+	struct xarray queues; /* struct openreg_queue by its number in the file */
+	u32 next_queue;
+	atomic64_t memory[OPENREG_REGIONS]; /* bytes */
+	u64 past_busy_ns; /* engine time of destroyed queues; under queues.xa_lock */
+};
+
+/* How long a call waits for memory before it fails, in jiffies. */
+#define OPENREG_MEMORY_TIMEOUT (10 * HZ)
+
+static inline struct openreg_ctx *to_openreg_ctx(struct openreg_admin_ctx *base)
+{
+	return container_of(base, struct openreg_ctx, base);
+}
 
 /* openreg_ctx.c */
 struct openreg_ctx *openreg_ctx_get(struct openreg_file *file);
@@ -68,5 +92,12 @@ void openreg_unbinds_notify(struct openreg_device *odev);
 void openreg_unbinds_finish_all(struct openreg_device *odev);
 void openreg_unbinds_finish_ctx(struct openreg_ctx *ctx);
 bool openreg_unbinds_are_late(struct openreg_ctx *ctx);
+void openreg_reclaim_init(struct openreg_reclaim *reclaim);
+void openreg_reclaim_begin(struct openreg_device *odev);
+void openreg_reclaim_end(struct openreg_device *odev);
+int openreg_reclaim_done(struct openreg_device *odev);
+bool openreg_reclaim_wait(struct openreg_device *odev, int ret, int done,
+			  unsigned long deadline);
+void openreg_reclaim_wake(struct openreg_device *odev);
 
 #endif

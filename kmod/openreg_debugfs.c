@@ -12,7 +12,8 @@
 #include <drm/drm_drv.h>
 
 #include "openreg_ctx.h"
-#include "openreg_drv.h"
+#include "openreg_device.h"
+#include "openreg_extra.h"
 #include "openreg_gem.h"
 #include "openreg_queue.h"
 
@@ -103,7 +104,7 @@ static void openreg_queue_show(struct seq_file *m, struct openreg_queue *queue)
 
 	guard(spinlock_irq)(&queue->lock);
 	seq_printf(m, "%u ctx %u pid %d comm %s vector %u sleeps %llu wakes %llu",
-		   queue->id, queue->ctx->id, queue->pid, queue->comm,
+		   queue->id, queue->ctx->base.id, queue->pid, queue->comm,
 		   (u32)(queue->vector - queue->odev->vectors), queue->sleeps,
 		   queue->wakes);
 	if (!queue->error)

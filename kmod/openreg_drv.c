@@ -13,10 +13,13 @@
 
 #include "openreg_compat.h"
 #include "openreg_ctx.h"
+#include "openreg_device.h"
 #include "openreg_drv.h"
+#include "openreg_extra.h"
 #include "openreg_gem.h"
 #include "openreg_prime.h"
 #include "openreg_queue.h"
+#include "openreg_reset.h"
 
 static DEFINE_IDA(openreg_cards);
 

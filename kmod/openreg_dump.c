@@ -14,8 +14,9 @@
 #include <drm/drm_drv.h>
 
 #include "openreg_ctx.h"
-#include "openreg_drv.h"
+#include "openreg_device.h"
 #include "openreg_dump.h"
+#include "openreg_extra.h"
 #include "openreg_gem.h"
 #include "openreg_queue.h"
 
@@ -139,7 +140,7 @@ static unsigned int openreg_dump_score(struct openreg_queue *queue)
 	bool stopping, work;
 
 	/* The card lost the queue in an earlier reset. */
-	if (READ_ONCE(queue->ctx->dead))
+	if (READ_ONCE(queue->ctx->base.dead))
 		return 0;
 	stopping = openreg_unbinds_are_late(queue->ctx);
 	guard(spinlock_irq)(&queue->lock);
@@ -174,7 +175,7 @@ static void openreg_dump_read_suspect(struct openreg_dump *dump,
 	if (suspect) {
 		openreg_dump_name_queue(dump, suspect);
 		dump->record.queue = suspect->id;
-		dump->record.ctx = suspect->ctx->id;
+		dump->record.ctx = suspect->ctx->base.id;
 		guard(spinlock_irq)(&suspect->lock);
 		openreg_dump_copy_pages(dump, suspect);
 	}
@@ -259,7 +260,7 @@ void openreg_dump_queue(struct openreg_queue *queue, const char *reason)
 		return;
 	openreg_dump_read_queue(dump, queue);
 	dump->record.queue = queue->id;
-	dump->record.ctx = queue->ctx->id;
+	dump->record.ctx = queue->ctx->base.id;
 	openreg_dump_publish(odev, dump, false);
 }
 

@@ -8,8 +8,11 @@
 #include <drm/drm_managed.h>
 #include <drm/drm_print.h>
 
-#include "openreg_drv.h"
+#include "openreg_ctx.h"
+#include "openreg_device.h"
+#include "openreg_extra.h"
 #include "openreg_queue.h"
+#include "openreg_reset.h"
 #include "openreg_trace.h"
 
 static const char * const openreg_fault_names[] = {
@@ -60,7 +63,7 @@ static struct openreg_queue *openreg_fault_queue(struct openreg_device *odev,
 	xa_lock(&odev->queues);
 	queue = xa_load(&odev->queues, record->queue);
 	/* Another context may have got the number meanwhile. */
-	if (queue && (queue->ctx->id != record->ctx ||
+	if (queue && (queue->ctx->base.id != record->ctx ||
 		      !kref_get_unless_zero(&queue->ref)))
 		queue = NULL;
 	xa_unlock(&odev->queues);

@@ -13,7 +13,8 @@
 #include <drm/drm_file.h>
 #include <drm/drm_print.h>
 
-#include "openreg_drv.h"
+#include "openreg_device.h"
+#include "openreg_extra.h"
 #include "openreg_gem.h"
 #include "openreg_queue.h"
 

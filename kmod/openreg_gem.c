@@ -6,7 +6,7 @@
 
 #include "openreg_compat.h"
 #include "openreg_ctx.h"
-#include "openreg_drv.h"
+#include "openreg_device.h"
 #include "openreg_gem.h"
 
 int openreg_bo_open(struct drm_gem_object *obj, struct drm_file *filp)

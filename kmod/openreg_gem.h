@@ -12,7 +12,8 @@
 #include "openreg_accel.h"
 
 #include "openreg_admin.h"
-#include "openreg_drv.h"
+#include "openreg_ctx.h"
+#include "openreg_device.h"
 
 struct openreg_bo;
 struct openreg_ctx;
@@ -157,11 +158,19 @@ void openreg_bo_kill_doorbells(struct openreg_device *odev);
 int openreg_bo_mmap(struct drm_gem_object *obj, struct vm_area_struct *vma);
 extern const struct vm_operations_struct openreg_vm_ops;
 
-/* openreg_vram.c, openreg_sysmem.c */
+/* openreg_vram.c */
+int openreg_vram_init(struct openreg_device *odev);
+void openreg_vram_count_clearing(struct openreg_bo *bo);
+void openreg_vram_unbound(struct openreg_bo *bo, bool cleared);
+bool openreg_vram_can_clear(struct openreg_bo *bo);
+void openreg_vram_query(struct openreg_device *odev,
+			struct drm_openreg_memory_info *info);
 struct openreg_bo *openreg_vram_bo_new(struct openreg_device *odev, u64 size);
 int openreg_vram_prepare(struct openreg_bo *bo, struct openreg_admin_cmd *cmd);
 void openreg_vram_unprepare(struct openreg_bo *bo);
 void openreg_vram_expose(struct openreg_bo *bo);
+
+/* openreg_sysmem.c */
 struct openreg_bo *openreg_system_bo_new(struct openreg_device *odev, u64 size);
 struct openreg_bo *openreg_user_bo_new(struct openreg_device *odev, u64 address,
 				       u64 size, bool readonly);

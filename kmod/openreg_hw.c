@@ -8,7 +8,7 @@
 #include <drm/drm_drv.h>
 #include <drm/drm_print.h>
 
-#include "openreg_drv.h"
+#include "openreg_device.h"
 
 #define OPENREG_POLL_US 100
 #define OPENREG_READY_TIMEOUT_US (10 * USEC_PER_SEC)

@@ -14,7 +14,7 @@
 
 #include "openreg_compat.h"
 #include "openreg_ctx.h"
-#include "openreg_drv.h"
+#include "openreg_device.h"
 #include "openreg_gem.h"
 #include "openreg_prime.h"
 

@@ -9,7 +9,9 @@
 #include <drm/drm_ioctl.h>
 
 #include "openreg_ctx.h"
+#include "openreg_device.h"
 #include "openreg_drv.h"
+#include "openreg_extra.h"
 #include "openreg_gem.h"
 #include "openreg_queue.h"
 

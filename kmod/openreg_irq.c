@@ -3,7 +3,7 @@
 
 #include <linux/interrupt.h>
 
-#include "openreg_drv.h"
+#include "openreg_device.h"
 #include "openreg_trace.h"
 
 /*

@@ -14,7 +14,7 @@
 #include <drm/drm_gem.h>
 #include <drm/drm_vma_manager.h>
 
-#include "openreg_drv.h"
+#include "openreg_device.h"
 #include "openreg_gem.h"
 #include "openreg_queue.h"
 

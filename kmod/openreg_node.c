@@ -14,6 +14,7 @@
 #include <drm/drm_file.h>
 #include <drm/drm_gem.h>
 
+#include "openreg_device.h"
 #include "openreg_drv.h"
 
 /* Contexts isolate users, so every user may use the card, as with a GPU. */

@@ -16,9 +16,11 @@
 #include <drm/drm_print.h>
 
 #include "openreg_ctx.h"
-#include "openreg_drv.h"
+#include "openreg_device.h"
+#include "openreg_extra.h"
 #include "openreg_gem.h"
 #include "openreg_queue.h"
+#include "openreg_reset.h"
 
 #define OPENREG_POWER_POLL_US 1000
 /* How long suspend waits for commands of the driver; the longest clear memory. */
@@ -66,7 +68,7 @@ static void openreg_queue_pause(struct openreg_queue *queue)
 		.id = queue->id,
 		.stop.when = OPENREG_STOP_AFTER_PACKET,
 	};
-	queue->pause.ctx = queue->ctx;
+	queue->pause.ctx = &queue->ctx->base;
 	queue->pause.first = true;
 	queue->pause.done = openreg_queue_paused;
 	openreg_admin_submit(queue->odev, &queue->pause);
@@ -92,7 +94,7 @@ static void openreg_queue_cut(struct openreg_queue *queue)
 	smp_rmb();
 	if (!READ_ONCE(queue->pause_pending) || READ_ONCE(queue->error))
 		return;
-	if (openreg_admin_exec_first(queue->odev, queue->ctx, &cmd))
+	if (openreg_admin_exec_first(queue->odev, &queue->ctx->base, &cmd))
 		return; /* the card was reset, and the queue died with it */
 	/* The packet has ended after all, so the queue has stopped as it should. */
 	if (READ_ONCE(page->completed) != completed)
@@ -133,7 +135,7 @@ static int openreg_queue_restore(struct openreg_queue *queue)
 				  openreg_admin_exec_first);
 	if (ret || !queue->run_on_resume)
 		return ret;
-	return openreg_admin_exec_first(queue->odev, queue->ctx, &cmd);
+	return openreg_admin_exec_first(queue->odev, &queue->ctx->base, &cmd);
 }
 
 static void openreg_power_for_each(struct openreg_device *odev,
@@ -235,12 +237,12 @@ static void openreg_power_restore(struct openreg_device *odev)
 	int ret;
 
 	while ((ctx = openreg_ctx_next(odev, ctx))) {
-		if (READ_ONCE(ctx->dead) || READ_ONCE(ctx->file_closed))
+		if (READ_ONCE(ctx->base.dead) || READ_ONCE(ctx->base.file_closed))
 			continue;
 		ret = openreg_power_restore_ctx(ctx);
 		if (!ret)
 			continue;
-		drm_err(&odev->drm, "cannot restore context %u (%d)\n", ctx->id,
+		drm_err(&odev->drm, "cannot restore context %u (%d)\n", ctx->base.id,
 			ret);
 		openreg_ctx_kill(ctx);
 	}

@@ -7,7 +7,7 @@
 
 #include "openreg_compat.h"
 #include "openreg_ctx.h"
-#include "openreg_drv.h"
+#include "openreg_device.h"
 #include "openreg_gem.h"
 #include "openreg_queue.h"
 #include "openreg_trace.h"
@@ -132,7 +132,7 @@ int openreg_queue_start(struct openreg_queue *queue, u32 flags,
 		.queue.flags = flags,
 	};
 
-	return exec(odev, queue->ctx, &cmd);
+	return exec(odev, &queue->ctx->base, &cmd);
 }
 
 static int openreg_queue_allow(struct openreg_queue *queue,
@@ -320,7 +320,7 @@ static void openreg_queue_op_done(struct openreg_admin_req *req)
 {
 	struct openreg_queue *queue =
 		container_of(req, struct openreg_queue, op);
-	struct openreg_ctx *ctx = req->ctx;
+	struct openreg_ctx *ctx = to_openreg_ctx(req->ctx);
 
 	if (req->cmd.opcode == OPENREG_ADMIN_QUEUE_DESTROY)
 		openreg_points_fail(queue);
@@ -345,7 +345,7 @@ static int openreg_queue_exec(struct openreg_queue *queue,
 	kref_get(&queue->ref);
 	kref_get(&queue->ctx->ref);
 	queue->op.cmd = *cmd;
-	queue->op.ctx = queue->ctx;
+	queue->op.ctx = &queue->ctx->base;
 	queue->op.done = openreg_queue_op_done;
 	queue->op.frees = false;
 	openreg_admin_submit(queue->odev, &queue->op);

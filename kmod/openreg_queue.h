@@ -110,8 +110,4 @@ void openreg_points_init(struct openreg_queue *queue);
 int openreg_point_add(struct openreg_queue *queue, struct openreg_point *point);
 void openreg_points_fail(struct openreg_queue *queue);
 
-/* openreg_syncobj.c */
-int openreg_queue_signal(struct openreg_queue *queue, struct drm_file *filp,
-			 const struct drm_openreg_queue_signal *args);
-
 #endif

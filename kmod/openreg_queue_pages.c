@@ -6,7 +6,7 @@
 #include <linux/vmalloc.h>
 
 #include "openreg_ctx.h"
-#include "openreg_drv.h"
+#include "openreg_device.h"
 #include "openreg_gem.h"
 #include "openreg_queue.h"
 

@@ -14,9 +14,11 @@
 #include <drm/drm_print.h>
 
 #include "openreg_ctx.h"
-#include "openreg_drv.h"
+#include "openreg_device.h"
+#include "openreg_extra.h"
 #include "openreg_gem.h"
 #include "openreg_queue.h"
+#include "openreg_reset.h"
 #include "openreg_trace.h"
 
 /* Fails all queues. The card does no DMA, so the driver can write their card pages. */

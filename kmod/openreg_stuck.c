@@ -9,15 +9,17 @@
 #include <drm/drm_print.h>
 
 #include "openreg_ctx.h"
-#include "openreg_drv.h"
+#include "openreg_device.h"
+#include "openreg_extra.h"
 #include "openreg_gem.h"
 #include "openreg_queue.h"
+#include "openreg_reset.h"
 
 static void openreg_stuck_stopped(struct openreg_admin_req *req)
 {
 	struct openreg_queue *queue =
 		container_of(req, struct openreg_queue, stop);
-	struct openreg_ctx *ctx = req->ctx;
+	struct openreg_ctx *ctx = to_openreg_ctx(req->ctx);
 
 	scoped_guard(spinlock_irq, &queue->lock)
 		queue->stopping = false;
@@ -42,7 +44,7 @@ static void openreg_stuck_stop(struct openreg_queue *queue)
 	kref_get(&queue->ctx->ref);
 	queue->stop.cmd.opcode = OPENREG_ADMIN_QUEUE_STOP;
 	queue->stop.cmd.id = queue->id;
-	queue->stop.ctx = queue->ctx;
+	queue->stop.ctx = &queue->ctx->base;
 	queue->stop.done = openreg_stuck_stopped;
 	queue->stop.frees = true;
 	openreg_admin_submit(queue->odev, &queue->stop);
@@ -75,7 +77,7 @@ static void openreg_stuck_check(struct openreg_ctx *ctx)
 	 * reset, the context is seen dead. Else a reset makes the request below stale.
 	 */
 	smp_rmb();
-	if (READ_ONCE(ctx->dead))
+	if (READ_ONCE(ctx->base.dead))
 		return;
 	scoped_guard(spinlock, &unbinds->lock) {
 		list_for_each_entry(bo, &unbinds->in_use, in_use)

@@ -13,7 +13,8 @@
 #include <drm/drm_syncobj.h>
 
 #include "openreg_compat.h"
-#include "openreg_drv.h"
+#include "openreg_device.h"
+#include "openreg_extra.h"
 #include "openreg_queue.h"
 
 struct openreg_syncobj_point {

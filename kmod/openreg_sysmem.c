@@ -12,7 +12,7 @@
 #include <drm/drm_print.h>
 
 #include "openreg_compat.h"
-#include "openreg_drv.h"
+#include "openreg_device.h"
 #include "openreg_gem.h"
 
 #define OPENREG_HUGE_SHIFT 21

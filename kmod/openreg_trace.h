@@ -6,11 +6,13 @@
 #define OPENREG_TRACE_H
 
 #include <linux/tracepoint.h>
+#include <linux/types.h>
 
-#include "openreg_ctx.h"
-#include "openreg_drv.h"
-#include "openreg_gem.h"
-#include "openreg_queue.h"
+/* openreg_trace.c alone reads fields of these. */
+struct openreg_bo;
+struct openreg_device;
+struct openreg_fault_record;
+struct openreg_queue;
 
 DECLARE_EVENT_CLASS(openreg_bo,
 		    TP_PROTO(const struct openreg_bo *bo),
@@ -21,7 +23,7 @@ DECLARE_EVENT_CLASS(openreg_bo,
 				     __field(u64, address)
 				     __field(u64, size)),
 		    TP_fast_assign(__entry->card = bo->ctx->odev->info.card;
-				   __entry->ctx = bo->ctx->id;
+				   __entry->ctx = bo->ctx->base.id;
 				   __entry->flags = bo->flags;
 				   __entry->address = bo->address;
 				   __entry->size = bo->base.size;),
@@ -45,7 +47,7 @@ DECLARE_EVENT_CLASS(openreg_queue,
 				     __field(u32, queue)
 				     __field(u32, vector)),
 		    TP_fast_assign(__entry->card = queue->odev->info.card;
-				   __entry->ctx = queue->ctx->id;
+				   __entry->ctx = queue->ctx->base.id;
 				   __entry->queue = queue->id;
 				   __entry->vector = queue->vector - queue->odev->vectors;),
 		    TP_printk("card=%u ctx=%u queue=%u vector=%u",

@@ -12,7 +12,7 @@
 #include <linux/wait.h>
 
 #include "openreg_ctx.h"
-#include "openreg_drv.h"
+#include "openreg_device.h"
 #include "openreg_gem.h"
 
 static bool openreg_unbind_is_released(const struct openreg_bo *bo)
@@ -61,7 +61,7 @@ static void openreg_unbind_done(struct openreg_admin_req *req)
 		released = !req->status && openreg_unbind_is_released(bo);
 		/* If the file is closed, an error means that CTX_DESTROY came first. */
 		over = req->lost || unbinds->ctx_destroyed ||
-		       (req->status && !READ_ONCE(bo->ctx->file_closed));
+		       (req->status && !READ_ONCE(bo->ctx->base.file_closed));
 		if (released || over) {
 			atomic_dec(&odev->num_in_use);
 		} else {
@@ -95,7 +95,7 @@ void openreg_unbind(struct openreg_bo *bo)
 	bo->req.cmd.id = bo->seg;
 	if (openreg_bo_owns_vram(bo) && openreg_vram_can_clear(bo))
 		bo->req.cmd.unbind.flags = OPENREG_UNBIND_CLEAR;
-	bo->req.ctx = ctx;
+	bo->req.ctx = &ctx->base;
 	bo->req.done = openreg_unbind_done;
 	/* Free small objects at once, so that a process cannot close faster than that. */
 	bo->req.frees = bo->base.size > OPENREG_FREE_AT_ONCE;
@@ -150,7 +150,7 @@ void openreg_unbinds_finish_all(struct openreg_device *odev)
 	while ((ctx = openreg_ctx_next(odev, ctx))) {
 		/* A completion from before the reset may not be finished yet. */
 		scoped_guard(spinlock, &ctx->unbinds.lock)
-			ctx->unbinds.ctx_destroyed |= READ_ONCE(ctx->dead);
+			ctx->unbinds.ctx_destroyed |= READ_ONCE(ctx->base.dead);
 		openreg_unbinds_finish(ctx, true);
 	}
 }

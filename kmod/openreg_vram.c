@@ -7,7 +7,7 @@
 #include <drm/drm_managed.h>
 #include <drm/drm_print.h>
 
-#include "openreg_drv.h"
+#include "openreg_device.h"
 #include "openreg_gem.h"
 
 /*

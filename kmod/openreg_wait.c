@@ -17,7 +17,7 @@
 #include <linux/sched/signal.h>
 
 #include "openreg_ctx.h"
-#include "openreg_drv.h"
+#include "openreg_device.h"
 #include "openreg_gem.h"
 #include "openreg_queue.h"
 #include "openreg_trace.h"

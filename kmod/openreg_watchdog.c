@@ -13,8 +13,8 @@
 #include <linux/moduleparam.h>
 #include <linux/stringify.h>
 
-#include "openreg_ctx.h"
-#include "openreg_drv.h"
+#include "openreg_admin.h"
+#include "openreg_device.h"
 
 /* A lower limit would reset a card whose host is only slow. */
 #define OPENREG_ADMIN_TIMEOUT_MIN 500
@@ -127,9 +127,11 @@ void openreg_admin_watch(struct openreg_device *odev)
 			   openreg_admin_watchdog_period());
 }
 
-static bool openreg_admin_late(const struct openreg_admin *admin,
+static bool openreg_admin_late(struct openreg_admin *admin,
 			       const struct openreg_admin_req *req)
 {
+	struct openreg_device *odev =
+		container_of(admin, struct openreg_device, admin);
 	unsigned long timeout = openreg_admin_timeout();
 
 	/* The suspend code limits this time itself, and then stops the queue at once. */
@@ -140,7 +142,7 @@ static bool openreg_admin_late(const struct openreg_admin *admin,
 		timeout += (req->cmd.fill.length >> 28) * HZ;
 	/* The card clears the context's closed objects first, in turn with others'. */
 	if (req->cmd.opcode == OPENREG_ADMIN_CTX_DESTROY)
-		timeout += openreg_clearing_time(req->ctx->odev);
+		timeout += openreg_clearing_time(odev);
 	return time_after(jiffies, req->start + timeout);
 }
 
