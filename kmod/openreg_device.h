@@ -73,7 +73,7 @@ struct openreg_reclaim {
  * Constant; probe sets odev->upcalls before anything else.
  */
 struct openreg_upcalls {
-	/* Requests a reset, unless the generation is newer than @seen. In any context. */
+	/* Requests a reset for a reason found in generation @seen. In any context. */
 	void (*broken)(struct openreg_device *odev, u64 seen, const char *reason);
 	/* Vector 0 was raised, and the admin ring is drained. In the thread. */
 	void (*notify)(struct openreg_device *odev);
@@ -89,6 +89,7 @@ struct openreg_upcalls {
 	const struct drm_gem_object_funcs *bo_funcs;
 };
 
+/* One card. All floors of the driver keep their state here. */
 struct openreg_device {
 	struct drm_device drm;
 	struct pci_dev *pdev;

@@ -16,7 +16,6 @@
 
 #include "openreg_device.h"
 #include "openreg_gem.h"
-#include "openreg_queue.h"
 
 /* Pages to map in one fault, around the page that was touched. */
 #define OPENREG_FAULT_AROUND 64
