@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Contexts: one for each open file that uses the card, and its segments. */
+/* Contexts: one for each open file that uses the card; its segments and its doorbell. */
 
 #include <drm/drm_drv.h>
 #include <drm/drm_print.h>
@@ -357,4 +357,66 @@ void openreg_ctx_unbind(struct openreg_bo *bo)
 
 	trace_openreg_bo_close(bo);
 	openreg_unbind(bo);
+}
+
+static unsigned long openreg_doorbell_pfn(struct openreg_bo *bo, pgoff_t page)
+{
+	struct openreg_device *odev = to_openreg(bo->base.dev);
+
+	return PHYS_PFN(odev->doorbell_base +
+			bo->doorbell.page * OPENREG_DOORBELL_STRIDE);
+}
+
+static void openreg_doorbell_release(struct openreg_bo *bo)
+{
+	struct openreg_device *odev = to_openreg(bo->base.dev);
+
+	ida_free(&odev->doorbell_ids, bo->doorbell.page);
+	openreg_bo_free(bo);
+}
+
+static const struct openreg_bo_ops openreg_doorbell_ops = {
+	.pfn = openreg_doorbell_pfn,
+	.release = openreg_doorbell_release,
+	.io = true,
+	.noncached = true,
+};
+
+static struct openreg_bo *openreg_doorbell_new(struct openreg_device *odev)
+{
+	struct openreg_bo *bo;
+	int page, ret;
+
+	page = ida_alloc_max(&odev->doorbell_ids, odev->num_doorbells - 1,
+			     GFP_KERNEL);
+	if (page < 0)
+		return ERR_PTR(page);
+	bo = openreg_bo_new(odev, OPENREG_DOORBELL_STRIDE,
+			    &openreg_doorbell_ops);
+	if (IS_ERR(bo)) {
+		ida_free(&odev->doorbell_ids, page);
+		return bo;
+	}
+	bo->doorbell.page = page;
+	ret = drm_gem_create_mmap_offset(&bo->base);
+	if (ret) {
+		openreg_bo_put(bo);
+		return ERR_PTR(ret);
+	}
+	return bo;
+}
+
+/* All queues of a context share one doorbell page, because pages are few. */
+int openreg_ctx_need_doorbell(struct openreg_ctx *ctx)
+{
+	struct openreg_bo *bo;
+
+	guard(mutex)(&ctx->lock);
+	if (ctx->doorbell)
+		return 0;
+	bo = openreg_doorbell_new(ctx->odev);
+	if (IS_ERR(bo))
+		return PTR_ERR(bo);
+	ctx->doorbell = bo;
+	return 0;
 }

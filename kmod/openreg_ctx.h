@@ -78,6 +78,7 @@ void openreg_ctx_close(struct openreg_ctx *ctx);
 void openreg_ctx_put(struct openreg_ctx *ctx);
 int openreg_ctx_bind(struct openreg_ctx *ctx, struct openreg_bo *bo);
 void openreg_ctx_unbind(struct openreg_bo *bo);
+int openreg_ctx_need_doorbell(struct openreg_ctx *ctx);
 void openreg_ctx_release_bo(struct openreg_bo *bo);
 int openreg_ctx_restore(struct openreg_ctx *ctx);
 void openreg_ctx_kill(struct openreg_ctx *ctx);

@@ -180,5 +180,10 @@ int openreg_pages_map(struct openreg_bo *bo);
 void openreg_pages_unmap(struct openreg_bo *bo);
 int openreg_pages_prepare(struct openreg_bo *bo, struct openreg_admin_cmd *cmd);
 void openreg_pages_unprepare(struct openreg_bo *bo);
+extern const struct openreg_bo_ops openreg_ring_ops;
+extern const struct openreg_bo_ops openreg_card_page_ops;
+extern const struct openreg_bo_ops openreg_kernel_page_ops;
+struct openreg_bo *openreg_coherent_new(struct openreg_device *odev, u64 size,
+					const struct openreg_bo_ops *ops);
 
 #endif

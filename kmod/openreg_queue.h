@@ -14,7 +14,6 @@
 #include "openreg_admin.h"
 
 struct openreg_bo;
-struct openreg_bo_ops;
 struct openreg_ctx;
 struct openreg_device;
 struct openreg_file;
@@ -88,14 +87,6 @@ void openreg_queue_unregister(struct openreg_queue *queue);
 void openreg_queue_set_restarting(struct openreg_queue *queue, bool on);
 int openreg_queue_start(struct openreg_queue *queue, u32 flags,
 			openreg_admin_exec_fn exec);
-
-/* openreg_queue_pages.c */
-extern const struct openreg_bo_ops openreg_ring_ops;
-extern const struct openreg_bo_ops openreg_card_page_ops;
-extern const struct openreg_bo_ops openreg_kernel_page_ops;
-struct openreg_bo *openreg_coherent_new(struct openreg_device *odev, u64 size,
-					const struct openreg_bo_ops *ops);
-int openreg_ctx_need_doorbell(struct openreg_ctx *ctx);
 
 /* openreg_wait.c */
 void openreg_queue_notify(struct openreg_queue *queue);

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * System memory that the card reaches by DMA: page lists, SYSTEM objects, and registered
- * memory, which is private memory of a process, pinned for the card.
+ * System memory that the card reaches by DMA: page lists, SYSTEM objects, registered
+ * memory, which is private memory of a process, pinned for the card, and the coherent
+ * memory of rings and of the pages beside them.
  */
 
 #include <linux/dma-mapping.h>
 #include <linux/mm.h>
 #include <linux/sched/mm.h>
 #include <linux/sched/signal.h>
+#include <linux/vmalloc.h>
 
 #include <drm/drm_print.h>
 
@@ -411,4 +413,66 @@ struct openreg_bo *openreg_user_bo_new(struct openreg_device *odev, u64 address,
 		return ERR_PTR(ret);
 	}
 	return bo;
+}
+
+static unsigned long openreg_coherent_pfn(struct openreg_bo *bo, pgoff_t page)
+{
+	void *cpu = bo->coherent.cpu + (page << PAGE_SHIFT);
+
+	/* With an IOMMU the pages may be scattered. */
+	return is_vmalloc_addr(cpu) ? vmalloc_to_pfn(cpu) :
+				      PHYS_PFN(virt_to_phys(cpu));
+}
+
+static void openreg_coherent_detach(struct openreg_bo *bo)
+{
+	if (bo->coherent.cpu)
+		dma_free_coherent(bo->base.dev->dev, bo->base.size,
+				  bo->coherent.cpu, bo->coherent.dma);
+	bo->coherent.cpu = NULL;
+}
+
+const struct openreg_bo_ops openreg_ring_ops = {
+	.pfn = openreg_coherent_pfn,
+	.detach = openreg_coherent_detach,
+	.release = openreg_bo_free,
+};
+
+const struct openreg_bo_ops openreg_card_page_ops = {
+	.pfn = openreg_coherent_pfn,
+	.detach = openreg_coherent_detach,
+	.release = openreg_bo_free,
+	.readonly = true,
+};
+
+const struct openreg_bo_ops openreg_kernel_page_ops = {
+	.detach = openreg_coherent_detach,
+	.release = openreg_bo_free,
+};
+
+struct openreg_bo *openreg_coherent_new(struct openreg_device *odev, u64 size,
+					const struct openreg_bo_ops *ops)
+{
+	struct openreg_bo *bo = openreg_bo_new(odev, size, ops);
+	int ret;
+
+	if (IS_ERR(bo))
+		return bo;
+	/* Charge the memory: a mapping keeps it after the queue is destroyed. */
+	ret = openreg_bo_charge(bo);
+	if (ret)
+		goto out_put;
+	bo->coherent.cpu = dma_alloc_coherent(odev->drm.dev, size,
+					      &bo->coherent.dma,
+					      GFP_KERNEL_ACCOUNT |
+					      __GFP_NOWARN);
+	if (!bo->coherent.cpu)
+		ret = -ENOMEM;
+	else if (ops->pfn)
+		ret = drm_gem_create_mmap_offset(&bo->base);
+	if (!ret)
+		return bo;
+out_put:
+	openreg_bo_put(bo);
+	return ERR_PTR(ret);
 }

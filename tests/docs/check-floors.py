@@ -17,7 +17,7 @@ KMOD = TOP / "kmod"
 # From below: the floor, its C files, and its headers.
 FLOORS = [
     ("device", "hw irq admin watchdog trace", "compat admin device trace"),
-    ("objects", "gem vram sysmem mmap ctx unbind queue queue_pages wait", "ctx gem queue"),
+    ("objects", "gem vram sysmem mmap ctx unbind queue wait", "ctx gem queue"),
     ("extra", "prime import syncobj dump fdinfo debugfs", "prime extra"),
     ("recovery", "fault reset power stuck", "reset"),
     ("front", "drv ioctl node", "drv"),
