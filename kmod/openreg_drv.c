@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* The PCI and DRM drivers: probe, open, release, remove. */
+/* The PCI and DRM drivers: probe and remove. */
 
 #include <linux/interrupt.h>
 #include <linux/module.h>
@@ -22,56 +22,6 @@
 #include "openreg_reset.h"
 
 static DEFINE_IDA(openreg_cards);
-
-static int openreg_open(struct drm_device *drm, struct drm_file *filp)
-{
-	struct openreg_file *file = kzalloc_obj(*file);
-
-	if (!file)
-		return -ENOMEM;
-	file->odev = to_openreg(drm);
-	mutex_init(&file->lock);
-	xa_init_flags(&file->queues, XA_FLAGS_ALLOC1);
-	filp->driver_priv = file;
-	return 0;
-}
-
-/* Stops the queues first, because drm_release() closes the objects one by one. */
-int openreg_release(struct inode *inode, struct file *filp)
-{
-	struct drm_file *drm_file = filp->private_data;
-	struct openreg_file *file = drm_file->driver_priv;
-
-	openreg_queues_close(file, drm_file);
-	if (file->ctx)
-		openreg_ctx_close(file->ctx);
-	return drm_release(inode, filp);
-}
-
-static void openreg_postclose(struct drm_device *drm, struct drm_file *filp)
-{
-	struct openreg_file *file = filp->driver_priv;
-
-	if (file->ctx)
-		openreg_ctx_put(file->ctx);
-	xa_destroy(&file->queues);
-	mutex_destroy(&file->lock);
-	kfree(file);
-}
-
-static const struct file_operations openreg_fops = {
-	.owner = THIS_MODULE,
-	.open = accel_open,
-	.release = openreg_release,
-	.unlocked_ioctl = openreg_ioctl,
-	.compat_ioctl = openreg_compat_ioctl,
-	.poll = openreg_poll,
-	.read = openreg_read_events,
-	.llseek = noop_llseek,
-	.mmap = drm_gem_mmap,
-	.show_fdinfo = drm_show_fdinfo,
-	.fop_flags = FOP_UNSIGNED_OFFSET,
-};
 
 static const struct drm_driver openreg_drm_driver = {
 	.driver_features = DRIVER_COMPUTE_ACCEL | DRIVER_GEM |

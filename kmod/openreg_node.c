@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The device nodes. /dev/openreg is a second one for the accel minor: its open() calls
- * accel_open() with an inode that has the device number of the minor. A device file has
- * one event: the card was removed.
+ * The device nodes and their files. /dev/openreg is a second node for the accel minor: its
+ * open() calls accel_open() with an inode that has the device number of the minor. A device
+ * file has one event: the card was removed.
  */
 
 #include <linux/fs.h>
@@ -14,18 +14,57 @@
 #include <drm/drm_file.h>
 #include <drm/drm_gem.h>
 
+#include "openreg_compat.h"
+#include "openreg_ctx.h"
 #include "openreg_device.h"
 #include "openreg_drv.h"
+#include "openreg_queue.h"
 
 /* Contexts isolate users, so every user may use the card, as with a GPU. */
 #define OPENREG_NODE_MODE 0666
+
+int openreg_open(struct drm_device *drm, struct drm_file *filp)
+{
+	struct openreg_file *file = kzalloc_obj(*file);
+
+	if (!file)
+		return -ENOMEM;
+	file->odev = to_openreg(drm);
+	mutex_init(&file->lock);
+	xa_init_flags(&file->queues, XA_FLAGS_ALLOC1);
+	filp->driver_priv = file;
+	return 0;
+}
+
+/* Stops the queues first, because drm_release() closes the objects one by one. */
+static int openreg_release(struct inode *inode, struct file *filp)
+{
+	struct drm_file *drm_file = filp->private_data;
+	struct openreg_file *file = drm_file->driver_priv;
+
+	openreg_queues_close(file, drm_file);
+	if (file->ctx)
+		openreg_ctx_close(file->ctx);
+	return drm_release(inode, filp);
+}
+
+void openreg_postclose(struct drm_device *drm, struct drm_file *filp)
+{
+	struct openreg_file *file = filp->driver_priv;
+
+	if (file->ctx)
+		openreg_ctx_put(file->ctx);
+	xa_destroy(&file->queues);
+	mutex_destroy(&file->lock);
+	kfree(file);
+}
 
 static bool openreg_is_gone(struct drm_file *file)
 {
 	return drm_dev_is_unplugged(file->minor->dev);
 }
 
-__poll_t openreg_poll(struct file *filp, struct poll_table_struct *wait)
+static __poll_t openreg_poll(struct file *filp, struct poll_table_struct *wait)
 {
 	struct drm_file *file = filp->private_data;
 
@@ -33,8 +72,8 @@ __poll_t openreg_poll(struct file *filp, struct poll_table_struct *wait)
 	return openreg_is_gone(file) ? EPOLLHUP | EPOLLERR : 0;
 }
 
-ssize_t openreg_read_events(struct file *filp, char __user *buf, size_t count,
-			    loff_t *offset)
+static ssize_t openreg_read_events(struct file *filp, char __user *buf,
+				   size_t count, loff_t *offset)
 {
 	struct drm_file *file = filp->private_data;
 	int ret;
@@ -55,6 +94,20 @@ void openreg_poll_wake(struct openreg_device *odev)
 	list_for_each_entry(file, &drm->filelist, lhead)
 		wake_up_interruptible(&file->event_wait);
 }
+
+const struct file_operations openreg_fops = {
+	.owner = THIS_MODULE,
+	.open = accel_open,
+	.release = openreg_release,
+	.unlocked_ioctl = openreg_ioctl,
+	.compat_ioctl = openreg_compat_ioctl,
+	.poll = openreg_poll,
+	.read = openreg_read_events,
+	.llseek = noop_llseek,
+	.mmap = drm_gem_mmap,
+	.show_fdinfo = drm_show_fdinfo,
+	.fop_flags = FOP_UNSIGNED_OFFSET,
+};
 
 static int openreg_node_open(struct inode *inode, struct file *filp)
 {
