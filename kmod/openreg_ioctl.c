@@ -8,10 +8,10 @@
 #include <drm/drm_gem.h>
 #include <drm/drm_ioctl.h>
 
+#include "extra/openreg_extra.h"
 #include "openreg_ctx.h"
 #include "openreg_device.h"
 #include "openreg_drv.h"
-#include "openreg_extra.h"
 #include "openreg_gem.h"
 #include "openreg_queue.h"
 

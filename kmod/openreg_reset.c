@@ -13,9 +13,9 @@
 #include <drm/drm_managed.h>
 #include <drm/drm_print.h>
 
+#include "extra/openreg_extra.h"
 #include "openreg_ctx.h"
 #include "openreg_device.h"
-#include "openreg_extra.h"
 #include "openreg_gem.h"
 #include "openreg_queue.h"
 #include "openreg_reset.h"

@@ -14,25 +14,31 @@ TOP = pathlib.Path(__file__).resolve().parents[2]
 SELF = pathlib.Path(__file__).resolve().relative_to(TOP)
 KMOD = TOP / "kmod"
 
-# From below: the floor, its C files, and its headers.
+# From below: the floor, its C files, and its headers. The files of "extra" are in a folder
+# of that name. Every floor has tracepoints, so their header is on the lowest; the structures
+# that it copies from are known to extra/openreg_trace.c alone.
 FLOORS = [
-    ("device", "hw irq admin watchdog trace", "compat admin device trace"),
+    ("device", "hw irq admin watchdog", "compat admin device trace"),
     ("objects", "gem vram sysmem mmap ctx unbind queue wait", "ctx gem queue"),
-    ("extra", "prime import syncobj dump fdinfo debugfs", "prime extra"),
+    ("extra", "prime import syncobj dump fdinfo debugfs trace", "prime extra"),
     ("recovery", "fault reset power stuck", "reset"),
     ("front", "drv ioctl node", "drv"),
 ]
-# This file reads fields of all floors' structures for the tracepoints, and calls nothing.
-SEES_ALL = {"openreg_trace.c"}
 
 DEFINITION = re.compile(
     r"^(?!static|extern|return|typedef)(?:[A-Za-z_][\w \t*]*[ \t*])?(openreg_\w+)"
-    r"(?:\([^;]*?\)\s*\{|\[?[^;(]*=\s*\{)",
+    r"(?:\([^;]*?\)\s*\{|(?:\[[^;]*?\])?\s*[=;])",
     re.M,
 )
-INCLUDE = re.compile(r'^#include "(openreg_\w+\.h)"', re.M)
+INCLUDE = re.compile(r'^#include "(?:\w+/)?(openreg_\w+\.h)"', re.M)
 COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.S)
 STRING = re.compile(r"\"(?:\\.|[^\"\\\n])*\"")
+
+
+def path(file, floor):
+    """Returns where a file of a floor is."""
+    folder = KMOD / "extra" if FLOORS[floor][0] == "extra" else KMOD
+    return (folder / file).relative_to(TOP)
 
 
 def floors():
@@ -68,7 +74,7 @@ def check_file(floor, owner, file, text):
     name = FLOORS[floor[file]][0]
     for m in INCLUDE.finditer(text):
         other = m.group(1)
-        if file in SEES_ALL or other not in floor or not upward(floor, file, other):
+        if other not in floor or not upward(floor, file, other):
             continue
         yield m.start(), (
             f"a file of the floor '{name}' includes {other} of '{FLOORS[floor[other]][0]}': "
@@ -90,26 +96,30 @@ def check_file(floor, owner, file, text):
         )
 
 
+def check_places(floor, found):
+    """Yields a message for each file that is on no floor, is missing or is elsewhere."""
+    for file, at in found.items():
+        if file not in floor:
+            yield f"{at}:1: the file is on no floor: add it to FLOORS in {SELF}"
+        elif at != path(file, floor[file]):
+            yield f"{at}:1: move the file to {path(file, floor[file])}"
+    for file in floor.keys() - found.keys():
+        yield f"{SELF}:1: {file} does not exist: take it out of FLOORS"
+
+
 def main():
     floor = floors()
+    found = {p.name: p.relative_to(TOP) for p in sorted(KMOD.rglob("openreg_*.[ch]"))}
+    errors = list(check_places(floor, found))
     texts = {
-        p.name: blank(COMMENT, p.read_text()) for p in sorted(KMOD.glob("openreg_*.[ch]"))
+        file: blank(COMMENT, (TOP / at).read_text())
+        for file, at in found.items()
+        if file in floor
     }
-    errors = [
-        f"kmod/{file}:1: the file is on no floor: add it to FLOORS in {SELF}"
-        for file in texts
-        if file not in floor
-    ]
-    errors += [
-        f"{SELF}:1: kmod/{file} does not exist: take it out of FLOORS"
-        for file in floor
-        if file not in texts
-    ]
-    known = {file: text for file, text in texts.items() if file in floor}
-    owner = definitions(known)
-    for file, text in known.items():
+    owner = definitions(texts)
+    for file, text in texts.items():
         for at, message in check_file(floor, owner, file, text):
-            errors.append(f"kmod/{file}:{text.count(chr(10), 0, at) + 1}: {message}")
+            errors.append(f"{found[file]}:{text.count(chr(10), 0, at) + 1}: {message}")
     if errors:
         print(*errors, sep="\n")
     return bool(errors)

@@ -36,7 +36,7 @@ def gcov(directory):
 def read(build, archive, lines):
     with tempfile.TemporaryDirectory() as name:
         directory = pathlib.Path(name)
-        for note in (build / "kmod").glob("*.gcno"):
+        for note in (build / "kmod").rglob("*.gcno"):
             shutil.copy(note, directory)
         data = base64.b64decode(archive.read_bytes())
         with tarfile.open(fileobj=io.BytesIO(data)) as tar:

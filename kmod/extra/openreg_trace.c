@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Tracepoints. Their code copies fields of all floors' structures, and calls nothing. */
+/* The code of the tracepoints: it copies fields of the structures of objects. */
 
 #include "openreg_ctx.h"
 #include "openreg_device.h"
