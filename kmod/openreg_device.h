@@ -69,7 +69,7 @@ struct openreg_reclaim {
 };
 
 /*
- * Calls from a lower floor of the driver to a higher one: see tests/docs/check-floors.py.
+ * Calls from a lower floor of the driver to a higher one: see kmod/README.md.
  * Constant; probe sets odev->upcalls before anything else.
  */
 struct openreg_upcalls {

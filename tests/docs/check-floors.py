@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: MIT
 """Checks that the driver's files keep to their floors: a file uses functions and variables
 of its own floor and of lower floors only, and includes only their headers. Calls to a higher
-floor go through the pointers of struct openreg_upcalls, which probe sets.
+floor go through the pointers of struct openreg_upcalls, which probe sets. The floors are the
+table in kmod/README.md.
 
 usage: check-floors.py"""
 
@@ -11,19 +12,10 @@ import re
 import sys
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
-SELF = pathlib.Path(__file__).resolve().relative_to(TOP)
 KMOD = TOP / "kmod"
 
-# From below: the floor, its C files, and its headers. The files of "extra" are in a folder
-# of that name. Every floor has tracepoints, so their header is on the lowest; the structures
-# that it copies from are known to extra/openreg_trace.c alone.
-FLOORS = [
-    ("device", "hw irq admin watchdog", "compat admin device trace"),
-    ("objects", "gem vram sysmem mmap ctx unbind queue wait", "ctx gem queue"),
-    ("extra", "prime import syncobj dump fdinfo debugfs trace", "prime extra"),
-    ("recovery", "fault reset power stuck", "reset"),
-    ("front", "drv ioctl node", "drv"),
-]
+README = KMOD / "README.md"
+ROW = re.compile(r"^\| (\w+) \|[^|\n]*\| ([\w ]+) \| ([\w ]+) \|$", re.M)
 
 DEFINITION = re.compile(
     r"^(?!static|extern|return|typedef)(?:[A-Za-z_][\w \t*]*[ \t*])?(openreg_\w+)"
@@ -35,19 +27,15 @@ COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.S)
 STRING = re.compile(r"\"(?:\\.|[^\"\\\n])*\"")
 
 
-def path(file, floor):
-    """Returns where a file of a floor is."""
-    folder = KMOD / "extra" if FLOORS[floor][0] == "extra" else KMOD
-    return (folder / file).relative_to(TOP)
-
-
-def floors():
-    """Returns the number of the floor of each file."""
+def read_floors():
+    """Returns the names of the floors, the lowest first, and the floor's number by file."""
+    table = [m.groups() for m in ROW.finditer(README.read_text())]
+    rows = table[:0:-1]  # without the heading
     files = {}
-    for i, (_, sources, headers) in enumerate(FLOORS):
+    for i, (_, sources, headers) in enumerate(rows):
         files |= {f"openreg_{name}.c": i for name in sources.split()}
         files |= {f"openreg_{name}.h": i for name in headers.split()}
-    return files
+    return [row[0] for row in rows], files
 
 
 def blank(pattern, text):
@@ -69,15 +57,15 @@ def upward(floor, file, other):
     return floor[other] > floor[file]
 
 
-def check_file(floor, owner, file, text):
+def check_file(names, floor, owner, file, text):
     """Yields (position, message) for each use of a higher floor."""
-    name = FLOORS[floor[file]][0]
+    name = names[floor[file]]
     for m in INCLUDE.finditer(text):
         other = m.group(1)
         if other not in floor or not upward(floor, file, other):
             continue
         yield m.start(), (
-            f"a file of the floor '{name}' includes {other} of '{FLOORS[floor[other]][0]}': "
+            f"a file of the floor '{name}' includes {other} of '{names[floor[other]]}': "
             f"declare what it needs in a header of '{name}'"
         )
     # In a header only declarations: a tracepoint may have the name of a function.
@@ -91,26 +79,27 @@ def check_file(floor, owner, file, text):
         else:
             hint = "move this code up, or call it through struct openreg_upcalls"
         yield m.start(), (
-            f"a file of the floor '{name}' uses {m.group()} of '{FLOORS[floor[other]][0]}' "
+            f"a file of the floor '{name}' uses {m.group()} of '{names[floor[other]]}' "
             f"({other}): {hint}"
         )
 
 
-def check_places(floor, found):
+def check_places(names, floor, found):
     """Yields a message for each file that is on no floor, is missing or is elsewhere."""
+    table = README.relative_to(TOP)
     for file, at in found.items():
         if file not in floor:
-            yield f"{at}:1: the file is on no floor: add it to FLOORS in {SELF}"
-        elif at != path(file, floor[file]):
-            yield f"{at}:1: move the file to {path(file, floor[file])}"
-    for file in floor.keys() - found.keys():
-        yield f"{SELF}:1: {file} does not exist: take it out of FLOORS"
+            yield f"{at}:1: the file is on no floor: add it to the table in {table}"
+        elif (at.parent.name == "extra") != (names[floor[file]] == "extra"):
+            yield f"{at}:1: the floor '{names[floor[file]]}' is in another folder: move the file"
+    for file in sorted(floor.keys() - found.keys()):
+        yield f"{table}:1: {file} does not exist: take it out of the table"
 
 
 def main():
-    floor = floors()
+    names, floor = read_floors()
     found = {p.name: p.relative_to(TOP) for p in sorted(KMOD.rglob("openreg_*.[ch]"))}
-    errors = list(check_places(floor, found))
+    errors = list(check_places(names, floor, found))
     texts = {
         file: blank(COMMENT, (TOP / at).read_text())
         for file, at in found.items()
@@ -118,7 +107,7 @@ def main():
     }
     owner = definitions(texts)
     for file, text in texts.items():
-        for at, message in check_file(floor, owner, file, text):
+        for at, message in check_file(names, floor, owner, file, text):
             errors.append(f"{found[file]}:{text.count(chr(10), 0, at) + 1}: {message}")
     if errors:
         print(*errors, sep="\n")
