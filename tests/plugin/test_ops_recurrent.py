@@ -107,6 +107,24 @@ def test_layers_twice(kind, options):
     torch.testing.assert_close(seconds[1], seconds[0])
 
 
+@pytest.mark.parametrize(("kind", "options"), KINDS)
+def test_batched_gradients(kind, options):
+    torch.manual_seed(0)
+    layer = kind(2, 3, **options)
+    x, upstreams = torch.randn(4, 2, 2), torch.randn(5, 4, 2, 3)
+    found = []
+    for device in ("cpu", DEV):
+        layer.to(device)
+        y = x.to(device).detach().requires_grad_()
+        out = layer(y)[0]
+        grads = [torch.autograd.grad(out, y, u, retain_graph=True)[0] for u in upstreams.to(device)]
+        found.append(torch.stack(grads).cpu())
+    batched = torch.autograd.grad(out, y, upstreams.to(DEV), is_grads_batched=True)[0]
+    assert not batched.requires_grad
+    torch.testing.assert_close(found[1], found[0], rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(batched.cpu(), found[0], rtol=1e-4, atol=1e-5)
+
+
 def test_projections_and_transforms():
     torch.manual_seed(0)
     narrow = nn.LSTM(4, 6, proj_size=3)

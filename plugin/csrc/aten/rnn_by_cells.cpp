@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Recurrent layers step by step, for second derivatives.
+// Recurrent layers step by step, for second and for batched derivatives.
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/autograd.h>
 
@@ -56,6 +56,9 @@ variable_list differentiate_by_cells(
       which.push_back(i);
     }
   }
+  // Batched gradients come here with recording off.
+  const bool create_graph = at::GradMode::is_enabled();
+  const at::AutoGradMode record(true);
   const variable_list made = by_cells(cell, in, reverse);
   for (size_t i = 0; i < made.size(); i++) {
     if (grads[i].defined()) {
@@ -64,7 +67,7 @@ variable_list differentiate_by_cells(
     }
   }
   const variable_list found =
-      torch::autograd::grad(out, wanted, weights, true, true, true);
+      torch::autograd::grad(out, wanted, weights, true, create_graph, true);
   variable_list all(in.size());
   for (size_t i = 0; i < which.size(); i++) {
     all[which[i]] = found[i];
