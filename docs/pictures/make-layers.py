@@ -84,15 +84,20 @@ def main() -> int:
     if sys.argv[1:] not in ([], ["--check"]):
         print(__doc__, file=sys.stderr)
         return 2
-    paths = [box[4] for box in BOXES] + [arrow[5] for arrow in ARROWS]
-    gone = [path for path in paths if not (TOP / path).exists()]
+    lines = pathlib.Path(__file__).read_text().splitlines()
+    gone = False
+    for path in [box[4] for box in BOXES] + [arrow[5] for arrow in ARROWS]:
+        if not (TOP / path).exists():
+            at = 1 + next(i for i, line in enumerate(lines) if f'"{path}"' in line)
+            print(f"docs/pictures/make-layers.py:{at}: there is no {path}", file=sys.stderr)
+            gone = True
     if gone:
-        print(f"docs/pictures/make-layers.py: missing: {', '.join(gone)}", file=sys.stderr)
         return 1
     if not sys.argv[1:]:
         PICTURE.write_text(picture())
     elif PICTURE.read_text() != picture():
-        print("docs/pictures/layers.svg: run docs/pictures/make-layers.py again", file=sys.stderr)
+        print("docs/pictures/layers.svg:1: is not what make-layers.py draws; run it again",
+              file=sys.stderr)
         return 1
     return 0
 
