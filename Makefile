@@ -10,6 +10,8 @@ refuse = $(if $(and $(findstring command line,$(origin $(1))),$(filter-out $(2),
 	$(error make $(MAKECMDGOALS) does not take $(1); "make help" lists what it takes, and ARGS="--help" most options))
 $(foreach name,KERNEL SEED CARDS MINUTES,$(call refuse,$(name),soak))
 $(call refuse,SECONDS,fuzz-%)
+$(call refuse,RESULTS,test test-% fuzz-% soak matrix torture coverage coverage-kmod)
+export OPENREG_RESULTS := $(or $(RESULTS),$(OPENREG_RESULTS))
 
 help:
 	@echo 'make demo               train a small network on the card, in a VM'
@@ -31,6 +33,8 @@ help:
 	@echo 'make coverage           show which lines and branches of the card its tests run'
 	@echo 'make course             render the course on writing a backend (docs/course)'
 	@echo 'make build              build everything, run nothing'
+	@echo 'RESULTS=yes             with test, test-NAME, fuzz-NAME, soak, matrix, torture and'
+	@echo '                        coverage: write the figures into docs/results'
 	@echo 'make clean              delete everything that was built ($$OPENREG_CACHE)'
 	@echo
 	@echo 'One suite:              make test-NAME, NAME one of'

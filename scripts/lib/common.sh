@@ -103,3 +103,16 @@ need_space()
 	[ "$free" -ge "$2" ] || die "$1 has $free GB free, $2 GB are needed" \
 		"make room there, or set OPENREG_CACHE to a directory on another disk"
 }
+
+# record NAME COMMAND FIGURES: if OPENREG_RESULTS is set, writes the FIGURES of this run,
+# such as "3 passed, 0 failed", into docs/results/reliability.json and its page
+record()
+{
+	local figures
+	[ -n "${OPENREG_RESULTS:-}" ] && [ -n "$3" ] || return 0
+	figures=$(sed -E 's/([0-9.]+) ([a-z_]+)/"\2": \1/g' <<< "$3")
+	# shellcheck disable=SC2016 # the root's shell expands it
+	printf '{"where": "%s", %s}\n' "$1" "$figures" | with_lock results "$here/in-root" sh -euc '
+		python3 scripts/lib/results.py docs/results/reliability.json "$1"
+		python3 tests/docs/make-reliability.py' sh "$2"
+}

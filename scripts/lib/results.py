@@ -6,6 +6,7 @@ usage: results.py FILE COMMAND < LINES
 """
 
 import datetime
+import importlib.metadata
 import json
 import os
 import pathlib
@@ -14,12 +15,20 @@ import re
 import sys
 
 
+# The greatest of these that the processor has decides which kernels the card runs.
+ISA = ["avx2", "avx512f", "avx512_bf16", "amx_tile"]
+
+
 def machine():
     text = pathlib.Path("/proc/cpuinfo").read_text(encoding="ascii")
+    flags = re.search(r"^flags\s*: (.*)$", text, re.MULTILINE)[1].split()
     return {
+        "guest": ", ".join(sorted(os.listdir("/usr/lib/modules"))),
+        "isa": next((isa for isa in reversed(ISA) if isa in flags), "SSE"),
         "processor": re.search(r"^model name\s*: (.*)$", text, re.MULTILINE)[1],
         "processors": len(os.sched_getaffinity(0)),
         "kernel": platform.release(),
+        "torch": importlib.metadata.version("torch"),
     }
 
 
