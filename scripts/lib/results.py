@@ -32,6 +32,19 @@ def machine():
     }
 
 
+def text(parts):
+    """The file, with one figure a line."""
+    out = []
+    for where, part in sorted(parts.items()):
+        lines = [f'  "{key}": {json.dumps(value, sort_keys=True)}'
+                 for key, value in sorted(part.items()) if key != "figures"]
+        figures = ",\n".join("   " + json.dumps(figure, sort_keys=True)
+                             for figure in part["figures"])
+        lines.append(f'  "figures": [\n{figures}\n  ]')
+        out.append(f' "{where}": {{\n' + ",\n".join(lines) + "\n }")
+    return "{\n" + ",\n".join(out) + "\n}\n"
+
+
 def main():
     path, command = pathlib.Path(sys.argv[1]), sys.argv[2]
     parts = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
@@ -43,12 +56,8 @@ def main():
     for where, found in figures.items():
         parts[where] = {"command": command, "date": today, "machine": machine(),
                         "figures": found}
-    # Write a list of numbers in one line.
-    text = re.sub(r"\[\s+([-\d., \n]+?)\s+\]",
-                  lambda list_: f"[{re.sub(chr(10) + ' *', ' ', list_[1])}]",
-                  json.dumps(parts, indent=2, sort_keys=True))
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text + "\n", encoding="utf-8")
+    path.write_text(text(parts), encoding="utf-8")
 
 
 main()
