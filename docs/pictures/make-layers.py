@@ -7,14 +7,11 @@ usage: make-layers.py            write the picture
 
 Each box and each arrow names a file or folder of the checkout; a missing one is an error.
 """
-import pathlib
 import sys
-from html import escape
 
-TOP = pathlib.Path(__file__).resolve().parents[2]
-PICTURE = TOP / "docs/pictures/layers.svg"
+from svg import INK, box, line, main, svg, text
+
 WIDTH, HEIGHT = 800, 440
-INK = "#34506e"
 
 # x, y, width, height; folder; what the folder is; what that layer does
 BOXES = [
@@ -39,26 +36,11 @@ ARROWS = [
 BUS = (294, "PCI: BARs, DMA, MSI-X")
 
 
-def text(x: int, y: int, words: str, more: str = "") -> str:
-    return f'<text x="{x}" y="{y}"{more}>{escape(words)}</text>'
-
-
-def line(begin: tuple[int, int], end: tuple[int, int], more: str) -> str:
-    return (f'<line x1="{begin[0]}" y1="{begin[1]}" x2="{end[0]}" y2="{end[1]}" '
-            f'stroke="{INK}" {more}/>')
-
-
 def picture() -> str:
     head = 'stroke-width="1.5" marker-end="url(#head)"'
     small = ' font-size="11"'
     y, bus = BUS
     out = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" '
-        f'width="{WIDTH}" height="{HEIGHT}" font-family="monospace" font-size="12">',
-        "<!-- docs/pictures/make-layers.py draws this -->",
-        '<marker id="head" markerWidth="9" markerHeight="8" refX="8" refY="4" orient="auto">'
-        f'<path d="M0,0 L9,4 L0,8 z" fill="{INK}"/></marker>',
-        f'<rect width="{WIDTH}" height="{HEIGHT}" fill="white"/>',
         text(255, 20, "torch.add(a, b)", ' text-anchor="middle" font-weight="bold"'),
         line((255, 26), (255, 46), head),
         line((20, y), (WIDTH - 20, y), 'stroke-dasharray="6,5"'),
@@ -66,8 +48,7 @@ def picture() -> str:
     ]
     for x, y, width, height, path, title, lines in BOXES:
         out += [
-            f'<rect x="{x}" y="{y}" width="{width}" height="{height}" rx="6" '
-            f'fill="#eef3fa" stroke="{INK}"/>',
+            box(x, y, width, height),
             text(x + 12, y + 23, path + "/", ' font-weight="bold"'),
             text(x + width - 12, y + 23, title, f' text-anchor="end" fill="{INK}"'),
         ]
@@ -77,30 +58,9 @@ def picture() -> str:
             line(begin, end, head),
             text(x, y, f"{words}: {path.rsplit('/', 1)[1]}", f'{small} text-anchor="{anchor}"'),
         ]
-    return "\n".join(out + ["</svg>"]) + "\n"
-
-
-def main() -> int:
-    if sys.argv[1:] not in ([], ["--check"]):
-        print(__doc__, file=sys.stderr)
-        return 2
-    lines = pathlib.Path(__file__).read_text().splitlines()
-    gone = False
-    for path in [box[4] for box in BOXES] + [arrow[5] for arrow in ARROWS]:
-        if not (TOP / path).exists():
-            at = 1 + next(i for i, line in enumerate(lines) if f'"{path}"' in line)
-            print(f"docs/pictures/make-layers.py:{at}: there is no {path}", file=sys.stderr)
-            gone = True
-    if gone:
-        return 1
-    if not sys.argv[1:]:
-        PICTURE.write_text(picture())
-    elif PICTURE.read_text() != picture():
-        print("docs/pictures/layers.svg:1: is not what make-layers.py draws; run it again",
-              file=sys.stderr)
-        return 1
-    return 0
+    return svg(WIDTH, HEIGHT, "docs/pictures/make-layers.py", out)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main("docs/pictures/make-layers.py", __doc__, "layers.svg", picture(),
+                  [(box[4], "") for box in BOXES] + [(arrow[5], "") for arrow in ARROWS]))
