@@ -15,48 +15,66 @@ import pathlib
 import re
 import subprocess
 import sys
+import threading
 import time
 
 import torch
 
 TOP = str(pathlib.Path(__file__).resolve().parents[2]) + "/"
-TRIES = 100
+TRIES = 1000
 ASLEEP_S = 0.05  # then the card sleeps
 POLLS_NS = 30000  # then a packet is complete, and the card still polls
 PACKET_NS = 200000  # then a packet is complete, however slow the trace is
 
 
+MANY, THREADS = 1 << 16, 16  # as in trace.c
+
+
 class Record(ctypes.Structure):
     _fields_ = [("ns", ctypes.c_uint64), ("function", ctypes.c_void_p),
-                ("thread", ctypes.c_uint32), ("enters", ctypes.c_uint32)]
+                ("enters", ctypes.c_uint64)]
+
+
+class Buffer(ctypes.Structure):
+    _fields_ = [("record", Record * MANY), ("used", ctypes.c_uint64 * 8)]
 
 
 class Call:
-    def __init__(self, record, depth):
+    def __init__(self, record, thread, depth):
         self.begin = record.ns
         self.end = 0
         self.function = record.function
-        self.thread = record.thread
+        self.thread = thread
         self.depth = depth
 
 
 library = ctypes.CDLL(sys.argv[1], mode=ctypes.RTLD_GLOBAL)
 library.trace_now.restype = ctypes.c_uint64
-records = (Record * 1).in_dll(library, "trace_records")
+buffers = (Buffer * THREADS).in_dll(library, "trace_buffers")
 
 
-def calls_of(count):
-    """The calls in the order of their beginning. A call that was cut off has no end."""
-    base = ctypes.addressof(records)
-    stacks, found = {}, []
-    for record in (Record * count).from_address(base):
-        stack = stacks.setdefault(record.thread, [])
-        if record.enters:
-            stack.append(Call(record, len(stack)))
-            found.append(stack[-1])
-        elif stack and stack[-1].function == record.function:
-            stack.pop().end = record.ns
+def calls():
+    """The calls of the last trace, by thread. A call that was cut off has no end."""
+    found = []
+    for thread, buffer in enumerate(buffers, 1):
+        stack = []
+        for record in buffer.record[:buffer.used[0]]:
+            if record.enters:
+                stack.append(Call(record, thread, len(stack)))
+                found.append(stack[-1])
+            elif stack and stack[-1].function == record.function:
+                stack.pop().end = record.ns
     return found
+
+
+def separate():
+    """Keeps this thread and those of the card on different processors: this one is never
+    idle while it waits."""
+    cpus = sorted(os.sched_getaffinity(0))
+    if len(cpus) > 1:
+        for task in os.listdir("/proc/self/task"):
+            mine = int(task) == threading.get_native_id()
+            os.sched_setaffinity(int(task), cpus[:1] if mine else cpus[1:])
 
 
 def idle_for(ns):
@@ -67,40 +85,41 @@ def idle_for(ns):
 
 
 def run(a, b, asleep):
-    """One try: its number of records, its thread, and when the launch began and returned."""
-    c = a + b
-    idle_for(POLLS_NS)
-    del c
+    """One try: its thread, and when the launch began and returned."""
+    for _ in range(10):
+        c = a + b
+        idle_for(POLLS_NS)
+        del c
     time.sleep(ASLEEP_S if asleep else 0)
     thread = library.trace_start()
     begin = library.trace_now()
     c = a + b
     launched = library.trace_now()
     idle_for(PACKET_NS)
-    count = library.trace_stop()
+    library.trace_stop()
     torch.openreg.synchronize()
     del c
-    return count, thread, begin, launched
+    return thread, begin, launched
 
 
 def polls(a, b):
     """The functions that the card calls while it has no packet, until it sleeps."""
     found = set()
-    for _ in range(TRIES):
+    for _ in range(TRIES // 10):
         c = a + b
         torch.openreg.synchronize()
         thread = library.trace_start()
         idle_for(PACKET_NS)
-        found |= {call.function for call in calls_of(library.trace_stop())
-                  if call.thread != thread}
+        library.trace_stop()
+        found |= {call.function for call in calls() if call.thread != thread}
         del c
     return found
 
 
-def groups(calls):
+def groups(of_thread):
     """The calls of one thread, as lists that begin with a call from outside."""
     found = []
-    for call in calls:
+    for call in of_thread:
         if call.depth == 0:
             found.append([])
         if found:
@@ -108,11 +127,11 @@ def groups(calls):
     return [group for group in found if all(call.end for call in group)]
 
 
-def kept(calls, thread, polling):
+def kept(found, thread, polling):
     """The calls of the launching thread, and those of the card that are for the packet."""
     keep = []
-    for other in {call.thread for call in calls}:
-        for group in groups([call for call in calls if call.thread == other]):
+    for other in {call.thread for call in found}:
+        for group in groups([call for call in found if call.thread == other]):
             if other == thread or any(call.function not in polling for call in group):
                 keep += group
     return sorted(keep, key=lambda call: call.begin)
@@ -168,26 +187,26 @@ def names(addresses):
 def ignore_others(a, b):
     """Records no more functions of torch and of the C++ library."""
     for asleep in True, False:
-        count, *_ = run(a, b, asleep)
-        for address, (_, file) in names({call.function for call in calls_of(count)}).items():
+        run(a, b, asleep)
+        for address, (_, file) in names({call.function for call in calls()}).items():
             if not file.startswith(TOP):
                 library.trace_ignore(ctypes.c_void_p(address))
 
 
 def trace(where, a, b, asleep, polling):
     runs = []
-    for _ in range(TRIES):
-        count, thread, begin, launched = run(a, b, asleep)
-        calls = kept(calls_of(count), thread, polling) if count else []
-        done = [call.end for call in calls if call.thread != thread]
+    for _ in range(TRIES // 10 if asleep else TRIES):
+        thread, begin, launched = run(a, b, asleep)
+        found = kept(calls(), thread, polling)
+        done = [call.end for call in found if call.thread != thread]
         if done:
-            runs.append((max(done) - begin, launched - begin, begin, thread, calls))
+            runs.append((max(done) - begin, launched - begin, begin, thread, found))
     # A run with more calls has rung the doorbell, or has had two packets.
-    fewest = min(len(calls) for *_, calls in runs)
-    total, launch, begin, thread, calls = min(
+    fewest = min(len(found) for *_, found in runs)
+    total, launch, begin, thread, found = min(
         (r for r in runs if asleep or len(r[-1]) == fewest), key=lambda r: r[0])
-    known = names({call.function for call in calls})
-    for call in calls:
+    known = names({call.function for call in found})
+    for call in found:
         function, file = known[call.function]
         print(json.dumps({"where": where, "at_ns": call.begin - begin, "ns": call.end - call.begin,
                           "depth": call.depth, "file": file.removeprefix(TOP),
@@ -203,6 +222,7 @@ for _ in range(3000):
     c = a + b
     torch.openreg.synchronize()
     del c
+separate()
 ignore_others(a, b)
 polling = polls(a, b)
 trace("awake", a, b, False, polling)

@@ -8,20 +8,26 @@
 #include <stdint.h>
 #include <time.h>
 
-#define MANY (1u << 20)
+#define MANY (1u << 16) /* records of a thread */
+#define THREADS 16
 #define IGNORED (1u << 14) /* a power of two, far more than there are functions */
 
 struct record {
 	uint64_t ns;
 	void *function;
-	uint32_t thread;
-	uint32_t enters;
+	uint64_t enters;
 };
 
-struct record trace_records[MANY];
-static atomic_uint used, threads;
+/* Each thread writes its own buffer: a shared one would slow both sides down. */
+struct buffer {
+	struct record record[MANY];
+	_Alignas(64) unsigned int used;
+};
+
+struct buffer trace_buffers[THREADS];
+static atomic_uint threads;
 static atomic_bool on;
-static _Thread_local uint32_t self;
+static _Thread_local uint32_t self; /* number of the thread, from 1 */
 static void *ignored[IGNORED];
 
 /* Returns the place of the function in the table, or the empty place for it. */
@@ -48,17 +54,24 @@ uint64_t trace_now(void)
 	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
 }
 
+static uint32_t number(void)
+{
+	if (!self)
+		self = atomic_fetch_add(&threads, 1) + 1;
+	return self;
+}
+
 static void add(void *function, bool enters)
 {
-	unsigned int at;
+	struct buffer *b;
 
 	if (!atomic_load_explicit(&on, memory_order_relaxed) || *place(function))
 		return;
-	if (!self)
-		self = atomic_fetch_add(&threads, 1) + 1;
-	at = atomic_fetch_add_explicit(&used, 1, memory_order_relaxed);
-	if (at < MANY)
-		trace_records[at] = (struct record){ trace_now(), function, self, enters };
+	if (number() > THREADS)
+		return;
+	b = &trace_buffers[self - 1];
+	if (b->used < MANY)
+		b->record[b->used++] = (struct record){ trace_now(), function, enters };
 }
 
 void __cyg_profile_func_enter(void *function, void *caller)
@@ -76,19 +89,13 @@ void __cyg_profile_func_exit(void *function, void *caller)
 /* Returns the number of the calling thread. */
 uint32_t trace_start(void)
 {
-	if (!self)
-		self = atomic_fetch_add(&threads, 1) + 1;
-	atomic_store(&used, 0);
+	for (unsigned int i = 0; i < THREADS; i++)
+		trace_buffers[i].used = 0;
 	atomic_store(&on, true);
-	return self;
+	return number();
 }
 
-/* Returns the number of records, or 0 if there were too many. */
-unsigned int trace_stop(void)
+void trace_stop(void)
 {
-	unsigned int n;
-
 	atomic_store(&on, false);
-	n = atomic_load(&used);
-	return n <= MANY ? n : 0;
 }
