@@ -43,12 +43,12 @@ def run(work):
             **{name: after[name] - before[name] for name in COUNTS}}
 
 
-def median(where, work, sleep):
+def fastest(where, work, sleep):
     runs = []
     for _ in range(TRIES if not sleep else TRIES // 10):
         time.sleep(sleep)
         runs.append(run(work))
-    chosen = sorted(runs, key=lambda r: r["ns"])[len(runs) // 2]
+    chosen = min(runs, key=lambda r: r["ns"])
     for at, event, text in chosen.pop("events"):
         print(json.dumps({"where": where, "step": "event", "at_us": at, "event": event,
                           "text": text}), flush=True)
@@ -64,6 +64,6 @@ for _ in range(100):
     a + b
 torch.openreg.synchronize()
 (m @ m).sum().item()
-median("vm, awake", lambda: a + b, 0)
-median("vm, asleep", lambda: a + b, 0.05)
-median("vm, long", lambda: m @ m, 0.05)
+fastest("vm, awake", lambda: a + b, 0)
+fastest("vm, asleep", lambda: a + b, 0.05)
+fastest("vm, long", lambda: m @ m, 0.05)
