@@ -58,7 +58,6 @@ HOPS = {
             "sets the bit of the page and wakes a worker", "asleep"),
     ],
     "card": [
-        Hop("qemu-device/card/worker.c", "look", "is the loop of a worker"),
         Hop("qemu-device/card/sched.c", "sched_pick",
             "loads the tails and picks the queue of the context with the least time"),
         Hop("qemu-device/card/exec.c", "fetch", "copies the packet out of the ring"),
