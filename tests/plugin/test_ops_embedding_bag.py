@@ -63,6 +63,14 @@ def test_shapes():
     same(values(1000, 70), (values(500, low=0, high=1000)).long(), torch.arange(0, 500, 7), mode="mean")
 
 
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("mode", ["sum", "mean"])
+def test_more_indices_than_rows(mode, dtype):
+    indices = values(60, low=0, high=ROWS).long()
+    for weight in (values(ROWS, WIDTH, dtype=dtype), values(WIDTH, ROWS, dtype=dtype).t()):
+        same(weight, indices, torch.arange(0, 60, 7), mode=mode, padding_idx=3)
+
+
 def test_ties_and_nans():
     weight = torch.tensor([[1.0, 2], [1, 3], [float("nan"), 3]])
     same(weight, torch.tensor([0, 1, 2, 1, 0]), torch.tensor([0, 2, 3]), mode="max")

@@ -156,17 +156,18 @@ Four forward(
   const Tensor sizes = at::zeros({bags + pads}, where.options());
   const int64_t most = std::max<int64_t>(kMost / std::max<int64_t>(width, 1), 1);
   const uint8_t combine = mode == MAX ? OPENREG_INDEX_MAX : OPENREG_INDEX_ADD;
-  const bool direct = mode != MAX && !given(factors) && weight.scalar_type() == type;
+  // A table of halves is converted as a whole, unless the indices name fewer rows.
+  const bool convertible = weight.size(0) <= count && weight.numel() <= kMost;
+  const bool direct =
+      mode != MAX && !given(factors) && (weight.scalar_type() == type || convertible);
   if (direct && count > 0) {
-    index_rows(id, combine, all, kept, weight.contiguous(), indices);
+    index_rows(id, combine, all, kept, weight.to(type).contiguous(), indices);
   }
   Tensor rows;
   for (int64_t i = 0; i < count && !direct; i += most) {
     const auto take = [&](const Tensor& t) { return t.narrow(0, i, std::min(most, count - i)); };
-    rows = weight.index_select(0, take(indices)).to(type);
-    if (given(factors)) {
-      rows.mul_(take(*factors).unsqueeze(1));
-    }
+    rows = weight.index_select(0, take(indices));
+    rows = given(factors) ? rows.mul(take(*factors).to(type).unsqueeze(1)) : rows.to(type);
     fold(id, combine, all, rows, take(kept),
          i == 0 ? Part::FIRST : Part::FURTHER);
   }
