@@ -374,3 +374,28 @@ def test_multinomial_errors_and_results():
     generator.manual_seed(5)
     again = torch.multinomial(x.to("openreg"), 3, True, generator=generator)
     assert torch.equal(first.cpu(), again.cpu())
+
+
+@pytest.mark.parametrize("dtype", [*FLOATS, *INTS])
+@pytest.mark.parametrize("shape", [(5, 7), (3000,), (70, 60)])
+@pytest.mark.parametrize("others", [1, 40, 5000])
+def test_isin(dtype, shape, others):
+    x, y = values(*shape, dtype=dtype), values(others, dtype=dtype, seed=1)
+    for invert in (False, True):
+        check(lambda a, b: torch.isin(a, b, invert=invert), x, y)
+        check(lambda a, b: torch.isin(a, b.expand(2, others), invert=invert), x[::2], y)
+
+
+@pytest.mark.parametrize("n", [1, 6000])
+def test_isin_special_values(n):
+    """Whichever way the card takes: NaN is in no set, and -0.0 equals 0.0."""
+    x = torch.tensor([NAN, -0.0, 0.0, INF, -INF, 1.0, 7.0]).repeat(n)
+    y = torch.tensor([NAN, 0.0, INF, 7.0]).repeat(n)
+    for a, b in ((x, y), (x, y[:3]), (x, -y), (y, -x), (x, y[:1].repeat(n))):
+        for invert in (False, True):
+            got = torch.isin(*to_card([a, b]), invert=invert)
+            period = 7 if a is x else 4
+            want = torch.isin(a[:period], b[:8], invert=invert).repeat(n)
+            assert torch.equal(got.cpu(), want)
+    a = torch.arange(50000)
+    assert torch.equal(torch.isin(*to_card([a, a[::3]])).cpu(), a % 3 == 0)

@@ -18,11 +18,53 @@ using at::Tensor;
 
 OpName histc_name, histc_out_name, bincount_name;
 
-// Compares every element with every other one. Needs one packet and no extra memory.
 struct IsIn {
   static bool serves(const Tensor& elements, const Tensor& others, bool, bool) {
     constexpr int64_t kMost = int64_t{1} << 30;
-    return others.numel() == 0 || elements.numel() <= kMost / others.numel();
+    return others.numel() == 0 || elements.numel() <= kMost / others.numel() ||
+        elements.numel() + others.numel() <= OPENREG_SORT_ROW_MAX;
+  }
+
+  // From this number of comparisons on, a sort of both tensors is faster.
+  static bool sorts(int64_t n, int64_t m) {
+    constexpr double kFixed = 1 << 22, kPerElement = 256;
+    return n + m <= OPENREG_SORT_ROW_MAX &&
+        static_cast<double>(n) * static_cast<double>(m) >
+        kFixed + kPerElement * static_cast<double>(n + m);
+  }
+
+  // Sorts both tensors together, the others before elements that are equal. An element is
+  // among the others if its group of equal values begins with one of them. A NaN is a group
+  // of its own. Each group's key is twice the place of its first value, plus 1 if this is
+  // one of the others.
+  static Tensor found(OpId id, const Tensor& elements, const Tensor& others) {
+    const int64_t m = others.numel(), all = m + elements.numel();
+    const auto [values, order] = at::cat({others, elements}).sort(true, 0, false);
+    const Tensor keys = at::zeros({all}, order.options());
+    const auto later = [&](const Tensor& t) { return t.narrow(0, 1, all - 1); };
+    Step s(id, {all - 1}, order.get_device(), values.scalar_type());
+    const Value differs = s.load(later(values)) != s.load(values.narrow(0, 0, all - 1));
+    const Value from = s.program.load(s.add(later(order)), OPENREG_VT_I64);
+    const Value place = s.index(0) + s.program.imm(1, OPENREG_VT_I64);
+    const Value one = s.program.imm(1, OPENREG_VT_I64), none = s.program.imm(0, OPENREG_VT_I64);
+    const Value other = select(from < s.program.imm(m, OPENREG_VT_I64), one, none);
+    s.store(later(keys), select(differs, place + place + other, none));
+    s.run();
+    keys.narrow(0, 0, 1).copy_(order.narrow(0, 0, 1).lt(m));
+    const Tensor result = at::empty({all}, keys.options().dtype(at::kBool));
+    const Tensor group = std::get<0>(at::cummax(keys, 0));
+    result.scatter_(0, order, group.bitwise_and_(1).to(at::kBool));
+    return result.narrow(0, m, elements.numel());
+  }
+
+  // Compares every element with every other one. Needs one packet and no extra memory.
+  static Tensor compared(OpId id, const Tensor& elements, const Tensor& others) {
+    const Tensor result = at::empty({elements.numel(), 1}, elements.options().dtype(at::kBool));
+    Step s(id, {elements.numel(), others.numel()}, elements.get_device(), elements.scalar_type());
+    const Value a = s.load(elements.unsqueeze(1)), b = s.load(others.unsqueeze(0));
+    s.reduce(OPENREG_V_RED_OR, result, a == b, Space::Mask(2));
+    s.run();
+    return result;
   }
 
   template <class Op>
@@ -33,18 +75,14 @@ struct IsIn {
       return;
     }
     const auto type = at::result_type(elements, others);
-    const int64_t n = elements.numel(), m = others.numel();
-    const Tensor result = at::empty({n, 1}, out.options());
-    Step s(id, {n, m}, out.get_device(), type);
-    const Value a = s.load(elements.to(type).reshape({n, 1}));
-    const Value b = s.load(others.to(type).reshape({1, m}));
-    s.reduce(
-        invert ? OPENREG_V_RED_AND : OPENREG_V_RED_OR,
-        result,
-        invert ? a != b : a == b,
-        Space::Mask(2));
-    s.run();
-    const_cast<Tensor&>(out).copy_(result.view(out.sizes()));
+    const Tensor a = elements.to(type).reshape({-1}), b = others.to(type).reshape({-1});
+    const Tensor result =
+        sorts(a.numel(), b.numel()) ? found(id, a, b) : compared(id, a, b);
+    if (invert) {
+      at::logical_not_out(const_cast<Tensor&>(out), result.view(out.sizes()));
+    } else {
+      const_cast<Tensor&>(out).copy_(result.view(out.sizes()));
+    }
   }
 };
 
