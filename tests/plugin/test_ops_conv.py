@@ -284,3 +284,38 @@ def test_output_padding_has_a_limit():
         F.conv_transpose2d(x, w, output_padding=1)
     with pytest.raises(RuntimeError, match="Output size is too small"):
         F.conv_transpose2d(x[..., :1, :1], w, padding=2)
+
+
+# Few channels of the result and small planes: the card multiplies matrices and adds the taps.
+MANY = [
+    (1, 50000, (6,), (17,), {}),
+    (1, 40000, (9,), (3,), {"stride": 3, "padding": 2, "output_padding": 1}),
+    (2, 9000, (4, 5), (3, 3), {}),
+    (2, 4000, (6, 5), (3, 4), {"stride": (2, 3), "padding": (1, 2), "output_padding": (1, 0)}),
+    (2, 9000, (4, 5), (3, 2), {"dilation": (2, 3), "output_padding": (1, 2), "stride": 2}),
+    (3, 700, (4, 5, 3), (3, 2, 3), {"stride": (1, 2, 1), "padding": (0, 1, 1)}),
+]
+
+
+@pytest.mark.parametrize("dims, channels, sizes, kernel, keys", MANY)
+def test_transposed_with_few_channels(dims, channels, sizes, kernel, keys):
+    for dtype in FLOATS:
+        x = values(1, channels, *sizes, dtype=dtype, low=-1, high=1)
+        w = values(channels, 5, *kernel, dtype=dtype, low=-1, high=1, seed=1)
+        b = values(5, dtype=dtype, low=-1, high=1, seed=2)
+        exact = TRANSPOSED[dims](x.double(), w.double(), b.double(), **keys)
+        for args in ((x, w, b), (x[0], w, b)):
+            with no_fallback():
+                got = TRANSPOSED[dims](*to_card(args), **keys).cpu()
+            want = exact.to(dtype).view(got.shape)
+            assert got.dtype == dtype
+            tolerance = {"rtol": 1e-5, "atol": 1e-2} if dtype == torch.float32 else TOLERANCE[dtype]
+            torch.testing.assert_close(got, want, **tolerance)
+
+
+def test_gradient_of_an_input_with_few_channels():
+    x = values(1, 3, 12, 9, low=-1, high=1)
+    w = values(6000, 3, 5, 5, low=-1, high=1, seed=1)
+    for shape in (torch.contiguous_format, torch.channels_last):
+        args = x.contiguous(memory_format=shape), w.contiguous(memory_format=shape)
+        check(lambda a, b: gradients(lambda *t: F.conv2d(*t, padding=1, stride=2), a, b), *args, atol=1e-2, rtol=1e-4)

@@ -2,7 +2,7 @@
 // Convolutions and their derivatives. Each takes one CONV packet, or several if the work
 // exceeds a packet's limit. ATen calls special operators for out-of-tree devices, and has
 // checked the shapes. A transposed convolution is computed as the derivative of a
-// convolution with respect to its input.
+// convolution with respect to its input, which can be a matrix product instead.
 #include <ATen/ops/convolution.h>
 #include <ATen/ops/convolution_backward.h>
 #include <torch/library.h>
@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "aten/conv_transpose.h"
 #include "aten/convention.h"
 #include "aten/window.h"
 
@@ -212,6 +213,11 @@ bool fits(uint8_t kind, const Convolution& c) {
 
 // Launches one packet, or several if the work exceeds a packet's limit.
 void launch_parts(OpId id, uint8_t kind, const Convolution& c, Part& part) {
+  if (kind == OPENREG_CONV_BACKWARD_DATA && product_is_faster(c.x, c.w, c.groups)) {
+    put_product(id, c.x, c.y, c.w, c.bias, c.windows());
+    part = Part::FURTHER;
+    return;
+  }
   const Cut cut = next_cut(kind, c);
   const int64_t all = extent(cut, c), half = all / 2;
   if (half == 0 || work(kind, c) <= max_work(c.w.get_device())) {
