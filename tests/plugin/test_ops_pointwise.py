@@ -32,6 +32,13 @@ def test_unary_of_integers(name):
         check(getattr(torch, name), values(9, dtype=dtype, high=100))
 
 
+@pytest.mark.parametrize("decimals", [-1, 0, 2])
+def test_round_to_decimals(decimals):
+    for dtype in FLOATS:
+        check(lambda x: torch.round(x, decimals=decimals), values(50, dtype=dtype, high=100))
+    check(lambda x: torch.round(x, decimals=decimals), torch.tensor(SPECIAL, dtype=torch.float64))
+
+
 def test_bits_and_logic():
     for dtype in [*INTS, torch.bool]:
         a, b = values(4, 6, dtype=dtype, high=50), values(4, 6, dtype=dtype, seed=1)

@@ -196,6 +196,9 @@ Value round_decimals(Value x, int64_t decimals) {
   if (!is_float(x.type)) {
     return x;
   }
+  if (decimals == 0) {
+    return rint(x);
+  }
   return decimals < 0 ? rint(x / tens) * tens : rint(x * tens) / tens;
 }
 
