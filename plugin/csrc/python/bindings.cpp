@@ -7,10 +7,10 @@
 #include <cstring>
 
 #include "python/bindings.h"
-#include "runtime/fall_back.h"
 #include "runtime/fallback.h"
 #include "runtime/generator.h"
 #include "runtime/label.h"
+#include "runtime/package_fallback.h"
 #include "runtime/stream.h"
 #include "runtime/submit.h"
 

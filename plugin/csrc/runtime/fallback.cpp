@@ -12,8 +12,8 @@
 
 #include "runtime/cpu_call.h"
 #include "runtime/device.h"
-#include "runtime/fall_back.h"
 #include "runtime/generator.h"
+#include "runtime/package_fallback.h"
 
 namespace openreg {
 namespace {

@@ -10,8 +10,8 @@
 #include <set>
 
 #include "runtime/device.h"
-#include "runtime/fall_back.h"
 #include "runtime/fallback.h"
+#include "runtime/package_fallback.h"
 
 namespace openreg {
 namespace {
