@@ -36,13 +36,14 @@ static void push_add(struct openreg_queue *queue, uint64_t c, uint64_t a,
 		openreg_ins(OPENREG_V_ADD,   OPENREG_VT_F32, 2,  0, 1, 0, 0),
 		openreg_ins(OPENREG_V_STORE, OPENREG_VT_F32, 0,  2, 0, 0, 0),
 	};
-	const struct openreg_vector add = {
+	const struct openreg_command add = {
+		.opcode = OPENREG_OP_VECTOR,
 		.ndim = 1, .size = size,
 		.nops = 3, .ops = ops,
 		.ninstr = 4, .instr = program,
 	};
 
-	check(openreg_push_vector(queue, &add), "add");
+	check(openreg_push(queue, &add), "add");
 }
 
 int main(void)

@@ -264,7 +264,7 @@ struct openreg_device *openreg_queue_device(const struct openreg_queue *queue);
 
 /*
  * Reserve room in the ring for one packet of slots slots (1..32), and point *packet at
- * the room. The caller must fill it (openreg_pack_*) before the next call on this queue.
+ * the room. The caller must fill it (openreg_encode.h) before the next call on this queue.
  * *seq, if seq is not NULL, becomes the packet's sequence number.
  *
  * Packets run after openreg_queue_submit(). If the ring is full, openreg_queue_begin()

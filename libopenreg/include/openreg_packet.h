@@ -3,28 +3,18 @@
  * Packet builders. A program may include this header or openreg.h first: each includes
  * the other. All builders are inline, and only store the packet's words.
  *
- * - openreg_pack_*() writes a packet at slot and returns its length in slots. slot is
- *   aligned to 64 bytes and has room for openreg_*_slots() slots.
- * - openreg_push_*() reserves the room in a queue first. It returns 0 or an error of
+ * - openreg_push_*() encodes one packet in the ring. It returns 0 or an error of
  *   openreg_queue_begin(). openreg_queue_submit() then starts the packet.
+ * - openreg_pack() encodes a packet in other memory. It is aligned to 64 bytes and has
+ *   room for openreg_command_slots() slots.
  *
  * The card checks every packet, so the builders check only the limits of the format.
  */
 #ifndef OPENREG_PACKET_H
 #define OPENREG_PACKET_H
 
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
 #include "openreg.h"
-
-/* C++ programs may compile with -Wold-style-cast. */
-#if defined(__cplusplus)
-#define OPENREG_CAST_(type, value) static_cast<type>(value)
-#else
-#define OPENREG_CAST_(type, value) ((type)(value))
-#endif
+#include "openreg_encode.h"
 
 #if defined(__cplusplus)
 extern "C" {
@@ -122,25 +112,6 @@ static inline unsigned int openreg_dtype_size(unsigned int dtype)
 	}
 }
 
-/*
- * Length of a packet in slots. Within the limits of openreg_isa.h the result is at most
- * OPENREG_PACKET_SLOTS_MAX.
- */
-static inline unsigned int openreg_packet_slots(unsigned int ndim,
-						unsigned int nops,
-						unsigned int nimm,
-						unsigned int ninstr)
-{
-	size_t bytes = sizeof(struct openreg_packet) +
-		       sizeof(struct openreg_op) + 8 * ndim +
-		       nops * (sizeof(struct openreg_operand) + 8 * ndim) +
-		       8 * nimm + sizeof(struct openreg_instr) * ninstr;
-
-	return OPENREG_CAST_(unsigned int,
-			     (bytes + OPENREG_SLOT_SIZE - 1) /
-				     OPENREG_SLOT_SIZE);
-}
-
 /* Length of cmd in slots; 0 if cmd is beyond a limit of the format. */
 static inline unsigned int
 openreg_command_slots(const struct openreg_command *cmd)
@@ -152,100 +123,60 @@ openreg_command_slots(const struct openreg_command *cmd)
 				    cmd->ninstr);
 }
 
-static inline void openreg_pack_header_(void *slot, unsigned int opcode,
-					unsigned int slots, uint32_t cookie)
-{
-	struct openreg_packet h;
-
-	h.opcode = OPENREG_CAST_(uint8_t, opcode);
-	h.slots = OPENREG_CAST_(uint8_t, slots);
-	h.flags = 0;
-	h.cookie = cookie;
-	h.reserved = 0;
-	memcpy(slot, &h, sizeof(h));
-}
-
-static inline void openreg_dense_strides_(int64_t *stride, unsigned int ndim,
-					  const int64_t *size)
-{
-	uint64_t step = 1;
-
-	for (unsigned int d = ndim; d-- > 0;) {
-		stride[d] = OPENREG_CAST_(int64_t, step);
-		step *= OPENREG_CAST_(uint64_t, size[d]);
-	}
-}
-
-static inline unsigned char *
-openreg_pack_operand_(unsigned char *p, const struct openreg_tensor *t,
-		      unsigned int ndim, const int64_t *size)
-{
-	struct openreg_operand o;
-	int64_t dense[OPENREG_DIMS_MAX];
-	const int64_t *stride = t->stride;
-
-	o.addr = t->address;
-	o.dtype = OPENREG_CAST_(uint8_t, t->dtype);
-	memset(o.reserved, 0, sizeof(o.reserved));
-	memcpy(p, &o, sizeof(o));
-	p += sizeof(o);
-	if (ndim == 0)
-		return p;
-	if (!stride) {
-		openreg_dense_strides_(dense, ndim, size);
-		stride = dense;
-	}
-	memcpy(p, stride, 8 * ndim);
-	return p + 8 * ndim;
-}
-
-/* Pack any command within the limits: openreg_command_slots(cmd) is not 0. */
+/*
+ * Encode any command within the limits: openreg_command_slots(cmd) is not 0. Returns the
+ * packet's length in slots.
+ */
 static inline unsigned int openreg_pack(void *slot,
 					const struct openreg_command *cmd)
 {
-	unsigned int slots = openreg_packet_slots(cmd->ndim, cmd->nops,
-						  cmd->nimm, cmd->ninstr);
-	unsigned char *p = OPENREG_CAST_(unsigned char *, slot);
-	struct openreg_op op;
-
-	openreg_pack_header_(slot, cmd->opcode, slots, cmd->cookie);
-	p += sizeof(struct openreg_packet);
-	op.ndim = cmd->ndim;
-	op.nops = cmd->nops;
-	op.nimm = cmd->nimm;
-	op.ninstr = cmd->ninstr;
-	memcpy(op.arg, cmd->arg, sizeof(op.arg));
-	op.reserved = 0;
-	memcpy(p, &op, sizeof(op));
-	p += sizeof(op);
-	if (cmd->ndim)
-		memcpy(p, cmd->size, 8u * cmd->ndim);
-	p += 8u * cmd->ndim;
+	openreg_encode(slot, cmd->opcode, cmd->cookie);
+	for (unsigned int i = 0; i < 4; i++)
+		openreg_encode_arg(slot, i, cmd->arg[i]);
+	openreg_encode_space(slot, cmd->ndim, cmd->size);
 	for (unsigned int i = 0; i < cmd->nops; i++)
-		p = openreg_pack_operand_(p, &cmd->ops[i], cmd->ndim,
-					  cmd->size);
-	if (cmd->nimm)
-		memcpy(p, cmd->imm, 8u * cmd->nimm);
-	p += 8u * cmd->nimm;
-	if (cmd->ninstr)
-		memcpy(p, cmd->instr, sizeof(*cmd->instr) * cmd->ninstr);
-	return slots;
+		openreg_encode_operand(slot, cmd->ops[i].address,
+				       cmd->ops[i].dtype, cmd->ops[i].stride);
+	openreg_encode_imm(slot, cmd->imm, cmd->nimm);
+	openreg_encode_instr(slot, cmd->instr, cmd->ninstr);
+	return openreg_command_slots(cmd);
 }
 
-/* Set the cookie of a packed packet before the packet is submitted. */
-static inline void openreg_packet_set_cookie(void *slot, uint32_t cookie)
+/* -EINVAL: the command is beyond a limit of the format. */
+static inline int openreg_push(struct openreg_queue *queue,
+			       const struct openreg_command *cmd)
 {
-	unsigned char *p = OPENREG_CAST_(unsigned char *, slot);
+	void *slot;
+	int ret = openreg_queue_begin(queue, openreg_command_slots(cmd), &slot,
+				      NULL);
 
-	memcpy(p + offsetof(struct openreg_packet, cookie), &cookie,
-	       sizeof(cookie));
+	if (ret == 0)
+		openreg_pack(slot, cmd);
+	return ret;
 }
 
-/* NOP: fills slots slots (1..32). */
-static inline unsigned int openreg_pack_nop(void *slot, unsigned int slots)
+static inline int openreg_push_nop(struct openreg_queue *queue)
 {
-	openreg_pack_header_(slot, OPENREG_OP_NOP, slots, 0);
-	return slots;
+	void *slot;
+	int ret = openreg_queue_begin(queue, 1, &slot, NULL);
+
+	if (ret == 0)
+		openreg_encode_nop(slot, 1);
+	return ret;
+}
+
+/* Fails as a packet beyond the limits of the format does. */
+static inline int openreg_push_invalid_(struct openreg_queue *queue)
+{
+	void *slot;
+
+	return openreg_queue_begin(queue, 0, &slot, NULL);
+}
+
+/* Counts beyond a limit stay beyond it. */
+static inline uint8_t openreg_count_(unsigned int n)
+{
+	return OPENREG_CAST_(uint8_t, n < 255 ? n : 255);
 }
 
 static inline struct openreg_command
@@ -256,78 +187,38 @@ openreg_command_(unsigned int opcode, unsigned int ndim, const int64_t *size,
 
 	memset(&cmd, 0, sizeof(cmd));
 	cmd.opcode = OPENREG_CAST_(uint8_t, opcode);
-	cmd.ndim = OPENREG_CAST_(uint8_t, ndim);
-	cmd.nops = OPENREG_CAST_(uint8_t, nops);
+	cmd.ndim = openreg_count_(ndim);
+	cmd.nops = openreg_count_(nops);
 	cmd.size = size;
 	cmd.ops = ops;
 	return cmd;
 }
 
 /* COPY: dst = src over size[ndim], with a cast if the dtypes differ. */
-static inline unsigned int openreg_pack_copy(void *slot, unsigned int ndim,
-					     const int64_t *size,
-					     const struct openreg_tensor *dst,
-					     const struct openreg_tensor *src)
+static inline int openreg_push_copy(struct openreg_queue *queue,
+				    unsigned int ndim, const int64_t *size,
+				    const struct openreg_tensor *dst,
+				    const struct openreg_tensor *src)
 {
 	const struct openreg_tensor ops[2] = { *dst, *src };
 	struct openreg_command cmd =
 		openreg_command_(OPENREG_OP_COPY, ndim, size, 2, ops);
 
-	return openreg_pack(slot, &cmd);
-}
-
-static inline unsigned int openreg_copy_slots(unsigned int ndim)
-{
-	return openreg_packet_slots(ndim, 2, 0, 0);
+	return openreg_push(queue, &cmd);
 }
 
 /* FILL: every element of dst gets the low bits of bits. */
-static inline unsigned int openreg_pack_fill(void *slot, unsigned int ndim,
-					     const int64_t *size,
-					     const struct openreg_tensor *dst,
-					     uint64_t bits)
+static inline int openreg_push_fill(struct openreg_queue *queue,
+				    unsigned int ndim, const int64_t *size,
+				    const struct openreg_tensor *dst,
+				    uint64_t bits)
 {
 	struct openreg_command cmd =
 		openreg_command_(OPENREG_OP_FILL, ndim, size, 1, dst);
 
 	cmd.nimm = 1;
 	cmd.imm = &bits;
-	return openreg_pack(slot, &cmd);
-}
-
-static inline unsigned int openreg_fill_slots(unsigned int ndim)
-{
-	return openreg_packet_slots(ndim, 1, 1, 0);
-}
-
-/* VECTOR: a program. The pointers are as in struct openreg_command. */
-struct openreg_vector {
-	unsigned int ndim, nops, nimm, ninstr;
-	unsigned int reduce; /* bit d: the reduction folds dimension d */
-	const int64_t *size;
-	const struct openreg_tensor *ops;
-	const uint64_t *imm;
-	const struct openreg_instr *instr;
-};
-
-static inline unsigned int
-openreg_vector_slots(const struct openreg_vector *v)
-{
-	return openreg_packet_slots(v->ndim, v->nops, v->nimm, v->ninstr);
-}
-
-static inline unsigned int openreg_pack_vector(void *slot,
-					       const struct openreg_vector *v)
-{
-	struct openreg_command cmd = openreg_command_(
-		OPENREG_OP_VECTOR, v->ndim, v->size, v->nops, v->ops);
-
-	cmd.nimm = OPENREG_CAST_(uint8_t, v->nimm);
-	cmd.ninstr = OPENREG_CAST_(uint8_t, v->ninstr);
-	cmd.arg[0] = OPENREG_CAST_(uint8_t, v->reduce);
-	cmd.imm = v->imm;
-	cmd.instr = v->instr;
-	return openreg_pack(slot, &cmd);
+	return openreg_push(queue, &cmd);
 }
 
 /*
@@ -335,28 +226,23 @@ static inline unsigned int openreg_pack_vector(void *slot,
  * has four explicit strides, 0 along the dimension that it lacks (d, c: k; a: n; b: m).
  * c may be NULL.
  */
-static inline unsigned int openreg_pack_matmul(void *slot,
-					       const int64_t size[4],
-					       const struct openreg_tensor *d,
-					       const struct openreg_tensor *a,
-					       const struct openreg_tensor *b,
-					       const struct openreg_tensor *c,
-					       double alpha, double beta)
+static inline int openreg_push_matmul(struct openreg_queue *queue,
+				      const int64_t size[4],
+				      const struct openreg_tensor *d,
+				      const struct openreg_tensor *a,
+				      const struct openreg_tensor *b,
+				      const struct openreg_tensor *c,
+				      double alpha, double beta)
 {
 	const struct openreg_tensor ops[4] = { *d, *a, *b, c ? *c : *d };
 	const uint64_t imm[2] = { openreg_imm_f64(alpha),
 				  openreg_imm_f64(beta) };
-	struct openreg_command cmd = openreg_command_(OPENREG_OP_MATMUL, 4,
-						      size, c ? 4 : 3, ops);
+	struct openreg_command cmd =
+		openreg_command_(OPENREG_OP_MATMUL, 4, size, c ? 4 : 3, ops);
 
 	cmd.nimm = 2;
 	cmd.imm = imm;
-	return openreg_pack(slot, &cmd);
-}
-
-static inline unsigned int openreg_matmul_slots(int has_c)
-{
-	return openreg_packet_slots(4, has_c ? 4 : 3, 2, 0);
+	return openreg_push(queue, &cmd);
 }
 
 /*
@@ -365,12 +251,12 @@ static inline unsigned int openreg_matmul_slots(int has_c)
  * - Forward: dst = softmax(src); output is NULL.
  * - Backward: dst is grad_input, src is grad_output, output is the forward's result.
  */
-static inline unsigned int
-openreg_pack_softmax(void *slot, unsigned int ndim, const int64_t *size,
-		     unsigned int axis, unsigned int flags,
-		     const struct openreg_tensor *dst,
-		     const struct openreg_tensor *src,
-		     const struct openreg_tensor *output)
+static inline int openreg_push_softmax(struct openreg_queue *queue,
+				       unsigned int ndim, const int64_t *size,
+				       unsigned int axis, unsigned int flags,
+				       const struct openreg_tensor *dst,
+				       const struct openreg_tensor *src,
+				       const struct openreg_tensor *output)
 {
 	const struct openreg_tensor ops[3] = { *dst, *src,
 					       output ? *output : *src };
@@ -379,13 +265,7 @@ openreg_pack_softmax(void *slot, unsigned int ndim, const int64_t *size,
 
 	cmd.arg[0] = OPENREG_CAST_(uint8_t, axis);
 	cmd.arg[1] = OPENREG_CAST_(uint8_t, flags);
-	return openreg_pack(slot, &cmd);
-}
-
-static inline unsigned int openreg_softmax_slots(unsigned int ndim,
-						 int backward)
-{
-	return openreg_packet_slots(ndim, backward ? 3 : 2, 0, 0);
+	return openreg_push(queue, &cmd);
 }
 
 /*
@@ -405,20 +285,15 @@ struct openreg_index_access {
 	unsigned int sources; /* bit k: index k belongs to the source, in every mode */
 };
 
-static inline unsigned int
-openreg_index_slots(const struct openreg_index_access *x)
-{
-	return openreg_packet_slots(x->ndim, 2 + x->nindex, 2 * x->nindex, 0);
-}
-
-static inline unsigned int
-openreg_pack_index(void *slot, const struct openreg_index_access *x)
+static inline int openreg_push_index(struct openreg_queue *queue,
+				     const struct openreg_index_access *x)
 {
 	struct openreg_tensor ops[2 + OPENREG_INDEX_OPERANDS_MAX];
 	uint64_t imm[2 * OPENREG_INDEX_OPERANDS_MAX];
-	struct openreg_command cmd = openreg_command_(
-		OPENREG_OP_INDEX, x->ndim, x->size, 2 + x->nindex, ops);
+	struct openreg_command cmd;
 
+	if (x->nindex > OPENREG_INDEX_OPERANDS_MAX)
+		return openreg_push_invalid_(queue);
 	ops[0] = x->dst;
 	ops[1] = x->src;
 	for (unsigned int k = 0; k < x->nindex; k++) {
@@ -426,12 +301,14 @@ openreg_pack_index(void *slot, const struct openreg_index_access *x)
 		imm[2 * k] = openreg_imm_i64(x->extent[k]);
 		imm[2 * k + 1] = openreg_imm_i64(x->step[k]);
 	}
+	cmd = openreg_command_(OPENREG_OP_INDEX, x->ndim, x->size,
+			       2 + x->nindex, ops);
 	cmd.arg[0] = OPENREG_CAST_(uint8_t, x->mode);
 	cmd.arg[1] = OPENREG_CAST_(uint8_t, x->flags);
 	cmd.arg[2] = OPENREG_CAST_(uint8_t, x->sources);
 	cmd.nimm = OPENREG_CAST_(uint8_t, 2 * x->nindex);
 	cmd.imm = imm;
-	return openreg_pack(slot, &cmd);
+	return openreg_push(queue, &cmd);
 }
 
 /* Windows of CONV and POOL. Unused dimensions have padding 0, and 1 in all else. */
@@ -458,49 +335,43 @@ static inline void openreg_window_imm_(uint64_t imm[16],
  * the meaning of dst, a and b. Each tensor has seven explicit strides, 0 along the
  * dimensions that it lacks. bias may be NULL.
  */
-static inline unsigned int openreg_pack_conv(void *slot, unsigned int kind,
-					     const int64_t size[7],
-					     const struct openreg_windows *w,
-					     const struct openreg_tensor *dst,
-					     const struct openreg_tensor *a,
-					     const struct openreg_tensor *b,
-					     const struct openreg_tensor *bias)
+static inline int openreg_push_conv(struct openreg_queue *queue,
+				    unsigned int kind, const int64_t size[7],
+				    const struct openreg_windows *w,
+				    const struct openreg_tensor *dst,
+				    const struct openreg_tensor *a,
+				    const struct openreg_tensor *b,
+				    const struct openreg_tensor *bias)
 {
 	const struct openreg_tensor ops[4] = { *dst, *a, *b,
 					       bias ? *bias : *dst };
-	struct openreg_command cmd = openreg_command_(OPENREG_OP_CONV, 7, size,
-						      bias ? 4 : 3, ops);
+	struct openreg_command cmd =
+		openreg_command_(OPENREG_OP_CONV, 7, size, bias ? 4 : 3, ops);
 	uint64_t imm[16];
 
 	openreg_window_imm_(imm, w);
 	cmd.arg[0] = OPENREG_CAST_(uint8_t, kind);
 	cmd.nimm = OPENREG_WINDOW_DIVISOR;
 	cmd.imm = imm;
-	return openreg_pack(slot, &cmd);
-}
-
-static inline unsigned int openreg_conv_slots(int has_bias)
-{
-	return openreg_packet_slots(7, has_bias ? 4 : 3,
-				    OPENREG_WINDOW_DIVISOR, 0);
+	return openreg_push(queue, &cmd);
 }
 
 /*
  * POOL over size[] = { n, c, o0, o1, o2 }; kind: enum openreg_pool_kind; flags:
  * OPENREG_POOL_*. Each tensor has five explicit strides. index may be NULL.
  */
-static inline unsigned int openreg_pack_pool(void *slot, unsigned int kind,
-					     unsigned int flags,
-					     const int64_t size[5],
-					     const struct openreg_windows *w,
-					     const struct openreg_tensor *dst,
-					     const struct openreg_tensor *src,
-					     const struct openreg_tensor *index)
+static inline int openreg_push_pool(struct openreg_queue *queue,
+				    unsigned int kind, unsigned int flags,
+				    const int64_t size[5],
+				    const struct openreg_windows *w,
+				    const struct openreg_tensor *dst,
+				    const struct openreg_tensor *src,
+				    const struct openreg_tensor *index)
 {
 	const struct openreg_tensor ops[3] = { *dst, *src,
 					       index ? *index : *src };
-	struct openreg_command cmd = openreg_command_(OPENREG_OP_POOL, 5, size,
-						      index ? 3 : 2, ops);
+	struct openreg_command cmd =
+		openreg_command_(OPENREG_OP_POOL, 5, size, index ? 3 : 2, ops);
 	uint64_t imm[16];
 
 	openreg_window_imm_(imm, w);
@@ -508,12 +379,7 @@ static inline unsigned int openreg_pack_pool(void *slot, unsigned int kind,
 	cmd.arg[1] = OPENREG_CAST_(uint8_t, flags);
 	cmd.nimm = 16;
 	cmd.imm = imm;
-	return openreg_pack(slot, &cmd);
-}
-
-static inline unsigned int openreg_pool_slots(int has_index)
-{
-	return openreg_packet_slots(5, has_index ? 3 : 2, 16, 0);
+	return openreg_push(queue, &cmd);
 }
 
 /*
@@ -531,14 +397,8 @@ struct openreg_sort_rows {
 	const struct openreg_tensor *index;
 };
 
-static inline unsigned int
-openreg_sort_slots(const struct openreg_sort_rows *x)
-{
-	return openreg_packet_slots(x->ndim, x->index ? 3 : 2, 2, 0);
-}
-
-static inline unsigned int openreg_pack_sort(void *slot,
-					     const struct openreg_sort_rows *x)
+static inline int openreg_push_sort(struct openreg_queue *queue,
+				    const struct openreg_sort_rows *x)
 {
 	const struct openreg_tensor ops[3] = { x->values, x->src,
 					       x->index ? *x->index : x->src };
@@ -551,69 +411,57 @@ static inline unsigned int openreg_pack_sort(void *slot,
 	cmd.arg[1] = OPENREG_CAST_(uint8_t, x->flags);
 	cmd.nimm = 2;
 	cmd.imm = imm;
-	return openreg_pack(slot, &cmd);
+	return openreg_push(queue, &cmd);
 }
 
 /*
  * SCAN: running sums, products and so on along dimension axis; mode: enum
  * openreg_scan_mode. index is for MAX and MIN only, and may be NULL.
  */
-static inline unsigned int openreg_scan_slots(unsigned int ndim, int has_index)
-{
-	return openreg_packet_slots(ndim, has_index ? 3 : 2, 0, 0);
-}
-
-static inline unsigned int
-openreg_pack_scan(void *slot, unsigned int ndim, const int64_t *size,
-		  unsigned int axis, unsigned int mode,
-		  const struct openreg_tensor *dst,
-		  const struct openreg_tensor *src,
-		  const struct openreg_tensor *index)
+static inline int openreg_push_scan(struct openreg_queue *queue,
+				    unsigned int ndim, const int64_t *size,
+				    unsigned int axis, unsigned int mode,
+				    const struct openreg_tensor *dst,
+				    const struct openreg_tensor *src,
+				    const struct openreg_tensor *index)
 {
 	const struct openreg_tensor ops[3] = { *dst, *src,
 					       index ? *index : *src };
-	struct openreg_command cmd = openreg_command_(
-		OPENREG_OP_SCAN, ndim, size, index ? 3 : 2, ops);
+	struct openreg_command cmd = openreg_command_(OPENREG_OP_SCAN, ndim,
+						      size, index ? 3 : 2, ops);
 
 	cmd.arg[0] = OPENREG_CAST_(uint8_t, axis);
 	cmd.arg[1] = OPENREG_CAST_(uint8_t, mode);
-	return openreg_pack(slot, &cmd);
+	return openreg_push(queue, &cmd);
 }
 
 /*
  * PLACES: coordinates of the elements of src that are not 0. found[d] takes the first
  * wanted coordinates along dimension d; only its last stride is used. ndim is 1 to 8.
  */
-static inline unsigned int openreg_places_slots(unsigned int ndim)
-{
-	return openreg_packet_slots(ndim, ndim + 1, 1, 0);
-}
-
-static inline unsigned int
-openreg_pack_places(void *slot, unsigned int ndim, const int64_t *size,
-		    const struct openreg_tensor *found, int64_t wanted,
-		    const struct openreg_tensor *src)
+static inline int openreg_push_places(struct openreg_queue *queue,
+				      unsigned int ndim, const int64_t *size,
+				      const struct openreg_tensor *found,
+				      int64_t wanted,
+				      const struct openreg_tensor *src)
 {
 	struct openreg_tensor ops[OPENREG_DIMS_MAX + 1];
 	const uint64_t imm = openreg_imm_i64(wanted);
 	struct openreg_command cmd;
-	unsigned int d;
 
-	for (d = 0; d < ndim; d++)
-		ops[d] = found[d];
+	if (!ndim || ndim > OPENREG_DIMS_MAX)
+		return openreg_push_invalid_(queue);
+	memcpy(ops, found, ndim * sizeof(*ops));
 	ops[ndim] = *src;
 	cmd = openreg_command_(OPENREG_OP_PLACES, ndim, size, ndim + 1, ops);
 	cmd.nimm = 1;
 	cmd.imm = &imm;
-	return openreg_pack(slot, &cmd);
+	return openreg_push(queue, &cmd);
 }
 
-#define OPENREG_WORD_SLOTS 1 /* length of WAIT, SIGNAL and TIMESTAMP */
-
-static inline unsigned int openreg_pack_word_(void *slot, unsigned int opcode,
-					      uint64_t address,
-					      unsigned int arg,
-					      const uint64_t *imm)
+static inline int openreg_push_word_(struct openreg_queue *queue,
+				     unsigned int opcode, uint64_t address,
+				     unsigned int arg, const uint64_t *imm)
 {
 	const struct openreg_tensor word =
 		openreg_view(address, OPENREG_I64, NULL);
@@ -623,284 +471,33 @@ static inline unsigned int openreg_pack_word_(void *slot, unsigned int opcode,
 	cmd.arg[0] = OPENREG_CAST_(uint8_t, arg);
 	cmd.nimm = imm ? 1 : 0;
 	cmd.imm = imm;
-	return openreg_pack(slot, &cmd);
+	return openreg_push(queue, &cmd);
 }
 
 /* WAIT: the queue waits until the word at address compares with value as given. */
-static inline unsigned int openreg_pack_wait(void *slot, uint64_t address,
-					     enum openreg_wait compare,
-					     uint64_t value)
-{
-	return openreg_pack_word_(slot, OPENREG_OP_WAIT, address,
-				  OPENREG_CAST_(unsigned int, compare), &value);
-}
-
-/* SIGNAL: set the word at address, or add to it, after all earlier packets completed. */
-static inline unsigned int openreg_pack_signal(void *slot, uint64_t address,
-					       enum openreg_signal how,
-					       uint64_t value)
-{
-	return openreg_pack_word_(slot, OPENREG_OP_SIGNAL, address,
-				  OPENREG_CAST_(unsigned int, how), &value);
-}
-
-/* TIMESTAMP: store the card's clock, in ns, in the word at address. */
-static inline unsigned int openreg_pack_timestamp(void *slot, uint64_t address)
-{
-	return openreg_pack_word_(slot, OPENREG_OP_TIMESTAMP, address, 0, NULL);
-}
-
-/* ---- push a packet into a queue ---------------------------------------- */
-
-static inline int openreg_push(struct openreg_queue *queue,
-			       const struct openreg_command *cmd)
-{
-	void *slot;
-	int ret = openreg_queue_begin(queue, openreg_command_slots(cmd), &slot,
-				      NULL);
-
-	if (ret == 0)
-		openreg_pack(slot, cmd);
-	return ret;
-}
-
-static inline int openreg_push_nop(struct openreg_queue *queue)
-{
-	void *slot;
-	int ret = openreg_queue_begin(queue, 1, &slot, NULL);
-
-	if (ret == 0)
-		openreg_pack_nop(slot, 1);
-	return ret;
-}
-
-/* -EINVAL: more than 8 dimensions. */
-static inline int openreg_push_copy(struct openreg_queue *queue,
-				    unsigned int ndim, const int64_t *size,
-				    const struct openreg_tensor *dst,
-				    const struct openreg_tensor *src)
-{
-	void *slot;
-	int ret;
-
-	if (ndim > OPENREG_DIMS_MAX)
-		return openreg_queue_begin(queue, 0, &slot, NULL);
-	ret = openreg_queue_begin(queue, openreg_copy_slots(ndim), &slot, NULL);
-	if (ret == 0)
-		openreg_pack_copy(slot, ndim, size, dst, src);
-	return ret;
-}
-
-/* -EINVAL: more than 8 dimensions. */
-static inline int openreg_push_fill(struct openreg_queue *queue,
-				    unsigned int ndim, const int64_t *size,
-				    const struct openreg_tensor *dst,
-				    uint64_t bits)
-{
-	void *slot;
-	int ret;
-
-	if (ndim > OPENREG_DIMS_MAX)
-		return openreg_queue_begin(queue, 0, &slot, NULL);
-	ret = openreg_queue_begin(queue, openreg_fill_slots(ndim), &slot, NULL);
-	if (ret == 0)
-		openreg_pack_fill(slot, ndim, size, dst, bits);
-	return ret;
-}
-
-/* -EINVAL: the program is beyond a limit of openreg_isa.h. */
-static inline int openreg_push_vector(struct openreg_queue *queue,
-				      const struct openreg_vector *v)
-{
-	void *slot;
-	int ret;
-
-	if (v->ndim > OPENREG_DIMS_MAX || v->nops > OPENREG_OPERANDS_MAX ||
-	    v->nimm > OPENREG_IMMS_MAX || v->ninstr > OPENREG_INSTRS_MAX)
-		return openreg_queue_begin(queue, 0, &slot, NULL);
-	ret = openreg_queue_begin(queue, openreg_vector_slots(v), &slot, NULL);
-	if (ret == 0)
-		openreg_pack_vector(slot, v);
-	return ret;
-}
-
-static inline int openreg_push_matmul(struct openreg_queue *queue,
-				      const int64_t size[4],
-				      const struct openreg_tensor *d,
-				      const struct openreg_tensor *a,
-				      const struct openreg_tensor *b,
-				      const struct openreg_tensor *c,
-				      double alpha, double beta)
-{
-	void *slot;
-	int ret = openreg_queue_begin(queue, openreg_matmul_slots(c != NULL),
-				      &slot, NULL);
-
-	if (ret == 0)
-		openreg_pack_matmul(slot, size, d, a, b, c, alpha, beta);
-	return ret;
-}
-
-/* -EINVAL: more than 8 dimensions. */
-static inline int openreg_push_softmax(struct openreg_queue *queue,
-				       unsigned int ndim, const int64_t *size,
-				       unsigned int axis, unsigned int flags,
-				       const struct openreg_tensor *dst,
-				       const struct openreg_tensor *src,
-				       const struct openreg_tensor *output)
-{
-	void *slot;
-	int ret;
-
-	if (ndim > OPENREG_DIMS_MAX)
-		return openreg_queue_begin(queue, 0, &slot, NULL);
-	ret = openreg_queue_begin(queue,
-				  openreg_softmax_slots(ndim, output != NULL),
-				  &slot, NULL);
-	if (ret == 0)
-		openreg_pack_softmax(slot, ndim, size, axis, flags, dst, src,
-				     output);
-	return ret;
-}
-
-/* -EINVAL: more than 8 dimensions or index operands. */
-static inline int openreg_push_index(struct openreg_queue *queue,
-				     const struct openreg_index_access *x)
-{
-	void *slot;
-	int ret;
-
-	if (x->ndim > OPENREG_DIMS_MAX ||
-	    x->nindex > OPENREG_INDEX_OPERANDS_MAX)
-		return openreg_queue_begin(queue, 0, &slot, NULL);
-	ret = openreg_queue_begin(queue, openreg_index_slots(x), &slot, NULL);
-	if (ret == 0)
-		openreg_pack_index(slot, x);
-	return ret;
-}
-
-static inline int openreg_push_conv(struct openreg_queue *queue,
-				    unsigned int kind, const int64_t size[7],
-				    const struct openreg_windows *w,
-				    const struct openreg_tensor *dst,
-				    const struct openreg_tensor *a,
-				    const struct openreg_tensor *b,
-				    const struct openreg_tensor *bias)
-{
-	void *slot;
-	int ret = openreg_queue_begin(queue, openreg_conv_slots(bias != NULL),
-				      &slot, NULL);
-
-	if (ret == 0)
-		openreg_pack_conv(slot, kind, size, w, dst, a, b, bias);
-	return ret;
-}
-
-static inline int openreg_push_pool(struct openreg_queue *queue,
-				    unsigned int kind, unsigned int flags,
-				    const int64_t size[5],
-				    const struct openreg_windows *w,
-				    const struct openreg_tensor *dst,
-				    const struct openreg_tensor *src,
-				    const struct openreg_tensor *index)
-{
-	void *slot;
-	int ret = openreg_queue_begin(queue, openreg_pool_slots(index != NULL),
-				      &slot, NULL);
-
-	if (ret == 0)
-		openreg_pack_pool(slot, kind, flags, size, w, dst, src, index);
-	return ret;
-}
-
-/* -EINVAL: more than 8 dimensions. */
-static inline int openreg_push_sort(struct openreg_queue *queue,
-				    const struct openreg_sort_rows *x)
-{
-	void *slot;
-	int ret;
-
-	if (x->ndim > OPENREG_DIMS_MAX)
-		return openreg_queue_begin(queue, 0, &slot, NULL);
-	ret = openreg_queue_begin(queue, openreg_sort_slots(x), &slot, NULL);
-	if (ret == 0)
-		openreg_pack_sort(slot, x);
-	return ret;
-}
-
-/* -EINVAL: more than 8 dimensions. */
-static inline int openreg_push_scan(struct openreg_queue *queue,
-				    unsigned int ndim, const int64_t *size,
-				    unsigned int axis, unsigned int mode,
-				    const struct openreg_tensor *dst,
-				    const struct openreg_tensor *src,
-				    const struct openreg_tensor *index)
-{
-	void *slot;
-	int ret;
-
-	if (ndim > OPENREG_DIMS_MAX)
-		return openreg_queue_begin(queue, 0, &slot, NULL);
-	ret = openreg_queue_begin(
-		queue, openreg_scan_slots(ndim, index != NULL), &slot, NULL);
-	if (ret == 0)
-		openreg_pack_scan(slot, ndim, size, axis, mode, dst, src,
-				  index);
-	return ret;
-}
-
-/* -EINVAL: 0 dimensions, or more than 8. */
-static inline int openreg_push_places(struct openreg_queue *queue,
-				      unsigned int ndim, const int64_t *size,
-				      const struct openreg_tensor *found,
-				      int64_t wanted,
-				      const struct openreg_tensor *src)
-{
-	void *slot;
-	int ret;
-
-	if (!ndim || ndim > OPENREG_DIMS_MAX)
-		return openreg_queue_begin(queue, 0, &slot, NULL);
-	ret = openreg_queue_begin(queue, openreg_places_slots(ndim), &slot,
-				  NULL);
-	if (ret == 0)
-		openreg_pack_places(slot, ndim, size, found, wanted, src);
-	return ret;
-}
-
 static inline int openreg_push_wait(struct openreg_queue *queue,
 				    uint64_t address, enum openreg_wait compare,
 				    uint64_t value)
 {
-	void *slot;
-	int ret = openreg_queue_begin(queue, OPENREG_WORD_SLOTS, &slot, NULL);
-
-	if (ret == 0)
-		openreg_pack_wait(slot, address, compare, value);
-	return ret;
+	return openreg_push_word_(queue, OPENREG_OP_WAIT, address,
+				  OPENREG_CAST_(unsigned int, compare), &value);
 }
 
+/* SIGNAL: set the word at address, or add to it, after all earlier packets completed. */
 static inline int openreg_push_signal(struct openreg_queue *queue,
 				      uint64_t address, enum openreg_signal how,
 				      uint64_t value)
 {
-	void *slot;
-	int ret = openreg_queue_begin(queue, OPENREG_WORD_SLOTS, &slot, NULL);
-
-	if (ret == 0)
-		openreg_pack_signal(slot, address, how, value);
-	return ret;
+	return openreg_push_word_(queue, OPENREG_OP_SIGNAL, address,
+				  OPENREG_CAST_(unsigned int, how), &value);
 }
 
+/* TIMESTAMP: store the card's clock, in ns, in the word at address. */
 static inline int openreg_push_timestamp(struct openreg_queue *queue,
 					 uint64_t address)
 {
-	void *slot;
-	int ret = openreg_queue_begin(queue, OPENREG_WORD_SLOTS, &slot, NULL);
-
-	if (ret == 0)
-		openreg_pack_timestamp(slot, address);
-	return ret;
+	return openreg_push_word_(queue, OPENREG_OP_TIMESTAMP, address, 0,
+				  NULL);
 }
 
 #if defined(__cplusplus)

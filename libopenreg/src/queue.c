@@ -279,8 +279,8 @@ static void pad(struct openreg_queue *q, uint64_t slots)
 	q->pads++;
 	for (uint64_t i = 0; i < slots; i++)
 		q->slot_seq[first + i] = q->seq;
-	openreg_pack_nop((char *)q->t.ring + first * OPENREG_SLOT_SIZE,
-			 (unsigned int)slots);
+	openreg_encode_nop((char *)q->t.ring + first * OPENREG_SLOT_SIZE,
+			   (unsigned int)slots);
 	q->tail += slots;
 }
 

@@ -38,12 +38,13 @@ static int64_t push_add(struct openreg_queue *q, uint64_t at, int64_t n)
 		openreg_ins(OPENREG_V_ADD, OPENREG_VT_F32, 2, 0, 1, 0, 0),
 		openreg_ins(OPENREG_V_STORE, OPENREG_VT_F32, 0, 2, 0, 0, 0),
 	};
-	const struct openreg_vector add = {
+	const struct openreg_command add = {
+		.opcode = OPENREG_OP_VECTOR,
 		.ndim = 1, .size = &n, .nops = 3, .ops = ops,
 		.ninstr = 4, .instr = program,
 	};
 
-	check(openreg_push_vector(q, &add));
+	check(openreg_push(q, &add));
 	return check(openreg_queue_submit(q));
 }
 

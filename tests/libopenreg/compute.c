@@ -27,9 +27,10 @@ static void test_vector(void **state)
 		openreg_ins(OPENREG_V_RED_SUM, OPENREG_VT_F32, 0, 3,
 			    OPENREG_VNONE, OPENREG_VNONE, 0),
 	};
-	const struct openreg_vector v = {
+	const struct openreg_command v = {
+		.opcode = OPENREG_OP_VECTOR,
 		.ndim = 2, .nops = 3, .nimm = 1, .ninstr = COUNT(instr),
-		.reduce = 1 << 1,
+		.arg = { 1 << 1 },
 		.size = size, .ops = ops, .imm = imm, .instr = instr,
 	};
 
@@ -37,7 +38,7 @@ static void test_vector(void **state)
 		a[i] = (float)(i % 50);
 		b[i] = (float)(i % 3);
 	}
-	ok(openreg_push_vector(c->q, &v));
+	ok(openreg_push(c->q, &v));
 	run(c);
 	for (int r = 0; r < ROWS; r++) {
 		double want = 0;

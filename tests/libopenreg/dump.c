@@ -115,7 +115,8 @@ static void push_bad_program(struct card *c, uint64_t address)
 		{ .address = address + 64, .dtype = OPENREG_F32 },
 	};
 	const uint64_t imm = openreg_imm_f64(1.5);
-	const struct openreg_vector v = {
+	const struct openreg_command v = {
+		.opcode = OPENREG_OP_VECTOR,
 		.ndim = COUNT(size),
 		.nops = COUNT(ops),
 		.nimm = 1,
@@ -126,7 +127,7 @@ static void push_bad_program(struct card *c, uint64_t address)
 		.instr = instr,
 	};
 
-	ok(openreg_push_vector(c->q, &v));
+	ok(openreg_push(c->q, &v));
 }
 
 static void test_program(void **state)

@@ -190,12 +190,13 @@ static void push_program(struct rig *r, unsigned int ninstr,
 {
 	const int64_t size[] = { N };
 	const struct openreg_tensor t = openreg_view(r->at, OPENREG_F32, NULL);
-	const struct openreg_vector v = {
+	const struct openreg_command v = {
+		.opcode = OPENREG_OP_VECTOR,
 		.ndim = 1, .nops = 1, .ninstr = ninstr,
 		.size = size, .ops = &t, .instr = instr,
 	};
 
-	ok(openreg_push_vector(r->c.q, &v));
+	ok(openreg_push(r->c.q, &v));
 }
 
 static void test_program(void **state)
@@ -243,7 +244,8 @@ static void test_engine(void **state)
 		openreg_ins(OPENREG_V_LOAD, OPENREG_VT_F32, 0, 0, 0, 0, 0),
 		openreg_ins(OPENREG_V_STORE, OPENREG_VT_F32, 0, 0, 0, 0, 0),
 	};
-	struct openreg_vector v = {
+	struct openreg_command v = {
+		.opcode = OPENREG_OP_VECTOR,
 		.ndim = 1, .nops = 1, .ninstr = 2, .size = size,
 		.instr = program,
 	};
@@ -252,7 +254,7 @@ static void test_engine(void **state)
 	ok(openreg_bo_alloc(r->c.dev, 4096, OPENREG_BO_SYSTEM, &sys));
 	t = openreg_view(address(sys), OPENREG_F32, NULL);
 	v.ops = &t;
-	ok(openreg_push_vector(r->c.q, &v));
+	ok(openreg_push(r->c.q, &v));
 	expect(r, OPENREG_FAULT_ENGINE, 0, address(sys));
 	openreg_bo_free(sys);
 }
@@ -274,7 +276,7 @@ static void test_packet(void **state)
 		struct openreg_fault_summary f;
 
 		ok(openreg_queue_begin(r->c.q, 1, &slot, NULL));
-		openreg_pack_nop(slot, 1);
+		openreg_encode_nop(slot, 1);
 		p = slot;
 		p[bad[i].byte] = bad[i].value;
 		f = run_fault(&r->c);
@@ -294,7 +296,7 @@ static void test_past_tail(void **state)
 	void *slot;
 
 	ok(openreg_queue_begin(r->c.q, 1, &slot, NULL));
-	openreg_pack_nop(slot, 2);
+	openreg_encode_nop(slot, 2);
 	assert_int_equal(run_fault(&r->c).code, OPENREG_FAULT_RING);
 	still_works(&r->c);
 }
@@ -302,16 +304,19 @@ static void test_past_tail(void **state)
 static void test_cookie(void **state)
 {
 	struct rig *r = *state;
-	void *slot;
 	const int64_t size[] = { 1 };
 	const struct openreg_tensor t =
 		openreg_view(r->at + 4096, OPENREG_U8, NULL);
+	const uint64_t bits = 0;
+	const struct openreg_command fill = {
+		.opcode = OPENREG_OP_FILL, .cookie = 0xfeed,
+		.ndim = 1, .nops = 1, .nimm = 1,
+		.size = size, .ops = &t, .imm = &bits,
+	};
 	struct openreg_fault_summary f;
 	char text[320];
 
-	ok(openreg_queue_begin(r->c.q, openreg_fill_slots(1), &slot, NULL));
-	openreg_pack_fill(slot, 1, size, &t, 0);
-	openreg_packet_set_cookie(slot, 0xfeed);
+	ok(openreg_push(r->c.q, &fill));
 	f = run_fault(&r->c);
 	assert_int_equal(f.cookie, 0xfeed);
 	openreg_fault_text(&f, text, sizeof(text));

@@ -22,7 +22,6 @@ int push_all(openreg_queue* q)
 	const int64_t size[7] = {1, 2, 3, 4, 5, 6, 7};
 	const auto t = openreg_view(0, OPENREG_F32, size);
 	const openreg_tensor found[] = {t, t, t, t};
-	const openreg_vector v{};
 	const openreg_command c{};
 	const openreg_index_access x{};
 	const openreg_windows w{};
@@ -31,7 +30,6 @@ int push_all(openreg_queue* q)
 	return openreg_push(q, &c) | openreg_push_nop(q) |
 	       openreg_push_copy(q, 4, size, &t, &t) |
 	       openreg_push_fill(q, 4, size, &t, 0) |
-	       openreg_push_vector(q, &v) |
 	       openreg_push_matmul(q, size, &t, &t, &t, nullptr, 1, 0) |
 	       openreg_push_softmax(q, 4, size, 0, 0, &t, &t, nullptr) |
 	       openreg_push_index(q, &x) |
@@ -53,9 +51,15 @@ int main(int argc, char**)
 		return push_all(nullptr);
 	const int64_t size[] = {4};
 	const auto dst = openreg_view(1, OPENREG_F32, nullptr);
+	const uint64_t bits = 5;
+	openreg_command fill{};
 
-	expect(openreg_pack_fill(slot, 1, size, &dst, 5) ==
-		       openreg_fill_slots(1), "length of FILL");
+	fill.opcode = OPENREG_OP_FILL;
+	fill.ndim = fill.nops = fill.nimm = 1;
+	fill.size = size;
+	fill.ops = &dst;
+	fill.imm = &bits;
+	expect(openreg_pack(slot, &fill) == 2, "length of FILL");
 	expect(slot[0] == OPENREG_OP_FILL && slot[1] == 2, "header of FILL");
 	expect(slot[16] == 1 && slot[17] == 1 && slot[18] == 1, "op of FILL");
 	expect(slot[64] == 5, "immediate of FILL");

@@ -42,7 +42,7 @@ static void test_batch(void **state)
 
 	for (uint64_t i = 1; i <= 100; i++) {
 		ok(openreg_queue_begin(c->q, 1, &p, &seq));
-		openreg_pack_nop(p, 1);
+		openreg_encode_nop(p, 1);
 		assert_int_equal(seq, i);
 	}
 	assert_int_equal(openreg_queue_submitted(c->q), 0);
@@ -169,7 +169,7 @@ static void wrap(struct card *c, uint32_t slots)
 		void *slot;
 
 		ok(openreg_queue_begin(ring.q, length, &slot, NULL));
-		openreg_pack_nop(slot, length);
+		openreg_encode_nop(slot, length);
 		ok(openreg_push_fill(ring.q, 2, size, &t, i % 251));
 		if (i % 3 == 0)
 			ok(openreg_queue_submit(ring.q));

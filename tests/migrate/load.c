@@ -81,13 +81,14 @@ static void push_triple(struct openreg_queue *queue, uint64_t dst, uint64_t src)
 		openreg_ins(OPENREG_V_ADD, OPENREG_VT_I32, 1, 1, 0, 0, 0),
 		openreg_ins(OPENREG_V_STORE, OPENREG_VT_I32, 0, 1, 0, 0, 0),
 	};
-	const struct openreg_vector v = {
+	const struct openreg_command v = {
+		.opcode = OPENREG_OP_VECTOR,
 		.ndim = 1, .size = size,
 		.nops = 2, .ops = ops,
 		.ninstr = 4, .instr = program,
 	};
 
-	check(openreg_push_vector(queue, &v), "triple");
+	check(openreg_push(queue, &v), "triple");
 }
 
 /* The second queue waits for the SIGNAL of the first. */

@@ -67,7 +67,8 @@ static int vector(struct client *c)
 		openreg_ins(OPENREG_V_ADD, OPENREG_VT_F32, 2, 2, 0, 0, 0),
 		openreg_ins(OPENREG_V_STORE, OPENREG_VT_F32, 0, 2, 0, 0, 0),
 	};
-	const struct openreg_vector v = {
+	const struct openreg_command v = {
+		.opcode = OPENREG_OP_VECTOR,
 		.ndim = 1, .size = &n, .nops = 3, .ops = ops,
 		.ninstr = COUNT(program), .instr = program,
 	};
@@ -75,7 +76,7 @@ static int vector(struct client *c)
 	int64_t i;
 
 	if (!ret)
-		ret = openreg_push_vector(c->q[0], &v);
+		ret = openreg_push(c->q[0], &v);
 	if (!ret)
 		ret = output(c, (size_t)n);
 	for (i = 0; i < n && !ret; i++)
