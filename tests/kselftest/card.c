@@ -217,22 +217,25 @@ int queue_spin(struct queue *queue, __u64 seq)
 	return 0;
 }
 
-static void queue_put(struct queue *queue, const struct packet *packet,
-		      unsigned int slots)
+static unsigned int packet_slots(const struct packet *packet)
 {
+	return packet->bytes[offsetof(struct openreg_packet, slots)];
+}
+
+static void queue_put(struct queue *queue, const struct packet *packet)
+{
+	const unsigned int slots = packet_slots(packet);
 	unsigned char *at = queue->ring +
 		(queue->tail & (queue->slots - 1)) * OPENREG_SLOT_SIZE;
 
 	memcpy(at, packet->bytes, slots * OPENREG_SLOT_SIZE);
-	((struct openreg_packet *)at)->slots = slots;
 	queue->tail += slots;
 	queue->seq++;
 }
 
 __u64 queue_write(struct queue *queue, const struct packet *packet)
 {
-	unsigned int slots = (packet->len + OPENREG_SLOT_SIZE - 1) /
-			     OPENREG_SLOT_SIZE;
+	unsigned int slots = packet_slots(packet);
 	unsigned int left = queue->slots - (queue->tail & (queue->slots - 1));
 	unsigned int pad = slots > left ? left : 0;
 	struct packet nop;
@@ -243,15 +246,11 @@ __u64 queue_write(struct queue *queue, const struct packet *packet)
 		if (queue->card->state != OPENREG_QUEUE_RUNNING)
 			return 0;
 
-	packet_nop(&nop);
-	while (pad) {
-		unsigned int now = pad < OPENREG_PACKET_SLOTS_MAX ?
-				   pad : OPENREG_PACKET_SLOTS_MAX;
-
-		queue_put(queue, &nop, now);
-		pad -= now;
+	if (pad) {
+		openreg_encode_nop(nop.bytes, pad);
+		queue_put(queue, &nop);
 	}
-	queue_put(queue, packet, slots);
+	queue_put(queue, packet);
 	return queue->seq;
 }
 
@@ -274,17 +273,11 @@ __u64 queue_push(struct queue *queue, const struct packet *packet)
 
 __u64 queue_push_blindly(struct queue *queue, const struct packet *packet)
 {
-	unsigned int slots = (packet->len + OPENREG_SLOT_SIZE - 1) /
-			     OPENREG_SLOT_SIZE;
-	unsigned char *at = queue->ring +
-		(queue->tail & (queue->slots - 1)) * OPENREG_SLOT_SIZE;
+	unsigned int slots = packet_slots(packet);
 
 	if ((queue->tail & (queue->slots - 1)) + slots > queue->slots)
 		return 0;
-	memcpy(at, packet->bytes, slots * OPENREG_SLOT_SIZE);
-	((struct openreg_packet *)at)->slots = slots;
-	queue->tail += slots;
-	queue->seq++;
+	queue_put(queue, packet);
 	queue_publish(queue);
 	return queue->seq;
 }

@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 #include <openreg_accel.h>
-#include <openreg_isa.h>
+#include <openreg_encode.h>
 
 #define NODE "/dev/openreg"
 #define MIB (1ull << 20)
@@ -61,25 +61,21 @@ int queue_reset(struct queue *queue, __u64 head, __u64 seq);
 int queue_wait(struct queue *queue, __u64 seq, __s64 timeout_ns);
 int queue_spin(struct queue *queue, __u64 seq); /* fails with -ETIME after 20 s */
 
-/*
- * A packet under construction, as openreg_isa.h lays it out. Call packet_begin(), then
- * add sizes, operands with their strides, immediates, instructions, in this order.
- */
+/* A packet that openreg_encode() and so on write. */
 struct packet {
-	unsigned char bytes[OPENREG_PACKET_SLOTS_MAX * OPENREG_SLOT_SIZE];
-	size_t len;
+	unsigned char bytes[OPENREG_PACKET_SLOTS_MAX * OPENREG_SLOT_SIZE]
+		__attribute__((aligned(8)));
 };
 
-void packet_begin(struct packet *packet, unsigned int opcode);
-struct openreg_op *packet_op(struct packet *packet, unsigned int ndim);
-void packet_size(struct packet *packet, __s64 size);
-void packet_operand(struct packet *packet, __u64 addr, unsigned int dtype);
-void packet_stride(struct packet *packet, __s64 stride);
-void packet_imm(struct packet *packet, __u64 imm);
-void packet_instr(struct packet *packet, struct openreg_instr instr);
+static inline struct openreg_packet *packet_header(struct packet *packet)
+{
+	return (struct openreg_packet *)packet->bytes;
+}
 
-/* These build packets on dense, one-dimensional operands. */
+/* A packet that the card refuses. */
+void packet_bad(struct packet *packet);
 void packet_nop(struct packet *packet);
+/* These build packets on dense, one-dimensional operands. */
 void packet_copy(struct packet *packet, __u64 dst, __u64 src,
 		 __u64 count, unsigned int dtype);
 void packet_fill(struct packet *packet, __u64 dst, __u64 count,
@@ -93,6 +89,9 @@ void packet_sum(struct packet *packet, __u64 dst, __u64 src,
 /* *dst = the sum of count times exp(*src), f32: count sets how long the packet runs. */
 void packet_busy(struct packet *packet, __u64 dst, __u64 src,
 		 __u64 count);
+/* WAIT, SIGNAL with the value 1, or TIMESTAMP. */
+void packet_word(struct packet *packet, unsigned int opcode, unsigned int arg,
+		 __u64 address);
 /* Waits until the word at the address is 1. */
 void packet_wait(struct packet *packet, __u64 address);
 

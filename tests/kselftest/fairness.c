@@ -21,14 +21,6 @@
 #define GOOD 3 /* tries that must succeed, of five */
 #define LONG (200 * SEC_NS)
 
-static void packet_count(struct packet *p, __u64 address)
-{
-	packet_begin(p, OPENREG_OP_SIGNAL);
-	packet_op(p, 0)->arg[0] = OPENREG_SIGNAL_ADD;
-	packet_operand(p, address, OPENREG_I64);
-	packet_imm(p, 1);
-}
-
 FIXTURE(fairness)
 {
 	struct card_usage before;
@@ -105,25 +97,19 @@ FIXTURE_TEARDOWN(fairness)
 /* Computes count / 4 elements. A, B and the result lie within 32 MiB. */
 static void packet_matmul(struct packet *p, __u64 memory, __u64 count)
 {
-	const __s64 width = 256, rows = count >> 10;
-	const __s64 stride[3][4] = {
+	const int64_t width = 256, size[] = { 1, count >> 10, width, width };
+	const int64_t stride[3][4] = {
 		{ 0, width, 1, 0 }, { 0, width, 0, 1 }, { 0, 0, 1, width },
 	};
-	unsigned int i, d;
+	const uint64_t imm[] = { 0x3ff0000000000000, 0 }; /* 1.0, 0.0 */
+	unsigned int i;
 
-	packet_begin(p, OPENREG_OP_MATMUL);
-	packet_op(p, 4);
-	packet_size(p, 1);
-	packet_size(p, rows);
-	packet_size(p, width);
-	packet_size(p, width);
-	for (i = 0; i < 3; i++) {
-		packet_operand(p, memory + i * 8 * MIB, OPENREG_F32);
-		for (d = 0; d < 4; d++)
-			packet_stride(p, stride[i][d]);
-	}
-	packet_imm(p, 0x3ff0000000000000ull); /* 1.0 */
-	packet_imm(p, 0);
+	openreg_encode(p->bytes, OPENREG_OP_MATMUL, 0);
+	openreg_encode_space(p->bytes, 4, size);
+	for (i = 0; i < 3; i++)
+		openreg_encode_operand(p->bytes, memory + i * 8 * MIB,
+				       OPENREG_F32, stride[i]);
+	openreg_encode_imm(p->bytes, imm, 2);
 }
 
 /* All small copies together cover as much memory as a large copy. */
@@ -149,7 +135,7 @@ static void begin_flood(struct queue *q, unsigned int opcode, __u64 memory,
 	for (i = 0; i < SUPPLY; i++) {
 		packet_work(&p, opcode, memory, LARGE, i);
 		queue_write(q, &p);
-		packet_count(&p, count);
+		packet_word(&p, OPENREG_OP_SIGNAL, OPENREG_SIGNAL_ADD, count);
 		queue_write(q, &p);
 	}
 	queue_publish(q);

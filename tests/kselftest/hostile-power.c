@@ -50,16 +50,13 @@ FIXTURE_TEARDOWN(hostile_power)
 /* Copies 64 GiB into little memory: each row begins one byte after the last one. */
 static void packet_copy_rows(struct packet *p, __u64 dst, __u64 src)
 {
-	packet_begin(p, OPENREG_OP_COPY);
-	packet_op(p, 2);
-	packet_size(p, ROWS);
-	packet_size(p, ROW);
-	packet_operand(p, dst, OPENREG_U8);
-	packet_stride(p, 1);
-	packet_stride(p, 1);
-	packet_operand(p, src, OPENREG_U8);
-	packet_stride(p, 0);
-	packet_stride(p, 1);
+	const int64_t size[] = { ROWS, ROW };
+	const int64_t to[] = { 1, 1 }, from[] = { 0, 1 };
+
+	openreg_encode(p->bytes, OPENREG_OP_COPY, 0);
+	openreg_encode_space(p->bytes, 2, size);
+	openreg_encode_operand(p->bytes, dst, OPENREG_U8, to);
+	openreg_encode_operand(p->bytes, src, OPENREG_U8, from);
 }
 
 /*

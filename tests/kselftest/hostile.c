@@ -58,7 +58,7 @@ TEST_F(hostile, wrong_head)
 	__u32 mode;
 	__u64 seq;
 
-	packet_begin(&bad, 250);
+	packet_bad(&bad);
 	for (mode = 1; mode <= 3; mode++) {
 		ASSERT_EQ(0, inject(INJECT_HEAD, mode));
 		EXPECT_EQ(0, small_work(&self->q, 5));
@@ -289,7 +289,7 @@ TEST_F(hostile, fault_records_with_wrong_seq)
 	ASSERT_EQ(0, file_put(TRACING "events/openreg/openreg_fault/enable",
 			      "1"));
 	ASSERT_EQ(0, truncate(TRACING "trace", 0));
-	packet_begin(&bad, 250);
+	packet_bad(&bad);
 	ASSERT_EQ(0, inject(INJECT_FAULT, FAULT_WRONG_SEQ));
 	while (interrupts() == before)
 		usleep(1000);
@@ -374,7 +374,7 @@ TEST_F(hostile, late_after_a_queues_reset)
 	__u64 seq;
 
 	ASSERT_EQ(0, queue_create(self->fd, 64, &beside));
-	packet_begin(&bad, 250);
+	packet_bad(&bad);
 	seq = queue_push_blindly(&self->q, &bad);
 	EXPECT_EQ(-EIO, queue_wait(&self->q, seq, LONG));
 	EXPECT_EQ(0, queue_reset(&self->q, self->q.tail, seq));

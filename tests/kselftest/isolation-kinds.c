@@ -144,22 +144,15 @@ const struct kind kinds[] = {
 
 void kind_packet(struct packet *p, const struct kind *k, const __u64 *address)
 {
-	struct openreg_op *op;
-	unsigned int i, d;
+	unsigned int i;
 
-	packet_begin(p, k->opcode);
-	op = packet_op(p, k->ndim);
-	op->arg[0] = k->arg[0];
-	op->arg[1] = k->arg[1];
-	for (d = 0; d < k->ndim; d++)
-		packet_size(p, k->size[d]);
-	for (i = 0; i < k->nops; i++) {
-		packet_operand(p, address[i], k->ops[i].dtype);
-		for (d = 0; d < k->ndim; d++)
-			packet_stride(p, k->ops[i].stride[d]);
-	}
-	for (i = 0; i < k->nimm; i++)
-		packet_imm(p, k->imm[i]);
-	for (i = 0; i < k->ninstr; i++)
-		packet_instr(p, k->instr[i]);
+	openreg_encode(p->bytes, k->opcode, 0);
+	openreg_encode_arg(p->bytes, 0, k->arg[0]);
+	openreg_encode_arg(p->bytes, 1, k->arg[1]);
+	openreg_encode_space(p->bytes, k->ndim, k->size);
+	for (i = 0; i < k->nops; i++)
+		openreg_encode_operand(p->bytes, address[i], k->ops[i].dtype,
+				       k->ops[i].stride);
+	openreg_encode_imm(p->bytes, k->imm, k->nimm);
+	openreg_encode_instr(p->bytes, k->instr, k->ninstr);
 }

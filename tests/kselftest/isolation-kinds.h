@@ -10,7 +10,7 @@
 
 struct operand {
 	unsigned int dtype;
-	__s64 stride[7];
+	int64_t stride[7];
 };
 
 /* A packet that is valid if its operands are at valid addresses. */
@@ -18,9 +18,9 @@ struct kind {
 	char name[32];
 	unsigned int opcode, ndim, nops, nimm, ninstr;
 	unsigned char arg[2];
-	__s64 size[7];
+	int64_t size[7];
 	struct operand ops[KIND_OPERANDS_MAX];
-	__u64 imm[16];
+	uint64_t imm[16];
 	struct openreg_instr instr[4];
 };
 

@@ -307,17 +307,14 @@ static bool hold(FIXTURE_DATA(reuse) *self)
 {
 	const volatile unsigned char *begun = self->held.cpu;
 	__s64 deadline = now_ns() + LONG;
+	const int64_t size[] = { 1 << 18, 1 << 18 }, stride[] = { 2, 2 };
+	const uint64_t byte = BYTE;
 	struct packet p;
-	int d;
 
-	packet_begin(&p, OPENREG_OP_FILL);
-	packet_op(&p, 2);
-	for (d = 0; d < 2; d++)
-		packet_size(&p, 1 << 18);
-	packet_operand(&p, self->held.address, OPENREG_U8);
-	for (d = 0; d < 2; d++)
-		packet_stride(&p, 2);
-	packet_imm(&p, BYTE);
+	openreg_encode(p.bytes, OPENREG_OP_FILL, 0);
+	openreg_encode_space(p.bytes, 2, size);
+	openreg_encode_operand(p.bytes, self->held.address, OPENREG_U8, stride);
+	openreg_encode_imm(p.bytes, &byte, 1);
 	queue_push(&self->busy, &p);
 	while (*begun != BYTE && now_ns() < deadline)
 		usleep(1000);

@@ -118,10 +118,7 @@ static unsigned int run_signal(struct queue *q, __u64 at)
 {
 	struct packet p;
 
-	packet_begin(&p, OPENREG_OP_SIGNAL);
-	packet_op(&p, 0);
-	packet_operand(&p, at, OPENREG_I64);
-	packet_imm(&p, 1);
+	packet_word(&p, OPENREG_OP_SIGNAL, OPENREG_SIGNAL_SET, at);
 	return run(q, &p);
 }
 
@@ -181,9 +178,7 @@ TEST_F_TIMEOUT(shared, only_for_reading, 120)
 	EXPECT_EQ(OPENREG_FAULT_PERMISSION,
 		  run_copy(&g->q, in.address, g->bo[1].address, MIB));
 	EXPECT_EQ(OPENREG_FAULT_PERMISSION, run_signal(&g->q, in.address));
-	packet_begin(&p, OPENREG_OP_TIMESTAMP);
-	packet_op(&p, 0);
-	packet_operand(&p, in.address, OPENREG_I64);
+	packet_word(&p, OPENREG_OP_TIMESTAMP, 0, in.address);
 	EXPECT_EQ(OPENREG_FAULT_PERMISSION, run(&g->q, &p));
 	packet_add(&p, in.address, g->bo[1].address, g->bo[1].address, 16);
 	EXPECT_EQ(vram ? OPENREG_FAULT_PERMISSION : OPENREG_FAULT_ENGINE,

@@ -68,7 +68,7 @@ static int fault(struct attacker *a)
 	__u64 seq;
 
 	if (a->steps & 2)
-		packet_begin(&p, 250);
+		packet_bad(&p);
 	else
 		packet_fill(&p, a->memory.address + a->memory.size, 1,
 			    OPENREG_U8, 0);
@@ -148,10 +148,8 @@ static int wait_in_vain(struct attacker *a)
 	struct packet p;
 	int i;
 
-	packet_begin(&p, OPENREG_OP_SIGNAL);
-	packet_op(&p, 0);
-	packet_operand(&p, a->memory.address + 64, OPENREG_I64);
-	packet_imm(&p, 1);
+	packet_word(&p, OPENREG_OP_SIGNAL, OPENREG_SIGNAL_SET,
+		    a->memory.address + 64);
 	for (i = 0; i < 16; i++)
 		if (!queue_push(&a->q[0], &p))
 			return -EIO;

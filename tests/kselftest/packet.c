@@ -1,169 +1,104 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Builds packets in the layout of the ring. */
-#include <string.h>
-
+/* Builds common packets. */
 #include "card.h"
 
-static void *packet_more(struct packet *packet, size_t len)
+void packet_bad(struct packet *packet)
 {
-	void *at = packet->bytes + packet->len;
-
-	packet->len += len;
-	return at;
-}
-
-static struct openreg_packet *packet_header(struct packet *packet)
-{
-	return (struct openreg_packet *)packet->bytes;
-}
-
-static struct openreg_op *packet_get_op(struct packet *packet)
-{
-	return (struct openreg_op *)(packet->bytes +
-				     sizeof(struct openreg_packet));
-}
-
-void packet_begin(struct packet *packet, unsigned int opcode)
-{
-	memset(packet, 0, sizeof(*packet));
-	packet_more(packet, sizeof(struct openreg_packet));
-	packet_header(packet)->opcode = opcode;
-}
-
-struct openreg_op *packet_op(struct packet *packet, unsigned int ndim)
-{
-	struct openreg_op *op = packet_more(packet, sizeof(*op));
-
-	op->ndim = ndim;
-	return op;
-}
-
-void packet_size(struct packet *packet, __s64 size)
-{
-	memcpy(packet_more(packet, 8), &size, 8);
-}
-
-void packet_operand(struct packet *packet, __u64 addr, unsigned int dtype)
-{
-	struct openreg_operand operand = { .addr = addr, .dtype = dtype };
-
-	memcpy(packet_more(packet, sizeof(operand)), &operand, sizeof(operand));
-	packet_get_op(packet)->nops++;
-}
-
-void packet_stride(struct packet *packet, __s64 stride)
-{
-	memcpy(packet_more(packet, 8), &stride, 8);
-}
-
-void packet_imm(struct packet *packet, __u64 imm)
-{
-	memcpy(packet_more(packet, 8), &imm, 8);
-	packet_get_op(packet)->nimm++;
-}
-
-void packet_instr(struct packet *packet, struct openreg_instr instr)
-{
-	memcpy(packet_more(packet, sizeof(instr)), &instr, sizeof(instr));
-	packet_get_op(packet)->ninstr++;
+	openreg_encode(packet->bytes, 250, 0);
 }
 
 void packet_nop(struct packet *packet)
 {
-	packet_begin(packet, OPENREG_OP_NOP);
+	openreg_encode_nop(packet->bytes, 1);
+}
+
+static void begin(struct packet *packet, unsigned int opcode, int64_t count)
+{
+	openreg_encode(packet->bytes, opcode, 0);
+	openreg_encode_space(packet->bytes, 1, &count);
 }
 
 void packet_copy(struct packet *packet, __u64 dst, __u64 src,
 		 __u64 count, unsigned int dtype)
 {
-	packet_begin(packet, OPENREG_OP_COPY);
-	packet_op(packet, 1);
-	packet_size(packet, count);
-	packet_operand(packet, dst, dtype);
-	packet_stride(packet, 1);
-	packet_operand(packet, src, dtype);
-	packet_stride(packet, 1);
+	begin(packet, OPENREG_OP_COPY, count);
+	openreg_encode_operand(packet->bytes, dst, dtype, NULL);
+	openreg_encode_operand(packet->bytes, src, dtype, NULL);
 }
 
 void packet_fill(struct packet *packet, __u64 dst, __u64 count,
 		 unsigned int dtype, __u64 bits)
 {
-	packet_begin(packet, OPENREG_OP_FILL);
-	packet_op(packet, 1);
-	packet_size(packet, count);
-	packet_operand(packet, dst, dtype);
-	packet_stride(packet, 1);
-	packet_imm(packet, bits);
+	const uint64_t imm = bits;
+
+	begin(packet, OPENREG_OP_FILL, count);
+	openreg_encode_operand(packet->bytes, dst, dtype, NULL);
+	openreg_encode_imm(packet->bytes, &imm, 1);
 }
 
 void packet_add(struct packet *packet, __u64 dst, __u64 a, __u64 b,
 		__u64 count)
 {
-	const __u64 addr[] = { dst, a, b };
-	unsigned int i;
+	static const struct openreg_instr program[] = {
+		{ .op = OPENREG_V_LOAD, .dst = 0, .aux = 1 },
+		{ .op = OPENREG_V_LOAD, .dst = 1, .aux = 2 },
+		{ .op = OPENREG_V_ADD, .dst = 2, .a = 0, .b = 1 },
+		{ .op = OPENREG_V_STORE, .a = 2, .aux = 0 },
+	};
 
-	packet_begin(packet, OPENREG_OP_VECTOR);
-	packet_op(packet, 1);
-	packet_size(packet, count);
-	for (i = 0; i < 3; i++) {
-		packet_operand(packet, addr[i], OPENREG_F32);
-		packet_stride(packet, 1);
-	}
-	packet_instr(packet, (struct openreg_instr) {
-		.op = OPENREG_V_LOAD, .dst = 0, .aux = 1 });
-	packet_instr(packet, (struct openreg_instr) {
-		.op = OPENREG_V_LOAD, .dst = 1, .aux = 2 });
-	packet_instr(packet, (struct openreg_instr) {
-		.op = OPENREG_V_ADD, .dst = 2, .a = 0, .b = 1 });
-	packet_instr(packet, (struct openreg_instr) {
-		.op = OPENREG_V_STORE, .a = 2, .aux = 0 });
+	begin(packet, OPENREG_OP_VECTOR, count);
+	openreg_encode_operand(packet->bytes, dst, OPENREG_F32, NULL);
+	openreg_encode_operand(packet->bytes, a, OPENREG_F32, NULL);
+	openreg_encode_operand(packet->bytes, b, OPENREG_F32, NULL);
+	openreg_encode_instr(packet->bytes, program, 4);
 }
 
-/* Begins a sum of count floats. Instructions for each go before end_sum(). */
-static void begin_sum(struct packet *packet, __u64 dst, __u64 src,
-		      __s64 stride, __u64 count)
+/* A sum of count floats, or of their exponentials. */
+static void sum(struct packet *packet, __u64 dst, __u64 src, int64_t stride,
+		__u64 count, bool of_exp)
 {
-	struct openreg_op *op;
+	static const struct openreg_instr load[] = {
+		{ .op = OPENREG_V_LOAD, .dst = 0, .aux = 1 },
+		{ .op = OPENREG_V_EXP, .dst = 0, .a = 0 },
+	};
+	static const struct openreg_instr end = {
+		.op = OPENREG_V_RED_SUM, .b = OPENREG_VNONE, .c = OPENREG_VNONE,
+	};
+	const int64_t still = 0;
 
-	packet_begin(packet, OPENREG_OP_VECTOR);
-	op = packet_op(packet, 1);
-	op->arg[0] = 1;
-	packet_size(packet, count);
-	packet_operand(packet, dst, OPENREG_F32);
-	packet_stride(packet, 0);
-	packet_operand(packet, src, OPENREG_F32);
-	packet_stride(packet, stride);
-	packet_instr(packet, (struct openreg_instr) {
-		.op = OPENREG_V_LOAD, .dst = 0, .aux = 1 });
-}
-
-static void end_sum(struct packet *packet)
-{
-	packet_instr(packet, (struct openreg_instr) {
-		.op = OPENREG_V_RED_SUM, .a = 0, .b = OPENREG_VNONE,
-		.c = OPENREG_VNONE, .aux = 0 });
+	begin(packet, OPENREG_OP_VECTOR, count);
+	openreg_encode_arg(packet->bytes, 0, 1);
+	openreg_encode_operand(packet->bytes, dst, OPENREG_F32, &still);
+	openreg_encode_operand(packet->bytes, src, OPENREG_F32, &stride);
+	openreg_encode_instr(packet->bytes, load, 1 + of_exp);
+	openreg_encode_instr(packet->bytes, &end, 1);
 }
 
 void packet_sum(struct packet *packet, __u64 dst, __u64 src,
 		__u64 count)
 {
-	begin_sum(packet, dst, src, 1, count);
-	end_sum(packet);
+	sum(packet, dst, src, 1, count, false);
 }
 
 void packet_busy(struct packet *packet, __u64 dst, __u64 src,
 		 __u64 count)
 {
-	begin_sum(packet, dst, src, 0, count);
-	packet_instr(packet, (struct openreg_instr) {
-		.op = OPENREG_V_EXP, .dst = 0, .a = 0 });
-	end_sum(packet);
+	sum(packet, dst, src, 0, count, true);
+}
+
+void packet_word(struct packet *packet, unsigned int opcode, unsigned int arg,
+		 __u64 address)
+{
+	const uint64_t one = 1;
+
+	openreg_encode(packet->bytes, opcode, 0);
+	openreg_encode_arg(packet->bytes, 0, arg);
+	openreg_encode_operand(packet->bytes, address, OPENREG_I64, NULL);
+	openreg_encode_imm(packet->bytes, &one,
+			   opcode != OPENREG_OP_TIMESTAMP);
 }
 
 void packet_wait(struct packet *packet, __u64 address)
 {
-	packet_begin(packet, OPENREG_OP_WAIT);
-	packet_op(packet, 0);
-	packet_operand(packet, address, OPENREG_I64);
-	packet_imm(packet, 1);
+	packet_word(packet, OPENREG_OP_WAIT, OPENREG_WAIT_GE, address);
 }

@@ -196,20 +196,20 @@ TEST_F_TIMEOUT(prime, for_reading, 120)
 /* Sums words of VRAM on the card: 0 if all are zero. */
 static int sum(struct queue *q, __u64 dst, __u64 src, __u64 words)
 {
+	static const struct openreg_instr program[] = {
+		{ .op = OPENREG_V_LOAD, .dst = 0, .aux = 1 },
+		{ .op = OPENREG_V_RED_SUM, .a = 0, .b = OPENREG_VNONE,
+		  .c = OPENREG_VNONE, .aux = 0 },
+	};
+	const int64_t size = words, still = 0;
 	struct packet p;
 
-	packet_begin(&p, OPENREG_OP_VECTOR);
-	packet_op(&p, 1)->arg[0] = 1;
-	packet_size(&p, words);
-	packet_operand(&p, dst, OPENREG_I64);
-	packet_stride(&p, 0);
-	packet_operand(&p, src, OPENREG_I64);
-	packet_stride(&p, 1);
-	packet_instr(&p, (struct openreg_instr) {
-		.op = OPENREG_V_LOAD, .dst = 0, .aux = 1 });
-	packet_instr(&p, (struct openreg_instr) {
-		.op = OPENREG_V_RED_SUM, .a = 0, .b = OPENREG_VNONE,
-		.c = OPENREG_VNONE, .aux = 0 });
+	openreg_encode(p.bytes, OPENREG_OP_VECTOR, 0);
+	openreg_encode_arg(p.bytes, 0, 1);
+	openreg_encode_space(p.bytes, 1, &size);
+	openreg_encode_operand(p.bytes, dst, OPENREG_I64, &still);
+	openreg_encode_operand(p.bytes, src, OPENREG_I64, NULL);
+	openreg_encode_instr(p.bytes, program, 2);
 	return queue_wait(q, queue_push(q, &p), 60 * SEC_NS);
 }
 

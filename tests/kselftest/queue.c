@@ -222,7 +222,7 @@ TEST_F(queue, fault_names_packet_operand_address)
 	packet_nop(&self->p);
 	queue_push(&self->q, &self->p);
 	packet_copy(&self->p, self->sys.address, bad, 100, OPENREG_I32);
-	((struct openreg_packet *)self->p.bytes)->cookie = 0xc001;
+	packet_header(&self->p)->cookie = 0xc001;
 	ASSERT_EQ(2, queue_push(&self->q, &self->p));
 
 	EXPECT_EQ(-EIO, queue_wait(&self->q, 2, 20 * SEC_NS));
@@ -253,7 +253,7 @@ TEST_F(queue, fault_wakes_sleepers)
 
 TEST_F(queue, reset_goes_on_after_a_fault)
 {
-	packet_begin(&self->p, 250);
+	packet_bad(&self->p);
 	ASSERT_EQ(1, queue_push(&self->q, &self->p));
 	ASSERT_EQ(-EIO, queue_wait(&self->q, 1, 20 * SEC_NS));
 
@@ -324,7 +324,7 @@ TEST_F(queue, fault_is_of_one_queue)
 	ASSERT_LE(0, fd);
 	ASSERT_EQ(0, queue_create(self->fd, 64, &other));
 	ASSERT_EQ(0, queue_create(fd, 64, &foreign));
-	packet_begin(&self->p, 250);
+	packet_bad(&self->p);
 	queue_push(&self->q, &self->p);
 	ASSERT_EQ(-EIO, queue_wait(&self->q, 1, 20 * SEC_NS));
 
