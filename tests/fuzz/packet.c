@@ -2,6 +2,7 @@
 /* Makes a packet from a stream: a draft for the opcode, often with bad fields. */
 #include <string.h>
 
+#include "../../libopenreg/include/openreg_encode.h"
 #include "packet.h"
 
 #define ALL(ndim) ((1u << (ndim)) - 1)
@@ -187,38 +188,35 @@ static void spoil(struct stream *s, struct draft *d)
 	}
 }
 
-static size_t put(struct packet *p, size_t at, const void *from, size_t len)
+static unsigned int at_most(unsigned int n, unsigned int most)
 {
-	if (at + len > sizeof(p->bytes))
-		return at;
-	memcpy(p->bytes + at, from, len);
-	return at + len;
+	return n < most ? n : most;
 }
 
 void packet_serialize(struct draft *d, struct packet *p)
 {
-	unsigned int ndim = d->op.ndim, i, n;
-	size_t at = sizeof(d->header);
+	const unsigned int ndim = at_most(d->op.ndim, OPENREG_DIMS_MAX);
+	const unsigned int nops = at_most(d->op.nops, OPENREG_OPERANDS_MAX);
+	unsigned int i;
 
 	memset(p, 0, sizeof(*p));
-	at = put(p, at, &d->op, sizeof(d->op));
-	ndim = ndim > OPENREG_DIMS_MAX ? OPENREG_DIMS_MAX : ndim;
-	at = put(p, at, d->size, 8u * ndim);
-	n = d->op.nops > OPENREG_OPERANDS_MAX ? OPENREG_OPERANDS_MAX
-					      : d->op.nops;
-	for (i = 0; i < n; i++) {
-		at = put(p, at, &d->operand[i], 16);
-		at = put(p, at, d->operand[i].stride, 8u * ndim);
+	openreg_encode(p->bytes, 0, 0);
+	openreg_encode_space(p->bytes, ndim, d->size);
+	for (i = 0; i < nops; i++) {
+		openreg_encode_operand(p->bytes, d->operand[i].addr, 0,
+				       d->operand[i].stride);
+		memcpy(p->bytes + openreg_packet_bytes(ndim, i, 0, 0) +
+			       offsetof(struct openreg_operand, dtype),
+		       &d->operand[i].reserved, 8);
 	}
-	n = d->op.nimm > OPENREG_IMMS_MAX ? OPENREG_IMMS_MAX : d->op.nimm;
-	at = put(p, at, d->imm, 8u * n);
-	n = d->op.ninstr > OPENREG_INSTRS_MAX ? OPENREG_INSTRS_MAX
-					      : d->op.ninstr;
-	at = put(p, at, d->instr, 8u * n);
+	openreg_encode_imm(p->bytes, d->imm,
+			   at_most(d->op.nimm, OPENREG_IMMS_MAX));
+	openreg_encode_instr(p->bytes, d->instr,
+			     at_most(d->op.ninstr, OPENREG_INSTRS_MAX));
 	if (!d->header.slots)
-		d->header.slots = (uint8_t)((at + OPENREG_SLOT_SIZE - 1) /
-					    OPENREG_SLOT_SIZE);
-	put(p, 0, &d->header, sizeof(d->header));
+		d->header.slots = p->bytes[1];
+	memcpy(p->bytes, &d->header, sizeof(d->header));
+	memcpy(p->bytes + sizeof(d->header), &d->op, sizeof(d->op));
 }
 
 void packet_take(struct stream *s, struct packet *p)

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../../libopenreg/include/openreg_encode.h"
 #include "openreg_regs.h"
 
 #define PAGE 4096
@@ -134,37 +135,20 @@ static unsigned int slots;
 static void packet(unsigned int opcode, const int64_t *size, unsigned int ndim,
 		   const uint64_t *addr, unsigned int nops, const uint64_t *imm)
 {
-	static const int64_t stride[OPENREG_DIMS_MAX] = { 1 };
-	struct openreg_packet *p;
-	struct openreg_op *op;
-	uint8_t *at;
+	uint8_t *p = image + RING * PAGE + slots * OPENREG_SLOT_SIZE;
 	unsigned int i;
 
-	p = (struct openreg_packet *)(image + RING * PAGE +
-				      slots * OPENREG_SLOT_SIZE);
-	at = (uint8_t *)(p + 1);
-	p->opcode = (uint8_t)opcode;
 	if (nops) {
-		op = (struct openreg_op *)at;
-		op->ndim = (uint8_t)ndim;
-		op->nops = (uint8_t)nops;
-		op->nimm = !!imm;
-		at += sizeof(*op);
-		if (ndim)
-			at = mempcpy(at, size, 8 * ndim);
+		openreg_encode(p, opcode, 0);
+		openreg_encode_space(p, ndim, size);
+	} else {
+		openreg_encode_nop(p, 1);
 	}
-	for (i = 0; i < nops; i++) {
-		const struct openreg_operand operand = { .addr = addr[i],
-							 .dtype = OPENREG_I64 };
-
-		at = mempcpy(at, &operand, sizeof(operand));
-		at = mempcpy(at, stride, 8 * ndim);
-	}
+	for (i = 0; i < nops; i++)
+		openreg_encode_operand(p, addr[i], OPENREG_I64, NULL);
 	if (imm)
-		at = mempcpy(at, imm, 8);
-	p->slots = (uint8_t)((at - (uint8_t *)p + OPENREG_SLOT_SIZE - 1) /
-			     OPENREG_SLOT_SIZE);
-	slots += p->slots;
+		openreg_encode_imm(p, imm, 1);
+	slots += p[1];
 }
 
 /* The last packet is a WAIT that never ends. */
