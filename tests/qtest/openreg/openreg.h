@@ -12,7 +12,7 @@
 #include "../libqtest.h"
 #include "../libqos/pci.h"
 #include "../libqos/pci-pc.h"
-#include "uapi/openreg_isa.h"
+#include "uapi/openreg_encode.h"
 #include "uapi/openreg_regs.h"
 
 #define OR_PAGE 4096u
@@ -58,7 +58,6 @@ typedef struct OrQueue {
 /* A packet under construction. */
 typedef struct OrPacket {
     uint8_t bytes[OPENREG_PACKET_SLOTS_MAX * OPENREG_SLOT_SIZE];
-    size_t len;
 } OrPacket;
 
 #define OR_HDR(p) ((struct openreg_packet *)(p)->bytes)

@@ -34,66 +34,26 @@ OrQueue *or_queue(OrCard *card, uint32_t ctx, uint32_t id, uint32_t vector)
     return q;
 }
 
-static void *or_append(OrPacket *p, size_t len)
-{
-    void *at = p->bytes + p->len;
-
-    p->len += len;
-    g_assert_cmpuint(p->len, <=, sizeof(p->bytes));
-    return at;
-}
-
 void or_packet(OrPacket *p, unsigned int opcode, uint32_t cookie)
 {
     memset(p, 0, sizeof(*p));
-    or_append(p, sizeof(struct openreg_packet));
-    OR_HDR(p)->opcode = opcode;
-    OR_HDR(p)->cookie = cookie;
-    if (opcode != OPENREG_OP_NOP) {
-        or_append(p, sizeof(struct openreg_op));
-    }
+    openreg_encode(p->bytes, opcode, cookie);
 }
 
 void or_space(OrPacket *p, unsigned int ndim, const int64_t *size)
 {
-    OR_OP(p)->ndim = ndim;
-    memcpy(or_append(p, ndim * sizeof(*size)), size, ndim * sizeof(*size));
-}
-
-static void or_dense(OrPacket *p, int64_t *stride)
-{
-    const int64_t *size = (const int64_t *)(p->bytes + 32);
-    int64_t run = 1;
-    int i;
-
-    for (i = OR_OP(p)->ndim - 1; i >= 0; i--) {
-        stride[i] = run;
-        run *= size[i];
-    }
+    openreg_encode_space(p->bytes, ndim, size);
 }
 
 void or_operand(OrPacket *p, uint64_t addr, unsigned int dtype,
                 const int64_t *stride)
 {
-    struct openreg_operand *operand = or_append(p, sizeof(*operand));
-    unsigned int ndim = OR_OP(p)->ndim;
-    int64_t dense[OPENREG_DIMS_MAX];
-
-    operand->addr = addr;
-    operand->dtype = dtype;
-    OR_OP(p)->nops++;
-    if (!stride) {
-        or_dense(p, dense);
-        stride = dense;
-    }
-    memcpy(or_append(p, ndim * sizeof(*stride)), stride,
-           ndim * sizeof(*stride));
+    openreg_encode_operand(p->bytes, addr, dtype, stride);
 }
 
 void or_imm(OrPacket *p, uint64_t value)
 {
-    memcpy(or_append(p, sizeof(value)), &value, sizeof(value));
-    OR_OP(p)->nimm++;
+    openreg_encode_imm(p->bytes, &value, 1);
 }
 
 void or_imm_f64(OrPacket *p, double value)
@@ -111,8 +71,7 @@ void or_instr(OrPacket *p, unsigned int op, unsigned int type, unsigned int dst,
         .op = op, .type = type, .dst = dst, .a = a, .b = b, .c = c, .aux = aux,
     };
 
-    memcpy(or_append(p, sizeof(instr)), &instr, sizeof(instr));
-    OR_OP(p)->ninstr++;
+    openreg_encode_instr(p->bytes, &instr, 1);
 }
 
 static void or_ring(OrQueue *q)
@@ -125,8 +84,10 @@ static void or_ring(OrQueue *q)
     }
 }
 
-static void or_put(OrQueue *q, const OrPacket *p, unsigned int slots)
+static void or_put(OrQueue *q, const OrPacket *p)
 {
+    const unsigned int slots = OR_HDR(p)->slots;
+
     qtest_memwrite(q->card->qts, q->ring +
                    q->tail % OR_RING_SLOTS * OPENREG_SLOT_SIZE, p->bytes,
                    slots * OPENREG_SLOT_SIZE);
@@ -147,26 +108,21 @@ static void or_pad(OrQueue *q)
     unsigned int slots = OR_RING_SLOTS - q->tail % OR_RING_SLOTS;
     OrPacket pad;
 
-    or_packet(&pad, OPENREG_OP_NOP, 0);
-    OR_HDR(&pad)->slots = slots;
+    openreg_encode_nop(pad.bytes, slots);
     or_wait_room(q, slots);
-    or_put(q, &pad, slots);
+    or_put(q, &pad);
     or_ring(q);
 }
 
 uint64_t or_push(OrQueue *q, OrPacket *p)
 {
-    unsigned int slots = OR_HDR(p)->slots;
+    const unsigned int slots = OR_HDR(p)->slots;
 
-    if (!slots) {
-        slots = DIV_ROUND_UP(p->len, OPENREG_SLOT_SIZE);
-        OR_HDR(p)->slots = slots;
-    }
     if (q->tail % OR_RING_SLOTS + slots > OR_RING_SLOTS) {
         or_pad(q);
     }
     or_wait_room(q, slots);
-    or_put(q, p, slots);
+    or_put(q, p);
     or_ring(q);
     return q->seq;
 }
