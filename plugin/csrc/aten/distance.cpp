@@ -3,7 +3,6 @@
 // channel] computes them, so the differences need no memory.
 #include "aten/convention.h"
 #include "aten/step.h"
-#include "aten/window.h"
 
 #include <ATen/ExpandUtils.h>
 #include <torch/library.h>

@@ -50,10 +50,11 @@ Tensor coordinates(const Tensor& self) {
   }
   Packet packet(OPENREG_OP_PLACES, id);
   packet.space(self.sizes());
+  at::DimVector strides(n, 0);
+  strides[n - 1] = out.stride(0);
   for (int64_t d = 0; d < n; d++) {
-    int64_t* strides = packet.operand(out.select(1, d).const_data_ptr(), OPENREG_I64);
-    std::fill_n(strides, n, 0);
-    strides[n - 1] = out.stride(0);
+    packet.operand(
+        out.select(1, d).const_data_ptr(), OPENREG_I64, strides.data());
   }
   packet.operand(
       self.const_data_ptr(), card_dtype(self.scalar_type()), self.strides().data());

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "aten/pointwise.h"
 
-#include "aten/window.h"
-
 #include <c10/core/DynamicCast.h>
 
 namespace openreg {
@@ -45,20 +43,18 @@ Value narrow(Value v, c10::ScalarType to) {
   return (v << bits) >> bits;
 }
 
-int log2_size(c10::ScalarType type) {
-  return __builtin_ctz(static_cast<unsigned>(c10::elementSize(type)));
-}
-
 // Puts a TensorIterator's space and operands into a packet. TensorIterator's first
 // dimension is the innermost, and its strides are in bytes.
 void put_iter(Packet& packet, const at::TensorIteratorBase& iter) {
-  const int ndim = iter.ndim();
-  const auto shape = iter.shape();
-  std::array<int64_t, OPENREG_DIMS_MAX> size;
-  for (int d = 0; d < ndim; d++) {
-    size[d] = shape[ndim - 1 - d];
-  }
-  const c10::IntArrayRef sizes(size.data(), ndim);
+  std::array<int64_t, OPENREG_DIMS_MAX> turned;
+  const auto turn = [&](c10::IntArrayRef from, int shift) {
+    const size_t ndim = from.size();
+    for (size_t d = 0; d < ndim; d++) {
+      turned[d] = from[ndim - 1 - d] >> shift;
+    }
+    return c10::IntArrayRef(turned.data(), ndim);
+  };
+  const auto sizes = turn(iter.shape(), 0);
   check_work(sizes, iter.device(0).index());
   packet.space(sizes);
   for (int i = 0; i < iter.ntensors(); i++) {
@@ -67,27 +63,13 @@ void put_iter(Packet& packet, const at::TensorIteratorBase& iter) {
     }
     const bool pairs = c10::isComplexType(iter.dtype(i));
     const auto type = pairs ? c10::toRealValueType(iter.dtype(i)) : iter.dtype(i);
-    const int shift = log2_size(type);
-    const auto strides = iter.strides(i);
-    char* at = static_cast<char*>(iter.data_ptr(i));
+    const int shift = __builtin_ctz(static_cast<unsigned>(c10::elementSize(type)));
+    const auto strides = turn(iter.strides(i), shift);
+    const char* at = static_cast<char*>(iter.data_ptr(i));
     for (int part = 0; part <= pairs; part++) {
-      int64_t* out = packet.operand(at + (part << shift), card_dtype(type));
-      for (int d = 0; d < ndim; d++) {
-        out[d] = strides[ndim - 1 - d] >> shift;
-      }
+      packet.operand(at + (part << shift), card_dtype(type), strides.data());
     }
   }
-}
-
-void launch_one(
-    const at::TensorIteratorBase& iter,
-    const Program& program,
-    OpId op,
-    Part part) {
-  Packet packet(OPENREG_OP_VECTOR, op);
-  put_iter(packet, iter);
-  put(packet, program);
-  launch(packet, iter.device(0).index(), part);
 }
 
 // Launches a space with more dimensions than a packet can hold: one launch for each index
@@ -241,11 +223,14 @@ void launch(
     const Program& program,
     OpId op,
     Part part) {
-  if (iter.ndim() <= OPENREG_DIMS_MAX) {
-    launch_one(iter, program, op, part);
-  } else {
+  if (iter.ndim() > OPENREG_DIMS_MAX) {
     launch_split(iter, program, op, part);
+    return;
   }
+  Packet packet(OPENREG_OP_VECTOR, op);
+  put_iter(packet, iter);
+  program.put(packet);
+  launch(packet, iter.device(0).index(), part);
 }
 
 } // namespace openreg

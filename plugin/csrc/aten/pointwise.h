@@ -10,7 +10,6 @@
 #include "aten/complex.h"
 #include "aten/program.h"
 #include "aten/space.h"
-#include "runtime/launch.h"
 
 namespace openreg {
 

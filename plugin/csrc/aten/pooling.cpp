@@ -30,13 +30,13 @@ int64_t visited_windows(
 
 // Puts the strides of batch, channel and space. The tensor may lack a batch dimension.
 void put(Packet& packet, const Tensor& t, int64_t dims, bool written) {
-  int64_t* strides = packet.operand(
-      written ? t.mutable_data_ptr() : t.const_data_ptr(),
-      card_dtype(t.scalar_type()));
   const int64_t channel = t.dim() - dims - 1;
-  strides[0] = channel > 0 ? t.stride(0) : 1;
-  strides[1] = t.stride(channel);
-  put_space_strides(strides + 2, t, dims);
+  std::array<int64_t, 5> strides{channel > 0 ? t.stride(0) : 1, t.stride(channel)};
+  put_space_strides(&strides[2], t, dims);
+  packet.operand(
+      written ? t.mutable_data_ptr() : t.const_data_ptr(),
+      card_dtype(t.scalar_type()),
+      strides.data());
 }
 
 // The work of a packet as the card counts it: the taps of all windows and, in backward,

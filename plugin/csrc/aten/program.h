@@ -5,8 +5,9 @@
 //   Value x = p.load(1, at::kFloat);
 //   p.store(0, x * sigmoid(x));
 //
-// A Value is the result of one instruction and is assigned once. finish() maps values to
-// the card's sixteen registers. Operands have the numbers of the packet's operands. A
+// A Value is the result of one instruction and is assigned once. Instructions and
+// immediates have the form of the packet from the start; put() only maps values to the
+// card's sixteen registers if a program has more. Operands have the numbers of the packet's operands. A
 // Program allocates no memory: every launch builds its program again.
 #pragma once
 
@@ -16,9 +17,8 @@
 
 #include <array>
 #include <cstdint>
-#include <cstring>
 
-#include "openreg_isa.h"
+#include "runtime/launch.h"
 
 namespace openreg {
 
@@ -74,8 +74,8 @@ class Program {
   // A formula may load an operand several times. Reuses the first load if all values so
   // far have registers of their own, and if no store can have changed the operand.
   Value load(uint8_t operand, uint8_t type) {
-    for (int i = 0; i < nnode_ && nnode_ < OPENREG_REGS && !stores_; i++) {
-      const Node& n = node_[i];
+    for (int i = 0; i < ninstr_ && ninstr_ < OPENREG_REGS && !stores_; i++) {
+      const openreg_instr& n = instr_[i];
       if (n.op == OPENREG_V_LOAD && n.type == type && n.aux == operand) {
         return {this, static_cast<uint8_t>(i), type};
       }
@@ -88,14 +88,12 @@ class Program {
   }
 
   Value imm(double value, uint8_t type) {
-    int64_t bits;
-    static_assert(sizeof(bits) == sizeof(value));
-    std::memcpy(&bits, &value, sizeof(bits));
-    return imm_bits(bits, type);
+    return emit(OPENREG_V_IMM, type, 0, {}, raw(openreg_imm_f64(value)));
   }
   Value imm(int64_t value, uint8_t type) {
-    return is_float(type) ? imm(static_cast<double>(value), type)
-                          : imm_bits(value, type);
+    return is_float(type)
+        ? imm(static_cast<double>(value), type)
+        : emit(OPENREG_V_IMM, type, 0, {}, raw(openreg_imm_i64(value)));
   }
   Value imm(int value, uint8_t type) {
     return imm(static_cast<int64_t>(value), type);
@@ -113,9 +111,17 @@ class Program {
     return emit(OPENREG_V_INDEX, OPENREG_VT_I64, 0, {}, dim);
   }
 
-  // Adds a 64-bit immediate for instructions other than IMM. Returns its number.
+  // Adds a 64-bit immediate, unless the program already has it. Returns its number.
   uint8_t raw(uint64_t bits) {
-    return add_imm(static_cast<int64_t>(bits));
+    for (int i = 0; i < nimm_; i++) {
+      if (imm_[i] == bits) {
+        return static_cast<uint8_t>(i);
+      }
+    }
+    TORCH_INTERNAL_ASSERT(
+        nimm_ < OPENREG_IMMS_MAX, "a VECTOR program has too many immediates");
+    imm_[nimm_] = bits;
+    return static_cast<uint8_t>(nimm_++);
   }
   // Random bits of type I32 or I64. key and counter are numbers of immediates.
   Value random(uint8_t type, uint8_t key, uint8_t counter, uint16_t stream) {
@@ -163,76 +169,36 @@ class Program {
 
   // Ends the program with a reduction. scale multiplies a floating-point result.
   void reduce(Reduction r, Value v, double scale = 1.0) {
-    uint8_t c = OPENREG_VNONE;
-    if (scale != 1.0) {
-      c = add_imm_bits(scale);
-    }
-    next() = {r.op, v.type, 1, {v.id, r.index, c}, r.value};
+    const uint8_t c = scale == 1.0 ? OPENREG_VNONE : raw(openreg_imm_f64(scale));
+    emit(r.op, v.type, 1, {v.id, r.index, c}, r.value);
   }
 
-  int imms() const {
-    return nimm_;
-  }
-  const int64_t* imm_data() const {
-    return imm_.data();
-  }
-
-  // Assigns registers and passes each instruction to sink.
-  template <class Sink>
-  void finish(Sink&& sink) const {
-    if (nnode_ <= OPENREG_REGS) {
-      for (int i = 0; i < nnode_; i++) {
-        const Node& n = node_[i];
-        sink(word(n, static_cast<uint8_t>(i), n.arg[0], n.arg[1], n.arg[2]));
-      }
-      return;
+  // Adds the program to a packet that has its space and operands.
+  void put(Packet& packet) const {
+    packet.imms({imm_.data(), static_cast<size_t>(nimm_)});
+    if (ninstr_ <= OPENREG_REGS) {
+      packet.instrs({instr_.data(), static_cast<size_t>(ninstr_)});
+    } else {
+      put_with_reuse(packet);
     }
-    finish_with_reuse(sink);
   }
 
  private:
-  struct Node {
-    uint8_t op;
-    uint8_t type;
-    uint8_t nargs; // how many of arg[] are values
-    std::array<uint8_t, 3> arg;
-    uint16_t aux;
-  };
-
-  Node& next() {
-    TORCH_INTERNAL_ASSERT(
-        nnode_ < OPENREG_INSTRS_MAX, "a VECTOR program is too long");
-    return node_[nnode_++];
-  }
-
+  // Adds an instruction; the first nvalues of arg are values. Until put(), the numbers of
+  // registers are those of values.
   Value emit(
       uint8_t op,
       uint8_t type,
-      uint8_t nargs,
+      uint8_t nvalues,
       std::array<uint8_t, 3> arg,
       uint16_t aux = 0) {
-    next() = {op, type, nargs, arg, aux};
-    return {this, static_cast<uint8_t>(nnode_ - 1), type};
-  }
-
-  uint8_t add_imm_bits(double value) {
-    int64_t bits;
-    std::memcpy(&bits, &value, sizeof(bits));
-    return add_imm(bits);
-  }
-  uint8_t add_imm(int64_t bits) {
-    for (int i = 0; i < nimm_; i++) {
-      if (imm_[i] == bits) {
-        return static_cast<uint8_t>(i);
-      }
-    }
     TORCH_INTERNAL_ASSERT(
-        nimm_ < OPENREG_IMMS_MAX, "a VECTOR program has too many immediates");
-    imm_[nimm_] = bits;
-    return static_cast<uint8_t>(nimm_++);
-  }
-  Value imm_bits(int64_t bits, uint8_t type) {
-    return emit(OPENREG_V_IMM, type, 0, {}, add_imm(bits));
+        ninstr_ < OPENREG_INSTRS_MAX, "a VECTOR program is too long");
+    const auto id = static_cast<uint8_t>(ninstr_);
+    const uint8_t dst = has_result(op) ? id : 0;
+    nvalues_[ninstr_] = nvalues;
+    instr_[ninstr_++] = {op, type, dst, arg[0], arg[1], arg[2], aux};
+    return {this, id, type};
   }
 
   static bool in(uint8_t op, uint8_t first, uint8_t last) {
@@ -267,50 +233,47 @@ class Program {
     }
   }
 
-  static bool has_result(const Node& n) {
-    return n.op != OPENREG_V_STORE && n.op < OPENREG_V_RED_SUM;
+  static bool has_result(uint8_t op) {
+    return op != OPENREG_V_STORE && op < OPENREG_V_RED_SUM;
   }
 
-  static openreg_instr
-  word(const Node& n, uint8_t dst, uint8_t a, uint8_t b, uint8_t c) {
-    return {n.op, n.type, has_result(n) ? dst : uint8_t(0), a, b, c, n.aux};
-  }
-
-  template <class Sink>
-  void finish_with_reuse(Sink& sink) const {
+  void put_with_reuse(Packet& packet) const {
+    constexpr std::array kArgs{&openreg_instr::a, &openreg_instr::b, &openreg_instr::c};
     std::array<uint8_t, OPENREG_INSTRS_MAX> last{}, reg{};
-    for (int i = 0; i < nnode_; i++) {
-      for (int j = 0; j < node_[i].nargs; j++) {
-        last[node_[i].arg[j]] = static_cast<uint8_t>(i);
+    for (int i = 0; i < ninstr_; i++) {
+      for (int j = 0; j < nvalues_[i]; j++) {
+        last[instr_[i].*kArgs[j]] = static_cast<uint8_t>(i);
       }
     }
     uint32_t free = (1u << OPENREG_REGS) - 1;
-    for (int i = 0; i < nnode_; i++) {
-      const Node& n = node_[i];
-      std::array<uint8_t, 3> arg = n.arg;
-      for (int j = 0; j < n.nargs; j++) {
-        arg[j] = reg[n.arg[j]];
-        if (last[n.arg[j]] == i) {
-          free |= 1u << arg[j];
+    for (int i = 0; i < ninstr_; i++) {
+      openreg_instr n = instr_[i];
+      for (int j = 0; j < nvalues_[i]; j++) {
+        uint8_t& arg = n.*kArgs[j];
+        const bool read_again = last[arg] > i;
+        arg = reg[arg];
+        if (!read_again) {
+          free |= 1u << arg;
         }
       }
-      if (has_result(n) && last[i] > i) {
+      if (has_result(n.op) && last[i] > i) {
         TORCH_INTERNAL_ASSERT(free != 0, "a VECTOR program needs > 16 registers");
-        reg[i] = static_cast<uint8_t>(__builtin_ctz(free));
+        n.dst = reg[i] = static_cast<uint8_t>(__builtin_ctz(free));
         free &= free - 1;
-      } else if (has_result(n)) {
+      } else if (has_result(n.op)) {
         continue; // no instruction reads the value
       }
-      sink(word(n, reg[i], arg[0], arg[1], arg[2]));
+      packet.instrs(n);
     }
   }
 
   uint8_t type_;
   bool stores_ = false;
-  int nnode_ = 0;
+  int ninstr_ = 0;
   int nimm_ = 0;
-  std::array<Node, OPENREG_INSTRS_MAX> node_;
-  std::array<int64_t, OPENREG_IMMS_MAX> imm_;
+  std::array<openreg_instr, OPENREG_INSTRS_MAX> instr_;
+  std::array<uint8_t, OPENREG_INSTRS_MAX> nvalues_; // operands that are values
+  std::array<uint64_t, OPENREG_IMMS_MAX> imm_;
 };
 
 // The functions and operators of formulas.

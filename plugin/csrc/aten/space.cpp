@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "aten/space.h"
 
-#include "aten/window.h"
-
 namespace openreg {
 
 at::DimVector Space::broadcast(const at::TensorBase& t) const {
@@ -183,7 +181,7 @@ void launch(const Space& space, const Program& program, OpId op, Part part) {
     Packet packet(OPENREG_OP_VECTOR, op);
     packet.arg(0, static_cast<uint8_t>(s.reduced().to_ulong()));
     s.put(packet);
-    put(packet, program);
+    program.put(packet);
     launch(packet, s.device(), part);
     part = Part::FURTHER;
   });

@@ -13,7 +13,6 @@
 #include <bitset>
 
 #include "aten/program.h"
-#include "runtime/launch.h"
 
 namespace openreg {
 
@@ -124,15 +123,4 @@ void launch(
     const Program& program,
     OpId op,
     Part part = Part::FIRST);
-
-// Adds a program to a packet that already has its space.
-inline void put(Packet& packet, const Program& program) {
-  for (int i = 0; i < program.imms(); i++) {
-    packet.imm(program.imm_data()[i]);
-  }
-  program.finish([&](const openreg_instr& w) {
-    packet.instr(w.op, w.type, w.dst, w.a, w.b, w.c, w.aux);
-  });
-}
-
 } // namespace openreg

@@ -2,9 +2,6 @@
 #include "aten/window.h"
 
 #include <algorithm>
-#include <cmath>
-
-#include "runtime/device.h"
 
 namespace openreg {
 
@@ -41,26 +38,6 @@ void put_space_strides(int64_t* to, const at::Tensor& t, int64_t dims) {
   const auto strides = t.strides().slice(t.dim() - dims);
   std::fill(to, to + 3 - dims, 1); // missing dimensions have size 1
   std::copy(strides.begin(), strides.end(), to + 3 - dims);
-}
-
-double max_work(c10::DeviceIndex index) {
-  return std::exp2(device(index).info.max_work);
-}
-
-void check_work(at::IntArrayRef sizes, c10::DeviceIndex index) {
-  double work = 1;
-  for (const int64_t size : sizes) {
-    work *= static_cast<double>(size);
-  }
-  const double most = max_work(index);
-  TORCH_CHECK(
-      work <= most,
-      "openreg: an operator would visit ",
-      sizes,
-      " elements in one packet, but the limit is ",
-      static_cast<uint64_t>(most),
-      "; call it for parts of the tensor, for example from torch.split(), and "
-      "combine the results");
 }
 
 } // namespace openreg

@@ -33,9 +33,4 @@ struct Windows {
 // three.
 void put_space_strides(int64_t* to, const at::Tensor& t, int64_t dims);
 
-// The most elements that a packet may visit.
-double max_work(c10::DeviceIndex device);
-// Throws if a space has more elements: the packet would fault and stop its stream.
-void check_work(at::IntArrayRef sizes, c10::DeviceIndex device);
-
 } // namespace openreg

@@ -3,9 +3,9 @@
 // for a given time.
 #include <algorithm>
 
-#include "runtime/allocator.h"
+#include "aten/program.h"
 #include "python/bindings.h"
-#include "runtime/launch.h"
+#include "runtime/allocator.h"
 #include "runtime/stream.h"
 
 namespace py = pybind11;
@@ -48,12 +48,10 @@ void launch_sleep(int64_t points, c10::DeviceIndex index) {
   Packet packet(OPENREG_OP_VECTOR, op);
   packet.arg(0, 1);
   packet.space(points);
-  const uint8_t to = packet.operand(word.get(), OPENREG_F32, &still);
-  const uint16_t one = packet.imm(1.0);
-  packet.instr(OPENREG_V_IMM, OPENREG_VT_F32, 0, 0, 0, 0, one);
-  packet.instr(OPENREG_V_EXP, OPENREG_VT_F32, 1, 0);
-  packet.instr(
-      OPENREG_V_RED_SUM, OPENREG_VT_F32, 0, 1, OPENREG_VNONE, OPENREG_VNONE, to);
+  packet.operand(word.get(), OPENREG_F32, &still);
+  Program p(OPENREG_VT_F32);
+  p.reduce({OPENREG_V_RED_SUM, 0}, exp(p(1.0)));
+  p.put(packet);
   launch(packet, index);
 }
 

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <atomic>
+#include <cmath>
 #include <cstring>
 #include <mutex>
 
@@ -89,11 +90,10 @@ void* begin_locked(
   }
 }
 
-uint64_t submit_locked(StreamState& stream, Packet& packet, bool give_up) {
+uint64_t submit_locked(StreamState& stream, const Packet& packet, bool give_up) {
   uint64_t seq;
-  const unsigned slots = packet.finish();
-  void* slot = begin_locked(stream, slots, &seq, give_up);
-  std::memcpy(slot, packet.data(), size_t{slots} * OPENREG_SLOT_SIZE);
+  void* slot = begin_locked(stream, packet.slots(), &seq, give_up);
+  std::memcpy(slot, packet.data(), size_t{packet.slots()} * OPENREG_SLOT_SIZE);
   const int64_t last = openreg_queue_submit(stream.queue);
   if (C10_UNLIKELY(last < 0))
     fail_stream(stream, static_cast<int>(last));
@@ -101,20 +101,37 @@ uint64_t submit_locked(StreamState& stream, Packet& packet, bool give_up) {
   return seq;
 }
 
-uint64_t submit(StreamState& stream, Packet& packet) {
+double max_work(c10::DeviceIndex index) {
+  return std::exp2(device(index).info.max_work);
+}
+
+void check_work(c10::IntArrayRef sizes, c10::DeviceIndex index) {
+  double work = 1;
+  for (const int64_t size : sizes) {
+    work *= static_cast<double>(size);
+  }
+  const double most = max_work(index);
+  TORCH_CHECK(
+      work <= most,
+      "openreg: an operator would visit ",
+      sizes,
+      " elements in one packet, but the limit is ",
+      static_cast<uint64_t>(most),
+      "; call it for parts of the tensor, for example from torch.split(), and "
+      "combine the results");
+}
+
+void launch(const Packet& packet, c10::DeviceIndex device, Part part) {
+  StreamState& stream = current_stream_state(device);
   // Does the same as restartable(), but without its thread-local flag.
   try {
     std::lock_guard<std::mutex> lock(stream.mutex);
-    return submit_locked(stream, packet, /*give_up=*/true);
+    submit_locked(stream, packet, /*give_up=*/true);
   } catch (const LongWait& wait) {
     wait_interruptibly(wait.stream, wait.seq);
+    std::lock_guard<std::mutex> lock(stream.mutex);
+    submit_locked(stream, packet);
   }
-  std::lock_guard<std::mutex> lock(stream.mutex);
-  return submit_locked(stream, packet);
-}
-
-void launch(Packet& packet, c10::DeviceIndex device, Part part) {
-  submit(current_stream_state(device), packet);
   if (part == Part::FIRST)
     count_op(packet.op());
 }

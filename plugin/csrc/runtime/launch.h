@@ -6,13 +6,12 @@
 //   p.space(sizes);                          // row-major, at most 8 dims
 //   p.operand(out_ptr, OPENREG_F32, strides); // elements, not bytes
 //   p.operand(in_ptr, OPENREG_F32, strides);
-//   auto two = p.imm(2.0);
-//   p.instr(OPENREG_V_LOAD, OPENREG_VT_F32, 0, 0, 0, 0, 1);
-//   ...
+//   program.put(p);                          // a Program of aten/program.h
 //   launch(p, device_index);
 //
 // Add the parts in the order of the packet's layout in openreg_isa.h: space, operands,
-// immediates, instructions. A Packet allocates no memory.
+// immediates, instructions. After each part the packet is whole. A Packet allocates no
+// memory.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -20,10 +19,10 @@
 #include <c10/util/ArrayRef.h>
 #include <c10/util/Exception.h>
 
+#include <cstddef>
 #include <cstdint>
-#include <cstring>
 
-#include "openreg_isa.h"
+#include "openreg.h"
 
 #pragma GCC visibility push(default) // csrc/python calls it
 namespace openreg {
@@ -64,107 +63,63 @@ inline uint8_t card_dtype(c10::ScalarType type) {
 
 class Packet {
  public:
-  Packet(uint8_t opcode, OpId op) {
-    header_ = {opcode, 0, 0, op, 0};
-    op_ = {};
-    used_ = sizeof(header_) + sizeof(op_);
+  Packet(uint8_t opcode, OpId op) : op_(op) {
+    openreg_encode(data_, opcode, op);
   }
 
   // The meaning depends on the opcode: axis and flags of SOFTMAX, dims mask of a
   // reduction...
   void arg(int index, uint8_t value) {
-    op_.arg[index] = value;
+    openreg_encode_arg(data_, index, value);
   }
 
   void space(c10::IntArrayRef sizes) {
     TORCH_INTERNAL_ASSERT(sizes.size() <= OPENREG_DIMS_MAX);
-    op_.ndim = static_cast<uint8_t>(sizes.size());
-    put(sizes.data(), sizes.size() * sizeof(int64_t));
+    openreg_encode_space(data_, static_cast<unsigned>(sizes.size()), sizes.data());
   }
 
-  // Returns the operand's index. strides has ndim entries, in elements.
-  uint8_t operand(const void* addr, uint8_t dtype, const int64_t* strides) {
-    int64_t* dst = operand(addr, dtype);
-    std::memcpy(dst, strides, op_.ndim * sizeof(int64_t));
-    return static_cast<uint8_t>(op_.nops - 1);
+  // strides has an entry for each dimension, in elements.
+  void operand(const void* addr, uint8_t dtype, const int64_t* strides = nullptr) {
+    TORCH_INTERNAL_ASSERT(operands_++ < OPENREG_OPERANDS_MAX);
+    openreg_encode_operand(data_, reinterpret_cast<uint64_t>(addr), dtype, strides);
   }
 
-  // Returns the operand's ndim strides, which the caller fills in.
-  int64_t* operand(const void* addr, uint8_t dtype) {
-    const openreg_operand head = {
-        reinterpret_cast<uint64_t>(addr), dtype, {0, 0, 0, 0, 0, 0, 0}};
-    put(&head, sizeof(head));
-    TORCH_INTERNAL_ASSERT(op_.nops < OPENREG_OPERANDS_MAX);
-    op_.nops++;
-    return static_cast<int64_t*>(room(op_.ndim * sizeof(int64_t)));
+  void imm(double value) {
+    imms({openreg_imm_f64(value)});
+  }
+  void imm(int64_t value) {
+    imms({openreg_imm_i64(value)});
+  }
+  void imms(c10::ArrayRef<uint64_t> bits) {
+    openreg_encode_imm(data_, bits.data(), static_cast<unsigned>(bits.size()));
   }
 
-  // Returns the immediate's index.
-  uint16_t imm(double value) {
-    return put_imm(&value);
-  }
-  uint16_t imm(int64_t value) {
-    return put_imm(&value);
+  void instrs(c10::ArrayRef<openreg_instr> program) {
+    openreg_encode_instr(
+        data_, program.data(), static_cast<unsigned>(program.size()));
   }
 
-  void instr(
-      uint8_t op,
-      uint8_t type,
-      uint8_t dst,
-      uint8_t a = 0,
-      uint8_t b = 0,
-      uint8_t c = 0,
-      uint16_t aux = 0) {
-    const openreg_instr word = {op, type, dst, a, b, c, aux};
-    put(&word, sizeof(word));
-    TORCH_INTERNAL_ASSERT(op_.ninstr < OPENREG_INSTRS_MAX);
-    op_.ninstr++;
+  unsigned slots() const {
+    return data_[offsetof(openreg_packet, slots)];
   }
-
-  // Writes the header and so completes the packet. Returns the number of its slots.
-  unsigned finish() {
-    header_.slots = static_cast<uint8_t>(
-        (used_ + OPENREG_SLOT_SIZE - 1) / OPENREG_SLOT_SIZE);
-    std::memcpy(data_, &header_, sizeof(header_));
-    std::memcpy(data_ + sizeof(header_), &op_, sizeof(op_));
-    return header_.slots;
-  }
-
   const void* data() const {
     return data_;
   }
   OpId op() const {
-    return header_.cookie;
+    return op_;
   }
 
  private:
-  void* room(size_t bytes) {
-    TORCH_CHECK(
-        used_ + bytes <= sizeof(data_),
-        "openreg: a packet would be longer than ",
-        sizeof(data_),
-        " bytes; use fewer operands, dimensions or instructions");
-    void* at = data_ + used_;
-    used_ += bytes;
-    return at;
-  }
-
-  void put(const void* from, size_t bytes) {
-    std::memcpy(room(bytes), from, bytes);
-  }
-
-  uint16_t put_imm(const void* value) {
-    TORCH_INTERNAL_ASSERT(op_.nimm < OPENREG_IMMS_MAX);
-    put(value, sizeof(uint64_t));
-    return op_.nimm++;
-  }
-
-  openreg_packet header_;
-  openreg_op op_;
-  size_t used_;
+  OpId op_;
+  int operands_ = 0;
   alignas(OPENREG_SLOT_SIZE)
       uint8_t data_[OPENREG_PACKET_SLOTS_MAX * OPENREG_SLOT_SIZE];
 };
+
+// The most elements that a packet may visit.
+double max_work(c10::DeviceIndex device);
+// Throws if a space has more elements: the packet would fault and stop its stream.
+void check_work(c10::IntArrayRef sizes, c10::DeviceIndex device);
 
 // An operator with several packets passes FURTHER from the second packet on, so that
 // the statistics count one operator.
@@ -174,7 +129,7 @@ enum class Part { FIRST, FURTHER };
 // wait for it. Makes no system call unless the ring is full or the card is asleep. If the
 // stream's queue has faulted, throws a c10::Error with the packet, operand and address of
 // the fault.
-void launch(Packet& packet, c10::DeviceIndex device, Part part = Part::FIRST);
+void launch(const Packet& packet, c10::DeviceIndex device, Part part = Part::FIRST);
 
 } // namespace openreg
 #pragma GCC visibility pop

@@ -18,7 +18,7 @@ namespace openreg {
 // stream.mutex.
 uint64_t submit_locked(
     StreamState& stream,
-    Packet& packet,
+    const Packet& packet,
     bool give_up = false);
 // Returns ring slots for one packet, and its sequence number in seq. Waits while the ring
 // is full: its packets may wait for another stream's long work. If give_up is set, throws
@@ -28,7 +28,6 @@ void* begin_locked(
     unsigned slots,
     uint64_t* seq,
     bool give_up = false);
-uint64_t submit(StreamState& stream, Packet& packet);
 
 // A SIGNAL packet that sets the stream's clock to a value.
 Packet signal_packet(OpId op, const StreamState& stream, uint64_t value);

@@ -178,12 +178,11 @@ void submit_wait_locked(
     uint64_t signal_value) {
   static const OpId op = op_id("openreg::event_wait");
   PendingWait wait{0, &on, signal_seq, signal_value, s.signal_value};
-  Packet packet = wait_packet(op, wait);
+  const Packet packet = wait_packet(op, wait);
   lagging(s, openreg_queue_completed(s.queue)); // removes the WAITs that have completed
-  const unsigned slots = packet.finish();
-  void* slot = begin_locked(s, slots, &wait.seq);
+  void* slot = begin_locked(s, packet.slots(), &wait.seq);
   list_wait(s, wait);
-  std::memcpy(slot, packet.data(), size_t{slots} * OPENREG_SLOT_SIZE);
+  std::memcpy(slot, packet.data(), size_t{packet.slots()} * OPENREG_SLOT_SIZE);
   const int64_t last = openreg_queue_submit(s.queue);
   s.last_seq.store(wait.seq, std::memory_order_release);
   if (last < 0)
