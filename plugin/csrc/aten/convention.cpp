@@ -4,8 +4,6 @@
 #include <ATen/MemoryOverlap.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/native/Resize.h>
-#include <ATen/ops/empty.h>
-#include <ATen/ops/empty_strided.h>
 
 namespace openreg {
 
@@ -35,16 +33,6 @@ void check_tensor_device(const at::Tensor& t, c10::Device device) {
       " and ",
       t.device(),
       "!");
-}
-
-at::Tensor empty(
-    at::IntArrayRef sizes,
-    at::IntArrayRef strides,
-    const at::TensorOptions& options) {
-  if (strides.empty()) {
-    return at::empty(sizes, options);
-  }
-  return at::empty_strided(sizes, strides, options);
 }
 
 void check_inplace(

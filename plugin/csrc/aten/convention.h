@@ -16,6 +16,7 @@
 
 #include "runtime/fallback.h"
 #include "runtime/launch.h"
+#include "runtime/memory_ops.h"
 
 namespace openreg {
 
@@ -151,10 +152,6 @@ Result fallback(const OpName& name, Args... args) {
 }
 
 // Outputs.
-at::Tensor empty(
-    at::IntArrayRef sizes,
-    at::IntArrayRef strides, // empty: contiguous
-    const at::TensorOptions& options);
 void check_inplace(
     const at::Tensor& self,
     at::IntArrayRef sizes,

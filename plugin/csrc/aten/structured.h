@@ -264,13 +264,15 @@ struct ElementwiseOfPairs {
   template <class Meta, class... Args>
   void operator()(OpId id, Meta& op, Args&... args) const {
     const auto compute = complex_type(op, compute_type(op));
-    if (!c10::isComplexType(compute)) {
-      Elementwise<Formula>()(id, op, args...);
-      return;
+    if (c10::isComplexType(compute)) {
+      pointwise(op, id, compute, [&](Pointwise& p) {
+        return OfPairs{}(p, args...);
+      });
+    } else {
+      pointwise(op, id, compute, [&](Pointwise& p) {
+        return Formula{}(p, args...);
+      });
     }
-    pointwise(op, id, compute, [&](Pointwise& p) {
-      return OfPairs{}(p, args...);
-    });
   }
 };
 

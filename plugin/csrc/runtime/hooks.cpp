@@ -4,7 +4,7 @@
 
 #include "runtime/generator.h"
 #include "runtime/host_allocator.h"
-#include "runtime/resize.h"
+#include "runtime/memory_ops.h"
 #include "runtime/stream.h"
 
 namespace openreg {

@@ -19,7 +19,7 @@
 #include "runtime/copy.h"
 #include "runtime/device.h"
 #include "runtime/launch.h"
-#include "runtime/resize.h"
+#include "runtime/memory_ops.h"
 
 namespace openreg {
 
@@ -101,6 +101,27 @@ at::Tensor empty_strided(
   return filled_if_asked(at::detail::empty_strided_generic(
       size, stride, &device_allocator(), kKeys, c10::dtype_or_default(dtype)));
 }
+
+} // namespace
+
+at::Tensor empty(
+    at::IntArrayRef sizes,
+    at::IntArrayRef strides,
+    const at::TensorOptions& o) {
+  const auto type = c10::optTypeMetaToScalarType(o.dtype_opt());
+  return strides.empty()
+      ? empty_memory_format(
+            sizes,
+            type,
+            o.layout_opt(),
+            o.device_opt(),
+            o.pinned_memory_opt(),
+            o.memory_format_opt())
+      : empty_strided(
+            sizes, strides, type, o.layout_opt(), o.device_opt(), o.pinned_memory_opt());
+}
+
+namespace {
 
 // A tensor of zeros without memory. Autograd uses such tensors to save memory.
 at::Tensor efficient_zero_tensor(
