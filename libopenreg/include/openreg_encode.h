@@ -111,19 +111,20 @@ static inline void openreg_encode_arg(void *packet, unsigned int i,
 }
 
 /*
- * Add n to the count at this offset of struct openreg_op, and set the packet's length.
- * Returns the end of the packet before that.
+ * Make room for n parts of len bytes in all. Adds n to the count at this offset of struct
+ * openreg_op, and sets the packet's length. Returns the address of the room.
  */
 static inline unsigned char *openreg_encode_more_(void *packet, size_t count,
-						  unsigned int n)
+						  unsigned int n, size_t len)
 {
 	unsigned char *bytes = OPENREG_CAST_(unsigned char *, packet);
-	unsigned char *op = openreg_op_bytes_(packet);
+	unsigned char *op = bytes + sizeof(struct openreg_packet);
 	const size_t end = openreg_packet_bytes(op[0], op[1], op[2], op[3]);
 
 	op[count] = OPENREG_CAST_(uint8_t, op[count] + n);
 	bytes[offsetof(struct openreg_packet, slots)] = OPENREG_CAST_(
-		uint8_t, openreg_packet_slots(op[0], op[1], op[2], op[3]));
+		uint8_t,
+		(end + len + OPENREG_SLOT_SIZE - 1) / OPENREG_SLOT_SIZE);
 	return bytes + end;
 }
 
@@ -132,7 +133,7 @@ static inline void openreg_encode_space(void *packet, unsigned int ndim,
 					const int64_t *size)
 {
 	unsigned char *at = openreg_encode_more_(
-		packet, offsetof(struct openreg_op, ndim), ndim);
+		packet, offsetof(struct openreg_op, ndim), ndim, 8 * ndim);
 
 	openreg_copy_words_(at, size, ndim);
 }
@@ -144,7 +145,8 @@ static inline void openreg_encode_operand(void *packet, uint64_t address,
 {
 	const unsigned int ndim = openreg_op_bytes_(packet)[0];
 	unsigned char *at = openreg_encode_more_(
-		packet, offsetof(struct openreg_op, nops), 1);
+		packet, offsetof(struct openreg_op, nops), 1,
+		sizeof(struct openreg_operand) + 8 * ndim);
 	const unsigned char *sizes =
 		openreg_op_bytes_(packet) + sizeof(struct openreg_op);
 	struct openreg_operand o;
@@ -171,7 +173,7 @@ static inline void openreg_encode_imm(void *packet, const uint64_t *imm,
 				      unsigned int n)
 {
 	unsigned char *at = openreg_encode_more_(
-		packet, offsetof(struct openreg_op, nimm), n);
+		packet, offsetof(struct openreg_op, nimm), n, 8 * n);
 
 	openreg_copy_words_(at, imm, n);
 }
@@ -182,7 +184,7 @@ static inline void openreg_encode_instr(void *packet,
 					unsigned int n)
 {
 	unsigned char *at = openreg_encode_more_(
-		packet, offsetof(struct openreg_op, ninstr), n);
+		packet, offsetof(struct openreg_op, ninstr), n, 8 * n);
 
 	openreg_copy_words_(at, instr, n);
 }
