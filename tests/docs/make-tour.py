@@ -36,7 +36,7 @@ HOPS = {
     "plugin": [
         Hop("plugin/csrc/aten/structured.h", "Forms::FunctionalForm::call",
             "torch's dispatcher calls it for `aten::add.Tensor`"),
-        Hop("plugin/csrc/aten/convention.cpp", "empty", "allocates the result"),
+        Hop("plugin/csrc/runtime/memory_ops.cpp", "empty", "allocates the result"),
         Hop("plugin/csrc/aten/pointwise.h", "pointwise",
             "runs the formula, which builds a program: two loads, one add, one store"),
         Hop("plugin/csrc/aten/binary.cpp", "add_scaled", "is the formula"),
@@ -103,7 +103,9 @@ def definition(file: pathlib.Path, function: str) -> Optional[int]:
 def moved(function: str) -> str:
     """Where else the function is defined."""
     for layer in LAYERS:
-        for file in sorted((TOP / layer).rglob("*.[ch]*")):
+        for file in sorted((TOP / layer).rglob("*.*")):
+            if file.suffix not in (".c", ".cpp", ".h"):
+                continue
             if re.search(rf"\b{function.rsplit('::', 1)[-1]}\b", file.read_text(encoding="utf-8")):
                 if line := definition(file, function):
                     return f"; {file.relative_to(TOP)}:{line} has one"
