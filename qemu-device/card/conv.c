@@ -93,9 +93,8 @@ static struct openreg_conv_work *get_work(const struct openreg_conv *cv,
 	size_t out = (size_t)(rows * columns * cv->width);
 	size_t inside =
 		((size_t)(cv->slots * OPENREG_CONV_BLOCK * 4) + 63) & ~(size_t)63;
-	size_t amx = (size_t)openreg_conv_amx_memory(cv, t);
 	struct openreg_conv_work *work = openreg_scratch_buffer(
-		scratch, head + a + b + out + inside + amx);
+		scratch, head + a + b + out + inside);
 
 	if (!work)
 		return NULL;
@@ -103,7 +102,6 @@ static struct openreg_conv_work *get_work(const struct openreg_conv *cv,
 	work->b = work->a + a;
 	work->out = work->b + b;
 	work->inside = (uint32_t *)(work->out + out);
-	work->amx = work->out + out + inside;
 	work->rows = rows;
 	work->columns = columns;
 	return work;
@@ -231,10 +229,6 @@ static bool run_unit(const struct openreg_conv *cv, int64_t unit,
 	begun = begin(cv, &t, work);
 	block = t.part * cv->part_blocks;
 	last = openreg_least(block + cv->part_blocks, cv->blocks);
-	if (openreg_conv_amx(cv, &t, block, last, begun, work)) {
-		end(cv, &t, work);
-		return true;
-	}
 	for (; block < last; block++) {
 		k = openreg_conv_pack(cv, &t, block, work);
 		if (!k)

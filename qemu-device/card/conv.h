@@ -21,7 +21,7 @@
 #define OPENREG_CONV_DIMS 7
 #define OPENREG_CONV_ROWS_MAX 256 /* rows of a tile */
 #define OPENREG_CONV_COLUMNS_MAX 512
-#define OPENREG_CONV_BLOCK 288 /* longest block of the reduction */
+#define OPENREG_CONV_BLOCK 256 /* longest block of the reduction */
 
 /* An operand's strides in elements: batch, group, channels, space. */
 struct openreg_conv_view {
@@ -56,14 +56,12 @@ struct openreg_conv {
 	uint8_t kind, dtype, type;
 	bool direct; /* elements have the same type in memory and in sums */
 	bool has_bias;
-	unsigned int amx_parts; /* parts of a number on the matrix unit; 0: not used */
 	int64_t esize, width; /* bytes of an element in memory, in type */
 	int64_t n, g, oc, ic;
 	struct openreg_geometry w;
 	struct openreg_conv_view x, y, weight, bias;
 	int64_t classes; /* of positions of BACKWARD_DATA, else 1 */
 	int64_t rows, columns; /* of the largest class */
-	int64_t block; /* longest block of the reduction */
 	int64_t block_channels, block_taps;
 	int64_t blocks, part_blocks;
 	int64_t tile_rows, tile_columns;
@@ -113,7 +111,7 @@ struct openreg_conv_work {
 	int64_t tap[OPENREG_CONV_BLOCK]; /* offsets of taps */
 	uint32_t tap_mask[OPENREG_CONV_BLOCK];
 	uint16_t raw[OPENREG_CONV_BLOCK * OPENREG_GATHER_WIDTH];
-	unsigned char *a, *b, *out, *amx;
+	unsigned char *a, *b, *out;
 	uint32_t *inside; /* [slots][OPENREG_CONV_BLOCK], all ones or 0 */
 	int64_t rows, columns; /* of out, rounded up to whole blocks */
 };
@@ -136,18 +134,6 @@ int64_t openreg_conv_pack(const struct openreg_conv *cv,
 			  const struct openreg_conv_tile *t, int64_t block,
 			  struct openreg_conv_work *work);
 
-/* Finds the source elements of tap 0 for n positions from `first` on. */
-void openreg_conv_points_at(const struct openreg_conv_axis axis[3],
-			    const struct openreg_conv_view *source,
-			    int64_t first, int64_t n,
-			    struct openreg_conv_points *p);
-/* The coordinates of tap i, and the distance in the source from tap 0 to a tap. */
-void openreg_conv_tap(const struct openreg_conv_axis axis[3], int64_t i,
-		      int64_t tap[3]);
-int64_t openreg_conv_tap_shift(const struct openreg_conv_axis axis[3],
-			       const struct openreg_conv_view *source,
-			       const int64_t tap[3]);
-
 /* Sets slide, units and parts if weighted lines are faster. */
 void openreg_conv_slide_plan(struct openreg_conv *cv);
 bool openreg_conv_slide(const struct openreg_conv *cv, int64_t unit,
@@ -161,21 +147,5 @@ bool openreg_conv_whole_plan(struct openreg_conv *cv, struct openreg_job *job,
 			     struct openreg_scratch *scratch);
 bool openreg_conv_whole(const struct openreg_conv *cv, unsigned int phase,
 			int64_t slice, struct openreg_scratch *scratch);
-
-/* Sets amx_parts if the matrix unit is faster. */
-void openreg_conv_amx_plan(struct openreg_conv *cv);
-/* Channels of a block that is at most OPENREG_CONV_BLOCK long. */
-int64_t openreg_conv_amx_channels(const struct openreg_conv *cv);
-/* Bytes of scratch memory for a tile. */
-int64_t openreg_conv_amx_memory(const struct openreg_conv *cv,
-				const struct openreg_conv_tile *t);
-/*
- * Adds blocks of the reduction to work->out, or to 0 without accumulate. Returns false if
- * the unit cannot multiply these numbers; work->out is then unchanged.
- */
-bool openreg_conv_amx(const struct openreg_conv *cv,
-		      const struct openreg_conv_tile *t, int64_t block,
-		      int64_t last, bool accumulate,
-		      struct openreg_conv_work *work);
 
 #endif

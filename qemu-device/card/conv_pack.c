@@ -63,10 +63,10 @@ static void step(const struct openreg_conv_axis axis[3], int64_t at[4])
 	at[0]++;
 }
 
-void openreg_conv_points_at(const struct openreg_conv_axis axis[3],
-			    const struct openreg_conv_view *source,
-			    int64_t first, int64_t n,
-			    struct openreg_conv_points *p)
+/* Finds the source elements of tap 0 for n positions from `first` on. */
+static void find_points(const struct openreg_conv_axis axis[3],
+			const struct openreg_conv_view *source, int64_t first,
+			int64_t n, struct openreg_conv_points *p)
 {
 	int64_t at[4], i;
 	unsigned int d;
@@ -86,9 +86,10 @@ void openreg_conv_points_at(const struct openreg_conv_axis axis[3],
 	}
 }
 
-int64_t openreg_conv_tap_shift(const struct openreg_conv_axis axis[3],
-			       const struct openreg_conv_view *source,
-			       const int64_t tap[3])
+/* The distance in the source from tap 0 to a tap. */
+static int64_t tap_shift(const struct openreg_conv_axis axis[3],
+			 const struct openreg_conv_view *source,
+			 const int64_t tap[3])
 {
 	int64_t shift = 0;
 	unsigned int d;
@@ -114,7 +115,8 @@ static uint32_t tap_inside(const struct openreg_conv_axis axis[3],
 	return -(uint32_t)inside;
 }
 
-void openreg_conv_tap(const struct openreg_conv_axis axis[3], int64_t i,
+/* The coordinates of tap i. */
+static void split_tap(const struct openreg_conv_axis axis[3], int64_t i,
 		      int64_t tap[3])
 {
 	unsigned int d;
@@ -131,7 +133,7 @@ static int64_t tap_offset(const struct openreg_conv *cv,
 	int64_t tap[3], at = 0;
 	unsigned int d;
 
-	openreg_conv_tap(axis, i, tap);
+	split_tap(axis, i, tap);
 	for (d = 0; d < 3; d++)
 		at = openreg_offset_add(
 			at,
@@ -189,7 +191,7 @@ void openreg_conv_columns(const struct openreg_conv *cv,
 	}
 	work->runs = run + 1 - work->run;
 	if (openreg_conv_is_gather(cv))
-		openreg_conv_points_at(
+		find_points(
 			t->axis,
 			cv->kind == OPENREG_CONV_FORWARD ? &cv->x : &cv->y,
 			t->column0, t->columns, &work->points);
@@ -289,7 +291,7 @@ static void mask_points(const struct openreg_conv_tile *t,
 	for (k = 0; k < b->taps; k++) {
 		uint32_t mask = 0;
 
-		openreg_conv_tap(t->axis, b->tap0 + k, tap);
+		split_tap(t->axis, b->tap0 + k, tap);
 		for (i = 0; i < n; i++)
 			mask |= tap_inside(t->axis, b->size, tap, &work->points,
 					   first + i) &
@@ -310,8 +312,8 @@ static void pack_source(const struct openreg_conv *cv,
 	unsigned char *to = work->b;
 
 	for (k = 0; k < b->taps; k++) {
-		openreg_conv_tap(t->axis, b->tap0 + k, tap);
-		work->tap[k] = openreg_conv_tap_shift(t->axis, b->view, tap);
+		split_tap(t->axis, b->tap0 + k, tap);
+		work->tap[k] = tap_shift(t->axis, b->view, tap);
 	}
 	place_lines(b, b->source_channel, work);
 	for (i = 0; i < t->columns; i += columns) {
@@ -364,7 +366,7 @@ static void find_inside(const struct openreg_conv *cv,
 	uint32_t *inside = work->inside;
 
 	for (s = 0; s < slots; s++) {
-		openreg_conv_tap(t->axis, (t->column0 + s) % taps, tap);
+		split_tap(t->axis, (t->column0 + s) % taps, tap);
 		for (i = 0; i < k; i++)
 			inside[i] = tap_inside(t->axis, cv->w.input, tap,
 					       &work->points, i);
@@ -399,7 +401,7 @@ static void pack_x(const struct openreg_conv *cv,
 	int64_t g = openreg_offset(t->g, cv->x.g), tap[3];
 	unsigned char *to = work->b;
 
-	openreg_conv_points_at(t->axis, &cv->x, first, k, &work->points);
+	find_points(t->axis, &cv->x, first, k, &work->points);
 	find_inside(cv, t, k, work);
 	memcpy(work->at, work->points.base, (size_t)k * sizeof(*work->at));
 	for (i = 0; i < t->columns; i += columns) {
@@ -408,9 +410,9 @@ static void pack_x(const struct openreg_conv *cv,
 		for (j = 0; j < left; j++) {
 			int64_t column = t->column0 + i + j;
 
-			openreg_conv_tap(t->axis, column % taps, tap);
+			split_tap(t->axis, column % taps, tap);
 			work->index[j] = openreg_offset_add(
-				openreg_conv_tap_shift(t->axis, &cv->x, tap),
+				tap_shift(t->axis, &cv->x, tap),
 				openreg_offset(column / taps, cv->x.ic));
 		}
 		extend_index(work, left);
@@ -436,9 +438,9 @@ int64_t openreg_conv_pack(const struct openreg_conv *cv,
 		pack_source(cv, t, &b, work);
 		return b.taps * b.channels;
 	}
-	first = block * cv->block;
+	first = block * OPENREG_CONV_BLOCK;
 	k = cv->n * openreg_window_volume(cv->w.output) - first;
-	k = openreg_least(k, cv->block);
+	k = openreg_least(k, OPENREG_CONV_BLOCK);
 	pack_y(cv, t, first, k, work);
 	pack_x(cv, t, first, k, work);
 	return k;

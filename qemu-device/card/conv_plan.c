@@ -2,13 +2,10 @@
 /* CONV: cuts the work into tiles, parts and slices. */
 #include <string.h>
 
-#include "amx.h"
 #include "conv.h"
 
 #define PARTIAL_MAX ((double)(256 << 20)) /* bytes, as for MATMUL */
 #define SMALL_TILE (128 * 128)
-#define PLAIN_BLOCK 256 /* block of the reduction without the matrix unit */
-#define AMX_PANEL OPENREG_AMX_PANEL
 
 bool openreg_conv_is_gather(const struct openreg_conv *cv)
 {
@@ -165,9 +162,7 @@ static void set_shape(struct openreg_conv *cv, bool empty)
 		cv->columns = cv->ic * openreg_window_volume(cv->w.kernel);
 		most = empty ? 0
 			     : cv->n * openreg_window_volume(cv->w.output);
-		openreg_conv_amx_plan(cv);
-		cv->block = cv->amx_parts ? OPENREG_CONV_BLOCK : PLAIN_BLOCK;
-		cv->blocks = openreg_div_up(most, cv->block);
+		cv->blocks = openreg_div_up(most, OPENREG_CONV_BLOCK);
 		return;
 	}
 	cv->rows = forward ? cv->oc : cv->ic;
@@ -178,12 +173,9 @@ static void set_shape(struct openreg_conv *cv, bool empty)
 				       : openreg_div_up(cv->w.input[d],
 							cv->w.stride[d]);
 	taps = empty ? 1 : most_taps(cv);
-	openreg_conv_amx_plan(cv);
-	cv->block_taps = openreg_least(taps, PLAIN_BLOCK);
-	cv->block_channels = openreg_least(PLAIN_BLOCK / cv->block_taps,
+	cv->block_taps = openreg_least(taps, OPENREG_CONV_BLOCK);
+	cv->block_channels = openreg_least(OPENREG_CONV_BLOCK / cv->block_taps,
 					   openreg_greatest(channels, 1));
-	if (cv->amx_parts)
-		cv->block_channels = openreg_conv_amx_channels(cv);
 	cv->blocks = empty ? 0
 			   : openreg_div_up(channels, cv->block_channels) *
 				     openreg_div_up(taps, cv->block_taps);
@@ -198,21 +190,10 @@ static double tile_cost(const struct openreg_conv *cv, int64_t blocks)
 	double n = (double)(cv->tile_columns + cv->gemm->columns);
 	int64_t block = openreg_conv_is_gather(cv) ?
 				cv->block_channels * cv->block_taps :
-				cv->block;
+				OPENREG_CONV_BLOCK;
 	double k = (double)blocks * (double)block;
 
-	if (cv->amx_parts)
-		return 1000 + m * n + k * (m * n * 0.009 + m * 0.4 + n * 0.1);
 	return 1000 + m * n + k * (m * n * mac[cv->type] + (m + n) * pack);
-}
-
-/*
- * Time of a part in ns. It is shorter on the unit, because a tile that the unit gives up
- * also takes the time of the blocked loop.
- */
-static double part_cost(const struct openreg_conv *cv)
-{
-	return cv->amx_parts ? OPENREG_SLICE_NS / 2 : OPENREG_SLICE_NS;
 }
 
 static int64_t halve(int64_t x, int64_t to)
@@ -229,7 +210,7 @@ static double result_bytes(const struct openreg_conv *cv)
 /* Is there enough memory to cut the reduction instead of the tile? */
 static bool can_part(const struct openreg_conv *cv)
 {
-	return tile_cost(cv, cv->blocks) / part_cost(cv) *
+	return tile_cost(cv, cv->blocks) / OPENREG_SLICE_NS *
 		       result_bytes(cv) <
 	       PARTIAL_MAX;
 }
@@ -239,40 +220,18 @@ static void cut_parts(struct openreg_conv *cv)
 {
 	double bytes = result_bytes(cv);
 	double cost = tile_cost(cv, cv->blocks);
-	double parts = cost / part_cost(cv);
+	double parts = cost / OPENREG_SLICE_NS;
 
 	cv->part_blocks = openreg_greatest(cv->blocks, 1);
 	if (parts * bytes > PARTIAL_MAX)
 		parts = PARTIAL_MAX / bytes;
-	if (cost > 2 * part_cost(cv) && parts >= 2)
+	if (cost > 2 * OPENREG_SLICE_NS && parts >= 2)
 		cv->part_blocks = (int64_t)((double)cv->blocks / parts) + 1;
 	cv->parts = openreg_greatest(
 		openreg_div_up(cv->blocks, cv->part_blocks), 1);
 }
 
-/* The columns of a tile of BACKWARD_WEIGHTS are whole channels, at least 32. */
-static void cut_amx(struct openreg_conv *cv)
-{
-	bool gather = openreg_conv_is_gather(cv);
-	int64_t *m = &cv->tile_rows, *n = &cv->tile_columns;
-
-	*m = openreg_least(cv->rows, gather ? 128 : 256);
-	*n = openreg_least(cv->columns,
-			   gather ? OPENREG_CONV_COLUMNS_MAX
-				  : openreg_conv_amx_channels(cv) *
-					    openreg_window_volume(cv->w.kernel));
-	while (tile_cost(cv, cv->blocks) > OPENREG_SLICE_NS / 2 &&
-	       (*m > 2 * AMX_PANEL || (gather && *n > 4 * AMX_PANEL))) {
-		if (*m > 2 * AMX_PANEL && (*m >= *n || !gather))
-			*m = halve(*m, AMX_PANEL);
-		else if (gather && *n > 4 * AMX_PANEL)
-			*n = halve(*n, AMX_PANEL);
-		else
-			*m = halve(*m, AMX_PANEL);
-	}
-}
-
-static void cut_plain(struct openreg_conv *cv)
+static void cut_tile(struct openreg_conv *cv)
 {
 	int64_t *m = &cv->tile_rows, *n = &cv->tile_columns;
 	int64_t rows = cv->gemm->rows, columns = cv->gemm->columns;
@@ -294,10 +253,7 @@ static void cut_plain(struct openreg_conv *cv)
 
 static void cut(struct openreg_conv *cv)
 {
-	if (cv->amx_parts)
-		cut_amx(cv);
-	else
-		cut_plain(cv);
+	cut_tile(cv);
 	cut_parts(cv);
 	cv->tiles_rows = openreg_div_up(cv->rows, cv->tile_rows);
 	cv->tiles_columns = openreg_div_up(cv->columns, cv->tile_columns);
@@ -318,9 +274,6 @@ static void count_units(struct openreg_conv *cv)
 
 	cv->units = openreg_window_product(factor, 5);
 	cv->slice_units = (int64_t)(OPENREG_SLICE_NS / cost) + 1;
-	/* The unit's tiles are few: short slices let workers end at the same time. */
-	if (cv->amx_parts)
-		cv->slice_units = (int64_t)(OPENREG_SLICE_NS / 4 / cost) + 1;
 }
 
 bool openreg_conv_plan(struct openreg_conv *cv, const struct openreg_args *args)

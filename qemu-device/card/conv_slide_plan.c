@@ -201,8 +201,8 @@ static bool can(const struct openreg_conv *cv)
 {
 	unsigned int d;
 
-	if (cv->type != OPENREG_VT_F32 || cv->amx_parts || !cv->blocks ||
-	    !cv->rows || !cv->columns ||
+	if (cv->type != OPENREG_VT_F32 || !cv->blocks || !cv->rows ||
+	    !cv->columns ||
 	    (!openreg_conv_is_gather(cv) && cv->rows > ROWS_MAX))
 		return false;
 	for (d = 0; d < 3; d++) {

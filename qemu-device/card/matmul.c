@@ -215,7 +215,7 @@ static bool run_fast(const struct openreg_matmul *mm,
 		     struct openreg_scratch *scratch,
 		     enum openreg_gemm_result *result)
 {
-	bool direct = is_direct(mm), add;
+	bool direct = is_direct(mm);
 	struct openreg_product p;
 
 	*result = OPENREG_GEMM_UNSUPPORTED;
@@ -227,13 +227,11 @@ static bool run_fast(const struct openreg_matmul *mm,
 		*result = openreg_gemm_halves(mm, t, &p, direct, scratch);
 		direct &= *result != OPENREG_GEMM_UNSUPPORTED;
 	}
-	if (*result == OPENREG_GEMM_UNSUPPORTED)
+	if (*result == OPENREG_GEMM_UNSUPPORTED) {
 		p = find_product(mm, t, direct);
-	add = direct && adds_to_d(mm);
-	if (*result == OPENREG_GEMM_UNSUPPORTED)
-		*result = openreg_gemm_split(mm, t, &p, add, scratch);
-	if (*result == OPENREG_GEMM_UNSUPPORTED)
-		*result = openreg_gemm_fast(mm, t, &p, add, scratch);
+		*result = openreg_gemm_fast(mm, t, &p,
+					    direct && adds_to_d(mm), scratch);
+	}
 	if (*result == OPENREG_GEMM_DONE && !direct && !mm->partial)
 		finish_tile(mm, t, &p, p.data - openreg_matmul_spare(mm));
 	return *result != OPENREG_GEMM_UNSUPPORTED;

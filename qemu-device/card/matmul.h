@@ -94,8 +94,7 @@ bool openreg_gemm_has_lone_rows(const struct openreg_matmul *mm,
 				const struct openreg_matmul_tile *t);
 /*
  * Computes a tile of halves by oneDNN, without packing. product->data, if not NULL, holds
- * halves if in_place, else f32. Returns UNSUPPORTED where openreg_gemm_fast() or
- * openreg_gemm_split() is faster.
+ * halves if in_place, else f32. Returns UNSUPPORTED where openreg_gemm_fast() is faster.
  */
 enum openreg_gemm_result
 openreg_gemm_halves(const struct openreg_matmul *mm,
@@ -104,15 +103,6 @@ openreg_gemm_halves(const struct openreg_matmul *mm,
 		    struct openreg_scratch *scratch);
 /* Does this host multiply such halves of any shape faster than f32? */
 bool openreg_gemm_has_unit(unsigned int dtype);
-/*
- * As openreg_gemm_fast(), on a matrix unit. Returns UNSUPPORTED if the host has none, if
- * the unit is not faster, or if the numbers would give a result worse than that of f32.
- */
-enum openreg_gemm_result
-openreg_gemm_split(const struct openreg_matmul *mm,
-		   const struct openreg_matmul_tile *tile,
-		   struct openreg_product *product, bool accumulate,
-		   struct openreg_scratch *scratch);
 
 static inline uintptr_t openreg_matrix_at(const struct openreg_matrix *x,
 					  int64_t esize, int64_t batch,

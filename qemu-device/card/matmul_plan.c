@@ -2,7 +2,6 @@
 /* MATMUL: checks a packet and cuts its work into tiles. */
 #include <string.h>
 
-#include "amx.h"
 #include "matmul.h"
 
 #define RESULTS_MAX (1ULL << 36)
@@ -240,16 +239,15 @@ static int64_t least_rows(const struct openreg_matmul *mm)
 
 /*
  * The highest cost of a tile. A smaller product gets several tiles, too. It gets one if
- * more would make lines of a matrix short, or on a matrix unit, where packing takes as
- * long as multiplying.
+ * more would make lines of a matrix short, or if the host has a unit for bf16, where
+ * packing takes as long as multiplying.
  */
 static double most_cost(const struct openreg_matmul *mm)
 {
 	double total = tile_cost(mm, mm->m, mm->n, mm->k) * (double)mm->batch;
 	double most = total / TILES_MIN;
 
-	if (has_unit(mm) || (mm->type == OPENREG_VT_F32 && openreg_amx()) ||
-	    mm->m == 1 || (mm->n == 1 && mm->a.column != 1))
+	if (has_unit(mm) || mm->m == 1 || (mm->n == 1 && mm->a.column != 1))
 		return SLICE_COST;
 	if (most < TILE_COST)
 		most = TILE_COST;
