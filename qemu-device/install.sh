@@ -83,13 +83,19 @@ hook()
 
 copy "$here"/openreg-*.[ch] "$here/trace.h" "$here/trace-events" \
 	"$here/Kconfig" "$here/meson.build" "$device"
-# Side by side, for QEMU's own files are then compiled with no option more than
-# without the card, and not once more.
-copy "$here"/card/*.[ch] "$top/uapi/openreg_isa.h" "$top/uapi/openreg_regs.h" \
+# card.h finds the headers of uapi/ beside it, so QEMU's own files need no further
+# option and are not compiled again.
+copy "$here/card/card.h" "$top/uapi/openreg_isa.h" "$top/uapi/openreg_regs.h" \
 	"$device/card"
+for room in "$here"/card/*/; do
+	copy "$room"*.[ch] "$device/card/$(basename "$room")"
+done
 prune "$device" "$here"
 prune "$device/card" "$here/card" "$top/uapi"
-(cd "$device" && ls card/*.c) | write "$device/card/sources"
+for room in "$device"/card/*/; do
+	prune "${room%/}" "$here/card/$(basename "$room")"
+done
+(cd "$device" && ls card/*/*.c) | write "$device/card/sources"
 
 hook "$qemu/hw/misc/meson.build" "" "subdir('openreg')"
 hook "$qemu/hw/misc/Kconfig" "" "source openreg/Kconfig"

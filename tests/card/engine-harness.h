@@ -15,7 +15,7 @@
 
 #include <cmocka.h>
 
-#include "engine.h"
+#include "engine/engine.h"
 
 /* Begins a packet over size[ndim]; the other calls add operands and a program. */
 void args_begin(struct openreg_args *args, unsigned int opcode,

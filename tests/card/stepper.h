@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "core.h"
+#include "core/core.h"
 
 #define STEPPER_BUS 0x100000000ULL
 #define STEPPER_MEM (128u << 10)

@@ -9,7 +9,7 @@
  */
 #include <string.h>
 
-#include "engine.h"
+#include "engine/engine.h"
 #include "host.h"
 #include "random.h"
 

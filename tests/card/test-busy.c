@@ -2,7 +2,7 @@
 /* Engine time: each packet counts once, for the engine that ran it. */
 #include <unistd.h>
 
-#include "core.h"
+#include "core/core.h"
 #include "host.h"
 #include "random.h"
 

@@ -2,7 +2,7 @@
 /* Compares CONV with its definition, seven nested loops: every dtype, any layout. */
 #include <stdlib.h>
 
-#include "conv.h"
+#include "conv/conv.h"
 #include "engine-harness.h"
 
 #define DIMS 7

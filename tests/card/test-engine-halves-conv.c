@@ -2,9 +2,9 @@
 /* Convolutions of bf16 on hosts that multiply bf16 faster than f32. */
 #include <oneapi/dnnl/dnnl.h>
 
-#include "conv.h"
+#include "conv/conv.h"
 #include "halves.h"
-#include "matmul.h"
+#include "matmul/matmul.h"
 
 static struct openreg_scratch *scratch;
 static atomic_size_t extra; /* bytes of the jobs of scratch */

@@ -3,7 +3,7 @@
 #include <math.h>
 
 #include "engine-harness.h"
-#include "kernels.h"
+#include "kernels/kernels.h"
 
 #define POINTS 203 /* leaves a remainder in every loop */
 #define RUN 19

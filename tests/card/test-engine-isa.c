@@ -4,8 +4,8 @@
 #include <sys/mman.h>
 
 #include "engine-harness.h"
-#include "kernels.h"
-#include "vector_ops.h"
+#include "kernels/kernels.h"
+#include "vector/vector_ops.h"
 
 #define N 20011 /* a prime, so every loop has a remainder */
 

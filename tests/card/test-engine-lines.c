@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* Compares the kernels for weighted lines of each level with plain loops. */
 #include "engine-harness.h"
-#include "kernels.h"
+#include "kernels/kernels.h"
 
 #define SIZE 8192
 #define LINES 40

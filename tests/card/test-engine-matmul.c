@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "engine-harness.h"
-#include "matmul.h"
+#include "matmul/matmul.h"
 
 struct operand {
 	unsigned char *memory;

@@ -9,7 +9,7 @@
 
 #include "engine-harness.h"
 #include "vector-reference.h"
-#include "vector_ops.h"
+#include "vector/vector_ops.h"
 
 static const char *const op_names[OPENREG_V_END] = {
 #define V(op, name, types, form, semantics) [OPENREG_V_##op] = name,

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "engine_internal.h"
+#include "engine/engine_internal.h"
 #include "engine-harness.h"
 
 #define DIMS 5

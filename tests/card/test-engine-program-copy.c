@@ -2,7 +2,7 @@
 /* Long copies and fills within VRAM, which the card runs as programs. */
 #include <stdlib.h>
 
-#include "copy.h"
+#include "core/copy.h"
 #include "engine-harness.h"
 
 struct problem {

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "engine-harness.h"
-#include "vector.h"
+#include "vector/vector.h"
 
 #define F32 OPENREG_VT_F32
 #define F64 OPENREG_VT_F64

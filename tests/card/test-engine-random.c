@@ -3,8 +3,8 @@
 #include <stdlib.h>
 
 #include "engine-harness.h"
-#include "kernels.h"
-#include "philox.h"
+#include "kernels/kernels.h"
+#include "kernels/philox.h"
 
 #define I32 OPENREG_VT_I32
 #define I64 OPENREG_VT_I64

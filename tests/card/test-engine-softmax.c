@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "engine-harness.h"
-#include "kernels.h"
+#include "kernels/kernels.h"
 
 static double tolerance(unsigned int dtype)
 {

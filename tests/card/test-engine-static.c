@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "engine-harness.h"
-#include "matmul.h"
+#include "matmul/matmul.h"
 
 #define SIZE_MOST 100
 

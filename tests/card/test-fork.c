@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "host.h"
-#include "matmul.h"
+#include "matmul/matmul.h"
 
 #define LEN ((1u << 20) / SCALE)
 #define CHILDREN 12

@@ -7,7 +7,7 @@
 #include <pthread.h>
 #include <string.h>
 
-#include "engine.h"
+#include "engine/engine.h"
 #include "host.h"
 #include "random.h"
 

@@ -6,8 +6,8 @@
  */
 #include <stdlib.h>
 
-#include "matmul.h"
-#include "primitives.h"
+#include "matmul/matmul.h"
+#include "engine/primitives.h"
 
 #define SKIPPED 77 /* meson's exit status for a skipped test */
 

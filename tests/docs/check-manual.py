@@ -19,7 +19,7 @@ import tempfile
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
 HEADERS = [TOP / "uapi/openreg_isa.h", TOP / "uapi/openreg_regs.h"]
-VECTOR = TOP / "qemu-device/card/vector_ops.h"
+VECTOR = TOP / "qemu-device/card/vector/vector_ops.h"
 
 
 class Report:

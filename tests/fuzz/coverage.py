@@ -68,13 +68,13 @@ def percent(covered, total):
 
 def row(card, title, names):
     lines, branches = share(card.lines, names), share(card.branches, names)
-    return (f"{title:22} {lines[0]:6} of {lines[1]:6} lines "
+    return (f"{title:26} {lines[0]:6} of {lines[1]:6} lines "
             f"{percent(*lines)}  {branches[0]:6} of {branches[1]:6} branches "
             f"{percent(*branches)}")
 
 
 def goal():
-    return (f"{'goal':22} {'':16} lines {GOAL['lines']:6.1f} %  "
+    return (f"{'goal':26} {'':16} lines {GOAL['lines']:6.1f} %  "
             f"{'':16} branches {GOAL['branches']:6.1f} %")
 
 

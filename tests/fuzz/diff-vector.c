@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "diff.h"
-#include "vector.h"
+#include "vector/vector.h"
 #include "vector-reference.h"
 
 #define NONE OPENREG_VNONE

@@ -7,7 +7,7 @@
 #include <math.h>
 
 #include "diff.h"
-#include "vector.h"
+#include "vector/vector.h"
 #include "vector-reference.h"
 
 static bool is_float(unsigned int type)

@@ -7,7 +7,7 @@
 #ifndef FUZZ_PACKET_H
 #define FUZZ_PACKET_H
 
-#include "engine.h"
+#include "engine/engine.h"
 #include "openreg_regs.h"
 #include "stream.h"
 

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "packet.h"
-#include "vector.h"
+#include "vector/vector.h"
 
 #define ALL(ndim) ((1u << (ndim)) - 1)
 #define KEPT 4 /* r0 to r3 keep their first type: one of each type */

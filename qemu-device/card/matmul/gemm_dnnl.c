@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "matmul.h"
-#include "primitives.h"
+#include "engine/primitives.h"
 
 /* Everything that determines a primitive. */
 struct key {

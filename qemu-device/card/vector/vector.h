@@ -13,8 +13,8 @@
 #ifndef OPENREG_VECTOR_H
 #define OPENREG_VECTOR_H
 
-#include "engine_internal.h"
-#include "kernels.h"
+#include "engine/engine_internal.h"
+#include "kernels/kernels.h"
 #include "vector_ops.h"
 
 #define OPENREG_TILE 1024

@@ -6,8 +6,8 @@
 #ifndef OPENREG_MATMUL_H
 #define OPENREG_MATMUL_H
 
-#include "engine_internal.h"
-#include "kernels.h"
+#include "engine/engine_internal.h"
+#include "kernels/kernels.h"
 
 /* A matrix in VRAM or scratch memory; strides in elements. */
 struct openreg_matrix {

@@ -14,7 +14,7 @@
 #ifndef OPENREG_SORT_ENGINE_H
 #define OPENREG_SORT_ENGINE_H
 
-#include "engine_internal.h"
+#include "engine/engine_internal.h"
 
 #define OPENREG_SORT_PIECE 16384 /* most elements of a row that one slice sorts */
 #define OPENREG_SORT_BLOCK 32768 /* elements that a slice moves */

@@ -8,8 +8,8 @@
 #ifndef OPENREG_SOFTMAX_H
 #define OPENREG_SOFTMAX_H
 
-#include "engine_internal.h"
-#include "kernels.h"
+#include "engine/engine_internal.h"
+#include "kernels/kernels.h"
 
 #define OPENREG_SOFTMAX_BLOCK 131072 /* most elements of a block */
 #define OPENREG_SOFTMAX_ROWS 2048 /* most elements of a block of several whole rows */

@@ -18,7 +18,7 @@
 
 #include "card.h"
 #include "copy.h"
-#include "engine.h"
+#include "engine/engine.h"
 
 #if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
 #error "the card is little-endian and so must its host be"

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "conv_dnnl.h"
-#include "matmul.h"
+#include "matmul/matmul.h"
 
 #define SIDE_MAX (1 << 12)
 #define CHANNELS_MAX (1 << 14)

@@ -15,8 +15,8 @@
 #ifndef OPENREG_CONV_ENGINE_H
 #define OPENREG_CONV_ENGINE_H
 
-#include "kernels.h"
-#include "window.h"
+#include "kernels/kernels.h"
+#include "engine/window.h"
 
 #define OPENREG_CONV_DIMS 7
 #define OPENREG_CONV_ROWS_MAX 256 /* rows of a tile */

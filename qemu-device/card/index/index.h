@@ -14,8 +14,8 @@
 #ifndef OPENREG_INDEX_H
 #define OPENREG_INDEX_H
 
-#include "engine_internal.h"
-#include "kernels.h"
+#include "engine/engine_internal.h"
+#include "kernels/kernels.h"
 
 #define OPENREG_INDEX_WALK 1024 /* most points of the walk in a tile */
 #define OPENREG_INDEX_RUN 65536 /* bytes of the run in a tile, about */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* Casts from memory to memory, for the copy engine. */
 #include "engine_internal.h"
-#include "kernels.h"
+#include "kernels/kernels.h"
 
 #define PIECE 512
 

@@ -6,8 +6,8 @@
  */
 #include <string.h>
 
-#include "engine_internal.h"
-#include "kernels.h"
+#include "engine/engine_internal.h"
+#include "kernels/kernels.h"
 
 #define PIECE 32768 /* elements */
 #define RUN 1024 /* elements that fit into scratch memory */

@@ -10,8 +10,8 @@
 #ifndef OPENREG_SCAN_H
 #define OPENREG_SCAN_H
 
-#include "engine_internal.h"
-#include "kernels.h"
+#include "engine/engine_internal.h"
+#include "kernels/kernels.h"
 
 #define OPENREG_SCAN_WIDTH 256 /* most rows of a unit */
 #define OPENREG_SCAN_BLOCK 8192 /* elements of a unit in scratch memory */

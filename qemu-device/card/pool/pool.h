@@ -7,8 +7,8 @@
 #ifndef OPENREG_POOL_ENGINE_H
 #define OPENREG_POOL_ENGINE_H
 
-#include "kernels.h"
-#include "window.h"
+#include "kernels/kernels.h"
+#include "engine/window.h"
 
 #define OPENREG_POOL_DIMS 5
 #define OPENREG_POOL_LINE 256 /* elements that a unit computes at a time */
