@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "engine/engine_internal.h"
+#include "job/work.h"
 #include "engine-harness.h"
 
 #define DIMS 5

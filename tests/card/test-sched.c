@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The scheduler: how contexts share engine time and card memory. */
 #include "core/core.h"
-#include "engine/engine_internal.h"
+#include "job/work.h"
 #include "host.h"
 
 #define VRAM(off) OPENREG_ADDR(0, 1, off)

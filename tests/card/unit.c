@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "matmul/matmul.h"
-#include "engine/primitives.h"
+#include "job/primitives.h"
 
 #define SKIPPED 77 /* meson's exit status for a skipped test */
 

@@ -16,7 +16,7 @@
 #define OPENREG_CONV_ENGINE_H
 
 #include "kernels/kernels.h"
-#include "engine/window.h"
+#include "job/window.h"
 
 #define OPENREG_CONV_DIMS 7
 #define OPENREG_CONV_ROWS_MAX 256 /* rows of a tile */
@@ -147,5 +147,7 @@ bool openreg_conv_whole_plan(struct openreg_conv *cv, struct openreg_job *job,
 			     struct openreg_scratch *scratch);
 bool openreg_conv_whole(const struct openreg_conv *cv, unsigned int phase,
 			int64_t slice, struct openreg_scratch *scratch);
+
+extern const struct openreg_engine openreg_conv_engine;
 
 #endif

@@ -7,7 +7,7 @@
 #define OPENREG_CONV_DNNL_H
 
 #include "conv.h"
-#include "engine/primitives.h"
+#include "job/primitives.h"
 
 /* Images, or a part of an image, with the padding around the input. */
 struct openreg_conv_box {

@@ -178,12 +178,12 @@ struct openreg_card *openreg_card_new(const struct openreg_card_config *config,
 
 void openreg_card_fork_begin(void)
 {
-	openreg_engine_fork_begin();
+	openreg_job_fork_begin();
 }
 
 void openreg_card_fork_end(void)
 {
-	openreg_engine_fork_end();
+	openreg_job_fork_end();
 }
 
 static void stop_threads(struct openreg_card *card)

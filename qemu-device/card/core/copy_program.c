@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* COPY and FILL within VRAM as a VECTOR program, which all workers can run. */
 #include "copy.h"
-#include "engine/engine_internal.h"
+#include "job/work.h"
 
 /* A copy of this many elements gains from more than one worker. */
 #define PROGRAM_MIN 16384

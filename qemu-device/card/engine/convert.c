@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* Casts from memory to memory, for the copy engine. */
-#include "engine_internal.h"
+#include "engine.h"
+#include "job/work.h"
 #include "kernels/kernels.h"
 
 #define PIECE 512

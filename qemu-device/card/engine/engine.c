@@ -1,62 +1,39 @@
 // SPDX-License-Identifier: MIT
-/* The compute engine: opcodes to engines, jobs, scratch memory. */
-#include <pthread.h>
-#include <stdatomic.h>
+/* The compute engine: which room runs an opcode. */
 #include <stdlib.h>
-#include <string.h>
 
-#include "engine_internal.h"
+#include "conv/conv.h"
+#include "engine.h"
+#include "index/index.h"
+#include "matmul/matmul.h"
+#include "pool/pool.h"
+#include "scan/scan.h"
+#include "softmax/softmax.h"
+#include "sort/sort.h"
+#include "vector/vector.h"
 
-/* Jobs of all engines have one size, so that a new job can use any freed one. */
-struct openreg_scratch {
-	pthread_mutex_t lock; /* free, nfree */
-	struct openreg_job *free;
-	unsigned int nfree;
-	void *buffer;
-	size_t buffer_size;
-	struct openreg_primitives *primitives;
-	atomic_size_t *extra;
-	bool refuse; /* only its worker uses it */
+static const struct openreg_engine *const engines[] = {
+	[OPENREG_OP_VECTOR] = &openreg_vector_engine,
+	[OPENREG_OP_MATMUL] = &openreg_matmul_engine,
+	[OPENREG_OP_SOFTMAX] = &openreg_softmax_engine,
+	[OPENREG_OP_INDEX] = &openreg_index_engine,
+	[OPENREG_OP_CONV] = &openreg_conv_engine,
+	[OPENREG_OP_POOL] = &openreg_pool_engine,
+	[OPENREG_OP_SORT] = &openreg_sort_engine,
+	[OPENREG_OP_SCAN] = &openreg_scan_engine,
+	[OPENREG_OP_PLACES] = &openreg_places_engine,
 };
 
-#define FREE_JOBS_MAX 64
+#define ENGINES (sizeof(engines) / sizeof(engines[0]))
 
-static const uint8_t dtype_sizes[OPENREG_DTYPE_END] = {
-	[OPENREG_F32] = 4, [OPENREG_F64] = 8,  [OPENREG_F16] = 2,
-	[OPENREG_BF16] = 2, [OPENREG_I8] = 1,  [OPENREG_U8] = 1,
-	[OPENREG_I16] = 2, [OPENREG_I32] = 4,  [OPENREG_I64] = 8,
-	[OPENREG_BOOL] = 1,
-};
-
-unsigned int openreg_dtype_size(unsigned int dtype)
+void openreg_engine_init(void)
 {
-	return dtype < OPENREG_DTYPE_END ? dtype_sizes[dtype] : 0;
+	openreg_gemm_init();
 }
 
 static const struct openreg_engine *engine_of(unsigned int opcode)
 {
-	switch (opcode) {
-	case OPENREG_OP_VECTOR:
-		return &openreg_vector_engine;
-	case OPENREG_OP_MATMUL:
-		return &openreg_matmul_engine;
-	case OPENREG_OP_SOFTMAX:
-		return &openreg_softmax_engine;
-	case OPENREG_OP_INDEX:
-		return &openreg_index_engine;
-	case OPENREG_OP_CONV:
-		return &openreg_conv_engine;
-	case OPENREG_OP_POOL:
-		return &openreg_pool_engine;
-	case OPENREG_OP_SORT:
-		return &openreg_sort_engine;
-	case OPENREG_OP_SCAN:
-		return &openreg_scan_engine;
-	case OPENREG_OP_PLACES:
-		return &openreg_places_engine;
-	default:
-		return NULL;
-	}
+	return opcode < ENGINES ? engines[opcode] : NULL;
 }
 
 bool openreg_is_compute(unsigned int opcode)
@@ -83,204 +60,36 @@ struct openreg_verdict openreg_engine_check(struct openreg_args *args)
 	return engine->check(args);
 }
 
-static size_t job_size(void)
+/* Jobs of all engines have one size, so that a new job can use any freed one. */
+static struct openreg_job *allocate_job(void)
 {
-	size_t size = openreg_vector_engine.job_size;
+	size_t size = 0, i;
 
-	if (openreg_matmul_engine.job_size > size)
-		size = openreg_matmul_engine.job_size;
-	if (openreg_softmax_engine.job_size > size)
-		size = openreg_softmax_engine.job_size;
-	if (openreg_index_engine.job_size > size)
-		size = openreg_index_engine.job_size;
-	if (openreg_conv_engine.job_size > size)
-		size = openreg_conv_engine.job_size;
-	if (openreg_pool_engine.job_size > size)
-		size = openreg_pool_engine.job_size;
-	if (openreg_sort_engine.job_size > size)
-		size = openreg_sort_engine.job_size;
-	if (openreg_scan_engine.job_size > size)
-		size = openreg_scan_engine.job_size;
-	if (openreg_places_engine.job_size > size)
-		size = openreg_places_engine.job_size;
-	return (sizeof(struct openreg_job) + size + 63) & ~(size_t)63;
-}
-
-struct openreg_scratch *openreg_scratch_new(atomic_size_t *extra)
-{
-	struct openreg_scratch *scratch = calloc(1, sizeof(*scratch));
-
-	if (!scratch)
-		return NULL;
-	if (pthread_mutex_init(&scratch->lock, NULL)) {
-		free(scratch);
-		return NULL;
+	for (i = 0; i < ENGINES; i++) {
+		if (engines[i] && engines[i]->job_size > size)
+			size = engines[i]->job_size;
 	}
-	scratch->extra = extra;
-	return scratch;
-}
-
-void openreg_scratch_free(struct openreg_scratch *scratch)
-{
-	struct openreg_job *job;
-
-	if (!scratch)
-		return;
-	while ((job = scratch->free)) {
-		scratch->free = job->next;
-		free(job);
-	}
-	openreg_primitives_free(scratch->primitives);
-	free(scratch->buffer);
-	pthread_mutex_destroy(&scratch->lock);
-	free(scratch);
-}
-
-void *openreg_scratch_buffer(struct openreg_scratch *scratch, size_t size)
-{
-	if (size > scratch->buffer_size) {
-		free(scratch->buffer);
-		scratch->buffer_size = 0;
-		size = (size + 4095) & ~(size_t)4095;
-		scratch->buffer = aligned_alloc(4096, size);
-		if (!scratch->buffer)
-			return NULL;
-		scratch->buffer_size = size;
-	}
-	return scratch->buffer;
-}
-
-struct openreg_primitives **
-openreg_scratch_primitives(struct openreg_scratch *scratch)
-{
-	return &scratch->primitives;
-}
-
-void openreg_scratch_refuse(struct openreg_scratch *scratch, bool refuse)
-{
-	scratch->refuse = refuse;
-}
-
-static struct openreg_job *job_get(struct openreg_scratch *scratch)
-{
-	struct openreg_job *job;
-
-	pthread_mutex_lock(&scratch->lock);
-	job = scratch->free;
-	if (job) {
-		scratch->free = job->next;
-		scratch->nfree--;
-	}
-	pthread_mutex_unlock(&scratch->lock);
-	return job ? job : aligned_alloc(64, job_size());
-}
-
-static void job_put(struct openreg_job *job)
-{
-	struct openreg_scratch *scratch = job->owner;
-
-	pthread_mutex_lock(&scratch->lock);
-	if (scratch->nfree < FREE_JOBS_MAX) {
-		job->next = scratch->free;
-		scratch->free = job;
-		scratch->nfree++;
-		job = NULL;
-	}
-	pthread_mutex_unlock(&scratch->lock);
-	free(job);
-}
-
-void *openreg_job_extra(struct openreg_job *job, size_t size)
-{
-	atomic_size_t *extra = job->owner->extra;
-
-	if (size > OPENREG_EXTRA_MAX)
-		return NULL;
-	if (job->owner->refuse) {
-		job->later = true;
-		return NULL;
-	}
-	if (atomic_fetch_add(extra, size) > OPENREG_EXTRA_MAX - size) {
-		atomic_fetch_sub(extra, size);
-		job->later = true;
-		return NULL;
-	}
-	job->extra = malloc(size);
-	if (job->extra)
-		job->extra_size = size;
-	else
-		atomic_fetch_sub(extra, size);
-	return job->extra;
+	return aligned_alloc(64, (sizeof(struct openreg_job) + size + 63) &
+					 ~(size_t)63);
 }
 
 struct openreg_job *openreg_job_new(const struct openreg_args *args,
 				    struct openreg_scratch *scratch,
 				    bool *later)
 {
-	struct openreg_job *job = job_get(scratch);
+	const struct openreg_engine *engine = engine_of(args->opcode);
+	struct openreg_job *job = openreg_job_reuse(scratch);
 
 	*later = false;
 	if (!job)
+		job = allocate_job();
+	if (!job)
 		return NULL;
-	job->engine = engine_of(args->opcode);
-	job->args = args;
-	job->owner = scratch;
-	job->extra = NULL;
-	job->extra_size = 0;
-	atomic_init(&job->failed, false);
-	job->verdict = openreg_good();
-	job->later = false;
-	job->phases = 0;
-	if (!job->engine || !job->engine->setup(job, scratch)) {
+	openreg_job_begin(job, engine, args, scratch);
+	if (!engine || !engine->setup(job, scratch)) {
 		*later = job->later;
 		openreg_job_free(job);
 		return NULL;
 	}
 	return job;
-}
-
-unsigned int openreg_job_phases(const struct openreg_job *job)
-{
-	return job->phases;
-}
-
-uint32_t openreg_job_slices(struct openreg_job *job, unsigned int phase)
-{
-	return job->engine->slices ? job->engine->slices(job, phase)
-				   : job->slices[phase];
-}
-
-bool openreg_job_run(struct openreg_job *job, unsigned int phase,
-		     uint32_t slice, struct openreg_scratch *scratch)
-{
-	return job->engine->run(job, phase, slice, scratch);
-}
-
-bool openreg_job_fail(struct openreg_job *job, struct openreg_verdict verdict)
-{
-	if (!atomic_exchange(&job->failed, true))
-		job->verdict = verdict;
-	return false;
-}
-
-struct openreg_verdict openreg_job_verdict(const struct openreg_job *job,
-					   unsigned int phase)
-{
-	if (job->verdict.code)
-		return job->verdict;
-	return openreg_bad(OPENREG_FAULT_MEMORY, OPENREG_NO_OPERAND, phase);
-}
-
-size_t openreg_job_memory(const struct openreg_job *job)
-{
-	return job->extra_size;
-}
-
-void openreg_job_free(struct openreg_job *job)
-{
-	if (!job)
-		return;
-	free(job->extra);
-	atomic_fetch_sub(job->owner->extra, job->extra_size);
-	job_put(job);
 }

@@ -14,7 +14,7 @@
 #ifndef OPENREG_INDEX_H
 #define OPENREG_INDEX_H
 
-#include "engine/engine_internal.h"
+#include "job/work.h"
 #include "kernels/kernels.h"
 
 #define OPENREG_INDEX_WALK 1024 /* most points of the walk in a tile */
@@ -56,5 +56,8 @@ struct openreg_index_plan {
 /* Returns false if the packet has no work. */
 bool openreg_index_make(struct openreg_index_plan *plan,
 			const struct openreg_args *args);
+
+extern const struct openreg_engine openreg_index_engine;
+extern const struct openreg_engine openreg_places_engine;
 
 #endif

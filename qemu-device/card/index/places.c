@@ -6,8 +6,7 @@
  */
 #include <string.h>
 
-#include "engine/engine_internal.h"
-#include "kernels/kernels.h"
+#include "index.h"
 
 #define PIECE 32768 /* elements */
 #define RUN 1024 /* elements that fit into scratch memory */

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "matmul.h"
-#include "engine/primitives.h"
+#include "job/primitives.h"
 
 /* Everything that determines a primitive. */
 struct key {
@@ -233,7 +233,7 @@ static void multiply_each_way(void)
  *   later, such as those of the card's user
  * - no child of fork() finds the data half made
  */
-void openreg_engine_init(void)
+void openreg_gemm_init(void)
 {
 	static pthread_once_t first = PTHREAD_ONCE_INIT;
 

@@ -5,7 +5,7 @@
  * conversion, which matters where most numbers are used only once.
  */
 #include "matmul.h"
-#include "engine/primitives.h"
+#include "job/primitives.h"
 
 #define FEW 16 /* rows or columns up to which memory limits the speed */
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* Does this host have instructions for halves that are faster than those for f32? */
 #include "matmul.h"
-#include "engine/primitives.h"
+#include "job/primitives.h"
 
 bool openreg_gemm_has_unit(unsigned int dtype)
 {

@@ -6,7 +6,7 @@
 #ifndef OPENREG_MATMUL_H
 #define OPENREG_MATMUL_H
 
-#include "engine/engine_internal.h"
+#include "job/work.h"
 #include "kernels/kernels.h"
 
 /* A matrix in VRAM or scratch memory; strides in elements. */
@@ -129,5 +129,10 @@ static inline size_t openreg_matmul_spare(const struct openreg_matmul *mm)
 
 	return (size_t)openreg_round_up(n * mm->width, 64);
 }
+
+/* Makes oneDNN's static data; see openreg_engine_init(). */
+void openreg_gemm_init(void);
+
+extern const struct openreg_engine openreg_matmul_engine;
 
 #endif

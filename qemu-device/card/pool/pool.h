@@ -8,7 +8,7 @@
 #define OPENREG_POOL_ENGINE_H
 
 #include "kernels/kernels.h"
-#include "engine/window.h"
+#include "job/window.h"
 
 #define OPENREG_POOL_DIMS 5
 #define OPENREG_POOL_LINE 256 /* elements that a unit computes at a time */
@@ -148,5 +148,7 @@ void openreg_pool_divide_row(const struct openreg_pool *pool,
 /* Sets work->span for n windows of a row. */
 void openreg_pool_row_spans(const struct openreg_pool *pool, int64_t first,
 			    int64_t n, struct openreg_pool_work *work);
+
+extern const struct openreg_engine openreg_pool_engine;
 
 #endif

@@ -10,7 +10,7 @@
 #ifndef OPENREG_SCAN_H
 #define OPENREG_SCAN_H
 
-#include "engine/engine_internal.h"
+#include "job/work.h"
 #include "kernels/kernels.h"
 
 #define OPENREG_SCAN_WIDTH 256 /* most rows of a unit */
@@ -83,5 +83,7 @@ void openreg_scan_log_row(const struct openreg_kernels *kernels, double *acc,
 			  double *x, double *work, size_t n);
 /* Returns OPENREG_SCAN_HAS_* of n elements. */
 int64_t openreg_scan_flags(uint8_t type, const void *x, size_t n);
+
+extern const struct openreg_engine openreg_scan_engine;
 
 #endif

@@ -8,7 +8,7 @@
 #ifndef OPENREG_SOFTMAX_H
 #define OPENREG_SOFTMAX_H
 
-#include "engine/engine_internal.h"
+#include "job/work.h"
 #include "kernels/kernels.h"
 
 #define OPENREG_SOFTMAX_BLOCK 131072 /* most elements of a block */
@@ -67,5 +67,7 @@ void openreg_softmax_whole(const struct openreg_softmax *sm,
 void openreg_softmax_merge(const struct openreg_softmax *sm,
 			   struct openreg_softmax_stat *row,
 			   const struct openreg_softmax_stat *piece);
+
+extern const struct openreg_engine openreg_softmax_engine;
 
 #endif

@@ -14,7 +14,7 @@
 #ifndef OPENREG_SORT_ENGINE_H
 #define OPENREG_SORT_ENGINE_H
 
-#include "engine/engine_internal.h"
+#include "job/work.h"
 
 #define OPENREG_SORT_PIECE 16384 /* most elements of a row that one slice sorts */
 #define OPENREG_SORT_BLOCK 32768 /* elements that a slice moves */
@@ -143,5 +143,7 @@ static inline int64_t openreg_sort_up(int64_t x, int64_t by)
 {
 	return (x + by - 1) / by;
 }
+
+extern const struct openreg_engine openreg_sort_engine;
 
 #endif

@@ -13,7 +13,7 @@
 #ifndef OPENREG_VECTOR_H
 #define OPENREG_VECTOR_H
 
-#include "engine/engine_internal.h"
+#include "job/work.h"
 #include "kernels/kernels.h"
 #include "vector_ops.h"
 
@@ -185,5 +185,7 @@ uint32_t openreg_reduce_slices(const struct openreg_plan *plan,
 			       unsigned int phase);
 void openreg_reduce_run(const struct openreg_plan *plan, unsigned int phase,
 			uint32_t slice, void *memory);
+
+extern const struct openreg_engine openreg_vector_engine;
 
 #endif

@@ -65,12 +65,12 @@ void openreg_primitives_free(struct openreg_primitives *cache)
  * Holds the lock during a fork. Otherwise the child could inherit a lock without its
  * holder, and a cache of oneDNN that is half changed.
  */
-void openreg_engine_fork_begin(void)
+void openreg_job_fork_begin(void)
 {
 	pthread_mutex_lock(&making);
 }
 
-void openreg_engine_fork_end(void)
+void openreg_job_fork_end(void)
 {
 	pthread_mutex_unlock(&making);
 }

@@ -1,17 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Interfaces that the engines share: jobs, scratch memory, verdicts.
+ * Jobs as the rooms of the opcodes see them, scratch memory, verdicts.
  *
  * A job belongs to the scratch of the thread that made it. Any thread may free the job,
  * which returns it to that scratch's freelist. So a scratch must outlive its jobs.
  */
-#ifndef OPENREG_ENGINE_INTERNAL_H
-#define OPENREG_ENGINE_INTERNAL_H
+#ifndef OPENREG_WORK_H
+#define OPENREG_WORK_H
 
-#include <stdatomic.h>
-#include <stddef.h>
-
-#include "engine.h"
+#include "job.h"
 
 /* Work of one slice, by the engines' rough estimates of time. */
 #define OPENREG_SLICE_NS 500000.0
@@ -51,15 +48,13 @@ struct openreg_job {
 	_Alignas(64) unsigned char priv[];
 };
 
-extern const struct openreg_engine openreg_vector_engine;
-extern const struct openreg_engine openreg_matmul_engine;
-extern const struct openreg_engine openreg_softmax_engine;
-extern const struct openreg_engine openreg_index_engine;
-extern const struct openreg_engine openreg_conv_engine;
-extern const struct openreg_engine openreg_pool_engine;
-extern const struct openreg_engine openreg_sort_engine;
-extern const struct openreg_engine openreg_scan_engine;
-extern const struct openreg_engine openreg_places_engine;
+/* A freed job of this scratch, or NULL. */
+struct openreg_job *openreg_job_reuse(struct openreg_scratch *scratch);
+/* Prepares the job for the engine's setup(). */
+void openreg_job_begin(struct openreg_job *job,
+		       const struct openreg_engine *engine,
+		       const struct openreg_args *args,
+		       struct openreg_scratch *scratch);
 
 /*
  * Returns size bytes, aligned to 64, or NULL if memory is short. They stay valid until

@@ -3,7 +3,7 @@
 #ifndef OPENREG_WINDOW_H
 #define OPENREG_WINDOW_H
 
-#include "engine_internal.h"
+#include "work.h"
 
 #define OPENREG_WINDOW_DIMS 3
 /* Small enough that sums and products of two such sizes do not overflow. */

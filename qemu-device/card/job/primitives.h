@@ -8,7 +8,7 @@
 
 #include <oneapi/dnnl/dnnl.h>
 
-#include "engine_internal.h"
+#include "work.h"
 
 #define OPENREG_KEY_MAX 40
 #define OPENREG_PRIMITIVE_ARGS 4
