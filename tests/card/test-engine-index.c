@@ -404,7 +404,7 @@ static void test_outside(void **state)
 							 OPENREG_FAULT_INDEX);
 					assert_int_equal(v.operand, 2);
 					assert_int_equal(v.detail, bad[i]);
-					assert_int_equal(v.extent, 10);
+					assert_int_equal(v.address, 10);
 				}
 }
 
@@ -451,7 +451,7 @@ static void test_no_extent(void **state)
 	args.imm[1] = (uint64_t)INT64_MIN;
 	v = args_try(&args, false);
 	assert_int_equal(v.code, OPENREG_FAULT_INDEX);
-	assert_int_equal(v.extent, 0);
+	assert_int_equal(v.address, 0);
 	args.arg[1] = OPENREG_INDEX_WRAP;
 	assert_int_equal(args_try(&args, false).code, OPENREG_FAULT_INDEX);
 	small_get(&args, index, 0, 0);

@@ -91,7 +91,8 @@ void decode_check_rest(const struct queue *q)
 		must(!q->ctx->segs[i] || !q->ctx->segs[i]->refs);
 }
 
-static void check_verdict(const struct queue *q, const struct verdict *v)
+static void check_verdict(const struct queue *q,
+			  const struct openreg_verdict *v)
 {
 	must(v->code <= OPENREG_FAULT_LIMIT);
 	must(v->operand == OPENREG_NO_OPERAND ||
@@ -101,7 +102,7 @@ static void check_verdict(const struct queue *q, const struct verdict *v)
 
 bool decode(struct queue *q, const struct packet *p)
 {
-	struct verdict v;
+	struct openreg_verdict v;
 	unsigned int i;
 
 	memcpy(&q->header, p->bytes, sizeof(q->header));

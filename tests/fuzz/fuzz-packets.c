@@ -99,7 +99,7 @@ static void run_copy(void)
 
 static void run(unsigned int how)
 {
-	struct verdict v;
+	struct openreg_verdict v;
 
 	switch (q->args.opcode) {
 	case OPENREG_OP_COPY:

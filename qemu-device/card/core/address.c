@@ -3,8 +3,10 @@
 #include "core.h"
 
 #define OP_FAULT(c, i, a, d)                                                   \
-	((struct verdict){ .code = OPENREG_FAULT_##c, .operand = (i),          \
-			   .address = (a), .detail = (d) })
+	((struct openreg_verdict){ .code = OPENREG_FAULT_##c,                  \
+				   .operand = (i),                             \
+				   .address = (a),                             \
+				   .detail = (d) })
 
 static uint64_t clamp64(__int128 v)
 {
@@ -66,9 +68,9 @@ static void span(const struct openreg_args *args, const struct openreg_arg *op,
 }
 
 /* Detail of a BOUNDS fault: the first offset reached if negative, else the end. */
-static struct verdict check_bounds(const struct openreg_args *args,
-				   unsigned int i, const struct segment *seg,
-				   struct reach *reach)
+static struct openreg_verdict check_bounds(const struct openreg_args *args,
+					   unsigned int i, const struct segment *seg,
+					   struct reach *reach)
 {
 	const struct openreg_arg *op = &args->op[i];
 	uint64_t off = OPENREG_ADDR_OFFSET(op->addr), at = op->addr;
@@ -92,7 +94,7 @@ static struct verdict check_bounds(const struct openreg_args *args,
 	reach->off = off;
 	reach->lo = (uint64_t)lo;
 	reach->hi = (uint64_t)hi;
-	return (struct verdict){ 0 };
+	return openreg_good();
 }
 
 static struct segment *find_segment(struct queue *q, uint64_t addr)
@@ -107,13 +109,14 @@ static struct segment *find_segment(struct queue *q, uint64_t addr)
 }
 
 /* context.lock is held. Takes a reference to the operand's segment. */
-static struct verdict check_operand(struct queue *q, struct openreg_args *args,
-				    unsigned int i, unsigned int flags)
+static struct openreg_verdict check_operand(struct queue *q,
+					    struct openreg_args *args,
+					    unsigned int i, unsigned int flags)
 {
 	struct openreg_arg *op = &args->op[i];
 	struct reach *reach = &q->reach[i];
 	struct segment *seg;
-	struct verdict v;
+	struct openreg_verdict v;
 	uint32_t need;
 
 	seg = find_segment(q, op->addr);
@@ -141,10 +144,10 @@ static struct verdict check_operand(struct queue *q, struct openreg_args *args,
  * Fills q->reach and the pointers of the operands, and takes references to the segments.
  * After a fault the packet holds no reference. Empty operands never fault.
  */
-struct verdict address_check(struct queue *q, struct openreg_args *args,
-			     unsigned int flags)
+struct openreg_verdict address_check(struct queue *q, struct openreg_args *args,
+				     unsigned int flags)
 {
-	struct verdict v = { 0 };
+	struct openreg_verdict v = openreg_good();
 	unsigned int i;
 
 	for (i = 0; i < args->nops; i++) {

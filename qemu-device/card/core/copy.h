@@ -10,7 +10,7 @@
 
 struct queue;
 struct worker;
-struct verdict;
+struct openreg_verdict;
 struct segment;
 struct openreg_args;
 
@@ -39,7 +39,7 @@ struct copy {
 enum copy_result { COPY_MORE, COPY_DONE, COPY_FAILED };
 
 /* Checks operands, types and immediates. Call it before the address check. */
-struct verdict copy_check(struct openreg_args *args);
+struct openreg_verdict copy_check(struct openreg_args *args);
 /* Takes the geometry from q->args and q->reach. Call it after the address check. */
 void copy_begin(struct queue *q);
 /*

@@ -5,28 +5,22 @@
 
 #include "core.h"
 
-static struct verdict bad(uint32_t code, uint32_t operand, uint64_t detail)
-{
-	return (struct verdict){ .code = code, .operand = operand,
-				 .detail = detail };
-}
-
 /* The order of the elements is not defined, so no element may be written twice. */
-static struct verdict check_once(const struct openreg_args *args)
+static struct openreg_verdict check_once(const struct openreg_args *args)
 {
-	struct verdict v = { 0 };
+	struct openreg_verdict v = openreg_good();
 	unsigned int d;
 
 	for (d = 0; d < args->ndim; d++) {
 		if (!args->size[d])
-			return (struct verdict){ 0 };
+			return openreg_good();
 		if (!v.code && args->size[d] > 1 && !args->op[0].stride[d])
-			v = bad(OPENREG_FAULT_SHAPE, 0, d);
+			v = openreg_bad(OPENREG_FAULT_SHAPE, 0, d);
 	}
 	return v;
 }
 
-struct verdict copy_check(struct openreg_args *args)
+struct openreg_verdict copy_check(struct openreg_args *args)
 {
 	bool fill = args->opcode == OPENREG_OP_FILL;
 	uint32_t dims = (1u << args->ndim) - 1;
@@ -35,11 +29,12 @@ struct verdict copy_check(struct openreg_args *args)
 	if (args->nops != nops || args->nimm != (fill ? 1 : 0) ||
 	    args->ninstr || args->arg[0] || args->arg[1] || args->arg[2] ||
 	    args->arg[3])
-		return bad(OPENREG_FAULT_PACKET, OPENREG_NO_OPERAND,
-			   sizeof(struct openreg_packet));
+		return openreg_bad(OPENREG_FAULT_PACKET, OPENREG_NO_OPERAND,
+				   sizeof(struct openreg_packet));
 	for (i = 0; i < nops; i++) {
 		if (!openreg_dtype_size(args->op[i].dtype))
-			return bad(OPENREG_FAULT_DTYPE, i, args->op[i].dtype);
+			return openreg_bad(OPENREG_FAULT_DTYPE, i,
+					   args->op[i].dtype);
 		args->op[i].read = i == 1;
 		args->op[i].written = i == 0;
 		args->op[i].dims = dims;

@@ -41,13 +41,6 @@ struct context;
 struct queue;
 struct worker;
 
-struct verdict {
-	uint32_t code;
-	uint32_t operand;
-	uint64_t address;
-	uint64_t detail;
-};
-
 /* Pages of a system or peer segment that are adjacent on the bus. */
 struct run {
 	uint64_t off; /* segment offset of the first byte */
@@ -434,12 +427,13 @@ uint64_t segment_bus(const struct segment *seg, uint64_t off, uint64_t *left);
 
 /* address.c */
 #define ADDRESS_COMPUTE 1u /* operands must be in VRAM */
-struct verdict address_check(struct queue *q, struct openreg_args *args,
-			     unsigned int flags);
+struct openreg_verdict address_check(struct queue *q, struct openreg_args *args,
+				     unsigned int flags);
 
 /* decode.c */
-struct verdict decode_header(const struct openreg_packet *header);
-struct verdict decode_body(const uint8_t *packet, struct openreg_args *args);
+struct openreg_verdict decode_header(const struct openreg_packet *header);
+struct openreg_verdict decode_body(const uint8_t *packet,
+				   struct openreg_args *args);
 
 /* queue.c */
 bool queue_map(struct queue *q);
@@ -456,7 +450,7 @@ void queue_store_state(struct queue *q, enum openreg_queue_state state);
 void queue_store_stats(struct queue *q);
 void queue_release_operands(struct queue *q);
 void queue_done(struct worker *w, struct queue *q);
-void queue_fault(struct worker *w, struct queue *q, struct verdict v);
+void queue_fault(struct worker *w, struct queue *q, struct openreg_verdict v);
 void access_begin(struct worker *w);
 void access_end(struct worker *w);
 
@@ -469,7 +463,7 @@ enum step {
 	STEP_BUSY, /* the workers or the copy thread continue the packet */
 };
 
-struct verdict exec_check(struct queue *q);
+struct openreg_verdict exec_check(struct queue *q);
 void exec_turn(struct worker *w, struct queue *q);
 void exec_slice(struct worker *w, struct queue *q, uint32_t slice);
 void exec_copy(struct worker *w, struct queue *q);
@@ -506,8 +500,8 @@ void caller_set_cpu(struct openreg_card *card);
 void delay_step(struct worker *w);
 
 /* sync.c */
-struct verdict sync_check(struct openreg_args *args);
-enum step sync_exec(struct queue *q, struct verdict *v);
+struct openreg_verdict sync_check(struct openreg_args *args);
+enum step sync_exec(struct queue *q, struct openreg_verdict *v);
 
 /* state.c */
 void state_finish(struct openreg_card *card, uint64_t end);

@@ -4,30 +4,24 @@
 
 #include "core.h"
 
-static struct verdict bad(uint32_t code, uint32_t operand, uint64_t detail)
-{
-	return (struct verdict){ .code = code, .operand = operand,
-				 .detail = detail };
-}
-
 /* Detail of a PACKET fault: byte offset of the wrong field. */
-struct verdict decode_header(const struct openreg_packet *header)
+struct openreg_verdict decode_header(const struct openreg_packet *header)
 {
 	const uint32_t code = OPENREG_FAULT_PACKET;
 
 	if (!header->slots || header->slots > OPENREG_PACKET_SLOTS_MAX)
-		return bad(code, OPENREG_NO_OPERAND,
-			   offsetof(struct openreg_packet, slots));
+		return openreg_bad(code, OPENREG_NO_OPERAND,
+				   offsetof(struct openreg_packet, slots));
 	if (header->opcode >= OPENREG_OP_END)
-		return bad(code, OPENREG_NO_OPERAND,
-			   offsetof(struct openreg_packet, opcode));
+		return openreg_bad(code, OPENREG_NO_OPERAND,
+				   offsetof(struct openreg_packet, opcode));
 	if (header->flags)
-		return bad(code, OPENREG_NO_OPERAND,
-			   offsetof(struct openreg_packet, flags));
+		return openreg_bad(code, OPENREG_NO_OPERAND,
+				   offsetof(struct openreg_packet, flags));
 	if (header->reserved)
-		return bad(code, OPENREG_NO_OPERAND,
-			   offsetof(struct openreg_packet, reserved));
-	return (struct verdict){ 0 };
+		return openreg_bad(code, OPENREG_NO_OPERAND,
+				   offsetof(struct openreg_packet, reserved));
+	return openreg_good();
 }
 
 static bool counts_ok(const struct openreg_op *op)
@@ -46,7 +40,7 @@ static size_t body_size(const struct openreg_op *op)
 }
 
 /* Detail of a SHAPE fault: the negative size; of a LIMIT fault: the elements. */
-static struct verdict check_sizes(const struct openreg_args *args)
+static struct openreg_verdict check_sizes(const struct openreg_args *args)
 {
 	uint64_t work = 1;
 	unsigned int d;
@@ -54,8 +48,9 @@ static struct verdict check_sizes(const struct openreg_args *args)
 
 	for (d = 0; d < args->ndim; d++) {
 		if (args->size[d] < 0)
-			return bad(OPENREG_FAULT_SHAPE, OPENREG_NO_OPERAND,
-				   (uint64_t)args->size[d]);
+			return openreg_bad(OPENREG_FAULT_SHAPE,
+					   OPENREG_NO_OPERAND,
+					   (uint64_t)args->size[d]);
 		empty |= !args->size[d];
 	}
 	for (d = 0; d < args->ndim && !empty; d++) {
@@ -63,14 +58,14 @@ static struct verdict check_sizes(const struct openreg_args *args)
 					   &work))
 			work = UINT64_MAX;
 		if (work > 1ULL << OPENREG_MAX_WORK_LOG2)
-			return bad(OPENREG_FAULT_LIMIT, OPENREG_NO_OPERAND,
-				   work);
+			return openreg_bad(OPENREG_FAULT_LIMIT,
+					   OPENREG_NO_OPERAND, work);
 	}
-	return (struct verdict){ 0 };
+	return openreg_good();
 }
 
-static struct verdict get_operand(const uint8_t **p, unsigned int ndim,
-				  unsigned int i, struct openreg_arg *arg)
+static struct openreg_verdict get_operand(const uint8_t **p, unsigned int ndim,
+					  unsigned int i, struct openreg_arg *arg)
 {
 	struct openreg_operand op;
 	unsigned int k;
@@ -79,10 +74,12 @@ static struct verdict get_operand(const uint8_t **p, unsigned int ndim,
 	*p += sizeof(op);
 	for (k = 0; k < sizeof(op.reserved); k++)
 		if (op.reserved[k])
-			return (struct verdict){ .code = OPENREG_FAULT_PACKET,
-						 .operand = i,
-						 .address = op.addr,
-						 .detail = op.reserved[k] };
+			return (struct openreg_verdict){
+				.code = OPENREG_FAULT_PACKET,
+				.operand = i,
+				.address = op.addr,
+				.detail = op.reserved[k],
+			};
 	arg->addr = op.addr;
 	arg->dtype = op.dtype;
 	arg->read = false;
@@ -93,7 +90,7 @@ static struct verdict get_operand(const uint8_t **p, unsigned int ndim,
 	arg->sized = false;
 	memcpy(arg->stride, *p, 8u * ndim);
 	*p += 8u * ndim;
-	return (struct verdict){ 0 };
+	return openreg_good();
 }
 
 static const uint8_t *get_op(const uint8_t *p, struct openreg_op *op,
@@ -109,10 +106,11 @@ static const uint8_t *get_op(const uint8_t *p, struct openreg_op *op,
 }
 
 /* packet has header.slots slots, and decode_header() has accepted the header. */
-struct verdict decode_body(const uint8_t *packet, struct openreg_args *args)
+struct openreg_verdict decode_body(const uint8_t *packet,
+				   struct openreg_args *args)
 {
 	const uint8_t *p = packet + sizeof(struct openreg_packet);
-	struct verdict v = { 0 };
+	struct openreg_verdict v = openreg_good();
 	struct openreg_op op;
 	unsigned int i;
 
@@ -124,8 +122,8 @@ struct verdict decode_body(const uint8_t *packet, struct openreg_args *args)
 	    body_size(&op) > packet[offsetof(struct openreg_packet, slots)] *
 				     (size_t)OPENREG_SLOT_SIZE) {
 		args->nops = 0;
-		return bad(OPENREG_FAULT_PACKET, OPENREG_NO_OPERAND,
-			   sizeof(struct openreg_packet));
+		return openreg_bad(OPENREG_FAULT_PACKET, OPENREG_NO_OPERAND,
+				   sizeof(struct openreg_packet));
 	}
 	memcpy(args->size, p, 8u * op.ndim);
 	p += 8u * op.ndim;

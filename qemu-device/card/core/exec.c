@@ -7,14 +7,9 @@
 #define BATCH 16 /* NOPs between two reads of the clock */
 #define LONG_WORK (1ULL << 17) /* elements that keep a worker busy for long */
 
-static struct verdict bad(uint32_t code, uint64_t detail)
-{
-	return (struct verdict){ .code = code, .operand = OPENREG_NO_OPERAND,
-				 .detail = detail };
-}
-
 /* Copies the packet at the head into w->packet. Needs access_begin(). */
-static enum step fetch(struct worker *w, struct queue *q, struct verdict *v)
+static enum step fetch(struct worker *w, struct queue *q,
+		       struct openreg_verdict *v)
 {
 	const struct openreg_host_ops *ops = w->card->ops;
 	uint64_t tail = queue_tail(q), have = tail - q->head;
@@ -25,7 +20,7 @@ static enum step fetch(struct worker *w, struct queue *q, struct verdict *v)
 	if (!have)
 		return STEP_EMPTY;
 	memset(&q->header, 0, sizeof(q->header));
-	*v = bad(OPENREG_FAULT_RING, tail);
+	*v = openreg_bad(OPENREG_FAULT_RING, OPENREG_NO_OPERAND, tail);
 	if (have > q->cfg.slots)
 		return STEP_FAULT;
 	ops->read(w->card->host, q->ring, index * OPENREG_SLOT_SIZE,
@@ -36,7 +31,7 @@ static enum step fetch(struct worker *w, struct queue *q, struct verdict *v)
 		return STEP_FAULT;
 	n = q->header.slots;
 	if (n > have || index + n > q->cfg.slots) {
-		*v = bad(OPENREG_FAULT_RING, n);
+		*v = openreg_bad(OPENREG_FAULT_RING, OPENREG_NO_OPERAND, n);
 		return STEP_FAULT;
 	}
 	if (n > 1)
@@ -47,30 +42,12 @@ static enum step fetch(struct worker *w, struct queue *q, struct verdict *v)
 	return STEP_DONE;
 }
 
-static struct verdict engine_verdict(const struct openreg_args *args,
-				     struct openreg_verdict e)
-{
-	struct verdict v = { .code = e.code, .operand = e.operand,
-			     .detail = e.detail };
-
-	if (v.code == OPENREG_FAULT_INDEX)
-		v.address = e.extent;
-	else if (v.code && v.operand < args->nops)
-		v.address = args->op[v.operand].addr;
-	return v;
-}
-
-static struct verdict engine_check(struct openreg_args *args)
-{
-	return engine_verdict(args, openreg_engine_check(args));
-}
-
 /* Checks the operands against the opcode, then their addresses. */
-struct verdict exec_check(struct queue *q)
+struct openreg_verdict exec_check(struct queue *q)
 {
 	struct openreg_args *args = &q->args;
 	unsigned int flags = 0;
-	struct verdict v;
+	struct openreg_verdict v;
 
 	switch (args->opcode) {
 	case OPENREG_OP_COPY:
@@ -83,7 +60,7 @@ struct verdict exec_check(struct queue *q)
 		v = sync_check(args);
 		break;
 	default:
-		v = engine_check(args);
+		v = openreg_engine_check(args);
 		flags = ADDRESS_COMPUTE;
 	}
 	if (!v.code)
@@ -125,7 +102,7 @@ static enum step offer_slices(struct queue *q, uint32_t slices)
  * more slices, or if this thread must leave or has run for OPENREG_DECIDE_NS.
  */
 static enum step run_phases(struct worker *w, struct queue *q,
-			    struct verdict *v)
+			    struct openreg_verdict *v)
 {
 	struct job *job = &q->job;
 	uint64_t end = now_ns() + OPENREG_DECIDE_NS;
@@ -142,9 +119,12 @@ static enum step run_phases(struct worker *w, struct queue *q,
 			break;
 		}
 	}
-	if (job->failed)
-		*v = engine_verdict(&q->args, openreg_job_verdict(job->engine,
-								  job->phase));
+	if (job->failed) {
+		*v = openreg_job_verdict(job->engine, job->phase);
+		if (v->code != OPENREG_FAULT_INDEX &&
+		    v->operand < q->args.nops)
+			v->address = q->args.op[v->operand].addr;
+	}
 	queue_free_job(q);
 	set_active(q, ACTIVE_NONE);
 	return job->failed ? STEP_FAULT : STEP_DONE;
@@ -174,7 +154,8 @@ static bool take_memory(struct queue *q)
 }
 
 /* Returns STEP_DONE if q->job is ready to run. */
-static enum step make_job(struct worker *w, struct queue *q, struct verdict *v)
+static enum step make_job(struct worker *w, struct queue *q,
+			  struct openreg_verdict *v)
 {
 	struct job *job = &q->job;
 	bool later;
@@ -193,7 +174,7 @@ static enum step make_job(struct worker *w, struct queue *q, struct verdict *v)
 	} else if (later) {
 		sched_add_memory_waiter(q);
 	} else {
-		*v = bad(OPENREG_FAULT_MEMORY, 0);
+		*v = openreg_bad(OPENREG_FAULT_MEMORY, OPENREG_NO_OPERAND, 0);
 		return STEP_FAULT;
 	}
 	queue_release_operands(q);
@@ -201,7 +182,7 @@ static enum step make_job(struct worker *w, struct queue *q, struct verdict *v)
 }
 
 static enum step run_compute(struct worker *w, struct queue *q,
-			     struct verdict *v)
+			     struct openreg_verdict *v)
 {
 	struct job *job = &q->job;
 	enum step step = make_job(w, q, v);
@@ -218,14 +199,18 @@ static enum step run_compute(struct worker *w, struct queue *q,
 	return run_phases(w, q, v);
 }
 
-static struct verdict dma_fault(struct queue *q, uint32_t operand)
+static struct openreg_verdict dma_fault(struct queue *q, uint32_t operand)
 {
-	return (struct verdict){ .code = OPENREG_FAULT_DMA, .operand = operand,
-				 .address = q->args.op[operand].addr };
+	return (struct openreg_verdict){
+		.code = OPENREG_FAULT_DMA,
+		.operand = operand,
+		.address = q->args.op[operand].addr,
+	};
 }
 
 /* Copies in this thread until other work is ready; the copy thread does the rest. */
-static enum step run_copy(struct worker *w, struct queue *q, struct verdict *v)
+static enum step run_copy(struct worker *w, struct queue *q,
+			  struct openreg_verdict *v)
 {
 	uint64_t start = now_ns();
 	enum step step = STEP_BUSY;
@@ -252,7 +237,7 @@ static enum step run_copy(struct worker *w, struct queue *q, struct verdict *v)
 
 /* Runs a copy within VRAM on all workers. */
 static enum step run_program(struct worker *w, struct queue *q,
-			     struct verdict *v)
+			     struct openreg_verdict *v)
 {
 	uint64_t start = now_ns();
 	enum step step = run_compute(w, q, v);
@@ -261,7 +246,8 @@ static enum step run_program(struct worker *w, struct queue *q,
 	return step;
 }
 
-static enum step run(struct worker *w, struct queue *q, struct verdict *v)
+static enum step run(struct worker *w, struct queue *q,
+		     struct openreg_verdict *v)
 {
 	access_end(w);
 	*v = decode_body(w->packet, &q->args);
@@ -285,7 +271,7 @@ static enum step run(struct worker *w, struct queue *q, struct verdict *v)
 /* Runs one packet. The access section may be open or closed, before and after. */
 static enum step exec_step(struct worker *w, struct queue *q)
 {
-	struct verdict v = { 0 };
+	struct openreg_verdict v = openreg_good();
 	enum step step;
 
 	access_begin(w);
@@ -368,7 +354,7 @@ void exec_turn(struct worker *w, struct queue *q)
 static enum step next_phase(struct worker *w, struct queue *q)
 {
 	enum step step;
-	struct verdict v;
+	struct openreg_verdict v;
 
 	q->job.phase += !q->job.failed;
 	if (q->job.failed)
@@ -470,7 +456,8 @@ void exec_abort(struct worker *w, struct queue *q)
 	if (q->active == ACTIVE_JOB)
 		queue_free_job(q);
 	set_active(q, ACTIVE_NONE);
-	queue_fault(w, q, bad(OPENREG_FAULT_HANG, 0));
+	queue_fault(w, q,
+		    openreg_bad(OPENREG_FAULT_HANG, OPENREG_NO_OPERAND, 0));
 }
 
 /* Runs a slice of a copy in the copy thread, which owns the queue. */

@@ -258,7 +258,7 @@ static void write_record(struct queue *q,
 }
 
 /* The packet at the head faults: stops the queue there and reports the fault. */
-void queue_fault(struct worker *w, struct queue *q, struct verdict v)
+void queue_fault(struct worker *w, struct queue *q, struct openreg_verdict v)
 {
 	struct openreg_card *card = q->card;
 	struct openreg_fault_summary fault = {

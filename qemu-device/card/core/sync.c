@@ -2,12 +2,6 @@
 /* WAIT, SIGNAL and TIMESTAMP: 64-bit words that tie queues together. */
 #include "core.h"
 
-static struct verdict bad(uint32_t code, uint32_t operand, uint64_t detail)
-{
-	return (struct verdict){ .code = code, .operand = operand,
-				 .detail = detail };
-}
-
 static unsigned int last_arg(uint8_t opcode)
 {
 	switch (opcode) {
@@ -19,7 +13,7 @@ static unsigned int last_arg(uint8_t opcode)
 	return 0;
 }
 
-struct verdict sync_check(struct openreg_args *args)
+struct openreg_verdict sync_check(struct openreg_args *args)
 {
 	struct openreg_arg *op = &args->op[0];
 
@@ -27,18 +21,19 @@ struct verdict sync_check(struct openreg_args *args)
 	    args->nimm != (args->opcode == OPENREG_OP_TIMESTAMP ? 0 : 1) ||
 	    args->arg[0] > last_arg(args->opcode) || args->arg[1] ||
 	    args->arg[2] || args->arg[3])
-		return bad(OPENREG_FAULT_PACKET, OPENREG_NO_OPERAND,
-			   sizeof(struct openreg_packet));
+		return openreg_bad(OPENREG_FAULT_PACKET, OPENREG_NO_OPERAND,
+				   sizeof(struct openreg_packet));
 	if (args->ndim)
-		return bad(OPENREG_FAULT_SHAPE, OPENREG_NO_OPERAND, args->ndim);
+		return openreg_bad(OPENREG_FAULT_SHAPE, OPENREG_NO_OPERAND,
+				   args->ndim);
 	if (op->dtype != OPENREG_I64)
-		return bad(OPENREG_FAULT_DTYPE, 0, op->dtype);
+		return openreg_bad(OPENREG_FAULT_DTYPE, 0, op->dtype);
 	op->read = args->opcode != OPENREG_OP_TIMESTAMP &&
 		   (args->opcode == OPENREG_OP_WAIT ||
 		    args->arg[0] == OPENREG_SIGNAL_ADD);
 	op->written = args->opcode != OPENREG_OP_WAIT;
 	op->dims = 0;
-	return (struct verdict){ 0 };
+	return openreg_good();
 }
 
 static int load_word(struct queue *q, uint64_t *word)
@@ -119,11 +114,11 @@ static bool is_split(struct queue *q)
 }
 
 /* A WAIT that is not met keeps no reference: the card checks its address at each try. */
-enum step sync_exec(struct queue *q, struct verdict *v)
+enum step sync_exec(struct queue *q, struct openreg_verdict *v)
 {
 	bool met;
 
-	*v = bad(OPENREG_FAULT_ALIGNMENT, 0, 8);
+	*v = openreg_bad(OPENREG_FAULT_ALIGNMENT, 0, 8);
 	v->address = q->args.op[0].addr;
 	if (is_split(q))
 		return STEP_FAULT;

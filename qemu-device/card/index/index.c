@@ -163,7 +163,7 @@ static struct openreg_verdict outside(const struct openreg_index_operand *op,
 	const struct openreg_index_range *range = &op->range;
 	struct openreg_verdict v = { .code = OPENREG_FAULT_INDEX,
 				     .operand = FIRST_INDEX + k,
-				     .extent = range->extent };
+				     .address = range->extent };
 
 	for (;; index++) {
 		uint64_t at = (uint64_t)*index;

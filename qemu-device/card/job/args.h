@@ -47,9 +47,21 @@ struct openreg_args {
 struct openreg_verdict {
 	uint32_t code; /* enum openreg_fault_code, 0 is good */
 	uint32_t operand; /* or OPENREG_NO_OPERAND */
+	uint64_t address; /* of the operand; FAULT_INDEX: the extent */
 	uint64_t detail;
-	uint64_t extent; /* FAULT_INDEX only */
 };
+
+static inline struct openreg_verdict openreg_good(void)
+{
+	return (struct openreg_verdict){ .operand = OPENREG_NO_OPERAND };
+}
+
+static inline struct openreg_verdict
+openreg_bad(uint32_t code, uint32_t operand, uint64_t detail)
+{
+	return (struct openreg_verdict){ .code = code, .operand = operand,
+					 .detail = detail };
+}
 
 /* Bytes of an element; 0 if dtype is not valid. */
 unsigned int openreg_dtype_size(unsigned int dtype);

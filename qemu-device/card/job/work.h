@@ -83,18 +83,6 @@ static inline double openreg_slice_ns(double total)
 	return ns < OPENREG_SHARE_NS ? OPENREG_SHARE_NS : ns;
 }
 
-static inline struct openreg_verdict openreg_good(void)
-{
-	return (struct openreg_verdict){ .operand = OPENREG_NO_OPERAND };
-}
-
-static inline struct openreg_verdict
-openreg_bad(uint32_t code, uint32_t operand, uint64_t detail)
-{
-	return (struct openreg_verdict){ .code = code, .operand = operand,
-					 .detail = detail };
-}
-
 static inline bool openreg_dtype_is_float(unsigned int dtype)
 {
 	return dtype >= OPENREG_F32 && dtype <= OPENREG_BF16;
