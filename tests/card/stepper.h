@@ -14,6 +14,8 @@
 #include <stdlib.h>
 
 #include "core/core.h"
+#include "core/exec.h"
+#include "core/queue.h"
 
 #define STEPPER_BUS 0x100000000ULL
 #define STEPPER_MEM (128u << 10)

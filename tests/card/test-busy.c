@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include "core/core.h"
+#include "core/queue.h"
 #include "host.h"
 #include "random.h"
 

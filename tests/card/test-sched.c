@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The scheduler: how contexts share engine time and card memory. */
 #include "core/core.h"
+#include "core/queue.h"
 #include "job/work.h"
 #include "host.h"
 

@@ -4,6 +4,8 @@
 #include <string.h>
 
 #include "core/core.h"
+#include "core/queue.h"
+#include "core/state.h"
 #include "host.h"
 #include "random.h"
 

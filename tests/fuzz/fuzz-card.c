@@ -6,6 +6,7 @@
  */
 #include <string.h>
 
+#include "core/state.h"
 #include "fuzz.h"
 #include "packet.h"
 #include "stepper.h"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Checks that every byte that a packet can reach lies in a segment that allows it. */
 #include "core.h"
+#include "queue.h"
 
 #define OP_FAULT(c, i, a, d)                                                   \
 	((struct openreg_verdict){ .code = OPENREG_FAULT_##c,                  \

@@ -4,6 +4,8 @@
 #include <string.h>
 
 #include "core.h"
+#include "fill.h"
+#include "segment.h"
 
 struct handler {
 	admin_fn *run;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Admin commands for contexts, segments and fills. */
 #include "core.h"
+#include "fill.h"
+#include "queue.h"
 
 #define RESULT(s) ((struct admin_result){ .status = OPENREG_ADMIN_##s })
 #define LATE ((struct admin_result){ .late = true })

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 
 #include "core.h"
+#include "queue.h"
+#include "state.h"
 
 #define RESULT(s) ((struct admin_result){ .status = OPENREG_ADMIN_##s })
 #define LATE ((struct admin_result){ .late = true })

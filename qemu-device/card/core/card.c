@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "core.h"
+#include "queue.h"
 
 uint64_t now_ns(void)
 {

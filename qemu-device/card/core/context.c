@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "core.h"
+#include "segment.h"
 
 struct context *context_new(uint32_t id)
 {

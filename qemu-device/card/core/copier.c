@@ -3,6 +3,9 @@
 #include <sched.h>
 
 #include "core.h"
+#include "exec.h"
+#include "fill.h"
+#include "queue.h"
 
 #define FILL_SLICE (2u << 20) /* small: the first touch of a VRAM page is slow */
 

@@ -9,6 +9,8 @@
 #include <string.h>
 
 #include "core.h"
+#include "exec.h"
+#include "queue.h"
 
 #define SLICE_NS (OPENREG_DECIDE_NS / 4)
 #define TILE_BYTES (2u << 20)

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core.h"
+#include "queue.h"
 
 /* The order of the elements is not defined, so no element may be written twice. */
 static struct openreg_verdict check_once(const struct openreg_args *args)

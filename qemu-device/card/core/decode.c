@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Decodes the card's own copy of a packet into struct openreg_args. */
+#include <stddef.h>
 #include <string.h>
 
-#include "core.h"
+#include "exec.h"
 
 /* Detail of a PACKET fault: byte offset of the wrong field. */
 struct openreg_verdict decode_header(const struct openreg_packet *header)

@@ -3,6 +3,8 @@
 #include <string.h>
 
 #include "core.h"
+#include "exec.h"
+#include "queue.h"
 
 #define BATCH 16 /* NOPs between two reads of the clock */
 #define LONG_WORK (1ULL << 17) /* elements that keep a worker busy for long */

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core.h"
+#include "fill.h"
 
 #define FILL_AT_ONCE (64u << 10)
 

@@ -7,6 +7,7 @@
 #include <sched.h>
 
 #include "core.h"
+#include "exec.h"
 
 /* The calling worker runs on this processor; CPU_ASLEEP: it is about to sleep. */
 void worker_set_cpu(struct worker *w, int cpu)

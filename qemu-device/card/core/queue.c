@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "core.h"
+#include "queue.h"
 
 #define C_PAGE(field) offsetof(struct openreg_card_page, field)
 #define FAULT_WORDS (sizeof(struct openreg_fault_summary) / 8)

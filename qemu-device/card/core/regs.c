@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The register file. */
 #include "core.h"
+#include "exec.h"
 
 static const struct {
 	uint32_t off;

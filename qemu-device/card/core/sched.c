@@ -7,7 +7,8 @@
  * only while some thread is certain to poll the tail again.
  */
 #include "core.h"
-#include "engine/engine.h"
+#include "exec.h"
+#include "queue.h"
 
 #define C_PAGE(field) offsetof(struct openreg_card_page, field)
 #define LAG_NS OPENREG_DECIDE_NS /* credit that an idle context may keep */

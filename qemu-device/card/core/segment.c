@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core.h"
+#include "queue.h"
 
 #define LIST_CHUNK 512 /* entries of a page list read at once */
 

@@ -4,6 +4,10 @@
 #include <string.h>
 
 #include "core.h"
+#include "exec.h"
+#include "fill.h"
+#include "queue.h"
+#include "state.h"
 
 struct blob {
 	uint64_t *words;

@@ -4,6 +4,9 @@
 #include <string.h>
 
 #include "core.h"
+#include "fill.h"
+#include "queue.h"
+#include "state.h"
 
 struct blob {
 	const uint8_t *at;

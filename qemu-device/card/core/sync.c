@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* WAIT, SIGNAL and TIMESTAMP: 64-bit words that tie queues together. */
 #include "core.h"
+#include "exec.h"
+#include "queue.h"
 
 static unsigned int last_arg(uint8_t opcode)
 {

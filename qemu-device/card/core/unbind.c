@@ -7,6 +7,8 @@
  * it, then sched.cleared.
  */
 #include "core.h"
+#include "fill.h"
+#include "segment.h"
 
 static bool is_in_use(const struct segment *seg)
 {

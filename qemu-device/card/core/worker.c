@@ -3,6 +3,7 @@
 #include <sched.h>
 
 #include "core.h"
+#include "exec.h"
 
 #define RELAX 16 /* pauses of the processor between two rounds of polls */
 

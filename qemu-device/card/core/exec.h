@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: MIT */
+/* Packets: decoding and running them. */
+#ifndef OPENREG_CORE_EXEC_H
+#define OPENREG_CORE_EXEC_H
+
+#include "job/args.h"
+
+#define OPENREG_DECIDE_NS 2000000ULL /* longest time between two scheduling decisions */
+#define OPENREG_TURN_NS 250000ULL /* after this time a turn begins no further packet */
+#define OPENREG_MAX_WORK_LOG2 36
+#define OPENREG_CONTEXT_MEMORY (256u << 20) /* a context's jobs, or one larger job */
+
+struct queue;
+struct worker;
+
+/* decode.c */
+struct openreg_verdict decode_header(const struct openreg_packet *header);
+struct openreg_verdict decode_body(const uint8_t *packet,
+				   struct openreg_args *args);
+
+/* exec.c */
+enum step {
+	STEP_DONE, /* one packet done */
+	STEP_EMPTY,
+	STEP_WAIT, /* the packet starts again from its fetch, later */
+	STEP_FAULT,
+	STEP_BUSY, /* the workers or the copy thread continue the packet */
+};
+
+struct openreg_verdict exec_check(struct queue *q);
+void exec_turn(struct worker *w, struct queue *q);
+void exec_slice(struct worker *w, struct queue *q, uint32_t slice);
+void exec_copy(struct worker *w, struct queue *q);
+bool exec_finish(struct worker *w, struct queue *q);
+void exec_abort(struct worker *w, struct queue *q);
+
+/* sync.c */
+struct openreg_verdict sync_check(struct openreg_args *args);
+enum step sync_exec(struct queue *q, struct openreg_verdict *v);
+
+#endif

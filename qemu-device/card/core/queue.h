@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: MIT */
+/* Queues, and the packet of each that is in progress. */
+#ifndef OPENREG_CORE_QUEUE_H
+#define OPENREG_CORE_QUEUE_H
+
+#include "copy.h"
+#include "engine/engine.h"
+#include "segment.h"
+
+struct worker;
+
+enum active {
+	ACTIVE_NONE,
+	ACTIVE_JOB, /* every worker may take slices of it */
+	ACTIVE_COPY, /* the copy thread continues it */
+};
+
+struct job {
+	struct openreg_job *engine;
+	size_t memory; /* bytes that it holds */
+	unsigned int phase;
+	unsigned int phases;
+	uint32_t next; /* next slice to hand out */
+	uint32_t slices; /* of this phase */
+	uint32_t running; /* slices handed out and not done */
+	bool failed;
+};
+
+struct queue_config {
+	uint64_t ring;
+	uint64_t user_page;
+	uint64_t card_page;
+	uint64_t kernel_page;
+	uint32_t slots;
+	uint32_t doorbell;
+	uint32_t vector;
+	uint32_t priority;
+};
+
+struct queue {
+	struct openreg_card *card;
+	struct context *ctx;
+	uint32_t id;
+	bool dying; /* admin thread only */
+	struct queue_config cfg;
+	struct openreg_mapping *ring;
+	struct openreg_mapping *user;
+	struct openreg_mapping *page;
+	struct openreg_mapping *kernel;
+
+	/* sched.lock */
+	unsigned int owners; /* threads that work on it */
+	enum active active;
+	enum openreg_queue_state state;
+	bool awake; /* on sched.awake: workers poll its tail */
+	bool asleep_clear; /* the asleep word of its card page is 0 */
+	uint64_t poll_round; /* round of the last poll of its tail */
+	struct queue *awake_next;
+	struct queue **awake_pprev;
+	struct queue *door_next; /* next queue of the same doorbell page */
+	uint64_t last_active;
+	uint64_t served; /* sched.served when a thread last picked it */
+	bool waiting; /* its next packet is an unmet WAIT, or lacks memory */
+	atomic_bool stop_at_end; /* stop after the current packet */
+	uint64_t next_poll; /* a waiting queue: when to try its packet again */
+	uint64_t backoff_ns; /* a waiting queue: time between two tries */
+	uint64_t polled_signals; /* ctx->signals when a thread last picked it */
+	uint64_t ticket; /* its place in the line for memory, or 0 */
+	struct job job;
+	uint64_t wakes;
+
+	/* For the owners; without an owner, under sched.lock */
+	uint64_t head;
+	uint64_t tail; /* at the last poll */
+	uint64_t completed;
+	uint64_t interrupts;
+	struct openreg_packet header;
+	struct openreg_args args;
+	struct reach reach[OPENREG_OPERANDS_MAX];
+	struct copy copy;
+
+	atomic_uint_fast64_t dma_read;
+	atomic_uint_fast64_t dma_written;
+	atomic_uint_fast64_t busy_ns;
+	atomic_bool stop;
+};
+
+bool queue_map(struct queue *q);
+void queue_link(struct queue *q);
+void queue_unlink(struct queue *q);
+void queue_free(struct queue *q);
+void queue_request_stop(struct queue *q);
+void queue_request_stop_at_end(struct queue *q);
+void queue_free_job(struct queue *q);
+void queue_drop_work(struct queue *q);
+uint64_t queue_tail(struct queue *q);
+void queue_publish(struct queue *q, uint64_t head, uint64_t seq);
+void queue_store_state(struct queue *q, enum openreg_queue_state state);
+void queue_store_stats(struct queue *q);
+void queue_release_operands(struct queue *q);
+void queue_done(struct worker *w, struct queue *q);
+void queue_fault(struct worker *w, struct queue *q, struct openreg_verdict v);
+void access_begin(struct worker *w);
+void access_end(struct worker *w);
+
+#endif
