@@ -218,14 +218,14 @@ static void make_packet(struct packet *p, struct ctx *c)
 		packet_add(p, dst, dst, src, bytes / 4);
 		break;
 	default:
-		packet_begin(p, c->a[1]); /* a fault */
+		openreg_encode(p->bytes, (unsigned char)c->a[1], 0); /* a fault */
 	}
 }
 
 /* Writes without a check for room: overtaking the card is only a fault of the queue. */
 static void write_packet(struct queue *q, const struct packet *p)
 {
-	unsigned int slots = (p->len + 63) / 64, at = q->tail & (q->slots - 1);
+	unsigned int slots = p->bytes[1], at = q->tail & (q->slots - 1);
 	struct packet nop;
 
 	if (at + slots > q->slots) {
