@@ -200,8 +200,12 @@ double sum_of(uint8_t kind, const Convolution& c) {
   return products;
 }
 
-// Whether cuts can bring the convolution below a packet's limit of work.
+// Whether all sizes fit a packet, and cuts can bring the convolution below a packet's
+// limit of work.
 bool fits(uint8_t kind, const Convolution& c) {
+  if (c.windows().largest() > INT32_MAX) {
+    return false;
+  }
   const int64_t n = c.x.size(0), oc = c.w.size(0), ic = c.w.size(1);
   const int64_t pieces = kind == OPENREG_CONV_FORWARD ? n * oc
       : kind == OPENREG_CONV_BACKWARD_DATA            ? n * c.groups * ic
@@ -253,6 +257,27 @@ void check_types(const Tensor& input, const Tensor& other, const char* what) {
       " type (",
       other.toString(),
       ") should be the same");
+}
+
+// Core accepts a dilation of 0 and an empty kernel, and checks nothing for callers of the
+// special operators.
+void check_windows(
+    const Tensor& weight,
+    IntArrayRef stride,
+    IntArrayRef padding,
+    IntArrayRef dilation,
+    int64_t groups) {
+  const auto space = weight.sizes().slice(2);
+  const auto least = [](IntArrayRef values) {
+    return values.empty() ? 1 : *std::min_element(values.begin(), values.end());
+  };
+  TORCH_CHECK(groups > 0, "non-positive groups is not supported");
+  TORCH_CHECK(least(stride) > 0, "non-positive stride is not supported");
+  TORCH_CHECK(least(padding) >= 0, "negative padding is not supported");
+  TORCH_CHECK(
+      least(space) > 0, "kernel size should be greater than zero, but got ", space);
+  TORCH_CHECK(
+      least(dilation) > 0, "dilation should be greater than zero, but got ", dilation);
 }
 
 bool can_serve(const Tensor& t) {
@@ -338,6 +363,7 @@ Tensor convolution(
     IntArrayRef output_padding,
     int64_t groups) {
   check_types(input, weight, "weight");
+  check_windows(weight, stride, padding, dilation, groups);
   const Tensor b = bias && bias->defined() ? *bias : Tensor();
   if (b.defined()) {
     check_types(input, b, "bias");
@@ -419,6 +445,7 @@ Gradients convolution_backward(
     std::array<bool, 3> output_mask) {
   check_types(input, weight, "weight");
   check_types(input, grad_output, "grad_output");
+  check_windows(weight, stride, padding, dilation, groups);
   Convolution c{input, grad_output, weight, stride, padding, dilation, groups};
   if (transposed) {
     std::swap(c.x, c.y);

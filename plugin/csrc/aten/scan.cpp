@@ -73,6 +73,12 @@ using OptType = std::optional<c10::ScalarType>;
 struct logcumsumexp_meta : at::impl::MetaBase {
   void meta(const Tensor& self, int64_t dim) {
     c10::maybe_wrap_dim(dim, self.dim());
+    const auto type = self.scalar_type();
+    TORCH_CHECK_NOT_IMPLEMENTED(
+        c10::isFloatingType(type) || c10::isComplexType(type),
+        "\"logcumsumexp\" not implemented for '",
+        type,
+        "'");
     set_output_raw_strided(0, self.sizes(), {}, self.options());
   }
 };

@@ -24,11 +24,10 @@ void softmax(
   if (out.numel() == 0) {
     return;
   }
-  TORCH_CHECK_NOT_IMPLEMENTED(
-      out.is_floating_point(),
-      "softmax not implemented for '",
-      out.scalar_type(),
-      "'");
+  for (const Tensor& t : tensors) {
+    TORCH_CHECK_NOT_IMPLEMENTED(
+        t.is_floating_point(), "softmax not implemented for '", t.scalar_type(), "'");
+  }
   Space space(out.sizes(), out.get_device());
   for (const Tensor& t : tensors) {
     space.add(t);

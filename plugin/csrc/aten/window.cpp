@@ -34,6 +34,14 @@ void Windows::put(Packet& packet) const {
   }
 }
 
+int64_t Windows::largest() const {
+  int64_t most = 0;
+  for (const Three* three : {&kernel, &input, &stride, &padding, &dilation}) {
+    most = std::max(most, *std::max_element(three->begin(), three->end()));
+  }
+  return most;
+}
+
 void put_space_strides(int64_t* to, const at::Tensor& t, int64_t dims) {
   const auto strides = t.strides().slice(t.dim() - dims);
   std::fill(to, to + 3 - dims, 1); // missing dimensions have size 1

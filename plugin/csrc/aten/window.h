@@ -22,6 +22,7 @@ struct Windows {
   // Returns the last dims sizes of a tensor.
   static Three sizes(const at::Tensor& t, int64_t dims);
 
+  int64_t largest() const;
   // Puts the immediates of a packet from kernel to dilation.
   void put(Packet& packet) const;
 
