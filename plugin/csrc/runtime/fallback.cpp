@@ -256,6 +256,22 @@ TORCH_LIBRARY_IMPL(_, QuantizedPrivateUse1, m) {
   m.fallback(torch::CppFunction::makeFromBoxedFunction<&refuse_quantized>());
 }
 
+// Core has one function for all devices for these operators. The function reads the data
+// on the host, and packs it in a form that only the CPU has.
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  for (const char* name :
+       {"_saturate_weight_to_fp16",
+        "fbgemm_linear_fp16_weight",
+        "fbgemm_linear_fp16_weight_fp32_activation",
+        "fbgemm_linear_int8_weight",
+        "fbgemm_linear_int8_weight_fp32_activation",
+        "fbgemm_linear_quantize_weight",
+        "fbgemm_pack_gemm_matrix_fp16",
+        "fbgemm_pack_quantized_matrix",
+        "fbgemm_pack_quantized_matrix.KN"})
+    m.impl(name, torch::CppFunction::makeFromBoxedFunction<&refuse_quantized>());
+}
+
 TORCH_LIBRARY_IMPL(_, NestedTensorPrivateUse1, m) {
   m.fallback(torch::CppFunction::makeFromBoxedFunction<&refuse_nested>());
 }

@@ -5,6 +5,7 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <torch/library.h>
 
+#include <array>
 #include <mutex>
 #include <optional>
 #include <set>
@@ -115,6 +116,13 @@ bool is_of_core(const std::string& name_space) {
   return name_space == "aten" || name_space.starts_with("prim") || name_space == "c10d";
 }
 
+torch::CppFunction without_gradients() {
+  return torch::CppFunction::makeFromBoxedFunction<&cpu_fallback>();
+}
+torch::CppFunction with_gradients() {
+  return torch::CppFunction::makeFromBoxedFunction<&differentiable_fallback>();
+}
+
 [[noreturn]] void refuse(const std::string& name_space, const std::set<std::string>& all) {
   TORCH_CHECK_VALUE(
       !is_of_core(name_space),
@@ -166,14 +174,31 @@ std::vector<std::string> fall_back(const std::string& name_space) {
         op.hasKernelForDispatchKey(DispatchKey::AutogradPrivateUse1))
       continue;
     const std::string name = c10::toString(op.operator_name());
-    below->impl(
-        name.c_str(), torch::CppFunction::makeFromBoxedFunction<&cpu_fallback>());
-    autograd->impl(
-        name.c_str(),
-        torch::CppFunction::makeFromBoxedFunction<&differentiable_fallback>());
+    below->impl(name.c_str(), without_gradients());
+    autograd->impl(name.c_str(), with_gradients());
     changed.push_back(name);
   }
   return changed;
+}
+
+// Core has one function for all devices for these operators, and the function reads the
+// data on the host.
+constexpr std::array kReadOnHost{
+    "_reshape_from_tensor",
+    "_sobol_engine_draw",
+    "_sobol_engine_ff_",
+    "_sobol_engine_initialize_state_",
+    "_sobol_engine_scramble_",
+    "choose_qparams_optimized"};
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  for (const char* name : kReadOnHost)
+    m.impl(name, without_gradients());
+}
+
+TORCH_LIBRARY_IMPL(aten, AutogradPrivateUse1, m) {
+  for (const char* name : kReadOnHost)
+    m.impl(name, with_gradients());
 }
 
 } // namespace openreg
