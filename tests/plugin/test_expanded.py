@@ -107,3 +107,18 @@ def test_triangles(name, dtype):
 def test_masks_warn():
     with pytest.warns(UserWarning, match="masked_fill_ on expanded tensors is deprecated"):
         torch.zeros(1, device=DEV).expand(3).masked_fill_(torch.ones(3, device=DEV).bool(), 1)
+
+
+def test_indices_warn():
+    """Also where a mask makes index_put_ fill, as on the CPU."""
+    mask, number = torch.ones(3, 4).bool(), torch.tensor(2.0)
+    cases = [
+        lambda t: t.__setitem__(mask.to(t.device), 1.0),
+        lambda t: t.index_put_((mask.to(t.device),), number),
+        lambda t: t.index_put_((mask.to(t.device),), number.to(t.device)),
+        lambda t: t.__setitem__(torch.tensor([0], device=t.device), 1.0),
+    ]
+    for case in cases:
+        for device in ("cpu", DEV):
+            with pytest.warns(UserWarning, match="index_put_ on expanded tensors is deprecated"):
+                case(torch.zeros(3, 1, device=device).expand(3, 4))

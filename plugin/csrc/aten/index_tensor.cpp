@@ -135,13 +135,17 @@ void Places::launch(OpId id, uint8_t mode, const Tensor& value) const {
   space.launch(id);
 }
 
-void check_put(const Tensor& self, const Indices& indices, const Tensor& value) {
+void warn_of_overlap(const Tensor& self) {
   if (at::has_internal_overlap(self) == at::MemOverlap::Yes) {
     TORCH_WARN(
         "Use of index_put_ on expanded tensors is deprecated. "
         "Please clone() the tensor before performing this operation. "
         "This also applies to advanced indexing e.g. tensor[indices] = tensor");
   }
+}
+
+void check_put(const Tensor& self, const Indices& indices, const Tensor& value) {
+  warn_of_overlap(self);
   at::assert_no_overlap(self, value);
   for (const std::optional<Tensor>& index : indices) {
     if (index.has_value() && index->defined()) {
@@ -197,6 +201,7 @@ Tensor& index_put_(
     auto [masked, mask] =
         at::native::canDispatchToMaskedFill(self, indices, number);
     if (masked) {
+      warn_of_overlap(self);
       return value.is_cpu() ? self.masked_fill_(mask, value.item())
                             : self.masked_fill_(mask, value.reshape({}));
     }
