@@ -3,6 +3,8 @@
 
 import math
 
+import warnings
+
 import pytest
 import torch
 
@@ -123,3 +125,34 @@ def test_more_than_a_packet_may_visit():
         with pytest.raises(RuntimeError, match="68719476736; call it for parts .*split"):
             call()
     assert (x[:3] + 1).cpu().tolist() == [2, 2, 2]
+
+
+@pytest.mark.parametrize("name", ["var", "std", "var_mean", "std_mean"])
+def test_degrees_of_freedom_warn(name):
+    function = getattr(torch, name)
+    cases = [
+        lambda d: function(torch.ones(1, device=d)),
+        lambda d: function(torch.ones(0, device=d)),
+        lambda d: function(torch.ones(0, 3, device=d), 0),
+        lambda d: function(torch.ones(3, 2, device=d), 1, correction=2),
+        lambda d: function(torch.ones(2, device=d)),
+    ]
+    for case in cases:
+        texts = []
+        for device in ("cpu", "openreg"):
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                case(device)
+            texts.append([str(w.message).partition(" (Triggered")[0] for w in caught])
+        assert texts[0] == texts[1]
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_deviation_at_the_end_of_the_range(dtype):
+    """The square of the deviation is out of range."""
+    x = torch.tensor([0.5, -0.5, 0.3], dtype=dtype) * torch.finfo(dtype).max
+    if dtype != torch.double:
+        for dims in (None, 0):
+            check(lambda x: x.std(dims), x)
+        check(lambda x: torch.std_mean(x)[0], x)
+    check(lambda x: x.std(), torch.tensor([1e-30, 3e-30], dtype=torch.float32))

@@ -57,6 +57,13 @@ Space::Mask all_or(OptionalIntArrayRef dims, const Tensor& self) {
 
 void variance(const Moments& m, const Tensor& out, const Tensor& mean_out) {
   const Tensor& self = m.self;
+  if (static_cast<double>(reduced_numel(self, m.dims)) <= m.correction) {
+    TORCH_WARN(
+        m.root ? "std" : "var",
+        mean_out.defined() ? "_mean" : "",
+        "(): degrees of freedom is <= 0. Correction should be strictly less than the "
+        "reduction factor (input numel divided by output numel).");
+  }
   if (self.numel() == 0) {
     out.fill_(kNaN);
     if (mean_out.defined()) {
@@ -77,13 +84,15 @@ void variance(const Moments& m, const Tensor& out, const Tensor& mean_out) {
        .scale = 1.0 / n},
       {self},
       identity);
-  const bool in_place = out.scalar_type() == type;
-  const Tensor sum = in_place ? out : scratch(self, out.sizes());
+  // A deviation may fit F32 though its square does not.
+  const auto square = m.root ? at::kDouble : type;
+  const bool in_place = out.scalar_type() == square;
+  const Tensor sum = in_place ? out : empty(out.sizes(), {}, out.options().dtype(square));
   reduce(
       {.id = m.id,
        .op = OPENREG_V_RED_SUM,
        .dims = m.dims,
-       .compute = type,
+       .compute = square,
        .value = sum,
        .scale = 1.0 / std::max(0.0, n - m.correction),
        .part = Part::FURTHER},
