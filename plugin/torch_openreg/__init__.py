@@ -43,7 +43,8 @@ def _register() -> None:
 def _has_card() -> bool:
     # Do not ask the library: it reads its variables at its first use, and the program may
     # still set them.
-    if not os.environ.get("OPENREG_VISIBLE_DEVICES", "0").strip():
+    visible = os.environ.get("OPENREG_VISIBLE_DEVICES", "0").strip()
+    if not visible or visible.startswith("-"):
         return False
     if os.environ.get("OPENREG_TRANSPORT") == "sim":
         return os.environ.get("OPENREG_SIM_CARDS") != "0"

@@ -276,7 +276,8 @@ def test_environment_for_accelerate(run_python):
         assert run_python(code) == "openreg\n"
         assert run_python(code, ACCELERATE_TORCH_DEVICE="cpu") == "cpu\n"
         assert run_python(code, TORCH_DEVICE_BACKEND_AUTOLOAD="0") == "None\n"
-        assert run_python(code, OPENREG_VISIBLE_DEVICES="") == "None\n"
+        for none_visible in ("", " ", "-1", "-1,0"):
+            assert run_python(code, OPENREG_VISIBLE_DEVICES=none_visible) == "None\n"
         none = {"OPENREG_TRANSPORT": "sim", "OPENREG_SIM_CARDS": "0"}
         assert run_python(code, **none) == "None\n"
     finally:
