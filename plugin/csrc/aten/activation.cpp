@@ -140,7 +140,7 @@ Value elu_gradient(Pointwise& p, S alpha, S scale, S input_scale, bool is_result
   const double inner = input_scale.toDouble();
   const Value slope = is_result ? times(x + negative, inner)
                                 : times(exp(times(x, inner)), inner * negative);
-  return select(x <= 0.0, g * slope, times(g, scale.toDouble()));
+  return select(x > 0.0, times(g, scale.toDouble()), g * slope);
 }
 
 Value silu_slope(Value x) {
@@ -159,7 +159,7 @@ Value hard_six(Value x) {
 
 Value hardswish_slope(Value g, Value x) {
   const Value middle = g * (x / 3.0 + 0.5);
-  return select(x <= -3.0, 0.0, select(x < 3.0, middle, g));
+  return select(x <= -3.0, 0.0, select(x >= 3.0, g, middle));
 }
 
 Value logit_slope(Value g, Value x, std::optional<double> eps) {
@@ -226,13 +226,13 @@ void add_gradients(torch::Library& m) {
             (Pointwise& p, T, T, std::string_view how),
             p.in(0) * gelu_slope(p.in(1), how))
   POINTWISE(GRADIENT(hardshrink), CORE(hardshrink_backward), (Pointwise& p, T, T, S l),
-            select(abs(p.in_float(1)) <= p(l), 0.0, p.in(0)))
+            select(abs(p.in_float(1)) > p(l), p.in(0), 0.0))
   POINTWISE(GRADIENT(hardsigmoid), CORE(hardsigmoid_backward), (Pointwise& p, T, T),
             select(abs(p.in_float(1)) < 3.0, p.in(0) * (1.0 / 6), 0.0))
   POINTWISE((FunctionalName{"hardswish_backward"}), gradient_meta, (Pointwise& p, T, T),
             hardswish_slope(p.in_float(0), p.in(1)))
   POINTWISE(GRADIENT(hardtanh), range_gradient_meta, (Pointwise& p, T, T, S lo, S hi),
-            select((p.in_float(1) <= p(lo)) | (p.in(1) >= p(hi)), 0.0, p.in(0)))
+            select((p.in_float(1) > p(lo)) & (p.in(1) < p(hi)), p.in(0), 0.0))
   POINTWISE(GRADIENT(leaky_relu), CORE(leaky_relu_backward),
             (Pointwise& p, T, T, S slope, bool),
             select(p.in_float(0) > 0.0, p.in(1), p.in(1) * p(slope)))
@@ -249,7 +249,7 @@ void add_gradients(torch::Library& m) {
             (Pointwise& p, T, T, S beta, S threshold),
             softplus_gradient(p.in(0), p.in(1), beta.toDouble(), threshold.toDouble()))
   POINTWISE(GRADIENT(softshrink), CORE(softshrink_backward), (Pointwise& p, T, T, S l),
-            select(abs(p.in_float(1)) <= p(l), 0.0, p.in(0)))
+            select(abs(p.in_float(1)) > p(l), p.in(0), 0.0))
   POINTWISE(GRADIENT(tanh), CORE(tanh_backward), (Pointwise& p, T, T),
             p.in(0) * (1.0 - p.in(1) * p.in(1)))
   POINTWISE(GRADIENT(threshold), CORE(threshold_backward), (Pointwise& p, T, T, S limit),

@@ -73,7 +73,7 @@ Value add_scaled(Pointwise& p, Value a, Value b, const Scalar& alpha) {
 }
 
 Value sub_scaled(Pointwise& p, Value a, Value b, const Scalar& alpha) {
-  return alpha.equal(1) ? a - b : a - b * p(alpha);
+  return alpha.equal(1) ? a - b : fma(-b, p(alpha), a);
 }
 
 Complex scaled(Pointwise& p, Complex x, const Scalar& alpha) {

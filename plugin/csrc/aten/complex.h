@@ -80,10 +80,10 @@ inline Complex polar(Value size, Value angle) {
 }
 
 // Avoids infinity times 0 on the real axis. If the real part is infinite, the imaginary
-// part need not be finite.
+// part need not be finite. A part may be finite even if the absolute value is not.
 inline Complex exp(Complex a) {
-  const Value size = exp(a.re);
-  const Complex turned = polar(size, a.im);
+  const Value size = exp(a.re), root = exp(a.re * 0.5);
+  const Complex turned = select(isinf(size), polar(root, a.im) * root, polar(size, a.im));
   const Value lost = isinf(a.re) & (isfinite(a.im) == 0.0);
   const Value im = select(a.re < 0.0, 0.0, turned.im);
   const Complex far = select(lost, Complex{size, im}, turned);

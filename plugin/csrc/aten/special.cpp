@@ -118,7 +118,8 @@ Value spherical_bessel_j0(Value x) {
 }
 
 void add_error_functions(torch::Library& m) {
-  add_in_double<at::meta::structured_erfinv>(
+  // Not for doubles: two steps are too few near 1, and a program has no room for more.
+  add_in_double<at::meta::structured_erfinv, false>(
       m, Names{"erfinv", "erfinv_", "erfinv.out"}, [](Value x) { return erfinv(x); });
   // Not for doubles: two steps are too few for probabilities that only F64 can hold.
   add_in_double<at::meta::structured_special_ndtri, false>(

@@ -287,7 +287,8 @@ void add_mixtures(torch::Library& m) {
       m,
       Names{"addcmul", "addcmul_", "addcmul.out"},
       [](Pointwise& p, const Tensor&, const Tensor&, const Tensor&, const Scalar& s) {
-        return p.in(0) + p(s) * p.in(1) * p.in(2);
+        // Rounds once: the product alone may be out of range.
+        return fma(p(s) * p.in(1), p.in(2), p.in(0));
       },
       [](Pointwise& p, const Tensor&, const Tensor&, const Tensor&, const Scalar& s) {
         return p.in_complex(0) + p.complex(s) * p.in_complex(1) * p.in_complex(2);
