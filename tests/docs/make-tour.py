@@ -36,7 +36,8 @@ HOPS = {
     "plugin": [
         Hop("plugin/csrc/aten/structured.h", "Forms::FunctionalForm::call",
             "torch's dispatcher calls it for `aten::add.Tensor`"),
-        Hop("plugin/csrc/runtime/memory_ops.cpp", "empty", "allocates the result"),
+        Hop("plugin/csrc/runtime/allocator.cpp", "DeviceAllocator::allocate",
+            "takes a block of VRAM for the result"),
         Hop("plugin/csrc/aten/pointwise.h", "pointwise",
             "runs the formula, which builds a program: two loads, one add, one store"),
         Hop("plugin/csrc/aten/binary.cpp", "add_scaled", "is the formula"),
@@ -58,6 +59,8 @@ HOPS = {
             "sets the bit of the page and wakes a worker", "asleep"),
     ],
     "card": [
+        Hop("qemu-device/card/core/worker.c", "poll_queues",
+            "is the body of the worker's loop: picks a queue, executes its packets"),
         Hop("qemu-device/card/core/sched.c", "sched_pick",
             "loads the tails and picks the queue of the context with the least time"),
         Hop("qemu-device/card/core/exec.c", "fetch", "copies the packet out of the ring"),
