@@ -65,6 +65,21 @@ def test_batch_norm_keeps_the_memory_format():
     assert out.is_contiguous(memory_format=torch.channels_last)
 
 
+@pytest.mark.parametrize("shape", [(4, 6, 5), (3, 6, 4, 5), (2, 6, 3, 4, 5)])
+def test_normalization_of_permuted_inputs(shape):
+    """The pixels may lie in any order, so that their dimensions do not merge."""
+    for order in itertools.permutations(range(len(shape))):
+        back = [order.index(d) for d in range(len(shape))]
+        x = values(*[shape[d] for d in order]).permute(back)
+        c = torch.linspace(0.5, 2, 6)
+        for training in (True, False):
+            run = with_gradients(
+                lambda x, c: F.batch_norm(
+                    x, c.detach().clone(), c.detach().clone(), c, c, training=training))
+            check(run, x, c, **CLOSE)
+        check(with_gradients(lambda x, c: F.group_norm(x, 2, c, c)), x, c, **CLOSE)
+
+
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_batch_norm_of_halves(dtype):
     x, weight = values(4, 6, 3, 3), values(6, low=0.5, high=2)

@@ -127,7 +127,9 @@ Three forward(
       ? batch_statistics(id, x, {running_mean, running_var, momentum},
                          [&](Value v) { return rsqrt(v + eps); })
       : kept_statistics(id, x, running_mean, running_var, eps, Part::FIRST);
-  apply(id, out.view(three_dims(out)), {x, mean, rstd, channels(weight)}, channels(bias));
+  fill_viewed(out, three_dims(out), [&](const Tensor& y) {
+    apply(id, y, {x, mean, rstd, channels(weight)}, channels(bias));
+  });
   if (!training) { // as in core, evaluation saves nothing
     return {out, empty({0}, {}, options), empty({0}, {}, options)};
   }
@@ -216,8 +218,9 @@ Three backward(
   auto& [dx, dw, db] = result;
   if (wanted[0]) {
     dx = at::empty_like(input);
-    const Tensor out = dx.view(three_dims(dx));
-    training ? training_gradient(out, g, n, sums) : evaluation_gradient(out, g, n);
+    fill_viewed(dx, three_dims(dx), [&](const Tensor& out) {
+      training ? training_gradient(out, g, n, sums) : evaluation_gradient(out, g, n);
+    });
   }
   if (wanted[1]) {
     dw = parameter_gradient(sums.dot, weight, input);

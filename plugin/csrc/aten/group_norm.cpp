@@ -36,8 +36,11 @@ struct Groups {
     TORCH_CHECK_NOT_IMPLEMENTED(
         input.is_floating_point(), "group_norm not implemented for '", input.scalar_type(), "'");
   }
+  std::array<int64_t, 4> sizes() const {
+    return {n, groups, channels / groups, pixels};
+  }
   Tensor of(const Tensor& t) const {
-    return t.reshape({n, groups, channels / groups, pixels});
+    return t.reshape(sizes());
   }
   Tensor statistics(const Tensor& t) const {
     return t.reshape({n, groups, 1, 1});
@@ -69,8 +72,9 @@ Three forward(
     finish_rstd(forward_name.id, rstd, eps);
     const Normalized norm{
         x, g.statistics(mean), g.statistics(rstd), viewed(weight, g.parameter())};
-    apply(forward_name.id, out.view({n, groups, channels / groups, pixels}), norm,
-          viewed(bias, g.parameter()));
+    fill_viewed(out, g.sizes(), [&](const Tensor& y) {
+      apply(forward_name.id, y, norm, viewed(bias, g.parameter()));
+    });
   } else {
     mean.zero_();
     rstd.zero_();
@@ -104,8 +108,9 @@ Three backward(
   if (wanted[0]) {
     dx = at::empty_like(input, input.suggest_memory_format());
     if (dx.numel() != 0) {
-      input_gradient(
-          backward_name.id, dx.view({n, groups, channels / groups, pixels}), dy, norm);
+      fill_viewed(dx, g.sizes(), [&](const Tensor& to) {
+        input_gradient(backward_name.id, to, dy, norm);
+      });
     }
   }
   if (wanted[1]) {

@@ -3,6 +3,7 @@
 // number of dimensions; statistics and weights broadcast to the input.
 #pragma once
 
+#include <ATen/TensorUtils.h>
 #include <ATen/core/Tensor.h>
 
 #include "aten/convention.h"
@@ -44,6 +45,18 @@ inline at::Tensor value_or_none(const std::optional<at::Tensor>& t) {
 // Returns the tensor with this shape, or an undefined tensor.
 inline at::Tensor viewed(const std::optional<at::Tensor>& t, at::IntArrayRef sizes) {
   return t.has_value() && t->defined() ? t->reshape(sizes) : at::Tensor();
+}
+// Calls fill() with out in another shape. If out's strides do not allow the view, fill()
+// writes dense memory, which is then copied to out.
+template <class Fill>
+void fill_viewed(const at::Tensor& out, at::IntArrayRef sizes, Fill&& fill) {
+  if (at::detail::computeStride(out.sizes(), out.strides(), sizes)) {
+    fill(out.view(sizes));
+    return;
+  }
+  const at::Tensor dense = empty(sizes, {}, out.options());
+  fill(dense);
+  out.copy_(dense.view(out.sizes()));
 }
 
 } // namespace openreg
