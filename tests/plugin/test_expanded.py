@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from ops import to_card
-from test_opinfo import OPS, moved
+from test_opinfo import OPS, moved, tensors
 
 DEV = "openreg"
 # Operators that draw random numbers.
@@ -48,6 +48,48 @@ def test_in_place(name):
             continue
         assert not isinstance(got, Exception), got
         torch.testing.assert_close(got.cpu(), want, equal_nan=True)
+
+
+def parts(x):
+    """Tensors that broadcast to x's shape."""
+    yield x.flatten()[0].clone()
+    yield x.flatten()[:1].clone()
+    for d in range(x.dim()):
+        yield x.narrow(d, 0, 1).clone()
+    yield x[0].clone()
+
+
+def into(function, x, args, kwargs):
+    try:
+        function(x, *args, **kwargs)
+    except (RuntimeError, IndexError) as error:
+        return error
+    return x
+
+
+@pytest.mark.filterwarnings("ignore:Use of")
+@pytest.mark.parametrize("name", [n for n in [*IN_PLACE, *PRODUCTS] if n != "resize_as_"])
+def test_in_place_of_a_smaller_tensor(name):
+    """The other operands do not fit self: the CPU refuses the call, or resizes self."""
+    op = OPS[name]
+    torch.manual_seed(0)
+    for sample in itertools.islice(op.sample_inputs("cpu", torch.float32), 6):
+        x = sample.input
+        others = tensors((sample.args, sample.kwargs))
+        indexes = any(not t.is_floating_point() for t in others)
+        if not isinstance(x, torch.Tensor) or x.numel() == 0 or x.dim() == 0 or not others or indexes:
+            continue
+        for part in parts(x.detach()):
+            card, given = to_card(part), part.clone()
+            want = into(op.inplace_variant, part, sample.args, sample.kwargs)
+            got = into(op.inplace_variant, card, moved(sample.args), moved(sample.kwargs))
+            if isinstance(want, Exception):
+                assert isinstance(got, Exception), f"the CPU raises {want}"
+                continue
+            assert not isinstance(got, Exception), got
+            if want.shape != given.shape:  # the CPU may overwrite what it still has to read
+                want = op.op(given, *sample.args, **sample.kwargs)
+            torch.testing.assert_close(got.cpu(), want, equal_nan=True)
 
 
 EVERY_TYPE = [torch.float32, torch.bfloat16, torch.int64, torch.bool, torch.complex64, torch.uint16,

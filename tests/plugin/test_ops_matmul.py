@@ -57,6 +57,26 @@ def test_out_and_inplace():
     torch.testing.assert_close(x.cpu(), a + a @ b)
 
 
+@pytest.mark.parametrize("shape", [(), (1,), (4,), (1, 4), (3, 1), (1, 1), (3, 4)])
+def test_addbmm_resizes_a_summand_that_broadcasts(shape):
+    c, a, b = values(*shape), values(5, 3, 2, seed=1), values(5, 2, 4, seed=2)
+    want = torch.addbmm(c, a, b, beta=0.6, alpha=0.2)
+    x, y, z = to_card(c), to_card(a), to_card(b)
+    got = [to_card(c).addbmm_(y, z, beta=0.6, alpha=0.2)]
+    got.append(torch.addbmm(x, y, z, beta=0.6, alpha=0.2, out=x))
+    for result in got:
+        torch.testing.assert_close(result.cpu(), want)
+
+
+@pytest.mark.parametrize("shape", [(5, 3), (3, 5), (1, 3, 4)])
+def test_addbmm_refuses_a_summand_that_does_not_broadcast(shape):
+    for device in ("cpu", "openreg"):
+        c, a, b = (torch.ones(s, device=device) for s in (shape, (5, 3, 2), (5, 2, 4)))
+        with pytest.raises(RuntimeError):
+            c.addbmm_(a, b)
+        assert c.shape == shape or device == "cpu"
+
+
 def test_out_overlaps_the_summand():
     """out= may be the summand itself, or another view of its memory. The card must then
     read the summand first."""

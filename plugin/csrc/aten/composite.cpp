@@ -60,13 +60,16 @@ Tensor& addbmm_out(
       b.size(2),
       ")");
   const int64_t inner = a.size(0) * a.size(2);
-  return at::addmm_out(
-      out,
-      self,
-      a.transpose(0, 1).reshape({a.size(1), inner}),
-      b.reshape({inner, b.size(2)}),
-      beta,
-      alpha);
+  const Tensor rows = a.transpose(0, 1).reshape({a.size(1), inner});
+  const Tensor columns = b.reshape({inner, b.size(2)});
+  const std::array<int64_t, 2> sizes{a.size(1), b.size(2)};
+  if (out.is_same(self) && out.sizes() != IntArrayRef(sizes)) {
+    // As on the CPU, self may broadcast. Compute the result before self is resized.
+    const Tensor result = at::addmm(self, rows, columns, beta, alpha);
+    out.resize_(sizes);
+    return out.copy_(result);
+  }
+  return at::addmm_out(out, self, rows, columns, beta, alpha);
 }
 
 Tensor addbmm(

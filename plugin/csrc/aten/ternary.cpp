@@ -324,7 +324,7 @@ Number rank_one(
 void add_rank_one(torch::Library& m) {
   add_pointwise<addr_meta>(
       m,
-      NamesWithoutInplace{"addr", "addr.out"},
+      Names{"addr", "addr_", "addr.out"},
       [](Pointwise& p, const Tensor&, const Tensor&, const Tensor&, const Scalar& beta, const Scalar& alpha) {
         if (p.compute() == at::kBool) {
           const Value product = (p.in(1) & p.in(2)) & p(alpha.toBool());
