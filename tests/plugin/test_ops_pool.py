@@ -97,11 +97,28 @@ def test_integers(dtype):
     x = distinct(2, 3, 9, 8).abs().to(dtype)
     with no_fallback():
         got, index = F.max_pool2d(x.to(DEV), 2, return_indices=True)
-        mean = F.avg_pool2d(x.to(DEV), 2)
     want, places = F.max_pool2d(x.long(), 2, return_indices=True)
     assert torch.equal(got.cpu(), want.to(dtype))
     assert torch.equal(index.cpu(), places)
-    assert torch.equal(mean.cpu(), F.avg_pool2d(x.long(), 2).to(dtype))
+
+
+def test_averages_of_integers():
+    """As on the CPU, only of int64."""
+    x = distinct(2, 3, 4, 9, 8).abs().long()
+    check(lambda t: F.avg_pool2d(t, 2), x[0])
+    check(lambda t: F.avg_pool3d(t, 2), x)
+    for dtype in (torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool):
+        for function, t in ((F.avg_pool1d, x[0, 0]), (F.avg_pool2d, x[0]), (F.avg_pool3d, x)):
+            with pytest.raises(NotImplementedError, match="not implemented for"):
+                function(t.to(DEV, dtype), 2)
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.uint8, torch.bool])
+def test_maxima_of_integers_in_one_dimension(dtype):
+    """As on the CPU, refused."""
+    for device in ("cpu", DEV):
+        with pytest.raises(NotImplementedError, match="not implemented for"):
+            F.max_pool1d(torch.ones(2, 3, 8, dtype=dtype, device=device), 2)
 
 
 def test_bool_is_refused():
@@ -135,6 +152,9 @@ def test_layouts():
         check(lambda u: gradients(lambda v: F.avg_pool2d(v, 3, 2, 1), u), t)
     assert F.max_pool2d(to_card(last), 2).is_contiguous(memory_format=torch.channels_last)
     assert F.avg_pool2d(to_card(last), 2).is_contiguous(memory_format=torch.channels_last)
+    space = values(2, 3, 4, 4, 4).contiguous(memory_format=torch.channels_last_3d)
+    for function in (lambda t: F.adaptive_avg_pool3d(t, 2), lambda t: F.avg_pool3d(t, 2)):
+        assert function(to_card(space)).stride() == function(space).stride()
 
 
 def test_nan_and_infinity():
@@ -209,6 +229,9 @@ def test_errors():
         lambda t: F.max_pool3d(t, 2, padding=2),
         lambda t: F.adaptive_avg_pool2d(t[0, 0], 2),
         lambda t: F.adaptive_avg_pool2d(t[:, :, :0], 2),
+        lambda t: F.adaptive_avg_pool3d(t[:, :0].unsqueeze(-1), 2),
+        lambda t: gradients(lambda u: F.adaptive_avg_pool1d(u, 2), t[:, :0, 0]),
+        lambda t: gradients(lambda u: F.adaptive_avg_pool2d(u, 2), t[:, :0]),
     ):
         with pytest.raises(RuntimeError) as want:
             function(x)

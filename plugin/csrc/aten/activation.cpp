@@ -196,7 +196,7 @@ void add_activations(torch::Library& m) {
   POINTWISE(PLAIN(hardswish), unary_meta, (Pointwise& p, T),
             p.in(0) * hard_six(p.in_float(0)))
   POINTWISE(PLAIN(hardtanh), range_meta, (Pointwise& p, T, S lo, S hi),
-            min(max(p.in(0), p(lo)), p(hi)))
+            min(max(p.in_number(0), p(lo)), p(hi)))
   POINTWISE(PLAIN(leaky_relu), CORE(leaky_relu), (Pointwise& p, T, S slope),
             leaky_relu(p.in_float(0), slope.toDouble()))
   POINTWISE(PLAIN(mish), CORE(mish), (Pointwise& p, T),
@@ -204,7 +204,7 @@ void add_activations(torch::Library& m) {
   POINTWISE((FunctionalName{"_prelu_kernel"}), gradient_meta, (Pointwise& p, T, T),
             select(p.in(0) > 0.0, p.in(0), p.in(0) * p.in(1)))
   POINTWISE((NamesWithoutOut{"relu", "relu_"}), unary_meta, (Pointwise& p, T),
-            max(p.in(0), 0.0))
+            max(p.in_number(0), 0.0))
   POINTWISE(PLAIN(silu), CORE(silu), (Pointwise& p, T), p.in(0) * sigmoid(p.in(0)))
   POINTWISE((NamesWithoutInplace{"softplus", "softplus.out"}), CORE(softplus),
             (Pointwise& p, T, S beta, S threshold),
@@ -214,7 +214,7 @@ void add_activations(torch::Library& m) {
             softshrink(p.in_float(0), l.toDouble()))
   POINTWISE((NamesWithoutInplace{"threshold", "threshold.out"}), CORE(threshold),
             (Pointwise& p, T, S limit, S value),
-            select(p.in(0) <= p(limit), p(value), p.in(1)))
+            select(p.in_number(0) <= p(limit), p(value), p.in(1)))
   m.impl("threshold_", threshold_);
 }
 

@@ -20,11 +20,16 @@ uint8_t flags(bool count_include_pad) {
   return count_include_pad ? OPENREG_POOL_COUNT_PADDING : 0;
 }
 
+// Of integers, the CPU averages only int64, and reports an error for the others.
+bool averages(const Tensor& self) {
+  return self.is_floating_point() || self.scalar_type() == at::kLong;
+}
+
 template <int D>
 struct Forward {
   template <class... Rest>
   static bool serves(const Tensor& self, IntArrayRef kernel, const Rest&...) {
-    return pool_fits(D, self.sizes(), kernel, {});
+    return averages(self) && pool_fits(D, self.sizes(), kernel, {});
   }
   template <class Op>
   void operator()(
@@ -68,7 +73,8 @@ struct Backward {
       IntArrayRef kernel,
       IntArrayRef stride,
       const Rest&...) {
-    return pool_gradient_fits(D, self.sizes(), grad_output.sizes(), kernel, stride);
+    return averages(self) &&
+        pool_gradient_fits(D, self.sizes(), grad_output.sizes(), kernel, stride);
   }
   template <class Op>
   void operator()(
@@ -100,15 +106,16 @@ struct Backward {
 template <int D>
 struct adaptive_base : at::impl::MetaBase {
   static at::MemoryFormat format(const Tensor& self) {
-    return self.dim() == D + 2 ? self.suggest_memory_format()
-                               : at::MemoryFormat::Contiguous;
+    return D == 2 && self.dim() == D + 2 ? self.suggest_memory_format()
+                                         : at::MemoryFormat::Contiguous;
   }
-  void check(const Tensor& t, const char* name, const char* what) {
+  // No dimension from first on may be empty.
+  void check(const Tensor& t, int64_t first, const char* name, const char* what) {
     TORCH_CHECK(
         t.dim() == D + 1 || t.dim() == D + 2,
         "adaptive_avg_pool", D, "d", name, "(): Expected ", D + 1, "D or ", D + 2,
         "D tensor, but got ", t.sizes());
-    for (int64_t d = t.dim() - D; d < t.dim(); d++) {
+    for (int64_t d = first; d < t.dim(); d++) {
       TORCH_CHECK(
           t.size(d) > 0,
           "adaptive_avg_pool", D, "d", name, "(): Expected ", what,
@@ -124,7 +131,7 @@ struct adaptive_meta : adaptive_base<D> {
     TORCH_CHECK(
         output_size.size() == D,
         "adaptive_avg_pool", D, "d: output_size must be ", D);
-    this->check(self, "", "input");
+    this->check(self, D == 2 ? self.dim() - D : 1, "", "input");
     c10::SmallVector<int64_t, 5> sizes(self.sizes().begin(), self.sizes().end());
     for (int d = 0; d < D; d++) {
       TORCH_CHECK(
@@ -141,7 +148,7 @@ struct adaptive_meta : adaptive_base<D> {
 template <int D>
 struct adaptive_backward_meta : adaptive_base<D> {
   void meta(const Tensor& grad_output, const Tensor& self) {
-    this->check(grad_output, "_backward", "grad_output");
+    this->check(grad_output, 1, "_backward", "grad_output");
     TORCH_CHECK(
         grad_output.dim() == self.dim(),
         "adaptive_avg_pool", D, "d_backward(): Expected dimensions ", self.dim(),

@@ -5,6 +5,7 @@
 #include "aten/structured.h"
 
 #include <ATen/native/Pool.h>
+#include <ATen/ops/max_pool1d_native.h>
 #include <ATen/ops/adaptive_max_pool2d_backward_meta.h>
 #include <ATen/ops/adaptive_max_pool2d_meta.h>
 #include <ATen/ops/adaptive_max_pool3d_backward_meta.h>
@@ -228,9 +229,28 @@ struct AdaptiveBackward {
   }
 };
 
+// Core composes max_pool1d of max_pool2d, which takes integers. The CPU's own kernel for
+// one dimension refuses them.
+at::Tensor max_pool1d(
+    const Tensor& self,
+    IntArrayRef kernel_size,
+    IntArrayRef stride,
+    IntArrayRef padding,
+    IntArrayRef dilation,
+    bool ceil_mode) {
+  TORCH_CHECK_NOT_IMPLEMENTED(
+      self.is_floating_point(), "\"max_pool1d\" not implemented for '", self.scalar_type(), "'");
+  return at::native::max_pool1d(self, kernel_size, stride, padding, dilation, ceil_mode);
+}
+
 } // namespace
 
+TORCH_LIBRARY_IMPL(aten, AutogradPrivateUse1, m) {
+  m.impl("max_pool1d", max_pool1d);
+}
+
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  m.impl("max_pool1d", max_pool1d);
   add_op<at::meta::structured_max_pool2d_with_indices, 2>(
       m,
       NamesWithoutInplace{"max_pool2d_with_indices", "max_pool2d_with_indices.out"},

@@ -59,6 +59,11 @@ void median_rows(
   index_points(op, OPENREG_INDEX_GET, indices, order, dim, places, Part::FURTHER);
 }
 
+// The CPU refuses truth values.
+bool serves(const Tensor& self) {
+  return on_card(self) && self.scalar_type() != at::kBool;
+}
+
 // Both operators. They differ only in the handling of NaN.
 template <NaNs How>
 struct Median {
@@ -66,7 +71,7 @@ struct Median {
 
   static Pair
   rows(const Tensor& self, int64_t dim, bool keepdim, Tensor& values, Tensor& indices) {
-    if (!on_card(self) || !on_card(values) || !row_fits(self, dim)) {
+    if (!serves(self) || !on_card(values) || !row_fits(self, dim)) {
       return fallback<Pair, const Tensor&, int64_t, bool, Tensor&, Tensor&>(
           dim_name, self, dim, keepdim, values, indices);
     }
@@ -96,7 +101,7 @@ struct Median {
   }
 
   static Tensor all(const Tensor& self) {
-    if (!on_card(self) || self.numel() > OPENREG_SORT_ROW_MAX) {
+    if (!serves(self) || self.numel() > OPENREG_SORT_ROW_MAX) {
       return fallback<Tensor, const Tensor&>(name, self);
     }
     if (self.numel() == 0) {

@@ -171,6 +171,12 @@ Value Pointwise::in_float(int i) {
   return in(i);
 }
 
+Value Pointwise::in_number(int i) {
+  TORCH_CHECK_NOT_IMPLEMENTED(
+      compute_ != at::kBool, "this operator is not implemented for 'Bool'");
+  return in(i);
+}
+
 Value Pointwise::as_computed(Value v) {
   const auto to = iter_.dtype(0);
   // Do not change the result of a comparison: 0 or 1, as an I32 or for a bool tensor.

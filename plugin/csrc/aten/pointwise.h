@@ -31,6 +31,8 @@ class Pointwise : public Program {
 
   // Like in(), but refuses integers: for formulas with fractions.
   Value in_float(int i);
+  // Like in(), but refuses truth values, as the CPU does for most arithmetic.
+  Value in_number(int i);
 
   // The input as a complex number, also if the input is real.
   Complex in_complex(int i);

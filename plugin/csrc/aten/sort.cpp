@@ -81,7 +81,8 @@ Pair kthvalue_out(
     bool keepdim,
     Tensor& values,
     Tensor& indices) {
-  if (!on_card(self) || !on_card(values) || !row_fits(self, dim)) {
+  const bool truth = self.scalar_type() == at::kBool; // the CPU reports an error
+  if (!on_card(self) || truth || !on_card(values) || !row_fits(self, dim)) {
     return fallback<Pair, const Tensor&, int64_t, int64_t, bool, Tensor&, Tensor&>(
         kthvalue_name, self, k, dim, keepdim, values, indices);
   }

@@ -193,9 +193,6 @@ Value nan_to_num(Pointwise& p, OptDouble nan, OptDouble high, OptDouble low) {
 // Rounds to a number of decimals. A negative number rounds to tens, hundreds and so on.
 Value round_decimals(Value x, int64_t decimals) {
   const double tens = std::pow(10.0, std::abs(static_cast<double>(decimals)));
-  if (!is_float(x.type)) {
-    return x;
-  }
   if (decimals == 0) {
     return rint(x);
   }
@@ -275,7 +272,7 @@ void add_parametrised(torch::Library& m) {
       m,
       Names{"round.decimals", "round_.decimals", "round.decimals_out"},
       [](Pointwise& p, const Tensor&, int64_t decimals) {
-        return round_decimals(p.in(0), decimals);
+        return round_decimals(p.in_float(0), decimals);
       });
   add_pointwise<logit_meta>(
       m,
@@ -301,7 +298,7 @@ void add_unstructured(torch::Library& m) {
   add_pointwise<abs_meta>(
       m,
       NamesWithoutInplace{"abs", "abs.out"},
-      [](Pointwise& p, const Tensor&) { return abs(p.in(0)); },
+      [](Pointwise& p, const Tensor&) { return abs(p.in_number(0)); },
       [](Pointwise& p, const Tensor&) { return abs(p.in_complex(0)); });
   add_pointwise<logical_not_meta>(
       m,
