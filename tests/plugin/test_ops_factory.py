@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Creating and joining tensors on the card, compared with the CPU."""
 
+import math
+
 import pytest
 import torch
 
@@ -36,6 +38,24 @@ def test_fill():
     want.t()[2] = -1
     torch.testing.assert_close(x.cpu(), want)
     torch.zeros(0, device="openreg").fill_(3)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64,
+                                   torch.float8_e4m3fn, torch.float8_e5m2, torch.int8,
+                                   torch.int32, torch.complex32, torch.complex64])
+def test_fill_with_a_number_too_large(dtype):
+    """A single half becomes infinite; several, and other types, refuse the number. The CPU
+    does the same."""
+    for value in (300, 1e5, -1e5, 1e6, 1e40, -1e40, math.inf, math.nan):
+        for shape in ((), (1,), (2,), (3, 4)):
+            try:
+                want = torch.zeros(shape, dtype=dtype).fill_(value)
+            except RuntimeError:
+                with pytest.raises(RuntimeError):
+                    torch.zeros(shape, dtype=dtype, device="openreg").fill_(value)
+                continue
+            got = torch.full(shape, value, dtype=dtype, device="openreg").cpu()
+            torch.testing.assert_close(got, want, equal_nan=True, rtol=0, atol=0)
 
 
 @pytest.mark.parametrize(

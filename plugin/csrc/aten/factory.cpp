@@ -23,14 +23,27 @@ using at::Tensor;
 
 OpName fill_name, zero_name, arange_name, linspace_name, logspace_name, eye_name;
 
+// Whether a number may be too large for a half or an 8-bit float. Elsewhere it is an error.
+enum class TooLarge { REFUSE, ROUND };
+
+template <class T>
+T narrowed(const Scalar& value, TooLarge large) {
+  if constexpr (!std::is_arithmetic_v<T>) {
+    if (large == TooLarge::ROUND) {
+      return static_cast<T>(static_cast<float>(value.toDouble()));
+    }
+  }
+  return value.to<T>();
+}
+
 // Returns the bits of a number as an element of the type.
-int64_t pattern(const Scalar& value, c10::ScalarType type) {
+int64_t pattern(const Scalar& value, c10::ScalarType type, TooLarge large) {
   int64_t bits = 0;
   AT_DISPATCH_V2(
       type,
       "fill_",
       AT_WRAP([&] {
-        const auto element = value.to<scalar_t>();
+        const auto element = narrowed<scalar_t>(value, large);
         std::memcpy(&bits, &element, sizeof(element));
       }),
       AT_EXPAND(AT_ALL_TYPES),
@@ -92,6 +105,7 @@ void fill(
     OpId id,
     const Tensor& self,
     const Scalar& value,
+    TooLarge large,
     Part part = Part::FIRST) {
   if (self.numel() == 0) {
     return;
@@ -99,11 +113,11 @@ void fill(
   if (self.is_complex()) {
     const Tensor parts = at::view_as_real(self);
     const auto number = value.toComplexDouble();
-    fill(id, parts.select(-1, 0), number.real(), part);
-    fill(id, parts.select(-1, 1), number.imag(), Part::FURTHER);
+    fill(id, parts.select(-1, 0), number.real(), large, part);
+    fill(id, parts.select(-1, 1), number.imag(), large, Part::FURTHER);
     return;
   }
-  fill_bits(id, as_bits(self), pattern(value, self.scalar_type()), part);
+  fill_bits(id, as_bits(self), pattern(value, self.scalar_type(), large), part);
 }
 
 // Zero has all bits clear in every type.
@@ -115,7 +129,9 @@ Tensor& zero_(Tensor& self) {
 }
 
 Tensor& fill_scalar_(Tensor& self, const Scalar& value) {
-  fill(fill_name.id, self, value);
+  // As on the CPU: its kernel for a single element differs from that for more.
+  const bool rounds = (self.numel() == 1) != self.is_complex();
+  fill(fill_name.id, self, value, rounds ? TooLarge::ROUND : TooLarge::REFUSE);
   return self;
 }
 
