@@ -37,6 +37,13 @@ def test_whole_tensors():
     check(lambda x: x.prod(1), values(3, 4, dtype=torch.int64))
 
 
+@pytest.mark.parametrize("name", "sum mean max min amax amin argmax argmin aminmax var "
+                         "std var_mean std_mean count_nonzero".split())
+def test_more_dimensions_than_a_mask_has_bits(name):
+    x = values(3, 2).view(3, *[1] * 64, 2)
+    check(getattr(torch, name), x)
+
+
 def test_winners_and_ties():
     x = torch.tensor([[1.0, 3, 3, 2], [5, 5, 1, 5], [math.nan, 1, math.nan, 2]])
     for dtype in FLOATS:

@@ -18,12 +18,12 @@ using at::Tensor;
 using OptTensor = std::optional<Tensor>;
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
-// Expands t to shape. If a packet cannot hold all dimensions, makes the tensor dense, so
-// that they merge.
+// Expands t to shape. If a packet cannot hold all dimensions, makes them one for a
+// reduction.
 Tensor expanded(const Tensor& t, at::IntArrayRef shape, bool reduces) {
   const Tensor full = t.expand(shape);
   const bool fits = !reduces || shape.size() <= OPENREG_DIMS_MAX;
-  return fits ? full : full.contiguous();
+  return fits ? full : full.reshape({-1});
 }
 
 // Computes a loss of two tensors element by element, with an optional weight, and reduces
@@ -63,16 +63,43 @@ void pair_loss(
   s.run();
 }
 
+// The shape of a loss without reduction: strides as those of any other elementwise result.
+struct PairShape final : at::TensorIteratorBase {
+  PairShape(const Tensor& self, const Tensor& target, c10::ScalarType type) {
+    build(at::TensorIteratorConfig()
+              .check_all_same_dtype(false)
+              .declare_static_dtype(type)
+              .add_owned_output(Tensor())
+              .add_borrowed_const_input(self)
+              .add_borrowed_const_input(target));
+  }
+  const Tensor& maybe_get_output(int64_t) override {
+    return out;
+  }
+  void set_output_raw_strided(
+      int64_t i,
+      at::IntArrayRef sizes,
+      at::IntArrayRef strides,
+      at::TensorOptions options) override {
+    out = empty(sizes, strides, options.device(at::kMeta));
+    at::TensorIteratorBase::set_output_raw_strided(i, sizes, strides, options);
+  }
+
+  Tensor out;
+};
+
 // Shape function of the losses. T are the arguments after the reduction.
 template <class... T>
 struct pair_meta : at::impl::MetaBase {
   void meta(const Tensor& self, const Tensor& target, int64_t reduction, T...) {
     const auto type = c10::promoteTypes(self.scalar_type(), target.scalar_type());
-    at::DimVector shape;
+    const auto options = self.options().dtype(type);
     if (reduction == at::Reduction::None) {
-      shape = at::infer_size_dimvector(self.sizes(), target.sizes());
+      const PairShape shape(self, target, type);
+      set_output_raw_strided(0, shape.out.sizes(), shape.out.strides(), options);
+    } else {
+      set_output_raw_strided(0, {}, {}, options);
     }
-    set_output_raw_strided(0, shape, {}, self.options().dtype(type));
   }
 };
 

@@ -3,21 +3,20 @@
 
 #include <ATen/WrapDimUtilsMulti.h>
 
+#include <algorithm>
+
 namespace openreg {
 
 Space::Mask mask_of(at::OptionalIntArrayRef dims, int64_t ndim) {
-  TORCH_CHECK(
-      ndim <= static_cast<int64_t>(at::dim_bitset_size),
-      "only tensors with up to ",
-      at::dim_bitset_size,
-      " dims are supported");
+  constexpr auto most = static_cast<int64_t>(at::dim_bitset_size);
   Space::Mask mask;
   if (!dims.has_value() || dims->empty()) {
-    for (int64_t i = 0; i < ndim; i++) {
+    for (int64_t i = 0; i < std::min(ndim, most); i++) {
       mask.set(i);
     }
     return mask;
   }
+  TORCH_CHECK(ndim <= most, "only tensors with up to ", most, " dims are supported");
   for (int64_t dim : *dims) {
     const int64_t d = c10::maybe_wrap_dim(dim, ndim);
     TORCH_CHECK(!mask[d], "dim ", d, " appears multiple times in the list of dims");
@@ -29,7 +28,7 @@ Space::Mask mask_of(at::OptionalIntArrayRef dims, int64_t ndim) {
 int64_t reduced_numel(const at::Tensor& self, Space::Mask dims) {
   int64_t n = 1;
   for (int64_t i = 0; i < self.dim(); i++) {
-    n *= dims[i] ? self.size(i) : 1;
+    n *= is_in(dims, i) ? self.size(i) : 1;
   }
   return n;
 }
@@ -37,7 +36,7 @@ int64_t reduced_numel(const at::Tensor& self, Space::Mask dims) {
 at::DimVector kept_sizes(const at::Tensor& self, Space::Mask dims) {
   at::DimVector sizes(self.sizes());
   for (int64_t i = 0; i < self.dim(); i++) {
-    if (dims[i]) {
+    if (is_in(dims, i)) {
       sizes[i] = 1;
     }
   }
@@ -108,6 +107,15 @@ Space make_space(const ReduceTo& to, at::ArrayRef<at::Tensor> inputs) {
 } // namespace
 
 Space reduction_space(const ReduceTo& to, at::ArrayRef<at::Tensor> inputs) {
+  if (inputs[0].dim() > static_cast<int64_t>(at::dim_bitset_size)) { // reduces all
+    ReduceTo flat_to = to;
+    flat_to.dims = Space::Mask(1);
+    std::vector<at::Tensor> flat;
+    for (const at::Tensor& t : inputs) {
+      flat.push_back(t.reshape({-1}));
+    }
+    return make_space(flat_to, flat);
+  }
   Space space = make_space(to, inputs);
   if (space.ndim() <= OPENREG_DIMS_MAX) {
     return space;

@@ -33,8 +33,12 @@ class Reducer : public Program {
   uint8_t first_;
 };
 
-// Returns dimensions as a bit mask. No dims means all dimensions.
+// Returns dimensions as a bit mask. No dims means all dimensions. A mask of all
+// dimensions also stands for those that a mask has no bit for.
 Space::Mask mask_of(at::OptionalIntArrayRef dims, int64_t ndim);
+inline bool is_in(Space::Mask dims, int64_t dim) {
+  return dim >= static_cast<int64_t>(dims.size()) || dims[dim];
+}
 // The number of elements in one result.
 int64_t reduced_numel(const at::Tensor& self, Space::Mask dims);
 // The tensor's sizes, with 1 for the reduced dimensions.

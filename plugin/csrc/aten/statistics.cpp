@@ -121,7 +121,7 @@ struct moments_meta : at::impl::MetaBase {
     const auto mask = all_or(dims, self);
     at::DimVector sizes;
     for (int64_t i = 0; i < self.dim(); i++) {
-      if (!mask[i]) {
+      if (!is_in(mask, i)) {
         sizes.push_back(self.size(i));
       } else if (keepdim) {
         sizes.push_back(1);
