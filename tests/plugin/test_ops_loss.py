@@ -79,6 +79,18 @@ def test_binary_cross_entropy(reduction):
     check(lambda x, y, w: F.binary_cross_entropy(x, y, w, reduction=reduction), x, y, weight)
 
 
+@pytest.mark.parametrize("name", ["mse_loss", "huber_loss", "smooth_l1_loss", "l1_loss",
+                                  "binary_cross_entropy", "soft_margin_loss"])
+def test_strides_of_a_loss(name):
+    """The result lies in memory as the inputs do, as that of other elementwise operators."""
+    x, y = (values(4, 5, 6, low=0, high=1, seed=seed).permute(2, 0, 1) for seed in (0, 1))
+    for a, b in ((x, y), (x, y.contiguous()), (x.contiguous(), y), (x[::2], y[::2])):
+        want = getattr(F, name)(a, b, reduction="none")
+        got = getattr(F, name)(to_card(a), to_card(b), reduction="none")
+        assert got.stride() == want.stride()
+        torch.testing.assert_close(got.cpu(), want)
+
+
 def test_smooth_l1_refuses_negative_beta():
     x = values(4).to("openreg")
     with pytest.raises(RuntimeError, match="negative values for beta"):
