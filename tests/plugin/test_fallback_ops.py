@@ -132,6 +132,16 @@ def test_operators_in_place_refuse_operands_that_overlap():
             write()
 
 
+@pytest.mark.parametrize("rows, columns", [((4,), 4), ((6,), 4), ((4,), 6), ((2, 6), 4)])
+def test_strides_of_a_solution(rows, columns):
+    """The result of linalg.lstsq is a part of a larger matrix."""
+    a, b = torch.randn(*rows, columns), torch.randn(*rows, 3)
+    want = torch.linalg.lstsq(a, b)
+    got = torch.linalg.lstsq(a.to("openreg"), b.to("openreg"))
+    assert got.solution.stride() == want.solution.stride()
+    torch.testing.assert_close(got.solution.cpu(), want.solution, rtol=1e-4, atol=1e-4)
+
+
 def test_a_result_on_another_card():
     x = torch.ones(1 << 16, dtype=torch.complex64, device="openreg:0")
     y = torch.full_like(x, 3, device="openreg:1")

@@ -72,6 +72,19 @@ def test_transposed_heads():
     assert out.transpose(1, 2).is_contiguous()
 
 
+@pytest.mark.parametrize("shape", [(3, 5, 8), (2, 3, 5, 8)])
+def test_strides_of_the_result(shape):
+    for order in ((-1, -2), (-2, -3), (-1, -3)):
+        q, k, v = (
+            values(*shape, seed=seed).transpose(*order).contiguous().transpose(*order)
+            for seed in range(3)
+        )
+        want = F.scaled_dot_product_attention(q, k, v)
+        got = F.scaled_dot_product_attention(*map(to_card, (q, k, v)))
+        assert got.stride() == want.stride(), order
+        torch.testing.assert_close(got.cpu(), want, **CLOSE)
+
+
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_halves(dtype):
     inputs = tensors(dtype=dtype)

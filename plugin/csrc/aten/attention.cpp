@@ -429,7 +429,8 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> backward(
 }
 
 // Chooses between the kernels above and core's composition. The composition handles all
-// other calls, and float64: gradcheck needs second derivatives, and only the composition
+// other calls; a query whose channels are apart, since core's shape function gives the
+// result the query's strides, unlike the CPU; and float64: gradcheck needs second derivatives, and only the composition
 // has them.
 int64_t choice(
     const Tensor& q,
@@ -450,7 +451,7 @@ int64_t choice(
       q.is_floating_point() && q.scalar_type() != at::kDouble && on_card(q) &&
       q.scalar_type() == k.scalar_type() &&
       q.scalar_type() == v.scalar_type() && shaped() && q.numel() != 0 && k.numel() != 0 &&
-      v.numel() != 0 && !(causal && mask.has_value());
+      v.numel() != 0 && !(causal && mask.has_value()) && q.stride(-1) == 1;
   const bool fused = fits && at::globalContext().userEnabledOverrideableSDP();
   TORCH_CHECK(
       fused || at::globalContext().userEnabledMathSDP(),

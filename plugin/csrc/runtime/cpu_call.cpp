@@ -113,15 +113,26 @@ class Moved {
     return host_;
   }
 
+  // Gives the tensor on the card the sizes and strides of the one on the CPU. That may be a
+  // part of a larger matrix, as the solution of linalg.lstsq.
+  void resize_like_host() const {
+    if (host_.numel() == 0 || at::has_internal_overlap(host_) == at::MemOverlap::Yes) {
+      card_.resize_(host_.sizes());
+      return;
+    }
+    int64_t extent = 1;
+    for (int64_t d = 0; d < host_.dim(); d++)
+      extent += (host_.size(d) - 1) * host_.stride(d);
+    card_.resize_({extent});
+    card_.unsafeGetTensorImpl()->set_sizes_and_strides(host_.sizes(), host_.strides());
+  }
+
   // Copies the operator's result to the card. A part of a sparse tensor that the operator
   // wrote in place is written in place here too: other tensors may share its memory.
   void bring_back() const {
     if (given_.empty()) {
       if (host_.sizes() != card_.sizes()) {
-        card_.resize_(host_.sizes());
-        if (host_.is_non_overlapping_and_dense())
-          card_.unsafeGetTensorImpl()->set_sizes_and_strides(
-              host_.sizes(), host_.strides());
+        resize_like_host();
       }
       // Do not call the dispatcher: it would resolve the conjugate and the negative bit
       // with a clone, and write to the clone.
