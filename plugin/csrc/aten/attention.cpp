@@ -428,10 +428,11 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> backward(
   return {dq, over_groups(to.k, key), over_groups(to.v, value), db};
 }
 
-// Chooses between the kernels above and core's composition. The composition handles all
-// other calls; a query whose channels are apart, since core's shape function gives the
-// result the query's strides, unlike the CPU; and float64: gradcheck needs second derivatives, and only the composition
-// has them.
+// Chooses between the kernels above and core's composition, which handles all other calls,
+// and these:
+//  - A query whose channels are apart: core's shape function gives the result the query's
+//    strides, unlike the CPU.
+//  - Float64: gradcheck needs second derivatives, and only the composition has them.
 int64_t choice(
     const Tensor& q,
     const Tensor& k,

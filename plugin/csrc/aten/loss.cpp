@@ -18,8 +18,8 @@ using at::Tensor;
 using OptTensor = std::optional<Tensor>;
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
-// Expands t to shape. If a packet cannot hold all dimensions, makes them one for a
-// reduction.
+// Expands t to shape. A reduction does not depend on the shape: if a packet cannot hold all
+// dimensions, they become one.
 Tensor expanded(const Tensor& t, at::IntArrayRef shape, bool reduces) {
   const Tensor full = t.expand(shape);
   const bool fits = !reduces || shape.size() <= OPENREG_DIMS_MAX;
