@@ -125,6 +125,11 @@ class DeviceProperties:
     packets: list[str]
     dtypes: list[str]
 
+    @property
+    def multi_processor_count(self) -> int:
+        """The number that torch.compile asks of every device."""
+        return self.workers
+
 
 def get_device_properties(device: DeviceLike = None) -> DeviceProperties:
     return DeviceProperties(**_C.properties(_get_device_index(device)))

@@ -14,6 +14,24 @@ def reset_fallbacks() -> None:
     _C.reset_fallback_counts()
 
 
+_compile_fallbacks: dict[str, int] = {}
+
+
+def count_compile_fallback(what: str, reason: str) -> None:
+    key = f"{what}: {reason}"
+    _compile_fallbacks[key] = _compile_fallbacks.get(key, 0) + 1
+
+
+def compile_fallbacks() -> dict[str, int]:
+    """Returns the loops that torch.compile could not make a program of, and that compiled
+    code runs as operators on the card: operator and reason, with the number of runs."""
+    return dict(_compile_fallbacks)
+
+
+def reset_compile_fallbacks() -> None:
+    _compile_fallbacks.clear()
+
+
 def set_fallback(mode: str) -> str:
     """Sets the mode: "count", "warn" (once an operator) or "error". Returns the previous
     mode."""

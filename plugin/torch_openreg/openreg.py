@@ -3,7 +3,6 @@
 
 from torch import AcceleratorError, OutOfMemoryError
 
-from . import _inductor
 from . import _memory as memory
 from . import _random as random
 from . import _streams as streams
@@ -80,10 +79,12 @@ from ._random import (
     set_rng_state_all,
 )
 from ._statistics import (
+    compile_fallbacks,
     fall_back,
     fallbacks,
     op_counts,
     queue_stats,
+    reset_compile_fallbacks,
     reset_fallbacks,
     reset_op_counts,
     set_fallback,
@@ -104,9 +105,6 @@ from ._streams import (
     stream,
 )
 
-# Inductor asks for its code generator by these names.
-_INDUCTOR = ("Scheduling", "PythonWrapperCodegen", "CppWrapperCodegen", "WrapperFxCodegen")
-
 __all__ = [name for name in dir() if not name.startswith("_")]
 
 
@@ -120,6 +118,14 @@ def __getattr__(name: str):
             f"torch.openreg has no {name}: core has memory pools only for CUDA and XPU. "
             "set_per_process_memory_fraction() limits the memory of a process."
         )
-    if name in _INDUCTOR:
-        return _inductor.NONE
+    if name == "Scheduling":
+        # Inductor looks here for a backend that is not registered. Do not import it earlier:
+        # it takes seconds.
+        try:
+            from .compile.registration import register
+
+            register()
+        except (AttributeError, RuntimeError) as error:
+            # Inductor would take these for a device without a backend.
+            raise ImportError(f"torch_openreg.compile needs torch 2.14: {error}") from error
     raise AttributeError(f"module 'torch.openreg' has no attribute '{name}'")

@@ -212,6 +212,7 @@ PYBIND11_MODULE(_C, m) {
   openreg::bind_signals();
   openreg::bind_device(m);
   openreg::bind_memory(m);
+  openreg::bind_programs(m);
   openreg::bind_streams(m);
   openreg::bind_labels(m);
   openreg::bind_random(m);

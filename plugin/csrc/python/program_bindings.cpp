@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// torch_openreg._C.Program: one VECTOR program of compiled code.
+#include <torch/csrc/Dtype.h>
+#include <torch/csrc/autograd/python_variable.h>
+#include <torch/csrc/utils/pybind.h>
+
+#include <c10/util/SmallVector.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cstring>
+
+#include "python/bindings.h"
+#include "runtime/compiled.h"
+
+namespace py = pybind11;
+
+namespace openreg {
+namespace {
+
+std::vector<openreg_instr> instrs_of(const py::bytes& code) {
+  const auto bytes = static_cast<std::string_view>(code);
+  TORCH_CHECK_VALUE(
+      bytes.size() % sizeof(openreg_instr) == 0,
+      "an instruction has ",
+      sizeof(openreg_instr),
+      " bytes");
+  std::vector<openreg_instr> instrs(bytes.size() / sizeof(openreg_instr));
+  std::memcpy(instrs.data(), bytes.data(), bytes.size());
+  return instrs;
+}
+
+using OperandTuple =
+    std::tuple<uint8_t, bool, uint8_t, int64_t, std::vector<int64_t>>;
+using PatchTuple = std::tuple<std::string, uint8_t, uint8_t, uint8_t>;
+
+CompiledPatch::Kind kind_of(const std::string& name) {
+  using Kind = CompiledPatch::Kind;
+  TORCH_CHECK_VALUE(
+      name == "size" || name == "stride" || name == "offset" || name == "imm",
+      "a packet has no '",
+      name,
+      "'");
+  return name == "size"  ? Kind::SIZE
+      : name == "stride" ? Kind::STRIDE
+      : name == "offset" ? Kind::OFFSET
+                         : Kind::IMM;
+}
+
+CompiledProgram make_program(
+    std::string name,
+    std::vector<int64_t> size,
+    uint8_t folded,
+    const std::vector<OperandTuple>& operands,
+    std::vector<uint64_t> imms,
+    const py::bytes& code,
+    const std::vector<PatchTuple>& patches,
+    bool counted) {
+  CompiledParts parts;
+  parts.name = std::move(name);
+  parts.size = std::move(size);
+  parts.folded = folded;
+  for (const auto& [tensor, written, dtype, offset, stride] : operands) {
+    parts.operands.push_back({tensor, written, dtype, offset, stride});
+  }
+  parts.imms = std::move(imms);
+  parts.instrs = instrs_of(code);
+  for (const auto& [kind, operand, index, value] : patches) {
+    parts.patches.push_back({kind_of(kind), operand, index, value});
+  }
+  parts.counted = counted;
+  return CompiledProgram(std::move(parts));
+}
+
+// The arguments are tensors, and after them numbers: integers, and floats for immediates
+// of floating-point programs.
+void call(const CompiledProgram& program, const py::args& args) {
+  c10::SmallVector<at::TensorBase, OPENREG_OPERANDS_MAX> tensors;
+  c10::SmallVector<uint64_t, 8> numbers;
+  for (const py::handle arg : args) {
+    if (THPVariable_Check(arg.ptr())) {
+      tensors.push_back(THPVariable_Unpack(arg.ptr()));
+    } else if (PyFloat_Check(arg.ptr())) {
+      numbers.push_back(openreg_imm_f64(PyFloat_AS_DOUBLE(arg.ptr())));
+    } else {
+      numbers.push_back(openreg_imm_i64(arg.cast<int64_t>()));
+    }
+  }
+  py::gil_scoped_release unlocked; // a full ring waits
+  program.run(tensors, numbers);
+}
+
+// The instructions, by the names of the manual.
+#define OPENREG_VECTOR_OPS(V)                                                         \
+  V(LOAD) V(STORE) V(IMM) V(MOV) V(CVT) V(ROUND) V(INDEX) V(SELECT) V(RANDOM)         \
+  V(ADD) V(SUB) V(MUL) V(DIV) V(DIV_FLOOR) V(FMOD) V(REMAINDER) V(MIN) V(MAX)         \
+  V(FMIN) V(FMAX) V(POW) V(ATAN2) V(HYPOT) V(COPYSIGN) V(FMA) V(AND) V(OR) V(XOR)     \
+  V(NOT) V(SHL) V(SHR) V(EQ) V(NE) V(LT) V(LE) V(GT) V(GE) V(ISNAN) V(ISINF)          \
+  V(ISFINITE) V(SIGNBIT) V(NEG) V(ABS) V(SIGN) V(RECIP) V(SQRT) V(RSQRT) V(FLOOR)     \
+  V(CEIL) V(TRUNC) V(RINT) V(EXP) V(EXP2) V(EXPM1) V(LOG) V(LOG2) V(LOG10) V(LOG1P)   \
+  V(SIN) V(COS) V(TAN) V(ASIN) V(ACOS) V(ATAN) V(SINH) V(COSH) V(TANH) V(ASINH)       \
+  V(ACOSH) V(ATANH) V(ERF) V(ERFC) V(LGAMMA) V(SIGMOID) V(RED_SUM) V(RED_PROD)        \
+  V(RED_MAX) V(RED_MIN) V(RED_AND) V(RED_OR)
+
+py::dict vector_ops() {
+  py::dict found;
+  const auto add = [&](std::string name, int number) {
+    std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) {
+      return static_cast<char>(std::tolower(c));
+    });
+    found[py::str(name)] = number;
+  };
+#define OPENREG_ADD(op) add(#op, OPENREG_V_##op);
+  OPENREG_VECTOR_OPS(OPENREG_ADD)
+#undef OPENREG_ADD
+  return found;
+}
+
+} // namespace
+
+void bind_programs(py::module_& m) {
+  m.attr("vector_ops") = vector_ops();
+  m.def("card_dtype", [](const py::object& dtype) {
+    TORCH_CHECK_TYPE(THPDtype_Check(dtype.ptr()), "card_dtype() takes a dtype");
+    return card_dtype(reinterpret_cast<THPDtype*>(dtype.ptr())->scalar_type);
+  });
+  py::class_<CompiledProgram>(m, "Program")
+      .def(
+          py::init(&make_program),
+          py::arg("name"),
+          py::arg("size"),
+          py::arg("folded"),
+          py::arg("operands"),
+          py::arg("imms"),
+          py::arg("code"),
+          py::arg("patches"),
+          py::arg("counted"))
+      .def("__call__", &call);
+}
+
+} // namespace openreg

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A VECTOR program that torch.compile has made. A call encodes the packet with the tensors'
+// addresses, and with the numbers that were unknown at compile time.
+#pragma once
+
+#include <ATen/core/TensorBase.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "runtime/launch.h"
+
+#pragma GCC visibility push(default) // csrc/python calls it
+namespace openreg {
+
+struct CompiledOperand {
+  uint8_t tensor; // position among the tensors of a call
+  bool written;
+  uint8_t dtype; // enum openreg_dtype
+  int64_t offset; // elements from the tensor's first one
+  std::vector<int64_t> stride;
+};
+
+// A call's numbers are 64-bit words: integers, or the bits of a double.
+struct CompiledPatch {
+  enum class Kind : uint8_t { SIZE, STRIDE, OFFSET, IMM };
+  Kind kind;
+  uint8_t operand; // of STRIDE and OFFSET
+  uint8_t index; // dimension or immediate
+  uint8_t value; // position among the numbers of a call
+};
+
+struct CompiledParts {
+  std::string name;
+  std::vector<int64_t> size;
+  uint8_t folded = 0; // mask of the dimensions that a reduction folds
+  std::vector<CompiledOperand> operands;
+  std::vector<uint64_t> imms;
+  std::vector<openreg_instr> instrs;
+  std::vector<CompiledPatch> patches;
+  bool counted = true; // false for all but the first program of a kernel
+};
+
+class CompiledProgram {
+ public:
+  explicit CompiledProgram(CompiledParts parts);
+
+  void run(
+      c10::ArrayRef<at::TensorBase> tensors,
+      c10::ArrayRef<uint64_t> numbers) const;
+
+  size_t ntensors() const {
+    return ntensors_;
+  }
+
+ private:
+  void launch_with(
+      const CompiledParts& parts,
+      c10::ArrayRef<at::TensorBase> tensors) const;
+
+  CompiledParts parts_;
+  OpId op_;
+  size_t ntensors_ = 0;
+  size_t nnumbers_ = 0;
+};
+
+} // namespace openreg
+#pragma GCC visibility pop

@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Registers the backend with Dynamo and Inductor."""
+
+import functools
+
+from torch._dynamo.device_interface import register_interface_for_device
+from torch._inductor.codegen.common import (
+    register_backend_for_device,
+    register_device_op_overrides,
+)
+
+from . import steering
+from .device import OpenregInterface, OpenregOverrides
+from .scheduling import OpenregScheduling
+from .wrapper import OpenregWrapper
+
+
+@functools.cache
+def register() -> None:
+    register_interface_for_device("openreg", OpenregInterface)
+    register_device_op_overrides("openreg", OpenregOverrides())
+    register_backend_for_device(
+        "openreg",
+        OpenregScheduling,
+        OpenregWrapper,
+        device_custom_pass=steering.Steering(),
+    )
+    steering.install()

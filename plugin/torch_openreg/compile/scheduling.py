@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Decides which loops become one program, and writes the programs and their calls."""
+
+from typing import Any, Sequence
+
+import torch
+from torch._inductor import config
+from torch._inductor.codegen.common import BackendFeature
+from torch._inductor.codegen.wrapper import pexpr
+from torch._inductor.scheduler import (
+    BaseSchedulerNode,
+    BaseScheduling,
+    FusedSchedulerNode,
+    SchedulerNode,
+)
+from torch._inductor.utils import get_fused_kernel_name, get_kernel_metadata, sympy_product
+from torch._inductor.virtualized import V
+from torch.utils._ordered_set import OrderedSet
+
+from .eager_lines import CannotRun, EagerKernel
+from .listing import Listing
+from .registers import fits, merge_dims, parts_of
+from .tracing import VectorKernel
+from .values import Unsupported
+
+
+class OpenregScheduling(BaseScheduling):
+    def get_backend_features(self, device: torch.device) -> OrderedSet[BackendFeature]:
+        # The card folds any number of elements in one program: do not split reductions.
+        return OrderedSet([BackendFeature.REDUCE_TO_SINGLE_ELEMENT])
+
+    def group_fn(self, sizes: Sequence) -> tuple:
+        return tuple(V.graph.sizevars.simplify(sympy_product(s)) for s in sizes)
+
+    def can_fuse_vertical(self, node1: BaseSchedulerNode, node2: BaseSchedulerNode) -> bool:
+        return self._can_fuse(node1, node2)
+
+    can_fuse_horizontal = can_fuse_vertical
+
+    def _can_fuse(self, node1: BaseSchedulerNode, node2: BaseSchedulerNode) -> bool:
+        nodes = [*node1.get_nodes(), *node2.get_nodes()]
+        if not all(type(node) is SchedulerNode for node in nodes):
+            return False
+        if any(node.is_template() for node in nodes) or node1.is_reduction():
+            return False
+        try:
+            kernel = VectorKernel(nodes, trial=True)
+            kernel.trace()
+        except Unsupported:
+            return False
+        return fits(kernel.code)
+
+    def codegen_node(self, node: Any) -> None:
+        nodes = list(node.get_nodes())
+        try:
+            self._write_program(nodes)
+        except Unsupported as error:
+            if len(nodes) > 1:
+                for one in nodes:
+                    self.codegen_node(one)
+                return
+            self._write_eager(nodes[0], str(error))
+
+    def _write_program(self, nodes: list) -> None:
+        kernel = VectorKernel(nodes)
+        kernel.trace()
+        parts = parts_of(kernel.code, kernel.loops)
+        equal = V.graph.sizevars.statically_known_equals
+        size, folded = merge_dims(parts, kernel.loops, equal)
+        listing = Listing(parts, size, folded)
+        name = self._define(listing.text, nodes)
+        with V.set_kernel_handler(kernel):
+            for node in nodes:
+                node.mark_run()
+        wrapper = V.graph.wrapper_code
+        self.codegen_comment(nodes, name)
+        arguments = listing.arguments(lambda buffer: buffer, pexpr)
+        wrapper.writeline(f"{name}({', '.join(arguments)})")
+        V.graph.removed_buffers |= kernel.removed_buffers
+        V.graph.inplaced_to_remove |= kernel.inplaced_to_remove
+        self.free_buffers_in_scheduler()
+
+    def _write_eager(self, node: SchedulerNode, reason: str) -> None:
+        """Writes the loop as torch operators."""
+        origin = node.node.get_origin_node() if node.node is not None else None
+        what = str(origin.target) if origin is not None else node.get_name()
+        kernel = EagerKernel(node)
+        try:
+            kernel.trace()
+        except CannotRun as error:
+            raise NotImplementedError(
+                f"torch.compile: openreg cannot compile {what} because of {error}. Use "
+                "torch.compile(..., backend='aot_eager'), which runs the operators of the "
+                "captured graph on the card."
+            ) from None
+        text = kernel.text()
+        name = self._define(text, [node], (what, reason))
+        with V.set_kernel_handler(kernel):
+            node.mark_run()
+        self.codegen_comment([node], name)
+        arguments = [*kernel.buffers, *map(str, kernel.symbols)]
+        V.graph.wrapper_code.writeline(f"{name}({', '.join(arguments)})")
+        V.graph.removed_buffers |= kernel.removed_buffers
+        self.free_buffers_in_scheduler()
+
+    def _define(self, text: str, nodes: list, eager: tuple = ()) -> str:
+        """Writes the program, unless the graph has it already. Returns its name."""
+        wrapper = V.graph.wrapper_code
+        name = wrapper.src_to_kernel.get(text)
+        if name is None:
+            what = (
+                get_fused_kernel_name(nodes, config.triton.descriptive_names)
+                if config.triton.descriptive_names
+                else "fused"
+            )
+            name = f"openreg_{what}_{wrapper.next_kernel_suffix()}"
+            wrapper.src_to_kernel[text] = name
+            origins, detailed = get_kernel_metadata(nodes, wrapper)
+            how = (
+                f"eager.loop({eager[0]!r}, {eager[1]!r}, "
+                if eager
+                else f'program("{name}", '
+            )
+            wrapper.define_kernel(
+                name,
+                f'{how}"""\n{text}\n""")',
+                f"{origins}\n{detailed}",
+                gpu=False,
+            )
+        return name
+
+    def codegen_sync(self) -> None:
+        V.graph.wrapper_code.writeline("torch.openreg.synchronize()")
+
+    def flush(self) -> None:
+        pass
+
+    def ready_to_flush(self) -> bool:
+        return False

@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+What Inductor does differently for openreg. Nothing here changes code for other devices.
+
+- Operators that gather, scatter, pad or sort keep their eager kernels: VECTOR has no indexed
+  access.
+- A variance is two sums. VECTOR has no Welford reduction.
+- Random operators keep their eager kernels, so that the numbers are those of eager.
+"""
+
+import functools
+import hashlib
+import pathlib
+from typing import Any, Sequence
+
+import torch
+from torch._inductor import decomposition, lowering
+from torch._inductor.custom_graph_pass import CustomGraphModulePass
+from torch._inductor.graph import GraphLowering
+
+aten = torch.ops.aten
+
+# The overload packets whose operators keep their eager kernel, if their result is on openreg.
+_EAGER = {
+    # places from data
+    aten.bucketize,
+    aten.embedding,
+    aten.embedding_dense_backward,
+    aten.gather,
+    aten.index,
+    aten.index_put,
+    aten.index_put_,
+    aten.index_select,
+    aten.scatter,
+    aten.scatter_,
+    aten.scatter_add,
+    aten.scatter_add_,
+    aten.scatter_reduce,
+    aten.scatter_reduce_,
+    aten.searchsorted,
+    aten._unsafe_index,
+    aten._unsafe_index_put,
+    aten._unsafe_masked_index,
+    aten._unsafe_masked_index_put_accumulate,
+    # places outside of a tensor
+    aten.avg_pool2d,
+    aten.avg_pool2d_backward,
+    aten.avg_pool3d,
+    aten.avg_pool3d_backward,
+    aten._adaptive_avg_pool2d,
+    aten.cat,
+    aten.constant_pad_nd,
+    aten.reflection_pad1d,
+    aten.reflection_pad2d,
+    aten.reflection_pad3d,
+    aten.roll,
+    aten.upsample_bilinear2d,
+    aten.upsample_nearest2d,
+    aten.upsample_nearest2d_backward,
+    # functions that the card's programs lack
+    aten.digamma,
+    aten.erfinv,
+    aten.igamma,
+    aten.igammac,
+    aten.polygamma,
+    aten.nextafter,
+    aten.i0,
+    aten.special_i0e,
+    aten.special_i1,
+    aten.special_i1e,
+    aten.special_bessel_j0,
+    aten.special_bessel_j1,
+    aten.special_bessel_y0,
+    aten.special_bessel_y1,
+    aten.special_erfcx,
+    aten.special_modified_bessel_i0,
+    aten.special_modified_bessel_i1,
+    aten.special_modified_bessel_k0,
+    aten.special_modified_bessel_k1,
+    aten.special_ndtri,
+    aten.special_zeta,
+    # random
+    aten.rand,
+    aten.rand_like,
+    aten.randn,
+    aten.randn_like,
+    aten.randint,
+    aten.randint_like,
+    aten.randperm,
+    aten.bernoulli,
+    aten.native_dropout,
+    aten.uniform,
+    aten.normal,
+    aten.normal_functional,
+    aten.exponential,
+    aten.geometric,
+    aten.cauchy,
+    aten.log_normal,
+    aten.rrelu_with_noise_functional,
+}
+
+
+# Operators that are not decomposed: their kernels use one pass where the decomposition needs
+# several programs, since a reduction ends a program.
+_WHOLE = (
+    aten._softmax.default,
+    aten._softmax_backward_data.default,
+    aten._log_softmax.default,
+    aten._log_softmax_backward_data.default,
+    aten.native_layer_norm.default,
+    aten.native_layer_norm_backward.default,
+    aten.native_group_norm.default,
+    aten.native_group_norm_backward.default,
+    aten.max_pool2d_with_indices.default,
+    aten.max_pool2d_with_indices_backward.default,
+    aten.nll_loss_forward.default,
+    aten.nll_loss_backward.default,
+    aten.nll_loss2d_forward.default,
+    aten.nll_loss2d_backward.default,
+    aten.embedding_dense_backward.default,
+)
+
+
+def _on_card(value: Any) -> bool:
+    if isinstance(value, (list, tuple)):
+        return any(map(_on_card, value))
+    return isinstance(value, torch.Tensor) and value.device.type == "openreg"
+
+
+class Steering(CustomGraphModulePass):
+    """Marks operators that keep their eager kernel."""
+
+    def __call__(self, gm: torch.fx.GraphModule) -> None:
+        for node in gm.graph.nodes:
+            if node.op != "call_function" or not _on_card(node.meta.get("val")):
+                continue
+            packet = getattr(node.target, "overloadpacket", None)
+            if packet in _EAGER or node.target in _WHOLE:
+                node.meta["should_fallback"] = True
+
+    def uuid(self) -> str:
+        """A key of cached code: the text of this package."""
+        return _package_hash()
+
+
+@functools.cache
+def _package_hash() -> str:
+    files = sorted(pathlib.Path(__file__).parent.glob("*.py"))
+    return hashlib.sha256(b"".join(f.read_bytes() for f in files)).hexdigest()
+
+
+def _device_of(x: Any) -> str:
+    device = x.get_device() if hasattr(x, "get_device") else None
+    return device.type if device is not None else ""
+
+
+def _variance(x, axis=None, *, correction=None, keepdim=False, mean: bool):
+    if _device_of(x) != "openreg":
+        return None
+    dtype = x.get_dtype()
+    compute = torch.float32 if dtype in (torch.float16, torch.bfloat16) else dtype
+    found = lowering.var_mean_sum_(
+        lowering.to_dtype(x, compute, copy=False), axis, correction, keepdim, mean
+    )
+    found = tuple(lowering.to_dtype(t, dtype, copy=False) for t in found)
+    return found if mean else found[0]
+
+
+def _random_stays_eager() -> None:
+    """Keeps the random operators of graphs on openreg."""
+    from torch._inductor.fx_passes import joint_graph
+
+    replace = joint_graph.replace_random_passes
+
+    @functools.wraps(replace)
+    def unless_on_card(gm: torch.fx.GraphModule) -> int:
+        if any(_on_card(node.meta.get("val")) for node in gm.graph.nodes):
+            return 0
+        return replace(gm)
+
+    joint_graph.replace_random_passes = unless_on_card
+    _leave(decomposition.extra_random_decomps, list(decomposition.extra_random_decomps))
+
+
+def _leave(table: dict, operators: Sequence) -> None:
+    """Makes decompositions refuse tensors on openreg, so that the operators stay."""
+    for op in operators:
+        if op in table:
+            table[op] = _unless_on_card(table[op])
+
+
+def _layout_stays() -> None:
+    """Keeps the layout of convolutions: the card does not prefer channels last."""
+    decide = GraphLowering.decide_layout_opt
+
+    @functools.wraps(decide)
+    def unless_on_card(gm: torch.fx.GraphModule, *, is_inference: bool) -> bool:
+        if any(_on_card(node.meta.get("val")) for node in gm.graph.nodes):
+            return False
+        return decide(gm, is_inference=is_inference)
+
+    GraphLowering.decide_layout_opt = staticmethod(unless_on_card)
+
+
+def _unless_on_card(decomposed):
+    @functools.wraps(decomposed)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        if _on_card(args) or torch.device(kwargs.get("device") or "cpu").type == "openreg":
+            return NotImplemented
+        return decomposed(*args, **kwargs)
+
+    return run
+
+
+def install() -> None:
+    lowering.user_lowerings[aten.var_mean.correction] = functools.partial(
+        _variance, mean=True
+    )
+    lowering.user_lowerings[aten.var.correction] = functools.partial(_variance, mean=False)
+    _random_stays_eager()
+    _layout_stays()
+    _leave(decomposition.decompositions, _WHOLE)
+    for op in _WHOLE:
+        if op not in lowering.lowerings:
+            lowering.make_fallback(op, warn=False, override_decomp=True)
+    decomposition.fast_random_decomps.cache_clear()

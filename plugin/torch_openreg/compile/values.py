@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The values of a program: each is assigned once, by one instruction."""
+
+import dataclasses
+from typing import Any, Optional
+
+import sympy
+import torch
+
+FLOATS = ("f32", "f64")
+
+
+# Their result is an i32, 0 or 1.
+TESTS = ("eq", "ne", "lt", "le", "gt", "ge", "isnan", "isinf", "isfinite", "signbit")
+
+
+class Unsupported(Exception):
+    """A loop that a VECTOR program cannot express. The text is the reason."""
+
+
+def vector_type(dtype: torch.dtype) -> str:
+    """Returns the type in which the card computes on this dtype."""
+    if dtype in (torch.float32, torch.float16, torch.bfloat16):
+        return "f32"
+    if dtype is torch.float64:
+        return "f64"
+    if dtype is torch.int64:
+        return "i64"
+    if dtype in (torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool):
+        return "i32"
+    raise Unsupported(f"the card does not compute on {dtype}")
+
+
+# The dtype of a temporary that holds a value of this type.
+STORED = {
+    "f32": torch.float32,
+    "f64": torch.float64,
+    "i32": torch.int32,
+    "i64": torch.int64,
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Operand:
+    """A strided view of a buffer over the program's space."""
+
+    buffer: str
+    dtype: torch.dtype
+    offset: sympy.Expr
+    stride: tuple[sympy.Expr, ...]
+    written: bool = False
+
+
+@dataclasses.dataclass(eq=False)
+class Value:
+    """
+    One instruction. op is a name of the manual's table, computes_in its type: f32, f64, i32 or
+    i64. type is the type of the result.
+
+    aux is the Operand of load, store and reductions, the number of imm (a Python number, a
+    sympy expression, or the name of a CPU scalar), the dimension of index, the type of
+    cvt's source and the dtype of round.
+    """
+
+    op: str
+    computes_in: str
+    args: tuple["Value", ...] = ()
+    aux: Any = None
+    dtype: Optional[torch.dtype] = None  # the tensor dtype that the value stands for
+    buffer: Optional[str] = None  # of a store or reduction: the name that it defines
+
+    @property
+    def type(self) -> str:
+        return "i32" if self.op in TESTS else self.computes_in
+
+    @property
+    def has_result(self) -> bool:
+        return self.op != "store" and not self.op.startswith("red_")
+
+
+@dataclasses.dataclass(frozen=True)
+class CpuScalar:
+    """The number of a tensor on the CPU with no dimensions, read at each call."""
+
+    buffer: str
