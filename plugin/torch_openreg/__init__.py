@@ -15,6 +15,7 @@ __version__ = "0.1.0"
 def _register() -> None:
     torch.utils.rename_privateuse1_backend("openreg")
     from . import (
+        _compile,
         _data_parallel,
         _distributed,
         _dlpack,
@@ -27,6 +28,7 @@ def _register() -> None:
     )
 
     torch._register_device_module("openreg", openreg)
+    _compile.install()
     _data_parallel.install()
     _distributed.install()
     _dlpack.install()

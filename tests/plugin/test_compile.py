@@ -246,3 +246,94 @@ def test_error_names_the_operator_and_an_alternative():
     text = r"cannot compile prims\.xor_sum.*xor_sum.*backend='aot_eager'"
     with pytest.raises(Exception, match=text):
         torch.compile(lambda x: torch.ops.prims.xor_sum(x, [0]))(x)
+
+
+@pytest.mark.native
+def test_first_compilation_of_a_process_keeps_whole_kernels(run_python):
+    code = (
+        "import torch, torch.nn.functional as F\n"
+        "x = torch.ones(4, 8, device='openreg')\n"
+        "torch.compile(lambda x: F.layer_norm(x * 2, (8,)).softmax(0))(x)\n"
+        "counts = torch.openreg.op_counts()\n"
+        "print(counts['aten::native_layer_norm'], counts['aten::_softmax'])\n"
+    )
+    assert run_python(code) == "1 1\n"
+
+
+@pytest.mark.native
+def test_second_process_takes_the_cached_code(run_python, tmp_path):
+    code = (
+        "import torch\n"
+        "from torch._dynamo.utils import counters\n"
+        "x = torch.arange(6.0, device='openreg')\n"
+        "result = torch.compile(lambda x: (x * 2 + 1).relu().sum())(x).item()\n"
+        "print(result, counters['inductor']['fxgraph_cache_hit'])\n"
+    )
+    for hits in (0, 1):
+        output = run_python(code, TORCHINDUCTOR_CACHE_DIR=str(tmp_path))
+        assert output == f"36.0 {hits}\n"
+
+
+@pytest.mark.native
+def test_two_cards_in_one_graph():
+    x, y = randn(5, 6), randn(7)
+    compiled = torch.compile(lambda x, y: ((x * 2 + 1).relu(), (y + 1).exp().sum()))
+    a, b = compiled(x.to("openreg:0"), y.to("openreg:1"))
+    assert (a.device.index, b.device.index) == (0, 1)
+    assert_same((a, b), ((x * 2 + 1).relu(), (y + 1).exp().sum()))
+
+
+@pytest.mark.native
+@pytest.mark.parametrize("mode", ["default", "reduce-overhead", "max-autotune"])
+def test_modes(mode):
+    x = randn(8, 8)
+    compiled = torch.compile(chain, mode=mode, fullgraph=True)
+    for _ in range(3):
+        assert_same(compiled(x.to(DEV), x.to(DEV)), chain(x, x))
+
+
+@pytest.mark.native
+def test_autocast():
+    def function(x, y):
+        with torch.autocast("openreg", dtype=torch.bfloat16):
+            return (x @ y).relu() * 2
+
+    x, y = randn(8, 8).to(DEV), randn(8, 8).to(DEV)
+    found = torch.compile(function)(x, y)
+    assert found.dtype is torch.bfloat16
+    torch.testing.assert_close(found, function(x, y))
+
+
+@pytest.mark.native
+def test_new_sizes_need_one_more_compilation_only():
+    from torch._dynamo.utils import counters
+
+    counters.clear()
+    compiled = torch.compile(lambda x: (x * 2 + 1).relu().sum(1))
+    for rows, columns in ((4, 5), (6, 7), (2, 9), (33, 3)):
+        x = randn(rows, columns)
+        assert_same(compiled(x.to(DEV)), (x * 2 + 1).relu().sum(1))
+    assert counters["stats"]["unique_graphs"] == 2
+
+
+@pytest.mark.native
+def test_results_that_are_views():
+    def function(x):
+        y = x * 2
+        return y, y.t(), y[1:], x.t()
+
+    x = randn(3, 4)
+    found = torch.compile(function)(x.to(DEV))
+    assert_same(found, function(x))
+    assert [t.stride() for t in found] == [t.stride() for t in function(x)]
+
+
+@pytest.mark.native
+def test_calls_of_the_module_break_the_graph():
+    def function(x):
+        y = x * 2
+        torch.openreg.synchronize()
+        return y + torch.openreg.current_device()
+
+    x = randn(5)
+    assert_same(torch.compile(function)(x.to(DEV)), x * 2)

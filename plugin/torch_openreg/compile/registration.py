@@ -3,6 +3,7 @@
 
 import functools
 
+from torch._dynamo import trace_rules
 from torch._dynamo.device_interface import register_interface_for_device
 from torch._inductor.codegen.common import (
     register_backend_for_device,
@@ -17,6 +18,7 @@ from .wrapper import OpenregWrapper
 
 @functools.cache
 def register() -> None:
+    trace_rules.add("torch_openreg")  # calls break the graph, but run as a whole
     register_interface_for_device("openreg", OpenregInterface)
     register_device_op_overrides("openreg", OpenregOverrides())
     register_backend_for_device(
