@@ -103,6 +103,16 @@ WHOLE = {
         2,
     ),
     "cat": (lambda x, y: torch.cat([x + 1, y * 2], 1).relu(), (randn(4, 5), randn(4, 3)), None),
+    "cat_of_types": (
+        lambda x, y: torch.cat([x + 1, y * 2, x], -1),
+        (randn(4, 5), ints(0, 9, 4, 3)),
+        2,
+    ),
+    "slices": (
+        lambda x, y: x.slice_scatter(y * 2, 1, 1, 3) + 1,
+        (randn(4, 5), randn(4, 2)),
+        None,
+    ),
     "pad": (lambda x: F.pad(x + 1, (1, 2)) * 2, (randn(4, 5),), None),
     "embedding": (lambda w, i: F.embedding(i, w) * 2, (randn(10, 4), ints(0, 10, 3, 5)), 2),
     "index": (lambda x, i: x[i] + 1, (randn(10, 4), ints(0, 10, 3)), 2),

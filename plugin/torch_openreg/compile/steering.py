@@ -2,6 +2,7 @@
 """
 What Inductor does differently for openreg. Nothing here changes code for other devices.
 
+- cat and slice_scatter write each part into its place.
 - Operators that gather, scatter, pad or sort keep their eager kernels: VECTOR has no indexed
   access.
 - A variance is two sums. VECTOR has no Welford reduction.
@@ -13,10 +14,12 @@ import hashlib
 import pathlib
 from typing import Any, Sequence
 
+import sympy
 import torch
-from torch._inductor import decomposition, lowering
+from torch._inductor import decomposition, ir, lowering
 from torch._inductor.custom_graph_pass import CustomGraphModulePass
 from torch._inductor.graph import GraphLowering
+from torch._prims_common import ELEMENTWISE_TYPE_PROMOTION_KIND
 
 aten = torch.ops.aten
 
@@ -48,12 +51,13 @@ _EAGER = {
     aten.avg_pool3d,
     aten.avg_pool3d_backward,
     aten._adaptive_avg_pool2d,
-    aten.cat,
     aten.constant_pad_nd,
     aten.reflection_pad1d,
     aten.reflection_pad2d,
     aten.reflection_pad3d,
     aten.roll,
+    aten.diagonal_scatter,
+    aten.unfold_backward,
     aten.upsample_bilinear2d,
     aten.upsample_nearest2d,
     aten.upsample_nearest2d_backward,
@@ -166,6 +170,35 @@ def _variance(x, axis=None, *, correction=None, keepdim=False, mean: bool):
     return found if mean else found[0]
 
 
+def _cat(inputs, dim=0):
+    """Each part is written into its place: no program needs a mask."""
+    rank = len(inputs[0].get_size())
+    if _device_of(inputs[0]) != "openreg" or len(inputs) == 1:
+        return None
+    if any(len(t.get_size()) != rank for t in inputs):
+        return None
+    dtype = lowering.get_promoted_dtype(
+        *inputs, type_promotion_kind=ELEMENTWISE_TYPE_PROMOTION_KIND.DEFAULT
+    )
+    inputs = [lowering.to_dtype(t, dtype) for t in inputs]
+    return ir.TensorBox(ir.ConcatKernel.create(inputs, dim % rank))
+
+
+def _slice_scatter(x, src, dim=0, start=None, end=None, step=1):
+    if _device_of(x) != "openreg" or step != 1:
+        return None
+    start, end = ir.SliceView.normalize_start_end(x, dim, start, end)
+    size = x.get_size()[dim]
+    if not all(sympy.sympify(n).is_Integer for n in (start, end, size)) or start >= end:
+        return None
+    parts = [lowering.to_dtype(src, x.get_dtype())]
+    if start > 0:
+        parts.insert(0, lowering.slice_(x, dim, 0, start))
+    if end < size:
+        parts.append(lowering.slice_(x, dim, end, size))
+    return _cat(parts, dim) if len(parts) > 1 else lowering.clone(parts[0])
+
+
 def _random_stays_eager() -> None:
     """Keeps the random operators of graphs on openreg."""
     from torch._inductor.fx_passes import joint_graph
@@ -217,6 +250,8 @@ def install() -> None:
         _variance, mean=True
     )
     lowering.user_lowerings[aten.var.correction] = functools.partial(_variance, mean=False)
+    lowering.user_lowerings[aten.cat.default] = _cat
+    lowering.user_lowerings[aten.slice_scatter.default] = _slice_scatter
     _random_stays_eager()
     _layout_stays()
     _leave(decomposition.decompositions, _WHOLE)
