@@ -161,14 +161,30 @@ def test_compiled_like_eager(name):
         assert torch.openreg.compile_fallbacks() == {}
 
 
+# Loops that run as operators: function, the operator and the reason that are listed.
+LISTED = {
+    "bits": (lambda x: x.view(torch.int32) + 1, "aten.view.dtype", "to_dtype_bitcast"),
+    "mantissa": (lambda x: torch.frexp(x * 2)[0], "aten.frexp.Tensor", "frexp"),
+    "clamped_index": (
+        lambda x: F.pad(x[None], (-1, 3), mode="replicate") * 2,
+        "aten.replication_pad1d.default",
+        "Min(",
+    ),
+}
+
+
 @pytest.mark.native
-def test_loops_without_a_program_are_listed():
+@pytest.mark.parametrize("name", LISTED)
+def test_loops_without_a_program_are_listed(name):
+    function, operator, reason = LISTED[name]
     x = randn(9, 9)
-    compiled = torch.compile(lambda x: x.view(torch.int32) + 1)
-    assert torch.equal(compiled(x.to(DEV)).cpu(), x.view(torch.int32) + 1)
-    assert list(torch.openreg.compile_fallbacks()) == [
-        "aten.add.Tensor: the operation to_dtype_bitcast"
-    ]
+    compiled = torch.compile(function)
+    assert_same(compiled(x.to(DEV)), function(x))
+    ((key, runs),) = torch.openreg.compile_fallbacks().items()
+    names, _, why = key.partition(": ")
+    assert operator in names.split(", ") and reason in why and runs == 1
+    torch.openreg.reset_compile_fallbacks()
+    assert torch.openreg.compile_fallbacks() == {}
 
 
 @pytest.mark.native

@@ -85,6 +85,15 @@ class _HELPERS:
         return _HELPERS.full(value.to(source).view(dtype))
 
     @staticmethod
+    def fold(op: Callable, *values: Any) -> Any:
+        """The greatest or the least of numbers and tensors."""
+        device = next((v.device for v in values if isinstance(v, torch.Tensor)), "cpu")
+        first, *rest = (torch.as_tensor(v, device=device) for v in values)
+        for other in rest:
+            first = op(first, other)
+        return first if device != "cpu" else first.item()
+
+    @staticmethod
     def welford(value: torch.Tensor, dims: tuple) -> tuple:
         mean = value.mean(dims, keepdim=True)
         count = torch.full_like(mean, value.numel() / max(mean.numel(), 1))

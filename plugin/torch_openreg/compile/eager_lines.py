@@ -6,8 +6,7 @@ from typing import Any, Callable, Optional
 
 import sympy
 import torch
-from torch._inductor.codegen.common import Kernel
-from torch._inductor.codegen.wrapper import pexpr
+from torch._inductor.codegen.common import Kernel, PythonPrinter
 from torch._inductor.ops_handler import DefaultHandler
 from torch._inductor.sizevars import SimplifyIndexing
 from torch._inductor.utils import sympy_index_symbol
@@ -36,6 +35,16 @@ _TO_INT = {
     "round_to_int": "round",
 }
 _REDUCTIONS = {"sum": "sum", "prod": "prod", "max": "amax", "min": "amin", "any": "any"}
+
+
+class _Printer(PythonPrinter):
+    """Max and Min of tensors."""
+
+    def _print_Max(self, expr: sympy.Expr) -> str:
+        return f"eager.fold(torch.maximum, {', '.join(map(self._print, expr.args))})"
+
+    def _print_Min(self, expr: sympy.Expr) -> str:
+        return f"eager.fold(torch.minimum, {', '.join(map(self._print, expr.args))})"
 
 
 class CannotRun(Exception):
@@ -86,7 +95,7 @@ class EagerKernel(Kernel):
             if symbol not in self.vars and not name.startswith("v"):
                 if symbol not in self.symbols:
                     self.symbols.append(symbol)
-        return pexpr(expr)
+        return _Printer().doprint(expr)
 
     def tuple(self, exprs) -> str:
         return "(" + "".join(self.expr(e) + ", " for e in exprs) + ")"
@@ -216,6 +225,10 @@ class Lines(DefaultHandler):
 
     def fma(self, x: str, y: str, z: str) -> str:
         return self.put(f"{x} * {y} + {z}")
+
+    def frexp(self, x: str) -> tuple[str, str]:
+        both = self.put(f"torch.frexp({x})")
+        return self.put(f"{both}[0]"), self.put(f"{both}[1]")
 
     def masked(self, mask: str, body: Callable, other: Any) -> str:
         before = self.mask

@@ -82,8 +82,7 @@ class OpenregScheduling(BaseScheduling):
 
     def _write_eager(self, node: SchedulerNode, reason: str) -> None:
         """Writes the loop as torch operators."""
-        origin = node.node.get_origin_node() if node.node is not None else None
-        what = str(origin.target) if origin is not None else node.get_name()
+        what = _operators(node)
         kernel = EagerKernel(node)
         try:
             kernel.trace()
@@ -137,3 +136,10 @@ class OpenregScheduling(BaseScheduling):
 
     def ready_to_flush(self) -> bool:
         return False
+
+
+def _operators(node: SchedulerNode) -> str:
+    """The operators of the user's graph that a loop computes."""
+    origins = node.node.get_origins() if node.node is not None else ()
+    names = {str(o.meta.get("original_aten") or o.target) for o in origins}
+    return ", ".join(sorted(names)) or node.get_name()
