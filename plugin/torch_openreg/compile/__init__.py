@@ -2,14 +2,15 @@
 """
 torch.compile on the card. Inductor hands over fused loops; they become VECTOR programs.
 
+- registration: when and what is registered
 - device: what Dynamo and Inductor ask about the device
 - steering: operators that keep their eager kernel, and decompositions for openreg only
 - scheduling: which loops become one program
 - loops: one iteration space for several loops
-- tracing: the body of a loop as a list of values
+- tracing, operations: the body of a loop as a list of values
 - registers: values to registers, and programs that fit into a packet
-- assembler: the text of a program, in the generated code, to a packet
-- eager: loops that no program can express, as torch operators
+- listing: the text of a program in the generated code; assembler: from the text to a packet
+- eager_lines: loops that no program can express, as lines of torch operators; eager runs them
 - wrapper: the generated Python code
 
 Importing torch does not import this package: it imports Inductor.
