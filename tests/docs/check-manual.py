@@ -4,7 +4,7 @@
 
 A table of the manual must list every constant, register, struct layout and VECTOR
 instruction of the headers with the right numbers. Every name in the manual must exist in
-the headers. The bytes of the worked example must match its description. The numbers of
+the headers. The bytes of the worked examples must match their descriptions. The numbers of
 the headers come from the compiler.
 
 usage: check-manual.py [MANUAL]    (in the checkout; CC names the compiler)
@@ -238,13 +238,36 @@ def example_packet():
     return packet.ljust(3 * 64, b"\0")
 
 
-def check_example(report, text):
+def example_commands():
+    """The examples of the section "Examples in bytes", built from their descriptions."""
+    def address(segment):
+        return 0x9f << 55 | 3 << 51 | segment << 38
+
+    fill = struct.pack("<HHIII3Q24x", 9, 0, 0, 0, 0, 0x2000, 0x1000, 0xab)
+    bind = struct.pack("<HHIIIIIQQQII8x", 3, 0, 7, 2, 0, 2, 3, 10000, 0x12345000, 3, 12, 0x100)
+    pages = struct.pack("<3Q", 0x40001000, 0x7f000, 0x40003000)
+    nop = struct.pack("<BBHIQ", 0, 1, 0, 0x1234, 0)
+    copy = struct.pack("<BBHIQ", 1, 2, 0, 0x5678, 0)
+    copy += struct.pack("<BBBB4xQ", 1, 2, 0, 0, 0) + struct.pack("<q", 4096)
+    for segment in (1, 2):
+        copy += struct.pack("<QB7xq", address(segment), 6, 1)
+    return [fill, bind, pages.ljust(32, b"\0"), nop, copy.ljust(96, b"\0")]
+
+
+def check_examples(report, text):
+    """Each dump begins at offset 0."""
     dump = re.findall(r"^   ([0-9a-f]{2}): ((?:[0-9a-f]{2} ){15}[0-9a-f]{2})", text,
                       flags=re.M)
-    given = b"".join(bytes.fromhex(data) for _, data in dump)
-    report.check([int(at, 16) for at, _ in dump] == list(range(0, len(given), 16)),
-                 "the example's offsets")
-    report.check(given == example_packet(), "the example's bytes")
+    given = []
+    for at, data in dump:
+        if int(at, 16) == 0:
+            given.append(b"")
+        report.check(int(at, 16) == len(given[-1]), "the offsets of the examples")
+        given[-1] += bytes.fromhex(data)
+    wanted = [example_packet(), *example_commands()]
+    report.check(len(given) == len(wanted), f"{len(given)} examples, and not {len(wanted)}")
+    for number, (have, want) in enumerate(zip(given, wanted), 1):
+        report.check(have == want, f"the bytes of example {number}: they are {want.hex(' ')}")
 
 
 def main():
@@ -271,7 +294,7 @@ def main():
     check_structs(report, tables, layout, sizes)
     check_vector(report, tables, vector)
     check_names(report, manual, set(names))
-    check_example(report, manual)
+    check_examples(report, manual)
     print(f"manual: {report.checks} checks, {report.errors} errors")
     return 1 if report.errors else 0
 
