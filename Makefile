@@ -8,7 +8,10 @@ MAKEFLAGS += --no-print-directory
 # target. Make would ignore the variable silently.
 refuse = $(if $(and $(findstring command line,$(origin $(1))),$(filter-out $(2),$(MAKECMDGOALS))),\
 	$(error make $(MAKECMDGOALS) does not take $(1); "make help" lists what it takes, and ARGS="--help" most options))
-$(foreach name,KERNEL SEED CARDS MINUTES,$(call refuse,$(name),soak))
+$(foreach name,KERNEL CARDS MINUTES,$(call refuse,$(name),soak))
+$(call refuse,SEED,soak grade)
+$(foreach name,LAB FROM,$(call refuse,$(name),lab grade))
+$(call refuse,JSON,grade)
 $(call refuse,SECONDS,fuzz-%)
 $(call refuse,RESULTS,test test-% fuzz-% soak matrix torture coverage coverage-kmod)
 export OPENREG_RESULTS := $(or $(RESULTS),$(OPENREG_RESULTS))
@@ -32,6 +35,9 @@ help:
 	@echo 'make coverage-kmod      show which lines of the driver its tests run'
 	@echo 'make coverage           show which lines and branches of the card its tests run'
 	@echo 'make course             render the course on writing a backend (docs/course)'
+	@echo 'make lab LAB=n          open a shell in a VM with your module of lab n (docs/labs)'
+	@echo 'make grade              grade your labs, or only LAB=n; SEED= for the same'
+	@echo '                        variations again, JSON=FILE for a report, FROM=DIR'
 	@echo 'make build              build everything, run nothing'
 	@echo 'RESULTS=yes             with test, test-NAME, fuzz-NAME, soak, matrix, torture and'
 	@echo '                        coverage: write the figures into docs/results'
@@ -92,6 +98,13 @@ coverage-kmod:
 course:
 	@scripts/course
 
+lab:
+	@scripts/lab $(or $(LAB),0) $(if $(FROM),--from $(FROM)) $(ARGS)
+
+grade:
+	@scripts/lab --grade $(if $(LAB),--lab $(LAB)) $(if $(SEED),--seed $(SEED)) \
+		$(if $(JSON),--json $(JSON)) $(if $(FROM),--from $(FROM)) $(ARGS)
+
 build:
 	@scripts/build all
 
@@ -106,4 +119,4 @@ test-%:
 build-%:
 	@scripts/build $*
 
-.PHONY: help demo test shell sim conformance upstream-tests matrix bench sweep soak torture coverage coverage-kmod course build clean check-style
+.PHONY: help demo test shell sim conformance upstream-tests matrix bench sweep soak torture coverage coverage-kmod course lab grade build clean check-style

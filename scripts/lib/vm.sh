@@ -134,6 +134,12 @@ vm_device_arguments()
 			-mon 'chardev=qmp,mode=control')
 		vm_port monitor "socket,path=$RUN/monitor"
 	fi
+	if [ -n "$CONTROL" ]; then
+		ARGS+=(-chardev "socket,id=qmp,path=$RUN/qmp,server=on,wait=off"
+			-mon 'chardev=qmp,mode=control'
+			-d guest_errors -trace 'openreg_*' -D "$RUN/trace")
+		vm_port control "socket,path=$RUN/control,server=on,wait=off"
+	fi
 	for ((i = 0; i < CARDS; i++)); do
 		ARGS+=(-device "pcie-root-port,id=port$i,chassis=$((i + 1)),slot=$((i + 1))"
 			-device "openreg,id=card$i,bus=port$i${VRAM:+,vram-size=$VRAM}$PROPERTIES${OF_CARD[i]:-}")

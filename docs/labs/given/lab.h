@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What the files of lab.ko share. You write lab1.c, lab2.c and so on. later.c is given:
+ * it starts the labs in their order, and turns files in debugfs into calls.
+ */
+#ifndef LAB_H
+#define LAB_H
+
+#include <linux/list.h>
+#include <linux/mutex.h>
+#include <linux/pci.h>
+#include <linux/spinlock.h>
+#include <linux/wait.h>
+
+#include "openreg_regs.h"
+
+#define LAB_ADMIN_SLOTS 16
+#define LAB_FAULT_SLOTS 16
+#define LAB_RING_SLOTS 64
+#define LAB_CARD 3 /* the number to write to CARD_ID */
+#define LAB_CONTEXT 0
+#define LAB_QUEUE 0
+#define LAB_DOORBELL 1 /* page */
+#define LAB_VECTOR 1
+
+/* Memory that the driver and the card share: one pointer for each. */
+struct lab_memory {
+	void *cpu;
+	dma_addr_t bus;
+	size_t size;
+};
+
+struct lab {
+	struct pci_dev *pdev;
+	void __iomem *regs; /* lab 1 */
+
+	/* Lab 2: the admin ring and the fault ring. */
+	struct lab_memory cmds;
+	struct lab_memory cpls;
+	struct lab_memory faults;
+	u32 admin_tail;
+
+	/* Lab 3: one queue. */
+	void __iomem *doorbells;
+	struct lab_memory released;
+	struct lab_memory ring;
+	struct lab_memory user_page;
+	struct lab_memory card_page;
+	struct lab_memory kernel_page;
+	u64 tail; /* slots published */
+	u64 seq; /* number of the last packet written */
+
+	/* Lab 4: threads that sleep. */
+	wait_queue_head_t wake;
+	spinlock_t sleepers_lock; /* for sleepers, and for armed in the kernel page */
+	struct list_head sleepers;
+
+	struct mutex lock; /* later.c: one command or submission at a time */
+	struct dentry *files;
+};
+
+/* lab1.c: resets the card. Returns 0, or -ETIMEDOUT if the reset does not end. */
+int lab_reset(struct lab *lab);
+
+/* later.c. Call these at the end of probe and at the beginning of remove. */
+int lab_later_start(struct lab *lab);
+void lab_later_stop(struct lab *lab);
+
+/* lab2.c */
+/* Allocates zeroed memory that the card can reach. */
+int lab_alloc(struct lab *lab, struct lab_memory *memory, size_t size);
+/* Frees it. Does nothing if nothing was allocated. */
+void lab_free(struct lab *lab, struct lab_memory *memory);
+int lab2_start(struct lab *lab);
+void lab2_stop(struct lab *lab);
+/*
+ * Gives the card one command, and waits for its completion. Returns the status of the
+ * completion (enum openreg_admin_status), or -ETIMEDOUT after two seconds.
+ */
+int lab_admin(struct lab *lab, const struct openreg_admin_cmd *cmd);
+
+/* lab3.c */
+int lab3_start(struct lab *lab);
+void lab3_stop(struct lab *lab);
+/*
+ * Writes one NOP with this cookie, and publishes it. Returns 0 and the packet's number in
+ * seq, or -EAGAIN if the ring is full.
+ */
+int lab_nop(struct lab *lab, u32 cookie, u64 *seq);
+/*
+ * Returns 0 if packet number seq has completed, -EIO if it has not and the queue does not run,
+ * else -ETIMEDOUT.
+ */
+int lab_result(struct lab *lab, u64 seq);
+/*
+ * Polls until packet number seq has completed. Returns 0, -ETIMEDOUT after two seconds, or
+ * -EIO if the queue does not run.
+ */
+int lab_poll(struct lab *lab, u64 seq);
+
+/* lab4.c */
+int lab4_start(struct lab *lab);
+void lab4_stop(struct lab *lab);
+/* As lab_poll(), but sleeps until the queue's vector. Several threads may call it. */
+int lab_sleep(struct lab *lab, u64 seq);
+
+#endif

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Given: starts the labs after the first in their order, and makes the files in
+ * /sys/kernel/debug/lab by which you and the grader use your functions.
+ *
+ *   admin    write 64 bytes: lab_admin() with this command. A write that fails has
+ *            the error of lab_admin(). Read: the last status
+ *   post     write "COUNT COOKIE": so many NOPs, without waiting
+ *   nop      write "COUNT COOKIE": so many NOPs, one after the other, by polling
+ *   sleep    write "COUNT COOKIE": the same, but the thread sleeps
+ */
+
+#include <linux/debugfs.h>
+#include <linux/fs.h>
+#include <linux/module.h>
+#include <linux/uaccess.h>
+
+#include "lab.h"
+
+#if LAB >= 2
+static int last_status;
+
+static ssize_t admin_write(struct file *file, const char __user *data, size_t size,
+			   loff_t *pos)
+{
+	struct lab *lab = file->private_data;
+	struct openreg_admin_cmd cmd;
+	int ret;
+
+	if (size != sizeof(cmd))
+		return -EINVAL;
+	if (copy_from_user(&cmd, data, size))
+		return -EFAULT;
+	mutex_lock(&lab->lock);
+	ret = lab_admin(lab, &cmd);
+	last_status = ret;
+	mutex_unlock(&lab->lock);
+	return ret < 0 ? ret : size;
+}
+
+static ssize_t admin_read(struct file *file, char __user *data, size_t size, loff_t *pos)
+{
+	char text[16];
+	int len = scnprintf(text, sizeof(text), "%d\n", last_status);
+
+	return simple_read_from_buffer(data, size, pos, text, len);
+}
+
+static const struct file_operations admin_fops = {
+	.owner = THIS_MODULE,
+	.open = simple_open,
+	.read = admin_read,
+	.write = admin_write,
+};
+#endif
+
+#if LAB >= 3
+typedef int (*lab_wait_t)(struct lab *lab, u64 seq);
+
+static ssize_t run_nops(struct file *file, const char __user *data, size_t size,
+			lab_wait_t wait)
+{
+	struct lab *lab = file->private_data;
+	unsigned int count, cookie;
+	char text[32] = "";
+	u64 seq = 0;
+	int ret = 0;
+
+	if (size >= sizeof(text))
+		return -EINVAL;
+	if (copy_from_user(text, data, size))
+		return -EFAULT;
+	if (sscanf(text, "%u %u", &count, &cookie) != 2)
+		return -EINVAL;
+	while (!ret && count--) {
+		mutex_lock(&lab->lock);
+		ret = lab_nop(lab, cookie++, &seq);
+		mutex_unlock(&lab->lock);
+		if (!ret && wait)
+			ret = wait(lab, seq);
+	}
+	return ret ? ret : size;
+}
+
+static ssize_t post_write(struct file *file, const char __user *data, size_t size,
+			  loff_t *pos)
+{
+	return run_nops(file, data, size, NULL);
+}
+
+static const struct file_operations post_fops = {
+	.owner = THIS_MODULE,
+	.open = simple_open,
+	.write = post_write,
+};
+
+static ssize_t nop_write(struct file *file, const char __user *data, size_t size, loff_t *pos)
+{
+	return run_nops(file, data, size, lab_poll);
+}
+
+static const struct file_operations nop_fops = {
+	.owner = THIS_MODULE,
+	.open = simple_open,
+	.write = nop_write,
+};
+#endif
+
+#if LAB >= 4
+static ssize_t sleep_write(struct file *file, const char __user *data, size_t size,
+			   loff_t *pos)
+{
+	return run_nops(file, data, size, lab_sleep);
+}
+
+static const struct file_operations sleep_fops = {
+	.owner = THIS_MODULE,
+	.open = simple_open,
+	.write = sleep_write,
+};
+#endif
+
+static const struct {
+	int (*start)(struct lab *lab);
+	void (*stop)(struct lab *lab);
+} labs[] = {
+#if LAB >= 2
+	{ lab2_start, lab2_stop },
+#endif
+#if LAB >= 4 /* the vectors, before a queue can raise one */
+	{ lab4_start, lab4_stop },
+#endif
+#if LAB >= 3
+	{ lab3_start, lab3_stop },
+#endif
+	{ }
+};
+
+static void stop_first(struct lab *lab, int count)
+{
+	while (count--)
+		labs[count].stop(lab);
+}
+
+int lab_later_start(struct lab *lab)
+{
+	int i, ret;
+
+	mutex_init(&lab->lock);
+	for (i = 0; labs[i].start; i++) {
+		ret = labs[i].start(lab);
+		if (ret) {
+			stop_first(lab, i);
+			return ret;
+		}
+	}
+	lab->files = debugfs_create_dir("lab", NULL);
+#if LAB >= 2
+	debugfs_create_file("admin", 0600, lab->files, lab, &admin_fops);
+#endif
+#if LAB >= 3
+	debugfs_create_file("post", 0600, lab->files, lab, &post_fops);
+	debugfs_create_file("nop", 0600, lab->files, lab, &nop_fops);
+#endif
+#if LAB >= 4
+	debugfs_create_file("sleep", 0600, lab->files, lab, &sleep_fops);
+#endif
+	return 0;
+}
+
+void lab_later_stop(struct lab *lab)
+{
+	debugfs_remove(lab->files);
+	stop_first(lab, ARRAY_SIZE(labs) - 1);
+}
+
+MODULE_DESCRIPTION("The driver of the openreg labs");
+MODULE_LICENSE("GPL");

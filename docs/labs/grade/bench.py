@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: MIT
+"""Submissions: how they are built, and the bench on which one is graded after another."""
+import importlib
+import pathlib
+import random
+import shutil
+import subprocess
+
+from machine import TOP, Broken, Machine
+from tally import Tally
+
+LABS = 1
+GIVEN = TOP / "docs/labs/given"
+# Default values of the card's properties that the checks change.
+CALM = {"x-inject-gone": 0, "x-inject-reg": 0, "x-inject-reg-value": 0, "x-inject-admin": 0,
+        "x-inject-status": 0, "x-inject-opcode": 0, "x-inject-irq": 0, "x-inject-stall": 0,
+        "x-inject-state": 0, "x-inject-completed": 0, "x-inject-head": 0}
+
+
+def prepare(top: pathlib.Path, name: str, lab: int, files: dict[str, str]) -> None:
+    """Makes the directory of a submission; files: name and text of each of its files."""
+    to = top / name
+    to.mkdir()
+    (to / "lab").write_text(str(lab))
+    for file in [*GIVEN.iterdir(), *(TOP / "uapi").glob("*.h")]:
+        shutil.copy(file, to)
+    for file, text in files.items():
+        (to / file).write_text(text, encoding="utf-8")
+
+
+def build(top: pathlib.Path, names: list[str]) -> None:
+    """Builds submissions. One that does not compile has no result; grade() says so."""
+    command = [str(TOP / "scripts/in-root"), "--share", f"{top}:/mnt/labs",
+               "docs/labs/given/build", *(f"/mnt/labs/{name}" for name in names)]
+    done = subprocess.run(command, check=False, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True)
+    if done.returncode not in (0, 123):  # 123: xargs, of which one command failed
+        raise RuntimeError(f"the modules cannot be built: {done.stdout}")
+
+
+def complaint(log: str) -> str:
+    """The compiler's first errors"""
+    lines = [line for line in log.splitlines() if "error:" in line or "undefined!" in line]
+    return " | ".join(lines[:3]) or " | ".join(log.splitlines()[-3:])
+
+
+def properties(seed: int) -> dict[str, object]:
+    """The card of a seed"""
+    rng = random.Random(seed)
+    return {"vram-size": rng.choice(["32M", "64M", "128M", "256M"]),
+            "vectors": rng.randrange(3, 28), "doorbells": rng.randrange(2, 200),
+            "workers": rng.randrange(1, 4), "spin-us": rng.randrange(20000, 100000), "x-inject": "on"}
+
+
+class Bench:
+    """A VM that grades one submission after another, and starts again if one breaks it."""
+
+    def __init__(self, top: pathlib.Path, seed: int) -> None:
+        self.top, self.seed = top, seed
+        self.machine: Machine | None = None
+        self.name = ""
+
+    def close(self) -> None:
+        if self.machine:
+            self.machine.close()
+        self.machine = None
+
+    # What the checks use.
+
+    def insmod(self, seconds: int = 20) -> tuple[int, str]:
+        return self.machine.run(f"insmod /lab/{self.name}/lab.ko", seconds)
+
+    def rmmod(self, seconds: int = 20) -> None:
+        status, text = self.machine.run("[ ! -d /sys/module/lab ] || rmmod lab", seconds)
+        if status:
+            words = self.machine.reports()
+            raise Broken("the module does not unload: " +
+                         (words or text.strip() or f"rmmod took more than {seconds} s"))
+
+    def bound(self) -> bool:
+        return self.machine.run(f"readlink /sys/bus/pci/devices/{self.machine.pci}/driver"
+                                )[1].strip().endswith("/lab")
+
+    def master(self) -> bool:
+        return bool(int(self.machine.run(f"setpci -s {self.machine.pci} COMMAND")[1], 16) & 4)
+
+    def poke(self, offset: int, value: int, bar: int = 0) -> None:
+        """Writes to the card, as a driver before this one might have."""
+        status, text = self.machine.run(
+            f"busybox devmem {self.machine.bars[bar][0] + offset:#x} 32 {value:#x}")
+        if status:
+            raise RuntimeError(f"devmem: {text}")
+
+    def count_dma(self) -> None:
+        """Begins to trace the memory for DMA that the card's driver allocates and frees."""
+        self.machine.run(
+            "cd /sys/kernel/tracing && echo > trace && for event in dma_alloc dma_free; do "
+            f"echo 'device == \"{self.machine.pci}\"' > events/dma/$event/filter; "
+            "echo 1 > events/dma/$event/enable; done")
+
+    def dma_left(self) -> int:
+        """How many allocations for DMA have not been freed since count_dma()"""
+        text = self.machine.run("cd /sys/kernel/tracing && grep -c ' dma_alloc:' trace; "
+                                "grep -c ' dma_free:' trace")[1].split()
+        return int(text[0]) - int(text[1])
+
+    def calm(self) -> None:
+        for name, value in CALM.items():
+            self.machine.monitor.set(name, value)
+
+    # Grading.
+
+    def clean(self) -> None:
+        """Makes the machine as it was, for the next submission."""
+        self.calm()
+        self.rmmod()
+        self.machine.run(f"echo 1 > /sys/bus/pci/devices/{self.machine.pci}/reset; "
+                         "echo 0 > /sys/kernel/tracing/events/dma/enable")
+        self.machine.trace()
+
+    def grade(self, name: str, lab: int) -> Tally:
+        module = importlib.import_module(f"lab{lab}")
+        tally = Tally(lab, module.TITLE, module.CHECKS)
+        self.name = name
+        if not (self.top / name / ("lab.ko" if lab else "lab0")).exists():
+            tally.end("it does not compile: " +
+                      complaint((self.top / name / "build.log").read_text(errors="replace")))
+            return tally
+        if not self.machine:
+            self.machine = Machine(self.top, properties(self.seed))
+        try:
+            self.machine.trace()
+            module.run(self, tally, random.Random(f"{self.seed} {lab}"))
+            self.clean()
+            words = self.machine.reports()
+            if words:
+                tally.spoil("the kernel complained: " + words)
+        except Broken as broken:
+            tally.spoil(str(broken))
+            self.close()
+        return tally

@@ -1,0 +1,247 @@
+# SPDX-License-Identifier: MIT
+"""The VM of the grader: its guest, QEMU's monitor, the card's trace and the kernel's log."""
+import base64
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import threading
+import time
+
+TOP = pathlib.Path(__file__).resolve().parents[3]
+CARD = "/machine/peripheral/card0"
+BOOT_SECONDS = 400
+PATIENCE = 10  # seconds for the guest's answer, beyond what the command may take
+# As KERNEL_REPORTS of scripts/lib/vm.sh.
+REPORTS = re.compile(
+    r"WARNING: |BUG: |BUG [a-z]|kernel BUG at|Oops|Kernel panic|general protection fault"
+    r"|UBSAN: |refcount_t: |INFO: (possible|suspicious|trying|task|rcu)|rcu: INFO"
+    r"|list_(add|del) corruption|\[ cut here \]")
+
+
+class Broken(Exception):
+    """The VM cannot be used any more. The text says why, for the student."""
+
+
+class Monitor:
+    """QEMU's monitor: commands and the memory of the machine."""
+
+    def __init__(self, path: pathlib.Path) -> None:
+        self.socket = socket.socket(socket.AF_UNIX)
+        self.socket.settimeout(30)
+        self.socket.connect(str(path))
+        self.file = self.socket.makefile("rw", encoding="utf-8")
+        self.file.readline()
+        self.command("qmp_capabilities")
+
+    def command(self, name: str, **arguments):
+        try:
+            self.file.write(json.dumps({"execute": name, "arguments": arguments}) + "\n")
+            self.file.flush()
+            while True:
+                answer = json.loads(self.file.readline() or "null")
+                if answer is None:
+                    raise Broken("the VM has stopped")
+                if "error" in answer:
+                    raise RuntimeError(f"QEMU refuses {name}: {answer['error']['desc']}")
+                if "return" in answer:
+                    return answer["return"]
+        except OSError as error:
+            raise Broken(f"QEMU's monitor does not answer: {error}") from error
+
+    def set(self, name: str, value: int) -> None:
+        self.command("qom-set", path=CARD, property=name, value=value)
+
+    def read(self, address: int, words: int, size: int = 4) -> list[int]:
+        """Words of size 4 or 8 at a physical address, also of a BAR."""
+        text = self.command("human-monitor-command", **{
+            "command-line": f"xp /{words}x{'w' if size == 4 else 'g'} 0x{address:x}"})
+        values = [int(word, 16) for line in text.splitlines()
+                  for word in line.partition(":")[2].split()]
+        if len(values) != words:
+            raise RuntimeError(f"the monitor cannot read 0x{address:x}: {text}")
+        return values
+
+    def bars(self) -> dict[int, tuple[int, int]]:
+        """Address and size of each BAR of the card."""
+        for bus in self.command("query-pci"):
+            for device in self.devices(bus):
+                if device["qdev_id"] == "card0":
+                    return {bar["bar"]: (bar["address"], bar["size"])
+                            for bar in device["regions"]}
+        raise RuntimeError("there is no card in query-pci")
+
+    def devices(self, bus):
+        for device in bus["devices"]:
+            yield device
+            below = device.get("pci_bridge", {})
+            if "devices" in below:
+                yield from self.devices(below)
+
+
+class Machine:
+    """A running VM with one card. share: a host directory, /lab in the guest."""
+
+    def __init__(self, share: pathlib.Path, properties: dict[str, object]) -> None:
+        self.dir = pathlib.Path(tempfile.mkdtemp(prefix="openreg-lab."))
+        self.log_at = self.trace_at = 0
+        options = [f"--device-prop={name}={value}" for name, value in properties.items()]
+        command = [str(TOP / "scripts/vm"), "--no-driver", "--mem", "768M", "--timeout", "1500",
+                   "--control", str(self.dir), "--share", f"{share}:/lab"]
+        for option in options:
+            command += option.split("=", 1)
+        command += ["--", "scripts/guest/lab-agent"]
+        self.output = open(self.dir / "output", "wb")
+        self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=self.output,
+                                        stderr=subprocess.STDOUT, start_new_session=True)
+        self.answers: dict[str, tuple[int, str]] = {}
+        self.news = threading.Condition()
+        self.next_id = 0
+        try:
+            self.connect()
+        except Exception:
+            self.close()
+            raise
+
+    def connect(self) -> None:
+        end = time.monotonic() + BOOT_SECONDS
+        path = self.dir / "control"
+        while not path.exists():
+            self.must_run(end, "QEMU does not start")
+        self.control = socket.socket(socket.AF_UNIX)
+        self.control.connect(str(path))
+        self.monitor = Monitor(self.dir / "qmp")
+        self.ready = False
+        threading.Thread(target=self.listen, daemon=True).start()
+        while not self.ready:
+            self.must_run(end, "the guest does not start")
+        self.bars = self.monitor.bars()
+        self.pci = self.run("basename $(dirname $(grep -lx 0x10f5 "
+                            "/sys/bus/pci/devices/*/device))")[1].strip()
+
+    def must_run(self, end: float, what: str) -> None:
+        if self.process.poll() is not None or time.monotonic() > end:
+            raise RuntimeError(f"{what}:\n{(self.dir / 'output').read_text(errors='replace')}")
+        time.sleep(0.1)
+
+    def listen(self) -> None:
+        with self.control.makefile("r", encoding="utf-8") as lines:
+            for line in lines:
+                words = line.split()
+                with self.news:
+                    if words == ["ready"]:
+                        self.ready = True
+                    elif len(words) == 3:
+                        text = base64.b64decode(words[2]).decode(errors="replace")
+                        self.answers[words[0]] = int(words[1]), text
+                    self.news.notify_all()
+
+    def start(self, command: str, seconds: float = 10) -> str:
+        """Starts a command in the guest; finish() waits for it."""
+        self.next_id += 1
+        name = str(self.next_id)
+        text = base64.b64encode(command.encode()).decode()
+        try:
+            self.control.sendall(f"{name} {seconds:g} {text}\n".encode())
+        except OSError as error:
+            raise Broken(self.why()) from error
+        return name
+
+    def finish(self, name: str, seconds: float = 10) -> tuple[int, str]:
+        """The command's exit status and output. Status 124: it took too long."""
+        end = time.monotonic() + seconds + PATIENCE
+        with self.news:
+            while name not in self.answers:
+                self.news.wait(0.2)
+                if self.process.poll() is not None or time.monotonic() > end:
+                    break
+            else:
+                return self.answers.pop(name)
+        raise Broken(self.why())
+
+    def run(self, command: str, seconds: float = 10) -> tuple[int, str]:
+        return self.finish(self.start(command, seconds), seconds)
+
+    def why(self) -> str:
+        """Why the guest does not answer, in the kernel's words."""
+        for _ in range(30):  # QEMU ends soon after a panic
+            if self.process.poll() is not None:
+                break
+            time.sleep(0.1)
+        words = self.reports()
+        if words:
+            return "the kernel stopped: " + words
+        if self.process.poll() is not None:
+            return "the VM ended; the kernel's last words: " + self.last_words()
+        where = self.where()
+        if where:
+            return "the driver hangs; the kernel says where: " + where
+        return "the VM hangs; the kernel's last words: " + self.last_words()
+
+    def where(self) -> str:
+        """The functions of the module that are on a stack or on a processor"""
+        command = ("grep -h '\\[lab\\]' /proc/[0-9]*/stack; echo 8 > /proc/sys/kernel/printk; "
+                   "echo l > /proc/sysrq-trigger; sleep 1; dmesg | grep '\\[lab\\]' | tail -n 5")
+        text = base64.b64encode(command.encode()).decode()
+        try:
+            self.control.sendall(f"where 5 {text}\n".encode())
+        except OSError:
+            return ""
+        end = time.monotonic() + PATIENCE
+        with self.news:
+            while "where" not in self.answers and time.monotonic() < end:
+                self.news.wait(0.2)
+            lines = self.answers.pop("where", (0, ""))[1].splitlines()
+        return " | ".join(sorted({re.sub(r"^.*?(\w+\+0x)", r"\1", line) for line in lines}))
+
+    def log(self) -> str:
+        return (self.dir / "console").read_bytes().decode(errors="replace").replace("\r", "")
+
+    def last_words(self) -> str:
+        return " | ".join(line for line in self.log().splitlines()[-5:] if line.strip())
+
+    def reports(self) -> str:
+        """The first report of the kernel since the last call, and the next lines."""
+        text = self.log()
+        new, self.log_at = text[self.log_at:], len(text)
+        lines = [re.sub(r"^\[ *[0-9.]+\] ", "", line) for line in new.splitlines()]
+        for i, line in enumerate(lines):
+            if REPORTS.search(line):
+                more = [next_line for next_line in lines[i:i + 9] if next_line.strip()
+                        and "cut here" not in next_line]
+                return " | ".join(more[:6])
+        return ""
+
+    def trace(self) -> list[str]:
+        """The card's trace since the last call: lines such as "openreg_reset "."""
+        path = self.dir / "trace"
+        if not path.exists():
+            return []
+        with open(path, "rb") as file:
+            file.seek(self.trace_at)
+            new = file.read()
+            new = new[:new.rfind(b"\n") + 1]
+            self.trace_at += len(new)
+        return new.decode(errors="replace").splitlines()
+
+    def register(self, offset: int, size: int = 4) -> int:
+        """A register, read from outside. Call trace() first: this drops what is in it."""
+        value = self.monitor.read(self.bars[0][0] + offset, 1, size)[0]
+        self.trace()
+        return value
+
+    def close(self) -> None:
+        if self.process.poll() is None:
+            os.killpg(self.process.pid, signal.SIGTERM)
+            try:
+                self.process.wait(10)
+            except subprocess.TimeoutExpired:
+                os.killpg(self.process.pid, signal.SIGKILL)
+                self.process.wait()
+        self.output.close()
+        shutil.rmtree(self.dir, ignore_errors=True)

@@ -1,0 +1,112 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Grades the skeletons, the solutions and the wrong solutions of docs/labs; prints TAP.
+
+usage: check.py [NAME...]    only these submissions, such as solution1 or "never resets"
+"""
+import os
+import pathlib
+import sys
+import tempfile
+import time
+
+TOP = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(TOP / "docs/labs/grade"))
+import bench  # noqa: E402
+from wrong import WRONG  # noqa: E402
+
+SEED = 20
+
+
+def read(kind: str, lab: int) -> str:
+    return (TOP / f"docs/labs/{kind}/lab{lab}.c").read_text(encoding="utf-8")
+
+
+def solution(lab: int) -> dict[str, str]:
+    return {f"lab{i}.c": read("solution", i) for i in (range(1, lab + 1) if lab else [0])}
+
+
+def skeleton(lab: int) -> dict[str, str]:
+    """The skeleton of a lab, with the solutions of the labs before"""
+    return solution(lab) | {f"lab{lab}.c": read("skeleton", lab)}
+
+
+def broken(wrong) -> dict[str, str]:
+    files = solution(wrong.lab)
+    for file, old, new in wrong.edits:
+        count = files[file].count(old)
+        if count != 1:
+            raise SystemExit(f"wrong.py: {wrong.name}: {file} has {count} times: {old}")
+        files[file] = files[file].replace(old, new)
+    return files
+
+
+def judge_skeleton(tally) -> str:
+    if "compile" in tally.trouble:
+        return tally.trouble
+    return "it gets points" if tally.points else ""
+
+
+def judge_solution(tally) -> str:
+    return "" if tally.points == tally.most and not tally.trouble else "it loses points"
+
+
+def judge_wrong(wrong, tally) -> str:
+    lost = {check.name for check in tally.checks.values() if not check.good}
+    if wrong.words not in tally.trouble:
+        return f"the grader does not say '{wrong.words}'"
+    want = set(tally.checks) if wrong.breaks is None else wrong.breaks
+    return "" if want <= lost <= want | wrong.may else f"it should lose {sorted(want)}, and loses {sorted(lost)}"
+
+
+def cases() -> list:
+    """(name, lab, files, judge), so ordered that submissions that break the VM come last"""
+    found = []
+    for lab in range(bench.LABS + 1):
+        found.append((f"skeleton{lab}", lab, skeleton(lab), judge_skeleton))
+        found.append((f"solution{lab}", lab, solution(lab), judge_solution))
+    for wrong in sorted(WRONG, key=lambda wrong: wrong.breaks is None):
+        if wrong.lab > bench.LABS:
+            continue
+        found.append((wrong.name, wrong.lab, broken(wrong),
+                      lambda tally, wrong=wrong: judge_wrong(wrong, tally)))
+    return [case for case in found if case[0] in sys.argv[1:] or not sys.argv[1:]]
+
+
+def warnings(path: pathlib.Path) -> str:
+    log = path / "build.log"
+    return "it has warnings of the compiler" if "warning:" in log.read_text() else ""
+
+
+def main() -> int:
+    all_good = True
+    with tempfile.TemporaryDirectory(prefix="openreg-labs.") as name:
+        top = pathlib.Path(name)
+        os.chmod(top, 0o755)
+        todo = cases()
+        for i, (_, lab, files, _) in enumerate(todo):
+            bench.prepare(top, f"s{i}", lab, files)
+        bench.build(top, [f"s{i}" for i in range(len(todo))])
+        table = bench.Bench(top, SEED)
+        try:
+            for i, (title, lab, _, judge) in enumerate(todo):
+                start = time.monotonic()
+                tally = table.grade(f"s{i}", lab)
+                why = judge(tally)
+                if title.startswith("solution"):
+                    why = why or warnings(top / f"s{i}")
+                took = time.monotonic() - start
+                if why:
+                    all_good = False
+                    print(f"# {why}\n# " + tally.text().replace("\n", "\n# "))
+                print(f"{'not ' if why else ''}ok {i + 1} labs.{title.replace(' ', '_')} "
+                      f"({tally.points} of {tally.most} points, {took:.0f} s)", flush=True)
+        finally:
+            table.close()
+    print(f"1..{len(todo)}")
+    return 0 if all_good else 1
+
+
+if __name__ == "__main__":
+    os.environ.pop("PYTHONHOME", None)  # for the scripts that this program starts
+    sys.exit(main())

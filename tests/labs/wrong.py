@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: MIT
+"""Wrong solutions: the solution of a lab with one fault, and the checks that it must fail."""
+from dataclasses import dataclass
+
+
+@dataclass
+class Wrong:
+    name: str
+    lab: int
+    edits: list[tuple[str, str, str]]  # file, text that is there once, text instead
+    breaks: set[str] | None = None  # None: all checks
+    may: frozenset[str] = frozenset()  # checks that it fails in some runs
+    words: str = ""  # in the reason for which the grading stopped
+
+
+CHECKED = """\
+	ret = lab1_check(lab);
+	if (ret)
+		return ret;
+	ret = lab_reset(lab);
+"""
+RETURN = "	return readl_poll_timeout(control, value, value == 0, 100, RESET_TIMEOUT_US);"
+TAIL = """\
+	dma_wmb(); /* the packet before the tail */
+	WRITE_ONCE(user->tail, lab->tail);
+"""
+BELL = "		writel(1, lab->doorbells + LAB_DOORBELL * OPENREG_DOORBELL_STRIDE);"
+
+WRONG = [
+    Wrong("prints the right words", 0, [
+        ("lab0.c", "	if (find_card()", '	puts("magic 0x4745524f\\nversion 0x00010005");\n'
+                   "	return 0;\n	if (find_card()")],
+          {"card", "bars", "identity", "limits", "again", "accesses"}),
+    Wrong("reads half of VRAM_SIZE", 0, [
+        ("lab0.c", "read64(OPENREG_REG_VRAM_SIZE)", "(uint64_t)read32(OPENREG_REG_VRAM_SIZE + 4)")],
+          {"limits"}),
+    Wrong("never resets", 1, [
+        ("lab1.c", CHECKED, CHECKED.replace("lab_reset(lab)", "0"))],
+          {"reset", "waits", "gives up"}),
+    Wrong("resets before it looks", 1, [
+        ("lab1.c", CHECKED, "	ret = lab_reset(lab);\n	if (ret)\n		return ret;\n"
+                            "	ret = lab1_check(lab);\n")],
+          {"magic", "refuses version"}),
+    Wrong("does not wait for the reset", 1, [
+        ("lab1.c", RETURN, "	value = 0;\n	return value;")],
+          {"waits", "gives up"}),
+    Wrong("ignores the version", 1, [
+        ("lab1.c", "	if (version >> 16 != OPENREG_ISA_MAJOR)", "	if (!version)")],
+          {"refuses version"}),
+    Wrong("no bus mastering", 1, [
+        ("lab1.c", "	pci_set_master(pdev);\n", "")], words="does not bind"),
+    Wrong("does not compile", 1, [
+        ("lab1.c", "	pci_set_master(pdev);", "	pci_set_master(pdev)")],
+          words="it does not compile: "),
+    Wrong("oopses", 1, [
+        ("lab1.c", "	lab->pdev = pdev;", "	lab = NULL;\n	WRITE_ONCE(lab->pdev, pdev);")],
+          words="BUG: kernel NULL pointer dereference"),
+    Wrong("hangs", 1, [
+        ("lab1.c", RETURN, "	do\n		value = readl(control);\n	while (1);\n	return value;")],
+          words="lab_reset+0x"),
+
+    Wrong("a leak at rmmod", 2, [
+        ("lab2.c", "	lab_free(lab, &lab->cpls);\n", "")], {"leaves", "refuses fatal"}),
+    Wrong("takes any seq", 2, [
+        ("lab2.c", "seq == lab->admin_tail", "seq != 0")], {"sequence"},
+          frozenset({"wraps", "status", "commands"})),
+    Wrong("waits for ever", 2, [
+        ("lab2.c", "10, TIMEOUT_US, false", "10, 0, false")], words="lab_admin+0x"),
+    Wrong("ignores the status", 2, [
+        ("lab2.c", "	return cpl->status;", "	return 0;")], {"status"}),
+    Wrong("takes FATAL for READY", 2, [
+        ("lab2.c", "	return status == OPENREG_STATUS_READY ? 0 : -EIO;", "	return 0;")],
+          {"refuses fatal"}),
+
+    Wrong("a lost doorbell", 3, [
+        ("lab3.c", BELL, "		lab->doorbells += 0;")],
+          {"packets", "wraps", "doorbell", "quiet", "order"}),
+    Wrong("rings once", 3, [
+        ("lab3.c", "	if (READ_ONCE(card->asleep))", "	if (READ_ONCE(card->asleep) && lab->seq == 1)")],
+          {"doorbell", "quiet", "order"}, frozenset({"packets", "wraps"})),
+    Wrong("rings always", 3, [
+        ("lab3.c", "	if (READ_ONCE(card->asleep))", "	if (READ_ONCE(card->asleep) < 2)")],
+          {"quiet"}),
+    Wrong("a missing barrier", 3, [
+        ("lab3.c", "	mb(); /* the tail", "	barrier(); /* the tail")], {"order"}),
+    Wrong("the doorbell before the tail", 3, [
+        ("lab3.c", TAIL, ""), ("lab3.c", BELL, BELL + "\n" + TAIL.rstrip())], {"order"},
+          frozenset({"packets", "wraps", "doorbell", "quiet"})),
+    Wrong("the tail before the packet", 3, [
+        ("lab3.c", "	packet = lab->ring.cpu + lab->tail % LAB_RING_SLOTS",
+         "	((struct openreg_user_page *)lab->user_page.cpu)->tail = lab->tail + 1;\n"
+         "	mb();\n"
+         "	packet = lab->ring.cpu + lab->tail % LAB_RING_SLOTS")], {"order"},
+          frozenset({"packets", "quiet"})),
+    Wrong("overwrites a full ring", 3, [
+        ("lab3.c", "	if (lab->tail - READ_ONCE(card->head) >= LAB_RING_SLOTS)", "	if (!card)")],
+          {"full"}),
+    Wrong("armed is left 0", 3, [
+        ("lab3.c", "	kernel->armed = OPENREG_ARMED_NONE;", "	kernel->armed = 0;")], {"queue"}),
+
+    Wrong("an unarmed wait", 4, [
+        ("lab4.c", "	WRITE_ONCE(kernel->armed, least);", "	WRITE_ONCE(kernel->armed, least | OPENREG_ARMED_NONE);")],
+          {"sleep", "armed", "race", "two", "spurious"}),
+    Wrong("looks, then arms", 4, [
+        ("lab4.c", "	wait_event_timeout(lab->wake, lab_result(lab, seq) != -ETIMEDOUT, TIMEOUT);",
+         "	DEFINE_WAIT(wait);\n"
+         "	prepare_to_wait(&lab->wake, &wait, TASK_UNINTERRUPTIBLE);\n"
+         "	schedule_timeout(TIMEOUT);\n"
+         "	finish_wait(&lab->wake, &wait);")], {"race", "spurious"}, frozenset({"two"})),
+    Wrong("arms without a barrier", 4, [
+        ("lab4.c", "	mb(); /* armed", "	barrier(); /* armed")], {"race"}),
+    Wrong("arms the newest", 4, [
+        ("lab4.c", "		least = min(least, sleeper->seq);",
+         "		least = list_first_entry(&lab->sleepers, struct sleeper, link)->seq;")],
+          {"two"}),
+    Wrong("never disarms", 4, [
+        ("lab4.c", "	list_del(&me.link);\n	lab4_arm(lab);", "	list_del(&me.link);")],
+          {"disarmed"}, frozenset({"two"})),
+    Wrong("polls", 4, [
+        ("lab4.c", "	struct sleeper me = { .seq = seq };\n",
+         "	struct sleeper me = { .seq = seq };\n\n	return lab_poll(lab, seq);\n")],
+          {"sleep", "armed", "race", "two", "spurious"}),
+    Wrong("sleeps in the interrupt", 4, [
+        ("lab4.c", "	wake_up_all(&lab->wake);\n	return IRQ_HANDLED;",
+         "	msleep(20);\n	wake_up_all(&lab->wake);\n	return IRQ_HANDLED;"),
+        ("lab4.c", "#include <linux/interrupt.h>", "#include <linux/delay.h>\n#include <linux/interrupt.h>")],
+          words="scheduling while atomic"),
+    Wrong("leaves the interrupt", 4, [
+        ("lab4.c", "	free_irq(pci_irq_vector(lab->pdev, LAB_VECTOR), lab);\n", "")],
+          words=" "),
+]
