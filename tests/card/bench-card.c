@@ -24,17 +24,17 @@ static void report(const char *what, double value, const char *unit)
 	fflush(stdout);
 }
 
-static void spin(struct tq *q)
+static void spin(struct client_queue *q)
 {
-	while (tq_completed(q) < q->seq)
-		if (tq_state(q) != OPENREG_QUEUE_RUNNING)
+	while (client_done(q) < q->seq)
+		if (client_state(q) != OPENREG_QUEUE_RUNNING)
 			tq_wait(q);
 }
 
-static void run_spinning(struct tq *q, struct pkt *p)
+static void run_spinning(struct client_queue *q, struct pkt *p)
 {
 	tq_push(q, p);
-	tq_publish(q);
+	client_publish(q);
 	spin(q);
 }
 
@@ -53,7 +53,7 @@ static void add16(struct pkt *p)
 }
 
 /* Packets a second; p NULL: NOPs. */
-static void bench_stream(struct tq *q, struct pkt *p, const char *what)
+static void bench_stream(struct client_queue *q, struct pkt *p, const char *what)
 {
 	const unsigned int n = 1000000;
 	uint64_t start = host_now();
@@ -65,14 +65,14 @@ static void bench_stream(struct tq *q, struct pkt *p, const char *what)
 		else
 			tq_nop(q);
 		if (i % 64 == 0)
-			tq_publish(q);
+			client_publish(q);
 	}
-	tq_publish(q);
+	client_publish(q);
 	spin(q);
 	report(what, (double)(host_now() - start) / n, "ns a packet");
 }
 
-static void bench_hand_off(struct tq *q, struct pkt *p, const char *what)
+static void bench_hand_off(struct client_queue *q, struct pkt *p, const char *what)
 {
 	const unsigned int n = 200000;
 	uint64_t start = host_now();
@@ -83,13 +83,13 @@ static void bench_hand_off(struct tq *q, struct pkt *p, const char *what)
 			tq_push(q, p);
 		else
 			tq_nop(q);
-		tq_publish(q);
+		client_publish(q);
 		spin(q);
 	}
 	report(what, (double)(host_now() - start) / n, "ns there and back");
 }
 
-static void bench_copies(struct rig *rig, struct tq *q, uint64_t memory)
+static void bench_copies(struct rig *rig, struct client_queue *q, uint64_t memory)
 {
 	static const uint64_t sizes[] = { 64u << 10, 1u << 20, 64u << 20 };
 	struct pkt to, from;
@@ -146,7 +146,7 @@ static void matmul(struct pkt *p, int64_t n)
 	pkt_imm(p, bits);
 }
 
-static void bench_matmul(struct rig *rig, struct tq *q, unsigned int workers)
+static void bench_matmul(struct rig *rig, struct client_queue *q, unsigned int workers)
 {
 	const int64_t n = 1024;
 	const double flop = 2.0 * 1024 * 1024 * 1024;
@@ -175,7 +175,7 @@ static void bench_matmul(struct rig *rig, struct tq *q, unsigned int workers)
 	       flop * rounds / (double)(host_now() - start), "GFLOP/s");
 }
 
-static void bench_sleep(struct rig *rig, struct tq *q)
+static void bench_sleep(struct rig *rig, struct client_queue *q)
 {
 	uint64_t sum = 0;
 	unsigned int i, n = 200;
@@ -184,7 +184,7 @@ static void bench_sleep(struct rig *rig, struct tq *q)
 		uint32_t sleeps = rig_reg(rig, OPENREG_REG_STAT_SLEEPS);
 
 		tq_nop(q);
-		tq_publish(q);
+		client_publish(q);
 		spin(q);
 		while (rig_reg(rig, OPENREG_REG_STAT_SLEEPS) == sleeps)
 			usleep(50);
@@ -201,7 +201,7 @@ int main(int argc, char **argv)
 	struct rig *rig = rig_new(workers);
 	uint64_t memory = rig_alloc(rig, COPY_MAX);
 	struct openreg_admin_cmd cmd;
-	struct tq q;
+	struct client_queue q;
 	struct pkt p;
 
 	rig_op(rig, OPENREG_ADMIN_CTX_CREATE, 1, 0);

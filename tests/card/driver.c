@@ -4,46 +4,24 @@
 
 #include "host.h"
 
-#define C_PAGE(field) offsetof(struct openreg_card_page, field)
-
-/* Loads a struct word by word, as the card stores it. */
-static void load_words(struct rig *rig, uint64_t bus, void *to, size_t len)
-{
-	size_t off;
-
-	for (off = 0; off < len; off += 8) {
-		uint64_t value = rig_load(rig, bus + off);
-
-		memcpy((uint8_t *)to + off, &value, 8);
-	}
-}
-
 uint32_t rig_submit(struct rig *rig, const struct openreg_admin_cmd *cmd)
 {
-	uint32_t i = rig->admin_tail++;
-
-	memcpy(rig_ptr(rig, rig->admin_base + (i % HOST_ADMIN_SLOTS) * 64), cmd,
-	       sizeof(*cmd));
-	openreg_card_reg_write(rig->card, OPENREG_REG_ADMIN_TAIL,
-			       rig->admin_tail, 4);
-	return i;
-}
-
-static uint64_t cpl(struct rig *rig, uint32_t index)
-{
-	return rig_load(rig,
-			rig->admin_cpl + (index % HOST_ADMIN_SLOTS) * 16);
+	return client_submit(&rig->client, cmd);
 }
 
 bool rig_completed(struct rig *rig, uint32_t index)
 {
-	return cpl(rig, index) >> 32 == index + 1;
+	struct openreg_admin_cpl cpl;
+
+	return client_completed(&rig->client, index, &cpl);
 }
 
 uint32_t rig_status(struct rig *rig, uint32_t index)
 {
-	WAIT_FOR(rig_completed(rig, index));
-	return (uint32_t)cpl(rig, index);
+	struct openreg_admin_cpl cpl;
+
+	WAIT_FOR(client_completed(&rig->client, index, &cpl));
+	return cpl.status;
 }
 
 uint32_t rig_admin(struct rig *rig, const struct openreg_admin_cmd *cmd)
@@ -53,8 +31,7 @@ uint32_t rig_admin(struct rig *rig, const struct openreg_admin_cmd *cmd)
 
 uint32_t rig_op(struct rig *rig, uint16_t opcode, uint32_t ctx, uint32_t id)
 {
-	struct openreg_admin_cmd cmd = { .opcode = opcode, .ctx = ctx,
-					 .id = id };
+	struct openreg_admin_cmd cmd = cmd_of(opcode, ctx, id);
 
 	if (opcode == OPENREG_ADMIN_CTX_CREATE && ctx < OPENREG_MAX_CONTEXTS)
 		cmd.create.released = rig->released + ctx * 4096;
@@ -79,20 +56,6 @@ bool rig_unbind(struct rig *rig, uint32_t ctx, uint32_t id)
 	return in_use;
 }
 
-struct openreg_admin_cmd cmd_vram(uint32_t ctx, uint32_t id, uint64_t off,
-				  uint64_t len, uint32_t perm)
-{
-	return (struct openreg_admin_cmd){
-		.opcode = OPENREG_ADMIN_SEG_BIND,
-		.ctx = ctx,
-		.id = id,
-		.seg = { .kind = OPENREG_SEG_VRAM,
-			 .perm = perm,
-			 .length = len,
-			 .base = off },
-	};
-}
-
 struct openreg_admin_cmd cmd_system(struct rig *rig, uint32_t ctx, uint32_t id,
 				    uint64_t bus, uint64_t len, uint32_t perm,
 				    bool scattered)
@@ -104,25 +67,14 @@ struct openreg_admin_cmd cmd_system(struct rig *rig, uint32_t ctx, uint32_t id,
 		rig_store(rig, list + i * 8,
 			  bus - first +
 				  4096 * (scattered ? pages - 1 - i : i));
-	return (struct openreg_admin_cmd){
-		.opcode = OPENREG_ADMIN_SEG_BIND,
-		.ctx = ctx,
-		.id = id,
-		.seg = { .kind = OPENREG_SEG_SYSTEM,
-			 .perm = perm,
-			 .length = len,
-			 .base = list,
-			 .npages = pages,
-			 .page_shift = 12,
-			 .offset = (uint32_t)first },
-	};
+	return cmd_pages(ctx, id, list, (uint32_t)first, len, perm);
 }
 
-void tq_init(struct rig *rig, struct tq *q, uint32_t ctx, uint32_t id,
+void tq_init(struct rig *rig, struct client_queue *q, uint32_t ctx, uint32_t id,
 	     uint32_t slots)
 {
 	memset(q, 0, sizeof(*q));
-	q->rig = rig;
+	q->client = &rig->client;
 	q->ctx = ctx;
 	q->id = id;
 	q->slots = slots;
@@ -135,113 +87,60 @@ void tq_init(struct rig *rig, struct tq *q, uint32_t ctx, uint32_t id,
 	rig_store(rig, q->kernel, OPENREG_ARMED_NONE);
 }
 
-struct openreg_admin_cmd cmd_queue(struct tq *q, uint32_t priority)
-{
-	return (struct openreg_admin_cmd){
-		.opcode = OPENREG_ADMIN_QUEUE_CREATE,
-		.ctx = q->ctx,
-		.id = q->id,
-		.queue = { .ring = q->ring,
-			   .user_page = q->user,
-			   .card_page = q->page,
-			   .kernel_page = q->kernel,
-			   .slots = q->slots,
-			   .doorbell = (__u16)q->door,
-			   .vector = (__u16)q->vector,
-			   .priority = priority },
-	};
-}
-
-void tq_create(struct rig *rig, struct tq *q, uint32_t ctx, uint32_t id)
+void tq_create(struct rig *rig, struct client_queue *q, uint32_t ctx, uint32_t id)
 {
 	struct openreg_admin_cmd cmd;
 
 	tq_init(rig, q, ctx, id, 256);
 	cmd = cmd_queue(q, OPENREG_PRIORITY_NORMAL);
 	assert_int_equal(rig_admin(rig, &cmd), OPENREG_ADMIN_OK);
-	assert_int_equal(tq_state(q), OPENREG_QUEUE_RUNNING);
+	assert_int_equal(client_state(q), OPENREG_QUEUE_RUNNING);
 }
 
-void tq_publish(struct tq *q)
+void tq_arm(struct client_queue *q, uint64_t seq)
 {
-	struct rig *rig = q->rig;
-	uint32_t *asleep = rig_ptr(rig, q->page + C_PAGE(asleep));
-
-	q->published = q->seq;
-	rig_store(rig, q->user, q->tail);
-	if (!__atomic_load_n(asleep, __ATOMIC_SEQ_CST))
-		return;
-	q->rings++;
-	openreg_card_doorbell(rig->card, q->door);
+	rig_store(rig_of(q), q->kernel, seq);
 }
 
-uint64_t tq_completed(struct tq *q)
+void tq_wait(struct client_queue *q)
 {
-	return rig_load(q->rig, q->page + C_PAGE(completed));
-}
-
-uint32_t tq_state(struct tq *q)
-{
-	return __atomic_load_n(
-		(uint32_t *)rig_ptr(q->rig, q->page + C_PAGE(state)),
-		__ATOMIC_SEQ_CST);
-}
-
-void tq_arm(struct tq *q, uint64_t seq)
-{
-	rig_store(q->rig, q->kernel, seq);
-}
-
-void tq_wait(struct tq *q)
-{
-	WAIT_FOR(tq_completed(q) >= q->published ||
-		 tq_state(q) != OPENREG_QUEUE_RUNNING);
-	if (tq_state(q) != OPENREG_QUEUE_RUNNING) {
-		struct openreg_fault_summary *f =
-			rig_ptr(q->rig, q->page + C_PAGE(fault));
+	WAIT_FOR(client_done(q) >= q->published ||
+		 client_state(q) != OPENREG_QUEUE_RUNNING);
+	if (client_state(q) != OPENREG_QUEUE_RUNNING) {
+		struct openreg_fault_summary f = client_fault(q);
 
 		fail_msg("queue stopped: state %u, fault %u, operand %d, detail %llu",
-			 tq_state(q), f->code, (int)f->operand,
-			 (unsigned long long)f->detail);
+			 client_state(q), f.code, (int)f.operand, (unsigned long long)f.detail);
 	}
 }
 
-struct openreg_fault_summary tq_wait_fault(struct tq *q)
+struct openreg_fault_summary tq_wait_fault(struct client_queue *q)
 {
-	struct openreg_fault_summary fault;
-
-	WAIT_FOR(tq_state(q) == OPENREG_QUEUE_FAULTED);
-	load_words(q->rig, q->page + C_PAGE(fault), &fault, sizeof(fault));
-	return fault;
+	WAIT_FOR(client_state(q) == OPENREG_QUEUE_FAULTED);
+	return client_fault(q);
 }
 
 struct openreg_fault_record rig_record(struct rig *rig, uint32_t i)
 {
 	struct openreg_fault_record record;
-	uint64_t at = rig->fault_base + (i % HOST_FAULT_SLOTS) * 64;
+	uint64_t at = rig->client.faults + (i % HOST_FAULT_SLOTS) * 64;
 
 	WAIT_FOR((uint32_t)rig_load(rig, at) == i + 1);
-	load_words(rig, at, &record, sizeof(record));
+	rig->client.ops->load(rig->client.host, at, &record, sizeof(record));
 	return record;
 }
 
-uint32_t tq_reset(struct tq *q, uint64_t head, uint64_t seq)
+uint32_t tq_reset(struct client_queue *q, uint64_t head, uint64_t seq)
 {
-	struct openreg_admin_cmd cmd = {
-		.opcode = OPENREG_ADMIN_QUEUE_RESET,
-		.ctx = q->ctx,
-		.id = q->id,
-		.reset = { .head = head, .seq = seq },
-	};
+	struct openreg_admin_cmd cmd = cmd_reset(q->ctx, q->id, head, seq);
 
-	return rig_admin(q->rig, &cmd);
+	return rig_admin(rig_of(q), &cmd);
 }
 
-void tq_recover(struct tq *q)
+void tq_recover(struct client_queue *q)
 {
 	assert_int_equal(tq_reset(q, q->tail, q->seq), OPENREG_ADMIN_OK);
-	openreg_card_reg_write(q->rig->card, OPENREG_REG_FAULT_HEAD,
-			       rig_reg(q->rig, OPENREG_REG_FAULT_TAIL), 4);
+	client_forget_faults(q->client);
 }
 
 void rig_bind_two(struct rig *rig, uint64_t len)

@@ -14,9 +14,8 @@
 
 #include <cmocka.h>
 
-#include "card.h"
+#include "bus.h"
 
-#define HOST_BUS 0x100000000ULL
 #define HOST_MEM (96ULL << 20)
 #define HOST_VRAM (64ULL << 20)
 #define HOST_ADMIN_SLOTS 64
@@ -25,40 +24,25 @@
 struct rig {
 	struct openreg_card *card;
 	struct openreg_card_config config;
-	uint8_t *mem; /* HOST_MEM bytes at HOST_BUS */
+	struct bus bus;
+	struct client client;
 	uint8_t *vram;
-	uint64_t brk; /* first free byte of mem */
-	/* A bus range that refuses DMA. */
-	_Atomic uint64_t bad_bus;
-	_Atomic uint64_t bad_len;
-	atomic_uint raised[OPENREG_MAX_VECTORS];
-	atomic_uint guest_errors;
-	atomic_uint mappings;
-	atomic_uint threads;
+	uint64_t brk; /* first free byte of the bus' memory */
 	atomic_bool paused;
-	_Atomic uint64_t loads; /* number of 64-bit loads through mappings */
-	_Atomic uint64_t dirty; /* bytes reported by vram_written */
-	uint64_t admin_base, admin_cpl, fault_base;
 	uint64_t released; /* a page for each context */
-	uint32_t admin_tail;
 };
 
-/* A queue as user space and the kernel see it. */
-struct tq {
-	struct rig *rig;
-	uint32_t ctx, id, slots, door, vector;
-	uint64_t ring, user, page, kernel; /* bus addresses */
-	uint64_t tail; /* slots written */
-	uint64_t published;
-	uint64_t seq; /* packets written */
-	uint64_t rings;
-};
+static inline struct rig *rig_of(const struct client_queue *q)
+{
+	return (struct rig *)((char *)q->client - offsetof(struct rig, client));
+}
 
 struct rig *rig_new(unsigned int workers);
 struct rig *rig_new_spin(unsigned int workers, unsigned int spin_us);
 /* Makes a new card with the same configuration and memory; the card is not enabled. */
 void rig_make_card(struct rig *rig);
-/* Sets up the rings and enables the card. */
+void rig_alloc_rings(struct rig *rig);
+/* Clears the completions and fault records, and enables the card. */
 void rig_enable(struct rig *rig);
 void rig_free(struct rig *rig);
 /* cmocka fixtures: an enabled card with two workers. */
@@ -67,11 +51,27 @@ int rig_teardown(void **state);
 
 /* Zeroed system memory, page aligned; returns its bus address. */
 uint64_t rig_alloc(struct rig *rig, uint64_t len);
-void *rig_ptr(struct rig *rig, uint64_t bus);
-uint64_t rig_load(struct rig *rig, uint64_t bus);
-void rig_store(struct rig *rig, uint64_t bus, uint64_t value);
+static inline void *rig_ptr(struct rig *rig, uint64_t bus)
+{
+	return bus_ptr(&rig->bus, bus);
+}
+
+static inline uint64_t rig_load(struct rig *rig, uint64_t bus)
+{
+	return client_load(&rig->client, bus);
+}
+
+static inline void rig_store(struct rig *rig, uint64_t bus, uint64_t value)
+{
+	client_store(&rig->client, bus, value);
+}
+
+static inline uint32_t rig_reg(struct rig *rig, uint32_t off)
+{
+	return client_reg(&rig->client, off);
+}
+
 void rig_pause(struct rig *rig);
-uint32_t rig_reg(struct rig *rig, uint32_t off);
 /* Waits until cond holds; fails the test after two minutes. */
 #define WAIT_FOR(cond)                                                         \
 	do {                                                                   \
@@ -82,7 +82,6 @@ uint32_t rig_reg(struct rig *rig, uint32_t off);
 			host_rest();                                           \
 		}                                                              \
 	} while (0)
-uint64_t host_now(void);
 void host_rest(void);
 
 /*
@@ -98,8 +97,6 @@ uint32_t rig_op(struct rig *rig, uint16_t opcode, uint32_t ctx, uint32_t id);
 bool rig_released(struct rig *rig, uint32_t ctx, uint32_t id);
 /* Waits until the segment is released. Returns true if a packet still used it. */
 bool rig_unbind(struct rig *rig, uint32_t ctx, uint32_t id);
-struct openreg_admin_cmd cmd_vram(uint32_t ctx, uint32_t id, uint64_t off,
-				  uint64_t len, uint32_t perm);
 /* A segment of the pages at bus, in reverse order if scattered. */
 struct openreg_admin_cmd cmd_system(struct rig *rig, uint32_t ctx, uint32_t id,
 				    uint64_t bus, uint64_t len, uint32_t perm,
@@ -111,21 +108,17 @@ struct openreg_admin_cmd cmd_system(struct rig *rig, uint32_t ctx, uint32_t id,
  */
 void rig_bind_two(struct rig *rig, uint64_t len);
 
-struct openreg_admin_cmd cmd_queue(struct tq *q, uint32_t priority);
-void tq_init(struct rig *rig, struct tq *q, uint32_t ctx, uint32_t id,
+void tq_init(struct rig *rig, struct client_queue *q, uint32_t ctx, uint32_t id,
 	     uint32_t slots);
 /* Creates a queue in an existing context; id decides its doorbell and vector. */
-void tq_create(struct rig *rig, struct tq *q, uint32_t ctx, uint32_t id);
-void tq_publish(struct tq *q); /* stores the tail; rings the doorbell if asleep */
-uint64_t tq_completed(struct tq *q);
-uint32_t tq_state(struct tq *q);
-void tq_arm(struct tq *q, uint64_t seq);
-void tq_wait(struct tq *q); /* for all published packets */
-struct openreg_fault_summary tq_wait_fault(struct tq *q);
+void tq_create(struct rig *rig, struct client_queue *q, uint32_t ctx, uint32_t id);
+void tq_arm(struct client_queue *q, uint64_t seq);
+void tq_wait(struct client_queue *q); /* for all published packets */
+struct openreg_fault_summary tq_wait_fault(struct client_queue *q);
 struct openreg_fault_record rig_record(struct rig *rig, uint32_t i);
-uint32_t tq_reset(struct tq *q, uint64_t head, uint64_t seq);
+uint32_t tq_reset(struct client_queue *q, uint64_t head, uint64_t seq);
 /* After a fault: resets the queue to its tail and consumes all fault records. */
-void tq_recover(struct tq *q);
+void tq_recover(struct client_queue *q);
 
 /* Packets. */
 struct pkt {
@@ -142,11 +135,11 @@ void pkt_instr(struct pkt *p, unsigned int op, unsigned int type,
 	       unsigned int dst, unsigned int a, unsigned int b, unsigned int c,
 	       unsigned int aux);
 /* Writes a packet into the ring without publishing it; pads the end, waits for room. */
-void tq_push(struct tq *q, struct pkt *p);
-void tq_nop(struct tq *q);
-void tq_run(struct tq *q, struct pkt *p); /* push, publish, wait */
+void tq_push(struct client_queue *q, struct pkt *p);
+void tq_nop(struct client_queue *q);
+void tq_run(struct client_queue *q, struct pkt *p); /* push, publish, wait */
 /* The same for a packet that must end with this fault code; NONE: without a fault. */
-struct openreg_fault_summary tq_expect(struct tq *q, struct pkt *p,
+struct openreg_fault_summary tq_expect(struct client_queue *q, struct pkt *p,
 				       uint32_t code);
 
 /* Common packets. */

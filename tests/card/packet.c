@@ -55,63 +55,42 @@ void pkt_instr(struct pkt *p, unsigned int op, unsigned int type,
 	measure(p);
 }
 
-static uint64_t head(struct tq *q)
+static void push(struct client_queue *q, const void *packet, uint32_t slots)
 {
-	return rig_load(q->rig, q->page);
-}
-
-static void push(struct tq *q, const void *bytes, uint32_t n)
-{
-	uint64_t at = q->tail % q->slots;
-
-	if (q->tail + n - head(q) > q->slots) {
-		tq_publish(q);
-		WAIT_FOR(q->tail + n - head(q) <= q->slots);
+	if (!client_has_room(q, slots)) {
+		client_publish(q);
+		WAIT_FOR(client_has_room(q, slots));
 	}
-	memcpy(rig_ptr(q->rig, q->ring + at * OPENREG_SLOT_SIZE), bytes,
-	       (size_t)n * OPENREG_SLOT_SIZE);
-	q->tail += n;
-	q->seq++;
+	client_push(q, packet, slots);
 }
 
-static void pad(struct tq *q, uint32_t n)
+void tq_push(struct client_queue *q, struct pkt *p)
 {
-	uint8_t bytes[OPENREG_PACKET_SLOTS_MAX * OPENREG_SLOT_SIZE] = { 0 };
-
-	bytes[1] = (uint8_t)n;
-	push(q, bytes, n);
+	push(q, p->bytes, (uint32_t)((p->len + OPENREG_SLOT_SIZE - 1) / OPENREG_SLOT_SIZE));
 }
 
-void tq_push(struct tq *q, struct pkt *p)
+void tq_nop(struct client_queue *q)
 {
-	uint32_t left = q->slots - (uint32_t)(q->tail % q->slots);
-	uint32_t n = (uint32_t)((p->len + OPENREG_SLOT_SIZE - 1) /
-				OPENREG_SLOT_SIZE);
+	uint8_t nop[OPENREG_SLOT_SIZE] = { 0 };
 
-	if (n > left)
-		pad(q, left);
-	push(q, p->bytes, n);
+	openreg_encode_nop(nop, 1);
+	push(q, nop, 1);
 }
 
-void tq_nop(struct tq *q)
-{
-	pad(q, 1);
-}
-
-void tq_run(struct tq *q, struct pkt *p)
+void tq_run(struct client_queue *q, struct pkt *p)
 {
 	tq_push(q, p);
-	tq_publish(q);
+	client_publish(q);
 	tq_wait(q);
 }
 
-struct openreg_fault_summary tq_expect(struct tq *q, struct pkt *p,
+struct openreg_fault_summary tq_expect(struct client_queue *q, struct pkt *p,
 				       uint32_t code)
 {
 	struct openreg_fault_summary fault = { .code = OPENREG_FAULT_NONE };
 
 	tq_push(q, p);
-	tq_publish(q);
+	client_publish(q);
 	if (code == OPENREG_FAULT_NONE) {
 		tq_wait(q);
 		return fault;

@@ -29,170 +29,6 @@ const struct stepper_place stepper_places[STEPPER_PLACES] = {
 	{ 7, OPENREG_SEG_SYSTEM, RW, 0, 8192, ~0u },
 };
 
-struct openreg_mapping {
-	uint8_t *at;
-	uint64_t len;
-	bool writable;
-};
-
-static uint8_t *reach(struct stepper *rig, uint64_t bus, uint64_t len)
-{
-	if (bus < STEPPER_BUS || len > STEPPER_MEM || bus - STEPPER_BUS > STEPPER_MEM - len)
-		return NULL;
-	return rig->mem + (bus - STEPPER_BUS);
-}
-
-static void nothing(void *host)
-{
-	(void)host;
-}
-
-static void begin(void *host)
-{
-	must(((struct stepper *)host)->depth++ == 0);
-}
-
-static void end(void *host)
-{
-	must(--((struct stepper *)host)->depth == 0);
-}
-
-static struct openreg_mapping *map(void *host, uint64_t bus, uint64_t len,
-				   bool writable)
-{
-	struct stepper *rig = host;
-	uint8_t *at = reach(rig, bus, len);
-	struct openreg_mapping *m;
-
-	if (!at)
-		return NULL;
-	m = malloc(sizeof(*m));
-	if (!m)
-		return NULL;
-	*m = (struct openreg_mapping){ at, len, writable };
-	rig->mappings++;
-	return m;
-}
-
-static void unmap(void *host, struct openreg_mapping *m)
-{
-	((struct stepper *)host)->mappings--;
-	free(m);
-}
-
-static uint8_t *word(void *host, struct openreg_mapping *m, uint64_t off,
-		     unsigned int size)
-{
-	must(((struct stepper *)host)->depth > 0);
-	must(off % size == 0 && off < m->len && size <= m->len - off);
-	return m->at + off;
-}
-
-static uint64_t load64(void *host, struct openreg_mapping *m, uint64_t off)
-{
-	uint64_t v;
-
-	memcpy(&v, word(host, m, off, 8), 8);
-	return v;
-}
-
-static void store64(void *host, struct openreg_mapping *m, uint64_t off,
-		    uint64_t value)
-{
-	must(m->writable);
-	memcpy(word(host, m, off, 8), &value, 8);
-}
-
-static uint32_t load32(void *host, struct openreg_mapping *m, uint64_t off)
-{
-	uint32_t v;
-
-	memcpy(&v, word(host, m, off, 4), 4);
-	return v;
-}
-
-static void store32(void *host, struct openreg_mapping *m, uint64_t off,
-		    uint32_t value)
-{
-	must(m->writable);
-	memcpy(word(host, m, off, 4), &value, 4);
-}
-
-static void read_mapping(void *host, struct openreg_mapping *m, uint64_t off,
-			 void *buf, uint64_t len)
-{
-	must(((struct stepper *)host)->depth > 0);
-	must(len <= m->len && off <= m->len - len);
-	memcpy(buf, m->at + off, len);
-}
-
-static int dma_read(void *host, uint64_t bus, void *buf, uint64_t len)
-{
-	struct stepper *rig = host;
-	uint8_t *at = reach(rig, bus, len);
-
-	must(rig->depth == 0 && len && len <= OPENREG_DMA_MAX);
-	if (!at || rig->refuse)
-		return -1;
-	memcpy(buf, at, len);
-	return 0;
-}
-
-static int dma_write(void *host, uint64_t bus, const void *buf, uint64_t len)
-{
-	struct stepper *rig = host;
-	uint8_t *at = reach(rig, bus, len);
-
-	must(rig->depth == 0 && len && len <= OPENREG_DMA_MAX);
-	if (!at || rig->refuse)
-		return -1;
-	memcpy(at, buf, len);
-	return 0;
-}
-
-static void vram_written(void *host, uint64_t off, uint64_t len)
-{
-	(void)host;
-	must(off <= STEPPER_VRAM && len <= STEPPER_VRAM - off);
-}
-
-static void raise_vector(void *host, unsigned int vector)
-{
-	must(vector < STEPPER_VECTORS);
-	((struct stepper *)host)->raised++;
-}
-
-static uint64_t clock_ns(void *host)
-{
-	return ((struct stepper *)host)->raised;
-}
-
-static void guest_error(void *host, const char *message)
-{
-	(void)host;
-	must(message[0]);
-}
-
-static const struct openreg_host_ops ops = {
-	.thread_enter = nothing,
-	.thread_leave = nothing,
-	.access_begin = begin,
-	.access_end = end,
-	.map = map,
-	.unmap = unmap,
-	.load64 = load64,
-	.store64 = store64,
-	.load32 = load32,
-	.store32 = store32,
-	.read = read_mapping,
-	.dma_read = dma_read,
-	.dma_write = dma_write,
-	.vram_written = vram_written,
-	.raise = raise_vector,
-	.clock_ns = clock_ns,
-	.guest_error = guest_error,
-};
-
 void stepper_make_card(struct stepper *rig)
 {
 	const struct openreg_card_config config = {
@@ -204,15 +40,16 @@ void stepper_make_card(struct stepper *rig)
 	};
 	const char *error;
 
-	rig->card = card_make(&config, &ops, rig, &error);
+	rig->card = card_make(&config, &bus_ops, &rig->bus, &error);
 	must(rig->card);
+	rig->bus.card = rig->card;
 }
 
 void stepper_free_card(struct stepper *rig)
 {
 	openreg_card_free(rig->card);
 	rig->card = NULL;
-	must(!rig->mappings && !rig->depth);
+	must(!rig->bus.mappings && !bus_depth);
 }
 
 static void make_lists(struct stepper *rig)
@@ -224,12 +61,12 @@ static void make_lists(struct stepper *rig)
 		uint64_t n = (place->offset + place->length + 4095) / 4096;
 
 		for (k = 0; k < n && place->kind == OPENREG_SEG_SYSTEM; k++) {
-			uint64_t page = STEPPER_BUS + STEPPER_PAGES +
+			uint64_t page = BUS_BASE + STEPPER_PAGES +
 					4096 * (place->page + n - 1 - k);
 
 			if (place->page == ~0u)
 				page = 4096 * (k + 1);
-			memcpy(rig->mem + STEPPER_LISTS + 64 * i + 8 * k, &page, 8);
+			memcpy(rig->bus.mem + STEPPER_LISTS + 64 * i + 8 * k, &page, 8);
 		}
 	}
 }
@@ -237,11 +74,38 @@ static void make_lists(struct stepper *rig)
 struct stepper *stepper_new(void)
 {
 	struct stepper *rig = calloc(1, sizeof(*rig));
+	unsigned int i;
 
 	must(rig);
-	rig->mem = calloc(1, STEPPER_MEM);
+	rig->bus.mem = calloc(1, STEPPER_MEM);
+	rig->bus.len = STEPPER_MEM;
+	rig->bus.vram_size = STEPPER_VRAM;
+	rig->bus.vectors = STEPPER_VECTORS;
+	rig->bus.counting_clock = true;
+	rig->client = (struct client){
+		.ops = &bus_client_ops,
+		.host = &rig->bus,
+		.cmds = BUS_BASE + STEPPER_ADMIN,
+		.cpls = BUS_BASE + STEPPER_CPL,
+		.faults = BUS_BASE + STEPPER_FAULTS,
+		.slots = STEPPER_ADMIN_SLOTS,
+		.fault_slots = STEPPER_FAULT_SLOTS,
+	};
+	for (i = 0; i < STEPPER_QUEUES; i++) {
+		const uint64_t pages = BUS_BASE + STEPPER_QUEUE(i);
+
+		rig->queue[i] = (struct client_queue){
+			.client = &rig->client,
+			.slots = STEPPER_SLOTS,
+			.door = i,
+			.ring = pages,
+			.user = pages + 0x1000,
+			.page = pages + 0x2000,
+			.kernel = pages + 0x3000,
+		};
+	}
 	rig->vram = aligned_alloc(4096, STEPPER_VRAM);
-	must(rig->mem && rig->vram);
+	must(rig->bus.mem && rig->vram);
 	memset(rig->vram, GUARD_BYTE, STEPPER_VRAM);
 	make_lists(rig);
 	stepper_make_card(rig);
@@ -249,45 +113,32 @@ struct stepper *stepper_new(void)
 }
 
 struct openreg_admin_cmd stepper_bind_cmd(struct stepper *rig, uint32_t ctx,
-				      const struct stepper_place *place)
+					  const struct stepper_place *place)
 {
-	bool system = place->kind == OPENREG_SEG_SYSTEM;
-	uint64_t list = STEPPER_LISTS + 64 * (uint64_t)(place - stepper_places);
+	const uint64_t list = STEPPER_LISTS + 64 * (uint64_t)(place - stepper_places);
 
 	make_lists(rig);
-	return (struct openreg_admin_cmd){
-		.opcode = OPENREG_ADMIN_SEG_BIND,
-		.ctx = ctx,
-		.id = place->id,
-		.seg = { .kind = place->kind,
-			 .perm = place->perm,
-			 .length = place->length,
-			 .base = system ? STEPPER_BUS + list : place->offset,
-			 .npages = system ? (place->offset + place->length +
-					     4095) / 4096
-					  : 0,
-			 .page_shift = system ? 12 : 0,
-			 .offset = system ? place->offset : 0 },
-	};
+	if (place->kind == OPENREG_SEG_VRAM)
+		return cmd_vram(ctx, place->id, place->offset, place->length, place->perm);
+	return cmd_pages(ctx, place->id, BUS_BASE + list, place->offset, place->length,
+			 place->perm);
 }
 
-struct openreg_admin_cmd stepper_queue_cmd(uint32_t ctx, uint32_t id)
+struct openreg_admin_cmd stepper_queue_cmd(struct stepper *rig, uint32_t ctx, uint32_t id)
 {
-	uint64_t pages = STEPPER_BUS + STEPPER_QUEUE((uint64_t)id % STEPPER_QUEUES);
+	struct client_queue q = rig->queue[id % STEPPER_QUEUES];
 
-	return (struct openreg_admin_cmd){
-		.opcode = OPENREG_ADMIN_QUEUE_CREATE,
-		.ctx = ctx,
-		.id = id,
-		.queue = { .ring = pages,
-			   .user_page = pages + 0x1000,
-			   .card_page = pages + 0x2000,
-			   .kernel_page = pages + 0x3000,
-			   .slots = STEPPER_SLOTS,
-			   .doorbell = (uint16_t)(id % STEPPER_DOORBELLS),
-			   .vector = (uint16_t)(1 + id % (STEPPER_VECTORS - 1)),
-			   .priority = id % 3 },
-	};
+	q.ctx = ctx;
+	q.id = id;
+	q.door = id % STEPPER_DOORBELLS;
+	q.vector = 1 + id % (STEPPER_VECTORS - 1);
+	return cmd_queue(&q, id % 3);
+}
+
+void stepper_enable(struct stepper *rig)
+{
+	client_enable(&rig->client);
+	admin_step(rig->card);
 }
 
 static void admin(struct stepper *rig, admin_fn *run, struct openreg_admin_cmd cmd)
@@ -308,7 +159,7 @@ struct queue *stepper_make_queue(struct stepper *rig)
 	cmd.id = STEPPER_DEAD;
 	admin(rig, admin_seg_bind, cmd);
 	rig->card->ctx[1]->segs[STEPPER_DEAD]->dead = true;
-	admin(rig, admin_queue_create, stepper_queue_cmd(1, 0));
+	admin(rig, admin_queue_create, stepper_queue_cmd(rig, 1, 0));
 	return rig->card->queue[0];
 }
 
@@ -343,34 +194,16 @@ bool stepper_step(struct stepper *rig, unsigned int worker)
 	return copier_step(&rig->card->copier) || more;
 }
 
-static void pad(uint8_t *ring, uint64_t *tail, uint64_t slots)
+void stepper_push(struct stepper *rig, unsigned int n, const uint8_t *packet)
 {
-	uint8_t *slot = ring + *tail % STEPPER_SLOTS * OPENREG_SLOT_SIZE;
-
-	memset(slot, 0, OPENREG_SLOT_SIZE);
-	slot[1] = (uint8_t)slots;
-	*tail += slots;
-}
-
-uint64_t stepper_push(struct stepper *rig, unsigned int n, uint64_t *tail,
-		  const uint8_t *packet)
-{
-	uint64_t left = STEPPER_SLOTS - *tail % STEPPER_SLOTS, slots = packet[1];
-	uint8_t *ring = rig->mem + STEPPER_QUEUE(n);
-	uint64_t numbers = 1;
+	struct client_queue *q = &rig->queue[n];
+	uint32_t slots = packet[offsetof(struct openreg_packet, slots)];
 
 	if (!slots || slots > OPENREG_PACKET_SLOTS_MAX)
 		slots = 1;
-	if (slots > left) {
-		pad(ring, tail, left);
-		numbers++;
-	}
-	memcpy(ring + *tail % STEPPER_SLOTS * OPENREG_SLOT_SIZE, packet,
-	       slots * OPENREG_SLOT_SIZE);
-	*tail += slots;
-	memcpy(ring + 0x1000, tail, 8);
+	client_push(q, packet, slots);
+	client_store(&rig->client, q->user, q->tail);
 	openreg_card_doorbell(rig->card, n);
-	return numbers;
 }
 
 /* Contents for the packets' memory: noise, small integers, small floats, zeros. */
@@ -406,7 +239,7 @@ void stepper_fill(struct stepper *rig, unsigned int image)
 		if (stepper_places[i].kind == OPENREG_SEG_VRAM)
 			memcpy(rig->vram + stepper_places[i].offset,
 			       images[image % 4], stepper_places[i].length);
-	memcpy(rig->mem + STEPPER_PAGES, images[image % 4], 5 * 4096);
+	memcpy(rig->bus.mem + STEPPER_PAGES, images[image % 4], 5 * 4096);
 }
 
 static void check_guard(const uint8_t *at)

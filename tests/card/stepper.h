@@ -10,20 +10,18 @@
 #ifndef TEST_STEPPER_H
 #define TEST_STEPPER_H
 
-#include <stdio.h>
-#include <stdlib.h>
-
+#include "bus.h"
 #include "core/core.h"
 #include "core/exec.h"
 #include "core/queue.h"
 
-#define STEPPER_BUS 0x100000000ULL
 #define STEPPER_MEM (128u << 10)
 #define STEPPER_VRAM (2u << 20)
 #define STEPPER_USED 0x40000 /* bytes of VRAM in which all segments lie */
 #define STEPPER_QUEUES 4
 #define STEPPER_SLOTS 64 /* of a ring */
 #define STEPPER_ADMIN_SLOTS 64
+#define STEPPER_FAULT_SLOTS 8
 #define STEPPER_DOORBELLS 8
 #define STEPPER_VECTORS 8
 
@@ -35,15 +33,6 @@
 #define STEPPER_QUEUE(n) (0x4000 + (n) * 0x4000) /* ring and three pages */
 #define STEPPER_LISTS 0x14000
 #define STEPPER_PAGES 0x15000 /* of segments */
-
-#define must(cond)                                                             \
-	do {                                                                   \
-		if (!(cond)) {                                                 \
-			fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__,     \
-				#cond);                                        \
-			abort();                                               \
-		}                                                              \
-	} while (0)
 
 /* The segments that generated packets use. */
 struct stepper_place {
@@ -60,12 +49,10 @@ extern const struct stepper_place stepper_places[STEPPER_PLACES];
 
 struct stepper {
 	struct openreg_card *card;
-	uint8_t *mem;
+	struct bus bus;
+	struct client client;
+	struct client_queue queue[STEPPER_QUEUES];
 	uint8_t *vram;
-	unsigned int mappings;
-	int depth;
-	bool refuse; /* the bus refuses all DMA */
-	uint64_t raised;
 };
 
 struct stepper *stepper_new(void);
@@ -73,15 +60,16 @@ struct stepper *stepper_new(void);
 void stepper_make_card(struct stepper *rig);
 void stepper_free_card(struct stepper *rig);
 struct openreg_admin_cmd stepper_bind_cmd(struct stepper *rig, uint32_t ctx,
-				      const struct stepper_place *place);
-struct openreg_admin_cmd stepper_queue_cmd(uint32_t ctx, uint32_t id);
+					  const struct stepper_place *place);
+struct openreg_admin_cmd stepper_queue_cmd(struct stepper *rig, uint32_t ctx, uint32_t id);
+/* Enables the card with an admin ring. */
+void stepper_enable(struct stepper *rig);
 /* Makes context 1 with all segments, and queue 0, without an admin ring. */
 struct queue *stepper_make_queue(struct stepper *rig);
 /* Does one step of each thread of the card. False if no thread had work. */
 bool stepper_step(struct stepper *rig, unsigned int worker);
-/* Pushes and publishes a packet to queue n, and rings. Returns 1, or 2 with a pad. */
-uint64_t stepper_push(struct stepper *rig, unsigned int n, uint64_t *tail,
-		  const uint8_t *packet);
+/* Pushes and publishes a packet to queue n, and rings. Does not wait for room. */
+void stepper_push(struct stepper *rig, unsigned int n, const uint8_t *packet);
 /* Fills all segments with one of four fixed images. */
 void stepper_fill(struct stepper *rig, unsigned int image);
 /* Aborts if the bytes around the segments have changed. */

@@ -37,16 +37,16 @@ static void test_ring(void **state)
 	unsigned int before, i, k;
 
 	rig_pause(rig); /* after this all vectors of earlier commands were raised */
-	before = atomic_load(&rig->raised[0]);
+	before = atomic_load(&rig->bus.raised[0]);
 	openreg_card_resume(rig->card);
 	for (i = 0; i < 20; i++) {
 		for (k = 0; k < HOST_ADMIN_SLOTS; k++)
 			rig_submit(rig, &nop);
 		for (k = HOST_ADMIN_SLOTS; k > 0; k--)
-			assert_int_equal(rig_status(rig, rig->admin_tail - k),
+			assert_int_equal(rig_status(rig, rig->client.tail - k),
 					 0);
 	}
-	WAIT_FOR(atomic_load(&rig->raised[0]) ==
+	WAIT_FOR(atomic_load(&rig->bus.raised[0]) ==
 		 before + 20 * HOST_ADMIN_SLOTS);
 }
 
@@ -147,7 +147,7 @@ static void refuse_lists(struct rig *rig, uint32_t id, uint32_t kind)
 	c = good;
 	c.seg.base = 0x1000;
 	assert_int_equal(run(rig, c), OPENREG_ADMIN_EDMA);
-	c.seg.base = HOST_BUS + HOST_MEM - 8;
+	c.seg.base = BUS_BASE + HOST_MEM - 8;
 	assert_int_equal(run(rig, c), OPENREG_ADMIN_EDMA);
 	c.seg.length = 1ULL << 38;
 	c.seg.npages = (c.seg.length + c.seg.offset + 4095) / 4096;
@@ -182,9 +182,9 @@ static void test_large_pages(void **state)
 			 .page_shift = 21,
 			 .offset = 1 << 20 },
 	};
-	uint64_t first = HOST_BUS + (40u << 20), second = HOST_BUS + (20u << 20);
+	uint64_t first = BUS_BASE + (40u << 20), second = BUS_BASE + (20u << 20);
 	struct openreg_admin_cmd vram = cmd_vram(1, 1, 0, 4 << 20, RW);
-	struct tq q;
+	struct client_queue q;
 	struct pkt p;
 
 	rig_store(rig, list, first);
@@ -205,7 +205,7 @@ static void test_queues(void **state)
 {
 	struct rig *rig = *state;
 	struct openreg_admin_cmd good, c;
-	struct tq q;
+	struct client_queue q;
 
 	tq_init(rig, &q, 1, 3, 64);
 	good = cmd_queue(&q, OPENREG_PRIORITY_HIGH);
@@ -227,7 +227,7 @@ static void test_queues(void **state)
 	c.queue.kernel_page = 0x1000;
 	assert_int_equal(run(rig, c), OPENREG_ADMIN_EDMA);
 	c = good;
-	c.queue.ring = HOST_BUS + HOST_MEM - 4096;
+	c.queue.ring = BUS_BASE + HOST_MEM - 4096;
 	c.queue.slots = 128;
 	assert_int_equal(run(rig, c), OPENREG_ADMIN_EDMA);
 	c = good;
@@ -245,15 +245,6 @@ static void test_queues(void **state)
 			 OPENREG_ADMIN_ENOENT);
 	assert_int_equal(rig_op(rig, OPENREG_ADMIN_QUEUE_STOP, 1, 3), 0);
 	assert_int_equal(rig_op(rig, OPENREG_ADMIN_QUEUE_DESTROY, 1, 3), 0);
-}
-
-static struct openreg_admin_cmd cmd_fill(uint64_t off, uint64_t len,
-					 uint64_t value)
-{
-	return (struct openreg_admin_cmd){
-		.opcode = OPENREG_ADMIN_FILL,
-		.fill = { .offset = off, .length = len, .value = value },
-	};
 }
 
 static void test_fill(void **state)
@@ -284,7 +275,7 @@ static void test_fill(void **state)
 	assert_int_equal(run(rig, cmd), OPENREG_ADMIN_EINVAL);
 	assert_int_equal(run(rig, cmd_fill(4096, 0, 1)), 0);
 	/* Small fills run at once, large fills on the copy thread, all in parallel. */
-	first = rig->admin_tail;
+	first = rig->client.tail;
 	for (i = 0; i < 8; i++) {
 		cmd = cmd_fill(i * (8u << 20), i % 2 ? 8u << 20 : 4096, i + 1);
 		rig_submit(rig, &cmd);
@@ -306,7 +297,7 @@ static void test_fill_order(void **state)
 {
 	struct rig *rig = *state;
 	struct openreg_admin_cmd cmd;
-	uint32_t first = rig->admin_tail, i;
+	uint32_t first = rig->client.tail, i;
 
 	for (i = 0; i < 40; i++) {
 		cmd = cmd_fill(0, HOST_VRAM, i);
@@ -325,12 +316,12 @@ static void test_bus_address_of_rings(void **state)
 	uint32_t index;
 
 	/* The bus refuses the command's slot: the card stays FATAL. */
-	atomic_store(&rig->bad_len, 64);
-	atomic_store(&rig->bad_bus, rig->admin_base + rig->admin_tail * 64);
+	atomic_store(&rig->bus.bad_len, 64);
+	atomic_store(&rig->bus.bad_bus, rig->client.cmds + rig->client.tail * 64);
 	index = rig_submit(rig, &nop);
 	WAIT_FOR(rig_reg(rig, OPENREG_REG_STATUS) == OPENREG_STATUS_FATAL);
 	assert_false(rig_completed(rig, index));
-	atomic_store(&rig->bad_bus, 0);
+	atomic_store(&rig->bus.bad_bus, 0);
 }
 
 int main(void)

@@ -148,7 +148,7 @@ static bool too_long(const struct trial *t)
 	return work > 1 << 18;
 }
 
-static void expect(struct tq *q, struct pkt *p, uint32_t want,
+static void expect(struct client_queue *q, struct pkt *p, uint32_t want,
 		   const struct trial *t, uint32_t seg)
 {
 	struct openreg_fault_summary fault = tq_expect(q, p, want);
@@ -161,7 +161,7 @@ static void expect(struct tq *q, struct pkt *p, uint32_t want,
 		    fault.address == OPENREG_ADDR(0, seg, t->length));
 }
 
-static void check_fill(struct tq *q, struct trial *t, uint32_t seg)
+static void check_fill(struct client_queue *q, struct trial *t, uint32_t seg)
 {
 	uint32_t want = oracle(t, false);
 	struct pkt p;
@@ -175,7 +175,7 @@ static void check_fill(struct tq *q, struct trial *t, uint32_t seg)
 }
 
 /* A reduction of some dimensions, one of which is empty. */
-static void check_reduce(struct tq *q, struct trial *t, uint32_t seg)
+static void check_reduce(struct client_queue *q, struct trial *t, uint32_t seg)
 {
 	static const uint8_t ops[] = { OPENREG_V_RED_SUM, OPENREG_V_RED_PROD,
 				       OPENREG_V_RED_AND };
@@ -224,7 +224,7 @@ static uint32_t pool_oracle(const struct trial *t)
 	return oracle(t, true);
 }
 
-static void check_pool(struct tq *q, struct trial *t, uint32_t seg)
+static void check_pool(struct client_queue *q, struct trial *t, uint32_t seg)
 {
 	static const int64_t none[5];
 	int64_t size[5] = { 0, 0, 1, 1, 1 };
@@ -255,7 +255,7 @@ static void check_pool(struct tq *q, struct trial *t, uint32_t seg)
 }
 
 /* Sorts rows that may be longer than the results; the results are the rows' ends. */
-static void check_sort(struct tq *q, struct trial *t, uint32_t seg)
+static void check_sort(struct client_queue *q, struct trial *t, uint32_t seg)
 {
 	int64_t stride[OPENREG_DIMS_MAX] = { 0 };
 	struct trial source;
@@ -288,7 +288,7 @@ static void check_sort(struct tq *q, struct trial *t, uint32_t seg)
 	expect(q, &p, want, t, seg);
 }
 
-typedef void check_fn(struct tq *q, struct trial *t, uint32_t seg);
+typedef void check_fn(struct client_queue *q, struct trial *t, uint32_t seg);
 
 /* The source of SORT: zeros. */
 static void bind_source(struct rig *rig)
@@ -304,7 +304,7 @@ static void fuzz(struct rig *rig, check_fn *check, unsigned int rounds)
 	static const uint64_t lengths[] = { 1, 7, 4096, 5000, 32768, 65536 };
 	const unsigned int n = sizeof(lengths) / sizeof(lengths[0]);
 	struct trial t;
-	struct tq q;
+	struct client_queue q;
 	unsigned int i, k;
 
 	assert_int_equal(rig_op(rig, OPENREG_ADMIN_CTX_CREATE, 1, 0), 0);

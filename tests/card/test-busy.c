@@ -48,7 +48,7 @@ static int setup_one(void **state)
 	return setup_workers(state, 1);
 }
 
-static void push(struct tq *q, enum kind kind, int64_t n)
+static void push(struct client_queue *q, enum kind kind, int64_t n)
 {
 	const int64_t one = 1;
 	struct pkt p;
@@ -121,9 +121,9 @@ static struct times check(struct rig *rig, struct times from,
 	return t;
 }
 
-static uint64_t busy_in_page(struct tq *q)
+static uint64_t busy_in_page(struct client_queue *q)
 {
-	return rig_load(q->rig, q->page + offsetof(struct openreg_card_page,
+	return rig_load(rig_of(q), q->page + offsetof(struct openreg_card_page,
 						   busy_ns));
 }
 
@@ -133,7 +133,7 @@ static void test_pairs(void **state)
 	struct rig *rig = *state;
 	uint64_t before;
 	struct times t;
-	struct tq q;
+	struct client_queue q;
 	int a, b, tries;
 
 	tq_create(rig, &q, 1, 0);
@@ -143,7 +143,7 @@ static void test_pairs(void **state)
 			before = busy_in_page(&q);
 			push(&q, a, SMALL);
 			push(&q, b, SMALL);
-			tq_publish(&q);
+			client_publish(&q);
 			tq_wait(&q);
 			t = check(rig, t, 3);
 			assert_true(t.busy > 0);
@@ -167,7 +167,7 @@ static void test_vector_first(void **state)
 	struct times from, t;
 	unsigned int i;
 	uint64_t end;
-	struct tq q;
+	struct client_queue q;
 	int kind;
 
 	tq_create(rig, &q, 1, 0);
@@ -176,9 +176,9 @@ static void test_vector_first(void **state)
 		for (i = 0; i < 100; i++) {
 			push(&q, VECTOR, SMALL);
 			push(&q, kind, SMALL);
-			tq_publish(&q);
+			client_publish(&q);
 			end = host_now() + 60000000000ULL;
-			while (tq_completed(&q) < q.seq)
+			while (client_done(&q) < q.seq)
 				if (host_now() > end)
 					fail_msg("packet %u does not complete", i);
 		}
@@ -189,16 +189,16 @@ static void test_vector_first(void **state)
 	}
 }
 
-static void create_both(struct rig *rig, struct tq *q)
+static void create_both(struct rig *rig, struct client_queue *q)
 {
 	tq_create(rig, &q[0], 1, 0);
 	tq_create(rig, &q[1], 2, 1);
 }
 
-static void run_both(struct tq *q)
+static void run_both(struct client_queue *q)
 {
-	tq_publish(&q[0]);
-	tq_publish(&q[1]);
+	client_publish(&q[0]);
+	client_publish(&q[1]);
 	tq_wait(&q[0]);
 	tq_wait(&q[1]);
 }
@@ -208,7 +208,7 @@ static void test_at_random(void **state)
 {
 	struct rig *rig = *state;
 	struct times from;
-	struct tq q[2];
+	struct client_queue q[2];
 	unsigned int i;
 
 	create_both(rig, q);
@@ -224,7 +224,7 @@ static void test_copy_thread(void **state)
 {
 	struct rig *rig = *state;
 	struct times from;
-	struct tq q[2];
+	struct client_queue q[2];
 	unsigned int i;
 
 	create_both(rig, q);

@@ -12,7 +12,7 @@
 
 struct fixture {
 	struct rig *rig;
-	struct tq q;
+	struct client_queue q;
 	uint64_t mem[KINDS]; /* bus, or VRAM offset */
 	uint8_t *want; /* the expected destination */
 };
@@ -365,7 +365,7 @@ static void test_large(void **state)
 	struct rig *rig = f->rig;
 	const uint64_t n = 24u << 20;
 	uint64_t a = rig_alloc(rig, n + 4096), b = rig_alloc(rig, n), i;
-	struct tq other;
+	struct client_queue other;
 	struct pkt p;
 	uint64_t *words;
 
@@ -383,10 +383,10 @@ static void test_large(void **state)
 	pkt_copy(&p, OPENREG_ADDR(0, 12, 0), OPENREG_ADDR(0, 10, 0), OPENREG_U8,
 		 (int64_t)n);
 	tq_push(&f->q, &p);
-	tq_publish(&f->q);
-	while (tq_completed(&f->q) < f->q.seq) {
+	client_publish(&f->q);
+	while (client_done(&f->q) < f->q.seq) {
 		tq_nop(&other);
-		tq_publish(&other);
+		client_publish(&other);
 		tq_wait(&other);
 	}
 	tq_wait(&f->q);
@@ -395,7 +395,7 @@ static void test_large(void **state)
 		same_bytes(rig_ptr(rig, b + i), (uint8_t *)words + n - i - 4096,
 			   4096, i);
 	/* The card reports written VRAM, for migration. */
-	assert_true(atomic_load(&rig->dirty) >= n);
+	assert_true(atomic_load(&rig->bus.dirty) >= n);
 }
 
 static void test_bad_packets(void **state)
@@ -413,7 +413,7 @@ static void test_bad_packets(void **state)
 		if (i == 2)
 			p.bytes[0] = OPENREG_OP_FILL;
 		tq_push(&f->q, &p);
-		tq_publish(&f->q);
+		client_publish(&f->q);
 		assert_int_equal(tq_wait_fault(&f->q).code,
 				 OPENREG_FAULT_PACKET);
 		assert_int_equal(tq_reset(&f->q, f->q.tail, f->q.seq), 0);

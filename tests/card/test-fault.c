@@ -14,8 +14,8 @@
 
 struct fixture {
 	struct rig *rig;
-	struct tq q;
-	struct tq bystander;
+	struct client_queue q;
+	struct client_queue bystander;
 	uint32_t records;
 };
 
@@ -63,31 +63,31 @@ static void expect(struct fixture *f, uint32_t code, uint32_t operand,
 		   uint64_t address)
 {
 	struct rig *rig = f->rig;
-	unsigned int mine = atomic_load(&rig->raised[f->q.vector]);
-	unsigned int zero = atomic_load(&rig->raised[0]);
+	unsigned int mine = atomic_load(&rig->bus.raised[f->q.vector]);
+	unsigned int zero = atomic_load(&rig->bus.raised[0]);
 	struct openreg_fault_summary fault;
 	struct openreg_fault_record record;
 
-	tq_publish(&f->q);
+	client_publish(&f->q);
 	fault = tq_wait_fault(&f->q);
 	assert_int_equal(fault.code, code);
 	assert_int_equal(fault.operand, operand);
 	assert_int_equal(fault.address, address);
 	assert_int_equal(fault.seq, f->q.seq);
-	assert_int_equal(tq_completed(&f->q), f->q.seq - 1);
+	assert_int_equal(client_done(&f->q), f->q.seq - 1);
 	record = rig_record(rig, f->records++);
 	assert_memory_equal(&record.fault, &fault, sizeof(fault));
 	assert_int_equal(record.ctx, 1);
 	assert_int_equal(record.queue, 0);
-	WAIT_FOR(atomic_load(&rig->raised[f->q.vector]) > mine &&
-		 atomic_load(&rig->raised[0]) > zero);
+	WAIT_FOR(atomic_load(&rig->bus.raised[f->q.vector]) > mine &&
+		 atomic_load(&rig->bus.raised[0]) > zero);
 	openreg_card_reg_write(rig->card, OPENREG_REG_FAULT_HEAD, f->records, 4);
 	tq_nop(&f->bystander);
-	tq_publish(&f->bystander);
+	client_publish(&f->bystander);
 	tq_wait(&f->bystander);
 	assert_int_equal(tq_reset(&f->q, f->q.tail, f->q.seq), 0);
 	tq_nop(&f->q);
-	tq_publish(&f->q);
+	client_publish(&f->q);
 	tq_wait(&f->q);
 }
 
@@ -148,7 +148,7 @@ static void test_cookie(void **state)
 
 	pkt_copy(&p, VRAM(0), OPENREG_ADDR(0, 99, 0), OPENREG_F32, 4);
 	tq_push(&f->q, &p);
-	tq_publish(&f->q);
+	client_publish(&f->q);
 	fault = tq_wait_fault(&f->q);
 	assert_int_equal(fault.cookie, 0xc0de);
 	assert_int_equal(fault.opcode, OPENREG_OP_COPY);
@@ -156,9 +156,9 @@ static void test_cookie(void **state)
 }
 
 /* Writes raw words into the ring, as a hostile producer does. */
-static void push_raw(struct tq *q, uint8_t slots, uint64_t advance)
+static void push_raw(struct client_queue *q, uint8_t slots, uint64_t advance)
 {
-	uint8_t *slot = rig_ptr(q->rig,
+	uint8_t *slot = rig_ptr(rig_of(q),
 				q->ring + (q->tail % q->slots) * 64);
 
 	memset(slot, 0, 64);
@@ -170,7 +170,7 @@ static void push_raw(struct tq *q, uint8_t slots, uint64_t advance)
 static void test_ring(void **state)
 {
 	struct fixture *f = *state;
-	struct tq *q = &f->q;
+	struct client_queue *q = &f->q;
 
 	/* A packet longer than the published slots. */
 	push_raw(q, 5, 4);
@@ -394,7 +394,7 @@ static void test_program(void **state)
 	pkt_grind(&p, VRAM(0), 4, 3);
 	p.bytes[p.len - 8] = 255; /* the last instruction's opcode */
 	tq_push(&f->q, &p);
-	tq_publish(&f->q);
+	client_publish(&f->q);
 	fault = tq_wait_fault(&f->q);
 	assert_int_equal(fault.code, OPENREG_FAULT_PROGRAM);
 	assert_int_equal(fault.detail, 5);
@@ -429,8 +429,8 @@ static void test_dma(void **state)
 	struct pkt p;
 
 	bind(f->rig, &cmd);
-	atomic_store(&f->rig->bad_len, 4096);
-	atomic_store(&f->rig->bad_bus, mem);
+	atomic_store(&f->rig->bus.bad_len, 4096);
+	atomic_store(&f->rig->bus.bad_bus, mem);
 	expect_copy(f, VRAM(0), at, 4, OPENREG_FAULT_DMA, 1, at);
 	expect_copy(f, at, VRAM(0), 4, OPENREG_FAULT_DMA, 0, at);
 	expect_copy(f, at, SYSTEM(0), 4, OPENREG_FAULT_DMA, 0, at);
@@ -452,7 +452,7 @@ static void test_dma(void **state)
 	expect_packet(f, &p, OPENREG_FAULT_DMA, 0, at);
 	pkt_sync(&p, OPENREG_OP_SIGNAL, OPENREG_SIGNAL_ADD, at, 1);
 	expect_packet(f, &p, OPENREG_FAULT_DMA, 0, at);
-	atomic_store(&f->rig->bad_bus, 0);
+	atomic_store(&f->rig->bus.bad_bus, 0);
 }
 
 /* The card drops and counts records if the fault ring is full; queues still stop. */
@@ -465,7 +465,7 @@ static void test_ring_full(void **state)
 	for (i = 0; i < HOST_FAULT_SLOTS + 3; i++) {
 		pkt_copy(&p, 0, VRAM(0), OPENREG_F32, 1);
 		tq_push(&f->q, &p);
-		tq_publish(&f->q);
+		client_publish(&f->q);
 		tq_wait_fault(&f->q);
 		assert_int_equal(tq_reset(&f->q, f->q.tail, f->q.seq), 0);
 	}
@@ -497,10 +497,10 @@ static void test_noise(void **state)
 			p.bytes[2 + random64() % (p.len - 2)] ^=
 				(uint8_t)(1u << random64() % 8);
 		tq_push(&f->q, &p);
-		tq_publish(&f->q);
-		WAIT_FOR(tq_completed(&f->q) == f->q.seq ||
-			 tq_state(&f->q) == OPENREG_QUEUE_FAULTED);
-		if (tq_state(&f->q) == OPENREG_QUEUE_FAULTED)
+		client_publish(&f->q);
+		WAIT_FOR(client_done(&f->q) == f->q.seq ||
+			 client_state(&f->q) == OPENREG_QUEUE_FAULTED);
+		if (client_state(&f->q) == OPENREG_QUEUE_FAULTED)
 			assert_int_equal(tq_reset(&f->q, f->q.tail, f->q.seq),
 					 0);
 		openreg_card_reg_write(

@@ -27,7 +27,7 @@ static int multiply(void)
 }
 
 /* Products of always new shapes: the card makes a primitive for each, under a lock. */
-static void push_products(struct tq *q, unsigned int round)
+static void push_products(struct client_queue *q, unsigned int round)
 {
 	const int64_t size[4] = { 1, 3 + round % 40, 5 + round / 40, 7 };
 	const int64_t d[4] = { 0, size[2], 1, 0 }, a[4] = { 0, 7, 0, 1 };
@@ -48,7 +48,7 @@ static void test_fork(void **state)
 	struct rig *rig = *state;
 	struct openreg_admin_cmd cmd = cmd_vram(1, 1, 0, LEN, RW);
 	unsigned int i, k, round = 0;
-	struct tq q;
+	struct client_queue q;
 
 	rig_op(rig, OPENREG_ADMIN_CTX_CREATE, 1, 0);
 	assert_int_equal(rig_admin(rig, &cmd), 0);
@@ -59,7 +59,7 @@ static void test_fork(void **state)
 
 		for (k = 0; k < 30; k++)
 			push_products(&q, round++);
-		tq_publish(&q);
+		client_publish(&q);
 		openreg_card_fork_begin();
 		pid = fork();
 		openreg_card_fork_end();

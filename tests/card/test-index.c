@@ -35,7 +35,7 @@ static void bind(struct rig *rig, uint32_t id, uint64_t off, uint64_t length,
 	assert_int_equal(rig_admin(rig, &cmd), 0);
 }
 
-static void begin(struct rig *rig, struct tq *q)
+static void begin(struct rig *rig, struct client_queue *q)
 {
 	unsigned int i;
 
@@ -150,7 +150,7 @@ static uint32_t oracle(const struct trial *t)
 }
 
 /* All indices of an operand are one word, often the last valid index. */
-static void run_trial(struct rig *rig, struct tq *q, const struct trial *t)
+static void run_trial(struct rig *rig, struct client_queue *q, const struct trial *t)
 {
 	static const int64_t none[OPENREG_DIMS_MAX];
 	struct openreg_fault_summary fault;
@@ -188,7 +188,7 @@ static void test_reach(void **state)
 {
 	struct rig *rig = *state;
 	struct trial t;
-	struct tq q;
+	struct client_queue q;
 	unsigned int i;
 
 	begin(rig, &q);
@@ -224,7 +224,7 @@ static void test_fault(void **state)
 	struct openreg_fault_summary fault;
 	int64_t *index = (int64_t *)(rig->vram + BASE * DATA), n = 60000;
 	struct pkt p;
-	struct tq q;
+	struct client_queue q;
 	unsigned int mode;
 
 	begin(rig, &q);
@@ -247,7 +247,7 @@ static void test_permission(void **state)
 {
 	struct rig *rig = *state;
 	struct pkt p;
-	struct tq q;
+	struct client_queue q;
 
 	begin(rig, &q);
 	bind(rig, 20, BASE * 20, 4096, OPENREG_SEG_WRITE);
@@ -287,16 +287,16 @@ static void *meddle(void *opaque)
 }
 
 /* Returns whether the packet that reads changing indices faulted. */
-static bool run_changing(struct tq *q)
+static bool run_changing(struct client_queue *q)
 {
 	struct pkt p;
 
 	pkt_index(&p, OPENREG_INDEX_PUT, 4096, 1 << 16);
 	tq_push(q, &p);
-	tq_publish(q);
-	WAIT_FOR(tq_completed(q) == q->seq ||
-		 tq_state(q) == OPENREG_QUEUE_FAULTED);
-	if (tq_state(q) != OPENREG_QUEUE_FAULTED)
+	client_publish(q);
+	WAIT_FOR(client_done(q) == q->seq ||
+		 client_state(q) == OPENREG_QUEUE_FAULTED);
+	if (client_state(q) != OPENREG_QUEUE_FAULTED)
 		return false;
 	tq_recover(q);
 	return true;
@@ -309,7 +309,7 @@ static void test_change(void **state)
 	const uint64_t end = host_now() + 60000000000ULL;
 	unsigned int i, faults = 0;
 	pthread_t thread;
-	struct tq q;
+	struct client_queue q;
 
 	begin(rig, &q);
 	memset(rig->vram + BASE * DATA + (1 << 19), 0x5a, 4096);

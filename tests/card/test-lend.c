@@ -14,12 +14,12 @@
 
 #define ADDR(off) OPENREG_ADDR(0, 1, off)
 
-static void finish(struct tq *q, unsigned int *lent)
+static void finish(struct client_queue *q, unsigned int *lent)
 {
 	uint64_t end = host_now() + 60000000000ULL;
 
-	while (tq_completed(q) < q->seq) {
-		if (openreg_card_lend(q->rig->card))
+	while (client_done(q) < q->seq) {
+		if (openreg_card_lend(rig_of(q)->card))
 			++*lent;
 		else
 			host_rest();
@@ -54,12 +54,12 @@ static int setup_slow(void **state)
 static void test_hand_offs(void **state)
 {
 	unsigned int i, lent = 0;
-	struct tq q;
+	struct client_queue q;
 
 	tq_create(*state, &q, 1, 0);
 	for (i = 0; i < ROUNDS; i++) {
 		tq_nop(&q);
-		tq_publish(&q);
+		client_publish(&q);
 		if (i % 16)
 			finish(&q, &lent);
 		else
@@ -89,7 +89,7 @@ static void test_rounding(void **state)
 	float *m = (float *)rig->vram;
 	unsigned int i, lent = 0;
 	struct pkt p;
-	struct tq q;
+	struct client_queue q;
 
 	tq_create(rig, &q, 1, 0);
 	m[1] = 1;
@@ -99,7 +99,7 @@ static void test_rounding(void **state)
 		fesetround(i % 2 ? FE_UPWARD : FE_DOWNWARD);
 		m[0] = 0;
 		tq_push(&q, &p);
-		tq_publish(&q);
+		client_publish(&q);
 		finish(&q, &lent);
 		assert_int_equal(fegetround(), i % 2 ? FE_UPWARD : FE_DOWNWARD);
 		fesetround(FE_TONEAREST);
@@ -111,7 +111,7 @@ static void test_rounding(void **state)
 struct thread {
 	pthread_t thread;
 	struct rig *rig;
-	struct tq q;
+	struct client_queue q;
 	unsigned int index;
 	unsigned int lent;
 	unsigned int wrong;
@@ -134,7 +134,7 @@ static void *add_many(void *arg)
 		pkt_add(&p, ADDR(at), ADDR(at), ADDR(at + NUMBERS * 4),
 			i % 8 ? 16 : NUMBERS);
 		tq_push(&t->q, &p);
-		tq_publish(&t->q);
+		client_publish(&t->q);
 		finish(&t->q, &t->lent);
 	}
 	for (k = 0; k < NUMBERS; k++)
@@ -173,7 +173,7 @@ static void test_waiting(void **state)
 	struct rig *rig = *state;
 	unsigned int i;
 	struct pkt p;
-	struct tq q;
+	struct client_queue q;
 
 	cmd = cmd_system(rig, 1, 2, word, 4096, RW, false);
 	assert_int_equal(rig_admin(rig, &cmd), 0);
@@ -182,7 +182,7 @@ static void test_waiting(void **state)
 		pkt_sync(&p, OPENREG_OP_WAIT, OPENREG_WAIT_GE,
 			 OPENREG_ADDR(0, 2, 0), i);
 		tq_push(&q, &p);
-		tq_publish(&q);
+		client_publish(&q);
 		openreg_card_lend(rig->card);
 		rig_store(rig, word, i);
 		tq_wait(&q);
@@ -194,15 +194,15 @@ static void test_paused(void **state)
 {
 	struct rig *rig = *state;
 	unsigned int i, lent = 0;
-	struct tq q;
+	struct client_queue q;
 
 	tq_create(rig, &q, 1, 0);
 	for (i = 0; i < 100; i++) {
 		rig_pause(rig);
 		tq_nop(&q);
-		tq_publish(&q);
+		client_publish(&q);
 		openreg_card_lend(rig->card);
-		assert_int_equal(tq_completed(&q), q.seq - 1);
+		assert_int_equal(client_done(&q), q.seq - 1);
 		openreg_card_resume(rig->card);
 		finish(&q, &lent);
 	}

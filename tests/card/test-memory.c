@@ -146,25 +146,15 @@ static bool failed(void)
 	return it_was;
 }
 
-static void nothing(void *host)
-{
-	(void)host;
-}
-
 static void test_new(void **state)
 {
-	static const struct openreg_host_ops ops = {
-		.thread_enter = nothing,
-		.thread_leave = nothing,
-		.access_begin = nothing,
-		.access_end = nothing,
-	};
 	static char vram; /* never accessed */
 	const struct openreg_card_config config = {
 		.vram = &vram, .vram_size = 2 << 20, .workers = 3,
 		.doorbells = 1, .vectors = 2,
 	};
 	struct openreg_card *card;
+	struct bus bus = { 0 };
 	const char *error;
 	unsigned int n;
 
@@ -172,7 +162,7 @@ static void test_new(void **state)
 	openreg_engine_init(); /* before the counting: runs once, and may fail */
 	for (n = 1;; n++) {
 		fail_nth(n);
-		card = openreg_card_new(&config, &ops, NULL, &error);
+		card = openreg_card_new(&config, &bus_ops, &bus, &error);
 		if (!failed())
 			break;
 		assert_null(card);
@@ -187,48 +177,25 @@ static void test_new(void **state)
 
 static void enable(struct stepper *rig)
 {
-	static const uint32_t regs[][2] = {
-		{ OPENREG_REG_ADMIN_BASE, STEPPER_ADMIN },
-		{ OPENREG_REG_ADMIN_CPL, STEPPER_CPL },
-		{ OPENREG_REG_FAULT_BASE, STEPPER_FAULTS },
-	};
-	unsigned int i;
-
-	for (i = 0; i < 3; i++)
-		openreg_card_reg_write(rig->card, regs[i][0],
-				       STEPPER_BUS + regs[i][1], 8);
-	openreg_card_reg_write(rig->card, OPENREG_REG_ADMIN_SLOTS,
-			       STEPPER_ADMIN_SLOTS, 4);
-	openreg_card_reg_write(rig->card, OPENREG_REG_FAULT_SLOTS, 4, 4);
-	openreg_card_reg_write(rig->card, OPENREG_REG_CONTROL,
-			       OPENREG_CONTROL_ENABLE, 4);
-	admin_step(rig->card);
-	assert_int_equal(openreg_card_reg_read(rig->card, OPENREG_REG_STATUS, 4),
-			 OPENREG_STATUS_READY);
+	stepper_enable(rig);
+	assert_int_equal(client_reg(&rig->client, OPENREG_REG_STATUS), OPENREG_STATUS_READY);
 }
 
-/* The command's status, or UINT32_MAX without a completion. */
 static uint32_t submit(struct stepper *rig, const struct openreg_admin_cmd *cmd)
 {
-	uint32_t tail = (uint32_t)openreg_card_reg_read(
-		rig->card, OPENREG_REG_ADMIN_TAIL, 4);
+	uint32_t index = client_submit(&rig->client, cmd);
 	struct openreg_admin_cpl cpl;
 	unsigned int i;
 
-	memcpy(rig->mem + STEPPER_ADMIN + tail % STEPPER_ADMIN_SLOTS * 64, cmd,
-	       sizeof(*cmd));
-	openreg_card_reg_write(rig->card, OPENREG_REG_ADMIN_TAIL, tail + 1, 4);
 	for (i = 0; i < 8; i++)
 		stepper_step(rig, 0);
-	memcpy(&cpl, rig->mem + STEPPER_CPL + tail % STEPPER_ADMIN_SLOTS * 16,
-	       sizeof(cpl));
-	return cpl.seq == tail + 1 ? cpl.status : UINT32_MAX;
+	return client_completed(&rig->client, index, &cpl) ? cpl.status : UINT32_MAX;
 }
 
 static void clean_up(struct stepper *rig)
 {
 	stepper_free_card(rig);
-	free(rig->mem);
+	free(rig->bus.mem);
 	free(rig->vram);
 	free(rig);
 }
@@ -256,8 +223,7 @@ static void expect_command(struct stepper *rig,
 
 static void test_admin(void **state)
 {
-	struct openreg_admin_cmd cmd = { .opcode = OPENREG_ADMIN_CTX_CREATE,
-					 .ctx = 1 };
+	struct openreg_admin_cmd cmd = cmd_context(1, 0);
 	struct stepper *rig = stepper_new();
 	unsigned int i;
 
@@ -269,7 +235,7 @@ static void test_admin(void **state)
 		expect_command(rig, &cmd,
 			       cmd.seg.kind == OPENREG_SEG_SYSTEM ? 2 : 1);
 	}
-	cmd = stepper_queue_cmd(1, 0);
+	cmd = stepper_queue_cmd(rig, 1, 0);
 	expect_command(rig, &cmd, 5);
 	clean_up(rig);
 }
@@ -277,10 +243,7 @@ static void test_admin(void **state)
 /* A FILL by the copy thread allocates twice; if the second fails, the card is FATAL. */
 static void test_late(void **state)
 {
-	const struct openreg_admin_cmd fill = {
-		.opcode = OPENREG_ADMIN_FILL,
-		.fill = { .length = STEPPER_VRAM, .value = 7 },
-	};
+	const struct openreg_admin_cmd fill = cmd_fill(0, STEPPER_VRAM, 7);
 	struct stepper *rig = stepper_new();
 
 	(void)state;
@@ -291,10 +254,8 @@ static void test_late(void **state)
 	fail_nth(2);
 	assert_int_equal(submit(rig, &fill), UINT32_MAX);
 	assert_true(failed());
-	assert_int_equal(openreg_card_reg_read(rig->card, OPENREG_REG_STATUS, 4),
-			 OPENREG_STATUS_FATAL);
-	openreg_card_reg_write(rig->card, OPENREG_REG_CONTROL,
-			       OPENREG_CONTROL_RESET, 4);
+	assert_int_equal(client_reg(&rig->client, OPENREG_REG_STATUS), OPENREG_STATUS_FATAL);
+	client_write(&rig->client, OPENREG_REG_CONTROL, OPENREG_CONTROL_RESET);
 	admin_step(rig->card);
 	enable(rig);
 	assert_int_equal(submit(rig, &fill), OPENREG_ADMIN_OK);
@@ -426,30 +387,25 @@ static void make_pool(struct pkt *p, unsigned int dtype)
 }
 
 /* Runs the packet; returns its fault code, or NONE. */
-static uint32_t run(struct stepper *rig, struct pkt *p, uint64_t *tail)
+static uint32_t run(struct stepper *rig, struct pkt *p)
 {
 	struct queue *q = rig->card->queue[0];
-	struct openreg_fault_summary fault;
 	uint64_t completed = q->completed;
 	unsigned int step;
 
-	stepper_push(rig, 0, tail, p->bytes);
+	stepper_push(rig, 0, p->bytes);
 	for (step = 0; q->completed == completed &&
 		       q->state == OPENREG_QUEUE_RUNNING; step++)
 		stepper_step(rig, step & 1);
 	if (q->state == OPENREG_QUEUE_RUNNING)
 		return OPENREG_FAULT_NONE;
-	memcpy(&fault, rig->mem + STEPPER_QUEUE(0) + 0x2040, sizeof(fault));
-	return fault.code;
+	return client_fault(&rig->queue[0]).code;
 }
 
-static void recover(struct stepper *rig, uint64_t tail)
+static void recover(struct stepper *rig)
 {
-	struct openreg_admin_cmd cmd = {
-		.ctx = 1,
-		.reset = { .head = tail,
-			   .seq = rig->card->queue[0]->completed + 1 },
-	};
+	struct openreg_admin_cmd cmd = cmd_reset(1, 0, rig->queue[0].tail,
+						 rig->card->queue[0]->completed + 1);
 
 	assert_int_equal(admin_queue_reset(rig->card, &cmd, 0).status, 0);
 }
@@ -465,20 +421,19 @@ static void expect_packet(struct pkt *p)
 
 	for (n = 1; short_of_memory; n++) {
 		struct stepper *rig = stepper_new();
-		uint64_t tail = 0;
 		uint32_t code;
 
 		stepper_make_queue(rig);
 		stepper_fill(rig, 3);
 		fail_nth(n);
-		code = run(rig, p, &tail);
+		code = run(rig, p);
 		short_of_memory = failed();
 		if (code) {
 			assert_true(short_of_memory);
 			assert_int_equal(code, OPENREG_FAULT_MEMORY);
 			faulted = true;
-			recover(rig, tail);
-			assert_int_equal(run(rig, p, &tail), 0);
+			recover(rig);
+			assert_int_equal(run(rig, p), 0);
 		}
 		assert_true(code || !short_of_memory ||
 			    p->bytes[0] == OPENREG_OP_MATMUL);
@@ -543,7 +498,7 @@ static void test_state(void **state)
 			break;
 		assert_true(failed());
 		assert_non_null(error);
-		assert_int_equal(rig->mappings, 0);
+		assert_int_equal(rig->bus.mappings, 0);
 		assert_int_equal(rig->card->nruns, 0);
 	}
 	assert_false(failed());

@@ -13,14 +13,14 @@ static int setup(void **state)
 
 static void test_nop(void **state)
 {
-	struct tq q;
+	struct client_queue q;
 
 	tq_create(*state, &q, 1, 0);
 	tq_nop(&q);
-	tq_publish(&q);
+	client_publish(&q);
 	tq_wait(&q);
 	assert_int_equal(q.rings, 1);
-	assert_int_equal(tq_completed(&q), 1);
+	assert_int_equal(client_done(&q), 1);
 	assert_int_equal(rig_load(*state, q.page), 1); /* head */
 }
 
@@ -29,7 +29,7 @@ static void test_many_nops(void **state)
 {
 	uint8_t bytes[OPENREG_PACKET_SLOTS_MAX * 64] = { 0 };
 	struct pkt p;
-	struct tq q;
+	struct client_queue q;
 	unsigned int i;
 
 	tq_create(*state, &q, 1, 0);
@@ -40,11 +40,11 @@ static void test_many_nops(void **state)
 		memcpy(p.bytes, bytes, p.len);
 		tq_push(&q, &p);
 		if (i % 7 == 0)
-			tq_publish(&q);
+			client_publish(&q);
 	}
-	tq_publish(&q);
+	client_publish(&q);
 	tq_wait(&q);
-	assert_int_equal(tq_completed(&q), q.seq);
+	assert_int_equal(client_done(&q), q.seq);
 	assert_int_equal(rig_load(*state, q.page), q.tail);
 }
 
@@ -53,34 +53,34 @@ static void test_armed(void **state)
 {
 	struct rig *rig = *state;
 	atomic_uint *raised;
-	struct tq q;
+	struct client_queue q;
 	unsigned int i;
 
 	tq_create(rig, &q, 1, 5);
-	raised = &rig->raised[q.vector];
+	raised = &rig->bus.raised[q.vector];
 	for (i = 0; i < 4; i++)
 		tq_nop(&q);
-	tq_publish(&q);
+	client_publish(&q);
 	tq_wait(&q);
 	assert_int_equal(atomic_load(raised), 0);
 
 	tq_arm(&q, 8);
 	for (i = 0; i < 3; i++)
 		tq_nop(&q);
-	tq_publish(&q);
+	client_publish(&q);
 	tq_wait(&q);
 	assert_int_equal(atomic_load(raised), 0);
 	for (i = 0; i < 5; i++)
 		tq_nop(&q);
-	tq_publish(&q);
+	client_publish(&q);
 	tq_wait(&q);
 	WAIT_FOR(atomic_load(raised) == 1);
-	assert_int_equal(tq_completed(&q), 12);
+	assert_int_equal(client_done(&q), 12);
 
 	/* No interrupt for a packet that has already completed: the kernel checks. */
 	tq_arm(&q, 3);
 	tq_nop(&q);
-	tq_publish(&q);
+	client_publish(&q);
 	tq_wait(&q);
 	assert_int_equal(atomic_load(raised), 1);
 	WAIT_FOR(rig_load(rig, q.page + offsetof(struct openreg_card_page,
@@ -91,7 +91,7 @@ static void test_shared_door_and_vector(void **state)
 {
 	struct rig *rig = *state;
 	struct openreg_admin_cmd cmd;
-	struct tq a, b, other;
+	struct client_queue a, b, other;
 
 	tq_create(rig, &a, 1, 0);
 	tq_init(rig, &b, 1, 1, 64);
@@ -103,11 +103,11 @@ static void test_shared_door_and_vector(void **state)
 	tq_arm(&b, 1);
 	tq_nop(&a);
 	tq_nop(&b);
-	tq_publish(&a);
-	tq_publish(&b);
+	client_publish(&a);
+	client_publish(&b);
 	tq_wait(&a);
 	tq_wait(&b);
-	WAIT_FOR(atomic_load(&rig->raised[a.vector]) == 2);
+	WAIT_FOR(atomic_load(&rig->bus.raised[a.vector]) == 2);
 
 	/* Another context cannot share the doorbell page. */
 	assert_int_equal(rig_op(rig, OPENREG_ADMIN_CTX_CREATE, 2, 0), 0);
@@ -117,34 +117,25 @@ static void test_shared_door_and_vector(void **state)
 	assert_int_equal(rig_admin(rig, &cmd), OPENREG_ADMIN_EINVAL);
 }
 
-static uint32_t asleep(struct tq *q)
-{
-	return __atomic_load_n(
-		(uint32_t *)rig_ptr(q->rig,
-				    q->page + offsetof(struct openreg_card_page,
-						       asleep)),
-		__ATOMIC_SEQ_CST);
-}
-
 /* An idle card sets asleep, sleeps, and counts the sleep. */
 static void test_sleeps(void **state)
 {
 	struct rig *rig = *state;
 	uint32_t sleeps = rig_reg(rig, OPENREG_REG_STAT_SLEEPS);
-	struct tq q;
+	struct client_queue q;
 
 	tq_create(rig, &q, 1, 0);
-	assert_int_equal(asleep(&q), 1);
+	assert_int_equal(client_asleep(&q), 1);
 	tq_nop(&q);
-	tq_publish(&q);
+	client_publish(&q);
 	tq_wait(&q);
-	WAIT_FOR(asleep(&q));
+	WAIT_FOR(client_asleep(&q));
 	WAIT_FOR(rig_reg(rig, OPENREG_REG_STAT_SLEEPS) > sleeps);
 	assert_true(rig_reg(rig, OPENREG_REG_STAT_SLEEP_NS) > 0);
 	assert_int_equal(rig_load(rig, q.page + offsetof(struct openreg_card_page,
 							 wakes)), 1);
 	tq_nop(&q);
-	tq_publish(&q);
+	client_publish(&q);
 	tq_wait(&q);
 	assert_int_equal(q.rings, 2);
 }
@@ -158,7 +149,7 @@ static void test_sleeps(void **state)
 static void litmus(unsigned int workers, unsigned int spin_us, unsigned int n)
 {
 	struct rig *rig = rig_new_spin(workers, spin_us);
-	struct tq q;
+	struct client_queue q;
 	unsigned int i, k;
 
 	rig_enable(rig);
@@ -168,8 +159,8 @@ static void litmus(unsigned int workers, unsigned int spin_us, unsigned int n)
 		uint64_t end = host_now() + 60000000000ULL;
 
 		tq_nop(&q);
-		tq_publish(&q);
-		while (tq_completed(&q) < q.seq)
+		client_publish(&q);
+		while (client_done(&q) < q.seq)
 			if (host_now() > end)
 				fail_msg("wake-up %u of %u was lost", i, n);
 		for (k = i % 512; k; k--)
@@ -201,15 +192,15 @@ static void test_litmus_short_spin(void **state)
 
 static void *produce(void *opaque)
 {
-	struct tq *q = opaque;
+	struct client_queue *q = opaque;
 	unsigned int i;
 
 	for (i = 0; i < LITMUS / 20; i++) {
 		tq_nop(q);
 		if (i % 3 == 0)
-			tq_publish(q);
+			client_publish(q);
 	}
-	tq_publish(q);
+	client_publish(q);
 	return NULL;
 }
 
@@ -218,7 +209,7 @@ static void test_many_queues(void **state)
 {
 	struct rig *rig = *state;
 	pthread_t threads[8];
-	struct tq q[8];
+	struct client_queue q[8];
 	unsigned int i;
 
 	for (i = 0; i < 8; i++) {
@@ -239,46 +230,46 @@ static void test_many_queues(void **state)
 static void test_stop_and_reset(void **state)
 {
 	struct rig *rig = *state;
-	struct tq q;
+	struct client_queue q;
 
 	tq_create(rig, &q, 1, 0);
 	tq_nop(&q);
-	tq_publish(&q);
+	client_publish(&q);
 	tq_wait(&q);
 	assert_int_equal(tq_reset(&q, 1, 1), OPENREG_ADMIN_EINVAL);
 	assert_int_equal(rig_op(rig, OPENREG_ADMIN_QUEUE_STOP, 1, 0), 0);
-	assert_int_equal(tq_state(&q), OPENREG_QUEUE_STOPPED);
+	assert_int_equal(client_state(&q), OPENREG_QUEUE_STOPPED);
 	tq_nop(&q);
 	tq_nop(&q);
-	tq_publish(&q);
+	client_publish(&q);
 	assert_int_equal(rig_op(rig, OPENREG_ADMIN_NOP, 0, 0), 0);
-	assert_int_equal(tq_completed(&q), 1);
+	assert_int_equal(client_done(&q), 1);
 	/* Skip the second packet and run the third; the waiter gets an interrupt. */
 	tq_arm(&q, 2);
 	assert_int_equal(tq_reset(&q, 2, 0), OPENREG_ADMIN_EINVAL);
 	assert_int_equal(tq_reset(&q, 2, 2), OPENREG_ADMIN_OK);
 	tq_wait(&q);
-	assert_int_equal(tq_completed(&q), 3);
-	assert_int_equal(atomic_load(&rig->raised[q.vector]), 1);
+	assert_int_equal(client_done(&q), 3);
+	assert_int_equal(atomic_load(&rig->bus.raised[q.vector]), 1);
 }
 
 static void test_destroy_and_reuse(void **state)
 {
 	struct rig *rig = *state;
 	unsigned int i, mappings;
-	struct tq q;
+	struct client_queue q;
 
 	tq_create(rig, &q, 1, 7);
-	mappings = atomic_load(&rig->mappings);
+	mappings = atomic_load(&rig->bus.mappings);
 	for (i = 0; i < 200; i++) {
 		struct openreg_admin_cmd cmd =
 			cmd_queue(&q, OPENREG_PRIORITY_NORMAL);
 
 		tq_nop(&q);
-		tq_publish(&q);
+		client_publish(&q);
 		assert_int_equal(rig_op(rig, OPENREG_ADMIN_QUEUE_DESTROY, 1, 7),
 				 0);
-		assert_int_equal(atomic_load(&rig->mappings), mappings - 4);
+		assert_int_equal(atomic_load(&rig->bus.mappings), mappings - 4);
 		assert_int_equal(rig_op(rig, OPENREG_ADMIN_QUEUE_DESTROY, 1, 7),
 				 OPENREG_ADMIN_ENOENT);
 		q.tail = q.seq = q.published = 0;
@@ -294,7 +285,7 @@ static void test_stats(void **state)
 	struct openreg_admin_cmd cmd = cmd_system(rig, 1, 2, mem, 4096, RW,
 						  false);
 	struct pkt p;
-	struct tq q;
+	struct client_queue q;
 
 	assert_int_equal(rig_admin(rig, &cmd), 0);
 	cmd = cmd_vram(1, 1, 0, 8192, RW);
@@ -342,7 +333,7 @@ static void test_memory_of_jobs(void **state)
 	struct rig *rig = *state;
 	struct openreg_admin_cmd cmd = cmd_vram(2, 1, 1 << 20, 1 << 20, RW);
 	int64_t *sums = (int64_t *)(rig->vram + (1 << 20) + 4 * COLUMNS);
-	struct tq hog[HOGS], q;
+	struct client_queue hog[HOGS], q;
 	unsigned int i;
 	struct pkt p;
 
@@ -357,17 +348,17 @@ static void test_memory_of_jobs(void **state)
 		cmd = cmd_queue(&hog[i], OPENREG_PRIORITY_NORMAL);
 		assert_int_equal(rig_admin(rig, &cmd), 0);
 		tq_push(&hog[i], &p);
-		tq_publish(&hog[i]);
+		client_publish(&hog[i]);
 	}
 	for (i = 0; i < COLUMNS; i++)
 		((int32_t *)(rig->vram + (1 << 20)))[i] = (int32_t)i;
 	tq_create(rig, &q, 2, 40);
 	pkt_columns(&p, OPENREG_ADDR(0, 1, 0), 4000);
 	tq_push(&q, &p);
-	tq_publish(&q);
+	client_publish(&q);
 	WAIT_FOR(rig_reg(rig, OPENREG_REG_STAT_COMPUTE_NS) > 200000000);
 	for (i = 0; i < HOGS; i++)
-		assert_int_equal(tq_state(&hog[i]), OPENREG_QUEUE_RUNNING);
+		assert_int_equal(client_state(&hog[i]), OPENREG_QUEUE_RUNNING);
 	assert_int_equal(rig_op(rig, OPENREG_ADMIN_CTX_DESTROY, 1, 0), 0);
 	tq_wait(&q);
 	for (i = 0; i < COLUMNS; i++)

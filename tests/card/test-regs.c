@@ -38,7 +38,7 @@ static void test_clock_runs(void **state)
 static void test_odd_accesses(void **state)
 {
 	struct rig *rig = *state;
-	unsigned int before = atomic_load(&rig->guest_errors);
+	unsigned int before = atomic_load(&rig->bus.guest_errors);
 	uint32_t off;
 
 	assert_int_equal(openreg_card_reg_read(rig->card, 1, 4), 0);
@@ -47,7 +47,7 @@ static void test_odd_accesses(void **state)
 	openreg_card_reg_write(rig->card, 2, 1, 4);
 	openreg_card_reg_write(rig->card, OPENREG_REG_MAGIC, 1, 4);
 	openreg_card_reg_write(rig->card, OPENREG_REG_ADMIN_BASE, 1, 8);
-	assert_int_equal(atomic_load(&rig->guest_errors), before + 7);
+	assert_int_equal(atomic_load(&rig->bus.guest_errors), before + 7);
 	for (off = 0; off < OPENREG_BAR_REGS_SIZE; off += 4)
 		rig_reg(rig, off);
 	assert_int_equal(rig_reg(rig, 0x7000), 0);
@@ -78,13 +78,13 @@ static void set_control(struct rig *rig, uint32_t value)
 static void test_disable(void **state)
 {
 	struct rig *rig = *state;
-	struct tq q;
+	struct client_queue q;
 
 	assert_int_equal(rig_op(rig, OPENREG_ADMIN_CTX_CREATE, 3, 0), 0);
 	tq_create(rig, &q, 3, 9);
 	set_control(rig, 0);
 	wait_status(rig, 0);
-	assert_int_equal(atomic_load(&rig->mappings), 0);
+	assert_int_equal(atomic_load(&rig->bus.mappings), 0);
 	rig_enable(rig);
 	assert_int_equal(rig_op(rig, OPENREG_ADMIN_CTX_DESTROY, 3, 0),
 			 OPENREG_ADMIN_ENOENT);
@@ -107,8 +107,8 @@ static void test_toggle(void **state)
 		WAIT_FOR(!rig_reg(rig, OPENREG_REG_ADMIN_TAIL) &&
 			 rig_reg(rig, OPENREG_REG_STATUS) ==
 				 OPENREG_STATUS_READY);
-		rig->admin_tail = 0;
-		memset(rig_ptr(rig, rig->admin_cpl), 0,
+		rig->client.tail = 0;
+		memset(rig_ptr(rig, rig->client.cpls), 0,
 		       HOST_ADMIN_SLOTS * sizeof(struct openreg_admin_cpl));
 	}
 }
@@ -170,10 +170,10 @@ static void test_bad_rings(void **state)
 		wait_status(rig, 0);
 		old = rig_reg(rig, bad[i].off);
 		openreg_card_reg_write(rig->card, bad[i].off, bad[i].value, 4);
-		vector0 = atomic_load(&rig->raised[0]);
+		vector0 = atomic_load(&rig->bus.raised[0]);
 		set_control(rig, OPENREG_CONTROL_ENABLE);
 		wait_status(rig, OPENREG_STATUS_FATAL);
-		WAIT_FOR(atomic_load(&rig->raised[0]) > vector0);
+		WAIT_FOR(atomic_load(&rig->bus.raised[0]) > vector0);
 		set_control(rig, 0);
 		wait_status(rig, 0);
 		openreg_card_reg_write(rig->card, bad[i].off, old, 4);
@@ -196,11 +196,11 @@ static void test_admin_ring_gone(void **state)
 {
 	struct rig *rig = *state;
 
-	atomic_store(&rig->bad_len, 4096);
-	atomic_store(&rig->bad_bus, rig->admin_base);
+	atomic_store(&rig->bus.bad_len, 4096);
+	atomic_store(&rig->bus.bad_bus, rig->client.cmds);
 	openreg_card_reg_write(rig->card, OPENREG_REG_ADMIN_TAIL, 1, 4);
 	wait_status(rig, OPENREG_STATUS_FATAL);
-	atomic_store(&rig->bad_bus, 0);
+	atomic_store(&rig->bus.bad_bus, 0);
 }
 
 static void expect_no_card(struct openreg_card_config config)

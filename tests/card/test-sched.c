@@ -54,7 +54,7 @@ static int setup_alone(void **state)
 	return set_up_awake(state, 1);
 }
 
-static void create(struct rig *rig, struct tq *q, uint32_t ctx, uint32_t id,
+static void create(struct rig *rig, struct client_queue *q, uint32_t ctx, uint32_t id,
 		   uint32_t priority)
 {
 	struct openreg_admin_cmd cmd;
@@ -90,7 +90,7 @@ static uint64_t served(struct rig *rig)
 static void test_signals_of_others(void **state)
 {
 	struct rig *rig = *state;
-	struct tq from, q[WAITERS];
+	struct client_queue from, q[WAITERS];
 	uint64_t start, n, ms;
 	unsigned int i;
 	struct pkt p;
@@ -99,7 +99,7 @@ static void test_signals_of_others(void **state)
 	for (i = 0; i < WAITERS; i++) {
 		create(rig, &q[i], 2, i + 1, OPENREG_PRIORITY_NORMAL);
 		tq_push(&q[i], &p);
-		tq_publish(&q[i]);
+		client_publish(&q[i]);
 	}
 	create(rig, &from, 1, 0, OPENREG_PRIORITY_NORMAL);
 	for (i = 0; i < WAITERS; i++)
@@ -120,7 +120,7 @@ static void test_signals_of_others(void **state)
 		tq_wait(&q[i]);
 }
 
-static void push_sort(struct tq *q, int64_t n)
+static void push_sort(struct client_queue *q, int64_t n)
 {
 	const int64_t one = 1;
 	struct pkt p;
@@ -147,17 +147,17 @@ static void check_extra(struct rig *rig)
 	assert_int_equal(atomic_load(&rig->card->sched.ntickets), 0);
 }
 
-static uint64_t completed(struct tq *q, unsigned int n)
+static uint64_t completed(struct client_queue *q, unsigned int n)
 {
 	uint64_t sum = 0;
 
 	while (n--)
-		sum += tq_completed(&q[n]);
+		sum += client_done(&q[n]);
 	return sum;
 }
 
 /* Number of small SORTs that complete while the large SORTs run. */
-static uint64_t count_small(struct tq *q, struct tq *others)
+static uint64_t count_small(struct client_queue *q, struct client_queue *others)
 {
 	uint64_t before = completed(others, OTHERS), done;
 	unsigned int i, j;
@@ -167,11 +167,11 @@ static uint64_t count_small(struct tq *q, struct tq *others)
 	for (i = 0; i < OTHERS; i++) {
 		for (j = 0; j < 4 * SORTS; j++)
 			push_sort(&others[i], ROW / 4);
-		tq_publish(&others[i]);
+		client_publish(&others[i]);
 	}
 	WAIT_FOR(completed(others, OTHERS) > before);
 	done = completed(others, OTHERS);
-	tq_publish(q);
+	client_publish(q);
 	tq_wait(q);
 	done = completed(others, OTHERS) - done;
 	for (i = 0; i < OTHERS; i++)
@@ -185,7 +185,7 @@ static uint64_t count_small(struct tq *q, struct tq *others)
  */
 static void test_memory_in_turns(void **state)
 {
-	struct tq q, others[OTHERS];
+	struct client_queue q, others[OTHERS];
 	struct rig *rig = *state;
 	uint64_t least = UINT64_MAX;
 	unsigned int i;
@@ -213,7 +213,7 @@ static void test_memory_in_turns(void **state)
 static void test_memory_and_priority(void **state)
 {
 	struct rig *rig = *state;
-	struct tq low, flood[2], q;
+	struct client_queue low, flood[2], q;
 	unsigned int i;
 	struct pkt p;
 
@@ -229,20 +229,20 @@ static void test_memory_and_priority(void **state)
 		tq_push(&flood[i % 2], &p);
 	}
 	push_sort(&q, ROW);
-	tq_publish(&low);
+	client_publish(&low);
 	WAIT_FOR(atomic_load(&rig->card->extra) >
 			 OPENREG_EXTRA_MAX - ROW_MEMORY ||
-		 tq_completed(&low));
-	tq_publish(&flood[0]);
-	tq_publish(&flood[1]);
-	tq_publish(&q);
+		 client_done(&low));
+	client_publish(&flood[0]);
+	client_publish(&flood[1]);
+	client_publish(&q);
 	tq_wait(&q);
-	assert_true(tq_completed(&flood[0]) < FLOOD);
-	assert_true(tq_completed(&flood[1]) < FLOOD);
+	assert_true(client_done(&flood[0]) < FLOOD);
+	assert_true(client_done(&flood[1]) < FLOOD);
 }
 
 /* Makes two contexts wait for memory, in this order. */
-static void wait_for_memory(struct rig *rig, struct tq q[2])
+static void wait_for_memory(struct rig *rig, struct client_queue q[2])
 {
 	unsigned int i;
 
@@ -250,7 +250,7 @@ static void wait_for_memory(struct rig *rig, struct tq q[2])
 	for (i = 0; i < 2; i++) {
 		create(rig, &q[i], i + 1, i, OPENREG_PRIORITY_NORMAL);
 		push_sort(&q[i], ROW);
-		tq_publish(&q[i]);
+		client_publish(&q[i]);
 		WAIT_FOR(is_backed_off(rig, i));
 	}
 }
@@ -259,7 +259,7 @@ static void wait_for_memory(struct rig *rig, struct tq q[2])
 static void test_memory_and_stop(void **state)
 {
 	struct rig *rig = *state;
-	struct tq q[2];
+	struct client_queue q[2];
 
 	wait_for_memory(rig, q);
 	assert_int_equal(rig_op(rig, OPENREG_ADMIN_QUEUE_STOP, 1, 0), 0);
@@ -272,7 +272,7 @@ static void test_memory_and_stop(void **state)
 static void test_memory_and_wait(void **state)
 {
 	struct rig *rig = *state;
-	struct tq q[2];
+	struct client_queue q[2];
 	struct pkt p;
 
 	wait_for_memory(rig, q);
@@ -298,7 +298,7 @@ static struct sched_stats sched_stats(struct rig *rig)
 	pthread_mutex_lock(&card->sched.lock);
 	l.nawake = card->sched.nawake;
 	l.rounds = card->sched.round;
-	l.loads = atomic_load(&rig->loads);
+	l.loads = atomic_load(&rig->bus.loads);
 	pthread_mutex_unlock(&card->sched.lock);
 	return l;
 }
@@ -312,13 +312,13 @@ static void ring_all(struct rig *rig, unsigned int awake)
 	WAIT_FOR(sched_stats(rig).nawake == awake);
 }
 
-static void run_nops(struct tq *q, unsigned int n)
+static void run_nops(struct client_queue *q, unsigned int n)
 {
 	unsigned int i;
 
 	for (i = 0; i < n; i++) {
 		tq_nop(&q[i]);
-		tq_publish(&q[i]);
+		client_publish(&q[i]);
 	}
 	for (i = 0; i < n; i++)
 		tq_wait(&q[i]);
@@ -328,7 +328,7 @@ static void run_nops(struct tq *q, unsigned int n)
 static void check_tail_reads(struct rig *rig, unsigned int contexts,
 			unsigned int most)
 {
-	static struct tq q[QUEUES];
+	static struct client_queue q[QUEUES];
 	struct sched_stats start, end;
 	unsigned int i;
 
@@ -367,7 +367,7 @@ static void test_many_contexts(void **state)
 }
 
 /* Copies of a quarter of the context's VRAM; the rows overlap at the destination. */
-static void push_copies(struct tq *q, unsigned int place)
+static void push_copies(struct client_queue *q, unsigned int place)
 {
 	const int64_t sizes[] = { HALF / 2 / PLACE, PLACE / 2 };
 	const int64_t from[] = { PLACE / 2, 1 };
@@ -385,9 +385,9 @@ static void push_copies(struct tq *q, unsigned int place)
 /* A new packet of an idle queue runs soon, although another context floods the card. */
 static void test_seen_in_turns(void **state)
 {
-	static struct tq q[IDLE];
+	static struct client_queue q[IDLE];
 	struct rig *rig = *state;
-	struct tq flood[OTHERS];
+	struct client_queue flood[OTHERS];
 	uint64_t done, least = UINT64_MAX;
 	unsigned int i;
 
@@ -399,7 +399,7 @@ static void test_seen_in_turns(void **state)
 	}
 	ring_all(rig, IDLE + OTHERS);
 	for (i = 0; i < OTHERS; i++)
-		tq_publish(&flood[i]);
+		client_publish(&flood[i]);
 	WAIT_FOR(completed(flood, OTHERS));
 	/* Take the best of several tries: this thread may lose the CPU. */
 	for (i = 0; i < TRIES; i++) {

@@ -48,7 +48,7 @@ static void check_cleared(struct rig *rig)
 		check_zero(rig, off);
 	assert_int_equal(atomic_load(&rig->card->regs.card), 0);
 	assert_int_equal(rig->card->nruns, 0);
-	assert_int_equal(atomic_load(&rig->mappings), 0);
+	assert_int_equal(atomic_load(&rig->bus.mappings), 0);
 }
 
 static int load(struct rig *rig, const void *blob, size_t len)
@@ -69,7 +69,7 @@ static void test_hostile_blob(void **state)
 	unsigned int i, k, loaded = 0, refused = 0;
 	uint64_t *blob, *bad;
 	size_t len, cut;
-	struct tq q;
+	struct client_queue q;
 
 	tq_create(rig, &q, 1, 0);
 	blob = save(rig, &len);
@@ -176,11 +176,11 @@ static void test_twice(void **state)
 	void *blob;
 
 	blob = save(rig, &len);
-	mappings = atomic_load(&rig->mappings);
+	mappings = atomic_load(&rig->bus.mappings);
 	rig_pause(rig);
 	assert_int_equal(openreg_card_load(rig->card, blob, len, &error), 0);
 	assert_int_equal(openreg_card_load(rig->card, blob, len, &error), 0);
-	assert_int_equal(atomic_load(&rig->mappings), mappings);
+	assert_int_equal(atomic_load(&rig->bus.mappings), mappings);
 	openreg_card_resume(rig->card);
 	assert_int_equal(rig_op(rig, OPENREG_ADMIN_CTX_CREATE, 3, 0), 0);
 	free(blob);
@@ -209,12 +209,12 @@ static void test_cut_short(void **state)
 	struct rig *rig = *state;
 	uint64_t *blob;
 	size_t len, n;
-	struct tq q;
+	struct client_queue q;
 
 	openreg_card_reg_write(rig->card, OPENREG_REG_CARD_ID, 5, 4);
 	tq_create(rig, &q, 1, 0);
 	tq_nop(&q);
-	tq_publish(&q);
+	client_publish(&q);
 	tq_wait(&q);
 	blob = save(rig, &len);
 	for (n = 0; n < len / 8; n++)
@@ -230,7 +230,7 @@ static void test_go_on(void **state)
 	unsigned int errors;
 	size_t len;
 	void *blob;
-	struct tq q;
+	struct client_queue q;
 
 	blob = save(rig, &len);
 	rig_pause(rig);
@@ -238,18 +238,16 @@ static void test_go_on(void **state)
 	rig_pause(rig);
 	assert_int_equal(load(rig, blob, len - 8), -1);
 	free(blob);
-	errors = atomic_load(&rig->guest_errors);
+	errors = atomic_load(&rig->bus.guest_errors);
 	openreg_card_resume(rig->card);
-	rig->admin_base = rig_alloc(rig, HOST_ADMIN_SLOTS * 64);
-	rig->admin_cpl = rig_alloc(rig, HOST_ADMIN_SLOTS * 16);
-	rig->fault_base = rig_alloc(rig, HOST_FAULT_SLOTS * 64);
+	rig_alloc_rings(rig);
 	rig_enable(rig);
 	assert_int_equal(rig_op(rig, OPENREG_ADMIN_CTX_CREATE, 1, 0), 0);
 	tq_create(rig, &q, 1, 0);
 	tq_nop(&q);
-	tq_publish(&q);
+	client_publish(&q);
 	tq_wait(&q);
-	assert_int_equal(atomic_load(&rig->guest_errors), errors);
+	assert_int_equal(atomic_load(&rig->bus.guest_errors), errors);
 }
 
 int main(void)

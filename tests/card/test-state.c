@@ -26,7 +26,7 @@ static int setup(void **state)
 static void migrate(struct rig *rig)
 {
 	const char *error = NULL;
-	uint32_t tail = rig->admin_tail;
+	uint32_t tail = rig->client.tail;
 	size_t len;
 	void *blob;
 
@@ -35,9 +35,9 @@ static void migrate(struct rig *rig)
 	blob = openreg_card_save(rig->card, &len);
 	assert_non_null(blob);
 	openreg_card_free(rig->card);
-	assert_int_equal(atomic_load(&rig->mappings), 0);
+	assert_int_equal(atomic_load(&rig->bus.mappings), 0);
 	rig_make_card(rig);
-	rig->admin_tail = tail;
+	rig->client.tail = tail;
 	rig_pause(rig);
 	if (openreg_card_load(rig->card, blob, len, &error))
 		fail_msg("load: %s", error);
@@ -53,7 +53,7 @@ static void random_delay(uint64_t most)
 		__asm__ volatile("");
 }
 
-static void push_work(struct tq *q)
+static void push_work(struct client_queue *q)
 {
 	struct pkt p;
 
@@ -71,7 +71,7 @@ static void test_in_middle(void **state)
 {
 	struct rig *rig = *state;
 	const uint32_t *words = (const uint32_t *)rig->vram;
-	struct tq q[2];
+	struct client_queue q[2];
 	unsigned int i, k;
 
 	tq_create(rig, &q[0], 1, 0);
@@ -79,14 +79,14 @@ static void test_in_middle(void **state)
 	for (i = 0; i < 30; i++) {
 		push_work(&q[0]);
 		push_work(&q[1]);
-		tq_publish(&q[0]);
-		tq_publish(&q[1]);
+		client_publish(&q[0]);
+		client_publish(&q[1]);
 		random_delay(i % 5 ? 2000000 : 1);
 		migrate(rig);
 	}
 	for (k = 0; k < 2; k++) {
 		tq_wait(&q[k]);
-		assert_int_equal(tq_completed(&q[k]), q[k].seq);
+		assert_int_equal(client_done(&q[k]), q[k].seq);
 		for (i = 0; i < LEN / 4; i++)
 			if (words[k * (LEN / 4) + i] != 30 * 30)
 				fail_msg("element %u is wrong", i);
@@ -97,7 +97,7 @@ static void test_in_middle(void **state)
 static void test_all_states(void **state)
 {
 	struct rig *rig = *state;
-	struct tq waits, faulted, stopped, idle;
+	struct client_queue waits, faulted, stopped, idle;
 	uint32_t fault_tail;
 	struct pkt p;
 
@@ -107,14 +107,14 @@ static void test_all_states(void **state)
 	tq_create(rig, &idle, 2, 3);
 	pkt_sync(&p, OPENREG_OP_WAIT, OPENREG_WAIT_GE, SYSTEM(0), 5);
 	tq_push(&waits, &p);
-	tq_publish(&waits);
+	client_publish(&waits);
 	pkt_copy(&p, 0, SYSTEM(0), OPENREG_U8, 1);
 	tq_push(&faulted, &p);
-	tq_publish(&faulted);
+	client_publish(&faulted);
 	tq_wait_fault(&faulted);
 	assert_int_equal(rig_op(rig, OPENREG_ADMIN_QUEUE_STOP, 2, 2), 0);
 	tq_nop(&idle);
-	tq_publish(&idle);
+	client_publish(&idle);
 	tq_wait(&idle);
 	openreg_card_reg_write(rig->card, OPENREG_REG_CARD_ID, 0, 4);
 	fault_tail = rig_reg(rig, OPENREG_REG_FAULT_TAIL);
@@ -123,25 +123,25 @@ static void test_all_states(void **state)
 	assert_int_equal(rig_reg(rig, OPENREG_REG_STATUS),
 			 OPENREG_STATUS_READY);
 	assert_int_equal(rig_reg(rig, OPENREG_REG_FAULT_TAIL), fault_tail);
-	assert_int_equal(tq_state(&faulted), OPENREG_QUEUE_FAULTED);
+	assert_int_equal(client_state(&faulted), OPENREG_QUEUE_FAULTED);
 	assert_int_equal(tq_reset(&faulted, faulted.tail, faulted.seq), 0);
 	assert_int_equal(tq_reset(&stopped, 0, 0), 0);
 	tq_nop(&faulted);
 	tq_nop(&stopped);
 	tq_nop(&idle);
-	tq_publish(&faulted);
-	tq_publish(&stopped);
-	tq_publish(&idle);
+	client_publish(&faulted);
+	client_publish(&stopped);
+	client_publish(&idle);
 	tq_wait(&faulted);
 	tq_wait(&stopped);
 	tq_wait(&idle);
-	assert_int_equal(tq_completed(&waits), 0);
+	assert_int_equal(client_done(&waits), 0);
 	pkt_sync(&p, OPENREG_OP_SIGNAL, OPENREG_SIGNAL_SET, SYSTEM(0), 5);
 	tq_run(&faulted, &p);
 	tq_wait(&waits);
 	assert_int_equal(rig_op(rig, OPENREG_ADMIN_CTX_DESTROY, 1, 0), 0);
 	assert_int_equal(rig_op(rig, OPENREG_ADMIN_CTX_DESTROY, 2, 0), 0);
-	assert_int_equal(atomic_load(&rig->mappings), 2);
+	assert_int_equal(atomic_load(&rig->bus.mappings), 2);
 }
 
 /* A packet of minutes does not delay a save, and shorter packets complete. */
@@ -149,7 +149,7 @@ static void test_endless(void **state)
 {
 	struct rig *rig = *state;
 	struct openreg_fault_summary fault;
-	struct tq endless, q;
+	struct client_queue endless, q;
 	uint64_t start;
 	struct pkt p;
 
@@ -157,10 +157,10 @@ static void test_endless(void **state)
 	tq_create(rig, &q, 2, 1);
 	pkt_endless(&p, VRAM(0));
 	tq_push(&endless, &p);
-	tq_publish(&endless);
+	client_publish(&endless);
 	WAIT_FOR(rig_reg(rig, OPENREG_REG_STAT_COMPUTE_NS));
 	push_work(&q);
-	tq_publish(&q);
+	client_publish(&q);
 	random_delay(2000000);
 	start = host_now();
 	migrate(rig);
@@ -176,7 +176,7 @@ static void test_endless(void **state)
 }
 
 /* Pauses the card during a compute packet, the last packet of the queue. */
-static void pause_in_job(struct rig *rig, struct tq *q)
+static void pause_in_job(struct rig *rig, struct client_queue *q)
 {
 	struct pkt p;
 	unsigned int i;
@@ -184,7 +184,7 @@ static void pause_in_job(struct rig *rig, struct tq *q)
 	pkt_grind(&p, VRAM(0), LEN / 4, 50);
 	for (i = 0; i < 10000; i++) {
 		tq_push(q, &p);
-		tq_publish(q);
+		client_publish(q);
 		random_delay(1000000);
 		rig_pause(rig);
 		if (rig->card->queue[q->id]->active == ACTIVE_JOB)
@@ -200,7 +200,7 @@ static void test_finish_in_time(void **state)
 {
 	struct rig *rig = *state;
 	uint8_t *before = malloc(LEN);
-	struct tq q[2];
+	struct client_queue q[2];
 
 	assert_non_null(before);
 	tq_create(rig, &q[0], 1, 0);
@@ -211,9 +211,9 @@ static void test_finish_in_time(void **state)
 	assert_int_equal(memcmp(before, rig->vram, LEN), 0);
 	openreg_card_resume(rig->card);
 	assert_int_equal(tq_wait_fault(&q[0]).code, OPENREG_FAULT_HANG);
-	assert_int_equal(tq_completed(&q[0]), q[0].seq - 1);
+	assert_int_equal(client_done(&q[0]), q[0].seq - 1);
 	tq_nop(&q[1]);
-	tq_publish(&q[1]);
+	client_publish(&q[1]);
 	tq_wait(&q[1]);
 	free(before);
 }
@@ -223,12 +223,12 @@ static void test_finish_counts(void **state)
 {
 	struct rig *rig = *state;
 	unsigned int i;
-	struct tq q;
+	struct client_queue q;
 
 	tq_create(rig, &q, 1, 0);
 	for (i = 0; i < 20; i++) {
 		push_work(&q);
-		tq_publish(&q);
+		client_publish(&q);
 		random_delay(2000000);
 		migrate(rig);
 	}
@@ -261,11 +261,11 @@ static void test_late_commands(void **state)
 			.id = 1,
 		};
 		uint32_t a, b, c;
-		struct tq q;
+		struct client_queue q;
 
 		tq_create(rig, &q, 1, 0);
 		push_work(&q);
-		tq_publish(&q);
+		client_publish(&q);
 		random_delay(200000);
 		a = rig_submit(rig, &fill);
 		b = rig_submit(rig, &unbind);
@@ -339,10 +339,10 @@ static void test_end_of_bus(void **state)
 static void test_vectors_after_load(void **state)
 {
 	struct rig *rig = *state;
-	unsigned int before = atomic_load(&rig->raised[5]);
+	unsigned int before = atomic_load(&rig->bus.raised[5]);
 
 	migrate(rig);
-	assert_true(atomic_load(&rig->raised[5]) > before);
+	assert_true(atomic_load(&rig->bus.raised[5]) > before);
 }
 
 /* A card that is FATAL because of bad rings can be saved and loaded. */

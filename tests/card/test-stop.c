@@ -26,17 +26,8 @@ static int setup(void **state)
 	return 0;
 }
 
-static struct openreg_admin_cmd cmd_stop(uint64_t when)
-{
-	return (struct openreg_admin_cmd){
-		.opcode = OPENREG_ADMIN_QUEUE_STOP,
-		.ctx = 1,
-		.stop.when = when,
-	};
-}
-
 /* Adds ones to every word, then copies all words to system memory and back. */
-static void push_round(struct tq *q, unsigned int ones)
+static void push_round(struct client_queue *q, unsigned int ones)
 {
 	struct pkt p;
 
@@ -57,12 +48,9 @@ static void random_delay(uint64_t most)
 		__asm__ volatile("");
 }
 
-static uint32_t restart(struct tq *q)
+static uint32_t restart(struct client_queue *q)
 {
-	uint64_t head = rig_load(q->rig, q->page +
-				 offsetof(struct openreg_card_page, head));
-
-	return tq_reset(q, head, tq_completed(q));
+	return tq_reset(q, client_head(q), client_done(q));
 }
 
 static void check_words(struct rig *rig, uint32_t want)
@@ -79,10 +67,10 @@ static void check_words(struct rig *rig, uint32_t want)
 static void test_after_packet(void **state)
 {
 	struct rig *rig = *state;
-	struct openreg_admin_cmd stop = cmd_stop(OPENREG_STOP_AFTER_PACKET);
+	struct openreg_admin_cmd stop = cmd_stop(1, 0, OPENREG_STOP_AFTER_PACKET);
 	uint32_t sum = 0;
 	unsigned int i;
-	struct tq q;
+	struct client_queue q;
 
 	tq_create(rig, &q, 1, 0);
 	for (i = 0; i < 60; i++) {
@@ -90,13 +78,13 @@ static void test_after_packet(void **state)
 
 		push_round(&q, 1 + i);
 		sum += 1 + i;
-		tq_publish(&q);
+		client_publish(&q);
 		random_delay(2000000);
 		assert_int_equal(rig_admin(rig, &stop), OPENREG_ADMIN_OK);
-		assert_int_equal(tq_state(&q), OPENREG_QUEUE_STOPPED);
-		before = tq_completed(&q);
+		assert_int_equal(client_state(&q), OPENREG_QUEUE_STOPPED);
+		before = client_done(&q);
 		assert_int_equal(rig_op(rig, OPENREG_ADMIN_NOP, 0, 0), 0);
-		assert_int_equal(tq_completed(&q), before);
+		assert_int_equal(client_done(&q), before);
 		/* A second stop has no effect. */
 		assert_int_equal(rig_admin(rig, &stop), OPENREG_ADMIN_OK);
 		assert_int_equal(restart(&q), OPENREG_ADMIN_OK);
@@ -109,23 +97,23 @@ static void test_after_packet(void **state)
 static void test_at_wait(void **state)
 {
 	struct rig *rig = *state;
-	struct openreg_admin_cmd stop = cmd_stop(OPENREG_STOP_AFTER_PACKET);
+	struct openreg_admin_cmd stop = cmd_stop(1, 0, OPENREG_STOP_AFTER_PACKET);
 	struct pkt p;
-	struct tq q;
+	struct client_queue q;
 
 	tq_create(rig, &q, 1, 0);
 	tq_nop(&q);
 	pkt_sync(&p, OPENREG_OP_WAIT, OPENREG_WAIT_GE, VRAM(0), 5);
 	tq_push(&q, &p);
 	tq_nop(&q);
-	tq_publish(&q);
-	WAIT_FOR(tq_completed(&q) == 1);
+	client_publish(&q);
+	WAIT_FOR(client_done(&q) == 1);
 	assert_int_equal(rig_admin(rig, &stop), OPENREG_ADMIN_OK);
-	assert_int_equal(tq_state(&q), OPENREG_QUEUE_STOPPED);
-	assert_int_equal(tq_completed(&q), 1);
+	assert_int_equal(client_state(&q), OPENREG_QUEUE_STOPPED);
+	assert_int_equal(client_done(&q), 1);
 	assert_int_equal(restart(&q), OPENREG_ADMIN_OK);
 	assert_int_equal(rig_op(rig, OPENREG_ADMIN_NOP, 0, 0), 0);
-	assert_int_equal(tq_completed(&q), 1);
+	assert_int_equal(client_done(&q), 1);
 	__atomic_store_n((uint64_t *)rig->vram, 5, __ATOMIC_SEQ_CST);
 	tq_wait(&q);
 }
@@ -134,11 +122,11 @@ static void test_at_wait(void **state)
 static void test_endless(void **state)
 {
 	struct rig *rig = *state;
-	struct openreg_admin_cmd gentle = cmd_stop(OPENREG_STOP_AFTER_PACKET);
-	struct openreg_admin_cmd stop = cmd_stop(OPENREG_STOP_NOW);
+	struct openreg_admin_cmd gentle = cmd_stop(1, 0, OPENREG_STOP_AFTER_PACKET);
+	struct openreg_admin_cmd stop = cmd_stop(1, 0, OPENREG_STOP_NOW);
 	unsigned int i;
 	struct pkt p;
-	struct tq q;
+	struct client_queue q;
 
 	tq_create(rig, &q, 1, 0);
 	for (i = 0; i < 2; i++) {
@@ -147,18 +135,18 @@ static void test_endless(void **state)
 
 		pkt_endless(&p, VRAM(0));
 		tq_push(&q, &p);
-		tq_publish(&q);
+		client_publish(&q);
 		WAIT_FOR(rig_reg(rig, OPENREG_REG_STAT_COMPUTE_NS) != busy);
 		index = rig_submit(rig, &gentle);
 		assert_int_equal(rig_op(rig, OPENREG_ADMIN_NOP, 0, 0), 0);
 		assert_false(rig_completed(rig, index));
-		assert_int_equal(tq_state(&q), OPENREG_QUEUE_RUNNING);
+		assert_int_equal(client_state(&q), OPENREG_QUEUE_RUNNING);
 		if (i)
 			break;
 		assert_int_equal(rig_admin(rig, &stop), OPENREG_ADMIN_OK);
 		assert_int_equal(rig_status(rig, index), OPENREG_ADMIN_OK);
-		assert_int_equal(tq_state(&q), OPENREG_QUEUE_STOPPED);
-		assert_int_equal(tq_completed(&q), i);
+		assert_int_equal(client_state(&q), OPENREG_QUEUE_STOPPED);
+		assert_int_equal(client_done(&q), i);
 		assert_int_equal(tq_reset(&q, q.tail, q.seq), OPENREG_ADMIN_OK);
 	}
 	assert_int_equal(rig_op(rig, OPENREG_ADMIN_CTX_DESTROY, 1, 0), 0);
@@ -167,28 +155,28 @@ static void test_endless(void **state)
 static void test_faulted(void **state)
 {
 	struct rig *rig = *state;
-	struct openreg_admin_cmd stop = cmd_stop(OPENREG_STOP_AFTER_PACKET);
+	struct openreg_admin_cmd stop = cmd_stop(1, 0, OPENREG_STOP_AFTER_PACKET);
 	struct pkt p;
-	struct tq q;
+	struct client_queue q;
 
 	tq_create(rig, &q, 1, 0);
 	pkt_copy(&p, 0, SYSTEM(0), OPENREG_U8, 1);
 	tq_push(&q, &p);
-	tq_publish(&q);
+	client_publish(&q);
 	tq_wait_fault(&q);
 	assert_int_equal(rig_admin(rig, &stop), OPENREG_ADMIN_OK);
-	assert_int_equal(tq_state(&q), OPENREG_QUEUE_FAULTED);
+	assert_int_equal(client_state(&q), OPENREG_QUEUE_FAULTED);
 	tq_recover(&q);
 	tq_nop(&q);
-	tq_publish(&q);
+	client_publish(&q);
 	tq_wait(&q);
 }
 
 static void test_bad_arguments(void **state)
 {
 	struct rig *rig = *state;
-	struct openreg_admin_cmd stop = cmd_stop(OPENREG_STOP_AFTER_PACKET);
-	struct tq q;
+	struct openreg_admin_cmd stop = cmd_stop(1, 0, OPENREG_STOP_AFTER_PACKET);
+	struct client_queue q;
 
 	assert_int_equal(rig_admin(rig, &stop), OPENREG_ADMIN_ENOENT);
 	tq_create(rig, &q, 1, 0);
@@ -196,23 +184,23 @@ static void test_bad_arguments(void **state)
 	assert_int_equal(rig_admin(rig, &stop), OPENREG_ADMIN_EINVAL);
 	stop.stop.when = 1ULL << 32;
 	assert_int_equal(rig_admin(rig, &stop), OPENREG_ADMIN_EINVAL);
-	stop = cmd_stop(OPENREG_STOP_AFTER_PACKET);
+	stop = cmd_stop(1, 0, OPENREG_STOP_AFTER_PACKET);
 	stop.arg[1] = 1;
 	assert_int_equal(rig_admin(rig, &stop), OPENREG_ADMIN_EINVAL);
-	stop = cmd_stop(OPENREG_STOP_AFTER_PACKET);
+	stop = cmd_stop(1, 0, OPENREG_STOP_AFTER_PACKET);
 	stop.opcode = OPENREG_ADMIN_QUEUE_DESTROY;
 	assert_int_equal(rig_admin(rig, &stop), OPENREG_ADMIN_EINVAL);
-	assert_int_equal(tq_state(&q), OPENREG_QUEUE_RUNNING);
+	assert_int_equal(client_state(&q), OPENREG_QUEUE_RUNNING);
 }
 
 /* The VM is paused, or saved and loaded, while the stop command is pending. */
 static void test_while_paused(void **state)
 {
 	struct rig *rig = *state;
-	struct openreg_admin_cmd stop = cmd_stop(OPENREG_STOP_AFTER_PACKET);
+	struct openreg_admin_cmd stop = cmd_stop(1, 0, OPENREG_STOP_AFTER_PACKET);
 	uint32_t index, sum = 0;
 	unsigned int i;
-	struct tq q;
+	struct client_queue q;
 
 	tq_create(rig, &q, 1, 0);
 	for (i = 0; i < 40; i++) {
@@ -222,7 +210,7 @@ static void test_while_paused(void **state)
 
 		push_round(&q, 7);
 		sum += 7;
-		tq_publish(&q);
+		client_publish(&q);
 		random_delay(1000000);
 		index = rig_submit(rig, &stop);
 		random_delay(50000);
@@ -239,7 +227,7 @@ static void test_while_paused(void **state)
 		}
 		openreg_card_resume(rig->card);
 		assert_int_equal(rig_status(rig, index), OPENREG_ADMIN_OK);
-		assert_int_equal(tq_state(&q), OPENREG_QUEUE_STOPPED);
+		assert_int_equal(client_state(&q), OPENREG_QUEUE_STOPPED);
 		assert_int_equal(restart(&q), OPENREG_ADMIN_OK);
 	}
 	tq_wait(&q);
@@ -247,7 +235,7 @@ static void test_while_paused(void **state)
 }
 
 /* Resets the card and restores contexts, segments and the queue, as the driver does. */
-static void reset_and_restore(struct rig *rig, struct tq *q)
+static void reset_and_restore(struct rig *rig, struct client_queue *q)
 {
 	struct openreg_admin_cmd cmd = cmd_vram(1, 1, 0, LEN, RW);
 	uint64_t brk = rig->brk;
@@ -269,11 +257,11 @@ static void reset_and_restore(struct rig *rig, struct tq *q)
 static void test_keep_over_reset(void **state)
 {
 	struct rig *rig = *state;
-	struct openreg_admin_cmd stop = cmd_stop(OPENREG_STOP_AFTER_PACKET);
+	struct openreg_admin_cmd stop = cmd_stop(1, 0, OPENREG_STOP_AFTER_PACKET);
 	const uint64_t wakes = offsetof(struct openreg_card_page, wakes);
 	uint32_t sum = 0;
 	unsigned int i;
-	struct tq q;
+	struct client_queue q;
 
 	tq_create(rig, &q, 1, 0);
 	for (i = 0; i < 40; i++) {
@@ -281,14 +269,14 @@ static void test_keep_over_reset(void **state)
 
 		push_round(&q, 3);
 		sum += 3;
-		tq_publish(&q);
+		client_publish(&q);
 		random_delay(2000000);
 		assert_int_equal(rig_admin(rig, &stop), OPENREG_ADMIN_OK);
-		before = tq_completed(&q);
+		before = client_done(&q);
 		woken = rig_load(rig, q.page + wakes);
 		reset_and_restore(rig, &q);
-		assert_int_equal(tq_state(&q), OPENREG_QUEUE_STOPPED);
-		assert_int_equal(tq_completed(&q), before);
+		assert_int_equal(client_state(&q), OPENREG_QUEUE_STOPPED);
+		assert_int_equal(client_done(&q), before);
 		assert_int_equal(rig_load(rig, q.page + wakes), woken);
 		assert_int_equal(restart(&q), OPENREG_ADMIN_OK);
 		/* wakes must change, or the producer would not ring again. */
@@ -303,32 +291,32 @@ static void test_keep_faulted(void **state)
 	struct rig *rig = *state;
 	struct openreg_fault_summary fault;
 	struct pkt p;
-	struct tq q;
+	struct client_queue q;
 
 	tq_create(rig, &q, 1, 0);
 	tq_nop(&q);
 	pkt_copy(&p, 0, SYSTEM(0), OPENREG_U8, 1);
 	tq_push(&q, &p);
-	tq_publish(&q);
+	client_publish(&q);
 	tq_wait_fault(&q);
 	reset_and_restore(rig, &q);
-	assert_int_equal(tq_state(&q), OPENREG_QUEUE_FAULTED);
+	assert_int_equal(client_state(&q), OPENREG_QUEUE_FAULTED);
 	fault = tq_wait_fault(&q);
 	assert_int_equal(fault.code, OPENREG_FAULT_ADDRESS);
 	assert_int_equal(fault.seq, 2);
 	assert_int_equal(tq_reset(&q, 0, 0), OPENREG_ADMIN_EINVAL);
 	tq_recover(&q);
 	tq_nop(&q);
-	tq_publish(&q);
+	client_publish(&q);
 	tq_wait(&q);
 	/* A kept page with invalid contents only leaves the queue stopped. */
 	rig_store(rig, q.page + 16, 0xffffffff00000000);
 	rig_store(rig, q.page, UINT64_MAX);
 	reset_and_restore(rig, &q);
-	assert_int_equal(tq_state(&q), OPENREG_QUEUE_STOPPED);
+	assert_int_equal(client_state(&q), OPENREG_QUEUE_STOPPED);
 	assert_int_equal(tq_reset(&q, q.tail, q.seq), OPENREG_ADMIN_OK);
 	tq_nop(&q);
-	tq_publish(&q);
+	client_publish(&q);
 	tq_wait(&q);
 }
 

@@ -46,7 +46,7 @@ static int setup_one(void **state)
 	return setup_workers(state, 1);
 }
 
-static void push_sync(struct tq *q, unsigned int opcode, unsigned int arg,
+static void push_sync(struct client_queue *q, unsigned int opcode, unsigned int arg,
 		      uint64_t addr, uint64_t value)
 {
 	struct pkt p;
@@ -63,7 +63,7 @@ static uint64_t vram_word(struct rig *rig, uint64_t off)
 static void test_signal(void **state)
 {
 	struct rig *rig = *state;
-	struct tq q;
+	struct client_queue q;
 
 	tq_create(rig, &q, 1, 0);
 	push_sync(&q, OPENREG_OP_SIGNAL, OPENREG_SIGNAL_SET, VRAM(8), 41);
@@ -73,7 +73,7 @@ static void test_signal(void **state)
 		  (uint64_t)-8);
 	push_sync(&q, OPENREG_OP_TIMESTAMP, 0, SYSTEM(24), 0);
 	push_sync(&q, OPENREG_OP_TIMESTAMP, 0, VRAM(24), 0);
-	tq_publish(&q);
+	client_publish(&q);
 	tq_wait(&q);
 	assert_int_equal(vram_word(rig, 8), 42);
 	assert_int_equal(rig_load(rig, memory + 16), (uint64_t)-1);
@@ -95,7 +95,7 @@ static void test_wait(void **state)
 	};
 	struct rig *rig = *state;
 	unsigned int i, kind;
-	struct tq q, other;
+	struct client_queue q, other;
 
 	tq_create(rig, &q, 1, 0);
 	tq_create(rig, &other, 1, 1);
@@ -105,19 +105,19 @@ static void test_wait(void **state)
 
 			push_sync(&other, OPENREG_OP_SIGNAL, OPENREG_SIGNAL_SET,
 				  word, cases[i].no);
-			tq_publish(&other);
+			client_publish(&other);
 			tq_wait(&other);
 			push_sync(&q, OPENREG_OP_WAIT, cases[i].cond, word,
 				  cases[i].value);
 			tq_nop(&q);
-			tq_publish(&q);
+			client_publish(&q);
 			tq_nop(&other);
-			tq_publish(&other);
+			client_publish(&other);
 			tq_wait(&other);
-			assert_int_equal(tq_completed(&q), q.seq - 2);
+			assert_int_equal(client_done(&q), q.seq - 2);
 			push_sync(&other, OPENREG_OP_SIGNAL, OPENREG_SIGNAL_SET,
 				  word, cases[i].yes);
-			tq_publish(&other);
+			client_publish(&other);
 			tq_wait(&q);
 		}
 }
@@ -127,12 +127,12 @@ static void test_wait_for_cpu(void **state)
 {
 	struct rig *rig = *state;
 	unsigned int i;
-	struct tq q;
+	struct client_queue q;
 
 	tq_create(rig, &q, 1, 0);
 	for (i = 1; i < 200; i++) {
 		push_sync(&q, OPENREG_OP_WAIT, OPENREG_WAIT_GE, SYSTEM(8), i);
-		tq_publish(&q);
+		client_publish(&q);
 		rig_store(rig, memory + 8, i);
 		tq_wait(&q);
 	}
@@ -142,7 +142,7 @@ static void test_wait_for_cpu(void **state)
 static void test_ping_pong(void **state)
 {
 	struct rig *rig = *state;
-	struct tq a, b;
+	struct client_queue a, b;
 	unsigned int i;
 
 	tq_create(rig, &a, 1, 0);
@@ -154,8 +154,8 @@ static void test_ping_pong(void **state)
 		push_sync(&b, OPENREG_OP_WAIT, OPENREG_WAIT_GE, SYSTEM(0), i);
 		push_sync(&b, OPENREG_OP_SIGNAL, OPENREG_SIGNAL_SET, SYSTEM(8),
 			  i);
-		tq_publish(&a);
-		tq_publish(&b);
+		client_publish(&a);
+		client_publish(&b);
 		if (i % 50 == 0) {
 			tq_wait(&a);
 			tq_wait(&b);
@@ -170,7 +170,7 @@ static void test_ping_pong(void **state)
 static void test_adds(void **state)
 {
 	struct rig *rig = *state;
-	struct tq q[4];
+	struct client_queue q[4];
 	unsigned int i, k;
 
 	for (i = 0; i < 4; i++)
@@ -181,7 +181,7 @@ static void test_adds(void **state)
 				  SYSTEM(64), 1);
 			push_sync(&q[i], OPENREG_OP_SIGNAL, OPENREG_SIGNAL_ADD,
 				  VRAM(64), 1);
-			tq_publish(&q[i]);
+			client_publish(&q[i]);
 		}
 	for (i = 0; i < 4; i++)
 		tq_wait(&q[i]);
@@ -193,28 +193,28 @@ static void test_adds(void **state)
 static void test_wait_gives_up_worker(void **state)
 {
 	struct rig *rig = *state;
-	struct tq q, other;
+	struct client_queue q, other;
 	unsigned int i;
 
 	tq_create(rig, &q, 1, 0);
 	tq_create(rig, &other, 2, 1);
 	push_sync(&q, OPENREG_OP_WAIT, OPENREG_WAIT_EQ, VRAM(0), 99);
-	tq_publish(&q);
+	client_publish(&q);
 	for (i = 0; i < 100; i++) {
 		tq_nop(&other);
-		tq_publish(&other);
+		client_publish(&other);
 		tq_wait(&other);
 	}
-	assert_int_equal(tq_completed(&q), 0);
+	assert_int_equal(client_done(&q), 0);
 	assert_int_equal(rig_op(rig, OPENREG_ADMIN_QUEUE_STOP, 1, 0), 0);
-	assert_int_equal(tq_state(&q), OPENREG_QUEUE_STOPPED);
+	assert_int_equal(client_state(&q), OPENREG_QUEUE_STOPPED);
 	/* The stopped WAIT holds no reference on its segment. */
 	assert_int_equal(tq_reset(&q, 0, 0), 0);
 	rig_unbind(rig, 1, 1);
 	assert_int_equal(tq_wait_fault(&q).code, OPENREG_FAULT_ADDRESS);
 }
 
-static void push_grind(struct tq *q, uint64_t off, int64_t n,
+static void push_grind(struct client_queue *q, uint64_t off, int64_t n,
 		       unsigned int rounds)
 {
 	struct pkt p;
@@ -228,19 +228,19 @@ static void test_flood(void **state)
 {
 	struct rig *rig = *state;
 	const unsigned int n = 200;
-	struct tq flood, q;
+	struct client_queue flood, q;
 	unsigned int i;
 
 	tq_create(rig, &flood, 1, 0);
 	tq_create(rig, &q, 2, 1);
 	for (i = 0; i < n; i++)
 		push_grind(&flood, 0, LARGE, GRIND);
-	tq_publish(&flood);
-	WAIT_FOR(tq_completed(&flood) > 1);
+	client_publish(&flood);
+	WAIT_FOR(client_done(&flood) > 1);
 	push_grind(&q, 0, 16, 1);
-	tq_publish(&q);
+	client_publish(&q);
 	tq_wait(&q);
-	assert_true(tq_completed(&flood) < n);
+	assert_true(client_done(&flood) < n);
 	tq_wait(&flood);
 }
 
@@ -250,7 +250,7 @@ static void test_fair(void **state)
 	struct rig *rig = *state;
 	const unsigned int n = 200;
 	uint64_t done[2];
-	struct tq q[2];
+	struct client_queue q[2];
 	unsigned int i;
 
 	for (i = 0; i < 2; i++)
@@ -259,14 +259,14 @@ static void test_fair(void **state)
 	for (i = 0; i < n; i++) {
 		push_grind(&q[0], 0, LARGE / 4, GRIND);
 		push_grind(&q[1], 0, LARGE / 4, GRIND);
-		tq_publish(&q[0]);
-		tq_publish(&q[1]);
+		client_publish(&q[0]);
+		client_publish(&q[1]);
 		if (i == 20)
 			openreg_card_resume(rig->card);
 	}
-	WAIT_FOR(tq_completed(&q[0]) >= n || tq_completed(&q[1]) >= n);
-	done[0] = tq_completed(&q[0]);
-	done[1] = tq_completed(&q[1]);
+	WAIT_FOR(client_done(&q[0]) >= n || client_done(&q[1]) >= n);
+	done[0] = client_done(&q[0]);
+	done[1] = client_done(&q[1]);
 	assert_true(done[0] > n / 4 && done[1] > n / 4);
 	tq_wait(&q[0]);
 	tq_wait(&q[1]);
@@ -277,7 +277,7 @@ static void test_priority(void **state)
 {
 	struct rig *rig = *state;
 	struct openreg_admin_cmd cmd;
-	struct tq low, high;
+	struct client_queue low, high;
 	unsigned int i;
 
 	tq_init(rig, &low, 1, 0, 256);
@@ -291,8 +291,8 @@ static void test_priority(void **state)
 	for (i = 0; i < 20; i++)
 		push_grind(&high, 0, LARGE / 4, GRIND / 2);
 	push_sync(&high, OPENREG_OP_TIMESTAMP, 0, SYSTEM(8), 0);
-	tq_publish(&low);
-	tq_publish(&high);
+	client_publish(&low);
+	client_publish(&high);
 	openreg_card_resume(rig->card);
 	tq_wait(&low);
 	tq_wait(&high);
@@ -314,7 +314,7 @@ static void test_order(void **state)
 	struct rig *rig = *state;
 	const int64_t size = LARGE, one = 1, n = 1000;
 	uint64_t expect = 0;
-	struct tq q;
+	struct client_queue q;
 	struct pkt p;
 	unsigned int i;
 
@@ -332,7 +332,7 @@ static void test_order(void **state)
 		pkt_copy(&p, VRAM(0), VRAM(8 << 20), OPENREG_I32, size);
 		tq_push(&q, &p);
 	}
-	tq_publish(&q);
+	client_publish(&q);
 	tq_wait(&q);
 	for (i = 0; i < (unsigned int)size; i++)
 		if (((uint32_t *)rig->vram)[i] != expect)
@@ -347,7 +347,7 @@ static void test_matmul(void **state)
 	const int64_t d[] = { 0, n, 1, 0 }, a[] = { 0, n, 0, 1 };
 	const int64_t b[] = { 0, 0, 1, n };
 	float *m = (float *)rig->vram;
-	struct tq q;
+	struct client_queue q;
 	struct pkt p;
 	int64_t i;
 

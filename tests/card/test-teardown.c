@@ -35,7 +35,7 @@ static int setup(void **state)
 	return 0;
 }
 
-static void push_grind(struct tq *q, unsigned int rounds)
+static void push_grind(struct client_queue *q, unsigned int rounds)
 {
 	struct pkt p;
 
@@ -43,7 +43,7 @@ static void push_grind(struct tq *q, unsigned int rounds)
 	tq_push(q, &p);
 }
 
-static void push_copy(struct tq *q)
+static void push_copy(struct client_queue *q)
 {
 	struct pkt p;
 
@@ -51,10 +51,10 @@ static void push_copy(struct tq *q)
 	tq_push(q, &p);
 }
 
-static void bystander(struct tq *q)
+static void bystander(struct client_queue *q)
 {
 	tq_nop(q);
-	tq_publish(q);
+	client_publish(q);
 	tq_wait(q);
 }
 
@@ -64,11 +64,11 @@ static void test_kill(void **state)
 	struct rig *rig = *state;
 	uint64_t brk = rig->brk;
 	unsigned int i, k, mappings;
-	struct tq q, other;
+	struct client_queue q, other;
 
 	tq_create(rig, &other, 2, 1);
 	/* Without the mapping of the context's released page. */
-	mappings = atomic_load(&rig->mappings) - 1;
+	mappings = atomic_load(&rig->bus.mappings) - 1;
 	for (i = 0; i < 100; i++) {
 		brk = rig->brk;
 		tq_create(rig, &q, 1, 0);
@@ -86,13 +86,13 @@ static void test_kill(void **state)
 				 ~0ULL);
 			tq_push(&q, &p);
 		}
-		tq_publish(&q);
+		client_publish(&q);
 		bystander(&other);
 		for (k = (unsigned int)below(20000); k; k--)
 			__asm__ volatile("");
 		assert_int_equal(rig_op(rig, OPENREG_ADMIN_CTX_DESTROY, 1, 0),
 				 0);
-		assert_int_equal(atomic_load(&rig->mappings), mappings);
+		assert_int_equal(atomic_load(&rig->bus.mappings), mappings);
 		bystander(&other);
 		rig->brk = brk;
 		give(rig, 1);
@@ -116,13 +116,13 @@ static void test_destroy_twice(void **state)
 
 	for (round = 0; round < 40; round++) {
 		uint64_t brk = rig->brk;
-		struct tq q;
+		struct client_queue q;
 
 		tq_create(rig, &q, 1, 1);
 		push_grind(&q, 60);
 		push_copy(&q);
-		tq_publish(&q);
-		first = rig->admin_tail;
+		client_publish(&q);
+		first = rig->client.tail;
 		for (i = 0; i < n; i++) {
 			struct openreg_admin_cmd cmd = {
 				.opcode = ops[i],
@@ -148,7 +148,7 @@ static void test_stop_in_middle(void **state)
 {
 	struct rig *rig = *state;
 	unsigned int i;
-	struct tq q;
+	struct client_queue q;
 
 	tq_create(rig, &q, 1, 0);
 	for (i = 0; i < 50; i++) {
@@ -157,14 +157,14 @@ static void test_stop_in_middle(void **state)
 		push_grind(&q, 60);
 		push_copy(&q);
 		push_grind(&q, 60);
-		tq_publish(&q);
+		client_publish(&q);
 		if (i % 2)
-			WAIT_FOR(tq_completed(&q) > q.seq - 3);
+			WAIT_FOR(client_done(&q) > q.seq - 3);
 		assert_int_equal(rig_op(rig, OPENREG_ADMIN_QUEUE_STOP, 1, 0),
 				 0);
-		before = tq_completed(&q);
+		before = client_done(&q);
 		assert_int_equal(rig_op(rig, OPENREG_ADMIN_NOP, 0, 0), 0);
-		assert_int_equal(tq_completed(&q), before);
+		assert_int_equal(client_done(&q), before);
 		assert_int_equal(tq_reset(&q, q.tail, q.seq), 0);
 		bystander(&q);
 	}
@@ -185,14 +185,14 @@ static void test_reset(void **state)
 
 	for (i = 0; i < 60; i++) {
 		uint64_t brk = rig->brk;
-		struct tq q[2];
+		struct client_queue q[2];
 
 		for (k = 0; k < 2; k++) {
 			tq_create(rig, &q[k], 1 + k, k);
 			push_grind(&q[k], 60);
 			push_copy(&q[k]);
 			push_grind(&q[k], 60);
-			tq_publish(&q[k]);
+			client_publish(&q[k]);
 		}
 		for (k = (unsigned int)below(100000); k; k--)
 			__asm__ volatile("");
@@ -205,7 +205,7 @@ static void test_reset(void **state)
 			WAIT_FOR(!rig_reg(rig, OPENREG_REG_CONTROL));
 		}
 		assert_int_equal(rig_reg(rig, OPENREG_REG_STATUS), 0);
-		assert_int_equal(atomic_load(&rig->mappings), 0);
+		assert_int_equal(atomic_load(&rig->bus.mappings), 0);
 		rig->brk = brk;
 		enable_again(rig);
 	}
@@ -217,24 +217,24 @@ static void test_pause(void **state)
 	struct rig *rig = *state;
 	const uint32_t *words = (const uint32_t *)rig->vram;
 	unsigned int i, k;
-	struct tq q;
+	struct client_queue q;
 
 	tq_create(rig, &q, 1, 0);
 	for (i = 0; i < 40; i++) {
 		push_grind(&q, 30);
 		tq_nop(&q);
 	}
-	tq_publish(&q);
+	client_publish(&q);
 	for (i = 0; i < 60; i++) {
 		uint64_t before;
 
 		rig_pause(rig);
 		if (i % 3 == 0)
 			openreg_card_finish(rig->card);
-		before = tq_completed(&q);
+		before = client_done(&q);
 		for (k = (unsigned int)below(20000); k; k--)
 			__asm__ volatile("");
-		assert_int_equal(tq_completed(&q), before);
+		assert_int_equal(client_done(&q), before);
 		openreg_card_resume(rig->card);
 		for (k = (unsigned int)below(200000); k; k--)
 			__asm__ volatile("");
@@ -245,7 +245,7 @@ static void test_pause(void **state)
 			fail_msg("element %u is wrong", i);
 }
 
-static void push_sort(struct tq *q)
+static void push_sort(struct client_queue *q)
 {
 	const int64_t n = LEN / 8, stride = 1;
 	struct pkt p;
@@ -256,7 +256,7 @@ static void push_sort(struct tq *q)
 	pkt_imm(&p, 0);
 	pkt_imm(&p, (uint64_t)n);
 	tq_push(q, &p);
-	tq_publish(q);
+	client_publish(q);
 }
 
 /* Destroys a context during SORT, which has phases and card memory. */
@@ -266,7 +266,7 @@ static void test_sort_in_middle(void **state)
 	uint32_t *x = (uint32_t *)rig->vram, sum = 0;
 	const int32_t *y = (const int32_t *)(rig->vram + LEN / 2);
 	unsigned int i, k;
-	struct tq q;
+	struct client_queue q;
 
 	for (i = 0; i < LEN / 8; i++)
 		sum += x[i] = (uint32_t)random64();
@@ -301,14 +301,14 @@ static void test_sort_in_middle(void **state)
 static void test_free_in_middle(void **state)
 {
 	struct rig *rig = *state;
-	struct tq q[2];
+	struct client_queue q[2];
 	unsigned int k;
 
 	for (k = 0; k < 2; k++) {
 		tq_create(rig, &q[k], 1 + k, k);
 		push_grind(&q[k], 60);
 		push_copy(&q[k]);
-		tq_publish(&q[k]);
+		client_publish(&q[k]);
 	}
 }
 

@@ -16,7 +16,7 @@ static int setup(void **state)
 	return 0;
 }
 
-static void push_grind(struct tq *q, unsigned int rounds)
+static void push_grind(struct client_queue *q, unsigned int rounds)
 {
 	struct pkt p;
 
@@ -24,7 +24,7 @@ static void push_grind(struct tq *q, unsigned int rounds)
 	tq_push(q, &p);
 }
 
-static void push_copy(struct tq *q)
+static void push_copy(struct client_queue *q)
 {
 	struct pkt p;
 
@@ -49,7 +49,7 @@ static void test_unbind_in_use(void **state)
 	struct rig *rig = *state;
 	struct openreg_admin_cmd bind = cmd_vram(1, 1, 0, LEN, RW);
 	unsigned int i, held = 0, busy = 0;
-	struct tq q;
+	struct client_queue q;
 
 	tq_create(rig, &q, 1, 0);
 	for (i = 0; i < 60; i++) {
@@ -58,24 +58,24 @@ static void test_unbind_in_use(void **state)
 		/* Avoid a pad among the packets: a pad uses no segment. */
 		while (q.tail % q.slots > q.slots - 32)
 			tq_nop(&q);
-		tq_publish(&q);
+		client_publish(&q);
 		tq_wait(&q);
 		if (i % 2)
 			push_copy(&q);
 		else
 			push_grind(&q, 50);
 		push_grind(&q, 1);
-		tq_publish(&q);
+		client_publish(&q);
 		if (i % 3)
 			WAIT_FOR(rig_load(rig, q.page) ||
 				 rig_reg(rig, OPENREG_REG_STAT_PACKETS));
 		busy += rig_unbind(rig, 1, 1);
 		/* Packets that began before have completed; later packets fault. */
-		done = tq_completed(&q);
+		done = client_done(&q);
 		if (done < q.seq) {
 			assert_int_equal(tq_wait_fault(&q).code,
 					 OPENREG_FAULT_ADDRESS);
-			assert_int_equal(tq_completed(&q), done);
+			assert_int_equal(client_done(&q), done);
 			held++;
 			assert_int_equal(tq_reset(&q, q.tail, q.seq), 0);
 		}
@@ -93,14 +93,14 @@ static void test_unbind_completes_at_once(void **state)
 	struct rig *rig = *state;
 	struct openreg_admin_cmd bind = cmd_vram(1, 1, 0, LEN, RW);
 	unsigned int i, raised;
-	struct tq q, late;
+	struct client_queue q, late;
 	struct pkt p;
 
 	tq_create(rig, &q, 1, 0);
 	tq_create(rig, &late, 1, 1);
 	pkt_endless(&p, VRAM(0));
 	tq_push(&q, &p);
-	tq_publish(&q);
+	client_publish(&q);
 	WAIT_FOR(rig_reg(rig, OPENREG_REG_STAT_COMPUTE_NS));
 	assert_int_equal(rig_op(rig, OPENREG_ADMIN_SEG_UNBIND, 1, 1), 0);
 	for (i = 0; i < 3 * HOST_ADMIN_SLOTS; i++) {
@@ -109,15 +109,15 @@ static void test_unbind_completes_at_once(void **state)
 		assert_int_equal(rig_admin(rig, &bind), OPENREG_ADMIN_EEXIST);
 		assert_false(rig_released(rig, 1, 1));
 	}
-	assert_int_equal(tq_completed(&q), 0);
+	assert_int_equal(client_done(&q), 0);
 	push_grind(&late, 1);
-	tq_publish(&late);
+	client_publish(&late);
 	assert_int_equal(tq_wait_fault(&late).code, OPENREG_FAULT_ADDRESS);
-	raised = atomic_load(&rig->raised[0]);
+	raised = atomic_load(&rig->bus.raised[0]);
 	assert_int_equal(rig_op(rig, OPENREG_ADMIN_QUEUE_STOP, 1, 0), 0);
 	WAIT_FOR(rig_released(rig, 1, 1));
 	/* One interrupt for QUEUE_STOP, one for the release. */
-	WAIT_FOR(atomic_load(&rig->raised[0]) >= raised + 2);
+	WAIT_FOR(atomic_load(&rig->bus.raised[0]) >= raised + 2);
 	assert_int_equal(rig_admin(rig, &bind), 0);
 	assert_false(rig_released(rig, 1, 1));
 }
@@ -135,7 +135,7 @@ static void test_unbind_clears(void **state)
 	};
 	const uint64_t off = HOST_VRAM / 2;
 	unsigned int i;
-	struct tq q;
+	struct client_queue q;
 
 	tq_create(rig, &q, 1, 0);
 	for (i = 0; i < 6; i++) {
@@ -152,7 +152,7 @@ static void test_unbind_clears(void **state)
 			tq_push(&q, &p);
 			pkt_grind(&p, OPENREG_ADDR(0, 3, 0), len / 4, 5);
 			tq_push(&q, &p);
-			tq_publish(&q);
+			client_publish(&q);
 			WAIT_FOR(rig_load(rig, q.page) >= q.seq - 1);
 		}
 		assert_int_equal(rig_admin(rig, &unbind), 0);
@@ -161,9 +161,9 @@ static void test_unbind_clears(void **state)
 		assert_int_equal(memcmp(rig->vram + off, rig->vram + off + 1,
 					len - 1), 0);
 		assert_int_equal(rig->vram[off + len], 0x5a);
-		WAIT_FOR(tq_completed(&q) == q.seq ||
-			 tq_state(&q) == OPENREG_QUEUE_FAULTED);
-		if (tq_completed(&q) != q.seq)
+		WAIT_FOR(client_done(&q) == q.seq ||
+			 client_state(&q) == OPENREG_QUEUE_FAULTED);
+		if (client_done(&q) != q.seq)
 			tq_recover(&q);
 	}
 	unbind.id = 2;

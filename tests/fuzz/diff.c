@@ -17,6 +17,7 @@
 #define SYSTEM_LEN (SYSTEM_PAGES * 4096)
 #define CTX 2
 #define QUEUE 1
+#define RW (OPENREG_SEG_READ | OPENREG_SEG_WRITE)
 #define GUARD 256 /* bytes behind the last operand */
 
 static const uint64_t space_len[SPACES] = { VRAM_LEN, SYSTEM_LEN };
@@ -78,7 +79,7 @@ void diff_fail(const struct diff *d, const char *format, ...)
 /* Page n of the system segment, whose pages are in reverse order. */
 static uint8_t *system_page(const struct diff *d, unsigned int n)
 {
-	return d->rig->mem + STEPPER_PAGES + 4096 * (SYSTEM_PAGES - 1 - n);
+	return d->rig->bus.mem + STEPPER_PAGES + 4096 * (SYSTEM_PAGES - 1 - n);
 }
 
 /* Copies memory to a copy in the order of segments, or back. */
@@ -108,29 +109,19 @@ static void admin(struct diff *d, admin_fn *run, struct openreg_admin_cmd cmd)
 
 static void set_up(struct diff *d)
 {
-	const struct stepper_place vram = { 1, OPENREG_SEG_VRAM, 3, 0, VRAM_LEN, 0 };
-	struct openreg_admin_cmd cmd = { .ctx = CTX };
+	const uint64_t list = BUS_BASE + STEPPER_LISTS;
 	unsigned int i;
 
 	d->rig = stepper_new();
-	admin(d, admin_ctx_create, cmd);
-	cmd = stepper_bind_cmd(d->rig, CTX, &stepper_places[0]);
-	cmd.seg.base = vram.offset;
-	cmd.seg.length = vram.length;
-	admin(d, admin_seg_bind, cmd);
-	cmd = stepper_bind_cmd(d->rig, CTX, &stepper_places[4]);
-	cmd.id = 2;
-	cmd.seg.length = SYSTEM_LEN;
-	cmd.seg.npages = SYSTEM_PAGES;
-	cmd.seg.offset = 0;
+	admin(d, admin_ctx_create, cmd_context(CTX, 0));
+	admin(d, admin_seg_bind, cmd_vram(CTX, 1, 0, VRAM_LEN, RW));
 	for (i = 0; i < SYSTEM_PAGES; i++) {
-		uint64_t page = STEPPER_BUS +
-				(uint64_t)(system_page(d, i) - d->rig->mem);
+		uint64_t page = BUS_BASE + (uint64_t)(system_page(d, i) - d->rig->bus.mem);
 
-		memcpy(d->rig->mem + (cmd.seg.base - STEPPER_BUS) + 8 * i, &page, 8);
+		client_store(&d->rig->client, list + 8 * i, page);
 	}
-	admin(d, admin_seg_bind, cmd);
-	admin(d, admin_queue_create, stepper_queue_cmd(CTX, QUEUE));
+	admin(d, admin_seg_bind, cmd_pages(CTX, 2, list, 0, SYSTEM_LEN, RW));
+	admin(d, admin_queue_create, stepper_queue_cmd(d->rig, CTX, QUEUE));
 	d->q = d->rig->card->queue[QUEUE];
 	for (i = 0; i < SPACES; i++) {
 		d->have[i] = calloc(1, space_len[i] + GUARD);
@@ -213,23 +204,22 @@ unsigned int diff_imm(struct diff *d, uint64_t bits)
 
 void diff_run(struct diff *d)
 {
+	struct client_queue *q = &d->rig->queue[QUEUE];
 	struct packet p;
 	unsigned int step;
 
 	packet_serialize(&d->draft, &p);
 	transfer(d, d->want, true);
-	d->seq += stepper_push(d->rig, QUEUE, &d->tail, p.bytes);
-	for (step = 0; d->q->completed < d->seq &&
+	stepper_push(d->rig, QUEUE, p.bytes);
+	for (step = 0; d->q->completed < q->seq &&
 		       d->q->state == OPENREG_QUEUE_RUNNING; step++)
 		if (!stepper_step(d->rig, step & 1) && step > 1000)
 			diff_fail(d, "the card does not go on");
-	if (d->q->completed < d->seq) {
-		const uint32_t *fault = (const void *)(d->rig->mem +
-						       STEPPER_QUEUE(QUEUE) +
-						       0x2040);
+	if (d->q->completed < q->seq) {
+		struct openreg_fault_summary fault = client_fault(q);
 
-		diff_fail(d, "the card faults: code %u, operand %d", fault[0],
-			  (int)fault[1]);
+		diff_fail(d, "the card faults: code %u, operand %d", fault.code,
+			  (int)fault.operand);
 	}
 	transfer(d, d->have, false);
 }

@@ -25,7 +25,6 @@ struct operand {
 struct diff {
 	struct stepper *rig;
 	struct queue *q;
-	uint64_t tail, seq;
 	const char *kind;
 	uint64_t seed;
 	uint64_t brk[SPACES]; /* bytes that the operands use */

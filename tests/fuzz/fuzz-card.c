@@ -15,19 +15,7 @@
 #define OPS_MAX 64
 
 static struct stepper *rig;
-static uint64_t tail[STEPPER_QUEUES]; /* last published tails */
-static uint32_t admin_tail;
 static unsigned int steps;
-
-static void store64(uint32_t off, uint64_t value)
-{
-	memcpy(rig->mem + off, &value, 8);
-}
-
-static void write_reg(uint32_t off, uint64_t value)
-{
-	openreg_card_reg_write(rig->card, off, (uint32_t)value, 4);
-}
 
 /* Steps all threads until they have no work, at most most times. */
 static void run_card(unsigned int most)
@@ -37,55 +25,36 @@ static void run_card(unsigned int most)
 	while (more && most-- && steps < STEPS_MAX) {
 		more = stepper_step(rig, steps++ & 1);
 	}
-	must(!rig->depth);
+	must(!bus_depth);
 }
 
-static void submit(const struct openreg_admin_cmd *cmd)
+static void submit(struct openreg_admin_cmd cmd)
 {
-	uint32_t slot = admin_tail++ % STEPPER_ADMIN_SLOTS;
-
-	memcpy(rig->mem + STEPPER_ADMIN + slot * 64, cmd, 64);
-	write_reg(OPENREG_REG_ADMIN_TAIL, admin_tail);
+	client_submit(&rig->client, &cmd);
 	admin_step(rig->card);
 }
 
-static void enable(void)
+static void forget_tails(void)
 {
-	admin_tail = 0;
-	write_reg(OPENREG_REG_ADMIN_BASE, STEPPER_BUS + STEPPER_ADMIN);
-	write_reg(OPENREG_REG_ADMIN_BASE + 4, STEPPER_BUS >> 32);
-	write_reg(OPENREG_REG_ADMIN_CPL, STEPPER_BUS + STEPPER_CPL);
-	write_reg(OPENREG_REG_ADMIN_CPL + 4, STEPPER_BUS >> 32);
-	write_reg(OPENREG_REG_ADMIN_SLOTS, STEPPER_ADMIN_SLOTS);
-	write_reg(OPENREG_REG_FAULT_BASE, STEPPER_BUS + STEPPER_FAULTS);
-	write_reg(OPENREG_REG_FAULT_BASE + 4, STEPPER_BUS >> 32);
-	write_reg(OPENREG_REG_FAULT_SLOTS, 8);
-	write_reg(OPENREG_REG_CONTROL, OPENREG_CONTROL_ENABLE);
-	admin_step(rig->card);
+	unsigned int i;
+
+	for (i = 0; i < STEPPER_QUEUES; i++)
+		rig->queue[i].tail = 0;
 }
 
 /* Enables the card with two contexts, some segments, and new queues. */
 static void set_up(void)
 {
-	struct openreg_admin_cmd cmd = {
-		.opcode = OPENREG_ADMIN_CTX_CREATE,
-		.create.released = STEPPER_BUS + STEPPER_RELEASED,
-	};
 	unsigned int i;
 
-	enable();
-	for (cmd.ctx = 1; cmd.ctx <= 2; cmd.ctx++)
-		submit(&cmd);
-	for (i = 0; i < STEPPER_PLACES; i++) {
-		cmd = stepper_bind_cmd(rig, 1, &stepper_places[i]);
-		submit(&cmd);
-	}
-	cmd = stepper_bind_cmd(rig, 2, &stepper_places[0]);
-	submit(&cmd);
-	for (i = 0; i < 3; i++) {
-		cmd = stepper_queue_cmd(1 + i / 2, i);
-		submit(&cmd);
-	}
+	stepper_enable(rig);
+	for (i = 1; i <= 2; i++)
+		submit(cmd_context(i, BUS_BASE + STEPPER_RELEASED));
+	for (i = 0; i < STEPPER_PLACES; i++)
+		submit(stepper_bind_cmd(rig, 1, &stepper_places[i]));
+	submit(stepper_bind_cmd(rig, 2, &stepper_places[0]));
+	for (i = 0; i < 3; i++)
+		submit(stepper_queue_cmd(rig, 1 + i / 2, i));
 }
 
 static void op_reg_write(struct stream *s)
@@ -124,8 +93,7 @@ static void op_reg_read(struct stream *s)
 static void op_admin(struct stream *s)
 {
 	unsigned int opcode = take(s, OPENREG_ADMIN_FILL + 2), how = take8(s);
-	struct openreg_admin_cmd cmd = { .opcode = (uint16_t)opcode,
-					 .ctx = 1 + how % 3 };
+	struct openreg_admin_cmd cmd = cmd_of((uint16_t)opcode, 1 + how % 3, 0);
 
 	switch (opcode) {
 	case OPENREG_ADMIN_SEG_BIND:
@@ -139,10 +107,10 @@ static void op_admin(struct stream *s)
 		break;
 	case OPENREG_ADMIN_CTX_CREATE:
 		if (how & 4)
-			cmd.create.released = STEPPER_BUS + STEPPER_RELEASED;
+			cmd.create.released = BUS_BASE + STEPPER_RELEASED;
 		break;
 	case OPENREG_ADMIN_QUEUE_CREATE:
-		cmd = stepper_queue_cmd(cmd.ctx, take(s, STEPPER_QUEUES + 1));
+		cmd = stepper_queue_cmd(rig, cmd.ctx, take(s, STEPPER_QUEUES + 1));
 		break;
 	case OPENREG_ADMIN_QUEUE_STOP:
 	case OPENREG_ADMIN_QUEUE_DESTROY:
@@ -150,7 +118,7 @@ static void op_admin(struct stream *s)
 		break;
 	case OPENREG_ADMIN_QUEUE_RESET:
 		cmd.id = take(s, STEPPER_QUEUES);
-		cmd.reset.head = tail[cmd.id];
+		cmd.reset.head = rig->queue[cmd.id].tail;
 		cmd.reset.seq = 100 + take8(s);
 		break;
 	case OPENREG_ADMIN_FILL:
@@ -166,7 +134,7 @@ static void op_admin(struct stream *s)
 
 		memcpy((uint8_t *)&cmd + 8 * at, &odd, 8);
 	}
-	submit(&cmd);
+	submit(cmd);
 }
 
 static void op_packet(struct stream *s)
@@ -175,23 +143,25 @@ static void op_packet(struct stream *s)
 	struct packet p;
 
 	packet_take(s, &p);
-	stepper_push(rig, n, &tail[n], p.bytes);
+	stepper_push(rig, n, p.bytes);
 }
 
 static void op_memory(struct stream *s)
 {
 	unsigned int where = take(s, 4), n = take(s, STEPPER_QUEUES);
+	struct client_queue *q = &rig->queue[n];
+	struct client *c = &rig->client;
 	uint32_t off = 8u * take8(s);
 	uint64_t value = take(s, 2) ? take_odd(s) : take8(s);
 
 	if (where == 0)
-		store64(STEPPER_QUEUE(n) + 0x1000, tail[n] + value);
+		client_store(c, q->user, q->tail + value);
 	else if (where == 1)
-		store64(STEPPER_QUEUE(n) + 0x3000, value);
+		client_store(c, q->kernel, value);
 	else if (where == 2)
-		store64(STEPPER_QUEUE(n) + off, value);
+		client_store(c, q->ring + off, value);
 	else
-		store64(STEPPER_LISTS + off % 512, value);
+		client_store(c, BUS_BASE + STEPPER_LISTS + off % 512, value);
 	openreg_card_doorbell(rig->card, n);
 }
 
@@ -199,17 +169,9 @@ static void op_memory(struct stream *s)
 static void op_recover(struct stream *s)
 {
 	unsigned int n = take(s, 3);
-	struct openreg_admin_cmd cmd = {
-		.opcode = OPENREG_ADMIN_QUEUE_RESET,
-		.ctx = 1 + n / 2,
-		.id = n,
-		.reset = { .head = tail[n], .seq = 1000 + admin_tail },
-	};
 
-	submit(&cmd);
-	write_reg(OPENREG_REG_FAULT_HEAD,
-		  (uint32_t)openreg_card_reg_read(
-			  rig->card, OPENREG_REG_FAULT_TAIL, 4));
+	submit(cmd_reset(1 + n / 2, n, rig->queue[n].tail, 1000 + rig->client.tail));
+	client_forget_faults(&rig->client);
 }
 
 static void op_reset(struct stream *s)
@@ -218,13 +180,13 @@ static void op_reset(struct stream *s)
 		openreg_card_pause_begin(rig->card, NULL, NULL);
 		must(openreg_card_is_paused(rig->card));
 		openreg_card_reset(rig->card);
-		must(!rig->mappings && !rig->card->nruns);
+		must(!rig->bus.mappings && !rig->card->nruns);
 	} else {
-		write_reg(OPENREG_REG_CONTROL, OPENREG_CONTROL_RESET);
+		client_write(&rig->client, OPENREG_REG_CONTROL, OPENREG_CONTROL_RESET);
 		admin_step(rig->card);
-		must(!rig->mappings);
+		must(!rig->bus.mappings);
 	}
-	memset(tail, 0, sizeof(tail));
+	forget_tails();
 	set_up();
 }
 
@@ -253,9 +215,9 @@ static void op_migrate(struct stream *s)
 		len -= 8ULL * take(s, 16) % len;
 	openreg_card_pause_begin(rig->card, NULL, NULL);
 	if (openreg_card_load(rig->card, blob, len, &error)) {
-		must(error && !rig->mappings && n >= 128);
+		must(error && !rig->bus.mappings && n >= 128);
 		openreg_card_reset(rig->card);
-		memset(tail, 0, sizeof(tail));
+		forget_tails();
 		set_up();
 	} else {
 		openreg_card_resume(rig->card);
@@ -286,7 +248,7 @@ static void one_op(struct stream *s)
 		openreg_card_doorbell(rig->card, take8(s));
 		break;
 	case 7:
-		rig->refuse = !rig->refuse;
+		rig->bus.refuse = !rig->bus.refuse;
 		break;
 	case 8:
 		op_recover(s);
@@ -307,11 +269,11 @@ static void one_op(struct stream *s)
 /* Resets the card, which must hold no mapping, reference or memory afterwards. */
 static void tear_down(void)
 {
-	rig->refuse = false;
+	rig->bus.refuse = false;
 	run_card(STEPS_MAX);
 	openreg_card_pause_begin(rig->card, NULL, NULL);
 	openreg_card_reset(rig->card);
-	must(!rig->mappings && !rig->depth && !rig->card->nruns);
+	must(!rig->bus.mappings && !bus_depth && !rig->card->nruns);
 	must(!atomic_load(&rig->card->extra) && !rig->card->sched.nawake);
 	must(!rig->card->sched.nwaiting && !rig->card->sched.fills);
 }
@@ -324,8 +286,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (!rig)
 		rig = stepper_new();
 	steps = 0;
-	memset(tail, 0, sizeof(tail));
-	memset(rig->mem, 0, STEPPER_PAGES);
+	forget_tails();
+	memset(rig->bus.mem, 0, STEPPER_PAGES);
 	stepper_fill(rig, take8(&s));
 	set_up();
 	for (i = 0; i < OPS_MAX && s.left; i++)

@@ -129,10 +129,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	packet_take(&s, &p);
 	if (decode(q, &p) && is_small(&q->args)) {
 		stepper_fill(rig, how >> 1);
-		rig->refuse = how >= 248;
+		rig->bus.refuse = how >= 248;
 		allow_operands();
 		run(how);
-		rig->refuse = false;
+		rig->bus.refuse = false;
 		stepper_allow(rig, 0, STEPPER_USED);
 		stepper_check_guards(rig);
 	}
