@@ -10,34 +10,30 @@
 #define CPLS_SIZE (SIM_ADMIN_SLOTS * sizeof(struct openreg_admin_cpl))
 #define FAULTS_SIZE (SIM_FAULT_SLOTS * sizeof(struct openreg_fault_record))
 
-static void write64(struct sim_card *c, uint32_t off, const volatile void *at)
-{
-	openreg_card_reg_write(c->card, off, (uintptr_t)at, 8);
-}
-
-static void write32(struct sim_card *c, uint32_t off, uint32_t value)
-{
-	openreg_card_reg_write(c->card, off, value, 4);
-}
-
 static int enable(struct sim_card *c)
 {
 	uint32_t status;
 
-	write32(c, OPENREG_REG_CARD_ID, c->index);
-	write64(c, OPENREG_REG_ADMIN_BASE, c->admin.cmds);
-	write64(c, OPENREG_REG_ADMIN_CPL, c->admin.cpls);
-	write32(c, OPENREG_REG_ADMIN_SLOTS, SIM_ADMIN_SLOTS);
-	write64(c, OPENREG_REG_FAULT_BASE, c->faults);
-	write32(c, OPENREG_REG_FAULT_SLOTS, SIM_FAULT_SLOTS);
-	write32(c, OPENREG_REG_CONTROL, OPENREG_CONTROL_ENABLE);
+	client_write(&c->client, OPENREG_REG_CARD_ID, c->index);
+	client_enable(&c->client);
 	for (;;) {
-		status = (uint32_t)openreg_card_reg_read(c->card,
-							 OPENREG_REG_STATUS, 4);
+		status = client_reg(&c->client, OPENREG_REG_STATUS);
 		if (status)
 			return status == OPENREG_STATUS_READY ? 0 : -EIO;
 		sim_sleep_ms(1);
 	}
+}
+
+/* Zeroed pages, as a bus address; 0 if out of memory. */
+static uint64_t pages(uint64_t size)
+{
+	return (uintptr_t)sim_pages(size);
+}
+
+static void free_pages(uint64_t at, uint64_t size)
+{
+	if (at)
+		munmap((void *)(uintptr_t)at, size);
 }
 
 int sim_admin_init(struct sim_card *c)
@@ -46,24 +42,25 @@ int sim_admin_init(struct sim_card *c)
 
 	pthread_mutex_init(&a->lock, NULL);
 	pthread_cond_init(&a->freed, NULL);
-	a->cmds = sim_pages(CMDS_SIZE);
-	a->cpls = sim_pages(CPLS_SIZE);
-	c->faults = sim_pages(FAULTS_SIZE);
-	if (!a->cmds || !a->cpls || !c->faults)
+	c->client = (struct client){
+		.ops = &sim_client_ops,
+		.host = c,
+		.cmds = pages(CMDS_SIZE),
+		.cpls = pages(CPLS_SIZE),
+		.faults = pages(FAULTS_SIZE),
+		.slots = SIM_ADMIN_SLOTS,
+		.fault_slots = SIM_FAULT_SLOTS,
+	};
+	if (!c->client.cmds || !c->client.cpls || !c->client.faults)
 		return -ENOMEM;
 	return enable(c);
 }
 
 void sim_admin_fini(struct sim_card *c)
 {
-	struct sim_admin *a = &c->admin;
-
-	if (a->cmds)
-		munmap(a->cmds, CMDS_SIZE);
-	if (a->cpls)
-		munmap((void *)(uintptr_t)a->cpls, CPLS_SIZE);
-	if (c->faults)
-		munmap(c->faults, FAULTS_SIZE);
+	free_pages(c->client.cmds, CMDS_SIZE);
+	free_pages(c->client.cpls, CPLS_SIZE);
+	free_pages(c->client.faults, FAULTS_SIZE);
 }
 
 /* False if the cards stop before a slot is free. */
@@ -71,33 +68,30 @@ static bool submit(struct sim_card *c, const struct openreg_admin_cmd *cmd,
 		   uint32_t *i)
 {
 	struct sim_admin *a = &c->admin;
+	bool *busy;
 	bool room;
 
 	pthread_mutex_lock(&a->lock);
-	while (a->busy[a->tail % SIM_ADMIN_SLOTS] && !sim_stopped())
+	/* Another thread may submit during the wait. */
+	while (*(busy = &a->busy[c->client.tail % SIM_ADMIN_SLOTS]) && !sim_stopped())
 		pthread_cond_wait(&a->freed, &a->lock);
-	room = !a->busy[a->tail % SIM_ADMIN_SLOTS];
+	room = !*busy;
 	if (room) {
-		*i = a->tail++;
-		a->busy[*i % SIM_ADMIN_SLOTS] = true;
-		a->cmds[*i % SIM_ADMIN_SLOTS] = *cmd;
-		write32(c, OPENREG_REG_ADMIN_TAIL, a->tail);
+		*busy = true;
+		*i = client_submit(&c->client, cmd);
 	}
 	pthread_mutex_unlock(&a->lock);
 	return room;
 }
 
 /* Waits on vector 0, which every completion raises. False if the cards stop first. */
-static bool wait_completion(struct sim_card *c, uint32_t i)
+static bool wait_completion(struct sim_card *c, uint32_t i, struct openreg_admin_cpl *cpl)
 {
-	volatile struct openreg_admin_cpl *cpl =
-		&c->admin.cpls[i % SIM_ADMIN_SLOTS];
 	struct sim_vector *v = &c->vectors[0];
 	bool done;
 
 	pthread_mutex_lock(&v->lock);
-	while (!(done = __atomic_load_n(&cpl->seq, __ATOMIC_ACQUIRE) == i + 1) &&
-	       !sim_stopped())
+	while (!(done = client_completed(&c->client, i, cpl)) && !sim_stopped())
 		pthread_cond_wait(&v->raised, &v->lock);
 	pthread_mutex_unlock(&v->lock);
 	return done;
@@ -129,11 +123,12 @@ int sim_admin_result(struct sim_card *c, const struct openreg_admin_cmd *cmd,
 {
 	struct sim_admin *a = &c->admin;
 	int cancel = sim_cancel_off(), ret = -ENODEV;
+	struct openreg_admin_cpl cpl;
 	uint32_t i;
 
-	if (!sim_stopped() && submit(c, cmd, &i) && wait_completion(c, i)) {
-		ret = status_errno(a->cpls[i % SIM_ADMIN_SLOTS].status);
-		*result = a->cpls[i % SIM_ADMIN_SLOTS].result;
+	if (!sim_stopped() && submit(c, cmd, &i) && wait_completion(c, i, &cpl)) {
+		ret = status_errno(cpl.status);
+		*result = cpl.result;
 		pthread_mutex_lock(&a->lock);
 		a->busy[i % SIM_ADMIN_SLOTS] = false;
 		pthread_cond_broadcast(&a->freed);

@@ -210,3 +210,36 @@ const struct openreg_host_ops sim_host_ops = {
 	.clock_ns = sim_clock,
 	.guest_error = sim_guest_error,
 };
+
+static uint32_t sim_read_reg(void *host, uint32_t off)
+{
+	return (uint32_t)openreg_card_reg_read(((struct sim_card *)host)->card, off, 4);
+}
+
+static void sim_write_reg(void *host, uint32_t off, uint32_t value)
+{
+	openreg_card_reg_write(((struct sim_card *)host)->card, off, value, 4);
+}
+
+static void sim_load(void *host, uint64_t bus, void *to, size_t len)
+{
+	sim_dma_read(host, bus, to, len);
+}
+
+static void sim_store(void *host, uint64_t bus, const void *from, size_t len)
+{
+	sim_dma_write(host, bus, from, len);
+}
+
+static void sim_ring(void *host, uint32_t doorbell)
+{
+	openreg_card_doorbell(((struct sim_card *)host)->card, doorbell);
+}
+
+const struct client_ops sim_client_ops = {
+	.read_reg = sim_read_reg,
+	.write_reg = sim_write_reg,
+	.load = sim_load,
+	.store = sim_store,
+	.ring = sim_ring,
+};

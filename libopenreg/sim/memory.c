@@ -142,8 +142,6 @@ static int bind(struct transport *t, struct sim_bo *bo,
 
 	if (ret)
 		return ret;
-	cmd->opcode = OPENREG_ADMIN_SEG_BIND;
-	cmd->ctx = t->ctx;
 	cmd->id = bo->seg;
 	cmd->seg.perm = OPENREG_SEG_READ;
 	if (!(bo->flags & OPENREG_BO_READONLY))
@@ -164,23 +162,17 @@ static int bind_memory(struct transport *t, struct sim_bo *bo, uintptr_t at)
 	const uint64_t page = 1ull << LIST_SHIFT;
 	uintptr_t first = at & ~(page - 1);
 	uint64_t num = (at + bo->size - first + page - 1) >> LIST_SHIFT;
-	struct openreg_admin_cmd cmd = {
-		.seg = {
-			.kind = OPENREG_SEG_SYSTEM,
-			.length = bo->size,
-			.npages = num,
-			.page_shift = LIST_SHIFT,
-			.offset = (uint32_t)(at - first),
-		},
-	};
 	uint64_t *list = malloc(num * sizeof(*list));
+	struct openreg_admin_cmd cmd;
 	int ret;
 
 	if (!list)
 		return -ENOMEM;
 	for (uint64_t i = 0; i < num; i++)
 		list[i] = first + i * page;
-	cmd.seg.base = (uintptr_t)list;
+	cmd = cmd_pages(t->ctx, 0, (uintptr_t)list, (uint32_t)(at - first), bo->size, 0);
+	cmd.seg.npages = num;
+	cmd.seg.page_shift = LIST_SHIFT;
 	ret = bind(t, bo, &cmd);
 	free(list);
 	return ret;
@@ -188,15 +180,14 @@ static int bind_memory(struct transport *t, struct sim_bo *bo, uintptr_t at)
 
 static int create_vram(struct transport *t, struct sim_bo *bo)
 {
-	struct openreg_admin_cmd cmd = { .seg.kind = OPENREG_SEG_VRAM };
+	struct openreg_admin_cmd cmd;
 	int ret = -ENOSPC;
 
 	if (bo->size <= t->card->vram_size)
 		ret = take(t, bo, find_vram);
 	if (ret)
 		return ret;
-	cmd.seg.length = bo->size;
-	cmd.seg.base = bo->offset;
+	cmd = cmd_vram(t->ctx, 0, bo->offset, bo->size, 0);
 	ret = bind(t, bo, &cmd);
 	if (ret) {
 		pthread_mutex_lock(&t->card->lock);
@@ -304,18 +295,13 @@ int sim_mem_register(struct transport *t, void *ptr, uint64_t size,
 /* The object may be freed on return: the card can release it at any time. */
 static void close_bo(struct transport *t, struct sim_bo *bo, bool *released)
 {
-	struct openreg_admin_cmd cmd = {
-		.opcode = OPENREG_ADMIN_SEG_UNBIND,
-		.ctx = t->ctx,
-		.id = bo->seg,
-	};
+	/* Free VRAM must be zeroed. */
+	const uint64_t flags = bo->flags & OPENREG_BO_VRAM ? OPENREG_UNBIND_CLEAR : 0;
+	const struct openreg_admin_cmd cmd = cmd_unbind(t->ctx, bo->seg, flags);
 	struct sim_card *c = t->card;
 	bool gone = false;
 	uint64_t in_use;
 
-	/* Free VRAM must be zeroed. */
-	if (bo->flags & OPENREG_BO_VRAM)
-		cmd.unbind.flags = OPENREG_UNBIND_CLEAR;
 	pthread_mutex_lock(&c->lock);
 	*held(t, bo) -= bo->size;
 	bo->closed = true;

@@ -64,35 +64,27 @@ static void give_id(struct sim_card *c, uint32_t id)
 
 static int command(struct sim_queue *q, uint16_t opcode)
 {
-	const struct openreg_admin_cmd cmd = {
-		.opcode = opcode,
-		.ctx = q->t->ctx,
-		.id = q->id,
-	};
+	const struct openreg_admin_cmd cmd = cmd_of(opcode, q->t->ctx, q->id);
 
 	return sim_admin(q->t->card, &cmd);
 }
 
 static int start(struct sim_queue *q, uint32_t slots, uint32_t priority)
 {
-	const uint16_t vector = (uint16_t)(1 + q->id % (SIM_VECTORS - 1));
-	const struct openreg_admin_cmd cmd = {
-		.opcode = OPENREG_ADMIN_QUEUE_CREATE,
+	const struct client_queue queue = {
 		.ctx = q->t->ctx,
 		.id = q->id,
-		.queue = {
-			.ring = (uintptr_t)q->ring,
-			.user_page = (uintptr_t)q->user,
-			.card_page = (uintptr_t)q->card,
-			.kernel_page = (uintptr_t)q->kernel,
-			.slots = slots,
-			.doorbell = (uint16_t)q->t->ctx,
-			.vector = vector,
-			.priority = priority,
-		},
+		.slots = slots,
+		.door = q->t->ctx,
+		.vector = 1 + q->id % (SIM_VECTORS - 1),
+		.ring = (uintptr_t)q->ring,
+		.user = (uintptr_t)q->user,
+		.page = (uintptr_t)q->card,
+		.kernel = (uintptr_t)q->kernel,
 	};
+	const struct openreg_admin_cmd cmd = cmd_queue(&queue, priority);
 
-	q->vector = &q->t->card->vectors[vector];
+	q->vector = &q->t->card->vectors[queue.vector];
 	return sim_admin(q->t->card, &cmd);
 }
 
@@ -160,15 +152,6 @@ void sim_queue_destroy(struct transport *t, struct transport_queue *tq)
 	free_queue(q);
 }
 
-/* Consume all fault records: the card page has the same contents. */
-static void forget_faults(struct sim_card *c)
-{
-	uint32_t tail = (uint32_t)openreg_card_reg_read(
-		c->card, OPENREG_REG_FAULT_TAIL, 4);
-
-	openreg_card_reg_write(c->card, OPENREG_REG_FAULT_HEAD, tail, 4);
-}
-
 static uint64_t completed(const struct sim_queue *q)
 {
 	return __atomic_load_n(&q->card->completed, __ATOMIC_ACQUIRE);
@@ -176,12 +159,7 @@ static uint64_t completed(const struct sim_queue *q)
 
 static int restart(struct sim_queue *q, uint64_t head, uint64_t seq)
 {
-	const struct openreg_admin_cmd cmd = {
-		.opcode = OPENREG_ADMIN_QUEUE_RESET,
-		.ctx = q->t->ctx,
-		.id = q->id,
-		.reset = { .head = head, .seq = seq },
-	};
+	const struct openreg_admin_cmd cmd = cmd_reset(q->t->ctx, q->id, head, seq);
 	int ret;
 
 	/* A worker may still use a queue that has faulted: wait until it does not. */
@@ -216,7 +194,8 @@ int sim_queue_reset(struct transport *t, struct transport_queue *tq,
 	set_resetting(q, true);
 	ret = restart(q, head, seq);
 	set_resetting(q, false);
-	forget_faults(t->card);
+	/* The card page has the same contents as the fault records. */
+	client_forget_faults(&t->card->client);
 	return ret;
 }
 

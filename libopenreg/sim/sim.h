@@ -12,6 +12,7 @@
 #include <sys/types.h>
 
 #include "card.h"
+#include "client.h"
 #include "extent.h"
 #include "transport.h"
 
@@ -29,9 +30,6 @@ struct sim_vector {
 struct sim_admin {
 	pthread_mutex_t lock;
 	pthread_cond_t freed; /* a slot is free */
-	struct openreg_admin_cmd *cmds;
-	volatile struct openreg_admin_cpl *cpls;
-	uint32_t tail;
 	bool busy[SIM_ADMIN_SLOTS];
 };
 
@@ -47,8 +45,8 @@ struct sim_card {
 	struct openreg_device_info info;
 
 	struct sim_vector vectors[SIM_VECTORS];
+	struct client client; /* submits under the lock of admin */
 	struct sim_admin admin;
-	void *faults;
 
 	pthread_mutex_t lock; /* protects the following, and the memory of transports */
 	struct sim_extents free; /* free VRAM, always zeroed */
@@ -79,6 +77,7 @@ struct transport {
 
 /* host.c */
 extern const struct openreg_host_ops sim_host_ops;
+extern const struct client_ops sim_client_ops;
 int64_t sim_now(void);
 /* The caller holds the vector's lock. ETIMEDOUT if the deadline passes first. */
 int sim_vector_wait(struct sim_vector *v, int64_t deadline_ns);

@@ -49,20 +49,9 @@ static void give_context(struct sim_card *c, uint32_t ctx)
 	pthread_mutex_unlock(&c->lock);
 }
 
-static int context(struct transport *t, uint16_t opcode)
-{
-	struct openreg_admin_cmd cmd = {
-		.opcode = opcode,
-		.ctx = t->ctx,
-	};
-
-	if (opcode == OPENREG_ADMIN_CTX_CREATE)
-		cmd.create.released = (uintptr_t)t->released;
-	return sim_admin(t->card, &cmd);
-}
-
 static int open_context(struct transport *t)
 {
+	struct openreg_admin_cmd cmd;
 	int ret;
 
 	t->released = sim_pages(OPENREG_QUEUE_PAGE_SIZE);
@@ -70,7 +59,8 @@ static int open_context(struct transport *t)
 		return -ENOMEM;
 	ret = take_context(t->card, &t->ctx);
 	if (!ret) {
-		ret = context(t, OPENREG_ADMIN_CTX_CREATE);
+		cmd = cmd_context(t->ctx, (uintptr_t)t->released);
+		ret = sim_admin(t->card, &cmd);
 		if (ret)
 			give_context(t->card, t->ctx);
 	}
@@ -112,11 +102,13 @@ static int sim_open(const char *path, struct transport **out)
  */
 static void sim_close(struct transport *t)
 {
+	const struct openreg_admin_cmd destroy = cmd_of(OPENREG_ADMIN_CTX_DESTROY, t->ctx, 0);
+
 	if (t->pid == getpid()) {
 		if (sim_stopped())
 			return;
 		sim_memory_close(t);
-		if (context(t, OPENREG_ADMIN_CTX_DESTROY))
+		if (sim_admin(t->card, &destroy))
 			return;
 		sim_queues_close(t);
 		munmap(t->released, OPENREG_QUEUE_PAGE_SIZE);
