@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "../../libopenreg/include/openreg_encode.h"
-#include "openreg_regs.h"
+#include "../../libopenreg/sim/client.h"
 
 #define PAGE 4096
 #define SLOTS 64
@@ -65,119 +65,6 @@ static void save(const char *name, const void *bytes, size_t len)
 		perror(name);
 		exit(1);
 	}
-}
-
-/* Commands */
-
-static struct openreg_admin_cmd *command(unsigned int opcode, uint32_t ctx,
-					 uint32_t id)
-{
-	static unsigned int used;
-	struct openreg_admin_cmd *cmd;
-
-	cmd = (struct openreg_admin_cmd *)(image + COMMANDS * PAGE) + used++;
-	cmd->opcode = (uint16_t)opcode;
-	cmd->ctx = ctx;
-	cmd->id = id;
-	return cmd;
-}
-
-static void commands_begin(void)
-{
-	struct openreg_admin_cmd *cmd;
-
-	cmd = command(OPENREG_ADMIN_CTX_CREATE, 1, 0);
-	cmd->create.released = page(RELEASED);
-	cmd = command(OPENREG_ADMIN_SEG_BIND, 1, VRAM_SEG);
-	cmd->seg.kind = OPENREG_SEG_VRAM;
-	cmd->seg.perm = OPENREG_SEG_READ | OPENREG_SEG_WRITE;
-	cmd->seg.length = 16 * PAGE;
-	cmd = command(OPENREG_ADMIN_SEG_BIND, 1, SYSTEM_SEG);
-	cmd->seg.kind = OPENREG_SEG_SYSTEM;
-	cmd->seg.perm = OPENREG_SEG_READ | OPENREG_SEG_WRITE;
-	cmd->seg.length = (PAGES - DATA) * PAGE;
-	cmd->seg.base = page(PAGE_LIST);
-	cmd->seg.npages = PAGES - DATA;
-	cmd->seg.page_shift = 12;
-	cmd = command(OPENREG_ADMIN_QUEUE_CREATE, 1, 1);
-	cmd->queue.ring = page(RING);
-	cmd->queue.user_page = page(USER);
-	cmd->queue.card_page = page(CARD);
-	cmd->queue.kernel_page = page(KERNEL);
-	cmd->queue.slots = SLOTS;
-	cmd->queue.vector = 1;
-	cmd->queue.priority = OPENREG_PRIORITY_NORMAL;
-}
-
-static void commands_end(void)
-{
-	struct openreg_admin_cmd *cmd;
-
-	cmd = command(OPENREG_ADMIN_FILL, 0, 0);
-	cmd->fill.length = 4 * PAGE;
-	cmd->fill.value = 0xa5;
-	cmd = command(OPENREG_ADMIN_QUEUE_STOP, 1, 1);
-	cmd->stop.when = OPENREG_STOP_AFTER_PACKET;
-	cmd = command(OPENREG_ADMIN_QUEUE_RESET, 1, 1);
-	cmd->reset.head = 1;
-	cmd->reset.seq = 1;
-	command(OPENREG_ADMIN_QUEUE_STOP, 1, 1);
-	cmd = command(OPENREG_ADMIN_SEG_UNBIND, 1, VRAM_SEG);
-	cmd->unbind.flags = OPENREG_UNBIND_CLEAR;
-	command(OPENREG_ADMIN_QUEUE_DESTROY, 1, 1);
-	command(OPENREG_ADMIN_CTX_DESTROY, 1, 0);
-}
-
-/* Packets */
-
-static unsigned int slots;
-
-static void packet(unsigned int opcode, const int64_t *size, unsigned int ndim,
-		   const uint64_t *addr, unsigned int nops, const uint64_t *imm)
-{
-	uint8_t *p = image + RING * PAGE + slots * OPENREG_SLOT_SIZE;
-	unsigned int i;
-
-	if (nops) {
-		openreg_encode(p, opcode, 0);
-		openreg_encode_space(p, ndim, size);
-	} else {
-		openreg_encode_nop(p, 1);
-	}
-	for (i = 0; i < nops; i++)
-		openreg_encode_operand(p, addr[i], OPENREG_I64, NULL);
-	if (imm)
-		openreg_encode_imm(p, imm, 1);
-	slots += p[1];
-}
-
-/* The last packet is a WAIT that never ends. */
-static void packets(void)
-{
-	const uint64_t vram = OPENREG_ADDR(0, VRAM_SEG, 0);
-	const uint64_t memory = OPENREG_ADDR(0, SYSTEM_SEG, 0);
-	const int64_t size[] = { 1024 };
-	const uint64_t value = 77;
-
-	packet(OPENREG_OP_NOP, NULL, 0, NULL, 0, NULL);
-	packet(OPENREG_OP_FILL, size, 1, &vram, 1, &value);
-	packet(OPENREG_OP_COPY, size, 1, (uint64_t[]) { memory, vram }, 2, NULL);
-	packet(OPENREG_OP_COPY, size, 1, (uint64_t[]) { vram, memory + 64 }, 2, NULL);
-	packet(OPENREG_OP_SIGNAL, NULL, 0, &memory, 1, &value);
-	packet(OPENREG_OP_TIMESTAMP, NULL, 0, &memory, 1, NULL);
-	packet(OPENREG_OP_WAIT, NULL, 0, (uint64_t[]) { vram + 8 * PAGE }, 1, &value);
-	((struct openreg_user_page *)(image + USER * PAGE))->tail = slots;
-}
-
-static void lists(void)
-{
-	uint64_t *list = (uint64_t *)(image + PAGE_LIST * PAGE);
-	unsigned int i;
-
-	for (i = 0; i < PAGES - DATA; i++)
-		list[i] = page(DATA + i);
-	/* Armed for the first packet. */
-	((struct openreg_kernel_page *)(image + KERNEL * PAGE))->armed = 1;
 }
 
 /* Inputs */
@@ -252,14 +139,137 @@ static void vectors(void)
 	}
 }
 
-static void enable(void)
+/* The driver: its memory is the image, and its registers' accesses become the input. */
+
+static uint32_t read_reg(void *host, uint32_t off)
 {
-	reg64(OPENREG_REG_ADMIN_BASE, page(COMMANDS));
-	reg64(OPENREG_REG_ADMIN_CPL, page(COMPLETIONS));
-	reg(OPENREG_REG_ADMIN_SLOTS, SLOTS);
-	reg64(OPENREG_REG_FAULT_BASE, page(FAULTS));
-	reg(OPENREG_REG_FAULT_SLOTS, 8);
-	reg(OPENREG_REG_CONTROL, OPENREG_CONTROL_ENABLE);
+	(void)host;
+	(void)off;
+	return 0;
+}
+
+static void write_reg(void *host, uint32_t off, uint32_t value)
+{
+	(void)host;
+	reg(off, value);
+}
+
+static void load(void *host, uint64_t bus, void *to, size_t len)
+{
+	(void)host;
+	memcpy(to, image + (bus - base), len);
+}
+
+static void store(void *host, uint64_t bus, const void *from, size_t len)
+{
+	(void)host;
+	memcpy(image + (bus - base), from, len);
+}
+
+static const struct client_ops ops = {
+	.read_reg = read_reg,
+	.write_reg = write_reg,
+	.load = load,
+	.store = store,
+};
+
+static struct client client;
+static struct client_queue queue;
+
+static void begin(void)
+{
+	client = (struct client){
+		.ops = &ops,
+		.cmds = page(COMMANDS),
+		.cpls = page(COMPLETIONS),
+		.faults = page(FAULTS),
+		.slots = SLOTS,
+		.fault_slots = 8,
+	};
+	queue = (struct client_queue){
+		.client = &client,
+		.ctx = 1,
+		.id = 1,
+		.slots = SLOTS,
+		.vector = 1,
+		.ring = page(RING),
+		.user = page(USER),
+		.page = page(CARD),
+		.kernel = page(KERNEL),
+	};
+}
+
+/* Commands */
+
+static void submit(struct openreg_admin_cmd cmd)
+{
+	client_submit(&client, &cmd);
+}
+
+static void commands(void)
+{
+	const uint32_t rw = OPENREG_SEG_READ | OPENREG_SEG_WRITE;
+
+	submit(cmd_context(1, page(RELEASED)));
+	submit(cmd_vram(1, VRAM_SEG, 0, 16 * PAGE, rw));
+	submit(cmd_pages(1, SYSTEM_SEG, page(PAGE_LIST), 0, (PAGES - DATA) * PAGE, rw));
+	submit(cmd_queue(&queue, OPENREG_PRIORITY_NORMAL));
+	submit(cmd_fill(0, 4 * PAGE, 0xa5));
+	submit(cmd_stop(1, 1, OPENREG_STOP_AFTER_PACKET));
+	submit(cmd_reset(1, 1, 1, 1));
+	submit(cmd_stop(1, 1, OPENREG_STOP_NOW));
+	submit(cmd_unbind(1, VRAM_SEG, OPENREG_UNBIND_CLEAR));
+	submit(cmd_of(OPENREG_ADMIN_QUEUE_DESTROY, 1, 1));
+	submit(cmd_of(OPENREG_ADMIN_CTX_DESTROY, 1, 0));
+}
+
+/* Packets */
+
+static void packet(unsigned int opcode, const int64_t *size, unsigned int ndim,
+		   const uint64_t *addr, unsigned int nops, const uint64_t *imm)
+{
+	uint8_t p[OPENREG_PACKET_SLOTS_MAX * OPENREG_SLOT_SIZE] = { 0 };
+	unsigned int i;
+
+	if (nops) {
+		openreg_encode(p, opcode, 0);
+		openreg_encode_space(p, ndim, size);
+	} else {
+		openreg_encode_nop(p, 1);
+	}
+	for (i = 0; i < nops; i++)
+		openreg_encode_operand(p, addr[i], OPENREG_I64, NULL);
+	if (imm)
+		openreg_encode_imm(p, imm, 1);
+	client_push(&queue, p, p[1]);
+}
+
+/* The last packet is a WAIT that never ends. */
+static void packets(void)
+{
+	const uint64_t vram = OPENREG_ADDR(0, VRAM_SEG, 0);
+	const uint64_t memory = OPENREG_ADDR(0, SYSTEM_SEG, 0);
+	const int64_t size[] = { 1024 };
+	const uint64_t value = 77;
+
+	packet(OPENREG_OP_NOP, NULL, 0, NULL, 0, NULL);
+	packet(OPENREG_OP_FILL, size, 1, &vram, 1, &value);
+	packet(OPENREG_OP_COPY, size, 1, (uint64_t[]) { memory, vram }, 2, NULL);
+	packet(OPENREG_OP_COPY, size, 1, (uint64_t[]) { vram, memory + 64 }, 2, NULL);
+	packet(OPENREG_OP_SIGNAL, NULL, 0, &memory, 1, &value);
+	packet(OPENREG_OP_TIMESTAMP, NULL, 0, &memory, 1, NULL);
+	packet(OPENREG_OP_WAIT, NULL, 0, (uint64_t[]) { vram + 8 * PAGE }, 1, &value);
+	client_publish(&queue);
+}
+
+static void lists(void)
+{
+	unsigned int i;
+
+	for (i = 0; i < PAGES - DATA; i++)
+		client_store(&client, page(PAGE_LIST) + 8 * i, page(DATA + i));
+	/* Armed for the first packet. */
+	client_store(&client, page(KERNEL) + offsetof(struct openreg_kernel_page, armed), 1);
 }
 
 /* Adds an operation that disturbs the card's work. */
@@ -300,7 +310,7 @@ static void inputs(unsigned int most)
 		for (count = 0; count <= most; count += 1 + (count > 5)) {
 			input_len = 0;
 			vectors();
-			enable();
+			client_enable(&client);
 			reg(OPENREG_REG_ADMIN_TAIL, count);
 			look(60);
 			op_memory(OP_WRITE, LONG, DOORBELLS, 0, 1);
@@ -324,11 +334,11 @@ int main(int argc, char **argv)
 	}
 	base = strtoull(argv[2], NULL, 0);
 	directory = argv[3];
-	commands_begin();
-	commands_end();
+	begin();
+	commands();
 	packets();
 	lists();
 	save(argv[1], image, sizeof(image));
-	inputs(11);
+	inputs(client.tail);
 	return 0;
 }
