@@ -200,18 +200,14 @@ int main(int argc, char **argv)
 					  (unsigned int)cpus;
 	struct rig *rig = rig_new(workers);
 	uint64_t memory = rig_alloc(rig, COPY_MAX);
-	struct openreg_admin_cmd cmd;
 	struct client_queue q;
 	struct pkt p;
 
 	rig_op(rig, OPENREG_ADMIN_CTX_CREATE, 1, 0);
-	cmd = cmd_vram(1, 1, 0, HOST_VRAM, RW);
-	rig_admin(rig, &cmd);
-	cmd = cmd_system(rig, 1, 2, memory, COPY_MAX, RW, false);
-	rig_admin(rig, &cmd);
+	rig_do(rig, cmd_vram(1, 1, 0, HOST_VRAM, RW));
+	rig_do(rig, cmd_system(rig, 1, 2, memory, COPY_MAX, RW, false));
 	tq_init(rig, &q, 1, 0, 4096);
-	cmd = cmd_queue(&q, OPENREG_PRIORITY_NORMAL);
-	rig_admin(rig, &cmd);
+	rig_do(rig, cmd_queue(&q, OPENREG_PRIORITY_NORMAL));
 	report("workers", workers, "threads");
 	add16(&p);
 	bench_stream(&q, NULL, "NOP, back to back");

@@ -29,6 +29,11 @@ uint32_t rig_admin(struct rig *rig, const struct openreg_admin_cmd *cmd)
 	return rig_status(rig, rig_submit(rig, cmd));
 }
 
+void rig_do(struct rig *rig, struct openreg_admin_cmd cmd)
+{
+	assert_int_equal(rig_admin(rig, &cmd), OPENREG_ADMIN_OK);
+}
+
 uint32_t rig_op(struct rig *rig, uint16_t opcode, uint32_t ctx, uint32_t id)
 {
 	struct openreg_admin_cmd cmd = cmd_of(opcode, ctx, id);
@@ -89,11 +94,9 @@ void tq_init(struct rig *rig, struct client_queue *q, uint32_t ctx, uint32_t id,
 
 void tq_create(struct rig *rig, struct client_queue *q, uint32_t ctx, uint32_t id)
 {
-	struct openreg_admin_cmd cmd;
 
 	tq_init(rig, q, ctx, id, 256);
-	cmd = cmd_queue(q, OPENREG_PRIORITY_NORMAL);
-	assert_int_equal(rig_admin(rig, &cmd), OPENREG_ADMIN_OK);
+	rig_do(rig, cmd_queue(q, OPENREG_PRIORITY_NORMAL));
 	assert_int_equal(client_state(q), OPENREG_QUEUE_RUNNING);
 }
 
@@ -150,8 +153,7 @@ void rig_bind_two(struct rig *rig, uint64_t len)
 
 	for (ctx = 1; ctx <= 2; ctx++) {
 		rig_op(rig, OPENREG_ADMIN_CTX_CREATE, ctx, 0);
-		cmd = cmd_vram(ctx, 1, (ctx - 1) * len, len, RW);
-		assert_int_equal(rig_admin(rig, &cmd), 0);
+		rig_do(rig, cmd_vram(ctx, 1, (ctx - 1) * len, len, RW));
 		cmd = cmd_system(rig, ctx, 2, rig_alloc(rig, len), len, RW,
 				 ctx == 2);
 		if (ctx == 2)

@@ -92,6 +92,8 @@ uint32_t rig_submit(struct rig *rig, const struct openreg_admin_cmd *cmd);
 bool rig_completed(struct rig *rig, uint32_t index);
 uint32_t rig_status(struct rig *rig, uint32_t index);
 uint32_t rig_admin(struct rig *rig, const struct openreg_admin_cmd *cmd);
+/* The same for a command that must succeed. */
+void rig_do(struct rig *rig, struct openreg_admin_cmd cmd);
 uint32_t rig_op(struct rig *rig, uint16_t opcode, uint32_t ctx, uint32_t id);
 /* Is the segment's bit in the released page of the context? */
 bool rig_released(struct rig *rig, uint32_t ctx, uint32_t id);

@@ -53,8 +53,7 @@ static void test_ring(void **state)
 static void test_contexts(void **state)
 {
 	struct rig *rig = *state;
-	struct openreg_admin_cmd cmd = { .opcode = OPENREG_ADMIN_CTX_CREATE,
-					 .ctx = 2 };
+	struct openreg_admin_cmd cmd = cmd_context(2, 0);
 	unsigned int i;
 
 	assert_int_equal(rig_op(rig, OPENREG_ADMIN_CTX_CREATE, 1, 0),
@@ -170,23 +169,14 @@ static void test_large_pages(void **state)
 {
 	struct rig *rig = *state;
 	uint64_t list = rig_alloc(rig, 16);
-	struct openreg_admin_cmd cmd = {
-		.opcode = OPENREG_ADMIN_SEG_BIND,
-		.ctx = 1,
-		.id = 9,
-		.seg = { .kind = OPENREG_SEG_SYSTEM,
-			 .perm = RW,
-			 .length = 2 << 20,
-			 .base = list,
-			 .npages = 2,
-			 .page_shift = 21,
-			 .offset = 1 << 20 },
-	};
+	struct openreg_admin_cmd cmd = cmd_pages(1, 9, list, 1 << 20, 2 << 20, RW);
 	uint64_t first = BUS_BASE + (40u << 20), second = BUS_BASE + (20u << 20);
 	struct openreg_admin_cmd vram = cmd_vram(1, 1, 0, 4 << 20, RW);
 	struct client_queue q;
 	struct pkt p;
 
+	cmd.seg.npages = 2;
+	cmd.seg.page_shift = 21;
 	rig_store(rig, list, first);
 	rig_store(rig, list + 8, second);
 	assert_int_equal(run(rig, cmd), 0);

@@ -293,10 +293,7 @@ typedef void check_fn(struct client_queue *q, struct trial *t, uint32_t seg);
 /* The source of SORT: zeros. */
 static void bind_source(struct rig *rig)
 {
-	struct openreg_admin_cmd cmd =
-		cmd_vram(1, SORT_SOURCE, BASE * SORT_SOURCE, 16u << 20, RW);
-
-	assert_int_equal(rig_admin(rig, &cmd), 0);
+	rig_do(rig, cmd_vram(1, SORT_SOURCE, BASE * SORT_SOURCE, 16u << 20, RW));
 }
 
 static void fuzz(struct rig *rig, check_fn *check, unsigned int rounds)
@@ -309,10 +306,7 @@ static void fuzz(struct rig *rig, check_fn *check, unsigned int rounds)
 
 	assert_int_equal(rig_op(rig, OPENREG_ADMIN_CTX_CREATE, 1, 0), 0);
 	for (i = 0; i < n; i++) {
-		struct openreg_admin_cmd cmd =
-			cmd_vram(1, 1 + i, BASE * (1 + i), lengths[i], RW);
-
-		assert_int_equal(rig_admin(rig, &cmd), 0);
+		rig_do(rig, cmd_vram(1, 1 + i, BASE * (1 + i), lengths[i], RW));
 	}
 	bind_source(rig);
 	tq_create(rig, &q, 1, 0);

@@ -25,14 +25,11 @@ struct times {
 static int setup_workers(void **state, unsigned int workers)
 {
 	struct rig *rig = rig_new(workers);
-	struct openreg_admin_cmd cmd;
 	uint32_t ctx;
 
 	for (ctx = 1; ctx <= 2; ctx++) {
 		rig_op(rig, OPENREG_ADMIN_CTX_CREATE, ctx, 0);
-		cmd = cmd_vram(ctx, 1, (ctx - 1) * HOST_VRAM / 2, HOST_VRAM / 2,
-			       RW);
-		assert_int_equal(rig_admin(rig, &cmd), 0);
+		rig_do(rig, cmd_vram(ctx, 1, (ctx - 1) * HOST_VRAM / 2, HOST_VRAM / 2, RW));
 	}
 	*state = rig;
 	return 0;

@@ -29,11 +29,6 @@ static uint64_t address(unsigned int kind, uint64_t off)
 	return OPENREG_ADDR(0, 1 + kind, off);
 }
 
-static void bind(struct rig *rig, struct openreg_admin_cmd cmd)
-{
-	assert_int_equal(rig_admin(rig, &cmd), OPENREG_ADMIN_OK);
-}
-
 static int setup(void **state)
 {
 	static struct fixture f;
@@ -48,13 +43,13 @@ static int setup(void **state)
 	f.mem[1] = 1 << 20;
 	f.mem[2] = rig_alloc(rig, LEN);
 	f.mem[3] = rig_alloc(rig, LEN);
-	bind(rig, cmd_vram(1, 1, f.mem[0], LEN, RW));
-	bind(rig, cmd_vram(1, 2, f.mem[1], LEN, RW));
-	bind(rig, cmd_system(rig, 1, 3, f.mem[2], LEN, RW, false));
+	rig_do(rig, cmd_vram(1, 1, f.mem[0], LEN, RW));
+	rig_do(rig, cmd_vram(1, 2, f.mem[1], LEN, RW));
+	rig_do(rig, cmd_system(rig, 1, 3, f.mem[2], LEN, RW, false));
 	/* To copies, memory of a peer is like system memory. */
 	peer = cmd_system(rig, 1, 4, f.mem[3], LEN, RW, true);
 	peer.seg.kind = OPENREG_SEG_PEER;
-	bind(rig, peer);
+	rig_do(rig, peer);
 	tq_create(rig, &f.q, 1, 0);
 	*state = &f;
 	return 0;
@@ -343,9 +338,9 @@ static void test_wide_rows(void **state)
 	int64_t *from = rig_ptr(rig, a);
 	unsigned int d, s, kind;
 
-	bind(rig, cmd_system(rig, 1, 20, a, WIDE_LEN, RW, false));
-	bind(rig, cmd_system(rig, 1, 21, b, WIDE_LEN, RW, false));
-	bind(rig, cmd_vram(1, 22, 8u << 20, WIDE_LEN, RW));
+	rig_do(rig, cmd_system(rig, 1, 20, a, WIDE_LEN, RW, false));
+	rig_do(rig, cmd_system(rig, 1, 21, b, WIDE_LEN, RW, false));
+	rig_do(rig, cmd_vram(1, 22, 8u << 20, WIDE_LEN, RW));
 	for (d = 0; d < WIDE_LEN / 8; d++)
 		from[d] = (int64_t)(random64() >> 34);
 	for (d = 0; d < 4; d++)
@@ -369,10 +364,10 @@ static void test_large(void **state)
 	struct pkt p;
 	uint64_t *words;
 
-	bind(rig, cmd_vram(1, 10, 8u << 20, n, RW));
+	rig_do(rig, cmd_vram(1, 10, 8u << 20, n, RW));
 	/* Not page aligned, like registered memory. */
-	bind(rig, cmd_system(rig, 1, 11, a + 24, n, RW, false));
-	bind(rig, cmd_system(rig, 1, 12, b, n, RW, true));
+	rig_do(rig, cmd_system(rig, 1, 11, a + 24, n, RW, false));
+	rig_do(rig, cmd_system(rig, 1, 12, b, n, RW, true));
 	tq_create(rig, &other, 1, 1);
 	words = rig_ptr(rig, a + 24);
 	for (i = 0; i < n / 8; i++)

@@ -19,30 +19,19 @@ struct fixture {
 	uint32_t records;
 };
 
-static void bind(struct rig *rig, const struct openreg_admin_cmd *cmd)
-{
-	assert_int_equal(rig_admin(rig, cmd), OPENREG_ADMIN_OK);
-}
-
 static int setup(void **state)
 {
 	static struct fixture f;
-	struct openreg_admin_cmd cmd;
 	struct rig *rig = rig_new(2);
 
 	memset(&f, 0, sizeof(f));
 	f.rig = rig;
 	rig_op(rig, OPENREG_ADMIN_CTX_CREATE, 1, 0);
 	rig_op(rig, OPENREG_ADMIN_CTX_CREATE, 2, 0);
-	cmd = cmd_vram(1, 1, 4096, SEG_LEN, RW);
-	bind(rig, &cmd);
-	cmd = cmd_system(rig, 1, 2, rig_alloc(rig, SEG_LEN), SEG_LEN, RW,
-			 true);
-	bind(rig, &cmd);
-	cmd = cmd_vram(1, 3, 65536, SEG_LEN, OPENREG_SEG_READ);
-	bind(rig, &cmd);
-	cmd = cmd_vram(1, 4, 131072, SEG_LEN, OPENREG_SEG_WRITE);
-	bind(rig, &cmd);
+	rig_do(rig, cmd_vram(1, 1, 4096, SEG_LEN, RW));
+	rig_do(rig, cmd_system(rig, 1, 2, rig_alloc(rig, SEG_LEN), SEG_LEN, RW, true));
+	rig_do(rig, cmd_vram(1, 3, 65536, SEG_LEN, OPENREG_SEG_READ));
+	rig_do(rig, cmd_vram(1, 4, 131072, SEG_LEN, OPENREG_SEG_WRITE));
 	tq_create(rig, &f.q, 1, 0);
 	tq_create(rig, &f.bystander, 2, 1);
 	*state = &f;
@@ -325,13 +314,10 @@ static void test_alignment_on_the_bus(void **state)
 	const uint64_t odd = OPENREG_ADDR(0, 11, 0), even = OPENREG_ADDR(0, 12, 8);
 	struct fixture *f = *state;
 	uint64_t at = rig_alloc(f->rig, SEG_LEN);
-	struct openreg_admin_cmd cmd;
 	struct pkt p;
 
-	cmd = cmd_system(f->rig, 1, 11, at + 4, 64, RW, false);
-	bind(f->rig, &cmd);
-	cmd = cmd_system(f->rig, 1, 12, at + 512, 20, RW, false);
-	bind(f->rig, &cmd);
+	rig_do(f->rig, cmd_system(f->rig, 1, 11, at + 4, 64, RW, false));
+	rig_do(f->rig, cmd_system(f->rig, 1, 12, at + 512, 20, RW, false));
 	pkt_sync(&p, OPENREG_OP_SIGNAL, OPENREG_SIGNAL_SET, odd, 1);
 	expect_packet(f, &p, OPENREG_FAULT_ALIGNMENT, 0, odd);
 	pkt_sync(&p, OPENREG_OP_SIGNAL, OPENREG_SIGNAL_SET, even, 77);
@@ -410,7 +396,7 @@ static void test_engine_space(void **state)
 	struct pkt p;
 
 	cmd.seg.kind = OPENREG_SEG_PEER;
-	bind(f->rig, &cmd);
+	rig_do(f->rig, cmd);
 	pkt_grind(&p, SYSTEM(0), 4, 1);
 	expect_packet(f, &p, OPENREG_FAULT_ENGINE, 0, SYSTEM(0));
 	pkt_grind(&p, peer, 4, 1);
@@ -428,7 +414,7 @@ static void test_dma(void **state)
 	const int64_t dense[] = { 16, 1 };
 	struct pkt p;
 
-	bind(f->rig, &cmd);
+	rig_do(f->rig, cmd);
 	atomic_store(&f->rig->bus.bad_len, 4096);
 	atomic_store(&f->rig->bus.bad_bus, mem);
 	expect_copy(f, VRAM(0), at, 4, OPENREG_FAULT_DMA, 1, at);

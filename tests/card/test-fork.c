@@ -51,7 +51,7 @@ static void test_fork(void **state)
 	struct client_queue q;
 
 	rig_op(rig, OPENREG_ADMIN_CTX_CREATE, 1, 0);
-	assert_int_equal(rig_admin(rig, &cmd), 0);
+	rig_do(rig, cmd);
 	tq_create(rig, &q, 1, 0);
 	for (i = 0; i < CHILDREN; i++) {
 		int status = -1;

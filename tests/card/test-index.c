@@ -27,22 +27,14 @@ static uint8_t *target(struct rig *rig, unsigned int i)
 	return rig->vram + BASE * (TARGET + i);
 }
 
-static void bind(struct rig *rig, uint32_t id, uint64_t off, uint64_t length,
-		 uint32_t perm)
-{
-	struct openreg_admin_cmd cmd = cmd_vram(1, id, off, length, perm);
-
-	assert_int_equal(rig_admin(rig, &cmd), 0);
-}
-
 static void begin(struct rig *rig, struct client_queue *q)
 {
 	unsigned int i;
 
 	assert_int_equal(rig_op(rig, OPENREG_ADMIN_CTX_CREATE, 1, 0), 0);
-	bind(rig, DATA, BASE * DATA, BASE, RW);
+	rig_do(rig, cmd_vram(1, DATA, BASE * DATA, BASE, RW));
 	for (i = 0; i < TARGETS; i++)
-		bind(rig, TARGET + i, BASE * (TARGET + i), lengths[i], RW);
+		rig_do(rig, cmd_vram(1, TARGET + i, BASE * (TARGET + i), lengths[i], RW));
 	tq_create(rig, q, 1, 0);
 }
 
@@ -250,7 +242,7 @@ static void test_permission(void **state)
 	struct client_queue q;
 
 	begin(rig, &q);
-	bind(rig, 20, BASE * 20, 4096, OPENREG_SEG_WRITE);
+	rig_do(rig, cmd_vram(1, 20, BASE * 20, 4096, OPENREG_SEG_WRITE));
 	pkt_index(&p, OPENREG_INDEX_PUT, 4, 4);
 	memcpy(p.bytes + 40, &(uint64_t){ AT(20, 0) }, 8);
 	tq_run(&q, &p);

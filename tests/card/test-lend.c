@@ -169,14 +169,12 @@ static void test_threads(void **state)
 static void test_waiting(void **state)
 {
 	const uint64_t word = rig_alloc(*state, 4096);
-	struct openreg_admin_cmd cmd;
 	struct rig *rig = *state;
 	unsigned int i;
 	struct pkt p;
 	struct client_queue q;
 
-	cmd = cmd_system(rig, 1, 2, word, 4096, RW, false);
-	assert_int_equal(rig_admin(rig, &cmd), 0);
+	rig_do(rig, cmd_system(rig, 1, 2, word, 4096, RW, false));
 	tq_create(rig, &q, 1, 0);
 	for (i = 1; i <= 100; i++) {
 		pkt_sync(&p, OPENREG_OP_WAIT, OPENREG_WAIT_GE,

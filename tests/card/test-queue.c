@@ -97,8 +97,7 @@ static void test_shared_door_and_vector(void **state)
 	tq_init(rig, &b, 1, 1, 64);
 	b.door = a.door;
 	b.vector = a.vector;
-	cmd = cmd_queue(&b, OPENREG_PRIORITY_LOW);
-	assert_int_equal(rig_admin(rig, &cmd), OPENREG_ADMIN_OK);
+	rig_do(rig, cmd_queue(&b, OPENREG_PRIORITY_LOW));
 	tq_arm(&a, 1);
 	tq_arm(&b, 1);
 	tq_nop(&a);
@@ -274,7 +273,7 @@ static void test_destroy_and_reuse(void **state)
 				 OPENREG_ADMIN_ENOENT);
 		q.tail = q.seq = q.published = 0;
 		rig_store(rig, q.user, 0); /* the new queue begins with this tail */
-		assert_int_equal(rig_admin(rig, &cmd), 0);
+		rig_do(rig, cmd);
 	}
 }
 
@@ -287,9 +286,8 @@ static void test_stats(void **state)
 	struct pkt p;
 	struct client_queue q;
 
-	assert_int_equal(rig_admin(rig, &cmd), 0);
-	cmd = cmd_vram(1, 1, 0, 8192, RW);
-	assert_int_equal(rig_admin(rig, &cmd), 0);
+	rig_do(rig, cmd);
+	rig_do(rig, cmd_vram(1, 1, 0, 8192, RW));
 	tq_create(rig, &q, 1, 0);
 	pkt_copy(&p, OPENREG_ADDR(0, 1, 0), OPENREG_ADDR(0, 2, 0), OPENREG_U8,
 		 4096);
@@ -338,15 +336,13 @@ static void test_memory_of_jobs(void **state)
 	struct pkt p;
 
 	assert_int_equal(rig_op(rig, OPENREG_ADMIN_CTX_CREATE, 2, 0), 0);
-	assert_int_equal(rig_admin(rig, &cmd), 0);
-	cmd = cmd_vram(1, 1, 0, 1 << 20, RW);
-	assert_int_equal(rig_admin(rig, &cmd), 0);
+	rig_do(rig, cmd);
+	rig_do(rig, cmd_vram(1, 1, 0, 1 << 20, RW));
 	pkt_columns(&p, OPENREG_ADDR(0, 1, 0), 1 << 22);
 	for (i = 0; i < HOGS; i++) {
 		tq_init(rig, &hog[i], 1, 100 + i, 64);
 		hog[i].door = i % 16;
-		cmd = cmd_queue(&hog[i], OPENREG_PRIORITY_NORMAL);
-		assert_int_equal(rig_admin(rig, &cmd), 0);
+		rig_do(rig, cmd_queue(&hog[i], OPENREG_PRIORITY_NORMAL));
 		tq_push(&hog[i], &p);
 		client_publish(&hog[i]);
 	}

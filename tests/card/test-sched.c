@@ -57,11 +57,8 @@ static int setup_alone(void **state)
 static void create(struct rig *rig, struct client_queue *q, uint32_t ctx, uint32_t id,
 		   uint32_t priority)
 {
-	struct openreg_admin_cmd cmd;
-
 	tq_init(rig, q, ctx, id, 256);
-	cmd = cmd_queue(q, priority);
-	assert_int_equal(rig_admin(rig, &cmd), 0);
+	rig_do(rig, cmd_queue(q, priority));
 }
 
 static bool is_backed_off(struct rig *rig, uint32_t id)

@@ -244,22 +244,10 @@ static void test_late_commands(void **state)
 	unsigned int i;
 
 	for (i = 0; i < 20; i++) {
-		struct openreg_admin_cmd fill = {
-			.opcode = OPENREG_ADMIN_FILL,
-			.fill = { .offset = 32 << 20,
-				  .length = 32 << 20,
-				  .value = i },
-		};
-		struct openreg_admin_cmd destroy = {
-			.opcode = OPENREG_ADMIN_QUEUE_DESTROY,
-			.ctx = 1,
-		};
+		struct openreg_admin_cmd fill = cmd_fill(32 << 20, 32 << 20, i);
+		struct openreg_admin_cmd destroy = cmd_of(OPENREG_ADMIN_QUEUE_DESTROY, 1, 0);
 		struct openreg_admin_cmd bind = cmd_vram(1, 1, 0, LEN, RW);
-		struct openreg_admin_cmd unbind = {
-			.opcode = OPENREG_ADMIN_SEG_UNBIND,
-			.ctx = 1,
-			.id = 1,
-		};
+		struct openreg_admin_cmd unbind = cmd_unbind(1, 1, 0);
 		uint32_t a, b, c;
 		struct client_queue q;
 
@@ -282,7 +270,7 @@ static void test_late_commands(void **state)
 			rig->card, OPENREG_REG_FAULT_HEAD,
 			rig_reg(rig, OPENREG_REG_FAULT_TAIL), 4);
 		rig->brk = brk;
-		assert_int_equal(rig_admin(rig, &bind), 0);
+		rig_do(rig, bind);
 	}
 }
 
@@ -292,17 +280,7 @@ static void test_long_bind(void **state)
 	struct rig *rig = *state;
 	const uint64_t pages = 1 << 20;
 	uint64_t list = rig_alloc(rig, pages * 8), i;
-	struct openreg_admin_cmd bind = {
-		.opcode = OPENREG_ADMIN_SEG_BIND,
-		.ctx = 1,
-		.id = 3,
-		.seg = { .kind = OPENREG_SEG_SYSTEM,
-			 .perm = RW,
-			 .length = pages * 4096,
-			 .base = list,
-			 .npages = pages,
-			 .page_shift = 12 },
-	};
+	struct openreg_admin_cmd bind = cmd_pages(1, 3, list, 0, pages * 4096, RW);
 	unsigned int midway = 0;
 	uint32_t index;
 
@@ -330,7 +308,7 @@ static void test_end_of_bus(void **state)
 			   true);
 
 	rig_store(rig, cmd.seg.base + 8, UINT64_MAX - 2 * 4096 + 1);
-	assert_int_equal(rig_admin(rig, &cmd), 0);
+	rig_do(rig, cmd);
 	migrate(rig);
 	assert_int_equal(rig_op(rig, OPENREG_ADMIN_SEG_UNBIND, 1, 3), 0);
 }

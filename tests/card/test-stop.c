@@ -19,9 +19,8 @@ static int setup(void **state)
 
 	memory = rig_alloc(rig, LEN);
 	assert_int_equal(rig_op(rig, OPENREG_ADMIN_CTX_CREATE, 1, 0), 0);
-	assert_int_equal(rig_admin(rig, &cmd), 0);
-	cmd = cmd_system(rig, 1, 2, memory, LEN, RW, true);
-	assert_int_equal(rig_admin(rig, &cmd), 0);
+	rig_do(rig, cmd);
+	rig_do(rig, cmd_system(rig, 1, 2, memory, LEN, RW, true));
 	*state = rig;
 	return 0;
 }
@@ -80,13 +79,13 @@ static void test_after_packet(void **state)
 		sum += 1 + i;
 		client_publish(&q);
 		random_delay(2000000);
-		assert_int_equal(rig_admin(rig, &stop), OPENREG_ADMIN_OK);
+		rig_do(rig, stop);
 		assert_int_equal(client_state(&q), OPENREG_QUEUE_STOPPED);
 		before = client_done(&q);
 		assert_int_equal(rig_op(rig, OPENREG_ADMIN_NOP, 0, 0), 0);
 		assert_int_equal(client_done(&q), before);
 		/* A second stop has no effect. */
-		assert_int_equal(rig_admin(rig, &stop), OPENREG_ADMIN_OK);
+		rig_do(rig, stop);
 		assert_int_equal(restart(&q), OPENREG_ADMIN_OK);
 	}
 	tq_wait(&q);
@@ -108,7 +107,7 @@ static void test_at_wait(void **state)
 	tq_nop(&q);
 	client_publish(&q);
 	WAIT_FOR(client_done(&q) == 1);
-	assert_int_equal(rig_admin(rig, &stop), OPENREG_ADMIN_OK);
+	rig_do(rig, stop);
 	assert_int_equal(client_state(&q), OPENREG_QUEUE_STOPPED);
 	assert_int_equal(client_done(&q), 1);
 	assert_int_equal(restart(&q), OPENREG_ADMIN_OK);
@@ -143,7 +142,7 @@ static void test_endless(void **state)
 		assert_int_equal(client_state(&q), OPENREG_QUEUE_RUNNING);
 		if (i)
 			break;
-		assert_int_equal(rig_admin(rig, &stop), OPENREG_ADMIN_OK);
+		rig_do(rig, stop);
 		assert_int_equal(rig_status(rig, index), OPENREG_ADMIN_OK);
 		assert_int_equal(client_state(&q), OPENREG_QUEUE_STOPPED);
 		assert_int_equal(client_done(&q), i);
@@ -164,7 +163,7 @@ static void test_faulted(void **state)
 	tq_push(&q, &p);
 	client_publish(&q);
 	tq_wait_fault(&q);
-	assert_int_equal(rig_admin(rig, &stop), OPENREG_ADMIN_OK);
+	rig_do(rig, stop);
 	assert_int_equal(client_state(&q), OPENREG_QUEUE_FAULTED);
 	tq_recover(&q);
 	tq_nop(&q);
@@ -244,13 +243,12 @@ static void reset_and_restore(struct rig *rig, struct client_queue *q)
 	openreg_card_reset(rig->card);
 	rig_enable(rig);
 	assert_int_equal(rig_op(rig, OPENREG_ADMIN_CTX_CREATE, 1, 0), 0);
-	assert_int_equal(rig_admin(rig, &cmd), 0);
-	cmd = cmd_system(rig, 1, 2, memory, LEN, RW, true);
-	assert_int_equal(rig_admin(rig, &cmd), 0);
+	rig_do(rig, cmd);
+	rig_do(rig, cmd_system(rig, 1, 2, memory, LEN, RW, true));
 	rig->brk = brk;
 	cmd = cmd_queue(q, OPENREG_PRIORITY_NORMAL);
 	cmd.queue.flags = OPENREG_QUEUE_KEEP;
-	assert_int_equal(rig_admin(rig, &cmd), 0);
+	rig_do(rig, cmd);
 }
 
 /* With OPENREG_QUEUE_KEEP a queue continues after a reset of the card. */
@@ -271,7 +269,7 @@ static void test_keep_over_reset(void **state)
 		sum += 3;
 		client_publish(&q);
 		random_delay(2000000);
-		assert_int_equal(rig_admin(rig, &stop), OPENREG_ADMIN_OK);
+		rig_do(rig, stop);
 		before = client_done(&q);
 		woken = rig_load(rig, q.page + wakes);
 		reset_and_restore(rig, &q);

@@ -16,13 +16,9 @@ static uint64_t memory; /* bus address of segment 2 */
 
 static void give_segments(struct rig *rig, uint32_t ctx)
 {
-	struct openreg_admin_cmd cmd;
-
 	assert_int_equal(rig_op(rig, OPENREG_ADMIN_CTX_CREATE, ctx, 0), 0);
-	cmd = cmd_vram(ctx, 1, (ctx - 1) * (16u << 20), 16u << 20, RW);
-	assert_int_equal(rig_admin(rig, &cmd), 0);
-	cmd = cmd_system(rig, ctx, 2, memory, 4096, RW, false);
-	assert_int_equal(rig_admin(rig, &cmd), 0);
+	rig_do(rig, cmd_vram(ctx, 1, (ctx - 1) * (16u << 20), 16u << 20, RW));
+	rig_do(rig, cmd_system(rig, ctx, 2, memory, 4096, RW, false));
 }
 
 static int setup_workers(void **state, unsigned int workers)
@@ -276,16 +272,13 @@ static void test_fair(void **state)
 static void test_priority(void **state)
 {
 	struct rig *rig = *state;
-	struct openreg_admin_cmd cmd;
 	struct client_queue low, high;
 	unsigned int i;
 
 	tq_init(rig, &low, 1, 0, 256);
 	tq_init(rig, &high, 1, 1, 256);
-	cmd = cmd_queue(&low, OPENREG_PRIORITY_LOW);
-	assert_int_equal(rig_admin(rig, &cmd), 0);
-	cmd = cmd_queue(&high, OPENREG_PRIORITY_HIGH);
-	assert_int_equal(rig_admin(rig, &cmd), 0);
+	rig_do(rig, cmd_queue(&low, OPENREG_PRIORITY_LOW));
+	rig_do(rig, cmd_queue(&high, OPENREG_PRIORITY_HIGH));
 	rig_pause(rig);
 	push_sync(&low, OPENREG_OP_TIMESTAMP, 0, SYSTEM(0), 0);
 	for (i = 0; i < 20; i++)

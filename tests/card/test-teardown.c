@@ -13,14 +13,11 @@ static uint64_t memory;
 
 static void give(struct rig *rig, uint32_t ctx)
 {
-	struct openreg_admin_cmd cmd;
 	uint64_t brk = rig->brk;
 
 	assert_int_equal(rig_op(rig, OPENREG_ADMIN_CTX_CREATE, ctx, 0), 0);
-	cmd = cmd_vram(ctx, 1, (ctx - 1) * (uint64_t)LEN, LEN, RW);
-	assert_int_equal(rig_admin(rig, &cmd), 0);
-	cmd = cmd_system(rig, ctx, 2, memory, LEN, RW, true);
-	assert_int_equal(rig_admin(rig, &cmd), 0);
+	rig_do(rig, cmd_vram(ctx, 1, (ctx - 1) * (uint64_t)LEN, LEN, RW));
+	rig_do(rig, cmd_system(rig, ctx, 2, memory, LEN, RW, true));
 	rig->brk = brk; /* the list has been read */
 }
 
@@ -124,11 +121,8 @@ static void test_destroy_twice(void **state)
 		client_publish(&q);
 		first = rig->client.tail;
 		for (i = 0; i < n; i++) {
-			struct openreg_admin_cmd cmd = {
-				.opcode = ops[i],
-				.ctx = 1,
-				.id = ops[i] != OPENREG_ADMIN_CTX_DESTROY,
-			};
+			struct openreg_admin_cmd cmd =
+				cmd_of(ops[i], 1, ops[i] != OPENREG_ADMIN_CTX_DESTROY);
 
 			rig_submit(rig, &cmd);
 		}

@@ -35,10 +35,7 @@ static void push_copy(struct client_queue *q)
 /* A FILL elsewhere, which the copy thread runs after all its earlier work. */
 static void fill_elsewhere(struct rig *rig)
 {
-	struct openreg_admin_cmd fill = {
-		.opcode = OPENREG_ADMIN_FILL,
-		.fill = { .offset = HOST_VRAM - (2u << 20), .length = 2u << 20 },
-	};
+	struct openreg_admin_cmd fill = cmd_fill(HOST_VRAM - (2u << 20), 2u << 20, 0);
 
 	assert_int_equal(rig_admin(rig, &fill), 0);
 }
@@ -127,12 +124,7 @@ static void test_unbind_clears(void **state)
 {
 	static const uint64_t lens[] = { 100, 4096, LEN };
 	struct rig *rig = *state;
-	struct openreg_admin_cmd bind, unbind = {
-		.opcode = OPENREG_ADMIN_SEG_UNBIND,
-		.ctx = 1,
-		.id = 3,
-		.unbind.flags = OPENREG_UNBIND_CLEAR,
-	};
+	struct openreg_admin_cmd bind, unbind = cmd_unbind(1, 3, OPENREG_UNBIND_CLEAR);
 	const uint64_t off = HOST_VRAM / 2;
 	unsigned int i;
 	struct client_queue q;
@@ -180,12 +172,8 @@ static void test_unbind_clears(void **state)
 static void test_destroy_while_clearing(void **state)
 {
 	struct rig *rig = *state;
-	struct openreg_admin_cmd unbind = {
-		.opcode = OPENREG_ADMIN_SEG_UNBIND,
-		.ctx = 1,
-		.id = 1,
-		.unbind.flags = OPENREG_UNBIND_CLEAR,
-	}, bind = cmd_vram(1, 1, 0, LEN, RW);
+	struct openreg_admin_cmd unbind = cmd_unbind(1, 1, OPENREG_UNBIND_CLEAR);
+	struct openreg_admin_cmd bind = cmd_vram(1, 1, 0, LEN, RW);
 	unsigned int i, k;
 
 	for (i = 0; i < 40; i++) {
