@@ -107,7 +107,8 @@ tests=$qemu/tests/qtest
 copy "$top/tests/qtest/openreg-test.c" "$tests"
 copy "$top"/tests/qtest/openreg/*.[ch] "$tests/openreg"
 copy "$top/uapi/openreg_isa.h" "$top/uapi/openreg_regs.h" \
-	"$top/libopenreg/include/openreg_encode.h" "$tests/openreg/uapi"
+	"$top/libopenreg/include/openreg_encode.h" "$top/libopenreg/sim/client.h" \
+	"$tests/openreg/uapi"
 prune "$tests/openreg" "$top/tests/qtest/openreg"
 (cd "$tests" && ls openreg/*.c) | write "$tests/openreg/sources"
 hook "$tests/meson.build" "qtests_i386 = \\" "  ['openreg-test'] + \\"

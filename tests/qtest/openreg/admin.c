@@ -21,13 +21,10 @@ static void test_ring(void)
     unsigned int i;
 
     for (i = 0; i < 3 * OR_ADMIN_SLOTS + 5; i++) {
-        or_expect(card, (struct openreg_admin_cmd) {
-            .opcode = OPENREG_ADMIN_NOP }, OPENREG_ADMIN_OK);
+        or_expect(card, cmd_of(OPENREG_ADMIN_NOP, 0, 0), OPENREG_ADMIN_OK);
     }
-    or_expect(card, (struct openreg_admin_cmd) { .opcode = 10 },
-              OPENREG_ADMIN_EOPCODE);
-    or_expect(card, (struct openreg_admin_cmd) { .opcode = 0xffff },
-              OPENREG_ADMIN_EOPCODE);
+    or_expect(card, cmd_of(10, 0, 0), OPENREG_ADMIN_EOPCODE);
+    or_expect(card, cmd_of(0xffff, 0, 0), OPENREG_ADMIN_EOPCODE);
     or_expect(card, (struct openreg_admin_cmd) { .flags = 1 },
               OPENREG_ADMIN_EINVAL);
     or_expect(card, (struct openreg_admin_cmd) { .reserved = 1 },
@@ -38,9 +35,7 @@ static void test_ring(void)
 static void test_contexts(void)
 {
     OrCard *card = or_card("");
-    struct openreg_admin_cmd destroy = {
-        .opcode = OPENREG_ADMIN_CTX_DESTROY, .ctx = 3,
-    };
+    struct openreg_admin_cmd destroy = cmd_of(OPENREG_ADMIN_CTX_DESTROY, 3, 0);
 
     or_expect(card, destroy, OPENREG_ADMIN_ENOENT);
     g_assert_cmpuint(or_ctx_create(card, 3), ==, OPENREG_ADMIN_OK);
@@ -56,12 +51,8 @@ static void test_contexts(void)
 static void test_segments(void)
 {
     OrCard *card = or_card("");
-    struct openreg_admin_cmd good = {
-        .opcode = OPENREG_ADMIN_SEG_BIND, .id = 1,
-        .seg = {
-            .kind = OPENREG_SEG_VRAM, .perm = RW, .length = OR_VRAM,
-        },
-    }, unbind = { .opcode = OPENREG_ADMIN_SEG_UNBIND, .id = 1 }, cmd;
+    struct openreg_admin_cmd good = cmd_vram(0, 1, 0, OR_VRAM, RW);
+    struct openreg_admin_cmd unbind = cmd_unbind(0, 1, 0), cmd;
 
     or_expect(card, good, OPENREG_ADMIN_ENOENT); /* no context 0 yet */
     or_ctx_create(card, 0);
@@ -97,13 +88,7 @@ static void test_page_lists(void)
 {
     OrCard *card = or_card("");
     uint64_t pages[3] = { 0x3000000, 0x3005000, 0x3002000 };
-    struct openreg_admin_cmd cmd = {
-        .opcode = OPENREG_ADMIN_SEG_BIND, .id = 9,
-        .seg = {
-            .kind = OPENREG_SEG_SYSTEM, .perm = RW, .length = 4096,
-            .base = 1ULL << 45, .npages = 1, .page_shift = 12,
-        },
-    };
+    struct openreg_admin_cmd cmd = cmd_pages(0, 9, 1ULL << 45, 0, 4096, RW);
 
     or_ctx_create(card, 0);
     g_assert_cmpuint(or_seg_system(card, 0, 1, RW, pages, 3, 16, 2 * 4096 + 1),
@@ -161,32 +146,27 @@ static void or_bad_queues(OrCard *card, const struct openreg_admin_cmd *good)
 static void test_queues(void)
 {
     OrCard *card = or_card("");
-    struct openreg_admin_cmd cmd = {
-        .opcode = OPENREG_ADMIN_QUEUE_CREATE, .id = 5,
-    };
-    OrQueue *q;
+    struct openreg_admin_cmd cmd;
+    OrQueue *q, *bad;
 
     or_ctx_create(card, 0);
     q = or_queue(card, 0, 1, 1);
-    cmd.queue.ring = or_mem(card, 4096);
-    cmd.queue.user_page = or_mem(card, 4096);
-    cmd.queue.card_page = or_mem(card, 4096);
-    cmd.queue.kernel_page = or_mem(card, 4096);
-    cmd.queue.slots = 64;
-    cmd.queue.vector = 1;
+    bad = or_new_queue(card, 0, 5, 1);
+    bad->door = 0;
+    cmd = cmd_queue(bad, OPENREG_PRIORITY_LOW);
+    g_free(bad);
     or_bad_queues(card, &cmd);
 
     /* A doorbell page belongs to one context. */
     or_ctx_create(card, 1);
     cmd.ctx = 1;
-    cmd.queue.doorbell = q->doorbell;
+    cmd.queue.doorbell = q->door;
     or_expect(card, cmd, OPENREG_ADMIN_EINVAL);
     cmd.queue.doorbell++;
     or_expect(card, cmd, OPENREG_ADMIN_OK);
     or_expect(card, cmd, OPENREG_ADMIN_EEXIST);
 
-    cmd = (struct openreg_admin_cmd) { .id = 5, .ctx = 1 };
-    cmd.opcode = OPENREG_ADMIN_QUEUE_STOP;
+    cmd = cmd_of(OPENREG_ADMIN_QUEUE_STOP, 1, 5);
     or_expect(card, cmd, OPENREG_ADMIN_OK);
     cmd.opcode = OPENREG_ADMIN_QUEUE_RESET;
     or_expect(card, cmd, OPENREG_ADMIN_OK);
@@ -203,10 +183,7 @@ static void test_queues(void)
 static void or_fill(OrCard *card, uint64_t off, uint64_t len, uint64_t value,
                     uint32_t status)
 {
-    or_expect(card, (struct openreg_admin_cmd) {
-        .opcode = OPENREG_ADMIN_FILL,
-        .fill = { .offset = off, .length = len, .value = value },
-    }, status);
+    or_expect(card, cmd_fill(off, len, value), status);
 }
 
 static void test_fill(void)
@@ -230,12 +207,8 @@ static void test_fill(void)
     or_fill(card, OR_VRAM, 4096, 0, OPENREG_ADMIN_EINVAL);
     or_fill(card, 4096, OR_VRAM, 0, OPENREG_ADMIN_EINVAL);
     or_fill(card, 4096, UINT64_MAX & ~4095ULL, 0, OPENREG_ADMIN_EINVAL);
-    or_expect(card, (struct openreg_admin_cmd) {
-        .opcode = OPENREG_ADMIN_FILL, .ctx = 1,
-    }, OPENREG_ADMIN_EINVAL);
-    or_expect(card, (struct openreg_admin_cmd) {
-        .opcode = OPENREG_ADMIN_FILL, .id = 1,
-    }, OPENREG_ADMIN_EINVAL);
+    or_expect(card, cmd_of(OPENREG_ADMIN_FILL, 1, 0), OPENREG_ADMIN_EINVAL);
+    or_expect(card, cmd_of(OPENREG_ADMIN_FILL, 0, 1), OPENREG_ADMIN_EINVAL);
     or_quit(card);
 }
 

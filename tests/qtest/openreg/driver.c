@@ -93,6 +93,11 @@ uint64_t or_mem(OrCard *card, uint64_t len)
     return addr;
 }
 
+uint64_t or_bus(OrCard *card, uint64_t len)
+{
+    return or_mem(card, len) + card->iova;
+}
+
 void or_reset(OrCard *card, uint32_t bits)
 {
     or_reg_write(card, OPENREG_REG_CONTROL, OPENREG_CONTROL_RESET | bits);
@@ -100,20 +105,59 @@ void or_reset(OrCard *card, uint32_t bits)
     OR_WAIT(or_reg(card, OPENREG_REG_CONTROL) == 0);
 }
 
+static uint32_t or_client_read(void *card, uint32_t off)
+{
+    return or_reg(card, off);
+}
+
+static void or_client_write(void *card, uint32_t off, uint32_t value)
+{
+    or_reg_write(card, off, value);
+}
+
+static void or_client_load(void *host, uint64_t bus, void *to, size_t len)
+{
+    OrCard *card = host;
+
+    qtest_memread(card->qts, bus - card->iova, to, len);
+}
+
+static void or_client_store(void *host, uint64_t bus, const void *from,
+                            size_t len)
+{
+    OrCard *card = host;
+
+    qtest_memwrite(card->qts, bus - card->iova, from, len);
+}
+
+static void or_client_ring(void *host, uint32_t doorbell)
+{
+    OrCard *card = host;
+
+    qpci_io_writel(card->dev, card->bells, doorbell * OR_PAGE, 1);
+}
+
+static const struct client_ops or_client_ops = {
+    .read_reg = or_client_read,
+    .write_reg = or_client_write,
+    .load = or_client_load,
+    .store = or_client_store,
+    .ring = or_client_ring,
+};
+
 void or_enable(OrCard *card)
 {
-    card->tail = 0;
-    card->admin = or_mem(card, OR_ADMIN_SLOTS *
-                               sizeof(struct openreg_admin_cmd));
-    card->cpl = or_mem(card, OR_ADMIN_SLOTS * sizeof(struct openreg_admin_cpl));
-    card->faults = or_mem(card, OR_FAULT_SLOTS *
-                                sizeof(struct openreg_fault_record));
-    or_reg_write64(card, OPENREG_REG_ADMIN_BASE, card->admin + card->iova);
-    or_reg_write64(card, OPENREG_REG_ADMIN_CPL, card->cpl + card->iova);
-    or_reg_write(card, OPENREG_REG_ADMIN_SLOTS, OR_ADMIN_SLOTS);
-    or_reg_write64(card, OPENREG_REG_FAULT_BASE, card->faults + card->iova);
-    or_reg_write(card, OPENREG_REG_FAULT_SLOTS, OR_FAULT_SLOTS);
-    or_reg_write(card, OPENREG_REG_CONTROL, OPENREG_CONTROL_ENABLE);
+    card->client = (struct client) {
+        .ops = &or_client_ops,
+        .host = card,
+        .cmds = or_bus(card, OR_ADMIN_SLOTS * sizeof(struct openreg_admin_cmd)),
+        .cpls = or_bus(card, OR_ADMIN_SLOTS * sizeof(struct openreg_admin_cpl)),
+        .faults = or_bus(card, OR_FAULT_SLOTS *
+                               sizeof(struct openreg_fault_record)),
+        .slots = OR_ADMIN_SLOTS,
+        .fault_slots = OR_FAULT_SLOTS,
+    };
+    client_enable(&card->client);
     OR_WAIT(or_reg(card, OPENREG_REG_STATUS) & OPENREG_STATUS_READY);
 }
 
@@ -142,22 +186,16 @@ void or_quit(OrCard *card)
 
 uint32_t or_admin_send(OrCard *card, const struct openreg_admin_cmd *cmd)
 {
-    uint32_t index = card->tail++;
-
-    qtest_memwrite(card->qts, card->admin +
-                   index % OR_ADMIN_SLOTS * sizeof(*cmd), cmd, sizeof(*cmd));
-    or_reg_write(card, OPENREG_REG_ADMIN_TAIL, card->tail);
-    return index;
+    return client_submit(&card->client, cmd);
 }
 
 bool or_admin_done(OrCard *card, uint32_t index, uint32_t *status)
 {
     struct openreg_admin_cpl cpl;
+    bool done = client_completed(&card->client, index, &cpl);
 
-    qtest_memread(card->qts, card->cpl + index % OR_ADMIN_SLOTS * sizeof(cpl),
-                  &cpl, sizeof(cpl));
     *status = cpl.status;
-    return cpl.seq == index + 1;
+    return done;
 }
 
 uint32_t or_admin(OrCard *card, const struct openreg_admin_cmd *cmd)
@@ -170,9 +208,7 @@ uint32_t or_admin(OrCard *card, const struct openreg_admin_cmd *cmd)
 
 uint32_t or_ctx_create(OrCard *card, uint32_t ctx)
 {
-    struct openreg_admin_cmd cmd = {
-        .opcode = OPENREG_ADMIN_CTX_CREATE, .ctx = ctx,
-    };
+    struct openreg_admin_cmd cmd = cmd_context(ctx, 0);
 
     return or_admin(card, &cmd);
 }
@@ -180,12 +216,7 @@ uint32_t or_ctx_create(OrCard *card, uint32_t ctx)
 uint32_t or_seg_vram(OrCard *card, uint32_t ctx, uint32_t seg, uint32_t perm,
                      uint64_t base, uint64_t len)
 {
-    struct openreg_admin_cmd cmd = {
-        .opcode = OPENREG_ADMIN_SEG_BIND, .ctx = ctx, .id = seg,
-        .seg = {
-            .kind = OPENREG_SEG_VRAM, .perm = perm, .length = len, .base = base,
-        },
-    };
+    struct openreg_admin_cmd cmd = cmd_vram(ctx, seg, base, len, perm);
 
     return or_admin(card, &cmd);
 }
@@ -194,20 +225,14 @@ uint32_t or_seg_system(OrCard *card, uint32_t ctx, uint32_t seg, uint32_t perm,
                        const uint64_t *pages, unsigned int npages,
                        uint32_t offset, uint64_t len)
 {
-    struct openreg_admin_cmd cmd = {
-        .opcode = OPENREG_ADMIN_SEG_BIND, .ctx = ctx, .id = seg,
-        .seg = {
-            .kind = OPENREG_SEG_SYSTEM, .perm = perm, .length = len,
-            .base = or_mem(card, npages * sizeof(*pages)),
-            .npages = npages, .page_shift = 12, .offset = offset,
-        },
-    };
+    uint64_t list = or_bus(card, npages * sizeof(*pages));
+    struct openreg_admin_cmd cmd = cmd_pages(ctx, seg, list, offset, len, perm);
     unsigned int i;
 
+    cmd.seg.npages = npages;
     for (i = 0; i < npages; i++) {
-        qtest_writeq(card->qts, cmd.seg.base + 8 * i, pages[i] + card->iova);
+        client_store(&card->client, list + 8 * i, pages[i] + card->iova);
     }
-    cmd.seg.base += card->iova;
     return or_admin(card, &cmd);
 }
 

@@ -226,13 +226,10 @@ static OrCard *or_machine(void)
 /* Restarts the queue; skips all pushed packets. */
 static void or_queue_reset(OrQueue *q)
 {
-    struct openreg_admin_cmd cmd = {
-        .opcode = OPENREG_ADMIN_QUEUE_RESET, .ctx = q->ctx, .id = q->id,
-        .reset = { .head = q->tail, .seq = q->seq },
-    };
+    struct openreg_admin_cmd cmd = cmd_reset(q->ctx, q->id, q->tail, q->seq);
 
-    g_assert_cmpuint(or_admin(q->card, &cmd), ==, OPENREG_ADMIN_OK);
-    g_assert_cmpuint(or_queue_state(q), ==, OPENREG_QUEUE_RUNNING);
+    g_assert_cmpuint(or_admin(or_of(q), &cmd), ==, OPENREG_ADMIN_OK);
+    g_assert_cmpuint(client_state(q), ==, OPENREG_QUEUE_RUNNING);
 }
 
 static void or_expect_fault(OrQueue *q, const OrFault *f, OrPacket *p)
@@ -303,31 +300,31 @@ static void test_ring(void)
     OrPacket p;
 
     /* More slots than the ring has. */
-    qtest_writeq(card->qts, q->user_page, OR_RING_SLOTS + 1);
-    qpci_io_writel(card->dev, card->bells, q->doorbell * OR_PAGE, 1);
+    qtest_writeq(card->qts, q->user, OR_RING_SLOTS + 1);
+    qpci_io_writel(card->dev, card->bells, q->door * OR_PAGE, 1);
     or_wait_fault(q, &r);
     g_assert_cmpuint(r.fault.code, ==, OPENREG_FAULT_RING);
-    qtest_writeq(card->qts, q->user_page, 0);
+    qtest_writeq(card->qts, q->user, 0);
     or_queue_reset(q);
 
     /* A packet longer than the published slots. */
     or_packet(&p, OPENREG_OP_NOP, 0);
     OR_HDR(&p)->slots = 3;
     qtest_memwrite(card->qts, q->ring, p.bytes, 3 * OPENREG_SLOT_SIZE);
-    qtest_writeq(card->qts, q->user_page, 2);
-    qpci_io_writel(card->dev, card->bells, q->doorbell * OR_PAGE, 1);
+    qtest_writeq(card->qts, q->user, 2);
+    qpci_io_writel(card->dev, card->bells, q->door * OR_PAGE, 1);
     or_wait_fault(q, &r);
     g_assert_cmpuint(r.fault.code, ==, OPENREG_FAULT_RING);
 
     /* A packet of 3 slots at slot 62, which would wrap. */
     q->tail = 62;
     q->seq = 0;
-    qtest_writeq(card->qts, q->user_page, 62);
+    qtest_writeq(card->qts, q->user, 62);
     or_queue_reset(q);
     qtest_memwrite(card->qts, q->ring + 62 * OPENREG_SLOT_SIZE, p.bytes,
                    2 * OPENREG_SLOT_SIZE);
-    qtest_writeq(card->qts, q->user_page, 65);
-    qpci_io_writel(card->dev, card->bells, q->doorbell * OR_PAGE, 1);
+    qtest_writeq(card->qts, q->user, 65);
+    qpci_io_writel(card->dev, card->bells, q->door * OR_PAGE, 1);
     or_wait_fault(q, &r);
     g_assert_cmpuint(r.fault.code, ==, OPENREG_FAULT_RING);
     g_free(q);
@@ -361,7 +358,7 @@ static void test_dropped(void)
     for (i = 0; i < OR_FAULT_SLOTS + 3; i++) {
         bad_opcode(&p);
         or_push(q, &p);
-        OR_WAIT(or_queue_state(q) == OPENREG_QUEUE_FAULTED);
+        OR_WAIT(client_state(q) == OPENREG_QUEUE_FAULTED);
         or_queue_reset(q);
     }
     OR_WAIT(or_reg(card, OPENREG_REG_FAULT_DROPPED) == 3);

@@ -10,7 +10,7 @@
 #include "standard-headers/linux/pci_regs.h"
 
 #define PATH "/machine/peripheral/card0"
-#define PAGE(q, field) ((q)->card_page + \
+#define PAGE(q, field) ((q)->page + \
                         offsetof(struct openreg_card_page, field))
 
 static void or_inject(OrCard *card, const char *name, uint32_t value)
@@ -169,10 +169,10 @@ static void test_capability(void)
     g_assert_cmpuint(cap, !=, 0);
     qpci_config_writel(card->dev, cap + 4, 3);
     qpci_config_writel(card->dev, cap + 8, 77);
-    g_assert_cmpuint(or_queue_state(q), ==, OPENREG_QUEUE_RUNNING);
+    g_assert_cmpuint(client_state(q), ==, OPENREG_QUEUE_RUNNING);
     g_free(q);
     q = or_queue(card, 1, 1, 1);
-    g_assert_cmpuint(or_queue_state(q), ==, 77);
+    g_assert_cmpuint(client_state(q), ==, 77);
     /* Unknown properties, and values out of range. */
     qpci_config_writel(card->dev, cap + 4, 15);
     qpci_config_writel(card->dev, cap + 8, 1);
@@ -228,18 +228,18 @@ static void test_faults(void)
 
     or_inject(card, "x-inject-fault", 1);
     for (i = 0; i < 3; i++) {
-        qtest_memread(card->qts, card->faults + i * sizeof(record), &record,
-                      sizeof(record));
+        qtest_memread(card->qts, card->client.faults + i * sizeof(record),
+                      &record, sizeof(record));
         g_assert_cmpuint(record.seq, ==, i + 1);
         g_assert_cmpuint(record.queue, >=, OPENREG_MAX_QUEUES);
     }
     or_inject(card, "x-inject-fault", 4);
-    qtest_memread(card->qts, card->faults, &record, sizeof(record));
+    qtest_memread(card->qts, card->client.faults, &record, sizeof(record));
     g_assert_cmpuint(record.seq, ==, 3 * OR_FAULT_SLOTS + 1);
     or_inject(card, "x-inject-fault", 6);
     for (i = 0; i < 3; i++) {
-        qtest_memread(card->qts, card->faults + i * sizeof(record), &record,
-                      sizeof(record));
+        qtest_memread(card->qts, card->client.faults + i * sizeof(record),
+                      &record, sizeof(record));
         g_assert_cmpuint(record.seq, !=, i + 1);
     }
     g_assert_cmpuint(record.seq, ==, 2);
@@ -299,10 +299,7 @@ static void or_stop(OrCard *card, uint16_t opcode, uint32_t queue)
 
 static void or_end_stall(OrCard *card, OrQueue *q, const char *how)
 {
-    const struct openreg_admin_cmd again = {
-        .opcode = OPENREG_ADMIN_QUEUE_RESET, .ctx = 1,
-        .reset = { .head = q->tail, .seq = q->seq },
-    };
+    const struct openreg_admin_cmd again = cmd_reset(1, 0, q->tail, q->seq);
 
     if (!strcmp(how, "stop")) {
         or_stop(card, OPENREG_ADMIN_QUEUE_STOP, 0);

@@ -125,7 +125,7 @@ static void or_iommu_aim_at_card(OrIommu *m)
 static void or_iommu_lose(OrIommu *m, OrQueue *q)
 {
     or_iommu_request(m, VIRTIO_IOMMU_T_ATTACH);
-    qpci_io_writel(m->card->dev, m->card->bells, q->doorbell * OR_PAGE, 1);
+    qpci_io_writel(m->card->dev, m->card->bells, q->door * OR_PAGE, 1);
 }
 
 static void or_iommu_again(OrIommu *m)
@@ -164,8 +164,9 @@ static void test_reset(void)
         g_assert_cmpint(tries, <, 200);
         or_iommu_aim_at_card(m);
         q = or_setup(m->card);
-        g_assert_cmphex(m->card->cpl & m->card->faults & q->ring & q->user_page &
-                        q->card_page & q->kernel_page & PCI_EXP_DEVCTL_BCR_FLR, !=, 0);
+        g_assert_cmphex(m->card->client.cpls & m->card->client.faults &
+                        q->ring & q->user & q->page & q->kernel &
+                        PCI_EXP_DEVCTL_BCR_FLR, !=, 0);
         for (k = 0; k < 8; k++) {
             or_push(q, &p);
         }
@@ -202,7 +203,7 @@ static void test_stop(void)
     for (i = 0; i < 10; i++) {
         q = or_setup(m->card);
         /* Wait until the card sleeps: it then makes no access before the doorbell. */
-        OR_WAIT(qtest_readl(qts, q->card_page +
+        OR_WAIT(qtest_readl(qts, q->page +
                             offsetof(struct openreg_card_page, asleep)) == 1);
         g_usleep(20000);
         or_iommu_aim(m, bar.addr - offsetof(struct virtio_iommu_fault, flags));

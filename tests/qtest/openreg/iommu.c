@@ -69,7 +69,7 @@ static void test_translation(void)
     OrPacket p;
     int i;
 
-    qtest_writeq(card->qts, q->kernel_page, 20);
+    client_store(&card->client, q->kernel, 20);
     for (i = 0; i < n; i++) {
         qtest_writeq(card->qts, OR_SHARED + 8 * i, i * 3);
     }
@@ -95,13 +95,13 @@ static void test_unmapped(void)
 {
     OrCard *card = or_translated_card();
     OrQueue *q = or_setup(card);
-    struct openreg_admin_cmd cmd = {
-        .opcode = OPENREG_ADMIN_QUEUE_CREATE, .ctx = 1, .id = 9,
-        .queue = {
-            .ring = 0x2000000, .user_page = 0x2001000, .card_page = 0x2002000,
-            .kernel_page = 0x2003000, .slots = 64, .vector = 1,
-        },
+    const OrQueue unmapped = {
+        .ctx = 1, .id = 9, .slots = 64, .vector = 1,
+        .ring = 0x2000000, .user = 0x2001000, .page = 0x2002000,
+        .kernel = 0x2003000,
     };
+    const struct openreg_admin_cmd cmd = cmd_queue(&unmapped,
+                                                   OPENREG_PRIORITY_LOW);
 
     g_assert_cmpuint(or_admin(card, &cmd), ==, OPENREG_ADMIN_EDMA);
     g_assert_cmphex(qtest_readl(card->qts, VTD + VTD_FSTS), !=, 0);
@@ -135,9 +135,9 @@ static void test_unmap(void)
                  (OR_SHARED & ~((1ULL << 21) - 1)) | LARGE | RW);
     or_enable(card);
     q = or_setup(card);
-    qtest_writeq(card->qts, LEVEL2 + 8 * (q->user_page >> 21), 0);
+    qtest_writeq(card->qts, LEVEL2 + 8 * ((q->user - card->iova) >> 21), 0);
     qtest_writeq(card->qts, VTD + VTD_IOTLB, VTD_INVALIDATE_ALL);
-    qpci_io_writel(card->dev, card->bells, q->doorbell * OR_PAGE, 1);
+    qpci_io_writel(card->dev, card->bells, q->door * OR_PAGE, 1);
     OR_WAIT(or_reg64(card, OPENREG_REG_STAT_FAULTS) == 1);
     g_free(q);
     or_quit(card);

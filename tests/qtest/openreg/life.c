@@ -47,7 +47,8 @@ static void test_disable(void)
     or_busy(card);
     or_reg_write(card, OPENREG_REG_CONTROL, 0);
     OR_WAIT(or_reg(card, OPENREG_REG_STATUS) == 0);
-    g_assert_cmphex(or_reg64(card, OPENREG_REG_ADMIN_BASE), ==, card->admin);
+    g_assert_cmphex(or_reg64(card, OPENREG_REG_ADMIN_BASE), ==,
+                    card->client.cmds);
     or_enable(card);
     or_works(card);
     or_quit(card);
@@ -79,10 +80,10 @@ static void test_bus_master(void)
     qpci_config_writew(card->dev, PCI_COMMAND, command & ~PCI_COMMAND_MASTER);
     or_word(&p, OPENREG_OP_SIGNAL, OR_S(64), 2);
     or_push(q, &p);
-    qpci_io_writel(card->dev, card->bells, q->doorbell * OR_PAGE, 1);
+    qpci_io_writel(card->dev, card->bells, q->door * OR_PAGE, 1);
     OR_WAIT(or_reg64(card, OPENREG_REG_STAT_FAULTS) == 1);
     g_assert_cmpuint(qtest_readq(card->qts, OR_SHARED + 64), ==, 1);
-    g_assert_cmpuint(qtest_readq(card->qts, q->card_page + 8), ==, 1);
+    g_assert_cmpuint(qtest_readq(card->qts, q->page + 8), ==, 1);
 
     qpci_config_writew(card->dev, PCI_COMMAND, command);
     or_reset(card, 0);
@@ -97,7 +98,7 @@ static void test_stop_cont(void)
 {
     OrCard *card = or_card("");
     OrQueue *q = or_setup(card);
-    uint64_t completed = q->card_page + 8, clock;
+    uint64_t completed = q->page + 8, clock;
     OrPacket p;
     int i;
 

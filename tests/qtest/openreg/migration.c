@@ -83,7 +83,7 @@ static void test_migration(void)
     or_push(q, &p);
     or_word(&p, OPENREG_OP_SIGNAL, OR_V(0x800000), 0x55);
     or_push(q, &p);
-    qtest_writeq(card->qts, q->kernel_page, 2);
+    qtest_writeq(card->qts, q->kernel, 2);
     or_long(&p);
     for (i = 0; i < 5; i++) {
         or_push(busy, &p);
@@ -93,7 +93,8 @@ static void test_migration(void)
     or_migrate_end(card, path, ",vectors=7");
 
     g_assert_cmpuint(or_reg64(card, OPENREG_REG_CLOCK), >, clock);
-    g_assert_cmphex(or_reg64(card, OPENREG_REG_ADMIN_BASE), ==, card->admin);
+    g_assert_cmphex(or_reg64(card, OPENREG_REG_ADMIN_BASE), ==,
+                    card->client.cmds);
     or_wait(busy, 5);
     /* The new side raises each vector again: wait for that. */
     OR_WAIT(qtest_readl(card->qts, word) == 0xbeef);
@@ -218,7 +219,7 @@ static void test_migration_dirty(void)
     or_bandwidth(card, 1LL << 40);
     or_migrate_end(card, path, "");
     or_check_paint(card, 0, 4);
-    g_assert_cmpuint(qtest_readq(card->qts, q->card_page + 8), ==, q->seq);
+    g_assert_cmpuint(qtest_readq(card->qts, q->page + 8), ==, q->seq);
     g_free(q);
     or_quit(card);
 }
@@ -324,7 +325,7 @@ static void test_migration_unreachable(void)
 
     or_word(&p, OPENREG_OP_SIGNAL, OR_S(64), 1);
     or_wait(q, or_push(q, &p));
-    OR_WAIT(qtest_readl(card->qts, q->card_page +
+    OR_WAIT(qtest_readl(card->qts, q->page +
                         offsetof(struct openreg_card_page, asleep)));
     or_master(card, false);
     or_migrate_begin(card, path);

@@ -12,8 +12,8 @@
 #include "../libqtest.h"
 #include "../libqos/pci.h"
 #include "../libqos/pci-pc.h"
+#include "uapi/client.h"
 #include "uapi/openreg_encode.h"
-#include "uapi/openreg_regs.h"
 
 #define OR_PAGE 4096u
 #define OR_VRAM (64u << 20)
@@ -36,24 +36,16 @@ typedef struct OrCard {
     uint64_t iova; /* bus address minus guest address, with an IOMMU */
     uint64_t next; /* first unused guest memory */
     uint64_t end;
-    uint64_t admin;
-    uint64_t cpl;
-    uint64_t faults;
-    uint32_t tail; /* admin commands sent */
+    struct client client;
 } OrCard;
 
-typedef struct OrQueue {
-    OrCard *card;
-    uint32_t ctx;
-    uint32_t id;
-    uint32_t doorbell;
-    uint64_t ring;
-    uint64_t user_page;
-    uint64_t card_page;
-    uint64_t kernel_page;
-    uint64_t tail; /* slots */
-    uint64_t seq; /* packets */
-} OrQueue;
+/* Its addresses are bus addresses. */
+typedef struct client_queue OrQueue;
+
+static inline OrCard *or_of(const OrQueue *q)
+{
+    return q->client->host;
+}
 
 /* A packet under construction. */
 typedef struct OrPacket {
@@ -86,6 +78,8 @@ void or_reg_write64(OrCard *card, unsigned int off, uint64_t value);
 
 /* Allocates guest memory, page aligned and zeroed. */
 uint64_t or_mem(OrCard *card, uint64_t len);
+/* The same; returns the bus address. */
+uint64_t or_bus(OrCard *card, uint64_t len);
 
 /* Polls until the condition holds; fails the test after OR_TIMEOUT_US. */
 #define OR_WAIT(condition)                                                   \
@@ -112,6 +106,8 @@ uint32_t or_seg_vram(OrCard *card, uint32_t ctx, uint32_t seg, uint32_t perm,
 uint32_t or_seg_system(OrCard *card, uint32_t ctx, uint32_t seg, uint32_t perm,
                        const uint64_t *pages, unsigned int npages,
                        uint32_t offset, uint64_t len);
+/* Allocates a queue's memory. */
+OrQueue *or_new_queue(OrCard *card, uint32_t ctx, uint32_t id, uint32_t vector);
 /* Creates a queue; fails the test if the card refuses. */
 OrQueue *or_queue(OrCard *card, uint32_t ctx, uint32_t id, uint32_t vector);
 
@@ -133,7 +129,6 @@ uint64_t or_push(OrQueue *q, OrPacket *p);
 void or_wait(OrQueue *q, uint64_t seq);
 /* Waits for the queue to fault; consumes and checks the fault record. */
 void or_wait_fault(OrQueue *q, struct openreg_fault_record *record);
-uint32_t or_queue_state(OrQueue *q);
 
 /*
  * Creates context 1 and its queue 0. Segment 1 is all of VRAM, segment 2 is the

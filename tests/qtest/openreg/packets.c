@@ -28,18 +28,18 @@ static OrQueue *or_machine(const char *args)
 
 static void or_end(OrQueue *q)
 {
-    or_quit(q->card);
+    or_quit(or_of(q));
     g_free(q);
 }
 
 static void put(OrQueue *q, uint64_t off, const void *data, size_t len)
 {
-    qpci_memwrite(q->card->dev, q->card->vram, VRAM_BASE + off, data, len);
+    qpci_memwrite(or_of(q)->dev, or_of(q)->vram, VRAM_BASE + off, data, len);
 }
 
 static void get(OrQueue *q, uint64_t off, void *data, size_t len)
 {
-    qpci_memread(q->card->dev, q->card->vram, VRAM_BASE + off, data, len);
+    qpci_memread(or_of(q)->dev, or_of(q)->vram, VRAM_BASE + off, data, len);
 }
 
 static void run(OrQueue *q, OrPacket *p)
@@ -60,9 +60,9 @@ static void test_nop(void)
         or_push(q, &p);
     }
     or_wait(q, q->seq);
-    OR_WAIT(qtest_readq(q->card->qts, q->card_page) == q->tail);
-    g_assert_cmpuint(qtest_readq(q->card->qts, q->card_page + 8), ==, q->seq);
-    OR_WAIT(or_reg64(q->card, OPENREG_REG_STAT_PACKETS) == q->seq);
+    OR_WAIT(qtest_readq(or_of(q)->qts, q->page) == q->tail);
+    g_assert_cmpuint(qtest_readq(or_of(q)->qts, q->page + 8), ==, q->seq);
+    OR_WAIT(or_reg64(or_of(q), OPENREG_REG_STAT_PACKETS) == q->seq);
     or_end(q);
 }
 
@@ -70,21 +70,21 @@ static void test_nop(void)
 static void or_test_doorbell(const char *args)
 {
     OrQueue *q = or_machine(args);
-    uint64_t asleep = q->card_page + offsetof(struct openreg_card_page, asleep);
-    uint64_t wakes = q->card_page + offsetof(struct openreg_card_page, wakes);
+    uint64_t asleep = q->page + offsetof(struct openreg_card_page, asleep);
+    uint64_t wakes = q->page + offsetof(struct openreg_card_page, wakes);
     unsigned int i;
     uint64_t old;
     OrPacket p;
 
     or_packet(&p, OPENREG_OP_NOP, 0);
     for (i = 0; i < 20; i++) {
-        OR_WAIT(qtest_readl(q->card->qts, asleep) == 1);
-        old = qtest_readq(q->card->qts, wakes);
+        OR_WAIT(qtest_readl(or_of(q)->qts, asleep) == 1);
+        old = qtest_readq(or_of(q)->qts, wakes);
         run(q, &p);
-        OR_WAIT(qtest_readq(q->card->qts, wakes) > old);
+        OR_WAIT(qtest_readq(or_of(q)->qts, wakes) > old);
     }
-    g_assert_cmpuint(or_reg64(q->card, OPENREG_REG_STAT_DOORBELLS), >=, 20);
-    g_assert_cmpuint(or_reg64(q->card, OPENREG_REG_STAT_SLEEPS), >=, 20);
+    g_assert_cmpuint(or_reg64(or_of(q), OPENREG_REG_STAT_DOORBELLS), >=, 20);
+    g_assert_cmpuint(or_reg64(or_of(q), OPENREG_REG_STAT_SLEEPS), >=, 20);
     or_end(q);
 }
 
@@ -102,19 +102,19 @@ static void test_doorbell_eventfd(void)
 static void test_no_doorbell(void)
 {
     OrQueue *q = or_machine("");
-    uint64_t asleep = q->card_page + offsetof(struct openreg_card_page, asleep);
-    uint64_t completed = q->card_page + 8;
+    uint64_t asleep = q->page + offsetof(struct openreg_card_page, asleep);
+    uint64_t completed = q->page + 8;
     OrPacket p;
 
-    OR_WAIT(qtest_readl(q->card->qts, asleep) == 1);
+    OR_WAIT(qtest_readl(or_of(q)->qts, asleep) == 1);
     or_packet(&p, OPENREG_OP_NOP, 0);
     OR_HDR(&p)->slots = 1;
-    qtest_memwrite(q->card->qts, q->ring, p.bytes, OPENREG_SLOT_SIZE);
-    qtest_writeq(q->card->qts, q->user_page, 1);
+    qtest_memwrite(or_of(q)->qts, q->ring, p.bytes, OPENREG_SLOT_SIZE);
+    qtest_writeq(or_of(q)->qts, q->user, 1);
     g_usleep(50000);
-    g_assert_cmpuint(qtest_readq(q->card->qts, completed), ==, 0);
-    qpci_io_writeb(q->card->dev, q->card->bells, q->doorbell * OR_PAGE + 123, 0);
-    OR_WAIT(qtest_readq(q->card->qts, completed) == 1);
+    g_assert_cmpuint(qtest_readq(or_of(q)->qts, completed), ==, 0);
+    qpci_io_writeb(or_of(q)->dev, or_of(q)->bells, q->door * OR_PAGE + 123, 0);
+    OR_WAIT(qtest_readq(or_of(q)->qts, completed) == 1);
     or_end(q);
 }
 
@@ -122,21 +122,21 @@ static void test_no_doorbell(void)
 static void test_armed(void)
 {
     OrQueue *q = or_machine("");
-    uint64_t interrupts = q->card_page +
+    uint64_t interrupts = q->page +
                           offsetof(struct openreg_card_page, interrupts);
-    uint64_t word = or_vector(q->card, 2, 0x1234);
+    uint64_t word = or_vector(or_of(q), 2, 0x1234);
     OrPacket p;
 
     or_packet(&p, OPENREG_OP_NOP, 0);
     run(q, &p);
-    g_assert_cmpuint(qtest_readq(q->card->qts, interrupts), ==, 0);
-    qtest_writeq(q->card->qts, q->kernel_page, 3);
+    g_assert_cmpuint(qtest_readq(or_of(q)->qts, interrupts), ==, 0);
+    qtest_writeq(or_of(q)->qts, q->kernel, 3);
     run(q, &p);
     g_usleep(20000);
-    g_assert_cmphex(qtest_readl(q->card->qts, word), ==, 0);
+    g_assert_cmphex(qtest_readl(or_of(q)->qts, word), ==, 0);
     run(q, &p);
-    OR_WAIT(qtest_readl(q->card->qts, word) == 0x1234);
-    OR_WAIT(qtest_readq(q->card->qts, interrupts) == 1);
+    OR_WAIT(qtest_readl(or_of(q)->qts, word) == 0x1234);
+    OR_WAIT(qtest_readq(or_of(q)->qts, interrupts) == 1);
     or_end(q);
 }
 
@@ -153,7 +153,7 @@ static void test_copy(void)
         in[i] = i * 7;
     }
     for (i = 0; i < 2; i++) {
-        qtest_memwrite(q->card->qts, pages[i], &in[i * 2048],
+        qtest_memwrite(or_of(q)->qts, pages[i], &in[i * 2048],
                        MIN(n - i * 2048, 2048) * 2);
     }
     or_packet(&p, OPENREG_OP_COPY, 0);
@@ -169,8 +169,8 @@ static void test_copy(void)
     or_operand(&p, S(4000), OPENREG_I16, NULL);
     or_operand(&p, V(2), OPENREG_I16, &two);
     run(q, &p);
-    qtest_memread(q->card->qts, pages[0] + 4000, out, 96);
-    qtest_memread(q->card->qts, pages[1], out + 48, 3000 - 96);
+    qtest_memread(or_of(q)->qts, pages[0] + 4000, out, 96);
+    qtest_memread(or_of(q)->qts, pages[1], out + 48, 3000 - 96);
     for (i = 0; i < half; i++) {
         g_assert_cmpuint(out[i], ==, in[2 * i + 1]);
     }
@@ -193,7 +193,7 @@ static void test_copy_cast(void)
     or_operand(&p, S(100 * 4), OPENREG_I32, NULL);
     or_operand(&p, V(256 + 16), OPENREG_F64, reverse);
     run(q, &p);
-    qtest_memread(q->card->qts, pages[0] + 400, out, sizeof(out));
+    qtest_memread(or_of(q)->qts, pages[0] + 400, out, sizeof(out));
     g_assert_cmpmem(out, sizeof(out), want, sizeof(want));
     or_end(q);
 }
@@ -390,8 +390,8 @@ static void sync_word(OrPacket *p, unsigned int opcode, unsigned int how,
 static void test_wait_signal(void)
 {
     OrQueue *q = or_machine("");
-    OrQueue *other = or_queue(q->card, 7, 900, 3);
-    uint64_t completed = q->card_page + 8;
+    OrQueue *other = or_queue(or_of(q), 7, 900, 3);
+    uint64_t completed = q->page + 8;
     OrPacket p;
 
     sync_word(&p, OPENREG_OP_WAIT, OPENREG_WAIT_GE, S(8), 42);
@@ -399,22 +399,22 @@ static void test_wait_signal(void)
     sync_word(&p, OPENREG_OP_SIGNAL, OPENREG_SIGNAL_SET, S(16), 99);
     or_push(q, &p);
     g_usleep(20000);
-    g_assert_cmpuint(qtest_readq(q->card->qts, completed), ==, 0);
+    g_assert_cmpuint(qtest_readq(or_of(q)->qts, completed), ==, 0);
 
     sync_word(&p, OPENREG_OP_SIGNAL, OPENREG_SIGNAL_ADD, S(8), 40);
     run(other, &p);
     g_usleep(20000);
-    g_assert_cmpuint(qtest_readq(q->card->qts, completed), ==, 0);
+    g_assert_cmpuint(qtest_readq(or_of(q)->qts, completed), ==, 0);
     sync_word(&p, OPENREG_OP_SIGNAL, OPENREG_SIGNAL_ADD, S(8), 2);
     run(other, &p);
     or_wait(q, 2);
-    g_assert_cmpuint(qtest_readq(q->card->qts, pages[0] + 16), ==, 99);
+    g_assert_cmpuint(qtest_readq(or_of(q)->qts, pages[0] + 16), ==, 99);
 
     /* The card also finds a store of the CPU, without a doorbell. */
     sync_word(&p, OPENREG_OP_WAIT, OPENREG_WAIT_EQ, S(24), 5);
     or_push(q, &p);
     g_usleep(20000);
-    qtest_writeq(q->card->qts, pages[0] + 24, 5);
+    qtest_writeq(or_of(q)->qts, pages[0] + 24, 5);
     or_wait(q, q->seq);
     g_free(other);
     or_end(q);
@@ -426,16 +426,16 @@ static void test_timestamp(void)
     uint64_t before, first, second;
     OrPacket p;
 
-    before = or_reg64(q->card, OPENREG_REG_CLOCK);
+    before = or_reg64(or_of(q), OPENREG_REG_CLOCK);
     sync_word(&p, OPENREG_OP_TIMESTAMP, 0, S(0), 0);
     or_push(q, &p);
     sync_word(&p, OPENREG_OP_TIMESTAMP, 0, V(0), 0);
     run(q, &p);
-    first = qtest_readq(q->card->qts, pages[0]);
+    first = qtest_readq(or_of(q)->qts, pages[0]);
     get(q, 0, &second, 8);
     g_assert_cmpuint(before, <=, first);
     g_assert_cmpuint(first, <=, second);
-    g_assert_cmpuint(second, <=, or_reg64(q->card, OPENREG_REG_CLOCK));
+    g_assert_cmpuint(second, <=, or_reg64(or_of(q), OPENREG_REG_CLOCK));
     or_end(q);
 }
 
