@@ -9,6 +9,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include <openreg_regs.h>
+
 #include "kselftest_harness.h"
 
 #include "inject.h"
@@ -17,10 +19,7 @@
 #define SHORT (SEC_NS / 20)
 #define LONG (20 * SEC_NS)
 #define BEGUN SEC_NS /* within this time the card begins a packet, and hangs */
-/* enum openreg_admin_opcode */
-#define ADMIN_NONE -1
-#define ADMIN_CTX_DESTROY 2
-#define ADMIN_QUEUE_STOP 6
+#define ADMIN_NONE -1 /* no enum openreg_admin_opcode */
 
 struct stage {
 	struct card_usage before;
@@ -226,12 +225,12 @@ static bool late_is(const char *text, const char *queue, int opcode)
 	if (!of)
 		return false;
 	of += strlen("queue      ");
-	if (opcode == ADMIN_CTX_DESTROY)
+	if (opcode == OPENREG_ADMIN_CTX_DESTROY)
 		of = strstr(of, "context ");
 	snprintf(line, sizeof(line), "\ncommand    %d, %s of %s%.*s, late: ",
 		 opcode,
-		 opcode == ADMIN_CTX_DESTROY ? "CTX_DESTROY" : "QUEUE_STOP",
-		 opcode == ADMIN_CTX_DESTROY ? "" : "queue ",
+		 opcode == OPENREG_ADMIN_CTX_DESTROY ? "CTX_DESTROY" : "QUEUE_STOP",
+		 opcode == OPENREG_ADMIN_CTX_DESTROY ? "" : "queue ",
 		 (int)strcspn(of, ","), of);
 	at = strstr(text, line);
 	/* The command is late by at least the driver's timeout. */
@@ -274,7 +273,7 @@ TEST_F_TIMEOUT(engine, hangs_till_a_reset, 60)
 	EXPECT_EQ(-EIO, queue_reset(&s->q, s->q.tail, 1));
 	EXPECT_EQ(resets + 1, card_stat("resets"));
 	EXPECT_TRUE(dump_tells("an admin command did not complete",
-			       ADMIN_QUEUE_STOP, s->number, getpid(), "COPY"));
+			       OPENREG_ADMIN_QUEUE_STOP, s->number, getpid(), "COPY"));
 	EXPECT_EQ(-EIO, queue_wait(&s->q, 1, FOREVER));
 	EXPECT_EQ(-EIO, bo_create(s->fd, 4096, DRM_OPENREG_BO_VRAM, &bo));
 	ASSERT_EQ(0, inject(INJECT_STALL, 0));
@@ -301,7 +300,7 @@ TEST_F_TIMEOUT(engine, keeps_a_closed_buffer, 60)
 	EXPECT_EQ(resets + 1, card_stat("resets"));
 	/* This dump has replaced the one of the stop, which did not help. */
 	EXPECT_TRUE(dump_tells("an admin command did not complete",
-			       ADMIN_QUEUE_STOP, s->number, getpid(), "COPY"));
+			       OPENREG_ADMIN_QUEUE_STOP, s->number, getpid(), "COPY"));
 	ASSERT_EQ(0, inject(INJECT_STALL, 0));
 	EXPECT_EQ(0, card_works());
 }
@@ -444,7 +443,7 @@ TEST_F_TIMEOUT(suspect, does_not_stop, 60)
 	EXPECT_EQ(-ETIME, queue_wait(&self->q, 4, BEGUN));
 	EXPECT_EQ(-EIO, queue_reset(&self->q, self->q.tail, 4));
 	EXPECT_TRUE(dump_tells("an admin command did not complete",
-			       ADMIN_QUEUE_STOP, self->number, getpid(),
+			       OPENREG_ADMIN_QUEUE_STOP, self->number, getpid(),
 			       "COPY"));
 	ASSERT_EQ(0, inject(INJECT_STALL, 0));
 }
@@ -482,7 +481,7 @@ TEST_F_TIMEOUT(suspect, owner_is_killed, 60)
 	EXPECT_EQ(-EIO, queue_wait(&self->q, self->q.seq + 1, LONG));
 	EXPECT_EQ(resets + 1, card_stat("resets"));
 	EXPECT_TRUE(dump_tells("an admin command did not complete",
-			       ADMIN_CTX_DESTROY, number, pid, "COPY"));
+			       OPENREG_ADMIN_CTX_DESTROY, number, pid, "COPY"));
 	ASSERT_EQ(0, inject(INJECT_STALL, 0));
 }
 

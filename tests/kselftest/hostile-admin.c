@@ -9,15 +9,13 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 
+#include <openreg_regs.h>
+
 #include "kselftest_harness.h"
 
 #include "inject.h"
 #include "machine.h"
 
-#define COMMANDS 9 /* OPENREG_ADMIN_CTX_CREATE .. OPENREG_ADMIN_FILL */
-#define REG_STATUS 0x008 /* openreg_regs.h */
-#define REG_CONTROL 0x00c
-#define CONTROL_RESET 2
 #define LONG (20 * SEC_NS)
 
 static int begin(struct card_usage *before)
@@ -137,7 +135,7 @@ TEST_F_TIMEOUT(never, of_each_command, 120)
 	__u32 opcode;
 	int fd;
 
-	for (opcode = 1; opcode <= COMMANDS; opcode++) {
+	for (opcode = OPENREG_ADMIN_CTX_CREATE; opcode <= OPENREG_ADMIN_FILL; opcode++) {
 		fd = card_open();
 		ASSERT_LE(0, fd);
 		ASSERT_EQ(0, queue_create(fd, 64, &q));
@@ -196,7 +194,7 @@ TEST_F_TIMEOUT(admin, wrong_status, 280)
 	__u32 opcode;
 	unsigned int i;
 
-	for (opcode = 1; opcode <= COMMANDS; opcode++) {
+	for (opcode = OPENREG_ADMIN_CTX_CREATE; opcode <= OPENREG_ADMIN_FILL; opcode++) {
 		ASSERT_EQ(0, inject(INJECT_OPCODE, opcode));
 		for (i = 0; i < 9; i++) {
 			ASSERT_EQ(0, inject(INJECT_STATUS, statuses[i]));
@@ -218,7 +216,7 @@ TEST_F_TIMEOUT(admin, always_fatal, 60)
 	ASSERT_LE(0, fd);
 	ASSERT_EQ(0, queue_create(fd, 64, &q));
 	ASSERT_EQ(0, inject(INJECT_REG_VALUE, 3));
-	ASSERT_EQ(0, inject(INJECT_REG, REG_STATUS));
+	ASSERT_EQ(0, inject(INJECT_REG, OPENREG_REG_STATUS));
 	/* Any command makes the driver read the status register. */
 	bo_create(fd, 4096, DRM_OPENREG_BO_SYSTEM, &bo);
 	EXPECT_EQ(-EIO, queue_wait(&q, 1, FOREVER));
@@ -306,27 +304,27 @@ TEST_F_TIMEOUT(admin, unload, 120)
 	}
 }
 
-/* Offsets are those of openreg_regs.h. No value here makes the card hang. */
+/* No value here makes the card hang. */
 static const struct {
 	__u32 reg;
 	__u32 values[3];
 } nonsense[] = {
-	{ 0x004, { 0, 0xffffffff, 0x7fff0000 } }, /* VERSION */
-	{ 0x008, { 2, 3, 0xffffffff } }, /* STATUS */
-	{ 0x00c, { 0xffffffff, 0xffffffff, 0xffffffff } }, /* CONTROL */
-	{ 0x010, { 0, 0xffffffff, 1 } }, /* PACKETS */
-	{ 0x020, { 1, 4097, 0xffffffff } }, /* VRAM_SIZE */
-	{ 0x024, { 1, 0x80000000, 0xffffffff } },
-	{ 0x028, { 0, 1, 0xffffffff } }, /* MAX_CONTEXTS */
-	{ 0x02c, { 0, 1, 0xffffffff } }, /* MAX_QUEUES */
-	{ 0x030, { 0, 2, 0xffffffff } }, /* MAX_SEGMENTS */
-	{ 0x034, { 0, 1, 0xffffffff } }, /* DOORBELLS */
-	{ 0x038, { 0, 2, 0xffffffff } }, /* VECTORS */
-	{ 0x03c, { 0, 1 << 12, 0xffffffff } }, /* PAGE_SHIFTS */
-	{ 0x040, { 0, 65, 0xffffffff } }, /* RING_SLOTS */
-	{ 0x044, { 0, 0xffffffff, 1 } }, /* WORKERS */
-	{ 0x048, { 0, 0xffffffff, 1 } }, /* SLICE_US */
-	{ 0x04c, { 0, 0xffffffff, 64 } }, /* MAX_WORK */
+	{ OPENREG_REG_VERSION, { 0, 0xffffffff, 0x7fff0000 } },
+	{ OPENREG_REG_STATUS, { 2, 3, 0xffffffff } },
+	{ OPENREG_REG_CONTROL, { 0xffffffff, 0xffffffff, 0xffffffff } },
+	{ OPENREG_REG_PACKETS, { 0, 0xffffffff, 1 } },
+	{ OPENREG_REG_VRAM_SIZE, { 1, 4097, 0xffffffff } },
+	{ OPENREG_REG_VRAM_SIZE + 4, { 1, 0x80000000, 0xffffffff } },
+	{ OPENREG_REG_MAX_CONTEXTS, { 0, 1, 0xffffffff } },
+	{ OPENREG_REG_MAX_QUEUES, { 0, 1, 0xffffffff } },
+	{ OPENREG_REG_MAX_SEGMENTS, { 0, 2, 0xffffffff } },
+	{ OPENREG_REG_DOORBELLS, { 0, 1, 0xffffffff } },
+	{ OPENREG_REG_VECTORS, { 0, 2, 0xffffffff } },
+	{ OPENREG_REG_PAGE_SHIFTS, { 0, 1 << 12, 0xffffffff } },
+	{ OPENREG_REG_RING_SLOTS, { 0, 65, 0xffffffff } },
+	{ OPENREG_REG_WORKERS, { 0, 0xffffffff, 1 } },
+	{ OPENREG_REG_SLICE_US, { 0, 0xffffffff, 1 } },
+	{ OPENREG_REG_MAX_WORK, { 0, 0xffffffff, 64 } },
 };
 
 /* The driver refuses the card, or binds it and does no harm. */
@@ -392,8 +390,8 @@ static bool reset_begins(int fd)
 	struct bo bo;
 
 	if (bo_create(fd, 4096, DRM_OPENREG_BO_VRAM, &bo) ||
-	    driver_set_timeout("1000") || inject(INJECT_REG, REG_CONTROL) ||
-	    inject(INJECT_REG_VALUE, CONTROL_RESET) ||
+	    driver_set_timeout("1000") || inject(INJECT_REG, OPENREG_REG_CONTROL) ||
+	    inject(INJECT_REG_VALUE, OPENREG_CONTROL_RESET) ||
 	    inject(INJECT_ADMIN, ADMIN_NEVER) || bo_close(fd, bo.handle))
 		return false;
 	while (!is_being_reset(fd))

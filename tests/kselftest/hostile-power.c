@@ -5,12 +5,13 @@
  */
 #include <errno.h>
 
+#include <openreg_regs.h>
+
 #include "kselftest_harness.h"
 
 #include "inject.h"
 #include "machine.h"
 
-#define SEG_BIND 3 /* OPENREG_ADMIN_SEG_BIND */
 #define IMPOSSIBLE_STATUS 77
 #define ROW (64 * 1024)
 #define ROWS MIB
@@ -73,7 +74,7 @@ TEST_F_TIMEOUT(hostile_power, closed_memory, 240)
 	queue_push(&self->q, &self->p);
 	EXPECT_EQ(-ETIME, queue_wait(&self->q, 1, SEC_NS / 10));
 	ASSERT_EQ(0, bo_close(self->fd, self->closed.handle));
-	ASSERT_EQ(0, inject(INJECT_OPCODE, SEG_BIND));
+	ASSERT_EQ(0, inject(INJECT_OPCODE, OPENREG_ADMIN_SEG_BIND));
 	ASSERT_EQ(0, inject(INJECT_STATUS, IMPOSSIBLE_STATUS));
 	EXPECT_EQ(0, machine_sleep());
 	inject_none();

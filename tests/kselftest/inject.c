@@ -9,11 +9,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <linux/pci_regs.h>
+
 #include "inject.h"
 #include "machine.h"
-
-#define PCI_CAPABILITIES 0x34
-#define PCI_CAP_VENDOR 9
 
 static char slot[64]; /* PCI address, in the form of sysfs */
 static int config = -1;
@@ -21,7 +20,7 @@ static unsigned char capability;
 
 int inject_find(void)
 {
-	unsigned char at = PCI_CAPABILITIES, cap[2];
+	unsigned char at = PCI_CAPABILITY_LIST, cap[2];
 	char file[PATH_MAX];
 
 	if (!slot_of_card(slot, sizeof(slot)))
@@ -31,7 +30,7 @@ int inject_find(void)
 	if (config < 0 || pread(config, &at, 1, at) != 1)
 		return -errno;
 	while (at && pread(config, cap, 2, at) == 2) {
-		if (cap[0] == PCI_CAP_VENDOR) {
+		if (cap[0] == PCI_CAP_ID_VNDR) {
 			capability = at;
 			return 0;
 		}

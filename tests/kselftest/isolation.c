@@ -402,7 +402,7 @@ TEST_F(isolation, by_offset)
 		__u64 offset, size;
 	} own[] = {
 		{ a->vram.mmap_offset, MIB },
-		{ a->q.args.ring_offset, 256 * 64 },
+		{ a->q.args.ring_offset, 256 * OPENREG_SLOT_SIZE },
 		{ a->q.args.user_offset, 4096 },
 		{ a->q.args.doorbell_offset, 4096 },
 	};
