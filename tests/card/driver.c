@@ -146,6 +146,14 @@ void tq_recover(struct client_queue *q)
 	client_forget_faults(q->client);
 }
 
+void rig_bind(struct rig *rig, uint32_t ctx, uint64_t off, uint64_t bus, uint64_t len,
+	      bool scattered)
+{
+	assert_int_equal(rig_op(rig, OPENREG_ADMIN_CTX_CREATE, ctx, 0), OPENREG_ADMIN_OK);
+	rig_do(rig, cmd_vram(ctx, 1, off, len, RW));
+	rig_do(rig, cmd_system(rig, ctx, 2, bus, len, RW, scattered));
+}
+
 void rig_bind_two(struct rig *rig, uint64_t len)
 {
 	struct openreg_admin_cmd cmd;

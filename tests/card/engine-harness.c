@@ -242,6 +242,20 @@ double element_get(unsigned int dtype, const void *ptr, int64_t at)
 	}
 }
 
+double element_round(unsigned int dtype, double x)
+{
+	uint64_t element = 0;
+
+	if (dtype >= OPENREG_I8 && dtype <= OPENREG_I64) {
+		int64_t i = (int64_t)x;
+
+		memcpy(&element, &i, 8);
+		return element_get(dtype, &element, 0);
+	}
+	openreg_convert(&element, dtype, 1, &x, OPENREG_F64, 1, 1);
+	return element_get(dtype, &element, 0);
+}
+
 void fill_small(unsigned int dtype, void *ptr, int64_t n, int lo, int hi)
 {
 	int64_t i, value;

@@ -31,6 +31,13 @@ void args_instr(struct openreg_args *args, unsigned int op, unsigned int type,
 
 /* Checks the packet; returns the fault code. */
 uint32_t args_check(struct openreg_args *args);
+/* The packet args, which is a copy of good with a change, has this code. */
+#define EXPECT(change, code)                                                   \
+	do {                                                                   \
+		args = good;                                                   \
+		change;                                                        \
+		assert_int_equal(args_check(&args), OPENREG_FAULT_##code);     \
+	} while (0)
 
 /*
  * Checks the packet, then runs all slices of all phases on two threads, in reverse order
@@ -65,6 +72,8 @@ bool next_point(unsigned int ndim, const int64_t *size, int64_t *at);
 /* Reads one element of any dtype, for the slow references. */
 double element_get(unsigned int dtype, const void *ptr, int64_t at);
 int64_t element_get_int(unsigned int dtype, const void *ptr, int64_t at);
+/* The value after rounding to the dtype. */
+double element_round(unsigned int dtype, double x);
 /* Fills with small finite values that every dtype holds exactly. */
 void fill_small(unsigned int dtype, void *ptr, int64_t n, int lo, int hi);
 

@@ -104,6 +104,9 @@ struct openreg_admin_cmd cmd_system(struct rig *rig, uint32_t ctx, uint32_t id,
 				    uint64_t bus, uint64_t len, uint32_t perm,
 				    bool scattered);
 #define RW (OPENREG_SEG_READ | OPENREG_SEG_WRITE)
+/* Makes a context: segment 1 has the VRAM at off, segment 2 the memory at bus. */
+void rig_bind(struct rig *rig, uint32_t ctx, uint64_t off, uint64_t bus, uint64_t len,
+	      bool scattered);
 /*
  * Makes contexts 1 and 2. In each, segment 1 has len bytes of VRAM and segment 2 has len
  * bytes of system memory. Segment 2 of context 2 is scattered and of kind PEER.

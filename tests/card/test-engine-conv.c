@@ -159,21 +159,6 @@ static double *expected(struct problem *p)
 	return sum;
 }
 
-/* The value after rounding to the dtype. */
-static double stored(unsigned int dtype, double x)
-{
-	uint64_t element = 0;
-
-	if (dtype >= OPENREG_I8 && dtype <= OPENREG_I64) {
-		int64_t i = (int64_t)x;
-
-		memcpy(&element, &i, 8);
-		return element_get(dtype, &element, 0);
-	}
-	openreg_convert(&element, dtype, 1, &x, OPENREG_F64, 1, 1);
-	return element_get(dtype, &element, 0);
-}
-
 static void compare(struct problem *p)
 {
 	static const int64_t zero[3];
@@ -193,7 +178,7 @@ static void compare(struct problem *p)
 
 		if (p->has_bias)
 			want += get(p, &p->bias, at, zero);
-		want = stored(p->dtype, want);
+		want = element_round(p->dtype, want);
 		have = element_get(p->dtype, to->memory, where);
 		if (have != want)
 			fail_msg("kind %u, dtype %u: %g is not %g", p->kind,
@@ -472,12 +457,6 @@ static void test_check(void **state)
 	(void)state;
 	for (kind = 0; kind < 3; kind++) {
 		small(&p, &good, kind);
-#define EXPECT(change, code)                                                   \
-	do {                                                                   \
-		args = good;                                                   \
-		change;                                                        \
-		assert_int_equal(args_check(&args), OPENREG_FAULT_##code);     \
-	} while (0)
 		EXPECT((void)0, NONE);
 		assert_true(args.op[0].written && !args.op[0].read);
 		assert_true(args.op[1].read && !args.op[1].written);

@@ -465,15 +465,10 @@ static void test_no_extent(void **state)
 static void test_check(void **state)
 {
 	int64_t index[6] = { 0 };
-	struct openreg_args args;
+	struct openreg_args args, good;
 
 	(void)state;
-#define EXPECT(change, fault)                                                  \
-	do {                                                                   \
-		small_get(&args, index, 6, 10);                                \
-		change;                                                        \
-		assert_int_equal(args_check(&args), OPENREG_FAULT_##fault);    \
-	} while (0)
+	small_get(&good, index, 6, 10);
 	EXPECT((void)0, NONE);
 	assert_true(args.op[0].written && !args.op[0].read);
 	assert_true(args.op[1].read && args.op[1].indirect);

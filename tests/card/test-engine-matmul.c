@@ -110,21 +110,6 @@ static double expected(const struct product *p, const double *a,
 	return sum;
 }
 
-/* The value after rounding to the dtype. */
-static double stored(unsigned int dtype, double x)
-{
-	uint64_t element = 0;
-
-	if (dtype >= OPENREG_I8 && dtype <= OPENREG_I64) {
-		int64_t i = (int64_t)x;
-
-		memcpy(&element, &i, 8);
-		return element_get(dtype, &element, 0);
-	}
-	openreg_convert(&element, dtype, 1, &x, OPENREG_F64, 1, 1);
-	return element_get(dtype, &element, 0);
-}
-
 static void make_args(struct openreg_args *args, struct product *p)
 {
 	args_begin(args, OPENREG_OP_MATMUL, 4, p->size);
@@ -153,7 +138,7 @@ static void compare(const struct product *p, const void *c)
 					p->dtype, p->d.ptr,
 					offset(&p->d, b, m, n, 0));
 
-				if (stored(p->dtype, x) != y)
+				if (element_round(p->dtype, x) != y)
 					fail_msg("dtype %u, %ld %ld %ld: %g is "
 						 "not %g",
 						 p->dtype, (long)b, (long)m,

@@ -84,6 +84,19 @@ static void compare(const struct problem *p)
 			    (size_t)p->at[0].extent * 8 + 8);
 }
 
+static void run_copy(struct problem *p, bool reverse)
+{
+	struct openreg_args args;
+
+	args_begin(&args, OPENREG_OP_COPY, p->ndim, p->size);
+	add_operand(&args, p, 0);
+	add_operand(&args, p, 1);
+	assert_true(copy_to_program(&args));
+	args_run_order(&args, reverse);
+	compare(p);
+	release(p);
+}
+
 static void test_copies(void **state)
 {
 	unsigned int i;
@@ -91,7 +104,6 @@ static void test_copies(void **state)
 	(void)state;
 	for (i = 0; i < 400 / SCALE; i++) {
 		int64_t at[OPENREG_DIMS_MAX] = { 0 };
-		struct openreg_args args;
 		struct problem p = { 0 };
 
 		random_seed(i);
@@ -108,13 +120,7 @@ static void test_copies(void **state)
 				openreg_convert(to, p.dtype[0], 1, from,
 						p.dtype[1], 1, 1);
 		} while (next_point(p.ndim, p.size, at));
-		args_begin(&args, OPENREG_OP_COPY, p.ndim, p.size);
-		add_operand(&args, &p, 0);
-		add_operand(&args, &p, 1);
-		assert_true(copy_to_program(&args));
-		args_run_order(&args, i % 3 == 0);
-		compare(&p);
-		release(&p);
+		run_copy(&p, i % 3 == 0);
 	}
 }
 
@@ -161,7 +167,6 @@ static void test_transposed(void **state)
 	(void)state;
 	for (i = 0; i < 2 * 4 * 8; i++) {
 		struct problem p = { .ndim = 3 };
-		struct openreg_args args;
 		int64_t at[OPENREG_DIMS_MAX] = { 0 }, n = 1, k;
 		/* Swaps the last two dimensions, or reverses all three. */
 		unsigned int outer = i & 1 ? 1 : 0;
@@ -187,13 +192,7 @@ static void test_transposed(void **state)
 			       element(&p, 1, p.memory[1], at),
 			       openreg_dtype_size(p.dtype[0]));
 		while (next_point(p.ndim, p.size, at));
-		args_begin(&args, OPENREG_OP_COPY, p.ndim, p.size);
-		add_operand(&args, &p, 0);
-		add_operand(&args, &p, 1);
-		assert_true(copy_to_program(&args));
-		args_run_order(&args, i % 3 == 0);
-		compare(&p);
-		release(&p);
+		run_copy(&p, i % 3 == 0);
 	}
 }
 

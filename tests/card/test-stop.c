@@ -15,12 +15,9 @@ static uint64_t memory;
 static int setup(void **state)
 {
 	struct rig *rig = rig_new(2);
-	struct openreg_admin_cmd cmd = cmd_vram(1, 1, 0, LEN, RW);
 
 	memory = rig_alloc(rig, LEN);
-	assert_int_equal(rig_op(rig, OPENREG_ADMIN_CTX_CREATE, 1, 0), 0);
-	rig_do(rig, cmd);
-	rig_do(rig, cmd_system(rig, 1, 2, memory, LEN, RW, true));
+	rig_bind(rig, 1, 0, memory, LEN, true);
 	*state = rig;
 	return 0;
 }
@@ -236,17 +233,14 @@ static void test_while_paused(void **state)
 /* Resets the card and restores contexts, segments and the queue, as the driver does. */
 static void reset_and_restore(struct rig *rig, struct client_queue *q)
 {
-	struct openreg_admin_cmd cmd = cmd_vram(1, 1, 0, LEN, RW);
+	struct openreg_admin_cmd cmd = cmd_queue(q, OPENREG_PRIORITY_NORMAL);
 	uint64_t brk = rig->brk;
 
 	rig_pause(rig);
 	openreg_card_reset(rig->card);
 	rig_enable(rig);
-	assert_int_equal(rig_op(rig, OPENREG_ADMIN_CTX_CREATE, 1, 0), 0);
-	rig_do(rig, cmd);
-	rig_do(rig, cmd_system(rig, 1, 2, memory, LEN, RW, true));
+	rig_bind(rig, 1, 0, memory, LEN, true);
 	rig->brk = brk;
-	cmd = cmd_queue(q, OPENREG_PRIORITY_NORMAL);
 	cmd.queue.flags = OPENREG_QUEUE_KEEP;
 	rig_do(rig, cmd);
 }

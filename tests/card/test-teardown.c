@@ -15,9 +15,7 @@ static void give(struct rig *rig, uint32_t ctx)
 {
 	uint64_t brk = rig->brk;
 
-	assert_int_equal(rig_op(rig, OPENREG_ADMIN_CTX_CREATE, ctx, 0), 0);
-	rig_do(rig, cmd_vram(ctx, 1, (ctx - 1) * (uint64_t)LEN, LEN, RW));
-	rig_do(rig, cmd_system(rig, ctx, 2, memory, LEN, RW, true));
+	rig_bind(rig, ctx, (ctx - 1) * (uint64_t)LEN, memory, LEN, true);
 	rig->brk = brk; /* the list has been read */
 }
 
