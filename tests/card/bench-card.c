@@ -52,10 +52,10 @@ static void add16(struct pkt *p)
 	pkt_instr(p, OPENREG_V_STORE, OPENREG_VT_F32, 0, 2, 0, 0, 0);
 }
 
-/* Packets a second; p NULL: NOPs. */
-static void bench_stream(struct client_queue *q, struct pkt *p, const char *what)
+/* The time of each of n packets, published batch at a time; p NULL: NOPs. */
+static void bench_packets(struct client_queue *q, struct pkt *p, unsigned int n,
+			  unsigned int batch, const char *what)
 {
-	const unsigned int n = 1000000;
 	uint64_t start = host_now();
 	unsigned int i;
 
@@ -64,29 +64,16 @@ static void bench_stream(struct client_queue *q, struct pkt *p, const char *what
 			tq_push(q, p);
 		else
 			tq_nop(q);
-		if (i % 64 == 0)
-			client_publish(q);
+		if (i % batch)
+			continue;
+		client_publish(q);
+		if (batch == 1)
+			spin(q);
 	}
 	client_publish(q);
 	spin(q);
-	report(what, (double)(host_now() - start) / n, "ns a packet");
-}
-
-static void bench_hand_off(struct client_queue *q, struct pkt *p, const char *what)
-{
-	const unsigned int n = 200000;
-	uint64_t start = host_now();
-	unsigned int i;
-
-	for (i = 0; i < n; i++) {
-		if (p)
-			tq_push(q, p);
-		else
-			tq_nop(q);
-		client_publish(q);
-		spin(q);
-	}
-	report(what, (double)(host_now() - start) / n, "ns there and back");
+	report(what, (double)(host_now() - start) / n,
+	       batch == 1 ? "ns there and back" : "ns a packet");
 }
 
 static void bench_copies(struct rig *rig, struct client_queue *q, uint64_t memory)
@@ -210,10 +197,10 @@ int main(int argc, char **argv)
 	rig_do(rig, cmd_queue(&q, OPENREG_PRIORITY_NORMAL));
 	report("workers", workers, "threads");
 	add16(&p);
-	bench_stream(&q, NULL, "NOP, back to back");
-	bench_stream(&q, &p, "add of 16, back to back");
-	bench_hand_off(&q, NULL, "NOP, waiter spinning");
-	bench_hand_off(&q, &p, "add of 16, waiter spinning");
+	bench_packets(&q, NULL, 1000000, 64, "NOP, back to back");
+	bench_packets(&q, &p, 1000000, 64, "add of 16, back to back");
+	bench_packets(&q, NULL, 200000, 1, "NOP, waiter spinning");
+	bench_packets(&q, &p, 200000, 1, "add of 16, waiter spinning");
 	bench_copies(rig, &q, memory);
 	bench_matmul(rig, &q, workers);
 	bench_sleep(rig, &q);
