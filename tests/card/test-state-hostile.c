@@ -46,7 +46,7 @@ static void check_cleared(struct rig *rig)
 	for (off = OPENREG_REG_ADMIN_BASE; off < OPENREG_REG_STAT_SLEEP_NS + 8;
 	     off += 4)
 		check_zero(rig, off);
-	assert_int_equal(atomic_load(&rig->card->regs.card), 0);
+	assert_int_equal(atomic_load(&rig->card->regs.card_id), 0);
 	assert_int_equal(rig->card->nruns, 0);
 	assert_int_equal(atomic_load(&rig->bus.mappings), 0);
 }

@@ -3,9 +3,10 @@
 """Compares docs/specs/openreg.rst with the headers, in both directions.
 
 A table of the manual must list every constant, register, struct layout and VECTOR
-instruction of the headers with the right numbers. Every name in the manual must exist in
-the headers. The bytes of the worked examples must match their descriptions. The numbers of
-the headers come from the compiler.
+instruction of the headers with the right numbers. The card's table of registers must agree
+with both. Every name in the manual must exist in the headers. The bytes of the worked
+examples must match their descriptions. The numbers of the headers come from
+the compiler.
 
 usage: check-manual.py [MANUAL]    (in the checkout; CC names the compiler)
 """
@@ -20,6 +21,7 @@ import tempfile
 TOP = pathlib.Path(__file__).resolve().parents[2]
 HEADERS = [TOP / "uapi/openreg_isa.h", TOP / "uapi/openreg_regs.h"]
 VECTOR = TOP / "qemu-device/card/vector/vector_ops.h"
+REGISTERS = TOP / "qemu-device/card/core/reg_table.h"
 
 
 class Report:
@@ -79,21 +81,26 @@ def compile_and_run(source):
         path = pathlib.Path(tmp) / "layout"
         path.with_suffix(".c").write_text(source)
         subprocess.run([os.environ.get("CC", "cc"), "-I", TOP / "uapi", "-I",
-                        VECTOR.parent, "-o", path, path.with_suffix(".c")],
+                        VECTOR.parent, "-I", REGISTERS.parent, "-o", path,
+                        path.with_suffix(".c")],
                        check=True)
         out = subprocess.run([path], check=True, stdout=subprocess.PIPE, text=True)
     return [line.split("\t") for line in out.stdout.splitlines()]
 
 
 def read_with_compiler(names, structs):
-    """The values of constants, the layouts of structs, and the VECTOR table, printed by a
-    compiled program."""
+    """The values of constants, the layouts of structs, the VECTOR table, and the card's
+    registers, printed by a compiled program."""
     lines = ["#include <stddef.h>", "#include <stdio.h>", "#include <stdint.h>",
              '#include "openreg_regs.h"', '#include "vector_ops.h"',
+             '#include "reg_table.h"',
+             "#define R(name, bits, write, rest) "
+             'printf("r\\t" #name "\\t%d\\t%d\\t" #write "\\n", OPENREG_REG_##name, bits);',
              "#define V(op, name, types, form, text) \\",
              '  printf("v\\t%s\\t%d\\t%s\\t%s\\t%s\\n", name, OPENREG_V_##op, '
              "#types, #form, text);",
-             "int main(void) {", "OPENREG_VECTOR_OPS(V)"]
+             "int main(void) {", "OPENREG_VECTOR_OPS(V)",
+             "REGS_FIXED(R) REGS_STATE(R) REGS_STATS(R)"]
     for name in names:
         lines.append(f'printf("c\\t{name}\\t%llu\\n", '
                      f"(unsigned long long){name});")
@@ -168,20 +175,20 @@ def check_constants(report, tables, values):
                      f"{name} is {wanted[name]:#x}, the manual says {seen[name]:#x}")
 
 
-def check_registers(report, tables, values, access):
-    wanted = {name[len("OPENREG_REG_"):]: value for name, value in values.items()
-              if name.startswith("OPENREG_REG_")}
+def check_registers(report, tables, header, card):
+    """header and card: {name: (offset, access)}"""
     seen = {}
     for _, rows in tables:
         if rows[0][1] != "Register":
             continue
         for offset, name, how, _ in rows[1:]:
             seen[unquote(name)] = (int(offset, 0), how)
-    report.same_keys("register", set(seen), set(wanted))
-    for name in set(seen) & set(wanted):
-        real = (wanted[name], access.get(name))
-        report.check(seen[name] == real,
-                     f"register {name} is {real}, the manual says {seen[name]}")
+    report.same_keys("register", set(seen), set(header))
+    report.same_keys("register", set(seen), set(card))
+    for name in set(seen) & set(header) & set(card):
+        report.check(seen[name] == header[name] == card[name],
+                     f"register {name}: the header says {header[name]}, the card's table "
+                     f"{card[name]}, the manual {seen[name]}")
 
 
 def check_structs(report, tables, layout, sizes):
@@ -287,10 +294,17 @@ def main():
             layout[row[1]][row[2]] = (int(row[3]), int(row[4]))
     vector = {row[1]: (int(row[2]), row[3], row[4], "".join(row[5].split()))
               for row in answer if row[0] == "v"}
+    access = register_access(text)
+    header = {name[len("OPENREG_REG_"):]: (value, access.get(name[len("OPENREG_REG_"):]))
+              for name, value in values.items() if name.startswith("OPENREG_REG_")}
+    card = {name: (int(offset), ("RO" if write == "RO" else "RW") +
+                   ("64" if bits == "64" else ""))
+            for kind, name, offset, bits, write in
+            (row for row in answer if row[0] == "r")}
     tables = manual_tables(manual.splitlines())
     report = Report()
     check_constants(report, tables, values)
-    check_registers(report, tables, values, register_access(text))
+    check_registers(report, tables, header, card)
     check_structs(report, tables, layout, sizes)
     check_vector(report, tables, vector)
     check_names(report, manual, set(names))

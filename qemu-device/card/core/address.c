@@ -103,7 +103,7 @@ static struct segment *find_segment(struct queue *q, uint64_t addr)
 	struct segment *seg;
 
 	if (!OPENREG_ADDR_IS_VALID(addr) ||
-	    OPENREG_ADDR_CARD(addr) != atomic_load(&q->card->regs.card))
+	    OPENREG_ADDR_CARD(addr) != atomic_load(&q->card->regs.card_id))
 		return NULL;
 	seg = q->ctx->segs[OPENREG_ADDR_SEG(addr)];
 	return seg && !seg->dead ? seg : NULL;

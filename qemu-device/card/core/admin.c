@@ -242,17 +242,11 @@ static void disable(struct openreg_card *card, bool reset)
 	gate_hold_admin(card);
 	card_drop_state(card);
 	pthread_mutex_lock(&card->gate.lock);
+	if (reset)
+		regs_clear(card);
 	clear_counters(r);
 	atomic_store(&r->status, 0);
 	r->control &= ~CONTROL_FELL;
-	if (reset) {
-		r->control = 0;
-		r->admin_base = r->admin_cpl = r->fault_base = 0;
-		r->admin_slots = r->fault_slots = 0;
-		r->card_id = 0;
-		atomic_store(&r->card, 0);
-		card_clear_stats(card);
-	}
 	pthread_mutex_unlock(&card->gate.lock);
 	gate_release_admin(card);
 	/* The driver may have set ENABLE again meanwhile. */

@@ -107,22 +107,19 @@ static uint64_t load_page(struct queue *q, uint64_t off)
 static void keep_page(struct queue *q)
 {
 	struct openreg_card *card = q->card;
-	uint64_t stats[STATE_QUEUE_STATS];
-	unsigned int i;
 	uint32_t state;
 
 	card->ops->access_begin(card->host);
 	q->head = load_page(q, offsetof(struct openreg_card_page, head));
 	q->completed = load_page(q, offsetof(struct openreg_card_page,
 					     completed));
-	for (i = 0; i < STATE_QUEUE_STATS; i++)
-		stats[i] = load_page(q, 8 * i + offsetof(struct openreg_card_page,
-							 wakes));
+#define LOAD(name) \
+	q->name = load_page(q, offsetof(struct openreg_card_page, name));
+	QUEUE_STATS(LOAD)
 	state = card->ops->load32(card->host, q->page,
 				  offsetof(struct openreg_card_page,
 					   state));
 	card->ops->access_end(card->host);
-	state_queue_stats(q, stats, true);
 	q->state = state == OPENREG_QUEUE_FAULTED ? OPENREG_QUEUE_FAULTED :
 						    OPENREG_QUEUE_STOPPED;
 	queue_store_state(q, q->state);

@@ -259,46 +259,12 @@ void card_drop_state(struct openreg_card *card)
 		atomic_store(&card->doors[i], 0);
 }
 
-static void clear_regs(struct regs *regs)
-{
-	regs->control = 0;
-	regs->card_id = 0;
-	atomic_store(&regs->card, 0);
-	regs->admin_base = 0;
-	regs->admin_cpl = 0;
-	regs->admin_slots = 0;
-	regs->admin_tail = 0;
-	regs->fault_base = 0;
-	regs->fault_slots = 0;
-	atomic_store(&regs->status, 0);
-	atomic_store(&regs->fault_head, 0);
-	atomic_store(&regs->fault_tail, 0);
-	atomic_store(&regs->fault_dropped, 0);
-}
-
-void card_clear_stats(struct openreg_card *card)
-{
-	struct stats *stats = &card->stats;
-
-	atomic_store(&stats->packets, 0);
-	atomic_store(&stats->doorbells, 0);
-	atomic_store(&stats->interrupts, 0);
-	atomic_store(&stats->dma_read, 0);
-	atomic_store(&stats->dma_written, 0);
-	atomic_store(&stats->compute_ns, 0);
-	atomic_store(&stats->copy_ns, 0);
-	atomic_store(&stats->faults, 0);
-	atomic_store(&stats->sleeps, 0);
-	atomic_store(&stats->sleep_ns, 0);
-}
-
 /* Does card_drop_state(), and clears registers and statistics. */
 void card_clear(struct openreg_card *card)
 {
 	card_drop_state(card);
 	pthread_mutex_lock(&card->gate.lock);
-	clear_regs(&card->regs);
-	card_clear_stats(card);
+	regs_clear(card);
 	pthread_mutex_unlock(&card->gate.lock);
 	card->sched.min_vruntime = 0;
 	card->loaded = false;

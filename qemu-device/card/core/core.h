@@ -69,6 +69,5 @@ void card_guest_error(struct openreg_card *card, const char *format, ...)
 void card_raise(struct openreg_card *card, unsigned int vector);
 void card_drop_state(struct openreg_card *card);
 void card_clear(struct openreg_card *card);
-void card_clear_stats(struct openreg_card *card);
 
 #endif

@@ -37,6 +37,9 @@ struct queue_config {
 	uint32_t priority;
 };
 
+/* Statistics, by their names in struct openreg_card_page; the order of a saved state. */
+#define QUEUE_STATS(X) X(wakes) X(interrupts) X(dma_read) X(dma_written) X(busy_ns)
+
 struct queue {
 	struct openreg_card *card;
 	struct context *ctx;
@@ -67,21 +70,19 @@ struct queue {
 	uint64_t polled_signals; /* ctx->signals when a thread last picked it */
 	uint64_t ticket; /* its place in the line for memory, or 0 */
 	struct job job;
-	uint64_t wakes;
 
 	/* For the owners; without an owner, under sched.lock */
 	uint64_t head;
 	uint64_t tail; /* at the last poll */
 	uint64_t completed;
-	uint64_t interrupts;
 	struct openreg_packet header;
 	struct openreg_args args;
 	struct reach reach[OPENREG_OPERANDS_MAX];
 	struct copy copy;
 
-	atomic_uint_fast64_t dma_read;
-	atomic_uint_fast64_t dma_written;
-	atomic_uint_fast64_t busy_ns;
+#define STAT(name) atomic_uint_fast64_t name;
+	QUEUE_STATS(STAT)
+#undef STAT
 	atomic_bool stop;
 };
 

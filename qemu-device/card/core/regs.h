@@ -7,40 +7,27 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
+#include "reg_table.h"
+
+struct openreg_card;
 struct openreg_mapping;
 
 /* In regs.control: ENABLE went from 1 to 0, and the admin thread has yet to act on it. */
 #define CONTROL_FELL (1u << 31)
 
-/* Registers that the guest writes or reads; gate.lock, except the atomic ones. */
+typedef atomic_uint card_reg32;
+typedef atomic_uint_fast64_t card_reg64;
+
+#define FIELD(name, bits, write, field) card_reg##bits field;
+/* Writes need gate.lock, except to status and the fault counters. */
 struct regs {
-	uint32_t control; /* and CONTROL_FELL */
-	uint32_t card_id;
-	uint64_t admin_base;
-	uint64_t admin_cpl;
-	uint32_t admin_slots;
-	uint32_t admin_tail;
-	uint64_t fault_base;
-	uint32_t fault_slots;
-	atomic_uint status;
-	atomic_uint fault_head;
-	atomic_uint fault_tail;
-	atomic_uint fault_dropped;
-	atomic_uint card;
+	REGS_STATE(FIELD)
 };
 
 struct stats {
-	atomic_uint_fast64_t packets;
-	atomic_uint_fast64_t doorbells;
-	atomic_uint_fast64_t interrupts;
-	atomic_uint_fast64_t dma_read;
-	atomic_uint_fast64_t dma_written;
-	atomic_uint_fast64_t compute_ns;
-	atomic_uint_fast64_t copy_ns;
-	atomic_uint_fast64_t faults;
-	atomic_uint_fast64_t sleeps;
-	atomic_uint_fast64_t sleep_ns;
+	REGS_STATS(FIELD)
 };
+#undef FIELD
 
 struct fault_ring {
 	pthread_mutex_t lock;
@@ -48,5 +35,13 @@ struct fault_ring {
 	uint64_t base;
 	uint32_t slots;
 };
+
+#define REGS_ONE(name, bits, write, field) +1
+#define REGS_SAVED (0 REGS_STATE(REGS_ONE) REGS_STATS(REGS_ONE))
+
+/* With gate.lock held: all registers with state, and the statistics. */
+void regs_clear(struct openreg_card *card);
+void regs_save(struct openreg_card *card, uint64_t words[REGS_SAVED]);
+void regs_load(struct openreg_card *card, const uint64_t words[REGS_SAVED]);
 
 #endif

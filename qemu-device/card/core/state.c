@@ -32,85 +32,6 @@ static void put(struct blob *b, uint64_t value)
 	b->words[b->n++] = value;
 }
 
-static void swap64(uint64_t *word, uint64_t *field, bool load)
-{
-	if (load)
-		*field = *word;
-	else
-		*word = *field;
-}
-
-static void swap32(uint64_t *word, uint32_t *field, bool load)
-{
-	if (load)
-		*field = (uint32_t)*word;
-	else
-		*word = *field;
-}
-
-static void swap_atomic32(uint64_t *word, atomic_uint *field, bool load)
-{
-	if (load)
-		atomic_store(field, (uint32_t)*word);
-	else
-		*word = atomic_load(field);
-}
-
-static void swap_atomic64(uint64_t *word, atomic_uint_fast64_t *field,
-			  bool load)
-{
-	if (load)
-		atomic_store(field, *word);
-	else
-		*word = atomic_load(field);
-}
-
-/* gate.lock is held. */
-void state_regs(struct openreg_card *card, uint64_t *words, bool load)
-{
-	struct regs *r = &card->regs;
-
-	swap32(&words[0], &r->control, load);
-	swap32(&words[1], &r->card_id, load);
-	swap64(&words[2], &r->admin_base, load);
-	swap64(&words[3], &r->admin_cpl, load);
-	swap32(&words[4], &r->admin_slots, load);
-	swap32(&words[5], &r->admin_tail, load);
-	swap64(&words[6], &r->fault_base, load);
-	swap32(&words[7], &r->fault_slots, load);
-	swap_atomic32(&words[8], &r->status, load);
-	swap_atomic32(&words[9], &r->fault_head, load);
-	swap_atomic32(&words[10], &r->fault_tail, load);
-	swap_atomic32(&words[11], &r->fault_dropped, load);
-	if (load) {
-		r->card_id &= OPENREG_MAX_CARDS - 1;
-		atomic_store(&r->card, r->card_id);
-	}
-}
-
-void state_stats(struct openreg_card *card, uint64_t *words, bool load)
-{
-	struct stats *s = &card->stats;
-	atomic_uint_fast64_t *const stats[STATE_STATS] = {
-		&s->packets,	 &s->doorbells,	 &s->interrupts, &s->dma_read,
-		&s->dma_written, &s->compute_ns, &s->copy_ns,	 &s->faults,
-		&s->sleeps,	 &s->sleep_ns,
-	};
-	unsigned int i;
-
-	for (i = 0; i < STATE_STATS; i++)
-		swap_atomic64(&words[i], stats[i], load);
-}
-
-void state_queue_stats(struct queue *q, uint64_t *words, bool load)
-{
-	swap64(&words[0], &q->wakes, load);
-	swap64(&words[1], &q->interrupts, load);
-	swap_atomic64(&words[2], &q->dma_read, load);
-	swap_atomic64(&words[3], &q->dma_written, load);
-	swap_atomic64(&words[4], &q->busy_ns, load);
-}
-
 static void save_words(struct blob *b, const uint64_t *words, unsigned int n)
 {
 	while (n--)
@@ -151,8 +72,6 @@ static void save_context(struct blob *b, const struct context *ctx)
 
 static void save_queue(struct blob *b, struct queue *q)
 {
-	uint64_t stats[STATE_QUEUE_STATS];
-
 	put(b, q->id);
 	put(b, q->ctx->id);
 	put(b, q->cfg.ring);
@@ -168,8 +87,8 @@ static void save_queue(struct blob *b, struct queue *q)
 	put(b, q->dying);
 	put(b, q->head);
 	put(b, q->completed);
-	state_queue_stats(q, stats, false);
-	save_words(b, stats, STATE_QUEUE_STATS);
+#define SAVE(name) put(b, q->name);
+	QUEUE_STATS(SAVE)
 }
 
 static void save_admin(struct blob *b, const struct openreg_card *card)
@@ -204,13 +123,12 @@ static void save_admin(struct blob *b, const struct openreg_card *card)
 
 static void save_regs(struct blob *b, struct openreg_card *card)
 {
-	uint64_t words[STATE_REGS + STATE_STATS];
+	uint64_t words[REGS_SAVED];
 
 	pthread_mutex_lock(&card->gate.lock);
-	state_regs(card, words, false);
-	state_stats(card, words + STATE_REGS, false);
+	regs_save(card, words);
 	pthread_mutex_unlock(&card->gate.lock);
-	save_words(b, words, STATE_REGS + STATE_STATS);
+	save_words(b, words, REGS_SAVED);
 }
 
 /* Continues unfinished packets in turn. Returns false if all are done, or at `end`. */

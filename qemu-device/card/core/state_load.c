@@ -52,14 +52,13 @@ static void load_words(struct blob *b, uint64_t *words, unsigned int n)
 
 static void load_regs(struct openreg_card *card, struct blob *b)
 {
-	uint64_t words[STATE_REGS + STATE_STATS];
+	uint64_t words[REGS_SAVED];
 
-	load_words(b, words, STATE_REGS + STATE_STATS);
+	load_words(b, words, REGS_SAVED);
 	if (b->error)
 		return;
 	pthread_mutex_lock(&card->gate.lock);
-	state_regs(card, words, true);
-	state_stats(card, words + STATE_REGS, true);
+	regs_load(card, words);
 	pthread_mutex_unlock(&card->gate.lock);
 }
 
@@ -192,7 +191,6 @@ static void get_queue_cmd(struct blob *b, uint64_t id,
 static bool load_queue(struct openreg_card *card, struct blob *b, uint64_t id)
 {
 	struct openreg_admin_cmd cmd;
-	uint64_t stats[STATE_QUEUE_STATS];
 	struct queue *q = NULL;
 	bool dying, awake;
 
@@ -214,8 +212,8 @@ static bool load_queue(struct openreg_card *card, struct blob *b, uint64_t id)
 	q->dying = get_bool(b);
 	q->head = get(b);
 	q->completed = get(b);
-	load_words(b, stats, STATE_QUEUE_STATS);
-	state_queue_stats(q, stats, true);
+#define LOAD(name) q->name = get(b);
+	QUEUE_STATS(LOAD)
 	if (q->state < OPENREG_QUEUE_RUNNING || q->state > OPENREG_QUEUE_STOPPED)
 		b->error = "a queue in the state is not valid";
 	else if (awake && q->state == OPENREG_QUEUE_RUNNING)
