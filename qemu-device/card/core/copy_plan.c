@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "job/dims.h"
 #include "queue.h"
 
 /* The order of the elements is not defined, so no element may be written twice. */
@@ -55,11 +56,6 @@ static void swap_dims(struct copy *c, unsigned int a, unsigned int b)
 	c->src.stride[b] = src;
 }
 
-static uint64_t magnitude(int64_t v)
-{
-	return v < 0 ? -(uint64_t)v : (uint64_t)v;
-}
-
 /*
  * The order of the elements is free. Puts dimensions with small strides last, by the
  * strides of the side in system memory, where a jump costs most.
@@ -71,43 +67,23 @@ static void sort_dims(struct copy *c)
 	unsigned int i, j;
 
 	for (i = 1; i < c->ndim; i++)
-		for (j = i; j && magnitude(key->stride[j - 1]) <
-					 magnitude(key->stride[j]); j--)
+		for (j = i; j && openreg_magnitude(key->stride[j - 1]) <
+					 openreg_magnitude(key->stride[j]); j--)
 			swap_dims(c, j - 1, j);
 }
 
-static bool mergeable(const struct copy *c, const struct copy_side *side,
-		      unsigned int outer, unsigned int inner)
-{
-	return (__int128)side->stride[inner] * c->size[inner] ==
-	       side->stride[outer];
-}
-
-/* Drops dimensions of size 1 and merges those that form one long row. */
 static void merge_dims(struct copy *c)
 {
-	unsigned int d, n = 0;
+	int64_t *const stride[] = { c->dst.stride, c->src.stride };
 
-	for (d = 0; d < c->ndim; d++) {
-		if (c->size[d] == 1)
-			continue;
-		swap_dims(c, n, d);
-		if (n && mergeable(c, &c->dst, n - 1, n) &&
-		    (c->fill || mergeable(c, &c->src, n - 1, n))) {
-			c->size[n - 1] *= c->size[n];
-			c->dst.stride[n - 1] = c->dst.stride[n];
-			c->src.stride[n - 1] = c->src.stride[n];
-		} else {
-			n++;
-		}
-	}
-	if (!n) {
-		c->size[0] = 1;
-		c->dst.stride[0] = 1;
-		c->src.stride[0] = 1;
-		n = 1;
-	}
-	c->ndim = n;
+	c->ndim = openreg_merge_dims(c->ndim, (int64_t *)c->size, stride, 2,
+				     OPENREG_OUTER_FIRST);
+	if (c->ndim)
+		return;
+	c->ndim = 1;
+	c->size[0] = 1;
+	c->dst.stride[0] = 1;
+	c->src.stride[0] = 1;
 }
 
 static bool is_dense(const struct copy *c, const struct copy_side *side)
@@ -117,7 +93,7 @@ static bool is_dense(const struct copy *c, const struct copy_side *side)
 	if (side->stride[c->ndim - 1] != 1)
 		return false;
 	for (d = c->ndim - 1; d; d--)
-		if (!mergeable(c, side, d - 1, d))
+		if (side->stride[d - 1] != side->stride[d] * (int64_t)c->size[d])
 			return false;
 	return true;
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "index.h"
+#include "job/dims.h"
 
 enum { DST, SRC, FIRST_INDEX };
 
@@ -15,7 +16,7 @@ enum { DST, SRC, FIRST_INDEX };
 #define NEAR_BYTES (1 << 21) /* an indirect operand up to this size is cached */
 #define SHORT_WALK 32 /* with fewer points, the start of a tile costs too much */
 
-/* Dimensions of the packet without those of size 1, outermost first. */
+/* Merged dimensions of the packet, outermost first. */
 struct dims {
 	unsigned int n;
 	int64_t size[OPENREG_DIMS_MAX];
@@ -23,50 +24,24 @@ struct dims {
 	const struct openreg_args *args;
 };
 
-static uint64_t magnitude(int64_t x)
-{
-	return x < 0 ? -(uint64_t)x : (uint64_t)x;
-}
-
-static bool mergeable(const struct dims *dims, unsigned int outer,
-		      const struct openreg_args *args, unsigned int d)
-{
-	unsigned int i;
-	int64_t step;
-
-	for (i = 0; i < args->nops; i++) {
-		if (__builtin_mul_overflow(args->op[i].stride[d], args->size[d],
-					   &step) ||
-		    dims->stride[i][outer] != step)
-			return false;
-	}
-	return true;
-}
-
 /* Returns false if the space is empty. */
 static bool collect(struct dims *dims, const struct openreg_args *args)
 {
-	unsigned int d, i, to;
+	int64_t *stride[OPENREG_OPERANDS_MAX];
+	unsigned int d, i;
 
-	dims->n = 0;
 	dims->args = args;
 	for (d = 0; d < args->ndim; d++) {
 		if (args->size[d] == 0)
 			return false;
-	}
-	for (d = 0; d < args->ndim; d++) {
-		if (args->size[d] == 1)
-			continue;
-		to = dims->n;
-		if (to && mergeable(dims, to - 1, args, d)) {
-			to--;
-			dims->size[to] *= args->size[d];
-		} else {
-			dims->size[dims->n++] = args->size[d];
-		}
+		dims->size[d] = args->size[d];
 		for (i = 0; i < args->nops; i++)
-			dims->stride[i][to] = args->op[i].stride[d];
+			dims->stride[i][d] = args->op[i].stride[d];
 	}
+	for (i = 0; i < args->nops; i++)
+		stride[i] = dims->stride[i];
+	dims->n = openreg_merge_dims(args->ndim, dims->size, stride, args->nops,
+				     OPENREG_OUTER_FIRST);
 	return true;
 }
 
@@ -115,13 +90,13 @@ static bool is_numbering(const struct dims *dims)
 
 	for (i = 0; i < dims->n; i++) {
 		if (dims->stride[DST][i])
-			insert(c, &n, magnitude(dims->stride[DST][i]),
+			insert(c, &n, openreg_magnitude(dims->stride[DST][i]),
 			       dims->size[i]);
 	}
 	for (i = 0; i < args->nextents; i++) {
 		if (args->op[DST].indirect & 1u << i && args->extent[i] > 1 &&
 		    args->step[i])
-			insert(c, &n, magnitude(args->step[i]),
+			insert(c, &n, openreg_magnitude(args->step[i]),
 			       args->extent[i]);
 	}
 	for (i = 0; i < n; i++) {
@@ -168,7 +143,7 @@ static bool place_run(struct dims *dims, bool put, bool numbering)
 		    !(last || is_free(dims, d, put, numbering)))
 			continue;
 		if (best == dims->n ||
-		    magnitude(stride[d]) < magnitude(stride[best]))
+		    openreg_magnitude(stride[d]) < openreg_magnitude(stride[best]))
 			best = d;
 	}
 	if (best == dims->n)
@@ -368,7 +343,7 @@ static double tile_ns(const struct openreg_index_plan *plan, int64_t esize)
 
 	for (k = 0; k < plan->nindex; k++)
 		reach += (double)plan->index[k].range.extent *
-			 (double)magnitude((int64_t)plan->index[k].range.step);
+			 (double)openreg_magnitude((int64_t)plan->index[k].range.step);
 	if (reach > NEAR_BYTES)
 		point += 15;
 	if (plan->block[0] > 1)

@@ -3,6 +3,7 @@
  * MATMUL by oneDNN. Halves, and operands with a layout that oneDNN does not take, are
  * first packed into dense f32, some k at a time.
  */
+#include "job/dims.h"
 #include "matmul.h"
 
 #define PACK_MAX (1 << 20) /* elements of A and B together */
@@ -22,18 +23,13 @@ static bool is_plain(const struct openreg_matmul *mm,
 	       openreg_gemm_is_plain(x, batch, rows, columns);
 }
 
-static uint64_t magnitude(int64_t x)
-{
-	return x < 0 ? -(uint64_t)x : (uint64_t)x;
-}
-
 /* Makes a dense copy, with lines along the smaller stride. */
 static struct openreg_matrix pack(const struct openreg_matmul *mm,
 				  const struct openreg_matrix *from,
 				  unsigned char *to, int64_t batch,
 				  int64_t rows, int64_t columns)
 {
-	bool by_row = magnitude(from->column) <= magnitude(from->row);
+	bool by_row = openreg_magnitude(from->column) <= openreg_magnitude(from->row);
 	int64_t lines = by_row ? rows : columns, i, b;
 	int64_t length = by_row ? columns : rows;
 	int64_t stride = by_row ? from->column : from->row;

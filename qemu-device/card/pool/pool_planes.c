@@ -6,6 +6,7 @@
  */
 #include <string.h>
 
+#include "job/dims.h"
 #include "pool.h"
 
 #define LANES_MIN 8
@@ -20,12 +21,6 @@ static unsigned int type_of(const struct openreg_pool *pool)
 	return pool->is_float ? OPENREG_VT_F64 : OPENREG_VT_I64;
 }
 
-static bool is_one_row(const struct openreg_pool *pool,
-		       const struct openreg_pool_view *v)
-{
-	return v->stride[0] == openreg_offset(pool->c, v->stride[1]);
-}
-
 static void swap(int64_t *a, int64_t *b)
 {
 	int64_t old = *a;
@@ -37,16 +32,20 @@ static void swap(int64_t *a, int64_t *b)
 /* Lanes are along c: moves all planes to c, or makes c the longer dimension. */
 static void join_planes(struct openreg_pool *pool)
 {
-	if (is_one_row(pool, &pool->x) && is_one_row(pool, &pool->y) &&
-	    (!pool->has_index || is_one_row(pool, &pool->index))) {
+	int64_t *const stride[] = { pool->x.stride, pool->y.stride, pool->index.stride };
+	const unsigned int nops = pool->has_index ? 3 : 2;
+	int64_t size[] = { pool->n, pool->c };
+	unsigned int i;
+
+	if (openreg_merge_dims(2, size, stride, nops, OPENREG_OUTER_FIRST) < 2) {
 		pool->c *= pool->n;
 		pool->n = 1;
+		for (i = 0; i < nops; i++)
+			stride[i][1] = stride[i][0];
 	} else if (pool->n > pool->c) {
 		swap(&pool->n, &pool->c);
-		swap(&pool->x.stride[0], &pool->x.stride[1]);
-		swap(&pool->y.stride[0], &pool->y.stride[1]);
-		if (pool->has_index)
-			swap(&pool->index.stride[0], &pool->index.stride[1]);
+		for (i = 0; i < nops; i++)
+			swap(&stride[i][0], &stride[i][1]);
 	}
 }
 

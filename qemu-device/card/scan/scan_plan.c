@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* SCAN: checks a packet and cuts its work. */
+#include "job/dims.h"
 #include "scan.h"
 
 enum { VALUES, SOURCE, INDEX };
@@ -49,11 +50,6 @@ struct openreg_verdict openreg_scan_check(struct openreg_args *args)
 	return v;
 }
 
-static uint64_t magnitude(int64_t x)
-{
-	return x < 0 ? -(uint64_t)x : (uint64_t)x;
-}
-
 /* The dimension along which the rows of the source are neighbours, or -1. */
 static int neighbours(const struct openreg_args *args)
 {
@@ -63,9 +59,9 @@ static int neighbours(const struct openreg_args *args)
 
 	for (d = 0; d < args->ndim; d++) {
 		if (d == axis || args->size[d] < 8 || !stride[d] ||
-		    magnitude(stride[d]) >= magnitude(stride[axis]))
+		    openreg_magnitude(stride[d]) >= openreg_magnitude(stride[axis]))
 			continue;
-		if (best < 0 || magnitude(stride[d]) < magnitude(stride[best]))
+		if (best < 0 || openreg_magnitude(stride[d]) < openreg_magnitude(stride[best]))
 			best = (int)d;
 	}
 	return best;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "job/dims.h"
 #include "softmax.h"
 
 enum { RESULT, INPUT, OUTPUT };
@@ -39,11 +40,6 @@ static struct openreg_verdict softmax_check(struct openreg_args *args)
 	return openreg_good();
 }
 
-static uint64_t magnitude(int64_t x)
-{
-	return x < 0 ? -(uint64_t)x : (uint64_t)x;
-}
-
 /*
  * The dimension along which a block has rows across its lines: one where the elements of
  * the input are closer than along the axis, or the longest one if the axis is short.
@@ -58,9 +54,9 @@ static int row_dim(const struct openreg_args *args)
 	for (d = 0; d < args->ndim; d++) {
 		if (d == axis || args->size[d] < 2)
 			continue;
-		if (stride[d] && magnitude(stride[d]) < magnitude(stride[axis]))
-			if (best < 0 || magnitude(stride[d]) <
-						magnitude(stride[best]))
+		if (stride[d] && openreg_magnitude(stride[d]) < openreg_magnitude(stride[axis]))
+			if (best < 0 || openreg_magnitude(stride[d]) <
+						openreg_magnitude(stride[best]))
 				best = (int)d;
 	}
 	if (best >= 0 && args->size[best] >= 8)

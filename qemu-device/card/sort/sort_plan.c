@@ -2,6 +2,7 @@
 /* SORT: merges dimensions, and cuts the work into slices and phases. */
 #include <string.h>
 
+#include "job/dims.h"
 #include "sort.h"
 
 enum { VALUES, SOURCE, INDEX };
@@ -18,21 +19,6 @@ static int64_t bytes(int64_t stride, int64_t esize)
 	return (int64_t)((uint64_t)stride * (uint64_t)esize);
 }
 
-static bool mergeable(const struct openreg_args *args, unsigned int outer,
-		      unsigned int d)
-{
-	unsigned int i;
-	int64_t step;
-
-	for (i = 0; i < args->nops; i++) {
-		if (__builtin_mul_overflow(args->op[i].stride[d], args->size[d],
-					   &step) ||
-		    args->op[i].stride[outer] != step)
-			return false;
-	}
-	return true;
-}
-
 static void set_operand(struct openreg_sort_operand *op,
 			const struct openreg_args *args, unsigned int i)
 {
@@ -41,33 +27,26 @@ static void set_operand(struct openreg_sort_operand *op,
 			 openreg_dtype_size(args->op[i].dtype));
 }
 
-static void set_strides(struct openreg_sort *sort,
-			const struct openreg_args *args, unsigned int to,
-			unsigned int d)
-{
-	sort->source.stride[to] = bytes(args->op[SOURCE].stride[d], sort->esize);
-	sort->values.stride[to] = bytes(args->op[VALUES].stride[d], sort->esize);
-	if (sort->has_index)
-		sort->index.stride[to] = bytes(args->op[INDEX].stride[d], 8);
-}
-
 static void set_dims(struct openreg_sort *sort, const struct openreg_args *args)
 {
-	unsigned int d, last = 0;
+	int64_t *const stride[] = { [VALUES] = sort->values.stride,
+				    [SOURCE] = sort->source.stride,
+				    [INDEX] = sort->index.stride };
+	unsigned int d, i, n = 0;
 
-	sort->ndim = 0;
 	sort->rows = 1;
 	for (d = 0; d < args->ndim; d++) {
-		if (d == args->arg[0] || args->size[d] == 1)
+		if (d == args->arg[0])
 			continue;
 		sort->rows *= args->size[d];
-		if (sort->ndim && mergeable(args, last, d))
-			sort->size[sort->ndim - 1] *= args->size[d];
-		else
-			sort->size[sort->ndim++] = args->size[d];
-		set_strides(sort, args, sort->ndim - 1, d);
-		last = d;
+		sort->size[n] = args->size[d];
+		for (i = 0; i < args->nops; i++)
+			stride[i][n] = bytes(args->op[i].stride[d],
+					     openreg_dtype_size(args->op[i].dtype));
+		n++;
 	}
+	sort->ndim = openreg_merge_dims(n, sort->size, stride, args->nops,
+					OPENREG_OUTER_FIRST);
 }
 
 static void set_operands(struct openreg_sort *sort,

@@ -3,6 +3,9 @@
  * VECTOR: the order of the dimensions. Drops dimensions of size 1, puts small strides
  * first, and merges neighbours that form one dimension for every operand.
  */
+#include <string.h>
+
+#include "job/dims.h"
 #include "vector.h"
 
 struct dim {
@@ -16,11 +19,6 @@ struct dims {
 	unsigned int n;
 };
 
-static uint64_t magnitude(int64_t x)
-{
-	return x < 0 ? -(uint64_t)x : (uint64_t)x;
-}
-
 /*
  * Returns > 0 if x should be further out than y, < 0 if further in, 0 if either order is
  * good. Stored operands decide first, then loaded ones.
@@ -32,8 +30,8 @@ static int compare(const struct openreg_plan *plan, const struct dim *x,
 
 	for (i = 0; i < 2 * n; i++) {
 		const struct openreg_access *access = &plan->access[i % n];
-		uint64_t sx = magnitude(access->stride[x->from]);
-		uint64_t sy = magnitude(access->stride[y->from]);
+		uint64_t sx = openreg_magnitude(access->stride[x->from]);
+		uint64_t sy = openreg_magnitude(access->stride[y->from]);
 
 		if (access == plan->red.value || access == plan->red.index ||
 		    access == plan->red.position || access->stored != (i < n))
@@ -110,58 +108,41 @@ static void group(struct openreg_plan *plan, struct dims *dims)
 	*dims = out;
 }
 
-static bool mergeable(const struct openreg_plan *plan, const struct dim *inner,
-		      unsigned int inner_at, const struct dim *outer)
+/* Puts dims [first, end) behind the plan's dimensions, and merges them. */
+static void add_dims(struct openreg_plan *plan, const struct dims *dims,
+		     unsigned int first, unsigned int end,
+		     int64_t packet[][OPENREG_DIMS_MAX])
 {
-	unsigned int i;
+	int64_t *stride[OPENREG_ACCESS_MAX];
+	unsigned int i, d;
 
-	if (inner->folded != outer->folded)
-		return false;
+	for (d = first; d < end; d++)
+		plan->size[plan->ndim + d - first] = dims->dim[d].size;
 	for (i = 0; i < plan->naccess; i++) {
-		const struct openreg_access *access = &plan->access[i];
-		int64_t step;
-
-		if (__builtin_mul_overflow(access->stride[inner_at],
-					   inner->size, &step) ||
-		    access->stride[outer->from] != step)
-			return false;
+		stride[i] = plan->access[i].stride + plan->ndim;
+		for (d = first; d < end; d++)
+			stride[i][d - first] = packet[i][dims->dim[d].from];
 	}
-	return true;
+	plan->ndim += openreg_merge_dims(end - first, plan->size + plan->ndim, stride,
+					 plan->naccess, OPENREG_INNER_FIRST);
 }
 
-/* Writes the plan's sizes and every access's strides. */
-static void merge(struct openreg_plan *plan, struct dims *dims)
+/*
+ * Writes the plan's sizes and every access's strides. A folded dimension does not merge
+ * with one that is not.
+ */
+static void merge(struct openreg_plan *plan, const struct dims *dims)
 {
-	int64_t stride[OPENREG_ACCESS_MAX][OPENREG_DIMS_MAX];
-	unsigned int inner_dims = 0, n = 0, i, d;
+	int64_t packet[OPENREG_ACCESS_MAX][OPENREG_DIMS_MAX];
+	const unsigned int inner = plan->inner_dims;
+	unsigned int i;
 
-	for (d = 0; d < dims->n; d++) {
-		struct dim *dim = &dims->dim[d];
-
-		if (n && mergeable(plan, &dims->dim[n - 1],
-				   dims->dim[n - 1].from, dim)) {
-			dims->dim[n - 1].size *= dim->size;
-		} else {
-			/* A merged dimension keeps its innermost stride. */
-			dims->dim[n++] = *dim;
-		}
-		/*
-		 * The next comparison uses the merged size and the innermost
-		 * stride: a run through both dimensions has these.
-		 */
-		if (d < plan->inner_dims)
-			inner_dims = n;
-	}
-	for (i = 0; i < plan->naccess; i++) {
-		for (d = 0; d < n; d++)
-			stride[i][d] = plan->access[i].stride[dims->dim[d].from];
-		for (d = 0; d < n; d++)
-			plan->access[i].stride[d] = stride[i][d];
-	}
-	for (d = 0; d < n; d++)
-		plan->size[d] = dims->dim[d].size;
-	plan->ndim = n;
-	plan->inner_dims = inner_dims;
+	for (i = 0; i < plan->naccess; i++)
+		memcpy(packet[i], plan->access[i].stride, sizeof(packet[i]));
+	plan->ndim = 0;
+	add_dims(plan, dims, 0, inner, packet);
+	plan->inner_dims = plan->ndim;
+	add_dims(plan, dims, inner, dims->n, packet);
 }
 
 /* The best side of a square block that divides a dimension, or 0. */
@@ -193,8 +174,8 @@ static unsigned int crossing_dim(const struct openreg_plan *plan)
 		const int64_t *stride = plan->access[i].stride;
 
 		for (d = 1; d < plan->ndim; d++) {
-			if (stride[d] && magnitude(stride[0]) >= 8 &&
-			    magnitude(stride[d]) < magnitude(stride[best]) &&
+			if (stride[d] && openreg_magnitude(stride[0]) >= 8 &&
+			    openreg_magnitude(stride[d]) < openreg_magnitude(stride[best]) &&
 			    plan->size[d] >= 8)
 				best = d;
 		}
@@ -285,8 +266,8 @@ static void find_runs(const struct openreg_plan *plan,
 	access->run_dims = d;
 	access->across = plan->split == 1 && d == 1 && plan->chunk >= 8 &&
 			 access->stride[1] &&
-			 magnitude(access->stride[1]) <
-				 magnitude(access->stride[0]);
+			 openreg_magnitude(access->stride[1]) <
+				 openreg_magnitude(access->stride[0]);
 }
 
 void openreg_plan_dims(struct openreg_plan *plan,
