@@ -3,8 +3,9 @@
 # Puts the card into a QEMU source tree (10.0 or later): the sources to
 # hw/misc/openreg, its test (if there) to tests/qtest, and one line into each of
 # the build files that must know. May be run again: what has not changed stays
-# untouched.
-# usage: install.sh QEMU_SRC
+# untouched. With --inject the device can misbehave, for tests of drivers ("A hostile
+# card" in docs/specs/openreg.rst).
+# usage: install.sh [--inject] QEMU_SRC
 
 set -eu
 
@@ -15,7 +16,12 @@ die()
 	exit 1
 }
 
-[ $# -eq 1 ] || die "one argument is wanted" "usage: install.sh QEMU_SRC"
+hostile=openreg-inject-off.c
+if [ "${1:-}" = --inject ]; then
+	hostile="openreg-inject.c openreg-inject-ops.c"
+	shift
+fi
+[ $# -eq 1 ] || die "one argument is wanted" "usage: install.sh [--inject] QEMU_SRC"
 qemu=$1
 here=$(cd "$(dirname "$0")" && pwd)
 top=$(cd "$here/.." && pwd)
@@ -96,6 +102,14 @@ for room in "$device"/card/*/; do
 	prune "${room%/}" "$here/card/$(basename "$room")"
 done
 (cd "$device" && ls card/*/*.c) | write "$device/card/sources"
+# shellcheck disable=SC2086 # a list of files
+(
+	cd "$device"
+	for file in openreg-*.c; do
+		[ "${file#openreg-inject}" != "$file" ] || echo "$file"
+	done
+	printf '%s\n' $hostile
+) | write "$device/sources"
 
 hook "$qemu/hw/misc/meson.build" "" "subdir('openreg')"
 hook "$qemu/hw/misc/Kconfig" "" "source openreg/Kconfig"

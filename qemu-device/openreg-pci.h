@@ -99,7 +99,7 @@ uint64_t openreg_reg_read(void *opaque, hwaddr addr, unsigned size);
 void openreg_reg_write(void *opaque, hwaddr addr, uint64_t value,
                        unsigned size);
 
-/* openreg-inject.c: a hostile card. */
+/* openreg-inject.c: a hostile card; or openreg-inject-off.c, without it. */
 extern const MemoryRegionOps openreg_inject_reg_ops;
 void openreg_inject_class_init(ObjectClass *class);
 void openreg_inject_instance_init(OpenregState *s);
