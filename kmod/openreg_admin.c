@@ -347,7 +347,7 @@ void openreg_admin_drain(struct openreg_device *odev)
  * @error: status of the requests that the card does not complete any more
  *
  * Marks all contexts as dead. Use DEAD only after the card was reset or cut off from the
- * bus: a caller whose request is refused frees memory that the card used.
+ * bus: after a refused request its caller frees memory that the card used.
  */
 void openreg_admin_stop(struct openreg_device *odev,
 			enum openreg_admin_state state, int error)

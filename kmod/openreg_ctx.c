@@ -223,7 +223,7 @@ static struct openreg_bo *openreg_ctx_get_seg(struct openreg_ctx *ctx,
 }
 
 /*
- * Binds all segments again, also those whose SEG_UNBIND is still pending. If the card is
+ * Binds all segments again, also those with a pending SEG_UNBIND. If the card is
  * reset before it gets the SEG_UNBIND, the reset frees their memory.
  */
 static int openreg_ctx_restore_segs(struct openreg_ctx *ctx)

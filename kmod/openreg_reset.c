@@ -269,7 +269,7 @@ static pci_ers_result_t openreg_pci_error(struct pci_dev *pdev,
 }
 
 /*
- * After an error that is not fatal. The card itself stops a queue whose transfer failed,
+ * After an error that is not fatal. The card itself stops a queue after a failed transfer,
  * so nothing else is lost. If the card is ready, it goes on.
  */
 static pci_ers_result_t openreg_pci_mmio_enabled(struct pci_dev *pdev)

@@ -39,7 +39,7 @@ def _make_stream_wait(device: torch.device, stream: Optional[int]) -> None:
 
 
 class _Producer:
-    """Wraps a producer of another library, whose memory is on a card. Passes the current
+    """Wraps another library's producer of memory on a card. Passes the current
     stream to the producer: the producer makes this consumer's stream wait for its work."""
 
     def __init__(self, of: Any) -> None:

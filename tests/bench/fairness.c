@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
  * (i) The cost of one process to another: launches of 16 sums with a wait after each,
- * alone and beside a process whose queues are always full of large packets.
+ * alone and beside a process that keeps its queues full of large packets.
  */
 #include <signal.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 """Times calls on the card and on torch's CPU, in one process and in turns.
 
 - A turn is a batch of N calls on the card or on the CPU. A turn on the card ends with one
-  synchronize. So a turn costs as much as a loop over small operators, whose launches and
+  synchronize. So a turn costs as much as a loop over small operators: launches and
   execution overlap.
 - N is the same for both. The CPU takes about BATCH_US for N calls; N is at least 1.
 - The figure is the median of 7 turns, or of at least 3 turns if they take long.

@@ -4,8 +4,8 @@
  * space in 128 bits. A packet runs if and only if all its elements lie in the segment.
  * Guard bytes around the segment must not change.
  *
- * Packets: FILL; empty reductions, which also store results; POOL, whose input has its
- * own sizes; SORT, whose results have their own sizes.
+ * Packets: FILL; empty reductions, which also store results; POOL, where the input has
+ * its own sizes; SORT, where the results have.
  */
 #include <string.h>
 

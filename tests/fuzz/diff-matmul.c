@@ -10,7 +10,7 @@ enum { D, A, B, C };
 
 #define ALL(ndim) ((1u << (ndim)) - 1)
 
-/* Small integers, whose sums are exact, or fractions. */
+/* Small integers, which have exact sums, or fractions. */
 static void refill(struct diff *d, unsigned int i, bool exact)
 {
 	const struct operand *op = &d->op[i];

@@ -76,7 +76,7 @@ void diff_fail(const struct diff *d, const char *format, ...)
 	exit(1);
 }
 
-/* Page n of the system segment, whose pages are in reverse order. */
+/* Page n of the system segment; its pages are in reverse order. */
 static uint8_t *system_page(const struct diff *d, unsigned int n)
 {
 	return d->rig->bus.mem + STEPPER_PAGES + 4096 * (SYSTEM_PAGES - 1 - n);

@@ -38,7 +38,7 @@ struct diff {
 typedef void diff_fn(struct diff *d);
 diff_fn diff_vector, diff_reduce, diff_matmul, diff_copy, diff_scan;
 
-/* Begins a draft with random sizes whose product is at most most. */
+/* Begins a draft with random sizes; their product is at most most. */
 void diff_begin(struct diff *d, unsigned int opcode, unsigned int ndim,
 		int64_t most);
 /* Adds an operand over dims, with random contents; returns its index. */

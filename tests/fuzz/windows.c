@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Drafts of packets whose operands have their own sizes. */
+/* Drafts of packets with operands of their own sizes. */
 #include <string.h>
 
 #include "packet.h"

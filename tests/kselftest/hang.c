@@ -351,7 +351,7 @@ static void copy_for_ever(int ready, __u32 how)
 	_exit(2);
 }
 
-/* A process whose queue stalls is killed: all that it had is freed, and no more. */
+/* A process is killed while its queue stalls: all that it had is freed, and no more. */
 TEST_F_TIMEOUT(engine, owner_is_killed, 60)
 {
 	struct card_usage before = card_usage();
@@ -449,7 +449,7 @@ TEST_F_TIMEOUT(suspect, does_not_stop, 60)
 }
 
 /*
- * A process whose queue hangs is killed. Its queue fails at once, and its exit does not
+ * A process is killed while its queue hangs. Its queue fails at once, and its exit does not
  * wait for the card or a reset. The reset comes only when the timeout allows it.
  */
 TEST_F_TIMEOUT(suspect, owner_is_killed, 60)

@@ -88,7 +88,7 @@ static int make_objects(struct attacker *a)
 	return ret ? ret : bo_close(a->fd, bo.handle);
 }
 
-/* Destroys a queue whose packet has not completed. */
+/* Destroys a queue before its packet completes. */
 static int make_queues(struct attacker *a)
 {
 	struct packet p;

@@ -32,7 +32,7 @@ int files_remove(void **state);
 
 void write_file(const char *path, const void *bytes, size_t n);
 
-/* Makes the dump of a queue whose only packet is cmd. */
+/* Makes the dump of a queue with cmd as its only packet. */
 void make_dump(struct openreg_dump *d, const struct openreg_command *cmd);
 
 #endif

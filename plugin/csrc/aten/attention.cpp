@@ -176,7 +176,7 @@ struct Attention {
 const Space::Mask kKeys(1 << 4);
 
 // Replaces scores with exp(score - max). Writes their sum, and the logarithm of the sum
-// of exp(score). The sum is 0 for a row whose keys are all masked.
+// of exp(score). The sum of a row is 0 if all its keys are masked.
 void exponentials(OpId id, const Attention& a, const Tensor& scores, const Tensor& sum, const Tensor& log_sum) {
   const auto type = scores.scalar_type();
   Step top(id, scores, type);
@@ -217,7 +217,7 @@ void forward_slice(const Attention& a, const Tensor& out, const Tensor& log_sum,
   s.run(Part::FURTHER);
 }
 
-// Returns a dense tensor whose dimensions lie in the query's order.
+// Returns a dense tensor with dimensions in the query's order.
 Tensor result_like(const Tensor& query, const Tensor& value) {
   if (query.size(-1) == value.size(-1)) {
     return at::empty_like(query);
@@ -430,7 +430,7 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> backward(
 
 // Chooses between the kernels above and core's composition, which handles all other calls,
 // and these:
-//  - A query whose channels are apart: core's shape function gives the result the query's
+//  - A query with channels apart: core's shape function gives the result the query's
 //    strides, unlike the CPU.
 //  - Float64: gradcheck needs second derivatives, and only the composition has them.
 int64_t choice(

@@ -114,7 +114,7 @@ struct Cross {
   }
 };
 
-// The factor that shortens each row whose norm is greater than most; 1 for other rows.
+// The factor that shortens each row with a norm greater than most; 1 for other rows.
 Tensor shortening(const Tensor& norm, double most) {
   return at::where(norm > most, most / (norm + 1e-7), at::ones_like(norm));
 }

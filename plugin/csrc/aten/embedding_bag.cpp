@@ -81,7 +81,7 @@ void fold(
   index_slices(id, mode, Negative::BAD, to, rows, 0, which, part);
 }
 
-// For each bag's maximum, returns the place of the first index whose row has the maximum.
+// For each bag's maximum, returns the place of the first index with the maximum in its row.
 Tensor winners(
     OpId id,
     const Tensor& rows,

@@ -43,8 +43,8 @@ struct index_meta : at::meta::structured_index_Tensor {
   at::DimVector extents, steps;
 };
 
-// Converts strides of a TensorIterator, whose first dimension is the innermost, and whose
-// strides are in bytes.
+// Converts strides of a TensorIterator, which are in bytes and begin with the innermost
+// dimension.
 at::DimVector strides_of(const at::TensorIteratorBase& iter, int operand) {
   const auto bytes = iter.strides(operand);
   const auto size = static_cast<int64_t>(iter.element_size(operand));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Orthogonal polynomials whose degree differs by element. The recurrence runs to the
+// Orthogonal polynomials with a degree for each element. The recurrence runs to the
 // greatest degree, in F64, and every element keeps the value at its own degree.
 #include "aten/step.h"
 #include "aten/structured.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Reductions. A reduction is one VECTOR packet whose program ends with a RED instruction.
+// Reductions. A reduction is one VECTOR packet: its program ends with a RED instruction.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -68,7 +68,7 @@ Axis axis_of(const Tensor& begin, const Tensor& end, int64_t size, int64_t bins,
   return {place, all.view({-1, bins, taps})};
 }
 
-// The samples of regions, in images whose channels are the last dimension.
+// The samples of regions, in images with channels as the last dimension.
 class Regions {
  public:
   Regions(

@@ -86,7 +86,7 @@ Tensor standard_gamma(const Tensor& alpha, OptGenerator generator) {
   }
   widen(out, shape, generator);
   const Tensor found = out.to(alpha.scalar_type()).view(alpha.sizes());
-  // Rounding to half may give 0, whose logarithm is infinite.
+  // Rounding to half may give 0, and the logarithm of 0 is infinite.
   return alpha.scalar_type() == at::kHalf ? found.clamp_min_(least<at::Half>()) : found;
 }
 

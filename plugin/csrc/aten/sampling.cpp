@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Operators whose distribution differs by element: bernoulli and normal with tensors as
+// Operators with a distribution for each element: bernoulli and normal with tensors as
 // parameters.
 #define AT_PER_OPERATOR_HEADERS
 #include <ATen/native/DistributionTemplates.h>

@@ -156,8 +156,8 @@ struct MomentsKernel {
   }
 };
 
-// The formulas of a norm: the term that is summed, or whose extreme is taken, and the
-// last step.
+// The formulas of a norm: the term, which is summed or of which the extreme is taken, and
+// the last step.
 struct Norm {
   double order;
   uint8_t op() const {

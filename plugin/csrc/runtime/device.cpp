@@ -119,7 +119,7 @@ void check_index(int64_t index) {
     return;
   check_available();
   const std::string name = index < 0
-      ? "A device of openreg whose index is negative, or more than 127,"
+      ? "A device of openreg with a negative index, or one above 127,"
       : "openreg:" + std::to_string(index);
   TORCH_CHECK(
       false,

@@ -34,7 +34,7 @@ class WithoutGil {
   void* released_;
 };
 
-// Locks a mutex whose holder may sleep. Releases the GIL while waiting for the mutex,
+// Locks a mutex that its holder may keep while it sleeps. Releases the GIL while waiting,
 // and takes the GIL again only after the mutex: the holder may need the GIL.
 class SleepyLock {
  public:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// torch.openreg.fall_back() is for packages whose operators have one kernel for all
+// torch.openreg.fall_back() is for packages with one kernel of an operator for all
 // devices. Such a kernel checks the device itself, so the dispatcher never calls the
 // backend's fallback. fall_back() registers a kernel for the card for each operator.
 #include <ATen/core/dispatch/Dispatcher.h>
