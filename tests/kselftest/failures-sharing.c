@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
+// test failures-sharing-iommu not kselftest not kselftest-checked: as failures-iommu
 /*
  * Failing allocations and user copies in export and import of dma-bufs, between files and
  * between cards. Needs a VM with two cards.

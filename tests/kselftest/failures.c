@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
+// test failures-iommu not kselftest not kselftest-checked: --cards 2 --iommu
 /* Failing allocations and user copies in calls for files, memory and mappings. */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
+// test hang not kselftest-checked: as hostile
 /*
  * Packets that never end: a wait returns ETIME, the queue can be reset alone, the exit of
  * a process does not wait, and other queues go on. An engine that hangs costs a reset.

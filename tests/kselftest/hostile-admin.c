@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
+// test hostile-admin not kselftest-checked: as hostile
 /*
  * A card that completes the driver's commands wrongly or never, that has nonsense in its
  * registers, or that is gone.

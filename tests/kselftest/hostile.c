@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
+// test hostile not kselftest-checked: --device-prop x-inject=on --device-prop vectors=4 --device-prop workers=2
 /*
  * A card that lies about queues, faults and interrupts. A process that waits gets a
  * result or can be killed, other processes go on, and after a reset the card works.

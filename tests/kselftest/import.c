@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
+// test import-iommu not kselftest-checked: as queue-iommu
 /* Import of dma-bufs of other drivers, and import of the card's dma-bufs by them. */
 #include <errno.h>
 #include <fcntl.h>

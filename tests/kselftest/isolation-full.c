@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
+// test isolation-full not kselftest-checked
 /*
  * A process takes all of one resource. Another process that needs it gets an error, but
  * can use what it already has. When the first process is killed, the resource is freed.

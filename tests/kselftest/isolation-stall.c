@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
+// test isolation-stall not kselftest-checked: as memory
 /*
  * An attacker keeps the card and the driver busy with one kind of work, in a loop. A
  * victim goes on: its results are right, and none of its calls fails. Each has a doorbell

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
+// test litmus not kselftest-checked
+// test litmus-1cpu not kselftest-checked: --cpus 1 --device virtio-serial-pci,max_ports=90,vectors=184
 /*
  * The wake rule: no doorbell and no interrupt is lost, however producer, card and sleeper
  * race. Run this with one CPU and with two.

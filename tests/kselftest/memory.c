@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
+// test memory not kselftest-checked: --mem 2G --vram 64M --device-prop doorbells=2 --device-prop vectors=2
 /* Buffer objects of both kinds: mappings, contents, limits. */
 #include <errno.h>
 #include <fcntl.h>

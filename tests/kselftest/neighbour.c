@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
+// test neighbour: --monitor --device-prop multifunction=on --device pci-testdev,bus=port0,addr=0.1
+// test neighbour-iommu not kselftest-checked: --monitor --iommu --device-prop multifunction=on --device pci-testdev,bus=port0,addr=0.1
 /*
  * Others on the card's bus: a second function of its slot without a driver, and a CPU
  * that reads the bridge above while the card is reset.

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
+// test nocard not kselftest-checked: --cards 0
 /* A machine without a card: the driver loads and logs nothing. */
 #include <errno.h>
 #include <string.h>

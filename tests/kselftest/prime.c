@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
+// test prime-iommu not kselftest-checked: as queue-iommu
 /* Export of buffer objects: mappings, lifetimes, import by other files of the card. */
 #include <errno.h>
 #include <fcntl.h>

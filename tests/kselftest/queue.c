@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
+// test queue-iommu not kselftest-checked: --cards 2 --iommu
 /* Queues: raw packets, waits, faults, resets. */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
+// test segments not kselftest-checked
 /* A process can hold as many buffer objects as the card has segments. */
 #include <errno.h>
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
+// test sharing-iommu not kselftest-checked: as queue-iommu
 /* dma-bufs between two cards, one of which is unbound. Needs a VM with two cards. */
 #include <errno.h>
 #include <pthread.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
+// test user-iommu not kselftest-checked: as queue-iommu
 /* Registered memory: which memory can be registered, limits, access by the card. */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
+// test vectors not kselftest-checked: --cpus 1 --cards 16 --vram 2M
+// test vectors-few not kselftest-checked: as litmus-1cpu
 /*
  * A machine with many cards, or with few interrupts left by other devices: each card has
  * vectors, and they wake a process that sleeps.

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// test dump not sim
 /*
  * The driver makes a dump of a fault, and openreg-dump reads it. For dumps of hangs see
  * tests/kselftest/hang.c.

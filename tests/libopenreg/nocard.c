@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// test nocard not sim
 /* A machine without a card, with the driver: the error text says what to do. */
 #include "harness.h"
 

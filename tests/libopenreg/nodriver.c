@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// test nodriver not sim
 /* A machine with a card but without a driver: the error text names the driver. */
 #include "harness.h"
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// test wait-one-cpu not sim: --cpus 1
 /* Waits: polling and asleep, with timeouts, by many threads. */
 #include <pthread.h>
 #include <time.h>
