@@ -340,17 +340,22 @@ def test_nan_and_rounding_survive():
         assert torch.equal(got.nan_to_num(), want.nan_to_num())
 
 
+def check_rows(x, card, rows):
+    """Copies of rows, from and to a tensor with gaps; card is a copy of x."""
+    assert torch.equal(card[rows].contiguous().cpu(), x[rows])
+    to, from_card = torch.zeros_like(x), torch.zeros_like(card)
+    to[rows] = x[rows].clone()
+    from_card[rows] = card[rows].clone()
+    assert torch.equal(from_card.cpu(), to)
+
+
 @pytest.mark.parametrize("dtype", [torch.bool, torch.int8, torch.bfloat16, torch.float32, torch.complex64])
 def test_short_rows(dtype):
     x = sample(dtype, 4 * 6 * 40).view(4, 6, 40)
     card = x.to(DEV)
     for length, first, step in itertools.product((1, 2, 3, 4, 6, 8, 16, 24), (0, 1, 4, 8), (1, 2)):
         rows = (slice(None, None, step), slice(None), slice(first, first + length))
-        assert torch.equal(card[rows].contiguous().cpu(), x[rows])
-        to, from_card = torch.zeros_like(x), torch.zeros_like(card)
-        to[rows] = x[rows].clone()
-        from_card[rows] = card[rows].clone()
-        assert torch.equal(from_card.cpu(), to)
+        check_rows(x, card, rows)
 
 
 @pytest.mark.parametrize("dtype", [torch.bool, torch.bfloat16, torch.float32, torch.float64])
@@ -359,9 +364,5 @@ def test_many_short_rows(dtype):
     card = x.to(DEV)
     for length, first in itertools.product((2, 3), (0, 1, 2, 3)):
         rows = (slice(None), slice(1, None), slice(first, first + length))
-        assert torch.equal(card[rows].contiguous().cpu(), x[rows])
+        check_rows(x, card, rows)
         assert torch.equal(card[rows].flip(0).cpu(), x[rows].flip(0))
-        to, from_card = torch.zeros_like(x), torch.zeros_like(card)
-        to[rows] = x[rows].clone()
-        from_card[rows] = card[rows].clone()
-        assert torch.equal(from_card.cpu(), to)

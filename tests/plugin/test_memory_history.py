@@ -159,25 +159,17 @@ def test_only_the_last_entries_are_kept():
         memory._record_memory_history(None, clear_history=True)
 
 
-def test_state_keeps_no_trace():
-    memory._record_memory_history("state", stacks="python", clear_history=True)
+@pytest.mark.parametrize(("enabled", "frames"), [("state", ["asks_for_memory"]), (None, [])])
+def test_no_trace_unless_asked(enabled, frames):
+    memory._record_memory_history(enabled, stacks="python", clear_history=True)
     try:
         kept = asks_for_memory(100)
         assert trace_of() == []
         blocks = [b for s in torch.openreg.memory_snapshot() for b in s["blocks"]]
         (block,) = [b for b in blocks if b["address"] == kept.data_ptr()]
-        assert block["frames"][0]["name"] == "asks_for_memory"
+        assert [frame["name"] for frame in block["frames"]][:1] == frames
     finally:
         memory._record_memory_history(None)
-
-
-def test_nothing_is_recorded_unless_asked():
-    memory._record_memory_history(None, clear_history=True)
-    kept = asks_for_memory(100)
-    assert trace_of() == []
-    blocks = [b for s in torch.openreg.memory_snapshot() for b in s["blocks"]]
-    (block,) = [b for b in blocks if b["address"] == kept.data_ptr()]
-    assert block["frames"] == []
 
 
 def test_wrong_arguments():

@@ -57,19 +57,18 @@ BINARY = """add sub mul div maximum minimum fmax fmin eq ne lt le gt ge remainde
 fmod""".split()
 
 
-@pytest.mark.parametrize("name", BINARY)
-def test_binary(name):
-    for dtype in [*FLOATS, *INTS]:
-        a, b = values(5, 6, dtype=dtype), values(5, 6, dtype=dtype, low=1, high=5, seed=1)
-        check(getattr(torch, name), a, b)
+OF_FLOATS = "pow atan2 hypot copysign logaddexp logaddexp2 xlogy".split()
+DIVISORS = {"low": 1, "high": 5}
 
 
 @pytest.mark.parametrize(
-    "name", ["pow", "atan2", "hypot", "copysign", "logaddexp", "logaddexp2", "xlogy"]
+    ("name", "dtypes", "first", "second"),
+    [(name, [*FLOATS, *INTS], {}, DIVISORS) for name in BINARY]
+    + [(name, FLOATS, {"low": 0.1}, {}) for name in OF_FLOATS],
 )
-def test_binary_of_floats(name):
-    for dtype in FLOATS:
-        a, b = values(5, 6, dtype=dtype, low=0.1), values(5, 6, dtype=dtype, seed=1)
+def test_binary(name, dtypes, first, second):
+    for dtype in dtypes:
+        a, b = values(5, 6, dtype=dtype, **first), values(5, 6, dtype=dtype, seed=1, **second)
         check(getattr(torch, name), a, b)
 
 

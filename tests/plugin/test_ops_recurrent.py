@@ -47,18 +47,22 @@ def test_lstm_cell_with_one_gradient(grad_of):
         torch.testing.assert_close(have, need, rtol=1e-4, atol=1e-5)
 
 
+def check_double_backward(layer, x, **state):
+    seconds = []
+    for device in ("cpu", DEV):
+        layer.to(device)
+        y = x.to(device).detach().requires_grad_()
+        given = {name: tuple(t.to(device) for t in pair) for name, pair in state.items()}
+        first = torch.autograd.grad(layer(y, **given)[0].sum(), y, create_graph=True)[0]
+        seconds.append(torch.autograd.grad((first * first).sum(), y)[0].cpu())
+    torch.testing.assert_close(seconds[1], seconds[0])
+
+
 def test_double_backward():
     torch.manual_seed(0)
     cell = nn.LSTMCell(2, 3).double()
-    x = torch.randn(2, 2, dtype=torch.double)
-    seconds = []
-    for device in ("cpu", DEV):
-        cell.to(device)
-        y = x.to(device).detach().requires_grad_()
-        state = (torch.ones(2, 3, dtype=torch.double, device=device),) * 2
-        first = torch.autograd.grad(cell(y, state)[0].sum(), y, create_graph=True)[0]
-        seconds.append(torch.autograd.grad((first * first).sum(), y)[0].cpu())
-    torch.testing.assert_close(seconds[1], seconds[0])
+    ones = torch.ones(2, 3, dtype=torch.double)
+    check_double_backward(cell, torch.randn(2, 2, dtype=torch.double), hx=(ones, ones))
 
 
 KINDS = [(nn.LSTM, {}), (nn.GRU, {}), (nn.RNN, {}), (nn.RNN, {"nonlinearity": "relu"})]
@@ -97,14 +101,7 @@ def test_given_states(kind, options, dtype):
 def test_layers_twice(kind, options):
     torch.manual_seed(0)
     layer = kind(2, 3, num_layers=2, dtype=torch.double, **options)
-    x = torch.randn(3, 2, 2, dtype=torch.double)
-    seconds = []
-    for device in ("cpu", DEV):
-        layer.to(device)
-        y = x.to(device).detach().requires_grad_()
-        first = torch.autograd.grad(layer(y)[0].sum(), y, create_graph=True)[0]
-        seconds.append(torch.autograd.grad((first * first).sum(), y)[0].cpu())
-    torch.testing.assert_close(seconds[1], seconds[0])
+    check_double_backward(layer, torch.randn(3, 2, 2, dtype=torch.double))
 
 
 @pytest.mark.parametrize(("kind", "options"), KINDS)

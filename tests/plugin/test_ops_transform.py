@@ -86,11 +86,3 @@ def test_bilinear(align):
                 rtol=1e-5,
                 atol=1e-5,
             )
-
-
-def test_interpolation_of_nothing_and_to_nothing():
-    with no_fallback():
-        assert F.interpolate(torch.zeros(0, 2, 3, 3, device="openreg"), scale_factor=2).shape == (0, 2, 6, 6)
-    for x in [values(1, 1, 4, 4), to_card(values(1, 1, 4, 4))]:
-        with pytest.raises(RuntimeError, match="greater than 0"):
-            F.interpolate(x, size=(0, 3))

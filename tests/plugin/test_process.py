@@ -26,38 +26,33 @@ def test_autoload_can_be_switched_off(run_python):
     assert run_python(code, TORCH_DEVICE_BACKEND_AUTOLOAD="0") == "False\n"
 
 
-@pytest.mark.native
-def test_broken_plugin_does_not_break_torch(run_python, tmp_path):
+LOADS_TORCH = "import torch; print(torch.ones(2).sum().item())"
+LOADS_IT_WITH_WARNINGS_AS_ERRORS = """
+import warnings, torch_openreg_autoload
+warnings.simplefilter('error')
+torch_openreg_autoload.autoload()
+print('fine')
+"""
+
+
+@pytest.mark.parametrize(
+    ("code", "output"),
+    [
+        pytest.param(LOADS_TORCH, "2.0\n", marks=pytest.mark.native),
+        (LOADS_IT_WITH_WARNINGS_AS_ERRORS, "fine\n"),
+    ],
+)
+def test_broken_plugin_does_not_break_torch(code, output, tmp_path):
     package = tmp_path / "torch_openreg"
     package.mkdir()
     (package / "__init__.py").write_text("raise ImportError('broken on purpose')\n")
-    done = subprocess.run(
-        [sys.executable, "-c", "import torch; print(torch.ones(2).sum().item())"],
-        env={**os.environ, "PYTHONPATH": f"{tmp_path}:{os.environ['PYTHONPATH']}"},
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0 and done.stdout == "2.0\n", done.stderr
-    assert "broken on purpose" in done.stderr
-
-
-def test_a_broken_plugin_when_warnings_are_errors(tmp_path):
-    package = tmp_path / "torch_openreg"
-    package.mkdir()
-    (package / "__init__.py").write_text("raise ImportError('broken on purpose')\n")
-    code = (
-        "import warnings, torch_openreg_autoload\n"
-        "warnings.simplefilter('error')\n"
-        "torch_openreg_autoload.autoload()\n"
-        "print('fine')\n"
-    )
     done = subprocess.run(
         [sys.executable, "-c", code],
         env={**os.environ, "PYTHONPATH": f"{tmp_path}:{os.environ['PYTHONPATH']}"},
         capture_output=True,
         text=True,
     )
-    assert done.returncode == 0 and done.stdout == "fine\n", done.stderr
+    assert done.returncode == 0 and done.stdout == output, done.stderr
     assert "broken on purpose" in done.stderr
 
 

@@ -264,18 +264,15 @@ CALLS = {
 }
 
 
-@pytest.mark.parametrize("name", CALLS)
-def test_coordinates(name):
-    x = sparse()
-    same(CALLS[name](x.to("openreg:1")), CALLS[name](x), "openreg:1")
-
-
 ROWS = ["mul", "mul by a number", "mm", "matmul", "mv", "addmm", "sum", "select", "to", "zeros_like"]
 
 
-@pytest.mark.parametrize("name", ROWS)
-def test_rows(name):
-    x = sparse(torch.sparse_csr)
+@pytest.mark.parametrize(
+    ("layout", "name"),
+    [(torch.sparse_coo, name) for name in CALLS] + [(torch.sparse_csr, name) for name in ROWS],
+)
+def test_calls(layout, name):
+    x = sparse(layout)
     same(CALLS[name](x.to("openreg:1")), CALLS[name](x), "openreg:1")
 
 

@@ -116,18 +116,28 @@ def test_launch_waits_for_a_full_ring(gate):
     assert x.cpu().unique().tolist() == [5000.0]
 
 
-def test_statistics_do_not_block_other_threads(gate):
-    """The plugin waits for a stream's mutex without the GIL."""
+def record_and_wait(side):
+    event = torch.openreg.current_stream().record_event()
+    torch.openreg.current_stream().wait_event(side.record_event())
+    return event
+
+
+@pytest.mark.parametrize("call", [lambda side: torch.openreg.queue_stats(), record_and_wait])
+def test_calls_do_not_block_other_threads(gate, call):
+    """The plugin waits for a stream's mutex without the GIL, which the timer needs."""
     x = torch.zeros(8, device=DEV)
+    side = torch.openreg.Stream()
     with gate:
         timer = threading.Timer(1.0, gate.__exit__)
         filler = threading.Thread(target=lambda: [x.add_(1) for _ in range(5000)])
         timer.start()
         filler.start()
         while filler.is_alive():
-            torch.openreg.queue_stats()
+            made = call(side)
         timer.join()
         filler.join()
+    if isinstance(made, torch.openreg.Event):
+        made.synchronize()
     assert x.cpu().unique().tolist() == [5000.0]
 
 
@@ -170,24 +180,6 @@ def test_waiting_read_does_not_block_an_event(reading, gate):
     assert gate in gate.closed and not event.query()
     gate.__exit__()
     event.synchronize()
-
-
-def test_events_do_not_block_other_threads(gate):
-    """The plugin waits for a stream's mutex without the GIL, which the timer needs."""
-    x = torch.zeros(8, device=DEV)
-    side = torch.openreg.Stream()
-    with gate:
-        timer = threading.Timer(1.0, gate.__exit__)
-        filler = threading.Thread(target=lambda: [x.add_(1) for _ in range(5000)])
-        timer.start()
-        filler.start()
-        while filler.is_alive():
-            event = torch.openreg.current_stream().record_event()
-            torch.openreg.current_stream().wait_event(side.record_event())
-        timer.join()
-        filler.join()
-    event.synchronize()
-    assert x.cpu().unique().tolist() == [5000.0]
 
 
 def test_waiting_for_another_card_does_not_block_other_threads(gate):
