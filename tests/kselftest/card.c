@@ -78,6 +78,35 @@ int card_memory(int fd, struct drm_openreg_memory_info *info)
 	return card_query(fd, DRM_OPENREG_QUERY_MEMORY, info, sizeof(*info));
 }
 
+int syncobj_create(int fd, __u32 *handle)
+{
+	struct drm_syncobj_create args = {};
+	int ret = card_ioctl(fd, DRM_IOCTL_SYNCOBJ_CREATE, &args);
+
+	*handle = args.handle;
+	return ret;
+}
+
+int syncobj_point(int fd, unsigned long request, __u32 handle, __u64 *point)
+{
+	struct drm_syncobj_timeline_array args = {
+		.handles = (uintptr_t)&handle,
+		.points = (uintptr_t)point,
+		.count_handles = 1,
+	};
+
+	return card_ioctl(fd, request, &args);
+}
+
+int queue_signal(const struct queue *queue, __u32 syncobj, __u64 seq, __u64 point)
+{
+	struct drm_openreg_queue_signal args = {
+		.queue = queue->id, .syncobj = syncobj, .seq = seq, .point = point,
+	};
+
+	return card_ioctl(queue->fd, DRM_IOCTL_OPENREG_QUEUE_SIGNAL, &args);
+}
+
 int bo_create(int fd, __u64 size, __u32 flags, struct bo *bo)
 {
 	struct drm_openreg_bo_create args = { .size = size, .flags = flags };

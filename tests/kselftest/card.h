@@ -61,6 +61,12 @@ int queue_reset(struct queue *queue, __u64 head, __u64 seq);
 int queue_wait(struct queue *queue, __u64 seq, __s64 timeout_ns);
 int queue_spin(struct queue *queue, __u64 seq); /* fails with -ETIME after 20 s */
 
+int syncobj_create(int fd, __u32 *handle);
+/* request is DRM_IOCTL_SYNCOBJ_TIMELINE_SIGNAL or DRM_IOCTL_SYNCOBJ_QUERY. */
+int syncobj_point(int fd, unsigned long request, __u32 handle, __u64 *point);
+/* Packet seq of the queue signals the point; 0 for a syncobj without a timeline. */
+int queue_signal(const struct queue *queue, __u32 syncobj, __u64 seq, __u64 point);
+
 /* A packet that openreg_encode() and so on write. */
 struct packet {
 	unsigned char bytes[OPENREG_PACKET_SLOTS_MAX * OPENREG_SLOT_SIZE]

@@ -51,18 +51,6 @@ static int call_timestamp(struct world *w)
 	return card_ioctl(w->fd, DRM_IOCTL_OPENREG_TIMESTAMP, &args);
 }
 
-static int signal_point(struct world *w, __u64 seq, __u64 point)
-{
-	struct drm_openreg_queue_signal args = {
-		.queue = w->queue.id,
-		.syncobj = w->syncobj,
-		.point = point,
-		.seq = seq,
-	};
-
-	return card_ioctl(w->fd, DRM_IOCTL_OPENREG_QUEUE_SIGNAL, &args);
-}
-
 static int prepare_signal(struct world *w)
 {
 	push_nop(w);
@@ -71,17 +59,17 @@ static int prepare_signal(struct world *w)
 
 static int call_signal(struct world *w)
 {
-	return signal_point(w, w->seq, 0);
+	return queue_signal(&w->queue, w->syncobj, w->seq, 0);
 }
 
 static int call_point(struct world *w)
 {
-	return signal_point(w, w->seq, w->seq);
+	return queue_signal(&w->queue, w->syncobj, w->seq, w->seq);
 }
 
 static int call_point_later(struct world *w)
 {
-	return signal_point(w, w->queue.seq + 1, w->queue.seq + 1);
+	return queue_signal(&w->queue, w->syncobj, w->queue.seq + 1, w->queue.seq + 1);
 }
 
 /* Completes the packet, because a file can have only so many pending points. */

@@ -181,22 +181,11 @@ static int call_wait(struct world *w)
 	return card_ioctl(w->fd, DRM_IOCTL_SYNCOBJ_WAIT, &args);
 }
 
-static int of_points(struct world *w, unsigned long request, __u64 *point)
-{
-	struct drm_syncobj_timeline_array args = {
-		.handles = (uintptr_t)&w->handle,
-		.points = (uintptr_t)point,
-		.count_handles = 1,
-	};
-
-	return card_ioctl(w->fd, request, &args);
-}
-
 static int call_timeline_signal(struct world *w)
 {
 	__u64 point = 7;
 
-	return of_points(w, DRM_IOCTL_SYNCOBJ_TIMELINE_SIGNAL, &point);
+	return syncobj_point(w->fd, DRM_IOCTL_SYNCOBJ_TIMELINE_SIGNAL, w->handle, &point);
 }
 
 static int prepare_timeline(struct world *w)
@@ -209,7 +198,7 @@ static int prepare_timeline(struct world *w)
 static int call_query(struct world *w)
 {
 	__u64 point = 0;
-	int ret = of_points(w, DRM_IOCTL_SYNCOBJ_QUERY, &point);
+	int ret = syncobj_point(w->fd, DRM_IOCTL_SYNCOBJ_QUERY, w->handle, &point);
 
 	return ret ? ret : point == 7 ? 0 : -EBADMSG;
 }

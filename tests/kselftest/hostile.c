@@ -171,19 +171,17 @@ TEST_F(hostile, wrong_state)
 
 static int point_appears(int fd, struct queue *q, __u64 seq)
 {
-	struct drm_openreg_queue_signal signal = { .queue = q->id, .seq = seq };
-	struct drm_syncobj_create create = {};
+	__u32 syncobj;
 	struct drm_syncobj_wait wait = {
+		.handles = (uintptr_t)&syncobj,
 		.timeout_nsec = now_ns() + LONG,
 		.count_handles = 1,
 		.flags = DRM_SYNCOBJ_WAIT_FLAGS_WAIT_FOR_SUBMIT,
 	};
-	int ret = card_ioctl(fd, DRM_IOCTL_SYNCOBJ_CREATE, &create);
+	int ret = syncobj_create(fd, &syncobj);
 
-	signal.syncobj = create.handle;
-	wait.handles = (uintptr_t)&create.handle;
 	if (!ret)
-		ret = card_ioctl(fd, DRM_IOCTL_OPENREG_QUEUE_SIGNAL, &signal);
+		ret = queue_signal(q, syncobj, seq, 0);
 	return ret ? ret : card_ioctl(fd, DRM_IOCTL_SYNCOBJ_WAIT, &wait);
 }
 

@@ -24,37 +24,6 @@ FIXTURE(handles)
 	__u32 syncobj[SYNCOBJS]; /* of the victim, at POINT */
 };
 
-static int syncobj_create(int fd, __u32 *handle)
-{
-	struct drm_syncobj_create args = {};
-	int ret = card_ioctl(fd, DRM_IOCTL_SYNCOBJ_CREATE, &args);
-
-	*handle = args.handle;
-	return ret;
-}
-
-/* request is DRM_IOCTL_SYNCOBJ_TIMELINE_SIGNAL or DRM_IOCTL_SYNCOBJ_QUERY. */
-static int syncobj_point(int fd, unsigned long request, __u32 handle,
-			 __u64 *point)
-{
-	struct drm_syncobj_timeline_array args = {
-		.handles = (uintptr_t)&handle,
-		.points = (uintptr_t)point,
-		.count_handles = 1,
-	};
-
-	return card_ioctl(fd, request, &args);
-}
-
-static int queue_signal(struct queue *q, __u32 syncobj, __u64 seq, __u64 point)
-{
-	struct drm_openreg_queue_signal args = {
-		.queue = q->id, .syncobj = syncobj, .seq = seq, .point = point,
-	};
-
-	return card_ioctl(q->fd, DRM_IOCTL_OPENREG_QUEUE_SIGNAL, &args);
-}
-
 FIXTURE_SETUP(handles)
 {
 	__u64 point = POINT;

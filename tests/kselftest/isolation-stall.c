@@ -107,17 +107,14 @@ static int make_queues(struct attacker *a)
 static int make_points(struct attacker *a)
 {
 	struct queue *q = &a->q[0];
-	struct drm_openreg_queue_signal args = {
-		.queue = q->id, .syncobj = a->syncobj,
-	};
 	struct packet p;
+	__u64 seq;
 	int i, ret = 0;
 
 	packet_nop(&p);
 	for (i = 0; i < 64 && !ret; i++) {
-		args.seq = q->seq + 1 + i;
-		args.point = args.seq;
-		ret = card_ioctl(a->fd, DRM_IOCTL_OPENREG_QUEUE_SIGNAL, &args);
+		seq = q->seq + 1 + i;
+		ret = queue_signal(q, a->syncobj, seq, seq);
 	}
 	for (i = 0; i < 64; i++)
 		queue_push(q, &p);
@@ -214,7 +211,6 @@ FIXTURE_VARIANT_ADD(stall, contexts) { come_and_go, 0, 20 };
 
 static int attacker_open(struct attacker *a, unsigned int queues)
 {
-	struct drm_syncobj_create create = {};
 	unsigned int i;
 	int ret = 0;
 
@@ -226,10 +222,7 @@ static int attacker_open(struct attacker *a, unsigned int queues)
 	if (!ret)
 		ret = bo_create(a->fd, 2 * LARGE, DRM_OPENREG_BO_VRAM,
 				&a->memory);
-	if (!ret)
-		ret = card_ioctl(a->fd, DRM_IOCTL_SYNCOBJ_CREATE, &create);
-	a->syncobj = create.handle;
-	return ret;
+	return ret ? ret : syncobj_create(a->fd, &a->syncobj);
 }
 
 /* Never returns. */

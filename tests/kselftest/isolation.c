@@ -449,15 +449,12 @@ TEST_F_TIMEOUT(isolation, by_any_offset, 60)
 
 TEST_F(isolation, by_handle_and_number)
 {
-	struct drm_openreg_queue_signal signal = { .seq = 1 };
-	struct drm_syncobj_create create = {};
 	struct party *a = self->attacker;
 	struct drm_openreg_bo_info info;
 	struct queue q = a->q;
-	__u32 i;
+	__u32 syncobj, i;
 
-	ASSERT_EQ(0, card_ioctl(a->fd, DRM_IOCTL_SYNCOBJ_CREATE, &create));
-	signal.syncobj = create.handle;
+	ASSERT_EQ(0, syncobj_create(a->fd, &syncobj));
 	for (i = 0; i < 100; i++) {
 		info = (struct drm_openreg_bo_info) { .handle = i };
 		if (i != a->vram.handle) {
@@ -469,17 +466,12 @@ TEST_F(isolation, by_handle_and_number)
 		q.id = i;
 		if (i == a->q.id)
 			continue;
-		signal.queue = i;
 		EXPECT_EQ(-ENOENT, queue_wait(&q, 1, 0));
 		EXPECT_EQ(-ENOENT, queue_reset(&q, 0, 0));
 		EXPECT_EQ(-ENOENT, queue_destroy(&q));
-		EXPECT_EQ(-ENOENT, card_ioctl(a->fd,
-					      DRM_IOCTL_OPENREG_QUEUE_SIGNAL,
-					      &signal));
+		EXPECT_EQ(-ENOENT, queue_signal(&q, syncobj, 1, 0));
 	}
-	signal.queue = a->q.id;
-	EXPECT_EQ(0, card_ioctl(a->fd, DRM_IOCTL_OPENREG_QUEUE_SIGNAL,
-				&signal));
+	EXPECT_EQ(0, queue_signal(&a->q, syncobj, 1, 0));
 }
 
 /* The attacker writes ones to all of its queue's pages. */

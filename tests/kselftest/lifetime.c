@@ -8,7 +8,7 @@
 
 #include "kselftest_harness.h"
 
-#include "card.h"
+#include "machine.h"
 
 FIXTURE(lifetime)
 {
@@ -133,18 +133,6 @@ TEST_F(lifetime, file_closed_while_waiting)
 	close(fd);
 }
 
-static int set_timeout(const char *ms)
-{
-	int ret, fd = open("/sys/module/openreg/parameters/admin_timeout_ms",
-			   O_WRONLY | O_CLOEXEC);
-
-	if (fd < 0)
-		return -errno;
-	ret = write(fd, ms, strlen(ms)) < 0 ? -errno : 0;
-	close(fd);
-	return ret;
-}
-
 /* Closes the object while an endless packet uses it. */
 static int close_in_use(int fd, struct queue *q, struct bo *bo)
 {
@@ -179,7 +167,7 @@ TEST_F_TIMEOUT(lifetime, closed_and_kept, 120)
 	struct bo bo;
 	int i;
 
-	ASSERT_EQ(0, set_timeout("2000"));
+	ASSERT_EQ(0, driver_set_timeout("2000"));
 	ASSERT_EQ(0, queue_create(self->fd, 64, &other));
 	/* Try three times: it must work more than once. */
 	for (i = 1; i <= 3; i++) {
@@ -190,7 +178,7 @@ TEST_F_TIMEOUT(lifetime, closed_and_kept, 120)
 		EXPECT_EQ(OPENREG_QUEUE_STOPPED, self->q.card->state);
 		ASSERT_EQ(0, queue_reset(&self->q, self->q.tail, i));
 	}
-	ASSERT_EQ(0, set_timeout("20000"));
+	ASSERT_EQ(0, driver_set_timeout("20000"));
 
 	/* The queue, and the other queue that was stopped too, can be reset and go on. */
 	packet_nop(&self->p);
@@ -213,7 +201,7 @@ TEST_F_TIMEOUT(lifetime, closed_and_kept_by_many, 120)
 	struct bo bo[8];
 	int i, fd[8];
 
-	ASSERT_EQ(0, set_timeout("2000"));
+	ASSERT_EQ(0, driver_set_timeout("2000"));
 	for (i = 0; i < 8; i++) {
 		fd[i] = card_open();
 		ASSERT_LE(0, fd[i]);
@@ -234,7 +222,7 @@ TEST_F_TIMEOUT(lifetime, closed_and_kept_by_many, 120)
 		queue_unmap(&q[i]);
 		close(fd[i]);
 	}
-	ASSERT_EQ(0, set_timeout("20000"));
+	ASSERT_EQ(0, driver_set_timeout("20000"));
 	EXPECT_EQ(resets, card_stat("resets"));
 }
 

@@ -24,7 +24,7 @@
 
 int file_put(const char *path, const char *text)
 {
-	int ret, fd = open(path, O_WRONLY | O_CLOEXEC);
+	int ret, fd = open(path, O_WRONLY | O_TRUNC | O_CLOEXEC);
 
 	if (fd < 0)
 		return -errno;
@@ -164,16 +164,21 @@ int slot_set_command(const char *slot, __u16 command)
 	return slot_write(slot, PCI_COMMAND, &command, 2);
 }
 
-int module_load(void)
+int module_load_with(const char *parameters)
 {
 	const char *path = getenv("OPENREG_KO");
 	int ret, fd = open(path ? path : "openreg.ko", O_RDONLY | O_CLOEXEC);
 
 	if (fd < 0)
 		return -errno;
-	ret = syscall(SYS_finit_module, fd, "", 0) ? -errno : 0;
+	ret = syscall(SYS_finit_module, fd, parameters, 0) ? -errno : 0;
 	close(fd);
 	return ret;
+}
+
+int module_load(void)
+{
+	return module_load_with("");
 }
 
 int module_try_unload(void)

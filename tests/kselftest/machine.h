@@ -37,6 +37,7 @@ int slot_set_command(const char *slot, __u16 command);
 
 /* Load and unload the driver of $OPENREG_KO. */
 int module_load(void);
+int module_load_with(const char *parameters);
 int module_try_unload(void); /* -EWOULDBLOCK while it is in use */
 int module_unload(void); /* waits up to 60 s until closed files are freed */
 /* Sets the driver's admin_timeout_ms. */

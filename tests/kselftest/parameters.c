@@ -17,17 +17,6 @@ static const char *const bad[] = { "-1", "x", " ", "1.5", "4294967296",
 				   "99999999999999999999", "1", "499" };
 #define BAD (sizeof(bad) / sizeof(bad[0]))
 
-static int load(const char *parameters)
-{
-	int ret, fd = open(getenv("OPENREG_KO"), O_RDONLY | O_CLOEXEC);
-
-	if (fd < 0)
-		return -errno;
-	ret = syscall(SYS_finit_module, fd, parameters, 0) ? -errno : 0;
-	close(fd);
-	return ret;
-}
-
 static long long resets(void)
 {
 	return card_stat("resets");
@@ -97,23 +86,23 @@ TEST_F_TIMEOUT(parameters, nonsense_at_load, 240)
 	for (i = 0; i < BAD; i++) {
 		snprintf(parameters, sizeof(parameters), "admin_timeout_ms=%s",
 			 bad[i]);
-		ret = load(parameters);
+		ret = module_load_with(parameters);
 		EXPECT_TRUE(ret == -EINVAL || ret == -ERANGE)
 			TH_LOG("%s: %d", parameters, ret);
 	}
 	EXPECT_EQ(-1, access("/sys/module/openreg", F_OK));
-	ASSERT_EQ(0, load(""));
+	ASSERT_EQ(0, module_load());
 }
 
 TEST_F_TIMEOUT(parameters, no_limit_at_load, 240)
 {
 	card_unused();
 	ASSERT_EQ(0, module_unload());
-	ASSERT_EQ(0, load("admin_timeout_ms=0"));
+	ASSERT_EQ(0, module_load_with("admin_timeout_ms=0"));
 	EXPECT_EQ(0, card_works());
 	EXPECT_EQ(0, resets());
 	ASSERT_EQ(0, module_unload());
-	ASSERT_EQ(0, load(""));
+	ASSERT_EQ(0, module_load());
 }
 
 TEST_HARNESS_MAIN

@@ -114,10 +114,11 @@ static unsigned int wrong_sums(const struct bo *vram, float want)
  */
 TEST_F_TIMEOUT(power, goes_on, 240)
 {
-	struct drm_syncobj_create create = {};
-	struct drm_openreg_queue_signal signal = { .point = 7 };
+	__u32 syncobj;
+	__u64 point = 7;
 	struct drm_syncobj_timeline_wait wait = {
-		.points = (uintptr_t)&signal.point,
+		.handles = (uintptr_t)&syncobj,
+		.points = (uintptr_t)&point,
 		.count_handles = 1,
 		.timeout_nsec = now_ns() + 200 * SEC_NS,
 		.flags = DRM_SYNCOBJ_WAIT_FLAGS_WAIT_FOR_SUBMIT,
@@ -140,13 +141,8 @@ TEST_F_TIMEOUT(power, goes_on, 240)
 	packet_fill(&self->p, 0, 1, OPENREG_U8, 1);
 	queue_push(&faulted, &self->p);
 	ASSERT_EQ(-EIO, queue_wait(&faulted, 2, 20 * SEC_NS));
-	ASSERT_EQ(0, card_ioctl(self->fd, DRM_IOCTL_SYNCOBJ_CREATE, &create));
-	signal.syncobj = create.handle;
-	signal.queue = waits.id;
-	signal.seq = 2;
-	ASSERT_EQ(0, card_ioctl(self->fd, DRM_IOCTL_OPENREG_QUEUE_SIGNAL,
-				&signal));
-	wait.handles = (uintptr_t)&signal.syncobj;
+	ASSERT_EQ(0, syncobj_create(self->fd, &syncobj));
+	ASSERT_EQ(0, queue_signal(&waits, syncobj, 2, point));
 	ASSERT_EQ(0, bo_create(self->fd, LARGE, DRM_OPENREG_BO_VRAM, &closed));
 	packet_fill(&self->p, closed.address, LARGE, OPENREG_U8, 1);
 

@@ -216,10 +216,8 @@ static unsigned int calls_that_work(int fd, const struct queue *q,
 
 static int give(int fd, __u32 handle, struct given *given, void **memory)
 {
-	struct drm_syncobj_create create = {};
-	int ret = card_ioctl(fd, DRM_IOCTL_SYNCOBJ_CREATE, &create);
+	int ret = syncobj_create(fd, &given->syncobj);
 
-	given->syncobj = create.handle;
 	given->handle = handle;
 	given->dma_buf = udmabuf(MIB, false, memory);
 	return ret ? ret : given->dma_buf < 0 ? given->dma_buf : 0;

@@ -53,7 +53,6 @@ int push_nop(struct world *w)
 
 static int world_fill(struct world *w)
 {
-	struct drm_syncobj_create create = {};
 	void *host;
 	int ret;
 
@@ -67,8 +66,7 @@ static int world_fill(struct world *w)
 	if (!ret && w->second >= 0)
 		ret = bo_create(w->second, SIZE, DRM_OPENREG_BO_VRAM, &w->made);
 	if (!ret)
-		ret = card_ioctl(w->fd, DRM_IOCTL_SYNCOBJ_CREATE, &create);
-	w->syncobj = create.handle;
+		ret = syncobj_create(w->fd, &w->syncobj);
 	w->imports = udmabuf(SIZE, false, &host);
 	w->exports = bo_export(w->fd, w->bo.handle, RW);
 	return ret ? ret : w->imports < 0 ? w->imports :

@@ -25,8 +25,6 @@ FIXTURE(syncobj)
 
 FIXTURE_SETUP(syncobj)
 {
-	struct drm_syncobj_create create = {};
-
 	self->fd = card_open();
 	ASSERT_LE(0, self->fd) TH_LOG("no " NODE ": %s", strerror(-self->fd));
 	ASSERT_EQ(0, queue_create(self->fd, 4096, &self->queue));
@@ -34,8 +32,7 @@ FIXTURE_SETUP(syncobj)
 			       &self->bo));
 	ASSERT_EQ(0, bo_map(self->fd, &self->bo));
 	self->word = self->bo.cpu;
-	ASSERT_EQ(0, card_ioctl(self->fd, DRM_IOCTL_SYNCOBJ_CREATE, &create));
-	self->handle = create.handle;
+	ASSERT_EQ(0, syncobj_create(self->fd, &self->handle));
 }
 
 FIXTURE_TEARDOWN(syncobj)
@@ -45,14 +42,7 @@ FIXTURE_TEARDOWN(syncobj)
 
 static int signal_point(FIXTURE_DATA(syncobj) * self, __u64 seq, __u64 point)
 {
-	struct drm_openreg_queue_signal args = {
-		.queue = self->queue.id,
-		.syncobj = self->handle,
-		.point = point,
-		.seq = seq,
-	};
-
-	return card_ioctl(self->fd, DRM_IOCTL_OPENREG_QUEUE_SIGNAL, &args);
+	return queue_signal(&self->queue, self->handle, seq, point);
 }
 
 static int wait_point(int fd, __u32 handle, __u64 point, __s64 timeout_ns,
@@ -71,14 +61,9 @@ static int wait_point(int fd, __u32 handle, __u64 point, __s64 timeout_ns,
 
 static __u64 query(int fd, __u32 handle)
 {
-	__u64 point = -1ull;
-	struct drm_syncobj_timeline_array args = {
-		.handles = (uintptr_t)&handle,
-		.points = (uintptr_t)&point,
-		.count_handles = 1,
-	};
+	__u64 point;
 
-	return card_ioctl(fd, DRM_IOCTL_SYNCOBJ_QUERY, &args) ? -1ull : point;
+	return syncobj_point(fd, DRM_IOCTL_SYNCOBJ_QUERY, handle, &point) ? -1ull : point;
 }
 
 /* Returns 1 if signalled, 0 if not, or the error of the fence. */

@@ -53,7 +53,6 @@ FIXTURE_VARIANT_ADD(unplug, machine_accel) { MACHINE, accel_open };
 
 FIXTURE_SETUP(unplug)
 {
-	struct drm_syncobj_create create = {};
 	struct drm_syncobj_eventfd ev = { .point = 1 };
 
 	ASSERT_EQ(0, card_works());
@@ -76,8 +75,7 @@ FIXTURE_SETUP(unplug)
 	ASSERT_EQ(0, bo_register(self->fd, self->mem, MIB, 0, &self->reg));
 	memset(self->vram.cpu, 1, MIB);
 	memset(self->sys.cpu, 2, MIB);
-	ASSERT_EQ(0, card_ioctl(self->fd, DRM_IOCTL_SYNCOBJ_CREATE, &create));
-	self->syncobj = create.handle;
+	ASSERT_EQ(0, syncobj_create(self->fd, &self->syncobj));
 	self->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	ASSERT_LE(0, self->event);
 	ev.handle = self->syncobj;
@@ -196,12 +194,6 @@ static bool child_exits(void)
 
 TEST_F_TIMEOUT(unplug, while_open, 240)
 {
-	struct drm_openreg_queue_signal signal = {
-		.queue = self->q.id,
-		.syncobj = self->syncobj,
-		.point = 1,
-		.seq = 1000,
-	};
 	void *(*const sleeper[])(void *) = {
 		wait_for_one, poll_for_end, read_to_end, wait_for_memory,
 	};
@@ -213,8 +205,7 @@ TEST_F_TIMEOUT(unplug, while_open, 240)
 	__u64 events = 0;
 	int i;
 
-	ASSERT_EQ(0, card_ioctl(self->fd, DRM_IOCTL_OPENREG_QUEUE_SIGNAL,
-				&signal));
+	ASSERT_EQ(0, queue_signal(&self->q, self->syncobj, 1000, 1));
 	ASSERT_EQ(0, bo_create(self->fd, MIB, DRM_OPENREG_BO_VRAM, &closed));
 	packet_busy(&p, closed.address, closed.address + 64, 1ull << 36);
 	push_and_begin(&self->q, &p);

@@ -323,18 +323,6 @@ TEST(engine_capacity)
 	close(fd);
 }
 
-static int put(const char *path, const char *text)
-{
-	int fd = open(path, O_WRONLY | O_TRUNC | O_CLOEXEC);
-	int ret;
-
-	if (fd < 0)
-		return -errno;
-	ret = write(fd, text, strlen(text)) < 0 ? -errno : 0;
-	close(fd);
-	return ret;
-}
-
 static bool in_trace(const char *event, const char *detail)
 {
 	FILE *file = fopen(TRACING "trace", "r");
@@ -364,13 +352,13 @@ FIXTURE(trace) { };
 FIXTURE_SETUP(trace)
 {
 	mount("tracefs", TRACING, "tracefs", 0, NULL);
-	ASSERT_EQ(0, put(TRACING "trace", ""));
-	ASSERT_EQ(0, put(TRACING "events/openreg/enable", "1"));
+	ASSERT_EQ(0, file_put(TRACING "trace", ""));
+	ASSERT_EQ(0, file_put(TRACING "events/openreg/enable", "1"));
 }
 
 FIXTURE_TEARDOWN(trace)
 {
-	ASSERT_EQ(0, put(TRACING "events/openreg/enable", "0"));
+	ASSERT_EQ(0, file_put(TRACING "events/openreg/enable", "0"));
 }
 
 TEST_F(trace, events)
