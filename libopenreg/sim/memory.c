@@ -19,7 +19,7 @@ struct sim_bo {
 	uint64_t offset; /* in VRAM */
 	void *pages; /* SYSTEM */
 	bool closed;
-	uint64_t clearing; /* bytes that the card's clearing counts */
+	bool clearing; /* closed while no packet used it: only the clearing is left */
 	bool *released; /* set for the thread that waits in wait_released(), or NULL */
 	struct sim_bo *next; /* in the card's list of closed objects */
 };
@@ -30,11 +30,6 @@ static uint64_t *held(struct transport *t, const struct sim_bo *bo)
 		return &t->process_vram;
 	return bo->flags & OPENREG_BO_SYSTEM ? &t->process_system :
 					       &t->process_pinned;
-}
-
-static uint64_t vram_of(const struct sim_bo *bo)
-{
-	return bo->flags & OPENREG_BO_VRAM ? bo->size : 0;
 }
 
 static bool is_released(const struct sim_bo *bo)
@@ -48,9 +43,6 @@ static bool is_released(const struct sim_bo *bo)
 static void forget(struct sim_card *c, struct sim_bo *bo)
 {
 	bo->t->segs[bo->seg] = NULL;
-	bo->t->closed--;
-	c->closed_vram -= vram_of(bo);
-	c->clearing -= bo->clearing;
 	if (bo->flags & OPENREG_BO_VRAM)
 		sim_extents_give(&c->free, bo->offset, bo->size);
 	if (bo->released)
@@ -82,6 +74,16 @@ void sim_memory_release(struct sim_card *c)
 	}
 }
 
+/* Under the card's lock. Has t a closed object, or any open device one in VRAM? */
+static bool has_closed(const struct sim_card *c, const struct transport *t)
+{
+	const struct sim_bo *bo = c->closed;
+
+	while (bo && (t ? bo->t != t : !(bo->flags & OPENREG_BO_VRAM)))
+		bo = bo->next;
+	return bo;
+}
+
 static int find_seg(struct transport *t, struct sim_bo *bo, bool *coming)
 {
 	const uint32_t num = t->card->info.max_segments;
@@ -99,7 +101,7 @@ static int find_seg(struct transport *t, struct sim_bo *bo, bool *coming)
 		t->next_seg = seg % num;
 		ret = 0;
 	}
-	*coming = t->closed;
+	*coming = has_closed(t->card, t);
 	pthread_mutex_unlock(&t->card->lock);
 	return ret;
 }
@@ -111,7 +113,7 @@ static int find_vram(struct transport *t, struct sim_bo *bo, bool *coming)
 
 	pthread_mutex_lock(&c->lock);
 	ret = sim_extents_take(&c->free, bo->size, &bo->offset);
-	*coming = c->closed_vram;
+	*coming = has_closed(c, NULL);
 	pthread_mutex_unlock(&c->lock);
 	return ret;
 }
@@ -308,8 +310,6 @@ static void close_bo(struct transport *t, struct sim_bo *bo, bool *released)
 	bo->released = &gone;
 	bo->next = c->closed;
 	c->closed = bo;
-	t->closed++;
-	c->closed_vram += vram_of(bo);
 	pthread_mutex_unlock(&c->lock);
 	if (sim_admin_result(c, &cmd, &in_use))
 		in_use = 1;
@@ -318,8 +318,7 @@ static void close_bo(struct transport *t, struct sim_bo *bo, bool *released)
 		*released = true;
 	if (!gone) {
 		bo->released = released;
-		bo->clearing = in_use ? 0 : vram_of(bo);
-		c->clearing += bo->clearing;
+		bo->clearing = !in_use;
 	}
 	pthread_mutex_unlock(&c->lock);
 }
@@ -402,11 +401,14 @@ void sim_unmap(void *ptr, size_t size)
 int sim_memory(struct transport *t, struct openreg_memory_info *info)
 {
 	struct sim_card *c = t->card;
+	const struct sim_bo *bo;
 
 	info->vram_total = c->vram_size;
 	pthread_mutex_lock(&c->lock);
 	sim_extents_sum(&c->free, &info->vram_free, &info->vram_largest);
-	info->vram_free += c->clearing;
+	for (bo = c->closed; bo; bo = bo->next)
+		if (bo->clearing && bo->flags & OPENREG_BO_VRAM)
+			info->vram_free += bo->size;
 	info->process_vram = t->process_vram;
 	info->process_system = t->process_system;
 	info->process_pinned = t->process_pinned;

@@ -51,8 +51,6 @@ struct sim_card {
 	pthread_mutex_t lock; /* protects the following, and the memory of transports */
 	struct sim_extents free; /* free VRAM, always zeroed */
 	struct sim_bo *closed; /* closed objects that the card has not released yet */
-	uint64_t closed_vram; /* bytes of VRAM of these objects */
-	uint64_t clearing; /* bytes of these that no packet uses */
 	bool contexts[OPENREG_MAX_CONTEXTS];
 	bool queues[OPENREG_MAX_QUEUES];
 };
@@ -69,7 +67,6 @@ struct transport {
 	/* Under the card's lock */
 	struct sim_bo *segs[OPENREG_MAX_SEGMENTS];
 	uint32_t next_seg;
-	unsigned int closed; /* closed segments that the card has not released yet */
 	uint64_t process_vram;
 	uint64_t process_system;
 	uint64_t process_pinned;
