@@ -119,16 +119,14 @@ openreg_command_slots(const struct openreg_command *cmd)
 	if (cmd->ndim > OPENREG_DIMS_MAX || cmd->nops > OPENREG_OPERANDS_MAX ||
 	    cmd->nimm > OPENREG_IMMS_MAX || cmd->ninstr > OPENREG_INSTRS_MAX)
 		return 0;
-	return openreg_packet_slots(cmd->ndim, cmd->nops, cmd->nimm,
-				    cmd->ninstr);
+	return openreg_packet_slots(cmd->ndim, cmd->nops, cmd->nimm, cmd->ninstr);
 }
 
 /*
  * Encode any command within the limits: openreg_command_slots(cmd) is not 0. Returns the
  * packet's length in slots.
  */
-static inline unsigned int openreg_pack(void *slot,
-					const struct openreg_command *cmd)
+static inline unsigned int openreg_pack(void *slot, const struct openreg_command *cmd)
 {
 	openreg_encode(slot, cmd->opcode, cmd->cookie);
 	for (unsigned int i = 0; i < 4; i++)
@@ -147,8 +145,7 @@ static inline int openreg_push(struct openreg_queue *queue,
 			       const struct openreg_command *cmd)
 {
 	void *slot;
-	int ret = openreg_queue_begin(queue, openreg_command_slots(cmd), &slot,
-				      NULL);
+	int ret = openreg_queue_begin(queue, openreg_command_slots(cmd), &slot, NULL);
 
 	if (ret == 0)
 		openreg_pack(slot, cmd);
@@ -210,8 +207,7 @@ static inline int openreg_push_copy(struct openreg_queue *queue,
 /* FILL: every element of dst gets the low bits of bits. */
 static inline int openreg_push_fill(struct openreg_queue *queue,
 				    unsigned int ndim, const int64_t *size,
-				    const struct openreg_tensor *dst,
-				    uint64_t bits)
+				    const struct openreg_tensor *dst, uint64_t bits)
 {
 	struct openreg_command cmd =
 		openreg_command_(OPENREG_OP_FILL, ndim, size, 1, dst);
@@ -226,8 +222,7 @@ static inline int openreg_push_fill(struct openreg_queue *queue,
  * has four explicit strides, 0 along the dimension that it lacks (d, c: k; a: n; b: m).
  * c may be NULL.
  */
-static inline int openreg_push_matmul(struct openreg_queue *queue,
-				      const int64_t size[4],
+static inline int openreg_push_matmul(struct openreg_queue *queue, const int64_t size[4],
 				      const struct openreg_tensor *d,
 				      const struct openreg_tensor *a,
 				      const struct openreg_tensor *b,
@@ -235,8 +230,7 @@ static inline int openreg_push_matmul(struct openreg_queue *queue,
 				      double alpha, double beta)
 {
 	const struct openreg_tensor ops[4] = { *d, *a, *b, c ? *c : *d };
-	const uint64_t imm[2] = { openreg_imm_f64(alpha),
-				  openreg_imm_f64(beta) };
+	const uint64_t imm[2] = { openreg_imm_f64(alpha), openreg_imm_f64(beta) };
 	struct openreg_command cmd =
 		openreg_command_(OPENREG_OP_MATMUL, 4, size, c ? 4 : 3, ops);
 
@@ -301,8 +295,7 @@ static inline int openreg_push_index(struct openreg_queue *queue,
 		imm[2 * k] = openreg_imm_i64(x->extent[k]);
 		imm[2 * k + 1] = openreg_imm_i64(x->step[k]);
 	}
-	cmd = openreg_command_(OPENREG_OP_INDEX, x->ndim, x->size,
-			       2 + x->nindex, ops);
+	cmd = openreg_command_(OPENREG_OP_INDEX, x->ndim, x->size, 2 + x->nindex, ops);
 	cmd.arg[0] = OPENREG_CAST_(uint8_t, x->mode);
 	cmd.arg[1] = OPENREG_CAST_(uint8_t, x->flags);
 	cmd.arg[2] = OPENREG_CAST_(uint8_t, x->sources);
@@ -317,8 +310,7 @@ struct openreg_windows {
 	int64_t divisor; /* POOL: divisor of averages; 0: the window's elements */
 };
 
-static inline void openreg_window_imm_(uint64_t imm[16],
-				       const struct openreg_windows *w)
+static inline void openreg_window_imm_(uint64_t imm[16], const struct openreg_windows *w)
 {
 	for (unsigned int d = 0; d < 3; d++) {
 		imm[OPENREG_WINDOW_KERNEL + d] = openreg_imm_i64(w->kernel[d]);
@@ -402,8 +394,7 @@ static inline int openreg_push_sort(struct openreg_queue *queue,
 {
 	const struct openreg_tensor ops[3] = { x->values, x->src,
 					       x->index ? *x->index : x->src };
-	const uint64_t imm[2] = { openreg_imm_i64(x->first),
-				  openreg_imm_i64(x->count) };
+	const uint64_t imm[2] = { openreg_imm_i64(x->first), openreg_imm_i64(x->count) };
 	struct openreg_command cmd = openreg_command_(
 		OPENREG_OP_SORT, x->ndim, x->size, x->index ? 3 : 2, ops);
 
@@ -441,8 +432,7 @@ static inline int openreg_push_scan(struct openreg_queue *queue,
  */
 static inline int openreg_push_places(struct openreg_queue *queue,
 				      unsigned int ndim, const int64_t *size,
-				      const struct openreg_tensor *found,
-				      int64_t wanted,
+				      const struct openreg_tensor *found, int64_t wanted,
 				      const struct openreg_tensor *src)
 {
 	struct openreg_tensor ops[OPENREG_DIMS_MAX + 1];
@@ -493,11 +483,9 @@ static inline int openreg_push_signal(struct openreg_queue *queue,
 }
 
 /* TIMESTAMP: store the card's clock, in ns, in the word at address. */
-static inline int openreg_push_timestamp(struct openreg_queue *queue,
-					 uint64_t address)
+static inline int openreg_push_timestamp(struct openreg_queue *queue, uint64_t address)
 {
-	return openreg_push_word_(queue, OPENREG_OP_TIMESTAMP, address, 0,
-				  NULL);
+	return openreg_push_word_(queue, OPENREG_OP_TIMESTAMP, address, 0, NULL);
 }
 
 #if defined(__cplusplus)
