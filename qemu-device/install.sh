@@ -1,9 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
-# Puts the card into a QEMU source tree (10.0 or later): the sources to
-# hw/misc/openreg, its test (if there) to tests/qtest, and one line into each of
-# the build files that must know. May be run again: what has not changed stays
-# untouched. With --inject the device can misbehave, for tests of drivers ("A hostile
+# Puts the card into a QEMU source tree (10.0 or later): copies the sources to
+# hw/misc/openreg and the test (if it is there) to tests/qtest, and adds one line to each
+# build file that needs it. A second run changes only files that differ. With --inject the device can misbehave, for tests of drivers ("A hostile
 # card" in docs/specs/openreg.rst).
 # usage: install.sh [--inject] QEMU_SRC
 
@@ -70,8 +69,8 @@ prune()
 	done
 }
 
-# hook FILE AFTER LINE: adds LINE behind the first line that is AFTER, or at
-# the end of the file if AFTER is empty
+# hook FILE AFTER LINE: adds LINE after the line AFTER, or at the end of the file if AFTER
+# is empty
 hook()
 {
 	grep -qxF -- "$3" "$1" && return 0

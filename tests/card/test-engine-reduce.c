@@ -166,7 +166,7 @@ static bool value_is(const struct problem *p, int64_t at,
 	double have, expected;
 
 	if (!is_float(p)) {
-		/* Wraps by the harness: store and read back. */
+		/* A store and a load by the harness wrap the integer as the dtype does. */
 		memcpy(&element, &want->i, 8);
 		if (p->value_dtype == OPENREG_BOOL)
 			element = want->i != 0;

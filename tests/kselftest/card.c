@@ -320,7 +320,7 @@ static int stats_path(char *path, size_t size)
 		mount("none", "/sys/kernel/debug", "debugfs", 0, NULL);
 	if (glob("/sys/kernel/debug/accel/*/openreg_stats", 0, NULL, &found))
 		return -1;
-	/* The files are sorted by bus address. A card but the first needs all cards. */
+	/* By bus address: the index is the card's number if all cards are bound. */
 	if (found.gl_pathc > chosen)
 		ret = snprintf(path, size, "%s", found.gl_pathv[chosen]);
 	globfree(&found);

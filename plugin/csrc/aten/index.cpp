@@ -50,8 +50,8 @@ void IndexSpace::check_extent(const Choice& choice) {
       choice.extent != 0, "index is out of bounds for dimension with size 0");
 }
 
-// Merges the further indices into one: looks up the place that they name in the numbers
-// 0, 1, 2... The lookup makes the card check each index.
+// Merges the further indices into one: an INDEX packet reads a table of the numbers 0, 1,
+// 2... at the place that they name. The card checks each index in this packet.
 Part IndexSpace::fold_further(OpId op, Part part) {
   if (further_.size() == 1) {
     Further& f = further_[0];

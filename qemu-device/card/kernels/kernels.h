@@ -228,7 +228,7 @@ struct openreg_kernels {
 	struct openreg_gemm_kernel gemm[OPENREG_VT_END];
 	struct openreg_slide_kernel slide[3]; /* for one row, some rows, many rows */
 	struct openreg_lanes_kernel lanes;
-	/* First index 1: rows follow one another; 0: they lie across lines. F types */
+	/* Index 1: a row lies along the line; 0: the rows lie side by side. F types only */
 	openreg_by_row_fn *subtract[2][OPENREG_VT_END];
 	openreg_by_row_fn *multiply[2][OPENREG_VT_END];
 	openreg_of_rows_fn *most_of_rows[OPENREG_VT_END]; /* NaN is the greatest */
