@@ -65,7 +65,7 @@ static void openreg_unbind_done(struct openreg_admin_req *req)
 		if (released || over) {
 			atomic_dec(&odev->num_in_use);
 		} else {
-			/* The card only clears it: that is as good as free. */
+			/* No packet uses the VRAM: the card only has to clear it. */
 			if (openreg_bo_owns_vram(bo) && !req->result)
 				openreg_vram_count_clearing(bo);
 			list_add_tail(&bo->in_use, &unbinds->in_use);

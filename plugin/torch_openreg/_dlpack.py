@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """DLPack. Core exports and imports the memory of any PrivateUse1 device, but its Python part
-has two gaps. It knows such a device only by the name before the renaming. And at an import
-it passes no stream of such a device to the producer."""
+has two gaps. It knows such a device only by the name before the renaming. At an import, it
+passes no stream of such a device to the producer."""
 
 import functools
 from typing import Any, Optional

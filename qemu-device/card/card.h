@@ -130,7 +130,7 @@ void openreg_card_resume(struct openreg_card *card);
 /*
  * Finishes packets that a pause interrupted, because a save cannot hold half a packet.
  * The packets run in turn in the caller's thread; they write memory and raise vectors.
- * A packet that is not done after two seconds for all of them faults with HANG. Call
+ * All together have two seconds; a packet that is not done then faults with HANG. Call
  * this before memory is saved.
  */
 void openreg_card_finish(struct openreg_card *card);

@@ -37,7 +37,7 @@ static void *pointer(const struct problem *p, unsigned int op,
 	       offset(p, op, at) * openreg_dtype_size(p->dtype[op]);
 }
 
-/* One chain: floats and integers. */
+/* The running result of a row: f for a float dtype, i for an integer. */
 struct chain {
 	double f;
 	uint64_t i;

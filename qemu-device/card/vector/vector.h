@@ -152,7 +152,7 @@ struct openreg_tile_state {
 
 void openreg_tile_init(struct openreg_tile_state *state, void *memory);
 #define OPENREG_TILE_MEMORY ((size_t)OPENREG_TILE_BUFFERS * OPENREG_TILE * 8)
-/* For the buffers, accumulators, positions of extremes, and columns of short rows. */
+/* Holds the buffers, accumulators, positions of extremes, and columns of short rows. */
 #define OPENREG_VECTOR_MEMORY (OPENREG_TILE_MEMORY + OPENREG_TILE * 24)
 void openreg_tile_run(const struct openreg_plan *plan,
 		      const struct openreg_tile *tile,

@@ -252,7 +252,10 @@ static void cut(struct openreg_plan *plan)
 	}
 }
 
-/* How far an access has one stride. With chunk 1 a tile has one coordinate of split. */
+/*
+ * Finds how far an access has one stride. With chunk 1, a tile has a single coordinate
+ * along dimension split, so the stride along it does not matter.
+ */
 static void find_runs(const struct openreg_plan *plan,
 		      struct openreg_access *access)
 {
