@@ -451,7 +451,7 @@ TEST_F_TIMEOUT(admin, killed_in_a_reset, 120)
 			touch(with[1], i);
 		ASSERT_EQ(1, read(with[0], &byte, 1));
 		ASSERT_TRUE(reset_begins(fd));
-		/* The driver's statistics can be read; the card's registers are not. */
+		/* During a reset the driver reports its own statistics, and reads none of the card's. */
 		EXPECT_EQ(resets + i + 1, card_stat("resets"));
 		EXPECT_EQ(-1, card_stat("packets"));
 		ASSERT_EQ(1, write(with[0], "", 1));

@@ -213,7 +213,7 @@ static void test_zeroed(void **state)
 	openreg_device_close(other.dev);
 }
 
-/* Freed memory is free when no packet uses it any more. */
+/* Waits until all VRAM is free: the card releases freed memory asynchronously. */
 static void await_all_free(struct card *c, struct openreg_memory_info *info)
 {
 	for (int i = 0; i < 1000; i++) {

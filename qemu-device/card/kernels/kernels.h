@@ -94,7 +94,7 @@ typedef void openreg_slide_dot_fn(float *sums, size_t to_ld, const float *y,
 struct openreg_slide_kernel {
 	openreg_slide_fn *run;
 	openreg_slide_dot_fn *dot; /* NULL: use that of the entry before */
-	/* A block of run has rows and columns, a block of dot rows and lines. */
+	/* The sizes of a block: rows and columns for run, rows and lines for dot. */
 	unsigned int rows, columns, lines;
 };
 

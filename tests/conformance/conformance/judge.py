@@ -31,8 +31,8 @@ def other_seeds(by: int):
 
 
 def broadcast_to(result, like) -> list:
-    """The result's tensors, broadcast to the sizes of those of like. Where like has no
-    elements, an empty tensor of its size."""
+    """The result's tensors, broadcast to the sizes of those of like. A tensor of
+    like without elements stands for an empty result."""
     wanted = []
     leaves, others = tree_leaves(result), tree_leaves(like)
     if len(leaves) != len(others):
