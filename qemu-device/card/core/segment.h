@@ -59,8 +59,8 @@ struct context {
 	uint64_t vruntime; /* sched.lock, ns */
 	uint64_t signals; /* sched.lock, SIGNAL packets of its queues */
 	unsigned int nawake; /* sched.lock, its queues on sched.awake */
-	unsigned int polls; /* sched.lock, tails polled in that round */
-	uint64_t round; /* sched.lock, the round that polls is about */
+	unsigned int polls; /* sched.lock, tails polled in this round */
+	uint64_t round; /* sched.lock, the round that polls counts */
 	atomic_size_t memory; /* bytes that its jobs hold */
 };
 

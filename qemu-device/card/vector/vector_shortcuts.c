@@ -33,9 +33,9 @@ static bool may_trap(const struct openreg_instr *in)
 }
 
 /*
- * May later steps read the operand in memory instead of a copy? Not after a STORE, which
- * may have changed the memory. Nor in a kernel that may trap, which reads an element
- * twice, because user space may change the element in between.
+ * May later steps read the operand in memory instead of a copy? Two cases need the copy:
+ * after a STORE the memory may have changed; and a kernel that may trap reads an element
+ * twice, between which user space may change it.
  */
 static bool may_alias(const struct openreg_plan *plan,
 		      const struct openreg_args *args, unsigned int load)
