@@ -13,8 +13,6 @@
 
 #include "host.h"
 
-#define VRAM(off) OPENREG_ADDR(0, 1, off)
-#define SYSTEM(off) OPENREG_ADDR(0, 2, off)
 #define COPY_MAX (64u << 20)
 
 static void report(const char *what, double value, const char *unit)

@@ -104,6 +104,9 @@ struct openreg_admin_cmd cmd_system(struct rig *rig, uint32_t ctx, uint32_t id,
 				    uint64_t bus, uint64_t len, uint32_t perm,
 				    bool scattered);
 #define RW (OPENREG_SEG_READ | OPENREG_SEG_WRITE)
+/* Addresses in the segments that most tests have: 1 is VRAM, 2 system memory. */
+#define VRAM(off) OPENREG_ADDR(0, 1, off)
+#define SYSTEM(off) OPENREG_ADDR(0, 2, off)
 /* Makes a context: segment 1 has the VRAM at off, segment 2 the memory at bus. */
 void rig_bind(struct rig *rig, uint32_t ctx, uint64_t off, uint64_t bus, uint64_t len,
 	      bool scattered);
@@ -154,6 +157,8 @@ void pkt_sync(struct pkt *p, unsigned int opcode, unsigned int arg,
 	      uint64_t addr, uint64_t value);
 /* Adds 1 to n elements in place, rounds times in one program: milliseconds of work. */
 void pkt_grind(struct pkt *p, uint64_t addr, int64_t n, unsigned int rounds);
+/* Adds ones to len / 4 words, then copies all words to system memory and back. */
+void tq_push_round(struct client_queue *q, uint64_t len, unsigned int ones);
 /* Sums one I32 as often as a packet may: minutes of work. Uses 12 bytes at addr. */
 void pkt_endless(struct pkt *p, uint64_t addr);
 

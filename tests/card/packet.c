@@ -150,3 +150,16 @@ void pkt_endless(struct pkt *p, uint64_t addr)
 	pkt_instr(p, OPENREG_V_RED_SUM, OPENREG_VT_I32, 0, 0,
 		  OPENREG_VNONE, OPENREG_VNONE, 0);
 }
+
+void tq_push_round(struct client_queue *q, uint64_t len, unsigned int ones)
+{
+	struct pkt p;
+
+	pkt_grind(&p, VRAM(0), (int64_t)len / 4, ones);
+	tq_push(q, &p);
+	pkt_copy(&p, SYSTEM(0), VRAM(0), OPENREG_I64, (int64_t)len / 8);
+	tq_push(q, &p);
+	tq_nop(q);
+	pkt_copy(&p, VRAM(0), SYSTEM(0), OPENREG_I64, (int64_t)len / 8);
+	tq_push(q, &p);
+}

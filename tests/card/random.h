@@ -21,4 +21,12 @@ static inline uint64_t below(uint64_t n)
 	return random64() % n;
 }
 
+static inline void random_delay(uint64_t most)
+{
+	uint64_t k;
+
+	for (k = below(most); k; k--)
+		__asm__ volatile("");
+}
+
 #endif

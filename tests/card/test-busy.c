@@ -7,7 +7,6 @@
 #include "host.h"
 #include "random.h"
 
-#define VRAM(off) OPENREG_ADDR(0, 1, off)
 #define DATA VRAM(1 << 20)
 #define LEN (8u << 20)
 #define SMALL (32768 / SCALE) /* elements: a packet of few slices */

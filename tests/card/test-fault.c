@@ -7,8 +7,6 @@
 
 #define SEG_LEN 8192
 #define NONE OPENREG_NO_OPERAND
-#define VRAM(off) OPENREG_ADDR(0, 1, off)
-#define SYSTEM(off) OPENREG_ADDR(0, 2, off)
 #define READ_ONLY(off) OPENREG_ADDR(0, 3, off)
 #define WRITE_ONLY(off) OPENREG_ADDR(0, 4, off)
 

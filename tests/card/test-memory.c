@@ -13,8 +13,6 @@
 #include "host.h"
 #include "stepper.h"
 
-#define VRAM(off) OPENREG_ADDR(0, 1, off)
-
 /* The linker redirects the card's allocations to this file (--wrap). */
 static atomic_uint allocations;
 static unsigned int failing; /* number of the allocation that fails; 0: none */

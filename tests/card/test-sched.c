@@ -5,7 +5,6 @@
 #include "job/work.h"
 #include "host.h"
 
-#define VRAM(off) OPENREG_ADDR(0, 1, off)
 #define HALF (HOST_VRAM / 2)
 #define ROW (262144 / SCALE) /* elements: a SORT of many slices that needs card memory */
 #define ROW_MEMORY (25ULL * ROW)

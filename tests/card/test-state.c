@@ -9,8 +9,6 @@
 #include "host.h"
 #include "random.h"
 
-#define VRAM(off) OPENREG_ADDR(0, 1, off)
-#define SYSTEM(off) OPENREG_ADDR(0, 2, off)
 #define LEN ((4u << 20) / SCALE)
 
 static int setup(void **state)
@@ -45,27 +43,6 @@ static void migrate(struct rig *rig)
 	openreg_card_resume(rig->card);
 }
 
-static void random_delay(uint64_t most)
-{
-	uint64_t k;
-
-	for (k = below(most); k; k--)
-		__asm__ volatile("");
-}
-
-static void push_work(struct client_queue *q)
-{
-	struct pkt p;
-
-	pkt_grind(&p, VRAM(0), LEN / 4, 30);
-	tq_push(q, &p);
-	pkt_copy(&p, SYSTEM(0), VRAM(0), OPENREG_I64, LEN / 8);
-	tq_push(q, &p);
-	tq_nop(q);
-	pkt_copy(&p, VRAM(0), SYSTEM(0), OPENREG_I64, LEN / 8);
-	tq_push(q, &p);
-}
-
 /* Saves during compute, copies and idle times: every packet runs exactly once. */
 static void test_in_middle(void **state)
 {
@@ -77,8 +54,8 @@ static void test_in_middle(void **state)
 	tq_create(rig, &q[0], 1, 0);
 	tq_create(rig, &q[1], 2, 513);
 	for (i = 0; i < 30; i++) {
-		push_work(&q[0]);
-		push_work(&q[1]);
+		tq_push_round(&q[0], LEN, 30);
+		tq_push_round(&q[1], LEN, 30);
 		client_publish(&q[0]);
 		client_publish(&q[1]);
 		random_delay(i % 5 ? 2000000 : 1);
@@ -159,7 +136,7 @@ static void test_endless(void **state)
 	tq_push(&endless, &p);
 	client_publish(&endless);
 	WAIT_FOR(rig_reg(rig, OPENREG_REG_STAT_COMPUTE_NS));
-	push_work(&q);
+	tq_push_round(&q, LEN, 30);
 	client_publish(&q);
 	random_delay(2000000);
 	start = host_now();
@@ -227,7 +204,7 @@ static void test_finish_counts(void **state)
 
 	tq_create(rig, &q, 1, 0);
 	for (i = 0; i < 20; i++) {
-		push_work(&q);
+		tq_push_round(&q, LEN, 30);
 		client_publish(&q);
 		random_delay(2000000);
 		migrate(rig);
@@ -252,7 +229,7 @@ static void test_late_commands(void **state)
 		struct client_queue q;
 
 		tq_create(rig, &q, 1, 0);
-		push_work(&q);
+		tq_push_round(&q, LEN, 30);
 		client_publish(&q);
 		random_delay(200000);
 		a = rig_submit(rig, &fill);

@@ -6,8 +6,6 @@
 #include "host.h"
 #include "random.h"
 
-#define VRAM(off) OPENREG_ADDR(0, 1, off)
-#define SYSTEM(off) OPENREG_ADDR(0, 2, off)
 #define LEN ((4u << 20) / SCALE)
 
 static uint64_t memory;
@@ -20,28 +18,6 @@ static int setup(void **state)
 	rig_bind(rig, 1, 0, memory, LEN, true);
 	*state = rig;
 	return 0;
-}
-
-/* Adds ones to every word, then copies all words to system memory and back. */
-static void push_round(struct client_queue *q, unsigned int ones)
-{
-	struct pkt p;
-
-	pkt_grind(&p, VRAM(0), LEN / 4, ones);
-	tq_push(q, &p);
-	pkt_copy(&p, SYSTEM(0), VRAM(0), OPENREG_I64, LEN / 8);
-	tq_push(q, &p);
-	tq_nop(q);
-	pkt_copy(&p, VRAM(0), SYSTEM(0), OPENREG_I64, LEN / 8);
-	tq_push(q, &p);
-}
-
-static void random_delay(uint64_t most)
-{
-	uint64_t k;
-
-	for (k = below(most); k; k--)
-		__asm__ volatile("");
 }
 
 static uint32_t restart(struct client_queue *q)
@@ -72,7 +48,7 @@ static void test_after_packet(void **state)
 	for (i = 0; i < 60; i++) {
 		uint64_t before;
 
-		push_round(&q, 1 + i);
+		tq_push_round(&q, LEN, 1 + i);
 		sum += 1 + i;
 		client_publish(&q);
 		random_delay(2000000);
@@ -204,7 +180,7 @@ static void test_while_paused(void **state)
 		size_t len;
 		void *blob;
 
-		push_round(&q, 7);
+		tq_push_round(&q, LEN, 7);
 		sum += 7;
 		client_publish(&q);
 		random_delay(1000000);
@@ -259,7 +235,7 @@ static void test_keep_over_reset(void **state)
 	for (i = 0; i < 40; i++) {
 		uint64_t before, woken;
 
-		push_round(&q, 3);
+		tq_push_round(&q, LEN, 3);
 		sum += 3;
 		client_publish(&q);
 		random_delay(2000000);

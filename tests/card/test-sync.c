@@ -5,9 +5,6 @@
 
 #include "host.h"
 
-#define VRAM(off) OPENREG_ADDR(0, 1, off)
-#define SYSTEM(off) OPENREG_ADDR(0, 2, off)
-
 #define LARGE ((1 << 20) / SCALE) /* elements, of several slices */
 #define ROUNDS (3000 / SCALE)
 #define GRIND (40 / SCALE) /* rounds of a long packet */

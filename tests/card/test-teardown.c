@@ -5,8 +5,6 @@
 #include "host.h"
 #include "random.h"
 
-#define VRAM(off) OPENREG_ADDR(0, 1, off)
-#define SYSTEM(off) OPENREG_ADDR(0, 2, off)
 #define LEN ((8u << 20) / SCALE)
 
 static uint64_t memory;
