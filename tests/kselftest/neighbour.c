@@ -83,8 +83,8 @@ static void *wait_for_ever(void *data)
 }
 
 /*
- * The recovery fails, because the second function has no driver. Before 6.18 the driver
- * of the card is not informed of the end.
+ * The recovery fails, because the second function has no driver. A kernel before 6.18 does
+ * not tell the card's driver that the recovery has failed.
  */
 TEST_F_TIMEOUT(neighbour, fatal_bus_error, 120)
 {

@@ -61,7 +61,7 @@ static bool end_use(struct openreg_card *card, struct segment *seg)
 	return true;
 }
 
-/* Adds the segment to admin.dead. The card clears a segment of a saved state anew. */
+/* Adds the segment to admin.dead. The card clears its VRAM again from the start. */
 void segment_load_dead(struct openreg_card *card, struct segment *seg)
 {
 	seg->ctx->ndead++;

@@ -78,7 +78,7 @@ def options_of(args: argparse.Namespace) -> dict:
 
 
 def first_worker(options: dict) -> pool.Process:
-    """Starts a worker. Its first message lists the entries, and then it runs entries too."""
+    """Starts a worker. Its first message lists the entries; later it runs some of them."""
     try:
         return pool.Process(options)
     except pool.Died as error:
