@@ -27,7 +27,7 @@ typedef uint64_t __u64;
 #endif
 
 #define OPENREG_ISA_MAJOR 1
-#define OPENREG_ISA_MINOR 5
+#define OPENREG_ISA_MINOR 6
 
 /*
  * Addresses: { 0x4f:8 | 1:1 | card:4 | segment:13 | offset:38 }.
@@ -387,9 +387,15 @@ enum openreg_scan_mode {
 /*
  * VECTOR: a program that runs for every point of the iteration space. Each instruction
  * names its type. The packet faults if the instruction reads a register that was last
- * written with another type, or never. arg[0]: bit mask of the dimensions that a final
- * reduction folds; zero without a reduction.
+ * written with another type, or never. arg[0]: bit mask of the dimensions that the
+ * reductions fold; zero without a reduction.
+ *
+ * Reductions divide a program into stages. Points that differ only along folded
+ * dimensions form a row. A stage runs for all points of a row before the next stage.
  */
+#define OPENREG_STAGES_MAX 4
+#define OPENREG_REDUCTIONS_MAX 8 /* of a program */
+
 enum openreg_vtype {
 	OPENREG_VT_F32 = 0, /* also f16 and bf16 */
 	OPENREG_VT_F64 = 1,
@@ -418,7 +424,11 @@ struct openreg_instr {
 enum openreg_vop {
 	/* moves */
 	OPENREG_V_LOAD = 0, /* dst = operand[aux], cast to type */
-	OPENREG_V_STORE, /* operand[aux] = a, cast from type */
+	/*
+	 * operand[aux] = a, cast from type. The strides along the folded dimensions
+	 * may be 0 if a has one value in a row.
+	 */
+	OPENREG_V_STORE,
 	OPENREG_V_IMM, /* dst = imm[aux]: f64 bits for F types, else i64 */
 	OPENREG_V_MOV,
 	OPENREG_V_CVT, /* dst (type) = a, of enum openreg_vtype aux */
@@ -501,16 +511,19 @@ enum openreg_vop {
 	OPENREG_V_LGAMMA,
 	OPENREG_V_SIGMOID, /* 1 / (1 + exp(-a)) without overflow */
 	/*
-	 * Reductions: at most one, as the last instruction. Each of aux, b, c may be
-	 * OPENREG_VNONE.
+	 * Reductions. One or more of them end a stage. Each of aux, b, c may be
+	 * OPENREG_VNONE; in the last stage aux or b is an operand.
 	 *
 	 * - a: register
+	 * - dst: register that has the value at all points of the row in later stages;
+	 *   all other registers but earlier values are undefined there. The card
+	 *   ignores dst in the last stage.
 	 * - aux: operand for the value, cast from type
 	 * - b: for MAX, MIN: I64 operand for the row-major index of the first
 	 *   extreme in the reduced dimensions
 	 * - c: for F types: immediate, f64, that multiplies the result
 	 *
-	 * Strides of the results are 0 along reduced dimensions. A reduction of no
+	 * Strides of the operands are 0 along reduced dimensions. A reduction of no
 	 * element gives the neutral element; MAX and MIN then fault with SHAPE.
 	 */
 	OPENREG_V_RED_SUM = 112,

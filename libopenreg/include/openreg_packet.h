@@ -71,7 +71,7 @@ openreg_view(uint64_t address, uint32_t dtype, const int64_t *stride)
 
 /*
  * One VECTOR instruction. Unused fields are 0. A reduction sets the operands that it
- * leaves out to OPENREG_VNONE.
+ * leaves out to OPENREG_VNONE; dst is the register that has its value in later stages.
  */
 static inline struct openreg_instr
 openreg_ins(unsigned int op, unsigned int type, unsigned int dst,

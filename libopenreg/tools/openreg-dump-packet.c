@@ -240,16 +240,41 @@ static bool print_immediates(struct reader *r, unsigned int opcode,
 	return true;
 }
 
+static bool is_reduction(const struct openreg_instr *instr)
+{
+	return instr->op >= OPENREG_V_RED_SUM && instr->op < OPENREG_V_END;
+}
+
+/* Returns the number of instructions before the last stage's reductions. */
+static unsigned int before_last_reductions(struct reader r, unsigned int n)
+{
+	struct openreg_instr instr;
+	unsigned int last = 0;
+
+	for (unsigned int i = 0; i < n && take(&r, &instr, sizeof(instr)); i++) {
+		if (!is_reduction(&instr))
+			last = i + 1;
+	}
+	return last;
+}
+
 static bool print_program(struct reader *r, unsigned int n,
 			  const struct immediates *imms)
 {
+	const unsigned int last = before_last_reductions(*r, n);
+	unsigned int stage = 1;
+	bool ended = false;
+
 	for (unsigned int i = 0; i < n; i++) {
 		struct openreg_instr instr;
 
 		if (!take(r, &instr, sizeof(instr)))
 			return false;
+		if (ended && !is_reduction(&instr))
+			printf("  stage %u\n", ++stage);
+		ended = is_reduction(&instr);
 		printf("  instruction %u: ", i);
-		print_instr(&instr, imms);
+		print_instr(&instr, imms, i < last);
 	}
 	return true;
 }

@@ -21,6 +21,7 @@
 #define BINARY "dab"
 #define TERNARY "dabc"
 #define REDUCE "aOPC"
+#define REDUCE_OF_STAGE "d" REDUCE
 
 #define OP(name, form) [OPENREG_V_##name] = { #name, form }
 
@@ -207,13 +208,15 @@ static void print_unused(const struct openreg_instr *rest)
 }
 
 void print_instr(const struct openreg_instr *instr,
-		 const struct immediates *imms)
+		 const struct immediates *imms, bool later)
 {
 	struct openreg_instr rest = *instr;
 	const char *form = "";
 
 	if (instr->op < OPENREG_V_END && instructions[instr->op].name) {
 		form = instructions[instr->op].form;
+		if (later && instr->op >= OPENREG_V_RED_SUM)
+			form = REDUCE_OF_STAGE;
 		printf("%s", instructions[instr->op].name);
 	} else {
 		printf("op %u ?", instr->op);

@@ -24,8 +24,8 @@ void print_address(uint64_t address);
 bool print_packet(const struct openreg_dump *d);
 void print_number(const struct immediates *imms, unsigned int i);
 
-/* openreg-dump-program.c */
+/* openreg-dump-program.c; later: a stage follows that of the instruction */
 void print_instr(const struct openreg_instr *instr,
-		 const struct immediates *imms);
+		 const struct immediates *imms, bool later);
 
 #endif

@@ -207,6 +207,52 @@ static void bench_softmax(const char *what, unsigned int axis, int64_t rows,
 	report(what, best(5) * 1e9 / (double)(rows * columns), "ns/element");
 }
 
+/* Softmax and normalization as programs in stages. */
+static void stages_begin(unsigned int mask, int64_t rows, int64_t columns)
+{
+	const int64_t size[2] = { rows, columns };
+
+	args_begin(&args, OPENREG_OP_VECTOR, 2, size);
+	args.arg[0] = (uint8_t)mask;
+	args_operand(&args, OPENREG_F32, z, NULL);
+	args_operand(&args, OPENREG_F32, x, NULL);
+	args_imm_f(&args, 1e-3);
+	args_instr(&args, OPENREG_V_LOAD, F32, 0, 0, 0, 0, 1);
+}
+
+static void bench_stages(const char *what, unsigned int mask, int64_t rows,
+			 int64_t columns)
+{
+	char longer[80];
+
+	stages_begin(mask, rows, columns);
+	args_instr(&args, OPENREG_V_RED_MAX, F32, 1, 0, NONE, NONE, NONE);
+	args_instr(&args, OPENREG_V_LOAD, F32, 0, 0, 0, 0, 1);
+	args_instr(&args, OPENREG_V_SUB, F32, 0, 0, 1, 0, 0);
+	args_instr(&args, OPENREG_V_EXP, F32, 0, 0, 0, 0, 0);
+	args_instr(&args, OPENREG_V_STORE, F32, 0, 0, 0, 0, 0);
+	args_instr(&args, OPENREG_V_RED_SUM, F32, 2, 0, NONE, NONE, NONE);
+	args_instr(&args, OPENREG_V_RECIP, F32, 2, 2, 0, 0, 0);
+	args_instr(&args, OPENREG_V_LOAD, F32, 0, 0, 0, 0, 0);
+	args_instr(&args, OPENREG_V_MUL, F32, 0, 0, 2, 0, 0);
+	args_instr(&args, OPENREG_V_STORE, F32, 0, 0, 0, 0, 0);
+	snprintf(longer, sizeof(longer), "softmax in stages, %s", what);
+	report(longer, best(5) * 1e9 / (double)(rows * columns), "ns/element");
+	stages_begin(mask, rows, columns);
+	args_instr(&args, OPENREG_V_RED_SUM, F32, 1, 0, NONE, 0, NONE);
+	args_instr(&args, OPENREG_V_LOAD, F32, 0, 0, 0, 0, 1);
+	args_instr(&args, OPENREG_V_SUB, F32, 0, 0, 1, 0, 0);
+	args_instr(&args, OPENREG_V_MUL, F32, 0, 0, 0, 0, 0);
+	args_instr(&args, OPENREG_V_RED_SUM, F32, 2, 0, NONE, 0, NONE);
+	args_instr(&args, OPENREG_V_RSQRT, F32, 2, 2, 0, 0, 0);
+	args_instr(&args, OPENREG_V_LOAD, F32, 0, 0, 0, 0, 1);
+	args_instr(&args, OPENREG_V_SUB, F32, 0, 0, 1, 0, 0);
+	args_instr(&args, OPENREG_V_MUL, F32, 0, 0, 2, 0, 0);
+	args_instr(&args, OPENREG_V_STORE, F32, 0, 0, 0, 0, 0);
+	snprintf(longer, sizeof(longer), "normalization in stages, %s", what);
+	report(longer, best(5) * 1e9 / (double)(rows * columns), "ns/element");
+}
+
 /* Rows of width f32, read from or written to a table of as many rows. */
 static void bench_index(const char *what, unsigned int mode, int64_t rows,
 			int64_t width, int64_t places)
@@ -541,6 +587,10 @@ int main(int argc, char **argv)
 	bench_softmax("softmax along columns of 4096^2 f32", 0, SIDE, SIDE);
 	bench_softmax("softmax of 10^4 rows of 100 f32", 1, 10000, 100);
 	bench_softmax("softmax of 10^5 rows of 10 f32", 1, 100000, 10);
+	bench_stages("rows of 4096^2 f32", 2, SIDE, SIDE);
+	bench_stages("columns of 4096^2 f32", 1, SIDE, SIDE);
+	bench_stages("10^4 rows of 100 f32", 2, 10000, 100);
+	bench_stages("10^5 rows of 10 f32", 2, 100000, 10);
 	bench_indices();
 	bench_matmuls(1024);
 	bench_matmuls(2048);

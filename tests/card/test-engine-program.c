@@ -143,7 +143,8 @@ static void test_unused_operand(void **state)
 	assert_false(args.op[0].read || args.op[0].written);
 }
 
-static void test_reduction_not_last(void **state)
+/* Two reductions must not write one operand. */
+static void test_one_result(void **state)
 {
 	struct openreg_args args;
 
@@ -152,7 +153,121 @@ static void test_reduction_not_last(void **state)
 	args.arg[0] = 2;
 	args_instr(&args, OPENREG_V_RED_SUM, F32, 0, 0, NONE, NONE, 2);
 	args_instr(&args, OPENREG_V_RED_SUM, F32, 0, 0, NONE, NONE, 2);
-	expect(&args, OPENREG_FAULT_PROGRAM, 1);
+	expect(&args, OPENREG_FAULT_PROGRAM, 2);
+}
+
+static void test_stages(void **state)
+{
+	struct openreg_args args;
+
+	(void)state;
+	begin(&args);
+	args.arg[0] = 2;
+	args_instr(&args, OPENREG_V_MOV, F32, 5, 0, 0, 0, 0);
+	args_instr(&args, OPENREG_V_RED_SUM, F32, 3, 0, NONE, NONE, NONE);
+	args_instr(&args, OPENREG_V_RED_MAX, F32, 4, 3, 2, NONE, NONE);
+	args_instr(&args, OPENREG_V_ADD, F32, 0, 3, 4, 0, 0);
+	/* A reduction reads what the registers have before the stage ends. */
+	expect(&args, OPENREG_FAULT_PROGRAM, 3);
+	args.instr[3].a = 5;
+	expect(&args, 0, 0);
+	assert_int_equal(args.op[2].dims, 1);
+	/* The result's type, a register of an earlier stage, no register */
+	args.instr[4].type = F64;
+	expect(&args, OPENREG_FAULT_PROGRAM, 4);
+	args.instr[4].type = F32;
+	args.instr[4].b = 5;
+	expect(&args, OPENREG_FAULT_PROGRAM, 4);
+	args.instr[4].b = 4;
+	args.instr[2].dst = 16;
+	expect(&args, OPENREG_FAULT_PROGRAM, 2);
+	/* The last stage needs an operand, and no register. */
+	args.instr[2].dst = 3;
+	args_instr(&args, OPENREG_V_RED_SUM, F32, 16, 0, NONE, NONE, NONE);
+	expect(&args, OPENREG_FAULT_PROGRAM, 5);
+	args.instr[5].aux = 0;
+	args.op[0].stride[1] = 0;
+	expect(&args, 0, 0);
+	/* An instruction overwrites a result, and the stage ends. */
+	args.instr[4].dst = 3;
+	args.instr[5].a = args.instr[5].dst = 3;
+	args_instr(&args, OPENREG_V_ADD, F32, 0, 3, 4, 0, 0);
+	expect(&args, 0, 0);
+	args.instr[5].dst = 7;
+	expect(&args, OPENREG_FAULT_PROGRAM, 6);
+	/* A STORE to the operand of a result */
+	args.instr[6] = (struct openreg_instr){ OPENREG_V_STORE, F32, 0, 4, 0, 0, 0 };
+	expect(&args, OPENREG_FAULT_PROGRAM, 6);
+	args.instr[6].aux = 1;
+	expect(&args, 0, 0);
+}
+
+static void test_stage_limits(void **state)
+{
+	struct openreg_args args;
+	unsigned int i;
+
+	(void)state;
+	begin(&args);
+	args.arg[0] = 2;
+	for (i = 1; i <= OPENREG_STAGES_MAX; i++) {
+		args_instr(&args, OPENREG_V_RED_SUM, F32, 0, 0, NONE, NONE, NONE);
+		args_instr(&args, OPENREG_V_NEG, F32, 0, 0, 0, 0, 0);
+		expect(&args, i < OPENREG_STAGES_MAX ? 0 : OPENREG_FAULT_PROGRAM,
+		       2 * OPENREG_STAGES_MAX);
+	}
+	begin(&args);
+	for (i = 1; i <= OPENREG_REDUCTIONS_MAX + 1; i++)
+		args_instr(&args, OPENREG_V_RED_SUM, F32, 0, 0, NONE, NONE, NONE);
+	args_instr(&args, OPENREG_V_NEG, F32, 0, 0, 0, 0, 0);
+	expect(&args, OPENREG_FAULT_PROGRAM, OPENREG_REDUCTIONS_MAX + 1);
+	args.instr[1] = args.instr[0];
+	expect(&args, 0, 0);
+}
+
+/* A STORE of one element for each row needs a value that is the same at all points. */
+static void test_store_of_rows(void **state)
+{
+	static const struct openreg_instr good[] = {
+		{ OPENREG_V_MOV, F32, 3, 2, 0, 0, 0 },
+		{ OPENREG_V_IMM, F32, 3, 0, 0, 0, 0 },
+		{ OPENREG_V_ADD, F32, 3, 2, 2, 0, 0 },
+		{ OPENREG_V_LOAD, F32, 3, 0, 0, 0, 2 },
+	}, bad[] = {
+		{ OPENREG_V_LOAD, F32, 3, 0, 0, 0, 1 },
+		{ OPENREG_V_ADD, F32, 3, 2, 4, 0, 0 },
+		{ OPENREG_V_FMA, F32, 3, 2, 2, 4, 0 },
+	};
+	struct openreg_args args;
+	unsigned int i;
+
+	(void)state;
+	begin(&args);
+	args.arg[0] = 2;
+	args.op[0].stride[1] = 0;
+	args_instr(&args, OPENREG_V_RED_SUM, F32, 2, 0, NONE, NONE, NONE);
+	args_instr(&args, OPENREG_V_LOAD, F32, 4, 0, 0, 0, 1);
+	args_instr(&args, 0, 0, 0, 0, 0, 0, 0);
+	args_instr(&args, OPENREG_V_STORE, F32, 0, 3, 0, 0, 0);
+	for (i = 0; i < sizeof(good) / sizeof(*good); i++) {
+		args.instr[3] = good[i];
+		expect(&args, 0, 0);
+	}
+	for (i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
+		args.instr[3] = bad[i];
+		expect(&args, OPENREG_FAULT_SHAPE, 1);
+	}
+	/* One value for all rows */
+	args.instr[3] = good[0];
+	args.op[0].stride[0] = 0;
+	expect(&args, OPENREG_FAULT_SHAPE, 0);
+	/* INDEX along a folded dimension, and along a kept one */
+	args.op[0].stride[0] = 1;
+	args.instr[3] = (struct openreg_instr){ OPENREG_V_INDEX, I64, 3, 0, 0, 0, 1 };
+	args.instr[4].type = I64;
+	expect(&args, OPENREG_FAULT_SHAPE, 1);
+	args.instr[3].aux = 0;
+	expect(&args, 0, 0);
 }
 
 static void test_header(void **state)
@@ -305,7 +420,8 @@ static void test_plan_memory(void **state)
 		plan[i] = calloc(1, sizeof(*plan[i]));
 		assert_non_null(plan[i]);
 		/* left over from a reduction */
-		plan[i]->red.value = i ? &plan[i]->access[1] : NULL;
+		plan[i]->access[i].result = true;
+		plan[i]->red.nfolds = (unsigned int)i;
 		assert_true(openreg_plan_make(plan[i], &args));
 	}
 	assert_int_equal(plan[0]->ndim, plan[1]->ndim);
@@ -342,7 +458,10 @@ int main(void)
 		cmocka_unit_test(test_bad_instructions),
 		cmocka_unit_test(test_good),
 		cmocka_unit_test(test_unused_operand),
-		cmocka_unit_test(test_reduction_not_last),
+		cmocka_unit_test(test_one_result),
+		cmocka_unit_test(test_stages),
+		cmocka_unit_test(test_stage_limits),
+		cmocka_unit_test(test_store_of_rows),
 		cmocka_unit_test(test_header),
 		cmocka_unit_test(test_dtypes),
 		cmocka_unit_test(test_shapes),

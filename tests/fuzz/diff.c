@@ -28,6 +28,7 @@ static const struct {
 } kinds[] = {
 	{ "vector", diff_vector },
 	{ "reduce", diff_reduce },
+	{ "stages", diff_stages },
 	{ "matmul", diff_matmul },
 	{ "copy", diff_copy },
 	{ "scan", diff_scan },

@@ -36,7 +36,7 @@ struct diff {
 
 /* Each function makes a packet, runs it, and computes the expected memory. */
 typedef void diff_fn(struct diff *d);
-diff_fn diff_vector, diff_reduce, diff_matmul, diff_copy, diff_scan;
+diff_fn diff_vector, diff_reduce, diff_stages, diff_matmul, diff_copy, diff_scan;
 
 /* Begins a draft with random sizes; their product is at most most. */
 void diff_begin(struct diff *d, unsigned int opcode, unsigned int ndim,
@@ -90,9 +90,9 @@ struct machine {
 	struct value reg[OPENREG_REGS];
 };
 
-/* Runs the program of the draft at a point, without its reduction. */
-void interpret(struct diff *d, struct machine *m, const int64_t *point,
-	       uint64_t index);
+/* Runs the draft's program at a point, from an instruction to the next reduction. */
+void interpret(struct diff *d, struct machine *m, unsigned int first,
+	       const int64_t *point, uint64_t index);
 void interpret_store(struct diff *d, const struct operand *op, int64_t at,
 		     const struct value *v);
 

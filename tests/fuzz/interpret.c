@@ -248,13 +248,12 @@ static struct value one_instr(struct diff *d, const struct machine *m,
 	}
 }
 
-void interpret(struct diff *d, struct machine *m, const int64_t *point,
-	       uint64_t index)
+void interpret(struct diff *d, struct machine *m, unsigned int first,
+	       const int64_t *point, uint64_t index)
 {
 	unsigned int i;
 
-	memset(m, 0, sizeof(*m));
-	for (i = 0; i < d->draft.op.ninstr; i++) {
+	for (i = first; i < d->draft.op.ninstr; i++) {
 		const struct openreg_instr *in = &d->draft.instr[i];
 
 		if (in->op >= OPENREG_V_RED_SUM)

@@ -23,6 +23,7 @@ struct author {
 	struct stream *s;
 	struct draft *d;
 	uint8_t types[OPENREG_REGS];
+	uint8_t kept[OPENREG_REGS]; /* types in the next stage */
 	unsigned int first_load, loads;
 };
 
@@ -105,6 +106,7 @@ static void one_instr(struct author *a)
 	}
 	in->dst = (uint8_t)(KEPT + take(a->s, OPENREG_REGS - KEPT));
 	a->types[in->dst] = (uint8_t)type;
+	a->kept[in->dst] = 0xff;
 	if (form == OPENREG_VFORM_TEST1 || form == OPENREG_VFORM_TEST2)
 		a->types[in->dst] = OPENREG_VT_I32;
 }
@@ -127,6 +129,55 @@ static void reduce(struct author *a)
 		in->aux = 1;
 }
 
+/* A reduction that ends a stage other than the last; operand 3 may take its value. */
+static void reduce_stage(struct author *a)
+{
+	unsigned int op = OPENREG_V_RED_SUM + take(a->s, 6);
+	unsigned int type = take(a->s, OPENREG_VT_END), which = take8(a->s);
+	struct openreg_instr *in;
+
+	if (op >= OPENREG_V_RED_AND)
+		type |= 2;
+	in = add(a, op, type);
+	in->a = reg_of(a, type);
+	in->dst = (uint8_t)(KEPT + take(a->s, OPENREG_REGS - KEPT));
+	in->aux = which % 8 == 1 ? 3 : OPENREG_VNONE;
+	in->b = OPENREG_VNONE;
+	in->c = which & 16 && type < 2 ? 0 : OPENREG_VNONE;
+	a->kept[in->dst] = (uint8_t)type;
+}
+
+/* Begins a stage, in which only results are in registers. */
+static void begin_stage(struct author *a)
+{
+	struct openreg_instr *in;
+	unsigned int i;
+
+	memcpy(a->types, a->kept, sizeof(a->types));
+	for (i = 0; i < KEPT; i++) {
+		in = add(a, OPENREG_V_LOAD, i);
+		in->dst = (uint8_t)i;
+		in->aux = load_of(a);
+		a->types[i] = (uint8_t)i;
+	}
+}
+
+/* Stores a result for each row, if some register has one. */
+static void store_row(struct author *a)
+{
+	struct openreg_instr *in;
+	unsigned int i;
+
+	for (i = KEPT; i < OPENREG_REGS; i++) {
+		if (a->kept[i] == 0xff)
+			continue;
+		in = add(a, OPENREG_V_STORE, a->kept[i]);
+		in->a = (uint8_t)i;
+		in->aux = 3;
+		return;
+	}
+}
+
 static unsigned int any_dtype(struct stream *s)
 {
 	return 1 + take(s, OPENREG_DTYPE_END - 1);
@@ -142,6 +193,7 @@ static void operands(struct stream *s, struct draft *d, struct author *a,
 	if (reduces) {
 		draft_place(s, d, any_dtype(s), kept, d->size, true);
 		draft_place(s, d, OPENREG_I64, kept, d->size, true);
+		draft_place(s, d, any_dtype(s), kept, d->size, true);
 	}
 	a->first_load = d->op.nops;
 	a->loads = 1 + take(s, rare(s, 16) ? 12 : 3);
@@ -154,7 +206,7 @@ static void operands(struct stream *s, struct draft *d, struct author *a,
 
 void draft_program(struct stream *s, struct draft *d)
 {
-	unsigned int n = 1 + take(s, 12), i;
+	unsigned int n = 1 + take(s, 12), stages, i;
 	struct author a = { .s = s, .d = d };
 	struct openreg_instr *in;
 	bool reduces;
@@ -169,15 +221,19 @@ void draft_program(struct stream *s, struct draft *d)
 	for (i = 0; i < 2; i++)
 		draft_imm(d, rare(s, 4) ? take_odd(s) : take8(s) % 9);
 	draft_imm(d, 0x3ff8000000000000 + take8(s));
-	memset(a.types, 0xff, sizeof(a.types));
-	for (i = 0; i < KEPT; i++) {
-		in = add(&a, OPENREG_V_LOAD, i);
-		in->dst = (uint8_t)i;
-		in->aux = load_of(&a);
-		a.types[i] = (uint8_t)i;
-	}
+	memset(a.kept, 0xff, sizeof(a.kept));
+	begin_stage(&a);
 	for (i = 0; i < n; i++)
 		one_instr(&a);
+	for (stages = reduces ? take(s, 5) : 0; stages > 0; stages--) {
+		for (i = take(s, 3); i < 3; i++)
+			reduce_stage(&a);
+		begin_stage(&a);
+		for (i = take(s, 4); i > 0; i--)
+			one_instr(&a);
+		if (rare(s, 4))
+			store_row(&a);
+	}
 	if (reduces && take(s, 2)) {
 		reduce(&a);
 		return;

@@ -317,6 +317,39 @@ static void test_forms(void **state)
 	}
 }
 
+/* Only a reduction that a stage follows has a register for its value. */
+static void test_stages(void **state)
+{
+	const int64_t size[] = { 4 };
+	const struct openreg_tensor ops[] = {
+		{ .address = OPENREG_ADDR(0, 5, 0), .dtype = OPENREG_F32 },
+	};
+	const struct openreg_instr instr[] = {
+		openreg_ins(OPENREG_V_LOAD, OPENREG_VT_F32, 0, 0, 0, 0, 0),
+		openreg_ins(OPENREG_V_RED_MAX, OPENREG_VT_F32, 1, 0, 0xff, 0xff, 0xff),
+		openreg_ins(OPENREG_V_RED_SUM, OPENREG_VT_F32, 2, 0, 0xff, 0xff, 0),
+		openreg_ins(OPENREG_V_SUB, OPENREG_VT_F32, 0, 1, 2, 0, 0),
+		openreg_ins(OPENREG_V_RED_SUM, OPENREG_VT_F32, 0, 0, 0xff, 0xff, 0),
+	};
+	const struct openreg_command cmd = {
+		.opcode = OPENREG_OP_VECTOR,
+		.ndim = COUNT(size),
+		.nops = COUNT(ops),
+		.ninstr = COUNT(instr),
+		.size = size,
+		.ops = ops,
+		.instr = instr,
+	};
+
+	show(*state, &cmd);
+	has(text, "  instruction 0: LOAD f32 r0, operand 0\n"
+		  "  instruction 1: RED_MAX f32 r1, r0, none, none, none\n"
+		  "  instruction 2: RED_SUM f32 r2, r0, operand 0, none, none\n"
+		  "  stage 2\n"
+		  "  instruction 3: SUB f32 r0, r1, r2\n"
+		  "  instruction 4: RED_SUM f32 r0, operand 0, none, none\n");
+}
+
 static void test_matmul(void **state)
 {
 	const int64_t size[] = { 1, 2, 3, 4 };
@@ -399,6 +432,7 @@ int main(void)
 		FILES_TEST(test_commands),
 		FILES_TEST(test_late),
 		FILES_TEST(test_forms),
+		FILES_TEST(test_stages),
 		FILES_TEST(test_matmul),
 		FILES_TEST(test_window),
 		FILES_TEST(test_index),

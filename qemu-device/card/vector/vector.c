@@ -175,6 +175,11 @@ static void store(const struct openreg_plan *plan,
 	const struct openreg_access *access = &plan->access[step->access];
 	const void *reg = state->reg[step->a];
 
+	if (step->by_row) {
+		if (state->first)
+			openreg_row_store(plan, tile, step, reg);
+		return;
+	}
 	if (access->run_dims > plan->split)
 		step->store((void *)openreg_tile_address(plan, tile, access),
 			    access->stride[0], reg, (size_t)tile->n);
@@ -191,8 +196,6 @@ static void fill(const struct openreg_step *step, int64_t n,
 	int64_t i;
 
 	state->reg[step->dst] = narrow;
-	if (step->once && n <= state->filled)
-		return;
 	n = step->one ? 1 : n;
 	if (step->width == 4) {
 		for (i = 0; i < n; i++)
@@ -212,19 +215,23 @@ void openreg_tile_init(struct openreg_tile_state *state, void *memory)
 			(unsigned char *)memory + (size_t)i * OPENREG_TILE * 8;
 		state->reg[i] = state->buffer[i];
 	}
-	state->filled = 0;
+	memset(state->filled, 0, sizeof(state->filled));
+	state->first = false;
 }
 
-void openreg_tile_run(const struct openreg_plan *plan,
+void openreg_tile_run(const struct openreg_plan *plan, unsigned int stage,
 		      const struct openreg_tile *tile,
 		      struct openreg_tile_state *state)
 {
+	bool filled = tile->n <= state->filled[stage];
 	unsigned int i;
 
-	for (i = 0; i < plan->nsteps; i++) {
+	for (i = plan->stage[stage].step; i < plan->stage[stage].end; i++) {
 		const struct openreg_step *step = &plan->step[i];
 		void *dst;
 
+		if (step->once && filled)
+			continue;
 		switch (step->kind) {
 		case OPENREG_STEP_LOAD:
 		case OPENREG_STEP_INDEX:
@@ -245,8 +252,8 @@ void openreg_tile_run(const struct openreg_plan *plan,
 			state->reg[step->dst] = dst;
 		}
 	}
-	if (tile->n > state->filled)
-		state->filled = tile->n;
+	if (!filled)
+		state->filled[stage] = tile->n;
 }
 
 static void run_tiles(const struct openreg_plan *plan, uint32_t slice,
@@ -263,7 +270,7 @@ static void run_tiles(const struct openreg_plan *plan, uint32_t slice,
 	openreg_tile_init(&state, memory);
 	openreg_tile_seek(plan, &tile, plan->split, plan->ndim, first);
 	while (left-- > 0) {
-		openreg_tile_run(plan, &tile, &state);
+		openreg_tile_run(plan, 0, &tile, &state);
 		openreg_tile_next(plan, &tile, plan->split, plan->ndim);
 	}
 }
@@ -275,9 +282,13 @@ static bool has_memory(const struct openreg_plan *plan,
 	const struct openreg_reduction *red = &plan->red;
 	unsigned int i;
 
-	if (red->op && ((red->value && !red->value->base) ||
-			(red->index && !red->index->base)))
-		return false;
+	for (i = 0; i < red->nfolds; i++) {
+		const struct openreg_fold *fold = &red->fold[i];
+
+		if ((fold->value && !fold->value->base) ||
+		    (fold->index && !fold->index->base))
+			return false;
+	}
 	for (i = 0; i < args->nops && !red->empty; i++) {
 		const struct openreg_arg *op = &args->op[i];
 
@@ -298,7 +309,7 @@ static bool vector_setup(struct openreg_job *job,
 		return true;
 	if (!has_memory(plan, job->args))
 		return false;
-	if (plan->red.op)
+	if (plan->red.nfolds)
 		return openreg_reduce_setup(job, plan);
 	slices = (plan->tiles + plan->slice_tiles - 1) / plan->slice_tiles;
 	if (slices > UINT32_MAX)
@@ -313,7 +324,7 @@ static uint32_t vector_slices(const struct openreg_job *job, unsigned int phase)
 	const struct openreg_plan *plan =
 		(const struct openreg_plan *)job->priv;
 
-	return plan->red.op ? openreg_reduce_slices(plan, phase)
+	return plan->red.nfolds ? openreg_reduce_slices(plan, phase)
 			    : job->slices[0];
 }
 
@@ -326,7 +337,7 @@ static bool vector_run(struct openreg_job *job, unsigned int phase,
 
 	if (!memory)
 		return false;
-	if (plan->red.op)
+	if (plan->red.nfolds)
 		openreg_reduce_run(plan, phase, slice, memory);
 	else
 		run_tiles(plan, slice, memory);

@@ -9,6 +9,9 @@
  *
  * With a reduction the dimensions are in two groups: the first `inner_dims` are either
  * all folded or all kept, the others the opposite.
+ *
+ * The steps are in stages. All stages but the last end with folds. The folds' results
+ * are registers of the later stages, in memory of their own.
  */
 #ifndef OPENREG_VECTOR_H
 #define OPENREG_VECTOR_H
@@ -20,6 +23,8 @@
 #define OPENREG_TILE 1024
 /* One more than the registers, so that no kernel needs to widen elements in place. */
 #define OPENREG_TILE_BUFFERS (OPENREG_REGS + 1)
+/* A step reads the result of fold k as buffer OPENREG_TILE_BUFFERS + k. */
+#define OPENREG_STEP_BUFFERS (OPENREG_TILE_BUFFERS + OPENREG_REDUCTIONS_MAX)
 
 enum openreg_step_kind {
 	OPENREG_STEP_LOAD,
@@ -36,8 +41,10 @@ struct openreg_step {
 	uint8_t width; /* bytes of an element of the register read or written */
 	uint8_t access; /* index of struct openreg_access */
 	bool alias; /* LOAD: later steps may read the operand instead of a buffer */
-	bool once; /* IMM: no other step writes the buffer */
+	bool once; /* no other step writes the buffer, and all tiles have the same values */
 	bool one; /* all elements are the same, so compute only one */
+	bool by_row; /* STORE: of one value for each row */
+	uint8_t instr; /* its number in the packet */
 	union {
 		openreg_kernel *kernel;
 		openreg_load_fn *load;
@@ -56,6 +63,7 @@ struct openreg_access {
 	int64_t stride[OPENREG_DIMS_MAX]; /* elements, in the plan's order */
 	int64_t esize; /* bytes of an element; 1 for a function */
 	bool stored; /* a STORE writes it */
+	bool result; /* of a reduction, or a position */
 	unsigned int run_dims; /* dimensions below this form one run of stride[0] */
 	bool across; /* tiles have two dimensions; the second is the denser one */
 	int64_t run; /* points of such a run, if run_dims <= split */
@@ -63,29 +71,46 @@ struct openreg_access {
 
 #define OPENREG_ACCESS_MAX (OPENREG_OPERANDS_MAX + OPENREG_DIMS_MAX + 2)
 
-struct openreg_reduction {
-	uint8_t op; /* enum openreg_vop, 0: no reduction */
+/* A reduction instruction. */
+struct openreg_fold {
+	uint8_t op; /* enum openreg_vop */
 	uint8_t type;
 	uint8_t buffer;
-	bool folds_inner; /* the inner group of dimensions is the folded one */
-	bool empty; /* the program never runs: results are neutral elements */
+	uint8_t value_dtype;
 	bool scaled;
+	bool kept; /* a later stage may read the result */
+	bool whole; /* and reads more than its first element */
 	double scale;
 	struct openreg_access *value, *index; /* or NULL */
-	struct openreg_access *position; /* row-major in the folded dimensions */
-	uint8_t value_dtype;
+};
+
+struct openreg_stage {
+	unsigned int step, end; /* its steps are step .. end - 1 */
+	unsigned int fold, fold_end;
+	bool by_row; /* it only stores values of rows: a tile for each output is enough */
+};
+
+/* How the outputs are cut. */
+struct openreg_reduction {
+	unsigned int nfolds; /* 0: no reduction */
+	struct openreg_fold fold[OPENREG_REDUCTIONS_MAX];
+	bool folds_inner; /* the inner group of dimensions is the folded one */
+	bool empty; /* the program never runs: results are neutral elements */
+	struct openreg_access *position; /* row-major in the folded dimensions, or NULL */
 	int64_t units; /* groups of outputs that are folded together */
 	int64_t unit_outputs; /* outputs of a unit, at most */
 	int64_t unit_tiles;
 	int64_t chunks; /* parts of a unit's tiles */
 	int64_t chunk_tiles;
-	int64_t pieces; /* phases that a chunk needs */
+	int64_t pieces; /* phases that a chunk needs in one stage */
 	int64_t group_units; /* units of a group; their chunks run in the same phases */
 	int64_t slice_units; /* units of a slice that folds whole ones, or merges */
 	unsigned int unit_lo, unit_hi; /* digits lo .. hi - 1 number the units */
 	unsigned int tile_lo, tile_hi; /* and these the tiles of a unit */
-	union openreg_acc *partial; /* [unit of a group][chunk][unit_outputs] */
+	int64_t partials; /* [unit of a group][chunk][unit_outputs] */
+	union openreg_acc *partial; /* [fold of a stage][partials] */
 	int64_t *partial_index;
+	union openreg_acc *results; /* [fold][unit of a group][unit_outputs] */
 };
 
 struct openreg_plan {
@@ -101,7 +126,8 @@ struct openreg_plan {
 	int64_t tiles;
 	int64_t slice_tiles;
 	double tile_ns; /* estimate */
-	unsigned int nsteps, naccess;
+	unsigned int nsteps, naccess, nstages;
+	struct openreg_stage stage[OPENREG_STAGES_MAX];
 	struct openreg_step step[OPENREG_INSTRS_MAX];
 	struct openreg_access access[OPENREG_ACCESS_MAX];
 	struct openreg_reduction red;
@@ -146,15 +172,22 @@ uintptr_t openreg_tile_address(const struct openreg_plan *plan,
 /* The buffers of a worker while it runs a slice. */
 struct openreg_tile_state {
 	unsigned char *buffer[OPENREG_TILE_BUFFERS];
-	const void *reg[OPENREG_TILE_BUFFERS]; /* a buffer, or memory */
-	int64_t filled; /* points that buffers of `once` steps hold */
+	const void *reg[OPENREG_STEP_BUFFERS]; /* a buffer, or memory */
+	bool first; /* the tile is the first one of its outputs */
+	/* Points that buffers of `once` steps hold. */
+	int64_t filled[OPENREG_STAGES_MAX];
 };
 
 void openreg_tile_init(struct openreg_tile_state *state, void *memory);
 #define OPENREG_TILE_MEMORY ((size_t)OPENREG_TILE_BUFFERS * OPENREG_TILE * 8)
-/* Holds the buffers, accumulators, positions of extremes, and columns of short rows. */
-#define OPENREG_VECTOR_MEMORY (OPENREG_TILE_MEMORY + OPENREG_TILE * 24)
-void openreg_tile_run(const struct openreg_plan *plan,
+/* Elements beyond the end of a spread result that may be written. */
+#define OPENREG_SPREAD_MORE 16
+#define OPENREG_SPREAD_MEMORY ((OPENREG_TILE + OPENREG_SPREAD_MORE) * 8)
+/* For the buffers, columns of short rows, and what each fold has. */
+#define OPENREG_VECTOR_MEMORY                                                  \
+	(OPENREG_TILE_MEMORY + OPENREG_TILE * 8 +                              \
+	 OPENREG_REDUCTIONS_MAX * (OPENREG_TILE * 16 + OPENREG_SPREAD_MEMORY))
+void openreg_tile_run(const struct openreg_plan *plan, unsigned int stage,
 		      const struct openreg_tile *tile,
 		      struct openreg_tile_state *state);
 
@@ -171,20 +204,64 @@ void openreg_tile_store(const struct openreg_plan *plan,
 
 int64_t openreg_inner_volume(const struct openreg_plan *plan);
 
+/* Numbers the units of a reduction. Call after openreg_plan_dims(). */
+void openreg_plan_units(struct openreg_plan *plan);
+bool openreg_reduce_setup(struct openreg_job *job, struct openreg_plan *plan);
+
 /* A phase: it runs a piece of the chunks of some units, or merges their results. */
-struct openreg_stage {
+struct openreg_phase {
 	int64_t first, units;
+	unsigned int stage;
 	int64_t piece;
 	bool merges;
 };
 
-struct openreg_stage openreg_reduce_stage(const struct openreg_reduction *red,
+struct openreg_phase openreg_reduce_phase(const struct openreg_plan *plan,
 					  unsigned int phase);
-bool openreg_reduce_setup(struct openreg_job *job, struct openreg_plan *plan);
 uint32_t openreg_reduce_slices(const struct openreg_plan *plan,
 			       unsigned int phase);
 void openreg_reduce_run(const struct openreg_plan *plan, unsigned int phase,
 			uint32_t slice, void *memory);
+
+/* A worker's part of a reduction. */
+struct openreg_folder {
+	const struct openreg_plan *plan;
+	struct openreg_tile_state state;
+	struct openreg_tile tile;
+	int64_t outputs; /* of the unit */
+	union openreg_acc *accs; /* [fold][OPENREG_TILE] */
+	int64_t *indices; /* [fold][OPENREG_TILE] */
+	unsigned char *spread; /* [fold][OPENREG_SPREAD_MEMORY] */
+	void *columns;
+};
+
+static inline union openreg_acc *openreg_accs(const struct openreg_folder *f,
+					      unsigned int fold)
+{
+	return f->accs + (size_t)fold * OPENREG_TILE;
+}
+
+/* Folds the registers of a tile. */
+void openreg_fold_tile(struct openreg_folder *f, unsigned int fold);
+union openreg_acc openreg_fold_neutral(const struct openreg_fold *fold);
+/* Merges a partial result into the accumulators. index may be NULL. */
+void openreg_fold_merge(struct openreg_folder *f, unsigned int fold,
+			const union openreg_acc *partial, const int64_t *index);
+
+/* Makes the accumulators a result: converts, stores and keeps them. */
+void openreg_result_finish(struct openreg_folder *f, unsigned int fold);
+/* Lets steps read the result of a fold, as accumulators in the register type. */
+void openreg_result_keep(struct openreg_folder *f, unsigned int fold);
+/* Stores values of the outputs of a unit. */
+void openreg_result_store(const struct openreg_plan *plan,
+			  const struct openreg_tile *tile,
+			  const struct openreg_access *access,
+			  openreg_store_fn *fn, const void *reg,
+			  unsigned int width);
+/* Does that for a register that has such a value at all points of its row. */
+void openreg_row_store(const struct openreg_plan *plan,
+		       const struct openreg_tile *tile,
+		       const struct openreg_step *step, const void *reg);
 
 extern const struct openreg_engine openreg_vector_engine;
 

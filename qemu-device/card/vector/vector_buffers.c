@@ -3,13 +3,18 @@
  * VECTOR: which buffer holds which value. A program may use all registers. With fewer
  * buffers for their values, more of the buffers stay in the nearest cache.
  */
+#include <string.h>
+
 #include "vector.h"
 
+#define RESULTS (~0u << OPENREG_TILE_BUFFERS)
+
 struct buffers {
-	uint8_t of[OPENREG_TILE_BUFFERS]; /* new number of an old one */
+	uint8_t of[OPENREG_STEP_BUFFERS]; /* new number of an old one */
 	uint8_t width[OPENREG_TILE_BUFFERS];
 	uint8_t free[OPENREG_TILE_BUFFERS]; /* a stack */
 	unsigned int nfree;
+	uint32_t kept; /* old numbers: buffers of `once` steps */
 };
 
 static uint32_t sources(const struct openreg_step *step)
@@ -28,19 +33,22 @@ static uint32_t sources(const struct openreg_step *step)
  * live[i]: buffers that later steps than i read. gone[i]: buffers that step i is the last
  * to read; the step may write its result to one of them.
  */
-static void find_live(const struct openreg_plan *plan, uint32_t *live,
+static void find_live(const struct openreg_plan *plan,
+		      const struct openreg_stage *stage, uint32_t *live,
 		      uint32_t *gone)
 {
-	uint32_t now = plan->red.op ? 1u << plan->red.buffer : 0;
+	uint32_t now = 0;
 	unsigned int i;
 
-	for (i = plan->nsteps; i-- > 0;) {
+	for (i = stage->fold; i < stage->fold_end; i++)
+		now |= 1u << plan->red.fold[i].buffer;
+	for (i = stage->end; i-- > stage->step;) {
 		const struct openreg_step *step = &plan->step[i];
 
 		live[i] = now;
 		if (step->kind != OPENREG_STEP_STORE)
 			now &= ~(1u << step->dst);
-		gone[i] = sources(step) & ~now;
+		gone[i] = sources(step) & ~now & ~RESULTS;
 		now |= sources(step);
 	}
 }
@@ -58,45 +66,90 @@ static void release(struct buffers *b, uint32_t which, unsigned int width,
 	}
 }
 
-void openreg_plan_buffers(struct openreg_plan *plan)
+static void number_stage(struct openreg_plan *plan,
+			 const struct openreg_stage *stage, struct buffers b)
 {
-	uint32_t live[OPENREG_INSTRS_MAX], gone[OPENREG_INSTRS_MAX], kept = 0;
-	struct buffers b = { .nfree = 0 };
+	uint32_t live[OPENREG_INSTRS_MAX], gone[OPENREG_INSTRS_MAX];
 	unsigned int i;
 	uint8_t dst;
 
-	find_live(plan, live, gone);
-	for (i = OPENREG_TILE_BUFFERS; i-- > 0;)
-		b.free[b.nfree++] = (uint8_t)i;
-	for (i = 0; i < plan->nsteps; i++) {
+	find_live(plan, stage, live, gone);
+	for (i = stage->step; i < stage->end; i++) {
 		struct openreg_step *step = &plan->step[i];
 
-		/* The first tile fills this buffer, and later tiles read it. */
-		if (step->kind == OPENREG_STEP_IMM && step->once) {
-			kept |= 1u << step->dst;
-			b.of[step->dst] = b.free[--b.nfree];
-		}
-	}
-	for (i = 0; i < plan->nsteps; i++) {
-		struct openreg_step *step = &plan->step[i];
-
-		gone[i] &= ~kept;
+		gone[i] &= ~b.kept;
 		dst = step->dst;
 		step->a = b.of[step->a];
 		step->b = b.of[step->b];
 		step->c = b.of[step->c];
 		release(&b, gone[i], step->width, false);
 		if (step->kind != OPENREG_STEP_STORE) {
-			if (!(kept >> dst & 1))
+			if (!(b.kept >> dst & 1))
 				b.of[dst] = b.free[--b.nfree];
 			b.width[dst] = step->width;
 			step->dst = b.of[dst];
 		}
 		release(&b, gone[i], step->width, true);
-		if (step->kind != OPENREG_STEP_STORE && !(kept >> dst & 1) &&
+		if (step->kind != OPENREG_STEP_STORE && !(b.kept >> dst & 1) &&
 		    !(live[i] >> dst & 1))
 			b.free[b.nfree++] = b.of[dst];
 	}
-	if (plan->red.op)
-		plan->red.buffer = b.of[plan->red.buffer];
+	for (i = stage->fold; i < stage->fold_end; i++) {
+		uint8_t *buffer = &plan->red.fold[i].buffer;
+
+		*buffer = b.of[*buffer];
+	}
+}
+
+/* Are there buffers of their own for the `once` steps of all stages? */
+static bool once_fits(const struct openreg_plan *plan)
+{
+	int once = 0, most = 0;
+	unsigned int i, s;
+
+	for (s = 0; s < plan->nstages; s++) {
+		uint32_t others = 0;
+
+		for (i = plan->stage[s].step; i < plan->stage[s].end; i++) {
+			const struct openreg_step *step = &plan->step[i];
+
+			if (step->once)
+				once++;
+			else if (step->kind != OPENREG_STEP_STORE)
+				others |= 1u << step->dst;
+		}
+		if (__builtin_popcount(others) > most)
+			most = __builtin_popcount(others);
+	}
+	return once + most <= OPENREG_TILE_BUFFERS;
+}
+
+void openreg_plan_buffers(struct openreg_plan *plan)
+{
+	struct buffers b[OPENREG_STAGES_MAX], shared = { .nfree = 0 };
+	bool fits = once_fits(plan);
+	unsigned int i, s;
+
+	for (i = OPENREG_TILE_BUFFERS; i-- > 0;)
+		shared.free[shared.nfree++] = (uint8_t)i;
+	for (i = OPENREG_TILE_BUFFERS; i < OPENREG_STEP_BUFFERS; i++)
+		shared.of[i] = (uint8_t)i;
+	for (s = 0; s < plan->nstages; s++) {
+		b[s] = shared;
+		for (i = plan->stage[s].step; i < plan->stage[s].end; i++) {
+			struct openreg_step *step = &plan->step[i];
+
+			/* The first tile fills this buffer, and later tiles read it. */
+			step->once &= fits;
+			if (!step->once)
+				continue;
+			b[s].kept |= 1u << step->dst;
+			b[s].of[step->dst] = shared.free[--shared.nfree];
+		}
+	}
+	for (s = 0; s < plan->nstages; s++) {
+		memcpy(b[s].free, shared.free, sizeof(shared.free));
+		b[s].nfree = shared.nfree;
+		number_stage(plan, &plan->stage[s], b[s]);
+	}
 }

@@ -20,9 +20,15 @@ static const struct vform vforms[OPENREG_V_END] = {
 struct checker {
 	struct openreg_args *args;
 	unsigned int index; /* of the instruction */
+	unsigned int last; /* reductions from here on end the last stage */
+	unsigned int stages, reductions; /* so far */
+	bool ended; /* the last instruction was a reduction */
 	bool empty; /* some size is 0 */
 	uint32_t stored; /* operands that a STORE writes */
+	uint32_t results; /* operands of reductions */
+	uint32_t uniform; /* registers with one value in each row */
 	uint8_t types[OPENREG_REGS]; /* enum openreg_vtype of each register */
+	uint8_t kept[OPENREG_REGS]; /* types in the next stage: of results */
 };
 
 unsigned int openreg_vector_form(unsigned int op)
@@ -45,6 +51,7 @@ static bool writes(struct checker *c, unsigned int reg, unsigned int type)
 	if (reg >= OPENREG_REGS)
 		return false;
 	c->types[reg] = (uint8_t)type;
+	c->kept[reg] = TYPE_UNDEFINED;
 	return true;
 }
 
@@ -77,12 +84,35 @@ static struct openreg_verdict check_load(struct checker *c,
 	return writes(c, in->dst, in->type) ? v : bad_program(c);
 }
 
-/* Two points must not write the same element. */
+static bool is_folded(const struct openreg_args *args, unsigned int dim)
+{
+	return args->arg[0] >> dim & 1 && args->size[dim] > 1;
+}
+
+/* Is the operand the same at all points of a row? */
+static bool is_by_row(const struct openreg_args *args, unsigned int operand)
+{
+	unsigned int d;
+
+	for (d = 0; d < args->ndim; d++) {
+		if (is_folded(args, d) && args->op[operand].stride[d] != 0)
+			return false;
+	}
+	return true;
+}
+
+static bool is_uniform(const struct checker *c, unsigned int reg)
+{
+	return reg < OPENREG_REGS && c->uniform >> reg & 1;
+}
+
+/* Two points must not write the same element, unless they write the same value. */
 static struct openreg_verdict check_store(struct checker *c,
 					  const struct openreg_instr *in)
 {
 	struct openreg_args *args = c->args;
 	struct openreg_verdict v;
+	bool by_row;
 	unsigned int d;
 
 	if (!reads(c, in->a, in->type))
@@ -90,8 +120,12 @@ static struct openreg_verdict check_store(struct checker *c,
 	v = use_operand(c, in->aux, true);
 	if (v.code)
 		return v;
+	if (c->results >> in->aux & 1)
+		return bad_program(c);
+	by_row = is_uniform(c, in->a) && is_by_row(args, in->aux);
 	for (d = 0; d < args->ndim && !c->empty; d++) {
-		if (args->size[d] > 1 && args->op[in->aux].stride[d] == 0)
+		if (args->size[d] > 1 && args->op[in->aux].stride[d] == 0 &&
+		    !(by_row && is_folded(args, d)))
 			return openreg_bad(OPENREG_FAULT_SHAPE, in->aux, d);
 	}
 	args->op[in->aux].dims = (1u << args->ndim) - 1;
@@ -124,8 +158,9 @@ static struct openreg_verdict check_result(struct checker *c,
 
 	if (v.code)
 		return v;
-	if (c->stored & (1u << index))
+	if ((c->stored | c->results) >> index & 1)
 		return bad_program(c);
+	c->results |= 1u << index;
 	for (d = 0; d < args->ndim; d++)
 		no_outputs |= !(mask >> d & 1) && args->size[d] == 0;
 	for (d = 0; d < args->ndim; d++) {
@@ -171,9 +206,10 @@ static struct openreg_verdict check_reduce(struct checker *c,
 	bool index = extreme && in->b != OPENREG_VNONE;
 	struct openreg_verdict v = openreg_good();
 
-	if (c->index + 1 != c->args->ninstr || !reads(c, in->a, in->type))
+	if (!reads(c, in->a, in->type) ||
+	    ++c->reductions > OPENREG_REDUCTIONS_MAX)
 		return bad_program(c);
-	if (!(value || index) || (index && in->aux == in->b))
+	if (c->index < c->last ? in->dst >= OPENREG_REGS : !(value || index))
 		return bad_program(c);
 	if (in->c != OPENREG_VNONE &&
 	    (in->c >= c->args->nimm || in->type > OPENREG_VT_F64))
@@ -191,9 +227,55 @@ static struct openreg_verdict check_reduce(struct checker *c,
 		return openreg_bad(OPENREG_FAULT_LIMIT, OPENREG_NO_OPERAND,
 				   count_results(c->args));
 	if (extreme && reduces_nothing(c->args))
-		return openreg_bad(OPENREG_FAULT_SHAPE, value ? in->aux : in->b,
+		return openreg_bad(OPENREG_FAULT_SHAPE,
+				   value   ? in->aux
+				   : index ? in->b
+					   : OPENREG_NO_OPERAND,
 				   c->index);
+	if (c->index < c->last)
+		c->kept[in->dst] = in->type;
+	c->ended = true;
 	return v;
+}
+
+/* Registers keep only results from stage to stage. */
+static bool begin_stage(struct checker *c)
+{
+	unsigned int i;
+
+	c->ended = false;
+	c->uniform = 0;
+	for (i = 0; i < OPENREG_REGS; i++) {
+		c->types[i] = c->kept[i];
+		if (c->types[i] != TYPE_UNDEFINED)
+			c->uniform |= 1u << i;
+	}
+	return ++c->stages <= OPENREG_STAGES_MAX;
+}
+
+/* Is the result of the instruction the same at all points of a row? */
+static bool keeps_uniform(const struct checker *c,
+			  const struct openreg_instr *in, unsigned int form)
+{
+	switch (form) {
+	case OPENREG_VFORM_LOAD:
+		return in->aux < c->args->nops && is_by_row(c->args, in->aux);
+	case OPENREG_VFORM_IMM:
+		return true;
+	case OPENREG_VFORM_INDEX:
+		return in->aux < c->args->ndim && !is_folded(c->args, in->aux);
+	case OPENREG_VFORM_RANDOM:
+		return false;
+	case OPENREG_VFORM_BINARY:
+	case OPENREG_VFORM_TEST2:
+		return is_uniform(c, in->a) && is_uniform(c, in->b);
+	case OPENREG_VFORM_SELECT:
+	case OPENREG_VFORM_TERNARY:
+		return is_uniform(c, in->a) && is_uniform(c, in->b) &&
+		       is_uniform(c, in->c);
+	default:
+		return is_uniform(c, in->a);
+	}
 }
 
 static bool check_registers(struct checker *c, const struct openreg_instr *in,
@@ -241,6 +323,24 @@ static bool check_registers(struct checker *c, const struct openreg_instr *in,
 	}
 }
 
+static struct openreg_verdict check_result_instr(struct checker *c,
+						 const struct openreg_instr *in,
+						 unsigned int form)
+{
+	bool uniform = keeps_uniform(c, in, form);
+	struct openreg_verdict v = openreg_good();
+
+	if (form == OPENREG_VFORM_LOAD)
+		v = check_load(c, in);
+	else if (!check_registers(c, in, form))
+		return bad_program(c);
+	if (v.code)
+		return v;
+	c->uniform &= ~(1u << in->dst);
+	c->uniform |= (uint32_t)uniform << in->dst;
+	return v;
+}
+
 static struct openreg_verdict check_instr(struct checker *c,
 					  const struct openreg_instr *in)
 {
@@ -249,32 +349,34 @@ static struct openreg_verdict check_instr(struct checker *c,
 	if (form == OPENREG_VFORM_NONE || in->type >= OPENREG_VT_END ||
 	    !(vforms[in->op].types >> in->type & 1))
 		return bad_program(c);
-	switch (form) {
-	case OPENREG_VFORM_LOAD:
-		return check_load(c, in);
-	case OPENREG_VFORM_STORE:
-		return check_store(c, in);
-	case OPENREG_VFORM_REDUCE:
+	if (form == OPENREG_VFORM_REDUCE)
 		return check_reduce(c, in);
-	default:
-		return check_registers(c, in, form) ? openreg_good()
-						    : bad_program(c);
-	}
+	if (c->ended && !begin_stage(c))
+		return bad_program(c);
+	if (form == OPENREG_VFORM_STORE)
+		return check_store(c, in);
+	return check_result_instr(c, in, form);
 }
 
 struct openreg_verdict openreg_vector_check(struct openreg_args *args)
 {
-	struct checker c = { .args = args };
+	struct checker c = { .args = args, .last = args->ninstr, .stages = 1 };
 	struct openreg_verdict v;
-	unsigned int d, last;
-	bool reduces;
+	unsigned int d;
+	bool reduces = false;
 
 	for (d = 0; d < OPENREG_REGS; d++)
-		c.types[d] = TYPE_UNDEFINED;
+		c.types[d] = c.kept[d] = TYPE_UNDEFINED;
 	for (d = 0; d < args->ndim; d++)
 		c.empty |= args->size[d] == 0;
-	last = args->ninstr ? args->instr[args->ninstr - 1].op : 0;
-	reduces = openreg_vector_form(last) == OPENREG_VFORM_REDUCE;
+	for (d = args->ninstr; d-- > 0;) {
+		bool reduction = openreg_vector_form(args->instr[d].op) ==
+				 OPENREG_VFORM_REDUCE;
+
+		if (reduction && c.last == d + 1)
+			c.last = d;
+		reduces |= reduction;
+	}
 	if (args->arg[0] >> args->ndim || (args->arg[0] && !reduces))
 		return openreg_bad(OPENREG_FAULT_PACKET, OPENREG_NO_OPERAND,
 				   args->arg[0]);

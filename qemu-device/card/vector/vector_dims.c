@@ -8,6 +8,9 @@
 #include "job/dims.h"
 #include "vector.h"
 
+#define UNIT_POINTS (1 << 17) /* that stay in the cache */
+#define UNIT_WIDTH 64 /* least points of a tile */
+
 struct dim {
 	int64_t size;
 	unsigned int from; /* its number in the packet */
@@ -33,8 +36,7 @@ static int compare(const struct openreg_plan *plan, const struct dim *x,
 		uint64_t sx = openreg_magnitude(access->stride[x->from]);
 		uint64_t sy = openreg_magnitude(access->stride[y->from]);
 
-		if (access == plan->red.value || access == plan->red.index ||
-		    access == plan->red.position || access->stored != (i < n))
+		if (access->result || access->stored != (i < n))
 			continue;
 		if (sx && sy && sx != sy)
 			return sx > sy ? 1 : -1;
@@ -229,11 +231,31 @@ static void make_squares(struct openreg_plan *plan)
 	plan->inner_dims = plan->ndim;
 }
 
+/*
+ * Rows across lines: gives a tile fewer of them, so that all tiles of a unit stay in the
+ * cache from stage to stage. Rows that are too long for that keep wide tiles, which touch
+ * fewer pages.
+ */
+static void narrow_units(struct openreg_plan *plan)
+{
+	int64_t row = 1, points;
+	unsigned int d;
+
+	for (d = plan->inner_dims; d < plan->ndim; d++)
+		row *= plan->size[d];
+	points = UNIT_POINTS / row;
+	if (points >= UNIT_WIDTH && points < plan->points &&
+	    points < openreg_inner_volume(plan))
+		plan->points = points;
+}
+
 static void cut(struct openreg_plan *plan)
 {
 	unsigned int d, split = 0;
 	int64_t volume = 1;
 
+	if (plan->nstages > 1 && !plan->red.folds_inner)
+		narrow_units(plan);
 	while (split + 1 < plan->ndim &&
 	       volume * plan->size[split] <= plan->points)
 		volume *= plan->size[split++];
@@ -280,7 +302,7 @@ void openreg_plan_dims(struct openreg_plan *plan,
 	unsigned int i;
 
 	collect(&dims, args);
-	if (plan->red.op) {
+	if (plan->red.nfolds) {
 		group(plan, &dims);
 	} else {
 		if (dims.n > 1)
@@ -296,7 +318,7 @@ void openreg_plan_dims(struct openreg_plan *plan,
 		for (i = 0; i < plan->naccess; i++)
 			plan->access[i].stride[0] = 0;
 	}
-	if (!plan->red.op)
+	if (!plan->red.nfolds)
 		make_squares(plan);
 	cut(plan);
 	for (i = 0; i < plan->naccess; i++)

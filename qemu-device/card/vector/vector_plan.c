@@ -17,6 +17,8 @@ struct compiler {
 	uint8_t buffer[OPENREG_REGS]; /* buffer of a register */
 	uint8_t width[OPENREG_REGS];
 	uint8_t spare;
+	uint8_t result[OPENREG_REGS]; /* fold whose result later stages read there, or NONE */
+	bool ended; /* the last instruction was a reduction */
 };
 
 static const uint8_t type_width[OPENREG_VT_END] = { 4, 8, 4, 8 };
@@ -36,7 +38,7 @@ static uint8_t operand_access(struct compiler *c, unsigned int index)
 		return c->operand[index];
 	access = new_access(c->plan);
 	access->base = (uintptr_t)op->ptr;
-	access->stored = false;
+	access->stored = access->result = false;
 	access->esize = openreg_dtype_size(op->dtype);
 	for (d = 0; d < c->args->ndim; d++)
 		access->stride[d] = op->stride[d];
@@ -53,7 +55,7 @@ static uint8_t index_access(struct compiler *c, unsigned int dim)
 		return c->dim[dim];
 	access = new_access(c->plan);
 	access->base = 0;
-	access->stored = false;
+	access->stored = access->result = false;
 	access->esize = 1;
 	for (d = 0; d < c->args->ndim; d++)
 		access->stride[d] = d == dim;
@@ -70,7 +72,7 @@ static struct openreg_access *position_access(struct compiler *c, uint32_t mask)
 	unsigned int d;
 
 	access->base = 0;
-	access->stored = false;
+	access->stored = access->result = false;
 	access->esize = 1;
 	for (d = args->ndim; d-- > 0;) {
 		bool counts = mask >> d & 1;
@@ -105,6 +107,11 @@ static uint8_t write_reg(struct compiler *c, unsigned int reg,
 	unsigned int i;
 	uint8_t old;
 
+	c->result[reg] = NONE;
+	if (c->buffer[reg] >= OPENREG_TILE_BUFFERS) {
+		c->buffer[reg] = (uint8_t)reg;
+		nsources = 0;
+	}
 	for (i = 0; i < nsources; i++) {
 		if (sources[i] == reg && c->width[reg] != width) {
 			old = c->buffer[reg];
@@ -220,6 +227,7 @@ static void compile_instr(struct compiler *c, struct openreg_step *step,
 static void compile_reduce(struct compiler *c, const struct openreg_instr *in)
 {
 	struct openreg_reduction *red = &c->plan->red;
+	struct openreg_fold *fold = &red->fold[red->nfolds];
 	bool extreme = in->op == OPENREG_V_RED_MAX ||
 		       in->op == OPENREG_V_RED_MIN;
 	union {
@@ -227,23 +235,59 @@ static void compile_reduce(struct compiler *c, const struct openreg_instr *in)
 		double f;
 	} scale = { .u = 0 };
 
-	red->op = in->op;
-	red->type = in->type;
-	red->buffer = read_reg(c, in->a);
-	red->scaled = in->c != OPENREG_VNONE;
-	if (red->scaled)
+	*fold = (struct openreg_fold){ .op = in->op, .type = in->type };
+	fold->buffer = read_reg(c, in->a);
+	fold->scaled = in->c != OPENREG_VNONE;
+	if (fold->scaled)
 		scale.u = c->args->imm[in->c];
-	red->scale = scale.f;
-	red->value = NULL;
-	red->index = NULL;
-	red->position = NULL;
+	fold->scale = scale.f;
 	if (in->aux != OPENREG_VNONE) {
-		red->value_dtype = c->args->op[in->aux].dtype;
-		red->value = &c->plan->access[operand_access(c, in->aux)];
+		fold->value_dtype = c->args->op[in->aux].dtype;
+		fold->value = &c->plan->access[operand_access(c, in->aux)];
+		fold->value->result = true;
 	}
 	if (extreme && in->b != OPENREG_VNONE) {
-		red->index = &c->plan->access[operand_access(c, in->b)];
-		red->position = position_access(c, c->args->arg[0]);
+		fold->index = &c->plan->access[operand_access(c, in->b)];
+		fold->index->result = true;
+		if (!red->position) {
+			red->position = position_access(c, c->args->arg[0]);
+			red->position->result = true;
+		}
+	}
+	if (in->dst < OPENREG_REGS)
+		c->result[in->dst] = (uint8_t)red->nfolds;
+	red->nfolds++;
+	c->ended = true;
+}
+
+static void end_stage(struct compiler *c)
+{
+	struct openreg_plan *plan = c->plan;
+	struct openreg_stage *stage = &plan->stage[plan->nstages++];
+
+	stage->end = plan->nsteps;
+	stage->fold_end = plan->red.nfolds;
+}
+
+static void begin_stage(struct compiler *c)
+{
+	struct openreg_plan *plan = c->plan;
+	struct openreg_stage *stage = &plan->stage[plan->nstages];
+	unsigned int i;
+
+	stage->step = plan->nsteps;
+	stage->fold = plan->red.nfolds;
+	c->spare = OPENREG_REGS;
+	c->ended = false;
+	for (i = 0; i < OPENREG_REGS; i++) {
+		unsigned int fold = c->result[i];
+
+		c->buffer[i] = (uint8_t)i;
+		if (fold == NONE)
+			continue;
+		plan->red.fold[fold].kept = true;
+		c->buffer[i] = (uint8_t)(OPENREG_TILE_BUFFERS + fold);
+		c->width[i] = type_width[plan->red.fold[fold].type];
 	}
 }
 
@@ -258,24 +302,33 @@ void openreg_plan_steps(struct openreg_plan *plan,
 	for (i = 0; i < OPENREG_DIMS_MAX; i++)
 		c.dim[i] = NONE;
 	for (i = 0; i < OPENREG_REGS; i++)
-		c.buffer[i] = (uint8_t)i;
+		c.result[i] = NONE;
 	c.point = NONE;
-	c.spare = OPENREG_REGS;
 	plan->naccess = 0;
 	plan->nsteps = 0;
-	plan->red = (struct openreg_reduction){ 0 };
+	plan->nstages = 0;
+	plan->red.nfolds = 0;
+	plan->red.position = NULL;
+	plan->red.chunks = 1;
+	begin_stage(&c);
 	for (i = 0; i < args->ninstr; i++) {
 		const struct openreg_instr *in = &args->instr[i];
 		struct openreg_step *step = &plan->step[plan->nsteps];
 
 		if (openreg_vector_form(in->op) == OPENREG_VFORM_REDUCE) {
 			compile_reduce(&c, in);
-			break;
+			continue;
+		}
+		if (c.ended) {
+			end_stage(&c);
+			begin_stage(&c);
 		}
 		*step = (struct openreg_step){ .kind = OPENREG_STEP_KERNEL };
 		compile_instr(&c, step, in);
+		step->instr = (uint8_t)i;
 		plan->nsteps++;
 	}
+	end_stage(&c);
 }
 
 /* A rough estimate for slower hosts, in ns for an element. */
@@ -344,7 +397,7 @@ static int64_t tile_points(const struct openreg_plan *plan,
 
 		ns += step->kind == OPENREG_STEP_LOAD ||
 				      step->kind == OPENREG_STEP_STORE
-			      ? FAR_NS : kernel_ns(&args->instr[i]);
+			      ? FAR_NS : kernel_ns(&args->instr[step->instr]);
 	}
 	while (points > TILE_MIN && (double)points * ns > OPENREG_SLICE_NS)
 		points /= 2;
@@ -363,10 +416,9 @@ static void estimate(struct openreg_plan *plan, const struct openreg_args *args)
 		    step->kind == OPENREG_STEP_STORE)
 			ns += access_ns(plan, &plan->access[step->access]);
 		else
-			ns += kernel_ns(&args->instr[i]);
+			ns += kernel_ns(&args->instr[step->instr]);
 	}
-	if (plan->red.op)
-		ns += 0.2;
+	ns += 0.2 * plan->red.nfolds;
 	plan->tile_ns = 10.0 * (plan->nsteps + 1) +
 			ns * (double)(plan->volume * plan->chunk);
 	plan->slice_tiles =
@@ -418,10 +470,12 @@ bool openreg_plan_make(struct openreg_plan *plan,
 	}
 	openreg_plan_steps(plan, args);
 	plan->red.empty = folds_nothing;
-	if (!plan->nsteps && !plan->red.op)
+	if (!plan->nsteps && !plan->red.nfolds)
 		return false;
 	plan->points = tile_points(plan, args);
 	openreg_plan_dims(plan, args);
+	if (plan->red.nfolds)
+		openreg_plan_units(plan);
 	openreg_plan_shortcuts(plan, args);
 	estimate(plan, args);
 	return true;

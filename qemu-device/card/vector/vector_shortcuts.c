@@ -38,24 +38,29 @@ static bool may_trap(const struct openreg_instr *in)
  * twice, between which user space may change it.
  */
 static bool may_alias(const struct openreg_plan *plan,
+		      const struct openreg_stage *stage,
 		      const struct openreg_args *args, unsigned int load)
 {
 	uint8_t buffer = plan->step[load].dst;
 	bool stored = false;
 	unsigned int i;
 
-	for (i = load + 1; i < plan->nsteps; i++) {
+	for (i = load + 1; i < stage->end; i++) {
 		const struct openreg_step *step = &plan->step[i];
 
 		if (step_reads(step, buffer) &&
-		    (stored || may_trap(&args->instr[i])))
+		    (stored || may_trap(&args->instr[step->instr])))
 			return false;
 		if (step->kind == OPENREG_STEP_STORE)
 			stored = true;
 		else if (step->dst == buffer)
 			return true;
 	}
-	return !(stored && plan->red.op && plan->red.buffer == buffer);
+	for (i = stage->fold; stored && i < stage->fold_end; i++) {
+		if (plan->red.fold[i].buffer == buffer)
+			return false;
+	}
+	return true;
 }
 
 static bool same_in_memory(unsigned int dtype, unsigned int type)
@@ -66,20 +71,60 @@ static bool same_in_memory(unsigned int dtype, unsigned int type)
 	       (dtype == OPENREG_I64 && type == OPENREG_VT_I64);
 }
 
-static bool is_written_once(const struct openreg_plan *plan, uint8_t buffer)
+static bool is_written_once(const struct openreg_plan *plan,
+			    const struct openreg_stage *stage, uint8_t buffer)
 {
 	unsigned int i, writes = 0;
 
-	for (i = 0; i < plan->nsteps; i++)
+	for (i = stage->step; i < stage->end; i++)
 		writes += plan->step[i].kind != OPENREG_STEP_STORE &&
 			  plan->step[i].dst == buffer;
 	return writes == 1;
 }
 
-/* The values of the steps; the index is the number of the step that computes a value. */
+/* Does the step load copies of the same elements for each tile? */
+static bool loads_the_same(const struct openreg_plan *plan,
+			   const struct openreg_step *step)
+{
+	const struct openreg_access *access = &plan->access[step->access];
+	unsigned int d;
+
+	if ((step->kind != OPENREG_STEP_LOAD &&
+	     step->kind != OPENREG_STEP_INDEX) || access->stored ||
+	    access->run_dims > plan->split)
+		return false;
+	for (d = plan->split; d < plan->ndim; d++) {
+		if (access->stride[d] && plan->digits[d] > 1)
+			return false;
+	}
+	return true;
+}
+
+/* Is the value of a STORE one for each row? */
+static bool is_by_row(const struct openreg_plan *plan,
+		      const struct openreg_access *access)
+{
+	bool inner = plan->red.folds_inner, any = false;
+	unsigned int d = inner ? 0 : plan->inner_dims;
+	unsigned int end = inner ? plan->inner_dims : plan->ndim;
+
+	for (; plan->red.nfolds && d < end; d++) {
+		if (access->stride[d])
+			return false;
+		any |= plan->size[d] > 1;
+	}
+	return any;
+}
+
+/*
+ * The values of the steps; the index is the number of the step that computes a value. The
+ * value of fold k, as a result, has index VALUE_OF_FOLD + k.
+ */
+#define VALUE_OF_FOLD OPENREG_INSTRS_MAX
+#define VALUES (OPENREG_INSTRS_MAX + OPENREG_REDUCTIONS_MAX)
 struct values {
-	bool uniform[OPENREG_INSTRS_MAX]; /* a tile's elements are all the same */
-	bool whole[OPENREG_INSTRS_MAX]; /* some step reads all of them */
+	bool uniform[VALUES]; /* a tile's elements are all the same */
+	bool whole[VALUES]; /* some step reads all of them */
 	uint8_t source[OPENREG_INSTRS_MAX][3];
 };
 
@@ -104,12 +149,17 @@ static bool is_uniform(const struct openreg_plan *plan,
 	}
 }
 
-static void find_values(const struct openreg_plan *plan, struct values *v)
+static void find_values(const struct openreg_plan *plan,
+			const struct openreg_stage *stage, struct values *v)
 {
-	uint8_t writer[OPENREG_TILE_BUFFERS] = { 0 };
+	uint8_t writer[OPENREG_STEP_BUFFERS] = { 0 };
 	unsigned int i;
 
-	for (i = 0; i < plan->nsteps; i++) {
+	for (i = 0; i < stage->fold; i++) {
+		writer[OPENREG_TILE_BUFFERS + i] = (uint8_t)(VALUE_OF_FOLD + i);
+		v->uniform[VALUE_OF_FOLD + i] = plan->red.unit_outputs == 1;
+	}
+	for (i = stage->step; i < stage->end; i++) {
 		const struct openreg_step *step = &plan->step[i];
 
 		v->source[i][0] = writer[step->a];
@@ -120,8 +170,8 @@ static void find_values(const struct openreg_plan *plan, struct values *v)
 		if (step->kind != OPENREG_STEP_STORE)
 			writer[step->dst] = (uint8_t)i;
 	}
-	if (plan->red.op)
-		v->whole[writer[plan->red.buffer]] = true;
+	for (i = stage->fold; i < stage->fold_end; i++)
+		v->whole[writer[plan->red.fold[i].buffer]] = true;
 }
 
 static unsigned int count_sources(unsigned int op)
@@ -177,40 +227,65 @@ static void choose_kernel(const struct openreg_plan *plan,
 }
 
 /* Computes only one element of uniform values, where the kernels allow that. */
-static void find_ones(struct openreg_plan *plan, const struct openreg_args *args)
+static void find_ones(struct openreg_plan *plan,
+		      const struct openreg_stage *stage,
+		      const struct openreg_args *args, struct values *v)
 {
-	struct values v;
 	unsigned int i;
 
-	find_values(plan, &v);
-	for (i = plan->nsteps; i-- > 0;) {
+	find_values(plan, stage, v);
+	for (i = stage->end; i-- > stage->step;) {
 		struct openreg_step *step = &plan->step[i];
+		uint8_t *source = v->source[i];
 
-		step->one = v.uniform[i] && !v.whole[i];
+		step->one = v->uniform[i] && !v->whole[i];
 		if (step->kind == OPENREG_STEP_STORE)
-			v.whole[v.source[i][0]] = true;
+			v->whole[source[0]] |= !step->by_row ||
+					       !v->uniform[source[0]] ||
+					       plan->red.unit_outputs > 1;
 		else if (step->kind == OPENREG_STEP_KERNEL && !step->one)
-			choose_kernel(plan, &args->instr[i], step, v.source[i],
-				      &v);
+			choose_kernel(plan, &args->instr[step->instr], step,
+				      source, v);
 	}
 }
 
-void openreg_plan_shortcuts(struct openreg_plan *plan,
-			    const struct openreg_args *args)
+static void shorten_stage(struct openreg_plan *plan,
+			  struct openreg_stage *stage,
+			  const struct openreg_args *args, struct values *v)
 {
 	unsigned int i;
 
-	for (i = 0; i < plan->nsteps; i++) {
-		const struct openreg_instr *in = &args->instr[i];
+	stage->by_row = stage->fold == stage->fold_end;
+	for (i = stage->step; i < stage->end; i++) {
+		const struct openreg_instr *in = &args->instr[plan->step[i].instr];
 		struct openreg_step *step = &plan->step[i];
 
 		if (step->kind == OPENREG_STEP_LOAD)
 			step->alias = same_in_memory(args->op[in->aux].dtype,
 						     in->type) &&
-				      may_alias(plan, args, i);
-		else if (step->kind == OPENREG_STEP_IMM)
-			step->once = is_written_once(plan, step->dst);
+				      may_alias(plan, stage, args, i);
+		else if (step->kind == OPENREG_STEP_STORE)
+			stage->by_row &= step->by_row = is_by_row(
+				plan, &plan->access[step->access]);
+		step->once = (step->kind == OPENREG_STEP_IMM ||
+			      loads_the_same(plan, step)) &&
+			     is_written_once(plan, stage, step->dst);
 	}
-	find_ones(plan, args);
+	find_ones(plan, stage, args, v);
+}
+
+void openreg_plan_shortcuts(struct openreg_plan *plan,
+			    const struct openreg_args *args)
+{
+	struct openreg_reduction *red = &plan->red;
+	struct values v;
+	unsigned int i;
+
+	for (i = 0; i < red->nfolds; i++)
+		v.whole[VALUE_OF_FOLD + i] = false;
+	for (i = 0; i < plan->nstages; i++)
+		shorten_stage(plan, &plan->stage[i], args, &v);
+	for (i = 0; i < red->nfolds; i++)
+		red->fold[i].whole = v.whole[VALUE_OF_FOLD + i];
 	openreg_plan_buffers(plan);
 }

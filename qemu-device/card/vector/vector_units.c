@@ -20,31 +20,43 @@ static int64_t slices_of(int64_t units, int64_t slice_units)
 	return (units + slice_units - 1) / slice_units;
 }
 
-struct openreg_stage openreg_reduce_stage(const struct openreg_reduction *red,
+/* Phases of a group: the pieces of each stage, and the merging of its folds. */
+static int64_t group_phases(const struct openreg_plan *plan)
+{
+	const struct openreg_stage *last = &plan->stage[plan->nstages - 1];
+
+	return plan->nstages * (plan->red.pieces + 1) -
+	       (last->fold == last->fold_end);
+}
+
+struct openreg_phase openreg_reduce_phase(const struct openreg_plan *plan,
 					  unsigned int phase)
 {
-	int64_t group = phase / (red->pieces + 1);
-	struct openreg_stage s = { .first = group * red->group_units };
+	const struct openreg_reduction *red = &plan->red;
+	int64_t phases = group_phases(plan), group = phase / phases;
+	struct openreg_phase p = { .first = group * red->group_units };
 
-	s.piece = phase % (red->pieces + 1);
-	s.merges = s.piece == red->pieces;
-	s.units = red->units - s.first;
-	if (s.units > red->group_units)
-		s.units = red->group_units;
-	return s;
+	phase = (unsigned int)(phase % phases);
+	p.stage = (unsigned int)(phase / (red->pieces + 1));
+	p.piece = phase % (red->pieces + 1);
+	p.merges = p.piece == red->pieces;
+	p.units = red->units - p.first;
+	if (p.units > red->group_units)
+		p.units = red->group_units;
+	return p;
 }
 
 uint32_t openreg_reduce_slices(const struct openreg_plan *plan,
 			       unsigned int phase)
 {
 	const struct openreg_reduction *red = &plan->red;
-	struct openreg_stage s;
+	struct openreg_phase p;
 
 	if (red->chunks == 1)
 		return (uint32_t)slices_of(red->units, red->slice_units);
-	s = openreg_reduce_stage(red, phase);
-	return (uint32_t)(s.merges ? slices_of(s.units, red->slice_units)
-				   : s.units * red->chunks);
+	p = openreg_reduce_phase(plan, phase);
+	return (uint32_t)(p.merges ? slices_of(p.units, red->slice_units)
+				   : p.units * red->chunks);
 }
 
 static int64_t count(const struct openreg_plan *plan, unsigned int lo,
@@ -58,7 +70,7 @@ static int64_t count(const struct openreg_plan *plan, unsigned int lo,
 	return n;
 }
 
-static void number_units(struct openreg_plan *plan)
+void openreg_plan_units(struct openreg_plan *plan)
 {
 	struct openreg_reduction *red = &plan->red;
 	unsigned int inner = plan->inner_dims, split = plan->split;
@@ -107,29 +119,40 @@ static void cut_units(struct openreg_plan *plan)
 		red->chunks = slices_of(red->unit_tiles, red->chunk_tiles);
 	}
 	red->pieces = slices_of(red->chunk_tiles, plan->slice_tiles);
-	unit_ns = 2.0 * (double)(red->chunks * red->unit_outputs) + 50;
+	unit_ns = red->nfolds *
+		  (2.0 * (double)(red->chunks * red->unit_outputs) + 50);
 	red->slice_units = at_least_1(OPENREG_SLICE_NS / unit_ns);
 }
 
-/* Forms groups of units and allocates memory for the partial results of one group. */
+/* Forms groups of units and allocates memory for the results of one group. */
 static bool group_units(struct openreg_job *job, struct openreg_plan *plan)
 {
 	struct openreg_reduction *red = &plan->red;
-	int64_t size = sizeof(*red->partial), unit, phases;
+	int64_t outputs = red->chunks * red->unit_outputs, unit, phases;
+	int64_t folds = 0, size = sizeof(*red->partial), kept;
+	unsigned int i;
 
-	if (red->index)
+	for (i = 0; i < plan->nstages; i++) {
+		const struct openreg_stage *stage = &plan->stage[i];
+
+		if (folds < stage->fold_end - stage->fold)
+			folds = stage->fold_end - stage->fold;
+	}
+	if (red->position)
 		size += sizeof(*red->partial_index);
-	unit = red->chunks * red->unit_outputs;
-	red->group_units = at_least_1((double)(PARTIAL_MAX / (unit * size)));
+	kept = plan->nstages > 1 ? red->nfolds * red->unit_outputs : 0;
+	unit = folds * outputs * size + kept * (int64_t)sizeof(*red->results);
+	red->group_units = at_least_1((double)(PARTIAL_MAX / unit));
 	if (red->group_units > red->units)
 		red->group_units = red->units;
-	phases = slices_of(red->units, red->group_units) * (red->pieces + 1);
+	phases = slices_of(red->units, red->group_units) * group_phases(plan);
 	if (phases > UINT32_MAX)
 		return false;
 	job->phases = (unsigned int)phases;
-	unit *= red->group_units;
-	red->partial = openreg_job_extra(job, (size_t)(unit * size));
-	red->partial_index = (int64_t *)(red->partial + unit);
+	red->partials = outputs * red->group_units;
+	red->partial = openreg_job_extra(job, (size_t)(unit * red->group_units));
+	red->results = red->partial + folds * red->partials;
+	red->partial_index = (int64_t *)(red->results + kept * red->group_units);
 	return red->partial;
 }
 
@@ -137,7 +160,6 @@ bool openreg_reduce_setup(struct openreg_job *job, struct openreg_plan *plan)
 {
 	struct openreg_reduction *red = &plan->red;
 
-	number_units(plan);
 	cut_units(plan);
 	if (red->chunks > 1)
 		return group_units(job, plan);
