@@ -54,34 +54,72 @@ Tensor new_channels(const Tensor& x) {
   return statistics_like(x, {1, x.size(1), 1});
 }
 
+constexpr Space::Mask kBatch(5); // the dimensions of one channel's elements
+
+double share(const Tensor& x) {
+  return static_cast<double>(x.size(1)) / static_cast<double>(x.numel());
+}
+
+// Two stages compute the batch's mean and variance. They are also stored in tensors that are
+// defined.
+struct Moments {
+  Moments(Step& s, uint8_t x, double share, const Tensor& mean_to, const Tensor& variance_to)
+      : mean(s.sum(mean_to, s.load(x), kBatch, share)),
+        variance(square(s, s.load(x) - mean, share, variance_to)) {}
+
+  static Value square(Step& s, Value d, double share, const Tensor& to) {
+    return s.sum(to, d * d, kBatch, share);
+  }
+  Value mean, variance;
+};
+
 // running = running * (1 - momentum) + fresh * momentum
 struct Running {
   const OptTensor &mean, &var;
   double momentum;
 
-  static void mix(Step& s, const OptTensor& running, Value fresh, double momentum) {
-    if (given(running)) {
-      const auto operand = s.add_written(running->view({1, -1, 1}));
-      const Value old = s.load(operand);
-      s.program.store(operand, old * (1.0 - momentum) + fresh * momentum);
+  void update(Step& s, const Moments& fresh, double n) const {
+    if (given(mean)) {
+      mix(s, *mean, fresh.mean);
     }
+    if (given(var)) {
+      mix(s, *var, fresh.variance * (n / (n - 1)));
+    }
+  }
+
+ private:
+  void mix(Step& s, const Tensor& running, Value fresh) const {
+    const auto operand = s.add_written(running.view({1, -1, 1}));
+    const Value old = s.load(operand);
+    s.program.store(operand, old * (1.0 - momentum) + fresh * momentum);
   }
 };
 
-// Returns the batch's mean, and finish() of its variance, as [1, C, 1].
-template <class Finish>
-Two batch_statistics(OpId id, const Tensor& x, const Running& running, Finish&& finish) {
-  const Tensor mean = new_channels(x), var = new_channels(x);
-  moments(id, x, mean, var);
-  const double n = static_cast<double>(x.numel()) / static_cast<double>(x.size(1));
-  Step s(id, var, var.scalar_type());
-  const auto operand = s.add(var);
-  const Value v = s.load(operand);
-  Running::mix(s, running.mean, s.load(mean), running.momentum);
-  Running::mix(s, running.var, v * (n / (n - 1)), running.momentum);
-  s.program.store(operand, finish(v));
-  s.run(Part::FURTHER);
-  return {mean, var};
+struct Saved {
+  Tensor mean, rstd;
+};
+
+// out = (x - mean) * rstd * weight + bias in one packet, which also updates and saves the
+// statistics.
+void train(
+    const Tensor& out,
+    const Tensor& x,
+    const Tensor& weight,
+    const Tensor& bias,
+    const Running& running,
+    const Saved& saved,
+    double eps) {
+  Step s(forward_name.id, x, saved.mean.scalar_type());
+  const auto result = s.add(out);
+  const auto input = s.add_read(x);
+  const Moments m(s, input, share(x), saved.mean, {});
+  running.update(s, m, 1 / share(x));
+  const Value rstd = rsqrt(m.variance + eps);
+  s.store(saved.rstd, rstd);
+  const Value slope = weight.defined() ? rstd * s.load(weight) : rstd;
+  const Value y = (s.load(input) - m.mean) * slope;
+  s.program.store(result, bias.defined() ? y + s.load(bias) : y);
+  s.run();
 }
 
 // Returns the running mean and 1 / sqrt(running variance + eps), for evaluation.
@@ -123,65 +161,67 @@ Three forward(
     return {out, empty({n}, {}, options).zero_(), empty({n}, {}, options).zero_()};
   }
   const Tensor x = input.reshape(three_dims(input));
-  const auto [mean, rstd] = training
-      ? batch_statistics(id, x, {running_mean, running_var, momentum},
-                         [&](Value v) { return rsqrt(v + eps); })
-      : kept_statistics(id, x, running_mean, running_var, eps, Part::FIRST);
-  fill_viewed(out, three_dims(out), [&](const Tensor& y) {
-    apply(id, y, {x, mean, rstd, channels(weight)}, channels(bias));
-  });
   if (!training) { // as in core, evaluation saves nothing
+    const auto [mean, rstd] =
+        kept_statistics(id, x, running_mean, running_var, eps, Part::FIRST);
+    fill_viewed(out, three_dims(out), [&](const Tensor& y) {
+      apply(id, y, {x, mean, rstd, channels(weight)}, channels(bias));
+    });
     return {out, empty({0}, {}, options), empty({0}, {}, options)};
   }
-  return {out, mean.view({-1}).to(kept), rstd.view({-1}).to(kept)};
+  const Saved saved{new_channels(x), new_channels(x)};
+  fill_viewed(out, three_dims(out), [&](const Tensor& y) {
+    train(
+        y,
+        x,
+        channels(weight),
+        channels(bias),
+        {running_mean, running_var, momentum},
+        saved,
+        eps);
+  });
+  return {out, saved.mean.view({-1}).to(kept), saved.rstd.view({-1}).to(kept)};
 }
 
-struct Sums {
-  Tensor grad, dot; // the sums of grad and of grad * xhat
+struct Gradients {
+  Tensor x, weight, bias; // undefined: not wanted
 };
 
-void sum_gradient(const Tensor& out, const Tensor& g) {
-  if (g.numel() == 0) {
-    out.zero_();
-    return;
-  }
-  Step s(backward_name.id, g, out.scalar_type());
-  const Value v = s.load(g);
-  s.sum(out, v, Space::Mask(5));
-  s.run();
-}
-
-// dx = rstd * weight * (g - mean of g - xhat * mean of g * xhat). The first packet
-// computes the terms with one value a channel. The second packet then needs only two
-// differences and two products an element.
-void training_gradient(const Tensor& out, const Tensor& g, const Normalized& n, const Sums& sums) {
-  const double share = static_cast<double>(n.x.size(1)) / static_cast<double>(n.x.numel());
-  const Tensor mean = new_channels(n.x), slope = new_channels(n.x), curve = new_channels(n.x);
-  Step first(backward_name.id, mean, mean.scalar_type());
-  const Value rstd = first.load(n.rstd);
-  const Value factor = n.weight.defined() ? rstd * first.load(n.weight) : rstd;
-  first.store(mean, first.load(sums.grad) * share);
-  first.store(slope, factor);
-  first.store(curve, first.load(sums.dot) * share * rstd * factor);
-  first.run(Part::FURTHER);
-  Step s(backward_name.id, n.x, mean.scalar_type());
-  const auto result = s.add(out);
-  const Value of_grad = (s.load(g) - s.load(mean)) * s.load(slope);
-  s.program.store(result, of_grad - (s.load(n.x) - s.load(n.mean)) * s.load(curve));
-  s.run(Part::FURTHER);
-}
-
-// In evaluation the statistics are constants.
-void evaluation_gradient(const Tensor& out, const Tensor& g, const Normalized& n) {
+// In training dx = rstd * weight * (g - mean of g - xhat * mean of g * xhat): a stage takes
+// the sums, which are also the gradients of bias and weight, and a second stage writes dx. In
+// evaluation the statistics are constants.
+void gradients(
+    const Gradients& to, const Tensor& grad, const Normalized& n, bool training, Part part) {
+  const bool needs_sums = training && to.x.defined();
   Step s(backward_name.id, n.x, statistics_type(n.x.scalar_type()));
-  const auto result = s.add(out);
-  const Value d = s.load(g) * s.load(n.rstd);
-  s.program.store(result, n.weight.defined() ? d * s.load(n.weight) : d);
-  s.run(Part::FURTHER);
-}
-
-Tensor parameter_gradient(const Tensor& sum, const OptTensor& weight, const Tensor& input) {
-  return sum.view({-1}).to(given(weight) ? weight->scalar_type() : input.scalar_type());
+  const auto result = to.x.defined() ? s.add(to.x) : uint8_t{OPENREG_VNONE};
+  const auto g = s.add_read(grad), x = s.add_read(n.x);
+  const auto mean = s.add_read(n.mean), rstd = s.add_read(n.rstd);
+  const auto weight = n.weight.defined() ? s.add_read(n.weight) : uint8_t{OPENREG_VNONE};
+  const auto slope = [&] {
+    const Value v = s.load(rstd);
+    return n.weight.defined() ? v * s.load(weight) : v;
+  };
+  if (to.x.defined() && !training) {
+    s.program.store(result, s.load(g) * slope());
+  }
+  std::optional<Value> product, sum, dot;
+  if (to.weight.defined() || needs_sums) {
+    product = s.load(g) * ((s.load(x) - s.load(mean)) * s.load(rstd));
+  }
+  if (to.bias.defined() || needs_sums) {
+    sum = s.sum(to.bias, s.load(g), kBatch);
+  }
+  if (product) {
+    dot = s.sum(to.weight, *product, kBatch);
+  }
+  if (needs_sums) {
+    const Value factor = slope();
+    const Value curve = *dot * share(n.x) * s.load(rstd) * factor;
+    const Value of_grad = (s.load(g) - *sum * share(n.x)) * factor;
+    s.program.store(result, of_grad - (s.load(x) - s.load(mean)) * curve);
+  }
+  s.run(part);
 }
 
 Three backward(
@@ -197,36 +237,42 @@ Three backward(
     Wanted wanted) {
   check(input, {&weight, &running_mean, &running_var});
   check_device(grad, input.device());
-  const auto id = backward_name.id;
   const Tensor x = input.reshape(three_dims(input)), g = grad.reshape(three_dims(grad));
   Normalized n{x, channels(save_mean), channels(save_rstd), channels(weight)};
-  Sums sums;
   Part part = Part::FIRST;
-  if (training || wanted[2]) {
-    sums.grad = new_channels(x);
-    sum_gradient(sums.grad, g);
+  if (!training) {
+    std::tie(n.mean, n.rstd) =
+        kept_statistics(backward_name.id, x, running_mean, running_var, eps, part);
     part = Part::FURTHER;
   }
-  if (!training) {
-    std::tie(n.mean, n.rstd) = kept_statistics(id, x, running_mean, running_var, eps, part);
-  }
-  if (wanted[1] || (wanted[0] && training)) {
-    sums.dot = new_channels(x);
-    weight_gradient(id, sums.dot, g, n);
-  }
+  const auto parameter = [&](bool wants) {
+    const auto type = given(weight) ? weight->scalar_type() : input.scalar_type();
+    return wants ? empty({1, x.size(1), 1}, {}, x.options().dtype(type)) : Tensor();
+  };
+  Gradients to{{}, parameter(wanted[1]), parameter(wanted[2])};
   Three result;
   auto& [dx, dw, db] = result;
-  if (wanted[0]) {
+  if (x.numel() == 0) {
+    dx = wanted[0] ? at::empty_like(input) : Tensor();
+    for (const Tensor& t : {to.weight, to.bias}) {
+      if (t.defined()) {
+        t.zero_();
+      }
+    }
+  } else if (wanted[0]) {
     dx = at::empty_like(input);
     fill_viewed(dx, three_dims(dx), [&](const Tensor& out) {
-      training ? training_gradient(out, g, n, sums) : evaluation_gradient(out, g, n);
+      to.x = out;
+      gradients(to, g, n, training, part);
     });
+  } else if (wanted[1] || wanted[2]) {
+    gradients(to, g, n, training, part);
   }
   if (wanted[1]) {
-    dw = parameter_gradient(sums.dot, weight, input);
+    dw = to.weight.view({-1});
   }
   if (wanted[2]) {
-    db = parameter_gradient(sums.grad, weight, input);
+    db = to.bias.view({-1});
   }
   return result;
 }
@@ -242,9 +288,12 @@ Two update_statistics(
     const Tensor none = new_channels(input).view({-1}).zero_();
     return {none, none.clone()};
   }
-  const auto [mean, var] = batch_statistics(
-      update_name.id, input.reshape(three_dims(input)), {running_mean, running_var, momentum},
-      [](Value v) { return v; });
+  const Tensor x = input.reshape(three_dims(input));
+  const Tensor mean = new_channels(x), var = new_channels(x);
+  Step s(update_name.id, x, var.scalar_type());
+  const Moments m(s, s.add_read(x), share(x), mean, var);
+  Running{running_mean, running_var, momentum}.update(s, m, 1 / share(x));
+  s.run();
   const auto kept = kept_type(input, {}, running_mean);
   return {mean.view({-1}).to(kept), var.view({-1}).to(kept)};
 }

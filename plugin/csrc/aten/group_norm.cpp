@@ -67,13 +67,10 @@ Three forward(
   const Tensor mean = statistics_like(input, {n, groups});
   const Tensor rstd = statistics_like(input, {n, groups});
   if (input.numel() != 0) {
-    const Tensor x = g.of(input);
-    moments(forward_name.id, x, g.statistics(mean), g.statistics(rstd));
-    finish_rstd(forward_name.id, rstd, eps);
     const Normalized norm{
-        x, g.statistics(mean), g.statistics(rstd), viewed(weight, g.parameter())};
+        g.of(input), g.statistics(mean), g.statistics(rstd), viewed(weight, g.parameter())};
     fill_viewed(out, g.sizes(), [&](const Tensor& y) {
-      apply(forward_name.id, y, norm, viewed(bias, g.parameter()));
+      normalize(forward_name.id, y, norm, viewed(bias, g.parameter()), eps);
     });
   } else {
     mean.zero_();
@@ -113,16 +110,16 @@ Three backward(
       });
     }
   }
+  ParameterGradients p;
   if (wanted[1]) {
-    dw = empty(g.parameter(), {}, like);
-    weight_gradient(backward_name.id, dw, dy, norm);
-    dw = dw.view({channels});
+    p.weight = empty(g.parameter(), {}, like);
+    dw = p.weight.view({channels});
   }
   if (wanted[2]) {
-    db = empty(g.parameter(), {}, like);
-    bias_gradient(backward_name.id, db, dy);
-    db = db.view({channels});
+    p.bias = empty(g.parameter(), {}, like);
+    db = p.bias.view({channels});
   }
+  parameter_gradients(backward_name.id, p, dy, norm, wanted[0] ? Part::FURTHER : Part::FIRST);
   return result;
 }
 

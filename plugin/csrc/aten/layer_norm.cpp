@@ -70,10 +70,8 @@ Three layer_norm(
   const Tensor mean = statistics_like(input, {r.rows, 1});
   const Tensor rstd = statistics_like(input, {r.rows, 1});
   if (out.numel() != 0) {
-    const Tensor x = r.flat(input);
-    moments(layer_name.id, x, mean, rstd);
-    finish_rstd(layer_name.id, rstd, eps);
-    apply(layer_name.id, r.flat(out), {x, mean, rstd, r.row(weight)}, r.row(bias));
+    normalize(
+        layer_name.id, r.flat(out), {r.flat(input), mean, rstd, r.row(weight)}, r.row(bias), eps);
   }
   return {out, mean.view(r.statistics).to(kept), rstd.view(r.statistics).to(kept)};
 }
@@ -97,16 +95,16 @@ Three gradients(
       input_gradient(id, r.flat(dx), g, n);
     }
   }
+  ParameterGradients p;
   if (wanted[1] && n.weight.defined()) {
-    dw = r.row_like(*weight);
-    weight_gradient(id, dw, g, n);
-    dw = dw.view(weight->sizes());
+    p.weight = r.row_like(*weight);
+    dw = p.weight.view(weight->sizes());
   }
   if (wanted[2] && bias && bias->defined()) {
-    db = r.row_like(*bias);
-    bias_gradient(id, db, g);
-    db = db.view(bias->sizes());
+    p.bias = r.row_like(*bias);
+    db = p.bias.view(bias->sizes());
   }
+  parameter_gradients(id, p, g, n, wanted[0] ? Part::FURTHER : Part::FIRST);
   return result;
 }
 
@@ -148,10 +146,12 @@ Two rms_norm(
     const bool is_double = rstd.scalar_type() == at::kDouble;
     const double least = is_double ? std::numeric_limits<double>::epsilon()
                                    : std::numeric_limits<float>::epsilon();
-    const Tensor x = r.flat(input);
-    moments(rms_name.id, x, {}, rstd);
-    finish_rstd(rms_name.id, rstd, eps.value_or(least));
-    apply(rms_name.id, r.flat(out), {x, {}, rstd, r.row(weight)}, {});
+    normalize(
+        rms_name.id,
+        r.flat(out),
+        {r.flat(input), {}, rstd, r.row(weight)},
+        {},
+        eps.value_or(least));
   }
   return {out, rstd.view(r.statistics)};
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Normalization with VECTOR packets. Forward takes one or two sums and one pass. Backward
-// takes two sums over the statistics' dimensions, one pass, and two sums for the weights.
+// Normalization with VECTOR packets, one for each direction: the card keeps a row in its
+// cache from the sums to the pass that needs them. Gradients of weights are a second packet.
 #include "aten/normalize.h"
 
 #include "aten/step.h"
@@ -27,19 +27,38 @@ Step over(OpId id, const Tensor& x) {
   return Step(id, x, statistics_type(x.scalar_type()));
 }
 
-Value centred(Step& s, const Tensor& x, const Tensor& mean) {
-  const Value v = s.load(x);
-  return mean.defined() ? v - s.load(mean) : v;
+// The operands of a packet.
+struct Operands {
+  Operands(Step& s, const Normalized& n)
+      : x(s.add_read(n.x)),
+        mean(add(s, n.mean)),
+        rstd(add(s, n.rstd)),
+        weight(add(s, n.weight)) {}
+  static std::optional<uint8_t> add(Step& s, const Tensor& t) {
+    return t.defined() ? std::optional(s.add_read(t)) : std::nullopt;
+  }
+  uint8_t x;
+  std::optional<uint8_t> mean, rstd, weight;
+};
+
+Value centred(Step& s, const Operands& o) {
+  const Value v = s.load(o.x);
+  return o.mean ? v - s.load(*o.mean) : v;
 }
 
-Value standardised(Step& s, const Normalized& n) {
-  const Value v = centred(s, n.x, n.mean);
-  return v * s.load(n.rstd);
+Value standardised(Step& s, const Operands& o) {
+  const Value v = centred(s, o);
+  return v * s.load(*o.rstd);
 }
 
-Value weighted(Step& s, const Tensor& grad, const Tensor& weight) {
+Value weighted(Step& s, uint8_t grad, const Operands& o) {
   const Value g = s.load(grad);
-  return weight.defined() ? g * s.load(weight) : g;
+  return o.weight ? g * s.load(*o.weight) : g;
+}
+
+Value affine(Step& s, Value y, const Tensor& weight, const Tensor& bias) {
+  y = weight.defined() ? y * s.load(weight) : y;
+  return bias.defined() ? y + s.load(bias) : y;
 }
 
 } // namespace
@@ -48,34 +67,30 @@ Tensor statistics_like(const Tensor& x, at::IntArrayRef sizes) {
   return empty(sizes, {}, x.options().dtype(statistics_type(x.scalar_type())));
 }
 
-void moments(OpId id, const Tensor& x, const Tensor& mean, const Tensor& variance) {
-  const auto dims = folded(x, variance);
-  const double scale = share(x, variance);
-  if (mean.defined()) {
-    Step s = over(id, x);
-    const Value v = s.load(x);
-    s.sum(mean, v, dims, scale);
-    s.run();
+void normalize(OpId id, const Tensor& out, const Normalized& n, const Tensor& bias, double eps) {
+  const auto dims = folded(n.x, n.rstd);
+  const double scale = share(n.x, n.rstd);
+  Step s = over(id, n.x);
+  const auto result = s.add(out);
+  const auto x = s.add_read(n.x);
+  std::optional<Value> mean;
+  if (n.mean.defined()) {
+    mean = s.sum(n.mean, s.load(x), dims, scale);
   }
-  Step s = over(id, x);
-  const Value d = centred(s, x, mean);
-  s.sum(variance, d * d, dims, scale);
-  s.run(mean.defined() ? Part::FURTHER : Part::FIRST);
-}
-
-void finish_rstd(OpId id, const Tensor& rstd, double eps) {
-  Step s = over(id, rstd);
-  const auto operand = s.add(rstd);
-  s.program.store(operand, rsqrt(s.load(operand) + eps));
-  s.run(Part::FURTHER);
+  const auto centred = [&] { return mean ? s.load(x) - *mean : s.load(x); };
+  const Value d = centred();
+  const Value variance = s.sum({}, d * d, dims, scale);
+  const Value rstd = rsqrt(variance + eps);
+  s.store(n.rstd, rstd);
+  s.program.store(result, affine(s, centred() * rstd, n.weight, bias));
+  s.run();
 }
 
 void apply(OpId id, const Tensor& out, const Normalized& n, const Tensor& bias) {
   Step s = over(id, n.x);
   const auto result = s.add(out);
-  Value y = standardised(s, n);
-  y = n.weight.defined() ? y * s.load(n.weight) : y;
-  s.program.store(result, bias.defined() ? y + s.load(bias) : y);
+  const Operands o(s, {n.x, n.mean, n.rstd, {}});
+  s.program.store(result, affine(s, standardised(s, o), n.weight, bias));
   s.run(Part::FURTHER);
 }
 
@@ -83,50 +98,53 @@ void apply(OpId id, const Tensor& out, const Normalized& n, const Tensor& bias) 
 void input_gradient(OpId id, const Tensor& out, const Tensor& grad, const Normalized& n) {
   const auto dims = folded(n.x, n.rstd);
   const double scale = share(n.x, n.rstd);
-  const Tensor dot = statistics_like(n.x, n.rstd.sizes());
-  Tensor sum;
-  {
-    Step s = over(id, n.x);
-    const Value g = weighted(s, grad, n.weight);
-    s.sum(dot, g * standardised(s, n), dims, scale);
-    s.run();
-  }
-  if (n.mean.defined()) {
-    sum = statistics_like(n.x, n.rstd.sizes());
-    Step s = over(id, n.x);
-    s.sum(sum, weighted(s, grad, n.weight), dims, scale);
-    s.run(Part::FURTHER);
-  }
   Step s = over(id, n.x);
   const auto result = s.add(out);
-  Value d = weighted(s, grad, n.weight);
-  d = sum.defined() ? d - s.load(sum) : d;
-  const Value rstd = s.load(n.rstd);
-  const Value xhat = centred(s, n.x, n.mean) * rstd;
-  s.program.store(result, rstd * (d - xhat * s.load(dot)));
-  s.run(Part::FURTHER);
+  const auto dy = s.add_read(grad);
+  const Operands o(s, n);
+  const Value g = weighted(s, dy, o);
+  const Value product = g * standardised(s, o);
+  std::optional<Value> mean;
+  if (n.mean.defined()) {
+    mean = s.sum({}, g, dims, scale);
+  }
+  const Value dot = s.sum({}, product, dims, scale);
+  Value d = weighted(s, dy, o);
+  d = mean ? d - *mean : d;
+  d = d - standardised(s, o) * dot;
+  s.program.store(result, d * s.load(*o.rstd));
+  s.run();
 }
 
-void weight_gradient(OpId id, const Tensor& out, const Tensor& grad, const Normalized& n) {
-  if (n.x.numel() == 0) {
-    out.zero_();
+void parameter_gradients(
+    OpId id, const ParameterGradients& out, const Tensor& grad, const Normalized& n, Part part) {
+  const Tensor& any = out.weight.defined() ? out.weight : out.bias;
+  if (!any.defined()) {
     return;
   }
+  if (n.x.numel() == 0) {
+    for (const Tensor& t : {out.weight, out.bias}) {
+      if (t.defined()) {
+        t.zero_();
+      }
+    }
+    return;
+  }
+  const auto dims = folded(n.x, any);
   Step s = over(id, n.x);
   const Value g = s.load(grad);
-  s.sum(out, g * standardised(s, n), folded(n.x, out));
-  s.run(Part::FURTHER);
-}
-
-void bias_gradient(OpId id, const Tensor& out, const Tensor& grad) {
-  if (grad.numel() == 0) {
-    out.zero_();
-    return;
+  std::optional<Value> product;
+  if (out.weight.defined()) {
+    const Operands o(s, {n.x, n.mean, n.rstd, {}});
+    product = g * standardised(s, o);
   }
-  Step s = over(id, grad);
-  const Value g = s.load(grad);
-  s.sum(out, g, folded(grad, out));
-  s.run(Part::FURTHER);
+  if (out.bias.defined()) {
+    s.sum(out.bias, g, dims);
+  }
+  if (product) {
+    s.sum(out.weight, *product, dims);
+  }
+  s.run(part);
 }
 
 } // namespace openreg

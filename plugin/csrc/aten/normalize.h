@@ -24,19 +24,21 @@ struct Normalized {
   at::Tensor weight; // undefined: one
 };
 
-// Computes mean = mean of x if mean is defined, and variance = mean of (x - mean)^2. Both
-// are over the dimensions in which variance has size 1.
-void moments(OpId id, const at::Tensor& x, const at::Tensor& mean, const at::Tensor& variance);
-// rstd = 1 / sqrt(rstd + eps)
-void finish_rstd(OpId id, const at::Tensor& rstd, double eps);
-// out = (x - mean) * rstd * weight + bias
+// Writes out = (x - mean) * rstd * weight + bias with rstd = 1 / sqrt(variance + eps), and
+// the statistics over the dimensions in which n.rstd has size 1.
+void normalize(OpId id, const at::Tensor& out, const Normalized& n, const at::Tensor& bias, double eps);
+// The same with statistics that the caller has.
 void apply(OpId id, const at::Tensor& out, const Normalized& n, const at::Tensor& bias);
 
 // out = the gradient with respect to x. The statistics depend on x.
 void input_gradient(OpId id, const at::Tensor& out, const at::Tensor& grad, const Normalized& n);
-// out = sum of grad * xhat, or of grad, over the dimensions in which out has size 1.
-void weight_gradient(OpId id, const at::Tensor& out, const at::Tensor& grad, const Normalized& n);
-void bias_gradient(OpId id, const at::Tensor& out, const at::Tensor& grad);
+// Sums over the dimensions in which they have size 1: weight = sum of grad * xhat, bias = sum
+// of grad. Each may be undefined.
+struct ParameterGradients {
+  at::Tensor weight, bias;
+};
+void parameter_gradients(
+    OpId id, const ParameterGradients& out, const at::Tensor& grad, const Normalized& n, Part part);
 
 // Returns the tensor, or an undefined tensor.
 inline at::Tensor value_or_none(const std::optional<at::Tensor>& t) {

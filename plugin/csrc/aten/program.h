@@ -5,7 +5,8 @@
 //   Value x = p.load(1, at::kFloat);
 //   p.store(0, x * sigmoid(x));
 //
-// A Value is the result of one instruction and is assigned once. Instructions and
+// A Value is the result of one instruction and is assigned once. After a reduction the next
+// stage begins, which may use the reductions' values but no other value. Instructions and
 // immediates have the form of the packet from the start; put() only maps values to the
 // card's sixteen registers if a program has more. Operands have the numbers of the packet's operands. A
 // Program allocates no memory: every launch builds its program again.
@@ -74,7 +75,7 @@ class Program {
   // A formula may load an operand several times. Reuses the first load if all values so
   // far have registers of their own, and if no store can have changed the operand.
   Value load(uint8_t operand, uint8_t type) {
-    for (int i = 0; i < ninstr_ && ninstr_ < OPENREG_REGS && !stores_; i++) {
+    for (int i = stage(); i < ninstr_ && ninstr_ < OPENREG_REGS && !stores_; i++) {
       const openreg_instr& n = instr_[i];
       if (n.op == OPENREG_V_LOAD && n.type == type && n.aux == operand) {
         return {this, static_cast<uint8_t>(i), type};
@@ -167,10 +168,11 @@ class Program {
     return emit(OPENREG_V_FMA, a.type, 3, {a.id, b.id, c.id});
   }
 
-  // Ends the program with a reduction. scale multiplies a floating-point result.
-  void reduce(Reduction r, Value v, double scale = 1.0) {
+  // Ends the stage with a reduction. scale multiplies a floating-point result. Returns the
+  // value that all points of a row have in later stages.
+  Value reduce(Reduction r, Value v, double scale = 1.0) {
     const uint8_t c = scale == 1.0 ? OPENREG_VNONE : raw(openreg_imm_f64(scale));
-    emit(r.op, v.type, 1, {v.id, r.index, c}, r.value);
+    return emit(r.op, v.type, 1, {v.id, r.index, c}, r.value);
   }
 
   // Adds the program to a packet that has its space and operands.
@@ -196,6 +198,14 @@ class Program {
         ninstr_ < OPENREG_INSTRS_MAX, "a VECTOR program is too long");
     const auto id = static_cast<uint8_t>(ninstr_);
     const uint8_t dst = has_result(op) ? id : 0;
+    if (op < OPENREG_V_RED_SUM && stage() != stage_) {
+      begin_stage();
+    }
+    for (int i = 0; i < nvalues; i++) {
+      TORCH_INTERNAL_ASSERT_DEBUG_ONLY(
+          arg[i] >= stage_ || instr_[arg[i]].op >= OPENREG_V_RED_SUM,
+          "a VECTOR program reads a value of an earlier stage");
+    }
     nvalues_[ninstr_] = nvalues;
     instr_[ninstr_++] = {op, type, dst, arg[0], arg[1], arg[2], aux};
     return {this, id, type};
@@ -237,6 +247,18 @@ class Program {
     return op != OPENREG_V_STORE && op < OPENREG_V_RED_SUM;
   }
 
+  // The first instruction of the stage that the next instruction belongs to.
+  int stage() const {
+    return ninstr_ > 0 && instr_[ninstr_ - 1].op >= OPENREG_V_RED_SUM ? ninstr_ : stage_;
+  }
+  // The reductions at the end so far have values: they do not end the last stage.
+  void begin_stage() {
+    stage_ = ninstr_;
+    for (int i = ninstr_ - 1; instr_[i].op >= OPENREG_V_RED_SUM; i--) {
+      instr_[i].dst = static_cast<uint8_t>(i);
+    }
+  }
+
   void put_with_reuse(Packet& packet) const {
     constexpr std::array kArgs{&openreg_instr::a, &openreg_instr::b, &openreg_instr::c};
     std::array<uint8_t, OPENREG_INSTRS_MAX> last{}, reg{};
@@ -256,7 +278,7 @@ class Program {
           free |= 1u << arg;
         }
       }
-      if (has_result(n.op) && last[i] > i) {
+      if (has_result(n.op) ? last[i] > i : n.dst != 0) {
         TORCH_INTERNAL_ASSERT(free != 0, "a VECTOR program needs > 16 registers");
         n.dst = reg[i] = static_cast<uint8_t>(__builtin_ctz(free));
         free &= free - 1;
@@ -269,6 +291,7 @@ class Program {
 
   uint8_t type_;
   bool stores_ = false;
+  int stage_ = 0; // the first instruction of the stage
   int ninstr_ = 0;
   int nimm_ = 0;
   std::array<openreg_instr, OPENREG_INSTRS_MAX> instr_;

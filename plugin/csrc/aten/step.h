@@ -46,8 +46,12 @@ class Step {
   Value load(uint8_t operand) {
     return program.load(operand, program.type());
   }
+  // Adds an operand that the packet only reads.
+  uint8_t add_read(const at::Tensor& t) {
+    return space_.add_read(t);
+  }
   Value load(const at::Tensor& t) {
-    return load(space_.add_read(t));
+    return load(add_read(t));
   }
   Value load(at::Tensor&& t) {
     kept_.push_back(std::move(t));
@@ -63,23 +67,28 @@ class Step {
     return program.index(static_cast<uint8_t>(dim));
   }
 
-  // Ends the program with a reduction of v over the dimensions in which t has size 1.
-  void reduce(uint8_t op, const at::Tensor& t, Value v, Space::Mask dims, double scale = 1) {
-    program.reduce({op, add_result(t)}, v, scale);
-    if (dims.none()) {
-      dims.set(space_.ndim());
-      space_.add_unit();
-    }
-    space_.reduce(dims);
+  // Ends the stage with a reduction of v over dims, in which t has size 1. All reductions
+  // of a program have the same dims. An undefined t stores no value. Returns the value that
+  // all points of a row have in later stages.
+  Value reduce(uint8_t op, const at::Tensor& t, Value v, Space::Mask dims, double scale = 1) {
+    dims_ = dims;
+    reduces_ = true;
+    return program.reduce(
+        {op, t.defined() ? add_result(t) : static_cast<uint8_t>(OPENREG_VNONE)}, v, scale);
   }
-  void sum(const at::Tensor& t, Value v, Space::Mask dims, double scale = 1) {
-    reduce(OPENREG_V_RED_SUM, t, v, dims, scale);
+  Value sum(const at::Tensor& t, Value v, Space::Mask dims, double scale = 1) {
+    return reduce(OPENREG_V_RED_SUM, t, v, dims, scale);
   }
 
   void run(Part part = Part::FIRST) {
     if (space_.numel() == 0) {
       return;
     }
+    if (reduces_ && dims_.none()) {
+      dims_.set(space_.ndim());
+      space_.add_unit();
+    }
+    space_.reduce(dims_);
     if (!indexed_) {
       space_.sort_by_stride(0);
       space_.coalesce();
@@ -109,6 +118,8 @@ class Step {
   OpId id_;
   Space space_;
   std::vector<at::Tensor> kept_;
+  Space::Mask dims_; // that reductions fold
+  bool reduces_ = false;
   bool indexed_ = false;
 };
 
