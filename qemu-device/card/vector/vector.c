@@ -167,6 +167,23 @@ void openreg_tile_store(const struct openreg_plan *plan,
 	} while (walk_next(plan, tile, access, &walk, &address));
 }
 
+void openreg_tile_load(const struct openreg_plan *plan,
+		       const struct openreg_tile *tile,
+		       const struct openreg_step *step, unsigned int lo,
+		       unsigned int hi, void *dst)
+{
+	const struct openreg_access *access = &plan->access[step->access];
+	struct walk walk = { .lo = lo + 1, .hi = hi };
+	uintptr_t address = openreg_tile_address(plan, tile, access);
+	int64_t run = lo == plan->split ? tile->chunk : plan->size[lo];
+	unsigned char *to = dst;
+
+	do {
+		fetch(step, to, address, access->stride[lo], run);
+		to += run * step->width;
+	} while (walk_next(plan, tile, access, &walk, &address));
+}
+
 static void store(const struct openreg_plan *plan,
 		  const struct openreg_tile *tile,
 		  const struct openreg_step *step,
@@ -175,11 +192,6 @@ static void store(const struct openreg_plan *plan,
 	const struct openreg_access *access = &plan->access[step->access];
 	const void *reg = state->reg[step->a];
 
-	if (step->by_row) {
-		if (state->first)
-			openreg_row_store(plan, tile, step, reg);
-		return;
-	}
 	if (access->run_dims > plan->split)
 		step->store((void *)openreg_tile_address(plan, tile, access),
 			    access->stride[0], reg, (size_t)tile->n);
@@ -216,7 +228,6 @@ void openreg_tile_init(struct openreg_tile_state *state, void *memory)
 		state->reg[i] = state->buffer[i];
 	}
 	memset(state->filled, 0, sizeof(state->filled));
-	state->first = false;
 }
 
 void openreg_tile_run(const struct openreg_plan *plan, unsigned int stage,
@@ -333,7 +344,9 @@ static bool vector_run(struct openreg_job *job, unsigned int phase,
 {
 	const struct openreg_plan *plan =
 		(const struct openreg_plan *)job->priv;
-	void *memory = openreg_scratch_buffer(scratch, OPENREG_VECTOR_MEMORY);
+	void *memory = openreg_scratch_buffer(
+		scratch, plan->red.nfolds ? OPENREG_VECTOR_MEMORY
+					  : OPENREG_TILE_MEMORY);
 
 	if (!memory)
 		return false;

@@ -10,8 +10,10 @@
  * With a reduction the dimensions are in two groups: the first `inner_dims` are either
  * all folded or all kept, the others the opposite.
  *
- * The steps are in stages. All stages but the last end with folds. The folds' results
- * are registers of the later stages, in memory of their own.
+ * The steps are in stages. All stages but the last end with folds. A row of points has one
+ * value of each result of a fold, and of what is computed from results alone. Such values
+ * have slots: an array with an element for each row, and, if steps of points need it, an
+ * array with an element for each point. Slot k is the result of fold k.
  */
 #ifndef OPENREG_VECTOR_H
 #define OPENREG_VECTOR_H
@@ -23,8 +25,9 @@
 #define OPENREG_TILE 1024
 /* One more than the registers, so that no kernel needs to widen elements in place. */
 #define OPENREG_TILE_BUFFERS (OPENREG_REGS + 1)
-/* A step reads the result of fold k as buffer OPENREG_TILE_BUFFERS + k. */
-#define OPENREG_STEP_BUFFERS (OPENREG_TILE_BUFFERS + OPENREG_REDUCTIONS_MAX)
+#define OPENREG_SLOTS (OPENREG_REDUCTIONS_MAX + OPENREG_INSTRS_MAX)
+/* A step of points reads slot k as buffer OPENREG_TILE_BUFFERS + k. */
+#define OPENREG_STEP_BUFFERS (OPENREG_TILE_BUFFERS + OPENREG_SLOTS)
 
 enum openreg_step_kind {
 	OPENREG_STEP_LOAD,
@@ -37,13 +40,12 @@ enum openreg_step_kind {
 
 struct openreg_step {
 	uint8_t kind; /* enum openreg_step_kind */
-	uint8_t dst, a, b, c; /* buffers */
+	uint8_t dst, a, b, c; /* buffers; slots for a step of rows */
 	uint8_t width; /* bytes of an element of the register read or written */
 	uint8_t access; /* index of struct openreg_access */
 	bool alias; /* LOAD: later steps may read the operand instead of a buffer */
 	bool once; /* no other step writes the buffer, and all tiles have the same values */
 	bool one; /* all elements are the same, so compute only one */
-	bool by_row; /* STORE: of one value for each row */
 	uint8_t instr; /* its number in the packet */
 	union {
 		openreg_kernel *kernel;
@@ -79,21 +81,23 @@ struct openreg_fold {
 	uint8_t value_dtype;
 	bool scaled;
 	bool kept; /* a later stage may read the result */
-	bool whole; /* and reads more than its first element */
 	double scale;
 	struct openreg_access *value, *index; /* or NULL */
 };
 
 struct openreg_stage {
-	unsigned int step, end; /* its steps are step .. end - 1 */
+	unsigned int row, row_end; /* its steps of rows */
+	unsigned int step, end; /* its steps of points */
 	unsigned int fold, fold_end;
-	bool by_row; /* it only stores values of rows: a tile for each output is enough */
 };
 
 /* How the outputs are cut. */
 struct openreg_reduction {
 	unsigned int nfolds; /* 0: no reduction */
 	struct openreg_fold fold[OPENREG_REDUCTIONS_MAX];
+	unsigned int nrows;
+	struct openreg_step row[OPENREG_INSTRS_MAX]; /* run once for each row */
+	bool whole[OPENREG_SLOTS]; /* steps of points read more than the first element */
 	bool folds_inner; /* the inner group of dimensions is the folded one */
 	bool empty; /* the program never runs: results are neutral elements */
 	struct openreg_access *position; /* row-major in the folded dimensions, or NULL */
@@ -154,6 +158,9 @@ void openreg_plan_steps(struct openreg_plan *plan,
 void openreg_plan_shortcuts(struct openreg_plan *plan,
 			    const struct openreg_args *args);
 
+/* Moves steps whose values are those of rows from the steps of points. */
+void openreg_plan_rows(struct openreg_plan *plan);
+
 /* Renumbers the buffers, so that the steps use as few as possible. */
 void openreg_plan_buffers(struct openreg_plan *plan);
 
@@ -173,20 +180,24 @@ uintptr_t openreg_tile_address(const struct openreg_plan *plan,
 struct openreg_tile_state {
 	unsigned char *buffer[OPENREG_TILE_BUFFERS];
 	const void *reg[OPENREG_STEP_BUFFERS]; /* a buffer, or memory */
-	bool first; /* the tile is the first one of its outputs */
 	/* Points that buffers of `once` steps hold. */
 	int64_t filled[OPENREG_STAGES_MAX];
 };
 
 void openreg_tile_init(struct openreg_tile_state *state, void *memory);
 #define OPENREG_TILE_MEMORY ((size_t)OPENREG_TILE_BUFFERS * OPENREG_TILE * 8)
-/* Elements beyond the end of a spread result that may be written. */
+/* Elements beyond the end of a spread value that may be written. */
 #define OPENREG_SPREAD_MORE 16
 #define OPENREG_SPREAD_MEMORY ((OPENREG_TILE + OPENREG_SPREAD_MORE) * 8)
-/* For the buffers, columns of short rows, and what each fold has. */
+/*
+ * For the buffers, columns of short rows, accumulators and positions of extremes, values
+ * of rows, and spread values. Few programs touch much of it.
+ */
 #define OPENREG_VECTOR_MEMORY                                                  \
 	(OPENREG_TILE_MEMORY + OPENREG_TILE * 8 +                              \
-	 OPENREG_REDUCTIONS_MAX * (OPENREG_TILE * 16 + OPENREG_SPREAD_MEMORY))
+	 OPENREG_REDUCTIONS_MAX * OPENREG_TILE * 16 +                          \
+	 OPENREG_INSTRS_MAX * OPENREG_TILE * 8 +                               \
+	 OPENREG_SLOTS * OPENREG_SPREAD_MEMORY)
 void openreg_tile_run(const struct openreg_plan *plan, unsigned int stage,
 		      const struct openreg_tile *tile,
 		      struct openreg_tile_state *state);
@@ -201,6 +212,12 @@ void openreg_tile_store(const struct openreg_plan *plan,
 			const struct openreg_access *access, unsigned int lo,
 			unsigned int hi, openreg_store_fn *fn, const void *reg,
 			unsigned int width);
+
+/* The same for a LOAD or an INDEX of a step, to dst. */
+void openreg_tile_load(const struct openreg_plan *plan,
+		       const struct openreg_tile *tile,
+		       const struct openreg_step *step, unsigned int lo,
+		       unsigned int hi, void *dst);
 
 int64_t openreg_inner_volume(const struct openreg_plan *plan);
 
@@ -231,7 +248,9 @@ struct openreg_folder {
 	int64_t outputs; /* of the unit */
 	union openreg_acc *accs; /* [fold][OPENREG_TILE] */
 	int64_t *indices; /* [fold][OPENREG_TILE] */
-	unsigned char *spread; /* [fold][OPENREG_SPREAD_MEMORY] */
+	uint64_t *rows; /* [step of rows][OPENREG_TILE] */
+	unsigned char *spread; /* [slot][OPENREG_SPREAD_MEMORY] */
+	const void *slot[OPENREG_SLOTS]; /* an element for each row */
 	void *columns;
 };
 
@@ -252,16 +271,8 @@ void openreg_fold_merge(struct openreg_folder *f, unsigned int fold,
 void openreg_result_finish(struct openreg_folder *f, unsigned int fold);
 /* Lets steps read the result of a fold, as accumulators in the register type. */
 void openreg_result_keep(struct openreg_folder *f, unsigned int fold);
-/* Stores values of the outputs of a unit. */
-void openreg_result_store(const struct openreg_plan *plan,
-			  const struct openreg_tile *tile,
-			  const struct openreg_access *access,
-			  openreg_store_fn *fn, const void *reg,
-			  unsigned int width);
-/* Does that for a register that has such a value at all points of its row. */
-void openreg_row_store(const struct openreg_plan *plan,
-		       const struct openreg_tile *tile,
-		       const struct openreg_step *step, const void *reg);
+/* Runs the steps of rows of a stage, with or without the STOREs. */
+void openreg_rows_run(struct openreg_folder *f, unsigned int stage, bool stores);
 
 extern const struct openreg_engine openreg_vector_engine;
 

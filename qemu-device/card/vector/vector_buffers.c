@@ -7,23 +7,32 @@
 
 #include "vector.h"
 
-#define RESULTS (~0u << OPENREG_TILE_BUFFERS)
-
 struct buffers {
-	uint8_t of[OPENREG_STEP_BUFFERS]; /* new number of an old one */
+	uint8_t of[OPENREG_TILE_BUFFERS]; /* new number of an old one */
 	uint8_t width[OPENREG_TILE_BUFFERS];
 	uint8_t free[OPENREG_TILE_BUFFERS]; /* a stack */
 	unsigned int nfree;
 	uint32_t kept; /* old numbers: buffers of `once` steps */
 };
 
+/* Slots are no buffers. */
+static uint32_t bit(uint8_t buffer)
+{
+	return buffer < OPENREG_TILE_BUFFERS ? 1u << buffer : 0;
+}
+
+static uint8_t renumber(const struct buffers *b, uint8_t buffer)
+{
+	return buffer < OPENREG_TILE_BUFFERS ? b->of[buffer] : buffer;
+}
+
 static uint32_t sources(const struct openreg_step *step)
 {
 	switch (step->kind) {
 	case OPENREG_STEP_STORE:
-		return 1u << step->a;
+		return bit(step->a);
 	case OPENREG_STEP_KERNEL:
-		return 1u << step->a | 1u << step->b | 1u << step->c;
+		return bit(step->a) | bit(step->b) | bit(step->c);
 	default:
 		return 0;
 	}
@@ -41,14 +50,14 @@ static void find_live(const struct openreg_plan *plan,
 	unsigned int i;
 
 	for (i = stage->fold; i < stage->fold_end; i++)
-		now |= 1u << plan->red.fold[i].buffer;
+		now |= bit(plan->red.fold[i].buffer);
 	for (i = stage->end; i-- > stage->step;) {
 		const struct openreg_step *step = &plan->step[i];
 
 		live[i] = now;
 		if (step->kind != OPENREG_STEP_STORE)
 			now &= ~(1u << step->dst);
-		gone[i] = sources(step) & ~now & ~RESULTS;
+		gone[i] = sources(step) & ~now;
 		now |= sources(step);
 	}
 }
@@ -79,9 +88,9 @@ static void number_stage(struct openreg_plan *plan,
 
 		gone[i] &= ~b.kept;
 		dst = step->dst;
-		step->a = b.of[step->a];
-		step->b = b.of[step->b];
-		step->c = b.of[step->c];
+		step->a = renumber(&b, step->a);
+		step->b = renumber(&b, step->b);
+		step->c = renumber(&b, step->c);
 		release(&b, gone[i], step->width, false);
 		if (step->kind != OPENREG_STEP_STORE) {
 			if (!(b.kept >> dst & 1))
@@ -97,7 +106,7 @@ static void number_stage(struct openreg_plan *plan,
 	for (i = stage->fold; i < stage->fold_end; i++) {
 		uint8_t *buffer = &plan->red.fold[i].buffer;
 
-		*buffer = b.of[*buffer];
+		*buffer = renumber(&b, *buffer);
 	}
 }
 
@@ -132,8 +141,6 @@ void openreg_plan_buffers(struct openreg_plan *plan)
 
 	for (i = OPENREG_TILE_BUFFERS; i-- > 0;)
 		shared.free[shared.nfree++] = (uint8_t)i;
-	for (i = OPENREG_TILE_BUFFERS; i < OPENREG_STEP_BUFFERS; i++)
-		shared.of[i] = (uint8_t)i;
 	for (s = 0; s < plan->nstages; s++) {
 		b[s] = shared;
 		for (i = plan->stage[s].step; i < plan->stage[s].end; i++) {

@@ -404,22 +404,29 @@ static int64_t tile_points(const struct openreg_plan *plan,
 	return points;
 }
 
+static double step_ns(const struct openreg_plan *plan,
+		      const struct openreg_args *args,
+		      const struct openreg_step *step)
+{
+	if (step->kind == OPENREG_STEP_LOAD || step->kind == OPENREG_STEP_STORE)
+		return access_ns(plan, &plan->access[step->access]);
+	return kernel_ns(&args->instr[step->instr]);
+}
+
 static void estimate(struct openreg_plan *plan, const struct openreg_args *args)
 {
-	double ns = 0;
-	unsigned int i;
+	const struct openreg_reduction *red = &plan->red;
+	double ns = 0.2 * red->nfolds, rows = 0;
+	unsigned int i, s;
 
-	for (i = 0; i < plan->nsteps; i++) {
-		const struct openreg_step *step = &plan->step[i];
-
-		if (step->kind == OPENREG_STEP_LOAD ||
-		    step->kind == OPENREG_STEP_STORE)
-			ns += access_ns(plan, &plan->access[step->access]);
-		else
-			ns += kernel_ns(&args->instr[step->instr]);
+	for (s = 0; s < plan->nstages; s++) {
+		for (i = plan->stage[s].step; i < plan->stage[s].end; i++)
+			ns += step_ns(plan, args, &plan->step[i]);
 	}
-	ns += 0.2 * plan->red.nfolds;
-	plan->tile_ns = 10.0 * (plan->nsteps + 1) +
+	for (i = 0; i < red->nrows; i++)
+		rows += step_ns(plan, args, &red->row[i]) *
+			(double)red->unit_outputs;
+	plan->tile_ns = 10.0 * (plan->nsteps + 1) + rows +
 			ns * (double)(plan->volume * plan->chunk);
 	plan->slice_tiles =
 		(int64_t)(openreg_slice_ns(plan->tile_ns * (double)plan->tiles) /

@@ -28,8 +28,9 @@ static void begin(struct openreg_folder *f, const struct openreg_plan *plan,
 	f->columns = (unsigned char *)memory + OPENREG_TILE_MEMORY;
 	f->accs = (union openreg_acc *)f->columns + OPENREG_TILE;
 	f->indices = (int64_t *)f->accs + OPENREG_REDUCTIONS_MAX * OPENREG_TILE;
-	f->spread = (unsigned char *)(f->indices +
-				      OPENREG_REDUCTIONS_MAX * OPENREG_TILE);
+	f->rows = (uint64_t *)f->indices + OPENREG_REDUCTIONS_MAX * OPENREG_TILE;
+	f->spread = (unsigned char *)(f->rows +
+				      OPENREG_INSTRS_MAX * OPENREG_TILE);
 	memset(f->tile.at, 0, sizeof(f->tile.at));
 }
 
@@ -80,16 +81,15 @@ static void run_tiles(struct openreg_folder *f, unsigned int s, int64_t first,
 	const struct openreg_stage *stage = &plan->stage[s];
 	unsigned int k;
 
+	openreg_rows_run(f, s, first == 0);
+	if (stage->step == stage->end && stage->fold == stage->fold_end)
+		return;
 	openreg_tile_seek(plan, &f->tile, red->tile_lo, red->tile_hi, first);
-	f->state.first = first == 0;
-	if (stage->by_row)
-		tiles = f->state.first;
 	while (tiles-- > 0) {
 		openreg_tile_run(plan, s, &f->tile, &f->state);
 		for (k = stage->fold; k < stage->fold_end; k++)
 			openreg_fold_tile(f, k);
 		openreg_tile_next(plan, &f->tile, red->tile_lo, red->tile_hi);
-		f->state.first = false;
 	}
 }
 

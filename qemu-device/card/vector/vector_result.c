@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* VECTOR: results of reductions, in memory and as registers of later stages. */
+/* VECTOR: values of rows: results of reductions, and what is computed from them. */
 #include <string.h>
 
 #include "vector.h"
@@ -27,44 +27,49 @@ static void convert(const struct openreg_fold *fold, union openreg_acc *acc,
 	}
 }
 
-void openreg_result_store(const struct openreg_plan *plan,
-			  const struct openreg_tile *tile,
-			  const struct openreg_access *access,
-			  openreg_store_fn *fn, const void *reg,
-			  unsigned int width)
+/* The dimensions of a tile along which its outputs lie. */
+struct range {
+	unsigned int lo, hi;
+	bool one; /* the tile has a single output */
+};
+
+static struct range outputs_of(const struct openreg_plan *plan)
 {
 	unsigned int last = plan->inner_dims - 1;
 
 	if (!plan->red.folds_inner)
-		openreg_tile_store(plan, tile, access, 0,
-				   plan->split < last ? plan->split : last, fn,
-				   reg, width);
-	else if (plan->split < plan->inner_dims)
-		fn((void *)openreg_tile_address(plan, tile, access), 1, reg, 1);
-	else
-		openreg_tile_store(plan, tile, access, plan->inner_dims,
-				   plan->split, fn, reg, width);
+		return (struct range){
+			.hi = plan->split < last ? plan->split : last
+		};
+	return (struct range){ .lo = plan->inner_dims, .hi = plan->split,
+			       .one = plan->split < plan->inner_dims };
 }
 
-void openreg_row_store(const struct openreg_plan *plan,
-		       const struct openreg_tile *tile,
-		       const struct openreg_step *step, const void *reg)
+static void store_rows(const struct openreg_folder *f,
+		       const struct openreg_access *access, openreg_store_fn *fn,
+		       const void *reg, unsigned int width)
 {
-	const struct openreg_access *access = &plan->access[step->access];
-	int64_t row = openreg_inner_volume(plan), i;
-	uint64_t line[OPENREG_TILE];
-	uint32_t *words = (uint32_t *)line;
+	struct range r = outputs_of(f->plan);
 
-	if (plan->red.folds_inner && plan->split >= plan->inner_dims) {
-		for (i = 0; i * row < tile->n; i++) {
-			if (step->width == 4)
-				words[i] = ((const uint32_t *)reg)[i * row];
-			else
-				line[i] = ((const uint64_t *)reg)[i * row];
-		}
-		reg = line;
-	}
-	openreg_result_store(plan, tile, access, step->store, reg, step->width);
+	if (r.one)
+		fn((void *)openreg_tile_address(f->plan, &f->tile, access), 1,
+		   reg, 1);
+	else
+		openreg_tile_store(f->plan, &f->tile, access, r.lo, r.hi, fn,
+				   reg, width);
+}
+
+static void load_rows(const struct openreg_folder *f,
+		      const struct openreg_step *step, void *to)
+{
+	const struct openreg_access *access = &f->plan->access[step->access];
+	struct range r = outputs_of(f->plan);
+
+	if (r.one)
+		step->load(to, (const void *)openreg_tile_address(
+				       f->plan, &f->tile, access), 1, 1);
+	else
+		openreg_tile_load(f->plan, &f->tile, step, r.lo, r.hi, to);
 }
 
 /* Repeats each of n elements `times` times; may write SPREAD_MORE elements more. */
@@ -105,37 +110,87 @@ static void spread(const struct openreg_folder *f, unsigned char *to,
 		memcpy(to + at, from, line);
 }
 
-/* f->tile is the first tile of the unit: it has the most points. */
+/*
+ * Lets steps read the values of a slot. f->tile is the first tile of the unit: it has the
+ * most points.
+ */
+static void keep(struct openreg_folder *f, unsigned int slot, const void *values,
+		 size_t width)
+{
+	const void **reg = &f->state.reg[OPENREG_TILE_BUFFERS + slot];
+	unsigned char *to = f->spread + (size_t)slot * OPENREG_SPREAD_MEMORY;
+
+	f->slot[slot] = *reg = values;
+	if (!f->plan->red.whole[slot] || f->outputs == f->tile.n)
+		return;
+	spread(f, to, values, width);
+	*reg = to;
+}
+
 void openreg_result_keep(struct openreg_folder *f, unsigned int fold)
 {
-	const struct openreg_fold *as = &f->plan->red.fold[fold];
-	unsigned char *to = f->spread + (size_t)fold * OPENREG_SPREAD_MEMORY;
-	const void **reg = &f->state.reg[OPENREG_TILE_BUFFERS + fold];
-
-	*reg = openreg_accs(f, fold);
-	if (!as->kept || !as->whole || f->outputs == f->tile.n)
-		return;
-	spread(f, to, *reg, type_width[as->type]);
-	*reg = to;
+	keep(f, fold, openreg_accs(f, fold),
+	     type_width[f->plan->red.fold[fold].type]);
 }
 
 void openreg_result_finish(struct openreg_folder *f, unsigned int fold)
 {
-	const struct openreg_plan *plan = f->plan;
-	const struct openreg_fold *as = &plan->red.fold[fold];
-	const struct openreg_kernels *k = plan->kernels;
+	const struct openreg_fold *as = &f->plan->red.fold[fold];
+	const struct openreg_kernels *k = f->plan->kernels;
 	union openreg_acc *acc = openreg_accs(f, fold);
 
 	if (as->index)
-		openreg_result_store(plan, &f->tile, as->index,
-				     k->store[OPENREG_I64][OPENREG_VT_I64],
-				     f->indices + (size_t)fold * OPENREG_TILE,
-				     8);
+		store_rows(f, as->index, k->store[OPENREG_I64][OPENREG_VT_I64],
+			   f->indices + (size_t)fold * OPENREG_TILE, 8);
 	if (!as->value && !as->kept)
 		return;
 	convert(as, acc, f->outputs);
 	if (as->value)
-		openreg_result_store(plan, &f->tile, as->value,
-				     k->store[as->value_dtype][as->type], acc,
-				     type_width[as->type]);
+		store_rows(f, as->value, k->store[as->value_dtype][as->type],
+			   acc, type_width[as->type]);
+}
+
+static void fill(const struct openreg_step *step, uint64_t *to, int64_t n)
+{
+	uint32_t *narrow = (uint32_t *)to;
+	int64_t i;
+
+	for (i = 0; i < n; i++) {
+		if (step->width == 4)
+			narrow[i] = (uint32_t)step->imm;
+		else
+			to[i] = step->imm;
+	}
+}
+
+void openreg_rows_run(struct openreg_folder *f, unsigned int s, bool stores)
+{
+	const struct openreg_plan *plan = f->plan;
+	const struct openreg_stage *stage = &plan->stage[s];
+	unsigned int i;
+
+	for (i = stage->row; i < stage->row_end; i++) {
+		const struct openreg_step *step = &plan->red.row[i];
+		uint64_t *to = f->rows + (size_t)i * OPENREG_TILE;
+
+		switch (step->kind) {
+		case OPENREG_STEP_STORE:
+			if (stores)
+				store_rows(f, &plan->access[step->access],
+					   step->store, f->slot[step->a],
+					   step->width);
+			continue;
+		case OPENREG_STEP_IMM:
+			fill(step, to, f->outputs);
+			break;
+		case OPENREG_STEP_LOAD:
+		case OPENREG_STEP_INDEX:
+			load_rows(f, step, to);
+			break;
+		default:
+			step->kernel(to, f->slot[step->a], f->slot[step->b],
+				     f->slot[step->c], (size_t)f->outputs);
+		}
+		keep(f, step->dst, to, step->width);
+	}
 }

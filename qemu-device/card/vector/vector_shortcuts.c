@@ -100,28 +100,12 @@ static bool loads_the_same(const struct openreg_plan *plan,
 	return true;
 }
 
-/* Is the value of a STORE one for each row? */
-static bool is_by_row(const struct openreg_plan *plan,
-		      const struct openreg_access *access)
-{
-	bool inner = plan->red.folds_inner, any = false;
-	unsigned int d = inner ? 0 : plan->inner_dims;
-	unsigned int end = inner ? plan->inner_dims : plan->ndim;
-
-	for (; plan->red.nfolds && d < end; d++) {
-		if (access->stride[d])
-			return false;
-		any |= plan->size[d] > 1;
-	}
-	return any;
-}
-
 /*
  * The values of the steps; the index is the number of the step that computes a value. The
- * value of fold k, as a result, has index VALUE_OF_FOLD + k.
+ * value of slot k has index VALUE_OF_SLOT + k.
  */
-#define VALUE_OF_FOLD OPENREG_INSTRS_MAX
-#define VALUES (OPENREG_INSTRS_MAX + OPENREG_REDUCTIONS_MAX)
+#define VALUE_OF_SLOT OPENREG_INSTRS_MAX
+#define VALUES (OPENREG_INSTRS_MAX + OPENREG_SLOTS)
 struct values {
 	bool uniform[VALUES]; /* a tile's elements are all the same */
 	bool whole[VALUES]; /* some step reads all of them */
@@ -149,15 +133,25 @@ static bool is_uniform(const struct openreg_plan *plan,
 	}
 }
 
+/* The slots in use: first those of folds, then those of steps of rows. */
+static unsigned int slot_number(const struct openreg_plan *plan, unsigned int i)
+{
+	return i < plan->red.nfolds
+		       ? i : i - plan->red.nfolds + OPENREG_REDUCTIONS_MAX;
+}
+
 static void find_values(const struct openreg_plan *plan,
 			const struct openreg_stage *stage, struct values *v)
 {
 	uint8_t writer[OPENREG_STEP_BUFFERS] = { 0 };
 	unsigned int i;
 
-	for (i = 0; i < stage->fold; i++) {
-		writer[OPENREG_TILE_BUFFERS + i] = (uint8_t)(VALUE_OF_FOLD + i);
-		v->uniform[VALUE_OF_FOLD + i] = plan->red.unit_outputs == 1;
+	for (i = 0; i < plan->red.nfolds + plan->red.nrows; i++) {
+		unsigned int slot = slot_number(plan, i);
+
+		writer[OPENREG_TILE_BUFFERS + slot] =
+			(uint8_t)(VALUE_OF_SLOT + slot);
+		v->uniform[VALUE_OF_SLOT + slot] = plan->red.unit_outputs == 1;
 	}
 	for (i = stage->step; i < stage->end; i++) {
 		const struct openreg_step *step = &plan->step[i];
@@ -240,9 +234,7 @@ static void find_ones(struct openreg_plan *plan,
 
 		step->one = v->uniform[i] && !v->whole[i];
 		if (step->kind == OPENREG_STEP_STORE)
-			v->whole[source[0]] |= !step->by_row ||
-					       !v->uniform[source[0]] ||
-					       plan->red.unit_outputs > 1;
+			v->whole[source[0]] = true;
 		else if (step->kind == OPENREG_STEP_KERNEL && !step->one)
 			choose_kernel(plan, &args->instr[step->instr], step,
 				      source, v);
@@ -250,12 +242,11 @@ static void find_ones(struct openreg_plan *plan,
 }
 
 static void shorten_stage(struct openreg_plan *plan,
-			  struct openreg_stage *stage,
+			  const struct openreg_stage *stage,
 			  const struct openreg_args *args, struct values *v)
 {
 	unsigned int i;
 
-	stage->by_row = stage->fold == stage->fold_end;
 	for (i = stage->step; i < stage->end; i++) {
 		const struct openreg_instr *in = &args->instr[plan->step[i].instr];
 		struct openreg_step *step = &plan->step[i];
@@ -264,9 +255,6 @@ static void shorten_stage(struct openreg_plan *plan,
 			step->alias = same_in_memory(args->op[in->aux].dtype,
 						     in->type) &&
 				      may_alias(plan, stage, args, i);
-		else if (step->kind == OPENREG_STEP_STORE)
-			stage->by_row &= step->by_row = is_by_row(
-				plan, &plan->access[step->access]);
 		step->once = (step->kind == OPENREG_STEP_IMM ||
 			      loads_the_same(plan, step)) &&
 			     is_written_once(plan, stage, step->dst);
@@ -279,13 +267,18 @@ void openreg_plan_shortcuts(struct openreg_plan *plan,
 {
 	struct openreg_reduction *red = &plan->red;
 	struct values v;
-	unsigned int i;
+	unsigned int i, slot;
 
-	for (i = 0; i < red->nfolds; i++)
-		v.whole[VALUE_OF_FOLD + i] = false;
+	red->nrows = 0;
+	if (red->nfolds)
+		openreg_plan_rows(plan);
+	for (i = 0; i < red->nfolds + red->nrows; i++)
+		v.whole[VALUE_OF_SLOT + slot_number(plan, i)] = false;
 	for (i = 0; i < plan->nstages; i++)
 		shorten_stage(plan, &plan->stage[i], args, &v);
-	for (i = 0; i < red->nfolds; i++)
-		red->fold[i].whole = v.whole[VALUE_OF_FOLD + i];
+	for (i = 0; i < red->nfolds + red->nrows; i++) {
+		slot = slot_number(plan, i);
+		red->whole[slot] = v.whole[VALUE_OF_SLOT + slot];
+	}
 	openreg_plan_buffers(plan);
 }
