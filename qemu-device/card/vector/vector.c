@@ -79,6 +79,23 @@ static bool walk_next(const struct openreg_plan *plan,
 	return false;
 }
 
+/* Sets walk->lo to the end of the dimensions from lo on that form one run. */
+static int64_t run_along(const struct openreg_plan *plan,
+			 const struct openreg_tile *tile,
+			 const struct openreg_access *access, unsigned int lo,
+			 struct walk *walk)
+{
+	unsigned int d = lo;
+	int64_t run = 1;
+
+	do
+		run *= d == plan->split ? tile->chunk : plan->size[d];
+	while (++d <= walk->hi &&
+	       access->stride[d] == access->stride[lo] * run);
+	walk->lo = d;
+	return run;
+}
+
 /* Loads n elements of an operand, an index or a random stream. */
 static void fetch(const struct openreg_step *step, void *dst, uintptr_t address,
 		  int64_t stride, int64_t n)
@@ -156,9 +173,9 @@ void openreg_tile_store(const struct openreg_plan *plan,
 			unsigned int hi, openreg_store_fn *fn, const void *reg,
 			unsigned int width)
 {
-	struct walk walk = { .lo = lo + 1, .hi = hi };
+	struct walk walk = { .hi = hi };
 	uintptr_t address = openreg_tile_address(plan, tile, access);
-	int64_t run = lo == plan->split ? tile->chunk : plan->size[lo];
+	int64_t run = run_along(plan, tile, access, lo, &walk);
 	const unsigned char *src = reg;
 
 	do {
@@ -173,9 +190,9 @@ void openreg_tile_load(const struct openreg_plan *plan,
 		       unsigned int hi, void *dst)
 {
 	const struct openreg_access *access = &plan->access[step->access];
-	struct walk walk = { .lo = lo + 1, .hi = hi };
+	struct walk walk = { .hi = hi };
 	uintptr_t address = openreg_tile_address(plan, tile, access);
-	int64_t run = lo == plan->split ? tile->chunk : plan->size[lo];
+	int64_t run = run_along(plan, tile, access, lo, &walk);
 	unsigned char *to = dst;
 
 	do {

@@ -25,9 +25,11 @@
 #define OPENREG_TILE 1024
 /* One more than the registers, so that no kernel needs to widen elements in place. */
 #define OPENREG_TILE_BUFFERS (OPENREG_REGS + 1)
+/* Numbers of buffers, until openreg_plan_buffers() gives them fewer. */
+#define OPENREG_PLAN_BUFFERS 32
 #define OPENREG_SLOTS (OPENREG_REDUCTIONS_MAX + OPENREG_INSTRS_MAX)
-/* A step of points reads slot k as buffer OPENREG_TILE_BUFFERS + k. */
-#define OPENREG_STEP_BUFFERS (OPENREG_TILE_BUFFERS + OPENREG_SLOTS)
+/* A step of points reads slot k as buffer OPENREG_PLAN_BUFFERS + k. */
+#define OPENREG_STEP_BUFFERS (OPENREG_PLAN_BUFFERS + OPENREG_SLOTS)
 
 enum openreg_step_kind {
 	OPENREG_STEP_LOAD,
@@ -157,6 +159,12 @@ void openreg_plan_steps(struct openreg_plan *plan,
 /* Call after openreg_plan_steps() and openreg_plan_dims(). */
 void openreg_plan_shortcuts(struct openreg_plan *plan,
 			    const struct openreg_args *args);
+
+/* A worker does not stop within a tile: returns how many points it may have. */
+int64_t openreg_plan_points(const struct openreg_plan *plan,
+			    const struct openreg_args *args);
+void openreg_plan_estimate(struct openreg_plan *plan,
+			   const struct openreg_args *args);
 
 /* Moves steps whose values are those of rows from the steps of points. */
 void openreg_plan_rows(struct openreg_plan *plan);

@@ -8,8 +8,8 @@
 #include "vector.h"
 
 struct buffers {
-	uint8_t of[OPENREG_TILE_BUFFERS]; /* new number of an old one */
-	uint8_t width[OPENREG_TILE_BUFFERS];
+	uint8_t of[OPENREG_PLAN_BUFFERS]; /* new number of an old one */
+	uint8_t width[OPENREG_PLAN_BUFFERS];
 	uint8_t free[OPENREG_TILE_BUFFERS]; /* a stack */
 	unsigned int nfree;
 	uint32_t kept; /* old numbers: buffers of `once` steps */
@@ -18,12 +18,12 @@ struct buffers {
 /* Slots are no buffers. */
 static uint32_t bit(uint8_t buffer)
 {
-	return buffer < OPENREG_TILE_BUFFERS ? 1u << buffer : 0;
+	return buffer < OPENREG_PLAN_BUFFERS ? 1u << buffer : 0;
 }
 
 static uint8_t renumber(const struct buffers *b, uint8_t buffer)
 {
-	return buffer < OPENREG_TILE_BUFFERS ? b->of[buffer] : buffer;
+	return buffer < OPENREG_PLAN_BUFFERS ? b->of[buffer] : buffer;
 }
 
 static uint32_t sources(const struct openreg_step *step)
@@ -113,22 +113,30 @@ static void number_stage(struct openreg_plan *plan,
 /* Are there buffers of their own for the `once` steps of all stages? */
 static bool once_fits(const struct openreg_plan *plan)
 {
-	int once = 0, most = 0;
+	uint32_t live[OPENREG_INSTRS_MAX], gone[OPENREG_INSTRS_MAX];
+	int once = 0, most = 0, n;
 	unsigned int i, s;
 
 	for (s = 0; s < plan->nstages; s++) {
-		uint32_t others = 0;
+		const struct openreg_stage *stage = &plan->stage[s];
+		uint32_t kept = 0;
 
-		for (i = plan->stage[s].step; i < plan->stage[s].end; i++) {
-			const struct openreg_step *step = &plan->step[i];
-
-			if (step->once)
-				once++;
-			else if (step->kind != OPENREG_STEP_STORE)
-				others |= 1u << step->dst;
+		for (i = stage->step; i < stage->end; i++) {
+			if (!plan->step[i].once)
+				continue;
+			kept |= 1u << plan->step[i].dst;
+			once++;
 		}
-		if (__builtin_popcount(others) > most)
-			most = __builtin_popcount(others);
+		find_live(plan, stage, live, gone);
+		for (i = stage->step; i < stage->end; i++) {
+			const struct openreg_step *step = &plan->step[i];
+			uint32_t now = live[i] | sources(step);
+
+			if (step->kind != OPENREG_STEP_STORE)
+				now |= 1u << step->dst;
+			n = __builtin_popcount(now & ~kept);
+			most = n > most ? n : most;
+		}
 	}
 	return once + most <= OPENREG_TILE_BUFFERS;
 }

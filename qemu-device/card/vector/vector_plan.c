@@ -5,8 +5,6 @@
 #include "vector.h"
 
 #define NONE 0xff
-#define TILE_MIN 16
-#define FAR_NS 12 /* for an element that shares no page with its neighbours */
 
 struct compiler {
 	struct openreg_plan *plan;
@@ -14,7 +12,9 @@ struct compiler {
 	uint8_t operand[OPENREG_OPERANDS_MAX]; /* access of an operand, or NONE */
 	uint8_t dim[OPENREG_DIMS_MAX]; /* access of INDEX along it, or NONE */
 	uint8_t point; /* access of RANDOM, or NONE */
-	uint8_t buffer[OPENREG_REGS]; /* buffer of a register */
+	uint8_t buffer[OPENREG_REGS]; /* that has a register's value */
+	uint8_t own[OPENREG_REGS]; /* to which kernels write it */
+	uint8_t next; /* buffer for a value that no kernel writes */
 	uint8_t width[OPENREG_REGS];
 	uint8_t spare;
 	uint8_t result[OPENREG_REGS]; /* fold whose result later stages read there, or NONE */
@@ -99,6 +99,19 @@ static uint8_t read_reg(const struct compiler *c, unsigned int reg)
 	return reg < OPENREG_REGS ? c->buffer[reg] : 0;
 }
 
+/*
+ * Values that no kernel writes get buffers of their own while there are some: such a value
+ * may stay the same for all tiles.
+ */
+static uint8_t write_value(struct compiler *c, unsigned int reg,
+			   unsigned int width)
+{
+	c->result[reg] = NONE;
+	c->width[reg] = (uint8_t)width;
+	c->buffer[reg] = c->next < OPENREG_PLAN_BUFFERS ? c->next++ : c->own[reg];
+	return c->buffer[reg];
+}
+
 /* Kernels may work in place, except where elements change their width. */
 static uint8_t write_reg(struct compiler *c, unsigned int reg,
 			 unsigned int width, const uint8_t *sources,
@@ -107,20 +120,17 @@ static uint8_t write_reg(struct compiler *c, unsigned int reg,
 	unsigned int i;
 	uint8_t old;
 
-	c->result[reg] = NONE;
-	if (c->buffer[reg] >= OPENREG_TILE_BUFFERS) {
-		c->buffer[reg] = (uint8_t)reg;
-		nsources = 0;
-	}
 	for (i = 0; i < nsources; i++) {
 		if (sources[i] == reg && c->width[reg] != width) {
-			old = c->buffer[reg];
-			c->buffer[reg] = c->spare;
+			old = c->own[reg];
+			c->own[reg] = c->spare;
 			c->spare = old;
 			break;
 		}
 	}
+	c->result[reg] = NONE;
 	c->width[reg] = (uint8_t)width;
+	c->buffer[reg] = c->own[reg];
 	return c->buffer[reg];
 }
 
@@ -191,7 +201,7 @@ static void compile_instr(struct compiler *c, struct openreg_step *step,
 		step->kind = OPENREG_STEP_LOAD;
 		step->access = operand_access(c, in->aux);
 		step->load = k->load[c->args->op[in->aux].dtype][in->type];
-		step->dst = write_reg(c, in->dst, step->width, NULL, 0);
+		step->dst = write_value(c, in->dst, step->width);
 		break;
 	case OPENREG_VFORM_STORE:
 		step->kind = OPENREG_STEP_STORE;
@@ -203,13 +213,13 @@ static void compile_instr(struct compiler *c, struct openreg_step *step,
 	case OPENREG_VFORM_IMM:
 		step->kind = OPENREG_STEP_IMM;
 		step->imm = imm_bits(c->args->imm[in->aux], in->type);
-		step->dst = write_reg(c, in->dst, step->width, NULL, 0);
+		step->dst = write_value(c, in->dst, step->width);
 		break;
 	case OPENREG_VFORM_INDEX:
 		step->kind = OPENREG_STEP_INDEX;
 		step->access = index_access(c, in->aux);
 		step->load = k->index;
-		step->dst = write_reg(c, in->dst, step->width, NULL, 0);
+		step->dst = write_value(c, in->dst, step->width);
 		break;
 	case OPENREG_VFORM_RANDOM:
 		step->kind = OPENREG_STEP_RANDOM;
@@ -217,7 +227,7 @@ static void compile_instr(struct compiler *c, struct openreg_step *step,
 		step->random = k->random[in->type];
 		step->philox.key = c->args->imm[in->a];
 		step->philox.counter = c->args->imm[in->b] + in->aux;
-		step->dst = write_reg(c, in->dst, step->width, NULL, 0);
+		step->dst = write_value(c, in->dst, step->width);
 		break;
 	default:
 		compile_kernel(c, step, in, form);
@@ -278,15 +288,16 @@ static void begin_stage(struct compiler *c)
 	stage->step = plan->nsteps;
 	stage->fold = plan->red.nfolds;
 	c->spare = OPENREG_REGS;
+	c->next = OPENREG_TILE_BUFFERS;
 	c->ended = false;
 	for (i = 0; i < OPENREG_REGS; i++) {
 		unsigned int fold = c->result[i];
 
-		c->buffer[i] = (uint8_t)i;
+		c->buffer[i] = c->own[i] = (uint8_t)i;
 		if (fold == NONE)
 			continue;
 		plan->red.fold[fold].kept = true;
-		c->buffer[i] = (uint8_t)(OPENREG_TILE_BUFFERS + fold);
+		c->buffer[i] = (uint8_t)(OPENREG_PLAN_BUFFERS + fold);
 		c->width[i] = type_width[plan->red.fold[fold].type];
 	}
 }
@@ -329,110 +340,6 @@ void openreg_plan_steps(struct openreg_plan *plan,
 		plan->nsteps++;
 	}
 	end_stage(&c);
-}
-
-/* A rough estimate for slower hosts, in ns for an element. */
-static double kernel_ns(const struct openreg_instr *in)
-{
-	bool wide = in->type == OPENREG_VT_F64 || in->type == OPENREG_VT_I64;
-
-	switch (in->op) {
-	case OPENREG_V_RANDOM:
-		return wide ? 12 : 6;
-	case OPENREG_V_LGAMMA:
-		return wide ? 40 : 12;
-	case OPENREG_V_POW:
-		return wide ? 100 : 40;
-	case OPENREG_V_FMOD:
-	case OPENREG_V_REMAINDER:
-	case OPENREG_V_DIV_FLOOR:
-		/* A loop over the difference of the exponents. */
-		return wide ? 200 : 40;
-	case OPENREG_V_DIV:
-		if (in->type >= OPENREG_VT_I32)
-			return wide ? 10 : 5;
-		return wide ? 4 : 1;
-	case OPENREG_V_SQRT:
-	case OPENREG_V_RSQRT:
-	case OPENREG_V_RECIP:
-		return wide ? 4 : 1;
-	case OPENREG_V_ATAN2:
-	case OPENREG_V_HYPOT:
-		return wide ? 10 : 4;
-	default:
-		break;
-	}
-	if (in->op >= OPENREG_V_EXP && in->op <= OPENREG_V_SIGMOID)
-		return wide ? 10 : 3;
-	return 0.1;
-}
-
-static double access_ns(const struct openreg_plan *plan,
-			const struct openreg_access *access)
-{
-	double rows = 4.0 / (double)plan->size[0];
-	int64_t stride = access->stride[0];
-
-	if (access->run_dims > plan->split)
-		rows = 0;
-	if (stride == 0)
-		return 0.1 + rows;
-	if (stride == 1)
-		return 0.1 + 0.05 * (double)access->esize + rows;
-	if (stride * access->esize >= 4096 || stride * access->esize <= -4096)
-		return FAR_NS;
-	return 4 + rows;
-}
-
-/* A worker does not stop within a tile, so a tile must not take longer than a slice. */
-static int64_t tile_points(const struct openreg_plan *plan,
-			   const struct openreg_args *args)
-{
-	int64_t points = OPENREG_TILE;
-	double ns = 0;
-	unsigned int i;
-
-	for (i = 0; i < plan->nsteps; i++) {
-		const struct openreg_step *step = &plan->step[i];
-
-		ns += step->kind == OPENREG_STEP_LOAD ||
-				      step->kind == OPENREG_STEP_STORE
-			      ? FAR_NS : kernel_ns(&args->instr[step->instr]);
-	}
-	while (points > TILE_MIN && (double)points * ns > OPENREG_SLICE_NS)
-		points /= 2;
-	return points;
-}
-
-static double step_ns(const struct openreg_plan *plan,
-		      const struct openreg_args *args,
-		      const struct openreg_step *step)
-{
-	if (step->kind == OPENREG_STEP_LOAD || step->kind == OPENREG_STEP_STORE)
-		return access_ns(plan, &plan->access[step->access]);
-	return kernel_ns(&args->instr[step->instr]);
-}
-
-static void estimate(struct openreg_plan *plan, const struct openreg_args *args)
-{
-	const struct openreg_reduction *red = &plan->red;
-	double ns = 0.2 * red->nfolds, rows = 0;
-	unsigned int i, s;
-
-	for (s = 0; s < plan->nstages; s++) {
-		for (i = plan->stage[s].step; i < plan->stage[s].end; i++)
-			ns += step_ns(plan, args, &plan->step[i]);
-	}
-	for (i = 0; i < red->nrows; i++)
-		rows += step_ns(plan, args, &red->row[i]) *
-			(double)red->unit_outputs;
-	plan->tile_ns = 10.0 * (plan->nsteps + 1) + rows +
-			ns * (double)(plan->volume * plan->chunk);
-	plan->slice_tiles =
-		(int64_t)(openreg_slice_ns(plan->tile_ns * (double)plan->tiles) /
-			  plan->tile_ns);
-	if (plan->slice_tiles < 1)
-		plan->slice_tiles = 1;
 }
 
 /*
@@ -479,11 +386,11 @@ bool openreg_plan_make(struct openreg_plan *plan,
 	plan->red.empty = folds_nothing;
 	if (!plan->nsteps && !plan->red.nfolds)
 		return false;
-	plan->points = tile_points(plan, args);
+	plan->points = openreg_plan_points(plan, args);
 	openreg_plan_dims(plan, args);
 	if (plan->red.nfolds)
 		openreg_plan_units(plan);
 	openreg_plan_shortcuts(plan, args);
-	estimate(plan, args);
+	openreg_plan_estimate(plan, args);
 	return true;
 }

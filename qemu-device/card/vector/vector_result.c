@@ -117,7 +117,7 @@ static void spread(const struct openreg_folder *f, unsigned char *to,
 static void keep(struct openreg_folder *f, unsigned int slot, const void *values,
 		 size_t width)
 {
-	const void **reg = &f->state.reg[OPENREG_TILE_BUFFERS + slot];
+	const void **reg = &f->state.reg[OPENREG_PLAN_BUFFERS + slot];
 	unsigned char *to = f->spread + (size_t)slot * OPENREG_SPREAD_MEMORY;
 
 	f->slot[slot] = *reg = values;

@@ -75,7 +75,7 @@ static void find_rows(struct rows *r)
 	for (i = 0; i < OPENREG_STEP_BUFFERS; i++)
 		r->writer[i] = 0;
 	for (i = 0; i < r->stage->fold; i++) {
-		r->writer[OPENREG_TILE_BUFFERS + i] =
+		r->writer[OPENREG_PLAN_BUFFERS + i] =
 			(uint8_t)(OPENREG_INSTRS_MAX + i);
 		r->is_row[OPENREG_INSTRS_MAX + i] = true;
 		r->slot[OPENREG_INSTRS_MAX + i] = (uint8_t)i;
@@ -126,7 +126,7 @@ static void add_row(struct rows *r, unsigned int i)
 static uint8_t buffer_of(const struct rows *r, unsigned int value, uint8_t buffer)
 {
 	return r->is_row[value] && !is_imm(r, value)
-		       ? (uint8_t)(OPENREG_TILE_BUFFERS + r->slot[value]) : buffer;
+		       ? (uint8_t)(OPENREG_PLAN_BUFFERS + r->slot[value]) : buffer;
 }
 
 static void split_stage(struct rows *r)

@@ -149,7 +149,7 @@ static void find_values(const struct openreg_plan *plan,
 	for (i = 0; i < plan->red.nfolds + plan->red.nrows; i++) {
 		unsigned int slot = slot_number(plan, i);
 
-		writer[OPENREG_TILE_BUFFERS + slot] =
+		writer[OPENREG_PLAN_BUFFERS + slot] =
 			(uint8_t)(VALUE_OF_SLOT + slot);
 		v->uniform[VALUE_OF_SLOT + slot] = plan->red.unit_outputs == 1;
 	}
