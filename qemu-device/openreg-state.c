@@ -211,7 +211,7 @@ static bool openreg_blob_size_valid(void *opaque, int version_id)
 /* The state depends on the card's limits, so both sides need the same limits. */
 const VMStateDescription openreg_vmstate = {
     .name = "openreg",
-    .version_id = 2, /* 2: ISA 1.3 */
+    .version_id = 3, /* 2: ISA 1.3; 3: ISA 1.6 */
     .minimum_version_id = 1,
     .pre_save = openreg_pre_save,
     .post_save = OPENREG_POST_SAVE(openreg_post_save, openreg_saved),

@@ -110,7 +110,8 @@ struct openreg_fault_summary { /* valid while state is FAULTED */
 	__u64 seq; /* sequence number of the packet */
 	/* first byte out of bounds, or address of the operand; INDEX: the extent */
 	__u64 address;
-	__u32 opcode;
+	__u16 opcode;
+	__u16 in_list; /* number of the packet in its LIST, from 1; else 0 */
 	__u32 cookie; /* copied from the packet */
 	__u64 detail; /* instruction index or bad value; see the manual */
 };
@@ -131,7 +132,9 @@ struct openreg_card_page { /* C: written by the card, read-only to others */
 	__u32 state; /* enum openreg_queue_state */
 	__u64 reserved0[5];
 	struct openreg_fault_summary fault; /* at 0x40 */
-	__u64 reserved1[3];
+	/* What is done of the LIST at head: slots | packets << 32; if STOPPED */
+	__u64 list_done;
+	__u64 reserved1[2];
 	__u64 wakes; /* at 0x80: times that asleep went from 1 to 0 */
 	__u64 interrupts; /* times that a completion raised the vector */
 	__u64 dma_read; /* bytes read from system memory for this queue */
@@ -199,7 +202,7 @@ enum openreg_opcode {
 	OPENREG_OP_SORT = 12,
 	OPENREG_OP_SCAN = 13,
 	OPENREG_OP_PLACES = 14,
-	/* 15 and 16 are reserved for NORM and LIST. */
+	OPENREG_OP_LIST = 15,
 	OPENREG_OP_END
 };
 
@@ -261,7 +264,13 @@ struct openreg_operand {
  * SIGNAL: as WAIT, with enum openreg_signal.
  *
  * TIMESTAMP: ndim 0; op 0 an I64 word; the card stores its clock there, in ns.
+ *
+ * LIST: ndim 0; op 0 (I64) the first of imm 0 slots in any segment, which hold imm 1
+ * packets. The card runs these packets in order, as if they were in the ring in place of
+ * the LIST, but they have no sequence numbers. A LIST contains no LIST.
  */
+#define OPENREG_LIST_SLOTS_MAX 65535 /* slots of a LIST */
+
 #define OPENREG_SOFTMAX_LOG 1
 #define OPENREG_SOFTMAX_BACKWARD 2
 

@@ -28,6 +28,7 @@ API const char *openreg_opcode_name(unsigned int opcode)
 		[OPENREG_OP_SORT] = "SORT",
 		[OPENREG_OP_SCAN] = "SCAN",
 		[OPENREG_OP_PLACES] = "PLACES",
+		[OPENREG_OP_LIST] = "LIST",
 	};
 
 	return LOOKUP(names, opcode);
@@ -118,8 +119,11 @@ API int openreg_fault_text(const struct openreg_fault_summary *f, char *buf,
 			   size_t len)
 {
 	char operand[32] = "", address[96] = "", hint[80] = "";
-	char detail[112] = "";
+	char detail[112] = "", list[40] = "";
 
+	if (f->in_list)
+		snprintf(list, sizeof(list), "LIST, in its packet %u ",
+			 f->in_list);
 	if (f->operand != OPENREG_NO_OPERAND)
 		snprintf(operand, sizeof(operand), ", operand %u", f->operand);
 	if (names_address(f))
@@ -132,9 +136,9 @@ API int openreg_fault_text(const struct openreg_fault_summary *f, char *buf,
 	if (advice(f->code))
 		snprintf(hint, sizeof(hint), ": %s", advice(f->code));
 	return snprintf(buf, len,
-			"%s (fault %u) in packet %" PRIu64 " %s%s%s, detail %#" PRIx64 "%s, cookie %#x%s",
+			"%s (fault %u) in packet %" PRIu64 " %s%s%s%s, detail %#" PRIx64 "%s, cookie %#x%s",
 			openreg_fault_name(f->code), f->code, (uint64_t)f->seq,
-			openreg_opcode_name(f->opcode), operand, address,
+			list, openreg_opcode_name(f->opcode), operand, address,
 			(uint64_t)f->detail, detail, f->cookie, hint);
 }
 
@@ -153,6 +157,7 @@ API int openreg_queue_fault(struct openreg_queue *q,
 	fault->seq = f->seq;
 	fault->address = f->address;
 	fault->opcode = f->opcode;
+	fault->in_list = f->in_list;
 	fault->cookie = f->cookie;
 	fault->detail = f->detail;
 	return 1;
@@ -161,7 +166,7 @@ API int openreg_queue_fault(struct openreg_queue *q,
 int openreg_queue_fail(struct openreg_queue *q, uint32_t state)
 {
 	struct openreg_fault_summary f;
-	char text[320];
+	char text[360];
 
 	if (state == OPENREG_QUEUE_IDLE)
 		return openreg_fail(-ENODEV, "the card behind %s is gone",

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Checks that every byte that a packet can reach lies in a segment that allows it. */
 #include "core.h"
+#include "exec.h"
 #include "queue.h"
 
 #define OP_FAULT(c, i, a, d)                                                   \
@@ -165,5 +166,36 @@ struct openreg_verdict address_check(struct queue *q, struct openreg_args *args,
 	pthread_mutex_unlock(&q->ctx->lock);
 	if (v.code)
 		segments_put(q, args->nops);
+	return v;
+}
+
+/* Checks the operands against the opcode, then their addresses. */
+struct openreg_verdict exec_check(struct queue *q)
+{
+	struct openreg_args *args = &q->args;
+	unsigned int flags = 0;
+	struct openreg_verdict v;
+
+	switch (args->opcode) {
+	case OPENREG_OP_COPY:
+	case OPENREG_OP_FILL:
+		v = copy_check(args);
+		break;
+	case OPENREG_OP_WAIT:
+	case OPENREG_OP_SIGNAL:
+	case OPENREG_OP_TIMESTAMP:
+		v = sync_check(args);
+		break;
+	case OPENREG_OP_LIST:
+		v = list_check(args);
+		break;
+	default:
+		v = openreg_engine_check(args);
+		flags = ADDRESS_COMPUTE;
+	}
+	if (!v.code)
+		return address_check(q, args, flags);
+	if (v.operand < args->nops)
+		v.address = args->op[v.operand].addr;
 	return v;
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "core.h"
+#include "exec.h"
 #include "queue.h"
 #include "state.h"
 
@@ -107,6 +108,7 @@ static uint64_t load_page(struct queue *q, uint64_t off)
 static void keep_page(struct queue *q)
 {
 	struct openreg_card *card = q->card;
+	uint64_t list_done;
 	uint32_t state;
 
 	card->ops->access_begin(card->host);
@@ -119,6 +121,12 @@ static void keep_page(struct queue *q)
 	state = card->ops->load32(card->host, q->page,
 				  offsetof(struct openreg_card_page,
 					   state));
+	/* A card that stops a queue stores how far it got in a LIST. */
+	list_done = load_page(q, offsetof(struct openreg_card_page, list_done));
+	if (state == OPENREG_QUEUE_STOPPED) {
+		q->list.done_slots = (uint32_t)list_done;
+		q->list.done_packets = (uint32_t)(list_done >> 32);
+	}
 	card->ops->access_end(card->host);
 	q->state = state == OPENREG_QUEUE_FAULTED ? OPENREG_QUEUE_FAULTED :
 						    OPENREG_QUEUE_STOPPED;
@@ -241,6 +249,9 @@ struct admin_result admin_queue_reset(struct openreg_card *card,
 	if (!no_args(cmd, 2) || !wait_stopped(q) ||
 	    cmd->reset.seq < q->completed)
 		return RESULT(EINVAL);
+	q->list.runs = false;
+	if (cmd->reset.head != q->head || cmd->reset.seq != q->completed)
+		list_end(q);
 	card->ops->access_begin(card->host);
 	queue_publish(q, cmd->reset.head, cmd->reset.seq);
 	card->ops->access_end(card->host);

@@ -9,15 +9,17 @@
 #define BATCH 16 /* NOPs between two reads of the clock */
 #define LONG_WORK (1ULL << 17) /* elements that keep a worker busy for long */
 
-/* Copies the packet at the head into w->packet. Needs access_begin(). */
+/* Copies the packet at the head of the ring into w->packet. */
 static enum step fetch(struct worker *w, struct queue *q,
 		       struct openreg_verdict *v)
 {
 	const struct openreg_host_ops *ops = w->card->ops;
-	uint64_t tail = queue_tail(q), have = tail - q->head;
-	uint64_t index = q->head & (q->cfg.slots - 1);
+	uint64_t index = q->head & (q->cfg.slots - 1), tail, have;
 	uint32_t n;
 
+	access_begin(w);
+	tail = queue_tail(q);
+	have = tail - q->head;
 	q->tail = tail;
 	if (!have)
 		return STEP_EMPTY;
@@ -42,34 +44,6 @@ static enum step fetch(struct worker *w, struct queue *q,
 			  w->packet + OPENREG_SLOT_SIZE,
 			  (uint64_t)(n - 1) * OPENREG_SLOT_SIZE);
 	return STEP_DONE;
-}
-
-/* Checks the operands against the opcode, then their addresses. */
-struct openreg_verdict exec_check(struct queue *q)
-{
-	struct openreg_args *args = &q->args;
-	unsigned int flags = 0;
-	struct openreg_verdict v;
-
-	switch (args->opcode) {
-	case OPENREG_OP_COPY:
-	case OPENREG_OP_FILL:
-		v = copy_check(args);
-		break;
-	case OPENREG_OP_WAIT:
-	case OPENREG_OP_SIGNAL:
-	case OPENREG_OP_TIMESTAMP:
-		v = sync_check(args);
-		break;
-	default:
-		v = openreg_engine_check(args);
-		flags = ADDRESS_COMPUTE;
-	}
-	if (!v.code)
-		return address_check(q, args, flags);
-	if (v.operand < args->nops)
-		v.address = args->op[v.operand].addr;
-	return v;
 }
 
 static void set_active(struct queue *q, enum active active)
@@ -248,11 +222,11 @@ static enum step run_program(struct worker *w, struct queue *q,
 	return step;
 }
 
-static enum step run(struct worker *w, struct queue *q,
+static enum step run(struct worker *w, struct queue *q, const uint8_t *packet,
 		     struct openreg_verdict *v)
 {
 	access_end(w);
-	*v = decode_body(w->packet, &q->args);
+	*v = decode_body(packet, &q->args);
 	if (!v->code)
 		*v = exec_check(q);
 	if (v->code)
@@ -270,16 +244,40 @@ static enum step run(struct worker *w, struct queue *q,
 	return run_compute(w, q, v);
 }
 
+/*
+ * Fetches the next packet of the ring, or of the LIST at its head. *packet points to the
+ * card's copy. The access section may be open or closed, before and after.
+ */
+static enum step fetch_next(struct worker *w, struct queue *q,
+			    const uint8_t **packet, struct openreg_verdict *v)
+{
+	enum step step;
+
+	*packet = w->packet;
+	if (!q->list.runs) {
+		step = fetch(w, q, v);
+		if (step != STEP_DONE || q->header.opcode != OPENREG_OP_LIST)
+			return step;
+		access_end(w);
+		*v = list_begin(q, w->packet);
+		if (v->code)
+			return STEP_FAULT;
+	}
+	access_end(w);
+	*v = list_fetch(q, packet);
+	return v->code ? STEP_FAULT : STEP_DONE;
+}
+
 /* Runs one packet. The access section may be open or closed, before and after. */
 static enum step exec_step(struct worker *w, struct queue *q)
 {
 	struct openreg_verdict v = openreg_good();
+	const uint8_t *packet;
 	enum step step;
 
-	access_begin(w);
-	step = fetch(w, q, &v);
+	step = fetch_next(w, q, &packet, &v);
 	if (step == STEP_DONE && q->header.opcode != OPENREG_OP_NOP)
-		step = run(w, q, &v);
+		step = run(w, q, packet, &v);
 	if (step == STEP_DONE)
 		queue_done(w, q);
 	if (step == STEP_FAULT)

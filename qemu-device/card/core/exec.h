@@ -18,7 +18,6 @@ struct openreg_verdict decode_header(const struct openreg_packet *header);
 struct openreg_verdict decode_body(const uint8_t *packet,
 				   struct openreg_args *args);
 
-/* exec.c */
 enum step {
 	STEP_DONE, /* one packet done */
 	STEP_EMPTY,
@@ -27,12 +26,22 @@ enum step {
 	STEP_BUSY, /* the workers or the copy thread continue the packet */
 };
 
+/* address.c */
 struct openreg_verdict exec_check(struct queue *q);
+
+/* exec.c */
 void exec_turn(struct worker *w, struct queue *q);
 void exec_slice(struct worker *w, struct queue *q, uint32_t slice);
 void exec_copy(struct worker *w, struct queue *q);
 bool exec_finish(struct worker *w, struct queue *q);
 void exec_abort(struct worker *w, struct queue *q);
+
+/* list.c */
+struct openreg_verdict list_check(struct openreg_args *args);
+struct openreg_verdict list_begin(struct queue *q, const uint8_t *packet);
+struct openreg_verdict list_fetch(struct queue *q, const uint8_t **packet);
+bool list_next(struct queue *q);
+void list_end(struct queue *q);
 
 /* sync.c */
 struct openreg_verdict sync_check(struct openreg_args *args);

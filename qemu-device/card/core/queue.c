@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "core.h"
+#include "exec.h"
 #include "queue.h"
 
 #define C_PAGE(field) offsetof(struct openreg_card_page, field)
@@ -115,6 +116,10 @@ void queue_publish(struct queue *q, uint64_t head, uint64_t seq)
 void queue_store_state(struct queue *q, enum openreg_queue_state state)
 {
 	q->card->ops->access_begin(q->card->host);
+	if (state == OPENREG_QUEUE_STOPPED)
+		store64(q, C_PAGE(list_done),
+			q->list.done_slots |
+				(uint64_t)q->list.done_packets << 32);
 	store32(q, C_PAGE(state), state);
 	q->card->ops->access_end(q->card->host);
 }
@@ -148,16 +153,27 @@ void queue_release_operands(struct queue *q)
 }
 
 /*
- * Completes the packet at the head. Publishes before it drops the references: a segment
- * is released only after the completions of the packets that used it.
+ * Completes the packet at the head, or one of the LIST there. Publishes before it drops
+ * the references: a segment is released only after the completions of the packets that
+ * used it. A process may free what a LIST still uses: then the LIST faults.
  */
 void queue_done(struct worker *w, struct queue *q)
 {
+	unsigned int slots = q->header.slots;
+
+	if (q->list.runs) {
+		if (!list_next(q)) {
+			queue_release_operands(q);
+			return;
+		}
+		slots = q->list.header.slots;
+	}
 	access_begin(w);
-	if (q->header.opcode == OPENREG_OP_COPY ||
+	if (q->list.runs || q->header.opcode == OPENREG_OP_COPY ||
 	    q->header.opcode == OPENREG_OP_FILL)
 		queue_store_stats(q);
-	queue_publish(q, q->head + q->header.slots, q->completed + 1);
+	list_end(q);
+	queue_publish(q, q->head + slots, q->completed + 1);
 	queue_release_operands(q);
 }
 
@@ -268,10 +284,13 @@ void queue_fault(struct worker *w, struct queue *q, struct openreg_verdict v)
 		.seq = q->completed + 1,
 		.address = v.address,
 		.opcode = q->header.opcode,
+		.in_list = (uint16_t)(q->list.runs ?
+					  q->list.done_packets + 1 : 0),
 		.cookie = q->header.cookie,
 		.detail = v.detail,
 	};
 
+	list_end(q);
 	queue_release_operands(q);
 	pthread_mutex_lock(&card->sched.lock);
 	q->state = OPENREG_QUEUE_FAULTED;

@@ -26,6 +26,22 @@ struct job {
 	bool failed;
 };
 
+#define LIST_PIECE 128 /* slots of a LIST that the card fetches at once */
+
+/* The LIST at the head. */
+struct list {
+	bool runs; /* the card has begun it, and its next packet comes from it */
+	struct openreg_packet header;
+	uint64_t addr; /* of its first slot */
+	uint32_t slots;
+	uint32_t packets;
+	uint32_t done_slots; /* also without runs: the card skips them */
+	uint32_t done_packets;
+	uint32_t first; /* piece holds the slots from first to before end */
+	uint32_t end;
+	uint8_t piece[LIST_PIECE * OPENREG_SLOT_SIZE];
+};
+
 struct queue_config {
 	uint64_t ring;
 	uint64_t user_page;
@@ -79,6 +95,7 @@ struct queue {
 	struct openreg_args args;
 	struct reach reach[OPENREG_OPERANDS_MAX];
 	struct copy copy;
+	struct list list;
 
 #define STAT(name) atomic_uint_fast64_t name;
 	QUEUE_STATS(STAT)

@@ -87,6 +87,8 @@ static void save_queue(struct blob *b, struct queue *q)
 	put(b, q->dying);
 	put(b, q->head);
 	put(b, q->completed);
+	put(b, q->list.done_slots);
+	put(b, q->list.done_packets);
 #define SAVE(name) put(b, q->name);
 	QUEUE_STATS(SAVE)
 }

@@ -11,6 +11,7 @@
 struct blob {
 	const uint8_t *at;
 	size_t left; /* words */
+	bool lists; /* it has the queues' progress in LISTs */
 	const char *error;
 };
 
@@ -212,6 +213,10 @@ static bool load_queue(struct openreg_card *card, struct blob *b, uint64_t id)
 	q->dying = get_bool(b);
 	q->head = get(b);
 	q->completed = get(b);
+	if (b->lists) {
+		q->list.done_slots = get32(b);
+		q->list.done_packets = get32(b);
+	}
 #define LOAD(name) q->name = get(b);
 	QUEUE_STATS(LOAD)
 	if (q->state < OPENREG_QUEUE_RUNNING || q->state > OPENREG_QUEUE_STOPPED)
@@ -287,7 +292,10 @@ static bool load_admin(struct openreg_card *card, struct blob *b)
 
 static void check_head(struct openreg_card *card, struct blob *b)
 {
-	if (get(b) != STATE_MAGIC)
+	const uint64_t magic = get(b);
+
+	b->lists = magic == STATE_MAGIC;
+	if (!b->lists && magic != STATE_MAGIC_NO_LISTS)
 		b->error = "not a card's state";
 	else if (get(b) != card->config.vram_size ||
 		 get(b) != card->config.vectors ||
