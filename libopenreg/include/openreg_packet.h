@@ -488,6 +488,25 @@ static inline int openreg_push_timestamp(struct openreg_queue *queue, uint64_t a
 	return openreg_push_word_(queue, OPENREG_OP_TIMESTAMP, address, 0, NULL);
 }
 
+/*
+ * LIST: run the packets in the slots slots from address on. openreg_pack() writes such
+ * packets. The memory must keep them until the LIST has completed.
+ */
+static inline int openreg_push_list(struct openreg_queue *queue,
+				    uint64_t address, uint64_t slots,
+				    uint64_t packets)
+{
+	const struct openreg_tensor first =
+		openreg_view(address, OPENREG_I64, NULL);
+	const uint64_t imm[2] = { slots, packets };
+	struct openreg_command cmd =
+		openreg_command_(OPENREG_OP_LIST, 0, NULL, 1, &first);
+
+	cmd.nimm = 2;
+	cmd.imm = imm;
+	return openreg_push(queue, &cmd);
+}
+
 #if defined(__cplusplus)
 }
 #endif

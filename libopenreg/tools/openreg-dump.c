@@ -117,8 +117,10 @@ static void print_fault(const struct openreg_dump *d)
 
 	printf("fault      %u, %s\n", f->code, openreg_fault_name(f->code));
 	print_queue(d);
-	printf("packet     %" PRIu64 ", %s, cookie 0x%x\n", (uint64_t)f->seq,
-	       openreg_opcode_name(f->opcode), f->cookie);
+	printf("packet     %" PRIu64 ", ", (uint64_t)f->seq);
+	if (f->in_list)
+		printf("LIST, its packet %u, ", f->in_list);
+	printf("%s, cookie 0x%x\n", openreg_opcode_name(f->opcode), f->cookie);
 	if (f->operand != OPENREG_NO_OPERAND)
 		printf("operand    %u\n", f->operand);
 	printf("address    ");
@@ -138,6 +140,10 @@ static void print_page(const struct openreg_dump *d)
 	       (uint64_t)p->completed, p->state < 4 ? states[p->state] : "?",
 	       p->asleep ? ", the card asleep" : "",
 	       (uint64_t)p->busy_ns / 1000);
+	if (p->state == OPENREG_QUEUE_STOPPED && p->list_done)
+		printf("list       %u packets, %u slots done\n",
+		       (unsigned int)(p->list_done >> 32),
+		       (unsigned int)(p->list_done & UINT32_MAX));
 }
 
 static void print_ring(const struct openreg_dump *d)

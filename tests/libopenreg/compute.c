@@ -117,12 +117,52 @@ static void test_softmax(void **state)
 
 #define CARD_TEST(f) cmocka_unit_test_setup_teardown(f, card_open, card_close)
 
+/* A list in system memory runs again and again; a fault names the packet in it. */
+static void test_list(void **state)
+{
+	enum { PACKETS = 50 };
+	struct card *c = *state;
+	struct openreg_bo *bo = vram(c, 4096), *memory;
+	const struct openreg_tensor word =
+		openreg_view(address(bo), OPENREG_I64, NULL);
+	const uint64_t one[] = { 1 };
+	struct openreg_command add = {
+		.opcode = OPENREG_OP_SIGNAL, .nops = 1, .nimm = 1,
+		.arg = { OPENREG_SIGNAL_ADD }, .cookie = 77,
+		.ops = &word, .imm = one,
+	};
+	struct openreg_fault_summary f;
+	uint8_t *slots;
+
+	ok(openreg_bo_alloc(c->dev, PACKETS * OPENREG_SLOT_SIZE, OPENREG_BO_SYSTEM,
+			    &memory));
+	slots = mapped(memory);
+	for (int i = 0; i < PACKETS; i++)
+		assert_int_equal(openreg_pack(slots + i * OPENREG_SLOT_SIZE, &add), 1);
+	for (int i = 0; i < 3; i++)
+		ok(openreg_push_list(c->q, address(memory), PACKETS, PACKETS));
+	run(c);
+	assert_int_equal(*(uint64_t *)mapped(bo), 3 * PACKETS);
+	add.arg[0] = 9;
+	openreg_pack(slots + 7 * OPENREG_SLOT_SIZE, &add);
+	ok(openreg_push_list(c->q, address(memory), PACKETS, PACKETS));
+	f = run_fault(c);
+	assert_int_equal(f.code, OPENREG_FAULT_PACKET);
+	assert_int_equal(f.opcode, OPENREG_OP_SIGNAL);
+	assert_int_equal(f.in_list, 8);
+	assert_int_equal(f.cookie, 77);
+	assert_int_equal(*(uint64_t *)mapped(bo), 3 * PACKETS + 7);
+	openreg_bo_free(memory);
+	openreg_bo_free(bo);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		CARD_TEST(test_vector),
 		CARD_TEST(test_matmul),
 		CARD_TEST(test_softmax),
+		CARD_TEST(test_list),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

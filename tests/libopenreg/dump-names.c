@@ -422,6 +422,25 @@ static void test_index(void **state)
 	has(text, "  immediate 1 (step of index 0): 0x0000000000000014, 20, ");
 }
 
+static void test_list(void **state)
+{
+	const struct openreg_tensor ops[1] = { { .dtype = OPENREG_I64 } };
+	const uint64_t imm[] = { 100, 25 };
+	const struct openreg_command cmd = {
+		.opcode = OPENREG_OP_LIST,
+		.nops = COUNT(ops),
+		.nimm = COUNT(imm),
+		.ops = ops,
+		.imm = imm,
+	};
+
+	show(*state, &cmd);
+	has(text, "  LIST, 1 slots, ");
+	has(text, "  operand 0 (first slot): i64 at ");
+	has(text, "  immediate 0 (slots): 0x0000000000000064, 100, ");
+	has(text, "  immediate 1 (packets): 0x0000000000000019, 25, ");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -436,6 +455,7 @@ int main(void)
 		FILES_TEST(test_matmul),
 		FILES_TEST(test_window),
 		FILES_TEST(test_index),
+		FILES_TEST(test_list),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -40,7 +40,7 @@ int push_all(openreg_queue* q)
 	       openreg_push_places(q, 4, size, found, 0, &t) |
 	       openreg_push_wait(q, 0, OPENREG_WAIT_GE, 1) |
 	       openreg_push_signal(q, 0, OPENREG_SIGNAL_SET, 1) |
-	       openreg_push_timestamp(q, 0);
+	       openreg_push_timestamp(q, 0) | openreg_push_list(q, 0, 1, 1);
 }
 
 }  // namespace

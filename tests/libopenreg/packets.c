@@ -373,6 +373,22 @@ static void test_words(void **state)
 	assert_int_equal(at(16), 1 << 8);
 }
 
+static void test_list(void **state)
+{
+	static const uint8_t list[] = {
+		15, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+		0, 1, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+		0x00, 0x10, 0x00, 0x00, 0x40, 0x00, 0x80, 0x4f,
+		9, 0, 0, 0, 0, 0, 0, 0,
+		0x00, 0x01, 0, 0, 0, 0, 0, 0,
+		77, 0, 0, 0, 0, 0, 0, 0,
+	};
+
+	(void)state;
+	pushed(openreg_push_list(NULL, A, 256, 77), 1);
+	expect(list, sizeof(list));
+}
+
 static void test_cookie(void **state)
 {
 	const struct openreg_command cmd = {
@@ -482,6 +498,7 @@ int main(void)
 		cmocka_unit_test_setup(test_sort, clear),
 		cmocka_unit_test_setup(test_scan, clear),
 		cmocka_unit_test_setup(test_places, clear),
+		cmocka_unit_test_setup(test_list, clear),
 		cmocka_unit_test_setup(test_words, clear),
 		cmocka_unit_test_setup(test_cookie, clear),
 		cmocka_unit_test_setup(test_limits, clear),

@@ -61,6 +61,23 @@ static void test_fault_text(void **state)
 	assert_int_equal(few[7], 0);
 }
 
+/* A fault in a LIST names the packet of the LIST, too. */
+static void test_fault_in_list(void **state)
+{
+	const struct openreg_fault_summary f = {
+		.code = OPENREG_FAULT_BOUNDS,
+		.operand = 1,
+		.seq = 41,
+		.opcode = OPENREG_OP_COPY,
+		.in_list = 65535,
+	};
+	char text[320];
+
+	(void)state;
+	openreg_fault_text(&f, text, sizeof(text));
+	assert_non_null(strstr(text, "packet 41 LIST, in its packet 65535 COPY, operand 1"));
+}
+
 static void test_fault_detail(void **state)
 {
 	struct openreg_fault_summary f = {
@@ -154,6 +171,7 @@ int main(void)
 		cmocka_unit_test(test_version),
 		cmocka_unit_test(test_names),
 		cmocka_unit_test(test_fault_text),
+		cmocka_unit_test(test_fault_in_list),
 		cmocka_unit_test(test_fault_detail),
 		cmocka_unit_test(test_fault_without_operand),
 		cmocka_unit_test(test_strerror),
