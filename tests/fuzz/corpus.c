@@ -86,10 +86,18 @@ static void cards(void)
 		for (i = 0; i <= variant % 16; i++) {
 			bytes[len++] = (uint8_t)(0x1a + (i & 1) * 0x20);
 			bytes[len++] = next() % 3;
-			len += packet(bytes + len, (variant + i) % 13, variant);
+			len += packet(bytes + len, (variant + i) % OPENREG_OP_END, variant);
 			bytes[len++] = (uint8_t)(0x10 + next() % 10);
 			bytes[len++] = next();
 			bytes[len++] = next() % 64;
+		}
+		/* Some end in a LIST, in which the queue then stops and continues. */
+		if (variant % 2) {
+			bytes[len++] = 0xda;
+			bytes[len++] = next() % 3;
+			bytes[len++] = next() % 4;
+			len += packet(bytes + len, variant % OPENREG_OP_END,
+				      variant);
 		}
 		save(bytes, len);
 	}

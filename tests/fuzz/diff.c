@@ -8,8 +8,10 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
+#include "../../libopenreg/include/openreg_encode.h"
 #include "stepper.h"
 
 #define VRAM_LEN (STEPPER_VRAM - 4096)
@@ -19,6 +21,8 @@
 #define QUEUE 1
 #define RW (OPENREG_SEG_READ | OPENREG_SEG_WRITE)
 #define GUARD 256 /* bytes behind the last operand */
+#define LIST_SEG 3 /* the rest of VRAM */
+#define LIST_SLOTS (4096 / OPENREG_SLOT_SIZE)
 
 static const uint64_t space_len[SPACES] = { VRAM_LEN, SYSTEM_LEN };
 
@@ -116,6 +120,8 @@ static void set_up(struct diff *d)
 	d->rig = stepper_new();
 	admin(d, admin_ctx_create, cmd_context(CTX, 0));
 	admin(d, admin_seg_bind, cmd_vram(CTX, 1, 0, VRAM_LEN, RW));
+	admin(d, admin_seg_bind,
+	      cmd_vram(CTX, LIST_SEG, VRAM_LEN, STEPPER_VRAM - VRAM_LEN, RW));
 	for (i = 0; i < SYSTEM_PAGES; i++) {
 		uint64_t page = BUS_BASE + (uint64_t)(system_page(d, i) - d->rig->bus.mem);
 
@@ -203,6 +209,23 @@ unsigned int diff_imm(struct diff *d, uint64_t bits)
 	return d->draft.op.nimm++;
 }
 
+/* Moves the packet into a LIST, between two NOPs, and makes p the LIST. */
+static void wrap_in_list(struct diff *d, struct packet *p)
+{
+	uint8_t *list = d->rig->vram + VRAM_LEN;
+	const uint64_t imm[2] = { LIST_SLOTS, 3 };
+	const unsigned int slots = p->bytes[1];
+
+	openreg_encode_nop(list, 7);
+	list += 7 * OPENREG_SLOT_SIZE;
+	memcpy(list, p->bytes, slots * OPENREG_SLOT_SIZE);
+	openreg_encode_nop(list + slots * OPENREG_SLOT_SIZE, 1);
+	openreg_encode(p->bytes, OPENREG_OP_LIST, 0);
+	openreg_encode_operand(p->bytes, OPENREG_ADDR(0, LIST_SEG, 0),
+			       OPENREG_I64, NULL);
+	openreg_encode_imm(p->bytes, imm, 2);
+}
+
 void diff_run(struct diff *d)
 {
 	struct client_queue *q = &d->rig->queue[QUEUE];
@@ -210,6 +233,8 @@ void diff_run(struct diff *d)
 	unsigned int step;
 
 	packet_serialize(&d->draft, &p);
+	if (d->seed % 4 == 3)
+		wrap_in_list(d, &p);
 	transfer(d, d->want, true);
 	stepper_push(d->rig, QUEUE, p.bytes);
 	for (step = 0; d->q->completed < q->seq &&

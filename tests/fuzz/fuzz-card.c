@@ -6,6 +6,7 @@
  */
 #include <string.h>
 
+#include "../../libopenreg/include/openreg_encode.h"
 #include "core/state.h"
 #include "fuzz.h"
 #include "packet.h"
@@ -120,6 +121,11 @@ static void op_admin(struct stream *s)
 		cmd.id = take(s, STEPPER_QUEUES);
 		cmd.reset.head = rig->queue[cmd.id].tail;
 		cmd.reset.seq = 100 + take8(s);
+		/* Sometimes continue where the queue has stopped. */
+		if (how & 16 && rig->card->queue[cmd.id]) {
+			cmd.reset.head = rig->card->queue[cmd.id]->head;
+			cmd.reset.seq = rig->card->queue[cmd.id]->completed;
+		}
 		break;
 	case OPENREG_ADMIN_FILL:
 		cmd.ctx = 0;
@@ -143,6 +149,33 @@ static void op_packet(struct stream *s)
 	struct packet p;
 
 	packet_take(s, &p);
+	stepper_push(rig, n, p.bytes);
+}
+
+/* A LIST of some packets, of which any may be bad. */
+static void op_list(struct stream *s)
+{
+	const struct stepper_place *place = &stepper_places[0];
+	unsigned int n = take(s, 3), count = 1 + take(s, 8), i;
+	uint64_t imm[2] = { 0, count };
+	struct packet p;
+
+	for (i = 0; i < count; i++) {
+		unsigned int slots;
+
+		packet_take(s, &p);
+		slots = p.bytes[1] % (OPENREG_PACKET_SLOTS_MAX + 1);
+		memcpy(rig->vram + place->offset + imm[0] * OPENREG_SLOT_SIZE,
+		       p.bytes, slots * OPENREG_SLOT_SIZE);
+		imm[0] += slots;
+	}
+	if (rare(s, 8))
+		imm[take(s, 2)] = take_odd(s);
+	memset(&p, 0, sizeof(p));
+	openreg_encode(p.bytes, OPENREG_OP_LIST, 0);
+	openreg_encode_operand(p.bytes, OPENREG_ADDR(0, place->id, 0),
+			       OPENREG_I64, NULL);
+	openreg_encode_imm(p.bytes, imm, 2);
 	stepper_push(rig, n, p.bytes);
 }
 
@@ -258,6 +291,12 @@ static void one_op(struct stream *s)
 			op_reset(s);
 		else
 			op_migrate(s);
+		break;
+	case 10:
+		if (op >= 192)
+			op_list(s);
+		else
+			op_packet(s);
 		break;
 	default:
 		op_packet(s);

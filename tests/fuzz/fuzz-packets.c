@@ -97,7 +97,25 @@ static void run_copy(void)
 	must(failed < q->args.nops);
 }
 
-static void run(unsigned int how)
+/* Walks through a LIST as the card does, without running its packets. */
+static void run_list(const uint8_t *packet)
+{
+	struct openreg_verdict v;
+
+	queue_release_operands(q);
+	v = list_begin(q, packet);
+	must(!v.code);
+	do {
+		v = list_fetch(q, &packet);
+		if (!v.code && q->header.opcode != OPENREG_OP_NOP)
+			v = decode_body(packet, &q->args);
+		must(v.code <= OPENREG_FAULT_DMA);
+	} while (!v.code && !list_next(q));
+	q->args.nops = 0;
+	list_end(q);
+}
+
+static void run(unsigned int how, const uint8_t *packet)
 {
 	struct openreg_verdict v;
 
@@ -110,6 +128,9 @@ static void run(unsigned int how)
 	case OPENREG_OP_SIGNAL:
 	case OPENREG_OP_TIMESTAMP:
 		sync_exec(q, &v);
+		break;
+	case OPENREG_OP_LIST:
+		run_list(packet);
 		break;
 	default:
 		run_compute(how & 1);
@@ -131,7 +152,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		stepper_fill(rig, how >> 1);
 		rig->bus.refuse = how >= 248;
 		allow_operands();
-		run(how);
+		run(how, p.bytes);
 		rig->bus.refuse = false;
 		stepper_allow(rig, 0, STEPPER_USED);
 		stepper_check_guards(rig);

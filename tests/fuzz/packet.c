@@ -116,6 +116,17 @@ static void draft_sync(struct stream *s, struct draft *d)
 		draft_imm(d, rare(s, 4) ? take_odd(s) : take8(s) % 7);
 }
 
+static void draft_list(struct stream *s, struct draft *d)
+{
+	const unsigned int slots = 1 + take(s, 64);
+
+	d->spread = true;
+	draft_imm(d, slots);
+	draft_imm(d, 1 + take(s, slots));
+	draft_place_more(s, d, OPENREG_I64, 0, d->size, false,
+			 slots * (OPENREG_SLOT_SIZE / 8) - 1);
+}
+
 static void draft_nop(struct stream *s, struct draft *d)
 {
 	d->header.slots = (uint8_t)(1 + take(s, 4));
@@ -137,6 +148,7 @@ static draft_fn *const drafts[OPENREG_OP_END] = {
 	[OPENREG_OP_SORT] = draft_sort,
 	[OPENREG_OP_SCAN] = draft_scan,
 	[OPENREG_OP_PLACES] = draft_places,
+	[OPENREG_OP_LIST] = draft_list,
 };
 
 /* Makes one field bad. */
