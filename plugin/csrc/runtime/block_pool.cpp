@@ -12,6 +12,7 @@ Block* Block::cut(size_t bytes) {
   rest->stream = stream;
   rest->segment = segment;
   rest->device = device;
+  rest->owner = owner;
   rest->pool_small = pool_small;
   rest->prev = this;
   rest->next = next;

@@ -24,6 +24,13 @@ struct BlockUse {
   uint64_t seq; // set when the block is freed: the last packet that may use it
 };
 
+// Notes that memory was freed which a captured graph accesses.
+struct Watch {
+  std::atomic<uint64_t> lost{0}; // the address of a freed block
+};
+
+struct PrivatePool;
+
 // The stack of the program at an allocation or a free.
 using Context = std::shared_ptr<c10::GatheredContext>;
 
@@ -49,6 +56,8 @@ struct Block {
   Block* free_prev = nullptr; // in a bin
   Block* free_next = nullptr;
   std::vector<BlockUse> uses; // by streams other than the block's own
+  std::vector<std::shared_ptr<Watch>> watches; // of the graphs that access it
+  PrivatePool* owner = nullptr; // a graph's pool, or null
   c10::DeviceIndex device = 0;
   bool pool_small = false;
   bool used = false; // not free
@@ -91,6 +100,17 @@ class BlockPool {
   std::array<Block*, kBins> bins_{}; // by size / kBlockRound
   std::array<uint64_t, (kBins + 63) / 64> filled_{};
   std::set<Block*, BySize> large_;
+};
+
+// The memory of captured graphs. Only captures take blocks from it, so a graph finds its
+// memory unchanged at each replay.
+struct PrivatePool {
+  c10::MempoolId_t id;
+  int graphs = 0; // those that use the pool, and the capture
+  bool capturing = false;
+  size_t segments = 0;
+  std::vector<BlockUse> uses; // by graphs that are gone
+  std::array<std::unique_ptr<BlockPool>, kStreams> pools; // by stream id
 };
 
 } // namespace openreg

@@ -16,6 +16,8 @@
 namespace openreg {
 
 class Staging;
+struct Capture;
+struct PrivatePool;
 struct StreamState;
 
 constexpr int kPoolPerPriority = 32;
@@ -49,6 +51,10 @@ struct StreamState {
   uint64_t signal_value = 0;
   std::mutex staging_mutex; // lock it before mutex; its holder may sleep
   Staging* staging = nullptr; // allocated at the first pageable copy
+  // While a graph is captured: the capture that takes the stream's packets, changed under
+  // mutex, and the pool that the stream's memory comes from.
+  std::atomic<Capture*> capture{nullptr};
+  std::atomic<PrivatePool*> private_pool{nullptr};
   std::mutex waits_mutex; // lock it last
   std::deque<PendingWait> waits; // may contain WAITs that have completed
 

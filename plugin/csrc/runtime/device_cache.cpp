@@ -1,0 +1,398 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "runtime/device_cache.h"
+
+#include <c10/util/Exception.h>
+
+#include <limits>
+
+#include "runtime/gil.h"
+
+namespace openreg {
+namespace {
+
+using c10::CachingAllocator::StatArray;
+using c10::CachingAllocator::StatType;
+using c10::CachingAllocator::format_size;
+
+constexpr size_t kSmallSegment = size_t{2} << 20;
+constexpr size_t kLargeSegment = size_t{20} << 20;
+constexpr size_t kLargeRequest = size_t{10} << 20; // from here on, one segment a block
+constexpr size_t kSegmentRound = size_t{2} << 20;
+
+void add(StatArray& stats, const Block& b, size_t n) {
+  stats[static_cast<size_t>(StatType::AGGREGATE)].increase(n);
+  stats[b.small() ? 1 : 2].increase(n);
+}
+
+void sub(StatArray& stats, const Block& b, size_t n) {
+  stats[static_cast<size_t>(StatType::AGGREGATE)].decrease(n);
+  stats[b.small() ? 1 : 2].decrease(n);
+}
+
+} // namespace
+
+void DeviceCache::note(
+    Action action,
+    const Block& block,
+    size_t bytes,
+    const Context& context) {
+  history.add(action, index_, block.addr, bytes, block.stream, context);
+}
+
+size_t DeviceCache::limit(const Device& dev) const {
+  if (fraction >= 1)
+    return std::numeric_limits<size_t>::max();
+  return static_cast<size_t>(
+      fraction * static_cast<double>(dev.info.vram_size));
+}
+
+BlockPool& DeviceCache::pool(StreamState* stream, PrivatePool* owner) {
+  auto& pool = (owner ? owner->pools : pools_)[stream->id];
+  if (C10_UNLIKELY(!pool))
+    pool = std::make_unique<BlockPool>();
+  return *pool;
+}
+
+Block* DeviceCache::take_cached(size_t size, StreamState* stream) {
+  Block* block = pool(stream, stream->private_pool).take(size);
+  if (block && block->split())
+    sub(stats.inactive_split, *block, 1),
+        sub(stats.inactive_split_bytes, *block, block->size);
+  return block;
+}
+
+Block* DeviceCache::new_segment(
+    size_t size,
+    size_t bytes,
+    StreamState* stream,
+    Device& dev) {
+  const auto reserved = static_cast<size_t>(stats.reserved_bytes[0].current);
+  const size_t most = limit(dev);
+  if (bytes > dev.info.max_bo_size || reserved > most || bytes > most - reserved)
+    return nullptr;
+  openreg_bo* bo = nullptr;
+  const int error = openreg_bo_alloc(dev.handle, bytes, OPENREG_BO_VRAM, &bo);
+  if (error == -ENOSPC || error == -ENOMEM)
+    return nullptr;
+  if (error)
+    fail("device memory cannot be allocated", error);
+  stats.num_device_alloc++;
+  Block* block = new Block;
+  block->addr = openreg_bo_address(bo);
+  auto& segment = segments_[block->addr];
+  segment.reset(new Segment{bo, block, bytes, nullptr});
+  block->segment = segment.get();
+  block->size = bytes;
+  block->stream = stream;
+  block->device = dev.index;
+  block->owner = stream->private_pool;
+  if (block->owner)
+    block->owner->segments++;
+  block->pool_small = size <= kSmallBlock;
+  add(stats.segment, *block, 1);
+  add(stats.reserved_bytes, *block, bytes);
+  if (bytes >= kLargeRequest)
+    stats.oversize_segments.increase(1);
+  note(Action::SEGMENT_ALLOC, *block, bytes, nullptr);
+  return block;
+}
+
+Block* DeviceCache::take_segment(
+    size_t size,
+    StreamState* stream,
+    Device& dev) {
+  const size_t round = (size + kSegmentRound - 1) / kSegmentRound * kSegmentRound;
+  const size_t wanted = size <= kSmallBlock ? kSmallSegment
+      : size < kLargeRequest               ? kLargeSegment
+                                           : round;
+  Block* block = new_segment(size, wanted, stream, dev);
+  if (block)
+    return block;
+  // The card is full: release the cached segments and try again.
+  stats.num_alloc_retries++;
+  finish_pending(true);
+  release_segments();
+  block = new_segment(size, wanted, stream, dev);
+  return block || wanted == round ? block
+                                  : new_segment(size, round, stream, dev);
+}
+
+// Splits the block after size bytes. Keeps it whole if the rest would be too small.
+void DeviceCache::cut(Block* block, size_t size) {
+  const size_t rest = block->size - size;
+  if (block->small() ? rest < kBlockRound : rest <= kSmallBlock)
+    return;
+  Block* tail = block->cut(size);
+  add(stats.inactive_split, *tail, 1);
+  add(stats.inactive_split_bytes, *tail, tail->size);
+  pool(tail->stream, tail->owner).put(tail);
+}
+
+Block* DeviceCache::allocate(size_t bytes, c10::DeviceIndex index) {
+  Device& dev = device(index);
+  StreamState* stream = &current_stream_state(index);
+  const size_t size = (bytes + kBlockRound - 1) / kBlockRound * kBlockRound;
+  Context context = gather_context(RecordContext::STATE);
+  const SleepyLock lock(mutex);
+  index_ = index;
+  if (C10_UNLIKELY(bytes > dev.info.max_bo_size))
+    out_of_memory(bytes, dev); // check first: the rounded size may have wrapped
+  if (C10_UNLIKELY(!pending_.empty()))
+    finish_pending(false);
+  Block* block = take_cached(size, stream);
+  if (C10_UNLIKELY(!block)) {
+    block = take_segment(size, stream, dev);
+    if (!block)
+      out_of_memory(bytes, dev);
+    block->segment->context = context;
+  }
+  cut(block, size);
+  block->used = block->allocated = true;
+  block->requested = bytes;
+  add(stats.allocation, *block, 1);
+  add(stats.allocated_bytes, *block, block->size);
+  add(stats.active, *block, 1);
+  add(stats.active_bytes, *block, block->size);
+  add(stats.requested_bytes, *block, bytes);
+  if (block->size >= kLargeRequest)
+    stats.oversize_allocations.increase(1);
+  note(Action::ALLOC, *block, block->size, context);
+  block->context = std::move(context);
+  allocated_[block->addr] = block;
+  return block;
+}
+
+void DeviceCache::free(uint64_t addr) {
+  Context context = gather_context(RecordContext::ALL);
+  const SleepyLock lock(mutex);
+  const auto found = allocated_.find(addr);
+  Block* block = found->second;
+  allocated_.erase(found);
+  if (block->size >= kLargeRequest)
+    stats.oversize_allocations.decrease(1);
+  note(Action::FREE_REQUESTED, *block, block->size, context);
+  block->allocated = false;
+  for (const auto& watch : block->watches)
+    watch->lost = block->addr;
+  block->watches.clear();
+  sub(stats.allocation, *block, 1);
+  sub(stats.allocated_bytes, *block, block->size);
+  sub(stats.requested_bytes, *block, block->requested);
+  if (C10_LIKELY(block->uses.empty())) {
+    give_back(block);
+    return;
+  }
+  for (BlockUse& use : block->uses)
+    use.seq = use.stream->last();
+  pending_.push_back(block);
+}
+
+void DeviceCache::give_back(Block* block) {
+  note(Action::FREE_COMPLETED, *block, block->size, nullptr);
+  block->context = nullptr;
+  sub(stats.active, *block, 1);
+  sub(stats.active_bytes, *block, block->size);
+  block->used = false;
+  BlockPool& home = pool(block->stream, block->owner);
+  for (Block* neighbour : {block->prev, block->next}) {
+    if (!neighbour || neighbour->used)
+      continue;
+    sub(stats.inactive_split, *neighbour, 1);
+    sub(stats.inactive_split_bytes, *neighbour, neighbour->size);
+    home.drop(neighbour);
+    block->absorb(neighbour);
+  }
+  if (block->split()) {
+    add(stats.inactive_split, *block, 1);
+    add(stats.inactive_split_bytes, *block, block->size);
+  }
+  home.put(block);
+}
+
+void DeviceCache::record(uint64_t addr, StreamState* stream) {
+  const SleepyLock lock(mutex);
+  const auto found = allocated_.find(addr);
+  if (found == allocated_.end())
+    return; // another library owns this memory
+  Block* block = found->second;
+  if (stream == block->stream)
+    return;
+  for (const BlockUse& use : block->uses)
+    if (use.stream == stream)
+      return;
+  block->uses.push_back({stream, 0});
+}
+
+void DeviceCache::finish_pending(bool wait) {
+  for (size_t n = pending_.size(); n > 0; n--) {
+    Block* block = pending_.front();
+    // The other streams' packets may be in the capture: only its end orders them.
+    bool done = !block->owner || !block->owner->capturing;
+    for (const BlockUse& use : block->uses)
+      done = done &&
+          (wait ? settle(*use.stream, use.seq) : reached(*use.stream, use.seq));
+    pending_.pop_front();
+    if (!done) {
+      pending_.push_back(block);
+      continue;
+    }
+    block->uses.clear();
+    give_back(block);
+  }
+}
+
+namespace {
+
+// Whether no packet can access the pool's memory any more.
+bool settled(const PrivatePool& pool) {
+  for (const BlockUse& use : pool.uses)
+    if (!settle(*use.stream, use.seq))
+      return false;
+  return true;
+}
+
+} // namespace
+
+// Releases the free segments of every stream that has drained, and of the pools whose
+// graphs are gone. A stuck stream keeps its
+// segments: its packets may run later, and would fault on a dead segment.
+void DeviceCache::release_segments() {
+  stats.num_sync_all_streams++;
+  for (StreamState* s : open_streams(index_))
+    if (auto& pool = pools_[s->id];
+        pool && settle(*s, s->last()))
+      release(*pool);
+  for (auto& [id, pool] : private_)
+    if (!pool->graphs && settled(*pool))
+      for (auto& of_stream : pool->pools)
+        if (of_stream)
+          release(*of_stream);
+  std::erase_if(private_, [](const auto& entry) {
+    return !entry.second->graphs && !entry.second->segments;
+  });
+}
+
+void DeviceCache::release(BlockPool& pool) {
+  for (Block* block : pool.take_whole()) {
+    sub(stats.segment, *block, 1);
+    sub(stats.reserved_bytes, *block, block->size);
+    if (block->size >= kLargeRequest)
+      stats.oversize_segments.decrease(1);
+    stats.num_device_free++;
+    note(Action::SEGMENT_FREE, *block, block->size, nullptr);
+    openreg_bo_free(block->segment->bo);
+    if (block->owner)
+      block->owner->segments--;
+    segments_.erase(block->addr);
+    delete block;
+  }
+}
+
+void DeviceCache::empty() {
+  if (in_bad_fork())
+    return;
+  const SleepyLock lock(mutex);
+  if (!device_opened(index_))
+    return;
+  finish_pending(true);
+  release_segments();
+}
+
+PrivatePool& DeviceCache::open_pool(c10::MempoolId_t id, c10::DeviceIndex index) {
+  const SleepyLock lock(mutex);
+  index_ = index;
+  auto& pool = private_[id];
+  if (!pool)
+    pool = std::make_unique<PrivatePool>();
+  pool->id = id;
+  pool->graphs++;
+  return *pool;
+}
+
+void DeviceCache::close_pool(PrivatePool& pool, const std::vector<BlockUse>& uses) {
+  const SleepyLock lock(mutex);
+  pool.uses.insert(pool.uses.end(), uses.begin(), uses.end());
+  if (!--pool.graphs && !pool.segments)
+    private_.erase(c10::MempoolId_t(pool.id));
+}
+
+Block* DeviceCache::find(uint64_t addr) {
+  auto after = segments_.upper_bound(addr);
+  if (after == segments_.begin())
+    return nullptr;
+  const Segment& segment = *std::prev(after)->second;
+  for (Block* block = segment.first; block; block = block->next)
+    if (addr < block->addr + block->size)
+      return block;
+  return nullptr;
+}
+
+void DeviceCache::watch(
+    uint64_t addr,
+    const PrivatePool& pool,
+    const std::shared_ptr<Watch>& watch) {
+  const SleepyLock lock(mutex);
+  Block* block = find(addr);
+  if (!block || block->owner == &pool)
+    return;
+  if (!block->allocated)
+    watch->lost = addr;
+  else
+    block->watches.push_back(watch);
+}
+
+MemorySnapshot DeviceCache::snapshot(bool traces) {
+  const SleepyLock lock(mutex);
+  MemorySnapshot found;
+  for (const auto& [addr, segment] : segments_)
+    found.segments.push_back(describe(*segment));
+  history.add(Action::SNAPSHOT, index_, 0, 0, nullptr, nullptr);
+  if (traces)
+    found.trace = history.entries();
+  return found;
+}
+
+void DeviceCache::out_of_memory(size_t bytes, Device& dev) {
+  stats.num_ooms++;
+  openreg_memory_info info{};
+  openreg_device_get_memory(dev.handle, &info);
+  history.add(Action::OOM, index_, info.vram_free, bytes, nullptr, nullptr);
+  const auto allocated = stats.allocated_bytes[0].current;
+  const auto reserved = stats.reserved_bytes[0].current;
+  const std::string share = fraction < 1
+      ? "; set_per_process_memory_fraction() allows it " +
+          format_size(limit(dev))
+      : "";
+  TORCH_CHECK_WITH(
+      OutOfMemoryError,
+      false,
+      "openreg out of memory. Tried to allocate ",
+      format_size(bytes),
+      ". openreg:",
+      static_cast<int>(dev.index),
+      " has ",
+      format_size(info.vram_total),
+      " of which ",
+      format_size(info.vram_free),
+      " are free, the largest block ",
+      format_size(info.vram_largest),
+      ". This process holds ",
+      format_size(allocated),
+      " in tensors and ",
+      format_size(reserved - allocated),
+      " in its cache",
+      share,
+      ". Free tensors, use a smaller batch, call "
+      "torch.openreg.empty_cache() in processes that are done, or give the card "
+      "more memory by ",
+      std::string_view(dev.info.path).starts_with("sim:")
+          ? "OPENREG_SIM_VRAM or scripts/sim --vram."
+          : "scripts/vm --vram.");
+}
+
+DeviceCache& device_cache(c10::DeviceIndex index) {
+  static auto* all = new std::array<DeviceCache, kMaxDevices>;
+  return (*all)[index];
+}
+
+} // namespace openreg
