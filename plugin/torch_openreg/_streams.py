@@ -157,7 +157,3 @@ def _sleep(cycles: int) -> None:
     """Keeps the engine busy on the current stream, for about a nanosecond a cycle."""
     _C.check_available()
     _C.sleep(cycles, _get_device_index(None))
-
-
-def is_current_stream_capturing() -> bool:
-    return False

@@ -3,6 +3,7 @@
 
 from torch import AcceleratorError, OutOfMemoryError
 
+from . import _graphs as graphs
 from . import _memory as memory
 from . import _random as random
 from . import _streams as streams
@@ -35,6 +36,13 @@ from ._device import (
     set_device,
     synchronize,
     utilization,
+)
+from ._graphs import (
+    Graph,
+    graph,
+    graph_pool_handle,
+    is_current_stream_capturing,
+    make_graphed_callables,
 )
 from ._labels import get_label, set_label
 from ._memory import (
@@ -100,7 +108,6 @@ from ._streams import (
     default_stream,
     device_handle,
     get_stream_from_external,
-    is_current_stream_capturing,
     set_stream,
     stream,
 )

@@ -115,14 +115,17 @@ class Program {
   // Adds a 64-bit immediate, unless the program already has it. Returns its number.
   uint8_t raw(uint64_t bits) {
     for (int i = 0; i < nimm_; i++) {
-      if (imm_[i] == bits) {
+      if (imm_[i] == bits && !(own_ >> i & 1)) {
         return static_cast<uint8_t>(i);
       }
     }
-    TORCH_INTERNAL_ASSERT(
-        nimm_ < OPENREG_IMMS_MAX, "a VECTOR program has too many immediates");
-    imm_[nimm_] = bits;
-    return static_cast<uint8_t>(nimm_++);
+    return add_imm(bits);
+  }
+  // The same for a number that a graph changes between its replays: nothing else in the
+  // program shares the immediate.
+  uint8_t own(uint64_t bits) {
+    own_ |= 1u << nimm_;
+    return add_imm(bits);
   }
   // Random bits of type I32 or I64. key and counter are numbers of immediates.
   Value random(uint8_t type, uint8_t key, uint8_t counter, uint16_t stream) {
@@ -186,6 +189,13 @@ class Program {
   }
 
  private:
+  uint8_t add_imm(uint64_t bits) {
+    TORCH_INTERNAL_ASSERT(
+        nimm_ < OPENREG_IMMS_MAX, "a VECTOR program has too many immediates");
+    imm_[nimm_] = bits;
+    return static_cast<uint8_t>(nimm_++);
+  }
+
   // Adds an instruction; the first nvalues of arg are values. Until put(), the numbers of
   // registers are those of values.
   Value emit(
@@ -294,6 +304,7 @@ class Program {
   int stage_ = 0; // the first instruction of the stage
   int ninstr_ = 0;
   int nimm_ = 0;
+  unsigned own_ = 0; // bit i: immediate i is own()
   std::array<openreg_instr, OPENREG_INSTRS_MAX> instr_;
   std::array<uint8_t, OPENREG_INSTRS_MAX> nvalues_; // operands that are values
   std::array<uint64_t, OPENREG_IMMS_MAX> imm_;

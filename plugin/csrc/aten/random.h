@@ -23,7 +23,7 @@ using OptGenerator = std::optional<at::Generator>;
 class Draws {
  public:
   Draws(Program& p, const PhiloxState& from)
-      : p_(p), key_(p.raw(from.seed)), counter_(p.raw(from.offset)) {}
+      : p_(p), key_(p.own(from.seed)), counter_(p.own(from.offset)) {}
 
   // Random bits of type I32 or I64.
   Value bits(uint8_t type) {

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "python/bindings.h"
+#include "runtime/capture.h"
 #include "runtime/fallback.h"
 #include "runtime/generator.h"
 #include "runtime/label.h"
@@ -116,6 +117,7 @@ uint64_t launch_raw(const py::bytes& bytes, int64_t given) {
       packet.size());
   py::gil_scoped_release unlocked;
   StreamState& s = current_stream_state(to_index(given));
+  refuse_wait(s); // the caller waits for the number
   std::lock_guard<std::mutex> lock(s.mutex);
   uint64_t seq;
   void* slot = begin_locked(s, static_cast<unsigned>(slots), &seq);

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Stream functions of torch.openreg: handles, external streams, and a packet that runs
-// for a given time.
+// Stream functions of torch.openreg: handles, external streams, captures, and a packet that
+// runs for a given time.
 #include <algorithm>
 
 #include "aten/program.h"
 #include "python/bindings.h"
 #include "runtime/allocator.h"
+#include "runtime/capture.h"
 #include "runtime/stream.h"
 
 namespace py = pybind11;
@@ -38,6 +39,10 @@ bool is_stream(int64_t given, int64_t queue) {
   return std::any_of(open.begin(), open.end(), [&](const StreamState* s) {
     return reinterpret_cast<int64_t>(s->queue) == queue;
   });
+}
+
+bool is_capturing(int64_t given) {
+  return capture_runs() && current_stream_state(to_index(given)).capture;
 }
 
 // Launches one packet that adds up e that many times.
@@ -80,6 +85,8 @@ void bind_streams(py::module_& m) {
   m.def("stream_handle", &stream_handle, Unlocked());
   m.def("external_stream", &external, Unlocked());
   m.def("is_stream", &is_stream, Unlocked());
+  m.def("is_capturing", &is_capturing);
+  m.def("graph_pool_handle", &new_pool_id);
   m.def("sleep", &sleep, Unlocked());
   m.def("busy", &busy);
 }

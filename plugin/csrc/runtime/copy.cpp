@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "runtime/capture.h"
 #include "runtime/cross_copy.h"
 #include "runtime/fallback.h"
 #include "runtime/host_allocator.h"
@@ -201,7 +202,17 @@ void download_bytes(void* to, uint64_t from, size_t bytes, int index) {
   });
 }
 
+// A graph would read or write the host's memory as it is at the replay, not at the capture.
+void refuse_host(c10::DeviceIndex index) {
+  refuse_capture_on(
+      index,
+      "a copy between the host and the card",
+      "Copy before or after the capture: a graph reads its inputs from tensors on the "
+      "card, and leaves its results in tensors on the card.");
+}
+
 void upload(const at::Tensor& dst, at::Tensor src, bool non_blocking) {
+  refuse_host(dst.get_device());
   if (!card_copies(dst.scalar_type(), src.scalar_type()))
     src = src.to(dst.scalar_type());
   if (const auto addr = pinned_address(src, dst.get_device())) {
@@ -243,6 +254,7 @@ void download_small(const at::Tensor& dst, const at::Tensor& src) {
 }
 
 void download(const at::Tensor& dst, const at::Tensor& src, bool non_blocking) {
+  refuse_host(src.get_device());
   if (!card_copies(dst.scalar_type(), src.scalar_type())) {
     at::Tensor host = packed_like(src, at::kCPU, src.scalar_type());
     download(host, src, false);
@@ -401,6 +413,7 @@ void read_device_bytes(
     const void* from,
     size_t bytes,
     c10::DeviceIndex index) {
+  refuse_host(index);
   download_bytes(to, reinterpret_cast<uint64_t>(from), bytes, index);
 }
 

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <memory>
 
+#include "runtime/capture.h"
 #include "runtime/interrupt.h"
 #include "runtime/strided_copy.h"
 
@@ -139,6 +140,11 @@ void cross_copy_bytes(
     size_t bytes) {
   StreamState& reader = current_stream_state(from_device);
   StreamState& writer = current_stream_state(to_device);
+  for (const StreamState* s : {&reader, &writer})
+    refuse_capture(
+        *s,
+        "a copy from one card to another",
+        "Capture a graph for each card, and copy between the replays.");
   restartable([&] {
     Bounces& all = bounces();
     std::lock_guard<std::mutex> lock(all.mutex);

@@ -7,6 +7,7 @@
 #include <deque>
 #include <utility>
 
+#include "runtime/capture.h"
 #include "runtime/submit.h"
 
 namespace openreg {
@@ -94,6 +95,15 @@ struct Mark {
   uint64_t seq = 0;
   uint64_t value = 0;
   TimeSlot slot;
+  std::shared_ptr<Capture> capture; // the stream was captured: there is no packet
+
+  // Throws if the host cannot use the mark: a capture has no time, and no end.
+  void check_recorded() const {
+    TORCH_CHECK(
+        !capture,
+        "the event was recorded while a graph was captured, so only the captured streams "
+        "can wait for it. Record an event after replay().");
+  }
 };
 
 } // namespace
@@ -175,6 +185,11 @@ void record_event(
       "; create one event for each device");
   Mark mark;
   mark.stream = &s;
+  mark.capture = capture_of(s);
+  if (mark.capture) {
+    drop_slot(event->exchange(mark));
+    return;
+  }
   if (flag == c10::EventFlag::BACKEND_DEFAULT)
     mark.slot = time_slots(s.device).take(device(s.device));
   try {
@@ -196,22 +211,51 @@ void destroy_event(Event* event) noexcept {
 bool query_event(Event* event) {
   check_fork();
   const Mark mark = event ? event->mark() : Mark{};
+  mark.check_recorded();
   return !mark.stream || query_seq(*mark.stream, mark.seq);
 }
 
 void synchronize_event(Event* event) {
   check_fork();
   const Mark mark = event ? event->mark() : Mark{};
+  mark.check_recorded();
   if (mark.stream)
     wait_interruptibly(*mark.stream, mark.seq);
 }
 
+namespace {
+
+// A graph runs its packets in the order of their launches, so a captured stream waits
+// already. Another stream takes part in the capture from now on.
+void block_in_capture(const Mark& mark, StreamState& s) {
+  TORCH_CHECK(
+      s.device == mark.stream->device,
+      "a stream of openreg:",
+      static_cast<int>(s.device),
+      " cannot wait for a graph that is being captured on openreg:",
+      static_cast<int>(mark.stream->device),
+      ". Capture a graph for each card.");
+  join_capture(mark.capture, s);
+}
+
+} // namespace
+
 void block_event(Event* event, const c10::Stream& stream) {
   check_fork();
   const Mark mark = event ? event->mark() : Mark{};
-  if (!mark.stream || reached(*mark.stream, mark.seq))
+  if (!mark.stream)
     return;
   StreamState& s = stream_state(stream);
+  if (mark.capture) {
+    block_in_capture(mark, s);
+    return;
+  }
+  if (reached(*mark.stream, mark.seq))
+    return;
+  refuse_capture(
+      s,
+      "waiting for an event that was recorded outside of the capture",
+      "Let the stream wait before the capture begins, or before replay().");
   if (&s == mark.stream)
     return;
   if (s.device != mark.stream->device) {
@@ -231,6 +275,8 @@ double elapsed_ms(Event* begin, Event* end) {
   check_fork();
   const Mark from = begin ? begin->mark() : Mark{};
   const Mark to = end ? end->mark() : Mark{};
+  from.check_recorded();
+  to.check_recorded();
   TORCH_CHECK(
       from.slot.word && to.slot.word,
       "both events must be created with enable_timing=True and be recorded");

@@ -10,6 +10,7 @@
 #include <map>
 #include <mutex>
 
+#include "runtime/capture.h"
 #include "runtime/cpu_call.h"
 #include "runtime/device.h"
 #include "runtime/generator.h"
@@ -204,6 +205,11 @@ void set_fallback_mode(FallbackMode to) {
 
 void count_fallback(const std::string& name) {
   const FallbackMode now = mode();
+  if (C10_UNLIKELY(capture_runs()))
+    refuse_capture_on(
+        current_device(),
+        (name + ", which has no kernel for openreg and runs on the CPU,").c_str(),
+        "Call it before or after the capture.");
   TORCH_CHECK_NOT_IMPLEMENTED(
       now != FallbackMode::ERROR,
       name,

@@ -10,19 +10,14 @@
 #include <cstring>
 #include <mutex>
 
+#include "runtime/capture.h"
+
 namespace openreg {
 namespace {
 
-// Several generators may share one state: see graphsafe_get_state().
-struct SharedState final : c10::intrusive_ptr_target {
-  explicit SharedState(PhiloxState now) : now(now) {}
-  std::mutex mutex;
-  PhiloxState now;
-};
-
 class GeneratorImpl final : public c10::GeneratorImpl {
  public:
-  GeneratorImpl(c10::DeviceIndex index, c10::intrusive_ptr<SharedState> state)
+  GeneratorImpl(c10::DeviceIndex index, c10::intrusive_ptr<RandomState> state)
       : c10::GeneratorImpl(
             torch_device(index),
             c10::DispatchKeySet(c10::DispatchKey::PrivateUse1)),
@@ -41,8 +36,8 @@ class GeneratorImpl final : public c10::GeneratorImpl {
   }
   void set_offset(uint64_t offset) override {
     check_offset(offset);
-    std::lock_guard<std::mutex> lock(state_->mutex);
-    state_->now.offset = offset;
+    refuse_change();
+    state_->set_offset(offset);
   }
   uint64_t get_offset() const override {
     return get().offset;
@@ -91,10 +86,10 @@ class GeneratorImpl final : public c10::GeneratorImpl {
   }
 
   PhiloxState take() {
-    std::lock_guard<std::mutex> lock(state_->mutex);
-    const PhiloxState now = state_->now;
-    state_->now.offset += kRandomStreams;
-    return now;
+    const PhiloxState taken = state_->advance(kRandomStreams);
+    if (C10_UNLIKELY(capture_runs()))
+      capture_draw(device().index(), state_, taken);
+    return taken;
   }
 
  private:
@@ -102,20 +97,26 @@ class GeneratorImpl final : public c10::GeneratorImpl {
     TORCH_CHECK(offset % kRandomStreams == 0, "offset must be a multiple of 4");
   }
   PhiloxState get() const {
-    std::lock_guard<std::mutex> lock(state_->mutex);
-    return state_->now;
+    return state_->get();
   }
   void set(PhiloxState state) {
-    std::lock_guard<std::mutex> lock(state_->mutex);
-    state_->now = state;
+    refuse_change();
+    state_->set(state);
+  }
+  // A graph takes the numbers that follow the generator's last ones at the replay.
+  void refuse_change() const {
+    refuse_capture_on(
+        device().index(),
+        "a change of a generator's seed or offset",
+        "Call manual_seed() before the capture, or before replay().");
   }
 
   GeneratorImpl* clone_impl() const override {
     return new GeneratorImpl(
-        device().index(), c10::make_intrusive<SharedState>(get()));
+        device().index(), c10::make_intrusive<RandomState>(get()));
   }
 
-  c10::intrusive_ptr<SharedState> state_;
+  c10::intrusive_ptr<RandomState> state_;
 };
 
 // Mixes seed and offset into one seed with the finalizer of SplitMix64.
@@ -133,7 +134,7 @@ at::Generator new_generator(c10::DeviceIndex index) {
   check_index(index);
   return at::make_generator<GeneratorImpl>(
       index,
-      c10::make_intrusive<SharedState>(
+      c10::make_intrusive<RandomState>(
           PhiloxState{c10::default_rng_seed_val, 0}));
 }
 

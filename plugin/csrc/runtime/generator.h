@@ -5,6 +5,7 @@
 #include <ATen/core/Generator.h>
 
 #include <cstdint>
+#include <mutex>
 #include <optional>
 
 #include "runtime/device.h"
@@ -17,6 +18,43 @@ namespace openreg {
 struct PhiloxState {
   uint64_t seed;
   uint64_t offset;
+};
+
+// The state of a generator. Several generators may share one state.
+class RandomState final : public c10::intrusive_ptr_target {
+ public:
+  explicit RandomState(PhiloxState now) : now_(now) {}
+
+  PhiloxState get() const {
+    std::lock_guard<std::mutex> lock(mutex_);
+    return now_;
+  }
+  void set(PhiloxState state) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    now_ = state;
+  }
+  void set_offset(uint64_t offset) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    now_.offset = offset;
+  }
+  // Takes random streams. Returns the state before.
+  PhiloxState advance(uint64_t streams) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    const PhiloxState before = now_;
+    now_.offset += streams;
+    return before;
+  }
+  // Gives back the streams that were taken since then. Returns their number.
+  uint64_t rewind(const PhiloxState& then) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    const uint64_t taken = now_.offset - then.offset;
+    now_ = then;
+    return taken;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  PhiloxState now_;
 };
 
 // The random streams of one operator. Each launch advances the offset by this number.

@@ -2,6 +2,7 @@
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 
 #include "runtime/allocator.h"
+#include "runtime/capture.h"
 #include "runtime/event.h"
 #include "runtime/gil.h"
 #include "runtime/launch.h"
@@ -56,8 +57,8 @@ struct GuardImpl final : c10::impl::DeviceGuardImplInterface {
   void* getStreamNativeHandle(const c10::Stream stream) const override {
     return stream_state(stream).queue;
   }
-  bool isStreamCapturing(const c10::Stream&) const override {
-    return false;
+  bool isStreamCapturing(const c10::Stream& stream) const override {
+    return capture_runs() && stream_state(stream).capture;
   }
   bool queryStream(const c10::Stream& stream) const override {
     StreamState& s = stream_state(stream);

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <mutex>
 
+#include "runtime/capture.h"
 #include "runtime/interrupt.h"
 #include "runtime/submit.h"
 
@@ -91,6 +92,8 @@ void* begin_locked(
 }
 
 uint64_t submit_locked(StreamState& stream, const Packet& packet, bool give_up) {
+  if (C10_UNLIKELY(capture_runs()) && capture_packet(stream, packet))
+    return 0; // waits for the stream throw, so that nothing waits for this number
   uint64_t seq;
   void* slot = begin_locked(stream, packet.slots(), &seq, give_up);
   std::memcpy(slot, packet.data(), size_t{packet.slots()} * OPENREG_SLOT_SIZE);

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/capture.h"
 #include "runtime/interrupt.h"
 #include "runtime/stream.h"
 #include "runtime/submit.h"
@@ -115,6 +116,7 @@ void wait_own(StreamState& s, uint64_t seq, F long_wait) {
 template <class F>
 void wait_all(StreamState& s, uint64_t seq, F long_wait) {
   check_fork();
+  refuse_wait(s);
   wait_own(s, seq, long_wait);
   while (const auto wait = lagging(s, seq))
     wait_own(*wait->on, wait->signal_seq, long_wait);
@@ -205,6 +207,7 @@ void check_reachable(StreamState& s, uint64_t seq) {
 
 bool query_seq(StreamState& s, uint64_t seq) {
   check_fork();
+  refuse_wait(s);
   if (!s.done(seq)) {
     check_reachable(s, seq);
     return false;
