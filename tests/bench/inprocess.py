@@ -2,8 +2,10 @@
 """(h) The card inside the process, compared with torch's CPU in the same process."""
 
 import os
+import statistics
 import subprocess
 import sys
+import time
 
 from fair import fair_environment
 
@@ -78,6 +80,37 @@ def idle(runs=500):
     return run
 
 
+def graphs(nodes=100, replays=200):
+    """A graph of add_ of 16 beside the same calls: the caller's time, and the whole time.
+    The runs alternate."""
+    x, y = torch.zeros(16, device="openreg"), torch.ones(16, device="openreg")
+
+    def eager():
+        for _ in range(nodes):
+            x.add_(y)
+
+    graph = torch.openreg.Graph()
+    with torch.openreg.graph(graph):
+        eager()
+    times = {"replay": [], "eager": []}
+    for _ in range(9):
+        for name, call in (("replay", graph.replay), ("eager", eager)):
+            # The ring has room: no call waits.
+            count = replays if name == "replay" else 10
+            synchronize("openreg")
+            begin = time.perf_counter()
+            for _ in range(count):
+                call()
+            called = time.perf_counter()
+            synchronize("openreg")
+            times[name].append(((called - begin) / count / nodes,
+                                (time.perf_counter() - begin) / count / nodes))
+    for name, taken in times.items():
+        for i, part in enumerate(("call", "whole")):
+            figure("h", f"add_ of 16 in a graph of {nodes}: {part} a node, {name}",
+                   1e6 * statistics.median(t[i] for t in taken), "us")
+
+
 def compare(cases):
     for name, (make, runs) in cases.items():
         for device in ("openreg", "cpu"):
@@ -98,5 +131,6 @@ for name, call in (("add_, event record and synchronize", events()),
                    ("synchronize of an idle card", idle())):
     call()
     figure("h", f"{name}, in process", 1e6 * measure(call, "openreg", 5) / 500, "us")
+graphs()
 subprocess.run([sys.executable, __file__, AVX2], check=True,
                env={**os.environ, "OPENBLAS_CORETYPE": "Haswell"})

@@ -12,6 +12,7 @@ import sys
 NATIVE = "matmul 1024^3 f32, oneDNN, threads: {workers}"
 RESNET = "ResNet-18, 8x3x64x64: step"
 MLP = "MLP 784-1024-1024-10, batch 256: step"
+GRAPH = "add_ of 16 in a graph of 100"
 GPT2 = "GPT-2 of 4 layers, 2x128: step"
 
 
@@ -43,6 +44,8 @@ LIMITS = [
     (*in_process(f"{RESNET}"), "<=", 1.2),
     ("add_, event record and synchronize, in process", None, "<=", 25),
     ("synchronize of an idle card, in process", None, "<=", 5),
+    (f"{GRAPH}: call a node, replay", f"{GRAPH}: call a node, eager", "<=", 0.05),
+    (f"{GRAPH}: whole a node, replay", f"{GRAPH}: whole a node, eager", "<=", 0.75),
 ]
 # Ratios without a limit, which are only shown.
 BESIDE = [
