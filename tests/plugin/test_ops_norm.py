@@ -4,6 +4,7 @@
 import copy
 import itertools
 
+import packets
 import pytest
 import torch
 from torch import nn
@@ -127,7 +128,8 @@ def test_instance_norm(shape):
 
 # Without groups of one element: their gradients consist of rounding errors.
 @pytest.mark.parametrize(
-    "shape, groups", [(SHAPES[0], 1), (SHAPES[0], 3), *itertools.product(SHAPES[1:], (1, 3, 6))]
+    "shape, groups",
+    [(SHAPES[0], 1), (SHAPES[0], 3), *itertools.product([*SHAPES[1:], (3, 6, 8, 9)], (1, 3, 6))],
 )
 def test_group_norm(shape, groups):
     compare_layers(nn.GroupNorm(groups, shape[1]), values(*shape))
@@ -183,3 +185,67 @@ def test_statistics_of_an_empty_batch():
     mean, var = torch.ones(3, device="openreg"), torch.ones(3, device="openreg")
     torch.batch_norm_update_stats(torch.empty(0, 3, device="openreg"), mean, var, 0.1)
     assert mean.tolist() == var.tolist() == [1, 1, 1]
+
+
+def layer_norm(x, w, b):
+    return F.layer_norm(x, w.shape, w, b)
+
+
+def group_norm(x, w, b):
+    return F.group_norm(x, 2, w, b)
+
+
+def batch_norm_in_training(x, w, b):
+    return F.batch_norm(x, None, None, w, b, training=True)
+
+
+# Rows of one tile and of many, rows too long for a slice, rows shorter than a vector.
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize(
+    "norm, shape, parameter",
+    [
+        (layer_norm, (37, 1024), (1024,)),
+        (layer_norm, (3, 5000), (5000,)),
+        (layer_norm, (2, 200000), (200000,)),
+        (layer_norm, (999, 7), (7,)),
+        (layer_norm, (90, 100), (100,)),
+        (group_norm, (555, 6, 3), (6,)),
+        (group_norm, (3, 6, 700), (6,)),
+        (batch_norm_in_training, (50, 20, 70), (20,)),
+        (batch_norm_in_training, (700, 30), (30,)),
+        (batch_norm_in_training, (40, 3, 4000), (3,)),
+    ],
+)
+def test_rows_of_many_sizes(norm, shape, parameter, dtype):
+    x = values(*shape, dtype=torch.float64, low=-3, high=3) + 2
+    weight = values(*parameter, dtype=torch.float64, seed=1, low=0.5, high=2)
+    bias = values(*parameter, dtype=torch.float64, seed=2)
+    slope = values(*shape, dtype=torch.float64, seed=3, low=-1, high=1)
+
+    def run(device, type):
+        inputs = [t.to(dtype).to(type).to(device).requires_grad_() for t in (x, weight, bias)]
+        out = norm(*inputs)
+        return [out, *torch.autograd.grad(out, inputs, slope.to(dtype).to(type).to(device))]
+
+    # The CPU sums halves in their own precision: compare with numbers that are exact.
+    for got, want in zip(run("openreg", dtype), run("cpu", torch.float64), strict=True):
+        unit = torch.finfo(dtype).eps * (1 if dtype.itemsize == 2 else 100)
+        scale = want.abs().max().clamp(min=1).item()
+        torch.testing.assert_close(
+            got.cpu().double(), want, rtol=2 * unit, atol=2 * unit * scale
+        )
+
+
+@pytest.mark.parametrize(
+    "norm, forward, backward",
+    [(layer_norm, 1, 2), (group_norm, 1, 2), (batch_norm_in_training, 1, 1)],
+)
+def test_numbers_of_packets(norm, forward, backward):
+    """The card reads a row once for its sums and its normalization."""
+    x = to_card(values(8, 6, 70)).requires_grad_()
+    size = 70 if norm is layer_norm else 6
+    w, b = (to_card(values(size, seed=i)).requires_grad_() for i in (1, 2))
+    out = norm(x, w, b)
+    slope = torch.ones_like(out)
+    assert packets.launched(lambda: norm(x, w, b)) == forward
+    assert packets.launched(lambda: torch.autograd.grad(out, [x, w, b], slope)) == backward

@@ -3,6 +3,7 @@
 #include "aten/normalize.h"
 
 #include <ATen/ops/empty_like.h>
+#include <ATen/ops/sum.h>
 #include <torch/library.h>
 
 #include <array>
@@ -110,16 +111,25 @@ Three backward(
       });
     }
   }
-  ParameterGradients p;
+  // With few pixels the sums over n have one for each pixel, so that the card reads lines of
+  // all channels and not runs of pixels.
+  const bool by_pixel = pixels < 64;
+  auto sizes = g.parameter();
+  sizes[3] = by_pixel ? pixels : 1;
+  const auto sum_like = by_pixel ? like.dtype(statistics_type(input.scalar_type())) : like;
+  const auto sums = [&](bool wants) { return wants ? empty(sizes, {}, sum_like) : Tensor(); };
+  const ParameterGradients p{sums(wanted[1]), sums(wanted[2])};
+  parameter_gradients(backward_name.id, p, dy, norm, wanted[0] ? Part::FURTHER : Part::FIRST);
+  const auto parameter = [&](const Tensor& t) {
+    return by_pixel ? t.sum({3}, false, like.dtype().toScalarType()).view({channels})
+                    : t.view({channels});
+  };
   if (wanted[1]) {
-    p.weight = empty(g.parameter(), {}, like);
-    dw = p.weight.view({channels});
+    dw = parameter(p.weight);
   }
   if (wanted[2]) {
-    p.bias = empty(g.parameter(), {}, like);
-    db = p.bias.view({channels});
+    db = parameter(p.bias);
   }
-  parameter_gradients(backward_name.id, p, dy, norm, wanted[0] ? Part::FURTHER : Part::FIRST);
   return result;
 }
 

@@ -94,7 +94,8 @@ void apply(OpId id, const Tensor& out, const Normalized& n, const Tensor& bias) 
   s.run(Part::FURTHER);
 }
 
-// out = rstd * (g - mean of g - xhat * mean of g * xhat), where g = grad * weight.
+// out = rstd * (g - mean of g - xhat * mean of g * xhat), where g = grad * weight. Factors that
+// are the same for a row are outside of the sum, and in one product.
 void input_gradient(OpId id, const Tensor& out, const Tensor& grad, const Normalized& n) {
   const auto dims = folded(n.x, n.rstd);
   const double scale = share(n.x, n.rstd);
@@ -103,16 +104,17 @@ void input_gradient(OpId id, const Tensor& out, const Tensor& grad, const Normal
   const auto dy = s.add_read(grad);
   const Operands o(s, n);
   const Value g = weighted(s, dy, o);
-  const Value product = g * standardised(s, o);
+  const Value product = g * centred(s, o);
   std::optional<Value> mean;
   if (n.mean.defined()) {
     mean = s.sum({}, g, dims, scale);
   }
   const Value dot = s.sum({}, product, dims, scale);
+  const Value rstd = s.load(*o.rstd);
+  const Value slope = dot * rstd * rstd;
   Value d = weighted(s, dy, o);
   d = mean ? d - *mean : d;
-  d = d - standardised(s, o) * dot;
-  s.program.store(result, d * s.load(*o.rstd));
+  s.program.store(result, (d - centred(s, o) * slope) * rstd);
   s.run();
 }
 

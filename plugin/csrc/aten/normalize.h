@@ -26,7 +26,8 @@ struct Normalized {
 
 // Writes out = (x - mean) * rstd * weight + bias with rstd = 1 / sqrt(variance + eps), and
 // the statistics over the dimensions in which n.rstd has size 1.
-void normalize(OpId id, const at::Tensor& out, const Normalized& n, const at::Tensor& bias, double eps);
+void normalize(
+    OpId id, const at::Tensor& out, const Normalized& n, const at::Tensor& bias, double eps);
 // The same with statistics that the caller has.
 void apply(OpId id, const at::Tensor& out, const Normalized& n, const at::Tensor& bias);
 
@@ -38,7 +39,11 @@ struct ParameterGradients {
   at::Tensor weight, bias;
 };
 void parameter_gradients(
-    OpId id, const ParameterGradients& out, const at::Tensor& grad, const Normalized& n, Part part);
+    OpId id,
+    const ParameterGradients& out,
+    const at::Tensor& grad,
+    const Normalized& n,
+    Part part);
 
 // Returns the tensor, or an undefined tensor.
 inline at::Tensor value_or_none(const std::optional<at::Tensor>& t) {
