@@ -87,10 +87,10 @@ WRONG = [
         ("lab3.c", TAIL, ""), ("lab3.c", BELL, BELL + "\n" + TAIL.rstrip())], {"order"},
           frozenset({"packets", "wraps", "doorbell", "quiet"})),
     Wrong("the tail before the packet", 3, [
-        ("lab3.c", "	packet = lab->ring.cpu + lab->tail % LAB_RING_SLOTS",
+        ("lab3.c", "	memcpy(lab->ring.cpu",
          "	((struct openreg_user_page *)lab->user_page.cpu)->tail = lab->tail + 1;\n"
          "	mb();\n"
-         "	packet = lab->ring.cpu + lab->tail % LAB_RING_SLOTS")], {"order"},
+         "	memcpy(lab->ring.cpu")], {"order"},
           frozenset({"packets", "quiet"})),
     Wrong("overwrites a full ring", 3, [
         ("lab3.c", "	if (lab->tail - READ_ONCE(card->head) >= LAB_RING_SLOTS)", "	if (!card)")],
@@ -100,7 +100,7 @@ WRONG = [
 
     Wrong("an unarmed wait", 4, [
         ("lab4.c", "	WRITE_ONCE(kernel->armed, least);", "	WRITE_ONCE(kernel->armed, least | OPENREG_ARMED_NONE);")],
-          {"sleep", "armed", "race", "two", "spurious"}),
+          {"sleep", "armed", "race", "two", "spurious"}, frozenset({"disarmed"})),
     Wrong("looks, then arms", 4, [
         ("lab4.c", "	wait_event_timeout(lab->wake, lab_result(lab, seq) != -ETIMEDOUT, TIMEOUT);",
          "	DEFINE_WAIT(wait);\n"
@@ -119,7 +119,7 @@ WRONG = [
     Wrong("polls", 4, [
         ("lab4.c", "	struct sleeper me = { .seq = seq };\n",
          "	struct sleeper me = { .seq = seq };\n\n	return lab_poll(lab, seq);\n")],
-          {"sleep", "armed", "race", "two", "spurious"}),
+          {"sleep", "armed", "race", "two", "spurious"}, frozenset({"disarmed"})),
     Wrong("sleeps in the interrupt", 4, [
         ("lab4.c", "	wake_up_all(&lab->wake);\n	return IRQ_HANDLED;",
          "	msleep(20);\n	wake_up_all(&lab->wake);\n	return IRQ_HANDLED;"),
@@ -128,4 +128,44 @@ WRONG = [
     Wrong("leaves the interrupt", 4, [
         ("lab4.c", "	free_irq(pci_irq_vector(lab->pdev, LAB_VECTOR), lab);\n", "")],
           words=" "),
+
+    Wrong("leaves old data", 5, [
+        ("lab5.c", "	int ret = lab5_clear(lab);", "	int ret = lab5_clear ? 0 : 0;")], {"clear"}),
+    Wrong("a writable card page", 5, [
+        ("lab5.c", "		if (vma->vm_flags & VM_WRITE)\n			return -EPERM;\n"
+                   "		vm_flags_clear(vma, VM_MAYWRITE);\n", "		vm_flags_set(vma, 0);\n")],
+          {"card page"}),
+    Wrong("a card page for mprotect", 5, [
+        ("lab5.c", "		vm_flags_clear(vma, VM_MAYWRITE);\n", "")], {"card page"}),
+    Wrong("maps all doorbells", 5, [
+        ("lab5.c", "	if (vma_pages(vma) != 1)\n		return -EINVAL;\n", ""),
+        ("lab5.c", "		return vm_iomap_memory(vma, bell, PAGE_SIZE);",
+         "		return vm_iomap_memory(vma, bell, 2 * PAGE_SIZE);")], {"others"}),
+    Wrong("a packet that wraps", 5, [
+        ("copy.c", "	if (tail % LAB_RING_SLOTS == LAB_RING_SLOTS - 1) {", "	if (!tail) {")],
+          {"ring end"}),
+    Wrong("no doorbell from user space", 5, [
+        ("copy.c", "	if (card->asleep)", "	if (card->asleep > 1)")],
+          {"copy", "clear", "no calls", "ring end"}),
+
+    Wrong("takes any record", 6, [
+        ("lab6.c", "next->seq) != lab->fault_head + 1)", "next->seq) == 0)")],
+          {"many", "wrong seq"}),
+    Wrong("never frees a record", 6, [
+        ("lab6.c", "	writel(lab->fault_head, lab->regs + OPENREG_REG_FAULT_HEAD);\n", "")],
+          {"many"}, frozenset({"wrong seq"})),
+    Wrong("restarts at the beginning", 6, [
+        ("lab6.c", ".head = lab->tail, .seq = lab->seq", ".head = 0, .seq = 0")],
+          {"recover", "many"}),
+    Wrong("miscounts after a fault", 6, [
+        ("lab6.c", ".seq = lab->seq", ".seq = lab->seq - 1")], {"recover", "many"}),
+
+    Wrong("shows old data", 7, [
+        ("lab7.c", "			.opcode = OPENREG_ADMIN_FILL,", "			.opcode = OPENREG_ADMIN_NOP,")],
+          {"clear"}),
+    Wrong("shares the VRAM", 7, [
+        ("lab7.c", "	u64 vram = (u64)client->id * LAB_BUFFER_SIZE;", "	u64 vram = 0;")],
+          {"own"}, frozenset({"clear", "fault"})),
+    Wrong("keeps the context", 7, [
+        ("lab7.c", "	if (lab_admin(client->lab, &destroy) < 0)", "	if (destroy.flags)")]),
 ]

@@ -6,11 +6,13 @@
 #ifndef LAB_H
 #define LAB_H
 
+#ifdef __KERNEL__
 #include <linux/list.h>
 #include <linux/mutex.h>
 #include <linux/pci.h>
 #include <linux/spinlock.h>
 #include <linux/wait.h>
+#endif
 
 #include "openreg_regs.h"
 
@@ -22,6 +24,21 @@
 #define LAB_QUEUE 0
 #define LAB_DOORBELL 1 /* page */
 #define LAB_VECTOR 1
+#define LAB_SLEEP_SECONDS 5
+
+/* Lab 5: segments of the context, and pages of /dev/lab for mmap(). */
+#define LAB_SEG_VRAM 1 /* the first LAB_BUFFER_SIZE bytes of VRAM */
+#define LAB_SEG_BUFFER 2
+#define LAB_BUFFER_PAGES 16
+#define LAB_BUFFER_SIZE (LAB_BUFFER_PAGES * 4096)
+#define LAB_MAP_RING 0
+#define LAB_MAP_USER_PAGE 1
+#define LAB_MAP_CARD_PAGE 2 /* to read only */
+#define LAB_MAP_DOORBELL 3
+#define LAB_MAP_BUFFER 16 /* and the following */
+
+/* copy.c uses the numbers above, too. */
+#ifdef __KERNEL__
 
 /* Memory that the driver and the card share: one pointer for each. */
 struct lab_memory {
@@ -55,6 +72,11 @@ struct lab {
 	spinlock_t sleepers_lock; /* for sleepers, and for armed in the kernel page */
 	struct list_head sleepers;
 
+	u32 fault_head; /* lab 6: records taken */
+
+	/* Lab 5: one page of system memory each. */
+	struct lab_memory buffer[LAB_BUFFER_PAGES];
+
 	struct mutex lock; /* later.c: one command or submission at a time */
 	struct dentry *files;
 };
@@ -83,10 +105,10 @@ int lab_admin(struct lab *lab, const struct openreg_admin_cmd *cmd);
 int lab3_start(struct lab *lab);
 void lab3_stop(struct lab *lab);
 /*
- * Writes one NOP with this cookie, and publishes it. Returns 0 and the packet's number in
- * seq, or -EAGAIN if the ring is full.
+ * Writes a packet of one slot, OPENREG_SLOT_SIZE bytes, to the ring, and publishes it.
+ * Returns 0 and the packet's number in seq, or -EAGAIN if the ring is full.
  */
-int lab_nop(struct lab *lab, u32 cookie, u64 *seq);
+int lab_submit(struct lab *lab, const void *slot, u64 *seq);
 /*
  * Returns 0 if packet number seq has completed, -EIO if it has not and the queue does not run,
  * else -ETIMEDOUT.
@@ -101,7 +123,28 @@ int lab_poll(struct lab *lab, u64 seq);
 /* lab4.c */
 int lab4_start(struct lab *lab);
 void lab4_stop(struct lab *lab);
-/* As lab_poll(), but sleeps until the queue's vector. Several threads may call it. */
+/*
+ * As lab_poll(), but sleeps until the queue's vector, LAB_SLEEP_SECONDS at most. Several
+ * threads may call it.
+ */
 int lab_sleep(struct lab *lab, u64 seq);
 
+/* lab5.c */
+int lab5_start(struct lab *lab);
+void lab5_stop(struct lab *lab);
+
+/* lab6.c */
+/* Takes the next record of the fault ring. Returns 0, or -ENOENT if there is none. */
+int lab_fault(struct lab *lab, struct openreg_fault_record *record);
+/*
+ * Lets a faulted queue continue behind all packets that were submitted. Returns the status
+ * of the command, or an error.
+ */
+int lab_recover(struct lab *lab);
+
+/* lab7.c */
+int lab7_start(struct lab *lab);
+void lab7_stop(struct lab *lab);
+
+#endif /* __KERNEL__ */
 #endif

@@ -8,11 +8,15 @@
  *   post     write "COUNT COOKIE": so many NOPs, without waiting
  *   nop      write "COUNT COOKIE": so many NOPs, one after the other, by polling
  *   sleep    write "COUNT COOKIE": the same, but the thread sleeps
+ *   packet   write 64 bytes: this packet, and the thread sleeps
+ *   faults   read: the records of the fault ring that were not read before
+ *   recover  write anything: lab_recover()
  */
 
 #include <linux/debugfs.h>
 #include <linux/fs.h>
 #include <linux/module.h>
+#include <linux/seq_file.h>
 #include <linux/uaccess.h>
 
 #include "lab.h"
@@ -61,6 +65,8 @@ static ssize_t run_nops(struct file *file, const char __user *data, size_t size,
 			lab_wait_t wait)
 {
 	struct lab *lab = file->private_data;
+	struct openreg_packet nop = { .opcode = OPENREG_OP_NOP, .slots = 1 };
+	u8 slot[OPENREG_SLOT_SIZE] = { };
 	unsigned int count, cookie;
 	char text[32] = "";
 	u64 seq = 0;
@@ -74,7 +80,9 @@ static ssize_t run_nops(struct file *file, const char __user *data, size_t size,
 		return -EINVAL;
 	while (!ret && count--) {
 		mutex_lock(&lab->lock);
-		ret = lab_nop(lab, cookie++, &seq);
+		nop.cookie = cookie++;
+		memcpy(slot, &nop, sizeof(nop));
+		ret = lab_submit(lab, slot, &seq);
 		mutex_unlock(&lab->lock);
 		if (!ret && wait)
 			ret = wait(lab, seq);
@@ -120,6 +128,70 @@ static const struct file_operations sleep_fops = {
 };
 #endif
 
+#if LAB >= 6
+static ssize_t packet_write(struct file *file, const char __user *data, size_t size,
+			    loff_t *pos)
+{
+	struct lab *lab = file->private_data;
+	u8 slot[OPENREG_SLOT_SIZE];
+	u64 seq;
+	int ret;
+
+	if (size != sizeof(slot))
+		return -EINVAL;
+	if (copy_from_user(slot, data, size))
+		return -EFAULT;
+	mutex_lock(&lab->lock);
+	ret = lab_submit(lab, slot, &seq);
+	mutex_unlock(&lab->lock);
+	if (!ret)
+		ret = lab_sleep(lab, seq);
+	return ret ? ret : size;
+}
+
+static const struct file_operations packet_fops = {
+	.owner = THIS_MODULE,
+	.open = simple_open,
+	.write = packet_write,
+};
+
+static int faults_show(struct seq_file *out, void *unused)
+{
+	struct openreg_fault_record record;
+	struct lab *lab = out->private;
+	int i;
+
+	mutex_lock(&lab->lock);
+	for (i = 0; i < LAB_FAULT_SLOTS && !lab_fault(lab, &record); i++)
+		seq_printf(out, "ctx %u queue %u code %u packet %llu address 0x%llx cookie %u\n",
+			   record.ctx, record.queue, record.fault.code, record.fault.seq,
+			   record.fault.address, record.fault.cookie);
+	mutex_unlock(&lab->lock);
+	return 0;
+}
+DEFINE_SHOW_ATTRIBUTE(faults);
+
+static ssize_t recover_write(struct file *file, const char __user *data, size_t size,
+			     loff_t *pos)
+{
+	struct lab *lab = file->private_data;
+	int ret;
+
+	mutex_lock(&lab->lock);
+	ret = lab_recover(lab);
+	mutex_unlock(&lab->lock);
+	if (ret > 0)
+		ret = -EPROTO;
+	return ret ? ret : size;
+}
+
+static const struct file_operations recover_fops = {
+	.owner = THIS_MODULE,
+	.open = simple_open,
+	.write = recover_write,
+};
+#endif
+
 static const struct {
 	int (*start)(struct lab *lab);
 	void (*stop)(struct lab *lab);
@@ -132,6 +204,12 @@ static const struct {
 #endif
 #if LAB >= 3
 	{ lab3_start, lab3_stop },
+#endif
+#if LAB >= 5
+	{ lab5_start, lab5_stop },
+#endif
+#if LAB >= 7
+	{ lab7_start, lab7_stop },
 #endif
 	{ }
 };
@@ -164,6 +242,11 @@ int lab_later_start(struct lab *lab)
 #endif
 #if LAB >= 4
 	debugfs_create_file("sleep", 0600, lab->files, lab, &sleep_fops);
+#endif
+#if LAB >= 6
+	debugfs_create_file("packet", 0600, lab->files, lab, &packet_fops);
+	debugfs_create_file("faults", 0400, lab->files, lab, &faults_fops);
+	debugfs_create_file("recover", 0600, lab->files, lab, &recover_fops);
 #endif
 	return 0;
 }

@@ -19,13 +19,13 @@ TOP = bench.TOP
 
 
 def submission(directory: pathlib.Path, lab: int) -> dict[str, str]:
-    """The student's files for a lab: those of the labs 1 to lab make one module."""
+    """The student's files for a lab, or skeletons for those that are not there"""
     files = {}
-    for number in range(1, lab + 1) if lab else [0]:
-        path = directory / f"lab{number}.c"
+    for name in bench.files_of(lab):
+        path = directory / name
         if not path.exists():
-            path = TOP / f"docs/labs/skeleton/lab{number}.c"
-        files[path.name] = path.read_text(encoding="utf-8", errors="replace")
+            path = TOP / "docs/labs/skeleton" / name
+        files[name] = path.read_text(encoding="utf-8", errors="replace")
     return files
 
 

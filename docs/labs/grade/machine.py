@@ -92,6 +92,7 @@ class Machine:
         self.log_at = self.trace_at = 0
         options = [f"--device-prop={name}={value}" for name, value in properties.items()]
         command = [str(TOP / "scripts/vm"), "--no-driver", "--mem", "768M", "--timeout", "1500",
+                   "--kernel-option", "iomem=relaxed",
                    "--control", str(self.dir), "--share", f"{share}:/lab"]
         for option in options:
             command += option.split("=", 1)

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: MIT
+"""Lab 3: a queue. Seen in its pages, in the statistics and by stops at the store of tail."""
+import time
+
+from card import Card, Queue
+from gdb import WRITE, Gdb, direct_map
+from regs import C
+
+TITLE = "a context, a queue, a NOP"
+CHECKS = [
+    ("queue", 1, "the card page says that the queue runs, and armed is OPENREG_ARMED_NONE"),
+    ("packets", 2, "the NOPs complete, one number each, with the cookies that the grader chose"),
+    ("wraps", 1, "three rings full of NOPs complete"),
+    ("doorbell", 1, "a NOP for a card that sleeps completes"),
+    ("quiet", 1, "no doorbell while the card is awake"),
+    ("order", 2, "packet, then tail, then mfence, then the load of asleep, then the doorbell"),
+    ("full", 1, "lab_submit() returns -EAGAIN if the ring is full, and overwrites nothing"),
+    ("leaves", 1, "after rmmod the card is not enabled, and no DMA memory is left"),
+]
+FILES = "/sys/kernel/debug/lab/"
+
+
+def press(bench, name: str, count: int, cookie: int = 0, seconds: int = 15) -> str:
+    """Writes to a file of the driver; "" if the write succeeds, else its error."""
+    status, text = bench.machine.run(f"echo {count} {cookie} > {FILES}{name}", seconds)
+    if status == 124:
+        return f"no return within {seconds} s"
+    return text.strip().rpartition("write error: ")[2] or text.strip()
+
+
+def cookies(card: Card, queue: Queue, first: int, count: int) -> list[int]:
+    """Opcodes and cookies of the slots"""
+    return [card.monitor.read(queue.ring + (first + i) % queue.slots * 64, 1, 8)[0]
+            for i in range(count)]
+
+
+def sleeps(card: Card, queue: Queue) -> bool:
+    """Waits until the card sleeps."""
+    end = time.monotonic() + 10
+    while not card.page(queue)["asleep"]:
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.1)
+    return True
+
+
+def order(bench, card: Card, queue: Queue) -> tuple[bool, str]:
+    """Stops the guest when it stores tail, while the card sleeps."""
+    machine, cookie = bench.machine, 0x5eed
+    base = int(direct_map(machine), 16)
+    at = card.word(queue.user_page)
+    machine.trace()
+    gdb = Gdb(machine)
+    try:
+        base = int.from_bytes(gdb.read(base, 8), "little")
+        gdb.watch(WRITE, base + queue.user_page, 8)
+        job = machine.start(f"echo 1 {cookie} > {FILES}nop", 30)
+        stop = gdb.go(15)
+        gdb.unwatch(WRITE, base + queue.user_page, 8)
+        if not stop:
+            return False, "the driver stores no tail"
+        gdb.thread(stop)
+        early = sum("openreg_doorbell" in line for line in machine.trace())
+        packet = cookies(card, queue, at, 1)[0]
+        loads, fence = gdb.fence_before(base + queue.card_page + 16, 4)
+    finally:
+        gdb.close()
+    machine.finish(job, 30)
+    late = sum("openreg_doorbell" in line for line in machine.trace())
+    if packet >> 32 != cookie:
+        return False, "when tail is stored, the packet is not in the ring yet"
+    if early:
+        return False, "the doorbell is rung before tail is stored"
+    if not loads:
+        return False, "after the store of tail, asleep is not loaded"
+    if not fence:
+        return False, "between the store of tail and the load of asleep is no mfence (use mb())"
+    return late == 1, f"{late} doorbells for a card that slept"
+
+
+def full(bench, card: Card, queue: Queue) -> tuple[bool, str]:
+    """The card ignores tails for a while."""
+    bench.machine.monitor.set("x-inject-stall", 1)
+    error = press(bench, "post", 3 * queue.slots)
+    tail, head = card.word(queue.user_page), card.page(queue)["head"]
+    bench.calm()
+    return "temporarily unavailable" in error and tail - head == queue.slots, (
+        f"'{error}', with {tail - head} slots published of {queue.slots}")
+
+
+def begin(bench, tally, name: str) -> tuple[Card, Queue | None]:
+    """Loads the driver; without a queue that runs, the check name fails."""
+    card = Card(bench.machine)
+    bench.count_dma()
+    text = bench.insmod()[1].strip()
+    bench.machine.trace()
+    queue = card.queue() if bench.bound() else None
+    if not queue or card.page(queue)["state"] != C["QUEUE_RUNNING"]:
+        tally.set(name, False, f"no queue that runs {text}")
+        tally.end("there is no queue, so no packet can be tried")
+        return card, None
+    return card, queue
+
+
+def run(bench, tally, rng) -> None:
+    card, queue = begin(bench, tally, "queue")
+    if not queue:
+        return
+    armed = card.word(queue.kernel_page)
+    tally.set("queue", armed == (1 << 64) - 1, f"armed is 0x{armed:x}")
+    count, cookie = rng.randrange(3, queue.slots // 2), rng.randrange(1 << 30)
+    error = press(bench, "nop", count, cookie)
+    want = [1 << 8 | cookie + i << 32 for i in range(count)]
+    ran, done = card.reg("STAT_PACKETS", 8), card.page(queue)["completed"]
+    tally.set("packets", not error and ran == done == count and
+              cookies(card, queue, 0, count) == want,
+              f"{count} NOPs: '{error}', completed {done}, STAT_PACKETS {ran}")
+    count = 3 * queue.slots
+    error = press(bench, "nop", count)
+    more = card.page(queue)["completed"] - done
+    bells, rests = card.reg("STAT_DOORBELLS", 8), card.reg("STAT_SLEEPS", 8)
+    tally.set("wraps", not error and more == count, f"{count} NOPs: '{error}', {more} completed")
+    sleeps(card, queue)
+    error = press(bench, "nop", 1)
+    tally.set("doorbell", not error, f"'{error}'")
+    tally.set("quiet", not error and bells <= rests + 1,
+              f"{bells} doorbells for a card that slept {rests} times")
+    if not error:
+        sleeps(card, queue)
+        tally.set("order", *order(bench, card, queue))
+    tally.set("full", *full(bench, card, queue))
+    bench.rmmod()
+    status, left = card.reg("STATUS"), bench.dma_left()
+    tally.set("leaves", not status and not left,
+              f"STATUS is {status}, {left} allocations for DMA are left")

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: MIT
+"""Lab 7: what several open files see. The program lab7_client.py runs in the guest."""
+import json
+
+from card import Card
+from lab3 import begin
+from regs import C
+
+TITLE = "two processes that must not see each other"
+CHECKS = [
+    ("own", 3, "two open files each see their own data at the same address"),
+    ("clear", 2, "a new open file sees no data of one that was closed"),
+    ("fault", 2, "a fault of one leaves the queue of the other running"),
+    ("many", 1, "forty more open files, one after the other"),
+    ("killed", 1, "a process can be killed while its packet waits, and its context goes away"),
+    ("leaves", 1, "after rmmod the card is not enabled, and no DMA memory is left"),
+]
+PROGRAM = "python3 /openreg/docs/labs/grade/lab7_client.py"
+SIZE = 64
+
+
+def killed(bench, card: Card, words: str) -> tuple[bool, str]:
+    """The card ignores tails while a process waits for its packet."""
+    bench.machine.monitor.set("x-inject-stall", 1)
+    job = bench.machine.start(f"timeout -s KILL 2 {PROGRAM} {words} stay", 20)
+    bench.machine.finish(job, 20)
+    bench.calm()
+    last = [opcode for opcode, *_ in card.commands()]
+    status, text = bench.machine.run(f"{PROGRAM} {words}", 40)
+    return not status and C["ADMIN_CTX_DESTROY"] in last, (
+        f"exit status {status} of a program afterwards: {text.strip()[-120:]}")
+
+
+def run(bench, tally, rng) -> None:
+    card, queue = begin(bench, tally, "own")
+    if not queue:
+        return
+    data = [rng.randbytes(SIZE).hex() for _ in range(2)]
+    words = " ".join(data)
+    status, text = bench.machine.run(f"{PROGRAM} {words}", 40)
+    try:
+        seen = json.loads(text.strip().splitlines()[-1])
+    except (ValueError, IndexError):
+        tally.set("own", False, f"exit status {status}: {text.strip()[-160:]}")
+        return tally.end("the program does not run")
+    tally.set("own", seen["put"] == ["done", "done"] and seen["get"] == data and
+              seen["buffers"] == data, {name: seen[name] for name in ("put", "get")})
+    tally.set("clear", seen["old"] == seen["old buffer"] == "00" * SIZE,
+              f"VRAM {seen['old']}, buffer {seen['old buffer']}")
+    tally.set("fault", seen["fault"] == "state 2" and seen["other"] == data[1],
+              f"one: {seen['fault']}, the other: {seen['other']}")
+    tally.set("many", seen["many"] == "done", seen["many"])
+    tally.set("killed", *killed(bench, card, words))
+    bench.rmmod()
+    status, left = card.reg("STATUS"), bench.dma_left()
+    tally.set("leaves", not status and not left,
+              f"STATUS is {status}, {left} allocations for DMA are left")
