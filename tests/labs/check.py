@@ -4,8 +4,10 @@
 
 usage: check.py [NAME...]    only these submissions, such as solution1 or "never resets"
 """
+import importlib
 import os
 import pathlib
+import re
 import sys
 import tempfile
 import threading
@@ -74,6 +76,17 @@ def cases() -> list:
         found.append((wrong.name, wrong.lab, broken(wrong),
                       lambda tally, wrong=wrong: judge_wrong(wrong, tally)))
     return [case for case in found if case[0] in sys.argv[1:] or not sys.argv[1:]]
+
+
+def pages() -> str:
+    """Whether the page of each lab has the points of its checks, in their order"""
+    for lab in range(bench.LABS + 1):
+        have = importlib.import_module(f"lab{lab}").CHECKS
+        page, = (TOP / "docs/labs").glob(f"{lab}-*.md")
+        rows = re.findall(r"^\| (\d+) \| ", page.read_text(encoding="utf-8"), re.M)
+        if [int(row) for row in rows] != [points for _, points, _ in have]:
+            return f"{page.name} has the points {rows}"
+    return ""
 
 
 def warnings(path: pathlib.Path) -> str:
@@ -148,8 +161,9 @@ def main() -> int:
             worker.start()
         for worker in workers:
             worker.join()
-    print(f"1..{len(todo)}")
-    return 0 if run.good and run.count == len(todo) else 1
+    wrong = pages()
+    print(f"{'not ' if wrong else ''}ok {len(todo) + 1} labs.pages {wrong}\n1..{len(todo) + 1}")
+    return 0 if run.good and run.count == len(todo) and not wrong else 1
 
 
 if __name__ == "__main__":

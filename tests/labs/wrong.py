@@ -91,7 +91,7 @@ WRONG = [
          "	((struct openreg_user_page *)lab->user_page.cpu)->tail = lab->tail + 1;\n"
          "	mb();\n"
          "	memcpy(lab->ring.cpu")], {"order"},
-          frozenset({"packets", "quiet"})),
+          frozenset({"packets", "wraps", "doorbell", "quiet", "full"})),
     Wrong("overwrites a full ring", 3, [
         ("lab3.c", "	if (lab->tail - READ_ONCE(card->head) >= LAB_RING_SLOTS)", "	if (!card)")],
           {"full"}),

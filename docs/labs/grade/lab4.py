@@ -117,7 +117,7 @@ def spurious(bench, card: Card, queue: Queue) -> tuple[bool, str]:
 def race(bench, card: Card, queue: Queue) -> tuple[bool, str]:
     """Stops the guest when it stores armed, and looks at what it does next."""
     machine = bench.machine
-    base = int(direct_map(machine), 16)
+    base, number = int(direct_map(machine), 16), card.page(queue)["completed"] + 1
     machine.monitor.set("x-inject-stall", 1)
     gdb = Gdb(machine)
     try:
@@ -127,6 +127,7 @@ def race(bench, card: Card, queue: Queue) -> tuple[bool, str]:
         stop = gdb.go(15)
         gdb.unwatch(WRITE, base + queue.kernel_page, 8)
         loads = fence = False
+        have = card.word(queue.kernel_page)
         if stop:
             gdb.thread(stop)
             loads, fence = gdb.fence_before(base + queue.card_page + 8, 8)
@@ -134,8 +135,8 @@ def race(bench, card: Card, queue: Queue) -> tuple[bool, str]:
         gdb.close()
     let_run(bench, card, queue)
     sleeper.end()
-    if not stop:
-        return False, "armed is not stored"
+    if not stop or have != number:
+        return False, f"armed is 0x{have:x}, and the thread waits for {number}"
     if not loads:
         return False, "after the store of armed, completed is not loaded"
     return fence, "between the store of armed and the load of completed is no mfence (use mb())"
