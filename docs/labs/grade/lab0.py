@@ -31,6 +31,10 @@ def values(text: str) -> dict[str, list[int]]:
     return found
 
 
+def shown(bars: dict[str, list[int]]) -> str:
+    return ", ".join(f"{bar} {' '.join(map(hex, what)) or 'none'}" for bar, what in bars.items())
+
+
 def odd_accesses(trace: list[str]) -> list[str]:
     """The accesses that the lab does not ask for."""
     good = {C[f"REG_{name}"] + more for name in READ for more in (0, 4)}
@@ -52,7 +56,7 @@ def run(bench, tally, rng) -> None:
     tally.set("card", re.search(rf"^card {re.escape(machine.pci)}$", text, re.M), said)
     bars = {f"bar {bar}": list(what) for bar, what in machine.bars.items()}
     tally.set("bars", all(have.get(bar) == what for bar, what in bars.items()),
-              f"{ {bar: have.get(bar) for bar in bars} }, and they are {bars}")
+              f"{shown({bar: have.get(bar, []) for bar in bars})}; they are {shown(bars)}")
     reads = "".join(line for line in trace if "openreg_reg_read" in line)
     identity = {"magic": C["MAGIC"], "version": C["ISA_MAJOR"] << 16 | C["ISA_MINOR"]}
     tally.set("identity", "0x000 " in reads and "0x004 " in reads and
