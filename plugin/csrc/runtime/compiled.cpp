@@ -5,6 +5,8 @@
 #include <mutex>
 #include <unordered_set>
 
+#include "runtime/memory_ops.h"
+
 namespace openreg {
 namespace {
 
@@ -79,6 +81,15 @@ bool has_points(const CompiledParts& parts) {
 }
 
 } // namespace
+
+at::Tensor compiled_empty(
+    c10::IntArrayRef size,
+    c10::IntArrayRef stride,
+    c10::ScalarType type,
+    c10::DeviceIndex device) {
+  const c10::Device on(c10::DeviceType::PrivateUse1, device);
+  return empty(size, stride, at::TensorOptions(on).dtype(type));
+}
 
 CompiledProgram::CompiledProgram(CompiledParts parts)
     : parts_(std::move(parts)), op_(id_of(parts_.name)) {

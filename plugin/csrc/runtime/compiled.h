@@ -3,7 +3,7 @@
 // addresses, and with the numbers that were unknown at compile time.
 #pragma once
 
-#include <ATen/core/TensorBase.h>
+#include <ATen/core/Tensor.h>
 
 #include <cstdint>
 #include <string>
@@ -13,6 +13,13 @@
 
 #pragma GCC visibility push(default) // csrc/python calls it
 namespace openreg {
+
+// Memory for a result, without a call of the dispatcher.
+at::Tensor compiled_empty(
+    c10::IntArrayRef size,
+    c10::IntArrayRef stride,
+    c10::ScalarType type,
+    c10::DeviceIndex device);
 
 struct CompiledOperand {
   uint8_t tensor; // position among the tensors of a call

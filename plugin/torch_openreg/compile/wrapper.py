@@ -25,17 +25,20 @@ class OpenregWrapper(PythonWrapperCodegen):
         super().write_header()
         self.imports.splice("from torch_openreg.compile.assembler import program\n")
         self.imports.splice("from torch_openreg.compile import eager\n")
+        self.imports.splice("from torch_openreg._C import empty_strided as empty_on_card\n")
 
     def make_allocation(
         self, name, device, dtype, shape, stride, allocation_shape=None, is_pinned=False
     ) -> str:
-        line = super().make_allocation(
-            name, device, dtype, shape, stride, allocation_shape, is_pinned
-        )
-        if device.type == "openreg" and device.index is not None:
-            # Without an index the memory would be on the current card.
-            line = line.replace("device='openreg'", f"device='openreg:{device.index}'")
-        return line
+        if device.type != "openreg":
+            return PythonWrapperCodegen.make_allocation(
+                self, name, device, dtype, shape, stride, allocation_shape, is_pinned
+            )
+        size, stride = map(self.codegen_python_shape_tuple, (shape, stride))
+        larger = self.codegen_python_shape_tuple(allocation_shape or shape)
+        index = -1 if device.index is None else device.index  # -1: the current card
+        line = f"{name} = empty_on_card({larger}, {stride}, {dtype}, {index})"
+        return line if larger == size else f"{line}.as_strided({size}, {stride})"
 
 
 class OpenregSubgraph(SubgraphPythonWrapperCodegen):
