@@ -157,6 +157,8 @@ class Lines(DefaultHandler):
         kernel = self.kernel
         if mode not in (None, "tma", "atomic_add"):
             raise CannotRun(f"a store with {mode}")
+        if name in V.graph.removed_buffers:  # the result of device_assert_async
+            return
         kernel.store_buffer_names.add(name)
         kernel.num_store += 1
         kernel.args.output(name)
