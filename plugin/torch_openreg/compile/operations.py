@@ -107,6 +107,11 @@ class Operations:
         return self.emit("ne", value.type, value, zero, dtype=torch.bool)
 
     def to_dtype(self, x, dtype, src_dtype=None, use_compute_types=True) -> Value:
+        """use_compute_types is False where the option emulate_precision_casts asks for the
+        rounding of eager mode. A value of a half type is unrounded otherwise."""
+        if not use_compute_types and dtype is x.dtype and dtype in _HALVES:
+            rounded = x.op in ("load", "round")
+            return x if rounded else self.emit("round", x.type, x, aux=dtype, dtype=dtype)
         return self.cast(x, dtype)
 
     def constant(self, value: Any, dtype: torch.dtype) -> Value:

@@ -5,6 +5,7 @@ What Inductor does differently for openreg. Nothing here changes code for other 
 - cat and slice_scatter write each part into its place.
 - Operators that gather, scatter, pad or sort keep their eager kernels: VECTOR has no indexed
   access.
+- A division by a constant stays a division, so that its bits are those of eager.
 - A variance is two sums. VECTOR has no Welford reduction.
 - Random operators keep their eager kernels, so that the numbers are those of eager.
 """
@@ -19,6 +20,7 @@ import torch
 from torch._inductor import decomposition, ir, lowering
 from torch._inductor.custom_graph_pass import CustomGraphModulePass
 from torch._inductor.graph import GraphLowering
+from torch._inductor.virtualized import ops
 from torch._prims_common import ELEMENTWISE_TYPE_PROMOTION_KIND
 
 aten = torch.ops.aten
@@ -199,6 +201,19 @@ def _slice_scatter(x, src, dim=0, start=None, end=None, step=1):
     return _cat(parts, dim) if len(parts) > 1 else lowering.clone(parts[0])
 
 
+def _division_stays() -> None:
+    """For GPUs, Inductor multiplies by the reciprocal of a constant."""
+    divide = lowering.div_prim
+
+    @functools.wraps(divide)
+    def unless_on_card(a: Any, b: Any) -> Any:
+        if _device_of(a) != "openreg" or not a.get_dtype().is_floating_point:
+            return divide(a, b)
+        return lowering.make_pointwise(lambda x, y: ops.truediv(x, y))(a, b)
+
+    lowering.div_prim = unless_on_card
+
+
 def _random_stays_eager() -> None:
     """Keeps the random operators of graphs on openreg."""
     from torch._inductor.fx_passes import joint_graph
@@ -252,6 +267,7 @@ def install() -> None:
     lowering.user_lowerings[aten.var.correction] = functools.partial(_variance, mean=False)
     lowering.user_lowerings[aten.cat.default] = _cat
     lowering.user_lowerings[aten.slice_scatter.default] = _slice_scatter
+    _division_stays()
     _random_stays_eager()
     _layout_stays()
     _leave(decomposition.decompositions, _WHOLE)
