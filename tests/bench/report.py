@@ -53,6 +53,9 @@ BESIDE = [
     ("launch and wait, spinning", "eventfd round trip across two CPUs"),
     ("launch and wait, spinning, card asleep", "eventfd round trip across two CPUs"),
     in_process(GPT2),
+] + [(f"{name}, in process, compiled", f"{name}, in process, eager")
+     for name in ("8 operators over 16M floats", "8 operators over 4096 floats",
+                  "layer norm and GELU of 4096x1024")
 ] + [(f"{name} on {other}", f"{name} on openreg") for name in (MLP, RESNET, GPT2)
      for other in ("cpu", "the host's cpu") if (name, other) != (RESNET, "cpu")
 ] + [(f"{name}: call on openreg", f"{name}: call on cpu")
