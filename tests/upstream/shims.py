@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: MIT
 """Supplies names that PyTorch's tests of another version import and this torch lacks."""
 
+import functools
 import importlib
 import os
 import sys
 import types
+import unittest
 
 import torch
 from torch.testing._internal import common_device_type as device_type
@@ -28,7 +30,40 @@ NAMES = {
         "skipOps": lambda case, test, ops: device_type.skipOps(ops),
     },
     "torch.nn.attention.flex_attention": lambda module: {"create_nested_block_mask": None},
+    "torch._inductor.codecache": lambda module: {"cpp_prefix_path": None},
+    "torch._inductor.compile_fx": lambda module: {"complex_memory_overlap": None},
+    "torch.testing._internal.inductor_utils": lambda module: {
+        "HAS_CUDA": False,
+        "HAS_XPU": False,
+    },
+    "torch.testing._internal.triton_utils": lambda module: {
+        "requires_cuda": lambda test: test,
+    },
 }
+
+
+def name_gpu(device):
+    """Makes the device the "GPU" of PyTorch's tests of Inductor, which know it by a name."""
+    from torch.testing._internal import inductor_utils
+
+    if device != "cpu":
+        inductor_utils.GPU_TYPE = device
+        inductor_utils.HAS_CPU = False  # do not create the cases for the CPU
+        inductor_utils.HAS_MULTIGPU = torch.openreg.device_count() > 1
+    inductor_utils.requires_gpu = functools.partial(
+        unittest.skipIf, device == "cpu", "requires gpu"
+    )
+
+
+def instantiate_template(module, device):
+    """Creates the cases of Inductor's template, as the module does for the CPU and CUDA."""
+    if hasattr(module, "CommonTemplate"):
+        common = module.check_model if device == "cpu" else module.check_model_gpu
+        name = "CommonTemplate" + device.upper()
+        members = {"common": common, "device": device, "device_type": device}
+        kind = type(name, (module.TestCase,), members)
+        module.copy_tests(module.CommonTemplate, kind, device)
+        setattr(module, name, kind)
 
 
 def install(device, text):
@@ -46,6 +81,8 @@ def install(device, text):
         example.NUM_DEVICES = torch.openreg.device_count()
         # Otherwise the first class of each file would be named "privateuse1".
         device_type.PrivateUse1TestBase.setUpClass()
+    if "torch._inductor" in text:
+        name_gpu(device)
     # Older tests do not restore TF32. Newer torch would count this as a failure.
     os.environ["PYTORCH_DISABLE_FP32_PRECISION_LEAK_CHECK"] = "1"
     os.environ["PYTORCH_TESTING_DEVICE_ONLY_FOR"] = device.replace("openreg", "privateuse1")

@@ -122,6 +122,7 @@ def collect(request) -> list:
     with open(os.path.join(request["tests"], request["file"] + ".py")) as source:
         shims.install(device, source.read())
     module = importlib.import_module(name)
+    shims.instantiate_template(module, device)
     # Upstream's example backend has the device's name in each test.
     named = "openreg" if name == "test_openreg" else None
     cases = [
