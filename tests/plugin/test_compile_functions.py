@@ -275,8 +275,12 @@ def test_changes_of_arguments(name):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.int64, torch.bool])
 def test_numbers_on_the_cpu(dtype):
-    compiled = torch.compile(lambda x, s: (x * s + 1).sum(0))
+
+    def function(x, s):
+        return (s * x + 1).sum(0) + torch.fmax(s, x).sum(0) + x * s
+
+    compiled = torch.compile(function)
     for value in (0, 1, 3):
         s = torch.tensor(value).to(dtype)
         (x,) = on_card((ROWS,), grad=False)
-        torch.testing.assert_close(compiled(x, s), (x * s + 1).sum(0))
+        torch.testing.assert_close(compiled(x, s), function(x, s))

@@ -214,6 +214,12 @@ def _division_stays() -> None:
     lowering.div_prim = unless_on_card
 
 
+def _card_before_cpu() -> None:
+    """A number on the CPU does not move a loop to the CPU, even as the first operand."""
+    is_gpu = lowering.is_gpu
+    lowering.is_gpu = lambda device: device == "openreg" or is_gpu(device)
+
+
 def _random_stays_eager() -> None:
     """Keeps the random operators of graphs on openreg."""
     from torch._inductor.fx_passes import joint_graph
@@ -267,6 +273,7 @@ def install() -> None:
     lowering.user_lowerings[aten.var.correction] = functools.partial(_variance, mean=False)
     lowering.user_lowerings[aten.cat.default] = _cat
     lowering.user_lowerings[aten.slice_scatter.default] = _slice_scatter
+    _card_before_cpu()
     _division_stays()
     _random_stays_eager()
     _layout_stays()
