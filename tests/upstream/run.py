@@ -58,16 +58,18 @@ def build_id(tests) -> str:
 def wanted(args) -> dict:
     """{file: number of cases, 0 for all}, the longest file first."""
     files = {}
+    asked = args.files.split(",") if args.files else []
     for line in (args.lists / "files.txt").read_text().splitlines():
         fields = line.partition("#")[0].split()
         if not fields:
             continue
         name, full, quick = fields
         sample = quick if args.quick else full
+        if sample == "-" and name in asked:
+            sample = "all"
         if sample != "-":
             files[name] = 0 if sample == "all" else int(sample)
-    if args.files:
-        asked = args.files.split(",")
+    if asked:
         if unknown := set(asked) - set(files):
             sys.exit(f"not in tests/upstream/files.txt: {', '.join(sorted(unknown))}")
         files = {name: files[name] for name in asked}
