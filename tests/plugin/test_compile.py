@@ -237,6 +237,23 @@ def test_random_numbers_are_those_of_eager():
 
 
 @pytest.mark.native
+def test_random_numbers_of_the_cpu_beside_the_card():
+    def function(x):
+        cpu = torch.rand(3), torch.randn(2, 2), torch.bernoulli(torch.full((8,), 0.5))
+        return x + 1, *cpu, F.dropout(x, 0.5), F.dropout(torch.ones(16), 0.5)
+
+    x = randn(64).to(DEV)
+    torch.manual_seed(7)
+    expected = function(x)
+    torch.manual_seed(7)
+    *result, dropped = torch.compile(function)(x)
+    for one, right in zip(result, expected[:-1], strict=True):
+        assert one.device == right.device
+        assert_same(one, right.cpu())
+    assert dropped.device.type == "cpu" and set(dropped.tolist()) <= {0.0, 2.0}
+
+
+@pytest.mark.native
 def test_without_a_compiler_and_without_triton(run_python):
     code = (
         "import sys, torch\n"

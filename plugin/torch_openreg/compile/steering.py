@@ -85,7 +85,11 @@ _EAGER = {
     aten.special_modified_bessel_k1,
     aten.special_ndtri,
     aten.special_zeta,
-    # random
+}
+
+# These keep their eager kernel on every device: in a graph with the card, Inductor does
+# not prepare them for its own random numbers.
+_RANDOM = {
     aten.rand,
     aten.rand_like,
     aten.randn,
@@ -138,10 +142,11 @@ class Steering(CustomGraphModulePass):
 
     def __call__(self, gm: torch.fx.GraphModule) -> None:
         for node in gm.graph.nodes:
-            if node.op != "call_function" or not _on_card(node.meta.get("val")):
+            if node.op != "call_function":
                 continue
             packet = getattr(node.target, "overloadpacket", None)
-            if packet in _EAGER or node.target in _WHOLE:
+            eager = packet in _EAGER or node.target in _WHOLE
+            if packet in _RANDOM or (eager and _on_card(node.meta.get("val"))):
                 node.meta["should_fallback"] = True
 
     def uuid(self) -> str:
