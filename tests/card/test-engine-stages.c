@@ -365,6 +365,7 @@ static void test_empty_rows(void **state)
 	args_instr(&args, OPENREG_V_LOAD, F32, 0, 0, 0, 0, 3);
 	args_instr(&args, OPENREG_V_RED_SUM, F32, 1, 0, NONE, NONE, 0);
 	args_instr(&args, OPENREG_V_STORE, F32, 0, 1, 0, 0, 2);
+	args_instr(&args, OPENREG_V_LOAD, F32, 2, 0, 0, 0, 0); /* a result, of no row */
 	args_instr(&args, OPENREG_V_RED_PROD, F32, 0, 1, NONE, NONE, 1);
 	args_run(&args);
 	for (i = 0; i < 3; i++) {

@@ -80,7 +80,9 @@ static struct openreg_verdict check_load(struct checker *c,
 
 	if (v.code)
 		return v;
-	c->args->op[in->aux].dims = (1u << c->args->ndim) - 1;
+	/* Without points, only the results of reductions exist. */
+	if (!(c->empty && c->results >> in->aux & 1))
+		c->args->op[in->aux].dims = (1u << c->args->ndim) - 1;
 	return writes(c, in->dst, in->type) ? v : bad_program(c);
 }
 
