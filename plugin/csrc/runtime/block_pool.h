@@ -109,7 +109,6 @@ struct PrivatePool {
   int graphs = 0; // those that use the pool, and the capture
   bool capturing = false;
   size_t segments = 0;
-  std::vector<BlockUse> uses; // by graphs that are gone
   std::array<std::unique_ptr<BlockPool>, kStreams> pools; // by stream id
 };
 

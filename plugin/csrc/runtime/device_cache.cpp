@@ -241,32 +241,27 @@ void DeviceCache::finish_pending(bool wait) {
   }
 }
 
-namespace {
-
-// Whether no packet can access the pool's memory any more.
-bool settled(const PrivatePool& pool) {
-  for (const BlockUse& use : pool.uses)
-    if (!settle(*use.stream, use.seq))
-      return false;
-  return true;
-}
-
-} // namespace
-
 // Releases the free segments of every stream that has drained, and of the pools whose
-// graphs are gone. A stuck stream keeps its
-// segments: its packets may run later, and would fault on a dead segment.
+// graphs are gone. A stuck stream keeps its segments: its packets may run later, and would
+// fault on a dead segment. It also keeps those pools: packets of any stream may read the
+// results of a graph, which belong to the stream of the capture.
 void DeviceCache::release_segments() {
   stats.num_sync_all_streams++;
   for (StreamState* s : open_streams(index_))
     if (auto& pool = pools_[s->id];
         pool && settle(*s, s->last()))
       release(*pool);
-  for (auto& [id, pool] : private_)
-    if (!pool->graphs && settled(*pool))
+  bool drained = true;
+  for (auto& [id, pool] : private_) {
+    if (pool->graphs)
+      continue;
+    for (StreamState* s : open_streams(index_))
+      drained = drained && settle(*s, s->last());
+    if (drained)
       for (auto& of_stream : pool->pools)
         if (of_stream)
           release(*of_stream);
+  }
   std::erase_if(private_, [](const auto& entry) {
     return !entry.second->graphs && !entry.second->segments;
   });
@@ -309,9 +304,8 @@ PrivatePool& DeviceCache::open_pool(c10::MempoolId_t id, c10::DeviceIndex index)
   return *pool;
 }
 
-void DeviceCache::close_pool(PrivatePool& pool, const std::vector<BlockUse>& uses) {
+void DeviceCache::close_pool(PrivatePool& pool) {
   const SleepyLock lock(mutex);
-  pool.uses.insert(pool.uses.end(), uses.begin(), uses.end());
   if (!--pool.graphs && !pool.segments)
     private_.erase(c10::MempoolId_t(pool.id));
 }
@@ -335,10 +329,17 @@ void DeviceCache::watch(
   Block* block = find(addr);
   if (!block || block->owner == &pool)
     return;
-  if (!block->allocated)
+  if (!block->allocated) {
     watch->lost = addr;
-  else
-    block->watches.push_back(watch);
+    return;
+  }
+  auto& all = block->watches;
+  if (!all.empty() && all.back() == watch)
+    return;
+  std::erase_if(all, [](const auto& other) {
+    return other.use_count() == 1; // its graph is gone
+  });
+  all.push_back(watch);
 }
 
 MemorySnapshot DeviceCache::snapshot(bool traces) {

@@ -26,10 +26,9 @@ class DeviceCache {
   void free(uint64_t addr);
   void record(uint64_t addr, StreamState* stream);
   void empty();
-  // Makes the private pool, or finds it. close_pool() undoes one open_pool(); uses are the
-  // last packets that may access the pool's memory for a graph.
+  // Makes the private pool, or finds it. close_pool() undoes one open_pool().
   PrivatePool& open_pool(c10::MempoolId_t id, c10::DeviceIndex index);
-  void close_pool(PrivatePool& pool, const std::vector<BlockUse>& uses);
+  void close_pool(PrivatePool& pool);
   // Tells the watch when the block of this address is freed. Ignores the blocks of pool,
   // and memory that the allocator does not own.
   void watch(uint64_t addr, const PrivatePool& pool, const std::shared_ptr<Watch>& watch);

@@ -6,7 +6,6 @@
 #include <ATen/ops/empty.h>
 #include <c10/util/Exception.h>
 
-#include <algorithm>
 #include <cstring>
 #include <fstream>
 #include <memory>
@@ -148,15 +147,11 @@ class Graph final : public at::GraphImplInterface {
       }
       capture_ = nullptr;
     }
-    if (pool_) {
-      std::vector<BlockUse> uses;
-      for (StreamState* s : streams_)
-        uses.push_back({s, s->last()});
-      device_cache(device_).close_pool(*pool_, uses);
-    }
+    if (pool_)
+      device_cache(device_).close_pool(*pool_);
     pool_ = nullptr;
+    watch_ = nullptr;
     captured_ = false;
-    streams_.clear();
     random_.clear();
     runs_.clear();
     lists_.clear();
@@ -257,8 +252,6 @@ class Graph final : public at::GraphImplInterface {
   }
 
   void submit(StreamState& s) {
-    if (std::find(streams_.begin(), streams_.end(), &s) == streams_.end())
-      streams_.push_back(&s);
     for (Random& r : random_) {
       const PhiloxState next = r.state->advance(r.increment);
       move(s, r.keys, next.seed - r.now.seed);
@@ -319,7 +312,6 @@ class Graph final : public at::GraphImplInterface {
   at::Tensor host_; // the contents of memory_ after the capture
   at::Tensor memory_;
   std::vector<Packet> lists_;
-  std::vector<StreamState*> streams_; // of the replays
   StreamState* last_ = nullptr; // of the last replay, or of the copy to memory_
   uint64_t resets_ = 0; // of last_, at that time
 };

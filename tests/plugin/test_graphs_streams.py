@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Graphs beside other streams, threads and cards."""
+
+import gc
+
+import packets
+import pytest
+import torch
+
+DEV = "openreg"
+
+
+def capture(work, **options):
+    g = torch.openreg.Graph()
+    with torch.openreg.graph(g, **options):
+        result = work()
+    return g, result
+
+
+def test_memory_waits_for_readers_of_any_stream():
+    """Packets that read a result run after its graph, its tensor and the cache are gone."""
+    g, y = capture(lambda: torch.full((1 << 20,), 5.0, device=DEV))
+    g.replay()
+    z = torch.zeros(1 << 20, device=DEV)
+    torch.openreg.synchronize()
+    del g
+    bad, reader = torch.openreg.Stream(), torch.openreg.Stream()
+    reset = packets.stuck(bad, reader)
+    with torch.openreg.stream(reader):
+        torch.mul(y, 2, out=z)
+    del y
+    gc.collect()
+    torch.openreg.empty_cache()
+    reset()
+    torch.openreg.synchronize()
+    assert (z == 10).all()
