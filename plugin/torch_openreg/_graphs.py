@@ -54,7 +54,7 @@ class graph:
     first replay. pool is the pool() of a graph, or graph_pool_handle().
     """
 
-    default_capture_stream = None
+    _streams: dict[int, torch.Stream] = {}  # by card
 
     def __init__(
         self,
@@ -64,9 +64,10 @@ class graph:
         capture_error_mode: str = "default",
     ):
         if stream is None:
-            if graph.default_capture_stream is None:
-                graph.default_capture_stream = Stream()
-            stream = graph.default_capture_stream
+            card = current_device()
+            if card not in graph._streams:
+                graph._streams[card] = Stream(card)
+            stream = graph._streams[card]
         self.capture_stream = stream
         self._graph = openreg_graph
         self._pool = pool
@@ -153,6 +154,27 @@ class _Graphed:
         # Drop the autograd graph: its nodes belong to the stream of the capture.
         self.outputs = tuple(o.detach() for o in self.outputs)
 
+    def check(self, inputs: list) -> None:
+        """Raise unless the graphs can take the inputs."""
+        if len(inputs) != len(self.args):
+            raise TypeError(
+                f"the graphed callable takes {len(self.args)} tensors, but got "
+                f"{len(inputs)}. Pass as many as sample_args has."
+            )
+        for i, (sample, given) in enumerate(zip(self.args, inputs)):
+            if not isinstance(given, torch.Tensor):
+                raise TypeError(
+                    f"tensor {i} of the arguments of the graphed callable is a "
+                    f"{type(given).__name__}. Pass a tensor, as sample_args has."
+                )
+            if given.shape != sample.shape or given.dtype != sample.dtype:
+                raise ValueError(
+                    f"tensor {i} of the arguments of the graphed callable has shape "
+                    f"{tuple(given.shape)} and dtype {given.dtype}, but was captured with "
+                    f"shape {tuple(sample.shape)} and dtype {sample.dtype}. Pass a tensor "
+                    "like the sample, or capture the callable again."
+                )
+
     def function(self):
         """The callable that replays the graphs."""
         graphed = self
@@ -173,12 +195,15 @@ class _Graphed:
                     if static is not None and static.data_ptr() != given.data_ptr():
                         static.copy_(given)
                 graphed.backward.replay()
+                # autograd adds the next gradients to what it gets in place, and the next
+                # replay writes over it.
                 return tuple(
-                    None if g is None else g.detach() for g in graphed.input_grads
+                    None if g is None else g.clone() for g in graphed.input_grads
                 )
 
         def replay(*args):
             inputs = pytree.arg_tree_leaves(*args)
+            graphed.check(inputs)
             outputs = Replay.apply(*inputs, *graphed.params)
             return pytree.tree_unflatten(list(outputs), graphed.structure)
 

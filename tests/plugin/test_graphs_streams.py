@@ -34,3 +34,15 @@ def test_memory_waits_for_readers_of_any_stream():
     reset()
     torch.openreg.synchronize()
     assert (z == 10).all()
+
+
+def test_one_graph_for_each_card():
+    """graph() captures on the current card, also without a stream."""
+    results = []
+    for card in (0, 1, 0):
+        with torch.openreg.device(card):
+            x = torch.zeros(16, device=f"openreg:{card}")
+            g, _ = capture(lambda x=x: x.add_(1))
+            g.replay()
+            results.append(x.sum().item())
+    assert results == [16, 16, 16]
