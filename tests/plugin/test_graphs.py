@@ -217,6 +217,22 @@ def test_random_numbers_after_a_fault():
     assert torch.equal(y, want)
 
 
+def test_first_replay_after_a_fault(gate):
+    """A reset may drop the packets that bring the graph to the card."""
+    x = torch.zeros(16, device=DEV)
+    g = torch.openreg.Graph(keep_graph=True)
+    with torch.openreg.graph(g):
+        x.add_(1)
+    with gate:
+        torch_openreg_fault()
+        g.instantiate()
+    with pytest.raises(RuntimeError, match="FILL"):
+        torch.openreg.synchronize()
+    torch.openreg.reset()
+    g.replay()
+    assert (x == 1).all()
+
+
 def torch_openreg_fault():
     from torch_openreg import _C
 

@@ -16,6 +16,7 @@
 #include "runtime/capture.h"
 #include "runtime/device_cache.h"
 #include "runtime/event.h"
+#include "runtime/gil.h"
 #include "runtime/interrupt.h"
 #include "runtime/submit.h"
 
@@ -95,26 +96,15 @@ class Graph final : public at::GraphImplInterface {
   }
 
   void instantiate() override {
-    check_captured();
-    if (memory_.defined() || runs_.empty())
-      return;
-    const DeviceScope scope(device_);
-    StreamState& s = current_stream_state(device_);
-    memory_ = host_.to(torch_device(device_));
-    last_ = &s;
-    resets_ = s.resets;
-    lists_.clear();
-    for (const Run& run : runs_) {
-      static const OpId op = op_id("openreg::graph_replay");
-      Packet& list = lists_.emplace_back(OPENREG_OP_LIST, op);
-      list.operand(at_word(static_cast<int64_t>(run.first * kSlotWords)), OPENREG_I64);
-      list.imms({run.slots, run.packets});
-    }
+    check_fork();
+    const SleepyLock lock(mutex_);
+    load();
   }
 
   void replay() override {
-    check_captured();
-    instantiate();
+    check_fork();
+    const SleepyLock lock(mutex_);
+    load();
     if (runs_.empty())
       return;
     const uint64_t lost = watch_->lost;
@@ -126,7 +116,6 @@ class Graph final : public at::GraphImplInterface {
         static_cast<int>(device_),
         " that the captured operators read or write. Keep the tensors that they used, such "
         "as inputs and parameters, for as long as the graph; or capture it again.");
-    std::lock_guard<std::mutex> lock(mutex_);
     StreamState& s = current_stream_state(device_);
     refuse_capture(
         s,
@@ -195,6 +184,25 @@ class Graph final : public at::GraphImplInterface {
         "this graph has captured nothing; call capture_begin() and capture_end() first");
   }
 
+  // Copies the packets to the card. The caller holds mutex_.
+  void load() {
+    check_captured();
+    if (memory_.defined() || runs_.empty())
+      return;
+    const DeviceScope scope(device_);
+    StreamState& s = current_stream_state(device_);
+    memory_ = host_.to(torch_device(device_));
+    last_ = &s;
+    resets_ = s.resets;
+    lists_.clear();
+    for (const Run& run : runs_) {
+      static const OpId op = op_id("openreg::graph_replay");
+      Packet& list = lists_.emplace_back(OPENREG_OP_LIST, op);
+      list.operand(at_word(static_cast<int64_t>(run.first * kSlotWords)), OPENREG_I64);
+      list.imms({run.slots, run.packets});
+    }
+  }
+
   void* at_word(int64_t word) const {
     return static_cast<int64_t*>(memory_.mutable_data_ptr()) + word;
   }
@@ -239,8 +247,8 @@ class Graph final : public at::GraphImplInterface {
       record_event(done.get(), stream_of(*last_), c10::EventFlag::PYTORCH_DEFAULT);
       block_event(done.get(), stream_of(s));
     }
-    if (dropped && !random_.empty()) {
-      // The reset may have dropped packets that change the numbers in the memory.
+    if (dropped) {
+      // The reset may have dropped packets that write the memory.
       memory_.copy_(host_);
       for (size_t i = 0; i < random_.size(); i++) {
         random_[i].now = begins_[i];
@@ -254,9 +262,11 @@ class Graph final : public at::GraphImplInterface {
   void submit(StreamState& s) {
     for (Random& r : random_) {
       const PhiloxState next = r.state->advance(r.increment);
+      // Note each move at once: the next one may throw.
       move(s, r.keys, next.seed - r.now.seed);
+      r.now.seed = next.seed;
       move(s, r.counters, next.offset - r.now.offset);
-      r.now = next;
+      r.now.offset = next.offset;
     }
     for (const Packet& list : lists_)
       submit(s, list);
@@ -298,7 +308,7 @@ class Graph final : public at::GraphImplInterface {
   }
 
   const bool keep_;
-  std::mutex mutex_; // of replay()
+  std::mutex mutex_; // of instantiate() and replay(); its holder may sleep
   std::shared_ptr<Capture> capture_; // while it runs
   bool captured_ = false;
   c10::DeviceIndex device_ = 0;
