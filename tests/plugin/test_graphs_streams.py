@@ -46,3 +46,22 @@ def test_one_graph_for_each_card():
             g.replay()
             results.append(x.sum().item())
     assert results == [16, 16, 16]
+
+
+def test_replay_beside_a_capture():
+    """On another stream, also if the graph was last used on the captured stream."""
+    x, y = torch.zeros(16, device=DEV), torch.zeros(16, device=DEV)
+    first, _ = capture(lambda: x.add_(1))
+    other = torch.openreg.Stream()
+
+    def work():
+        y.add_(1)
+        with torch.openreg.stream(other):
+            first.replay()
+            assert not other.is_capturing()
+            assert (x == 1).all()
+
+    g, _ = capture(work)
+    assert (y == 0).all()
+    g.replay()
+    assert (x == 1).all() and (y == 1).all()

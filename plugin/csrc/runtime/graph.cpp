@@ -242,10 +242,18 @@ class Graph final : public at::GraphImplInterface {
     const bool dropped = last_->resets != resets_;
     if (last_ != &s) {
       device_allocator().recordStream(memory_.storage().data_ptr(), stream_of(s));
-      const std::unique_ptr<Event, decltype(&destroy_event)> done(
-          new_event(), &destroy_event);
-      record_event(done.get(), stream_of(*last_), c10::EventFlag::PYTORCH_DEFAULT);
-      block_event(done.get(), stream_of(s));
+      if (last_->capture) {
+        // An event of that stream would make this one part of the capture.
+        TORCH_CHECK(
+            settle(*last_, last_->last()),
+            "the last replay of this graph waits for a stream that has faulted. Call "
+            "torch.openreg.reset() after the capture.");
+      } else {
+        const std::unique_ptr<Event, decltype(&destroy_event)> done(
+            new_event(), &destroy_event);
+        record_event(done.get(), stream_of(*last_), c10::EventFlag::PYTORCH_DEFAULT);
+        block_event(done.get(), stream_of(s));
+      }
     }
     if (dropped) {
       // The reset may have dropped packets that write the memory.
