@@ -2,6 +2,7 @@
 """Graphs beside other streams, threads and cards."""
 
 import gc
+from concurrent.futures import ThreadPoolExecutor
 
 import packets
 import pytest
@@ -48,6 +49,12 @@ def test_one_graph_for_each_card():
     assert results == [16, 16, 16]
 
 
+def in_thread(work):
+    """Returns what work() returns or raises in another thread."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(work).result()
+
+
 def test_replay_beside_a_capture():
     """On another stream, also if the graph was last used on the captured stream."""
     x, y = torch.zeros(16, device=DEV), torch.zeros(16, device=DEV)
@@ -65,3 +72,59 @@ def test_replay_beside_a_capture():
     assert (y == 0).all()
     g.replay()
     assert (x == 1).all() and (y == 1).all()
+
+
+FIRST_USE = """
+import torch
+
+g = torch.openreg.Graph()
+with torch.openreg.graph(g):
+    x = torch.rand(4, device="openreg")
+g.replay()
+print(x.unique().numel())
+"""
+
+
+def test_first_random_numbers_in_a_capture(run_forked):
+    assert run_forked(FIRST_USE) == "4\n"
+
+
+# Each draws from the default generator, or changes it.
+USES = {
+    "rand": lambda replay: torch.rand(8, device=DEV),
+    "seed": lambda replay: torch.openreg.manual_seed(7),
+    "state": lambda replay: torch.openreg.set_rng_state(torch.openreg.get_rng_state()),
+    "replay": lambda replay: replay(),
+}
+
+
+@pytest.mark.parametrize("thread", [False, True])
+@pytest.mark.parametrize("name", USES)
+def test_a_capture_keeps_its_generator(name, thread):
+    """It gives back the numbers that it takes, so no other stream may take some meanwhile."""
+
+    def drawn():
+        return torch.rand(8, device=DEV)
+
+    before, _ = capture(drawn)
+    own = torch.Generator(DEV)
+    other = torch.openreg.Stream()
+
+    def elsewhere():
+        with torch.openreg.stream(other):
+            torch.rand(8, device=DEV, generator=own)
+            with pytest.raises(RuntimeError, match="draws from this generator.*of its own"):
+                USES[name](before.replay)
+
+    def work():
+        x = drawn()
+        in_thread(elsewhere) if thread else elsewhere()
+        return x
+
+    torch.openreg.manual_seed(3)
+    want = drawn()
+    torch.openreg.manual_seed(3)
+    g, x = capture(work)
+    g.replay()
+    assert torch.equal(x, want)
+    USES[name](before.replay)

@@ -113,6 +113,26 @@ void append(Capture& c, const Packet& packet) {
       &c.slots[c.slots.size() - n], packet.data(), n * sizeof(Slot));
 }
 
+std::shared_ptr<Capture> running_capture() {
+  std::lock_guard<std::mutex> lock(capturing_mutex());
+  return running();
+}
+
+// The caller holds c.mutex.
+void check_unused(const Capture& c, const c10::intrusive_ptr<RandomState>& state) {
+  const bool used = std::any_of(
+      c.generators.begin(), c.generators.end(), [&](const CapturedGenerator& generator) {
+        return generator.state == state;
+      });
+  TORCH_CHECK(
+      c.ended || !used,
+      "a graph that is being captured on openreg:",
+      static_cast<int>(c.device),
+      " draws from this generator, so other streams can neither draw from it nor change "
+      "it. Wait for the end of the capture, or give the other stream a torch.Generator "
+      "of its own.");
+}
+
 // A thread that captures a graph of one card launches nothing on another card: the program
 // expects that to be part of the graph.
 void refuse_other_card(const StreamState& s) {
@@ -207,14 +227,28 @@ bool capture_packet(StreamState& stream, const Packet& packet) {
   return true;
 }
 
-void capture_draw(
-    c10::DeviceIndex index,
-    const c10::intrusive_ptr<RandomState>& state,
-    const PhiloxState& drawn) {
-  const auto c = capture_of(current_stream_state(index));
+void refuse_captured(const c10::intrusive_ptr<RandomState>& state) {
+  const auto c = running_capture();
   if (!c)
     return;
   std::lock_guard<std::mutex> lock(c->mutex);
+  check_unused(*c, state);
+}
+
+PhiloxState capture_draw(
+    c10::DeviceIndex index,
+    const c10::intrusive_ptr<RandomState>& state,
+    uint64_t streams) {
+  const auto c = running_capture();
+  if (!c)
+    return state->advance(streams);
+  const bool captured = current_stream_state(index).capture == c.get();
+  std::lock_guard<std::mutex> lock(c->mutex);
+  if (!captured) {
+    check_unused(*c, state);
+    return state->advance(streams);
+  }
+  const PhiloxState drawn = state->advance(streams);
   auto& all = c->generators;
   auto found = std::find_if(all.begin(), all.end(), [&](const auto& generator) {
     return generator.state == state;
@@ -228,6 +262,7 @@ void capture_draw(
         *c,
         "two generators with the same seed and offset draw in it. Give them different "
         "seeds.");
+  return drawn;
 }
 
 void refuse_capture(const StreamState& stream, const char* what, const char* advice) {

@@ -79,11 +79,22 @@ void join_capture(const std::shared_ptr<Capture>& capture, StreamState& stream);
 // Returns true if the packet went to the graph. Throws if the stream's card cannot take
 // part in the capture. The caller holds stream.mutex, and calls it if capture_runs().
 bool capture_packet(StreamState& stream, const Packet& packet);
-// Notes that the packets with these streams of random numbers draw from the generator.
-void capture_draw(
+// Takes random streams while a graph is captured. If the current stream of the device is
+// captured, notes that packets with these random streams draw from the generator. Throws
+// on another stream if the capture draws from the generator: its end undoes all draws.
+PhiloxState capture_draw(
     c10::DeviceIndex index,
     const c10::intrusive_ptr<RandomState>& state,
-    const PhiloxState& drawn);
+    uint64_t streams);
+inline PhiloxState draw(
+    c10::DeviceIndex index,
+    const c10::intrusive_ptr<RandomState>& state,
+    uint64_t streams) {
+  return C10_UNLIKELY(capture_runs()) ? capture_draw(index, state, streams)
+                                      : state->advance(streams);
+}
+// Throws if a running capture draws from the generator.
+void refuse_captured(const c10::intrusive_ptr<RandomState>& state);
 
 // Throws if the stream is captured: what it is asked to do cannot be part of a graph. what
 // is a noun, advice a sentence.

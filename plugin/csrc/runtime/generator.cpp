@@ -86,10 +86,7 @@ class GeneratorImpl final : public c10::GeneratorImpl {
   }
 
   PhiloxState take() {
-    const PhiloxState taken = state_->advance(kRandomStreams);
-    if (C10_UNLIKELY(capture_runs()))
-      capture_draw(device().index(), state_, taken);
-    return taken;
+    return draw(device().index(), state_, kRandomStreams);
   }
 
  private:
@@ -109,6 +106,8 @@ class GeneratorImpl final : public c10::GeneratorImpl {
         device().index(),
         "a change of a generator's seed or offset",
         "Call manual_seed() before the capture, or before replay().");
+    if (capture_runs())
+      refuse_captured(state_);
   }
 
   GeneratorImpl* clone_impl() const override {
@@ -129,13 +128,13 @@ uint64_t mix(const PhiloxState& from) {
 
 } // namespace
 
-at::Generator new_generator(c10::DeviceIndex index) {
+at::Generator new_generator(c10::DeviceIndex index, uint64_t seed) {
   index = index_of(torch_device(index));
   check_index(index);
   return at::make_generator<GeneratorImpl>(
       index,
       c10::make_intrusive<RandomState>(
-          PhiloxState{c10::default_rng_seed_val, 0}));
+          PhiloxState{seed, 0}));
 }
 
 const at::Generator& default_generator(c10::DeviceIndex index) {
@@ -146,8 +145,8 @@ const at::Generator& default_generator(c10::DeviceIndex index) {
   std::lock_guard<std::mutex> lock(mutex);
   at::Generator& generator = (*all)[index];
   if (!generator.defined()) {
-    generator = new_generator(index);
-    generator.seed();
+    // Do not call seed(): the first use may be in a capture, which refuses it.
+    generator = new_generator(index, c10::detail::getNonDeterministicRandom());
   }
   return generator;
 }

@@ -67,7 +67,9 @@ PhiloxState take_random_streams(
     c10::DeviceIndex index);
 
 const at::Generator& default_generator(c10::DeviceIndex index);
-at::Generator new_generator(c10::DeviceIndex index);
+at::Generator new_generator(
+    c10::DeviceIndex index,
+    uint64_t seed = c10::default_rng_seed_val);
 
 // Returns a CPU generator that is seeded from the device generator's next random streams.
 at::Generator cpu_generator(const at::Generator& device_generator);

@@ -269,7 +269,7 @@ class Graph final : public at::GraphImplInterface {
 
   void submit(StreamState& s) {
     for (Random& r : random_) {
-      const PhiloxState next = r.state->advance(r.increment);
+      const PhiloxState next = draw(device_, r.state, r.increment);
       // Note each move at once: the next one may throw.
       move(s, r.keys, next.seed - r.now.seed);
       r.now.seed = next.seed;
