@@ -55,6 +55,19 @@ def in_thread(work):
         return pool.submit(work).result()
 
 
+def test_another_thread_synchronizes():
+    """That waits for the packets before the capture, and does not spoil the graph."""
+    x = torch.zeros(16, device=DEV)
+
+    def work():
+        x.add_(1)
+        in_thread(torch.openreg.synchronize)
+
+    g, _ = capture(work)
+    g.replay()
+    assert (x == 1).all()
+
+
 def test_replay_beside_a_capture():
     """On another stream, also if the graph was last used on the captured stream."""
     x, y = torch.zeros(16, device=DEV), torch.zeros(16, device=DEV)

@@ -157,6 +157,11 @@ std::shared_ptr<Capture> capture_of(const StreamState& stream) {
   return stream.capture ? running() : nullptr;
 }
 
+bool captured_by_another_thread(const StreamState& stream) {
+  return stream.capture && running_thread.load() != std::this_thread::get_id() &&
+      !current_stream_state(stream.device).capture;
+}
+
 std::shared_ptr<Capture> begin_capture(StreamState& stream, c10::MempoolId_t pool) {
   check_fork();
   std::lock_guard<std::mutex> lock(capturing_mutex());

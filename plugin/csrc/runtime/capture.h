@@ -73,6 +73,9 @@ inline bool capture_runs() {
 }
 // The running capture if it takes the stream's packets, else null.
 std::shared_ptr<Capture> capture_of(const StreamState& stream);
+// Whether the stream is captured, and neither the calling thread nor its current stream
+// takes part in the capture.
+bool captured_by_another_thread(const StreamState& stream);
 // Makes a stream that waits for a captured stream part of the capture.
 void join_capture(const std::shared_ptr<Capture>& capture, StreamState& stream);
 

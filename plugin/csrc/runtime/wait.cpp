@@ -116,10 +116,13 @@ void wait_own(StreamState& s, uint64_t seq, F long_wait) {
 template <class F>
 void wait_all(StreamState& s, uint64_t seq, F long_wait) {
   check_fork();
-  refuse_wait(s);
   wait_own(s, seq, long_wait);
   while (const auto wait = lagging(s, seq))
     wait_own(*wait->on, wait->signal_seq, long_wait);
+}
+
+void wait_signals(StreamState& s, uint64_t seq) {
+  wait_all(s, seq, [](StreamState&, uint64_t) { check_signals(); });
 }
 
 // Waits like settle(), but only for the packets of s itself.
@@ -219,11 +222,13 @@ bool query_seq(StreamState& s, uint64_t seq) {
 }
 
 void wait_seq(StreamState& s, uint64_t seq) {
+  refuse_wait(s);
   wait_all(s, seq, give_up_long_wait);
 }
 
 void wait_interruptibly(StreamState& s, uint64_t seq) {
-  wait_all(s, seq, [](StreamState&, uint64_t) { check_signals(); });
+  refuse_wait(s);
+  wait_signals(s, seq);
 }
 
 void wait_read(StreamState& s, const Sent& read) {
@@ -254,8 +259,13 @@ void synchronize_device(c10::DeviceIndex index) {
   if (!device_opened(index))
     return;
   device(index);
-  for (StreamState* s : open_streams(index))
-    synchronize_stream(*s);
+  for (StreamState* s : open_streams(index)) {
+    // The packets from before the capture are not part of it.
+    if (!captured_by_another_thread(*s))
+      refuse_wait(*s);
+    wait_signals(*s, s->last());
+    check_fault(*s);
+  }
 }
 
 } // namespace openreg
