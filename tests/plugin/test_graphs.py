@@ -245,7 +245,7 @@ def torch_openreg_fault():
 def test_two_streams():
     """A stream that waits for the captured one takes part; its work is in order."""
     x = torch.zeros(1000, device=DEV)
-    side = torch.openreg.Stream()
+    captured, side = torch.openreg.Stream(), torch.openreg.Stream()
 
     def work():
         main = torch.openreg.current_stream()
@@ -261,7 +261,7 @@ def test_two_streams():
         main.wait_event(event)
         return y + z
 
-    g, result = capture(work)
+    g, result = capture(work, stream=captured)
     assert not side.is_capturing() and side.query()
     for i in range(1, 4):
         g.replay()
@@ -298,10 +298,10 @@ def test_replay_behind_a_gate(gate):
 def test_other_streams_run_during_a_capture():
     x = torch.zeros(16, device=DEV)
     y = torch.zeros(16, device=DEV)
-    other = torch.openreg.Stream()
+    captured, other = torch.openreg.Stream(), torch.openreg.Stream()
     torch.openreg.synchronize()
     g = torch.openreg.Graph()
-    with torch.openreg.graph(g):
+    with torch.openreg.graph(g, stream=captured):
         x.add_(1)
         with torch.openreg.stream(other):
             y.add_(1)

@@ -71,8 +71,8 @@ def test_another_thread_synchronizes():
 def test_replay_beside_a_capture():
     """On another stream, also if the graph was last used on the captured stream."""
     x, y = torch.zeros(16, device=DEV), torch.zeros(16, device=DEV)
-    first, _ = capture(lambda: x.add_(1))
-    other = torch.openreg.Stream()
+    captured, other = torch.openreg.Stream(), torch.openreg.Stream()
+    first, _ = capture(lambda: x.add_(1), stream=captured)
 
     def work():
         y.add_(1)
@@ -81,7 +81,7 @@ def test_replay_beside_a_capture():
             assert not other.is_capturing()
             assert (x == 1).all()
 
-    g, _ = capture(work)
+    g, _ = capture(work, stream=captured)
     assert (y == 0).all()
     g.replay()
     assert (x == 1).all() and (y == 1).all()
@@ -121,7 +121,7 @@ def test_a_capture_keeps_its_generator(name, thread):
 
     before, _ = capture(drawn)
     own = torch.Generator(DEV)
-    other = torch.openreg.Stream()
+    captured, other = torch.openreg.Stream(), torch.openreg.Stream()
 
     def elsewhere():
         with torch.openreg.stream(other):
@@ -137,7 +137,7 @@ def test_a_capture_keeps_its_generator(name, thread):
     torch.openreg.manual_seed(3)
     want = drawn()
     torch.openreg.manual_seed(3)
-    g, x = capture(work)
+    g, x = capture(work, stream=captured)
     g.replay()
     assert torch.equal(x, want)
     USES[name](before.replay)
