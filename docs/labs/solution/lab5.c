@@ -98,7 +98,7 @@ static int lab5_mmap(struct file *file, struct vm_area_struct *vma)
 			return -EPERM;
 		vm_flags_clear(vma, VM_MAYWRITE);
 	}
-	vma->vm_pgoff = 0; /* of what is mapped now, not of the device file */
+	vma->vm_pgoff = 0; /* the offset in the memory that is mapped */
 	if (page == LAB_MAP_DOORBELL) {
 		vma->vm_page_prot = pgprot_noncached(vma->vm_page_prot);
 		return vm_iomap_memory(vma, bell, PAGE_SIZE);

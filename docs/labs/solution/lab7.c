@@ -167,7 +167,7 @@ static int lab7_mmap(struct file *file, struct vm_area_struct *vma)
 
 	if (vma_pages(vma) != 1)
 		return -EINVAL;
-	vma->vm_pgoff = 0; /* of what is mapped now, not of the device file */
+	vma->vm_pgoff = 0; /* the offset in the memory that is mapped */
 	if (page == LAB_MAP_DOORBELL) {
 		vma->vm_page_prot = pgprot_noncached(vma->vm_page_prot);
 		return vm_iomap_memory(vma, pci_resource_start(pdev, OPENREG_BAR_DOORBELL) +
