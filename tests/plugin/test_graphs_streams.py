@@ -141,3 +141,12 @@ def test_a_capture_keeps_its_generator(name, thread):
     g.replay()
     assert torch.equal(x, want)
     USES[name](before.replay)
+
+
+def test_debug_dump(tmp_path):
+    x = torch.zeros(16, device=DEV)
+    g, _ = capture(lambda: x.add_(1))
+    g.debug_dump(str(tmp_path / "dump"))
+    assert (tmp_path / "dump").read_text() == "aten::add_.Tensor: VECTOR, 2 slots\n"
+    with pytest.raises(RuntimeError, match="cannot be written to /nonexistent/dump"):
+        g.debug_dump("/nonexistent/dump")
