@@ -61,6 +61,25 @@ void list_nop(struct list *list, unsigned int slots)
 	add(list, bytes, slots);
 }
 
+void list_sync(struct list *list, unsigned int opcode, unsigned int arg, uint64_t addr,
+	       uint64_t value)
+{
+	struct pkt p;
+
+	pkt_sync(&p, opcode, arg, addr, value);
+	list_add(list, &p);
+}
+
+void list_count(struct list *list, uint64_t addr)
+{
+	list_sync(list, OPENREG_OP_SIGNAL, OPENREG_SIGNAL_ADD, addr, 1);
+}
+
+uint64_t list_data(struct rig *rig, uint64_t off)
+{
+	return __atomic_load_n((uint64_t *)(rig->vram + off), __ATOMIC_SEQ_CST);
+}
+
 void pkt_list(struct pkt *p, uint64_t addr, uint64_t slots, uint64_t packets)
 {
 	pkt_begin(p, OPENREG_OP_LIST, 0, NULL);

@@ -24,8 +24,16 @@ struct rig *lists_rig(unsigned int workers, uint64_t len);
 void list_init(struct rig *rig, struct list *list, unsigned int seg);
 void list_add(struct list *list, const struct pkt *p);
 void list_nop(struct list *list, unsigned int slots);
+/* Adds a WAIT or a SIGNAL. */
+void list_sync(struct list *list, unsigned int opcode, unsigned int arg, uint64_t addr,
+	       uint64_t value);
+/* Adds a SIGNAL that adds 1 to the word at addr. */
+void list_count(struct list *list, uint64_t addr);
 /* Pushes the LIST, without publishing it. */
 void list_push(struct client_queue *q, const struct list *list);
 void pkt_list(struct pkt *p, uint64_t addr, uint64_t slots, uint64_t packets);
+
+/* A word of SEG_DATA of context 1 */
+uint64_t list_data(struct rig *rig, uint64_t off);
 
 #endif

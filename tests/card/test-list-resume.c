@@ -160,21 +160,18 @@ static void park(struct rig *rig, struct client_queue *q)
 {
 	struct list list;
 	unsigned int i;
-	struct pkt p;
 
 	tq_create(rig, q, 1, 0);
 	list_init(rig, &list, SEG_SYSTEM);
 	for (i = 0; i < 400; i++) {
 		if (i == 200)
-			pkt_sync(&p, OPENREG_OP_WAIT, OPENREG_WAIT_GE, DATA(8), 1);
+			list_sync(&list, OPENREG_OP_WAIT, OPENREG_WAIT_GE, DATA(8), 1);
 		else
-			pkt_sync(&p, OPENREG_OP_SIGNAL, OPENREG_SIGNAL_ADD,
-				 DATA(0), 1);
-		list_add(&list, &p);
+			list_count(&list, DATA(0));
 	}
 	list_push(q, &list);
 	client_publish(q);
-	WAIT_FOR(__atomic_load_n((uint64_t *)rig->vram, __ATOMIC_SEQ_CST) == 200);
+	WAIT_FOR(list_data(rig, 0) == 200);
 }
 
 static void unpark(struct rig *rig, struct client_queue *q, uint64_t want)

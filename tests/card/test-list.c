@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* LIST: its packets run as in the ring; checks and faults; hostile lists. */
-#include <pthread.h>
+/* LIST: its packets run as in the ring; checks and faults. */
 #include <string.h>
 
 #include "lists.h"
-#include "random.h"
 
 #define DATA(off) OPENREG_ADDR(0, SEG_DATA, off)
 #define LEN (1u << 20)
@@ -20,26 +18,6 @@ static int setup_one(void **state)
 {
 	*state = lists_rig(1, LEN);
 	return 0;
-}
-
-static uint64_t word(struct rig *rig, uint64_t off)
-{
-	return __atomic_load_n((uint64_t *)(rig->vram + off), __ATOMIC_SEQ_CST);
-}
-
-static void add_sync(struct list *list, unsigned int opcode, unsigned int arg,
-		     uint64_t addr, uint64_t value)
-{
-	struct pkt p;
-
-	pkt_sync(&p, opcode, arg, addr, value);
-	list_add(list, &p);
-}
-
-/* Adds 1 to the word at off. */
-static void add_count(struct list *list, uint64_t off)
-{
-	add_sync(list, OPENREG_OP_SIGNAL, OPENREG_SIGNAL_ADD, DATA(off), 1);
 }
 
 /* Compute packets of one and several slices, copies on both engines, NOPs. */
@@ -104,10 +82,10 @@ static void test_again(void **state)
 
 	tq_create(rig, &q, 1, 0);
 	list_init(rig, &list, SEG_VRAM);
-	add_count(&list, 0);
+	list_count(&list, DATA(0));
 	list_init(rig, &other, SEG_SYSTEM);
 	for (i = 0; i < 100; i++)
-		add_count(&other, 8);
+		list_count(&other, DATA(8));
 	for (i = 0; i < 1000; i++) {
 		list_push(&q, &list);
 		if (i % 10 == 0)
@@ -115,8 +93,8 @@ static void test_again(void **state)
 	}
 	client_publish(&q);
 	tq_wait(&q);
-	assert_int_equal(word(rig, 0), 1000);
-	assert_int_equal(word(rig, 8), 10000);
+	assert_int_equal(list_data(rig, 0), 1000);
+	assert_int_equal(list_data(rig, 8), 10000);
 }
 
 /* Slots after the last packet do not matter; the last packet may end the segment. */
@@ -129,7 +107,7 @@ static void test_extent(void **state)
 
 	tq_create(rig, &q, 1, 0);
 	list_init(rig, &list, SEG_VRAM);
-	add_count(&list, 0);
+	list_count(&list, DATA(0));
 	memset(list.at + OPENREG_SLOT_SIZE, 0xff, OPENREG_SLOT_SIZE);
 	pkt_list(&p, list.addr, 2, 1);
 	tq_run(&q, &p);
@@ -140,7 +118,7 @@ static void test_extent(void **state)
 	memmove(list.at + 8, list.at, OPENREG_SLOT_SIZE);
 	pkt_list(&p, list.addr + 8, 1, 1);
 	tq_run(&q, &p);
-	assert_int_equal(word(rig, 0), 3);
+	assert_int_equal(list_data(rig, 0), 3);
 }
 
 /* Faults of the LIST itself. */
@@ -182,7 +160,7 @@ static void test_checks(void **state)
 
 	tq_create(rig, &q, 1, 0);
 	list_init(rig, &list, SEG_SYSTEM);
-	add_count(&list, 0);
+	list_count(&list, DATA(0));
 	for (i = 0; i < sizeof(bytes) / sizeof(bytes[0]); i++) {
 		pkt_list(&p, list.addr, 1, 1);
 		p.bytes[bytes[i].at] = bytes[i].value;
@@ -205,7 +183,7 @@ static void test_checks(void **state)
 			 OPENREG_SEG_WRITE, false));
 	pkt_list(&p, OPENREG_ADDR(0, SEG_END, 0), 1, 1);
 	tq_expect(&q, &p, OPENREG_FAULT_PERMISSION);
-	assert_int_equal(word(rig, 0), 0);
+	assert_int_equal(list_data(rig, 0), 0);
 }
 
 /*
@@ -216,15 +194,15 @@ static void expect_inside(struct client_queue *q, struct pkt *p, uint32_t code,
 			  uint32_t operand)
 {
 	struct rig *rig = rig_of(q);
-	uint64_t before = word(rig, 0), seq;
+	uint64_t before = list_data(rig, 0), seq;
 	struct openreg_fault_summary f;
 	struct list list;
 
 	list_init(rig, &list, SEG_VRAM);
-	add_count(&list, 0);
-	add_count(&list, 0);
+	list_count(&list, DATA(0));
+	list_count(&list, DATA(0));
 	list_add(&list, p);
-	add_count(&list, 0);
+	list_count(&list, DATA(0));
 	tq_nop(q);
 	list_push(q, &list);
 	client_publish(q);
@@ -237,7 +215,7 @@ static void expect_inside(struct client_queue *q, struct pkt *p, uint32_t code,
 	assert_int_equal(f.in_list, 3);
 	assert_int_equal(f.seq, seq);
 	assert_int_equal(client_done(q), seq - 1);
-	assert_int_equal(word(rig, 0), before + 2);
+	assert_int_equal(list_data(rig, 0), before + 2);
 	tq_recover(q);
 	tq_nop(q);
 	client_publish(q);
@@ -264,12 +242,12 @@ static void test_faults_inside(void **state)
 	expect_inside(&q, &p, OPENREG_FAULT_PACKET, NONE);
 	/* A LIST in a LIST, also in itself. */
 	list_init(rig, &nested, SEG_SYSTEM);
-	add_count(&nested, 8);
+	list_count(&nested, DATA(8));
 	pkt_list(&p, nested.addr, 1, 1);
 	expect_inside(&q, &p, OPENREG_FAULT_PACKET, NONE);
 	pkt_list(&p, OPENREG_ADDR(0, SEG_VRAM, 0), 4, 4);
 	expect_inside(&q, &p, OPENREG_FAULT_PACKET, NONE);
-	assert_int_equal(word(rig, 8), 0);
+	assert_int_equal(list_data(rig, 8), 0);
 }
 
 /* A packet that goes past the slots, and fewer packets than the LIST says. */
@@ -283,7 +261,7 @@ static void test_past_the_end(void **state)
 
 	tq_create(rig, &q, 1, 0);
 	list_init(rig, &list, SEG_VRAM);
-	add_count(&list, 0);
+	list_count(&list, DATA(0));
 	list_nop(&list, 3);
 	pkt_list(&p, list.addr, 3, 2);
 	f = tq_expect(&q, &p, OPENREG_FAULT_RING);
@@ -295,7 +273,7 @@ static void test_past_the_end(void **state)
 	assert_int_equal(f.in_list, 3);
 	assert_int_equal(f.opcode, OPENREG_OP_LIST);
 	assert_int_equal(f.detail, 4);
-	assert_int_equal(word(rig, 0), 2);
+	assert_int_equal(list_data(rig, 0), 2);
 }
 
 /* The bus refuses a later piece. */
@@ -310,7 +288,7 @@ static void test_dma(void **state)
 	tq_create(rig, &q, 1, 0);
 	list_init(rig, &list, SEG_SYSTEM);
 	for (i = 0; i < 200; i++)
-		add_count(&list, 0);
+		list_count(&list, DATA(0));
 	atomic_store(&rig->bus.bad_len, 4096);
 	atomic_store(&rig->bus.bad_bus, BUS_BASE +
 		     (uint64_t)(list.at - (uint8_t *)rig_ptr(rig, BUS_BASE)) +
@@ -322,7 +300,7 @@ static void test_dma(void **state)
 	assert_int_equal(f.opcode, OPENREG_OP_LIST);
 	assert_int_equal(f.operand, 0);
 	assert_true(f.in_list > 1 && f.in_list <= 129);
-	assert_int_equal(word(rig, 0), f.in_list - 1u);
+	assert_int_equal(list_data(rig, 0), f.in_list - 1u);
 	atomic_store(&rig->bus.bad_bus, 0);
 	tq_recover(&q);
 	list_push(&q, &list);
@@ -343,14 +321,14 @@ static void test_wait(void **state)
 	list_init(rig, &list, SEG_VRAM);
 	list_init(rig, &other, SEG_SYSTEM);
 	for (i = 1; i <= 300; i++) {
-		add_sync(&list, OPENREG_OP_SIGNAL, OPENREG_SIGNAL_SET, DATA(0), i);
-		add_sync(&list, OPENREG_OP_WAIT, OPENREG_WAIT_GE, DATA(8), i);
-		add_sync(&other, OPENREG_OP_WAIT, OPENREG_WAIT_GE, DATA(0), i);
-		add_sync(&other, OPENREG_OP_SIGNAL, OPENREG_SIGNAL_SET, DATA(8), i);
+		list_sync(&list, OPENREG_OP_SIGNAL, OPENREG_SIGNAL_SET, DATA(0), i);
+		list_sync(&list, OPENREG_OP_WAIT, OPENREG_WAIT_GE, DATA(8), i);
+		list_sync(&other, OPENREG_OP_WAIT, OPENREG_WAIT_GE, DATA(0), i);
+		list_sync(&other, OPENREG_OP_SIGNAL, OPENREG_SIGNAL_SET, DATA(8), i);
 	}
 	list_push(&a, &list);
 	client_publish(&a);
-	WAIT_FOR(word(rig, 0) == 1);
+	WAIT_FOR(list_data(rig, 0) == 1);
 	tq_nop(&b);
 	client_publish(&b);
 	tq_wait(&b);
@@ -359,222 +337,7 @@ static void test_wait(void **state)
 	client_publish(&b);
 	tq_wait(&a);
 	tq_wait(&b);
-	assert_int_equal(word(rig, 8), 300);
-}
-
-/* Makes a LIST of n counts, a WAIT for DATA(8) >= 1, and n more counts. */
-static void make_parked(struct list *list, unsigned int n)
-{
-	unsigned int i;
-
-	for (i = 0; i < 2 * n; i++) {
-		if (i == n)
-			add_sync(list, OPENREG_OP_WAIT, OPENREG_WAIT_GE, DATA(8), 1);
-		add_count(list, 0);
-	}
-}
-
-/* A LIST that waits does not keep its segment; it faults where the card must read on. */
-static void test_unbind_list(void **state)
-{
-	struct rig *rig = *state;
-	struct openreg_fault_summary f;
-	struct list list;
-	struct client_queue q;
-
-	tq_create(rig, &q, 1, 0);
-	list_init(rig, &list, SEG_VRAM);
-	make_parked(&list, 300);
-	list_push(&q, &list);
-	client_publish(&q);
-	WAIT_FOR(word(rig, 0) == 300);
-	rig_unbind(rig, 1, SEG_VRAM);
-	assert_int_equal(client_state(&q), OPENREG_QUEUE_RUNNING);
-	__atomic_store_n((uint64_t *)(rig->vram + 8), 1, __ATOMIC_SEQ_CST);
-	f = tq_wait_fault(&q);
-	assert_int_equal(f.code, OPENREG_FAULT_ADDRESS);
-	assert_int_equal(f.opcode, OPENREG_OP_LIST);
-	assert_int_equal(f.operand, 0);
-	assert_true(f.in_list > 301);
-	assert_int_equal(word(rig, 0), f.in_list - 2u);
-}
-
-/* The segment of a later packet's operand is unbound. */
-static void test_unbind_operand(void **state)
-{
-	struct rig *rig = *state;
-	struct openreg_fault_summary f;
-	struct list list;
-	struct client_queue q;
-
-	tq_create(rig, &q, 1, 0);
-	list_init(rig, &list, SEG_VRAM);
-	add_count(&list, 0);
-	add_sync(&list, OPENREG_OP_WAIT, OPENREG_WAIT_GE, DATA(8), 1);
-	add_sync(&list, OPENREG_OP_SIGNAL, OPENREG_SIGNAL_ADD,
-		 OPENREG_ADDR(0, SEG_SYSTEM, 0), 1);
-	list_push(&q, &list);
-	client_publish(&q);
-	WAIT_FOR(word(rig, 0) == 1);
-	rig_unbind(rig, 1, SEG_SYSTEM);
-	__atomic_store_n((uint64_t *)(rig->vram + 8), 1, __ATOMIC_SEQ_CST);
-	f = tq_wait_fault(&q);
-	assert_int_equal(f.code, OPENREG_FAULT_ADDRESS);
-	assert_int_equal(f.in_list, 3);
-}
-
-/* A fault after a stop in a LIST, or a reset to another packet, forgets the LIST. */
-static void test_reset(void **state)
-{
-	struct rig *rig = *state;
-	uint64_t done;
-	struct list list;
-	struct client_queue q;
-
-	tq_create(rig, &q, 1, 0);
-	list_init(rig, &list, SEG_SYSTEM);
-	make_parked(&list, 3);
-	list_push(&q, &list);
-	client_publish(&q);
-	WAIT_FOR(word(rig, 0) == 3);
-	rig_do(rig, cmd_stop(1, 0, OPENREG_STOP_AFTER_PACKET));
-	assert_int_equal(client_state(&q), OPENREG_QUEUE_STOPPED);
-	done = rig_load(rig, q.page + offsetof(struct openreg_card_page, list_done));
-	assert_int_equal(done, 3 | 3ULL << 32);
-	assert_int_equal(tq_reset(&q, q.tail, q.seq), 0);
-	__atomic_store_n((uint64_t *)(rig->vram + 8), 1, __ATOMIC_SEQ_CST);
-	list_push(&q, &list);
-	client_publish(&q);
-	tq_wait(&q);
-	assert_int_equal(word(rig, 0), 9);
-}
-
-/* The process replaces the LIST while the queue is stopped in it. */
-static void test_replaced(void **state)
-{
-	struct rig *rig = *state;
-	uint32_t short_slots = 2;
-	struct list list;
-	uint8_t *packet;
-	struct client_queue q;
-
-	tq_create(rig, &q, 1, 0);
-	list_init(rig, &list, SEG_SYSTEM);
-	make_parked(&list, 3);
-	list_push(&q, &list);
-	client_publish(&q);
-	WAIT_FOR(word(rig, 0) == 3);
-	rig_do(rig, cmd_stop(1, 0, OPENREG_STOP_NOW));
-	packet = rig_ptr(rig, q.ring);
-	memcpy(packet + 48, &short_slots, 4);
-	memcpy(packet + 56, &short_slots, 4);
-	assert_int_equal(tq_reset(&q, 0, 0), 0);
-	assert_int_equal(tq_wait_fault(&q).code, OPENREG_FAULT_RING);
-	assert_int_equal(tq_reset(&q, 0, 0), 0);
-	/* After the fault the LIST begins again. */
-	tq_wait(&q);
-	assert_int_equal(word(rig, 0), 5);
-}
-
-struct vandal {
-	struct list *list;
-	atomic_bool stop;
-};
-
-/* Writes random bytes into a LIST, and good packets over them. */
-static void *vandal_main(void *opaque)
-{
-	struct vandal *v = opaque;
-	struct list good = *v->list;
-	uint64_t x = 88172645463325252ULL;
-
-	while (!atomic_load(&v->stop)) {
-		x ^= x << 13;
-		x ^= x >> 7;
-		x ^= x << 17;
-		__atomic_store_n(v->list->at + x % (good.slots * 64ULL),
-				 (uint8_t)(x >> 32), __ATOMIC_RELAXED);
-		host_rest();
-	}
-	return NULL;
-}
-
-/* A LIST that changes while it runs runs or faults; the other context is not affected. */
-static void test_changed(void **state)
-{
-	struct rig *rig = *state;
-	static uint8_t good[1 << 16];
-	struct vandal v = { 0 };
-	struct client_queue q, bystander;
-	struct list list;
-	pthread_t thread;
-	unsigned int i;
-	size_t len;
-
-	tq_create(rig, &q, 1, 0);
-	tq_create(rig, &bystander, 2, 1);
-	list_init(rig, &list, SEG_SYSTEM);
-	for (i = 0; i < 200; i++) {
-		struct pkt p;
-
-		pkt_grind(&p, DATA(64), 64, 2);
-		list_add(&list, &p);
-	}
-	len = list.slots * (size_t)OPENREG_SLOT_SIZE;
-	assert_true(len <= sizeof(good));
-	memcpy(good, list.at, len);
-	v.list = &list;
-	assert_int_equal(pthread_create(&thread, NULL, vandal_main, &v), 0);
-	for (i = 0; i < 2000 / SCALE; i++) {
-		if (i % 4 == 0)
-			memcpy(list.at, good, len);
-		list_push(&q, &list);
-		client_publish(&q);
-		tq_nop(&bystander);
-		client_publish(&bystander);
-		tq_wait(&bystander);
-		/* A changed WAIT may wait for ever. */
-		if (i % 16 == 15 && client_done(&q) < q.seq &&
-		    client_state(&q) == OPENREG_QUEUE_RUNNING)
-			rig_do(rig, cmd_stop(1, 0, OPENREG_STOP_NOW));
-		if (client_state(&q) != OPENREG_QUEUE_RUNNING)
-			tq_recover(&q);
-	}
-	atomic_store(&v.stop, true);
-	pthread_join(thread, NULL);
-	assert_int_equal(client_state(&bystander), OPENREG_QUEUE_RUNNING);
-}
-
-/* The longest LISTs, again and again, share the only worker with another context. */
-static void test_endless(void **state)
-{
-	struct rig *rig = *state;
-	const uint32_t slots = LIST_LEN / OPENREG_SLOT_SIZE;
-	struct client_queue flood, q;
-	struct list list;
-	unsigned int i;
-
-	tq_create(rig, &flood, 1, 0);
-	tq_create(rig, &q, 2, 1);
-	list_init(rig, &list, SEG_VRAM);
-	while (list.slots + 8 < slots) {
-		struct pkt p;
-
-		pkt_grind(&p, DATA(64), 4096, 30);
-		list_add(&list, &p);
-		list_nop(&list, 1);
-	}
-	for (i = 0; i < 200; i++)
-		list_push(&flood, &list);
-	client_publish(&flood);
-	for (i = 0; i < 200; i++) {
-		tq_nop(&q);
-		client_publish(&q);
-		tq_wait(&q);
-	}
-	assert_true(client_done(&flood) < 200);
-	rig_do(rig, cmd_stop(1, 0, OPENREG_STOP_NOW));
-	assert_int_equal(client_state(&flood), OPENREG_QUEUE_STOPPED);
+	assert_int_equal(list_data(rig, 8), 300);
 }
 
 int main(void)
@@ -591,12 +354,6 @@ int main(void)
 		T(test_dma),
 		T(test_wait),
 		ONE(test_wait),
-		T(test_unbind_list),
-		T(test_unbind_operand),
-		T(test_reset),
-		T(test_replaced),
-		T(test_changed),
-		ONE(test_endless),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
