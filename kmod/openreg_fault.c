@@ -48,10 +48,11 @@ static void openreg_fault_report(struct openreg_device *odev,
 	const char *name = openreg_fault_name(fault->code);
 
 	dev_warn(odev->drm.dev,
-		 "%s[%d]: queue %u stopped at packet %llu: %s, opcode %u operand %d address 0x%016llx detail 0x%llx\n",
+		 "%s[%d]: queue %u stopped at packet %llu: %s, opcode %u operand %d address 0x%016llx detail 0x%llx in_list %u\n",
 		 queue ? queue->comm : "?", queue ? queue->pid : 0,
 		 record->queue, fault->seq, name, fault->opcode,
-		 (s32)fault->operand, fault->address, fault->detail);
+		 (s32)fault->operand, fault->address, fault->detail,
+		 fault->in_list);
 	openreg_dump_fault(odev, queue, record, name);
 }
 
