@@ -170,17 +170,6 @@ def test_functions_of_higher_order():
     torch.testing.assert_close(torch.compile(square)(x), 2 * x)
 
 
-def test_export():
-    class Model(nn.Module):
-        def forward(self, x, w):
-            return block(x, w)
-
-    x, w = randn(4, 5).to(DEV), randn(5, 6).to(DEV)
-    program = torch.export.export(Model(), (x, w))
-    torch.testing.assert_close(program.module()(x, w), block(x, w))
-    torch.testing.assert_close(torch.compile(program.module())(x, w), block(x, w))
-
-
 def test_a_forked_child_raises(run_forked):
     output = run_forked(
         "import os, sys, torch\n"

@@ -13,7 +13,7 @@ from torch._inductor.codegen.common import (
 from . import steering
 from .device import OpenregInterface, OpenregOverrides
 from .scheduling import OpenregScheduling
-from .wrapper import OpenregWrapper
+from .wrapper import OpenregCppWrapper, OpenregWrapper
 
 
 @functools.cache
@@ -25,6 +25,7 @@ def register() -> None:
         "openreg",
         OpenregScheduling,
         OpenregWrapper,
+        OpenregCppWrapper,
         device_custom_pass=steering.Steering(),
     )
     steering.install()

@@ -41,5 +41,18 @@ class OpenregWrapper(PythonWrapperCodegen):
         return line if larger == size else f"{line}.as_strided({size}, {stride})"
 
 
+class OpenregCppWrapper(OpenregWrapper):
+    """AOTInductor and the option cpp_wrapper want C++ code, which openreg cannot have."""
+
+    @staticmethod
+    def create(*args: Any) -> PythonWrapperCodegen:
+        raise NotImplementedError(
+            "AOTInductor and cpp_wrapper=True cannot compile for openreg: their C++ code calls "
+            "functions such as aoti_torch_openreg_mm_out, and libtorch has such functions only "
+            "for its own devices. Save the model with torch.export.save(), and call "
+            "torch.compile() on the module() of the loaded program."
+        )
+
+
 class OpenregSubgraph(SubgraphPythonWrapperCodegen):
     make_allocation = OpenregWrapper.make_allocation
