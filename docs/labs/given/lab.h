@@ -24,7 +24,9 @@
 #define LAB_QUEUE 0
 #define LAB_DOORBELL 1 /* page */
 #define LAB_VECTOR 1
-#define LAB_SLEEP_SECONDS 5
+/* A card that works needs milliseconds, also on a busy host. The limits only end a hang. */
+#define LAB_TIMEOUT_SECONDS 5
+#define LAB_SLEEP_SECONDS 30
 
 /* Lab 5: segments of the context, and pages of /dev/lab for mmap(). */
 #define LAB_SEG_VRAM 1 /* the first LAB_BUFFER_SIZE bytes of VRAM */
@@ -97,7 +99,7 @@ int lab2_start(struct lab *lab);
 void lab2_stop(struct lab *lab);
 /*
  * Gives the card one command, and waits for its completion. Returns the status of the
- * completion (enum openreg_admin_status), or -ETIMEDOUT after two seconds.
+ * completion (enum openreg_admin_status), or -ETIMEDOUT after LAB_TIMEOUT_SECONDS.
  */
 int lab_admin(struct lab *lab, const struct openreg_admin_cmd *cmd);
 
@@ -115,8 +117,8 @@ int lab_submit(struct lab *lab, const void *slot, u64 *seq);
  */
 int lab_result(struct lab *lab, u64 seq);
 /*
- * Polls until packet number seq has completed. Returns 0, -ETIMEDOUT after two seconds, or
- * -EIO if the queue does not run.
+ * Polls until packet number seq has completed. Returns 0, -ETIMEDOUT after
+ * LAB_TIMEOUT_SECONDS, or -EIO if the queue does not run.
  */
 int lab_poll(struct lab *lab, u64 seq);
 

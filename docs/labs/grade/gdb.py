@@ -3,24 +3,31 @@
 import re
 import socket
 
+from machine import Limit
+
 RIP = 16  # number of the register in the stub's x86-64 description
 MFENCE = bytes.fromhex("0faef0")
 READ, WRITE = "4", "2"  # kinds of watchpoints; 4: a read or a write
+
+
+PATIENCE = 200  # seconds; on a busy host the stub may take long for an answer
 
 
 class Gdb:
     """A connection to the stub. The guest and the card stand still, except in go()."""
 
     def __init__(self, machine) -> None:
-        self.monitor = machine.monitor
+        self.machine = machine
         path = machine.dir / "gdb"
         if not path.exists():
             machine.monitor.command("human-monitor-command", **{
                 "command-line": f"gdbserver unix:{path},server=on,wait=off"})
         self.socket = socket.socket(socket.AF_UNIX)
-        self.socket.settimeout(20)
+        self.socket.settimeout(PATIENCE)
+        machine.debugged = True
         self.socket.connect(str(path))
         self.data = b""
+        self.current = ""  # thread
         self.ask("qSupported")
         self.ask("?")
 
@@ -55,26 +62,45 @@ class Gdb:
     def unwatch(self, kind: str, address: int, size: int) -> None:
         self.ask(f"z{kind},{address:x},{size:x}")
 
-    def go(self, seconds: float) -> str:
-        """Lets the guest run until a watchpoint; "" if none was hit in time."""
+    def go(self, job: str) -> str:
+        """Lets the guest run until a watchpoint; "" if its job ends without hitting one."""
         self.send("c")
-        self.socket.settimeout(seconds)
-        try:
-            answer = self.receive()
-        except TimeoutError:
-            self.socket.sendall(b"\x03")
-            self.socket.settimeout(20)
-            self.receive()
-            return ""
-        self.socket.settimeout(20)
+        limit = Limit(self.machine.monitor, 30)
+        while not self.machine.ended(job) and not limit.over():
+            self.socket.settimeout(0.2)
+            try:
+                answer = self.receive()
+            except TimeoutError:
+                continue
+            finally:
+                self.socket.settimeout(PATIENCE)
+            if "watch" in answer:
+                return answer
+            self.send("c")  # another processor had stopped before
+        self.socket.sendall(b"\x03")
+        answer = self.receive()
         return answer if "watch" in answer else ""
 
     def thread(self, stop: str) -> None:
         """The following commands are for the thread of this stop."""
         found = re.search(r"thread:([^;]+);", stop)
         if found:
-            self.ask("Hg" + found[1])
-            self.ask("Hc" + found[1])
+            self.select(found[1])
+
+    def select(self, thread: str) -> None:
+        self.current = thread
+        self.ask("Hg" + thread)
+        self.ask("Hc" + thread)
+
+    def step(self) -> bool:
+        """Runs one instruction of the current thread. True if it hits a watchpoint."""
+        stop = self.ask("s")
+        if "watch" in stop:
+            return True
+        # The stub changes to the thread that it names. That of a late stop is another.
+        if f"thread:{self.current};" not in stop:
+            self.select(self.current)
+        return False
 
     def code(self, size: int = 16) -> bytes:
         """The next instructions"""
@@ -88,7 +114,7 @@ class Gdb:
         try:
             for _ in range(steps):
                 fence = fence or self.code(3) == MFENCE
-                if "watch" in self.ask("s"):
+                if self.step():
                     return True, fence
         finally:
             self.unwatch(READ, address, size)
@@ -101,7 +127,9 @@ class Gdb:
         except OSError:
             pass
         self.socket.close()
-        self.monitor.command("cont")  # the stub leaves the machine stopped
+        # The stub leaves the machine stopped, or a processor that stopped late does.
+        self.machine.debugged = False
+        self.machine.monitor.resume()
 
 
 def direct_map(machine) -> str:

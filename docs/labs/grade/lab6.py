@@ -3,7 +3,6 @@
 import base64
 import re
 import struct
-import time
 
 from card import Card, Queue
 from lab3 import FILES, begin, press
@@ -32,8 +31,8 @@ def submit(bench, packet: bytes) -> str:
     text = base64.b64encode(packet).decode()
     status, output = bench.machine.run(f"base64 -d <<< {text} > /tmp/packet && "
                                        f"dd if=/tmp/packet of={FILES}packet bs=64 status=none "
-                                       "conv=notrunc", 10)
-    return output.strip() if status != 124 else "no return within 10 s"
+                                       "conv=notrunc", 40)
+    return output.strip() if status != 124 else "no return"
 
 
 def faults(bench) -> list[tuple[int, ...]]:
@@ -47,14 +46,12 @@ def one(bench, card: Card, queue: Queue, tally, rng) -> bool:
     press(bench, "nop", rng.randrange(1, 9))
     number, cookie = card.page(queue)["completed"] + 1, rng.randrange(1 << 32)
     address = 0x9f << 55 | CARD_ID << 51 | SEGMENT << 38 | rng.randrange(1 << 30)
-    start = time.monotonic()
     error = submit(bench, bad_packet(cookie, address))
-    took = time.monotonic() - start
     have, again = faults(bench), faults(bench)
     want = (0, 0, C["FAULT_ADDRESS"], number, address, cookie)
     good = tally.set("record", have == [want] and not again,
                      f"{have}, then {again}; it is {want}")
-    tally.set("error", good and "Input/output error" in error, f"'{error}' after {took:.1f} s")
+    tally.set("error", good and "Input/output error" in error, f"'{error}'")
     press(bench, "recover", 1)
     state, error = card.page(queue)["state"], press(bench, "nop", 5)
     done = card.page(queue)["completed"]
@@ -83,7 +80,6 @@ def run(bench, tally, rng) -> None:
         tally.set("many", *many(bench, card, rng))
     if tally.checks["record"].good:
         bench.machine.monitor.set("x-inject-fault", 6)
-        time.sleep(0.3)
         have = faults(bench)
         tally.set("wrong seq", not have, f"taken: {have[:1]}")
     bench.calm()

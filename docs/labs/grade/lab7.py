@@ -21,13 +21,18 @@ SIZE = 64
 
 def killed(bench, card: Card, words: str) -> tuple[bool, str]:
     """The card ignores tails while a process waits for its packet."""
+    tail = card.reg("ADMIN_TAIL")
     bench.machine.monitor.set("x-inject-stall", 1)
-    job = bench.machine.start(f"timeout -s KILL 2 {PROGRAM} {words} stay", 20)
-    bench.machine.finish(job, 20)
+    waits = bench.machine.run(f"coproc exec {PROGRAM} {words} stay; read -r word <&${{COPROC[0]}}; "
+                              "kill -KILL $COPROC_PID; wait; echo $word", 40)[1]
     bench.calm()
-    last = [opcode for opcode, *_ in card.commands()]
+    ring, count = card.commands(), card.reg("ADMIN_TAIL") - tail
+    new = [ring[(tail + i) % len(ring)] for i in range(min(count, len(ring)))]
+    made = {ctx for opcode, _, ctx, *_ in new if opcode == C["ADMIN_CTX_CREATE"]}
+    gone = {ctx for opcode, _, ctx, *_ in new if opcode == C["ADMIN_CTX_DESTROY"]}
     status, text = bench.machine.run(f"{PROGRAM} {words}", 40)
-    return not status and C["ADMIN_CTX_DESTROY"] in last, (
+    return "waits" in waits.split() and not status and made and made <= gone, (
+        f"contexts made {made} and destroyed {gone}; "
         f"exit status {status} of a program afterwards: {text.strip()[-120:]}")
 
 

@@ -10,6 +10,7 @@ import time
 
 RING, USER, CARD, BELL, BUFFER = 0, 1, 2, 3, 16
 COPY, U8, SLOTS = 1, 6, 64
+SECONDS = 60  # for a packet, which takes far less
 WRITE = mmap.PROT_READ | mmap.PROT_WRITE
 
 
@@ -29,7 +30,8 @@ class Client:
     def field(self, offset: int, size: int) -> int:
         return int.from_bytes(self.card[offset:offset + size], "little")
 
-    def copy(self, target: tuple[int, int], source: tuple[int, int], size: int) -> str:
+    def copy(self, target: tuple[int, int], source: tuple[int, int], size: int,
+             waits=lambda: None) -> str:
         """Runs a COPY between (segment, offset) and (segment, offset)."""
         packet = struct.pack("<BBHIQ", COPY, 2, 0, 0, 0)
         packet += struct.pack("<BBBB4xQq", 1, 2, 0, 0, 0, size)
@@ -38,7 +40,8 @@ class Client:
         at, last = self.tail.value % SLOTS * 64, self.field(8, 8) + 1
         self.ring[at:at + len(packet)] = packet
         self.tail.value += 2
-        end = time.monotonic() + 3
+        waits()
+        end = time.monotonic() + SECONDS
         while time.monotonic() < end:
             self.doorbell.value = 1
             if self.field(8, 8) >= last:
@@ -69,8 +72,7 @@ def main() -> None:
     first, second = (bytes.fromhex(word) for word in sys.argv[1:3])
     size, seen = len(first), {}
     if sys.argv[3:] == ["stay"]:
-        client = Client()
-        client.copy((1, 0), (2, 0), 64)
+        Client().copy((1, 0), (2, 0), 64, lambda: print("waits", flush=True))
         return
     a, b = Client(), Client()
     seen["put"] = [put(a, first), put(b, second)]

@@ -8,6 +8,7 @@ import re
 import shutil
 import signal
 import socket
+import struct
 import subprocess
 import tempfile
 import threading
@@ -15,7 +16,8 @@ import time
 
 TOP = pathlib.Path(__file__).resolve().parents[3]
 CARD = "/machine/peripheral/card0"
-BOOT_SECONDS = 400
+BOOT_SECONDS = 900
+SLOW = 6  # how much longer everything may take on a busy host
 PATIENCE = 10  # seconds for the guest's answer, beyond what the command may take
 # As KERNEL_REPORTS of scripts/lib/vm.sh.
 REPORTS = re.compile(
@@ -33,11 +35,13 @@ class Monitor:
 
     def __init__(self, path: pathlib.Path) -> None:
         self.socket = socket.socket(socket.AF_UNIX)
-        self.socket.settimeout(30)
+        self.socket.settimeout(30 * SLOW)
         self.socket.connect(str(path))
         self.file = self.socket.makefile("rw", encoding="utf-8")
         self.file.readline()
         self.command("qmp_capabilities")
+        self.qemu = struct.unpack("3i", self.socket.getsockopt(
+            socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[0]
 
     def command(self, name: str, **arguments):
         try:
@@ -53,6 +57,23 @@ class Monitor:
                     return answer["return"]
         except OSError as error:
             raise Broken(f"QEMU's monitor does not answer: {error}") from error
+
+    def processor_seconds(self) -> float:
+        """The processor time that QEMU has used"""
+        try:
+            text = pathlib.Path(f"/proc/{self.qemu}/stat").read_text(encoding="ascii")
+        except OSError:
+            return 0
+        words = text.rpartition(")")[2].split()
+        return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
+
+    def resume(self) -> None:
+        """Continues a guest that a debugger's stop has reached late."""
+        try:
+            if self.command("query-status")["status"] in ("debug", "paused"):
+                self.command("cont")
+        except (Broken, RuntimeError):
+            pass  # the caller sees that the VM has ended
 
     def set(self, name: str, value: int) -> None:
         self.command("qom-set", path=CARD, property=name, value=value)
@@ -84,6 +105,22 @@ class Monitor:
                 yield from self.devices(below)
 
 
+class Limit:
+    """
+    Ends a hang. Counts the processor time of QEMU, so that a busy host does not make the
+    limit shorter. An idle guest uses none, so a longer limit counts the time of the host.
+    """
+
+    def __init__(self, monitor: Monitor, seconds: float) -> None:
+        self.monitor = monitor
+        self.processor = monitor.processor_seconds() + seconds
+        self.end = time.monotonic() + seconds * SLOW
+
+    def over(self) -> bool:
+        return (time.monotonic() > self.end or
+                self.monitor.processor_seconds() > self.processor)
+
+
 class Machine:
     """A running VM with one card. share: a host directory, /lab in the guest."""
 
@@ -91,7 +128,7 @@ class Machine:
         self.dir = pathlib.Path(tempfile.mkdtemp(prefix="openreg-lab."))
         self.log_at = self.trace_at = 0
         options = [f"--device-prop={name}={value}" for name, value in properties.items()]
-        command = [str(TOP / "scripts/vm"), "--no-driver", "--mem", "768M", "--timeout", "1500",
+        command = [str(TOP / "scripts/vm"), "--no-driver", "--mem", "768M", "--timeout", "9000",
                    "--kernel-option", "iomem=relaxed",
                    "--control", str(self.dir), "--share", f"{share}:/lab"]
         for option in options:
@@ -103,6 +140,7 @@ class Machine:
         self.answers: dict[str, tuple[int, str]] = {}
         self.news = threading.Condition()
         self.next_id = 0
+        self.debugged = False  # a debugger is attached, and decides when the guest runs
         try:
             self.connect()
         except Exception:
@@ -131,38 +169,63 @@ class Machine:
         time.sleep(0.1)
 
     def listen(self) -> None:
-        with self.control.makefile("r", encoding="utf-8") as lines:
-            for line in lines:
-                words = line.split()
-                with self.news:
-                    if words == ["ready"]:
-                        self.ready = True
-                    elif len(words) == 3:
-                        text = base64.b64decode(words[2]).decode(errors="replace")
-                        self.answers[words[0]] = int(words[1]), text
-                    self.news.notify_all()
+        try:
+            with self.control.makefile("r", encoding="utf-8") as lines:
+                for line in lines:
+                    self.take(line.split())
+        except OSError:
+            pass  # QEMU has ended
+
+    def take(self, words: list[str]) -> None:
+        with self.news:
+            if words == ["ready"]:
+                self.ready = True
+            elif len(words) == 3:
+                text = base64.b64decode(words[2]).decode(errors="replace")
+                self.answers[words[0]] = int(words[1]), text
+            self.news.notify_all()
+
+    def wait(self, good, seconds: float = 10) -> bool:
+        """Waits until good() is true. False: it was not in time, or the VM has ended."""
+        limit = Limit(self.monitor, seconds)
+        while not good():
+            if self.process.poll() is not None or limit.over():
+                return False
+            self.rest()
+        return True
+
+    def rest(self) -> None:
+        """Lets the guest run a little."""
+        with self.news:
+            self.news.wait(0.1)
+        if not self.debugged:
+            self.monitor.resume()
+
+    def ended(self, name: str) -> bool:
+        return name in self.answers
 
     def start(self, command: str, seconds: float = 10) -> str:
         """Starts a command in the guest; finish() waits for it."""
+        try:
+            return self.send(command, seconds)
+        except OSError as error:
+            raise Broken(self.why()) from error
+
+    def send(self, command: str, seconds: float) -> str:
         self.next_id += 1
         name = str(self.next_id)
         text = base64.b64encode(command.encode()).decode()
-        try:
-            self.control.sendall(f"{name} {seconds:g} {text}\n".encode())
-        except OSError as error:
-            raise Broken(self.why()) from error
+        self.control.sendall(f"{name} {seconds * SLOW:g} {text}\n".encode())
         return name
 
     def finish(self, name: str, seconds: float = 10) -> tuple[int, str]:
         """The command's exit status and output. Status 124: it took too long."""
-        end = time.monotonic() + seconds + PATIENCE
-        with self.news:
-            while name not in self.answers:
-                self.news.wait(0.2)
-                if self.process.poll() is not None or time.monotonic() > end:
-                    break
-            else:
-                return self.answers.pop(name)
+        if self.wait(lambda: self.ended(name), seconds):
+            return self.answers.pop(name)
+        if self.process.poll() is None:
+            self.start(f"kill $(cat /tmp/job.{name})")
+            if self.wait(lambda: self.ended(name), PATIENCE):
+                return 124, self.answers.pop(name)[1]
         raise Broken(self.why())
 
     def run(self, command: str, seconds: float = 10) -> tuple[int, str]:
@@ -170,10 +233,7 @@ class Machine:
 
     def why(self) -> str:
         """Why the guest does not answer, in the kernel's words."""
-        for _ in range(30):  # QEMU ends soon after a panic
-            if self.process.poll() is not None:
-                break
-            time.sleep(0.1)
+        self.wait(lambda: False, 1)  # QEMU ends soon after a panic
         words = self.reports()
         if words:
             return "the kernel stopped: " + words
@@ -187,17 +247,14 @@ class Machine:
     def where(self) -> str:
         """The functions of the module that are on a stack or on a processor"""
         command = ("grep -h '\\[lab\\]' /proc/[0-9]*/stack; echo 8 > /proc/sys/kernel/printk; "
-                   "echo l > /proc/sysrq-trigger; sleep 1; dmesg | grep '\\[lab\\]' | tail -n 5")
-        text = base64.b64encode(command.encode()).decode()
+                   "echo l > /proc/sysrq-trigger; for i in {1..20}; do sleep 0.2; "
+                   "dmesg | grep '\\[lab\\]' | tail -n 5 | grep . && break; done")
         try:
-            self.control.sendall(f"where 5 {text}\n".encode())
+            name = self.send(command, 5)
         except OSError:
             return ""
-        end = time.monotonic() + PATIENCE
-        with self.news:
-            while "where" not in self.answers and time.monotonic() < end:
-                self.news.wait(0.2)
-            lines = self.answers.pop("where", (0, ""))[1].splitlines()
+        self.wait(lambda: self.ended(name), PATIENCE)
+        lines = self.answers.pop(name, (0, ""))[1].splitlines()
         return " | ".join(sorted({re.sub(r"^.*?(\w+\+0x)", r"\1", line) for line in lines}))
 
     def log(self) -> str:

@@ -7,7 +7,7 @@
 
 int lab_reset(struct lab *lab)
 {
-	/* TODO: reset the card, and wait until the reset has ended; two seconds at most. */
+	/* TODO: reset the card, and wait until the reset has ended; LAB_TIMEOUT_SECONDS at most. */
 	return -ETIMEDOUT;
 }
 

@@ -41,6 +41,6 @@ int lab_result(struct lab *lab, u64 seq)
 
 int lab_poll(struct lab *lab, u64 seq)
 {
-	/* TODO: wait until lab_result() is not -ETIMEDOUT, two seconds at most. */
+	/* TODO: wait until lab_result() is not -ETIMEDOUT, LAB_TIMEOUT_SECONDS at most. */
 	return -EIO;
 }

@@ -82,7 +82,7 @@ static void write_nop(char *at)
 static int run_copy(uint64_t to, uint64_t from, uint64_t bytes)
 {
 	uint64_t tail = user->tail, last = card->completed + 1;
-	time_t end = time(NULL) + 3;
+	time_t end = time(NULL) + LAB_TIMEOUT_SECONDS;
 
 	/* A packet does not wrap to the ring's start. */
 	if (tail % LAB_RING_SLOTS == LAB_RING_SLOTS - 1) {

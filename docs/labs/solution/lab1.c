@@ -6,7 +6,7 @@
 
 #include "lab.h"
 
-#define RESET_TIMEOUT_US (2 * USEC_PER_SEC)
+#define RESET_TIMEOUT_US (LAB_TIMEOUT_SECONDS * USEC_PER_SEC)
 
 static int lab1_check(struct lab *lab)
 {

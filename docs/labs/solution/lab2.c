@@ -7,7 +7,7 @@
 
 #include "lab.h"
 
-#define TIMEOUT_US (2 * USEC_PER_SEC)
+#define TIMEOUT_US (LAB_TIMEOUT_SECONDS * USEC_PER_SEC)
 
 int lab_alloc(struct lab *lab, struct lab_memory *memory, size_t size)
 {

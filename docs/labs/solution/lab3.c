@@ -6,7 +6,7 @@
 
 #include "lab.h"
 
-#define TIMEOUT_US (2 * USEC_PER_SEC)
+#define TIMEOUT_US (LAB_TIMEOUT_SECONDS * USEC_PER_SEC)
 
 static int lab3_alloc(struct lab *lab)
 {
