@@ -27,7 +27,7 @@ typedef uint64_t __u64;
 #endif
 
 #define OPENREG_ISA_MAJOR 1
-#define OPENREG_ISA_MINOR 6
+#define OPENREG_ISA_MINOR 7
 
 /*
  * Addresses: { 0x4f:8 | 1:1 | card:4 | segment:13 | offset:38 }.
@@ -82,6 +82,8 @@ typedef uint64_t __u64;
  */
 struct openreg_user_page { /* U: written by user space */
 	__u64 tail; /* slots published */
+	__u64 reserved[7];
+	__u64 trace_head; /* at 0x40: trace records consumed */
 };
 
 /* Why a queue faulted; also the code of the fault record. */
@@ -130,7 +132,11 @@ struct openreg_card_page { /* C: written by the card, read-only to others */
 	__u64 completed; /* sequence number of the last completed packet */
 	__u32 asleep; /* 1: the producer must ring the doorbell */
 	__u32 state; /* enum openreg_queue_state */
-	__u64 reserved0[5];
+	__u64 trace_written; /* trace records written */
+	__u64 trace_lost; /* trace records that the card could not write */
+	__u64 trace_addr; /* of the trace ring */
+	__u64 trace_records; /* records of the trace ring; 0: no trace */
+	__u64 reserved0;
 	struct openreg_fault_summary fault; /* at 0x40 */
 	/* What is done of the LIST at head: slots | packets << 32; if STOPPED */
 	__u64 list_done;
@@ -203,6 +209,7 @@ enum openreg_opcode {
 	OPENREG_OP_SCAN = 13,
 	OPENREG_OP_PLACES = 14,
 	OPENREG_OP_LIST = 15,
+	OPENREG_OP_TRACE = 16,
 	OPENREG_OP_END
 };
 
@@ -267,9 +274,34 @@ struct openreg_operand {
  *
  * LIST: ndim 0; op 0 (I64) the first of imm 0 slots in any segment, which hold imm 1
  * packets. The card runs these packets in order, as if they were in the ring in place of
- * the LIST, but they have no sequence numbers. A LIST contains no LIST.
+ * the LIST, but they have no sequence numbers. A LIST contains no LIST and no TRACE.
+ *
+ * TRACE: ndim 0; op 0 (I64) a ring of imm 0 struct openreg_trace_record in any segment;
+ * imm 0 a power of two, or 0 to end the trace. From then on the card writes a record of
+ * each packet of the queue.
  */
 #define OPENREG_LIST_SLOTS_MAX 65535 /* slots of a LIST */
+#define OPENREG_TRACE_RECORDS_MAX (1 << 20)
+
+/*
+ * Record n is in place n & (records - 1). The card writes record n if n - trace_head is
+ * less than the ring's records, else it adds 1 to trace_lost. It stores trace_written
+ * after the record, and before the packet's completion.
+ */
+struct openreg_trace_record {
+	__u64 seq; /* of the packet, or of the LIST that it is in */
+	__u64 begin; /* CLOCK, ns */
+	__u64 end;
+	__u64 stall_ns; /* of begin to end: waiting, for a word or for the card's memory */
+	__u64 busy_ns; /* time of the threads that worked on the packet */
+	__u64 bytes; /* that its operands can reach */
+	__u32 cookie; /* copied from the packet */
+	__u16 opcode;
+	__u16 in_list; /* number of the packet in its LIST, from 1; else 0 */
+	__u32 slices; /* in which it ran */
+	__u16 workers; /* threads that worked on it */
+	__u16 fault; /* enum openreg_fault_code */
+};
 
 #define OPENREG_SOFTMAX_LOG 1
 #define OPENREG_SOFTMAX_BACKWARD 2

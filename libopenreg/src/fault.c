@@ -29,6 +29,7 @@ API const char *openreg_opcode_name(unsigned int opcode)
 		[OPENREG_OP_SCAN] = "SCAN",
 		[OPENREG_OP_PLACES] = "PLACES",
 		[OPENREG_OP_LIST] = "LIST",
+		[OPENREG_OP_TRACE] = "TRACE",
 	};
 
 	return LOOKUP(names, opcode);

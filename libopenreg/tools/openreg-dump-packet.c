@@ -110,6 +110,7 @@ static const char *const roles[OPENREG_OP_END][3][4] = {
 	[OPENREG_OP_SORT] = { { "values", "source", "indices" } },
 	[OPENREG_OP_SCAN] = { { "values", "source", "places" } },
 	[OPENREG_OP_LIST] = { { "first slot" } },
+	[OPENREG_OP_TRACE] = { { "ring" } },
 };
 
 static unsigned int operand_variant(unsigned int opcode, const uint8_t *arg)
@@ -215,6 +216,7 @@ static void print_immediate_role(unsigned int opcode, unsigned int i)
 		[OPENREG_OP_SORT] = { "first place", "places" },
 		[OPENREG_OP_PLACES] = { "wanted" },
 		[OPENREG_OP_LIST] = { "slots", "packets" },
+		[OPENREG_OP_TRACE] = { "records" },
 	};
 
 	if (opcode == OPENREG_OP_CONV || opcode == OPENREG_OP_POOL)

@@ -144,6 +144,13 @@ static void print_page(const struct openreg_dump *d)
 		printf("list       %u packets, %u slots done\n",
 		       (unsigned int)(p->list_done >> 32),
 		       (unsigned int)(p->list_done & UINT32_MAX));
+	if (p->trace_records) {
+		printf("trace      %" PRIu64 " records at ",
+		       (uint64_t)p->trace_records);
+		print_address(p->trace_addr);
+		printf(", %" PRIu64 " written, %" PRIu64 " lost\n",
+		       (uint64_t)p->trace_written, (uint64_t)p->trace_lost);
+	}
 }
 
 static void print_ring(const struct openreg_dump *d)

@@ -9,6 +9,7 @@
 
 #define DATA(off) OPENREG_ADDR(0, SEG_DATA, off)
 #define LEN ((4u << 20) / SCALE)
+#define OLD_WORDS 6 /* of a queue, that states before LIST lack */
 
 static int setup(void **state)
 {
@@ -196,11 +197,10 @@ static void test_parked(void **state)
 	unpark(rig, &q, 399);
 }
 
-/* A state of a card without LIST has two words less for each queue. */
-static void test_old_state(void **state)
+/* Loads the state as one of an older card, which has `less` words less for each queue. */
+static void load_old(struct rig *rig, uint64_t magic, unsigned int less)
 {
-	struct rig *rig = *state;
-	uint64_t *words, magic = STATE_MAGIC_NO_LISTS;
+	uint64_t *words;
 	size_t len, i;
 	struct client_queue q;
 
@@ -217,10 +217,21 @@ static void test_old_state(void **state)
 	i += 1 + 3 + 4 + 3 + 2;
 	assert_int_equal(words[i], 200);
 	assert_int_equal(words[i + 1], 200);
-	memmove(words + i, words + i + 2, len - 8 * (i + 2));
-	load(rig, words, len - 16);
-	/* The old card had no LIST to be in: the LIST begins. */
-	unpark(rig, &q, 200 + 399);
+	i += OLD_WORDS - less;
+	memmove(words + i, words + i + less, len - 8 * (i + less));
+	load(rig, words, len - 8 * less);
+	/* A card without LIST has none to be in: the LIST begins. */
+	unpark(rig, &q, less == OLD_WORDS ? 200 + 399 : 399);
+}
+
+static void test_old_states(void **state)
+{
+	load_old(*state, STATE_MAGIC_NO_LISTS, OLD_WORDS);
+}
+
+static void test_old_states_with_lists(void **state)
+{
+	load_old(*state, STATE_MAGIC_NO_TRACE, 4);
 }
 
 int main(void)
@@ -231,7 +242,8 @@ int main(void)
 		T(test_keep),
 		T(test_migrate),
 		T(test_parked),
-		T(test_old_state),
+		T(test_old_states),
+		T(test_old_states_with_lists),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

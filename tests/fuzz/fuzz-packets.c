@@ -115,6 +115,23 @@ static void run_list(const uint8_t *packet)
 	list_end(q);
 }
 
+/* Writes records of the packet, as if it were another one, past the end of the ring. */
+static void run_trace(void)
+{
+	struct worker *w = &rig->card->workers[0];
+	unsigned int i;
+
+	trace_exec(w, q);
+	for (i = 0; i < 2 * q->trace.records && i < 300; i++) {
+		trace_begin(w, q);
+		trace_operands(q);
+		trace_end(w, q, OPENREG_FAULT_NONE);
+	}
+	access_end(w);
+	must(!q->trace.open);
+	trace_set(q, 0, 0);
+}
+
 static void run(unsigned int how, const uint8_t *packet)
 {
 	struct openreg_verdict v;
@@ -131,6 +148,9 @@ static void run(unsigned int how, const uint8_t *packet)
 		break;
 	case OPENREG_OP_LIST:
 		run_list(packet);
+		break;
+	case OPENREG_OP_TRACE:
+		run_trace();
 		break;
 	default:
 		run_compute(how & 1);

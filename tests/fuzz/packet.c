@@ -127,6 +127,16 @@ static void draft_list(struct stream *s, struct draft *d)
 			 slots * (OPENREG_SLOT_SIZE / 8) - 1);
 }
 
+static void draft_trace(struct stream *s, struct draft *d)
+{
+	const unsigned int records = take(s, 8) ? 1u << take(s, 8) : 0;
+
+	d->spread = true;
+	draft_imm(d, records);
+	draft_place_more(s, d, OPENREG_I64, 0, d->size, true,
+			 records ? (int64_t)records * 8 - 1 : 0);
+}
+
 static void draft_nop(struct stream *s, struct draft *d)
 {
 	d->header.slots = (uint8_t)(1 + take(s, 4));
@@ -149,6 +159,7 @@ static draft_fn *const drafts[OPENREG_OP_END] = {
 	[OPENREG_OP_SCAN] = draft_scan,
 	[OPENREG_OP_PLACES] = draft_places,
 	[OPENREG_OP_LIST] = draft_list,
+	[OPENREG_OP_TRACE] = draft_trace,
 };
 
 /* Makes one field bad. */

@@ -441,6 +441,24 @@ static void test_list(void **state)
 	has(text, "  immediate 1 (packets): 0x0000000000000019, 25, ");
 }
 
+static void test_trace(void **state)
+{
+	const struct openreg_tensor ops[1] = { { .dtype = OPENREG_I64 } };
+	const uint64_t imm[] = { 4096 };
+	const struct openreg_command cmd = {
+		.opcode = OPENREG_OP_TRACE,
+		.nops = COUNT(ops),
+		.nimm = COUNT(imm),
+		.ops = ops,
+		.imm = imm,
+	};
+
+	show(*state, &cmd);
+	has(text, "  TRACE, 1 slots, ");
+	has(text, "  operand 0 (ring): i64 at ");
+	has(text, "  immediate 0 (records): 0x0000000000001000, 4096, ");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -456,6 +474,7 @@ int main(void)
 		FILES_TEST(test_window),
 		FILES_TEST(test_index),
 		FILES_TEST(test_list),
+		FILES_TEST(test_trace),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

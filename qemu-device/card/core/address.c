@@ -110,6 +110,23 @@ static struct segment *find_segment(struct queue *q, uint64_t addr)
 	return seg && !seg->dead ? seg : NULL;
 }
 
+/* Takes a reference to the segment if a packet may write these bytes; else NULL. */
+struct segment *segment_get(struct queue *q, uint64_t addr, uint64_t len)
+{
+	const uint64_t off = OPENREG_ADDR_OFFSET(addr);
+	struct segment *seg;
+
+	pthread_mutex_lock(&q->ctx->lock);
+	seg = find_segment(q, addr);
+	if (seg && (!(seg->perm & OPENREG_SEG_WRITE) || off > seg->length ||
+		    len > seg->length - off))
+		seg = NULL;
+	if (seg)
+		seg->refs++;
+	pthread_mutex_unlock(&q->ctx->lock);
+	return seg;
+}
+
 /* context.lock is held. Takes a reference to the operand's segment. */
 static struct openreg_verdict check_operand(struct queue *q,
 					    struct openreg_args *args,
@@ -188,6 +205,9 @@ struct openreg_verdict exec_check(struct queue *q)
 		break;
 	case OPENREG_OP_LIST:
 		v = list_check(args);
+		break;
+	case OPENREG_OP_TRACE:
+		v = trace_check(args);
 		break;
 	default:
 		v = openreg_engine_check(args);

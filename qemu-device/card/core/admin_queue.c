@@ -118,6 +118,12 @@ static void keep_page(struct queue *q)
 #define LOAD(name) \
 	q->name = load_page(q, offsetof(struct openreg_card_page, name));
 	QUEUE_STATS(LOAD)
+	q->trace.written = load_page(q, offsetof(struct openreg_card_page,
+						 trace_written));
+	q->trace.lost = load_page(q, offsetof(struct openreg_card_page,
+					      trace_lost));
+	trace_set(q, load_page(q, offsetof(struct openreg_card_page, trace_addr)),
+		  load_page(q, offsetof(struct openreg_card_page, trace_records)));
 	state = card->ops->load32(card->host, q->page,
 				  offsetof(struct openreg_card_page,
 					   state));

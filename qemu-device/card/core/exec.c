@@ -63,6 +63,7 @@ static enum step offer_slices(struct queue *q, uint32_t slices)
 {
 	struct openreg_card *card = q->card;
 
+	trace_pause(q);
 	pthread_mutex_lock(&card->sched.lock);
 	q->job.next = 0;
 	q->job.slices = slices;
@@ -199,8 +200,10 @@ static enum step run_copy(struct worker *w, struct queue *q,
 	do
 		r = copy_slice(w, q, &failed);
 	while (r == COPY_MORE && !must_leave(q) && !sched_ready(w, q));
-	if (r == COPY_MORE)
+	if (r == COPY_MORE) {
+		trace_pause(q);
 		set_active(q, ACTIVE_COPY);
+	}
 	if (r == COPY_DONE)
 		step = STEP_DONE;
 	if (r == COPY_FAILED) {
@@ -231,6 +234,8 @@ static enum step run(struct worker *w, struct queue *q, const uint8_t *packet,
 		*v = exec_check(q);
 	if (v->code)
 		return STEP_FAULT;
+	if (q->trace.open)
+		trace_operands(q);
 	switch (q->args.opcode) {
 	case OPENREG_OP_COPY:
 	case OPENREG_OP_FILL:
@@ -240,6 +245,8 @@ static enum step run(struct worker *w, struct queue *q, const uint8_t *packet,
 	case OPENREG_OP_SIGNAL:
 	case OPENREG_OP_TIMESTAMP:
 		return sync_exec(q, v);
+	case OPENREG_OP_TRACE:
+		return trace_exec(w, q);
 	}
 	return run_compute(w, q, v);
 }
@@ -276,12 +283,16 @@ static enum step exec_step(struct worker *w, struct queue *q)
 	enum step step;
 
 	step = fetch_next(w, q, &packet, &v);
+	if (q->trace.records && step != STEP_EMPTY)
+		trace_begin(w, q);
 	if (step == STEP_DONE && q->header.opcode != OPENREG_OP_NOP)
 		step = run(w, q, packet, &v);
 	if (step == STEP_DONE)
 		queue_done(w, q);
 	if (step == STEP_FAULT)
 		queue_fault(w, q, v);
+	if (step == STEP_WAIT)
+		trace_stall(q);
 	return step;
 }
 
@@ -390,6 +401,7 @@ void exec_slice(struct worker *w, struct queue *q, uint32_t slice)
 	ns = now_ns() - start;
 	account_slice(q, ns);
 	pthread_mutex_lock(&card->sched.lock);
+	trace_slice(w, q, ns);
 	q->job.running--;
 	if (!ok)
 		q->job.failed = true;
@@ -397,6 +409,7 @@ void exec_slice(struct worker *w, struct queue *q, uint32_t slice)
 	       (q->job.failed || q->job.next == q->job.slices);
 	pthread_mutex_unlock(&card->sched.lock);
 	if (last) {
+		trace_resume(w, q);
 		step = next_phase(w, q);
 		rest = now_ns() - start - ns;
 		account_slice(q, rest);
@@ -440,6 +453,7 @@ bool exec_finish(struct worker *w, struct queue *q)
 {
 	uint64_t end = now_ns() + OPENREG_TURN_NS;
 
+	trace_resume(w, q);
 	while (q->active != ACTIVE_NONE && now_ns() < end) {
 		if (q->active == ACTIVE_COPY)
 			finish_copy(w, q);
@@ -447,6 +461,7 @@ bool exec_finish(struct worker *w, struct queue *q)
 			finish_slice(w, q);
 	}
 	access_end(w);
+	trace_pause(q);
 	return q->active != ACTIVE_NONE;
 }
 
@@ -468,11 +483,15 @@ void exec_copy(struct worker *w, struct queue *q)
 	enum copy_result r;
 	uint32_t failed = 0;
 
+	trace_resume(w, q);
 	delay_step(w);
 	r = copy_slice(w, q, &failed);
+	trace_slice(w, q, 0);
 	ns = now_ns() - start;
 	atomic_fetch_add(&w->card->stats.copy_ns, ns);
 	account(q, ns, 0);
+	if (r == COPY_MORE)
+		trace_pause(q);
 	if (r != COPY_MORE) {
 		set_active(q, ACTIVE_NONE);
 		step = r == COPY_DONE ? STEP_DONE : STEP_FAULT;

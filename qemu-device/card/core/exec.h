@@ -42,6 +42,11 @@ struct openreg_verdict list_begin(struct queue *q, const uint8_t *packet);
 struct openreg_verdict list_fetch(struct queue *q, const uint8_t **packet);
 bool list_next(struct queue *q);
 void list_end(struct queue *q);
+void list_cover(struct openreg_args *args, uint64_t words);
+
+/* trace.c */
+struct openreg_verdict trace_check(struct openreg_args *args);
+enum step trace_exec(struct worker *w, struct queue *q);
 
 /* sync.c */
 struct openreg_verdict sync_check(struct openreg_args *args);

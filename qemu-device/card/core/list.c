@@ -11,19 +11,24 @@
 #include "exec.h"
 #include "queue.h"
 
-/* Makes op 0 cover this many slots, and nothing but op 0. */
-static void cover(struct openreg_args *args, uint64_t slots)
+/* Makes op 0 cover this many words, and nothing but op 0. */
+void list_cover(struct openreg_args *args, uint64_t words)
 {
 	struct openreg_arg *op = &args->op[0];
 
-	op->read = true;
-	op->written = false;
 	op->dims = 0;
 	op->indirect = 1;
 	op->sized = false;
 	args->nextents = 1;
-	args->extent[0] = (int64_t)(slots * (OPENREG_SLOT_SIZE / 8));
+	args->extent[0] = (int64_t)words;
 	args->step[0] = 1;
+}
+
+static void cover(struct openreg_args *args, uint64_t slots)
+{
+	args->op[0].read = true;
+	args->op[0].written = false;
+	list_cover(args, slots * (OPENREG_SLOT_SIZE / 8));
 }
 
 /* Detail of a LIMIT fault: the count that is 0 or too large. */
@@ -149,7 +154,8 @@ struct openreg_verdict list_fetch(struct queue *q, const uint8_t **packet)
 		  (list->done_slots - list->first) * (size_t)OPENREG_SLOT_SIZE;
 	memcpy(&q->header, *packet, sizeof(q->header));
 	v = decode_header(&q->header);
-	if (!v.code && q->header.opcode == OPENREG_OP_LIST)
+	if (!v.code && (q->header.opcode == OPENREG_OP_LIST ||
+			q->header.opcode == OPENREG_OP_TRACE))
 		v = openreg_bad(OPENREG_FAULT_PACKET, OPENREG_NO_OPERAND,
 				offsetof(struct openreg_packet, opcode));
 	if (!v.code && q->header.slots > left)

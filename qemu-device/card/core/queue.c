@@ -161,6 +161,7 @@ void queue_done(struct worker *w, struct queue *q)
 {
 	unsigned int slots = q->header.slots;
 
+	trace_end(w, q, OPENREG_FAULT_NONE);
 	if (q->list.runs) {
 		if (!list_next(q)) {
 			queue_release_operands(q);
@@ -192,6 +193,7 @@ void queue_drop_work(struct queue *q)
 	if (q->active != ACTIVE_NONE)
 		queue_release_operands(q);
 	q->active = ACTIVE_NONE;
+	q->trace.open = false;
 	sched_set_waiting(q, false);
 }
 
@@ -290,6 +292,7 @@ void queue_fault(struct worker *w, struct queue *q, struct openreg_verdict v)
 		.detail = v.detail,
 	};
 
+	trace_end(w, q, v.code);
 	list_end(q);
 	queue_release_operands(q);
 	pthread_mutex_lock(&card->sched.lock);

@@ -42,6 +42,20 @@ struct list {
 	uint8_t piece[LIST_PIECE * OPENREG_SLOT_SIZE];
 };
 
+/* The card's records of the queue's packets. For the owners. */
+struct trace {
+	uint64_t addr; /* of the ring */
+	uint64_t records; /* of the ring, a power of two; 0: no trace */
+	uint64_t written;
+	uint64_t lost;
+	uint64_t head; /* at the last load */
+	bool open; /* record is of the packet in progress */
+	struct openreg_trace_record record;
+	uint64_t stalled; /* when the packet began to wait, or 0 */
+	uint64_t from; /* when the present owner began */
+	uint64_t threads[2]; /* a bit for each that worked on the packet */
+};
+
 struct queue_config {
 	uint64_t ring;
 	uint64_t user_page;
@@ -96,6 +110,7 @@ struct queue {
 	struct reach reach[OPENREG_OPERANDS_MAX];
 	struct copy copy;
 	struct list list;
+	struct trace trace;
 
 #define STAT(name) atomic_uint_fast64_t name;
 	QUEUE_STATS(STAT)
@@ -120,5 +135,15 @@ void queue_done(struct worker *w, struct queue *q);
 void queue_fault(struct worker *w, struct queue *q, struct openreg_verdict v);
 void access_begin(struct worker *w);
 void access_end(struct worker *w);
+
+/* trace.c */
+void trace_begin(struct worker *w, struct queue *q);
+void trace_operands(struct queue *q);
+void trace_stall(struct queue *q);
+void trace_pause(struct queue *q);
+void trace_resume(struct worker *w, struct queue *q);
+void trace_slice(struct worker *w, struct queue *q, uint64_t ns);
+void trace_end(struct worker *w, struct queue *q, uint32_t fault);
+bool trace_set(struct queue *q, uint64_t addr, uint64_t records);
 
 #endif

@@ -153,6 +153,18 @@ void segments_put(struct queue *q, unsigned int n)
 		gate_kick_admin(q->card);
 }
 
+/* Drops a reference of segment_get(). */
+void segment_put(struct queue *q, struct segment *seg)
+{
+	bool release;
+
+	pthread_mutex_lock(&q->ctx->lock);
+	release = !--seg->refs && seg->dead;
+	pthread_mutex_unlock(&q->ctx->lock);
+	if (release)
+		gate_kick_admin(q->card);
+}
+
 /* Returns the bus address of a byte; *left: adjacent bytes on the bus from there on. */
 uint64_t segment_bus(const struct segment *seg, uint64_t off, uint64_t *left)
 {

@@ -77,6 +77,7 @@ struct segment *segment_new(struct openreg_card *card,
 			    uint32_t *status);
 void segment_free(struct openreg_card *card, struct segment *seg);
 void segments_put(struct queue *q, unsigned int n);
+void segment_put(struct queue *q, struct segment *seg);
 int segment_read(struct queue *q, const struct segment *seg, uint64_t off,
 		 void *buf, uint64_t len);
 int segment_write(struct queue *q, const struct segment *seg, uint64_t off,
@@ -89,6 +90,7 @@ void segment_load_dead(struct openreg_card *card, struct segment *seg);
 void segments_release(struct openreg_card *card);
 
 /* address.c */
+struct segment *segment_get(struct queue *q, uint64_t addr, uint64_t len);
 #define ADDRESS_COMPUTE 1u /* operands must be in VRAM */
 struct openreg_verdict address_check(struct queue *q, struct openreg_args *args,
 				     unsigned int flags);

@@ -89,6 +89,10 @@ static void save_queue(struct blob *b, struct queue *q)
 	put(b, q->completed);
 	put(b, q->list.done_slots);
 	put(b, q->list.done_packets);
+	put(b, q->trace.addr);
+	put(b, q->trace.records);
+	put(b, q->trace.written);
+	put(b, q->trace.lost);
 #define SAVE(name) put(b, q->name);
 	QUEUE_STATS(SAVE)
 }

@@ -6,7 +6,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define STATE_MAGIC 0x0133564153474552ULL
+#define STATE_MAGIC 0x0134564153474552ULL
+#define STATE_MAGIC_NO_TRACE 0x0133564153474552ULL /* of ISA 1.6 */
 #define STATE_MAGIC_NO_LISTS 0x0132564153474552ULL /* of ISA 1.5 and before */
 #define OPENREG_FINISH_NS 2000000000ULL /* for all packets together, before a save */
 

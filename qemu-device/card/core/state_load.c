@@ -12,6 +12,7 @@ struct blob {
 	const uint8_t *at;
 	size_t left; /* words */
 	bool lists; /* it has the queues' progress in LISTs */
+	bool traces; /* it has the queues' traces */
 	const char *error;
 };
 
@@ -189,6 +190,16 @@ static void get_queue_cmd(struct blob *b, uint64_t id,
 	cmd->queue.priority = get32(b);
 }
 
+static void load_trace(struct blob *b, struct queue *q)
+{
+	uint64_t addr = get(b), records = get(b);
+
+	q->trace.written = get(b);
+	q->trace.lost = get(b);
+	if (!trace_set(q, addr, records))
+		b->error = "a queue in the state is not valid";
+}
+
 static bool load_queue(struct openreg_card *card, struct blob *b, uint64_t id)
 {
 	struct openreg_admin_cmd cmd;
@@ -217,6 +228,8 @@ static bool load_queue(struct openreg_card *card, struct blob *b, uint64_t id)
 		q->list.done_slots = get32(b);
 		q->list.done_packets = get32(b);
 	}
+	if (b->traces)
+		load_trace(b, q);
 #define LOAD(name) q->name = get(b);
 	QUEUE_STATS(LOAD)
 	if (q->state < OPENREG_QUEUE_RUNNING || q->state > OPENREG_QUEUE_STOPPED)
@@ -294,7 +307,8 @@ static void check_head(struct openreg_card *card, struct blob *b)
 {
 	const uint64_t magic = get(b);
 
-	b->lists = magic == STATE_MAGIC;
+	b->traces = magic == STATE_MAGIC;
+	b->lists = b->traces || magic == STATE_MAGIC_NO_TRACE;
 	if (!b->lists && magic != STATE_MAGIC_NO_LISTS)
 		b->error = "not a card's state";
 	else if (get(b) != card->config.vram_size ||
