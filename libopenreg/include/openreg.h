@@ -359,6 +359,43 @@ struct openreg_queue_stats {
 int openreg_queue_get_stats(const struct openreg_queue *queue,
 			    struct openreg_queue_stats *stats);
 
+/* ---- traces ------------------------------------------------------------ */
+
+/*
+ * Trace a queue: the card records when each later packet begins and ends
+ * (struct openreg_trace_record). Submits a packet, and the packets begun before it.
+ *
+ * records: unread records that the library keeps, a power of two of at most
+ * OPENREG_TRACE_RECORDS_MAX. The card drops further records, and counts them.
+ *
+ * A trace that runs ends, and its unread records are gone. After
+ * openreg_queue_reset() a trace goes on if its start was not among the dropped packets.
+ *
+ * Errors:
+ *
+ * - EINVAL: bad records
+ * - EOPNOTSUPP: the card's instruction set is older than 1.7
+ * - ENOMEM, ENOSPC: as openreg_bo_alloc()
+ * - EIO, ENODEV, EPERM, ETIME: as openreg_queue_begin()
+ */
+int openreg_queue_trace_start(struct openreg_queue *queue, uint64_t records);
+
+/* End the trace after the packets begun so far. Its records can still be read. */
+int openreg_queue_trace_stop(struct openreg_queue *queue);
+
+/*
+ * Move up to n unread records to records, oldest first, and return their number. The
+ * record of a packet is there when openreg_queue_completed() says that the packet is
+ * done. *lost, if lost is not NULL, becomes the number of records dropped since
+ * openreg_queue_trace_start().
+ *
+ * Any thread may call this, but only one at a time, and none during
+ * openreg_queue_trace_start().
+ */
+int64_t openreg_queue_trace_read(struct openreg_queue *queue,
+				 struct openreg_trace_record *records, size_t n,
+				 uint64_t *lost);
+
 /* ---- copies ------------------------------------------------------------ */
 
 /*

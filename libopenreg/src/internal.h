@@ -34,6 +34,15 @@ struct openreg_bo {
 	struct openreg_bo *next; /* in the device's list */
 };
 
+struct trace {
+	struct openreg_bo *ring; /* NULL before the first trace */
+	const struct openreg_trace_record *records;
+	uint64_t mask; /* records - 1 */
+	uint64_t seq; /* of the TRACE packet; records up to it are of older traces */
+	uint64_t head; /* records consumed */
+	uint64_t lost; /* the card's counter at the start */
+};
+
 struct openreg_queue {
 	struct openreg_device *dev;
 	struct transport_queue t;
@@ -53,6 +62,7 @@ struct openreg_queue {
 	uint64_t pads;
 	uint64_t sleeps; /* atomic: any thread may wait */
 	struct openreg_bo *staging; /* of synchronous copies; NULL before the first */
+	struct trace trace;
 };
 
 /* Set the thread's error text, and return error, a negative errno value. */

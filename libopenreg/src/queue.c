@@ -137,6 +137,7 @@ API void openreg_queue_destroy(struct openreg_queue *q)
 	if (*q->mine)
 		q->dev->ops->queue_destroy(q->dev->t, &q->t);
 	openreg_bo_free(q->staging);
+	openreg_bo_free(q->trace.ring);
 	free(q->slot_seq);
 	free(q);
 }

@@ -100,6 +100,8 @@ void packet_word(struct packet *packet, unsigned int opcode, unsigned int arg,
 		 __u64 address);
 /* Waits until the word at the address is 1. */
 void packet_wait(struct packet *packet, __u64 address);
+/* Begins a trace with a ring at the address, or ends it with 0 records. */
+void packet_trace(struct packet *packet, __u64 address, __u64 records);
 
 /* Writes the packet to the ring and publishes it. Returns its sequence number. */
 __u64 queue_push(struct queue *queue, const struct packet *packet);

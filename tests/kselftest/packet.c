@@ -102,3 +102,12 @@ void packet_wait(struct packet *packet, __u64 address)
 {
 	packet_word(packet, OPENREG_OP_WAIT, OPENREG_WAIT_GE, address);
 }
+
+void packet_trace(struct packet *packet, __u64 address, __u64 records)
+{
+	const uint64_t imm = records;
+
+	openreg_encode(packet->bytes, OPENREG_OP_TRACE, 0);
+	openreg_encode_operand(packet->bytes, address, OPENREG_I64, NULL);
+	openreg_encode_imm(packet->bytes, &imm, 1);
+}

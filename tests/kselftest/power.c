@@ -110,7 +110,7 @@ static unsigned int wrong_sums(const struct bo *vram, float want)
 /*
  * All cases in one suspend, because a suspend takes long: a busy queue with a waiter, a
  * queue that waits for a word, a faulted queue, a syncobj point, the contents of VRAM,
- * and a closed buffer that a packet may still use.
+ * a traced queue, and a closed buffer that a packet may still use.
  */
 TEST_F_TIMEOUT(power, goes_on, 240)
 {
@@ -123,7 +123,8 @@ TEST_F_TIMEOUT(power, goes_on, 240)
 		.timeout_nsec = now_ns() + 200 * SEC_NS,
 		.flags = DRM_SYNCOBJ_WAIT_FLAGS_WAIT_FOR_SUBMIT,
 	};
-	struct queue waits, faulted, busy;
+	const struct openreg_trace_record *records = self->sys.cpu;
+	struct queue waits, faulted, busy, traced;
 	struct bo closed;
 	void *result;
 	__u32 *marks;
@@ -131,6 +132,11 @@ TEST_F_TIMEOUT(power, goes_on, 240)
 	ASSERT_EQ(0, queue_create(self->fd, 64, &waits));
 	ASSERT_EQ(0, queue_create(self->fd, 64, &faulted));
 	ASSERT_EQ(0, queue_create(self->fd, 64, &busy));
+	ASSERT_EQ(0, queue_create(self->fd, 64, &traced));
+	packet_trace(&self->p, self->sys.address, 4);
+	queue_push(&traced, &self->p);
+	packet_nop(&self->p);
+	ASSERT_EQ(0, queue_wait(&traced, queue_push(&traced, &self->p), 20 * SEC_NS));
 	marks = (__u32 *)self->vram.cpu + 2 * FLOATS;
 	noise(marks + 16, SIZE - 64, 9);
 	packet_wait(&self->p, self->vram.address + 2 * SIZE);
@@ -176,6 +182,11 @@ TEST_F_TIMEOUT(power, goes_on, 240)
 	packet_nop(&self->p);
 	EXPECT_EQ(0, queue_wait(&faulted, queue_push(&faulted, &self->p),
 				20 * SEC_NS));
+	/* The trace goes on. */
+	EXPECT_EQ(0, queue_wait(&traced, queue_push(&traced, &self->p), 20 * SEC_NS));
+	EXPECT_EQ(2, traced.card->trace_written);
+	EXPECT_EQ(3, records[1].seq);
+	queue_unmap(&traced);
 	/* Old addresses work in both directions. */
 	packet_copy(&self->p, self->sys.address, self->vram.address, FLOATS,
 		    OPENREG_F32);

@@ -381,6 +381,43 @@ TEST_F(queue, ring_overrun_faults)
 	EXPECT_EQ(OPENREG_FAULT_RING, self->q.card->fault.code);
 }
 
+/* The ring of a trace is memory of the file: another file's address faults. */
+TEST_F(queue, trace)
+{
+	const struct openreg_trace_record *records = self->sys.cpu;
+	struct queue foreign;
+	int fd = card_open();
+
+	packet_trace(&self->p, self->sys.address, 4);
+	queue_push(&self->q, &self->p);
+	packet_nop(&self->p);
+	queue_push(&self->q, &self->p);
+	queue_push(&self->q, &self->p);
+	ASSERT_EQ(0, queue_wait(&self->q, 3, 20 * SEC_NS));
+	EXPECT_EQ(2, self->q.card->trace_written);
+	EXPECT_EQ(2, records[0].seq);
+	EXPECT_EQ(3, records[1].seq);
+	EXPECT_LE(records[0].begin, records[0].end);
+	EXPECT_LE(records[0].end, records[1].begin);
+	EXPECT_EQ(0, records[2].seq);
+
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, queue_create(fd, 64, &foreign));
+	packet_trace(&self->p, self->sys.address, 4);
+	queue_push(&foreign, &self->p);
+	EXPECT_EQ(-EIO, queue_wait(&foreign, 1, 20 * SEC_NS));
+	EXPECT_EQ(OPENREG_FAULT_ADDRESS, foreign.card->fault.code);
+	close(fd);
+
+	/* A ring that is closed loses records, and is freed at once. */
+	ASSERT_EQ(0, bo_close(self->fd, self->sys.handle));
+	packet_nop(&self->p);
+	queue_push(&self->q, &self->p);
+	ASSERT_EQ(0, queue_wait(&self->q, 4, 20 * SEC_NS));
+	EXPECT_EQ(2, self->q.card->trace_written);
+	EXPECT_EQ(1, self->q.card->trace_lost);
+}
+
 TEST_F(queue, card_page_is_read_only)
 {
 	void *map = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED,

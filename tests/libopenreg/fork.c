@@ -32,6 +32,9 @@ static void child_is_refused(struct card *c, struct openreg_bo *bo)
 	REFUSED(openreg_queue_fault(c->q, &f));
 	REFUSED(openreg_queue_reset(c->q));
 	REFUSED(openreg_queue_get_stats(c->q, &stats));
+	REFUSED(openreg_queue_trace_start(c->q, 64));
+	REFUSED(openreg_queue_trace_stop(c->q));
+	REFUSED(openreg_queue_trace_read(c->q, NULL, 0, NULL));
 	REFUSED(openreg_queue_create(c->dev, NULL, &q));
 	REFUSED(openreg_bo_alloc(c->dev, 4096, OPENREG_BO_VRAM, &b));
 	REFUSED(openreg_mem_register(c->dev, buf, sizeof(buf), 0, &b));
