@@ -429,6 +429,7 @@ const struct openreg_host_ops openreg_host_ops = {
     .dma_write = openreg_dma_write,
     .vram_written = openreg_vram_written,
     .raise = openreg_raise,
+    .signalled = openreg_signalled,
     .clock_ns = openreg_clock_ns,
     .guest_error = openreg_guest_error,
 };

@@ -242,6 +242,7 @@ static bool openreg_init_card(OpenregState *s, Error **errp)
         openreg_host_exit(s);
         return false;
     }
+    openreg_peer_add(s);
     return true;
 }
 
@@ -251,6 +252,7 @@ static void openreg_exit_card(OpenregState *s)
     struct openreg_card *card = s->card;
 
     openreg_doorbell_stop(s);
+    openreg_peer_remove(s);
     s->card = NULL;
     openreg_card_free(card);
     openreg_host_exit(s);

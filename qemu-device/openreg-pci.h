@@ -66,6 +66,7 @@ struct OpenregState {
 
     /* NULL before realize, and after openreg_exit_card(). */
     struct openreg_card *card;
+    QLIST_ENTRY(OpenregState) next_card; /* while there is a card */
     VMChangeStateEntry *vm_change;
 
     /* Number of reasons to pause the card; under the BQL. */
@@ -124,6 +125,11 @@ void openreg_doorbell_stop(OpenregState *s);
 /* openreg-dma.c */
 int openreg_dma_read(void *host, uint64_t bus, void *buf, uint64_t len);
 int openreg_dma_write(void *host, uint64_t bus, const void *buf, uint64_t len);
+
+/* openreg-peer.c */
+void openreg_peer_add(OpenregState *s);
+void openreg_peer_remove(OpenregState *s);
+void openreg_signalled(void *host, bool vram, uint64_t at);
 
 /* The card accesses memory only, never registers of other devices. */
 #define OPENREG_ATTRS ((MemTxAttrs) { .memory = 1 })

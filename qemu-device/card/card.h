@@ -66,6 +66,13 @@ struct openreg_host_ops {
 	/* The card wrote [off, off + len) of VRAM. */
 	void (*vram_written)(void *host, uint64_t off, uint64_t len);
 	void (*raise)(void *host, unsigned int vector);
+	/*
+	 * A SIGNAL stored a word: at a bus address, or at an offset in VRAM. Another card
+	 * may wait on this word; the host then calls openreg_card_poke(). NULL: not needed.
+	 */
+	void (*signalled)(void *host, bool vram, uint64_t at);
+	/* A queue begins to wait on a word. NULL: not needed. */
+	void (*waiting)(void *host, bool vram, uint64_t at);
 	uint64_t (*clock_ns)(void *host);
 	/* Logs an error of the guest; message is one line. */
 	void (*guest_error)(void *host, const char *message);
@@ -103,6 +110,16 @@ void openreg_card_reg_write(struct openreg_card *card, uint64_t off,
 			    uint64_t value, unsigned int size);
 /* Wakes a worker, and returns without waiting for it. */
 void openreg_card_doorbell(struct openreg_card *card, unsigned int page);
+
+/*
+ * Something other than this card stored a word at this offset in VRAM. The card reads the
+ * word and continues the queues whose WAIT it meets. With OPENREG_POKE_ALL, this holds
+ * for every word in VRAM, and the card tries each WAIT on system memory again.
+ *
+ * Takes no lock but gate.lock, so any thread may call it, a thread of another card too.
+ */
+#define OPENREG_POKE_ALL UINT64_MAX
+void openreg_card_poke(struct openreg_card *card, uint64_t off);
 
 enum openreg_lend {
 	OPENREG_LEND_SLEEP, /* sleep: a card thread may need this processor */

@@ -51,5 +51,6 @@ enum step trace_exec(struct worker *w, struct queue *q);
 /* sync.c */
 struct openreg_verdict sync_check(struct openreg_args *args);
 enum step sync_exec(struct queue *q, struct openreg_verdict *v);
+bool sync_is_met(unsigned int mode, uint64_t word, uint64_t value);
 
 #endif

@@ -99,6 +99,11 @@ struct queue {
 	uint64_t backoff_ns; /* a waiting queue: time between two tries */
 	uint64_t polled_signals; /* ctx->signals when a thread last picked it */
 	uint64_t ticket; /* its place in the line for memory, or 0 */
+	/* The unmet WAIT at its head; its owner writes them. */
+	atomic_uint_fast64_t word; /* number of the word, or 0; see wake.c */
+	atomic_uint wait_mode;
+	atomic_uint_fast64_t wait_value;
+	bool signalled; /* the word was stored while a thread owned the queue */
 	struct job job;
 
 	/* For the owners; without an owner, under sched.lock */

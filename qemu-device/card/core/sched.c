@@ -198,6 +198,7 @@ enum pick sched_pick(struct worker *w, struct queue **picked, uint32_t *slice)
 	struct queue *q;
 
 	take_doorbells(card);
+	wake_take_pokes(card);
 	if (!card->sched.awake)
 		return PICK_NONE;
 	card->sched.round++;
@@ -228,6 +229,7 @@ bool sched_ready(struct worker *w, const struct queue *but)
 
 	pthread_mutex_lock(&card->sched.lock);
 	take_doorbells(card);
+	wake_take_pokes(card);
 	card->sched.round++;
 	access_begin(w);
 	for (q = card->sched.awake; q && !ready; q = q->awake_next)
@@ -360,8 +362,9 @@ static void begin_wait(struct queue *q)
 	q->waiting = true;
 	q->next_poll = now_ns() + q->backoff_ns;
 	/* A SIGNAL came after the queue was picked: try again at once. */
-	if (q->polled_signals != q->ctx->signals)
+	if (q->polled_signals != q->ctx->signals || q->signalled)
 		q->next_poll = 0;
+	q->signalled = false;
 }
 
 /* sched.lock is held. */
@@ -377,6 +380,8 @@ void sched_set_waiting(struct queue *q, bool waiting)
 	if (q->waiting)
 		q->card->sched.nwaiting--;
 	q->waiting = false;
+	q->signalled = false;
+	wake_forget(q);
 	set_ticket(q, false);
 }
 
@@ -408,25 +413,29 @@ void sched_release(struct queue *q, uint64_t ns)
 }
 
 /*
- * A SIGNAL was stored: every waiting queue of its context is due at once. Queues of
- * other contexts keep their back-off, because each try is charged to their context.
+ * A SIGNAL was stored. Every waiting queue of its context is due at once. A queue of
+ * another context is due only if it waits on this word and the value ends its WAIT: each
+ * try is charged to its context, which a flood of SIGNALs must not slow down.
  */
-void sched_signal(struct queue *from)
+void sched_signal(struct queue *from, uint64_t word, uint64_t value)
 {
 	struct openreg_card *card = from->card;
+	struct sched *sched = &card->sched;
 	struct queue *q;
 	bool any = false;
 
-	pthread_mutex_lock(&card->sched.lock);
+	pthread_mutex_lock(&sched->lock);
 	from->ctx->signals++;
-	for (q = card->sched.nwaiting ? card->sched.awake : NULL; q;
+	for (q = sched->nctx > 1 || sched->nwaiting ? sched->awake : NULL; q;
 	     q = q->awake_next) {
-		if (q->ctx != from->ctx || !q->waiting)
-			continue;
-		q->next_poll = 0;
-		any = true;
+		if (q->ctx != from->ctx) {
+			any |= wake_try(q, word, value);
+		} else if (q->waiting) {
+			q->next_poll = 0;
+			any = true;
+		}
 	}
-	pthread_mutex_unlock(&card->sched.lock);
+	pthread_mutex_unlock(&sched->lock);
 	if (any)
 		gate_wake(card, 1);
 }

@@ -12,6 +12,8 @@
 #define OPENREG_POLLS_EACH 16 /* tails of one context polled in a round, at most */
 #define OPENREG_BACKOFF_MAX_NS 1000000ULL /* longest time between two polls of a WAIT */
 
+#define OPENREG_WAIT_BITS 64 /* words of WAITs are told apart by so many bits */
+
 struct fill;
 struct openreg_card;
 struct queue;
@@ -26,6 +28,9 @@ struct sched {
 	unsigned int nctx; /* contexts with a queue on awake */
 	uint64_t round; /* number of this round of polls */
 	unsigned int nwaiting; /* queues with waiting set */
+	atomic_uint words[OPENREG_WAIT_BITS]; /* queues that wait on a word with this bit */
+	atomic_uint_fast64_t poked; /* bits of the words that others have stored */
+	atomic_bool poked_all;
 	atomic_uint ntickets; /* queues that hold a ticket */
 	uint64_t tickets; /* the last ticket */
 	struct queue *door[OPENREG_MAX_DOORBELLS]; /* queues of each page */
@@ -52,8 +57,17 @@ void sched_set_waiting(struct queue *q, bool waiting);
 bool sched_must_wait_for_memory(struct queue *q);
 void sched_add_memory_waiter(struct queue *q);
 void sched_got_memory(struct queue *q);
-void sched_signal(struct queue *from);
+void sched_signal(struct queue *from, uint64_t word, uint64_t value);
 void sched_wake_poller(struct openreg_card *card);
 void sched_ensure_polled(struct openreg_card *card);
+
+
+/* wake.c */
+#define WORD_VRAM 1ULL /* set in the number of a word in VRAM */
+#define WORD_BUS 2ULL /* set in the number of a word on the bus */
+void wake_expect(struct queue *q, uint64_t word);
+void wake_forget(struct queue *q);
+bool wake_try(struct queue *q, uint64_t word, uint64_t value);
+void wake_take_pokes(struct openreg_card *card);
 
 #endif

@@ -49,61 +49,114 @@ static int load_word(struct queue *q, uint64_t *word)
 	return 0;
 }
 
-/* ADD is atomic among the queues of this card. */
-static int store_word(struct queue *q, uint64_t value, bool add)
+/* ADD is atomic among the queues of this card. *value becomes the word's new value. */
+static int store_word(struct queue *q, uint64_t *value, bool add)
 {
 	uint64_t *vram = q->args.op[0].ptr, old = 0;
 	int r = 0;
 
 	if (vram) {
 		if (add)
-			__atomic_fetch_add(vram, value, __ATOMIC_SEQ_CST);
+			*value += __atomic_fetch_add(vram, *value, __ATOMIC_SEQ_CST);
 		else
-			__atomic_store_n(vram, value, __ATOMIC_SEQ_CST);
+			__atomic_store_n(vram, *value, __ATOMIC_SEQ_CST);
 		return 0;
 	}
 	pthread_mutex_lock(&q->card->signal_lock);
 	if (add)
 		r = load_word(q, &old);
-	value += old;
+	*value += old;
 	if (!r)
-		r = segment_write(q, q->reach[0].seg, q->reach[0].off, &value,
-				  8);
+		r = segment_write(q, q->reach[0].seg, q->reach[0].off, value, 8);
 	pthread_mutex_unlock(&q->card->signal_lock);
 	return r;
 }
 
-static bool is_met(const struct openreg_args *args, uint64_t word)
+bool sync_is_met(unsigned int mode, uint64_t word, uint64_t value)
 {
-	switch (args->arg[0]) {
+	switch (mode) {
 	case OPENREG_WAIT_GE:
-		return word >= args->imm[0];
+		return word >= value;
 	case OPENREG_WAIT_EQ:
-		return word == args->imm[0];
+		return word == value;
 	}
-	return word != args->imm[0];
+	return word != value;
+}
+
+/* Where the word is: an offset in VRAM, or a bus address. */
+static uint64_t word_at(struct queue *q)
+{
+	uint8_t *vram = q->args.op[0].ptr;
+	uint64_t left;
+
+	return vram ? (uint64_t)(vram - card_vram(q->card)) :
+		      segment_bus(q->reach[0].seg, q->reach[0].off, &left);
+}
+
+static uint64_t word_number(struct queue *q)
+{
+	return word_at(q) | (q->args.op[0].ptr ? WORD_VRAM : WORD_BUS);
+}
+
+static int try_wait(struct queue *q, bool *met)
+{
+	const struct openreg_args *args = &q->args;
+	uint64_t word;
+	int r = load_word(q, &word);
+
+	*met = !r && sync_is_met(args->arg[0], word, args->imm[0]);
+	return r;
+}
+
+/* Names the word before it reads it again: a SIGNAL in between then finds the name. */
+static int wait_word(struct queue *q, bool *met)
+{
+	const struct openreg_host_ops *ops = q->card->ops;
+	bool first = !atomic_load_explicit(&q->word, memory_order_relaxed);
+	int r = try_wait(q, met);
+
+	if (r || *met)
+		goto out;
+	if (!first)
+		return 0;
+	wake_expect(q, word_number(q));
+	if (ops->waiting)
+		ops->waiting(q->card->host, q->args.op[0].ptr, word_at(q));
+	r = try_wait(q, met);
+	if (!r && !*met)
+		return 0;
+out:
+	wake_forget(q);
+	return r;
+}
+
+static int signal_word(struct queue *q)
+{
+	const struct openreg_host_ops *ops = q->card->ops;
+	uint64_t value = q->args.imm[0];
+	int r = store_word(q, &value, q->args.arg[0] == OPENREG_SIGNAL_ADD);
+
+	if (r)
+		return r;
+	sched_signal(q, word_number(q), value);
+	if (ops->signalled)
+		ops->signalled(q->card->host, q->args.op[0].ptr, word_at(q));
+	return 0;
 }
 
 static int run(struct queue *q, bool *met)
 {
-	struct openreg_args *args = &q->args;
-	uint64_t word;
-	int r;
+	uint64_t now;
 
 	*met = true;
-	switch (args->opcode) {
+	switch (q->args.opcode) {
 	case OPENREG_OP_WAIT:
-		r = load_word(q, &word);
-		*met = !r && is_met(args, word);
-		return r;
+		return wait_word(q, met);
 	case OPENREG_OP_TIMESTAMP:
-		return store_word(q, q->card->ops->clock_ns(q->card->host),
-				  false);
+		now = q->card->ops->clock_ns(q->card->host);
+		return store_word(q, &now, false);
 	}
-	r = store_word(q, args->imm[0], args->arg[0] == OPENREG_SIGNAL_ADD);
-	if (!r)
-		sched_signal(q);
-	return r;
+	return signal_word(q);
 }
 
 /* A word in system memory that is not aligned on the bus cannot be atomic. */
