@@ -193,7 +193,8 @@ void openreg_bo_unmap(struct openreg_bo *bo);
 
 /*
  * Export a BO as a dma-buf, for another open device, process or driver. Returns a file
- * descriptor that closes on exec().
+ * descriptor that closes on exec(). A card inside the process exports a memfd, which
+ * only such cards can import, also those of other processes.
  *
  * - The dma-buf keeps the memory after the BO is freed.
  * - flags: 0, or OPENREG_BO_READONLY for a dma-buf that allows no writes.
@@ -203,7 +204,9 @@ void openreg_bo_unmap(struct openreg_bo *bo);
  *
  * - EINVAL: bad flags
  * - EACCES: exported before with other flags
- * - EOPNOTSUPP: the memory is registered, or the card is inside the process
+ * - EOPNOTSUPP: the memory is registered
+ * - EMFILE: too many open files. A card inside the process keeps a file for each BO and
+ *   leaves half of RLIMIT_NOFILE to the program; a BO beyond that cannot be exported
  */
 int openreg_bo_export(struct openreg_bo *bo, uint32_t flags);
 
@@ -218,7 +221,7 @@ int openreg_bo_export(struct openreg_bo *bo, uint32_t flags);
  * Errors:
  *
  * - EINVAL, EBADF: fd is no dma-buf, or its size is not whole pages
- * - EOPNOTSUPP: this card cannot reach the memory, or the card is inside the process
+ * - EOPNOTSUPP: this card cannot reach the memory
  * - EACCES: the exporter refuses
  * - ENOSPC: no free segment or context
  * - ENOMEM: out of memory

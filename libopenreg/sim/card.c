@@ -204,6 +204,7 @@ static struct openreg_card *make_card(struct sim_card *c)
 
 static void card_free(struct sim_card *c)
 {
+	sim_listen_stop(c);
 	if (c->card)
 		openreg_card_free(c->card);
 	sim_admin_fini(c);
@@ -218,13 +219,30 @@ static void card_free(struct sim_card *c)
 	free(c);
 }
 
+/* Addresses for all VRAM, from a multiple of 2 MiB on: for huge pages. */
+static uint8_t *reserve_vram(uint64_t size)
+{
+	uint8_t *p = mmap(NULL, size + 2 * MIB, PROT_NONE,
+			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	uint64_t before;
+
+	if (p == MAP_FAILED)
+		return NULL;
+	before = -(uintptr_t)p % (2 * MIB);
+	if (before)
+		munmap(p, before);
+	munmap(p + before + size, 2 * MIB - before);
+	if (sim_reserve(p + before, size))
+		return p + before;
+	munmap(p + before, size);
+	return NULL;
+}
+
 static int card_start(struct sim_card *c)
 {
-	c->vram = sim_pages(c->vram_size);
+	c->vram = reserve_vram(c->vram_size);
 	if (!c->vram || sim_extents_init(&c->free, c->vram_size))
 		return -ENOMEM;
-	/* Huge pages: the engines' threads then miss the TLB less. */
-	madvise(c->vram, c->vram_size, MADV_HUGEPAGE);
 	c->card = make_card(c);
 	if (!c->card)
 		return -ENOMEM;
@@ -262,17 +280,29 @@ static void fork_begin(void)
 {
 	pthread_mutex_lock(&cards_lock);
 	openreg_card_fork_begin();
+	sim_files_fork_begin();
 }
 
-static void fork_end(void)
+static void fork_end(bool child)
 {
+	sim_files_fork_end(child);
 	openreg_card_fork_end();
 	pthread_mutex_unlock(&cards_lock);
 }
 
+static void fork_parent(void)
+{
+	fork_end(false);
+}
+
+static void fork_child(void)
+{
+	fork_end(true);
+}
+
 static void __attribute__((constructor)) watch_forks(void)
 {
-	pthread_atfork(fork_begin, fork_end, fork_end);
+	pthread_atfork(fork_begin, fork_parent, fork_child);
 }
 
 int sim_card_get(unsigned int index, struct sim_card **out)

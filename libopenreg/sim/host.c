@@ -207,6 +207,8 @@ const struct openreg_host_ops sim_host_ops = {
 	.dma_write = sim_dma_write,
 	.vram_written = sim_vram_written,
 	.raise = sim_raise,
+	.signalled = sim_signalled,
+	.waiting = sim_waiting,
 	.clock_ns = sim_clock,
 	.guest_error = sim_guest_error,
 };

@@ -11,19 +11,6 @@
 #define PATIENCE_NS 10000000000ll /* longest wait for memory of closed objects */
 #define STUCK_NS 20000000000ll /* then a queue that still uses the memory stops */
 
-struct sim_bo {
-	struct transport *t;
-	uint32_t flags;
-	uint32_t seg;
-	uint64_t size;
-	uint64_t offset; /* in VRAM */
-	void *pages; /* SYSTEM */
-	bool closed;
-	bool clearing; /* closed while no packet used it: only the clearing is left */
-	bool *released; /* set for the thread that waits in wait_released(), or NULL */
-	struct sim_bo *next; /* in the card's list of closed objects */
-};
-
 static uint64_t *held(struct transport *t, const struct sim_bo *bo)
 {
 	if (bo->flags & OPENREG_BO_VRAM)
@@ -39,12 +26,54 @@ static bool is_released(const struct sim_bo *bo)
 	return __atomic_load_n(word, __ATOMIC_SEQ_CST) >> bo->seg % 64 & 1;
 }
 
-/* Under the card's lock. The card has already cleared the VRAM (OPENREG_UNBIND_CLEAR). */
+static bool is_vram(const struct sim_file *f)
+{
+	return f && f->flags & OPENREG_BO_VRAM && !f->foreign;
+}
+
+/* Under the card's lock. True if the caller must free the file with free_file(). */
+static bool drop_file(struct sim_card *c, struct sim_file *f)
+{
+	if (--f->users)
+		return false;
+	sim_listen_remove(c, f);
+	if (is_vram(f))
+		c->leaving += f->size;
+	return true;
+}
+
+/* Frees memory, and gives back VRAM, which is then zeroed. */
+static void free_file(struct sim_card *c, struct sim_file *f)
+{
+	const uint64_t offset = (uint64_t)(f->at - c->vram), size = f->size;
+	const bool vram = is_vram(f), ok = sim_file_free(f);
+
+	if (!vram)
+		return;
+	pthread_mutex_lock(&c->lock);
+	c->leaving -= size;
+	if (ok)
+		sim_extents_give(&c->free, offset, size);
+	pthread_mutex_unlock(&c->lock);
+}
+
+void sim_file_put(struct sim_card *c, struct sim_file *f)
+{
+	bool last;
+
+	pthread_mutex_lock(&c->lock);
+	last = drop_file(c, f);
+	pthread_mutex_unlock(&c->lock);
+	if (last)
+		free_file(c, f);
+}
+
+/* Under the card's lock. */
 static void forget(struct sim_card *c, struct sim_bo *bo)
 {
 	bo->t->segs[bo->seg] = NULL;
-	if (bo->flags & OPENREG_BO_VRAM)
-		sim_extents_give(&c->free, bo->offset, bo->size);
+	if (bo->file && !drop_file(c, bo->file))
+		bo->file = NULL;
 	if (bo->released)
 		*bo->released = true;
 }
@@ -68,20 +97,42 @@ void sim_memory_release(struct sim_card *c)
 	pthread_mutex_unlock(&c->lock);
 	while ((bo = released)) {
 		released = bo->next;
-		if (bo->flags & OPENREG_BO_SYSTEM)
-			munmap(bo->pages, bo->size);
+		if (bo->file)
+			free_file(c, bo->file);
 		free(bo);
 	}
 }
 
-/* Under the card's lock. Has t a closed object, or any open device one in VRAM? */
+/* Under the card's lock. Has t a closed object, or is VRAM of any open device closed? */
 static bool has_closed(const struct sim_card *c, const struct transport *t)
 {
 	const struct sim_bo *bo = c->closed;
 
-	while (bo && (t ? bo->t != t : !(bo->flags & OPENREG_BO_VRAM)))
+	while (bo && (t ? bo->t != t : !is_vram(bo->file)))
 		bo = bo->next;
-	return bo;
+	return bo || (!t && c->leaving);
+}
+
+static int find_vram(struct transport *t, struct sim_bo *bo, bool *coming)
+{
+	struct sim_card *c = t->card;
+	uint64_t offset;
+	int ret;
+
+	pthread_mutex_lock(&c->lock);
+	ret = sim_extents_take(&c->free, bo->size, &offset);
+	*coming = has_closed(c, NULL);
+	pthread_mutex_unlock(&c->lock);
+	if (ret)
+		return ret;
+	bo->file = sim_file_new(bo->size, OPENREG_BO_VRAM, c->vram + offset);
+	if (bo->file)
+		return 0;
+	*coming = false;
+	pthread_mutex_lock(&c->lock);
+	sim_extents_give(&c->free, offset, bo->size);
+	pthread_mutex_unlock(&c->lock);
+	return -ENOMEM;
 }
 
 static int find_seg(struct transport *t, struct sim_bo *bo, bool *coming)
@@ -103,18 +154,6 @@ static int find_seg(struct transport *t, struct sim_bo *bo, bool *coming)
 	}
 	*coming = has_closed(t->card, t);
 	pthread_mutex_unlock(&t->card->lock);
-	return ret;
-}
-
-static int find_vram(struct transport *t, struct sim_bo *bo, bool *coming)
-{
-	struct sim_card *c = t->card;
-	int ret;
-
-	pthread_mutex_lock(&c->lock);
-	ret = sim_extents_take(&c->free, bo->size, &bo->offset);
-	*coming = has_closed(c, NULL);
-	pthread_mutex_unlock(&c->lock);
 	return ret;
 }
 
@@ -152,10 +191,19 @@ static int bind(struct transport *t, struct sim_bo *bo,
 	pthread_mutex_lock(&t->card->lock);
 	if (ret)
 		t->segs[bo->seg] = NULL;
-	else
+	else if (!bo->imported)
 		*held(t, bo) += bo->size;
 	pthread_mutex_unlock(&t->card->lock);
 	return ret;
+}
+
+static int bind_vram(struct transport *t, struct sim_bo *bo)
+{
+	struct openreg_admin_cmd cmd = cmd_vram(t->ctx, 0,
+						(uint64_t)(bo->file->at - t->card->vram),
+						bo->size, 0);
+
+	return bind(t, bo, &cmd);
 }
 
 /* Binds a range of any alignment: the page list has the large pages around the range. */
@@ -173,6 +221,8 @@ static int bind_memory(struct transport *t, struct sim_bo *bo, uintptr_t at)
 	for (uint64_t i = 0; i < num; i++)
 		list[i] = first + i * page;
 	cmd = cmd_pages(t->ctx, 0, (uintptr_t)list, (uint32_t)(at - first), bo->size, 0);
+	if (bo->file && bo->file->foreign && bo->file->flags & OPENREG_BO_VRAM)
+		cmd.seg.kind = OPENREG_SEG_PEER;
 	cmd.seg.npages = num;
 	cmd.seg.page_shift = LIST_SHIFT;
 	ret = bind(t, bo, &cmd);
@@ -180,23 +230,21 @@ static int bind_memory(struct transport *t, struct sim_bo *bo, uintptr_t at)
 	return ret;
 }
 
+/* Gives up what a failed bind() leaves. */
+static int bound(struct transport *t, struct sim_bo *bo, int ret)
+{
+	if (ret)
+		sim_file_put(t->card, bo->file);
+	return ret;
+}
+
 static int create_vram(struct transport *t, struct sim_bo *bo)
 {
-	struct openreg_admin_cmd cmd;
 	int ret = -ENOSPC;
 
 	if (bo->size <= t->card->vram_size)
 		ret = take(t, bo, find_vram);
-	if (ret)
-		return ret;
-	cmd = cmd_vram(t->ctx, 0, bo->offset, bo->size, 0);
-	ret = bind(t, bo, &cmd);
-	if (ret) {
-		pthread_mutex_lock(&t->card->lock);
-		sim_extents_give(&t->card->free, bo->offset, bo->size);
-		pthread_mutex_unlock(&t->card->lock);
-	}
-	return ret;
+	return ret ? ret : bound(t, bo, bind_vram(t, bo));
 }
 
 /* The limit of the kernel's driver: half of the machine's memory. */
@@ -210,17 +258,12 @@ static bool too_much_system(struct transport *t, uint64_t size)
 
 static int create_system(struct transport *t, struct sim_bo *bo)
 {
-	int ret;
-
 	if (too_much_system(t, bo->size))
 		return -ENOMEM;
-	bo->pages = sim_pages(bo->size);
-	if (!bo->pages)
+	bo->file = sim_file_new(bo->size, OPENREG_BO_SYSTEM, NULL);
+	if (!bo->file)
 		return -ENOMEM;
-	ret = bind_memory(t, bo, (uintptr_t)bo->pages);
-	if (ret)
-		munmap(bo->pages, bo->size);
-	return ret;
+	return bound(t, bo, bind_memory(t, bo, (uintptr_t)bo->file->at));
 }
 
 static struct sim_bo *bo_new(struct transport *t, uint64_t size,
@@ -243,11 +286,8 @@ static void describe(const struct transport *t, const struct sim_bo *bo,
 	out->size = bo->size;
 	out->address = OPENREG_ADDR(t->card->index, bo->seg, 0);
 	out->handle = bo->seg;
-	out->map_offset = 0;
-	if (bo->flags & OPENREG_BO_VRAM)
-		out->map_offset = (uintptr_t)t->card->vram + bo->offset;
-	else if (bo->flags & OPENREG_BO_SYSTEM)
-		out->map_offset = (uintptr_t)bo->pages;
+	out->map_offset = bo->file ? (uintptr_t)bo->file->at : 0;
+	out->readonly = bo->file && bo->flags & OPENREG_BO_READONLY;
 }
 
 int sim_bo_create(struct transport *t, uint64_t size, uint32_t flags,
@@ -294,18 +334,50 @@ int sim_mem_register(struct transport *t, void *ptr, uint64_t size,
 	return ret;
 }
 
+int sim_bo_of_file(struct transport *t, struct sim_file *file, uint32_t *handle)
+{
+	/* As with the kernel's driver, VRAM of another card is used like system memory. */
+	struct sim_bo *bo = bo_new(t, file->size,
+				   file->foreign ? OPENREG_BO_SYSTEM : file->flags);
+	int ret;
+
+	if (!bo)
+		return -ENOMEM;
+	bo->imported = true;
+	bo->file = file;
+	if (file->readonly)
+		bo->flags |= OPENREG_BO_READONLY;
+	ret = is_vram(file) ? bind_vram(t, bo) : bind_memory(t, bo, (uintptr_t)file->at);
+	if (ret)
+		free(bo);
+	else
+		*handle = bo->seg;
+	return ret;
+}
+
+int sim_bo_info(struct transport *t, struct transport_bo *out, uint32_t *flags)
+{
+	const struct sim_bo *bo;
+
+	pthread_mutex_lock(&t->card->lock);
+	bo = t->segs[out->handle];
+	describe(t, bo, out);
+	*flags = bo->flags | OPENREG_BO_IMPORTED;
+	pthread_mutex_unlock(&t->card->lock);
+	return 0;
+}
+
 /* The object may be freed on return: the card can release it at any time. */
 static void close_bo(struct transport *t, struct sim_bo *bo, bool *released)
 {
-	/* Free VRAM must be zeroed. */
-	const uint64_t flags = bo->flags & OPENREG_BO_VRAM ? OPENREG_UNBIND_CLEAR : 0;
-	const struct openreg_admin_cmd cmd = cmd_unbind(t->ctx, bo->seg, flags);
+	const struct openreg_admin_cmd cmd = cmd_unbind(t->ctx, bo->seg, 0);
 	struct sim_card *c = t->card;
 	bool gone = false;
 	uint64_t in_use;
 
 	pthread_mutex_lock(&c->lock);
-	*held(t, bo) -= bo->size;
+	if (!bo->imported)
+		*held(t, bo) -= bo->size;
 	bo->closed = true;
 	bo->released = &gone;
 	bo->next = c->closed;
@@ -318,7 +390,7 @@ static void close_bo(struct transport *t, struct sim_bo *bo, bool *released)
 		*released = true;
 	if (!gone) {
 		bo->released = released;
-		bo->clearing = !in_use;
+		bo->idle = !in_use;
 	}
 	pthread_mutex_unlock(&c->lock);
 }
@@ -386,18 +458,6 @@ void sim_bo_close(struct transport *t, uint32_t handle)
 		close_user(t, bo);
 }
 
-int sim_map(struct transport *t, const struct transport_bo *bo, void **ptr)
-{
-	(void)t;
-	*ptr = sim_pages_again((void *)(uintptr_t)bo->map_offset, bo->size);
-	return *ptr ? 0 : -ENOMEM;
-}
-
-void sim_unmap(void *ptr, size_t size)
-{
-	munmap(ptr, size);
-}
-
 int sim_memory(struct transport *t, struct openreg_memory_info *info)
 {
 	struct sim_card *c = t->card;
@@ -406,8 +466,9 @@ int sim_memory(struct transport *t, struct openreg_memory_info *info)
 	info->vram_total = c->vram_size;
 	pthread_mutex_lock(&c->lock);
 	sim_extents_sum(&c->free, &info->vram_free, &info->vram_largest);
+	info->vram_free += c->leaving;
 	for (bo = c->closed; bo; bo = bo->next)
-		if (bo->clearing && bo->flags & OPENREG_BO_VRAM)
+		if (bo->idle && is_vram(bo->file) && bo->file->users == 1)
 			info->vram_free += bo->size;
 	info->process_vram = t->process_vram;
 	info->process_system = t->process_system;

@@ -36,6 +36,70 @@ struct sim_admin {
 struct sim_bo;
 struct sim_queue;
 
+/*
+ * The first page of a shared memfd. Every process that has the memfd may write it, unless
+ * the export is read-only.
+ */
+#define SIM_MAGIC 0x304d49534745524full
+struct sim_header {
+	uint64_t magic;
+	uint64_t kind; /* OPENREG_BO_VRAM or OPENREG_BO_SYSTEM */
+	uint64_t data; /* offset of byte 0 of the object */
+	uint32_t signals; /* counts SIGNALs into the object; a futex */
+	uint32_t sleepers; /* threads that sleep on signals */
+};
+
+/* The header of a memfd, for SIGNALs and for the thread that waits for them. */
+struct sim_bell {
+	struct sim_header *header;
+	bool readonly; /* this process may not write the header */
+	bool sealed; /* other processes may not */
+	uint32_t seen; /* the listener has seen so many signals */
+	unsigned int users; /* under the card's lock */
+};
+
+/* The memory of an object. */
+struct sim_file {
+	uint8_t *at; /* byte 0 */
+	uint64_t size;
+	uint64_t data; /* offset of byte 0 in the memfd */
+	uint32_t flags; /* OPENREG_BO_VRAM or OPENREG_BO_SYSTEM */
+	int fd; /* the memfd, or -1: it cannot be exported */
+	dev_t dev;
+	ino_t ino;
+	bool foreign; /* imported: VRAM of another card, or another process' memory */
+	bool readonly; /* shared for reading only */
+	struct sim_bell *bell; /* NULL until it is shared */
+	struct sim_file *next_open, **prev_open; /* in the list of all open memfds */
+
+	/* Under the card's lock */
+	unsigned int users; /* objects that have this memory */
+	struct sim_file *next_shared;
+	bool waited; /* a queue of this card has waited on a word of it */
+};
+
+/* An object, and the segment that is its address. */
+struct sim_bo {
+	struct transport *t;
+	uint32_t flags;
+	uint32_t seg;
+	uint64_t size;
+	struct sim_file *file; /* NULL: registered memory */
+	bool imported;
+	bool closed;
+	bool idle; /* closed while no packet used it */
+	bool *released; /* set for the thread that waits in wait_released(), or NULL */
+	struct sim_bo *next; /* in the card's list of closed objects */
+};
+
+/* The thread that waits for SIGNALs of other processes into shared memory. */
+struct sim_listener {
+	pthread_t thread;
+	bool started;
+	bool stop;
+	uint32_t kicks; /* a futex: the set of files has changed */
+};
+
 struct sim_card {
 	unsigned int index;
 	unsigned int users; /* open devices, under the lock of all cards */
@@ -51,6 +115,9 @@ struct sim_card {
 	pthread_mutex_t lock; /* protects the following, and the memory of transports */
 	struct sim_extents free; /* free VRAM, always zeroed */
 	struct sim_bo *closed; /* closed objects that the card has not released yet */
+	uint64_t leaving; /* bytes of VRAM whose memory is being freed */
+	struct sim_file *shared; /* exported and imported files */
+	struct sim_listener listener;
 	bool contexts[OPENREG_MAX_CONTEXTS];
 	bool queues[OPENREG_MAX_QUEUES];
 };
@@ -118,6 +185,34 @@ void sim_unmap(void *ptr, size_t size);
 int sim_memory(struct transport *t, struct openreg_memory_info *info);
 void sim_memory_release(struct sim_card *card);
 void sim_memory_close(struct transport *t);
+int sim_bo_info(struct transport *t, struct transport_bo *out, uint32_t *flags);
+/* Makes an object of an imported file. The caller keeps its user of it if this fails. */
+int sim_bo_of_file(struct transport *t, struct sim_file *file, uint32_t *handle);
+void sim_file_put(struct sim_card *c, struct sim_file *f);
+
+/* file.c */
+/* at: where in VRAM, or NULL. */
+struct sim_file *sim_file_new(uint64_t size, uint32_t flags, uint8_t *at);
+/* False: the range of VRAM is lost. */
+bool sim_file_free(struct sim_file *f);
+bool sim_reserve(void *at, uint64_t size);
+int sim_file_export(struct sim_file *f, bool readonly, int *fd, bool *first);
+int sim_file_check(int fd, struct sim_file *f);
+struct sim_file *sim_file_import(int fd, const struct sim_file *found);
+void sim_files_fork_begin(void);
+void sim_files_fork_end(bool child);
+
+/* share.c */
+int sim_bo_export(struct transport *t, uint32_t handle, bool readonly, int *fd);
+int sim_bo_import(struct transport *t, int fd, uint32_t *handle);
+
+/* listen.c: under the card's lock, except sim_listen_stop() */
+void sim_listen_add(struct sim_card *c, struct sim_file *f);
+void sim_listen_remove(struct sim_card *c, struct sim_file *f);
+void sim_listen_stop(struct sim_card *c);
+/* Callbacks of the card: a SIGNAL stored a word, a queue waits on a word. */
+void sim_signalled(void *host, bool vram, uint64_t at);
+void sim_waiting(void *host, bool vram, uint64_t at);
 
 /* user.c: 0 if the kernel's driver could register this memory, else -errno. */
 int sim_check_user_memory(const void *ptr, uint64_t size, bool writable);

@@ -1,18 +1,10 @@
 // SPDX-License-Identifier: MIT
-/* Export and import of memory: dma-bufs. */
+/* Export and import of memory as file descriptors. */
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
 
 #include "internal.h"
-
-static int fail_in_process(const struct openreg_device *dev)
-{
-	return openreg_fail(-EOPNOTSUPP,
-			    "%s is inside this process and cannot share memory: use the kernel's cards (unset " OPENREG_ENV_TRANSPORT
-			    ")",
-			    dev->info.path);
-}
 
 static int fail_export(const struct openreg_bo *bo, uint32_t flags, int error)
 {
@@ -25,7 +17,7 @@ static int fail_export(const struct openreg_bo *bo, uint32_t flags, int error)
 	else if (error == -EACCES)
 		why = "it was exported before with other flags: all exports of a buffer are for reading and writing, or all are for reading only";
 	else if (error == -EMFILE || error == -ENFILE)
-		why = strerror(-error);
+		why = "too many open files: raise the limit (ulimit -n) or close some; a card inside the process needs half of the limit for its objects";
 	return openreg_fail(error,
 			    "cannot export %" PRIu64 " bytes of %s with flags %#x: %s",
 			    bo->t.size, bo->dev->info.path, flags, why);
@@ -52,8 +44,6 @@ API int openreg_bo_export(struct openreg_bo *bo, uint32_t flags)
 
 	if (!*dev->mine)
 		return openreg_fail_forked();
-	if (!dev->ops->bo_export)
-		return fail_in_process(dev);
 	if (flags & ~OPENREG_BO_READONLY)
 		return fail_export(bo, flags, -EINVAL);
 	pthread_mutex_lock(&dev->shared_lock);
@@ -70,7 +60,7 @@ static int fail_import(struct openreg_device *dev, int fd, int error)
 	const char *why = openreg_card_strerror(error);
 
 	if (error == -EBADF || error == -EINVAL)
-		why = "it is not a dma-buf in whole pages";
+		why = dev->ops->not_shared;
 	else if (error == -EOPNOTSUPP)
 		why = "this card cannot reach its memory: export system memory instead";
 	else if (error == -EACCES)
@@ -119,8 +109,6 @@ API int openreg_bo_import(struct openreg_device *dev, int fd,
 	*out = NULL;
 	if (!*dev->mine)
 		return openreg_fail_forked();
-	if (!dev->ops->bo_import)
-		return fail_in_process(dev);
 	/* The kernel returns the same handle for each import of the same dma-buf. */
 	pthread_mutex_lock(&dev->shared_lock);
 	ret = dev->ops->bo_import(dev->t, fd, &handle);

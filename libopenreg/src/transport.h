@@ -53,6 +53,7 @@ struct transport_ops {
 	size_t size; /* of this table; differs if another source built the library */
 	const char *more_vram; /* for error texts: how to get a card with more VRAM */
 	const char *more_system; /* for error texts: how to get more system memory */
+	const char *not_shared; /* for error texts: a file descriptor is no export */
 
 	/* Writes the path of card index; returns true if this card exists. */
 	bool (*exists)(unsigned int index, char *path, size_t len);
@@ -73,7 +74,6 @@ struct transport_ops {
 	int (*mem_register)(struct transport *t, void *ptr, uint64_t size,
 			    uint32_t flags, struct transport_bo *bo);
 	void (*bo_close)(struct transport *t, uint32_t handle);
-	/* NULL: this transport cannot share memory. */
 	int (*bo_export)(struct transport *t, uint32_t handle, bool readonly,
 			 int *fd);
 	int (*bo_import)(struct transport *t, int fd, uint32_t *handle);

@@ -415,6 +415,7 @@ const struct transport_ops openreg_drm_transport = {
 	.size = sizeof(struct transport_ops),
 	.more_vram = "start the VM with a larger --vram",
 	.more_system = "start the VM with a larger --mem",
+	.not_shared = "it is not a dma-buf in whole pages",
 	.exists = drm_exists,
 	.open = drm_open,
 	.close = drm_close,
