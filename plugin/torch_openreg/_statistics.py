@@ -22,14 +22,37 @@ def count_compile_fallback(what: str, reason: str) -> None:
     _compile_fallbacks[key] = _compile_fallbacks.get(key, 0) + 1
 
 
+class _WholeOperators:
+    """The operators that compiled graphs run as they are. The graphs count their runs."""
+
+    runs = 0
+
+
+_whole: dict[tuple[str, ...], _WholeOperators] = {}
+
+
+def whole(names: list[str]) -> _WholeOperators:
+    return _whole.setdefault(tuple(names), _WholeOperators())
+
+
 def compile_fallbacks() -> dict[str, int]:
-    """Returns the loops that torch.compile could not make a program of, and that compiled
-    code runs as operators on the card: operator and reason, with the number of runs."""
-    return dict(_compile_fallbacks)
+    """
+    Returns what torch.compile could not make a program of, and compiled code runs as operators
+    on the card, with the number of runs. A loop has its operators and the reason. Operators
+    that compiled code runs whole, such as sort, have their name. Matrix products and
+    convolutions, which are packets of their own, are not listed.
+    """
+    found = dict(_compile_fallbacks)
+    for names, graph in _whole.items():
+        for name in names if graph.runs else ():
+            found[name] = found.get(name, 0) + graph.runs
+    return found
 
 
 def reset_compile_fallbacks() -> None:
     _compile_fallbacks.clear()
+    for graph in _whole.values():
+        graph.runs = 0
 
 
 def set_fallback(mode: str) -> str:

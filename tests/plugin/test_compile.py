@@ -126,6 +126,16 @@ WHOLE = {
 
 ALL = POINTWISE | REDUCTIONS | WHOLE
 
+# Operators that compiled code runs whole, as they are listed.
+LISTED_WHOLE = {
+    "embedding": "aten.embedding.default",
+    "index": "aten.index.Tensor",
+    "gather": "aten.gather.default",
+    "running_sum": "aten.cumsum.default",
+    "sort": "aten.sort.stable",
+    "pool": "aten.max_pool2d_with_indices.default",
+}
+
 
 @pytest.fixture(autouse=True)
 def fresh():
@@ -158,7 +168,8 @@ def test_compiled_like_eager(name):
     assert_same(found[0], function(*args))
     if count is not None:
         assert launched == count
-        assert torch.openreg.compile_fallbacks() == {}
+        whole = LISTED_WHOLE.get(name)
+        assert torch.openreg.compile_fallbacks() == ({whole: 2} if whole else {})
 
 
 # Loops that run as operators: function, the operator and the reason that are listed.
@@ -180,7 +191,8 @@ def test_loops_without_a_program_are_listed(name):
     x = randn(9, 9)
     compiled = torch.compile(function)
     assert_same(compiled(x.to(DEV)), function(x))
-    ((key, runs),) = torch.openreg.compile_fallbacks().items()
+    loops = {k: n for k, n in torch.openreg.compile_fallbacks().items() if ": " in k}
+    ((key, runs),) = loops.items()
     names, _, why = key.partition(": ")
     assert operator in names.split(", ") and reason in why and runs == 1
     torch.openreg.reset_compile_fallbacks()

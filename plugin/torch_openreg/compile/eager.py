@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Loops that no program can express, as torch operators on the card.
+What no program can express, as torch operators on the card.
 
-The generated code calls loop(), which compiles the lines and counts each run for
-torch.openreg.compile_fallbacks().
+The generated code calls loop(), which compiles the lines of a loop, and whole() for the
+operators that Inductor does not lower. Both count runs for torch.openreg.compile_fallbacks().
 """
 
 import textwrap
@@ -11,7 +11,7 @@ from typing import Any, Callable
 
 import torch
 
-from .._statistics import count_compile_fallback
+from .._statistics import count_compile_fallback, whole  # noqa: F401
 
 
 def loop(what: str, reason: str, source: str) -> Callable:

@@ -3,13 +3,34 @@
 
 from typing import Any, Optional
 
+import torch
 from torch._inductor.codegen.wrapper import (
     PythonWrapperCodegen,
     SubgraphPythonWrapperCodegen,
 )
 
 
-class OpenregWrapper(PythonWrapperCodegen):
+class _CountsWholeOperators:
+    """Lists the operators that the graph runs as they are, and counts the runs."""
+
+    def generate_fallback_kernel(self, node: Any) -> None:
+        device, op = node.get_device(), node.op_overload
+        packet = getattr(op, "overloadpacket", None)
+        own = packet is torch.ops.aten.convolution_backward  # has packets of its own
+        if device is not None and device.type == "openreg" and not own:
+            names = self.__dict__.setdefault("whole_operators", [])
+            if not names:
+                self.writeline(f"whole_{self.launcher_fn_name}.runs += 1")
+            names.append(str(op))
+        super().generate_fallback_kernel(node)
+
+    def generate_before_suffix(self, result: Any) -> None:
+        super().generate_before_suffix(result)
+        if names := self.__dict__.get("whole_operators"):
+            result.writeline(f"whole_{self.launcher_fn_name} = eager.whole({names})")
+
+
+class OpenregWrapper(_CountsWholeOperators, PythonWrapperCodegen):
     @staticmethod
     def create(
         is_subgraph: bool,
@@ -54,5 +75,5 @@ class OpenregCppWrapper(OpenregWrapper):
         )
 
 
-class OpenregSubgraph(SubgraphPythonWrapperCodegen):
+class OpenregSubgraph(_CountsWholeOperators, SubgraphPythonWrapperCodegen):
     make_allocation = OpenregWrapper.make_allocation
