@@ -8,6 +8,7 @@ torch.compile on the card. Inductor hands over fused loops; they become VECTOR p
 - scheduling: which loops become one program
 - loops: one iteration space for several loops
 - tracing, operations: the body of a loop as a list of values
+- stages: what comes before, between and after the reductions of a program
 - registers: values to registers, and programs that fit into a packet
 - listing: the text of a program in the generated code; assembler: from the text to a packet
 - eager_lines: loops that no program can express, as lines of torch operators; eager runs them

@@ -124,8 +124,13 @@ class _Source:
             words = words[2:]
         op, type = words[0].split(".")
         args = words[1:]
+        position = _NONE
+        if "position" in args:
+            position = int(args.pop()[1:-1])
+            args.pop()
         registers = [int(w[1:]) for w in args if re.fullmatch(r"r\d+", w)]
-        operand = next((int(w[1:-1]) for w in args if w[0] == "["), 0)
+        none = _NONE if op.startswith("red_") else 0
+        operand = next((int(w[1:-1]) for w in args if w[0] == "["), none)
         a, b, c = (registers + [0, 0, 0])[:3]
         aux = operand
         if op == "imm":
@@ -137,9 +142,7 @@ class _Source:
         elif op == "round":
             aux = _C.card_dtype(getattr(torch, args[1]))
         elif op.startswith("red_"):
-            b = c = _NONE
-            if args[-1] == "position":
-                aux, b = _NONE, operand
+            b, c = position, _NONE
         self.code += struct.pack(
             "<6BH", _C.vector_ops[op], _TYPES[type], dst, a, b, c, aux
         )

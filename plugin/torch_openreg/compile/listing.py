@@ -11,7 +11,11 @@ Writes programs as text, for the generated code. assembler.py reads it.
     red_sum.f32 [1], r0
 
 An operand has the number of the call's tensor. $0 is the first number of the call. %0 is a
-temporary, which a program stores and a later one loads.
+temporary, which a program stores, and which a later stage or program loads.
+
+A reduction stores its value to an operand, keeps it in a register for the next stages, or both:
+
+    r1 = red_max.f32 [1], r0, position [2]
 """
 
 import struct
@@ -50,9 +54,12 @@ class Listing:
         args = [f"r{a}" for a in i.args]
         if i.op == "load":
             args = [f"[{i.aux}]"]
-        elif i.op == "store" or i.op.startswith("red_"):
-            number, position = i.aux
-            args = [f"[{number}]", *args] + (["position"] if position else [])
+        elif i.op == "store":
+            args = [f"[{i.aux}]", *args]
+        elif i.op.startswith("red_"):
+            value, position = i.aux
+            args = ([] if value is None else [f"[{value}]"]) + args
+            args += [] if position is None else [f"position [{position}]"]
         elif i.op == "imm":
             args = [self._imm(i.type, *part.imms[i.aux])]
         elif i.op == "index":

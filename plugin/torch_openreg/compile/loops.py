@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """One iteration space for several loops over the same number of elements."""
 
-from typing import Sequence
+from typing import Optional, Sequence
 
 import sympy
 from torch._inductor.utils import sympy_index_symbol, sympy_product
@@ -14,26 +14,36 @@ from .values import Unsupported
 class Loops:
     """
     The common space of scheduler nodes: dimensions row-major, of which the last are folded by
-    a reduction. indices[i] are the expressions for the loop variables of node i.
+    reductions. A node without a reduction has a value for each point, or one for each row: for
+    the points that a reduction folds. indices[i] are the expressions for the loop variables of
+    node i.
     """
 
     def __init__(self, nodes: Sequence) -> None:
         ranges = [node.get_ranges() for node in nodes]
         reduction = next((r for r in ranges if len(r[1])), None)
+        by_row = [_is_by_row(r, reduction) for r in ranges]
         if all(_same(r, ranges[0]) for r in ranges) and not any(map(_cuts, nodes)):
             self.size = [*ranges[0][0], *ranges[0][1]]
             self.folded = len(ranges[0][1])
         else:
-            self.size, self.folded = _common(nodes, ranges, reduction)
+            self.size, self.folded = _common(nodes, ranges, by_row, reduction)
         self.vars = [sympy_index_symbol(f"i{d}") for d in range(len(self.size))]
-        self.indices = [self._indices(r) for r in ranges]
+        self.indices = [self._indices(r, row) for r, row in zip(ranges, by_row)]
 
     def var_ranges(self) -> dict:
         return dict(zip(self.vars, self.size))
 
-    def _indices(self, ranges: Sequence) -> tuple[list, list]:
+    def dense_stride(self) -> tuple:
+        stride, step = [], sympy.S.One
+        for size in reversed(self.size):
+            stride.insert(0, step)
+            step = step * size
+        return tuple(stride)
+
+    def _indices(self, ranges: Sequence, by_row: bool) -> tuple[list, list]:
         flat = [*ranges[0], *ranges[1]]
-        found, at = [], len(self.size)
+        found, at = [], len(self.size) - (self.folded if by_row else 0)
         for r in reversed(flat):  # innermost first
             index, step = sympy.S.Zero, sympy.S.One
             while at and not _equal(step, r):
@@ -96,24 +106,31 @@ def _cuts(node) -> list[int]:
     return cuts
 
 
-def _common(nodes, ranges, reduction) -> tuple[list, int]:
+def _is_by_row(ranges: Sequence, reduction: Optional[Sequence]) -> bool:
+    if reduction is None or len(ranges[1]):
+        return False
+    points, rows = sympy_product(ranges[0]), sympy_product(reduction[0])
+    return _equal(points, rows) and not _equal(sympy_product(reduction[1]), 1)
+
+
+def _common(nodes, ranges, by_row, reduction) -> tuple[list, int]:
     """Refines all loops: the steps between elements must divide one another in a chain."""
-    total = sympy_product([*ranges[0][0], *ranges[0][1]])
-    steps = {sympy.S.One, total}
-    for node, r in zip(nodes, ranges):
-        step = sympy.S.One
+    most = reduction or max(ranges, key=lambda r: len(r[0]))
+    total = sympy_product([*most[0], *most[1]])
+    folded = sympy_product(reduction[1]) if reduction else sympy.S.One
+    steps = {sympy.S.One, total, folded}
+    for node, r, row in zip(nodes, ranges, by_row):
+        inner = step = folded if row else sympy.S.One
         for size in reversed([*r[0], *r[1]]):
             step = step * size
             steps.add(step)
         if not _equal(step, total):
             raise Unsupported(f"loops over {step} and {total} elements")
-        steps.update(_cuts(node))
-    folded = sympy_product(reduction[1]) if reduction else sympy.S.One
-    steps.add(folded)
+        steps.update(inner * cut for cut in _cuts(node))
     try:
         chain = sorted({int(step) for step in steps})
-    except TypeError:
-        raise Unsupported("loops of different sizes that are not known") from None
+    except TypeError:  # sizes that are not known: the other loops must fit into these
+        return [*most[0], *most[1]], len(most[1])
     size, count = [], 0
     for inner, outer in zip(chain, chain[1:]):
         if outer % inner:

@@ -8,6 +8,7 @@ from typing import Any, Optional
 import sympy
 
 from .loops import Loops
+from .stages import staged
 from .values import STORED, CpuScalar, Operand, Unsupported, Value
 
 REGISTERS, INSTRUCTIONS, OPERANDS, IMMEDIATES, DIMS = 16, 64, 16, 16, 8
@@ -19,7 +20,9 @@ class Instruction:
     type: str
     dst: Optional[int]
     args: list[int]
-    aux: Any = None  # number of an operand, of an immediate or of a dimension; a type
+    # Number of an operand, of an immediate or of a dimension; a type; the two operands of a
+    # reduction.
+    aux: Any = None
 
 
 @dataclasses.dataclass
@@ -37,14 +40,20 @@ class _Full(Exception):
 
 def parts_of(code: list[Value], loops: Loops) -> list[Part]:
     """Returns programs that together do the work of the code, in order."""
-    return _split(_live(_without_moves(code)), loops, 0)
-
-
-def fits(code: list[Value]) -> bool:
+    code = staged(_live(_without_moves(code)), loops)
+    if not any(v.is_reduction for v in code[:-1]):
+        return _split(code, loops, 0)
     try:
-        _assign(_live(_without_moves(code)))
-        return True
+        return [_assign(code)]
     except _Full:
+        raise Unsupported("several reductions that do not fit into a packet") from None
+
+
+def fits(code: list[Value], loops: Loops) -> bool:
+    try:
+        _assign(staged(_live(_without_moves(code)), loops))
+        return True
+    except (_Full, Unsupported):
         return False
 
 
@@ -70,7 +79,7 @@ def _live(code: list[Value]) -> list[Value]:
     needed: set[Value] = set()
     kept = []
     for v in reversed(code):
-        if not v.has_result or v in needed:
+        if v.writes or v in needed:
             needed.update(v.args)
             kept.append(v)
     kept.reverse()
@@ -78,7 +87,7 @@ def _live(code: list[Value]) -> list[Value]:
 
 
 def _written(code: list[Value]) -> set[str]:
-    return {v.aux[0].buffer for v in code if not v.has_result}
+    return {o.buffer for v in code for o in v.outputs}
 
 
 def _split(code: list[Value], loops: Loops, temporaries: int) -> list[Part]:
@@ -119,10 +128,10 @@ def _cut(code, at: int, loops: Loops, temporaries: int):
                 again[a] = dataclasses.replace(a)
             else:
                 name = f"%{temporaries + len(stores)}"
-                stride = _dense(loops)
+                stride = loops.dense_stride()
                 operand = Operand(name, STORED[a.type], sympy.S.Zero, stride)
                 to = dataclasses.replace(operand, written=True)
-                stores.append(Value("store", a.type, (a,), (to, None), a.dtype))
+                stores.append(Value("store", a.type, (a,), (to,), a.dtype))
                 again[a] = Value("load", a.type, aux=operand, dtype=a.dtype)
             head.append(again[a])
     moved = []
@@ -131,14 +140,6 @@ def _cut(code, at: int, loops: Loops, temporaries: int):
         again[v] = new
         moved.append(new)
     return _live(first + stores), head + moved
-
-
-def _dense(loops: Loops) -> tuple:
-    stride, step = [], sympy.S.One
-    for size in reversed(loops.size):
-        stride.insert(0, step)
-        step = step * size
-    return tuple(stride)
 
 
 def _repeatable(v: Value, written: set[str]) -> bool:
@@ -173,7 +174,12 @@ class _Assigner:
                 self.uses.setdefault(a, []).append(place)
 
     def run(self) -> Part:
+        stage_end = 0
         for place, v in enumerate(self.code):
+            if v.is_reduction:
+                if place >= stage_end:
+                    stage_end = self.reductions(place)
+                continue
             if v.has_result and _repeatable(v, self.written):
                 continue  # comes before its first reader
             for a in v.args:
@@ -189,6 +195,29 @@ class _Assigner:
                 self.take(v, place, ())
             self.put(v, args)
         return Part(list(self.operands), self.imm_values, self.instructions)
+
+    def reductions(self, place: int) -> int:
+        """The reductions that end a stage. Returns the place behind them."""
+        end = place
+        while end < len(self.code) and self.code[end].is_reduction:
+            end += 1
+        group = self.code[place:end]
+        sources = tuple(v.args[0] for v in group)
+        for a in sources:
+            if a not in self.register:
+                self.take(a, place, sources)
+                self.put(a)
+        registers = [self.register[a] for a in sources]
+        for a in set(sources):
+            self.free.append(self.register.pop(a))
+        for v, register in zip(group, registers):
+            if end < len(self.code):
+                self.take(v, place, ())
+            self.put(v, [register])
+        for v in group:
+            if v in self.register and v not in self.uses:
+                self.free.append(self.register.pop(v))
+        return end
 
     def take(self, v: Value, place: int, needed: tuple) -> None:
         if not self.free:
@@ -210,8 +239,10 @@ class _Assigner:
             aux = self.operand(v.aux)
         elif v.op == "imm":
             aux = self.imm(v.type, v.aux)
-        elif not v.has_result:
-            aux = (self.operand(v.aux[0]), v.aux[1])
+        elif v.op == "store":
+            aux = self.operand(v.aux[0])
+        elif v.is_reduction:
+            aux = tuple(None if o is None else self.operand(o) for o in v.aux or (None, None))
         if len(self.instructions) == INSTRUCTIONS:
             raise _Full
         self.instructions.append(

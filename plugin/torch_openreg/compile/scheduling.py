@@ -41,14 +41,14 @@ class OpenregScheduling(BaseScheduling):
         nodes = [*node1.get_nodes(), *node2.get_nodes()]
         if not all(type(node) is SchedulerNode for node in nodes):
             return False
-        if any(node.is_template() for node in nodes) or node1.is_reduction():
+        if any(node.is_template() for node in nodes):
             return False
         try:
             kernel = VectorKernel(nodes, trial=True)
             kernel.trace()
         except Unsupported:
             return False
-        return fits(kernel.code)
+        return fits(kernel.code, kernel.loops)
 
     def codegen_node(self, node: Any) -> None:
         nodes = list(node.get_nodes())

@@ -111,24 +111,24 @@ _RANDOM = {
 
 
 # Operators that are not decomposed: their kernels use one pass where the decomposition needs
-# several programs, since a reduction ends a program.
+# several programs, or indexed access.
 _WHOLE = (
-    aten._softmax.default,
-    aten._softmax_backward_data.default,
-    aten._log_softmax.default,
-    aten._log_softmax_backward_data.default,
-    aten.native_layer_norm.default,
-    aten.native_layer_norm_backward.default,
-    aten.native_group_norm.default,
-    aten.native_group_norm_backward.default,
     aten.max_pool2d_with_indices.default,
     aten.max_pool2d_with_indices_backward.default,
     aten.nll_loss_forward.default,
-    aten.nll_loss_backward.default,
     aten.nll_loss2d_forward.default,
-    aten.nll_loss2d_backward.default,
     aten.embedding_dense_backward.default,
 )
+
+
+# These are decomposed only along the last dimension, with the place of the dimension among the
+# arguments. Along another one their kernels walk the memory in a better order.
+_ROWS = {
+    aten._softmax.default: 1,
+    aten._log_softmax.default: 1,
+    aten._softmax_backward_data.default: 2,
+    aten._log_softmax_backward_data.default: 2,
+}
 
 
 def _on_card(value: Any) -> bool:
@@ -145,7 +145,7 @@ class Steering(CustomGraphModulePass):
             if node.op != "call_function":
                 continue
             packet = getattr(node.target, "overloadpacket", None)
-            eager = packet in _EAGER or node.target in _WHOLE
+            eager = packet in _EAGER or node.target in _WHOLE or node.target in _ROWS
             if packet in _RANDOM or (eager and _on_card(node.meta.get("val"))):
                 node.meta["should_fallback"] = True
 
@@ -261,6 +261,29 @@ def _layout_stays() -> None:
     GraphLowering.decide_layout_opt = staticmethod(unless_on_card)
 
 
+def _only_rows(op: Any, place: int) -> None:
+    table = decomposition.decompositions
+    decomposed, whole = table[op], _unless_on_card(table[op])
+
+    @functools.wraps(decomposed)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        if args[place] not in (-1, args[0].dim() - 1):
+            return whole(*args, **kwargs)
+        if op is aten._softmax.default and _on_card(args) and 0 not in args[0].shape:
+            return _softmax(*args)
+        return decomposed(*args, **kwargs)
+
+    table[op] = run
+
+
+def _softmax(x: torch.Tensor, dim: int, half_to_float: bool) -> torch.Tensor:
+    """As the eager kernel, multiplies by one over the sum."""
+    dtype = torch.float32 if half_to_float else x.dtype
+    x = x.contiguous().to(torch.promote_types(x.dtype, torch.float32))
+    e = (x - x.amax(dim, keepdim=True)).exp()
+    return (e * e.sum(dim, keepdim=True).reciprocal()).to(dtype)
+
+
 def _unless_on_card(decomposed):
     @functools.wraps(decomposed)
     def run(*args: Any, **kwargs: Any) -> Any:
@@ -283,7 +306,9 @@ def install() -> None:
     _random_stays_eager()
     _layout_stays()
     _leave(decomposition.decompositions, _WHOLE)
-    for op in _WHOLE:
+    for op, place in _ROWS.items():
+        _only_rows(op, place)
+    for op in (*_WHOLE, *_ROWS):
         if op not in lowering.lowerings:
             lowering.make_fallback(op, warn=False, override_decomp=True)
     decomposition.fast_random_decomps.cache_clear()

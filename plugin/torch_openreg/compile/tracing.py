@@ -42,10 +42,6 @@ class VectorKernel(Kernel):
                     node._body(*index)
         removed = self.removed_buffers
         self.code = [v for v in self.code if v.buffer is None or v.buffer not in removed]
-        if any(v.op.startswith("red_") for v in self.code[:-1]):
-            self.code.sort(key=lambda v: v.op.startswith("red_"))
-            if self.code[-2].op.startswith("red_"):
-                raise Unsupported("two reductions in one program")
 
 
 def real_name(name: str) -> str:
@@ -127,10 +123,9 @@ class Tracer(Operations, DefaultHandler):
     def store(self, name: str, index: sympy.Expr, value: Value, mode=None) -> None:
         if mode not in (None, "tma"):
             raise Unsupported(f"a store with {mode}")
-        dtype = V.graph.get_dtype(name)
-        value = self.cast(value, dtype, rounded=False)
+        value = self.cast(value, V.graph.get_dtype(name), rounded=False)
         self._remember(name, index, value)
-        self._write("store", name, index, value, dtype)
+        self._write(name, index, value)
 
     def _remember(self, name: str, index: sympy.Expr, value: Value) -> None:
         kernel = self.kernel
@@ -140,23 +135,24 @@ class Tracer(Operations, DefaultHandler):
             for other in kernel.current_node.get_output(name).get_mutations():
                 self.stored[other] = (index, value)
 
-    def _write(self, op, name, index, value, dtype, extra=None) -> None:
+    def _write(self, name, index, value) -> None:
         kernel = self.kernel
         if name in V.graph.removed_buffers:
             return
         kernel.num_store += 1
         kernel.args.output(name)
         offset, stride = kernel.loops.affine(index)
-        self._check_distinct(op, stride)
+        self._check_distinct(stride)
+        dtype = V.graph.get_dtype(name)
         operand = Operand(real_name(name), dtype, offset, stride, written=True)
         kernel.code.append(
-            Value(op, value.type, (value,), (operand, extra), dtype, buffer=name)
+            Value("store", value.type, (value,), (operand,), dtype, buffer=name)
         )
 
-    def _check_distinct(self, op: str, stride) -> None:
-        """A written operand has no stride of 0 where the space has several points."""
+    def _check_distinct(self, stride) -> None:
+        """A written operand has no stride of 0 where the space has several rows."""
         loops = self.kernel.loops
-        kept = len(loops.size) - (loops.folded if op != "store" else 0)
+        kept = len(loops.size) - loops.folded
         for step, size in list(zip(stride, loops.size))[:kept]:
             if step == 0 and not V.graph.sizevars.statically_known_equals(size, 1):
                 raise Unsupported("several points write one element")
@@ -173,19 +169,20 @@ class Tracer(Operations, DefaultHandler):
         }.get(reduction_type)
         if op is None or not isinstance(value, Value):
             raise Unsupported(f"a reduction of kind {reduction_type}")
-        position = reduction_type.startswith("arg")
-        if op == "red_or":
-            value = self.truth(value)
-        elif not position:
-            value = self.cast(value, dtype, rounded=False)
-        return (op, value, dtype, position)
+        if reduction_type.startswith("arg"):
+            result = self.emit(op, value.type, value, dtype=value.dtype)
+            return self.emit("position", "i64", result, dtype=torch.int64)
+        value = (
+            self.truth(value)
+            if op == "red_or"
+            else self.cast(value, dtype, rounded=False)
+        )
+        return self.emit(op, value.type, value, dtype=value.dtype)
 
     def store_reduction(self, name: str, index: sympy.Expr, value: Any) -> None:
-        op, source, dtype, position = value
-        if position and V.graph.get_dtype(name) is not torch.int64:
+        if value.op == "position" and V.graph.get_dtype(name) is not torch.int64:
             raise Unsupported("a position that is no int64")
-        self._remember(name, index, Value("result", source.type))
-        self._write(op, name, index, source, V.graph.get_dtype(name), position)
+        self.store(name, index, value)
 
     # indices
 

@@ -57,9 +57,10 @@ class Value:
     One instruction. op is a name of the manual's table, computes_in its type: f32, f64, i32 or
     i64. type is the type of the result.
 
-    aux is the Operand of load, store and reductions, the number of imm (a Python number, a
-    sympy expression, or the name of a CPU scalar), the dimension of index, the type of
-    cvt's source and the dtype of round.
+    aux is the Operand of load and store, the number of imm (a Python number, a sympy expression,
+    or the name of a CPU scalar), the dimension of index, the type of cvt's source, the dtype
+    of round, and the Operands of a reduction for its value and its position, if any. position is
+    the place of a reduction's result, which only a store can use.
     """
 
     op: str
@@ -67,7 +68,7 @@ class Value:
     args: tuple["Value", ...] = ()
     aux: Any = None
     dtype: Optional[torch.dtype] = None  # the tensor dtype that the value stands for
-    buffer: Optional[str] = None  # of a store or reduction: the name that it defines
+    buffer: Optional[str] = None  # of a store: the name that it defines
 
     @property
     def type(self) -> str:
@@ -75,7 +76,22 @@ class Value:
 
     @property
     def has_result(self) -> bool:
-        return self.op != "store" and not self.op.startswith("red_")
+        return self.op != "store"
+
+    @property
+    def is_reduction(self) -> bool:
+        return self.op.startswith("red_")
+
+    @property
+    def writes(self) -> bool:
+        return self.op == "store" or (self.is_reduction and self.aux is not None)
+
+    @property
+    def outputs(self) -> list[Operand]:
+        """The operands that it writes."""
+        if not self.writes:
+            return []
+        return [self.aux[0]] if self.op == "store" else [o for o in self.aux if o is not None]
 
 
 @dataclasses.dataclass(frozen=True)
