@@ -20,7 +20,7 @@ FILE = "/sys/kernel/debug/lab/admin"
 CARD_ID = 3  # LAB_CARD
 
 
-def send(bench, data: bytes, seconds: int = 20) -> str:
+def send(bench, data: bytes, seconds: int = 10) -> str:
     """Writes commands to the file. Returns the last status, or the shell's error."""
     text = base64.b64encode(data).decode()
     status, output = bench.machine.run(

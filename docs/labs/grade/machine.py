@@ -37,7 +37,7 @@ class Monitor:
         self.socket = socket.socket(socket.AF_UNIX)
         self.socket.settimeout(30 * SLOW)
         self.socket.connect(str(path))
-        self.file = self.socket.makefile("rw", encoding="utf-8")
+        self.file = self.socket.makefile("r", encoding="utf-8")
         self.file.readline()
         self.command("qmp_capabilities")
         self.qemu = struct.unpack("3i", self.socket.getsockopt(
@@ -45,8 +45,8 @@ class Monitor:
 
     def command(self, name: str, **arguments):
         try:
-            self.file.write(json.dumps({"execute": name, "arguments": arguments}) + "\n")
-            self.file.flush()
+            text = json.dumps({"execute": name, "arguments": arguments}) + "\n"
+            self.socket.sendall(text.encode())
             while True:
                 answer = json.loads(self.file.readline() or "null")
                 if answer is None:
@@ -130,6 +130,7 @@ class Machine:
         options = [f"--device-prop={name}={value}" for name, value in properties.items()]
         command = [str(TOP / "scripts/vm"), "--no-driver", "--mem", "768M", "--timeout", "9000",
                    "--kernel-option", "iomem=relaxed",
+                   "--kernel-option", "rcupdate.rcu_cpu_stall_suppress=1",
                    "--control", str(self.dir), "--share", f"{share}:/lab"]
         for option in options:
             command += option.split("=", 1)
@@ -140,6 +141,7 @@ class Machine:
         self.answers: dict[str, tuple[int, str]] = {}
         self.news = threading.Condition()
         self.next_id = 0
+        self.dying = False
         self.debugged = False  # a debugger is attached, and decides when the guest runs
         try:
             self.connect()
@@ -195,7 +197,9 @@ class Machine:
         return True
 
     def rest(self) -> None:
-        """Lets the guest run a little."""
+        """Lets the guest run a little. Ends the wait if the kernel complains."""
+        if not self.dying and REPORTS.search(self.log()[self.log_at:]):
+            raise Broken(self.why())
         with self.news:
             self.news.wait(0.1)
         if not self.debugged:
@@ -233,6 +237,7 @@ class Machine:
 
     def why(self) -> str:
         """Why the guest does not answer, in the kernel's words."""
+        self.dying = True
         self.wait(lambda: False, 1)  # QEMU ends soon after a panic
         words = self.reports()
         if words:
@@ -297,7 +302,7 @@ class Machine:
         if self.process.poll() is None:
             os.killpg(self.process.pid, signal.SIGTERM)
             try:
-                self.process.wait(10)
+                self.process.wait(10 * SLOW)
             except subprocess.TimeoutExpired:
                 os.killpg(self.process.pid, signal.SIGKILL)
                 self.process.wait()
