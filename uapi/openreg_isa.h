@@ -210,7 +210,10 @@ enum openreg_opcode {
 	OPENREG_OP_PLACES = 14,
 	OPENREG_OP_LIST = 15,
 	OPENREG_OP_TRACE = 16,
-	OPENREG_OP_END
+	OPENREG_OP_END,
+	/* For experiments: no released card has one of these. */
+	OPENREG_OP_EXPERIMENT = 48,
+	OPENREG_OP_EXPERIMENT_END = 64
 };
 
 struct openreg_packet {

@@ -103,7 +103,7 @@ static void test_header(void **state)
 		uint8_t at;
 		uint8_t value;
 	} bad[] = {
-		{ 0, OPENREG_OP_END }, { 0, 255 },  { 1, 0 },  { 1, 33 },
+		{ 0, OPENREG_OP_END }, { 0, OPENREG_OP_EXPERIMENT }, { 0, 255 },  { 1, 0 },  { 1, 33 },
 		{ 2, 1 },	       { 3, 0x80 }, { 8, 1 },  { 15, 1 },
 		/* struct openreg_op */
 		{ 16, 9 },	       { 17, 17 },  { 18, 17 }, { 19, 65 },

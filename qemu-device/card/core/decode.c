@@ -3,7 +3,25 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "engine/engine.h"
 #include "exec.h"
+
+/* An engine may have a number for experiments. */
+static bool has_packet(unsigned int opcode)
+{
+	return opcode < OPENREG_OP_END ||
+	       (opcode >= OPENREG_OP_EXPERIMENT && openreg_is_compute(opcode));
+}
+
+uint64_t decode_packets(void)
+{
+	uint64_t packets = 0;
+	unsigned int i;
+
+	for (i = 0; i < OPENREG_OP_EXPERIMENT_END; i++)
+		packets |= (uint64_t)has_packet(i) << i;
+	return packets;
+}
 
 /* Detail of a PACKET fault: byte offset of the wrong field. */
 struct openreg_verdict decode_header(const struct openreg_packet *header)
@@ -13,7 +31,7 @@ struct openreg_verdict decode_header(const struct openreg_packet *header)
 	if (!header->slots || header->slots > OPENREG_PACKET_SLOTS_MAX)
 		return openreg_bad(code, OPENREG_NO_OPERAND,
 				   offsetof(struct openreg_packet, slots));
-	if (header->opcode >= OPENREG_OP_END)
+	if (!has_packet(header->opcode))
 		return openreg_bad(code, OPENREG_NO_OPERAND,
 				   offsetof(struct openreg_packet, opcode));
 	if (header->flags)
