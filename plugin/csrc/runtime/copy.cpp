@@ -86,14 +86,16 @@ void copy_pinned(
   const bool kept = record_pinned_use(host.storage(), current_stream(index));
   const Sent sent = submit_copy(
       s,
-      copy_shape(
-          dst.sizes(),
-          dst_addr,
-          dst.strides(),
-          dst.scalar_type(),
-          src_addr,
-          src.strides(),
-          src.scalar_type()));
+      on_way(
+          dst.is_cpu() ? CopyWay::TO_HOST : CopyWay::FROM_HOST,
+          copy_shape(
+              dst.sizes(),
+              dst_addr,
+              dst.strides(),
+              dst.scalar_type(),
+              src_addr,
+              src.strides(),
+              src.scalar_type())));
   // Without a record the allocator may reuse the memory at once: wait for the packet.
   if (kept && !non_blocking)
     wait_interruptibly(s, sent.seq);
@@ -128,28 +130,20 @@ void upload_small(const at::Tensor& dst, const at::Tensor& src) {
     std::memcpy(piece.host, src.const_data_ptr(), src.nbytes());
     const Sent sent = submit_copy(
         s,
-        copy_shape(
-            dst.sizes(),
-            written(dst),
-            dst.strides(),
-            dst.scalar_type(),
-            piece.addr,
-            src.strides(),
-            src.scalar_type()));
+        on_way(
+            CopyWay::FROM_HOST,
+            copy_shape(
+                dst.sizes(),
+                written(dst),
+                dst.strides(),
+                dst.scalar_type(),
+                piece.addr,
+                src.strides(),
+                src.scalar_type())));
     staging.used(piece, sent.seq);
   });
 }
 
-CopyShape bytes_shape(uint64_t to, uint64_t from, size_t bytes) {
-  return copy_shape(
-      {static_cast<int64_t>(bytes)},
-      to,
-      {1},
-      c10::ScalarType::Byte,
-      from,
-      {1},
-      c10::ScalarType::Byte);
-}
 
 // The size of the parts of a staged copy. The CPU and the card work on two neighbouring
 // parts at a time. Shorter parts need more packets. With longer parts, the CPU and the
@@ -167,8 +161,8 @@ void upload_bytes(uint64_t to, const void* from, size_t bytes, int index) {
       const size_t n = std::min(part, bytes - at);
       const auto piece = staging.take(s, n);
       std::memcpy(piece.host, static_cast<const char*>(from) + at, n);
-      staging.used(
-          piece, submit_copy(s, bytes_shape(to + at, piece.addr, n)).seq);
+      const CopyShape shape = bytes_shape(CopyWay::FROM_HOST, to + at, piece.addr, n);
+      staging.used(piece, submit_copy(s, shape).seq);
     }
   });
 }
@@ -190,7 +184,8 @@ void download_bytes(void* to, uint64_t from, size_t bytes, int index) {
     for (size_t at = 0; at < bytes; at += part) {
       const size_t n = std::min(part, bytes - at);
       const auto piece = staging.take(s, n);
-      const Sent sent = submit_copy(s, bytes_shape(piece.addr, from + at, n));
+      const Sent sent = submit_copy(
+          s, bytes_shape(CopyWay::TO_HOST, piece.addr, from + at, n));
       staging.used(piece, sent.seq);
       finish();
       last = piece;
@@ -239,14 +234,16 @@ void download_small(const at::Tensor& dst, const at::Tensor& src) {
     const auto piece = staging.take(s, dst.nbytes());
     const Sent sent = submit_copy(
         s,
-        copy_shape(
-            dst.sizes(),
-            piece.addr,
-            dst.strides(),
-            dst.scalar_type(),
-            address(src),
-            src.strides(),
-            src.scalar_type()));
+        on_way(
+            CopyWay::TO_HOST,
+            copy_shape(
+                dst.sizes(),
+                piece.addr,
+                dst.strides(),
+                dst.scalar_type(),
+                address(src),
+                src.strides(),
+                src.scalar_type())));
     staging.used(piece, sent.seq);
     wait_read(s, sent);
     std::memcpy(dst.mutable_data_ptr(), piece.host, dst.nbytes());
@@ -389,6 +386,7 @@ void copy_device_bytes(
   submit_copy(
       current_stream_state(index),
       bytes_shape(
+          CopyWay::ON_CARD,
           reinterpret_cast<uint64_t>(to),
           reinterpret_cast<uint64_t>(from),
           bytes));

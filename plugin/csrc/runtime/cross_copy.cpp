@@ -91,17 +91,9 @@ std::unique_ptr<Bounce> take_locked(Bounces& all) {
   return all.idle ? std::move(all.idle) : std::make_unique<Bounce>();
 }
 
-Sent submit_bytes(
-    StreamState& s,
-    uint64_t to,
-    uint64_t from,
-    size_t bytes) {
-  constexpr auto kByte = c10::ScalarType::Byte;
+Sent submit_bytes(StreamState& s, CopyShape shape) {
   std::lock_guard<std::mutex> lock(s.mutex);
-  const uint64_t seq = submit_copy_locked(
-      s,
-      copy_shape(
-          {static_cast<int64_t>(bytes)}, to, {1}, kByte, from, {1}, kByte));
+  const uint64_t seq = submit_copy_locked(s, std::move(shape));
   return {seq, s.resets};
 }
 
@@ -122,9 +114,13 @@ void copy_halves(const End& writer, const End& reader, size_t bytes) {
     wait_read(
         reader.stream,
         submit_bytes(
-            reader.stream, reader.bounce + offset, reader.addr + at, n));
+            reader.stream,
+            bytes_shape(
+                CopyWay::TO_HOST, reader.bounce + offset, reader.addr + at, n)));
     written[half] = submit_bytes(
-        writer.stream, writer.addr + at, writer.bounce + offset, n).seq;
+        writer.stream,
+        bytes_shape(
+            CopyWay::FROM_HOST, writer.addr + at, writer.bounce + offset, n)).seq;
   }
   // Wait: the next caller reuses the memory.
   wait_seq(writer.stream, std::max(written[0], written[1]));

@@ -39,6 +39,16 @@ void DeviceCache::note(
   history.add(action, index_, block.addr, bytes, block.stream, context);
 }
 
+// Tells the profiler of memory; bytes is negative if it was freed.
+void DeviceCache::report(uint64_t addr, int64_t bytes) const {
+  c10::reportMemoryUsageToProfiler(
+      reinterpret_cast<void*>(addr),
+      bytes,
+      static_cast<size_t>(stats.allocated_bytes[0].current),
+      static_cast<size_t>(stats.reserved_bytes[0].current),
+      torch_device(index_));
+}
+
 size_t DeviceCache::limit(const Device& dev) const {
   if (fraction >= 1)
     return std::numeric_limits<size_t>::max();
@@ -159,6 +169,7 @@ Block* DeviceCache::allocate(size_t bytes, c10::DeviceIndex index) {
   note(Action::ALLOC, *block, block->size, context);
   block->context = std::move(context);
   allocated_[block->addr] = block;
+  report(block->addr, static_cast<int64_t>(block->size));
   return block;
 }
 
@@ -178,6 +189,7 @@ void DeviceCache::free(uint64_t addr) {
   sub(stats.allocation, *block, 1);
   sub(stats.allocated_bytes, *block, block->size);
   sub(stats.requested_bytes, *block, block->requested);
+  report(addr, -static_cast<int64_t>(block->size));
   if (C10_LIKELY(block->uses.empty())) {
     give_back(block);
     return;
@@ -360,6 +372,11 @@ void DeviceCache::out_of_memory(size_t bytes, Device& dev) {
   history.add(Action::OOM, index_, info.vram_free, bytes, nullptr, nullptr);
   const auto allocated = stats.allocated_bytes[0].current;
   const auto reserved = stats.reserved_bytes[0].current;
+  c10::reportOutOfMemoryToProfiler(
+      static_cast<int64_t>(bytes),
+      static_cast<size_t>(allocated),
+      static_cast<size_t>(reserved),
+      torch_device(index_));
   const std::string share = fraction < 1
       ? "; set_per_process_memory_fraction() allows it " +
           format_size(limit(dev))

@@ -55,6 +55,7 @@ class DeviceCache {
   BlockPool& pool(StreamState* stream, PrivatePool* owner);
   size_t limit(const Device& dev) const;
   void note(Action, const Block& block, size_t bytes, const Context& context);
+  void report(uint64_t addr, int64_t bytes) const;
 
   std::array<std::unique_ptr<BlockPool>, kStreams> pools_; // by stream id
   ska::flat_hash_map<uint64_t, Block*> allocated_; // by address

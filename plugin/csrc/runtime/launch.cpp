@@ -9,6 +9,7 @@
 
 #include "runtime/capture.h"
 #include "runtime/interrupt.h"
+#include "runtime/launch_log.h"
 #include "runtime/submit.h"
 
 namespace openreg {
@@ -94,6 +95,8 @@ void* begin_locked(
 uint64_t submit_locked(StreamState& stream, const Packet& packet, bool give_up) {
   if (C10_UNLIKELY(capture_runs()) && capture_packet(stream, packet))
     return 0; // waits for the stream throw, so that nothing waits for this number
+  const bool logged = stream.log;
+  const auto begin = C10_UNLIKELY(logged) ? launch_begins(stream, packet.data()) : 0;
   uint64_t seq;
   void* slot = begin_locked(stream, packet.slots(), &seq, give_up);
   std::memcpy(slot, packet.data(), size_t{packet.slots()} * OPENREG_SLOT_SIZE);
@@ -101,6 +104,8 @@ uint64_t submit_locked(StreamState& stream, const Packet& packet, bool give_up) 
   if (C10_UNLIKELY(last < 0))
     fail_stream(stream, static_cast<int>(last));
   stream.last_seq.store(seq, std::memory_order_release);
+  if (C10_UNLIKELY(logged))
+    launch_ends(stream, packet.op(), seq, begin);
   return seq;
 }
 

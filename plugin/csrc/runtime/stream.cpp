@@ -5,6 +5,7 @@
 
 #include <array>
 
+#include "runtime/launch_log.h"
 #include "runtime/submit.h"
 
 namespace openreg {
@@ -81,6 +82,7 @@ StreamState* create_stream(c10::DeviceIndex index, c10::StreamId id) {
     state = shared;
   }
   s.states[id].store(state, std::memory_order_release);
+  join_launch_logs(*state);
   return state;
 }
 

@@ -17,6 +17,7 @@ namespace openreg {
 
 class Staging;
 struct Capture;
+struct LaunchLog;
 struct PrivatePool;
 struct StreamState;
 
@@ -49,6 +50,7 @@ struct StreamState {
   // the word, and WAIT packets of other streams wait for a value.
   uint64_t signal_addr = 0;
   uint64_t signal_value = 0;
+  LaunchLog* log = nullptr; // while a profiler runs; changed under mutex
   std::mutex staging_mutex; // lock it before mutex; its holder may sleep
   Staging* staging = nullptr; // allocated at the first pageable copy
   // While a graph is captured: the capture that takes the stream's packets, changed under

@@ -2,6 +2,7 @@
 #include "runtime/strided_copy.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 
 #include "runtime/submit.h"
@@ -86,9 +87,17 @@ void widen(CopyShape& s) {
   }
 }
 
+// The profiler shows these names.
+OpId op_of(CopyWay way) {
+  static const std::array<OpId, 3> ops{
+      op_id("Memcpy DtoD (aten::_copy_from)"),
+      op_id("Memcpy HtoD (aten::_copy_from)"),
+      op_id("Memcpy DtoH (aten::_copy_from)")};
+  return ops[static_cast<size_t>(way)];
+}
+
 uint64_t submit_one(StreamState& stream, const CopyShape& s) {
-  static const OpId op = op_id("aten::_copy_from");
-  Packet packet(OPENREG_OP_COPY, op);
+  Packet packet(OPENREG_OP_COPY, op_of(s.way));
   packet.space(s.sizes);
   packet.operand(
       reinterpret_cast<void*>(s.dst.addr), s.dst.dtype, s.dst.strides.data());
@@ -181,6 +190,12 @@ CopyShape copy_shape(
     s.sizes.push_back(2);
   }
   return s;
+}
+
+CopyShape bytes_shape(CopyWay way, uint64_t to, uint64_t from, size_t bytes) {
+  constexpr auto kByte = c10::ScalarType::Byte;
+  const auto n = static_cast<int64_t>(bytes);
+  return on_way(way, copy_shape({n}, to, {1}, kByte, from, {1}, kByte));
 }
 
 uint64_t submit_copy_locked(StreamState& stream, CopyShape shape) {

@@ -15,11 +15,19 @@ struct CopySide {
   c10::SmallVector<int64_t, 8> strides; // elements
 };
 
+enum class CopyWay { ON_CARD, FROM_HOST, TO_HOST };
+
 struct CopyShape {
   c10::SmallVector<int64_t, 8> sizes;
   CopySide dst;
   CopySide src;
+  CopyWay way = CopyWay::ON_CARD; // for the profiler's names
 };
+
+inline CopyShape on_way(CopyWay way, CopyShape shape) {
+  shape.way = way;
+  return shape;
+}
 
 // Describes a copy between two tensors. A type that the card lacks is copied as integers
 // of its size. Both sides must then have this type, and elements of 16 bytes get one more
@@ -32,6 +40,9 @@ CopyShape copy_shape(
     uint64_t src_addr,
     c10::IntArrayRef src_strides,
     c10::ScalarType src_type);
+
+// Describes a copy of bytes.
+CopyShape bytes_shape(CopyWay way, uint64_t to, uint64_t from, size_t bytes);
 
 // Whether the card can copy from one type to the other.
 bool card_copies(c10::ScalarType dst, c10::ScalarType src);

@@ -12,6 +12,7 @@
 
 #include "runtime/capture.h"
 #include "runtime/interrupt.h"
+#include "runtime/launch_log.h"
 #include "runtime/stream.h"
 #include "runtime/submit.h"
 
@@ -184,6 +185,7 @@ void submit_wait_locked(
   static const OpId op = op_id("openreg::event_wait");
   PendingWait wait{0, &on, signal_seq, signal_value, s.signal_value};
   const Packet packet = wait_packet(op, wait);
+  const auto begin = s.log ? launch_begins(s, packet.data()) : 0;
   lagging(s, openreg_queue_completed(s.queue)); // removes the WAITs that have completed
   void* slot = begin_locked(s, packet.slots(), &wait.seq);
   list_wait(s, wait);
@@ -192,6 +194,8 @@ void submit_wait_locked(
   s.last_seq.store(wait.seq, std::memory_order_release);
   if (last < 0)
     fail_stream(s, static_cast<int>(last));
+  if (s.log)
+    launch_ends(s, op, wait.seq, begin);
 }
 
 std::vector<PendingWait> waits_behind(StreamState& s, uint64_t seq) {

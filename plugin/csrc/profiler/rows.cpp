@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "profiler/rows.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "runtime/stream.h"
+#include "runtime/submit.h"
+
+namespace openreg {
+
+using libkineto::ActivityType;
+
+namespace {
+
+ActivityType type_of(const openreg_trace_record& record) {
+  switch (record.opcode) {
+    case OPENREG_OP_COPY:
+      return ActivityType::GPU_MEMCPY;
+    case OPENREG_OP_FILL:
+      return ActivityType::GPU_MEMSET;
+    case OPENREG_OP_WAIT:
+      // Its time is no work, and torch does not count annotations.
+      return ActivityType::GPU_USER_ANNOTATION;
+    default:
+      return ActivityType::CONCURRENT_KERNEL;
+  }
+}
+
+// The packets of an event's record, which are no work either.
+bool is_mark(const openreg_trace_record& record) {
+  return record.opcode == OPENREG_OP_SIGNAL || record.opcode == OPENREG_OP_TIMESTAMP;
+}
+
+// Moves at to the launch of packet seq. Launches and records are in the order of the
+// packets. Returns false if there is none.
+bool find_launch(const LaunchLog& log, size_t& at, uint64_t seq) {
+  while (at < log.launches.size() && log.launches[at].seq < seq)
+    at++;
+  return at < log.launches.size() && log.launches[at].seq == seq;
+}
+
+} // namespace
+
+Rows::Rows(
+    const std::set<ActivityType>& types,
+    libkineto::CpuTraceBuffer& buffer,
+    libkineto::getLinkedActivityCallback linked,
+    std::function<time_t(c10::approx_time_t)> to_unix)
+    : types_(types),
+      buffer_(buffer),
+      linked_(std::move(linked)),
+      to_unix_(std::move(to_unix)) {}
+
+Rows::Activity* Rows::make(ActivityType type, const std::string& name, Time time) {
+  if (!types_.count(type))
+    return nullptr;
+  buffer_.emplace_activity(buffer_.span, type, name);
+  Activity& a = *buffer_.activities.back();
+  a.startTime = time.begin;
+  a.endTime = time.end;
+  return &a;
+}
+
+// Returns its time also if the trace has no rows of launches.
+Rows::Time Rows::add_launch(const Launch& launch) {
+  const Time time{to_unix_(launch.begin), to_unix_(launch.end)};
+  id_++;
+  if (Activity* a = make(ActivityType::PRIVATEUSE1_RUNTIME, "openreg_launch", time)) {
+    a->id = id_;
+    a->device = getpid();
+    a->resource = launch.thread;
+    a->threadId = launch.thread;
+    a->flow.id = static_cast<uint32_t>(id_);
+    a->flow.type = libkineto::kLinkAsyncCpuGpu;
+    a->flow.start = 1;
+    a->linked = linked_(static_cast<int32_t>(launch.op));
+    a->addTypedMetadata("correlation", int64_t{id_});
+    a->addTypedMetadata("operator", std::string(op_name(launch.name)));
+  }
+  return time;
+}
+
+Rows::Time Rows::time_of(const openreg_trace_record& record, const CardClock& clock) {
+  const Time time{clock.unix_ns(record.begin), clock.unix_ns(record.end)};
+  return {time.begin, std::max(time.begin, time.end)};
+}
+
+// launch is null for a packet that no operator launched.
+void Rows::add_record(
+    const LaunchLog& log,
+    const openreg_trace_record& record,
+    const Launch* launch,
+    int32_t id,
+    Time time) {
+  const std::string op = op_name(record.cookie);
+  Activity* a = make(
+      type_of(record),
+      record.opcode == OPENREG_OP_FILL ? "Memset (" + op + ")" : op,
+      time);
+  if (!a)
+    return;
+  a->device = log.stream->device;
+  a->resource = log.stream->id;
+  a->threadId = static_cast<int32_t>(log.stream->id);
+  a->addTypedMetadata("device", int64_t{log.stream->device});
+  a->addTypedMetadata("stream", int64_t{log.stream->id});
+  a->addTypedMetadata("packet", std::string(openreg_opcode_name(record.opcode)));
+  a->addTypedMetadata("sequence", int64_t(record.seq));
+  a->addTypedMetadata("bytes", int64_t(record.bytes));
+  a->addTypedMetadata("slices", int64_t{record.slices});
+  a->addTypedMetadata("workers", int64_t{record.workers});
+  a->addTypedMetadata("busy ns", int64_t(record.busy_ns));
+  if (record.in_list)
+    a->addTypedMetadata("node of graph", int64_t{record.in_list});
+  if (record.stall_ns)
+    a->addTypedMetadata("stall ns", int64_t(record.stall_ns));
+  if (record.fault)
+    a->addTypedMetadata("fault", std::string(openreg_fault_name(record.fault)));
+  if (!launch)
+    return;
+  a->id = id;
+  a->addTypedMetadata("correlation", int64_t{id});
+  a->flow.id = static_cast<uint32_t>(id);
+  a->flow.type = libkineto::kLinkAsyncCpuGpu;
+  a->flow.start = 0;
+  if (record.opcode == OPENREG_OP_WAIT)
+    return;
+  a->linked = linked_(static_cast<int32_t>(launch->op));
+  if (launch->range) {
+    const auto found = ranges_.try_emplace(launch->range, time).first;
+    found->second.begin = std::min(found->second.begin, time.begin);
+    found->second.end = std::max(found->second.end, time.end);
+  }
+}
+
+// A range of record_function() on the card: from its first packet to its last.
+void Rows::add_ranges(const LaunchLog& log) {
+  for (const auto& [id, time] : ranges_) {
+    const auto* range = linked_(static_cast<int32_t>(id));
+    if (!range)
+      continue;
+    Activity* a =
+        make(ActivityType::GPU_USER_ANNOTATION, range->name(), time);
+    if (!a)
+      continue;
+    a->device = log.stream->device;
+    a->resource = log.stream->id;
+    // Not linked: its time would count as work of the range, besides that of the packets.
+  }
+  ranges_.clear();
+}
+
+void Rows::add(const LaunchLog& log, const CardClock& clock) {
+  const int32_t first = id_ + 1;
+  std::vector<Time> launched;
+  launched.reserve(log.launches.size());
+  for (const Launch& launch : log.launches)
+    launched.push_back(add_launch(launch));
+  size_t at = 0;
+  for (const openreg_trace_record& record : log.records) {
+    const bool has_launch = find_launch(log, at, record.seq);
+    // The library fills the end of the ring with NOPs.
+    if (!has_launch && record.opcode == OPENREG_OP_NOP)
+      continue;
+    Time time = time_of(record, clock);
+    // The errors of the clocks can move a row before its launch.
+    if (has_launch && time.begin < launched[at].begin)
+      time = {launched[at].begin, std::max(time.end, launched[at].begin)};
+    if (!is_mark(record))
+      add_record(
+          log,
+          record,
+          has_launch ? &log.launches[at] : nullptr,
+          first + static_cast<int32_t>(at),
+          time);
+  }
+  add_ranges(log);
+}
+
+// The nodes of a graph have one launch.
+std::unordered_map<std::string, std::string> metadata_of(
+    const std::vector<LaunchLog>& logs,
+    const std::map<c10::DeviceIndex, CardClock>& clocks) {
+  int64_t error = 0;
+  for (const auto& [index, clock] : clocks)
+    error = std::max(error, clock.error());
+  uint64_t lost = 0, missing = 0;
+  for (const LaunchLog& log : logs) {
+    lost += log.lost;
+    size_t at = 0;
+    uint64_t found = 0, last = 0;
+    for (const openreg_trace_record& record : log.records) {
+      found += find_launch(log, at, record.seq) && record.seq != last;
+      last = record.seq;
+    }
+    missing += log.launches.size() - found;
+  }
+  return {
+      {"openreg_clock_error_ns", std::to_string(error)},
+      {"openreg_lost_records", std::to_string(lost)},
+      {"openreg_launches_without_record", std::to_string(missing)}};
+}
+
+} // namespace openreg

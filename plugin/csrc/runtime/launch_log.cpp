@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "runtime/launch_log.h"
+
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <mutex>
+
+#include "runtime/capture.h"
+#include "runtime/stream.h"
+
+namespace openreg {
+namespace {
+
+// More than twice the packets of a ring: launches that read the records in time lose none.
+constexpr uint64_t kRecords = uint64_t{1} << 15;
+
+struct Logs {
+  std::mutex mutex; // lock it before a stream's mutex
+  std::atomic<bool> on{false};
+  std::atomic<uint64_t> run{0}; // counts the calls of begin_launch_logs()
+  std::vector<std::unique_ptr<LaunchLog>> all;
+};
+
+Logs& logs() {
+  static auto* logs = new Logs;
+  return *logs;
+}
+
+// The ids of a thread. Those of an earlier run are void: their ends did not arrive here.
+struct Ids {
+  uint64_t run = 0;
+  std::vector<uint64_t> ops;
+  std::vector<uint64_t> ranges;
+};
+
+Ids& ids() {
+  thread_local Ids ids;
+  const uint64_t run = logs().run.load(std::memory_order_relaxed);
+  if (C10_UNLIKELY(ids.run != run)) {
+    ids.ops.clear();
+    ids.ranges.clear();
+    ids.run = run;
+  }
+  return ids;
+}
+
+uint64_t last(const std::vector<uint64_t>& ids) {
+  return ids.empty() ? 0 : ids.back();
+}
+
+void leave(std::vector<uint64_t>& ids) {
+  if (!ids.empty())
+    ids.pop_back();
+}
+
+int32_t this_thread() {
+  thread_local const auto id = static_cast<int32_t>(syscall(SYS_gettid));
+  return id;
+}
+
+// Moves the card's records to the log. The caller holds the stream's mutex.
+void read_records(LaunchLog& log) {
+  constexpr size_t kPart = 4096;
+  for (;;) {
+    const size_t have = log.records.size();
+    if (log.records.capacity() < have + kPart)
+      log.records.reserve(2 * have + 2 * kPart);
+    log.records.resize(have + kPart);
+    const int64_t got = openreg_queue_trace_read(
+        log.stream->queue, log.records.data() + have, kPart, &log.lost);
+    log.records.resize(have + static_cast<size_t>(std::max<int64_t>(got, 0)));
+    if (got < static_cast<int64_t>(kPart))
+      return;
+  }
+}
+
+// How many records the packet causes.
+uint64_t records_of(const void* packet) {
+  uint64_t packets = 1;
+  if (*static_cast<const uint8_t*>(packet) == OPENREG_OP_LIST)
+    std::memcpy(
+        &packets,
+        static_cast<const char*>(packet) + sizeof(openreg_packet) +
+            sizeof(openreg_op) + sizeof(openreg_operand) + sizeof(uint64_t),
+        sizeof(packets));
+  return packets;
+}
+
+// The caller holds the logs' mutex.
+void begin_log(StreamState& s) {
+  if (s.id >= kOwnStreams)
+    return;
+  const std::lock_guard<std::mutex> lock(s.mutex);
+  if (s.log)
+    return;
+  int error;
+  do
+    error = openreg_queue_trace_start(s.queue, kRecords);
+  while (error == -ETIME);
+  s.last_seq.store(openreg_queue_submitted(s.queue), std::memory_order_release);
+  if (error) {
+    TORCH_WARN(
+        "openreg:",
+        static_cast<int>(s.device),
+        " stream ",
+        s.id,
+        " is not profiled: ",
+        openreg_last_error());
+    return;
+  }
+  logs().all.push_back(std::make_unique<LaunchLog>());
+  s.log = logs().all.back().get();
+  s.log->stream = &s;
+}
+
+void end_log(LaunchLog& log) {
+  StreamState& s = *log.stream;
+  // A stream that has faulted, or waits for one that has, keeps its packets.
+  if (!captured_by_another_thread(s))
+    settle(s, s.last());
+  const std::lock_guard<std::mutex> lock(s.mutex);
+  read_records(log);
+  s.log = nullptr;
+  openreg_queue_trace_stop(s.queue);
+  s.last_seq.store(openreg_queue_submitted(s.queue), std::memory_order_release);
+}
+
+} // namespace
+
+void begin_launch_logs() {
+  Logs& l = logs();
+  const std::lock_guard<std::mutex> lock(l.mutex);
+  l.run++;
+  l.on = true;
+  for (c10::DeviceIndex i = 0; i < kMaxDevices; i++)
+    if (device_opened(i))
+      for (StreamState* s : open_streams(i))
+        begin_log(*s);
+}
+
+std::vector<LaunchLog> end_launch_logs() {
+  Logs& l = logs();
+  const std::lock_guard<std::mutex> lock(l.mutex);
+  std::vector<LaunchLog> ended;
+  l.on = false;
+  l.run++;
+  for (const auto& log : l.all) {
+    end_log(*log);
+    ended.push_back(std::move(*log));
+  }
+  l.all.clear();
+  return ended;
+}
+
+void join_launch_logs(StreamState& stream) {
+  Logs& l = logs();
+  if (!l.on)
+    return;
+  const std::lock_guard<std::mutex> lock(l.mutex);
+  if (l.on)
+    begin_log(stream);
+}
+
+void enter_op(uint64_t id) {
+  ids().ops.push_back(id);
+}
+
+void leave_op() {
+  leave(ids().ops);
+}
+
+void enter_range(uint64_t id) {
+  ids().ranges.push_back(id);
+}
+
+void leave_range() {
+  leave(ids().ranges);
+}
+
+c10::approx_time_t launch_begins(StreamState& stream, const void* packet) {
+  LaunchLog& log = *stream.log;
+  const uint64_t records = records_of(packet);
+  if (C10_UNLIKELY(log.unread + records > kRecords / 2)) {
+    read_records(log);
+    log.unread = openreg_queue_submitted(stream.queue) -
+        openreg_queue_completed(stream.queue);
+  }
+  log.unread += records;
+  return c10::getApproximateTime();
+}
+
+void launch_ends(
+    StreamState& stream,
+    OpId name,
+    uint64_t seq,
+    c10::approx_time_t begin) {
+  const Ids& mine = ids();
+  stream.log->launches.push_back(
+      {seq,
+       begin,
+       c10::getApproximateTime(),
+       last(mine.ops),
+       last(mine.ranges),
+       name,
+       this_thread()});
+}
+
+} // namespace openreg

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What a profiler sees of the streams: the packets that threads launch, and the card's
+// records of when it ran them. Without a profiler a launch loads one pointer.
+#pragma once
+
+#include <c10/util/ApproximateClock.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "runtime/launch.h"
+
+namespace openreg {
+
+struct StreamState;
+
+struct Launch {
+  uint64_t seq;
+  c10::approx_time_t begin; // before the packet is visible to the card
+  c10::approx_time_t end;
+  uint64_t op; // the profiler's id of the operator, or 0
+  uint64_t range; // the profiler's id of the innermost record_function(), or 0
+  OpId name;
+  int32_t thread;
+};
+
+// The launches of one stream, in order, and the records of their packets.
+struct LaunchLog {
+  StreamState* stream = nullptr;
+  std::vector<Launch> launches;
+  std::vector<openreg_trace_record> records;
+  uint64_t lost = 0; // records that the card could not write
+  uint64_t unread = 0; // records that the card may have written
+};
+
+// Begins a log of each stream of the process, also of those created later. Streams of
+// queues that the program has created have none.
+void begin_launch_logs();
+// Waits for the packets that were launched, ends all logs and returns them.
+std::vector<LaunchLog> end_launch_logs();
+// Begins a log of a new stream if other streams have logs.
+void join_launch_logs(StreamState& stream);
+
+// The calling thread is in this operator or range from now on.
+void enter_op(uint64_t id);
+void leave_op();
+void enter_range(uint64_t id);
+void leave_range();
+
+// For submit_locked(): call both if stream.log is not null, before and after the packet is
+// visible to the card. The caller holds stream.mutex.
+c10::approx_time_t launch_begins(StreamState& stream, const void* packet);
+void launch_ends(
+    StreamState& stream,
+    OpId name,
+    uint64_t seq,
+    c10::approx_time_t begin);
+
+} // namespace openreg
