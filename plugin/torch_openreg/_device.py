@@ -201,3 +201,22 @@ def get_amp_supported_dtype() -> list[torch.dtype]:
 
 def ipc_collect() -> None:
     """Does nothing: processes do not share device memory."""
+
+
+_SYNC_DEBUG_MODES = ("default", "warn", "error")
+
+
+def set_sync_debug_mode(debug_mode: Union[int, str]) -> None:
+    """Chooses what an operator does that makes the thread wait for the card, such as item():
+    "default" (0) nothing, "warn" (1) a warning, "error" (2) an error."""
+    modes = dict(enumerate(_SYNC_DEBUG_MODES))
+    modes.update({name: name for name in _SYNC_DEBUG_MODES})
+    if debug_mode not in modes:
+        raise RuntimeError(
+            f"the sync debug mode is 'default', 'warn' or 'error', or 0 to 2; not {debug_mode!r}"
+        )
+    _C.set_sync_debug_mode(_SYNC_DEBUG_MODES.index(modes[debug_mode]))
+
+
+def get_sync_debug_mode() -> int:
+    return _C.sync_debug_mode()

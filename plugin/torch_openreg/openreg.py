@@ -26,6 +26,7 @@ from ._device import (
     get_device_capability,
     get_device_name,
     get_device_properties,
+    get_sync_debug_mode,
     init,
     ipc_collect,
     is_available,
@@ -34,6 +35,7 @@ from ._device import (
     is_tf32_supported,
     reset,
     set_device,
+    set_sync_debug_mode,
     synchronize,
     utilization,
 )

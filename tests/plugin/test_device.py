@@ -131,7 +131,7 @@ def test_names_of_cuda():
         "device_of empty_cache get_allocator_backend get_arch_list "
         "get_device_capability get_device_name get_device_properties "
         "get_per_process_memory_fraction get_rng_state get_rng_state_all "
-        "get_stream_from_external graph graph_pool_handle graphs host_memory_stats host_memory_stats_as_nested_dict "
+        "get_stream_from_external get_sync_debug_mode graph graph_pool_handle graphs host_memory_stats host_memory_stats_as_nested_dict "
         "init initial_seed ipc_collect is_available is_bf16_supported "
         "is_current_stream_capturing is_initialized is_tf32_supported manual_seed "
         "make_graphed_callables manual_seed_all max_memory_allocated max_memory_cached max_memory_reserved "
@@ -140,7 +140,7 @@ def test_names_of_cuda():
         "random reset_accumulated_host_memory_stats reset_accumulated_memory_stats "
         "reset_max_memory_allocated reset_max_memory_cached "
         "reset_peak_host_memory_stats reset_peak_memory_stats seed seed_all set_device "
-        "set_per_process_memory_fraction set_rng_state set_rng_state_all set_stream "
+        "set_per_process_memory_fraction set_rng_state set_rng_state_all set_stream set_sync_debug_mode "
         "stream streams synchronize utilization"
     ).split():
         assert hasattr(torch.openreg, name), name

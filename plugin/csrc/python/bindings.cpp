@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "python/bindings.h"
+#include "runtime/blocking.h"
 #include "runtime/capture.h"
 #include "runtime/fallback.h"
 #include "runtime/generator.h"
@@ -159,6 +160,10 @@ void bind_device(py::module_& m) {
   });
   m.def("synchronize", [](int64_t i) { synchronize_device(to_index(i)); }, Unlocked());
   m.def("reset", [](int64_t i) { reset_device(to_index(i)); }, Unlocked());
+  m.def("sync_debug_mode", [] { return static_cast<int>(sync_debug_mode()); });
+  m.def("set_sync_debug_mode", [](int mode) {
+    set_sync_debug_mode(static_cast<SyncDebugMode>(mode));
+  });
   m.def("properties", &properties);
   m.def("elapsed_time", &elapsed_time);
 }

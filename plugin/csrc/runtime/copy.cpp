@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "runtime/blocking.h"
 #include "runtime/capture.h"
 #include "runtime/cross_copy.h"
 #include "runtime/fallback.h"
@@ -52,9 +53,14 @@ at::Tensor packed_like(
 }
 
 Sent submit_copy(StreamState& s, const CopyShape& shape) {
-  std::lock_guard<std::mutex> lock(s.mutex);
-  const uint64_t seq = submit_copy_locked(s, shape);
-  return {seq, s.resets};
+  Sent sent;
+  {
+    std::lock_guard<std::mutex> lock(s.mutex);
+    sent.seq = submit_copy_locked(s, shape);
+    sent.resets = s.resets;
+  }
+  block_launch(s, sent.seq);
+  return sent;
 }
 
 void copy_on_card(const at::Tensor& dst, const at::Tensor& src) {
@@ -82,6 +88,8 @@ void copy_pinned(
   const at::Tensor& host = dst.is_cpu() ? dst : src;
   const c10::DeviceIndex index = card.get_device();
   StreamState& s = current_stream_state(index);
+  if (!non_blocking)
+    note_sync();
   // Record the use before anything that can throw: the submitted packet stays in flight.
   const bool kept = record_pinned_use(host.storage(), current_stream(index));
   const Sent sent = submit_copy(
@@ -169,6 +177,7 @@ void upload_bytes(uint64_t to, const void* from, size_t bytes, int index) {
 
 // The card copies the next part while the CPU empties the one before.
 void download_bytes(void* to, uint64_t from, size_t bytes, int index) {
+  note_sync();
   const size_t part = part_of(bytes);
   StreamState& s = current_stream_state(static_cast<c10::DeviceIndex>(index));
   with_staging(s, [&](Staging& staging) {
@@ -229,6 +238,7 @@ void upload(const at::Tensor& dst, at::Tensor src, bool non_blocking) {
 }
 
 void download_small(const at::Tensor& dst, const at::Tensor& src) {
+  note_sync();
   StreamState& s = current_stream_state(src.get_device());
   with_staging(s, [&](Staging& staging) {
     const auto piece = staging.take(s, dst.nbytes());

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 
+#include "runtime/blocking.h"
 #include "runtime/allocator.h"
 #include "runtime/capture.h"
 #include "runtime/event.h"
@@ -65,6 +66,7 @@ struct GuardImpl final : c10::impl::DeviceGuardImplInterface {
     return query_seq(s, s.last());
   }
   void synchronizeStream(const c10::Stream& stream) const override {
+    note_sync();
     openreg::synchronize_stream(stream_state(stream));
   }
   void synchronizeDevice(const c10::DeviceIndex index) const override {

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <mutex>
 
+#include "runtime/blocking.h"
 #include "runtime/capture.h"
 #include "runtime/interrupt.h"
 #include "runtime/launch_log.h"
@@ -131,15 +132,17 @@ void check_work(c10::IntArrayRef sizes, c10::DeviceIndex index) {
 
 void launch(const Packet& packet, c10::DeviceIndex device, Part part) {
   StreamState& stream = current_stream_state(device);
+  uint64_t seq;
   // Does the same as restartable(), but without its thread-local flag.
   try {
     std::lock_guard<std::mutex> lock(stream.mutex);
-    submit_locked(stream, packet, /*give_up=*/true);
+    seq = submit_locked(stream, packet, /*give_up=*/true);
   } catch (const LongWait& wait) {
     wait_interruptibly(wait.stream, wait.seq);
     std::lock_guard<std::mutex> lock(stream.mutex);
-    submit_locked(stream, packet);
+    seq = submit_locked(stream, packet);
   }
+  block_launch(stream, seq);
   if (part == Part::FIRST)
     count_op(packet.op());
 }
