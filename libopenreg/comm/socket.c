@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: MIT
+/* Sockets between ranks: they carry file descriptors, and show that a rank has ended. */
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "comm.h"
+
+/* The kernel chooses an abstract address: no file stays behind. path is without its 0. */
+int sock_listen(char *path, size_t len)
+{
+	struct sockaddr_un addr = { .sun_family = AF_UNIX };
+	socklen_t size = sizeof(addr);
+	int s = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+	if (s < 0)
+		return -errno;
+	if (bind(s, (struct sockaddr *)&addr, sizeof(addr.sun_family)) ||
+	    listen(s, OPENREG_COMM_RANKS_MAX) ||
+	    getsockname(s, (struct sockaddr *)&addr, &size)) {
+		const int error = -errno;
+
+		close(s);
+		return error;
+	}
+	size -= (socklen_t)offsetof(struct sockaddr_un, sun_path) + 1;
+	snprintf(path, len, "%.*s", (int)size, addr.sun_path + 1);
+	return s;
+}
+
+int sock_connect(const char *path)
+{
+	struct sockaddr_un addr = { .sun_family = AF_UNIX };
+	const size_t len = strnlen(path, sizeof(addr.sun_path) - 1);
+	int s = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+	if (s < 0)
+		return -errno;
+	memcpy(addr.sun_path + 1, path, len);
+	if (connect(s, (struct sockaddr *)&addr,
+		    (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + len))) {
+		const int error = -errno;
+
+		close(s);
+		return error;
+	}
+	return s;
+}
+
+/* 0, or -ETIME */
+static int wait_readable(int sock, int64_t deadline)
+{
+	struct pollfd p = { .fd = sock, .events = POLLIN };
+
+	for (;;) {
+		int64_t left = (deadline - comm_now() + 999999) / 1000000;
+		int n;
+
+		left = left < 0 ? 0 : left > 60000 ? 60000 : left;
+		n = poll(&p, 1, (int)left);
+		if (n > 0)
+			return 0;
+		if (n < 0 && errno != EINTR)
+			return -errno;
+		if (!n && !left)
+			return -ETIME;
+	}
+}
+
+/* -EAGAIN: a process of another user has called. */
+int sock_accept(int listener, int64_t deadline)
+{
+	int s, ret = wait_readable(listener, deadline);
+	socklen_t len = sizeof(struct ucred);
+	struct ucred its;
+
+	if (ret)
+		return ret;
+	s = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+	if (s < 0)
+		return -errno;
+	if (!getsockopt(s, SOL_SOCKET, SO_PEERCRED, &its, &len) && its.uid == geteuid())
+		return s;
+	close(s);
+	return -EAGAIN;
+}
+
+union control {
+	struct cmsghdr header;
+	char bytes[CMSG_SPACE(sizeof(int))];
+};
+
+int sock_send(int sock, const void *buf, size_t len, int fd)
+{
+	union control control = { 0 };
+	struct iovec iov = { (void *)(uintptr_t)buf, len };
+	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
+
+	if (fd >= 0) {
+		struct cmsghdr *c = &control.header;
+
+		c->cmsg_level = SOL_SOCKET;
+		c->cmsg_type = SCM_RIGHTS;
+		c->cmsg_len = CMSG_LEN(sizeof(int));
+		memcpy(CMSG_DATA(c), &fd, sizeof(int));
+		msg.msg_control = &control;
+		msg.msg_controllen = sizeof(control);
+	}
+	return sendmsg(sock, &msg, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)len ? 0 : -errno;
+}
+
+int sock_recv(int sock, void *buf, size_t len, int *fd, int64_t deadline)
+{
+	union control control = { 0 };
+	struct iovec iov = { buf, len };
+	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1,
+			      .msg_control = &control, .msg_controllen = sizeof(control) };
+	struct cmsghdr *c;
+	ssize_t n;
+	int ret = wait_readable(sock, deadline);
+
+	*fd = -1;
+	if (ret)
+		return ret;
+	n = recvmsg(sock, &msg, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+	c = n > 0 ? CMSG_FIRSTHDR(&msg) : NULL;
+	if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS &&
+	    c->cmsg_len == CMSG_LEN(sizeof(int)))
+		memcpy(fd, CMSG_DATA(c), sizeof(int));
+	if (n == (ssize_t)len)
+		return 0;
+	if (*fd >= 0)
+		close(*fd);
+	*fd = -1;
+	return n < 0 ? -errno : n ? -EPROTO : -ECONNRESET;
+}

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * openreg-comm: collectives among processes that have a card each, on one machine.
+ *
+ * A communicator has a rank for each process. Its packets copy into the memory of the
+ * other ranks' cards and wait for words in it: once a collective is queued, no thread of
+ * the program is on its path.
+ *
+ * - All ranks call the same collectives in the same order, with the same counts, dtypes
+ *   and roots. Each call queues packets and returns the sequence number to wait for.
+ * - The memory is OPENREG_BO_VRAM memory of the communicator's device.
+ * - A collective that uses memory which other queues write must wait for them: push a
+ *   WAIT to openreg_comm_queue() first, or wait in the program.
+ * - A communicator belongs to one thread at a time. A child of fork() cannot use it.
+ *
+ * Results: 0 or a positive result, or a negative errno value. openreg_comm_last_error()
+ * then says what to do. After a failed wait the communicator is broken: every later call
+ * fails in the same way; destroy it and create a new one.
+ */
+#ifndef OPENREG_COMM_H
+#define OPENREG_COMM_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "openreg.h"
+
+#if defined(__cplusplus)
+extern "C" {
+#endif
+
+#define OPENREG_COMM_RANKS_MAX 15
+
+struct openreg_comm;
+
+/* The last failure of the calling thread, as a sentence. "" if no call has failed. */
+const char *openreg_comm_last_error(void);
+
+/* ---- making a communicator --------------------------------------------- */
+
+/*
+ * A key-value store that all ranks reach; the ranks find each other through it. Keys are
+ * short strings of letters, digits, '-' and '.'.
+ *
+ * - set returns 0 or -errno.
+ * - get waits until the key exists, for at most timeout_ns. It writes at most len bytes
+ *   and returns the length of the value, or -errno: -ETIME if the key has not come.
+ */
+struct openreg_comm_store {
+	int (*set)(void *opaque, const char *key, const void *value, size_t len);
+	int64_t (*get)(void *opaque, const char *key, void *value, size_t len,
+		       int64_t timeout_ns);
+	void *opaque;
+};
+
+/* A store in an existing directory, which the ranks share. The path must stay valid. */
+struct openreg_comm_store openreg_comm_directory(const char *path);
+
+struct openreg_comm_attr {
+	uint32_t rank;
+	uint32_t size; /* number of ranks, 1 to OPENREG_COMM_RANKS_MAX */
+	const char *name; /* unique in the store, at most 100 characters */
+	int64_t timeout_ns; /* for creating and for each wait; 0: 30 s */
+	uint64_t slot_bytes; /* the pieces of large collectives; 0: 1 MiB */
+	uint64_t one_shot_bytes; /* an all_reduce up to this size takes one step; 0: 64 KiB */
+	uint64_t reserved[4]; /* zero */
+};
+
+/*
+ * Create a communicator; all ranks call this. It takes 4 * slot_bytes of VRAM for each
+ * other rank, which those ranks can write.
+ *
+ * Errors:
+ *
+ * - EINVAL: bad attributes
+ * - ETIME: a rank has not come in time; the text names it
+ * - EHOSTUNREACH: a rank is on another machine
+ * - EPROTO: a rank has another version or other attributes
+ * - and those of openreg_bo_alloc(), openreg_bo_export() and openreg_queue_create()
+ */
+int openreg_comm_create(struct openreg_device *dev, const struct openreg_comm_attr *attr,
+			const struct openreg_comm_store *store,
+			struct openreg_comm **comm);
+
+/* Packets that have not begun never run. The other ranks see this rank leave. */
+void openreg_comm_destroy(struct openreg_comm *comm);
+
+uint32_t openreg_comm_rank(const struct openreg_comm *comm);
+uint32_t openreg_comm_size(const struct openreg_comm *comm);
+
+/* The queue of the communicator's packets, for WAITs and SIGNALs of the caller. */
+struct openreg_queue *openreg_comm_queue(struct openreg_comm *comm);
+
+/* ---- collectives ------------------------------------------------------- */
+
+enum openreg_comm_op {
+	OPENREG_COMM_SUM,
+	OPENREG_COMM_PROD,
+	OPENREG_COMM_MIN,
+	OPENREG_COMM_MAX
+};
+
+/*
+ * Collectives. dst and src are device addresses, counts are numbers of elements. dtype is
+ * F32, F64, F16, BF16, I32 or I64 for reductions, any dtype else. Half types are reduced
+ * in F32 and rounded once for each step. All ranks get the same bits.
+ *
+ * dst may be src, except in all_gather and reduce_scatter, where the rank's own part may
+ * be in its place in the larger memory. A count may be 0.
+ *
+ * Errors: EINVAL for bad arguments, EIO if the communicator is broken.
+ */
+int64_t openreg_comm_all_reduce(struct openreg_comm *comm, uint64_t dst, uint64_t src,
+				uint64_t count, enum openreg_dtype dtype,
+				enum openreg_comm_op op);
+int64_t openreg_comm_broadcast(struct openreg_comm *comm, uint64_t address,
+			       uint64_t count, enum openreg_dtype dtype, uint32_t root);
+/* Rank r gives counts[r] elements; dst has all of them, in the order of the ranks. */
+int64_t openreg_comm_all_gather(struct openreg_comm *comm, uint64_t dst, uint64_t src,
+				const uint64_t *counts, enum openreg_dtype dtype);
+/* src has counts[r] elements for rank r, in the order of the ranks. */
+int64_t openreg_comm_reduce_scatter(struct openreg_comm *comm, uint64_t dst,
+				    uint64_t src, const uint64_t *counts,
+				    enum openreg_dtype dtype, enum openreg_comm_op op);
+/*
+ * One rank sends, the other receives. A send of more than 4 slots ends only while the
+ * other rank receives: two ranks must not both send first.
+ */
+int64_t openreg_comm_send(struct openreg_comm *comm, uint64_t src, uint64_t count,
+			  enum openreg_dtype dtype, uint32_t to);
+int64_t openreg_comm_recv(struct openreg_comm *comm, uint64_t dst, uint64_t count,
+			  enum openreg_dtype dtype, uint32_t from);
+/* Completes after all ranks have begun it. */
+int64_t openreg_comm_barrier(struct openreg_comm *comm);
+
+/*
+ * Wait until a collective has completed, at most for the communicator's timeout.
+ *
+ * Errors; the text names the rank and the collective:
+ *
+ * - ECONNRESET: a rank has ended, or has given the communicator up
+ * - ETIME: a rank is late
+ * - EIO: the queue faulted, or the communicator is broken already
+ */
+int openreg_comm_wait(struct openreg_comm *comm, int64_t seq);
+
+#if defined(__cplusplus)
+}
+#endif
+
+#endif
