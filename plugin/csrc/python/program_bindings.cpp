@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What code compiled by torch.compile() calls: torch_openreg._C.Program, one VECTOR program,
-// and torch_openreg._C.empty_strided(), the memory of its results.
+// torch_openreg._C.empty_strided(), the memory of its results, and torch_openreg._C.Plan, the
+// packets of a whole call.
 #include <torch/csrc/Dtype.h>
 #include <torch/csrc/Exceptions.h>
 #include <torch/csrc/autograd/python_variable.h>
@@ -15,6 +16,7 @@
 
 #include "python/bindings.h"
 #include "runtime/compiled.h"
+#include "runtime/plan.h"
 
 namespace py = pybind11;
 
@@ -155,6 +157,30 @@ py::dict vector_ops() {
   return found;
 }
 
+// Returns the new results, or None if the plan does not take these tensors.
+py::object run_plan(Plan& plan, const py::list& args) {
+  std::vector<at::Tensor> tensors;
+  tensors.reserve(args.size());
+  for (const py::handle arg : args) {
+    if (THPVariable_Check(arg.ptr())) {
+      tensors.push_back(THPVariable_Unpack(arg.ptr()));
+    }
+  }
+  std::vector<at::Tensor> results;
+  {
+    py::gil_scoped_release unlocked; // a full ring waits
+    if (!plan.takes(tensors)) {
+      return py::none();
+    }
+    results = plan.run(tensors);
+  }
+  py::list found(results.size());
+  for (size_t i = 0; i < results.size(); i++) {
+    found[i] = py::reinterpret_steal<py::object>(THPVariable_Wrap(std::move(results[i])));
+  }
+  return std::move(found);
+}
+
 } // namespace
 
 void bind_programs(py::module_& m) {
@@ -178,6 +204,15 @@ void bind_programs(py::module_& m) {
           py::arg("patches"),
           py::arg("counted"))
       .def("__call__", &call);
+  py::class_<Plan>(m, "Plan")
+      .def(py::init())
+      .def(
+          "begin",
+          [](Plan& plan, int64_t device) { plan.begin(to_index(device)); },
+          Unlocked())
+      .def("end", &Plan::end, Unlocked())
+      .def("abandon", &Plan::abandon, Unlocked())
+      .def("run", &run_plan);
 }
 
 } // namespace openreg

@@ -108,6 +108,7 @@ struct PrivatePool {
   c10::MempoolId_t id;
   int graphs = 0; // those that use the pool, and the capture
   bool capturing = false;
+  bool parks = false; // freed blocks are not used again in this capture
   size_t segments = 0;
   std::array<std::unique_ptr<BlockPool>, kStreams> pools; // by stream id
 };

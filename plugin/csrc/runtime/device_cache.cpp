@@ -190,7 +190,8 @@ void DeviceCache::free(uint64_t addr) {
   sub(stats.allocated_bytes, *block, block->size);
   sub(stats.requested_bytes, *block, block->requested);
   report(addr, -static_cast<int64_t>(block->size));
-  if (C10_LIKELY(block->uses.empty())) {
+  const bool parked = block->owner && block->owner->parks && block->owner->capturing;
+  if (C10_LIKELY(block->uses.empty() && !parked)) {
     give_back(block);
     return;
   }
@@ -238,7 +239,8 @@ void DeviceCache::record(uint64_t addr, StreamState* stream) {
 void DeviceCache::finish_pending(bool wait) {
   for (size_t n = pending_.size(); n > 0; n--) {
     Block* block = pending_.front();
-    // The other streams' packets may be in the capture: only its end orders them.
+    // The other streams' packets may be in the capture: only its end orders them. A
+    // capture may also ask that its blocks are not used again.
     bool done = !block->owner || !block->owner->capturing;
     for (const BlockUse& use : block->uses)
       done = done &&

@@ -96,17 +96,25 @@ void* begin_locked(
 uint64_t submit_locked(StreamState& stream, const Packet& packet, bool give_up) {
   if (C10_UNLIKELY(capture_runs()) && capture_packet(stream, packet))
     return 0; // waits for the stream throw, so that nothing waits for this number
+  return submit_locked(stream, packet.data(), packet.slots(), give_up);
+}
+
+uint64_t submit_locked(
+    StreamState& stream,
+    const void* packet,
+    unsigned slots,
+    bool give_up) {
   const bool logged = stream.log;
-  const auto begin = C10_UNLIKELY(logged) ? launch_begins(stream, packet.data()) : 0;
+  const auto begin = C10_UNLIKELY(logged) ? launch_begins(stream, packet) : 0;
   uint64_t seq;
-  void* slot = begin_locked(stream, packet.slots(), &seq, give_up);
-  std::memcpy(slot, packet.data(), size_t{packet.slots()} * OPENREG_SLOT_SIZE);
+  void* slot = begin_locked(stream, slots, &seq, give_up);
+  std::memcpy(slot, packet, size_t{slots} * OPENREG_SLOT_SIZE);
   const int64_t last = openreg_queue_submit(stream.queue);
   if (C10_UNLIKELY(last < 0))
     fail_stream(stream, static_cast<int>(last));
   stream.last_seq.store(seq, std::memory_order_release);
   if (C10_UNLIKELY(logged))
-    launch_ends(stream, packet.op(), seq, begin);
+    launch_ends(stream, static_cast<const openreg_packet*>(packet)->cookie, seq, begin);
   return seq;
 }
 

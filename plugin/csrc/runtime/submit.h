@@ -20,6 +20,12 @@ uint64_t submit_locked(
     StreamState& stream,
     const Packet& packet,
     bool give_up = false);
+// The same for the bytes of a packet. A captured stream does not take it.
+uint64_t submit_locked(
+    StreamState& stream,
+    const void* packet,
+    unsigned slots,
+    bool give_up = false);
 // Returns ring slots for one packet, and its sequence number in seq. Waits while the ring
 // is full: its packets may wait for another stream's long work. If give_up is set, throws
 // LongWait after the first slice of the wait.

@@ -12,7 +12,7 @@ torch.compile on the card. Inductor hands over fused loops; they become VECTOR p
 - registers: values to registers, and programs that fit into a packet
 - listing: the text of a program in the generated code; assembler: from the text to a packet
 - eager_lines: loops that no program can express, as lines of torch operators; eager runs them
-- wrapper: the generated Python code
+- wrapper: the generated Python code; replay: mode="reduce-overhead"
 - passthrough: backend="openreg", the smallest compiler, which generates nothing
 
 Importing torch does not import this package: it imports Inductor.

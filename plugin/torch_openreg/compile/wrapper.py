@@ -3,11 +3,14 @@
 
 from typing import Any, Optional
 
+import sympy
 import torch
+from torch._inductor import config
 from torch._inductor.codegen.wrapper import (
     PythonWrapperCodegen,
     SubgraphPythonWrapperCodegen,
 )
+from torch._inductor.virtualized import V
 
 
 class _CountsWholeOperators:
@@ -47,6 +50,16 @@ class OpenregWrapper(_CountsWholeOperators, PythonWrapperCodegen):
         self.imports.splice("from torch_openreg.compile.assembler import program\n")
         self.imports.splice("from torch_openreg.compile import eager\n")
         self.imports.splice("from torch_openreg._C import empty_strided as empty_on_card\n")
+
+    def generate_after_suffix(self, result: Any) -> None:
+        super().generate_after_suffix(result)
+        graph = V.graph
+        on_one_card = set(graph.device_types) == {"openreg"} and len(graph.device_idxs) == 1
+        if config.triton.cudagraphs and on_one_card and not graph.aot_mode:
+            (card,) = graph.device_idxs
+            numbers = any(isinstance(i, sympy.Expr) for i in graph.graph_inputs.values())
+            result.writeline("from torch_openreg.compile.replay import Replayed")
+            result.writeline(f"call = Replayed(call, {card}, {numbers})")
 
     def make_allocation(
         self, name, device, dtype, shape, stride, allocation_shape=None, is_pinned=False
