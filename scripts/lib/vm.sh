@@ -25,6 +25,16 @@ vm_loader()
 	PYTHON=(env "PYTHONHOME=$root/usr" "${LOADER[@]}" "$root/usr/bin/python3" -BS)
 }
 
+# Exports the paths in the root that docs/labs/grade needs for lab 8.
+lab8_paths()
+{
+	local name path
+	for name in card sim lib; do
+		path=$(component_path "$name")
+		export "LAB8_${name^^}=/cache${path#"$OPENREG_CACHE"}"
+	done
+}
+
 # QEMU cannot migrate a VM with shared directories. Such a VM gets a disk with copies of
 # the checkout and of the components that --with names.
 vm_copies()

@@ -32,8 +32,7 @@ def solution(lab: int) -> dict[str, str]:
 
 def skeleton(lab: int) -> dict[str, str]:
     """The skeleton of a lab, with the solutions of the labs before"""
-    mine = set(bench.files_of(lab)) - set(bench.files_of(lab - 1) if lab else [])
-    return solution(lab) | {file: read("skeleton", file) for file in mine}
+    return solution(lab) | {file: read("skeleton", file) for file in bench.own_files(lab)}
 
 
 def broken(wrong) -> dict[str, str]:
@@ -67,12 +66,10 @@ def judge_wrong(wrong, tally) -> str:
 def cases() -> list:
     """(name, lab, files, judge), so ordered that submissions that break the VM come last"""
     found = []
-    for lab in range(bench.LABS + 1):
+    for lab in bench.LABS:
         found.append((f"skeleton{lab}", lab, skeleton(lab), judge_skeleton))
         found.append((f"solution{lab}", lab, solution(lab), judge_solution))
     for wrong in sorted(WRONG, key=lambda wrong: wrong.breaks is None):
-        if wrong.lab > bench.LABS:
-            continue
         found.append((wrong.name, wrong.lab, broken(wrong),
                       lambda tally, wrong=wrong: judge_wrong(wrong, tally)))
     return [case for case in found if case[0] in sys.argv[1:] or not sys.argv[1:]]
@@ -80,7 +77,7 @@ def cases() -> list:
 
 def pages() -> str:
     """Whether the page of each lab has the points of its checks, in their order"""
-    for lab in range(bench.LABS + 1):
+    for lab in bench.LABS:
         have = importlib.import_module(f"lab{lab}").CHECKS
         page, = (TOP / "docs/labs").glob(f"{lab}-*.md")
         rows = re.findall(r"^\| (\d+) \| ", page.read_text(encoding="utf-8"), re.M)

@@ -38,7 +38,8 @@ WRONG = [
         ("lab1.c", CHECKED, CHECKED.replace("lab_reset(lab)", "0"))],
           {"reset", "waits", "gives up"}),
     Wrong("resets before it looks", 1, [
-        ("lab1.c", CHECKED, "	ret = lab_reset(lab);\n	if (ret)\n		return ret;\n"
+        ("lab1.c", CHECKED, "	readl(lab->regs + OPENREG_REG_STATUS);\n"
+                            "	ret = lab_reset(lab);\n	if (ret)\n		return ret;\n"
                             "	ret = lab1_check(lab);\n")],
           {"magic", "refuses version"}),
     Wrong("does not wait for the reset", 1, [
@@ -168,4 +169,37 @@ WRONG = [
           {"own"}, frozenset({"clear", "fault"})),
     Wrong("keeps the context", 7, [
         ("lab7.c", "	if (lab_admin(client->lab, &destroy) < 0)", "	if (destroy.flags)")]),
+
+    Wrong("does not say what it reads", 8, [
+        ("lab8.c", "	args->op[SOURCE].read = true;\n", "")], words="SIGSEGV"),
+    Wrong("checks the rows alone", 8, [
+        ("lab8.c", "args->op[i].dims = 3;", "args->op[i].dims = 1;")], {"bounds"}),
+    Wrong("rolls to the left", 8, [
+        ("lab8.c", "(i % n + shift) % n", "(i % n + n - shift) % n")],
+          {"rows", "layouts", "dtypes", "bounds", "refuses", "operator", "by the card"}),
+    Wrong("copies four bytes", 8, [
+        ("lab8.c", "i / n, i % n), size);", "i / n, i % n), size < 4 ? size : 4);")],
+          {"layouts", "dtypes"}),
+    Wrong("takes any shift", 8, [
+        ("lab8.c", "	if (args->imm[0] && args->imm[0] >= (uint64_t)args->size[1])",
+         "	if (args->imm[0] == (uint64_t)-1)")], {"refuses"}),
+    Wrong("computes on the CPU", 8, [
+        ("lab8.py", "    x, n = x.contiguous(), x.shape[-1]\n",
+         "    return torch.roll(x, shift, -1)\n    x, n = x.contiguous(), x.shape[-1]\n")],
+          {"by the card"}),
+
+    Wrong("lets a process keep the page", 9, [
+        ("lab9.c", "		unmap_mapping_range(file->mapping, 0, PAGE_SIZE, 1);",
+         "		unmap_mapping_range(file->mapping, PAGE_SIZE, PAGE_SIZE, 1);")], {"page"}),
+    Wrong("does not look for a lost vector", 9, [
+        ("lab9.c", "	schedule_delayed_work(&plug->watch, HZ);\n	return 0;", "	return 0;")],
+          {"silent", "gone"}),
+    Wrong("waits for a card that has gone", 9, [
+        ("lab2.c", "	if (lab_gone(lab))\n		return -ENODEV;\n", "")], {"commands"}),
+    Wrong("keeps the page until the last close", 9, [
+        ("lab9.c", "	lab_free(lab, &plug->page);\n	kref_put(&plug->refs, plug_free);\n}",
+         "	kref_put(&plug->refs, plug_free);\n}")], {"unplug", "again", "leaves"}),
+    Wrong("use after unbind", 9, [
+        ("lab9.c", "	if (plug->lab)\n		ret = lab9_run(plug->lab, slot);",
+         "	ret = lab9_run(plug->lab, slot);")], words="NULL pointer dereference"),
 ]

@@ -7,6 +7,7 @@
 #define LAB_H
 
 #ifdef __KERNEL__
+#include <linux/io.h>
 #include <linux/list.h>
 #include <linux/mutex.h>
 #include <linux/pci.h>
@@ -31,6 +32,7 @@
 /* Lab 5: segments of the context, and pages of /dev/lab for mmap(). */
 #define LAB_SEG_VRAM 1 /* the first LAB_BUFFER_SIZE bytes of VRAM */
 #define LAB_SEG_BUFFER 2
+#define LAB_SEG_PAGE 3 /* lab 9 */
 #define LAB_BUFFER_PAGES 16
 #define LAB_BUFFER_SIZE (LAB_BUFFER_PAGES * 4096)
 #define LAB_MAP_RING 0
@@ -79,6 +81,8 @@ struct lab {
 	/* Lab 5: one page of system memory each. */
 	struct lab_memory buffer[LAB_BUFFER_PAGES];
 
+	bool stopped; /* lab 9: no thread may wait for a packet any more */
+
 	struct mutex lock; /* later.c: one command or submission at a time */
 	struct dentry *files;
 };
@@ -113,7 +117,7 @@ void lab3_stop(struct lab *lab);
 int lab_submit(struct lab *lab, const void *slot, u64 *seq);
 /*
  * Returns 0 if packet number seq has completed, -EIO if it has not and the queue does not run,
- * else -ETIMEDOUT.
+ * else -ETIMEDOUT. From lab 9 on, -ENODEV if it has not and lab->stopped is set.
  */
 int lab_result(struct lab *lab, u64 seq);
 /*
@@ -147,6 +151,16 @@ int lab_recover(struct lab *lab);
 /* lab7.c */
 int lab7_start(struct lab *lab);
 void lab7_stop(struct lab *lab);
+
+/* lab9.c */
+int lab9_start(struct lab *lab);
+void lab9_stop(struct lab *lab);
+
+/* Given: a card that has been pulled out reads as all ones. */
+static inline bool lab_gone(struct lab *lab)
+{
+	return readl(lab->regs + OPENREG_REG_MAGIC) == U32_MAX;
+}
 
 #endif /* __KERNEL__ */
 #endif

@@ -211,6 +211,9 @@ static const struct {
 #if LAB >= 7
 	{ lab7_start, lab7_stop },
 #endif
+#if LAB >= 9
+	{ lab9_start, lab9_stop },
+#endif
 	{ }
 };
 

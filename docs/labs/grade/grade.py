@@ -31,12 +31,12 @@ def submission(directory: pathlib.Path, lab: int) -> dict[str, str]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="scripts/lab --grade")
-    parser.add_argument("--lab", type=int, action="append", choices=range(bench.LABS + 1))
+    parser.add_argument("--lab", type=int, action="append", choices=bench.LABS)
     parser.add_argument("--seed", type=int, default=random.randrange(1, 10000))
     parser.add_argument("--json", type=pathlib.Path)
     parser.add_argument("directory", type=pathlib.Path)
     args = parser.parse_args()
-    labs = args.lab or [lab for lab in range(bench.LABS + 1)
+    labs = args.lab or [lab for lab in bench.LABS
                         if (args.directory / f"lab{lab}.c").exists()]
     if not labs:
         print(f"lab: error: there is no lab0.c in {args.directory}\n"

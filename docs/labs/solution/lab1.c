@@ -26,6 +26,8 @@ int lab_reset(struct lab *lab)
 	void __iomem *control = lab->regs + OPENREG_REG_CONTROL;
 	u32 value;
 
+	if (lab_gone(lab))
+		return -ENODEV;
 	writel(OPENREG_CONTROL_RESET, control);
 	return readl_poll_timeout(control, value, value == 0, 100, RESET_TIMEOUT_US);
 }

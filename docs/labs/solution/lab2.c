@@ -86,6 +86,8 @@ int lab_admin(struct lab *lab, const struct openreg_admin_cmd *cmd)
 	u32 seq;
 	int ret;
 
+	if (lab_gone(lab))
+		return -ENODEV;
 	cmds[slot] = *cmd;
 	lab->admin_tail++;
 	/* writel() orders the stores before it. */

@@ -119,7 +119,7 @@ static bool lab3_ended(struct lab *lab, u64 seq)
 	struct openreg_card_page *card = lab->card_page.cpu;
 
 	return READ_ONCE(card->completed) >= seq ||
-	       READ_ONCE(card->state) != OPENREG_QUEUE_RUNNING;
+	       READ_ONCE(card->state) != OPENREG_QUEUE_RUNNING || READ_ONCE(lab->stopped);
 }
 
 int lab_result(struct lab *lab, u64 seq)
@@ -129,7 +129,9 @@ int lab_result(struct lab *lab, u64 seq)
 	if (!lab3_ended(lab, seq))
 		return -ETIMEDOUT;
 	dma_rmb(); /* what the packet wrote was visible before completed */
-	return READ_ONCE(card->completed) >= seq ? 0 : -EIO;
+	if (READ_ONCE(card->completed) >= seq)
+		return 0;
+	return READ_ONCE(lab->stopped) ? -ENODEV : -EIO;
 }
 
 int lab_poll(struct lab *lab, u64 seq)

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: MIT
+"""Lab 9: hot-unplug. The program lab9_client.py in the guest has the device open meanwhile."""
+import json
+
+from lab3 import begin
+
+TITLE = "hot-unplug, and a card that lies"
+CHECKS = [
+    ("packet", 1, "a packet from /dev/lab9 fills the page that the process has mapped"),
+    ("silent", 1, "without a vector a thread returns before LAB_SLEEP_SECONDS"),
+    ("gone", 2, "the card goes away: a thread that sleeps gets -ENODEV before LAB_SLEEP_SECONDS"),
+    ("commands", 1, "lab_admin() returns -ENODEV for a card that has gone"),
+    ("unplug", 2, "with an open file, a mapped page and a sleeping thread, remove ends and frees "
+                  "all DMA memory; then -ENODEV from write() and mmap()"),
+    ("page", 1, "after remove, the process gets SIGBUS from the page"),
+    ("again", 1, "a card that is plugged in again works, also when the old file is closed"),
+    ("leaves", 1, "after rmmod the card is not enabled, and no DMA memory is left"),
+]
+PROGRAM = "python3 /openreg/docs/labs/grade/lab9_client.py"
+FIRST, SECOND, GO = "/tmp/lab9.first", "/tmp/lab9.second", "/tmp/lab9.go"
+NODEV = "ENODEV"
+
+
+def answer(text: str) -> dict:
+    try:
+        return json.loads(text.strip().splitlines()[-1])
+    except (ValueError, IndexError):
+        return {"failed": text.strip()[-200:]}
+
+
+def client(bench, what: str) -> dict:
+    return answer(bench.machine.run(f"{PROGRAM} {bench.machine.pci} {what}", 40)[1])
+
+
+def early(seen: dict, error: str) -> bool:
+    return seen.get("error") == error and seen.get("early") is True
+
+
+def unplug(bench, tally) -> None:
+    """The program goes on after the card is plugged in again."""
+    machine = bench.machine
+    machine.run(f"rm -f {FIRST} {SECOND} {GO}; mkfifo {GO}")
+    job = machine.start(f"{PROGRAM} {machine.pci} unplug", 60)
+    machine.run(f"until [ -e {FIRST} ]; do sleep 0.2; done", 40)
+    seen = answer(machine.run(f"cat {FIRST}")[1])
+    left = bench.dma_left()
+    wanted = {"thread": NODEV, "write": NODEV, "mmap": NODEV}
+    good = tally.set("unplug", not left and {name: seen.get(name) for name in wanted} == wanted,
+                     f"{seen}, {left} allocations for DMA are left")
+    tally.set("page", seen.get("page") == "SIGBUS", seen.get("page", seen))
+    bench.calm()
+    machine.run("echo 1 > /sys/bus/pci/rescan", 20)
+    machine.bars = machine.monitor.bars()
+    bound = bench.bound()
+    if "failed" not in seen:
+        machine.run(f"echo go > {GO}", 10)
+    machine.finish(job, 60)
+    seen = answer(machine.run(f"cat {SECOND}")[1])
+    tally.set("again", good and bound and seen.get("packets") == ["done", "done"],
+              seen if bound else "the driver does not bind")
+
+
+def run(bench, tally, rng) -> None:
+    card, queue = begin(bench, tally, "packet")
+    if not queue:
+        return
+    value = rng.randrange(1, 256)
+    seen = client(bench, f"packet {value}")
+    if not tally.set("packet", seen.get("page") == value, seen):
+        return tally.end("the program cannot use /dev/lab9")
+    seen = client(bench, "silent")
+    tally.set("silent", early(seen, "none"), seen)
+    bench.calm()
+    seen = client(bench, "gone")
+    tally.set("gone", early(seen, NODEV), seen)
+    tally.set("commands", seen.get("admin") == NODEV, seen)
+    bench.calm()
+    bench.rmmod()
+    bench.count_dma()
+    bench.insmod()
+    unplug(bench, tally)
+    bench.rmmod()
+    status, left = card.reg("STATUS"), bench.dma_left()
+    tally.set("leaves", not status and not left,
+              f"STATUS is {status}, {left} allocations for DMA are left")

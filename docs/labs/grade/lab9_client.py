@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: MIT
+"""Runs in the guest: uses /dev/lab9 while the card lies or goes away.
+usage: lab9_client.py PCI packet VALUE | silent | gone | unplug"""
+import errno
+import json
+import mmap
+import os
+import signal
+import struct
+import subprocess
+import sys
+import threading
+import time
+
+FIRST, SECOND, GO = "/tmp/lab9.first", "/tmp/lab9.second", "/tmp/lab9.go"
+FILL, U8, PAGE_SEGMENT, LAB_CARD = 2, 6, 3, 3
+SLEEP_SECONDS = 30  # LAB_SLEEP_SECONDS
+IRQ, STALL, GONE = 4, 10, 11  # numbers of x-inject-irq and so on
+NOP = struct.pack("<BBHIQ", 0, 1, 0, 0, 0).ljust(64, b"\0")
+PCI = sys.argv[1]
+
+
+def lie(number: int, value: int) -> None:
+    subprocess.run(["setpci", "-s", PCI, f"CAP_VNDR+4.l={number:x}", f"CAP_VNDR+8.l={value:x}"],
+                   check=True)
+
+
+def fill(value: int) -> bytes:
+    """A FILL of one byte"""
+    address = 0x9f << 55 | LAB_CARD << 51 | PAGE_SEGMENT << 38
+    packet = struct.pack("<BBHIQ", FILL, 1, 0, 0, 0) + struct.pack("<BBBB4xQ", 0, 1, 1, 0, 0)
+    return (packet + struct.pack("<QB7x", address, U8) + struct.pack("<Q", value)).ljust(64, b"\0")
+
+
+def error_of(call) -> str:
+    try:
+        call()
+    except OSError as error:
+        return errno.errorcode[error.errno]
+    return "none"
+
+
+class Writer(threading.Thread):
+    """Writes a NOP, and so sleeps until it has completed."""
+
+    def __init__(self, fd: int) -> None:
+        super().__init__(daemon=True)
+        self.fd, self.error, self.early = fd, "no return", False
+        self.start()
+
+    def run(self) -> None:
+        begin = time.monotonic()
+        self.error = error_of(lambda: os.write(self.fd, NOP))
+        self.early = time.monotonic() - begin < SLEEP_SECONDS
+
+    def sleeps(self) -> None:
+        """Waits until the thread sleeps in the driver, or has returned."""
+        path, calm = f"/proc/self/task/{self.native_id}/stat", 0
+        while self.is_alive() and calm < 3:
+            with open(path, encoding="ascii") as file:
+                calm = calm + 1 if file.read().rpartition(")")[2].split()[0] in "SD" else 0
+            time.sleep(0.05)
+
+    def end(self) -> dict:
+        self.join(2 * SLEEP_SECONDS)
+        return {"error": self.error, "early": self.early}
+
+
+def open_page() -> tuple[int, mmap.mmap]:
+    fd = os.open("/dev/lab9", os.O_RDWR)
+    return fd, mmap.mmap(fd, 4096)
+
+
+def touch(page: mmap.mmap) -> str:
+    """What a process gets that reads the page"""
+    child = os.fork()
+    if not child:
+        os._exit(page[0] & 0)
+    status = os.waitpid(child, 0)[1]
+    return signal.Signals(os.WTERMSIG(status)).name if os.WIFSIGNALED(status) else "its contents"
+
+
+def packet(fd: int, page: mmap.mmap, value: int) -> str:
+    error = error_of(lambda: os.write(fd, fill(value)))
+    return "done" if error == "none" and page[0] == value else f"{error}, the page has {page[0]}"
+
+
+def silent() -> dict:
+    fd, _ = open_page()
+    lie(IRQ, 1)
+    return Writer(fd).end()
+
+
+def gone() -> dict:
+    fd, _ = open_page()
+    lie(STALL, 1)
+    writer = Writer(fd)
+    writer.sleeps()
+    lie(GONE, 1)
+    seen = writer.end()
+    command = struct.pack("<HHIII6Q", 0, 0, 0, 0, 0, *[0] * 6)
+    with open("/sys/kernel/debug/lab/admin", "wb", buffering=0) as file:
+        seen["admin"] = error_of(lambda: file.write(command))
+    return seen
+
+
+def store(path: str, seen: dict) -> None:
+    with open(path + ".new", "w", encoding="ascii") as file:
+        json.dump(seen, file)
+    os.rename(path + ".new", path)
+
+
+def unplug() -> None:
+    fd, page = open_page()
+    page[0]
+    lie(STALL, 1)
+    writer = Writer(fd)
+    writer.sleeps()
+    lie(GONE, 1)
+    with open(f"/sys/bus/pci/devices/{PCI}/remove", "w", encoding="ascii") as file:
+        file.write("1")
+    store(FIRST, {"thread": writer.end()["error"], "page": touch(page),
+                  "write": error_of(lambda: os.write(fd, NOP)),
+                  "mmap": error_of(lambda: mmap.mmap(fd, 4096))})
+    with open(GO, encoding="ascii") as file:
+        file.read()
+    again, new = open_page()
+    packets = [packet(again, new, 17)]
+    os.close(fd)
+    store(SECOND, {"packets": [*packets, packet(again, new, 18)]})
+
+
+def main() -> None:
+    what = sys.argv[2]
+    if what == "packet":
+        fd, page = open_page()
+        os.write(fd, fill(int(sys.argv[3])))
+        print(json.dumps({"page": page[0]}))
+    elif what == "unplug":
+        unplug()
+    else:
+        print(json.dumps({"silent": silent, "gone": gone}[what]()))
+    sys.stdout.flush()
+    os._exit(0)  # a thread may still sleep in the driver
+
+
+try:
+    main()
+except OSError as failure:
+    if sys.argv[2] == "unplug":
+        store(FIRST, {"failed": str(failure)})
+    print(json.dumps({"failed": str(failure)}), flush=True)
+    os._exit(1)
