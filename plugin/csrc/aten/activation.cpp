@@ -188,33 +188,33 @@ void add_activations(torch::Library& m) {
             gelu(p.in(0), how))
   POINTWISE((NamesWithoutInplace{"hardshrink", "hardshrink.out"}), CORE(hardshrink),
             (Pointwise& p, T, S l),
-            select(abs(p.in_float(0)) <= p(l), 0.0, p.in(0)))
+            select(abs(p.in(0)) <= p(l), 0.0, p.in(0)))
   POINTWISE(PLAIN(hardsigmoid), CORE(hardsigmoid), (Pointwise& p, T),
-            hard_six(p.in_float(0)))
+            hard_six(p.in(0)))
   POINTWISE((NamesWithoutInplace{"glu", "glu.out"}), CORE(glu), (Pointwise& p, T, int64_t),
-            p.in_float(0) * sigmoid(p.in(1)))
+            p.in(0) * sigmoid(p.in(1)))
   POINTWISE(PLAIN(hardswish), unary_meta, (Pointwise& p, T),
-            p.in(0) * hard_six(p.in_float(0)))
+            p.in(0) * hard_six(p.in(0)))
   POINTWISE(PLAIN(hardtanh), range_meta, (Pointwise& p, T, S lo, S hi),
-            min(max(p.in_number(0), p(lo)), p(hi)))
+            min(max(p.in(0), p(lo)), p(hi)))
   POINTWISE(PLAIN(leaky_relu), CORE(leaky_relu), (Pointwise& p, T, S slope),
-            leaky_relu(p.in_float(0), slope.toDouble()))
+            leaky_relu(p.in(0), slope.toDouble()))
   POINTWISE(PLAIN(mish), CORE(mish), (Pointwise& p, T),
             p.in(0) * tanh(log1p(exp(p.in(0)))))
   POINTWISE((FunctionalName{"_prelu_kernel"}), gradient_meta, (Pointwise& p, T, T),
             select(p.in(0) > 0.0, p.in(0), p.in(0) * p.in(1)))
   POINTWISE((NamesWithoutOut{"relu", "relu_"}), unary_meta, (Pointwise& p, T),
-            max(p.in_number(0), 0.0))
+            max(p.in(0), 0.0))
   POINTWISE(PLAIN(silu), CORE(silu), (Pointwise& p, T), p.in(0) * sigmoid(p.in(0)))
   POINTWISE((NamesWithoutInplace{"softplus", "softplus.out"}), CORE(softplus),
             (Pointwise& p, T, S beta, S threshold),
             softplus(p.in(0), beta.toDouble(), threshold.toDouble()))
   POINTWISE((NamesWithoutInplace{"softshrink", "softshrink.out"}), CORE(softshrink),
             (Pointwise& p, T, S l),
-            softshrink(p.in_float(0), l.toDouble()))
+            softshrink(p.in(0), l.toDouble()))
   POINTWISE((NamesWithoutInplace{"threshold", "threshold.out"}), CORE(threshold),
             (Pointwise& p, T, S limit, S value),
-            select(p.in_number(0) <= p(limit), p(value), p.in(1)))
+            select(p.in(0) <= p(limit), p(value), p.in(1)))
   m.impl("threshold_", threshold_);
 }
 
@@ -226,16 +226,16 @@ void add_gradients(torch::Library& m) {
             (Pointwise& p, T, T, std::string_view how),
             p.in(0) * gelu_slope(p.in(1), how))
   POINTWISE(GRADIENT(hardshrink), CORE(hardshrink_backward), (Pointwise& p, T, T, S l),
-            select(abs(p.in_float(1)) > p(l), p.in(0), 0.0))
+            select(abs(p.in(1)) > p(l), p.in(0), 0.0))
   POINTWISE(GRADIENT(hardsigmoid), CORE(hardsigmoid_backward), (Pointwise& p, T, T),
-            select(abs(p.in_float(1)) < 3.0, p.in(0) * (1.0 / 6), 0.0))
+            select(abs(p.in(1)) < 3.0, p.in(0) * (1.0 / 6), 0.0))
   POINTWISE((FunctionalName{"hardswish_backward"}), gradient_meta, (Pointwise& p, T, T),
-            hardswish_slope(p.in_float(0), p.in(1)))
+            hardswish_slope(p.in(0), p.in(1)))
   POINTWISE(GRADIENT(hardtanh), range_gradient_meta, (Pointwise& p, T, T, S lo, S hi),
-            select((p.in_float(1) > p(lo)) & (p.in(1) < p(hi)), p.in(0), 0.0))
+            select((p.in(1) > p(lo)) & (p.in(1) < p(hi)), p.in(0), 0.0))
   POINTWISE(GRADIENT(leaky_relu), CORE(leaky_relu_backward),
             (Pointwise& p, T, T, S slope, bool),
-            select(p.in_float(0) > 0.0, p.in(1), p.in(1) * p(slope)))
+            select(p.in(0) > 0.0, p.in(1), p.in(1) * p(slope)))
   POINTWISE(GRADIENT(logit), CORE(logit_backward),
             (Pointwise& p, T, T, std::optional<double> eps),
             logit_slope(p.in(0), p.in(1), eps))
@@ -249,7 +249,7 @@ void add_gradients(torch::Library& m) {
             (Pointwise& p, T, T, S beta, S threshold),
             softplus_gradient(p.in(0), p.in(1), beta.toDouble(), threshold.toDouble()))
   POINTWISE(GRADIENT(softshrink), CORE(softshrink_backward), (Pointwise& p, T, T, S l),
-            select(abs(p.in_float(1)) > p(l), p.in(0), 0.0))
+            select(abs(p.in(1)) > p(l), p.in(0), 0.0))
   POINTWISE(GRADIENT(tanh), CORE(tanh_backward), (Pointwise& p, T, T),
             p.in(0) * (1.0 - p.in(1) * p.in(1)))
   POINTWISE(GRADIENT(threshold), CORE(threshold_backward), (Pointwise& p, T, T, S limit),
@@ -263,6 +263,7 @@ OpName glu_backward_name, prelu_backward_name;
 
 Tensor& glu_backward_out(T grad, T self, int64_t dim, Tensor& out) {
   check_tensor_device(grad, self.device());
+  glu_backward_name.check_type(self.scalar_type());
   const int64_t d = c10::maybe_wrap_dim(dim, self.dim());
   const int64_t half = self.size(d) / 2;
   TORCH_CHECK(
@@ -291,6 +292,7 @@ Tensor glu_backward(T grad, T self, int64_t dim) {
 std::tuple<Tensor, Tensor> prelu_backward(T grad, T self, T weight) {
   check_tensor_device(grad, self.device());
   check_tensor_device(weight, self.device());
+  prelu_backward_name.check_type(self.scalar_type());
   const Tensor by_self = at::empty_like(self), by_weight = at::empty_like(self);
   Step s(prelu_backward_name.id, self, self.scalar_type());
   const Value x = s.load(self), g = s.load(grad);

@@ -303,12 +303,12 @@ Two update_statistics(
 std::tuple<Tensor&, Tensor&, Tensor&> put(const Three& from, Tensor& out, Tensor& mean, Tensor& rstd) {
   const auto assign = [](Tensor& to, const Tensor& value) {
     TORCH_CHECK(
-        to.device() == value.device() && c10::canCast(value.scalar_type(), to.scalar_type()),
+        to.device() == value.device() && value.scalar_type() == to.scalar_type(),
         "batch_norm: a result of type ",
         value.scalar_type(),
         " on ",
         value.device(),
-        " cannot be written to an out of type ",
+        " needs an out of the same type there, but got ",
         to.scalar_type(),
         " on ",
         to.device());

@@ -153,12 +153,6 @@ Value log_add(Value a, Value b, Formula&& more) {
   add_pointwise<at::meta::structured_##shape>(             \
       m, names, [](Pointwise& p, const Tensor&, const Tensor&) { \
         Value a = p.in_rounded(0), b = p.in_rounded(1); return formula; });
-// Like BINARY_ROUNDED, but refuses truth values.
-#define BINARY_OF_NUMBERS(names, shape, formula)                         \
-  add_pointwise<at::meta::structured_##shape>(                           \
-      m, names, [](Pointwise& p, const Tensor&, const Tensor&) {         \
-        p.in_number(0);                                                  \
-        Value a = p.in_rounded(0), b = p.in_rounded(1); return formula; });
 // Like BINARY; the formula also computes the result for complex a and b.
 #define BINARY_OF_PAIRS(names, shape, input, formula)                     \
   add_pointwise<at::meta::structured_##shape>(                            \
@@ -181,7 +175,7 @@ void add_arithmetic(torch::Library& m) {
   BINARY_OF_PAIRS(TENSOR_OUT(div), div_Tensor, in, a / b)
   BINARY(FUNCTION(fmax), fmax, is_float(a.type) ? fmax(a, b) : max(a, b))
   BINARY(FUNCTION(fmin), fmin, is_float(a.type) ? fmin(a, b) : min(a, b))
-  BINARY_OF_NUMBERS(TENSOR(fmod), fmod_Tensor, fmod(a, b))
+  BINARY_ROUNDED(TENSOR(fmod), fmod_Tensor, fmod(a, b))
   BINARY(PLAIN(heaviside), heaviside, select(a == 0.0, b, p.convert(a > 0.0, a.type)))
   BINARY(PLAIN(hypot), hypot, hypot(a, b))
   BINARY(FUNCTION(logaddexp), logaddexp, log_add(a, b, [](Value d) { return log1p(exp(d)); }))
@@ -190,12 +184,9 @@ void add_arithmetic(torch::Library& m) {
   BINARY(FUNCTION(maximum), maximum, max(a, b))
   BINARY(FUNCTION(minimum), minimum, min(a, b))
   BINARY_OF_PAIRS(TENSOR_OUT(mul), mul_Tensor, in, a * b)
-  add_pointwise<at::meta::structured_pow_Tensor_Tensor>(
-      m, (Names{"pow.Tensor_Tensor", "pow_.Tensor", "pow.Tensor_Tensor_out"}),
-      [](Pointwise& p, const Tensor&, const Tensor&) {
-        return pow(p.in_number(0), p.in(1));
-      });
-  BINARY_OF_NUMBERS(TENSOR(remainder), remainder_Tensor, remainder(a, b))
+  BINARY((Names{"pow.Tensor_Tensor", "pow_.Tensor", "pow.Tensor_Tensor_out"}),
+         pow_Tensor_Tensor, pow(a, b))
+  BINARY_ROUNDED(TENSOR(remainder), remainder_Tensor, remainder(a, b))
   BINARY((Names{"xlogy.Tensor", "xlogy_.Tensor", "xlogy.OutTensor"}),
          xlogy_Tensor, xlogy(a, b, log(b)))
   BINARY(FUNCTION(special_xlog1py), special_xlog1py, xlogy(a, b, log1p(b)))

@@ -27,7 +27,10 @@ Tensor count_nonzero(const Tensor& self, IntArrayRef dims) {
   return at::ne(self, 0).sum(dims);
 }
 
+OpName trace_name;
+
 Tensor trace(const Tensor& self) {
+  trace_name.check_type(self.scalar_type());
   TORCH_CHECK(self.dim() == 2, "trace: expected a matrix, but got tensor with dim ", self.dim());
   return self.diagonal().sum();
 }
@@ -241,6 +244,7 @@ Tensor& narrow_copy_out(
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("equal", equal);
   m.impl("count_nonzero.dim_IntList", count_nonzero);
+  trace_name.set("trace");
   m.impl("trace", trace);
   add_op<at::meta::structured_linalg_cross>(
       m, NamesWithoutInplace{"linalg_cross", "linalg_cross.out"}, Cross());

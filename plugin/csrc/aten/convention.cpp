@@ -18,6 +18,7 @@ void OpName::set(const char* registered_name) {
   name = qualified.substr(0, dot);
   overload = dot == std::string::npos ? "" : qualified.substr(dot + 1);
   id = op_id(qualified.c_str());
+  refused = refused_types(*this);
 }
 
 c10::OperatorHandle OpName::handle() const {

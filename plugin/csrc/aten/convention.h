@@ -25,12 +25,25 @@ namespace openreg {
 struct OpName {
   void set(const char* registered_name);
   c10::OperatorHandle handle() const;
+  // Throws if the operator refuses this type, as the CPU does.
+  void check_type(c10::ScalarType type) const;
 
   std::string name;
   std::string overload;
   std::string qualified; // "aten::add.Tensor"
   OpId id = 0;
+  uint64_t refused = 0; // bits of ScalarTypes
 };
+
+// refused_types.cpp has the list.
+uint64_t refused_types(const OpName& op);
+[[noreturn]] void refuse_type(const OpName& op, c10::ScalarType type);
+
+inline void OpName::check_type(c10::ScalarType type) const {
+  if (C10_UNLIKELY(refused >> static_cast<int>(type) & 1)) {
+    refuse_type(*this, type);
+  }
+}
 
 // Converts argument types between shape functions and the dispatcher.
 template <class T>

@@ -26,7 +26,7 @@ using at::Tensor;
 using OptTensor = std::optional<Tensor>;
 using Gradients = std::tuple<Tensor, Tensor, Tensor>;
 
-OpName forward_name, backward_name;
+OpName forward_name, backward_name, transposed_name;
 
 // y = conv(x, w) + bias. The packet's kind decides which of y, x and w is the result.
 struct Convolution {
@@ -364,6 +364,9 @@ Tensor convolution(
     int64_t groups) {
   check_types(input, weight, "weight");
   check_windows(weight, stride, padding, dilation, groups);
+  if (transposed) {
+    transposed_name.check_type(input.scalar_type());
+  }
   const Tensor b = bias && bias->defined() ? *bias : Tensor();
   if (b.defined()) {
     check_types(input, b, "bias");
@@ -497,6 +500,7 @@ Gradients convolution_backward(
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   forward_name.set("convolution_overrideable");
+  transposed_name.set("conv_transpose2d.input");
   backward_name.set("convolution_backward_overrideable");
   m.impl("convolution_overrideable", convolution);
   m.impl("convolution_backward_overrideable", convolution_backward);

@@ -137,6 +137,7 @@ Tensor backward(
     const Tensor& x2,
     double p,
     const Tensor& distance) {
+  backward_name.check_type(x1.scalar_type());
   const Pairs pairs(x1, x2);
   auto sizes = pairs.sizes;
   sizes.erase(sizes.end() - 2);

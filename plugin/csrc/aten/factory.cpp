@@ -194,6 +194,7 @@ Tensor& arange_out(const Scalar& start, const Scalar& end, const Scalar& step, T
     return fallback<Tensor&, const Scalar&, const Scalar&, const Scalar&, Tensor&>(
         arange_name, start, end, step, out);
   }
+  arange_name.check_type(out.scalar_type());
   const int64_t n = arange_size(start, end, step);
   TORCH_CHECK(n >= 0, "invalid size, possible overflow?");
   if (out.numel() != n) {
@@ -238,6 +239,7 @@ Tensor& linspace_out(const Scalar& start, const Scalar& end, int64_t steps, Tens
     return fallback<Tensor&, const Scalar&, const Scalar&, int64_t, Tensor&>(
         linspace_name, start, end, steps, out);
   }
+  linspace_name.check_type(out.scalar_type());
   if (out.numel() != steps) {
     out.resize_({steps});
   }

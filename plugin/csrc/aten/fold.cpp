@@ -14,6 +14,8 @@ namespace {
 using at::IntArrayRef;
 using at::Tensor;
 
+OpName im2col_name, unpool2_name, unpool3_name;
+
 void check_pair(IntArrayRef pair, const char* name) {
   TORCH_CHECK(
       pair.size() == 2, "It is expected ", name, " equals to 2, but got size ", pair.size());
@@ -39,6 +41,7 @@ Tensor windows(const Tensor& self, const Sliding& w) {
   at::native::im2col_shape_check(
       self, Tensor(), w.kernel[0], w.kernel[1], w.dilation[0], w.dilation[1],
       w.padding[0], w.padding[1], w.stride[0], w.stride[1]);
+  im2col_name.check_type(self.scalar_type());
   const bool batched = self.dim() == 4;
   const Tensor images = batched ? self : self.unsqueeze(0);
   const int64_t rows = w.count(images.size(2), 0), cols = w.count(images.size(3), 1);
@@ -172,6 +175,7 @@ void check_unpool(const Tensor& self, const Tensor& indices, IntArrayRef output_
 // Puts every plane's elements at the places from which pooling took them.
 Tensor unpool(const Tensor& self, const Tensor& indices, IntArrayRef output_size, size_t dims) {
   check_unpool(self, indices, output_size, dims);
+  (dims == 2 ? unpool2_name : unpool3_name).check_type(self.scalar_type());
   const auto planes = self.sizes().slice(0, self.dim() - dims);
   at::DimVector shape(planes);
   shape.append(output_size.begin(), output_size.end());
@@ -228,6 +232,9 @@ Tensor& unpool3_out(
 } // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  im2col_name.set("im2col");
+  unpool2_name.set("max_unpool2d");
+  unpool3_name.set("max_unpool3d");
   m.impl("im2col", im2col);
   m.impl("im2col.out", im2col_out);
   m.impl("col2im", col2im);

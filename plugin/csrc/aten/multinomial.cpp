@@ -26,6 +26,7 @@ Tensor& randperm_out(int64_t n, OptGenerator generator, Tensor& out) {
         randperm_name, n, generator, out);
   }
   TORCH_CHECK(n >= 0, "n must be non-negative, got", n);
+  randperm_name.check_type(out.scalar_type());
   at::native::check_supported_max_int_with_precision(n, out);
   out.resize_({n});
   if (n == 0) {

@@ -9,6 +9,8 @@
 
 #include <array>
 
+#include "aten/convention.h"
+
 namespace openreg {
 
 namespace {
@@ -37,6 +39,9 @@ Tensor unfold_backward(
   }
   return out;
 }
+
+template <class Ends, int64_t Dims>
+OpName backward_name;
 
 // padding is [before, after] of the last dimension, then of the dimension before, and so
 // on.
@@ -216,6 +221,7 @@ Tensor pad_backward(const Tensor& grad, const Tensor& self, IntArrayRef padding)
       grad.sizes(),
       ", and padding of the input gives ",
       IntArrayRef(sizes));
+  backward_name<Ends, Dims>.check_type(grad.scalar_type());
   const Tensor out = at::empty(self.sizes(), grad.options());
   unpad_into<Ends>(out, grad, padding, Dims);
   return out;
@@ -237,6 +243,7 @@ Tensor& pad_backward_out(const Tensor& grad, const Tensor& self, IntArrayRef pad
 
 template <class Ends, int64_t Dims>
 void add_padding(torch::Library& m, const std::string& name) {
+  backward_name<Ends, Dims>.set((name + "_backward").c_str());
   const auto add = [&](const std::string& suffix, auto* function) {
     m.impl((name + suffix).c_str(), function);
   };

@@ -162,21 +162,6 @@ Value Pointwise::in_rounded(int i) {
   return number && is_half(compute_) ? round_to(v, card_dtype(compute_)) : v;
 }
 
-Value Pointwise::in_float(int i) {
-  TORCH_CHECK_NOT_IMPLEMENTED(
-      is_float(type()),
-      "this operator is not implemented for '",
-      compute_,
-      "'");
-  return in(i);
-}
-
-Value Pointwise::in_number(int i) {
-  TORCH_CHECK_NOT_IMPLEMENTED(
-      compute_ != at::kBool, "this operator is not implemented for 'Bool'");
-  return in(i);
-}
-
 Value Pointwise::as_computed(Value v) {
   const auto to = iter_.dtype(0);
   // Do not change the result of a comparison: 0 or 1, as an I32 or for a bool tensor.

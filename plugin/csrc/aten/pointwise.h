@@ -29,11 +29,6 @@ class Pointwise : public Program {
   // The input, in another type than the operator's.
   Value in_as(int i, c10::ScalarType type);
 
-  // Like in(), but refuses integers: for formulas with fractions.
-  Value in_float(int i);
-  // Like in(), but refuses truth values, as the CPU does for most arithmetic.
-  Value in_number(int i);
-
   // The input as a complex number, also if the input is real.
   Complex in_complex(int i);
   Complex in_rounded_complex(int i);

@@ -11,8 +11,10 @@
 #include <ATen/ops/argmax_meta.h>
 #include <ATen/ops/argmin_meta.h>
 #include <ATen/ops/empty_like.h>
+#include <ATen/ops/max.h>
 #include <ATen/ops/max_meta.h>
 #include <ATen/ops/mean_meta.h>
+#include <ATen/ops/min.h>
 #include <ATen/ops/min_meta.h>
 #include <ATen/ops/prod.h>
 #include <ATen/ops/prod_meta.h>
@@ -168,14 +170,18 @@ struct NanSum {
     const Tensor& out = op.maybe_get_output(0);
     const auto mask = mask_of(dims, self.dim());
     const auto from = self.scalar_type(), to = out.scalar_type();
+    if (!c10::isFloatingType(from)) {
+      fold(id, OPENREG_V_RED_SUM, self, mask, out, 0);
+      return;
+    }
     TORCH_CHECK(
         c10::canCast(type.value_or(from), to),
         "nansum: a result of type ",
         type.value_or(from),
         " cannot be written to an out of type ",
         to);
-    if (!c10::isFloatingType(from) || self.numel() == 0) {
-      fold(id, OPENREG_V_RED_SUM, self, mask, out, 0);
+    if (self.numel() == 0) {
+      out.fill_(0);
       return;
     }
     const bool truth = to == at::kBool;
@@ -303,11 +309,28 @@ struct extreme_meta : at::impl::MetaBase {
   }
 };
 
+// out may have another type.
 template <uint8_t Code>
-void add_extreme_of_all(torch::Library& m, NamesWithoutInplace names) {
-  add_op<extreme_meta<Code>>(m, names, [](OpId id, auto& op, const Tensor& self) {
-    pick(id, Code, self, mask_of(std::nullopt, self.dim()), op.maybe_get_output(0), {});
-  });
+Tensor& extreme_out(const Tensor& self, Tensor& out) {
+  const Tensor value = Code == OPENREG_V_RED_MAX ? at::max(self) : at::min(self);
+  check_tensor_device(out, self.device());
+  TORCH_CHECK(
+      c10::canCast(value.scalar_type(), out.scalar_type()),
+      "result type ",
+      value.scalar_type(),
+      " can't be cast to the desired output type ",
+      out.scalar_type());
+  at::native::resize_output(out, {});
+  return out.copy_(value);
+}
+
+template <uint8_t Code>
+void add_extreme_of_all(torch::Library& m, const char* name, const char* out_name) {
+  add_op<extreme_meta<Code>>(
+      m, FunctionalName{name}, [](OpId id, auto& op, const Tensor& self) {
+        pick(id, Code, self, mask_of(std::nullopt, self.dim()), op.maybe_get_output(0), {});
+      });
+  m.impl(out_name, extreme_out<Code>);
 }
 
 } // namespace
@@ -318,8 +341,8 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   add_tests(m);
   m.impl("sum", sum_all);
   m.impl("prod", prod_all);
-  add_extreme_of_all<OPENREG_V_RED_MAX>(m, {"max", "max.unary_out"});
-  add_extreme_of_all<OPENREG_V_RED_MIN>(m, {"min", "min.unary_out"});
+  add_extreme_of_all<OPENREG_V_RED_MAX>(m, "max", "max.unary_out");
+  add_extreme_of_all<OPENREG_V_RED_MIN>(m, "min", "min.unary_out");
 }
 
 } // namespace openreg

@@ -70,6 +70,7 @@ Three lstm_cell(
     const OptTensor& input_bias,
     const OptTensor& hidden_bias) {
   const OpId id = lstm_name.id;
+  lstm_name.check_type(cx.scalar_type());
   const Tensor gates =
       sum_of(id, {input_gates, hidden_gates, input_bias, hidden_bias}, Part::FIRST);
   const Tensor hy = at::empty(cx.sizes(), cx.options()), cy = at::empty_like(hy);
@@ -111,6 +112,7 @@ std::tuple<Tensor, Tensor> gru_cell(
     const OptTensor& input_bias,
     const OptTensor& hidden_bias) {
   const OpId id = gru_name.id;
+  gru_name.check_type(hx.scalar_type());
   const int64_t size = hx.size(1);
   const Tensor input = sum_of(id, {input_gates, input_bias}, Part::FIRST);
   const Tensor hidden = sum_of(id, {hidden_gates, hidden_bias}, Part::FURTHER);

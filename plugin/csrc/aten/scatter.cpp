@@ -85,6 +85,10 @@ void combine(
     at::IntArrayRef sizes,
     PutInto put) {
   const Combination c(reduce);
+  TORCH_CHECK_NOT_IMPLEMENTED(
+      !c.mean || out.scalar_type() != at::kBool,
+      "scatter_reduce not implemented for 'Bool' with reduce='mean', as on the CPU. Convert "
+      "the tensor first, for example with .to(torch.float32).");
   Part part = Part::FIRST;
   if (!include_self) {
     const Tensor from = broadcast_scalar(c.neutral(out.scalar_type()), out, sizes);

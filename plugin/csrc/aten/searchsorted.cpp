@@ -99,7 +99,7 @@ bool all_on_card(const Tensor& sequence, const Tensor& input, const Tensor& out)
 }
 
 void search_into(
-    OpId id,
+    const OpName& name,
     const Tensor& sequence,
     const Tensor& input,
     bool int32,
@@ -112,8 +112,9 @@ void search_into(
       sequence, input, out, int32, right, side, sorter);
   at::native::resize_output(out, input.sizes());
   const auto type = at::result_type(sequence, input);
+  name.check_type(type);
   const Tensor x = with_dim(input.to(type));
-  out.copy_(search({id,
+  out.copy_(search({name.id,
                     x,
                     rows_for(x, sequence.to(type)),
                     rows_for(x, sorter),
@@ -146,7 +147,7 @@ Tensor& search_out(
         search_out_name, sequence, input, int32, right, side, sorter, out);
   }
   search_into(
-      search_out_name.id, sequence, input, int32, right, side, sorter, out);
+      search_out_name, sequence, input, int32, right, side, sorter, out);
   return out;
 }
 

@@ -128,7 +128,10 @@ struct moments_meta : at::impl::MetaBase {
       }
     }
     for (int i = 0; i < outputs; i++) {
-      set_output_raw_strided(i, sizes, {}, self.options());
+      const Tensor& out = maybe_get_output(i);
+      const bool other = out.defined() && c10::isFloatingType(out.scalar_type());
+      set_output_raw_strided(
+          i, sizes, {}, other ? self.options().dtype(out.dtype()) : self.options());
     }
   }
 };

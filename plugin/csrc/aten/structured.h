@@ -119,13 +119,16 @@ struct Forms<Meta, Kernel, N, std::tuple<Args...>> {
   static constexpr bool kPairs = requires { Kernel::pairs; };
 
   template <class Op>
-  static void run(OpId id, Op& op, Args... args) {
+  static void run(const OpName& name, Op& op, Args... args) {
     op.meta(Convention<Args>::to_meta(args)...);
-    if constexpr (!kIterates<Meta>) { // a TensorIterator checks the devices itself
-      const c10::Device device = op.maybe_get_output(0).device();
-      (check_device(args, device), ...);
+    if constexpr (kIterates<Meta>) { // a TensorIterator checks the devices itself
+      name.check_type(compute_type(op));
+    } else {
+      const at::Tensor& out = op.maybe_get_output(0);
+      (check_device(args, out.device()), ...);
+      name.check_type(out.scalar_type());
     }
-    Kernel{}(id, op, args...);
+    Kernel{}(name.id, op, args...);
   }
 
   // Kernel::serves() is optional and checks more than types.
@@ -149,7 +152,7 @@ struct Forms<Meta, Kernel, N, std::tuple<Args...>> {
         return fallback<Result, Args...>(name, args...);
       }
       Functional<Meta, N> op;
-      run(name.id, op, args...);
+      run(name, op, args...);
       if constexpr (N == 1) {
         return std::move(op.out[0]);
       } else {
@@ -167,7 +170,7 @@ struct Forms<Meta, Kernel, N, std::tuple<Args...>> {
           return fallback<at::Tensor&, at::Tensor&, Rest...>(name, self, rest...);
         }
         Inplace<Meta> op(self);
-        run(name.id, op, self, rest...);
+        run(name, op, self, rest...);
         return self;
       }
     };
@@ -182,7 +185,7 @@ struct Forms<Meta, Kernel, N, std::tuple<Args...>> {
         return fallback<ResultRef, Args..., Outs&...>(name, args..., outs...);
       }
       Out<Meta, N> op({&outs...});
-      run(name.id, op, args...);
+      run(name, op, args...);
       return ResultRef(outs...);
     }
     template <size_t... I>

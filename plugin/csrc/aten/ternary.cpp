@@ -275,13 +275,13 @@ void add_mixtures(torch::Library& m) {
       m,
       Names{"lerp.Scalar", "lerp_.Scalar", "lerp.Scalar_out"},
       [](Pointwise& p, const Tensor&, const Tensor&, const Scalar& weight) {
-        return mix(p, p.in_float(0), p.in(1), weight);
+        return mix(p, p.in(0), p.in(1), weight);
       });
   add_pointwise<at::meta::structured_lerp_Tensor>(
       m,
       Names{"lerp.Tensor", "lerp_.Tensor", "lerp.Tensor_out"},
       [](Pointwise& p, const Tensor&, const Tensor&, const Tensor&) {
-        return mix(p.in_float(0), p.in(1), p.in(2));
+        return mix(p.in(0), p.in(1), p.in(2));
       });
   add_pointwise<at::meta::structured_addcmul>(
       m,

@@ -272,7 +272,7 @@ void add_parametrised(torch::Library& m) {
       m,
       Names{"round.decimals", "round_.decimals", "round.decimals_out"},
       [](Pointwise& p, const Tensor&, int64_t decimals) {
-        return round_decimals(p.in_float(0), decimals);
+        return round_decimals(p.in(0), decimals);
       });
   add_pointwise<logit_meta>(
       m,
@@ -298,7 +298,7 @@ void add_unstructured(torch::Library& m) {
   add_pointwise<abs_meta>(
       m,
       NamesWithoutInplace{"abs", "abs.out"},
-      [](Pointwise& p, const Tensor&) { return abs(p.in_number(0)); },
+      [](Pointwise& p, const Tensor&) { return abs(p.in(0)); },
       [](Pointwise& p, const Tensor&) { return abs(p.in_complex(0)); });
   add_pointwise<logical_not_meta>(
       m,
