@@ -150,6 +150,17 @@ def test_logsumexp_result():
     torch.testing.assert_close(log_sum.cpu(), want, **CLOSE)
 
 
+@pytest.mark.parametrize("empty", range(3))
+def test_empty_operands_of_the_cpus_kernel(empty):
+    """Core's kernel divides by their sizes, which would end the process."""
+    forward = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
+    tensors = [torch.ones(1, 2, 0 if i == empty else 3, 8).to("openreg") for i in range(3)]
+    with pytest.raises(RuntimeError, match="for_cpu takes no empty tensors"):
+        forward(*tensors)
+    x = torch.ones(1, 2, 3, 8)
+    torch.testing.assert_close(forward(*[x.to("openreg")] * 3)[0].cpu(), forward(x, x, x)[0])
+
+
 def test_caller_selects_the_math_backend():
     q, k, v = map(to_card, tensors())
     with sdpa_kernel(SDPBackend.MATH), no_fallback():

@@ -460,9 +460,31 @@ int64_t choice(
   return static_cast<int64_t>(fused ? at::SDPBackend::overrideable : at::SDPBackend::math);
 }
 
+// Core's kernels for the CPU divide by the sizes, which ends the process if one is 0.
+void flash_on_cpu(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  const auto& arguments = op.schema().arguments();
+  for (size_t i = 0; i < arguments.size(); i++) {
+    const c10::IValue& value = torch::jit::peek(*stack, i, arguments.size());
+    TORCH_CHECK(
+        !value.isTensor() || !value.toTensor().defined() || value.toTensor().numel() != 0,
+        op.operator_name().name,
+        " takes no empty tensors, but ",
+        arguments[i].name(),
+        " has the sizes ",
+        value.toTensor().sizes(),
+        ". Call torch.nn.functional.scaled_dot_product_attention instead.");
+  }
+  cpu_fallback(op, stack);
+}
+
 } // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  for (const char* name :
+       {"_scaled_dot_product_flash_attention_for_cpu",
+        "_scaled_dot_product_flash_attention_for_cpu_backward"}) {
+    m.impl(name, torch::CppFunction::makeFromBoxedFunction<&flash_on_cpu>());
+  }
   forward_name.set("_scaled_dot_product_fused_attention_overrideable");
   backward_name.set("_scaled_dot_product_fused_attention_overrideable_backward");
   m.impl("_scaled_dot_product_fused_attention_overrideable", forward);
