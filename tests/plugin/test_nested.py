@@ -111,3 +111,47 @@ def test_training():
         optimizer.step()
         losses.append(loss.item())
     assert losses[-1] < losses[0] / 4
+
+
+def attention(device, channels, lengths):
+    """The result and the gradients, of other keys and values than queries."""
+    made = [
+        [values(n, 2, channels, seed=10 * i + n).to(device) for n in ns]
+        for i, ns in enumerate(lengths)
+    ]
+    leaves = [
+        torch.nested.nested_tensor(t, layout=torch.jagged, requires_grad=True) for t in made
+    ]
+    heads = [t.transpose(1, 2) for t in leaves]
+    # The keys and values must have the same offsets.
+    heads[2] = torch.nested.nested_tensor_from_jagged(
+        leaves[2].values(), leaves[1].offsets()).transpose(1, 2)
+    out = torch.nn.functional.scaled_dot_product_attention(*heads).transpose(1, 2).contiguous()
+    weights = torch.linspace(-1, 1, out.values().numel(), device=device).view_as(out.values())
+    grads = torch.autograd.grad((out.values() * weights).sum(), leaves)
+    return [t.detach().cpu() for t in (out.values(), *(g.values() for g in grads))]
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("channels", [1, 4, 8, 12])
+@pytest.mark.parametrize("lengths", [[(2, 3, 1)] * 3, [(2, 3, 1), (4, 1, 2), (4, 1, 2)]])
+def test_attention(channels, lengths):
+    for got, want in zip(attention(DEV, channels, lengths), attention("cpu", channels, lengths)):
+        torch.testing.assert_close(got, want, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_attention_with_arguments():
+    for arguments in ({"scale": 0.5}, {"is_causal": True}):
+        outcomes = []
+        for device in ("cpu", DEV):
+            t = jagged_of_parts(device, False)[0].unsqueeze(2).transpose(1, 2)
+            try:
+                out = torch.nn.functional.scaled_dot_product_attention(t, t, t, **arguments)
+                outcomes.append(out.transpose(1, 2).contiguous().values().cpu())
+            except RuntimeError as error:
+                outcomes.append(str(error))
+        if isinstance(outcomes[0], torch.Tensor):
+            torch.testing.assert_close(outcomes[1], outcomes[0], rtol=1e-4, atol=1e-5)
+        else:
+            assert outcomes[0] == outcomes[1]
