@@ -67,3 +67,20 @@ def test_gradients_of_nan(name, dtype):
             assert (ends[0] | ends[1]).all(), (value, slope, got)
             if name in ("elu", "selu", "celu", "hardswish") and value != value:
                 assert got[1].isnan().all()
+
+
+@pytest.mark.parametrize("count", [1, 4, 64, 67])
+def test_sums_of_products_out_of_range(count):
+    rest, column, row = (torch.full((count,), v) for v in (-1e38, 2e19, 1.8e19))
+    want = torch.addr(rest.double().expand(count, count), column.double(), row.double())
+    got = torch.addr(*map(to_card, (rest.expand(count, count).contiguous(), column, row)))
+    torch.testing.assert_close(got.cpu(), want.float())
+
+
+@pytest.mark.parametrize("order", [0, 0.5, 1, 2, 3, INF, -1, -INF])
+def test_norms_of_single_elements(order):
+    for number in (1e38, -3e38, 1e-38, 0.0, INF, NAN):
+        x = torch.full((3, 1), number)
+        check(lambda x: torch.linalg.vector_norm(x, order, 1), x)
+        check(lambda x: torch.linalg.vector_norm(x[0], order), x)
+        check(lambda x: torch.dist(x[0], x[1] * 0 if order > 0 else x[1], order), x)

@@ -198,7 +198,8 @@ void vector_norm(
     out.fill_(order < 0 ? kInf : 0.0);
     return;
   }
-  const Norm norm{order};
+  // The power of a single element may be out of range.
+  const Norm norm{order != 0 && reduced_numel(self, dims) == 1 ? 1.0 : order};
   const auto type = wide(out.scalar_type());
   const bool in_place = !norm.has_root() || out.scalar_type() == type;
   const Tensor sum = in_place ? out : scratch(out, out.sizes());

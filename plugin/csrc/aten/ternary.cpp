@@ -304,7 +304,12 @@ void add_mixtures(torch::Library& m) {
       });
 }
 
-// If beta is 0, ignores self, which may be NaN.
+Complex fma(Complex a, Complex b, Complex c) {
+  return a * b + c;
+}
+
+// If beta is 0, ignores self, which may be NaN. Rounds the sum once: the product alone may
+// be out of range.
 template <class Number>
 Number rank_one(
     const Scalar& beta,
@@ -314,11 +319,11 @@ Number rank_one(
     Number a,
     Number b,
     Number by) {
-  const Number product = alpha.equal(1) ? a * b : factor * a * b;
+  const Number scaled = alpha.equal(1) ? a : factor * a;
   if (beta.equal(0)) {
-    return product;
+    return scaled * b;
   }
-  return beta.equal(1) ? self + product : by * self + product;
+  return fma(scaled, b, beta.equal(1) ? self : by * self);
 }
 
 void add_rank_one(torch::Library& m) {
