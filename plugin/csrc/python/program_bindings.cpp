@@ -212,6 +212,7 @@ void bind_programs(py::module_& m) {
           Unlocked())
       .def("end", &Plan::end, Unlocked())
       .def("abandon", &Plan::abandon, Unlocked())
+      .def("packets", &Plan::packets)
       .def("run", &run_plan);
 }
 

@@ -92,6 +92,11 @@ void Plan::end(std::vector<at::Tensor> inputs, std::vector<at::Tensor> outputs) 
     }
     outputs_.push_back(
         {layout(t), static_cast<size_t>(found - storages.begin()), t.storage_offset()});
+    Output& o = outputs_.back();
+    o.alone = t.is_non_overlapping_and_dense() && t.nbytes() == storage->nbytes();
+    for (Output& other : outputs_)
+      if (&other != &o && other.memory == o.memory)
+        other.alone = o.alone = false;
   }
   find_places(*capture, ranges);
   slots_ = std::move(capture->slots);
@@ -170,23 +175,35 @@ std::vector<at::Tensor> Plan::run(c10::ArrayRef<at::Tensor> inputs) {
   const c10::Device device = torch_device(device_);
   std::vector<at::Tensor> memory;
   std::vector<uint64_t> bases;
+  bases.reserve(inputs.size() + memory_.size());
   for (const at::Tensor& t : inputs)
     bases.push_back(address_of(t.const_data_ptr()));
-  for (const size_t bytes : memory_) {
-    memory.push_back(empty(
-        {static_cast<int64_t>(bytes)}, {}, at::TensorOptions(device).dtype(at::kByte)));
-    bases.push_back(address_of(memory.back().const_data_ptr()));
-  }
+  memory.resize(memory_.size());
   std::vector<at::Tensor> results;
+  results.reserve(outputs_.size());
   for (const Output& o : outputs_) {
+    at::Tensor& whole = memory[o.memory];
+    if (o.alone) {
+      whole = empty(
+          o.layout.size, o.layout.stride, at::TensorOptions(device).dtype(o.layout.type));
+      results.push_back(whole);
+      continue;
+    }
+    if (!whole.defined())
+      whole = empty(
+          {static_cast<int64_t>(memory_[o.memory])},
+          {},
+          at::TensorOptions(device).dtype(at::kByte));
     at::Tensor t = at::detail::make_tensor<c10::TensorImpl>(
-        c10::Storage(memory[o.memory].storage()),
+        c10::Storage(whole.storage()),
         c10::DispatchKeySet(c10::DispatchKey::PrivateUse1),
         c10::scalarTypeToTypeMeta(o.layout.type));
     t.unsafeGetTensorImpl()->set_sizes_and_strides(
         o.layout.size, o.layout.stride, o.offset);
     results.push_back(std::move(t));
   }
+  for (const at::Tensor& t : memory)
+    bases.push_back(address_of(t.const_data_ptr()));
   const SleepyLock lock(mutex_);
   auto* words = reinterpret_cast<uint64_t*>(slots_.data());
   for (const Place& p : places_)

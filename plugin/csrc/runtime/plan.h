@@ -25,6 +25,9 @@ class Plan {
   void end(std::vector<at::Tensor> inputs, std::vector<at::Tensor> outputs);
   void abandon();
 
+  size_t packets() const {
+    return packets_.size();
+  }
   // Whether run() can take these tensors now.
   bool takes(c10::ArrayRef<at::Tensor> inputs) const;
   std::vector<at::Tensor> run(c10::ArrayRef<at::Tensor> inputs);
@@ -44,6 +47,7 @@ class Plan {
     Layout layout;
     size_t memory;
     int64_t offset; // elements
+    bool alone = true; // all of its memory is this tensor
   };
 
   struct Range;

@@ -16,6 +16,7 @@ from .. import _C
 log = logging.getLogger(__name__)
 
 _SIZES = 16  # the most plans of a graph, one for each set of sizes
+_FEWEST = 3  # the fewest packets of a plan: a call of fewer takes as long without
 _WARM = "the graph has run once"
 _PLAIN = "the graph cannot be replayed"
 
@@ -62,6 +63,8 @@ class Replayed:
         except Exception as error:
             plan.abandon()
             log.info("a compiled graph will not be replayed: %s", error)
+            return _PLAIN
+        if plan.packets() < _FEWEST:
             return _PLAIN
         return plan, None if len(new) == len(results) else found
 
