@@ -51,6 +51,22 @@ def test_three_shapes_with_one_graph():
     assert counters["stats"]["unique_graphs"] == 1
 
 
+@pytest.mark.parametrize(
+    "number",
+    [lambda n: round(n / 2 * 123.4567, 1), lambda n: n / 4, lambda n: n**0.5 - 0.3, lambda n: -n],
+)
+def test_numbers_from_sizes(number):
+    """Numbers that the call computes, with fractions."""
+
+    def function(x):
+        return x + number(x.shape[0]), (x * 2).long() * number(x.shape[0])
+
+    compiled = torch.compile(function, dynamic=True, fullgraph=True)
+    for n in (3, 5, 7):
+        x = randn(n).to(DEV)
+        torch.testing.assert_close(compiled(x), function(x))
+
+
 def test_gradients_for_three_shapes():
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(5, 8), nn.LayerNorm(8), nn.GELU(), nn.Linear(8, 3)).to(DEV)

@@ -187,7 +187,12 @@ class Tracer(Operations, DefaultHandler):
     # indices
 
     def index_expr(self, expr: sympy.Expr, dtype: torch.dtype) -> Value:
-        return self.cast(self._expr(sympy.expand(expr)), dtype)
+        expr = sympy.expand(expr)
+        if expr.is_integer:
+            return self.cast(self._expr(expr), dtype)
+        if any(var in expr.free_symbols for var in self.kernel.loops.vars):
+            raise Unsupported(f"the expression {expr}")
+        return self.cast(self.number(expr, torch.float64), dtype)
 
     value_expr = index_expr
 
