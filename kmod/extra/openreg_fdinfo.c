@@ -7,6 +7,8 @@
  *		vram	memory of the card
  *		system	SYSTEM objects, and imports of other devices' memory
  *		user	registered memory of the process
+ *	openreg-imported	imports among these
+ *	openreg-queues		number of queues
  * As everywhere in DRM, shared memory counts for the exporter and for the importer.
  */
 
@@ -18,25 +20,31 @@
 #include "openreg_gem.h"
 #include "openreg_queue.h"
 
-static u64 openreg_file_busy_ns(struct openreg_file *file)
+static void openreg_show_queues(struct drm_printer *p, struct openreg_file *file)
 {
 	struct openreg_queue *queue;
+	unsigned int count = 0;
 	unsigned long num;
 	u64 ns;
 
 	xa_lock(&file->queues);
 	ns = file->past_busy_ns;
-	xa_for_each(&file->queues, num, queue)
+	xa_for_each(&file->queues, num, queue) {
 		ns += openreg_queue_busy_ns(queue);
+		count++;
+	}
 	xa_unlock(&file->queues);
-	return ns;
+	drm_printf(p, "drm-engine-card:\t%llu ns\n", ns);
+	drm_printf(p, "openreg-queues:\t%u\n", count);
 }
 
-static void openreg_count_memory(struct drm_file *filp,
-				 struct drm_memory_stats *stats)
+/* Returns the bytes of imports. */
+static u64 openreg_count_memory(struct drm_file *filp,
+				struct drm_memory_stats *stats)
 {
 	struct drm_memory_stats *region;
 	struct drm_gem_object *obj;
+	u64 imported = 0;
 	int id;
 
 	guard(spinlock)(&filp->table_lock);
@@ -48,7 +56,10 @@ static void openreg_count_memory(struct drm_file *filp,
 		else
 			region->private += obj->size;
 		region->resident += obj->size;
+		if (to_openreg_bo(obj)->flags & DRM_OPENREG_BO_IMPORTED)
+			imported += obj->size;
 	}
+	return imported;
 }
 
 static void openreg_show_memory(struct drm_printer *p, struct drm_file *filp)
@@ -58,11 +69,13 @@ static void openreg_show_memory(struct drm_printer *p, struct drm_file *filp)
 	};
 	struct drm_memory_stats stats[OPENREG_REGIONS] = {};
 	unsigned int i;
+	u64 imported;
 
-	openreg_count_memory(filp, stats);
+	imported = openreg_count_memory(filp, stats);
 	for (i = 0; i < OPENREG_REGIONS; i++)
 		drm_print_memory_stats(p, &stats[i], DRM_GEM_OBJECT_RESIDENT,
 				       names[i]);
+	drm_printf(p, "openreg-imported:\t%llu\n", imported);
 }
 
 /* The compute workers and the copy engine. u64: workers can be any number. */
@@ -75,8 +88,7 @@ void openreg_show_fdinfo(struct drm_printer *p, struct drm_file *filp)
 {
 	struct openreg_file *file = filp->driver_priv;
 
-	drm_printf(p, "drm-engine-card:\t%llu ns\n",
-		   openreg_file_busy_ns(file));
+	openreg_show_queues(p, file);
 	drm_printf(p, "drm-engine-capacity-card:\t%llu\n",
 		   openreg_num_engines(file->odev));
 	openreg_show_memory(p, filp);

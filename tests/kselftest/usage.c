@@ -172,6 +172,8 @@ TEST(shared_memory)
 		close(dma_buf);
 		EXPECT_TRUE(holds(other, region[i], 8 * MIB, 8 * MIB));
 		EXPECT_TRUE(holds(other, region[!i], 0, 0));
+		EXPECT_EQ(0, fdinfo(fd, "openreg-imported"));
+		EXPECT_EQ(8 * MIB, fdinfo(other, "openreg-imported"));
 		ASSERT_EQ(0, bo_close(fd, bo.handle));
 		EXPECT_TRUE(holds(fd, region[i], 2 * MIB, 0));
 		EXPECT_TRUE(holds(other, region[i], 8 * MIB, 8 * MIB));
@@ -197,8 +199,10 @@ TEST(imported_memory)
 	EXPECT_TRUE(holds(fd, "system", 2 * MIB, 2 * MIB));
 	EXPECT_TRUE(holds(fd, "vram", 0, 0));
 	EXPECT_TRUE(holds(fd, "user", 0, 0));
+	EXPECT_EQ(2 * MIB, fdinfo(fd, "openreg-imported"));
 	ASSERT_EQ(0, bo_close(fd, in.handle));
 	EXPECT_TRUE(holds(fd, "system", 0, 0));
+	EXPECT_EQ(0, fdinfo(fd, "openreg-imported"));
 	munmap(memory, 2 * MIB);
 	close(dma_buf);
 	close(fd);
@@ -265,7 +269,9 @@ TEST(engine_time)
 	ASSERT_EQ(0, work(&queue, &bo, 1 << 22));
 	EXPECT_TRUE(grows(fd, before));
 	before = fdinfo(fd, "drm-engine-card");
+	EXPECT_EQ(1, fdinfo(fd, "openreg-queues"));
 	ASSERT_EQ(0, queue_destroy(&queue));
+	EXPECT_EQ(0, fdinfo(fd, "openreg-queues"));
 	EXPECT_LE(before, fdinfo(fd, "drm-engine-card"));
 	EXPECT_EQ(0, fdinfo(other, "drm-engine-card"));
 
