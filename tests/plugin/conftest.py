@@ -5,6 +5,7 @@ plugin)."""
 import contextlib
 import multiprocessing
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -41,21 +42,41 @@ def pytest_addoption(parser):
     parser.addoption(
         "--cases", type=int, help="run at most so many cases of each test, evenly spaced"
     )
+    parser.addoption(
+        "--operators",
+        type=int,
+        help="run at most so many tests of each file of operators, evenly spaced",
+    )
+
+
+# The operators in these files compute the same in a VM as in a process.
+OPERATORS = re.compile("test_(ops_|sparse|complex|distributions|gamma|dropout|expanded)")
+
+
+def sample(items, most, group):
+    """Keeps at most so many items with the same group, evenly spaced; all without a group."""
+    groups = {}
+    for item in items:
+        groups.setdefault(group(item) or item, []).append(item)
+    kept = []
+    for members in groups.values():
+        count = min(most, len(members))
+        kept += [members[i * len(members) // count] for i in range(count)]
+    return kept
 
 
 def pytest_collection_modifyitems(config, items):
-    most = config.getoption("--cases")
-    if not most:
-        return
-    tests = {}
-    for item in items:
-        tests.setdefault(item.nodeid.partition("[")[0], []).append(item)
-    kept = []
-    for cases in tests.values():
-        count = min(most, len(cases))
-        kept += [cases[i * len(cases) // count] for i in range(count)]
+    cases, operators = config.getoption("--cases"), config.getoption("--operators")
+    kept = list(items)
+    if cases:
+        kept = sample(kept, cases, lambda item: item.nodeid.partition("[")[0])
+    if operators:
+        kept = sample(
+            kept, operators, lambda item: OPERATORS.match(item.path.name) and item.path.name
+        )
     left_out = set(items).difference(kept)
-    config.hook.pytest_deselected(items=list(left_out))
+    if left_out:
+        config.hook.pytest_deselected(items=list(left_out))
     items[:] = kept
 
 
