@@ -5,7 +5,7 @@ import packets
 import pytest
 import torch
 import torch.nn.functional as F
-from compiled import DEV, assert_like_eager, fresh, on_card, randn  # noqa: F401
+from compiled import DEV, assert_like_eager, fresh, ints, on_card, randn  # noqa: F401
 
 pytestmark = [pytest.mark.native, pytest.mark.usefixtures("fresh")]
 
@@ -66,6 +66,33 @@ def test_softmax_along_another_dimension_keeps_its_kernel(dim):
         "aten._softmax.default",
         "aten._softmax_backward_data.default",
     }
+
+
+def test_cross_entropy():
+    """The gradient is one packet: that of the loss and that of log_softmax."""
+    x, y = randn(12, 30).to(DEV), ints(30, 12).to(DEV)
+    compiled = torch.compile(lambda x: F.cross_entropy(x * 2, y, ignore_index=3))
+
+    def backward(function):
+        given = x.clone().requires_grad_()
+        loss = function(given)
+        launched = packets.launched(loss.backward)
+        return loss.detach(), given.grad, launched
+
+    theirs = backward(lambda x: F.cross_entropy(x * 2, y, ignore_index=3))
+    ours = backward(compiled)
+    torch.testing.assert_close(ours[:2], theirs[:2])
+    assert backward(compiled)[2] <= 2 < theirs[2]
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_gradient_of_a_loss_with_a_weight_of_another_dtype(dtype):
+    def function(grad, x, y, weight):
+        return torch.ops.aten.nll_loss_backward(grad, x, y, None, 1, -100, weight)
+
+    args = (torch.tensor(2.0, dtype=dtype), randn(5, 6, dtype=dtype), ints(6, 5))
+    args = (*args, torch.tensor(4.0))
+    assert_like_eager(function, args, grad=False)
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])

@@ -276,6 +276,18 @@ def _only_rows(op: Any, place: int) -> None:
     table[op] = run
 
 
+def _like_input(op: Any) -> None:
+    """The gradient has the input's dtype, even if a number has another."""
+    decomposed = decomposition.decompositions[op]
+
+    @functools.wraps(decomposed)
+    def run(grad: torch.Tensor, x: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+        found = decomposed(grad, x, *args, **kwargs)
+        return found.to(x.dtype) if _on_card(x) else found
+
+    decomposition.decompositions[op] = run
+
+
 def _softmax(x: torch.Tensor, dim: int, half_to_float: bool) -> torch.Tensor:
     """As the eager kernel, multiplies by one over the sum."""
     dtype = torch.float32 if half_to_float else x.dtype
@@ -306,6 +318,8 @@ def install() -> None:
     _random_stays_eager()
     _layout_stays()
     _leave(decomposition.decompositions, _WHOLE)
+    _like_input(aten.nll_loss_backward.default)
+    _like_input(aten.nll_loss2d_backward.default)
     for op, place in _ROWS.items():
         _only_rows(op, place)
     for op in (*_WHOLE, *_ROWS):
