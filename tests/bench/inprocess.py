@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""(h) The card inside the process, compared with torch's CPU in the same process, and
-compiled functions, compared with the same functions in eager mode."""
+"""(h) The card inside the process, compared with torch's CPU in the same process.
+compiled.py has the figures of torch.compile."""
 
 import os
 import statistics
@@ -15,6 +15,7 @@ fair_environment()
 import torch  # noqa: E402
 
 from common import figure, measure, synchronize  # noqa: E402
+from functions import eight  # noqa: E402
 from networks import NETWORKS  # noqa: E402
 
 SMALL = 1000
@@ -51,40 +52,6 @@ CASES = {
     "softmax 4096x4096": (softmax, 7),
     "chain of 8 over 16M floats": (chain, 5),
 } | {f"{name}: step": (make, 15) for name, make in NETWORKS.items()}
-
-
-def eight(x, y):
-    z = x.mul(y)
-    for _ in range(2):
-        z = z.add(y).sub(x)
-    return z.mul(x).abs().sqrt()
-
-
-def normal(x, y):
-    return torch.nn.functional.gelu(torch.nn.functional.layer_norm(x * 2 + y, x.shape[-1:]))
-
-
-# name: (function, shape of its two arguments, calls a measurement, measurements)
-COMPILED = {
-    "8 operators over 16M floats": (eight, (1 << 24,), 1, 7),
-    "8 operators over 4096 floats": (eight, (4096,), 1000, 15),
-    "layer norm and GELU of 4096x1024": (normal, (4096, 1024), 4, 7),
-}
-
-
-def compare_compiled():
-    """torch.compile against eager mode, both on the card."""
-    for name, (function, shape, calls, runs) in COMPILED.items():
-        x, y = torch.rand(shape).to("openreg"), torch.rand(shape).to("openreg")
-        for way, run in (("compiled", torch.compile(function)), ("eager", function)):
-            run(x, y)
-
-            def repeat(run=run):
-                for _ in range(calls):
-                    run(x, y)
-
-            took = measure(repeat, "openreg", runs) / calls
-            figure("h", f"{name}, in process, {way}", 1e3 * took, "ms")
 
 
 def events(runs=500):
@@ -155,7 +122,6 @@ if sys.argv[1:] == [AVX2]:
     compare({AVX2: (matmul, 15)})
     sys.exit()
 compare(CASES)
-compare_compiled()
 for name, call in (("add_, event record and synchronize", events()),
                    ("synchronize of an idle card", idle())):
     call()

@@ -5,46 +5,63 @@ import torch
 from torch import nn
 
 
-def classify(model, inputs, labels, device, lr=0.1):
+def same(function):
+    return function
+
+
+def classify(model, inputs, labels, device, compiled, lr=0.1):
     model, inputs, labels = model.to(device), inputs.to(device), labels.to(device)
     optimizer = torch.optim.SGD(model.parameters(), lr=lr)
+    run = compiled(model)
 
     def step():
         optimizer.zero_grad()
-        nn.functional.cross_entropy(model(inputs), labels).backward()
+        nn.functional.cross_entropy(run(inputs), labels).backward()
         optimizer.step()
 
     return step
 
 
-def mlp(device):
+def mlp(device, compiled=same):
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(784, 1024), nn.ReLU(),
                           nn.Linear(1024, 1024), nn.ReLU(),
                           nn.Linear(1024, 10))
-    return classify(model, torch.rand(256, 784), torch.randint(10, (256,)), device)
+    return classify(model, torch.rand(256, 784), torch.randint(10, (256,)), device,
+                    compiled)
 
 
-def resnet18(device):
+def resnet18(device, compiled=same):
     from torchvision.models import resnet18 as network
     torch.manual_seed(0)
     return classify(network(num_classes=10), torch.rand(8, 3, 64, 64),
-                    torch.randint(10, (8,)), device)
+                    torch.randint(10, (8,)), device, compiled)
 
 
-def gpt2(device):
-    from transformers import GPT2Config, GPT2LMHeadModel
-    torch.manual_seed(0)
-    model = GPT2LMHeadModel(GPT2Config(n_layer=4)).to(device).train()
-    tokens = torch.randint(50257, (2, 128)).to(device)
+def language(model, device, compiled):
+    model = model.to(device).train()
+    tokens = torch.randint(model.config.vocab_size, (2, 128)).to(device)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
+    run, update = compiled(model), compiled(optimizer.step)
 
     def step():
         optimizer.zero_grad()
-        model(input_ids=tokens, labels=tokens).loss.backward()
-        optimizer.step()
+        run(input_ids=tokens, labels=tokens).loss.backward()
+        update()
 
     return step
+
+
+def gpt2(device, compiled=same):
+    from transformers import GPT2Config, GPT2LMHeadModel
+    torch.manual_seed(0)
+    return language(GPT2LMHeadModel(GPT2Config(n_layer=4)), device, compiled)
+
+
+def bert(device, compiled=same):
+    from transformers import BertConfig, BertForMaskedLM
+    torch.manual_seed(0)
+    return language(BertForMaskedLM(BertConfig(num_hidden_layers=4)), device, compiled)
 
 
 NETWORKS = {
