@@ -58,7 +58,7 @@ WRONG = [
           words="BUG: kernel NULL pointer dereference"),
     Wrong("hangs", 1, [
         ("lab1.c", RETURN, "	do\n		value = readl(control);\n	while (1);\n	return value;")],
-          words="lab_reset+0x"),
+          words="lab1_probe+0x"),
 
     Wrong("a leak at rmmod", 2, [
         ("lab2.c", "	lab_free(lab, &lab->cpls);\n", "")], {"leaves", "refuses fatal"}),

@@ -12,8 +12,10 @@ import sys
 import threading
 import time
 
+from regs import C
+
 FIRST, SECOND, GO = "/tmp/lab9.first", "/tmp/lab9.second", "/tmp/lab9.go"
-FILL, U8, PAGE_SEGMENT, LAB_CARD = 2, 6, 3, 3
+FILL, U8, PAGE_SEGMENT, LAB_CARD, LAB_DOORBELL = 2, 6, 3, 3, 1
 SLEEP_SECONDS = 30  # LAB_SLEEP_SECONDS
 IRQ, STALL, GONE = 4, 10, 11  # numbers of x-inject-irq and so on
 NOP = struct.pack("<BBHIQ", 0, 1, 0, 0, 0).ljust(64, b"\0")
@@ -85,10 +87,23 @@ def packet(fd: int, page: mmap.mmap, value: int) -> str:
     return "done" if error == "none" and page[0] == value else f"{error}, the page has {page[0]}"
 
 
+def ring() -> None:
+    with open(f"/sys/bus/pci/devices/{PCI}/resource", encoding="ascii") as file:
+        base = int(file.read().splitlines()[C["BAR_DOORBELL"]].split()[0], 16)
+    subprocess.run(["busybox", "devmem", hex(base + LAB_DOORBELL * C["DOORBELL_STRIDE"]), "32",
+                    "1"], check=True)
+
+
 def silent() -> dict:
+    """The packet completes while the thread sleeps."""
     fd, _ = open_page()
+    lie(STALL, 1)
+    writer = Writer(fd)
+    writer.sleeps()
     lie(IRQ, 1)
-    return Writer(fd).end()
+    lie(STALL, 0)
+    ring()
+    return writer.end()
 
 
 def gone() -> dict:
