@@ -5,7 +5,7 @@
  * Guard bytes around the segment must not change.
  *
  * Packets: FILL; empty reductions, which also store results; POOL, where the input has
- * its own sizes; SORT, where the results have.
+ * its own sizes; SORT and PLACES, where the results have.
  */
 #include <string.h>
 
@@ -288,9 +288,33 @@ static void check_sort(struct client_queue *q, struct trial *t, uint32_t seg)
 	expect(q, &p, want, t, seg);
 }
 
+/* Rows of coordinates that may be shorter than the space. The source is all zeros. */
+static void check_places(struct client_queue *q, struct trial *t, uint32_t seg)
+{
+	static const int64_t none[1];
+	struct trial source;
+	uint32_t want;
+	struct pkt p;
+
+	t->ndim = 1;
+	t->dtype = OPENREG_I64;
+	t->size[0] = random_size();
+	t->stride[0] = random_stride(t->length);
+	source = *t;
+	source.size[0] += (int64_t)below(4);
+	want = too_much(&source) ? OPENREG_FAULT_LIMIT : oracle(t, true);
+	if (!want && too_long(&source))
+		return;
+	pkt_begin(&p, OPENREG_OP_PLACES, 1, source.size);
+	pkt_operand(&p, OPENREG_ADDR(0, seg, t->off), t->dtype, t->stride);
+	pkt_operand(&p, OPENREG_ADDR(0, SORT_SOURCE, 0), OPENREG_U8, none);
+	pkt_imm(&p, (uint64_t)t->size[0]);
+	expect(q, &p, want, t, seg);
+}
+
 typedef void check_fn(struct client_queue *q, struct trial *t, uint32_t seg);
 
-/* The source of SORT: zeros. */
+/* The source of SORT and PLACES: zeros. */
 static void bind_source(struct rig *rig)
 {
 	rig_do(rig, cmd_vram(1, SORT_SOURCE, BASE * SORT_SOURCE, 16u << 20, RW));
@@ -344,6 +368,11 @@ static void test_sort(void **state)
 	fuzz(*state, check_sort, ROUNDS / 2);
 }
 
+static void test_places(void **state)
+{
+	fuzz(*state, check_places, ROUNDS / 2);
+}
+
 int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, rig_setup, rig_teardown)
@@ -352,6 +381,7 @@ int main(void)
 		T(test_reduce),
 		T(test_pool),
 		T(test_sort),
+		T(test_places),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
