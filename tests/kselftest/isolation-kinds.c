@@ -133,6 +133,13 @@ const struct kind kinds[] = {
 	     .ops = { F16(8, 1), F16(8, 1), I64(8, 1) }, .imm = { 0, 8 }),
 	KIND("SORT", SORT, 2, 3, 2, .arg = { 1 }, .size = { 4, 8 },
 	     .ops = { F32(8, 1), F32(8, 1), I64(8, 1) }, .imm = { 0, 8 }),
+	KIND("SCAN", SCAN, 2, 2, 0, .arg = { 1, OPENREG_SCAN_SUM },
+	     .size = { 4, 8 }, .ops = { F32(8, 1), F32(8, 1) }),
+	KIND("SCAN with positions", SCAN, 2, 3, 0,
+	     .arg = { 1, OPENREG_SCAN_MAX }, .size = { 4, 8 },
+	     .ops = { F32(8, 1), F32(8, 1), I64(8, 1) }),
+	KIND("PLACES", PLACES, 1, 2, 1, .size = { 64 },
+	     .ops = { I64(1), F32(1) }, .imm = { 64 }),
 	KIND("WAIT", WAIT, 0, 1, 1, .arg = { OPENREG_WAIT_GE },
 	     .ops = { I64(0) }),
 	KIND("SIGNAL", SIGNAL, 0, 1, 1, .arg = { OPENREG_SIGNAL_SET },
@@ -141,6 +148,9 @@ const struct kind kinds[] = {
 	     .ops = { I64(0) }, .imm = { 5 }),
 	KIND("TIMESTAMP", TIMESTAMP, 0, 1, 0, .ops = { I64(0) }),
 };
+
+_Static_assert(sizeof(kinds) == KINDS * sizeof(kinds[0]),
+	       "set KINDS in isolation-kinds.h to the number of the kinds here");
 
 void kind_packet(struct packet *p, const struct kind *k, const __u64 *address)
 {

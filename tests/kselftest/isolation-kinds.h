@@ -5,7 +5,7 @@
 
 #include "card.h"
 
-#define KINDS 39
+#define KINDS 42
 #define KIND_OPERANDS_MAX 4
 
 struct operand {
@@ -24,7 +24,7 @@ struct kind {
 	struct openreg_instr instr[4];
 };
 
-extern const struct kind kinds[KINDS];
+extern const struct kind kinds[];
 
 void kind_packet(struct packet *p, const struct kind *k, const __u64 *address);
 
