@@ -1,0 +1,105 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Checks that every packet opcode and every VECTOR instruction of uapi/openreg_isa.h has all
+its places in the tree, by the list in packets.toml. Names each place that is missing.
+
+usage: check-packets.py          checks all
+       check-packets.py NAME     prints the places of one, such as SORT, with file and line
+"""
+import pathlib
+import re
+import sys
+import tomllib
+
+TOP = pathlib.Path(__file__).resolve().parents[2]
+HEADER = TOP / "uapi/openreg_isa.h"
+LIST = pathlib.Path(__file__).with_name("packets.toml")
+ENUMS = {"packet": ("openreg_opcode", "OPENREG_OP_"), "instruction": ("openreg_vop", "OPENREG_V_")}
+NO_NAMES = {"END", "EXPERIMENT", "EXPERIMENT_END"}
+
+
+def names(kind: str) -> list[str]:
+    enum, prefix = ENUMS[kind]
+    text = re.sub(r"/\*.*?\*/", "", HEADER.read_text(encoding="utf-8"), flags=re.S)
+    body = re.search(rf"enum {enum} {{(.*?)}}", text, re.S)[1]
+    return [name for name in re.findall(rf"{prefix}(\w+)", body) if name not in NO_NAMES]
+
+
+def pattern(find: str, name: str, value: str) -> re.Pattern:
+    text = find.format(NAME=name, name=name.lower(), value=value)
+    words = re.escape(text).replace(re.escape("..."), "[^\n]*?")
+    begin = r"(?<!\w)" if find.startswith("{") else ""
+    end = r"(?!\w)" if find.endswith("}") else ""
+    return re.compile(begin + words + end)
+
+
+class Tree:
+    """The text of the files"""
+
+    def __init__(self) -> None:
+        self.texts: dict[str, list[tuple[pathlib.Path, str]]] = {}
+
+    def files(self, glob: str) -> list[tuple[pathlib.Path, str]]:
+        if glob not in self.texts:
+            self.texts[glob] = [(path.relative_to(TOP), path.read_text(encoding="utf-8"))
+                                for path in sorted(TOP.glob(glob))]
+        return self.texts[glob]
+
+    def look(self, place: dict, name: str) -> str:
+        """Where the opcode has this place, as file:line, or "" """
+        value = place.get("values", {}).get(name, "")
+        if "values" in place and not value:
+            return ""
+        for find in place["find"]:
+            wanted = pattern(find, name, value)
+            for glob in place["file"]:
+                for path, text in self.files(glob):
+                    found = wanted.search(text)
+                    if found:
+                        line = text.count("\n", 0, found.end() - 1) + 1
+                        return f"{path}:{line}"
+        return ""
+
+
+def complaint(place: dict, name: str) -> str:
+    find = place["find"][0].format(NAME=name, name=name.lower(),
+                                   value=place.get("values", {}).get(name, "its operator"))
+    return (f"{name} has no {place['place']}: {' or '.join(place['file'])} must have "
+            f"{find.strip()!r}: {place['do'].format(NAME=name, name=name.lower())}")
+
+
+def show(tree: Tree, kinds: dict, wanted: str) -> int:
+    for kind, places in kinds.items():
+        if wanted in names(kind):
+            for place in places:
+                why = place.get("except", {}).get(wanted)
+                where = tree.look(place, wanted) or "missing"
+                print(f"{place['place']}: {f'not needed: {why}' if why else where}")
+            return 0
+    print(f"error: {HEADER.relative_to(TOP)} has no packet and no instruction {wanted}")
+    return 1
+
+
+def main() -> int:
+    kinds, tree = tomllib.loads(LIST.read_text(encoding="utf-8")), Tree()
+    if sys.argv[1:]:
+        return show(tree, kinds, sys.argv[1])
+    checks, errors = 0, []
+    for kind, places in kinds.items():
+        for place in places:
+            excused = place.get("except", {})
+            for name in sorted(set(excused) - set(names(kind))):
+                errors.append(f"{LIST.name} excuses {name} from '{place['place']}', but the "
+                              "header has no such opcode")
+            for name in names(kind):
+                checks += 1
+                if name not in excused and not tree.look(place, name):
+                    errors.append(complaint(place, name))
+    for error in errors:
+        print("error:", error)
+    print(f"packets: {checks} checks, {len(errors)} errors")
+    return 1 if errors else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
