@@ -84,3 +84,13 @@ def test_norms_of_single_elements(order):
         check(lambda x: torch.linalg.vector_norm(x, order, 1), x)
         check(lambda x: torch.linalg.vector_norm(x[0], order), x)
         check(lambda x: torch.dist(x[0], x[1] * 0 if order > 0 else x[1], order), x)
+
+
+def test_zeta():
+    """The Hurwitz zeta function of sums that converge slowly, in double."""
+    generator = torch.Generator().manual_seed(1)
+    x = 1 + 10.0 ** (-16 * torch.rand(1000, generator=generator).double())
+    q = torch.rand(1000, generator=generator).double() * 12
+    q[:100] = torch.randint(1, 12, (100,), generator=generator)
+    check(torch.special.zeta, x, q, rtol=1e-15, atol=0)
+    check(torch.special.zeta, x * 2, q, rtol=2e-15, atol=0)

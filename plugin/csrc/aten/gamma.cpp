@@ -131,15 +131,16 @@ class Zeta {
     const uint8_t sum_at = s.add(sum_);
     const Value x = s.load(x_), a = s.load(base_), one = number(x, 1.0);
     const Value term = pow(a, -x), r = recip(a);
-    constexpr double c[] = {1. / 12, -1. / 720, 1. / 30240, -1. / 1209600, 1. / 47900160};
+    constexpr double c[] = {1. / 12, -1. / 720, 1. / 30240, -1. / 1209600, 1. / 47900160,
+                            -691. / 1307674368000};
     Value factor = x * term * r, next = x;
     Value rest = term * a / (x - one) + term * 0.5 + factor * c[0];
     const Value r2 = r * r;
-    for (int k = 1; k < 5; k++) {
+    for (int k = 1; k < 6; k++) {
       const Value odd = next + one;
       next = odd + one;
       factor = factor * odd * next * r2;
-      rest = rest + factor * c[k];
+      rest = fma(factor, number(x, c[k]), rest);
     }
     const Value sum = s.load(sum_at) + select(isinf(a), 0.0, rest);
     s.program.store(sum_at, sum);
