@@ -47,6 +47,11 @@ void median_rows(
   if (values.numel() == 0) {
     return;
   }
+  if (has_many_dims(self)) {
+    const auto few = [&](const Tensor& t) { return with_few_dims(t, dim); };
+    median_rows(op, few(values), few(indices), few(self), 0, nans);
+    return;
+  }
   if (!self.is_floating_point()) {
     sort_rows(op, values, indices, self, dim, {(n - 1) / 2, 1});
     return;

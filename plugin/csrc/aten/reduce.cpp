@@ -162,6 +162,14 @@ struct Sum {
   }
 };
 
+// Like core's, but also for all dimensions of a tensor with more than 64.
+struct nansum_meta : at::meta::structured_sum_dim_IntList {
+  void meta(const Tensor& self, OptionalIntArrayRef dims, bool keepdim, OptType type) {
+    at::meta::structured_sum_dim_IntList::meta(
+        self, dims.value_or(at::IntArrayRef()), keepdim, type);
+  }
+};
+
 // Counts NaN as 0.
 struct NanSum {
   template <class Op>
@@ -213,7 +221,7 @@ struct Mean : Sum {
 void add_sums(torch::Library& m) {
   add_op<at::meta::structured_sum_dim_IntList>(
       m, NamesWithoutInplace{"sum.dim_IntList", "sum.IntList_out"}, Sum());
-  add_op<at::meta::structured_sum_dim_IntList>(
+  add_op<nansum_meta>(
       m, NamesWithoutInplace{"nansum", "nansum.out"}, NanSum());
   add_op<at::meta::structured_mean_dim>(
       m, NamesWithoutInplace{"mean.dim", "mean.out"}, Mean());

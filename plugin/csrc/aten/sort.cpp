@@ -106,6 +106,21 @@ Pair kthvalue_out(
 
 } // namespace
 
+bool has_many_dims(const Tensor& self) {
+  return self.dim() > static_cast<int64_t>(Space::Mask().size());
+}
+
+Tensor with_few_dims(const Tensor& t, int64_t dim) {
+  at::DimVector sizes{t.size(dim)}, strides{t.stride(dim)};
+  for (int64_t i = 0; i < t.dim(); i++) {
+    if (i != dim && t.size(i) != 1) {
+      sizes.push_back(t.size(i));
+      strides.push_back(t.stride(i));
+    }
+  }
+  return t.as_strided(sizes, strides);
+}
+
 bool row_fits(const Tensor& self, int64_t dim) {
   if (self.dim() == 0) {
     return true;
@@ -128,6 +143,11 @@ void sort_rows(
   at::assert_no_internal_overlap(values);
   at::assert_no_internal_overlap(indices);
   dim = at::maybe_wrap_dim(dim, self.dim());
+  if (has_many_dims(self)) {
+    const auto few = [&](const Tensor& t) { return with_few_dims(t, dim); };
+    sort_rows(op, few(values), few(indices), few(self), 0, places, part);
+    return;
+  }
   const bool apart = !overlap(self, values) && !overlap(self, indices);
   const Tensor source = with_dim(apart ? self : self.clone());
   Space space(source.sizes(), source.get_device());
