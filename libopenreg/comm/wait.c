@@ -82,7 +82,7 @@ static bool is_full(const struct openreg_comm *comm, uint32_t rank)
 	return false;
 }
 
-/* The other rank whose messages are missing most, or comm->size. */
+/* The other rank with most messages missing, or comm->size. */
 static uint32_t latest(const struct openreg_comm *comm, const struct record *rec)
 {
 	uint32_t found = comm->size;

@@ -333,7 +333,7 @@ static void test_faults(void **state)
 	assert_int_equal(record(rig, 2, 16).fault, 0);
 }
 
-/* A ring whose segment goes: released at once, and the records are lost. */
+/* The ring's segment goes: released at once, and the records are lost. */
 static void test_unbind(void **state)
 {
 	struct rig *rig = *state;

@@ -6,7 +6,7 @@ static const enum openreg_dtype dtypes[] = { OPENREG_F32, OPENREG_BF16, OPENREG_
 					     OPENREG_I64 };
 
 /*
- * Small integers, so that every result is exact in each dtype; not 0, whose sign a product
+ * Small integers, so that every result is exact in each dtype; not 0: its sign a product
  * of floats would keep.
  */
 static int64_t value(uint32_t rank, uint64_t i)

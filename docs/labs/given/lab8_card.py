@@ -50,7 +50,7 @@ class Card:
         return Memory(self, max(size, 1))
 
     def run(self, packet: bytes) -> None:
-        """Runs one packet, whose length is in its second byte, and waits. May raise Fault."""
+        """Runs one packet and waits. Its second byte is its length. May raise Fault."""
         at = ctypes.c_void_p()
         self.call("openreg_queue_begin", self.queue, packet[1], ctypes.byref(at), None)
         ctypes.memmove(at, packet, len(packet))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * Lab 8: the engine of the packet ROLL, whose opcode is OPENREG_OP_EXPERIMENT.
+ * Lab 8: the engine of the packet ROLL, opcode OPENREG_OP_EXPERIMENT.
  *
  * ndim 2, space [rows, n]; op 0 result, op 1 source, of one dtype; imm 0 shift. Element
  * (row, (i + shift) % n) of the result is element (row, i) of the source.

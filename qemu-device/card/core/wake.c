@@ -73,7 +73,7 @@ static void try_poked(struct queue *q, uint64_t bits, bool all)
 		set_due(q);
 }
 
-/* sched.lock is held. Makes the queues due whose WAITs have ended since the last call. */
+/* sched.lock is held. Makes queues due: their WAITs have ended since the last call. */
 void wake_take_pokes(struct openreg_card *card)
 {
 	struct sched *sched = &card->sched;
