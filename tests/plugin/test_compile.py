@@ -55,6 +55,12 @@ POINTWISE = {
     "positions": (lambda x: x + torch.arange(5, device=x.device), (randn(4, 5),), 1),
     "triangle": (lambda x: (x * 2).tril(), (randn(9, 9),), 1),
     "number_of_no_dimension": (lambda x: x * 2 + 1, (torch.tensor(3.0),), 1),
+    "signs": (
+        lambda x: torch.sign(x) * 2 + torch.sgn(x),
+        (torch.tensor([float("nan"), float("inf"), -2.0, 0.0, -0.0]),),
+        1,
+    ),
+    "signs_of_integers": (lambda x: x.sign() * 2, (torch.arange(-3, 3),), 1),
     "nothing": (lambda x: (x + 1) * 2, (randn(0, 5),), 0),
     "infinities": (
         lambda x: torch.where(x > 0, float("inf"), x).nan_to_num(nan=3.0, posinf=7.0),

@@ -19,7 +19,7 @@ _FLOAT_UNARY = {
     ).split()
 }
 _FLOAT_UNARY |= {"reciprocal": "recip", "round": "rint"}
-_UNARY = {"abs": "abs", "sign": "sign", "neg": "neg"}
+_UNARY = {"abs": "abs", "neg": "neg"}
 _TESTS = {"isnan": "isnan", "isinf": "isinf"}
 _COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
 _FLOAT_BINARY = {
@@ -167,6 +167,11 @@ class Operations:
     def int_truediv(self, a: Value, b: Value) -> Value:
         a, b = self.match(a, b)
         return self.result("div", self.as_float(a), self.as_float(b))
+
+    def sign(self, x: Value) -> Value:
+        """The card's sign of NaN is NaN; core's is 0."""
+        found = self.result("sign", x)
+        return self.where(self.isnan(x), 0.0, found) if x.type in FLOATS else found
 
     def signbit(self, x: Value) -> Value:
         return self.emit("signbit", x.type, x, dtype=torch.bool)
