@@ -39,6 +39,11 @@ CASES = {
     "two_sums": (lambda x, y: ((x * y).sum(1), x.sum(1) + 1), (ROWS, MORE), 1),
     "cosine": (lambda x, y: F.cosine_similarity(x, y), (ROWS, MORE), 1),
     "entropy": (lambda x: -(x.softmax(1) * x.log_softmax(1)).sum(1), (ROWS,), 1),
+    "reductions_of_different_rows": (
+        lambda x: (x.var(), x.var(-1), x.std((0, 1)), x.sum(0), x.sum((1, 2))),
+        (randn(2, 4, 4, 8),),
+        5,
+    ),
     "five_stages": (lambda x: ((x.softmax(1) + x).softmax(1) * x).softmax(1), (ROWS,), 2),
 }
 

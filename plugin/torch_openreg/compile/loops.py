@@ -22,6 +22,9 @@ class Loops:
     def __init__(self, nodes: Sequence) -> None:
         ranges = [node.get_ranges() for node in nodes]
         reduction = next((r for r in ranges if len(r[1])), None)
+        for r in ranges:
+            if len(r[1]) and not _same_rows(r, reduction):
+                raise Unsupported("reductions over different dimensions")
         by_row = [_is_by_row(r, reduction) for r in ranges]
         if all(_same(r, ranges[0]) for r in ranges) and not any(map(_cuts, nodes)):
             self.size = [*ranges[0][0], *ranges[0][1]]
@@ -104,6 +107,10 @@ def _cuts(node) -> list[int]:
                 if isinstance(atom, ModularIndexing):
                     cuts.append(base * atom.args[1] * atom.args[2])
     return cuts
+
+
+def _same_rows(a: Sequence, b: Sequence) -> bool:
+    return all(_equal(sympy_product(x), sympy_product(y)) for x, y in zip(a, b))
 
 
 def _is_by_row(ranges: Sequence, reduction: Optional[Sequence]) -> bool:
