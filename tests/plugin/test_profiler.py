@@ -27,10 +27,16 @@ def rows(trace, *categories):
 WORK = ("kernel", "gpu_memcpy", "gpu_memset")
 
 
+def op_of(row):
+    return row["args"]["operator"]
+
+
 def check_links(trace):
     """Every row of the card has one launch, of the right time, and the launch's operator."""
-    launches = {e["args"]["correlation"]: e for e in rows(trace, "privateuse1_runtime")}
-    assert len(launches) == len(rows(trace, "privateuse1_runtime"))
+    on_threads = rows(trace, "privateuse1_runtime")
+    launches = {e["args"]["correlation"]: e for e in on_threads if e["name"] == "openreg_launch"}
+    waits = sum(e["name"] == "openreg_synchronize" for e in on_threads)
+    assert len(launches) + waits == len(on_threads)
     ops = {e["args"]["External id"]: e for e in rows(trace, "cpu_op") if "External id" in e["args"]}
     found = []
     for e in rows(trace, *WORK):
@@ -38,7 +44,7 @@ def check_links(trace):
         assert e["dur"] >= 0
         assert e["ts"] >= launch["ts"]
         assert e["args"].get("External id") == launch["args"].get("External id")
-        found.append((ops.get(e["args"].get("External id"), {}).get("name"), e["name"]))
+        found.append((ops.get(e["args"].get("External id"), {}).get("name"), op_of(e)))
     flows = [e for e in trace["traceEvents"] if e.get("cat") == "ac2g"]
     starts = {e["id"] for e in flows if e["ph"] == "s"}
     assert {e["id"] for e in flows if e["ph"] == "f"} <= starts
@@ -54,8 +60,10 @@ def test_operators_and_kernels(tmp_path):
     found = check_links(trace)
     assert ("aten::mm", "aten::mm") in found
     assert ("aten::add_", "aten::add_.Tensor") in found
-    assert ("aten::zero_", "Memset (aten::zero_)") in found
-    kernel = next(e for e in rows(trace, "kernel") if e["name"] == "aten::mm")
+    assert ("aten::zero_", "aten::zero_") in found
+    assert [e["name"] for e in rows(trace, "gpu_memset")] == ["Memset (aten::zero_)"]
+    kernel = next(e for e in rows(trace, "kernel") if op_of(e) == "aten::mm")
+    assert kernel["name"] == "MATMUL kernel (aten::mm)"
     assert kernel["pid"] == 0 and kernel["tid"] == 0
     assert kernel["args"]["packet"] == "MATMUL"
     assert kernel["args"]["bytes"] == 3 * 64 * 64 * 4
@@ -80,7 +88,7 @@ def test_every_launch_has_one_record():
         if e.activity_type() == "kernel":
             assert e.correlation_id() not in kernels
             kernels[e.correlation_id()] = e
-        elif e.activity_type() == "privateuse1_runtime":
+        elif e.name() == "openreg_launch":
             assert e.correlation_id() not in launches
             launches[e.correlation_id()] = e
     assert len(kernels) == len(launches) == n
@@ -124,10 +132,10 @@ def test_key_averages():
             x @ x
     averages = {e.key: e for e in prof.key_averages() if e.device_type.name == "CPU"}
     on_card = {e.key: e for e in prof.key_averages() if e.device_type.name == "OPENREG"}
-    assert averages["aten::mm"].count == on_card["aten::mm"].count == 5
-    assert on_card["aten::mm"].self_device_time_total > 0
+    assert averages["aten::mm"].count == on_card["MATMUL kernel (aten::mm)"].count == 5
+    assert on_card["MATMUL kernel (aten::mm)"].self_device_time_total > 0
     assert averages["aten::mm"].device_time_total == pytest.approx(
-        on_card["aten::mm"].self_device_time_total)
+        on_card["MATMUL kernel (aten::mm)"].self_device_time_total)
     assert averages["aten::matmul"].device_time_total == averages["aten::mm"].device_time_total
     assert averages["aten::matmul"].self_device_time_total == 0
     table = prof.key_averages().table(sort_by="self_device_time_total")
@@ -143,7 +151,7 @@ def test_ranges(tmp_path):
             with record_function("inner"):
                 x @ x
     trace = trace_of(prof, tmp_path)
-    kernels = {e["name"]: e for e in rows(trace, "kernel")}
+    kernels = {op_of(e): e for e in rows(trace, "kernel")}
     ranges = {e["name"]: e for e in rows(trace, "gpu_user_annotation")}
     inner, mm = ranges["inner"], kernels["aten::mm"]
     assert (inner["pid"], inner["tid"]) == (mm["pid"], mm["tid"])
@@ -211,11 +219,11 @@ def test_threads_and_backward(tmp_path):
     trace = trace_of(prof, tmp_path)
     check_links(trace)
     launches = {e["args"]["correlation"]: e for e in rows(trace, "privateuse1_runtime")}
-    mul = [e for e in rows(trace, "kernel") if e["name"].startswith("aten::mul")]
+    mul = [e for e in rows(trace, "kernel") if op_of(e).startswith("aten::mul")]
     streams = {e["tid"] for e in mul}
     assert len([e for e in mul if e["tid"]]) == 3 and len(streams - {0}) == 3
     assert len({launches[e["args"]["correlation"]]["tid"] for e in mul if e["tid"]}) == 3
-    assert sum(e["name"] == "aten::mm" for e in rows(trace, "kernel")) == 3
+    assert sum(op_of(e) == "aten::mm" for e in rows(trace, "kernel")) == 3
 
 
 def test_order_of_streams(tmp_path):
@@ -232,8 +240,8 @@ def test_order_of_streams(tmp_path):
                 a.exp()
     trace = trace_of(prof, tmp_path)
     check_links(trace)
-    mm = [e for e in rows(trace, "kernel") if e["name"] == "aten::mm"]
-    exp = [e for e in rows(trace, "kernel") if e["name"].startswith("aten::exp")]
+    mm = [e for e in rows(trace, "kernel") if op_of(e) == "aten::mm"]
+    exp = [e for e in rows(trace, "kernel") if op_of(e).startswith("aten::exp")]
     waits = [e for e in rows(trace, "gpu_user_annotation") if e["name"] == "openreg::event_wait"]
     assert len(mm) == len(exp) == len(waits) == 5
     assert {e["tid"] for e in waits} == {side.stream_id}
@@ -258,7 +266,7 @@ def test_two_cards(tmp_path):
         torch.openreg.synchronize(1)
     trace = trace_of(prof, tmp_path)
     check_links(trace)
-    kernels = {e["name"]: e["pid"] for e in rows(trace, "kernel")}
+    kernels = {op_of(e): e["pid"] for e in rows(trace, "kernel")}
     assert kernels["aten::add_.Tensor"] == 0
     assert kernels["aten::mul_.Tensor"] == 1
     copies = {(e["name"].split()[1], e["pid"]) for e in rows(trace, "gpu_memcpy")}
@@ -310,6 +318,18 @@ def test_without_the_card(tmp_path):
     assert len(rows(trace_of(prof, tmp_path), "kernel")) == 1
 
 
+def test_waits_of_the_host(tmp_path):
+    x = torch.randn(256, 256, device="openreg")
+    with profile(activities=BOTH) as prof:
+        (x @ x).sum().item()
+        torch.openreg.synchronize()
+    trace = trace_of(prof, tmp_path)
+    ops = {e["args"].get("External id"): e["name"] for e in rows(trace, "cpu_op")}
+    waits = [e for e in rows(trace, "privateuse1_runtime") if e["name"] == "openreg_synchronize"]
+    assert "aten::_local_scalar_dense" in {ops.get(e["args"].get("External id")) for e in waits}
+    assert any("External id" not in e["args"] for e in waits)
+
+
 def test_fault(tmp_path):
     """A stream that faults ends its rows; the profile is still there."""
     table = torch.zeros(4, device="openreg")
@@ -323,7 +343,7 @@ def test_fault(tmp_path):
     with profile(activities=BOTH) as prof:
         table.add_(1)
     trace = trace_of(prof, tmp_path)
-    assert [e["name"] for e in rows(trace, "kernel")] == ["aten::add_.Tensor"]
+    assert [op_of(e) for e in rows(trace, "kernel")] == ["aten::add_.Tensor"]
 
 
 def test_shapes_stacks_and_flops(tmp_path):

@@ -58,7 +58,7 @@ class Session final : public libkineto::IActivityProfilerSession {
       clocks_.emplace(index, CardClock(found == begin_.end() ? end : found->second, end));
     }
     to_unix_ = cpu_clock_.makeConverter();
-    metadata_ = metadata_of(logs_, clocks_);
+    metadata_ = metadata_of(logs_.streams, clocks_);
     status_ = libkineto::TraceStatus::PROCESSING;
   }
 
@@ -80,13 +80,14 @@ class Session final : public libkineto::IActivityProfilerSession {
     buffer_ = std::make_unique<libkineto::CpuTraceBuffer>();
     buffer_->span = libkineto::TraceSpan(start, end, "openreg");
     Rows rows(types_, *buffer_, std::move(linked), to_unix_);
-    for (const LaunchLog& log : logs_)
+    for (const LaunchLog& log : logs_.streams)
       rows.add(log, clocks_.at(log.stream->device));
+    rows.add(logs_.waits);
     for (const auto& [index, clock] : clocks_)
       logger.handleDeviceInfo(device_info(index), start);
     for (const auto& activity : buffer_->activities)
       activity->log(logger);
-    logs_.clear();
+    logs_ = {};
   }
 
   // Kineto adds rows of its own for 16 devices if this is null.
@@ -135,7 +136,7 @@ class Session final : public libkineto::IActivityProfilerSession {
   std::function<time_t(c10::approx_time_t)> to_unix_;
   std::map<c10::DeviceIndex, Moment> begin_;
   std::map<c10::DeviceIndex, CardClock> clocks_;
-  std::vector<LaunchLog> logs_;
+  LaunchLogs logs_;
   std::unique_ptr<libkineto::CpuTraceBuffer> buffer_;
   std::unordered_map<std::string, std::string> metadata_;
 };

@@ -28,6 +28,21 @@ ActivityType type_of(const openreg_trace_record& record) {
   }
 }
 
+// Not the operator's name alone: torch's tools would take the row for an operator.
+std::string name_of(const openreg_trace_record& record) {
+  const std::string op = op_name(record.cookie);
+  switch (record.opcode) {
+    case OPENREG_OP_COPY:
+      return op.starts_with("Memcpy") ? op : "Memcpy (" + op + ")";
+    case OPENREG_OP_FILL:
+      return "Memset (" + op + ")";
+    case OPENREG_OP_WAIT:
+      return op;
+    default:
+      return std::string(openreg_opcode_name(record.opcode)) + " kernel (" + op + ")";
+  }
+}
+
 // The packets of an event's record, which are no work either.
 bool is_mark(const openreg_trace_record& record) {
   return record.opcode == OPENREG_OP_SIGNAL || record.opcode == OPENREG_OP_TIMESTAMP;
@@ -63,23 +78,42 @@ Rows::Activity* Rows::make(ActivityType type, const std::string& name, Time time
   return &a;
 }
 
-// Returns its time also if the trace has no rows of launches.
+// A row of a thread of the CPU.
+Rows::Activity* Rows::make_on_thread(
+    const char* name,
+    Time time,
+    int32_t thread,
+    uint64_t op) {
+  id_++;
+  Activity* a = make(ActivityType::PRIVATEUSE1_RUNTIME, name, time);
+  if (!a)
+    return nullptr;
+  a->id = id_;
+  a->device = getpid();
+  a->resource = thread;
+  a->threadId = thread;
+  a->linked = linked_(static_cast<int32_t>(op));
+  a->addTypedMetadata("correlation", int64_t{id_});
+  return a;
+}
+
+// Returns the launch's time.
 Rows::Time Rows::add_launch(const Launch& launch) {
   const Time time{to_unix_(launch.begin), to_unix_(launch.end)};
-  id_++;
-  if (Activity* a = make(ActivityType::PRIVATEUSE1_RUNTIME, "openreg_launch", time)) {
-    a->id = id_;
-    a->device = getpid();
-    a->resource = launch.thread;
-    a->threadId = launch.thread;
-    a->flow.id = static_cast<uint32_t>(id_);
-    a->flow.type = libkineto::kLinkAsyncCpuGpu;
-    a->flow.start = 1;
-    a->linked = linked_(static_cast<int32_t>(launch.op));
-    a->addTypedMetadata("correlation", int64_t{id_});
-    a->addTypedMetadata("operator", std::string(op_name(launch.name)));
-  }
+  Activity* a = make_on_thread("openreg_launch", time, launch.thread, launch.op);
+  if (!a)
+    return time;
+  a->flow.id = static_cast<uint32_t>(id_);
+  a->flow.type = libkineto::kLinkAsyncCpuGpu;
+  a->flow.start = 1;
+  a->addTypedMetadata("operator", std::string(op_name(launch.name)));
   return time;
+}
+
+void Rows::add(const std::vector<HostWait>& waits) {
+  for (const HostWait& w : waits)
+    make_on_thread(
+        "openreg_synchronize", {to_unix_(w.begin), to_unix_(w.end)}, w.thread, w.op);
 }
 
 Rows::Time Rows::time_of(const openreg_trace_record& record, const CardClock& clock) {
@@ -94,11 +128,7 @@ void Rows::add_record(
     const Launch* launch,
     int32_t id,
     Time time) {
-  const std::string op = op_name(record.cookie);
-  Activity* a = make(
-      type_of(record),
-      record.opcode == OPENREG_OP_FILL ? "Memset (" + op + ")" : op,
-      time);
+  Activity* a = make(type_of(record), name_of(record), time);
   if (!a)
     return;
   a->device = log.stream->device;
@@ -106,6 +136,7 @@ void Rows::add_record(
   a->threadId = static_cast<int32_t>(log.stream->id);
   a->addTypedMetadata("device", int64_t{log.stream->device});
   a->addTypedMetadata("stream", int64_t{log.stream->id});
+  a->addTypedMetadata("operator", std::string(op_name(record.cookie)));
   a->addTypedMetadata("packet", std::string(openreg_opcode_name(record.opcode)));
   a->addTypedMetadata("sequence", int64_t(record.seq));
   a->addTypedMetadata("bytes", int64_t(record.bytes));

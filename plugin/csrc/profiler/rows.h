@@ -28,6 +28,7 @@ class Rows {
 
   // Adds the rows of a stream.
   void add(const LaunchLog& log, const CardClock& clock);
+  void add(const std::vector<HostWait>& waits);
 
  private:
   using Activity = libkineto::GenericTraceActivity;
@@ -36,6 +37,7 @@ class Rows {
   };
 
   Activity* make(libkineto::ActivityType type, const std::string& name, Time time);
+  Activity* make_on_thread(const char* name, Time time, int32_t thread, uint64_t op);
   Time add_launch(const Launch& launch);
   Time time_of(const openreg_trace_record& record, const CardClock& clock);
   void add_record(

@@ -8,11 +8,15 @@
 #include <cstring>
 #include <memory>
 #include <mutex>
+#include <utility>
 
 #include "runtime/capture.h"
 #include "runtime/stream.h"
 
 namespace openreg {
+
+std::atomic<bool> launch_logs_on{false};
+
 namespace {
 
 // More than twice the packets of a ring: launches that read the records in time lose none.
@@ -20,9 +24,10 @@ constexpr uint64_t kRecords = uint64_t{1} << 15;
 
 struct Logs {
   std::mutex mutex; // lock it before a stream's mutex
-  std::atomic<bool> on{false};
   std::atomic<uint64_t> run{0}; // counts the calls of begin_launch_logs()
   std::vector<std::unique_ptr<LaunchLog>> all;
+  std::mutex waits_mutex; // lock it last
+  std::vector<HostWait> waits;
 };
 
 Logs& logs() {
@@ -135,33 +140,35 @@ void begin_launch_logs() {
   Logs& l = logs();
   const std::lock_guard<std::mutex> lock(l.mutex);
   l.run++;
-  l.on = true;
+  launch_logs_on = true;
   for (c10::DeviceIndex i = 0; i < kMaxDevices; i++)
     if (device_opened(i))
       for (StreamState* s : open_streams(i))
         begin_log(*s);
 }
 
-std::vector<LaunchLog> end_launch_logs() {
+LaunchLogs end_launch_logs() {
   Logs& l = logs();
   const std::lock_guard<std::mutex> lock(l.mutex);
-  std::vector<LaunchLog> ended;
-  l.on = false;
+  LaunchLogs ended;
+  launch_logs_on = false;
   l.run++;
   for (const auto& log : l.all) {
     end_log(*log);
-    ended.push_back(std::move(*log));
+    ended.streams.push_back(std::move(*log));
   }
   l.all.clear();
+  const std::lock_guard<std::mutex> waits_lock(l.waits_mutex);
+  ended.waits = std::exchange(l.waits, {});
   return ended;
 }
 
 void join_launch_logs(StreamState& stream) {
   Logs& l = logs();
-  if (!l.on)
+  if (!launch_logs_on)
     return;
   const std::lock_guard<std::mutex> lock(l.mutex);
-  if (l.on)
+  if (launch_logs_on)
     begin_log(stream);
 }
 
@@ -179,6 +186,15 @@ void enter_range(uint64_t id) {
 
 void leave_range() {
   leave(ids().ranges);
+}
+
+void LoggedWait::note() const {
+  const HostWait wait{
+      begin_, c10::getApproximateTime(), last(ids().ops), this_thread()};
+  Logs& l = logs();
+  const std::lock_guard<std::mutex> lock(l.waits_mutex);
+  if (launch_logs_on)
+    l.waits.push_back(wait);
 }
 
 c10::approx_time_t launch_begins(StreamState& stream, const void* packet) {

@@ -5,6 +5,7 @@
 
 #include <c10/util/ApproximateClock.h>
 
+#include <atomic>
 #include <cstdint>
 #include <vector>
 
@@ -33,11 +34,24 @@ struct LaunchLog {
   uint64_t unread = 0; // records that the card may have written
 };
 
+// A thread waited for the card.
+struct HostWait {
+  c10::approx_time_t begin;
+  c10::approx_time_t end;
+  uint64_t op; // as in Launch
+  int32_t thread;
+};
+
+struct LaunchLogs {
+  std::vector<LaunchLog> streams;
+  std::vector<HostWait> waits;
+};
+
 // Begins a log of each stream of the process, also of those created later. Streams of
 // queues that the program has created have none.
 void begin_launch_logs();
 // Waits for the packets that were launched, ends all logs and returns them.
-std::vector<LaunchLog> end_launch_logs();
+LaunchLogs end_launch_logs();
 // Begins a log of a new stream if other streams have logs.
 void join_launch_logs(StreamState& stream);
 
@@ -55,5 +69,28 @@ void launch_ends(
     OpId name,
     uint64_t seq,
     c10::approx_time_t begin);
+
+extern std::atomic<bool> launch_logs_on;
+
+// Logs a wait of the calling thread, from here to the end of the scope.
+class LoggedWait {
+ public:
+  explicit LoggedWait(bool waits = true)
+      : begin_(
+            waits && launch_logs_on.load(std::memory_order_relaxed)
+                ? c10::getApproximateTime()
+                : 0) {}
+  ~LoggedWait() {
+    if (C10_UNLIKELY(begin_ != 0))
+      note();
+  }
+  LoggedWait(const LoggedWait&) = delete;
+  LoggedWait& operator=(const LoggedWait&) = delete;
+
+ private:
+  void note() const;
+
+  c10::approx_time_t begin_;
+};
 
 } // namespace openreg

@@ -226,11 +226,13 @@ bool query_seq(StreamState& s, uint64_t seq) {
 }
 
 void wait_seq(StreamState& s, uint64_t seq) {
+  const LoggedWait logged(!s.done(seq));
   refuse_wait(s);
   wait_all(s, seq, give_up_long_wait);
 }
 
 void wait_interruptibly(StreamState& s, uint64_t seq) {
+  const LoggedWait logged;
   refuse_wait(s);
   wait_signals(s, seq);
 }
@@ -259,6 +261,7 @@ void synchronize_stream(StreamState& s) {
 }
 
 void synchronize_device(c10::DeviceIndex index) {
+  const LoggedWait logged;
   check_index(index);
   if (!device_opened(index))
     return;
