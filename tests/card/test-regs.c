@@ -20,7 +20,7 @@ static void test_constants(void **state)
 					       OPENREG_REG_VRAM_SIZE, 8),
 			 HOST_VRAM);
 	assert_int_equal(rig_reg(rig, OPENREG_REG_DTYPES), 0x7fe);
-	assert_int_equal(rig_reg(rig, OPENREG_REG_PACKETS), 0xffff);
+	assert_int_equal(rig_reg(rig, OPENREG_REG_PACKETS), 0x1ffff);
 	assert_int_equal(rig_reg(rig, OPENREG_REG_PACKETS + 4), 0);
 }
 
