@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <openreg.h>
 
@@ -172,8 +173,10 @@ static void flush(void)
 /* File descriptors 0 to 2 must exist: a file that we open would take a missing number. */
 static void check_files(void)
 {
-	for (int fd = 0; fd <= 2; fd++)
-		if (fcntl(fd, F_GETFD) < 0 && (fd == 1 || open("/dev/null", O_RDWR) < 0))
+	if (fcntl(STDOUT_FILENO, F_GETFD) < 0)
+		fail("cannot write to standard output: %s", strerror(errno));
+	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+		if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR) != fd)
 			exit(1);
 }
 
