@@ -96,10 +96,10 @@ void* begin_locked(
 uint64_t submit_locked(StreamState& stream, const Packet& packet, bool give_up) {
   if (C10_UNLIKELY(capture_runs()) && capture_packet(stream, packet))
     return 0; // waits for the stream throw, so that nothing waits for this number
-  return submit_locked(stream, packet.data(), packet.slots(), give_up);
+  return submit_bytes_locked(stream, packet.data(), packet.slots(), give_up);
 }
 
-uint64_t submit_locked(
+uint64_t submit_bytes_locked(
     StreamState& stream,
     const void* packet,
     unsigned slots,

@@ -160,11 +160,11 @@ void Plan::submit() {
   for (const uint8_t n : packets_) {
     try {
       std::lock_guard<std::mutex> lock(stream_->mutex);
-      submit_locked(*stream_, at, n, /*give_up=*/true);
+      submit_bytes_locked(*stream_, at, n, /*give_up=*/true);
     } catch (const LongWait& wait) {
       wait_interruptibly(wait.stream, wait.seq);
       std::lock_guard<std::mutex> lock(stream_->mutex);
-      submit_locked(*stream_, at, n);
+      submit_bytes_locked(*stream_, at, n);
     }
     at += n;
   }

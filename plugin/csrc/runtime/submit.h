@@ -21,7 +21,7 @@ uint64_t submit_locked(
     const Packet& packet,
     bool give_up = false);
 // The same for the bytes of a packet. A captured stream does not take it.
-uint64_t submit_locked(
+uint64_t submit_bytes_locked(
     StreamState& stream,
     const void* packet,
     unsigned slots,
