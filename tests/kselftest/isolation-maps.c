@@ -115,6 +115,12 @@ static bool await_ones(struct attacker *a)
 	return true;
 }
 
+/* The card reads trace_head here only while a trace runs. */
+static void *after_tail(const struct queue *q)
+{
+	return (char *)q->user + sizeof(q->user->tail);
+}
+
 static int victim_open(struct victim *v)
 {
 	int i, ret;
@@ -126,7 +132,7 @@ static int victim_open(struct victim *v)
 		if (ret)
 			break;
 		noise(v->q[i].ring, RING, i);
-		noise((void *)(v->q[i].user + 1), PAGE - 8, i);
+		noise(after_tail(&v->q[i]), PAGE - 8, i);
 	}
 	for (i = 0; i < OBJECTS && !ret; i++) {
 		ret = bo_mapped(v->fd, MIB, DRM_OPENREG_BO_VRAM, &v->vram[i]);
@@ -193,7 +199,7 @@ static bool victim_is_whole(const struct victim *v)
 
 		noise(ring, RING, i);
 		if (memcmp(q->ring + used, ring + used, RING - used) ||
-		    !is_noise((void *)(q->user + 1), PAGE - 8, i) ||
+		    !is_noise(after_tail(q), PAGE - 8, i) ||
 		    q->user->tail != q->tail || q->tail > USED ||
 		    q->card->state != OPENREG_QUEUE_RUNNING)
 			return false;
