@@ -63,20 +63,24 @@ static bool is_inside(struct client_queue *q)
 /* Stops at random moments, and continues with the same queue or a new one. */
 static void stop_and_go(struct rig *rig, bool keep)
 {
-	const unsigned int lists = 10, rounds = 4;
+	const unsigned int rounds = 4;
 	struct openreg_admin_cmd cmd;
-	unsigned int i, inside = 0;
+	unsigned int i, lists = 0, inside = 0;
 	struct list list;
 	struct client_queue q;
 
 	tq_create(rig, &q, 1, 0);
 	list_init(rig, &list, SEG_VRAM);
 	make_work(&list, rounds);
-	for (i = 0; i < lists; i++)
-		list_push(&q, &list);
-	client_publish(&q);
-	for (i = 0; i < 60; i++) {
-		random_delay(2000000);
+	/* On a busy host the lists may end during the delays. */
+	for (i = 0; i < 60 || inside < 4; i++) {
+		if (client_done(&q) == q.seq) {
+			list_push(&q, &list);
+			list_push(&q, &list);
+			client_publish(&q);
+			lists += 2;
+		}
+		random_delay(i % 8 ? 2000000 : 1);
 		stop_queue(&q);
 		inside += is_inside(&q);
 		if (keep) {
@@ -92,7 +96,6 @@ static void stop_and_go(struct rig *rig, bool keep)
 	}
 	tq_wait(&q);
 	check_words(rig, lists * rounds * 30);
-	assert_true(inside > 3);
 }
 
 static void test_stop(void **state)
