@@ -123,7 +123,7 @@ int64_t openreg_comm_reduce_scatter(struct openreg_comm *comm, uint64_t dst,
 				    uint64_t src, const uint64_t *counts,
 				    enum openreg_dtype dtype, enum openreg_comm_op op);
 /*
- * One rank sends, the other receives. A send of more than 4 slots ends only while the
+ * One rank sends, the other receives. A send of more than 2 slots ends only while the
  * other rank receives: two ranks must not both send first.
  */
 int64_t openreg_comm_send(struct openreg_comm *comm, uint64_t src, uint64_t count,
