@@ -61,7 +61,6 @@ void sched_signal(struct queue *from, uint64_t word, uint64_t value);
 void sched_wake_poller(struct openreg_card *card);
 void sched_ensure_polled(struct openreg_card *card);
 
-
 /* wake.c */
 #define WORD_VRAM 1ULL /* set in the number of a word in VRAM */
 #define WORD_BUS 2ULL /* set in the number of a word on the bus */

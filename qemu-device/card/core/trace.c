@@ -175,10 +175,16 @@ void trace_end(struct worker *w, struct queue *q, uint32_t fault)
 	write_record(w, q);
 }
 
+/* Can a ring have so many records? 0: there is no ring. */
+static bool is_valid(uint64_t records)
+{
+	return records <= OPENREG_TRACE_RECORDS_MAX && !(records & (records - 1));
+}
+
 /* Returns false, and changes nothing, if a ring cannot have so many records. */
 bool trace_set(struct queue *q, uint64_t addr, uint64_t records)
 {
-	if (records > OPENREG_TRACE_RECORDS_MAX || records & (records - 1))
+	if (!is_valid(records))
 		return false;
 	q->trace.addr = addr;
 	q->trace.records = records;
@@ -203,7 +209,7 @@ struct openreg_verdict trace_check(struct openreg_args *args)
 	if (args->op[0].dtype != OPENREG_I64)
 		return openreg_bad(OPENREG_FAULT_DTYPE, 0, args->op[0].dtype);
 	records = args->imm[0];
-	if (records > OPENREG_TRACE_RECORDS_MAX || records & (records - 1))
+	if (!is_valid(records))
 		return openreg_bad(OPENREG_FAULT_LIMIT, OPENREG_NO_OPERAND, records);
 	args->op[0].read = false;
 	args->op[0].written = true;
