@@ -18,7 +18,7 @@
 #define HUGE (1ull << 21)
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW)
 
-/* Protects all_files. Held over fork(), whose child closes the parent's files. */
+/* This lock protects all_files. fork() happens under it: the child closes these files. */
 static pthread_mutex_t files_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct sim_file *all_files; /* those with an open memfd */
 

@@ -211,16 +211,28 @@ static void ring(struct sim_bell *b)
 		wake_futex(&h->signals, 0);
 }
 
-void sim_signalled(void *host, bool vram, uint64_t at)
+/* Locks the card and returns the shared object of a word; NULL, unlocked, if it has none. */
+static struct sim_file *find_locked(struct sim_card *c, bool vram, uint64_t at)
 {
-	struct sim_card *c = host;
 	struct sim_file *f;
 
 	if (!__atomic_load_n(&c->shared, __ATOMIC_ACQUIRE))
-		return;
+		return NULL;
 	pthread_mutex_lock(&c->lock);
 	f = find(c, vram, at);
-	if (f && !f->bell->readonly)
+	if (!f)
+		pthread_mutex_unlock(&c->lock);
+	return f;
+}
+
+void sim_signalled(void *host, bool vram, uint64_t at)
+{
+	struct sim_card *c = host;
+	struct sim_file *f = find_locked(c, vram, at);
+
+	if (!f)
+		return;
+	if (!f->bell->readonly)
 		ring(f->bell);
 	pthread_mutex_unlock(&c->lock);
 }
@@ -228,13 +240,11 @@ void sim_signalled(void *host, bool vram, uint64_t at)
 void sim_waiting(void *host, bool vram, uint64_t at)
 {
 	struct sim_card *c = host;
-	struct sim_file *f;
+	struct sim_file *f = find_locked(c, vram, at);
 
-	if (!__atomic_load_n(&c->shared, __ATOMIC_ACQUIRE))
+	if (!f)
 		return;
-	pthread_mutex_lock(&c->lock);
-	f = find(c, vram, at);
-	if (f && !f->waited) {
+	if (!f->waited) {
 		/* The card reads the word again after this: a later SIGNAL counts. */
 		f->waited = true;
 		f->bell->seen = count(f->bell);

@@ -50,7 +50,7 @@ static void consume(struct openreg_queue *q, uint64_t head)
 /*
  * The card may still write records of an older trace, to the older ring. Their numbers
  * have places in the new ring as well. openreg_queue_trace_read() skips these places:
- * what is in them, zeros or an older record, has no number above seq.
+ * zeros and older records there have no number above seq.
  */
 API int openreg_queue_trace_start(struct openreg_queue *q, uint64_t records)
 {
