@@ -46,6 +46,23 @@ struct record {
 	uint64_t from[OPENREG_COMM_RANKS_MAX][CHANNELS]; /* messages before it */
 };
 
+/* What a rank sends to another rank in an exchange, or receives from it. */
+struct range {
+	uint64_t at, left; /* bytes */
+	uint32_t next; /* number of the next range of the stream */
+};
+
+struct stream {
+	uint32_t first, last; /* numbers of ranges, from 1; 0: none */
+};
+
+struct exchange {
+	struct range *ranges;
+	uint32_t num, room;
+	struct stream sends[OPENREG_COMM_RANKS_MAX];
+	struct stream receives[OPENREG_COMM_RANKS_MAX];
+};
+
 struct openreg_comm {
 	struct openreg_device *dev;
 	struct openreg_queue *queue; /* NULL: broken */
@@ -58,6 +75,8 @@ struct openreg_comm {
 	struct peer peers[OPENREG_COMM_RANKS_MAX];
 	struct record records[RECORDS];
 	uint64_t collectives;
+	double factor; /* of PREMUL_SUM */
+	struct exchange exchange;
 	int error; /* of a broken communicator, and its text */
 	char text[TEXT_MAX];
 };
@@ -87,16 +106,68 @@ int sock_send(int sock, const void *buf, size_t len, int fd);
 /* 0, -ETIME, or -ECONNRESET; *fd is -1 if none came. */
 int sock_recv(int sock, void *buf, size_t len, int *fd, int64_t deadline);
 
+/* call.c: the checks return 0 or -EINVAL. */
+int call_check(const struct openreg_comm *comm, enum openreg_dtype dtype, uint64_t count);
+int call_check_rank(const struct openreg_comm *comm, uint32_t rank);
+int call_check_counts(const struct openreg_comm *comm, const uint64_t *counts,
+		      enum openreg_dtype dtype);
+/* A call pushes its packets between these two. */
+int call_begin(struct openreg_comm *comm, const char *name);
+int64_t call_end(struct openreg_comm *comm, int ret);
+
+struct reduction {
+	enum openreg_dtype dtype;
+	enum openreg_comm_op op;
+};
+
 /* message.c: push packets. Return 0 or -errno. */
+uint64_t pool_slot(const struct openreg_comm *comm, uint64_t pool, uint32_t from,
+		   unsigned int ch, uint64_t message);
 int push_send(struct openreg_comm *comm, uint32_t to, unsigned int ch, uint64_t src,
 	      uint64_t bytes);
 /* Waits for a message; *at becomes its address. push_taken() releases the slot. */
 int push_receive(struct openreg_comm *comm, uint32_t from, unsigned int ch, uint64_t *at);
 int push_taken(struct openreg_comm *comm, uint32_t from, unsigned int ch);
 int push_copy(struct openreg_comm *comm, uint64_t dst, uint64_t src, uint64_t bytes);
+
+/* sum.c: push the packets of a reduction. */
 /* dst = the parts of all ranks, reduced in the order of the ranks. */
 int push_reduce(struct openreg_comm *comm, uint64_t dst, const uint64_t *parts,
-		uint64_t count, enum openreg_dtype dtype, enum openreg_comm_op op);
+		uint64_t count, const struct reduction *red);
+/* dst = src times the factor of PREMUL_SUM */
+int push_scale(struct openreg_comm *comm, uint64_t dst, uint64_t src, uint64_t count,
+	       const struct reduction *red);
+
+/* parts.c: a range of elements for each rank, in pieces that fit a slot. */
+struct parts {
+	uint64_t begin[OPENREG_COMM_RANKS_MAX + 1];
+	uint64_t piece; /* elements */
+	uint64_t esize;
+	uint64_t num; /* pieces of the longest range */
+};
+void make_parts(const struct openreg_comm *comm, struct parts *p, const uint64_t *counts,
+		unsigned int esize);
+void make_shards(const struct openreg_comm *comm, struct parts *p, uint64_t count,
+		 unsigned int esize);
+uint64_t part_at(const struct parts *p, uint64_t base, uint32_t rank, uint64_t piece);
+/* Elements of a piece; 0: this range has fewer pieces. */
+uint64_t part_length(const struct parts *p, uint32_t rank, uint64_t piece);
+int send_all(struct openreg_comm *comm, unsigned int ch, uint64_t src, uint64_t bytes);
+/* Sends the own piece of the range that begins at own, to all. */
+int send_own(struct openreg_comm *comm, const struct parts *p, unsigned int ch,
+	     uint64_t own, uint64_t piece);
+int take_one(struct openreg_comm *comm, uint32_t from, unsigned int ch, uint64_t dst,
+	     uint64_t bytes);
+int take_all(struct openreg_comm *comm, const struct parts *p, unsigned int ch,
+	     uint64_t dst, uint64_t piece);
+
+/* Calls f for all other ranks, beginning with the next one. */
+#define for_peers(comm, r)                                                     \
+	for (uint32_t r##_ = 1, r; r##_ < (comm)->size &&                      \
+	     (r = ((comm)->rank + r##_) % (comm)->size, true); r##_++)
+
+/* exchange.c */
+void exchange_free(struct openreg_comm *comm);
 
 /* wait.c */
 /* Gives the communicator up, and tells the other ranks. Returns error, with the text. */

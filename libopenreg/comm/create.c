@@ -43,6 +43,7 @@ static struct openreg_comm *new_comm(struct openreg_device *dev,
 	if (!comm)
 		return NULL;
 	comm->dev = dev;
+	comm->factor = 1;
 	comm->rank = attr->rank;
 	comm->size = attr->size;
 	comm->timeout_ns = attr->timeout_ns ? attr->timeout_ns : TIMEOUT_NS;
@@ -136,6 +137,7 @@ API void openreg_comm_destroy(struct openreg_comm *comm)
 		openreg_bo_free(comm->peers[r].bo);
 	}
 	openreg_bo_free(comm->pool);
+	exchange_free(comm);
 	free(comm);
 }
 

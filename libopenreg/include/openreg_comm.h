@@ -97,22 +97,35 @@ enum openreg_comm_op {
 	OPENREG_COMM_SUM,
 	OPENREG_COMM_PROD,
 	OPENREG_COMM_MIN,
-	OPENREG_COMM_MAX
+	OPENREG_COMM_MAX,
+	OPENREG_COMM_AVG, /* the sum divided by the number of ranks; integers: toward zero */
+	OPENREG_COMM_PREMUL_SUM, /* each rank's elements times its factor, summed */
+	OPENREG_COMM_AND, /* of bits: integers and bool */
+	OPENREG_COMM_OR,
+	OPENREG_COMM_XOR
 };
 
+/* This rank's factor of later PREMUL_SUM reductions; 1 at first. Integers need an integer. */
+int openreg_comm_set_factor(struct openreg_comm *comm, double factor);
+
 /*
- * Collectives. dst and src are device addresses, counts are numbers of elements. dtype is
- * F32, F64, F16, BF16, I32 or I64 for reductions, any dtype else. Half types are reduced
- * in F32 and rounded once for each step. All ranks get the same bits.
+ * Collectives. dst and src are device addresses, counts are numbers of elements, and any
+ * dtype can be reduced. Half types are reduced in F32 and rounded once for each step.
+ * Small integers and bool are reduced in I32. All ranks get the same bits.
  *
- * dst may be src, except in all_gather and reduce_scatter, where the rank's own part may
- * be in its place in the larger memory. A count may be 0.
+ * dst may be src, except in all_to_all. In all_gather, reduce_scatter, gather and scatter
+ * the rank's own part may be in its place in the larger memory. A count may be 0. Calls
+ * with a root use dst (reduce, gather) or src (scatter) of that rank only.
  *
  * Errors: EINVAL for bad arguments, EIO if the communicator is broken.
  */
 int64_t openreg_comm_all_reduce(struct openreg_comm *comm, uint64_t dst, uint64_t src,
 				uint64_t count, enum openreg_dtype dtype,
 				enum openreg_comm_op op);
+/* Only root gets the result; the dst of the other ranks is not used. */
+int64_t openreg_comm_reduce(struct openreg_comm *comm, uint64_t dst, uint64_t src,
+			    uint64_t count, enum openreg_dtype dtype,
+			    enum openreg_comm_op op, uint32_t root);
 int64_t openreg_comm_broadcast(struct openreg_comm *comm, uint64_t address,
 			       uint64_t count, enum openreg_dtype dtype, uint32_t root);
 /* Rank r gives counts[r] elements; dst has all of them, in the order of the ranks. */
@@ -122,6 +135,20 @@ int64_t openreg_comm_all_gather(struct openreg_comm *comm, uint64_t dst, uint64_
 int64_t openreg_comm_reduce_scatter(struct openreg_comm *comm, uint64_t dst,
 				    uint64_t src, const uint64_t *counts,
 				    enum openreg_dtype dtype, enum openreg_comm_op op);
+/* Rank r gives counts[r] elements; root has all of them, in the order of the ranks. */
+int64_t openreg_comm_gather(struct openreg_comm *comm, uint64_t dst, uint64_t src,
+			    const uint64_t *counts, enum openreg_dtype dtype, uint32_t root);
+/* src of root has counts[r] elements for rank r, in the order of the ranks. */
+int64_t openreg_comm_scatter(struct openreg_comm *comm, uint64_t dst, uint64_t src,
+			     const uint64_t *counts, enum openreg_dtype dtype,
+			     uint32_t root);
+/*
+ * src has sends[r] elements for rank r, dst gets receives[r] elements of rank r, both in
+ * the order of the ranks. sends[r] here is receives[this rank] in rank r.
+ */
+int64_t openreg_comm_all_to_all(struct openreg_comm *comm, uint64_t dst, uint64_t src,
+				const uint64_t *receives, const uint64_t *sends,
+				enum openreg_dtype dtype);
 /*
  * One rank sends, the other receives. A send of more than 2 slots ends only while the
  * other rank receives: two ranks must not both send first.

@@ -133,9 +133,20 @@ static void bad_arguments(void)
 {
 	struct openreg_comm_attr attr = attributes();
 	const uint64_t counts[RANKS] = { 1, 1ull << 60, 1, 1 };
+	const uint64_t ones[RANKS] = { 1, 1, 1, 1 };
 
 	must(openreg_comm_all_reduce(me.comm, me.at, me.at, 1, OPENREG_BOOL,
-				     OPENREG_COMM_SUM) == -EINVAL && says("cannot be reduced"));
+				     OPENREG_COMM_AVG) == -EINVAL && says("bool has no AVG"));
+	must(openreg_comm_all_reduce(me.comm, me.at, me.at, 1, OPENREG_F16,
+				     OPENREG_COMM_AND) == -EINVAL && says("f16 has no AND"));
+	must(!openreg_comm_set_factor(me.comm, 0.5));
+	must(openreg_comm_reduce(me.comm, me.at, me.at, 1, OPENREG_I32,
+				 OPENREG_COMM_PREMUL_SUM, 0) == -EINVAL && says("0.5"));
+	must(openreg_comm_reduce(me.comm, me.at, me.at, 1, OPENREG_I32, OPENREG_COMM_SUM,
+				 2) == -EINVAL && says("no rank 2"));
+	must(openreg_comm_gather(me.comm, me.at, me.at, counts, OPENREG_F32, 0) == -EINVAL);
+	must(openreg_comm_all_to_all(me.comm, me.at, me.at, ones, ones, OPENREG_F32) ==
+		     -EINVAL && says("in place"));
 	must(openreg_comm_all_reduce(me.comm, me.at, me.at, 1, (enum openreg_dtype)99,
 				     OPENREG_COMM_SUM) == -EINVAL && says("dtype 99"));
 	must(openreg_comm_all_reduce(me.comm, me.at, me.at, 1, OPENREG_F32,
