@@ -4,34 +4,83 @@
 
 #include "comm.h"
 
-static int fail_broken(const struct openreg_comm *comm)
+int call_enter(struct openreg_comm *comm)
 {
-	return comm_fail(-EIO, "the communicator is broken, create a new one: %s", comm->text);
-}
-
-int call_begin(struct openreg_comm *comm, const char *name)
-{
-	struct record *rec = &comm->records[(comm->collectives + 1) % RECORDS];
-
+	if (!*comm->mine)
+		return comm_fail_forked();
 	if (comm->error)
-		return fail_broken(comm);
-	comm->collectives++;
-	rec->name = name;
-	rec->number = comm->collectives;
-	rec->last = UINT64_MAX;
-	for (uint32_t r = 0; r < comm->size; r++)
-		for (unsigned int ch = 0; ch < CHANNELS; ch++)
-			rec->from[r][ch] = comm->peers[r].received[ch];
+		return comm_fail_broken(comm);
+	if (atomic_exchange(&comm->busy, 1))
+		return comm_fail(-EBUSY,
+				 "two threads use the communicator at once: let one thread make all calls, or use a lock");
 	return 0;
 }
 
-int64_t call_end(struct openreg_comm *comm, int ret)
+void call_leave(struct openreg_comm *comm)
+{
+	atomic_store(&comm->busy, 0);
+	if (comm->error)
+		comm_stop(comm);
+}
+
+/* After this, errors name the call. */
+int call_record(struct openreg_comm *comm, const struct call *call)
+{
+	const bool collective = call->kind < CALL_SEND;
+	struct record *rec;
+	int ret;
+
+	pthread_mutex_lock(&comm->lock);
+	ret = comm->error ? comm_fail_broken(comm) : 0;
+	if (!ret) {
+		rec = &comm->records[++comm->calls % RECORDS];
+		rec->kind = (enum call_kind)call->kind;
+		rec->call = comm->calls;
+		comm->collectives += collective;
+		rec->number = collective ? comm->collectives : comm->calls - comm->collectives;
+		rec->last = UINT64_MAX;
+		for (uint32_t r = 0; r < comm->size; r++)
+			for (unsigned int ch = 0; ch < CHANNELS; ch++)
+				rec->from[r][ch] = comm->peers[r].received[ch];
+		if (collective)
+			board_call(comm, call);
+	}
+	pthread_mutex_unlock(&comm->lock);
+	return ret;
+}
+
+int call_begin(struct openreg_comm *comm, const struct call *call)
+{
+	int ret = call_enter(comm);
+
+	if (ret)
+		return ret;
+	ret = exchange_flush(comm);
+	if (!ret)
+		ret = call_record(comm, call);
+	if (ret)
+		call_leave(comm);
+	return ret;
+}
+
+/* Submits the packets of a recorded call. */
+int64_t call_submit(struct openreg_comm *comm, int ret)
 {
 	int64_t seq = ret ? ret : openreg_queue_submit(comm->queue);
 
 	if (seq < 0)
-		return comm_break_push(comm, (int)seq);
-	comm->records[comm->collectives % RECORDS].last = (uint64_t)seq;
+		return comm_break_call(comm, (int)seq);
+	pthread_mutex_lock(&comm->lock);
+	comm->records[comm->calls % RECORDS].last = (uint64_t)seq;
+	pthread_mutex_unlock(&comm->lock);
+	return seq;
+}
+
+int64_t call_end(struct openreg_comm *comm, int ret)
+{
+	const int64_t seq = call_submit(comm, ret);
+
+	call_leave(comm);
 	return seq;
 }
 
@@ -40,7 +89,7 @@ int call_check(const struct openreg_comm *comm, enum openreg_dtype dtype, uint64
 	const unsigned int esize = openreg_dtype_size(dtype);
 
 	if (comm->error)
-		return fail_broken(comm);
+		return comm_fail_broken(comm);
 	if (!esize)
 		return comm_fail(-EINVAL, "dtype %d has no size", (int)dtype);
 	if (count > (1ull << OPENREG_ADDR_OFFSET_BITS) / esize)
@@ -57,7 +106,7 @@ int call_check_rank(const struct openreg_comm *comm, uint32_t rank)
 }
 
 int call_check_counts(const struct openreg_comm *comm, const uint64_t *counts,
-		      enum openreg_dtype dtype)
+		      enum openreg_dtype dtype, uint64_t *copy)
 {
 	uint64_t sum = 0;
 	int ret = call_check(comm, dtype, 0);
@@ -65,6 +114,7 @@ int call_check_counts(const struct openreg_comm *comm, const uint64_t *counts,
 	for (uint32_t r = 0; r < comm->size && !ret; r++) {
 		ret = call_check(comm, dtype, counts[r]);
 		sum += counts[r];
+		copy[r] = counts[r];
 	}
 	return ret ? ret : call_check(comm, dtype, sum);
 }

@@ -5,13 +5,15 @@
 API int64_t openreg_comm_broadcast(struct openreg_comm *comm, uint64_t address,
 				   uint64_t count, enum openreg_dtype dtype, uint32_t root)
 {
+	const struct call call = { .kind = CALL_BROADCAST, .dtype = dtype, .count = count,
+				   .root = root };
 	uint64_t left = count * openreg_dtype_size(dtype);
 	int ret = call_check(comm, dtype, count);
 
 	if (!ret)
 		ret = call_check_rank(comm, root);
 	if (!ret)
-		ret = call_begin(comm, "broadcast");
+		ret = call_begin(comm, &call);
 	if (ret)
 		return ret;
 	while (left && !ret) {
@@ -30,11 +32,12 @@ API int64_t openreg_comm_broadcast(struct openreg_comm *comm, uint64_t address,
 API int64_t openreg_comm_all_gather(struct openreg_comm *comm, uint64_t dst, uint64_t src,
 				    const uint64_t *counts, enum openreg_dtype dtype)
 {
-	int ret = call_check_counts(comm, counts, dtype);
+	struct call call = { .kind = CALL_ALL_GATHER, .dtype = dtype };
+	int ret = call_check_counts(comm, counts, dtype, call.counts);
 	struct parts p;
 
 	if (!ret)
-		ret = call_begin(comm, "all_gather");
+		ret = call_begin(comm, &call);
 	if (ret)
 		return ret;
 	make_parts(comm, &p, counts, openreg_dtype_size(dtype));
@@ -53,7 +56,8 @@ API int64_t openreg_comm_all_gather(struct openreg_comm *comm, uint64_t dst, uin
 
 API int64_t openreg_comm_barrier(struct openreg_comm *comm)
 {
-	int ret = call_begin(comm, "barrier");
+	const struct call call = { .kind = CALL_BARRIER };
+	int ret = call_begin(comm, &call);
 
 	if (ret)
 		return ret;

@@ -11,6 +11,8 @@
 #ifndef OPENREG_COMM_INTERNAL_H
 #define OPENREG_COMM_INTERNAL_H
 
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <sys/types.h>
 
@@ -31,17 +33,81 @@
 #define POOL_TAKEN(to, ch) (POOL_SENT(to, ch) + WORD_BYTES)
 #define POOL_SLOTS 4096
 
+/* ---- what each rank calls: shared memory that the other ranks read -------- */
+
+enum call_kind {
+	CALL_ALL_REDUCE,
+	CALL_REDUCE,
+	CALL_REDUCE_SCATTER,
+	CALL_BROADCAST,
+	CALL_ALL_GATHER,
+	CALL_GATHER,
+	CALL_SCATTER,
+	CALL_ALL_TO_ALL,
+	CALL_BARRIER,
+	CALL_SPLIT,
+	CALL_SEND, /* these are no collectives */
+	CALL_RECV,
+	CALL_GROUP
+};
+
+struct call {
+	_Atomic uint64_t number; /* of the collective; stored last */
+	uint32_t kind, dtype, op, root;
+	uint64_t count;
+	uint64_t counts[OPENREG_COMM_RANKS_MAX];
+	uint64_t sends[OPENREG_COMM_RANKS_MAX]; /* of all_to_all; counts: receives */
+};
+
+#define MESSAGES 64
+#define DIRECTIONS 2
+enum direction { SENT, TAKEN };
+
+struct message {
+	_Atomic uint64_t number; /* counts the calls between two ranks; stored last */
+	uint64_t count, dtype;
+	uint64_t before; /* collectives before it */
+};
+
+struct board {
+	_Atomic uint64_t collectives;
+	struct call calls[RECORDS];
+	struct message messages[OPENREG_COMM_RANKS_MAX][DIRECTIONS][MESSAGES];
+};
+
+/* ---- a communicator ------------------------------------------------------ */
+
+/* What ranks tell each other over their socket. */
+enum note_kind { NOTE_GIVE_UP = 1, NOTE_COLOR, NOTE_VALUE };
+#define NOTE_MAGIC 0x70752d6576696721ull
+
+struct note {
+	uint64_t magic, kind;
+	uint64_t number; /* of a split */
+	int32_t error; /* of the rank that gives up */
+	int32_t color, key;
+	char text[TEXT_MAX]; /* why it gives up, or the value */
+	struct note *next;
+};
+
 struct peer {
 	int sock; /* to this rank; -1 for the own rank */
 	struct openreg_bo *bo; /* its pool */
 	uint64_t pool; /* its address here */
+	const struct board *board;
 	uint64_t sent[CHANNELS]; /* messages queued to this rank */
 	uint64_t received[CHANNELS]; /* messages queued from it */
+	uint64_t compared; /* its collectives up to this one are compared with ours */
+	uint64_t calls[DIRECTIONS]; /* sends to this rank, and receives from it */
+	uint64_t compared_calls[DIRECTIONS];
+	struct note *notes; /* of a split, not taken yet */
+	bool ended; /* the socket is closed */
 };
 
 struct record {
-	const char *name;
-	uint64_t number; /* counts collectives */
+	enum call_kind kind;
+	uint64_t call; /* counts all calls */
+	uint64_t number; /* counts collectives, or other calls */
 	uint64_t last; /* sequence number of its last packet */
 	uint64_t from[OPENREG_COMM_RANKS_MAX][CHANNELS]; /* messages before it */
 };
@@ -63,21 +129,33 @@ struct exchange {
 	struct stream receives[OPENREG_COMM_RANKS_MAX];
 };
 
+/*
+ * busy: a thread is in a call that pushes packets; only this thread may use the queue.
+ * waiters: threads that wait for packets. The queue of a broken communicator is destroyed
+ * when neither is left. lock guards the rest.
+ */
 struct openreg_comm {
 	struct openreg_device *dev;
 	struct openreg_queue *queue; /* NULL: broken */
 	uint32_t rank, size;
 	int64_t timeout_ns;
 	uint64_t slot_bytes, one_shot_bytes;
+	const volatile uint8_t *mine; /* 0 in a child of fork() */
+	atomic_int busy, waiters;
+	uint64_t pushed, most; /* packets that may be in the ring */
+	unsigned int group; /* depth */
+	double factor; /* of PREMUL_SUM */
+	struct exchange exchange;
+	pthread_mutex_t lock;
 	struct openreg_bo *pool;
 	uint64_t pool_at;
 	const volatile uint64_t *words; /* the pool, mapped */
+	struct board *board;
+	int board_fd;
 	struct peer peers[OPENREG_COMM_RANKS_MAX];
 	struct record records[RECORDS];
-	uint64_t collectives;
-	double factor; /* of PREMUL_SUM */
-	struct exchange exchange;
-	int error; /* of a broken communicator, and its text */
+	uint64_t calls, collectives;
+	atomic_int error; /* of a broken communicator, and its text */
 	char text[TEXT_MAX];
 };
 
@@ -88,7 +166,7 @@ int comm_fail_card(int error, const char *what);
 
 /* connect.c: makes comm->peers; deadline is a time of CLOCK_MONOTONIC. */
 int comm_connect(struct openreg_comm *comm, const char *name,
-		 const struct openreg_comm_store *store, int fd, int64_t deadline);
+		 const struct openreg_comm_store *store, const int *fds, int64_t deadline);
 int64_t comm_now(void);
 
 /* socket.c */
@@ -101,19 +179,38 @@ struct hello {
 int sock_listen(char *path, size_t len);
 int sock_connect(const char *path);
 int sock_accept(int listener, int64_t deadline);
-/* fd -1: none. */
-int sock_send(int sock, const void *buf, size_t len, int fd);
-/* 0, -ETIME, or -ECONNRESET; *fd is -1 if none came. */
-int sock_recv(int sock, void *buf, size_t len, int *fd, int64_t deadline);
+#define FDS 2 /* of a message: the pool and the board */
+/* fds NULL: none. */
+int sock_send(int sock, const void *buf, size_t len, const int *fds);
+/* 0, -ETIME, or -ECONNRESET. fds are -1 if none came; fds NULL: none are wanted. */
+int sock_recv(int sock, void *buf, size_t len, int *fds, int64_t deadline);
+void sock_close_all(const int *fds);
 
 /* call.c: the checks return 0 or -EINVAL. */
 int call_check(const struct openreg_comm *comm, enum openreg_dtype dtype, uint64_t count);
 int call_check_rank(const struct openreg_comm *comm, uint32_t rank);
 int call_check_counts(const struct openreg_comm *comm, const uint64_t *counts,
-		      enum openreg_dtype dtype);
-/* A call pushes its packets between these two. */
-int call_begin(struct openreg_comm *comm, const char *name);
+		      enum openreg_dtype dtype, uint64_t *copy);
+/* A call that queues packets is between these two: no other thread may make one. */
+int call_enter(struct openreg_comm *comm);
+void call_leave(struct openreg_comm *comm);
+/* The same, for a call that all ranks make. It pushes its packets in between. */
+int call_begin(struct openreg_comm *comm, const struct call *call);
 int64_t call_end(struct openreg_comm *comm, int ret);
+/* The parts of these two for a call inside another one. */
+int call_record(struct openreg_comm *comm, const struct call *call);
+int64_t call_submit(struct openreg_comm *comm, int ret);
+
+/* board.c */
+const char *call_name(enum call_kind kind);
+int board_create(struct openreg_comm *comm);
+void board_free(struct openreg_comm *comm);
+int board_import(struct openreg_comm *comm, uint32_t rank, int fd);
+void board_call(struct openreg_comm *comm, const struct call *call);
+void board_message(struct openreg_comm *comm, uint32_t rank, enum direction dir,
+		   uint64_t count, enum openreg_dtype dtype);
+/* True if a rank has made another call than this rank; text says what differs. */
+bool board_differs(struct openreg_comm *comm, char *text);
 
 struct reduction {
 	enum openreg_dtype dtype;
@@ -168,11 +265,28 @@ int take_all(struct openreg_comm *comm, const struct parts *p, unsigned int ch,
 
 /* exchange.c */
 void exchange_free(struct openreg_comm *comm);
+/* Runs the sends and receives of a group that have not run. */
+int exchange_flush(struct openreg_comm *comm);
+
+/* split.c */
+void split_free(struct openreg_comm *comm);
 
 /* wait.c */
-/* Gives the communicator up, and tells the other ranks. Returns error, with the text. */
+/* Before each push: waits until the ring has room. */
+int comm_room(struct openreg_comm *comm);
+int comm_fail_broken(const struct openreg_comm *comm);
+int comm_fail_forked(void);
+/* A call has failed: finds out which rank is to blame. Returns an error. */
+int comm_break_call(struct openreg_comm *comm, int error);
+
+/* break.c: the caller holds the lock, except for comm_stop(). */
+/* Breaks the communicator, and tells the other ranks. Returns the error, with the text. */
 int comm_break(struct openreg_comm *comm, int error, const char *text);
-/* A push has failed: finds out which rank is to blame. Returns an error. */
-int comm_break_push(struct openreg_comm *comm, int error);
+/* Compares what the ranks call, and looks which of them have ended. 0 or an error. */
+int comm_look(struct openreg_comm *comm);
+int comm_break_late(struct openreg_comm *comm, int64_t waited_ns);
+int comm_break_fault(struct openreg_comm *comm, int error);
+/* Destroys the queue of a broken communicator when no thread uses it. */
+void comm_stop(struct openreg_comm *comm);
 
 #endif

@@ -82,16 +82,19 @@ static int look_up(struct openreg_comm *comm, const char *name, uint32_t rank,
 	return 0;
 }
 
-static int use_pool(struct openreg_comm *comm, uint32_t rank, int sock, int fd)
+static int use_pool(struct openreg_comm *comm, uint32_t rank, int sock, const int *fds)
 {
 	struct peer *p = &comm->peers[rank];
-	int ret = openreg_bo_import(comm->dev, fd, &p->bo);
+	int ret = openreg_bo_import(comm->dev, fds[0], &p->bo);
 
 	if (ret)
 		return comm_fail_card(ret, "cannot import the pool of a rank");
 	if (openreg_bo_size(p->bo) != openreg_bo_size(comm->pool))
 		return comm_fail(-EPROTO, "rank %u has another pool than rank %u", rank,
 				 comm->rank);
+	ret = board_import(comm, rank, fds[1]);
+	if (ret)
+		return ret;
 	p->sock = sock;
 	p->pool = openreg_bo_address(p->bo);
 	return 0;
@@ -135,21 +138,20 @@ static int finish_call(struct openreg_comm *comm, uint32_t rank, int sock,
 		       int64_t deadline)
 {
 	struct hello h;
-	int fd, ret = sock_recv(sock, &h, sizeof(h), &fd, deadline);
+	int fds[FDS], ret = sock_recv(sock, &h, sizeof(h), fds, deadline);
 
 	if (ret)
 		return fail_meet(comm, rank, ret);
-	if (!same(comm, &h) || fd < 0)
+	if (!same(comm, &h) || fds[1] < 0)
 		ret = fail_same(comm, rank);
 	else
-		ret = use_pool(comm, rank, sock, fd);
-	if (fd >= 0)
-		close(fd);
+		ret = use_pool(comm, rank, sock, fds);
+	sock_close_all(fds);
 	return ret;
 }
 
 static int call(struct openreg_comm *comm, uint32_t rank, const struct card_of_rank *its,
-		int fd, int64_t deadline)
+		const int *fds, int64_t deadline)
 {
 	struct hello h;
 	int ret, sock = sock_connect(its->path);
@@ -157,7 +159,7 @@ static int call(struct openreg_comm *comm, uint32_t rank, const struct card_of_r
 	if (sock < 0)
 		return fail_meet(comm, rank, sock);
 	greet(comm, its->token, &h);
-	ret = sock_send(sock, &h, sizeof(h), fd);
+	ret = sock_send(sock, &h, sizeof(h), fds);
 	ret = ret ? fail_meet(comm, rank, ret) : finish_call(comm, rank, sock, deadline);
 	if (ret)
 		close(sock);
@@ -166,26 +168,25 @@ static int call(struct openreg_comm *comm, uint32_t rank, const struct card_of_r
 
 /* Answers a call of a higher rank. Sets *known if it shows the secret. */
 static int answer(struct openreg_comm *comm, const struct card_of_rank *me, int sock,
-		  int fd, int64_t deadline, bool *known)
+		  const int *fds, int64_t deadline, bool *known)
 {
 	const int64_t soon = comm_now() + STRANGER_NS;
 	struct hello h, mine;
-	int its, ret = sock_recv(sock, &h, sizeof(h), &its, soon < deadline ? soon : deadline);
+	int its[FDS], ret = sock_recv(sock, &h, sizeof(h), its, soon < deadline ? soon : deadline);
 
-	*known = !ret && its >= 0 && h.magic == MAGIC &&
+	*known = !ret && its[1] >= 0 && h.magic == MAGIC &&
 		 !memcmp(h.token, me->token, sizeof(h.token)) && h.rank > comm->rank &&
 		 h.rank < OPENREG_COMM_RANKS_MAX && comm->peers[h.rank].sock < 0;
 	if (*known) {
 		greet(comm, me->token, &mine);
-		ret = sock_send(sock, &mine, sizeof(mine), fd);
+		ret = sock_send(sock, &mine, sizeof(mine), fds);
 		if (ret)
 			ret = fail_meet(comm, h.rank, ret);
 		else
 			ret = same(comm, &h) ? use_pool(comm, h.rank, sock, its) :
 					       fail_same(comm, h.rank);
 	}
-	if (its >= 0)
-		close(its);
+	sock_close_all(its);
 	return *known ? ret : 0;
 }
 
@@ -200,7 +201,7 @@ static uint32_t first_missing(const struct openreg_comm *comm)
 
 /* Strangers may call, too: they are not answered. */
 static int take_calls(struct openreg_comm *comm, const struct card_of_rank *me,
-		      int listener, int fd, int64_t deadline)
+		      int listener, const int *fds, int64_t deadline)
 {
 	int ret = 0;
 
@@ -216,7 +217,7 @@ static int take_calls(struct openreg_comm *comm, const struct card_of_rank *me,
 			continue;
 		if (sock < 0)
 			return fail_meet(comm, first_missing(comm), sock);
-		ret = answer(comm, me, sock, fd, deadline, &known);
+		ret = answer(comm, me, sock, fds, deadline, &known);
 		if (!known || ret)
 			close(sock);
 	}
@@ -227,16 +228,16 @@ static int take_calls(struct openreg_comm *comm, const struct card_of_rank *me,
 static int meet(struct openreg_comm *comm, int64_t deadline)
 {
 	uint64_t word = MAGIC;
-	int fd, ret = 0;
+	int ret = 0;
 
 	for (uint32_t r = 0; r < comm->size && !ret; r++)
 		if (r != comm->rank)
-			ret = sock_send(comm->peers[r].sock, &word, sizeof(word), -1) ?
+			ret = sock_send(comm->peers[r].sock, &word, sizeof(word), NULL) ?
 				      fail_meet(comm, r, -ECONNRESET) : 0;
 	for (uint32_t r = 0; r < comm->size && !ret; r++) {
 		if (r == comm->rank)
 			continue;
-		ret = sock_recv(comm->peers[r].sock, &word, sizeof(word), &fd, deadline);
+		ret = sock_recv(comm->peers[r].sock, &word, sizeof(word), NULL, deadline);
 		if (ret)
 			ret = fail_meet(comm, r, ret);
 	}
@@ -244,7 +245,7 @@ static int meet(struct openreg_comm *comm, int64_t deadline)
 }
 
 int comm_connect(struct openreg_comm *comm, const char *name,
-		 const struct openreg_comm_store *store, int fd, int64_t deadline)
+		 const struct openreg_comm_store *store, const int *fds, int64_t deadline)
 {
 	struct card_of_rank me = { .magic = MAGIC }, its;
 	int listener = sock_listen(me.path, sizeof(me.path)), ret;
@@ -264,10 +265,10 @@ int comm_connect(struct openreg_comm *comm, const char *name,
 					"rank %u is on another machine than rank %u: a communicator has ranks of one machine",
 					r, comm->rank);
 		if (!ret)
-			ret = call(comm, r, &its, fd, deadline);
+			ret = call(comm, r, &its, fds, deadline);
 	}
 	if (!ret)
-		ret = take_calls(comm, &me, listener, fd, deadline);
+		ret = take_calls(comm, &me, listener, fds, deadline);
 	if (!ret)
 		ret = meet(comm, deadline);
 out:

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "comm.h"
@@ -11,6 +12,7 @@
 #define SLOT_BYTES (1ull << 20)
 #define ONE_SHOT_BYTES (64ull << 10)
 #define RING_SLOTS 16384
+#define MARK_BYTES 4096
 
 static int check(const struct openreg_comm_attr *attr)
 {
@@ -53,7 +55,25 @@ static struct openreg_comm *new_comm(struct openreg_device *dev,
 		comm->one_shot_bytes = comm->slot_bytes;
 	for (uint32_t r = 0; r < OPENREG_COMM_RANKS_MAX; r++)
 		comm->peers[r].sock = -1;
+	comm->board_fd = -1;
+	pthread_mutex_init(&comm->lock, NULL);
 	return comm;
+}
+
+/* A page that the kernel clears in a child of fork(). */
+static int make_mark(struct openreg_comm *comm)
+{
+	uint8_t *p = mmap(NULL, MARK_BYTES, PROT_READ | PROT_WRITE,
+			  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (p == MAP_FAILED)
+		return comm_fail(-ENOMEM, "out of memory");
+	comm->mine = p;
+	if (madvise(p, MARK_BYTES, MADV_WIPEONFORK))
+		return comm_fail(-errno, "the kernel cannot mark memory for fork(): %s",
+				 strerror(errno));
+	*p = 1;
+	return 0;
 }
 
 static int make_queue(struct openreg_comm *comm)
@@ -66,6 +86,9 @@ static int make_queue(struct openreg_comm *comm)
 		return comm_fail_card(ret, "cannot create a communicator");
 	attr.slots = info.max_ring_slots < RING_SLOTS ? info.max_ring_slots : RING_SLOTS;
 	attr.full_timeout_ns = comm->timeout_ns;
+	/* The longest packet reduces; half of the ring is for packets of the caller. */
+	comm->most = attr.slots / 2 /
+		     openreg_packet_slots(1, 1 + comm->size, 1, 3 + 2 * comm->size);
 	ret = openreg_queue_create(comm->dev, &attr, &comm->queue);
 	return ret ? comm_fail_card(ret, "cannot create the communicator's queue") : 0;
 }
@@ -88,15 +111,15 @@ static int make_pool(struct openreg_comm *comm)
 static int join(struct openreg_comm *comm, const struct openreg_comm_attr *attr,
 		const struct openreg_comm_store *store, int64_t deadline)
 {
-	int ret, fd;
+	int ret, fds[FDS] = { 0, comm->board_fd };
 
 	if (comm->size == 1)
 		return 0;
-	fd = openreg_bo_export(comm->pool, 0);
-	if (fd < 0)
-		return comm_fail_card(fd, "cannot share the communicator's pool");
-	ret = comm_connect(comm, attr->name, store, fd, deadline);
-	close(fd);
+	fds[0] = openreg_bo_export(comm->pool, 0);
+	if (fds[0] < 0)
+		return comm_fail_card(fds[0], "cannot share the communicator's pool");
+	ret = comm_connect(comm, attr->name, store, fds, deadline);
+	close(fds[0]);
 	return ret;
 }
 
@@ -114,7 +137,11 @@ API int openreg_comm_create(struct openreg_device *dev, const struct openreg_com
 	comm = new_comm(dev, attr);
 	if (!comm)
 		return comm_fail(-ENOMEM, "out of memory");
-	ret = make_queue(comm);
+	ret = make_mark(comm);
+	if (!ret)
+		ret = board_create(comm);
+	if (!ret)
+		ret = make_queue(comm);
 	if (!ret)
 		ret = make_pool(comm);
 	if (!ret)
@@ -138,6 +165,11 @@ API void openreg_comm_destroy(struct openreg_comm *comm)
 	}
 	openreg_bo_free(comm->pool);
 	exchange_free(comm);
+	board_free(comm);
+	split_free(comm);
+	if (comm->mine)
+		munmap((void *)(uintptr_t)comm->mine, MARK_BYTES);
+	pthread_mutex_destroy(&comm->lock);
 	free(comm);
 }
 

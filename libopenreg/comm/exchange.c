@@ -155,58 +155,124 @@ void exchange_free(struct openreg_comm *comm)
 	free(comm->exchange.ranges);
 }
 
+/* Ends at an error, and also if the rank sends to itself more or less than it receives. */
+static int check_own(const struct openreg_comm *comm)
+{
+	const struct exchange *ex = &comm->exchange;
+	uint64_t sent = 0, received = 0;
+
+	for (uint32_t i = ex->sends[comm->rank].first; i; i = ex->ranges[i - 1].next)
+		sent += ex->ranges[i - 1].left;
+	for (uint32_t i = ex->receives[comm->rank].first; i; i = ex->ranges[i - 1].next)
+		received += ex->ranges[i - 1].left;
+	return sent == received ? 0 :
+	       comm_fail(-EINVAL, "rank %u sends %llu bytes to itself in a group and receives %llu",
+			 comm->rank, (unsigned long long)sent, (unsigned long long)received);
+}
+
+int exchange_flush(struct openreg_comm *comm)
+{
+	static const struct call call = { .kind = CALL_GROUP };
+	int64_t seq;
+	int ret;
+
+	if (!comm->exchange.num)
+		return 0;
+	ret = check_own(comm);
+	if (!ret)
+		ret = call_record(comm, &call);
+	if (ret) {
+		clear(comm);
+		return ret;
+	}
+	seq = call_submit(comm, run(comm));
+	return seq < 0 ? (int)seq : 0;
+}
+
 /* ---- the calls --------------------------------------------------------- */
 
-static int check_other(const struct openreg_comm *comm, uint32_t rank)
+/* Inside a group the message waits for the group's end. */
+static int64_t message(struct openreg_comm *comm, enum direction dir, uint64_t at,
+		       uint64_t count, enum openreg_dtype dtype, uint32_t rank)
 {
-	int ret = call_check_rank(comm, rank);
+	const struct call call = { .kind = dir == SENT ? CALL_SEND : CALL_RECV };
+	const uint64_t bytes = count * openreg_dtype_size(dtype);
+	int ret = call_check(comm, dtype, count);
 
-	if (!ret && rank == comm->rank)
-		ret = comm_fail(-EINVAL, "rank %u cannot send to itself: copy", rank);
+	if (!ret)
+		ret = call_check_rank(comm, rank);
+	if (!ret)
+		ret = call_enter(comm);
+	if (ret)
+		return ret;
+	if (rank == comm->rank && !comm->group)
+		ret = comm_fail(-EINVAL,
+				"rank %u cannot send to itself outside a group: copy, or begin a group",
+				rank);
+	else if (!comm->group)
+		ret = call_record(comm, &call);
+	if (!ret)
+		ret = dir == SENT ? add_send(comm, rank, at, bytes) :
+				    add_receive(comm, rank, at, bytes);
+	if (!ret && rank != comm->rank)
+		board_message(comm, rank, dir, count, dtype);
+	if (!ret && !comm->group)
+		return call_end(comm, run(comm));
+	call_leave(comm);
 	return ret;
 }
 
 API int64_t openreg_comm_send(struct openreg_comm *comm, uint64_t src, uint64_t count,
 			      enum openreg_dtype dtype, uint32_t to)
 {
-	int ret = call_check(comm, dtype, count);
-
-	if (!ret)
-		ret = check_other(comm, to);
-	if (!ret)
-		ret = call_begin(comm, "send");
-	if (ret)
-		return ret;
-	ret = add_send(comm, to, src, count * openreg_dtype_size(dtype));
-	return call_end(comm, ret ? ret : run(comm));
+	return message(comm, SENT, src, count, dtype, to);
 }
 
 API int64_t openreg_comm_recv(struct openreg_comm *comm, uint64_t dst, uint64_t count,
 			      enum openreg_dtype dtype, uint32_t from)
 {
-	int ret = call_check(comm, dtype, count);
+	return message(comm, TAKEN, dst, count, dtype, from);
+}
 
-	if (!ret)
-		ret = check_other(comm, from);
-	if (!ret)
-		ret = call_begin(comm, "recv");
+API int openreg_comm_group_begin(struct openreg_comm *comm)
+{
+	int ret = call_enter(comm);
+
 	if (ret)
 		return ret;
-	ret = add_receive(comm, from, dst, count * openreg_dtype_size(dtype));
-	return call_end(comm, ret ? ret : run(comm));
+	comm->group++;
+	call_leave(comm);
+	return 0;
+}
+
+API int64_t openreg_comm_group_end(struct openreg_comm *comm)
+{
+	int64_t seq = call_enter(comm);
+
+	if (seq)
+		return seq;
+	if (!comm->group)
+		seq = comm_fail(-EINVAL, "the group has not begun: call openreg_comm_group_begin() first");
+	else if (!--comm->group)
+		seq = exchange_flush(comm);
+	if (!seq)
+		seq = (int64_t)openreg_queue_submitted(comm->queue);
+	call_leave(comm);
+	return seq;
 }
 
 API int64_t openreg_comm_gather(struct openreg_comm *comm, uint64_t dst, uint64_t src,
 				const uint64_t *counts, enum openreg_dtype dtype,
 				uint32_t root)
 {
+	struct call call = { .kind = CALL_GATHER, .dtype = dtype, .root = root };
 	const uint64_t esize = openreg_dtype_size(dtype);
-	int ret = call_check_counts(comm, counts, dtype);
+	int ret = call_check_counts(comm, counts, dtype, call.counts);
 
 	if (!ret)
 		ret = call_check_rank(comm, root);
 	if (!ret)
-		ret = call_begin(comm, "gather");
+		ret = call_begin(comm, &call);
 	if (ret)
 		return ret;
 	ret = add_send(comm, root, src, counts[comm->rank] * esize);
@@ -221,13 +287,14 @@ API int64_t openreg_comm_scatter(struct openreg_comm *comm, uint64_t dst, uint64
 				 const uint64_t *counts, enum openreg_dtype dtype,
 				 uint32_t root)
 {
+	struct call call = { .kind = CALL_SCATTER, .dtype = dtype, .root = root };
 	const uint64_t esize = openreg_dtype_size(dtype);
-	int ret = call_check_counts(comm, counts, dtype);
+	int ret = call_check_counts(comm, counts, dtype, call.counts);
 
 	if (!ret)
 		ret = call_check_rank(comm, root);
 	if (!ret)
-		ret = call_begin(comm, "scatter");
+		ret = call_begin(comm, &call);
 	if (ret)
 		return ret;
 	ret = add_receive(comm, root, dst, counts[comm->rank] * esize);
@@ -240,12 +307,13 @@ API int64_t openreg_comm_scatter(struct openreg_comm *comm, uint64_t dst, uint64
 
 static int check_all_to_all(const struct openreg_comm *comm, uint64_t dst, uint64_t src,
 			    const uint64_t *receives, const uint64_t *sends,
-			    enum openreg_dtype dtype)
+			    struct call *call)
 {
-	int ret = call_check_counts(comm, receives, dtype);
+	const enum openreg_dtype dtype = (enum openreg_dtype)call->dtype;
+	int ret = call_check_counts(comm, receives, dtype, call->counts);
 
 	if (!ret)
-		ret = call_check_counts(comm, sends, dtype);
+		ret = call_check_counts(comm, sends, dtype, call->sends);
 	if (!ret && dst == src && comm->size > 1)
 		ret = comm_fail(-EINVAL, "all_to_all cannot work in place: use other memory for dst");
 	if (!ret && receives[comm->rank] != sends[comm->rank])
@@ -261,10 +329,11 @@ API int64_t openreg_comm_all_to_all(struct openreg_comm *comm, uint64_t dst, uin
 				    enum openreg_dtype dtype)
 {
 	const uint64_t esize = openreg_dtype_size(dtype);
-	int ret = check_all_to_all(comm, dst, src, receives, sends, dtype);
+	struct call call = { .kind = CALL_ALL_TO_ALL, .dtype = dtype };
+	int ret = check_all_to_all(comm, dst, src, receives, sends, &call);
 
 	if (!ret)
-		ret = call_begin(comm, "all_to_all");
+		ret = call_begin(comm, &call);
 	if (ret)
 		return ret;
 	for (uint32_t r = 0; r < comm->size && !ret; r++) {

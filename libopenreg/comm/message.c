@@ -15,7 +15,26 @@ int push_copy(struct openreg_comm *comm, uint64_t dst, uint64_t src, uint64_t by
 	struct openreg_tensor d = openreg_view(dst, OPENREG_U8, NULL);
 	struct openreg_tensor s = openreg_view(src, OPENREG_U8, NULL);
 
-	return bytes && dst != src ? openreg_push_copy(comm->queue, 1, &size, &d, &s) : 0;
+	int ret;
+
+	if (!bytes || dst == src)
+		return 0;
+	ret = comm_room(comm);
+	return ret ? ret : openreg_push_copy(comm->queue, 1, &size, &d, &s);
+}
+
+static int push_wait(struct openreg_comm *comm, uint64_t word, uint64_t value)
+{
+	int ret = comm_room(comm);
+
+	return ret ? ret : openreg_push_wait(comm->queue, word, OPENREG_WAIT_GE, value);
+}
+
+static int push_signal(struct openreg_comm *comm, uint64_t word, uint64_t value)
+{
+	int ret = comm_room(comm);
+
+	return ret ? ret : openreg_push_signal(comm->queue, word, OPENREG_SIGNAL_SET, value);
 }
 
 int push_send(struct openreg_comm *comm, uint32_t to, unsigned int ch, uint64_t src,
@@ -26,14 +45,12 @@ int push_send(struct openreg_comm *comm, uint32_t to, unsigned int ch, uint64_t 
 	int ret = 0;
 
 	if (message >= SLOTS)
-		ret = openreg_push_wait(comm->queue, comm->pool_at + POOL_TAKEN(to, ch),
-					OPENREG_WAIT_GE, message + 1 - SLOTS);
+		ret = push_wait(comm, comm->pool_at + POOL_TAKEN(to, ch), message + 1 - SLOTS);
 	if (!ret)
 		ret = push_copy(comm, pool_slot(comm, p->pool, comm->rank, ch, message),
 				src, bytes);
 	if (!ret)
-		ret = openreg_push_signal(comm->queue, p->pool + POOL_SENT(comm->rank, ch),
-					  OPENREG_SIGNAL_SET, message + 1);
+		ret = push_signal(comm, p->pool + POOL_SENT(comm->rank, ch), message + 1);
 	return ret;
 }
 
@@ -42,14 +59,12 @@ int push_receive(struct openreg_comm *comm, uint32_t from, unsigned int ch, uint
 	const uint64_t message = comm->peers[from].received[ch]++;
 
 	*at = pool_slot(comm, comm->pool_at, from, ch, message);
-	return openreg_push_wait(comm->queue, comm->pool_at + POOL_SENT(from, ch),
-				 OPENREG_WAIT_GE, message + 1);
+	return push_wait(comm, comm->pool_at + POOL_SENT(from, ch), message + 1);
 }
 
 int push_taken(struct openreg_comm *comm, uint32_t from, unsigned int ch)
 {
 	struct peer *p = &comm->peers[from];
 
-	return openreg_push_signal(comm->queue, p->pool + POOL_TAKEN(comm->rank, ch),
-				   OPENREG_SIGNAL_SET, p->received[ch]);
+	return push_signal(comm, p->pool + POOL_TAKEN(comm->rank, ch), p->received[ch]);
 }

@@ -136,11 +136,13 @@ static int check(const struct openreg_comm *comm, const struct reduction *red)
 	return 0;
 }
 
-static int64_t reduce(struct openreg_comm *comm, const char *name, uint64_t dst,
+static int64_t reduce(struct openreg_comm *comm, enum call_kind kind, uint64_t dst,
 		      uint64_t src, uint64_t count, const struct reduction *red,
 		      uint32_t root)
 {
-	int ret = call_begin(comm, name);
+	const struct call call = { .kind = kind, .dtype = red->dtype, .op = red->op,
+				   .root = root, .count = count };
+	int ret = call_begin(comm, &call);
 
 	if (ret)
 		return ret;
@@ -164,7 +166,7 @@ API int64_t openreg_comm_all_reduce(struct openreg_comm *comm, uint64_t dst, uin
 
 	if (!ret)
 		ret = check(comm, &red);
-	return ret ? ret : reduce(comm, "all_reduce", dst, src, count, &red, comm->size);
+	return ret ? ret : reduce(comm, CALL_ALL_REDUCE, dst, src, count, &red, comm->size);
 }
 
 API int64_t openreg_comm_reduce(struct openreg_comm *comm, uint64_t dst, uint64_t src,
@@ -178,21 +180,22 @@ API int64_t openreg_comm_reduce(struct openreg_comm *comm, uint64_t dst, uint64_
 		ret = check(comm, &red);
 	if (!ret)
 		ret = call_check_rank(comm, root);
-	return ret ? ret : reduce(comm, "reduce", dst, src, count, &red, root);
+	return ret ? ret : reduce(comm, CALL_REDUCE, dst, src, count, &red, root);
 }
 
 API int64_t openreg_comm_reduce_scatter(struct openreg_comm *comm, uint64_t dst,
 					uint64_t src, const uint64_t *counts,
 					enum openreg_dtype dtype, enum openreg_comm_op op)
 {
+	struct call call = { .kind = CALL_REDUCE_SCATTER, .dtype = dtype, .op = op };
 	const struct reduction red = { dtype, op };
-	int ret = call_check_counts(comm, counts, dtype);
+	int ret = call_check_counts(comm, counts, dtype, call.counts);
 	struct parts p;
 
 	if (!ret)
 		ret = check(comm, &red);
 	if (!ret)
-		ret = call_begin(comm, "reduce_scatter");
+		ret = call_begin(comm, &call);
 	if (ret)
 		return ret;
 	make_parts(comm, &p, counts, openreg_dtype_size(dtype));
@@ -210,6 +213,11 @@ API int64_t openreg_comm_reduce_scatter(struct openreg_comm *comm, uint64_t dst,
 
 API int openreg_comm_set_factor(struct openreg_comm *comm, double factor)
 {
+	int ret = call_enter(comm);
+
+	if (ret)
+		return ret;
 	comm->factor = factor;
+	call_leave(comm);
 	return 0;
 }

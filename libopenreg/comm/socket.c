@@ -91,50 +91,61 @@ int sock_accept(int listener, int64_t deadline)
 
 union control {
 	struct cmsghdr header;
-	char bytes[CMSG_SPACE(sizeof(int))];
+	char bytes[CMSG_SPACE(FDS * sizeof(int))];
 };
 
-int sock_send(int sock, const void *buf, size_t len, int fd)
+int sock_send(int sock, const void *buf, size_t len, const int *fds)
 {
 	union control control = { 0 };
 	struct iovec iov = { (void *)(uintptr_t)buf, len };
 	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
 
-	if (fd >= 0) {
+	if (fds) {
 		struct cmsghdr *c = &control.header;
 
 		c->cmsg_level = SOL_SOCKET;
 		c->cmsg_type = SCM_RIGHTS;
-		c->cmsg_len = CMSG_LEN(sizeof(int));
-		memcpy(CMSG_DATA(c), &fd, sizeof(int));
+		c->cmsg_len = CMSG_LEN(FDS * sizeof(int));
+		memcpy(CMSG_DATA(c), fds, FDS * sizeof(int));
 		msg.msg_control = &control;
 		msg.msg_controllen = sizeof(control);
 	}
 	return sendmsg(sock, &msg, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)len ? 0 : -errno;
 }
 
-int sock_recv(int sock, void *buf, size_t len, int *fd, int64_t deadline)
+void sock_close_all(const int *fds)
+{
+	for (int i = 0; i < FDS; i++)
+		if (fds[i] >= 0)
+			close(fds[i]);
+}
+
+/* Descriptors that the caller does not want are closed. */
+int sock_recv(int sock, void *buf, size_t len, int *fds, int64_t deadline)
 {
 	union control control = { 0 };
 	struct iovec iov = { buf, len };
 	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1,
 			      .msg_control = &control, .msg_controllen = sizeof(control) };
+	int got[FDS] = { -1, -1 };
 	struct cmsghdr *c;
 	ssize_t n;
 	int ret = wait_readable(sock, deadline);
 
-	*fd = -1;
+	if (fds)
+		fds[0] = fds[1] = -1;
 	if (ret)
 		return ret;
 	n = recvmsg(sock, &msg, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
 	c = n > 0 ? CMSG_FIRSTHDR(&msg) : NULL;
 	if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS &&
-	    c->cmsg_len == CMSG_LEN(sizeof(int)))
-		memcpy(fd, CMSG_DATA(c), sizeof(int));
+	    c->cmsg_len <= CMSG_LEN(FDS * sizeof(int)))
+		memcpy(got, CMSG_DATA(c), c->cmsg_len - CMSG_LEN(0));
+	if (n == (ssize_t)len && fds)
+		memcpy(fds, got, sizeof(got));
+	else
+		sock_close_all(got);
 	if (n == (ssize_t)len)
 		return 0;
-	if (*fd >= 0)
-		close(*fd);
-	*fd = -1;
 	return n < 0 ? -errno : n ? -EPROTO : -ECONNRESET;
 }

@@ -41,7 +41,9 @@ static int push(struct openreg_comm *comm, uint64_t count, const struct openreg_
 		.instr = program,
 	};
 
-	return openreg_push(comm->queue, &cmd);
+	int ret = comm_room(comm);
+
+	return ret ? ret : openreg_push(comm->queue, &cmd);
 }
 
 int push_scale(struct openreg_comm *comm, uint64_t dst, uint64_t src, uint64_t count,

@@ -11,7 +11,8 @@
  * - The memory is OPENREG_BO_VRAM memory of the communicator's device.
  * - A collective that uses memory which other queues write must wait for them: push a
  *   WAIT to openreg_comm_queue() first, or wait in the program.
- * - A communicator belongs to one thread at a time. A child of fork() cannot use it.
+ * - One thread at a time may queue collectives: a second one gets EBUSY. Other threads may
+ *   call the functions marked [any thread]. A child of fork() gets EPERM.
  *
  * Results: 0 or a positive result, or a negative errno value. openreg_comm_last_error()
  * then says what to do. After a failed wait the communicator is broken: every later call
@@ -82,6 +83,17 @@ int openreg_comm_create(struct openreg_device *dev, const struct openreg_comm_at
 			const struct openreg_comm_store *store,
 			struct openreg_comm **comm);
 
+/*
+ * Create a communicator for each color from the ranks that give it, in the order of key
+ * and then of rank; all ranks call this. A negative color gives none: *part is NULL. The
+ * new communicator has the attributes of this one.
+ *
+ * Errors: those of openreg_comm_create(), and of openreg_comm_wait() for this
+ * communicator.
+ */
+int openreg_comm_split(struct openreg_comm *comm, int32_t color, int32_t key,
+		       struct openreg_comm **part);
+
 /* Packets that have not begun never run. The other ranks see this rank leave. */
 void openreg_comm_destroy(struct openreg_comm *comm);
 
@@ -117,7 +129,8 @@ int openreg_comm_set_factor(struct openreg_comm *comm, double factor);
  * the rank's own part may be in its place in the larger memory. A count may be 0. Calls
  * with a root use dst (reduce, gather) or src (scatter) of that rank only.
  *
- * Errors: EINVAL for bad arguments, EIO if the communicator is broken.
+ * Errors: EINVAL for bad arguments, EBUSY for a second thread, EIO if the communicator is
+ * broken, and those of openreg_comm_wait() if the ring is full.
  */
 int64_t openreg_comm_all_reduce(struct openreg_comm *comm, uint64_t dst, uint64_t src,
 				uint64_t count, enum openreg_dtype dtype,
@@ -151,25 +164,52 @@ int64_t openreg_comm_all_to_all(struct openreg_comm *comm, uint64_t dst, uint64_
 				enum openreg_dtype dtype);
 /*
  * One rank sends, the other receives. A send of more than 2 slots ends only while the
- * other rank receives: two ranks must not both send first.
+ * other rank receives: two ranks that both send first need a group.
  */
 int64_t openreg_comm_send(struct openreg_comm *comm, uint64_t src, uint64_t count,
 			  enum openreg_dtype dtype, uint32_t to);
 int64_t openreg_comm_recv(struct openreg_comm *comm, uint64_t dst, uint64_t count,
 			  enum openreg_dtype dtype, uint32_t from);
+/*
+ * Sends and receives of a group run as one at its end, in any order: no rank of the group
+ * waits for another one to receive first. Inside, they return 0; openreg_comm_group_end()
+ * returns the sequence number to wait for. A rank can also send to itself there. Other
+ * collectives run at once, after the sends and receives before them. Groups nest.
+ */
+int openreg_comm_group_begin(struct openreg_comm *comm);
+int64_t openreg_comm_group_end(struct openreg_comm *comm);
 /* Completes after all ranks have begun it. */
 int64_t openreg_comm_barrier(struct openreg_comm *comm);
 
+/* ---- waiting, and failures ---------------------------------------------- */
+
 /*
- * Wait until a collective has completed, at most for the communicator's timeout.
+ * Wait until a collective has completed, at most for the communicator's timeout, or for
+ * timeout_ns. [any thread]
  *
  * Errors; the text names the rank and the collective:
  *
  * - ECONNRESET: a rank has ended, or has given the communicator up
+ * - EPROTO: a rank has made another call, or with other counts, dtype, reduction or root
  * - ETIME: a rank is late
+ * - ECANCELED: openreg_comm_abort()
  * - EIO: the queue faulted, or the communicator is broken already
+ * - EPERM: the process is a child of fork()
  */
 int openreg_comm_wait(struct openreg_comm *comm, int64_t seq);
+int openreg_comm_wait_timeout(struct openreg_comm *comm, int64_t seq, int64_t timeout_ns);
+
+/*
+ * 1 if a collective has completed, 0 if not, or an error of openreg_comm_wait() but
+ * ETIME. For a thread that watches the other ranks. [any thread]
+ */
+int openreg_comm_query(struct openreg_comm *comm, int64_t seq);
+
+/*
+ * Break the communicator: its queue stops, calls of other threads and of the other ranks
+ * fail. No other thread may use openreg_comm_queue() meanwhile. [any thread]
+ */
+int openreg_comm_abort(struct openreg_comm *comm);
 
 #if defined(__cplusplus)
 }

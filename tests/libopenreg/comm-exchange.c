@@ -168,11 +168,136 @@ static void test_exchange(void **state)
 	}
 }
 
+#define MANY 400000
+
+/* All ranks send to the next one before they receive, more than the slots hold. */
+static void shift(void)
+{
+	const uint32_t next = (me.rank + 1) % me.size;
+	const uint32_t last = (me.rank + me.size - 1) % me.size;
+
+	for (int i = 0; i < 3; i++) {
+		memset(me.p, 0xee, BYTES);
+		fill(me.p, OPENREG_I32, 0, MANY);
+		must(!openreg_comm_group_begin(me.comm));
+		must(!openreg_comm_send(me.comm, me.at, MANY, OPENREG_I32, next));
+		must(!openreg_comm_recv(me.comm, me.at + BYTES / 2, MANY, OPENREG_I32, last));
+		finish(openreg_comm_group_end(me.comm));
+		must(*check_values(me.p + BYTES / 2, OPENREG_I32, last, 0, MANY) == 0xee);
+	}
+}
+
+/* Several messages between each two ranks, also to itself, between two reductions. */
+static void several(void)
+{
+	static const uint64_t lengths[] = { 3, 70000, 0, 16384 };
+	uint64_t first = 0, at = BYTES / 2;
+	int32_t *sums = (int32_t *)(me.p + BYTES - 4096);
+
+	memset(me.p, 0xee, BYTES);
+	fill(me.p, OPENREG_I32, 0, 100000);
+	sums[0] = 1;
+	must(!openreg_comm_group_begin(me.comm));
+	must(openreg_comm_all_reduce(me.comm, me.at + BYTES - 4096, me.at + BYTES - 4096, 1,
+				     OPENREG_I32, OPENREG_COMM_SUM) >= 0);
+	must(!openreg_comm_group_begin(me.comm));
+	for (size_t i = 0; i < COUNT(lengths); i++) {
+		for (uint32_t r = 0; r < me.size; r++)
+			must(!openreg_comm_send(me.comm, me.at + first * 4, lengths[i],
+						OPENREG_I32, r));
+		first += lengths[i];
+	}
+	must(openreg_comm_group_end(me.comm) >= 0);
+	for (size_t i = 0; i < COUNT(lengths); i++)
+		for (uint32_t r = 0; r < me.size; r++) {
+			must(!openreg_comm_recv(me.comm, me.at + at, lengths[i], OPENREG_I32,
+						r));
+			at += lengths[i] * 4;
+		}
+	must(openreg_comm_all_reduce(me.comm, me.at + BYTES - 4096, me.at + BYTES - 4096, 1,
+				     OPENREG_I32, OPENREG_COMM_SUM) >= 0);
+	finish(openreg_comm_group_end(me.comm));
+	must(sums[0] == (int32_t)(me.size * me.size));
+	at = BYTES / 2;
+	first = 0;
+	for (size_t i = 0; i < COUNT(lengths); i++) {
+		for (uint32_t r = 0; r < me.size; r++) {
+			check_values(me.p + at, OPENREG_I32, r, first, lengths[i]);
+			at += lengths[i] * 4;
+		}
+		first += lengths[i];
+	}
+}
+
+static void bad_groups(void)
+{
+	must(openreg_comm_group_end(me.comm) == -EINVAL);
+	must(!openreg_comm_group_begin(me.comm));
+	must(!openreg_comm_send(me.comm, me.at, 4, OPENREG_I32, me.rank));
+	must(openreg_comm_send(me.comm, me.at, 4, OPENREG_I32, 7) == -EINVAL);
+	must(openreg_comm_group_end(me.comm) == -EINVAL);
+	must(!openreg_comm_group_begin(me.comm));
+	must(openreg_comm_group_end(me.comm) >= 0);
+	finish(sum(100));
+}
+
+static void test_groups(void **state)
+{
+	(void)state;
+	run_ranks(1, several, true);
+	for (uint32_t n = 2; n <= RANKS; n++) {
+		run_ranks(n, shift, true);
+		run_ranks(n, several, true);
+	}
+	run_ranks(2, bad_groups, true);
+}
+
+static void add_ranks(struct openreg_comm *comm, uint32_t size, int64_t want)
+{
+	int64_t *word = (int64_t *)me.p;
+
+	must(openreg_comm_size(comm) == size);
+	*word = me.rank + 1;
+	must(!openreg_comm_wait(comm, openreg_comm_all_reduce(comm, me.at, me.at, 1,
+							      OPENREG_I64,
+							      OPENREG_COMM_SUM)));
+	must(*word == want);
+}
+
+/* Halves, then all but one in the opposite order, then the half of a half. */
+static void split(void)
+{
+	struct openreg_comm *half, *most, *one;
+
+	must(!openreg_comm_split(me.comm, (int32_t)me.rank % 2, 0, &half));
+	must(openreg_comm_rank(half) == me.rank / 2);
+	add_ranks(half, 2, me.rank % 2 ? 2 + 4 : 1 + 3);
+	must(!openreg_comm_split(me.comm, me.rank == 1 ? -1 : 5, -(int32_t)me.rank, &most));
+	must((me.rank == 1) == !most);
+	if (most) {
+		must(openreg_comm_rank(most) == (me.rank ? 3 - me.rank : 2));
+		add_ranks(most, 3, 1 + 3 + 4);
+	}
+	must(!openreg_comm_split(half, (int32_t)me.rank, 0, &one));
+	add_ranks(one, 1, me.rank + 1);
+	openreg_comm_destroy(half);
+	add_ranks(me.comm, 4, 1 + 2 + 3 + 4);
+	openreg_comm_destroy(one);
+	openreg_comm_destroy(most);
+}
+
+static void test_split(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 3; i++)
+		run_ranks(4, split, true);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_reduce),
-		cmocka_unit_test(test_exchange),
+		cmocka_unit_test(test_reduce),	 cmocka_unit_test(test_exchange),
+		cmocka_unit_test(test_groups),	 cmocka_unit_test(test_split),
 	};
 
 	return cmocka_run_group_tests(tests, make_dir, remove_dir);

@@ -35,6 +35,7 @@ static void test_all_reduce(void **state)
 
 static void other_ops(void)
 {
+	must(!openreg_comm_set_factor(me.comm, (double)FACTOR(me.rank)));
 	for (size_t d = 0; d < COUNT(dtypes); d++)
 		for (int op = OPENREG_COMM_SUM; op <= OPENREG_COMM_XOR; op++) {
 			if (op >= OPENREG_COMM_AND && dtypes[d] != OPENREG_I32 &&

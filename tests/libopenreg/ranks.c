@@ -131,3 +131,25 @@ int remove_dir(void **state)
 	snprintf(command, sizeof(command), "rm -r %s", dir);
 	return system(command);
 }
+
+bool says(const char *part)
+{
+	const char *text = openreg_comm_last_error();
+
+	if (strstr(text, part))
+		return true;
+	fprintf(stderr, "rank %u: \"%s\" does not say \"%s\"\n", me.rank, text, part);
+	return false;
+}
+
+void broken(int64_t seq, int error, const char *text)
+{
+	must(seq > 0);
+	must(openreg_comm_wait(me.comm, seq) == error);
+	must(says(text));
+	must(says("all_reduce"));
+	/* It stays broken, with the same reason. */
+	must(openreg_comm_barrier(me.comm) == -EIO && says(text));
+	must(openreg_comm_wait(me.comm, 1) == -EIO && says(text));
+	must(!openreg_comm_queue(me.comm));
+}

@@ -53,6 +53,11 @@ void finish(int64_t seq);
 /* Adds count F32 of all ranks, in place. */
 int64_t sum(uint64_t count);
 
+/* True if the last error contains part; else prints it. */
+bool says(const char *part);
+/* Waiting for the all_reduce fails, and all later calls too, for the same reason. */
+void broken(int64_t seq, int error, const char *text);
+
 /* cmocka set-up and tear-down of the group: the directory of the store. */
 int make_dir(void **state);
 int remove_dir(void **state);
