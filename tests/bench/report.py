@@ -20,6 +20,11 @@ def in_process(what):
     return f"{what}, in process, openreg", f"{what}, in process, cpu"
 
 
+def bandwidth(cards):
+    return (f"all_reduce of 64 MiB, bus bandwidth on {cards} cards",
+            f"bound of all_reduce, from memcpy, on {cards} cards", ">=", 0.8)
+
+
 def compiled(what):
     return f"{what}, in process, compiled", f"{what}, in process, eager"
 
@@ -38,6 +43,9 @@ LIMITS = [
     ("doorbells per 1000 launches from Python", None, "<", 20),
     ("CPU use of an idle card", None, "<", 2),
     ("idle time until the card sleeps", None, "<=", 200),
+    ("all_reduce of 8 bytes on 2 cards", "launch and wait on 2 cards", "<=", 3),
+    bandwidth(2),
+    bandwidth(4),
     (f"{RESNET} on cpu", f"{RESNET} on openreg", ">=", 30),
     (*in_process("add_ of 16, 1000 times"), "<=", 2.5),
     (*in_process("matmul 1024^3 f32"), "<=", 0.7),
