@@ -180,7 +180,7 @@ static int look_at(struct openreg_comm *comm, uint32_t rank)
 	char text[TEXT_MAX];
 	int ret = sock_recv(p->sock, &note, sizeof(note), NULL, 0);
 
-	if (ret == -ETIME)
+	if (ret == -ETIME && !sock_process_ended(p->process))
 		return 0;
 	if (!ret && note.magic == NOTE_MAGIC && note.kind == NOTE_GIVE_UP) {
 		note.text[TEXT_MAX - 1] = 0;

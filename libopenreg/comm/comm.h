@@ -92,6 +92,7 @@ struct note {
 
 struct peer {
 	int sock; /* to this rank; -1 for the own rank */
+	int process; /* of this rank, or -1 */
 	struct openreg_bo *bo; /* its pool */
 	uint64_t pool; /* its address here */
 	const struct board *board;
@@ -101,7 +102,7 @@ struct peer {
 	uint64_t calls[DIRECTIONS]; /* sends to this rank, and receives from it */
 	uint64_t compared_calls[DIRECTIONS];
 	struct note *notes; /* of a split, not taken yet */
-	bool ended; /* the socket is closed */
+	bool ended; /* its process has closed the socket, or has ended */
 };
 
 struct record {
@@ -185,6 +186,9 @@ int sock_send(int sock, const void *buf, size_t len, const int *fds);
 /* 0, -ETIME, or -ECONNRESET. fds are -1 if none came; fds NULL: none are wanted. */
 int sock_recv(int sock, void *buf, size_t len, int *fds, int64_t deadline);
 void sock_close_all(const int *fds);
+/* A descriptor of the process at the other end, or -1. */
+int sock_open_process(int sock);
+bool sock_process_ended(int process);
 
 /* call.c: the checks return 0 or -EINVAL. */
 int call_check(const struct openreg_comm *comm, enum openreg_dtype dtype, uint64_t count);

@@ -96,6 +96,7 @@ static int use_pool(struct openreg_comm *comm, uint32_t rank, int sock, const in
 	if (ret)
 		return ret;
 	p->sock = sock;
+	p->process = sock_open_process(sock);
 	p->pool = openreg_bo_address(p->bo);
 	return 0;
 }

@@ -54,7 +54,7 @@ static struct openreg_comm *new_comm(struct openreg_device *dev,
 	if (comm->one_shot_bytes > comm->slot_bytes)
 		comm->one_shot_bytes = comm->slot_bytes;
 	for (uint32_t r = 0; r < OPENREG_COMM_RANKS_MAX; r++)
-		comm->peers[r].sock = -1;
+		comm->peers[r].sock = comm->peers[r].process = -1;
 	comm->board_fd = -1;
 	pthread_mutex_init(&comm->lock, NULL);
 	return comm;
@@ -161,6 +161,8 @@ API void openreg_comm_destroy(struct openreg_comm *comm)
 	for (uint32_t r = 0; r < comm->size; r++) {
 		if (comm->peers[r].sock >= 0)
 			close(comm->peers[r].sock);
+		if (comm->peers[r].process >= 0)
+			close(comm->peers[r].process);
 		openreg_bo_free(comm->peers[r].bo);
 	}
 	openreg_bo_free(comm->pool);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -111,6 +112,27 @@ int sock_send(int sock, const void *buf, size_t len, const int *fds)
 		msg.msg_controllen = sizeof(control);
 	}
 	return sendmsg(sock, &msg, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)len ? 0 : -errno;
+}
+
+/*
+ * A child of the other process may hold its end of the socket open, so the process itself
+ * is watched, too. -1: the kernel does not show it.
+ */
+int sock_open_process(int sock)
+{
+	socklen_t len = sizeof(struct ucred);
+	struct ucred its;
+
+	if (getsockopt(sock, SOL_SOCKET, SO_PEERCRED, &its, &len) || its.pid <= 0)
+		return -1;
+	return (int)syscall(SYS_pidfd_open, its.pid, 0);
+}
+
+bool sock_process_ended(int process)
+{
+	struct pollfd p = { .fd = process, .events = POLLIN };
+
+	return process >= 0 && poll(&p, 1, 0) == 1;
 }
 
 void sock_close_all(const int *fds)

@@ -34,6 +34,26 @@ static void test_dead_rank(void **state)
 			run_failing(n, one_dies, 1);
 }
 
+/* A child of the rank holds its sockets open. */
+static void one_dies_and_leaves_a_child(void)
+{
+	join_short();
+	if (me.rank == 1) {
+		if (!fork()) {
+			sleep(5);
+			_exit(0);
+		}
+		raise(SIGKILL);
+	}
+	broken(sum(16), -ECONNRESET, "rank 1 has ended");
+}
+
+static void test_child(void **state)
+{
+	(void)state;
+	run_failing(3, one_dies_and_leaves_a_child, 1);
+}
+
 /* A rank that stops, or that calls another collective, is named after the timeout. */
 static void one_stops(void)
 {
@@ -198,7 +218,7 @@ int main(void)
 		cmocka_unit_test(test_dead_rank),    cmocka_unit_test(test_stopped_rank),
 		cmocka_unit_test(test_missing_rank), cmocka_unit_test(test_leave),
 		cmocka_unit_test(test_bad_input),    cmocka_unit_test(test_fault),
-		cmocka_unit_test(test_again),
+		cmocka_unit_test(test_again),	     cmocka_unit_test(test_child),
 	};
 
 	return cmocka_run_group_tests(tests, make_dir, remove_dir);
