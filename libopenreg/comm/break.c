@@ -54,11 +54,6 @@ static const struct record *pending(const struct openreg_comm *comm)
 	return &comm->records[i % RECORDS];
 }
 
-static uint64_t word(const struct openreg_comm *comm, uint64_t off)
-{
-	return comm->words[off / 8];
-}
-
 /* Messages from a rank since the call began, and how many it needs. */
 static uint64_t arrived(const struct openreg_comm *comm, const struct record *rec,
 			uint32_t rank, uint64_t *needed)
@@ -71,7 +66,7 @@ static uint64_t arrived(const struct openreg_comm *comm, const struct record *re
 		const uint64_t end = newest ? comm->peers[rank].received[ch] :
 			comm->records[(rec->call + 1) % RECORDS].from[rank][ch];
 		const uint64_t begin = rec->from[rank][ch];
-		uint64_t got = word(comm, POOL_SENT(rank, ch));
+		uint64_t got = pool_word(comm, POOL_SENT(rank, ch));
 
 		got = got < begin ? begin : got > end ? end : got;
 		n += got - begin;
@@ -85,7 +80,7 @@ static bool is_full(const struct openreg_comm *comm, uint32_t rank)
 {
 	for (unsigned int ch = 0; ch < CHANNELS; ch++)
 		if (comm->peers[rank].sent[ch] >
-		    word(comm, POOL_TAKEN(rank, ch)) + SLOTS)
+		    pool_word(comm, POOL_TAKEN(rank, ch)) + SLOTS)
 			return true;
 	return false;
 }

@@ -160,6 +160,11 @@ struct openreg_comm {
 	char text[TEXT_MAX];
 };
 
+static inline uint64_t pool_word(const struct openreg_comm *comm, uint64_t off)
+{
+	return comm->words[off / 8];
+}
+
 /* error.c */
 int comm_fail(int error, const char *format, ...) PRINTF(2, 3);
 /* Adds the text of libopenreg's last failure. */

@@ -44,7 +44,8 @@ int push_send(struct openreg_comm *comm, uint32_t to, unsigned int ch, uint64_t 
 	const uint64_t message = p->sent[ch]++;
 	int ret = 0;
 
-	if (message >= SLOTS)
+	/* No WAIT if the slot is free already, as it mostly is. */
+	if (message >= SLOTS && pool_word(comm, POOL_TAKEN(to, ch)) < message + 1 - SLOTS)
 		ret = push_wait(comm, comm->pool_at + POOL_TAKEN(to, ch), message + 1 - SLOTS);
 	if (!ret)
 		ret = push_copy(comm, pool_slot(comm, p->pool, comm->rank, ch, message),
