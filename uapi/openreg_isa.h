@@ -27,7 +27,7 @@ typedef uint64_t __u64;
 #endif
 
 #define OPENREG_ISA_MAJOR 1
-#define OPENREG_ISA_MINOR 7
+#define OPENREG_ISA_MINOR 8
 
 /*
  * Addresses: { 0x4f:8 | 1:1 | card:4 | segment:13 | offset:38 }.
@@ -284,6 +284,7 @@ struct openreg_operand {
  * each packet of the queue.
  */
 #define OPENREG_LIST_SLOTS_MAX 65535 /* slots of a LIST */
+#define OPENREG_PEER_BYTES_MAX 4194304 /* of all PEER operands of a VECTOR */
 #define OPENREG_TRACE_RECORDS_MAX (1 << 20)
 
 /*

@@ -27,6 +27,7 @@ const struct stepper_place stepper_places[STEPPER_PLACES] = {
 	{ 5, OPENREG_SEG_SYSTEM, RW, 44, 16000, 0 },
 	{ 6, OPENREG_SEG_SYSTEM, OPENREG_SEG_READ, 0, 4096, 4 },
 	{ 7, OPENREG_SEG_SYSTEM, RW, 0, 8192, ~0u },
+	{ 8, OPENREG_SEG_PEER, RW, 20, 12000, 0 },
 };
 
 void stepper_make_card(struct stepper *rig)
@@ -60,7 +61,7 @@ static void make_lists(struct stepper *rig)
 		const struct stepper_place *place = &stepper_places[i];
 		uint64_t n = (place->offset + place->length + 4095) / 4096;
 
-		for (k = 0; k < n && place->kind == OPENREG_SEG_SYSTEM; k++) {
+		for (k = 0; k < n && place->kind != OPENREG_SEG_VRAM; k++) {
 			uint64_t page = BUS_BASE + STEPPER_PAGES +
 					4096 * (place->page + n - 1 - k);
 
@@ -116,12 +117,15 @@ struct openreg_admin_cmd stepper_bind_cmd(struct stepper *rig, uint32_t ctx,
 					  const struct stepper_place *place)
 {
 	const uint64_t list = STEPPER_LISTS + 64 * (uint64_t)(place - stepper_places);
+	struct openreg_admin_cmd cmd;
 
 	make_lists(rig);
 	if (place->kind == OPENREG_SEG_VRAM)
 		return cmd_vram(ctx, place->id, place->offset, place->length, place->perm);
-	return cmd_pages(ctx, place->id, BUS_BASE + list, place->offset, place->length,
-			 place->perm);
+	cmd = cmd_pages(ctx, place->id, BUS_BASE + list, place->offset, place->length,
+			place->perm);
+	cmd.seg.kind = place->kind;
+	return cmd;
 }
 
 struct openreg_admin_cmd stepper_queue_cmd(struct stepper *rig, uint32_t ctx, uint32_t id)

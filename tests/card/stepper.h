@@ -39,12 +39,12 @@ struct stepper_place {
 	uint32_t id;
 	uint32_t kind;
 	uint32_t perm;
-	uint32_t offset; /* VRAM: first byte; SYSTEM: in the first page */
+	uint32_t offset; /* VRAM: first byte; else: in the first page */
 	uint64_t length;
-	uint32_t page; /* SYSTEM: its first page, in reverse order; ~0: no memory */
+	uint32_t page; /* not VRAM: its first page, in reverse order; ~0: no memory */
 };
-#define STEPPER_PLACES 7
-#define STEPPER_DEAD 8 /* an unbound segment; the next numbers have no segment */
+#define STEPPER_PLACES 8
+#define STEPPER_DEAD 9 /* an unbound segment; the next numbers have no segment */
 extern const struct stepper_place stepper_places[STEPPER_PLACES];
 
 struct stepper {

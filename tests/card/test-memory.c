@@ -231,7 +231,7 @@ static void test_admin(void **state)
 	for (i = 0; i < STEPPER_PLACES; i++) {
 		cmd = stepper_bind_cmd(rig, 1, &stepper_places[i]);
 		expect_command(rig, &cmd,
-			       cmd.seg.kind == OPENREG_SEG_SYSTEM ? 2 : 1);
+			       cmd.seg.kind == OPENREG_SEG_VRAM ? 1 : 2);
 	}
 	cmd = stepper_queue_cmd(rig, 1, 0);
 	expect_command(rig, &cmd, 5);
@@ -501,7 +501,7 @@ static void test_state(void **state)
 	}
 	assert_false(failed());
 	/* A context and its lock, segments, page lists, a queue and its four mappings. */
-	assert_int_equal(n - 1, 2 + 8 + 3 + 1 + 4);
+	assert_int_equal(n - 1, 2 + 9 + 4 + 1 + 4);
 	free(blob);
 	clean_up(rig);
 }

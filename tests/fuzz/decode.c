@@ -79,8 +79,9 @@ static void check_operand(const struct queue *q, unsigned int i)
 		must(at >= (__int128)reach->lo && at < (__int128)reach->hi);
 	}
 	must((seg->kind == OPENREG_SEG_VRAM) == (op->ptr != NULL));
-	must(seg->kind == OPENREG_SEG_VRAM ||
-	     !openreg_is_compute(args->opcode));
+	must(seg->kind == OPENREG_SEG_VRAM || !openreg_is_compute(args->opcode) ||
+	     (seg->kind == OPENREG_SEG_PEER && args->opcode == OPENREG_OP_VECTOR &&
+	      !op->written));
 }
 
 void decode_check_rest(const struct queue *q)

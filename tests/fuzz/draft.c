@@ -103,9 +103,9 @@ static const struct stepper_place *take_place(struct stream *s, bool spread,
 					  uint64_t *id)
 {
 	static const uint8_t near[] = { 0, 0, 0, 0, 0, 0, 1, 1,
-					0, 0, 1, 2, 2, 3, 4, 5 };
+					7, 0, 1, 2, 7, 3, 4, 5 };
 	static const uint8_t wide[] = { 0, 0, 0, 1, 4, 4, 4, 4,
-					1, 0, 4, 2, 3, 5, 6, 6 };
+					1, 0, 7, 2, 3, 5, 6, 6 };
 	const struct stepper_place *place;
 	unsigned int v = take8(s);
 

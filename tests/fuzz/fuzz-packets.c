@@ -74,16 +74,24 @@ static bool run_phase(struct openreg_job *job, unsigned int phase,
 
 static void run_compute(bool backwards)
 {
+	struct openreg_verdict v;
 	struct openreg_job *job;
 	unsigned int phase;
 	bool later;
 
+	v = peer_read(q);
+	must(!v.code || v.code == OPENREG_FAULT_DMA);
+	if (v.code) {
+		peer_free(q);
+		return;
+	}
 	job = openreg_job_new(&q->args, rig->card->workers[0].scratch, &later);
 	must(job && !later);
 	for (phase = 0; phase < openreg_job_phases(job); phase++)
 		if (!run_phase(job, phase, backwards))
 			break;
 	openreg_job_free(job);
+	peer_free(q);
 	must(!atomic_load(&rig->card->extra));
 }
 

@@ -116,6 +116,13 @@ static void test_peers(void **state)
 		ok(openreg_copy_async(cards[i + 1].q, address(dst), address(in), SIZE));
 		run(&cards[i + 1]);
 		assert_memory_equal(mapped(dst), mapped(src), SIZE);
+		push_twice(&cards[i + 1], address(dst), address(in), SIZE / 4);
+		run(&cards[i + 1]);
+		for (int k = 0; k < SIZE / 4; k++)
+			assert_int_equal(((uint32_t *)mapped(dst))[k],
+					 2 * ((uint32_t *)mapped(src))[k]);
+		push_twice(&cards[i + 1], address(in), address(dst), 4);
+		assert_int_equal(run_fault(&cards[i + 1]).code, OPENREG_FAULT_ENGINE);
 		close(fd);
 		openreg_bo_free(in);
 		openreg_bo_free(src);

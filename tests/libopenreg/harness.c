@@ -69,6 +69,24 @@ void *mapped(struct openreg_bo *bo)
 	return ptr;
 }
 
+void push_twice(struct card *c, uint64_t dst, uint64_t src, int64_t n)
+{
+	const struct openreg_tensor ops[] = {
+		openreg_view(dst, OPENREG_I32, NULL), openreg_view(src, OPENREG_I32, NULL),
+	};
+	const struct openreg_instr program[] = {
+		openreg_ins(OPENREG_V_LOAD, OPENREG_VT_I32, 0, 0, 0, 0, 1),
+		openreg_ins(OPENREG_V_ADD, OPENREG_VT_I32, 0, 0, 0, 0, 0),
+		openreg_ins(OPENREG_V_STORE, OPENREG_VT_I32, 0, 0, 0, 0, 0),
+	};
+	const struct openreg_command cmd = {
+		.opcode = OPENREG_OP_VECTOR, .ndim = 1, .size = &n, .nops = 2, .ops = ops,
+		.ninstr = 3, .instr = program,
+	};
+
+	ok(openreg_push(c->q, &cmd));
+}
+
 void run(struct card *c)
 {
 	int64_t seq = ok(openreg_queue_submit(c->q));

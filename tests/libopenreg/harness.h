@@ -48,6 +48,9 @@ struct openreg_bo *vram(struct card *c, uint64_t size);
 uint64_t address(struct openreg_bo *bo);
 void *mapped(struct openreg_bo *bo);
 
+/* Pushes a VECTOR packet: n I32 at dst become twice those at src. */
+void push_twice(struct card *c, uint64_t dst, uint64_t src, int64_t n);
+
 /* Submits the pushed packets and waits for them. */
 void run(struct card *c);
 

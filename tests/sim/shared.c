@@ -105,6 +105,40 @@ static void test_bounds(void **state)
 	openreg_bo_free(after);
 }
 
+/* The compute engine reads the other process' memory, and cannot write it. */
+static void compute(struct card *c, int fd)
+{
+	struct openreg_bo *in = child_import(c, fd), *out = vram(c, SIZE);
+	const uint8_t *from = child_map(in), *to = child_map(out);
+	uint32_t a, b;
+	struct openreg_fault_summary f;
+	int64_t seq;
+
+	push_twice(c, address(out), address(in), SIZE / 4);
+	child_run(c);
+	for (size_t i = 0; i < SIZE; i += 4) {
+		memcpy(&a, from + i, 4);
+		memcpy(&b, to + i, 4);
+		must(b == 2 * a);
+	}
+	push_twice(c, address(in), address(out), 4);
+	seq = openreg_queue_submit(c->q);
+	must(seq < 0 || openreg_queue_wait(c->q, (uint64_t)seq, LONG) == -EIO);
+	must(openreg_queue_fault(c->q, &f) == 1 && f.code == OPENREG_FAULT_ENGINE);
+}
+
+static void test_compute(void **state)
+{
+	struct card *c = *state;
+	struct openreg_bo *bo = vram(c, SIZE);
+	int fd = (int)ok(openreg_bo_export(bo, 0));
+
+	noise(mapped(bo), SIZE, 3);
+	end(start(compute, fd));
+	close(fd);
+	openreg_bo_free(bo);
+}
+
 static void push_round(struct card *c, uint64_t wait, uint64_t signal, uint64_t value)
 {
 	must(!openreg_push_wait(c->q, wait, OPENREG_WAIT_GE, value));
@@ -261,8 +295,8 @@ int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, card_open, card_close)
 	const struct CMUnitTest tests[] = {
-		T(test_copy), T(test_bounds), T(test_wake), T(test_wake_late),
-		T(test_again), T(test_readonly),
+		T(test_copy), T(test_bounds), T(test_compute), T(test_wake),
+		T(test_wake_late), T(test_again), T(test_readonly),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -142,7 +142,8 @@ static struct openreg_verdict check_operand(struct queue *q,
 	if (!seg)
 		return OP_FAULT(ADDRESS, i, op->addr,
 				OPENREG_ADDR_SEG(op->addr));
-	if (flags & ADDRESS_COMPUTE && seg->kind != OPENREG_SEG_VRAM)
+	if (flags & ADDRESS_COMPUTE && seg->kind != OPENREG_SEG_VRAM &&
+	    !(flags & ADDRESS_PEER && seg->kind == OPENREG_SEG_PEER && !op->written))
 		return OP_FAULT(ENGINE, i, op->addr, seg->kind);
 	need = (op->read ? OPENREG_SEG_READ : 0) |
 	       (op->written ? OPENREG_SEG_WRITE : 0);
@@ -212,6 +213,8 @@ struct openreg_verdict exec_check(struct queue *q)
 	default:
 		v = openreg_engine_check(args);
 		flags = ADDRESS_COMPUTE;
+		if (args->opcode == OPENREG_OP_VECTOR)
+			flags |= ADDRESS_PEER;
 	}
 	if (!v.code)
 		return address_check(q, args, flags);

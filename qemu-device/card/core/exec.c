@@ -123,7 +123,7 @@ static uint64_t work_of(const struct openreg_args *args)
  */
 static bool take_memory(struct queue *q)
 {
-	size_t size = openreg_job_memory(q->job.engine);
+	size_t size = openreg_job_memory(q->job.engine) + q->job.peer_bytes;
 	size_t old = atomic_fetch_add(&q->ctx->memory, size);
 
 	q->job.memory = size;
@@ -137,6 +137,11 @@ static enum step make_job(struct worker *w, struct queue *q,
 	struct job *job = &q->job;
 	bool later;
 
+	*v = peer_read(q);
+	if (v->code) {
+		peer_free(q);
+		return STEP_FAULT;
+	}
 	openreg_scratch_refuse(w->scratch, sched_must_wait_for_memory(q));
 	job->engine = openreg_job_new(&q->args, w->scratch, &later);
 	if (job->engine) {
@@ -149,8 +154,10 @@ static enum step make_job(struct worker *w, struct queue *q,
 		queue_free_job(q);
 		job->engine = NULL;
 	} else if (later) {
+		peer_free(q);
 		sched_add_memory_waiter(q);
 	} else {
+		peer_free(q);
 		*v = openreg_bad(OPENREG_FAULT_MEMORY, OPENREG_NO_OPERAND, 0);
 		return STEP_FAULT;
 	}

@@ -50,6 +50,10 @@ void list_cover(struct openreg_args *args, uint64_t words);
 struct openreg_verdict trace_check(struct openreg_args *args);
 enum step trace_exec(struct worker *w, struct queue *q);
 
+/* peer.c */
+struct openreg_verdict peer_read(struct queue *q);
+void peer_free(struct queue *q);
+
 /* sync.c */
 struct openreg_verdict sync_check(struct openreg_args *args);
 enum step sync_exec(struct queue *q, struct openreg_verdict *v);

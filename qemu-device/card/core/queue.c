@@ -183,6 +183,7 @@ void queue_free_job(struct queue *q)
 	atomic_fetch_sub(&q->ctx->memory, q->job.memory);
 	q->job.memory = 0;
 	openreg_job_free(q->job.engine);
+	peer_free(q);
 }
 
 /* sched.lock is held, and the queue has no owner. */

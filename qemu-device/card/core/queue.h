@@ -18,6 +18,8 @@ enum active {
 struct job {
 	struct openreg_job *engine;
 	size_t memory; /* bytes that it holds */
+	uint8_t *peer; /* copies of operands in PEER segments; see peer.c */
+	size_t peer_bytes;
 	unsigned int phase;
 	unsigned int phases;
 	uint32_t next; /* next slice to hand out */

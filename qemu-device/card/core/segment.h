@@ -92,6 +92,7 @@ void segments_release(struct openreg_card *card);
 /* address.c */
 struct segment *segment_get(struct queue *q, uint64_t addr, uint64_t len);
 #define ADDRESS_COMPUTE 1u /* operands must be in VRAM */
+#define ADDRESS_PEER 2u /* those that are only read may be in PEER segments, too */
 struct openreg_verdict address_check(struct queue *q, struct openreg_args *args,
 				     unsigned int flags);
 
