@@ -291,13 +291,17 @@ static void victim(void)
 static void survive(void)
 {
 	struct openreg_memory_info before, after;
-	unsigned int files = 0;
+	unsigned int files = 0, queue = 0;
 
 	for (int i = 0; i < rounds(); i++) {
 		const struct openreg_comm_attr attr = attributes();
 
 		must(!create(&attr));
 		finish(sum(16));
+		if (i == 2)
+			queue = openreg_queue_number(openreg_comm_queue(me.comm));
+		/* A queue gets the lowest number that is free. */
+		must(i < 2 || openreg_queue_number(openreg_comm_queue(me.comm)) == queue);
 		broken(sum(300000), -ECONNRESET, "rank 1 has ended");
 		openreg_comm_destroy(me.comm);
 		me.comm = NULL;
