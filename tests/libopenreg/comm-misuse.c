@@ -234,6 +234,62 @@ static void test_threads(void **state)
 	run_ranks(2, ask, true);
 }
 
+static int set_nothing(void *opaque, const char *key, const void *value, size_t len)
+{
+	(void)opaque;
+	(void)key;
+	(void)value;
+	(void)len;
+	return 0;
+}
+
+static int64_t get_fails(void *opaque, const char *key, void *value, size_t len,
+			 int64_t timeout_ns)
+{
+	(void)opaque;
+	(void)key;
+	(void)value;
+	(void)len;
+	(void)timeout_ns;
+	return -ECONNREFUSED;
+}
+
+static int64_t get_nonsense(void *opaque, const char *key, void *value, size_t len,
+			    int64_t timeout_ns)
+{
+	(void)opaque;
+	(void)key;
+	(void)timeout_ns;
+	memset(value, 7, len);
+	return (int64_t)len;
+}
+
+/* A store that is not there, that goes away, or that has values of another program. */
+static void bad_stores(void)
+{
+	struct openreg_comm_store store = openreg_comm_directory("/nonexistent");
+	struct openreg_comm_attr attr = attributes();
+
+	attr.size = 2;
+	attr.timeout_ns = SECOND;
+	must(openreg_comm_create(me.c.dev, &attr, &store, &me.comm) == -ENOENT && !me.comm);
+	must(says("store's key") && says("test."));
+	store.set = set_nothing;
+	store.get = get_fails;
+	attr.rank = 1;
+	must(openreg_comm_create(me.c.dev, &attr, &store, &me.comm) == -ECONNREFUSED);
+	must(says("cannot read the store's key"));
+	store.get = get_nonsense;
+	must(openreg_comm_create(me.c.dev, &attr, &store, &me.comm) == -EPROTO);
+	must(says("not of this version"));
+}
+
+static void test_stores(void **state)
+{
+	(void)state;
+	run_ranks(1, bad_stores, false);
+}
+
 /* A rank that does not split, and one that dies in the split. */
 static void no_split(void)
 {
@@ -346,6 +402,7 @@ int main(void)
 		cmocka_unit_test(test_differ),	cmocka_unit_test(test_abort),
 		cmocka_unit_test(test_fork),	cmocka_unit_test(test_threads),
 		cmocka_unit_test(test_split),	cmocka_unit_test(test_no_leak),
+		cmocka_unit_test(test_stores),
 	};
 
 	return cmocka_run_group_tests(tests, make_dir, remove_dir);

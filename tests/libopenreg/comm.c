@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// test comm-iommu not sim: --cards 2 --iommu
 /* The collectives of openreg-comm on 1 to 4 processes: right values, and how long they take. */
 #include "values.h"
 
