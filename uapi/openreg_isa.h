@@ -165,6 +165,12 @@ enum openreg_dtype {
 	OPENREG_I32 = 8,
 	OPENREG_I64 = 9,
 	OPENREG_BOOL = 10, /* one byte; 0 is false, casts write 0 or 1 */
+	/* float8: only VECTOR, COPY, FILL, MATMUL, PLACES, and INDEX with GET and PUT */
+	OPENREG_F8E4M3FN = 11, /* no infinity: casts give the largest number */
+	OPENREG_F8E5M2 = 12,
+	OPENREG_F8E4M3FNUZ = 13, /* FNUZ: no infinity and no -0; 0x80 is NaN */
+	OPENREG_F8E5M2FNUZ = 14,
+	OPENREG_F8E8M0FNU = 15, /* a power of two without a sign; 0xff is NaN */
 	OPENREG_DTYPE_END
 };
 
@@ -252,7 +258,9 @@ struct openreg_operand {
  *   patterns
  * - Strides along a dimension that an operand does not have are 0 (D, C: k; A: n; B: m).
  * - All operands have one dtype, not BOOL. D must not overlap A or B.
- * - f16 and bf16 accumulate in f32; integers wrap.
+ * - But if A is float8 other than E8M0, so is B, maybe another one. D and C then have
+ *   one dtype: F32, F16 or BF16.
+ * - f16, bf16 and float8 accumulate in f32; integers wrap.
  * - k = 0 gives beta * C. With beta = 0 the card does not read C.
  *
  * SOFTMAX: arg[0] axis, arg[1] flags. op 0 result, op 1 input; floating-point dtypes,
@@ -442,7 +450,7 @@ enum openreg_scan_mode {
 #define OPENREG_REDUCTIONS_MAX 8 /* of a program */
 
 enum openreg_vtype {
-	OPENREG_VT_F32 = 0, /* also f16 and bf16 */
+	OPENREG_VT_F32 = 0, /* also f16, bf16 and float8 */
 	OPENREG_VT_F64 = 1,
 	OPENREG_VT_I32 = 2, /* also i8, u8, i16; bool as 0 or 1 */
 	OPENREG_VT_I64 = 3,
@@ -477,7 +485,7 @@ enum openreg_vop {
 	OPENREG_V_IMM, /* dst = imm[aux]: f64 bits for F types, else i64 */
 	OPENREG_V_MOV,
 	OPENREG_V_CVT, /* dst (type) = a, of enum openreg_vtype aux */
-	OPENREG_V_ROUND, /* F32: a rounded to enum openreg_dtype aux (F16, BF16) */
+	OPENREG_V_ROUND, /* F32: a rounded to dtype aux: F16, BF16 or a float8 */
 	OPENREG_V_INDEX, /* I64: coordinate along dimension aux */
 	OPENREG_V_SELECT, /* dst = a ? b : c */
 	/*

@@ -106,6 +106,11 @@ static inline unsigned int openreg_dtype_size(unsigned int dtype)
 	case OPENREG_I8:
 	case OPENREG_U8:
 	case OPENREG_BOOL:
+	case OPENREG_F8E4M3FN:
+	case OPENREG_F8E5M2:
+	case OPENREG_F8E4M3FNUZ:
+	case OPENREG_F8E5M2FNUZ:
+	case OPENREG_F8E8M0FNU:
 		return 1;
 	default:
 		return 0;

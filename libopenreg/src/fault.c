@@ -43,6 +43,11 @@ API const char *openreg_dtype_name(unsigned int dtype)
 		[OPENREG_I8] = "i8",   [OPENREG_U8] = "u8",
 		[OPENREG_I16] = "i16", [OPENREG_I32] = "i32",
 		[OPENREG_I64] = "i64", [OPENREG_BOOL] = "bool",
+		[OPENREG_F8E4M3FN] = "f8e4m3fn",
+		[OPENREG_F8E5M2] = "f8e5m2",
+		[OPENREG_F8E4M3FNUZ] = "f8e4m3fnuz",
+		[OPENREG_F8E5M2FNUZ] = "f8e5m2fnuz",
+		[OPENREG_F8E8M0FNU] = "f8e8m0fnu",
 	};
 
 	return LOOKUP(names, dtype);

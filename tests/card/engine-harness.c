@@ -205,6 +205,39 @@ static double bfloat_value(uint16_t h)
 	return f;
 }
 
+/* By the formats' definition: exponent and mantissa follow the sign. */
+static double float8_value(unsigned int dtype, uint8_t h)
+{
+	static const struct {
+		int digits, bias;
+	} of[OPENREG_DTYPE_END] = { [OPENREG_F8E4M3FN] = { 3, 7 },
+				    [OPENREG_F8E5M2] = { 2, 15 },
+				    [OPENREG_F8E4M3FNUZ] = { 3, 8 },
+				    [OPENREG_F8E5M2FNUZ] = { 2, 16 } };
+	int digits = of[dtype].digits, mantissa = h & ((1 << digits) - 1);
+	int exponent = (h & 0x7f) >> digits;
+	double sign = h & 0x80 ? -1 : 1;
+
+	if (dtype == OPENREG_F8E8M0FNU)
+		return h == 0xff ? __builtin_nan("") :
+				   __builtin_ldexp(1, h - 127);
+	if (dtype == OPENREG_F8E5M2 && exponent == 31)
+		return mantissa ? __builtin_nan("") : sign * __builtin_inf();
+	if (dtype == OPENREG_F8E4M3FN ? (h & 0x7f) == 0x7f :
+	    dtype != OPENREG_F8E5M2 && h == 0x80)
+		return __builtin_nan("");
+	if (exponent == 0)
+		return sign *
+		       __builtin_ldexp(mantissa, 1 - of[dtype].bias - digits);
+	return sign * __builtin_ldexp((1 << digits) + mantissa,
+				      exponent - of[dtype].bias - digits);
+}
+
+bool element_is_float(unsigned int dtype)
+{
+	return dtype <= OPENREG_BF16 || dtype > OPENREG_BOOL;
+}
+
 int64_t element_get_int(unsigned int dtype, const void *ptr, int64_t at)
 {
 	switch (dtype) {
@@ -237,6 +270,12 @@ double element_get(unsigned int dtype, const void *ptr, int64_t at)
 		return half_value(((const uint16_t *)ptr)[at]);
 	case OPENREG_BF16:
 		return bfloat_value(((const uint16_t *)ptr)[at]);
+	case OPENREG_F8E4M3FN:
+	case OPENREG_F8E5M2:
+	case OPENREG_F8E4M3FNUZ:
+	case OPENREG_F8E5M2FNUZ:
+	case OPENREG_F8E8M0FNU:
+		return float8_value(dtype, ((const uint8_t *)ptr)[at]);
 	default:
 		return (double)element_get_int(dtype, ptr, at);
 	}

@@ -69,6 +69,8 @@ int64_t layout_at(const struct layout *l, unsigned int ndim, const int64_t *at);
 /* Moves at to the next point, row-major. False after the last; then at is all zero. */
 bool next_point(unsigned int ndim, const int64_t *size, int64_t *at);
 
+/* Is it a float dtype, float8 included? */
+bool element_is_float(unsigned int dtype);
 /* Reads one element of any dtype, for the slow references. */
 double element_get(unsigned int dtype, const void *ptr, int64_t at);
 int64_t element_get_int(unsigned int dtype, const void *ptr, int64_t at);

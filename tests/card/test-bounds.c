@@ -217,7 +217,7 @@ static uint32_t pool_oracle(const struct trial *t)
 	for (d = 2; d < 5; d++)
 		if (t->size[d] > INT32_MAX)
 			return OPENREG_FAULT_SHAPE;
-	if (t->dtype == OPENREG_BOOL)
+	if (t->dtype >= OPENREG_BOOL)
 		return OPENREG_FAULT_DTYPE;
 	if (written_twice(t))
 		return OPENREG_FAULT_SHAPE;
@@ -263,7 +263,7 @@ static void check_sort(struct client_queue *q, struct trial *t, uint32_t seg)
 	uint32_t want;
 	struct pkt p;
 
-	if (!t->ndim)
+	if (!t->ndim || t->dtype > OPENREG_BOOL)
 		return;
 	axis = (unsigned int)below(t->ndim);
 	if (t->size[axis] > 1 << 20)

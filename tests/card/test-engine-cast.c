@@ -19,13 +19,14 @@ static const double interesting[] = {
 	3.4e38, 3.5e38, -1e39, 1e300, -1e300, 6e-8, 3e-8, 2.9e-8, 6.1e-5,
 	5.96e-8, 1e-40, 1e-45, 1e-310, 5e-324, 0.1, -0.1, 1.0009765625,
 	1.00048828125, 1.001, 1.00390625, 1.01171875, INFINITY, -INFINITY, NAN,
+	240, 247.9, 248, 447, 448, 463.9, 464, 464.1, 480, -500, 57344, 61439,
+	61440, 61441, 9.765625e-4, 9.7656e-4, 4.8828125e-4, 1.953125e-3,
+	2.9296875e-3, 0.0146484375, 0.0185546875, 7.62939453125e-6,
+	1.52587890625e-5, 2.288818359375e-5, 1.0625, 1.1875, 1.125, 1.375,
+	1.5, 1.75, 3.0, 5.877471754111438e-39, 5.9e-39, 1.17549435e-38,
+	2.5521178e38, 2.552117e38,
 };
 #define COUNT ((int64_t)(sizeof(interesting) / sizeof(*interesting)))
-
-static bool is_float(unsigned int dtype)
-{
-	return dtype <= OPENREG_BF16;
-}
 
 static bool same(double x, double y)
 {
@@ -40,14 +41,14 @@ static void check_element(unsigned int to, const void *result,
 {
 	double want;
 
-	if (is_float(from) && !is_float(to)) {
+	if (element_is_float(from) && !element_is_float(to)) {
 		assert_int_equal(element_get_int(to, result, i),
 				 reference_to_int(to, element_get(from, source, i)));
-	} else if (!is_float(from) && !is_float(to)) {
+	} else if (!element_is_float(from) && !element_is_float(to)) {
 		assert_int_equal(element_get_int(to, result, i),
 				 reference_wrap(to, element_get_int(from, source, i)));
 	} else {
-		want = is_float(from)
+		want = element_is_float(from)
 			       ? reference_to_float(to, element_get(from, source, i))
 		       : to == OPENREG_F64
 			       ? (double)element_get_int(from, source, i)
@@ -86,6 +87,13 @@ static void fill_source(unsigned int dtype, void *to)
 			break;
 		case OPENREG_BOOL:
 			((uint8_t *)to)[i] = (uint8_t)(i & 1 ? i : 0);
+			break;
+		case OPENREG_F8E4M3FN:
+		case OPENREG_F8E5M2:
+		case OPENREG_F8E4M3FNUZ:
+		case OPENREG_F8E5M2FNUZ:
+		case OPENREG_F8E8M0FNU:
+			((uint8_t *)to)[i] = (uint8_t)(i * 37);
 			break;
 		default:
 			memset((char *)to + i * openreg_dtype_size(dtype),
@@ -130,6 +138,11 @@ static void test_load_store(void **state)
 		[OPENREG_I8] = OPENREG_VT_I32,	 [OPENREG_U8] = OPENREG_VT_I32,
 		[OPENREG_I16] = OPENREG_VT_I32,	 [OPENREG_I32] = OPENREG_VT_I32,
 		[OPENREG_I64] = OPENREG_VT_I64,	 [OPENREG_BOOL] = OPENREG_VT_I32,
+		[OPENREG_F8E4M3FN] = OPENREG_VT_F32,
+		[OPENREG_F8E5M2] = OPENREG_VT_F32,
+		[OPENREG_F8E4M3FNUZ] = OPENREG_VT_F32,
+		[OPENREG_F8E5M2FNUZ] = OPENREG_VT_F32,
+		[OPENREG_F8E8M0FNU] = OPENREG_VT_F32,
 	};
 	uint64_t source[COUNT], result[COUNT];
 	struct openreg_args args;
@@ -258,6 +271,77 @@ static void test_round_to_halves(void **state)
 	free(h);
 }
 
+/* ROUND must not change a float8; tests all of them. */
+static void test_all_float8(void **state)
+{
+	uint8_t bits[256], back[256], stored[256];
+	float wide[256];
+	struct openreg_args args;
+	unsigned int dtype;
+	int64_t n = 256, i;
+
+	(void)state;
+	for (i = 0; i < n; i++)
+		bits[i] = (uint8_t)i;
+	for (dtype = OPENREG_F8E4M3FN; dtype <= OPENREG_F8E8M0FNU; dtype++) {
+		args_begin(&args, OPENREG_OP_VECTOR, 1, &n);
+		args_operand(&args, OPENREG_F32, wide, NULL);
+		args_operand(&args, dtype, bits, NULL);
+		args_operand(&args, dtype, back, NULL);
+		args_instr(&args, OPENREG_V_LOAD, OPENREG_VT_F32, 0, 0, 0, 0,
+			   1);
+		args_instr(&args, OPENREG_V_ROUND, OPENREG_VT_F32, 1, 0, 0, 0,
+			   dtype);
+		args_instr(&args, OPENREG_V_STORE, OPENREG_VT_F32, 0, 1, 0, 0,
+			   0);
+		args_instr(&args, OPENREG_V_STORE, OPENREG_VT_F32, 0, 0, 0, 0,
+			   2);
+		args_run(&args);
+		openreg_convert(stored, dtype, 1, wide, OPENREG_F32, 1, n);
+		for (i = 0; i < n; i++) {
+			assert_true(same(wide[i], element_get(dtype, bits, i)));
+			assert_int_equal(back[i], stored[i]);
+			if (!isnan(wide[i]))
+				assert_int_equal(back[i], i);
+			else
+				assert_true(isnan(element_get(dtype, back, i)));
+		}
+	}
+}
+
+/* Every bf16 and every f16, and random bits of f32, half of them in the range. */
+static void test_round_to_float8(void **state)
+{
+	enum { N = 3 * 65536 };
+	float *x = malloc(N * 4);
+	uint8_t *h = malloc(N);
+	uint32_t bits;
+	unsigned int dtype;
+	int i;
+
+	(void)state;
+	random_seed(6);
+	for (i = 0; i < N; i++) {
+		uint16_t half = (uint16_t)i;
+
+		bits = (uint32_t)random_u64();
+		if (i & 1)
+			bits = (bits & 0x87ffffff) | 0x38000000;
+		memcpy(&x[i], &bits, 4);
+		if (i < 65536)
+			x[i] = (float)element_get(OPENREG_BF16, &half, 0);
+		else if (i < 2 * 65536)
+			x[i] = (float)element_get(OPENREG_F16, &half, 0);
+	}
+	for (dtype = OPENREG_F8E4M3FN; dtype <= OPENREG_F8E8M0FNU; dtype++) {
+		openreg_convert(h, dtype, 1, x, OPENREG_F32, 1, N);
+		for (i = 0; i < N; i++)
+			check_element(dtype, h, OPENREG_F32, x, i);
+	}
+	free(x);
+	free(h);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -266,6 +350,8 @@ int main(void)
 		cmocka_unit_test(test_load_and_cvt_cast),
 		cmocka_unit_test(test_all_halves),
 		cmocka_unit_test(test_round_to_halves),
+		cmocka_unit_test(test_all_float8),
+		cmocka_unit_test(test_round_to_float8),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -354,7 +354,9 @@ static void test_rows(void **state)
 	(void)state;
 	for (mode = 0; mode < OPENREG_INDEX_END; mode++) {
 		for (dtype = OPENREG_F32 + (SCALE > 1 ? mode % 3 : 0);
-		     dtype < OPENREG_DTYPE_END; dtype += SCALE > 1 ? 3 : 1) {
+		     dtype <= (mode <= OPENREG_INDEX_PUT ? OPENREG_F8E8M0FNU :
+							   OPENREG_BOOL);
+		     dtype += SCALE > 1 ? 3 : 1) {
 			/* Covers every pair of mode, dtype and width. */
 			for (w = (mode + dtype) % 3; w < 5; w += 3)
 				rows(mode, dtype, 1 + 200000 / widths[w] + w,
@@ -495,6 +497,9 @@ static void test_check(void **state)
 	EXPECT(args.ninstr = 1, PACKET);
 	EXPECT(args.op[0].dtype = 0, DTYPE);
 	EXPECT(args.op[0].dtype = OPENREG_DTYPE_END, DTYPE);
+	EXPECT((args.arg[0] = OPENREG_INDEX_ADD,
+		args.op[0].dtype = args.op[1].dtype = OPENREG_F8E4M3FN),
+	       DTYPE);
 	EXPECT(args.op[1].dtype = OPENREG_F64, DTYPE);
 	EXPECT(args.op[2].dtype = OPENREG_F32, DTYPE);
 	EXPECT(args.op[2].dtype = OPENREG_I16, DTYPE);

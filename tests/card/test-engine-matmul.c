@@ -16,7 +16,7 @@ struct operand {
 
 struct product {
 	int64_t size[4]; /* b, m, n, k */
-	unsigned int dtype;
+	unsigned int dtype, a_dtype, b_dtype; /* the last two 0: dtype */
 	double alpha, beta;
 	bool has_c;
 	struct operand d, a, b, c;
@@ -30,14 +30,15 @@ enum { DIMS_D = 0x7, DIMS_A = 0xb, DIMS_B = 0xd };
  * Batches of operands that the card only reads may overlap.
  */
 static void lay_out(struct operand *op, const struct product *p,
-		    unsigned int dims, bool broadcast, bool odd)
+		    unsigned int dtype, unsigned int dims, bool broadcast,
+		    bool odd)
 {
 	static const unsigned int orders[][4] = {
 		{ 0, 1, 3, 2 }, { 0, 1, 2, 3 }, { 0, 3, 2, 1 },
 		{ 0, 2, 3, 1 }, { 3, 1, 0, 2 }, { 2, 3, 0, 1 },
 	};
 	const unsigned int *order = orders[random_range(0, odd ? 5 : 1)];
-	unsigned int size = openreg_dtype_size(p->dtype), i;
+	unsigned int size = openreg_dtype_size(dtype), i;
 	int64_t step = odd && random_range(0, 5) == 0 ? 2 : 1, origin = 0;
 
 	memset(op, 0, sizeof(*op));
@@ -65,8 +66,18 @@ static void lay_out(struct operand *op, const struct product *p,
 	op->extent = step + 4;
 	op->memory = calloc((size_t)op->extent, size);
 	assert_non_null(op->memory);
-	fill_small(p->dtype, op->memory, op->extent, -3, 3);
+	fill_small(dtype, op->memory, op->extent, -3, 3);
 	op->ptr = op->memory + origin * size;
+}
+
+static unsigned int dtype_of_a(const struct product *p)
+{
+	return p->a_dtype ? p->a_dtype : p->dtype;
+}
+
+static unsigned int dtype_of_b(const struct product *p)
+{
+	return p->b_dtype ? p->b_dtype : p->dtype;
 }
 
 static int64_t offset(const struct operand *op, int64_t b, int64_t m,
@@ -78,7 +89,7 @@ static int64_t offset(const struct operand *op, int64_t b, int64_t m,
 
 /* A or B as [b, rows, k]; dimension d has the rows. */
 static double *unpack(const struct product *p, const struct operand *op,
-		      unsigned int d)
+		      unsigned int dtype, unsigned int d)
 {
 	int64_t at[4] = { 0 }, rows = p->size[d];
 	double *x = malloc(sizeof(*x) *
@@ -89,7 +100,7 @@ static double *unpack(const struct product *p, const struct operand *op,
 	for (at[0] = 0; at[0] < p->size[0]; at[0]++)
 		for (at[d] = 0; at[d] < rows; at[d]++)
 			for (at[3] = 0; at[3] < p->size[3]; at[3]++)
-				*to++ = element_get(p->dtype, op->ptr,
+				*to++ = element_get(dtype, op->ptr,
 						    offset(op, at[0], at[1],
 							   at[2], at[3]));
 	return x;
@@ -114,8 +125,8 @@ static void make_args(struct openreg_args *args, struct product *p)
 {
 	args_begin(args, OPENREG_OP_MATMUL, 4, p->size);
 	args_operand(args, p->dtype, p->d.ptr, p->d.stride);
-	args_operand(args, p->dtype, p->a.ptr, p->a.stride);
-	args_operand(args, p->dtype, p->b.ptr, p->b.stride);
+	args_operand(args, dtype_of_a(p), p->a.ptr, p->a.stride);
+	args_operand(args, dtype_of_b(p), p->b.ptr, p->b.stride);
 	if (p->has_c)
 		args_operand(args, p->dtype, p->c.ptr, p->c.stride);
 	args_imm_f(args, p->alpha);
@@ -124,7 +135,8 @@ static void make_args(struct openreg_args *args, struct product *p)
 
 static void compare(const struct product *p, const void *c)
 {
-	double *a = unpack(p, &p->a, 1), *right = unpack(p, &p->b, 2);
+	double *a = unpack(p, &p->a, dtype_of_a(p), 1);
+	double *right = unpack(p, &p->b, dtype_of_b(p), 2);
 	int64_t b, m, n, k = p->size[3];
 
 	for (b = 0; b < p->size[0]; b++) {
@@ -171,13 +183,13 @@ static void run_and_compare(struct product *p)
 
 static void lay_out_all(struct product *p, bool odd, bool c_is_d)
 {
-	lay_out(&p->d, p, DIMS_D, false, odd);
-	lay_out(&p->a, p, DIMS_A, odd, odd);
-	lay_out(&p->b, p, DIMS_B, odd, odd);
+	lay_out(&p->d, p, p->dtype, DIMS_D, false, odd);
+	lay_out(&p->a, p, dtype_of_a(p), DIMS_A, odd, odd);
+	lay_out(&p->b, p, dtype_of_b(p), DIMS_B, odd, odd);
 	if (c_is_d)
 		p->c = p->d;
 	else
-		lay_out(&p->c, p, DIMS_D, true, odd);
+		lay_out(&p->c, p, p->dtype, DIMS_D, true, odd);
 }
 
 static void free_all(struct product *p)
@@ -189,10 +201,11 @@ static void free_all(struct product *p)
 	free(p->b.memory);
 }
 
-static void one_product(unsigned int dtype, int64_t most, bool odd)
+static void one_mixed(unsigned int dtype, unsigned int a, unsigned int b,
+		      int64_t most, bool odd)
 {
 	static const double factors[] = { 0, 1, 1, 1, 2, -1 };
-	struct product p = { .dtype = dtype };
+	struct product p = { .dtype = dtype, .a_dtype = a, .b_dtype = b };
 	unsigned int i;
 	bool c_is_d;
 
@@ -208,6 +221,30 @@ static void one_product(unsigned int dtype, int64_t most, bool odd)
 	lay_out_all(&p, odd, c_is_d);
 	run_and_compare(&p);
 	free_all(&p);
+}
+
+static void one_product(unsigned int dtype, int64_t most, bool odd)
+{
+	one_mixed(dtype, 0, 0, most, odd);
+}
+
+/* Each pair of float8 dtypes, to each dtype of the result. */
+static void test_float8(void **state)
+{
+	static const unsigned int to[] = { OPENREG_F32, OPENREG_F16,
+					   OPENREG_BF16 };
+	unsigned int a, b, i;
+
+	(void)state;
+	for (a = OPENREG_F8E4M3FN; a <= OPENREG_F8E5M2FNUZ; a++) {
+		for (b = OPENREG_F8E4M3FN; b <= OPENREG_F8E5M2FNUZ; b++) {
+			for (i = 0; i < 30 / SCALE; i++) {
+				random_seed((a * 16 + b) * 100 + i);
+				one_mixed(to[i % 3], a, b, i % 5 ? 12 : 70,
+					  i % 4 != 0);
+			}
+		}
+	}
 }
 
 static void test_dtypes(void **state)
@@ -514,6 +551,20 @@ static void test_check(void **state)
 	args.op[0].dtype = args.op[1].dtype = args.op[2].dtype = OPENREG_BOOL;
 	assert_int_equal(args_check(&args), OPENREG_FAULT_DTYPE);
 	good_args(&args, x);
+	args.op[1].dtype = args.op[2].dtype = OPENREG_F8E4M3FN;
+	assert_int_equal(args_check(&args), 0);
+	args.op[2].dtype = OPENREG_F8E5M2;
+	assert_int_equal(args_check(&args), 0);
+	args.op[2].dtype = OPENREG_F32;
+	assert_int_equal(args_check(&args), OPENREG_FAULT_DTYPE);
+	args.op[2].dtype = OPENREG_F8E8M0FNU;
+	assert_int_equal(args_check(&args), OPENREG_FAULT_DTYPE);
+	args.op[2].dtype = OPENREG_F8E4M3FN;
+	args.op[0].dtype = OPENREG_F64;
+	assert_int_equal(args_check(&args), OPENREG_FAULT_DTYPE);
+	args.op[0].dtype = OPENREG_F8E4M3FN;
+	assert_int_equal(args_check(&args), OPENREG_FAULT_DTYPE);
+	good_args(&args, x);
 	args.op[1].stride[2] = 1;
 	assert_int_equal(args_check(&args), OPENREG_FAULT_SHAPE);
 	good_args(&args, x);
@@ -543,7 +594,8 @@ static void test_check(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_dtypes), cmocka_unit_test(test_large),
+		cmocka_unit_test(test_dtypes), cmocka_unit_test(test_float8),
+		cmocka_unit_test(test_large),
 		cmocka_unit_test(test_close_batches),
 		cmocka_unit_test(test_lone_rows),
 		cmocka_unit_test(test_overlap_refused),

@@ -20,7 +20,7 @@ static bool is_zero(const struct problem *p, const int64_t *at)
 {
 	int64_t i = layout_at(&p->at, p->ndim, at);
 
-	if (p->dtype >= OPENREG_F32 && p->dtype <= OPENREG_BF16)
+	if (element_is_float(p->dtype))
 		return element_get(p->dtype, p->source, i) == 0;
 	return element_get_int(p->dtype, p->source, i) == 0;
 }
@@ -28,7 +28,7 @@ static bool is_zero(const struct problem *p, const int64_t *at)
 static void fill(struct problem *p, int64_t one_of)
 {
 	static const double values[] = { 1, -1, 3, NAN, INFINITY, 0.25 };
-	bool f = p->dtype >= OPENREG_F32 && p->dtype <= OPENREG_BF16;
+	bool f = element_is_float(p->dtype);
 	unsigned int size = openreg_dtype_size(p->dtype);
 	int64_t i;
 
@@ -136,7 +136,7 @@ static void test_random(void **state)
 
 		random_seed(i);
 		p.ndim = (unsigned int)random_range(1, 5);
-		p.dtype = (unsigned int)random_range(OPENREG_F32, OPENREG_BOOL);
+		p.dtype = (unsigned int)random_range(OPENREG_F32, OPENREG_F8E8M0FNU);
 		for (d = 0; d < p.ndim; d++) {
 			p.size[d] = random_range(1, i % 10 ? 8 : 300);
 			if (points * p.size[d] > 5000)

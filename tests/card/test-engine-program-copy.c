@@ -44,10 +44,11 @@ static void choose(struct problem *p, unsigned int i)
 		p->size[p->ndim - 1] *= 2;
 		points *= 2;
 	}
-	p->dtype[0] = (unsigned int)random_range(OPENREG_F32, OPENREG_BOOL);
+	p->dtype[0] = (unsigned int)random_range(OPENREG_F32,
+						    OPENREG_F8E8M0FNU);
 	p->dtype[1] = i % 2 ? p->dtype[0]
 			    : (unsigned int)random_range(OPENREG_F32,
-							 OPENREG_BOOL);
+							 OPENREG_F8E8M0FNU);
 }
 
 static void allocate(struct problem *p)

@@ -243,7 +243,7 @@ static void check(struct problem *p, bool dense, bool reverse)
 
 static void choose(struct problem *p)
 {
-	unsigned int last = OPENREG_DTYPE_END - 1;
+	unsigned int last = OPENREG_BOOL;
 
 	p->mode = (unsigned int)random_range(0, OPENREG_SCAN_END - 1);
 	if (p->mode == OPENREG_SCAN_LOGSUMEXP)

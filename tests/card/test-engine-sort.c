@@ -262,7 +262,7 @@ static void test_lengths(void **state)
 	for (i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
 		for (k = 0; k < sizeof(counts) / sizeof(counts[0]); k++) {
 			dtype = SCALE > 1 ? 1 + (i + k) % 3 : 1;
-			for (; dtype < OPENREG_DTYPE_END;
+			for (; dtype <= OPENREG_BOOL;
 			     dtype += SCALE > 1 ? 3 : 1) {
 				struct problem p = {
 					.ndim = 1, .dtype = dtype,
@@ -411,6 +411,7 @@ static void test_check(void **state)
 	BAD(args.op[1].dtype = OPENREG_F64, DTYPE);
 	BAD(args.op[0].dtype = args.op[1].dtype = 0, DTYPE);
 	BAD(args.op[0].dtype = args.op[1].dtype = OPENREG_DTYPE_END, DTYPE);
+	BAD(args.op[0].dtype = args.op[1].dtype = OPENREG_F8E5M2, DTYPE);
 	BAD(args.op[2].dtype = OPENREG_I32, DTYPE);
 	BAD(args.op[0].stride[1] = 0, SHAPE);
 	BAD(args.op[2].stride[0] = 0, SHAPE);

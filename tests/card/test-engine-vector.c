@@ -98,8 +98,8 @@ static void one_random_walk(void)
 {
 	unsigned int ndim = (unsigned int)random_range(0, 6), d;
 	int64_t size[OPENREG_DIMS_MAX], at[OPENREG_DIMS_MAX] = { 0 };
-	unsigned int in = (unsigned int)random_range(1, OPENREG_DTYPE_END - 2);
-	unsigned int out = (unsigned int)random_range(1, OPENREG_DTYPE_END - 2);
+	unsigned int in = (unsigned int)random_range(OPENREG_F32, OPENREG_I64);
+	unsigned int out = (unsigned int)random_range(OPENREG_F32, OPENREG_I64);
 	struct layout la, lo;
 	struct openreg_args args;
 	unsigned char *a, *o, *seen;

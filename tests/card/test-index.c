@@ -95,7 +95,7 @@ static void random_trial(struct trial *t, unsigned int i)
 	t->length = lengths[i];
 	t->ndim = (unsigned int)below(6);
 	t->nindex = 1 + (unsigned int)below(3);
-	t->dtype = 1 + (unsigned int)below(OPENREG_DTYPE_END - 1);
+	t->dtype = 1 + (unsigned int)below(OPENREG_BOOL);
 	t->off = below(t->length + 64);
 	if (below(8))
 		t->off -= t->off % openreg_dtype_size(t->dtype);

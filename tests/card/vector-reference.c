@@ -344,6 +344,27 @@ static double round_to(double x, int digits, int least, double most)
 	return fabs(r) > most ? copysign(INFINITY, r) : r;
 }
 
+/* The nearest of two powers of two; half of the least normal f32 is the least. */
+static double round_to_power(float x)
+{
+	float magnitude = fabsf(x);
+	int e;
+
+	if (!isfinite(x))
+		return NAN;
+	if (magnitude < 0x1p-126f)
+		return magnitude > 0x1p-127f ? 0x1p-126 : 0x1p-127;
+	e = ilogbf(magnitude);
+	e += magnitude >= ldexpf(1.5f, e);
+	return e > 127 ? NAN : ldexp(1, e);
+}
+
+/* FNUZ: no infinity, no negative zero. */
+static double fnuz(double x)
+{
+	return isinf(x) ? NAN : x == 0 ? 0 : x;
+}
+
 double reference_to_float(unsigned int dtype, double x)
 {
 	switch (dtype) {
@@ -353,6 +374,17 @@ double reference_to_float(unsigned int dtype, double x)
 		return round_to((float)x, 10, -14, 65504);
 	case OPENREG_BF16:
 		return round_to((float)x, 7, -126, 0x1.fep127);
+	case OPENREG_F8E4M3FN:
+		x = round_to((float)x, 3, -6, 448);
+		return isinf(x) ? copysign(448, x) : x;
+	case OPENREG_F8E5M2:
+		return round_to((float)x, 2, -14, 57344);
+	case OPENREG_F8E4M3FNUZ:
+		return fnuz(round_to((float)x, 3, -7, 240));
+	case OPENREG_F8E5M2FNUZ:
+		return fnuz(round_to((float)x, 2, -15, 57344));
+	case OPENREG_F8E8M0FNU:
+		return round_to_power((float)x);
 	default:
 		return x;
 	}

@@ -143,7 +143,8 @@ static bool sources(const struct author *a, struct openreg_instr *in,
 		first = in->aux;
 	}
 	if (form == OPENREG_VFORM_ROUND)
-		in->aux = (uint16_t)(OPENREG_F16 + below(2));
+		in->aux = (uint16_t)(below(2) ? OPENREG_F16 + below(2)
+					      : OPENREG_F8E4M3FN + below(5));
 	if (!author_has(a, first) || !author_has(a, in->type))
 		return form == OPENREG_VFORM_CVT && author_has(a, first) &&
 		       (in->a = author_reg(a, first), true);

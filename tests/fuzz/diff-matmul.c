@@ -36,7 +36,7 @@ struct sum {
 
 static struct sum product(const struct diff *d, const int64_t *point)
 {
-	unsigned int dtype = d->op[D].dtype;
+	unsigned int left = d->op[A].dtype, right = d->op[B].dtype;
 	int64_t at[4] = { point[0], point[1], point[2], 0 };
 	struct sum s = { 0 };
 
@@ -46,15 +46,15 @@ static struct sum product(const struct diff *d, const int64_t *point)
 		const uint8_t *b = diff_element(d, &d->op[B],
 						diff_at(d, &d->op[B], at));
 
-		if (diff_is_float(dtype)) {
-			long double x = (long double)element_get(dtype, a, 0) *
-					element_get(dtype, b, 0);
+		if (diff_is_float(left)) {
+			long double x = (long double)element_get(left, a, 0) *
+					element_get(right, b, 0);
 
 			s.exact += x;
 			s.magnitude += fabsl(x);
 		} else {
-			s.i += (uint64_t)element_get_int(dtype, a, 0) *
-			       (uint64_t)element_get_int(dtype, b, 0);
+			s.i += (uint64_t)element_get_int(left, a, 0) *
+			       (uint64_t)element_get_int(right, b, 0);
 		}
 	}
 	return s;
@@ -107,6 +107,20 @@ static unsigned int imm_of(struct diff *d, double x)
 	return diff_imm(d, bits);
 }
 
+static unsigned int float8_factor(void)
+{
+	return (unsigned int)random_range(OPENREG_F8E4M3FN, OPENREG_F8E5M2FNUZ);
+}
+
+/* The dtype of A, for that of D. */
+static unsigned int factor_dtype(unsigned int dtype)
+{
+	bool mixed = dtype == OPENREG_F32 || dtype == OPENREG_F16 ||
+		     dtype == OPENREG_BF16;
+
+	return mixed && random_range(0, 2) == 0 ? float8_factor() : dtype;
+}
+
 void diff_matmul(struct diff *d)
 {
 	unsigned int dtype = (unsigned int)random_range(OPENREG_F32, OPENREG_I64);
@@ -118,8 +132,10 @@ void diff_matmul(struct diff *d)
 
 	diff_begin(d, OPENREG_OP_MATMUL, 4, random_range(0, 9) ? 1000 : 8000);
 	diff_operand(d, SPACE_VRAM, dtype, 0x7, false);
-	diff_operand(d, SPACE_VRAM, dtype, 0xb, true);
-	diff_operand(d, SPACE_VRAM, dtype, 0xd, true);
+	diff_operand(d, SPACE_VRAM, factor_dtype(dtype), 0xb, true);
+	diff_operand(d, SPACE_VRAM,
+		     d->op[A].dtype == dtype ? dtype : float8_factor(), 0xd,
+		     true);
 	if (has_c && random_range(0, 1)) {
 		/* C is D. */
 		d->op[C] = d->op[D];

@@ -8,10 +8,15 @@
 
 bool diff_is_float(unsigned int dtype)
 {
-	return dtype <= OPENREG_BF16;
+	return element_is_float(dtype);
 }
 
 unsigned int diff_any_dtype(void)
+{
+	return (unsigned int)random_range(OPENREG_F32, OPENREG_F8E8M0FNU);
+}
+
+unsigned int diff_common_dtype(void)
 {
 	return (unsigned int)random_range(OPENREG_F32, OPENREG_BOOL);
 }
@@ -70,6 +75,20 @@ static uint16_t bfloat_bits(double x)
 	return (uint16_t)(bits >> 16);
 }
 
+static uint8_t float8_bits(unsigned int dtype, double x)
+{
+	unsigned int bits;
+
+	for (bits = 0; bits < 256; bits++) {
+		uint8_t h = (uint8_t)bits;
+		double y = element_get(dtype, &h, 0);
+
+		if (y == x && !signbit(y) == !signbit(x))
+			return h;
+	}
+	return 0xff;
+}
+
 void diff_put_bits(struct diff *d, const struct operand *op, int64_t at,
 		   const void *bits)
 {
@@ -98,6 +117,7 @@ void diff_put_float(struct diff *d, const struct operand *op, int64_t at,
 	double x = reference_to_float(op->dtype, value);
 	uint16_t half = op->dtype == OPENREG_F16 ? half_bits(x)
 						 : bfloat_bits(x);
+	uint8_t byte = op->dtype > OPENREG_BOOL ? float8_bits(op->dtype, x) : 0;
 	float f = (float)x;
 
 	if (isnan(x)) {
@@ -110,6 +130,7 @@ void diff_put_float(struct diff *d, const struct operand *op, int64_t at,
 	diff_put_bits(d, op, at,
 		      op->dtype == OPENREG_F64	 ? (const void *)&x
 		      : op->dtype == OPENREG_F32 ? (const void *)&f
+		      : op->dtype > OPENREG_BOOL ? (const void *)&byte
 						 : (const void *)&half);
 }
 

@@ -241,7 +241,7 @@ static void add_reduction(struct author *a, bool last)
 		in.b = (uint8_t)diff_operand(d, SPACE_VRAM, OPENREG_I64, kept,
 					     false);
 	if ((last && in.b == NONE) || (room && below(3) == 0))
-		in.aux = (uint16_t)diff_operand(d, SPACE_VRAM, diff_any_dtype(),
+		in.aux = (uint16_t)diff_operand(d, SPACE_VRAM, diff_common_dtype(),
 						kept, false);
 	if (in.type <= OPENREG_VT_F64 && below(3) == 0 &&
 	    d->draft.op.nimm < OPENREG_IMMS_MAX) {
@@ -318,7 +318,7 @@ void diff_stages(struct diff *d)
 	d->draft.op.arg[0] = (uint8_t)below(1u << d->draft.op.ndim);
 	kept = all & ~(uint32_t)d->draft.op.arg[0];
 	diff_operand(d, SPACE_VRAM, diff_any_dtype(), all, false);
-	diff_operand(d, SPACE_VRAM, diff_any_dtype(), kept, false);
+	diff_operand(d, SPACE_VRAM, diff_common_dtype(), kept, false);
 	loads = 1 + below(3);
 	for (i = 0; i < loads; i++) {
 		dtype = diff_any_dtype();

@@ -87,7 +87,7 @@ void diff_scan(struct diff *d)
 	d->draft.op.arg[0] = (uint8_t)random_range(0, ndim - 1);
 	d->draft.op.arg[1] =
 		(uint8_t)random_range(OPENREG_SCAN_SUM, OPENREG_SCAN_MIN);
-	dtype = diff_any_dtype();
+	dtype = diff_common_dtype();
 	diff_operand(d, SPACE_VRAM, dtype, all, false);
 	diff_operand(d, SPACE_VRAM, dtype, all, true);
 	if (is_extreme(d) && random_range(0, 1))

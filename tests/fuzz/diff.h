@@ -74,6 +74,8 @@ bool diff_is_float(unsigned int dtype);
 /* Fills with random valid values, also special ones. */
 void diff_fill(unsigned int dtype, void *to, int64_t n);
 unsigned int diff_any_dtype(void);
+/* Not float8. */
+unsigned int diff_common_dtype(void);
 
 /* Registers of the reference; see interpret.c. */
 struct value {

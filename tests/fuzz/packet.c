@@ -41,6 +41,7 @@ static void draft_matmul(struct stream *s, struct draft *d)
 					    0xbff0000000000000 };
 	unsigned int dtype = 1 + take(s, OPENREG_BOOL - 1), i;
 	unsigned int nops = 3 + take(s, 2);
+	bool float8 = rare(s, 4);
 
 	draft_sizes(s, d, 4);
 	draft_imm(d, rare(s, 8) ? take_odd(s) : factors[take(s, 4)]);
@@ -48,7 +49,11 @@ static void draft_matmul(struct stream *s, struct draft *d)
 		     : rare(s, 8) ? take_odd(s)
 				  : factors[take(s, 4)]);
 	for (i = 0; i < nops; i++)
-		draft_place(s, d, dtype, dims[i], d->size, i == 0);
+		draft_place(s, d,
+			    float8 && (i == 1 || i == 2)
+				    ? OPENREG_F8E4M3FN + take(s, 4)
+				    : dtype,
+			    dims[i], d->size, i == 0);
 }
 
 static void draft_softmax(struct stream *s, struct draft *d)

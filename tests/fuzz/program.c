@@ -77,7 +77,9 @@ static void fill_sources(struct author *a, struct openreg_instr *in,
 		in->a = reg_of(a, in->aux);
 		break;
 	case OPENREG_VFORM_ROUND:
-		in->aux = (uint16_t)(OPENREG_F16 + take(a->s, 2));
+		in->aux = (uint16_t)(take(a->s, 2)
+					     ? OPENREG_F16 + take(a->s, 2)
+					     : OPENREG_F8E4M3FN + take(a->s, 5));
 		in->a = reg_of(a, type);
 		break;
 	default:

@@ -475,7 +475,7 @@ static void test_largest(void **state)
 static void test_dtype_sizes(void **state)
 {
 	static const unsigned int want[OPENREG_DTYPE_END] = {
-		0, 4, 8, 2, 2, 1, 1, 2, 4, 8, 1
+		0, 4, 8, 2, 2, 1, 1, 2, 4, 8, 1, 1, 1, 1, 1, 1
 	};
 
 	(void)state;

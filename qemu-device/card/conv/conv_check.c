@@ -90,7 +90,7 @@ static struct openreg_verdict check_dtypes(const struct openreg_args *args)
 	for (i = 0; i < args->nops; i++) {
 		unsigned int dtype = args->op[i].dtype;
 
-		if (!openreg_dtype_size(dtype) || dtype == OPENREG_BOOL ||
+		if (!openreg_dtype_is_common(dtype) || dtype == OPENREG_BOOL ||
 		    dtype != args->op[0].dtype)
 			return openreg_bad(OPENREG_FAULT_DTYPE, i, dtype);
 	}

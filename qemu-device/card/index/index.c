@@ -25,10 +25,12 @@ static struct openreg_verdict check_form(const struct openreg_args *args)
 static struct openreg_verdict check_data(struct openreg_args *args)
 {
 	bool get = args->arg[0] == OPENREG_INDEX_GET;
+	bool moves = args->arg[0] <= OPENREG_INDEX_PUT;
 	unsigned int all = (1u << (args->nops - FIRST_INDEX)) - 1, d;
 
 	for (d = DST; d <= SRC; d++) {
-		if (!openreg_dtype_size(args->op[d].dtype) ||
+		if (!(moves ? openreg_dtype_size(args->op[d].dtype) :
+			      openreg_dtype_is_common(args->op[d].dtype)) ||
 		    args->op[d].dtype != args->op[DST].dtype)
 			return openreg_bad(OPENREG_FAULT_DTYPE, d,
 					   args->op[d].dtype);

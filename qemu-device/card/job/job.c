@@ -24,7 +24,9 @@ static const uint8_t dtype_sizes[OPENREG_DTYPE_END] = {
 	[OPENREG_F32] = 4, [OPENREG_F64] = 8,  [OPENREG_F16] = 2,
 	[OPENREG_BF16] = 2, [OPENREG_I8] = 1,  [OPENREG_U8] = 1,
 	[OPENREG_I16] = 2, [OPENREG_I32] = 4,  [OPENREG_I64] = 8,
-	[OPENREG_BOOL] = 1,
+	[OPENREG_BOOL] = 1, [OPENREG_F8E4M3FN] = 1,
+	[OPENREG_F8E5M2] = 1, [OPENREG_F8E4M3FNUZ] = 1,
+	[OPENREG_F8E5M2FNUZ] = 1, [OPENREG_F8E8M0FNU] = 1,
 };
 
 unsigned int openreg_dtype_size(unsigned int dtype)

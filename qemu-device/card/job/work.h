@@ -83,9 +83,21 @@ static inline double openreg_slice_ns(double total)
 	return ns < OPENREG_SHARE_NS ? OPENREG_SHARE_NS : ns;
 }
 
+/* A float dtype of more than 8 bits? */
 static inline bool openreg_dtype_is_float(unsigned int dtype)
 {
 	return dtype >= OPENREG_F32 && dtype <= OPENREG_BF16;
+}
+
+static inline bool openreg_dtype_is_float8(unsigned int dtype)
+{
+	return dtype >= OPENREG_F8E4M3FN && dtype <= OPENREG_F8E8M0FNU;
+}
+
+/* Not float8: one that all packets but those of synchronisation take. */
+static inline bool openreg_dtype_is_common(unsigned int dtype)
+{
+	return dtype >= OPENREG_F32 && dtype <= OPENREG_BOOL;
 }
 
 /* The register type that holds every value of a dtype. */
@@ -99,6 +111,11 @@ static inline uint8_t openreg_dtype_register(unsigned int dtype)
 	case OPENREG_F32:
 	case OPENREG_F16:
 	case OPENREG_BF16:
+	case OPENREG_F8E4M3FN:
+	case OPENREG_F8E5M2:
+	case OPENREG_F8E4M3FNUZ:
+	case OPENREG_F8E5M2FNUZ:
+	case OPENREG_F8E8M0FNU:
 		return OPENREG_VT_F32;
 	default:
 		return OPENREG_VT_I32;

@@ -16,12 +16,22 @@
 	X(i16, I16, int16_t, i32, ##__VA_ARGS__)                               \
 	X(i32, I32, int32_t, i32, ##__VA_ARGS__)                               \
 	X(i64, I64, int64_t, i64, ##__VA_ARGS__)                               \
-	X(bool, BOOL, uint8_t, i32, ##__VA_ARGS__)
+	X(bool, BOOL, uint8_t, i32, ##__VA_ARGS__)                             \
+	X(e4m3fn, F8E4M3FN, uint8_t, f32, ##__VA_ARGS__)                       \
+	X(e5m2, F8E5M2, uint8_t, f32, ##__VA_ARGS__)                           \
+	X(e4m3fnuz, F8E4M3FNUZ, uint8_t, f32, ##__VA_ARGS__)                   \
+	X(e5m2fnuz, F8E5M2FNUZ, uint8_t, f32, ##__VA_ARGS__)                   \
+	X(e8m0fnu, F8E8M0FNU, uint8_t, f32, ##__VA_ARGS__)
 
 #define widen_f32(x) (x)
 #define widen_f64(x) (x)
 #define widen_f16(x) openreg_f16_to_f32(x)
 #define widen_bf16(x) openreg_bf16_to_f32(x)
+#define widen_e4m3fn(x) openreg_e4m3fn_to_f32(x)
+#define widen_e5m2(x) openreg_e5m2_to_f32(x)
+#define widen_e4m3fnuz(x) openreg_e4m3fnuz_to_f32(x)
+#define widen_e5m2fnuz(x) openreg_e5m2fnuz_to_f32(x)
+#define widen_e8m0fnu(x) openreg_e8m0fnu_to_f32(x)
 #define widen_i8(x) ((int32_t)(x))
 #define widen_u8(x) ((int32_t)(x))
 #define widen_i16(x) ((int32_t)(x))
@@ -33,6 +43,11 @@
 #define narrow_f64(x, from) cast_##from##_f64(x)
 #define narrow_f16(x, from) openreg_f32_to_f16(cast_##from##_f32(x))
 #define narrow_bf16(x, from) openreg_f32_to_bf16(cast_##from##_f32(x))
+#define narrow_e4m3fn(x, from) openreg_f32_to_e4m3fn(cast_##from##_f32(x))
+#define narrow_e5m2(x, from) openreg_f32_to_e5m2(cast_##from##_f32(x))
+#define narrow_e4m3fnuz(x, from) openreg_f32_to_e4m3fnuz(cast_##from##_f32(x))
+#define narrow_e5m2fnuz(x, from) openreg_f32_to_e5m2fnuz(cast_##from##_f32(x))
+#define narrow_e8m0fnu(x, from) openreg_f32_to_e8m0fnu(cast_##from##_f32(x))
 #define narrow_i8(x, from) ((int8_t)(uint8_t)cast_##from##_i32(x))
 #define narrow_u8(x, from) ((uint8_t)cast_##from##_i32(x))
 #define narrow_i16(x, from) ((int16_t)(uint16_t)cast_##from##_i32(x))
@@ -129,6 +144,11 @@ ALL_TYPES(CVT, i64, I64)
 
 ROUND(f16)
 ROUND(bf16)
+ROUND(e4m3fn)
+ROUND(e5m2)
+ROUND(e4m3fnuz)
+ROUND(e5m2fnuz)
+ROUND(e8m0fnu)
 
 /* src is the first value, not an address. */
 static void index_i64(void *dst, const void *src, int64_t stride, size_t n)
@@ -167,7 +187,13 @@ static void index_i64(void *dst, const void *src, int64_t stride, size_t n)
 		ALL_TYPES(CVT_ENTRY, i32, I32)                                 \
 		ALL_TYPES(CVT_ENTRY, i64, I64)                                 \
 	},                                                                     \
-	.round = { [OPENREG_F16] = round_f16, [OPENREG_BF16] = round_bf16 },   \
+	.round = { [OPENREG_F16] = round_f16,                                  \
+		   [OPENREG_BF16] = round_bf16,                                \
+		   [OPENREG_F8E4M3FN] = round_e4m3fn,                          \
+		   [OPENREG_F8E5M2] = round_e5m2,                              \
+		   [OPENREG_F8E4M3FNUZ] = round_e4m3fnuz,                      \
+		   [OPENREG_F8E5M2FNUZ] = round_e5m2fnuz,                      \
+		   [OPENREG_F8E8M0FNU] = round_e8m0fnu },                      \
 	.index = index_i64,
 
 #endif

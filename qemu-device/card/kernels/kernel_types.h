@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "dtype.h"
+#include "float8.h"
 #include "kernels.h"
 
 /*

@@ -216,7 +216,7 @@ struct openreg_kernels {
 	 */
 	openreg_kernel *ones[8][OPENREG_V_END][OPENREG_VT_END];
 	openreg_kernel *cvt[OPENREG_VT_END][OPENREG_VT_END]; /* [from][to] */
-	openreg_kernel *round[OPENREG_DTYPE_END]; /* F16, BF16 */
+	openreg_kernel *round[OPENREG_DTYPE_END]; /* F16, BF16, float8 */
 	openreg_load_fn *index; /* src is the first value, stride the step */
 	openreg_random_fn *random[OPENREG_VT_END]; /* I types */
 	openreg_fold_fn *fold[OPENREG_REDUCTIONS][OPENREG_VT_END];

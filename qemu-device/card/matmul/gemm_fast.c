@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * MATMUL by oneDNN. Halves, and operands with a layout that oneDNN does not take, are
+ * MATMUL by oneDNN. Halves, float8, and operands with a layout that oneDNN does not take, are
  * first packed into dense f32, some k at a time.
  */
 #include "job/dims.h"
@@ -15,16 +15,16 @@ struct packing {
 	unsigned char *a, *b;
 };
 
-static bool is_plain(const struct openreg_matmul *mm,
-		     const struct openreg_matrix *x, int64_t batch,
-		     int64_t rows, int64_t columns)
+static bool is_plain(unsigned int dtype, const struct openreg_matrix *x,
+		     int64_t batch, int64_t rows, int64_t columns)
 {
-	return mm->dtype == OPENREG_F32 &&
+	return dtype == OPENREG_F32 &&
 	       openreg_gemm_is_plain(x, batch, rows, columns);
 }
 
 /* Makes a dense copy, with lines along the smaller stride. */
 static struct openreg_matrix pack(const struct openreg_matmul *mm,
+				  unsigned int dtype,
 				  const struct openreg_matrix *from,
 				  unsigned char *to, int64_t batch,
 				  int64_t rows, int64_t columns)
@@ -40,11 +40,11 @@ static struct openreg_matrix pack(const struct openreg_matmul *mm,
 	x.batch = batch > 1 ? rows * columns : 0;
 	for (b = 0; b < batch; b++) {
 		for (i = 0; i < lines; i++) {
-			uintptr_t line = openreg_matrix_at(from, mm->esize, b,
+			uintptr_t line = openreg_matrix_at(from, mm->in_esize, b,
 							   by_row ? i : 0,
 							   by_row ? 0 : i);
 
-			mm->kernels->load[mm->dtype][OPENREG_VT_F32](
+			mm->kernels->load[dtype][OPENREG_VT_F32](
 				to, (const void *)line, stride, (size_t)length);
 			to += length * 4;
 		}
@@ -58,7 +58,7 @@ static struct openreg_matrix part(const struct openreg_matmul *mm,
 {
 	struct openreg_matrix y = *x;
 
-	y.base = openreg_matrix_at(x, mm->esize, batch, row, column);
+	y.base = openreg_matrix_at(x, mm->in_esize, batch, row, column);
 	return y;
 }
 
@@ -73,11 +73,11 @@ multiply(const struct packing *p, const struct openreg_matmul_tile *t,
 	g->a = part(mm, &mm->a, t->batch0, t->m0, t->k0 + k0);
 	g->b = part(mm, &mm->b, t->batch0, t->k0 + k0, t->n0);
 	if (p->pack_a)
-		g->a = pack(mm, &g->a, p->a, mm->a.batch ? t->batch : 1, t->m,
-			    g->k);
+		g->a = pack(mm, mm->a_dtype, &g->a, p->a,
+			    mm->a.batch ? t->batch : 1, t->m, g->k);
 	if (p->pack_b)
-		g->b = pack(mm, &g->b, p->b, mm->b.batch ? t->batch : 1, g->k,
-			    t->n);
+		g->b = pack(mm, mm->b_dtype, &g->b, p->b,
+			    mm->b.batch ? t->batch : 1, g->k, t->n);
 	return openreg_gemm_dnnl(openreg_scratch_primitives(scratch), g);
 }
 
@@ -131,8 +131,8 @@ openreg_gemm_fast(const struct openreg_matmul *mm,
 	enum openreg_gemm_result result = OPENREG_GEMM_DONE;
 	int64_t k0;
 
-	p.pack_a = !is_plain(mm, &mm->a, t->batch, t->m, t->k);
-	p.pack_b = !is_plain(mm, &mm->b, t->batch, t->k, t->n) ||
+	p.pack_a = !is_plain(mm->a_dtype, &mm->a, t->batch, t->m, t->k);
+	p.pack_b = !is_plain(mm->b_dtype, &mm->b, t->batch, t->k, t->n) ||
 		   openreg_gemm_has_lone_rows(mm, t);
 	if (p.pack_a || p.pack_b) {
 		int64_t most = PACK_MAX / (t->batch * (t->m + t->n));

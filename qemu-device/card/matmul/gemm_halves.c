@@ -12,6 +12,8 @@
 static bool is_faster(const struct openreg_matmul *mm,
 		      const struct openreg_matmul_tile *t)
 {
+	if (mm->a_dtype != mm->dtype)
+		return false;
 	if (openreg_gemm_has_unit(mm->dtype))
 		return true;
 	return mm->dtype == OPENREG_BF16 && (t->m <= FEW || t->n <= FEW) &&
@@ -24,7 +26,7 @@ static struct openreg_matrix part(const struct openreg_matmul *mm,
 {
 	struct openreg_matrix y = *x;
 
-	y.base = openreg_matrix_at(x, mm->esize, batch, row, column);
+	y.base = openreg_matrix_at(x, mm->in_esize, batch, row, column);
 	return y;
 }
 

@@ -17,14 +17,15 @@ struct panels {
 };
 
 /* Packs count elements of a matrix, then zeros up to `width` elements. */
-static void pack_line(const struct panels *p, unsigned char *to,
+static void pack_line(const struct panels *p, unsigned int dtype,
+		      unsigned char *to,
 		      uintptr_t from, int64_t stride, int64_t count,
 		      int64_t width)
 {
 	const struct openreg_matmul *mm = p->mm;
 
-	mm->kernels->load[mm->dtype][mm->type](to, (const void *)from, stride,
-					       (size_t)count);
+	mm->kernels->load[dtype][mm->type](to, (const void *)from, stride,
+					   (size_t)count);
 	if (count < width)
 		memset(to + count * mm->width, 0,
 		       (size_t)((width - count) * mm->width));
@@ -41,10 +42,11 @@ static void pack_a(const struct panels *p, int64_t batch, int64_t k0, int64_t k)
 
 		for (j = 0; j < k; j++) {
 			uintptr_t from = openreg_matrix_at(
-				&p->mm->a, p->mm->esize, t->batch0 + batch,
+				&p->mm->a, p->mm->in_esize, t->batch0 + batch,
 				t->m0 + i, t->k0 + k0 + j);
 
-			pack_line(p, to, from, p->mm->a.row, left, rows);
+			pack_line(p, p->mm->a_dtype, to, from,
+				  p->mm->a.row, left, rows);
 			to += rows * p->mm->width;
 		}
 	}
@@ -61,10 +63,11 @@ static void pack_b(const struct panels *p, int64_t batch, int64_t k0, int64_t k)
 
 		for (j = 0; j < k; j++) {
 			uintptr_t from = openreg_matrix_at(
-				&p->mm->b, p->mm->esize, t->batch0 + batch,
+				&p->mm->b, p->mm->in_esize, t->batch0 + batch,
 				t->k0 + k0 + j, t->n0 + i);
 
-			pack_line(p, to, from, p->mm->b.column, left, columns);
+			pack_line(p, p->mm->b_dtype, to, from,
+				  p->mm->b.column, left, columns);
 			to += columns * p->mm->width;
 		}
 	}

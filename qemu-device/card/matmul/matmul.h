@@ -42,9 +42,11 @@ enum openreg_gemm_result openreg_gemm_dnnl(struct openreg_primitives **cache,
 
 struct openreg_matmul {
 	const struct openreg_kernels *kernels;
-	uint8_t dtype;
+	uint8_t dtype; /* of C and D */
+	uint8_t a_dtype, b_dtype; /* the same, or float8 */
 	uint8_t type; /* enum openreg_vtype of the sums */
 	int64_t esize, width; /* bytes of an element in memory, in type */
+	int64_t in_esize; /* of A and B */
 	int64_t batch, m, n, k;
 	struct openreg_matrix a, b, c, d;
 	double alpha, beta;
@@ -81,7 +83,7 @@ bool openreg_gemm_own(const struct openreg_matmul *mm,
 		      struct openreg_product *product,
 		      struct openreg_scratch *scratch);
 /*
- * Computes a tile of f32 or halves by oneDNN. product->data: where to store the product;
+ * Computes a tile of f32, halves or float8 by oneDNN. product->data: where to store the product;
  * NULL: in memory of `scratch`, as openreg_gemm_own() does.
  */
 enum openreg_gemm_result

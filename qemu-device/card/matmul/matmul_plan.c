@@ -20,14 +20,30 @@ static double imm(const struct openreg_args *args, unsigned int i)
 	return f;
 }
 
+/* Is it a float8 dtype that can be multiplied? */
+static bool is_factor(unsigned int dtype)
+{
+	return openreg_dtype_is_float8(dtype) && dtype != OPENREG_F8E8M0FNU;
+}
+
+static bool fits(const struct openreg_args *args, unsigned int i)
+{
+	unsigned int dtype = args->op[i].dtype, d = args->op[D].dtype;
+
+	if ((i == A || i == B) && is_factor(args->op[A].dtype))
+		return is_factor(dtype) && openreg_dtype_is_float(d) &&
+		       d != OPENREG_F64;
+	return openreg_dtype_is_common(dtype) && dtype != OPENREG_BOOL &&
+	       dtype == d;
+}
+
 static struct openreg_verdict check_operand(const struct openreg_args *args,
 					    unsigned int i)
 {
 	const struct openreg_arg *op = &args->op[i];
 	unsigned int d;
 
-	if (!openreg_dtype_size(op->dtype) || op->dtype == OPENREG_BOOL ||
-	    op->dtype != args->op[D].dtype)
+	if (!fits(args, i))
 		return openreg_bad(OPENREG_FAULT_DTYPE, i, op->dtype);
 	for (d = 0; d < 4; d++) {
 		if (!(operand_dims[i] >> d & 1) && op->stride[d] != 0)
@@ -110,12 +126,15 @@ static struct openreg_matrix transposed(struct openreg_matrix x)
 static void transpose(struct openreg_matmul *mm)
 {
 	struct openreg_matrix a = mm->a;
+	uint8_t dtype = mm->a_dtype;
 	int64_t m = mm->m;
 
 	mm->m = mm->n;
 	mm->n = m;
 	mm->a = transposed(mm->b);
 	mm->b = transposed(a);
+	mm->a_dtype = mm->b_dtype;
+	mm->b_dtype = dtype;
 	mm->c = transposed(mm->c);
 	mm->d = transposed(mm->d);
 }
@@ -142,7 +161,7 @@ static void fold_batch(struct openreg_matmul *mm)
 
 static bool has_unit(const struct openreg_matmul *mm)
 {
-	return mm->dtype == OPENREG_BF16 && openreg_gemm_has_unit(OPENREG_BF16);
+	return mm->a_dtype == OPENREG_BF16 && openreg_gemm_has_unit(OPENREG_BF16);
 }
 
 /* Estimated time of a tile on slower hosts, in ns. */
@@ -288,6 +307,9 @@ bool openreg_matmul_plan(struct openreg_matmul *mm,
 	mm->dtype = args->op[D].dtype;
 	mm->type = openreg_dtype_register(mm->dtype);
 	mm->esize = openreg_dtype_size(mm->dtype);
+	mm->a_dtype = args->op[A].dtype;
+	mm->b_dtype = args->op[B].dtype;
+	mm->in_esize = openreg_dtype_size(mm->a_dtype);
 	mm->width = mm->type == OPENREG_VT_F64 || mm->type == OPENREG_VT_I64
 			    ? 8
 			    : 4;

@@ -108,7 +108,7 @@ static struct openreg_verdict check_dtypes(const struct openreg_args *args)
 	for (i = 0; i < args->nops; i++) {
 		unsigned int dtype = args->op[i].dtype;
 		bool good = i == 2 ? dtype == OPENREG_I64
-				   : openreg_dtype_size(dtype) &&
+				   : openreg_dtype_is_common(dtype) &&
 					     dtype != OPENREG_BOOL &&
 					     dtype == args->op[0].dtype;
 

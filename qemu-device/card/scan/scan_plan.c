@@ -16,7 +16,7 @@ static struct openreg_verdict check_operand(struct openreg_args *args,
 {
 	struct openreg_arg *op = &args->op[i];
 	unsigned int d;
-	bool fits = openreg_dtype_size(op->dtype);
+	bool fits = openreg_dtype_is_common(op->dtype);
 
 	if (args->arg[1] == OPENREG_SCAN_LOGSUMEXP)
 		fits = openreg_dtype_is_float(op->dtype);

@@ -42,7 +42,7 @@ static struct openreg_verdict check_operand(struct openreg_args *args,
 	unsigned int d;
 
 	if (i == INDEX ? op->dtype != OPENREG_I64
-		       : !openreg_dtype_size(op->dtype) ||
+		       : !openreg_dtype_is_common(op->dtype) ||
 				 op->dtype != args->op[VALUES].dtype)
 		return openreg_bad(OPENREG_FAULT_DTYPE, i, op->dtype);
 	op->dims = (1u << args->ndim) - 1;

@@ -295,7 +295,8 @@ static bool check_registers(struct checker *c, const struct openreg_instr *in,
 		return in->aux < OPENREG_VT_END && reads(c, in->a, in->aux) &&
 		       writes(c, in->dst, in->type);
 	case OPENREG_VFORM_ROUND:
-		if (in->aux != OPENREG_F16 && in->aux != OPENREG_BF16)
+		if (in->aux != OPENREG_F16 && in->aux != OPENREG_BF16 &&
+		    !openreg_dtype_is_float8(in->aux))
 			return false;
 		return reads(c, in->a, in->type) &&
 		       writes(c, in->dst, in->type);

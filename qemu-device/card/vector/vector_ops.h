@@ -40,7 +40,7 @@
 	V(MOV, "mov", ALL, MOV, "dst = a")                                     \
 	V(CVT, "cvt", ALL, CVT, "dst = a of type aux, cast to the type")       \
 	V(ROUND, "round", F32, ROUND,                                          \
-	  "a rounded to dtype aux, f16 or bf16, half to even; stays F32")      \
+	  "a rounded to dtype aux: f16, bf16 or a float8; stays F32")          \
 	V(INDEX, "index", I64, INDEX, "coordinate along dimension aux")        \
 	V(SELECT, "select", ALL, SELECT, "a != 0 ? b : c, a as I32")           \
 	V(RANDOM, "random", INT, RANDOM,                                       \
