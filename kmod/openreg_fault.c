@@ -32,6 +32,7 @@ static const char * const openreg_fault_names[] = {
 	[OPENREG_FAULT_HANG] = "hang",
 	[OPENREG_FAULT_MEMORY] = "card out of memory",
 	[OPENREG_FAULT_INDEX] = "index out of range",
+	[OPENREG_FAULT_FORMAT] = "not a packed matrix of these sizes",
 };
 
 static const char *openreg_fault_name(u32 code)

@@ -104,6 +104,7 @@ enum openreg_fault_code {
 	OPENREG_FAULT_HANG = 13, /* a stop of the VM or a reset ended the packet early */
 	OPENREG_FAULT_MEMORY = 14, /* the card ran out of its own memory */
 	OPENREG_FAULT_INDEX = 15, /* INDEX: an index outside its extent */
+	OPENREG_FAULT_FORMAT = 16, /* no packed matrix of this packet's sizes and dtype */
 };
 
 struct openreg_fault_summary { /* valid while state is FAULTED */
@@ -216,6 +217,7 @@ enum openreg_opcode {
 	OPENREG_OP_PLACES = 14,
 	OPENREG_OP_LIST = 15,
 	OPENREG_OP_TRACE = 16,
+	OPENREG_OP_PACK = 17,
 	OPENREG_OP_END,
 	/* For experiments: no released card has one of these. */
 	OPENREG_OP_EXPERIMENT = 48,
@@ -262,6 +264,19 @@ struct openreg_operand {
  *   one dtype: F32, F16 or BF16.
  * - f16, bf16 and float8 accumulate in f32; integers wrap.
  * - k = 0 gives beta * C. With beta = 0 the card does not read C.
+ * - arg[3] flags. PACKED_B: B is a packed matrix of PACK, the same for every batch. It
+ *   has a stride of 1 along n and strides of 0 along the other dimensions.
+ *
+ * PACK: arg[0] enum openreg_pack_kind; ndim 2, space [k, n]; F32, F16 or BF16. Copies a
+ * matrix B of MATMUL into the card's own order, in which MATMUL reads it faster.
+ *
+ * - PACK: op 0 the packed matrix, op 1 the matrix. UNPACK copies back: op 0 the matrix,
+ *   op 1 the packed matrix.
+ * - SIZE: op 0 an I64 word, in which the card stores the bytes of a packed matrix; op 1
+ *   names the dtype, and the card does not access it.
+ * - A packed matrix begins at a multiple of OPENREG_PACK_ALIGN bytes. It has a stride of
+ *   1 along n and 0 along k. It begins with a header: packets for other sizes or another
+ *   dtype fault with FORMAT. The rest depends on the version of the card.
  *
  * SOFTMAX: arg[0] axis, arg[1] flags. op 0 result, op 1 input; floating-point dtypes,
  * which may differ. BACKWARD: op 0 grad_input, op 1 grad_output, op 2 output of the
@@ -313,6 +328,17 @@ struct openreg_trace_record {
 	__u32 slices; /* in which it ran */
 	__u16 workers; /* threads that worked on it */
 	__u16 fault; /* enum openreg_fault_code */
+};
+
+#define OPENREG_MATMUL_PACKED_B 0x80 /* in arg[3] */
+
+#define OPENREG_PACK_ALIGN 64
+
+enum openreg_pack_kind {
+	OPENREG_PACK_PACK = 0,
+	OPENREG_PACK_UNPACK = 1,
+	OPENREG_PACK_SIZE = 2,
+	OPENREG_PACK_END
 };
 
 #define OPENREG_SOFTMAX_LOG 1

@@ -245,6 +245,55 @@ static inline int openreg_push_matmul(struct openreg_queue *queue, const int64_t
 }
 
 /*
+ * MATMUL with a packed B: packed has the address that PACK stored to. The other tensors
+ * are those of openreg_push_matmul().
+ */
+static inline int openreg_push_matmul_packed(struct openreg_queue *queue,
+					     const int64_t size[4],
+					     const struct openreg_tensor *d,
+					     const struct openreg_tensor *a,
+					     uint64_t packed,
+					     const struct openreg_tensor *c,
+					     double alpha, double beta)
+{
+	static const int64_t run[4] = { 0, 0, 1, 0 };
+	const struct openreg_tensor b = openreg_view(packed, a->dtype, run);
+	const struct openreg_tensor ops[4] = { *d, *a, b, c ? *c : *d };
+	const uint64_t imm[2] = { openreg_imm_f64(alpha), openreg_imm_f64(beta) };
+	struct openreg_command cmd =
+		openreg_command_(OPENREG_OP_MATMUL, 4, size, c ? 4 : 3, ops);
+
+	cmd.arg[3] = OPENREG_MATMUL_PACKED_B;
+	cmd.nimm = 2;
+	cmd.imm = imm;
+	return openreg_push(queue, &cmd);
+}
+
+/*
+ * PACK over size[] = { k, n }: copies matrix into the card's order at address packed, or
+ * back; kind: enum openreg_pack_kind. SIZE stores the bytes of a packed matrix in the word
+ * at address packed, and uses only the dtype of matrix.
+ */
+static inline int openreg_push_pack(struct openreg_queue *queue, unsigned int kind,
+				    const int64_t size[2], uint64_t packed,
+				    const struct openreg_tensor *matrix)
+{
+	static const int64_t word[2] = { 0, 0 }, run[2] = { 0, 1 };
+	const int is_size = kind == OPENREG_PACK_SIZE;
+	const struct openreg_tensor p =
+		is_size ? openreg_view(packed, OPENREG_I64, word)
+			: openreg_view(packed, matrix->dtype, run);
+	const int back = kind == OPENREG_PACK_UNPACK;
+	const struct openreg_tensor ops[2] = { back ? *matrix : p,
+					       back ? p : *matrix };
+	struct openreg_command cmd =
+		openreg_command_(OPENREG_OP_PACK, 2, size, 2, ops);
+
+	cmd.arg[0] = OPENREG_CAST_(uint8_t, kind);
+	return openreg_push(queue, &cmd);
+}
+
+/*
  * SOFTMAX along dimension axis; flags: OPENREG_SOFTMAX_*.
  *
  * - Forward: dst = softmax(src); output is NULL.

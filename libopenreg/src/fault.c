@@ -30,6 +30,7 @@ API const char *openreg_opcode_name(unsigned int opcode)
 		[OPENREG_OP_PLACES] = "PLACES",
 		[OPENREG_OP_LIST] = "LIST",
 		[OPENREG_OP_TRACE] = "TRACE",
+		[OPENREG_OP_PACK] = "PACK",
 	};
 
 	return LOOKUP(names, opcode);
@@ -72,6 +73,7 @@ API const char *openreg_fault_name(unsigned int code)
 		[OPENREG_FAULT_HANG] = "cut short by a reset of the card or a stop of the machine",
 		[OPENREG_FAULT_MEMORY] = "out of card memory",
 		[OPENREG_FAULT_INDEX] = "index out of range",
+		[OPENREG_FAULT_FORMAT] = "no packed matrix of these sizes and dtype",
 	};
 
 	return LOOKUP(names, code);
@@ -90,6 +92,8 @@ static const char *advice(unsigned int code)
 		return "copy it to VRAM first";
 	case OPENREG_FAULT_LIMIT:
 		return "split the packet";
+	case OPENREG_FAULT_FORMAT:
+		return "PACK makes one";
 	default:
 		return NULL;
 	}

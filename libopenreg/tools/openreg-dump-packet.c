@@ -34,6 +34,7 @@ static const struct arguments {
 	[OPENREG_OP_INDEX] = { "mode",
 			       { "GET", "PUT", "ADD", "MUL", "MIN", "MAX" },
 			       { "WRAP" } },
+	[OPENREG_OP_PACK] = { "kind", { "PACK", "UNPACK", "SIZE" }, { NULL } },
 	[OPENREG_OP_CONV] = { "kind",
 			      { "FORWARD", "BACKWARD_DATA",
 				"BACKWARD_WEIGHTS" },
@@ -86,6 +87,8 @@ static void print_arguments(unsigned int opcode, const uint8_t *arg)
 		else
 			print_flags(a->flags, COUNT(a->flags), arg[1]);
 	}
+	if (opcode == OPENREG_OP_MATMUL && arg[3] & OPENREG_MATMUL_PACKED_B)
+		printf(": PACKED_B");
 	printf("\n");
 }
 
@@ -111,12 +114,16 @@ static const char *const roles[OPENREG_OP_END][3][4] = {
 	[OPENREG_OP_SCAN] = { { "values", "source", "places" } },
 	[OPENREG_OP_LIST] = { { "first slot" } },
 	[OPENREG_OP_TRACE] = { { "ring" } },
+	[OPENREG_OP_PACK] = { [OPENREG_PACK_PACK] = { "packed", "matrix" },
+			      [OPENREG_PACK_UNPACK] = { "matrix", "packed" },
+			      [OPENREG_PACK_SIZE] = { "word", "dtype" } },
 };
 
 static unsigned int operand_variant(unsigned int opcode, const uint8_t *arg)
 {
 	switch (opcode) {
 	case OPENREG_OP_CONV:
+	case OPENREG_OP_PACK:
 		return arg[0];
 	case OPENREG_OP_SOFTMAX:
 		return !!(arg[1] & OPENREG_SOFTMAX_BACKWARD);

@@ -5,7 +5,7 @@
  * Guard bytes around the segment must not change.
  *
  * Packets: FILL; empty reductions, which also store results; POOL, where the input has
- * its own sizes; SORT and PLACES, where the results have.
+ * its own sizes; SORT, PLACES and PACK, where the results have.
  */
 #include <string.h>
 
@@ -312,9 +312,43 @@ static void check_places(struct client_queue *q, struct trial *t, uint32_t seg)
 	expect(q, &p, want, t, seg);
 }
 
+/* A packed matrix that PACK writes; PACK reads zeros. */
+static void check_pack(struct client_queue *q, struct trial *t, uint32_t seg)
+{
+	static const int64_t none[2], run_of[2] = { 0, 1 };
+	static const uint8_t dtypes[] = { OPENREG_F32, OPENREG_F16,
+					  OPENREG_BF16 };
+	int64_t size[2] = { (int64_t)below(40), (int64_t)below(200) };
+	int64_t group = 1, esize;
+	uint32_t want;
+	struct pkt p;
+
+	t->dtype = dtypes[below(3)];
+	esize = openreg_dtype_size(t->dtype);
+	if (t->dtype == OPENREG_BF16)
+		group = 2;
+	if (below(4))
+		t->off &= ~63ULL;
+	/* What the card of this version needs. */
+	t->ndim = 1;
+	t->stride[0] = 1;
+	t->size[0] = 0;
+	if (size[0] && size[1])
+		t->size[0] = (size[1] + 63) / 64 * 64 *
+				     ((size[0] + 16 * group - 1) /
+				      (16 * group) * 16 * group) +
+			     64 / esize;
+	want = t->size[0] && t->off % 64 ? OPENREG_FAULT_ALIGNMENT
+					 : oracle(t, false);
+	pkt_begin(&p, OPENREG_OP_PACK, 2, size);
+	pkt_operand(&p, OPENREG_ADDR(0, seg, t->off), t->dtype, run_of);
+	pkt_operand(&p, OPENREG_ADDR(0, SORT_SOURCE, 0), t->dtype, none);
+	expect(q, &p, want, t, seg);
+}
+
 typedef void check_fn(struct client_queue *q, struct trial *t, uint32_t seg);
 
-/* The source of SORT and PLACES: zeros. */
+/* The source of SORT, PLACES and PACK: zeros. */
 static void bind_source(struct rig *rig)
 {
 	rig_do(rig, cmd_vram(1, SORT_SOURCE, BASE * SORT_SOURCE, 16u << 20, RW));
@@ -373,6 +407,11 @@ static void test_places(void **state)
 	fuzz(*state, check_places, ROUNDS / 2);
 }
 
+static void test_pack(void **state)
+{
+	fuzz(*state, check_pack, ROUNDS / 2);
+}
+
 int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, rig_setup, rig_teardown)
@@ -382,6 +421,7 @@ int main(void)
 		T(test_pool),
 		T(test_sort),
 		T(test_places),
+		T(test_pack),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

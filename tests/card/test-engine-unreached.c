@@ -226,6 +226,23 @@ static void test_places(void **state)
 	}
 }
 
+static void test_pack(void **state)
+{
+	static const int64_t sizes[][2] = { { 1, 5 }, { 4, 1 }, { 1, 1 },
+					    { 0, 5 }, { 1LL << 40, 0 } };
+	static const int64_t run_of[2] = { 0, 1 };
+	struct openreg_args args;
+	unsigned int i;
+
+	(void)state;
+	for (i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
+		args_begin(&args, OPENREG_OP_PACK, 2, sizes[i]);
+		add(&args, OPENREG_F32, true, run_of);
+		add(&args, OPENREG_F32, false, NULL);
+		expect_ends(&args);
+	}
+}
+
 static void test_index(void **state)
 {
 	static const int64_t sizes[][3] = { { 1, 5, 1 },
@@ -361,6 +378,7 @@ int main(void)
 		cmocka_unit_test(test_index),	cmocka_unit_test(test_sort),
 		cmocka_unit_test(test_conv),	cmocka_unit_test(test_pool),
 		cmocka_unit_test(test_scan),	cmocka_unit_test(test_places),
+		cmocka_unit_test(test_pack),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -2,6 +2,7 @@
 /* Sizes, strides and addresses that fit together, or almost. */
 #include <string.h>
 
+#include "matmul/packed.h"
 #include "packet.h"
 #include "stepper.h"
 
@@ -166,4 +167,26 @@ void draft_place(struct stream *s, struct draft *d, unsigned int dtype,
 		 uint32_t dims, const int64_t *size, bool written)
 {
 	draft_place_more(s, d, dtype, dims, size, written, 0);
+}
+
+void draft_packed(struct stream *s, struct draft *d, unsigned int dtype,
+		  unsigned int dim, int64_t k, int64_t n)
+{
+	unsigned int i = d->op.nops, e;
+	int64_t elements = 0;
+
+	if (openreg_packed_has(dtype) && k > 0 && n > 0 && k <= 1 << 20 &&
+	    n <= 1 << 20) {
+		struct openreg_packed p = openreg_packed(dtype, k, n);
+
+		elements = openreg_packed_elements(&p);
+	}
+	draft_place_more(s, d, dtype, 0, d->size, false,
+			 elements ? elements - 1 : 0);
+	if (d->op.nops == i)
+		return;
+	for (e = 0; e < d->op.ndim && e < OPENREG_DIMS_MAX; e++)
+		d->operand[i].stride[e] = e == dim;
+	if (!rare(s, 16))
+		d->operand[i].addr &= ~(uint64_t)(OPENREG_PACK_ALIGN - 1);
 }

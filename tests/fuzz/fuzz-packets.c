@@ -7,6 +7,7 @@
 
 #include "decode.h"
 #include "fuzz.h"
+#include "matmul/packed.h"
 
 #define WORK_MAX (1u << 14) /* elements or products of the largest packet to run */
 #define SLICES_MAX 8 /* of a phase; a job with more slices ends, as by a stop */
@@ -65,11 +66,31 @@ static bool run_phase(struct openreg_job *job, unsigned int phase,
 				openreg_job_verdict(job, phase);
 
 			must(v.code == OPENREG_FAULT_INDEX ||
+			     v.code == OPENREG_FAULT_FORMAT ||
 			     v.code == OPENREG_FAULT_MEMORY);
 			return false;
 		}
 	}
 	return true;
+}
+
+/* Gives a packed operand its header: bytes of a fuzzer rarely are one. */
+static void put_header(void)
+{
+	const struct openreg_args *args = &q->args;
+	bool matmul = args->opcode == OPENREG_OP_MATMUL &&
+		      args->arg[3] & OPENREG_MATMUL_PACKED_B;
+	bool unpack = args->opcode == OPENREG_OP_PACK &&
+		      args->arg[0] == OPENREG_PACK_UNPACK;
+	const struct openreg_arg *op = &args->op[matmul ? 2 : 1];
+	struct openreg_packed p;
+
+	/* Some packets get none. */
+	if ((!matmul && !unpack) || !op->ptr || (op->addr >> 6) % 8 == 7)
+		return;
+	p = openreg_packed(op->dtype, args->size[matmul ? 3 : 0],
+			   args->size[matmul ? 2 : 1]);
+	openreg_packed_start(&p, op->ptr);
 }
 
 static void run_compute(bool backwards)
@@ -85,6 +106,7 @@ static void run_compute(bool backwards)
 		peer_free(q);
 		return;
 	}
+	put_header();
 	job = openreg_job_new(&q->args, rig->card->workers[0].scratch, &later);
 	must(job && !later);
 	for (phase = 0; phase < openreg_job_phases(job); phase++)

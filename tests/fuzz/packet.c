@@ -48,12 +48,36 @@ static void draft_matmul(struct stream *s, struct draft *d)
 	draft_imm(d, nops == 3	  ? 0
 		     : rare(s, 8) ? take_odd(s)
 				  : factors[take(s, 4)]);
-	for (i = 0; i < nops; i++)
-		draft_place(s, d,
-			    float8 && (i == 1 || i == 2)
-				    ? OPENREG_F8E4M3FN + take(s, 4)
-				    : dtype,
-			    dims[i], d->size, i == 0);
+	for (i = 0; i < nops; i++) {
+		bool narrow = float8 && (i == 1 || i == 2);
+
+		if (i == 2 && !float8 && rare(s, 4)) {
+			d->op.arg[3] = OPENREG_MATMUL_PACKED_B;
+			draft_packed(s, d, dtype, 2, d->size[3], d->size[2]);
+		} else {
+			draft_place(s, d,
+				    narrow ? OPENREG_F8E4M3FN + take(s, 4) : dtype,
+				    dims[i], d->size, i == 0);
+		}
+	}
+}
+
+static void draft_pack(struct stream *s, struct draft *d)
+{
+	static const uint8_t dtypes[] = { OPENREG_F32, OPENREG_F16, OPENREG_BF16 };
+	unsigned int dtype = dtypes[take(s, 3)], kind = take(s, OPENREG_PACK_END);
+	unsigned int i;
+
+	draft_sizes(s, d, 2);
+	d->op.arg[0] = (uint8_t)kind;
+	for (i = 0; i < 2; i++) {
+		if (kind == OPENREG_PACK_SIZE && i == 0)
+			draft_place(s, d, OPENREG_I64, 0, d->size, true);
+		else if (i == kind)
+			draft_packed(s, d, dtype, 1, d->size[0], d->size[1]);
+		else
+			draft_place(s, d, dtype, 3, d->size, i == 0);
+	}
 }
 
 static void draft_softmax(struct stream *s, struct draft *d)
@@ -165,6 +189,7 @@ static draft_fn *const drafts[OPENREG_OP_END] = {
 	[OPENREG_OP_PLACES] = draft_places,
 	[OPENREG_OP_LIST] = draft_list,
 	[OPENREG_OP_TRACE] = draft_trace,
+	[OPENREG_OP_PACK] = draft_pack,
 };
 
 /* Makes one field bad. */

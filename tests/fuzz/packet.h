@@ -47,6 +47,10 @@ void draft_place_more(struct stream *s, struct draft *d, unsigned int dtype,
 		      uint32_t dims, const int64_t *size, bool written,
 		      int64_t more);
 
+/* The same for a packed matrix of k x n, along dimension dim. */
+void draft_packed(struct stream *s, struct draft *d, unsigned int dtype,
+		  unsigned int dim, int64_t k, int64_t n);
+
 /* program.c */
 void draft_program(struct stream *s, struct draft *d);
 

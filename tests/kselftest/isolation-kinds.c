@@ -62,6 +62,8 @@ const struct kind kinds[] = {
 	KIND("MATMUL", MATMUL, 4, 4, 2, .size = { 1, 4, 4, 4 },
 	     .ops = { F32(16, 4, 1, 0), F32(16, 4, 0, 1), F32(16, 0, 1, 4),
 		      F32(16, 4, 1, 0) }, .imm = { ONE, ONE }),
+	KIND("PACK", PACK, 2, 2, 0, .arg = { OPENREG_PACK_PACK },
+	     .size = { 4, 4 }, .ops = { F16(0, 1), F16(4, 1) }),
 	KIND("SOFTMAX", SOFTMAX, 2, 2, 0, .arg = { 1 }, .size = { 4, 8 },
 	     .ops = { F32(8, 1), F32(8, 1) }),
 	KIND("SOFTMAX, its logarithm", SOFTMAX, 2, 2, 0,

@@ -5,7 +5,7 @@
 
 #include "card.h"
 
-#define KINDS 41
+#define KINDS 42
 #define KIND_OPERANDS_MAX 4
 
 struct operand {

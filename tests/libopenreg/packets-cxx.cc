@@ -31,6 +31,8 @@ int push_all(openreg_queue* q)
 	       openreg_push_copy(q, 4, size, &t, &t) |
 	       openreg_push_fill(q, 4, size, &t, 0) |
 	       openreg_push_matmul(q, size, &t, &t, &t, nullptr, 1, 0) |
+	       openreg_push_matmul_packed(q, size, &t, &t, 0, nullptr, 1, 0) |
+	       openreg_push_pack(q, OPENREG_PACK_PACK, size, 0, &t) |
 	       openreg_push_softmax(q, 4, size, 0, 0, &t, &t, nullptr) |
 	       openreg_push_index(q, &x) |
 	       openreg_push_conv(q, 0, size, &w, &t, &t, &t, nullptr) |

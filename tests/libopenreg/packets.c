@@ -275,6 +275,51 @@ static void test_windows(void **state)
 	assert_int_equal(at(72 + 2 * 56), A + 128);
 }
 
+static void test_packed(void **state)
+{
+	const int64_t size[4] = { 1, 2, 3, 4 }, stride[4] = { 8, 4, 1, 0 };
+	const struct openreg_tensor
+		d = openreg_view(A, OPENREG_BF16, stride),
+		a = openreg_view(A + 64, OPENREG_BF16, stride),
+		matrix = openreg_view(A + 128, OPENREG_BF16, NULL);
+
+	(void)state;
+	pushed(openreg_push_pack(NULL, OPENREG_PACK_PACK, size + 2, A + 192,
+				 &matrix), 2);
+	assert_int_equal(slot[0], OPENREG_OP_PACK);
+	assert_int_equal(at(16), 2ULL | 2 << 8);
+	assert_int_equal(at(32), 3);
+	assert_int_equal(at(40), 4);
+	assert_int_equal(at(48), A + 192);
+	assert_int_equal(at(56), OPENREG_BF16);
+	assert_int_equal(at(64), 0);
+	assert_int_equal(at(72), 1);
+	assert_int_equal(at(80), A + 128);
+	assert_int_equal(at(96), 4);
+	assert_int_equal(at(104), 1);
+	pushed(openreg_push_pack(NULL, OPENREG_PACK_UNPACK, size + 2, A + 192,
+				 &matrix), 2);
+	assert_int_equal(at(16), 2ULL | 2 << 8 | 1ULL << 32);
+	assert_int_equal(at(48), A + 128);
+	assert_int_equal(at(80), A + 192);
+	assert_int_equal(at(104), 1);
+	pushed(openreg_push_pack(NULL, OPENREG_PACK_SIZE, size + 2, A, &matrix),
+	       2);
+	assert_int_equal(at(16), 2ULL | 2 << 8 | 2ULL << 32);
+	assert_int_equal(at(48), A);
+	assert_int_equal(at(56), OPENREG_I64);
+	assert_int_equal(at(72), 0);
+	assert_int_equal(at(88), OPENREG_BF16);
+	pushed(openreg_push_matmul_packed(NULL, size, &d, &a, A + 192, NULL, 1,
+					  0), 4);
+	assert_int_equal(slot[0], OPENREG_OP_MATMUL);
+	assert_int_equal(at(16), 4ULL | 3 << 8 | 2 << 16 | 0x80ULL << 56);
+	assert_int_equal(at(160), A + 192);
+	assert_int_equal(at(168), OPENREG_BF16);
+	assert_int_equal(at(176), 0);
+	assert_int_equal(at(192), 1);
+}
+
 static void test_sort(void **state)
 {
 	const int64_t size[2] = { 5, 7 }, stride[2] = { 3, 1 };
@@ -495,6 +540,7 @@ int main(void)
 		cmocka_unit_test_setup(test_softmax, clear),
 		cmocka_unit_test_setup(test_index, clear),
 		cmocka_unit_test_setup(test_windows, clear),
+		cmocka_unit_test_setup(test_packed, clear),
 		cmocka_unit_test_setup(test_sort, clear),
 		cmocka_unit_test_setup(test_scan, clear),
 		cmocka_unit_test_setup(test_places, clear),

@@ -26,13 +26,13 @@ static void test_names(void **state)
 		assert_string_not_equal(openreg_opcode_name(i), "?");
 	for (unsigned int i = OPENREG_F32; i < OPENREG_DTYPE_END; i++)
 		assert_string_not_equal(openreg_dtype_name(i), "?");
-	for (unsigned int i = 0; i <= OPENREG_FAULT_INDEX; i++)
+	for (unsigned int i = 0; i <= OPENREG_FAULT_FORMAT; i++)
 		assert_string_not_equal(openreg_fault_name(i), "?");
 	assert_string_equal(openreg_opcode_name(OPENREG_OP_END), "?");
 	assert_string_equal(openreg_opcode_name(UINT32_MAX), "?");
 	assert_string_equal(openreg_dtype_name(0), "?");
 	assert_string_equal(openreg_dtype_name(OPENREG_DTYPE_END), "?");
-	assert_string_equal(openreg_fault_name(OPENREG_FAULT_INDEX + 1), "?");
+	assert_string_equal(openreg_fault_name(OPENREG_FAULT_FORMAT + 1), "?");
 }
 
 static void test_fault_text(void **state)

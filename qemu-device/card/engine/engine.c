@@ -5,7 +5,7 @@
 #include "conv/conv.h"
 #include "engine.h"
 #include "index/index.h"
-#include "matmul/matmul.h"
+#include "matmul/packed.h"
 #include "pool/pool.h"
 #include "scan/scan.h"
 #include "softmax/softmax.h"
@@ -22,6 +22,7 @@ static const struct openreg_engine *const engines[] = {
 	[OPENREG_OP_SORT] = &openreg_sort_engine,
 	[OPENREG_OP_SCAN] = &openreg_scan_engine,
 	[OPENREG_OP_PLACES] = &openreg_places_engine,
+	[OPENREG_OP_PACK] = &openreg_pack_engine,
 };
 
 #define ENGINES (sizeof(engines) / sizeof(engines[0]))

@@ -15,6 +15,7 @@ struct key {
 	int64_t d_batch, d_row;
 	int64_t accumulate;
 	int64_t dtype, d_dtype;
+	int64_t packed;
 };
 
 union any_key {
@@ -74,6 +75,7 @@ static struct key make_key(const struct openreg_gemm *g)
 		.b_row = g->b.row,	 .b_column = g->b.column,
 		.d_row = g->d.row,	 .accumulate = g->accumulate,
 		.dtype = g->dtype,	 .d_dtype = g->d_dtype,
+		.packed = g->packed,
 	};
 	int64_t one = 1;
 
@@ -83,7 +85,8 @@ static struct key make_key(const struct openreg_gemm *g)
 		key.d_batch = g->d.batch;
 	}
 	normalise(g->m, g->k, &key.a_row, &key.a_column);
-	normalise(g->k, g->n, &key.b_row, &key.b_column);
+	if (!g->packed)
+		normalise(g->k, g->n, &key.b_row, &key.b_column);
 	normalise(g->m, g->n, &key.d_row, &one);
 	return key;
 }
@@ -109,6 +112,16 @@ static dnnl_status_t describe(dnnl_memory_desc_t *md, int64_t dtype,
 		md, n, dims, openreg_primitive_type(dtype), strides);
 }
 
+/* The order of packed.h. */
+static dnnl_status_t describe_packed(dnnl_memory_desc_t *md, const struct key *k)
+{
+	const dnnl_dims_t dims = { k->k, k->n };
+
+	return dnnl_memory_desc_create_with_tag(
+		md, 2, dims, openreg_primitive_type(k->dtype),
+		k->dtype == OPENREG_BF16 ? dnnl_BA16a64b2a : dnnl_BA16a64b);
+}
+
 /* If oneDNN cannot describe an operand, it has no fast implementation. */
 static dnnl_status_t describe_all(dnnl_memory_desc_t md[3], const struct key *k)
 {
@@ -117,7 +130,9 @@ static dnnl_status_t describe_all(dnnl_memory_desc_t md[3], const struct key *k)
 
 	status = describe(&md[0], k->dtype, batch, k->m, k->k, k->a_batch,
 			  k->a_row, k->a_column);
-	if (status == dnnl_success)
+	if (status == dnnl_success && k->packed)
+		status = describe_packed(&md[1], k);
+	else if (status == dnnl_success)
 		status = describe(&md[1], k->dtype, batch, k->k, k->n,
 				  k->b_batch, k->b_row, k->b_column);
 	if (status == dnnl_success)

@@ -4,7 +4,7 @@
  * multiplies no faster than f32, and it rounds at every step. But it saves the
  * conversion, which matters where most numbers are used only once.
  */
-#include "matmul.h"
+#include "packed.h"
 #include "job/primitives.h"
 
 #define FEW 16 /* rows or columns up to which memory limits the speed */
@@ -18,6 +18,17 @@ static bool is_faster(const struct openreg_matmul *mm,
 		return true;
 	return mm->dtype == OPENREG_BF16 && (t->m <= FEW || t->n <= FEW) &&
 	       openreg_primitive_isa(dnnl_cpu_isa_avx512_core_bf16);
+}
+
+/* Does oneDNN read B of this tile in place? */
+static bool takes_b(const struct openreg_matmul *mm,
+		    const struct openreg_matmul_tile *t,
+		    const struct openreg_matrix *b)
+{
+	if (mm->packed)
+		return t->k == mm->k;
+	return is_faster(mm, t) && !openreg_gemm_has_lone_rows(mm, t) &&
+	       openreg_gemm_is_plain(b, t->batch, t->k, t->n);
 }
 
 static struct openreg_matrix part(const struct openreg_matmul *mm,
@@ -45,14 +56,22 @@ openreg_gemm_halves(const struct openreg_matmul *mm,
 		.k = t->k,
 		.a = part(mm, &mm->a, t->batch0, t->m0, t->k0),
 		.b = part(mm, &mm->b, t->batch0, t->k0, t->n0),
+		.packed = mm->packed,
 	};
 	struct openreg_product p = *product;
 	enum openreg_gemm_result result;
 
-	if (!is_faster(mm, t) || openreg_gemm_has_lone_rows(mm, t) ||
-	    !openreg_gemm_is_plain(&g.a, t->batch, t->m, t->k) ||
-	    !openreg_gemm_is_plain(&g.b, t->batch, t->k, t->n))
+	if (!takes_b(mm, t, &g.b) ||
+	    !openreg_gemm_is_plain(&g.a, t->batch, t->m, t->k))
 		return OPENREG_GEMM_UNSUPPORTED;
+	if (mm->packed) {
+		struct openreg_packed packed =
+			openreg_packed(mm->dtype, mm->k, mm->n);
+
+		g.b = (struct openreg_matrix){
+			.base = openreg_packed_block(&packed, mm->packed, t->n0)
+		};
+	}
 	if (!p.data) {
 		size_t spare = openreg_matmul_spare(mm);
 

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "matmul.h"
+#include "packed.h"
 
 static int64_t min64(int64_t x, int64_t y)
 {
@@ -221,13 +221,13 @@ static bool run_fast(const struct openreg_matmul *mm,
 	*result = OPENREG_GEMM_UNSUPPORTED;
 	if (mm->type != OPENREG_VT_F32 || t->k == 0)
 		return false;
-	if (mm->dtype != OPENREG_F32) {
+	if (mm->dtype != OPENREG_F32 || mm->packed) {
 		direct &= !mm->has_c;
 		p = find_product(mm, t, direct);
 		*result = openreg_gemm_halves(mm, t, &p, direct, scratch);
 		direct &= *result != OPENREG_GEMM_UNSUPPORTED;
 	}
-	if (*result == OPENREG_GEMM_UNSUPPORTED) {
+	if (*result == OPENREG_GEMM_UNSUPPORTED && !mm->packed) {
 		p = find_product(mm, t, direct);
 		*result = openreg_gemm_fast(mm, t, &p,
 					    direct && adds_to_d(mm), scratch);
@@ -237,23 +237,64 @@ static bool run_fast(const struct openreg_matmul *mm,
 	return *result != OPENREG_GEMM_UNSUPPORTED;
 }
 
-static bool run_tile(const struct openreg_matmul *mm, uint32_t slice,
+static bool run_tile(const struct openreg_matmul *mm,
+		     const struct openreg_matmul_tile *t,
+		     struct openreg_scratch *scratch);
+
+/* For what oneDNN does not multiply with a packed B: makes a plain B for the tile. */
+static bool run_unpacked(const struct openreg_matmul *mm,
+			 const struct openreg_matmul_tile *t,
+			 struct openreg_scratch *scratch)
+{
+	struct openreg_packed packed = openreg_packed(mm->dtype, mm->k, mm->n);
+	const struct openreg_packed_part part = { t->k0, t->k, t->n0, t->n };
+	int64_t size = openreg_round_up(t->k * t->n * mm->esize, 64);
+	struct openreg_matrix x = { .row = t->n, .column = 1 };
+	struct openreg_matmul plain = *mm;
+	void *b = aligned_alloc(64, (size_t)size);
+	bool done;
+
+	if (!b)
+		return false;
+	x.base = (uintptr_t)b;
+	openreg_packed_unpack(&packed, mm->packed, &x, &part);
+	x.base -= (uintptr_t)((t->k0 * t->n + t->n0) * mm->esize);
+	plain.b = x;
+	plain.packed = NULL;
+	done = run_tile(&plain, t, scratch);
+	free(b);
+	return done;
+}
+
+static bool run_tile(const struct openreg_matmul *mm,
+		     const struct openreg_matmul_tile *t,
 		     struct openreg_scratch *scratch)
 {
-	struct openreg_matmul_tile t;
 	enum openreg_gemm_result result;
 	struct openreg_product p;
 
-	find_tile(mm, slice, &t);
-	if (run_fast(mm, &t, scratch, &result))
+	if (run_fast(mm, t, scratch, &result))
 		return result == OPENREG_GEMM_DONE;
-	if (!openreg_gemm_own(mm, &t, &p, scratch))
+	if (mm->packed && t->k)
+		return run_unpacked(mm, t, scratch);
+	if (!openreg_gemm_own(mm, t, &p, scratch))
 		return false;
 	if (mm->partial)
-		copy_partial(mm, &t, &p);
+		copy_partial(mm, t, &p);
 	else
-		finish_tile(mm, &t, &p, p.data - openreg_matmul_spare(mm));
+		finish_tile(mm, t, &p, p.data - openreg_matmul_spare(mm));
 	return true;
+}
+
+/* Any queue may write to a packed matrix at any time: each slice checks its header. */
+static bool has_format(const struct openreg_matmul *mm)
+{
+	struct openreg_packed packed;
+
+	if (!mm->packed)
+		return true;
+	packed = openreg_packed(mm->dtype, mm->k, mm->n);
+	return openreg_packed_is(&packed, mm->packed);
 }
 
 /* Second phase: adds up the parts of a row, in order. */
@@ -286,8 +327,15 @@ static bool matmul_run(struct openreg_job *job, unsigned int phase,
 	const struct openreg_matmul *mm =
 		(const struct openreg_matmul *)job->priv;
 
-	return phase == 0 ? run_tile(mm, slice, scratch)
-			  : sum_rows(mm, slice, scratch);
+	struct openreg_matmul_tile t;
+
+	if (phase)
+		return sum_rows(mm, slice, scratch);
+	if (!has_format(mm))
+		return openreg_job_fail(job,
+					openreg_bad(OPENREG_FAULT_FORMAT, 2, 0));
+	find_tile(mm, slice, &t);
+	return run_tile(mm, &t, scratch);
 }
 
 const struct openreg_engine openreg_matmul_engine = {

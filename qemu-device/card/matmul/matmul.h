@@ -24,6 +24,7 @@ struct openreg_gemm {
 	uint8_t dtype, d_dtype;
 	int64_t batch, m, n, k;
 	struct openreg_matrix a, b, d;
+	bool packed; /* B is a block of a packed matrix and those after it; batch is 1 */
 	bool accumulate;
 };
 
@@ -49,6 +50,7 @@ struct openreg_matmul {
 	int64_t in_esize; /* of A and B */
 	int64_t batch, m, n, k;
 	struct openreg_matrix a, b, c, d;
+	const void *packed; /* B as a packed matrix, or NULL: b is B */
 	double alpha, beta;
 	bool has_c; /* beta is not 0, so C is read */
 	int64_t tile_batch, tile_m, tile_n, tile_k;
@@ -95,8 +97,9 @@ openreg_gemm_fast(const struct openreg_matmul *mm,
 bool openreg_gemm_has_lone_rows(const struct openreg_matmul *mm,
 				const struct openreg_matmul_tile *t);
 /*
- * Computes a tile of halves by oneDNN, without packing. product->data, if not NULL, holds
- * halves if in_place, else f32. Returns UNSUPPORTED where openreg_gemm_fast() is faster.
+ * Computes a tile of halves, or of f32 with a packed B, by oneDNN, without packing.
+ * product->data, if not NULL, holds elements of the dtype if in_place, else f32. Returns
+ * UNSUPPORTED where openreg_gemm_fast() is faster.
  */
 enum openreg_gemm_result
 openreg_gemm_halves(const struct openreg_matmul *mm,

@@ -2,7 +2,7 @@
 /* MATMUL: checks a packet and cuts its work into tiles. */
 #include <string.h>
 
-#include "matmul.h"
+#include "packed.h"
 
 #define RESULTS_MAX (1ULL << 36)
 
@@ -37,14 +37,20 @@ static bool fits(const struct openreg_args *args, unsigned int i)
 	       dtype == d;
 }
 
-static struct openreg_verdict check_operand(const struct openreg_args *args,
+static struct openreg_verdict check_dtype(const struct openreg_args *args,
+					  unsigned int i)
+{
+	if (!fits(args, i))
+		return openreg_bad(OPENREG_FAULT_DTYPE, i, args->op[i].dtype);
+	return openreg_good();
+}
+
+static struct openreg_verdict check_strides(const struct openreg_args *args,
 					    unsigned int i)
 {
 	const struct openreg_arg *op = &args->op[i];
 	unsigned int d;
 
-	if (!fits(args, i))
-		return openreg_bad(OPENREG_FAULT_DTYPE, i, op->dtype);
 	for (d = 0; d < 4; d++) {
 		if (!(operand_dims[i] >> d & 1) && op->stride[d] != 0)
 			return openreg_bad(OPENREG_FAULT_SHAPE, i, d);
@@ -67,6 +73,21 @@ static uint64_t count_results(const struct openreg_args *args)
 	return n;
 }
 
+static bool is_packed(const struct openreg_args *args)
+{
+	return args->arg[3] & OPENREG_MATMUL_PACKED_B;
+}
+
+static struct openreg_verdict check_shape(struct openreg_args *args,
+					  unsigned int i)
+{
+	if (i == B && is_packed(args))
+		return openreg_packed_check(args, B, 2, args->size[3],
+					    args->size[2]);
+	args->op[i].dims = operand_dims[i];
+	return check_strides(args, i);
+}
+
 struct openreg_verdict openreg_matmul_check(struct openreg_args *args)
 {
 	struct openreg_verdict v;
@@ -79,7 +100,8 @@ struct openreg_verdict openreg_matmul_check(struct openreg_args *args)
 	    args->ninstr)
 		return openreg_bad(OPENREG_FAULT_PACKET, OPENREG_NO_OPERAND,
 				   args->nops);
-	if (args->arg[0] || args->arg[1] || args->arg[2] || args->arg[3])
+	if (args->arg[0] || args->arg[1] || args->arg[2] ||
+	    args->arg[3] & ~OPENREG_MATMUL_PACKED_B)
 		return openreg_bad(OPENREG_FAULT_PACKET, OPENREG_NO_OPERAND, 0);
 	if (args->size[3] == 0 && count_results(args) > RESULTS_MAX)
 		return openreg_bad(OPENREG_FAULT_LIMIT, OPENREG_NO_OPERAND,
@@ -88,10 +110,11 @@ struct openreg_verdict openreg_matmul_check(struct openreg_args *args)
 	if (args->nops == 3 && imm(args, 1) != 0)
 		return openreg_bad(OPENREG_FAULT_PACKET, C, args->imm[1]);
 	for (i = 0; i < args->nops; i++) {
-		v = check_operand(args, i);
+		v = check_dtype(args, i);
+		if (!v.code)
+			v = check_shape(args, i);
 		if (v.code)
 			return v;
-		args->op[i].dims = operand_dims[i];
 		args->op[i].written = i == D;
 		args->op[i].read = i == A || i == B ||
 				   (i == C && imm(args, 1) != 0);
@@ -222,7 +245,7 @@ static void cut_batch(struct openreg_matmul *mm)
 	double ns;
 
 	mm->tile_batch = 1;
-	if (m != mm->m || n != mm->n || mm->tile_k != mm->k)
+	if (m != mm->m || n != mm->n || mm->tile_k != mm->k || mm->packed)
 		return;
 	/* The card's own loop stores and computes whole blocks. */
 	if (mm->type != OPENREG_VT_F32) {
@@ -292,6 +315,8 @@ static void cut(struct openreg_matmul *mm)
 		else
 			*n = halve(*n);
 	}
+	if (mm->packed) /* a tile begins with a block */
+		*n = min64(mm->n, openreg_round_up(*n, OPENREG_PACKED_COLUMNS));
 	cut_k(mm);
 	cut_batch(mm);
 	mm->tiles_batch = (mm->batch + mm->tile_batch - 1) / mm->tile_batch;
@@ -326,8 +351,9 @@ bool openreg_matmul_plan(struct openreg_matmul *mm,
 	mm->b = matrix(args, B, 3, 2);
 	mm->d = matrix(args, D, 1, 2);
 	mm->c = mm->has_c ? matrix(args, C, 1, 2) : (struct openreg_matrix){ 0 };
+	mm->packed = is_packed(args) ? args->op[B].ptr : NULL;
 	mm->partial = NULL;
-	if (mm->d.column != 1 && mm->d.row == 1)
+	if (!mm->packed && mm->d.column != 1 && mm->d.row == 1)
 		transpose(mm);
 	fold_batch(mm);
 	cut(mm);
