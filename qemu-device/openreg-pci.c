@@ -96,6 +96,8 @@ static bool openreg_check_memdev(OpenregState *s, Error **errp)
 
 static bool openreg_check_properties(OpenregState *s, Error **errp)
 {
+    const char *error;
+
     if (!pci_bus_is_express(pci_get_bus(PCI_DEVICE(s)))) {
         error_setg(errp, "openreg: needs a PCI Express slot: use -machine q35 "
                    "and put the card behind a pcie-root-port");
@@ -109,6 +111,11 @@ static bool openreg_check_properties(OpenregState *s, Error **errp)
         error_setg(errp, "openreg: %" PRIu64 " bytes of VRAM are not possible, "
                    "vram-size (or the size of memdev) must be a power of two from "
                    "2M to 1T, such as vram-size=1G", s->vram_size);
+        return false;
+    }
+    if (s->check && !openreg_card_parse_checks(s->check, &s->checks, &error)) {
+        error_setg(errp, "openreg: x-check=%s is not possible: %s", s->check,
+                   error);
         return false;
     }
     if (!s->workers) {
@@ -226,6 +233,7 @@ static bool openreg_init_card(OpenregState *s, Error **errp)
         .vectors = s->vectors,
         .spin_us = s->spin_us,
         .slow_us = s->slow_us,
+        .checks = s->checks,
     };
     const char *error = NULL;
     sigset_t all, old;
@@ -339,6 +347,7 @@ static const Property openreg_properties[] = {
     DEFINE_PROP_UINT32("doorbells", OpenregState, doorbells, 64),
     DEFINE_PROP_UINT32("spin-us", OpenregState, spin_us, 100),
     DEFINE_PROP_UINT32("x-slow-us", OpenregState, slow_us, 0),
+    DEFINE_PROP_STRING("x-check", OpenregState, check),
     DEFINE_PROP_ON_OFF_AUTO("ioeventfd", OpenregState, ioeventfd,
                             ON_OFF_AUTO_AUTO),
     DEFINE_PROP_BOOL("x-inject", OpenregState, inject_on, false),
@@ -379,6 +388,8 @@ static void openreg_class_init(ObjectClass *class, OPENREG_CLASS_CONST void *dat
         "Microseconds that an idle card polls before it sleeps");
     object_class_property_set_description(class, "x-slow-us",
         "For tests: engines sleep a random time below this before each step");
+    object_class_property_set_description(class, "x-check",
+        "Find faults of the programs: race, init, bounds, with + between");
     object_class_property_set_description(class, "ioeventfd",
         "Take doorbells by eventfd (default: under KVM)");
     object_class_property_set_description(class, "x-inject",

@@ -53,6 +53,8 @@ struct OpenregState {
     uint32_t doorbells;
     uint32_t spin_us;
     uint32_t slow_us;
+    char *check;
+    unsigned int checks;
     OnOffAuto ioeventfd;
     bool inject_on;
     uint32_t inject_value[OPENREG_INJECT_END]; /* atomic */

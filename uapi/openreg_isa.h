@@ -218,6 +218,7 @@ enum openreg_opcode {
 	OPENREG_OP_LIST = 15,
 	OPENREG_OP_TRACE = 16,
 	OPENREG_OP_PACK = 17,
+	OPENREG_OP_NOTE = 18,
 	OPENREG_OP_END,
 	/* For experiments: no released card has one of these. */
 	OPENREG_OP_EXPERIMENT = 48,
@@ -305,6 +306,9 @@ struct openreg_operand {
  * TRACE: ndim 0; op 0 (I64) a ring of imm 0 struct openreg_trace_record in any segment;
  * imm 0 a power of two, or 0 to end the trace. From then on the card writes a record of
  * each packet of the queue.
+ *
+ * NOTE: ndim 0; arg[0] enum openreg_note. Only a card that checks programs has it: tells
+ * the card what the program knows.
  */
 #define OPENREG_LIST_SLOTS_MAX 65535 /* slots of a LIST */
 #define OPENREG_PEER_BYTES_MAX 4194304 /* of all PEER operands of a VECTOR */
@@ -339,6 +343,53 @@ enum openreg_pack_kind {
 	OPENREG_PACK_UNPACK = 1,
 	OPENREG_PACK_SIZE = 2,
 	OPENREG_PACK_END
+};
+
+enum openreg_note {
+	/* op 0 (U8) the first of imm 0 bytes that the program uses as one block */
+	OPENREG_NOTE_BLOCK = 0,
+	/* op 0 (U8) the first of imm 0 bytes that belong to no block any more */
+	OPENREG_NOTE_UNBLOCK = 1,
+	/* imm 0: number of this queue in findings and in SEEN */
+	OPENREG_NOTE_QUEUE = 2,
+	/* imm 2i, 2i + 1: the program saw packet imm 2i + 1 of queue imm 2i completed */
+	OPENREG_NOTE_SEEN = 3,
+	/* op 0 (I64) imm 0 struct openreg_finding: where the card writes findings */
+	OPENREG_NOTE_REPORT = 4,
+	OPENREG_NOTE_END
+};
+
+#define OPENREG_FINDINGS_MAX 65536
+
+enum openreg_finding_kind {
+	OPENREG_FINDING_RACE = 1, /* two queues, one memory, a write, no order */
+	OPENREG_FINDING_INIT = 2, /* a read of bytes of a block that no packet wrote */
+	OPENREG_FINDING_BOUNDS = 3, /* an access that begins in a block and leaves it */
+};
+
+/* An access of a packet. */
+struct openreg_finding_access {
+	__u64 seq;
+	__u32 queue; /* its number by NOTE */
+	__u32 cookie;
+	__u16 opcode;
+	__u16 operand;
+	__u16 in_list; /* as in a fault */
+	__u16 written; /* 1: the operand was written, 0: read */
+};
+
+/* What a checking card found. It writes number last; a place is free while that is 0. */
+struct openreg_finding {
+	__u64 number; /* from 1 */
+	__u32 kind; /* enum openreg_finding_kind */
+	__u32 reserved0;
+	struct openreg_finding_access access;
+	struct openreg_finding_access other; /* RACE: the earlier access; else the block's NOTE */
+	__u64 addr; /* of the first byte concerned */
+	__u64 bytes; /* from there on */
+	__u64 block; /* address of the block, or 0 */
+	__u64 block_bytes;
+	__u64 reserved1[4];
 };
 
 #define OPENREG_SOFTMAX_LOG 1

@@ -31,6 +31,7 @@ API const char *openreg_opcode_name(unsigned int opcode)
 		[OPENREG_OP_LIST] = "LIST",
 		[OPENREG_OP_TRACE] = "TRACE",
 		[OPENREG_OP_PACK] = "PACK",
+		[OPENREG_OP_NOTE] = "NOTE",
 	};
 
 	return LOOKUP(names, opcode);

@@ -43,6 +43,9 @@ static const struct arguments {
 			      { "BACKWARD", "COUNT_PADDING", "ADAPTIVE" } },
 	[OPENREG_OP_SORT] = { "axis", { NULL }, { "DESCENDING" } },
 	[OPENREG_OP_SCAN] = { "axis", { NULL }, { NULL } },
+	[OPENREG_OP_NOTE] = { "kind",
+			      { "BLOCK", "UNBLOCK", "QUEUE", "SEEN", "REPORT" },
+			      { NULL } },
 };
 
 static void print_flags(const char *const *names, size_t n, unsigned int flags)
@@ -117,6 +120,7 @@ static const char *const roles[OPENREG_OP_END][3][4] = {
 	[OPENREG_OP_PACK] = { [OPENREG_PACK_PACK] = { "packed", "matrix" },
 			      [OPENREG_PACK_UNPACK] = { "matrix", "packed" },
 			      [OPENREG_PACK_SIZE] = { "word", "dtype" } },
+	[OPENREG_OP_NOTE] = { { "first byte" } },
 };
 
 static unsigned int operand_variant(unsigned int opcode, const uint8_t *arg)

@@ -87,7 +87,16 @@ struct openreg_card_config {
 	unsigned int spin_us; /* time that an idle card polls before it sleeps */
 	/* For tests: engines sleep a random time below this before each step. */
 	unsigned int slow_us; /* 0..100000 */
+	/* What the card checks in the programs that use it: openreg_card_parse_checks(). */
+	unsigned int checks;
 };
+
+/*
+ * Reads words of race, init and bounds, with a comma or a plus sign between them. Returns
+ * false and sets *error if there is another word.
+ */
+bool openreg_card_parse_checks(const char *text, unsigned int *checks,
+			       const char **error);
 
 /* Returns NULL and sets *error if a setting is out of range or memory is short. */
 struct openreg_card *openreg_card_new(const struct openreg_card_config *config,

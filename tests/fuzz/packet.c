@@ -166,6 +166,21 @@ static void draft_trace(struct stream *s, struct draft *d)
 			 records ? (int64_t)records * 8 - 1 : 0);
 }
 
+static void draft_note(struct stream *s, struct draft *d)
+{
+	const unsigned int kind = take(s, OPENREG_NOTE_END + 1);
+
+	d->op.arg[0] = (uint8_t)kind;
+	draft_imm(d, take(s, 256));
+	if (kind == OPENREG_NOTE_SEEN)
+		draft_imm(d, take(s, 256));
+	d->spread = true;
+	if (kind <= OPENREG_NOTE_UNBLOCK)
+		draft_place_more(s, d, OPENREG_U8, 0, d->size, true, 256);
+	if (kind == OPENREG_NOTE_REPORT)
+		draft_place_more(s, d, OPENREG_I64, 0, d->size, true, 256 * 16);
+}
+
 static void draft_nop(struct stream *s, struct draft *d)
 {
 	d->header.slots = (uint8_t)(1 + take(s, 4));
@@ -190,6 +205,7 @@ static draft_fn *const drafts[OPENREG_OP_END] = {
 	[OPENREG_OP_LIST] = draft_list,
 	[OPENREG_OP_TRACE] = draft_trace,
 	[OPENREG_OP_PACK] = draft_pack,
+	[OPENREG_OP_NOTE] = draft_note,
 };
 
 /* Makes one field bad. */

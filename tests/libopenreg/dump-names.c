@@ -169,6 +169,7 @@ static void test_arguments(void **state)
 		{ "openreg_conv_kind", "OPENREG_CONV_", OPENREG_OP_CONV },
 		{ "openreg_pool_kind", "OPENREG_POOL_", OPENREG_OP_POOL },
 		{ "openreg_pack_kind", "OPENREG_PACK_", OPENREG_OP_PACK },
+		{ "openreg_note", "OPENREG_NOTE_", OPENREG_OP_NOTE },
 	};
 
 	for (size_t i = 0; i < COUNT(kinds); i++)

@@ -2,6 +2,7 @@
 /* Checks that every byte that a packet can reach lies in a segment that allows it. */
 #include "core.h"
 #include "exec.h"
+#include "note.h"
 #include "queue.h"
 
 #define OP_FAULT(c, i, a, d)                                                   \
@@ -209,6 +210,9 @@ struct openreg_verdict exec_check(struct queue *q)
 		break;
 	case OPENREG_OP_TRACE:
 		v = trace_check(args);
+		break;
+	case OPENREG_OP_NOTE:
+		v = note_check(q, args);
 		break;
 	default:
 		v = openreg_engine_check(args);

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "check/check.h"
 #include "core.h"
 #include "queue.h"
 
@@ -65,6 +66,36 @@ void worker_fini(struct worker *w)
 		openreg_scratch_free(w->scratch);
 }
 
+bool openreg_card_parse_checks(const char *text, unsigned int *checks,
+			       const char **error)
+{
+	static const struct {
+		const char *name;
+		unsigned int check;
+	} words[] = {
+		{ "race", OPENREG_CHECK_RACE },
+		{ "init", OPENREG_CHECK_INIT },
+		{ "bounds", OPENREG_CHECK_BOUNDS },
+	};
+	unsigned int i;
+
+	*checks = 0;
+	while (*text) {
+		const size_t len = strcspn(text, ",+");
+
+		for (i = 0; i < 3; i++)
+			if (len == strlen(words[i].name) && !memcmp(text, words[i].name, len))
+				break;
+		if (i == 3) {
+			*error = "the words are race, init and bounds, with commas between them";
+			return false;
+		}
+		*checks |= words[i].check;
+		text += len + !!text[len];
+	}
+	return true;
+}
+
 static const char *config_error(const struct openreg_card_config *config)
 {
 	if (!config->vram || !config->vram_size ||
@@ -82,6 +113,8 @@ static const char *config_error(const struct openreg_card_config *config)
 		return "spin_us must be at most 1000000";
 	if (config->slow_us > 100000)
 		return "slow_us must be at most 100000";
+	if (config->checks & ~(unsigned int)OPENREG_CHECK_ALL)
+		return "checks must be race, init or bounds";
 	return NULL;
 }
 
@@ -149,7 +182,9 @@ struct openreg_card *card_make(const struct openreg_card_config *config,
 	card->ops = ops;
 	card->host = host;
 	atomic_init(&card->caller_cpu, CPU_ASLEEP);
-	if (!gate_init(&card->gate) ||
+	if (config->checks)
+		card->check = openreg_check_new(config->checks);
+	if ((config->checks && !card->check) || !gate_init(&card->gate) ||
 	    pthread_mutex_init(&card->sched.lock, NULL) ||
 	    pthread_mutex_init(&card->faults.lock, NULL) ||
 	    pthread_mutex_init(&card->signal_lock, NULL) ||
@@ -213,6 +248,7 @@ void openreg_card_free(struct openreg_card *card)
 		worker_fini(&card->workers[i]);
 	worker_fini(&card->copier);
 	worker_fini(&card->lent);
+	openreg_check_free(card->check);
 	free(card->workers);
 	gate_fini(&card->gate);
 	pthread_mutex_destroy(&card->sched.lock);

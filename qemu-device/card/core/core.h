@@ -25,6 +25,7 @@
 #endif
 
 struct context;
+struct openreg_check;
 struct queue;
 
 struct openreg_card {
@@ -38,6 +39,7 @@ struct openreg_card {
 	struct admin admin;
 	struct fault_ring faults;
 	pthread_mutex_t signal_lock;
+	struct openreg_check *check; /* NULL: the card does not check */
 	atomic_uint_fast64_t doors[OPENREG_MAX_DOORBELLS / 64];
 	/* The admin thread writes both under sched.lock. */
 	struct context *ctx[OPENREG_MAX_CONTEXTS];

@@ -4,6 +4,7 @@
 
 #include "core.h"
 #include "exec.h"
+#include "note.h"
 #include "queue.h"
 
 #define BATCH 16 /* NOPs between two reads of the clock */
@@ -117,19 +118,6 @@ static uint64_t work_of(const struct openreg_args *args)
 	return work;
 }
 
-/*
- * Charges the job's memory to its context. Returns false above the limit, which leaves
- * memory for other contexts. A context without a job may always have one.
- */
-static bool take_memory(struct queue *q)
-{
-	size_t size = openreg_job_memory(q->job.engine) + q->job.peer_bytes;
-	size_t old = atomic_fetch_add(&q->ctx->memory, size);
-
-	q->job.memory = size;
-	return !size || !old || old + size <= OPENREG_CONTEXT_MEMORY;
-}
-
 /* Returns STEP_DONE if q->job is ready to run. */
 static enum step make_job(struct worker *w, struct queue *q,
 			  struct openreg_verdict *v)
@@ -145,7 +133,7 @@ static enum step make_job(struct worker *w, struct queue *q,
 	openreg_scratch_refuse(w->scratch, sched_must_wait_for_memory(q));
 	job->engine = openreg_job_new(&q->args, w->scratch, &later);
 	if (job->engine) {
-		bool ok = take_memory(q);
+		bool ok = queue_take_memory(q);
 
 		if (job->memory)
 			sched_got_memory(q);
@@ -243,6 +231,8 @@ static enum step run(struct worker *w, struct queue *q, const uint8_t *packet,
 		return STEP_FAULT;
 	if (q->trace.open)
 		trace_operands(q);
+	if (__builtin_expect(q->card->check != NULL, false))
+		note_packet(q);
 	switch (q->args.opcode) {
 	case OPENREG_OP_COPY:
 	case OPENREG_OP_FILL:
@@ -254,6 +244,8 @@ static enum step run(struct worker *w, struct queue *q, const uint8_t *packet,
 		return sync_exec(q, v);
 	case OPENREG_OP_TRACE:
 		return trace_exec(w, q);
+	case OPENREG_OP_NOTE:
+		return note_exec(q);
 	}
 	return run_compute(w, q, v);
 }

@@ -14,8 +14,8 @@ struct queue;
 struct worker;
 
 /* decode.c */
-/* Bit n: the card has packet opcode n. */
-uint64_t decode_packets(void);
+/* Bit n: the card has packet opcode n. Only a card that checks has NOTE. */
+uint64_t decode_packets(bool checks);
 struct openreg_verdict decode_header(const struct openreg_packet *header);
 struct openreg_verdict decode_body(const uint8_t *packet,
 				   struct openreg_args *args);

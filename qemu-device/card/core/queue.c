@@ -4,6 +4,7 @@
 
 #include "core.h"
 #include "exec.h"
+#include "note.h"
 #include "queue.h"
 
 #define C_PAGE(field) offsetof(struct openreg_card_page, field)
@@ -34,6 +35,8 @@ static void unmap(struct openreg_card *card, struct openreg_mapping *mapping)
 
 void queue_free(struct queue *q)
 {
+	if (q->check)
+		note_queue_free(q);
 	unmap(q->card, q->ring);
 	unmap(q->card, q->user);
 	unmap(q->card, q->page);
@@ -176,6 +179,19 @@ void queue_done(struct worker *w, struct queue *q)
 	list_end(q);
 	queue_publish(q, q->head + slots, q->completed + 1);
 	queue_release_operands(q);
+}
+
+/*
+ * Charges the job's memory to its context. Returns false above the limit, which leaves
+ * memory for other contexts. A context without a job may always have one.
+ */
+bool queue_take_memory(struct queue *q)
+{
+	size_t size = openreg_job_memory(q->job.engine) + q->job.peer_bytes;
+	size_t old = atomic_fetch_add(&q->ctx->memory, size);
+
+	q->job.memory = size;
+	return !size || !old || old + size <= OPENREG_CONTEXT_MEMORY;
 }
 
 void queue_free_job(struct queue *q)

@@ -7,6 +7,7 @@
 #include "engine/engine.h"
 #include "segment.h"
 
+struct openreg_check_queue;
 struct worker;
 
 enum active {
@@ -118,6 +119,7 @@ struct queue {
 	struct copy copy;
 	struct list list;
 	struct trace trace;
+	struct openreg_check_queue *check; /* NULL: no packet yet, or the card does not check */
 
 #define STAT(name) atomic_uint_fast64_t name;
 	QUEUE_STATS(STAT)
@@ -131,6 +133,7 @@ void queue_unlink(struct queue *q);
 void queue_free(struct queue *q);
 void queue_request_stop(struct queue *q);
 void queue_request_stop_at_end(struct queue *q);
+bool queue_take_memory(struct queue *q);
 void queue_free_job(struct queue *q);
 void queue_drop_work(struct queue *q);
 uint64_t queue_tail(struct queue *q);

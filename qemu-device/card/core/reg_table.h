@@ -16,7 +16,7 @@
 #define REGS_FIXED(X)                                                          \
 	X(MAGIC, 32, RO, OPENREG_MAGIC)                                        \
 	X(VERSION, 32, RO, OPENREG_ISA_MAJOR << 16 | OPENREG_ISA_MINOR)        \
-	X(PACKETS, 64, RO, decode_packets())                                   \
+	X(PACKETS, 64, RO, decode_packets(card->check))                        \
 	X(DTYPES, 64, RO, ((1u << OPENREG_DTYPE_END) - 1) & ~1u)               \
 	X(VRAM_SIZE, 64, RO, card->config.vram_size)                           \
 	X(MAX_CONTEXTS, 32, RO, OPENREG_MAX_CONTEXTS)                          \

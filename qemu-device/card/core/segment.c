@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "check/check.h"
 #include "core.h"
 #include "queue.h"
 
@@ -131,6 +132,7 @@ struct segment *segment_new(struct openreg_card *card,
 void segment_free(struct openreg_card *card, struct segment *seg)
 {
 	card->nruns -= seg->nruns;
+	openreg_check_memory_free(seg->check);
 	free(seg->runs);
 	free(seg);
 }
@@ -224,4 +226,24 @@ int segment_write(struct queue *q, const struct segment *seg, uint64_t off,
 		len -= n;
 	}
 	return 0;
+}
+
+/* Writes bytes at an address, if a packet of the queue may. Returns 0 or -1. */
+int segment_store(struct queue *q, uint64_t addr, const void *bytes, uint64_t len)
+{
+	struct openreg_card *card = q->card;
+	struct segment *seg = segment_get(q, addr, len);
+	uint64_t off = OPENREG_ADDR_OFFSET(addr);
+	int r = 0;
+
+	if (!seg)
+		return -1;
+	if (seg->kind == OPENREG_SEG_VRAM) {
+		memcpy(card_vram(card) + seg->base + off, bytes, len);
+		card->ops->vram_written(card->host, seg->base + off, len);
+	} else {
+		r = segment_write(q, seg, off, bytes, len);
+	}
+	segment_put(q, seg);
+	return r;
 }

@@ -12,8 +12,9 @@
 #define OPENREG_MAX_RUNS (1u << 23) /* page runs of all segments together */
 #define OPENREG_DMA_MAX (4ULL << 20) /* bytes of one bulk DMA callback */
 
-struct queue;
+struct openreg_check_memory;
 struct openreg_mapping;
+struct queue;
 
 /* Pages of a system or peer segment that are adjacent on the bus. */
 struct run {
@@ -36,6 +37,7 @@ struct segment {
 	struct segment *next_dead; /* on the list of dead segments that unbind.c names */
 	bool clear; /* fill it with zeros before its release */
 	uint64_t ncleared; /* copy thread only; bytes cleared so far */
+	struct openreg_check_memory *check; /* under the lock of the card's check */
 };
 
 /* Bytes that an operand of the current packet can reach; seg is NULL if none. */
@@ -62,6 +64,10 @@ struct context {
 	unsigned int polls; /* sched.lock, tails polled in this round */
 	uint64_t round; /* sched.lock, the round that polls counts */
 	atomic_size_t memory; /* bytes that its jobs hold */
+	/* Under the lock of the card's check: where its findings go, and their number */
+	uint64_t report;
+	uint64_t report_size;
+	uint64_t nfindings;
 };
 
 /* context.c, segment.c */
@@ -82,6 +88,7 @@ int segment_read(struct queue *q, const struct segment *seg, uint64_t off,
 		 void *buf, uint64_t len);
 int segment_write(struct queue *q, const struct segment *seg, uint64_t off,
 		  const void *buf, uint64_t len);
+int segment_store(struct queue *q, uint64_t addr, const void *bytes, uint64_t len);
 uint64_t segment_bus(const struct segment *seg, uint64_t off, uint64_t *left);
 
 /* unbind.c */

@@ -2,6 +2,7 @@
 /* WAIT, SIGNAL and TIMESTAMP: 64-bit words that tie queues together. */
 #include "core.h"
 #include "exec.h"
+#include "note.h"
 #include "queue.h"
 
 static unsigned int last_arg(uint8_t opcode)
@@ -134,8 +135,13 @@ static int signal_word(struct queue *q)
 {
 	const struct openreg_host_ops *ops = q->card->ops;
 	uint64_t value = q->args.imm[0];
-	int r = store_word(q, &value, q->args.arg[0] == OPENREG_SIGNAL_ADD);
+	int r;
 
+	if (q->card->check)
+		note_signal_begin(q);
+	r = store_word(q, &value, q->args.arg[0] == OPENREG_SIGNAL_ADD);
+	if (q->card->check)
+		note_signal_end(q, word_number(q), value);
 	if (r)
 		return r;
 	sched_signal(q, word_number(q), value);
@@ -181,6 +187,8 @@ enum step sync_exec(struct queue *q, struct openreg_verdict *v)
 	v->detail = 0;
 	if (run(q, &met))
 		return STEP_FAULT;
+	if (met && q->args.opcode == OPENREG_OP_WAIT && q->card->check)
+		note_wait(q, word_number(q), load_word);
 	if (met)
 		return STEP_DONE;
 	queue_release_operands(q);

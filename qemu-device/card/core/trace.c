@@ -108,25 +108,6 @@ void trace_slice(struct worker *w, struct queue *q, uint64_t ns)
 	q->trace.record.busy_ns += ns;
 }
 
-static int write_bytes(struct queue *q, uint64_t addr, const void *bytes, uint64_t len)
-{
-	struct openreg_card *card = q->card;
-	struct segment *seg = segment_get(q, addr, len);
-	uint64_t off = OPENREG_ADDR_OFFSET(addr);
-	int r = 0;
-
-	if (!seg)
-		return -1;
-	if (seg->kind == OPENREG_SEG_VRAM) {
-		memcpy(card_vram(card) + seg->base + off, bytes, len);
-		card->ops->vram_written(card->host, seg->base + off, len);
-	} else {
-		r = segment_write(q, seg, off, bytes, len);
-	}
-	segment_put(q, seg);
-	return r;
-}
-
 static bool has_room(struct worker *w, struct queue *q)
 {
 	struct trace *t = &q->trace;
@@ -147,7 +128,7 @@ static void write_record(struct worker *w, struct queue *q)
 	bool ok = has_room(w, q);
 
 	access_end(w);
-	ok = ok && !write_bytes(q, at, &t->record, RECORD);
+	ok = ok && !segment_store(q, at, &t->record, RECORD);
 	access_begin(w);
 	if (ok)
 		ops->store64(w->card->host, q->page, PAGE(trace_written), ++t->written);

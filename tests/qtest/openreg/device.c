@@ -403,6 +403,7 @@ static const struct {
     { "'doorbells': 257", "doorbells=257 is out of range" },
     { "'spin-us': 100001", "spin-us=100001 is out of range" },
     { "'x-slow-us': 100001", "x-slow-us=100001 is out of range" },
+    { "'x-check': 'race,all'", "the words are race, init and bounds" },
     { "'x-inject-irq': 1", "x-inject-irq works only with x-inject=on" },
     { "'x-inject-irq': 3", "x-inject-irq=3 is out of range" },
     { "'memdev': 'nobody'", "'nobody' not found" },

@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: MIT */
+#include "note.h"
+
+#include "check/check.h"
+#include "core.h"
+#include "queue.h"
+
+static struct openreg_verdict bad_packet(size_t at)
+{
+	return openreg_bad(OPENREG_FAULT_PACKET, OPENREG_NO_OPERAND, at);
+}
+
+/* Op 0 is so many elements. */
+static struct openreg_verdict check_operand(struct openreg_args *args, unsigned int dtype,
+					    uint64_t elements, uint64_t most)
+{
+	if (args->op[0].dtype != dtype)
+		return openreg_bad(OPENREG_FAULT_DTYPE, 0, args->op[0].dtype);
+	if (!args->imm[0] || args->imm[0] > most)
+		return openreg_bad(OPENREG_FAULT_LIMIT, OPENREG_NO_OPERAND, args->imm[0]);
+	args->op[0].read = true;
+	args->op[0].written = false;
+	list_cover(args, elements);
+	return openreg_good();
+}
+
+/* Detail of a LIMIT fault: the number that is 0 or too large. */
+struct openreg_verdict note_check(const struct queue *q, struct openreg_args *args)
+{
+	const unsigned int kind = args->arg[0];
+	const bool has_memory = kind <= OPENREG_NOTE_UNBLOCK || kind == OPENREG_NOTE_REPORT;
+	const bool pairs = kind == OPENREG_NOTE_SEEN;
+	struct openreg_verdict v;
+
+	if (!q->card->check)
+		return bad_packet(offsetof(struct openreg_packet, opcode));
+	if (kind >= OPENREG_NOTE_END || args->nops != has_memory || args->ninstr ||
+	    args->arg[1] || args->arg[2] || args->arg[3] ||
+	    (pairs ? !args->nimm || args->nimm % 2 : args->nimm != 1))
+		return bad_packet(sizeof(struct openreg_packet));
+	if (args->ndim)
+		return openreg_bad(OPENREG_FAULT_SHAPE, OPENREG_NO_OPERAND, args->ndim);
+	if (kind == OPENREG_NOTE_REPORT) {
+		v = check_operand(args, OPENREG_I64,
+				  args->imm[0] * (sizeof(struct openreg_finding) / 8),
+				  OPENREG_FINDINGS_MAX);
+		args->op[0].read = false;
+		args->op[0].written = true;
+		return v;
+	}
+	if (has_memory)
+		return check_operand(args, OPENREG_U8, args->imm[0],
+				     1ULL << OPENREG_ADDR_OFFSET_BITS);
+	if (kind == OPENREG_NOTE_QUEUE && (!args->imm[0] || args->imm[0] > UINT32_MAX))
+		return openreg_bad(OPENREG_FAULT_LIMIT, OPENREG_NO_OPERAND, args->imm[0]);
+	return openreg_good();
+}
+
+/* Takes the lock. A queue has its part of the checks from its first packet on. */
+static struct openreg_check *lock(struct queue *q)
+{
+	struct openreg_check *check = q->card->check;
+
+	openreg_check_lock(check);
+	if (!q->check)
+		q->check = openreg_check_queue_new(check, q->ctx);
+	return check;
+}
+
+static void see(struct queue *q, struct openreg_check *check)
+{
+	unsigned int i;
+
+	for (i = 0; i < q->args.nimm; i += 2)
+		openreg_check_seen(check, q->check, (uint32_t)q->args.imm[i],
+				   q->args.imm[i + 1]);
+}
+
+static void take_note(struct queue *q, struct openreg_check *check)
+{
+	const struct reach *r = &q->reach[0];
+
+	switch (q->args.arg[0]) {
+	case OPENREG_NOTE_BLOCK:
+		openreg_check_block(check, q->check, &r->seg->check, r->lo, r->hi);
+		break;
+	case OPENREG_NOTE_UNBLOCK:
+		openreg_check_unblock(check, r->seg->check, r->lo, r->hi);
+		break;
+	case OPENREG_NOTE_QUEUE:
+		openreg_check_number(q->check, (uint32_t)q->args.imm[0]);
+		break;
+	case OPENREG_NOTE_SEEN:
+		see(q, check);
+		break;
+	case OPENREG_NOTE_REPORT:
+		q->ctx->report = q->args.op[0].addr;
+		q->ctx->report_size = q->args.imm[0];
+		q->ctx->nfindings = 0;
+		break;
+	}
+}
+
+enum step note_exec(struct queue *q)
+{
+	struct openreg_check *check = lock(q);
+
+	if (q->check)
+		take_note(q, check);
+	openreg_check_unlock(check);
+	return STEP_DONE;
+}
+
+static void log_finding(struct queue *q, const struct openreg_finding *f)
+{
+	static const char *const kinds[] = {
+		[OPENREG_FINDING_RACE] = "race",
+		[OPENREG_FINDING_INIT] = "uninitialised read",
+		[OPENREG_FINDING_BOUNDS] = "access outside of a block",
+	};
+	const struct openreg_finding_access *a = &f->access, *b = &f->other;
+
+	card_guest_error(q->card,
+			 "context %u: %s at 0x%llx: packet %u.%llu (cookie %u) operand %u; %u.%llu (cookie %u)",
+			 q->ctx->id, kinds[f->kind], (unsigned long long)f->addr, a->queue,
+			 (unsigned long long)a->seq, a->cookie, a->operand, b->queue,
+			 (unsigned long long)b->seq, b->cookie);
+}
+
+/* Writes the finding for the program, or logs it if the program has not asked for it. */
+static void report(struct queue *q, struct openreg_finding *f, uint64_t to, uint64_t n,
+		   uint64_t size)
+{
+	const uint64_t at = to + n * sizeof(*f);
+	const uint64_t number = n + 1;
+
+	if (!size) {
+		log_finding(q, f);
+		return;
+	}
+	if (n < size && !segment_store(q, at, f, sizeof(*f)))
+		segment_store(q, at, &number, sizeof(number));
+}
+
+static void report_all(struct queue *q)
+{
+	struct openreg_check *check = q->card->check;
+	struct openreg_finding f;
+	uint64_t to, n, size;
+	bool more;
+
+	do {
+		openreg_check_lock(check);
+		more = openreg_check_take(q->check, &f);
+		to = q->ctx->report;
+		size = q->ctx->report_size;
+		n = q->ctx->nfindings;
+		q->ctx->nfindings += more;
+		openreg_check_unlock(check);
+		if (more)
+			report(q, &f, to, n, size);
+	} while (more);
+}
+
+/* Operands that are read come first: a packet that reads what it writes must find it. */
+static void check_operands(struct queue *q, struct openreg_check *check, bool read)
+{
+	unsigned int i;
+
+	for (i = 0; i < q->args.nops; i++) {
+		const struct reach *r = &q->reach[i];
+
+		if (r->seg && q->args.op[i].read == read)
+			openreg_check_access(check, q->check, &r->seg->check,
+					     q->args.op[i].addr - r->off, &q->args, i,
+					     r->off);
+	}
+}
+
+void note_packet(struct queue *q)
+{
+	struct openreg_check *check = lock(q);
+	const uint16_t in_list = (uint16_t)(q->list.runs ? q->list.done_packets + 1 : 0);
+
+	if (q->check) {
+		openreg_check_begin(q->check, &q->header, q->completed + 1, in_list);
+		if (q->args.opcode != OPENREG_OP_NOTE) {
+			check_operands(q, check, true);
+			check_operands(q, check, false);
+		}
+	}
+	openreg_check_unlock(check);
+	report_all(q);
+}
+
+void note_signal_begin(struct queue *q)
+{
+	lock(q);
+}
+
+void note_signal_end(struct queue *q, uint64_t word, uint64_t value)
+{
+	struct openreg_check *check = q->card->check;
+
+	if (q->check)
+		openreg_check_signal(check, q->check, word,
+				     q->args.arg[0] == OPENREG_SIGNAL_ADD, value);
+	openreg_check_unlock(check);
+}
+
+void note_wait(struct queue *q, uint64_t word, int (*load)(struct queue *q, uint64_t *word))
+{
+	struct openreg_check *check = lock(q);
+	uint64_t actual;
+
+	if (q->check && !load(q, &actual))
+		openreg_check_wait(check, q->check, word, q->args.arg[0], q->args.imm[0],
+				   actual);
+	openreg_check_unlock(check);
+}
+
+void note_queue_free(struct queue *q)
+{
+	struct openreg_check *check = q->card->check;
+
+	openreg_check_lock(check);
+	openreg_check_queue_free(check, q->check);
+	openreg_check_unlock(check);
+}
