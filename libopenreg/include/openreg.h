@@ -298,6 +298,9 @@ uint64_t openreg_queue_submitted(const struct openreg_queue *queue);
 /* Sequence number of the last completed packet; costs one load. [any thread] */
 uint64_t openreg_queue_completed(const struct openreg_queue *queue);
 
+/* 1 if packet seq has completed, else 0; costs one load. [any thread] */
+int openreg_queue_done(const struct openreg_queue *queue, uint64_t seq);
+
 /*
  * Wait until packet seq has completed: poll for spin_ns, then sleep. A packet that is
  * not submitted never completes. [any thread]
@@ -398,6 +401,42 @@ int openreg_queue_trace_stop(struct openreg_queue *queue);
 int64_t openreg_queue_trace_read(struct openreg_queue *queue,
 				 struct openreg_trace_record *records, size_t n,
 				 uint64_t *lost);
+
+/* ---- checks ------------------------------------------------------------ */
+
+/*
+ * A card that checks programs (OPENREG_CHECK, docs/sanitizers.md) reports races between
+ * queues, reads of bytes that no packet wrote, and accesses that leave a block.
+ *
+ * A program that divides a BO tells the card its blocks. Like packets, the calls take
+ * effect in the order of the queue, and need openreg_queue_submit().
+ *
+ * - openreg_queue_note_block(): from here on these bytes are one block, and nobody has
+ *   written them. cookie: any value, for findings.
+ * - openreg_queue_note_unblock(): the bytes belong to no block any more.
+ *
+ * If the card does not check, they do nothing and return 0.
+ *
+ * Errors: EINVAL: bytes is 0; or as openreg_queue_begin()
+ */
+int openreg_queue_note_block(struct openreg_queue *queue, uint64_t address,
+			     uint64_t bytes, uint32_t cookie);
+int openreg_queue_note_unblock(struct openreg_queue *queue, uint64_t address,
+			       uint64_t bytes);
+
+/*
+ * Move up to n findings to findings, oldest first, and return their number. A packet's
+ * findings are there when it has completed.
+ *
+ * Without this call the library prints findings at waits and at the end, to the file of
+ * the environment variable OPENREG_CHECK_LOG or to the standard error. The first call
+ * ends that. [any thread]
+ */
+int64_t openreg_device_findings(struct openreg_device *dev,
+				struct openreg_finding *findings, size_t n);
+
+/* Write a finding as one sentence. The result is that of snprintf(). */
+int openreg_finding_text(const struct openreg_finding *finding, char *buf, size_t len);
 
 /* ---- copies ------------------------------------------------------------ */
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
  * The cards of this process. Environment variables configure them: OPENREG_SIM_CARDS,
- * OPENREG_SIM_VRAM, OPENREG_SIM_WORKERS and OPENREG_SIM_SLOW_US (openreg.7).
+ * OPENREG_SIM_VRAM, OPENREG_SIM_WORKERS, OPENREG_SIM_SLOW_US and OPENREG_CHECK
+ * (openreg.7).
  */
 #include <errno.h>
 #include <signal.h>
@@ -25,6 +26,7 @@ static struct {
 	unsigned int cards;
 	unsigned int workers;
 	unsigned int slow_us;
+	unsigned int checks;
 	uint64_t vram;
 	char error[160];
 } config = { .once = PTHREAD_ONCE_INIT };
@@ -60,6 +62,15 @@ static uint64_t parse(const char *name, uint64_t value, uint64_t min,
 	return value;
 }
 
+static void read_checks(void)
+{
+	const char *text = getenv("OPENREG_CHECK"), *error;
+
+	if (text && !openreg_card_parse_checks(text, &config.checks, &error))
+		snprintf(config.error, sizeof(config.error), "OPENREG_CHECK is '%.60s': %s",
+			 text, error);
+}
+
 static void read_config(void)
 {
 	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
@@ -76,6 +87,7 @@ static void read_config(void)
 					     MAX_SLOW_US, 1);
 	config.vram = parse("OPENREG_SIM_VRAM", DEFAULT_VRAM, 2 * MIB,
 			    1ull << 38, 2 * MIB);
+	read_checks();
 	if (config.error[0])
 		config.cards = 0;
 }
@@ -190,6 +202,7 @@ static struct openreg_card *make_card(struct sim_card *c)
 		.vectors = SIM_VECTORS,
 		.spin_us = SPIN_US,
 		.slow_us = config.slow_us,
+		.checks = config.checks,
 	};
 	struct openreg_card *card;
 	const char *error;

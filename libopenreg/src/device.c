@@ -127,7 +127,10 @@ static int device_init(struct openreg_device *dev, const char *path)
 	if (ret)
 		return openreg_fail(ret, "cannot query %s: %s", path,
 				    openreg_query_strerror(ret));
-	return check_version(&dev->info);
+	ret = check_version(&dev->info);
+	if (!ret && !openreg_checks_init(dev))
+		ret = openreg_fail(-ENOMEM, "out of memory");
+	return ret;
 }
 
 API int openreg_device_open_path(const char *path, struct openreg_device **out)
@@ -190,6 +193,8 @@ API void openreg_device_close(struct openreg_device *dev)
 {
 	if (!dev)
 		return;
+	if (dev->checks)
+		openreg_checks_free(dev);
 	dev->ops->close(dev->t);
 	pthread_mutex_destroy(&dev->shared_lock);
 	free(dev);

@@ -21,6 +21,7 @@ struct openreg_device {
 	const volatile uint8_t *mine; /* reads 0 in a child of fork() */
 	pthread_mutex_t shared_lock; /* protects shared, and the refs of its BOs */
 	struct openreg_bo *shared; /* list of exported and imported BOs */
+	struct checks *checks; /* NULL: the card does not check programs */
 };
 
 struct openreg_bo {
@@ -63,6 +64,13 @@ struct openreg_queue {
 	uint64_t sleeps; /* atomic: any thread may wait */
 	struct openreg_bo *staging; /* of synchronous copies; NULL before the first */
 	struct trace trace;
+	struct {
+		struct openreg_queue *next; /* of this device */
+		uint64_t seen; /* the last packet that the program saw completed */
+		uint64_t seen_at; /* version of the device's checks when that rose */
+		uint64_t told; /* version up to which this queue's card knows it */
+		bool noting; /* the packet being pushed is a NOTE of the library */
+	} check; /* only if the card checks */
 };
 
 /* Set the thread's error text, and return error, a negative errno value. */
@@ -85,6 +93,18 @@ void openreg_bo_delete(struct openreg_bo *bo);
 
 /* Drop one reference. True: it was the last, and the handle is closed. */
 bool openreg_bo_unshare(struct openreg_bo *bo);
+
+/* openreg_queue_completed(), but a checking card does not count it as a wait. */
+uint64_t openreg_queue_progress(const struct openreg_queue *q);
+
+/* check.c; all but openreg_checks_init() need dev->checks */
+bool openreg_checks_init(struct openreg_device *dev);
+void openreg_checks_free(struct openreg_device *dev);
+int openreg_checks_join(struct openreg_queue *q);
+void openreg_checks_leave(struct openreg_queue *q);
+void openreg_checks_seen(const struct openreg_queue *q, uint64_t seq);
+int openreg_checks_tell(struct openreg_queue *q);
+void openreg_checks_print(struct openreg_device *dev);
 
 /* openreg_mem_register() without an error text. */
 int openreg_bo_try_register(struct openreg_device *dev, void *ptr,

@@ -126,6 +126,13 @@ API int openreg_queue_create(struct openreg_device *dev,
 		return fail_create(dev, ret);
 	}
 	init_queue(q, dev, attr, slots);
+	if (dev->checks) {
+		ret = openreg_checks_join(q);
+		if (ret) {
+			openreg_queue_destroy(q);
+			return ret;
+		}
+	}
 	*out = q;
 	return 0;
 }
@@ -134,6 +141,8 @@ API void openreg_queue_destroy(struct openreg_queue *q)
 {
 	if (!q)
 		return;
+	if (q->dev->checks)
+		openreg_checks_leave(q);
 	if (*q->mine)
 		q->dev->ops->queue_destroy(q->dev->t, &q->t);
 	openreg_bo_free(q->staging);
@@ -251,13 +260,13 @@ static int make_room(struct openreg_queue *q, uint64_t need)
 		if (submitted < 0)
 			return (int)submitted;
 		if (!deadline) {
-			completed = openreg_queue_completed(q);
+			completed = openreg_queue_progress(q);
 			deadline = full_deadline(q);
 			q->full_waits++;
 		}
 		ret = openreg_queue_wait_until(q, room_seq(q, need), deadline);
-		if (ret == -ETIME && openreg_queue_completed(q) != completed) {
-			completed = openreg_queue_completed(q);
+		if (ret == -ETIME && openreg_queue_progress(q) != completed) {
+			completed = openreg_queue_progress(q);
 			deadline = full_deadline(q);
 			continue;
 		}
@@ -265,7 +274,7 @@ static int make_room(struct openreg_queue *q, uint64_t need)
 			return openreg_fail(ret,
 					    "the ring stayed full for %" PRId64 " ms: packet %" PRIu64 " does not complete; it may be a WAIT for a word that no packet signals",
 					    q->full_timeout_ns / 1000000,
-					    openreg_queue_completed(q) + 1);
+					    openreg_queue_progress(q) + 1);
 		if (ret)
 			return ret;
 	}
@@ -300,6 +309,13 @@ API int openreg_queue_begin(struct openreg_queue *q, unsigned int slots,
 		return openreg_fail(-EINVAL,
 				    "packet of %u slots: a packet has 1 to %d; keep its dimensions, operands and instructions within the limits of openreg_isa.h",
 				    slots, OPENREG_PACKET_SLOTS_MAX);
+	if (unlikely(q->dev->checks)) {
+		ret = openreg_checks_tell(q);
+		if (ret)
+			return ret;
+		first = q->tail & q->mask;
+		to_end = q->mask + 1 - first;
+	}
 	if (to_end < slots)
 		need += to_end;
 	if (unlikely(q->tail + need - q->head > q->mask + 1)) {

@@ -38,11 +38,29 @@ API void openreg_queue_set_spin(struct openreg_queue *q, int64_t spin_ns)
 	__atomic_store_n(&q->spin_ns, spin_ns, __ATOMIC_RELAXED);
 }
 
-API uint64_t openreg_queue_completed(const struct openreg_queue *q)
+uint64_t openreg_queue_progress(const struct openreg_queue *q)
 {
 	if (unlikely(!*q->mine))
 		return 0;
 	return __atomic_load_n(&q->t.card->completed, __ATOMIC_ACQUIRE);
+}
+
+API uint64_t openreg_queue_completed(const struct openreg_queue *q)
+{
+	const uint64_t seq = openreg_queue_progress(q);
+
+	if (unlikely(q->dev->checks))
+		openreg_checks_seen(q, seq);
+	return seq;
+}
+
+API int openreg_queue_done(const struct openreg_queue *q, uint64_t seq)
+{
+	if (openreg_queue_progress(q) < seq)
+		return 0;
+	if (unlikely(q->dev->checks))
+		openreg_checks_seen(q, seq);
+	return 1;
 }
 
 static uint32_t queue_state(const struct openreg_queue *q)
@@ -55,7 +73,7 @@ static int poll_queue(struct openreg_queue *q, uint64_t seq)
 {
 	uint32_t state;
 
-	if (openreg_queue_completed(q) >= seq)
+	if (openreg_queue_progress(q) >= seq)
 		return 1;
 	state = queue_state(q);
 	if (likely(state == OPENREG_QUEUE_RUNNING))
@@ -64,7 +82,7 @@ static int poll_queue(struct openreg_queue *q, uint64_t seq)
 	if (state == OPENREG_QUEUE_STOPPED)
 		return 0;
 	/* Read the counter again: seq may have completed just before the fault. */
-	if (openreg_queue_completed(q) >= seq)
+	if (openreg_queue_progress(q) >= seq)
 		return 1;
 	return openreg_queue_fail(q, state);
 }
@@ -117,7 +135,7 @@ static int spin(struct openreg_queue *q, uint64_t seq, int64_t deadline)
 
 static int fail_wait(struct openreg_queue *q, uint64_t seq, int error)
 {
-	uint64_t done = openreg_queue_completed(q);
+	uint64_t done = openreg_queue_progress(q);
 
 	if (error == -ETIME)
 		return openreg_fail(error,
@@ -131,8 +149,7 @@ static int fail_wait(struct openreg_queue *q, uint64_t seq, int error)
 			    openreg_strerror(error));
 }
 
-API int openreg_queue_wait_until(struct openreg_queue *q, uint64_t seq,
-				 int64_t deadline_ns)
+static int wait_until(struct openreg_queue *q, uint64_t seq, int64_t deadline_ns)
 {
 	int ret;
 
@@ -151,6 +168,19 @@ API int openreg_queue_wait_until(struct openreg_queue *q, uint64_t seq,
 	__atomic_fetch_add(&q->sleeps, 1, __ATOMIC_RELAXED);
 	ret = q->dev->ops->queue_wait(q->dev->t, &q->t, seq, deadline_ns);
 	return ret ? fail_wait(q, seq, ret) : 0;
+}
+
+API int openreg_queue_wait_until(struct openreg_queue *q, uint64_t seq,
+				 int64_t deadline_ns)
+{
+	const int ret = wait_until(q, seq, deadline_ns);
+
+	if (unlikely(q->dev->checks)) {
+		if (!ret)
+			openreg_checks_seen(q, seq);
+		openreg_checks_print(q->dev);
+	}
+	return ret;
 }
 
 API int openreg_queue_wait(struct openreg_queue *q, uint64_t seq,

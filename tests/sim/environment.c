@@ -60,6 +60,7 @@ static void test_bad_values(void **state)
 	static const char *const cards[] = { "-1", "17", "one", "1K", "1.5" };
 	static const char *const workers[] = { "0", "65", "two" };
 	static const char *const slow[] = { "-1", "100001", "10us" };
+	static const char *const checks[] = { "races", "race,all", "race init" };
 
 	(void)state;
 	for (size_t i = 0; i < COUNT(vram); i++)
@@ -74,6 +75,9 @@ static void test_bad_values(void **state)
 	for (size_t i = 0; i < COUNT(slow); i++)
 		assert_int_equal(refused_with("OPENREG_SIM_SLOW_US", slow[i],
 					      "OPENREG_SIM_SLOW_US is"), 0);
+	for (size_t i = 0; i < COUNT(checks); i++)
+		assert_int_equal(refused_with("OPENREG_CHECK", checks[i],
+					      "race, init and bounds"), 0);
 }
 
 static void test_no_cards(void **state)
