@@ -16,6 +16,7 @@
 
 #define MIB (1ull << 20)
 #define DEFAULT_VRAM (1024 * MIB)
+#define WINDOW 4 /* addresses for other processes' VRAM, in sizes of the own VRAM */
 #define MAX_WORKERS 64
 #define MAX_SLOW_US 100000
 #define SPIN_US 100
@@ -178,7 +179,7 @@ static void fill_info(struct sim_card *c)
 	info->card = c->index;
 	info->packets = REG(PACKETS, 8);
 	info->dtypes = REG(DTYPES, 8);
-	info->vram_size = REG(VRAM_SIZE, 8);
+	info->vram_size = c->vram_size;
 	info->max_bo_size = 1ull << OPENREG_ADDR_OFFSET_BITS;
 	info->max_queues = (uint32_t)REG(MAX_QUEUES, 4);
 	/* Segment 0 is never used. */
@@ -196,7 +197,7 @@ static struct openreg_card *make_card(struct sim_card *c)
 {
 	const struct openreg_card_config card_config = {
 		.vram = c->vram,
-		.vram_size = c->vram_size,
+		.vram_size = c->vram_size + c->window_size,
 		.workers = config.workers,
 		.doorbells = OPENREG_MAX_DOORBELLS,
 		.vectors = SIM_VECTORS,
@@ -222,8 +223,9 @@ static void card_free(struct sim_card *c)
 		openreg_card_free(c->card);
 	sim_admin_fini(c);
 	sim_extents_fini(&c->free);
+	sim_extents_fini(&c->window);
 	if (c->vram)
-		munmap(c->vram, c->vram_size);
+		munmap(c->vram, c->vram_size + c->window_size);
 	for (unsigned int i = 0; i < SIM_VECTORS; i++) {
 		pthread_cond_destroy(&c->vectors[i].raised);
 		pthread_mutex_destroy(&c->vectors[i].lock);
@@ -232,7 +234,7 @@ static void card_free(struct sim_card *c)
 	free(c);
 }
 
-/* Addresses for all VRAM, from a multiple of 2 MiB on: for huge pages. */
+/* Addresses for VRAM and window, from a multiple of 2 MiB on: for huge pages. */
 static uint8_t *reserve_vram(uint64_t size)
 {
 	uint8_t *p = mmap(NULL, size + 2 * MIB, PROT_NONE,
@@ -253,8 +255,9 @@ static uint8_t *reserve_vram(uint64_t size)
 
 static int card_start(struct sim_card *c)
 {
-	c->vram = reserve_vram(c->vram_size);
-	if (!c->vram || sim_extents_init(&c->free, c->vram_size))
+	c->vram = reserve_vram(c->vram_size + c->window_size);
+	if (!c->vram || sim_extents_init(&c->free, c->vram_size) ||
+	    sim_extents_init(&c->window, c->window_size))
 		return -ENOMEM;
 	c->card = make_card(c);
 	if (!c->card)
@@ -272,6 +275,7 @@ static int card_new(unsigned int index, struct sim_card **out)
 		return -ENOMEM;
 	c->index = index;
 	c->vram_size = config.vram;
+	c->window_size = config.vram * WINDOW;
 	pthread_mutex_init(&c->lock, NULL);
 	for (unsigned int i = 0; i < SIM_VECTORS; i++) {
 		pthread_mutex_init(&c->vectors[i].lock, NULL);

@@ -15,7 +15,6 @@
 
 #include "sim.h"
 
-#define HUGE (1ull << 21)
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW)
 
 /* This lock protects all_files. fork() happens under it: the child closes these files. */
@@ -136,7 +135,7 @@ struct sim_file *sim_file_new(uint64_t size, uint32_t flags, uint8_t *at)
 	f->size = size;
 	f->flags = flags;
 	/* Where the address is a multiple of 2 MiB, so is the place in the file. */
-	f->data = HUGE + (uintptr_t)at % HUGE;
+	f->data = SIM_HUGE + (uintptr_t)at % SIM_HUGE;
 	f->fd = new_memfd(f->data + size);
 	f->at = map(at, f, PROT_READ | PROT_WRITE);
 	if (!f->at) {
@@ -164,7 +163,7 @@ bool sim_file_free(struct sim_file *f)
 {
 	bool ok = true;
 
-	if (f->flags & OPENREG_BO_VRAM && !f->foreign)
+	if (f->flags & OPENREG_BO_VRAM && (!f->foreign || f->alias))
 		ok = sim_reserve(f->at, f->size);
 	else
 		munmap(f->at, f->size);
@@ -200,7 +199,7 @@ static void free_bell(struct sim_bell *b)
 }
 
 /* Makes the memfd ready for other processes. */
-static int prepare(struct sim_file *f, bool readonly)
+static int prepare(struct sim_file *f, uint32_t card, bool readonly)
 {
 	const int seals = F_SEAL_SEAL | (readonly ? F_SEAL_FUTURE_WRITE : 0);
 	struct sim_bell *b = new_bell(f->fd, false);
@@ -211,6 +210,7 @@ static int prepare(struct sim_file *f, bool readonly)
 	b->header->magic = SIM_MAGIC;
 	b->header->kind = f->flags;
 	b->header->data = f->data;
+	b->header->card = card;
 	b->sealed = readonly;
 	/* Mappings that exist stay writable. */
 	if (fcntl(f->fd, F_ADD_SEALS, seals)) {
@@ -224,7 +224,7 @@ static int prepare(struct sim_file *f, bool readonly)
 }
 
 /* Under the card's lock. *first: the file has not been shared before. */
-int sim_file_export(struct sim_file *f, bool readonly, int *fd, bool *first)
+int sim_file_export(struct sim_file *f, uint32_t card, bool readonly, int *fd, bool *first)
 {
 	int ret = 0;
 
@@ -234,7 +234,7 @@ int sim_file_export(struct sim_file *f, bool readonly, int *fd, bool *first)
 	if (f->bell && f->readonly != readonly)
 		return -EACCES;
 	if (!f->bell) {
-		ret = prepare(f, readonly);
+		ret = prepare(f, card, readonly);
 		*first = !ret;
 	}
 	if (ret)
@@ -255,7 +255,7 @@ int sim_file_check(int fd, struct sim_file *f)
 	if ((seals & (SEALS | F_SEAL_SEAL)) != (SEALS | F_SEAL_SEAL) || fstat(fd, &st) ||
 	    pread(fd, &h, sizeof(h), 0) != sizeof(h))
 		return -EINVAL;
-	if (h.magic != SIM_MAGIC || h.data < HUGE || h.data >= 2 * HUGE || h.data % SIM_PAGE ||
+	if (h.magic != SIM_MAGIC || h.data < SIM_HUGE || h.data >= 2 * SIM_HUGE || h.data % SIM_PAGE ||
 	    (uint64_t)st.st_size <= h.data || st.st_size % SIM_PAGE ||
 	    (h.kind != OPENREG_BO_VRAM && h.kind != OPENREG_BO_SYSTEM))
 		return -EINVAL;
@@ -263,6 +263,7 @@ int sim_file_check(int fd, struct sim_file *f)
 		.size = (uint64_t)st.st_size - h.data,
 		.data = h.data,
 		.flags = (uint32_t)h.kind,
+		.card = (uint32_t)h.card,
 		.readonly = seals & (F_SEAL_WRITE | F_SEAL_FUTURE_WRITE),
 		.dev = st.st_dev,
 		.ino = st.st_ino,
@@ -271,7 +272,7 @@ int sim_file_check(int fd, struct sim_file *f)
 }
 
 /* A file of another process, or of another card; found is from sim_file_check(). */
-struct sim_file *sim_file_import(int fd, const struct sim_file *found)
+struct sim_file *sim_file_import(int fd, const struct sim_file *found, uint8_t *at)
 {
 	struct sim_file *f = malloc(sizeof(*f));
 
@@ -280,9 +281,10 @@ struct sim_file *sim_file_import(int fd, const struct sim_file *found)
 	*f = *found;
 	f->users = 1;
 	f->foreign = true;
+	f->alias = at;
 	f->fd = fd;
 	f->bell = new_bell(fd, f->readonly);
-	f->at = f->bell ? map(NULL, f, PROT_READ | (f->readonly ? 0 : PROT_WRITE)) : NULL;
+	f->at = f->bell ? map(at, f, PROT_READ | (f->readonly ? 0 : PROT_WRITE)) : NULL;
 	if (!f->at) {
 		free_bell(f->bell);
 		free(f);

@@ -46,14 +46,17 @@ static bool drop_file(struct sim_card *c, struct sim_file *f)
 static void free_file(struct sim_card *c, struct sim_file *f)
 {
 	const uint64_t offset = (uint64_t)(f->at - c->vram), size = f->size;
-	const bool vram = is_vram(f), ok = sim_file_free(f);
+	const bool vram = is_vram(f), alias = f->alias, ok = sim_file_free(f);
 
-	if (!vram)
+	if (!vram && !alias)
 		return;
 	pthread_mutex_lock(&c->lock);
-	c->leaving -= size;
-	if (ok)
+	if (vram)
+		c->leaving -= size;
+	if (ok && vram)
 		sim_extents_give(&c->free, offset, size);
+	else if (ok)
+		sim_window_give(c, offset - c->vram_size, size);
 	pthread_mutex_unlock(&c->lock);
 }
 
@@ -337,8 +340,8 @@ int sim_mem_register(struct transport *t, void *ptr, uint64_t size,
 int sim_bo_of_file(struct transport *t, struct sim_file *file, uint32_t *handle)
 {
 	/* As with the kernel's driver, VRAM of another card is used like system memory. */
-	struct sim_bo *bo = bo_new(t, file->size,
-				   file->foreign ? OPENREG_BO_SYSTEM : file->flags);
+	const bool system = file->foreign && !file->alias;
+	struct sim_bo *bo = bo_new(t, file->size, system ? OPENREG_BO_SYSTEM : file->flags);
 	int ret;
 
 	if (!bo)
@@ -347,7 +350,8 @@ int sim_bo_of_file(struct transport *t, struct sim_file *file, uint32_t *handle)
 	bo->file = file;
 	if (file->readonly)
 		bo->flags |= OPENREG_BO_READONLY;
-	ret = is_vram(file) ? bind_vram(t, bo) : bind_memory(t, bo, (uintptr_t)file->at);
+	ret = system || !(file->flags & OPENREG_BO_VRAM) ?
+		      bind_memory(t, bo, (uintptr_t)file->at) : bind_vram(t, bo);
 	if (ret)
 		free(bo);
 	else

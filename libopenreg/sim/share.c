@@ -36,31 +36,70 @@ int sim_bo_export(struct transport *t, uint32_t handle, bool readonly, int *fd)
 
 	pthread_mutex_lock(&c->lock);
 	bo = t->segs[handle];
-	ret = bo->file ? sim_file_export(bo->file, readonly, fd, &first) : -EOPNOTSUPP;
+	ret = bo->file ? sim_file_export(bo->file, c->index, readonly, fd, &first) :
+			 -EOPNOTSUPP;
 	if (first)
 		sim_listen_add(c, bo->file);
 	pthread_mutex_unlock(&c->lock);
 	return ret;
 }
 
+/* The bytes of the window that an object takes: its large pages stay large pages. */
+static uint64_t window_span(uint64_t size, uint64_t skip)
+{
+	return (skip + size + SIM_HUGE - 1) & ~(SIM_HUGE - 1ull);
+}
+
+void sim_window_give(struct sim_card *c, uint64_t offset, uint64_t size)
+{
+	const uint64_t skip = offset % SIM_HUGE;
+
+	sim_extents_give(&c->window, offset - skip, window_span(size, skip));
+}
+
+/*
+ * Maps a file. As with the kernel's driver, VRAM of this card becomes an alias: VRAM that
+ * all engines reach. The card of another process counts as this one if it has the same index.
+ */
+static int map_file(struct sim_card *c, int fd, const struct sim_file *found,
+		    struct sim_file **file)
+{
+	const uint64_t skip = found->data % SIM_HUGE;
+	const bool alias = found->flags & OPENREG_BO_VRAM && found->card == c->index;
+	uint8_t *at = NULL;
+	uint64_t offset;
+
+	if (alias) {
+		if (sim_extents_take(&c->window, window_span(found->size, skip), &offset))
+			return -ENOSPC;
+		offset += skip;
+		at = c->vram + c->vram_size + offset;
+	}
+	*file = sim_file_import(fd, found, at);
+	if (*file)
+		return 0;
+	if (alias && sim_reserve(at, found->size))
+		sim_window_give(c, offset, found->size);
+	return -ENOMEM;
+}
+
 /* Takes a user of the file that the card has, or maps the file. */
 static int get_file(struct sim_card *c, int fd, const struct sim_file *found,
 		    struct sim_file **file)
 {
-	struct sim_file *f;
+	int ret = 0;
 
 	pthread_mutex_lock(&c->lock);
-	f = find_file(c, found);
-	if (f) {
-		f->users++;
+	*file = find_file(c, found);
+	if (*file) {
+		(*file)->users++;
 	} else {
-		f = sim_file_import(fd, found);
-		if (f)
-			sim_listen_add(c, f);
+		ret = map_file(c, fd, found, file);
+		if (!ret)
+			sim_listen_add(c, *file);
 	}
 	pthread_mutex_unlock(&c->lock);
-	*file = f;
-	return f ? 0 : -ENOMEM;
+	return ret;
 }
 
 int sim_bo_import(struct transport *t, int fd, uint32_t *handle)

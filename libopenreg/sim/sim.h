@@ -20,6 +20,7 @@
 #define SIM_ADMIN_SLOTS 256
 #define SIM_FAULT_SLOTS 256
 #define SIM_PAGE 4096
+#define SIM_HUGE (1ull << 21)
 
 /* An MSI-X vector. A waiting thread sleeps on raised, under lock. */
 struct sim_vector {
@@ -40,13 +41,14 @@ struct sim_queue;
  * The first page of a shared memfd. Every process that has the memfd may write it, unless
  * the export is read-only.
  */
-#define SIM_MAGIC 0x304d49534745524full
+#define SIM_MAGIC 0x314d49534745524full
 struct sim_header {
 	uint64_t magic;
 	uint64_t kind; /* OPENREG_BO_VRAM or OPENREG_BO_SYSTEM */
 	uint64_t data; /* offset of byte 0 of the object */
 	uint32_t signals; /* counts SIGNALs into the object; a futex */
 	uint32_t sleepers; /* threads that sleep on signals */
+	uint64_t card; /* the index of the exporter's card */
 };
 
 /* The header of a memfd, for SIGNALs and for the thread that waits for them. */
@@ -68,6 +70,8 @@ struct sim_file {
 	dev_t dev;
 	ino_t ino;
 	bool foreign; /* imported: VRAM of another card, or another process' memory */
+	bool alias; /* foreign, and VRAM of the card with the same index */
+	uint32_t card; /* the index of the exporter's card */
 	bool readonly; /* shared for reading only */
 	struct sim_bell *bell; /* NULL until it is shared */
 	struct sim_file *next_open, **prev_open; /* in the list of all open memfds */
@@ -104,8 +108,9 @@ struct sim_card {
 	unsigned int index;
 	unsigned int users; /* open devices, under the lock of all cards */
 	struct openreg_card *card;
-	uint8_t *vram;
+	uint8_t *vram; /* and behind it the window */
 	uint64_t vram_size;
+	uint64_t window_size;
 	struct openreg_device_info info;
 
 	struct sim_vector vectors[SIM_VECTORS];
@@ -114,6 +119,7 @@ struct sim_card {
 
 	pthread_mutex_t lock; /* protects the following, and the memory of transports */
 	struct sim_extents free; /* free VRAM, always zeroed */
+	struct sim_extents window; /* free addresses for aliases */
 	struct sim_bo *closed; /* closed objects that the card has not released yet */
 	uint64_t leaving; /* bytes of VRAM whose memory is being freed */
 	struct sim_file *shared; /* exported and imported files */
@@ -196,15 +202,18 @@ struct sim_file *sim_file_new(uint64_t size, uint32_t flags, uint8_t *at);
 /* False: the range of VRAM is lost. */
 bool sim_file_free(struct sim_file *f);
 bool sim_reserve(void *at, uint64_t size);
-int sim_file_export(struct sim_file *f, bool readonly, int *fd, bool *first);
+int sim_file_export(struct sim_file *f, uint32_t card, bool readonly, int *fd, bool *first);
 int sim_file_check(int fd, struct sim_file *f);
-struct sim_file *sim_file_import(int fd, const struct sim_file *found);
+/* at: where in the window, or NULL. */
+struct sim_file *sim_file_import(int fd, const struct sim_file *found, uint8_t *at);
 void sim_files_fork_begin(void);
 void sim_files_fork_end(bool child);
 
 /* share.c */
 int sim_bo_export(struct transport *t, uint32_t handle, bool readonly, int *fd);
 int sim_bo_import(struct transport *t, int fd, uint32_t *handle);
+/* After sim_file_free() of an alias. Under the card's lock. */
+void sim_window_give(struct sim_card *c, uint64_t offset, uint64_t size);
 
 /* listen.c: under the card's lock, except sim_listen_stop() */
 void sim_listen_add(struct sim_card *c, struct sim_file *f);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Children that share memory with the test, and have the second card in them. */
+/* Children that share memory with the test, and have a card in them. */
 #ifndef CHILDREN_H
 #define CHILDREN_H
 
@@ -33,8 +33,8 @@ static inline int64_t now(void)
 
 typedef void child_fn(struct card *c, int fd);
 
-/* Runs f in a child that has the second card; it dies with this process. */
-static inline pid_t start(child_fn *f, int fd)
+/* Runs f in a child that has this card; it dies with this process. */
+static inline pid_t start_on(unsigned int card, child_fn *f, int fd)
 {
 	pid_t pid = fork();
 
@@ -43,10 +43,16 @@ static inline pid_t start(child_fn *f, int fd)
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	struct card c;
 
-	must(!openreg_device_open(1, &c.dev));
+	must(!openreg_device_open(card, &c.dev));
 	must(!openreg_queue_create(c.dev, NULL, &c.q));
 	f(&c, fd);
 	_exit(0);
+}
+
+/* With the second card. */
+static inline pid_t start(child_fn *f, int fd)
+{
+	return start_on(1, f, fd);
 }
 
 static inline void end(pid_t pid)

@@ -77,6 +77,71 @@ static void try_more(struct card *c, int fd)
 	must(ftruncate(fd, 0) && ftruncate(fd, st.st_size + 4096));
 }
 
+/* D = A * B, all in the object: rows of 16 floats. */
+static void multiply(struct card *c, struct openreg_bo *bo)
+{
+	const int64_t size[] = { 1, 16, 16, 16 }, d_stride[] = { 0, 16, 1, 0 };
+	const int64_t a_stride[] = { 0, 16, 0, 1 }, b_stride[] = { 0, 0, 1, 16 };
+	struct openreg_tensor d = openreg_view(address(bo), OPENREG_F32, d_stride);
+	struct openreg_tensor a = openreg_view(address(bo) + 1024, OPENREG_F32, a_stride);
+	struct openreg_tensor b = openreg_view(address(bo) + 2048, OPENREG_F32, b_stride);
+
+	must(!openreg_push_matmul(c->q, size, &d, &a, &b, &d, 1.0, 0.0));
+	child_run(c);
+}
+
+/* On the card with the same index, another process' VRAM is VRAM: engines reach it. */
+static void use_alias(struct card *c, int fd)
+{
+	struct openreg_bo *in = child_import(c, fd), *same;
+	struct openreg_memory_info m, after;
+
+	must(openreg_bo_flags(in) == (OPENREG_BO_VRAM | OPENREG_BO_IMPORTED));
+	must(!openreg_device_get_memory(c->dev, &m));
+	must(!openreg_push_wait(c->q, address(in) + SIZE - 64, OPENREG_WAIT_EQ, 5));
+	child_run(c);
+	multiply(c, in);
+	same = child_import(c, fd);
+	must(same == in);
+	openreg_bo_free(same);
+	must(openreg_copy_async(c->q, address(in) + SIZE - 8, address(in), 16) > 0);
+	must(child_fault(c) == OPENREG_FAULT_BOUNDS);
+	openreg_bo_free(in);
+	/* The addresses of aliases are used again, and take nothing of the card's VRAM. */
+	for (int i = 0; i < 2500; i++) {
+		struct openreg_bo *big = child_import(c, fd);
+
+		must(openreg_fill_async(c->q, address(big) + 4096, (uint8_t)i, 1) > 0);
+		child_run(c);
+		openreg_bo_free(big);
+	}
+	must(!openreg_device_get_memory(c->dev, &after));
+	must(after.vram_free == m.vram_free && m.vram_free == m.vram_total);
+}
+
+static void test_alias(void **state)
+{
+	struct card *c = *state;
+	struct openreg_bo *bo = vram(c, SIZE);
+	float *p = mapped(bo);
+	int fd = (int)ok(openreg_bo_export(bo, 0));
+	pid_t pid;
+
+	for (int i = 0; i < 256; i++) {
+		p[256 + i] = (float)i;
+		p[512 + i] = i % 17 ? 0 : 2; /* twice the identity */
+	}
+	pid = start_on(0, use_alias, fd);
+	ok(openreg_push_signal(c->q, address(bo) + SIZE - 64, OPENREG_SIGNAL_SET, 5));
+	run(c);
+	end(pid);
+	for (int i = 0; i < 256; i++)
+		assert_true(p[i] == (float)(2 * i));
+	assert_int_equal(((uint8_t *)p)[4096], 2499 % 256);
+	close(fd);
+	openreg_bo_free(bo);
+}
+
 static bool contains(const uint8_t *p, size_t n, const uint8_t *part, size_t len)
 {
 	return memmem(p, n, part, len);
@@ -295,7 +360,7 @@ int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, card_open, card_close)
 	const struct CMUnitTest tests[] = {
-		T(test_copy), T(test_bounds), T(test_compute), T(test_wake),
+		T(test_copy), T(test_bounds), T(test_compute), T(test_alias), T(test_wake),
 		T(test_wake_late), T(test_again), T(test_readonly),
 	};
 
