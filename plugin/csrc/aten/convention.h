@@ -38,6 +38,8 @@ struct OpName {
 // refused_types.cpp has the list.
 uint64_t refused_types(const OpName& op);
 [[noreturn]] void refuse_type(const OpName& op, c10::ScalarType type);
+// Throws as refuse_type() does if the type is Bool.
+void refuse_bool(const char* op, c10::ScalarType type);
 
 inline void OpName::check_type(c10::ScalarType type) const {
   if (C10_UNLIKELY(refused >> static_cast<int>(type) & 1)) {

@@ -137,7 +137,6 @@ Tensor backward(
     const Tensor& x2,
     double p,
     const Tensor& distance) {
-  backward_name.check_type(x1.scalar_type());
   const Pairs pairs(x1, x2);
   auto sizes = pairs.sizes;
   sizes.erase(sizes.end() - 2);
@@ -145,6 +144,7 @@ Tensor backward(
   if (p == 0 || c10::multiply_integers(pairs.sizes) == 0) {
     return out.zero_();
   }
+  backward_name.check_type(x1.scalar_type());
   pairs.for_each_run(x1.get_device(), [&](const Pairs& some, auto cut, Part part) {
     Step s(backward_name.id, some.sizes, x1.get_device(), x1.scalar_type());
     const Value d = s.load(some.a) - s.load(some.b);

@@ -239,7 +239,9 @@ Tensor& linspace_out(const Scalar& start, const Scalar& end, int64_t steps, Tens
     return fallback<Tensor&, const Scalar&, const Scalar&, int64_t, Tensor&>(
         linspace_name, start, end, steps, out);
   }
-  linspace_name.check_type(out.scalar_type());
+  if (steps > 1) {
+    linspace_name.check_type(out.scalar_type());
+  }
   if (out.numel() != steps) {
     out.resize_({steps});
   }

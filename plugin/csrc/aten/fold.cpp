@@ -175,7 +175,9 @@ void check_unpool(const Tensor& self, const Tensor& indices, IntArrayRef output_
 // Puts every plane's elements at the places from which pooling took them.
 Tensor unpool(const Tensor& self, const Tensor& indices, IntArrayRef output_size, size_t dims) {
   check_unpool(self, indices, output_size, dims);
-  (dims == 2 ? unpool2_name : unpool3_name).check_type(self.scalar_type());
+  if (self.numel() != 0) {
+    (dims == 2 ? unpool2_name : unpool3_name).check_type(self.scalar_type());
+  }
   const auto planes = self.sizes().slice(0, self.dim() - dims);
   at::DimVector shape(planes);
   shape.append(output_size.begin(), output_size.end());

@@ -128,6 +128,17 @@ at::DimVector put_sizes(const Tensor& self, int64_t dim, const Tensor& index) {
 }
 
 struct IndexReduce {
+  static bool refuses(
+      const Tensor& out,
+      const Tensor&,
+      int64_t,
+      const Tensor&,
+      const Tensor&,
+      std::string_view reduce,
+      bool include_self) {
+    return out.dim() < 2 || reduce == "mean" || !include_self;
+  }
+
   template <class Op>
   void operator()(
       OpId id,

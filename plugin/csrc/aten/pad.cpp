@@ -221,7 +221,9 @@ Tensor pad_backward(const Tensor& grad, const Tensor& self, IntArrayRef padding)
       grad.sizes(),
       ", and padding of the input gives ",
       IntArrayRef(sizes));
-  backward_name<Ends, Dims>.check_type(grad.scalar_type());
+  if (grad.numel() != 0) {
+    backward_name<Ends, Dims>.check_type(grad.scalar_type());
+  }
   const Tensor out = at::empty(self.sizes(), grad.options());
   unpad_into<Ends>(out, grad, padding, Dims);
   return out;

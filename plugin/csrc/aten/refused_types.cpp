@@ -32,7 +32,8 @@ constexpr Types kComplex = types({at::kComplexHalf, at::kComplexFloat, at::kComp
 constexpr Types kNotFloats = kWhole | kUnsigned | kFloat8 | kComplex;
 
 // An entry holds for all forms of the operator; "div.mode" for the overloads with "mode" in
-// their names; "pow_.Tensor" for one form.
+// their names; "clamp." for the forms of the overload without a name; "pow_.Tensor" for one
+// form.
 struct Refused {
   std::string_view name;
   Types types;
@@ -54,7 +55,7 @@ constexpr Refused kRefused[] = {
     {"bitwise_right_shift", kBool | kFloats},
     {"bitwise_xor", kFloats},
     {"ceil", kBool},
-    {"clamp", kBool},
+    {"clamp.", kBool},
     {"conv_transpose2d", kInts & ~types({at::kLong})},
     {"cumprod", kBool},
     {"cumsum", kBool},
@@ -138,6 +139,9 @@ bool matches(std::string_view entry, const OpName& op) {
   if (entry.substr(0, dot) != base) {
     return op.qualified == "aten::" + std::string(entry);
   }
+  if (entry.ends_with('.')) {
+    return overload.empty() || overload == "out";
+  }
   return dot == entry.npos || overload.find(entry.substr(dot + 1)) != overload.npos;
 }
 
@@ -164,6 +168,15 @@ void refuse_type(const OpName& op, c10::ScalarType type) {
       "', as on the CPU. Convert the tensor first, for example with .to(torch.",
       instead,
       ").");
+}
+
+void refuse_bool(const char* op, c10::ScalarType type) {
+  TORCH_CHECK_NOT_IMPLEMENTED(
+      type != at::kBool,
+      "\"",
+      op,
+      "\" not implemented for 'Bool', as on the CPU. Convert the tensor first, for example "
+      "with .to(torch.int32).");
 }
 
 } // namespace openreg

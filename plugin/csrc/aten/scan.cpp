@@ -93,6 +93,10 @@ void extremes(const Tensor& self, Tensor& values, Tensor& indices, int64_t dim) 
 
 template <uint8_t Mode>
 struct Scan {
+  static bool refuses(const Tensor& out, const auto&...) {
+    return out.numel() != 0;
+  }
+
   template <class Op, class... Rest>
   void operator()(OpId id, Op& op, const Tensor& self, int64_t dim, Rest...) const {
     scan(id, Mode, op.maybe_get_output(0), Tensor(), self, dim);

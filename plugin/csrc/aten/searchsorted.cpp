@@ -112,7 +112,9 @@ void search_into(
       sequence, input, out, int32, right, side, sorter);
   at::native::resize_output(out, input.sizes());
   const auto type = at::result_type(sequence, input);
-  name.check_type(type);
+  if (input.numel() != 0) {
+    name.check_type(type);
+  }
   const Tensor x = with_dim(input.to(type));
   out.copy_(search({name.id,
                     x,

@@ -126,9 +126,19 @@ struct Forms<Meta, Kernel, N, std::tuple<Args...>> {
     } else {
       const at::Tensor& out = op.maybe_get_output(0);
       (check_device(args, out.device()), ...);
-      name.check_type(out.scalar_type());
+      if (refuses(out, args...)) {
+        name.check_type(out.scalar_type());
+      }
     }
     Kernel{}(name.id, op, args...);
+  }
+
+  // Kernel::refuses() is optional: whether this call refuses the operator's refused types.
+  static bool refuses(const at::Tensor& out, const Args&... args) {
+    if constexpr (requires { Kernel::refuses(out, args...); }) {
+      return Kernel::refuses(out, args...);
+    }
+    return true;
   }
 
   // Kernel::serves() is optional and checks more than types.

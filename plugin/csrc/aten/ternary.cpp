@@ -242,6 +242,9 @@ void add_clamps(torch::Library& m) {
       m,
       Names{"clamp.Tensor", "clamp_.Tensor", "clamp.Tensor_out"},
       [](Pointwise& p, const Tensor&, const OptTensor& lo, const OptTensor& hi) {
+        if (lo.has_value() && lo->defined() && hi.has_value() && hi->defined()) {
+          refuse_bool("clamp", p.compute());
+        }
         return clamp(p, lo, hi);
       });
   add_pointwise<at::meta::structured_clamp_min>(
