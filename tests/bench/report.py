@@ -21,8 +21,9 @@ def in_process(what):
 
 
 def bandwidth(cards):
-    return (f"all_reduce of 64 MiB, bus bandwidth on {cards} cards",
-            f"bound of all_reduce, from memcpy, on {cards} cards", ">=", 0.8)
+    """In process: an emulated guest's memcpy is far slower than the cards."""
+    return (f"all_reduce of 64 MiB, bus bandwidth on {cards} cards, in process",
+            f"bound of all_reduce, from memcpy, on {cards} cards, in process", ">=", 0.8)
 
 
 def compiled(what):
