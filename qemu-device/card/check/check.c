@@ -134,19 +134,24 @@ static uint64_t mix(uint64_t hash, uint64_t value)
 	return hash ^ hash >> 29;
 }
 
-/* Findings that differ only in when they happened are one. */
+static uint64_t hash_access(const struct openreg_finding_access *a, bool exact)
+{
+	uint64_t hash = mix(a->opcode, (uint64_t)a->queue << 32 | a->cookie);
+
+	return exact ? mix(hash, (uint64_t)a->operand << 16 | a->written) : hash;
+}
+
+/*
+ * Findings that differ only in when they happened are one. So are all races of two
+ * packets: an operator in place reads and writes the same bytes, and either packet may
+ * come first.
+ */
 static uint64_t hash_of(const struct openreg_finding *f)
 {
-	const struct openreg_finding_access *both[2] = { &f->access, &f->other };
+	const bool exact = f->kind != OPENREG_FINDING_RACE;
 	uint64_t hash = mix(f->kind, f->block ? f->block : f->addr);
-	unsigned int i;
 
-	for (i = 0; i < 2; i++) {
-		hash = mix(hash, (uint64_t)both[i]->queue << 32 | both[i]->cookie);
-		hash = mix(hash, (uint64_t)both[i]->opcode << 32 |
-					 (uint64_t)both[i]->operand << 16 |
-					 both[i]->written);
-	}
+	hash = mix(hash, hash_access(&f->access, exact) + hash_access(&f->other, exact));
 	return hash ? hash : 1;
 }
 
@@ -203,15 +208,17 @@ static bool is_sync(const struct openreg_args *args)
 }
 
 void openreg_check_access(struct openreg_check *check, struct openreg_check_queue *q,
-			  struct openreg_check_memory **memory, uint64_t base,
-			  const struct openreg_args *args, unsigned int i, uint64_t off)
+			  unsigned int what, struct openreg_check_memory **memory,
+			  uint64_t base, const struct openreg_args *args, unsigned int i,
+			  uint64_t off)
 {
 	const struct openreg_arg *op = &args->op[i];
 	struct openreg_finding_access access = q->now;
 	struct openreg_check_memory *m;
 	struct shape shape;
 
-	if (check->failed)
+	what &= check->what;
+	if (check->failed || !what)
 		return;
 	m = get_memory(check, memory, base);
 	if (!m)
@@ -219,17 +226,17 @@ void openreg_check_access(struct openreg_check *check, struct openreg_check_queu
 	shape_of(&shape, args, op, off);
 	access.operand = (uint16_t)i;
 	access.written = op->written;
-	if (check->what & OPENREG_CHECK_BOUNDS)
+	if (what & OPENREG_CHECK_BOUNDS)
 		check_bounds(check, q, m, &shape, &access, off);
-	if (check->what & OPENREG_CHECK_INIT && !(is_sync(args) && op->read)) {
+	if (what & OPENREG_CHECK_INIT && !(is_sync(args) && op->read)) {
 		access.written = !op->read;
 		check_init(check, q, m, &shape, &access, !op->indirect);
 	}
-	if (check->what & OPENREG_CHECK_INIT && op->written && op->read) {
+	if (what & OPENREG_CHECK_INIT && op->written && op->read) {
 		access.written = 1;
 		check_init(check, q, m, &shape, &access, !op->indirect);
 	}
 	access.written = op->written;
-	if (check->what & OPENREG_CHECK_RACE && !is_sync(args))
+	if (what & OPENREG_CHECK_RACE && !is_sync(args))
 		check_race(check, q, m, &shape, &access);
 }

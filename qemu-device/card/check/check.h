@@ -43,11 +43,12 @@ void openreg_check_begin(struct openreg_check_queue *q, const struct openreg_pac
 			 uint64_t seq, uint16_t in_list);
 /*
  * Operand i of this packet accesses a segment, of which base is the address. off: offset
- * of element 0. Makes *memory at its first use.
+ * of element 0. what: the checks to do now. Makes *memory at its first use.
  */
 void openreg_check_access(struct openreg_check *check, struct openreg_check_queue *q,
-			  struct openreg_check_memory **memory, uint64_t base,
-			  const struct openreg_args *args, unsigned int i, uint64_t off);
+			  unsigned int what, struct openreg_check_memory **memory,
+			  uint64_t base, const struct openreg_args *args, unsigned int i,
+			  uint64_t off);
 
 /* NOTE packets. lo, hi: offsets in the segment. */
 void openreg_check_block(struct openreg_check *check, struct openreg_check_queue *q,

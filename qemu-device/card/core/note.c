@@ -162,8 +162,8 @@ static void report_all(struct queue *q)
 	} while (more);
 }
 
-/* Operands that are read come first: a packet that reads what it writes must find it. */
-static void check_operands(struct queue *q, struct openreg_check *check, bool read)
+static void check_operands(struct queue *q, struct openreg_check *check,
+			   unsigned int what, bool read)
 {
 	unsigned int i;
 
@@ -171,10 +171,24 @@ static void check_operands(struct queue *q, struct openreg_check *check, bool re
 		const struct reach *r = &q->reach[i];
 
 		if (r->seg && q->args.op[i].read == read)
-			openreg_check_access(check, q->check, &r->seg->check,
+			openreg_check_access(check, q->check, what, &r->seg->check,
 					     q->args.op[i].addr - r->off, &q->args, i,
 					     r->off);
 	}
+}
+
+/*
+ * A packet that reads what it writes must find it unwritten, so reads come first. A race
+ * is reported once for two packets, so it names the write.
+ */
+static void check_all_operands(struct queue *q, struct openreg_check *check)
+{
+	const unsigned int first = OPENREG_CHECK_INIT | OPENREG_CHECK_BOUNDS;
+
+	check_operands(q, check, first, true);
+	check_operands(q, check, first, false);
+	check_operands(q, check, OPENREG_CHECK_RACE, false);
+	check_operands(q, check, OPENREG_CHECK_RACE, true);
 }
 
 void note_packet(struct queue *q)
@@ -185,8 +199,7 @@ void note_packet(struct queue *q)
 	if (q->check) {
 		openreg_check_begin(q->check, &q->header, q->completed + 1, in_list);
 		if (q->args.opcode != OPENREG_OP_NOTE) {
-			check_operands(q, check, true);
-			check_operands(q, check, false);
+			check_all_operands(q, check);
 		}
 	}
 	openreg_check_unlock(check);
