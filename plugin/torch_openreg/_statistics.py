@@ -14,6 +14,16 @@ def reset_fallbacks() -> None:
     _C.reset_fallback_counts()
 
 
+def check_findings() -> list[dict]:
+    """
+    Returns what a card that checks programs (OPENREG_CHECK, docs/sanitizers.md) has found in
+    this process. Waits for the cards.
+    """
+    for index in range(device_count()):
+        _C.synchronize(index)
+    return _C.check_findings()
+
+
 _compile_fallbacks: dict[str, int] = {}
 
 

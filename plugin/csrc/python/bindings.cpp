@@ -9,6 +9,7 @@
 #include "python/bindings.h"
 #include "runtime/blocking.h"
 #include "runtime/capture.h"
+#include "runtime/checks.h"
 #include "runtime/fallback.h"
 #include "runtime/generator.h"
 #include "runtime/label.h"
@@ -116,6 +117,7 @@ uint64_t launch_raw(const py::bytes& bytes, int64_t given) {
       OPENREG_PACKET_SLOTS_MAX * OPENREG_SLOT_SIZE,
       " bytes, not ",
       packet.size());
+  const LaunchStack stack;
   py::gil_scoped_release unlocked;
   StreamState& s = current_stream_state(to_index(given));
   refuse_wait(s); // the caller waits for the number
@@ -128,6 +130,7 @@ uint64_t launch_raw(const py::bytes& bytes, int64_t given) {
   if (last < 0)
     fail_stream(s, static_cast<int>(last));
   s.last_seq.store(seq, std::memory_order_release);
+  keep_stack(s, seq);
   return seq;
 }
 
@@ -217,6 +220,7 @@ void bind_statistics(py::module_& m) {
 PYBIND11_MODULE(_C, m) {
   openreg::bind_gil();
   openreg::bind_signals();
+  openreg::bind_checks(m);
   openreg::bind_device(m);
   openreg::bind_memory(m);
   openreg::bind_programs(m);

@@ -15,6 +15,7 @@ using Unlocked = pybind11::call_guard<pybind11::gil_scoped_release>;
 // Throws if the number cannot be a device index. -1 is valid: the current device.
 c10::DeviceIndex to_index(int64_t index);
 
+void bind_checks(pybind11::module_& m);
 void bind_gil();
 void bind_signals();
 void bind_memory(pybind11::module_& m);

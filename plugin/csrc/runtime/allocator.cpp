@@ -3,9 +3,11 @@
 
 #include <c10/util/Exception.h>
 
+#include "runtime/checks.h"
 #include "runtime/copy.h"
 #include "runtime/device_cache.h"
 #include "runtime/gil.h"
+#include "runtime/gpu_trace.h"
 
 namespace openreg {
 namespace {
@@ -41,6 +43,7 @@ DeviceCache& checked_cache(c10::DeviceIndex index) {
 void free_block(void* address) {
   if (C10_UNLIKELY(in_bad_fork()))
     return; // the parent owns the block, and its threads may have held the mutex
+  gpu_trace(&GpuTrace::trace_gpu_memory_deallocation, address);
   device_cache(device_of_pointer(address)).free(reinterpret_cast<uint64_t>(address));
 }
 
@@ -161,6 +164,9 @@ c10::DataPtr allocate(size_t bytes, c10::DeviceIndex index) {
   }
   Block* block = device_cache(index).allocate(bytes, index);
   void* address = reinterpret_cast<void*>(block->addr);
+  if (C10_UNLIKELY(checks_on.load(std::memory_order_relaxed)))
+    note_block(block->addr, bytes, index);
+  gpu_trace(&GpuTrace::trace_gpu_memory_allocation, address);
   return {address, address, &free_block, where};
 }
 

@@ -12,6 +12,7 @@
 
 #include "runtime/blocking.h"
 #include "runtime/capture.h"
+#include "runtime/checks.h"
 #include "runtime/cross_copy.h"
 #include "runtime/fallback.h"
 #include "runtime/host_allocator.h"
@@ -369,6 +370,7 @@ void copy_tensor(
     return;
   at::assert_no_internal_overlap(dst);
   count_copy();
+  const LaunchStack stack;
 
   const bool negate = src.is_neg() != dst.is_neg();
   const bool conjugate = src.is_conj() != dst.is_conj();
@@ -403,6 +405,7 @@ void copy_device_bytes(
 }
 
 void copy_bytes(void* to, const void* from, size_t bytes) {
+  const LaunchStack stack;
   const c10::DeviceIndex writer = device_of_pointer(to);
   const c10::DeviceIndex reader = device_of_pointer(from);
   if (writer == reader)
@@ -422,6 +425,7 @@ void read_device_bytes(
     size_t bytes,
     c10::DeviceIndex index) {
   refuse_host(index);
+  const LaunchStack stack;
   download_bytes(to, reinterpret_cast<uint64_t>(from), bytes, index);
 }
 

@@ -9,6 +9,8 @@
 #include <atomic>
 #include <mutex>
 
+#include "runtime/checks.h"
+
 namespace openreg {
 namespace {
 
@@ -64,6 +66,7 @@ Device& open_device(c10::DeviceIndex index) {
   }
   initialize();
   t.devices[index] = dev;
+  join_checks(*dev);
   return *dev;
 }
 

@@ -6,6 +6,7 @@
 #include "runtime/capture.h"
 #include "runtime/event.h"
 #include "runtime/gil.h"
+#include "runtime/gpu_trace.h"
 #include "runtime/launch.h"
 #include "runtime/stream.h"
 
@@ -67,7 +68,9 @@ struct GuardImpl final : c10::impl::DeviceGuardImplInterface {
   }
   void synchronizeStream(const c10::Stream& stream) const override {
     note_sync();
-    openreg::synchronize_stream(stream_state(stream));
+    StreamState& s = stream_state(stream);
+    openreg::synchronize_stream(s);
+    gpu_trace(&GpuTrace::trace_gpu_stream_synchronization, s.queue);
   }
   void synchronizeDevice(const c10::DeviceIndex index) const override {
     openreg::synchronize_device(index_of(torch_device(index)));
@@ -78,23 +81,32 @@ struct GuardImpl final : c10::impl::DeviceGuardImplInterface {
       const c10::Stream& stream,
       const c10::DeviceIndex,
       const c10::EventFlag flag) const override {
-    if (!*event)
+    if (!*event) {
       *event = new_event();
+      gpu_trace(&GpuTrace::trace_gpu_event_creation, *event);
+    }
     const WithoutGil unlocked; // another thread may hold the stream's mutex for long
     record_event(static_cast<Event*>(*event), stream, flag);
+    gpu_trace(&GpuTrace::trace_gpu_event_record, *event, stream_state(stream).queue);
   }
   void block(void* event, const c10::Stream& stream) const override {
     const WithoutGil unlocked;
     block_event(static_cast<Event*>(event), stream);
+    if (event)
+      gpu_trace(&GpuTrace::trace_gpu_event_wait, event, stream_state(stream).queue);
   }
   bool queryEvent(void* event) const override {
     return query_event(static_cast<Event*>(event));
   }
   void synchronizeEvent(void* event) const override {
     synchronize_event(static_cast<Event*>(event));
+    if (event)
+      gpu_trace(&GpuTrace::trace_gpu_event_synchronization, event);
   }
   void destroyEvent(void* event, const c10::DeviceIndex)
       const noexcept override {
+    if (event && !in_bad_fork())
+      gpu_trace(&GpuTrace::trace_gpu_event_deletion, event);
     destroy_event(static_cast<Event*>(event));
   }
   double elapsedTime(void* begin, void* end, const c10::DeviceIndex)

@@ -9,6 +9,7 @@
 
 #include "runtime/blocking.h"
 #include "runtime/capture.h"
+#include "runtime/checks.h"
 #include "runtime/interrupt.h"
 #include "runtime/launch_log.h"
 #include "runtime/submit.h"
@@ -113,6 +114,8 @@ uint64_t submit_bytes_locked(
   if (C10_UNLIKELY(last < 0))
     fail_stream(stream, static_cast<int>(last));
   stream.last_seq.store(seq, std::memory_order_release);
+  if (C10_UNLIKELY(checks_on.load(std::memory_order_relaxed)))
+    keep_stack(stream, seq);
   if (C10_UNLIKELY(logged))
     launch_ends(stream, static_cast<const openreg_packet*>(packet)->cookie, seq, begin);
   return seq;
@@ -140,6 +143,7 @@ void check_work(c10::IntArrayRef sizes, c10::DeviceIndex index) {
 
 void launch(const Packet& packet, c10::DeviceIndex device, Part part) {
   StreamState& stream = current_stream_state(device);
+  const LaunchStack stack;
   uint64_t seq;
   // Does the same as restartable(), but without its thread-local flag.
   try {

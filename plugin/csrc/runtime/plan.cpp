@@ -8,6 +8,7 @@
 #include <cstring>
 #include <utility>
 
+#include "runtime/checks.h"
 #include "runtime/device_cache.h"
 #include "runtime/gil.h"
 #include "runtime/interrupt.h"
@@ -172,6 +173,7 @@ void Plan::submit() {
 
 std::vector<at::Tensor> Plan::run(c10::ArrayRef<at::Tensor> inputs) {
   static const OpId op = op_id("openreg::compiled_plan");
+  const LaunchStack stack;
   const c10::Device device = torch_device(device_);
   std::vector<at::Tensor> memory;
   std::vector<uint64_t> bases;

@@ -5,6 +5,7 @@
 
 #include <array>
 
+#include "runtime/gpu_trace.h"
 #include "runtime/launch_log.h"
 #include "runtime/submit.h"
 
@@ -96,7 +97,11 @@ StreamState& state_of(c10::DeviceIndex index, c10::StreamId id) {
       "; create one with torch.openreg.Stream()");
   StreamState* state =
       streams(index).states[id].load(std::memory_order_acquire);
-  return *(C10_LIKELY(state != nullptr) ? state : create_stream(index, id));
+  if (C10_LIKELY(state != nullptr))
+    return *state;
+  state = create_stream(index, id);
+  gpu_trace(&GpuTrace::trace_gpu_stream_creation, state->queue);
+  return *state;
 }
 
 } // namespace

@@ -61,7 +61,7 @@ struct StreamState {
   std::deque<PendingWait> waits; // may contain WAITs that have completed
 
   bool done(uint64_t seq) const {
-    return openreg_queue_completed(queue) >= seq;
+    return openreg_queue_done(queue, seq);
   }
   // The last packet on the queue. The owner of an external queue submits packets too.
   uint64_t last() const {

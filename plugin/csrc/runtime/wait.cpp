@@ -11,6 +11,8 @@
 #include <vector>
 
 #include "runtime/capture.h"
+#include "runtime/checks.h"
+#include "runtime/gpu_trace.h"
 #include "runtime/interrupt.h"
 #include "runtime/launch_log.h"
 #include "runtime/stream.h"
@@ -244,6 +246,7 @@ void wait_read(StreamState& s, const Sent& read) {
       "torch.openreg.reset() in another thread has dropped a read from openreg:",
       static_cast<int>(s.device),
       "; read again");
+  gpu_trace(&GpuTrace::trace_gpu_stream_synchronization, s.queue);
 }
 
 bool reached(StreamState& s, uint64_t seq) {
@@ -257,6 +260,8 @@ bool settle(StreamState& s, uint64_t seq) {
 
 void synchronize_stream(StreamState& s) {
   wait_interruptibly(s, s.last());
+  if (C10_UNLIKELY(checks_on.load(std::memory_order_relaxed)))
+    report_findings();
   check_fault(s);
 }
 
@@ -273,6 +278,9 @@ void synchronize_device(c10::DeviceIndex index) {
     wait_signals(*s, s->last());
     check_fault(*s);
   }
+  gpu_trace(&GpuTrace::trace_gpu_device_synchronization);
+  if (C10_UNLIKELY(checks_on.load(std::memory_order_relaxed)))
+    report_findings();
 }
 
 } // namespace openreg
