@@ -314,7 +314,7 @@ static int check_all_to_all(const struct openreg_comm *comm, uint64_t dst, uint6
 
 	if (!ret)
 		ret = call_check_counts(comm, sends, dtype, call->sends);
-	if (!ret && dst == src && comm->size > 1)
+	if (!ret && dst && dst == src && comm->size > 1)
 		ret = comm_fail(-EINVAL, "all_to_all cannot work in place: use other memory for dst");
 	if (!ret && receives[comm->rank] != sends[comm->rank])
 		ret = comm_fail(-EINVAL,
