@@ -97,7 +97,8 @@ class CMakeBuild(build_ext):
     def copy_libraries(source: pathlib.Path, target: pathlib.Path) -> None:
         """Copies the libraries under their sonames: the loader searches for these names."""
         target.mkdir(parents=True, exist_ok=True)
-        for name in ("libopenreg.so.1", "libopenreg-sim.so.1"):
+        names = ("libopenreg.so.1", "libopenreg-comm.so.1", "libopenreg-sim.so.1")
+        for name in names:
             shutil.copy(source / name, target / name)
 
 

@@ -1,23 +1,22 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""torch.distributed has no backend for the card yet. This module raises an error that names
-the alternative. It also makes TCPStore work if torch is built without libuv."""
+"""The backend "occl" of torch.distributed: collectives among cards. This module registers it,
+and makes TCPStore work if torch is built without libuv."""
 
+import atexit
 import functools
-from typing import Any, NoReturn
+from typing import Any
 
 from torch import distributed
 
-# runtime/collectives.cpp has the same text.
-_ALTERNATIVE = (
-    "Use init_process_group('cpu:gloo') and collectives on CPU tensors: "
-    "t = x.cpu(); torch.distributed.all_reduce(t); x.copy_(t)."
-)
+from . import _C
+
+# A script may end right after a collective that other ranks still need.
+_DRAIN_MS = 10_000
 
 
-def _refuse(*_: Any) -> NoReturn:
-    raise NotImplementedError(
-        f"torch.distributed has no backend for openreg yet. {_ALTERNATIVE}"
-    )
+def _create(options: Any, _: Any) -> Any:
+    _C.bind_process_group()
+    return _C.ProcessGroupOCCL.create(options)
 
 
 def _do_without_libuv() -> None:
@@ -41,5 +40,8 @@ def _do_without_libuv() -> None:
 def install() -> None:
     if not distributed.is_available():
         return
-    distributed.Backend.register_backend("occl", _refuse, devices=["openreg"])
+    distributed.Backend.register_backend(
+        "occl", _create, extended_api=True, devices=["openreg"]
+    )
+    atexit.register(_C.drain_process_groups, _DRAIN_MS)
     _do_without_libuv()

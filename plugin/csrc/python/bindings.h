@@ -16,6 +16,7 @@ using Unlocked = pybind11::call_guard<pybind11::gil_scoped_release>;
 c10::DeviceIndex to_index(int64_t index);
 
 void bind_checks(pybind11::module_& m);
+void bind_distributed(pybind11::module_& m);
 void bind_gil();
 void bind_signals();
 void bind_memory(pybind11::module_& m);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// No backend of torch.distributed runs collectives on the card yet. The wrapper here adds
-// the alternative to core's error.
+// A process group may have no backend for the card. The wrapper here adds the remedy to core's
+// error.
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <torch/library.h>
 
@@ -9,7 +9,7 @@
 namespace openreg {
 namespace {
 
-void add_alternative(
+void add_remedy(
     const c10::OperatorHandle& op,
     c10::DispatchKeySet keys,
     torch::jit::Stack* stack) {
@@ -18,9 +18,8 @@ void add_alternative(
   } catch (c10::Error& error) {
     if (std::strstr(error.what_without_backtrace(), "No backend type associated"))
       error.add_context(
-          "No backend of this process group runs collectives of openreg. Use "
-          "init_process_group('cpu:gloo') and collectives on CPU tensors: "
-          "t = x.cpu(); torch.distributed.all_reduce(t); x.copy_(t).");
+          "This process group has no backend for openreg. Use "
+          "init_process_group('cpu:gloo,openreg:occl').");
     throw;
   }
 }
@@ -37,7 +36,7 @@ const bool registered = [] {
     if (name.name.starts_with("c10d::"))
       library->impl(
           c10::toString(name).c_str(),
-          torch::CppFunction::makeFromBoxedFunction<&add_alternative>());
+          torch::CppFunction::makeFromBoxedFunction<&add_remedy>());
   return true;
 }();
 

@@ -209,6 +209,8 @@ const char* advice(const openreg_fault_summary& fault) {
 } // namespace
 
 void check_fault(StreamState& stream) {
+  if (const std::string* broken = stream.broken.load(std::memory_order_acquire))
+    C10_THROW_ERROR(DistBackendError, *broken);
   openreg_fault_summary fault{};
   if (openreg_queue_fault(stream.queue, &fault) != 1)
     return;

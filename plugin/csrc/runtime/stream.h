@@ -8,6 +8,7 @@
 #include <atomic>
 #include <deque>
 #include <mutex>
+#include <string>
 #include <vector>
 
 #include "runtime/device.h"
@@ -57,6 +58,8 @@ struct StreamState {
   // mutex, and the pool that the stream's memory comes from.
   std::atomic<Capture*> capture{nullptr};
   std::atomic<PrivatePool*> private_pool{nullptr};
+  // Set while the stream waits for a communicator that is broken: the text of the error.
+  std::atomic<const std::string*> broken{nullptr};
   std::mutex waits_mutex; // lock it last
   std::deque<PendingWait> waits; // may contain WAITs that have completed
 
@@ -131,7 +134,7 @@ void synchronize_device(c10::DeviceIndex index);
 // SIGNALs.
 void reset_device(c10::DeviceIndex index);
 
-// Throws if the stream's queue has faulted.
+// Throws if the stream's queue has faulted, or its communicator is broken.
 void check_fault(StreamState& stream);
 // Throws after a failed call of the library on the stream's queue: the queue's fault, or
 // else the error.

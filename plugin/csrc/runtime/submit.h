@@ -37,6 +37,9 @@ void* begin_locked(
 
 // A SIGNAL packet that sets the stream's clock to a value.
 Packet signal_packet(OpId op, const StreamState& stream, uint64_t value);
+// Submits a SIGNAL that raises the stream's clock by one. Returns its sequence number;
+// stream.signal_value is the value. The caller holds stream.mutex.
+uint64_t signal_locked(StreamState& stream);
 // A WAIT packet that stops a stream until the other stream's clock has reached the value.
 Packet wait_packet(OpId op, const PendingWait& wait);
 

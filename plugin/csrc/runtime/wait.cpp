@@ -26,6 +26,11 @@ bool faulted(const StreamState& s) {
   return openreg_queue_fault(s.queue, &fault) == 1;
 }
 
+// Whether packets of the stream cannot run before the program does something about it.
+bool stopped(const StreamState& s) {
+  return s.broken.load(std::memory_order_relaxed) || faulted(s);
+}
+
 std::vector<PendingWait> waits_until(StreamState& s, uint64_t seq) {
   std::lock_guard<std::mutex> lock(s.waits_mutex);
   std::vector<PendingWait> found;
@@ -52,7 +57,7 @@ bool first_visit(StreamState& s, uint64_t seq, Visited& visited) {
 // Returns the stream whose fault keeps s from reaching packet seq, or null. Visits the
 // latest WAIT first, so that the search visits few packets twice.
 StreamState* blocker(StreamState& s, uint64_t seq, Visited& visited) {
-  if (!s.done(seq) && faulted(s) && !s.done(seq))
+  if (!s.done(seq) && stopped(s) && !s.done(seq))
     return &s;
   if (!first_visit(s, seq, visited))
     return nullptr;

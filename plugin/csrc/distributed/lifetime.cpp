@@ -1,0 +1,332 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Process groups: their communicators, and their end.
+#include <torch/csrc/distributed/c10d/ParamCommsUtils.hpp>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+
+#include <algorithm>
+#include <numeric>
+#include <set>
+
+#include "distributed/process_group.h"
+#include "runtime/gil.h"
+
+namespace openreg {
+namespace {
+
+constexpr const char* kName = "occl";
+
+// All groups of the process, for drain_all().
+struct Groups {
+  std::mutex mutex;
+  std::set<ProcessGroupOCCL*> all;
+};
+
+Groups& groups() {
+  static auto* groups = new Groups;
+  return *groups;
+}
+
+std::vector<int> all_ranks(int size) {
+  std::vector<int> ranks(size);
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return ranks;
+}
+
+int64_t elements(const Tensors& tensors) {
+  int64_t n = 0;
+  for (const at::Tensor& tensor : tensors)
+    n += tensor.numel();
+  return n;
+}
+
+// Traces name the ranks of a group by the first one and a stride, or not at all.
+int stride_of(const std::vector<int64_t>& ranks) {
+  const int64_t stride = ranks.size() > 1 ? ranks[1] - ranks[0] : 1;
+  for (size_t n = 1; n < ranks.size(); n++)
+    if (ranks[n] - ranks[n - 1] != stride)
+      return -1;
+  return static_cast<int>(stride);
+}
+
+} // namespace
+
+ProcessGroupOCCL::ProcessGroupOCCL(
+    c10::intrusive_ptr<c10d::Store> store,
+    int rank,
+    int size,
+    c10::intrusive_ptr<Options> options)
+    : Backend(rank, size), store_(std::move(store)), options_(std::move(options)) {
+  TORCH_CHECK_VALUE(
+      size <= OPENREG_COMM_RANKS_MAX,
+      "a process group of the backend occl can have ",
+      OPENREG_COMM_RANKS_MAX,
+      " ranks, not ",
+      size);
+  init();
+  std::lock_guard<std::mutex> lock(groups().mutex);
+  groups().all.insert(this);
+}
+
+ProcessGroupOCCL::~ProcessGroupOCCL() {
+  {
+    std::lock_guard<std::mutex> lock(groups().mutex);
+    groups().all.erase(this);
+  }
+  if (in_bad_fork())
+    return;
+  const WithoutGil unlocked; // another thread may need it to finish
+  for (const auto& c : communicators())
+    c->close();
+}
+
+const std::string ProcessGroupOCCL::getBackendName() const {
+  return kName;
+}
+
+auto ProcessGroupOCCL::getBackendOptions() -> c10::intrusive_ptr<Options> {
+  return options_;
+}
+
+bool ProcessGroupOCCL::supportsSplitting() const {
+  return true;
+}
+
+bool ProcessGroupOCCL::supportsCoalescing() const {
+  return true;
+}
+
+void ProcessGroupOCCL::setTimeout(Milliseconds timeout) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  options_->timeout = timeout;
+}
+
+void ProcessGroupOCCL::addEphemeralTimeout(const Milliseconds& timeout) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  ephemeral_ += timeout;
+}
+
+auto ProcessGroupOCCL::timeout_of(Milliseconds given) -> Milliseconds {
+  std::lock_guard<std::mutex> lock(mutex_);
+  const Milliseconds base = given == c10d::kUnsetTimeout ? options_->timeout : given;
+  return base + std::exchange(ephemeral_, Milliseconds{0});
+}
+
+void ProcessGroupOCCL::eagerConnectSingleDevice(at::Device device) {
+  communicator(device.index());
+}
+
+// The options number the ranks of the job; a split has none of these for the whole group.
+std::vector<int64_t> ProcessGroupOCCL::global_ranks(const std::vector<int>& ranks) const {
+  const auto& all = options_->global_ranks_in_group;
+  std::vector<int64_t> found;
+  for (const int rank : ranks)
+    found.push_back(
+        all.size() == static_cast<size_t>(size_) ? static_cast<int64_t>(all[rank]) : rank);
+  return found;
+}
+
+std::shared_ptr<Communicator> ProcessGroupOCCL::connect(
+    c10::DeviceIndex index,
+    const std::string& name,
+    const std::vector<int>& ranks) {
+  const auto me = std::find(ranks.begin(), ranks.end(), rank_) - ranks.begin();
+  const std::string group =
+      options_->group_name.empty() ? pg_uid_ : options_->group_name;
+  return std::make_shared<Communicator>(
+      Communicator::Options{
+          .device = index,
+          .rank = static_cast<uint32_t>(me),
+          .size = static_cast<uint32_t>(ranks.size()),
+          .name = name,
+          .group = "process group " + (group.empty() ? kName : group),
+          .ranks = global_ranks(ranks),
+          .timeout = options_->timeout,
+      },
+      *store_);
+}
+
+// The ranks meet at the first collective, or in init_process_group(device_id=).
+std::shared_ptr<Communicator> ProcessGroupOCCL::communicator(c10::DeviceIndex index) {
+  check_fork();
+  std::unique_lock<std::mutex> lock(mutex_);
+  TORCH_CHECK(
+      !bound_device_id_ || bound_device_id_->index() == index,
+      "the process group is bound to ",
+      *bound_device_id_,
+      ", so it cannot use tensors of openreg:",
+      static_cast<int>(index));
+  used_ = index;
+  auto& found = communicators_[index];
+  if (!found) {
+    if (!closed_.empty())
+      C10_THROW_ERROR(DistBackendError, closed_);
+    found = connect(index, "all." + std::to_string(created_++), all_ranks(size_));
+  }
+  return found;
+}
+
+std::vector<std::shared_ptr<Communicator>> ProcessGroupOCCL::communicators() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  std::vector<std::shared_ptr<Communicator>> all;
+  for (const auto& [index, c] : communicators_)
+    all.push_back(c);
+  for (const auto& [ranks, pair] : pairs_) {
+    all.push_back(pair.up);
+    all.push_back(pair.down);
+  }
+  std::erase(all, nullptr);
+  return all;
+}
+
+auto ProcessGroupOCCL::run(Call call) -> WorkPtr {
+  const c10::DeviceIndex index = call.inputs.at(0).device().index();
+  const auto comm = communicator(index);
+  const uint64_t sequence = ++sequence_;
+  const std::string group = options_->group_name;
+  const auto ranks = global_ranks(all_ranks(size_));
+  const auto start = static_cast<int>(ranks[0]);
+  const int stride = stride_of(ranks);
+  RECORD_PARAM_COMMS_DATA_WITH_ASYNC_OP(
+      std::make_tuple(static_cast<int64_t>(sequence), false),
+      std::make_tuple(group, pg_desc_),
+      call.inputs,
+      call.outputs,
+      rank_,
+      call.name,
+      elements(call.inputs),
+      elements(call.outputs),
+      call.inputs[0].scalar_type(),
+      std::vector<int64_t>(),
+      std::vector<int64_t>(),
+      start,
+      stride,
+      size_,
+      call.asynchronous);
+  Tensors tensors = call.inputs;
+  tensors.insert(tensors.end(), call.outputs.begin(), call.outputs.end());
+  std::vector<CollectiveWork::Part> parts{
+      {comm,
+       comm->launch(
+           call.collective, timeout_of(call.timeout), std::move(tensors), timing_)}};
+  return finish(call.type, std::move(parts), std::move(call.outputs));
+}
+
+auto ProcessGroupOCCL::finish(
+    c10d::OpType type,
+    std::vector<CollectiveWork::Part> parts,
+    Tensors results) -> WorkPtr {
+  if (coalescing_) {
+    coalesced_.insert(coalesced_.end(), parts.begin(), parts.end());
+    coalesced_results_.insert(coalesced_results_.end(), results.begin(), results.end());
+  }
+  return c10::make_intrusive<CollectiveWork>(
+      rank_, type, sequence_, std::move(parts), std::move(results));
+}
+
+auto ProcessGroupOCCL::split(
+    const c10::intrusive_ptr<c10d::Store>& store,
+    const std::vector<int>& ranks,
+    const c10::intrusive_ptr<Options>& options) -> c10::intrusive_ptr<Backend> {
+  splits_++;
+  const auto me = std::find(ranks.begin(), ranks.end(), rank_);
+  if (me == ranks.end())
+    return nullptr;
+  auto own = options ? options : options_->clone();
+  const auto names = global_ranks(ranks);
+  own->global_ranks_in_group.assign(names.begin(), names.end());
+  auto group = c10::make_intrusive<ProcessGroupOCCL>(
+      c10::make_intrusive<c10d::PrefixStore>(
+          "split." + std::to_string(splits_) + "." + own->group_name, store),
+      static_cast<int>(me - ranks.begin()),
+      static_cast<int>(ranks.size()),
+      own);
+  group->setBoundDeviceId(bound_device_id_);
+  return group;
+}
+
+auto ProcessGroupOCCL::merge(
+    const c10::intrusive_ptr<c10d::Store>& store,
+    const c10::intrusive_ptr<Options>& options,
+    const int& rank,
+    const int& size) -> c10::intrusive_ptr<Backend> {
+  auto own = options ? options : options_->clone();
+  own->global_ranks_in_group.clear();
+  auto group = c10::make_intrusive<ProcessGroupOCCL>(
+      c10::make_intrusive<c10d::PrefixStore>("merge." + own->group_name, store),
+      rank,
+      size,
+      own);
+  group->setBoundDeviceId(bound_device_id_);
+  return group;
+}
+
+c10d::ErrorType ProcessGroupOCCL::getError() {
+  for (const auto& c : communicators())
+    if (const auto type = c->error_type(); type != c10d::ErrorType::SUCCESS)
+      return type;
+  return c10d::ErrorType::SUCCESS;
+}
+
+void ProcessGroupOCCL::registerAbortHook(int64_t id, c10d::AbortHook hook) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  abort_hooks_[id] = std::move(hook);
+}
+
+void ProcessGroupOCCL::unregisterAbortHook(int64_t id) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  abort_hooks_.erase(id);
+}
+
+void ProcessGroupOCCL::enableCollectivesTiming() {
+  timing_ = true;
+}
+
+void ProcessGroupOCCL::waitForPendingWorks() {
+  for (const auto& c : communicators())
+    c->drain(options_->timeout);
+}
+
+uint64_t ProcessGroupOCCL::getSequenceNumberForGroup() {
+  return sequence_;
+}
+
+void ProcessGroupOCCL::abort() {
+  std::map<int64_t, c10d::AbortHook> hooks;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    hooks = abort_hooks_;
+    closed_ = "the process group was aborted; create a new one";
+  }
+  for (const auto& [id, hook] : hooks)
+    hook();
+  for (const auto& c : communicators()) {
+    c->abort("the process group was aborted; create a new one");
+    c->close();
+  }
+}
+
+// Other ranks may still need what this rank has queued.
+void ProcessGroupOCCL::shutdown() {
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    closed_ = "the process group has been destroyed; create a new one";
+  }
+  for (const auto& c : communicators()) {
+    c->drain(options_->timeout);
+    c->close();
+  }
+}
+
+void drain_all(std::chrono::milliseconds timeout) {
+  std::vector<std::shared_ptr<Communicator>> all;
+  {
+    std::lock_guard<std::mutex> lock(groups().mutex);
+    for (ProcessGroupOCCL* group : groups().all)
+      for (auto& c : group->communicators())
+        all.push_back(std::move(c));
+  }
+  for (const auto& c : all)
+    c->drain(timeout);
+}
+
+} // namespace openreg

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Sends, receives, and coalesced calls.
+//
+// Each pair of ranks has two communicators, one for each direction. So neither collectives
+// nor transfers to other ranks, or back, delay a transfer. A pair meets at its first
+// transfer, and both ranks must come: a coalesced group connects its pairs in one order.
+#include <algorithm>
+
+#include "distributed/arguments.h"
+#include "distributed/process_group.h"
+
+namespace openreg {
+
+using c10d::OpType;
+
+std::shared_ptr<Communicator> ProcessGroupOCCL::pair(
+    c10::DeviceIndex index,
+    int from,
+    int to) {
+  check_fork();
+  const int low = std::min(from, to), high = std::max(from, to);
+  std::lock_guard<std::mutex> lock(mutex_);
+  Pair& found = pairs_[{low, high}];
+  if (!found.down) {
+    if (!closed_.empty())
+      C10_THROW_ERROR(DistBackendError, closed_);
+    const std::string name = "pair." + std::to_string(low) + "." + std::to_string(high);
+    found.up = connect(index, name + ".up", {low, high});
+    found.down = connect(index, name + ".down", {low, high});
+  }
+  const auto& way = from < to ? found.up : found.down;
+  TORCH_CHECK_VALUE(
+      way->options().device == index,
+      "the transfers between ranks ",
+      low,
+      " and ",
+      high,
+      " use openreg:",
+      static_cast<int>(way->options().device),
+      " in this rank, not openreg:",
+      static_cast<int>(index));
+  return way;
+}
+
+CollectiveWork::Part ProcessGroupOCCL::transfer(const Transfer& t) {
+  const c10::DeviceIndex index = t.tensor.device().index();
+  const int from = t.sends ? rank_ : t.peer;
+  const int to = t.sends ? t.peer : rank_;
+  const auto comm = pair(index, from, to);
+  const uint32_t peer = t.peer > rank_ ? 1 : 0;
+  Collective collective;
+  collective.queue = [&](openreg_comm* c) {
+    return t.sends
+        ? openreg_comm_send(c, address(t.tensor), bytes(t.tensor), OPENREG_U8, peer)
+        : openreg_comm_recv(c, address(t.tensor), bytes(t.tensor), OPENREG_U8, peer);
+  };
+  return {
+      comm, comm->launch(collective, timeout_of(c10d::kUnsetTimeout), {t.tensor}, timing_)};
+}
+
+auto ProcessGroupOCCL::transfer_or_collect(Transfer t) -> WorkPtr {
+  check_root(t.sends ? "send" : "recv", t.peer, size_);
+  TORCH_CHECK_VALUE(
+      t.peer != rank_,
+      t.sends ? "send" : "recv",
+      ": rank ",
+      rank_,
+      " cannot transfer to itself; copy the tensor");
+  const OpType type = t.sends ? OpType::SEND : OpType::RECV;
+  std::vector<CollectiveWork::Part> parts;
+  Tensors results{t.tensor};
+  if (coalescing_)
+    transfers_.push_back(std::move(t));
+  else
+    parts.push_back(transfer(t));
+  return c10::make_intrusive<CollectiveWork>(
+      rank_, type, sequence_, std::move(parts), std::move(results));
+}
+
+auto ProcessGroupOCCL::send(Tensors& tensors, int to, int) -> WorkPtr {
+  checked_single("send", tensors);
+  return transfer_or_collect({true, to, checked_contiguous("send", tensors[0])});
+}
+
+auto ProcessGroupOCCL::recv(Tensors& tensors, int from, int) -> WorkPtr {
+  checked_single("recv", tensors);
+  return transfer_or_collect({false, from, checked_contiguous("recv", tensors[0])});
+}
+
+void ProcessGroupOCCL::startCoalescing() {
+  TORCH_CHECK(!coalescing_, "the process group coalesces already");
+  coalescing_ = true;
+  coalesced_.clear();
+  coalesced_results_.clear();
+  transfers_.clear();
+}
+
+// The order of the transfers between two ranks stays.
+auto ProcessGroupOCCL::endCoalescing() -> WorkPtr {
+  coalescing_ = false;
+  std::stable_sort(
+      transfers_.begin(), transfers_.end(), [this](const Transfer& a, const Transfer& b) {
+        return std::minmax(a.peer, rank_) < std::minmax(b.peer, rank_);
+      });
+  for (const Transfer& t : transfers_) {
+    coalesced_.push_back(transfer(t));
+    coalesced_results_.push_back(t.tensor);
+  }
+  transfers_.clear();
+  return c10::make_intrusive<CollectiveWork>(
+      rank_,
+      OpType::COALESCED,
+      sequence_,
+      std::exchange(coalesced_, {}),
+      std::exchange(coalesced_results_, {}));
+}
+
+} // namespace openreg

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The backend "occl" of torch.distributed: collectives among cards, by openreg-comm.
+#pragma once
+
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "distributed/work.h"
+
+#pragma GCC visibility push(default) // csrc/python calls it
+namespace openreg {
+
+class ProcessGroupOCCL final : public c10d::Backend {
+ public:
+  using Milliseconds = std::chrono::milliseconds;
+  using WorkPtr = c10::intrusive_ptr<c10d::Work>;
+  using TensorLists = std::vector<Tensors>;
+
+  ProcessGroupOCCL(
+      c10::intrusive_ptr<c10d::Store> store,
+      int rank,
+      int size,
+      c10::intrusive_ptr<Options> options);
+  ~ProcessGroupOCCL() override;
+
+  // lifetime.cpp
+  const std::string getBackendName() const override;
+  c10::intrusive_ptr<Options> getBackendOptions() override;
+  bool supportsSplitting() const override;
+  bool supportsCoalescing() const override;
+  void setTimeout(Milliseconds timeout) override;
+  void addEphemeralTimeout(const Milliseconds& timeout) override;
+  void eagerConnectSingleDevice(at::Device device) override;
+  c10::intrusive_ptr<Backend> split(
+      const c10::intrusive_ptr<c10d::Store>& store,
+      const std::vector<int>& ranks,
+      const c10::intrusive_ptr<Options>& options) override;
+  c10::intrusive_ptr<Backend> merge(
+      const c10::intrusive_ptr<c10d::Store>& store,
+      const c10::intrusive_ptr<Options>& options,
+      const int& rank,
+      const int& size) override;
+  c10d::ErrorType getError() override;
+  void registerAbortHook(int64_t id, c10d::AbortHook hook) override;
+  void unregisterAbortHook(int64_t id) override;
+  void enableCollectivesTiming() override;
+  void waitForPendingWorks() override;
+  uint64_t getSequenceNumberForGroup() override;
+  void abort() override;
+  void shutdown() override;
+  uint64_t split_count() const {
+    return splits_;
+  }
+  std::vector<std::shared_ptr<Communicator>> communicators();
+
+  // collectives.cpp
+  WorkPtr broadcast(Tensors& tensors, const c10d::BroadcastOptions& opts) override;
+  WorkPtr allreduce(Tensors& tensors, const c10d::AllreduceOptions& opts) override;
+  WorkPtr allreduce_coalesced(
+      Tensors& tensors,
+      const c10d::AllreduceCoalescedOptions& opts) override;
+  WorkPtr reduce(Tensors& tensors, const c10d::ReduceOptions& opts) override;
+  WorkPtr barrier(const c10d::BarrierOptions& opts) override;
+
+  // gathers.cpp
+  WorkPtr allgather(
+      TensorLists& outputs,
+      Tensors& inputs,
+      const c10d::AllgatherOptions& opts) override;
+  WorkPtr all_gather_single(
+      at::Tensor& output,
+      at::Tensor& input,
+      const c10d::AllgatherOptions& opts) override;
+  WorkPtr all_gather_single_coalesced(
+      Tensors& outputs,
+      Tensors& inputs,
+      const c10d::AllgatherOptions& opts) override;
+  WorkPtr allgather_coalesced(
+      TensorLists& outputs,
+      Tensors& inputs,
+      const c10d::AllgatherOptions& opts) override;
+  WorkPtr gather(TensorLists& outputs, Tensors& inputs, const c10d::GatherOptions& opts)
+      override;
+  WorkPtr gather_single(
+      at::Tensor& output,
+      at::Tensor& input,
+      const c10d::GatherOptions& opts) override;
+
+  // scatters.cpp
+  WorkPtr scatter(
+      Tensors& outputs,
+      TensorLists& inputs,
+      const c10d::ScatterOptions& opts) override;
+  WorkPtr reduce_scatter(
+      Tensors& outputs,
+      TensorLists& inputs,
+      const c10d::ReduceScatterOptions& opts) override;
+  WorkPtr reduce_scatter_single(
+      at::Tensor& output,
+      at::Tensor& input,
+      const c10d::ReduceScatterOptions& opts) override;
+  WorkPtr reduce_scatter_single_coalesced(
+      Tensors& outputs,
+      Tensors& inputs,
+      const c10d::ReduceScatterOptions& opts) override;
+  WorkPtr all_to_all_single(
+      at::Tensor& output,
+      at::Tensor& input,
+      std::vector<int64_t>& output_sizes,
+      std::vector<int64_t>& input_sizes,
+      const c10d::AllToAllOptions& opts) override;
+  WorkPtr alltoall(Tensors& outputs, Tensors& inputs, const c10d::AllToAllOptions& opts)
+      override;
+
+  // point_to_point.cpp
+  WorkPtr send(Tensors& tensors, int to, int tag) override;
+  WorkPtr recv(Tensors& tensors, int from, int tag) override;
+  void startCoalescing() override;
+  WorkPtr endCoalescing() override;
+
+ private:
+  // What a collective does with its tensors.
+  struct Call {
+    c10d::OpType type;
+    const char* name;
+    Tensors inputs;
+    Tensors outputs; // the results of the Work
+    Milliseconds timeout;
+    bool asynchronous;
+    Collective collective;
+  };
+  // The communicators of a pair of ranks, one for each direction, so that a send never
+  // waits for a receive behind it. The first is from the lower rank.
+  struct Pair {
+    std::shared_ptr<Communicator> up, down;
+  };
+  // A send or receive of a coalesced group.
+  struct Transfer {
+    bool sends;
+    int peer;
+    at::Tensor tensor;
+  };
+
+  WorkPtr run(Call call);
+  std::shared_ptr<Communicator> communicator(c10::DeviceIndex index);
+  std::shared_ptr<Communicator> connect(
+      c10::DeviceIndex index,
+      const std::string& name,
+      const std::vector<int>& ranks);
+  std::vector<int64_t> global_ranks(const std::vector<int>& ranks) const;
+  c10::DeviceIndex barrier_device(const c10d::BarrierOptions& opts);
+  Milliseconds timeout_of(Milliseconds given);
+  CollectiveWork::Part transfer(const Transfer& transfer);
+  std::shared_ptr<Communicator> pair(c10::DeviceIndex index, int from, int to);
+  WorkPtr transfer_or_collect(Transfer transfer);
+  WorkPtr finish(c10d::OpType type, std::vector<CollectiveWork::Part> parts, Tensors results);
+
+  const c10::intrusive_ptr<c10d::Store> store_;
+  const c10::intrusive_ptr<Options> options_;
+  std::mutex mutex_; // guards what follows
+  std::map<c10::DeviceIndex, std::shared_ptr<Communicator>> communicators_;
+  std::map<std::pair<int, int>, Pair> pairs_;
+  std::map<int64_t, c10d::AbortHook> abort_hooks_;
+  Milliseconds ephemeral_{0};
+  std::optional<c10::DeviceIndex> used_; // the device of the latest collective
+  std::string closed_; // why there are no new communicators
+  uint64_t created_ = 0;
+  uint64_t sequence_ = 0;
+  uint64_t splits_ = 0;
+  bool timing_ = false;
+  bool coalescing_ = false;
+  std::vector<CollectiveWork::Part> coalesced_;
+  std::vector<Transfer> transfers_;
+  Tensors coalesced_results_;
+};
+
+// Waits until the process's collectives have completed, for at most that time.
+void drain_all(std::chrono::milliseconds timeout);
+
+} // namespace openreg
+#pragma GCC visibility pop
