@@ -1,0 +1,228 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Process groups: how they begin, split and end, and what their works do."""
+
+import datetime
+
+import pytest
+import torch
+import torch.distributed as dist
+from ranks import DEV, card, start_group
+from torch.distributed.device_mesh import init_device_mesh
+
+
+def sum_of_ranks(group=None):
+    x = torch.full((10,), float(dist.get_rank()), device=card())
+    dist.all_reduce(x, group=group)
+    return x[0].item()
+
+
+def name_of_backend():
+    return dist.get_backend(), dist.get_default_backend_for_device(DEV)
+
+
+@pytest.mark.native
+def test_device_alone_chooses_the_backend(pair):
+    assert pair.run(name_of_backend) == [("occl", "occl")] * 2
+
+
+def begins(rank, size, path, backend, bind):
+    start_group(rank, size, path, backend=backend, bind=bind)
+    try:
+        result = sum_of_ranks()
+        if "gloo" in backend:
+            x = torch.ones(3)
+            dist.all_reduce(x)
+            assert x.tolist() == [size] * 3
+        return result
+    finally:
+        dist.destroy_process_group()
+
+
+@pytest.mark.native
+@pytest.mark.parametrize("bind", [False, True])
+@pytest.mark.parametrize("backend", ["occl", "cpu:gloo,openreg:occl"])
+def test_begins(new_ranks, backend, bind):
+    ranks = new_ranks(2)
+    for _ in range(2):
+        path = ranks.path()
+        for rank in range(2):
+            ranks.send(rank, begins, rank, 2, path, backend, bind)
+        assert [ranks.result(rank) for rank in range(2)] == [1.0, 1.0]
+
+
+def one_rank():
+    group = dist.new_group([dist.get_rank()], use_local_synchronization=True)
+    x = torch.ones(4, device=card())
+    dist.all_reduce(x, group=group)
+    dist.broadcast(x, dist.get_rank(), group=group)
+    out = [torch.zeros(4, device=card())]
+    dist.all_gather(out, x, group=group)
+    dist.barrier(group=group)
+    assert out[0].tolist() == [1] * 4
+    dist.destroy_process_group(group)
+
+
+@pytest.mark.native
+def test_group_of_one_rank(pair):
+    pair.run(one_rank)
+
+
+def subgroup():
+    rank = dist.get_rank()
+    group = dist.new_group([0, 2])
+    if rank != 1:
+        assert sum_of_ranks(group) == 2
+        x = torch.full((3,), float(rank), device=card())
+        dist.broadcast(x, 2, group=group)
+        assert x.tolist() == [2] * 3
+        dist.destroy_process_group(group)
+    assert sum_of_ranks() == 3
+
+
+@pytest.mark.native
+def test_subgroup(trio):
+    trio.run(subgroup)
+
+
+def split():
+    group = dist.split_group(split_ranks=[[0, 2], [1]])
+    assert sum_of_ranks(group) == (1 if dist.get_rank() == 1 else 2)
+    dist.destroy_process_group(group)
+
+
+@pytest.mark.native
+def test_split_group(trio):
+    trio.run(split)
+
+
+def mesh():
+    grid = init_device_mesh(DEV, (2, 2), mesh_dim_names=("rows", "columns"))
+    rank = dist.get_rank()
+    assert sum_of_ranks(grid["rows"].get_group()) == 2 * (rank % 2) + 2
+    assert sum_of_ranks(grid["columns"].get_group()) == 4 * (rank // 2) + 1
+
+
+@pytest.mark.native
+def test_mesh_of_two_dimensions(new_ranks):
+    ranks = new_ranks(4)
+    ranks.start()
+    ranks.run(mesh)
+    ranks.stop()
+
+
+def asynchronous():
+    rank = dist.get_rank()
+    x = torch.full((1_000_000,), float(rank), device=card())
+    work = dist.all_reduce(x, async_op=True)
+    work.wait()
+    assert x.sum().item() == 1e6
+    assert work.is_completed() and work.is_success() and work.exception() is None
+    assert work.result()[0].data_ptr() == x.data_ptr()
+    future = dist.all_reduce(x, async_op=True).get_future()
+    doubled = future.then(lambda f: f.value()[0] * 2)
+    assert doubled.wait()[0].item() == 4
+    result = dist.all_reduce(x, async_op=True).get_future_result()
+    assert result.wait() == 0
+
+
+@pytest.mark.native
+def test_asynchronous_work(pair):
+    pair.run(asynchronous)
+
+
+def temporaries():
+    """Their memory is not used again before the collective has read it."""
+    works, outputs = [], []
+    for n in range(20):
+        source = torch.full((300_000,), float(n), device=card())
+        output = torch.empty(600_000, device=card())
+        works.append(dist.all_gather_into_tensor(output, source, async_op=True))
+        outputs.append(output)
+        del source
+        torch.full((300_000,), -1.0, device=card())
+    for n, (work, output) in enumerate(zip(works, outputs)):
+        work.wait()
+        assert bool((output == n).all()), n
+
+
+@pytest.mark.native
+def test_memory_of_dropped_tensors(pair):
+    pair.run(temporaries)
+
+
+def other_streams():
+    stream = torch.openreg.Stream()
+    x = torch.zeros(1_000_000, device=card())
+    stream.wait_stream(torch.openreg.current_stream())
+    with torch.openreg.stream(stream):
+        x += dist.get_rank() + 1
+        work = dist.all_reduce(x, async_op=True)
+    work.wait()  # the default stream waits
+    assert x.sum().item() == 3e6
+
+
+@pytest.mark.native
+def test_collective_on_another_stream(pair):
+    pair.run(other_streams)
+
+
+def does_not_block():
+    rank = dist.get_rank()
+    x = torch.ones(1000, device=card())
+    if rank == 0:
+        dist.all_reduce(x)  # returns although rank 1 has not come
+        store = dist.distributed_c10d._get_default_store()
+        store.set("has-returned", "1")
+        assert x[0].item() == 2
+    else:
+        store = dist.distributed_c10d._get_default_store()
+        store.wait(["has-returned"], datetime.timedelta(seconds=60))
+        dist.all_reduce(x)
+
+
+@pytest.mark.native
+def test_host_does_not_wait(pair):
+    pair.run(does_not_block)
+
+
+def barrier_waits():
+    store = dist.distributed_c10d._get_default_store()
+    if dist.get_rank() == 0:
+        dist.barrier()
+        assert store.check(["came"])
+    else:
+        store.set("came", "1")
+        dist.barrier()
+
+
+@pytest.mark.native
+def test_barrier_blocks_the_host(pair):
+    pair.run(barrier_waits)
+
+
+def sequence():
+    group = dist.group.WORLD._get_backend(torch.device(DEV))
+    before = group._get_sequence_number_for_group()
+    x = torch.ones(3, device=card())
+    work = dist.all_reduce(x, async_op=True)
+    work.wait()
+    after = group._get_sequence_number_for_group()
+    return after - before, work._get_sequence_number() - before
+
+
+def test_sequence_numbers(pair):
+    assert pair.run(sequence) == [(1, 1)] * 2
+
+
+def duration():
+    group = dist.group.WORLD._get_backend(torch.device(DEV))
+    group._enable_collectives_timing()
+    work = dist.all_reduce(torch.ones(1_000_000, device=card()), async_op=True)
+    work.wait()
+    torch.openreg.synchronize()
+    return work._get_duration()
+
+
+@pytest.mark.native
+def test_duration(pair):
+    assert all(ms > 0 for ms in pair.run(duration))
