@@ -23,6 +23,7 @@ def _register() -> None:
         _multiprocessing,
         _nested,
         _recompute,
+        _sharding,
         _vmap,
         openreg,
     )
@@ -36,6 +37,7 @@ def _register() -> None:
     _multiprocessing.install()
     _nested.install()
     _recompute.install()
+    _sharding.install()
     _vmap.install()
     torch.utils.generate_methods_for_privateuse1_backend(
         for_tensor=True, for_module=True, for_packed_sequence=True, for_storage=True
