@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Cards: their number, the current card, and their properties."""
 
+import contextlib
 import dataclasses
+import functools
+import pathlib
 import time
+import uuid
 from typing import Any, Union
 
 import torch
@@ -124,6 +128,7 @@ class DeviceProperties:
     max_ring_slots: int
     packets: list[str]
     dtypes: list[str]
+    uuid: uuid.UUID  # the same in every process, as long as the card keeps its slot
 
     @property
     def multi_processor_count(self) -> int:
@@ -132,7 +137,16 @@ class DeviceProperties:
 
 
 def get_device_properties(device: DeviceLike = None) -> DeviceProperties:
-    return DeviceProperties(**_C.properties(_get_device_index(device)))
+    found = _C.properties(_get_device_index(device))
+    return DeviceProperties(**found, uuid=_uuid(found["pci"]))
+
+
+@functools.cache
+def _uuid(pci: str) -> uuid.UUID:
+    machine = ""
+    with contextlib.suppress(OSError):
+        machine = pathlib.Path("/etc/machine-id").read_text().strip()
+    return uuid.uuid5(uuid.NAMESPACE_OID, f"openreg {machine} {pci}")
 
 
 def get_device_name(device: DeviceLike = None) -> str:

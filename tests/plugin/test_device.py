@@ -69,6 +69,13 @@ def test_properties():
         assert p.pci in torch.openreg.get_device_name(index)
 
 
+def test_uuid(run_python):
+    code = "import torch; print(torch.openreg.get_device_properties(%d).uuid)"
+    uuids = [str(torch.openreg.get_device_properties(i).uuid) for i in range(2)]
+    assert uuids[0] != uuids[1]
+    assert run_python(code % 1).split() == uuids[1:]
+
+
 def test_capability_lists_types():
     supported = torch.accelerator.get_device_capability()["supported_dtypes"]
     assert set(FLOAT_TYPES) <= set(supported)
