@@ -214,7 +214,10 @@ def get_amp_supported_dtype() -> list[torch.dtype]:
 
 
 def ipc_collect() -> None:
-    """Does nothing: processes do not share device memory."""
+    """Frees memory that was shared with other processes, if no stream uses it any more.
+    Every allocation does the same."""
+    if is_initialized():
+        _C.collect_shared()
 
 
 _SYNC_DEBUG_MODES = ("default", "warn", "error")

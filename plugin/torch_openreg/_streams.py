@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Streams are queues of the card. Events are marks in streams."""
 
+import pickle
 from typing import Any, Optional
 
 import torch
 
-from . import _C
+from . import _C, _ipc
 from ._device import DeviceLike, _get_device_index
 
 
@@ -63,6 +64,8 @@ class Event(torch.Event):
     """A mark in a stream. elapsed_time() needs enable_timing=True.
 
     blocking has no effect: synchronize() polls for some microseconds, and then sleeps.
+    Every event can go to another process by a queue; ipc_handle() needs interprocess=True.
+    Both processes can then record it, and wait for its newest record.
     """
 
     def __new__(
@@ -71,14 +74,33 @@ class Event(torch.Event):
         blocking: bool = False,
         interprocess: bool = False,
     ):
-        if interprocess:
-            raise NotImplementedError(
-                "openreg has no events between processes; call synchronize() on the stream, "
-                "and notify the other process through multiprocessing"
+        if interprocess and enable_timing:
+            raise ValueError(
+                "an event for other processes has no time: leave out enable_timing=True"
             )
-        return super().__new__(
+        self = super().__new__(
             cls, device="openreg", enable_timing=enable_timing, blocking=blocking
         )
+        self.interprocess = interprocess
+        return self
+
+    def ipc_handle(self) -> bytes:
+        """Returns the bytes with which from_ipc_handle() in another process makes the same
+        event."""
+        if not self.interprocess:
+            raise RuntimeError(
+                "this event is for one process: make it with Event(interprocess=True)"
+            )
+        return pickle.dumps(_ipc.send_event(self))
+
+    @classmethod
+    def from_ipc_handle(cls, device: DeviceLike, handle: bytes) -> "Event":
+        """Returns the event of another process. device must be the event's."""
+        event = cls(interprocess=True)
+        index = _ipc.receive_event(event, pickle.loads(handle))
+        if index != _get_device_index(device):
+            raise ValueError(f"the event is on openreg:{index}, not on {device}")
+        return event
 
     def elapsed_time(self, end_event: torch.Event) -> float:
         """Returns the milliseconds of the card's clock from this event to end_event."""

@@ -484,11 +484,6 @@ def test_utilization():
     torch.openreg.synchronize()
 
 
-def test_events_stay_in_a_process():
-    with pytest.raises(NotImplementedError, match="between processes"):
-        torch.openreg.Event(interprocess=True)
-
-
 def test_streams_of_torch():
     """torch.Stream and torch.Event work without the module torch.openreg."""
     side = torch.Stream(DEV)

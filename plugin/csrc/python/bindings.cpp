@@ -223,6 +223,7 @@ PYBIND11_MODULE(_C, m) {
   openreg::bind_checks(m);
   openreg::bind_device(m);
   openreg::bind_distributed(m);
+  openreg::bind_ipc(m);
   openreg::bind_memory(m);
   openreg::bind_programs(m);
   openreg::bind_streams(m);

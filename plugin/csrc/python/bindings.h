@@ -18,6 +18,7 @@ c10::DeviceIndex to_index(int64_t index);
 void bind_checks(pybind11::module_& m);
 void bind_distributed(pybind11::module_& m);
 void bind_gil();
+void bind_ipc(pybind11::module_& m);
 void bind_signals();
 void bind_memory(pybind11::module_& m);
 void bind_programs(pybind11::module_& m);

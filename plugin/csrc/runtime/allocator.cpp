@@ -47,6 +47,11 @@ void free_block(void* address) {
   device_cache(device_of_pointer(address)).free(reinterpret_cast<uint64_t>(address));
 }
 
+c10::DataPtr pointer(const Block* block) {
+  void* address = reinterpret_cast<void*>(block->addr);
+  return {address, address, &free_block, torch_device(block->device)};
+}
+
 class DeviceAllocator final : public c10::DeviceAllocator {
  public:
   c10::DataPtr allocate(size_t bytes) override {
@@ -163,11 +168,22 @@ c10::DataPtr allocate(size_t bytes, c10::DeviceIndex index) {
     return {nullptr, where};
   }
   Block* block = device_cache(index).allocate(bytes, index);
-  void* address = reinterpret_cast<void*>(block->addr);
   if (C10_UNLIKELY(checks_on.load(std::memory_order_relaxed)))
     note_block(block->addr, bytes, index);
-  gpu_trace(&GpuTrace::trace_gpu_memory_allocation, address);
-  return {address, address, &free_block, where};
+  gpu_trace(&GpuTrace::trace_gpu_memory_allocation, reinterpret_cast<void*>(block->addr));
+  return pointer(block);
+}
+
+c10::DataPtr allocate_shared(size_t bytes, c10::DeviceIndex index) {
+  return pointer(device_cache(index).allocate_shared(bytes, index));
+}
+
+c10::DataPtr receive_block(openreg_bo* bo, size_t bytes, c10::DeviceIndex index) {
+  return pointer(device_cache(index).receive(bo, bytes, index));
+}
+
+bool owns(const c10::DataPtr& ptr) {
+  return ptr.get_deleter() == &free_block && ptr.get_context() == ptr.get();
 }
 
 } // namespace openreg

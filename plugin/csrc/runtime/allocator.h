@@ -16,6 +16,13 @@ c10::DeviceAllocator& device_allocator();
 // Returns a null pointer on the device if bytes is 0.
 c10::DataPtr allocate(size_t bytes, c10::DeviceIndex device);
 
+// A block that other processes can get.
+c10::DataPtr allocate_shared(size_t bytes, c10::DeviceIndex device);
+// A block in another process's memory. Takes the caller's reference to the BO.
+c10::DataPtr receive_block(openreg_bo* bo, size_t bytes, c10::DeviceIndex device);
+// Whether the pointer is the one that the allocator has returned.
+bool owns(const c10::DataPtr& ptr);
+
 // The fraction limits the share of the card's memory that this process may hold: 0 to 1.
 void set_memory_fraction(c10::DeviceIndex device, double fraction);
 double memory_fraction(c10::DeviceIndex device);

@@ -42,6 +42,11 @@ struct Segment {
   Block* first = nullptr;
   size_t size = 0;
   Context context;
+  // For one block that other processes have too. The BO is freed with the block, since
+  // these processes may still read and write it.
+  bool shared = false;
+  bool received = false; // another process has made the BO
+  size_t more_owners = 0; // DataPtrs of the block, but one
 };
 
 struct Block {

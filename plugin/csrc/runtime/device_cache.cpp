@@ -3,21 +3,20 @@
 
 #include <c10/util/Exception.h>
 
+#include <algorithm>
 #include <limits>
-
-#include "runtime/gil.h"
 
 namespace openreg {
 namespace {
 
 using c10::CachingAllocator::StatArray;
 using c10::CachingAllocator::StatType;
-using c10::CachingAllocator::format_size;
 
 constexpr size_t kSmallSegment = size_t{2} << 20;
 constexpr size_t kLargeSegment = size_t{20} << 20;
 constexpr size_t kLargeRequest = size_t{10} << 20; // from here on, one segment a block
 constexpr size_t kSegmentRound = size_t{2} << 20;
+constexpr size_t kPage = 4096;
 
 void add(StatArray& stats, const Block& b, size_t n) {
   stats[static_cast<size_t>(StatType::AGGREGATE)].increase(n);
@@ -87,6 +86,16 @@ Block* DeviceCache::new_segment(
   if (error)
     fail("device memory cannot be allocated", error);
   stats.num_device_alloc++;
+  return add_segment(bo, size, bytes, stream, dev);
+}
+
+// Makes a segment of the BO, and one block of all of it.
+Block* DeviceCache::add_segment(
+    openreg_bo* bo,
+    size_t size,
+    size_t bytes,
+    StreamState* stream,
+    Device& dev) {
   Block* block = new Block;
   block->addr = openreg_bo_address(bo);
   auto& segment = segments_[block->addr];
@@ -115,16 +124,21 @@ Block* DeviceCache::take_segment(
   const size_t wanted = size <= kSmallBlock ? kSmallSegment
       : size < kLargeRequest               ? kLargeSegment
                                            : round;
-  Block* block = new_segment(size, wanted, stream, dev);
-  if (block)
+  Block* block =
+      with_room([&] { return new_segment(size, wanted, stream, dev); });
+  return block || wanted == round ? block
+                                  : new_segment(size, round, stream, dev);
+}
+
+// If the card is full, releases the cached segments and tries again.
+template <class F>
+Block* DeviceCache::with_room(F allocate) {
+  if (Block* block = allocate())
     return block;
-  // The card is full: release the cached segments and try again.
   stats.num_alloc_retries++;
   finish_pending(true);
   release_segments();
-  block = new_segment(size, wanted, stream, dev);
-  return block || wanted == round ? block
-                                  : new_segment(size, round, stream, dev);
+  return allocate();
 }
 
 // Splits the block after size bytes. Keeps it whole if the rest would be too small.
@@ -157,6 +171,58 @@ Block* DeviceCache::allocate(size_t bytes, c10::DeviceIndex index) {
     block->segment->context = context;
   }
   cut(block, size);
+  begin_use(block, bytes, std::move(context));
+  return block;
+}
+
+Block* DeviceCache::allocate_shared(size_t bytes, c10::DeviceIndex index) {
+  Device& dev = device(index);
+  StreamState* stream = &current_stream_state(index);
+  const size_t size = (bytes + kPage - 1) / kPage * kPage;
+  Context context = gather_context(RecordContext::STATE);
+  const SleepyLock lock(mutex);
+  index_ = index;
+  Block* block = with_room([&] { return new_segment(size, size, stream, dev); });
+  if (!block)
+    out_of_memory(bytes, dev);
+  block->segment->context = context;
+  block->segment->shared = true;
+  begin_use(block, bytes, std::move(context));
+  return block;
+}
+
+Block* DeviceCache::receive(openreg_bo* bo, size_t bytes, c10::DeviceIndex index) {
+  Device& dev = device(index);
+  StreamState* stream = &current_stream_state(index);
+  Context context = gather_context(RecordContext::STATE);
+  const SleepyLock lock(mutex);
+  index_ = index;
+  const auto known = segments_.find(openreg_bo_address(bo));
+  if (known == segments_.end()) {
+    const size_t size = openreg_bo_size(bo);
+    Block* block = add_segment(bo, size, size, stream, dev);
+    block->segment->shared = block->segment->received = true;
+    begin_use(block, bytes, std::move(context));
+    return block;
+  }
+  // The process has the BO already: its storage is just being freed in another thread, or
+  // was freed while a stream still uses it.
+  openreg_bo_free(bo);
+  Block* block = known->second->first;
+  if (stream != block->stream)
+    block->uses.push_back({stream, 0});
+  if (block->allocated) {
+    block->segment->more_owners++;
+    return block;
+  }
+  std::erase(pending_, block);
+  sub(stats.active, *block, 1);
+  sub(stats.active_bytes, *block, block->size);
+  begin_use(block, bytes, std::move(context));
+  return block;
+}
+
+void DeviceCache::begin_use(Block* block, size_t bytes, Context context) {
   block->used = block->allocated = true;
   block->requested = bytes;
   add(stats.allocation, *block, 1);
@@ -170,7 +236,6 @@ Block* DeviceCache::allocate(size_t bytes, c10::DeviceIndex index) {
   block->context = std::move(context);
   allocated_[block->addr] = block;
   report(block->addr, static_cast<int64_t>(block->size));
-  return block;
 }
 
 void DeviceCache::free(uint64_t addr) {
@@ -178,6 +243,11 @@ void DeviceCache::free(uint64_t addr) {
   const SleepyLock lock(mutex);
   const auto found = allocated_.find(addr);
   Block* block = found->second;
+  const bool shared = block->segment->shared;
+  if (C10_UNLIKELY(shared && block->segment->more_owners > 0)) {
+    block->segment->more_owners--;
+    return;
+  }
   allocated_.erase(found);
   if (block->size >= kLargeRequest)
     stats.oversize_allocations.decrease(1);
@@ -191,13 +261,17 @@ void DeviceCache::free(uint64_t addr) {
   sub(stats.requested_bytes, *block, block->requested);
   report(addr, -static_cast<int64_t>(block->size));
   const bool parked = block->owner && block->owner->parks && block->owner->capturing;
-  if (C10_LIKELY(block->uses.empty() && !parked)) {
+  if (C10_LIKELY(block->uses.empty() && !parked && !shared)) {
     give_back(block);
     return;
   }
+  if (shared) // packets of its own stream would fault without the BO
+    block->uses.push_back({block->stream, 0});
   for (BlockUse& use : block->uses)
     use.seq = use.stream->last();
   pending_.push_back(block);
+  if (shared)
+    finish_pending(false);
 }
 
 void DeviceCache::give_back(Block* block) {
@@ -206,6 +280,10 @@ void DeviceCache::give_back(Block* block) {
   sub(stats.active, *block, 1);
   sub(stats.active_bytes, *block, block->size);
   block->used = false;
+  if (block->segment->shared) {
+    release(block);
+    return;
+  }
   BlockPool& home = pool(block->stream, block->owner);
   for (Block* neighbour : {block->prev, block->next}) {
     if (!neighbour || neighbour->used)
@@ -236,15 +314,20 @@ void DeviceCache::record(uint64_t addr, StreamState* stream) {
   block->uses.push_back({stream, 0});
 }
 
+bool DeviceCache::finished(const Block& block, bool wait) {
+  // The other streams' packets may be in the capture: only its end orders them. A
+  // capture may also ask that its blocks are not used again.
+  bool done = !block.owner || !block.owner->capturing;
+  for (const BlockUse& use : block.uses)
+    done = done &&
+        (wait ? settle(*use.stream, use.seq) : reached(*use.stream, use.seq));
+  return done;
+}
+
 void DeviceCache::finish_pending(bool wait) {
   for (size_t n = pending_.size(); n > 0; n--) {
     Block* block = pending_.front();
-    // The other streams' packets may be in the capture: only its end orders them. A
-    // capture may also ask that its blocks are not used again.
-    bool done = !block->owner || !block->owner->capturing;
-    for (const BlockUse& use : block->uses)
-      done = done &&
-          (wait ? settle(*use.stream, use.seq) : reached(*use.stream, use.seq));
+    const bool done = finished(*block, wait);
     pending_.pop_front();
     if (!done) {
       pending_.push_back(block);
@@ -282,19 +365,27 @@ void DeviceCache::release_segments() {
 }
 
 void DeviceCache::release(BlockPool& pool) {
-  for (Block* block : pool.take_whole()) {
-    sub(stats.segment, *block, 1);
-    sub(stats.reserved_bytes, *block, block->size);
-    if (block->size >= kLargeRequest)
-      stats.oversize_segments.decrease(1);
-    stats.num_device_free++;
-    note(Action::SEGMENT_FREE, *block, block->size, nullptr);
-    openreg_bo_free(block->segment->bo);
-    if (block->owner)
-      block->owner->segments--;
-    segments_.erase(block->addr);
-    delete block;
-  }
+  for (Block* block : pool.take_whole())
+    release(block);
+}
+
+void DeviceCache::release(Block* block) {
+  sub(stats.segment, *block, 1);
+  sub(stats.reserved_bytes, *block, block->size);
+  if (block->size >= kLargeRequest)
+    stats.oversize_segments.decrease(1);
+  stats.num_device_free++;
+  note(Action::SEGMENT_FREE, *block, block->size, nullptr);
+  openreg_bo_free(block->segment->bo);
+  if (block->owner)
+    block->owner->segments--;
+  segments_.erase(block->addr);
+  delete block;
+}
+
+void DeviceCache::collect() {
+  const SleepyLock lock(mutex);
+  finish_pending(false);
 }
 
 void DeviceCache::empty() {
@@ -354,60 +445,6 @@ void DeviceCache::watch(
     return other.use_count() == 1; // its graph is gone
   });
   all.push_back(watch);
-}
-
-MemorySnapshot DeviceCache::snapshot(bool traces) {
-  const SleepyLock lock(mutex);
-  MemorySnapshot found;
-  for (const auto& [addr, segment] : segments_)
-    found.segments.push_back(describe(*segment));
-  history.add(Action::SNAPSHOT, index_, 0, 0, nullptr, nullptr);
-  if (traces)
-    found.trace = history.entries();
-  return found;
-}
-
-void DeviceCache::out_of_memory(size_t bytes, Device& dev) {
-  stats.num_ooms++;
-  openreg_memory_info info{};
-  openreg_device_get_memory(dev.handle, &info);
-  history.add(Action::OOM, index_, info.vram_free, bytes, nullptr, nullptr);
-  const auto allocated = stats.allocated_bytes[0].current;
-  const auto reserved = stats.reserved_bytes[0].current;
-  c10::reportOutOfMemoryToProfiler(
-      static_cast<int64_t>(bytes),
-      static_cast<size_t>(allocated),
-      static_cast<size_t>(reserved),
-      torch_device(index_));
-  const std::string share = fraction < 1
-      ? "; set_per_process_memory_fraction() allows it " +
-          format_size(limit(dev))
-      : "";
-  TORCH_CHECK_WITH(
-      OutOfMemoryError,
-      false,
-      "openreg out of memory. Tried to allocate ",
-      format_size(bytes),
-      ". openreg:",
-      static_cast<int>(dev.index),
-      " has ",
-      format_size(info.vram_total),
-      " of which ",
-      format_size(info.vram_free),
-      " are free, the largest block ",
-      format_size(info.vram_largest),
-      ". This process holds ",
-      format_size(allocated),
-      " in tensors and ",
-      format_size(reserved - allocated),
-      " in its cache",
-      share,
-      ". Free tensors, use a smaller batch, call "
-      "torch.openreg.empty_cache() in processes that are done, or give the card "
-      "more memory by ",
-      std::string_view(dev.info.path).starts_with("sim:")
-          ? "OPENREG_SIM_VRAM or scripts/sim --vram."
-          : "scripts/vm --vram.");
 }
 
 DeviceCache& device_cache(c10::DeviceIndex index) {

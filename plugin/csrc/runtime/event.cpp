@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "runtime/capture.h"
+#include "runtime/shared_event.h"
 #include "runtime/submit.h"
 
 namespace openreg {
@@ -96,6 +97,7 @@ struct Mark {
   uint64_t value = 0;
   TimeSlot slot;
   std::shared_ptr<Capture> capture; // the stream was captured: there is no packet
+  uint64_t number = 0; // of the record, if other processes have the event
 
   // Throws if the host cannot use the mark: a capture has no time, and no end.
   void check_recorded() const {
@@ -111,10 +113,21 @@ struct Mark {
 struct Event {
   std::mutex mutex; // lock it last; threads share events without the GIL
   Mark last;
+  std::shared_ptr<SharedEvent> shared; // never changes to another one
 
   Mark mark() {
     std::lock_guard<std::mutex> lock(mutex);
     return last;
+  }
+  std::shared_ptr<SharedEvent> common() {
+    std::lock_guard<std::mutex> lock(mutex);
+    return shared;
+  }
+  // The number of the newest record if another process has made it, else 0.
+  uint64_t foreign() {
+    std::lock_guard<std::mutex> lock(mutex);
+    const uint64_t newest = shared ? shared->latest() : 0;
+    return newest == last.number ? 0 : newest;
   }
   Mark exchange(const Mark& mark) {
     std::lock_guard<std::mutex> lock(mutex);
@@ -141,12 +154,14 @@ void stamp_locked(StreamState& s, TimeSlot& slot) {
   slot.stream = &s;
 }
 
-void mark_stream(StreamState& s, Mark& mark) {
+void mark_stream(StreamState& s, Mark& mark, SharedEvent* shared) {
   std::lock_guard<std::mutex> lock(s.mutex);
   if (mark.slot.word)
     stamp_locked(s, mark.slot);
   mark.seq = signal_locked(s);
   mark.value = s.signal_value;
+  if (shared)
+    shared->signal_locked(s, mark.number);
 }
 
 void drop_slot(const Mark& mark) {
@@ -192,9 +207,14 @@ void record_event(
   }
   if (flag == c10::EventFlag::BACKEND_DEFAULT)
     mark.slot = time_slots(s.device).take(device(s.device));
+  const auto shared = event->common();
   try {
-    mark_stream(s, mark);
+    if (shared)
+      mark.number = shared->begin();
+    mark_stream(s, mark, shared.get());
   } catch (...) {
+    if (mark.number)
+      shared->cancel(mark.number);
     drop_slot(mark);
     throw;
   }
@@ -212,6 +232,8 @@ bool query_event(Event* event) {
   check_fork();
   const Mark mark = event ? event->mark() : Mark{};
   mark.check_recorded();
+  if (const uint64_t number = event ? event->foreign() : 0)
+    return event->common()->done(number);
   return !mark.stream || query_seq(*mark.stream, mark.seq);
 }
 
@@ -219,7 +241,9 @@ void synchronize_event(Event* event) {
   check_fork();
   const Mark mark = event ? event->mark() : Mark{};
   mark.check_recorded();
-  if (mark.stream)
+  if (const uint64_t number = event ? event->foreign() : 0)
+    event->common()->wait(number);
+  else if (mark.stream)
     wait_interruptibly(*mark.stream, mark.seq);
 }
 
@@ -238,11 +262,30 @@ void block_in_capture(const Mark& mark, StreamState& s) {
   join_capture(mark.capture, s);
 }
 
+// The other process has recorded the event.
+void block_foreign(SharedEvent& shared, uint64_t number, StreamState& s) {
+  if (shared.done(number))
+    return;
+  refuse_capture(
+      s,
+      "waiting for an event of another process",
+      "Let the stream wait before the capture begins, or before replay().");
+  {
+    std::lock_guard<std::mutex> lock(s.mutex);
+    submit_wait_locked(s, shared.word(number), number);
+  }
+  check_reachable(s, s.last());
+}
+
 } // namespace
 
 void block_event(Event* event, const c10::Stream& stream) {
   check_fork();
   const Mark mark = event ? event->mark() : Mark{};
+  if (const uint64_t number = event ? event->foreign() : 0) {
+    block_foreign(*event->common(), number, stream_state(stream));
+    return;
+  }
   if (!mark.stream)
     return;
   StreamState& s = stream_state(stream);
@@ -291,6 +334,34 @@ double elapsed_ms(Event* begin, Event* end) {
   wait_interruptibly(*to.stream, to.seq);
   const auto ns = static_cast<int64_t>(time_of(to) - time_of(from));
   return static_cast<double>(ns) * 1e-6;
+}
+
+void forget_records(Event* event) {
+  drop_slot(event->exchange(Mark{}));
+}
+
+int share_event(Event* event, c10::DeviceIndex index) {
+  check_fork();
+  Mark mark = event->mark();
+  mark.check_recorded();
+  if (!event->common()) {
+    auto shared = std::make_shared<SharedEvent>(index);
+    if (mark.stream) {
+      mark.number = shared->begin();
+      std::lock_guard<std::mutex> lock(mark.stream->mutex);
+      shared->signal_locked(*mark.stream, mark.number);
+    }
+    std::lock_guard<std::mutex> lock(event->mutex);
+    event->last.number = mark.number;
+    event->shared = std::move(shared);
+  }
+  return event->common()->share();
+}
+
+void receive_event(Event* event, int fd, c10::DeviceIndex index) {
+  auto shared = std::make_shared<SharedEvent>(fd, index);
+  std::lock_guard<std::mutex> lock(event->mutex);
+  event->shared = std::move(shared);
 }
 
 } // namespace openreg

@@ -6,6 +6,7 @@
 #include <c10/core/Stream.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 
+#pragma GCC visibility push(default) // csrc/python calls it
 namespace openreg {
 
 struct Event;
@@ -22,4 +23,12 @@ void block_event(Event* event, const c10::Stream& stream);
 // Milliseconds of the card's clock.
 double elapsed_ms(Event* begin, Event* end);
 
+// Undoes all records: the event is as new_event() made it.
+void forget_records(Event* event);
+// Lets other processes have the event. Returns a file descriptor for them.
+int share_event(Event* event, c10::DeviceIndex index);
+// Makes a new event the one of another process's descriptor.
+void receive_event(Event* event, int fd, c10::DeviceIndex index);
+
 } // namespace openreg
+#pragma GCC visibility pop

@@ -5,6 +5,8 @@
 //  - Other streams wait for a dropped SIGNAL.
 // So the reset submits the dropped WAITs and SIGNALs again in their old order. The old
 // order had no cycle, so the new one has none.
+#include <algorithm>
+
 #include "runtime/stream.h"
 #include "runtime/submit.h"
 
@@ -32,11 +34,19 @@ void keep_order_locked(
     stored = value;
   };
   for (const PendingWait& wait : dropped) {
+    if (is_lost(wait))
+      continue;
     store(wait.own_value);
     Packet packet = wait_packet(op, wait);
     submit_locked(s, packet);
   }
   store(s.signal_value);
+}
+
+// Whether the stream waits for a process that has ended.
+bool abandoned(StreamState& s) {
+  const auto waits = waits_behind(s, openreg_queue_completed(s.queue));
+  return std::any_of(waits.begin(), waits.end(), is_lost);
 }
 
 void reset_locked(StreamState& s) {
@@ -53,10 +63,10 @@ void reset_locked(StreamState& s) {
 void reset_device(c10::DeviceIndex index) {
   device(index);
   for (StreamState* s : open_streams(index)) {
-    if (!faulted(*s))
+    if (!faulted(*s) && !abandoned(*s))
       continue; // do not lock: another thread may hold the mutex for long
     std::lock_guard<std::mutex> lock(s->mutex);
-    if (faulted(*s))
+    if (faulted(*s) || abandoned(*s))
       reset_locked(*s);
   }
 }

@@ -182,6 +182,13 @@ c10::Stream exchange_stream(const c10::Stream& stream) {
   return before;
 }
 
+openreg_bo* stream_words(c10::DeviceIndex index) {
+  state_of(index, 0);
+  Streams& s = streams(index);
+  std::lock_guard<std::mutex> lock(s.creating);
+  return s.words;
+}
+
 std::vector<StreamState*> open_streams(c10::DeviceIndex index) {
   std::vector<StreamState*> found;
   for (c10::StreamId id = 0; id < kStreams; id++) {

@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <deque>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -29,15 +30,27 @@ constexpr int kStreams = kOwnStreams + kExternalStreams;
 // The longest sleep of a wait. After each slice the wait checks for faults and signals.
 constexpr int64_t kWaitSliceNs = 50'000'000;
 
+// A word in memory that another process shares, which SIGNALs of that process raise.
+class ForeignWord {
+ public:
+  virtual ~ForeignWord() = default;
+  virtual uint64_t addr() const = 0; // on the card that waits
+  virtual uint64_t value() const = 0;
+  // Whether the process that raises the word has ended.
+  virtual bool abandoned() const = 0;
+  virtual std::string process() const = 0; // for messages
+};
+
 // A WAIT packet on a stream, and the SIGNAL packet of the other stream. The packets
 // behind the WAIT depend on the SIGNAL. So the entry stays listed until the other stream
 // has reached the SIGNAL, even if a fault kept the WAIT itself from running.
 struct PendingWait {
   uint64_t seq;
-  StreamState* on;
+  StreamState* on; // null for a foreign word
   uint64_t signal_seq;
   uint64_t signal_value;
   uint64_t own_value; // the value of the stream's own clock at the WAIT
+  std::shared_ptr<const ForeignWord> foreign{};
 };
 
 struct StreamState {
@@ -95,6 +108,9 @@ c10::Stream external_stream(c10::DeviceIndex index, openreg_queue* queue);
 // previous stream.
 c10::Stream exchange_stream(const c10::Stream& stream);
 
+// The memory of the clocks of the device's streams.
+openreg_bo* stream_words(c10::DeviceIndex index);
+
 // The streams that have a queue.
 std::vector<StreamState*> open_streams(c10::DeviceIndex index);
 
@@ -124,14 +140,21 @@ void submit_wait_locked(
     StreamState& on,
     uint64_t signal_seq,
     uint64_t signal_value);
+// The same for the SIGNAL of another process that raises the word to the value.
+void submit_wait_locked(
+    StreamState& stream,
+    std::shared_ptr<const ForeignWord> word,
+    uint64_t value);
+// Whether the SIGNAL of the WAIT can never come: its process has ended.
+bool is_lost(const PendingWait& wait);
 // The listed WAITs after packet seq.
 std::vector<PendingWait> waits_behind(StreamState& stream, uint64_t seq);
 void synchronize_stream(StreamState& stream);
 // Waits for all streams of the device. Does nothing if the device was never opened.
 void synchronize_device(c10::DeviceIndex index);
 
-// Restarts faulted queues. Their unfinished packets are dropped, except WAITs and
-// SIGNALs.
+// Restarts faulted queues, and queues that wait for a process that has ended. Their
+// unfinished packets are dropped, except WAITs and SIGNALs.
 void reset_device(c10::DeviceIndex index);
 
 // Throws if the stream's queue has faulted, or its communicator is broken.

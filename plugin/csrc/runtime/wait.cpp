@@ -4,9 +4,11 @@
 // packet does not depend on.
 #include <c10/util/Exception.h>
 
+#include <chrono>
 #include <cstring>
 #include <map>
 #include <optional>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -54,23 +56,43 @@ bool first_visit(StreamState& s, uint64_t seq, Visited& visited) {
   return true;
 }
 
-// Returns the stream whose fault keeps s from reaching packet seq, or null. Visits the
-// latest WAIT first, so that the search visits few packets twice.
-StreamState* blocker(StreamState& s, uint64_t seq, Visited& visited) {
+// What keeps a stream from reaching a packet: a stream's fault, or a process that has ended.
+struct Blocker {
+  StreamState* stream = nullptr;
+  std::shared_ptr<const ForeignWord> abandoned{};
+
+  explicit operator bool() const {
+    return stream || abandoned;
+  }
+};
+
+// Returns what keeps s from reaching packet seq. Visits the latest WAIT first, so that the
+// search visits few packets twice.
+Blocker blocker(StreamState& s, uint64_t seq, Visited& visited) {
   if (!s.done(seq) && stopped(s) && !s.done(seq))
-    return &s;
+    return {&s};
   if (!first_visit(s, seq, visited))
-    return nullptr;
+    return {};
   const auto waits = waits_until(s, seq);
-  for (auto wait = waits.rbegin(); wait != waits.rend(); ++wait)
-    if (StreamState* found = blocker(*wait->on, wait->signal_seq, visited))
+  for (auto wait = waits.rbegin(); wait != waits.rend(); ++wait) {
+    if (wait->foreign && !s.done(wait->seq) && is_lost(*wait))
+      return {&s, wait->foreign};
+    if (wait->foreign)
+      continue;
+    if (Blocker found = blocker(*wait->on, wait->signal_seq, visited))
       return found;
-  return nullptr;
+  }
+  return {};
 }
 
-StreamState* blocker(StreamState& s, uint64_t seq) {
+Blocker blocker(StreamState& s, uint64_t seq) {
   Visited visited;
   return blocker(s, seq, visited);
+}
+
+// Whether another process has raised the word.
+bool arrived(const PendingWait& wait) {
+  return wait.foreign->value() >= wait.signal_value;
 }
 
 void forget_waits(StreamState& s, uint64_t seq) {
@@ -90,6 +112,10 @@ std::optional<PendingWait> lagging(StreamState& s, uint64_t seq, Visited& visite
   if (waits.empty() || !first_visit(s, seq, visited))
     return std::nullopt;
   for (const PendingWait& wait : waits) {
+    if (wait.foreign && !arrived(wait) && !is_lost(wait))
+      return wait;
+    if (wait.foreign)
+      continue;
     if (!wait.on->done(wait.signal_seq))
       return wait;
     if (auto found = lagging(*wait.on, wait.signal_seq, visited))
@@ -121,12 +147,26 @@ void wait_own(StreamState& s, uint64_t seq, F long_wait) {
   }
 }
 
+// Waits for a SIGNAL of another process. Only a wait after a reset has to: the WAIT packet
+// was dropped.
+template <class F>
+void wait_foreign(const PendingWait& wait, F long_wait) {
+  for (int n = 1; !arrived(wait) && !is_lost(wait); n++) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    if (n % 50 == 0)
+      long_wait();
+  }
+}
+
 template <class F>
 void wait_all(StreamState& s, uint64_t seq, F long_wait) {
   check_fork();
   wait_own(s, seq, long_wait);
   while (const auto wait = lagging(s, seq))
-    wait_own(*wait->on, wait->signal_seq, long_wait);
+    if (wait->foreign)
+      wait_foreign(*wait, [&] { long_wait(s, seq); });
+    else
+      wait_own(*wait->on, wait->signal_seq, long_wait);
 }
 
 void wait_signals(StreamState& s, uint64_t seq) {
@@ -154,7 +194,9 @@ bool settle(StreamState& s, uint64_t seq, Visited& visited) {
   if (!settle_own(s, seq))
     return false;
   for (const PendingWait& wait : waits_until(s, seq))
-    if (!settle(*wait.on, wait.signal_seq, visited))
+    if (wait.foreign)
+      wait_foreign(wait, [] {});
+    else if (!settle(*wait.on, wait.signal_seq, visited))
       return false;
   return true;
 }
@@ -174,23 +216,30 @@ Packet signal_packet(OpId op, const StreamState& s, uint64_t value) {
   return packet;
 }
 
+uint64_t signal_locked(StreamState& s) {
+  static const OpId op = op_id("openreg::event_record");
+  Packet packet = signal_packet(op, s, s.signal_value + 1);
+  const uint64_t seq = submit_locked(s, packet);
+  s.signal_value++;
+  return seq;
+}
+
 Packet wait_packet(OpId op, const PendingWait& wait) {
+  const uint64_t word = wait.foreign ? wait.foreign->addr() : wait.on->signal_addr;
   Packet packet(OPENREG_OP_WAIT, op);
   packet.arg(0, OPENREG_WAIT_GE);
-  packet.operand(reinterpret_cast<void*>(wait.on->signal_addr), OPENREG_I64);
+  packet.operand(reinterpret_cast<void*>(word), OPENREG_I64);
   packet.imm(static_cast<int64_t>(wait.signal_value));
   return packet;
 }
 
+namespace {
+
 // List the WAIT before the packet becomes visible to the card. List it also if the queue
 // has faulted: packets that are launched after a reset may use memory that is freed now.
-void submit_wait_locked(
-    StreamState& s,
-    StreamState& on,
-    uint64_t signal_seq,
-    uint64_t signal_value) {
+void submit_wait_locked(StreamState& s, PendingWait wait) {
   static const OpId op = op_id("openreg::event_wait");
-  PendingWait wait{0, &on, signal_seq, signal_value, s.signal_value};
+  wait.own_value = s.signal_value;
   const Packet packet = wait_packet(op, wait);
   const auto begin = s.log ? launch_begins(s, packet.data()) : 0;
   lagging(s, openreg_queue_completed(s.queue)); // removes the WAITs that have completed
@@ -205,6 +254,27 @@ void submit_wait_locked(
     launch_ends(s, op, wait.seq, begin);
 }
 
+} // namespace
+
+void submit_wait_locked(
+    StreamState& s,
+    StreamState& on,
+    uint64_t signal_seq,
+    uint64_t signal_value) {
+  submit_wait_locked(s, {0, &on, signal_seq, signal_value, 0});
+}
+
+void submit_wait_locked(
+    StreamState& s,
+    std::shared_ptr<const ForeignWord> word,
+    uint64_t value) {
+  submit_wait_locked(s, {0, nullptr, 0, value, 0, std::move(word)});
+}
+
+bool is_lost(const PendingWait& wait) {
+  return wait.foreign && !arrived(wait) && wait.foreign->abandoned() && !arrived(wait);
+}
+
 std::vector<PendingWait> waits_behind(StreamState& s, uint64_t seq) {
   std::lock_guard<std::mutex> lock(s.waits_mutex);
   std::vector<PendingWait> found;
@@ -215,8 +285,20 @@ std::vector<PendingWait> waits_behind(StreamState& s, uint64_t seq) {
 }
 
 void check_reachable(StreamState& s, uint64_t seq) {
-  if (StreamState* stopped = blocker(s, seq))
-    check_fault(*stopped);
+  const Blocker found = blocker(s, seq);
+  TORCH_CHECK(
+      !found.abandoned,
+      "openreg:",
+      static_cast<int>(found.stream->device),
+      " stream ",
+      found.stream->id,
+      " waits for work of ",
+      found.abandoned->process(),
+      ", which has ended before the work was done. What it has sent has undefined "
+      "contents. torch.openreg.reset() drops the work that waits, and makes the stream "
+      "usable again.");
+  if (found)
+    check_fault(*found.stream);
 }
 
 bool query_seq(StreamState& s, uint64_t seq) {
@@ -227,7 +309,7 @@ bool query_seq(StreamState& s, uint64_t seq) {
     return false;
   }
   const auto wait = lagging(s, seq);
-  if (wait)
+  if (wait && wait->on)
     check_reachable(*wait->on, wait->signal_seq);
   return !wait;
 }

@@ -1,0 +1,385 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Carries file descriptors of the card's memory from one process to another.
+
+A pickled tensor has a ticket. The receiver gives the ticket to the sender's server, over a
+Unix socket of the abstract namespace, and gets the descriptors. The ticket is a secret, so
+that no other user of the machine gets them. The receiver keeps the connection: its end tells
+that the sender has ended.
+"""
+
+import contextlib
+import functools
+import os
+import secrets
+import selectors
+import socket
+import threading
+import weakref
+from collections.abc import Iterator
+from typing import Any, Callable, NamedTuple, Optional
+
+import torch
+from torch.multiprocessing.reductions import (
+    StorageWeakRef,
+    shared_cache,
+    storage_from_cache,
+)
+
+from . import _C
+from ._device import device_count, get_device_properties
+
+_TICKET = 16  # bytes
+_GET, _GET_WITH_CLOCKS, _TAKEN = b"g", b"c", b"t"
+_PATIENCE = 300  # s
+
+
+class _Ticket:
+    """An object that was sent. It is held until the receiver has it. After that the ticket
+    is good as long as the sender holds the object itself."""
+
+    def __init__(
+        self,
+        held: Any,
+        again: Callable[[], Any],
+        share: Callable[[Any], int],
+        index: int,
+    ) -> None:
+        self._held, self._again, self._share = held, again, share
+        self.index = index
+
+    def taken(self) -> None:
+        self._held = None
+
+    def found(self) -> Any:
+        return self._again() if self._held is None else self._held
+
+    def open(self) -> Optional[int]:
+        """Returns a descriptor that the caller closes, or None if the object is gone."""
+        found = self.found()
+        return None if found is None else self._share(found)
+
+
+class _Server:
+    """Gives descriptors to the processes that have tickets."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.tickets: dict[bytes, _Ticket] = {}
+        self._most = 128
+        self.name = b"\0openreg-" + secrets.token_hex(16).encode()
+        self._selector = selectors.DefaultSelector()
+        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._listener.bind(self.name)
+        self._listener.listen(128)
+        self._selector.register(self._listener, selectors.EVENT_READ)
+        self._connections: set[socket.socket] = set()
+        threading.Thread(target=self._serve, name="openreg-ipc", daemon=True).start()
+
+    def close_in_child(self) -> None:
+        """A copy in a forked child would keep the receivers from seeing this process end."""
+        for held in (self._listener, *self._connections):
+            held.close()
+
+    def add(self, ticket: _Ticket) -> bytes:
+        name = secrets.token_bytes(_TICKET)
+        with self.lock:
+            if len(self.tickets) >= self._most:
+                self._forget()
+            self.tickets[name] = ticket
+        return name
+
+    def _forget(self) -> None:
+        """Forgets the tickets of objects that are gone."""
+        for name, ticket in list(self.tickets.items()):
+            if ticket.found() is None:
+                del self.tickets[name]
+        self._most = max(128, 2 * len(self.tickets))
+
+    def _serve(self) -> None:
+        while True:
+            for key, _ in self._selector.select():
+                if key.fileobj is self._listener:
+                    self._accept()
+                elif not self._answer(key.fileobj):
+                    self._selector.unregister(key.fileobj)
+                    self._connections.discard(key.fileobj)
+                    key.fileobj.close()
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):
+            connection, _ = self._listener.accept()
+            connection.setblocking(False)
+            self._connections.add(connection)
+            self._selector.register(connection, selectors.EVENT_READ)
+
+    def _answer(self, connection: socket.socket) -> bool:
+        """Returns False at the end of the connection."""
+        try:
+            request = connection.recv(1 + _TICKET + 1)
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+        kind, name = request[:1], request[1:]
+        with self.lock:
+            ticket = self.tickets.get(name)
+            fds: list[int] = []
+            try:
+                if ticket and kind in (_GET, _GET_WITH_CLOCKS):
+                    fds = self._open(ticket, kind)
+                    socket.send_fds(connection, [b"y" if fds else b"n"], fds)
+                elif kind != _TAKEN:
+                    return False
+                if ticket:
+                    ticket.taken()
+            except (OSError, RuntimeError):
+                return False
+            finally:
+                for fd in fds:
+                    os.close(fd)
+        return True
+
+    def _open(self, ticket: _Ticket, kind: bytes) -> list[int]:
+        fd = ticket.open()
+        if fd is None:
+            return []
+        fds = [fd]
+        if kind == _GET_WITH_CLOCKS:
+            try:
+                fds.append(_C.share_clocks(ticket.index))
+            except BaseException:
+                os.close(fd)
+                raise
+        return fds
+
+
+_server: Optional[_Server] = None
+_lock = threading.RLock()
+
+
+def _get_server() -> _Server:
+    global _server
+    with _lock:
+        if _server is None:
+            _server = _Server()
+        return _server
+
+
+class Handle(NamedTuple):
+    """Names memory of the card for another process."""
+
+    card: str
+    index: int  # of the card, in the sender
+    server: bytes
+    pid: int
+    ticket: bytes
+    key: tuple[int, int]  # of the memory
+    offset: int  # the point in the sender's work: a clock, and its value
+    value: int
+
+
+_issued = threading.local()
+
+
+@contextlib.contextmanager
+def cancel_on_error() -> Iterator[None]:
+    """Nobody comes for tickets of a message that is not sent."""
+    before = getattr(_issued, "tickets", None)
+    _issued.tickets = []
+    try:
+        yield
+    except BaseException:
+        for ticket in _issued.tickets:
+            ticket.taken()
+        raise
+    finally:
+        _issued.tickets = before
+
+
+@functools.cache
+def _card(index: int) -> str:
+    return get_device_properties(index).pci
+
+
+def send_storage(storage: torch.UntypedStorage) -> Handle:
+    index = storage.device.index
+    ref = StorageWeakRef(storage)
+
+    def again() -> Optional[torch.UntypedStorage]:
+        return torch.UntypedStorage._new_with_weak_ptr(ref.cdata)
+
+    handle = _issue(_Ticket(storage, again, _C.share_storage, index))
+    shared_cache[handle.key] = ref
+    return handle
+
+
+def send_event(event: torch.Event) -> Handle:
+    index = event.device.index
+    if index is None or index < 0:
+        index = _C.current_device()
+
+    def share(event: torch.Event) -> int:
+        return _C.share_event(event, index)
+
+    return _issue(_Ticket(event, weakref.ref(event), share, index))
+
+
+def _issue(ticket: _Ticket) -> Handle:
+    fd = ticket.open()
+    assert fd is not None
+    try:
+        stat = os.fstat(fd)
+    finally:
+        os.close(fd)
+    server = _get_server()
+    point = _C.share_point(ticket.index)
+    if getattr(_issued, "tickets", None) is not None:
+        _issued.tickets.append(ticket)
+    return Handle(
+        _card(ticket.index),
+        ticket.index,
+        server.name,
+        os.getpid(),
+        server.add(ticket),
+        (stat.st_dev, stat.st_ino),
+        *point,
+    )
+
+
+class _Sender:
+    """A connection to the process that sends. The caller of a method holds lock."""
+
+    def __init__(self, name: bytes, pid: int) -> None:
+        self.lock = threading.RLock()
+        self.process = f"process {pid}"
+        self.clocks: dict[int, Any] = {}
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._socket.settimeout(_PATIENCE)
+        try:
+            self._socket.connect(name)
+        except OSError as error:
+            raise self.gone() from error
+
+    def gone(self) -> RuntimeError:
+        return RuntimeError(
+            f"{self.process} has sent a tensor of openreg, and ended before this process "
+            "received it. The sender must live until then: for example, let it wait for an "
+            "answer. If it still lives, both must be in the same network namespace."
+        )
+
+    def get(self, ticket: bytes, index: int) -> int:
+        """Returns the descriptor of the memory."""
+        clocks = index not in self.clocks
+        kind = _GET_WITH_CLOCKS if clocks else _GET
+        try:
+            self._socket.send(kind + ticket)
+            answer, fds, _, _ = socket.recv_fds(self._socket, 1, 2)
+        except TimeoutError as error:
+            raise RuntimeError(
+                f"{self.process} has sent a tensor of openreg, and has not answered for "
+                f"{_PATIENCE} seconds. Let it run, so that its threads can answer."
+            ) from error
+        except OSError as error:
+            raise self.gone() from error
+        if not answer:
+            raise self.gone()
+        if len(fds) != 1 + clocks:
+            raise RuntimeError(
+                f"{self.process} has freed the tensor of openreg that it sent. A tensor can "
+                "be received again only while the sender keeps it."
+            )
+        if clocks:
+            try:
+                self.clocks[index] = _C.ForeignClocks(
+                    fds[1], self._socket.fileno(), self.process, index
+                )
+            except BaseException:
+                os.close(fds[0])
+                raise
+            finally:
+                os.close(fds[1])
+        return fds[0]
+
+    def taken(self, ticket: bytes) -> None:
+        with contextlib.suppress(OSError):
+            self._socket.send(_TAKEN + ticket)
+
+    def ended(self) -> bool:
+        return any(clocks.abandoned for clocks in self.clocks.values())
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+_senders: dict[bytes, _Sender] = {}
+
+
+def _get_sender(handle: Handle) -> _Sender:
+    with _lock:
+        sender = _senders.get(handle.server)
+        if sender is None:
+            for name, old in list(_senders.items()):
+                if old.ended():
+                    _senders.pop(name).close()
+            sender = _senders[handle.server] = _Sender(handle.server, handle.pid)
+        return sender
+
+
+def _index_of(handle: Handle) -> int:
+    """Returns the index of the sender's card here. Opens no other card if it can."""
+    indices = sorted(range(device_count()), key=lambda index: index != handle.index)
+    for index in indices:
+        if _card(index) == handle.card:
+            return index
+    visible = os.environ.get("OPENREG_VISIBLE_DEVICES")
+    raise RuntimeError(
+        f"a received tensor is on the card {handle.card}, which this process does not have"
+        + (f" with OPENREG_VISIBLE_DEVICES={visible}" if visible else "")
+        + ". Let this process see the card, or send x.cpu()."
+    )
+
+
+def receive_storage(cls: type, handle: Handle, nbytes: int) -> torch.UntypedStorage:
+    _C.init()
+    index = _index_of(handle)
+    sender = _get_sender(handle)
+    with sender.lock:
+        storage = storage_from_cache(cls, handle.key)
+        if storage is not None and index in sender.clocks:
+            sender.taken(handle.ticket)
+        else:
+            fd = sender.get(handle.ticket, index)
+            try:
+                if storage is None:
+                    storage = _C.receive_storage(fd, nbytes, index)
+                    shared_cache[handle.key] = StorageWeakRef(storage)
+            finally:
+                os.close(fd)
+        _C.wait_point(sender.clocks[index], handle.offset, handle.value, index)
+    return storage
+
+
+def receive_event(event: torch.Event, handle: Handle) -> int:
+    """Makes a new event the sent one. Returns the index of its card."""
+    _C.init()
+    index = _index_of(handle)
+    sender = _get_sender(handle)
+    with sender.lock:
+        fd = sender.get(handle.ticket, index)
+    try:
+        _C.receive_event(event, fd, index)
+    finally:
+        os.close(fd)
+    return index
+
+
+def _after_fork_in_child() -> None:
+    global _server, _lock, _senders
+    if _server is not None:
+        _server.close_in_child()
+    for sender in _senders.values():
+        sender.close()
+    _server, _senders, _lock = None, {}, threading.RLock()
+
+
+os.register_at_fork(after_in_child=_after_fork_in_child)
