@@ -25,13 +25,15 @@ vm_loader()
 	PYTHON=(env "PYTHONHOME=$root/usr" "${LOADER[@]}" "$root/usr/bin/python3" -BS)
 }
 
-# Exports the paths in the root that docs/labs/grade needs for lab 8.
-lab8_paths()
+# Builds what the labs without a VM need, and exports the paths in the root.
+lab_paths()
 {
 	local name path
-	for name in card sim lib; do
-		path=$(component_path "$name")
-		export "LAB8_${name^^}=/cache${path#"$OPENREG_CACHE"}"
+	"$here/build" card sim lib plugin labs
+	for name in card sim lib plugin labs; do
+		path=/cache$(component_path "$name" | sed "s,^$OPENREG_CACHE,,")
+		[ "$name" != labs ] || name=out
+		export "LAB_${name^^}=$path"
 	done
 }
 

@@ -20,6 +20,8 @@ from wrong import WRONG  # noqa: E402
 
 SEED = 20
 VMS = 2  # a VM alone keeps less than one processor busy
+NATIVE = [lab for lab in bench.LABS
+          if getattr(importlib.import_module(f"lab{lab}"), "NATIVE", False)]
 
 
 def read(kind: str, file: str) -> str:
@@ -92,11 +94,13 @@ def warnings(path: pathlib.Path) -> str:
 
 
 class Run:
-    """Several VMs that grade the cases, one after another"""
+    """Several VMs, and a Python for the labs without one, that grade the cases in their order"""
 
     def __init__(self, top: pathlib.Path, todo: list) -> None:
         self.top, self.lock = top, threading.Lock()
-        self.left = list(enumerate(todo))
+        self.left: dict[bool, list] = {True: [], False: []}  # native or not
+        for i, case in enumerate(todo):
+            self.left[case[1] in NATIVE].append((i, case))
         self.good, self.broken, self.count = True, False, 0
         self.names = [f"s{i}" for i in range(len(todo))]
 
@@ -123,12 +127,12 @@ class Run:
             print(f"{'not ' if why else ''}ok {self.count} labs.{title.replace(' ', '_')} "
                   f"({tally.points} of {tally.most} points, {took:.0f} s)", flush=True)
 
-    def work(self) -> None:
+    def work(self, native: bool) -> None:
         table = bench.Bench(self.top, SEED)
         try:
-            while self.left:
+            while self.left[native]:
                 with self.lock:
-                    i, (title, lab, _, judge) = self.left.pop(0)
+                    i, (title, lab, _, judge) = self.left[native].pop(0)
                 self.await_build(i)
                 start = time.monotonic()
                 tally = table.grade(f"s{i}", lab)
@@ -153,7 +157,9 @@ def main() -> int:
         for i, (_, lab, files, _) in enumerate(todo):
             bench.prepare(top, f"s{i}", lab, files)
         run = Run(top, todo)
-        workers = [threading.Thread(target=work) for work in [run.build] + [run.work] * VMS]
+        workers = [threading.Thread(target=run.build),
+                   *(threading.Thread(target=run.work, args=(native,))
+                     for native in [True] + [False] * VMS)]
         for worker in workers:
             worker.start()
         for worker in workers:

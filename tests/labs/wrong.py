@@ -26,6 +26,10 @@ TAIL = """\
 """
 BELL = "		writel(1, lab->doorbells + LAB_DOORBELL * OPENREG_DOORBELL_STRIDE);"
 
+LAB8 = ("rows", "layouts", "dtypes", "bounds", "refuses", "average", "types", "operators",
+        "by the card")
+LAB10 = ("values", "layouts", "types", "empty", "card", "stream", "refuses")
+
 WRONG = [
     Wrong("prints the right words", 0, [
         ("lab0.c", "	if (find_card()", '	puts("magic 0x4745524f\\nversion 0x00010005");\n'
@@ -176,17 +180,83 @@ WRONG = [
         ("lab8.c", "args->op[i].dims = 3;", "args->op[i].dims = 1;")], {"bounds"}),
     Wrong("rolls to the left", 8, [
         ("lab8.c", "(i % n + shift) % n", "(i % n + n - shift) % n")],
-          {"rows", "layouts", "dtypes", "bounds", "refuses", "operator", "by the card"}),
+          set(LAB8)),
     Wrong("copies four bytes", 8, [
         ("lab8.c", "i / n, i % n), size);", "i / n, i % n), size < 4 ? size : 4);")],
           {"layouts", "dtypes"}),
     Wrong("takes any shift", 8, [
         ("lab8.c", "	if (args->imm[0] && args->imm[0] >= (uint64_t)args->size[1])",
          "	if (args->imm[0] == (uint64_t)-1)")], {"refuses"}),
+    Wrong("adds before it halves", 8, [
+        ("lab8.c", "		to[i] = (x[i] & y[i]) + ((x[i] ^ y[i]) >> 1);\n}\n\nstatic void average_i64",
+         "		to[i] = (int32_t)((uint32_t)x[i] + (uint32_t)y[i]) >> 1;\n}\n\nstatic void average_i64")],
+          {"average", "operators", "by the card"}),
+    Wrong("averages floats", 8, [
+        ("lab8.c", ".types = OPENREG_VTYPES_INT", ".types = OPENREG_VTYPES_ALL"),
+        ("lab8.c", ".kernel = { ", ".kernel = { [OPENREG_VT_F32] = average_i32, ")], {"types"}),
     Wrong("computes on the CPU", 8, [
-        ("lab8.py", "    x, n = x.contiguous(), x.shape[-1]\n",
-         "    return torch.roll(x, shift, -1)\n    x, n = x.contiguous(), x.shape[-1]\n")],
-          {"by the card"}),
+        ("lab8.cpp", "  const auto source = x.contiguous();",
+         "  return at::roll(x.cpu(), shift, -1).to(x.device());\n"
+         "  const auto source = x.contiguous();")], {"operators", "by the card"}),
+
+    Wrong("takes every tensor for a dense one", 10, [
+        ("lab10.cpp", "    packet.operand(iter.data_ptr(i), card_dtype(iter.dtype(i)), strides.data());",
+         "    packet.operand(iter.data_ptr(i), card_dtype(iter.dtype(i)), iter.ndim() == 1 ? "
+         "strides.data() : turned(iter.strides(0), iter.element_size(0)).data());")],
+          {"layouts"}, frozenset({"types"})),
+    Wrong("reads each input as the common type", 10, [
+        ("lab10.cpp", "card_dtype(iter.dtype(i))", "card_dtype(iter.common_dtype())")], {"types"}),
+    Wrong("launches on the current card", 10, [
+        ("lab10.cpp", "launch(packet, x.device().index());",
+         "launch(packet, current_device());"),
+        ("lab10.cpp", "  const c10::DeviceGuard guard(x.device()); // the result's card\n", "")],
+          {"card"}),
+    Wrong("waits for the packet", 10, [
+        ("lab10.cpp", "  return iter.output();\n}\n\n} // namespace",
+         "  synchronize_stream(current_stream_state(x.device().index()));\n"
+         "  return iter.output();\n}\n\n} // namespace")], {"stream"}),
+    Wrong("computes with torch's operators", 10, [
+        ("lab10.cpp", "  static const OpId op",
+         "  return x / (x.abs() / limit + 1);\n  static const OpId op")], set(LAB10)),
+
+    Wrong("frees at once", 11, [
+        ("lab11.cpp", "  for (Mark& mark : freed.marks) {\n    mark.seq = mark.stream->last();\n  }\n",
+         "")], {"record"}),
+    Wrong("one list for all streams", 11, [
+        ("lab11.cpp", "    auto& blocks = idle[&stream];", "    auto& blocks = idle[nullptr];"),
+        ("lab11.cpp", "    idle[block.owner].emplace(", "    idle[nullptr].emplace("),
+        ("lab11.cpp", "      idle[&stream].emplace(", "      idle[nullptr].emplace("),
+        ("lab11.cpp", "      if (!blocks.empty()) {", "      if (stream && !blocks.empty()) {")],
+          {"streams"}, frozenset({"empty"})),
+    Wrong("a segment for each block", 11, [
+        ("lab11.cpp", "constexpr size_t kShared = size_t{2} << 20;",
+         "constexpr size_t kShared = 512;")], {"share"}),
+    Wrong("returns memory under queued packets", 11, [
+        ("lab11.cpp", "        openreg::settle(*stream, stream->last());", "        (void)stream;")],
+          {"empty"}, frozenset({"full"})),
+    Wrong("never returns a segment", 11, [
+        ("lab11.cpp", "      if (segment->used == 0) {", "      if (segment->used < 0) {")],
+          {"empty", "full"}),
+
+    Wrong("does not wait for the input", 12, [
+        ("lab12.py", "        side.wait_stream(torch.accelerator.current_stream(side.device))\n",
+         "")], {"input"}, frozenset({"no wait"})),
+    Wrong("does not wait for the result", 12, [
+        ("lab12.py", "        stream.wait_event(self.end)\n", "")], {"output"},
+          frozenset({"runs", "input", "no wait", "output memory"})),
+    Wrong("joins at once", 12, [
+        ("lab12.py", "        self.end = side.record_event()\n",
+         "        self.end = side.record_event()\n"
+         "        torch.accelerator.current_stream(side.device).wait_event(self.end)\n")],
+          {"overlap", "input memory"}),
+    Wrong("the host waits", 12, [
+        ("lab12.py", "        stream.wait_event(self.end)\n", "        self.end.synchronize()\n")],
+          {"output", "no wait"}),
+    Wrong("lends the input without a record", 12, [
+        ("lab12.py", "            tensor.record_stream(side)\n", "            pass\n")],
+          {"input memory"}),
+    Wrong("lends the result without a record", 12, [
+        ("lab12.py", "        self.tensor.record_stream(stream)\n", "")], {"output memory"}),
 
     Wrong("lets a process keep the page", 9, [
         ("lab9.c", "		unmap_mapping_range(file->mapping, 0, PAGE_SIZE, 1);",

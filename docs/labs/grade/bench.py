@@ -8,9 +8,14 @@ import shutil
 import subprocess
 
 from machine import TOP, Broken, Machine
+from native import Host
 from tally import Tally
 
-LABS = range(10)
+LABS = range(13)
+ALONE = {0: ["lab0.c"], 8: ["lab8.c", "lab8.cpp"], 10: ["lab10.cpp"], 11: ["lab11.cpp"],
+         12: ["lab12.py"]}
+# What native labs are built with and run with, in the root; scripts/lib/vm.sh sets them.
+PATHS = [f"LAB_{name}" for name in ("CARD", "SIM", "LIB", "PLUGIN", "OUT")]
 GIVEN = TOP / "docs/labs/given"
 # Default values of the card's properties that the checks change.
 CALM = {"x-inject-gone": 0, "x-inject-reg": 0, "x-inject-reg-value": 0, "x-inject-admin": 0,
@@ -20,14 +25,14 @@ CALM = {"x-inject-gone": 0, "x-inject-reg": 0, "x-inject-reg-value": 0, "x-injec
 
 def own_files(lab: int) -> list[str]:
     """The files that a student writes in this lab"""
-    return [f"lab{lab}.c", *{5: ["copy.c"], 8: ["lab8.py"]}.get(lab, [])]
+    return ALONE.get(lab) or [f"lab{lab}.c", *(["copy.c"] if lab == 5 else [])]
 
 
 def files_of(lab: int) -> list[str]:
-    """The files of a student that the lab needs. Those of the labs 1 to 9 make one module."""
-    if lab in (0, 8):
+    """The files of a student that the lab needs. Those of the driver's labs make one module."""
+    if lab in ALONE:
         return own_files(lab)
-    return [file for i in range(1, lab + 1) if i != 8 for file in own_files(i)]
+    return [file for i in range(1, lab + 1) if i not in ALONE for file in own_files(i)]
 
 
 def prepare(top: pathlib.Path, name: str, lab: int, files: dict[str, str]) -> None:
@@ -44,7 +49,7 @@ def prepare(top: pathlib.Path, name: str, lab: int, files: dict[str, str]) -> No
 def build(top: pathlib.Path, names: list[str]) -> None:
     """Builds submissions. One that does not compile has no result; grade() says so."""
     command = [str(TOP / "scripts/in-root"), "--share", f"{top}:/mnt/labs", "env",
-               *(f"{name}={os.environ.get(name, '')}" for name in ("LAB8_CARD", "LAB8_SIM")),
+               *(f"{name}={os.environ.get(name, '')}" for name in PATHS),
                "docs/labs/given/build", *(f"/mnt/labs/{name}" for name in names)]
     done = subprocess.run(command, check=False, stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, text=True)
@@ -70,22 +75,37 @@ def properties(seed: int) -> dict[str, object]:
 
 def built(path: pathlib.Path, lab: int) -> bool:
     module = ["lab.ko", "copy"] if lab >= 5 else ["lab.ko"]
-    wanted = {0: ["lab0"], 8: ["libopenreg-sim.so.1"]}.get(lab, module)
+    wanted = {0: ["lab0"], 8: ["libopenreg-sim.so.1", "lab8.so"], 10: ["lab10.so"],
+              11: ["lab11.so"], 12: []}.get(lab, module)
     return all((path / name).exists() for name in wanted)
 
 
 class Bench:
-    """Grades one submission after another in a VM, which starts again if one breaks it."""
+    """Grades one submission after another. Starts the VM again if a submission breaks it."""
 
     def __init__(self, top: pathlib.Path, seed: int) -> None:
         self.top, self.seed = top, seed
         self.machine: Machine | None = None
+        self.python: Host | None = None
         self.name = ""
 
-    def close(self) -> None:
+    def close_machine(self) -> None:
         if self.machine:
             self.machine.close()
         self.machine = None
+
+    def close(self) -> None:
+        self.close_machine()
+        if self.python:
+            self.python.close()
+        self.python = None
+
+    @property
+    def host(self) -> Host:
+        """For the labs without a VM"""
+        if not self.python:
+            self.python = Host(self.top)
+        return self.python
 
     # What the checks use.
 
@@ -162,9 +182,9 @@ class Bench:
                 tally.spoil("the kernel complained: " + words)
         except Broken as broken:
             tally.spoil(str(broken))
-            self.close()
+            self.close_machine()
         except (ArithmeticError, LookupError, OSError, RuntimeError, ValueError) as error:
             # A guest that the driver has broken gives odd answers.
             tally.spoil(f"{self.machine.why()} ({error})")
-            self.close()
+            self.close_machine()
         return tally

@@ -37,7 +37,7 @@ def main() -> int:
     parser.add_argument("directory", type=pathlib.Path)
     args = parser.parse_args()
     labs = args.lab or [lab for lab in bench.LABS
-                        if (args.directory / f"lab{lab}.c").exists()]
+                        if any((args.directory / name).exists() for name in bench.own_files(lab))]
     if not labs:
         print(f"lab: error: there is no lab0.c in {args.directory}\n"
               "  make lab LAB=0 begins the first lab", file=sys.stderr)

@@ -1,24 +1,19 @@
 # SPDX-License-Identifier: MIT
-"""Runs in the root: runs packets on a card inside the process, and prints a line for each check.
-usage: lab8_client.py engine | operator | stock DIRECTORY SEED"""
-import json
-import pathlib
+"""Checks lab 8, as a client of host.py: engine, instruction, operators or stock."""
 import random
 import struct
-import sys
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "given"))
-from lab8_card import Card, Fault  # noqa: E402
-from regs import C  # noqa: E402
+import torch
+from client import attempt, load
+from lab8_card import Card, Fault
+from regs import C
 
 ROLL = C["OP_EXPERIMENT"]
+AVERAGE = 63  # LAB8_V_AVERAGE
+STORE = C["V_LOAD"] + 1
 SIZES = {C[name]: size for name, size in (
     ("F32", 4), ("F64", 8), ("F16", 2), ("BF16", 2), ("I8", 1), ("U8", 1), ("I16", 2), ("I32", 4),
     ("I64", 8), ("BOOL", 1))}
-
-
-def tell(name: str, good: bool, seen: object) -> None:
-    print(json.dumps([name, good, str(seen)]), flush=True)
 
 
 def packet(size, operands, imms, arg=(0, 0, 0, 0), ninstr=0) -> bytes:
@@ -175,49 +170,116 @@ def refuses(card: Card, rng) -> str:
     return "memory was written" if any(one.memory[0].view) else ""
 
 
-def engine(rng) -> None:
-    card = Card()
-    for name, check in (("rows", rows), ("layouts", layouts), ("dtypes", dtypes),
-                        ("bounds", bounds), ("refuses", refuses)):
-        seen = check(card, rng)
-        tell(name, not seen, seen)
-        if name == "rows" and seen:
-            return
+def instr(op: int, kind: str, dst: int = 0, a: int = 0, b: int = 0, aux: int = 0) -> bytes:
+    return struct.pack("<6BH", op, C["VT_" + kind], dst, a, b, 0, aux)
 
 
-def operator(directory: str, rng, stock: bool) -> None:
-    import torch  # pylint: disable=import-outside-toplevel
-    sys.path.insert(0, directory)
-    __import__("lab8")
-    torch.manual_seed(rng.randrange(1 << 30))
-    shapes = [(4, 7), (6,), (2, 3, 5)]
-    inputs = [torch.randn(shape) for shape in shapes] + [
-        torch.randn(5, 6).t(), torch.arange(12, dtype=torch.int16).view(3, 4), torch.randn(0, 3)]
-    if stock:
-        try:
-            torch.ops.lab8.roll(inputs[0], 3)
-        except Exception as error:  # pylint: disable=broad-except
-            return tell("by the card", not isinstance(error, NotImplementedError), error)
-        return tell("by the card", False, "it returns a result without the card")
-    for x in inputs:
-        shift = rng.randrange(-20, 20)
-        y = torch.ops.lab8.roll(x, shift)
-        if not torch.equal(y, torch.roll(x, shift, -1)):
-            return tell("operator", False, f"of {tuple(x.shape)} {x.dtype} by {shift}: {y}")
-    tell("operator", True, "")
-
-
-def main() -> None:
-    part, directory, seed = sys.argv[1], sys.argv[2], int(sys.argv[3])
-    rng = random.Random(f"{part} {seed}")
-    if part == "engine":
-        engine(rng)
-        return
+def program(card: Card, dtype: str, kind: str, values, source: int = 1) -> list[int]:
+    """The averages of the columns of `values`, by a packet VECTOR."""
+    letter, n = {"I32": "i", "I64": "q", "F32": "f"}[dtype], len(values[0])
+    memory = [card.alloc(n * 8) for _ in range(3)]
+    for i in range(2):
+        data = struct.pack(f"<{n}{letter}", *values[i])
+        memory[i + 1].view[:len(data)] = data
+    code = [instr(C["V_LOAD"], kind, dst=0, aux=1), instr(C["V_LOAD"], kind, dst=1, aux=2),
+            instr(AVERAGE, kind, dst=2, a=0, b=source), instr(STORE, kind, a=2, aux=0)]
+    body = struct.pack("<4B4B8xq", 1, 3, 0, len(code), 0, 0, 0, 0, n)
+    for one in memory:
+        body += struct.pack("<QB7xq", one.address, C[dtype], 1)
+    body += b"".join(code)
+    slots = (16 + len(body) + 63) // 64
     try:
-        operator(directory, rng, part == "stock")
-    except Exception as error:  # pylint: disable=broad-except
-        tell("by the card" if part == "stock" else "operator", False,
-             f"{type(error).__name__}: {error}")
+        card.run((struct.pack("<BBHIQ", C["OP_VECTOR"], slots, 0, 0, 0) + body)
+                 .ljust(64 * slots, b"\0"))
+        return list(struct.unpack_from(f"<{n}{letter}", memory[0].view))
+    finally:
+        for one in memory:
+            one.free()
 
 
-main()
+def average(card: Card, rng) -> str:
+    for kind, bits in (("I32", 32), ("I64", 64)):
+        least = -1 << (bits - 1)
+        ends = [least, least + 1, -1, 0, 1, -least - 2, -least - 1]
+        more = [rng.randrange(least, -least) for _ in range(3000)]
+        x = [a for a in ends for _ in ends] + more
+        y = ends * len(ends) + more[::-1]
+        seen = program(card, kind, kind, (x, y))
+        for a, b, mean in zip(x, y, seen):
+            if mean != (a + b) // 2:
+                return f"{kind}: the average of {a} and {b} is {mean}"
+    return ""
+
+
+def types(card: Card, _rng) -> str:
+    for kind, values, source in (("F32", [[1.0], [2.0]], 1), ("I32", [[1], [2]], 9)):
+        try:
+            program(card, kind, kind, values, source)
+            return f"{kind}, register {source}: it runs, and should fault with PROGRAM"
+        except Fault as fault:
+            if fault.code != C["FAULT_PROGRAM"]:
+                return f"{fault}, and not PROGRAM"
+    return ""
+
+
+def one_packet(name: str, function, want) -> str:
+    torch.openreg.reset_op_counts()
+    torch.openreg.reset_fallbacks()
+    y = function()
+    names = dict(torch.openreg.op_counts())
+    if names.pop(name, 0) != (1 if want.numel() else 0):
+        return f"{name} launched {torch.openreg.op_counts()}"
+    if torch.openreg.fallbacks():
+        return f"{name} ran on the CPU: {torch.openreg.fallbacks()}"
+    same = y.device.type == "openreg" and y.dtype == want.dtype and torch.equal(y.cpu(), want)
+    return "" if same else f"{name} of {tuple(want.shape)} {want.dtype} is {y}"
+
+
+def operators(rng) -> str:
+    torch.manual_seed(rng.randrange(1 << 30))
+    for x in (torch.randn(4, 7), torch.randn(6), torch.randn(2, 3, 5), torch.randn(5, 6).t(),
+              torch.arange(12, dtype=torch.int16).view(3, 4), torch.randn(0, 3)):
+        shift, there = rng.randrange(-20, 20), x.to(f"openreg:{rng.randrange(2)}")
+        seen = one_packet("lab8::roll", lambda: torch.ops.lab8.roll(there, shift),
+                          torch.roll(x, shift, -1))
+        if seen:
+            return seen
+    for dtype in (torch.int32, torch.int64):
+        least = torch.iinfo(dtype).min
+        a, b = (torch.tensor([rng.randrange(least, -least) for _ in range(24)], dtype=dtype)
+                for _ in range(2))
+        a, b = a.view(3, 8), b.view(8, 3).t()
+        want = (a & b) + ((a ^ b) >> 1)
+        seen = one_packet("lab8::average",
+                          lambda: torch.ops.lab8.average(a.to("openreg"), b.to("openreg")), want)
+        if seen:
+            return seen
+    return ""
+
+
+def stock(_rng) -> str:
+    x = torch.arange(6, device="openreg").view(2, 3)
+    for name, function in (("roll", lambda: torch.ops.lab8.roll(x, 1)),
+                           ("average", lambda: torch.ops.lab8.average(x, x))):
+        try:
+            function().cpu()
+            return f"{name} returns a result without the card"
+        except RuntimeError:
+            torch.openreg.reset()
+    return ""
+
+
+def main(part: str, directory: str, seed: int) -> None:
+    rng = random.Random(f"{part} {seed}")
+    if part in ("engine", "instruction"):
+        card = Card()
+        checks = (rows, layouts, dtypes, bounds, refuses) if part == "engine" else (average, types)
+        for check in checks:
+            if not attempt(check.__name__, check, card, rng) and check is rows:
+                return
+        return
+    load(directory, "lab8")
+    if part == "operators":
+        attempt("operators", operators, rng)
+    else:
+        attempt("by the card", stock, rng)

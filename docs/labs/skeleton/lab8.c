@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
 /*
- * Lab 8: the engine of the packet ROLL, opcode OPENREG_OP_EXPERIMENT.
+ * Lab 8: the instruction AVERAGE of VECTOR, and the engine of the packet ROLL, opcode
+ * OPENREG_OP_EXPERIMENT.
  *
- * ndim 2, space [rows, n]; op 0 result, op 1 source, of one dtype; imm 0 shift. Element
+ * AVERAGE: dst = (a + b) / 2, rounded toward -inf; I32 and I64.
+ * ROLL: ndim 2, space [rows, n]; op 0 result, op 1 source, of one dtype; imm 0 shift. Element
  * (row, (i + shift) % n) of the result is element (row, i) of the source.
  */
 #include <string.h>
@@ -52,4 +54,10 @@ const struct openreg_engine lab8_engine = {
 	.job_size = sizeof(struct roll),
 	.setup = roll_setup,
 	.run = roll_run,
+};
+
+/* TODO: a kernel for each type. It has n elements; dst may be a, b or neither. */
+
+const struct lab8_instruction lab8_average = {
+	.form = OPENREG_VFORM_NONE, /* TODO: the form and the types, and .kernel */
 };

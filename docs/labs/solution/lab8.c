@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
 /*
- * Lab 8: the engine of the packet ROLL, opcode OPENREG_OP_EXPERIMENT.
+ * Lab 8: the instruction AVERAGE of VECTOR, and the engine of the packet ROLL, opcode
+ * OPENREG_OP_EXPERIMENT.
  *
- * ndim 2, space [rows, n]; op 0 result, op 1 source, of one dtype; imm 0 shift. Element
+ * AVERAGE: dst = (a + b) / 2, rounded toward -inf; I32 and I64.
+ * ROLL: ndim 2, space [rows, n]; op 0 result, op 1 source, of one dtype; imm 0 shift. Element
  * (row, (i + shift) % n) of the result is element (row, i) of the source.
  */
 #include <string.h>
@@ -92,4 +94,33 @@ const struct openreg_engine lab8_engine = {
 	.job_size = sizeof(struct roll),
 	.setup = roll_setup,
 	.run = roll_run,
+};
+
+/* No sum of a and b: it could overflow. */
+static void average_i32(void *dst, const void *a, const void *b, const void *c, size_t n)
+{
+	const int32_t *x = a, *y = b;
+	int32_t *to = dst;
+	size_t i;
+
+	(void)c;
+	for (i = 0; i < n; i++)
+		to[i] = (x[i] & y[i]) + ((x[i] ^ y[i]) >> 1);
+}
+
+static void average_i64(void *dst, const void *a, const void *b, const void *c, size_t n)
+{
+	const int64_t *x = a, *y = b;
+	int64_t *to = dst;
+	size_t i;
+
+	(void)c;
+	for (i = 0; i < n; i++)
+		to[i] = (x[i] & y[i]) + ((x[i] ^ y[i]) >> 1);
+}
+
+const struct lab8_instruction lab8_average = {
+	.form = OPENREG_VFORM_BINARY,
+	.types = OPENREG_VTYPES_INT,
+	.kernel = { [OPENREG_VT_I32] = average_i32, [OPENREG_VT_I64] = average_i64 },
 };

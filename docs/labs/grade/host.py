@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: MIT
+"""
+Runs in the root: imports torch once, then runs each request in a child of its own. A request
+is a line of JSON: client, part, directory, seed, seconds, env, cards (a library of the card, or
+""). The answer is a line: output, and why the child ended if it did not end well.
+"""
+import ctypes
+import importlib
+import json
+import os
+import pathlib
+import signal
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "given"))
+import torch  # noqa: E402, F401  for the children; the backend opens a card at its first use
+CRASHES = (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL)
+
+
+def child(request: dict, output: int) -> None:
+    os.dup2(output, 1)
+    os.dup2(output, 2)
+    os.environ.update(request["env"])
+    sys.dont_write_bytecode = True
+    sys.path.insert(0, request["directory"])
+    if request["card"]:
+        # libopenreg then finds this library under its name, and not the stock one.
+        ctypes.CDLL(request["card"])
+    client = importlib.import_module(request["client"])
+    client.main(request["part"], request["directory"], request["seed"])
+
+
+def wait(pid: int, seconds: float) -> str:
+    end = time.monotonic() + seconds
+    while True:
+        found, status = os.waitpid(pid, os.WNOHANG)
+        if found:
+            break
+        if time.monotonic() > end:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+            return "it does not end"
+        time.sleep(0.02)
+    if os.WIFSIGNALED(status) and os.WTERMSIG(status) in CRASHES:
+        return "it crashes: " + signal.Signals(os.WTERMSIG(status)).name
+    return ""
+
+
+def run(request: dict) -> dict:
+    with tempfile.TemporaryFile() as output:
+        pid = os.fork()
+        if not pid:
+            status = 1
+            try:
+                child(request, output.fileno())
+                status = 0
+            except BaseException as error:  # pylint: disable=broad-except
+                os.write(2, f"{type(error).__name__}: {error}\n".encode())
+            finally:
+                sys.stdout.flush()
+                os._exit(status)
+        why = wait(pid, request["seconds"])
+        output.seek(0)
+        return {"output": output.read().decode(errors="replace"), "why": why}
+
+
+def main() -> None:
+    for line in sys.stdin:
+        print(json.dumps(run(json.loads(line))), flush=True)
+
+
+main()

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: MIT
+"""The labs whose card is inside a process: their programs run in the root, see host.py."""
+import json
+import os
+import subprocess
+import threading
+
+from machine import TOP
+
+SECONDS = 600  # only ends a hang
+
+
+class Host:
+    """A process in the root that has imported torch"""
+
+    def __init__(self, top) -> None:
+        libraries = ":".join(os.environ[f"LAB_{name}"] + "/lib" for name in ("SIM", "LIB"))
+        self.lock = threading.Lock()
+        self.process = subprocess.Popen(
+            [str(TOP / "scripts/in-root"), "--share", f"{top}:/mnt/labs", "env",
+             "OPENREG_TRANSPORT=sim", "OPENREG_SIM_WORKERS=2", "OMP_WAIT_POLICY=PASSIVE",
+             f"LD_LIBRARY_PATH={libraries}", f"PYTHONPATH={os.environ['LAB_PLUGIN']}",
+             "LAB_HOLD=" + os.environ["LAB_OUT"] + "/hold.so",
+             "python3", "-B", "docs/labs/grade/host.py"],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def run(self, client: str, part: str, directory: str, seed: int, card: str = "",
+            **env: str) -> tuple[str, str]:
+        """The output of a part of a client, and why it ended if it crashed"""
+        request = {"client": client, "part": part, "directory": directory, "seed": seed,
+                   "card": card, "seconds": SECONDS, "env": {"OPENREG_SIM_CARDS": "2", **env}}
+        with self.lock:
+            self.process.stdin.write(json.dumps(request) + "\n")
+            self.process.stdin.flush()
+            answer = json.loads(self.process.stdout.readline() or "null")
+        if answer is None:
+            raise RuntimeError("Python does not start in the root")
+        return answer["output"], answer["why"]
+
+    def close(self) -> None:
+        self.process.stdin.close()
+        self.process.wait()
+
+
+def take(tally, text: str) -> None:
+    """Sets the checks of which the client has printed a line."""
+    for line in text.splitlines():
+        try:
+            name, good, seen = json.loads(line)
+        except ValueError:
+            continue
+        if name in tally.checks:
+            tally.set(name, good, seen)
+
+
+def grade(bench, tally, client: str, seed: int, parts: dict[str, dict[str, str]]) -> None:
+    """
+    Runs the parts, each with its environment. A crash takes all points; the first check tells
+    whether to go on.
+    """
+    first = next(iter(tally.checks))
+    for part, env in parts.items():
+        text, why = bench.host.run(client, part, f"/mnt/labs/{bench.name}", seed, **env)
+        take(tally, text)
+        if why:
+            return tally.spoil(why)
+        if not tally.checks[first].good:
+            tally.checks[first].seen = tally.checks[first].seen or text[-300:].strip()
+            return tally.end("nothing else can be graded without the first check")
