@@ -109,7 +109,7 @@ class Bench:
 
     # What the checks use.
 
-    def insmod(self, seconds: int = 12) -> tuple[int, str]:
+    def insmod(self, seconds: int = 8) -> tuple[int, str]:
         return self.machine.run(f"insmod /lab/{self.name}/lab.ko", seconds)
 
     def rmmod(self, seconds: int = 12) -> None:

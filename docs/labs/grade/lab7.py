@@ -15,7 +15,7 @@ CHECKS = [
     ("killed", 1, "a process can be killed while its packet waits, and its context goes away"),
     ("leaves", 1, "after rmmod the card is not enabled, and no DMA memory is left"),
 ]
-PROGRAM = "python3 /openreg/docs/labs/grade/lab7_client.py"
+PROGRAM = "python3 -ES /openreg/docs/labs/grade/lab7_client.py"
 SIZE = 64
 
 

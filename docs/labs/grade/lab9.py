@@ -16,7 +16,7 @@ CHECKS = [
     ("again", 1, "a card that is plugged in again works, also when the old file is closed"),
     ("leaves", 1, "after rmmod the card is not enabled, and no DMA memory is left"),
 ]
-PROGRAM = "python3 /openreg/docs/labs/grade/lab9_client.py"
+PROGRAM = "python3 -ES /openreg/docs/labs/grade/lab9_client.py"
 FIRST, SECOND, GO = "/tmp/lab9.first", "/tmp/lab9.second", "/tmp/lab9.go"
 NODEV = "ENODEV"
 
