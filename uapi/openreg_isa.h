@@ -260,9 +260,10 @@ struct openreg_operand {
  * - op 0 D, op 1 A, op 2 B, op 3 C (optional); imm 0 alpha, imm 1 beta, as f64 bit
  *   patterns
  * - Strides along a dimension that an operand does not have are 0 (D, C: k; A: n; B: m).
- * - All operands have one dtype, not BOOL. D must not overlap A or B.
- * - But if A is float8 other than E8M0, so is B, maybe another one. D and C then have
+ * - All operands have one dtype, not BOOL. Or A has I8 or U8, B I8, and D and C I32.
+ * - Or A is float8 other than E8M0, and so is B, maybe another one. D and C then have
  *   one dtype: F32, F16 or BF16.
+ * - D must not overlap A or B.
  * - f16, bf16 and float8 accumulate in f32; integers wrap.
  * - k = 0 gives beta * C. With beta = 0 the card does not read C.
  * - arg[3] flags. PACKED_B: B is a packed matrix of PACK, the same for every batch. It
@@ -278,6 +279,13 @@ struct openreg_operand {
  * - A packed matrix begins at a multiple of OPENREG_PACK_ALIGN bytes. It has a stride of
  *   1 along n and 0 along k. It begins with a header: packets for other sizes or another
  *   dtype fault with FORMAT. The rest depends on the version of the card.
+ *
+ * MATMUL with scales (arg[0] SCALED_I8 or SCALED_I4): B = scale * Q + zero.
+ *
+ * - op 0 D and op 1 A, of one dtype: F32, F16 or BF16. op 2 Q, I8 or pairs of I4
+ * - op 3 scale, op 4 zero (optional), each F32, F16 or BF16, with k / group elements
+ *   along k. imm 2 group: a divisor of k. Element k of Q has scale k / group.
+ * - imm 0 alpha; imm 1 is 0
  *
  * SOFTMAX: arg[0] axis, arg[1] flags. op 0 result, op 1 input; floating-point dtypes,
  * which may differ. BACKWARD: op 0 grad_input, op 1 grad_output, op 2 output of the
@@ -310,6 +318,17 @@ struct openreg_operand {
  * NOTE: ndim 0; arg[0] enum openreg_note. Only a card that checks programs has it: tells
  * the card what the program knows.
  */
+enum openreg_matmul_b { /* what operand 2 of MATMUL holds */
+	OPENREG_MATMUL_B = 0, /* B itself */
+	OPENREG_MATMUL_SCALED_I8 = 1, /* I8 */
+	/*
+	 * U8. Byte i along k holds elements 2i, in bits 0 to 3, and 2i + 1, as two's
+	 * complement. The group is even.
+	 */
+	OPENREG_MATMUL_SCALED_I4 = 2,
+	OPENREG_MATMUL_END
+};
+
 #define OPENREG_LIST_SLOTS_MAX 65535 /* slots of a LIST */
 #define OPENREG_PEER_BYTES_MAX 4194304 /* of all PEER operands of a VECTOR */
 #define OPENREG_TRACE_RECORDS_MAX (1 << 20)

@@ -270,6 +270,33 @@ static inline int openreg_push_matmul_packed(struct openreg_queue *queue,
 }
 
 /*
+ * MATMUL with scales: d = alpha * (a @ (scale * q + zero)). how is
+ * OPENREG_MATMUL_SCALED_I8 or OPENREG_MATMUL_SCALED_I4; group elements of q along k share
+ * a scale. q, scale and zero have strides as b. zero may be NULL.
+ */
+static inline int openreg_push_matmul_scaled(struct openreg_queue *queue,
+					     unsigned int how, const int64_t size[4],
+					     const struct openreg_tensor *d,
+					     const struct openreg_tensor *a,
+					     const struct openreg_tensor *q,
+					     const struct openreg_tensor *scale,
+					     const struct openreg_tensor *zero,
+					     double alpha, int64_t group)
+{
+	const struct openreg_tensor ops[5] = { *d, *a, *q, *scale,
+					       zero ? *zero : *scale };
+	const uint64_t imm[3] = { openreg_imm_f64(alpha), 0,
+				  openreg_imm_i64(group) };
+	struct openreg_command cmd =
+		openreg_command_(OPENREG_OP_MATMUL, 4, size, zero ? 5 : 4, ops);
+
+	cmd.arg[0] = OPENREG_CAST_(uint8_t, how);
+	cmd.nimm = 3;
+	cmd.imm = imm;
+	return openreg_push(queue, &cmd);
+}
+
+/*
  * PACK over size[] = { k, n }: copies matrix into the card's order at address packed, or
  * back; kind: enum openreg_pack_kind. SIZE stores the bytes of a packed matrix in the word
  * at address packed, and uses only the dtype of matrix.

@@ -28,6 +28,8 @@ static const struct arguments {
 	const char *flags[3]; /* names of the bits of arg[1] */
 } arguments[OPENREG_OP_END] = {
 	[OPENREG_OP_VECTOR] = { "folded dimensions", { NULL }, { NULL } },
+	[OPENREG_OP_MATMUL] = { "operand 2",
+				{ "B", "SCALED_I8", "SCALED_I4" }, { NULL } },
 	[OPENREG_OP_SOFTMAX] = { "axis", { NULL }, { "LOG", "BACKWARD" } },
 	[OPENREG_OP_WAIT] = { "until", { "GE", "EQ", "NE" }, { NULL } },
 	[OPENREG_OP_SIGNAL] = { "how", { "SET", "ADD" }, { NULL } },
@@ -96,10 +98,11 @@ static void print_arguments(unsigned int opcode, const uint8_t *arg)
 }
 
 /* Roles of the operands, by opcode and operand_variant(). */
-static const char *const roles[OPENREG_OP_END][3][4] = {
+static const char *const roles[OPENREG_OP_END][3][5] = {
 	[OPENREG_OP_COPY] = { { "destination", "source" } },
 	[OPENREG_OP_FILL] = { { "destination" } },
-	[OPENREG_OP_MATMUL] = { { "D", "A", "B", "C" } },
+	[OPENREG_OP_MATMUL] = { { "D", "A", "B", "C" },
+				{ "D", "A", "Q", "scale", "zero" } },
 	[OPENREG_OP_SOFTMAX] = { { "result", "input" },
 				 { "gradient of the input",
 				   "gradient of the output", "output" } },
@@ -129,6 +132,8 @@ static unsigned int operand_variant(unsigned int opcode, const uint8_t *arg)
 	case OPENREG_OP_CONV:
 	case OPENREG_OP_PACK:
 		return arg[0];
+	case OPENREG_OP_MATMUL:
+		return arg[0] != OPENREG_MATMUL_B;
 	case OPENREG_OP_SOFTMAX:
 		return !!(arg[1] & OPENREG_SOFTMAX_BACKWARD);
 	case OPENREG_OP_POOL:
@@ -219,9 +224,9 @@ static void print_window_role(unsigned int opcode, unsigned int i)
 
 static void print_immediate_role(unsigned int opcode, unsigned int i)
 {
-	static const char *const names[OPENREG_OP_END][2] = {
+	static const char *const names[OPENREG_OP_END][3] = {
 		[OPENREG_OP_FILL] = { "element" },
-		[OPENREG_OP_MATMUL] = { "alpha", "beta" },
+		[OPENREG_OP_MATMUL] = { "alpha", "beta", "group" },
 		[OPENREG_OP_WAIT] = { "value" },
 		[OPENREG_OP_SIGNAL] = { "value" },
 		[OPENREG_OP_SORT] = { "first place", "places" },
@@ -234,7 +239,7 @@ static void print_immediate_role(unsigned int opcode, unsigned int i)
 		print_window_role(opcode, i);
 	else if (opcode == OPENREG_OP_INDEX)
 		printf(" (%s of index %u)", i % 2 ? "step" : "extent", i / 2);
-	else if (opcode < OPENREG_OP_END && i < 2 && names[opcode][i])
+	else if (opcode < OPENREG_OP_END && i < 3 && names[opcode][i])
 		printf(" (%s)", names[opcode][i]);
 }
 

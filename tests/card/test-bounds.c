@@ -5,7 +5,7 @@
  * Guard bytes around the segment must not change.
  *
  * Packets: FILL; empty reductions, which also store results; POOL, where the input has
- * its own sizes; SORT, PLACES and PACK, where the results have.
+ * its own sizes; SORT, PLACES and PACK, where the results have; MATMUL with scales.
  */
 #include <string.h>
 
@@ -25,6 +25,7 @@ struct trial {
 	int64_t stride[OPENREG_DIMS_MAX];
 	uint64_t off;
 	uint64_t length; /* of the segment */
+	unsigned int operand; /* the one that may fault */
 };
 
 static int64_t random_stride(uint64_t length)
@@ -66,6 +67,7 @@ static void random_trial(struct trial *t, uint64_t length)
 
 	t->ndim = (unsigned int)below(OPENREG_DIMS_MAX + 1);
 	t->dtype = 1 + (unsigned int)below(OPENREG_DTYPE_END - 1);
+	t->operand = 0;
 	t->length = length;
 	t->off = below(length + 64);
 	if (below(8))
@@ -109,19 +111,13 @@ static bool written_twice(const struct trial *t)
 	return false;
 }
 
-/* The fault code that the packet must have, or OPENREG_FAULT_NONE. */
-static uint32_t oracle(const struct trial *t, bool shape_first)
+/* The fault code of an operand that the packet reads, or OPENREG_FAULT_NONE. */
+static uint32_t oracle_of_read(const struct trial *t)
 {
 	unsigned int esize = openreg_dtype_size(t->dtype), d, corner;
 
 	if (is_empty(t))
 		return OPENREG_FAULT_NONE;
-	if (shape_first && written_twice(t))
-		return OPENREG_FAULT_SHAPE;
-	if (too_much(t))
-		return OPENREG_FAULT_LIMIT;
-	if (written_twice(t))
-		return OPENREG_FAULT_SHAPE;
 	if (t->off % esize)
 		return OPENREG_FAULT_ALIGNMENT;
 	for (corner = 0; corner < 1u << t->ndim; corner++) {
@@ -135,6 +131,20 @@ static uint32_t oracle(const struct trial *t, bool shape_first)
 			return OPENREG_FAULT_BOUNDS;
 	}
 	return OPENREG_FAULT_NONE;
+}
+
+/* The fault code of a packet that writes the operand, or OPENREG_FAULT_NONE. */
+static uint32_t oracle(const struct trial *t, bool shape_first)
+{
+	if (is_empty(t))
+		return OPENREG_FAULT_NONE;
+	if (shape_first && written_twice(t))
+		return OPENREG_FAULT_SHAPE;
+	if (too_much(t))
+		return OPENREG_FAULT_LIMIT;
+	if (written_twice(t))
+		return OPENREG_FAULT_SHAPE;
+	return oracle_of_read(t);
 }
 
 /* True for a valid packet with too much work for a test. */
@@ -155,7 +165,7 @@ static void expect(struct client_queue *q, struct pkt *p, uint32_t want,
 
 	if (want != OPENREG_FAULT_BOUNDS)
 		return;
-	assert_int_equal(fault.operand, 0);
+	assert_int_equal(fault.operand, t->operand);
 	/* The operand's address, or the first byte behind the segment. */
 	assert_true(fault.address == OPENREG_ADDR(0, seg, t->off) ||
 		    fault.address == OPENREG_ADDR(0, seg, t->length));
@@ -346,6 +356,42 @@ static void check_pack(struct client_queue *q, struct trial *t, uint32_t seg)
 	expect(q, &p, want, t, seg);
 }
 
+/* Q or the scale of a MATMUL with scales. Its size along k is the packet's / group. */
+static void check_scaled(struct client_queue *q, struct trial *t, uint32_t seg)
+{
+	static const int64_t none[4];
+	const int64_t group = 2 * (1 + (int64_t)below(3));
+	const uint64_t zeros = OPENREG_ADDR(0, SORT_SOURCE, 0);
+	bool is_q = below(2);
+	int64_t size[4] = { 1, 1, 1, group * random_size() };
+	uint32_t want;
+	struct pkt p;
+
+	t->ndim = 4;
+	t->operand = is_q ? 2 : 3;
+	t->dtype = is_q ? OPENREG_U8 : OPENREG_F32;
+	t->size[0] = t->size[1] = t->size[2] = 1;
+	t->size[3] = is_q ? size[3] / 2 : size[3] / group;
+	t->stride[0] = t->stride[1] = t->stride[2] = 0;
+	t->stride[3] = random_stride(t->length);
+	/* The packet only reads the operand. */
+	want = size[3] > 1LL << 36 ? OPENREG_FAULT_LIMIT : oracle_of_read(t);
+	if (!want && size[3] > 1 << 18)
+		return;
+	pkt_begin(&p, OPENREG_OP_MATMUL, 4, size);
+	pkt_arg(&p, 0, OPENREG_MATMUL_SCALED_I4);
+	pkt_operand(&p, OPENREG_ADDR(0, SORT_SOURCE, 4096), OPENREG_F32, none);
+	pkt_operand(&p, zeros, OPENREG_F32, none);
+	pkt_operand(&p, is_q ? OPENREG_ADDR(0, seg, t->off) : zeros, OPENREG_U8,
+		    is_q ? t->stride : none);
+	pkt_operand(&p, is_q ? zeros : OPENREG_ADDR(0, seg, t->off), OPENREG_F32,
+		    is_q ? none : t->stride);
+	pkt_imm(&p, 0x3ff0000000000000);
+	pkt_imm(&p, 0);
+	pkt_imm(&p, (uint64_t)group);
+	expect(q, &p, want, t, seg);
+}
+
 typedef void check_fn(struct client_queue *q, struct trial *t, uint32_t seg);
 
 /* The source of SORT, PLACES and PACK: zeros. */
@@ -412,6 +458,11 @@ static void test_pack(void **state)
 	fuzz(*state, check_pack, ROUNDS / 2);
 }
 
+static void test_scaled(void **state)
+{
+	fuzz(*state, check_scaled, ROUNDS / 2);
+}
+
 int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, rig_setup, rig_teardown)
@@ -422,6 +473,7 @@ int main(void)
 		T(test_sort),
 		T(test_places),
 		T(test_pack),
+		T(test_scaled),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

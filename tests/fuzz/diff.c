@@ -34,6 +34,8 @@ static const struct {
 	{ "reduce", diff_reduce },
 	{ "stages", diff_stages },
 	{ "matmul", diff_matmul },
+	{ "mixed", diff_mixed },
+	{ "scaled", diff_scaled },
 	{ "copy", diff_copy },
 	{ "scan", diff_scan },
 };

@@ -33,7 +33,53 @@ static void draft_fill(struct stream *s, struct draft *d)
 	draft_imm(d, take(s, 2) ? take64(s) : take8(s) * 0x0101010101010101ULL);
 }
 
-static void draft_matmul(struct stream *s, struct draft *d)
+static void draft_matmul_scaled(struct stream *s, struct draft *d)
+{
+	static const uint8_t dims[] = { 0x7, 0xb, 0xd, 0xd, 0xd };
+	static const uint8_t floats[] = { OPENREG_F32, OPENREG_F16, OPENREG_BF16,
+					  OPENREG_F32 };
+	const unsigned int nops = 4 + take(s, 2);
+	const bool i4 = take(s, 2);
+	const uint8_t dtype = floats[take(s, 4)];
+	int64_t group = 2 * (1 + take(s, 20)), size[4];
+	unsigned int i;
+
+	d->op.arg[0] = i4 ? OPENREG_MATMUL_SCALED_I4 : OPENREG_MATMUL_SCALED_I8;
+	draft_sizes(s, d, 4);
+	if (!rare(s, 8))
+		d->size[3] = group * take(s, 6);
+	draft_imm(d, 0x3ff0000000000000);
+	draft_imm(d, rare(s, 8) ? take_odd(s) : 0);
+	draft_imm(d, (uint64_t)(rare(s, 8) ? (int64_t)take_odd(s) : group));
+	memcpy(size, d->size, sizeof(size));
+	for (i = 0; i < nops; i++) {
+		if (i == 2 && i4)
+			size[3] = d->size[3] / 2;
+		else if (i > 2)
+			size[3] = d->size[3] / group;
+		draft_place(s, d, i < 2	   ? dtype
+				  : i > 2 ? floats[take(s, 4)]
+				  : i4	  ? OPENREG_U8
+					  : OPENREG_I8,
+			    dims[i], size, i == 0);
+	}
+}
+
+static void draft_matmul_mixed(struct stream *s, struct draft *d)
+{
+	static const uint8_t dims[] = { 0x7, 0xb, 0xd, 0x7 };
+	const uint8_t dtypes[] = { OPENREG_I32, OPENREG_I8 + (uint8_t)take(s, 2),
+				   OPENREG_I8, OPENREG_I32 };
+	unsigned int nops = 3 + take(s, 2), i;
+
+	draft_sizes(s, d, 4);
+	draft_imm(d, 0x3ff0000000000000);
+	draft_imm(d, nops == 3 ? 0 : 0x4000000000000000);
+	for (i = 0; i < nops; i++)
+		draft_place(s, d, dtypes[i], dims[i], d->size, i == 0);
+}
+
+static void draft_matmul_same(struct stream *s, struct draft *d)
 {
 	static const uint8_t dims[] = { 0x7, 0xb, 0xd, 0x7 };
 	static const uint64_t factors[] = { 0x3ff0000000000000, 0,
@@ -78,6 +124,18 @@ static void draft_pack(struct stream *s, struct draft *d)
 		else
 			draft_place(s, d, dtype, 3, d->size, i == 0);
 	}
+}
+
+static void draft_matmul(struct stream *s, struct draft *d)
+{
+	unsigned int how = take(s, 4);
+
+	if (how == 2)
+		draft_matmul_scaled(s, d);
+	else if (how == 3)
+		draft_matmul_mixed(s, d);
+	else
+		draft_matmul_same(s, d);
 }
 
 static void draft_softmax(struct stream *s, struct draft *d)

@@ -15,6 +15,8 @@
 #define I64(...) { OPENREG_I64, { __VA_ARGS__ } }
 #define F16(...) { OPENREG_F16, { __VA_ARGS__ } }
 #define U8(...) { OPENREG_U8, { __VA_ARGS__ } }
+#define I8(...) { OPENREG_I8, { __VA_ARGS__ } }
+#define I32(...) { OPENREG_I32, { __VA_ARGS__ } }
 
 const struct kind kinds[] = {
 	KIND("COPY", COPY, 1, 2, 0, .size = { 64 }, .ops = { F32(1), F32(1) }),
@@ -64,6 +66,19 @@ const struct kind kinds[] = {
 		      F32(16, 4, 1, 0) }, .imm = { ONE, ONE }),
 	KIND("PACK", PACK, 2, 2, 0, .arg = { OPENREG_PACK_PACK },
 	     .size = { 4, 4 }, .ops = { F16(0, 1), F16(4, 1) }),
+	KIND("MATMUL of bytes", MATMUL, 4, 3, 2, .size = { 1, 96, 96, 96 },
+	     .ops = { I32(9216, 96, 1, 0), U8(9216, 96, 0, 1),
+		      I8(9216, 0, 1, 96) }, .imm = { ONE }),
+	KIND("MATMUL with scales", MATMUL, 4, 4, 3,
+	     .arg = { OPENREG_MATMUL_SCALED_I8 }, .size = { 1, 20, 96, 96 },
+	     .ops = { F32(1920, 96, 1, 0), F32(1920, 96, 0, 1),
+		      I8(9216, 0, 96, 1), F32(192, 0, 1, 96) },
+	     .imm = { ONE, 0, 48 }),
+	KIND("MATMUL of four bits", MATMUL, 4, 5, 3,
+	     .arg = { OPENREG_MATMUL_SCALED_I4 }, .size = { 1, 1, 96, 96 },
+	     .ops = { F16(96, 96, 1, 0), F16(96, 96, 0, 1),
+		      U8(4608, 0, 48, 1), F32(192, 0, 1, 96),
+		      F32(192, 0, 1, 96) }, .imm = { ONE, 0, 48 }),
 	KIND("SOFTMAX", SOFTMAX, 2, 2, 0, .arg = { 1 }, .size = { 4, 8 },
 	     .ops = { F32(8, 1), F32(8, 1) }),
 	KIND("SOFTMAX, its logarithm", SOFTMAX, 2, 2, 0,

@@ -5,8 +5,8 @@
 
 #include "card.h"
 
-#define KINDS 42
-#define KIND_OPERANDS_MAX 4
+#define KINDS 45
+#define KIND_OPERANDS_MAX 5
 
 struct operand {
 	unsigned int dtype;

@@ -163,6 +163,7 @@ static void test_arguments(void **state)
 		const char *enumeration, *prefix;
 		unsigned int opcode;
 	} kinds[] = {
+		{ "openreg_matmul_b", "OPENREG_MATMUL_", OPENREG_OP_MATMUL },
 		{ "openreg_index", "OPENREG_INDEX_", OPENREG_OP_INDEX },
 		{ "openreg_wait", "OPENREG_WAIT_", OPENREG_OP_WAIT },
 		{ "openreg_signal", "OPENREG_SIGNAL_", OPENREG_OP_SIGNAL },
@@ -373,10 +374,34 @@ static void test_matmul(void **state)
 
 	show(*state, &cmd);
 	has(text, "  MATMUL, 3 slots, flags 0x0, cookie 0xabc\n"
-		  "  arguments 0 0 0 0\n  sizes [1, 2, 3, 4]\n");
+		  "  arguments 0 0 0 0: operand 2 B\n  sizes [1, 2, 3, 4]\n");
 	has(text, "  operand 1 (A): f16 at 0x4f80018000000040 (card 0, segment 6, offset 0x40), strides [24, 12, 4, 1]\n"
 		  "  immediate 0 (alpha): 0x3fe0000000000000, 4602678819172646912, 0.5\n"
 		  "  immediate 1 (beta): 0xffffffffffffffff, -1, -nan\n");
+}
+
+static void test_matmul_scaled(void **state)
+{
+	const int64_t size[] = { 1, 2, 3, 4 };
+	const struct openreg_tensor ops[5] = { { .dtype = OPENREG_F16 } };
+	const uint64_t imm[] = { openreg_imm_f64(1), 0, 4 };
+	const struct openreg_command cmd = {
+		.opcode = OPENREG_OP_MATMUL,
+		.arg = { OPENREG_MATMUL_SCALED_I4 },
+		.ndim = COUNT(size),
+		.nops = COUNT(ops),
+		.nimm = COUNT(imm),
+		.size = size,
+		.ops = ops,
+		.imm = imm,
+	};
+
+	show(*state, &cmd);
+	has(text, "  arguments 2 0 0 0: operand 2 SCALED_I4\n");
+	has(text, "  operand 2 (Q): ");
+	has(text, "  operand 3 (scale): ");
+	has(text, "  operand 4 (zero): ");
+	has(text, "  immediate 2 (group): 0x0000000000000004, 4, ");
 }
 
 static void test_window(void **state)
@@ -473,6 +498,7 @@ int main(void)
 		FILES_TEST(test_forms),
 		FILES_TEST(test_stages),
 		FILES_TEST(test_matmul),
+		FILES_TEST(test_matmul_scaled),
 		FILES_TEST(test_window),
 		FILES_TEST(test_index),
 		FILES_TEST(test_list),

@@ -186,6 +186,33 @@ static void test_matmul(void **state)
 	assert_int_equal(at(ops + 4 * each), 0xc000000000000000);
 }
 
+static void test_matmul_scaled(void **state)
+{
+	const int64_t size[4] = { 1, 2, 3, 64 };
+	const int64_t stride[4] = { 0, 0, 1, 3 };
+	const struct openreg_tensor d = openreg_view(A, OPENREG_BF16, NULL);
+	const struct openreg_tensor q = openreg_view(A + 256, OPENREG_U8, stride);
+	const struct openreg_tensor s = openreg_view(A + 512, OPENREG_F32, stride);
+	const size_t ops = 32 + 4 * 8, each = 16 + 4 * 8;
+
+	(void)state;
+	pushed(openreg_push_matmul_scaled(NULL, OPENREG_MATMUL_SCALED_I4, size, &d,
+					  &d, &q, &s, NULL, 2.0, 32), 5);
+	assert_int_equal(at(16), 4 | 4 << 8 | 3 << 16 |
+					 (uint64_t)OPENREG_MATMUL_SCALED_I4 << 32);
+	assert_int_equal(at(ops + 2 * each), A + 256);
+	assert_int_equal(at(ops + 3 * each), A + 512);
+	assert_int_equal(at(ops + 4 * each), 0x4000000000000000);
+	assert_int_equal(at(ops + 4 * each + 8), 0);
+	assert_int_equal(at(ops + 4 * each + 16), 32);
+
+	pushed(openreg_push_matmul_scaled(NULL, OPENREG_MATMUL_SCALED_I8, size, &d,
+					  &d, &q, &s, &s, 1.0, 64), 6);
+	assert_int_equal(at(16), 4 | 5 << 8 | 3 << 16 |
+					 (uint64_t)OPENREG_MATMUL_SCALED_I8 << 32);
+	assert_int_equal(at(ops + 5 * each + 16), 64);
+}
+
 static void test_softmax(void **state)
 {
 	const int64_t size[2] = { 3, 4 };
@@ -537,6 +564,7 @@ int main(void)
 		cmocka_unit_test_setup(test_fill, clear),
 		cmocka_unit_test_setup(test_vector, clear),
 		cmocka_unit_test_setup(test_matmul, clear),
+		cmocka_unit_test_setup(test_matmul_scaled, clear),
 		cmocka_unit_test_setup(test_softmax, clear),
 		cmocka_unit_test_setup(test_index, clear),
 		cmocka_unit_test_setup(test_windows, clear),

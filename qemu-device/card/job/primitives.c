@@ -100,6 +100,9 @@ dnnl_data_type_t openreg_primitive_type(int64_t dtype)
 {
 	return dtype == OPENREG_BF16  ? dnnl_bf16
 	       : dtype == OPENREG_F16 ? dnnl_f16
+	       : dtype == OPENREG_I8  ? dnnl_s8
+	       : dtype == OPENREG_U8  ? dnnl_u8
+	       : dtype == OPENREG_I32 ? dnnl_s32
 				      : dnnl_f32;
 }
 

@@ -7,6 +7,7 @@
 #include "kernel_math.h"
 #include "kernel_modulo.h"
 /* These need the headers that kernel_math.h includes. */
+#include "kernel_dots.h"
 #include "kernel_gather.h"
 #include "kernel_gemm.h"
 #include "kernel_index.h"
@@ -28,6 +29,7 @@ const struct openreg_kernels KERNELS = {
 	RANDOM_TABLES
 	REDUCE_TABLES
 	GATHER_TABLES
+	DOTS_TABLES
 	GEMM_TABLES
 	INDEX_TABLES
 	PLACES_TABLES

@@ -66,6 +66,22 @@ struct openreg_gemm_kernel {
 	unsigned int rows, columns; /* of a block */
 };
 
+#define OPENREG_DOTS_ROWS 4
+#define OPENREG_DOTS_COLUMNS 4
+
+/* Products of rows of A with columns of Q, of which each group has a scale. */
+struct openreg_dots {
+	/* Rows of k elements. If Q has numbers of 4 bits, the even elements come first. */
+	const float *a;
+	const uint8_t *q[OPENREG_DOTS_COLUMNS]; /* the bytes of each column */
+	const float *scale[OPENREG_DOTS_COLUMNS]; /* [groups] */
+	const float *zero[OPENREG_DOTS_COLUMNS]; /* [groups], added to scale * q */
+	const float *sums; /* [row][groups] of A; NULL: there is no zero */
+	size_t k, groups;
+	float out[OPENREG_DOTS_ROWS][OPENREG_DOTS_COLUMNS];
+};
+typedef void openreg_dots_fn(struct openreg_dots *d);
+
 /*
  * Stores lines x width elements at dst, dense. Element j of line i is
  * src[at[i] + index[j]], counted in elements, or 0 if bit j of mask[i] is 0. width is at
@@ -226,6 +242,8 @@ struct openreg_kernels {
 	openreg_find_fn *find[OPENREG_VT_END];
 	openreg_gather_fn *gather[4]; /* elements of 1, 2, 4, 8 bytes */
 	struct openreg_gemm_kernel gemm[OPENREG_VT_END];
+	/* Numbers of 8 or 4 bits; one row, or OPENREG_DOTS_ROWS */
+	openreg_dots_fn *dots[2][2];
 	struct openreg_slide_kernel slide[3]; /* for one row, some rows, many rows */
 	struct openreg_lanes_kernel lanes;
 	/* Index 1: a row lies along the line; 0: the rows lie side by side. F types only */

@@ -14,7 +14,7 @@ struct key {
 	int64_t b_batch, b_row, b_column;
 	int64_t d_batch, d_row;
 	int64_t accumulate;
-	int64_t dtype, d_dtype;
+	int64_t dtype, b_dtype, d_dtype;
 	int64_t packed;
 };
 
@@ -76,6 +76,7 @@ static struct key make_key(const struct openreg_gemm *g)
 		.d_row = g->d.row,	 .accumulate = g->accumulate,
 		.dtype = g->dtype,	 .d_dtype = g->d_dtype,
 		.packed = g->packed,
+		.b_dtype = g->b_dtype ? g->b_dtype : g->dtype,
 	};
 	int64_t one = 1;
 
@@ -133,7 +134,7 @@ static dnnl_status_t describe_all(dnnl_memory_desc_t md[3], const struct key *k)
 	if (status == dnnl_success && k->packed)
 		status = describe_packed(&md[1], k);
 	else if (status == dnnl_success)
-		status = describe(&md[1], k->dtype, batch, k->k, k->n,
+		status = describe(&md[1], k->b_dtype, batch, k->k, k->n,
 				  k->b_batch, k->b_row, k->b_column);
 	if (status == dnnl_success)
 		status = describe(&md[2], k->d_dtype, batch, k->m, k->n,

@@ -33,6 +33,7 @@ static struct openreg_matrix pack(const struct openreg_matmul *mm,
 	int64_t lines = by_row ? rows : columns, i, b;
 	int64_t length = by_row ? columns : rows;
 	int64_t stride = by_row ? from->column : from->row;
+	int64_t esize = openreg_dtype_size(dtype);
 	struct openreg_matrix x = { .base = (uintptr_t)to };
 
 	x.row = by_row ? columns : 1;
@@ -40,7 +41,7 @@ static struct openreg_matrix pack(const struct openreg_matmul *mm,
 	x.batch = batch > 1 ? rows * columns : 0;
 	for (b = 0; b < batch; b++) {
 		for (i = 0; i < lines; i++) {
-			uintptr_t line = openreg_matrix_at(from, mm->in_esize, b,
+			uintptr_t line = openreg_matrix_at(from, esize, b,
 							   by_row ? i : 0,
 							   by_row ? 0 : i);
 
@@ -52,14 +53,32 @@ static struct openreg_matrix pack(const struct openreg_matmul *mm,
 	return x;
 }
 
-static struct openreg_matrix part(const struct openreg_matmul *mm,
-				  const struct openreg_matrix *x, int64_t batch,
-				  int64_t row, int64_t column)
+static struct openreg_matrix part(const struct openreg_matrix *x, int64_t esize,
+				  int64_t batch, int64_t row, int64_t column)
 {
 	struct openreg_matrix y = *x;
 
-	y.base = openreg_matrix_at(x, mm->in_esize, batch, row, column);
+	y.base = openreg_matrix_at(x, esize, batch, row, column);
 	return y;
+}
+
+/* Makes a dense copy of B, column by column. */
+static struct openreg_matrix pack_scaled(const struct openreg_matmul *mm,
+					 const struct openreg_matmul_tile *t,
+					 float *to, int64_t batch, int64_t k0,
+					 int64_t k)
+{
+	struct openreg_matrix x = { (uintptr_t)to, batch > 1 ? t->n * k : 0, 1, k };
+	int64_t b, n;
+
+	for (b = 0; b < batch; b++) {
+		for (n = 0; n < t->n; n++) {
+			openreg_matmul_unscale(mm, to, t->batch0 + b, t->n0 + n,
+					       t->k0 + k0, k);
+			to += k;
+		}
+	}
+	return x;
 }
 
 static enum openreg_gemm_result
@@ -70,12 +89,16 @@ multiply(const struct packing *p, const struct openreg_matmul_tile *t,
 	int64_t left = t->k - k0;
 
 	g->k = left < p->k ? left : p->k;
-	g->a = part(mm, &mm->a, t->batch0, t->m0, t->k0 + k0);
-	g->b = part(mm, &mm->b, t->batch0, t->k0 + k0, t->n0);
+	g->a = part(&mm->a, mm->a_size, t->batch0, t->m0, t->k0 + k0);
+	if (!mm->scaled.how)
+		g->b = part(&mm->b, mm->b_size, t->batch0,
+			    t->k0 + k0, t->n0);
 	if (p->pack_a)
 		g->a = pack(mm, mm->a_dtype, &g->a, p->a,
 			    mm->a.batch ? t->batch : 1, t->m, g->k);
-	if (p->pack_b)
+	if (mm->scaled.how)
+		g->b = pack_scaled(mm, t, (float *)p->b, t->batch, k0, g->k);
+	else if (p->pack_b)
 		g->b = pack(mm, mm->b_dtype, &g->b, p->b,
 			    mm->b.batch ? t->batch : 1, g->k, t->n);
 	return openreg_gemm_dnnl(openreg_scratch_primitives(scratch), g);

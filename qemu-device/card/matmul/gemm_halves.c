@@ -27,7 +27,8 @@ static bool takes_b(const struct openreg_matmul *mm,
 {
 	if (mm->packed)
 		return t->k == mm->k;
-	return is_faster(mm, t) && !openreg_gemm_has_lone_rows(mm, t) &&
+	return !mm->scaled.how && is_faster(mm, t) &&
+	       !openreg_gemm_has_lone_rows(mm, t) &&
 	       openreg_gemm_is_plain(b, t->batch, t->k, t->n);
 }
 
@@ -37,7 +38,7 @@ static struct openreg_matrix part(const struct openreg_matmul *mm,
 {
 	struct openreg_matrix y = *x;
 
-	y.base = openreg_matrix_at(x, mm->in_esize, batch, row, column);
+	y.base = openreg_matrix_at(x, mm->esize, batch, row, column);
 	return y;
 }
 
@@ -72,17 +73,8 @@ openreg_gemm_halves(const struct openreg_matmul *mm,
 			.base = openreg_packed_block(&packed, mm->packed, t->n0)
 		};
 	}
-	if (!p.data) {
-		size_t spare = openreg_matmul_spare(mm);
-
-		p.data = openreg_scratch_buffer(
-			scratch,
-			spare + (size_t)(t->batch * t->m * t->n * 4));
-		if (!p.data)
-			return OPENREG_GEMM_FAILED;
-		p = (struct openreg_product){ p.data + spare, t->m * t->n,
-					      t->n };
-	}
+	if (!p.data && !openreg_product_place(mm, t, &p, scratch, 0))
+		return OPENREG_GEMM_FAILED;
 	g.d = (struct openreg_matrix){ (uintptr_t)p.data, p.batch, p.row, 1 };
 	result = openreg_gemm_dnnl(openreg_scratch_primitives(scratch), &g);
 	if (result == OPENREG_GEMM_DONE)

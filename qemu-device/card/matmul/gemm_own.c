@@ -42,7 +42,7 @@ static void pack_a(const struct panels *p, int64_t batch, int64_t k0, int64_t k)
 
 		for (j = 0; j < k; j++) {
 			uintptr_t from = openreg_matrix_at(
-				&p->mm->a, p->mm->in_esize, t->batch0 + batch,
+				&p->mm->a, p->mm->a_size, t->batch0 + batch,
 				t->m0 + i, t->k0 + k0 + j);
 
 			pack_line(p, p->mm->a_dtype, to, from,
@@ -63,13 +63,30 @@ static void pack_b(const struct panels *p, int64_t batch, int64_t k0, int64_t k)
 
 		for (j = 0; j < k; j++) {
 			uintptr_t from = openreg_matrix_at(
-				&p->mm->b, p->mm->in_esize, t->batch0 + batch,
+				&p->mm->b, p->mm->b_size, t->batch0 + batch,
 				t->k0 + k0 + j, t->n0 + i);
 
 			pack_line(p, p->mm->b_dtype, to, from,
 				  p->mm->b.column, left, columns);
 			to += columns * p->mm->width;
 		}
+	}
+}
+
+static void pack_scaled_b(const struct panels *p, int64_t batch, int64_t k0, int64_t k)
+{
+	const struct openreg_matmul_tile *t = p->tile;
+	int64_t columns = p->kernel->columns, i, j;
+	float line[K_BLOCK], *to = (float *)p->b;
+
+	memset(to, 0, (size_t)(p->n * k) * sizeof(*to));
+	for (i = 0; i < t->n; i++) {
+		float *column = to + i / columns * columns * k + i % columns;
+
+		openreg_matmul_unscale(p->mm, line, t->batch0 + batch,
+				       t->n0 + i, t->k0 + k0, k);
+		for (j = 0; j < k; j++)
+			column[j * columns] = line[j];
 	}
 }
 
@@ -121,7 +138,10 @@ bool openreg_gemm_own(const struct openreg_matmul *mm,
 			int64_t k = left < p.k ? left : p.k;
 
 			pack_a(&p, batch, k0, k);
-			pack_b(&p, batch, k0, k);
+			if (mm->scaled.how)
+				pack_scaled_b(&p, batch, k0, k);
+			else
+				pack_b(&p, batch, k0, k);
 			multiply(&p, batch, k, k0 > 0);
 		}
 	}

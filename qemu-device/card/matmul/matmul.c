@@ -210,6 +210,37 @@ static struct openreg_product find_product(const struct openreg_matmul *mm,
 	return p;
 }
 
+bool openreg_product_place(const struct openreg_matmul *mm,
+			   const struct openreg_matmul_tile *t,
+			   struct openreg_product *p,
+			   struct openreg_scratch *scratch, size_t more)
+{
+	size_t spare = openreg_matmul_spare(mm), out;
+
+	out = (size_t)openreg_round_up(t->batch * t->m * t->n * mm->width, 64);
+	p->data = openreg_scratch_buffer(scratch, spare + out + more);
+	if (!p->data)
+		return false;
+	p->data += spare;
+	p->batch = t->m * t->n;
+	p->row = t->n;
+	return true;
+}
+
+/* Products that only some hosts or shapes have kernels for. */
+static enum openreg_gemm_result run_bytes(const struct openreg_matmul *mm,
+					  const struct openreg_matmul_tile *t,
+					  struct openreg_product *p, bool *direct,
+					  struct openreg_scratch *scratch)
+{
+	*direct &= !mm->has_c && !mm->few;
+	*p = find_product(mm, t, *direct);
+	if (!mm->few)
+		return openreg_gemm_bytes(mm, t, p, scratch);
+	return openreg_gemm_few(mm, t, p, scratch) ? OPENREG_GEMM_DONE
+						   : OPENREG_GEMM_FAILED;
+}
+
 static bool run_fast(const struct openreg_matmul *mm,
 		     const struct openreg_matmul_tile *t,
 		     struct openreg_scratch *scratch,
@@ -219,15 +250,20 @@ static bool run_fast(const struct openreg_matmul *mm,
 	struct openreg_product p;
 
 	*result = OPENREG_GEMM_UNSUPPORTED;
-	if (mm->type != OPENREG_VT_F32 || t->k == 0)
+	if (t->k == 0)
 		return false;
-	if (mm->dtype != OPENREG_F32 || mm->packed) {
+	if (mm->few || openreg_matmul_is_mixed(mm))
+		*result = run_bytes(mm, t, &p, &direct, scratch);
+	else if (mm->type != OPENREG_VT_F32)
+		return false;
+	else if (mm->dtype != OPENREG_F32 || mm->packed) {
 		direct &= !mm->has_c;
 		p = find_product(mm, t, direct);
 		*result = openreg_gemm_halves(mm, t, &p, direct, scratch);
 		direct &= *result != OPENREG_GEMM_UNSUPPORTED;
 	}
-	if (*result == OPENREG_GEMM_UNSUPPORTED && !mm->packed) {
+	if (*result == OPENREG_GEMM_UNSUPPORTED && !mm->packed &&
+	    !openreg_matmul_is_mixed(mm)) {
 		p = find_product(mm, t, direct);
 		*result = openreg_gemm_fast(mm, t, &p,
 					    direct && adds_to_d(mm), scratch);

@@ -16,12 +16,15 @@ struct openreg_matrix {
 };
 
 /*
- * A product for oneDNN, D (+)= A B, with sums in f32. The elements of a row of D are
- * adjacent; openreg_gemm_is_plain() is true for A and B. A and B have one dtype, F32 or
- * a half; D has that dtype or F32.
+ * A product for oneDNN, D (+)= A B. The elements of a row of D are adjacent;
+ * openreg_gemm_is_plain() is true for A and B.
+ *
+ * - A and B have one dtype, F32 or a half; D has that dtype or F32; sums are in f32
+ * - or A has I8 or U8, B I8, and D I32, without accumulate
  */
 struct openreg_gemm {
 	uint8_t dtype, d_dtype;
+	uint8_t b_dtype; /* 0: dtype */
 	int64_t batch, m, n, k;
 	struct openreg_matrix a, b, d;
 	bool packed; /* B is a block of a packed matrix and those after it; batch is 1 */
@@ -41,13 +44,24 @@ bool openreg_gemm_is_plain(const struct openreg_matrix *x, int64_t batch,
 enum openreg_gemm_result openreg_gemm_dnnl(struct openreg_primitives **cache,
 					   const struct openreg_gemm *gemm);
 
+/* How to compute B: scale * Q + zero. */
+struct openreg_scaled {
+	uint8_t how; /* enum openreg_matmul_b */
+	uint8_t dtype, zero_dtype; /* of scale and zero */
+	bool has_zero;
+	int64_t group;
+	struct openreg_matrix scale, zero; /* a row for each group */
+};
+
 struct openreg_matmul {
 	const struct openreg_kernels *kernels;
 	uint8_t dtype; /* of C and D */
-	uint8_t a_dtype, b_dtype; /* the same, or float8 */
+	uint8_t a_dtype, b_dtype;
 	uint8_t type; /* enum openreg_vtype of the sums */
-	int64_t esize, width; /* bytes of an element in memory, in type */
-	int64_t in_esize; /* of A and B */
+	int64_t esize, width; /* bytes of an element of C and D in memory, in type */
+	int64_t a_size, b_size; /* bytes of an element of A and B in memory */
+	struct openreg_scaled scaled;
+	bool few; /* openreg_gemm_few() runs the tiles */
 	int64_t batch, m, n, k;
 	struct openreg_matrix a, b, c, d;
 	const void *packed; /* B as a packed matrix, or NULL: b is B */
@@ -58,6 +72,12 @@ struct openreg_matmul {
 	unsigned char *partial; /* [tiles_k][batch][m][n] of type */
 	int64_t sum_rows; /* rows of a slice of the second phase */
 };
+
+/* Is it a product of bytes with sums in I32? */
+static inline bool openreg_matmul_is_mixed(const struct openreg_matmul *mm)
+{
+	return mm->dtype == OPENREG_I32 && mm->a_dtype != OPENREG_I32;
+}
 
 /* The first element of a tile and its sizes. */
 struct openreg_matmul_tile {
@@ -71,10 +91,26 @@ struct openreg_product {
 	int64_t batch, row; /* elements */
 };
 
+/* Memory of `scratch` for the product, after openreg_matmul_spare() bytes. */
+bool openreg_product_place(const struct openreg_matmul *mm,
+			   const struct openreg_matmul_tile *tile,
+			   struct openreg_product *product,
+			   struct openreg_scratch *scratch, size_t more);
+
 struct openreg_verdict openreg_matmul_check(struct openreg_args *args);
 /* Sets shapes, operands and tiles. Returns false if the packet has no work. */
 bool openreg_matmul_plan(struct openreg_matmul *mm,
 			 const struct openreg_args *args);
+
+/* The checks of a packet with scales that MATMUL's others do not make. */
+struct openreg_verdict openreg_matmul_check_scaled(struct openreg_args *args);
+bool openreg_matmul_scaled_dtype(const struct openreg_args *args, unsigned int op);
+/* Sets mm->scaled and mm->few. The rest of the plan, but the tiles, is made. */
+void openreg_matmul_plan_scaled(struct openreg_matmul *mm,
+				const struct openreg_args *args);
+/* Computes B[k0 .. k0 + k, n] in f32. */
+void openreg_matmul_unscale(const struct openreg_matmul *mm, float *to, int64_t batch,
+			    int64_t n, int64_t k0, int64_t k);
 
 /*
  * Computes a tile by the card's kernels, for any layout and type. The product is in
@@ -106,6 +142,22 @@ openreg_gemm_halves(const struct openreg_matmul *mm,
 		    const struct openreg_matmul_tile *tile,
 		    struct openreg_product *product, bool in_place,
 		    struct openreg_scratch *scratch);
+/*
+ * Computes a tile of a few rows with scales. Reads Q once, and B never is in memory. The
+ * product is in memory of `scratch`, as that of openreg_gemm_own().
+ */
+bool openreg_gemm_few(const struct openreg_matmul *mm,
+		      const struct openreg_matmul_tile *tile,
+		      struct openreg_product *product,
+		      struct openreg_scratch *scratch);
+/* Computes a tile of bytes by oneDNN, if this host has instructions for them. */
+enum openreg_gemm_result
+openreg_gemm_bytes(const struct openreg_matmul *mm,
+		   const struct openreg_matmul_tile *tile,
+		   struct openreg_product *product,
+		   struct openreg_scratch *scratch);
+/* Does this host have instructions for bytes? */
+bool openreg_gemm_has_bytes(void);
 /* Does this host multiply such halves of any shape faster than f32? */
 bool openreg_gemm_has_unit(unsigned int dtype);
 

@@ -11,6 +11,7 @@ enum { D, A, B, C };
 /* Bit i: the operand has dimension i of [b, m, n, k]. */
 static const uint8_t operand_dims[] = { [D] = 0x7, [A] = 0xb, [B] = 0xd,
 					[C] = 0x7 };
+#define SCALED_DIMS 0xd /* of scale and zero */
 
 static double imm(const struct openreg_args *args, unsigned int i)
 {
@@ -26,10 +27,32 @@ static bool is_factor(unsigned int dtype)
 	return openreg_dtype_is_float8(dtype) && dtype != OPENREG_F8E8M0FNU;
 }
 
+static bool is_scaled(const struct openreg_args *args)
+{
+	return args->arg[0] != OPENREG_MATMUL_B;
+}
+
+static uint8_t dims_of(const struct openreg_args *args, unsigned int i)
+{
+	return is_scaled(args) && i >= C ? SCALED_DIMS : operand_dims[i];
+}
+
+/* Is it a product of bytes with sums in I32? */
+static bool is_mixed(const struct openreg_args *args)
+{
+	return args->op[D].dtype == OPENREG_I32 &&
+	       (args->op[A].dtype == OPENREG_I8 ||
+		args->op[A].dtype == OPENREG_U8);
+}
+
 static bool fits(const struct openreg_args *args, unsigned int i)
 {
 	unsigned int dtype = args->op[i].dtype, d = args->op[D].dtype;
 
+	if (is_scaled(args))
+		return openreg_matmul_scaled_dtype(args, i);
+	if (is_mixed(args) && (i == A || i == B))
+		return i == A || dtype == OPENREG_I8;
 	if ((i == A || i == B) && is_factor(args->op[A].dtype))
 		return is_factor(dtype) && openreg_dtype_is_float(d) &&
 		       d != OPENREG_F64;
@@ -49,12 +72,13 @@ static struct openreg_verdict check_strides(const struct openreg_args *args,
 					    unsigned int i)
 {
 	const struct openreg_arg *op = &args->op[i];
+	uint8_t dims = dims_of(args, i);
 	unsigned int d;
 
 	for (d = 0; d < 4; d++) {
-		if (!(operand_dims[i] >> d & 1) && op->stride[d] != 0)
+		if (!(dims >> d & 1) && op->stride[d] != 0)
 			return openreg_bad(OPENREG_FAULT_SHAPE, i, d);
-		if (i == D && operand_dims[i] >> d & 1 && args->size[d] > 1 &&
+		if (i == D && dims >> d & 1 && args->size[d] > 1 &&
 		    op->stride[d] == 0)
 			return openreg_bad(OPENREG_FAULT_SHAPE, i, d);
 	}
@@ -84,30 +108,31 @@ static struct openreg_verdict check_shape(struct openreg_args *args,
 	if (i == B && is_packed(args))
 		return openreg_packed_check(args, B, 2, args->size[3],
 					    args->size[2]);
-	args->op[i].dims = operand_dims[i];
+	args->op[i].dims = dims_of(args, i);
 	return check_strides(args, i);
 }
 
 struct openreg_verdict openreg_matmul_check(struct openreg_args *args)
 {
+	unsigned int i, least = is_scaled(args) ? 4 : 3;
 	struct openreg_verdict v;
-	unsigned int i;
 
 	if (args->ndim != 4)
 		return openreg_bad(OPENREG_FAULT_SHAPE, OPENREG_NO_OPERAND,
 				   args->ndim);
-	if ((args->nops != 3 && args->nops != 4) || args->nimm != 2 ||
-	    args->ninstr)
+	if ((args->nops != least && args->nops != least + 1) ||
+	    args->nimm != least - 1 || args->ninstr)
 		return openreg_bad(OPENREG_FAULT_PACKET, OPENREG_NO_OPERAND,
 				   args->nops);
-	if (args->arg[0] || args->arg[1] || args->arg[2] ||
-	    args->arg[3] & ~OPENREG_MATMUL_PACKED_B)
+	if (args->arg[0] >= OPENREG_MATMUL_END || args->arg[1] || args->arg[2] ||
+	    args->arg[3] & ~OPENREG_MATMUL_PACKED_B ||
+	    (is_scaled(args) && is_packed(args)))
 		return openreg_bad(OPENREG_FAULT_PACKET, OPENREG_NO_OPERAND, 0);
 	if (args->size[3] == 0 && count_results(args) > RESULTS_MAX)
 		return openreg_bad(OPENREG_FAULT_LIMIT, OPENREG_NO_OPERAND,
 				   count_results(args));
 	/* A beta other than 0 needs C. */
-	if (args->nops == 3 && imm(args, 1) != 0)
+	if ((args->nops == 3 || is_scaled(args)) && imm(args, 1) != 0)
 		return openreg_bad(OPENREG_FAULT_PACKET, C, args->imm[1]);
 	for (i = 0; i < args->nops; i++) {
 		v = check_dtype(args, i);
@@ -117,9 +142,11 @@ struct openreg_verdict openreg_matmul_check(struct openreg_args *args)
 			return v;
 		args->op[i].written = i == D;
 		args->op[i].read = i == A || i == B ||
+				   (i >= C && is_scaled(args)) ||
 				   (i == C && imm(args, 1) != 0);
 	}
-	return openreg_good();
+	return is_scaled(args) ? openreg_matmul_check_scaled(args)
+			       : openreg_good();
 }
 
 static struct openreg_matrix matrix(const struct openreg_args *args,
@@ -172,7 +199,8 @@ static bool follows(const struct openreg_matmul *mm,
 /* Batches that share B and follow each other become rows of one product. */
 static void fold_batch(struct openreg_matmul *mm)
 {
-	if (mm->batch == 1 || mm->b.batch != 0 || !follows(mm, &mm->a) ||
+	if (mm->batch == 1 || mm->b.batch != 0 || mm->scaled.scale.batch != 0 ||
+	    mm->scaled.zero.batch != 0 || !follows(mm, &mm->a) ||
 	    !follows(mm, &mm->d) || (mm->has_c && !follows(mm, &mm->c)))
 		return;
 	mm->m *= mm->batch;
@@ -181,10 +209,17 @@ static void fold_batch(struct openreg_matmul *mm)
 
 /* A unit for bf16 is this many times as fast as f32. */
 #define UNIT_SPEED 8
+#define BYTES_MAC 0.006 /* ns of a product of bytes, if the host has instructions for it */
 
 static bool has_unit(const struct openreg_matmul *mm)
 {
-	return mm->a_dtype == OPENREG_BF16 && openreg_gemm_has_unit(OPENREG_BF16);
+	return mm->a_dtype == OPENREG_BF16 && !mm->scaled.how &&
+	       openreg_gemm_has_unit(OPENREG_BF16);
+}
+
+static bool is_fast_bytes(const struct openreg_matmul *mm)
+{
+	return openreg_matmul_is_mixed(mm) && openreg_gemm_has_bytes();
 }
 
 /* Estimated time of a tile on slower hosts, in ns. */
@@ -193,7 +228,8 @@ static double tile_cost(const struct openreg_matmul *mm, int64_t m, int64_t n,
 {
 	static const double mac[OPENREG_VT_END] = { 0.012, 0.04, 0.05, 0.2 };
 	double memory = (double)(m + n) * (double)k + (double)m * (double)n;
-	double ns = (double)m * (double)n * (double)k * mac[mm->type] +
+	double each = is_fast_bytes(mm) ? BYTES_MAC : mac[mm->type];
+	double ns = (double)m * (double)n * (double)k * each +
 		    memory * 0.1 * (double)mm->width;
 
 	return has_unit(mm) ? ns / UNIT_SPEED : ns;
@@ -276,6 +312,8 @@ static int64_t least_rows(const struct openreg_matmul *mm)
 	return tall < TALL_TILES_MIN ? 512 : 1024;
 }
 
+#define FEW_NS 0.02 /* of a product with scales, and of a third of its memory */
+
 #define TILES_MIN 4 /* tiles of a product that costs more than so many TILE_COST */
 #define TILE_COST (2 * OPENREG_SHARE_NS)
 
@@ -296,7 +334,20 @@ static double most_cost(const struct openreg_matmul *mm)
 	return most < SLICE_COST ? most : SLICE_COST;
 }
 
-static void cut(struct openreg_matmul *mm)
+/* Memory limits the speed of a few rows, so even a small product gets several tiles. */
+static void cut_few(struct openreg_matmul *mm)
+{
+	double column = (double)mm->k * FEW_NS * (3 + (double)mm->m);
+	double tile = openreg_slice_ns((double)(mm->n * mm->batch) * column);
+
+	mm->tile_batch = 1;
+	mm->tile_m = mm->m;
+	mm->tile_k = mm->k;
+	mm->tile_n = min64(mm->n, openreg_round_up((int64_t)(tile / column) + 1,
+						   OPENREG_DOTS_COLUMNS));
+}
+
+static void cut_blocks(struct openreg_matmul *mm)
 {
 	int64_t *m = &mm->tile_m, *n = &mm->tile_n;
 	int64_t least = least_rows(mm);
@@ -319,9 +370,14 @@ static void cut(struct openreg_matmul *mm)
 		*n = min64(mm->n, openreg_round_up(*n, OPENREG_PACKED_COLUMNS));
 	cut_k(mm);
 	cut_batch(mm);
+}
+
+static void cut(struct openreg_matmul *mm)
+{
+	mm->few ? cut_few(mm) : cut_blocks(mm);
 	mm->tiles_batch = (mm->batch + mm->tile_batch - 1) / mm->tile_batch;
-	mm->tiles_m = (mm->m + *m - 1) / *m;
-	mm->tiles_n = (mm->n + *n - 1) / *n;
+	mm->tiles_m = (mm->m + mm->tile_m - 1) / mm->tile_m;
+	mm->tiles_n = (mm->n + mm->tile_n - 1) / mm->tile_n;
 	mm->tiles_k = mm->k ? (mm->k + mm->tile_k - 1) / mm->tile_k : 1;
 }
 
@@ -334,7 +390,8 @@ bool openreg_matmul_plan(struct openreg_matmul *mm,
 	mm->esize = openreg_dtype_size(mm->dtype);
 	mm->a_dtype = args->op[A].dtype;
 	mm->b_dtype = args->op[B].dtype;
-	mm->in_esize = openreg_dtype_size(mm->a_dtype);
+	mm->a_size = openreg_dtype_size(mm->a_dtype);
+	mm->b_size = openreg_dtype_size(mm->b_dtype);
 	mm->width = mm->type == OPENREG_VT_F64 || mm->type == OPENREG_VT_I64
 			    ? 8
 			    : 4;
@@ -346,14 +403,17 @@ bool openreg_matmul_plan(struct openreg_matmul *mm,
 		return false;
 	mm->alpha = imm(args, 0);
 	mm->beta = imm(args, 1);
-	mm->has_c = args->nops == 4 && mm->beta != 0;
+	mm->has_c = mm->beta != 0;
 	mm->a = matrix(args, A, 1, 3);
 	mm->b = matrix(args, B, 3, 2);
 	mm->d = matrix(args, D, 1, 2);
 	mm->c = mm->has_c ? matrix(args, C, 1, 2) : (struct openreg_matrix){ 0 };
 	mm->packed = is_packed(args) ? args->op[B].ptr : NULL;
 	mm->partial = NULL;
-	if (!mm->packed && mm->d.column != 1 && mm->d.row == 1)
+	openreg_matmul_plan_scaled(mm, args);
+	/* oneDNN multiplies U8 by I8, not I8 by U8. */
+	if (!mm->packed && !mm->scaled.how && mm->d.column != 1 && mm->d.row == 1 &&
+	    (!openreg_matmul_is_mixed(mm) || mm->a_dtype == mm->b_dtype))
 		transpose(mm);
 	fold_batch(mm);
 	cut(mm);

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: MIT
+/*
+ * MATMUL of a few rows with scales. Reading Q takes most of the time, so the kernels
+ * convert it in registers.
+ */
+#include <string.h>
+
+#include "matmul.h"
+
+struct few {
+	const struct openreg_matmul *mm;
+	const struct openreg_matmul_tile *tile;
+	bool i4;
+	int64_t rows, groups; /* rows: those of A and zeros, a multiple of the kernel's */
+	float *a; /* [rows][k]; with i4, a row has its even elements first */
+	float *sums; /* [rows][groups] */
+	float *scale, *zero; /* [OPENREG_DOTS_COLUMNS][groups] */
+};
+
+static void load_a(const struct few *f)
+{
+	const struct openreg_matmul *mm = f->mm;
+	int64_t r, k = mm->k, half = k / 2;
+	openreg_load_fn *load = mm->kernels->load[mm->a_dtype][OPENREG_VT_F32];
+
+	memset(f->a, 0, (size_t)(f->rows * k) * sizeof(*f->a));
+	for (r = 0; r < f->tile->m; r++) {
+		uintptr_t even = openreg_matrix_at(&mm->a, mm->a_size,
+						   f->tile->batch0,
+						   f->tile->m0 + r, 0);
+		uintptr_t odd = even + (uintptr_t)(mm->a.column * mm->a_size);
+		float *to = f->a + r * k;
+
+		if (!f->i4) {
+			load(to, (const void *)even, mm->a.column, (size_t)k);
+			continue;
+		}
+		load(to, (const void *)even, 2 * mm->a.column, (size_t)half);
+		load(to + half, (const void *)odd, 2 * mm->a.column, (size_t)half);
+	}
+}
+
+static float sum(const float *x, int64_t n)
+{
+	float s = 0;
+	int64_t i;
+
+	for (i = 0; i < n; i++)
+		s += x[i];
+	return s;
+}
+
+static void sum_groups(const struct few *f)
+{
+	int64_t part = f->i4 ? f->mm->scaled.group / 2 : f->mm->scaled.group;
+	int64_t r, g;
+
+	for (r = 0; r < f->rows; r++) {
+		const float *row = f->a + r * f->mm->k;
+
+		for (g = 0; g < f->groups; g++) {
+			float *s = &f->sums[r * f->groups + g];
+
+			*s = sum(row + g * part, part);
+			if (f->i4)
+				*s += sum(row + f->mm->k / 2 + g * part, part);
+		}
+	}
+}
+
+static const float *load_scales(const struct few *f, float *to, uint8_t dtype,
+				const struct openreg_matrix *from, int64_t n)
+{
+	f->mm->kernels->load[dtype][OPENREG_VT_F32](
+		to,
+		(const void *)openreg_matrix_at(from, openreg_dtype_size(dtype),
+						f->tile->batch0, 0, n),
+		from->row, (size_t)f->groups);
+	return to;
+}
+
+/* Prepares columns from n on. A column behind the last is the last one again. */
+static void set_columns(const struct few *f, struct openreg_dots *d, int64_t n)
+{
+	const struct openreg_scaled *s = &f->mm->scaled;
+	int64_t end = f->tile->n0 + f->tile->n, i;
+
+	for (i = 0; i < OPENREG_DOTS_COLUMNS; i++) {
+		int64_t at = n + i < end ? n + i : end - 1;
+
+		d->q[i] = (const uint8_t *)openreg_matrix_at(
+			&f->mm->b, 1, f->tile->batch0, 0, at);
+		d->scale[i] = load_scales(f, f->scale + i * f->groups, s->dtype,
+					  &s->scale, at);
+		if (s->has_zero)
+			d->zero[i] = load_scales(f, f->zero + i * f->groups,
+						 s->zero_dtype, &s->zero, at);
+	}
+}
+
+static void store(const struct few *f, const struct openreg_dots *d,
+		  const struct openreg_product *p, int64_t row, int64_t n)
+{
+	int64_t rows = f->tile->m - row, columns = f->tile->n - n, r;
+	float *to = (float *)p->data + row * p->row + n;
+
+	if (rows > OPENREG_DOTS_ROWS)
+		rows = OPENREG_DOTS_ROWS;
+	if (columns > OPENREG_DOTS_COLUMNS)
+		columns = OPENREG_DOTS_COLUMNS;
+	for (r = 0; r < rows; r++)
+		memcpy(to + r * p->row, d->out[r],
+		       (size_t)columns * sizeof(*to));
+}
+
+static void multiply(const struct few *f, const struct openreg_product *p)
+{
+	const struct openreg_matmul *mm = f->mm;
+	openreg_dots_fn *dots = mm->kernels->dots[f->i4][f->rows > 1];
+	struct openreg_dots d = { .k = (size_t)mm->k, .groups = (size_t)f->groups };
+	int64_t n, r;
+
+	for (n = 0; n < f->tile->n; n += OPENREG_DOTS_COLUMNS) {
+		set_columns(f, &d, f->tile->n0 + n);
+		for (r = 0; r < f->tile->m; r += OPENREG_DOTS_ROWS) {
+			d.a = f->a + r * mm->k;
+			d.sums = mm->scaled.has_zero ? f->sums + r * f->groups : NULL;
+			dots(&d);
+			store(f, &d, p, r, n);
+		}
+	}
+}
+
+bool openreg_gemm_few(const struct openreg_matmul *mm,
+		      const struct openreg_matmul_tile *tile,
+		      struct openreg_product *product,
+		      struct openreg_scratch *scratch)
+{
+	struct few f = { .mm = mm,
+			 .tile = tile,
+			 .i4 = mm->scaled.how == OPENREG_MATMUL_SCALED_I4,
+			 .groups = mm->k / mm->scaled.group };
+	int64_t scales = OPENREG_DOTS_COLUMNS * f.groups;
+
+	f.rows = tile->m == 1 ? 1 : openreg_round_up(tile->m, OPENREG_DOTS_ROWS);
+	if (!openreg_product_place(mm, tile, product, scratch,
+				   (size_t)(f.rows * (mm->k + f.groups) + 2 * scales) *
+					   sizeof(float)))
+		return false;
+	f.a = (float *)(product->data + openreg_round_up(tile->m * tile->n * 4, 64));
+	f.sums = f.a + f.rows * mm->k;
+	f.scale = f.sums + f.rows * f.groups;
+	f.zero = f.scale + scales;
+	load_a(&f);
+	if (mm->scaled.has_zero)
+		sum_groups(&f);
+	multiply(&f, product);
+	return true;
+}
