@@ -224,6 +224,7 @@ static void card_free(struct sim_card *c)
 	sim_admin_fini(c);
 	sim_extents_fini(&c->free);
 	sim_extents_fini(&c->window);
+	free(c->shared);
 	if (c->vram)
 		munmap(c->vram, c->vram_size + c->window_size);
 	for (unsigned int i = 0; i < SIM_VECTORS; i++) {

@@ -13,6 +13,7 @@
 #include <linux/futex.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -74,12 +75,10 @@ static void begin_round(struct sim_card *c, struct round *r)
 	watch(&c->listener.kicks, __atomic_load_n(&c->listener.kicks, __ATOMIC_SEQ_CST),
 	      FUTEX_PRIVATE_FLAG, &r->wait[0]);
 	pthread_mutex_lock(&c->lock);
-	for (f = c->shared; f && r->num < MAX_BELLS; f = f->next_shared) {
+	for (f = c->waited; f && r->num < MAX_BELLS; f = f->next_waited) {
 		struct sim_bell *b = f->bell;
 		uint32_t now;
 
-		if (!f->waited)
-			continue;
 		/* Say that this thread sleeps before reading the count, or lose a wake-up. */
 		if (!b->readonly)
 			__atomic_fetch_add(&b->header->sleepers, 1, __ATOMIC_SEQ_CST);
@@ -158,27 +157,85 @@ static void start(struct sim_card *c)
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 }
 
+/* The number of shared files before this address. Every SIGNAL and WAIT looks here. */
+static size_t before(const struct sim_card *c, const uint8_t *at)
+{
+	size_t low = 0, high = c->num_shared;
+
+	while (low < high) {
+		const size_t middle = (low + high) / 2;
+
+		if (c->shared[middle]->at < at)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+static bool make_room(struct sim_card *c)
+{
+	const size_t room = c->room_shared ? 2 * c->room_shared : 16;
+	struct sim_file **more;
+
+	if (c->num_shared < c->room_shared)
+		return true;
+	more = realloc(c->shared, room * sizeof(struct sim_file *));
+	if (!more)
+		return false;
+	c->shared = more;
+	c->room_shared = room;
+	return true;
+}
+
+/* Without memory, WAITs on this file end at the next poll of their card. */
 void sim_listen_add(struct sim_card *c, struct sim_file *f)
 {
-	f->next_shared = c->shared;
-	__atomic_store_n(&c->shared, f, __ATOMIC_RELEASE);
+	size_t i;
+
+	if (!make_room(c))
+		return;
+	i = before(c, f->at);
+	memmove(c->shared + i + 1, c->shared + i, (c->num_shared - i) * sizeof(c->shared[0]));
+	c->shared[i] = f;
+	__atomic_store_n(&c->num_shared, c->num_shared + 1, __ATOMIC_RELEASE);
 	if (!c->listener.started)
 		start(c);
 }
 
 void sim_listen_remove(struct sim_card *c, struct sim_file *f)
 {
-	struct sim_file **at = &c->shared;
+	const size_t i = before(c, f->at);
 
 	if (!f->bell)
 		return;
-	while (*at != f)
-		at = &(*at)->next_shared;
-	__atomic_store_n(at, f->next_shared, __ATOMIC_RELEASE);
+	if (i < c->num_shared && c->shared[i] == f) {
+		memmove(c->shared + i, c->shared + i + 1,
+			(c->num_shared - i - 1) * sizeof(c->shared[0]));
+		__atomic_store_n(&c->num_shared, c->num_shared - 1, __ATOMIC_RELEASE);
+	}
 	put_bell(f->bell);
 	f->bell = NULL;
-	if (f->waited)
-		kick(&c->listener);
+	if (!f->waited)
+		return;
+	*f->prev_waited = f->next_waited;
+	if (f->next_waited)
+		f->next_waited->prev_waited = f->prev_waited;
+	kick(&c->listener);
+}
+
+/* Under the card's lock. */
+static void listen_to(struct sim_card *c, struct sim_file *f)
+{
+	/* The card reads the word again after this: a later SIGNAL counts. */
+	f->waited = true;
+	f->bell->seen = count(f->bell);
+	f->next_waited = c->waited;
+	f->prev_waited = &c->waited;
+	if (c->waited)
+		c->waited->prev_waited = &f->next_waited;
+	c->waited = f;
+	kick(&c->listener);
 }
 
 void sim_listen_stop(struct sim_card *c)
@@ -194,11 +251,10 @@ void sim_listen_stop(struct sim_card *c)
 static struct sim_file *find(struct sim_card *c, bool vram, uint64_t at)
 {
 	const uint8_t *p = vram ? c->vram + at : (const uint8_t *)(uintptr_t)at;
-	struct sim_file *f = c->shared;
+	const size_t i = before(c, p + 1);
 
-	while (f && (p < f->at || p >= f->at + f->size))
-		f = f->next_shared;
-	return f;
+	return i && p < c->shared[i - 1]->at + c->shared[i - 1]->size ? c->shared[i - 1] :
+									NULL;
 }
 
 static void ring(struct sim_bell *b)
@@ -216,7 +272,7 @@ static struct sim_file *find_locked(struct sim_card *c, bool vram, uint64_t at)
 {
 	struct sim_file *f;
 
-	if (!__atomic_load_n(&c->shared, __ATOMIC_ACQUIRE))
+	if (!__atomic_load_n(&c->num_shared, __ATOMIC_ACQUIRE))
 		return NULL;
 	pthread_mutex_lock(&c->lock);
 	f = find(c, vram, at);
@@ -244,11 +300,7 @@ void sim_waiting(void *host, bool vram, uint64_t at)
 
 	if (!f)
 		return;
-	if (!f->waited) {
-		/* The card reads the word again after this: a later SIGNAL counts. */
-		f->waited = true;
-		f->bell->seen = count(f->bell);
-		kick(&c->listener);
-	}
+	if (!f->waited)
+		listen_to(c, f);
 	pthread_mutex_unlock(&c->lock);
 }

@@ -20,11 +20,10 @@ static struct sim_bo *find_handle(struct transport *t, const struct sim_file *f)
 /* Under the card's lock. */
 static struct sim_file *find_file(struct sim_card *c, const struct sim_file *f)
 {
-	struct sim_file *at = c->shared;
-
-	while (at && (at->ino != f->ino || at->dev != f->dev))
-		at = at->next_shared;
-	return at;
+	for (size_t i = 0; i < c->num_shared; i++)
+		if (c->shared[i]->ino == f->ino && c->shared[i]->dev == f->dev)
+			return c->shared[i];
+	return NULL;
 }
 
 int sim_bo_export(struct transport *t, uint32_t handle, bool readonly, int *fd)

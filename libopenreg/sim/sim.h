@@ -78,8 +78,8 @@ struct sim_file {
 
 	/* Under the card's lock */
 	unsigned int users; /* objects that have this memory */
-	struct sim_file *next_shared;
 	bool waited; /* a queue of this card has waited on a word of it */
+	struct sim_file *next_waited, **prev_waited;
 };
 
 /* An object, and the segment that is its address. */
@@ -122,7 +122,10 @@ struct sim_card {
 	struct sim_extents window; /* free addresses for aliases */
 	struct sim_bo *closed; /* closed objects that the card has not released yet */
 	uint64_t leaving; /* bytes of VRAM whose memory is being freed */
-	struct sim_file *shared; /* exported and imported files */
+	struct sim_file **shared; /* exported and imported files, by address */
+	size_t num_shared;
+	size_t room_shared;
+	struct sim_file *waited; /* those of them that a queue has waited on */
 	struct sim_listener listener;
 	bool contexts[OPENREG_MAX_CONTEXTS];
 	bool queues[OPENREG_MAX_QUEUES];
