@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """PyTorch on the openreg card: torch.device("openreg") and torch.openreg."""
 
+import atexit
 import glob
 import itertools
 import os
@@ -98,6 +99,15 @@ def _printable(self: torch.Tensor) -> torch.Tensor:
     return copy
 
 
+def _start_sanitizer() -> None:
+    if os.environ.get("TORCH_OPENREG_SANITIZER", "0").strip() not in ("", "0"):
+        from . import _sanitizer
+
+        _sanitizer.enable_openreg_sanitizer()
+
+
 _register()
 _choose_device_of_accelerate()
 _print_from_copy()
+_start_sanitizer()
+atexit.register(_C.report_findings)

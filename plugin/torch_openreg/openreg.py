@@ -3,6 +3,7 @@
 
 from torch import AcceleratorError, OutOfMemoryError
 
+from . import _gpu_trace
 from . import _graphs as graphs
 from . import _memory as memory
 from . import _random as random
@@ -89,6 +90,7 @@ from ._random import (
     set_rng_state_all,
 )
 from ._statistics import (
+    check_findings,
     compile_fallbacks,
     fall_back,
     fallbacks,

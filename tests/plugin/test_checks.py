@@ -108,7 +108,7 @@ RACES = {
     "used_again": (
         "z = torch.ones(1 << 22, device=D)\nside.wait_stream(torch.openreg.current_stream())\n"
         "w = on(side, lambda: z * 2)\ndel z\nz = torch.zeros(1 << 22, device=D)",
-        "aten::",
+        "aten::zero_",
         "aten::mul",
     ),
 }

@@ -352,11 +352,9 @@ void synchronize_stream(StreamState& s) {
   check_fault(s);
 }
 
-void synchronize_device(c10::DeviceIndex index) {
-  const LoggedWait logged;
-  check_index(index);
-  if (!device_opened(index))
-    return;
+namespace {
+
+void wait_for_device(c10::DeviceIndex index) {
   device(index);
   for (StreamState* s : open_streams(index)) {
     // The packets from before the capture are not part of it.
@@ -365,6 +363,15 @@ void synchronize_device(c10::DeviceIndex index) {
     wait_signals(*s, s->last());
     check_fault(*s);
   }
+}
+
+} // namespace
+
+void synchronize_device(c10::DeviceIndex index) {
+  const LoggedWait logged;
+  check_index(index);
+  if (device_opened(index))
+    wait_for_device(index);
   gpu_trace(&GpuTrace::trace_gpu_device_synchronization);
   if (C10_UNLIKELY(checks_on.load(std::memory_order_relaxed)))
     report_findings();
