@@ -20,6 +20,7 @@ def _register() -> None:
         _data_parallel,
         _distributed,
         _dlpack,
+        _integers,
         _meta,
         _multiprocessing,
         _nested,
@@ -34,6 +35,7 @@ def _register() -> None:
     _data_parallel.install()
     _distributed.install()
     _dlpack.install()
+    _integers.install()
     _meta.install()
     _multiprocessing.install()
     _nested.install()

@@ -7,6 +7,7 @@ What Inductor does differently for openreg. Nothing here changes code for other 
   access.
 - A division by a constant stays a division, so that its bits are those of eager.
 - A variance is two sums. VECTOR has no Welford reduction.
+- A product with a weight of 8 bits and its scales are one operator.
 - Random operators keep their eager kernels, so that the numbers are those of eager.
 """
 
@@ -22,6 +23,8 @@ from torch._inductor.custom_graph_pass import CustomGraphModulePass
 from torch._inductor.graph import GraphLowering
 from torch._inductor.virtualized import ops
 from torch._prims_common import ELEMENTWISE_TYPE_PROMOTION_KIND
+
+from . import quantized
 
 aten = torch.ops.aten
 
@@ -138,9 +141,10 @@ def _on_card(value: Any) -> bool:
 
 
 class Steering(CustomGraphModulePass):
-    """Marks operators that keep their eager kernel."""
+    """Marks operators that keep their eager kernel. Fuses products with quantized weights."""
 
     def __call__(self, gm: torch.fx.GraphModule) -> None:
+        quantized.fuse(gm)
         for node in gm.graph.nodes:
             if node.op != "call_function":
                 continue
