@@ -352,20 +352,19 @@ static void dots_of(const struct openreg_kernels *kernels, bool i4, bool many, s
 	unsigned int rows = many ? OPENREG_DOTS_ROWS : 1, r, c;
 	size_t group = k / groups, bytes = i4 ? k / 2 : k, i;
 	float *a = malloc(rows * k * sizeof(*a));
-	float *scale = malloc(groups * sizeof(*scale));
+	float *scale = malloc(groups * OPENREG_DOTS_COLUMNS * sizeof(*scale));
 	uint8_t *q = malloc(OPENREG_DOTS_COLUMNS * bytes);
-	struct openreg_dots d = { .a = a, .k = k, .groups = groups };
+	struct openreg_dots d = { .a = a, .scale = scale, .k = k, .groups = groups,
+				  .ld = OPENREG_DOTS_COLUMNS };
 
 	for (i = 0; i < rows * k; i++)
 		a[i] = (float)random_range(-4, 4);
-	for (i = 0; i < groups; i++)
+	for (i = 0; i < groups * OPENREG_DOTS_COLUMNS; i++)
 		scale[i] = 1.0f / (float)(1 << random_range(0, 3));
 	for (i = 0; i < OPENREG_DOTS_COLUMNS * bytes; i++)
 		q[i] = (uint8_t)random_u64();
-	for (c = 0; c < OPENREG_DOTS_COLUMNS; c++) {
+	for (c = 0; c < OPENREG_DOTS_COLUMNS; c++)
 		d.q[c] = q + c * bytes;
-		d.scale[c] = scale;
-	}
 	kernels->dots[i4][many](&d);
 	for (r = 0; r < rows; r++) {
 		for (c = 0; c < OPENREG_DOTS_COLUMNS; c++) {
@@ -377,7 +376,8 @@ static void dots_of(const struct openreg_kernels *kernels, bool i4, bool many, s
 				int x = !i4 ? byte : i % 2 ? byte >> 4
 							  : (int8_t)(byte << 4) >> 4;
 
-				sum += (double)a[r * k + place] * x * scale[i / group];
+				sum += (double)a[r * k + place] * x *
+				       scale[i / group * d.ld + c];
 			}
 			assert_true(d.out[r][c] == sum);
 		}

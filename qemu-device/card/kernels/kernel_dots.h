@@ -126,7 +126,7 @@ dots(struct openreg_dots *d, const int R, const int C, const bool i4, const int 
 		for (r = 0; r < R; r++) {
 			DOTS_UNROLL
 			for (c = 0; c < C; c++) {
-				float scale = d->scale[first + c][g];
+				float scale = d->scale[g * d->ld + first + c];
 				const float *a = d->a + (size_t)r * d->k + i;
 
 				all[r][c] = FMA_f32(s[r][c], scale - (vec_f32){ 0 },
@@ -139,17 +139,23 @@ dots(struct openreg_dots *d, const int R, const int C, const bool i4, const int 
 			}
 		}
 	}
+	for (g = 0; d->sums && g < d->groups; g++) {
+		const float *zero = d->zero + g * d->ld + first;
+
+		DOTS_UNROLL
+		for (r = 0; r < R; r++) {
+			float sum = d->sums[(size_t)r * d->groups + g];
+
+			DOTS_UNROLL
+			for (c = 0; c < C; c++)
+				tail[r][c] += zero[c] * sum;
+		}
+	}
 	DOTS_UNROLL
 	for (r = 0; r < R; r++) {
 		DOTS_UNROLL
-		for (c = 0; c < C; c++) {
-			float sum = dots_sum(all[r][c]) + tail[r][c];
-
-			for (g = 0; d->sums && g < d->groups; g++)
-				sum += d->zero[first + c][g] *
-				       d->sums[(size_t)r * d->groups + g];
-			d->out[r][first + c] = sum;
-		}
+		for (c = 0; c < C; c++)
+			d->out[r][first + c] = dots_sum(all[r][c]) + tail[r][c];
 	}
 }
 

@@ -74,10 +74,9 @@ struct openreg_dots {
 	/* Rows of k elements. If Q has numbers of 4 bits, the even elements come first. */
 	const float *a;
 	const uint8_t *q[OPENREG_DOTS_COLUMNS]; /* the bytes of each column */
-	const float *scale[OPENREG_DOTS_COLUMNS]; /* [groups] */
-	const float *zero[OPENREG_DOTS_COLUMNS]; /* [groups], added to scale * q */
+	const float *scale, *zero; /* [groups][ld]; zero is added to scale * q */
 	const float *sums; /* [row][groups] of A; NULL: there is no zero */
-	size_t k, groups;
+	size_t k, groups, ld;
 	float out[OPENREG_DOTS_ROWS][OPENREG_DOTS_COLUMNS];
 };
 typedef void openreg_dots_fn(struct openreg_dots *d);

@@ -14,7 +14,8 @@ struct few {
 	int64_t rows, groups; /* rows: those of A and zeros, a multiple of the kernel's */
 	float *a; /* [rows][k]; with i4, a row has its even elements first */
 	float *sums; /* [rows][groups] */
-	float *scale, *zero; /* [OPENREG_DOTS_COLUMNS][groups] */
+	int64_t ld; /* columns, a multiple of the kernel's */
+	float *scale, *zero; /* [groups][ld] */
 };
 
 static void load_a(const struct few *f)
@@ -68,34 +69,37 @@ static void sum_groups(const struct few *f)
 	}
 }
 
-static const float *load_scales(const struct few *f, float *to, uint8_t dtype,
-				const struct openreg_matrix *from, int64_t n)
+static void load_scales(const struct few *f, float *to, uint8_t dtype,
+			const struct openreg_matrix *from)
 {
-	f->mm->kernels->load[dtype][OPENREG_VT_F32](
-		to,
-		(const void *)openreg_matrix_at(from, openreg_dtype_size(dtype),
-						f->tile->batch0, 0, n),
-		from->row, (size_t)f->groups);
-	return to;
+	const struct openreg_matmul_tile *t = f->tile;
+	int64_t size = openreg_dtype_size(dtype), g;
+
+	for (g = 0; g < f->groups; g++) {
+		float *row = to + g * f->ld;
+
+		f->mm->kernels->load[dtype][OPENREG_VT_F32](
+			row,
+			(const void *)openreg_matrix_at(from, size, t->batch0, g,
+							t->n0),
+			from->column, (size_t)t->n);
+		memset(row + t->n, 0, (size_t)(f->ld - t->n) * sizeof(*row));
+	}
 }
 
 /* Prepares columns from n on. A column behind the last is the last one again. */
 static void set_columns(const struct few *f, struct openreg_dots *d, int64_t n)
 {
-	const struct openreg_scaled *s = &f->mm->scaled;
-	int64_t end = f->tile->n0 + f->tile->n, i;
+	int64_t i;
 
 	for (i = 0; i < OPENREG_DOTS_COLUMNS; i++) {
-		int64_t at = n + i < end ? n + i : end - 1;
+		int64_t at = n + i < f->tile->n ? n + i : f->tile->n - 1;
 
 		d->q[i] = (const uint8_t *)openreg_matrix_at(
-			&f->mm->b, 1, f->tile->batch0, 0, at);
-		d->scale[i] = load_scales(f, f->scale + i * f->groups, s->dtype,
-					  &s->scale, at);
-		if (s->has_zero)
-			d->zero[i] = load_scales(f, f->zero + i * f->groups,
-						 s->zero_dtype, &s->zero, at);
+			&f->mm->b, 1, f->tile->batch0, 0, f->tile->n0 + at);
 	}
+	d->scale = f->scale + n;
+	d->zero = f->zero + n;
 }
 
 static void store(const struct few *f, const struct openreg_dots *d,
@@ -117,11 +121,13 @@ static void multiply(const struct few *f, const struct openreg_product *p)
 {
 	const struct openreg_matmul *mm = f->mm;
 	openreg_dots_fn *dots = mm->kernels->dots[f->i4][f->rows > 1];
-	struct openreg_dots d = { .k = (size_t)mm->k, .groups = (size_t)f->groups };
+	struct openreg_dots d = { .k = (size_t)mm->k,
+				  .groups = (size_t)f->groups,
+				  .ld = (size_t)f->ld };
 	int64_t n, r;
 
 	for (n = 0; n < f->tile->n; n += OPENREG_DOTS_COLUMNS) {
-		set_columns(f, &d, f->tile->n0 + n);
+		set_columns(f, &d, n);
 		for (r = 0; r < f->tile->m; r += OPENREG_DOTS_ROWS) {
 			d.a = f->a + r * mm->k;
 			d.sums = mm->scaled.has_zero ? f->sums + r * f->groups : NULL;
@@ -140,8 +146,10 @@ bool openreg_gemm_few(const struct openreg_matmul *mm,
 			 .tile = tile,
 			 .i4 = mm->scaled.how == OPENREG_MATMUL_SCALED_I4,
 			 .groups = mm->k / mm->scaled.group };
-	int64_t scales = OPENREG_DOTS_COLUMNS * f.groups;
+	int64_t scales;
 
+	f.ld = openreg_round_up(tile->n, OPENREG_DOTS_COLUMNS);
+	scales = f.groups * f.ld;
 	f.rows = tile->m == 1 ? 1 : openreg_round_up(tile->m, OPENREG_DOTS_ROWS);
 	if (!openreg_product_place(mm, tile, product, scratch,
 				   (size_t)(f.rows * (mm->k + f.groups) + 2 * scales) *
@@ -152,8 +160,11 @@ bool openreg_gemm_few(const struct openreg_matmul *mm,
 	f.scale = f.sums + f.rows * f.groups;
 	f.zero = f.scale + scales;
 	load_a(&f);
-	if (mm->scaled.has_zero)
+	load_scales(&f, f.scale, mm->scaled.dtype, &mm->scaled.scale);
+	if (mm->scaled.has_zero) {
+		load_scales(&f, f.zero, mm->scaled.zero_dtype, &mm->scaled.zero);
 		sum_groups(&f);
+	}
 	multiply(&f, product);
 	return true;
 }

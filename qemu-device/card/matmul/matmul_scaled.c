@@ -83,6 +83,22 @@ void openreg_matmul_plan_scaled(struct openreg_matmul *mm,
 		  (mm->b.row == 1 || mm->k == 1);
 }
 
+static float low_bits(uint8_t pair)
+{
+	return (float)((int)((pair & 15) ^ 8) - 8);
+}
+
+/* n pairs that are adjacent. */
+static void load_pairs(float *to, const uint8_t *pair, int64_t n)
+{
+	int64_t i;
+
+	for (i = 0; i < n; i++) {
+		to[2 * i] = low_bits(pair[i]);
+		to[2 * i + 1] = low_bits(pair[i] >> 4);
+	}
+}
+
 /* Q as numbers. */
 static void load_numbers(const struct openreg_matmul *mm, float *to, uintptr_t from,
 			 int64_t k0, int64_t k)
@@ -94,12 +110,15 @@ static void load_numbers(const struct openreg_matmul *mm, float *to, uintptr_t f
 			to, (const void *)from, mm->b.row, (size_t)k);
 		return;
 	}
+	if (mm->b.row == 1 && k0 % 2 == 0 && k % 2 == 0) {
+		load_pairs(to, (const uint8_t *)from, k / 2);
+		return;
+	}
 	for (i = 0; i < k; i++) {
 		const uint8_t *pair = (const uint8_t *)from +
 				      ((k0 + i) / 2 - k0 / 2) * mm->b.row;
-		unsigned int bits = *pair >> ((k0 + i) % 2 ? 4 : 0) & 15;
 
-		to[i] = (float)((int)(bits ^ 8) - 8);
+		to[i] = low_bits((uint8_t)(*pair >> ((k0 + i) % 2 ? 4 : 0)));
 	}
 }
 
