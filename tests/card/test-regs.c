@@ -19,8 +19,8 @@ static void test_constants(void **state)
 	assert_int_equal(openreg_card_reg_read(rig->card,
 					       OPENREG_REG_VRAM_SIZE, 8),
 			 HOST_VRAM);
-	assert_int_equal(rig_reg(rig, OPENREG_REG_DTYPES), 0x7fe);
-	assert_int_equal(rig_reg(rig, OPENREG_REG_PACKETS), 0x1ffff);
+	assert_int_equal(rig_reg(rig, OPENREG_REG_DTYPES), 0xfffe);
+	assert_int_equal(rig_reg(rig, OPENREG_REG_PACKETS), 0x3ffff);
 	assert_int_equal(rig_reg(rig, OPENREG_REG_PACKETS + 4), 0);
 }
 
