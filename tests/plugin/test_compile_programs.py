@@ -75,7 +75,7 @@ def a_program(**changes):
         "name": "p",
         "size": [4],
         "folded": 0,
-        "operands": [(0, True, _C.card_dtype(torch.float32), 0, [1])],
+        "operands": [(0, True, _C.memory_dtype(torch.float32), 0, [1])],
         "imms": [],
         "code": b"",
         "patches": [],

@@ -83,6 +83,7 @@ def test_capability_lists_types():
     # Exactly the dtypes in the card's own list.
     names = {
         *("f32", "f64", "f16", "bf16", "i8", "u8", "i16", "i32", "i64", "bool"),
+        *("f8e4m3fn", "f8e5m2", "f8e4m3fnuz", "f8e5m2fnuz", "f8e8m0fnu"),
     } & set(torch.openreg.get_device_properties().dtypes)
     assert len(names) == len(supported)
     for index in range(2):

@@ -59,5 +59,5 @@ def test_packing():
         "fbgemm_linear_int8_weight_fp32_activation": (x, whole, whole, x[0], 1.0, 0, x[0]),
     }
     for name, args in cases.items():
-        with pytest.raises(NotImplementedError, match="has no quantized tensors. Quantize on the CPU"):
+        with pytest.raises(NotImplementedError, match="has no quantized tensors.*quantize_\\(\\) of torchao"):
             getattr(aten, name)(*args)

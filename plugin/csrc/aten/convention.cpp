@@ -19,6 +19,7 @@ void OpName::set(const char* registered_name) {
   overload = dot == std::string::npos ? "" : qualified.substr(dot + 1);
   id = op_id(qualified.c_str());
   refused = refused_types(*this);
+  takes_float8 = openreg::takes_float8(*this);
 }
 
 c10::OperatorHandle OpName::handle() const {

@@ -33,10 +33,13 @@ struct OpName {
   std::string qualified; // "aten::add.Tensor"
   OpId id = 0;
   uint64_t refused = 0; // bits of ScalarTypes
+  bool takes_float8 = false;
 };
 
 // refused_types.cpp has the list.
 uint64_t refused_types(const OpName& op);
+// Whether the CPU computes on float8 with this pointwise operator.
+bool takes_float8(const OpName& op);
 [[noreturn]] void refuse_type(const OpName& op, c10::ScalarType type);
 // Throws as refuse_type() does if the type is Bool.
 void refuse_bool(const char* op, c10::ScalarType type);
@@ -142,6 +145,14 @@ bool on_card(const T& value) {
   } else {
     return true;
   }
+}
+
+inline bool is_float8(const at::Tensor& t) {
+  return t.defined() && c10::isFloat8Type(t.scalar_type());
+}
+template <class T>
+bool is_float8(const T&) {
+  return false;
 }
 
 void check_tensor_device(const at::Tensor& t, c10::Device device);

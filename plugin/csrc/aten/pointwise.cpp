@@ -7,13 +7,14 @@ namespace openreg {
 
 namespace {
 
-bool is_half(c10::ScalarType type) {
-  return type == at::kHalf || type == at::kBFloat16;
+// A float type of fewer bits than the card computes in.
+bool is_short(c10::ScalarType type) {
+  return type == at::kHalf || type == at::kBFloat16 || c10::isFloat8Type(type);
 }
 
 // True if storing a `from` value as `to` needs rounding.
 bool needs_rounding(c10::ScalarType from, c10::ScalarType to) {
-  return is_half(to) && from != to && from != at::kBool;
+  return is_short(to) && from != to && from != at::kBool;
 }
 
 // True if an integer of type `from` may not fit into the integer type `to`. The card does
@@ -67,7 +68,7 @@ void put_iter(Packet& packet, const at::TensorIteratorBase& iter) {
     const auto strides = turn(iter.strides(i), shift);
     const char* at = static_cast<char*>(iter.data_ptr(i));
     for (int part = 0; part <= pairs; part++) {
-      packet.operand(at + (part << shift), card_dtype(type), strides.data());
+      packet.operand(at + (part << shift), memory_dtype(type), strides.data());
     }
   }
 }
@@ -159,7 +160,7 @@ void Pointwise::out(int i, Complex v) {
 Value Pointwise::in_rounded(int i) {
   const Value v = in(i);
   const bool number = iter_.is_cpu_scalar(iter_.noutputs() + i);
-  return number && is_half(compute_) ? round_to(v, card_dtype(compute_)) : v;
+  return number && is_short(compute_) ? round_to(v, memory_dtype(compute_)) : v;
 }
 
 Value Pointwise::as_computed(Value v) {
@@ -171,8 +172,8 @@ Value Pointwise::as_computed(Value v) {
   if (compute_ == at::kBool) {
     return v != 0.0;
   }
-  if (is_half(compute_)) {
-    return round_to(v, card_dtype(compute_));
+  if (is_short(compute_)) {
+    return round_to(v, memory_dtype(compute_));
   }
   return needs_narrowing(at::kLong, compute_) ? narrow(v, compute_) : v;
 }
@@ -184,7 +185,9 @@ Value Pointwise::in_as(int i, c10::ScalarType type) {
     const auto from = iter_.tensor_base(operand).scalar_type();
     const void* at = iter_.data_ptr(operand);
     if (is_float(vt)) {
-      return imm(c10::fetch_and_cast<double>(from, at), vt);
+      const Value v = imm(c10::fetch_and_cast<double>(from, at), vt);
+      // As on the CPU: a number becomes a float8 first, but not a half.
+      return c10::isFloat8Type(type) ? round_to(v, memory_dtype(type)) : v;
     }
     // Convert the value as a store to a tensor of the computation's type would.
     const auto value = c10::fetch_and_cast<int64_t>(from, at);
@@ -204,7 +207,7 @@ Value Pointwise::in_as(int i, c10::ScalarType type) {
   const auto from = iter_.dtype(operand);
   Value v = load(number_of(operand), vt);
   if (needs_rounding(from, type)) {
-    return round_to(v, card_dtype(type));
+    return round_to(v, memory_dtype(type));
   }
   return needs_narrowing(from, type) ? narrow(v, type) : v;
 }

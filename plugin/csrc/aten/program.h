@@ -34,6 +34,11 @@ inline uint8_t vector_type(c10::ScalarType type) {
     case c10::ScalarType::Float:
     case c10::ScalarType::Half:
     case c10::ScalarType::BFloat16:
+    case c10::ScalarType::Float8_e4m3fn:
+    case c10::ScalarType::Float8_e5m2:
+    case c10::ScalarType::Float8_e4m3fnuz:
+    case c10::ScalarType::Float8_e5m2fnuz:
+    case c10::ScalarType::Float8_e8m0fnu:
       return OPENREG_VT_F32;
     case c10::ScalarType::Long:
       return OPENREG_VT_I64;
@@ -135,7 +140,7 @@ class Program {
   Value convert(Value v, uint8_t type) {
     return v.type == type ? v : emit(OPENREG_V_CVT, type, 1, {v.id}, v.type);
   }
-  // Rounds an F32 to the precision of a half type.
+  // Rounds an F32 to the precision of a half or float8 type.
   Value round_to(Value v, uint8_t dtype) {
     return emit(OPENREG_V_ROUND, OPENREG_VT_F32, 1, {v.id}, dtype);
   }

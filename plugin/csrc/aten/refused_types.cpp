@@ -145,7 +145,18 @@ bool matches(std::string_view entry, const OpName& op) {
   return dot == entry.npos || overload.find(entry.substr(dot + 1)) != overload.npos;
 }
 
+constexpr std::string_view kTakeFloat8[] = {"abs", "eq", "isnan", "mul", "ne"};
+
 } // namespace
+
+bool takes_float8(const OpName& op) {
+  for (std::string_view entry : kTakeFloat8) {
+    if (matches(entry, op)) {
+      return true;
+    }
+  }
+  return false;
+}
 
 uint64_t refused_types(const OpName& op) {
   Types refused = 0;

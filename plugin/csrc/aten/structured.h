@@ -141,9 +141,14 @@ struct Forms<Meta, Kernel, N, std::tuple<Args...>> {
     return true;
   }
 
+  template <class T>
+  static bool takes(const OpName& name, const T& value) {
+    return on_card<kPairs>(value) || (name.takes_float8 && is_float8(value));
+  }
+
   // Kernel::serves() is optional and checks more than types.
-  static bool serves(const Args&... args) {
-    if (!(on_card<kPairs>(args) && ...)) {
+  static bool serves(const OpName& name, const Args&... args) {
+    if (!(takes(name, args) && ...)) {
       return false;
     }
     if constexpr (requires { Kernel::serves(args...); }) {
@@ -158,7 +163,7 @@ struct Forms<Meta, Kernel, N, std::tuple<Args...>> {
   struct FunctionalForm {
     static inline OpName name;
     static Result call(Args... args) {
-      if (!serves(args...)) {
+      if (!serves(name, args...)) {
         return fallback<Result, Args...>(name, args...);
       }
       Functional<Meta, N> op;
@@ -176,7 +181,7 @@ struct Forms<Meta, Kernel, N, std::tuple<Args...>> {
     template <class Self, class... Rest>
     struct For {
       static at::Tensor& call(at::Tensor& self, Rest... rest) {
-        if (!serves(self, rest...)) {
+        if (!serves(name, self, rest...)) {
           return fallback<at::Tensor&, at::Tensor&, Rest...>(name, self, rest...);
         }
         Inplace<Meta> op(self);
@@ -191,7 +196,7 @@ struct Forms<Meta, Kernel, N, std::tuple<Args...>> {
     static inline OpName name;
     template <class... Outs>
     static ResultRef call_with(Args... args, Outs&... outs) {
-      if (!serves(args...) || !(on_card<kPairs>(outs) && ...)) {
+      if (!serves(name, args...) || !(takes(name, outs) && ...)) {
         return fallback<ResultRef, Args..., Outs&...>(name, args..., outs...);
       }
       Out<Meta, N> op({&outs...});

@@ -188,9 +188,9 @@ void bind_programs(py::module_& m) {
   if (PyModule_AddFunctions(m.ptr(), kMethods) < 0) {
     throw py::error_already_set();
   }
-  m.def("card_dtype", [](const py::object& dtype) {
-    TORCH_CHECK_TYPE(THPDtype_Check(dtype.ptr()), "card_dtype() takes a dtype");
-    return card_dtype(reinterpret_cast<THPDtype*>(dtype.ptr())->scalar_type);
+  m.def("memory_dtype", [](const py::object& dtype) {
+    TORCH_CHECK_TYPE(THPDtype_Check(dtype.ptr()), "memory_dtype() takes a dtype");
+    return memory_dtype(reinterpret_cast<THPDtype*>(dtype.ptr())->scalar_type);
   });
   py::class_<CompiledProgram>(m, "Program")
       .def(

@@ -116,7 +116,7 @@ void CompiledProgram::launch_with(
     const at::TensorBase& t = tensors[o.tensor];
     TORCH_CHECK(
         t.device() == device && t.is_privateuseone() &&
-            card_dtype(t.scalar_type()) == o.dtype,
+            memory_dtype(t.scalar_type()) == o.dtype,
         parts.name,
         " was compiled for another tensor than argument ",
         static_cast<int>(o.tensor),

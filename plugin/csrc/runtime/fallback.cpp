@@ -10,6 +10,7 @@
 #include <map>
 #include <mutex>
 
+#include "runtime/bits.h"
 #include "runtime/capture.h"
 #include "runtime/cpu_call.h"
 #include "runtime/device.h"
@@ -192,7 +193,8 @@ void fall_back_by(
 }
 
 void cpu_fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
-  fall_back_by(op, stack, [&] { call_on_cpu(op, stack); });
+  if (!move_as_bits(op, stack))
+    fall_back_by(op, stack, [&] { call_on_cpu(op, stack); });
 }
 
 FallbackMode fallback_mode() {
@@ -244,8 +246,10 @@ void refuse_quantized(const c10::OperatorHandle& op, torch::jit::Stack*) {
   TORCH_CHECK_NOT_IMPLEMENTED(
       false,
       op.operator_name().name,
-      ": openreg has no quantized tensors. Quantize on the CPU, and dequantize() "
-      "there before .to('openreg').");
+      ": openreg has no quantized tensors, which PyTorch itself deprecates. Quantize a model "
+      "with quantize_() of torchao, which keeps weights as plain int8 or float8 tensors; "
+      "docs/quantization.md shows how. Or call dequantize() on the CPU before "
+      ".to('openreg').");
 }
 
 void refuse_nested(const c10::OperatorHandle& op, torch::jit::Stack*) {
@@ -260,6 +264,23 @@ void refuse_nested(const c10::OperatorHandle& op, torch::jit::Stack*) {
 
 TORCH_LIBRARY_IMPL(_, QuantizedPrivateUse1, m) {
   m.fallback(torch::CppFunction::makeFromBoxedFunction<&refuse_quantized>());
+}
+
+// Operators that create quantized tensors. On the CPU they would make one there, and fail
+// only when it comes back.
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  for (const char* name :
+       {"_empty_affine_quantized",
+        "_empty_per_channel_affine_quantized",
+        "_make_per_channel_quantized_tensor",
+        "_make_per_tensor_quantized_tensor",
+        "empty_quantized",
+        "quantize_per_channel",
+        "quantize_per_tensor",
+        "quantize_per_tensor.tensor_qparams",
+        "quantize_per_tensor.tensors",
+        "quantize_per_tensor_dynamic"})
+    m.impl(name, torch::CppFunction::makeFromBoxedFunction<&refuse_quantized>());
 }
 
 // Core has one function for all devices for these operators. The function reads the data

@@ -127,7 +127,7 @@ struct GuardImpl final : c10::impl::DeviceGuardImplInterface {
     auto& bits = capability.capability_data.capability_bits;
     bits = 0;
     for (size_t n = 0; n < c10::NUMBER_OF_DEVICE_CAPABILITIES; n++) {
-      const uint8_t dtype = card_dtype(static_cast<c10::ScalarType>(n));
+      const uint8_t dtype = memory_dtype(static_cast<c10::ScalarType>(n));
       if (dtype && has >> dtype & 1)
         bits |= uint64_t{1} << n;
     }

@@ -61,6 +61,25 @@ inline uint8_t card_dtype(c10::ScalarType type) {
   }
 }
 
+// As card_dtype(), with float8: VECTOR, COPY and FILL load, store and cast it, and MATMUL
+// multiplies it. Operators that other packets run must not get it.
+inline uint8_t memory_dtype(c10::ScalarType type) {
+  switch (type) {
+    case c10::ScalarType::Float8_e4m3fn:
+      return OPENREG_F8E4M3FN;
+    case c10::ScalarType::Float8_e5m2:
+      return OPENREG_F8E5M2;
+    case c10::ScalarType::Float8_e4m3fnuz:
+      return OPENREG_F8E4M3FNUZ;
+    case c10::ScalarType::Float8_e5m2fnuz:
+      return OPENREG_F8E5M2FNUZ;
+    case c10::ScalarType::Float8_e8m0fnu:
+      return OPENREG_F8E8M0FNU;
+    default:
+      return card_dtype(type);
+  }
+}
+
 class Packet {
  public:
   Packet(uint8_t opcode, OpId op) : op_(op) {

@@ -158,7 +158,7 @@ uint64_t submit_columns(StreamState& stream, const CopyShape& s, int64_t limit) 
 } // namespace
 
 bool card_copies(c10::ScalarType dst, c10::ScalarType src) {
-  return dst == src || (card_dtype(dst) && card_dtype(src));
+  return dst == src || (memory_dtype(dst) && memory_dtype(src));
 }
 
 CopyShape copy_shape(
@@ -171,8 +171,8 @@ CopyShape copy_shape(
     c10::ScalarType src_type) {
   CopyShape s;
   s.sizes.append(sizes.begin(), sizes.end());
-  s.dst = {dst_addr, card_dtype(dst_type), {}};
-  s.src = {src_addr, card_dtype(src_type), {}};
+  s.dst = {dst_addr, memory_dtype(dst_type), {}};
+  s.src = {src_addr, memory_dtype(src_type), {}};
   s.dst.strides.append(dst_strides.begin(), dst_strides.end());
   s.src.strides.append(src_strides.begin(), src_strides.end());
   if (s.dst.dtype && s.src.dtype)

@@ -87,7 +87,7 @@ class _Source:
         for i, (tensor, written, dtype, offset, stride) in enumerate(self.operands):
             offset = self._known("offset", i, 0, offset)
             stride = [self._known("stride", i, d, s) for d, s in enumerate(stride)]
-            operands.append((tensor, written, _C.card_dtype(dtype), offset, stride))
+            operands.append((tensor, written, _C.memory_dtype(dtype), offset, stride))
         return _C.Program(
             name, size, mask, operands, self.imms, self.code, self.patches, first
         )
@@ -140,7 +140,7 @@ class _Source:
         elif op == "cvt":
             aux = _TYPES[args[1]]
         elif op == "round":
-            aux = _C.card_dtype(getattr(torch, args[1]))
+            aux = _C.memory_dtype(getattr(torch, args[1]))
         elif op.startswith("red_"):
             b, c = position, _NONE
         self.code += struct.pack(

@@ -12,6 +12,7 @@ from typing import Any, Callable
 import torch
 
 from .._statistics import count_compile_fallback, whole  # noqa: F401
+from .values import SHORT_FLOATS
 
 
 def loop(what: str, reason: str, source: str) -> Callable:
@@ -32,7 +33,7 @@ class _HELPERS:
 
     @staticmethod
     def full(value: torch.Tensor) -> torch.Tensor:
-        half = value.dtype in (torch.float16, torch.bfloat16)
+        half = value.dtype in SHORT_FLOATS
         return value.float() if half else value
 
     @staticmethod

@@ -12,6 +12,8 @@ from torch._inductor.sizevars import SimplifyIndexing
 from torch._inductor.utils import sympy_index_symbol
 from torch._inductor.virtualized import V
 
+from .values import SHORT_FLOATS
+
 _RENAMED = {
     "fmaximum": "fmax",
     "truediv": "true_divide",
@@ -213,7 +215,7 @@ class Lines(DefaultHandler):
         if isinstance(value, sympy.Expr):
             return self.index_expr(value, dtype)
         text = repr(value) if value == value and abs(value) != float("inf") else f"float('{value}')"
-        compute = torch.float32 if dtype in (torch.float16, torch.bfloat16) else dtype
+        compute = torch.float32 if dtype in SHORT_FLOATS else dtype
         return self.put(f"torch.full((), {text}, dtype={compute}, device=b0.device)")
 
     def to_dtype(self, x, dtype, src_dtype=None, use_compute_types=True) -> str:

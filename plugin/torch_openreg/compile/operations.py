@@ -5,9 +5,8 @@ from typing import Any
 
 import torch
 
-from .values import FLOATS, Unsupported, Value, vector_type
+from .values import FLOATS, SHORT_FLOATS, Unsupported, Value, vector_type
 
-_HALVES = (torch.float16, torch.bfloat16)
 _NARROW = {torch.uint8: 8, torch.int8: 8, torch.int16: 16}
 
 # Operations whose instruction has another name.
@@ -79,7 +78,7 @@ class Operations:
         type = vector_type(dtype)
         if value.type != type:
             value = self.emit("cvt", type, value, aux=value.type, dtype=dtype)
-        if dtype in _HALVES and rounded and source is not torch.bool:
+        if dtype in SHORT_FLOATS and rounded and source is not torch.bool:
             value = self.emit("round", type, value, aux=dtype, dtype=dtype)
         if dtype in _NARROW and source is not torch.bool:
             value = self.narrow(value, dtype)
@@ -109,7 +108,7 @@ class Operations:
     def to_dtype(self, x, dtype, src_dtype=None, use_compute_types=True) -> Value:
         """use_compute_types is False where the option emulate_precision_casts asks for the
         rounding of eager mode. A value of a half type is unrounded otherwise."""
-        if not use_compute_types and dtype is x.dtype and dtype in _HALVES:
+        if not use_compute_types and dtype is x.dtype and dtype in SHORT_FLOATS:
             rounded = x.op in ("load", "round")
             return x if rounded else self.emit("round", x.type, x, aux=dtype, dtype=dtype)
         return self.cast(x, dtype)

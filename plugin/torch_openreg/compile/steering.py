@@ -66,6 +66,9 @@ _EAGER = {
     aten.upsample_bilinear2d,
     aten.upsample_nearest2d,
     aten.upsample_nearest2d_backward,
+    # products with scales
+    aten._scaled_mm,
+    aten._scaled_mm_v2,
     # functions that the card's programs lack
     aten.digamma,
     aten.erfinv,

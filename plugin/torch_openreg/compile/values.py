@@ -9,6 +9,17 @@ import torch
 
 FLOATS = ("f32", "f64")
 
+# Float dtypes of fewer bits than the card computes in.
+SHORT_FLOATS = (
+    torch.float16,
+    torch.bfloat16,
+    torch.float8_e4m3fn,
+    torch.float8_e5m2,
+    torch.float8_e4m3fnuz,
+    torch.float8_e5m2fnuz,
+    torch.float8_e8m0fnu,
+)
+
 
 # Their result is an i32, 0 or 1.
 TESTS = ("eq", "ne", "lt", "le", "gt", "ge", "isnan", "isinf", "isfinite", "signbit")
@@ -20,7 +31,7 @@ class Unsupported(Exception):
 
 def vector_type(dtype: torch.dtype) -> str:
     """Returns the type in which the card computes on this dtype."""
-    if dtype in (torch.float32, torch.float16, torch.bfloat16):
+    if dtype is torch.float32 or dtype in SHORT_FLOATS:
         return "f32"
     if dtype is torch.float64:
         return "f64"
