@@ -69,11 +69,12 @@ struct Product {
 };
 
 void put(Packet& packet, const Product& p) {
-  const uint8_t dtype = card_dtype(p.d.tensor.scalar_type());
+  const auto type = p.d.tensor.scalar_type();
   bool first = true; // the result
   const auto put_one = [&](const Matrices& x, std::array<int64_t, 4> strides) {
+    const auto own = x.tensor.scalar_type();
     TORCH_CHECK(
-        x.tensor.scalar_type() == p.d.tensor.scalar_type(),
+        own == type || c10::isFloat8Type(own),
         "expected m1 and m2 to have the same dtype, but got: ",
         p.d.tensor.dtype(),
         " != ",
@@ -83,7 +84,7 @@ void put(Packet& packet, const Product& p) {
                                     : x.tensor.const_data_ptr());
     packet.operand(
         data + x.offset * static_cast<int64_t>(x.tensor.element_size()),
-        dtype,
+        memory_dtype(own),
         strides.data());
   };
   packet.space({p.batch, p.m, p.n, p.k});

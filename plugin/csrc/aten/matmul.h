@@ -19,6 +19,8 @@ void multiply_batches(
     double alpha = 1,
     Part part = Part::FURTHER);
 
+// a and b may also have float8 types, and out then float, half or bfloat16.
+//
 // out = alpha * a @ b + beta * c, in two or three dimensions. c broadcasts.
 void multiply(
     OpId id,
