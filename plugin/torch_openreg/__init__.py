@@ -20,6 +20,7 @@ def _register() -> None:
         _data_parallel,
         _distributed,
         _dlpack,
+        _formats,
         _integers,
         _meta,
         _multiprocessing,
@@ -35,6 +36,7 @@ def _register() -> None:
     _data_parallel.install()
     _distributed.install()
     _dlpack.install()
+    _formats.install()
     _integers.install()
     _meta.install()
     _multiprocessing.install()

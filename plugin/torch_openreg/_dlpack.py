@@ -75,10 +75,12 @@ def install() -> None:
     _install_import()
     of_core = torch.Tensor.__dlpack__
     device_of_core = torch.Tensor.__dlpack_device__
+    capsule_of_core = dlpack.to_dlpack
 
     @functools.wraps(of_core)
     def __dlpack__(self: torch.Tensor, *, stream: Optional[int] = -1, **how: Any) -> Any:
         if _is_ours(self):
+            _C.make_plain(self, "dlpack")
             _make_stream_wait(self.device, stream)
             stream = -1
         return of_core(self, stream=stream, **how)
@@ -89,6 +91,13 @@ def install() -> None:
             return dlpack.DLDeviceType.kDLExtDev, self.device.index
         return device_of_core(self)
 
+    @functools.wraps(capsule_of_core)
+    def to_dlpack(tensor: torch.Tensor) -> Any:
+        if _is_ours(tensor):
+            _C.make_plain(tensor, "dlpack")
+        return capsule_of_core(tensor)
+
+    dlpack.to_dlpack = torch.to_dlpack = to_dlpack
     torch.Tensor.__dlpack__ = __dlpack__
     torch.Tensor.__dlpack_device__ = __dlpack_device__
     # The wrapper allows functions by identity: allow the new functions too.

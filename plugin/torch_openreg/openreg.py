@@ -40,6 +40,12 @@ from ._device import (
     synchronize,
     utilization,
 )
+from ._formats import (
+    format_cast,
+    format_conversions,
+    get_format,
+    reset_format_conversions,
+)
 from ._graphs import (
     Graph,
     graph,

@@ -20,6 +20,7 @@
 #include <algorithm>
 
 #include "runtime/device.h"
+#include "runtime/format.h"
 
 namespace openreg {
 
@@ -66,12 +67,13 @@ struct Product {
   Matrices d, a, b;
   std::optional<Matrices> c;
   double alpha = 1, beta = 0;
+  const void* packed = nullptr; // b as a packed matrix
 };
 
 void put(Packet& packet, const Product& p) {
   const auto type = p.d.tensor.scalar_type();
   bool first = true; // the result
-  const auto put_one = [&](const Matrices& x, std::array<int64_t, 4> strides) {
+  const auto check_type = [&](const Matrices& x) {
     const auto own = x.tensor.scalar_type();
     TORCH_CHECK(
         own == type || c10::isFloat8Type(own),
@@ -79,18 +81,28 @@ void put(Packet& packet, const Product& p) {
         p.d.tensor.dtype(),
         " != ",
         x.tensor.dtype());
+  };
+  const auto put_one = [&](const Matrices& x, std::array<int64_t, 4> strides) {
+    check_type(x);
     const auto* data = static_cast<const char*>(
         std::exchange(first, false) ? x.tensor.mutable_data_ptr()
                                     : x.tensor.const_data_ptr());
     packet.operand(
         data + x.offset * static_cast<int64_t>(x.tensor.element_size()),
-        memory_dtype(own),
+        memory_dtype(x.tensor.scalar_type()),
         strides.data());
   };
   packet.space({p.batch, p.m, p.n, p.k});
   put_one(p.d, {p.d.batch, p.d.row, p.d.col, 0});
   put_one(p.a, {p.a.batch, p.a.row, 0, p.a.col});
-  put_one(p.b, {p.b.batch, 0, p.b.col, p.b.row});
+  if (C10_UNLIKELY(p.packed != nullptr)) {
+    static constexpr std::array<int64_t, 4> run{0, 0, 1, 0};
+    check_type(p.b);
+    packet.arg(3, OPENREG_MATMUL_PACKED_B);
+    packet.operand(p.packed, memory_dtype(type), run.data());
+  } else {
+    put_one(p.b, {p.b.batch, 0, p.b.col, p.b.row});
+  }
   if (p.c && p.beta != 0) {
     put_one(*p.c, {p.c->batch, p.c->row, p.c->col, 0});
   }
@@ -156,7 +168,7 @@ Product halve(Product& p) {
   if (p.batch > 1) {
     return halve(p, &Product::batch, batch, batch, batch);
   }
-  if (p.m > 1 && p.m >= p.n) {
+  if (p.m > 1 && (p.m >= p.n || p.packed != nullptr)) {
     return halve(p, &Product::m, row, row, nullptr);
   }
   return halve(p, &Product::n, col, nullptr, col);
@@ -189,8 +201,10 @@ void run(OpId id, const Product& p) {
   }
   if (result_overlaps(p)) {
     const Tensor fresh = at::empty_like(out);
-    const Matrices d = fresh.dim() == 1 ? col_vector(fresh) : matrices(fresh);
-    run(id, {p.batch, p.m, p.n, p.k, d, p.a, p.b, p.c, p.alpha, p.beta});
+    const Matrices d = fresh.dim() == 2 || fresh.dim() == 3 ? matrices(fresh)
+        : p.packed != nullptr                               ? row_vector(fresh)
+                                                            : col_vector(fresh);
+    run(id, {p.batch, p.m, p.n, p.k, d, p.a, p.b, p.c, p.alpha, p.beta, p.packed});
     out.copy_(fresh);
     return;
   }
@@ -308,6 +322,15 @@ struct MultiplyVector : OfBoth {
       multiply_complex(id, out.unsqueeze(1), a, v.unsqueeze(1), &column, alpha, beta);
       return;
     }
+    if (const void* packed = whole_matrix(a)) {
+      // Only B can be packed: the result and the vector are rows of a product with a^T.
+      run(
+          id,
+          {1, 1, a.size(0), a.size(1), row_vector(out), row_vector(v), matrices(a),
+           Matrices{c, 0, 0, one ? 0 : c.stride(0)}, alpha.toDouble(), beta.toDouble(),
+           packed});
+      return;
+    }
     run(
         id,
         {1, a.size(0), 1, a.size(1), col_vector(out), matrices(a),
@@ -399,7 +422,8 @@ void multiply(
        matrices(b),
        c != nullptr ? std::optional(broadcast(*c, out)) : std::nullopt,
        alpha,
-       beta});
+       beta,
+       transposed_matrix(b)});
 }
 
 void multiply_batches(

@@ -218,6 +218,7 @@ void bind_statistics(py::module_& m) {
 } // namespace openreg
 
 PYBIND11_MODULE(_C, m) {
+  openreg::bind_formats(m);
   openreg::bind_gil();
   openreg::bind_signals();
   openreg::bind_checks(m);

@@ -17,6 +17,7 @@ c10::DeviceIndex to_index(int64_t index);
 
 void bind_checks(pybind11::module_& m);
 void bind_distributed(pybind11::module_& m);
+void bind_formats(pybind11::module_& m);
 void bind_gil();
 void bind_ipc(pybind11::module_& m);
 void bind_signals();

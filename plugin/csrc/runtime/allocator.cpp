@@ -6,6 +6,7 @@
 #include "runtime/checks.h"
 #include "runtime/copy.h"
 #include "runtime/device_cache.h"
+#include "runtime/format.h"
 #include "runtime/gil.h"
 #include "runtime/gpu_trace.h"
 
@@ -80,7 +81,7 @@ class DeviceAllocator final : public c10::DeviceAllocator {
   void recordStream(const c10::DataPtr& ptr, c10::Stream stream) override {
     if (ptr.get())
       device_cache(ptr.device().index())
-          .record(reinterpret_cast<uint64_t>(ptr.get()), &stream_state(stream));
+          .record(reinterpret_cast<uint64_t>(real_address(ptr.get())), &stream_state(stream));
   }
 
   DeviceStats getDeviceStats(c10::DeviceIndex index) override {

@@ -5,6 +5,7 @@
 #include <mutex>
 #include <unordered_set>
 
+#include "runtime/format.h"
 #include "runtime/memory_ops.h"
 
 namespace openreg {
@@ -71,6 +72,19 @@ void patch(CompiledParts& parts, c10::ArrayRef<uint64_t> numbers) {
   }
 }
 
+// Memory that a program can access: the tensor made plain if the program writes it, else
+// a plain copy.
+at::TensorBase plain_operand(const at::TensorBase& given, bool written, const std::string& name) {
+  const at::Tensor t(given);
+  if (!is_packed(t))
+    return t;
+  count_conversion(name);
+  if (!written)
+    return unpack(t);
+  make_plain(t.storage().unsafeGetStorageImpl());
+  return t;
+}
+
 bool has_points(const CompiledParts& parts) {
   for (size_t d = 0; d < parts.size.size(); d++) {
     if (parts.size[d] == 0 && !(parts.folded >> d & 1)) {
@@ -112,6 +126,7 @@ void CompiledProgram::launch_with(
   Packet packet(OPENREG_OP_VECTOR, op_);
   packet.arg(0, parts.folded);
   packet.space(parts.size);
+  c10::SmallVector<at::TensorBase, 1> plain; // copies live until the launch
   for (const CompiledOperand& o : parts.operands) {
     const at::TensorBase& t = tensors[o.tensor];
     TORCH_CHECK(
@@ -124,8 +139,12 @@ void CompiledProgram::launch_with(
         t.toString(),
         " on ",
         t.device());
+    if (C10_UNLIKELY(has_format(t))) {
+      plain.push_back(plain_operand(t, o.written, parts.name));
+    }
+    const at::TensorBase& x = C10_UNLIKELY(has_format(t)) ? plain.back() : t;
     const char* base = static_cast<const char*>(
-        o.written ? t.mutable_data_ptr() : t.const_data_ptr());
+        o.written ? x.mutable_data_ptr() : x.const_data_ptr());
     packet.operand(
         base + o.offset * static_cast<int64_t>(t.element_size()),
         o.dtype,

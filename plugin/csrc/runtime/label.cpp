@@ -4,9 +4,9 @@
 #include <torch/csrc/jit/serialization/pickler_helper.h>
 
 #include <string_view>
-#include <unordered_map>
 
 #include "runtime/device.h"
+#include "runtime/format_file.h"
 
 namespace openreg {
 namespace {
@@ -22,14 +22,13 @@ const Label* find_label(const at::Tensor& tensor) {
       tensor.unsafeGetTensorImpl()->get_backend_meta());
 }
 
-// In a file, version and label are part of the keys: core saves only a map from string to
-// bool.
-using Fields = std::unordered_map<std::string, bool>;
+// In a file, version and label are part of the keys.
 constexpr std::string_view kVersionKey = "openreg.version=";
 constexpr std::string_view kLabelKey = "openreg.label=";
 constexpr int kVersion = 1;
 
-void write_fields(const at::Tensor& tensor, Fields& fields) {
+void write_fields(const at::Tensor& tensor, FileFields& fields) {
+  write_format(tensor, fields);
   const Label* found = find_label(tensor);
   if (!found)
     return;
@@ -48,16 +47,14 @@ void check_version(const std::string& version) {
       "torch.load(..., map_location='cpu').");
 }
 
-void read_fields(const at::Tensor& tensor, Fields& fields) {
-  const auto value_of = [](const std::string& field, std::string_view key) {
-    return field.substr(key.size());
-  };
-  for (const auto& [field, set] : fields)
-    if (set && field.starts_with(kVersionKey))
-      check_version(value_of(field, kVersionKey));
-  for (const auto& [field, set] : fields)
-    if (set && field.starts_with(kLabelKey))
-      set_label(tensor, value_of(field, kLabelKey));
+void read_fields(const at::Tensor& tensor, FileFields& fields) {
+  const std::string version = field_value(fields, kVersionKey);
+  if (!version.empty())
+    check_version(version);
+  const std::string label = field_value(fields, kLabelKey);
+  if (!label.empty())
+    set_label(tensor, label);
+  read_format(tensor, fields);
 }
 
 const bool registered = [] {

@@ -18,6 +18,7 @@
 #include "runtime/allocator.h"
 #include "runtime/copy.h"
 #include "runtime/device.h"
+#include "runtime/format.h"
 #include "runtime/launch.h"
 #include "runtime/memory_ops.h"
 
@@ -25,6 +26,8 @@ namespace openreg {
 
 void resize_storage(c10::StorageImpl* storage, size_t bytes) {
   TORCH_CHECK(storage->resizable(), "trying to resize storage that is not resizable");
+  if (C10_UNLIKELY(is_packed(*storage)) && make_plain(storage))
+    count_conversion("aten::resize_");
   const c10::DeviceIndex index = storage->device().index();
   c10::DataPtr fresh = allocate(bytes, index);
   const c10::DataPtr& old = storage->data_ptr();
@@ -189,6 +192,7 @@ at::Tensor& set_storage(
   else
     impl->set_sizes_contiguous(size);
   fit_storage(impl);
+  update_format_key(self);
   return self;
 }
 

@@ -10,6 +10,7 @@
 
 #include "runtime/checks.h"
 #include "runtime/device_cache.h"
+#include "runtime/format.h"
 #include "runtime/gil.h"
 #include "runtime/interrupt.h"
 #include "runtime/memory_ops.h"
@@ -78,6 +79,8 @@ void Plan::end(std::vector<at::Tensor> inputs, std::vector<at::Tensor> outputs) 
     return Range{begin, begin + t.storage().nbytes(), begin};
   };
   for (const at::Tensor& t : inputs) {
+    // The packets have the address of a packed matrix, or of its plain copy.
+    usable_ &= !has_format(t);
     inputs_.push_back(layout(t));
     ranges.push_back(range(t));
     ranges.back().base = address_of(t.const_data_ptr());
@@ -131,13 +134,13 @@ void Plan::find_places(const Capture& capture, const std::vector<Range>& ranges)
 }
 
 bool Plan::takes(c10::ArrayRef<at::Tensor> inputs) const {
-  if (watch_->lost || &current_stream_state(device_) != stream_ || stream_->capture ||
+  if (!usable_ || watch_->lost || &current_stream_state(device_) != stream_ || stream_->capture ||
       inputs.size() != inputs_.size())
     return false;
   for (size_t i = 0; i < inputs.size(); i++) {
     const Layout& l = inputs_[i];
     const at::Tensor& t = inputs[i];
-    if (!t.is_privateuseone() || t.get_device() != device_ || t.scalar_type() != l.type ||
+    if (!t.is_privateuseone() || has_format(t) || t.get_device() != device_ || t.scalar_type() != l.type ||
         t.sizes() != l.size || t.strides() != l.stride)
       return false;
   }

@@ -59,6 +59,7 @@ class Plan {
   StreamState* stream_ = nullptr;
   std::shared_ptr<Capture> capture_; // while it runs
   PrivatePool* pool_ = nullptr;
+  bool usable_ = true; // other tensors can replace the inputs
   std::shared_ptr<Watch> watch_ = std::make_shared<Watch>();
   std::mutex mutex_; // of the words
   std::vector<Slot> slots_;
