@@ -32,6 +32,8 @@ class DdpTimer : public c10d::Timer {
     const auto& to = events_.at(static_cast<size_t>(end));
     if (!from || !to)
       return std::nullopt;
+    from->synchronize(); // core computes no time of events that have not completed
+    to->synchronize();
     const double ns = from->elapsedTime(*to) * kNsPerMs;
     // Parts of a step that did not happen leave the event of an earlier step.
     return ns < 0 ? std::nullopt : std::optional<int64_t>(std::llround(ns));

@@ -186,6 +186,7 @@ float CollectiveWork::getDuration() const {
       "the collective has no duration: call enable_collectives_timing() of its process "
       "group first");
   const Pending& pending = *parts_[0].pending;
+  pending.end.synchronize();
   return static_cast<float>(pending.begin.elapsedTime(pending.end));
 }
 
