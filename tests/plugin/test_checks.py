@@ -191,6 +191,8 @@ torch.cat([x, y, x]).sum().item()
 torch.nn.functional.pad(m, (1, 1, 1, 1)) @ torch.ones(18, 2, device=D)
 for n in range(1, 40): torch.ones(n * 37, device=D).sort()[0].sum()
 torch.ones(3, 0, device=D).sum()
+p = torch.nn.Parameter(torch.ones(8, device=D)); p.grad = torch.ones_like(p)
+torch.optim.SGD([p], lr=0.1, momentum=0.9, fused=True).step()
 """
 
 

@@ -244,7 +244,8 @@ void sgd_step(
   }
   if (buffer != nullptr) {
     const auto b = s.add_written(*buffer);
-    const Value before = s.load(b);
+    // In the first step nobody has written the buffer. If it is skipped, zeros are right.
+    const Value before = o.first ? s.program(0.0) : s.load(b);
     const Value after =
         o.first ? g : before * o.momentum + g * (1.0 - o.dampening);
     keep.store(b, before, after);
