@@ -18,7 +18,7 @@ TOP = pathlib.Path(__file__).resolve().parents[3]
 CARD = "/machine/peripheral/card0"
 BOOT_SECONDS = 900
 SLOW = 6  # how much longer everything may take on a busy host
-PATIENCE = 5  # seconds for the guest's answer, beyond what the command may take
+PATIENCE = 10  # seconds for the guest's answer, beyond what the command may take
 # As KERNEL_REPORTS of scripts/lib/vm.sh.
 REPORTS = re.compile(
     r"WARNING: |BUG: |BUG [a-z]|kernel BUG at|Oops|Kernel panic|general protection fault"
