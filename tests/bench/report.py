@@ -14,6 +14,7 @@ RESNET = "ResNet-18, 8x3x64x64: step"
 MLP = "MLP 784-1024-1024-10, batch 256: step"
 GRAPH = "add_ of 16 in a graph of 100"
 GPT2 = "GPT-2 of 4 layers, 2x128: step"
+TOKEN = "token of a Llama in"
 
 
 def in_process(what):
@@ -55,6 +56,12 @@ LIMITS = [
     (*in_process("chain of 8 over 16M floats"), "<=", 1.2),
     (*in_process(f"{MLP}"), "<=", 1.0),
     (*in_process(f"{RESNET}"), "<=", 1.2),
+    *((*in_process(f"{what}"), "<=", 1.0) for what in
+      (f"{TOKEN} int8", f"{TOKEN} int4", "matmul 1024^3 int8")),
+    *((f"{TOKEN} {bits}, in process, openreg", f"{TOKEN} bf16, in process, openreg", "<=", limit)
+      for bits, limit in (("int8", 0.625), ("int4", 0.5))),
+    ("matmul 1024^3 int8, in process, openreg", "matmul 1024^3 f32, in process, openreg",
+     "<=", 0.67),
     ("add_, event record and synchronize, in process", None, "<=", 25),
     ("synchronize of an idle card, in process", None, "<=", 5),
     (f"{GRAPH}: call a node, replay", f"{GRAPH}: call a node, eager", "<=", 0.05),
