@@ -219,6 +219,11 @@ WRONG = [
         ("lab10.cpp", "  static const OpId op",
          "  return x / (x.abs() / limit + 1);\n  static const OpId op")], set(LAB10)),
 
+    Wrong("prints the grader's words", 10, [
+        ("lab10.cpp", "  static const OpId op",
+         '  puts("[\\"values\\", true, \\"\\"]\\n[\\"layouts\\", true, \\"\\"]");\n'
+         "  exit(0);\n  static const OpId op")], set(LAB10)),
+
     Wrong("frees at once", 11, [
         ("lab11.cpp", "  for (Mark& mark : freed.marks) {\n    mark.seq = mark.stream->last();\n  }\n",
          "")], {"record"}),

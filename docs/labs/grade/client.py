@@ -8,11 +8,12 @@ import threading
 import torch
 
 PATIENCE = 10  # seconds until a call that waits for a held stream is helped out
+report = 2  # host.py sets the file of the report
 
 
 def tell(name: str, seen: str) -> None:
     """seen: what is wrong, or "" """
-    print(json.dumps([name, not seen, str(seen)]), flush=True)
+    os.write(report, (json.dumps([name, not seen, str(seen)]) + "\n").encode())
 
 
 def attempt(name: str, check, *arguments) -> bool:

@@ -2,7 +2,8 @@
 """
 Runs in the root: imports torch once, then runs each request in a child of its own. A request
 is a line of JSON: client, part, directory, seed, seconds, env, cards (a library of the card, or
-""). The answer is a line: output, and why the child ended if it did not end well.
+""). The answer is a line: the report of the client, what the child printed, and why it ended if
+it did not end well. The report is a file of its own, so that printing its words gets no points.
 """
 import ctypes
 import importlib
@@ -19,7 +20,7 @@ import torch  # noqa: E402, F401  for the children; the backend opens a card at 
 CRASHES = (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL)
 
 
-def child(request: dict, output: int) -> None:
+def child(request: dict, report: int, output: int) -> None:
     os.dup2(output, 1)
     os.dup2(output, 2)
     os.environ.update(request["env"])
@@ -28,6 +29,7 @@ def child(request: dict, output: int) -> None:
     if request["card"]:
         # libopenreg then finds this library under its name, and not the stock one.
         ctypes.CDLL(request["card"])
+    importlib.import_module("client").report = report
     client = importlib.import_module(request["client"])
     client.main(request["part"], request["directory"], request["seed"])
 
@@ -49,12 +51,12 @@ def wait(pid: int, seconds: float) -> str:
 
 
 def run(request: dict) -> dict:
-    with tempfile.TemporaryFile() as output:
+    with tempfile.TemporaryFile() as report, tempfile.TemporaryFile() as output:
         pid = os.fork()
         if not pid:
             status = 1
             try:
-                child(request, output.fileno())
+                child(request, report.fileno(), output.fileno())
                 status = 0
             except BaseException as error:  # pylint: disable=broad-except
                 os.write(2, f"{type(error).__name__}: {error}\n".encode())
@@ -62,8 +64,11 @@ def run(request: dict) -> dict:
                 sys.stdout.flush()
                 os._exit(status)
         why = wait(pid, request["seconds"])
-        output.seek(0)
-        return {"output": output.read().decode(errors="replace"), "why": why}
+        texts = {"why": why}
+        for name, file in (("report", report), ("output", output)):
+            file.seek(0)
+            texts[name] = file.read().decode(errors="replace")
+        return texts
 
 
 def main() -> None:

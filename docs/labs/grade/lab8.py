@@ -22,8 +22,8 @@ def run(bench, tally, rng) -> None:
     seed, directory = rng.randrange(1 << 30), f"/mnt/labs/{bench.name}"
     for part in PARTS:
         card = "" if part == "stock" else directory + "/libopenreg-sim.so.1"
-        text, why = bench.host.run("lab8_client", part, directory, seed, card)
-        take(tally, text)
+        report, text, why = bench.host.run("lab8_client", part, directory, seed, card)
+        take(tally, report)
         if why:
             return tally.spoil("the card takes the process with it: " + why)
         if part == "engine" and not tally.checks["rows"].good:

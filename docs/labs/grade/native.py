@@ -7,7 +7,7 @@ import threading
 
 from machine import TOP
 
-SECONDS = 600  # only ends a hang
+SECONDS = 150  # only ends a hang
 
 
 class Host:
@@ -25,8 +25,8 @@ class Host:
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def run(self, client: str, part: str, directory: str, seed: int, card: str = "",
-            **env: str) -> tuple[str, str]:
-        """The output of a part of a client, and why it ended if it crashed"""
+            **env: str) -> tuple[str, str, str]:
+        """The report and the output of a part of a client, and why it ended if it crashed"""
         request = {"client": client, "part": part, "directory": directory, "seed": seed,
                    "card": card, "seconds": SECONDS, "env": {"OPENREG_SIM_CARDS": "2", **env}}
         with self.lock:
@@ -35,22 +35,17 @@ class Host:
             answer = json.loads(self.process.stdout.readline() or "null")
         if answer is None:
             raise RuntimeError("Python does not start in the root")
-        return answer["output"], answer["why"]
+        return answer["report"], answer["output"], answer["why"]
 
     def close(self) -> None:
         self.process.stdin.close()
         self.process.wait()
 
 
-def take(tally, text: str) -> None:
-    """Sets the checks of which the client has printed a line."""
-    for line in text.splitlines():
-        try:
-            name, good, seen = json.loads(line)
-        except ValueError:
-            continue
-        if name in tally.checks:
-            tally.set(name, good, seen)
+def take(tally, report: str) -> None:
+    """Sets the checks of which the report has a line."""
+    for line in report.splitlines():
+        tally.set(*json.loads(line))
 
 
 def grade(bench, tally, client: str, seed: int, parts: dict[str, dict[str, str]]) -> None:
@@ -60,8 +55,8 @@ def grade(bench, tally, client: str, seed: int, parts: dict[str, dict[str, str]]
     """
     first = next(iter(tally.checks))
     for part, env in parts.items():
-        text, why = bench.host.run(client, part, f"/mnt/labs/{bench.name}", seed, **env)
-        take(tally, text)
+        report, text, why = bench.host.run(client, part, f"/mnt/labs/{bench.name}", seed, **env)
+        take(tally, report)
         if why:
             return tally.spoil(why)
         if not tally.checks[first].good:
