@@ -31,6 +31,11 @@ def compiled(what):
     return f"{what}, in process, compiled", f"{what}, in process, eager"
 
 
+def packed(what, rows, against):
+    what = f"linear {what}, {rows} rows, in process"
+    return f"{what}, packed", f"{what}, {against}"
+
+
 LIMITS = [
     ("matmul 1024^3 f32, openreg from C", NATIVE, ">=", 0.6),
     ("matmul 1024^3 f32, PyTorch on openreg", NATIVE, ">=", 0.6),
@@ -66,6 +71,10 @@ LIMITS = [
     ("synchronize of an idle card, in process", None, "<=", 5),
     (f"{GRAPH}: call a node, replay", f"{GRAPH}: call a node, eager", "<=", 0.05),
     (f"{GRAPH}: whole a node, replay", f"{GRAPH}: whole a node, eager", "<=", 0.75),
+    (*packed("1024x1024 bf16", 1, "plain"), "<=", 0.71),
+    (*packed("1024x1024 bf16", 1, "cpu"), "<=", 1.0),
+    (*packed("4096x1024 bf16", 1, "plain"), "<=", 0.71),
+    (*packed("4096x1024 bf16", 1, "cpu"), "<=", 1.0),
     (*compiled("8 operators over 16M floats"), "<=", 0.2),
     (*compiled("8 operators over 4096 floats"), "<=", 0.4),
     (*compiled("softmax from operators, 4096x4096"), "<=", 0.67),
