@@ -145,7 +145,7 @@ bool matches(std::string_view entry, const OpName& op) {
   return dot == entry.npos || overload.find(entry.substr(dot + 1)) != overload.npos;
 }
 
-constexpr std::string_view kTakeFloat8[] = {"abs", "eq", "isnan", "mul", "ne"};
+constexpr std::string_view kTakeFloat8[] = {"abs", "eq", "isnan", "ne"};
 
 } // namespace
 
