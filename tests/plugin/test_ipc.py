@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Tensors and events that two processes share: the scenes of ipc_cases.py. The suite plugin
-runs two scenes of each test in a VM."""
+"""Tensors and events that two processes share: the scenes of ipc_cases.py,
+ipc_event_cases.py and ipc_error_cases.py. The suite plugin runs two scenes of each test in a
+VM."""
 
 import inspect
 
 import ipc_cases
+import ipc_error_cases
+import ipc_event_cases
 import pytest
 
 MEMORY = [
@@ -20,7 +23,6 @@ LIFE = [
     "sender_frees_first",
     "killed_sender",
     "no_leaks",
-    "unsent_messages_leave_nothing",
 ]
 ORDER = [
     "order_on_the_card",
@@ -43,13 +45,27 @@ ERRORS = [
     "received_is_not_sent_again",
     "forked_child",
     "forged_handles",
+    "unsent_messages_leave_nothing",
 ]
-HELPERS = {"describe", "echo", "keep", "raises", "sum_up", "used_memory"}
+HELPERS = {"describe", "keep", "sum_up"}
+MODULES = ipc_cases, ipc_error_cases, ipc_event_cases
+
+
+def scenes():
+    """The module of each scene, by name."""
+    return {
+        name: module.__name__
+        for module in MODULES
+        for name, found in vars(module).items()
+        if inspect.isfunction(found)
+        and found.__module__ == module.__name__
+        and name not in HELPERS
+    }
 
 
 @pytest.fixture
 def play(run_forked):
-    return lambda scene: run_forked(f"import ipc_cases\nipc_cases.{scene}()")
+    return lambda scene: run_forked(f"import {scenes()[scene]} as m\nm.{scene}()")
 
 
 @pytest.mark.parametrize("scene", MEMORY)
@@ -78,9 +94,4 @@ def test_errors(play, scene):
 
 
 def test_every_scene_is_played():
-    scenes = {
-        name
-        for name, found in vars(ipc_cases).items()
-        if inspect.isfunction(found) and found.__module__ == "ipc_cases"
-    }
-    assert scenes - HELPERS == {*MEMORY, *LIFE, *ORDER, *EVENTS, *ERRORS}
+    assert set(scenes()) == {*MEMORY, *LIFE, *ORDER, *EVENTS, *ERRORS}

@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Scenes of two processes: what one may not send, see or forge."""
+
+import mmap
+import os
+import queue
+import socket
+import threading
+
+import torch
+from ipc_process import DEV, PATIENCE, Other, context, raises
+from torch.multiprocessing import reductions
+from torch_openreg import _C
+
+
+def received_is_not_sent_again():
+    def work(inbox, outbox):
+        x = inbox.get()
+        with raises(RuntimeError, "came from another process", "clone()"):
+            outbox.put(x[1:])
+        with raises(RuntimeError, "came from another process"):
+            reductions.reduce_storage(x.untyped_storage())
+        outbox.put(x.clone())
+        inbox.get()
+
+    other = Other(work)
+    other.put(torch.arange(3.0, device=DEV))
+    assert other.get().tolist() == [0, 1, 2]
+    other.put(None)
+    other.end()
+
+
+def refused_at_put():
+    messages = context.Queue()
+    leaf = torch.ones(3, device=DEV, requires_grad=True)
+    graph = torch.openreg.Graph()
+    static = torch.ones(3, device=DEV)
+    with raises(RuntimeError, "sending a tensor to another process"):
+        with torch.openreg.graph(graph):
+            messages.put(static)
+    graph = torch.openreg.Graph()
+    with torch.openreg.graph(graph):
+        inside = static + 1
+    foreign = torch.from_dlpack(torch.ones(3, device=DEV).__dlpack__())
+    for bad, *words in (
+        (leaf * 2, "detach()"),
+        (inside, "in the memory of a graph", "clone()"),
+        (static, "a graph uses this tensor", "clone()"),
+        (foreign, "another storage or library", "clone()"),
+        (torch.openreg.Stream(), "Record an event"),
+        ({"deep": (leaf, [leaf * 2])}, "detach()"),
+    ):
+        with raises(RuntimeError, *words):
+            messages.put([torch.ones(2), bad])
+    messages.put(1)
+    assert messages.get(timeout=PATIENCE) == 1
+    graph.replay()
+    assert inside.tolist() == [2] * 3
+
+
+def forked_child():
+    """A child that was forked after the first use of a card: errors on both sides."""
+    x = torch.ones(3, device=DEV)
+    answers = context.Queue()
+
+    def work():
+        with raises(RuntimeError, "spawn"):
+            context.Queue().put(x)
+        with raises(RuntimeError, "spawn"):
+            reductions.reduce_tensor(x)
+        with raises(RuntimeError, "spawn"):
+            messages.get(timeout=PATIENCE)
+        context.Queue().put(torch.ones(2))
+        answers.put("refused")
+
+    messages = context.Queue()
+    messages.put(x)
+    child = context.Process(target=work)
+    child.start()
+    child.join(PATIENCE)
+    assert child.exitcode == 0
+    assert answers.get(timeout=PATIENCE) == "refused"
+
+
+def unsent_messages_leave_nothing():
+    messages = context.Queue(1)
+    messages.put(1)
+    x = torch.ones(3, device=DEV)
+    messages.get(timeout=PATIENCE)
+    messages.put(x)
+    held = len(os.listdir("/proc/self/fd"))
+    for _ in range(10):
+        with raises(queue.Full):
+            messages.put(x, block=False)
+        with raises(Exception):
+            messages.put([x, threading.Lock()])
+    assert len(os.listdir("/proc/self/fd")) == held
+    assert messages.get(timeout=PATIENCE).tolist() == [1] * 3
+
+
+def nothing_else_is_shown():
+    secret = 0x5EC2E7.to_bytes(4, "little") * 16
+    words = torch.frombuffer(bytearray(secret), dtype=torch.int32)
+    before, x, after = (words.to(DEV) for _ in range(3))
+    x.fill_(7)
+    fd = _C.share_storage(x.untyped_storage())
+    torch.openreg.synchronize()
+    with mmap.mmap(fd, os.lseek(fd, 0, os.SEEK_END), prot=mmap.PROT_READ) as shown:
+        data = shown[:]
+    os.close(fd)
+    assert (7).to_bytes(4, "little") * 16 in data
+    assert secret[:16] not in data
+    clocks = _C.share_clocks(0)
+    with raises(OSError):
+        mmap.mmap(clocks, 4096, prot=mmap.PROT_READ | mmap.PROT_WRITE)
+    os.close(clocks)
+    assert before.tolist() == after.tolist() == words.tolist()
+
+
+def strangers_get_nothing():
+    """Without the ticket, the server gives nothing."""
+    x = torch.ones(3, device=DEV)
+    _, arguments = reductions.reduce_tensor(x)
+    handle = arguments[7]
+    for message in (b"g" + bytes(16), b"c", b"", b"x" + handle.ticket, os.urandom(4000)):
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as stranger:
+            stranger.settimeout(PATIENCE)
+            stranger.connect(handle.server)
+            stranger.send(message)
+            data, fds, _, _ = socket.recv_fds(stranger, 10, 4)
+            assert not data and not fds, (message, data, fds)
+    messages = context.SimpleQueue()
+    messages.put(x)
+    assert messages.get().tolist() == [1] * 3
+
+
+def forged_handles():
+    def work(inbox, outbox):
+        function, arguments = inbox.get()
+        handle = arguments[7]
+
+        def rebuild(nbytes=12, **changes):
+            forged = list(arguments)
+            forged[7], forged[8] = handle._replace(key=(0, 0), **changes), nbytes
+            return function(*forged)
+
+        with raises(RuntimeError, "does not have", "x.cpu()"):
+            rebuild(card="none")
+        with raises(RuntimeError, "smaller than the tensor"):
+            rebuild(nbytes=1 << 20)
+        with raises(RuntimeError, "no clock"):
+            rebuild(offset=1 << 40)
+        with raises(RuntimeError, "must live until then"):
+            rebuild(ticket=bytes(16))
+        outbox.put("refused")
+
+    other = Other(work)
+    x = torch.ones(3, device=DEV)
+    other.put(reductions.reduce_tensor(x))
+    assert other.get() == "refused"
+    other.end()
