@@ -102,10 +102,8 @@ static void run_compute(bool backwards)
 
 	v = peer_read(q);
 	must(!v.code || v.code == OPENREG_FAULT_DMA);
-	if (v.code) {
-		peer_free(q);
+	if (v.code)
 		return;
-	}
 	put_header();
 	job = openreg_job_new(&q->args, rig->card->workers[0].scratch, &later);
 	must(job && !later);
@@ -113,7 +111,6 @@ static void run_compute(bool backwards)
 		if (!run_phase(job, phase, backwards))
 			break;
 	openreg_job_free(job);
-	peer_free(q);
 	must(!atomic_load(&rig->card->extra));
 }
 

@@ -126,10 +126,8 @@ static enum step make_job(struct worker *w, struct queue *q,
 	bool later;
 
 	*v = peer_read(q);
-	if (v->code) {
-		peer_free(q);
+	if (v->code)
 		return STEP_FAULT;
-	}
 	openreg_scratch_refuse(w->scratch, sched_must_wait_for_memory(q));
 	job->engine = openreg_job_new(&q->args, w->scratch, &later);
 	if (job->engine) {
@@ -142,10 +140,8 @@ static enum step make_job(struct worker *w, struct queue *q,
 		queue_free_job(q);
 		job->engine = NULL;
 	} else if (later) {
-		peer_free(q);
 		sched_add_memory_waiter(q);
 	} else {
-		peer_free(q);
 		*v = openreg_bad(OPENREG_FAULT_MEMORY, OPENREG_NO_OPERAND, 0);
 		return STEP_FAULT;
 	}

@@ -41,7 +41,7 @@ static struct openreg_verdict count(const struct queue *q, size_t *size)
 	return openreg_good();
 }
 
-/* After address_check(). peer_free() frees the memory, also after a fault. */
+/* After address_check(). queue_release_operands() frees the memory, also after a fault. */
 struct openreg_verdict peer_read(struct queue *q)
 {
 	struct openreg_verdict v = count(q, &q->job.peer_bytes);
@@ -68,6 +68,8 @@ struct openreg_verdict peer_read(struct queue *q)
 
 void peer_free(struct queue *q)
 {
+	if (!q->job.peer_bytes)
+		return;
 	free(q->job.peer);
 	q->job.peer = NULL;
 	q->job.peer_bytes = 0;

@@ -141,6 +141,7 @@ void queue_release_operands(struct queue *q)
 	bool any = false;
 	unsigned int i;
 
+	peer_free(q);
 	for (i = 0; i < q->args.nops; i++) {
 		struct reach *r = &q->reach[i];
 
@@ -199,7 +200,6 @@ void queue_free_job(struct queue *q)
 	atomic_fetch_sub(&q->ctx->memory, q->job.memory);
 	q->job.memory = 0;
 	openreg_job_free(q->job.engine);
-	peer_free(q);
 }
 
 /* sched.lock is held, and the queue has no owner. */
