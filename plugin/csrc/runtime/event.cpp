@@ -135,14 +135,6 @@ struct Event {
   }
 };
 
-uint64_t signal_locked(StreamState& s) {
-  static const OpId op = op_id("openreg::event_record");
-  Packet packet = signal_packet(op, s, s.signal_value + 1);
-  const uint64_t seq = submit_locked(s, packet);
-  s.signal_value++;
-  return seq;
-}
-
 namespace {
 
 void stamp_locked(StreamState& s, TimeSlot& slot) {
