@@ -129,13 +129,17 @@ TEST_F_TIMEOUT(pair, vram_of_the_other, 120)
 		EXPECT_EQ(0, memcmp(from->vram.cpu, to->vram.cpu, 4001));
 		EXPECT_EQ(0, memcmp((char *)from->vram.cpu + 74004,
 				    (char *)to->vram.cpu + 74004, MIB - 74004));
-		/* The owner may close it. Only the copy engine can use it. */
+		/* The owner may close it. Only the copy engine can write to it. */
 		if (i)
 			ASSERT_EQ(0, bo_close(from->fd, from->vram.handle));
 		ASSERT_EQ(0, card_copy(&to->q, in.address, to->vram.address,
 				       MIB));
 		EXPECT_TRUE(is_noise(from->vram.cpu, MIB, 31 + i));
 		packet_add(&p, to->vram.address, in.address, in.address, 64);
+		EXPECT_EQ(0, queue_wait(&to->q, queue_push(&to->q, &p),
+					20 * SEC_NS));
+		packet_add(&p, in.address, to->vram.address, to->vram.address,
+			   64);
 		EXPECT_EQ(-EIO, queue_wait(&to->q, queue_push(&to->q, &p),
 					   20 * SEC_NS));
 		EXPECT_EQ(OPENREG_FAULT_ENGINE, to->q.card->fault.code);
