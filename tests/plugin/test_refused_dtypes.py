@@ -52,6 +52,7 @@ EXTENSIONS = [
     ("Elements move, or compare with 0. Nothing computes with them.",
      [torch.bool, *UNSIGNED, *FLOAT8, torch.complex32],
      r"flip|masked_select|masked_scatter|nonzero|argwhere|count_nonzero|to_sparse"
+     r"|gather|scatter|take|take_along_dim|put|index_put|index_copy|tril|triu"
      r"|nn\.functional\.pad\.(reflect|replicate).*"
      r"|nn\.functional\.(pixel_shuffle|pixel_unshuffle|channel_shuffle)"),
 ]

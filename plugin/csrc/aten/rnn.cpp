@@ -61,6 +61,15 @@ Tensor sum_of(OpId id, std::initializer_list<OptTensor> terms, Part part) {
   return out;
 }
 
+void refuse_complex(const OpName& name, const Tensor& state) {
+  TORCH_CHECK_NOT_IMPLEMENTED(
+      !state.is_complex(),
+      name.name,
+      " does not compute with ",
+      state.scalar_type(),
+      " on the card. Move the cell to the CPU.");
+}
+
 // Returns the new hidden and cell states, [batch, hidden], and for backward the four
 // gates after their activations, [batch, 4 hidden].
 Three lstm_cell(
@@ -70,6 +79,7 @@ Three lstm_cell(
     const OptTensor& input_bias,
     const OptTensor& hidden_bias) {
   const OpId id = lstm_name.id;
+  refuse_complex(lstm_name, cx);
   lstm_name.check_type(cx.scalar_type());
   const Tensor gates =
       sum_of(id, {input_gates, hidden_gates, input_bias, hidden_bias}, Part::FIRST);
@@ -112,6 +122,7 @@ std::tuple<Tensor, Tensor> gru_cell(
     const OptTensor& input_bias,
     const OptTensor& hidden_bias) {
   const OpId id = gru_name.id;
+  refuse_complex(gru_name, hx);
   gru_name.check_type(hx.scalar_type());
   const int64_t size = hx.size(1);
   const Tensor input = sum_of(id, {input_gates, input_bias}, Part::FIRST);

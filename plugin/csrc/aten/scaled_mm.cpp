@@ -325,9 +325,12 @@ c10::ScalarType result_type(const Tensor& a, const OptType& out_dtype) {
 }
 
 void prepare_out(Tensor& out, const Tensor& a, const Tensor& b, c10::ScalarType type) {
-  TORCH_CHECK_VALUE(
+  TORCH_CHECK(
       out.scalar_type() == type, "out has the dtype ", out.scalar_type(),
       ", but out_dtype asks for ", type);
+  TORCH_CHECK_NOT_IMPLEMENTED(
+      memory_dtype(type) != 0, "_scaled_mm cannot store results as ", type,
+      " on the card. Pass an out of float32, and convert it.");
   resize_out(out, {a.size(0), b.size(1)}, {}, out.options());
 }
 

@@ -57,12 +57,18 @@ OptType bits_type(const Tensor& t) {
   }
 }
 
-// The dtype that all tensors without a dtype of the card have, or none.
+// Arguments that say which elements move.
+bool selects(const std::string& argument) {
+  return argument == "index" || argument == "indices" || argument == "condition" ||
+      argument == "mask";
+}
+
+// The dtype of all tensors whose elements move.
 class OneType {
  public:
-  // Returns false if the tensor has another such dtype, or cannot be viewed.
+  // Returns false if the tensor has another dtype, or cannot be viewed.
   bool add(const Tensor& t) {
-    if (!t.defined() || card_dtype(t.scalar_type()) != 0)
+    if (!t.defined())
       return true;
     if (!bits_type(t) || t.is_neg() || (type_ && *type_ != t.scalar_type()))
       return false;
@@ -109,8 +115,9 @@ bool move_as_bits(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   if (!moves(op, *stack))
     return false;
   OneType found;
-  for (const c10::IValue& value : torch::jit::last(*stack, arguments.size()))
-    if (!found.add(value))
+  for (size_t i = 0; i < arguments.size(); i++)
+    if (!selects(arguments[i].name()) &&
+        !found.add(torch::jit::peek(*stack, i, arguments.size())))
       return false;
   if (!found.type())
     return false;
