@@ -227,7 +227,7 @@ static double number(const struct product *p, const int64_t *point, int64_t k)
 	if (p->how == OPENREG_MATMUL_SCALED_I8)
 		return q[at(&p->op[B], point, k)];
 	byte = q[at(&p->op[B], point, k / 2)];
-	return k % 2 ? byte >> 4 : (int8_t)(byte << 4) >> 4;
+	return k % 2 ? byte >> 4 : (int8_t)((unsigned int)byte << 4) >> 4;
 }
 
 static double float_at(const struct product *p, unsigned int i, const int64_t *point,
