@@ -374,7 +374,7 @@ static void dots_of(const struct openreg_kernels *kernels, bool i4, bool many, s
 				int8_t byte = (int8_t)d.q[c][i4 ? i / 2 : i];
 				size_t place = i4 ? i % 2 * bytes + i / 2 : i;
 				int x = !i4 ? byte : i % 2 ? byte >> 4
-							  : (int8_t)(byte << 4) >> 4;
+							  : (int8_t)((unsigned int)byte << 4) >> 4;
 
 				sum += (double)a[r * k + place] * x *
 				       scale[i / group * d.ld + c];
