@@ -11,6 +11,9 @@ import sys
 
 import pytest
 
+# OPENREG_CHECK is for a card inside the process; x-check of QEMU chooses it for a VM.
+pytestmark = pytest.mark.native
+
 HERE = pathlib.Path(__file__).parent
 
 # The names of the cases. Their tensors stay, so that each case has memory of its own.
