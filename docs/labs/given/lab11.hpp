@@ -38,7 +38,7 @@ class Cache {
   State& state();
 };
 
-// What is left is how the functions above reach the card and Python.
+// The rest connects the functions above with the card and Python.
 
 namespace lab11 {
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The labs whose card is inside a process: their programs run in the root, see host.py."""
+"""The labs with a card inside the process: their programs run in the root, see host.py."""
 import json
 import os
 import subprocess
