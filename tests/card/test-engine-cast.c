@@ -203,12 +203,28 @@ static void test_load_and_cvt_cast(void **state)
 	}
 }
 
+/* Loads n numbers as f32. Stores them as f32 in wide, rounded, and as dtype in back. */
+static void round_again(unsigned int dtype, void *from, float *wide, void *back,
+			int64_t n)
+{
+	struct openreg_args args;
+
+	args_begin(&args, OPENREG_OP_VECTOR, 1, &n);
+	args_operand(&args, OPENREG_F32, wide, NULL);
+	args_operand(&args, dtype, from, NULL);
+	args_operand(&args, dtype, back, NULL);
+	args_instr(&args, OPENREG_V_LOAD, OPENREG_VT_F32, 0, 0, 0, 0, 1);
+	args_instr(&args, OPENREG_V_ROUND, OPENREG_VT_F32, 1, 0, 0, 0, dtype);
+	args_instr(&args, OPENREG_V_STORE, OPENREG_VT_F32, 0, 1, 0, 0, 0);
+	args_instr(&args, OPENREG_V_STORE, OPENREG_VT_F32, 0, 0, 0, 0, 2);
+	args_run(&args);
+}
+
 /* ROUND must not change a half; tests all of them. */
 static void test_all_halves(void **state)
 {
 	uint16_t *half = malloc(65536 * 2), *back = malloc(65536 * 2);
 	float *wide = malloc(65536 * 4);
-	struct openreg_args args;
 	unsigned int dtype;
 	int64_t n = 65536, i;
 
@@ -216,19 +232,7 @@ static void test_all_halves(void **state)
 	for (i = 0; i < n; i++)
 		half[i] = (uint16_t)i;
 	for (dtype = OPENREG_F16; dtype <= OPENREG_BF16; dtype++) {
-		args_begin(&args, OPENREG_OP_VECTOR, 1, &n);
-		args_operand(&args, OPENREG_F32, wide, NULL);
-		args_operand(&args, dtype, half, NULL);
-		args_operand(&args, dtype, back, NULL);
-		args_instr(&args, OPENREG_V_LOAD, OPENREG_VT_F32, 0, 0, 0, 0,
-			   1);
-		args_instr(&args, OPENREG_V_ROUND, OPENREG_VT_F32, 1, 0, 0, 0,
-			   dtype);
-		args_instr(&args, OPENREG_V_STORE, OPENREG_VT_F32, 0, 1, 0, 0,
-			   0);
-		args_instr(&args, OPENREG_V_STORE, OPENREG_VT_F32, 0, 0, 0, 0,
-			   2);
-		args_run(&args);
+		round_again(dtype, half, wide, back, n);
 		for (i = 0; i < n; i++) {
 			assert_true(same(wide[i], element_get(dtype, half, i)));
 			if (!isnan(wide[i]))
@@ -276,7 +280,6 @@ static void test_all_float8(void **state)
 {
 	uint8_t bits[256], back[256], stored[256];
 	float wide[256];
-	struct openreg_args args;
 	unsigned int dtype;
 	int64_t n = 256, i;
 
@@ -284,19 +287,7 @@ static void test_all_float8(void **state)
 	for (i = 0; i < n; i++)
 		bits[i] = (uint8_t)i;
 	for (dtype = OPENREG_F8E4M3FN; dtype <= OPENREG_F8E8M0FNU; dtype++) {
-		args_begin(&args, OPENREG_OP_VECTOR, 1, &n);
-		args_operand(&args, OPENREG_F32, wide, NULL);
-		args_operand(&args, dtype, bits, NULL);
-		args_operand(&args, dtype, back, NULL);
-		args_instr(&args, OPENREG_V_LOAD, OPENREG_VT_F32, 0, 0, 0, 0,
-			   1);
-		args_instr(&args, OPENREG_V_ROUND, OPENREG_VT_F32, 1, 0, 0, 0,
-			   dtype);
-		args_instr(&args, OPENREG_V_STORE, OPENREG_VT_F32, 0, 1, 0, 0,
-			   0);
-		args_instr(&args, OPENREG_V_STORE, OPENREG_VT_F32, 0, 0, 0, 0,
-			   2);
-		args_run(&args);
+		round_again(dtype, bits, wide, back, n);
 		openreg_convert(stored, dtype, 1, wide, OPENREG_F32, 1, n);
 		for (i = 0; i < n; i++) {
 			assert_true(same(wide[i], element_get(dtype, bits, i)));
