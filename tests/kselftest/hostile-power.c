@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// test hostile-power not kselftest: as power
+// test hostile-power: as power
 /*
  * A card that lies during resume. The driver resets it while it restores contexts, and
  * memory that was closed before the suspend is freed.

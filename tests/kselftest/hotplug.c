@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// test hotplug not kselftest: as power
+// test hotplug: as power
 /*
  * A card is plugged into a port that was empty when the machine started. Its VRAM must
  * fit the addresses that the firmware reserved for the port.

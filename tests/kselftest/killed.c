@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// test killed not kselftest: as power
+// test killed: as power
 /*
  * A process is killed in a call that waits for the card, while an engine stalls. The
  * process dies at once, although the driver waits for the card without limit.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// test lifetime not kselftest
+// test lifetime
 /* Processes close objects or die while the card works: nothing leaks, nothing hangs. */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// test power not kselftest: --mem 4G --cards 2 --monitor --standalone --device-prop x-inject=on --device pcie-root-port,id=empty,chassis=17,slot=17
+// test power: --mem 4G --cards 2 --monitor --standalone --device-prop x-inject=on --device pcie-root-port,id=empty,chassis=17,slot=17
 /*
  * Suspend and resume of the system keep waits, VRAM and running packets. Shared
  * directories do not survive a suspend, so the tests need a VM with --standalone.

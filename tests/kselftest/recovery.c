@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// test recovery not kselftest: as power
+// test recovery: as power
 /*
  * A card that hangs is reset, by an FLR if needed. A card that does not start again is
  * wedged, and no call waits for it. Also errors of the PCI bus.

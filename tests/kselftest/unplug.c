@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// test unplug not kselftest: as power
+// test unplug: as power
 /*
  * The card is removed while in use, by the driver, by the bus or from the machine, and is
  * added again. Calls on open files fail at once, and new files work. OPENREG_ROUNDS is

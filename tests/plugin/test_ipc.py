@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Tensors and events that two processes share: the scenes of ipc_cases.py,
-ipc_event_cases.py and ipc_error_cases.py. The suite plugin runs two scenes of each test in a
-VM."""
+ipc_event_cases.py and ipc_error_cases.py. The suite plugin runs one scene of each test in
+a VM."""
 
 import inspect
 
