@@ -210,6 +210,7 @@ def sequence():
     return after - before, work._get_sequence_number() - before
 
 
+@pytest.mark.native
 def test_sequence_numbers(pair):
     assert pair.run(sequence) == [(1, 1)] * 2
 

@@ -67,6 +67,7 @@ def ddp(**options):
     return [p.detach().cpu() for p in model.parameters()]
 
 
+@pytest.mark.native
 @pytest.mark.parametrize(
     "options",
     [
@@ -195,6 +196,7 @@ def fsdp2(policy=None):
     torch.testing.assert_close(losses, expected, rtol=tolerance, atol=tolerance)
 
 
+@pytest.mark.native
 def test_fully_shard(pair):
     pair.run(fsdp2)
 
