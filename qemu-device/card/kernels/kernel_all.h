@@ -12,6 +12,7 @@
 #include "kernel_gemm.h"
 #include "kernel_index.h"
 #include "kernel_lanes.h"
+#include "kernel_pairs.h"
 #include "kernel_places.h"
 #include "kernel_pool.h"
 #include "kernel_random.h"
@@ -31,6 +32,7 @@ const struct openreg_kernels KERNELS = {
 	GATHER_TABLES
 	DOTS_TABLES
 	GEMM_TABLES
+	PAIRS_TABLES
 	INDEX_TABLES
 	PLACES_TABLES
 	SCAN_TABLES

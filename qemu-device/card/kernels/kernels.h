@@ -241,6 +241,8 @@ struct openreg_kernels {
 	openreg_find_fn *find[OPENREG_VT_END];
 	openreg_gather_fn *gather[4]; /* elements of 1, 2, 4, 8 bytes */
 	struct openreg_gemm_kernel gemm[OPENREG_VT_END];
+	/* As gemm[I32], but panels have pairs of 16-bit numbers along an even k. */
+	struct openreg_gemm_kernel pairs;
 	/* Numbers of 8 or 4 bits; one row, or OPENREG_DOTS_ROWS */
 	openreg_dots_fn *dots[2][2];
 	struct openreg_slide_kernel slide[3]; /* for one row, some rows, many rows */

@@ -4,17 +4,30 @@
 
 #include "matmul.h"
 
-#define K_BLOCK 256
+#define K_BLOCK 256 /* even */
 #define PANELS_MAX (1 << 19) /* elements of A and B together */
 
 struct panels {
 	const struct openreg_matmul *mm;
 	const struct openreg_matmul_tile *tile;
 	const struct openreg_gemm_kernel *kernel;
+	bool pairs; /* the kernel multiplies pairs of bytes */
+	int64_t width; /* bytes of an element of a and b */
 	unsigned char *a, *b, *out;
 	int64_t m, n; /* rounded up to whole blocks */
 	int64_t k; /* values of k in one panel */
 };
+
+/* Packs bytes: lines of x from (line0, k0) on. */
+static void pack_bytes(unsigned char *to, uint8_t dtype, const struct openreg_matrix *x,
+		       int64_t batch, int64_t line0, int64_t k0, int64_t lines,
+		       int64_t width, int64_t k)
+{
+	struct openreg_matrix from = *x;
+
+	from.base = openreg_matrix_at(x, 1, batch, line0, k0);
+	openreg_pairs_pack((int16_t *)to, dtype, &from, lines, width, k);
+}
 
 /* Packs count elements of a matrix, then zeros up to `width` elements. */
 static void pack_line(const struct panels *p, unsigned int dtype,
@@ -37,6 +50,11 @@ static void pack_a(const struct panels *p, int64_t batch, int64_t k0, int64_t k)
 	int64_t rows = p->kernel->rows, i, j;
 	unsigned char *to = p->a;
 
+	if (p->pairs) {
+		pack_bytes(to, p->mm->a_dtype, &p->mm->a, t->batch0 + batch, t->m0,
+			   t->k0 + k0, t->m, rows, k);
+		return;
+	}
 	for (i = 0; i < t->m; i += rows) {
 		int64_t left = t->m - i < rows ? t->m - i : rows;
 
@@ -58,6 +76,13 @@ static void pack_b(const struct panels *p, int64_t batch, int64_t k0, int64_t k)
 	int64_t columns = p->kernel->columns, i, j;
 	unsigned char *to = p->b;
 
+	if (p->pairs) {
+		const struct openreg_matrix turned = openreg_transposed(p->mm->b);
+
+		pack_bytes(to, p->mm->b_dtype, &turned, t->batch0 + batch, t->n0,
+			   t->k0 + k0, t->n, columns, k);
+		return;
+	}
 	for (i = 0; i < t->n; i += columns) {
 		int64_t left = t->n - i < columns ? t->n - i : columns;
 
@@ -94,14 +119,18 @@ static void multiply(const struct panels *p, int64_t batch, int64_t k,
 		     bool accumulate)
 {
 	int64_t rows = p->kernel->rows, columns = p->kernel->columns;
-	int64_t width = p->mm->width, i, j;
+	int64_t width = p->mm->width, panel, i, j;
 	unsigned char *out = p->out + batch * p->m * p->n * width;
+
+	if (p->pairs)
+		k = openreg_round_up(k, 2);
+	panel = k * p->width;
 
 	for (j = 0; j < p->n; j += columns) {
 		for (i = 0; i < p->m; i += rows)
 			p->kernel->block(out + (i * p->n + j) * width,
-					 (size_t)p->n, p->a + i * k * width,
-					 p->b + j * k * width, (size_t)k,
+					 (size_t)p->n, p->a + i * panel,
+					 p->b + j * panel, (size_t)k,
 					 accumulate);
 	}
 }
@@ -113,17 +142,19 @@ bool openreg_gemm_own(const struct openreg_matmul *mm,
 {
 	struct panels p = { .mm = mm,
 			    .tile = tile,
-			    .kernel = &mm->kernels->gemm[mm->type] };
+			    .kernel = openreg_matmul_kernel(mm),
+			    .pairs = openreg_matmul_is_mixed(mm) };
 	size_t spare = openreg_matmul_spare(mm), out, a, b;
 	int64_t batch, k0;
 
 	p.m = openreg_round_up(tile->m, p.kernel->rows);
 	p.n = openreg_round_up(tile->n, p.kernel->columns);
 	p.k = PANELS_MAX / (p.m + p.n);
-	p.k = p.k > K_BLOCK ? K_BLOCK : p.k < 8 ? 8 : p.k;
+	p.k = p.k > K_BLOCK ? K_BLOCK : p.k < 8 ? 8 : p.k & ~(int64_t)1;
+	p.width = p.pairs ? (int64_t)sizeof(int16_t) : mm->width;
 	out = (size_t)openreg_round_up(tile->batch * p.m * p.n * mm->width, 64);
-	a = (size_t)openreg_round_up(p.m * p.k * mm->width, 64);
-	b = (size_t)openreg_round_up(p.n * p.k * mm->width, 64);
+	a = (size_t)openreg_round_up(p.m * p.k * p.width, 64);
+	b = (size_t)openreg_round_up(p.n * p.k * p.width, 64);
 	p.out = openreg_scratch_buffer(scratch, spare + out + a + b);
 	if (!p.out)
 		return false;

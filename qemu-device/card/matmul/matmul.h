@@ -53,6 +53,15 @@ struct openreg_scaled {
 	struct openreg_matrix scale, zero; /* a row for each group */
 };
 
+static inline struct openreg_matrix openreg_transposed(struct openreg_matrix x)
+{
+	int64_t row = x.row;
+
+	x.row = x.column;
+	x.column = row;
+	return x;
+}
+
 struct openreg_matmul {
 	const struct openreg_kernels *kernels;
 	uint8_t dtype; /* of C and D */
@@ -73,10 +82,23 @@ struct openreg_matmul {
 	int64_t sum_rows; /* rows of a slice of the second phase */
 };
 
-/* Is it a product of bytes with sums in I32? */
+/* Is D = A B a product of bytes with sums in I32? */
+static inline bool openreg_is_mixed(uint8_t d, uint8_t a)
+{
+	return d == OPENREG_I32 && (a == OPENREG_I8 || a == OPENREG_U8);
+}
+
 static inline bool openreg_matmul_is_mixed(const struct openreg_matmul *mm)
 {
-	return mm->dtype == OPENREG_I32 && mm->a_dtype != OPENREG_I32;
+	return openreg_is_mixed(mm->dtype, mm->a_dtype);
+}
+
+/* The card's own kernel for the product. */
+static inline const struct openreg_gemm_kernel *
+openreg_matmul_kernel(const struct openreg_matmul *mm)
+{
+	return openreg_matmul_is_mixed(mm) ? &mm->kernels->pairs
+					   : &mm->kernels->gemm[mm->type];
 }
 
 /* The first element of a tile and its sizes. */
@@ -156,6 +178,12 @@ openreg_gemm_bytes(const struct openreg_matmul *mm,
 		   const struct openreg_matmul_tile *tile,
 		   struct openreg_product *product,
 		   struct openreg_scratch *scratch);
+/*
+ * Packs lines of x, which lie along rows, for openreg_kernels.pairs: blocks of `width`
+ * lines, with zeros behind the last line and behind an odd k.
+ */
+void openreg_pairs_pack(int16_t *to, uint8_t dtype, const struct openreg_matrix *x,
+			int64_t lines, int64_t width, int64_t k);
 /* Does this host have instructions for bytes? */
 bool openreg_gemm_has_bytes(void);
 /* Does this host multiply such halves of any shape faster than f32? */

@@ -37,21 +37,13 @@ static uint8_t dims_of(const struct openreg_args *args, unsigned int i)
 	return is_scaled(args) && i >= C ? SCALED_DIMS : operand_dims[i];
 }
 
-/* Is it a product of bytes with sums in I32? */
-static bool is_mixed(const struct openreg_args *args)
-{
-	return args->op[D].dtype == OPENREG_I32 &&
-	       (args->op[A].dtype == OPENREG_I8 ||
-		args->op[A].dtype == OPENREG_U8);
-}
-
 static bool fits(const struct openreg_args *args, unsigned int i)
 {
 	unsigned int dtype = args->op[i].dtype, d = args->op[D].dtype;
 
 	if (is_scaled(args))
 		return openreg_matmul_scaled_dtype(args, i);
-	if (is_mixed(args) && (i == A || i == B))
+	if (openreg_is_mixed(d, args->op[A].dtype) && (i == A || i == B))
 		return i == A || dtype == OPENREG_I8;
 	if ((i == A || i == B) && is_factor(args->op[A].dtype))
 		return is_factor(dtype) && openreg_dtype_is_float(d) &&
@@ -163,15 +155,6 @@ static struct openreg_matrix matrix(const struct openreg_args *args,
 	};
 }
 
-static struct openreg_matrix transposed(struct openreg_matrix x)
-{
-	int64_t row = x.row;
-
-	x.row = x.column;
-	x.column = row;
-	return x;
-}
-
 /* Computes D^T = B^T A^T instead, for a D with row stride 1. */
 static void transpose(struct openreg_matmul *mm)
 {
@@ -181,12 +164,12 @@ static void transpose(struct openreg_matmul *mm)
 
 	mm->m = mm->n;
 	mm->n = m;
-	mm->a = transposed(mm->b);
-	mm->b = transposed(a);
+	mm->a = openreg_transposed(mm->b);
+	mm->b = openreg_transposed(a);
 	mm->a_dtype = mm->b_dtype;
 	mm->b_dtype = dtype;
-	mm->c = transposed(mm->c);
-	mm->d = transposed(mm->d);
+	mm->c = openreg_transposed(mm->c);
+	mm->d = openreg_transposed(mm->d);
 }
 
 /* Do the batches follow each other? With k = 0 strides of A can have any value. */
@@ -209,17 +192,14 @@ static void fold_batch(struct openreg_matmul *mm)
 
 /* A unit for bf16 is this many times as fast as f32. */
 #define UNIT_SPEED 8
-#define BYTES_MAC 0.006 /* ns of a product of bytes, if the host has instructions for it */
+/* ns of a product of bytes: with instructions for it, and by 16-bit numbers */
+#define BYTES_MAC 0.006
+#define PAIRS_MAC 0.012
 
 static bool has_unit(const struct openreg_matmul *mm)
 {
 	return mm->a_dtype == OPENREG_BF16 && !mm->scaled.how &&
 	       openreg_gemm_has_unit(OPENREG_BF16);
-}
-
-static bool is_fast_bytes(const struct openreg_matmul *mm)
-{
-	return openreg_matmul_is_mixed(mm) && openreg_gemm_has_bytes();
 }
 
 /* Estimated time of a tile on slower hosts, in ns. */
@@ -228,10 +208,12 @@ static double tile_cost(const struct openreg_matmul *mm, int64_t m, int64_t n,
 {
 	static const double mac[OPENREG_VT_END] = { 0.012, 0.04, 0.05, 0.2 };
 	double memory = (double)(m + n) * (double)k + (double)m * (double)n;
-	double each = is_fast_bytes(mm) ? BYTES_MAC : mac[mm->type];
-	double ns = (double)m * (double)n * (double)k * each +
-		    memory * 0.1 * (double)mm->width;
+	double each = mac[mm->type], ns;
 
+	if (openreg_matmul_is_mixed(mm))
+		each = openreg_gemm_has_bytes() ? BYTES_MAC : PAIRS_MAC;
+	ns = (double)m * (double)n * (double)k * each +
+	     memory * 0.1 * (double)mm->width;
 	return has_unit(mm) ? ns / UNIT_SPEED : ns;
 }
 
@@ -276,7 +258,7 @@ static void cut_k(struct openreg_matmul *mm)
 /* Puts several whole products of the batch into a tile. */
 static void cut_batch(struct openreg_matmul *mm)
 {
-	const struct openreg_gemm_kernel *kernel = &mm->kernels->gemm[mm->type];
+	const struct openreg_gemm_kernel *kernel = openreg_matmul_kernel(mm);
 	int64_t m = mm->tile_m, n = mm->tile_n, volume;
 	double ns;
 
