@@ -12,6 +12,7 @@
 #include "kernel_gemm.h"
 #include "kernel_index.h"
 #include "kernel_lanes.h"
+#include "kernel_packed.h"
 #include "kernel_pairs.h"
 #include "kernel_places.h"
 #include "kernel_pool.h"
@@ -33,6 +34,7 @@ const struct openreg_kernels KERNELS = {
 	DOTS_TABLES
 	GEMM_TABLES
 	PAIRS_TABLES
+	PACKED_TABLES
 	INDEX_TABLES
 	PLACES_TABLES
 	SCAN_TABLES

@@ -66,6 +66,15 @@ struct openreg_gemm_kernel {
 	unsigned int rows, columns; /* of a block */
 };
 
+/*
+ * out (rows x OPENREG_PACKED_COLUMNS) = rows of A with the first k rows of a block of a
+ * packed matrix. Rows of A are ld elements apart, and have a 0 behind an odd k.
+ */
+#define OPENREG_PACKED_COLUMNS 64
+#define OPENREG_PACKED_ROWS 4
+typedef void openreg_packed_fn(float *out, const float *a, size_t ld,
+			       const void *block, size_t k);
+
 #define OPENREG_DOTS_ROWS 4
 #define OPENREG_DOTS_COLUMNS 4
 
@@ -243,6 +252,8 @@ struct openreg_kernels {
 	struct openreg_gemm_kernel gemm[OPENREG_VT_END];
 	/* As gemm[I32], but panels have pairs of 16-bit numbers along an even k. */
 	struct openreg_gemm_kernel pairs;
+	/* One row, or OPENREG_PACKED_ROWS; F32, F16 and BF16 */
+	openreg_packed_fn *packed[OPENREG_DTYPE_END][2];
 	/* Numbers of 8 or 4 bits; one row, or OPENREG_DOTS_ROWS */
 	openreg_dots_fn *dots[2][2];
 	struct openreg_slide_kernel slide[3]; /* for one row, some rows, many rows */

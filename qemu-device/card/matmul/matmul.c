@@ -241,6 +241,27 @@ static enum openreg_gemm_result run_bytes(const struct openreg_matmul *mm,
 						   : OPENREG_GEMM_FAILED;
 }
 
+/* Halves, or a packed B. Only oneDNN stores halves in D itself. */
+static enum openreg_gemm_result run_halves(const struct openreg_matmul *mm,
+					   const struct openreg_matmul_tile *t,
+					   struct openreg_product *p, bool *direct,
+					   struct openreg_scratch *scratch)
+{
+	enum openreg_gemm_result result;
+
+	*direct &= !mm->has_c;
+	*p = find_product(mm, t, *direct);
+	result = openreg_gemm_halves(mm, t, p, *direct, scratch);
+	if (result != OPENREG_GEMM_UNSUPPORTED)
+		return result;
+	*direct = false;
+	if (!mm->packed)
+		return result;
+	*p = find_product(mm, t, false);
+	return openreg_gemm_packed(mm, t, p, scratch) ? OPENREG_GEMM_DONE
+						      : OPENREG_GEMM_FAILED;
+}
+
 static bool run_fast(const struct openreg_matmul *mm,
 		     const struct openreg_matmul_tile *t,
 		     struct openreg_scratch *scratch,
@@ -256,13 +277,9 @@ static bool run_fast(const struct openreg_matmul *mm,
 		*result = run_bytes(mm, t, &p, &direct, scratch);
 	else if (mm->type != OPENREG_VT_F32)
 		return false;
-	else if (mm->dtype != OPENREG_F32 || mm->packed) {
-		direct &= !mm->has_c;
-		p = find_product(mm, t, direct);
-		*result = openreg_gemm_halves(mm, t, &p, direct, scratch);
-		direct &= *result != OPENREG_GEMM_UNSUPPORTED;
-	}
-	if (*result == OPENREG_GEMM_UNSUPPORTED && !mm->packed &&
+	else if (mm->dtype != OPENREG_F32 || mm->packed)
+		*result = run_halves(mm, t, &p, &direct, scratch);
+	if (*result == OPENREG_GEMM_UNSUPPORTED &&
 	    !openreg_matmul_is_mixed(mm)) {
 		p = find_product(mm, t, direct);
 		*result = openreg_gemm_fast(mm, t, &p,
@@ -275,35 +292,6 @@ static bool run_fast(const struct openreg_matmul *mm,
 
 static bool run_tile(const struct openreg_matmul *mm,
 		     const struct openreg_matmul_tile *t,
-		     struct openreg_scratch *scratch);
-
-/* For what oneDNN does not multiply with a packed B: makes a plain B for the tile. */
-static bool run_unpacked(const struct openreg_matmul *mm,
-			 const struct openreg_matmul_tile *t,
-			 struct openreg_scratch *scratch)
-{
-	struct openreg_packed packed = openreg_packed(mm->dtype, mm->k, mm->n);
-	const struct openreg_packed_part part = { t->k0, t->k, t->n0, t->n };
-	int64_t size = openreg_round_up(t->k * t->n * mm->esize, 64);
-	struct openreg_matrix x = { .row = t->n, .column = 1 };
-	struct openreg_matmul plain = *mm;
-	void *b = aligned_alloc(64, (size_t)size);
-	bool done;
-
-	if (!b)
-		return false;
-	x.base = (uintptr_t)b;
-	openreg_packed_unpack(&packed, mm->packed, &x, &part);
-	x.base -= (uintptr_t)((t->k0 * t->n + t->n0) * mm->esize);
-	plain.b = x;
-	plain.packed = NULL;
-	done = run_tile(&plain, t, scratch);
-	free(b);
-	return done;
-}
-
-static bool run_tile(const struct openreg_matmul *mm,
-		     const struct openreg_matmul_tile *t,
 		     struct openreg_scratch *scratch)
 {
 	enum openreg_gemm_result result;
@@ -311,8 +299,6 @@ static bool run_tile(const struct openreg_matmul *mm,
 
 	if (run_fast(mm, t, scratch, &result))
 		return result == OPENREG_GEMM_DONE;
-	if (mm->packed && t->k)
-		return run_unpacked(mm, t, scratch);
 	if (!openreg_gemm_own(mm, t, &p, scratch))
 		return false;
 	if (mm->partial)

@@ -184,6 +184,14 @@ openreg_gemm_bytes(const struct openreg_matmul *mm,
  */
 void openreg_pairs_pack(int16_t *to, uint8_t dtype, const struct openreg_matrix *x,
 			int64_t lines, int64_t width, int64_t k);
+/*
+ * Computes a tile with a packed B by the card's kernels. tile->k0 is even. product->data as in
+ * openreg_gemm_fast().
+ */
+bool openreg_gemm_packed(const struct openreg_matmul *mm,
+			 const struct openreg_matmul_tile *tile,
+			 struct openreg_product *product,
+			 struct openreg_scratch *scratch);
 /* Does this host have instructions for bytes? */
 bool openreg_gemm_has_bytes(void);
 /* Does this host multiply such halves of any shape faster than f32? */

@@ -317,7 +317,7 @@ static double most_cost(const struct openreg_matmul *mm)
 }
 
 /* Memory limits the speed of a few rows, so even a small product gets several tiles. */
-static void cut_few(struct openreg_matmul *mm)
+static void cut_few(struct openreg_matmul *mm, int64_t columns)
 {
 	double column = (double)mm->k * FEW_NS * (3 + (double)mm->m);
 	double tile = openreg_slice_ns((double)(mm->n * mm->batch) * column);
@@ -326,7 +326,16 @@ static void cut_few(struct openreg_matmul *mm)
 	mm->tile_m = mm->m;
 	mm->tile_k = mm->k;
 	mm->tile_n = min64(mm->n, openreg_round_up((int64_t)(tile / column) + 1,
-						   OPENREG_DOTS_COLUMNS));
+						   columns));
+}
+
+#define PACKED_FEW 16 /* rows */
+#define PACKED_FEW_MAX (1 << 18) /* elements of these rows */
+
+static bool is_packed_few(const struct openreg_matmul *mm)
+{
+	return mm->packed && mm->batch == 1 && mm->m <= PACKED_FEW && mm->k > 0 &&
+	       mm->k <= PACKED_FEW_MAX / mm->m;
 }
 
 static void cut_blocks(struct openreg_matmul *mm)
@@ -356,7 +365,12 @@ static void cut_blocks(struct openreg_matmul *mm)
 
 static void cut(struct openreg_matmul *mm)
 {
-	mm->few ? cut_few(mm) : cut_blocks(mm);
+	if (mm->few)
+		cut_few(mm, OPENREG_DOTS_COLUMNS);
+	else if (is_packed_few(mm))
+		cut_few(mm, OPENREG_PACKED_COLUMNS);
+	else
+		cut_blocks(mm);
 	mm->tiles_batch = (mm->batch + mm->tile_batch - 1) / mm->tile_batch;
 	mm->tiles_m = (mm->m + mm->tile_m - 1) / mm->tile_m;
 	mm->tiles_n = (mm->n + mm->tile_n - 1) / mm->tile_n;

@@ -16,8 +16,6 @@
 
 #include "matmul.h"
 
-#define OPENREG_PACKED_COLUMNS 64
-
 struct openreg_packed {
 	uint8_t dtype;
 	uint8_t group;
