@@ -5,6 +5,7 @@
 
 #include "engine-harness.h"
 #include "kernels/kernels.h"
+#include "matmul/matmul.h"
 
 enum { D, A, B, FACTOR, ZERO };
 
@@ -345,65 +346,6 @@ static void test_scaled_large(void **state)
 	}
 }
 
-/* Exact in any order: small integers in A, and powers of two as scales. */
-static void dots_of(const struct openreg_kernels *kernels, bool i4, bool many, size_t k,
-		    size_t groups)
-{
-	unsigned int rows = many ? OPENREG_DOTS_ROWS : 1, r, c;
-	size_t group = k / groups, bytes = i4 ? k / 2 : k, i;
-	float *a = malloc(rows * k * sizeof(*a));
-	float *scale = malloc(groups * OPENREG_DOTS_COLUMNS * sizeof(*scale));
-	uint8_t *q = malloc(OPENREG_DOTS_COLUMNS * bytes);
-	struct openreg_dots d = { .a = a, .scale = scale, .k = k, .groups = groups,
-				  .ld = OPENREG_DOTS_COLUMNS };
-
-	for (i = 0; i < rows * k; i++)
-		a[i] = (float)random_range(-4, 4);
-	for (i = 0; i < groups * OPENREG_DOTS_COLUMNS; i++)
-		scale[i] = 1.0f / (float)(1 << random_range(0, 3));
-	for (i = 0; i < OPENREG_DOTS_COLUMNS * bytes; i++)
-		q[i] = (uint8_t)random_u64();
-	for (c = 0; c < OPENREG_DOTS_COLUMNS; c++)
-		d.q[c] = q + c * bytes;
-	kernels->dots[i4][many](&d);
-	for (r = 0; r < rows; r++) {
-		for (c = 0; c < OPENREG_DOTS_COLUMNS; c++) {
-			double sum = 0;
-
-			for (i = 0; i < k; i++) {
-				int8_t byte = (int8_t)d.q[c][i4 ? i / 2 : i];
-				size_t place = i4 ? i % 2 * bytes + i / 2 : i;
-				int x = !i4 ? byte : i % 2 ? byte >> 4
-							  : (int8_t)((unsigned int)byte << 4) >> 4;
-
-				sum += (double)a[r * k + place] * x *
-				       scale[i / group * d.ld + c];
-			}
-			assert_true(d.out[r][c] == sum);
-		}
-	}
-	free(q);
-	free(scale);
-	free(a);
-}
-
-static void test_dots_of_each_isa(void **state)
-{
-	unsigned int level, i;
-
-	(void)state;
-	for (level = 0; level < OPENREG_ISA_LEVELS; level++) {
-		const struct openreg_kernels *k = openreg_kernels_at(level);
-
-		for (i = 0; k && i < 4; i++) {
-			dots_of(k, i & 1, i & 2, 256, 4);
-			dots_of(k, i & 1, i & 2, 66, 1);
-			dots_of(k, i & 1, i & 2, 60, 6);
-			dots_of(k, i & 1, i & 2, 2, 1);
-		}
-	}
-}
-
 /* A NaN of a scale is in its column, and nowhere else. */
 static void test_nan_scale(void **state)
 {
@@ -441,6 +383,45 @@ static void test_nan_scale(void **state)
 			}
 		}
 	}
+}
+
+/* Batches that share Q become rows of one product, and more than a few are cut. */
+static void test_shared_weights(void **state)
+{
+	enum { BATCH = 4096, N = 8, K = 64 };
+	const int64_t size[4] = { BATCH, 1, N, K };
+	float *a = malloc(BATCH * K * sizeof(*a)), *d = malloc(BATCH * N * sizeof(*d));
+	float scale[N];
+	int8_t q[N * K];
+	struct openreg_matmul mm;
+	struct openreg_args args;
+	int64_t i;
+
+	(void)state;
+	for (i = 0; i < BATCH * K; i++)
+		a[i] = (float)(i / K % 7);
+	for (i = 0; i < N * K; i++)
+		q[i] = (int8_t)(i / K - 3);
+	for (i = 0; i < N; i++)
+		scale[i] = 2;
+	args_begin(&args, OPENREG_OP_MATMUL, 4, size);
+	args.arg[0] = OPENREG_MATMUL_SCALED_I8;
+	args_operand(&args, OPENREG_F32, d, (int64_t[]){ N, N, 1, 0 });
+	args_operand(&args, OPENREG_F32, a, (int64_t[]){ K, K, 0, 1 });
+	args_operand(&args, OPENREG_I8, q, (int64_t[]){ 0, 0, K, 1 });
+	args_operand(&args, OPENREG_F32, scale, (int64_t[]){ 0, 0, 1, N });
+	args_imm_f(&args, 1);
+	args_imm_f(&args, 0);
+	args_imm_i(&args, K);
+	args_run(&args);
+	for (i = 0; i < BATCH * N; i++)
+		assert_true(d[i] == (float)(2 * K * (i / N % 7) * (i % N - 3)));
+	/* The kernel for a few rows would hold all rows in scratch memory. */
+	assert_true(openreg_matmul_plan(&mm, &args));
+	assert_int_equal(mm.m, BATCH);
+	assert_false(mm.few);
+	free(d);
+	free(a);
 }
 
 static void good_scaled(struct openreg_args *args, void *x)
@@ -527,8 +508,8 @@ int main(void)
 		cmocka_unit_test(test_mixed_extremes),
 		cmocka_unit_test(test_scaled),
 		cmocka_unit_test(test_scaled_large),
-		cmocka_unit_test(test_dots_of_each_isa),
 		cmocka_unit_test(test_nan_scale),
+		cmocka_unit_test(test_shared_weights),
 		cmocka_unit_test(test_check_scaled),
 		cmocka_unit_test(test_check_mixed),
 	};

@@ -127,9 +127,11 @@ bool openreg_matmul_plan(struct openreg_matmul *mm,
 /* The checks of a packet with scales that MATMUL's others do not make. */
 struct openreg_verdict openreg_matmul_check_scaled(struct openreg_args *args);
 bool openreg_matmul_scaled_dtype(const struct openreg_args *args, unsigned int op);
-/* Sets mm->scaled and mm->few. The rest of the plan, but the tiles, is made. */
+/* Sets mm->scaled. */
 void openreg_matmul_plan_scaled(struct openreg_matmul *mm,
 				const struct openreg_args *args);
+/* Is openreg_gemm_few() made for so few rows? Ask when m is final. */
+bool openreg_matmul_is_few(const struct openreg_matmul *mm);
 /* Computes B[k0 .. k0 + k, n] in f32. */
 void openreg_matmul_unscale(const struct openreg_matmul *mm, float *to, int64_t batch,
 			    int64_t n, int64_t k0, int64_t k);

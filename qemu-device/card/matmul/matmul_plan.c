@@ -412,6 +412,7 @@ bool openreg_matmul_plan(struct openreg_matmul *mm,
 	    (!openreg_matmul_is_mixed(mm) || mm->a_dtype == mm->b_dtype))
 		transpose(mm);
 	fold_batch(mm);
+	mm->few = openreg_matmul_is_few(mm);
 	cut(mm);
 	return true;
 }

@@ -68,7 +68,6 @@ void openreg_matmul_plan_scaled(struct openreg_matmul *mm,
 	struct openreg_scaled *s = &mm->scaled;
 
 	*s = (struct openreg_scaled){ .how = args->arg[0] };
-	mm->few = false;
 	if (!s->how)
 		return;
 	s->group = (int64_t)args->imm[GROUP_IMM];
@@ -79,8 +78,12 @@ void openreg_matmul_plan_scaled(struct openreg_matmul *mm,
 		s->zero_dtype = args->op[ZERO].dtype;
 		s->zero = matrix(&args->op[ZERO]);
 	}
-	mm->few = mm->m <= FEW_ROWS && mm->k > 0 && mm->k <= FEW_MAX / mm->m &&
-		  (mm->b.row == 1 || mm->k == 1);
+}
+
+bool openreg_matmul_is_few(const struct openreg_matmul *mm)
+{
+	return mm->scaled.how && mm->m <= FEW_ROWS && mm->k > 0 &&
+	       mm->k <= FEW_MAX / mm->m && (mm->b.row == 1 || mm->k == 1);
 }
 
 static float low_bits(uint8_t pair)
