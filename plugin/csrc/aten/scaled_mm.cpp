@@ -27,7 +27,7 @@ using at::blas::SwizzleType;
 using OptTensor = std::optional<Tensor>;
 using OptType = std::optional<c10::ScalarType>;
 
-OpName name_v1, name_v1_out, name_v2, name_v2_out;
+OpId v1_id, v2_id;
 
 // The scales of one matrix. grid has a scale for each block of rows x k elements of the
 // matrix with k as its last dimension.
@@ -334,6 +334,33 @@ void prepare_out(Tensor& out, const Tensor& a, const Tensor& b, c10::ScalarType 
   resize_out(out, {a.size(0), b.size(1)}, {}, out.options());
 }
 
+// Computes into out what both operators ask for. by_a and by_b return the scales of a side.
+template <class ByA, class ByB>
+Tensor& product(
+    OpId id,
+    const Tensor& a,
+    const Tensor& b,
+    const OptTensor& bias,
+    const OptTensor& scale_result,
+    OptType out_dtype,
+    Tensor& out,
+    ByA&& by_a,
+    ByB&& by_b) {
+  check_matrices(a, b);
+  for (const Tensor& t : {b, out}) {
+    check_tensor_device(t, a.device());
+  }
+  check_device(bias, a.device());
+  prepare_out(out, a, b, out_dtype.value_or(out.scalar_type()));
+  const Side left{"scale_a", a, false}, right{"scale_b", b.t(), true};
+  run(id, out, left, right, by_a(left), by_b(right), bias, scale_result);
+  return out;
+}
+
+Tensor empty_out(const Tensor& a, OptType out_dtype) {
+  return at::empty({0}, a.options().dtype(result_type(a, out_dtype)));
+}
+
 Tensor& scaled_mm_out(
     const Tensor& a,
     const Tensor& b,
@@ -344,21 +371,18 @@ Tensor& scaled_mm_out(
     OptType out_dtype,
     bool,
     Tensor& out) {
-  check_matrices(a, b);
-  for (const Tensor& t : {b, scale_a, scale_b, out}) {
+  for (const Tensor& t : {scale_a, scale_b}) {
     check_tensor_device(t, a.device());
   }
-  check_device(bias, a.device());
   check_device(scale_result, a.device());
   TORCH_CHECK_VALUE(
       !scale_result.has_value() || !scale_result->defined() ||
           (scale_result->numel() == 1 && scale_result->scalar_type() == at::kFloat),
       "scale_result must be a float32 tensor with one element");
-  prepare_out(out, a, b, out_dtype.value_or(out.scalar_type()));
-  const Side left{"scale_a", a, false}, right{"scale_b", b.t(), true};
-  run(name_v1.id, out, left, right, guess(left, scale_a), guess(right, scale_b), bias,
-      c10::isFloat8Type(out.scalar_type()) ? scale_result : std::nullopt);
-  return out;
+  return product(
+      v1_id, a, b, bias, c10::isFloat8Type(out.scalar_type()) ? scale_result : std::nullopt,
+      out_dtype, out, [&](const Side& s) { return guess(s, scale_a); },
+      [&](const Side& s) { return guess(s, scale_b); });
 }
 
 Tensor scaled_mm(
@@ -370,8 +394,7 @@ Tensor scaled_mm(
     const OptTensor& scale_result,
     OptType out_dtype,
     bool fast) {
-  check_matrices(a, b);
-  Tensor out = at::empty({a.size(0), b.size(1)}, a.options().dtype(result_type(a, out_dtype)));
+  Tensor out = empty_out(a, out_dtype);
   return scaled_mm_out(a, b, scale_a, scale_b, bias, scale_result, out_dtype, fast, out);
 }
 
@@ -395,20 +418,15 @@ Tensor& scaled_mm_v2_out(
       "contraction_dim must have two numbers, but it has ", contraction.size());
   const bool turns_a = !contraction.empty() && at::maybe_wrap_dim(contraction[0], a.dim()) == 0;
   const bool turns_b = !contraction.empty() && at::maybe_wrap_dim(contraction[1], b.dim()) == 1;
-  const Tensor left = turns_a ? a.t() : a, right = turns_b ? b.t() : b;
-  check_matrices(left, right);
   for (const at::ITensorListRef* list : {&scale_a, &scale_b}) {
     for (const Tensor& t : *list) {
       check_tensor_device(t, a.device());
     }
   }
-  check_tensor_device(b, a.device());
-  check_device(bias, a.device());
-  prepare_out(out, left, right, out_dtype.value_or(out.scalar_type()));
-  const Side one{"scale_a", left, false}, two{"scale_b", right.t(), true};
-  run(name_v2.id, out, one, two, by_recipe(one, scale_a, recipe_a, swizzle_a),
-      by_recipe(two, scale_b, recipe_b, swizzle_b), bias, std::nullopt);
-  return out;
+  return product(
+      v2_id, turns_a ? a.t() : a, turns_b ? b.t() : b, bias, std::nullopt, out_dtype, out,
+      [&](const Side& s) { return by_recipe(s, scale_a, recipe_a, swizzle_a); },
+      [&](const Side& s) { return by_recipe(s, scale_b, recipe_b, swizzle_b); });
 }
 
 Tensor scaled_mm_v2(
@@ -424,7 +442,7 @@ Tensor scaled_mm_v2(
     OptType out_dtype,
     IntArrayRef contraction,
     bool fast) {
-  Tensor out = at::empty({0}, a.options().dtype(result_type(a, out_dtype)));
+  Tensor out = empty_out(a, out_dtype);
   return scaled_mm_v2_out(
       a, b, scale_a, recipe_a, swizzle_a, scale_b, recipe_b, swizzle_b, bias, out_dtype,
       contraction, fast, out);
@@ -433,10 +451,8 @@ Tensor scaled_mm_v2(
 } // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  name_v1.set("_scaled_mm");
-  name_v1_out.set("_scaled_mm.out");
-  name_v2.set("_scaled_mm_v2");
-  name_v2_out.set("_scaled_mm_v2.out");
+  v1_id = op_id("aten::_scaled_mm");
+  v2_id = op_id("aten::_scaled_mm_v2");
   m.impl("_scaled_mm", scaled_mm);
   m.impl("_scaled_mm.out", scaled_mm_out);
   m.impl("_scaled_mm_v2", scaled_mm_v2);
