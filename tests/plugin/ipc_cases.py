@@ -26,6 +26,7 @@ def writes_on_both_sides():
         lambda: torch.ones(700_000, device=DEV),
         lambda: torch.ones(3_000_001, device=DEV),
         lambda: torch.ones(2, 3, device=DEV)._lazy_clone(),
+        lambda: torch.openreg.format_cast(torch.rand(65, 33, device=DEV), "packed"),
     ):
         x = make()
         neighbours = [torch.full((64,), float(i), device=DEV) for i in range(8)]

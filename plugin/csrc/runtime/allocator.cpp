@@ -3,6 +3,8 @@
 
 #include <c10/util/Exception.h>
 
+#include <vector>
+
 #include "runtime/checks.h"
 #include "runtime/copy.h"
 #include "runtime/device_cache.h"
@@ -185,6 +187,22 @@ c10::DataPtr receive_block(openreg_bo* bo, size_t bytes, c10::DeviceIndex index)
 
 bool owns(const c10::DataPtr& ptr) {
   return ptr.get_deleter() == &free_block && ptr.get_context() == ptr.get();
+}
+
+void move_between_blocks(const void* from, const void* to, c10::DeviceIndex index) {
+  const auto old = reinterpret_cast<uint64_t>(from), fresh = reinterpret_cast<uint64_t>(to);
+  DeviceCache& cache = device_cache(index);
+  std::vector<StreamState*> users;
+  cache.inspect(old, [&](const Block* block) {
+    if (block == nullptr)
+      return;
+    users.push_back(block->stream);
+    for (const BlockUse& use : block->uses)
+      users.push_back(use.stream);
+  });
+  cache.record(old, &current_stream_state(index));
+  for (StreamState* user : users)
+    cache.record(fresh, user);
 }
 
 } // namespace openreg

@@ -23,6 +23,10 @@ c10::DataPtr receive_block(openreg_bo* bo, size_t bytes, c10::DeviceIndex device
 // Whether the pointer is the one that the allocator has returned.
 bool owns(const c10::DataPtr& ptr);
 
+// A storage moves from one block to another: work of the current stream may read `from`,
+// and the streams that may use `from` may use `to`. Call it before `from` is freed.
+void move_between_blocks(const void* from, const void* to, c10::DeviceIndex device);
+
 // The fraction limits the share of the card's memory that this process may hold: 0 to 1.
 void set_memory_fraction(c10::DeviceIndex device, double fraction);
 double memory_fraction(c10::DeviceIndex device);

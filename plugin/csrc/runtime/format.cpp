@@ -2,16 +2,17 @@
 #include "runtime/format.h"
 
 #include <ATen/EmptyTensor.h>
+#include <ATen/ops/clone.h>
 
 #include <array>
 #include <map>
-#include <memory>
 #include <mutex>
 #include <tuple>
 
 #include "runtime/allocator.h"
 #include "runtime/copy.h"
 #include "runtime/device.h"
+#include "runtime/gil.h"
 
 namespace openreg {
 namespace {
@@ -24,7 +25,10 @@ uint64_t bits(const void* address) {
 struct Storage final : c10::StorageImpl {
   using StorageImpl::StorageImpl;
 
-  std::unique_ptr<const PackedMatrix> packed;
+  // Guards the description, and the data while the format changes. Lock it with
+  // SleepyLock: its holder may allocate.
+  std::mutex mutex;
+  std::optional<PackedMatrix> packed;
 };
 
 c10::intrusive_ptr<c10::StorageImpl> create_storage(
@@ -176,17 +180,17 @@ c10::intrusive_ptr<c10::StorageImpl> new_storage(size_t bytes, c10::DataPtr data
 c10::intrusive_ptr<c10::StorageImpl> new_packed(const PackedMatrix& m, c10::DeviceIndex index) {
   auto storage =
       new_storage(plain_bytes(m), hide(allocate(packed_bytes(m, index), index)));
-  ours(storage.get())->packed = std::make_unique<PackedMatrix>(m);
+  ours(storage.get())->packed = m;
   return storage;
 }
 
-// The bytes of a packed storage as plain memory.
-c10::DataPtr plain_copy(const c10::StorageImpl& storage) {
+// The bytes of a packed storage as plain memory. The caller holds the mutex.
+c10::DataPtr plain_copy(const Storage& storage) {
   const c10::DeviceIndex index = storage.device().index();
   c10::DataPtr plain = allocate(storage.nbytes(), index);
   launch_copy(
       OPENREG_PACK_UNPACK,
-      packed_matrix(storage),
+      *storage.packed,
       packed_address(storage),
       plain.get(),
       index);
@@ -199,8 +203,12 @@ bool can_pack(c10::DeviceIndex index) {
   return device(index).info.packets >> OPENREG_OP_PACK & 1;
 }
 
-const PackedMatrix& packed_matrix(const c10::StorageImpl& storage) {
-  return *static_cast<const Storage&>(storage).packed;
+std::optional<PackedMatrix> packed_matrix(const c10::StorageImpl& storage) {
+  auto* s = ours(const_cast<c10::StorageImpl*>(&storage));
+  if (s == nullptr)
+    return std::nullopt;
+  const SleepyLock lock(s->mutex);
+  return s->packed;
 }
 
 void* real_address(const void* address) {
@@ -216,39 +224,55 @@ at::Tensor pack(const at::Tensor& plain) {
 }
 
 void pack_into(const at::Tensor& packed, const at::Tensor& plain) {
-  const c10::StorageImpl& storage = *packed.storage().unsafeGetStorageImpl();
-  launch_copy(
-      OPENREG_PACK_PACK,
-      packed_matrix(storage),
-      packed_address(storage),
-      plain.const_data_ptr(),
-      plain.get_device());
+  Storage* s = ours(packed.storage().unsafeGetStorageImpl());
+  const SleepyLock lock(s->mutex);
+  if (s->packed) {
+    launch_copy(
+        OPENREG_PACK_PACK,
+        *s->packed,
+        packed_address(*s),
+        plain.const_data_ptr(),
+        plain.get_device());
+    return;
+  }
+  // Another thread has made it plain.
+  copy_device_bytes(s->mutable_data(), plain.const_data_ptr(), s->nbytes(), plain.get_device());
 }
 
 at::Tensor unpack(const at::Tensor& packed) {
-  const c10::StorageImpl& storage = *packed.storage().unsafeGetStorageImpl();
-  return view_of(new_storage(storage.nbytes(), plain_copy(storage)), packed);
+  Storage* s = ours(packed.storage().unsafeGetStorageImpl());
+  const SleepyLock lock(s->mutex);
+  if (!s->packed)
+    return view_of(c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(s), packed);
+  return view_of(new_storage(s->nbytes(), plain_copy(*s)), packed);
 }
 
 at::Tensor copy_packed(const at::Tensor& packed) {
-  const c10::StorageImpl& storage = *packed.storage().unsafeGetStorageImpl();
-  const PackedMatrix& m = packed_matrix(storage);
+  Storage* s = ours(packed.storage().unsafeGetStorageImpl());
   const c10::DeviceIndex index = packed.get_device();
-  auto copy = new_packed(m, index);
+  const SleepyLock lock(s->mutex);
+  if (!s->packed)
+    return at::clone(view_of(c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(s), packed));
+  auto copy = new_packed(*s->packed, index);
   copy_device_bytes(
       real_address(copy->data()),
-      real_address(storage.data()),
-      packed_bytes(m, index),
+      real_address(s->data()),
+      packed_bytes(*s->packed, index),
       index);
   return view_of(std::move(copy), packed);
 }
 
 bool make_plain(c10::StorageImpl* storage) {
   Storage* s = ours(storage);
-  if (s == nullptr || s->packed == nullptr)
+  if (s == nullptr)
     return false;
-  s->set_data_ptr_noswap(plain_copy(*s));
-  s->packed = nullptr;
+  const SleepyLock lock(s->mutex);
+  if (!s->packed)
+    return false;
+  c10::DataPtr plain = plain_copy(*s);
+  move_between_blocks(real_address(s->data()), plain.get(), s->device().index());
+  s->set_data_ptr_noswap(std::move(plain));
+  s->packed.reset();
   return true;
 }
 
@@ -257,11 +281,15 @@ bool make_packed(const at::Tensor& t, const PackedMatrix& m) {
   const c10::DeviceIndex index = t.get_device();
   if (s == nullptr || s->nbytes() != plain_bytes(m))
     return false;
-  if (s->packed == nullptr) {
+  const SleepyLock lock(s->mutex);
+  if (s->packed && *s->packed != m)
+    return false;
+  if (!s->packed) {
     c10::DataPtr block = allocate(packed_bytes(m, index), index);
     launch_copy(OPENREG_PACK_PACK, m, bits(block.get()), s->data(), index);
+    move_between_blocks(s->data(), block.get(), index);
     s->set_data_ptr_noswap(hide(std::move(block)));
-    s->packed = std::make_unique<PackedMatrix>(m);
+    s->packed = m;
   }
   update_format_key(t);
   return true;
@@ -281,7 +309,10 @@ const void* matrix_if(const at::TensorBase& t, bool transposed) {
   if (C10_LIKELY(!has_format(t)) || !is_packed(t))
     return nullptr;
   const c10::StorageImpl& storage = *t.storage().unsafeGetStorageImpl();
-  const PackedMatrix& m = packed_matrix(storage);
+  const auto found = packed_matrix(storage);
+  if (!found)
+    return nullptr;
+  const PackedMatrix& m = *found;
   if (t.dim() != 2 || t.scalar_type() != m.type || t.storage_offset() != 0)
     return nullptr;
   const int row = transposed ? 1 : 0;

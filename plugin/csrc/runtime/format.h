@@ -26,6 +26,8 @@ constexpr c10::DispatchKey kFormatKey = c10::DispatchKey::CustomRNGKeyId;
 struct PackedMatrix {
   int64_t rows, columns;
   c10::ScalarType type;
+
+  bool operator==(const PackedMatrix&) const = default;
 };
 
 // Whether the dispatcher calls format_ops.cpp for this tensor. The test costs a load.
@@ -42,8 +44,8 @@ inline bool is_packed(const c10::StorageImpl& storage) {
 inline bool is_packed(const at::TensorBase& t) {
   return has_format(t) && is_packed(*t.storage().unsafeGetStorageImpl());
 }
-// The description of a packed storage.
-const PackedMatrix& packed_matrix(const c10::StorageImpl& storage);
+// The description of a storage; none if it is plain, as another thread may have made it.
+std::optional<PackedMatrix> packed_matrix(const c10::StorageImpl& storage);
 // The address of a block, whether or not its storage is packed.
 void* real_address(const void* address);
 
@@ -55,11 +57,12 @@ at::Tensor unpack(const at::Tensor& packed);
 void pack_into(const at::Tensor& packed, const at::Tensor& plain);
 // A packed copy of a packed tensor.
 at::Tensor copy_packed(const at::Tensor& packed);
-// Makes the storage plain, in place, and returns whether it was packed.
+// Makes the storage plain, in place, and returns whether it was packed. Two threads may
+// call it at once, as two operators may change a tensor at once.
 bool make_plain(c10::StorageImpl* storage);
 bool can_pack(c10::DeviceIndex index);
 // Makes the storage of a plain tensor packed, in place. Returns false if its size is not
-// that of the matrix.
+// that of the matrix, or if it holds another packed matrix.
 bool make_packed(const at::Tensor& t, const PackedMatrix& matrix);
 // Gives a tensor kFormatKey if its storage is packed, else takes the key away.
 void update_format_key(const at::Tensor& t);

@@ -25,10 +25,11 @@ PackedMatrix parse_matrix(const std::string& text) {
   for (const auto t : {at::kFloat, at::kHalf, at::kBFloat16})
     if (type == c10::toString(t))
       m.type = t;
-  int64_t elements = 0;
+  int64_t elements = 0, bytes = 0;
   TORCH_CHECK(
       m.rows > 0 && m.columns > 0 && type == c10::toString(m.type) &&
-          !__builtin_mul_overflow(m.rows, m.columns * 4, &elements),
+          !__builtin_mul_overflow(m.rows, m.columns, &elements) &&
+          !__builtin_mul_overflow(elements, 4, &bytes),
       "the file describes a packed tensor as '",
       text,
       "', which is no matrix: the file is damaged");
@@ -47,7 +48,10 @@ std::string field_value(const FileFields& fields, std::string_view key) {
 void write_format(const at::Tensor& tensor, FileFields& fields) {
   if (!is_packed(tensor))
     return;
-  const PackedMatrix& m = packed_matrix(*tensor.storage().unsafeGetStorageImpl());
+  const auto found = packed_matrix(*tensor.storage().unsafeGetStorageImpl());
+  if (!found)
+    return;
+  const PackedMatrix& m = *found;
   fields[std::string(kFormatKeyOfFile) + "packed"] = true;
   fields[std::string(kVersionKey) + kVersion] = true;
   fields[c10::str(kMatrixKey, m.rows, " ", m.columns, " ", c10::toString(m.type))] = true;
@@ -83,7 +87,7 @@ void read_format(const at::Tensor& tensor, const FileFields& fields) {
       m.columns,
       " elements, but its storage has ",
       tensor.storage().nbytes(),
-      " bytes: the file is damaged");
+      " bytes, or holds another matrix: the file is damaged");
 }
 
 } // namespace openreg

@@ -13,6 +13,7 @@
 #include "runtime/capture.h"
 #include "runtime/copy.h"
 #include "runtime/device_cache.h"
+#include "runtime/format.h"
 #include "runtime/submit.h"
 
 namespace openreg {
@@ -75,11 +76,9 @@ void move(const c10::Storage& storage, const std::set<StreamState*>& users) {
   for (StreamState* user : users)
     order(*user, now);
   copy_device_bytes(to.get(), storage.data(), storage.nbytes(), index);
-  device_cache(index).record(reinterpret_cast<uint64_t>(storage.data()), &now);
+  move_between_blocks(storage.data(), to.get(), index);
   for (StreamState* user : users)
     order(now, *user);
-  for (StreamState* user : users)
-    device_cache(index).record(reinterpret_cast<uint64_t>(to.get()), user);
   storage.unsafeGetStorageImpl()->set_data_ptr_noswap(std::move(to));
 }
 
@@ -129,6 +128,9 @@ int share_storage(const c10::Storage& storage) {
       index,
       "sending a tensor to another process",
       "Send it before the capture begins, or after replay().");
+  // No other process knows the format.
+  if (make_plain(storage.unsafeGetStorageImpl()))
+    count_conversion("ipc");
   void* address = storage.mutable_data(); // copies a copy-on-write storage
   TORCH_CHECK(
       owns(storage.data_ptr()),

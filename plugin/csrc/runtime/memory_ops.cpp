@@ -34,6 +34,8 @@ void resize_storage(c10::StorageImpl* storage, size_t bytes) {
   const size_t kept = std::min(bytes, storage->nbytes());
   if (old && kept)
     copy_device_bytes(fresh.get(), old.get(), kept, index);
+  if (old && fresh)
+    move_between_blocks(old.get(), fresh.get(), index);
   storage->set_data_ptr_noswap(std::move(fresh));
   storage->clear_materializer(); // only the old memory could be copy-on-write
   storage->set_nbytes(bytes);
