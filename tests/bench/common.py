@@ -30,3 +30,19 @@ def measure(function, device, runs):
         synchronize(device)
         times.append(time.perf_counter() - begin)
     return statistics.median(times)
+
+
+def least(ways, tries, runs):
+    """Returns the least time of a call of each function in seconds. Measures the functions
+    in turns, so that a busy moment of the machine meets all of them. ways: functions and
+    their devices by name; runs: calls of a try."""
+    best = {name: float("inf") for name in ways}
+    for _ in range(tries):
+        for name, (run, device) in ways.items():
+            synchronize(device)
+            begin = time.perf_counter()
+            for _ in range(runs):
+                run()
+            synchronize(device)
+            best[name] = min(best[name], (time.perf_counter() - begin) / runs)
+    return best

@@ -5,7 +5,6 @@ usage: packed.py [--table]
 """
 
 import sys
-import time
 
 from fair import fair_environment
 
@@ -14,27 +13,13 @@ fair_environment()
 import torch  # noqa: E402
 import torch.nn.functional as F  # noqa: E402
 
-from common import DEVICES, figure, synchronize  # noqa: E402
+from common import DEVICES, figure, least  # noqa: E402
 
 SHAPES = ((1024, 1024), (4096, 1024))
 ROWS = (1, 4, 16, 64)
 TYPES = {"bf16": torch.bfloat16, "f32": torch.float32}
 TRIES = 15
 RUNS = 20  # of a try
-
-
-def least(ways):
-    """Returns the least time of a call of each function, measured in turns."""
-    best = {name: float("inf") for name in ways}
-    for _ in range(TRIES):
-        for name, (run, device) in ways.items():
-            synchronize(device)
-            begin = time.perf_counter()
-            for _ in range(RUNS):
-                run()
-            synchronize(device)
-            best[name] = min(best[name], (time.perf_counter() - begin) / RUNS)
-    return best
 
 
 def layer(out, inner, dtype, rows):
@@ -50,7 +35,7 @@ def layer(out, inner, dtype, rows):
     with torch.no_grad():
         for run, _ in ways.values():
             run()
-        return least(ways)
+        return least(ways, TRIES, RUNS)
 
 
 table = "--table" in sys.argv

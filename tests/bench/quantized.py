@@ -59,6 +59,14 @@ def quantize(module: nn.Module, layer: type[nn.Module]) -> nn.Module:
     return module
 
 
+def pack(module: nn.Module) -> nn.Module:
+    """Gives the weights of the linear layers the format 'packed', in place."""
+    for child in module.modules():
+        if isinstance(child, nn.Linear):
+            child.weight.data = torch.openreg.format_cast(child.weight.data, "packed")
+    return module
+
+
 def llama(layers: int = 8, width: int = 1024) -> nn.Module:
     from transformers import LlamaConfig, LlamaForCausalLM
 
