@@ -365,7 +365,7 @@ enum openreg_pack_kind {
 };
 
 enum openreg_note {
-	/* op 0 (U8) the first of imm 0 bytes that the program uses as one block */
+	/* op 0 (U8): imm 0 bytes are one block; imm 1 (optional): bytes behind it, a red zone */
 	OPENREG_NOTE_BLOCK = 0,
 	/* op 0 (U8) the first of imm 0 bytes that belong to no block any more */
 	OPENREG_NOTE_UNBLOCK = 1,

@@ -42,14 +42,10 @@ static void make_rig(unsigned int checks)
 	rig_enable(bench.rig);
 }
 
-static int setup(void **state)
+static void create_queues(void)
 {
 	unsigned int i;
 
-	memset(&bench, 0, sizeof(bench));
-	make_rig(7);
-	bench.bus = rig_alloc(bench.rig, LEN);
-	rig_bind(bench.rig, 1, 0, bench.bus, LEN, false);
 	for (i = 0; i < QUEUES; i++) {
 		tq_create(bench.rig, &bench.q[i], 1, i);
 		note(&bench.q[i], OPENREG_NOTE_QUEUE, 0, 0, i + 1);
@@ -59,6 +55,16 @@ static int setup(void **state)
 		client_publish(&bench.q[i]);
 		tq_wait(&bench.q[i]);
 	}
+	bench.seen = 0;
+}
+
+static int setup(void **state)
+{
+	memset(&bench, 0, sizeof(bench));
+	make_rig(7);
+	bench.bus = rig_alloc(bench.rig, LEN);
+	rig_bind(bench.rig, 1, 0, bench.bus, LEN, false);
+	create_queues();
 	*state = bench.rig;
 	return 0;
 }
@@ -406,6 +412,82 @@ static void test_bounds(void **state)
 	none();
 }
 
+static void guarded(uint64_t addr, uint64_t bytes, uint64_t zone)
+{
+	struct pkt p;
+
+	pkt_begin(&p, OPENREG_OP_NOTE, 0, NULL);
+	pkt_arg(&p, 0, OPENREG_NOTE_BLOCK);
+	pkt_operand(&p, addr, OPENREG_U8, NULL);
+	pkt_imm(&p, bytes);
+	pkt_imm(&p, zone);
+	push(0, &p, 1);
+}
+
+/* Blocks side by side with red zones between them. */
+static void test_red_zones(void **state)
+{
+	(void)state;
+	guarded(VRAM(0), 64, 448);
+	guarded(VRAM(0x200), 512, 512);
+	guarded(VRAM(0x600), 64, 0);
+	/* 1 a write that misses its block by an element */
+	fill(0, VRAM(0x40), 1, 1, 10), run(0);
+	bounds(10, 0, VRAM(0x40), 4, VRAM(0));
+	/* 2 a read before the next block, which reaches into it */
+	copy(0, VRAM(0x1000), VRAM(0x1f0), 8, 20), run(0);
+	bounds(20, 1, VRAM(0x1f0), 32, VRAM(0));
+	/* 3 from a block through its red zone */
+	fill(0, VRAM(0x200), 129, 1, 30), run(0);
+	bounds(30, 0, VRAM(0x400), 4, VRAM(0x200));
+	/* 4 the last byte of a red zone */
+	fill(0, VRAM(0x5fc), 1, 1, 40), run(0);
+	bounds(40, 0, VRAM(0x5fc), 4, VRAM(0x200));
+	/* inside the blocks, and behind the last one, which has no red zone */
+	fill(0, VRAM(0), 16, 1, 50);
+	fill(0, VRAM(0x200), 128, 1, 51);
+	fill(0, VRAM(0x600), 16, 1, 52);
+	fill(0, VRAM(0x640), 16, 1, 53), run(0);
+	none();
+	/* A new block ends the blocks in its red zone, and an older red zone under it. */
+	guarded(VRAM(0x100), 64, 0x200);
+	fill(0, VRAM(0x100), 16, 1, 60);
+	fill(0, VRAM(0x400), 16, 1, 61), run(0);
+	none();
+	fill(0, VRAM(0x200), 1, 1, 62), run(0);
+	bounds(62, 0, VRAM(0x200), 4, VRAM(0x100));
+	/* An UNBLOCK ends the red zone, too. */
+	note(&bench.q[0], OPENREG_NOTE_UNBLOCK, VRAM(0x100), OPENREG_U8, 1);
+	fill(0, VRAM(0x200), 2, 1, 70), run(0);
+	none();
+}
+
+static void test_bad_red_zones(void **state)
+{
+	const uint64_t bad[] = { LEN - 63, 1ULL << 38, 1ULL << 39, UINT64_MAX };
+	struct pkt p;
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		pkt_begin(&p, OPENREG_OP_NOTE, 0, NULL);
+		pkt_arg(&p, 0, OPENREG_NOTE_BLOCK);
+		pkt_operand(&p, VRAM(0), OPENREG_U8, NULL);
+		pkt_imm(&p, 64);
+		pkt_imm(&p, bad[i]);
+		tq_expect(&bench.q[0], &p,
+			  bad[i] > 1ULL << OPENREG_ADDR_OFFSET_BITS ? OPENREG_FAULT_LIMIT :
+								      OPENREG_FAULT_BOUNDS);
+	}
+	/* Only a BLOCK has a red zone. */
+	pkt_begin(&p, OPENREG_OP_NOTE, 0, NULL);
+	pkt_arg(&p, 0, OPENREG_NOTE_UNBLOCK);
+	pkt_operand(&p, VRAM(0), OPENREG_U8, NULL);
+	pkt_imm(&p, 64);
+	pkt_imm(&p, 64);
+	tq_expect(&bench.q[0], &p, OPENREG_FAULT_PACKET);
+}
+
 /* LISTs: each packet of it has a number. */
 static void test_list(void **state)
 {
@@ -430,6 +512,26 @@ static void test_list(void **state)
 	f = one(OPENREG_FINDING_INIT, 0xc0de, 0, 1, VRAM(0), 64);
 	assert_int_equal(f.access.in_list, 2);
 	assert_int_equal(f.other.in_list, 1);
+}
+
+/* A program gets the findings that an earlier one with the same queues got, too. */
+static void test_reported_again(void **state)
+{
+	unsigned int times, i;
+
+	(void)state;
+	for (times = 0; times < 3; times++) {
+		fill(0, VRAM(0x1000), 16, 1, 10), run(0);
+		fill(1, VRAM(0x1000), 16, 1, 11), run(1);
+		race(11, 1, 0, 10, 0, VRAM(0x1000), 64);
+		none();
+		memset((uint8_t *)rig_ptr(bench.rig, bench.bus) + REPORT, 0,
+		       sizeof(struct openreg_finding));
+		for (i = 0; i < QUEUES; i++)
+			assert_int_equal(rig_op(bench.rig, OPENREG_ADMIN_QUEUE_DESTROY, 1, i),
+					 0);
+		create_queues();
+	}
 }
 
 /* Findings beyond the places are lost, and nothing is written behind them. */
@@ -548,7 +650,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(test_races), TEST(test_order),	TEST(test_init),
 		TEST(test_bounds), TEST(test_list),	TEST(test_full),
-		TEST(test_bad_notes), TEST(test_off),	cmocka_unit_test(test_words),
+		TEST(test_bad_notes), TEST(test_off),	TEST(test_red_zones),
+		TEST(test_bad_red_zones), TEST(test_reported_again),
+		cmocka_unit_test(test_words),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

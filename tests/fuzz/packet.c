@@ -230,11 +230,12 @@ static void draft_note(struct stream *s, struct draft *d)
 
 	d->op.arg[0] = (uint8_t)kind;
 	draft_imm(d, take(s, 256));
-	if (kind == OPENREG_NOTE_SEEN)
+	/* SEEN has pairs; a BLOCK may have a red zone. */
+	if (kind == OPENREG_NOTE_SEEN || (kind == OPENREG_NOTE_BLOCK && take(s, 2)))
 		draft_imm(d, take(s, 256));
 	d->spread = true;
 	if (kind <= OPENREG_NOTE_UNBLOCK)
-		draft_place_more(s, d, OPENREG_U8, 0, d->size, true, 256);
+		draft_place_more(s, d, OPENREG_U8, 0, d->size, true, 512);
 	if (kind == OPENREG_NOTE_REPORT)
 		draft_place_more(s, d, OPENREG_I64, 0, d->size, true, 256 * 16);
 }

@@ -69,7 +69,8 @@ static bool reserve(struct openreg_check_memory *m)
 }
 
 void openreg_check_block(struct openreg_check *check, struct openreg_check_queue *q,
-			 struct openreg_check_memory **memory, uint64_t lo, uint64_t hi)
+			 struct openreg_check_memory **memory, uint64_t lo, uint64_t hi,
+			 uint64_t zone)
 {
 	struct openreg_check_memory *m;
 	unsigned int at;
@@ -83,10 +84,10 @@ void openreg_check_block(struct openreg_check *check, struct openreg_check_queue
 		check->failed = true;
 		return;
 	}
-	at = remove_blocks(m, lo, hi);
+	at = remove_blocks(m, lo, hi + zone);
 	memmove(&m->blocks[at + 1], &m->blocks[at], (m->nblocks++ - at) * sizeof(*m->blocks));
 	m->blocks[at] = (struct block){
-		.lo = lo, .hi = hi, .note = q->now, .unwritten = hi - lo };
+		.lo = lo, .hi = hi, .zone = hi + zone, .note = q->now, .unwritten = hi - lo };
 }
 
 static void fill_finding(struct openreg_finding *f, const struct openreg_check_memory *m,
@@ -99,21 +100,33 @@ static void fill_finding(struct openreg_finding *f, const struct openreg_check_m
 	f->block_bytes = b->hi - b->lo;
 }
 
-void check_bounds(struct openreg_check *check, struct openreg_check_queue *q,
-		  struct openreg_check_memory *m, const struct shape *s,
-		  const struct openreg_finding_access *access, uint64_t off)
+/* The block to which element 0 at this offset belongs: it is in it, or in its red zone. */
+static const struct block *block_of(const struct openreg_check_memory *m, uint64_t off)
 {
-	const struct block *b = block_at(m, off);
+	const unsigned int i = first_after(m, off);
+
+	if (i < m->nblocks && m->blocks[i].lo <= off)
+		return &m->blocks[i];
+	return i && off < m->blocks[i - 1].zone ? &m->blocks[i - 1] : NULL;
+}
+
+void check_bounds(struct openreg_check_queue *q, struct openreg_check_memory *m,
+		  const struct shape *s, const struct openreg_finding_access *access,
+		  uint64_t off)
+{
+	const struct block *b = block_of(m, off);
 	struct openreg_finding f = { .kind = OPENREG_FINDING_BOUNDS, .access = *access };
 
-	/* Outside of all blocks: the program has not said where this access belongs. */
+	/* Elsewhere: the program has not said where this access belongs. */
 	if (!b || (s->lo >= b->lo && s->hi <= b->hi))
 		return;
-	if (s->hi > b->hi)
+	if (s->lo >= b->hi)
+		fill_finding(&f, m, b, s->lo, s->hi - s->lo);
+	else if (s->hi > b->hi)
 		fill_finding(&f, m, b, b->hi, s->hi - b->hi);
 	else
 		fill_finding(&f, m, b, s->lo, b->lo - s->lo);
-	check_find(check, q, &f);
+	check_find(q, &f);
 }
 
 /* The bits of word w of [lo, hi) */
@@ -189,9 +202,9 @@ static bool write_rows(struct block *b, const struct shape *s)
 	return true;
 }
 
-static void read_rows(struct openreg_check *check, struct openreg_check_queue *q,
-		      struct openreg_check_memory *m, struct block *b,
-		      const struct shape *s, const struct openreg_finding_access *access)
+static void read_rows(struct openreg_check_queue *q, struct openreg_check_memory *m,
+		      struct block *b, const struct shape *s,
+		      const struct openreg_finding_access *access)
 {
 	struct openreg_finding f = { .kind = OPENREG_FINDING_INIT, .access = *access };
 	uint64_t first = 0, at = 0, bytes = 0, n;
@@ -208,7 +221,7 @@ static void read_rows(struct openreg_check *check, struct openreg_check_queue *q
 	if (!bytes)
 		return;
 	fill_finding(&f, m, b, b->lo + first, bytes);
-	check_find(check, q, &f);
+	check_find(q, &f);
 	/* One report of a block suffices. */
 	all_written(b);
 }
@@ -226,6 +239,6 @@ void check_init(struct openreg_check *check, struct openreg_check_queue *q,
 		if (!write_rows(b, s))
 			check->failed = true;
 	} else if (exact) {
-		read_rows(check, q, m, b, s, access);
+		read_rows(q, m, b, s, access);
 	}
 }

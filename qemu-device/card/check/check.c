@@ -56,19 +56,34 @@ void openreg_check_unlock(struct openreg_check *check)
 	pthread_mutex_unlock(&check->lock);
 }
 
+static struct reported *reported_of(const struct openreg_check *check, const void *ctx)
+{
+	struct openreg_check_queue *q;
+
+	for (q = check->queues; q; q = q->next)
+		if (q->ctx == ctx)
+			return q->reported;
+	return calloc(1, sizeof(struct reported));
+}
+
 struct openreg_check_queue *openreg_check_queue_new(struct openreg_check *check,
 						    const void *ctx)
 {
 	uint8_t *gone = realloc(check->gone, check->serials + 1);
 	struct openreg_check_queue *q = calloc(1, sizeof(*q));
+	struct reported *reported = q ? reported_of(check, ctx) : NULL;
 
 	if (gone)
 		check->gone = gone;
-	if (!gone || !q) {
+	if (!gone || !reported) {
 		check->failed = true;
+		if (reported && !reported->queues)
+			free(reported);
 		free(q);
 		return NULL;
 	}
+	reported->queues++;
+	q->reported = reported;
 	gone[check->serials] = 0;
 	q->ctx = ctx;
 	q->serial = check->serials++;
@@ -95,6 +110,8 @@ void openreg_check_queue_free(struct openreg_check *check, struct openreg_check_
 	for (i = 0; i < SNAPSHOTS; i++)
 		clock_free(&q->snapshots[i].clock);
 	clock_free(&q->clock);
+	if (!--q->reported->queues)
+		free(q->reported);
 	free(q);
 }
 
@@ -155,25 +172,24 @@ static uint64_t hash_of(const struct openreg_finding *f)
 	return hash ? hash : 1;
 }
 
-static bool is_known(struct openreg_check *check, uint64_t hash)
+static bool is_known(struct reported *r, uint64_t hash)
 {
 	uint64_t i = hash;
 
-	if (check->nknown > KNOWN / 2)
+	if (r->nknown > KNOWN / 2)
 		return true;
-	for (; check->known[i % KNOWN]; i++)
-		if (check->known[i % KNOWN] == hash)
+	for (; r->known[i % KNOWN]; i++)
+		if (r->known[i % KNOWN] == hash)
 			return true;
-	check->known[i % KNOWN] = hash;
-	check->nknown++;
+	r->known[i % KNOWN] = hash;
+	r->nknown++;
 	return false;
 }
 
-struct openreg_finding *check_find(struct openreg_check *check,
-				   struct openreg_check_queue *q,
+struct openreg_finding *check_find(struct openreg_check_queue *q,
 				   const struct openreg_finding *finding)
 {
-	if (q->nfound == FINDINGS || is_known(check, hash_of(finding)))
+	if (q->nfound == FINDINGS || is_known(q->reported, hash_of(finding)))
 		return NULL;
 	q->found[q->nfound] = *finding;
 	return &q->found[q->nfound++];
@@ -227,7 +243,7 @@ void openreg_check_access(struct openreg_check *check, struct openreg_check_queu
 	access.operand = (uint16_t)i;
 	access.written = op->written;
 	if (what & OPENREG_CHECK_BOUNDS)
-		check_bounds(check, q, m, &shape, &access, off);
+		check_bounds(q, m, &shape, &access, off);
 	if (what & OPENREG_CHECK_INIT && !(is_sync(args) && op->read)) {
 		access.written = !op->read;
 		check_init(check, q, m, &shape, &access, !op->indirect);

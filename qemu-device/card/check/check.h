@@ -50,9 +50,10 @@ void openreg_check_access(struct openreg_check *check, struct openreg_check_queu
 			  uint64_t base, const struct openreg_args *args, unsigned int i,
 			  uint64_t off);
 
-/* NOTE packets. lo, hi: offsets in the segment. */
+/* NOTE packets. lo, hi: offsets in the segment. zone: bytes of the red zone from hi on. */
 void openreg_check_block(struct openreg_check *check, struct openreg_check_queue *q,
-			 struct openreg_check_memory **memory, uint64_t lo, uint64_t hi);
+			 struct openreg_check_memory **memory, uint64_t lo, uint64_t hi,
+			 uint64_t zone);
 void openreg_check_unblock(struct openreg_check *check,
 			   struct openreg_check_memory *memory, uint64_t lo, uint64_t hi);
 void openreg_check_number(struct openreg_check_queue *q, uint32_t number);

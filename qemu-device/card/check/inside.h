@@ -13,15 +13,22 @@
 #define SIGNALS 64 /* of a word; the oldest are lost */
 #define WORDS 256 /* buckets */
 #define FINDINGS 16 /* of one packet */
-#define KNOWN 4096 /* findings that are told apart, a power of two */
+#define KNOWN 4096 /* findings of a context that are told apart, a power of two */
 
 struct snapshot {
 	epoch_t epoch;
 	struct clock clock; /* the queue's, from this packet on */
 };
 
+struct reported { /* the findings of a context */
+	unsigned int queues; /* of the context */
+	uint64_t known[KNOWN]; /* hashes of findings, or 0 */
+	unsigned int nknown;
+};
+
 struct openreg_check_queue {
 	const void *ctx;
+	struct reported *reported; /* queues of a context share it */
 	uint32_t serial; /* no later queue has it */
 	struct openreg_finding_access now; /* the packet that runs */
 	epoch_t epoch; /* of this packet */
@@ -53,13 +60,12 @@ struct openreg_check {
 	uint8_t *gone; /* by serial: the queue has been freed */
 	struct openreg_check_queue *queues;
 	struct word *words[WORDS];
-	uint64_t known[KNOWN]; /* hashes of findings, or 0 */
-	unsigned int nknown;
 };
 
 struct block {
 	uint64_t lo;
 	uint64_t hi;
+	uint64_t zone; /* end of the red zone behind the block; hi: there is none */
 	struct openreg_finding_access note; /* of its NOTE */
 	uint64_t unwritten; /* bytes */
 	uint64_t *written; /* a bit for each byte; NULL: all bits are alike */
@@ -84,8 +90,7 @@ struct openreg_check_memory {
 
 /* check.c */
 /* Returns the place of a new finding, or NULL if this one is known. */
-struct openreg_finding *check_find(struct openreg_check *check,
-				   struct openreg_check_queue *q,
+struct openreg_finding *check_find(struct openreg_check_queue *q,
 				   const struct openreg_finding *finding);
 
 /* block.c */
@@ -93,9 +98,9 @@ struct block *block_at(struct openreg_check_memory *m, uint64_t off);
 void check_init(struct openreg_check *check, struct openreg_check_queue *q,
 		struct openreg_check_memory *m, const struct shape *shape,
 		const struct openreg_finding_access *access, bool exact);
-void check_bounds(struct openreg_check *check, struct openreg_check_queue *q,
-		  struct openreg_check_memory *m, const struct shape *shape,
-		  const struct openreg_finding_access *access, uint64_t off);
+void check_bounds(struct openreg_check_queue *q, struct openreg_check_memory *m,
+		  const struct shape *shape, const struct openreg_finding_access *access,
+		  uint64_t off);
 
 /* race.c */
 void check_race(struct openreg_check *check, struct openreg_check_queue *q,

@@ -24,9 +24,8 @@ static struct shape shape_of_past(const struct past *p)
 	return (struct shape){ .lo = p->lo, .hi = p->hi, .row = p->hi - p->lo };
 }
 
-static void report(struct openreg_check *check, struct openreg_check_queue *q,
-		   struct openreg_check_memory *m, const struct past *p,
-		   const struct shape *s, const struct openreg_finding_access *access)
+static void report(struct openreg_check_queue *q, struct openreg_check_memory *m,
+		   const struct past *p, const struct shape *s, const struct openreg_finding_access *access)
 {
 	const uint64_t lo = s->lo > p->lo ? s->lo : p->lo;
 	const uint64_t hi = s->hi < p->hi ? s->hi : p->hi;
@@ -43,7 +42,7 @@ static void report(struct openreg_check *check, struct openreg_check_queue *q,
 		f.block = m->base + b->lo;
 		f.block_bytes = b->hi - b->lo;
 	}
-	check_find(check, q, &f);
+	check_find(q, &f);
 }
 
 /*
@@ -58,7 +57,7 @@ static bool compare(struct openreg_check *check, struct openreg_check_queue *q,
 	const struct shape old = shape_of_past(p);
 
 	if (!earlier && (access->written || p->access.written) && shape_meets(&old, s))
-		report(check, q, m, p, s, access);
+		report(q, m, p, s, access);
 	return (earlier || access->written) && (access->written || !p->access.written) &&
 	       shape_covers(s, &old);
 }

@@ -24,19 +24,41 @@ static struct openreg_verdict check_operand(struct openreg_args *args, unsigned 
 	return openreg_good();
 }
 
+static bool is_count_of_imms(unsigned int kind, unsigned int n)
+{
+	if (kind == OPENREG_NOTE_SEEN)
+		return n && n % 2 == 0;
+	return n == 1 || (n == 2 && kind == OPENREG_NOTE_BLOCK);
+}
+
+/* The red zone is immediate 1 of a BLOCK, and optional. */
+static uint64_t zone_of(const struct openreg_args *args)
+{
+	return args->nimm == 2 ? args->imm[1] : 0;
+}
+
+static struct openreg_verdict check_block(struct openreg_args *args)
+{
+	const uint64_t most = 1ULL << OPENREG_ADDR_OFFSET_BITS;
+	const uint64_t zone = zone_of(args);
+
+	if (zone > most)
+		return openreg_bad(OPENREG_FAULT_LIMIT, OPENREG_NO_OPERAND, zone);
+	return check_operand(args, OPENREG_U8, args->imm[0] + zone, most);
+}
+
 /* Detail of a LIMIT fault: the number that is 0 or too large. */
 struct openreg_verdict note_check(const struct queue *q, struct openreg_args *args)
 {
 	const unsigned int kind = args->arg[0];
 	const bool has_memory = kind <= OPENREG_NOTE_UNBLOCK || kind == OPENREG_NOTE_REPORT;
-	const bool pairs = kind == OPENREG_NOTE_SEEN;
 	struct openreg_verdict v;
 
 	if (!q->card->check)
 		return bad_packet(offsetof(struct openreg_packet, opcode));
 	if (kind >= OPENREG_NOTE_END || args->nops != has_memory || args->ninstr ||
 	    args->arg[1] || args->arg[2] || args->arg[3] ||
-	    (pairs ? !args->nimm || args->nimm % 2 : args->nimm != 1))
+	    !is_count_of_imms(kind, args->nimm))
 		return bad_packet(sizeof(struct openreg_packet));
 	if (args->ndim)
 		return openreg_bad(OPENREG_FAULT_SHAPE, OPENREG_NO_OPERAND, args->ndim);
@@ -49,8 +71,7 @@ struct openreg_verdict note_check(const struct queue *q, struct openreg_args *ar
 		return v;
 	}
 	if (has_memory)
-		return check_operand(args, OPENREG_U8, args->imm[0],
-				     1ULL << OPENREG_ADDR_OFFSET_BITS);
+		return check_block(args);
 	if (kind == OPENREG_NOTE_QUEUE && (!args->imm[0] || args->imm[0] > UINT32_MAX))
 		return openreg_bad(OPENREG_FAULT_LIMIT, OPENREG_NO_OPERAND, args->imm[0]);
 	return openreg_good();
@@ -82,7 +103,8 @@ static void take_note(struct queue *q, struct openreg_check *check)
 
 	switch (q->args.arg[0]) {
 	case OPENREG_NOTE_BLOCK:
-		openreg_check_block(check, q->check, &r->seg->check, r->lo, r->hi);
+		openreg_check_block(check, q->check, &r->seg->check, r->lo,
+				    r->hi - zone_of(&q->args), zone_of(&q->args));
 		break;
 	case OPENREG_NOTE_UNBLOCK:
 		openreg_check_unblock(check, r->seg->check, r->lo, r->hi);
