@@ -413,6 +413,8 @@ int64_t openreg_queue_trace_read(struct openreg_queue *queue,
  *
  * - openreg_queue_note_block(): from here on these bytes are one block, and nobody has
  *   written them. cookie: any value, for findings.
+ * - openreg_queue_note_guarded_block(): so, and any access that begins in the red_zone
+ *   bytes behind the block is a finding, too.
  * - openreg_queue_note_unblock(): the bytes belong to no block any more.
  *
  * If the card does not check, they do nothing and return 0.
@@ -421,6 +423,8 @@ int64_t openreg_queue_trace_read(struct openreg_queue *queue,
  */
 int openreg_queue_note_block(struct openreg_queue *queue, uint64_t address,
 			     uint64_t bytes, uint32_t cookie);
+int openreg_queue_note_guarded_block(struct openreg_queue *queue, uint64_t address,
+				     uint64_t bytes, uint64_t red_zone, uint32_t cookie);
 int openreg_queue_note_unblock(struct openreg_queue *queue, uint64_t address,
 			       uint64_t bytes);
 

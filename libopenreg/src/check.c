@@ -55,8 +55,9 @@ static int push_note(struct openreg_queue *q, unsigned int kind, uint32_t cookie
 }
 
 static int note_block(struct openreg_queue *q, unsigned int kind, uint64_t address,
-		      uint64_t bytes, uint32_t cookie)
+		      uint64_t bytes, uint64_t red_zone, uint32_t cookie)
 {
+	const uint64_t imm[] = { bytes, red_zone };
 	const struct openreg_tensor op = openreg_view(address, OPENREG_U8, NULL);
 
 	if (!q->dev->checks)
@@ -65,19 +66,25 @@ static int note_block(struct openreg_queue *q, unsigned int kind, uint64_t addre
 		return openreg_fail_forked();
 	if (!bytes)
 		return openreg_fail(-EINVAL, "a block of 0 bytes: leave it out");
-	return push_note(q, kind, cookie, &op, &bytes, 1);
+	return push_note(q, kind, cookie, &op, imm, red_zone ? 2 : 1);
 }
 
 API int openreg_queue_note_block(struct openreg_queue *q, uint64_t address,
 				 uint64_t bytes, uint32_t cookie)
 {
-	return note_block(q, OPENREG_NOTE_BLOCK, address, bytes, cookie);
+	return note_block(q, OPENREG_NOTE_BLOCK, address, bytes, 0, cookie);
+}
+
+API int openreg_queue_note_guarded_block(struct openreg_queue *q, uint64_t address,
+					 uint64_t bytes, uint64_t red_zone, uint32_t cookie)
+{
+	return note_block(q, OPENREG_NOTE_BLOCK, address, bytes, red_zone, cookie);
 }
 
 API int openreg_queue_note_unblock(struct openreg_queue *q, uint64_t address,
 				   uint64_t bytes)
 {
-	return note_block(q, OPENREG_NOTE_UNBLOCK, address, bytes, 0);
+	return note_block(q, OPENREG_NOTE_UNBLOCK, address, bytes, 0, 0);
 }
 
 static int make_report(struct openreg_queue *q, struct checks *c)
