@@ -82,12 +82,20 @@ def pytest_collection_modifyitems(config, items):
     if left_out:
         config.hook.pytest_deselected(items=list(left_out))
     items[:] = kept
+    if os.environ.get("OPENREG_CHECK"):
+        for item in items:
+            for mark in item.iter_markers("unchecked"):
+                item.add_marker(pytest.mark.skip(reason=mark.args[0]))
 
 
 def pytest_configure(config):
     config.addinivalue_line(
         "markers",
         "native: has the same result on every card, and is slow on an emulated processor",
+    )
+    config.addinivalue_line(
+        "markers",
+        "unchecked(reason): not for a card that checks programs (OPENREG_CHECK)",
     )
     config.forks, theirs = multiprocessing.Pipe()
     # Use os.fork(): a multiprocessing.Process would drop Python's atexit functions.
@@ -108,7 +116,9 @@ def pytest_unconfigure(config):
 
 @pytest.fixture(autouse=True)
 def settled():
-    """Every test leaves idle streams, device 0 and no cached memory behind."""
+    """Every test leaves idle streams, device 0 and no cached memory behind. A card that checks
+    programs (OPENREG_CHECK) finds nothing."""
+    known = len(torch.openreg.check_findings()) if torch.openreg.is_initialized() else 0
     yield
     for left in list(packets.Gate.closed):
         left.__exit__()
@@ -118,6 +128,8 @@ def settled():
             torch.openreg.synchronize(index)
         torch.openreg.set_device(0)
         torch.openreg.empty_cache()
+        found = torch.openreg.check_findings()[known:]
+        assert not found, "\n".join(f["text"] for f in found)
 
 
 @pytest.fixture
