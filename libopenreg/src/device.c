@@ -156,6 +156,8 @@ API int openreg_device_open_path(const char *path, struct openreg_device **out)
 		openreg_device_close(dev);
 		return ret;
 	}
+	if (openreg_timeline_wanted)
+		openreg_timeline_device_opened(dev);
 	*out = dev;
 	return 0;
 }
@@ -193,6 +195,8 @@ API void openreg_device_close(struct openreg_device *dev)
 {
 	if (!dev)
 		return;
+	if (dev->timeline.on)
+		openreg_timeline_device_closes(dev);
 	if (dev->checks)
 		openreg_checks_free(dev);
 	dev->ops->close(dev->t);

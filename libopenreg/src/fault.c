@@ -179,6 +179,8 @@ int openreg_queue_fail(struct openreg_queue *q, uint32_t state)
 	struct openreg_fault_summary f;
 	char text[360];
 
+	if (q->timeline.on)
+		openreg_timeline_fault(q);
 	if (state == OPENREG_QUEUE_IDLE)
 		return openreg_fail(-ENODEV, "the card behind %s is gone",
 				    q->dev->info.path);

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "openreg.h"
+#include "timeline.h"
 #include "transport.h"
 
 #define API __attribute__((visibility("default")))
@@ -22,6 +23,7 @@ struct openreg_device {
 	pthread_mutex_t shared_lock; /* protects shared, and the refs of its BOs */
 	struct openreg_bo *shared; /* list of exported and imported BOs */
 	struct checks *checks; /* NULL: the card does not check programs */
+	struct device_timeline timeline;
 };
 
 struct openreg_bo {
@@ -64,6 +66,7 @@ struct openreg_queue {
 	uint64_t sleeps; /* atomic: any thread may wait */
 	struct openreg_bo *staging; /* of synchronous copies; NULL before the first */
 	struct trace trace;
+	struct queue_timeline timeline;
 	struct {
 		struct openreg_queue *next; /* of this device */
 		uint64_t seen; /* the last packet that the program saw completed */
@@ -96,6 +99,15 @@ bool openreg_bo_unshare(struct openreg_bo *bo);
 
 /* openreg_queue_completed(), but a checking card does not count it as a wait. */
 uint64_t openreg_queue_progress(const struct openreg_queue *q);
+
+/* trace.c: for the queue's process only; openreg_queue_trace_*() are for programs */
+int openreg_trace_start(struct openreg_queue *q, uint64_t records);
+uint64_t openreg_trace_lost(const struct openreg_queue *q);
+uint64_t openreg_trace_unread(const struct openreg_queue *q);
+/* Takes unread records, oldest first, until take() returns false for one. */
+void openreg_trace_each(struct openreg_queue *q,
+			bool (*take)(void *opaque, const struct openreg_trace_record *r),
+			void *opaque);
 
 /* check.c; all but openreg_checks_init() need dev->checks */
 bool openreg_checks_init(struct openreg_device *dev);

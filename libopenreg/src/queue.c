@@ -133,6 +133,13 @@ API int openreg_queue_create(struct openreg_device *dev,
 			return ret;
 		}
 	}
+	if (dev->timeline.on) {
+		ret = openreg_timeline_queue_created(q);
+		if (ret) {
+			openreg_queue_destroy(q);
+			return ret;
+		}
+	}
 	*out = q;
 	return 0;
 }
@@ -143,6 +150,8 @@ API void openreg_queue_destroy(struct openreg_queue *q)
 		return;
 	if (q->dev->checks)
 		openreg_checks_leave(q);
+	if (q->timeline.on)
+		openreg_timeline_queue_ends(q);
 	if (*q->mine)
 		q->dev->ops->queue_destroy(q->dev->t, &q->t);
 	openreg_bo_free(q->staging);
@@ -171,15 +180,20 @@ API struct openreg_device *openreg_queue_device(const struct openreg_queue *q)
 static inline void ring_if_asleep(struct openreg_queue *q)
 {
 	const uint64_t wakes = load64(&q->t.card->wakes);
+	int64_t begin = 0;
 
 	if (!load_condition(q->t.card).asleep || wakes == q->rung)
 		return;
 	q->rung = wakes;
 	q->doorbells++;
+	if (unlikely(q->timeline.on))
+		begin = openreg_now_ns();
 	if (q->t.doorbell)
 		*q->t.doorbell = 1;
 	else
 		q->dev->ops->ring(q->dev->t, &q->t);
+	if (unlikely(q->timeline.on))
+		openreg_timeline_span(q, TIMELINE_DOORBELL, 0, begin);
 }
 
 /* Mappings of VRAM are write-combining: a fence orders their stores before the tail. */
@@ -192,12 +206,11 @@ static inline void write_barrier(void)
 #endif
 }
 
-API int64_t openreg_queue_submit(struct openreg_queue *q)
+/* Inline: only a timeline adds to openreg_queue_submit(). */
+static inline __attribute__((always_inline)) int64_t submit(struct openreg_queue *q)
 {
 	struct condition now;
 
-	if (unlikely(!*q->mine))
-		return openreg_fail_forked();
 	if (q->published != q->tail) {
 		write_barrier();
 		__atomic_store_n(&q->t.user->tail, q->tail, __ATOMIC_RELEASE);
@@ -211,6 +224,26 @@ API int64_t openreg_queue_submit(struct openreg_queue *q)
 	if (unlikely(now.state != OPENREG_QUEUE_RUNNING))
 		return openreg_queue_fail(q, now.state);
 	return (int64_t)q->submitted;
+}
+
+static __attribute__((noinline)) int64_t submit_on_timeline(struct openreg_queue *q)
+{
+	const int64_t begin = openreg_now_ns();
+	const uint64_t before = q->submitted, rung = q->doorbells;
+	const int64_t ret = submit(q);
+
+	if (q->submitted != before || q->doorbells != rung)
+		openreg_timeline_submitted(q, begin);
+	return ret;
+}
+
+API int64_t openreg_queue_submit(struct openreg_queue *q)
+{
+	if (unlikely(!*q->mine))
+		return openreg_fail_forked();
+	if (unlikely(q->timeline.on))
+		return submit_on_timeline(q);
+	return submit(q);
 }
 
 /*
@@ -249,7 +282,7 @@ static bool has_room(struct openreg_queue *q, uint64_t need)
  * Publishes all packets and waits until need slots are free. Each wait is for more room
  * than that (room_seq()). So a wait that times out fails only if no packet completed.
  */
-static int make_room(struct openreg_queue *q, uint64_t need)
+static int wait_for_room(struct openreg_queue *q, uint64_t need)
 {
 	int64_t submitted, deadline = 0;
 	uint64_t completed = 0;
@@ -279,6 +312,18 @@ static int make_room(struct openreg_queue *q, uint64_t need)
 			return ret;
 	}
 	return 0;
+}
+
+static int make_room(struct openreg_queue *q, uint64_t need)
+{
+	int ret;
+
+	if (likely(!q->timeline.on) || has_room(q, need))
+		return wait_for_room(q, need);
+	openreg_timeline_begin_call(q, TIMELINE_FULL_BEGIN, q->seq + 1);
+	ret = wait_for_room(q, need);
+	openreg_timeline_end_call(q, ret);
+	return ret;
 }
 
 static void pad(struct openreg_queue *q, uint64_t slots)
@@ -354,6 +399,8 @@ API int openreg_queue_reset(struct openreg_queue *q)
 		return openreg_fail(ret, "cannot reset this process's queue %u of %s: %s",
 				    q->t.number, q->dev->info.path,
 				    openreg_strerror(ret));
+	if (q->timeline.on)
+		openreg_timeline_reset(q);
 	q->tail = q->published;
 	q->head = q->published;
 	q->seq = q->submitted;

@@ -52,15 +52,13 @@ static void consume(struct openreg_queue *q, uint64_t head)
  * have places in the new ring as well. openreg_queue_trace_read() skips these places:
  * zeros and older records there have no number above seq.
  */
-API int openreg_queue_trace_start(struct openreg_queue *q, uint64_t records)
+int openreg_trace_start(struct openreg_queue *q, uint64_t records)
 {
 	struct trace new = { .mask = records - 1 };
 	int64_t seq;
 	void *at;
 	int ret;
 
-	if (!*q->mine)
-		return openreg_fail_forked();
 	ret = check(q, records);
 	/* The packet that began the last trace needs its ring. */
 	if (!ret && q->trace.ring)
@@ -92,6 +90,15 @@ API int openreg_queue_trace_start(struct openreg_queue *q, uint64_t records)
 	return 0;
 }
 
+API int openreg_queue_trace_start(struct openreg_queue *q, uint64_t records)
+{
+	if (!*q->mine)
+		return openreg_fail_forked();
+	if (q->timeline.on)
+		return openreg_timeline_trace_start(q, records);
+	return openreg_trace_start(q, records);
+}
+
 API int openreg_queue_trace_stop(struct openreg_queue *q)
 {
 	int64_t seq;
@@ -100,37 +107,74 @@ API int openreg_queue_trace_stop(struct openreg_queue *q)
 		return openreg_fail_forked();
 	if (!q->trace.ring)
 		return 0;
+	if (q->timeline.on)
+		return openreg_timeline_trace_stop(q);
 	seq = submit(q, 0, 0);
 	return seq < 0 ? (int)seq : 0;
+}
+
+uint64_t openreg_trace_lost(const struct openreg_queue *q)
+{
+	return q->trace.ring ? load(&q->t.card->trace_lost) - q->trace.lost : 0;
+}
+
+uint64_t openreg_trace_unread(const struct openreg_queue *q)
+{
+	return q->trace.ring ? load(&q->t.card->trace_written) - q->trace.head : 0;
+}
+
+/* A card that counts more than its ring has is broken: read each place once. */
+void openreg_trace_each(struct openreg_queue *q,
+			bool (*take)(void *opaque, const struct openreg_trace_record *r),
+			void *opaque)
+{
+	struct trace *t = &q->trace;
+	uint64_t head = t->head, written;
+
+	if (!t->ring)
+		return;
+	written = load(&q->t.card->trace_written);
+	if (written - head > t->mask + 1)
+		written = head + t->mask + 1;
+	for (; head != written; head++) {
+		const struct openreg_trace_record r = t->records[head & t->mask];
+
+		if (r.seq > t->seq && !take(opaque, &r))
+			break;
+	}
+	if (head != t->head)
+		consume(q, head);
+}
+
+struct reading {
+	struct openreg_trace_record *records;
+	size_t n, got;
+};
+
+static bool read_record(void *opaque, const struct openreg_trace_record *r)
+{
+	struct reading *to = opaque;
+
+	if (to->got == to->n)
+		return false;
+	to->records[to->got++] = *r;
+	return true;
 }
 
 API int64_t openreg_queue_trace_read(struct openreg_queue *q,
 				     struct openreg_trace_record *records, size_t n,
 				     uint64_t *lost)
 {
-	struct trace *t = &q->trace;
-	uint64_t head = t->head, written;
-	size_t got = 0;
+	struct reading to = { .records = records, .n = n };
 
 	if (lost)
 		*lost = 0;
 	if (!*q->mine)
 		return openreg_fail_forked();
-	if (!t->ring)
-		return 0;
-	written = load(&q->t.card->trace_written);
-	/* A card that counts more than its ring has is broken: read each place once. */
-	if (written - head > t->mask + 1)
-		written = head + t->mask + 1;
-	for (; head != written && got < n; head++) {
-		const struct openreg_trace_record *r = &t->records[head & t->mask];
-
-		if (r->seq > t->seq)
-			records[got++] = *r;
-	}
-	if (head != t->head)
-		consume(q, head);
+	if (q->timeline.on)
+		return openreg_timeline_trace_read(q, records, n, lost);
+	openreg_trace_each(q, read_record, &to);
 	if (lost)
-		*lost = load(&q->t.card->trace_lost) - t->lost;
-	return (int64_t)got;
+		*lost = openreg_trace_lost(q);
+	return (int64_t)to.got;
 }

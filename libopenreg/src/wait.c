@@ -166,14 +166,32 @@ static int wait_until(struct openreg_queue *q, uint64_t seq, int64_t deadline_ns
 			return ret > 0 ? 0 : ret;
 	}
 	__atomic_fetch_add(&q->sleeps, 1, __ATOMIC_RELAXED);
+	if (unlikely(q->timeline.on))
+		openreg_timeline_begin_call(q, TIMELINE_SLEEP_BEGIN, seq);
 	ret = q->dev->ops->queue_wait(q->dev->t, &q->t, seq, deadline_ns);
+	if (unlikely(q->timeline.on))
+		openreg_timeline_end_call(q, ret);
 	return ret ? fail_wait(q, seq, ret) : 0;
+}
+
+static int wait_on_timeline(struct openreg_queue *q, uint64_t seq, int64_t deadline_ns)
+{
+	int ret;
+
+	if (!*q->mine || openreg_queue_progress(q) >= seq)
+		return wait_until(q, seq, deadline_ns);
+	openreg_timeline_begin_call(q, TIMELINE_WAIT_BEGIN, seq);
+	ret = wait_until(q, seq, deadline_ns);
+	openreg_timeline_end_call(q, ret);
+	openreg_timeline_waited(q);
+	return ret;
 }
 
 API int openreg_queue_wait_until(struct openreg_queue *q, uint64_t seq,
 				 int64_t deadline_ns)
 {
-	const int ret = wait_until(q, seq, deadline_ns);
+	const int ret = unlikely(q->timeline.on) ? wait_on_timeline(q, seq, deadline_ns) :
+						   wait_until(q, seq, deadline_ns);
 
 	if (unlikely(q->dev->checks)) {
 		if (!ret)
