@@ -126,7 +126,7 @@ vm_disks()
 
 vm_device_arguments()
 {
-	local i
+	local i event
 	ARGS+=(-device virtio-rng-pci)
 	vm_disks
 	# append=on: after a migration the next QEMU appends to the same log.
@@ -151,6 +151,12 @@ vm_device_arguments()
 			-mon 'chardev=qmp,mode=control'
 			-d guest_errors -trace 'openreg_*' -D "$RUN/trace")
 		vm_port control "socket,path=$RUN/control,server=on,wait=off"
+	fi
+	if [ -n "$HOST_TRACE" ]; then
+		for event in doorbell raise reg_read reset save load pause unpause; do
+			ARGS+=(-trace "openreg_$event")
+		done
+		ARGS+=(-msg timestamp=on -D "$HOST_TRACE/qemu.%d")
 	fi
 	for ((i = 0; i < CARDS; i++)); do
 		ARGS+=(-device "pcie-root-port,id=port$i,chassis=$((i + 1)),slot=$((i + 1))"
