@@ -10,6 +10,7 @@
 #include <mutex>
 
 #include "runtime/checks.h"
+#include "runtime/timeline.h"
 
 namespace openreg {
 namespace {
@@ -67,6 +68,7 @@ Device& open_device(c10::DeviceIndex index) {
   initialize();
   t.devices[index] = dev;
   join_checks(*dev);
+  join_timeline();
   return *dev;
 }
 

@@ -13,6 +13,7 @@
 #include "runtime/interrupt.h"
 #include "runtime/launch_log.h"
 #include "runtime/submit.h"
+#include "runtime/timeline.h"
 
 namespace openreg {
 namespace {
@@ -44,7 +45,15 @@ OpId op_id(const char* name) {
   TORCH_INTERNAL_ASSERT(used < kMaxOps);
   o.names[used] = name;
   o.used.store(used + 1, std::memory_order_release);
+  tell_timeline(used, name);
   return used;
+}
+
+void each_op(void (*see)(OpId op, const char* name)) {
+  Ops& o = ops();
+  const OpId used = o.used.load(std::memory_order_acquire);
+  for (OpId id = 1; id < used; id++)
+    see(id, o.names[id]);
 }
 
 const char* op_name(OpId op) {
