@@ -4,6 +4,7 @@ import importlib
 import os
 import pathlib
 import random
+import re
 import shutil
 import subprocess
 
@@ -46,10 +47,14 @@ def prepare(top: pathlib.Path, name: str, lab: int, files: dict[str, str]) -> No
         (to / file).write_text(text, encoding="utf-8")
 
 
-def build(top: pathlib.Path, names: list[str]) -> None:
-    """Builds submissions. One that does not compile has no result; grade() says so."""
+def build(top: pathlib.Path, names: list[str], seconds: int = 200) -> None:
+    """
+    Builds submissions. One that does not compile has no result; grade() says so. seconds: of
+    processor time, for each call of the compiler.
+    """
     command = [str(TOP / "scripts/in-root"), "--share", f"{top}:/mnt/labs", "env",
                *(f"{name}={os.environ.get(name, '')}" for name in PATHS),
+               f"LAB_SECONDS={seconds}",
                "docs/labs/given/build", *(f"/mnt/labs/{name}" for name in names)]
     done = subprocess.run(command, check=False, stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, text=True)
@@ -59,7 +64,8 @@ def build(top: pathlib.Path, names: list[str]) -> None:
 
 def complaint(log: str) -> str:
     """The compiler's first errors"""
-    lines = [line for line in log.splitlines() if "error:" in line or "undefined!" in line]
+    lines = [line for line in log.splitlines()
+             if "error:" in line or "undefined!" in line]
     return " | ".join(lines[:3]) or " | ".join(log.splitlines()[-3:])
 
 
@@ -96,6 +102,9 @@ class Bench:
 
     def close(self) -> None:
         self.close_machine()
+        self.close_python()
+
+    def close_python(self) -> None:
         if self.python:
             self.python.close()
         self.python = None
@@ -108,6 +117,12 @@ class Bench:
         return self.python
 
     # What the checks use.
+
+    @property
+    def sleep_seconds(self) -> int:
+        """LAB_SLEEP_SECONDS of the submission"""
+        text = (self.top / self.name / "lab.h").read_text(encoding="utf-8")
+        return int(re.search(r"^#define LAB_SLEEP_SECONDS (\d+)$", text, re.M)[1])
 
     def insmod(self, seconds: int = 8) -> tuple[int, str]:
         return self.machine.run(f"insmod /lab/{self.name}/lab.ko", seconds)
@@ -169,7 +184,11 @@ class Bench:
                       complaint((self.top / name / "build.log").read_text(errors="replace")))
             return tally
         if getattr(module, "NATIVE", False):
-            module.run(self, tally, random.Random(f"{self.seed} {lab}"))
+            try:
+                module.run(self, tally, random.Random(f"{self.seed} {lab}"))
+            except (OSError, RuntimeError, ValueError) as error:
+                tally.spoil(f"the process that grades it has ended ({error})")
+                self.close_python()
             return tally
         if not self.machine:
             self.machine = Machine(self.top, properties(self.seed))

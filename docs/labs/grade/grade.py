@@ -53,14 +53,14 @@ def main() -> int:
             for lab in labs:
                 tallies.append(table.grade(f"lab{lab}", lab))
                 print(tallies[-1].text(), flush=True)
-        finally:
+        finally:  # what was graded is reported, also if the grader itself fails
             table.close()
-    points, most = sum(t.points for t in tallies), sum(t.most for t in tallies)
-    print(f"{points} of {most} points, seed {args.seed}")
-    if args.json:
-        args.json.write_text(json.dumps(
-            {"points": points, "of": most, "seed": args.seed,
-             "labs": [tally.report() for tally in tallies]}, indent=1) + "\n")
+            points, most = sum(t.points for t in tallies), sum(t.most for t in tallies)
+            print(f"{points} of {most} points, seed {args.seed}")
+            if args.json:
+                args.json.write_text(json.dumps(
+                    {"points": points, "of": most, "seed": args.seed,
+                     "labs": [tally.report() for tally in tallies]}, indent=1) + "\n")
     return 0 if points == most else 1
 
 

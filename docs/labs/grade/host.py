@@ -4,6 +4,8 @@ Runs in the root: imports torch once, then runs each request in a child of its o
 is a line of JSON: client, part, directory, seed, seconds, env, cards (a library of the card, or
 ""). The answer is a line: the report of the client, what the child printed, and why it ended if
 it did not end well. The report is a file of its own, so that printing its words gets no points.
+The student's code runs in the client's process and with its rights: a program that means to cheat
+can write the report.
 """
 import ctypes
 import importlib
@@ -21,6 +23,7 @@ CRASHES = (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.
 
 
 def child(request: dict, report: int, output: int) -> None:
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # else the child reads the next request
     os.dup2(output, 1)
     os.dup2(output, 2)
     os.environ.update(request["env"])

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The labs with a card inside the process: their programs run in the root, see host.py."""
+import contextlib
 import json
 import os
 import subprocess
@@ -34,11 +35,12 @@ class Host:
             self.process.stdin.flush()
             answer = json.loads(self.process.stdout.readline() or "null")
         if answer is None:
-            raise RuntimeError("Python does not start in the root")
+            raise RuntimeError("Python in the root gives no answer")
         return answer["report"], answer["output"], answer["why"]
 
     def close(self) -> None:
-        self.process.stdin.close()
+        with contextlib.suppress(BrokenPipeError):
+            self.process.stdin.close()
         self.process.wait()
 
 
