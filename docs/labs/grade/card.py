@@ -1,31 +1,27 @@
 # SPDX-License-Identifier: MIT
 """What a driver has given to the card: its rings and pages, read from outside."""
+import re
 import struct
 from dataclasses import dataclass
 
 from regs import C
 
 COMMAND = struct.Struct("<HHIII6Q")  # struct openreg_admin_cmd
+MAP = re.compile(r"openreg_map bus 0x(\w+) len 0x(\w+) writable (\d) good 1")
 
 
 def command(opcode: int, ctx: int = 0, number: int = 0, *arg: int) -> bytes:
     return COMMAND.pack(opcode, 0, ctx, number, 0, *arg, *[0] * (6 - len(arg)))
 
 
-def memory(monitor, address: int, size: int) -> bytes:
-    return struct.pack(f"<{size // 8}Q", *monitor.read(address, size // 8, 8))
-
-
 @dataclass
 class Queue:
-    """Bus addresses, as in the command QUEUE_CREATE"""
+    """The bus addresses of the command QUEUE_CREATE"""
     ring: int
     user_page: int
     card_page: int
     kernel_page: int
     slots: int
-    doorbell: int
-    vector: int
 
 
 class Card:
@@ -41,21 +37,18 @@ class Card:
         """Eight bytes of VRAM"""
         return self.monitor.read(self.machine.bars[C["BAR_VRAM"]][0] + offset, 1, 8)[0]
 
-    def commands(self) -> list[tuple]:
-        """What is in the slots of the admin ring"""
-        base, slots = self.reg("ADMIN_BASE", 8), self.reg("ADMIN_SLOTS")
-        if not base or not 2 <= slots <= 4096:
-            return []
-        data = memory(self.monitor, base, COMMAND.size * slots)
-        return list(COMMAND.iter_unpack(data))
+    def completion(self, slot: int) -> int:
+        """The seq in a slot of the admin completions"""
+        return self.word(self.reg("ADMIN_CPL", 8) + 16 * slot) >> 32
 
-    def queue(self) -> Queue | None:
-        """The queue that a command in the ring has made. Ask before the ring is full."""
-        found = None
-        for opcode, _, _, _, _, *arg in self.commands():
-            if opcode == C["ADMIN_QUEUE_CREATE"]:
-                found = Queue(*arg[:4], arg[4] & 0xffffffff, arg[4] >> 32 & 0xffff, arg[4] >> 48)
-        return found
+    def queue(self, trace: list[str]) -> Queue | None:
+        """The queue that was made last, by what the card then maps: its ring and three pages"""
+        maps = list(filter(None, map(MAP.search, trace)))
+        for four in zip(maps[-4::-1], maps[-3::-1], maps[-2::-1], maps[-1::-1]):
+            bus, sizes = ([int(found[i], 16) for found in four] for i in (1, 2))
+            if sizes[1:] == [4096] * 3 and [found[3] for found in four] == ["0", "0", "1", "0"]:
+                return Queue(*bus, sizes[0] // 64)
+        return None
 
     def word(self, address: int) -> int:
         return self.monitor.read(address, 1, 8)[0]

@@ -86,8 +86,8 @@ def begin(bench, tally, name: str) -> tuple[Card, Queue | None]:
     card = Card(bench.machine)
     bench.count_dma()
     text = bench.insmod()[1].strip()
-    bench.machine.trace()
-    queue = card.queue() if bench.bound() else None
+    trace = bench.machine.trace()
+    queue = card.queue(trace) if bench.bound() else None
     if not queue or card.page(queue)["state"] != C["QUEUE_RUNNING"]:
         tally.set(name, False, f"no queue that runs {text}")
         tally.end("there is no queue, so no packet can be tried")
@@ -115,11 +115,13 @@ def run(bench, tally, rng) -> None:
     bells, wakes = card.reg("STAT_DOORBELLS", 8), card.page(queue)["wakes"]
     tally.set("wraps", not error and more == count, f"{count} NOPs: '{error}', {more} completed")
     sleeps(card, queue)
+    done = card.page(queue)["completed"]
     error = press(bench, "nop", 1)
-    tally.set("doorbell", not error, f"'{error}'")
-    tally.set("quiet", not error and bells <= wakes,
+    more = card.page(queue)["completed"] - done
+    good = tally.set("doorbell", not error and more == 1, f"'{error}', {more} completed")
+    tally.set("quiet", good and tally.checks["wraps"].good and bells <= wakes,
               f"{bells} doorbells for a card that woke {wakes} times")
-    if not error:
+    if good:
         sleeps(card, queue)
         tally.set("order", *order(bench, card, queue))
     tally.set("full", *full(bench, card, queue))

@@ -2,7 +2,6 @@
 """Lab 5: a process uses the queue itself. Seen in VRAM, and by a program that maps too much."""
 import base64
 
-from card import Card
 from lab3 import begin, press
 from regs import C
 
@@ -11,7 +10,7 @@ CHECKS = [
     ("clear", 1, "VRAM that a process gets has no old data"),
     ("copy", 3, "data that the grader chose goes through the buffer to VRAM and back"),
     ("no calls", 1, "the packets cost no command of the admin ring"),
-    ("ring end", 2, "no packet wraps at the end of the ring"),
+    ("ring end", 2, "forty more copies come back right: no packet wraps at the ring's end"),
     ("card page", 1, "a process cannot write the card page, also not by mprotect()"),
     ("others", 1, "a process can map no other pages, and no neighbour of a page"),
     ("leaves", 1, "after rmmod the card is not enabled, and no DMA memory is left"),
@@ -92,10 +91,12 @@ def run(bench, tally, rng) -> None:
     tally.set("no calls", good and not more, f"{more} commands")
     if good:
         status, output = bench.machine.run(
-            f"for i in {{1..40}}; do echo $i | /lab/{bench.name}/copy $i 99 2 || exit; done", 40)
-        first = card.page(queue)
-        tally.set("ring end", not status and first["state"] == C["QUEUE_RUNNING"],
-                  f"exit status {status}: {output.strip()[-100:]}, state {first['state']}")
+            f"for i in {{10..49}}; do back=$(echo $i | /lab/{bench.name}/copy $i 99 3) || exit; "
+            '[ "$back" = $i ] || { echo "$back instead of $i"; exit 1; }; done', 40)
+        state, ran = card.page(queue)["state"], card.reg("STAT_PACKETS", 8) - before
+        tally.set("ring end", not status and state == C["QUEUE_RUNNING"] and ran >= 82,
+                  f"exit status {status}: {output.strip()[-100:]}, state {state}; "
+                  f"{ran} packets of 82 or more")
     probe(bench, tally)
     bench.rmmod()
     status, left = card.reg("STATUS"), bench.dma_left()

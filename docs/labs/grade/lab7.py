@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: MIT
 """Lab 7: what several open files see. The program lab7_client.py runs in the guest."""
 import json
+import re
+from collections import Counter
 
-from card import Card
+from card import MAP
 from lab3 import begin
-from regs import C
 
 TITLE = "two processes that must not see each other"
 CHECKS = [
@@ -17,22 +18,30 @@ CHECKS = [
 ]
 PROGRAM = "python3 -ES /openreg/docs/labs/grade/lab7_client.py"
 SIZE = 64
+UNMAP = re.compile(r"openreg_unmap bus 0x(\w+)")
 
 
-def killed(bench, card: Card, words: str) -> tuple[bool, str]:
+def killed(bench, words: str) -> tuple[bool, str]:
     """The card ignores tails while a process waits for its packet."""
-    tail = card.reg("ADMIN_TAIL")
-    bench.machine.monitor.set("x-inject-stall", 1)
-    waits = bench.machine.run(f"coproc exec {PROGRAM} {words} stay; read -r word <&${{COPROC[0]}}; "
-                              "kill -KILL $COPROC_PID; wait; echo $word", 40)[1]
+    machine, trace = bench.machine, []
+    machine.trace()
+    machine.monitor.set("x-inject-stall", 1)
+    waits = machine.run(f"coproc exec {PROGRAM} {words} stay; read -r word <&${{COPROC[0]}}; "
+                        "kill -KILL $COPROC_PID; wait; echo $word", 40)[1]
     bench.calm()
-    ring, count = card.commands(), card.reg("ADMIN_TAIL") - tail
-    new = [ring[(tail + i) % len(ring)] for i in range(min(count, len(ring)))]
-    made = {ctx for opcode, _, ctx, *_ in new if opcode == C["ADMIN_CTX_CREATE"]}
-    gone = {ctx for opcode, _, ctx, *_ in new if opcode == C["ADMIN_CTX_DESTROY"]}
-    status, text = bench.machine.run(f"{PROGRAM} {words}", 40)
-    return "waits" in waits.split() and not status and made and made <= gone, (
-        f"contexts made {made} and destroyed {gone}; "
+
+    def mapped() -> Counter:
+        """What the card still maps of the memory that the process had"""
+        trace.extend(machine.trace())
+        maps = Counter(found[1] for found in map(MAP.search, trace) if found)
+        maps.subtract(found[1] for found in map(UNMAP.search, trace) if found)
+        return +maps
+
+    gone = machine.wait(lambda: not mapped(), 10)
+    made = sum(bool(MAP.search(line)) for line in trace)
+    status, text = machine.run(f"{PROGRAM} {words}", 40)
+    return "waits" in waits.split() and not status and made and gone, (
+        f"the card has mapped {made} pieces of memory, {sum(mapped().values())} are left; "
         f"exit status {status} of a program afterwards: {text.strip()[-120:]}")
 
 
@@ -55,7 +64,7 @@ def run(bench, tally, rng) -> None:
     tally.set("fault", seen["fault"] == "state 2" and seen["other"] == data[1],
               f"one: {seen['fault']}, the other: {seen['other']}")
     tally.set("many", seen["many"] == "done", seen["many"])
-    tally.set("killed", *killed(bench, card, words))
+    tally.set("killed", *killed(bench, words))
     bench.rmmod()
     status, left = card.reg("STATUS"), bench.dma_left()
     tally.set("leaves", not status and not left,

@@ -13,7 +13,7 @@ AVERAGE = 63  # LAB8_V_AVERAGE
 STORE = C["V_LOAD"] + 1
 SIZES = {C[name]: size for name, size in (
     ("F32", 4), ("F64", 8), ("F16", 2), ("BF16", 2), ("I8", 1), ("U8", 1), ("I16", 2), ("I32", 4),
-    ("I64", 8), ("BOOL", 1))}
+    ("I64", 8), ("BOOL", 1), *((name, 1) for name in C if name.startswith("F8E")))}
 
 
 def packet(size, operands, imms, arg=(0, 0, 0, 0), ninstr=0) -> bytes:

@@ -29,7 +29,8 @@ def answer(text: str) -> dict:
 
 
 def client(bench, what: str) -> dict:
-    return answer(bench.machine.run(f"{PROGRAM} {bench.machine.pci} {what}", 40)[1])
+    return answer(bench.machine.run(f"{PROGRAM} {bench.machine.pci} {what} {bench.sleep_seconds}",
+                                    bench.sleep_seconds + 10)[1])
 
 
 def early(seen: dict, error: str) -> bool:
@@ -40,7 +41,7 @@ def unplug(bench, tally) -> None:
     """The program goes on after the card is plugged in again."""
     machine = bench.machine
     machine.run(f"rm -f {FIRST} {SECOND} {GO}; mkfifo {GO}")
-    job = machine.start(f"{PROGRAM} {machine.pci} unplug", 60)
+    job = machine.start(f"{PROGRAM} {machine.pci} unplug {bench.sleep_seconds}", 60)
     machine.run(f"until [ -e {FIRST} ]; do sleep 0.2; done", 40)
     seen = answer(machine.run(f"cat {FIRST}")[1])
     left = bench.dma_left()
@@ -65,7 +66,7 @@ def run(bench, tally, rng) -> None:
     if not queue:
         return
     value = rng.randrange(1, 256)
-    seen = client(bench, f"packet {value}")
+    seen = client(bench, f"packet-{value}")
     if not tally.set("packet", seen.get("page") == value, seen):
         return tally.end("the program cannot use /dev/lab9")
     seen = client(bench, "silent")

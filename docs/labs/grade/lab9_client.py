@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Runs in the guest: uses /dev/lab9 while the card lies or goes away.
-usage: lab9_client.py PCI packet VALUE | silent | gone | unplug"""
+usage: lab9_client.py PCI packet-VALUE|silent|gone|unplug LAB_SLEEP_SECONDS"""
 import errno
 import json
 import mmap
@@ -16,10 +16,10 @@ from regs import C
 
 FIRST, SECOND, GO = "/tmp/lab9.first", "/tmp/lab9.second", "/tmp/lab9.go"
 FILL, U8, PAGE_SEGMENT, LAB_CARD, LAB_DOORBELL = 2, 6, 3, 3, 1
-SLEEP_SECONDS = 30  # LAB_SLEEP_SECONDS
 IRQ, STALL, GONE = 4, 10, 11  # numbers of x-inject-irq and so on
 NOP = struct.pack("<BBHIQ", 0, 1, 0, 0, 0).ljust(64, b"\0")
-PCI = sys.argv[1]
+PCI, WHAT = sys.argv[1:3]
+SLEEP_SECONDS = int(sys.argv[3])
 
 
 def lie(number: int, value: int) -> None:
@@ -56,12 +56,14 @@ class Writer(threading.Thread):
         self.early = time.monotonic() - begin < SLEEP_SECONDS
 
     def sleeps(self) -> None:
-        """Waits until the thread sleeps in the driver, or has returned."""
+        """Waits until the thread sleeps in the driver. An OSError if it has returned."""
         path, calm = f"/proc/self/task/{self.native_id}/stat", 0
         while self.is_alive() and calm < 3:
             with open(path, encoding="ascii") as file:
                 calm = calm + 1 if file.read().rpartition(")")[2].split()[0] in "SD" else 0
             time.sleep(0.05)
+        if not self.is_alive():
+            raise OSError(f"the thread does not wait for its packet: {self.error}")
 
     def end(self) -> dict:
         self.join(2 * SLEEP_SECONDS)
@@ -146,15 +148,14 @@ def unplug() -> None:
 
 
 def main() -> None:
-    what = sys.argv[2]
-    if what == "packet":
+    if WHAT.startswith("packet-"):
         fd, page = open_page()
-        os.write(fd, fill(int(sys.argv[3])))
+        os.write(fd, fill(int(WHAT.partition("-")[2])))
         print(json.dumps({"page": page[0]}))
-    elif what == "unplug":
+    elif WHAT == "unplug":
         unplug()
     else:
-        print(json.dumps({"silent": silent, "gone": gone}[what]()))
+        print(json.dumps({"silent": silent, "gone": gone}[WHAT]()))
     sys.stdout.flush()
     os._exit(0)  # a thread may still sleep in the driver
 
@@ -162,7 +163,7 @@ def main() -> None:
 try:
     main()
 except OSError as failure:
-    if sys.argv[2] == "unplug":
+    if WHAT == "unplug":
         store(FIRST, {"failed": str(failure)})
     print(json.dumps({"failed": str(failure)}), flush=True)
     os._exit(1)
