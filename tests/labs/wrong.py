@@ -2,6 +2,8 @@
 """Wrong solutions: the solution of a lab with one fault, and the checks that it must fail."""
 from dataclasses import dataclass
 
+from regs import C
+
 
 @dataclass
 class Wrong:
@@ -11,6 +13,7 @@ class Wrong:
     breaks: set[str] | None = None  # None: all checks
     may: frozenset[str] = frozenset()  # checks that it fails in some runs
     words: str = ""  # in the reason for which the grading stopped
+    more: bool = False  # of a kind with another one: only the suite labs-more grades it
 
 
 CHECKED = """\
@@ -26,13 +29,26 @@ TAIL = """\
 """
 BELL = "		writel(1, lab->doorbells + LAB_DOORBELL * OPENREG_DOORBELL_STRIDE);"
 
+POLL = "	read_poll_timeout(lab3_ended, ended, ended, 10, TIMEOUT_US, false, lab, seq);\n"
+SLEEP = "	wait_event_timeout(lab->wake, lab_result(lab, seq) != -ETIMEDOUT, TIMEOUT);"
+REQUEST = """\
+	ret = pci_alloc_irq_vectors(lab->pdev, LAB_VECTOR + 1, LAB_VECTOR + 1, PCI_IRQ_MSIX);
+	if (ret < 0)
+		return ret;
+	ret = request_irq(pci_irq_vector(lab->pdev, LAB_VECTOR), lab4_irq, 0, "lab", lab);
+	if (ret)
+		pci_free_irq_vectors(lab->pdev);
+"""
+FREE_IRQ = "	free_irq(pci_irq_vector(lab->pdev, LAB_VECTOR), lab);\n"
+
 LAB8 = ("rows", "layouts", "dtypes", "bounds", "refuses", "average", "types", "operators",
         "by the card")
 LAB10 = ("values", "layouts", "types", "empty", "card", "stream", "refuses")
 
 WRONG = [
     Wrong("prints the right words", 0, [
-        ("lab0.c", "	if (find_card()", '	puts("magic 0x4745524f\\nversion 0x00010005");\n'
+        ("lab0.c", "	if (find_card()", f'	puts("magic 0x{C["MAGIC"]:x}\\nversion '
+                   f'0x{C["ISA_MAJOR"] << 16 | C["ISA_MINOR"]:x}");\n'
                    "	return 0;\n	if (find_card()")],
           {"card", "bars", "identity", "limits", "again", "accesses"}),
     Wrong("reads half of VRAM_SIZE", 0, [
@@ -52,6 +68,10 @@ WRONG = [
     Wrong("ignores the version", 1, [
         ("lab1.c", "	if (version >> 16 != OPENREG_ISA_MAJOR)", "	if (!version)")],
           {"refuses version"}),
+    Wrong("leaves a region claimed", 1, [
+        ("lab1.c", "	ret = lab1_check(lab);\n",
+         "	request_mem_region(pci_resource_start(pdev, OPENREG_BAR_VRAM), 64, pci_name(pdev));\n"
+         "	ret = lab1_check(lab);\n")], {"leaves"}),
     Wrong("no bus mastering", 1, [
         ("lab1.c", "	pci_set_master(pdev);\n", "")], words="does not bind"),
     Wrong("does not compile", 1, [
@@ -59,18 +79,27 @@ WRONG = [
           words="it does not compile: "),
     Wrong("oopses", 1, [
         ("lab1.c", "	lab->pdev = pdev;", "	lab = NULL;\n	WRITE_ONCE(lab->pdev, pdev);")],
-          words="BUG: kernel NULL pointer dereference"),
+          words="BUG: kernel NULL pointer dereference", more=True),
     Wrong("hangs", 1, [
         ("lab1.c", RETURN, "	do\n		value = readl(control);\n	while (1);\n	return value;")],
           words="lab1_probe+0x"),
 
+    Wrong("only starts and stops", 2, [
+        ("lab2.c", "	if (lab_gone(lab))\n		return -ENODEV;\n",
+         "	if (lab)\n		return -ETIMEDOUT;\n")],
+          {"commands", "status", "wraps", "sequence", "gives up"}),
+    Wrong("does not wait for completions", 2, [
+        ("lab2.c", "	ret = read_poll_timeout(READ_ONCE, seq, seq == lab->admin_tail, 10, TIMEOUT_US, "
+                   "false,\n				cpl->seq);",
+         "	seq = lab->admin_tail;\n	ret = seq ? 0 : -EIO;")],
+          {"status", "sequence", "gives up"}, frozenset({"commands", "wraps"}), more=True),
     Wrong("a leak at rmmod", 2, [
         ("lab2.c", "	lab_free(lab, &lab->cpls);\n", "")], {"leaves", "refuses fatal"}),
     Wrong("takes any seq", 2, [
         ("lab2.c", "seq == lab->admin_tail", "seq != 0")], {"sequence"},
           frozenset({"wraps", "status", "commands"})),
     Wrong("waits for ever", 2, [
-        ("lab2.c", "10, TIMEOUT_US, false", "10, 0, false")], words="lab_admin+0x"),
+        ("lab2.c", "10, TIMEOUT_US, false", "10, 0, false")], words="lab_admin+0x", more=True),
     Wrong("ignores the status", 2, [
         ("lab2.c", "	return cpl->status;", "	return 0;")], {"status"}),
     Wrong("takes FATAL for READY", 2, [
@@ -80,9 +109,14 @@ WRONG = [
     Wrong("a lost doorbell", 3, [
         ("lab3.c", BELL, "		lab->doorbells += 0;")],
           {"packets", "wraps", "doorbell", "quiet", "order"}),
+    Wrong("rings once and polls for nothing", 3, [
+        ("lab3.c", "	if (READ_ONCE(card->asleep))", "	if (READ_ONCE(card->asleep) && lab->seq == 1)"),
+        ("lab3.c", POLL + "	return lab_result(lab, seq);",
+         POLL.replace("TIMEOUT_US", "20000") + "	return 0;")],
+          {"doorbell", "quiet", "order"}, frozenset({"packets", "wraps"})),
     Wrong("rings once", 3, [
         ("lab3.c", "	if (READ_ONCE(card->asleep))", "	if (READ_ONCE(card->asleep) && lab->seq == 1)")],
-          {"doorbell", "quiet", "order"}, frozenset({"packets", "wraps"})),
+          {"doorbell", "quiet", "order"}, frozenset({"packets", "wraps"}), more=True),
     Wrong("rings always", 3, [
         ("lab3.c", "	if (READ_ONCE(card->asleep))", "	if (READ_ONCE(card->asleep) < 2)")],
           {"quiet"}),
@@ -107,7 +141,7 @@ WRONG = [
         ("lab4.c", "	WRITE_ONCE(kernel->armed, least);", "	WRITE_ONCE(kernel->armed, least | OPENREG_ARMED_NONE);")],
           {"sleep", "armed", "race", "two", "spurious"}, frozenset({"disarmed"})),
     Wrong("looks, then arms", 4, [
-        ("lab4.c", "	wait_event_timeout(lab->wake, lab_result(lab, seq) != -ETIMEDOUT, TIMEOUT);",
+        ("lab4.c", SLEEP,
          "	DEFINE_WAIT(wait);\n"
          "	prepare_to_wait(&lab->wake, &wait, TASK_UNINTERRUPTIBLE);\n"
          "	schedule_timeout(TIMEOUT);\n"
@@ -122,30 +156,53 @@ WRONG = [
         ("lab4.c", "	list_del(&me.link);\n	lab4_arm(lab);", "	list_del(&me.link);")],
           {"disarmed"}, frozenset({"two"})),
     Wrong("polls", 4, [
-        ("lab4.c", "	struct sleeper me = { .seq = seq };\n",
-         "	struct sleeper me = { .seq = seq };\n\n	return lab_poll(lab, seq);\n")],
-          {"sleep", "armed", "race", "two", "spurious"}, frozenset({"disarmed"})),
+        ("lab4.c", SLEEP, "	while (lab_result(lab, seq) == -ETIMEDOUT)\n		msleep(10);"),
+        ("lab4.c", "#include <linux/interrupt.h>", "#include <linux/delay.h>\n#include <linux/interrupt.h>")],
+          {"sleep"}),
+    Wrong("spins", 4, [
+        ("lab4.c", SLEEP, "	while (lab_result(lab, seq) == -ETIMEDOUT)\n		cond_resched();")],
+          {"sleep", "two", "spurious"}),
+    Wrong("no vector", 4, [
+        ("lab4.c", SLEEP, "	while (!wait_event_timeout(lab->wake, "
+                          "lab_result(lab, seq) != -ETIMEDOUT, HZ))\n		;"),
+        ("lab4.c", REQUEST, "	ret = lab4_irq ? 0 : -EIO;\n"),
+        ("lab4.c", FREE_IRQ, ""), ("lab4.c", "	pci_free_irq_vectors(lab->pdev);\n}", "}")],
+          {"sleep"}),
+    Wrong("sleeps and returns at once", 4, [
+        ("lab4.c", SLEEP, "	lab_result(lab, seq);"),
+        ("lab4.c", "	list_del(&me.link);\n	lab4_arm(lab);", "	list_del(&me.link);"),
+        ("lab4.c", "	wake_up_all(&lab->wake);\n	return lab_result(lab, seq);",
+         "	wake_up_all(&lab->wake);\n	return 0;")],
+          {"sleep", "disarmed", "two", "spurious"}, more=True),
     Wrong("sleeps in the interrupt", 4, [
         ("lab4.c", "	wake_up_all(&lab->wake);\n	return IRQ_HANDLED;",
          "	msleep(20);\n	wake_up_all(&lab->wake);\n	return IRQ_HANDLED;"),
         ("lab4.c", "#include <linux/interrupt.h>", "#include <linux/delay.h>\n#include <linux/interrupt.h>")],
           words="scheduling while atomic"),
     Wrong("leaves the interrupt", 4, [
-        ("lab4.c", "	free_irq(pci_irq_vector(lab->pdev, LAB_VECTOR), lab);\n", "")],
-          words=" "),
+        ("lab4.c", FREE_IRQ, "")],
+          words="irq"),
 
     Wrong("leaves old data", 5, [
         ("lab5.c", "	int ret = lab5_clear(lab);", "	int ret = lab5_clear ? 0 : 0;")], {"clear"}),
     Wrong("a writable card page", 5, [
         ("lab5.c", "		if (vma->vm_flags & VM_WRITE)\n			return -EPERM;\n"
                    "		vm_flags_clear(vma, VM_MAYWRITE);\n", "		vm_flags_set(vma, 0);\n")],
-          {"card page"}),
+          {"card page"}, more=True),
     Wrong("a card page for mprotect", 5, [
         ("lab5.c", "		vm_flags_clear(vma, VM_MAYWRITE);\n", "")], {"card page"}),
     Wrong("maps all doorbells", 5, [
         ("lab5.c", "	if (vma_pages(vma) != 1)\n		return -EINVAL;\n", ""),
         ("lab5.c", "		return vm_iomap_memory(vma, bell, PAGE_SIZE);",
          "		return vm_iomap_memory(vma, bell, 2 * PAGE_SIZE);")], {"others"}),
+    Wrong("right, and clears page by page", 5, [
+        ("lab5.c", "		.fill.length = LAB_BUFFER_SIZE,\n	};\n	int ret = lab_admin(lab, &cmd);\n",
+         "		.fill.length = PAGE_SIZE,\n	};\n	int ret = 0;\n\n"
+         "	for (; !ret && cmd.fill.offset < LAB_BUFFER_SIZE; cmd.fill.offset += PAGE_SIZE)\n"
+         "		ret = lab_admin(lab, &cmd);\n")], set()),
+    Wrong("no packet at the ring's end", 5, [
+        ("copy.c", "		write_nop(ring + tail++ % LAB_RING_SLOTS * OPENREG_SLOT_SIZE);\n		last++;\n",
+         "		write_nop(ring);\n		return 0;\n")], {"ring end"}),
     Wrong("a packet that wraps", 5, [
         ("copy.c", "	if (tail % LAB_RING_SLOTS == LAB_RING_SLOTS - 1) {", "	if (!tail) {")],
           {"ring end"}),
@@ -163,7 +220,7 @@ WRONG = [
         ("lab6.c", ".head = lab->tail, .seq = lab->seq", ".head = 0, .seq = 0")],
           {"recover", "many"}),
     Wrong("miscounts after a fault", 6, [
-        ("lab6.c", ".seq = lab->seq", ".seq = lab->seq - 1")], {"recover", "many"}),
+        ("lab6.c", ".seq = lab->seq", ".seq = lab->seq - 1")], {"recover", "many"}, more=True),
 
     Wrong("shows old data", 7, [
         ("lab7.c", "			.opcode = OPENREG_ADMIN_FILL,", "			.opcode = OPENREG_ADMIN_NOP,")],
@@ -172,7 +229,8 @@ WRONG = [
         ("lab7.c", "	u64 vram = (u64)client->id * LAB_BUFFER_SIZE;", "	u64 vram = 0;")],
           {"own"}, frozenset({"clear", "fault"})),
     Wrong("keeps the context", 7, [
-        ("lab7.c", "	if (lab_admin(client->lab, &destroy) < 0)", "	if (destroy.flags)")]),
+        ("lab7.c", "	if (lab_admin(client->lab, &destroy) < 0)", "	if (destroy.flags)")],
+          words="the program does not run"),
 
     Wrong("does not say what it reads", 8, [
         ("lab8.c", "	args->op[SOURCE].read = true;\n", "")], words="SIGSEGV"),
@@ -180,7 +238,7 @@ WRONG = [
         ("lab8.c", "args->op[i].dims = 3;", "args->op[i].dims = 1;")], {"bounds"}),
     Wrong("rolls to the left", 8, [
         ("lab8.c", "(i % n + shift) % n", "(i % n + n - shift) % n")],
-          set(LAB8)),
+          set(LAB8), words="the card does not run a ROLL"),
     Wrong("copies four bytes", 8, [
         ("lab8.c", "i / n, i % n), size);", "i / n, i % n), size < 4 ? size : 4);")],
           {"layouts", "dtypes"}),
@@ -217,12 +275,14 @@ WRONG = [
          "  return iter.output();\n}\n\n} // namespace")], {"stream"}),
     Wrong("computes with torch's operators", 10, [
         ("lab10.cpp", "  static const OpId op",
-         "  return x / (x.abs() / limit + 1);\n  static const OpId op")], set(LAB10)),
+         "  return x / (x.abs() / limit + 1);\n  static const OpId op")],
+          set(LAB10), words="without the first check"),
 
     Wrong("prints the grader's words", 10, [
         ("lab10.cpp", "  static const OpId op",
          '  puts("[\\"values\\", true, \\"\\"]\\n[\\"layouts\\", true, \\"\\"]");\n'
-         "  exit(0);\n  static const OpId op")], set(LAB10)),
+         "  exit(0);\n  static const OpId op")],
+          set(LAB10), words="without the first check"),
 
     Wrong("frees at once", 11, [
         ("lab11.cpp", "  for (Mark& mark : freed.marks) {\n    mark.seq = mark.stream->last();\n  }\n",
@@ -260,12 +320,19 @@ WRONG = [
     Wrong("lends the input without a record", 12, [
         ("lab12.py", "            tensor.record_stream(side)\n", "            pass\n")],
           {"input memory"}),
+    Wrong("ends the grader's process", 12, [
+        ("lab12.py", "class Job", "import os  # noqa: E402\nos.kill(os.getppid(), 9)\n\n\nclass Job")],
+          words="the process that grades it has ended"),
     Wrong("lends the result without a record", 12, [
         ("lab12.py", "        self.tensor.record_stream(stream)\n", "")], {"output memory"}),
 
     Wrong("lets a process keep the page", 9, [
         ("lab9.c", "		unmap_mapping_range(file->mapping, 0, PAGE_SIZE, 1);",
          "		unmap_mapping_range(file->mapping, PAGE_SIZE, PAGE_SIZE, 1);")], {"page"}),
+    Wrong("returns before the packet completes", 9, [
+        ("lab9.c", "	return ret ? ret : lab_sleep(lab, seq);", "	return ret;")],
+          {"silent", "gone", "commands", "unplug", "page", "again"},
+          frozenset({"packet", "leaves"})),
     Wrong("does not look for a lost vector", 9, [
         ("lab9.c", "	schedule_delayed_work(&plug->watch, HZ);\n	return 0;", "	return 0;")],
           {"silent", "gone"}),
