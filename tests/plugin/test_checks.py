@@ -75,6 +75,7 @@ def all_cases():
     cases |= {"init " + name: body for name, (body, *_) in UNWRITTEN.items()}
     cases |= {"bounds " + name: f"_C._launch_raw({made}, 0)"
               for name, (made, *_) in OUT_OF_BOUNDS.items()}
+    cases |= {"zone " + name: body for name, (body, *_) in RED_ZONES.items()}
     cases |= {"ordered " + name: body for name, body in ORDERED.items()}
     cases |= {"written": WRITTEN}
     return run(cases, "race,init,bounds")
@@ -229,6 +230,41 @@ def test_out_of_bounds(name):
     assert "outside of its block of 256 bytes" in one["text"]
     assert any('File "case", line ' in line for line in one["access"]["stack"])
     assert any('File "case", line ' in line for line in one["other"]["stack"])
+
+
+# Two tensors beside each other, of 512 bytes: a red zone separates them.
+NEIGHBOURS = """
+made = [torch.zeros(128, device=D) for _ in range(40)]
+a, b = next((p, q) for p in made for q in made if q.data_ptr() == p.data_ptr() + 1024)
+"""
+# What each packet accesses, how many bytes, and how far behind the first tensor.
+RED_ZONES = {
+    "write_behind": (NEIGHBOURS + "_C._launch_raw(fill(a.data_ptr() + 512, 1), 0)", True, 4, 0),
+    "write_farther": (NEIGHBOURS + "_C._launch_raw(fill(a.data_ptr() + 600, 8), 0)", True, 32, 88),
+    "write_before": (NEIGHBOURS + "_C._launch_raw(fill(b.data_ptr() - 4, 1), 0)", True, 4, 508),
+    "write_into_next": (
+        NEIGHBOURS + "_C._launch_raw(fill(b.data_ptr() - 64, 32), 0)", True, 128, 448),
+    "read_before": (
+        NEIGHBOURS + "_C._launch_raw(packet(COPY, (2,), [(room.data_ptr(), F32, (1,)), "
+        "(b.data_ptr() - 8, F32, (1,))]), 0)", False, 8, 504),
+    "copy_behind": (
+        NEIGHBOURS + "_C._launch_raw(packet(COPY, (4,), [(a.data_ptr() + 512, F32, (1,)), "
+        "(b.data_ptr(), F32, (1,))]), 0)", True, 16, 0),
+}
+
+
+@pytest.mark.parametrize("name", RED_ZONES)
+def test_red_zone(name):
+    _, written, size, behind = RED_ZONES[name]
+    found, errors = found_in("zone " + name)
+    assert [f["kind"] for f in found] == ["bounds"], errors
+    (one,) = found
+    assert one["access"]["written"] is written and one["bytes"] == size
+    place = f"{behind} bytes behind a block of 512" if behind else "outside of its block of 512"
+    assert place in one["text"]
+    assert one["access"]["stack"] and one["other"]["op"] == "openreg::allocate"
+    # The first tensor is named, by the line that allocated it.
+    assert 'File "case", line 2' in one["other"]["stack"][0], one["text"]
 
 
 def test_reported_once_and_to_a_file(tmp_path):

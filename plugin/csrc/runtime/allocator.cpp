@@ -172,7 +172,7 @@ c10::DataPtr allocate(size_t bytes, c10::DeviceIndex index) {
   }
   Block* block = device_cache(index).allocate(bytes, index);
   if (C10_UNLIKELY(checks_on.load(std::memory_order_relaxed)))
-    note_block(block->addr, bytes, index);
+    note_block(block->addr, bytes, block->size - bytes, index);
   gpu_trace(&GpuTrace::trace_gpu_memory_allocation, reinterpret_cast<void*>(block->addr));
   return pointer(block);
 }

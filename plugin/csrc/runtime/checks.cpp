@@ -39,10 +39,6 @@ Checks& checks() {
   return *checks;
 }
 
-bool card_checks(const Device& device) {
-  return device.info.packets >> OPENREG_OP_NOTE & 1;
-}
-
 StreamState* stream_of(c10::DeviceIndex device, uint32_t queue) {
   for (StreamState* s : open_streams(device))
     if (openreg_queue_number(s->queue) == queue)
@@ -101,6 +97,14 @@ void add_stack(std::string& text, const std::string& what, const CheckedAccess& 
     text += "\n    " + line;
 }
 
+// Where the bytes are that an access outside of its block reaches.
+std::string place_of(const openreg_finding& f) {
+  const uint64_t end = f.block + f.block_bytes;
+  if (f.addr <= end)
+    return " outside of its ";
+  return ", " + std::to_string(f.addr - end) + " bytes behind a ";
+}
+
 std::string text_of(const CheckFinding& f, const openreg_finding& raw) {
   const std::string bytes = std::to_string(f.bytes) + " bytes";
   const std::string block = "block of " + std::to_string(raw.block_bytes) + " bytes";
@@ -119,8 +123,7 @@ std::string text_of(const CheckFinding& f, const openreg_finding& raw) {
     text += "uninitialised read: " + name(f.access) + " reads " + bytes + " of a " + block +
         " that no operator has written.";
   else
-    text += "out of bounds: " + name(f.access) + does + bytes + " outside of its " + block +
-        ".";
+    text += "out of bounds: " + name(f.access) + does + bytes + place_of(raw) + block + ".";
   add_stack(text, f.access.op + " was called here:", f.access);
   add_stack(text, "The block was allocated here:", f.other);
   return text;
@@ -150,6 +153,10 @@ void print(const CheckFinding& f) {
 
 } // namespace
 
+bool card_checks(const Device& device) {
+  return device.info.packets >> OPENREG_OP_NOTE & 1;
+}
+
 void join_checks(const Device& device) {
   if (!card_checks(device))
     return;
@@ -158,7 +165,7 @@ void join_checks(const Device& device) {
   checks_on = true;
 }
 
-void note_block(uint64_t addr, size_t bytes, c10::DeviceIndex index) {
+void note_block(uint64_t addr, size_t bytes, size_t red_zone, c10::DeviceIndex index) {
   static const OpId op = op_id("openreg::allocate");
   if (!card_checks(device(index)))
     return;
@@ -166,6 +173,7 @@ void note_block(uint64_t addr, size_t bytes, c10::DeviceIndex index) {
   packet.arg(0, OPENREG_NOTE_BLOCK);
   packet.operand(reinterpret_cast<void*>(addr), OPENREG_U8);
   packet.imm(static_cast<int64_t>(bytes));
+  packet.imm(static_cast<int64_t>(red_zone));
   launch(packet, index, Part::FURTHER);
 }
 

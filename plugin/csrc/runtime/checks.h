@@ -23,12 +23,18 @@ struct StreamState;
 // A card of this process checks programs.
 extern std::atomic<bool> checks_on;
 
+bool card_checks(const Device& device);
+
+// What the allocator leaves unused behind each block, at least, on a card that checks: a
+// wrong access next to a tensor's memory does not meet another tensor.
+constexpr size_t kRedZone = 256;
+
 // Call it when a card has been opened.
 void join_checks(const Device& device);
 
 // The bytes are one block from the next packet of the current stream on, and nobody has
-// written them. Launches a packet: the caller holds no lock.
-void note_block(uint64_t addr, size_t bytes, c10::DeviceIndex device);
+// written them. Its red zone follows. Launches a packet: the caller holds no lock.
+void note_block(uint64_t addr, size_t bytes, size_t red_zone, c10::DeviceIndex device);
 
 // Keeps the stack of the calling thread for the packets that it launches in this scope.
 // The caller holds no lock: this may wait for the GIL.

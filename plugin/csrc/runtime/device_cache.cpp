@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "runtime/checks.h"
+
 namespace openreg {
 namespace {
 
@@ -155,7 +157,8 @@ void DeviceCache::cut(Block* block, size_t size) {
 Block* DeviceCache::allocate(size_t bytes, c10::DeviceIndex index) {
   Device& dev = device(index);
   StreamState* stream = &current_stream_state(index);
-  const size_t size = (bytes + kBlockRound - 1) / kBlockRound * kBlockRound;
+  const size_t wanted = bytes + (C10_UNLIKELY(card_checks(dev)) ? kRedZone : 0);
+  const size_t size = (wanted + kBlockRound - 1) / kBlockRound * kBlockRound;
   Context context = gather_context(RecordContext::STATE);
   const SleepyLock lock(mutex);
   index_ = index;
