@@ -282,6 +282,7 @@ static struct pci_driver openreg_pci_driver = {
 	.id_table = openreg_pci_ids,
 	.probe = openreg_probe,
 	.remove = openreg_remove,
+	.dev_groups = openreg_groups,
 	.driver.pm = pm_sleep_ptr(&openreg_pm_ops),
 	.err_handler = &openreg_error_handlers,
 };

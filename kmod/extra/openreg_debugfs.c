@@ -33,7 +33,7 @@ static const struct {
 	{ "sleep_ns", OPENREG_REG_STAT_SLEEP_NS },
 };
 
-static unsigned int openreg_count_queues(struct openreg_device *odev)
+unsigned int openreg_count_queues(struct openreg_device *odev)
 {
 	struct openreg_queue *queue;
 	unsigned int count = 0;

@@ -4,6 +4,7 @@
 
 #include "openreg_device.h"
 
+struct attribute_group;
 struct drm_file;
 struct drm_printer;
 struct openreg_queue;
@@ -24,5 +25,9 @@ void openreg_show_fdinfo(struct drm_printer *p, struct drm_file *filp);
 
 /* openreg_debugfs.c */
 void openreg_debugfs_init(struct openreg_device *odev);
+unsigned int openreg_count_queues(struct openreg_device *odev);
+
+/* openreg_sysfs.c */
+extern const struct attribute_group *openreg_groups[];
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* The driver reports about its users in fdinfo and trace events. */
+/* The driver reports about its users in fdinfo, sysfs and trace events. */
 #include <errno.h>
 #include <fcntl.h>
 #include <glob.h>
@@ -405,6 +405,73 @@ TEST_F(trace, events)
 	EXPECT_TRUE(traced("openreg_irq:", "vector=0"));
 	snprintf(address, sizeof(address), "seq=2 code=%u", OPENREG_FAULT_BOUNDS);
 	EXPECT_TRUE(traced("openreg_fault:", address));
+}
+
+#define NOBODY 65534
+
+/* Reads a number from usage/ of the card in sysfs as a user without privileges. */
+static long long counter(const char *slot, const char *name)
+{
+	char path[128];
+	long long value = -1;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/sys/bus/pci/devices/%s/usage/%s", slot, name);
+	if (seteuid(NOBODY))
+		return -1;
+	file = fopen(path, "r");
+	if (file) {
+		if (fscanf(file, "%lld", &value) != 1)
+			value = -errno;
+		fclose(file);
+	}
+	return seteuid(0) ? -1 : value;
+}
+
+FIXTURE(counters) {
+	char slot[64];
+};
+
+FIXTURE_SETUP(counters)
+{
+	ASSERT_TRUE(slot_of_card(self->slot, sizeof(self->slot)));
+}
+
+FIXTURE_TEARDOWN(counters)
+{
+}
+
+TEST_F_TIMEOUT(counters, every_user, 120)
+{
+	static const char *const names[] = { "compute_ns", "copy_ns", "faults",
+					     "queues", "resets" };
+	long long resets = card_stat("resets");
+	struct queue queue;
+	struct packet p;
+	const char *slot = self->slot;
+	struct bo bo;
+	size_t i;
+	int fd;
+
+	fd = card_open();
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, bo_create(fd, 2 * MIB, DRM_OPENREG_BO_VRAM, &bo));
+	ASSERT_EQ(0, queue_create(fd, 64, &queue));
+	ASSERT_EQ(0, work(&queue, &bo, 1000));
+	for (i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		EXPECT_EQ(card_stat(names[i]), counter(slot, names[i]))
+			TH_LOG("%s", names[i]);
+	EXPECT_LT(0, counter(slot, "compute_ns"));
+	EXPECT_EQ(1, counter(slot, "queues"));
+	packet_fill(&p, bo.address + 2 * MIB, 4, OPENREG_I32, 0);
+	EXPECT_EQ(-EIO, queue_wait(&queue, queue_push(&queue, &p), 20 * SEC_NS));
+	EXPECT_EQ(card_stat("faults"), counter(slot, "faults"));
+	EXPECT_LT(0, counter(slot, "faults"));
+	close(fd);
+	EXPECT_EQ(0, slot_put(slot, "reset", "1"));
+	EXPECT_EQ(0, card_await());
+	EXPECT_EQ(resets + 1, counter(slot, "resets"));
+	EXPECT_EQ(0, counter(slot, "faults"));
 }
 
 TEST_F_TIMEOUT(trace, reset, 120)
