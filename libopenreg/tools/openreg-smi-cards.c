@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
-/* What sysfs, the driver and its statistics in debugfs tell about each card. */
+/* What sysfs and the driver tell about each card. */
 #include <errno.h>
-#include <inttypes.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <openreg.h>
 
@@ -70,32 +71,37 @@ static int query_card(struct card *c)
 	return ret;
 }
 
-/* Returns 0 or an error number. The driver leaves out the card's lines during a reset. */
-static int read_stats(struct card *c)
+/* Returns 0 or an error number, such as EBUSY while the card is being reset. */
+static int read_number(const struct card *c, const char *name, uint64_t *value)
 {
-	const struct {
-		const char *name;
-		uint64_t *value;
-	} lines[] = {
-		{ "compute_ns", &c->compute_ns }, { "copy_ns", &c->copy_ns },
-		{ "faults", &c->faults },	  { "queues", &c->queues },
-		{ "resets", &c->resets },
-	};
-	char path[96], name[32];
-	uint64_t value;
-	FILE *f;
+	char path[96], text[32];
+	ssize_t n;
+	int fd, ret = 0;
 
-	snprintf(path, sizeof(path), "/sys/kernel/debug/accel/%s/openreg_stats", c->pci);
-	f = fopen(path, "re");
-	if (!f)
+	snprintf(path, sizeof(path), "/sys/bus/pci/devices/%s/usage/%s", c->pci, name);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
 		return errno;
-	c->read_at = now_ns();
-	while (fscanf(f, "%31s %" SCNu64, name, &value) == 2)
-		for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++)
-			if (!strcmp(name, lines[i].name))
-				*lines[i].value = value;
-	fclose(f);
+	n = read(fd, text, sizeof(text) - 1);
+	if (n < 0)
+		ret = errno;
+	close(fd);
+	if (n <= 0)
+		return ret;
+	text[n] = 0;
+	*value = strtoull(text, NULL, 10);
 	return 0;
+}
+
+/* Returns true unless the driver does not have the files. */
+static bool read_counters(struct card *c)
+{
+	c->read_at = now_ns();
+	read_number(c, "compute_ns", &c->compute_ns);
+	read_number(c, "copy_ns", &c->copy_ns);
+	read_number(c, "faults", &c->faults);
+	read_number(c, "queues", &c->queues);
+	return read_number(c, "resets", &c->resets) != ENOENT;
 }
 
 /* Returns false if the card does not exist, or is being removed. */
@@ -122,9 +128,8 @@ static bool read_card(struct sample *s, struct card *c, unsigned int index)
 	if (ret == -ENODEV)
 		return false;
 	c->state = state_of(ret);
-	ret = read_stats(c);
-	if (ret)
-		s->stats_error = ret;
+	if (!read_counters(c))
+		s->no_counters = true;
 	return true;
 }
 

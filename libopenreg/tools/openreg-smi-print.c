@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 /* The reports for people: the table, and the lines of dmon and pmon. */
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,10 +16,8 @@ void for_each_note(const struct sample *s, void (*print)(const char *text))
 {
 	char text[128];
 
-	if (s->stats_error == EACCES || s->stats_error == EPERM)
-		print("utilization, queues, faults and resets of a card: only root can read them");
-	else if (s->stats_error)
-		print("utilization, queues, faults and resets of a card: debugfs lacks them (mount -t debugfs debugfs /sys/kernel/debug)");
+	if (s->no_counters)
+		print("utilization, queues, faults and resets of a card: the driver is older than openreg-smi");
 	if (!s->unreadable)
 		return;
 	snprintf(text, sizeof(text),

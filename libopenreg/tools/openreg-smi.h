@@ -62,7 +62,7 @@ struct sample {
 	struct process *processes; /* by card and pid */
 	size_t num_processes;
 	unsigned int unreadable; /* processes whose files the user may not list */
-	int stats_error; /* errno of the last statistics that were not readable, or 0 */
+	bool no_counters; /* the driver has none in sysfs */
 };
 
 /* openreg-smi.c */
