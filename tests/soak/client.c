@@ -18,7 +18,12 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <drm.h>
+#include <openreg_accel.h>
+
 #include "client.h"
+
+#define HANDLES 4096 /* most GEM handles whose size is counted */
 
 static const struct load *const loads[] = {
 	&load_compute, &load_copies, &load_launches, &load_churn,
@@ -29,18 +34,70 @@ static const struct load *const loads[] = {
 static volatile sig_atomic_t stop;
 static struct soak_slot *counting;
 
+/* What this process has on the card, counted by its successful system calls. */
+static struct held {
+	uint32_t queues;
+	uint64_t vram; /* bytes */
+	bool imports; /* or a handle above HANDLES: vram is not all */
+	uint64_t sizes[HANDLES]; /* of VRAM objects, by handle */
+} held;
+
+static void count_create(const struct drm_openreg_bo_create *bo)
+{
+	if (bo->flags != DRM_OPENREG_BO_VRAM)
+		return;
+	held.vram += bo->size;
+	if (bo->handle < HANDLES)
+		held.sizes[bo->handle] = bo->size;
+	else
+		held.imports = true;
+}
+
+static void count_close(const struct drm_gem_close *bo)
+{
+	if (bo->handle >= HANDLES)
+		return;
+	held.vram -= held.sizes[bo->handle];
+	held.sizes[bo->handle] = 0;
+}
+
+static void count_call(unsigned long request, const void *arg)
+{
+	switch (request) {
+	case DRM_IOCTL_OPENREG_QUEUE_CREATE:
+		held.queues++;
+		break;
+	case DRM_IOCTL_OPENREG_QUEUE_DESTROY:
+		held.queues--;
+		break;
+	case DRM_IOCTL_OPENREG_BO_CREATE:
+		count_create(arg);
+		break;
+	case DRM_IOCTL_GEM_CLOSE:
+		count_close(arg);
+		break;
+	case DRM_IOCTL_PRIME_FD_TO_HANDLE:
+		held.imports = true;
+		break;
+	}
+}
+
 /* Replaces libc's ioctl(), to count the libraries' calls, too. */
 int ioctl(int fd, unsigned long request, ...)
 {
 	va_list args;
 	void *arg;
+	int ret;
 
 	va_start(args, request);
 	arg = va_arg(args, void *);
 	va_end(args);
 	if (counting)
 		__atomic_add_fetch(&counting->ioctls, 1, __ATOMIC_RELAXED);
-	return (int)syscall(SYS_ioctl, fd, request, arg);
+	ret = (int)syscall(SYS_ioctl, fd, request, arg);
+	if (!ret)
+		count_call(request, arg);
+	return ret;
 }
 
 uint64_t random64(struct client *c)
@@ -144,6 +201,7 @@ static int session_open(struct client *c, const struct load *load)
 	c->over = __atomic_load_n(&c->shared->over[c->card], __ATOMIC_SEQ_CST);
 	c->cut = false;
 	c->dev = NULL;
+	memset(&held, 0, sizeof(held));
 	memset(c->q, 0, sizeof(c->q));
 	memset(c->counted, 0, sizeof(c->counted));
 	memset(c->load, 0, load->size);
@@ -214,6 +272,23 @@ static bool judge(struct client *c, const struct load *load, int error)
 	return false;
 }
 
+/* Publishes the counts and waits, if soak compares counts now. */
+static void pause_if_asked(struct client *c)
+{
+	struct soak_own *own = &c->slot->own;
+
+	/* A peer waits for its client. A session on a card that is gone must end first. */
+	if (!c->shared->pause || share_is_peer() || disturbed_since(c, c->card, c->over))
+		return;
+	own->card = c->card;
+	own->queues = held.queues;
+	own->vram = held.imports ? UINT64_MAX : held.vram;
+	__atomic_store_n(&own->pid, getpid(), __ATOMIC_SEQ_CST);
+	while (c->shared->pause && !stop)
+		usleep(2000);
+	__atomic_store_n(&own->pid, 0, __ATOMIC_SEQ_CST);
+}
+
 static int run(struct client *c, const struct load *load, long turns)
 {
 	bool good = true;
@@ -222,6 +297,7 @@ static int run(struct client *c, const struct load *load, long turns)
 	while (turns > 0 && !stop && good) {
 		ret = session_open(c, load);
 		while (!ret && turns-- > 0 && !stop) {
+			pause_if_asked(c);
 			ret = load->turn(c);
 			count_launches(c);
 			if (!ret)

@@ -146,6 +146,11 @@ bool crew_look(struct soak *s)
 	return true;
 }
 
+pid_t crew_pid(unsigned int i)
+{
+	return members[i].pid;
+}
+
 bool crew_kill_one(struct soak *s)
 {
 	struct member *m = &members[soak_below(s, s->clients)];

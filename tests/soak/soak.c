@@ -125,17 +125,17 @@ static bool round_of(struct soak *s, long long seconds)
 	while (now_ns() < until)
 		if (!calm(s, 1 + soak_below(s, CALM_TURNS), until) || !act(s))
 			return false;
-	return crew_stop(s) && memory_look(s);
+	return smi_look(s) && crew_stop(s) && memory_look(s);
 }
 
 static void close_up(const struct soak *s)
 {
 	struct sums sums = sum_up(s);
 
-	printf("soak: end: %u kills, %u unplugs, %u resets, %u sleeps, %llu launches, %llu ioctls, %.1f minutes, guest %lld to %lld KiB\n",
+	printf("soak: end: %u kills, %u unplugs, %u resets, %u sleeps, %llu launches, %llu ioctls, %u times openreg-smi agreed, %.1f minutes, guest %lld to %lld KiB\n",
 	       s->kills, s->unplugs, s->resets, s->sleeps,
 	       (unsigned long long)sums.launches,
-	       (unsigned long long)sums.ioctls,
+	       (unsigned long long)sums.ioctls, s->compared,
 	       (double)(now_ns() - s->begun_ns) / (60.0 * SEC_NS),
 	       memory_first(), memory_last());
 }

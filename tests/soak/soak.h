@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "shared.h"
 
@@ -16,6 +17,7 @@ struct soak {
 	struct soak_shared *shared;
 	int shared_fd;
 	unsigned int kills, unplugs, resets, sleeps, exits;
+	unsigned int compared; /* processes whose figures openreg-smi had right */
 	bool calm, failed;
 };
 
@@ -33,6 +35,8 @@ bool crew_start(struct soak *s);
 /* Replaces the clients that have ended; fails if a client makes no progress. */
 bool crew_look(struct soak *s);
 bool crew_kill_one(struct soak *s);
+/* The process of client i; 0: it has ended. */
+pid_t crew_pid(unsigned int i);
 /* Stops all clients and waits for their ends. */
 bool crew_stop(struct soak *s);
 
@@ -43,6 +47,11 @@ bool event_reset(struct soak *s);
 bool event_unplug(struct soak *s);
 /* Suspends and resumes the machine. No client may notice. */
 bool event_sleep(struct soak *s);
+
+/* ---- smi.c --------------------------------------------------------------- */
+
+/* Pauses the clients, and fails if openreg-smi shows other figures than they count. */
+bool smi_look(struct soak *s);
 
 /* ---- memory.c ------------------------------------------------------------ */
 
