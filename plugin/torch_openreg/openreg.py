@@ -6,6 +6,7 @@ from torch import AcceleratorError, OutOfMemoryError
 from . import _gpu_trace
 from . import _graphs as graphs
 from . import _memory as memory
+from . import _profiler as profiler
 from . import _random as random
 from . import _streams as streams
 from ._build import cmake_prefix_path

@@ -225,6 +225,7 @@ PYBIND11_MODULE(_C, m) {
   openreg::bind_device(m);
   openreg::bind_distributed(m);
   openreg::bind_ipc(m);
+  openreg::bind_markers(m);
   openreg::bind_memory(m);
   openreg::bind_programs(m);
   openreg::bind_streams(m);

@@ -21,6 +21,7 @@ void bind_formats(pybind11::module_& m);
 void bind_gil();
 void bind_ipc(pybind11::module_& m);
 void bind_signals();
+void bind_markers(pybind11::module_& m);
 void bind_memory(pybind11::module_& m);
 void bind_programs(pybind11::module_& m);
 void bind_streams(pybind11::module_& m);

@@ -7,6 +7,7 @@
 
 #include "runtime/event.h"
 #include "runtime/stream.h"
+#include "runtime/trace_marker.h"
 
 namespace openreg {
 namespace {
@@ -44,10 +45,15 @@ struct Stubs final : ProfilerStubs {
         1e3);
   }
 
-  // Marks and ranges are for external tracers; the card has none.
-  void mark(const char*) const override {}
-  void rangePush(const char*) const override {}
-  void rangePop() const override {}
+  void mark(const char* name) const override {
+    trace_mark(name);
+  }
+  void rangePush(const char* name) const override {
+    trace_begin(name);
+  }
+  void rangePop() const override {
+    trace_end();
+  }
 
   bool enabled() const override {
     return is_available();
