@@ -168,8 +168,13 @@ std::shared_ptr<Pending> Communicator::launch(
     }
     wait_for_locked(side());
   }
-  checked_locked(collective.queue(comm_));
   openreg_queue* queue = openreg_comm_queue(comm_);
+  const bool logged = log_ && log_->on() && openreg_queue_submit(queue) >= 0;
+  if (C10_UNLIKELY(logged))
+    log_->begin(queue);
+  const int64_t last = checked_locked(collective.queue(comm_));
+  if (C10_UNLIKELY(logged))
+    log_->end(queue, static_cast<uint64_t>(last));
   int64_t seq = openreg_push_signal(
       queue, side_->address(), OPENREG_SIGNAL_SET, side_->value() + 1);
   if (!seq)
@@ -191,6 +196,21 @@ std::shared_ptr<Pending> Communicator::launch(
   lock.unlock();
   watch(shared_from_this());
   return pending;
+}
+
+void Communicator::begin_log() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (!comm_ || error_)
+    return;
+  if (!log_)
+    log_.emplace(side());
+  log_->start(openreg_comm_queue(comm_));
+}
+
+void Communicator::end_log() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (log_)
+    log_->stop(comm_ && !error_ ? openreg_comm_queue(comm_) : nullptr);
 }
 
 void Communicator::finish_locked(const std::shared_ptr<Pending>& pending) {
@@ -307,6 +327,8 @@ void Communicator::close() {
   std::unique_lock<std::mutex> lock(mutex_);
   if (!comm_)
     return;
+  if (log_)
+    log_->stop(error_ ? nullptr : openreg_comm_queue(comm_));
   openreg_comm_destroy(std::exchange(comm_, nullptr));
   if (!error_)
     error_ = std::make_exception_ptr(C10_BUILD_ERROR(

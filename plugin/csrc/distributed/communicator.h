@@ -12,9 +12,11 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "distributed/collective_log.h"
 #include "distributed/side_stream.h"
 #include "openreg_comm.h"
 
@@ -44,7 +46,7 @@ struct Collective {
   std::function<void()> after{}; // on the side stream; may be empty
 };
 
-class Communicator : public std::enable_shared_from_this<Communicator> {
+class Communicator : public std::enable_shared_from_this<Communicator>, public JobSource {
  public:
   struct Options {
     c10::DeviceIndex device;
@@ -58,7 +60,7 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
 
   // Returns when all ranks have come. Throws DistBackendError if one does not.
   Communicator(Options options, c10d::Store& store);
-  ~Communicator();
+  ~Communicator() override;
 
   // Queues a collective that waits for the calling thread's current stream.
   std::shared_ptr<Pending> launch(
@@ -79,6 +81,9 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   [[noreturn]] void give_up(std::chrono::milliseconds waited);
   // Ends the communicator. Streams that wait for its collectives run on.
   void close();
+
+  void begin_log() override;
+  void end_log() override;
 
   // For the watchdog: looks at the oldest collectives. Returns whether some are pending.
   // Does nothing if another thread uses the communicator.
@@ -110,6 +115,7 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   std::shared_ptr<SideStream> side_;
   std::mutex mutex_; // lock it before a stream's mutex
   openreg_comm* comm_ = nullptr;
+  std::optional<CollectiveLog> log_; // for a profiler
   std::deque<std::shared_ptr<Pending>> pending_;
   std::vector<std::shared_ptr<Pending>> finished_;
   // Of collectives that nobody waited for. Tensors may belong to Python, so that the

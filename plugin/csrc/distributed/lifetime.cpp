@@ -132,7 +132,7 @@ std::shared_ptr<Communicator> ProcessGroupOCCL::connect(
   const auto me = std::find(ranks.begin(), ranks.end(), rank_) - ranks.begin();
   const std::string group =
       options_->group_name.empty() ? pg_uid_ : options_->group_name;
-  return std::make_shared<Communicator>(
+  auto made = std::make_shared<Communicator>(
       Communicator::Options{
           .device = index,
           .rank = static_cast<uint32_t>(me),
@@ -143,6 +143,8 @@ std::shared_ptr<Communicator> ProcessGroupOCCL::connect(
           .timeout = options_->timeout,
       },
       *store_);
+  add_job_source(made);
+  return made;
 }
 
 // The ranks meet at the first collective, or in init_process_group(device_id=).

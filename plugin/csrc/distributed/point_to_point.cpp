@@ -4,6 +4,8 @@
 // Each pair of ranks has two communicators, one for each direction. So neither collectives
 // nor transfers to other ranks, or back, delay a transfer. A pair meets at its first
 // transfer, and both ranks must come: a coalesced group connects its pairs in one order.
+#include <torch/csrc/distributed/c10d/ParamCommsUtils.hpp>
+
 #include <algorithm>
 
 #include "distributed/arguments.h"
@@ -48,6 +50,23 @@ CollectiveWork::Part ProcessGroupOCCL::transfer(const Transfer& t) {
   const int to = t.sends ? t.peer : rank_;
   const auto comm = pair(index, from, to);
   const uint32_t peer = t.peer > rank_ ? 1 : 0;
+  const int64_t elements = t.tensor.numel();
+  RECORD_PARAM_COMMS_DATA_WITH_ASYNC_OP(
+      std::make_tuple(static_cast<int64_t>(sequence_), true),
+      std::make_tuple(options_->group_name, pg_desc_),
+      Tensors{t.tensor},
+      Tensors{t.tensor},
+      t.peer,
+      t.sends ? "send" : "recv",
+      elements,
+      elements,
+      t.tensor.scalar_type(),
+      std::vector<int64_t>(),
+      std::vector<int64_t>(),
+      -1,
+      -1,
+      size_,
+      true);
   Collective collective;
   collective.queue = [&](openreg_comm* c) {
     return t.sends

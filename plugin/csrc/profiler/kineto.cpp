@@ -83,6 +83,8 @@ class Session final : public libkineto::IActivityProfilerSession {
     for (const LaunchLog& log : logs_.streams)
       rows.add(log, clocks_.at(log.stream->device));
     rows.add(logs_.waits);
+    for (const Job& job : logs_.jobs)
+      rows.add(job, clocks_.at(job.device));
     for (const auto& [index, clock] : clocks_)
       logger.handleDeviceInfo(device_info(index), start);
     for (const auto& activity : buffer_->activities)

@@ -121,6 +121,15 @@ Rows::Time Rows::time_of(const openreg_trace_record& record, const CardClock& cl
   return {time.begin, std::max(time.begin, time.end)};
 }
 
+// An arrow leads from the launch with this id to the row.
+void Rows::link(Activity& a, int32_t id) {
+  a.id = id;
+  a.addTypedMetadata("correlation", int64_t{id});
+  a.flow.id = static_cast<uint32_t>(id);
+  a.flow.type = libkineto::kLinkAsyncCpuGpu;
+  a.flow.start = 0;
+}
+
 // launch is null for a packet that no operator launched.
 void Rows::add_record(
     const LaunchLog& log,
@@ -151,11 +160,7 @@ void Rows::add_record(
     a->addTypedMetadata("fault", std::string(openreg_fault_name(record.fault)));
   if (!launch)
     return;
-  a->id = id;
-  a->addTypedMetadata("correlation", int64_t{id});
-  a->flow.id = static_cast<uint32_t>(id);
-  a->flow.type = libkineto::kLinkAsyncCpuGpu;
-  a->flow.start = 0;
+  link(*a, id);
   if (record.opcode == OPENREG_OP_WAIT)
     return;
   a->linked = linked_(static_cast<int32_t>(launch->op));
@@ -208,6 +213,32 @@ void Rows::add(const LaunchLog& log, const CardClock& clock) {
           time);
   }
   add_ranges(log);
+}
+
+void Rows::add(const Job& job, const CardClock& clock) {
+  const Time launched = add_launch(job.launch);
+  if (!job.packets)
+    return;
+  Time time{clock.unix_ns(job.begin), clock.unix_ns(job.end)};
+  time.begin = std::max(time.begin, launched.begin);
+  time.end = std::max(time.begin, time.end);
+  Activity* a = make(ActivityType::CONCURRENT_KERNEL, job.name, time);
+  if (!a)
+    return;
+  a->device = job.device;
+  a->resource = job.stream;
+  a->threadId = static_cast<int32_t>(job.stream);
+  a->addTypedMetadata("device", int64_t{job.device});
+  a->addTypedMetadata("stream", int64_t{job.stream});
+  a->addTypedMetadata("operator", std::string(op_name(job.launch.name)));
+  a->addTypedMetadata("packets", int64_t(job.packets));
+  a->addTypedMetadata("bytes", int64_t(job.bytes));
+  a->addTypedMetadata("busy ns", int64_t(job.busy_ns));
+  a->addTypedMetadata("stall ns", int64_t(job.stall_ns));
+  for (const auto& [key, value] : job.notes)
+    std::visit([&, &key = key](const auto& v) { a->addTypedMetadata(key, v); }, value);
+  link(*a, id_);
+  a->linked = linked_(static_cast<int32_t>(job.launch.op));
 }
 
 // The nodes of a graph have one launch.

@@ -29,6 +29,7 @@ class Rows {
   // Adds the rows of a stream.
   void add(const LaunchLog& log, const CardClock& clock);
   void add(const std::vector<HostWait>& waits);
+  void add(const Job& job, const CardClock& clock);
 
  private:
   using Activity = libkineto::GenericTraceActivity;
@@ -38,6 +39,7 @@ class Rows {
 
   Activity* make(libkineto::ActivityType type, const std::string& name, Time time);
   Activity* make_on_thread(const char* name, Time time, int32_t thread, uint64_t op);
+  void link(Activity& a, int32_t id);
   Time add_launch(const Launch& launch);
   Time time_of(const openreg_trace_record& record, const CardClock& clock);
   void add_record(

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <memory>
 #include <mutex>
 #include <utility>
@@ -28,6 +29,9 @@ struct Logs {
   std::vector<std::unique_ptr<LaunchLog>> all;
   std::mutex waits_mutex; // lock it last
   std::vector<HostWait> waits;
+  std::vector<Job> jobs; // under waits_mutex
+  std::mutex sources_mutex;
+  std::vector<std::weak_ptr<JobSource>> sources;
 };
 
 Logs& logs() {
@@ -134,9 +138,39 @@ void end_log(LaunchLog& log) {
   s.last_seq.store(openreg_queue_submitted(s.queue), std::memory_order_release);
 }
 
+// Without a lock, so that they may use locks of their own.
+std::vector<std::shared_ptr<JobSource>> job_sources() {
+  Logs& l = logs();
+  const std::lock_guard<std::mutex> lock(l.sources_mutex);
+  std::erase_if(l.sources, [](const auto& source) { return source.expired(); });
+  std::vector<std::shared_ptr<JobSource>> all;
+  for (const auto& source : l.sources)
+    if (auto alive = source.lock())
+      all.push_back(std::move(alive));
+  return all;
+}
+
 } // namespace
 
+void add_job_source(const std::shared_ptr<JobSource>& source) {
+  Logs& l = logs();
+  {
+    const std::lock_guard<std::mutex> lock(l.sources_mutex);
+    l.sources.push_back(source);
+  }
+  if (launch_logs_on)
+    source->begin_log();
+}
+
+void keep_jobs(std::vector<Job> jobs) {
+  Logs& l = logs();
+  const std::lock_guard<std::mutex> lock(l.waits_mutex);
+  std::move(jobs.begin(), jobs.end(), std::back_inserter(l.jobs));
+}
+
 void begin_launch_logs() {
+  for (const auto& source : job_sources())
+    source->begin_log();
   Logs& l = logs();
   const std::lock_guard<std::mutex> lock(l.mutex);
   l.run++;
@@ -149,9 +183,11 @@ void begin_launch_logs() {
 
 LaunchLogs end_launch_logs() {
   Logs& l = logs();
+  launch_logs_on = false;
+  for (const auto& source : job_sources())
+    source->end_log();
   const std::lock_guard<std::mutex> lock(l.mutex);
   LaunchLogs ended;
-  launch_logs_on = false;
   l.run++;
   for (const auto& log : l.all) {
     end_log(*log);
@@ -160,6 +196,7 @@ LaunchLogs end_launch_logs() {
   l.all.clear();
   const std::lock_guard<std::mutex> waits_lock(l.waits_mutex);
   ended.waits = std::exchange(l.waits, {});
+  ended.jobs = std::exchange(l.jobs, {});
   return ended;
 }
 
@@ -214,15 +251,19 @@ void launch_ends(
     OpId name,
     uint64_t seq,
     c10::approx_time_t begin) {
+  stream.log->launches.push_back(this_launch(name, seq, begin));
+}
+
+Launch this_launch(OpId name, uint64_t seq, c10::approx_time_t begin) {
   const Ids& mine = ids();
-  stream.log->launches.push_back(
-      {seq,
-       begin,
-       c10::getApproximateTime(),
-       last(mine.ops),
-       last(mine.ranges),
-       name,
-       this_thread()});
+  return {
+      seq,
+      begin,
+      c10::getApproximateTime(),
+      last(mine.ops),
+      last(mine.ranges),
+      name,
+      this_thread()};
 }
 
 } // namespace openreg

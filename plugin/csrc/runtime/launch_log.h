@@ -3,10 +3,15 @@
 // records of when it ran them. Without a profiler a launch loads one pointer.
 #pragma once
 
+#include <c10/core/Stream.h>
 #include <c10/util/ApproximateClock.h>
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <variant>
 #include <vector>
 
 #include "runtime/launch.h"
@@ -42,10 +47,45 @@ struct HostWait {
   int32_t thread;
 };
 
+// Packets that a library has put into a queue of its own.
+struct Job {
+  using Note = std::variant<int64_t, std::string>;
+
+  Launch launch; // seq: of the last packet
+  c10::DeviceIndex device = 0;
+  c10::StreamId stream = 0; // in whose place the row is
+  uint64_t first = 0; // the number of the first packet
+  uint64_t packets = 0; // with a record
+  uint64_t begin = 0; // on the card's clock, if there are packets
+  uint64_t end = 0;
+  uint64_t busy_ns = 0;
+  uint64_t stall_ns = 0;
+  uint64_t bytes = 0;
+  std::string name;
+  std::vector<std::pair<std::string, Note>> notes;
+};
+
 struct LaunchLogs {
   std::vector<LaunchLog> streams;
   std::vector<HostWait> waits;
+  std::vector<Job> jobs;
 };
+
+// What has jobs to log.
+class JobSource {
+ public:
+  virtual ~JobSource() = default;
+  virtual void begin_log() = 0;
+  // Calls keep_jobs().
+  virtual void end_log() = 0;
+};
+
+// The source takes part in all profiles from now on. The caller holds no lock.
+void add_job_source(const std::shared_ptr<JobSource>& source);
+// Adds them to the profile that runs or is being ended.
+void keep_jobs(std::vector<Job> jobs);
+// A launch of the calling thread that ends now.
+Launch this_launch(OpId name, uint64_t seq, c10::approx_time_t begin);
 
 // Begins a log of each stream of the process, also of those created later. Streams of
 // queues that the program has created have none.
