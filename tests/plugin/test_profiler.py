@@ -123,6 +123,10 @@ def test_copies(tmp_path):
     for e in rows(trace, "gpu_memcpy"):
         moved[e["name"].split()[1]] += e["args"]["bytes"] // 2
     assert moved["HtoD"] == moved["DtoH"] == 2 * 4000 + large.nbytes
+    for e in rows(trace, "gpu_memcpy"):
+        if e["dur"] > 1:
+            rate = e["args"]["bytes"] / 2 / e["dur"] / 1000
+            assert e["args"]["memory bandwidth (GB/s)"] == pytest.approx(rate, rel=0.01)
 
 
 def test_key_averages():
@@ -150,6 +154,8 @@ def test_ranges(tmp_path):
             x + x
             with record_function("inner"):
                 x @ x
+            with record_function("second"), record_function("third"):
+                x.exp()
     trace = trace_of(prof, tmp_path)
     kernels = {op_of(e): e for e in rows(trace, "kernel")}
     ranges = {e["name"]: e for e in rows(trace, "gpu_user_annotation")}
@@ -157,6 +163,10 @@ def test_ranges(tmp_path):
     assert (inner["pid"], inner["tid"]) == (mm["pid"], mm["tid"])
     assert inner["ts"] == pytest.approx(mm["ts"], abs=0.01)
     assert ranges["outer"]["ts"] <= kernels["aten::add.Tensor"]["ts"] + 0.01
+    exp = next(e for op, e in kernels.items() if op.startswith("aten::exp"))
+    end = exp["ts"] + exp["dur"]
+    for name in "outer", "second", "third":  # a range has the packets of those inside
+        assert ranges[name]["ts"] + ranges[name]["dur"] == pytest.approx(end, abs=0.01), name
     averages = {(e.key, e.device_type.name): e for e in prof.key_averages()}
     outer = averages["outer", "CPU"]
     assert outer.device_time_total == pytest.approx(

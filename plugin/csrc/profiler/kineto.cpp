@@ -79,7 +79,7 @@ class Session final : public libkineto::IActivityProfilerSession {
       return;
     buffer_ = std::make_unique<libkineto::CpuTraceBuffer>();
     buffer_->span = libkineto::TraceSpan(start, end, "openreg");
-    Rows rows(types_, *buffer_, std::move(linked), to_unix_);
+    Rows rows(types_, *buffer_, std::move(linked), to_unix_, logs_.outer);
     for (const LaunchLog& log : logs_.streams)
       rows.add(log, clocks_.at(log.stream->device));
     rows.add(logs_.waits);

@@ -62,11 +62,13 @@ Rows::Rows(
     const std::set<ActivityType>& types,
     libkineto::CpuTraceBuffer& buffer,
     libkineto::getLinkedActivityCallback linked,
-    std::function<time_t(c10::approx_time_t)> to_unix)
+    std::function<time_t(c10::approx_time_t)> to_unix,
+    const std::unordered_map<uint64_t, uint64_t>& outer)
     : types_(types),
       buffer_(buffer),
       linked_(std::move(linked)),
-      to_unix_(std::move(to_unix)) {}
+      to_unix_(std::move(to_unix)),
+      outer_(outer) {}
 
 Rows::Activity* Rows::make(ActivityType type, const std::string& name, Time time) {
   if (!types_.count(type))
@@ -152,6 +154,11 @@ void Rows::add_record(
   a->addTypedMetadata("slices", int64_t{record.slices});
   a->addTypedMetadata("workers", int64_t{record.workers});
   a->addTypedMetadata("busy ns", int64_t(record.busy_ns));
+  // The name is that of CUDA's rows, for tools. Both sides of a copy count as bytes.
+  if (record.opcode == OPENREG_OP_COPY && time.end > time.begin)
+    a->addTypedMetadata(
+        "memory bandwidth (GB/s)",
+        static_cast<double>(record.bytes) / 2 / static_cast<double>(time.end - time.begin));
   if (record.in_list)
     a->addTypedMetadata("node of graph", int64_t{record.in_list});
   if (record.stall_ns)
@@ -164,10 +171,17 @@ void Rows::add_record(
   if (record.opcode == OPENREG_OP_WAIT)
     return;
   a->linked = linked_(static_cast<int32_t>(launch->op));
-  if (launch->range) {
-    const auto found = ranges_.try_emplace(launch->range, time).first;
+  extend_ranges(launch->range, time);
+}
+
+// The packet is in this range, and in those around it.
+void Rows::extend_ranges(uint64_t range, Time time) {
+  while (range) {
+    const auto found = ranges_.try_emplace(range, time).first;
     found->second.begin = std::min(found->second.begin, time.begin);
     found->second.end = std::max(found->second.end, time.end);
+    const auto around = outer_.find(range);
+    range = around == outer_.end() ? 0 : around->second;
   }
 }
 

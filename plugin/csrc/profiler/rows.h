@@ -24,7 +24,8 @@ class Rows {
       const std::set<libkineto::ActivityType>& types,
       libkineto::CpuTraceBuffer& buffer,
       libkineto::getLinkedActivityCallback linked,
-      std::function<time_t(c10::approx_time_t)> to_unix);
+      std::function<time_t(c10::approx_time_t)> to_unix,
+      const std::unordered_map<uint64_t, uint64_t>& outer);
 
   // Adds the rows of a stream.
   void add(const LaunchLog& log, const CardClock& clock);
@@ -40,6 +41,7 @@ class Rows {
   Activity* make(libkineto::ActivityType type, const std::string& name, Time time);
   Activity* make_on_thread(const char* name, Time time, int32_t thread, uint64_t op);
   void link(Activity& a, int32_t id);
+  void extend_ranges(uint64_t range, Time time);
   Time add_launch(const Launch& launch);
   Time time_of(const openreg_trace_record& record, const CardClock& clock);
   void add_record(
@@ -54,6 +56,7 @@ class Rows {
   libkineto::CpuTraceBuffer& buffer_;
   libkineto::getLinkedActivityCallback linked_;
   std::function<time_t(c10::approx_time_t)> to_unix_;
+  const std::unordered_map<uint64_t, uint64_t>& outer_; // see LaunchLogs
   int32_t id_ = 0; // of the last launch
   std::map<uint64_t, Time> ranges_; // of a stream, by the id of record_function()
 };

@@ -30,6 +30,7 @@ struct Logs {
   std::mutex waits_mutex; // lock it last
   std::vector<HostWait> waits;
   std::vector<Job> jobs; // under waits_mutex
+  std::unordered_map<uint64_t, uint64_t> outer; // under waits_mutex
   std::mutex sources_mutex;
   std::vector<std::weak_ptr<JobSource>> sources;
 };
@@ -197,6 +198,7 @@ LaunchLogs end_launch_logs() {
   const std::lock_guard<std::mutex> waits_lock(l.waits_mutex);
   ended.waits = std::exchange(l.waits, {});
   ended.jobs = std::exchange(l.jobs, {});
+  ended.outer = std::exchange(l.outer, {});
   return ended;
 }
 
@@ -218,7 +220,13 @@ void leave_op() {
 }
 
 void enter_range(uint64_t id) {
-  ids().ranges.push_back(id);
+  std::vector<uint64_t>& ranges = ids().ranges;
+  if (!ranges.empty()) {
+    Logs& l = logs();
+    const std::lock_guard<std::mutex> lock(l.waits_mutex);
+    l.outer.emplace(id, ranges.back());
+  }
+  ranges.push_back(id);
 }
 
 void leave_range() {

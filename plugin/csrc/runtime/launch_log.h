@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -69,6 +70,7 @@ struct LaunchLogs {
   std::vector<LaunchLog> streams;
   std::vector<HostWait> waits;
   std::vector<Job> jobs;
+  std::unordered_map<uint64_t, uint64_t> outer; // the id of the range around a range
 };
 
 // What has jobs to log.
