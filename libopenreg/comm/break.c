@@ -54,6 +54,19 @@ static const struct record *pending(const struct openreg_comm *comm)
 	return &comm->records[i % RECORDS];
 }
 
+/* Messages of a channel that have come. */
+static uint64_t sent(const struct openreg_comm *comm, uint32_t rank, unsigned int ch)
+{
+	uint64_t most = 0;
+
+	for (uint64_t slot = 0; slot < SLOTS; slot++) {
+		const uint64_t n = pool_word(comm, POOL_SENT(rank, ch, slot)) >> SIGNATURE_BITS;
+
+		most = n > most ? n : most;
+	}
+	return most;
+}
+
 /* Messages from a rank since the call began, and how many it needs. */
 static uint64_t arrived(const struct openreg_comm *comm, const struct record *rec,
 			uint32_t rank, uint64_t *needed)
@@ -66,7 +79,7 @@ static uint64_t arrived(const struct openreg_comm *comm, const struct record *re
 		const uint64_t end = newest ? comm->peers[rank].received[ch] :
 			comm->records[(rec->call + 1) % RECORDS].from[rank][ch];
 		const uint64_t begin = rec->from[rank][ch];
-		uint64_t got = pool_word(comm, POOL_SENT(rank, ch));
+		uint64_t got = sent(comm, rank, ch);
 
 		got = got < begin ? begin : got > end ? end : got;
 		n += got - begin;

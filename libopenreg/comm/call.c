@@ -42,6 +42,7 @@ int call_record(struct openreg_comm *comm, const struct call *call)
 		for (uint32_t r = 0; r < comm->size; r++)
 			for (unsigned int ch = 0; ch < CHANNELS; ch++)
 				rec->from[r][ch] = comm->peers[r].received[ch];
+		comm->signature = sign_call(comm, call);
 		if (collective)
 			board_call(comm, call);
 	}

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Messages between ranks. Each pair of ranks has CHANNELS channels in each direction. A
- * channel has SLOTS slots in the receiver's pool, a word that counts the messages sent (in
- * the receiver's pool), and a word that counts the messages taken (in the sender's pool).
- * Only one rank writes each word, and only raises it.
+ * channel has SLOTS slots in the receiver's pool, a word for each slot (in the receiver's
+ * pool) with the number and the signature of the message in it, and a word that counts the
+ * messages taken (in the sender's pool). Only one rank writes each word, and only raises it.
  *
  * Both ranks of a channel count its messages when they queue the packets. As all ranks
  * queue the same collectives in the same order, these counts agree.
@@ -29,9 +29,13 @@
 #define TEXT_MAX 400
 
 /* Offsets in a pool. */
-#define POOL_SENT(from, ch) (((uint64_t)(from) * CHANNELS + (ch)) * 2 * WORD_BYTES)
-#define POOL_TAKEN(to, ch) (POOL_SENT(to, ch) + WORD_BYTES)
+#define POOL_CHANNEL(rank, ch) (((uint64_t)(rank) * CHANNELS + (ch)) * 2 * WORD_BYTES)
+#define POOL_SENT(from, ch, message) (POOL_CHANNEL(from, ch) + (message) % SLOTS * 8)
+#define POOL_TAKEN(to, ch) (POOL_CHANNEL(to, ch) + WORD_BYTES)
 #define POOL_SLOTS 4096
+
+/* A word of a slot: the number of the message, from 1, above its signature. */
+#define SIGNATURE_BITS 24
 
 /* ---- what each rank calls: shared memory that the other ranks read -------- */
 
@@ -116,6 +120,7 @@ struct record {
 /* What a rank sends to another rank in an exchange, or receives from it. */
 struct range {
 	uint64_t at, left; /* bytes */
+	uint64_t signature;
 	uint32_t next; /* number of the next range of the stream */
 };
 
@@ -146,6 +151,7 @@ struct openreg_comm {
 	uint64_t pushed, most; /* packets that may be in the ring */
 	unsigned int group; /* depth */
 	double factor; /* of PREMUL_SUM */
+	uint64_t signature; /* of the messages that are pushed */
 	struct exchange exchange;
 	pthread_mutex_t lock;
 	struct openreg_bo *pool;
@@ -221,6 +227,11 @@ void board_message(struct openreg_comm *comm, uint32_t rank, enum direction dir,
 /* True if a rank has made another call than this rank; text says what differs. */
 bool board_differs(struct openreg_comm *comm, char *text);
 
+/* signature.c */
+uint64_t sign_call(const struct openreg_comm *comm, const struct call *call);
+uint64_t sign_message(uint64_t count, enum openreg_dtype dtype);
+uint64_t sent_word(const struct openreg_comm *comm, uint64_t message, uint64_t bytes);
+
 struct reduction {
 	enum openreg_dtype dtype;
 	enum openreg_comm_op op;
@@ -231,8 +242,12 @@ uint64_t pool_slot(const struct openreg_comm *comm, uint64_t pool, uint32_t from
 		   unsigned int ch, uint64_t message);
 int push_send(struct openreg_comm *comm, uint32_t to, unsigned int ch, uint64_t src,
 	      uint64_t bytes);
-/* Waits for a message; *at becomes its address. push_taken() releases the slot. */
-int push_receive(struct openreg_comm *comm, uint32_t from, unsigned int ch, uint64_t *at);
+/*
+ * Waits for a message of that size; *at becomes its address. push_taken() releases the
+ * slot.
+ */
+int push_receive(struct openreg_comm *comm, uint32_t from, unsigned int ch, uint64_t bytes,
+		 uint64_t *at);
 int push_taken(struct openreg_comm *comm, uint32_t from, unsigned int ch);
 int push_copy(struct openreg_comm *comm, uint64_t dst, uint64_t src, uint64_t bytes);
 

@@ -12,8 +12,9 @@
 
 #include "comm.h"
 
-static int add(struct exchange *ex, struct stream *s, uint64_t at, uint64_t bytes)
+static int add(struct openreg_comm *comm, struct stream *s, uint64_t at, uint64_t bytes)
 {
+	struct exchange *ex = &comm->exchange;
 	struct range *ranges;
 
 	if (!bytes)
@@ -27,7 +28,7 @@ static int add(struct exchange *ex, struct stream *s, uint64_t at, uint64_t byte
 		ex->ranges = ranges;
 		ex->room = room;
 	}
-	ex->ranges[ex->num] = (struct range){ at, bytes, 0 };
+	ex->ranges[ex->num] = (struct range){ at, bytes, comm->signature, 0 };
 	/* Numbers count from 1: 0 is none. */
 	ex->num++;
 	if (s->last)
@@ -40,17 +41,21 @@ static int add(struct exchange *ex, struct stream *s, uint64_t at, uint64_t byte
 
 static int add_send(struct openreg_comm *comm, uint32_t to, uint64_t at, uint64_t bytes)
 {
-	return add(&comm->exchange, &comm->exchange.sends[to], at, bytes);
+	return add(comm, &comm->exchange.sends[to], at, bytes);
 }
 
 static int add_receive(struct openreg_comm *comm, uint32_t from, uint64_t at, uint64_t bytes)
 {
-	return add(&comm->exchange, &comm->exchange.receives[from], at, bytes);
+	return add(comm, &comm->exchange.receives[from], at, bytes);
 }
 
-/* Takes up to most bytes of the stream's first range. 0: the stream has ended. */
-static uint64_t take(struct exchange *ex, struct stream *s, uint64_t most, uint64_t *at)
+/*
+ * Takes up to most bytes of the stream's first range, and its signature. 0: the stream has
+ * ended.
+ */
+static uint64_t take(struct openreg_comm *comm, struct stream *s, uint64_t most, uint64_t *at)
 {
+	struct exchange *ex = &comm->exchange;
 	struct range *r;
 	uint64_t bytes;
 
@@ -59,6 +64,7 @@ static uint64_t take(struct exchange *ex, struct stream *s, uint64_t most, uint6
 	r = &ex->ranges[s->first - 1];
 	bytes = r->left < most ? r->left : most;
 	*at = r->at;
+	comm->signature = r->signature;
 	r->at += bytes;
 	r->left -= bytes;
 	if (!r->left)
@@ -83,8 +89,8 @@ static int copy_own(struct openreg_comm *comm)
 		bytes = first_bytes(ex, from);
 		if (bytes > first_bytes(ex, to))
 			bytes = first_bytes(ex, to);
-		take(ex, from, bytes, &src);
-		take(ex, to, bytes, &dst);
+		take(comm, from, bytes, &src);
+		take(comm, to, bytes, &dst);
 		ret = push_copy(comm, dst, src, bytes);
 	}
 	return ret;
@@ -96,7 +102,7 @@ static int send_round(struct openreg_comm *comm)
 	int ret = 0;
 
 	for_peers(comm, r) {
-		bytes = take(&comm->exchange, &comm->exchange.sends[r], comm->slot_bytes, &at);
+		bytes = take(comm, &comm->exchange.sends[r], comm->slot_bytes, &at);
 		if (bytes && !ret)
 			ret = push_send(comm, r, 0, at, bytes);
 	}
@@ -109,8 +115,7 @@ static int take_round(struct openreg_comm *comm)
 	int ret = 0;
 
 	for_peers(comm, r) {
-		bytes = take(&comm->exchange, &comm->exchange.receives[r], comm->slot_bytes,
-			     &at);
+		bytes = take(comm, &comm->exchange.receives[r], comm->slot_bytes, &at);
 		if (bytes && !ret)
 			ret = take_one(comm, r, 0, at, bytes);
 	}
@@ -211,6 +216,7 @@ static int64_t message(struct openreg_comm *comm, enum direction dir, uint64_t a
 				rank);
 	else if (!comm->group)
 		ret = call_record(comm, &call);
+	comm->signature = sign_message(count, dtype);
 	if (!ret)
 		ret = dir == SENT ? add_send(comm, rank, at, bytes) :
 				    add_receive(comm, rank, at, bytes);

@@ -23,11 +23,12 @@ int push_copy(struct openreg_comm *comm, uint64_t dst, uint64_t src, uint64_t by
 	return ret ? ret : openreg_push_copy(comm->queue, 1, &size, &d, &s);
 }
 
-static int push_wait(struct openreg_comm *comm, uint64_t word, uint64_t value)
+static int push_wait(struct openreg_comm *comm, uint64_t word, enum openreg_wait how,
+		     uint64_t value)
 {
 	int ret = comm_room(comm);
 
-	return ret ? ret : openreg_push_wait(comm->queue, word, OPENREG_WAIT_GE, value);
+	return ret ? ret : openreg_push_wait(comm->queue, word, how, value);
 }
 
 static int push_signal(struct openreg_comm *comm, uint64_t word, uint64_t value)
@@ -46,21 +47,26 @@ int push_send(struct openreg_comm *comm, uint32_t to, unsigned int ch, uint64_t 
 
 	/* No WAIT if the slot is free already, as it mostly is. */
 	if (message >= SLOTS && pool_word(comm, POOL_TAKEN(to, ch)) < message + 1 - SLOTS)
-		ret = push_wait(comm, comm->pool_at + POOL_TAKEN(to, ch), message + 1 - SLOTS);
+		ret = push_wait(comm, comm->pool_at + POOL_TAKEN(to, ch), OPENREG_WAIT_GE,
+				message + 1 - SLOTS);
 	if (!ret)
 		ret = push_copy(comm, pool_slot(comm, p->pool, comm->rank, ch, message),
 				src, bytes);
 	if (!ret)
-		ret = push_signal(comm, p->pool + POOL_SENT(comm->rank, ch), message + 1);
+		ret = push_signal(comm, p->pool + POOL_SENT(comm->rank, ch, message),
+				  sent_word(comm, message, bytes));
 	return ret;
 }
 
-int push_receive(struct openreg_comm *comm, uint32_t from, unsigned int ch, uint64_t *at)
+/* The word keeps its value until this rank has taken the message. */
+int push_receive(struct openreg_comm *comm, uint32_t from, unsigned int ch, uint64_t bytes,
+		 uint64_t *at)
 {
 	const uint64_t message = comm->peers[from].received[ch]++;
 
 	*at = pool_slot(comm, comm->pool_at, from, ch, message);
-	return push_wait(comm, comm->pool_at + POOL_SENT(from, ch), message + 1);
+	return push_wait(comm, comm->pool_at + POOL_SENT(from, ch, message), OPENREG_WAIT_EQ,
+			 sent_word(comm, message, bytes));
 }
 
 int push_taken(struct openreg_comm *comm, uint32_t from, unsigned int ch)

@@ -69,7 +69,7 @@ int take_one(struct openreg_comm *comm, uint32_t from, unsigned int ch, uint64_t
 	     uint64_t bytes)
 {
 	uint64_t slot;
-	int ret = push_receive(comm, from, ch, &slot);
+	int ret = push_receive(comm, from, ch, bytes, &slot);
 
 	if (!ret)
 		ret = push_copy(comm, dst, slot, bytes);

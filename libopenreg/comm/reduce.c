@@ -22,12 +22,13 @@ static int scale(struct openreg_comm *comm, uint64_t *src, uint64_t count,
 static int reduce_parts(struct openreg_comm *comm, uint64_t dst, uint64_t own,
 			uint64_t count, const struct reduction *red)
 {
+	const uint64_t bytes = count * openreg_dtype_size(red->dtype);
 	uint64_t parts[OPENREG_COMM_RANKS_MAX];
 	int ret = 0;
 
 	parts[comm->rank] = own;
 	for_peers(comm, r)
-		ret = ret ? ret : push_receive(comm, r, 0, &parts[r]);
+		ret = ret ? ret : push_receive(comm, r, 0, bytes, &parts[r]);
 	if (!ret)
 		ret = push_reduce(comm, dst, parts, count, red);
 	for_peers(comm, r)
