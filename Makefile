@@ -13,11 +13,14 @@ $(call refuse,SEED,soak grade)
 $(foreach name,LAB FROM,$(call refuse,$(name),lab grade))
 $(call refuse,JSON,grade)
 $(call refuse,SECONDS,fuzz-%)
+$(call refuse,VM,demo-ddp)
 $(call refuse,RESULTS,test test-% fuzz-% soak matrix torture coverage coverage-kmod)
 export OPENREG_RESULTS := $(or $(RESULTS),$(OPENREG_RESULTS))
 
 help:
 	@echo 'make demo               train a small network on the card, in a VM'
+	@echo 'make demo-ddp           train one on 4 cards in 4 processes, and compare the'
+	@echo '                        losses with one card; VM=yes: on the cards of a VM'
 	@echo 'make test               every test suite'
 	@echo 'make shell              open a shell in a VM with the card and the driver;'
 	@echo '                        ARGS="--cards 2": options of scripts/vm'
@@ -52,8 +55,15 @@ help:
 	@echo 'A command, card inside: scripts/sim --help'
 	@echo 'A command in the root:  scripts/in-root COMMAND'
 
+PLUGIN := lib,plugin
+
 demo:
-	@scripts/vm --with lib,plugin $(ARGS) -- python3 plugin/demo/digits.py
+	@scripts/vm --with $(PLUGIN) $(ARGS) -- python3 plugin/demo/digits.py
+
+demo-ddp:
+	@$(if $(VM),scripts/vm --cards 4 --mem 6G --with $(PLUGIN),scripts/sim --cards 4) $(ARGS) -- \
+		env OMP_NUM_THREADS=1 python3 -m torch.distributed.run --standalone --nproc-per-node 4 \
+		plugin/demo/digits_ddp.py
 
 test:
 	@scripts/test-all
@@ -119,4 +129,4 @@ test-%:
 build-%:
 	@scripts/build $*
 
-.PHONY: help demo test shell sim conformance upstream-tests matrix bench sweep soak torture coverage coverage-kmod course lab grade build clean check-style
+.PHONY: help demo demo-ddp test shell sim conformance upstream-tests matrix bench sweep soak torture coverage coverage-kmod course lab grade build clean check-style
