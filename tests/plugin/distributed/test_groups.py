@@ -227,3 +227,26 @@ def duration():
 @pytest.mark.native
 def test_duration(pair):
     assert all(ms > 0 for ms in pair.run(duration))
+
+
+def traced():
+    import pickle
+
+    from torch._C import _distributed_c10d as c10d
+
+    recorder = c10d.FlightRecorderHook.attach(dist.group.WORLD)
+    x = torch.ones(3, 4, device=card())
+    dist.all_reduce(x)
+    dist.broadcast(x, 0)
+    recorder.remove()
+    dist.all_reduce(x)
+    entries = pickle.loads(c10d._dump_fr_trace())["entries"]
+    return [(e["profiling_name"], e["input_sizes"], e["state"]) for e in entries]
+
+
+@pytest.mark.native
+def test_flight_recorder(pair):
+    for entries in pair.run(traced):
+        names = [name for name, _, _ in entries[-2:]]
+        assert names == ["c10d:allreduce", "c10d:broadcast"], entries
+        assert list(map(list, entries[-2][1])) == [[3, 4]]
