@@ -33,6 +33,7 @@ def run(**variables):
                           capture_output=True, text=True, timeout=300)
 
 
+@pytest.mark.native
 def test_error_at_its_launch():
     done = run(OPENREG_LAUNCH_BLOCKING="1")
     assert done.returncode == 0, done.stderr

@@ -69,6 +69,7 @@ def test_properties():
         assert p.pci in torch.openreg.get_device_name(index)
 
 
+@pytest.mark.native
 def test_uuid(run_python):
     code = "import torch; print(torch.openreg.get_device_properties(%d).uuid)"
     uuids = [str(torch.openreg.get_device_properties(i).uuid) for i in range(2)]
@@ -201,6 +202,7 @@ def test_cpu_access_to_device_pointer_traps(run_python):
     )
 
 
+@pytest.mark.native
 @pytest.mark.parametrize("call", ["init()", "set_device(1)", "synchronize()"])
 def test_initialized(run_forked, call):
     code = f"""

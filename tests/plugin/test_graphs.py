@@ -374,6 +374,7 @@ def test_shared_pool():
     assert (z == 10).all()
 
 
+@pytest.mark.native
 def test_graphs_do_not_leak():
     x = torch.zeros(1 << 16, device=DEV)
 

@@ -146,6 +146,7 @@ def test_encoder_and_decoder(way):
     check("encoder and decoder", way)
 
 
+@pytest.mark.native
 @every_way
 def test_gpt2(way):
     check("gpt2", way)

@@ -113,6 +113,7 @@ MANY = {
 SLICE = 4 << 22  # bytes of the scores of one slice
 
 
+@pytest.mark.native
 @pytest.mark.parametrize("mask", [None, "causal", "bool", "shared", "whole"])
 @pytest.mark.parametrize("over", MANY)
 def test_slices(over, mask):

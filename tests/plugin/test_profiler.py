@@ -74,6 +74,7 @@ def test_operators_and_kernels(tmp_path):
     assert "openreg:0" in names
 
 
+@pytest.mark.native
 def test_every_launch_has_one_record():
     n = 100_000
     x = torch.zeros(16, device="openreg")
@@ -299,6 +300,7 @@ def test_graph(tmp_path):
     assert int(trace["openreg_launches_without_record"]) == 0
 
 
+@pytest.mark.native
 def test_large_graph():
     """Replays with more nodes than a ring of records lose none in turn."""
     x = torch.zeros(16, device="openreg")

@@ -5,6 +5,11 @@ import os
 import subprocess
 import sys
 
+import pytest
+
+# Each test starts a Python with torch.
+pytestmark = pytest.mark.native
+
 CALLBACKS = """
 import torch
 from torch_openreg import _gpu_trace as trace
