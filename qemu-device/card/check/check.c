@@ -19,7 +19,7 @@ struct openreg_check *openreg_check_new(unsigned int what)
 	return check;
 }
 
-static void free_word(struct word *word)
+void word_free(struct word *word)
 {
 	unsigned int i;
 
@@ -38,7 +38,7 @@ void openreg_check_free(struct openreg_check *check)
 	for (i = 0; i < WORDS; i++) {
 		while ((word = check->words[i])) {
 			check->words[i] = word->next;
-			free_word(word);
+			word_free(word);
 		}
 	}
 	free(check->gone);
@@ -64,6 +64,14 @@ static struct reported *reported_of(const struct openreg_check *check, const voi
 		if (q->ctx == ctx)
 			return q->reported;
 	return calloc(1, sizeof(struct reported));
+}
+
+bool openreg_check_ended(struct openreg_check *check)
+{
+	const bool first = check->failed && !check->said;
+
+	check->said |= check->failed;
+	return first;
 }
 
 struct openreg_check_queue *openreg_check_queue_new(struct openreg_check *check,

@@ -30,6 +30,9 @@ void openreg_check_free(struct openreg_check *check);
 void openreg_check_lock(struct openreg_check *check);
 void openreg_check_unlock(struct openreg_check *check);
 
+/* Did memory become too short to check anything? Says so once. */
+bool openreg_check_ended(struct openreg_check *check);
+
 /* ctx: queues of one context share memory. NULL: memory is short, so nothing is checked. */
 struct openreg_check_queue *openreg_check_queue_new(struct openreg_check *check,
 						    const void *ctx);

@@ -12,6 +12,7 @@
 #define SNAPSHOTS 64 /* of a queue's clock; the oldest are lost */
 #define SIGNALS 64 /* of a word; the oldest are lost */
 #define WORDS 256 /* buckets */
+#define WORDS_MAX 64 /* words of a bucket; the oldest are lost */
 #define FINDINGS 16 /* of one packet */
 #define KNOWN 4096 /* findings of a context that are told apart, a power of two */
 
@@ -49,6 +50,7 @@ struct word {
 	uint64_t number;
 	struct signal signals[SIGNALS]; /* number n is in place n % SIGNALS */
 	uint64_t nsignals;
+	bool partial; /* it may have been lost before, with SIGNALs */
 	struct word *next;
 };
 
@@ -56,6 +58,9 @@ struct openreg_check {
 	pthread_mutex_t lock;
 	unsigned int what;
 	bool failed; /* memory was short: nothing is checked any more */
+	bool said; /* openreg_check_ended() has returned true */
+	bool words_lost;
+	uint64_t rounds; /* what is left of ROUNDS_MAX for this access */
 	uint32_t serials;
 	uint8_t *gone; /* by serial: the queue has been freed */
 	struct openreg_check_queue *queues;
@@ -89,6 +94,7 @@ struct openreg_check_memory {
 };
 
 /* check.c */
+void word_free(struct word *word);
 /* Returns the place of a new finding, or NULL if this one is known. */
 struct openreg_finding *check_find(struct openreg_check_queue *q,
 				   const struct openreg_finding *finding);

@@ -9,6 +9,7 @@
 #include "inside.h"
 
 #define PAST_MAX 16384 /* accesses of a segment that the card remembers */
+#define ROUNDS_MAX (1u << 24) /* of all comparisons of an access; all queues wait for them */
 
 static bool is_earlier(const struct openreg_check *check,
 		       const struct openreg_check_queue *q, const struct past *p)
@@ -56,7 +57,8 @@ static bool compare(struct openreg_check *check, struct openreg_check_queue *q,
 	const bool earlier = is_earlier(check, q, p);
 	const struct shape old = shape_of_past(p);
 
-	if (!earlier && (access->written || p->access.written) && shape_meets(&old, s))
+	if (!earlier && (access->written || p->access.written) &&
+	    shape_meets(&old, s, &check->rounds))
 		report(q, m, p, s, access);
 	return (earlier || access->written) && (access->written || !p->access.written) &&
 	       shape_covers(s, &old);
@@ -118,6 +120,7 @@ void check_race(struct openreg_check *check, struct openreg_check_queue *q,
 {
 	unsigned int i, left = 0;
 
+	check->rounds = ROUNDS_MAX;
 	for (i = 0; i < m->npast; i++) {
 		struct past *p = &m->past[i];
 

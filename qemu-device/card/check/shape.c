@@ -70,9 +70,12 @@ void shape_of(struct shape *s, const struct openreg_args *args,
 		s->hi += (s->count[d] - 1) * s->step[d];
 }
 
-/* Does the part of s along its first n dimensions, at lo, have a byte of [from, to)? */
+/*
+ * Does the part of s along its first n dimensions, at lo, have a byte of [from, to)? Takes
+ * no more than *rounds rounds.
+ */
 static bool hits(const struct shape *s, unsigned int n, uint64_t lo, uint64_t from,
-		 uint64_t to)
+		 uint64_t to, uint64_t *rounds)
 {
 	uint64_t len = s->row, first = 0, last, i;
 	unsigned int d;
@@ -88,10 +91,11 @@ static bool hits(const struct shape *s, unsigned int n, uint64_t lo, uint64_t fr
 	last = (to - 1 - lo) / s->step[n - 1];
 	if (last >= s->count[n - 1])
 		last = s->count[n - 1] - 1;
-	for (i = first; i <= last; i++) {
+	for (i = first; i <= last && *rounds; i++) {
 		const uint64_t at = lo + i * s->step[n - 1];
 
-		if ((from <= at && at + s->row <= to) || hits(s, n - 1, at, from, to))
+		--*rounds;
+		if ((from <= at && at + s->row <= to) || hits(s, n - 1, at, from, to, rounds))
 			return true;
 	}
 	return false;
@@ -114,25 +118,27 @@ static uint64_t count_rows(const struct shape *s)
 	return rows;
 }
 
-bool shape_meets(const struct shape *a, const struct shape *b)
+bool shape_meets(const struct shape *a, const struct shape *b, uint64_t *rounds)
 {
 	struct rows rows;
 
 	if (a->lo >= b->hi || b->lo >= a->hi)
 		return false;
 	if (!a->ndim)
-		return hits(b, b->ndim, b->lo, a->lo, a->hi);
+		return hits(b, b->ndim, b->lo, a->lo, a->hi, rounds);
 	if (!b->ndim)
-		return hits(a, a->ndim, a->lo, b->lo, b->hi);
+		return hits(a, a->ndim, a->lo, b->lo, b->hi, rounds);
 	if (is_same(a, b))
 		return true;
 	if (count_rows(a) > count_rows(b))
-		return shape_meets(b, a);
+		return shape_meets(b, a, rounds);
 	if (!rows_begin(&rows, a))
 		return false;
-	for (; !rows.done; rows_next(&rows))
-		if (hits(b, b->ndim, b->lo, rows.lo, rows.lo + a->row))
+	for (; !rows.done && *rounds; rows_next(&rows)) {
+		--*rounds;
+		if (hits(b, b->ndim, b->lo, rows.lo, rows.lo + a->row, rounds))
 			return true;
+	}
 	return false;
 }
 

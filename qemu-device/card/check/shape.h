@@ -23,8 +23,11 @@ struct shape {
 /* off: offset of element 0. The core has checked that all bytes lie in the segment. */
 void shape_of(struct shape *s, const struct openreg_args *args,
 	      const struct openreg_arg *op, uint64_t off);
-/* Is it certain that both have a byte in common? */
-bool shape_meets(const struct shape *a, const struct shape *b);
+/*
+ * Is it certain that both have a byte in common? Takes the rounds that it needs from
+ * *rounds, and returns false when none are left.
+ */
+bool shape_meets(const struct shape *a, const struct shape *b, uint64_t *rounds);
 /* Is it certain that a has every byte of b? */
 bool shape_covers(const struct shape *a, const struct shape *b);
 

@@ -69,13 +69,41 @@ void openreg_check_seen(struct openreg_check *check, struct openreg_check_queue 
 	keep_clock(check, q);
 }
 
+static unsigned int bucket_of(uint64_t number)
+{
+	return (unsigned int)((number >> 3) * 0x9e3779b97f4a7c15ULL >> 56);
+}
+
 static struct word **find_word(struct openreg_check *check, uint64_t number)
 {
-	struct word **link = &check->words[(number >> 3) * 0x9e3779b97f4a7c15ULL >> 56];
+	struct word **link = &check->words[bucket_of(number)];
 
 	while (*link && (*link)->number != number)
 		link = &(*link)->next;
 	return link;
+}
+
+/* link: the end of the bucket. Drops the oldest word of a full bucket. */
+static struct word *add_word(struct openreg_check *check, struct word **link, uint64_t number)
+{
+	struct word **first = &check->words[bucket_of(number)], *word, *oldest;
+	unsigned int n = 0;
+
+	word = calloc(1, sizeof(*word));
+	if (!word)
+		return NULL;
+	*link = word;
+	word->number = number;
+	for (oldest = *first; oldest; oldest = oldest->next)
+		n++;
+	if (n > WORDS_MAX) {
+		oldest = *first;
+		*first = oldest->next;
+		word_free(oldest);
+		check->words_lost = true;
+	}
+	word->partial = check->words_lost;
+	return word;
 }
 
 static struct signal *signal_at(struct word *word, uint64_t n)
@@ -88,6 +116,20 @@ static struct signal *last_signal(struct word *word)
 	return word->nsignals ? signal_at(word, word->nsignals - 1) : NULL;
 }
 
+/* Everything up to now counts as earlier: misses races, and invents none. */
+static void join_all(struct openreg_check *check, struct clock *c,
+		     const struct openreg_check_queue *q)
+{
+	struct openreg_check_queue *other;
+
+	for (other = check->queues; other; other = other->next) {
+		if (other == q)
+			continue;
+		join(check, c, &other->clock);
+		raise_to(check, c, other->serial, other->epoch);
+	}
+}
+
 /* value: what the word has after the SIGNAL. */
 void openreg_check_signal(struct openreg_check *check, struct openreg_check_queue *q,
 			  uint64_t number, bool add, uint64_t value)
@@ -98,14 +140,11 @@ void openreg_check_signal(struct openreg_check *check, struct openreg_check_queu
 	if (check->failed)
 		return;
 	link = find_word(check, number);
-	if (!*link)
-		*link = calloc(1, sizeof(**link));
-	word = *link;
+	word = *link ? *link : add_word(check, link, number);
 	if (!word) {
 		check->failed = true;
 		return;
 	}
-	word->number = number;
 	last = last_signal(word);
 	/* A word that falls is used anew: earlier SIGNALs mean nothing any more. */
 	if (last && value <= last->value) {
@@ -118,6 +157,8 @@ void openreg_check_signal(struct openreg_check *check, struct openreg_check_queu
 		check->failed = true;
 	if (add && last)
 		join(check, &new->clock, &last->clock);
+	else if (add && word->partial)
+		join_all(check, &new->clock, q);
 	raise_to(check, &new->clock, q->serial, q->epoch);
 }
 
@@ -132,22 +173,6 @@ static bool is_met(unsigned int mode, uint64_t word, uint64_t value)
 	return word != value;
 }
 
-/*
- * The program, another card or another process stored the word: nothing says what it
- * knew, so everything up to now counts as earlier.
- */
-static void join_all(struct openreg_check *check, struct openreg_check_queue *q)
-{
-	struct openreg_check_queue *other;
-
-	for (other = check->queues; other; other = other->next) {
-		if (other == q)
-			continue;
-		join(check, &q->clock, &other->clock);
-		raise_to(check, &q->clock, other->serial, other->epoch);
-	}
-}
-
 void openreg_check_wait(struct openreg_check *check, struct openreg_check_queue *q,
 			uint64_t number, unsigned int mode, uint64_t value,
 			uint64_t actual)
@@ -158,8 +183,9 @@ void openreg_check_wait(struct openreg_check *check, struct openreg_check_queue 
 	if (check->failed)
 		return;
 	word = *find_word(check, number);
+	/* The program, another card or another process stored the word. */
 	if (!word || !word->nsignals || last_signal(word)->value != actual) {
-		join_all(check, q);
+		join_all(check, &q->clock, q);
 		keep_clock(check, q);
 		return;
 	}
@@ -168,7 +194,9 @@ void openreg_check_wait(struct openreg_check *check, struct openreg_check_queue 
 	oldest = n > SIGNALS ? n - SIGNALS : 0;
 	while (n > oldest && is_met(mode, signal_at(word, n - 1)->value, value))
 		n--;
-	if (n < word->nsignals)
+	if (n == 0 && word->partial) /* a SIGNAL that is lost may have met it */
+		join_all(check, &q->clock, q);
+	else if (n < word->nsignals)
 		join(check, &q->clock, &signal_at(word, n)->clock);
 	keep_clock(check, q);
 }

@@ -217,6 +217,7 @@ void note_packet(struct queue *q)
 {
 	struct openreg_check *check = lock(q);
 	const uint16_t in_list = (uint16_t)(q->list.runs ? q->list.done_packets + 1 : 0);
+	bool ended;
 
 	if (q->check) {
 		openreg_check_begin(q->check, &q->header, q->completed + 1, in_list);
@@ -224,7 +225,10 @@ void note_packet(struct queue *q)
 			check_all_operands(q, check);
 		}
 	}
+	ended = openreg_check_ended(check);
 	openreg_check_unlock(check);
+	if (ended)
+		card_guest_error(q->card, "the host's memory is short: the card checks no packet any more");
 	report_all(q);
 }
 
