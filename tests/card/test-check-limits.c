@@ -157,6 +157,20 @@ static void test_words(void **state)
 	race(0, 13, 12);
 }
 
+/* The third packet has waited for the second one only. */
+static void test_three(void **state)
+{
+	(void)state;
+	write(0, 10);
+	write(1, 11);
+	race(1, 11, 10);
+	signal(1, 8, false, 1);
+	wait_ge(2, 8, 1, 1);
+	write(2, 12);
+	race(2, 12, 10);
+	none();
+}
+
 /* Rows on even bytes against columns on odd ones: 2^57 comparisons to be certain. */
 static void test_rounds(void **state)
 {
@@ -192,6 +206,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(test_words),
+		TEST(test_three),
 		TEST(test_rounds),
 		TEST(test_short_memory),
 	};

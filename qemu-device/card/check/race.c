@@ -49,6 +49,7 @@ static void report(struct openreg_check_queue *q, struct openreg_check_memory *m
 /*
  * Compares an access with a past one that may have a byte in common. Returns true if the
  * new one takes its place: whatever will race with the old one also races with the new.
+ * That needs order: a later packet can wait for the new one alone.
  */
 static bool compare(struct openreg_check *check, struct openreg_check_queue *q,
 		    struct openreg_check_memory *m, const struct past *p,
@@ -60,8 +61,7 @@ static bool compare(struct openreg_check *check, struct openreg_check_queue *q,
 	if (!earlier && (access->written || p->access.written) &&
 	    shape_meets(&old, s, &check->rounds))
 		report(q, m, p, s, access);
-	return (earlier || access->written) && (access->written || !p->access.written) &&
-	       shape_covers(s, &old);
+	return earlier && (access->written || !p->access.written) && shape_covers(s, &old);
 }
 
 static void forget(struct openreg_check_memory *m, unsigned int n)
