@@ -59,11 +59,12 @@ void board_free(struct openreg_comm *comm)
 
 int board_import(struct openreg_comm *comm, uint32_t rank, int fd)
 {
+	const int seals = fcntl(fd, F_GET_SEALS); /* -1: the file cannot have any */
 	struct stat st;
 	void *p;
 
-	if (fstat(fd, &st) || (size_t)st.st_size != sizeof(struct board) ||
-	    !(fcntl(fd, F_GET_SEALS) & F_SEAL_SHRINK))
+	if (fstat(fd, &st) || (size_t)st.st_size != sizeof(struct board) || seals < 0 ||
+	    !(seals & F_SEAL_SHRINK))
 		return comm_fail(-EPROTO, "rank %u has another version of openreg-comm", rank);
 	p = mmap(NULL, sizeof(struct board), PROT_READ, MAP_SHARED, fd, 0);
 	if (p == MAP_FAILED)
