@@ -120,6 +120,9 @@ static int check(const struct openreg_comm *comm, const struct reduction *red)
 	const bool is_float = red->dtype == OPENREG_F32 || red->dtype == OPENREG_F64 ||
 			      red->dtype == OPENREG_F16 || red->dtype == OPENREG_BF16;
 
+	if (red->dtype >= OPENREG_F8E4M3FN)
+		return comm_fail(-EINVAL, "%s cannot be reduced: convert it first",
+				 openreg_dtype_name(red->dtype));
 	if ((unsigned int)op > OPENREG_COMM_XOR)
 		return comm_fail(-EINVAL, "reduction %d is none of enum openreg_comm_op",
 				 (int)op);

@@ -133,6 +133,10 @@ static void bad_arguments(void)
 				     OPENREG_COMM_AVG) == -EINVAL && says("bool has no AVG"));
 	must(openreg_comm_all_reduce(me.comm, me.at, me.at, 1, OPENREG_F16,
 				     OPENREG_COMM_AND) == -EINVAL && says("f16 has no AND"));
+	for (unsigned int d = OPENREG_F8E4M3FN; d <= OPENREG_F8E8M0FNU; d++)
+		must(openreg_comm_all_reduce(me.comm, me.at, me.at, 1, (enum openreg_dtype)d,
+					     OPENREG_COMM_SUM) == -EINVAL &&
+		     says("cannot be reduced"));
 	must(!openreg_comm_set_factor(me.comm, 0.5));
 	must(openreg_comm_reduce(me.comm, me.at, me.at, 1, OPENREG_I32,
 				 OPENREG_COMM_PREMUL_SUM, 0) == -EINVAL && says("0.5"));
