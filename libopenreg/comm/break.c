@@ -67,6 +67,12 @@ static uint64_t sent(const struct openreg_comm *comm, uint32_t rank, unsigned in
 	return most;
 }
 
+/* Before the first call there is a record without a number. */
+static const char *name_of(const struct record *rec)
+{
+	return rec->call ? call_name(rec->kind) : "start";
+}
+
 /* Messages from a rank since the call began, and how many it needs. */
 static uint64_t arrived(const struct openreg_comm *comm, const struct record *rec,
 			uint32_t rank, uint64_t *needed)
@@ -132,7 +138,7 @@ int comm_break_late(struct openreg_comm *comm, int64_t waited_ns)
 	const struct record *rec = pending(comm);
 	const uint32_t r = latest(comm, rec);
 	const double waited = (double)waited_ns / 1e9;
-	const char *name = call_name(rec->kind);
+	const char *name = name_of(rec);
 	char text[TEXT_MAX];
 	uint64_t needed = 0, n;
 
@@ -202,7 +208,7 @@ static int look_at(struct openreg_comm *comm, uint32_t rank)
 		return 0;
 	snprintf(text, sizeof(text),
 		 "rank %u has ended: rank %u waited for it in %s %" PRIu64, rank, comm->rank,
-		 call_name(rec->kind), rec->number);
+		 name_of(rec), rec->number);
 	return comm_break(comm, -ECONNRESET, text);
 }
 
@@ -227,7 +233,7 @@ int comm_break_fault(struct openreg_comm *comm, int error)
 	char text[TEXT_MAX];
 
 	snprintf(text, sizeof(text), "%s %" PRIu64 " of rank %u failed: %s",
-		 call_name(rec->kind), rec->number, comm->rank, openreg_last_error());
+		 name_of(rec), rec->number, comm->rank, openreg_last_error());
 	return comm_break(comm, error, text);
 }
 

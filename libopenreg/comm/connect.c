@@ -105,8 +105,10 @@ static int fail_meet(const struct openreg_comm *comm, uint32_t rank, int error)
 {
 	return comm_fail(error, "rank %u cannot meet rank %u: %s", comm->rank, rank,
 			 error == -ETIME ? "it has not answered in time" :
-			 error == -ECONNRESET || error == -ECONNREFUSED ?
-					   "it has ended" : strerror(-error));
+			 error == -ECONNRESET ? "it has ended" :
+			 error == -ECONNREFUSED ?
+					   "it has ended, or is in another network namespace" :
+					   strerror(-error));
 }
 
 static bool same(const struct openreg_comm *comm, const struct hello *h)
