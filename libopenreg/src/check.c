@@ -94,8 +94,10 @@ static int make_report(struct openreg_queue *q, struct checks *c)
 	void *at;
 	int ret;
 
-	ret = openreg_bo_alloc(q->dev, n * sizeof(struct openreg_finding),
-			       OPENREG_BO_SYSTEM, &c->bo);
+	/* After an error the next queue tries again, with the same buffer. */
+	ret = c->bo ? 0 :
+		      openreg_bo_alloc(q->dev, n * sizeof(struct openreg_finding),
+				       OPENREG_BO_SYSTEM, &c->bo);
 	if (!ret)
 		ret = openreg_bo_map(c->bo, &at);
 	if (ret)
