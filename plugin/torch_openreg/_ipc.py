@@ -2,9 +2,9 @@
 """Carries file descriptors of the card's memory from one process to another.
 
 A pickled tensor has a ticket. The receiver gives the ticket to the sender's server, over a
-Unix socket of the abstract namespace, and gets the descriptors. The ticket is a secret, so
-that no other user of the machine gets them. The receiver keeps the connection: its end tells
-that the sender has ended.
+Unix socket of the abstract namespace, and gets the descriptors. The server serves processes
+of its own user and of root only, and the ticket is a secret. The receiver keeps the
+connection: its end tells that the sender has ended.
 """
 
 import contextlib
@@ -13,7 +13,9 @@ import os
 import secrets
 import selectors
 import socket
+import struct
 import threading
+import time
 import weakref
 from collections.abc import Iterator
 from typing import Any, Callable, NamedTuple, Optional
@@ -30,6 +32,9 @@ from ._device import device_count, get_device_properties
 
 _TICKET = 16  # bytes
 _GET, _GET_WITH_CLOCKS, _TAKEN = b"g", b"c", b"t"
+# An answer repeats the ticket. After _FAILED it has the text of the error.
+_HERE, _FREED, _FAILED = b"y", b"n", b"e"
+_ANSWER = 1 + _TICKET + 1000  # bytes, at most
 _PATIENCE = 300  # s
 
 
@@ -57,6 +62,23 @@ class _Ticket:
         """Returns a descriptor that the caller closes, or None if the object is gone."""
         found = self.found()
         return None if found is None else self._share(found)
+
+
+def _may_ask(connection: socket.socket) -> bool:
+    """Whether the process at the other end belongs to this user or to root."""
+    size = struct.calcsize("3i")
+    credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)
+    _, user, _ = struct.unpack("3i", credentials)
+    return user in (0, os.geteuid())
+
+
+def _send(connection: socket.socket, message: bytes) -> bool:
+    """Returns False at the end of the connection."""
+    try:
+        connection.send(message)
+    except OSError:
+        return False
+    return True
 
 
 class _Server:
@@ -106,11 +128,17 @@ class _Server:
                     key.fileobj.close()
 
     def _accept(self) -> None:
-        with contextlib.suppress(OSError):
+        try:
             connection, _ = self._listener.accept()
-            connection.setblocking(False)
-            self._connections.add(connection)
-            self._selector.register(connection, selectors.EVENT_READ)
+        except OSError:
+            time.sleep(0.1)  # most likely this process has no free descriptor
+            return
+        if not _may_ask(connection):
+            connection.close()
+            return
+        connection.setblocking(False)
+        self._connections.add(connection)
+        self._selector.register(connection, selectors.EVENT_READ)
 
     def _answer(self, connection: socket.socket) -> bool:
         """Returns False at the end of the connection."""
@@ -127,13 +155,13 @@ class _Server:
             try:
                 if ticket and kind in (_GET, _GET_WITH_CLOCKS):
                     fds = self._open(ticket, kind)
-                    socket.send_fds(connection, [b"y" if fds else b"n"], fds)
+                    socket.send_fds(connection, [(_HERE if fds else _FREED) + name], fds)
                 elif kind != _TAKEN:
                     return False
                 if ticket:
                     ticket.taken()
-            except (OSError, RuntimeError):
-                return False
+            except Exception as error:  # the thread must serve the others
+                return _send(connection, (_FAILED + name + str(error).encode())[:_ANSWER])
             finally:
                 for fd in fds:
                     os.close(fd)
@@ -251,7 +279,9 @@ class _Sender:
 
     def __init__(self, name: bytes, pid: int) -> None:
         self.lock = threading.RLock()
+        self.name = name
         self.process = f"process {pid}"
+        self.closed = False
         self.clocks: dict[int, Any] = {}
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._socket.settimeout(_PATIENCE)
@@ -267,13 +297,11 @@ class _Sender:
             "answer. If it still lives, both must be in the same network namespace."
         )
 
-    def get(self, ticket: bytes, index: int) -> int:
-        """Returns the descriptor of the memory."""
-        clocks = index not in self.clocks
-        kind = _GET_WITH_CLOCKS if clocks else _GET
+    def _ask(self, kind: bytes, ticket: bytes) -> tuple[bytes, list[int]]:
+        """Returns the answer without the ticket, and the descriptors."""
         try:
             self._socket.send(kind + ticket)
-            answer, fds, _, _ = socket.recv_fds(self._socket, 1, 2)
+            answer, fds, _, _ = socket.recv_fds(self._socket, _ANSWER, 2)
         except TimeoutError as error:
             raise RuntimeError(
                 f"{self.process} has sent a tensor of openreg, and has not answered for "
@@ -283,6 +311,28 @@ class _Sender:
             raise self.gone() from error
         if not answer:
             raise self.gone()
+        if answer[1 : 1 + _TICKET] != ticket:
+            for fd in fds:
+                os.close(fd)
+            raise RuntimeError(
+                f"{self.process} has answered for another tensor of openreg than the one "
+                "that was asked for. Both must use the same version of openreg."
+            )
+        return answer[:1] + answer[1 + _TICKET :], fds
+
+    def get(self, ticket: bytes, index: int) -> int:
+        """Returns the descriptor of the memory."""
+        clocks = index not in self.clocks
+        try:
+            answer, fds = self._ask(_GET_WITH_CLOCKS if clocks else _GET, ticket)
+        except BaseException:
+            self.drop()  # the answer may come later: the next one must not read it
+            raise
+        if answer[:1] == _FAILED:
+            raise RuntimeError(
+                f"{self.process} has sent a tensor of openreg, and cannot share it: "
+                + answer[1:].decode(errors="replace")
+            )
         if len(fds) != 1 + clocks:
             raise RuntimeError(
                 f"{self.process} has freed the tensor of openreg that it sent. A tensor can "
@@ -308,7 +358,14 @@ class _Sender:
         return any(clocks.abandoned for clocks in self.clocks.values())
 
     def close(self) -> None:
+        self.closed = True
         self._socket.close()
+
+    def drop(self) -> None:
+        with _lock:
+            if _senders.get(self.name) is self:
+                del _senders[self.name]
+        self.close()
 
 
 _senders: dict[bytes, _Sender] = {}
@@ -323,6 +380,17 @@ def _get_sender(handle: Handle) -> _Sender:
                     _senders.pop(name).close()
             sender = _senders[handle.server] = _Sender(handle.server, handle.pid)
         return sender
+
+
+@contextlib.contextmanager
+def _locked_sender(handle: Handle) -> Iterator[_Sender]:
+    while True:
+        sender = _get_sender(handle)
+        with sender.lock:
+            if sender.closed:  # by another thread, meanwhile
+                continue
+            yield sender
+            return
 
 
 def _index_of(handle: Handle) -> int:
@@ -342,8 +410,7 @@ def _index_of(handle: Handle) -> int:
 def receive_storage(cls: type, handle: Handle, nbytes: int) -> torch.UntypedStorage:
     _C.init()
     index = _index_of(handle)
-    sender = _get_sender(handle)
-    with sender.lock:
+    with _locked_sender(handle) as sender:
         storage = storage_from_cache(cls, handle.key)
         if storage is not None and index in sender.clocks:
             sender.taken(handle.ticket)
@@ -363,8 +430,7 @@ def receive_event(event: torch.Event, handle: Handle) -> int:
     """Makes a new event the sent one. Returns the index of its card."""
     _C.init()
     index = _index_of(handle)
-    sender = _get_sender(handle)
-    with sender.lock:
+    with _locked_sender(handle) as sender:
         fd = sender.get(handle.ticket, index)
     try:
         _C.receive_event(event, fd, index)

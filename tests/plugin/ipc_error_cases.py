@@ -3,14 +3,16 @@
 
 import mmap
 import os
+import pickle
 import queue
+import signal
 import socket
 import threading
 
 import torch
 from ipc_process import DEV, PATIENCE, Other, context, raises
 from torch.multiprocessing import reductions
-from torch_openreg import _C
+from torch_openreg import _C, _ipc
 
 
 def received_is_not_sent_again():
@@ -159,3 +161,86 @@ def forged_handles():
     other.put(reductions.reduce_tensor(x))
     assert other.get() == "refused"
     other.end()
+
+
+def rebuild(message):
+    function, arguments = pickle.loads(message)
+    return function(*arguments)
+
+
+def interrupted_receive():
+    """The answer to a receive that was interrupted comes later, and nobody takes it."""
+
+    def work(inbox, outbox):
+        one, two = inbox.get(), inbox.get()
+
+        def interrupt(*_):
+            raise KeyboardInterrupt
+
+        signal.signal(signal.SIGALRM, interrupt)
+        signal.setitimer(signal.ITIMER_REAL, 0.5)
+        with raises(KeyboardInterrupt):
+            rebuild(one)
+        outbox.put("interrupted")
+        assert inbox.get() == "go on"
+        outbox.put([rebuild(two).tolist(), rebuild(one).tolist()])
+
+    other = Other(work)
+    tensors = [torch.full((3,), float(n), device=DEV) for n in (1, 2)]
+    messages = [pickle.dumps(reductions.reduce_tensor(t)) for t in tensors]
+    with _ipc._get_server().lock:  # the server does not answer
+        other.put(*messages)
+        assert other.get() == "interrupted"
+    other.put("go on")
+    assert other.get() == [[2] * 3, [1] * 3]
+    other.end()
+
+
+def sender_cannot_share():
+    def work(inbox, outbox):
+        messages = inbox.get(), inbox.get()
+        for message in messages:
+            with raises(RuntimeError, "cannot share it", "no room on the card"):
+                rebuild(message)
+        outbox.put("refused")
+        assert inbox.get() == "go on"
+        outbox.put(rebuild(messages[0]).tolist())
+
+    other = Other(work)
+    tensors = [torch.full((3,), float(n), device=DEV) for n in (1, 2)]
+    messages = [pickle.dumps(reductions.reduce_tensor(t)) for t in tensors]
+    tickets = list(_ipc._get_server().tickets.values())
+    shares = [ticket._share for ticket in tickets]
+    for ticket, kind in zip(tickets, (RuntimeError, ValueError)):
+
+        def fail(_, kind=kind):
+            raise kind("no room on the card")
+
+        ticket._share = fail
+    other.put(*messages)
+    assert other.get() == "refused"
+    for ticket, share in zip(tickets, shares):
+        ticket._share = share
+    other.put("go on")
+    assert other.get() == [1] * 3
+    other.end()
+
+
+def other_users():
+    """A process of another user gets no connection, so it cannot use up descriptors."""
+    x = torch.ones(3, device=DEV)
+    _, arguments = reductions.reduce_tensor(x)
+    handle = arguments[7]
+    if os.geteuid() != 0:
+        return  # this process cannot become another user
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os.setuid(65534)
+        except OSError:
+            os._exit(0)  # the name space has no other user
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as stranger:
+            stranger.settimeout(PATIENCE)
+            stranger.connect(handle.server)
+            os._exit(0 if stranger.recv(10) == b"" else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0

@@ -46,8 +46,11 @@ ERRORS = [
     "forked_child",
     "forged_handles",
     "unsent_messages_leave_nothing",
+    "interrupted_receive",
+    "sender_cannot_share",
+    "other_users",
 ]
-HELPERS = {"describe", "keep", "sum_up"}
+HELPERS = {"describe", "keep", "sum_up", "rebuild"}
 MODULES = ipc_cases, ipc_error_cases, ipc_event_cases
 
 
