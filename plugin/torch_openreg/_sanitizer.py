@@ -34,6 +34,10 @@ class OpenregSanitizerErrors(csan.CUDASanitizerErrors):
 
 
 class ArgumentHandler(csan.ArgumentHandler):
+    def __init__(self) -> None:
+        super().__init__()
+        self.device: Optional[torch.device] = None  # of the operator, by its first tensor
+
     def _handle_argument(
         self,
         value: Any,
@@ -44,6 +48,7 @@ class ArgumentHandler(csan.ArgumentHandler):
     ) -> None:
         if not isinstance(value, torch.Tensor) or value.device.type != "openreg":
             return
+        self.device = self.device or value.device
         # Empty tensors have no address, and are not one tensor.
         data_ptr = value.data_ptr() or id(value)
         if is_write:
@@ -89,7 +94,7 @@ class OpenregSanitizerDispatchMode(TorchDispatchMode):
         if not arguments.tensor_aliases:
             return outputs  # an operator of other devices
         errors = self.event_handler._handle_kernel_launch(
-            current_stream().native_handle,
+            current_stream(arguments.device).native_handle,
             arguments.dataptrs_read - arguments.dataptrs_written,
             arguments.dataptrs_written,
             arguments.outputs,

@@ -83,6 +83,25 @@ print(x.tolist()[0])
 """
 
 
+OTHER_CARD = """
+import torch
+from torch_openreg._sanitizer import OpenregSanitizerErrors
+x = torch.ones(9, device="openreg:1")
+with torch.openreg.device(1):
+    x.add_(1)  # on the same stream, although it is not that of the current device
+y = torch.ones(9, device="openreg:1")
+assert torch.openreg.current_device() == 0
+torch.openreg.set_stream(torch.openreg.Stream(1))
+torch.openreg.set_device(0)
+try:
+    y.mul_(2)
+except OpenregSanitizerErrors as error:
+    assert "data race" in str(error.errors[0])
+else:
+    raise AssertionError("the race on card 1 was not found")
+"""
+
+
 def run(program, **variables):
     return subprocess.run((sys.executable, "-c", program), env={**os.environ, **variables},
                           capture_output=True, text=True, timeout=300)
@@ -106,3 +125,9 @@ def test_race():
 def test_order():
     done = run(ORDERED, TORCH_OPENREG_SANITIZER="1")
     assert (done.returncode, done.stdout) == (0, "3.0\n"), done.stderr
+
+
+def test_other_card():
+    """An operator runs on the stream of its tensors' device, not of the current device."""
+    done = run(OTHER_CARD, TORCH_OPENREG_SANITIZER="1")
+    assert done.returncode == 0, done.stderr
