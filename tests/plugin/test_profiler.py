@@ -301,19 +301,38 @@ def test_graph(tmp_path):
 
 
 @pytest.mark.native
-def test_large_graph():
-    """Replays with more nodes than a ring of records lose none in turn."""
+@pytest.mark.parametrize("waits, replays", [(True, 12), (False, 25)])
+def test_large_graph(waits, replays):
+    """Replays with more nodes than a ring of records lose none, waiting or not."""
     x = torch.zeros(16, device="openreg")
     graph = torch.openreg.Graph()
     with torch.openreg.graph(graph):
         for _ in range(3000):
             x.add_(1)
     with profile(activities=BOTH) as prof:
-        for _ in range(12):
+        for _ in range(replays):
             graph.replay()
-            torch.openreg.synchronize()
+            if waits:
+                torch.openreg.synchronize()
     kernels = sum(e.activity_type() == "kernel" for e in prof.profiler.kineto_results.events())
-    assert kernels == 12 * 3000
+    assert kernels == replays * 3000
+    assert x.eq(replays * 3000).all()
+
+
+def test_large_graph_behind_a_closed_gate(gate, tmp_path):
+    """The thread that would wait for records opens the gate later: it must not wait for ever."""
+    x = torch.zeros(16, device="openreg")
+    graph = torch.openreg.Graph()
+    with torch.openreg.graph(graph):
+        for _ in range(3000):
+            x.add_(1)
+    with profile(activities=BOTH) as prof:
+        with gate:
+            for _ in range(14):
+                graph.replay()
+        torch.openreg.synchronize()
+    assert x.eq(14 * 3000).all()
+    assert int(trace_of(prof, tmp_path)["openreg_lost_records"]) > 0
 
 
 def test_without_the_card(tmp_path):

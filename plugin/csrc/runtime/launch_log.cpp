@@ -20,8 +20,10 @@ std::atomic<bool> launch_logs_on{false};
 
 namespace {
 
-// More than twice the packets of a ring: launches that read the records in time lose none.
+// More than twice the packets of a ring. A launch waits if it could make the card write
+// more.
 constexpr uint64_t kRecords = uint64_t{1} << 15;
+constexpr int64_t kPatienceNs = 1'000'000'000;
 
 struct Logs {
   std::mutex mutex; // lock it before a stream's mutex
@@ -85,6 +87,30 @@ void read_records(LaunchLog& log) {
     log.records.resize(have + static_cast<size_t>(std::max<int64_t>(got, 0)));
     if (got < static_cast<int64_t>(kPart))
       return;
+  }
+}
+
+// Reads the records, and forgets the launches of which no record can come any more.
+void drop_read_launches(LaunchLog& log) {
+  const uint64_t completed = openreg_queue_completed(log.stream->queue);
+  read_records(log);
+  for (; !log.unread.empty() && log.unread.front().seq <= completed; log.unread.pop_front())
+    log.unread_records -= log.unread.front().records;
+}
+
+// Waits until the ring has room for the records of the launch that has begun, as a launch
+// waits for room in a full queue. A stream that makes no progress may wait for this very
+// thread: then the launch goes on, and the card counts the records that it loses.
+void make_room(LaunchLog& log) {
+  drop_read_launches(log);
+  while (!log.unread.empty() && log.unread_records + log.begun_records > kRecords &&
+         log.records.size() != log.stuck_at) {
+    const size_t before = log.records.size();
+    const int error =
+        openreg_queue_wait(log.stream->queue, log.unread.front().seq, kPatienceNs);
+    drop_read_launches(log);
+    if (error && log.records.size() == before)
+      log.stuck_at = before;
   }
 }
 
@@ -244,13 +270,10 @@ void LoggedWait::note() const {
 
 c10::approx_time_t launch_begins(StreamState& stream, const void* packet) {
   LaunchLog& log = *stream.log;
-  const uint64_t records = records_of(packet);
-  if (C10_UNLIKELY(log.unread + records > kRecords / 2)) {
-    read_records(log);
-    log.unread = openreg_queue_submitted(stream.queue) -
-        openreg_queue_completed(stream.queue);
-  }
-  log.unread += records;
+  log.begun_records = records_of(packet);
+  if (C10_UNLIKELY(log.unread_records + log.begun_records > kRecords / 2))
+    make_room(log);
+  log.unread_records += log.begun_records;
   return c10::getApproximateTime();
 }
 
@@ -259,6 +282,7 @@ void launch_ends(
     OpId name,
     uint64_t seq,
     c10::approx_time_t begin) {
+  stream.log->unread.push_back({seq, stream.log->begun_records});
   stream.log->launches.push_back(this_launch(name, seq, begin));
 }
 

@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <string>
 #include <unordered_map>
@@ -31,13 +32,22 @@ struct Launch {
   int32_t thread;
 };
 
+struct UnreadLaunch {
+  uint64_t seq;
+  uint64_t records;
+};
+
 // The launches of one stream, in order, and the records of their packets.
 struct LaunchLog {
   StreamState* stream = nullptr;
   std::vector<Launch> launches;
   std::vector<openreg_trace_record> records;
   uint64_t lost = 0; // records that the card could not write
-  uint64_t unread = 0; // records that the card may have written
+  // The launches whose records the card may not have written at the last read.
+  std::deque<UnreadLaunch> unread;
+  uint64_t unread_records = 0; // their records, and those of the launch that has begun
+  uint64_t begun_records = 0; // of the launch that has begun
+  size_t stuck_at = SIZE_MAX; // records at which waiting for the card was in vain
 };
 
 // A thread waited for the card.
