@@ -15,8 +15,9 @@ int64_t read(clockid_t clock) {
   return int64_t{t.tv_sec} * 1'000'000'000 + t.tv_nsec;
 }
 
-// What to add to CLOCK_MONOTONIC for the time since 1970.
-int64_t unix_offset() {
+// Adds to a time of CLOCK_MONOTONIC what it lacks for the time since 1970, and to the error
+// that of this conversion.
+void add_unix_offset(Moment& moment) {
   int64_t best = INT64_MAX, offset = 0;
   for (int i = 0; i < kTries; i++) {
     const int64_t before = read(CLOCK_MONOTONIC);
@@ -27,7 +28,8 @@ int64_t unix_offset() {
       offset = now - before - best / 2;
     }
   }
-  return offset;
+  moment.unix_ns += offset;
+  moment.error += best / 2 + 1;
 }
 
 } // namespace
@@ -49,7 +51,7 @@ Moment this_moment(const Device& device) {
     best.unix_ns = static_cast<int64_t>(t.cpu_before) + bracket / 2;
   }
   best.error = best.error / 2 + 1;
-  best.unix_ns += unix_offset();
+  add_unix_offset(best);
   return best;
 }
 

@@ -13,7 +13,7 @@ namespace openreg {
 struct Moment {
   int64_t card = 0; // ns of CLOCK
   int64_t unix_ns = 0;
-  int64_t error = 0; // unix_ns may be wrong by this much
+  int64_t error = 0; // how far the reads of both clocks lie apart, at most
 };
 
 // Throws if the card does not answer.

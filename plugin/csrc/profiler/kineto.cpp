@@ -28,11 +28,18 @@ namespace {
 
 using libkineto::ActivityType;
 
-std::map<c10::DeviceIndex, Moment> moments() {
+// A card that does not answer, such as one that was unplugged, adds an error instead.
+std::map<c10::DeviceIndex, Moment> moments(std::vector<std::string>& errors) {
   std::map<c10::DeviceIndex, Moment> all;
-  for (c10::DeviceIndex i = 0; i < device_count(); i++)
-    if (device_opened(i))
+  for (c10::DeviceIndex i = 0; i < device_count(); i++) {
+    if (!device_opened(i))
+      continue;
+    try {
       all[i] = this_moment(device(i));
+    } catch (const c10::Error& error) {
+      errors.push_back(error.what_without_backtrace());
+    }
+  }
   return all;
 }
 
@@ -42,7 +49,7 @@ class Session final : public libkineto::IActivityProfilerSession {
 
   void start() override {
     const WithoutGil unlocked;
-    begin_ = moments();
+    begin_ = moments(errors_);
     begin_launch_logs();
     status_ = libkineto::TraceStatus::RECORDING;
   }
@@ -52,18 +59,29 @@ class Session final : public libkineto::IActivityProfilerSession {
       return;
     const WithoutGil unlocked;
     logs_ = end_launch_logs();
-    for (const auto& [index, end] : moments()) {
-      // A card that was opened meanwhile has no moment at the start.
+    const auto ends = moments(errors_);
+    // A card that was opened meanwhile has no moment at the start, and one that is gone has
+    // none at the end. Then the clocks count as equally fast.
+    for (const auto& [index, end] : ends) {
       const auto found = begin_.find(index);
       clocks_.emplace(index, CardClock(found == begin_.end() ? end : found->second, end));
     }
+    for (const auto& [index, begin] : begin_)
+      clocks_.emplace(index, CardClock(begin, begin));
+    // Without a time no record has a row.
+    std::erase_if(logs_.streams, [&](const LaunchLog& log) {
+      return !clocks_.count(log.stream->device);
+    });
     to_unix_ = cpu_clock_.makeConverter();
     metadata_ = metadata_of(logs_.streams, clocks_);
+    metadata_["openreg_clock_failures"] = std::to_string(errors_.size());
+    for (const std::string& error : errors_)
+      TORCH_WARN("the profile is not complete: ", error);
     status_ = libkineto::TraceStatus::PROCESSING;
   }
 
   std::vector<std::string> errors() override {
-    return {};
+    return errors_;
   }
 
   void processTrace(libkineto::ActivityLogger& logger) override {
@@ -139,6 +157,7 @@ class Session final : public libkineto::IActivityProfilerSession {
   std::map<c10::DeviceIndex, Moment> begin_;
   std::map<c10::DeviceIndex, CardClock> clocks_;
   LaunchLogs logs_;
+  std::vector<std::string> errors_;
   std::unique_ptr<libkineto::CpuTraceBuffer> buffer_;
   std::unordered_map<std::string, std::string> metadata_;
 };
