@@ -4,6 +4,9 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/view_as_real.h>
 
+#include <cerrno>
+#include <cmath>
+
 #include "runtime/launch.h"
 
 namespace openreg {
@@ -63,6 +66,18 @@ void check_same(const char* name, const at::Tensor& a, const at::Tensor& b) {
       "; all must have one dtype and one device");
 }
 
+void check_one_device(const char* name, const Tensors& tensors, const at::Tensor& like) {
+  for (const at::Tensor& tensor : tensors)
+    TORCH_CHECK_VALUE(
+        tensor.device() == like.device(),
+        name,
+        ": the tensors are on ",
+        like.device(),
+        " and ",
+        tensor.device(),
+        "; all must be on one device");
+}
+
 Tensors checked_list(const char* name, const Tensors& tensors, const at::Tensor& like) {
   Tensors found;
   for (const at::Tensor& tensor : tensors) {
@@ -107,6 +122,18 @@ openreg_dtype dtype_of(const at::Tensor& tensor) {
   return static_cast<openreg_dtype>(dtype);
 }
 
+namespace {
+
+double factor_of(const c10d::ReduceOp& op) {
+  const auto* given =
+      dynamic_cast<const c10d::PreMulSumSupplement*>(op.supplement_.get());
+  TORCH_CHECK_VALUE(given, "PREMUL_SUM needs a factor: use _make_nccl_premul_sum()");
+  return given->tensor_factor.defined() ? given->tensor_factor.item<double>()
+                                        : given->double_factor;
+}
+
+} // namespace
+
 openreg_comm_op op_of(const c10d::ReduceOp& op, const at::Tensor& original) {
   using Op = c10d::ReduceOp;
   TORCH_CHECK_VALUE(
@@ -114,6 +141,11 @@ openreg_comm_op op_of(const c10d::ReduceOp& op, const at::Tensor& original) {
       "complex numbers can be summed and averaged, but have no order and no bits");
   // A bool is true or false: the sum is "any", the product is "all".
   const bool logical = original.scalar_type() == at::kBool;
+  const bool integer = !original.is_floating_point() && !original.is_complex();
+  TORCH_CHECK_VALUE(
+      integer || (op.op_ != Op::BAND && op.op_ != Op::BOR && op.op_ != Op::BXOR),
+      original.scalar_type(),
+      " has no AND, OR or XOR: use integers or bool");
   switch (op.op_) {
     case Op::SUM:
       return logical ? OPENREG_COMM_MAX : OPENREG_COMM_SUM;
@@ -133,6 +165,14 @@ openreg_comm_op op_of(const c10d::ReduceOp& op, const at::Tensor& original) {
     case Op::BXOR:
       return OPENREG_COMM_XOR;
     case Op::PREMUL_SUM:
+      TORCH_CHECK_VALUE(!logical, "a bool tensor has no PREMUL_SUM; convert it");
+      TORCH_CHECK_VALUE(
+          !integer || factor_of(op) == std::trunc(factor_of(op)),
+          "the factor ",
+          factor_of(op),
+          " of PREMUL_SUM is no integer, but ",
+          original.scalar_type(),
+          " is");
       return OPENREG_COMM_PREMUL_SUM;
     default:
       C10_THROW_ERROR(
@@ -141,15 +181,18 @@ openreg_comm_op op_of(const c10d::ReduceOp& op, const at::Tensor& original) {
 }
 
 int set_factor(openreg_comm* comm, const c10d::ReduceOp& op) {
-  if (op.op_ != c10d::ReduceOp::PREMUL_SUM)
-    return 0;
-  const auto* given =
-      dynamic_cast<const c10d::PreMulSumSupplement*>(op.supplement_.get());
-  TORCH_CHECK_VALUE(given, "PREMUL_SUM needs a factor: use _make_nccl_premul_sum()");
-  const double factor = given->tensor_factor.defined()
-      ? given->tensor_factor.item<double>()
-      : given->double_factor;
-  return openreg_comm_set_factor(comm, factor);
+  return op.op_ == c10d::ReduceOp::PREMUL_SUM ? openreg_comm_set_factor(comm, factor_of(op))
+                                              : 0;
+}
+
+int64_t queue_each(size_t n, const std::function<int64_t(size_t)>& queue) {
+  int64_t seq = 0;
+  for (size_t i = 0; i < n && seq >= 0; i++) {
+    seq = queue(i);
+    if (seq == -EINVAL && i > 0)
+      return -EIO;
+  }
+  return seq;
 }
 
 at::Tensor flat_like(const Tensors& tensors) {

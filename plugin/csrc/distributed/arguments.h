@@ -6,6 +6,7 @@
 #include <torch/csrc/distributed/c10d/Types.hpp>
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "distributed/communicator.h"
@@ -22,6 +23,7 @@ at::Tensor checked_single(const char* name, const Tensors& tensors);
 Tensors checked_list(const char* name, const Tensors& tensors, const at::Tensor& like);
 at::Tensor checked_contiguous(const char* name, const at::Tensor& tensor);
 void check_same(const char* name, const at::Tensor& a, const at::Tensor& b);
+void check_one_device(const char* name, const Tensors& tensors, const at::Tensor& like);
 void check_root(const char* name, int64_t root, int size);
 
 uint64_t address(const at::Tensor& tensor);
@@ -32,6 +34,10 @@ openreg_dtype dtype_of(const at::Tensor& tensor);
 openreg_comm_op op_of(const c10d::ReduceOp& op, const at::Tensor& original);
 // Prepares the communicator for the reduction.
 int set_factor(openreg_comm* comm, const c10d::ReduceOp& op);
+
+// Queues n collectives. If one after the first is refused, the first ones are queued all the
+// same: returns an error that breaks the communicator.
+int64_t queue_each(size_t n, const std::function<int64_t(size_t)>& queue);
 
 // One tensor with room for all the others. Uninitialized.
 at::Tensor flat_like(const Tensors& tensors);

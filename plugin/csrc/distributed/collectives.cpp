@@ -13,6 +13,7 @@ using c10d::OpType;
 
 auto ProcessGroupOCCL::broadcast(Tensors& tensors, const c10d::BroadcastOptions& opts)
     -> WorkPtr {
+  const CallScope scope(this);
   const at::Tensor t = checked_single("broadcast", tensors);
   const auto root = static_cast<uint32_t>(opts.rootRank + opts.rootTensor);
   check_root("broadcast", root, size_);
@@ -31,6 +32,7 @@ auto ProcessGroupOCCL::broadcast(Tensors& tensors, const c10d::BroadcastOptions&
 
 auto ProcessGroupOCCL::allreduce(Tensors& tensors, const c10d::AllreduceOptions& opts)
     -> WorkPtr {
+  const CallScope scope(this);
   TORCH_CHECK_VALUE(tensors.size() == 1, "all_reduce takes one tensor, not ", tensors.size());
   c10d::AllreduceCoalescedOptions same;
   static_cast<c10d::AllreduceOptions&>(same) = opts;
@@ -40,6 +42,7 @@ auto ProcessGroupOCCL::allreduce(Tensors& tensors, const c10d::AllreduceOptions&
 auto ProcessGroupOCCL::allreduce_coalesced(
     Tensors& tensors,
     const c10d::AllreduceCoalescedOptions& opts) -> WorkPtr {
+  const CallScope scope(this);
   TORCH_CHECK_VALUE(!tensors.empty(), "all_reduce: the list of tensors is empty");
   Tensors real;
   std::vector<openreg_comm_op> ops;
@@ -56,22 +59,23 @@ auto ProcessGroupOCCL::allreduce_coalesced(
       .timeout = opts.timeout,
       .asynchronous = opts.asyncOp,
       .collective = {.queue = [real, ops, op = opts.reduceOp](openreg_comm* comm) {
-        int64_t seq = set_factor(comm, op);
-        for (size_t n = 0; n < real.size() && seq >= 0; n++)
-          seq = openreg_comm_all_reduce(
+        const int64_t error = set_factor(comm, op);
+        return error ? error : queue_each(real.size(), [&](size_t n) {
+          return openreg_comm_all_reduce(
               comm,
               address(real[n]),
               address(real[n]),
               static_cast<uint64_t>(real[n].numel()),
               dtype_of(real[n]),
               ops[n]);
-        return seq;
+        });
       }},
   });
 }
 
 auto ProcessGroupOCCL::reduce(Tensors& tensors, const c10d::ReduceOptions& opts)
     -> WorkPtr {
+  const CallScope scope(this);
   const at::Tensor t = checked_single("reduce", tensors);
   const auto root = static_cast<uint32_t>(opts.rootRank + opts.rootTensor);
   check_root("reduce", root, size_);
@@ -112,6 +116,7 @@ c10::DeviceIndex ProcessGroupOCCL::barrier_device(const c10d::BarrierOptions& op
 }
 
 auto ProcessGroupOCCL::barrier(const c10d::BarrierOptions& opts) -> WorkPtr {
+  const CallScope scope(this);
   const c10::DeviceIndex index = barrier_device(opts);
   check_index(index);
   const at::Tensor where =

@@ -60,6 +60,7 @@ auto ProcessGroupOCCL::allgather(
     TensorLists& outputs,
     Tensors& inputs,
     const c10d::AllgatherOptions& opts) -> WorkPtr {
+  const CallScope scope(this);
   checked_single("all_gather", inputs);
   const at::Tensor own = checked_contiguous("all_gather", inputs[0]);
   const Tensors parts = checked_parts("all_gather", outputs, inputs[0], rank_, size_);
@@ -87,6 +88,7 @@ auto ProcessGroupOCCL::all_gather_single(
     at::Tensor& output,
     at::Tensor& input,
     const c10d::AllgatherOptions& opts) -> WorkPtr {
+  const CallScope scope(this);
   Tensors outputs{output}, inputs{input};
   return all_gather_single_coalesced(outputs, inputs, opts);
 }
@@ -95,6 +97,7 @@ auto ProcessGroupOCCL::all_gather_single_coalesced(
     Tensors& outputs,
     Tensors& inputs,
     const c10d::AllgatherOptions& opts) -> WorkPtr {
+  const CallScope scope(this);
   const char* name = "all_gather_into_tensor";
   TORCH_CHECK_VALUE(
       !outputs.empty() && outputs.size() == inputs.size(),
@@ -118,13 +121,11 @@ auto ProcessGroupOCCL::all_gather_single_coalesced(
       .timeout = opts.timeout,
       .asynchronous = opts.asyncOp,
       .collective = {.queue = [=, size = size_](openreg_comm* comm) {
-        int64_t seq = 0;
-        for (size_t n = 0; n < parts.size() && seq >= 0; n++) {
+        return queue_each(parts.size(), [&](size_t n) {
           const Counts counts(size, bytes(parts[n]));
-          seq = openreg_comm_all_gather(
+          return openreg_comm_all_gather(
               comm, address(wholes[n]), address(parts[n]), counts.data(), OPENREG_U8);
-        }
-        return seq;
+        });
       }},
   });
 }
@@ -133,6 +134,7 @@ auto ProcessGroupOCCL::allgather_coalesced(
     TensorLists& outputs,
     Tensors& inputs,
     const c10d::AllgatherOptions& opts) -> WorkPtr {
+  const CallScope scope(this);
   TORCH_CHECK_VALUE(
       outputs.size() == static_cast<size_t>(size_),
       "all_gather_coalesced: there must be a list for each of the ",
@@ -158,6 +160,7 @@ auto ProcessGroupOCCL::gather(
     TensorLists& outputs,
     Tensors& inputs,
     const c10d::GatherOptions& opts) -> WorkPtr {
+  const CallScope scope(this);
   checked_single("gather", inputs);
   const at::Tensor own = checked_contiguous("gather", inputs[0]);
   check_root("gather", opts.rootRank, size_);
@@ -193,6 +196,7 @@ auto ProcessGroupOCCL::gather_single(
     at::Tensor& output,
     at::Tensor& input,
     const c10d::GatherOptions& opts) -> WorkPtr {
+  const CallScope scope(this);
   const char* name = "gather_into_tensor";
   const at::Tensor own = checked_contiguous(name, input);
   check_root(name, opts.rootRank, size_);

@@ -7,6 +7,7 @@
 #include <numeric>
 #include <set>
 
+#include "distributed/arguments.h"
 #include "distributed/process_group.h"
 #include "runtime/gil.h"
 
@@ -128,7 +129,8 @@ std::vector<int64_t> ProcessGroupOCCL::global_ranks(const std::vector<int>& rank
 std::shared_ptr<Communicator> ProcessGroupOCCL::connect(
     c10::DeviceIndex index,
     const std::string& name,
-    const std::vector<int>& ranks) {
+    const std::vector<int>& ranks,
+    Milliseconds timeout) {
   const auto me = std::find(ranks.begin(), ranks.end(), rank_) - ranks.begin();
   const std::string group =
       options_->group_name.empty() ? pg_uid_ : options_->group_name;
@@ -140,7 +142,7 @@ std::shared_ptr<Communicator> ProcessGroupOCCL::connect(
           .name = name,
           .group = "process group " + (group.empty() ? kName : group),
           .ranks = global_ranks(ranks),
-          .timeout = options_->timeout,
+          .timeout = timeout,
       },
       *store_);
   add_job_source(made);
@@ -158,13 +160,21 @@ std::shared_ptr<Communicator> ProcessGroupOCCL::communicator(c10::DeviceIndex in
       ", so it cannot use tensors of openreg:",
       static_cast<int>(index));
   used_ = index;
-  auto& found = communicators_[index];
-  if (!found) {
-    if (!closed_.empty())
-      C10_THROW_ERROR(DistBackendError, closed_);
-    found = connect(index, "all." + std::to_string(created_++), all_ranks(size_));
-  }
-  return found;
+  connected_.wait(lock, [this] { return !connecting_; });
+  if (const auto found = communicators_.find(index); found != communicators_.end())
+    return found->second;
+  check_open_locked();
+  const std::string name = "all." + std::to_string(created_++);
+  const Milliseconds timeout = options_->timeout;
+  const auto made = without_mutex(
+      lock, [&] { return connect(index, name, all_ranks(size_), timeout); });
+  check_open_locked();
+  return communicators_[index] = made;
+}
+
+void ProcessGroupOCCL::check_open_locked() const {
+  if (!closed_.empty())
+    C10_THROW_ERROR(DistBackendError, closed_);
 }
 
 std::vector<std::shared_ptr<Communicator>> ProcessGroupOCCL::communicators() {
@@ -181,7 +191,10 @@ std::vector<std::shared_ptr<Communicator>> ProcessGroupOCCL::communicators() {
 }
 
 auto ProcessGroupOCCL::run(Call call) -> WorkPtr {
-  const c10::DeviceIndex index = call.inputs.at(0).device().index();
+  const CallScope scope(this);
+  for (const Tensors& tensors : {call.inputs, call.outputs})
+    check_one_device(call.name, tensors, call.inputs.at(0));
+  const c10::DeviceIndex index = call.inputs[0].device().index();
   const auto comm = communicator(index);
   const uint64_t sequence = ++sequence_;
   const std::string group = options_->group_name;
@@ -217,7 +230,7 @@ auto ProcessGroupOCCL::finish(
     c10d::OpType type,
     std::vector<CollectiveWork::Part> parts,
     Tensors results) -> WorkPtr {
-  if (coalescing_) {
+  if (coalesces()) {
     coalesced_.insert(coalesced_.end(), parts.begin(), parts.end());
     coalesced_results_.insert(coalesced_results_.end(), results.begin(), results.end());
   }

@@ -21,14 +21,19 @@ std::shared_ptr<Communicator> ProcessGroupOCCL::pair(
     int to) {
   check_fork();
   const int low = std::min(from, to), high = std::max(from, to);
-  std::lock_guard<std::mutex> lock(mutex_);
+  std::unique_lock<std::mutex> lock(mutex_);
+  connected_.wait(lock, [this] { return !connecting_; });
   Pair& found = pairs_[{low, high}];
   if (!found.down) {
-    if (!closed_.empty())
-      C10_THROW_ERROR(DistBackendError, closed_);
+    check_open_locked();
     const std::string name = "pair." + std::to_string(low) + "." + std::to_string(high);
-    found.up = connect(index, name + ".up", {low, high});
-    found.down = connect(index, name + ".down", {low, high});
+    const Milliseconds timeout = options_->timeout;
+    Pair made = without_mutex(lock, [&] {
+      const auto up = connect(index, name + ".up", {low, high}, timeout);
+      return Pair{up, connect(index, name + ".down", {low, high}, timeout)};
+    });
+    check_open_locked();
+    found = std::move(made);
   }
   const auto& way = from < to ? found.up : found.down;
   TORCH_CHECK_VALUE(
@@ -88,35 +93,54 @@ auto ProcessGroupOCCL::transfer_or_collect(Transfer t) -> WorkPtr {
   const OpType type = t.sends ? OpType::SEND : OpType::RECV;
   std::vector<CollectiveWork::Part> parts;
   Tensors results{t.tensor};
-  if (coalescing_)
-    transfers_.push_back(std::move(t));
-  else
+  const bool collects = coalesces();
+  if (!collects)
     parts.push_back(transfer(t));
-  return c10::make_intrusive<CollectiveWork>(
-      rank_, type, sequence_, std::move(parts), std::move(results));
+  auto work = c10::make_intrusive<CollectiveWork>(
+      rank_, type, sequence_, std::move(parts), std::move(results), !collects);
+  if (collects) {
+    t.work = work;
+    transfers_.push_back(std::move(t));
+  }
+  return work;
 }
 
 auto ProcessGroupOCCL::send(Tensors& tensors, int to, int) -> WorkPtr {
+  const CallScope scope(this);
   checked_single("send", tensors);
-  return transfer_or_collect({true, to, checked_contiguous("send", tensors[0])});
+  return transfer_or_collect({true, to, checked_contiguous("send", tensors[0]), {}});
 }
 
 auto ProcessGroupOCCL::recv(Tensors& tensors, int from, int) -> WorkPtr {
+  const CallScope scope(this);
   checked_single("recv", tensors);
-  return transfer_or_collect({false, from, checked_contiguous("recv", tensors[0])});
+  return transfer_or_collect({false, from, checked_contiguous("recv", tensors[0]), {}});
+}
+
+bool ProcessGroupOCCL::coalesces() const {
+  return coalescing_ == std::this_thread::get_id();
+}
+
+void ProcessGroupOCCL::drop_group() {
+  for (const Transfer& t : transfers_)
+    t.work->lost("the group of this transfer has failed, so it has not begun");
+  transfers_.clear();
+  coalesced_.clear();
+  coalesced_results_.clear();
+  coalescing_ = std::thread::id();
 }
 
 void ProcessGroupOCCL::startCoalescing() {
-  TORCH_CHECK(!coalescing_, "the process group coalesces already");
-  coalescing_ = true;
-  coalesced_.clear();
-  coalesced_results_.clear();
-  transfers_.clear();
+  drop_group();
+  coalescing_ = std::this_thread::get_id();
 }
 
 // The order of the transfers between two ranks stays.
 auto ProcessGroupOCCL::endCoalescing() -> WorkPtr {
-  coalescing_ = false;
+  TORCH_CHECK(
+      coalesces(),
+      "this thread coalesces nothing: its group has failed, or another thread has begun one");
+  const CallScope scope(this);
   std::stable_sort(
       transfers_.begin(), transfers_.end(), [this](const Transfer& a, const Transfer& b) {
         return std::minmax(a.peer, rank_) < std::minmax(b.peer, rank_);
@@ -124,8 +148,10 @@ auto ProcessGroupOCCL::endCoalescing() -> WorkPtr {
   for (const Transfer& t : transfers_) {
     coalesced_.push_back(transfer(t));
     coalesced_results_.push_back(t.tensor);
+    t.work->queued(coalesced_.back());
   }
   transfers_.clear();
+  coalescing_ = std::thread::id();
   return c10::make_intrusive<CollectiveWork>(
       rank_,
       OpType::COALESCED,

@@ -4,8 +4,12 @@
 
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
+#include <atomic>
+#include <condition_variable>
+#include <exception>
 #include <map>
 #include <optional>
+#include <thread>
 #include <utility>
 
 #include "distributed/work.h"
@@ -137,11 +141,28 @@ class ProcessGroupOCCL final : public c10d::Backend {
   struct Pair {
     std::shared_ptr<Communicator> up, down;
   };
+  // Drops the thread's coalesced group if the call throws: torch's coalescing manager does
+  // not call endCoalescing() then.
+  class CallScope {
+   public:
+    explicit CallScope(ProcessGroupOCCL* group) : group_(group) {}
+    ~CallScope() {
+      if (std::uncaught_exceptions() > before_ && group_->coalesces())
+        group_->drop_group();
+    }
+    CallScope(const CallScope&) = delete;
+    CallScope& operator=(const CallScope&) = delete;
+
+   private:
+    ProcessGroupOCCL* group_;
+    const int before_ = std::uncaught_exceptions();
+  };
   // A send or receive of a coalesced group.
   struct Transfer {
     bool sends;
     int peer;
     at::Tensor tensor;
+    c10::intrusive_ptr<CollectiveWork> work; // of a coalesced one
   };
 
   WorkPtr run(Call call);
@@ -149,18 +170,45 @@ class ProcessGroupOCCL final : public c10d::Backend {
   std::shared_ptr<Communicator> connect(
       c10::DeviceIndex index,
       const std::string& name,
-      const std::vector<int>& ranks);
+      const std::vector<int>& ranks,
+      Milliseconds timeout);
+  // Calls make() without the mutex, one thread at a time: abort() of another thread does
+  // not wait for a rank that does not come.
+  template <class F>
+  auto without_mutex(std::unique_lock<std::mutex>& lock, F make) {
+    connecting_ = true;
+    lock.unlock();
+    const auto end = [&] {
+      lock.lock();
+      connecting_ = false;
+      connected_.notify_all();
+    };
+    try {
+      auto made = make();
+      end();
+      return made;
+    } catch (...) {
+      end();
+      throw;
+    }
+  }
+  void check_open_locked() const;
   std::vector<int64_t> global_ranks(const std::vector<int>& ranks) const;
   c10::DeviceIndex barrier_device(const c10d::BarrierOptions& opts);
   Milliseconds timeout_of(Milliseconds given);
   CollectiveWork::Part transfer(const Transfer& transfer);
   std::shared_ptr<Communicator> pair(c10::DeviceIndex index, int from, int to);
   WorkPtr transfer_or_collect(Transfer transfer);
+  // Whether the calling thread is in a coalesced group.
+  bool coalesces() const;
+  void drop_group();
   WorkPtr finish(c10d::OpType type, std::vector<CollectiveWork::Part> parts, Tensors results);
 
   const c10::intrusive_ptr<c10d::Store> store_;
   const c10::intrusive_ptr<Options> options_;
   std::mutex mutex_; // guards what follows
+  bool connecting_ = false;
+  std::condition_variable connected_; // connecting_ has become false
   std::map<c10::DeviceIndex, std::shared_ptr<Communicator>> communicators_;
   std::map<std::pair<int, int>, Pair> pairs_;
   std::map<int64_t, c10d::AbortHook> abort_hooks_;
@@ -168,10 +216,11 @@ class ProcessGroupOCCL final : public c10d::Backend {
   std::optional<c10::DeviceIndex> used_; // the device of the latest collective
   std::string closed_; // why there are no new communicators
   uint64_t created_ = 0;
-  uint64_t sequence_ = 0;
+  std::atomic<uint64_t> sequence_{0};
   uint64_t splits_ = 0;
-  bool timing_ = false;
-  bool coalescing_ = false;
+  std::atomic<bool> timing_{false};
+  // The thread in a coalesced group, and what it has collected. Only this thread uses it.
+  std::atomic<std::thread::id> coalescing_{};
   std::vector<CollectiveWork::Part> coalesced_;
   std::vector<Transfer> transfers_;
   Tensors coalesced_results_;

@@ -86,6 +86,7 @@ auto ProcessGroupOCCL::scatter(
     Tensors& outputs,
     TensorLists& inputs,
     const c10d::ScatterOptions& opts) -> WorkPtr {
+  const CallScope scope(this);
   checked_single("scatter", outputs);
   const at::Tensor own = checked_contiguous("scatter", outputs[0]);
   check_root("scatter", opts.rootRank, size_);
@@ -125,6 +126,7 @@ auto ProcessGroupOCCL::reduce_scatter(
     Tensors& outputs,
     TensorLists& inputs,
     const c10d::ReduceScatterOptions& opts) -> WorkPtr {
+  const CallScope scope(this);
   checked_single("reduce_scatter", outputs);
   const at::Tensor own = checked_contiguous("reduce_scatter", outputs[0]);
   const Tensors parts =
@@ -166,6 +168,7 @@ auto ProcessGroupOCCL::reduce_scatter_single(
     at::Tensor& output,
     at::Tensor& input,
     const c10d::ReduceScatterOptions& opts) -> WorkPtr {
+  const CallScope scope(this);
   Tensors outputs{output}, inputs{input};
   return reduce_scatter_single_coalesced(outputs, inputs, opts);
 }
@@ -174,6 +177,7 @@ auto ProcessGroupOCCL::reduce_scatter_single_coalesced(
     Tensors& outputs,
     Tensors& inputs,
     const c10d::ReduceScatterOptions& opts) -> WorkPtr {
+  const CallScope scope(this);
   const char* name = "reduce_scatter_tensor";
   TORCH_CHECK_VALUE(
       !outputs.empty() && outputs.size() == inputs.size(),
@@ -211,18 +215,17 @@ auto ProcessGroupOCCL::reduce_scatter_single_coalesced(
       .timeout = opts.timeout,
       .asynchronous = opts.asyncOp,
       .collective = {.queue = [=, size = size_, op = opts.reduceOp](openreg_comm* comm) {
-        int64_t seq = set_factor(comm, op);
-        for (size_t n = 0; n < parts.size() && seq >= 0; n++) {
+        const int64_t error = set_factor(comm, op);
+        return error ? error : queue_each(parts.size(), [&](size_t n) {
           const Counts counts(size, static_cast<uint64_t>(parts[n].numel()));
-          seq = openreg_comm_reduce_scatter(
+          return openreg_comm_reduce_scatter(
               comm,
               address(parts[n]),
               address(wholes[n]),
               counts.data(),
               dtype_of(parts[n]),
               ops[n]);
-        }
-        return seq;
+        });
       }},
   });
 }
@@ -233,6 +236,7 @@ auto ProcessGroupOCCL::all_to_all_single(
     std::vector<int64_t>& output_sizes,
     std::vector<int64_t>& input_sizes,
     const c10d::AllToAllOptions& opts) -> WorkPtr {
+  const CallScope scope(this);
   const char* name = "all_to_all_single";
   check_same(name, output, input);
   const at::Tensor to = checked_contiguous(name, output);
@@ -257,6 +261,7 @@ auto ProcessGroupOCCL::alltoall(
     Tensors& outputs,
     Tensors& inputs,
     const c10d::AllToAllOptions& opts) -> WorkPtr {
+  const CallScope scope(this);
   const char* name = "all_to_all";
   const auto size = static_cast<size_t>(size_);
   TORCH_CHECK_VALUE(

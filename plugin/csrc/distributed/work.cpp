@@ -7,6 +7,8 @@
 #include <atomic>
 #include <set>
 
+#include "runtime/device_cache.h"
+#include "runtime/format.h"
 #include "runtime/interrupt.h"
 #include "runtime/submit.h"
 
@@ -43,6 +45,18 @@ void wait_part(const CollectiveWork::Part& part, milliseconds timeout) {
   }
 }
 
+// A block of another stream than the current one, which waits for the collective, also
+// belongs to the side stream: no other stream gets it before the collective is done.
+void keep_for(StreamState& side, const at::Tensor& tensor) {
+  if (!tensor.has_storage())
+    return;
+  DeviceCache& cache = device_cache(side.device);
+  const StreamState& now = current_stream_state(side.device);
+  const auto at = reinterpret_cast<uint64_t>(real_address(tensor.storage().data()));
+  if (cache.inspect(at, [&](const Block* b) { return b != nullptr && b->stream != &now; }))
+    cache.record(at, &side);
+}
+
 std::vector<c10::Device> devices_of(const std::vector<CollectiveWork::Part>& parts) {
   std::set<c10::DeviceIndex> found;
   for (const auto& part : parts)
@@ -60,12 +74,38 @@ CollectiveWork::CollectiveWork(
     c10d::OpType type,
     uint64_t sequence,
     std::vector<Part> parts,
-    Tensors results)
+    Tensors results,
+    bool is_queued)
     : Work(rank, type),
       sequence_(sequence),
       parts_(std::move(parts)),
-      results_(std::move(results)) {
+      results_(std::move(results)),
+      state_(is_queued ? State::QUEUED : State::COLLECTED) {
+  if (is_queued)
+    make_future();
+}
+
+void CollectiveWork::queued(Part part) {
+  parts_.push_back(std::move(part));
   make_future();
+  state_ = State::QUEUED;
+}
+
+void CollectiveWork::lost(const std::string& why) {
+  if (state_ != State::COLLECTED)
+    return;
+  lost_ = std::make_exception_ptr(C10_BUILD_ERROR(DistBackendError, why));
+  state_ = State::LOST;
+}
+
+void CollectiveWork::check_queued() const {
+  if (state_ == State::LOST)
+    std::rethrow_exception(lost_);
+  TORCH_CHECK(
+      state_ == State::QUEUED,
+      "the group of this transfer has not ended, so it has not begun. Leave the coalescing "
+      "manager before you wait for it. If an exception has left the manager, run a new "
+      "group.");
 }
 
 // The future is complete at once: its events make a stream wait that uses the value. Events
@@ -84,16 +124,20 @@ void CollectiveWork::make_future() {
 }
 
 bool CollectiveWork::isCompleted() {
+  if (state_ != State::QUEUED)
+    return state_ == State::LOST;
   return std::all_of(parts_.begin(), parts_.end(), [](const Part& part) {
     return completed(part) || error_of(part);
   });
 }
 
 bool CollectiveWork::isSuccess() const {
-  return !exception();
+  return state_ == State::QUEUED && !exception();
 }
 
 std::exception_ptr CollectiveWork::exception() const {
+  if (state_ != State::QUEUED)
+    return state_ == State::LOST ? lost_ : nullptr;
   for (const Part& part : parts_)
     if (const auto error = error_of(part))
       return error;
@@ -105,6 +149,7 @@ std::vector<at::Tensor> CollectiveWork::result() {
 }
 
 void CollectiveWork::synchronize() {
+  check_queued();
   for (const Part& part : parts_) {
     if (const auto error = error_of(part))
       std::rethrow_exception(error);
@@ -112,8 +157,12 @@ void CollectiveWork::synchronize() {
     part.pending->end.block(current_stream(device.index()));
     // From here on the order of the stream protects the tensors.
     Tensors tensors;
-    std::lock_guard<std::mutex> lock(part.pending->mutex);
-    tensors.swap(part.pending->tensors);
+    {
+      std::lock_guard<std::mutex> lock(part.pending->mutex);
+      tensors.swap(part.pending->tensors);
+    }
+    for (const at::Tensor& tensor : tensors)
+      keep_for(part.communicator->side(), tensor);
   }
 }
 
@@ -134,16 +183,19 @@ void CollectiveWork::blockCurrentStream() {
 }
 
 void CollectiveWork::abort() {
+  check_queued();
   for (const Part& part : parts_)
     part.communicator->abort("the program aborted a collective");
 }
 
 c10::intrusive_ptr<Future> CollectiveWork::getFuture() {
+  check_queued();
   return future_;
 }
 
 // The watchdog completes it. Its value is a WorkResult.
 c10::intrusive_ptr<Future> CollectiveWork::getFutureResult() {
+  check_queued();
   struct State {
     explicit State(size_t n) : left(n) {}
     std::atomic<size_t> left;
@@ -181,6 +233,7 @@ c10::intrusive_ptr<Future> CollectiveWork::getFutureResult() {
 }
 
 float CollectiveWork::getDuration() const {
+  check_queued();
   TORCH_CHECK(
       parts_.size() == 1 && parts_[0].pending->timed,
       "the collective has no duration: call enable_collectives_timing() of its process "
@@ -195,7 +248,7 @@ uint64_t CollectiveWork::getSequencenumber() const {
 }
 
 milliseconds CollectiveWork::getTimeout() const {
-  return parts_.empty() ? kNoTimeout : parts_[0].pending->timeout;
+  return state_ != State::QUEUED || parts_.empty() ? kNoTimeout : parts_[0].pending->timeout;
 }
 
 } // namespace openreg

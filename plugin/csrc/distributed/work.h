@@ -4,14 +4,17 @@
 
 #include <torch/csrc/distributed/c10d/Work.hpp>
 
+#include <atomic>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "distributed/communicator.h"
 
 namespace openreg {
 
-// A collective has one part; coalesced ones have one for each communicator.
+// A collective has one part; coalesced ones have one for each communicator. A transfer of
+// a coalesced group has none until the group ends.
 class CollectiveWork : public c10d::Work {
  public:
   struct Part {
@@ -24,7 +27,12 @@ class CollectiveWork : public c10d::Work {
       c10d::OpType type,
       uint64_t sequence,
       std::vector<Part> parts,
-      Tensors results);
+      Tensors results,
+      bool is_queued = true);
+
+  // The group of the transfer has queued it, or has failed before that.
+  void queued(Part part);
+  void lost(const std::string& why);
 
   bool isCompleted() override;
   bool isSuccess() const override;
@@ -47,11 +55,16 @@ class CollectiveWork : public c10d::Work {
   }
 
  private:
+  enum class State { COLLECTED, QUEUED, LOST };
+
   void make_future();
+  void check_queued() const;
 
   const uint64_t sequence_;
-  const std::vector<Part> parts_;
+  std::vector<Part> parts_; // does not change after QUEUED
   const Tensors results_;
+  std::exception_ptr lost_; // if LOST
+  std::atomic<State> state_;
   c10::intrusive_ptr<c10::ivalue::Future> future_;
 };
 
