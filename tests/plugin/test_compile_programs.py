@@ -81,7 +81,7 @@ def a_program(**changes):
         "patches": [],
         "counted": True,
     }
-    return _C.Program(**{**parts, **changes})
+    return _C.program(**{**parts, **changes})
 
 
 BAD = {

@@ -79,7 +79,7 @@ class _Source:
             (numbers.get(o[0], o[0]), *o[1:]) for o in self.operands
         ]
 
-    def build(self, name: str, first: bool) -> "_C.Program":
+    def build(self, name: str, first: bool) -> Callable:
         ndim = len(self.size)
         mask = sum(1 << d for d in range(ndim - self.folded, ndim))
         size = [self._known("size", 0, d, s) for d, s in enumerate(self.size)]
@@ -88,7 +88,7 @@ class _Source:
             offset = self._known("offset", i, 0, offset)
             stride = [self._known("stride", i, d, s) for d, s in enumerate(stride)]
             operands.append((tensor, written, _C.memory_dtype(dtype), offset, stride))
-        return _C.Program(
+        return _C.program(
             name, size, mask, operands, self.imms, self.code, self.patches, first
         )
 
