@@ -73,7 +73,8 @@ def exception_of_the_program():
     group._end_coalescing(card()).wait()
     for work in works:
         work.wait()
-        assert work.is_completed()
+    torch.openreg.synchronize()
+    assert all(work.is_completed() for work in works)
     expect_error(RuntimeError, "the group of this transfer has failed", lost.wait)
     works_as_usual()
 

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""torch.compile: what a training step costs, in packets and in system calls."""
+
+import collections
+import contextlib
+import ctypes
+import os
+import signal
+import subprocess
+import time
+
+import pytest
+import torch
+from compiled import DEV, fresh  # noqa: F401
+from packets import launched
+from torch import nn
+
+pytestmark = pytest.mark.usefixtures("fresh")
+
+PR_SET_PTRACER, ANY_PROCESS = 0x59616D61, ctypes.c_ulong(-1)
+WARM, STEPS = 4, 20
+
+
+def training(model, loss_of, optimizer, compiled):
+    """A training step of the model as a function."""
+    run, update = compiled(model), compiled(optimizer.step)
+
+    def step():
+        optimizer.zero_grad()
+        loss_of(run).backward()
+        update()
+
+    for _ in range(WARM):
+        step()
+    return step
+
+
+def gpt2(compiled):
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    torch.manual_seed(0)
+    model = GPT2LMHeadModel(GPT2Config(n_layer=4, n_embd=48, n_head=4, vocab_size=200)).to(DEV)
+    tokens = torch.randint(200, (2, 128)).to(DEV)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
+    return training(
+        model, lambda run: run(input_ids=tokens, labels=tokens).loss, optimizer, compiled
+    )
+
+
+@pytest.mark.native
+def test_a_step_of_gpt2_needs_about_a_third_of_the_packets():
+    eager = launched(gpt2(lambda f: f))
+    compiled = launched(gpt2(torch.compile))
+    assert compiled <= 0.35 * eager, (compiled, eager)
+
+
+def traced() -> bool:
+    with open("/proc/self/status") as status:
+        return any(line.startswith("TracerPid:") and line.split()[1] != "0" for line in status)
+
+
+@contextlib.contextmanager
+def system_calls(path):
+    """Counts the system calls of all threads, by name."""
+    calls = collections.Counter()
+    ctypes.CDLL(None).prctl(PR_SET_PTRACER, ANY_PROCESS, 0, 0, 0)
+    strace = subprocess.Popen(("strace", "-f", "-qq", "-o", path, "-p", str(os.getpid())))
+    while strace.poll() is None and not traced():
+        time.sleep(0.01)
+    os.getpriority(os.PRIO_PROCESS, 0)  # marks the begin
+    try:
+        yield calls
+    finally:
+        os.getpriority(os.PRIO_PROCESS, 0)
+        strace.send_signal(signal.SIGINT)
+        strace.wait()
+    lines = [line.split(maxsplit=1)[1] for line in path.read_text().splitlines()]
+    # Not the ends of calls that another thread's call has interrupted, signals and exits.
+    names = [line.partition("(")[0] for line in lines if line[0] not in "<+-"]
+    assert names.count("getpriority") == 2, names
+    first = names.index("getpriority")
+    calls.update(names[first + 1 : names.index("getpriority", first + 1)])
+
+
+@pytest.mark.parametrize("mode", [None, "reduce-overhead"])
+def test_a_step_makes_no_system_call(mode, tmp_path):
+    """Threads of torch wait for each other by futex: backward() has a thread of its own."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(16, 32), nn.LayerNorm(32), nn.GELU(), nn.Linear(32, 4)).to(DEV)
+    x, y = torch.randn(8, 16).to(DEV), torch.randn(8, 4).to(DEV)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    step = training(
+        model,
+        lambda run: (run(x) - y).square().mean(),
+        optimizer,
+        lambda f: torch.compile(f, mode=mode),
+    )
+    with system_calls(tmp_path / "calls") as calls:
+        for _ in range(STEPS):
+            step()
+    torch.openreg.synchronize()
+    others = {name: n for name, n in calls.items() if name != "futex" and n >= STEPS}
+    assert not others, calls
