@@ -56,14 +56,18 @@ def name_gpu(device):
 
 
 def instantiate_template(module, device):
-    """Creates the cases of Inductor's template, as the module does for the CPU and CUDA."""
-    if hasattr(module, "CommonTemplate"):
+    """Creates the cases of Inductor's template, as the module does for the CPU and CUDA. The
+    file of dynamic shapes imports the template of another file, and has one of its own."""
+    for name in ("DynamicShapesCommonTemplate", "CommonTemplate"):
+        template = getattr(module, name, None)
+        if template is None:
+            continue
         common = module.check_model if device == "cpu" else module.check_model_gpu
-        name = "CommonTemplate" + device.upper()
         members = {"common": common, "device": device, "device_type": device}
-        kind = type(name, (module.TestCase,), members)
-        module.copy_tests(module.CommonTemplate, kind, device)
-        setattr(module, name, kind)
+        kind = type(name + device.upper(), (module.TestCase,), members)
+        module.copy_tests(template, kind, device)
+        setattr(module, kind.__name__, kind)
+        break
 
 
 def install(device, text):
