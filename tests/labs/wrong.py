@@ -181,7 +181,7 @@ WRONG = [
           words="scheduling while atomic"),
     Wrong("leaves the interrupt", 4, [
         ("lab4.c", FREE_IRQ, "")],
-          words="irq"),
+          words="remove_proc_entry"),
 
     Wrong("leaves old data", 5, [
         ("lab5.c", "	int ret = lab5_clear(lab);", "	int ret = lab5_clear ? 0 : 0;")], {"clear"}),

@@ -349,7 +349,7 @@ def test_without_the_card(tmp_path):
 
 
 def test_waits_of_the_host(tmp_path):
-    x = torch.randn(256, 256, device="openreg")
+    x = torch.randn(2048, 2048, device="openreg")
     with profile(activities=BOTH) as prof:
         (x @ x).sum().item()
         torch.openreg.synchronize()

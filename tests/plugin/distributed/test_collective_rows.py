@@ -45,6 +45,7 @@ def collectives(path):
     return profiled(some_collectives, path)
 
 
+@pytest.mark.native
 def test_collectives(pair, tmp_path):
     for rank in range(2):
         pair.send(rank, collectives, str(tmp_path / f"{rank}.json"))
