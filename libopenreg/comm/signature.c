@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
  * Signatures. A message has a signature of the call that it belongs to and of its size. The
- * receiver's card waits for exactly this signature, so that the message of another call
- * never reaches the result: the receiver waits until its host has compared the boards.
+ * receiver's card waits for exactly this signature. So the message of another call does not
+ * reach the result, but for one in 2^24: the receiver waits until its host has compared the
+ * boards.
  */
 #include "comm.h"
 

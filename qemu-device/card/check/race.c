@@ -26,7 +26,8 @@ static struct shape shape_of_past(const struct past *p)
 }
 
 static void report(struct openreg_check_queue *q, struct openreg_check_memory *m,
-		   const struct past *p, const struct shape *s, const struct openreg_finding_access *access)
+		   const struct past *p, const struct shape *s,
+		   const struct openreg_finding_access *access)
 {
 	const uint64_t lo = s->lo > p->lo ? s->lo : p->lo;
 	const uint64_t hi = s->hi < p->hi ? s->hi : p->hi;
