@@ -64,16 +64,7 @@ int fcntl(int fd, int cmd, ...)
 }
 
 #if _FILE_OFFSET_BITS != 64 /* with 64, fcntl() has the symbol fcntl64 */
-int fcntl64(int fd, int cmd, ...)
-{
-	va_list args;
-	long arg;
-
-	va_start(args, cmd);
-	arg = va_arg(args, long);
-	va_end(args);
-	return control(fd, cmd, arg);
-}
+int fcntl64(int fd, int cmd, ...) __attribute__((alias("fcntl")));
 #endif
 
 static void meet(void)
