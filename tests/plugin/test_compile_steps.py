@@ -5,6 +5,7 @@ import collections
 import contextlib
 import ctypes
 import os
+import pathlib
 import signal
 import subprocess
 import time
@@ -59,9 +60,15 @@ def traced() -> bool:
         return any(line.startswith("TracerPid:") and line.split()[1] != "0" for line in status)
 
 
+def threads_of_the_card():
+    """Numbers of the threads that are the card inside this process."""
+    tasks = pathlib.Path("/proc/self/task").iterdir()
+    return {task.name for task in tasks if (task / "comm").read_text().startswith("openreg-")}
+
+
 @contextlib.contextmanager
 def system_calls(path):
-    """Counts the system calls of all threads, by name."""
+    """Counts the system calls of all threads of the program, by name."""
     calls = collections.Counter()
     ctypes.CDLL(None).prctl(PR_SET_PTRACER, ANY_PROCESS, 0, 0, 0)
     strace = subprocess.Popen(("strace", "-f", "-qq", "-o", path, "-p", str(os.getpid())))
@@ -74,7 +81,9 @@ def system_calls(path):
         os.getpriority(os.PRIO_PROCESS, 0)
         strace.send_signal(signal.SIGINT)
         strace.wait()
-    lines = [line.split(maxsplit=1)[1] for line in path.read_text().splitlines()]
+    card = threads_of_the_card()
+    lines = [line.split(maxsplit=1) for line in path.read_text().splitlines()]
+    lines = [call for thread, call in lines if thread not in card]
     # Not the ends of calls that another thread's call has interrupted, signals and exits.
     names = [line.partition("(")[0] for line in lines if line[0] not in "<+-"]
     assert names.count("getpriority") == 2, names
