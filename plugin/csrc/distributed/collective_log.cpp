@@ -74,7 +74,7 @@ void CollectiveLog::begin(openreg_queue* queue) {
   begin_ = c10::getApproximateTime();
 }
 
-void CollectiveLog::end(openreg_queue*, uint64_t last) {
+void CollectiveLog::end(uint64_t last) {
   static const OpId op = op_id("openreg::collective");
   if (last < first_)
     return; // nothing to do: no element, or one rank

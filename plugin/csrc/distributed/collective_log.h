@@ -29,7 +29,7 @@ class CollectiveLog {
   // Call both if the log is on, before and after the packets of a collective are pushed.
   // All earlier packets were submitted.
   void begin(openreg_queue* queue);
-  void end(openreg_queue* queue, uint64_t last);
+  void end(uint64_t last);
 
  private:
   void read(openreg_queue* queue);

@@ -174,7 +174,7 @@ std::shared_ptr<Pending> Communicator::launch(
     log_->begin(queue);
   const int64_t last = checked_locked(collective.queue(comm_));
   if (C10_UNLIKELY(logged))
-    log_->end(queue, static_cast<uint64_t>(last));
+    log_->end(static_cast<uint64_t>(last));
   int64_t seq = openreg_push_signal(
       queue, side_->address(), OPENREG_SIGNAL_SET, side_->value() + 1);
   if (!seq)

@@ -86,7 +86,7 @@ PyMethodDef kRunProgram = {
     METH_FASTCALL,
     "Runs a VECTOR program with tensors and numbers."};
 
-// Returns a plain function, whose calls cost less than those of an object of a class.
+// Returns a plain function: a call of one costs less than a call of an object of a class.
 py::object make_program(
     std::string name,
     std::vector<int64_t> size,
