@@ -237,16 +237,16 @@ def test_threads_and_backward(tmp_path):
     assert sum(op_of(e) == "aten::mm" for e in rows(trace, "kernel")) == 3
 
 
-def test_order_of_streams(tmp_path):
+def test_order_of_streams(gate, tmp_path):
     """A kernel behind an event begins after the kernel before the event."""
     a = torch.randn(512, 512, device="openreg")
     side = torch.openreg.Stream()
-    with profile(activities=BOTH) as prof:
+    with profile(activities=BOTH) as prof, gate:
         for _ in range(5):
             a @ a
             event = torch.openreg.Event()
             event.record()
-            side.wait_event(event)
+            side.wait_event(event)  # no packet, if the event is over
             with torch.openreg.stream(side):
                 a.exp()
     trace = trace_of(prof, tmp_path)

@@ -10,6 +10,8 @@ def processes():
     kept = {}
 
     def of(size):
+        if size in kept and kept[size].lost:
+            kept.pop(size).close()
         if size not in kept:
             kept[size] = Ranks(size)
         return kept[size]

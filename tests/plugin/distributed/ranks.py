@@ -11,6 +11,7 @@ import torch
 import torch.distributed as dist
 
 DEV = "openreg"
+TIMEOUT = 300  # seconds; on an emulated processor the first profile takes over a minute
 
 
 def card():
@@ -74,27 +75,31 @@ class Ranks:
             self.pipes.append(ours)
             self.processes.append(process)
         self.groups = 0
+        self.lost = None  # what the first rank that did not answer has to say
 
     def path(self):
         self.groups += 1
         return os.path.join(self.directory.name, f"store{self.groups}")
 
     def send(self, rank, function, *args, **kwargs):
+        if self.lost:  # its late answer would pass for this function's
+            raise RuntimeError(f"earlier, {self.lost}")
         self.pipes[rank].send((function, args, kwargs))
 
-    def outcome(self, rank, timeout=120):
+    def outcome(self, rank, timeout=TIMEOUT):
         """(True, the result) or (False, the exception's name, text and traceback)."""
         if not self.pipes[rank].poll(timeout):
-            raise TimeoutError(f"rank {rank} has not answered:\n{self.log(rank)}")
+            self.lost = f"rank {rank} has not answered:\n{self.log(rank)}"
+            raise TimeoutError(self.lost)
         return self.pipes[rank].recv()
 
-    def result(self, rank, timeout=120):
+    def result(self, rank, timeout=TIMEOUT):
         done, value = self.outcome(rank, timeout)
         if not done:
             raise Failure(*value)
         return value
 
-    def run(self, function, *args, timeout=120, **kwargs):
+    def run(self, function, *args, timeout=TIMEOUT, **kwargs):
         """Runs the function in all ranks; returns their results."""
         for rank in range(self.size):
             self.send(rank, function, *args, **kwargs)
@@ -104,7 +109,7 @@ class Ranks:
                 raise Failure(*value)
         return [value for _, value in outcomes]
 
-    def failures(self, function, *args, timeout=120, **kwargs):
+    def failures(self, function, *args, timeout=TIMEOUT, **kwargs):
         """The exceptions of all ranks, each of which must raise one."""
         for rank in range(self.size):
             self.send(rank, function, *args, **kwargs)

@@ -86,6 +86,7 @@ def transfers(path):
     return profiled(work, path)
 
 
+@pytest.mark.native
 def test_transfers(pair, tmp_path):
     for rank in range(2):
         pair.send(rank, transfers, str(tmp_path / f"{rank}.json"))
@@ -110,6 +111,7 @@ def short_group(path):
     return profiled(work, path)
 
 
+@pytest.mark.native
 def test_group_that_begins_and_ends_in_the_profile(pair, tmp_path):
     for rank in range(2):
         pair.send(rank, short_group, str(tmp_path / f"{rank}.json"))
@@ -147,6 +149,7 @@ def off():
     return before, [e.name() for e in prof.profiler.kineto_results.events()]
 
 
+@pytest.mark.native
 def test_profile_of_the_cpu(pair):
     for _, names in pair.run(off):
         assert "record_param_comms" in names
