@@ -50,6 +50,8 @@ assert len(kernels) == 50, len(kernels)
 b = a * a
 
 side = torch.openreg.Stream()
+large = torch.rand(2048, 2048, device="openreg")
+large @ large  # no event below is over when the other stream is to wait for it
 for _ in range(20):
     c = m @ m
     event = torch.openreg.current_stream().record_event()
