@@ -333,24 +333,28 @@ void exec_turn(struct worker *w, struct queue *q)
 	unsigned int n = 0, light = 0;
 	enum step step;
 
+	q->trace.next = 0;
 	do {
 		if (w->card->config.slow_us) {
 			access_end(w);
 			delay_step(w);
 		}
 		step = exec_step(w, q);
+		/* A look at an empty ring is no work. */
+		if (step == STEP_EMPTY)
+			break;
 		n += step == STEP_DONE;
 		if (q->header.opcode == OPENREG_OP_NOP && ++light % BATCH)
 			continue;
 		access_end(w);
 		now = now_ns();
-		/* With an empty ring the header is still that of the last packet. */
-		if (step != STEP_EMPTY && is_compute(q))
+		if (is_compute(q))
 			compute += now - last;
 		last = now;
 	} while (step == STEP_DONE && now - start < OPENREG_TURN_NS &&
 		 !must_leave(q) && !atomic_load(&q->stop_at_end));
-	now = now_ns();
+	if (light % BATCH)
+		now = now_ns();
 	account(q, now - start, compute);
 	atomic_fetch_add(&w->card->stats.packets, n);
 	release_queue(w, q, now - start, step);

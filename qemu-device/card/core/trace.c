@@ -40,8 +40,9 @@ static unsigned int count_threads(const struct trace *t)
 void trace_begin(struct worker *w, struct queue *q)
 {
 	struct trace *t = &q->trace;
-	uint64_t now = clock_ns(q);
+	uint64_t now = t->next ? t->next : clock_ns(q);
 
+	t->next = 0;
 	if (!t->open) {
 		memset(&t->record, 0, sizeof(t->record));
 		memset(t->threads, 0, sizeof(t->threads));
@@ -136,6 +137,14 @@ static void write_record(struct worker *w, struct queue *q)
 		ops->store64(w->card->host, q->page, PAGE(trace_lost), ++t->lost);
 }
 
+/* Has the card loaded the tail that published the packet after the one at the head? */
+static bool has_next(const struct queue *q)
+{
+	if (q->list.runs)
+		return q->list.done_packets + 1 < q->list.packets;
+	return q->tail - q->head > q->header.slots;
+}
+
 /* The packet is done or has faulted, and is still at the head. */
 void trace_end(struct worker *w, struct queue *q, uint32_t fault)
 {
@@ -153,6 +162,8 @@ void trace_end(struct worker *w, struct queue *q, uint32_t fault)
 	record->workers = (uint16_t)count_threads(&q->trace);
 	record->fault = (uint16_t)fault;
 	q->trace.open = false;
+	/* One read of the clock a packet. exec_turn() forgets it. */
+	q->trace.next = !fault && has_next(q) ? record->end : 0;
 	write_record(w, q);
 }
 
