@@ -18,6 +18,7 @@ import threading
 import time
 import weakref
 from collections.abc import Iterator
+from multiprocessing.util import Finalize
 from typing import Any, Callable, NamedTuple, Optional
 
 import torch
@@ -36,6 +37,7 @@ _GET, _GET_WITH_CLOCKS, _TAKEN = b"g", b"c", b"t"
 _HERE, _FREED, _FAILED = b"y", b"n", b"e"
 _ANSWER = 1 + _TICKET + 1000  # bytes, at most
 _PATIENCE = 300  # s
+_FINISH = 30  # s
 
 
 class _Ticket:
@@ -190,7 +192,22 @@ def _get_server() -> _Server:
     with _lock:
         if _server is None:
             _server = _Server()
+            # After the queues' threads have sent what is left: their priority is -5.
+            Finalize(None, _finish, exitpriority=-10)
         return _server
+
+
+_sent_from: set[torch.Stream] = set()
+
+
+def _finish() -> None:
+    """Lets the streams that have sent finish before this process ends: a receiver may wait
+    for their work."""
+    end = time.monotonic() + _FINISH
+    for stream in _sent_from:
+        with contextlib.suppress(RuntimeError):  # it has faulted: its receivers know
+            while not stream.query() and time.monotonic() < end:
+                time.sleep(0.001)
 
 
 class Handle(NamedTuple):
@@ -261,6 +278,7 @@ def _issue(ticket: _Ticket) -> Handle:
         os.close(fd)
     server = _get_server()
     point = _C.share_point(ticket.index)
+    _sent_from.add(torch._C._accelerator_getStream(ticket.index))
     if getattr(_issued, "tickets", None) is not None:
         _issued.tickets.append(ticket)
     return Handle(
@@ -446,6 +464,7 @@ def _after_fork_in_child() -> None:
     for sender in _senders.values():
         sender.close()
     _server, _senders, _lock = None, {}, threading.RLock()
+    _sent_from.clear()
 
 
 os.register_at_fork(after_in_child=_after_fork_in_child)

@@ -156,6 +156,28 @@ def test_arguments_of_a_process(start):
     assert x.tolist() == [1, 1, 1]
 
 
+def send_and_end(tensors, received):
+    x = torch.full((1024, 1024), 1 / 1024, device=DEV)
+    for _ in range(60):
+        x = x @ x
+    tensors.put(x)
+    received.wait(PATIENCE)
+
+
+@pytest.mark.native
+@pytest.mark.parametrize("start", ["forkserver", "spawn"])
+def test_a_sender_finishes_its_work_before_it_ends(start):
+    context = multiprocessing.get_context(start)
+    tensors, received = context.Queue(), context.Event()
+    process = context.Process(target=send_and_end, args=(tensors, received))
+    process.start()
+    x = tensors.get(timeout=PATIENCE)
+    received.set()
+    process.join(PATIENCE)
+    assert process.exitcode == 0
+    assert x[0, :3].tolist() == [1 / 1024] * 3
+
+
 def add_and_wait(x):
     add_to(x)
     return x.sum().item()
