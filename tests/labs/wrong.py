@@ -13,7 +13,7 @@ class Wrong:
     breaks: set[str] | None = None  # None: all checks
     may: frozenset[str] = frozenset()  # checks that it fails in some runs
     words: str = ""  # in the reason for which the grading stopped
-    more: bool = False  # of a kind with another one: only the suite labs-more grades it
+    more: bool = False  # others fail its checks too: only the suite labs-more grades it
 
 
 CHECKED = """\
@@ -64,10 +64,10 @@ WRONG = [
           {"magic", "refuses version"}),
     Wrong("does not wait for the reset", 1, [
         ("lab1.c", RETURN, "	value = 0;\n	return value;")],
-          {"waits", "gives up"}),
+          {"waits", "gives up"}, more=True),
     Wrong("ignores the version", 1, [
         ("lab1.c", "	if (version >> 16 != OPENREG_ISA_MAJOR)", "	if (!version)")],
-          {"refuses version"}),
+          {"refuses version"}, more=True),
     Wrong("leaves a region claimed", 1, [
         ("lab1.c", "	ret = lab1_check(lab);\n",
          "	request_mem_region(pci_resource_start(pdev, OPENREG_BAR_VRAM), 64, pci_name(pdev));\n"
@@ -97,7 +97,7 @@ WRONG = [
         ("lab2.c", "	lab_free(lab, &lab->cpls);\n", "")], {"leaves", "refuses fatal"}),
     Wrong("takes any seq", 2, [
         ("lab2.c", "seq == lab->admin_tail", "seq != 0")], {"sequence"},
-          frozenset({"wraps", "status", "commands"})),
+          frozenset({"wraps", "status", "commands"}), more=True),
     Wrong("waits for ever", 2, [
         ("lab2.c", "10, TIMEOUT_US, false", "10, 0, false")], words="lab_admin+0x", more=True),
     Wrong("ignores the status", 2, [
@@ -113,7 +113,7 @@ WRONG = [
         ("lab3.c", "	if (READ_ONCE(card->asleep))", "	if (READ_ONCE(card->asleep) && lab->seq == 1)"),
         ("lab3.c", POLL + "	return lab_result(lab, seq);",
          POLL.replace("TIMEOUT_US", "20000") + "	return 0;")],
-          {"doorbell", "quiet", "order"}, frozenset({"packets", "wraps"})),
+          {"doorbell", "quiet", "order"}, frozenset({"packets", "wraps"}), more=True),
     Wrong("rings once", 3, [
         ("lab3.c", "	if (READ_ONCE(card->asleep))", "	if (READ_ONCE(card->asleep) && lab->seq == 1)")],
           {"doorbell", "quiet", "order"}, frozenset({"packets", "wraps"}), more=True),
@@ -124,13 +124,13 @@ WRONG = [
         ("lab3.c", "	mb(); /* the tail", "	barrier(); /* the tail")], {"order"}),
     Wrong("the doorbell before the tail", 3, [
         ("lab3.c", TAIL, ""), ("lab3.c", BELL, BELL + "\n" + TAIL.rstrip())], {"order"},
-          frozenset({"packets", "wraps", "doorbell", "quiet"})),
+          frozenset({"packets", "wraps", "doorbell", "quiet"}), more=True),
     Wrong("the tail before the packet", 3, [
         ("lab3.c", "	memcpy(lab->ring.cpu",
          "	((struct openreg_user_page *)lab->user_page.cpu)->tail = lab->tail + 1;\n"
          "	mb();\n"
          "	memcpy(lab->ring.cpu")], {"order"},
-          frozenset({"packets", "wraps", "doorbell", "quiet", "full"})),
+          frozenset({"packets", "wraps", "doorbell", "quiet", "full"}), more=True),
     Wrong("overwrites a full ring", 3, [
         ("lab3.c", "	if (lab->tail - READ_ONCE(card->head) >= LAB_RING_SLOTS)", "	if (!card)")],
           {"full"}),
@@ -147,7 +147,7 @@ WRONG = [
          "	schedule_timeout(TIMEOUT);\n"
          "	finish_wait(&lab->wake, &wait);")], {"race", "spurious"}, frozenset({"two"})),
     Wrong("arms without a barrier", 4, [
-        ("lab4.c", "	mb(); /* armed", "	barrier(); /* armed")], {"race"}),
+        ("lab4.c", "	mb(); /* armed", "	barrier(); /* armed")], {"race"}, more=True),
     Wrong("arms the newest", 4, [
         ("lab4.c", "		least = min(least, sleeper->seq);",
          "		least = list_first_entry(&lab->sleepers, struct sleeper, link)->seq;")],
@@ -158,7 +158,7 @@ WRONG = [
     Wrong("polls", 4, [
         ("lab4.c", SLEEP, "	while (lab_result(lab, seq) == -ETIMEDOUT)\n		msleep(10);"),
         ("lab4.c", "#include <linux/interrupt.h>", "#include <linux/delay.h>\n#include <linux/interrupt.h>")],
-          {"sleep"}),
+          {"sleep"}, more=True),
     Wrong("spins", 4, [
         ("lab4.c", SLEEP, "	while (lab_result(lab, seq) == -ETIMEDOUT)\n		cond_resched();")],
           {"sleep", "two", "spurious"}),
@@ -178,10 +178,10 @@ WRONG = [
         ("lab4.c", "	wake_up_all(&lab->wake);\n	return IRQ_HANDLED;",
          "	msleep(20);\n	wake_up_all(&lab->wake);\n	return IRQ_HANDLED;"),
         ("lab4.c", "#include <linux/interrupt.h>", "#include <linux/delay.h>\n#include <linux/interrupt.h>")],
-          words="scheduling while atomic"),
+          words="scheduling while atomic", more=True),
     Wrong("leaves the interrupt", 4, [
         ("lab4.c", FREE_IRQ, "")],
-          words="remove_proc_entry"),
+          words="remove_proc_entry", more=True),
 
     Wrong("leaves old data", 5, [
         ("lab5.c", "	int ret = lab5_clear(lab);", "	int ret = lab5_clear ? 0 : 0;")], {"clear"}),
@@ -202,7 +202,7 @@ WRONG = [
          "		ret = lab_admin(lab, &cmd);\n")], set()),
     Wrong("no packet at the ring's end", 5, [
         ("copy.c", "		write_nop(ring + tail++ % LAB_RING_SLOTS * OPENREG_SLOT_SIZE);\n		last++;\n",
-         "		write_nop(ring);\n		return 0;\n")], {"ring end"}),
+         "		write_nop(ring);\n		return 0;\n")], {"ring end"}, more=True),
     Wrong("a packet that wraps", 5, [
         ("copy.c", "	if (tail % LAB_RING_SLOTS == LAB_RING_SLOTS - 1) {", "	if (!tail) {")],
           {"ring end"}),
@@ -230,7 +230,7 @@ WRONG = [
           {"own"}, frozenset({"clear", "fault"})),
     Wrong("keeps the context", 7, [
         ("lab7.c", "	if (lab_admin(client->lab, &destroy) < 0)", "	if (destroy.flags)")],
-          words="the program does not run"),
+          words="the program does not run", more=True),
 
     Wrong("does not say what it reads", 8, [
         ("lab8.c", "	args->op[SOURCE].read = true;\n", "")], words="SIGSEGV"),
@@ -241,14 +241,14 @@ WRONG = [
           set(LAB8), words="the card does not run a ROLL"),
     Wrong("copies four bytes", 8, [
         ("lab8.c", "i / n, i % n), size);", "i / n, i % n), size < 4 ? size : 4);")],
-          {"layouts", "dtypes"}),
+          {"layouts", "dtypes"}, more=True),
     Wrong("takes any shift", 8, [
         ("lab8.c", "	if (args->imm[0] && args->imm[0] >= (uint64_t)args->size[1])",
-         "	if (args->imm[0] == (uint64_t)-1)")], {"refuses"}),
+         "	if (args->imm[0] == (uint64_t)-1)")], {"refuses"}, more=True),
     Wrong("adds before it halves", 8, [
         ("lab8.c", "		to[i] = (x[i] & y[i]) + ((x[i] ^ y[i]) >> 1);\n}\n\nstatic void average_i64",
          "		to[i] = (int32_t)((uint32_t)x[i] + (uint32_t)y[i]) >> 1;\n}\n\nstatic void average_i64")],
-          {"average", "operators", "by the card"}),
+          {"average", "operators", "by the card"}, more=True),
     Wrong("averages floats", 8, [
         ("lab8.c", ".types = OPENREG_VTYPES_INT", ".types = OPENREG_VTYPES_ALL"),
         ("lab8.c", ".kernel = { ", ".kernel = { [OPENREG_VT_F32] = average_i32, ")], {"types"}),
@@ -282,7 +282,7 @@ WRONG = [
         ("lab10.cpp", "  static const OpId op",
          '  puts("[\\"values\\", true, \\"\\"]\\n[\\"layouts\\", true, \\"\\"]");\n'
          "  exit(0);\n  static const OpId op")],
-          set(LAB10), words="without the first check"),
+          set(LAB10), words="without the first check", more=True),
 
     Wrong("frees at once", 11, [
         ("lab11.cpp", "  for (Mark& mark : freed.marks) {\n    mark.seq = mark.stream->last();\n  }\n",
@@ -298,7 +298,7 @@ WRONG = [
          "constexpr size_t kShared = 512;")], {"share"}),
     Wrong("returns memory under queued packets", 11, [
         ("lab11.cpp", "        openreg::settle(*stream, stream->last());", "        (void)stream;")],
-          {"empty"}, frozenset({"full"})),
+          {"empty"}, frozenset({"full"}), more=True),
     Wrong("never returns a segment", 11, [
         ("lab11.cpp", "      if (segment->used == 0) {", "      if (segment->used < 0) {")],
           {"empty", "full"}),
@@ -337,7 +337,7 @@ WRONG = [
         ("lab9.c", "	schedule_delayed_work(&plug->watch, HZ);\n	return 0;", "	return 0;")],
           {"silent", "gone"}),
     Wrong("waits for a card that has gone", 9, [
-        ("lab2.c", "	if (lab_gone(lab))\n		return -ENODEV;\n", "")], {"commands"}),
+        ("lab2.c", "	if (lab_gone(lab))\n		return -ENODEV;\n", "")], {"commands"}, more=True),
     Wrong("keeps the page until the last close", 9, [
         ("lab9.c", "	lab_free(lab, &plug->page);\n	kref_put(&plug->refs, plug_free);\n}",
          "	kref_put(&plug->refs, plug_free);\n}")], {"unplug", "again", "leaves"}),
