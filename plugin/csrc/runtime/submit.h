@@ -43,12 +43,10 @@ uint64_t signal_locked(StreamState& stream);
 // A WAIT packet that stops a stream until the other stream's clock has reached the value.
 Packet wait_packet(OpId op, const PendingWait& wait);
 
-// Submits a SIGNAL packet that sets the stream's clock to its next value. The caller holds
-// stream.mutex.
-uint64_t signal_locked(StreamState& stream);
-
 void count_op(OpId op);
 const char* op_name(OpId op);
+// Calls see() for each number that op_id() has given.
+void each_op(void (*see)(OpId op, const char* name));
 
 // The operators that ran on the card since reset_op_counts(), by name.
 std::vector<std::pair<std::string, uint64_t>> op_counts();

@@ -7,6 +7,8 @@
 #include <atomic>
 #include <memory>
 
+#include "runtime/submit.h"
+
 namespace openreg {
 namespace {
 

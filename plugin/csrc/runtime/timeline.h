@@ -11,7 +11,4 @@ void join_timeline();
 // A new operator has this name.
 void tell_timeline(OpId op, const char* name);
 
-// launch.cpp: calls see() for each number that op_id() has given.
-void each_op(void (*see)(OpId op, const char* name));
-
 } // namespace openreg
