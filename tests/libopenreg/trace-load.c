@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 /*
- * usage: trace-load steps N | full N | list N | fault | killed | forks
+ * usage: trace-load steps N | full N | list N | fault | reset | killed | forks
  *
  * For check-trace, which knows the packets that each of these runs.
  */
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -105,6 +106,20 @@ static void run_fault(struct card *c)
 	finish(c);
 }
 
+static void run_reset(struct card *c, void *host)
+{
+	int fd = open("/sys/class/misc/openreg/device/reset", O_WRONLY | O_CLOEXEC);
+
+	fill(c, 1);
+	finish(c);
+	if (fd < 0 || write(fd, "1", 1) != 1)
+		exit(1);
+	close(fd);
+	open_card(c, 0, host);
+	fill(c, 2);
+	finish(c);
+}
+
 /* More packets than the ring has room for. */
 static void run_full(struct card *c, uint64_t n)
 {
@@ -141,6 +156,8 @@ static void run(const char *what, uint64_t n)
 	openreg_queue_set_spin(cards[count - 1].q, 0);
 	if (!strcmp(what, "fault"))
 		run_fault(&cards[0]);
+	else if (!strcmp(what, "reset"))
+		run_reset(&cards[0], host);
 	else if (!strcmp(what, "full"))
 		run_full(&cards[0], n);
 	else if (!strcmp(what, "list"))
