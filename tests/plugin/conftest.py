@@ -93,6 +93,7 @@ def pytest_configure(config):
         "markers",
         "native: has the same result on every card, and is slow on an emulated processor",
     )
+    config.addinivalue_line("markers", "long: only the suite sim-plugin-long runs it")
     config.addinivalue_line(
         "markers",
         "unchecked(reason): not for a card that checks programs (OPENREG_CHECK)",

@@ -304,6 +304,7 @@ test_models.losses(
 """
 
 
+@pytest.mark.long
 def test_models():
     cases = {
         f"{name} {optimizer}": MODEL.format(name=name, optimizer=optimizer, dtype=dtype)

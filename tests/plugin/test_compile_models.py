@@ -144,12 +144,13 @@ def recommender():
     return Recommender(), (randn(6, 5), ints(20, 3, 6, 2)), loss_of
 
 
-MORE = {f.__name__: f for f in (
-    vision_transformer, torchvision_transformer, mobile_network, autoencoder, recommender)}
+MORE = (vision_transformer, autoencoder, recommender,
+        pytest.param(torchvision_transformer, marks=pytest.mark.long),
+        pytest.param(mobile_network, marks=pytest.mark.long))
 
 
-@pytest.mark.parametrize("name", MORE)
-def test_more_models(name):
+@pytest.mark.parametrize("make", MORE)
+def test_more_models(make):
     torch.manual_seed(0)
-    model, inputs, loss_of = MORE[name]()
+    model, inputs, loss_of = make()
     assert_model_like_eager(model, inputs, loss_of, tolerance=1e-4)

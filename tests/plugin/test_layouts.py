@@ -17,7 +17,13 @@ def name_of(op):
     return f"{op.name}.{op.variant_test_name}".rstrip(".")
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.int32], ids=["float32", "int32"])
+@pytest.mark.parametrize(
+    "dtype",
+    [
+        pytest.param(torch.float32, id="float32"),
+        pytest.param(torch.int32, id="int32", marks=pytest.mark.long),
+    ],
+)
 @pytest.mark.parametrize("letter", sorted({name_of(op)[0] for op in op_db}))
 def test_strides(letter, dtype):
     found = {}

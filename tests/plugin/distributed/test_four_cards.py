@@ -99,7 +99,7 @@ def run(function):
 
 
 @pytest.mark.native
-@pytest.mark.parametrize("function", [resnet, gpt2])
+@pytest.mark.parametrize("function", [pytest.param(resnet, marks=pytest.mark.long), gpt2])
 def test_losses_are_those_of_one_card(quad, function):
     results = quad.run(run, function, timeout=300)
     first, second, alone = results[0]
