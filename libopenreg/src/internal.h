@@ -39,6 +39,7 @@ struct openreg_bo {
 
 struct trace {
 	struct openreg_bo *ring; /* NULL before the first trace */
+	struct openreg_bo *old; /* the ring before: packets before seq have records there */
 	const struct openreg_trace_record *records;
 	uint64_t mask; /* records - 1 */
 	uint64_t seq; /* of the TRACE packet; records up to it are of older traces */

@@ -156,6 +156,7 @@ API void openreg_queue_destroy(struct openreg_queue *q)
 		q->dev->ops->queue_destroy(q->dev->t, &q->t);
 	openreg_bo_free(q->staging);
 	openreg_bo_free(q->trace.ring);
+	openreg_bo_free(q->trace.old);
 	free(q->slot_seq);
 	free(q);
 }

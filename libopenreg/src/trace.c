@@ -60,11 +60,13 @@ int openreg_trace_start(struct openreg_queue *q, uint64_t records)
 	int ret;
 
 	ret = check(q, records);
-	/* The packet that began the last trace needs its ring. */
+	/* The packets before the one that began the last trace need the ring before. */
 	if (!ret && q->trace.ring)
 		ret = openreg_queue_wait(q, q->trace.seq, q->full_timeout_ns);
 	if (ret)
 		return ret;
+	openreg_bo_free(q->trace.old);
+	q->trace.old = NULL;
 	ret = openreg_bo_alloc(q->dev, records * sizeof(*new.records),
 			       OPENREG_BO_SYSTEM, &new.ring);
 	if (ret)
@@ -84,8 +86,8 @@ int openreg_trace_start(struct openreg_queue *q, uint64_t records)
 	}
 	new.seq = (uint64_t)seq;
 	new.head = q->trace.head;
-	/* The card loses records of the older trace from here on. */
-	openreg_bo_free(q->trace.ring);
+	/* Without its ring, lost records of the older trace would count for the new one. */
+	new.old = q->trace.ring;
 	q->trace = new;
 	return 0;
 }

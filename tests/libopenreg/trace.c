@@ -103,6 +103,28 @@ static void test_restart(void **state)
 		assert_int_equal(records[i].seq, first + i);
 }
 
+/* What the last trace's packets record after the start is not lost for the new one. */
+static void test_restart_behind_a_gate(void **state)
+{
+	struct card *c = *state;
+	struct openreg_bo *bo;
+
+	ok(openreg_bo_alloc(c->dev, 4096, OPENREG_BO_SYSTEM, &bo));
+	ok(openreg_queue_trace_start(c->q, RECORDS));
+	ok(openreg_push_wait(c->q, openreg_bo_address(bo), OPENREG_WAIT_GE, 1));
+	for (unsigned int i = 0; i < 20; i++)
+		ok(openreg_push_nop(c->q));
+	ok(openreg_queue_submit(c->q));
+	ok(openreg_queue_trace_start(c->q, RECORDS));
+	for (unsigned int i = 0; i < 5; i++)
+		ok(openreg_push_nop(c->q));
+	ok(openreg_queue_submit(c->q));
+	__atomic_store_n((uint64_t *)mapped(bo), 1, __ATOMIC_RELEASE);
+	run(c);
+	assert_int_equal(read_all(c, 0), 5);
+	openreg_bo_free(bo);
+}
+
 static void test_full(void **state)
 {
 	struct card *c = *state;
@@ -199,7 +221,7 @@ int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, card_open, card_close)
 	const struct CMUnitTest tests[] = {
-		T(test_records), T(test_stop), T(test_restart),
+		T(test_records), T(test_stop), T(test_restart), T(test_restart_behind_a_gate),
 		T(test_full), T(test_bad), T(test_fault), T(test_threads),
 	};
 
