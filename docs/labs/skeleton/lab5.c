@@ -34,7 +34,8 @@ void lab5_stop(struct lab *lab)
 {
 	/*
 	 * TODO: remove the device file. Then make sure that no packet can use the buffer
-	 * any more, and free it.
+	 * any more: destroy the context, or unbind the segments and wait for their release.
+	 * Then free the buffer.
 	 */
 }
 
