@@ -22,7 +22,7 @@ CHECKED = """\
 		return ret;
 	ret = lab_reset(lab);
 """
-RETURN = "	return readl_poll_timeout(control, value, value == 0, 100, RESET_TIMEOUT_US);"
+WAIT = "	ret = readl_poll_timeout(control, value, value == 0, 100, RESET_TIMEOUT_US);"
 TAIL = """\
 	dma_wmb(); /* the packet before the tail */
 	WRITE_ONCE(user->tail, lab->tail);
@@ -63,7 +63,7 @@ WRONG = [
                             "	ret = lab1_check(lab);\n")],
           {"magic", "refuses version"}),
     Wrong("does not wait for the reset", 1, [
-        ("lab1.c", RETURN, "	value = 0;\n	return value;")],
+        ("lab1.c", WAIT, "	value = 0;\n	ret = value;")],
           {"waits", "gives up"}, more=True),
     Wrong("ignores the version", 1, [
         ("lab1.c", "	if (version >> 16 != OPENREG_ISA_MAJOR)", "	if (!version)")],
@@ -81,7 +81,7 @@ WRONG = [
         ("lab1.c", "	lab->pdev = pdev;", "	lab = NULL;\n	WRITE_ONCE(lab->pdev, pdev);")],
           words="BUG: kernel NULL pointer dereference", more=True),
     Wrong("hangs", 1, [
-        ("lab1.c", RETURN, "	do\n		value = readl(control);\n	while (1);\n	return value;")],
+        ("lab1.c", WAIT, "	do\n		value = readl(control);\n	while (1);\n	ret = value;")],
           words="lab1_probe+0x"),
 
     Wrong("only starts and stops", 2, [

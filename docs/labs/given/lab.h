@@ -87,7 +87,10 @@ struct lab {
 	struct dentry *files;
 };
 
-/* lab1.c: resets the card. Returns 0, or -ETIMEDOUT if the reset does not end. */
+/*
+ * lab1.c: resets the card. Returns 0, or -ETIMEDOUT if the reset does not end. In both cases
+ * the card no longer writes to memory, so the caller may free what the card has used.
+ */
 int lab_reset(struct lab *lab);
 
 /* later.c. Call these at the end of probe and at the beginning of remove. */

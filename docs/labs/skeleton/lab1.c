@@ -7,7 +7,10 @@
 
 int lab_reset(struct lab *lab)
 {
-	/* TODO: reset the card, and wait until the reset has ended; LAB_TIMEOUT_SECONDS at most. */
+	/*
+	 * TODO: reset the card, and wait until the reset has ended; LAB_TIMEOUT_SECONDS at most.
+	 * If it does not end, clear bus mastering, so that the card cannot do DMA.
+	 */
 	return -ETIMEDOUT;
 }
 
@@ -25,7 +28,7 @@ static int lab1_probe(struct pci_dev *pdev, const struct pci_device_id *id)
 
 	/* TODO: allow DMA to 64-bit addresses. */
 
-	/* TODO: check MAGIC, then the major version. Return -ENODEV for another card. */
+	/* TODO: check MAGIC, the major version, the revision. Return -ENODEV for another card. */
 
 	/* TODO: reset the card with lab_reset(). */
 

@@ -17,6 +17,9 @@ static int lab1_check(struct lab *lab)
 		return dev_err_probe(&lab->pdev->dev, -ENODEV, "magic is 0x%08x\n", magic);
 	if (version >> 16 != OPENREG_ISA_MAJOR)
 		return dev_err_probe(&lab->pdev->dev, -ENODEV, "version is 0x%08x\n", version);
+	if (lab->pdev->revision != OPENREG_PCI_REVISION)
+		return dev_err_probe(&lab->pdev->dev, -ENODEV, "revision is %u\n",
+				     lab->pdev->revision);
 	return 0;
 }
 
@@ -25,11 +28,15 @@ int lab_reset(struct lab *lab)
 {
 	void __iomem *control = lab->regs + OPENREG_REG_CONTROL;
 	u32 value;
+	int ret;
 
 	if (lab_gone(lab))
 		return -ENODEV;
 	writel(OPENREG_CONTROL_RESET, control);
-	return readl_poll_timeout(control, value, value == 0, 100, RESET_TIMEOUT_US);
+	ret = readl_poll_timeout(control, value, value == 0, 100, RESET_TIMEOUT_US);
+	if (ret) /* the caller frees memory, so the card must not reach it any more */
+		pci_clear_master(lab->pdev);
+	return ret;
 }
 
 static int lab1_probe(struct pci_dev *pdev, const struct pci_device_id *id)
