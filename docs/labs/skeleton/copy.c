@@ -18,7 +18,7 @@
 
 static struct openreg_user_page *user;
 static const volatile struct openreg_card_page *card;
-static uint32_t *bell;
+static volatile uint32_t *bell;
 static char *ring, *buffer;
 
 static void *map(int fd, void *at, int page, int prot)

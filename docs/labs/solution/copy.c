@@ -19,7 +19,7 @@
 
 static struct openreg_user_page *user;
 static const volatile struct openreg_card_page *card;
-static uint32_t *bell;
+static volatile uint32_t *bell;
 static char *ring, *buffer;
 
 static void *map(int fd, void *at, int page, int prot)
@@ -93,7 +93,7 @@ static int run_copy(uint64_t to, uint64_t from, uint64_t bytes)
 	__atomic_store_n(&user->tail, tail, __ATOMIC_RELEASE);
 	__builtin_ia32_mfence();
 	if (card->asleep)
-		*(volatile uint32_t *)bell = 1;
+		*bell = 1;
 	while (card->completed < last)
 		if (card->state != OPENREG_QUEUE_RUNNING || time(NULL) > end)
 			return -1;
