@@ -76,7 +76,8 @@ def run(bench, tally, rng) -> None:
         return tally.end("the driver does not bind, so nothing else can be graded")
     first = next(iter(accesses(trace)), None)
     tally.set("magic", first and first[:2] == ("read", C["REG_MAGIC"]),
-              f"first access: {first and (first[0], hex(first[1]))}")
+              f"the first access is a {first[0]} of register 0x{first[1]:03x}" if first
+              else "no access to a register")
     left = machine.register(C["REG_CARD_ID"]), machine.register(C["REG_STAT_DOORBELLS"])
     tally.set("reset", left == (0, 0), f"CARD_ID {left[0]}, and STAT_DOORBELLS {left[1]}")
     tally.set("waits", waits(trace), "no read of CONTROL as 0 after the write of RESET")

@@ -37,6 +37,8 @@ class Tally:
         """What the driver did takes all its points: an oops, a module that stays loaded."""
         self.trouble = trouble
         for check in self.checks.values():
+            if check.good:
+                check.seen = "as expected; the points are lost by what stopped the grading, below"
             check.good = False
             check.seen = check.seen or "not reached"
 
