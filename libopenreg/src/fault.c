@@ -130,7 +130,7 @@ API int openreg_fault_text(const struct openreg_fault_summary *f, char *buf,
 			   size_t len)
 {
 	char operand[32] = "", address[96] = "", hint[80] = "";
-	char detail[112] = "", list[40] = "";
+	char detail[112] = "", list[40] = "", opcode[24];
 
 	if (f->in_list)
 		snprintf(list, sizeof(list), "LIST, in its packet %u ",
@@ -143,14 +143,20 @@ API int openreg_fault_text(const struct openreg_fault_summary *f, char *buf,
 			 (uint64_t)f->address,
 			 (unsigned int)OPENREG_ADDR_SEG(f->address),
 			 (uint64_t)OPENREG_ADDR_OFFSET(f->address));
+	/* An experiment has no name. */
+	if (f->opcode < OPENREG_OP_END)
+		snprintf(opcode, sizeof(opcode), "%s",
+			 openreg_opcode_name(f->opcode));
+	else
+		snprintf(opcode, sizeof(opcode), "(opcode %u)", f->opcode);
 	explain_detail(f, detail, sizeof(detail));
 	if (advice(f->code))
 		snprintf(hint, sizeof(hint), ": %s", advice(f->code));
 	return snprintf(buf, len,
 			"%s (fault %u) in packet %" PRIu64 " %s%s%s%s, detail %#" PRIx64 "%s, cookie %#x%s",
 			openreg_fault_name(f->code), f->code, (uint64_t)f->seq,
-			list, openreg_opcode_name(f->opcode), operand, address,
-			(uint64_t)f->detail, detail, f->cookie, hint);
+			list, opcode, operand, address, (uint64_t)f->detail,
+			detail, f->cookie, hint);
 }
 
 API int openreg_queue_fault(struct openreg_queue *q,

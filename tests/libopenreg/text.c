@@ -121,7 +121,7 @@ static void test_fault_without_operand(void **state)
 	assert_null(strstr(text, "operand"));
 	assert_null(strstr(text, "address"));
 	assert_non_null(strstr(text, "malformed packet"));
-	assert_non_null(strstr(text, "packet 1 ?"));
+	assert_non_null(strstr(text, "packet 1 (opcode 200)"));
 }
 
 static void test_strerror(void **state)
