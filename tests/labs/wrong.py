@@ -233,7 +233,8 @@ WRONG = [
           words="the program does not run", more=True),
 
     Wrong("does not say what it reads", 8, [
-        ("lab8.c", "	args->op[SOURCE].read = true;\n", "")], words="SIGSEGV"),
+        ("lab8.c", "	args->op[SOURCE].read = true;\n", "")],
+          words="check 'rows': the card takes the process with it: it crashes: SIGSEGV in roll_run, lab8.c"),
     Wrong("checks the rows alone", 8, [
         ("lab8.c", "args->op[i].dims = 3;", "args->op[i].dims = 1;")], {"bounds"}),
     Wrong("rolls to the left", 8, [

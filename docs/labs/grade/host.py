@@ -8,11 +8,14 @@ The student's code runs in the client's process and with its rights: a program t
 can write the report.
 """
 import ctypes
+import faulthandler
 import importlib
 import json
 import os
 import pathlib
+import re
 import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -26,6 +29,7 @@ def child(request: dict, report: int, output: int) -> None:
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # else the child reads the next request
     os.dup2(output, 1)
     os.dup2(output, 2)
+    faulthandler.enable()  # prints the stack of a crash
     os.environ.update(request["env"])
     sys.dont_write_bytecode = True
     sys.path.insert(0, request["directory"])
@@ -53,6 +57,22 @@ def wait(pid: int, seconds: float) -> str:
     return ""
 
 
+def place(text: str, directory: str) -> str:
+    """Where a crash left the student's file, by the stack that faulthandler has printed, or "" """
+    for library, offset in re.findall(r'Binary file "([^"]+)", at \+(0x[0-9a-f]+)', text):
+        if not library.startswith(directory + "/"):
+            continue
+        # The stack has the address after each call. -i adds the callers of inlined functions.
+        found = subprocess.run(
+            ["addr2line", "-f", "-C", "-i", "-e", library, hex(int(offset, 16) - 1)],
+            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=False)
+        mine = re.search(r"(.*)\n.*/(lab\d+\.(?:c|cpp):\d+)", found.stdout)
+        if mine:
+            name = mine[1].replace("(anonymous namespace)::", "")
+            return f" in {name}, {mine[2]}"
+    return ""
+
+
 def run(request: dict) -> dict:
     with tempfile.TemporaryFile() as report, tempfile.TemporaryFile() as output:
         pid = os.fork()
@@ -71,6 +91,8 @@ def run(request: dict) -> dict:
         for name, file in (("report", report), ("output", output)):
             file.seek(0)
             texts[name] = file.read().decode(errors="replace")
+        if why.startswith("it crashes"):
+            texts["why"] += place(texts["output"], request["directory"])
         return texts
 
 
