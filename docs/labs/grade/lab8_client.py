@@ -227,8 +227,9 @@ def one_packet(name: str, function, want) -> str:
     torch.openreg.reset_fallbacks()
     y = function()
     names = dict(torch.openreg.op_counts())
-    if names.pop(name, 0) != (1 if want.numel() else 0):
-        return f"{name} launched {torch.openreg.op_counts()}"
+    packets = names.get(name, 0)
+    if packets > 1 or (want.numel() and not packets):
+        return f"{name} of {tuple(want.shape)} {want.dtype} launched {packets} packets; all: {names}"
     if torch.openreg.fallbacks():
         return f"{name} ran on the CPU: {torch.openreg.fallbacks()}"
     same = y.device.type == "openreg" and y.dtype == want.dtype and torch.equal(y.cpu(), want)
