@@ -30,8 +30,8 @@ static struct openreg_verdict roll_check(struct openreg_args *args)
 static bool roll_setup(struct openreg_job *job, struct openreg_scratch *scratch)
 {
 	/*
-	 * TODO: cut the elements into slices of openreg_slice_ns() each. A packet without
-	 * elements has no phase.
+	 * TODO: cut the elements into slices of openreg_slice_ns() each: estimate the time of
+	 * an element, for example 2 ns. A packet without elements has no phase.
 	 */
 	(void)job;
 	(void)scratch;

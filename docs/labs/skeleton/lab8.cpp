@@ -9,15 +9,16 @@ namespace {
 constexpr uint8_t kAverage = 63; // LAB8_V_AVERAGE
 
 at::Tensor roll(const at::Tensor& x, int64_t shift) {
-  // TODO: as torch.roll(x, shift, -1), by one packet ROLL.
+  // TODO: as torch.roll(x, shift, -1), by one packet ROLL. x may have more than the two
+  // dimensions of the packet, and no elements. memory_dtype() has float8 too.
   (void)x;
   (void)shift;
   TORCH_CHECK(false, "roll is not written yet");
 }
 
 at::Tensor average(const at::Tensor& a, const at::Tensor& b) {
-  // TODO: a VECTOR packet whose program loads both, runs kAverage and stores. The tensors
-  // have one shape and one integer type.
+  // TODO: a VECTOR packet whose program loads both, runs kAverage with Program::binary() and
+  // stores. The tensors have one shape and one integer type.
   (void)a;
   (void)b;
   TORCH_CHECK(false, "average is not written yet");

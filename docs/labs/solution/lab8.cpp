@@ -17,7 +17,8 @@ at::Tensor roll(const at::Tensor& x, int64_t shift) {
   }
   const int64_t n = x.size(-1), rows = x.numel() / n;
   const int64_t strides[] = {n, 1};
-  const uint8_t dtype = card_dtype(x.scalar_type());
+  const uint8_t dtype = memory_dtype(x.scalar_type());
+  TORCH_CHECK(dtype != 0, "roll takes no ", x.scalar_type());
   Packet packet(OPENREG_OP_EXPERIMENT, op);
   packet.space({rows, n});
   packet.operand(result.mutable_data_ptr(), dtype, strides);
