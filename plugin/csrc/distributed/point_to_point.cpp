@@ -29,6 +29,10 @@ std::shared_ptr<Communicator> ProcessGroupOCCL::pair(
     const std::string name = "pair." + std::to_string(low) + "." + std::to_string(high);
     const Milliseconds timeout = options_->timeout;
     Pair made = without_mutex(lock, [&] {
+      if (low == high) {
+        const auto own = connect(index, name, {low}, timeout);
+        return Pair{own, own};
+      }
       const auto up = connect(index, name + ".up", {low, high}, timeout);
       return Pair{up, connect(index, name + ".down", {low, high}, timeout)};
     });
@@ -84,16 +88,17 @@ CollectiveWork::Part ProcessGroupOCCL::transfer(const Transfer& t) {
 
 auto ProcessGroupOCCL::transfer_or_collect(Transfer t) -> WorkPtr {
   check_root(t.sends ? "send" : "recv", t.peer, size_);
+  const bool collects = coalesces();
   TORCH_CHECK_VALUE(
-      t.peer != rank_,
+      t.peer != rank_ || collects,
       t.sends ? "send" : "recv",
       ": rank ",
       rank_,
-      " cannot transfer to itself; copy the tensor");
+      " can only transfer to itself in a group, as of batch_isend_irecv(); or copy the "
+      "tensor");
   const OpType type = t.sends ? OpType::SEND : OpType::RECV;
   std::vector<CollectiveWork::Part> parts;
   Tensors results{t.tensor};
-  const bool collects = coalesces();
   if (!collects)
     parts.push_back(transfer(t));
   auto work = c10::make_intrusive<CollectiveWork>(
@@ -135,6 +140,46 @@ void ProcessGroupOCCL::startCoalescing() {
   coalescing_ = std::this_thread::get_id();
 }
 
+// The n-th send of the group to this rank gives its data to the n-th receive.
+void ProcessGroupOCCL::transfer_to_self() {
+  std::vector<const Transfer*> sends, receives;
+  for (const Transfer& t : transfers_)
+    if (t.peer == rank_)
+      (t.sends ? sends : receives).push_back(&t);
+  TORCH_CHECK_VALUE(
+      sends.size() == receives.size(),
+      "the group has ",
+      sends.size(),
+      " sends of rank ",
+      rank_,
+      " to itself, but ",
+      receives.size(),
+      " receives");
+  for (size_t n = 0; n < sends.size(); n++)
+    TORCH_CHECK_VALUE(
+        bytes(sends[n]->tensor) == bytes(receives[n]->tensor),
+        "rank ",
+        rank_,
+        " sends ",
+        bytes(sends[n]->tensor),
+        " bytes to itself, but receives ",
+        bytes(receives[n]->tensor));
+  for (size_t n = 0; n < sends.size(); n++) {
+    const at::Tensor from = sends[n]->tensor.detach().view(-1).view(at::kByte);
+    const at::Tensor to = receives[n]->tensor.detach().view(-1).view(at::kByte);
+    const auto own = pair(from.device().index(), rank_, rank_);
+    Collective copy;
+    copy.before = [&] { to.copy_(from); };
+    copy.queue = &openreg_comm_barrier; // nothing to wait for in a group of one rank
+    const CollectiveWork::Part part{
+        own, own->launch(copy, timeout_of(c10d::kUnsetTimeout), {from, to}, timing_)};
+    coalesced_.push_back(part);
+    coalesced_results_.push_back(receives[n]->tensor);
+    sends[n]->work->queued(part);
+    receives[n]->work->queued(part);
+  }
+}
+
 // The order of the transfers between two ranks stays.
 auto ProcessGroupOCCL::endCoalescing() -> WorkPtr {
   TORCH_CHECK(
@@ -145,7 +190,10 @@ auto ProcessGroupOCCL::endCoalescing() -> WorkPtr {
       transfers_.begin(), transfers_.end(), [this](const Transfer& a, const Transfer& b) {
         return std::minmax(a.peer, rank_) < std::minmax(b.peer, rank_);
       });
+  transfer_to_self();
   for (const Transfer& t : transfers_) {
+    if (t.peer == rank_)
+      continue;
     coalesced_.push_back(transfer(t));
     coalesced_results_.push_back(t.tensor);
     t.work->queued(coalesced_.back());

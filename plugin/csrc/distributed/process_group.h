@@ -197,6 +197,7 @@ class ProcessGroupOCCL final : public c10d::Backend {
   c10::DeviceIndex barrier_device(const c10d::BarrierOptions& opts);
   Milliseconds timeout_of(Milliseconds given);
   CollectiveWork::Part transfer(const Transfer& transfer);
+  void transfer_to_self();
   std::shared_ptr<Communicator> pair(c10::DeviceIndex index, int from, int to);
   WorkPtr transfer_or_collect(Transfer transfer);
   // Whether the calling thread is in a coalesced group.

@@ -120,6 +120,38 @@ def test_batch_of_all_pairs(trio):
     trio.run(everyone_to_everyone)
 
 
+def batch_to_itself():
+    """Two transfers of this rank to itself among others, then one that has no receiver."""
+    rank = dist.get_rank()
+    got = [torch.zeros(3, dtype=torch.int64, device=card()) for _ in range(2)]
+    x = filled(-1)
+    ops = [
+        dist.P2POp(dist.irecv, got[0], rank),
+        dist.P2POp(dist.isend, torch.full_like(got[0], 10 + rank), rank),
+        dist.P2POp(dist.isend, filled(rank), 1 - rank),
+        dist.P2POp(dist.isend, torch.full_like(got[0], 20 + rank), rank),
+        dist.P2POp(dist.irecv, x, 1 - rank),
+        dist.P2POp(dist.irecv, got[1], rank),
+    ]
+    for work in dist.batch_isend_irecv(ops):
+        work.wait()
+    expect(x, 1 - rank)
+    assert [g.tolist() for g in got] == [[10 + rank] * 3, [20 + rank] * 3]
+    for bad in (ops[:1], [ops[0], dist.P2POp(dist.isend, got[1][:2], rank)]):
+        try:
+            dist.batch_isend_irecv(bad)
+        except ValueError as error:
+            assert "to itself" in str(error)
+        else:
+            raise AssertionError("a batch that does not match was not refused")
+    dist.all_reduce(x)
+
+
+@pytest.mark.native
+def test_batch_to_itself(pair):
+    pair.run(batch_to_itself)
+
+
 def to_itself():
     for call in (dist.send, dist.recv):
         try:
@@ -131,5 +163,5 @@ def to_itself():
 
 
 @pytest.mark.native
-def test_transfer_to_itself_is_refused(pair):
+def test_transfer_to_itself_outside_of_a_batch_is_refused(pair):
     pair.run(to_itself)
