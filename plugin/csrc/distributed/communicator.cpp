@@ -44,6 +44,14 @@ std::string renumber(const std::string& text, const std::vector<int64_t>& ranks)
   }
 }
 
+// Programs look for these words of torch's other backends.
+constexpr const char* kLate = "caught collective operation timeout";
+
+// Another rank may be the first to find the late one. Then its text comes.
+std::string with_words(const std::string& why) {
+  return why.find(" is late: ") == std::string::npos ? why : c10::str(kLate, ": ", why);
+}
+
 c10d::ErrorType type_of(int error) {
   return error == -ETIME ? c10d::ErrorType::TIMEOUT
       : error == -ECONNRESET ? c10d::ErrorType::REMOTE_ERROR
@@ -111,7 +119,7 @@ c10d::ErrorType Communicator::error_type() {
 int64_t Communicator::checked_locked(int64_t result) {
   if (result >= 0)
     return result;
-  const std::string why = text(openreg_comm_last_error());
+  const std::string why = text(with_words(openreg_comm_last_error()));
   TORCH_CHECK_VALUE(result != -EINVAL, why);
   break_locked(static_cast<int>(result), why);
   std::rethrow_exception(error_);
@@ -261,8 +269,8 @@ void Communicator::break_late_locked(milliseconds waited) {
   break_locked(
       error,
       text(
-          error == -ETIME ? c10::str("timeout after ", waited.count(), " ms: ", why)
-                          : why));
+          error == -ETIME ? c10::str(kLate, " after ", waited.count(), " ms: ", why)
+                          : with_words(why)));
 }
 
 void Communicator::late_locked(milliseconds waited) {
@@ -286,7 +294,7 @@ bool Communicator::poll() {
     } else if (!result) {
       break_late_locked(waited);
     } else if (result < 0) {
-      break_locked(result, text(openreg_comm_last_error()));
+      break_locked(result, text(with_words(openreg_comm_last_error())));
     } else {
       pending_.pop_front();
       finish_locked(oldest);
