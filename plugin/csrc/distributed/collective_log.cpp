@@ -23,10 +23,10 @@ void describe(Job& job) {
   const auto* info = static_cast<torch::ParamCommsDebugInfo*>(
       c10::ThreadLocalDebugInfo::get(c10::DebugInfoKind::PARAM_COMMS_INFO));
   if (!info) {
-    job.name = "occl:transfer";
+    job.name = "OCCL kernel (transfer)";
     return;
   }
-  job.name = "occl:" + info->getCollectiveName();
+  job.name = "OCCL kernel (" + info->getCollectiveName() + ")";
   job.notes = {
       {"Collective name", info->getCollectiveName()},
       {"In msg nelems", info->getInMessageNelems()},

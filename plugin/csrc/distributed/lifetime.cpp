@@ -8,6 +8,7 @@
 #include <set>
 
 #include "distributed/arguments.h"
+#include "distributed/launch_row.h"
 #include "distributed/process_group.h"
 #include "runtime/gil.h"
 
@@ -47,6 +48,46 @@ int stride_of(const std::vector<int64_t>& ranks) {
     if (ranks[n] - ranks[n - 1] != stride)
       return -1;
   return static_cast<int>(stride);
+}
+
+// Tools that read traces know these names.
+const char* core_name(c10d::OpType type) {
+  using c10d::OpType;
+  switch (type) {
+    case OpType::BROADCAST:
+      return "broadcast";
+    case OpType::ALLREDUCE:
+      return "allreduce";
+    case OpType::ALLREDUCE_COALESCED:
+      return "allreduce_coalesced";
+    case OpType::REDUCE:
+      return "reduce";
+    case OpType::ALLGATHER:
+      return "all_gather";
+    case OpType::_ALLGATHER_BASE:
+      return "_allgather_base";
+    case OpType::ALLGATHER_COALESCED:
+      return "allgather_coalesced";
+    case OpType::ALLGATHER_INTO_TENSOR_COALESCED:
+      return "allgather_into_tensor_coalesced";
+    case OpType::GATHER:
+      return "gather";
+    case OpType::SCATTER:
+      return "scatter";
+    case OpType::REDUCE_SCATTER:
+      return "reduce_scatter";
+    case OpType::_REDUCE_SCATTER_BASE:
+      return "_reduce_scatter_base";
+    case OpType::REDUCE_SCATTER_TENSOR_COALESCED:
+      return "reduce_scatter_tensor_coalesced";
+    case OpType::ALLTOALL:
+    case OpType::ALLTOALL_BASE:
+      return "all_to_all";
+    case OpType::BARRIER:
+      return "barrier";
+    default:
+      return "unknown";
+  }
 }
 
 } // namespace
@@ -192,25 +233,26 @@ std::vector<std::shared_ptr<Communicator>> ProcessGroupOCCL::communicators() {
 
 auto ProcessGroupOCCL::run(Call call) -> WorkPtr {
   const CallScope scope(this);
+  const at::Tensor first = call.inputs.empty() ? call.outputs.at(0) : call.inputs[0];
   for (const Tensors& tensors : {call.inputs, call.outputs})
-    check_one_device(call.name, tensors, call.inputs.at(0));
-  const c10::DeviceIndex index = call.inputs[0].device().index();
+    check_one_device(call.name, tensors, first);
+  const c10::DeviceIndex index = first.device().index();
   const auto comm = communicator(index);
   const uint64_t sequence = ++sequence_;
-  const std::string group = options_->group_name;
   const auto ranks = global_ranks(all_ranks(size_));
   const auto start = static_cast<int>(ranks[0]);
   const int stride = stride_of(ranks);
+  const LaunchRow row(call.name, call.inputs);
   RECORD_PARAM_COMMS_DATA_WITH_ASYNC_OP(
       std::make_tuple(static_cast<int64_t>(sequence), false),
-      std::make_tuple(group, pg_desc_),
+      group_name(),
       call.inputs,
       call.outputs,
       rank_,
-      call.name,
+      core_name(call.type),
       elements(call.inputs),
       elements(call.outputs),
-      call.inputs[0].scalar_type(),
+      first.scalar_type(),
       std::vector<int64_t>(),
       std::vector<int64_t>(),
       start,
@@ -235,7 +277,7 @@ auto ProcessGroupOCCL::finish(
     coalesced_results_.insert(coalesced_results_.end(), results.begin(), results.end());
   }
   return c10::make_intrusive<CollectiveWork>(
-      rank_, type, sequence_, std::move(parts), std::move(results));
+      rank_, type, sequence_, group_name(), std::move(parts), std::move(results));
 }
 
 auto ProcessGroupOCCL::split(

@@ -9,6 +9,7 @@
 #include <algorithm>
 
 #include "distributed/arguments.h"
+#include "distributed/launch_row.h"
 #include "distributed/process_group.h"
 
 namespace openreg {
@@ -60,9 +61,10 @@ CollectiveWork::Part ProcessGroupOCCL::transfer(const Transfer& t) {
   const auto comm = pair(index, from, to);
   const uint32_t peer = t.peer > rank_ ? 1 : 0;
   const int64_t elements = t.tensor.numel();
+  const LaunchRow row(t.sends ? "send" : "recv", {t.tensor});
   RECORD_PARAM_COMMS_DATA_WITH_ASYNC_OP(
       std::make_tuple(static_cast<int64_t>(sequence_), true),
-      std::make_tuple(options_->group_name, pg_desc_),
+      group_name(),
       Tensors{t.tensor},
       Tensors{t.tensor},
       t.peer,
@@ -102,7 +104,13 @@ auto ProcessGroupOCCL::transfer_or_collect(Transfer t) -> WorkPtr {
   if (!collects)
     parts.push_back(transfer(t));
   auto work = c10::make_intrusive<CollectiveWork>(
-      rank_, type, sequence_, std::move(parts), std::move(results), !collects);
+      rank_,
+      type,
+      sequence_,
+      group_name(),
+      std::move(parts),
+      std::move(results),
+      !collects);
   if (collects) {
     t.work = work;
     transfers_.push_back(std::move(t));
@@ -204,6 +212,7 @@ auto ProcessGroupOCCL::endCoalescing() -> WorkPtr {
       rank_,
       OpType::COALESCED,
       sequence_,
+      group_name(),
       std::exchange(coalesced_, {}),
       std::exchange(coalesced_results_, {}));
 }

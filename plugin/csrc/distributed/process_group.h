@@ -129,8 +129,8 @@ class ProcessGroupOCCL final : public c10d::Backend {
   // What a collective does with its tensors.
   struct Call {
     c10d::OpType type;
-    const char* name;
-    Tensors inputs;
+    const char* name; // as error texts have it
+    Tensors inputs; // empty for a rank that only receives
     Tensors outputs; // the results of the Work
     Milliseconds timeout;
     bool asynchronous;
@@ -166,6 +166,9 @@ class ProcessGroupOCCL final : public c10d::Backend {
   };
 
   WorkPtr run(Call call);
+  CollectiveWork::GroupName group_name() const {
+    return {options_->group_name, pg_desc_};
+  }
   std::shared_ptr<Communicator> communicator(c10::DeviceIndex index);
   std::shared_ptr<Communicator> connect(
       c10::DeviceIndex index,

@@ -109,12 +109,10 @@ auto ProcessGroupOCCL::scatter(
     return openreg_comm_scatter(
         comm, address(own), from, counts.data(), OPENREG_U8, root);
   };
-  Tensors used = is_root ? parts : Tensors{};
-  used.push_back(own);
   return run({
       .type = OpType::SCATTER,
       .name = "scatter",
-      .inputs = std::move(used),
+      .inputs = is_root ? parts : Tensors{},
       .outputs = outputs,
       .timeout = opts.timeout,
       .asynchronous = opts.asyncOp,
@@ -134,12 +132,10 @@ auto ProcessGroupOCCL::reduce_scatter(
   const openreg_dtype dtype = dtype_of(own);
   const openreg_comm_op code = op_of(opts.reduceOp, outputs[0]);
   auto flat = std::make_shared<at::Tensor>();
-  Tensors used = parts;
-  used.push_back(own);
   return run({
       .type = OpType::REDUCE_SCATTER,
       .name = "reduce_scatter",
-      .inputs = std::move(used),
+      .inputs = parts,
       .outputs = outputs,
       .timeout = opts.timeout,
       .asynchronous = opts.asyncOp,
@@ -186,7 +182,7 @@ auto ProcessGroupOCCL::reduce_scatter_single_coalesced(
       outputs.size(),
       " and ",
       inputs.size());
-  Tensors parts, wholes, used;
+  Tensors parts, wholes;
   std::vector<openreg_comm_op> ops;
   for (size_t n = 0; n < outputs.size(); n++) {
     check_same(name, outputs[n], inputs[n]);
@@ -204,13 +200,11 @@ auto ProcessGroupOCCL::reduce_scatter_single_coalesced(
     ops.push_back(op_of(opts.reduceOp, outputs[n]));
     dtype_of(parts.back());
   }
-  used = wholes;
-  used.insert(used.end(), parts.begin(), parts.end());
   return run({
       .type = outputs.size() == 1 ? OpType::_REDUCE_SCATTER_BASE
                                   : OpType::REDUCE_SCATTER_TENSOR_COALESCED,
       .name = name,
-      .inputs = std::move(used),
+      .inputs = wholes,
       .outputs = outputs,
       .timeout = opts.timeout,
       .asynchronous = opts.asyncOp,
@@ -246,7 +240,7 @@ auto ProcessGroupOCCL::all_to_all_single(
   return run({
       .type = OpType::ALLTOALL_BASE,
       .name = "all_to_all",
-      .inputs = {from, to},
+      .inputs = {from},
       .outputs = {output},
       .timeout = opts.timeout,
       .asynchronous = opts.asyncOp,
@@ -277,12 +271,10 @@ auto ProcessGroupOCCL::alltoall(
   const Tensors from = checked_list(name, inputs, inputs[0]);
   auto sent = std::make_shared<at::Tensor>();
   auto received = std::make_shared<at::Tensor>();
-  Tensors used = from;
-  used.insert(used.end(), to.begin(), to.end());
   return run({
       .type = OpType::ALLTOALL,
       .name = name,
-      .inputs = std::move(used),
+      .inputs = from,
       .outputs = outputs,
       .timeout = opts.timeout,
       .asynchronous = opts.asyncOp,

@@ -2,6 +2,7 @@
 #include "distributed/work.h"
 
 #include <ATen/core/ivalue.h>
+#include <torch/csrc/distributed/c10d/ParamCommsUtils.hpp>
 
 #include <algorithm>
 #include <atomic>
@@ -73,11 +74,13 @@ CollectiveWork::CollectiveWork(
     int rank,
     c10d::OpType type,
     uint64_t sequence,
+    GroupName group,
     std::vector<Part> parts,
     Tensors results,
     bool is_queued)
     : Work(rank, type),
       sequence_(sequence),
+      group_(std::move(group)),
       parts_(std::move(parts)),
       results_(std::move(results)),
       state_(is_queued ? State::QUEUED : State::COLLECTED) {
@@ -166,7 +169,27 @@ void CollectiveWork::synchronize() {
   }
 }
 
+// Traces of torch's other backends have a record of each wait, too.
 bool CollectiveWork::wait(milliseconds timeout) {
+  if (C10_LIKELY(!at::getStepCallbacksUnlessEmpty(at::RecordScope::FUNCTION)))
+    return wait_unrecorded(timeout);
+  RECORD_PARAM_COMMS(
+      std::make_tuple(static_cast<int64_t>(sequence_), c10d::isP2POp(opType_)),
+      group_,
+      rank_,
+      "wait",
+      0,
+      0,
+      at::kByte,
+      std::vector<int64_t>(),
+      std::vector<int64_t>(),
+      -1,
+      -1,
+      1);
+  return wait_unrecorded(timeout);
+}
+
+bool CollectiveWork::wait_unrecorded(milliseconds timeout) {
   synchronize();
   if (timeout > kNoTimeout || opType_ == c10d::OpType::BARRIER)
     for (const Part& part : parts_) {

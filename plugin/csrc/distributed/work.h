@@ -7,6 +7,7 @@
 #include <atomic>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "distributed/communicator.h"
@@ -22,10 +23,13 @@ class CollectiveWork : public c10d::Work {
     std::shared_ptr<Pending> pending;
   };
 
+  using GroupName = std::tuple<std::string, std::string>; // and its description
+
   CollectiveWork(
       int rank,
       c10d::OpType type,
       uint64_t sequence,
+      GroupName group,
       std::vector<Part> parts,
       Tensors results,
       bool is_queued = true);
@@ -59,8 +63,10 @@ class CollectiveWork : public c10d::Work {
 
   void make_future();
   void check_queued() const;
+  bool wait_unrecorded(std::chrono::milliseconds timeout);
 
   const uint64_t sequence_;
+  const GroupName group_;
   std::vector<Part> parts_; // does not change after QUEUED
   const Tensors results_;
   std::exception_ptr lost_; // if LOST

@@ -24,7 +24,7 @@ def profiled(work, path):
         trace = json.load(file)
     rows = [e for e in trace["traceEvents"] if e["ph"] == "X"]
     return (
-        sorted((e for e in rows if e["name"].startswith("occl:")), key=lambda e: e["ts"]),
+        sorted((e for e in rows if e["name"].startswith("OCCL kernel")), key=lambda e: e["ts"]),
         {e["args"]["External id"]: e for e in rows if e["name"] == "record_param_comms"},
         {e["args"]["correlation"]: e for e in rows if e["name"] == "openreg_launch"},
     )
@@ -52,7 +52,8 @@ def test_collectives(pair, tmp_path):
     for rank in range(2):
         found, of_core, launches = pair.result(rank)
         first, gather, large = [e for e in found if e["args"]["In msg nelems"] > 1]
-        assert first["name"] == large["name"] == "occl:" + first["args"]["Collective name"]
+        assert first["args"]["Collective name"] == "allreduce"
+        assert first["name"] == large["name"] == "OCCL kernel (allreduce)"
         assert first["args"]["In msg nelems"] == 1000
         assert (gather["args"]["In msg nelems"], gather["args"]["Out msg nelems"]) == (1000, 2000)
         assert large["args"]["In msg nelems"] == 3 << 20
@@ -93,7 +94,7 @@ def test_transfers(pair, tmp_path):
     for rank in range(2):
         found, of_core, _ = pair.result(rank)
         names = sorted(e["name"] for e in found)
-        assert names == ["occl:recv", "occl:send"]
+        assert names == ["OCCL kernel (recv)", "OCCL kernel (send)"]
         assert {e["args"]["In msg nelems"] for e in found} == {500}
         assert all(e["args"]["External id"] in of_core for e in found)
 
@@ -129,7 +130,7 @@ def times(path):
             x.mul_(0.5)
         torch.openreg.synchronize()
     averages = {(e.key, e.device_type.name): e for e in prof.key_averages()}
-    row = averages["occl:all_reduce", "OPENREG"]
+    row = averages["OCCL kernel (allreduce)", "OPENREG"]
     return row.count, row.self_device_time_total, averages["record_param_comms", "CPU"]\
         .device_time_total, torch.equal(x.cpu(), torch.ones(1 << 20))
 
@@ -138,6 +139,67 @@ def test_key_averages(pair):
     for count, on_card, of_core, right in (pair.run(times, "")):
         assert count == 20 and right
         assert of_core == pytest.approx(on_card) and on_card > 0
+
+
+def calls(path):
+    """Calls each collective, and returns its rows of the CPU: names, shapes, core's counts."""
+    rank = dist.get_rank()
+    x = torch.ones(6, device=card())
+    small = torch.ones(3, device=card())
+    parts = [small + 1, small + 2]
+    with profile(activities=(ProfilerActivity.CPU,), record_shapes=True) as prof:
+        dist.all_reduce(torch.ones(4, dtype=torch.complex64, device=card()))
+        dist.broadcast(x, 0)
+        dist.all_gather(parts, small)
+        dist.scatter(small, parts if rank == 0 else None, 0)
+        dist.reduce_scatter(small, parts)
+        dist.reduce_scatter_tensor(small, x)
+        dist.all_to_all(parts, [small, small * 2])
+        dist.all_to_all_single(x, torch.ones(6, device=card()))
+        dist.send(x, 1) if rank == 0 else dist.recv(x, 0)
+        torch.openreg.synchronize()
+    rows = [e for e in prof.events() if e.name.startswith("occl:")]
+    prof.export_chrome_trace(path)
+    with open(path) as file:
+        core = [e for e in json.load(file)["traceEvents"] if e["name"] == "record_param_comms"]
+    return (
+        [(e.name.removeprefix("occl:"), e.input_shapes) for e in rows],
+        all(e.is_async and e.device_type.name == "CPU" and e.cpu_time >= 0 for e in rows),
+        [[e["args"][n] for n in ("Collective name", "In msg nelems", "Out msg nelems")]
+         for e in core if e["args"]["Collective name"] != "wait"],
+        sum(e["args"]["Collective name"] == "wait" for e in core),
+    )
+
+
+def test_calls(pair, tmp_path):
+    for rank in range(2):
+        pair.send(rank, calls, str(tmp_path / f"{rank}.json"))
+    for rank in range(2):
+        rows, right, core, waits = pair.result(rank)
+        sends = rank == 0
+        assert rows == [
+            ("all_reduce", [[4, 2]]),
+            ("broadcast", [[6]]),
+            ("all_gather", [[3]]),
+            ("scatter", [[3], [3]] if sends else []),
+            ("reduce_scatter", [[3], [3]]),
+            ("reduce_scatter_tensor", [[6]]),
+            ("all_to_all", [[3], [3]]),
+            ("all_to_all", [[6]]),
+            ("send" if sends else "recv", [[6]]),
+        ]
+        assert right and waits == 9
+        assert core == [
+            ["allreduce", 8, 8],
+            ["broadcast", 6, 6],
+            ["all_gather", 3, 6],
+            ["scatter", 6 if sends else 0, 3],
+            ["reduce_scatter", 6, 3],
+            ["_reduce_scatter_base", 6, 3],
+            ["all_to_all", 6, 6],
+            ["all_to_all", 6, 6],
+            ["send" if sends else "recv", 6, 6],
+        ]
 
 
 def off():
@@ -152,5 +214,5 @@ def off():
 @pytest.mark.native
 def test_profile_of_the_cpu(pair):
     for _, names in pair.run(off):
-        assert "record_param_comms" in names
-        assert not any(name.startswith("occl:") for name in names)
+        assert "record_param_comms" in names and "occl:all_reduce" in names
+        assert not any(name.startswith("OCCL") for name in names)
