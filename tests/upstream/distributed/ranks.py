@@ -22,10 +22,10 @@ import traceback
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-from worker import ERROR, Result, case_name  # noqa: E402
+import worker  # noqa: E402
+from worker import ERROR, Result  # noqa: E402
 
 GRACE = 60  # seconds, for torch's own end of a test that is late
-PRELOAD = ["torch", "torch.testing._internal.common_utils", "torch.distributed.fsdp", "torch.optim"]
 
 
 class Rank(multiprocessing.context.ForkServerProcess):
@@ -38,6 +38,14 @@ class Rank(multiprocessing.context.ForkServerProcess):
     def run(self):
         os.environ.update(self.environment)
         super().run()
+
+
+def case_name(test) -> str:
+    """CLASS.METHOD. device_type of these classes may be a function."""
+    return f"{type(test).__name__}.{test._testMethodName}"
+
+
+worker.case_name = case_name
 
 
 def describe(err) -> str:
@@ -68,6 +76,8 @@ class Ranks(Result):
         if status == "failed" and "terminated or timed out" in self.error:
             status = "hang"
         self.emit(case=case_name(test), status=status, seconds=seconds, error=self.error)
+        if status != "passed" and getattr(type(test), "poison_pill", False):
+            os._exit(1)  # the class would fail all other tests: run them in a new process
 
     def addError(self, test, err):
         if isinstance(test, unittest.TestCase):
@@ -85,7 +95,8 @@ def main():
     sys.path.insert(0, request["work"])
     multiprocessing.context.ForkServerContext.Process = Rank
     multiprocessing.set_start_method("forkserver")
-    multiprocessing.set_forkserver_preload(PRELOAD)
+    # The ranks compile nothing and import almost nothing: the module takes seconds.
+    multiprocessing.set_forkserver_preload([request["module"]])
     faulthandler.enable()
     module = importlib.import_module(request["module"])
     cases = [

@@ -83,10 +83,12 @@ class Module(upstream.File):
                 start_new_session=True,
                 env=env,
             )
-            process.communicate(json.dumps(request))
-            status = process.returncode
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)  # ranks that hang
+            try:
+                process.communicate(json.dumps(request))
+            finally:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)  # ranks that hang
+            status = process.wait()
             log.seek(max(0, log.seek(0, 2) - 20000))
             output = log.read()[-3000:]
         if self.read():
@@ -109,6 +111,7 @@ class Module(upstream.File):
 
 def main() -> int:
     args = arguments()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))
     # The names of the modules' files are in the tests' errors: keep the path short.
     key = "any" if args.any_build else upstream.build_id(HERE)
     args.out = args.out / key
