@@ -3,6 +3,7 @@
 
 #include <ATen/core/ivalue.h>
 #include <torch/csrc/distributed/c10d/ParamCommsUtils.hpp>
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
 #include <algorithm>
 #include <atomic>
@@ -167,6 +168,10 @@ void CollectiveWork::synchronize() {
     for (const at::Tensor& tensor : tensors)
       keep_for(part.communicator->side(), tensor);
   }
+  // Core's register of works that a compiled graph may wait for.
+  if (c10d::allow_inflight_collective_as_graph_input())
+    c10d::unregister_work(
+        c10::intrusive_ptr<CollectiveWork>::unsafe_reclaim_from_nonowning(this));
 }
 
 // Traces of torch's other backends have a record of each wait, too.

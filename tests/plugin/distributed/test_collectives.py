@@ -342,3 +342,23 @@ def dense():
 @pytest.mark.native
 def test_dense_views(pair):
     pair.run(dense)
+
+
+def registered():
+    """Core keeps the works of a graph's inputs until the program waits for them."""
+    count = torch._C._distributed_c10d._get_work_registry_size
+    x = torch.full((10,), float(dist.get_rank()), device=card())
+    with dist._functional_collectives.allow_inflight_collective_as_graph_input_ctx():
+        work = dist.all_reduce(x, async_op=True)
+        assert count() == 1
+        work.wait()
+        assert count() == 0
+        dist.all_reduce(x, async_op=True)
+        torch.ops.c10d_functional.wait_tensor(x)
+        assert count() == 0
+    expect(x, torch.full((10,), float(dist.get_world_size())))
+
+
+@pytest.mark.native
+def test_wait_ends_the_registration_of_a_work(pair):
+    pair.run(registered)
