@@ -104,7 +104,8 @@ auto ProcessGroupOCCL::reduce(Tensors& tensors, const c10d::ReduceOptions& opts)
 }
 
 // The device of the barrier: that of the call or of the group, or the one in use.
-c10::DeviceIndex ProcessGroupOCCL::barrier_device(const c10d::BarrierOptions& opts) {
+std::optional<c10::DeviceIndex> ProcessGroupOCCL::barrier_device(
+    const c10d::BarrierOptions& opts) {
   if (!opts.device_ids.empty())
     return static_cast<c10::DeviceIndex>(opts.device_ids[0]);
   if (opts.device && opts.device->type() == kDeviceType && opts.device->has_index())
@@ -112,12 +113,19 @@ c10::DeviceIndex ProcessGroupOCCL::barrier_device(const c10d::BarrierOptions& op
   if (bound_device_id_)
     return bound_device_id_->index();
   std::lock_guard<std::mutex> lock(mutex_);
-  return used_.value_or(current_device());
+  return used_;
 }
 
 auto ProcessGroupOCCL::barrier(const c10d::BarrierOptions& opts) -> WorkPtr {
   const CallScope scope(this);
-  const c10::DeviceIndex index = barrier_device(opts);
+  const std::optional<c10::DeviceIndex> named = barrier_device(opts);
+  c10::DeviceIndex index = named.value_or(current_device());
+  if (!named) { // the program may have changed its current card since the first guess
+    std::lock_guard<std::mutex> lock(mutex_);
+    const auto found = communicators_.find(-1);
+    if (found != communicators_.end())
+      index = found->second->options().device;
+  }
   check_index(index);
   const at::Tensor where =
       at::empty({0}, at::TensorOptions().device(torch_device(index)).dtype(at::kByte));
@@ -129,6 +137,7 @@ auto ProcessGroupOCCL::barrier(const c10d::BarrierOptions& opts) -> WorkPtr {
       .timeout = opts.timeout,
       .asynchronous = opts.asyncOp,
       .collective = {.queue = &openreg_comm_barrier},
+      .guessed = !named,
   });
 }
 

@@ -191,7 +191,9 @@ std::shared_ptr<Communicator> ProcessGroupOCCL::connect(
 }
 
 // The ranks meet at the first collective, or in init_process_group(device_id=).
-std::shared_ptr<Communicator> ProcessGroupOCCL::communicator(c10::DeviceIndex index) {
+std::shared_ptr<Communicator> ProcessGroupOCCL::communicator(
+    c10::DeviceIndex index,
+    bool guessed) {
   check_fork();
   std::unique_lock<std::mutex> lock(mutex_);
   TORCH_CHECK(
@@ -200,17 +202,21 @@ std::shared_ptr<Communicator> ProcessGroupOCCL::communicator(c10::DeviceIndex in
       *bound_device_id_,
       ", so it cannot use tensors of openreg:",
       static_cast<int>(index));
-  used_ = index;
+  if (!guessed)
+    used_ = index;
+  // Some ranks may guess the card of their tensors, others not: a guess must not take
+  // the place of a communicator that all ranks are going to make.
+  const c10::DeviceIndex key = guessed ? -1 : index;
   connected_.wait(lock, [this] { return !connecting_; });
-  if (const auto found = communicators_.find(index); found != communicators_.end())
+  if (const auto found = communicators_.find(key); found != communicators_.end())
     return found->second;
   check_open_locked();
-  const std::string name = "all." + std::to_string(created_++);
+  const std::string name = guessed ? "barrier" : "all." + std::to_string(created_++);
   const Milliseconds timeout = options_->timeout;
   const auto made = without_mutex(
       lock, [&] { return connect(index, name, all_ranks(size_), timeout); });
   check_open_locked();
-  return communicators_[index] = made;
+  return communicators_[key] = made;
 }
 
 void ProcessGroupOCCL::check_open_locked() const {
@@ -237,7 +243,7 @@ auto ProcessGroupOCCL::run(Call call) -> WorkPtr {
   for (const Tensors& tensors : {call.inputs, call.outputs})
     check_one_device(call.name, tensors, first);
   const c10::DeviceIndex index = first.device().index();
-  const auto comm = communicator(index);
+  const auto comm = communicator(index, call.guessed);
   const uint64_t sequence = ++sequence_;
   const auto ranks = global_ranks(all_ranks(size_));
   const auto start = static_cast<int>(ranks[0]);

@@ -135,6 +135,7 @@ class ProcessGroupOCCL final : public c10d::Backend {
     Milliseconds timeout;
     bool asynchronous;
     Collective collective;
+    bool guessed = false; // as of communicator()
   };
   // The communicators of a pair of ranks, one for each direction, so that a send never
   // waits for a receive behind it. The first is from the lower rank.
@@ -169,7 +170,8 @@ class ProcessGroupOCCL final : public c10d::Backend {
   CollectiveWork::GroupName group_name() const {
     return {options_->group_name, pg_desc_};
   }
-  std::shared_ptr<Communicator> communicator(c10::DeviceIndex index);
+  // guessed: a barrier's, on a card that the program has not named.
+  std::shared_ptr<Communicator> communicator(c10::DeviceIndex index, bool guessed = false);
   std::shared_ptr<Communicator> connect(
       c10::DeviceIndex index,
       const std::string& name,
@@ -197,7 +199,7 @@ class ProcessGroupOCCL final : public c10d::Backend {
   }
   void check_open_locked() const;
   std::vector<int64_t> global_ranks(const std::vector<int>& ranks) const;
-  c10::DeviceIndex barrier_device(const c10d::BarrierOptions& opts);
+  std::optional<c10::DeviceIndex> barrier_device(const c10d::BarrierOptions& opts);
   Milliseconds timeout_of(Milliseconds given);
   CollectiveWork::Part transfer(const Transfer& transfer);
   void transfer_to_self();
@@ -213,7 +215,7 @@ class ProcessGroupOCCL final : public c10d::Backend {
   std::mutex mutex_; // guards what follows
   bool connecting_ = false;
   std::condition_variable connected_; // connecting_ has become false
-  std::map<c10::DeviceIndex, std::shared_ptr<Communicator>> communicators_;
+  std::map<c10::DeviceIndex, std::shared_ptr<Communicator>> communicators_; // -1: guessed
   std::map<std::pair<int, int>, Pair> pairs_;
   std::map<int64_t, c10d::AbortHook> abort_hooks_;
   Milliseconds ephemeral_{0};

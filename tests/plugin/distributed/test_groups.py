@@ -250,3 +250,32 @@ def test_flight_recorder(pair):
         names = [name for name, _, _ in entries[-2:]]
         assert names == ["c10d:allreduce", "c10d:broadcast"], entries
         assert list(map(list, entries[-2][1])) == [[3, 4]]
+
+
+def barrier_before_the_first_tensor(rank, path):
+    """Rank 1 has not chosen its card yet when it calls barrier()."""
+    dist.init_process_group(
+        "occl",
+        store=dist.FileStore(path, 2),
+        rank=rank,
+        world_size=2,
+        timeout=datetime.timedelta(seconds=20),
+    )
+    dist.barrier()
+    torch.openreg.set_device(rank % torch.openreg.device_count())
+    dist.barrier()
+    x = torch.full((5,), float(rank + 1), device="openreg")
+    dist.all_reduce(x)
+    dist.barrier()
+    dist.destroy_process_group()
+    return x.tolist()
+
+
+@pytest.mark.native
+def test_barrier_before_the_first_tensor(new_ranks):
+    ranks = new_ranks(2)
+    path = ranks.path()
+    for rank in range(2):
+        ranks.send(rank, barrier_before_the_first_tensor, rank, path)
+    for rank in range(2):
+        assert ranks.result(rank) == [3.0] * 5
