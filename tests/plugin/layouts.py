@@ -14,15 +14,11 @@ aten = torch.ops.aten
 
 # Operators without a layout to compare with:
 # - core's fake mode refuses or replaces lift_fresh and lift_fresh_copy itself;
-# - the last result of log_sigmoid_forward is a buffer for a backward on the CPU;
-# - the FFT runs on the CPU and has the CPU's layout, but the meta function cuFFT's.
+# - the last result of log_sigmoid_forward is a buffer for a backward on the CPU.
 WITHOUT_META = {
     aten.lift_fresh.default,
     aten.lift_fresh_copy.default,
     aten.log_sigmoid_forward.default,
-    aten._fft_c2c.default,
-    aten._fft_r2c.default,
-    aten._fft_c2r.default,
 }
 TAGS_WITHOUT_META = {
     torch.Tag.dynamic_output_shape,
