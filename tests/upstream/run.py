@@ -32,6 +32,10 @@ def arguments():
     p.add_argument("--lists", default=HERE, type=pathlib.Path, help=argparse.SUPPRESS)
     p.add_argument("--quick", action="store_true", help="run only the cases of make test")
     p.add_argument("--files", help="run only these of files.txt: test_view_ops,nn/test_pooling")
+    p.add_argument("--cases", help="run only cases with such a name: *_float32,*test_add*")
+    p.add_argument("--sample", type=int, help="number of cases, instead of files.txt's")
+    p.add_argument("--inputs", type=int, default=0, help="at most N inputs of each OpInfo")
+    p.add_argument("--no-cpu", action="store_true", help="do not repeat failures on the CPU")
     p.add_argument("--jobs", type=int, default=2, help="processes at a time (%(default)s)")
     p.add_argument("--timeout", type=int, default=600, help="seconds per case (%(default)s)")
     p.add_argument("--report", type=pathlib.Path, help="write the table as Markdown to this file")
@@ -69,6 +73,8 @@ def wanted(args) -> dict:
             sample = "all"
         if sample != "-":
             files[name] = 0 if sample == "all" else int(sample)
+    if args.sample is not None:
+        files = dict.fromkeys(files, args.sample)
     if asked:
         if unknown := set(asked) - set(files):
             sys.exit(f"not in tests/upstream/files.txt: {', '.join(sorted(unknown))}")
@@ -82,6 +88,7 @@ class File:
     def __init__(self, args, name, device, sample, only=None):
         self.args, self.name, self.device = args, name, device
         self.sample, self.only = sample, only
+        self.match = args.cases.split(",") if args.cases and only is None else None
         self.path = args.out / f"{name.replace('/', '.')}.{device}.jsonl"
         self.cases, self.records, self.running = None, {}, None
         self.read()
@@ -126,7 +133,9 @@ class File:
             "file": self.name,
             "device": self.device,
             "sample": self.sample,
+            "match": self.match,
             "only": self.only,
+            "inputs": self.args.inputs,
             "done": list(self.records),
             "timeout": self.args.timeout,
             "out": str(self.path),
@@ -144,12 +153,13 @@ class File:
                 start_new_session=True,  # Ctrl-C interrupts only this process; see PDEATHSIG
             ).returncode
             log.seek(max(0, log.seek(0, 2) - 20000))
-            output = log.read().partition("\nExtension modules:")[0][-3000:]
+            output = log.read().partition("\nExtension modules:")[0]
         if self.read():
             return True
         if self.running:
             hang = "Timeout (" in output
             error = f"more than {self.args.timeout} s" if hang else f"exit status {status}"
+            output = output[output.find("Timeout (") :][:3000] if hang else output[-3000:]
             self.add(
                 case=self.running,
                 status="hang" if hang else "crash",
@@ -158,7 +168,7 @@ class File:
             )
             self.read()
         elif len(self.records) == before:
-            self.add(case="(the file)", status="crash", seconds=0, error=output)
+            self.add(case="(the file)", status="crash", seconds=0, error=output[-3000:])
             self.read()
             return True
         return False
@@ -181,7 +191,7 @@ def run_file(args, name, sample, expected) -> dict:
         if not expected.reason(name, record)
     }
     cpu = File(args, name, "cpu", 0, sorted(names.values()))
-    if set(names.values()) - set(cpu.records):
+    if set(names.values()) - set(cpu.records) and not args.no_cpu:
         cpu.run()
     for case, there in names.items():
         other = cpu.records.get(there)
@@ -194,6 +204,8 @@ def main() -> int:
     args = arguments()
     files = wanted(args)
     args.out = args.out / build_id(args.tests)
+    if args.inputs:
+        args.out = args.out.with_name(f"{args.out.name}-{args.inputs}-inputs")
     args.out.mkdir(parents=True, exist_ok=True)
     if args.fresh:
         for path in args.out.glob("*.jsonl"):
@@ -217,7 +229,7 @@ def main() -> int:
         except KeyboardInterrupt:
             print("interrupted; run the same command to continue", flush=True)
             os._exit(130)
-    whole = {name for name in files if files[name] == 0}
+    whole = {name for name in files if files[name] == 0 and not args.cases}
     results = {name: results[name] for name in files}
     stale = expected.unused(results, whole)
     (args.out / "results.json").write_text(json.dumps(results, indent=1))

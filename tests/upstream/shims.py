@@ -10,9 +10,11 @@ import unittest
 
 import torch
 from torch.testing._internal import common_device_type as device_type
+from torch.utils._dtype_abbrs import dtype_abbrs
 
 # {module: function that returns the old names of the module with their values}
 NAMES = {
+    "torch.testing._internal.common_utils": lambda module: {"dtype_abbrs": dtype_abbrs},
     "torch.testing._internal.common_cuda": lambda module: {
         "tf32_is_not_fp32": lambda: False,
     },
@@ -68,6 +70,30 @@ def instantiate_template(module, device):
         module.copy_tests(template, kind, device)
         setattr(module, kind.__name__, kind)
         break
+
+
+def take_gpu_tables(module, device):
+    """Gives the device the tolerances and the number of samples that the file of OpInfo has
+    for CUDA. Its lists of skips and expected failures stay CUDA's."""
+    for name in ("inductor_override_kwargs", "inductor_one_sample"):
+        if device != "cpu" and (table := getattr(module, name, None)) is not None:
+            table[device] = table["cuda"]
+
+
+def limit_inputs(count):
+    """Keeps the first and the last input of each OpInfo, and others at equal distances."""
+    from torch.testing._internal.opinfo.core import OpInfo
+
+    every = OpInfo.sample_inputs
+
+    @functools.wraps(every)
+    def some(*args, **kwargs):
+        found = list(every(*args, **kwargs))
+        last = len(found) - 1
+        places = {round(i * last / max(count - 1, 1)) for i in range(count)}
+        return [found[i] for i in sorted(places)] if found else []
+
+    OpInfo.sample_inputs = some
 
 
 def install(device, text):

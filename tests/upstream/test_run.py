@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+import shims
 import verdict
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -90,3 +91,41 @@ def test_interrupted_run_continues(first):
     assert started == 1, again.stdout + again.stderr
     assert text.count('"start": "TestFake.test_passes_openreg_float32"') == 1
     assert records(out)["passes_openreg_int64"]["status"] == "passed"
+
+
+def test_part_of_the_cases(tmp_path):
+    """--cases and --sample choose cases; --no-cpu leaves out the second run of a failure."""
+    done = run(tmp_path, "--cases", "*_float32,*.test_fails_openreg,*.test_fails_every*", "--no-cpu")
+    reasons = {name: record.get("reason") for name, record in records(tmp_path).items()}
+    assert reasons == {
+        "passes_openreg_float32": None,
+        "fails_openreg": "the fake card fails",
+        "fails_everywhere_openreg": "new",
+    }, done.stdout + done.stderr
+    assert verdict.STALE not in done.stdout
+    assert not list(tmp_path.glob("*/*.cpu.jsonl"))
+
+
+def test_sample_is_always_the_same(tmp_path):
+    one = run(tmp_path, "--cases", "*_float32,*_int64", "--sample", "1")
+    first = set(records(tmp_path))
+    run(tmp_path, "--cases", "*_float32,*_int64", "--sample", "2")
+    assert len(first) == 1 and first < set(records(tmp_path)), one.stdout + one.stderr
+
+
+class Op:
+    """An OpInfo with numbers as its inputs."""
+
+    def sample_inputs(self, count):
+        return range(count)
+
+
+@pytest.mark.parametrize(
+    "limit, count, kept",
+    [(1, 5, [0]), (3, 9, [0, 4, 8]), (3, 2, [0, 1]), (3, 1, [0]), (3, 0, [])],
+)
+def test_few_inputs_of_an_opinfo(monkeypatch, limit, count, kept):
+    monkeypatch.setattr("torch.testing._internal.opinfo.core.OpInfo", Op)
+    monkeypatch.setattr(Op, "sample_inputs", Op.sample_inputs)
+    shims.limit_inputs(limit)
+    assert Op().sample_inputs(count) == kept

@@ -2,8 +2,9 @@
 """Run cases of one of PyTorch's test files, and write a JSON line for each.
 
 Standard input has a JSON object: "tests" (the folder), "file", "device" ("openreg" or
-"cpu"), "sample" (number of cases, 0 for all), "only" (or null), "done" (cases to skip),
-"timeout" (seconds a case) and "out" (the file to append to).
+"cpu"), "match" (patterns of names, or null), "sample" (number of cases, 0 for all), "only"
+(names, or null), "inputs" (at most so many of each OpInfo, 0 for all), "done" (cases to
+skip), "timeout" (seconds a case) and "out" (the file to append to).
 
 A case that takes too long ends the process, like a crash. The last line is then
 {"start": CASE}, and standard error has the stack.
@@ -11,6 +12,7 @@ A case that takes too long ends the process, like a crash. The last line is then
 
 import ctypes
 import faulthandler
+import fnmatch
 import hashlib
 import importlib
 import json
@@ -119,10 +121,17 @@ def collect(request) -> list:
     sys.argv = [name]
     import shims
 
-    with open(os.path.join(request["tests"], request["file"] + ".py")) as source:
-        shims.install(device, source.read())
+    text = ""
+    for file in (name, "test_torchinductor"):  # other files of Inductor's import from this one
+        if not text or file in text:
+            with open(os.path.join(request["tests"], folder, file + ".py")) as source:
+                text += source.read()
+    shims.install(device, text)
+    if request["inputs"]:
+        shims.limit_inputs(request["inputs"])
     module = importlib.import_module(name)
     shims.instantiate_template(module, device)
+    shims.take_gpu_tables(module, device)
     # Upstream's example backend has the device's name in each test.
     named = "openreg" if name == "test_openreg" else None
     cases = [
@@ -133,6 +142,12 @@ def collect(request) -> list:
         and getattr(kind, "device_type", named) == device
         for method in unittest.TestLoader().getTestCaseNames(kind)
     ]
+    if request["match"] is not None:
+        cases = [
+            case
+            for case in cases
+            if any(fnmatch.fnmatchcase(case_name(case), pattern) for pattern in request["match"])
+        ]
     if request["sample"]:
         by_hash = sorted(cases, key=lambda c: hashlib.sha256(case_name(c).encode()).digest())
         kept = set(map(case_name, by_hash[: request["sample"]]))
