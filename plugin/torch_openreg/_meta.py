@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Gives core's fake tensors the memory format of the card's results."""
+"""Gives core's fake tensors the shapes and the memory format of the card's results."""
+
+import functools
 
 import torch
+from torch._decomp import decompositions
 from torch._subclasses import fake_impls
 
 aten = torch.ops.aten
@@ -27,7 +30,24 @@ def _as_on_cpu(mode, func, x, *args, **kwargs):
         )
 
 
+def _batch_norm_saves_nothing() -> None:
+    """Without training the card saves no mean, as the CPU. Core has a GPU's."""
+    helper = decompositions.native_batch_norm_helper
+
+    @functools.wraps(helper)
+    def run(x, weight, bias, mean, variance, training, *args):
+        found = helper(x, weight, bias, mean, variance, training, *args)
+        if training or x.device.type != "openreg":
+            return found
+        kept = next(t for t in (weight, mean, x) if t is not None)
+        nothing = x.new_empty((0,), dtype=kept.dtype)
+        return (found[0], nothing, nothing, *found[3:])
+
+    decompositions.native_batch_norm_helper = run
+
+
 def install() -> None:
+    _batch_norm_saves_nothing()
     fake_impls.register_op_impl(_LIKE_CPU)(_as_on_cpu)
     of_core = torch._C._conv_determine_backend_memory_format
 

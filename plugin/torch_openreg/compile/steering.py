@@ -329,7 +329,13 @@ def install() -> None:
     _like_input(aten.nll_loss2d_backward.default)
     for op, place in _ROWS.items():
         _only_rows(op, place)
-    for op in (*_WHOLE, *_ROWS):
+    random = [
+        getattr(packet, name)
+        for packet in _RANDOM
+        for name in packet.overloads()
+        if not name.endswith("out")
+    ]
+    for op in (*_WHOLE, *_ROWS, *random):
         if op not in lowering.lowerings:
             lowering.make_fallback(op, warn=False, override_decomp=True)
     decomposition.fast_random_decomps.cache_clear()
