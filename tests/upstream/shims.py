@@ -72,12 +72,17 @@ def instantiate_template(module, device):
         break
 
 
-def take_gpu_tables(module, device):
+def be_gpu(module, device):
     """Gives the device the tolerances and the number of samples that the file of OpInfo has
     for CUDA. Its lists of skips and expected failures stay CUDA's."""
     for name in ("inductor_override_kwargs", "inductor_one_sample"):
         if device != "cpu" and (table := getattr(module, name, None)) is not None:
             table[device] = table["cuda"]
+    for name, kind in vars(module).copy().items():
+        if name.startswith("TestInductorDynamic"):
+            module.HAS_GPU = True  # otherwise setUp() skips all cases
+            # In Python 3.14 a partial function of a class is a method.
+            kind.compile_fn = staticmethod(functools.partial(torch.compile, dynamic=True))
 
 
 def limit_inputs(count):

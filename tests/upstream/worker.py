@@ -131,7 +131,7 @@ def collect(request) -> list:
         shims.limit_inputs(request["inputs"])
     module = importlib.import_module(name)
     shims.instantiate_template(module, device)
-    shims.take_gpu_tables(module, device)
+    shims.be_gpu(module, device)
     # Upstream's example backend has the device's name in each test.
     named = "openreg" if name == "test_openreg" else None
     cases = [
