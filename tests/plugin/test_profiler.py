@@ -12,6 +12,8 @@ import torch
 from torch.profiler import ProfilerActivity, profile, record_function, schedule
 
 BOTH = (ProfilerActivity.CPU, ProfilerActivity.PrivateUse1)
+# with_stack=True can hang in torch while other threads run Python, as those of other tests.
+ALONE = "import pathlib, test_profiler\ntest_profiler.{0}(pathlib.Path({1!r}))"
 
 
 def trace_of(prof, tmp_path):
@@ -174,7 +176,7 @@ def test_ranges(tmp_path):
         sum(k["dur"] for k in kernels.values()), abs=0.1)
 
 
-def test_memory(tmp_path):
+def memory(tmp_path):
     with profile(activities=BOTH, profile_memory=True, record_shapes=True, with_stack=True) as prof:
         x = torch.ones(1 << 18, device="openreg")
         y = x + 1
@@ -191,6 +193,10 @@ def test_memory(tmp_path):
     prof.export_memory_timeline(str(timeline), device="openreg:0")
     times, sizes = json.loads(timeline.read_text())
     assert max(sum(at) for at in sizes) >= 2 << 20
+
+
+def test_memory(run_forked, tmp_path):
+    run_forked(ALONE.format('memory', str(tmp_path)))
 
 
 def test_schedule():
@@ -376,7 +382,7 @@ def test_fault(tmp_path):
     assert [op_of(e) for e in rows(trace, "kernel")] == ["aten::add_.Tensor"]
 
 
-def test_shapes_stacks_and_flops(tmp_path):
+def shapes_stacks_and_flops(tmp_path):
     x = torch.randn(64, 64, device="openreg")
     with profile(activities=BOTH, record_shapes=True, with_stack=True, with_flops=True,
                  with_modules=True) as prof:
@@ -385,6 +391,10 @@ def test_shapes_stacks_and_flops(tmp_path):
     assert mm.input_shapes == [[64, 64], [64, 64]]
     assert mm.flops == 2 * 64**3
     trace_of(prof, tmp_path)
+
+
+def test_shapes_stacks_and_flops(run_forked, tmp_path):
+    run_forked(ALONE.format('shapes_stacks_and_flops', str(tmp_path)))
 
 
 def test_execution_trace(tmp_path):
