@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/core.h"
 #include "core/state.h"
 #include "lists.h"
 #include "random.h"
@@ -86,6 +87,17 @@ static void check_times(const struct openreg_trace_record *r)
 	assert_true(r->busy_ns <= (r->end - r->begin) * r->workers + 1000000);
 }
 
+/* Does a queue wait? The WAIT at its head has then been tried. */
+static bool waiting(struct rig *rig)
+{
+	bool found;
+
+	pthread_mutex_lock(&rig->card->sched.lock);
+	found = rig->card->sched.nwaiting;
+	pthread_mutex_unlock(&rig->card->sched.lock);
+	return found;
+}
+
 /* What a record says of each kind of packet. */
 static void test_fields(void **state)
 {
@@ -111,7 +123,7 @@ static void test_fields(void **state)
 	push_cookie(&q, &p, 103);
 	tq_nop(&q);
 	client_publish(&q);
-	WAIT_FOR(client_done(&q) == 4);
+	WAIT_FOR(client_done(&q) == 4 && waiting(rig));
 	random_delay(5000000);
 	pkt_sync(&p, OPENREG_OP_SIGNAL, OPENREG_SIGNAL_SET, DATA(LEN - 8), 1);
 	tq_run(&other, &p);
