@@ -24,6 +24,7 @@ static enum step fetch(struct worker *w, struct queue *q,
 	q->tail = tail;
 	if (!have)
 		return STEP_EMPTY;
+	trace_published(q);
 	memset(&q->header, 0, sizeof(q->header));
 	*v = openreg_bad(OPENREG_FAULT_RING, OPENREG_NO_OPERAND, tail);
 	if (have > q->cfg.slots)

@@ -148,6 +148,7 @@ void access_begin(struct worker *w);
 void access_end(struct worker *w);
 
 /* trace.c */
+void trace_published(struct queue *q);
 void trace_begin(struct worker *w, struct queue *q);
 void trace_operands(struct queue *q);
 void trace_stall(struct queue *q);

@@ -36,6 +36,13 @@ static unsigned int count_threads(const struct trace *t)
 			      __builtin_popcountll(t->threads[1]));
 }
 
+/* The card has loaded a tail that publishes the packet at the head. */
+void trace_published(struct queue *q)
+{
+	if (q->trace.records && !q->trace.next)
+		q->trace.next = clock_ns(q);
+}
+
 /* The card has the packet's header; or it tries a packet again that had to wait. */
 void trace_begin(struct worker *w, struct queue *q)
 {
@@ -137,11 +144,15 @@ static void write_record(struct worker *w, struct queue *q)
 		ops->store64(w->card->host, q->page, PAGE(trace_lost), ++t->lost);
 }
 
-/* Has the card loaded the tail that published the packet after the one at the head? */
-static bool has_next(const struct queue *q)
+/* Does the tail publish a packet after the one at the head? */
+static bool has_next(struct worker *w, struct queue *q)
 {
 	if (q->list.runs)
 		return q->list.done_packets + 1 < q->list.packets;
+	if (q->tail - q->head == q->header.slots) {
+		access_begin(w);
+		q->tail = queue_tail(q);
+	}
 	return q->tail - q->head > q->header.slots;
 }
 
@@ -149,9 +160,11 @@ static bool has_next(const struct queue *q)
 void trace_end(struct worker *w, struct queue *q, uint32_t fault)
 {
 	struct openreg_trace_record *record = &q->trace.record;
+	bool next;
 
 	if (!q->trace.open)
 		return;
+	next = !fault && has_next(w, q);
 	record->end = clock_ns(q);
 	record->busy_ns += record->end - q->trace.from;
 	record->seq = q->completed + 1;
@@ -163,7 +176,7 @@ void trace_end(struct worker *w, struct queue *q, uint32_t fault)
 	record->fault = (uint16_t)fault;
 	q->trace.open = false;
 	/* One read of the clock a packet. exec_turn() forgets it. */
-	q->trace.next = !fault && has_next(q) ? record->end : 0;
+	q->trace.next = next ? record->end : 0;
 	write_record(w, q);
 }
 
