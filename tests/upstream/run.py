@@ -85,10 +85,9 @@ def wanted(args) -> dict:
 class File:
     """The cases of one file on one device, and their records."""
 
-    def __init__(self, args, name, device, sample, only=None):
+    def __init__(self, args, name, device, sample=0, only=None, match=None):
         self.args, self.name, self.device = args, name, device
-        self.sample, self.only = sample, only
-        self.match = args.cases.split(",") if args.cases and only is None else None
+        self.sample, self.only, self.match = sample, only, match
         self.path = args.out / f"{name.replace('/', '.')}.{device}.jsonl"
         self.cases, self.records, self.running = None, {}, None
         self.read()
@@ -180,7 +179,8 @@ class File:
 
 def run_file(args, name, sample, expected) -> dict:
     """Runs the file on the card, and its unexpected failures on the CPU as well."""
-    card = File(args, name, "openreg", sample)
+    match = args.cases.split(",") if args.cases else None
+    card = File(args, name, "openreg", sample, match=match)
     if args.again:
         card.forget(FAILED)
     card.run()
@@ -190,7 +190,7 @@ def run_file(args, name, sample, expected) -> dict:
         if record["status"] in FAILED and case != "(the file)"
         if not expected.reason(name, record)
     }
-    cpu = File(args, name, "cpu", 0, sorted(names.values()))
+    cpu = File(args, name, "cpu", only=sorted(names.values()))
     if set(names.values()) - set(cpu.records) and not args.no_cpu:
         cpu.run()
     for case, there in names.items():

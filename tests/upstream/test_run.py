@@ -129,3 +129,13 @@ def test_few_inputs_of_an_opinfo(monkeypatch, limit, count, kept):
     monkeypatch.setattr(Op, "sample_inputs", Op.sample_inputs)
     shims.limit_inputs(limit)
     assert Op().sample_inputs(count) == kept
+
+
+def test_distributed(tmp_path):
+    """The runner of torch's tests of torch.distributed. Each rank has one card."""
+    command = [sys.executable, HERE / "distributed" / "run.py", "-k", "test_get_rank$|test_all_reduce_sum_cuda$"]
+    done = subprocess.run(
+        [*command, "--out", tmp_path], capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "2 passed" in done.stdout.splitlines()[-1]

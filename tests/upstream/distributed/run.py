@@ -49,7 +49,7 @@ class Module(upstream.File):
 
     def __init__(self, args, name, work):
         self.work = work
-        super().__init__(args, name, f"{args.ranks}-ranks", 0)
+        super().__init__(args, name, f"{args.ranks}-ranks")
 
     def once(self) -> bool:
         """Runs one process; true if it finished all tests, or cannot run at all."""
