@@ -314,6 +314,41 @@ static void block(uint64_t addr, uint64_t bytes)
 	note(&bench.q[0], OPENREG_NOTE_BLOCK, addr, OPENREG_U8, bytes);
 }
 
+/* y = 2 x, or 2 y; y += sum(y). The second stage loads what the first one stored. */
+static void staged(uint64_t y, uint64_t x, int64_t n, bool load_y, uint32_t cookie)
+{
+	const int64_t one = 1;
+	struct pkt p;
+
+	pkt_begin(&p, OPENREG_OP_VECTOR, 1, &n);
+	pkt_arg(&p, 0, 1);
+	pkt_operand(&p, y, OPENREG_F32, &one);
+	pkt_operand(&p, x, OPENREG_F32, &one);
+	pkt_instr(&p, OPENREG_V_LOAD, OPENREG_VT_F32, 0, 0, 0, 0, load_y ? 0 : 1);
+	pkt_instr(&p, OPENREG_V_ADD, OPENREG_VT_F32, 0, 0, 0, 0, 0);
+	pkt_instr(&p, OPENREG_V_STORE, OPENREG_VT_F32, 0, 0, 0, 0, 0);
+	pkt_instr(&p, OPENREG_V_RED_SUM, OPENREG_VT_F32, 0, 0, OPENREG_VNONE,
+		  OPENREG_VNONE, OPENREG_VNONE);
+	pkt_instr(&p, OPENREG_V_LOAD, OPENREG_VT_F32, 1, 0, 0, 0, 0);
+	pkt_instr(&p, OPENREG_V_ADD, OPENREG_VT_F32, 0, 0, 1, 0, 0);
+	pkt_instr(&p, OPENREG_V_STORE, OPENREG_VT_F32, 0, 0, 0, 0, 0);
+	push(0, &p, cookie), run(0);
+}
+
+static void test_init_of_stages(void **state)
+{
+	(void)state;
+	block(VRAM(0), 64);
+	block(VRAM(0x1000), 64);
+	fill(0, VRAM(0x1000), 16, 1, 10);
+	staged(VRAM(0), VRAM(0x1000), 16, false, 11);
+	copy(0, VRAM(0x2000), VRAM(0), 16, 12), run(0);
+	none();
+	block(VRAM(0), 64);
+	staged(VRAM(0), VRAM(0x1000), 16, true, 13);
+	init(13, 0, VRAM(0), 64, VRAM(0));
+}
+
 static void test_init(void **state)
 {
 	const int64_t sizes[2] = { 8, 8 }, rows[2] = { 16, 1 }, columns[2] = { 1, 8 };
@@ -652,6 +687,7 @@ int main(void)
 		TEST(test_bounds), TEST(test_list),	TEST(test_full),
 		TEST(test_bad_notes), TEST(test_off),	TEST(test_red_zones),
 		TEST(test_bad_red_zones), TEST(test_reported_again),
+		TEST(test_init_of_stages),
 		cmocka_unit_test(test_words),
 	};
 

@@ -237,6 +237,7 @@ void openreg_check_access(struct openreg_check *check, struct openreg_check_queu
 			  uint64_t off)
 {
 	const struct openreg_arg *op = &args->op[i];
+	const bool reads = op->read && !op->own;
 	struct openreg_finding_access access = q->now;
 	struct openreg_check_memory *m;
 	struct shape shape;
@@ -253,10 +254,10 @@ void openreg_check_access(struct openreg_check *check, struct openreg_check_queu
 	if (what & OPENREG_CHECK_BOUNDS)
 		check_bounds(q, m, &shape, &access, off);
 	if (what & OPENREG_CHECK_INIT && !(is_sync(args) && op->read)) {
-		access.written = !op->read;
+		access.written = !reads;
 		check_init(check, q, m, &shape, &access, !op->indirect);
 	}
-	if (what & OPENREG_CHECK_INIT && op->written && op->read) {
+	if (what & OPENREG_CHECK_INIT && op->written && reads) {
 		access.written = 1;
 		check_init(check, q, m, &shape, &access, !op->indirect);
 	}

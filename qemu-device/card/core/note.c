@@ -190,12 +190,12 @@ static void check_operands(struct queue *q, struct openreg_check *check,
 	unsigned int i;
 
 	for (i = 0; i < q->args.nops; i++) {
+		const struct openreg_arg *op = &q->args.op[i];
 		const struct reach *r = &q->reach[i];
 
-		if (r->seg && q->args.op[i].read == read)
+		if (r->seg && (op->read && !op->own) == read)
 			openreg_check_access(check, q->check, what, &r->seg->check,
-					     q->args.op[i].addr - r->off, &q->args, i,
-					     r->off);
+					     op->addr - r->off, &q->args, i, r->off);
 	}
 }
 

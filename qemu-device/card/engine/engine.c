@@ -50,6 +50,7 @@ struct openreg_verdict openreg_engine_check(struct openreg_args *args)
 	for (i = 0; i < args->nops; i++) {
 		args->op[i].read = false;
 		args->op[i].written = false;
+		args->op[i].own = false;
 		args->op[i].dims = 0;
 		args->op[i].indirect = 0;
 		args->op[i].sized = false;

@@ -13,6 +13,7 @@ struct openreg_arg {
 	uint8_t dtype;
 	bool read; /* set by openreg_engine_check */
 	bool written; /* set by openreg_engine_check */
+	bool own; /* the packet reads only what it wrote; set as read */
 	int64_t stride[OPENREG_DIMS_MAX]; /* elements */
 	void *ptr; /* element 0 in VRAM; set by the core after its check */
 	/*

@@ -66,10 +66,14 @@ static struct openreg_verdict use_operand(struct checker *c, unsigned int index,
 	op = &args->op[index];
 	if (!openreg_dtype_size(op->dtype))
 		return openreg_bad(OPENREG_FAULT_DTYPE, index, op->dtype);
-	if (write)
+	if (write) {
 		op->written = true;
-	else
-		op->read = true;
+		return openreg_good();
+	}
+	/* All accesses of an operand have the same addresses. */
+	if (!op->read)
+		op->own = op->written;
+	op->read = true;
 	return openreg_good();
 }
 
