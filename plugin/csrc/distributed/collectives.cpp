@@ -122,9 +122,8 @@ auto ProcessGroupOCCL::barrier(const c10d::BarrierOptions& opts) -> WorkPtr {
   c10::DeviceIndex index = named.value_or(current_device());
   if (!named) { // the program may have changed its current card since the first guess
     std::lock_guard<std::mutex> lock(mutex_);
-    const auto found = communicators_.find(-1);
-    if (found != communicators_.end())
-      index = found->second->options().device;
+    if (guessed_)
+      index = guessed_->options().device;
   }
   check_index(index);
   const at::Tensor where =

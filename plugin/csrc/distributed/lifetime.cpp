@@ -204,19 +204,17 @@ std::shared_ptr<Communicator> ProcessGroupOCCL::communicator(
       static_cast<int>(index));
   if (!guessed)
     used_ = index;
-  // Some ranks may guess the card of their tensors, others not: a guess must not take
-  // the place of a communicator that all ranks are going to make.
-  const c10::DeviceIndex key = guessed ? -1 : index;
   connected_.wait(lock, [this] { return !connecting_; });
-  if (const auto found = communicators_.find(key); found != communicators_.end())
-    return found->second;
+  auto& known = guessed ? guessed_ : communicators_[index];
+  if (known)
+    return known;
   check_open_locked();
   const std::string name = guessed ? "barrier" : "all." + std::to_string(created_++);
   const Milliseconds timeout = options_->timeout;
   const auto made = without_mutex(
       lock, [&] { return connect(index, name, all_ranks(size_), timeout); });
   check_open_locked();
-  return communicators_[key] = made;
+  return known = made;
 }
 
 void ProcessGroupOCCL::check_open_locked() const {
@@ -229,6 +227,7 @@ std::vector<std::shared_ptr<Communicator>> ProcessGroupOCCL::communicators() {
   std::vector<std::shared_ptr<Communicator>> all;
   for (const auto& [index, c] : communicators_)
     all.push_back(c);
+  all.push_back(guessed_);
   for (const auto& [ranks, pair] : pairs_) {
     all.push_back(pair.up);
     all.push_back(pair.down);

@@ -215,7 +215,10 @@ class ProcessGroupOCCL final : public c10d::Backend {
   std::mutex mutex_; // guards what follows
   bool connecting_ = false;
   std::condition_variable connected_; // connecting_ has become false
-  std::map<c10::DeviceIndex, std::shared_ptr<Communicator>> communicators_; // -1: guessed
+  std::map<c10::DeviceIndex, std::shared_ptr<Communicator>> communicators_;
+  // For barriers that name no card. Some ranks may guess the card of their tensors, others
+  // not: a guess must not take the place of a communicator that all ranks are going to make.
+  std::shared_ptr<Communicator> guessed_;
   std::map<std::pair<int, int>, Pair> pairs_;
   std::map<int64_t, c10d::AbortHook> abort_hooks_;
   Milliseconds ephemeral_{0};
