@@ -51,6 +51,7 @@ static int push_note(struct openreg_queue *q, unsigned int kind, uint32_t cookie
 		.imm = imm,
 	};
 
+	q->notes++;
 	return openreg_push(q, &cmd);
 }
 

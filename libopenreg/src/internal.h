@@ -64,6 +64,7 @@ struct openreg_queue {
 	uint64_t doorbells;
 	uint64_t full_waits;
 	uint64_t pads;
+	uint64_t notes;
 	uint64_t sleeps; /* atomic: any thread may wait */
 	struct openreg_bo *staging; /* of synchronous copies; NULL before the first */
 	struct trace trace;

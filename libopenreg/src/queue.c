@@ -420,6 +420,7 @@ API int openreg_queue_get_stats(const struct openreg_queue *q,
 	stats->sleeps = __atomic_load_n(&q->sleeps, __ATOMIC_RELAXED);
 	stats->full_waits = q->full_waits;
 	stats->pads = q->pads;
+	stats->notes = q->notes;
 	stats->wakes = load64(&q->t.card->wakes);
 	stats->interrupts = load64(&q->t.card->interrupts);
 	stats->dma_read = load64(&q->t.card->dma_read);

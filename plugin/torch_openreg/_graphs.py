@@ -135,7 +135,7 @@ class _Graphed:
     def warm_up(self, times: int, allow_unused: bool) -> None:
         for _ in range(times):
             outputs = pytree.tree_leaves(self.call(*self.sample))
-            grads = [torch.empty_like(o) for o in outputs]
+            grads = [torch.zeros_like(o) for o in outputs]
             self._gradients(outputs, grads, allow_unused)
 
     def capture_forward(self) -> None:

@@ -95,7 +95,8 @@ def reset_op_counts() -> None:
 def queue_stats(device: DeviceLike = None) -> dict[str, int]:
     """
     Returns totals over the device's streams: packets, doorbells, interrupts, DMA and others.
-    Pads are packets that fill the end of a ring and do nothing. packets includes the pads.
+    Pads are packets that fill the end of a ring and do nothing. Notes are packets that tell a
+    card that checks (OPENREG_CHECK) about blocks and waits. packets includes both.
     """
     return _C.queue_stats(_get_device_index(device))
 

@@ -46,6 +46,7 @@ def test_streams():
     accelerator.set_stream(torch.openreg.default_stream(1))
 
 
+@pytest.mark.unchecked("the sizes of blocks have no red zones")
 def test_memory():
     accelerator.empty_cache()
     before = accelerator.memory_allocated()

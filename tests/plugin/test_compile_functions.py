@@ -207,13 +207,18 @@ TENSORS = {
     ),
 }
 
+# torch's circular padding copies all of torch.empty() before it writes the rest.
+EMPTY_COPIED = pytest.mark.unchecked("the compiled code reads what nobody has written")
+
 ALL = {f"{kind}_{name}": case
        for kind, table in (("attention", ATTENTION), ("loss", LOSSES), ("", TENSORS))
        for name, case in table.items()}
 
 
 @pytest.mark.filterwarnings("ignore:Torchinductor does not support:UserWarning")
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=EMPTY_COPIED) if n == "_pad_modes" else n for n in ALL]
+)
 def test_functions(name):
     function, args = ALL[name]
     assert_like_eager(function, args)

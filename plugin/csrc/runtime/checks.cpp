@@ -4,6 +4,8 @@
 #include <torch/csrc/profiler/combined_traceback.h>
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <map>
@@ -143,6 +145,13 @@ CheckFinding convert(c10::DeviceIndex device, const openreg_finding& raw) {
   return f;
 }
 
+std::array<std::atomic<uint64_t>, kMaxDevices> notes;
+
+void launch_note(Packet& packet, c10::DeviceIndex index) {
+  notes[index]++;
+  launch(packet, index, Part::FURTHER);
+}
+
 void print(const CheckFinding& f) {
   const char* path = std::getenv("OPENREG_CHECK_LOG");
   FILE* file = path && *path ? std::fopen(path, "ae") : nullptr;
@@ -174,7 +183,22 @@ void note_block(uint64_t addr, size_t bytes, size_t red_zone, c10::DeviceIndex i
   packet.operand(reinterpret_cast<void*>(addr), OPENREG_U8);
   packet.imm(static_cast<int64_t>(bytes));
   packet.imm(static_cast<int64_t>(red_zone));
-  launch(packet, index, Part::FURTHER);
+  launch_note(packet, index);
+}
+
+void note_no_block(uint64_t addr, size_t bytes, c10::DeviceIndex index) {
+  static const OpId op = op_id("openreg::end_block");
+  if (!card_checks(device(index)))
+    return;
+  Packet packet(OPENREG_OP_NOTE, op);
+  packet.arg(0, OPENREG_NOTE_UNBLOCK);
+  packet.operand(reinterpret_cast<void*>(addr), OPENREG_U8);
+  packet.imm(static_cast<int64_t>(bytes));
+  launch_note(packet, index);
+}
+
+uint64_t count_notes(c10::DeviceIndex index) {
+  return notes[index];
 }
 
 void LaunchStack::enter() {

@@ -36,6 +36,13 @@ void join_checks(const Device& device);
 // written them. Its red zone follows. Launches a packet: the caller holds no lock.
 void note_block(uint64_t addr, size_t bytes, size_t red_zone, c10::DeviceIndex device);
 
+// From the next packet of the current stream on, the bytes are in no block: reading them is
+// no finding. Launches a packet.
+void note_no_block(uint64_t addr, size_t bytes, c10::DeviceIndex device);
+
+// The number of packets that note_block() and note_no_block() have launched for a device
+uint64_t count_notes(c10::DeviceIndex device);
+
 // Keeps the stack of the calling thread for the packets that it launches in this scope.
 // The caller holds no lock: this may wait for the GIL.
 class LaunchStack {

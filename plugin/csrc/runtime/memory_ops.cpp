@@ -16,6 +16,7 @@
 #include <torch/library.h>
 
 #include "runtime/allocator.h"
+#include "runtime/checks.h"
 #include "runtime/copy.h"
 #include "runtime/device.h"
 #include "runtime/format.h"
@@ -32,8 +33,11 @@ void resize_storage(c10::StorageImpl* storage, size_t bytes) {
   c10::DataPtr fresh = allocate(bytes, index);
   const c10::DataPtr& old = storage->data_ptr();
   const size_t kept = std::min(bytes, storage->nbytes());
-  if (old && kept)
+  if (old && kept) {
+    // The copy may read what nobody has written.
+    note_no_block(reinterpret_cast<uint64_t>(old.get()), storage->nbytes(), index);
     copy_device_bytes(fresh.get(), old.get(), kept, index);
+  }
   if (old && fresh)
     move_between_blocks(old.get(), fresh.get(), index);
   storage->set_data_ptr_noswap(std::move(fresh));
