@@ -41,7 +41,7 @@ struct openreg_ctx {
 	struct mutex lock; /* protects doorbell and queues */
 	struct list_head queues; /* struct openreg_queue; holds its first reference */
 	struct openreg_unbinds unbinds;
-	atomic_t num_points; /* points whose packets have not completed */
+	atomic_t num_points; /* points with packets in flight */
 	struct openreg_admin_req destroy;
 };
 

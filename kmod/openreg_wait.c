@@ -23,7 +23,7 @@
 #include "openreg_trace.h"
 
 #define OPENREG_WAIT_PENDING 1
-/* Limit of the points of one open file whose packets have not completed. */
+/* Limit of the points of one open file with packets in flight. */
 #define OPENREG_POINTS_MAX 1024
 
 static bool openreg_waiter_less(struct rb_node *a, const struct rb_node *b)

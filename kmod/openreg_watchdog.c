@@ -16,7 +16,7 @@
 #include "openreg_admin.h"
 #include "openreg_device.h"
 
-/* A lower limit would reset a card whose host is only slow. */
+/* A lower limit would reset a card on a slow host. */
 #define OPENREG_ADMIN_TIMEOUT_MIN 500
 
 static unsigned int openreg_admin_timeout_ms = 20000;

@@ -121,7 +121,7 @@ struct sim_card {
 	struct sim_extents free; /* free VRAM, always zeroed */
 	struct sim_extents window; /* free addresses for aliases */
 	struct sim_bo *closed; /* closed objects that the card has not released yet */
-	uint64_t leaving; /* bytes of VRAM whose memory is being freed */
+	uint64_t leaving; /* bytes of VRAM that are being freed */
 	struct sim_file **shared; /* exported and imported files, by address */
 	size_t num_shared;
 	size_t room_shared;

@@ -61,7 +61,7 @@ struct sample {
 	size_t num_clients, room;
 	struct process *processes; /* by card and pid */
 	size_t num_processes;
-	unsigned int unreadable; /* processes whose files the user may not list */
+	unsigned int unreadable; /* processes with files that the user may not list */
 	bool no_counters; /* the driver has none in sysfs */
 };
 

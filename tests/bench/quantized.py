@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A Llama whose weights have 16, 8 or 4 bits, and the decoding of its tokens one by one."""
+"""A Llama with weights of 16, 8 or 4 bits, and the decoding of its tokens one by one."""
 
 import torch
 from torch import nn

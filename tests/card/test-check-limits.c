@@ -137,7 +137,7 @@ static void lose_words(void)
 static void test_words(void **state)
 {
 	(void)state;
-	/* A barrier of ADDs whose first half is lost. */
+	/* A barrier of ADDs; the first half is lost. */
 	write(0, 10);
 	signal(0, 8, true, 1);
 	lose_words();

@@ -280,7 +280,7 @@ static void test_order(void **state)
 	}
 	wait_ge(0, WORD(3), 4);
 	fill(0, VRAM(0), 64, 1, 21), run(0);
-	/* a barrier of ADDs: who waits for the sum knows all of them */
+	/* a barrier of ADDs: a WAIT for the sum is after all of them */
 	for (i = 0; i < 3; i++) {
 		fill(i, VRAM(0x5000 + 64 * i), 16, 1, 30);
 		sync(i, OPENREG_OP_SIGNAL, OPENREG_SIGNAL_ADD, WORD(4), 1);

@@ -289,7 +289,7 @@ static void test_packet(void **state)
 	}
 }
 
-/* A packet whose length reaches past the tail. */
+/* A packet that is longer than the published slots. */
 static void test_past_tail(void **state)
 {
 	struct rig *r = *state;

@@ -144,7 +144,7 @@ def test_many_rows(rows):
     x = torch.randn(rows, 513)
     y = F.linear(x.to(DEV)[:, ::1], packed)
     torch.testing.assert_close(y.cpu(), F.linear(x, w), rtol=1e-4, atol=1e-3)
-    # An operand whose elements lie apart.
+    # An operand with gaps between its elements.
     z = F.linear(x.to(DEV).t().contiguous().t(), packed)
     torch.testing.assert_close(z.cpu(), F.linear(x, w), rtol=1e-4, atol=1e-3)
     assert not counts()
@@ -590,7 +590,7 @@ def test_graph():
 
 
 def test_modules():
-    """Layers whose weights a program may pack."""
+    """Layers with weights that a program may pack."""
     torch.manual_seed(0)
     x = torch.randn(2, 5, 8)
     for module in (

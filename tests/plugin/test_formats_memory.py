@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The memory of tensors whose format changes: streams, threads and files."""
+"""The memory of tensors that change their format: streams, threads and files."""
 
 import threading
 

@@ -23,7 +23,7 @@
 
 #include "client.h"
 
-#define HANDLES 4096 /* most GEM handles whose size is counted */
+#define HANDLES 4096 /* most GEM handles of known size */
 
 static const struct load *const loads[] = {
 	&load_compute, &load_copies, &load_launches, &load_churn,

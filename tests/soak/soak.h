@@ -17,7 +17,7 @@ struct soak {
 	struct soak_shared *shared;
 	int shared_fd;
 	unsigned int kills, unplugs, resets, sleeps, exits;
-	unsigned int compared; /* processes whose figures openreg-smi had right */
+	unsigned int compared; /* processes that openreg-smi had right */
 	bool calm, failed;
 };
 

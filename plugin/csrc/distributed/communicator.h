@@ -75,7 +75,7 @@ class Communicator : public std::enable_shared_from_this<Communicator>, public J
   c10d::ErrorType error_type();
   // Waits until all collectives have completed, for at most that time.
   bool drain(std::chrono::milliseconds timeout);
-  // Collectives that have not completed never do; those who wait for them get the text.
+  // Collectives that have not completed never do; a thread that waits for them gets the text.
   void abort(const std::string& text);
   // Gives the communicator up because a collective is late. Throws.
   [[noreturn]] void give_up(std::chrono::milliseconds waited);

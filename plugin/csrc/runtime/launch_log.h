@@ -43,7 +43,7 @@ struct LaunchLog {
   std::vector<Launch> launches;
   std::vector<openreg_trace_record> records;
   uint64_t lost = 0; // records that the card could not write
-  // The launches whose records the card may not have written at the last read.
+  // The launches that may have had no record yet at the last read.
   std::deque<UnreadLaunch> unread;
   uint64_t unread_records = 0; // their records, and those of the launch that has begun
   uint64_t begun_records = 0; // of the launch that has begun
@@ -64,7 +64,7 @@ struct Job {
 
   Launch launch; // seq: of the last packet
   c10::DeviceIndex device = 0;
-  c10::StreamId stream = 0; // in whose place the row is
+  c10::StreamId stream = 0; // the row is in its place
   uint64_t first = 0; // the number of the first packet
   uint64_t packets = 0; // with a record
   uint64_t begin = 0; // on the card's clock, if there are packets
