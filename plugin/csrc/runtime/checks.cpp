@@ -11,6 +11,7 @@
 #include <map>
 #include <utility>
 
+#include "runtime/format.h"
 #include "runtime/stream.h"
 #include "runtime/submit.h"
 
@@ -186,14 +187,17 @@ void note_block(uint64_t addr, size_t bytes, size_t red_zone, c10::DeviceIndex i
   launch_note(packet, index);
 }
 
-void note_no_block(uint64_t addr, size_t bytes, c10::DeviceIndex index) {
+void allow_unwritten(const c10::StorageImpl& storage) {
   static const OpId op = op_id("openreg::end_block");
-  if (!card_checks(device(index)))
+  if (C10_LIKELY(!checks_on.load(std::memory_order_relaxed)) || !storage.nbytes())
+    return;
+  const c10::DeviceIndex index = storage.device().index();
+  if (!card_checks(device(index)) || is_packed(storage))
     return;
   Packet packet(OPENREG_OP_NOTE, op);
   packet.arg(0, OPENREG_NOTE_UNBLOCK);
-  packet.operand(reinterpret_cast<void*>(addr), OPENREG_U8);
-  packet.imm(static_cast<int64_t>(bytes));
+  packet.operand(storage.data_ptr().get(), OPENREG_U8);
+  packet.imm(static_cast<int64_t>(storage.nbytes()));
   launch_note(packet, index);
 }
 

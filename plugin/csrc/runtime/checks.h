@@ -6,6 +6,7 @@
 #pragma once
 
 #include <c10/core/Device.h>
+#include <c10/core/StorageImpl.h>
 
 #include <atomic>
 #include <cstdint>
@@ -36,11 +37,11 @@ void join_checks(const Device& device);
 // written them. Its red zone follows. Launches a packet: the caller holds no lock.
 void note_block(uint64_t addr, size_t bytes, size_t red_zone, c10::DeviceIndex device);
 
-// From the next packet of the current stream on, the bytes are in no block: reading them is
-// no finding. Launches a packet.
-void note_no_block(uint64_t addr, size_t bytes, c10::DeviceIndex device);
+// From the next packet of the current stream on, the plugin may read bytes of the storage
+// that nobody has written, since it does not use their values. Launches a packet.
+void allow_unwritten(const c10::StorageImpl& storage);
 
-// The number of packets that note_block() and note_no_block() have launched for a device
+// The number of packets that note_block() and allow_unwritten() have launched for a device
 uint64_t count_notes(c10::DeviceIndex device);
 
 // Keeps the stack of the calling thread for the packets that it launches in this scope.

@@ -13,6 +13,7 @@
 #include <map>
 #include <vector>
 
+#include "runtime/checks.h"
 #include "runtime/copy.h"
 #include "runtime/device.h"
 #include "runtime/overlap.h"
@@ -282,6 +283,8 @@ class Call {
       if (read)
         resets_.try_emplace(
             t.get_device(), current_stream_state(t.get_device()).resets);
+      if (read && argument.is_out() && !is_sparse(t))
+        allow_unwritten(*t.storage().unsafeGetStorageImpl());
       moved_.emplace_back(t, read);
     }
     if (is_written(argument))

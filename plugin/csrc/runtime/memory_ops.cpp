@@ -34,8 +34,7 @@ void resize_storage(c10::StorageImpl* storage, size_t bytes) {
   const c10::DataPtr& old = storage->data_ptr();
   const size_t kept = std::min(bytes, storage->nbytes());
   if (old && kept) {
-    // The copy may read what nobody has written.
-    note_no_block(reinterpret_cast<uint64_t>(old.get()), storage->nbytes(), index);
+    allow_unwritten(*storage);
     copy_device_bytes(fresh.get(), old.get(), kept, index);
   }
   if (old && fresh)
