@@ -120,7 +120,19 @@ def both(op, sample):
     return (args, sample.kwargs), (moved(args), moved(sample.kwargs))
 
 
-@pytest.mark.parametrize("name", NATIVE)
+# Core copies the unwritten corners of torch.empty(), and overwrites them later.
+COPIES_UNWRITTEN = {"nn.functional.pad.circular"}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(n, marks=pytest.mark.unchecked("it copies what nobody has written"))
+        if n in COPIES_UNWRITTEN
+        else n
+        for n in NATIVE
+    ],
+)
 def test_samples(name):
     op = OPS[name]
     differentiable = op.supports_autograd

@@ -13,7 +13,11 @@ def test_unfold_backward(step):
     check(with_gradients(lambda x: x.unfold(1, 3, step)), values(2, 11, 4))
 
 
-@pytest.mark.parametrize("mode", ["reflect", "replicate", "circular", "constant"])
+COPIES_UNWRITTEN = pytest.mark.unchecked("core copies unwritten corners, then overwrites them")
+MODES = ["reflect", "replicate", "constant", pytest.param("circular", marks=COPIES_UNWRITTEN)]
+
+
+@pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_padding(mode, dtype):
     tolerance = {"rtol": 2e-2, "atol": 2e-2} if dtype.itemsize == 2 else {}
