@@ -217,6 +217,7 @@ def test_random_numbers_after_a_fault():
     assert torch.equal(y, want)
 
 
+@pytest.mark.unchecked("the reset drops NOTE packets")
 def test_first_replay_after_a_fault(gate):
     """A reset may drop the packets that bring the graph to the card."""
     x = torch.zeros(16, device=DEV)

@@ -121,6 +121,7 @@ def test_share_memory():
     assert torch.ones(3).share_memory_().is_shared()
 
 
+@pytest.mark.unchecked("the sizes of blocks have no red zones")
 def test_memory_is_counted():
     gc.collect()
     torch.openreg.empty_cache()

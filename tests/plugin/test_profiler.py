@@ -132,6 +132,7 @@ def test_copies(tmp_path):
             assert e["args"]["memory bandwidth (GB/s)"] == pytest.approx(rate, rel=0.01)
 
 
+@pytest.mark.unchecked("the profile has NOTE packets")
 def test_key_averages():
     x = torch.randn(256, 256, device="openreg")
     with profile(activities=BOTH) as prof:
@@ -150,6 +151,7 @@ def test_key_averages():
     assert re.search(r"Self OPENREG time total: \d", table)
 
 
+@pytest.mark.unchecked("the profile has NOTE packets")
 def test_ranges(tmp_path):
     x = torch.randn(64, 64, device="openreg")
     with profile(activities=BOTH) as prof:
@@ -195,6 +197,7 @@ def memory(tmp_path):
     assert max(sum(at) for at in sizes) >= 2 << 20
 
 
+@pytest.mark.unchecked("the profile has NOTE packets")
 def test_memory(run_forked, tmp_path):
     run_forked(ALONE.format('memory', str(tmp_path)))
 
@@ -216,6 +219,7 @@ def test_schedule():
     assert seen == [14, 14]
 
 
+@pytest.mark.unchecked("the profile has NOTE packets")
 def test_threads_and_backward(tmp_path):
     """Threads on streams of their own, and autograd's thread."""
     w = torch.randn(32, 32, device="openreg", requires_grad=True)
@@ -243,6 +247,7 @@ def test_threads_and_backward(tmp_path):
     assert sum(op_of(e) == "aten::mm" for e in rows(trace, "kernel")) == 3
 
 
+@pytest.mark.unchecked("the profile has NOTE packets")
 def test_order_of_streams(gate, tmp_path):
     """A kernel behind an event begins after the kernel before the event."""
     a = torch.randn(512, 512, device="openreg")
@@ -308,6 +313,7 @@ def test_graph(tmp_path):
 
 @pytest.mark.native
 @pytest.mark.parametrize("waits, replays", [(True, 12), (False, 25)])
+@pytest.mark.unchecked("the profile has NOTE packets")
 def test_large_graph(waits, replays):
     """Replays with more nodes than a ring of records lose none, waiting or not."""
     x = torch.zeros(16, device="openreg")

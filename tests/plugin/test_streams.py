@@ -20,7 +20,7 @@ def until(condition) -> None:
 
 def work(n=4 << 20):
     """Launches work of some milliseconds."""
-    return torch.empty(n, device=DEV).clone()
+    return torch.zeros(n, device=DEV).clone()
 
 
 def test_current_and_default():
@@ -375,6 +375,7 @@ def normal_packets_before_the_urgent_end(gate, priority):
     return seen.item()
 
 
+@pytest.mark.unchecked("it reads a counter that another stream raises")
 def test_urgent_stream_is_first(gate):
     """Of the ready slices, the card takes those of the urgent stream first. On a busy host
     a thread of the card may be delayed, but not in every try."""

@@ -15,6 +15,7 @@ from trace_files import check_arrows, check_nesting, end, marks, row, spans
 
 pytestmark = [
     pytest.mark.native,
+    pytest.mark.unchecked("the trace has NOTE packets"),
     pytest.mark.skipif(not shutil.which("openreg-trace"), reason="openreg-trace is not there"),
 ]
 
