@@ -79,7 +79,7 @@ def test_moves_part_by_part(layout, dtype):
         same(y, x, "openreg:1")
         same(y.to("openreg:0"), x)
         same(y.clone(), x, "openreg:1")
-        same(torch.empty_like(y).to(DEV).zero_(), torch.zeros_like(x))
+        same(torch.empty_like(y).zero_().to(DEV), torch.zeros_like(x))
         back = y.cpu()
     same(back, x, "cpu")
 

@@ -211,6 +211,12 @@ class Call {
     return argument.alias_info() && argument.alias_info()->isWrite();
   }
 
+  // Whether the argument is most likely overwritten: out=, or what uniform_() and its like fill.
+  bool overwrites(const c10::Argument& argument) const {
+    return argument.is_out() ||
+        (is_written(argument) && op_.hasTag(at::Tag::nondeterministic_seeded));
+  }
+
   // Whether the operator never reads out=. True if core derives the form without out=
   // from this form: the derived form passes uninitialized memory as out=.
   bool reads_no_results() {
@@ -283,7 +289,7 @@ class Call {
       if (read)
         resets_.try_emplace(
             t.get_device(), current_stream_state(t.get_device()).resets);
-      if (read && argument.is_out() && !is_sparse(t))
+      if (read && overwrites(argument) && !is_sparse(t))
         allow_unwritten(*t.storage().unsafeGetStorageImpl());
       moved_.emplace_back(t, read);
     }
