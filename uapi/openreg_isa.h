@@ -27,7 +27,7 @@ typedef uint64_t __u64;
 #endif
 
 #define OPENREG_ISA_MAJOR 1
-#define OPENREG_ISA_MINOR 8
+#define OPENREG_ISA_MINOR 9
 
 /*
  * Addresses: { 0x4f:8 | 1:1 | card:4 | segment:13 | offset:38 }.
@@ -280,12 +280,20 @@ struct openreg_operand {
  *   1 along n and 0 along k. It begins with a header: packets for other sizes or another
  *   dtype fault with FORMAT. The rest depends on the version of the card.
  *
- * MATMUL with scales (arg[0] SCALED_I8 or SCALED_I4): B = scale * Q + zero.
+ * MATMUL with scales (arg[0] SCALED_I8 or SCALED_I4): B = scale * Q + zero. SCALED_F8 is
+ * another form, see below.
  *
  * - op 0 D and op 1 A, of one dtype: F32, F16 or BF16. op 2 Q, I8 or pairs of I4
  * - op 3 scale, op 4 zero (optional), each F32, F16 or BF16, with k / group elements
  *   along k. imm 2 group: a divisor of k. Element k of Q has scale k / group.
  * - imm 0 alpha; imm 1 is 0
+ *
+ * MATMUL with scales of both matrices (arg[0] SCALED_F8): A and B are scaled in blocks of
+ * imm 2 elements along k, such as the 32 elements of the MX formats.
+ *
+ * - op 0 D: F32, F16 or BF16; op 1 A and op 2 B: float8 other than E8M0, maybe two
+ * - op 3 the scale of A, op 4 that of B, each E8M0 or F32, with k / group elements along k
+ * - imm 0 alpha; imm 1 is 0; imm 2 group: a divisor of k
  *
  * SOFTMAX: arg[0] axis, arg[1] flags. op 0 result, op 1 input; floating-point dtypes,
  * which may differ. BACKWARD: op 0 grad_input, op 1 grad_output, op 2 output of the
@@ -326,6 +334,7 @@ enum openreg_matmul_b { /* what operand 2 of MATMUL holds */
 	 * complement. The group is even.
 	 */
 	OPENREG_MATMUL_SCALED_I4 = 2,
+	OPENREG_MATMUL_SCALED_F8 = 3, /* float8, and operand 3 scales A */
 	OPENREG_MATMUL_END
 };
 

@@ -297,6 +297,24 @@ static inline int openreg_push_matmul_scaled(struct openreg_queue *queue,
 }
 
 /*
+ * MATMUL of float8 with scales: d = alpha * ((scale_a * a) @ (scale_b * b)). group elements
+ * of a and b along k share a scale: 32 in the MX formats. scale_a has strides as a,
+ * scale_b as b; along k they step from group to group.
+ */
+static inline int openreg_push_matmul_f8(struct openreg_queue *queue,
+					 const int64_t size[4],
+					 const struct openreg_tensor *d,
+					 const struct openreg_tensor *a,
+					 const struct openreg_tensor *b,
+					 const struct openreg_tensor *scale_a,
+					 const struct openreg_tensor *scale_b,
+					 double alpha, int64_t group)
+{
+	return openreg_push_matmul_scaled(queue, OPENREG_MATMUL_SCALED_F8, size, d, a, b,
+					  scale_a, scale_b, alpha, group);
+}
+
+/*
  * PACK over size[] = { k, n }: copies matrix into the card's order at address packed, or
  * back; kind: enum openreg_pack_kind. SIZE stores the bytes of a packed matrix in the word
  * at address packed, and uses only the dtype of matrix.

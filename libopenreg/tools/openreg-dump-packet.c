@@ -29,7 +29,8 @@ static const struct arguments {
 } arguments[OPENREG_OP_END] = {
 	[OPENREG_OP_VECTOR] = { "folded dimensions", { NULL }, { NULL } },
 	[OPENREG_OP_MATMUL] = { "operand 2",
-				{ "B", "SCALED_I8", "SCALED_I4" }, { NULL } },
+				{ "B", "SCALED_I8", "SCALED_I4", "SCALED_F8" },
+				{ NULL } },
 	[OPENREG_OP_SOFTMAX] = { "axis", { NULL }, { "LOG", "BACKWARD" } },
 	[OPENREG_OP_WAIT] = { "until", { "GE", "EQ", "NE" }, { NULL } },
 	[OPENREG_OP_SIGNAL] = { "how", { "SET", "ADD" }, { NULL } },
@@ -102,7 +103,8 @@ static const char *const roles[OPENREG_OP_END][3][5] = {
 	[OPENREG_OP_COPY] = { { "destination", "source" } },
 	[OPENREG_OP_FILL] = { { "destination" } },
 	[OPENREG_OP_MATMUL] = { { "D", "A", "B", "C" },
-				{ "D", "A", "Q", "scale", "zero" } },
+				{ "D", "A", "Q", "scale", "zero" },
+				{ "D", "A", "B", "scale of A", "scale of B" } },
 	[OPENREG_OP_SOFTMAX] = { { "result", "input" },
 				 { "gradient of the input",
 				   "gradient of the output", "output" } },
@@ -133,7 +135,8 @@ static unsigned int operand_variant(unsigned int opcode, const uint8_t *arg)
 	case OPENREG_OP_PACK:
 		return arg[0];
 	case OPENREG_OP_MATMUL:
-		return arg[0] != OPENREG_MATMUL_B;
+		return arg[0] == OPENREG_MATMUL_SCALED_F8 ? 2 :
+							    arg[0] != OPENREG_MATMUL_B;
 	case OPENREG_OP_SOFTMAX:
 		return !!(arg[1] & OPENREG_SOFTMAX_BACKWARD);
 	case OPENREG_OP_POOL:

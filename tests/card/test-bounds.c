@@ -392,6 +392,50 @@ static void check_scaled(struct client_queue *q, struct trial *t, uint32_t seg)
 	expect(q, &p, want, t, seg);
 }
 
+/* The scale of A or B of a MATMUL with SCALED_F8: it has rows or columns, and groups. */
+static void check_scaled_f8(struct client_queue *q, struct trial *t, uint32_t seg)
+{
+	static const int64_t none[4];
+	const int64_t group = 1 + (int64_t)below(5);
+	const uint64_t zeros = OPENREG_ADDR(0, SORT_SOURCE, 0);
+	bool is_b = below(2);
+	int64_t size[4] = { 1, 1, 1, group * random_size() };
+	unsigned int line = is_b ? 2 : 1, i;
+	const int64_t d[4] = { 0, !is_b, is_b, 0 };
+	uint32_t want;
+	struct pkt p;
+
+	size[line] = 1 + (int64_t)below(40);
+	t->ndim = 4;
+	t->operand = is_b ? 4 : 3;
+	t->dtype = below(2) ? OPENREG_F8E8M0FNU : OPENREG_F32;
+	t->size[0] = t->size[1] = t->size[2] = 1;
+	t->size[line] = size[line];
+	t->size[3] = size[3] / group;
+	t->stride[0] = t->stride[1] = t->stride[2] = 0;
+	t->stride[line] = random_stride(t->length);
+	t->stride[3] = random_stride(t->length);
+	/* The packet only reads the operand. */
+	want = size[3] > (1LL << 36) / size[line] ? OPENREG_FAULT_LIMIT : oracle_of_read(t);
+	if (!want && size[3] > 1 << 16)
+		return;
+	pkt_begin(&p, OPENREG_OP_MATMUL, 4, size);
+	pkt_arg(&p, 0, OPENREG_MATMUL_SCALED_F8);
+	pkt_operand(&p, OPENREG_ADDR(0, SORT_SOURCE, 4096), OPENREG_F32, d);
+	pkt_operand(&p, zeros, OPENREG_F8E4M3FN, none);
+	pkt_operand(&p, zeros, OPENREG_F8E5M2, none);
+	for (i = 3; i < 5; i++) {
+		bool tried = i == t->operand;
+
+		pkt_operand(&p, tried ? OPENREG_ADDR(0, seg, t->off) : zeros, t->dtype,
+			    tried ? t->stride : none);
+	}
+	pkt_imm(&p, 0x3ff0000000000000);
+	pkt_imm(&p, 0);
+	pkt_imm(&p, (uint64_t)group);
+	expect(q, &p, want, t, seg);
+}
+
 typedef void check_fn(struct client_queue *q, struct trial *t, uint32_t seg);
 
 /* The source of SORT, PLACES and PACK: zeros. */
@@ -463,6 +507,11 @@ static void test_scaled(void **state)
 	fuzz(*state, check_scaled, ROUNDS / 2);
 }
 
+static void test_scaled_f8(void **state)
+{
+	fuzz(*state, check_scaled_f8, ROUNDS / 2);
+}
+
 int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, rig_setup, rig_teardown)
@@ -474,6 +523,7 @@ int main(void)
 		T(test_places),
 		T(test_pack),
 		T(test_scaled),
+		T(test_scaled_f8),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

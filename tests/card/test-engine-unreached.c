@@ -182,6 +182,36 @@ static void test_matmul_scaled(void **state)
 	}
 }
 
+static void test_matmul_scaled_f8(void **state)
+{
+	static const int64_t sizes[][4] = { { 2, 2, 2, 0 }, { 1, 1, 1, 2 }, { 0, 4, 4, 4 },
+					    { 1, 3, 2, 8 } };
+	unsigned int i;
+
+	(void)state;
+	for (i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
+		const int64_t *n = sizes[i];
+		const int64_t d[4] = { n[1] * n[2], n[2], 1, 0 };
+		const int64_t a[4] = { n[1] * n[3], n[3], 0, 1 };
+		const int64_t b[4] = { 0, 0, n[3], 1 };
+		const int64_t by_row[4] = { 0, n[3] / 2, 0, 1 };
+		const int64_t by_column[4] = { 0, 0, n[3] / 2, 1 };
+		struct openreg_args args;
+
+		args_begin(&args, OPENREG_OP_MATMUL, 4, n);
+		args.arg[0] = OPENREG_MATMUL_SCALED_F8;
+		add(&args, OPENREG_BF16, true, d);
+		add(&args, OPENREG_F8E4M3FN, false, a);
+		add(&args, OPENREG_F8E5M2, false, b);
+		add(&args, OPENREG_F8E8M0FNU, false, by_row);
+		add(&args, OPENREG_F32, false, by_column);
+		args_imm_f(&args, 1);
+		args_imm_f(&args, 0);
+		args_imm_i(&args, 2);
+		expect_ends(&args);
+	}
+}
+
 /* Strides of an empty operand; results still must not overlap. */
 static const int64_t apart[3] = { 3, 2, 1 };
 
@@ -403,6 +433,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_vector),	cmocka_unit_test(test_reduce),
 		cmocka_unit_test(test_matmul),	cmocka_unit_test(test_matmul_scaled),
+		cmocka_unit_test(test_matmul_scaled_f8),
 		cmocka_unit_test(test_softmax),
 		cmocka_unit_test(test_index),	cmocka_unit_test(test_sort),
 		cmocka_unit_test(test_conv),	cmocka_unit_test(test_pool),

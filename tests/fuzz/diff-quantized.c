@@ -7,6 +7,7 @@
 #include "vector-reference.h"
 
 enum { D, A, B, SCALE, ZERO };
+enum { SCALE_A = SCALE, SCALE_B = ZERO }; /* of SCALED_F8 */
 
 static unsigned int any_float(void)
 {
@@ -118,6 +119,54 @@ void diff_scaled(struct diff *d)
 	size[3] = 1;
 	do
 		put_scaled(d, point, group, alpha);
+	while (next_point(4, size, point));
+}
+
+static void put_f8(struct diff *d, const int64_t *point, int64_t group, double alpha)
+{
+	const struct operand *op = &d->op[D];
+	int64_t n = d->draft.size[3], k;
+	long double sum = 0, magnitude = 0;
+
+	for (k = 0; k < n; k++) {
+		long double a = float_of(d, A, point, k), b = float_of(d, B, point, k);
+		long double x = a * float_of(d, SCALE_A, point, k / group) * b *
+				float_of(d, SCALE_B, point, k / group);
+
+		sum += x;
+		magnitude += fabsl(x);
+	}
+	diff_put_near(d, op, diff_at(d, op, point), sum * alpha,
+		      (long double)(n + 8) * magnitude * fabs(alpha) * FLT_EPSILON);
+}
+
+void diff_scaled_f8(struct diff *d)
+{
+	int64_t group = random_range(1, 33), point[4] = { 0 }, size[4], k;
+	double alpha = random_range(0, 2) ? 1 : -0.5;
+	uint64_t elements = d->elements;
+	unsigned int i;
+
+	diff_begin(d, OPENREG_OP_MATMUL, 4, 1000);
+	d->draft.op.arg[0] = OPENREG_MATMUL_SCALED_F8;
+	d->draft.size[3] = k = group * random_range(0, 4);
+	add_operand(d, any_float(), 0x7, k);
+	add_operand(d, OPENREG_F8E4M3FN + (unsigned int)random_range(0, 3), 0xb, k);
+	add_operand(d, OPENREG_F8E4M3FN + (unsigned int)random_range(0, 3), 0xd, k);
+	for (i = SCALE_A; i <= SCALE_B; i++)
+		add_operand(d, random_range(0, 2) ? OPENREG_F8E8M0FNU : OPENREG_F32,
+			    i == SCALE_A ? 0xb : 0xd, k / group);
+	for (i = A; i < d->draft.op.nops; i++)
+		refill(d, i);
+	d->elements = elements;
+	imm_of(d, alpha);
+	imm_of(d, 0);
+	diff_imm(d, (uint64_t)group);
+	diff_run(d);
+	memcpy(size, d->draft.size, sizeof(size));
+	size[3] = 1;
+	do
+		put_f8(d, point, group, alpha);
 	while (next_point(4, size, point));
 }
 

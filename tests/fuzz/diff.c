@@ -36,6 +36,7 @@ static const struct {
 	{ "matmul", diff_matmul },
 	{ "mixed", diff_mixed },
 	{ "scaled", diff_scaled },
+	{ "scaled-f8", diff_scaled_f8 },
 	{ "copy", diff_copy },
 	{ "scan", diff_scan },
 };

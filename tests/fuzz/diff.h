@@ -37,7 +37,7 @@ struct diff {
 /* Each function makes a packet, runs it, and computes the expected memory. */
 typedef void diff_fn(struct diff *d);
 diff_fn diff_vector, diff_reduce, diff_stages, diff_matmul, diff_copy, diff_scan;
-diff_fn diff_mixed, diff_scaled;
+diff_fn diff_mixed, diff_scaled, diff_scaled_f8;
 
 /* Begins a draft with random sizes; their product is at most most. */
 void diff_begin(struct diff *d, unsigned int opcode, unsigned int ndim,

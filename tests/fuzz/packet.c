@@ -65,6 +65,34 @@ static void draft_matmul_scaled(struct stream *s, struct draft *d)
 	}
 }
 
+static void draft_matmul_f8(struct stream *s, struct draft *d)
+{
+	static const uint8_t dims[] = { 0x7, 0xb, 0xd, 0xb, 0xd };
+	static const uint8_t floats[] = { OPENREG_F32, OPENREG_F16, OPENREG_BF16 };
+	int64_t group = 1 + (int64_t)take(s, 40), size[4];
+	unsigned int i;
+
+	d->op.arg[0] = OPENREG_MATMUL_SCALED_F8;
+	draft_sizes(s, d, 4);
+	if (!rare(s, 8))
+		d->size[3] = group * take(s, 6);
+	draft_imm(d, 0x3ff0000000000000);
+	draft_imm(d, rare(s, 8) ? take_odd(s) : 0);
+	draft_imm(d, (uint64_t)(rare(s, 8) ? (int64_t)take_odd(s) : group));
+	memcpy(size, d->size, sizeof(size));
+	for (i = 0; i < 5; i++) {
+		unsigned int dtype = floats[take(s, 3)];
+
+		if (i == 1 || i == 2)
+			dtype = OPENREG_F8E4M3FN + take(s, 4);
+		else if (i > 2)
+			dtype = take(s, 3) ? OPENREG_F8E8M0FNU : OPENREG_F32;
+		if (i > 2)
+			size[3] = d->size[3] / group;
+		draft_place(s, d, dtype, dims[i], size, i == 0);
+	}
+}
+
 static void draft_matmul_mixed(struct stream *s, struct draft *d)
 {
 	static const uint8_t dims[] = { 0x7, 0xb, 0xd, 0x7 };
@@ -128,9 +156,11 @@ static void draft_pack(struct stream *s, struct draft *d)
 
 static void draft_matmul(struct stream *s, struct draft *d)
 {
-	unsigned int how = take(s, 4);
+	unsigned int how = take(s, 5);
 
-	if (how == 2)
+	if (how == 4)
+		draft_matmul_f8(s, d);
+	else if (how == 2)
 		draft_matmul_scaled(s, d);
 	else if (how == 3)
 		draft_matmul_mixed(s, d);

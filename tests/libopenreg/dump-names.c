@@ -385,7 +385,7 @@ static void test_matmul_scaled(void **state)
 	const int64_t size[] = { 1, 2, 3, 4 };
 	const struct openreg_tensor ops[5] = { { .dtype = OPENREG_F16 } };
 	const uint64_t imm[] = { openreg_imm_f64(1), 0, 4 };
-	const struct openreg_command cmd = {
+	struct openreg_command cmd = {
 		.opcode = OPENREG_OP_MATMUL,
 		.arg = { OPENREG_MATMUL_SCALED_I4 },
 		.ndim = COUNT(size),
@@ -402,6 +402,13 @@ static void test_matmul_scaled(void **state)
 	has(text, "  operand 3 (scale): ");
 	has(text, "  operand 4 (zero): ");
 	has(text, "  immediate 2 (group): 0x0000000000000004, 4, ");
+
+	cmd.arg[0] = OPENREG_MATMUL_SCALED_F8;
+	show(*state, &cmd);
+	has(text, "  arguments 3 0 0 0: operand 2 SCALED_F8\n");
+	has(text, "  operand 2 (B): ");
+	has(text, "  operand 3 (scale of A): ");
+	has(text, "  operand 4 (scale of B): ");
 }
 
 static void test_window(void **state)

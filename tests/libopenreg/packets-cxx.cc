@@ -34,6 +34,7 @@ int push_all(openreg_queue* q)
 	       openreg_push_matmul_packed(q, size, &t, &t, 0, nullptr, 1, 0) |
 	       openreg_push_pack(q, OPENREG_PACK_PACK, size, 0, &t) |
 	       openreg_push_matmul_scaled(q, 1, size, &t, &t, &t, &t, nullptr, 1, 4) |
+	       openreg_push_matmul_f8(q, size, &t, &t, &t, &t, &t, 1, 32) |
 	       openreg_push_softmax(q, 4, size, 0, 0, &t, &t, nullptr) |
 	       openreg_push_index(q, &x) |
 	       openreg_push_conv(q, 0, size, &w, &t, &t, &t, nullptr) |

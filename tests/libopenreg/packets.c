@@ -213,6 +213,33 @@ static void test_matmul_scaled(void **state)
 	assert_int_equal(at(ops + 5 * each + 16), 64);
 }
 
+static void test_matmul_f8(void **state)
+{
+	const int64_t size[4] = { 1, 2, 3, 64 };
+	const int64_t rows[4] = { 0, 64, 0, 1 }, columns[4] = { 0, 0, 64, 1 };
+	const int64_t by_row[4] = { 0, 2, 0, 1 }, by_column[4] = { 0, 0, 2, 1 };
+	const struct openreg_tensor d = openreg_view(A, OPENREG_BF16, NULL);
+	const struct openreg_tensor a = openreg_view(A + 256, OPENREG_F8E4M3FN, rows);
+	const struct openreg_tensor b = openreg_view(A + 512, OPENREG_F8E5M2, columns);
+	const struct openreg_tensor s = openreg_view(A + 768, OPENREG_F8E8M0FNU, by_row);
+	const struct openreg_tensor t = openreg_view(A + 1024, OPENREG_F32, by_column);
+	const size_t ops = 32 + 4 * 8, each = 16 + 4 * 8;
+
+	(void)state;
+	pushed(openreg_push_matmul_f8(NULL, size, &d, &a, &b, &s, &t, 2.0, 32), 6);
+	assert_int_equal(at(16), 4 | 5 << 8 | 3 << 16 |
+					 (uint64_t)OPENREG_MATMUL_SCALED_F8 << 32);
+	assert_int_equal(at(ops + each), A + 256);
+	assert_int_equal(at(ops + 2 * each), A + 512);
+	assert_int_equal(at(ops + 3 * each), A + 768);
+	assert_int_equal(at(ops + 3 * each + 8), OPENREG_F8E8M0FNU);
+	assert_int_equal(at(ops + 3 * each + 24), 2); /* along m */
+	assert_int_equal(at(ops + 4 * each), A + 1024);
+	assert_int_equal(at(ops + 4 * each + 32), 2); /* along n */
+	assert_int_equal(at(ops + 5 * each), 0x4000000000000000);
+	assert_int_equal(at(ops + 5 * each + 16), 32);
+}
+
 static void test_softmax(void **state)
 {
 	const int64_t size[2] = { 3, 4 };
@@ -565,6 +592,7 @@ int main(void)
 		cmocka_unit_test_setup(test_vector, clear),
 		cmocka_unit_test_setup(test_matmul, clear),
 		cmocka_unit_test_setup(test_matmul_scaled, clear),
+		cmocka_unit_test_setup(test_matmul_f8, clear),
 		cmocka_unit_test_setup(test_softmax, clear),
 		cmocka_unit_test_setup(test_index, clear),
 		cmocka_unit_test_setup(test_windows, clear),

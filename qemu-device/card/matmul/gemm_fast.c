@@ -65,16 +65,33 @@ static struct openreg_matrix part(const struct openreg_matrix *x, int64_t esize,
 /* Makes a dense copy of B, column by column. */
 static struct openreg_matrix pack_scaled(const struct openreg_matmul *mm,
 					 const struct openreg_matmul_tile *t,
-					 float *to, int64_t batch, int64_t k0,
-					 int64_t k)
+					 float *to, int64_t k0, int64_t k)
 {
-	struct openreg_matrix x = { (uintptr_t)to, batch > 1 ? t->n * k : 0, 1, k };
+	struct openreg_matrix x = { (uintptr_t)to, t->batch > 1 ? t->n * k : 0, 1, k };
 	int64_t b, n;
 
-	for (b = 0; b < batch; b++) {
+	for (b = 0; b < t->batch; b++) {
 		for (n = 0; n < t->n; n++) {
 			openreg_matmul_unscale(mm, to, t->batch0 + b, t->n0 + n,
 					       t->k0 + k0, k);
+			to += k;
+		}
+	}
+	return x;
+}
+
+/* Makes a dense copy of A, row by row. */
+static struct openreg_matrix pack_scaled_a(const struct openreg_matmul *mm,
+					   const struct openreg_matmul_tile *t,
+					   float *to, int64_t k0, int64_t k)
+{
+	struct openreg_matrix x = { (uintptr_t)to, t->batch > 1 ? t->m * k : 0, k, 1 };
+	int64_t b, m;
+
+	for (b = 0; b < t->batch; b++) {
+		for (m = 0; m < t->m; m++) {
+			openreg_matmul_unscale_a(mm, to, t->batch0 + b, t->m0 + m,
+						 t->k0 + k0, k);
 			to += k;
 		}
 	}
@@ -93,11 +110,13 @@ multiply(const struct packing *p, const struct openreg_matmul_tile *t,
 	if (!mm->scaled.how)
 		g->b = part(&mm->b, mm->b_size, t->batch0,
 			    t->k0 + k0, t->n0);
-	if (p->pack_a)
+	if (openreg_matmul_scales_a(mm))
+		g->a = pack_scaled_a(mm, t, (float *)p->a, k0, g->k);
+	else if (p->pack_a)
 		g->a = pack(mm, mm->a_dtype, &g->a, p->a,
 			    mm->a.batch ? t->batch : 1, t->m, g->k);
 	if (mm->scaled.how)
-		g->b = pack_scaled(mm, t, (float *)p->b, t->batch, k0, g->k);
+		g->b = pack_scaled(mm, t, (float *)p->b, k0, g->k);
 	else if (p->pack_b)
 		g->b = pack(mm, mm->b_dtype, &g->b, p->b,
 			    mm->b.batch ? t->batch : 1, g->k, t->n);

@@ -98,20 +98,41 @@ static void pack_b(const struct panels *p, int64_t batch, int64_t k0, int64_t k)
 	}
 }
 
+/* Puts line i of k numbers into a panel of blocks of `width` lines. */
+static void put_line(float *panel, const float *line, int64_t i, int64_t width, int64_t k)
+{
+	float *to = panel + i / width * width * k + i % width;
+	int64_t j;
+
+	for (j = 0; j < k; j++)
+		to[j * width] = line[j];
+}
+
+static void pack_scaled_a(const struct panels *p, int64_t batch, int64_t k0, int64_t k)
+{
+	const struct openreg_matmul_tile *t = p->tile;
+	float line[K_BLOCK], *to = (float *)p->a;
+	int64_t i;
+
+	memset(to, 0, (size_t)(p->m * k) * sizeof(*to));
+	for (i = 0; i < t->m; i++) {
+		openreg_matmul_unscale_a(p->mm, line, t->batch0 + batch, t->m0 + i,
+					 t->k0 + k0, k);
+		put_line(to, line, i, p->kernel->rows, k);
+	}
+}
+
 static void pack_scaled_b(const struct panels *p, int64_t batch, int64_t k0, int64_t k)
 {
 	const struct openreg_matmul_tile *t = p->tile;
-	int64_t columns = p->kernel->columns, i, j;
 	float line[K_BLOCK], *to = (float *)p->b;
+	int64_t i;
 
 	memset(to, 0, (size_t)(p->n * k) * sizeof(*to));
 	for (i = 0; i < t->n; i++) {
-		float *column = to + i / columns * columns * k + i % columns;
-
-		openreg_matmul_unscale(p->mm, line, t->batch0 + batch,
-				       t->n0 + i, t->k0 + k0, k);
-		for (j = 0; j < k; j++)
-			column[j * columns] = line[j];
+		openreg_matmul_unscale(p->mm, line, t->batch0 + batch, t->n0 + i,
+				       t->k0 + k0, k);
+		put_line(to, line, i, p->kernel->columns, k);
 	}
 }
 
@@ -168,7 +189,10 @@ bool openreg_gemm_own(const struct openreg_matmul *mm,
 			int64_t left = tile->k - k0;
 			int64_t k = left < p.k ? left : p.k;
 
-			pack_a(&p, batch, k0, k);
+			if (openreg_matmul_scales_a(mm))
+				pack_scaled_a(&p, batch, k0, k);
+			else
+				pack_a(&p, batch, k0, k);
 			if (mm->scaled.how)
 				pack_scaled_b(&p, batch, k0, k);
 			else

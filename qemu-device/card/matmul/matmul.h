@@ -44,13 +44,13 @@ bool openreg_gemm_is_plain(const struct openreg_matrix *x, int64_t batch,
 enum openreg_gemm_result openreg_gemm_dnnl(struct openreg_primitives **cache,
 					   const struct openreg_gemm *gemm);
 
-/* How to compute B: scale * Q + zero. */
+/* How to compute B: scale * Q + zero; with SCALED_F8 also A: a_scale * A. */
 struct openreg_scaled {
 	uint8_t how; /* enum openreg_matmul_b */
-	uint8_t dtype, zero_dtype; /* of scale and zero */
+	uint8_t dtype, zero_dtype, a_dtype; /* of scale, zero and a_scale */
 	bool has_zero;
 	int64_t group;
-	struct openreg_matrix scale, zero; /* a row for each group */
+	struct openreg_matrix scale, zero, a_scale; /* a row for each group */
 };
 
 static inline struct openreg_matrix openreg_transposed(struct openreg_matrix x)
@@ -86,6 +86,18 @@ struct openreg_matmul {
 static inline bool openreg_is_mixed(uint8_t d, uint8_t a)
 {
 	return d == OPENREG_I32 && (a == OPENREG_I8 || a == OPENREG_U8);
+}
+
+/* Has A scales, too? */
+static inline bool openreg_matmul_scales_a(const struct openreg_matmul *mm)
+{
+	return mm->scaled.how == OPENREG_MATMUL_SCALED_F8;
+}
+
+/* Is it a float8 dtype that can be multiplied? */
+static inline bool openreg_is_factor(unsigned int dtype)
+{
+	return openreg_dtype_is_float8(dtype) && dtype != OPENREG_F8E8M0FNU;
 }
 
 static inline bool openreg_matmul_is_mixed(const struct openreg_matmul *mm)
@@ -135,6 +147,9 @@ bool openreg_matmul_is_few(const struct openreg_matmul *mm);
 /* Computes B[k0 .. k0 + k, n] in f32. */
 void openreg_matmul_unscale(const struct openreg_matmul *mm, float *to, int64_t batch,
 			    int64_t n, int64_t k0, int64_t k);
+/* Computes A[m, k0 .. k0 + k] in f32 if openreg_matmul_scales_a(). */
+void openreg_matmul_unscale_a(const struct openreg_matmul *mm, float *to, int64_t batch,
+			      int64_t m, int64_t k0, int64_t k);
 
 /*
  * Computes a tile by the card's kernels, for any layout and type. The product is in

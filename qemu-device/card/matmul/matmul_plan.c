@@ -12,6 +12,7 @@ enum { D, A, B, C };
 static const uint8_t operand_dims[] = { [D] = 0x7, [A] = 0xb, [B] = 0xd,
 					[C] = 0x7 };
 #define SCALED_DIMS 0xd /* of scale and zero */
+#define SCALED_A_DIMS 0xb
 
 static double imm(const struct openreg_args *args, unsigned int i)
 {
@@ -21,12 +22,6 @@ static double imm(const struct openreg_args *args, unsigned int i)
 	return f;
 }
 
-/* Is it a float8 dtype that can be multiplied? */
-static bool is_factor(unsigned int dtype)
-{
-	return openreg_dtype_is_float8(dtype) && dtype != OPENREG_F8E8M0FNU;
-}
-
 static bool is_scaled(const struct openreg_args *args)
 {
 	return args->arg[0] != OPENREG_MATMUL_B;
@@ -34,7 +29,23 @@ static bool is_scaled(const struct openreg_args *args)
 
 static uint8_t dims_of(const struct openreg_args *args, unsigned int i)
 {
-	return is_scaled(args) && i >= C ? SCALED_DIMS : operand_dims[i];
+	if (!is_scaled(args) || i < C)
+		return operand_dims[i];
+	return args->arg[0] == OPENREG_MATMUL_SCALED_F8 && i == C ? SCALED_A_DIMS
+								  : SCALED_DIMS;
+}
+
+/* Are there as many operands and immediates as this kind has? */
+static bool has_counts(const struct openreg_args *args)
+{
+	unsigned int least = 3, most = 4;
+
+	if (is_scaled(args)) {
+		least = args->arg[0] == OPENREG_MATMUL_SCALED_F8 ? 5 : 4;
+		most = 5;
+	}
+	return args->nops >= least && args->nops <= most &&
+	       args->nimm == (is_scaled(args) ? 3 : 2) && !args->ninstr;
 }
 
 static bool fits(const struct openreg_args *args, unsigned int i)
@@ -45,8 +56,8 @@ static bool fits(const struct openreg_args *args, unsigned int i)
 		return openreg_matmul_scaled_dtype(args, i);
 	if (openreg_is_mixed(d, args->op[A].dtype) && (i == A || i == B))
 		return i == A || dtype == OPENREG_I8;
-	if ((i == A || i == B) && is_factor(args->op[A].dtype))
-		return is_factor(dtype) && openreg_dtype_is_float(d) &&
+	if ((i == A || i == B) && openreg_is_factor(args->op[A].dtype))
+		return openreg_is_factor(dtype) && openreg_dtype_is_float(d) &&
 		       d != OPENREG_F64;
 	return openreg_dtype_is_common(dtype) && dtype != OPENREG_BOOL &&
 	       dtype == d;
@@ -106,14 +117,13 @@ static struct openreg_verdict check_shape(struct openreg_args *args,
 
 struct openreg_verdict openreg_matmul_check(struct openreg_args *args)
 {
-	unsigned int i, least = is_scaled(args) ? 4 : 3;
+	unsigned int i;
 	struct openreg_verdict v;
 
 	if (args->ndim != 4)
 		return openreg_bad(OPENREG_FAULT_SHAPE, OPENREG_NO_OPERAND,
 				   args->ndim);
-	if ((args->nops != least && args->nops != least + 1) ||
-	    args->nimm != least - 1 || args->ninstr)
+	if (!has_counts(args))
 		return openreg_bad(OPENREG_FAULT_PACKET, OPENREG_NO_OPERAND,
 				   args->nops);
 	if (args->arg[0] >= OPENREG_MATMUL_END || args->arg[1] || args->arg[2] ||
@@ -182,8 +192,8 @@ static bool follows(const struct openreg_matmul *mm,
 /* Batches that share B and follow each other become rows of one product. */
 static void fold_batch(struct openreg_matmul *mm)
 {
-	if (mm->batch == 1 || mm->b.batch != 0 || mm->scaled.scale.batch != 0 ||
-	    mm->scaled.zero.batch != 0 || !follows(mm, &mm->a) ||
+	if (mm->batch == 1 || openreg_matmul_scales_a(mm) || mm->b.batch != 0 ||
+	    mm->scaled.scale.batch != 0 || mm->scaled.zero.batch != 0 || !follows(mm, &mm->a) ||
 	    !follows(mm, &mm->d) || (mm->has_c && !follows(mm, &mm->c)))
 		return;
 	mm->m *= mm->batch;
