@@ -17,6 +17,8 @@
 #define U8(...) { OPENREG_U8, { __VA_ARGS__ } }
 #define I8(...) { OPENREG_I8, { __VA_ARGS__ } }
 #define I32(...) { OPENREG_I32, { __VA_ARGS__ } }
+#define E4M3(...) { OPENREG_F8E4M3FN, { __VA_ARGS__ } }
+#define E8M0(...) { OPENREG_F8E8M0FNU, { __VA_ARGS__ } }
 
 const struct kind kinds[] = {
 	KIND("COPY", COPY, 1, 2, 0, .size = { 64 }, .ops = { F32(1), F32(1) }),
@@ -66,6 +68,13 @@ const struct kind kinds[] = {
 		      F32(16, 4, 1, 0) }, .imm = { ONE, ONE }),
 	KIND("PACK", PACK, 2, 2, 0, .arg = { OPENREG_PACK_PACK },
 	     .size = { 4, 4 }, .ops = { F16(0, 1), F16(4, 1) }),
+	KIND("UNPACK", PACK, 2, 2, 0, .arg = { OPENREG_PACK_UNPACK },
+	     .packed = 1, .size = { 4, 4 }, .ops = { F16(4, 1), F16(0, 1) }),
+	KIND("MATMUL, packed", MATMUL, 4, 3, 2,
+	     .arg = { [3] = OPENREG_MATMUL_PACKED_B }, .packed = 2,
+	     .size = { 1, 4, 4, 4 },
+	     .ops = { F32(16, 4, 1, 0), F32(16, 4, 0, 1), F32(0, 0, 1, 0) },
+	     .imm = { ONE }),
 	KIND("MATMUL of bytes", MATMUL, 4, 3, 2, .size = { 1, 96, 96, 96 },
 	     .ops = { I32(9216, 96, 1, 0), U8(9216, 96, 0, 1),
 		      I8(9216, 0, 1, 96) }, .imm = { ONE }),
@@ -79,6 +88,11 @@ const struct kind kinds[] = {
 	     .ops = { F16(96, 96, 1, 0), F16(96, 96, 0, 1),
 		      U8(4608, 0, 48, 1), F32(192, 0, 1, 96),
 		      F32(192, 0, 1, 96) }, .imm = { ONE, 0, 48 }),
+	KIND("MATMUL, float8 with scales", MATMUL, 4, 5, 3,
+	     .arg = { OPENREG_MATMUL_SCALED_F8 }, .size = { 1, 20, 20, 64 },
+	     .ops = { F32(400, 20, 1, 0), E4M3(1280, 64, 0, 1),
+		      E4M3(1280, 0, 64, 1), E8M0(40, 2, 0, 1),
+		      E8M0(40, 0, 2, 1) }, .imm = { ONE, 0, 32 }),
 	KIND("SOFTMAX", SOFTMAX, 2, 2, 0, .arg = { 1 }, .size = { 4, 8 },
 	     .ops = { F32(8, 1), F32(8, 1) }),
 	KIND("SOFTMAX, its logarithm", SOFTMAX, 2, 2, 0,
@@ -174,12 +188,26 @@ void kind_packet(struct packet *p, const struct kind *k, const __u64 *address)
 	unsigned int i;
 
 	openreg_encode(p->bytes, k->opcode, 0);
-	openreg_encode_arg(p->bytes, 0, k->arg[0]);
-	openreg_encode_arg(p->bytes, 1, k->arg[1]);
+	for (i = 0; i < sizeof(k->arg); i++)
+		openreg_encode_arg(p->bytes, i, k->arg[i]);
 	openreg_encode_space(p->bytes, k->ndim, k->size);
 	for (i = 0; i < k->nops; i++)
 		openreg_encode_operand(p->bytes, address[i], k->ops[i].dtype,
 				       k->ops[i].stride);
 	openreg_encode_imm(p->bytes, k->imm, k->nimm);
 	openreg_encode_instr(p->bytes, k->instr, k->ninstr);
+}
+
+/* All sizes of these kinds but the batch are the same. */
+void kind_pack(struct packet *p, const struct kind *k, __u64 packed, __u64 from)
+{
+	const int64_t n = k->size[k->ndim - 1], size[2] = { n, n };
+	const int64_t run[2] = { 0, 1 }, rows[2] = { n, 1 };
+	const unsigned int dtype = k->ops[k->packed].dtype;
+
+	openreg_encode(p->bytes, OPENREG_OP_PACK, 0);
+	openreg_encode_arg(p->bytes, 0, OPENREG_PACK_PACK);
+	openreg_encode_space(p->bytes, 2, size);
+	openreg_encode_operand(p->bytes, packed, dtype, run);
+	openreg_encode_operand(p->bytes, from, dtype, rows);
 }

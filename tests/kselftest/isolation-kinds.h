@@ -5,7 +5,7 @@
 
 #include "card.h"
 
-#define KINDS 45
+#define KINDS 48
 #define KIND_OPERANDS_MAX 5
 
 struct operand {
@@ -17,7 +17,8 @@ struct operand {
 struct kind {
 	char name[32];
 	unsigned int opcode, ndim, nops, nimm, ninstr;
-	unsigned char arg[2];
+	unsigned int packed; /* the operand that is a packed matrix; 0: none */
+	unsigned char arg[4];
 	int64_t size[7];
 	struct operand ops[KIND_OPERANDS_MAX];
 	uint64_t imm[16];
@@ -27,5 +28,7 @@ struct kind {
 extern const struct kind kinds[];
 
 void kind_packet(struct packet *p, const struct kind *k, const __u64 *address);
+/* The packet that makes the packed matrix of k from elements at address from. */
+void kind_pack(struct packet *p, const struct kind *k, __u64 packed, __u64 from);
 
 #endif

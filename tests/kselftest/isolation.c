@@ -15,6 +15,7 @@
 #define LONG (20 * SEC_NS)
 #define PATTERN 0xa7
 #define PART 65536 /* bytes of the attacker's memory for each operand */
+#define PACKED (PART / 2) /* a packed matrix lies there in its operand's part */
 #define REACH 4096 /* a packet writes less than this */
 
 /* The open file, queue and memory of attacker or victim. */
@@ -138,6 +139,16 @@ FIXTURE_TEARDOWN(isolation)
 	EXPECT_TRUE(card_settles(self->before));
 }
 
+/* Packs the attacker's own matrix, so that the kind's packet is valid. */
+static void pack_own(struct party *a, const struct kind *k, __u64 *address)
+{
+	struct packet p;
+
+	kind_pack(&p, k, *address + PACKED, *address);
+	queue_push(&a->q, &p);
+	*address += PACKED;
+}
+
 /* Runs the packet with one operand at target. Returns the fault's code, or 0. */
 static unsigned int attempt(struct party *a, const struct kind *k,
 			    unsigned int operand, __u64 target)
@@ -149,6 +160,8 @@ static unsigned int attempt(struct party *a, const struct kind *k,
 
 	for (i = 0; i < KIND_OPERANDS_MAX; i++)
 		address[i] = a->vram.address + i * PART;
+	if (k->packed)
+		pack_own(a, k, &address[k->packed]);
 	if (operand < k->nops)
 		address[operand] = target;
 	kind_packet(&p, k, address);
