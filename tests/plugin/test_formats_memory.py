@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The memory of tensors that change their format: streams, threads and files."""
 
+import io
 import threading
 
 import pytest
@@ -110,3 +111,59 @@ def test_file_with_two_matrices_in_one_storage():
     with pytest.raises(RuntimeError, match="another matrix: the file is damaged"):
         torch._C._set_tensor_metadata(view, fields("2 8"))
     assert torch.openreg.get_format(plain) == "packed" and plain.tolist() == [[1] * 4] * 4
+
+
+MAKERS = {
+    "empty": lambda x: torch.empty(x.shape, device=DEV).copy_(x),
+    "to": lambda x: x.to(DEV),
+    "zeros": lambda x: torch.zeros_like(x, device=DEV).copy_(x),
+}
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_file_read_into_a_tensor_of_torch(name):
+    """The storage of such a tensor has no place for a description: it gets another."""
+    x = torch.rand(4, 4)
+    tensor = MAKERS[name](x)
+    torch._C._set_tensor_metadata(tensor, fields("4 4"))
+    assert torch.openreg.get_format(tensor) == "packed"
+    assert torch.equal(tensor.cpu(), x)
+    torch.testing.assert_close(torch.nn.functional.linear(x.to(DEV), tensor).cpu(), x @ x.t())
+    assert torch.openreg.get_format(tensor) == "packed"
+    tensor.add_(1)
+    assert torch.equal(tensor.cpu(), x + 1)
+    wrong = MAKERS[name](x)
+    with pytest.raises(RuntimeError, match="4 x 5 elements, but its storage has 64 bytes"):
+        torch._C._set_tensor_metadata(wrong, fields("4 5"))
+    assert torch.equal(wrong.cpu(), x)
+
+
+def test_file_read_into_a_shared_storage():
+    """Views keep to share their memory, so the tensor stays plain."""
+    x = torch.rand(4, 4)
+    tensor = x.to(DEV)
+    view = tensor.view(2, 8)
+    torch._C._set_tensor_metadata(tensor, fields("4 4"))
+    assert torch.openreg.get_format(tensor) == "plain"
+    view.add_(1)
+    assert torch.equal(tensor.cpu(), x + 1)
+
+
+class Product(torch.nn.Module):
+    def __init__(self, weight):
+        super().__init__()
+        self.weight = torch.nn.Parameter(weight, requires_grad=False)
+
+    def forward(self, x):
+        return torch.mm(x, self.weight.t())
+
+
+def test_script():
+    x, weight = torch.rand(3, 33), torch.rand(65, 33)
+    file = io.BytesIO()
+    torch.jit.save(torch.jit.script(Product(packed(weight))), file)
+    file.seek(0)
+    loaded = torch.jit.load(file)
+    # Its loader shares the storage, so the weight is plain here.
+    assert torch.equal(loaded.weight.cpu(), weight)
+    torch.testing.assert_close(loaded(x.to(DEV)).cpu(), x @ weight.t())

@@ -276,11 +276,33 @@ bool make_plain(c10::StorageImpl* storage) {
   return true;
 }
 
+namespace {
+
+// torch.empty() and .to() make storages without a description, which only a copy can have.
+// Other tensors of the storage would not see later writes to the copy: they keep it plain.
+void replace_storage(const at::Tensor& t, const PackedMatrix& m) {
+  const c10::DeviceIndex index = t.get_device();
+  if (t.storage().use_count() != 1)
+    return;
+  auto packed = new_packed(m, index);
+  void* block = real_address(packed->data());
+  launch_copy(OPENREG_PACK_PACK, m, bits(block), t.storage().data(), index);
+  move_between_blocks(t.storage().mutable_data(), block, index);
+  t.unsafeGetTensorImpl()->set_storage_keep_dtype(c10::Storage(std::move(packed)));
+  update_format_key(t);
+}
+
+} // namespace
+
 bool make_packed(const at::Tensor& t, const PackedMatrix& m) {
   Storage* s = ours(t.storage().unsafeGetStorageImpl());
   const c10::DeviceIndex index = t.get_device();
-  if (s == nullptr || s->nbytes() != plain_bytes(m))
+  if (t.storage().nbytes() != plain_bytes(m))
     return false;
+  if (s == nullptr) {
+    replace_storage(t, m);
+    return true;
+  }
   const SleepyLock lock(s->mutex);
   if (s->packed && *s->packed != m)
     return false;

@@ -62,7 +62,8 @@ at::Tensor copy_packed(const at::Tensor& packed);
 bool make_plain(c10::StorageImpl* storage);
 bool can_pack(c10::DeviceIndex index);
 // Makes the storage of a plain tensor packed, in place. Returns false if its size is not
-// that of the matrix, or if it holds another packed matrix.
+// that of the matrix, or if it holds another packed matrix. A storage of torch.empty() that
+// other tensors share stays plain.
 bool make_packed(const at::Tensor& t, const PackedMatrix& matrix);
 // Gives a tensor kFormatKey if its storage is packed, else takes the key away.
 void update_format_key(const at::Tensor& t);
