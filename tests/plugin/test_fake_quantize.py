@@ -62,6 +62,24 @@ def test_per_channel(dtype, zero_type, axis):
          axis, -128, 127)
 
 
+@pytest.mark.parametrize("size", [2.0**62, 4.6e18, 127.5, 3e38])
+def test_module_at_ties(size):
+    """
+    The greatest elements lie half a step from a level. The formula of PyTorch's own test adds
+    the zero point before it rounds, so it gives another level here, on the CPU as well.
+    """
+    x = torch.tensor([size, -size, 0.0, size / 2, -size / 4, size / 3])
+    found = {}
+    for device in ["cpu", "openreg"]:
+        module = torch.ao.quantization.default_fake_quant().to(device)
+        leaf = x.to(device).detach().requires_grad_()
+        with no_fallback():
+            out = module(leaf)
+            out.backward(torch.ones_like(out))
+        found[device] = [out.detach(), leaf.grad, module.scale, module.zero_point]
+    same(found["openreg"], found["cpu"])
+
+
 def gradients(device, function, *args):
     leaves = [a.detach().to(device).requires_grad_() for a in args if isinstance(a, torch.Tensor)]
     rest = [a for a in args if not isinstance(a, torch.Tensor)]
