@@ -4,6 +4,7 @@
 import pytest
 import torch
 from ops import no_fallback, to_card
+from packets import launched
 from torch.nn.functional import ScalingType, SwizzleType, scaled_mm
 
 E4, E5, MX = torch.float8_e4m3fn, torch.float8_e5m2, torch.float8_e8m0fnu
@@ -144,6 +145,96 @@ def test_mx_scales(swizzle):
         close(torch._scaled_mm(card_a, card_b.t(), by_a, by_b, out_dtype=torch.float32), exact)
 
 
+def mx(*size: int, seed: int = 0) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randint(122, 132, size, generator=generator).to(torch.uint8).view(MX)
+
+
+@pytest.mark.parametrize("out_dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_scales_of_blocks_take_one_packet(out_dtype):
+    """MX in all layouts of the matrices; and blocks of 1 x 128."""
+    kind = ScalingType.BlockWise1x32
+    for left, right in [(E4, E4), (E5, E4)]:
+        grids = [mx(40, 4), mx(56, 4, seed=1)]
+        exact = None
+        for turned in [False, True]:
+            a, b = matrix(40, 128, left), matrix(56, 128, right, 1).t()
+            if turned:
+                a, b = a.t().contiguous().t(), b.contiguous()
+            card = to_card([a, b, *grids])
+            found = []
+            with no_fallback():
+                assert launched(lambda: found.append(
+                    torch._scaled_mm(*card, out_dtype=out_dtype))) == 1
+                assert launched(lambda: found.append(scaled_mm(
+                    card[0], card[1], card[2], kind, card[3], kind, output_dtype=out_dtype))) == 1
+            exact = (a.double() * blocks(grids[0], 1, 32)) @ (
+                b.double().t() * blocks(grids[1], 1, 32)).t()
+            for result in found:
+                assert result.dtype == out_dtype and result.is_contiguous()
+                close(result, exact)
+    a, b, by_a, by_b = to_card([matrix(40, 128), matrix(56, 128, seed=1), scales(40, 1),
+                                scales(56, 1, seed=1)])
+    assert launched(lambda: scaled_mm(a, b.t(), by_a, ScalingType.BlockWise1x128, by_b,
+                                      ScalingType.BlockWise1x128, output_dtype=out_dtype)) == 1
+
+
+def test_mixed_kinds_of_blocks():
+    a, b, k = matrix(24, 256), matrix(40, 256, seed=1), ScalingType
+    by = {
+        k.TensorWise: (scales(1), lambda s, m: s.view(1, 1).double()),
+        k.RowWise: (scales(24, 1), lambda s, m: s.double()),
+        k.BlockWise1x32: (mx(24, 8), lambda s, m: blocks(s, 1, 32)),
+        k.BlockWise1x128: (scales(24, 2), lambda s, m: blocks(s, 1, 128)),
+        k.BlockWise128x128: (scales(2, 1), lambda s, m: blocks(s.t(), 128, 128)[:24]),
+    }
+    grid = mx(40, 8, seed=1)
+    right = (b.double() * blocks(grid, 1, 32)).t()
+    for kind, (scale, whole) in by.items():
+        exact = (a.double() * whole(scale, a)) @ right
+        card = to_card([a, b, scale, grid])
+        with no_fallback():
+            close(scaled_mm(card[0], card[1].t(), card[2], kind, card[3], k.BlockWise1x32,
+                            output_dtype=torch.float32), exact)
+            # The same product, transposed: b's scales become a's.
+            turned = card[2].t() if kind is k.RowWise else card[2]
+            found = scaled_mm(card[1], card[0].t(), card[3], k.BlockWise1x32, turned, kind,
+                              output_dtype=torch.bfloat16)
+        close(found.t(), exact)
+
+
+def test_blocks_with_bias_out_and_float8_results():
+    a, b, grids = matrix(8, 64), matrix(16, 64, seed=1), [mx(8, 2), mx(16, 2, seed=1)]
+    bias = torch.linspace(-3, 3, 16)
+    exact = (a.double() * blocks(grids[0], 1, 32)) @ (b.double() * blocks(grids[1], 1, 32)).t()
+    a, b, by_a, by_b, card_bias = to_card([a, b, *grids, bias])
+    with no_fallback():
+        close(torch._scaled_mm(a, b.t(), by_a, by_b, bias=card_bias, out_dtype=torch.float32),
+              exact + bias)
+        close(torch._scaled_mm(a, b.t(), by_a, by_b, out_dtype=E5), exact)
+        for out in [torch.empty(8, 16, device="openreg"),
+                    torch.empty(16, 8, device="openreg").t(),
+                    torch.empty(8, 32, device="openreg")[:, ::2]]:
+            assert torch._scaled_mm(a, b.t(), by_a, by_b, out_dtype=torch.float32, out=out) is out
+            close(out, exact)
+        kind = ScalingType.BlockWise1x32
+        none = scaled_mm(a[:, :0], b.t()[:0], by_a[:, :0], kind, by_b[:, :0], kind,
+                         bias=card_bias, output_dtype=torch.float32)
+        assert torch.equal(none.cpu(), bias.expand(8, 16))
+
+
+def test_nan_scale_of_a_block():
+    """A NaN is in its row or column of the result, and nowhere else."""
+    grids = [mx(6, 2), mx(5, 2, seed=1)]
+    grids[0].view(torch.uint8)[2, 1] = 255
+    grids[1].view(torch.uint8)[4, 0] = 255
+    a, b, by_a, by_b = to_card([matrix(6, 64), matrix(5, 64, seed=1), *grids])
+    found = torch._scaled_mm(a, b.t(), by_a, by_b, out_dtype=torch.float32).isnan().cpu()
+    expected = torch.zeros(6, 5, dtype=torch.bool)
+    expected[2], expected[:, 4] = True, True
+    assert torch.equal(found, expected)
+
+
 def test_nan_scales_give_nan():
     a, b = to_card([matrix(4, 32), matrix(32, 4)])
     nan, one = torch.full((1,), float("nan"), device="openreg"), torch.ones(1, device="openreg")
@@ -191,19 +282,25 @@ def test_bad_input(text):
 
 RECIPES = {
     "scale_a must have the shape [8, 1] for a scale of each row, but it has [1]":
-        (ScalingType.RowWise, (1,), torch.float32),
-    "128 must divide k, which is 32": (ScalingType.BlockWise1x128, (8, 1), torch.float32),
-    "scale_a must be a Float8_e8m0fnu tensor": (ScalingType.BlockWise1x32, (8, 1), torch.float32),
+        (ScalingType.RowWise, (1,), torch.float32, 32),
+    "128 must divide k, which is 32": (ScalingType.BlockWise1x128, (8, 1), torch.float32, 32),
+    "scale_a must have the shape [8, 1] for scales of blocks of 1 x 128":
+        (ScalingType.BlockWise1x128, (4, 1), torch.float32, 128),
+    "scale_a must have the shape [1, 1] for scales of blocks of 128 x 128":
+        (ScalingType.BlockWise128x128, (2, 2), torch.float32, 128),
+    "scale_a must be a Float8_e8m0fnu tensor":
+        (ScalingType.BlockWise1x32, (8, 1), torch.float32, 32),
     "must have 8 elements for scales of blocks of 1 x 32 elements, but it has 3":
-        (ScalingType.BlockWise1x32, (3,), MX),
-    "openreg has no float4": (ScalingType.BlockWise1x16, (8, 2), E4),
+        (ScalingType.BlockWise1x32, (3,), MX, 32),
+    "32 must divide k, which is 48": (ScalingType.BlockWise1x32, (8, 1), MX, 48),
+    "openreg has no float4": (ScalingType.BlockWise1x16, (8, 2), E4, 32),
 }
 
 
 @pytest.mark.parametrize("text", RECIPES)
 def test_bad_recipes(text):
-    a, b = to_card([matrix(8, 32), matrix(32, 8)])
-    kind, size, dtype = RECIPES[text]
+    kind, size, dtype, k = RECIPES[text]
+    a, b = to_card([matrix(8, k), matrix(k, 8)])
     scale = torch.ones(size, device="openreg").to(dtype)
     one = torch.ones(1, device="openreg")
     with pytest.raises((ValueError, RuntimeError, NotImplementedError)) as error:

@@ -31,6 +31,19 @@ void multiply(
     double alpha = 1,
     double beta = 0);
 
+// out = (scale_a * a) @ (scale_b * b) for matrices of float8, as one packet if it is not too
+// large. A scale serves `group` elements along k: scale_a is [m, k / group], scale_b
+// [k / group, n], each of float8_e8m0fnu or float32. out is float, half or bfloat16, and
+// overlaps no other tensor.
+void multiply_scaled(
+    OpId id,
+    const at::Tensor& out,
+    const at::Tensor& a,
+    const at::Tensor& b,
+    const at::Tensor& scale_a,
+    const at::Tensor& scale_b,
+    int64_t group);
+
 // Like multiply(), for complex numbers.
 void multiply_complex(
     OpId id,

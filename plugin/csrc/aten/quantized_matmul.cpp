@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Products of integers, and products with weights of 8 or 4 bits that have scales. Each
-// takes one MATMUL packet, or several if the work exceeds a packet's limit.
+// Products of integers, products with weights of 8 or 4 bits that have scales, and products
+// of float8 with scales of blocks. Each takes one MATMUL packet, or several if the work
+// exceeds a packet's limit.
 #include <ATen/MemoryOverlap.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>
 #include <torch/library.h>
 
 #include "aten/convention.h"
+#include "aten/matmul.h"
 #include "aten/step.h"
+#include "runtime/device.h"
 #include "runtime/launch.h"
 
 namespace openreg {
@@ -25,6 +28,7 @@ struct Product {
   uint8_t how = OPENREG_MATMUL_B;
   Tensor scale{}, zero{}; // [groups, n]
   int64_t group = 0;
+  Tensor scale_a{}; // [m, groups]
 };
 
 using Strides = std::array<int64_t, 4>;
@@ -36,7 +40,7 @@ Strides along_k(const Tensor& t) {
 void launch_one(const Product& p, Part part) {
   Packet packet(OPENREG_OP_MATMUL, p.id);
   const auto add = [&](const Tensor& t, Strides strides) {
-    packet.operand(t.const_data_ptr(), card_dtype(t.scalar_type()), strides.data());
+    packet.operand(t.const_data_ptr(), memory_dtype(t.scalar_type()), strides.data());
   };
   packet.arg(0, p.how);
   packet.space({1, p.out.size(0), p.out.size(1), p.k});
@@ -46,6 +50,9 @@ void launch_one(const Product& p, Part part) {
       Strides{0, p.out.stride(0), p.out.stride(1), 0}.data());
   add(p.a, {0, p.a.stride(0), 0, p.a.stride(1)});
   add(p.b, along_k(p.b));
+  if (p.scale_a.defined()) {
+    add(p.scale_a, {0, p.scale_a.stride(0), 0, p.scale_a.stride(1)});
+  }
   if (p.scale.defined()) {
     add(p.scale, along_k(p.scale));
   }
@@ -63,6 +70,9 @@ void launch_one(const Product& p, Part part) {
 Product rows(Product p, int64_t begin, int64_t count) {
   p.out = p.out.narrow(0, begin, count);
   p.a = p.a.narrow(0, begin, count);
+  if (p.scale_a.defined()) {
+    p.scale_a = p.scale_a.narrow(0, begin, count);
+  }
   return p;
 }
 
@@ -273,6 +283,31 @@ Tensor int4pack_mm(
 }
 
 } // namespace
+
+void multiply_scaled(
+    OpId id,
+    const Tensor& out,
+    const Tensor& a,
+    const Tensor& b,
+    const Tensor& scale_a,
+    const Tensor& scale_b,
+    int64_t group) {
+  constexpr uint32_t kNeeded = 1 << 16 | 9;
+  TORCH_CHECK_NOT_IMPLEMENTED(
+      device(out.get_device()).info.isa_version >= kNeeded,
+      "openreg:", static_cast<int>(out.get_device()),
+      " cannot multiply with scales of blocks: its ISA is older than 1.9. Convert the "
+      "matrices to float32, and multiply them by their scales.");
+  run({.id = id,
+       .out = out,
+       .a = a,
+       .b = b,
+       .k = a.size(1),
+       .how = OPENREG_MATMUL_SCALED_F8,
+       .scale = scale_b,
+       .group = group,
+       .scale_a = scale_a});
+}
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   int_mm_id = op_id("aten::_int_mm");

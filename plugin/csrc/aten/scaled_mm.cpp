@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // _scaled_mm and _scaled_mm_v2: products of float8 matrices with scales.
 //
-// Scales of tensors, rows and columns multiply the product of a MATMUL packet. Scales of
-// blocks along k first multiply the matrices, which then are float32.
+// Scales of tensors, rows and columns multiply the product of a MATMUL packet. With scales
+// of blocks along k, the MATMUL packet itself multiplies by them.
 #include "aten/convention.h"
 #include "aten/matmul.h"
 #include "aten/pointwise.h"
@@ -14,6 +14,7 @@
 #include <ATen/ops/empty.h>
 #include <torch/library.h>
 
+#include <algorithm>
 #include <string>
 
 namespace openreg {
@@ -30,7 +31,7 @@ using OptType = std::optional<c10::ScalarType>;
 OpId v1_id, v2_id;
 
 // The scales of one matrix. grid has a scale for each block of rows x k elements of the
-// matrix with k as its last dimension.
+// matrix with k as its last dimension. Its dtype is float32 or float8_e8m0fnu.
 struct Scales {
   Tensor grid;
   bool blocks; // along k
@@ -130,13 +131,13 @@ Scales of_mx(const Side& s, const Tensor& scale, bool swizzled) {
       scale.numel() == expected,
       s.name, " must have ", expected, " elements for scales of blocks of 1 x 32 elements",
       swizzled ? " in the swizzle 32_4_4" : "", ", but it has ", scale.numel());
-  const Tensor wide = scale.to(at::kFloat);
   if (!swizzled) {
-    return {s.is_b && has_shape(wide, k, rows) && k != rows ? wide.t() : wide.reshape({rows, k}),
+    return {s.is_b && has_shape(scale, k, rows) && k != rows ? scale.t()
+                                                             : scale.reshape({rows, k}),
             true};
   }
   const Tensor tiles =
-      wide.reshape({down, across, 32, 4, 4}).permute({0, 3, 2, 1, 4}).reshape({down * 128, -1});
+      scale.reshape({down, across, 32, 4, 4}).permute({0, 3, 2, 1, 4}).reshape({down * 128, -1});
   return {tiles.narrow(0, 0, rows).narrow(1, 0, k), true};
 }
 
@@ -231,23 +232,32 @@ void check_bias(const Tensor& bias, int64_t n) {
       "bias must have a float dtype of 16 bits or more, but it has ", bias.scalar_type());
 }
 
-// matrix * grid as float32
-Tensor apply(OpId id, const Side& s, const Scales& scales) {
+// The grid with `groups` scales along k, for each row of the matrix.
+Tensor spread(const Side& s, const Scales& scales, int64_t groups) {
   const int64_t blocks = scales.grid.size(1);
-  const Tensor out = at::empty(s.matrix.sizes(), s.matrix.options().dtype(at::kFloat));
-  if (out.numel() == 0) {
-    return out;
-  }
-  const auto iter = at::TensorIteratorConfig()
-                        .check_all_same_dtype(false)
-                        .add_owned_output(out.unflatten(1, {blocks, s.k() / blocks}))
-                        .add_owned_const_input(s.matrix.unflatten(1, {blocks, s.k() / blocks}))
-                        .add_owned_const_input(scales.grid.unsqueeze(2))
-                        .build();
-  Pointwise p(iter, at::kFloat);
-  p.out(0, p.in(0) * p.in(1));
-  launch(iter, p, id, Part::FURTHER);
-  return out;
+  const Tensor grid = blocks == 1 || blocks == groups
+      ? scales.grid
+      : scales.grid.repeat_interleave(groups / blocks, 1);
+  return grid.expand({s.rows(), groups});
+}
+
+// out = (scales of a * a) @ (scales of b * b). k is not 0.
+void multiply_blocks(
+    OpId id,
+    const Tensor& out,
+    const Side& a,
+    const Side& b,
+    const Scales& by_a,
+    const Scales& by_b) {
+  // The blocks are 32, 128 or k elements, of which each divides the larger ones.
+  const int64_t groups = std::max(by_a.grid.size(1), by_b.grid.size(1));
+  multiply_scaled(
+      id, out, a.matrix, b.matrix.t(), spread(a, by_a, groups), spread(b, by_b, groups).t(),
+      a.k() / groups);
+}
+
+bool is_set(const OptTensor& t) {
+  return t.has_value() && t->defined();
 }
 
 // out = product * rows of a's scales * columns of b's, plus bias, times scale_result
@@ -264,11 +274,11 @@ void finish(
   for (const Tensor& f : factors) {
     config.add_owned_const_input(f);
   }
-  const bool adds = bias.has_value() && bias->defined();
+  const bool adds = is_set(bias);
   if (adds) {
     config.add_owned_const_input(bias->reshape({1, -1}));
   }
-  const bool scales = scale_result.has_value() && scale_result->defined();
+  const bool scales = is_set(scale_result);
   if (scales) {
     config.add_owned_const_input(scale_result->reshape({1, 1}));
   }
@@ -289,6 +299,15 @@ void finish(
   launch(iter, p, id, Part::FURTHER);
 }
 
+// Can a MATMUL packet store its results in out, without a temporary?
+bool takes_product(const Tensor& out, at::TensorList inputs) {
+  const auto type = out.scalar_type();
+  return (type == at::kFloat || type == at::kHalf || type == at::kBFloat16) &&
+      out.is_non_overlapping_and_dense() &&
+      std::none_of(
+             inputs.begin(), inputs.end(), [&](const Tensor& t) { return out.is_alias_of(t); });
+}
+
 void run(
     OpId id,
     Tensor& out,
@@ -301,17 +320,24 @@ void run(
   if (out.numel() == 0) {
     return;
   }
-  if (bias.has_value() && bias->defined()) {
+  if (is_set(bias)) {
     check_bias(*bias, b.rows());
+  }
+  const bool blocks = by_a.blocks || by_b.blocks;
+  if (blocks && a.k() != 0 && !is_set(bias) && !is_set(scale_result) &&
+      takes_product(out, {a.matrix, b.matrix, by_a.grid, by_b.grid})) {
+    multiply_blocks(id, out, a, b, by_a, by_b);
+    return;
   }
   const Tensor product = at::empty(out.sizes(), out.options().dtype(at::kFloat));
   std::vector<Tensor> factors;
-  if (by_a.blocks || by_b.blocks) {
-    const Tensor left = apply(id, a, by_a), right = apply(id, b, by_b);
-    multiply(id, product, left, right.t());
-  } else {
+  if (!blocks) {
     multiply(id, product, a.matrix, b.matrix.t());
     factors = {by_a.grid, by_b.grid.t()};
+  } else if (a.k() != 0) {
+    multiply_blocks(id, product, a, b, by_a, by_b);
+  } else {
+    product.zero_();
   }
   finish(id, out, product, factors, bias, scale_result);
 }
@@ -319,7 +345,8 @@ void run(
 c10::ScalarType result_type(const Tensor& a, const OptType& out_dtype) {
   const auto type = out_dtype.value_or(a.scalar_type());
   TORCH_CHECK_VALUE(
-      c10::isFloatingType(type) && memory_dtype(type) != 0 && type != at::kFloat8_e8m0fnu,
+      c10::isFloatingType(type) && memory_dtype(type) != 0 && type != at::kDouble &&
+          type != at::kFloat8_e8m0fnu,
       "out_dtype must be float32, float16, bfloat16 or a float8 dtype, but it is ", type);
   return type;
 }
@@ -376,7 +403,7 @@ Tensor& scaled_mm_out(
   }
   check_device(scale_result, a.device());
   TORCH_CHECK_VALUE(
-      !scale_result.has_value() || !scale_result->defined() ||
+      !is_set(scale_result) ||
           (scale_result->numel() == 1 && scale_result->scalar_type() == at::kFloat),
       "scale_result must be a float32 tensor with one element");
   return product(
