@@ -70,6 +70,59 @@ def test_text_of_a_program():
     ]
 
 
+def separate(*args):
+    return [(x * i).exp() for i, x in enumerate(args)]
+
+
+def overwritten(x, y):
+    before = (x.flip(0) + 1).exp()
+    x.mul_(2)
+    return before, y * 3
+
+
+def used_at_another_place(x, y):
+    doubled = x * 2
+    return doubled, (doubled.t() + 1) * doubled[0], y + 1
+
+
+SMALL = {
+    "separate": (separate, [(5, 5)] * 4, 1),
+    "of_different_sizes": (separate, [(5,), (2, 3), (5,), (6,)], 2),
+    "more_operands_than_a_packet": (separate, [(5,)] * 9, 2),
+    "overwritten": (overwritten, [(5, 5)] * 2, 2),
+    "used_at_another_place": (used_at_another_place, [(5, 5)] * 2, 2),
+}
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_small_loops_that_share_nothing_are_one_packet(name):
+    function, shapes, count = SMALL[name]
+    args = [torch.randn(s, generator=torch.Generator().manual_seed(i)) for i, s in enumerate(shapes)]
+    theirs, ours = [[a.to(DEV) for a in args] for _ in range(2)]
+    compiled = torch.compile(function)
+    torch.testing.assert_close(compiled(*ours), function(*theirs))
+    torch.testing.assert_close(ours, theirs)
+    assert packets.launched(lambda: compiled(*ours)) == count
+
+
+def test_numbers_that_a_call_computes_once():
+    """The card computes on elements; a call computes on numbers from the CPU."""
+    x = torch.randn(64, device=DEV)
+    step, rate = torch.tensor(3.0), torch.tensor(0.1)
+
+    def function(x, step, rate):
+        return x * torch.sqrt(1 - 0.9**step) / -rate + step * x
+
+    compiled = torch.compile(function)
+    found, code = run_and_get_code(compiled, x, step, rate)
+    torch.testing.assert_close(found, function(x, step, rate))
+    step += 2
+    torch.testing.assert_close(compiled(x, step, rate), function(x, step, rate))
+    text = code[0]
+    assert "= pow.f32 0.9, $0" in text and "= neg.f32 $1" in text
+    assert "pow.f32 r" not in text and "sqrt.f32 r" not in text
+
+
 def a_program(**changes):
     parts = {
         "name": "p",
@@ -79,11 +132,13 @@ def a_program(**changes):
         "imms": [],
         "code": b"",
         "patches": [],
+        "scalars": [],
         "counted": True,
     }
     return _C.program(**{**parts, **changes})
 
 
+ONE = ("constant", 0, 1.0)
 BAD = {
     "dimensions": ({"size": [1] * 9, "operands": []}, "limits"),
     "operands": ({"operands": [(0, False, 1, 0, [1])] * 17}, "limits"),
@@ -93,6 +148,11 @@ BAD = {
     "strides": ({"operands": [(0, True, 1, 0, [1, 1])]}, "stride for each"),
     "place": ({"patches": [("imm", 0, 0, 0)]}, "no place"),
     "kind": ({"patches": [("colour", 0, 0, 0)]}, "no 'colour'"),
+    "scalar": ({"imms": [0], "patches": [("scalar", 0, 0, 0)]}, "no place"),
+    "operation": ({"scalars": [(_C.vector_ops["lgamma"], 0, [ONE, ONE])]}, "cannot compute"),
+    "type": ({"scalars": [(_C.vector_ops["add"], 3, [ONE, ONE])]}, "floating-point"),
+    "arguments": ({"scalars": [(_C.vector_ops["add"], 0, [ONE])]}, "too few"),
+    "order": ({"scalars": [(_C.vector_ops["neg"], 0, [("scalar", 0, 0.0)])]}, "before it is"),
 }
 
 

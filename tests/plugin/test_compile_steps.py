@@ -49,10 +49,10 @@ def gpt2(compiled):
 
 
 @pytest.mark.native
-def test_a_step_of_gpt2_needs_about_a_third_of_the_packets():
+def test_a_step_of_gpt2_needs_a_third_of_the_packets():
     eager = launched(gpt2(lambda f: f))
     compiled = launched(gpt2(torch.compile))
-    assert compiled <= 0.35 * eager, (compiled, eager)
+    assert 3 * compiled <= eager, (compiled, eager)
 
 
 def traced() -> bool:

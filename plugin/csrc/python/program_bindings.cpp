@@ -38,18 +38,34 @@ std::vector<openreg_instr> instrs_of(const py::bytes& code) {
 using OperandTuple =
     std::tuple<uint8_t, bool, uint8_t, int64_t, std::vector<int64_t>>;
 using PatchTuple = std::tuple<std::string, uint8_t, uint8_t, uint8_t>;
+using ScalarTuple = std::
+    tuple<uint8_t, uint8_t, std::vector<std::tuple<std::string, uint8_t, double>>>;
 
 CompiledPatch::Kind kind_of(const std::string& name) {
   using Kind = CompiledPatch::Kind;
   TORCH_CHECK_VALUE(
-      name == "size" || name == "stride" || name == "offset" || name == "imm",
+      name == "size" || name == "stride" || name == "offset" || name == "imm" ||
+          name == "scalar",
       "a packet has no '",
       name,
       "'");
   return name == "size"  ? Kind::SIZE
       : name == "stride" ? Kind::STRIDE
       : name == "offset" ? Kind::OFFSET
+      : name == "scalar" ? Kind::SCALAR
                          : Kind::IMM;
+}
+
+CompiledScalar::Arg::Kind argument_kind_of(const std::string& name) {
+  using Kind = CompiledScalar::Arg::Kind;
+  TORCH_CHECK_VALUE(
+      name == "constant" || name == "number" || name == "scalar",
+      "an argument of a number is no '",
+      name,
+      "'");
+  return name == "constant" ? Kind::CONSTANT
+      : name == "number"    ? Kind::NUMBER
+                            : Kind::SCALAR;
 }
 
 constexpr const char* kProgram = "torch_openreg._C.program";
@@ -95,6 +111,7 @@ py::object make_program(
     std::vector<uint64_t> imms,
     const py::bytes& code,
     const std::vector<PatchTuple>& patches,
+    const std::vector<ScalarTuple>& scalars,
     bool counted) {
   CompiledParts parts;
   parts.name = std::move(name);
@@ -107,6 +124,13 @@ py::object make_program(
   parts.instrs = instrs_of(code);
   for (const auto& [kind, operand, index, value] : patches) {
     parts.patches.push_back({kind_of(kind), operand, index, value});
+  }
+  for (const auto& [op, type, args] : scalars) {
+    CompiledScalar scalar{op, type, {}};
+    for (const auto& [kind, index, constant] : args) {
+      scalar.args.push_back({argument_kind_of(kind), index, constant});
+    }
+    parts.scalars.push_back(std::move(scalar));
   }
   parts.counted = counted;
   const py::capsule program(
@@ -227,6 +251,7 @@ void bind_programs(py::module_& m) {
       py::arg("imms"),
       py::arg("code"),
       py::arg("patches"),
+      py::arg("scalars"),
       py::arg("counted"));
   py::class_<Plan>(m, "Plan")
       .def(py::init())

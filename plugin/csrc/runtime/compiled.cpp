@@ -2,6 +2,8 @@
 #include "runtime/compiled.h"
 
 #include <algorithm>
+#include <cmath>
+#include <cstring>
 #include <mutex>
 #include <unordered_set>
 
@@ -25,6 +27,30 @@ OpId id_of(const std::string& name) {
   return op_id(names->insert(name).first->c_str());
 }
 
+template <typename T>
+T compute(uint8_t op, T a, T b) {
+  switch (op) {
+    case OPENREG_V_ADD:
+      return a + b;
+    case OPENREG_V_SUB:
+      return a - b;
+    case OPENREG_V_MUL:
+      return a * b;
+    case OPENREG_V_DIV:
+      return a / b;
+    case OPENREG_V_POW:
+      return std::pow(a, b);
+    case OPENREG_V_NEG:
+      return -a;
+    case OPENREG_V_RECIP:
+      return 1 / a;
+    case OPENREG_V_SQRT:
+      return std::sqrt(a);
+    default:
+      TORCH_CHECK_VALUE(false, "a call cannot compute operation ", static_cast<int>(op));
+  }
+}
+
 void check_limits(const CompiledParts& p) {
   TORCH_CHECK_VALUE(
       p.size.size() <= OPENREG_DIMS_MAX &&
@@ -42,17 +68,72 @@ void check_limits(const CompiledParts& p) {
   for (const CompiledPatch& c : p.patches) {
     using Kind = CompiledPatch::Kind;
     const bool of_operand = c.kind == Kind::STRIDE || c.kind == Kind::OFFSET;
-    const size_t end = c.kind == Kind::IMM ? p.imms.size()
-        : c.kind == Kind::OFFSET           ? 1
-                                           : p.size.size();
+    const bool of_scalar = c.kind == Kind::SCALAR;
+    const size_t end = of_scalar || c.kind == Kind::IMM ? p.imms.size()
+        : c.kind == Kind::OFFSET                        ? 1
+                                                        : p.size.size();
     TORCH_CHECK_VALUE(
-        c.index < end && (!of_operand || c.operand < p.operands.size()),
+        c.index < end && (!of_operand || c.operand < p.operands.size()) &&
+            (!of_scalar || c.value < p.scalars.size()),
         p.name,
         ": a number has no place in the packet");
   }
 }
 
+bool is_unary(uint8_t op) {
+  return op == OPENREG_V_NEG || op == OPENREG_V_RECIP || op == OPENREG_V_SQRT;
+}
+
+void check_scalars(const CompiledParts& p) {
+  using Kind = CompiledScalar::Arg::Kind;
+  for (size_t i = 0; i < p.scalars.size(); i++) {
+    const CompiledScalar& s = p.scalars[i];
+    TORCH_CHECK_VALUE(
+        s.type == OPENREG_VT_F32 || s.type == OPENREG_VT_F64,
+        p.name,
+        ": a call computes floating-point numbers only");
+    TORCH_CHECK_VALUE(
+        s.args.size() == (is_unary(s.op) ? 1 : 2),
+        p.name,
+        ": a number has too many or too few arguments");
+    for (const CompiledScalar::Arg& a : s.args) {
+      TORCH_CHECK_VALUE(
+          a.kind != Kind::SCALAR || a.index < i,
+          p.name,
+          ": a number is used before it is computed");
+    }
+    compute<double>(s.op, 1, 1); // refuses operations that it lacks
+  }
+}
+
+double double_of(uint64_t bits) {
+  double value;
+  std::memcpy(&value, &bits, sizeof(value));
+  return value;
+}
+
+std::vector<uint64_t> compute_scalars(
+    const CompiledParts& parts,
+    c10::ArrayRef<uint64_t> numbers) {
+  using Kind = CompiledScalar::Arg::Kind;
+  std::vector<uint64_t> found;
+  for (const CompiledScalar& s : parts.scalars) {
+    double x[2] = {};
+    for (size_t i = 0; i < s.args.size(); i++) {
+      const CompiledScalar::Arg& a = s.args[i];
+      x[i] = a.kind == Kind::CONSTANT ? a.constant
+          : a.kind == Kind::NUMBER    ? double_of(numbers[a.index])
+                                      : double_of(found[a.index]);
+    }
+    found.push_back(openreg_imm_f64(
+        s.type == OPENREG_VT_F64 ? compute<double>(s.op, x[0], x[1])
+                                 : compute<float>(s.op, x[0], x[1])));
+  }
+  return found;
+}
+
 void patch(CompiledParts& parts, c10::ArrayRef<uint64_t> numbers) {
+  const std::vector<uint64_t> scalars = compute_scalars(parts, numbers);
   for (const CompiledPatch& c : parts.patches) {
     const auto integer = static_cast<int64_t>(numbers[c.value]);
     switch (c.kind) {
@@ -67,6 +148,9 @@ void patch(CompiledParts& parts, c10::ArrayRef<uint64_t> numbers) {
         break;
       case CompiledPatch::Kind::IMM:
         parts.imms[c.index] = numbers[c.value];
+        break;
+      case CompiledPatch::Kind::SCALAR:
+        parts.imms[c.index] = scalars[c.value];
         break;
     }
   }
@@ -108,11 +192,21 @@ at::Tensor compiled_empty(
 CompiledProgram::CompiledProgram(CompiledParts parts)
     : parts_(std::move(parts)), op_(id_of(parts_.name)) {
   check_limits(parts_);
+  check_scalars(parts_);
   for (const CompiledOperand& o : parts_.operands) {
     ntensors_ = std::max(ntensors_, size_t{o.tensor} + 1);
   }
   for (const CompiledPatch& c : parts_.patches) {
-    nnumbers_ = std::max(nnumbers_, size_t{c.value} + 1);
+    if (c.kind != CompiledPatch::Kind::SCALAR) {
+      nnumbers_ = std::max(nnumbers_, size_t{c.value} + 1);
+    }
+  }
+  for (const CompiledScalar& s : parts_.scalars) {
+    for (const CompiledScalar::Arg& a : s.args) {
+      if (a.kind == CompiledScalar::Arg::Kind::NUMBER) {
+        nnumbers_ = std::max(nnumbers_, size_t{a.index} + 1);
+      }
+    }
   }
 }
 

@@ -31,11 +31,25 @@ struct CompiledOperand {
 
 // A call's numbers are 64-bit words: integers, or the bits of a double.
 struct CompiledPatch {
-  enum class Kind : uint8_t { SIZE, STRIDE, OFFSET, IMM };
+  enum class Kind : uint8_t { SIZE, STRIDE, OFFSET, IMM, SCALAR };
   Kind kind;
   uint8_t operand; // of STRIDE and OFFSET
   uint8_t index; // dimension or immediate
-  uint8_t value; // position among the numbers of a call
+  uint8_t value; // position among the numbers of a call; SCALAR: among the scalars
+};
+
+// A number that a call computes from its numbers, from constants and from earlier scalars,
+// as the card would compute it for each point.
+struct CompiledScalar {
+  struct Arg {
+    enum class Kind : uint8_t { CONSTANT, NUMBER, SCALAR };
+    Kind kind;
+    uint8_t index; // of NUMBER and SCALAR
+    double constant;
+  };
+  uint8_t op; // OPENREG_V_
+  uint8_t type; // F32 or F64
+  std::vector<Arg> args;
 };
 
 struct CompiledParts {
@@ -46,6 +60,7 @@ struct CompiledParts {
   std::vector<uint64_t> imms;
   std::vector<openreg_instr> instrs;
   std::vector<CompiledPatch> patches;
+  std::vector<CompiledScalar> scalars;
   bool counted = true; // false for all but the first program of a kernel
 };
 

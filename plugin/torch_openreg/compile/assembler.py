@@ -63,6 +63,7 @@ class _Source:
         self.imms: list[int] = []
         self.code = b""
         self.patches: list[tuple] = []
+        self.scalars: list[tuple] = []  # operation, type, arguments
         self.size: list = []
         self.folded = 0
         for line in text.splitlines():
@@ -89,7 +90,7 @@ class _Source:
             stride = [self._known("stride", i, d, s) for d, s in enumerate(stride)]
             operands.append((tensor, written, _C.memory_dtype(dtype), offset, stride))
         return _C.program(
-            name, size, mask, operands, self.imms, self.code, self.patches, first
+            name, size, mask, operands, self.imms, self.code, self.patches, self.scalars, first
         )
 
     def _known(self, kind: str, operand: int, index: int, number: Any) -> int:
@@ -114,6 +115,10 @@ class _Source:
             self.operands.append(
                 (tensor, words[2] == "out", dtype, _integer(words[5]), stride)
             )
+        elif words[0][0] == "s" and words[1:2] == ["="]:
+            op, type = words[2].split(".")
+            args = [_scalar_argument(w) for w in words[3:]]
+            self.scalars.append((_C.vector_ops[op], _TYPES[type], args))
         else:
             self._instruction(words)
 
@@ -151,17 +156,26 @@ class _Source:
         if word[0] == "$":
             self.patches.append(("imm", 0, len(self.imms), int(word[1:])))
             bits = 0
+        elif word[0] == "s":
+            self.patches.append(("scalar", 0, len(self.imms), int(word[1:])))
+            bits = 0
         elif type[0] == "f":
             bits = struct.unpack("<Q", struct.pack("<d", float(word)))[0]
         else:
             bits = int(word) & (1 << 64) - 1
-        if word[0] != "$" and bits in self.imms:
-            taken = {p[2] for p in self.patches if p[0] == "imm"}
+        if word[0] not in "$s" and bits in self.imms:
+            taken = {p[2] for p in self.patches if p[0] in ("imm", "scalar")}
             for i, other in enumerate(self.imms):
                 if other == bits and i not in taken:
                     return i
         self.imms.append(bits)
         return len(self.imms) - 1
+
+
+def _scalar_argument(word: str) -> tuple[str, int, float]:
+    if word[0] in "$s":
+        return ("number" if word[0] == "$" else "scalar", int(word[1:]), 0.0)
+    return ("constant", 0, float(word))
 
 
 def _integer(word: str) -> Any:

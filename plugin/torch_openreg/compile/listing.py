@@ -16,6 +16,11 @@ temporary, which a program stores, and which a later stage or program loads.
 A reduction stores its value to an operand, keeps it in a register for the next stages, or both:
 
     r1 = red_max.f32 [1], r0, position [2]
+
+A call computes s0 from its numbers, once, before the program:
+
+    s0 = pow.f32 0.9, $0
+    r1 = imm.f32 s0
 """
 
 import struct
@@ -24,7 +29,7 @@ from typing import Any, Callable
 import sympy
 
 from .registers import Part, imm_bits
-from .values import CpuScalar
+from .values import CpuScalar, Scalar
 
 
 class Listing:
@@ -46,9 +51,10 @@ class Listing:
                 f"operand {self._tensor(o.buffer)} {way} {str(o.dtype)[6:]} "
                 f"offset {self._integer(o.offset)} stride {stride}"
             )
-        for i in part.instructions:
-            lines.append(self._instruction(i, part))
-        return lines
+        self.scalars: dict[Scalar, int] = {}
+        self.scalar_lines: list[str] = []
+        code = [self._instruction(i, part) for i in part.instructions]
+        return [*lines, *self.scalar_lines, *code]
 
     def _instruction(self, i, part: Part) -> str:
         args = [f"r{a}" for a in i.args]
@@ -88,8 +94,18 @@ class Listing:
             value = float(value) if stored[0] == "f" else int(value)
         if isinstance(value, (sympy.Expr, CpuScalar)):
             return self._number(type, value)
+        if isinstance(value, Scalar):
+            return self._scalar(value)
         bits = struct.pack("<Q", imm_bits(stored, value))
         return repr(struct.unpack("<d" if type[0] == "f" else "<q", bits)[0])
+
+    def _scalar(self, value: Scalar) -> str:
+        if value not in self.scalars:
+            args = [a if isinstance(a, str) else self._imm(value.type, "", a) for a in value.args]
+            name = f"s{len(self.scalars)}"
+            self.scalars[value] = len(self.scalars)
+            self.scalar_lines.append(f"{name} = {value.op}.{value.type} {', '.join(args)}")
+        return f"s{self.scalars[value]}"
 
     def _number(self, type: str, value: Any) -> str:
         entry = (type[0], value)

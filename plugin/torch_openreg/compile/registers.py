@@ -9,7 +9,7 @@ import sympy
 
 from .loops import Loops
 from .stages import staged
-from .values import STORED, CpuScalar, Operand, Unsupported, Value
+from .values import STORED, CpuScalar, Operand, Scalar, Unsupported, Value
 
 REGISTERS, INSTRUCTIONS, OPERANDS, IMMEDIATES, DIMS = 16, 64, 16, 16, 8
 
@@ -151,7 +151,7 @@ def _repeatable(v: Value, written: set[str]) -> bool:
 
 def imm_bits(type: str, value: Any) -> Any:
     """Returns the bits of a known immediate, or the expression."""
-    if isinstance(value, (sympy.Expr, CpuScalar)):
+    if isinstance(value, (sympy.Expr, CpuScalar, Scalar)):
         return (type[0], value)
     if type[0] == "f":
         return struct.unpack("<Q", struct.pack("<d", value))[0]

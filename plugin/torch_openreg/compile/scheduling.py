@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Decides which loops become one program, and writes the programs and their calls."""
 
+import dataclasses
 from typing import Any, Sequence
 
 import torch
@@ -24,7 +25,28 @@ from .tracing import VectorKernel
 from .values import Unsupported
 
 
+# Pointwise loops over at most so many elements wait for others: a packet costs the card about
+# as much time as some ten thousand elements.
+_SMALL = 1 << 18
+
+
+@dataclasses.dataclass
+class _Group:
+    """Loops that wait to become one program. None of them needs another."""
+
+    nodes: list
+    size: Any  # elements
+    full: bool = False
+
+    def is_needed_by(self, ancestors: OrderedSet) -> bool:
+        return any(node.get_operation_names() & ancestors for node in self.nodes)
+
+
 class OpenregScheduling(BaseScheduling):
+    def __init__(self, scheduler: Any) -> None:
+        super().__init__(scheduler)
+        self.waiting: list[_Group] = []
+
     def get_backend_features(self, device: torch.device) -> OrderedSet[BackendFeature]:
         # The card folds any number of elements in one program: do not split reductions.
         return OrderedSet([BackendFeature.REDUCE_TO_SINGLE_ELEMENT])
@@ -43,21 +65,45 @@ class OpenregScheduling(BaseScheduling):
             return False
         if any(node.is_template() for node in nodes):
             return False
-        try:
-            kernel = VectorKernel(nodes, trial=True)
-            kernel.trace()
-        except Unsupported:
-            return False
-        return fits(kernel.code, kernel.loops)
+        return _fit_together(nodes)
 
     def codegen_node(self, node: Any) -> None:
-        nodes = list(node.get_nodes())
+        if self._is_small(node):
+            self._wait(node)
+        else:
+            self.flush()
+            self._write(list(node.get_nodes()))
+            self.free_buffers_in_scheduler()
+
+    def _is_small(self, node: Any) -> bool:
+        scheduler = self.scheduler
+        if scheduler._has_multi_stream_nodes() or scheduler._has_mempool_nodes():
+            return False
+        points = node.group[1][0]
+        return not node.is_reduction() and points.is_Integer and points <= _SMALL
+
+    def _wait(self, node: Any) -> None:
+        """Adds the loops to a group that has room, unless a later group has to run before."""
+        nodes, size = list(node.get_nodes()), node.group[1][0]
+        first = len(self.waiting)
+        while first and not self.waiting[first - 1].is_needed_by(node.ancestors):
+            first -= 1
+        for group in self.waiting[first:]:
+            if group.full or group.size != size:
+                continue
+            if _fit_together([*group.nodes, *nodes]):
+                group.nodes += nodes
+                return
+            group.full = True
+        self.waiting.append(_Group(nodes, size))
+
+    def _write(self, nodes: list) -> None:
         try:
             self._write_program(nodes)
         except Unsupported as error:
             if len(nodes) > 1:
                 for one in nodes:
-                    self.codegen_node(one)
+                    self._write([one])
                 return
             self._write_eager(nodes[0], str(error))
 
@@ -78,7 +124,6 @@ class OpenregScheduling(BaseScheduling):
         wrapper.writeline(f"{name}({', '.join(arguments)})")
         V.graph.removed_buffers |= kernel.removed_buffers
         V.graph.inplaced_to_remove |= kernel.inplaced_to_remove
-        self.free_buffers_in_scheduler()
 
     def _write_eager(self, node: SchedulerNode, reason: str) -> None:
         """Writes the loop as torch operators."""
@@ -100,7 +145,6 @@ class OpenregScheduling(BaseScheduling):
         arguments = [*kernel.buffers, *map(str, kernel.symbols)]
         V.graph.wrapper_code.writeline(f"{name}({', '.join(arguments)})")
         V.graph.removed_buffers |= kernel.removed_buffers
-        self.free_buffers_in_scheduler()
 
     def _define(self, text: str, nodes: list, eager: tuple = ()) -> str:
         """Writes the program, unless the graph has it already. Returns its name."""
@@ -132,10 +176,23 @@ class OpenregScheduling(BaseScheduling):
         V.graph.wrapper_code.writeline("torch.openreg.synchronize()")
 
     def flush(self) -> None:
-        pass
+        """The scheduler calls this before other kernels, and frees buffers behind it."""
+        waiting, self.waiting = self.waiting, []
+        for group in waiting:
+            self._write(group.nodes)
 
     def ready_to_flush(self) -> bool:
         return False
+
+
+def _fit_together(nodes: list) -> bool:
+    """Are the loops one program?"""
+    try:
+        kernel = VectorKernel(nodes, trial=True)
+        kernel.trace()
+    except Unsupported:
+        return False
+    return fits(kernel.code, kernel.loops)
 
 
 def _operators(node: SchedulerNode) -> str:

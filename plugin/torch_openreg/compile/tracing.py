@@ -15,7 +15,16 @@ from torch.utils._sympy.functions import FloorDiv, ModularIndexing
 
 from .loops import Loops
 from .operations import Operations
-from .values import FLOATS, CpuScalar, Operand, Unsupported, Value, vector_type
+from .values import (
+    FLOATS,
+    SCALAR_OPS,
+    CpuScalar,
+    Operand,
+    Scalar,
+    Unsupported,
+    Value,
+    vector_type,
+)
 
 
 class VectorKernel(Kernel):
@@ -62,6 +71,9 @@ class Tracer(Operations, DefaultHandler):
     # values
 
     def emit(self, op: str, type: str, *args: Value, aux: Any = None, dtype=None) -> Value:
+        simple = self._without_program(op, type, args, dtype)
+        if simple is not None:
+            return simple
         key = (op, type, tuple(map(id, args)), aux)
         if isinstance(aux, float):  # 0.0 == -0.0, and NaN != NaN
             key = (*key[:3], repr(aux), math.copysign(1, aux))
@@ -73,6 +85,24 @@ class Tracer(Operations, DefaultHandler):
             self.known[(key, dtype)] = found
             self.kernel.code.append(found)
         return found
+
+    def _without_program(self, op: str, type: str, args: tuple, dtype) -> Optional[Value]:
+        """An argument that is the result, or a number that the call computes once."""
+        if type not in FLOATS:
+            return None
+        if op == "mul":
+            for x, y in (args, args[::-1]):
+                one = y.op == "imm" and isinstance(y.aux, float) and y.aux == 1
+                if one and x.dtype is dtype:
+                    return x
+        if op not in SCALAR_OPS or any(a.op != "imm" for a in args):
+            return None
+        if not any(isinstance(a.aux, (CpuScalar, Scalar)) for a in args):
+            return None
+        if any(isinstance(a.aux, sympy.Expr) for a in args):
+            return None
+        numbers = (repr(a.aux) if isinstance(a.aux, float) else a.aux for a in args)
+        return self.emit("imm", type, aux=Scalar(op, type, tuple(numbers)), dtype=dtype)
 
     def number(self, value: Any, dtype: torch.dtype) -> Value:
         type = vector_type(dtype)

@@ -110,3 +110,19 @@ class CpuScalar:
     """The number of a tensor on the CPU with no dimensions, read at each call."""
 
     buffer: str
+
+
+# What a call can compute by itself, before the program.
+SCALAR_OPS = ("add", "sub", "mul", "div", "neg", "recip", "sqrt", "pow")
+
+
+@dataclasses.dataclass(frozen=True)
+class Scalar:
+    """
+    The result of one operation on numbers of the call. args are CpuScalars, Scalars, and the
+    texts of constants, because 0.0 equals -0.0 and NaN does not equal itself.
+    """
+
+    op: str
+    type: str  # f32 or f64
+    args: tuple
