@@ -247,6 +247,45 @@ void openreg_tile_init(struct openreg_tile_state *state, void *memory)
 	memset(state->filled, 0, sizeof(state->filled));
 }
 
+static void find_ahead(const struct openreg_plan *plan,
+		       const struct openreg_tile *tile,
+		       const struct openreg_stage *stage,
+		       struct openreg_tile_state *state)
+{
+	unsigned int i;
+
+	state->naheads = 0;
+	for (i = stage->step; plan->lines_ahead && i < stage->end; i++) {
+		const struct openreg_step *step = &plan->step[i];
+		const struct openreg_access *access = &plan->access[step->access];
+
+		if ((step->kind == OPENREG_STEP_LOAD ||
+		     step->kind == OPENREG_STEP_STORE) &&
+		    access->run_dims > plan->split && access->stride[0] == 1 &&
+		    state->naheads < OPENREG_OPERANDS_MAX)
+			state->ahead[state->naheads++] =
+				openreg_tile_address(plan, tile, access) +
+				(uintptr_t)(tile->n * access->esize);
+	}
+}
+
+/*
+ * Long programs compute for longer than the host's own prefetcher looks ahead. Fetches a part
+ * of the next tile after each step, so that memory is not idle meanwhile.
+ */
+static void fetch_ahead(const struct openreg_plan *plan,
+			struct openreg_tile_state *state)
+{
+	unsigned int i, j;
+
+	for (i = 0; i < state->naheads; i++) {
+		for (j = 0; j < plan->lines_ahead; j++) {
+			__builtin_prefetch((const void *)state->ahead[i]);
+			state->ahead[i] += OPENREG_LINE;
+		}
+	}
+}
+
 void openreg_tile_run(const struct openreg_plan *plan, unsigned int stage,
 		      const struct openreg_tile *tile,
 		      struct openreg_tile_state *state)
@@ -254,6 +293,7 @@ void openreg_tile_run(const struct openreg_plan *plan, unsigned int stage,
 	bool filled = tile->n <= state->filled[stage];
 	unsigned int i;
 
+	find_ahead(plan, tile, &plan->stage[stage], state);
 	for (i = plan->stage[stage].step; i < plan->stage[stage].end; i++) {
 		const struct openreg_step *step = &plan->step[i];
 		void *dst;
@@ -278,6 +318,7 @@ void openreg_tile_run(const struct openreg_plan *plan, unsigned int stage,
 				     state->reg[step->b], state->reg[step->c],
 				     step->one ? 1 : (size_t)tile->n);
 			state->reg[step->dst] = dst;
+			fetch_ahead(plan, state);
 		}
 	}
 	if (!filled)

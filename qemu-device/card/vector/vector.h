@@ -23,6 +23,7 @@
 #include "vector_ops.h"
 
 #define OPENREG_TILE 1024
+#define OPENREG_LINE 64 /* bytes of the host's cache lines */
 /* One more than the registers, so that no kernel needs to widen elements in place. */
 #define OPENREG_TILE_BUFFERS (OPENREG_REGS + 1)
 /* Numbers of buffers, until openreg_plan_buffers() gives them fewer. */
@@ -132,6 +133,8 @@ struct openreg_plan {
 	int64_t tiles;
 	int64_t slice_tiles;
 	double tile_ns; /* estimate */
+	/* Cache lines of each operand of the next tile that a step fetches, or 0. */
+	unsigned int lines_ahead;
 	unsigned int nsteps, naccess, nstages;
 	struct openreg_stage stage[OPENREG_STAGES_MAX];
 	struct openreg_step step[OPENREG_INSTRS_MAX];
@@ -190,6 +193,9 @@ struct openreg_tile_state {
 	const void *reg[OPENREG_STEP_BUFFERS]; /* a buffer, or memory */
 	/* Points that buffers of `once` steps hold. */
 	int64_t filled[OPENREG_STAGES_MAX];
+	/* Memory that the next tile accesses, if it continues where this one ends. */
+	uintptr_t ahead[OPENREG_OPERANDS_MAX];
+	unsigned int naheads;
 };
 
 void openreg_tile_init(struct openreg_tile_state *state, void *memory);

@@ -3,6 +3,8 @@
 #include "vector.h"
 
 #define TILE_MIN 16
+#define AHEAD_STEPS 4 /* fetch memory ahead for programs of so many computing steps */
+#define AHEAD_POINTS (1 << 17)
 #define FAR_NS 12 /* for an element that shares no page with its neighbours */
 
 /* A rough estimate for slower hosts, in ns for an element. */
@@ -87,6 +89,21 @@ static double step_ns(const struct openreg_plan *plan,
 	return kernel_ns(&args->instr[step->instr]);
 }
 
+/* A short program is as fast as memory without help; small operands are in the cache. */
+static unsigned int lines_ahead(const struct openreg_plan *plan)
+{
+	unsigned int kernels = 0, lines, i;
+	int64_t points = plan->volume * plan->chunk;
+
+	for (i = 0; i < plan->nsteps; i++)
+		kernels += plan->step[i].kind == OPENREG_STEP_KERNEL;
+	if (plan->red.nfolds || kernels < AHEAD_STEPS ||
+	    points * plan->tiles < AHEAD_POINTS)
+		return 0;
+	lines = (unsigned int)(points * (int64_t)sizeof(float)) / OPENREG_LINE;
+	return (lines + kernels - 1) / kernels;
+}
+
 void openreg_plan_estimate(struct openreg_plan *plan, const struct openreg_args *args)
 {
 	const struct openreg_reduction *red = &plan->red;
@@ -107,4 +124,5 @@ void openreg_plan_estimate(struct openreg_plan *plan, const struct openreg_args 
 			  plan->tile_ns);
 	if (plan->slice_tiles < 1)
 		plan->slice_tiles = 1;
+	plan->lines_ahead = lines_ahead(plan);
 }
