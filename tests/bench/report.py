@@ -99,6 +99,10 @@ BESIDE = [
     ("launch and wait, spinning, card asleep", "eventfd round trip across two CPUs"),
     in_process(GPT2),
     compiled("layer norm and GELU of 4096x1024"),
+    ("8 operators over 4096 floats, in process, compiled",
+     "8 operators over 4096 floats, in process, a ready result"),
+    ("8 operators over 4096 floats, in process, a ready result",
+     "8 operators over 4096 floats, in process, eager"),
 ] + [(f"{name}, in process, reduce-overhead", f"{name}, in process, eager")
      for name in ("8 operators over 4096 floats", GPT2, "BERT of 4 layers, 2x128: step")
 ] + [(f"{name} on {other}", f"{name} on openreg") for name in (MLP, RESNET, GPT2)
