@@ -61,6 +61,39 @@ class Tree:
         return ""
 
 
+def numbers() -> dict[str, int]:
+    """The instructions and their numbers"""
+    text = re.sub(r"/\*.*?\*/", "", HEADER.read_text(encoding="utf-8"), flags=re.S)
+    body, found, number = re.search(r"enum openreg_vop {(.*?)}", text, re.S)[1], {}, 0
+    for name, value in re.findall(r"OPENREG_V_(\w+)(?: = (\d+))?", body):
+        number = int(value) if value else number
+        found[name] = number
+        number += 1
+    return found
+
+
+def types_errors() -> list[str]:
+    """Compares the types that the plugin lets pass with those of the card."""
+    path = "plugin/csrc/aten/program.h"
+    number, text = numbers(), (TOP / path).read_text(encoding="utf-8")
+    ranges = {kind: re.findall(
+        r"in\(op, OPENREG_V_(\w+), OPENREG_V_(\w+)\)",
+        re.search(rf"const bool {kind} = (.*?);", text, re.S)[1]) for kind in ("integers", "floats")}
+    for end in {end for of_kind in ranges.values() for pair in of_kind for end in pair} - set(number):
+        return [f"{path} uses OPENREG_V_{end}, which {HEADER.relative_to(TOP)} does not have"]
+    errors = []
+    table = (TOP / "qemu-device/card/vector/vector_ops.h").read_text(encoding="utf-8")
+    for name, types in re.findall(r'V\((\w+), "\w+", (ALL|INT|FLOAT), (?:UNARY|BINARY|TEST\d),', table):
+        is_in = {kind: any(number[first] <= number.get(name, -1) <= number[last]
+                           for first, last in of_kind)
+                 for kind, of_kind in ranges.items()}
+        for kind, only in (("integers", "INT"), ("floats", "FLOAT")):
+            if is_in[kind] != (types == only):
+                errors.append(f"{name} has the types {types} in the card's table: check_type() of {path} "
+                              f"must {'' if types == only else 'not '}have it in `{kind}`")
+    return errors
+
+
 def complaint(place: dict, name: str) -> str:
     find = place["find"][0].format(NAME=name, name=name.lower(),
                                    value=place.get("values", {}).get(name, "its operator"))
@@ -95,6 +128,7 @@ def main() -> int:
                 checks += 1
                 if name not in excused and not tree.look(place, name):
                     errors.append(complaint(place, name))
+    errors += types_errors()
     for error in errors:
         print("error:", error)
     print(f"packets: {checks} checks, {len(errors)} errors")
