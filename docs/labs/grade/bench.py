@@ -8,7 +8,7 @@ import re
 import shutil
 import subprocess
 
-from machine import TOP, Broken, Machine
+from machine import TOP, Broken, Done, Machine
 from native import Host
 from tally import Tally
 
@@ -17,6 +17,7 @@ ALONE = {0: ["lab0.c"], 8: ["lab8.c", "lab8.cpp"], 10: ["lab10.cpp"], 11: ["lab1
          12: ["lab12.py"]}
 # What native labs are built with and run with, in the root; scripts/lib/vm.sh sets them.
 PATHS = [f"LAB_{name}" for name in ("CARD", "SIM", "LIB", "PLUGIN", "OUT")]
+TRACING = "/sys/kernel/tracing/"
 GIVEN = TOP / "docs/labs/given"
 # Default values of the card's properties that the checks change.
 CALM = {"x-inject-gone": 0, "x-inject-reg": 0, "x-inject-reg-value": 0, "x-inject-admin": 0,
@@ -124,42 +125,46 @@ class Bench:
         text = (self.top / self.name / "lab.h").read_text(encoding="utf-8")
         return int(re.search(r"^#define LAB_SLEEP_SECONDS (\d+)$", text, re.M)[1])
 
-    def insmod(self, seconds: int = 8) -> tuple[int, str]:
-        return self.machine.run(f"insmod /lab/{self.name}/lab.ko", seconds)
+    def insmod(self, seconds: int = 8) -> Done:
+        return self.machine.attempt(["insmod", f"/lab/{self.name}/lab.ko"], seconds=seconds)
 
     def rmmod(self, seconds: int = 12) -> None:
-        status, text = self.machine.run("[ ! -d /sys/module/lab ] || rmmod lab", seconds)
-        if status:
-            words = self.machine.reports()
-            raise Broken("the module does not unload: " +
-                         (words or text.strip() or "rmmod does not return"))
+        error = self.machine.attempt(["rmmod", "lab"], seconds=seconds).error
+        if error:
+            raise Broken("the module does not unload: " + (self.machine.reports() or error))
+
+    def sysfs(self, name: str) -> str:
+        """The path of a file of the card"""
+        return f"/sys/bus/pci/devices/{self.machine.pci}/{name}"
 
     def bound(self) -> bool:
-        return self.machine.run(f"readlink /sys/bus/pci/devices/{self.machine.pci}/driver"
-                                )[1].strip().endswith("/lab")
+        done, = self.machine.end(self.machine.start([["link", self.sysfs("driver")]],
+                                                    kind="steps"))
+        return (done.result or "").endswith("/lab")
 
     def master(self) -> bool:
-        return bool(int(self.machine.run(f"setpci -s {self.machine.pci} COMMAND")[1], 16) & 4)
+        return bool(self.machine.do(["word", self.sysfs("config"), 4, 2]) & 4)
 
     def poke(self, offset: int, value: int, bar: int = 0) -> None:
         """Writes to the card, as a driver before this one might have."""
-        status, text = self.machine.run(
-            f"busybox devmem {self.machine.bars[bar][0] + offset:#x} 32 {value:#x}")
-        if status:
-            raise RuntimeError(f"devmem: {text}")
+        self.machine.do(["poke", self.machine.bars[bar][0] + offset, value])
 
     def count_dma(self) -> None:
         """Begins to trace the memory for DMA that the card's driver allocates and frees."""
-        self.machine.run(
-            "cd /sys/kernel/tracing && echo > trace && for event in dma_alloc dma_free; do "
-            f"echo 'device == \"{self.machine.pci}\"' > events/dma/$event/filter; "
-            "echo 1 > events/dma/$event/enable; done")
+        at, steps = TRACING, []
+        if not self.machine.counts:
+            for event in ("dma_alloc", "dma_free"):
+                steps += [["write", f"{at}events/dma/{event}/filter",
+                           f'device == "{self.machine.pci}"'],
+                          ["write", f"{at}events/dma/{event}/enable", "1"]]
+        self.machine.counts = True
+        self.machine.do(["write", at + "trace", ""], *steps)
 
     def dma_left(self) -> int:
         """How many allocations for DMA have not been freed since count_dma()"""
-        text = self.machine.run("cd /sys/kernel/tracing && grep -c ' dma_alloc:' trace; "
-                                "grep -c ' dma_free:' trace")[1].split()
-        return int(text[0]) - int(text[1])
+        taken, freed = self.machine.do(["count", TRACING + "trace", " dma_alloc:",
+                                        " dma_free:"])
+        return taken - freed
 
     def calm(self) -> None:
         for name, value in CALM.items():
@@ -171,8 +176,7 @@ class Bench:
         """Makes the machine as it was, for the next submission."""
         self.calm()
         self.rmmod()
-        self.machine.run(f"echo 1 > /sys/bus/pci/devices/{self.machine.pci}/reset; "
-                         "echo 0 > /sys/kernel/tracing/events/dma/enable")
+        self.machine.do(["write", self.sysfs("reset"), "1"])
         self.machine.trace()
 
     def grade(self, name: str, lab: int) -> Tally:

@@ -55,6 +55,10 @@ class Gdb:
         answer = self.ask(f"m{address:x},{size:x}")
         return b"" if answer.startswith("E") else bytes.fromhex(answer)
 
+    def direct_map(self) -> int:
+        """Where the guest's kernel has all memory"""
+        return int.from_bytes(self.read(self.machine.direct_map, 8), "little")
+
     def watch(self, kind: str, address: int, size: int) -> None:
         if self.ask(f"Z{kind},{address:x},{size:x}") != "OK":
             raise OSError("the gdb stub sets no watchpoint")
@@ -130,8 +134,3 @@ class Gdb:
         # The stub leaves the machine stopped, or a processor that stopped late does.
         self.machine.debugged = False
         self.machine.monitor.resume()
-
-
-def direct_map(machine) -> str:
-    """A command of the guest that prints the address of page_offset_base"""
-    return machine.run("grep -w page_offset_base /proc/kallsyms | cut -d' ' -f1")[1].strip()

@@ -2,6 +2,7 @@
 """Lab 1: binds, checks the card, resets it. Seen in the card's registers and its trace."""
 import re
 
+from machine import NO_RETURN
 from regs import C, CONTROL_RESET
 
 TITLE = "probe, reset, read MAGIC"
@@ -42,7 +43,7 @@ def waits(trace: list[str]) -> bool:
 
 def claimed(machine) -> set[str]:
     """The lines of /proc/iomem"""
-    return set(machine.run("cat /proc/iomem")[1].splitlines())
+    return set(machine.read("/proc/iomem").splitlines())
 
 
 def refuses(bench, tally, name: str) -> None:
@@ -68,10 +69,10 @@ def run(bench, tally, rng) -> None:
     machine.trace()
     bench.count_dma()
     before = claimed(machine)
-    status, text = bench.insmod()
+    error = bench.insmod().error
     trace = machine.trace()
     bound, master = bench.bound(), bench.master()
-    if not tally.set("binds", bound and master, text.strip() or
+    if not tally.set("binds", bound and master, error or
                      ("bound, but without bus mastering" if bound else "not bound")):
         return tally.end("the driver does not bind, so nothing else can be graded")
     first = next(iter(accesses(trace)), None)
@@ -96,7 +97,7 @@ def run(bench, tally, rng) -> None:
     machine.monitor.set("x-inject-reg-value", CONTROL_RESET)
     machine.monitor.set("x-inject-reg", C["REG_CONTROL"])
     machine.trace()
-    status, text = bench.insmod(15)
+    error = bench.insmod(15).error
     by_flr = any("openreg_reset" in line for line in machine.trace())
-    tally.set("gives up", status != 124 and (by_flr or not bench.bound()),
-              "insmod does not return" if status == 124 else "the driver is bound")
+    tally.set("gives up", error != NO_RETURN and (by_flr or not bench.bound()),
+              f"insmod: {error}" if error == NO_RETURN else "the driver is bound")

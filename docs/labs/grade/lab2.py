@@ -21,12 +21,10 @@ CARD_ID = 3  # LAB_CARD
 
 
 def send(bench, data: bytes, seconds: int = 10) -> str:
-    """Writes commands to the file. Returns the last status, or the shell's error."""
-    text = base64.b64encode(data).decode()
-    status, output = bench.machine.run(
-        f"base64 -d <<< {text} > /tmp/commands && "
-        f"dd if=/tmp/commands of={FILE} bs=64 conv=notrunc status=none && cat {FILE}", seconds)
-    return "no answer" if status == 124 else output.strip()
+    """Writes commands to the file. Returns the last status, or the error of a write."""
+    done = bench.machine.attempt(["pieces", FILE, base64.b64encode(data).decode(), 64],
+                                 ["read", FILE], seconds=seconds)
+    return done.error or done.result.strip()
 
 
 def fills(bench, card: Card, rng) -> tuple[bool, str]:
@@ -64,9 +62,9 @@ def run(bench, tally, rng) -> None:
     machine = bench.machine
     card = Card(machine)
     bench.count_dma()
-    status, text = bench.insmod()
+    error = bench.insmod().error
     if not bench.bound():
-        return tally.end("the driver does not bind: " + text.strip())
+        return tally.end(f"the driver does not bind {error}")
     machine.trace()
     have = {name: card.reg(name, size) for name, size in (
         ("STATUS", 4), ("CARD_ID", 4), ("ADMIN_BASE", 8), ("ADMIN_CPL", 8), ("ADMIN_SLOTS", 4),

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Lab 3: a queue. Seen in its pages, in the statistics and by stops at the store of tail."""
 from card import Card, Queue
-from gdb import WRITE, Gdb, direct_map
+from gdb import WRITE, Gdb
 from regs import C
 
 TITLE = "a context, a queue, a NOP"
@@ -20,10 +20,8 @@ FILES = "/sys/kernel/debug/lab/"
 
 def press(bench, name: str, count: int, cookie: int = 0, seconds: int = 20) -> str:
     """Writes to a file of the driver; "" if the write succeeds, else its error."""
-    status, text = bench.machine.run(f"echo {count} {cookie} > {FILES}{name}", seconds)
-    if status == 124:
-        return "no return"
-    return text.strip().rpartition("write error: ")[2] or text.strip()
+    return bench.machine.attempt(["write", FILES + name, f"{count} {cookie}"],
+                                 seconds=seconds).error
 
 
 def cookies(card: Card, queue: Queue, first: int, count: int) -> list[int]:
@@ -40,14 +38,13 @@ def sleeps(card: Card, queue: Queue) -> None:
 def order(bench, card: Card, queue: Queue) -> tuple[bool, str]:
     """Stops the guest when it stores tail, while the card sleeps."""
     machine, cookie = bench.machine, 0x5eed
-    base = int(direct_map(machine), 16)
     at = card.word(queue.user_page)
     machine.trace()
     gdb = Gdb(machine)
     try:
-        base = int.from_bytes(gdb.read(base, 8), "little")
+        base = gdb.direct_map()
         gdb.watch(WRITE, base + queue.user_page, 8)
-        job = machine.start(f"echo 1 {cookie} > {FILES}nop", 30)
+        job = machine.begin(["write", FILES + "nop", f"1 {cookie}"], seconds=30)
         stop = gdb.go(job)
         gdb.unwatch(WRITE, base + queue.user_page, 8)
         if not stop:
@@ -58,7 +55,7 @@ def order(bench, card: Card, queue: Queue) -> tuple[bool, str]:
         loads, fence = gdb.fence_before(base + queue.card_page + 16, 4)
     finally:
         gdb.close()
-    machine.finish(job, 30)
+    machine.end(job, 30)
     late = sum("openreg_doorbell" in line for line in machine.trace())
     if packet >> 32 != cookie:
         return False, "when tail is stored, the packet is not in the ring yet"
@@ -85,11 +82,11 @@ def begin(bench, tally, name: str) -> tuple[Card, Queue | None]:
     """Loads the driver; without a queue that runs, the check name fails."""
     card = Card(bench.machine)
     bench.count_dma()
-    text = bench.insmod()[1].strip()
+    error = bench.insmod().error
     trace = bench.machine.trace()
     queue = card.queue(trace) if bench.bound() else None
     if not queue or card.page(queue)["state"] != C["QUEUE_RUNNING"]:
-        tally.set(name, False, f"no queue that runs {text}")
+        tally.set(name, False, f"no queue that runs {error}")
         tally.end("there is no queue, so no packet can be tried")
         return card, None
     return card, queue

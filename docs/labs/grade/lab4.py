@@ -3,7 +3,7 @@
 from itertools import takewhile
 
 from card import Card, Queue
-from gdb import WRITE, Gdb, direct_map
+from gdb import WRITE, Gdb
 from lab3 import FILES, begin, press
 from regs import C
 
@@ -21,30 +21,14 @@ NONE = (1 << 64) - 1
 LAB_DOORBELL = 1
 
 
-# Status 0: the thread $1 has been seen asleep three times in turn. Else it has ended, or runs.
-SETTLE = """
-for i in {1..200}; do
-    read -r _ _ state _ < /proc/$1/stat || exit 1
-    if [[ $state == [SD] ]]; then ((++calm < 3)) || exit 0; else calm=0; fi
-    sleep 0.02
-done 2>/dev/null
-exit 1
-"""
-# How often the thread $1 has given up the processor by itself, and its ticks of processor time.
-RUNS = """
-read -r _ _ _ _ _ _ _ _ _ _ _ _ _ user system _ < /proc/$1/stat &&
-echo $(grep ^voluntary /proc/$1/status | cut -f2) $((user + system))
-"""
-
-
 class Sleeper:
     """A thread of the guest that waits for the packet of this number"""
 
     def __init__(self, bench, number: int) -> None:
         self.machine, self.number = bench.machine, number
         self.longest = bench.sleep_seconds + 10
-        self.job = self.machine.start(f"echo $$ > /tmp/sleeper.{number}; "
-                                      f"echo 1 {number} > {FILES}sleep", self.longest)
+        self.job = self.machine.begin(["write", FILES + "sleep", f"1 {number}"],
+                                      seconds=self.longest)
 
     def asleep(self, card: Card, queue: Queue) -> bool:
         """Waits until the thread has published its packet and sleeps. False: it does not sleep."""
@@ -53,22 +37,19 @@ class Sleeper:
         return self.settle()
 
     def settle(self) -> bool:
-        return not self.machine.run(f"set -- $(cat /tmp/sleeper.{self.number})\n{SETTLE}", 20)[0]
+        return not self.machine.ended(self.job) and self.machine.do(["asleep", self.job], seconds=20)
 
     def polls(self) -> str:
         """What the thread does within half a second, if it does more than to sleep"""
-        text = self.machine.run(f"set -- $(cat /tmp/sleeper.{self.number})\n{RUNS}\n"
-                                f"sleep 0.5\n{RUNS}")[1].split()
-        if len(text) != 4:
+        steps = [["runs", self.job], ["sleep", 0.5], ["runs", self.job]]
+        done = self.machine.end(self.machine.start(steps, kind="steps"))
+        if done[-1].error:
             return "was not there"
-        switches, ticks = int(text[2]) - int(text[0]), int(text[3]) - int(text[1])
+        switches, ticks = (after - before for before, after in zip(done[0].result, done[2].result))
         return "" if max(switches, ticks) < 2 else f"ran {switches} times, for {ticks} ticks"
 
     def end(self) -> str:
-        status, text = self.machine.finish(self.job, self.longest)
-        if status == 124:
-            return "no return"
-        return text.strip().rpartition("write error: ")[2] or text.strip()
+        return self.machine.end(self.job, self.longest)[-1].error
 
 
 def let_run(bench) -> None:
@@ -77,11 +58,17 @@ def let_run(bench) -> None:
     bench.poke(LAB_DOORBELL * C["DOORBELL_STRIDE"], 1, C["BAR_DOORBELL"])
 
 
-def vectors(machine) -> int:
+def vectors(bench) -> list[str]:
+    """The numbers of the card's vectors in the guest"""
+    return bench.machine.names(bench.sysfs("msi_irqs"))
+
+
+def interrupts(bench) -> int:
     """How many interrupts of the card's vectors the guest has had"""
-    lines = machine.run(f"for irq in $(ls /sys/bus/pci/devices/{machine.pci}/msi_irqs); do "
-                        'grep "^ *$irq:" /proc/interrupts; done')[1].splitlines()
-    return sum(int(word) for line in lines for word in takewhile(str.isdigit, line.split()[1:]))
+    mine = vectors(bench)
+    lines = [line.split() for line in bench.machine.read("/proc/interrupts").splitlines()]
+    return sum(int(word) for line in lines if line and line[0].rstrip(":") in mine
+               for word in takewhile(str.isdigit, line[1:]))
 
 
 def one(bench, card: Card, queue: Queue, tally) -> bool:
@@ -92,10 +79,10 @@ def one(bench, card: Card, queue: Queue, tally) -> bool:
     asleep = sleeper.asleep(card, queue)
     have = card.word(queue.kernel_page)
     tally.set("armed", have == number, f"armed is 0x{have:x}, the thread waits for {number}")
-    polls, before = sleeper.polls(), vectors(machine)
+    polls, before = sleeper.polls(), interrupts(bench)
     let_run(bench)
     error = sleeper.end()
-    raised = vectors(machine) - before
+    raised = interrupts(bench) - before
     tally.set("sleep", not error and raised > 0 and asleep and not polls,
               f"'{error}', {raised} interrupts in /proc/interrupts, meanwhile the thread "
               f"{polls or ('slept' if asleep else 'never slept')}")
@@ -142,11 +129,11 @@ def spurious(bench, card: Card, queue: Queue) -> tuple[bool, str]:
 def race(bench, card: Card, queue: Queue) -> tuple[bool, str]:
     """Stops the guest when it stores armed, and looks at what it does next."""
     machine = bench.machine
-    base, number = int(direct_map(machine), 16), card.page(queue)["completed"] + 1
+    number = card.page(queue)["completed"] + 1
     machine.monitor.set("x-inject-stall", 1)
     gdb = Gdb(machine)
     try:
-        base = int.from_bytes(gdb.read(base, 8), "little")
+        base = gdb.direct_map()
         gdb.watch(WRITE, base + queue.kernel_page, 8)
         sleeper = Sleeper(bench, number)
         stop = gdb.go(sleeper.job)
@@ -179,8 +166,10 @@ def run(bench, tally, rng) -> None:
             tally.set("spurious", *spurious(bench, card, queue))
         tally.set("race", *race(bench, card, queue))
     bench.rmmod()
-    irqs = bench.machine.run(r"grep -w lab /proc/interrupts; "
-                             f"ls /sys/bus/pci/devices/{bench.machine.pci}/msi_irqs")[1].strip()
+    irqs = [line for line in bench.machine.read("/proc/interrupts").splitlines()
+            if "lab" in line.split()]
+    if vectors(bench):
+        irqs.append("MSI-X is still on")
     left = bench.dma_left()
-    gone = "cannot access" in irqs or not irqs
-    tally.set("leaves", gone and not left, f"{left} allocations for DMA are left; {irqs}")
+    tally.set("leaves", not irqs and not left,
+              f"{left} allocations for DMA are left; {' | '.join(irqs)}")

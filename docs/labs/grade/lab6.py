@@ -29,20 +29,17 @@ def bad_packet(cookie: int, address: int) -> bytes:
 
 def submit(bench, packet: bytes) -> str:
     """The error of the write. "late" is in it if that took as long as a sleep without a vector."""
-    text = base64.b64encode(packet).decode()
     longest = bench.sleep_seconds
-    status, output = bench.machine.run(f"base64 -d <<< {text} > /tmp/packet && begin=$SECONDS; "
-                                       f"dd if=/tmp/packet of={FILES}packet bs=64 status=none "
-                                       f"conv=notrunc; ((SECONDS - begin < {longest})) || "
-                                       "echo late", longest + 10)
-    return output.strip() if status != 124 else "no return"
+    done = bench.machine.attempt(["pieces", FILES + "packet", base64.b64encode(packet).decode(), 64],
+                                 seconds=longest + 10)
+    return done.error + (", late" if done.seconds >= longest else "")
 
 
 def faults(bench) -> list[tuple[int, ...]]:
     """(context, queue, code, packet, address, cookie) of the records in the file"""
-    text = bench.machine.run(f"cat {FILES}faults")[1]
+    done = bench.machine.attempt(["read", FILES + "faults"])
     return [tuple(int(word, 0) for word in re.findall(r" (0x\w+|\d+)", line))
-            for line in text.splitlines() if line]
+            for line in (done.result or "").splitlines() if line]
 
 
 def one(bench, card: Card, queue: Queue, tally, rng) -> bool:

@@ -16,18 +16,17 @@ CHECKS = [
     ("killed", 1, "a process can be killed while its packet waits, and its context goes away"),
     ("leaves", 1, "after rmmod the card is not enabled, and no DMA memory is left"),
 ]
-PROGRAM = "python3 -ES /openreg/docs/labs/grade/lab7_client.py"
+PROGRAM = "docs/labs/grade/lab7_client.py"
 SIZE = 64
 UNMAP = re.compile(r"openreg_unmap bus 0x(\w+)")
 
 
-def killed(bench, words: str) -> tuple[bool, str]:
+def killed(bench, words: list[str]) -> tuple[bool, str]:
     """The card ignores tails while a process waits for its packet."""
     machine, trace = bench.machine, []
     machine.trace()
     machine.monitor.set("x-inject-stall", 1)
-    waits = machine.run(f"coproc exec {PROGRAM} {words} stay; read -r word <&${{COPROC[0]}}; "
-                        "kill -KILL $COPROC_PID; wait; echo $word", 40)[1]
+    waits = machine.program(PROGRAM, *words, "stay", until="waits", seconds=40)[1]
     bench.calm()
 
     def mapped() -> Counter:
@@ -39,7 +38,7 @@ def killed(bench, words: str) -> tuple[bool, str]:
 
     gone = machine.wait(lambda: not mapped(), 10)
     made = sum(bool(MAP.search(line)) for line in trace)
-    status, text = machine.run(f"{PROGRAM} {words}", 40)
+    status, text = machine.program(PROGRAM, *words, seconds=40)
     return "waits" in waits.split() and not status and made and gone, (
         f"the card has mapped {made} pieces of memory, {sum(mapped().values())} are left; "
         f"exit status {status} of a program afterwards: {text.strip()[-120:]}")
@@ -50,8 +49,7 @@ def run(bench, tally, rng) -> None:
     if not queue:
         return
     data = [rng.randbytes(SIZE).hex() for _ in range(2)]
-    words = " ".join(data)
-    status, text = bench.machine.run(f"{PROGRAM} {words}", 40)
+    status, text = bench.machine.program(PROGRAM, *data, seconds=40)
     try:
         seen = json.loads(text.strip().splitlines()[-1])
     except (ValueError, IndexError):
@@ -64,7 +62,7 @@ def run(bench, tally, rng) -> None:
     tally.set("fault", seen["fault"] == "state 2" and seen["other"] == data[1],
               f"one: {seen['fault']}, the other: {seen['other']}")
     tally.set("many", seen["many"] == "done", seen["many"])
-    tally.set("killed", *killed(bench, words))
+    tally.set("killed", *killed(bench, data))
     bench.rmmod()
     status, left = card.reg("STATUS"), bench.dma_left()
     tally.set("leaves", not status and not left,

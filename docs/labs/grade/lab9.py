@@ -3,6 +3,7 @@
 import json
 
 from lab3 import begin
+from machine import SLOW
 
 TITLE = "hot-unplug, and a card that lies"
 CHECKS = [
@@ -16,7 +17,7 @@ CHECKS = [
     ("again", 1, "a card that is plugged in again works, also when the old file is closed"),
     ("leaves", 1, "after rmmod the card is not enabled, and no DMA memory is left"),
 ]
-PROGRAM = "python3 -ES /openreg/docs/labs/grade/lab9_client.py"
+PROGRAM = "docs/labs/grade/lab9_client.py"
 FIRST, SECOND, GO = "/tmp/lab9.first", "/tmp/lab9.second", "/tmp/lab9.go"
 NODEV = "ENODEV"
 
@@ -29,8 +30,8 @@ def answer(text: str) -> dict:
 
 
 def client(bench, what: str) -> dict:
-    return answer(bench.machine.run(f"{PROGRAM} {bench.machine.pci} {what} {bench.sleep_seconds}",
-                                    bench.sleep_seconds + 10)[1])
+    return answer(bench.machine.program(PROGRAM, bench.machine.pci, what, str(bench.sleep_seconds),
+                                        seconds=bench.sleep_seconds + 10)[1])
 
 
 def early(seen: dict, error: str) -> bool:
@@ -40,23 +41,24 @@ def early(seen: dict, error: str) -> bool:
 def unplug(bench, tally) -> None:
     """The program goes on after the card is plugged in again."""
     machine = bench.machine
-    machine.run(f"rm -f {FIRST} {SECOND} {GO}; mkfifo {GO}")
-    job = machine.start(f"{PROGRAM} {machine.pci} unplug {bench.sleep_seconds}", 60)
-    machine.run(f"until [ -e {FIRST} ]; do sleep 0.2; done", 40)
-    seen = answer(machine.run(f"cat {FIRST}")[1])
+    machine.do(*(["remove", path] for path in (FIRST, SECOND, GO)), ["mkfifo", GO])
+    job = machine.start(["/openreg/" + PROGRAM, [machine.pci, "unplug", str(bench.sleep_seconds)],
+                         ""], 60, "python")
+    machine.do(["await", FIRST, 40 * SLOW], seconds=40)
+    seen = answer(machine.read(FIRST))
     left = bench.dma_left()
     wanted = {"thread": NODEV, "write": NODEV, "mmap": NODEV}
     good = tally.set("unplug", not left and {name: seen.get(name) for name in wanted} == wanted,
                      f"{seen}, {left} allocations for DMA are left")
     tally.set("page", seen.get("page") == "SIGBUS", seen.get("page", seen))
     bench.calm()
-    machine.run("echo 1 > /sys/bus/pci/rescan", 20)
+    machine.attempt(["write", "/sys/bus/pci/rescan", "1"], seconds=20)
     machine.bars = machine.monitor.bars()
     bound = bench.bound()
     if "failed" not in seen:
-        machine.run(f"echo go > {GO}", 10)
+        machine.attempt(["write", GO, "go"])
     machine.finish(job, 60)
-    seen = answer(machine.run(f"cat {SECOND}")[1])
+    seen = answer(machine.read(SECOND))
     tally.set("again", good and bound and seen.get("packets") == ["done", "done"],
               seen if bound else "the driver does not bind")
 

@@ -13,11 +13,13 @@ import subprocess
 import tempfile
 import threading
 import time
+from typing import NamedTuple
 
 TOP = pathlib.Path(__file__).resolve().parents[3]
 CARD = "/machine/peripheral/card0"
 BOOT_SECONDS = 900
 SLOW = 6  # how much longer everything may take on a busy host
+NO_RETURN = "no return"  # the error of a step that takes too long
 PATIENCE = 10  # seconds for the guest's answer, beyond what the command may take
 # As KERNEL_REPORTS of scripts/lib/vm.sh.
 REPORTS = re.compile(
@@ -121,6 +123,13 @@ class Limit:
                 self.monitor.processor_seconds() > self.processor)
 
 
+class Done(NamedTuple):
+    """What a step of lab-agent returns"""
+    error: str
+    result: object
+    seconds: float
+
+
 class Machine:
     """A running VM with one card. share: a host directory, /lab in the guest."""
 
@@ -142,6 +151,7 @@ class Machine:
         self.news = threading.Condition()
         self.next_id = 0
         self.dying = False
+        self.counts = False  # traces memory for DMA
         self.debugged = False  # a debugger is attached, and decides when the guest runs
         try:
             self.connect()
@@ -162,8 +172,10 @@ class Machine:
         while not self.ready:
             self.must_run(end, "the guest does not start")
         self.bars = self.monitor.bars()
-        self.pci = self.run("basename $(dirname $(grep -lx 0x10f5 "
-                            "/sys/bus/pci/devices/*/device))")[1].strip()
+        self.pci = next(name for name in self.do(["list", "/sys/bus/pci/devices"])
+                        if self.read(f"/sys/bus/pci/devices/{name}/device") == "0x10f5\n")
+        # The address of the variable, which has the address of all memory.
+        self.direct_map = int(self.run("grep -w page_offset_base /proc/kallsyms")[1].split()[0], 16)
 
     def must_run(self, end: float, what: str) -> None:
         if self.process.poll() is not None or time.monotonic() > end:
@@ -208,18 +220,19 @@ class Machine:
     def ended(self, name: str) -> bool:
         return name in self.answers
 
-    def start(self, command: str, seconds: float = 10) -> str:
-        """Starts a command in the guest; finish() waits for it."""
+    def start(self, command: str | list, seconds: float = 10, kind: str = "shell") -> str:
+        """Starts a command of lab-agent's kinds in the guest; finish() waits for it."""
         try:
-            return self.send(command, seconds)
+            return self.send(command, seconds, kind)
         except OSError as error:
             raise Broken(self.why()) from error
 
-    def send(self, command: str, seconds: float) -> str:
+    def send(self, command: str | list, seconds: float, kind: str = "shell") -> str:
         self.next_id += 1
         name = str(self.next_id)
-        text = base64.b64encode(command.encode()).decode()
-        self.control.sendall(f"{name} {seconds * SLOW:g} {text}\n".encode())
+        text = command if kind == "shell" else json.dumps(command)
+        text = base64.b64encode(text.encode()).decode()
+        self.control.sendall(f"{name} {seconds * SLOW:g} {kind} {text}\n".encode())
         return name
 
     def finish(self, name: str, seconds: float = 10) -> tuple[int, str]:
@@ -234,6 +247,43 @@ class Machine:
 
     def run(self, command: str, seconds: float = 10) -> tuple[int, str]:
         return self.finish(self.start(command, seconds), seconds)
+
+    def program(self, path: str, *arguments: str, until: str = "",
+                seconds: float = 10) -> tuple[int, str]:
+        """Runs a program in Python of the checkout, until it prints a word, if there is one."""
+        what = ["/openreg/" + path, arguments, until]
+        return self.finish(self.start(what, seconds, "python"), seconds)
+
+    def begin(self, *steps: list, seconds: float = 10) -> str:
+        """Starts steps that the driver can keep from ending; end() waits for them."""
+        return self.start(list(steps), seconds, "child")
+
+    def end(self, name: str, seconds: float = 10) -> list[Done]:
+        status, text = self.finish(name, seconds)
+        if status:
+            return [Done(NO_RETURN if status == 124 else text.strip(), None, seconds)]
+        return [Done(*done) for done in json.loads(text)]
+
+    def attempt(self, *steps: list, seconds: float = 10) -> Done:
+        """Does steps that the driver can keep from ending. Returns the last, or that which failed."""
+        return self.end(self.begin(*steps, seconds=seconds), seconds)[-1]
+
+    def do(self, *steps: list, seconds: float = 10):
+        """Does steps that need no process of their own. Returns the result of the last."""
+        last = self.end(self.start(list(steps), seconds, "steps"), seconds)[-1]
+        if last.error:
+            raise RuntimeError(f"{steps}: {last.error}")
+        return last.result
+
+    def read(self, path: str) -> str:
+        """A file of the guest, "" if it is not there"""
+        done, = self.end(self.start([["read", path]], kind="steps"))
+        return done.result or ""
+
+    def names(self, path: str) -> list[str]:
+        """What is in a directory of the guest, nothing if it is not there"""
+        done, = self.end(self.start([["list", path]], kind="steps"))
+        return done.result or []
 
     def why(self) -> str:
         """Why the guest does not answer, in the kernel's words."""
