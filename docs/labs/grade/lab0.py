@@ -59,8 +59,11 @@ def run(bench, tally, rng) -> None:
               f"{shown({bar: have.get(bar, []) for bar in bars})}; they are {shown(bars)}")
     reads = "".join(line for line in trace if "openreg_reg_read" in line)
     identity = {"magic": C["MAGIC"], "version": C["ISA_MAJOR"] << 16 | C["ISA_MINOR"]}
-    tally.set("identity", "0x000 " in reads and "0x004 " in reads and
-              all(have.get(name) == [value] for name, value in identity.items()), said)
+    right = all(have.get(name) == [value] for name, value in identity.items())
+    tally.set("identity", "0x000 " in reads and "0x004 " in reads and right,
+              "the right numbers, which the program has not read from the card" if right else
+              ", ".join(f"{name} {' '.join(map(hex, have.get(name, []))) or 'is not printed'}, and "
+                        f"it is 0x{value:08x}" for name, value in identity.items()))
     limits = {name: machine.register(C[f"REG_{name.upper()}"], 8 if name == "vram_size" else 4)
               for name in ("vram_size", "doorbells", "vectors", "workers")}
     tally.set("limits", all(have.get(name) == [value] for name, value in limits.items()),
