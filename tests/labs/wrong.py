@@ -139,41 +139,45 @@ WRONG = [
 
     Wrong("an unarmed wait", 4, [
         ("lab4.c", "	WRITE_ONCE(kernel->armed, least);", "	WRITE_ONCE(kernel->armed, least | OPENREG_ARMED_NONE);")],
-          {"sleep", "armed", "race", "two", "spurious"}, frozenset({"disarmed"})),
+          {"sleep", "armed", "race", "two", "rest", "spurious"}, frozenset({"disarmed"})),
     Wrong("looks, then arms", 4, [
         ("lab4.c", SLEEP,
          "	DEFINE_WAIT(wait);\n"
          "	prepare_to_wait(&lab->wake, &wait, TASK_UNINTERRUPTIBLE);\n"
          "	schedule_timeout(TIMEOUT);\n"
-         "	finish_wait(&lab->wake, &wait);")], {"race", "spurious"}, frozenset({"two"})),
+         "	finish_wait(&lab->wake, &wait);")], {"race", "spurious", "rest"}, frozenset({"two"})),
     Wrong("arms without a barrier", 4, [
-        ("lab4.c", "	mb(); /* armed", "	barrier(); /* armed")], {"race"}, more=True),
+        ("lab4.c", "	mb(); /* armed", "	barrier(); /* armed")], {"race"}, frozenset({"rest"}),
+          more=True),
     Wrong("arms the newest", 4, [
         ("lab4.c", "		least = min(least, sleeper->seq);",
          "		least = list_first_entry(&lab->sleepers, struct sleeper, link)->seq;")],
-          {"two"}),
+          {"two", "rest"}),
     Wrong("never disarms", 4, [
         ("lab4.c", "	list_del(&me.link);\n	lab4_arm(lab);", "	list_del(&me.link);")],
-          {"disarmed"}, frozenset({"two"})),
+          {"disarmed"}, frozenset({"two", "rest"})),
+    Wrong("forgets the rest", 4, [
+        ("lab4.c", "	wake_up_all(&lab->wake);\n	return lab_result(lab, seq);",
+         "	return lab_result(lab, seq);")], {"rest"}),
     Wrong("polls", 4, [
         ("lab4.c", SLEEP, "	while (lab_result(lab, seq) == -ETIMEDOUT)\n		msleep(10);"),
         ("lab4.c", "#include <linux/interrupt.h>", "#include <linux/delay.h>\n#include <linux/interrupt.h>")],
           {"sleep"}, more=True),
     Wrong("spins", 4, [
         ("lab4.c", SLEEP, "	while (lab_result(lab, seq) == -ETIMEDOUT)\n		cond_resched();")],
-          {"sleep", "two", "spurious"}),
+          {"sleep", "two", "rest", "spurious"}),
     Wrong("no vector", 4, [
         ("lab4.c", SLEEP, "	while (!wait_event_timeout(lab->wake, "
                           "lab_result(lab, seq) != -ETIMEDOUT, HZ))\n		;"),
         ("lab4.c", REQUEST, "	ret = lab4_irq ? 0 : -EIO;\n"),
         ("lab4.c", FREE_IRQ, ""), ("lab4.c", "	pci_free_irq_vectors(lab->pdev);\n}", "}")],
-          {"sleep"}),
+          {"sleep", "rest"}),
     Wrong("sleeps and returns at once", 4, [
         ("lab4.c", SLEEP, "	lab_result(lab, seq);"),
         ("lab4.c", "	list_del(&me.link);\n	lab4_arm(lab);", "	list_del(&me.link);"),
         ("lab4.c", "	wake_up_all(&lab->wake);\n	return lab_result(lab, seq);",
          "	wake_up_all(&lab->wake);\n	return 0;")],
-          {"sleep", "disarmed", "two", "spurious"}, more=True),
+          {"sleep", "disarmed", "two", "rest", "spurious"}, more=True),
     Wrong("sleeps in the interrupt", 4, [
         ("lab4.c", "	wake_up_all(&lab->wake);\n	return IRQ_HANDLED;",
          "	msleep(20);\n	wake_up_all(&lab->wake);\n	return IRQ_HANDLED;"),

@@ -8,6 +8,8 @@
  *   post     write "COUNT COOKIE": so many NOPs, without waiting
  *   nop      write "COUNT COOKIE": so many NOPs, one after the other, by polling
  *   sleep    write "COUNT COOKIE": the same, but the thread sleeps
+ *   await    write "NUMBER": the thread sleeps until this packet has completed. Another thread
+ *            may submit it later
  *   packet   write 64 bytes: this packet, and the thread sleeps
  *   faults   read: the records of the fault ring that were not read before
  *   recover  write anything: lab_recover()
@@ -125,6 +127,23 @@ static const struct file_operations sleep_fops = {
 	.owner = THIS_MODULE,
 	.open = simple_open,
 	.write = sleep_write,
+};
+
+static ssize_t await_write(struct file *file, const char __user *data, size_t size,
+			   loff_t *pos)
+{
+	u64 seq;
+	int ret = kstrtou64_from_user(data, size, 0, &seq);
+
+	if (!ret)
+		ret = lab_sleep(file->private_data, seq);
+	return ret ? ret : size;
+}
+
+static const struct file_operations await_fops = {
+	.owner = THIS_MODULE,
+	.open = simple_open,
+	.write = await_write,
 };
 #endif
 
@@ -245,6 +264,7 @@ int lab_later_start(struct lab *lab)
 #endif
 #if LAB >= 4
 	debugfs_create_file("sleep", 0600, lab->files, lab, &sleep_fops);
+	debugfs_create_file("await", 0600, lab->files, lab, &await_fops);
 #endif
 #if LAB >= 6
 	debugfs_create_file("packet", 0600, lab->files, lab, &packet_fops);
