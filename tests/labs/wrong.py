@@ -41,6 +41,15 @@ REQUEST = """\
 """
 FREE_IRQ = "	free_irq(pci_irq_vector(lab->pdev, LAB_VECTOR), lab);\n"
 
+UNBIND = """\
+	if (lab_admin(lab, &unbind) < 0)
+		lab_reset(lab);
+"""
+FREE = """\
+	for (i = 0; i < LAB_BUFFER_PAGES; i++)
+		lab_free(lab, &lab->buffer[i]);
+"""
+
 LAB8 = ("rows", "layouts", "dtypes", "bounds", "refuses", "average", "types", "operators",
         "by the card")
 LAB10 = ("values", "layouts", "types", "empty", "card", "stream", "refuses")
@@ -189,6 +198,8 @@ WRONG = [
 
     Wrong("leaves old data", 5, [
         ("lab5.c", "	int ret = lab5_clear(lab);", "	int ret = lab5_clear ? 0 : 0;")], {"clear"}),
+    Wrong("frees the buffer before the unbind", 5, [
+        ("lab5.c", UNBIND + FREE, FREE + UNBIND)], {"buffer"}),
     Wrong("a writable card page", 5, [
         ("lab5.c", "		if (vma->vm_flags & VM_WRITE)\n			return -EPERM;\n"
                    "		vm_flags_clear(vma, VM_MAYWRITE);\n", "		vm_flags_set(vma, 0);\n")],
@@ -212,7 +223,7 @@ WRONG = [
           {"ring end"}),
     Wrong("no doorbell from user space", 5, [
         ("copy.c", "	if (card->asleep)", "	if (card->asleep > 1)")],
-          {"copy", "clear", "no calls", "ring end"}),
+          {"copy", "clear", "no calls", "ring end", "buffer"}),
 
     Wrong("takes any record", 6, [
         ("lab6.c", "next->seq) != lab->fault_head + 1)", "next->seq) == 0)")],
