@@ -13,7 +13,8 @@ class Wrong:
     breaks: set[str] | None = None  # None: all checks
     may: frozenset[str] = frozenset()  # checks that it fails in some runs
     words: str = ""  # in the reason for which the grading stopped
-    more: bool = False  # others fail its checks too: only the suite labs-more grades it
+    more: bool = False  # only the suite labs-more grades it; most of its checks others fail, too
+    slow: bool = False  # ends its VM after half a minute: meanwhile another VM grades the rest
 
 
 CHECKED = """\
@@ -80,7 +81,7 @@ WRONG = [
     Wrong("leaves a region claimed", 1, [
         ("lab1.c", "	ret = lab1_check(lab);\n",
          "	request_mem_region(pci_resource_start(pdev, OPENREG_BAR_VRAM), 64, pci_name(pdev));\n"
-         "	ret = lab1_check(lab);\n")], {"leaves"}),
+         "	ret = lab1_check(lab);\n")], {"leaves"}, more=True),
     Wrong("no bus mastering", 1, [
         ("lab1.c", "	pci_set_master(pdev);\n", "")], words="does not bind"),
     Wrong("does not compile", 1, [
@@ -91,7 +92,7 @@ WRONG = [
           words="BUG: kernel NULL pointer dereference", more=True),
     Wrong("hangs", 1, [
         ("lab1.c", WAIT, "	do\n		value = readl(control);\n	while (1);\n	ret = value;")],
-          words="lab1_probe+0x"),
+          words="lab1_probe+0x", slow=True),
 
     Wrong("only starts and stops", 2, [
         ("lab2.c", "	if (lab_gone(lab))\n		return -ENODEV;\n",
@@ -110,7 +111,7 @@ WRONG = [
     Wrong("waits for ever", 2, [
         ("lab2.c", "10, TIMEOUT_US, false", "10, 0, false")], words="lab_admin+0x", more=True),
     Wrong("ignores the status", 2, [
-        ("lab2.c", "	return cpl->status;", "	return 0;")], {"status"}),
+        ("lab2.c", "	return cpl->status;", "	return 0;")], {"status"}, more=True),
     Wrong("takes FATAL for READY", 2, [
         ("lab2.c", "	return status == OPENREG_STATUS_READY ? 0 : -EIO;", "	return 0;")],
           {"refuses fatal"}),
@@ -142,7 +143,7 @@ WRONG = [
           frozenset({"packets", "wraps", "doorbell", "quiet", "full"}), more=True),
     Wrong("overwrites a full ring", 3, [
         ("lab3.c", "	if (lab->tail - READ_ONCE(card->head) >= LAB_RING_SLOTS)", "	if (!card)")],
-          {"full"}),
+          {"full"}, more=True),
     Wrong("armed is left 0", 3, [
         ("lab3.c", "	kernel->armed = OPENREG_ARMED_NONE;", "	kernel->armed = 0;")], {"queue"}),
 
@@ -154,7 +155,8 @@ WRONG = [
          "	DEFINE_WAIT(wait);\n"
          "	prepare_to_wait(&lab->wake, &wait, TASK_UNINTERRUPTIBLE);\n"
          "	schedule_timeout(TIMEOUT);\n"
-         "	finish_wait(&lab->wake, &wait);")], {"race", "spurious", "rest"}, frozenset({"two"})),
+         "	finish_wait(&lab->wake, &wait);")], {"race", "spurious", "rest"}, frozenset({"two"}),
+          more=True),
     Wrong("arms without a barrier", 4, [
         ("lab4.c", "	mb(); /* armed", "	barrier(); /* armed")], {"race"}, frozenset({"rest"}),
           more=True),
@@ -180,7 +182,7 @@ WRONG = [
                           "lab_result(lab, seq) != -ETIMEDOUT, HZ))\n		;"),
         ("lab4.c", REQUEST, "	ret = lab4_irq ? 0 : -EIO;\n"),
         ("lab4.c", FREE_IRQ, ""), ("lab4.c", "	pci_free_irq_vectors(lab->pdev);\n}", "}")],
-          {"sleep", "rest"}),
+          {"sleep", "rest"}, more=True),
     Wrong("sleeps and returns at once", 4, [
         ("lab4.c", SLEEP, "	lab_result(lab, seq);"),
         ("lab4.c", "	list_del(&me.link);\n	lab4_arm(lab);", "	list_del(&me.link);"),
@@ -209,12 +211,12 @@ WRONG = [
     Wrong("maps all doorbells", 5, [
         ("lab5.c", "	if (vma_pages(vma) != 1)\n		return -EINVAL;\n", ""),
         ("lab5.c", "		return vm_iomap_memory(vma, bell, PAGE_SIZE);",
-         "		return vm_iomap_memory(vma, bell, 2 * PAGE_SIZE);")], {"others"}),
+         "		return vm_iomap_memory(vma, bell, 2 * PAGE_SIZE);")], {"others"}, more=True),
     Wrong("right, and clears page by page", 5, [
         ("lab5.c", "		.fill.length = LAB_BUFFER_SIZE,\n	};\n	int ret = lab_admin(lab, &cmd);\n",
          "		.fill.length = PAGE_SIZE,\n	};\n	int ret = 0;\n\n"
          "	for (; !ret && cmd.fill.offset < LAB_BUFFER_SIZE; cmd.fill.offset += PAGE_SIZE)\n"
-         "		ret = lab_admin(lab, &cmd);\n")], set()),
+         "		ret = lab_admin(lab, &cmd);\n")], set(), more=True),
     Wrong("no packet at the ring's end", 5, [
         ("copy.c", "		write_nop(ring + tail++ % LAB_RING_SLOTS * OPENREG_SLOT_SIZE);\n		last++;\n",
          "		write_nop(ring);\n		return 0;\n")], {"ring end"}, more=True),
@@ -230,7 +232,7 @@ WRONG = [
           {"many", "wrong seq"}),
     Wrong("never frees a record", 6, [
         ("lab6.c", "	writel(lab->fault_head, lab->regs + OPENREG_REG_FAULT_HEAD);\n", "")],
-          {"many"}, frozenset({"wrong seq"})),
+          {"many"}, frozenset({"wrong seq"}), more=True),
     Wrong("restarts at the beginning", 6, [
         ("lab6.c", ".head = lab->tail, .seq = lab->seq", ".head = 0, .seq = 0")],
           {"recover", "many"}),
@@ -242,7 +244,7 @@ WRONG = [
           {"clear"}),
     Wrong("shares the VRAM", 7, [
         ("lab7.c", "	u64 vram = (u64)client->id * LAB_BUFFER_SIZE;", "	u64 vram = 0;")],
-          {"own"}, frozenset({"clear", "fault"})),
+          {"own"}, frozenset({"clear", "fault"}), more=True),
     Wrong("keeps the context", 7, [
         ("lab7.c", "	if (lab_admin(client->lab, &destroy) < 0)", "	if (destroy.flags)")],
           words="the program does not run", more=True),
@@ -267,7 +269,7 @@ WRONG = [
           {"average", "operators", "by the card"}, more=True),
     Wrong("averages floats", 8, [
         ("lab8.c", ".types = OPENREG_VTYPES_INT", ".types = OPENREG_VTYPES_ALL"),
-        ("lab8.c", ".kernel = { ", ".kernel = { [OPENREG_VT_F32] = average_i32, ")], {"types"}),
+        ("lab8.c", ".kernel = { ", ".kernel = { [OPENREG_VT_F32] = average_i32, ")], {"types"}, more=True),
     Wrong("computes on the CPU", 8, [
         ("lab8.cpp", "  const auto source = x.contiguous();",
          "  return at::roll(x.cpu(), shift, -1).to(x.device());\n"
@@ -279,7 +281,7 @@ WRONG = [
          "strides.data() : turned(iter.strides(0), iter.element_size(0)).data());")],
           {"layouts"}, frozenset({"types"})),
     Wrong("reads each input as the common type", 10, [
-        ("lab10.cpp", "card_dtype(iter.dtype(i))", "card_dtype(iter.common_dtype())")], {"types"}),
+        ("lab10.cpp", "card_dtype(iter.dtype(i))", "card_dtype(iter.common_dtype())")], {"types"}, more=True),
     Wrong("launches on the current card", 10, [
         ("lab10.cpp", "launch(packet, x.device().index());",
          "launch(packet, current_device());"),
@@ -308,10 +310,10 @@ WRONG = [
         ("lab11.cpp", "    idle[block.owner].emplace(", "    idle[nullptr].emplace("),
         ("lab11.cpp", "      idle[&stream].emplace(", "      idle[nullptr].emplace("),
         ("lab11.cpp", "      if (!blocks.empty()) {", "      if (stream && !blocks.empty()) {")],
-          {"streams"}, frozenset({"empty"})),
+          {"streams"}, frozenset({"empty"}), more=True),
     Wrong("a segment for each block", 11, [
         ("lab11.cpp", "constexpr size_t kShared = size_t{2} << 20;",
-         "constexpr size_t kShared = 512;")], {"share"}),
+         "constexpr size_t kShared = 512;")], {"share"}, more=True),
     Wrong("returns memory under queued packets", 11, [
         ("lab11.cpp", "        openreg::settle(*stream, stream->last());", "        (void)stream;")],
           {"empty"}, frozenset({"full"}), more=True),
@@ -340,7 +342,7 @@ WRONG = [
         ("lab12.py", "class Job", "import os  # noqa: E402\nos.kill(os.getppid(), 9)\n\n\nclass Job")],
           words="the process that grades it has ended"),
     Wrong("lends the result without a record", 12, [
-        ("lab12.py", "        self.tensor.record_stream(stream)\n", "")], {"output memory"}),
+        ("lab12.py", "        self.tensor.record_stream(stream)\n", "")], {"output memory"}, more=True),
 
     Wrong("lets a process keep the page", 9, [
         ("lab9.c", "		unmap_mapping_range(file->mapping, 0, PAGE_SIZE, 1);",
@@ -351,12 +353,12 @@ WRONG = [
           frozenset({"packet", "leaves"})),
     Wrong("does not look for a lost vector", 9, [
         ("lab9.c", "	schedule_delayed_work(&plug->watch, HZ);\n	return 0;", "	return 0;")],
-          {"silent", "gone"}),
+          {"silent", "gone"}, more=True),
     Wrong("waits for a card that has gone", 9, [
         ("lab2.c", "	if (lab_gone(lab))\n		return -ENODEV;\n", "")], {"commands"}, more=True),
     Wrong("keeps the page until the last close", 9, [
         ("lab9.c", "	lab_free(lab, &plug->page);\n	kref_put(&plug->refs, plug_free);\n}",
-         "	kref_put(&plug->refs, plug_free);\n}")], {"unplug", "again", "leaves"}),
+         "	kref_put(&plug->refs, plug_free);\n}")], {"unplug", "again", "leaves"}, more=True),
     Wrong("use after unbind", 9, [
         ("lab9.c", "	if (plug->lab)\n		ret = lab9_run(plug->lab, slot);",
          "	ret = lab9_run(plug->lab, slot);")], words="NULL pointer dereference"),
