@@ -361,7 +361,7 @@ struct openreg_queue_stats {
 	uint64_t dma_written; /* bytes written to system memory */
 	uint64_t busy_ns; /* engine time, summed over threads */
 	/* counted by the library */
-	uint64_t notes; /* NOTE packets that the library added for a card that checks */
+	uint64_t notes; /* NOTE packets, for a card that checks */
 	uint64_t reserved[5];
 };
 int openreg_queue_get_stats(const struct openreg_queue *queue,

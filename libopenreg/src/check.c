@@ -50,9 +50,10 @@ static int push_note(struct openreg_queue *q, unsigned int kind, uint32_t cookie
 		.ops = op,
 		.imm = imm,
 	};
+	const int ret = openreg_push(q, &cmd);
 
-	q->notes++;
-	return openreg_push(q, &cmd);
+	q->notes += !ret;
+	return ret;
 }
 
 static int note_block(struct openreg_queue *q, unsigned int kind, uint64_t address,

@@ -96,7 +96,8 @@ def queue_stats(device: DeviceLike = None) -> dict[str, int]:
     """
     Returns totals over the device's streams: packets, doorbells, interrupts, DMA and others.
     Pads are packets that fill the end of a ring and do nothing. Notes are packets that tell a
-    card that checks (OPENREG_CHECK) about blocks and waits. packets includes both.
+    card that checks (OPENREG_CHECK) about blocks and waits; those of a graph count once.
+    packets includes both.
     """
     return _C.queue_stats(_get_device_index(device))
 

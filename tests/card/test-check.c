@@ -322,16 +322,16 @@ static void staged(uint64_t y, uint64_t x, int64_t n, bool load_y, uint32_t cook
 
 	pkt_begin(&p, OPENREG_OP_VECTOR, 1, &n);
 	pkt_arg(&p, 0, 1);
-	pkt_operand(&p, y, OPENREG_F32, &one);
 	pkt_operand(&p, x, OPENREG_F32, &one);
-	pkt_instr(&p, OPENREG_V_LOAD, OPENREG_VT_F32, 0, 0, 0, 0, load_y ? 0 : 1);
+	pkt_operand(&p, y, OPENREG_F32, &one);
+	pkt_instr(&p, OPENREG_V_LOAD, OPENREG_VT_F32, 0, 0, 0, 0, load_y ? 1 : 0);
 	pkt_instr(&p, OPENREG_V_ADD, OPENREG_VT_F32, 0, 0, 0, 0, 0);
-	pkt_instr(&p, OPENREG_V_STORE, OPENREG_VT_F32, 0, 0, 0, 0, 0);
+	pkt_instr(&p, OPENREG_V_STORE, OPENREG_VT_F32, 0, 0, 0, 0, 1);
 	pkt_instr(&p, OPENREG_V_RED_SUM, OPENREG_VT_F32, 0, 0, OPENREG_VNONE,
 		  OPENREG_VNONE, OPENREG_VNONE);
-	pkt_instr(&p, OPENREG_V_LOAD, OPENREG_VT_F32, 1, 0, 0, 0, 0);
+	pkt_instr(&p, OPENREG_V_LOAD, OPENREG_VT_F32, 1, 0, 0, 0, 1);
 	pkt_instr(&p, OPENREG_V_ADD, OPENREG_VT_F32, 0, 0, 1, 0, 0);
-	pkt_instr(&p, OPENREG_V_STORE, OPENREG_VT_F32, 0, 0, 0, 0, 0);
+	pkt_instr(&p, OPENREG_V_STORE, OPENREG_VT_F32, 0, 0, 0, 0, 1);
 	push(0, &p, cookie), run(0);
 }
 
@@ -344,9 +344,15 @@ static void test_init_of_stages(void **state)
 	staged(VRAM(0), VRAM(0x1000), 16, false, 11);
 	copy(0, VRAM(0x2000), VRAM(0), 16, 12), run(0);
 	none();
+	/* The next packet's operand 1 is only read. */
 	block(VRAM(0), 64);
-	staged(VRAM(0), VRAM(0x1000), 16, true, 13);
-	init(13, 0, VRAM(0), 64, VRAM(0));
+	block(VRAM(0x3000), 64);
+	staged(VRAM(0), VRAM(0x1000), 16, false, 13);
+	copy(0, VRAM(0x2000), VRAM(0x3000), 16, 14), run(0);
+	init(14, 1, VRAM(0x3000), 64, VRAM(0x3000));
+	block(VRAM(0), 64);
+	staged(VRAM(0), VRAM(0x1000), 16, true, 15);
+	init(15, 1, VRAM(0), 64, VRAM(0));
 }
 
 static void test_init(void **state)

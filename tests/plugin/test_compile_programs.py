@@ -123,6 +123,40 @@ def test_numbers_that_a_call_computes_once():
     assert "pow.f32 r" not in text and "sqrt.f32 r" not in text
 
 
+@pytest.mark.native
+def test_an_event_is_after_the_loops_before_it():
+    """torch's scheduler tells nobody of a call without a tensor."""
+
+    def function(x, event):
+        y = x + 1
+        event.record()
+        return y, x.flip(0) * 2
+
+    x, event = torch.rand(4 << 10, device=DEV), torch.Event(device=DEV)
+    found, code = run_and_get_code(torch.compile(function), x, event)
+    torch.testing.assert_close(found, (x + 1, x.flip(0) * 2))
+    lines = [line.strip() for line in code[0].splitlines()]
+    record = next(i for i, line in enumerate(lines) if "record_event" in line and "(" in line)
+    first = next(i for i, line in enumerate(lines) if line.startswith("openreg_") and "(arg" in line)
+    assert first < record
+
+
+@pytest.mark.native
+def test_a_chain_of_small_loops_frees_its_memory():
+    def function(x):
+        for _ in range(40):
+            x = x.flip(0) * 2 - x
+        return x
+
+    x = torch.rand(512, 512, device=DEV)
+    compiled = torch.compile(function)
+    compiled(x)
+    torch.openreg.reset_peak_memory_stats()
+    before = torch.openreg.memory_allocated()
+    compiled(x)
+    assert torch.openreg.max_memory_allocated() - before < 16 * x.nbytes
+
+
 def a_program(**changes):
     parts = {
         "name": "p",

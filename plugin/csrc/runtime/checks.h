@@ -37,11 +37,13 @@ void join_checks(const Device& device);
 // written them. Its red zone follows. Launches a packet: the caller holds no lock.
 void note_block(uint64_t addr, size_t bytes, size_t red_zone, c10::DeviceIndex device);
 
-// From the next packet of the current stream on, the plugin may read bytes of the storage
-// that nobody has written, since it does not use their values. Launches a packet.
+// From the next packet of the current stream on, the card checks no access to the storage's
+// block for unwritten bytes or for its bounds any more: the plugin reads unwritten bytes, and
+// does not use their values. Launches a packet.
 void allow_unwritten(const c10::StorageImpl& storage);
 
-// The number of packets that note_block() and allow_unwritten() have launched for a device
+// The number of packets that note_block() and allow_unwritten() have launched for a device.
+// Those of a graph count once, at the capture.
 uint64_t count_notes(c10::DeviceIndex device);
 
 // Keeps the stack of the calling thread for the packets that it launches in this scope.

@@ -135,16 +135,16 @@ std::vector<uint64_t> compute_scalars(
 void patch(CompiledParts& parts, c10::ArrayRef<uint64_t> numbers) {
   const std::vector<uint64_t> scalars = compute_scalars(parts, numbers);
   for (const CompiledPatch& c : parts.patches) {
-    const auto integer = static_cast<int64_t>(numbers[c.value]);
+    const auto integer = [&] { return static_cast<int64_t>(numbers[c.value]); };
     switch (c.kind) {
       case CompiledPatch::Kind::SIZE:
-        parts.size[c.index] = integer;
+        parts.size[c.index] = integer();
         break;
       case CompiledPatch::Kind::STRIDE:
-        parts.operands[c.operand].stride[c.index] = integer;
+        parts.operands[c.operand].stride[c.index] = integer();
         break;
       case CompiledPatch::Kind::OFFSET:
-        parts.operands[c.operand].offset = integer;
+        parts.operands[c.operand].offset = integer();
         break;
       case CompiledPatch::Kind::IMM:
         parts.imms[c.index] = numbers[c.value];

@@ -11,6 +11,8 @@
 
 #include <optional>
 #include <map>
+#include <set>
+#include <string>
 #include <vector>
 
 #include "runtime/checks.h"
@@ -211,10 +213,13 @@ class Call {
     return argument.alias_info() && argument.alias_info()->isWrite();
   }
 
-  // Whether the argument is most likely overwritten: out=, or what uniform_() and its like fill.
+  // Whether the operator overwrites the argument: out=, or what a random operator fills.
   bool overwrites(const c10::Argument& argument) const {
-    return argument.is_out() ||
-        (is_written(argument) && op_.hasTag(at::Tag::nondeterministic_seeded));
+    static const std::set<std::string> fill{
+        "aten::bernoulli_", "aten::cauchy_", "aten::exponential_", "aten::geometric_",
+        "aten::log_normal_", "aten::normal_", "aten::random_", "aten::uniform_"};
+    return argument.is_out() || argument.name() == "noise" ||
+        (is_written(argument) && fill.count(op_.schema().name()));
   }
 
   // Whether the operator never reads out=. True if core derives the form without out=

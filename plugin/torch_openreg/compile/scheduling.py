@@ -2,6 +2,7 @@
 """Decides which loops become one program, and writes the programs and their calls."""
 
 import dataclasses
+import functools
 from typing import Any, Sequence
 
 import torch
@@ -25,9 +26,11 @@ from .tracing import VectorKernel
 from .values import Unsupported
 
 
-# Pointwise loops over at most so many elements wait for others: a packet costs the card about
-# as much time as some ten thousand elements.
+# Pointwise loops over at most so many elements wait for others, to save their packets.
 _SMALL = 1 << 18
+
+# Loops that each need the one before save no packet by waiting, and keep their buffers alive.
+_CHAIN = 8
 
 
 @dataclasses.dataclass
@@ -79,8 +82,15 @@ class OpenregScheduling(BaseScheduling):
         scheduler = self.scheduler
         if scheduler._has_multi_stream_nodes() or scheduler._has_mempool_nodes():
             return False
+        if self._has_kernels_without_device:
+            return False
         points = node.group[1][0]
         return not node.is_reduction() and points.is_Integer and points <= _SMALL
+
+    @functools.cached_property
+    def _has_kernels_without_device(self) -> bool:
+        """The scheduler does not call flush() before such kernels: record_event() is one."""
+        return any(n.is_extern() and n.get_device() is None for n in self.scheduler.nodes)
 
     def _wait(self, node: Any) -> None:
         """Adds the loops to a group that has room, unless a later group has to run before."""
@@ -95,6 +105,9 @@ class OpenregScheduling(BaseScheduling):
                 group.nodes += nodes
                 return
             group.full = True
+        if first == len(self.waiting) >= _CHAIN:
+            self.flush()
+            self.free_buffers_in_scheduler()
         self.waiting.append(_Group(nodes, size))
 
     def _write(self, nodes: list) -> None:
@@ -176,7 +189,8 @@ class OpenregScheduling(BaseScheduling):
         V.graph.wrapper_code.writeline("torch.openreg.synchronize()")
 
     def flush(self) -> None:
-        """The scheduler calls this before other kernels, and frees buffers behind it."""
+        """The scheduler calls this before other kernels that have a device, and frees buffers
+        behind it."""
         waiting, self.waiting = self.waiting, []
         for group in waiting:
             self._write(group.nodes)

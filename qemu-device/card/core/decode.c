@@ -103,6 +103,7 @@ static struct openreg_verdict get_operand(const uint8_t **p, unsigned int ndim,
 	arg->dtype = op.dtype;
 	arg->read = false;
 	arg->written = false;
+	arg->own = false;
 	arg->ptr = NULL;
 	arg->dims = 0;
 	arg->indirect = 0;

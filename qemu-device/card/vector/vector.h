@@ -133,7 +133,7 @@ struct openreg_plan {
 	int64_t tiles;
 	int64_t slice_tiles;
 	double tile_ns; /* estimate */
-	/* Cache lines of each operand of the next tile that a step fetches, or 0. */
+	/* Cache lines of the next tile that a step fetches of each operand, as if of F32; or 0. */
 	unsigned int lines_ahead;
 	unsigned int nsteps, naccess, nstages;
 	struct openreg_stage stage[OPENREG_STAGES_MAX];
