@@ -144,17 +144,17 @@ def test_an_event_is_after_the_loops_before_it():
 @pytest.mark.native
 def test_a_chain_of_small_loops_frees_its_memory():
     def function(x):
-        for _ in range(40):
-            x = x.flip(0) * 2 - x
+        for _ in range(120):  # some 15 loops
+            x = x.flip(0) * 0.5 - x
         return x
 
     x = torch.rand(512, 512, device=DEV)
     compiled = torch.compile(function)
-    compiled(x)
+    torch.testing.assert_close(compiled(x), function(x))
     torch.openreg.reset_peak_memory_stats()
     before = torch.openreg.memory_allocated()
     compiled(x)
-    assert torch.openreg.max_memory_allocated() - before < 16 * x.nbytes
+    assert torch.openreg.max_memory_allocated() - before < 12 * x.nbytes
 
 
 def a_program(**changes):

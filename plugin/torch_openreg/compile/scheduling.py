@@ -105,10 +105,10 @@ class OpenregScheduling(BaseScheduling):
                 group.nodes += nodes
                 return
             group.full = True
-        if first == len(self.waiting) >= _CHAIN:
+        self.waiting.append(_Group(nodes, size))
+        if first + 1 == len(self.waiting) > _CHAIN:
             self.flush()
             self.free_buffers_in_scheduler()
-        self.waiting.append(_Group(nodes, size))
 
     def _write(self, nodes: list) -> None:
         try:
