@@ -213,12 +213,22 @@ class Call {
     return argument.alias_info() && argument.alias_info()->isWrite();
   }
 
+  // Core computes mv() by addmv_() on an empty tensor.
+  bool adds_to_none(const c10::Argument& argument) const {
+    const auto& schema = op_.schema();
+    if (schema.name() != "aten::addmv_" || !is_written(argument))
+      return false;
+    const auto beta = schema.argumentIndexWithName("beta");
+    return beta &&
+        torch::jit::peek(*stack_, *beta, schema.arguments().size()).toScalar().equal(0);
+  }
+
   // Whether the operator overwrites the argument: out=, or what a random operator fills.
   bool overwrites(const c10::Argument& argument) const {
     static const std::set<std::string> fill{
         "aten::bernoulli_", "aten::cauchy_", "aten::exponential_", "aten::geometric_",
         "aten::log_normal_", "aten::normal_", "aten::random_", "aten::uniform_"};
-    return argument.is_out() || argument.name() == "noise" ||
+    return argument.is_out() || argument.name() == "noise" || adds_to_none(argument) ||
         (is_written(argument) && fill.count(op_.schema().name()));
   }
 
@@ -294,8 +304,9 @@ class Call {
       if (read)
         resets_.try_emplace(
             t.get_device(), current_stream_state(t.get_device()).resets);
-      if (read && overwrites(argument) && !is_sparse(t))
-        allow_unwritten(*t.storage().unsafeGetStorageImpl());
+      if (read && overwrites(argument))
+        for (const Tensor& part : is_sparse(t) ? parts_of(t) : std::vector<Tensor>{t})
+          allow_unwritten(*part.storage().unsafeGetStorageImpl());
       moved_.emplace_back(t, read);
     }
     if (is_written(argument))
