@@ -13,7 +13,7 @@ class Wrong:
     breaks: set[str] | None = None  # None: all checks
     may: frozenset[str] = frozenset()  # checks that it fails in some runs
     words: str = ""  # in the reason for which the grading stopped
-    more: bool = False  # only the suite labs-more grades it; most of its checks others fail, too
+    more: bool = False  # only the suite labs-more grades it
     slow: bool = False  # ends its VM after half a minute: meanwhile another VM grades the rest
 
 
@@ -71,7 +71,7 @@ WRONG = [
         ("lab1.c", CHECKED, "	readl(lab->regs + OPENREG_REG_STATUS);\n"
                             "	ret = lab_reset(lab);\n	if (ret)\n		return ret;\n"
                             "	ret = lab1_check(lab);\n")],
-          {"magic", "refuses version"}),
+          {"magic", "refuses version"}, more=True),
     Wrong("does not wait for the reset", 1, [
         ("lab1.c", WAIT, "	value = 0;\n	ret = value;")],
           {"waits", "gives up"}, more=True),
@@ -114,7 +114,7 @@ WRONG = [
         ("lab2.c", "	return cpl->status;", "	return 0;")], {"status"}, more=True),
     Wrong("takes FATAL for READY", 2, [
         ("lab2.c", "	return status == OPENREG_STATUS_READY ? 0 : -EIO;", "	return 0;")],
-          {"refuses fatal"}),
+          {"refuses fatal"}, more=True),
 
     Wrong("a lost doorbell", 3, [
         ("lab3.c", BELL, "		lab->doorbells += 0;")],
@@ -129,7 +129,7 @@ WRONG = [
           {"doorbell", "quiet", "order"}, frozenset({"packets", "wraps"}), more=True),
     Wrong("rings always", 3, [
         ("lab3.c", "	if (READ_ONCE(card->asleep))", "	if (READ_ONCE(card->asleep) < 2)")],
-          {"quiet"}),
+          {"quiet"}, more=True),
     Wrong("a missing barrier", 3, [
         ("lab3.c", "	mb(); /* the tail", "	barrier(); /* the tail")], {"order"}),
     Wrong("the doorbell before the tail", 3, [
@@ -145,7 +145,7 @@ WRONG = [
         ("lab3.c", "	if (lab->tail - READ_ONCE(card->head) >= LAB_RING_SLOTS)", "	if (!card)")],
           {"full"}, more=True),
     Wrong("armed is left 0", 3, [
-        ("lab3.c", "	kernel->armed = OPENREG_ARMED_NONE;", "	kernel->armed = 0;")], {"queue"}),
+        ("lab3.c", "	kernel->armed = OPENREG_ARMED_NONE;", "	kernel->armed = 0;")], {"queue"}, more=True),
 
     Wrong("an unarmed wait", 4, [
         ("lab4.c", "	WRITE_ONCE(kernel->armed, least);", "	WRITE_ONCE(kernel->armed, least | OPENREG_ARMED_NONE);")],
@@ -163,10 +163,10 @@ WRONG = [
     Wrong("arms the newest", 4, [
         ("lab4.c", "		least = min(least, sleeper->seq);",
          "		least = list_first_entry(&lab->sleepers, struct sleeper, link)->seq;")],
-          {"two", "rest"}),
+          {"two", "rest"}, more=True),
     Wrong("never disarms", 4, [
         ("lab4.c", "	list_del(&me.link);\n	lab4_arm(lab);", "	list_del(&me.link);")],
-          {"disarmed"}, frozenset({"two", "rest"})),
+          {"disarmed"}, frozenset({"two", "rest"}), more=True),
     Wrong("forgets the rest", 4, [
         ("lab4.c", "	wake_up_all(&lab->wake);\n	return lab_result(lab, seq);",
          "	return lab_result(lab, seq);")], {"rest"}),
@@ -176,7 +176,7 @@ WRONG = [
           {"sleep"}, more=True),
     Wrong("spins", 4, [
         ("lab4.c", SLEEP, "	while (lab_result(lab, seq) == -ETIMEDOUT)\n		cond_resched();")],
-          {"sleep", "two", "rest", "spurious"}),
+          {"sleep", "two", "rest", "spurious"}, more=True),
     Wrong("no vector", 4, [
         ("lab4.c", SLEEP, "	while (!wait_event_timeout(lab->wake, "
                           "lab_result(lab, seq) != -ETIMEDOUT, HZ))\n		;"),
@@ -207,7 +207,7 @@ WRONG = [
                    "		vm_flags_clear(vma, VM_MAYWRITE);\n", "		vm_flags_set(vma, 0);\n")],
           {"card page"}, more=True),
     Wrong("a card page for mprotect", 5, [
-        ("lab5.c", "		vm_flags_clear(vma, VM_MAYWRITE);\n", "")], {"card page"}),
+        ("lab5.c", "		vm_flags_clear(vma, VM_MAYWRITE);\n", "")], {"card page"}, more=True),
     Wrong("maps all doorbells", 5, [
         ("lab5.c", "	if (vma_pages(vma) != 1)\n		return -EINVAL;\n", ""),
         ("lab5.c", "		return vm_iomap_memory(vma, bell, PAGE_SIZE);",
@@ -225,11 +225,11 @@ WRONG = [
           {"ring end"}),
     Wrong("no doorbell from user space", 5, [
         ("copy.c", "	if (card->asleep)", "	if (card->asleep > 1)")],
-          {"copy", "clear", "no calls", "ring end", "buffer"}),
+          {"copy", "clear", "no calls", "ring end", "buffer"}, more=True),
 
     Wrong("takes any record", 6, [
         ("lab6.c", "next->seq) != lab->fault_head + 1)", "next->seq) == 0)")],
-          {"many", "wrong seq"}),
+          {"many", "wrong seq"}, more=True),
     Wrong("never frees a record", 6, [
         ("lab6.c", "	writel(lab->fault_head, lab->regs + OPENREG_REG_FAULT_HEAD);\n", "")],
           {"many"}, frozenset({"wrong seq"}), more=True),
@@ -290,7 +290,7 @@ WRONG = [
     Wrong("waits for the packet", 10, [
         ("lab10.cpp", "  return iter.output();\n}\n\n} // namespace",
          "  synchronize_stream(current_stream_state(x.device().index()));\n"
-         "  return iter.output();\n}\n\n} // namespace")], {"stream"}),
+         "  return iter.output();\n}\n\n} // namespace")], {"stream"}, more=True),
     Wrong("computes with torch's operators", 10, [
         ("lab10.cpp", "  static const OpId op",
          "  return x / (x.abs() / limit + 1);\n  static const OpId op")],
@@ -331,10 +331,10 @@ WRONG = [
         ("lab12.py", "        self.end = side.record_event()\n",
          "        self.end = side.record_event()\n"
          "        torch.accelerator.current_stream(side.device).wait_event(self.end)\n")],
-          {"overlap", "input memory"}),
+          {"overlap", "input memory"}, more=True),
     Wrong("the host waits", 12, [
         ("lab12.py", "        stream.wait_event(self.end)\n", "        self.end.synchronize()\n")],
-          {"output", "no wait"}),
+          {"output", "no wait"}, more=True),
     Wrong("lends the input without a record", 12, [
         ("lab12.py", "            tensor.record_stream(side)\n", "            pass\n")],
           {"input memory"}),
@@ -346,7 +346,7 @@ WRONG = [
 
     Wrong("lets a process keep the page", 9, [
         ("lab9.c", "		unmap_mapping_range(file->mapping, 0, PAGE_SIZE, 1);",
-         "		unmap_mapping_range(file->mapping, PAGE_SIZE, PAGE_SIZE, 1);")], {"page"}),
+         "		unmap_mapping_range(file->mapping, PAGE_SIZE, PAGE_SIZE, 1);")], {"page"}, more=True),
     Wrong("returns before the packet completes", 9, [
         ("lab9.c", "	return ret ? ret : lab_sleep(lab, seq);", "	return ret;")],
           {"silent", "gone", "commands", "unplug", "page", "again"},
