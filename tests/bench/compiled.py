@@ -28,9 +28,9 @@ FUNCTIONS = {
     "softmax from operators, 4096x4096": (softmax, (4096, 4096), 1, 7),
     "layer norm from operators, 4096x4096": (layer_norm, (4096, 4096), 1, 7),
 }
-# What a call costs that does nothing: Dynamo's guards, and the wrapper of AOTAutograd.
-NOTHING = "8 operators over 4096 floats"
-REPLAYED = "8 operators over 4096 floats"
+# Also replayed as a graph, and compiled to code that does nothing: the call then costs
+# Dynamo's guards, and the wrapper of AOTAutograd.
+SMALL = "8 operators over 4096 floats"
 STEPS = {
     "GPT-2 of 4 layers, 2x128: step": NETWORKS["GPT-2 of 4 layers, 2x128"],
     "BERT of 4 layers, 2x128: step": bert,
@@ -38,7 +38,7 @@ STEPS = {
 
 
 def ready_result(graph, inputs):
-    """A backend whose code does nothing: it returns its first argument."""
+    """Compiles every graph to code that returns its first argument."""
     from torch._dynamo.backends.common import aot_autograd
 
     def code(args):
@@ -50,13 +50,13 @@ def ready_result(graph, inputs):
     return aot_autograd(fw_compiler=lambda graph, inputs: code)(graph, inputs)
 
 
-def ways(device, options, name=""):
+def ways(device, options, small=False):
     """The ways to call a function on the device: a name, and a function of it."""
     if device == "cpu":
         # Inductor needs a C++ compiler for the CPU.
         return {"cpu, compiled": torch.compile} if shutil.which("g++") else {}
     found = {"compiled": torch.compile, "eager": lambda f: f}
-    if name == NOTHING:
+    if small:
         found["a ready result"] = lambda f: torch.compile(f, backend=ready_result)
     if options:
         found["reduce-overhead"] = lambda f: torch.compile(f, mode="reduce-overhead")
@@ -67,7 +67,7 @@ def functions():
     for name, (function, shape, calls, runs) in FUNCTIONS.items():
         for device in DEVICES:
             x, y = torch.rand(shape).to(device), torch.rand(shape).to(device)
-            for way, compiled in ways(device, name == REPLAYED, name).items():
+            for way, compiled in ways(device, name == SMALL, name == SMALL).items():
                 torch.compiler.reset()
                 run = compiled(function)
 

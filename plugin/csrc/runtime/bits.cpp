@@ -63,7 +63,7 @@ bool selects(const std::string& argument) {
       argument == "mask";
 }
 
-// The dtype of all tensors that move elements.
+// The dtype that all moved tensors share.
 class OneType {
  public:
   // Returns false if the tensor has another dtype, or cannot be viewed.

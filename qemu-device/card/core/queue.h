@@ -56,7 +56,7 @@ struct trace {
 	struct openreg_trace_record record;
 	uint64_t stalled; /* when the packet began to wait, or 0 */
 	uint64_t from; /* when the present owner began */
-	uint64_t next; /* begin of the next packet; 0: when the card turns to it */
+	uint64_t next; /* begin of the next packet; 0: not known yet */
 	uint64_t threads[2]; /* a bit for each that worked on the packet */
 };
 
