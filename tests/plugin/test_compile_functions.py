@@ -5,6 +5,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from compiled import DEV, assert_like_eager, fresh, ints, on_card, randn  # noqa: F401
+from marks import unchecked_among
 from torch import nn
 
 pytestmark = [pytest.mark.native, pytest.mark.usefixtures("fresh")]
@@ -207,18 +208,14 @@ TENSORS = {
     ),
 }
 
-# torch's circular padding copies all of torch.empty() before it writes the rest.
-EMPTY_COPIED = pytest.mark.unchecked("the compiled code reads what nobody has written")
-
 ALL = {f"{kind}_{name}": case
        for kind, table in (("attention", ATTENTION), ("loss", LOSSES), ("", TENSORS))
        for name, case in table.items()}
 
 
 @pytest.mark.filterwarnings("ignore:Torchinductor does not support:UserWarning")
-@pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=EMPTY_COPIED) if n == "_pad_modes" else n for n in ALL]
-)
+# torch's circular padding copies all of torch.empty() before it writes the rest.
+@pytest.mark.parametrize("name", unchecked_among(ALL, {"_pad_modes"}))
 def test_functions(name):
     function, args = ALL[name]
     assert_like_eager(function, args)

@@ -12,6 +12,7 @@ import pytest
 import torch
 from torch.testing._internal.common_methods_invocations import op_db
 
+from marks import unchecked_among
 from ops import as_list, no_fallback, to_card, to_cpu
 
 SAMPLES = 16  # per operator, evenly spaced
@@ -124,15 +125,7 @@ def both(op, sample):
 COPIES_UNWRITTEN = {"nn.functional.pad.circular"}
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(n, marks=pytest.mark.unchecked("it copies what nobody has written"))
-        if n in COPIES_UNWRITTEN
-        else n
-        for n in NATIVE
-    ],
-)
+@pytest.mark.parametrize("name", unchecked_among(NATIVE, COPIES_UNWRITTEN))
 def test_samples(name):
     op = OPS[name]
     differentiable = op.supports_autograd

@@ -17,6 +17,7 @@ import torch
 from torch.testing._internal import common_methods_invocations as invocations
 from torch.utils._pytree import tree_leaves, tree_map
 
+from marks import unchecked_among
 from ops import to_card
 
 DEVICE = "openreg"
@@ -243,13 +244,17 @@ def quiet():
         yield
 
 
-UNWRITTEN = pytest.mark.unchecked("it reads a tensor that nobody has written")
-EMPTY = {"empty_like", "new_empty", "empty_strided"}
+EMPTY = {
+    "empty",
+    "empty_like",
+    "empty_permuted",
+    "empty_strided",
+    "new_empty",
+    "new_empty_strided",
+}
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=UNWRITTEN) if n in EMPTY else n for n in OPS]
-)
+@pytest.mark.parametrize("name", unchecked_among(OPS, EMPTY))
 def test_dtypes(name):
     op = OPS[name]
     made = made_in(op)
