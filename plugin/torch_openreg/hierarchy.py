@@ -48,9 +48,10 @@ class Hierarchy:
 
     def all_reduce(self, tensor: torch.Tensor, op: Any = dist.ReduceOp.SUM) -> None:
         """In place. Each rank sends only its share of the tensor to the other machines. The
-        host waits for them."""
-        if op not in (dist.ReduceOp.SUM, dist.ReduceOp.AVG):
-            raise ValueError(f"a hierarchy has SUM and AVG, not {op}")
+        host waits for them. A sum of 16-bit floats is rounded in each machine, and once over
+        all machines."""
+        if op not in REDUCTIONS:
+            raise ValueError(f"a hierarchy has SUM, AVG, PRODUCT, MAX and MIN, not {op}")
         if not tensor.is_contiguous():
             raise ValueError("all_reduce: the tensor is not contiguous; use contiguous()")
         flat = tensor.detach().view(-1)
@@ -58,12 +59,13 @@ class Hierarchy:
         whole = flat.new_zeros(each * self.width)
         whole[: flat.numel()] = flat
         share = flat.new_empty(each)
-        dist.reduce_scatter_tensor(share, whole, group=self.local)
-        there = share.cpu()
-        dist.all_reduce(there, group=self.across)
+        within = dist.ReduceOp.SUM if op == dist.ReduceOp.AVG else op
+        dist.reduce_scatter_single(share, whole, within, group=self.local)
+        result = REDUCTIONS[op](self._from_machines(share))
         if op == dist.ReduceOp.AVG:
-            there /= self.size
-        dist.all_gather_into_tensor(whole, there.to(self.device), group=self.local)
+            mode = None if result.is_floating_point() or result.is_complex() else "trunc"
+            result = result.div(self.size, rounding_mode=mode)
+        dist.all_gather_single(whole, result.to(flat.dtype), group=self.local)
         flat.copy_(whole[: flat.numel()])
 
     def broadcast(self, tensor: torch.Tensor, source: int = 0) -> None:
@@ -71,9 +73,36 @@ class Hierarchy:
         first = source - source % self.width
         if dist.get_rank() // self.width == source // self.width:
             dist.broadcast(tensor, source, group=self.local)
-        there = tensor.cpu()
+        there = as_bytes(tensor).cpu()
         dist.broadcast(there, first + self.place, group=self.across)
-        tensor.copy_(there)
+        tensor.copy_(there.to(self.device).view(tensor.dtype).view(tensor.shape))
+
+    def _from_machines(self, share: torch.Tensor) -> torch.Tensor:
+        """The shares of this place on all machines, a row each."""
+        mine = as_bytes(share).cpu()
+        machines = self.size // self.width
+        theirs = mine.new_empty(machines * mine.numel())
+        dist.all_gather_single(theirs, mine, group=self.across)
+        return theirs.to(self.device).view(share.dtype).view(machines, -1)
+
+
+def as_bytes(tensor: torch.Tensor) -> torch.Tensor:
+    """gloo has no 16-bit floats: bytes travel, and the card reduces."""
+    return tensor.detach().contiguous().view(-1).view(torch.uint8)
+
+
+def sum_of(rows: torch.Tensor) -> torch.Tensor:
+    short = rows.is_floating_point() and rows.element_size() == 2
+    return rows.sum(0, dtype=torch.float32 if short else None)
+
+
+REDUCTIONS = {
+    dist.ReduceOp.SUM: sum_of,
+    dist.ReduceOp.AVG: sum_of,
+    dist.ReduceOp.PRODUCT: lambda rows: rows.prod(0),
+    dist.ReduceOp.MAX: lambda rows: rows.amax(0),
+    dist.ReduceOp.MIN: lambda rows: rows.amin(0),
+}
 
 
 def all_reduce_hook(

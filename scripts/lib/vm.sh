@@ -129,6 +129,7 @@ vm_device_arguments()
 	local i event
 	ARGS+=(-device virtio-rng-pci)
 	vm_disks
+	[ -z "$NODE" ] || vm_network
 	# append=on: after a migration the next QEMU appends to the same log.
 	ARGS+=(-chardev "file,id=console,path=$RUN/console,append=on"
 		-serial chardev:console
@@ -194,6 +195,7 @@ vm_run_file()
 	local i
 	echo "MODULES=${BOOT_IN_GUEST:+$BOOT_IN_GUEST/modules}"
 	echo "DRIVER=${DRIVER:-}"
+	echo "NODE=${NODE:-} NODES=${NODES:-}"
 	printf 'DRIVER_OPTIONS=%q\n' "$DRIVER_OPTIONS"
 	for ((i = 0; i < ${#SHARES[@]}; i++)); do
 		printf 'SHARES+=(%q)\n' "share$i:${SHARES[i]#*:}"
