@@ -24,7 +24,7 @@ from torch._inductor.graph import GraphLowering
 from torch._inductor.virtualized import ops
 from torch._prims_common import ELEMENTWISE_TYPE_PROMOTION_KIND
 
-from . import quantized
+from . import on_cpu, quantized
 
 aten = torch.ops.aten
 
@@ -155,6 +155,7 @@ class Steering(CustomGraphModulePass):
             eager = packet in _EAGER or node.target in _WHOLE or node.target in _ROWS
             if packet in _RANDOM or (eager and _on_card(node.meta.get("val"))):
                 node.meta["should_fallback"] = True
+        on_cpu.mark(gm.graph)
 
     def uuid(self) -> str:
         """A key of cached code: the text of this package."""
@@ -320,6 +321,7 @@ def install() -> None:
     lowering.user_lowerings[aten.var.correction] = functools.partial(_variance, mean=False)
     lowering.user_lowerings[aten.cat.default] = _cat
     lowering.user_lowerings[aten.slice_scatter.default] = _slice_scatter
+    on_cpu.install()
     _card_before_cpu()
     _division_stays()
     _random_stays_eager()
