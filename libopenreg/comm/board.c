@@ -21,11 +21,13 @@ const char *call_name(enum call_kind kind)
 		[CALL_REDUCE_SCATTER] = "reduce_scatter", [CALL_BROADCAST] = "broadcast",
 		[CALL_ALL_GATHER] = "all_gather", [CALL_GATHER] = "gather",
 		[CALL_SCATTER] = "scatter", [CALL_ALL_TO_ALL] = "all_to_all",
-		[CALL_BARRIER] = "barrier", [CALL_SPLIT] = "split", [CALL_SEND] = "send",
-		[CALL_RECV] = "recv", [CALL_GROUP] = "group",
+		[CALL_BARRIER] = "barrier", [CALL_SPLIT] = "split",
+		[CALL_WINDOW] = "window", [CALL_SEND] = "send", [CALL_RECV] = "recv",
+		[CALL_GROUP] = "group", [CALL_PUT] = "put", [CALL_SIGNAL] = "signal",
+		[CALL_WAIT_SIGNAL] = "wait_signal",
 	};
 
-	return (unsigned int)kind <= CALL_GROUP ? names[kind] : "?";
+	return (unsigned int)kind <= CALL_WAIT_SIGNAL ? names[kind] : "?";
 }
 
 /* Sealed: a rank that made the file shorter would end the others with SIGBUS. */

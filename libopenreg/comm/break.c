@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "comm.h"
 
@@ -104,6 +105,13 @@ static bool is_full(const struct openreg_comm *comm, uint32_t rank)
 	return false;
 }
 
+static bool lacks_signal(const struct openreg_comm *comm, const struct record *rec,
+			 uint32_t rank)
+{
+	return rec->kind == CALL_WAIT_SIGNAL && rec->root == rank &&
+	       pool_word(comm, POOL_SIGNAL(rank)) < rec->count;
+}
+
 static bool has_called(const struct openreg_comm *comm, const struct record *rec,
 		       uint32_t rank)
 {
@@ -120,7 +128,7 @@ static uint32_t latest(const struct openreg_comm *comm, const struct record *rec
 	for (uint32_t r = 0; r < comm->size; r++) {
 		const uint64_t n = arrived(comm, rec, r, &needed);
 
-		if (!has_called(comm, rec, r))
+		if (!has_called(comm, rec, r) || lacks_signal(comm, rec, r))
 			return r;
 		if (r == comm->rank || n >= needed || n >= least)
 			continue;
@@ -149,7 +157,11 @@ int comm_break_late(struct openreg_comm *comm, int64_t waited_ns)
 		return comm_break(comm, -ETIME, text);
 	}
 	n = arrived(comm, rec, r, &needed);
-	if (has_called(comm, rec, r))
+	if (lacks_signal(comm, rec, r))
+		snprintf(text, sizeof(text),
+			 "rank %u is late: rank %u has waited %.1f s for its signal %" PRIu64 "; see what rank %u does",
+			 r, comm->rank, waited, rec->count, r);
+	else if (has_called(comm, rec, r))
 		snprintf(text, sizeof(text),
 			 "rank %u is late: rank %u has waited %.1f s in %s %" PRIu64 " (%" PRIu64 " of its %" PRIu64 " messages have come); see what rank %u does",
 			 r, comm->rank, waited, name, rec->number, n, needed, r);
@@ -164,19 +176,23 @@ int comm_break_late(struct openreg_comm *comm, int64_t waited_ns)
 /* A rank that has sent and taken all that the call needs may leave. */
 static bool is_needed(const struct openreg_comm *comm, uint32_t rank)
 {
-	uint64_t needed, n = arrived(comm, pending(comm), rank, &needed);
+	const struct record *rec = pending(comm);
+	uint64_t needed, n = arrived(comm, rec, rank, &needed);
 
-	return n < needed || is_full(comm, rank);
+	return n < needed || is_full(comm, rank) || lacks_signal(comm, rec, rank);
 }
 
-/* A note of a split stays until this rank splits, too. */
+/* A note of a call stays until this rank makes the call, too. */
 static int keep(struct openreg_comm *comm, uint32_t rank, const struct note *note)
 {
 	struct note **at = &comm->peers[rank].notes;
 	struct note *copy = malloc(sizeof(*copy));
 
-	if (!copy)
+	if (!copy) {
+		if (note->fd >= 0)
+			close(note->fd);
 		return comm_break(comm, -ENOMEM, "out of memory");
+	}
 	*copy = *note;
 	copy->next = NULL;
 	while (*at)
@@ -192,10 +208,17 @@ static int look_at(struct openreg_comm *comm, uint32_t rank)
 	struct peer *p = &comm->peers[rank];
 	struct note note;
 	char text[TEXT_MAX];
-	int ret = sock_recv(p->sock, &note, sizeof(note), NULL, 0);
+	int fds[FDS], ret = sock_recv(p->sock, &note, sizeof(note), fds, 0);
 
 	if (ret == -ETIME && !sock_process_ended(p->process))
 		return 0;
+	if (!ret && note.magic == NOTE_MAGIC && note.kind == NOTE_WINDOW) {
+		note.fd = fds[0];
+		fds[0] = -1;
+	} else {
+		note.fd = -1;
+	}
+	sock_close_all(fds);
 	if (!ret && note.magic == NOTE_MAGIC && note.kind == NOTE_GIVE_UP) {
 		note.text[TEXT_MAX - 1] = 0;
 		return comm_break(comm, note.error == -EPROTO ? -EPROTO : -ECONNRESET,

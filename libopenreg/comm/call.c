@@ -39,6 +39,8 @@ int call_record(struct openreg_comm *comm, const struct call *call)
 		comm->collectives += collective;
 		rec->number = collective ? comm->collectives : comm->calls - comm->collectives;
 		rec->last = UINT64_MAX;
+		rec->root = call->root;
+		rec->count = call->count;
 		for (uint32_t r = 0; r < comm->size; r++)
 			for (unsigned int ch = 0; ch < CHANNELS; ch++)
 				rec->from[r][ch] = comm->peers[r].received[ch];

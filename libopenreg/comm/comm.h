@@ -32,6 +32,7 @@
 #define POOL_CHANNEL(rank, ch) (((uint64_t)(rank) * CHANNELS + (ch)) * 2 * WORD_BYTES)
 #define POOL_SENT(from, ch, message) (POOL_CHANNEL(from, ch) + (message) % SLOTS * 8)
 #define POOL_TAKEN(to, ch) (POOL_CHANNEL(to, ch) + WORD_BYTES)
+#define POOL_SIGNAL(from) (POOL_SENT(from, 0, 0) + SLOTS * 8) /* counts signals */
 #define POOL_SLOTS 4096
 
 /* A word of a slot: the number of the message, from 1, above its signature. */
@@ -50,9 +51,13 @@ enum call_kind {
 	CALL_ALL_TO_ALL,
 	CALL_BARRIER,
 	CALL_SPLIT,
+	CALL_WINDOW,
 	CALL_SEND, /* these are no collectives */
 	CALL_RECV,
-	CALL_GROUP
+	CALL_GROUP,
+	CALL_PUT,
+	CALL_SIGNAL,
+	CALL_WAIT_SIGNAL
 };
 
 struct call {
@@ -82,16 +87,23 @@ struct board {
 /* ---- a communicator ------------------------------------------------------ */
 
 /* What ranks tell each other over their socket. */
-enum note_kind { NOTE_GIVE_UP = 1, NOTE_COLOR, NOTE_VALUE };
+enum note_kind { NOTE_GIVE_UP = 1, NOTE_COLOR, NOTE_VALUE, NOTE_WINDOW };
 #define NOTE_MAGIC 0x70752d6576696721ull
 
 struct note {
 	uint64_t magic, kind;
-	uint64_t number; /* of a split */
+	uint64_t number; /* of the collective */
 	int32_t error; /* of the rank that gives up */
 	int32_t color, key;
 	char text[TEXT_MAX]; /* why it gives up, or the value */
-	struct note *next;
+	struct note *next; /* of this process, like fd */
+	int fd; /* that came with it, or -1 */
+};
+
+struct window {
+	struct openreg_bo *bo;
+	uint64_t at; /* its address here */
+	uint64_t bytes;
 };
 
 struct peer {
@@ -105,7 +117,9 @@ struct peer {
 	uint64_t compared; /* its collectives up to this one are compared with ours */
 	uint64_t calls[DIRECTIONS]; /* sends to this rank, and receives from it */
 	uint64_t compared_calls[DIRECTIONS];
-	struct note *notes; /* of a split, not taken yet */
+	struct note *notes; /* not taken yet */
+	struct window window;
+	uint64_t signals_sent, signals_taken; /* to this rank, and from it */
 	bool ended; /* its process has closed the socket, or has ended */
 };
 
@@ -114,6 +128,7 @@ struct record {
 	uint64_t call; /* counts all calls */
 	uint64_t number; /* counts collectives, or other calls */
 	uint64_t last; /* sequence number of its last packet */
+	uint64_t root, count; /* of the call */
 	uint64_t from[OPENREG_COMM_RANKS_MAX][CHANNELS]; /* messages before it */
 };
 
@@ -250,6 +265,9 @@ int push_receive(struct openreg_comm *comm, uint32_t from, unsigned int ch, uint
 		 uint64_t *at);
 int push_taken(struct openreg_comm *comm, uint32_t from, unsigned int ch);
 int push_copy(struct openreg_comm *comm, uint64_t dst, uint64_t src, uint64_t bytes);
+int push_wait(struct openreg_comm *comm, uint64_t word, enum openreg_wait how,
+	      uint64_t value);
+int push_signal(struct openreg_comm *comm, uint64_t word, uint64_t value);
 
 /* sum.c: push the packets of a reduction. */
 /* dst = the parts of all ranks, reduced in the order of the ranks. */
@@ -293,11 +311,22 @@ void exchange_free(struct openreg_comm *comm);
 int exchange_flush(struct openreg_comm *comm);
 
 /* split.c */
-void split_free(struct openreg_comm *comm);
+void notes_free(struct openreg_comm *comm);
+/* fds NULL: none. */
+int comm_send_note(struct openreg_comm *comm, uint32_t rank, const struct note *note,
+		   const int *fds);
+/* 0, -ETIME, or the error of a broken communicator. The caller closes note->fd. */
+int comm_wait_note(struct openreg_comm *comm, uint32_t rank, enum note_kind kind,
+		   uint64_t number, int64_t deadline, struct note *note);
+
+/* window.c */
+void window_free(struct openreg_comm *comm);
 
 /* wait.c */
 /* Before each push: waits until the ring has room. */
 int comm_room(struct openreg_comm *comm);
+/* The caller is between call_enter() and call_leave(), or a waiter. */
+int comm_wait_for(struct openreg_comm *comm, uint64_t seq, int64_t timeout_ns);
 int comm_fail_broken(const struct openreg_comm *comm);
 int comm_fail_forked(void);
 /* A call has failed: finds out which rank is to blame. Returns an error. */

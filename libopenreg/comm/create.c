@@ -168,7 +168,8 @@ API void openreg_comm_destroy(struct openreg_comm *comm)
 	openreg_bo_free(comm->pool);
 	exchange_free(comm);
 	board_free(comm);
-	split_free(comm);
+	notes_free(comm);
+	window_free(comm);
 	if (comm->mine)
 		munmap((void *)(uintptr_t)comm->mine, MARK_BYTES);
 	pthread_mutex_destroy(&comm->lock);

@@ -23,15 +23,15 @@ int push_copy(struct openreg_comm *comm, uint64_t dst, uint64_t src, uint64_t by
 	return ret ? ret : openreg_push_copy(comm->queue, 1, &size, &d, &s);
 }
 
-static int push_wait(struct openreg_comm *comm, uint64_t word, enum openreg_wait how,
-		     uint64_t value)
+int push_wait(struct openreg_comm *comm, uint64_t word, enum openreg_wait how,
+	      uint64_t value)
 {
 	int ret = comm_room(comm);
 
 	return ret ? ret : openreg_push_wait(comm->queue, word, how, value);
 }
 
-static int push_signal(struct openreg_comm *comm, uint64_t word, uint64_t value)
+int push_signal(struct openreg_comm *comm, uint64_t word, uint64_t value)
 {
 	int ret = comm_room(comm);
 

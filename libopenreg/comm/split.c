@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "comm.h"
 
@@ -21,6 +22,13 @@ struct members {
 	struct note colors[OPENREG_COMM_RANKS_MAX];
 };
 
+static void drop_note(struct note *note)
+{
+	if (note->fd >= 0)
+		close(note->fd);
+	free(note);
+}
+
 /* Takes the note of this kind and number out of the list; false: it has not come. */
 static bool take_note(struct peer *p, uint64_t kind, uint64_t number, struct note *note)
 {
@@ -28,12 +36,14 @@ static bool take_note(struct peer *p, uint64_t kind, uint64_t number, struct not
 		struct note *n = *at;
 		const bool match = n->kind == kind && n->number == number;
 
-		if (match)
+		if (match) {
 			*note = *n;
-		/* An older one is of a split that failed. */
+			n->fd = -1;
+		}
+		/* An older one is of a call that failed. */
 		if (match || n->number < number) {
 			*at = n->next;
-			free(n);
+			drop_note(n);
 		} else {
 			at = &n->next;
 		}
@@ -43,14 +53,14 @@ static bool take_note(struct peer *p, uint64_t kind, uint64_t number, struct not
 	return false;
 }
 
-void split_free(struct openreg_comm *comm)
+void notes_free(struct openreg_comm *comm)
 {
 	for (uint32_t r = 0; r < comm->size; r++)
 		while (comm->peers[r].notes) {
 			struct note *n = comm->peers[r].notes;
 
 			comm->peers[r].notes = n->next;
-			free(n);
+			drop_note(n);
 		}
 }
 
@@ -61,9 +71,8 @@ static void rest(const struct openreg_comm *comm, uint32_t rank)
 	poll(&p, 1, STEP_MS);
 }
 
-/* 0, -ETIME, or the error of a broken communicator. */
-static int wait_note(struct openreg_comm *comm, uint32_t rank, uint64_t kind,
-		     uint64_t number, int64_t deadline, struct note *note)
+int comm_wait_note(struct openreg_comm *comm, uint32_t rank, enum note_kind kind,
+		   uint64_t number, int64_t deadline, struct note *note)
 {
 	char text[TEXT_MAX];
 	bool found;
@@ -75,8 +84,9 @@ static int wait_note(struct openreg_comm *comm, uint32_t rank, uint64_t kind,
 		found = !ret && take_note(&comm->peers[rank], kind, number, note);
 		if (!ret && !found && comm->peers[rank].ended) {
 			snprintf(text, sizeof(text),
-				 "rank %u has ended: rank %u waited for it in split %" PRIu64,
-				 rank, comm->rank, number);
+				 "rank %u has ended: rank %u waited for it in %s %" PRIu64,
+				 rank, comm->rank,
+				 call_name(comm->records[comm->calls % RECORDS].kind), number);
 			ret = comm_break(comm, -ECONNRESET, text);
 		}
 		pthread_mutex_unlock(&comm->lock);
@@ -88,9 +98,10 @@ static int wait_note(struct openreg_comm *comm, uint32_t rank, uint64_t kind,
 	}
 }
 
-static int send_note(struct openreg_comm *comm, uint32_t rank, const struct note *note)
+int comm_send_note(struct openreg_comm *comm, uint32_t rank, const struct note *note,
+		   const int *fds)
 {
-	return sock_send(comm->peers[rank].sock, note, sizeof(*note), NULL);
+	return sock_send(comm->peers[rank].sock, note, sizeof(*note), fds);
 }
 
 static int exchange_colors(struct members *m, int32_t color, int32_t key)
@@ -103,11 +114,11 @@ static int exchange_colors(struct members *m, int32_t color, int32_t key)
 	m->colors[comm->rank] = mine;
 	/* A rank that does not get the note has ended: the wait says so. */
 	for_peers(comm, r)
-		send_note(comm, r, &mine);
+		comm_send_note(comm, r, &mine, NULL);
 	for_peers(comm, r)
 		if (!ret)
-			ret = wait_note(comm, r, NOTE_COLOR, m->number, m->deadline,
-					&m->colors[r]);
+			ret = comm_wait_note(comm, r, NOTE_COLOR, m->number, m->deadline,
+					     &m->colors[r]);
 	if (ret == -ETIME) {
 		pthread_mutex_lock(&comm->lock);
 		ret = comm_break_late(comm, comm->timeout_ns);
@@ -147,7 +158,7 @@ static int set(void *opaque, const char *key, const void *value, size_t len)
 	memcpy(note.text, value, len);
 	for (uint32_t i = 0; i < m->size; i++)
 		if (i != m->rank)
-			send_note(m->parent, m->ranks[i], &note);
+			comm_send_note(m->parent, m->ranks[i], &note, NULL);
 	return 0;
 }
 
@@ -163,8 +174,8 @@ static int64_t get(void *opaque, const char *key, void *value, size_t len,
 
 	if (rank >= m->size || len > sizeof(note.text))
 		return -EINVAL;
-	ret = wait_note(m->parent, m->ranks[rank], NOTE_VALUE, m->number,
-			comm_now() + timeout_ns, &note);
+	ret = comm_wait_note(m->parent, m->ranks[rank], NOTE_VALUE, m->number,
+			     comm_now() + timeout_ns, &note);
 	if (ret)
 		return ret;
 	memcpy(value, note.text, len);

@@ -54,8 +54,8 @@ static int fail(struct openreg_comm *comm, int error)
 	return ret;
 }
 
-/* The queue stays while this runs: the caller is busy or a waiter. */
-static int wait_for(struct openreg_comm *comm, uint64_t seq, int64_t timeout_ns)
+/* The queue stays while this runs. */
+int comm_wait_for(struct openreg_comm *comm, uint64_t seq, int64_t timeout_ns)
 {
 	const int64_t begin = comm_now();
 	int64_t left = timeout_ns;
@@ -85,7 +85,7 @@ int comm_room(struct openreg_comm *comm)
 	seq = openreg_queue_submit(comm->queue);
 	if (seq < 0)
 		return (int)seq;
-	ret = wait_for(comm, (uint64_t)seq - comm->most / 2, comm->timeout_ns);
+	ret = comm_wait_for(comm, (uint64_t)seq - comm->most / 2, comm->timeout_ns);
 	if (ret)
 		return ret;
 	completed = openreg_queue_completed(comm->queue);
@@ -133,7 +133,7 @@ API int openreg_comm_wait_timeout(struct openreg_comm *comm, int64_t seq,
 
 	if (ret)
 		return ret;
-	return end_wait(comm, wait_for(comm, (uint64_t)seq, timeout_ns));
+	return end_wait(comm, comm_wait_for(comm, (uint64_t)seq, timeout_ns));
 }
 
 API int openreg_comm_wait(struct openreg_comm *comm, int64_t seq)

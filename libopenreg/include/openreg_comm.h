@@ -181,6 +181,37 @@ int64_t openreg_comm_group_end(struct openreg_comm *comm);
 /* Completes after all ranks have begun it. */
 int64_t openreg_comm_barrier(struct openreg_comm *comm);
 
+/* ---- windows ------------------------------------------------------------ */
+
+/*
+ * Give the other ranks memory that they write without a call of this rank; all ranks call
+ * this. The new windows replace the old ones. Every put into these has then completed.
+ *
+ * fd is a descriptor of openreg_bo_export(), of memory of any card; the window begins at
+ * offset. -1: this rank has none. The other ranks can then write all of that memory.
+ *
+ * Errors: EINVAL for 0 bytes, EPROTO if the window ends behind the memory, and those of
+ * openreg_comm_wait() and openreg_bo_import(). A rank with a bad descriptor has no window;
+ * the other ranks have theirs.
+ */
+int openreg_comm_window(struct openreg_comm *comm, int fd, uint64_t offset,
+			uint64_t bytes);
+
+/* Size of a rank's window; 0: it has none. */
+uint64_t openreg_comm_window_bytes(const struct openreg_comm *comm, uint32_t rank);
+
+/*
+ * A put copies memory of this rank's card into the window of a rank, which does nothing for
+ * it. A signal follows the puts before it; the n-th wait for a signal of a rank waits for
+ * its n-th signal. Puts and signals do not wait for the other rank.
+ *
+ * Errors: as of collectives. A wait for a rank that has ended fails with ECONNRESET.
+ */
+int64_t openreg_comm_put(struct openreg_comm *comm, uint32_t rank, uint64_t offset,
+			 uint64_t src, uint64_t bytes);
+int64_t openreg_comm_signal(struct openreg_comm *comm, uint32_t rank);
+int64_t openreg_comm_wait_signal(struct openreg_comm *comm, uint32_t rank);
+
 /* ---- waiting, and failures ---------------------------------------------- */
 
 /*

@@ -45,8 +45,8 @@ def test_out_on_another_device(op):
     sample = first_sample(op)
     if sample is None or "device" in sample.kwargs:
         return
-    on_cpu = call(op, sample, "cpu", lambda t: torch.empty_like(t, device=DEVICE))
-    on_card = call(op, sample, DEVICE, lambda t: torch.empty_like(t, device="cpu"))
+    on_cpu = call(op, sample, "cpu", lambda t: torch.zeros_like(t, device=DEVICE))
+    on_card = call(op, sample, DEVICE, lambda t: torch.zeros_like(t, device="cpu"))
     assert on_cpu is None or on_card is not None
 
 
@@ -58,7 +58,7 @@ def test_out_of_a_narrower_dtype(op):
 
     def narrow(t):
         kind = torch.int64 if t.is_floating_point() or t.is_complex() else torch.bool
-        return torch.empty_like(t, dtype=kind)
+        return torch.zeros_like(t, dtype=kind)
 
     on_cpu = call(op, sample, "cpu", narrow)
     on_card = call(op, sample, DEVICE, narrow)

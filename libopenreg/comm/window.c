@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Windows: memory of a rank that the other ranks write without a call of that rank. A put is
+ * a COPY into its memory. A signal raises a word in its pool, in the order of the puts.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "comm.h"
+
+/* What a rank tells the others, with a descriptor of the memory. 0 bytes: it has none. */
+struct window_text {
+	uint64_t offset, bytes;
+};
+
+void window_free(struct openreg_comm *comm)
+{
+	for (uint32_t r = 0; r < comm->size; r++) {
+		struct window *w = &comm->peers[r].window;
+
+		openreg_bo_free(w->bo);
+		*w = (struct window){ 0 };
+	}
+}
+
+/* This rank's puts into the windows before have completed when the others hear of it. */
+static int finish_puts(struct openreg_comm *comm)
+{
+	const int64_t seq = openreg_queue_submit(comm->queue);
+
+	return seq < 0 ? comm_break_call(comm, (int)seq) :
+			 comm_wait_for(comm, (uint64_t)seq, comm->timeout_ns);
+}
+
+static void send_window(struct openreg_comm *comm, int fd, const struct window_text *text)
+{
+	const int fds[FDS] = { fd, fd };
+	struct note note = { .magic = NOTE_MAGIC, .kind = NOTE_WINDOW,
+			     .number = comm->collectives };
+
+	memcpy(note.text, text, sizeof(*text));
+	/* A rank that does not get the note has ended: the wait says so. */
+	for_peers(comm, r)
+		comm_send_note(comm, r, &note, text->bytes ? fds : NULL);
+}
+
+/* Takes the note's descriptor. */
+static int open_window(struct openreg_comm *comm, struct window *w, const struct note *note)
+{
+	struct window_text text;
+	int ret = 0;
+
+	memcpy(&text, note->text, sizeof(text));
+	*w = (struct window){ .bytes = text.bytes };
+	if (note->fd >= 0) {
+		ret = openreg_bo_import(comm->dev, note->fd, &w->bo);
+		close(note->fd);
+	} else if (text.bytes) {
+		ret = -EPROTO;
+	}
+	if (ret || !w->bo)
+		return ret;
+	if (text.offset > openreg_bo_size(w->bo) ||
+	    text.bytes > openreg_bo_size(w->bo) - text.offset)
+		return -EPROTO;
+	w->at = openreg_bo_address(w->bo) + text.offset;
+	return 0;
+}
+
+static int take_windows(struct openreg_comm *comm)
+{
+	const int64_t deadline = comm_now() + comm->timeout_ns;
+	char text[TEXT_MAX];
+	struct note note;
+	int ret = 0;
+
+	for_peers(comm, r) {
+		if (!ret)
+			ret = comm_wait_note(comm, r, NOTE_WINDOW, comm->collectives, deadline,
+					     &note);
+		if (ret == -ETIME) {
+			pthread_mutex_lock(&comm->lock);
+			ret = comm_break_late(comm, comm->timeout_ns);
+			pthread_mutex_unlock(&comm->lock);
+		}
+		if (ret)
+			break;
+		ret = open_window(comm, &comm->peers[r].window, &note);
+		if (ret) {
+			snprintf(text, sizeof(text), "rank %u cannot use the window of rank %u: %s",
+				 comm->rank, r, strerror(-ret));
+			pthread_mutex_lock(&comm->lock);
+			ret = comm_break(comm, ret, text);
+			pthread_mutex_unlock(&comm->lock);
+		}
+	}
+	return ret;
+}
+
+API int openreg_comm_window(struct openreg_comm *comm, int fd, uint64_t offset,
+			    uint64_t bytes)
+{
+	const struct call call = { .kind = CALL_WINDOW };
+	const struct window_text mine = { offset, fd < 0 ? 0 : bytes };
+	struct window *own = &comm->peers[comm->rank].window;
+	struct note note = { .fd = -1 };
+	const struct window_text none = { 0 };
+	int ret, bad;
+
+	if (fd >= 0 && !bytes)
+		return comm_fail(-EINVAL, "a window of 0 bytes: give -1 for none");
+	memcpy(note.text, &mine, sizeof(mine));
+	if (fd >= 0) {
+		note.fd = dup(fd);
+		if (note.fd < 0)
+			return comm_fail(-errno, "cannot use the window's descriptor: %s",
+					 strerror(errno));
+	}
+	ret = call_begin(comm, &call);
+	if (ret) {
+		if (note.fd >= 0)
+			close(note.fd);
+		return ret;
+	}
+	ret = finish_puts(comm);
+	window_free(comm);
+	/* A bad descriptor fails here, before the other ranks get it. */
+	bad = open_window(comm, own, &note);
+	if (bad) {
+		openreg_bo_free(own->bo);
+		*own = (struct window){ 0 };
+		comm_fail(bad, "the window is no memory of a card, or is smaller than offset and bytes");
+	}
+	if (!ret) {
+		send_window(comm, fd, bad ? &none : &mine);
+		ret = take_windows(comm);
+	}
+	call_submit(comm, 0);
+	call_leave(comm);
+	return ret ? ret : bad;
+}
+
+API uint64_t openreg_comm_window_bytes(const struct openreg_comm *comm, uint32_t rank)
+{
+	return rank < comm->size ? comm->peers[rank].window.bytes : 0;
+}
+
+API int64_t openreg_comm_put(struct openreg_comm *comm, uint32_t rank, uint64_t offset,
+			     uint64_t src, uint64_t bytes)
+{
+	const struct call call = { .kind = CALL_PUT, .root = rank };
+	const struct window *w;
+	int ret = call_check_rank(comm, rank);
+
+	if (ret)
+		return ret;
+	w = &comm->peers[rank].window;
+	if (offset > w->bytes || bytes > w->bytes - offset)
+		return comm_fail(-EINVAL,
+				 "put of %llu bytes at offset %llu: the window of rank %u has %llu",
+				 (unsigned long long)bytes, (unsigned long long)offset, rank,
+				 (unsigned long long)w->bytes);
+	ret = call_begin(comm, &call);
+	if (ret)
+		return ret;
+	return call_end(comm, push_copy(comm, w->at + offset, src, bytes));
+}
+
+API int64_t openreg_comm_signal(struct openreg_comm *comm, uint32_t rank)
+{
+	const struct call call = { .kind = CALL_SIGNAL, .root = rank };
+	uint64_t pool;
+	int ret = call_check_rank(comm, rank);
+
+	if (!ret)
+		ret = call_begin(comm, &call);
+	if (ret)
+		return ret;
+	pool = rank == comm->rank ? comm->pool_at : comm->peers[rank].pool;
+	return call_end(comm, push_signal(comm, pool + POOL_SIGNAL(comm->rank),
+					  ++comm->peers[rank].signals_sent));
+}
+
+API int64_t openreg_comm_wait_signal(struct openreg_comm *comm, uint32_t rank)
+{
+	struct call call = { .kind = CALL_WAIT_SIGNAL, .root = rank };
+	int ret = call_check_rank(comm, rank);
+
+	if (ret)
+		return ret;
+	call.count = comm->peers[rank].signals_taken + 1;
+	ret = call_begin(comm, &call);
+	if (ret)
+		return ret;
+	comm->peers[rank].signals_taken++;
+	return call_end(comm, push_wait(comm, comm->pool_at + POOL_SIGNAL(rank),
+					OPENREG_WAIT_GE, call.count));
+}
