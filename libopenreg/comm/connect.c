@@ -13,7 +13,7 @@
 
 #include "comm.h"
 
-#define MAGIC 0x326d6d6f6367726full
+#define MAGIC 0x336d6d6f6367726full
 #define ID_MAX 64
 #define STRANGER_NS 1000000000ll /* a caller has this long to show the secret */
 

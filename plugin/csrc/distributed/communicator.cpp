@@ -100,6 +100,13 @@ void Communicator::check_locked() const {
     std::rethrow_exception(error_);
 }
 
+void Communicator::call(const std::function<int64_t(openreg_comm*)>& function) {
+  check_fork();
+  std::lock_guard<std::mutex> lock(mutex_);
+  check_locked();
+  checked_locked(function(comm_));
+}
+
 void Communicator::check() {
   std::lock_guard<std::mutex> lock(mutex_);
   check_locked();

@@ -69,6 +69,9 @@ class Communicator : public std::enable_shared_from_this<Communicator>, public J
       Tensors tensors,
       bool timed);
 
+  // Calls a function of the library that waits for the other ranks.
+  void call(const std::function<int64_t(openreg_comm*)>& function);
+
   // Throws if the communicator is broken.
   void check();
   std::exception_ptr error();

@@ -10,6 +10,7 @@
 #include "distributed/arguments.h"
 #include "distributed/launch_row.h"
 #include "distributed/process_group.h"
+#include "distributed/window.h"
 #include "runtime/gil.h"
 
 namespace openreg {
@@ -217,6 +218,47 @@ std::shared_ptr<Communicator> ProcessGroupOCCL::communicator(
   return known = made;
 }
 
+std::shared_ptr<Communicator> ProcessGroupOCCL::window_communicator(
+    c10::DeviceIndex index) {
+  check_fork();
+  std::unique_lock<std::mutex> lock(mutex_);
+  connected_.wait(lock, [this] { return !connecting_; });
+  check_open_locked();
+  const std::string name = "window." + std::to_string(created_windows_++);
+  const Milliseconds timeout = options_->timeout;
+  const auto made = without_mutex(
+      lock, [&] { return connect(index, name, all_ranks(size_), timeout); });
+  check_open_locked();
+  std::erase_if(windows_, [](const auto& window) { return window.expired(); });
+  windows_.push_back(made);
+  return made;
+}
+
+auto ProcessGroupOCCL::window_work(
+    const std::shared_ptr<Communicator>& communicator,
+    const Collective& collective,
+    Milliseconds timeout,
+    const Tensors& tensors) -> WorkPtr {
+  std::vector<CollectiveWork::Part> parts{
+      {communicator,
+       communicator->launch(collective, timeout_of(timeout), tensors, timing_)}};
+  return c10::make_intrusive<CollectiveWork>(
+      rank_, c10d::OpType::UNKNOWN, sequence_, group_name(), std::move(parts), tensors);
+}
+
+bool ProcessGroupOCCL::supportsWindow() const {
+  return true;
+}
+
+auto ProcessGroupOCCL::new_window(const std::optional<at::Tensor>& tensor)
+    -> c10::intrusive_ptr<c10d::Window> {
+  auto window = c10::make_intrusive<WindowOCCL>(
+      c10::intrusive_ptr<ProcessGroupOCCL>::unsafe_reclaim_from_nonowning(this));
+  if (tensor)
+    window->tensor_register(*tensor);
+  return window;
+}
+
 void ProcessGroupOCCL::check_open_locked() const {
   if (!closed_.empty())
     C10_THROW_ERROR(DistBackendError, closed_);
@@ -232,6 +274,8 @@ std::vector<std::shared_ptr<Communicator>> ProcessGroupOCCL::communicators() {
     all.push_back(pair.up);
     all.push_back(pair.down);
   }
+  for (const auto& window : windows_)
+    all.push_back(window.lock());
   std::erase(all, nullptr);
   return all;
 }

@@ -119,6 +119,17 @@ class ProcessGroupOCCL final : public c10d::Backend {
   WorkPtr alltoall(Tensors& outputs, Tensors& inputs, const c10d::AllToAllOptions& opts)
       override;
 
+  bool supportsWindow() const override;
+  c10::intrusive_ptr<c10d::Window> new_window(
+      const std::optional<at::Tensor>& tensor) override;
+  // For windows: a new communicator of all ranks, and a call of it.
+  std::shared_ptr<Communicator> window_communicator(c10::DeviceIndex index);
+  WorkPtr window_work(
+      const std::shared_ptr<Communicator>& communicator,
+      const Collective& collective,
+      Milliseconds timeout,
+      const Tensors& tensors);
+
   // point_to_point.cpp
   WorkPtr send(Tensors& tensors, int to, int tag) override;
   WorkPtr recv(Tensors& tensors, int from, int tag) override;
@@ -220,11 +231,12 @@ class ProcessGroupOCCL final : public c10d::Backend {
   // not: a guess must not take the place of a communicator that all ranks are going to make.
   std::shared_ptr<Communicator> guessed_;
   std::map<std::pair<int, int>, Pair> pairs_;
+  std::vector<std::weak_ptr<Communicator>> windows_;
   std::map<int64_t, c10d::AbortHook> abort_hooks_;
   Milliseconds ephemeral_{0};
   std::optional<c10::DeviceIndex> used_; // the device of the latest collective
   std::string closed_; // why there are no new communicators
-  uint64_t created_ = 0;
+  uint64_t created_ = 0, created_windows_ = 0;
   std::atomic<uint64_t> sequence_{0};
   uint64_t splits_ = 0;
   std::atomic<bool> timing_{false};

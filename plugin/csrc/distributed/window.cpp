@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "distributed/window.h"
+
+#include <unistd.h>
+
+#include "distributed/arguments.h"
+#include "distributed/launch_row.h"
+#include "runtime/ipc.h"
+
+namespace openreg {
+namespace {
+
+// Closes the descriptor at its end.
+struct Descriptor {
+  explicit Descriptor(int fd) : fd(fd) {}
+  ~Descriptor() {
+    close(fd);
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+
+  const int fd;
+};
+
+} // namespace
+
+WindowOCCL::WindowOCCL(c10::intrusive_ptr<ProcessGroupOCCL> group)
+    : group_(std::move(group)) {}
+
+void WindowOCCL::tensor_register(const at::Tensor& tensor, bool owning) {
+  TORCH_CHECK(
+      !registered_, "the window has a tensor already: call tensor_deregister() first");
+  const at::Tensor real = checked_contiguous("tensor_register", tensor);
+  TORCH_CHECK_VALUE(bytes(real) > 0, "tensor_register: the tensor has no elements");
+  const c10::Device device = real.device();
+  if (!communicator_)
+    communicator_ = group_->window_communicator(device.index());
+  TORCH_CHECK_VALUE(
+      communicator_->options().device == device.index(),
+      "the window uses openreg:",
+      static_cast<int>(communicator_->options().device),
+      ", not ",
+      device);
+  const Descriptor memory(share_storage(real.storage()));
+  // A put does not wait for this rank: what its streams have done before comes first.
+  synchronize_stream(current_stream_state(device.index()));
+  const uint64_t offset = real.storage_offset() * real.element_size();
+  communicator_->call([&](openreg_comm* comm) {
+    return openreg_comm_window(comm, memory.fd, offset, bytes(real));
+  });
+  registered_ = true;
+  if (owning)
+    tensor_ = tensor;
+}
+
+void WindowOCCL::tensor_deregister() {
+  TORCH_CHECK(registered_, "the window has no tensor: call tensor_register() first");
+  communicator_->call(
+      [](openreg_comm* comm) { return openreg_comm_window(comm, -1, 0, 0); });
+  registered_ = false;
+  tensor_.reset();
+}
+
+Communicator& WindowOCCL::registered(const char* name, int64_t rank) {
+  TORCH_CHECK(
+      registered_, name, ": the window has no tensor: call tensor_register() first");
+  check_root(name, rank, group_->getSize());
+  return *communicator_;
+}
+
+c10::intrusive_ptr<c10d::Work> WindowOCCL::launch(
+    const char* name,
+    const Tensors& tensors,
+    bool asynchronous,
+    std::chrono::milliseconds timeout,
+    std::function<int64_t(openreg_comm*)> queue) {
+  Collective collective;
+  collective.queue = std::move(queue);
+  const LaunchRow row(name, tensors);
+  auto work = group_->window_work(communicator_, collective, timeout, tensors);
+  if (!asynchronous)
+    work->synchronize();
+  return work;
+}
+
+c10::intrusive_ptr<c10d::Work> WindowOCCL::put(
+    const at::Tensor& tensor,
+    int64_t rank,
+    int64_t offset,
+    bool asynchronous,
+    const c10d::PutOptions& opts) {
+  registered("put", rank);
+  const at::Tensor real = checked_contiguous("put", tensor);
+  TORCH_CHECK_VALUE(offset >= 0, "put: the offset ", offset, " is negative");
+  TORCH_CHECK_VALUE(
+      real.device().index() == communicator_->options().device,
+      "put: the tensor is on ",
+      real.device(),
+      ", but the window uses openreg:",
+      static_cast<int>(communicator_->options().device));
+  const uint64_t at = static_cast<uint64_t>(offset) * tensor.element_size();
+  return launch("put", {real}, asynchronous, opts.timeout, [=](openreg_comm* comm) {
+    return openreg_comm_put(
+        comm, static_cast<uint32_t>(rank), at, address(real), bytes(real));
+  });
+}
+
+at::Tensor WindowOCCL::map_remote_tensor(int64_t rank) {
+  registered("map_remote_tensor", rank);
+  TORCH_CHECK_NOT_IMPLEMENTED(
+      false,
+      "map_remote_tensor: most operators cannot use memory of another card. Use put(), "
+      "or a collective.");
+}
+
+c10::intrusive_ptr<c10d::Work> WindowOCCL::signal(
+    int64_t rank,
+    bool asynchronous,
+    const c10d::SignalOptions& opts) {
+  registered("signal", rank);
+  return launch("signal", {}, asynchronous, opts.timeout, [=](openreg_comm* comm) {
+    return openreg_comm_signal(comm, static_cast<uint32_t>(rank));
+  });
+}
+
+c10::intrusive_ptr<c10d::Work> WindowOCCL::wait_signal(
+    int64_t rank,
+    bool asynchronous,
+    const c10d::WaitSignalOptions& opts) {
+  registered("wait_signal", rank);
+  return launch("wait_signal", {}, asynchronous, opts.timeout, [=](openreg_comm* comm) {
+    return openreg_comm_wait_signal(comm, static_cast<uint32_t>(rank));
+  });
+}
+
+// A put writes the tensor itself.
+c10d::WindowAttr WindowOCCL::get_attr(int64_t rank) {
+  registered("get_attr", rank);
+  return {c10d::WindowAccessType::UNIFIED};
+}
+
+} // namespace openreg

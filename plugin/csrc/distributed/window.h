@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Windows of the backend "occl": tensors that the other ranks of a group write.
+#pragma once
+
+#include <torch/csrc/distributed/c10d/Window.hpp>
+
+#include "distributed/process_group.h"
+
+namespace openreg {
+
+// A window has a communicator of its own: a put does not wait for collectives.
+class WindowOCCL final : public c10d::Window {
+ public:
+  explicit WindowOCCL(c10::intrusive_ptr<ProcessGroupOCCL> group);
+
+  // Moves the tensor to memory of its own, which the other ranks can write.
+  void tensor_register(const at::Tensor& tensor, bool owning = true) override;
+  void tensor_deregister() override;
+  c10::intrusive_ptr<c10d::Work> put(
+      const at::Tensor& tensor,
+      int64_t rank,
+      int64_t offset,
+      bool asynchronous,
+      const c10d::PutOptions& opts = {}) override;
+  at::Tensor map_remote_tensor(int64_t rank) override;
+  c10::intrusive_ptr<c10d::Work> signal(
+      int64_t rank,
+      bool asynchronous,
+      const c10d::SignalOptions& opts = {}) override;
+  c10::intrusive_ptr<c10d::Work> wait_signal(
+      int64_t rank,
+      bool asynchronous,
+      const c10d::WaitSignalOptions& opts = {}) override;
+  c10d::WindowAttr get_attr(int64_t rank) override;
+
+ private:
+  Communicator& registered(const char* name, int64_t rank);
+  c10::intrusive_ptr<c10d::Work> launch(
+      const char* name,
+      const Tensors& tensors,
+      bool asynchronous,
+      std::chrono::milliseconds timeout,
+      std::function<int64_t(openreg_comm*)> queue);
+
+  const c10::intrusive_ptr<ProcessGroupOCCL> group_;
+  std::shared_ptr<Communicator> communicator_;
+  bool registered_ = false;
+  at::Tensor tensor_; // if the window owns it
+};
+
+} // namespace openreg

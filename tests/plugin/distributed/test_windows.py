@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Windows: tensors that other ranks write, by puts and signals."""
+
+import time
+
+import pytest
+import torch
+import torch.distributed as dist
+from ranks import card, Failure, Ranks
+
+AGAIN = 50
+
+
+def new_window(tensor=None):
+    return dist.group.WORLD.new_window(tensor)
+
+
+def neighbours():
+    rank, size = dist.get_rank(), dist.get_world_size()
+    return (rank + 1) % size, (rank - 1) % size
+
+
+def ring():
+    """Each rank puts into the next one's window, in both directions of the order of calls."""
+    assert dist.group.WORLD.supports_window
+    rank, (following, before) = dist.get_rank(), neighbours()
+    mine = torch.zeros(4, 100, device=card())[1:3]  # a view: the window begins in the block
+    window = new_window(mine)
+    for step in range(AGAIN):
+        x = torch.full((100,), rank * 1000.0 + step, device=card())
+        window.put(x, following, 100 * (step % 2), False)
+        window.signal(following, False)
+        x.fill_(-1)  # after the put
+        window.wait_signal(before, False)
+        seen = mine[step % 2].clone()
+        window.signal(before, False)  # this rank has read it
+        window.wait_signal(following, False)
+        assert torch.equal(seen.cpu(), torch.full((100,), before * 1000.0 + step)), step
+    assert torch.equal(mine[:, 0].cpu(), before * 1000.0 + AGAIN - 2 + torch.arange(2))
+    window.tensor_deregister()
+    window.tensor_register(torch.zeros(3, dtype=torch.int64, device=card()), owning=False)
+    window.tensor_deregister()
+
+
+@pytest.mark.parametrize("ranks", ["pair", "trio"])
+def test_ring(ranks, request):
+    request.getfixturevalue(ranks).run(ring)
+
+
+def asynchronous():
+    """The work is done when its signal has come; a put needs no call of the other rank."""
+    mine = torch.zeros(8, dtype=torch.bfloat16, device=card())
+    window = new_window(mine)
+    if dist.get_rank() == 0:
+        work = window.wait_signal(1, True)
+        assert not work.is_completed()
+        dist.barrier()
+        work.wait()
+        assert mine.tolist() == [0, 0, 0, 1, 2, 3, 0, 0]
+    else:
+        dist.barrier()
+        put = window.put(torch.arange(1, 4, dtype=torch.bfloat16, device=card()), 0, 3, True)
+        window.signal(0, True)
+        put.wait()
+        torch.openreg.synchronize()
+        assert put.is_completed()
+        assert mine.sum().item() == 0
+    attribute = window.get_attr(0)
+    assert attribute.access_type == torch._C._distributed_c10d.WindowAccessType.UNIFIED
+    dist.barrier()
+
+
+def test_asynchronous(pair):
+    pair.run(asynchronous)
+
+
+def sizes_differ():
+    rank = dist.get_rank()
+    window = new_window(torch.zeros(10 * (rank + 1), device=card()))
+    window.put(torch.ones(20, device=card()), 1, 0, False)
+    with pytest.raises(ValueError, match="the window of rank 0 has 40"):
+        window.put(torch.ones(11, device=card()), 0, 0, False)
+    window.tensor_deregister()
+
+
+def refused():
+    window = new_window()
+    x = torch.ones(4, device=card())
+    for call in (
+        lambda: window.put(x, 0, 0, False),
+        lambda: window.signal(0, False),
+        lambda: window.wait_signal(0, False),
+        lambda: window.tensor_deregister(),
+    ):
+        with pytest.raises(RuntimeError, match=r"call tensor_register\(\) first"):
+            call()
+    for tensor, words in (
+        (torch.ones(4), "openreg"),
+        (torch.ones(4, 2, device=card()).t(), "contiguous"),
+        (torch.ones(0, device=card()), "no elements"),
+    ):
+        with pytest.raises((ValueError, RuntimeError), match=words):
+            window.tensor_register(tensor)
+    window.tensor_register(torch.zeros(4, device=card()))
+    for call, words in (
+        (lambda: window.put(x, 2, 0, False), "rank"),
+        (lambda: window.put(x, 0, -1, False), "negative"),
+        (lambda: window.put(x, 0, 1, False), "the window of rank 0 has 16"),
+        (lambda: window.put(torch.ones(4), 0, 0, False), "openreg"),
+        (lambda: window.signal(-1, False), "rank"),
+        (lambda: window.map_remote_tensor(0), "another card"),
+        (lambda: window.tensor_register(x), "deregister"),
+    ):
+        with pytest.raises((ValueError, RuntimeError, NotImplementedError), match=words):
+            call()
+    window.put(x, 1, 0, False)
+    window.tensor_deregister()
+
+
+@pytest.mark.parametrize("case", [sizes_differ, refused])
+def test_arguments(pair, case):
+    pair.run(case)
+
+
+def memory_comes_back():
+    def free_after(steps):
+        for _ in range(steps):
+            window = new_window(torch.zeros(1 << 20, device=card()))
+            window.put(torch.ones(1 << 18, device=card()), neighbours()[0], 0, False)
+            window.tensor_deregister()
+            del window
+        torch.openreg.synchronize()
+        dist.barrier()  # no rank has memory of another one
+        torch.openreg.empty_cache()
+        dist.barrier()
+        return torch.openreg.mem_get_info()[0]
+
+    before = free_after(1)
+    return before - free_after(10)
+
+
+def test_memory_comes_back(pair):
+    lost = pair.run(memory_comes_back)
+    # A communicator's stream is kept for the next one, and is a page.
+    assert max(lost) < 1 << 20, lost
+
+
+def make_window():
+    global window
+    window = new_window(torch.zeros(4, device=card()))
+    dist.barrier()
+
+
+def wait_for_rank_1():
+    window.put(torch.ones(4, device=card()), 1, 0, False)
+    window.wait_signal(1, False)
+    torch.openreg.synchronize()
+
+
+def test_a_rank_ends():
+    ranks = Ranks(2)
+    try:
+        ranks.start()
+        ranks.run(make_window)
+        ranks.send(0, wait_for_rank_1)
+        time.sleep(0.5)
+        ranks.kill(1)
+        with pytest.raises(Failure, match="rank 1 has ended: rank 0 waited for it in wait_signal"):
+            ranks.result(0)
+    finally:
+        ranks.close()
+
+
+def test_a_rank_is_late():
+    ranks = Ranks(2)
+    try:
+        ranks.start(timeout=5)
+        ranks.run(make_window)
+        ranks.send(0, wait_for_rank_1)
+        with pytest.raises(Failure, match="rank 1 is late: rank 0 has waited .* for its signal 1;"):
+            ranks.result(0)
+    finally:
+        ranks.close()
