@@ -2,7 +2,7 @@
 // VECTOR programs, which are written as formulas.
 //
 //   Program p(vector_type(at::kFloat));
-//   Value x = p.load(1, at::kFloat);
+//   Value x = p.load(1, p.type());
 //   p.store(0, x * sigmoid(x));
 //
 // A Value is the result of one instruction and is assigned once. After a reduction the next
