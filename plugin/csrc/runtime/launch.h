@@ -61,8 +61,9 @@ inline uint8_t card_dtype(c10::ScalarType type) {
   }
 }
 
-// As card_dtype(), with float8: VECTOR, COPY and FILL load, store and cast it, and MATMUL
-// multiplies it. Operators that other packets run must not get it.
+// As card_dtype(), with float8, which VECTOR, COPY, FILL, MATMUL, PLACES and INDEX with GET
+// or PUT take. SOFTMAX, CONV, POOL, SORT, SCAN, PACK and the other modes of INDEX fault with
+// DTYPE: their operators use card_dtype().
 inline uint8_t memory_dtype(c10::ScalarType type) {
   switch (type) {
     case c10::ScalarType::Float8_e4m3fn:
