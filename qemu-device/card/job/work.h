@@ -22,7 +22,10 @@ struct openreg_engine {
 	struct openreg_verdict (*check)(struct openreg_args *args);
 	/* Bytes of the engine's private part of a job. */
 	size_t job_size;
-	/* Fills job->phases and job->slices. Returns false if memory is short. */
+	/*
+	 * Fills job->phases, which is 0 before, and job->slices. A packet whose job has no
+	 * phase is complete. Returns false if memory is short.
+	 */
 	bool (*setup)(struct openreg_job *job, struct openreg_scratch *scratch);
 	/* Number of slices of a phase. NULL: job->slices[phase]. */
 	uint32_t (*slices)(const struct openreg_job *job, unsigned int phase);
