@@ -107,10 +107,13 @@ root_make()
 	mkdir -p "$base/debs"
 	remove_tree "$tmp"
 	say "making the Debian $ROOT_SUITE root (takes 3 to 5 minutes, fetches 750 MB)"
+	# Before apt runs dpkg, it discards what a terminal at standard input holds: that may be
+	# the commands that a script has for the shell of make lab.
 	if [ -t 2 ]; then
-		root_mmdebstrap "$tmp" "$base/debs" 2>&1 | tee "$log" | grep -E '^[IEW]:' >&2
+		root_mmdebstrap "$tmp" "$base/debs" 2>&1 </dev/null |
+			tee "$log" | grep -E '^[IEW]:' >&2
 	else
-		root_mmdebstrap "$tmp" "$base/debs" >"$log" 2>&1
+		root_mmdebstrap "$tmp" "$base/debs" >"$log" 2>&1 </dev/null
 	fi || { tail -15 "$log" >&2; root_explain "$log"; }
 	root_finish "$tmp"
 	remove_tree "$final"
