@@ -6,6 +6,7 @@ import os
 import threading
 
 import torch
+from tally import head
 
 PATIENCE = 10  # seconds until a call that waits for a held stream is helped out
 report = 2  # host.py sets the file of the report
@@ -20,7 +21,7 @@ def attempt(name: str, check, *arguments) -> bool:
     try:
         seen = check(*arguments)
     except Exception as error:  # pylint: disable=broad-except
-        seen = f"{type(error).__name__}: {error}"[:300]
+        seen = head(f"{type(error).__name__}: {error}", 500)
     if seen:  # a fault must not fail the checks that follow
         for device in range(torch.openreg.device_count()):
             with contextlib.suppress(Exception):

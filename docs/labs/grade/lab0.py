@@ -3,6 +3,7 @@
 import re
 
 from regs import C
+from tally import head
 
 TITLE = "look at the card from user space"
 CHECKS = [
@@ -52,7 +53,7 @@ def run(bench, tally, rng) -> None:
     status, text = machine.run(program)
     trace = machine.trace()
     have = values(text)
-    said = text.strip().replace("\n", " | ")[:200] or f"no output, exit status {status}"
+    said = head(text.strip().replace("\n", " | "), 200) or f"no output, exit status {status}"
     tally.set("card", re.search(rf"^card {re.escape(machine.pci)}$", text, re.M), said)
     bars = {f"bar {bar}": list(what) for bar, what in machine.bars.items()}
     tally.set("bars", all(have.get(bar) == what for bar, what in bars.items()),

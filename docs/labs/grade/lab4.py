@@ -7,6 +7,7 @@ from card import Card, Queue
 from gdb import WRITE, Gdb
 from lab3 import FILES, begin, press
 from regs import C
+from tally import tail
 
 TITLE = "MSI-X and the armed race"
 CHECKS = [
@@ -139,7 +140,7 @@ def rest(bench, card: Card, queue: Queue) -> tuple[bool, str]:
         try:
             seen = json.loads(text)
         except ValueError:
-            return False, text.strip()[-200:]
+            return False, tail(text, 200)
         if not seen["other"]:  # so that rmmod does not wait for it
             machine.monitor.set("x-inject-irq", 2)
             machine.do(["sleep", 0.5])

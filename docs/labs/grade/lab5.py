@@ -6,6 +6,7 @@ import re
 from bench import TRACING
 from lab3 import begin, press
 from regs import C
+from tally import tail
 
 TITLE = "segments, mmap, a COPY from user space"
 CHECKS = [
@@ -61,7 +62,7 @@ def probe(bench, tally) -> None:
             for line in output.splitlines() if line.split()[:1] and
             line.split()[0] in ("maps", "two", "write")}
     if len(have) != 3:
-        tally.set("others", False, output.strip()[-200:])
+        tally.set("others", False, tail(output, 200))
         return
     tally.set("card page", have["write"] == [0, 0] and 2 in have["maps"],
               "it can be mapped to write" if have["write"][0] else

@@ -6,6 +6,7 @@ from collections import Counter
 
 from card import MAP
 from lab3 import begin
+from tally import tail
 
 TITLE = "two processes that must not see each other"
 CHECKS = [
@@ -41,7 +42,7 @@ def killed(bench, words: list[str]) -> tuple[bool, str]:
     status, text = machine.program(PROGRAM, *words, seconds=40)
     return "waits" in waits.split() and not status and made and gone, (
         f"the card has mapped {made} pieces of memory, {sum(mapped().values())} are left; "
-        f"exit status {status} of a program afterwards: {text.strip()[-120:]}")
+        f"exit status {status} of a program afterwards: {tail(text, 120)}")
 
 
 def run(bench, tally, rng) -> None:
@@ -53,7 +54,7 @@ def run(bench, tally, rng) -> None:
     try:
         seen = json.loads(text.strip().splitlines()[-1])
     except (ValueError, IndexError):
-        tally.set("own", False, f"exit status {status}: {text.strip()[-160:]}")
+        tally.set("own", False, f"exit status {status}: {tail(text, 160)}")
         return tally.end("the program does not run")
     tally.set("own", seen["put"] == ["done", "done"] and seen["get"] == data and
               seen["buffers"] == data, {name: seen[name] for name in ("put", "get")})

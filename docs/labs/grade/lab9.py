@@ -4,6 +4,7 @@ import json
 
 from lab3 import begin
 from machine import SLOW
+from tally import tail
 
 TITLE = "hot-unplug, and a card that lies"
 CHECKS = [
@@ -26,7 +27,7 @@ def answer(text: str) -> dict:
     try:
         return json.loads(text.strip().splitlines()[-1])
     except (ValueError, IndexError):
-        return {"failed": text.strip()[-200:]}
+        return {"failed": tail(text, 200)}
 
 
 def client(bench, what: str) -> dict:

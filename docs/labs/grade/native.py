@@ -7,6 +7,7 @@ import subprocess
 import threading
 
 from machine import TOP
+from tally import tail
 
 SECONDS = 150  # only ends a hang
 
@@ -62,5 +63,5 @@ def grade(bench, tally, client: str, seed: int, parts: dict[str, dict[str, str]]
         if why:
             return tally.spoil(why)
         if not tally.checks[first].good:
-            tally.checks[first].seen = tally.checks[first].seen or text[-300:].strip()
+            tally.checks[first].seen = tally.checks[first].seen or tail(text, 300)
             return tally.end("nothing else can be graded without the first check")

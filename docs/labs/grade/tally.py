@@ -1,6 +1,17 @@
 # SPDX-License-Identifier: MIT
 """The points of one lab: what each check expects, and what the grader saw."""
+import textwrap
 from dataclasses import dataclass, field
+
+
+def head(text: str, most: int) -> str:
+    """The first words of the text, in one line of at most so many characters"""
+    return textwrap.shorten(text, most, placeholder=" ...")
+
+
+def tail(text: str, most: int) -> str:
+    """The last words of the text, so too"""
+    return textwrap.shorten(text[::-1], most, placeholder=" ...")[::-1]
 
 
 @dataclass
