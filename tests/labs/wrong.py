@@ -51,8 +51,8 @@ FREE = """\
 		lab_free(lab, &lab->buffer[i]);
 """
 
-LAB8 = ("rows", "layouts", "dtypes", "bounds", "refuses", "average", "types", "operators",
-        "by the card")
+LAB8 = ("rows", "layouts", "dtypes", "bounds", "access", "refuses", "slices", "average",
+        "operators", "by the card")
 LAB10 = ("values", "layouts", "types", "empty", "card", "stream", "refuses")
 
 WRONG = [
@@ -254,6 +254,32 @@ WRONG = [
           words="check 'rows': the card takes the process with it: it crashes: SIGSEGV in roll_run, lab8.c"),
     Wrong("checks the rows alone", 8, [
         ("lab8.c", "args->op[i].dims = 3;", "args->op[i].dims = 1;")], {"bounds"}),
+    Wrong("says that it writes the source", 8, [
+        ("lab8.c", "	args->op[SOURCE].read = true;", "	args->op[SOURCE].written = true;")],
+          {"access"}),
+    Wrong("says that it reads the result", 8, [
+        ("lab8.c", "	args->op[RESULT].written = true;",
+         "	args->op[RESULT].read = args->op[RESULT].written = true;")], {"access"}),
+    Wrong("does not say that it writes", 8, [
+        ("lab8.c", "	args->op[RESULT].written = true;", "	args->op[RESULT].read = true;")],
+          {"access"}),
+    Wrong("takes a result of stride 0 along n", 8, [
+        ("lab8.c", "	for (i = 0; i < 2; i++)\n		if (args->size[i] > 1",
+         "	for (i = 0; i < 1; i++)\n		if (args->size[i] > 1")], {"refuses"}),
+    Wrong("refuses a source of stride 0", 8, [
+        ("lab8.c", "&& !args->op[RESULT].stride[i])",
+         "&& (!args->op[RESULT].stride[i] || !args->op[SOURCE].stride[i]))")], {"layouts"}),
+    Wrong("takes all that is empty", 8, [
+        ("lab8.c", "	if (args->imm[0] && ",
+         "	if (!args->size[0])\n		return openreg_good();\n	if (args->imm[0] && ")],
+          {"refuses"}),
+    Wrong("does not cut", 8, [
+        ("lab8.c", "	roll->part = (int64_t)(openreg_slice_ns(ELEMENT_NS * (double)roll->total) /\n"
+                   "			       ELEMENT_NS);", "	roll->part = roll->total;")],
+          {"slices"}),
+    Wrong("rolls complex numbers", 8, [
+        ("lab8.cpp", '  TORCH_CHECK(dtype != 0, "roll takes no ", x.scalar_type());\n', "")],
+          {"operators", "by the card"}, more=True),
     Wrong("rolls to the left", 8, [
         ("lab8.c", "(i % n + shift) % n", "(i % n + n - shift) % n")],
           set(LAB8), words="the card does not run a ROLL"),
@@ -269,7 +295,7 @@ WRONG = [
           {"average", "operators", "by the card"}, more=True),
     Wrong("averages floats", 8, [
         ("lab8.c", ".types = OPENREG_VTYPES_INT", ".types = OPENREG_VTYPES_ALL"),
-        ("lab8.c", ".kernel = { ", ".kernel = { [OPENREG_VT_F32] = average_i32, ")], {"types"}, more=True),
+        ("lab8.c", ".kernel = { ", ".kernel = { [OPENREG_VT_F32] = average_i32, ")], {"average"}, more=True),
     Wrong("computes on the CPU", 8, [
         ("lab8.cpp", "  const auto source = x.contiguous();",
          "  return at::roll(x.cpu(), shift, -1).to(x.device());\n"

@@ -1,16 +1,22 @@
 # SPDX-License-Identifier: MIT
 """Checks lab 8, as a client of host.py: engine, instruction, operators or stock."""
+import ctypes
+import os
 import random
 import struct
 
 import torch
 from client import attempt, load
-from lab8_card import Card, Fault
+from lab8_card import Card, Fault, Memory
 from regs import C
 
 ROLL = C["OP_EXPERIMENT"]
 AVERAGE = 63  # LAB8_V_AVERAGE
 STORE = C["V_LOAD"] + 1
+READ_ONLY = 8  # OPENREG_BO_READONLY
+FINDING_SIZE = 144  # struct openreg_finding
+RECORD = struct.Struct("<52xH2xI4x")  # struct openreg_trace_record: opcode, slices
+SLICES = range(4, 1001)  # of a packet of some milliseconds: a slice is 50 to 500 us
 SIZES = {C[name]: size for name, size in (
     ("F32", 4), ("F64", 8), ("F16", 2), ("BF16", 2), ("I8", 1), ("U8", 1), ("I16", 2), ("I32", 4),
     ("I64", 8), ("BOOL", 1), *((name, 1) for name in C if name.startswith("F8E")))}
@@ -103,6 +109,10 @@ def layouts(card: Card, rng) -> str:
         seen = trial(card, rng, count, n, C["I16"], strides)
         if seen:
             return seen
+    for source in ((0, 1), (1, 0), (0, 0)):  # a source of stride 0 is broadcast
+        seen = trial(card, rng, 5, 7, C["I16"], [(7, 1), source])
+        if seen:
+            return seen
     for count, n in ((400, 700), (0, 5), (5, 0)):
         seen = trial(card, rng, count, n, C["F64"], dense(n))
         if seen:
@@ -142,6 +152,56 @@ def bounds(card: Card, rng) -> str:
     return ""
 
 
+def lend(memory: Memory, card: Card) -> int:
+    """An address at which `card` may only read the memory of another Card."""
+    fd, handle = memory.card.call("openreg_bo_export", memory.handle, READ_ONLY), ctypes.c_void_p()
+    card.call("openreg_bo_import", card.device, fd, ctypes.byref(handle))
+    os.close(fd)
+    return card.library.openreg_bo_address(handle)
+
+
+def finding(card: Card) -> str:
+    """The first finding of a card that checks, or "" """
+    one, text = ctypes.create_string_buffer(FINDING_SIZE), ctypes.create_string_buffer(400)
+    if not card.call("openreg_device_findings", card.device, one, ctypes.c_size_t(1)):
+        return ""
+    card.library.openreg_finding_text(one, text, ctypes.c_size_t(400))
+    return text.value.decode()
+
+
+def access(card: Card, rng) -> str:
+    one, lent = (Trial(of, rng, 4, 8, C["F32"], dense(8), 3) for of in (card, Card()))
+    (result, source), memory = one.operands(), one.memory[0]
+    finding(card)  # from here on the library does not print the findings
+    only_read = [(lend(of, card), *result[1:]) for of in lent.memory]
+    seen = refusal(card, packet((4, 8), [only_read[0], source], [3]), "PERMISSION", 0)
+    if seen or any(lent.memory[0].view):
+        return f"a result in memory that may only be read: {seen or 'it was written'}"
+    # The card reports a packet that reads a block before any packet has written it.
+    card.call("openreg_queue_note_block", card.queue, ctypes.c_uint64(memory.address),
+              ctypes.c_uint64(len(memory.view)), 0)
+    try:
+        card.run(packet((4, 8), [result, only_read[1]], [3]))
+    except Fault as fault:
+        return f"a source in memory that may only be read: {fault}"
+    if bytes(memory.view) != lent.wanted():
+        return "a source in memory that may only be read: wrong elements"
+    said = finding(card)
+    return said and f"the packet reads its result: {said}"
+
+
+def slices(card: Card, _rng) -> str:
+    n, records = 2048, ctypes.create_string_buffer(16 * RECORD.size)
+    memory = [card.alloc(n * n) for _ in range(2)]
+    card.call("openreg_queue_trace_start", card.queue, ctypes.c_uint64(16))
+    card.run(packet((n, n), [(one.address, C["I8"], (n, 1)) for one in memory], [5]))
+    count = card.call("openreg_queue_trace_read", card.queue, records, ctypes.c_size_t(16), None)
+    card.call("openreg_queue_trace_stop", card.queue)
+    found = dict(RECORD.iter_unpack(records[:count * RECORD.size])).get(ROLL)
+    return "" if found in SLICES else (
+        f"a packet of {n} x {n} elements ran in {found} slices")
+
+
 def refuses(card: Card, rng) -> str:
     one = Trial(card, rng, 4, 8, C["F32"], dense(8), 3)
     good, (result, source) = one.operands(), one.operands()
@@ -161,7 +221,11 @@ def refuses(card: Card, rng) -> str:
         "a shift of 2^63": (packet((4, 8), good, [1 << 63]), "SHAPE"),
         "two dtypes": (packet((4, 8), [result, f64], [3]), "DTYPE"),
         "no dtype": (packet((4, 8), [none, none], [3]), "DTYPE"),
-        "a result of stride 0": (packet((4, 8), [(*result[:2], (0, 1)), source], [3]), "SHAPE"),
+        "a result of stride 0 along rows": (
+            packet((4, 8), [(*result[:2], (0, 1)), source], [3]), "SHAPE"),
+        "a result of stride 0 along n": (
+            packet((4, 8), [(*result[:2], (8, 0)), source], [3]), "SHAPE"),
+        "a shift of n, and no rows": (packet((0, 8), good, [8]), "SHAPE"),
     }
     for what, (data, code) in cases.items():
         seen = refusal(card, data, code)
@@ -197,6 +261,17 @@ def program(card: Card, dtype: str, kind: str, values, source: int = 1) -> list[
             one.free()
 
 
+def refuses_program(card: Card) -> str:
+    for kind, values, source in (("F32", [[1.0], [2.0]], 1), ("I32", [[1], [2]], 9)):
+        try:
+            program(card, kind, kind, values, source)
+            return f"{kind}, register {source}: it runs, and should fault with PROGRAM"
+        except Fault as fault:
+            if fault.code != C["FAULT_PROGRAM"]:
+                return f"{fault}, and not PROGRAM"
+    return ""
+
+
 def average(card: Card, rng) -> str:
     for kind, bits in (("I32", 32), ("I64", 64)):
         least = -1 << (bits - 1)
@@ -208,18 +283,7 @@ def average(card: Card, rng) -> str:
         for a, b, mean in zip(x, y, seen):
             if mean != (a + b) // 2:
                 return f"{kind}: the average of {a} and {b} is {mean}"
-    return ""
-
-
-def types(card: Card, _rng) -> str:
-    for kind, values, source in (("F32", [[1.0], [2.0]], 1), ("I32", [[1], [2]], 9)):
-        try:
-            program(card, kind, kind, values, source)
-            return f"{kind}, register {source}: it runs, and should fault with PROGRAM"
-        except Fault as fault:
-            if fault.code != C["FAULT_PROGRAM"]:
-                return f"{fault}, and not PROGRAM"
-    return ""
+    return refuses_program(card)
 
 
 def one_packet(name: str, function, want) -> str:
@@ -238,13 +302,22 @@ def one_packet(name: str, function, want) -> str:
 
 def operators(rng) -> str:
     torch.manual_seed(rng.randrange(1 << 30))
-    for x in (torch.randn(4, 7), torch.randn(6), torch.randn(2, 3, 5), torch.randn(5, 6).t(),
-              torch.arange(12, dtype=torch.int16).view(3, 4), torch.randn(0, 3)):
+    for x, *size in ((torch.randn(4, 7),), (torch.randn(6),), (torch.randn(2, 3, 5),),
+                     (torch.randn(5, 6).t(),), (torch.arange(12, dtype=torch.int16).view(3, 4),),
+                     (torch.randn(1, 7), 4, 7), (torch.randn(4, 1), 4, 7), (torch.randn(0, 3),),
+                     (torch.randn(3, 0),)):
         shift, there = rng.randrange(-20, 20), x.to(f"openreg:{rng.randrange(2)}")
+        if size:  # broadcast; to() would make the tensor dense
+            x, there = x.expand(size), there.expand(size)
         seen = one_packet("lab8::roll", lambda: torch.ops.lab8.roll(there, shift),
                           torch.roll(x, shift, -1))
         if seen:
             return seen
+    try:
+        torch.ops.lab8.roll(torch.ones(3, dtype=torch.complex64, device="openreg"), 1)
+        return "lab8::roll takes complex64, and the card has no such dtype"
+    except RuntimeError:
+        pass
     for dtype in (torch.int32, torch.int64):
         least = torch.iinfo(dtype).min
         a, b = (torch.tensor([rng.randrange(least, -least) for _ in range(24)], dtype=dtype)
@@ -274,7 +347,8 @@ def main(part: str, directory: str, seed: int) -> None:
     rng = random.Random(f"{part} {seed}")
     if part in ("engine", "instruction"):
         card = Card()
-        checks = (rows, layouts, dtypes, bounds, refuses) if part == "engine" else (average, types)
+        checks = (rows, layouts, dtypes, bounds, access, refuses, slices) if part == "engine" \
+            else (average,)
         for check in checks:
             if not attempt(check.__name__, check, card, rng) and check is rows:
                 return
