@@ -33,6 +33,10 @@ def pattern(find: str, name: str, value: str) -> re.Pattern:
     return re.compile(begin + words + end)
 
 
+def value_of(place: dict, name: str) -> str:
+    return place.get("values", {}).get(name, name.lower())
+
+
 class Tree:
     """The text of the files"""
 
@@ -47,9 +51,7 @@ class Tree:
 
     def look(self, place: dict, name: str) -> str:
         """Where the opcode has this place, as file:line, or "" """
-        value = place.get("values", {}).get(name, "")
-        if "values" in place and not value:
-            return ""
+        value = value_of(place, name)
         for find in place["find"]:
             wanted = pattern(find, name, value)
             for glob in place["file"]:
@@ -94,16 +96,38 @@ def types_errors() -> list[str]:
     return errors
 
 
+def minor_errors(since: list[dict]) -> list[str]:
+    """Every name needs a minor version, and the header's must not be older."""
+    errors = []
+    minor = int(re.search(r"#define OPENREG_ISA_MINOR (\d+)", HEADER.read_text(encoding="utf-8"))[1])
+    for kind in ENUMS:
+        listed = {name: entry["minor"] for entry in since for name in entry.get(kind, [])}
+        for name in names(kind):
+            if name not in listed:
+                errors.append(f"{name} has no minor version: {LIST.name} must have it in a "
+                              "[[since]], with the number to which it increases "
+                              f"OPENREG_ISA_MINOR, now {minor}")
+            elif listed[name] > minor:
+                errors.append(f"{LIST.name} says that cards have {name} since minor version "
+                              f"{listed[name]}: {HEADER.relative_to(TOP)} must increase "
+                              f"OPENREG_ISA_MINOR, now {minor}")
+        for name in sorted(set(listed) - set(names(kind))):
+            errors.append(f"{LIST.name} has {name} in a [[since]], but the header does not")
+    return errors
+
+
 def complaint(place: dict, name: str) -> str:
     find = place["find"][0].format(NAME=name, name=name.lower(),
-                                   value=place.get("values", {}).get(name, "its operator"))
+                                   value=value_of(place, name))
     return (f"{name} has no {place['place']}: {' or '.join(place['file'])} must have "
             f"{find.strip()!r}: {place['do'].format(NAME=name, name=name.lower())}")
 
 
-def show(tree: Tree, kinds: dict, wanted: str) -> int:
+def show(tree: Tree, kinds: dict, since: list[dict], wanted: str) -> int:
     for kind, places in kinds.items():
         if wanted in names(kind):
+            minors = [entry["minor"] for entry in since if wanted in entry.get(kind, [])]
+            print(f"minor version: {minors[0] if minors else 'missing'}")
             for place in places:
                 why = place.get("except", {}).get(wanted)
                 where = tree.look(place, wanted) or "missing"
@@ -115,8 +139,14 @@ def show(tree: Tree, kinds: dict, wanted: str) -> int:
 
 def main() -> int:
     kinds, tree = tomllib.loads(LIST.read_text(encoding="utf-8")), Tree()
+    since = kinds.pop("since")
+    for places in kinds.values():
+        for place in places:
+            other = next((p for p in places if p["place"] == place.get("as")), {})
+            for key in {"except", "values"} & set(other):
+                place[key] = other[key] | place.get(key, {})
     if sys.argv[1:]:
-        return show(tree, kinds, sys.argv[1])
+        return show(tree, kinds, since, sys.argv[1])
     checks, errors = 0, []
     for kind, places in kinds.items():
         for place in places:
@@ -128,7 +158,7 @@ def main() -> int:
                 checks += 1
                 if name not in excused and not tree.look(place, name):
                     errors.append(complaint(place, name))
-    errors += types_errors()
+    errors += types_errors() + minor_errors(since)
     for error in errors:
         print("error:", error)
     print(f"packets: {checks} checks, {len(errors)} errors")
