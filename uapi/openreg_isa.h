@@ -603,10 +603,10 @@ enum openreg_vop {
 	OPENREG_V_ADD = 16,
 	OPENREG_V_SUB,
 	OPENREG_V_MUL,
-	OPENREG_V_DIV, /* I: toward zero; x / 0 = 0 */
+	OPENREG_V_DIV, /* integers toward zero; x / 0 = 0 */
 	OPENREG_V_DIV_FLOOR, /* as Python's // */
-	OPENREG_V_FMOD, /* sign of a; I: x % 0 = 0 */
-	OPENREG_V_REMAINDER, /* sign of b, as Python's %; I: x % 0 = 0 */
+	OPENREG_V_FMOD, /* sign of a; integers x % 0 = 0 */
+	OPENREG_V_REMAINDER, /* sign of b, as Python's %; integers x % 0 = 0 */
 	OPENREG_V_MIN, /* NaN if either is NaN */
 	OPENREG_V_MAX, /* NaN if either is NaN */
 	OPENREG_V_FMIN, /* F: the other if one is NaN */
@@ -615,7 +615,7 @@ enum openreg_vop {
 	OPENREG_V_ATAN2, /* F */
 	OPENREG_V_HYPOT, /* F */
 	OPENREG_V_COPYSIGN, /* F */
-	OPENREG_V_FMA, /* dst = a * b + c; F: one rounding */
+	OPENREG_V_FMA, /* dst = a * b + c; floats round once */
 	/* bits, I */
 	OPENREG_V_AND = 40,
 	OPENREG_V_OR,

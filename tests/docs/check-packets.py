@@ -96,6 +96,41 @@ def types_errors() -> list[str]:
     return errors
 
 
+def header_types() -> dict[str, str]:
+    """The types of each instruction by the header: its own comment begins with them, or the
+    comment of its group ends with them, or an earlier one says "as all below"."""
+    body = re.search(r"enum openreg_vop {(.*?)\n}", HEADER.read_text(encoding="utf-8"), re.S)[1]
+    kinds = {"F": "FLOAT", "I": "INT", "F32": "F32", "I64": "I64"}
+    group, before, found = "ALL", "", {}
+    for comment, name, behind in re.findall(
+            r"/\*(.*?)\*/|OPENREG_V_(\w+)[^,\n]*,?(?:[ \t]*/\*(.*?)\*/)?", body, re.S):
+        if not name:
+            before = re.sub(r"\s+(\* )?", " ", comment).strip()
+            group = kinds.get(before.rpartition(", ")[2], "ALL")
+            continue
+        of_one = re.match(r"(F32|I64|F|I)\b(, as all below)?", (behind or before).strip())
+        found[name] = kinds[of_one[1]] if of_one else group
+        if of_one and of_one[2]:
+            group = found[name]
+        before = ""
+    return found
+
+
+def header_errors() -> list[str]:
+    """Compares the types in the header's comments with those of the card."""
+    errors, header = [], header_types()
+    table = (TOP / "qemu-device/card/vector/vector_ops.h").read_text(encoding="utf-8")
+    for name, types in re.findall(r'V\((\w+), "\w+", (\w+), ', table):
+        have = header.get(name)
+        if have is None:
+            errors.append(f"the card's table has {name}, but {HEADER.relative_to(TOP)} has no "
+                          f"OPENREG_V_{name}")
+        elif have != types:
+            errors.append(f"{name} has the types {types} in the card's table: the comment behind "
+                          f"OPENREG_V_{name} in {HEADER.relative_to(TOP)} says {have}")
+    return errors
+
+
 def minor_errors(since: list[dict]) -> list[str]:
     """Every name needs a minor version, and the header's must not be older."""
     errors = []
@@ -158,7 +193,7 @@ def main() -> int:
                 checks += 1
                 if name not in excused and not tree.look(place, name):
                     errors.append(complaint(place, name))
-    errors += types_errors() + minor_errors(since)
+    errors += types_errors() + header_errors() + minor_errors(since)
     for error in errors:
         print("error:", error)
     print(f"packets: {checks} checks, {len(errors)} errors")
