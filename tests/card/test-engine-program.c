@@ -435,11 +435,14 @@ static void test_plan_memory(void **state)
 	free(plan[1]);
 }
 
-/* Opcodes of the table are those of the ISA, each once. */
+/* The table has the order of the ISA; tests/docs/check-packets.py says what it lacks. */
 static void test_table(void **state)
 {
-	static const unsigned int ops[] = {
-#define V(op, name, types, form, semantics) OPENREG_V_##op,
+	static const struct {
+		unsigned int op;
+		const char *name;
+	} ops[] = {
+#define V(op, name, types, form, semantics) { OPENREG_V_##op, name },
 		OPENREG_VECTOR_OPS(V)
 #undef V
 	};
@@ -447,10 +450,9 @@ static void test_table(void **state)
 
 	(void)state;
 	for (i = 1; i < sizeof(ops) / sizeof(*ops); i++)
-		assert_true(ops[i] > ops[i - 1]);
-	/* moves, arithmetic, bits, comparisons, unary, reductions */
-	assert_int_equal(sizeof(ops) / sizeof(*ops),
-			 9 + 16 + 6 + 10 + 33 + 6);
+		if (ops[i].op <= ops[i - 1].op)
+			fail_msg("vector_ops.h has %s (%u) behind %s (%u)", ops[i].name,
+				 ops[i].op, ops[i - 1].name, ops[i - 1].op);
 }
 
 int main(void)
