@@ -432,11 +432,13 @@ def test_fallback_with_operands_of_two_devices():
     torch.openreg.reset_fallbacks()
     bins = torch.histc(x.float(), torch.tensor(4), torch.tensor(0), torch.tensor(4))
     assert bins.cpu().tolist() == [0, 4, 0, 0]
-    out = torch.full((4,), 7)
+    torch.openreg.reset_fallbacks()
+    square, out = 4 * torch.eye(2, device=DEV), torch.full((2, 2), 7.0)
     with pytest.raises(RuntimeError, match="same device.*openreg:0 and cpu"):
-        torch.gcd(x, x, out=out)
-    assert out.tolist() == [7] * 4
-    assert torch.gcd(x, x, out=torch.zeros_like(x)).tolist() == [1] * 4
+        torch.linalg.cholesky(square, out=out)
+    assert out.tolist() == [[7, 7]] * 2
+    result = torch.linalg.cholesky(square, out=torch.zeros_like(square))
+    assert result.tolist() == [[2, 0], [0, 2]]
     assert torch.openreg.fallbacks()
 
 
