@@ -6,8 +6,10 @@
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "engine-harness.h"
+#include "job/work.h"
 #include "vector-reference.h"
 #include "vector/vector_ops.h"
 
@@ -241,6 +243,21 @@ static void one_op(unsigned int op, unsigned int type)
 	free(out);
 }
 
+/* False for the operations that other files test. */
+static bool is_tried(unsigned int op)
+{
+	switch (op_forms[op]) {
+	case OPENREG_VFORM_NONE:
+	case OPENREG_VFORM_CVT: /* test-engine-cast has these */
+	case OPENREG_VFORM_ROUND:
+	case OPENREG_VFORM_INDEX: /* test-engine-vector has it */
+	case OPENREG_VFORM_RANDOM: /* test-engine-random has it */
+		return false;
+	default:
+		return true;
+	}
+}
+
 static void test_all(void **state)
 {
 	unsigned int op, type;
@@ -248,16 +265,8 @@ static void test_all(void **state)
 
 	(void)state;
 	for (op = OPENREG_V_MOV; op < OPENREG_V_RED_SUM; op++) {
-		switch (op_forms[op]) {
-		case OPENREG_VFORM_NONE:
-		case OPENREG_VFORM_CVT: /* test-engine-cast has these */
-		case OPENREG_VFORM_ROUND:
-		case OPENREG_VFORM_INDEX: /* test-engine-vector has it */
-		case OPENREG_VFORM_RANDOM: /* test-engine-random has it */
+		if (!is_tried(op))
 			continue;
-		default:
-			break;
-		}
 		tried = false;
 		for (type = 0; type < OPENREG_VT_END; type++) {
 			if (!(op_types[op] >> type & 1))
@@ -268,6 +277,93 @@ static void test_all(void **state)
 		}
 		if (!tried)
 			fail_msg("vector_ops.h gives %s no type", op_names[op]);
+	}
+}
+
+#define POINTS 65536
+#define TIMES 50 /* so that loads and stores count little */
+#define SLICE_LIMIT 8 /* times OPENREG_SLICE_NS */
+
+static double cpu_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+	return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
+}
+
+/* Runs all slices of the packet. Returns the average time of one. */
+static double slice_ns(struct openreg_args *args)
+{
+	atomic_size_t extra = 0;
+	struct openreg_scratch *scratch = openreg_scratch_new(&extra);
+	struct openreg_job *job;
+	uint32_t slices, i;
+	double ns;
+	bool later;
+
+	assert_non_null(scratch);
+	assert_int_equal(args_check(args), OPENREG_FAULT_NONE);
+	job = openreg_job_new(args, scratch, &later);
+	assert_non_null(job);
+	slices = openreg_job_slices(job, 0);
+	ns = cpu_ns();
+	for (i = 0; i < slices; i++)
+		assert_true(openreg_job_run(job, 0, i, scratch));
+	ns = cpu_ns() - ns;
+	openreg_job_free(job);
+	openreg_scratch_free(scratch);
+	return ns / slices;
+}
+
+static double slice_ns_of(unsigned int op, unsigned int type)
+{
+	static uint64_t in[3][POINTS], out[POINTS];
+	unsigned int result = is_test(op) ? OPENREG_VT_I32 : type, t, i, j;
+	const int64_t n = POINTS;
+	struct openreg_args args;
+
+	args_begin(&args, OPENREG_OP_VECTOR, 1, &n);
+	args_operand(&args, dtype_of[result], out, NULL);
+	for (i = 0; i < 3; i++) {
+		t = !i && op == OPENREG_V_SELECT ? OPENREG_VT_I32 : type;
+		for (j = 0; j < POINTS; j++) {
+			union value v = random_value(t);
+
+			if (!is_float(t))
+				v.i64 = (int64_t)random_u64();
+			memcpy((char *)in[i] + j * width_of(t), &v, width_of(t));
+		}
+		args_operand(&args, dtype_of[t], in[i], NULL);
+		args_instr(&args, OPENREG_V_LOAD, t, i, 0, 0, 0, i + 1);
+	}
+	for (i = 0; i < TIMES; i++)
+		args_instr(&args, op, type, 3, 0, 1, 2, 0);
+	args_instr(&args, OPENREG_V_STORE, result, 0, 3, 0, 0, 0);
+	return slice_ns(&args);
+}
+
+/* Other queues wait for the end of a slice: it must last about as long as planned. */
+static void test_slices(void **state)
+{
+	unsigned int op, type;
+	double ns;
+
+	(void)state;
+	if (SCALE > 1)
+		skip(); /* the estimates hold without sanitizers */
+	for (op = OPENREG_V_MOV; op < OPENREG_V_RED_SUM; op++) {
+		for (type = 0; is_tried(op) && type < OPENREG_VT_END; type++) {
+			if (!(op_types[op] >> type & 1))
+				continue;
+			random_seed(op);
+			ns = slice_ns_of(op, type);
+			if (ns > SLICE_LIMIT * OPENREG_SLICE_NS)
+				fail_msg("%s of type %u: slices of %.1f ms, not %.1f: "
+					 "kernel_ns() in vector_estimate.c is too low",
+					 op_names[op], type, ns * 1e-6,
+					 OPENREG_SLICE_NS * 1e-6);
+		}
 	}
 }
 
@@ -303,6 +399,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_all),
+		cmocka_unit_test(test_slices),
 		cmocka_unit_test(test_imm),
 	};
 
