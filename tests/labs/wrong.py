@@ -89,7 +89,7 @@ WRONG = [
           words="it does not compile: "),
     Wrong("oopses", 1, [
         ("lab1.c", "	lab->pdev = pdev;", "	lab = NULL;\n	WRITE_ONCE(lab->pdev, pdev);")],
-          words="BUG: kernel NULL pointer dereference", more=True),
+          words="RIP: 0010:lab1_probe+0x", more=True),
     Wrong("hangs", 1, [
         ("lab1.c", WAIT, "	do\n		value = readl(control);\n	while (1);\n	ret = value;")],
           words="lab1_probe+0x", slow=True),
@@ -197,6 +197,9 @@ WRONG = [
     Wrong("leaves the interrupt", 4, [
         ("lab4.c", FREE_IRQ, "")],
           words="remove_proc_entry", more=True),
+
+    Wrong("a wait queue without its first call", 4, [
+        ("lab4.c", "	init_waitqueue_head(&lab->wake);\n", "")], words="lab_sleep+0x", more=True),
 
     Wrong("leaves old data", 5, [
         ("lab5.c", "	int ret = lab5_clear(lab);", "	int ret = lab5_clear ? 0 : 0;")], {"clear"}),

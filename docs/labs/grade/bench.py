@@ -8,7 +8,7 @@ import re
 import shutil
 import subprocess
 
-from machine import TOP, Broken, Done, Machine
+from machine import TOP, Broken, Done, Machine, Silent
 from native import Host
 from tally import Tally
 
@@ -203,6 +203,10 @@ class Bench:
             words = self.machine.reports()
             if words:
                 tally.spoil("the kernel complained: " + words)
+        except Silent as silent:
+            why = self.machine.why()
+            tally.spoil(why if why.startswith("the kernel") else f"{why} ({silent})")
+            self.close_machine()
         except Broken as broken:
             tally.spoil(str(broken))
             self.close_machine()

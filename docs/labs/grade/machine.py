@@ -26,10 +26,17 @@ REPORTS = re.compile(
     r"WARNING: |BUG: |BUG [a-z]|kernel BUG at|Oops|Kernel panic|general protection fault"
     r"|UBSAN: |refcount_t: |INFO: (possible|suspicious|trying|task|rcu)|rcu: INFO"
     r"|list_(add|del) corruption|\[ cut here \]")
+# Lines of a report that do not help a student: page tables, the machine, registers.
+NOISE = re.compile(r"^(#PF: |PGD |CPU: |Hardware name: |Workqueue: |Modules linked in: |Code: "
+                   r"|R\w\w: |EFLAGS: |FS: |CS: |CR2: |</?\w+>$|Tainted: |Oops: |\d+ locks? held)")
 
 
 class Broken(Exception):
     """The VM cannot be used any more. The text says why, for the student."""
+
+
+class Silent(Broken):
+    """QEMU's monitor does not answer. The console may say more: see Machine.why()."""
 
 
 class Monitor:
@@ -52,13 +59,13 @@ class Monitor:
             while True:
                 answer = json.loads(self.file.readline() or "null")
                 if answer is None:
-                    raise Broken("the VM has stopped")
+                    raise Silent("the VM has stopped")
                 if "error" in answer:
                     raise RuntimeError(f"QEMU refuses {name}: {answer['error']['desc']}")
                 if "return" in answer:
                     return answer["return"]
         except OSError as error:
-            raise Broken(f"QEMU's monitor does not answer: {error}") from error
+            raise Silent(f"QEMU's monitor does not answer: {error}") from error
 
     def processor_seconds(self) -> float:
         """The processor time that QEMU has used"""
@@ -128,6 +135,18 @@ class Done(NamedTuple):
     error: str
     result: object
     seconds: float
+
+
+def quote(report: list[str]) -> list[str]:
+    """Of a report of the kernel: the first words, the RIP line, the first frames in the module"""
+    end = next((i for i, line in enumerate(report) if "---[ end" in line), 60)
+    head, *rest = [line.strip() for line in report[:end] if line.strip()]
+    place = next((i for i, line in enumerate(rest) if line.startswith(("RIP: ", "Call Trace:"))),
+                 len(rest))
+    words = [line for line in rest[:place] if not NOISE.search(line)][:3]
+    rip = [line for line in rest[place:place + 1] if line.startswith("RIP: ")]
+    frames = [line for line in rest[place + 1:] if "[lab]" in line and not line.startswith("? ")]
+    return [head, *words, *rip, *frames[:3]]
 
 
 class Machine:
@@ -319,15 +338,13 @@ class Machine:
         return " | ".join(line for line in self.log().splitlines()[-5:] if line.strip())
 
     def reports(self) -> str:
-        """The first report of the kernel since the last call, and the next lines."""
+        """The first report of the kernel since the last call: its words, RIP, the module's frames."""
         text = self.log()
         new, self.log_at = text[self.log_at:], len(text)
         lines = [re.sub(r"^\[ *[0-9.]+\] ", "", line) for line in new.splitlines()]
         for i, line in enumerate(lines):
-            if REPORTS.search(line):
-                more = [next_line for next_line in lines[i:i + 9] if next_line.strip()
-                        and "cut here" not in next_line]
-                return " | ".join(more[:6])
+            if REPORTS.search(line) and "cut here" not in line:
+                return " | ".join(quote(lines[i:]))
         return ""
 
     def trace(self) -> list[str]:
