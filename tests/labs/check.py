@@ -74,6 +74,8 @@ def judge_wrong(wrong, tally) -> str:
     lost = {check.name for check in tally.checks.values() if not check.good}
     if wrong.words not in tally.trouble:
         return f"the grader does not say '{wrong.words}'"
+    if wrong.says not in tally.text():
+        return f"the grader does not say '{wrong.says}' of a check"
     want = set(tally.checks) if wrong.breaks is None else wrong.breaks
     # A reason that nobody expected, such as a VM that ends, must not pass for the fault.
     if tally.trouble and not (wrong.words or wrong.may):

@@ -13,6 +13,7 @@ class Wrong:
     breaks: set[str] | None = None  # None: all checks
     may: frozenset[str] = frozenset()  # checks that it fails in some runs
     words: str = ""  # in the reason for which the grading stopped
+    says: str = ""  # in what the grader saw
     more: bool = False  # only the suite labs-more grades it
     slow: bool = False  # ends its VM after half a minute: meanwhile another VM grades the rest
 
@@ -83,7 +84,7 @@ WRONG = [
          "	request_mem_region(pci_resource_start(pdev, OPENREG_BAR_VRAM), 64, pci_name(pdev));\n"
          "	ret = lab1_check(lab);\n")], {"leaves"}, more=True),
     Wrong("no bus mastering", 1, [
-        ("lab1.c", "	pci_set_master(pdev);\n", "")], words="does not bind"),
+        ("lab1.c", "	pci_set_master(pdev);\n", "")], words="without bus mastering"),
     Wrong("does not compile", 1, [
         ("lab1.c", "	pci_set_master(pdev);", "	pci_set_master(pdev)")],
           words="it does not compile: "),
@@ -112,6 +113,13 @@ WRONG = [
         ("lab2.c", "10, TIMEOUT_US, false", "10, 0, false")], words="lab_admin+0x", more=True),
     Wrong("ignores the status", 2, [
         ("lab2.c", "	return cpl->status;", "	return 0;")], {"status"}, more=True),
+    Wrong("no size of the fault ring", 2, [
+        ("lab2.c", "	writel(LAB_FAULT_SLOTS, regs + OPENREG_REG_FAULT_SLOTS);\n", "")],
+          words="failed with error -5; the card's trace: admin or fault ring is not usable"),
+    Wrong("a pointer for a bus address", 2, [
+        ("lab2.c", "	writeq(lab->cmds.bus, regs", "	writeq((u64)lab->cmds.cpu, regs")],
+          {"commands", "status", "wraps", "sequence", "gives up"},
+          says="STATUS is FATAL; the card's trace: bus error on the admin ring", more=True),
     Wrong("takes FATAL for READY", 2, [
         ("lab2.c", "	return status == OPENREG_STATUS_READY ? 0 : -EIO;", "	return 0;")],
           {"refuses fatal"}, more=True),

@@ -10,6 +10,7 @@ import subprocess
 
 from machine import TOP, Broken, Done, Machine, Silent
 from native import Host
+from regs import C, STATUS_FATAL
 from tally import Tally
 
 LABS = range(13)
@@ -126,7 +127,28 @@ class Bench:
         return int(re.search(r"^#define LAB_SLEEP_SECONDS (\d+)$", text, re.M)[1])
 
     def insmod(self, seconds: int = 8) -> Done:
+        self.machine.complaints.clear()
         return self.machine.attempt(["insmod", f"/lab/{self.name}/lab.ko"], seconds=seconds)
+
+    def why_unbound(self, error: str) -> str:
+        """Why the driver has not bound to the card, for the student. error: that of insmod"""
+        machine = self.machine
+        if error:
+            return f"insmod: {error}{machine.complaint()}"
+        if "lab" not in machine.do(["list", "/sys/bus/pci/drivers"]):
+            return ("the module registers no driver: write a pci_driver with the name \"lab\", and "
+                    "module_pci_driver()")
+        words = " | ".join(re.findall(r"\blab \S+: (?!enabling)(.*)", machine.do(["dmesg"]))[-2:])
+        why = (f"probe returns an error; the kernel's log: {words}" if words else
+               "its table lacks the card's ids, or probe returns -ENODEV or -ENXIO, for which the "
+               "kernel prints nothing")
+        return f"the driver is registered and not bound: {why}{machine.complaint()}"
+
+    def fatal(self) -> str:
+        """That the card is FATAL, and so completes no command, or "" """
+        if self.machine.register(C["REG_STATUS"]) != STATUS_FATAL:
+            return ""
+        return f"; STATUS is FATAL{self.machine.complaint()}"
 
     def rmmod(self, seconds: int = 12) -> None:
         error = self.machine.attempt(["rmmod", "lab"], seconds=seconds).error

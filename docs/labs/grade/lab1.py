@@ -46,18 +46,6 @@ def claimed(machine) -> set[str]:
     return set(machine.read("/proc/iomem").splitlines())
 
 
-def why_unbound(machine, error: str) -> str:
-    """What the student has to do"""
-    if error:
-        return f"insmod: {error}"
-    if "lab" not in machine.do(["list", "/sys/bus/pci/drivers"]):
-        return ("the module registers no driver: write a pci_driver with the name \"lab\", and "
-                "module_pci_driver()")
-    failed = re.findall(r"\blab \S+: (.*)", machine.do(["dmesg"]))
-    return ("the driver is registered and not bound: its table lacks the card's ids, or probe "
-            "returns an error" + (f"; the kernel's log: {failed[-1]}" if failed else ""))
-
-
 def refuses(bench, tally, name: str) -> None:
     """The driver must not bind to the card as it is now."""
     machine = bench.machine
@@ -84,9 +72,10 @@ def run(bench, tally, rng) -> None:
     error = bench.insmod().error
     trace = machine.trace()
     bound, master = bench.bound(), bench.master()
-    if not tally.set("binds", bound and master, why_unbound(machine, error) if not bound else
+    if not tally.set("binds", bound and master, bench.why_unbound(error) if not bound else
                      "bound, but without bus mastering"):
-        return tally.end("the driver does not bind, so nothing else can be graded")
+        return tally.end("without bus mastering the card can do no DMA, so nothing else is graded"
+                         if bound else "the driver does not bind, so nothing else can be graded")
     first = next(iter(accesses(trace)), None)
     tally.set("magic", first and first[:2] == ("read", C["REG_MAGIC"]),
               f"the first access is a {first[0]} of register 0x{first[1]:03x}" if first

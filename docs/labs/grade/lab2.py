@@ -36,7 +36,7 @@ def fills(bench, card: Card, rng) -> tuple[bool, str]:
         have = [card.vram(page * 4096 + at) for at in (-8, 0, 8184, 8192)]
         if answer != "0" or have != want:
             return False, (f"FILL of page {page} with 0x{value:02x} gave '{answer}', and around "
-                           f"its ends VRAM has {[hex(word) for word in have]}")
+                           f"its ends VRAM has {[hex(word) for word in have]}{bench.fatal()}")
     return True, ""
 
 
@@ -50,7 +50,7 @@ def statuses(bench) -> tuple[bool, str]:
             ("CTX_DESTROY of the same", command(C["ADMIN_CTX_DESTROY"], 77), C["ADMIN_ENOENT"])):
         have = send(bench, data)
         if have != str(want):
-            return False, f"{what}: '{have}', and the card said {want}"
+            return False, bench.fatal()[2:] or f"{what}: '{have}', and the card said {want}"
     return True, ""
 
 
@@ -64,13 +64,13 @@ def run(bench, tally, rng) -> None:
     bench.count_dma()
     error = bench.insmod().error
     if not bench.bound():
-        return tally.end(f"the driver does not bind {error}")
+        return tally.end("the driver does not bind: " + bench.why_unbound(error))
     machine.trace()
     have = {name: card.reg(name, size) for name, size in (
         ("STATUS", 4), ("CARD_ID", 4), ("ADMIN_BASE", 8), ("ADMIN_CPL", 8), ("ADMIN_SLOTS", 4),
         ("FAULT_BASE", 8), ("FAULT_SLOTS", 4))}
     if not tally.set("ready", all(have.values()) and have["STATUS"] == STATUS_READY and
-                     have["CARD_ID"] == CARD_ID, have):
+                     have["CARD_ID"] == CARD_ID, f"{have}{bench.fatal()}"):
         return tally.end("the card is not ready, so no command can be tried")
     # A lab_admin() that never works gives up, too.
     works = tally.set("commands", *fills(bench, card, rng))
@@ -82,10 +82,11 @@ def run(bench, tally, rng) -> None:
         last = card.completion((tail + count - 1) % have["ADMIN_SLOTS"])
         tally.set("wraps", answer == "0" and more == count and last == tail + count,
                   f"after {count} NOPs '{answer}', ADMIN_TAIL grew by {more}, "
-                  f"seq of the last completion is {last}, and ADMIN_TAIL was {tail}")
+                  f"seq of the last completion is {last}, and ADMIN_TAIL was {tail}{bench.fatal()}")
     machine.monitor.set("x-inject-admin", 2)
     answer = send(bench, command(C["ADMIN_NOP"]))
-    tally.set("sequence", works and times_out(answer), f"'{answer}'")
+    failed = "the FILLs failed, so this tells nothing"
+    tally.set("sequence", works and times_out(answer), f"'{answer}'" if works else failed)
     bench.calm()
     bench.rmmod()
     status, left = card.reg("STATUS"), bench.dma_left()
@@ -95,7 +96,7 @@ def run(bench, tally, rng) -> None:
     bench.insmod()
     machine.monitor.set("x-inject-admin", 1)
     answer = send(bench, command(C["ADMIN_NOP"]))
-    tally.set("gives up", works and times_out(answer), f"'{answer}'")
+    tally.set("gives up", works and times_out(answer), f"'{answer}'" if works else failed)
     bench.calm()
     bench.rmmod()
 

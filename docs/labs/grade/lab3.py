@@ -84,9 +84,12 @@ def begin(bench, tally, name: str) -> tuple[Card, Queue | None]:
     bench.count_dma()
     error = bench.insmod().error
     trace = bench.machine.trace()
-    queue = card.queue(trace) if bench.bound() else None
+    if not bench.bound():
+        tally.end("the driver does not bind: " + bench.why_unbound(error))
+        return card, None
+    queue = card.queue(trace)
     if not queue or card.page(queue)["state"] != C["QUEUE_RUNNING"]:
-        tally.set(name, False, f"no queue that runs {error}")
+        tally.set(name, False, f"no queue that runs{bench.fatal() or bench.machine.complaint()}")
         tally.end("there is no queue, so no packet can be tried")
         return card, None
     return card, queue

@@ -155,6 +155,7 @@ class Machine:
     def __init__(self, share: pathlib.Path, properties: dict[str, object]) -> None:
         self.dir = pathlib.Path(tempfile.mkdtemp(prefix="openreg-lab."))
         self.log_at = self.trace_at = 0
+        self.complaints: list[str] = []  # of the card, in the trace since the last insmod
         options = [f"--device-prop={name}={value}" for name, value in properties.items()]
         command = [str(TOP / "scripts/vm"), "--no-driver", "--mem", "768M", "--timeout", "9000",
                    "--kernel-option", "iomem=relaxed",
@@ -357,7 +358,15 @@ class Machine:
             new = file.read()
             new = new[:new.rfind(b"\n") + 1]
             self.trace_at += len(new)
-        return new.decode(errors="replace").splitlines()
+        lines = new.decode(errors="replace").splitlines()
+        self.complaints += [line.partition(": ")[2] for line in lines
+                            if line.startswith("openreg: ")]
+        return lines
+
+    def complaint(self) -> str:
+        """What the card's trace says of an error of the driver, or "" """
+        self.trace()
+        return f"; the card's trace: {self.complaints[0]}" if self.complaints else ""
 
     def register(self, offset: int, size: int = 4) -> int:
         """A register, read from outside. Call trace() first: this drops what is in it."""
