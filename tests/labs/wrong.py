@@ -211,6 +211,15 @@ WRONG = [
 
     Wrong("leaves old data", 5, [
         ("lab5.c", "	int ret = lab5_clear(lab);", "	int ret = lab5_clear ? 0 : 0;")], {"clear"}),
+    Wrong("copies the other way", 5, [
+        ("copy.c", "{ { .addr = to, .dtype", "{ { .addr = from, .dtype"),
+        ("copy.c", "			{ { .addr = from, .dtype = OPENREG_U8 }, 1 },\n		},",
+         "			{ { .addr = to, .dtype = OPENREG_U8 }, 1 },\n		},")],
+          {"copy", "clear", "no calls", "ring end", "buffer"}, says="wrong bytes came back"),
+    Wrong("a segment that packets cannot write", 5, [
+        ("lab5.c", "OPENREG_SEG_READ | OPENREG_SEG_WRITE", "OPENREG_SEG_READ")],
+          {"copy", "clear", "no calls", "ring end", "buffer"},
+          says="OPENREG_FAULT_PERMISSION"),
     Wrong("frees the buffer before the unbind", 5, [
         ("lab5.c", UNBIND + FREE, FREE + UNBIND)], {"buffer"}),
     Wrong("a writable card page", 5, [

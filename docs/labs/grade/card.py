@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from regs import C
 
+FAULTS = {value: name.removeprefix("FAULT_") for name, value in C.items()
+          if name.startswith("FAULT_")}
 COMMAND = struct.Struct("<HHIII6Q")  # struct openreg_admin_cmd
 MAP = re.compile(r"openreg_map bus 0x(\w+) len 0x(\w+) writable (\d) good 1")
 
@@ -59,3 +61,13 @@ class Card:
         wakes, interrupts = self.monitor.read(queue.card_page + 128, 2, 8)
         return {"head": head, "completed": completed, "asleep": both & 0xffffffff,
                 "state": both >> 32, "wakes": wakes, "interrupts": interrupts}
+
+    def fault(self, queue: Queue) -> str:
+        """Why the queue has faulted, by the card page, or "" """
+        if self.page(queue)["state"] != C["QUEUE_FAULTED"]:
+            return ""
+        code, operand = self.monitor.read(queue.card_page + 64, 2)
+        seq, address = self.monitor.read(queue.card_page + 72, 2, 8)
+        which = "" if operand == 0xffffffff else f", operand {operand} at 0x{address:x}"
+        return (f"; the queue is FAULTED: the card page has fault {code} "
+                f"(OPENREG_FAULT_{FAULTS.get(code, '?')}) of packet {seq}{which}")

@@ -24,6 +24,10 @@ def press(bench, name: str, count: int, cookie: int = 0, seconds: int = 20) -> s
                                  seconds=seconds).error
 
 
+def said(error: str) -> str:
+    return f"error '{error}'" if error else "no error"
+
+
 def cookies(card: Card, queue: Queue, first: int, count: int) -> list[int]:
     """Opcodes and cookies of the slots"""
     return [card.monitor.read(queue.ring + (first + i) % queue.slots * 64, 1, 8)[0]
@@ -75,7 +79,7 @@ def full(bench, card: Card, queue: Queue) -> tuple[bool, str]:
     tail, head = card.word(queue.user_page), card.page(queue)["head"]
     bench.calm()
     return "temporarily unavailable" in error and tail - head == queue.slots, (
-        f"'{error}', with {tail - head} slots published of {queue.slots}")
+        f"{said(error)}, with {tail - head} slots published of {queue.slots}")
 
 
 def begin(bench, tally, name: str) -> tuple[Card, Queue | None]:
@@ -107,18 +111,20 @@ def run(bench, tally, rng) -> None:
     ran, done = card.reg("STAT_PACKETS", 8), card.page(queue)["completed"]
     tally.set("packets", not error and ran == done == count and
               cookies(card, queue, 0, count) == want,
-              f"{count} NOPs: '{error}', completed {done}, STAT_PACKETS {ran}")
+              f"{count} NOPs: {said(error)}, completed {done}, STAT_PACKETS {ran}"
+              f"{card.fault(queue)}")
     count = 3 * queue.slots
     error = press(bench, "nop", count)
     more = card.page(queue)["completed"] - done
     # asleep goes to 0 before the packet of a doorbell runs, and this driver waits for each.
     bells, wakes = card.reg("STAT_DOORBELLS", 8), card.page(queue)["wakes"]
-    tally.set("wraps", not error and more == count, f"{count} NOPs: '{error}', {more} completed")
+    tally.set("wraps", not error and more == count,
+              f"{count} NOPs: {said(error)}, {more} completed{card.fault(queue)}")
     sleeps(card, queue)
     done = card.page(queue)["completed"]
     error = press(bench, "nop", 1)
     more = card.page(queue)["completed"] - done
-    good = tally.set("doorbell", not error and more == 1, f"'{error}', {more} completed")
+    good = tally.set("doorbell", not error and more == 1, f"{said(error)}, {more} completed")
     tally.set("quiet", good and tally.checks["wraps"].good and bells <= wakes,
               f"{bells} doorbells for a card that woke {wakes} times")
     if good:

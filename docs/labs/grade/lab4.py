@@ -5,7 +5,7 @@ from itertools import takewhile
 
 from card import Card, Queue
 from gdb import WRITE, Gdb
-from lab3 import FILES, begin, press
+from lab3 import FILES, begin, press, said
 from regs import C
 from tally import tail
 
@@ -88,10 +88,10 @@ def one(bench, card: Card, queue: Queue, tally) -> bool:
     error = sleeper.end()
     raised = interrupts(bench) - before
     tally.set("sleep", not error and raised > 0 and asleep and not polls,
-              f"'{error}', {raised} interrupts in /proc/interrupts, meanwhile the thread "
+              f"{said(error)}, {raised} interrupts in /proc/interrupts, meanwhile the thread "
               f"{polls or ('slept' if asleep else 'never slept')}")
     have = card.word(queue.kernel_page)
-    tally.set("disarmed", not error and have == NONE, f"'{error}', armed is 0x{have:x}")
+    tally.set("disarmed", not error and have == NONE, f"{said(error)}, armed is 0x{have:x}")
     return asleep
 
 
@@ -127,7 +127,7 @@ def spurious(bench, card: Card, queue: Queue) -> tuple[bool, str]:
     let_run(bench)
     error = sleeper.end()
     return have == still == number and asleep and not error, (
-        f"'{error}'" if still == number and asleep else "the thread did not sleep on")
+        said(error) if still == number and asleep else "the thread did not sleep on")
 
 
 def rest(bench, card: Card, queue: Queue) -> tuple[bool, str]:

@@ -42,12 +42,23 @@ def copies(bench, what: list[tuple[bytes, int, int]]) -> list[tuple[int, bytes |
             for each in done]
 
 
+def difference(status: int, back: bytes | str, data: bytes) -> str:
+    """What is wrong with a run of the program, or "" """
+    if isinstance(back, str):
+        return f"exit status {status}: {back}"
+    at = next((i for i, (one, other) in enumerate(zip(back, data)) if one != other), None)
+    if at is not None:
+        return f"wrong bytes came back: byte {at} is 0x{back[at]:02x} and not 0x{data[at]:02x}"
+    return "" if len(back) == len(data) else f"{len(back)} bytes came back, not {len(data)}"
+
+
 def again(bench, rng) -> str:
     """Copies of a few bytes, so many that the queue reaches the ring's end"""
     what = [(rng.randbytes(3), 100 + i, 99) for i in range(AGAIN)]
     for (data, *_), (status, back) in zip(what, copies(bench, what)):
-        if status or back != data:
-            return f"exit status {status}, {back} instead of {data}"
+        wrong = difference(status, back, data)
+        if wrong:
+            return wrong
     return ""
 
 
@@ -119,9 +130,10 @@ def run(bench, tally, rng) -> None:
     at = rng.randrange(0, size - 16, 8)
     seen = [card.vram(target + at + more).to_bytes(8, "little") for more in (0, 8)]
     ran, more = card.reg("STAT_PACKETS", 8) - before, card.reg("ADMIN_TAIL") - tail
-    good = tally.set("copy", back == data and b"".join(seen) == data[at:at + 16] and ran == 2,
-                     f"exit status {status}, {ran} packets, "
-                     f"{len(back)} bytes came back{': ' + back if isinstance(back, str) else ''}")
+    wrong, there = difference(status, back, data), b"".join(seen) == data[at:at + 16]
+    good = tally.set("copy", not wrong and there and ran == 2,
+                     f"{wrong or 'the right bytes came back'}; VRAM has "
+                     f"{'the' if there else 'other'} bytes; {ran} packets{card.fault(queue)}")
     failed = "the copy failed, so this tells nothing"
     tally.set("clear", good and not any(old),
               f"old data: {[hex(word) for word in old]}" if any(old) else failed)
@@ -130,7 +142,7 @@ def run(bench, tally, rng) -> None:
         wrong = again(bench, rng)
         state, ran = card.page(queue)["state"], card.reg("STAT_PACKETS", 8) - before
         tally.set("ring end", not wrong and state == C["QUEUE_RUNNING"] and ran >= 2 + 2 * AGAIN,
-                  f"{wrong or 'right'}, state {state}; {ran} packets of {2 + 2 * AGAIN} or more")
+                  f"{wrong or 'right'}; {ran} packets of {2 + 2 * AGAIN} or more{card.fault(queue)}")
     probe(bench, tally)
     watch_commands(bench)
     bench.rmmod()

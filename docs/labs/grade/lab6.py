@@ -5,7 +5,7 @@ import re
 import struct
 
 from card import Card, Queue
-from lab3 import FILES, begin, press
+from lab3 import FILES, begin, press, said
 from regs import C
 
 TITLE = "a fault and the queue's reset"
@@ -52,12 +52,12 @@ def one(bench, card: Card, queue: Queue, tally, rng) -> bool:
     good = tally.set("record", have == [want] and not again,
                      f"{have}, then {again}; it is {want}")
     tally.set("error", good and "Input/output error" in error and "late" not in error,
-              f"'{error}'")
+              said(error))
     press(bench, "recover", 1)
     state, error = card.page(queue)["state"], press(bench, "nop", 5)
     done = card.page(queue)["completed"]
     return tally.set("recover", state == C["QUEUE_RUNNING"] and not error and
-                     done == number + 5, f"state {state}; 5 NOPs: '{error}', completed {done}, "
+                     done == number + 5, f"state {state}; 5 NOPs: {said(error)}, completed {done}, "
                      f"and {number} was the packet that faulted")
 
 
