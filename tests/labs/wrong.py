@@ -41,6 +41,11 @@ REQUEST = """\
 	if (ret)
 		pci_free_irq_vectors(lab->pdev);
 """
+DEVICE = """\
+	if (the_lab)
+		misc_deregister(&lab5_misc);
+	the_lab = NULL;
+"""
 FREE_IRQ = "	free_irq(pci_irq_vector(lab->pdev, LAB_VECTOR), lab);\n"
 
 UNBIND = """\
@@ -211,6 +216,10 @@ WRONG = [
 
     Wrong("leaves old data", 5, [
         ("lab5.c", "	int ret = lab5_clear(lab);", "	int ret = lab5_clear ? 0 : 0;")], {"clear"}),
+    Wrong("keeps the device file", 5, [
+        ("lab5.c", DEVICE, "	the_lab = NULL;\n")], {"device"}, more=True),
+    Wrong("removes the device file last", 5, [
+        ("lab5.c", DEVICE, ""), ("lab5.c", FREE, FREE + DEVICE)], {"device"}),
     Wrong("copies the other way", 5, [
         ("copy.c", "{ { .addr = to, .dtype", "{ { .addr = from, .dtype"),
         ("copy.c", "			{ { .addr = from, .dtype = OPENREG_U8 }, 1 },\n		},",
@@ -265,6 +274,8 @@ WRONG = [
     Wrong("shares the VRAM", 7, [
         ("lab7.c", "	u64 vram = (u64)client->id * LAB_BUFFER_SIZE;", "	u64 vram = 0;")],
           {"own"}, frozenset({"clear", "fault"}), more=True),
+    Wrong("keeps the device file of the processes", 7, [
+        ("lab7.c", "	misc_deregister(&lab7_misc);", "	the_lab = NULL;")], {"leaves"}, more=True),
     Wrong("keeps the context", 7, [
         ("lab7.c", "	if (lab_admin(client->lab, &destroy) < 0)", "	if (destroy.flags)")],
           words="the program does not run", more=True),
@@ -405,6 +416,14 @@ WRONG = [
     Wrong("keeps the page until the last close", 9, [
         ("lab9.c", "	lab_free(lab, &plug->page);\n	kref_put(&plug->refs, plug_free);\n}",
          "	kref_put(&plug->refs, plug_free);\n}")], {"unplug", "again", "leaves"}, more=True),
+    Wrong("keeps the device file of the plug", 9, [
+        ("lab9.c", "	misc_deregister(&lab9_misc);\n", "")], {"unplug", "page", "again", "leaves"},
+          words="so the driver cannot bind again", more=True),
+    Wrong("removes the device file of the plug last", 9, [
+        ("lab9.c", "	misc_deregister(&lab9_misc);\n", ""),
+        ("lab9.c", "	lab_free(lab, &plug->page);\n	kref_put(&plug->refs, plug_free);\n}",
+         "	lab_free(lab, &plug->page);\n	misc_deregister(&lab9_misc);\n"
+         "	kref_put(&plug->refs, plug_free);\n}")], {"leaves"}, more=True),
     Wrong("use after unbind", 9, [
         ("lab9.c", "	if (plug->lab)\n		ret = lab9_run(plug->lab, slot);",
          "	ret = lab9_run(plug->lab, slot);")], words="NULL pointer dereference"),

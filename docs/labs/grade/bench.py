@@ -19,6 +19,7 @@ ALONE = {0: ["lab0.c"], 8: ["lab8.c", "lab8.cpp"], 10: ["lab10.cpp"], 11: ["lab1
 # What native labs are built with and run with, in the root; scripts/lib/vm.sh sets them.
 PATHS = [f"LAB_{name}" for name in ("CARD", "SIM", "LIB", "PLUGIN", "OUT")]
 TRACING = "/sys/kernel/tracing/"
+DEVICE_FILES = ("lab", "lab7", "lab9")
 GIVEN = TOP / "docs/labs/given"
 # Default values of the card's properties that the checks change.
 CALM = {"x-inject-gone": 0, "x-inject-reg": 0, "x-inject-reg-value": 0, "x-inject-admin": 0,
@@ -150,6 +151,44 @@ class Bench:
             return ""
         return f"; STATUS is FATAL{self.machine.complaint()}"
 
+    def device_files(self) -> list[str]:
+        """The device files of the driver"""
+        return sorted(set(self.machine.do(["list", "/dev"])) & set(DEVICE_FILES))
+
+    def watch_removal(self) -> None:
+        """
+        The trace of count_dma() gets each call and return of lab_admin() and lab_reset(), and the
+        removal of a device file.
+        """
+        self.machine.do(
+            ["write", TRACING + "trace", ""],
+            ["write", TRACING + "kprobe_events",
+             "p:labs/begin lab:lab_admin opcode=+0(%si):u16 id=+8(%si):u32\n"
+             "r:labs/end lab:lab_admin\nr:labs/reset lab:lab_reset\n"
+             "r:labs/gone device_destroy\n"],
+            ["write", TRACING + "events/labs/enable", "1"])
+
+    def removal(self) -> list[tuple[str, int, int]]:
+        """What the trace has of it: (begin, end, reset, gone or dma_free, opcode, id)"""
+        text = self.machine.read(TRACING + "trace")
+        self.machine.do(["write", TRACING + "events/labs/enable", "0"],
+                        ["write", TRACING + "kprobe_events", ""])
+        return [(what, int(opcode or 0), int(number or 0)) for what, opcode, number in re.findall(
+            r" (begin|end|reset|gone|dma_free): (?:.* opcode=(\d+) id=(\d+))?", text)]
+
+    def open_late(self, removal: list[tuple[str, int, int]], name: str) -> str:
+        """Why a process could still open the device file when its context went away, or "" """
+        if name in self.device_files():
+            return f"/dev/{name} is still there"
+        for what, opcode, _ in removal:
+            if what == "gone":
+                return ""
+            if what in ("reset", "dma_free") or opcode in (C["ADMIN_CTX_DESTROY"],
+                                                           C["ADMIN_SEG_UNBIND"]):
+                return (f"/dev/{name} is removed only after the first CTX_DESTROY, SEG_UNBIND, "
+                        "reset or release of memory")
+        return ""
+
     def rmmod(self, seconds: int = 12) -> None:
         error = self.machine.attempt(["rmmod", "lab"], seconds=seconds).error
         if error:
@@ -225,6 +264,8 @@ class Bench:
             words = self.machine.reports()
             if words:
                 tally.spoil("the kernel complained: " + words)
+            if self.device_files():  # the kernel's list of them has pointers into the module
+                self.close_machine()
         except Silent as silent:
             why = self.machine.why()
             tally.spoil(why if why.startswith("the kernel") else f"{why} ({silent})")

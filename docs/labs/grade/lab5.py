@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Lab 5: a process uses the queue itself. Seen in VRAM, and by a program that maps too much."""
 import base64
-import re
 
-from bench import TRACING
 from lab3 import begin, press
 from regs import C
 from tally import tail
@@ -11,11 +9,12 @@ from tally import tail
 TITLE = "segments, mmap, a COPY from user space"
 CHECKS = [
     ("clear", 1, "VRAM that a process gets has no old data"),
-    ("copy", 2, "data that the grader chose goes through the buffer to VRAM and back"),
+    ("copy", 1, "data that the grader chose goes through the buffer to VRAM and back"),
     ("no calls", 1, "the packets cost no command of the admin ring"),
     ("ring end", 2, "twenty more copies come back right: no packet wraps at the ring's end"),
     ("card page", 1, "a process cannot write the card page, also not by mprotect()"),
     ("others", 1, "a process can map no other pages, and no neighbour of a page"),
+    ("device", 1, "rmmod removes /dev/lab, and before it destroys the context"),
     ("buffer", 1, "rmmod frees no memory before the card has given up the buffer"),
     ("leaves", 1, "after rmmod the card is not enabled, and no DMA memory is left"),
 ]
@@ -83,32 +82,16 @@ def probe(bench, tally) -> None:
               "those of lab.h are 0 to 3 and 16 to 31")
 
 
-def watch_commands(bench) -> None:
-    """The trace of count_dma() gets each call and return of lab_admin() and lab_reset()."""
-    bench.machine.do(
-        ["write", TRACING + "trace", ""],
-        ["write", TRACING + "kprobe_events",
-         "p:labs/begin lab:lab_admin opcode=+0(%si):u16 id=+8(%si):u32\n"
-         "r:labs/end lab:lab_admin\nr:labs/reset lab:lab_reset\n"],
-        ["write", TRACING + "events/labs/enable", "1"])
-
-
-def freed_early(bench) -> str:
+def freed_early(removal: list[tuple[str, int, int]]) -> str:
     """Whether rmmod freed memory before a command, or a reset, took the buffer from the card"""
-    lines = bench.machine.read(TRACING + "trace").splitlines()
-    bench.machine.do(["write", TRACING + "events/labs/enable", "0"],
-                     ["write", TRACING + "kprobe_events", ""])
     goes = False
-    for line in lines:
-        found = re.search(r" (begin|end|reset|dma_free): (?:.* opcode=(\d+) id=(\d+))?", line)
-        if not found:
-            continue
-        if found[1] == "begin":
-            goes = (int(found[2]) == C["ADMIN_CTX_DESTROY"] or
-                    (int(found[2]), int(found[3])) == (C["ADMIN_SEG_UNBIND"], BUFFER_SEGMENT))
-        elif found[1] == "reset" or (found[1] == "end" and goes):
+    for what, opcode, number in removal:
+        if what == "begin":
+            goes = (opcode == C["ADMIN_CTX_DESTROY"] or
+                    (opcode, number) == (C["ADMIN_SEG_UNBIND"], BUFFER_SEGMENT))
+        elif what == "reset" or (what == "end" and goes):
             return ""
-        elif found[1] == "dma_free":
+        elif what == "dma_free":
             return "rmmod frees memory before CTX_DESTROY or SEG_UNBIND of the buffer has completed"
     return "rmmod gives no command for the buffer"
 
@@ -144,9 +127,11 @@ def run(bench, tally, rng) -> None:
         tally.set("ring end", not wrong and state == C["QUEUE_RUNNING"] and ran >= 2 + 2 * AGAIN,
                   f"{wrong or 'right'}; {ran} packets of {2 + 2 * AGAIN} or more{card.fault(queue)}")
     probe(bench, tally)
-    watch_commands(bench)
+    bench.watch_removal()
     bench.rmmod()
-    early = freed_early(bench)
+    removal = bench.removal()
+    late, early = bench.open_late(removal, "lab"), freed_early(removal)
+    tally.set("device", not late, late)
     tally.set("buffer", good and not early, failed if not good else early)
     status, left = card.reg("STATUS"), bench.dma_left()
     tally.set("leaves", not status and not left,

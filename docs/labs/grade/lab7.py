@@ -15,7 +15,7 @@ CHECKS = [
     ("fault", 2, "a fault of one leaves the queue of the other running"),
     ("many", 1, "forty more open files, one after the other"),
     ("killed", 1, "a process can be killed while its packet waits, and its context goes away"),
-    ("leaves", 1, "after rmmod the card is not enabled, and no DMA memory is left"),
+    ("leaves", 1, "after rmmod the card is not enabled, and no DMA memory and no /dev/lab7 is left"),
 ]
 PROGRAM = "docs/labs/grade/lab7_client.py"
 SIZE = 64
@@ -66,5 +66,6 @@ def run(bench, tally, rng) -> None:
     tally.set("killed", *killed(bench, data))
     bench.rmmod()
     status, left = card.reg("STATUS"), bench.dma_left()
-    tally.set("leaves", not status and not left,
-              f"STATUS is {status}, {left} allocations for DMA are left")
+    files = bench.device_files()
+    tally.set("leaves", not status and not left and "lab7" not in files,
+              f"STATUS is {status}, {left} allocations for DMA are left, device files: {files}")
