@@ -49,9 +49,9 @@ static int map_all(void)
 static int run_copy(uint64_t to, uint64_t from, uint64_t bytes)
 {
 	/*
-	 * TODO: write a COPY packet to the ring, behind the packets that are there; the
-	 * manual has one in bytes. A packet does not wrap at the ring's end. Publish it,
-	 * and ring if the card sleeps. Wait until it has completed, LAB_TIMEOUT_SECONDS at most.
+	 * TODO: write a COPY packet to the ring, at the slot of tail; the manual has one in
+	 * bytes. A packet does not wrap at the ring's end. Publish it, and ring if the card
+	 * sleeps. Wait until it has completed, LAB_TIMEOUT_SECONDS at most.
 	 */
 	return -1;
 }
