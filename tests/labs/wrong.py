@@ -229,6 +229,8 @@ WRONG = [
         ("lab5.c", "OPENREG_SEG_READ | OPENREG_SEG_WRITE", "OPENREG_SEG_READ")],
           {"copy", "clear", "no calls", "ring end", "buffer"},
           says="OPENREG_FAULT_PERMISSION"),
+    Wrong("leaks a page of the buffer", 5, [
+        ("lab5.c", FREE, FREE.replace("i = 0", "i = 1"))], {"leaves"}, more=True),
     Wrong("frees the buffer before the unbind", 5, [
         ("lab5.c", UNBIND + FREE, FREE + UNBIND)], {"buffer"}),
     Wrong("a writable card page", 5, [

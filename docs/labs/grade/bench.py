@@ -161,20 +161,24 @@ class Bench:
         removal of a device file.
         """
         self.machine.do(
-            ["write", TRACING + "trace", ""],
             ["write", TRACING + "kprobe_events",
              "p:labs/begin lab:lab_admin opcode=+0(%si):u16 id=+8(%si):u32\n"
              "r:labs/end lab:lab_admin\nr:labs/reset lab:lab_reset\n"
              "r:labs/gone device_destroy\n"],
-            ["write", TRACING + "events/labs/enable", "1"])
+            ["write", TRACING + "events/labs/enable", "1"],
+            ["write", TRACING + "trace_marker", "removal"])
 
-    def removal(self) -> list[tuple[str, int, int]]:
-        """What the trace has of it: (begin, end, reset, gone or dma_free, opcode, id)"""
-        text = self.machine.read(TRACING + "trace")
+    def removal(self) -> tuple[list[tuple[str, int, int]], int]:
+        """
+        What the trace has since watch_removal(): (begin, end, reset, gone or dma_free, opcode, id),
+        and the number of dma_left(). The kernel empties the trace together with kprobe_events.
+        """
+        text, left = self.machine.read(TRACING + "trace"), self.dma_left()
         self.machine.do(["write", TRACING + "events/labs/enable", "0"],
                         ["write", TRACING + "kprobe_events", ""])
         return [(what, int(opcode or 0), int(number or 0)) for what, opcode, number in re.findall(
-            r" (begin|end|reset|gone|dma_free): (?:.* opcode=(\d+) id=(\d+))?", text)]
+            r" (begin|end|reset|gone|dma_free): (?:.* opcode=(\d+) id=(\d+))?",
+            text.partition(": removal\n")[2])], left
 
     def open_late(self, removal: list[tuple[str, int, int]], name: str) -> str:
         """Why a process could still open the device file when its context went away, or "" """

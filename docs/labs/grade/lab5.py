@@ -129,10 +129,10 @@ def run(bench, tally, rng) -> None:
     probe(bench, tally)
     bench.watch_removal()
     bench.rmmod()
-    removal = bench.removal()
+    removal, left = bench.removal()
     late, early = bench.open_late(removal, "lab"), freed_early(removal)
     tally.set("device", not late, late)
     tally.set("buffer", good and not early, failed if not good else early)
-    status, left = card.reg("STATUS"), bench.dma_left()
+    status = card.reg("STATUS")
     tally.set("leaves", not status and not left,
               f"STATUS is {status}, {left} allocations for DMA are left")

@@ -89,7 +89,7 @@ def run(bench, tally, rng) -> None:
     unplug(bench, tally)
     bench.watch_removal()
     bench.rmmod()
-    late = bench.open_late(bench.removal(), "lab9")
-    status, left = card.reg("STATUS"), bench.dma_left()
+    removal, left = bench.removal()
+    late, status = bench.open_late(removal, "lab9"), card.reg("STATUS")
     tally.set("leaves", not status and not left and not late,
               late or f"STATUS is {status}, {left} allocations for DMA are left")
