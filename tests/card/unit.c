@@ -11,9 +11,9 @@
 
 #define SKIPPED 77 /* meson's exit status for a skipped test */
 
-bool openreg_gemm_has_unit(unsigned int dtype)
+unsigned int openreg_gemm_unit_speed(unsigned int dtype)
 {
 	if (!openreg_primitive_isa(dnnl_cpu_isa_avx512_core_bf16))
 		exit(SKIPPED);
-	return dtype == OPENREG_BF16;
+	return dtype == OPENREG_BF16 ? 8 : 1;
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * MATMUL of halves by oneDNN, without a conversion to f32. On most processors AVX512-BF16
- * multiplies no faster than f32, and it rounds at every step. But it saves the
- * conversion, which matters where most numbers are used only once.
+ * MATMUL of halves by oneDNN, without a conversion to f32. AVX512-BF16 rounds at every step.
+ * Where it multiplies no faster than f32 it still saves the conversion, which matters where
+ * most numbers are used only once.
  */
 #include "packed.h"
 #include "job/primitives.h"

@@ -211,8 +211,13 @@ bool openreg_gemm_packed(const struct openreg_matmul *mm,
 			 struct openreg_scratch *scratch);
 /* Does this host have instructions for bytes? */
 bool openreg_gemm_has_bytes(void);
-/* Does this host multiply such halves of any shape faster than f32? */
-bool openreg_gemm_has_unit(unsigned int dtype);
+/* How many times as fast as f32 does this host multiply such halves? 1: no faster. */
+unsigned int openreg_gemm_unit_speed(unsigned int dtype);
+
+static inline bool openreg_gemm_has_unit(unsigned int dtype)
+{
+	return openreg_gemm_unit_speed(dtype) > 1;
+}
 
 static inline uintptr_t openreg_matrix_at(const struct openreg_matrix *x,
 					  int64_t esize, int64_t batch,

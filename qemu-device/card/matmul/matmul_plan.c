@@ -200,8 +200,6 @@ static void fold_batch(struct openreg_matmul *mm)
 	mm->batch = 1;
 }
 
-/* A unit for bf16 is this many times as fast as f32. */
-#define UNIT_SPEED 8
 /* ns of a product of bytes: with instructions for it, and by 16-bit numbers */
 #define BYTES_MAC 0.006
 #define PAIRS_MAC 0.012
@@ -224,7 +222,7 @@ static double tile_cost(const struct openreg_matmul *mm, int64_t m, int64_t n,
 		each = openreg_gemm_has_bytes() ? BYTES_MAC : PAIRS_MAC;
 	ns = (double)m * (double)n * (double)k * each +
 	     memory * 0.1 * (double)mm->width;
-	return has_unit(mm) ? ns / UNIT_SPEED : ns;
+	return has_unit(mm) ? ns / openreg_gemm_unit_speed(OPENREG_BF16) : ns;
 }
 
 static int64_t halve(int64_t x)
