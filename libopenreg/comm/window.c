@@ -25,7 +25,7 @@ void window_free(struct openreg_comm *comm)
 	}
 }
 
-/* This rank's puts into the windows before have completed when the others hear of it. */
+/* The other ranks replace their windows only after this rank has done its puts. */
 static int finish_puts(struct openreg_comm *comm)
 {
 	const int64_t seq = openreg_queue_submit(comm->queue);
@@ -34,16 +34,35 @@ static int finish_puts(struct openreg_comm *comm)
 			 comm_wait_for(comm, (uint64_t)seq, comm->timeout_ns);
 }
 
-static void send_window(struct openreg_comm *comm, int fd, const struct window_text *text)
+static int break_with(struct openreg_comm *comm, int error, const char *text)
+{
+	int ret;
+
+	pthread_mutex_lock(&comm->lock);
+	ret = comm_break(comm, error, text);
+	pthread_mutex_unlock(&comm->lock);
+	return ret;
+}
+
+static int send_window(struct openreg_comm *comm, int fd, const struct window_text *window)
 {
 	const int fds[FDS] = { fd, fd };
 	struct note note = { .magic = NOTE_MAGIC, .kind = NOTE_WINDOW,
 			     .number = comm->collectives };
+	char text[TEXT_MAX];
+	int ret;
 
-	memcpy(note.text, text, sizeof(*text));
-	/* A rank that does not get the note has ended: the wait says so. */
-	for_peers(comm, r)
-		comm_send_note(comm, r, &note, text->bytes ? fds : NULL);
+	memcpy(note.text, window, sizeof(*window));
+	for_peers(comm, r) {
+		ret = comm_send_note(comm, r, &note, window->bytes ? fds : NULL);
+		/* The wait for a rank that has ended says so. */
+		if (!ret || ret == -EPIPE || ret == -ECONNRESET)
+			continue;
+		snprintf(text, sizeof(text), "rank %u cannot send its window to rank %u: %s",
+			 comm->rank, r, strerror(-ret));
+		return break_with(comm, ret, text);
+	}
+	return 0;
 }
 
 /* Takes the note's descriptor. */
@@ -58,15 +77,18 @@ static int open_window(struct openreg_comm *comm, struct window *w, const struct
 		ret = openreg_bo_import(comm->dev, note->fd, &w->bo);
 		close(note->fd);
 	} else if (text.bytes) {
-		ret = -EPROTO;
+		ret = -EMFILE; /* the kernel had no room for the descriptor */
 	}
-	if (ret || !w->bo)
-		return ret;
-	if (text.offset > openreg_bo_size(w->bo) ||
-	    text.bytes > openreg_bo_size(w->bo) - text.offset)
-		return -EPROTO;
-	w->at = openreg_bo_address(w->bo) + text.offset;
-	return 0;
+	if (!ret && w->bo && (text.offset > openreg_bo_size(w->bo) ||
+			      text.bytes > openreg_bo_size(w->bo) - text.offset))
+		ret = -EPROTO;
+	if (!ret && w->bo)
+		w->at = openreg_bo_address(w->bo) + text.offset;
+	if (ret) {
+		openreg_bo_free(w->bo);
+		*w = (struct window){ 0 };
+	}
+	return ret;
 }
 
 static int take_windows(struct openreg_comm *comm)
@@ -74,69 +96,67 @@ static int take_windows(struct openreg_comm *comm)
 	const int64_t deadline = comm_now() + comm->timeout_ns;
 	char text[TEXT_MAX];
 	struct note note;
-	int ret = 0;
+	int ret;
 
 	for_peers(comm, r) {
-		if (!ret)
-			ret = comm_wait_note(comm, r, NOTE_WINDOW, comm->collectives, deadline,
-					     &note);
+		ret = comm_wait_note(comm, r, NOTE_WINDOW, comm->collectives, deadline, &note);
 		if (ret == -ETIME) {
-			pthread_mutex_lock(&comm->lock);
-			ret = comm_break_late(comm, comm->timeout_ns);
-			pthread_mutex_unlock(&comm->lock);
+			snprintf(text, sizeof(text),
+				 "rank %u is late: rank %u has waited %.1f s for its window; see what rank %u does",
+				 r, comm->rank, (double)comm->timeout_ns / 1e9, r);
+			return break_with(comm, -ETIME, text);
 		}
 		if (ret)
-			break;
+			return ret;
 		ret = open_window(comm, &comm->peers[r].window, &note);
 		if (ret) {
-			snprintf(text, sizeof(text), "rank %u cannot use the window of rank %u: %s",
-				 comm->rank, r, strerror(-ret));
-			pthread_mutex_lock(&comm->lock);
-			ret = comm_break(comm, ret, text);
-			pthread_mutex_unlock(&comm->lock);
+			snprintf(text, sizeof(text),
+				 "rank %u cannot use the window of rank %u: %s", comm->rank, r,
+				 strerror(-ret));
+			return break_with(comm, ret, text);
 		}
 	}
-	return ret;
+	return 0;
+}
+
+/* Opens this rank's window. After an error it has none. */
+static int open_own(struct openreg_comm *comm, int fd, const struct window_text *text)
+{
+	struct note note = { .fd = -1 };
+	int ret = 0;
+
+	memcpy(note.text, text, sizeof(*text));
+	if (text->bytes) {
+		note.fd = dup(fd);
+		if (note.fd < 0)
+			return comm_fail(-errno, "cannot use the window's descriptor: %s",
+					 strerror(errno));
+	}
+	ret = open_window(comm, &comm->peers[comm->rank].window, &note);
+	return ret ? comm_fail(ret, "the window is no memory of a card, or is smaller than offset and bytes") :
+		     0;
 }
 
 API int openreg_comm_window(struct openreg_comm *comm, int fd, uint64_t offset,
 			    uint64_t bytes)
 {
 	const struct call call = { .kind = CALL_WINDOW };
-	const struct window_text mine = { offset, fd < 0 ? 0 : bytes };
-	struct window *own = &comm->peers[comm->rank].window;
-	struct note note = { .fd = -1 };
-	const struct window_text none = { 0 };
-	int ret, bad;
+	const struct window_text mine = { offset, fd < 0 ? 0 : bytes }, none = { 0 };
+	int ret, bad = 0;
 
 	if (fd >= 0 && !bytes)
 		return comm_fail(-EINVAL, "a window of 0 bytes: give -1 for none");
-	memcpy(note.text, &mine, sizeof(mine));
-	if (fd >= 0) {
-		note.fd = dup(fd);
-		if (note.fd < 0)
-			return comm_fail(-errno, "cannot use the window's descriptor: %s",
-					 strerror(errno));
-	}
 	ret = call_begin(comm, &call);
-	if (ret) {
-		if (note.fd >= 0)
-			close(note.fd);
+	if (ret)
 		return ret;
-	}
 	ret = finish_puts(comm);
-	window_free(comm);
-	/* A bad descriptor fails here, before the other ranks get it. */
-	bad = open_window(comm, own, &note);
-	if (bad) {
-		openreg_bo_free(own->bo);
-		*own = (struct window){ 0 };
-		comm_fail(bad, "the window is no memory of a card, or is smaller than offset and bytes");
-	}
 	if (!ret) {
-		send_window(comm, fd, bad ? &none : &mine);
-		ret = take_windows(comm);
+		window_free(comm);
+		bad = open_own(comm, fd, &mine);
+		ret = send_window(comm, fd, bad ? &none : &mine);
 	}
+	if (!ret)
+		ret = take_windows(comm);
 	call_submit(comm, 0);
 	call_leave(comm);
 	return ret ? ret : bad;
@@ -154,18 +174,19 @@ API int64_t openreg_comm_put(struct openreg_comm *comm, uint32_t rank, uint64_t 
 	const struct window *w;
 	int ret = call_check_rank(comm, rank);
 
+	if (!ret)
+		ret = call_begin(comm, &call);
 	if (ret)
 		return ret;
 	w = &comm->peers[rank].window;
-	if (offset > w->bytes || bytes > w->bytes - offset)
-		return comm_fail(-EINVAL,
-				 "put of %llu bytes at offset %llu: the window of rank %u has %llu",
-				 (unsigned long long)bytes, (unsigned long long)offset, rank,
-				 (unsigned long long)w->bytes);
-	ret = call_begin(comm, &call);
-	if (ret)
-		return ret;
-	return call_end(comm, push_copy(comm, w->at + offset, src, bytes));
+	if (offset <= w->bytes && bytes <= w->bytes - offset)
+		return call_end(comm, push_copy(comm, w->at + offset, src, bytes));
+	ret = comm_fail(-EINVAL, "put of %llu bytes at offset %llu: the window of rank %u has %llu",
+			(unsigned long long)bytes, (unsigned long long)offset, rank,
+			(unsigned long long)w->bytes);
+	call_submit(comm, 0);
+	call_leave(comm);
+	return ret;
 }
 
 API int64_t openreg_comm_signal(struct openreg_comm *comm, uint32_t rank)
@@ -188,12 +209,18 @@ API int64_t openreg_comm_wait_signal(struct openreg_comm *comm, uint32_t rank)
 	struct call call = { .kind = CALL_WAIT_SIGNAL, .root = rank };
 	int ret = call_check_rank(comm, rank);
 
+	if (!ret)
+		ret = call_enter(comm);
 	if (ret)
 		return ret;
 	call.count = comm->peers[rank].signals_taken + 1;
-	ret = call_begin(comm, &call);
-	if (ret)
+	ret = exchange_flush(comm);
+	if (!ret)
+		ret = call_record(comm, &call);
+	if (ret) {
+		call_leave(comm);
 		return ret;
+	}
 	comm->peers[rank].signals_taken++;
 	return call_end(comm, push_wait(comm, comm->pool_at + POOL_SIGNAL(rank),
 					OPENREG_WAIT_GE, call.count));

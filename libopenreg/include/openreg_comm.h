@@ -185,7 +185,7 @@ int64_t openreg_comm_barrier(struct openreg_comm *comm);
 
 /*
  * Give the other ranks memory that they write without a call of this rank; all ranks call
- * this. The new windows replace the old ones. Every put into these has then completed.
+ * this. The new windows replace the old ones, and all puts into the old ones have completed.
  *
  * fd is a descriptor of openreg_bo_export(), of memory of any card; the window begins at
  * offset. -1: this rank has none. The other ranks can then write all of that memory.
@@ -201,9 +201,10 @@ int openreg_comm_window(struct openreg_comm *comm, int fd, uint64_t offset,
 uint64_t openreg_comm_window_bytes(const struct openreg_comm *comm, uint32_t rank);
 
 /*
- * A put copies memory of this rank's card into the window of a rank, which does nothing for
- * it. A signal follows the puts before it; the n-th wait for a signal of a rank waits for
- * its n-th signal. Puts and signals do not wait for the other rank.
+ * A put copies memory of this rank's card into the window of another rank, which makes no
+ * call for it. A signal follows the puts before it. The n-th wait for a signal of a rank
+ * waits for its n-th signal. All of them run in the order of the calls: a put does not wait
+ * for the other rank, but it waits for this rank's earlier waits.
  *
  * Errors: as of collectives. A wait for a rank that has ended fails with ECONNRESET.
  */

@@ -47,11 +47,13 @@ class Hierarchy:
         self.local, self.across = locals_[machine], across[self.place]
 
     def all_reduce(self, tensor: torch.Tensor, op: Any = dist.ReduceOp.SUM) -> None:
-        """In place. Each rank sends only its share of the tensor to the other machines. The
-        host waits for them. A sum of 16-bit floats is rounded in each machine, and once over
-        all machines."""
+        """In place, for each dtype that the card reduces. Each rank sends only its share of the
+        tensor to the other machines. The host waits for them. A result of 16-bit floats is
+        rounded in each machine, and once over all machines."""
         if op not in REDUCTIONS:
             raise ValueError(f"a hierarchy has SUM, AVG, PRODUCT, MAX and MIN, not {op}")
+        if op == dist.ReduceOp.AVG and tensor.dtype == torch.bool:
+            raise ValueError("all_reduce: a bool tensor has no average")
         if not tensor.is_contiguous():
             raise ValueError("all_reduce: the tensor is not contiguous; use contiguous()")
         flat = tensor.detach().view(-1)
@@ -59,12 +61,16 @@ class Hierarchy:
         whole = flat.new_zeros(each * self.width)
         whole[: flat.numel()] = flat
         share = flat.new_empty(each)
-        within = dist.ReduceOp.SUM if op == dist.ReduceOp.AVG else op
+        # The sum of a machine may be too large for 16 bits where the average is not.
+        exact = not tensor.is_floating_point() and not tensor.is_complex()
+        average = op == dist.ReduceOp.AVG
+        within = dist.ReduceOp.SUM if average and exact else op
         dist.reduce_scatter_single(share, whole, within, group=self.local)
         result = REDUCTIONS[op](self._from_machines(share))
-        if op == dist.ReduceOp.AVG:
-            mode = None if result.is_floating_point() or result.is_complex() else "trunc"
-            result = result.div(self.size, rounding_mode=mode)
+        if average and exact:
+            result = result.div(self.size, rounding_mode="trunc")
+        elif average:
+            result = result / (self.size // self.width)
         dist.all_gather_single(whole, result.to(flat.dtype), group=self.local)
         flat.copy_(whole[: flat.numel()])
 
@@ -75,7 +81,7 @@ class Hierarchy:
             dist.broadcast(tensor, source, group=self.local)
         there = as_bytes(tensor).cpu()
         dist.broadcast(there, first + self.place, group=self.across)
-        tensor.copy_(there.to(self.device).view(tensor.dtype).view(tensor.shape))
+        tensor.detach().copy_(there.to(self.device).view(tensor.dtype).view(tensor.shape))
 
     def _from_machines(self, share: torch.Tensor) -> torch.Tensor:
         """The shares of this place on all machines, a row each."""

@@ -7,6 +7,7 @@
 vm_network()
 {
 	local i mac
+	# shellcheck disable=SC2153 # scripts/vm sets NODE
 	if [ "$NODE" -eq 0 ]; then
 		ARGS+=(-netdev 'hubport,id=net,hubid=0')
 		for ((i = 1; i < NODES; i++)); do
@@ -25,25 +26,33 @@ vm_network()
 # with its status.
 vm_nodes()
 {
-	local node ended
+	local node out err filters=() ended status=0
 	NETWORK=$(mktemp -d "${TMPDIR:-/tmp}/openreg-nodes.XXXXXX")
-	PIDS=()
+	declare -gA RUNNING=()
 	trap vm_end_nodes EXIT
 	for ((node = 0; node < NODES; node++)); do
-		OPENREG_NODE=$node OPENREG_NETWORK=$NETWORK "$here/vm" "$@" \
-			> >(exec sed -u "s/^/$node: /") 2> >(exec sed -u "s/^/$node: /" >&2) &
-		PIDS+=($!)
+		exec {out}> >(exec sed -u "s/^/$node: /")
+		filters+=($!)
+		exec {err}> >(exec sed -u "s/^/$node: /" >&2)
+		filters+=($!)
+		# shellcheck disable=SC2261 # descriptors
+		OPENREG_VM_NODE=$node OPENREG_VM_NETWORK=$NETWORK "$here/vm" "$@" >&"$out" 2>&"$err" &
+		RUNNING[$!]=yes
+		exec {out}>&- {err}>&-
 	done
-	while [ ${#PIDS[@]} -gt 0 ]; do
-		wait -n -p ended "${PIDS[@]}" || return
-		# shellcheck disable=SC2206 # numbers
-		PIDS=(${PIDS[@]/$ended/})
+	while [ ${#RUNNING[@]} -gt 0 ] && [ "$status" -eq 0 ]; do
+		wait -n -p ended "${!RUNNING[@]}" || status=$?
+		unset "RUNNING[$ended]"
 	done
+	vm_end_nodes
+	wait "${filters[@]}" || true
+	return "$status"
 }
 
 vm_end_nodes()
 {
-	kill "${PIDS[@]}" 2>/dev/null || true
-	wait
+	[ ${#RUNNING[@]} -eq 0 ] || kill "${!RUNNING[@]}" 2>/dev/null || true
+	[ ${#RUNNING[@]} -eq 0 ] || wait "${!RUNNING[@]}" || true
+	RUNNING=()
 	rm -rf "$NETWORK"
 }

@@ -47,7 +47,7 @@ static void puts_to_all(void)
 				check_values(me.p + HALF + offset + r * EACH * 4, OPENREG_I32,
 					     r, first, EACH);
 			must(me.p[HALF + offset + me.size * EACH * 4] == 0xee);
-			must(me.p[HALF - 1] != 0xee || offset);
+			must(!offset || me.p[HALF + offset - 1] == 0xee);
 		}
 	}
 	no_window();
@@ -124,13 +124,14 @@ static void nonsense(void)
 	/* The arguments of one rank alone are wrong: the others have a window then. */
 	if (me.rank == 1) {
 		must(openreg_comm_window(me.comm, fd, 0, 0) == -EINVAL);
+		must(openreg_comm_window(me.comm, 9999, 0, 4096) == -EBADF);
 		must(openreg_comm_window(me.comm, none, 0, 4096) < 0);
 		must(says("no memory of a card"));
 		must(openreg_comm_window(me.comm, fd, BYTES - 4096, 4097) < 0);
 		must(says("smaller than offset and bytes"));
 		must(openreg_comm_window(me.comm, fd, UINT64_MAX, 4096) < 0);
 	} else {
-		for (int i = 0; i < 3; i++) {
+		for (int i = 0; i < 4; i++) {
 			must(!open_window(0));
 			must(openreg_comm_window_bytes(me.comm, 0) == HALF);
 			must(openreg_comm_window_bytes(me.comm, 1) == 0);

@@ -8,6 +8,7 @@ import torch
 from compiled import DEV, fresh  # noqa: F401
 from torch import nn
 from torch._inductor import config
+from torch._inductor.utils import run_and_get_code
 
 pytestmark = pytest.mark.usefixtures("fresh")
 
@@ -73,6 +74,57 @@ def gathered(x, n):
     return x[(n.long() + 1) % 2], n
 
 
+def slow_function(x, n):
+    return x * n.exp() + n.tanh(), x + n.sigmoid().log1p()
+
+
+def long_chain(x, n):
+    for _ in range(40):
+        n = n * 1.01 + 0.1
+    return x * n, x + n
+
+
+def many_numbers(x, n):
+    a, b = n + 1, n * 2
+    return x * (a + b + a * b + n + a / b), x + (a - b)
+
+
+def stored(x, n):
+    y, z = x.clone(), x.clone()
+    y[0] = n * 3
+    z.copy_(n * 2)
+    return y, z + x.clone().fill_(n * 2)
+
+
+def written(x, n):
+    n[1:3] += 1
+    n[0] = 7
+    m = n.clone()
+    m[n.long() % 2] = 5.0
+    return x * 2, m
+
+
+def halves(x, n):
+    torch._foreach_add_([n[:2], n[2:]], 1)
+    return x + 1, n
+
+
+def foreach_norm(x, n):
+    return x * torch._foreach_norm([n * 2])[0], n
+
+
+def both_devices(x, n):
+    a, b = torch._foreach_add([x, n], 1)
+    return a, b
+
+
+def constant(x, n):
+    return torch.where(x > 0, x, torch.tensor(0.25)) * 2, x * (n * 2) + 1
+
+
+SIX = torch.arange(1.0, 7.0)
+
+
 @pytest.mark.parametrize(
     "function, n",
     [
@@ -81,6 +133,15 @@ def gathered(x, n):
         (copied, torch.arange(3.0)),
         (views, torch.arange(4.0)),
         (gathered, torch.tensor([0, 1, 1])),
+        (slow_function, torch.tensor(0.5)),
+        (long_chain, torch.tensor(0.5)),
+        (many_numbers, torch.tensor(0.5)),
+        (stored, torch.tensor(2.0)),
+        (written, SIX),
+        (halves, SIX),
+        (foreach_norm, torch.tensor(2.0)),
+        (both_devices, SIX),
+        (constant, torch.tensor(2.0)),
     ],
 )
 def test_graphs_of_both_devices(function, n):
@@ -93,3 +154,11 @@ def test_graphs_of_both_devices(function, n):
     theirs = n.clone()
     function(x, theirs)
     assert torch.equal(mine, theirs)
+
+
+def test_numbers_of_a_loop_are_in_its_program():
+    x, n = torch.randn(2, 3).to(DEV), torch.tensor(2.0)
+    found, (code,) = run_and_get_code(torch.compile(constant), x, n)
+    torch.testing.assert_close(found, constant(x, n))
+    lines = [line for line in code.splitlines() if not line.strip().startswith("#")]
+    assert not [line for line in lines if "ops.aten." in line], code

@@ -102,9 +102,28 @@ void Communicator::check_locked() const {
 
 void Communicator::call(const std::function<int64_t(openreg_comm*)>& function) {
   check_fork();
-  std::lock_guard<std::mutex> lock(mutex_);
+  std::unique_lock<std::mutex> lock(mutex_);
+  wait_for_call(lock);
   check_locked();
-  checked_locked(function(comm_));
+  calling_ = true;
+  lock.unlock();
+  const int64_t result = function(comm_);
+  const std::string why =
+      result < 0 ? text(with_words(openreg_comm_last_error())) : std::string();
+  lock.lock();
+  calling_ = false;
+  called_.notify_all();
+  check_locked();
+  TORCH_CHECK_VALUE(result != -EINVAL, why);
+  if (result >= 0)
+    return;
+  openreg_comm_abort(comm_); // the other ranks may have succeeded
+  break_locked(static_cast<int>(result), why);
+  std::rethrow_exception(error_);
+}
+
+void Communicator::wait_for_call(std::unique_lock<std::mutex>& lock) {
+  called_.wait(lock, [this] { return !calling_; });
 }
 
 void Communicator::check() {
@@ -167,6 +186,7 @@ std::shared_ptr<Pending> Communicator::launch(
   auto pending = std::make_shared<Pending>();
   std::vector<Tensors> unused; // freed without the mutex
   std::unique_lock<std::mutex> lock(mutex_);
+  wait_for_call(lock);
   check_locked();
   unused.swap(unused_);
   wait_for_locked(caller);
@@ -214,7 +234,8 @@ std::shared_ptr<Pending> Communicator::launch(
 }
 
 void Communicator::begin_log() {
-  std::lock_guard<std::mutex> lock(mutex_);
+  std::unique_lock<std::mutex> lock(mutex_);
+  wait_for_call(lock);
   if (!comm_ || error_)
     return;
   if (!log_)
@@ -223,7 +244,8 @@ void Communicator::begin_log() {
 }
 
 void Communicator::end_log() {
-  std::lock_guard<std::mutex> lock(mutex_);
+  std::unique_lock<std::mutex> lock(mutex_);
+  wait_for_call(lock);
   if (log_)
     log_->stop(comm_ && !error_ ? openreg_comm_queue(comm_) : nullptr);
 }
@@ -288,7 +310,7 @@ void Communicator::late_locked(milliseconds waited) {
 
 bool Communicator::poll() {
   std::unique_lock<std::mutex> lock(mutex_, std::try_to_lock);
-  if (!lock)
+  if (!lock || calling_)
     return true;
   bool busy = false;
   while (!pending_.empty() && !error_ && !busy) {
@@ -333,6 +355,8 @@ void Communicator::give_up(milliseconds waited) {
 
 void Communicator::abort(const std::string& why) {
   std::unique_lock<std::mutex> lock(mutex_);
+  if (calling_)
+    openreg_comm_abort(comm_);
   break_locked(-ECANCELED, text(why));
   tell_finished(lock);
 }
@@ -340,6 +364,9 @@ void Communicator::abort(const std::string& why) {
 void Communicator::close() {
   std::vector<Tensors> unused;
   std::unique_lock<std::mutex> lock(mutex_);
+  if (calling_)
+    openreg_comm_abort(comm_);
+  wait_for_call(lock);
   if (!comm_)
     return;
   if (log_)

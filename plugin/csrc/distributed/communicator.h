@@ -8,6 +8,7 @@
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
 #include <chrono>
+#include <condition_variable>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -69,7 +70,8 @@ class Communicator : public std::enable_shared_from_this<Communicator>, public J
       Tensors tensors,
       bool timed);
 
-  // Calls a function of the library that waits for the other ranks.
+  // Calls a function of the library that waits for the other ranks. abort() and close() end
+  // it; all others wait for it.
   void call(const std::function<int64_t(openreg_comm*)>& function);
 
   // Throws if the communicator is broken.
@@ -104,6 +106,7 @@ class Communicator : public std::enable_shared_from_this<Communicator>, public J
 
  private:
   void check_locked() const;
+  void wait_for_call(std::unique_lock<std::mutex>& lock);
   void wait_for_locked(StreamState& stream);
   int64_t checked_locked(int64_t result);
   void break_locked(int error, const std::string& text);
@@ -118,6 +121,8 @@ class Communicator : public std::enable_shared_from_this<Communicator>, public J
   std::shared_ptr<SideStream> side_;
   std::mutex mutex_; // lock it before a stream's mutex
   openreg_comm* comm_ = nullptr;
+  bool calling_ = false; // a thread is in call(), without the mutex
+  std::condition_variable called_; // calling_ has become false
   std::optional<CollectiveLog> log_; // for a profiler
   std::deque<std::shared_ptr<Pending>> pending_;
   std::vector<std::shared_ptr<Pending>> finished_;

@@ -197,12 +197,7 @@ std::shared_ptr<Communicator> ProcessGroupOCCL::communicator(
     bool guessed) {
   check_fork();
   std::unique_lock<std::mutex> lock(mutex_);
-  TORCH_CHECK(
-      !bound_device_id_ || bound_device_id_->index() == index,
-      "the process group is bound to ",
-      *bound_device_id_,
-      ", so it cannot use tensors of openreg:",
-      static_cast<int>(index));
+  check_device_locked(index);
   if (!guessed)
     used_ = index;
   connected_.wait(lock, [this] { return !connecting_; });
@@ -222,6 +217,7 @@ std::shared_ptr<Communicator> ProcessGroupOCCL::window_communicator(
     c10::DeviceIndex index) {
   check_fork();
   std::unique_lock<std::mutex> lock(mutex_);
+  check_device_locked(index);
   connected_.wait(lock, [this] { return !connecting_; });
   check_open_locked();
   const std::string name = "window." + std::to_string(created_windows_++);
@@ -257,6 +253,15 @@ auto ProcessGroupOCCL::new_window(const std::optional<at::Tensor>& tensor)
   if (tensor)
     window->tensor_register(*tensor);
   return window;
+}
+
+void ProcessGroupOCCL::check_device_locked(c10::DeviceIndex index) const {
+  TORCH_CHECK(
+      !bound_device_id_ || bound_device_id_->index() == index,
+      "the process group is bound to ",
+      *bound_device_id_,
+      ", so it cannot use tensors of openreg:",
+      static_cast<int>(index));
 }
 
 void ProcessGroupOCCL::check_open_locked() const {

@@ -208,6 +208,7 @@ class ProcessGroupOCCL final : public c10d::Backend {
       throw;
     }
   }
+  void check_device_locked(c10::DeviceIndex index) const;
   void check_open_locked() const;
   std::vector<int64_t> global_ranks(const std::vector<int>& ranks) const;
   std::optional<c10::DeviceIndex> barrier_device(const c10d::BarrierOptions& opts);

@@ -98,7 +98,12 @@ c10::intrusive_ptr<c10d::Work> WindowOCCL::put(
       real.device(),
       ", but the window uses openreg:",
       static_cast<int>(communicator_->options().device));
-  const uint64_t at = static_cast<uint64_t>(offset) * tensor.element_size();
+  uint64_t at;
+  TORCH_CHECK_VALUE(
+      !__builtin_mul_overflow(
+          static_cast<uint64_t>(offset), real.element_size(), &at),
+      "put: no window has an element ",
+      offset);
   return launch("put", {real}, asynchronous, opts.timeout, [=](openreg_comm* comm) {
     return openreg_comm_put(
         comm, static_cast<uint32_t>(rank), at, address(real), bytes(real));

@@ -8,7 +8,8 @@
 
 namespace openreg {
 
-// A window has a communicator of its own: a put does not wait for collectives.
+// A window has a communicator of its own: a put does not wait for collectives. It waits for
+// earlier wait_signal()s of this window.
 class WindowOCCL final : public c10d::Window {
  public:
   explicit WindowOCCL(c10::intrusive_ptr<ProcessGroupOCCL> group);

@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """
 What a graph with the card computes on the CPU, such as the count of an optimizer's steps, keeps
-its eager kernels: Inductor's own would need a C++ compiler. Numbers that only loops on the card
-use are part of the loops (values.py).
+its eager kernels: Inductor's own would need a C++ compiler. A small expression that only loops
+on the card read is part of these loops (values.py).
 """
 
 import functools
+from typing import Any
 
 import torch
-from torch._inductor import ir, lowering
+from torch._inductor import compile_fx, ir, lowering
 from torch._inductor.virtualized import V
 from torch.utils._pytree import tree_leaves
 
@@ -16,73 +17,128 @@ aten, prims = torch.ops.aten, torch.ops.prims
 
 _EAGER_FOREACH = "openreg_eager_foreach"
 
+# Inductor stores the value of a larger expression, or of a slower function, in memory.
+_MOST_OPERATORS = 10
+_MOST_READS = 4
+_IN_LOOPS = {
+    aten.add, aten.sub, aten.rsub, aten.mul, aten.div, aten.neg, aten.reciprocal, aten.sqrt,
+    aten.pow, aten._foreach_add, aten._foreach_sub, aten._foreach_mul, aten._foreach_div,
+    aten._foreach_neg, aten._foreach_reciprocal, aten._foreach_sqrt, aten._foreach_pow,
+    aten._to_copy, prims.convert_element_type,
+}  # fmt: skip
+_CONSTANTS = {aten.full, aten.scalar_tensor, aten.lift_fresh_copy}
+_FOREACH_REDUCTIONS = {aten._foreach_norm, aten._foreach_max, aten._foreach_powsum}
 
-def _on_cpu(node: torch.fx.Node) -> bool:
-    values = tree_leaves(node.meta.get("val"))
-    return bool(values) and all(
-        isinstance(value, torch.Tensor) and value.device.type == "cpu" for value in values
-    )
+
+def _packet(node: torch.fx.Node) -> Any:
+    return getattr(node.target, "overloadpacket", None)
 
 
-def _is_view(op: torch._ops.OpOverload) -> bool:
-    return any(r.alias_info and not r.alias_info.is_write for r in op._schema.returns)
+def _tensors(node: torch.fx.Node) -> list:
+    return [t for t in tree_leaves(node.meta.get("val")) if isinstance(t, torch.Tensor)]
 
 
-def _part_of_a_loop(node: torch.fx.Node) -> bool:
-    """Inductor computes the node where a loop reads it."""
-    if any(value.dim() for value in tree_leaves(node.meta["val"])):
+def _devices(node: torch.fx.Node) -> set:
+    return {tensor.device.type for tensor in _tensors(node)}
+
+
+def _is_view(node: torch.fx.Node) -> bool:
+    returns = node.target._schema.returns
+    return any(r.alias_info and not r.alias_info.is_write for r in returns)
+
+
+def _is_loop(node: torch.fx.Node) -> bool:
+    """Inductor makes a loop of it, which reads numbers without storing them first."""
+    packet = _packet(node)
+    if packet in (None, aten.copy, aten.fill) or node.target._schema.is_mutable:
         return False
-    op = node.target
-    pointwise = torch.Tag.pointwise in op.tags or op.overloadpacket.__name__.startswith("_foreach_")
-    return pointwise and not op._schema.is_mutable
+    if packet.__name__.startswith("_foreach_"):
+        return packet not in _FOREACH_REDUCTIONS
+    return torch.Tag.pointwise in node.target.tags
 
 
-def _contiguous(node: torch.fx.Node, source: torch.fx.Node) -> None:
-    """Inductor makes a view contiguous before it copies it to the card."""
-    value = source.meta["val"]
-    if value.device.type == "cpu" and not value.is_contiguous():
-        with node.graph.inserting_before(node):
-            clone = node.graph.call_function(
-                aten.clone.default, (source,), {"memory_format": torch.contiguous_format}
-            )
-        clone.meta.update(val=value.contiguous(), should_fallback=True)
-        node.replace_input_with(source, clone)
+class _Expressions:
+    """The small expressions of numbers on the CPU: their operators and the tensors they read."""
+
+    def __init__(self, graph: torch.fx.Graph) -> None:
+        self.sizes: dict[torch.fx.Node, tuple[int, int]] = {}
+        for node in graph.nodes:
+            if node.op == "call_function" and _devices(node) == {"cpu"}:
+                self.look_at(node)
+
+    def look_at(self, node: torch.fx.Node) -> None:
+        if any(tensor.dim() for tensor in _tensors(node)):
+            return
+        packet = _packet(node)
+        if packet in _CONSTANTS:
+            self.sizes[node] = 0, 0
+        elif packet in _IN_LOOPS or packet is None:  # None: one of several results
+            found = [self.sizes.get(i, (0, 1)) for i in node.all_input_nodes]
+            # Of a foreach operator the largest expression counts, but this is not known.
+            operators = (packet is not None) + sum(n for n, _ in found)
+            reads = sum(n for _, n in found)
+            if packet is not None and packet.__name__.startswith("_foreach_"):
+                operators = 1 + max((n for n, _ in found), default=0)
+                reads = max((n for _, n in found), default=0)
+            if operators <= _MOST_OPERATORS and reads <= _MOST_READS:
+                self.sizes[node] = operators, reads
 
 
 def mark(graph: torch.fx.Graph) -> None:
-    """Marks what is on the CPU and no part of a loop, and all that it is computed from."""
+    """Marks the operators on the CPU that no loop contains, and those of their arguments."""
+    expressions = _Expressions(graph)
     kept: set[torch.fx.Node] = set()
     for node in reversed(graph.nodes):
         if node.op == "output" or "should_fallback" in node.meta:
             kept.update(node.all_input_nodes)
+        elif node.op != "call_function":
             continue
-        if node.op != "call_function":
-            continue
-        if not isinstance(node.target, torch._ops.OpOverload):  # one of several results
-            kept.update(node.all_input_nodes if node in kept else ())
-        elif not _on_cpu(node):
-            if node.target in (prims.device_put.default, aten._to_copy.default):
+        elif not isinstance(node.target, torch._ops.OpOverload):
+            if node in kept or not _devices(node):  # one of several results, or a call
                 kept.update(node.all_input_nodes)
-                _contiguous(node, node.args[0])
-        elif node in kept or not (_is_view(node.target) or _part_of_a_loop(node)):
+        elif "cpu" not in _devices(node):
+            if not _is_loop(node):
+                kept.update(node.all_input_nodes)
+            if node.target in (prims.device_put.default, aten._to_copy.default):
+                _make_contiguous(node, node.args[0])
+        elif node in kept or not (_is_view(node) or node in expressions.sizes):
             kept.update(node.all_input_nodes)
-            if _is_view(node.target) or node.target is prims.device_put.default:
+            if _is_view(node) or node.target is prims.device_put.default:
                 continue
-            # Inductor may still make a foreach operator write in place.
-            in_place = node.target in lowering.inplaceable_foreach_ops
+            in_place = node.target in lowering.inplace_foreach_ops
             node.meta[_EAGER_FOREACH if in_place else "should_fallback"] = True
 
 
-def _foreach_on_cpu(op, tensors, *args, **kwargs):
+def _make_contiguous(copy: torch.fx.Node, source: torch.fx.Node) -> None:
+    """Inductor makes a view contiguous before it copies it to the card."""
+    value = source.meta["val"]
+    if value.device.type == "cpu" and not value.is_contiguous():
+        with copy.graph.inserting_before(copy):
+            clone = copy.graph.call_function(
+                aten.clone.default, (source,), {"memory_format": torch.contiguous_format}
+            )
+        clone.meta.update(val=value.contiguous(), should_fallback=True)
+        copy.replace_input_with(source, clone)
+
+
+def _foreach_in_place(op, tensors, *args, **kwargs):
     if _EAGER_FOREACH not in V.graph.current_node.meta:
         return None
-    if op in lowering.inplace_foreach_ops:
-        ir.FallbackKernel.create(op, tensors, *args, **kwargs)
-        return list(tensors)
-    return lowering.fallback_handler(op, add_to_fallback_set=False)(tensors, *args, **kwargs)
+    ir.FallbackKernel.create(op, tensors, *args, **kwargs)
+    return list(tensors)
 
 
 def install() -> None:
-    for both in lowering.inplaceable_foreach_ops.items():
-        for op in both:
-            lowering.user_lowerings[op] = functools.partial(_foreach_on_cpu, op)
+    for op in lowering.inplace_foreach_ops:
+        lowering.user_lowerings[op] = functools.partial(_foreach_in_place, op)
+    passes = compile_fx.post_grad_passes
+
+    # Inductor's own passes write to memory in place, and split such writes.
+    @functools.wraps(passes)
+    def then_mark(gm: torch.fx.GraphModule, *args: Any, **kwargs: Any) -> None:
+        passes(gm, *args, **kwargs)
+        if any("openreg" in _devices(node) for node in gm.graph.nodes):
+            mark(gm.graph)
+            gm.recompile()
+
+    compile_fx.post_grad_passes = then_mark

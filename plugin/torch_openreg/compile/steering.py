@@ -155,7 +155,6 @@ class Steering(CustomGraphModulePass):
             eager = packet in _EAGER or node.target in _WHOLE or node.target in _ROWS
             if packet in _RANDOM or (eager and _on_card(node.meta.get("val"))):
                 node.meta["should_fallback"] = True
-        on_cpu.mark(gm.graph)
 
     def uuid(self) -> str:
         """A key of cached code: the text of this package."""

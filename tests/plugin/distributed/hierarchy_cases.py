@@ -15,6 +15,9 @@ DTYPES = [
     torch.int64,
     torch.int16,
     torch.uint8,
+    torch.int8,
+    torch.int32,
+    torch.float64,
     torch.complex64,
 ]
 EXPECTED = {  # of the ranks' values 1, 2, 3, 4
@@ -43,13 +46,32 @@ def reductions():
             assert torch.equal(x.cpu(), torch.full((3, 5), expected).to(dtype)), (dtype, op)
 
 
+def limits():
+    """Of a dtype: the average is in its range, the sum is not."""
+    hierarchy = Hierarchy(card(), 2)
+    rank = dist.get_rank()
+    x = torch.full((3,), 40000.0, dtype=torch.float16, device=card())
+    hierarchy.all_reduce(x, dist.ReduceOp.AVG)
+    assert x.tolist() == [40000.0] * 3
+    x = torch.tensor([rank == 3, False], device=card())
+    hierarchy.all_reduce(x)
+    assert x.tolist() == [True, False]
+    x = torch.tensor([-1 - rank], device=card())
+    hierarchy.all_reduce(x, dist.ReduceOp.AVG)
+    assert x.tolist() == [-2]
+
+
 def broadcasts():
     hierarchy = Hierarchy(card(), 2)
-    for dtype in DTYPES:
+    weight = torch.nn.Parameter(torch.full((3,), float(dist.get_rank()), device=card()))
+    hierarchy.broadcast(weight, 1)
+    assert weight.tolist() == [1.0] * 3
+    for dtype in (*DTYPES, torch.bool, torch.float8_e4m3fn):
         for source in range(4):
             x = torch.full((3, 2), dist.get_rank(), dtype=dtype, device=card()).t()
             hierarchy.broadcast(x, source)
-            assert torch.equal(x.cpu(), torch.full((2, 3), source, dtype=dtype))
+            expected = torch.full((2, 3), source, dtype=dtype)
+            assert torch.equal(x.cpu().float(), expected.float())
 
 
 def train(parallel):

@@ -4,7 +4,7 @@
 import pytest
 import torch
 import torch.distributed as dist
-from hierarchy_cases import broadcasts, reductions, trained_like_one_card
+from hierarchy_cases import broadcasts, limits, reductions, trained_like_one_card
 from ranks import card
 
 from torch_openreg.hierarchy import Hierarchy
@@ -19,7 +19,7 @@ def two_by_two(processes):
 
 
 @pytest.mark.native
-@pytest.mark.parametrize("case", [reductions, broadcasts])
+@pytest.mark.parametrize("case", [reductions, limits, broadcasts])
 def test_collectives(two_by_two, case):
     two_by_two.run(case)
 
@@ -41,6 +41,8 @@ def refused():
     hierarchy = Hierarchy(card(), 2)
     with pytest.raises(ValueError, match="MAX and MIN"):
         hierarchy.all_reduce(torch.ones(2, device=card()), dist.ReduceOp.BAND)
+    with pytest.raises(ValueError, match="no average"):
+        hierarchy.all_reduce(torch.ones(2, device=card()) > 0, dist.ReduceOp.AVG)
     with pytest.raises(ValueError, match="contiguous"):
         hierarchy.all_reduce(torch.ones(4, 2, device=card()).t())
 

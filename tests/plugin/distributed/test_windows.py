@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Windows: tensors that other ranks write, by puts and signals."""
 
+import threading
 import time
 
 import pytest
@@ -106,6 +107,7 @@ def refused():
         (lambda: window.put(x, 2, 0, False), "rank"),
         (lambda: window.put(x, 0, -1, False), "negative"),
         (lambda: window.put(x, 0, 1, False), "the window of rank 0 has 16"),
+        (lambda: window.put(x, 0, 2**62, False), "no window has an element"),
         (lambda: window.put(torch.ones(4), 0, 0, False), "openreg"),
         (lambda: window.signal(-1, False), "rank"),
         (lambda: window.map_remote_tensor(0), "another card"),
@@ -123,25 +125,33 @@ def test_arguments(pair, case):
 
 
 def memory_comes_back():
-    def free_after(steps):
+    def use(steps):
         for _ in range(steps):
             window = new_window(torch.zeros(1 << 20, device=card()))
             window.put(torch.ones(1 << 18, device=card()), neighbours()[0], 0, False)
             window.tensor_deregister()
             del window
         torch.openreg.synchronize()
-        dist.barrier()  # no rank has memory of another one
-        torch.openreg.empty_cache()
         dist.barrier()
+
+    def free():
+        torch.openreg.empty_cache()
         return torch.openreg.mem_get_info()[0]
 
-    before = free_after(1)
-    return before - free_after(10)
+    use(1)
+    time.sleep(1)  # a thread still looks at the window's work
+    before = free()
+    dist.barrier()
+    use(10)
+    end = time.monotonic() + 60
+    # A communicator's stream is kept for the next one, and is a page.
+    while free() < before - (1 << 20) and time.monotonic() < end:
+        time.sleep(0.1)
+    return before - free()
 
 
 def test_memory_comes_back(pair):
     lost = pair.run(memory_comes_back)
-    # A communicator's stream is kept for the next one, and is a page.
     assert max(lost) < 1 << 20, lost
 
 
@@ -179,5 +189,36 @@ def test_a_rank_is_late():
         ranks.send(0, wait_for_rank_1)
         with pytest.raises(Failure, match="rank 1 is late: rank 0 has waited .* for its signal 1;"):
             ranks.result(0)
+    finally:
+        ranks.close()
+
+
+def deregister_and_abort():
+    thread = threading.Thread(target=lambda: raised.append(outcome(window.tensor_deregister)))
+    raised = []
+    thread.start()
+    time.sleep(0.5)
+    begin = time.monotonic()
+    dist.distributed_c10d._abort_process_group()
+    thread.join()
+    return time.monotonic() - begin, str(raised[0])
+
+
+def outcome(call):
+    try:
+        call()
+    except dist.DistBackendError as error:
+        return error
+
+
+def test_abort_does_not_wait_for_a_rank_that_does_not_come():
+    ranks = Ranks(2)
+    try:
+        ranks.start(timeout=200)
+        ranks.run(make_window)
+        ranks.send(0, deregister_and_abort)
+        seconds, text = ranks.result(0)
+        assert seconds < 60
+        assert "abort" in text
     finally:
         ranks.close()

@@ -12,7 +12,7 @@ import torch
 import torch.distributed as dist
 
 sys.path.append(os.path.join(os.path.dirname(__file__), "../distributed"))
-from hierarchy_cases import broadcasts, reductions, trained_like_one_card  # noqa: E402
+from hierarchy_cases import broadcasts, limits, reductions, trained_like_one_card  # noqa: E402
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -25,6 +25,10 @@ def group():
 
 def test_reductions():
     reductions()
+
+
+def test_limits():
+    limits()
 
 
 def test_broadcasts():
