@@ -192,7 +192,10 @@ static void fill_info(struct sim_card *c)
 #undef REG
 }
 
-/* Block all signals in the card's threads: signals are for the program's threads. */
+/*
+ * Block signals in the card's threads: they are for the program's threads. A crash of a
+ * thread itself still runs the program's handler.
+ */
 static struct openreg_card *make_card(struct sim_card *c)
 {
 	const struct openreg_card_config card_config = {
@@ -205,11 +208,14 @@ static struct openreg_card *make_card(struct sim_card *c)
 		.slow_us = config.slow_us,
 		.checks = config.checks,
 	};
+	static const int crashes[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP };
 	struct openreg_card *card;
 	const char *error;
 	sigset_t all, old;
 
 	sigfillset(&all);
+	for (size_t i = 0; i < sizeof(crashes) / sizeof(crashes[0]); i++)
+		sigdelset(&all, crashes[i]);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	card = openreg_card_new(&card_config, &sim_host_ops, c, &error);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
