@@ -10,7 +10,7 @@ from torch import nn
 from torch._inductor import config
 from torch._inductor.utils import run_and_get_code
 
-pytestmark = pytest.mark.usefixtures("fresh")
+pytestmark = [pytest.mark.native, pytest.mark.usefixtures("fresh")]
 
 
 @pytest.fixture(autouse=True)

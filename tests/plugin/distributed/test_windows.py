@@ -150,6 +150,7 @@ def memory_comes_back():
     return before - free()
 
 
+@pytest.mark.native
 def test_memory_comes_back(pair):
     lost = pair.run(memory_comes_back)
     assert max(lost) < 1 << 20, lost
@@ -167,6 +168,7 @@ def wait_for_rank_1():
     torch.openreg.synchronize()
 
 
+@pytest.mark.native
 def test_a_rank_ends():
     ranks = Ranks(2)
     try:
@@ -181,6 +183,7 @@ def test_a_rank_ends():
         ranks.close()
 
 
+@pytest.mark.native
 def test_a_rank_is_late():
     ranks = Ranks(2)
     try:
@@ -211,6 +214,7 @@ def outcome(call):
         return error
 
 
+@pytest.mark.native
 def test_abort_does_not_wait_for_a_rank_that_does_not_come():
     ranks = Ranks(2)
     try:
