@@ -59,6 +59,16 @@ class ProcessGroupOCCL final : public c10d::Backend {
     return splits_;
   }
   std::vector<std::shared_ptr<Communicator>> communicators();
+  bool supportsWindow() const override;
+  c10::intrusive_ptr<c10d::Window> new_window(
+      const std::optional<at::Tensor>& tensor) override;
+  // For windows: a new communicator of all ranks, and a call of it.
+  std::shared_ptr<Communicator> window_communicator(c10::DeviceIndex index);
+  WorkPtr window_work(
+      const std::shared_ptr<Communicator>& communicator,
+      const Collective& collective,
+      Milliseconds timeout,
+      const Tensors& tensors);
 
   // collectives.cpp
   WorkPtr broadcast(Tensors& tensors, const c10d::BroadcastOptions& opts) override;
@@ -118,17 +128,6 @@ class ProcessGroupOCCL final : public c10d::Backend {
       const c10d::AllToAllOptions& opts) override;
   WorkPtr alltoall(Tensors& outputs, Tensors& inputs, const c10d::AllToAllOptions& opts)
       override;
-
-  bool supportsWindow() const override;
-  c10::intrusive_ptr<c10d::Window> new_window(
-      const std::optional<at::Tensor>& tensor) override;
-  // For windows: a new communicator of all ranks, and a call of it.
-  std::shared_ptr<Communicator> window_communicator(c10::DeviceIndex index);
-  WorkPtr window_work(
-      const std::shared_ptr<Communicator>& communicator,
-      const Collective& collective,
-      Milliseconds timeout,
-      const Tensors& tensors);
 
   // point_to_point.cpp
   WorkPtr send(Tensors& tensors, int to, int tag) override;

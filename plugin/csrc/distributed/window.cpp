@@ -61,11 +61,10 @@ void WindowOCCL::tensor_deregister() {
   tensor_.reset();
 }
 
-Communicator& WindowOCCL::registered(const char* name, int64_t rank) {
+void WindowOCCL::check_registered(const char* name, int64_t rank) const {
   TORCH_CHECK(
       registered_, name, ": the window has no tensor: call tensor_register() first");
   check_root(name, rank, group_->getSize());
-  return *communicator_;
 }
 
 c10::intrusive_ptr<c10d::Work> WindowOCCL::launch(
@@ -89,7 +88,7 @@ c10::intrusive_ptr<c10d::Work> WindowOCCL::put(
     int64_t offset,
     bool asynchronous,
     const c10d::PutOptions& opts) {
-  registered("put", rank);
+  check_registered("put", rank);
   const at::Tensor real = checked_contiguous("put", tensor);
   TORCH_CHECK_VALUE(offset >= 0, "put: the offset ", offset, " is negative");
   TORCH_CHECK_VALUE(
@@ -111,7 +110,7 @@ c10::intrusive_ptr<c10d::Work> WindowOCCL::put(
 }
 
 at::Tensor WindowOCCL::map_remote_tensor(int64_t rank) {
-  registered("map_remote_tensor", rank);
+  check_registered("map_remote_tensor", rank);
   TORCH_CHECK_NOT_IMPLEMENTED(
       false,
       "map_remote_tensor: most operators cannot use memory of another card. Use put(), "
@@ -122,7 +121,7 @@ c10::intrusive_ptr<c10d::Work> WindowOCCL::signal(
     int64_t rank,
     bool asynchronous,
     const c10d::SignalOptions& opts) {
-  registered("signal", rank);
+  check_registered("signal", rank);
   return launch("signal", {}, asynchronous, opts.timeout, [=](openreg_comm* comm) {
     return openreg_comm_signal(comm, static_cast<uint32_t>(rank));
   });
@@ -132,7 +131,7 @@ c10::intrusive_ptr<c10d::Work> WindowOCCL::wait_signal(
     int64_t rank,
     bool asynchronous,
     const c10d::WaitSignalOptions& opts) {
-  registered("wait_signal", rank);
+  check_registered("wait_signal", rank);
   return launch("wait_signal", {}, asynchronous, opts.timeout, [=](openreg_comm* comm) {
     return openreg_comm_wait_signal(comm, static_cast<uint32_t>(rank));
   });
@@ -140,7 +139,7 @@ c10::intrusive_ptr<c10d::Work> WindowOCCL::wait_signal(
 
 // A put writes the tensor itself.
 c10d::WindowAttr WindowOCCL::get_attr(int64_t rank) {
-  registered("get_attr", rank);
+  check_registered("get_attr", rank);
   return {c10d::WindowAccessType::UNIFIED};
 }
 

@@ -35,7 +35,7 @@ class WindowOCCL final : public c10d::Window {
   c10d::WindowAttr get_attr(int64_t rank) override;
 
  private:
-  Communicator& registered(const char* name, int64_t rank);
+  void check_registered(const char* name, int64_t rank) const;
   c10::intrusive_ptr<c10d::Work> launch(
       const char* name,
       const Tensors& tensors,

@@ -168,32 +168,32 @@ def wait_for_rank_1():
     torch.openreg.synchronize()
 
 
-@pytest.mark.native
-def test_a_rank_ends():
+@pytest.fixture
+def two_new():
+    """Ranks that the test may lose."""
     ranks = Ranks(2)
-    try:
-        ranks.start()
-        ranks.run(make_window)
-        ranks.send(0, wait_for_rank_1)
-        time.sleep(0.5)
-        ranks.kill(1)
-        with pytest.raises(Failure, match="rank 1 has ended: rank 0 waited for it in wait_signal"):
-            ranks.result(0)
-    finally:
-        ranks.close()
+    yield ranks
+    ranks.close()
 
 
 @pytest.mark.native
-def test_a_rank_is_late():
-    ranks = Ranks(2)
-    try:
-        ranks.start(timeout=5)
-        ranks.run(make_window)
-        ranks.send(0, wait_for_rank_1)
-        with pytest.raises(Failure, match="rank 1 is late: rank 0 has waited .* for its signal 1;"):
-            ranks.result(0)
-    finally:
-        ranks.close()
+def test_a_rank_ends(two_new):
+    two_new.start()
+    two_new.run(make_window)
+    two_new.send(0, wait_for_rank_1)
+    time.sleep(0.5)
+    two_new.kill(1)
+    with pytest.raises(Failure, match="rank 1 has ended: rank 0 waited for it in wait_signal"):
+        two_new.result(0)
+
+
+@pytest.mark.native
+def test_a_rank_is_late(two_new):
+    two_new.start(timeout=5)
+    two_new.run(make_window)
+    two_new.send(0, wait_for_rank_1)
+    with pytest.raises(Failure, match="rank 1 is late: rank 0 has waited .* for its signal 1;"):
+        two_new.result(0)
 
 
 def deregister_and_abort():
@@ -215,14 +215,10 @@ def outcome(call):
 
 
 @pytest.mark.native
-def test_abort_does_not_wait_for_a_rank_that_does_not_come():
-    ranks = Ranks(2)
-    try:
-        ranks.start(timeout=200)
-        ranks.run(make_window)
-        ranks.send(0, deregister_and_abort)
-        seconds, text = ranks.result(0)
-        assert seconds < 60
-        assert "abort" in text
-    finally:
-        ranks.close()
+def test_abort_does_not_wait_for_a_rank_that_does_not_come(two_new):
+    two_new.start(timeout=200)
+    two_new.run(make_window)
+    two_new.send(0, deregister_and_abort)
+    seconds, text = two_new.result(0)
+    assert seconds < 60
+    assert "abort" in text
