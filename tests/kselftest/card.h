@@ -95,6 +95,8 @@ void packet_sum(struct packet *packet, __u64 dst, __u64 src,
 /* *dst = the sum of count times exp(*src), f32: count sets how long the packet runs. */
 void packet_busy(struct packet *packet, __u64 dst, __u64 src,
 		 __u64 count);
+/* Reads *src and writes *dst, f32, and runs longer than any test waits. */
+void packet_endless(struct packet *packet, __u64 dst, __u64 src);
 /* WAIT, SIGNAL with the value 1, or TIMESTAMP. */
 void packet_word(struct packet *packet, unsigned int opcode, unsigned int arg,
 		 __u64 address);

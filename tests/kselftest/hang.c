@@ -100,7 +100,7 @@ static void push_endless(struct queue *q, int number, enum endless kind,
 		packet_wait(&p, address);
 		break;
 	case COMPUTES:
-		packet_busy(&p, address, address + 64, 1ull << 36);
+		packet_endless(&p, address, address + 64);
 		break;
 	default:
 		inject(INJECT_QUEUE, number);

@@ -173,7 +173,7 @@ static int come_and_go(struct attacker *a)
 		ret = bo_create(fd, MIB, DRM_OPENREG_BO_VRAM, &bo);
 	if (ret)
 		return ret;
-	packet_busy(&p, bo.address, bo.address + 64, 1ull << 33);
+	packet_endless(&p, bo.address, bo.address + 64);
 	queue_push(&q, &p);
 	packet_wait(&p, bo.address);
 	queue_push(&q, &p);

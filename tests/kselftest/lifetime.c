@@ -42,8 +42,6 @@ FIXTURE_TEARDOWN(lifetime)
 
 /* Elements of a packet that still runs when the test looks, but that ends soon. */
 #define BUSY (1ull << 27)
-/* Elements of a packet that runs longer than any test waits. */
-#define VERY_BUSY (1ull << 36)
 
 TEST_F(lifetime, closed_while_in_use)
 {
@@ -89,7 +87,7 @@ TEST_F_TIMEOUT(lifetime, queue_destroyed_while_busy, 90)
 {
 	struct queue other;
 
-	packet_busy(&self->p, self->bo.address, self->bo.address, VERY_BUSY);
+	packet_endless(&self->p, self->bo.address, self->bo.address);
 	queue_push(&self->q, &self->p);
 	ASSERT_EQ(0, queue_destroy(&self->q));
 	ASSERT_EQ(0, queue_create(self->fd, 64, &other));
@@ -110,7 +108,7 @@ TEST_F(lifetime, file_closed_while_busy)
 		ASSERT_LE(0, fd);
 		ASSERT_EQ(0, queue_create(fd, 64, &q));
 		ASSERT_EQ(0, bo_create(fd, MIB, DRM_OPENREG_BO_VRAM, &bo));
-		packet_busy(&self->p, bo.address, bo.address, VERY_BUSY);
+		packet_endless(&self->p, bo.address, bo.address);
 		queue_push(&q, &self->p);
 		queue_unmap(&q);
 		close(fd);
@@ -138,7 +136,7 @@ static int close_in_use(int fd, struct queue *q, struct bo *bo)
 {
 	struct packet p;
 
-	packet_busy(&p, bo->address, bo->address + 64, VERY_BUSY);
+	packet_endless(&p, bo->address, bo->address + 64);
 	push_and_begin(q, &p);
 	return bo_close(fd, bo->handle);
 }
@@ -208,8 +206,7 @@ TEST_F_TIMEOUT(lifetime, closed_and_kept_by_many, 120)
 		ASSERT_EQ(0, queue_create(fd[i], 64, &q[i]));
 		ASSERT_EQ(0, bo_create(fd[i], 4096, DRM_OPENREG_BO_VRAM,
 				       &bo[i]));
-		packet_busy(&self->p, bo[i].address, bo[i].address + 64,
-			    VERY_BUSY);
+		packet_endless(&self->p, bo[i].address, bo[i].address + 64);
 		queue_push(&q[i], &self->p);
 	}
 	/* Slices take 2 ms each, so by then every packet has had one. */
@@ -270,7 +267,7 @@ static void victim_run(int fd, enum victim kind, struct queue *q,
 		_exit(1);
 	switch (kind) {
 	case LONG_PACKETS:
-		packet_busy(p, bo.address, bo.address + 64, VERY_BUSY);
+		packet_endless(p, bo.address, bo.address + 64);
 		break;
 	case WAITING:
 		packet_wait(p, bo.address);

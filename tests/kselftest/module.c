@@ -96,8 +96,7 @@ TEST_F_TIMEOUT(module, unbind_while_open, 120)
 	void *result;
 
 	HAVE_ALL;
-	packet_busy(&self->p, self->vram.address, self->vram.address + 64,
-		    1ull << 36);
+	packet_endless(&self->p, self->vram.address, self->vram.address + 64);
 	queue_push(&self->q, &self->p);
 	ASSERT_EQ(0, pthread_create(&thread, NULL, wait_for_one, &self->q));
 	usleep(50000);
@@ -161,8 +160,7 @@ TEST_F_TIMEOUT(module, reset_while_open, 120)
 	struct bo bo;
 
 	HAVE_ALL;
-	packet_busy(&self->p, self->vram.address, self->vram.address + 64,
-		    1ull << 36);
+	packet_endless(&self->p, self->vram.address, self->vram.address + 64);
 	queue_push(&self->q, &self->p);
 	ASSERT_EQ(0, pthread_create(&thread, NULL, wait_for_one, &self->q));
 	usleep(50000);

@@ -86,6 +86,27 @@ void packet_busy(struct packet *packet, __u64 dst, __u64 src,
 	sum(packet, dst, src, 0, count, true);
 }
 
+void packet_endless(struct packet *packet, __u64 dst, __u64 src)
+{
+	static const struct openreg_instr load = { .op = OPENREG_V_LOAD, .aux = 1 };
+	static const struct openreg_instr slow = { .op = OPENREG_V_LGAMMA };
+	static const struct openreg_instr end = {
+		.op = OPENREG_V_RED_SUM, .b = OPENREG_VNONE, .c = OPENREG_VNONE,
+	};
+	const int64_t still = 0;
+	int i;
+
+	/* No packet may visit more elements. */
+	begin(packet, OPENREG_OP_VECTOR, 1ll << 36);
+	openreg_encode_arg(packet->bytes, 0, 1);
+	openreg_encode_operand(packet->bytes, dst, OPENREG_F32, &still);
+	openreg_encode_operand(packet->bytes, src, OPENREG_F32, &still);
+	openreg_encode_instr(packet->bytes, &load, 1);
+	for (i = 0; i < 40; i++)
+		openreg_encode_instr(packet->bytes, &slow, 1);
+	openreg_encode_instr(packet->bytes, &end, 1);
+}
+
 void packet_word(struct packet *packet, unsigned int opcode, unsigned int arg,
 		 __u64 address)
 {

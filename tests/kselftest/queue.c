@@ -280,8 +280,7 @@ TEST_F(queue, reset_past_the_tail_faults)
 /* A reset also skips the running packet. */
 TEST_F(queue, reset_of_a_busy_queue)
 {
-	packet_busy(&self->p, self->vram.address, self->vram.address + 64,
-		    1ull << 33);
+	packet_endless(&self->p, self->vram.address, self->vram.address + 64);
 	ASSERT_EQ(1, queue_push(&self->q, &self->p));
 	packet_nop(&self->p);
 	ASSERT_EQ(2, queue_push(&self->q, &self->p));
@@ -298,7 +297,7 @@ TEST_F(queue, reset_completes_for_sleepers)
 	int i, k;
 
 	packet_busy(&self->p, self->vram.address, self->vram.address + 64,
-		    1ull << 33);
+		    1ull << 36);
 	for (i = 1; i <= 40; i += 2) {
 		ASSERT_EQ(i, queue_push(&self->q, &self->p));
 		ASSERT_EQ(i + 1, queue_push(&self->q, &self->p));

@@ -207,7 +207,7 @@ TEST_F_TIMEOUT(unplug, while_open, 240)
 
 	ASSERT_EQ(0, queue_signal(&self->q, self->syncobj, 1000, 1));
 	ASSERT_EQ(0, bo_create(self->fd, MIB, DRM_OPENREG_BO_VRAM, &closed));
-	packet_busy(&p, closed.address, closed.address + 64, 1ull << 36);
+	packet_endless(&p, closed.address, closed.address + 64);
 	push_and_begin(&self->q, &p);
 	ASSERT_EQ(0, bo_close(self->fd, closed.handle));
 	for (i = 0; i < 4; i++)
