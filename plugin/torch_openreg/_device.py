@@ -224,8 +224,8 @@ _SYNC_DEBUG_MODES = ("default", "warn", "error")
 
 
 def set_sync_debug_mode(debug_mode: Union[int, str]) -> None:
-    """Chooses what an operator does that makes the thread wait for the card, such as item():
-    "default" (0) nothing, "warn" (1) a warning, "error" (2) an error."""
+    """Chooses what happens when an operator, such as item(), makes the thread wait for the
+    card: "default" (0) nothing, "warn" (1) a warning, "error" (2) an error."""
     modes = dict(enumerate(_SYNC_DEBUG_MODES))
     modes.update({name: name for name in _SYNC_DEBUG_MODES})
     if debug_mode not in modes:

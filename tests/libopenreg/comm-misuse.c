@@ -61,7 +61,7 @@ static const char *const parts[] = {
 
 static unsigned int kind;
 
-/* A rank whose data come from another call does not complete. */
+/* A rank with the data of another call does not complete. */
 static bool cannot_complete(void)
 {
 	switch (kind) {

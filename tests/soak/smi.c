@@ -55,7 +55,7 @@ static long long number(const char *object, const char *name)
 	return strtoll(at + strlen(key), NULL, 10);
 }
 
-/* The object of the list at this place whose members have these values, or NULL. */
+/* The object with these members in the list at this place, or NULL. */
 static const char *find(const char *list, const char *name, long long value,
 			const char *card, long long number_of_card)
 {

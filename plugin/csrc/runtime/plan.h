@@ -19,7 +19,7 @@ class Plan {
   ~Plan();
 
   // Captures the packets of the current stream until end() or abandon(). Meanwhile no two
-  // tensors get the same memory, so that an address says whose it is.
+  // tensors get the same memory, so that an address names a tensor.
   void begin(c10::DeviceIndex device);
   // The tensors that the packets read and write, and the new ones among the results.
   void end(std::vector<at::Tensor> inputs, std::vector<at::Tensor> outputs);
