@@ -69,7 +69,7 @@ struct openreg_comm_attr {
 
 /*
  * Create a communicator; all ranks call this. It takes 4 * slot_bytes of VRAM for each
- * other rank, which those ranks can write.
+ * rank, which the other ranks can write.
  *
  * Errors:
  *

@@ -11,9 +11,11 @@ torch.compile on the card. Inductor hands over fused loops; they become VECTOR p
 - tracing, operations: the body of a loop as a list of values
 - stages: what comes before, between and after the reductions of a program
 - registers: values to registers, and programs that fit into a packet
+- values: the instructions of a program before they have registers
 - listing: the text of a program in the generated code; assembler: from the text to a packet
 - eager_lines: loops that no program can express, as lines of torch operators; eager runs them
 - wrapper: the generated Python code; replay: mode="reduce-overhead"
+- on_cpu: what a graph with the card computes on the CPU
 - passthrough: backend="openreg", the smallest compiler, which generates nothing
 
 Importing torch does not import this package: it imports Inductor.
