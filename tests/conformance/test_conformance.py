@@ -322,3 +322,13 @@ def test_build_changes_with_the_files(tmp_path):
     assert worker.build_of(module) != before
     alone = types.SimpleNamespace(__file__=str(code))
     assert worker.build_of(alone) not in ("", before)
+
+
+def test_float8_may_be_nearer_to_the_exact_result_than_the_cpu():
+    f8 = torch.float8_e5m2
+    comparer = compare.Comparer("cpu", f8, (0.0, 0.0))
+    exact = torch.tensor([1.3, 9e9], dtype=torch.float64)
+    nearest, cpu = exact.to(f8), torch.tensor([1.5, 9e9]).to(f8)
+    assert comparer.no_worse_than(nearest, cpu, exact)
+    assert not comparer.no_worse_than(torch.tensor([2.0, 9e9]).to(f8), cpu, exact)
+    assert not comparer.no_worse_than(torch.tensor([1.25, 4.0]).to(f8), cpu, exact)
