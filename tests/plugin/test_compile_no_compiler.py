@@ -122,6 +122,31 @@ def constant(x, n):
     return torch.where(x > 0, x, torch.tensor(0.25)) * 2, x * (n * 2) + 1
 
 
+def listed(x, n):
+    return x[:, [0, 2]] + n, x * torch.tensor([2.0, 3.0, 4.0]).to(x.device)
+
+
+def listed_on_cpu(x, n):
+    m = torch.tensor([1, 2]) + n
+    m[torch.tensor([1])] = 9
+    return x * 2, m, torch.tensor([3, 4])
+
+
+def branches_on_cpu(x, n):
+    y = torch.cond(n.sum() > 3, lambda n: n * 2 + torch.tensor([5, 6]), lambda n: n - 1, (n,))
+    return x + y.sum(), y
+
+
+def branches_of_both(x, n):
+    def first(x, n):
+        return x * 2, n.exp() + 1
+
+    def second(x, n):
+        return x - torch.tensor([1.0, 2.0, 3.0]).to(x.device), n * 3
+
+    return torch.cond(n.sum() > 3, first, second, (x, n))
+
+
 SIX = torch.arange(1.0, 7.0)
 
 
@@ -142,6 +167,12 @@ SIX = torch.arange(1.0, 7.0)
         (foreach_norm, torch.tensor(2.0)),
         (both_devices, SIX),
         (constant, torch.tensor(2.0)),
+        (listed, torch.tensor(2.0)),
+        (listed_on_cpu, torch.tensor([1, 2])),
+        (branches_on_cpu, torch.tensor([1, 1])),
+        (branches_on_cpu, torch.tensor([2, 2])),
+        (branches_of_both, torch.tensor([1.0, 1.0])),
+        (branches_of_both, torch.tensor([2.0, 2.0])),
     ],
 )
 def test_graphs_of_both_devices(function, n):

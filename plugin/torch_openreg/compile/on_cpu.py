@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from torch._inductor import compile_fx, ir, lowering
+from torch._inductor.graph import GraphLowering, getattr_recursive
 from torch._inductor.virtualized import V
 from torch.utils._pytree import tree_leaves
 
@@ -107,6 +108,30 @@ def mark(graph: torch.fx.Graph) -> None:
                 continue
             in_place = node.target in lowering.inplace_foreach_ops
             node.meta[_EAGER_FOREACH if in_place else "should_fallback"] = True
+    for node in kept:
+        if node.op == "get_attr":
+            _store(node)
+
+
+def _store(constant: torch.fx.Node) -> None:
+    """Inductor computes a list of up to 8 numbers in a loop, but stores a matrix of one row."""
+    graph = constant.graph
+    value = getattr_recursive(graph.owning_module, constant.target)
+    if not isinstance(value, torch.Tensor) or not GraphLowering.can_inline_constant(value):
+        return
+    name = f"{constant.target}_row".replace(".", "_")
+    graph.owning_module.register_buffer(name, value[None])
+    with graph.inserting_after(constant):
+        row = graph.get_attr(name)
+    # Core's passes refuse other operators on a tensor that is not fake.
+    with graph.inserting_after(row):
+        copy = graph.call_function(aten.lift_fresh_copy.default, (row,))
+    copy.meta.update(should_fallback=True)
+    with graph.inserting_after(copy):
+        again = graph.call_function(aten.select.int, (copy, 0, 0))
+    again.meta.update(constant.meta)
+    constant.replace_all_uses_with(again)
+    graph.erase_node(constant)
 
 
 def _make_contiguous(copy: torch.fx.Node, source: torch.fx.Node) -> None:
@@ -137,8 +162,11 @@ def install() -> None:
     @functools.wraps(passes)
     def then_mark(gm: torch.fx.GraphModule, *args: Any, **kwargs: Any) -> None:
         passes(gm, *args, **kwargs)
-        if any("openreg" in _devices(node) for node in gm.graph.nodes):
-            mark(gm.graph)
-            gm.recompile()
+        # The branches of torch.cond are graphs of their own, and have been here before.
+        graphs = [m.graph for m in gm.modules() if isinstance(m, torch.fx.GraphModule)]
+        if any("openreg" in _devices(node) for graph in graphs for node in graph.nodes):
+            for graph in graphs:
+                mark(graph)
+                graph.owning_module.recompile()
 
     compile_fx.post_grad_passes = then_mark
