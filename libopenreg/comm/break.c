@@ -10,11 +10,28 @@
 
 #include "comm.h"
 
+/* Collectives of this rank that have completed. */
+static uint64_t completed(const struct openreg_comm *comm)
+{
+	const uint64_t done = openreg_queue_completed(comm->queue);
+	uint64_t n = comm->collectives;
+
+	for (uint64_t i = comm->calls; i && comm->calls - i < RECORDS; i--) {
+		const struct record *rec = &comm->records[i % RECORDS];
+
+		if (rec->last <= done)
+			break;
+		n -= rec->kind < CALL_SEND;
+	}
+	return n;
+}
+
 int comm_break(struct openreg_comm *comm, int error, const char *text)
 {
 	struct note note = { .magic = NOTE_MAGIC, .kind = NOTE_GIVE_UP, .error = error };
 
 	if (!comm->error) {
+		note.number = completed(comm);
 		snprintf(comm->text, sizeof(comm->text), "%s", text);
 		snprintf(note.text, sizeof(note.text), "%s", text);
 		for (uint32_t r = 0; r < comm->size; r++)
@@ -141,11 +158,20 @@ static uint32_t latest(const struct openreg_comm *comm, const struct record *rec
 	return found;
 }
 
+/* Seconds since the call began, or those of the caller if the call has completed. */
+static double seconds_in(const struct openreg_comm *comm, const struct record *rec,
+			 int64_t waited_ns)
+{
+	const bool waits = rec->call && rec->last > openreg_queue_completed(comm->queue);
+
+	return (double)(waits ? comm_now() - rec->began : waited_ns) / 1e9;
+}
+
 int comm_break_late(struct openreg_comm *comm, int64_t waited_ns)
 {
 	const struct record *rec = pending(comm);
 	const uint32_t r = latest(comm, rec);
-	const double waited = (double)waited_ns / 1e9;
+	const double waited = seconds_in(comm, rec, waited_ns);
 	const char *name = name_of(rec);
 	char text[TEXT_MAX];
 	uint64_t needed = 0, n;
@@ -201,6 +227,28 @@ static int keep(struct openreg_comm *comm, uint32_t rank, const struct note *not
 	return 0;
 }
 
+static void note_give_up(struct peer *p, const struct note *note)
+{
+	p->gave_up = note->error == -EPROTO ? -EPROTO : -ECONNRESET;
+	p->completed = note->number;
+	snprintf(p->why, sizeof(p->why), "%.*s", TEXT_MAX - 1, note->text);
+}
+
+/*
+ * A rank that gives up after a collective has sent and taken all of it: this rank completes
+ * the collective without it.
+ */
+static int leave(struct openreg_comm *comm, uint32_t rank)
+{
+	const struct record *rec = pending(comm);
+	const struct peer *p = &comm->peers[rank];
+
+	if (p->gave_up != -EPROTO && rec->kind < CALL_SEND && rec->number <= p->completed &&
+	    !is_needed(comm, rank))
+		return 0;
+	return comm_break(comm, p->gave_up, p->why);
+}
+
 /* Returns 0, or an error if a rank has left. */
 static int look_at(struct openreg_comm *comm, uint32_t rank)
 {
@@ -208,8 +256,13 @@ static int look_at(struct openreg_comm *comm, uint32_t rank)
 	struct peer *p = &comm->peers[rank];
 	struct note note;
 	char text[TEXT_MAX];
-	int fds[FDS], ret = sock_recv(p->sock, &note, sizeof(note), fds, 0);
+	int fds[FDS], ret;
 
+	if (p->gave_up)
+		return leave(comm, rank);
+	ret = sock_recv(p->sock, &note, sizeof(note), fds, 0);
+	if (ret == -EMFILE)
+		ret = 0; /* the call that wants the descriptor says so */
 	if (ret == -ETIME && !sock_process_ended(p->process))
 		return 0;
 	if (!ret && note.magic == NOTE_MAGIC && note.kind == NOTE_WINDOW) {
@@ -220,9 +273,8 @@ static int look_at(struct openreg_comm *comm, uint32_t rank)
 	}
 	sock_close_all(fds);
 	if (!ret && note.magic == NOTE_MAGIC && note.kind == NOTE_GIVE_UP) {
-		note.text[TEXT_MAX - 1] = 0;
-		return comm_break(comm, note.error == -EPROTO ? -EPROTO : -ECONNRESET,
-				  note.text);
+		note_give_up(p, &note);
+		return leave(comm, rank);
 	}
 	if (!ret && note.magic == NOTE_MAGIC)
 		return keep(comm, rank, &note);

@@ -38,6 +38,7 @@ int call_record(struct openreg_comm *comm, const struct call *call)
 		rec->call = comm->calls;
 		comm->collectives += collective;
 		rec->number = collective ? comm->collectives : comm->calls - comm->collectives;
+		rec->began = comm_now();
 		rec->last = UINT64_MAX;
 		rec->root = call->root;
 		rec->count = call->count;

@@ -92,7 +92,7 @@ enum note_kind { NOTE_GIVE_UP = 1, NOTE_COLOR, NOTE_VALUE, NOTE_WINDOW };
 
 struct note {
 	uint64_t magic, kind;
-	uint64_t number; /* of the collective */
+	uint64_t number; /* of the collective; of a rank that gives up: its last complete one */
 	int32_t error; /* of the rank that gives up */
 	int32_t color, key;
 	char text[TEXT_MAX]; /* why it gives up, or the value */
@@ -120,13 +120,18 @@ struct peer {
 	struct note *notes; /* not taken yet */
 	struct window window;
 	uint64_t signals_sent, signals_taken; /* to this rank, and from it */
+	bool met; /* it has imported all pools */
 	bool ended; /* its process has closed the socket, or has ended */
+	int gave_up; /* the error with which it gave the communicator up, or 0 */
+	uint64_t completed; /* collectives that it completed before it gave up */
+	char why[TEXT_MAX]; /* it gave up */
 };
 
 struct record {
 	enum call_kind kind;
 	uint64_t call; /* counts all calls */
 	uint64_t number; /* counts collectives, or other calls */
+	int64_t began; /* time of CLOCK_MONOTONIC */
 	uint64_t last; /* sequence number of its last packet */
 	uint64_t root, count; /* of the call */
 	uint64_t from[OPENREG_COMM_RANKS_MAX][CHANNELS]; /* messages before it */
@@ -337,6 +342,7 @@ int comm_break_call(struct openreg_comm *comm, int error);
 int comm_break(struct openreg_comm *comm, int error, const char *text);
 /* Compares what the ranks call, and looks which of them have ended. 0 or an error. */
 int comm_look(struct openreg_comm *comm);
+/* waited_ns: how long the caller has waited; for the text, if all calls have completed. */
 int comm_break_late(struct openreg_comm *comm, int64_t waited_ns);
 int comm_break_fault(struct openreg_comm *comm, int error);
 /* Destroys the queue of a broken communicator when no thread uses it. */
