@@ -38,7 +38,8 @@ int board_create(struct openreg_comm *comm)
 	comm->board_fd = memfd_create("openreg-comm", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	if (comm->board_fd < 0 || ftruncate(comm->board_fd, sizeof(struct board)) ||
 	    fcntl(comm->board_fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL))
-		return comm_fail(-errno, "cannot make a file in memory: %s", strerror(errno));
+		return comm_fail(-errno, "cannot make a file in memory: %s",
+				 comm_strerror(-errno));
 	p = mmap(NULL, sizeof(struct board), PROT_READ | PROT_WRITE, MAP_SHARED,
 		 comm->board_fd, 0);
 	if (p == MAP_FAILED)
@@ -70,8 +71,8 @@ int board_import(struct openreg_comm *comm, uint32_t rank, int fd)
 		return comm_fail(-EPROTO, "rank %u has another version of openreg-comm", rank);
 	p = mmap(NULL, sizeof(struct board), PROT_READ, MAP_SHARED, fd, 0);
 	if (p == MAP_FAILED)
-		return comm_fail(-errno, "cannot map the board of rank %u: %s", rank,
-				 strerror(errno));
+		return comm_fail(-errno, "rank %u cannot map the board of rank %u: %s",
+				 comm->rank, rank, strerror(errno));
 	comm->peers[rank].board = p;
 	return 0;
 }

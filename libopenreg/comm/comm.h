@@ -87,7 +87,7 @@ struct board {
 /* ---- a communicator ------------------------------------------------------ */
 
 /* What ranks tell each other over their socket. */
-enum note_kind { NOTE_GIVE_UP = 1, NOTE_COLOR, NOTE_VALUE, NOTE_WINDOW };
+enum note_kind { NOTE_GIVE_UP = 1, NOTE_COLOR, NOTE_VALUE, NOTE_WINDOW, NOTE_MET };
 #define NOTE_MAGIC 0x70752d6576696721ull
 
 struct note {
@@ -194,7 +194,9 @@ static inline uint64_t pool_word(const struct openreg_comm *comm, uint64_t off)
 /* error.c */
 int comm_fail(int error, const char *format, ...) PRINTF(2, 3);
 /* Adds the text of libopenreg's last failure. */
-int comm_fail_card(int error, const char *what);
+int comm_fail_card(int error, const char *format, ...) PRINTF(2, 3);
+/* strerror(), and what to do if the process has too many open files. */
+const char *comm_strerror(int error);
 
 /* connect.c: makes comm->peers; deadline is a time of CLOCK_MONOTONIC. */
 int comm_connect(struct openreg_comm *comm, const char *name,
@@ -207,6 +209,8 @@ struct hello {
 	uint8_t token[16];
 	uint32_t rank, size;
 	uint64_t slot_bytes, one_shot_bytes;
+	int32_t error; /* not 0: the rank gives up, and text says why */
+	char text[TEXT_MAX];
 };
 int sock_listen(char *path, size_t len);
 int sock_connect(const char *path);
@@ -214,10 +218,13 @@ int sock_accept(int listener, int64_t deadline);
 #define FDS 2 /* of a message: the pool and the board */
 /* fds NULL: none. */
 int sock_send(int sock, const void *buf, size_t len, const int *fds);
-/* 0, -ETIME, or -ECONNRESET. fds are -1 if none came; fds NULL: none are wanted. */
+/*
+ * 0, -ETIME, -ECONNRESET, or -EMFILE: buf is complete, but this process had no room for all
+ * descriptors. fds are -1 if none came; fds NULL: none are wanted.
+ */
 int sock_recv(int sock, void *buf, size_t len, int *fds, int64_t deadline);
 void sock_close_all(const int *fds);
-/* A descriptor of the process at the other end, or -1. */
+/* A descriptor of the process at the other end, or a negative error. */
 int sock_open_process(int sock);
 bool sock_process_ended(int process);
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "comm.h"
 
@@ -21,7 +23,19 @@ int comm_fail(int error, const char *format, ...)
 	return error;
 }
 
-int comm_fail_card(int error, const char *what)
+int comm_fail_card(int error, const char *format, ...)
 {
+	char what[TEXT_MAX];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(what, sizeof(what), format, args);
+	va_end(args);
 	return comm_fail(error, "%s: %s", what, openreg_last_error());
+}
+
+const char *comm_strerror(int error)
+{
+	return error == -EMFILE ? "too many open files, raise its limit (ulimit -n)" :
+				  strerror(-error);
 }

@@ -116,16 +116,18 @@ int sock_send(int sock, const void *buf, size_t len, const int *fds)
 
 /*
  * A child of the other process may hold its end of the socket open, so the process itself
- * is watched, too. -1: the kernel does not show it.
+ * is watched, too.
  */
 int sock_open_process(int sock)
 {
 	socklen_t len = sizeof(struct ucred);
 	struct ucred its;
+	int process;
 
 	if (getsockopt(sock, SOL_SOCKET, SO_PEERCRED, &its, &len) || its.pid <= 0)
-		return -1;
-	return (int)syscall(SYS_pidfd_open, its.pid, 0);
+		return -ESRCH;
+	process = (int)syscall(SYS_pidfd_open, its.pid, 0);
+	return process < 0 ? -errno : process;
 }
 
 bool sock_process_ended(int process)
@@ -159,6 +161,8 @@ int sock_recv(int sock, void *buf, size_t len, int *fds, int64_t deadline)
 	if (ret)
 		return ret;
 	n = recvmsg(sock, &msg, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+	if (n < 0)
+		return -errno;
 	c = n > 0 ? CMSG_FIRSTHDR(&msg) : NULL;
 	if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS &&
 	    c->cmsg_len <= CMSG_LEN(FDS * sizeof(int)))
@@ -167,7 +171,7 @@ int sock_recv(int sock, void *buf, size_t len, int *fds, int64_t deadline)
 		memcpy(fds, got, sizeof(got));
 	else
 		sock_close_all(got);
-	if (n == (ssize_t)len)
-		return 0;
-	return n < 0 ? -errno : n ? -EPROTO : -ECONNRESET;
+	if (n != (ssize_t)len)
+		return n ? -EPROTO : -ECONNRESET;
+	return fds && msg.msg_flags & MSG_CTRUNC ? -EMFILE : 0;
 }

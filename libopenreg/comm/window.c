@@ -59,7 +59,7 @@ static int send_window(struct openreg_comm *comm, int fd, const struct window_te
 		if (!ret || ret == -EPIPE || ret == -ECONNRESET)
 			continue;
 		snprintf(text, sizeof(text), "rank %u cannot send its window to rank %u: %s",
-			 comm->rank, r, strerror(-ret));
+			 comm->rank, r, comm_strerror(ret));
 		return break_with(comm, ret, text);
 	}
 	return 0;
@@ -112,11 +112,16 @@ static int take_windows(struct openreg_comm *comm)
 		if (ret) {
 			snprintf(text, sizeof(text),
 				 "rank %u cannot use the window of rank %u: %s", comm->rank, r,
-				 strerror(-ret));
+				 comm_strerror(ret));
 			return break_with(comm, ret, text);
 		}
 	}
 	return 0;
+}
+
+static bool is_shortage(int error)
+{
+	return error == -EMFILE || error == -ENFILE || error == -ENOMEM || error == -ENOSPC;
 }
 
 /* Opens this rank's window. After an error it has none. */
@@ -129,10 +134,13 @@ static int open_own(struct openreg_comm *comm, int fd, const struct window_text 
 	if (text->bytes) {
 		note.fd = dup(fd);
 		if (note.fd < 0)
-			return comm_fail(-errno, "cannot use the window's descriptor: %s",
-					 strerror(errno));
+			return comm_fail(-errno, "rank %u cannot use the window's descriptor: %s",
+					 comm->rank, comm_strerror(-errno));
 	}
 	ret = open_window(comm, &comm->peers[comm->rank].window, &note);
+	if (is_shortage(ret))
+		return comm_fail(ret, "rank %u cannot use its window: %s", comm->rank,
+				 comm_strerror(ret));
 	return ret ? comm_fail(ret, "the window is no memory of a card, or is smaller than offset and bytes") :
 		     0;
 }
@@ -153,7 +161,11 @@ API int openreg_comm_window(struct openreg_comm *comm, int fd, uint64_t offset,
 	if (!ret) {
 		window_free(comm);
 		bad = open_own(comm, fd, &mine);
-		ret = send_window(comm, fd, bad ? &none : &mine);
+		/* After a wrong argument of this rank, the others have their windows. */
+		if (is_shortage(bad))
+			ret = break_with(comm, bad, openreg_comm_last_error());
+		else
+			ret = send_window(comm, fd, bad ? &none : &mine);
 	}
 	if (!ret)
 		ret = take_windows(comm);
