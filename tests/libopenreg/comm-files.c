@@ -80,7 +80,7 @@ static void meets_with_few(void)
 	lower_limit();
 	for (int round = 0; round < MOST; round++, number++) {
 		attr = attributes();
-		attr.timeout_ns = 2 * SECOND;
+		attr.timeout_ns = 5 * SECOND;
 		if (me.rank == VICTIM)
 			n = take_files(files, round);
 		ret = create(&attr);
