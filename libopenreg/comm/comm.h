@@ -166,6 +166,7 @@ struct openreg_comm {
 	uint32_t rank, size;
 	int64_t timeout_ns;
 	uint64_t slot_bytes, one_shot_bytes;
+	int32_t priority; /* of the queue */
 	const volatile uint8_t *mine; /* 0 in a child of fork() */
 	atomic_int busy, waiters;
 	uint64_t pushed, most; /* packets that may be in the ring */

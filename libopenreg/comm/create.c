@@ -48,6 +48,7 @@ static struct openreg_comm *new_comm(struct openreg_device *dev,
 	comm->factor = 1;
 	comm->rank = attr->rank;
 	comm->size = attr->size;
+	comm->priority = attr->priority;
 	comm->timeout_ns = attr->timeout_ns ? attr->timeout_ns : TIMEOUT_NS;
 	comm->slot_bytes = attr->slot_bytes ? attr->slot_bytes : SLOT_BYTES;
 	comm->one_shot_bytes = attr->one_shot_bytes ? attr->one_shot_bytes : ONE_SHOT_BYTES;
@@ -86,6 +87,7 @@ static int make_queue(struct openreg_comm *comm)
 		return comm_fail_card(ret, "cannot create a communicator");
 	attr.slots = info.max_ring_slots < RING_SLOTS ? info.max_ring_slots : RING_SLOTS;
 	attr.full_timeout_ns = comm->timeout_ns;
+	attr.priority = comm->priority;
 	/* The longest packet reduces; half of the ring is for packets of the caller. */
 	comm->most = attr.slots / 2 /
 		     openreg_packet_slots(1, 1 + comm->size, 1, 3 + 2 * comm->size);

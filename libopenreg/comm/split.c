@@ -189,7 +189,7 @@ static int create(struct members *m, struct openreg_comm **out)
 	const struct openreg_comm_attr attr = {
 		.rank = m->rank, .size = m->size, .name = "split",
 		.timeout_ns = comm->timeout_ns, .slot_bytes = comm->slot_bytes,
-		.one_shot_bytes = comm->one_shot_bytes,
+		.one_shot_bytes = comm->one_shot_bytes, .priority = comm->priority,
 	};
 
 	return openreg_comm_create(comm->dev, &attr, &store, out);

@@ -64,7 +64,9 @@ struct openreg_comm_attr {
 	int64_t timeout_ns; /* for creating and for each wait; 0: 30 s */
 	uint64_t slot_bytes; /* the pieces of large collectives; 0: 1 MiB */
 	uint64_t one_shot_bytes; /* an all_reduce up to this size takes one step; 0: 64 KiB */
-	uint64_t reserved[4]; /* zero */
+	int32_t priority; /* of the queue: see struct openreg_queue_attr */
+	uint32_t zero;
+	uint64_t reserved[3]; /* zero */
 };
 
 /*
@@ -74,6 +76,7 @@ struct openreg_comm_attr {
  * Errors:
  *
  * - EINVAL: bad attributes
+ * - EMFILE: too many open files
  * - ETIME: a rank has not come in time; the text names it
  * - EHOSTUNREACH: a rank is on another machine
  * - EPROTO: a rank has another version or other attributes

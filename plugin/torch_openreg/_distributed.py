@@ -14,9 +14,15 @@ from . import _C
 _DRAIN_MS = 10_000
 
 
-def _create(options: Any, _: Any) -> Any:
-    _C.bind_process_group()
-    return _C.ProcessGroupOCCL.create(options)
+def _create(given: Any, options: Any) -> Any:
+    """options is the pg_options of init_process_group() or new_group()."""
+    group = _C.ProcessGroupOCCL
+    if options is not None and not isinstance(options, group.Options):
+        raise TypeError(
+            "pg_options of the backend occl must be torch.distributed.ProcessGroupOCCL.Options, "
+            f"not {type(options).__module__}.{type(options).__qualname__}"
+        )
+    return group.create(given, options)
 
 
 def _do_without_libuv() -> None:
@@ -40,6 +46,8 @@ def _do_without_libuv() -> None:
 def install() -> None:
     if not distributed.is_available():
         return
+    _C.bind_process_group()
+    distributed.ProcessGroupOCCL = _C.ProcessGroupOCCL
     distributed.Backend.register_backend(
         "occl", _create, extended_api=True, devices=["openreg"]
     )

@@ -175,6 +175,9 @@ static void bad_arguments(void)
 	attr.name = "x";
 	attr.slot_bytes = 100;
 	must(create(&attr) == -EINVAL && says("slot_bytes"));
+	attr.slot_bytes = 0;
+	attr.priority = 2;
+	must(create(&attr) == -EINVAL && says("queue"));
 	me.comm = comm;
 }
 

@@ -52,6 +52,20 @@ std::string with_words(const std::string& why) {
   return why.find(" is late: ") == std::string::npos ? why : c10::str(kLate, ": ", why);
 }
 
+constexpr const char* kDestroyed =
+    "the process group has been destroyed; create a new one";
+
+// High priority is a privilege. A group with normal priority is still correct.
+bool may_have_high_priority(Device& dev) {
+  openreg_queue_attr attr = OPENREG_QUEUE_ATTR_DEFAULT;
+  attr.priority = 1;
+  openreg_queue* queue = nullptr;
+  if (openreg_queue_create(dev.handle, &attr, &queue))
+    return false;
+  openreg_queue_destroy(queue);
+  return true;
+}
+
 c10d::ErrorType type_of(int error) {
   return error == -ETIME ? c10d::ErrorType::TIMEOUT
       : error == -ECONNRESET ? c10d::ErrorType::REMOTE_ERROR
@@ -71,6 +85,7 @@ Communicator::Communicator(Options options, c10d::Store& store)
   attr.size = options_.size;
   attr.name = options_.name.c_str();
   attr.timeout_ns = ns(options_.timeout);
+  attr.priority = options_.high_priority && may_have_high_priority(dev) ? 1 : 0;
   const int error = openreg_comm_create(dev.handle, &attr, &callbacks, &comm_);
   adapter.delete_keys();
   if (error) {
@@ -373,9 +388,7 @@ void Communicator::close() {
     log_->stop(error_ ? nullptr : openreg_comm_queue(comm_));
   openreg_comm_destroy(std::exchange(comm_, nullptr));
   if (!error_)
-    error_ = std::make_exception_ptr(C10_BUILD_ERROR(
-        DistBackendError,
-        text("the process group has been destroyed; create a new one")));
+    error_ = std::make_exception_ptr(C10_BUILD_ERROR(DistBackendError, text(kDestroyed)));
   for (const auto& pending : pending_)
     finish_locked(pending);
   pending_.clear();

@@ -57,6 +57,7 @@ class Communicator : public std::enable_shared_from_this<Communicator>, public J
     std::string group; // for error texts
     std::vector<int64_t> ranks; // as error texts number them
     std::chrono::milliseconds timeout;
+    bool high_priority;
   };
 
   // Returns when all ranks have come. Throws DistBackendError if one does not.

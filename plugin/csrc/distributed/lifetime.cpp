@@ -93,11 +93,15 @@ const char* core_name(c10d::OpType type) {
 
 } // namespace
 
+c10::intrusive_ptr<c10d::Backend::Options> OptionsOCCL::clone() const {
+  return c10::make_intrusive<OptionsOCCL>(*this);
+}
+
 ProcessGroupOCCL::ProcessGroupOCCL(
     c10::intrusive_ptr<c10d::Store> store,
     int rank,
     int size,
-    c10::intrusive_ptr<Options> options)
+    c10::intrusive_ptr<OptionsOCCL> options)
     : Backend(rank, size), store_(std::move(store)), options_(std::move(options)) {
   TORCH_CHECK_VALUE(
       size <= OPENREG_COMM_RANKS_MAX,
@@ -185,6 +189,7 @@ std::shared_ptr<Communicator> ProcessGroupOCCL::connect(
           .group = "process group " + (group.empty() ? kName : group),
           .ranks = global_ranks(ranks),
           .timeout = timeout,
+          .high_priority = options_->is_high_priority_stream,
       },
       *store_);
   add_job_source(made);
@@ -334,15 +339,26 @@ auto ProcessGroupOCCL::finish(
       rank_, type, sequence_, group_name(), std::move(parts), std::move(results));
 }
 
+auto ProcessGroupOCCL::options_for(const c10::intrusive_ptr<Options>& given) const
+    -> c10::intrusive_ptr<OptionsOCCL> {
+  if (!given)
+    return c10::make_intrusive<OptionsOCCL>(*options_);
+  auto* const own = dynamic_cast<OptionsOCCL*>(given.get());
+  TORCH_CHECK_TYPE(
+      own,
+      "pg_options of the backend occl must be torch.distributed.ProcessGroupOCCL.Options");
+  return c10::intrusive_ptr<OptionsOCCL>::reclaim_copy(own);
+}
+
 auto ProcessGroupOCCL::split(
     const c10::intrusive_ptr<c10d::Store>& store,
     const std::vector<int>& ranks,
     const c10::intrusive_ptr<Options>& options) -> c10::intrusive_ptr<Backend> {
+  auto own = options_for(options);
   splits_++;
   const auto me = std::find(ranks.begin(), ranks.end(), rank_);
   if (me == ranks.end())
     return nullptr;
-  auto own = options ? options : options_->clone();
   const auto names = global_ranks(ranks);
   own->global_ranks_in_group.assign(names.begin(), names.end());
   auto group = c10::make_intrusive<ProcessGroupOCCL>(
@@ -360,7 +376,7 @@ auto ProcessGroupOCCL::merge(
     const c10::intrusive_ptr<Options>& options,
     const int& rank,
     const int& size) -> c10::intrusive_ptr<Backend> {
-  auto own = options ? options : options_->clone();
+  auto own = options_for(options);
   own->global_ranks_in_group.clear();
   auto group = c10::make_intrusive<ProcessGroupOCCL>(
       c10::make_intrusive<c10d::PrefixStore>("merge." + own->group_name, store),

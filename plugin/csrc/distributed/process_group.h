@@ -17,6 +17,16 @@
 #pragma GCC visibility push(default) // csrc/python calls it
 namespace openreg {
 
+// The pg_options of a group.
+struct OptionsOCCL final : c10d::Backend::Options {
+  explicit OptionsOCCL(bool high_priority = false)
+      : Options("occl"), is_high_priority_stream(high_priority) {}
+  c10::intrusive_ptr<Options> clone() const override;
+
+  // The packets of collectives run before those of other streams.
+  bool is_high_priority_stream;
+};
+
 class ProcessGroupOCCL final : public c10d::Backend {
  public:
   using Milliseconds = std::chrono::milliseconds;
@@ -27,7 +37,7 @@ class ProcessGroupOCCL final : public c10d::Backend {
       c10::intrusive_ptr<c10d::Store> store,
       int rank,
       int size,
-      c10::intrusive_ptr<Options> options);
+      c10::intrusive_ptr<OptionsOCCL> options);
   ~ProcessGroupOCCL() override;
 
   // lifetime.cpp
@@ -210,6 +220,9 @@ class ProcessGroupOCCL final : public c10d::Backend {
   void check_device_locked(c10::DeviceIndex index) const;
   void check_open_locked() const;
   std::vector<int64_t> global_ranks(const std::vector<int>& ranks) const;
+  // Those of a new group: the given ones, or a copy of this group's.
+  c10::intrusive_ptr<OptionsOCCL> options_for(
+      const c10::intrusive_ptr<Options>& given) const;
   std::optional<c10::DeviceIndex> barrier_device(const c10d::BarrierOptions& opts);
   Milliseconds timeout_of(Milliseconds given);
   CollectiveWork::Part transfer(const Transfer& transfer);
@@ -222,7 +235,7 @@ class ProcessGroupOCCL final : public c10d::Backend {
   WorkPtr finish(c10d::OpType type, std::vector<CollectiveWork::Part> parts, Tensors results);
 
   const c10::intrusive_ptr<c10d::Store> store_;
-  const c10::intrusive_ptr<Options> options_;
+  const c10::intrusive_ptr<OptionsOCCL> options_;
   std::mutex mutex_; // guards what follows
   bool connecting_ = false;
   std::condition_variable connected_; // connecting_ has become false

@@ -14,11 +14,14 @@ namespace {
 
 using c10d::Backend;
 
+// The group's own arguments replace those of its options, as with NCCL.
 c10::intrusive_ptr<ProcessGroupOCCL> create(
-    const c10d::DistributedBackendOptions& given) {
-  const auto timeout =
+    const c10d::DistributedBackendOptions& given,
+    const std::optional<c10::intrusive_ptr<OptionsOCCL>>& wanted) {
+  auto options = wanted ? c10::make_intrusive<OptionsOCCL>(**wanted)
+                        : c10::make_intrusive<OptionsOCCL>();
+  options->timeout =
       std::chrono::duration_cast<std::chrono::milliseconds>(given.timeout);
-  auto options = c10::make_intrusive<Backend::Options>("occl", timeout);
   options->group_name = given.group_id;
   options->global_ranks_in_group.assign(
       given.global_ranks_in_group.begin(), given.global_ranks_in_group.end());
@@ -31,13 +34,29 @@ c10::intrusive_ptr<ProcessGroupOCCL> create(
 
 } // namespace
 
-// The base class must be bound first: torch.distributed does that at its import.
+// The base classes must be bound first: torch.distributed does that at its import.
 void bind_distributed(py::module_& m) {
   m.def("bind_process_group", [m]() mutable {
     if (py::hasattr(m, "ProcessGroupOCCL"))
       return;
-    py::class_<ProcessGroupOCCL, Backend, c10::intrusive_ptr<ProcessGroupOCCL>>(
-        m, "ProcessGroupOCCL")
+    py::class_<ProcessGroupOCCL, Backend, c10::intrusive_ptr<ProcessGroupOCCL>> group(
+        m, "ProcessGroupOCCL");
+    py::class_<OptionsOCCL, Backend::Options, c10::intrusive_ptr<OptionsOCCL>>(
+        group, "Options")
+        .def(py::init<bool>(), py::arg("is_high_priority_stream") = false)
+        .def_readwrite("is_high_priority_stream", &OptionsOCCL::is_high_priority_stream);
+    group
+        .def(
+            py::init<
+                c10::intrusive_ptr<c10d::Store>,
+                int,
+                int,
+                c10::intrusive_ptr<OptionsOCCL>>(),
+            py::arg("store").none(false),
+            py::arg("rank"),
+            py::arg("size"),
+            py::arg("options").none(false),
+            Unlocked())
         .def_static("create", &create, Unlocked())
         .def("comm_split_count", &ProcessGroupOCCL::split_count)
         // Nothing to do: members of a new group meet through the store.

@@ -279,3 +279,60 @@ def test_barrier_before_the_first_tensor(new_ranks):
         ranks.send(rank, barrier_before_the_first_tensor, rank, path)
     for rank in range(2):
         assert ranks.result(rank) == [3.0] * 5
+
+
+def with_options():
+    """High priority changes no result; a split has the options of its parent."""
+    Options, Base = dist.ProcessGroupOCCL.Options, torch._C._distributed_c10d.Backend.Options
+    options = Options(is_high_priority_stream=True)
+    assert isinstance(options, Base) and options.backend == "occl"
+    assert not Options().is_high_priority_stream
+    hour = datetime.timedelta(hours=1)
+    group = dist.new_group(pg_options=options, timeout=hour)
+    assert sum_of_ranks(group) == 1
+    backend = group._get_backend(torch.device(DEV))
+    of_group = backend.options
+    assert type(of_group) is Options and of_group.is_high_priority_stream
+    assert of_group._timeout == hour and of_group.global_ranks_in_group == [0, 1]
+    assert of_group.group_name == group.group_name
+    assert options.group_name == "" and options._timeout != hour  # the caller's object stays
+    split = dist.split_group(group, split_ranks=[[0, 1]])
+    assert sum_of_ranks(split) == 1
+    assert split._get_backend(torch.device(DEV)).options.is_high_priority_stream
+    split = dist.split_group(group, split_ranks=[[0, 1]], pg_options=Options())
+    assert sum_of_ranks(split) == 1
+    assert not split._get_backend(torch.device(DEV)).options.is_high_priority_stream
+    for wrong in (Base("occl"), dist.ProcessGroupGloo._Options(), "fast"):
+        with pytest.raises(TypeError, match="ProcessGroupOCCL.Options|incompatible"):
+            dist.new_group(pg_options=wrong)
+        with pytest.raises(TypeError, match="ProcessGroupOCCL.Options|incompatible"):
+            dist.split_group(group, split_ranks=[[0, 1]], pg_options=wrong)
+    dist.destroy_process_group(group)
+
+
+@pytest.mark.native
+def test_options(pair):
+    pair.run(with_options)
+
+
+def of_class(rank, path):
+    """The class itself makes a group, as ProcessGroupNCCL does."""
+    group = dist.ProcessGroupOCCL(
+        dist.FileStore(path, 2), rank, 2, dist.ProcessGroupOCCL.Options()
+    )
+    x = torch.full((10,), float(rank), device=f"{DEV}:{rank % torch.openreg.device_count()}")
+    group.allreduce([x]).wait()
+    with pytest.raises(TypeError):
+        dist.ProcessGroupOCCL(dist.FileStore(path, 2), rank, 2, None)
+    group.shutdown()
+    return x.tolist()
+
+
+@pytest.mark.native
+def test_group_of_the_class(new_ranks):
+    ranks = new_ranks(2)
+    path = ranks.path()
+    for rank in range(2):
+        ranks.send(rank, of_class, rank, path)
+    for rank in range(2):
+        assert ranks.result(rank) == [1.0] * 10

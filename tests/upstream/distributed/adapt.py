@@ -19,6 +19,7 @@ CORE = [
     (r"ProfilerActivity\.CUDA", "ProfilerActivity.PrivateUse1"),
     (r'"nccl"', '"occl"'),
     (r"Backend\.NCCL", "Backend.OCCL"),
+    (r"dist\.ProcessGroupNCCL\b", "dist.ProcessGroupOCCL"),
     (r"GradScaler\(\)", 'GradScaler("openreg")'),
     (r"with autocast\(\)", 'with autocast("openreg")'),
     (r"\bTEST_CUDA\b", "TEST_PRIVATEUSE1"),
