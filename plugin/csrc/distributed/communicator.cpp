@@ -348,10 +348,16 @@ bool Communicator::poll() {
   return busy;
 }
 
+// Whether a thread is in call(), and all collectives before it have completed.
+bool Communicator::only_calls() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return calling_ && (pending_.empty() || side().done(pending_.back()->side_seq));
+}
+
 bool Communicator::drain(milliseconds timeout) {
   const auto end = Clock::now() + timeout;
   while (poll()) {
-    if (Clock::now() >= end)
+    if (only_calls() || Clock::now() >= end)
       return false;
     std::this_thread::sleep_for(milliseconds(1));
   }
@@ -379,8 +385,10 @@ void Communicator::abort(const std::string& why) {
 void Communicator::close() {
   std::vector<Tensors> unused;
   std::unique_lock<std::mutex> lock(mutex_);
-  if (calling_)
+  if (calling_) {
     openreg_comm_abort(comm_);
+    break_locked(-ECANCELED, text(kDestroyed));
+  }
   wait_for_call(lock);
   if (!comm_)
     return;

@@ -222,3 +222,44 @@ def test_abort_does_not_wait_for_a_rank_that_does_not_come(two_new):
     seconds, text = two_new.result(0)
     assert seconds < 60
     assert "abort" in text
+
+
+def register_and_destroy():
+    """Another thread waits for rank 1, which does not come."""
+    group = dist.group.WORLD
+    window = group.new_window(None)
+    window.tensor_register(torch.zeros(4, device=card()))
+    raised = []
+    thread = threading.Thread(target=lambda: raised.append(outcome(window.tensor_deregister)))
+    thread.start()
+    time.sleep(0.5)
+    begin = time.monotonic()
+    dist.destroy_process_group()
+    thread.join()
+    return time.monotonic() - begin, str(raised[0])
+
+
+def register():
+    global window
+    window = dist.group.WORLD.new_window(None)
+    window.tensor_register(torch.zeros(4, device=card()))
+
+
+def deregister_and_register():
+    window.tensor_deregister()
+    window.tensor_register(torch.zeros(4, device=card()))
+
+
+@pytest.mark.native
+def test_destroy_does_not_wait_for_a_rank_that_does_not_come(two_new):
+    two_new.start(timeout=200)
+    two_new.send(0, register_and_destroy)
+    two_new.send(1, register)
+    two_new.result(1)
+    seconds, text = two_new.result(0)
+    assert seconds < 100  # and not the timeout
+    assert "has been destroyed" in text
+    # Rank 0 has done its part of this call, but does not come to the next one.
+    two_new.send(1, deregister_and_register)
+    with pytest.raises(Failure, match="rank 0 has aborted"):
+        two_new.result(1)
