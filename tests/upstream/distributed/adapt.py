@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: MIT
 """Copies tests of torch.distributed with other names: those of the device, its module and
-its backend. Nothing else changes."""
+its backend, and time limits. Nothing else changes."""
 
 import pathlib
 import re
 
+LIMIT = 'int(os.environ["DISTRIBUTED_TESTS_DEFAULT_TIMEOUT"])'
 CORE = [
     (r"^import torch\.cuda(\.nccl)?$", ""),
     (r"torch\.cuda\.amp import", "torch.amp import"),
@@ -27,6 +28,9 @@ CORE = [
     (r'get_context\("spawn"\)', 'get_context("forkserver")'),
     (r'set_start_method\("spawn"\)', 'set_start_method("forkserver")'),
     (r"torch\.testing\._internal\.common_distributed", "openreg_common_distributed"),
+    # Seconds that a GPU needs. run.py --limit gives more.
+    (r"^default_pg_timeout = 60$", f"default_pg_timeout = max(60, {LIMIT} // 2)"),
+    (r'("test_ddp_uneven_inputs"): ([34]00),$', rf"\1: max(\2, {LIMIT}),"),
 ]
 XPU = [
     (r"^import torch\._C\._distributed_c10d$", "import torch._C._distributed_c10d"),
