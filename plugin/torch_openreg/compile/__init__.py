@@ -5,7 +5,7 @@ torch.compile on the card. Inductor hands over fused loops; they become VECTOR p
 - registration: when and what is registered
 - device: what Dynamo and Inductor ask about the device
 - steering: operators that keep their eager kernel, and decompositions for openreg only
-- quantized: products with quantized weights
+- quantized: products with quantized weights; embeddings: gradients that are added in place
 - scheduling: which loops become one program
 - loops: one iteration space for several loops
 - tracing, operations: the body of a loop as a list of values

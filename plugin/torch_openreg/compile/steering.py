@@ -8,6 +8,7 @@ What Inductor does differently for openreg. Nothing here changes code for other 
 - A division by a constant stays a division, so that its bits are those of eager.
 - A variance is two sums. VECTOR has no Welford reduction.
 - A product with a weight of 8 bits and its scales are one operator.
+- The gradient of an embedding is added to another gradient of its weight in place.
 - Random operators keep their eager kernels, so that the numbers are those of eager.
 """
 
@@ -24,7 +25,7 @@ from torch._inductor.graph import GraphLowering
 from torch._inductor.virtualized import ops
 from torch._prims_common import ELEMENTWISE_TYPE_PROMOTION_KIND
 
-from . import on_cpu, quantized
+from . import embeddings, on_cpu, quantized
 
 aten = torch.ops.aten
 
@@ -144,10 +145,11 @@ def _on_card(value: Any) -> bool:
 
 
 class Steering(CustomGraphModulePass):
-    """Marks operators that keep their eager kernel. Fuses products with quantized weights."""
+    """Marks operators that keep their eager kernel, and changes patterns of operators."""
 
     def __call__(self, gm: torch.fx.GraphModule) -> None:
         quantized.fuse(gm)
+        embeddings.add_in_place(gm)
         for node in gm.graph.nodes:
             if node.op != "call_function":
                 continue
