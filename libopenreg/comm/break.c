@@ -10,7 +10,7 @@
 
 #include "comm.h"
 
-/* Collectives of this rank that have completed. */
+/* Collectives of this rank that have completed, or less if very many have not. */
 static uint64_t completed(const struct openreg_comm *comm)
 {
 	const uint64_t done = openreg_queue_completed(comm->queue);
@@ -20,10 +20,10 @@ static uint64_t completed(const struct openreg_comm *comm)
 		const struct record *rec = &comm->records[i % RECORDS];
 
 		if (rec->last <= done)
-			break;
+			return n;
 		n -= rec->kind < CALL_SEND;
 	}
-	return n;
+	return comm->calls < RECORDS ? n : 0;
 }
 
 int comm_break(struct openreg_comm *comm, int error, const char *text)
@@ -112,13 +112,18 @@ static uint64_t arrived(const struct openreg_comm *comm, const struct record *re
 	return n;
 }
 
-/* Messages that the rank must take before this rank can go on. */
-static bool is_full(const struct openreg_comm *comm, uint32_t rank)
+/* Messages that the rank must take before this rank can complete the call. */
+static bool is_full(const struct openreg_comm *comm, const struct record *rec, uint32_t rank)
 {
-	for (unsigned int ch = 0; ch < CHANNELS; ch++)
-		if (comm->peers[rank].sent[ch] >
-		    pool_word(comm, POOL_TAKEN(rank, ch)) + SLOTS)
+	const bool newest = rec->call == comm->calls;
+
+	for (unsigned int ch = 0; ch < CHANNELS; ch++) {
+		const uint64_t end = newest ? comm->peers[rank].sent[ch] :
+			comm->records[(rec->call + 1) % RECORDS].to[rank][ch];
+
+		if (end > pool_word(comm, POOL_TAKEN(rank, ch)) + SLOTS)
 			return true;
+	}
 	return false;
 }
 
@@ -153,7 +158,7 @@ static uint32_t latest(const struct openreg_comm *comm, const struct record *rec
 		found = r;
 	}
 	for (uint32_t r = 0; r < comm->size && found == comm->size; r++)
-		if (r != comm->rank && is_full(comm, r))
+		if (r != comm->rank && is_full(comm, rec, r))
 			found = r;
 	return found;
 }
@@ -205,7 +210,7 @@ static bool is_needed(const struct openreg_comm *comm, uint32_t rank)
 	const struct record *rec = pending(comm);
 	uint64_t needed, n = arrived(comm, rec, rank, &needed);
 
-	return n < needed || is_full(comm, rank) || lacks_signal(comm, rec, rank);
+	return n < needed || is_full(comm, rec, rank) || lacks_signal(comm, rec, rank);
 }
 
 /* A note of a call stays until this rank makes the call, too. */
@@ -243,8 +248,7 @@ static int leave(struct openreg_comm *comm, uint32_t rank)
 	const struct record *rec = pending(comm);
 	const struct peer *p = &comm->peers[rank];
 
-	if (p->gave_up != -EPROTO && rec->kind < CALL_SEND && rec->number <= p->completed &&
-	    !is_needed(comm, rank))
+	if (p->gave_up != -EPROTO && rec->kind < CALL_SEND && rec->number <= p->completed)
 		return 0;
 	return comm_break(comm, p->gave_up, p->why);
 }

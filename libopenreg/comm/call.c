@@ -43,8 +43,10 @@ int call_record(struct openreg_comm *comm, const struct call *call)
 		rec->root = call->root;
 		rec->count = call->count;
 		for (uint32_t r = 0; r < comm->size; r++)
-			for (unsigned int ch = 0; ch < CHANNELS; ch++)
+			for (unsigned int ch = 0; ch < CHANNELS; ch++) {
 				rec->from[r][ch] = comm->peers[r].received[ch];
+				rec->to[r][ch] = comm->peers[r].sent[ch];
+			}
 		comm->signature = sign_call(comm, call);
 		if (collective)
 			board_call(comm, call);

@@ -135,6 +135,7 @@ struct record {
 	uint64_t last; /* sequence number of its last packet */
 	uint64_t root, count; /* of the call */
 	uint64_t from[OPENREG_COMM_RANKS_MAX][CHANNELS]; /* messages before it */
+	uint64_t to[OPENREG_COMM_RANKS_MAX][CHANNELS]; /* the same, sent */
 };
 
 /* What a rank sends to another rank in an exchange, or receives from it. */

@@ -169,6 +169,14 @@ static int finish_call(struct openreg_comm *comm, uint32_t rank, int sock,
 	return ret;
 }
 
+static void send_give_up(int sock, int error)
+{
+	struct note note = { .magic = NOTE_MAGIC, .kind = NOTE_GIVE_UP, .error = error };
+
+	snprintf(note.text, sizeof(note.text), "%s", openreg_comm_last_error());
+	sock_send(sock, &note, sizeof(note), NULL);
+}
+
 static int call(struct openreg_comm *comm, uint32_t rank, const struct card_of_rank *its,
 		const int *fds, int64_t deadline)
 {
@@ -183,8 +191,11 @@ static int call(struct openreg_comm *comm, uint32_t rank, const struct card_of_r
 	if (ret == -EPIPE || ret == -ECONNRESET)
 		ret = 0;
 	ret = ret ? fail_meet(comm, rank, ret) : finish_call(comm, rank, sock, deadline);
-	if (ret)
+	if (ret) {
+		/* The other rank may know this one already. */
+		send_give_up(sock, ret);
 		close(sock);
+	}
 	return ret;
 }
 
@@ -340,16 +351,16 @@ static int meet(struct openreg_comm *comm, int64_t deadline)
 /* Ranks that have called, and are not known yet, get the reason as well. */
 static void give_up(struct openreg_comm *comm, int listener, int error)
 {
-	struct note note = { .magic = NOTE_MAGIC, .kind = NOTE_GIVE_UP, .error = error };
 	struct hello mine = { .magic = MAGIC, .error = error }, its;
 	int sock;
 
-	snprintf(note.text, sizeof(note.text), "%s", openreg_comm_last_error());
-	memcpy(mine.text, note.text, sizeof(mine.text));
+	snprintf(mine.text, sizeof(mine.text), "%s", openreg_comm_last_error());
 	for (uint32_t r = 0; r < comm->size; r++)
 		if (comm->peers[r].sock >= 0)
-			sock_send(comm->peers[r].sock, &note, sizeof(note), NULL);
-	while ((sock = sock_accept(listener, 0)) >= 0) {
+			send_give_up(comm->peers[r].sock, error);
+	while ((sock = sock_accept(listener, 0)) >= 0 || sock == -EAGAIN) {
+		if (sock < 0)
+			continue; /* a process of another user */
 		sock_send(sock, &mine, sizeof(mine), NULL);
 		/* If it stayed unread, the caller would get ECONNRESET. */
 		sock_recv(sock, &its, sizeof(its), NULL, 0);

@@ -161,6 +161,14 @@ int sock_recv(int sock, void *buf, size_t len, int *fds, int64_t deadline)
 	if (ret)
 		return ret;
 	n = recvmsg(sock, &msg, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+	/*
+	 * A peer that closes its end with unread messages in it: the kernel reports this once,
+	 * before the messages that the peer has sent.
+	 */
+	if (n < 0 && errno == ECONNRESET) {
+		msg.msg_controllen = sizeof(control);
+		n = recvmsg(sock, &msg, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+	}
 	if (n < 0)
 		return -errno;
 	c = n > 0 ? CMSG_FIRSTHDR(&msg) : NULL;

@@ -82,6 +82,10 @@ int comm_wait_note(struct openreg_comm *comm, uint32_t rank, enum note_kind kind
 		pthread_mutex_lock(&comm->lock);
 		ret = comm_look(comm);
 		found = !ret && take_note(&comm->peers[rank], kind, number, note);
+		/* The rank does not send the note any more. */
+		if (!ret && !found && comm->peers[rank].gave_up)
+			ret = comm_break(comm, comm->peers[rank].gave_up,
+					 comm->peers[rank].why);
 		if (!ret && !found && comm->peers[rank].ended) {
 			snprintf(text, sizeof(text),
 				 "rank %u has ended: rank %u waited for it in %s %" PRIu64,

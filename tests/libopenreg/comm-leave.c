@@ -45,6 +45,10 @@ static void holds_a_broadcast(void)
 			must(!openreg_push_wait(openreg_comm_queue(me.comm), me.at + WORD,
 						OPENREG_WAIT_GE, (uint64_t)round + 1));
 		seq = openreg_comm_broadcast(me.comm, me.at, bytes, OPENREG_U8, 0);
+		/* More than the slots of rank 0, which never takes them. */
+		for (int i = 0; me.rank && i < round % 6; i++)
+			must(openreg_comm_broadcast(me.comm, me.at + BYTES / 2, 64,
+						    OPENREG_U8, 1) > 0);
 		if (!me.rank) {
 			finish(seq);
 			must(!openreg_comm_abort(me.comm));
@@ -60,6 +64,10 @@ static void holds_a_broadcast(void)
 			must(openreg_queue_submit(me.c.q) > 0);
 			finish(seq);
 			must(me.p[0] == round + 1 && !memcmp(me.p, me.p + 1, bytes - 1));
+			if (round % 6) {
+				leave();
+				continue;
+			}
 			must(openreg_comm_wait(me.comm, sum(16)) == -ECONNRESET);
 			must(says("rank 0 has aborted"));
 		}
@@ -67,7 +75,7 @@ static void holds_a_broadcast(void)
 	}
 }
 
-/* A rank gives up, ends the communicator or ends its process right after an all_reduce. */
+/* A rank aborts or destroys the communicator right after an all_reduce. */
 static void leaves_an_all_reduce(void)
 {
 	float *x = (float *)me.p;
