@@ -2,7 +2,7 @@
 /*
  * How the ranks meet. Each publishes a socket and a secret in the store. A rank connects
  * to all lower ranks, shows their secret, and the two exchange their pools. A rank that
- * fails tells those that it has met why.
+ * fails tells the ranks that it has connected to why.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -251,8 +251,8 @@ static uint32_t first_missing(const struct openreg_comm *comm)
 	return r;
 }
 
-/* Reads what a rank has sent since it is known: that it has met all ranks, or has failed. */
-static int hear(struct openreg_comm *comm, uint32_t rank)
+/* Reads the note of a rank that has connected to all ranks, or has failed. */
+static int read_peer(struct openreg_comm *comm, uint32_t rank)
 {
 	struct peer *p = &comm->peers[rank];
 	struct note note;
@@ -268,14 +268,14 @@ static int hear(struct openreg_comm *comm, uint32_t rank)
 	return 0;
 }
 
-/* Until a rank has met all, it sends nothing else: poll() returns for NOTE_MET or a failure. */
+/* A rank sends nothing before NOTE_MET, except that it has failed. */
 static bool is_awaited(const struct peer *p)
 {
 	return p->sock >= 0 && !p->met;
 }
 
-/* Waits for news of the known ranks, and for a call if there is a listener. -ETIME: late. */
-static int wait_for_news(struct openreg_comm *comm, int listener, int64_t deadline)
+/* Waits for notes of the known ranks, and for a call if there is a listener. -ETIME: late. */
+static int poll_peers(struct openreg_comm *comm, int listener, int64_t deadline)
 {
 	struct pollfd polled[OPENREG_COMM_RANKS_MAX + 1] = { { listener, POLLIN, 0 } };
 	const int64_t left = (deadline - comm_now() + 999999) / 1000000;
@@ -292,7 +292,7 @@ static int wait_for_news(struct openreg_comm *comm, int listener, int64_t deadli
 				 comm->rank, strerror(errno));
 	for (uint32_t r = 0; r < comm->size && !ret; r++)
 		if (is_awaited(&comm->peers[r]))
-			ret = hear(comm, r);
+			ret = read_peer(comm, r);
 	return ret;
 }
 
@@ -306,7 +306,7 @@ static int take_calls(struct openreg_comm *comm, const struct card_of_rank *me,
 		bool known;
 		int sock;
 
-		ret = wait_for_news(comm, listener, deadline);
+		ret = poll_peers(comm, listener, deadline);
 		if (ret == -ETIME)
 			return comm_fail(-ETIME,
 					 "rank %u of %u has not come in time: start it, or set a longer timeout_ns",
@@ -344,7 +344,7 @@ static int meet(struct openreg_comm *comm, int64_t deadline)
 	for_peers(comm, r)
 		sock_send(comm->peers[r].sock, &note, sizeof(note), NULL);
 	while (!ret && first_awaited(comm) < comm->size)
-		ret = wait_for_news(comm, -1, deadline);
+		ret = poll_peers(comm, -1, deadline);
 	return ret == -ETIME ? fail_meet(comm, first_awaited(comm), ret) : ret;
 }
 
@@ -372,11 +372,19 @@ int comm_connect(struct openreg_comm *comm, const char *name,
 		 const struct openreg_comm_store *store, const int *fds, int64_t deadline)
 {
 	struct card_of_rank me = { .magic = MAGIC }, its;
-	int listener = sock_listen(me.path, sizeof(me.path)), ret;
+	int listener = sock_listen(me.path, sizeof(me.path)), spare, ret;
 
 	if (listener < 0)
 		return comm_fail(listener, "cannot make a socket: %s",
 				 comm_strerror(listener));
+	/* give_up() needs a descriptor to accept callers, when there may be none. */
+	spare = dup(listener);
+	if (spare < 0) {
+		ret = comm_fail(-errno, "cannot make a socket: %s",
+				comm_strerror(-errno));
+		close(listener);
+		return ret;
+	}
 	ret = read_machine(me.machine);
 	if (!ret && getrandom(me.token, sizeof(me.token), 0) != sizeof(me.token))
 		ret = -EIO;
@@ -399,9 +407,10 @@ int comm_connect(struct openreg_comm *comm, const char *name,
 		ret = take_calls(comm, &me, listener, fds, deadline);
 	if (!ret)
 		ret = meet(comm, deadline);
+out:
+	close(spare);
 	if (ret)
 		give_up(comm, listener, ret);
-out:
 	close(listener);
 	return ret;
 }

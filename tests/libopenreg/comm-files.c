@@ -20,7 +20,7 @@ enum outcome { NONE, FAILED, WORKS };
 /* Memory of all processes. */
 static struct {
 	atomic_int outcomes[MOST][RANKS];
-	atomic_int through[MOST]; /* ranks that have left this round */
+	atomic_int left_round[MOST]; /* ranks that have left this round */
 } *shared;
 
 static unsigned int open_files(void)
@@ -54,8 +54,8 @@ static void wait_for_all(int round)
 {
 	const int64_t begin = now();
 
-	atomic_fetch_add(&shared->through[round], 1);
-	while (atomic_load(&shared->through[round]) < (int)me.size)
+	atomic_fetch_add(&shared->left_round[round], 1);
+	while (atomic_load(&shared->left_round[round]) < (int)me.size)
 		must(!usleep(1000) && now() - begin < 4 * LONG);
 }
 

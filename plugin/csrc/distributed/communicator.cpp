@@ -294,6 +294,11 @@ void Communicator::tell_finished(std::unique_lock<std::mutex>& lock) {
 void Communicator::break_locked(int error, const std::string& why) {
   if (error_)
     return;
+  // The results of collectives that have completed are right.
+  while (!pending_.empty() && side().done(pending_.front()->side_seq)) {
+    finish_locked(pending_.front());
+    pending_.pop_front();
+  }
   error_ = std::make_exception_ptr(C10_BUILD_ERROR(DistBackendError, why));
   error_type_ = type_of(error);
   side_->break_with(why);
@@ -350,8 +355,9 @@ bool Communicator::poll() {
 
 // Whether a thread is in call(), and all collectives before it have completed.
 bool Communicator::only_calls() {
-  std::lock_guard<std::mutex> lock(mutex_);
-  return calling_ && (pending_.empty() || side().done(pending_.back()->side_seq));
+  // launch() may hold the mutex until a rank is late.
+  std::unique_lock<std::mutex> lock(mutex_, std::try_to_lock);
+  return lock && calling_ && (pending_.empty() || side().done(pending_.back()->side_seq));
 }
 
 bool Communicator::drain(milliseconds timeout) {
