@@ -22,7 +22,8 @@ const char *call_name(enum call_kind kind)
 		[CALL_ALL_GATHER] = "all_gather", [CALL_GATHER] = "gather",
 		[CALL_SCATTER] = "scatter", [CALL_ALL_TO_ALL] = "all_to_all",
 		[CALL_BARRIER] = "barrier", [CALL_SPLIT] = "split",
-		[CALL_WINDOW] = "window", [CALL_SEND] = "send", [CALL_RECV] = "recv",
+		[CALL_WINDOW] = "window", [CALL_SHARE] = "share",
+		[CALL_SEND] = "send", [CALL_RECV] = "recv",
 		[CALL_GROUP] = "group", [CALL_PUT] = "put", [CALL_SIGNAL] = "signal",
 		[CALL_WAIT_SIGNAL] = "wait_signal",
 	};

@@ -42,6 +42,16 @@ int comm_break(struct openreg_comm *comm, int error, const char *text)
 	return comm_fail(comm->error, "%s", comm->text);
 }
 
+int comm_break_with(struct openreg_comm *comm, int error, const char *text)
+{
+	int ret;
+
+	pthread_mutex_lock(&comm->lock);
+	ret = comm_break(comm, error, text);
+	pthread_mutex_unlock(&comm->lock);
+	return ret;
+}
+
 /* A thread that waits looks at the error at least every 20 ms. */
 void comm_stop(struct openreg_comm *comm)
 {
@@ -220,8 +230,7 @@ static int keep(struct openreg_comm *comm, uint32_t rank, const struct note *not
 	struct note *copy = malloc(sizeof(*copy));
 
 	if (!copy) {
-		if (note->fd >= 0)
-			close(note->fd);
+		sock_close_all(note->fds);
 		return comm_break(comm, -ENOMEM, "out of memory");
 	}
 	*copy = *note;
@@ -269,13 +278,12 @@ static int look_at(struct openreg_comm *comm, uint32_t rank)
 		ret = 0; /* the call that wants the descriptor says so */
 	if (ret == -ETIME && !sock_process_ended(p->process))
 		return 0;
-	if (!ret && note.magic == NOTE_MAGIC && note.kind == NOTE_WINDOW) {
-		note.fd = fds[0];
-		fds[0] = -1;
-	} else {
-		note.fd = -1;
-	}
-	sock_close_all(fds);
+	note.fds[0] = note.fds[1] = -1;
+	if (!ret && note.magic == NOTE_MAGIC &&
+	    (note.kind == NOTE_WINDOW || note.kind == NOTE_SHARE))
+		memcpy(note.fds, fds, sizeof(fds));
+	else
+		sock_close_all(fds);
 	if (!ret && note.magic == NOTE_MAGIC && note.kind == NOTE_GIVE_UP) {
 		note_give_up(p, &note);
 		return leave(comm, rank);

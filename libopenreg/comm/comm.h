@@ -27,6 +27,7 @@
 #define RECORDS 256 /* collectives remembered for error texts */
 #define WORD_BYTES 64 /* a cache line for each word */
 #define TEXT_MAX 400
+#define FDS 2 /* of a message */
 
 /* Offsets in a pool. */
 #define POOL_CHANNEL(rank, ch) (((uint64_t)(rank) * CHANNELS + (ch)) * 2 * WORD_BYTES)
@@ -52,6 +53,7 @@ enum call_kind {
 	CALL_BARRIER,
 	CALL_SPLIT,
 	CALL_WINDOW,
+	CALL_SHARE,
 	CALL_SEND, /* these are no collectives */
 	CALL_RECV,
 	CALL_GROUP,
@@ -87,7 +89,9 @@ struct board {
 /* ---- a communicator ------------------------------------------------------ */
 
 /* What ranks tell each other over their socket. */
-enum note_kind { NOTE_GIVE_UP = 1, NOTE_COLOR, NOTE_VALUE, NOTE_WINDOW, NOTE_MET };
+enum note_kind {
+	NOTE_GIVE_UP = 1, NOTE_COLOR, NOTE_VALUE, NOTE_WINDOW, NOTE_MET, NOTE_SHARE
+};
 #define NOTE_MAGIC 0x70752d6576696721ull
 
 struct note {
@@ -96,8 +100,8 @@ struct note {
 	int32_t error; /* of the rank that gives up */
 	int32_t color, key;
 	char text[TEXT_MAX]; /* why it gives up, or the value */
-	struct note *next; /* of this process, like fd */
-	int fd; /* that came with it, or -1 */
+	struct note *next; /* of this process, like fds */
+	int fds[FDS]; /* that came with it, or -1 */
 };
 
 struct window {
@@ -217,7 +221,6 @@ struct hello {
 int sock_listen(char *path, size_t len);
 int sock_connect(const char *path);
 int sock_accept(int listener, int64_t deadline);
-#define FDS 2 /* of a message: the pool and the board */
 /* fds NULL: none. */
 int sock_send(int sock, const void *buf, size_t len, const int *fds);
 /*
@@ -329,9 +332,17 @@ void notes_free(struct openreg_comm *comm);
 /* fds NULL: none. */
 int comm_send_note(struct openreg_comm *comm, uint32_t rank, const struct note *note,
 		   const int *fds);
-/* 0, -ETIME, or the error of a broken communicator. The caller closes note->fd. */
+/* 0, -ETIME, or the error of a broken communicator. The caller closes note->fds. */
 int comm_wait_note(struct openreg_comm *comm, uint32_t rank, enum note_kind kind,
 		   uint64_t number, int64_t deadline, struct note *note);
+
+/* share.c */
+/* As comm_send_note(), to all other ranks. An error breaks the communicator. */
+int comm_send_all(struct openreg_comm *comm, const struct note *note, const int *fds,
+		  const char *what);
+/* As comm_wait_note(). Breaks the communicator if the rank is late. */
+int comm_take_note(struct openreg_comm *comm, uint32_t rank, enum note_kind kind,
+		   const char *what, int64_t deadline, struct note *note);
 
 /* window.c */
 void window_free(struct openreg_comm *comm);
@@ -346,9 +357,11 @@ int comm_fail_forked(void);
 /* A call has failed: finds out which rank is to blame. Returns an error. */
 int comm_break_call(struct openreg_comm *comm, int error);
 
-/* break.c: the caller holds the lock, except for comm_stop(). */
+/* break.c: the caller holds the lock, except for comm_stop() and comm_break_with(). */
 /* Breaks the communicator, and tells the other ranks. Returns the error, with the text. */
 int comm_break(struct openreg_comm *comm, int error, const char *text);
+/* The same, for a caller without the lock. */
+int comm_break_with(struct openreg_comm *comm, int error, const char *text);
 /* Compares what the ranks call, and looks which of them have ended. 0 or an error. */
 int comm_look(struct openreg_comm *comm);
 /* waited_ns: how long the caller has waited; for the text, if all calls have completed. */

@@ -24,8 +24,7 @@ struct members {
 
 static void drop_note(struct note *note)
 {
-	if (note->fd >= 0)
-		close(note->fd);
+	sock_close_all(note->fds);
 	free(note);
 }
 
@@ -38,7 +37,7 @@ static bool take_note(struct peer *p, uint64_t kind, uint64_t number, struct not
 
 		if (match) {
 			*note = *n;
-			n->fd = -1;
+			n->fds[0] = n->fds[1] = -1;
 		}
 		/* An older one is of a call that failed. */
 		if (match || n->number < number) {

@@ -34,38 +34,17 @@ static int finish_puts(struct openreg_comm *comm)
 			 comm_wait_for(comm, (uint64_t)seq, comm->timeout_ns);
 }
 
-static int break_with(struct openreg_comm *comm, int error, const char *text)
-{
-	int ret;
-
-	pthread_mutex_lock(&comm->lock);
-	ret = comm_break(comm, error, text);
-	pthread_mutex_unlock(&comm->lock);
-	return ret;
-}
-
 static int send_window(struct openreg_comm *comm, int fd, const struct window_text *window)
 {
 	const int fds[FDS] = { fd, fd };
 	struct note note = { .magic = NOTE_MAGIC, .kind = NOTE_WINDOW,
 			     .number = comm->collectives };
-	char text[TEXT_MAX];
-	int ret;
 
 	memcpy(note.text, window, sizeof(*window));
-	for_peers(comm, r) {
-		ret = comm_send_note(comm, r, &note, window->bytes ? fds : NULL);
-		/* The wait for a rank that has ended says so. */
-		if (!ret || ret == -EPIPE || ret == -ECONNRESET)
-			continue;
-		snprintf(text, sizeof(text), "rank %u cannot send its window to rank %u: %s",
-			 comm->rank, r, comm_strerror(ret));
-		return break_with(comm, ret, text);
-	}
-	return 0;
+	return comm_send_all(comm, &note, window->bytes ? fds : NULL, "window");
 }
 
-/* Takes the note's descriptor. */
+/* Takes the note's descriptors, which are the same. */
 static int open_window(struct openreg_comm *comm, struct window *w, const struct note *note)
 {
 	struct window_text text;
@@ -73,9 +52,9 @@ static int open_window(struct openreg_comm *comm, struct window *w, const struct
 
 	memcpy(&text, note->text, sizeof(text));
 	*w = (struct window){ .bytes = text.bytes };
-	if (note->fd >= 0) {
-		ret = openreg_bo_import(comm->dev, note->fd, &w->bo);
-		close(note->fd);
+	if (note->fds[0] >= 0) {
+		ret = openreg_bo_import(comm->dev, note->fds[0], &w->bo);
+		sock_close_all(note->fds);
 	} else if (text.bytes) {
 		ret = -EMFILE; /* the kernel had no room for the descriptor */
 	}
@@ -99,13 +78,7 @@ static int take_windows(struct openreg_comm *comm)
 	int ret;
 
 	for_peers(comm, r) {
-		ret = comm_wait_note(comm, r, NOTE_WINDOW, comm->collectives, deadline, &note);
-		if (ret == -ETIME) {
-			snprintf(text, sizeof(text),
-				 "rank %u is late: rank %u has waited %.1f s for its window; see what rank %u does",
-				 r, comm->rank, (double)comm->timeout_ns / 1e9, r);
-			return break_with(comm, -ETIME, text);
-		}
+		ret = comm_take_note(comm, r, NOTE_WINDOW, "window", deadline, &note);
 		if (ret)
 			return ret;
 		ret = open_window(comm, &comm->peers[r].window, &note);
@@ -113,7 +86,7 @@ static int take_windows(struct openreg_comm *comm)
 			snprintf(text, sizeof(text),
 				 "rank %u cannot use the window of rank %u: %s", comm->rank, r,
 				 comm_strerror(ret));
-			return break_with(comm, ret, text);
+			return comm_break_with(comm, ret, text);
 		}
 	}
 	return 0;
@@ -127,13 +100,13 @@ static bool is_shortage(int error)
 /* Opens this rank's window. After an error it has none. */
 static int open_own(struct openreg_comm *comm, int fd, const struct window_text *text)
 {
-	struct note note = { .fd = -1 };
+	struct note note = { .fds = { -1, -1 } };
 	int ret = 0;
 
 	memcpy(note.text, text, sizeof(*text));
 	if (text->bytes) {
-		note.fd = dup(fd);
-		if (note.fd < 0)
+		note.fds[0] = dup(fd);
+		if (note.fds[0] < 0)
 			return comm_fail(-errno, "rank %u cannot use the window's descriptor: %s",
 					 comm->rank, comm_strerror(-errno));
 	}
@@ -163,7 +136,7 @@ API int openreg_comm_window(struct openreg_comm *comm, int fd, uint64_t offset,
 		bad = open_own(comm, fd, &mine);
 		/* After a wrong argument of this rank, the others have their windows. */
 		if (is_shortage(bad))
-			ret = break_with(comm, bad, openreg_comm_last_error());
+			ret = comm_break_with(comm, bad, openreg_comm_last_error());
 		else
 			ret = send_window(comm, fd, bad ? &none : &mine);
 	}

@@ -216,6 +216,29 @@ int64_t openreg_comm_put(struct openreg_comm *comm, uint32_t rank, uint64_t offs
 int64_t openreg_comm_signal(struct openreg_comm *comm, uint32_t rank);
 int64_t openreg_comm_wait_signal(struct openreg_comm *comm, uint32_t rank);
 
+/* ---- descriptors ---------------------------------------------------------- */
+
+struct openreg_comm_shared {
+	int fds[2]; /* of openreg_bo_export(), or of any files */
+	int process; /* result: of the rank's process, as of pidfd_open(2), or -1 */
+	uint32_t reserved; /* 0 */
+	uint8_t bytes[64]; /* any values */
+};
+
+/*
+ * Give all ranks two descriptors and some bytes of this rank, and take theirs; all ranks
+ * call this. all has an element for each rank. The caller closes the descriptors in it.
+ * In the element of this rank the descriptors are -1.
+ *
+ * Another rank can then write all of the memory of a descriptor, on its own queues, and
+ * for as long as it keeps the memory: openreg_bo_import().
+ *
+ * Errors: EBADF for a bad descriptor, EMFILE if this rank has no room for those of
+ * another one, and those of openreg_comm_wait(). all has no descriptors then.
+ */
+int openreg_comm_share(struct openreg_comm *comm, const struct openreg_comm_shared *mine,
+		       struct openreg_comm_shared *all);
+
 /* ---- waiting, and failures ---------------------------------------------- */
 
 /*

@@ -4,8 +4,11 @@ and makes TCPStore work if torch is built without libuv."""
 
 import atexit
 import functools
+import importlib
+from collections.abc import Callable
 from typing import Any
 
+import torch
 from torch import distributed
 
 from . import _C
@@ -43,6 +46,37 @@ def _do_without_libuv() -> None:
     distributed.TCPStore.__init__ = __init__
 
 
+# Core has these operators for CUDA and XPU, in Python that works on any accelerator.
+_OF_CORE = {
+    "fused_all_gather_matmul": "_fused_all_gather_matmul",
+    "fused_all_gather_scaled_matmul": "_fused_all_gather_scaled_matmul",
+    "fused_matmul_reduce_scatter": "_fused_matmul_reduce_scatter",
+    "fused_scaled_matmul_reduce_scatter": "_fused_scaled_matmul_reduce_scatter",
+    "_low_contention_all_gather": "_low_contention_all_gather",
+    "_low_contention_reduce_scatter": "_low_contention_reduce_scatter",
+    "get_remote_tensors": "_get_remote_tensors_default",
+}
+
+
+def _of_core(function: str) -> Callable[..., Any]:
+    def call(*args: Any, **kwargs: Any) -> Any:
+        module = importlib.import_module("torch.distributed._symmetric_memory")
+        return getattr(module, function)(*args, **kwargs)
+
+    return call
+
+
+_libraries = []  # a library takes its operators with it
+
+
+def _register_symmetric_operators() -> None:
+    """Registers the operators before core defines them: the module that does imports much."""
+    library = torch.library.Library("symm_mem", "IMPL")
+    for name, function in _OF_CORE.items():
+        library.impl(name, _of_core(function), "PrivateUse1")
+    _libraries.append(library)
+
+
 def install() -> None:
     if not distributed.is_available():
         return
@@ -53,3 +87,4 @@ def install() -> None:
     )
     atexit.register(_C.drain_process_groups, _DRAIN_MS)
     _do_without_libuv()
+    _register_symmetric_operators()

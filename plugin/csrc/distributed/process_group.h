@@ -69,6 +69,9 @@ class ProcessGroupOCCL final : public c10d::Backend {
     return splits_;
   }
   std::vector<std::shared_ptr<Communicator>> communicators();
+  // The one of all ranks. Waits for them at the first call.
+  // guessed: a barrier's, on a card that the program has not named.
+  std::shared_ptr<Communicator> communicator(c10::DeviceIndex index, bool guessed = false);
   bool supportsWindow() const override;
   c10::intrusive_ptr<c10d::Window> new_window(
       const std::optional<at::Tensor>& tensor) override;
@@ -190,8 +193,6 @@ class ProcessGroupOCCL final : public c10d::Backend {
   CollectiveWork::GroupName group_name() const {
     return {options_->group_name, pg_desc_};
   }
-  // guessed: a barrier's, on a card that the program has not named.
-  std::shared_ptr<Communicator> communicator(c10::DeviceIndex index, bool guessed = false);
   std::shared_ptr<Communicator> connect(
       c10::DeviceIndex index,
       const std::string& name,

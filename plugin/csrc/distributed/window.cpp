@@ -1,28 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "distributed/window.h"
 
-#include <unistd.h>
+#include <ATen/ops/from_blob.h>
+
+#include <array>
 
 #include "distributed/arguments.h"
 #include "distributed/launch_row.h"
+#include "distributed/shared_descriptors.h"
 #include "runtime/ipc.h"
 
 namespace openreg {
-namespace {
-
-// Closes the descriptor at its end.
-struct Descriptor {
-  explicit Descriptor(int fd) : fd(fd) {}
-  ~Descriptor() {
-    close(fd);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-
-  const int fd;
-};
-
-} // namespace
 
 WindowOCCL::WindowOCCL(c10::intrusive_ptr<ProcessGroupOCCL> group)
     : group_(std::move(group)) {}
@@ -48,9 +36,26 @@ void WindowOCCL::tensor_register(const at::Tensor& tensor, bool owning) {
   communicator_->call([&](openreg_comm* comm) {
     return openreg_comm_window(comm, memory.fd, offset, bytes(real));
   });
+  map_all(memory.fd, offset, bytes(real));
+  sizes_ = tensor.sizes().vec();
+  type_ = tensor.scalar_type();
   registered_ = true;
   if (owning)
     tensor_ = tensor;
+}
+
+// A window of the library ends at tensor_deregister(). Tensors keep this mapping.
+void WindowOCCL::map_all(int fd, uint64_t offset, uint64_t bytes) {
+  const SharedDescriptors all(*communicator_, {fd, fd}, std::array{offset, bytes});
+  mapped_.clear();
+  for (int r = 0; r < group_->getSize(); r++) {
+    const bool own = r == group_->getRank();
+    const auto its = all.words(r);
+    mapped_.push_back(
+        {PeerMemory::import(own ? fd : all[r].fds[0], communicator_->options().device),
+         its[0],
+         its[1]});
+  }
 }
 
 void WindowOCCL::tensor_deregister() {
@@ -59,6 +64,7 @@ void WindowOCCL::tensor_deregister() {
       [](openreg_comm* comm) { return openreg_comm_window(comm, -1, 0, 0); });
   registered_ = false;
   tensor_.reset();
+  mapped_.clear();
 }
 
 void WindowOCCL::check_registered(const char* name, int64_t rank) const {
@@ -111,10 +117,24 @@ c10::intrusive_ptr<c10d::Work> WindowOCCL::put(
 
 at::Tensor WindowOCCL::map_remote_tensor(int64_t rank) {
   check_registered("map_remote_tensor", rank);
-  TORCH_CHECK_NOT_IMPLEMENTED(
-      false,
-      "map_remote_tensor: most operators cannot use memory of another card. Use put(), "
-      "or a collective.");
+  const Mapped& its = mapped_[rank];
+  const auto esize = c10::elementSize(type_);
+  const bool alike = its.bytes == mapped_[group_->getRank()].bytes;
+  const std::vector<int64_t> flat{static_cast<int64_t>(its.bytes / esize)};
+  const uint64_t at = its.memory->addr() + its.offset;
+  TORCH_CHECK_VALUE(
+      at % esize == 0,
+      "map_remote_tensor: the tensor of rank ",
+      rank,
+      " is not aligned to elements of ",
+      esize,
+      " bytes");
+  const c10::Device device = torch_device(communicator_->options().device);
+  return at::for_blob(reinterpret_cast<void*>(at), alike ? sizes_ : flat)
+      .options(at::TensorOptions(device).dtype(type_))
+      .target_device(device)
+      .deleter([memory = its.memory](void*) {})
+      .make_tensor();
 }
 
 c10::intrusive_ptr<c10d::Work> WindowOCCL::signal(

@@ -5,6 +5,7 @@
 #include <torch/csrc/distributed/c10d/Window.hpp>
 
 #include "distributed/process_group.h"
+#include "runtime/peer_memory.h"
 
 namespace openreg {
 
@@ -23,6 +24,8 @@ class WindowOCCL final : public c10d::Window {
       int64_t offset,
       bool asynchronous,
       const c10d::PutOptions& opts = {}) override;
+  // The tensor has the sizes of this rank's if the windows are equally large, else one
+  // dimension. It keeps the memory.
   at::Tensor map_remote_tensor(int64_t rank) override;
   c10::intrusive_ptr<c10d::Work> signal(
       int64_t rank,
@@ -35,6 +38,13 @@ class WindowOCCL final : public c10d::Window {
   c10d::WindowAttr get_attr(int64_t rank) override;
 
  private:
+  // The tensor of a rank, as this rank's card reaches it.
+  struct Mapped {
+    std::shared_ptr<PeerMemory> memory;
+    uint64_t offset, bytes;
+  };
+
+  void map_all(int fd, uint64_t offset, uint64_t bytes);
   void check_registered(const char* name, int64_t rank) const;
   c10::intrusive_ptr<c10d::Work> launch(
       const char* name,
@@ -47,6 +57,9 @@ class WindowOCCL final : public c10d::Window {
   std::shared_ptr<Communicator> communicator_;
   bool registered_ = false;
   at::Tensor tensor_; // if the window owns it
+  std::vector<Mapped> mapped_; // by rank
+  std::vector<int64_t> sizes_; // of this rank's tensor
+  c10::ScalarType type_{};
 };
 
 } // namespace openreg

@@ -11,6 +11,7 @@
 #include "runtime/format.h"
 #include "runtime/gil.h"
 #include "runtime/gpu_trace.h"
+#include "runtime/peer_memory.h"
 
 namespace openreg {
 namespace {
@@ -78,6 +79,7 @@ class DeviceAllocator final : public c10::DeviceAllocator {
     for (c10::DeviceIndex i = 0; i < kMaxDevices; i++)
       if (device_opened(i))
         device_cache(i).empty();
+    collect_peer_memory();
   }
 
   void recordStream(const c10::DataPtr& ptr, c10::Stream stream) override {

@@ -14,6 +14,7 @@
 #include "runtime/copy.h"
 #include "runtime/device_cache.h"
 #include "runtime/format.h"
+#include "runtime/peer_memory.h"
 #include "runtime/submit.h"
 
 namespace openreg {
@@ -109,8 +110,8 @@ struct ClockWord final : ForeignWord {
   bool abandoned() const override {
     return clocks->abandoned();
   }
-  std::string process() const override {
-    return clocks->process();
+  std::string loss() const override {
+    return lost_work(clocks->process());
   }
 
   std::shared_ptr<const ForeignClocks> clocks;
@@ -146,8 +147,12 @@ int share_storage(const c10::Storage& storage) {
       });
   if (moves)
     move(storage, users);
-  return cache.inspect(
-      reinterpret_cast<uint64_t>(storage.data()),
+  return share_block(storage.data(), index);
+}
+
+int share_block(const void* address, c10::DeviceIndex index) {
+  return device_cache(index).inspect(
+      reinterpret_cast<uint64_t>(address),
       [](const Block* block) { return export_bo(block->segment->bo, 0); });
 }
 
@@ -172,6 +177,7 @@ c10::Storage receive_storage(int fd, size_t bytes, c10::DeviceIndex index) {
 
 void collect_shared() {
   check_fork();
+  collect_peer_memory();
   for (c10::DeviceIndex i = 0; i < kMaxDevices; i++)
     if (device_opened(i))
       device_cache(i).collect();

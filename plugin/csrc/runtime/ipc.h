@@ -23,6 +23,8 @@ namespace openreg {
 // Returns a file descriptor of the storage's memory. Moves the storage if its BO has other
 // tensors too. Throws if the storage cannot be shared.
 int share_storage(const c10::Storage& storage);
+// Returns a file descriptor of a block of allocate_shared().
+int share_block(const void* address, c10::DeviceIndex index);
 // A storage in the memory of a descriptor.
 c10::Storage receive_storage(int fd, size_t bytes, c10::DeviceIndex index);
 // Frees the shared memory that no stream uses any more.

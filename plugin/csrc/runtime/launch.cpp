@@ -12,6 +12,7 @@
 #include "runtime/checks.h"
 #include "runtime/interrupt.h"
 #include "runtime/launch_log.h"
+#include "runtime/peer_memory.h"
 #include "runtime/submit.h"
 #include "runtime/timeline.h"
 
@@ -104,6 +105,7 @@ void* begin_locked(
 }
 
 uint64_t submit_locked(StreamState& stream, const Packet& packet, bool give_up) {
+  check_operands(packet.data());
   if (C10_UNLIKELY(capture_runs()) && capture_packet(stream, packet))
     return 0; // waits for the stream throw, so that nothing waits for this number
   return submit_bytes_locked(stream, packet.data(), packet.slots(), give_up);

@@ -14,6 +14,7 @@
 #include "runtime/gil.h"
 #include "runtime/interrupt.h"
 #include "runtime/memory_ops.h"
+#include "runtime/peer_memory.h"
 #include "runtime/submit.h"
 
 namespace openreg {
@@ -161,6 +162,11 @@ void Plan::draw_numbers() {
 
 void Plan::submit() {
   const Slot* at = slots_.data();
+  for (const uint8_t n : packets_) {
+    check_operands(at);
+    at += n;
+  }
+  at = slots_.data();
   for (const uint8_t n : packets_) {
     try {
       std::lock_guard<std::mutex> lock(stream_->mutex);

@@ -54,8 +54,8 @@ struct SharedEvent::Word final : ForeignWord {
   bool abandoned() const override {
     return event->abandoned(number);
   }
-  std::string process() const override {
-    return event->recorder(number);
+  std::string loss() const override {
+    return lost_work(event->recorder(number));
   }
 
   std::shared_ptr<const SharedEvent> event;

@@ -36,10 +36,14 @@ class ForeignWord {
   virtual ~ForeignWord() = default;
   virtual uint64_t addr() const = 0; // on the card that waits
   virtual uint64_t value() const = 0;
-  // Whether the process that raises the word has ended.
+  // Whether the word will not rise any more: the process that raises it has ended.
   virtual bool abandoned() const = 0;
-  virtual std::string process() const = 0; // for messages
+  // What a stream waits for in vain, and why, for messages.
+  virtual std::string loss() const = 0;
 };
+
+// The loss() of a process that has ended.
+std::string lost_work(const std::string& process);
 
 // A WAIT packet on a stream, and the SIGNAL packet of the other stream. The packets
 // behind the WAIT depend on the SIGNAL. So the entry stays listed until the other stream

@@ -271,6 +271,11 @@ void submit_wait_locked(
   submit_wait_locked(s, {0, nullptr, 0, value, 0, std::move(word)});
 }
 
+std::string lost_work(const std::string& process) {
+  return "work of " + process +
+      ", which has ended before the work was done. What it has sent has undefined contents.";
+}
+
 bool is_lost(const PendingWait& wait) {
   return wait.foreign && !arrived(wait) && wait.foreign->abandoned() && !arrived(wait);
 }
@@ -292,11 +297,10 @@ void check_reachable(StreamState& s, uint64_t seq) {
       static_cast<int>(found.stream->device),
       " stream ",
       found.stream->id,
-      " waits for work of ",
-      found.abandoned->process(),
-      ", which has ended before the work was done. What it has sent has undefined "
-      "contents. torch.openreg.reset() drops the work that waits, and makes the stream "
-      "usable again.");
+      " waits for ",
+      found.abandoned->loss(),
+      " torch.openreg.reset() drops the work that waits, and makes the stream usable "
+      "again.");
   if (found)
     check_fault(*found.stream);
 }

@@ -91,6 +91,7 @@ def refused():
         lambda: window.put(x, 0, 0, False),
         lambda: window.signal(0, False),
         lambda: window.wait_signal(0, False),
+        lambda: window.map_remote_tensor(0),
         lambda: window.tensor_deregister(),
     ):
         with pytest.raises(RuntimeError, match=r"call tensor_register\(\) first"):
@@ -110,13 +111,43 @@ def refused():
         (lambda: window.put(x, 0, 2**62, False), "no window has an element"),
         (lambda: window.put(torch.ones(4), 0, 0, False), "openreg"),
         (lambda: window.signal(-1, False), "rank"),
-        (lambda: window.map_remote_tensor(0), "another card"),
+        (lambda: window.map_remote_tensor(2), "rank"),
         (lambda: window.tensor_register(x), "deregister"),
     ):
         with pytest.raises((ValueError, RuntimeError, NotImplementedError), match=words):
             call()
     window.put(x, 1, 0, False)
     window.tensor_deregister()
+
+
+def mapped():
+    """Tensors in the memory of the other ranks, which they keep."""
+    rank, following = dist.get_rank(), neighbours()[0]
+    mine = torch.arange(8.0, device=card()) + 100 * rank
+    window = new_window(mine[2:6].view(2, 2))
+    for r in range(dist.get_world_size()):
+        theirs = window.map_remote_tensor(r)
+        assert theirs.shape == (2, 2) and theirs.device == card()
+        assert (theirs + 1).tolist() == [[100 * r + 3, 100 * r + 4], [100 * r + 5, 100 * r + 6]]
+    dist.barrier()
+    theirs = window.map_remote_tensor(following)
+    theirs[1].copy_(torch.tensor([7.0, 8.0], device=card()) * rank)
+    torch.openreg.synchronize()
+    dist.barrier()
+    before = neighbours()[1]
+    assert mine[4:6].tolist() == [7 * before, 8 * before]
+    window.tensor_deregister()
+    del window, mine
+    assert theirs[1].tolist() == [7 * rank, 8 * rank]
+    dist.barrier()
+    window = new_window(torch.zeros(rank + 1, 4, device=card()))
+    assert window.map_remote_tensor(following).shape == (4 * (following + 1),)
+    window.tensor_deregister()
+
+
+@pytest.mark.parametrize("ranks", ["pair", "trio"])
+def test_map_remote_tensor(ranks, request):
+    request.getfixturevalue(ranks).run(mapped)
 
 
 @pytest.mark.parametrize("case", [sizes_differ, refused])

@@ -50,6 +50,17 @@ XPU = [
     (r'get_context\("spawn"\)', 'get_context("forkserver")'),
     (r"torch\.testing\._internal\.common_distributed", "openreg_common_distributed"),
 ]
+# PyTorch 2.6's test of symmetric memory, with the names that later versions have.
+SYMMETRIC = [
+    *CORE,
+    (r'f"cuda:\{', 'f"openreg:{'),
+    (r'"cuda:0"', '"openreg:0"'),
+    # Its own test for peers: CUDA's capability. Cards of openreg are all peers.
+    (r"torch\.openreg\.get_device_capability\(\) >= \(8, 0\)", "True"),
+    (r"fresh_inductor_cache\b", "fresh_cache"),
+    (r"^    requires_cuda,$", ""),
+    (r"@requires_cuda$", ""),
+]
 SPAWN = '''
 class TestDistBackendWithSpawn(TestDistBackend, DistributedTest._DistTestBase):
     def setUp(self):
@@ -71,7 +82,7 @@ def rename(text: str, names) -> str:
     return text
 
 
-def write(work: pathlib.Path, checkout: str | None) -> list[str]:
+def write(work: pathlib.Path, checkout: str | None, source: str | None = None) -> list[str]:
     """Writes the modules; returns the names of those that have tests."""
     work.mkdir(parents=True, exist_ok=True)
     core = internal()
@@ -80,6 +91,10 @@ def write(work: pathlib.Path, checkout: str | None) -> list[str]:
     text = (core / "distributed/distributed_test.py").read_text()
     (work / "openreg_distributed_test.py").write_text(rename(text, CORE) + SPAWN)
     modules = ["openreg_distributed_test"]
+    if source:
+        text = (pathlib.Path(source) / "distributed/test_symmetric_memory.py").read_text()
+        (work / "openreg_symmetric_memory.py").write_text(rename(text, SYMMETRIC))
+        modules.append("openreg_symmetric_memory")
     for name in ("c10d_ops_xccl", "c10d_xccl") if checkout else ():
         text = (pathlib.Path(checkout) / f"test/xpu/distributed/test_{name}.py").read_text()
         (work / f"openreg_{name}.py").write_text(rename(text, XPU))

@@ -34,6 +34,7 @@ def arguments():
     p = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
     p.add_argument("--ranks", type=int, default=2, choices=(2, 3, 4), help="of each test (2)")
     p.add_argument("--checkout", help="torch-xpu-ops: run its tests of c10d, too")
+    p.add_argument("--source", help="PyTorch's test/ folder: run its test of symmetric memory, too")
     p.add_argument("-k", dest="only", default="", help="run only these: a regular expression")
     p.add_argument("--limit", type=int, default=120, help="seconds a test (%(default)s)")
     p.add_argument("--out", default=RESULTS, type=pathlib.Path, help="directory for the results")
@@ -115,7 +116,7 @@ def main() -> int:
     # The names of the modules' files are in the tests' errors: keep the path short.
     key = "any" if args.any_build else upstream.build_id(HERE)
     args.out = args.out / key
-    modules = adapt.write(args.out / "modules", args.checkout)
+    modules = adapt.write(args.out / "modules", args.checkout, args.source)
     if args.fresh:
         for path in args.out.glob("*.jsonl"):
             path.unlink()

@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// How ranks meet for a symmetric tensor, and their signals.
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "distributed/shared_descriptors.h"
+#include "distributed/symmetric_memory.h"
+#include "runtime/allocator.h"
+#include "runtime/capture.h"
+#include "runtime/device_cache.h"
+#include "runtime/gil.h"
+#include "runtime/ipc.h"
+#include "runtime/submit.h"
+
+namespace openreg {
+namespace {
+
+using std::chrono::milliseconds;
+using Clock = std::chrono::steady_clock;
+
+size_t round_up(size_t bytes, size_t unit) {
+  return (bytes + unit - 1) / unit * unit;
+}
+
+void close_descriptor(int fd) {
+  if (fd >= 0)
+    close(fd);
+}
+
+} // namespace
+
+LocalBuffer::LocalBuffer(size_t bytes, c10::DeviceIndex index)
+    : data_(allocate_shared(std::max<size_t>(bytes, 1), index)),
+      bytes_(bytes),
+      device_(index) {}
+
+// Core's tensor does not record the streams that use it.
+LocalBuffer::~LocalBuffer() {
+  if (in_bad_fork()) {
+    data_.release_context();
+    return;
+  }
+  for (StreamState* stream : open_streams(device_))
+    device_cache(device_).record(reinterpret_cast<uint64_t>(data_.get()), stream);
+}
+
+// A word of this rank that another rank raises.
+struct Rendezvous::Word final : ForeignWord {
+  Word(std::shared_ptr<const Rendezvous> ranks, Kind kind, int channel, int from)
+      : ranks(std::move(ranks)), kind(kind), channel(channel), from(from) {}
+  // A stream may drop the word while it holds any lock.
+  ~Word() override {
+    drop_later(std::move(ranks));
+  }
+  uint64_t addr() const override {
+    return ranks->ranks_[ranks->rank()].words->addr() + ranks->offset(kind, channel, from);
+  }
+  uint64_t value() const override {
+    return ranks->mapped_[ranks->offset(kind, channel, from) / sizeof(uint64_t)];
+  }
+  bool abandoned() const override {
+    return ranks->ended(from) || Clock::now() >= deadline;
+  }
+  std::string loss() const override {
+    static constexpr std::array kNames{
+        "wait_signal() for", "put_signal() to", "barrier() with"};
+    return c10::str(
+        kNames[kind],
+        " ",
+        ranks->name_of(from),
+        " on channel ",
+        channel,
+        " of symmetric memory: ",
+        ranks->name_of(from),
+        ranks->ended(from) ? " has ended."
+                           : c10::str(" is late, after ", timeout.count(), " ms."));
+  }
+
+  std::shared_ptr<const Rendezvous> ranks;
+  Kind kind;
+  int channel, from;
+  milliseconds timeout{};
+  Clock::time_point deadline;
+};
+
+Rendezvous::Rendezvous(
+    std::shared_ptr<const LocalBuffer> local,
+    std::shared_ptr<Communicator> communicator)
+    : local_(std::move(local)),
+      communicator_(std::move(communicator)),
+      pad_bytes_(c10d::symmetric_memory::get_signal_pad_size()),
+      channels_(std::max(static_cast<int>(pad_bytes_ / sizeof(uint32_t)) / size(), 1)),
+      ranks_(size()),
+      counts_(static_cast<size_t>(channels_) * size()) {
+  for (const int64_t rank : communicator_->options().ranks)
+    global_ranks_.push_back(static_cast<int>(rank));
+  try {
+    meet();
+  } catch (...) {
+    for (const Rank& rank : ranks_)
+      close_descriptor(rank.process);
+    throw;
+  }
+}
+
+Rendezvous::~Rendezvous() {
+  for (const Rank& rank : ranks_)
+    close_descriptor(rank.process);
+}
+
+void Rendezvous::meet() {
+  const c10::DeviceIndex index = local_->device();
+  Rank& own = ranks_[rank()];
+  own.words = PeerMemory::allocate(offset(kKinds, 0, 0), index);
+  mapped_ = own.words->map();
+  const Descriptor buffer(share_block(local_->get(), index)), words(own.words->share());
+  SharedDescriptors all(
+      *communicator_, {buffer.fd, words.fd}, {local_->bytes(), pad_bytes_});
+  // All ranks see the same numbers, so that all raise the same error.
+  for (int r = 1; r < size(); r++)
+    for (const size_t word : {0, 1})
+      TORCH_CHECK_VALUE(
+          all.words(r)[word] == all.words(0)[word],
+          "rendezvous: the ",
+          word ? "signal pad" : "tensor",
+          " of ",
+          name_of(0),
+          " has ",
+          all.words(0)[word],
+          " bytes, and that of ",
+          name_of(r),
+          " has ",
+          all.words(r)[word],
+          word ? ". Call set_signal_pad_size() on all ranks"
+               : ". Allocate the same shape and dtype on all ranks");
+  for (int r = 0; r < size(); r++) {
+    if (r == rank())
+      continue;
+    ranks_[r].buffer = PeerMemory::import(all[r].fds[0], index);
+    ranks_[r].words = PeerMemory::import(all[r].fds[1], index);
+    ranks_[r].process = all.take_process(r);
+  }
+}
+
+uint64_t Rendezvous::buffer(int rank) const {
+  const Rank& its = ranks_.at(rank);
+  return its.buffer ? its.buffer->addr() : reinterpret_cast<uint64_t>(local_->get());
+}
+
+uint64_t Rendezvous::offset(Kind kind, int channel, int from) const {
+  const size_t number = (static_cast<size_t>(kind) * channels_ + channel) * size() + from;
+  return round_up(pad_bytes_, sizeof(uint64_t)) + number * sizeof(uint64_t);
+}
+
+std::string Rendezvous::name_of(int rank) const {
+  return "rank " + std::to_string(global_ranks_.at(rank));
+}
+
+bool Rendezvous::ended(int rank) const {
+  pollfd p{ranks_.at(rank).process, POLLIN, 0};
+  return p.fd >= 0 && poll(&p, 1, 0) > 0;
+}
+
+void Rendezvous::check(const char* name, int channel) const {
+  TORCH_CHECK_VALUE(
+      channel >= 0 && channel < channels_,
+      name,
+      ": there is no channel ",
+      channel,
+      ". A signal pad of ",
+      pad_bytes_,
+      " bytes has ",
+      channels_,
+      " channels for ",
+      size(),
+      " ranks; call set_signal_pad_size() before the rendezvous");
+  check_fork();
+  collect_peer_memory();
+  refuse_capture_on(
+      local_->device(),
+      "a signal of symmetric memory",
+      "Signal before and after the capture.");
+}
+
+// Adds: the streams of a rank may signal on one channel in any order.
+void Rendezvous::signal(Kind kind, int channel, int to) {
+  static const OpId op = op_id("openreg::symmetric_signal");
+  const uint64_t word = ranks_[to].words->addr() + offset(kind, channel, rank());
+  Packet packet(OPENREG_OP_SIGNAL, op);
+  packet.arg(0, OPENREG_SIGNAL_ADD);
+  packet.operand(reinterpret_cast<void*>(word), OPENREG_I64);
+  packet.imm(int64_t{1});
+  launch(packet, local_->device(), Part::FURTHER);
+}
+
+void Rendezvous::wait(
+    Kind kind,
+    int channel,
+    int from,
+    uint64_t value,
+    size_t timeout_ms) {
+  auto word = std::make_shared<Word>(shared_from_this(), kind, channel, from);
+  word->timeout = timeout_ms ? milliseconds(timeout_ms) : communicator_->options().timeout;
+  word->deadline = Clock::now() + word->timeout;
+  StreamState& stream = current_stream_state(local_->device());
+  std::lock_guard<std::mutex> lock(stream.mutex);
+  submit_wait_locked(stream, std::move(word), value);
+}
+
+void Rendezvous::barrier(int channel, size_t timeout_ms) {
+  check("barrier", channel);
+  const SleepyLock lock(mutex_);
+  for (int r = 0; r < size(); r++)
+    if (r != rank())
+      signal(BARRIER, channel, r);
+  for (int r = 0; r < size(); r++)
+    if (r != rank())
+      wait(BARRIER, channel, r, ++counts_[channel * size() + r].barriers, timeout_ms);
+}
+
+// As in core's backends a signal waits until the other rank has taken the one before.
+void Rendezvous::put_signal(int to, int channel, size_t timeout_ms) {
+  check("put_signal", channel);
+  c10d::symmetric_memory::check_rank(to, size());
+  const SleepyLock lock(mutex_);
+  uint64_t& sent = counts_[channel * size() + to].sent;
+  if (sent)
+    wait(TAKEN, channel, to, sent, timeout_ms);
+  signal(SENT, channel, to);
+  sent++;
+}
+
+void Rendezvous::wait_signal(int from, int channel, size_t timeout_ms) {
+  check("wait_signal", channel);
+  c10d::symmetric_memory::check_rank(from, size());
+  const SleepyLock lock(mutex_);
+  wait(SENT, channel, from, ++counts_[channel * size() + from].taken, timeout_ms);
+  signal(TAKEN, channel, from);
+}
+
+} // namespace openreg

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The descriptors that the ranks of a communicator exchange.
+#pragma once
+
+#include <unistd.h>
+
+#include <array>
+#include <cstring>
+#include <utility>
+
+#include "distributed/communicator.h"
+
+namespace openreg {
+
+// Closes at its end what the other ranks have given.
+class SharedDescriptors {
+ public:
+  using Words = std::array<uint64_t, 2>;
+
+  // Waits for the other ranks. The descriptors stay the caller's.
+  SharedDescriptors(
+      Communicator& communicator,
+      std::array<int, 2> fds,
+      const Words& words) {
+    static_assert(sizeof(Words) <= sizeof(openreg_comm_shared::bytes));
+    openreg_comm_shared mine{};
+    mine.fds[0] = fds[0];
+    mine.fds[1] = fds[1];
+    std::memcpy(mine.bytes, words.data(), sizeof(words));
+    for (auto& its : all_)
+      its.fds[0] = its.fds[1] = its.process = -1;
+    communicator.call([&](openreg_comm* comm) {
+      return openreg_comm_share(comm, &mine, all_.data());
+    });
+  }
+  ~SharedDescriptors() {
+    for (const auto& its : all_)
+      for (const int fd : {its.fds[0], its.fds[1], its.process})
+        if (fd >= 0)
+          close(fd);
+  }
+  SharedDescriptors(const SharedDescriptors&) = delete;
+  SharedDescriptors& operator=(const SharedDescriptors&) = delete;
+
+  const openreg_comm_shared& operator[](size_t rank) const {
+    return all_.at(rank);
+  }
+  Words words(size_t rank) const {
+    Words found;
+    std::memcpy(found.data(), all_.at(rank).bytes, sizeof(found));
+    return found;
+  }
+  // The descriptor of the rank's process becomes the caller's.
+  int take_process(size_t rank) {
+    return std::exchange(all_.at(rank).process, -1);
+  }
+
+ private:
+  std::array<openreg_comm_shared, OPENREG_COMM_RANKS_MAX> all_{};
+};
+
+// Closes the descriptor at its end.
+struct Descriptor {
+  explicit Descriptor(int fd) : fd(fd) {}
+  ~Descriptor() {
+    close(fd);
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+
+  const int fd;
+};
+
+} // namespace openreg

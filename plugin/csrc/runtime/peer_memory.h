@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Memory that several processes use, outside the allocator: each process frees its BO when
+// its streams have done all that they were given before.
+//
+// Memory of another card is a PEER segment. COPY, FILL, WAIT and SIGNAL use it like any
+// other memory, and a VECTOR can read some of it. All other packets would fault, and stop
+// their stream: check_peer_operands() throws before that.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "runtime/device.h"
+
+#pragma GCC visibility push(default) // csrc/python calls it
+namespace openreg {
+
+class PeerMemory {
+ public:
+  // New memory of the card: zeroes.
+  static std::shared_ptr<PeerMemory> allocate(size_t bytes, c10::DeviceIndex index);
+  // The memory of a descriptor, which stays the caller's.
+  static std::shared_ptr<PeerMemory> import(int fd, c10::DeviceIndex index);
+  ~PeerMemory();
+  PeerMemory(const PeerMemory&) = delete;
+  PeerMemory& operator=(const PeerMemory&) = delete;
+
+  uint64_t addr() const;
+  size_t bytes() const;
+  // A new descriptor, for other processes.
+  int share() const;
+  // Where the host reads the memory.
+  volatile uint64_t* map() const;
+
+ private:
+  PeerMemory(openreg_bo* bo, c10::DeviceIndex index);
+
+  openreg_bo* bo_;
+  const c10::DeviceIndex index_;
+};
+
+// Frees what no stream uses any more. The caller holds no lock.
+void collect_peer_memory();
+// Drops a reference at the next collect_peer_memory(), for a caller that may hold any lock.
+void drop_later(std::shared_ptr<const void> reference);
+
+// The number of PEER segments of this process.
+extern std::atomic<int> peer_segments;
+
+// Throws if the packet has an operand in a PEER segment that it cannot use.
+void check_peer_operands(const void* packet);
+
+inline void check_operands(const void* packet) {
+  if (C10_UNLIKELY(peer_segments.load(std::memory_order_relaxed)))
+    check_peer_operands(packet);
+}
+
+} // namespace openreg
+#pragma GCC visibility pop
