@@ -97,7 +97,7 @@ static void join(int64_t timeout)
 	finish(openreg_comm_barrier(me.comm));
 }
 
-static void fails(int error, const char *text)
+static void share_fails(int error, const char *text)
 {
 	const int fd = openreg_bo_export(me.bo, 0);
 
@@ -113,7 +113,7 @@ static void one_dies(void)
 	join(10 * SECOND);
 	if (me.rank == 1)
 		raise(SIGKILL);
-	fails(-ECONNRESET, "rank 1 has ended");
+	share_fails(-ECONNRESET, "rank 1 has ended");
 }
 
 static void one_is_late(void)
@@ -121,7 +121,7 @@ static void one_is_late(void)
 	join(me.rank ? 20 * SECOND : SECOND);
 	if (me.rank == 2)
 		raise(SIGSTOP);
-	fails(me.rank ? -ECONNRESET : -ETIME, "rank 2 is late: rank 0 has waited");
+	share_fails(me.rank ? -ECONNRESET : -ETIME, "rank 2 is late: rank 0 has waited");
 }
 
 static void another_call(void)
@@ -130,7 +130,7 @@ static void another_call(void)
 	if (me.rank == 1)
 		must(openreg_comm_wait(me.comm, openreg_comm_barrier(me.comm)) == -EPROTO);
 	else
-		fails(-EPROTO, "different calls");
+		share_fails(-EPROTO, "different calls");
 }
 
 static void test_failures(void **state)

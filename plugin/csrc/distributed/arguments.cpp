@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "runtime/launch.h"
+#include "runtime/peer_memory.h"
 
 namespace openreg {
 
@@ -23,6 +24,10 @@ at::Tensor checked(const char* name, const at::Tensor& tensor) {
       tensor.layout() == c10::kStrided,
       name,
       ": sparse tensors cannot be used; use to_dense()");
+  TORCH_CHECK_VALUE(
+      !in_peer_memory(reinterpret_cast<uint64_t>(tensor.const_data_ptr())),
+      name,
+      ": a collective cannot use the memory of another card; use a clone() of the tensor");
   TORCH_CHECK_VALUE(
       tensor.is_non_overlapping_and_dense(),
       name,

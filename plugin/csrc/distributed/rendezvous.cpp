@@ -21,6 +21,8 @@ namespace {
 using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 
+constexpr size_t kLongestMs = size_t{365} * 24 * 3600 * 1000;
+
 size_t round_up(size_t bytes, size_t unit) {
   return (bytes + unit - 1) / unit * unit;
 }
@@ -62,9 +64,14 @@ struct Rendezvous::Word final : ForeignWord {
     return ranks->mapped_[ranks->offset(kind, channel, from) / sizeof(uint64_t)];
   }
   bool abandoned() const override {
-    return ranks->ended(from) || Clock::now() >= deadline;
+    // A reset drops the stream's packets, also its signals to the other ranks.
+    if (stream->resets != resets)
+      ranks->broken_ = true;
+    return ranks->broken_ || ranks->ended(from) || Clock::now() >= deadline;
   }
   std::string loss() const override {
+    const bool late = Clock::now() >= deadline;
+    ranks->broken_ = true;
     static constexpr std::array kNames{
         "wait_signal() for", "put_signal() to", "barrier() with"};
     return c10::str(
@@ -76,12 +83,15 @@ struct Rendezvous::Word final : ForeignWord {
         " of symmetric memory: ",
         ranks->name_of(from),
         ranks->ended(from) ? " has ended."
-                           : c10::str(" is late, after ", timeout.count(), " ms."));
+            : late         ? c10::str(" is late, after ", timeout.count(), " ms.")
+                           : " was given up, as an earlier wait failed.");
   }
 
   std::shared_ptr<const Rendezvous> ranks;
   Kind kind;
   int channel, from;
+  const StreamState* stream = nullptr;
+  uint64_t resets = 0;
   milliseconds timeout{};
   Clock::time_point deadline;
 };
@@ -139,8 +149,8 @@ void Rendezvous::meet() {
   for (int r = 0; r < size(); r++) {
     if (r == rank())
       continue;
-    ranks_[r].buffer = PeerMemory::import(all[r].fds[0], index);
-    ranks_[r].words = PeerMemory::import(all[r].fds[1], index);
+    ranks_[r].buffer = PeerMemory::import(all[r].fds[0], index, local_->bytes());
+    ranks_[r].words = PeerMemory::import(all[r].fds[1], index, offset(kKinds, 0, 0));
     ranks_[r].process = all.take_process(r);
   }
 }
@@ -168,15 +178,20 @@ void Rendezvous::check(const char* name, int channel) const {
   TORCH_CHECK_VALUE(
       channel >= 0 && channel < channels_,
       name,
-      ": there is no channel ",
+      ": channel ",
       channel,
-      ". A signal pad of ",
+      " does not exist. A signal pad of ",
       pad_bytes_,
       " bytes has ",
       channels_,
       " channels for ",
       size(),
       " ranks; call set_signal_pad_size() before the rendezvous");
+  TORCH_CHECK(
+      !broken_,
+      name,
+      ": a wait for this tensor was given up, so that the ranks may have counted different "
+      "signals. Allocate a new symmetric tensor on all ranks");
   check_fork();
   collect_peer_memory();
   refuse_capture_on(
@@ -203,10 +218,13 @@ void Rendezvous::wait(
     uint64_t value,
     size_t timeout_ms) {
   auto word = std::make_shared<Word>(shared_from_this(), kind, channel, from);
-  word->timeout = timeout_ms ? milliseconds(timeout_ms) : communicator_->options().timeout;
+  word->timeout = timeout_ms ? milliseconds(std::min<size_t>(timeout_ms, kLongestMs))
+                             : communicator_->options().timeout;
   word->deadline = Clock::now() + word->timeout;
   StreamState& stream = current_stream_state(local_->device());
   std::lock_guard<std::mutex> lock(stream.mutex);
+  word->stream = &stream;
+  word->resets = stream.resets;
   submit_wait_locked(stream, std::move(word), value);
 }
 

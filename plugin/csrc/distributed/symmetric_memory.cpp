@@ -99,15 +99,15 @@ std::shared_ptr<Communicator> communicator_of(
     const std::string& group_name,
     c10::DeviceIndex index) {
   const auto group = c10d::resolve_process_group(group_name);
-  const auto backend = group->getBackend(kDeviceType);
-  const auto occl = c10::dynamic_intrusive_pointer_cast<ProcessGroupOCCL>(backend);
+  const auto types = group->getDeviceTypes();
+  c10::intrusive_ptr<ProcessGroupOCCL> occl;
+  if (std::find(types.begin(), types.end(), c10::Device(kDeviceType)) != types.end())
+    occl = c10::dynamic_intrusive_pointer_cast<ProcessGroupOCCL>(
+        group->getBackend(kDeviceType));
   TORCH_CHECK(
       occl,
-      "rendezvous: the process group ",
-      group_name,
-      " has the backend ",
-      backend->getBackendName(),
-      " for openreg. Symmetric memory needs occl: init_process_group(\"occl\")");
+      "rendezvous: symmetric memory needs a process group with the backend occl for openreg. "
+      "Use init_process_group('cpu:gloo,openreg:occl')");
   return occl->communicator(index);
 }
 

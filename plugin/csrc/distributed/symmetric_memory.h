@@ -9,6 +9,7 @@
 #include <torch/csrc/distributed/c10d/symm_mem/SymmetricMemory.hpp>
 
 #include <array>
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -44,7 +45,7 @@ class LocalBuffer {
   const c10::DeviceIndex device_;
 };
 
-// What the ranks of a group have of one tensor each.
+// A symmetric tensor of a group: the memory of all ranks, and their signals.
 class Rendezvous : public std::enable_shared_from_this<Rendezvous> {
  public:
   // Waits for the other ranks of the communicator.
@@ -86,7 +87,7 @@ class Rendezvous : public std::enable_shared_from_this<Rendezvous> {
   bool ended(int rank) const;
 
  private:
-  // What the words of a rank count. Only one rank raises each of them.
+  // The word of a kind counts these events. Only one rank raises each word.
   enum Kind { SENT, TAKEN, BARRIER, kKinds };
   struct Word;
   struct Rank {
@@ -113,6 +114,8 @@ class Rendezvous : public std::enable_shared_from_this<Rendezvous> {
   std::vector<int> global_ranks_;
   std::vector<Rank> ranks_;
   volatile uint64_t* mapped_ = nullptr; // the words of this rank
+  // A wait was given up: the ranks may have counted different signals.
+  mutable std::atomic<bool> broken_{false};
   std::mutex mutex_; // guards counts_
   std::vector<Counts> counts_; // by channel and rank
 };

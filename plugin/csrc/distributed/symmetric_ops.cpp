@@ -11,7 +11,9 @@
 #include <mutex>
 
 #include "aten/program.h"
+#include "runtime/interrupt.h"
 #include "runtime/launch.h"
+#include "runtime/peer_memory.h"
 #include "runtime/strided_copy.h"
 #include "runtime/stream.h"
 
@@ -68,7 +70,7 @@ Operand operand_of(const char* name, const Tensor& tensor, const std::string& gr
       offset <= o.memory->get_buffer_size() &&
           tensor.nbytes() <= o.memory->get_buffer_size() - offset,
       name,
-      ": the tensor ends behind its symmetric memory");
+      ": the tensor is larger than its symmetric memory");
   for (void* buffer : buffers)
     o.at.push_back(reinterpret_cast<uint64_t>(buffer) + offset);
   return o;
@@ -84,6 +86,11 @@ void check_sum(const char* name, const std::string& reduce_op) {
 }
 
 void check_output(const char* name, const Tensor& out, const Tensor& like, int64_t numel) {
+  TORCH_CHECK_VALUE(
+      !out.is_alias_of(like) &&
+          !in_peer_memory(reinterpret_cast<uint64_t>(out.const_data_ptr())),
+      name,
+      ": the output must be a tensor of its own, on this card");
   TORCH_CHECK_VALUE(
       out.device() == like.device() && out.scalar_type() == like.scalar_type() &&
           out.is_contiguous() && out.numel() == numel,
@@ -147,8 +154,10 @@ void sum_ranks(
 
 void copy(const Operand& o, uint64_t to, uint64_t from, uint64_t bytes) {
   StreamState& stream = current_stream_state(o.device);
-  std::lock_guard<std::mutex> lock(stream.mutex);
-  submit_copy_locked(stream, bytes_shape(CopyWay::ON_CARD, to, from, bytes));
+  restartable([&] {
+    std::lock_guard<std::mutex> lock(stream.mutex);
+    submit_copy_locked(stream, bytes_shape(CopyWay::ON_CARD, to, from, bytes));
+  });
 }
 
 Tensor one_shot_all_reduce_out(
@@ -241,7 +250,7 @@ Tensor reduce_scatter_out(
   const Operand o = operand_of(name, input, group);
   const int64_t split = input.size(split_last_dim ? -1 : 0);
   TORCH_CHECK_VALUE(
-      split % o.size() == 0, name, ": ", split, " is no multiple of ", o.size(), " ranks");
+      split % o.size() == 0, name, ": size ", split, " cannot be divided among ", o.size(), " ranks");
   check_output(name, output, input, input.numel() / o.size());
   const auto to = reinterpret_cast<uint64_t>(output.mutable_data_ptr());
   o.memory->barrier(0, 0);

@@ -52,7 +52,8 @@ void WindowOCCL::map_all(int fd, uint64_t offset, uint64_t bytes) {
     const bool own = r == group_->getRank();
     const auto its = all.words(r);
     mapped_.push_back(
-        {PeerMemory::import(own ? fd : all[r].fds[0], communicator_->options().device),
+        {PeerMemory::import(
+             own ? fd : all[r].fds[0], communicator_->options().device, its[0] + its[1]),
          its[0],
          its[1]});
   }

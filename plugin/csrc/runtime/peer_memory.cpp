@@ -81,7 +81,10 @@ std::shared_ptr<PeerMemory> PeerMemory::allocate(size_t bytes, c10::DeviceIndex 
   return std::shared_ptr<PeerMemory>(new PeerMemory(bo, index));
 }
 
-std::shared_ptr<PeerMemory> PeerMemory::import(int fd, c10::DeviceIndex index) {
+std::shared_ptr<PeerMemory> PeerMemory::import(
+    int fd,
+    c10::DeviceIndex index,
+    size_t bytes) {
   collect_peer_memory();
   openreg_bo* bo = nullptr;
   const int error = openreg_bo_import(device(index).handle, fd, &bo);
@@ -89,7 +92,15 @@ std::shared_ptr<PeerMemory> PeerMemory::import(int fd, c10::DeviceIndex index) {
     fail("memory of another process cannot be used", error);
   if (is_peer(bo) && users_of(openreg_bo_address(bo))++ == 0)
     peer_segments++;
-  return std::shared_ptr<PeerMemory>(new PeerMemory(bo, index));
+  const std::shared_ptr<PeerMemory> made(new PeerMemory(bo, index));
+  TORCH_CHECK(
+      openreg_bo_size(bo) >= bytes,
+      "the memory of another process has ",
+      openreg_bo_size(bo),
+      " bytes, not ",
+      bytes,
+      ". All ranks must use the same version of openreg");
+  return made;
 }
 
 PeerMemory::~PeerMemory() {
@@ -107,10 +118,6 @@ PeerMemory::~PeerMemory() {
 
 uint64_t PeerMemory::addr() const {
   return openreg_bo_address(bo_);
-}
-
-size_t PeerMemory::bytes() const {
-  return openreg_bo_size(bo_);
 }
 
 int PeerMemory::share() const {
@@ -234,13 +241,17 @@ bool takes_any_segment(uint8_t opcode) {
 
 } // namespace
 
+bool in_peer_memory(uint64_t addr) {
+  return users_of(addr).load(std::memory_order_relaxed);
+}
+
 void check_peer_operands(const void* packet) {
   const PacketReader p(packet);
   if (p.header().opcode == OPENREG_OP_NOP || takes_any_segment(p.header().opcode))
     return;
   uint64_t bytes = 0;
   for (unsigned i = 0; i < p.op().nops; i++) {
-    if (!users_of(p.operand(i).addr).load(std::memory_order_relaxed))
+    if (!in_peer_memory(p.operand(i).addr))
       continue;
     TORCH_CHECK(
         p.header().opcode == OPENREG_OP_VECTOR,

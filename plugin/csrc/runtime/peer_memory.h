@@ -21,14 +21,13 @@ class PeerMemory {
  public:
   // New memory of the card: zeroes.
   static std::shared_ptr<PeerMemory> allocate(size_t bytes, c10::DeviceIndex index);
-  // The memory of a descriptor, which stays the caller's.
-  static std::shared_ptr<PeerMemory> import(int fd, c10::DeviceIndex index);
+  // The memory of a descriptor, which stays the caller's. Throws if it is smaller.
+  static std::shared_ptr<PeerMemory> import(int fd, c10::DeviceIndex index, size_t bytes);
   ~PeerMemory();
   PeerMemory(const PeerMemory&) = delete;
   PeerMemory& operator=(const PeerMemory&) = delete;
 
   uint64_t addr() const;
-  size_t bytes() const;
   // A new descriptor, for other processes.
   int share() const;
   // Where the host reads the memory.
@@ -49,6 +48,8 @@ void drop_later(std::shared_ptr<const void> reference);
 // The number of PEER segments of this process.
 extern std::atomic<int> peer_segments;
 
+// Whether the address is in a PEER segment.
+bool in_peer_memory(uint64_t addr);
 // Throws if the packet has an operand in a PEER segment that it cannot use.
 void check_peer_operands(const void* packet);
 

@@ -257,15 +257,17 @@ def refused():
         (lambda: OPS.one_shot_all_reduce_out(mine, "sum", name(), plain[0]), "64 elements"),
         (lambda: OPS.multimem_all_reduce_(mine, "sum", name()), "multicast, which openreg"),
         (lambda: OPS.all_to_all_vdev(mine, mine, mine, mine, name()), "not implemented"),
-        (lambda: OPS.reduce_scatter_out(mine[:3], name(), False, plain[0]), "3 is no multiple"),
-        (lambda: handle.barrier(channel=1 << 20), "no channel 1048576"),
-        (lambda: handle.barrier(channel=-1), "no channel -1"),
+        (lambda: OPS.reduce_scatter_out(mine[:3], name(), False, plain[0]), "size 3 cannot be divided"),
+        (lambda: handle.barrier(channel=1 << 20), "channel 1048576 does not exist"),
+        (lambda: handle.barrier(channel=-1), "channel -1 does not exist"),
         (lambda: handle.put_signal(2), "rank"),
         (lambda: handle.wait_signal(-1), "rank"),
         (lambda: handle.get_buffer(2, (1,), torch.float32), "rank"),
         (lambda: handle.get_buffer(0, (65,), torch.float32), "64|256|260"),
         (lambda: handle.buffer_ptrs_dev, "Use buffer_ptrs"),
         (lambda: symm_mem.rendezvous(mine, "none"), "none"),
+        (lambda: OPS.one_shot_all_reduce_out(mine, "sum", name(), mine), "of its own"),
+        (lambda: dist.all_reduce(theirs), "memory of another card"),
         (capture, "cannot be part of the graph"),
     ):
         with pytest.raises((RuntimeError, ValueError, NotImplementedError), match=words):
@@ -303,9 +305,12 @@ def outlives():
     mine.fill_(rank + 1)
     handle.barrier()
     if rank == 1:
+        torch.openreg.synchronize()
+        before = torch.openreg.memory_allocated()
         del mine, handle
         gc.collect()
         torch.openreg.empty_cache()
+        assert torch.openreg.memory_allocated() <= before - (1 << 18)
     dist.barrier()
     if rank == 0:
         assert handle.get_buffer(1, (1 << 16,), torch.float32).eq(2).all()
@@ -360,10 +365,13 @@ def late(call, words):
         begin = time.monotonic()
         with pytest.raises(RuntimeError, match=words):
             call(*args, channel=3, timeout_ms=500)
+            handle.barrier(timeout_ms=2**63 - 1)  # the reset drops this wait, too
             torch.openreg.synchronize()
         assert 0.4 < time.monotonic() - begin < 30
         torch.openreg.reset()
         assert torch.ones(4, device=card()).sum().item() == 4
+        with pytest.raises(RuntimeError, match="Allocate a new symmetric tensor on all ranks"):
+            handle.barrier()
     dist.barrier()
     meet(4)  # a new tensor has new signals
 

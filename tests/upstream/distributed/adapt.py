@@ -55,8 +55,9 @@ SYMMETRIC = [
     *CORE,
     (r'f"cuda:\{', 'f"openreg:{'),
     (r'"cuda:0"', '"openreg:0"'),
-    # Its own test for peers: CUDA's capability. Cards of openreg are all peers.
+    # It asks whether kernels of one GPU reach all of the memory of another one.
     (r"torch\.openreg\.get_device_capability\(\) >= \(8, 0\)", "True"),
+    (r"torch\.openreg\.can_device_access_peer\(i, j\)", "True"),
     (r"fresh_inductor_cache\b", "fresh_cache"),
     (r"^    requires_cuda,$", ""),
     (r"@requires_cuda$", ""),
