@@ -124,10 +124,11 @@ class AllocatorOCCL final : public SymmetricMemoryAllocator {
       size_t size,
       int device_idx,
       const std::optional<std::string>& group_name) override {
-    check_index(device_idx);
+    // -1: core passes a device without an index on.
+    const int index = device_idx == -1 ? current_device() : device_idx;
+    check_index(index);
     auto made = std::make_shared<Allocation>();
-    made->local =
-        std::make_shared<LocalBuffer>(size, static_cast<c10::DeviceIndex>(device_idx));
+    made->local = std::make_shared<LocalBuffer>(size, static_cast<c10::DeviceIndex>(index));
     made->group_name = group_name;
     void* address = made->local->get();
     std::lock_guard<std::mutex> lock(mutex_);

@@ -274,19 +274,19 @@ Tensor fill32(
     int64_t value,
     int64_t count) {
   static const OpId op = op_id("symm_mem::memset32_");
-  TORCH_CHECK_VALUE(
+  TORCH_CHECK(
       input.dim() == 1 && input.is_contiguous() && input.scalar_type() == at::kUInt32,
       name,
       ": input must be a flat, contiguous uint32 tensor.");
-  TORCH_CHECK_VALUE(offset >= 0, name, ": offset must be greater than or equal to 0 (got ", offset, ")");
-  TORCH_CHECK_VALUE(count > 0, name, ": count must be a positive integer (got ", count, ")");
-  TORCH_CHECK_VALUE(
+  TORCH_CHECK(offset >= 0, name, ": offset must be greater than or equal to 0 (got ", offset, ")");
+  TORCH_CHECK(count > 0, name, ": count must be a positive integer (got ", count, ")");
+  TORCH_CHECK(
       value >= 0 && value <= std::numeric_limits<uint32_t>::max(),
       name,
       ": val must be in the range of uint32_t (got ",
       value,
       ")");
-  TORCH_CHECK_VALUE(
+  TORCH_CHECK(
       offset < input.numel() && count <= input.numel() - offset,
       name,
       ": offset + count (",
@@ -305,11 +305,11 @@ Tensor fill32(
   return input;
 }
 
-Tensor memset32_(Tensor input, int64_t offset, int64_t value, int64_t count) {
+Tensor memset32_(Tensor& input, int64_t offset, int64_t value, int64_t count) {
   return fill32("memset32_", input, offset, value, count);
 }
 
-Tensor stream_write_value32_(Tensor input, int64_t offset, int64_t value) {
+Tensor stream_write_value32_(Tensor& input, int64_t offset, int64_t value) {
   return fill32("stream_write_value32_", input, offset, value, 1);
 }
 

@@ -242,7 +242,7 @@ bool takes_any_segment(uint8_t opcode) {
 } // namespace
 
 bool in_peer_memory(uint64_t addr) {
-  return users_of(addr).load(std::memory_order_relaxed);
+  return OPENREG_ADDR_IS_VALID(addr) && users_of(addr).load(std::memory_order_relaxed);
 }
 
 void check_peer_operands(const void* packet) {

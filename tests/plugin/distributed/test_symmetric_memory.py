@@ -433,3 +433,20 @@ def test_a_group_without_the_backend(new_ranks):
     ranks = new_ranks(2)
     ranks.start(backend="gloo", bind=False)
     ranks.run(on_the_cpu)
+
+
+def current_device():
+    """A device without an index is the current one."""
+    mine = symm_mem.empty(64, dtype=torch.uint32, device=DEV).fill_(0)
+    handle = symm_mem.rendezvous(mine, dist.group.WORLD)
+    assert handle.device == card()
+    symm_mem._SymmetricMemory.memset32(mine, offset=60, val=2**32 - 1, count=3)
+    symm_mem._SymmetricMemory.stream_write_value32(mine, offset=1, val=5)
+    handle.barrier()
+    theirs = handle.get_buffer(others()[0], (64,), torch.uint32)
+    assert theirs.tolist() == [0, 5] + [0] * 58 + [2**32 - 1] * 3 + [0]
+    handle.barrier()
+
+
+def test_current_device(pair):
+    pair.run(current_device)
