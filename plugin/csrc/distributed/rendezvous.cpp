@@ -11,7 +11,7 @@
 #include "runtime/allocator.h"
 #include "runtime/capture.h"
 #include "runtime/device_cache.h"
-#include "runtime/gil.h"
+#include "runtime/interrupt.h"
 #include "runtime/ipc.h"
 #include "runtime/submit.h"
 
@@ -128,7 +128,7 @@ void Rendezvous::meet() {
   mapped_ = own.words->map();
   const Descriptor buffer(share_block(local_->get(), index)), words(own.words->share());
   SharedDescriptors all(
-      *communicator_, {buffer.fd, words.fd}, {local_->bytes(), pad_bytes_});
+      *communicator_, {buffer.fd, words.fd}, {local_->bytes(), pad_bytes_, 0});
   // All ranks see the same numbers, so that all raise the same error.
   for (int r = 1; r < size(); r++)
     for (const size_t word : {0, 1})
@@ -146,13 +146,15 @@ void Rendezvous::meet() {
           all.words(r)[word],
           word ? ". Call set_signal_pad_size() on all ranks"
                : ". Allocate the same shape and dtype on all ranks");
-  for (int r = 0; r < size(); r++) {
-    if (r == rank())
-      continue;
-    ranks_[r].buffer = PeerMemory::import(all[r].fds[0], index, local_->bytes());
-    ranks_[r].words = PeerMemory::import(all[r].fds[1], index, offset(kKinds, 0, 0));
-    ranks_[r].process = all.take_process(r);
-  }
+  import_on_all_ranks(*communicator_, words.fd, [&] {
+    for (int r = 0; r < size(); r++) {
+      if (r == rank())
+        continue;
+      ranks_[r].buffer = PeerMemory::import(all[r].fds[0], index, local_->bytes());
+      ranks_[r].words = PeerMemory::import(all[r].fds[1], index, offset(kKinds, 0, 0));
+      ranks_[r].process = all.take_process(r);
+    }
+  });
 }
 
 uint64_t Rendezvous::buffer(int rank) const {
@@ -222,41 +224,65 @@ void Rendezvous::wait(
                              : communicator_->options().timeout;
   word->deadline = Clock::now() + word->timeout;
   StreamState& stream = current_stream_state(local_->device());
-  std::lock_guard<std::mutex> lock(stream.mutex);
   word->stream = &stream;
-  word->resets = stream.resets;
-  submit_wait_locked(stream, std::move(word), value);
+  restartable([&] {
+    std::lock_guard<std::mutex> lock(stream.mutex);
+    word->resets = stream.resets;
+    submit_wait_locked(stream, word, value);
+  });
+}
+
+uint64_t Rendezvous::count(uint64_t Counts::* events, int channel, int rank) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return ++(counts_[static_cast<size_t>(channel) * size() + rank].*events);
+}
+
+// The other ranks count what this rank has queued: a part of it is of no use.
+template <class F>
+void Rendezvous::whole(F queue) {
+  try {
+    queue();
+  } catch (...) {
+    broken_ = true;
+    throw;
+  }
 }
 
 void Rendezvous::barrier(int channel, size_t timeout_ms) {
   check("barrier", channel);
-  const SleepyLock lock(mutex_);
+  std::vector<uint64_t> numbers(size());
   for (int r = 0; r < size(); r++)
-    if (r != rank())
-      signal(BARRIER, channel, r);
-  for (int r = 0; r < size(); r++)
-    if (r != rank())
-      wait(BARRIER, channel, r, ++counts_[channel * size() + r].barriers, timeout_ms);
+    numbers[r] = count(&Counts::barriers, channel, r);
+  whole([&] {
+    for (int r = 0; r < size(); r++)
+      if (r != rank())
+        signal(BARRIER, channel, r);
+    for (int r = 0; r < size(); r++)
+      if (r != rank())
+        wait(BARRIER, channel, r, numbers[r], timeout_ms);
+  });
 }
 
 // As in core's backends a signal waits until the other rank has taken the one before.
 void Rendezvous::put_signal(int to, int channel, size_t timeout_ms) {
   check("put_signal", channel);
   c10d::symmetric_memory::check_rank(to, size());
-  const SleepyLock lock(mutex_);
-  uint64_t& sent = counts_[channel * size() + to].sent;
-  if (sent)
-    wait(TAKEN, channel, to, sent, timeout_ms);
-  signal(SENT, channel, to);
-  sent++;
+  const uint64_t number = count(&Counts::sent, channel, to);
+  whole([&] {
+    if (number > 1)
+      wait(TAKEN, channel, to, number - 1, timeout_ms);
+    signal(SENT, channel, to);
+  });
 }
 
 void Rendezvous::wait_signal(int from, int channel, size_t timeout_ms) {
   check("wait_signal", channel);
   c10d::symmetric_memory::check_rank(from, size());
-  const SleepyLock lock(mutex_);
-  wait(SENT, channel, from, ++counts_[channel * size() + from].taken, timeout_ms);
-  signal(TAKEN, channel, from);
+  const uint64_t number = count(&Counts::taken, channel, from);
+  whole([&] {
+    wait(SENT, channel, from, number, timeout_ms);
+    signal(TAKEN, channel, from);
+  });
 }
 
 } // namespace openreg

@@ -6,6 +6,7 @@
 
 #include <array>
 #include <cstring>
+#include <exception>
 #include <utility>
 
 #include "distributed/communicator.h"
@@ -15,7 +16,7 @@ namespace openreg {
 // Closes at its end what the other ranks have given.
 class SharedDescriptors {
  public:
-  using Words = std::array<uint64_t, 2>;
+  using Words = std::array<uint64_t, 3>;
 
   // Waits for the other ranks. The descriptors stay the caller's.
   SharedDescriptors(
@@ -60,6 +61,27 @@ class SharedDescriptors {
 };
 
 // Closes the descriptor at its end.
+// Runs f, which uses the descriptors of other ranks, and throws on all ranks if it throws
+// on one. fd: any descriptor of this process.
+template <class F>
+void import_on_all_ranks(Communicator& communicator, int fd, F f) {
+  std::exception_ptr error;
+  try {
+    f();
+  } catch (...) {
+    error = std::current_exception();
+  }
+  const SharedDescriptors all(communicator, {fd, fd}, {error != nullptr, 0, 0});
+  if (error)
+    std::rethrow_exception(error);
+  for (uint32_t r = 0; r < communicator.options().size; r++)
+    TORCH_CHECK(
+        !all.words(r)[0],
+        "rank ",
+        communicator.options().ranks[r],
+        " cannot use the memory of the other ranks. Its own error says why");
+}
+
 struct Descriptor {
   explicit Descriptor(int fd) : fd(fd) {}
   ~Descriptor() {

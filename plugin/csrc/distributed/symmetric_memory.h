@@ -20,8 +20,8 @@
 
 namespace openreg {
 
-// The memory of one symmetric tensor. The allocator gets it back when the streams of the
-// device have done all that they were given before.
+// The memory of one symmetric tensor. The allocator gets it back when all streams of the
+// device have drained.
 class LocalBuffer {
  public:
   LocalBuffer(size_t bytes, c10::DeviceIndex index);
@@ -105,6 +105,10 @@ class Rendezvous : public std::enable_shared_from_this<Rendezvous> {
   uint64_t offset(Kind kind, int channel, int from) const;
   void signal(Kind kind, int channel, int to);
   void wait(Kind kind, int channel, int from, uint64_t value, size_t timeout_ms);
+  // The number of the next event.
+  uint64_t count(uint64_t Counts::* events, int channel, int rank);
+  template <class F>
+  void whole(F queue);
   std::string name_of(int rank) const;
 
   const std::shared_ptr<const LocalBuffer> local_;
@@ -114,7 +118,8 @@ class Rendezvous : public std::enable_shared_from_this<Rendezvous> {
   std::vector<int> global_ranks_;
   std::vector<Rank> ranks_;
   volatile uint64_t* mapped_ = nullptr; // the words of this rank
-  // A wait was given up: the ranks may have counted different signals.
+  // A wait was given up, or not all signals were queued: the ranks may have counted
+  // different ones.
   mutable std::atomic<bool> broken_{false};
   std::mutex mutex_; // guards counts_
   std::vector<Counts> counts_; // by channel and rank

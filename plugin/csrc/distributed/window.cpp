@@ -36,33 +36,47 @@ void WindowOCCL::tensor_register(const at::Tensor& tensor, bool owning) {
   communicator_->call([&](openreg_comm* comm) {
     return openreg_comm_window(comm, memory.fd, offset, bytes(real));
   });
-  map_all(memory.fd, offset, bytes(real));
+  try {
+    map_all(memory.fd, offset, real);
+  } catch (...) {
+    end();
+    throw;
+  }
   sizes_ = tensor.sizes().vec();
-  type_ = tensor.scalar_type();
   registered_ = true;
   if (owning)
     tensor_ = tensor;
 }
 
+void WindowOCCL::end() {
+  communicator_->call(
+      [](openreg_comm* comm) { return openreg_comm_window(comm, -1, 0, 0); });
+}
+
 // A window of the library ends at tensor_deregister(). Tensors keep this mapping.
-void WindowOCCL::map_all(int fd, uint64_t offset, uint64_t bytes) {
-  const SharedDescriptors all(*communicator_, {fd, fd}, std::array{offset, bytes});
+void WindowOCCL::map_all(int fd, uint64_t offset, const at::Tensor& tensor) {
+  const SharedDescriptors all(
+      *communicator_,
+      {fd, fd},
+      {offset, bytes(tensor), static_cast<uint64_t>(tensor.scalar_type())});
   mapped_.clear();
-  for (int r = 0; r < group_->getSize(); r++) {
-    const bool own = r == group_->getRank();
-    const auto its = all.words(r);
-    mapped_.push_back(
-        {PeerMemory::import(
-             own ? fd : all[r].fds[0], communicator_->options().device, its[0] + its[1]),
-         its[0],
-         its[1]});
-  }
+  import_on_all_ranks(*communicator_, fd, [&] {
+    for (int r = 0; r < group_->getSize(); r++) {
+      const bool own = r == group_->getRank();
+      const auto [begin, bytes, type] = all.words(r);
+      mapped_.push_back(
+          {PeerMemory::import(
+               own ? fd : all[r].fds[0], communicator_->options().device, begin + bytes),
+           begin,
+           bytes,
+           static_cast<c10::ScalarType>(type)});
+    }
+  });
 }
 
 void WindowOCCL::tensor_deregister() {
   TORCH_CHECK(registered_, "the window has no tensor: call tensor_register() first");
-  communicator_->call(
-      [](openreg_comm* comm) { return openreg_comm_window(comm, -1, 0, 0); });
+  end();
   registered_ = false;
   tensor_.reset();
   mapped_.clear();
@@ -119,8 +133,9 @@ c10::intrusive_ptr<c10d::Work> WindowOCCL::put(
 at::Tensor WindowOCCL::map_remote_tensor(int64_t rank) {
   check_registered("map_remote_tensor", rank);
   const Mapped& its = mapped_[rank];
-  const auto esize = c10::elementSize(type_);
-  const bool alike = its.bytes == mapped_[group_->getRank()].bytes;
+  const Mapped& own = mapped_[group_->getRank()];
+  const auto esize = c10::elementSize(its.type);
+  const bool alike = its.bytes == own.bytes && its.type == own.type;
   const std::vector<int64_t> flat{static_cast<int64_t>(its.bytes / esize)};
   const uint64_t at = its.memory->addr() + its.offset;
   TORCH_CHECK_VALUE(
@@ -132,7 +147,7 @@ at::Tensor WindowOCCL::map_remote_tensor(int64_t rank) {
       " bytes");
   const c10::Device device = torch_device(communicator_->options().device);
   return at::for_blob(reinterpret_cast<void*>(at), alike ? sizes_ : flat)
-      .options(at::TensorOptions(device).dtype(type_))
+      .options(at::TensorOptions(device).dtype(its.type))
       .target_device(device)
       .deleter([memory = its.memory](void*) {})
       .make_tensor();

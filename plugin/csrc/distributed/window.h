@@ -24,8 +24,8 @@ class WindowOCCL final : public c10d::Window {
       int64_t offset,
       bool asynchronous,
       const c10d::PutOptions& opts = {}) override;
-  // The tensor has the sizes of this rank's if the windows are equally large, else one
-  // dimension. It keeps the memory.
+  // The tensor has the other rank's type. It has the sizes of this rank's tensor if both
+  // have as many elements of one type, else one dimension. It keeps the memory.
   at::Tensor map_remote_tensor(int64_t rank) override;
   c10::intrusive_ptr<c10d::Work> signal(
       int64_t rank,
@@ -42,9 +42,12 @@ class WindowOCCL final : public c10d::Window {
   struct Mapped {
     std::shared_ptr<PeerMemory> memory;
     uint64_t offset, bytes;
+    c10::ScalarType type;
   };
 
-  void map_all(int fd, uint64_t offset, uint64_t bytes);
+  void map_all(int fd, uint64_t offset, const at::Tensor& tensor);
+  // The library's window. All ranks call this.
+  void end();
   void check_registered(const char* name, int64_t rank) const;
   c10::intrusive_ptr<c10d::Work> launch(
       const char* name,
@@ -59,7 +62,6 @@ class WindowOCCL final : public c10d::Window {
   at::Tensor tensor_; // if the window owns it
   std::vector<Mapped> mapped_; // by rank
   std::vector<int64_t> sizes_; // of this rank's tensor
-  c10::ScalarType type_{};
 };
 
 } // namespace openreg

@@ -166,13 +166,29 @@ void clear_history(c10::DeviceIndex index) {
   c.history.clear();
 }
 
+namespace {
+
+// A freed symmetric tensor keeps its memory until someone collects it.
+template <class F>
+Block* collecting(F allocate) {
+  try {
+    return allocate();
+  } catch (const c10::OutOfMemoryError&) {
+    if (!collect_peer_memory())
+      throw;
+  }
+  return allocate();
+}
+
+} // namespace
+
 c10::DataPtr allocate(size_t bytes, c10::DeviceIndex index) {
   const c10::Device where = torch_device(index);
   if (C10_UNLIKELY(bytes == 0)) {
     check_index(index);
     return {nullptr, where};
   }
-  Block* block = device_cache(index).allocate(bytes, index);
+  Block* block = collecting([&] { return device_cache(index).allocate(bytes, index); });
   if (C10_UNLIKELY(checks_on.load(std::memory_order_relaxed)))
     note_block(block->addr, bytes, block->size - bytes, index);
   gpu_trace(&GpuTrace::trace_gpu_memory_allocation, reinterpret_cast<void*>(block->addr));
@@ -180,7 +196,8 @@ c10::DataPtr allocate(size_t bytes, c10::DeviceIndex index) {
 }
 
 c10::DataPtr allocate_shared(size_t bytes, c10::DeviceIndex index) {
-  return pointer(device_cache(index).allocate_shared(bytes, index));
+  return pointer(
+      collecting([&] { return device_cache(index).allocate_shared(bytes, index); }));
 }
 
 c10::DataPtr receive_block(openreg_bo* bo, size_t bytes, c10::DeviceIndex index) {

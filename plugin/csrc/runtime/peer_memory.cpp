@@ -140,14 +140,15 @@ void drop_later(std::shared_ptr<const void> reference) {
   leaving().dropped.push_back(std::move(reference));
 }
 
-void collect_peer_memory() {
+bool collect_peer_memory() {
   if (in_bad_fork())
-    return;
+    return false;
   std::vector<std::shared_ptr<const void>> dropped;
   {
     std::lock_guard<std::mutex> lock(leaving().dropped_mutex);
     dropped.swap(leaving().dropped);
   }
+  const bool any = !dropped.empty();
   dropped.clear(); // may add to the list
   std::vector<Leaving> unused;
   {
@@ -161,6 +162,7 @@ void collect_peer_memory() {
   }
   for (const Leaving& memory : unused)
     free_bo(memory.bo);
+  return any || !unused.empty();
 }
 
 namespace {

@@ -40,8 +40,9 @@ class PeerMemory {
   const c10::DeviceIndex index_;
 };
 
-// Frees what no stream uses any more. The caller holds no lock.
-void collect_peer_memory();
+// Frees what no stream uses any more. Returns whether there was any. The caller holds no
+// lock.
+bool collect_peer_memory();
 // Drops a reference at the next collect_peer_memory(), for a caller that may hold any lock.
 void drop_later(std::shared_ptr<const void> reference);
 

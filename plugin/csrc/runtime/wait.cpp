@@ -17,6 +17,7 @@
 #include "runtime/gpu_trace.h"
 #include "runtime/interrupt.h"
 #include "runtime/launch_log.h"
+#include "runtime/peer_memory.h"
 #include "runtime/stream.h"
 #include "runtime/submit.h"
 
@@ -376,6 +377,7 @@ void synchronize_device(c10::DeviceIndex index) {
   check_index(index);
   if (device_opened(index))
     wait_for_device(index);
+  collect_peer_memory();
   gpu_trace(&GpuTrace::trace_gpu_device_synchronization);
   if (C10_UNLIKELY(checks_on.load(std::memory_order_relaxed)))
     report_findings();

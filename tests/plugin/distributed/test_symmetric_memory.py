@@ -167,6 +167,29 @@ def test_operators(ranks, dtype, numel, request):
     request.getfixturevalue(ranks).run(operators, dtype, numel)
 
 
+def rounds_once(dtype):
+    """Sums are computed in 32 bits, and are the same on all ranks."""
+    rank, size = dist.get_rank(), dist.get_world_size()
+    numbers = [
+        torch.randn(4099, generator=torch.Generator().manual_seed(r)).to(dtype)
+        for r in range(size)
+    ]
+    total = sum(x.float() for x in numbers).to(dtype)
+    mine, _ = meet(4099, dtype=dtype)
+    for op in OPS.one_shot_all_reduce, OPS.two_shot_all_reduce_:
+        mine.copy_(numbers[rank])
+        found = op(mine, "sum", name()).clone()
+        assert torch.equal(found.cpu(), total)
+        every = [torch.empty_like(found) for _ in range(size)]
+        dist.all_gather(every, found)
+        assert all(torch.equal(x, found) for x in every)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_sums_are_rounded_once(pair, dtype):
+    pair.run(rounds_once, dtype)
+
+
 def large():
     """More than a packet reads of other cards at once."""
     numel = (5 << 20) + 3
@@ -319,6 +342,21 @@ def outlives():
     dist.barrier()
 
 
+def makes_room():
+    """A freed tensor does not keep its memory from other allocations."""
+    numel = torch.openreg.mem_get_info()[0] // 4 * 5 // 8
+    for _ in range(3):
+        mine, handle = meet(numel)
+        handle.barrier()
+        del mine, handle
+        gc.collect()
+        torch.openreg.synchronize()
+        dist.barrier()
+        torch.empty(numel, device=card())
+        torch.openreg.empty_cache()
+        dist.barrier()
+
+
 def rounds():
     """No descriptor and no memory is left of a tensor."""
 
@@ -349,6 +387,11 @@ def rounds():
 
 
 @pytest.mark.native
+@pytest.mark.native  # each rank needs a card of its own
+def test_makes_room(pair):
+    pair.run(makes_room)
+
+
 @pytest.mark.parametrize("case", [outlives, rounds])
 def test_lifetime(pair, case):
     pair.run(case)

@@ -143,6 +143,12 @@ def mapped():
     window = new_window(torch.zeros(rank + 1, 4, device=card()))
     assert window.map_remote_tensor(following).shape == (4 * (following + 1),)
     window.tensor_deregister()
+    types = torch.float32, torch.int32, torch.int16
+    window.tensor_register(torch.full((2, 2), rank, dtype=types[rank], device=card()))
+    theirs = window.map_remote_tensor(following)
+    assert (theirs.dtype, theirs.numel()) == (types[following], 4)
+    assert theirs.tolist() == [following] * 4
+    window.tensor_deregister()
 
 
 @pytest.mark.parametrize("ranks", ["pair", "trio"])
