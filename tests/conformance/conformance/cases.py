@@ -154,6 +154,9 @@ class Module(Case):
     def run(self, device, seed, wide=None):
         _seed_of_weights(seed)
         module = self.make().to(wide and torch.float64 or self.dtype)
+        for p in module.parameters():
+            if not torch.nn.parameter.is_lazy(p):
+                p.data = rounded(p.data, self.dtype)
         module = module.train(self.training).to(device)
         call = self.call.on(device, wide)
         torch.manual_seed(seed)
