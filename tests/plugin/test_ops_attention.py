@@ -158,8 +158,8 @@ def test_empty_operands_of_the_cpus_kernel(empty):
     tensors = [torch.ones(1, 2, 0 if i == empty else 3, 8).to("openreg") for i in range(3)]
     with pytest.raises(RuntimeError, match="for_cpu takes no empty tensors"):
         forward(*tensors)
-    x = torch.ones(0, 2, 3, 8)  # a batch of none is no divisor
-    assert forward(*[x.to("openreg")] * 3)[0].shape == forward(x, x, x)[0].shape
+    for x in torch.ones(0, 2, 3, 8), torch.ones(2, 2, 3, 0):  # these sizes are no divisors
+        assert forward(*[x.to("openreg")] * 3)[0].shape == forward(x, x, x)[0].shape
     x = torch.ones(1, 2, 3, 8)
     torch.testing.assert_close(forward(*[x.to("openreg")] * 3)[0].cpu(), forward(x, x, x)[0])
 

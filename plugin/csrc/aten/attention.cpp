@@ -460,19 +460,19 @@ int64_t choice(
   return static_cast<int64_t>(fused ? at::SDPBackend::overrideable : at::SDPBackend::math);
 }
 
-bool is_empty_within_a_batch(const Tensor& t) {
-  return t.numel() == 0 && (t.dim() < 2 || c10::multiply_integers(t.sizes().slice(1)) == 0);
+// Core's kernels for the CPU divide by the number of heads and by the lengths, which ends
+// the process if one is 0.
+bool has_divisor_0(const Tensor& t) {
+  return t.numel() == 0 && (t.dim() < 3 || t.size(1) == 0 || t.size(2) == 0);
 }
 
-// Core's kernels for the CPU divide by all sizes but that of the batch, which ends the
-// process if one is 0.
 void flash_on_cpu(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const auto& arguments = op.schema().arguments();
   for (size_t i = 0; i < arguments.size(); i++) {
     const c10::IValue& value = torch::jit::peek(*stack, i, arguments.size());
     TORCH_CHECK(
         !value.isTensor() || !value.toTensor().defined() ||
-            !is_empty_within_a_batch(value.toTensor()),
+            !has_divisor_0(value.toTensor()),
         op.operator_name().name,
         " takes no empty tensors, but ",
         arguments[i].name(),
