@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: MIT
 """Where the card's time of a training step goes, in eager mode and compiled: a table in ms.
 
-Takes turns, and prints the least of several steps for each class of packets. Idle is the time
-between the step's first and last packet in which no packet runs.
+The two modes take turns; the table has the least of several steps for each class of packets.
+Idle is the time between the step's first and last packet in which no packet runs.
 
 usage: scripts/sim --vram 8G python3 tests/bench/step_classes.py [STEPS]
 """

@@ -155,11 +155,15 @@ def test_logsumexp_result():
 def test_empty_operands_of_the_cpus_kernel(empty):
     """Core's kernel divides by their sizes, which would end the process."""
     forward = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
+    backward = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward
     tensors = [torch.ones(1, 2, 0 if i == empty else 3, 8).to("openreg") for i in range(3)]
     with pytest.raises(RuntimeError, match="for_cpu takes no empty tensors"):
         forward(*tensors)
     for x in torch.ones(0, 2, 3, 8), torch.ones(2, 2, 3, 0):  # these sizes are no divisors
-        assert forward(*[x.to("openreg")] * 3)[0].shape == forward(x, x, x)[0].shape
+        y = x.to("openreg")
+        out, log_sum = forward(y, y, y)
+        assert out.shape == x.shape and log_sum.shape == forward(x, x, x)[1].shape
+        assert all(g.shape == x.shape for g in backward(out, y, y, y, out, log_sum, 0.0, False))
     x = torch.ones(1, 2, 3, 8)
     torch.testing.assert_close(forward(*[x.to("openreg")] * 3)[0].cpu(), forward(x, x, x)[0])
 

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // How ranks meet for a symmetric tensor, and their signals.
+#include <fcntl.h>
 #include <poll.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
 
 #include "distributed/shared_descriptors.h"
 #include "distributed/symmetric_memory.h"
@@ -124,11 +126,17 @@ Rendezvous::~Rendezvous() {
 void Rendezvous::meet() {
   const c10::DeviceIndex index = local_->device();
   Rank& own = ranks_[rank()];
-  own.words = PeerMemory::allocate(offset(kKinds, 0, 0), index);
-  mapped_ = own.words->map();
-  const Descriptor buffer(share_block(local_->get(), index)), words(own.words->share());
+  // Any descriptor: this rank may have none of its own yet.
+  const Descriptor any(open("/dev/null", O_RDONLY | O_CLOEXEC));
+  std::optional<Descriptor> buffer, words;
+  on_all_ranks(*communicator_, any.fd, "make symmetric memory", [&] {
+    own.words = PeerMemory::allocate(offset(kKinds, 0, 0), index);
+    mapped_ = own.words->map();
+    buffer.emplace(share_block(local_->get(), index));
+    words.emplace(own.words->share());
+  });
   SharedDescriptors all(
-      *communicator_, {buffer.fd, words.fd}, {local_->bytes(), pad_bytes_, 0});
+      *communicator_, {buffer->fd, words->fd}, {local_->bytes(), pad_bytes_, 0});
   // All ranks see the same numbers, so that all raise the same error.
   for (int r = 1; r < size(); r++)
     for (const size_t word : {0, 1})
@@ -146,7 +154,7 @@ void Rendezvous::meet() {
           all.words(r)[word],
           word ? ". Call set_signal_pad_size() on all ranks"
                : ". Allocate the same shape and dtype on all ranks");
-  import_on_all_ranks(*communicator_, words.fd, [&] {
+  on_all_ranks(*communicator_, any.fd, "use the memory of the other ranks", [&] {
     for (int r = 0; r < size(); r++) {
       if (r == rank())
         continue;
@@ -176,7 +184,19 @@ bool Rendezvous::ended(int rank) const {
   return p.fd >= 0 && poll(&p, 1, 0) > 0;
 }
 
-void Rendezvous::check(const char* name, int channel) const {
+// Whether a reset of a stream has dropped signals of this rank.
+bool Rendezvous::signals_are_lost() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  for (auto& [stream, sent] : sent_) {
+    const uint64_t resets = stream->resets - sent.resets;
+    if (resets > 1 || (resets && sent.seq > stream->completed_at_reset))
+      return true;
+    sent.resets += resets;
+  }
+  return false;
+}
+
+void Rendezvous::check(const char* name, int channel) {
   TORCH_CHECK_VALUE(
       channel >= 0 && channel < channels_,
       name,
@@ -189,11 +209,13 @@ void Rendezvous::check(const char* name, int channel) const {
       " channels for ",
       size(),
       " ranks; call set_signal_pad_size() before the rendezvous");
+  if (signals_are_lost())
+    broken_ = true;
   TORCH_CHECK(
       !broken_,
       name,
-      ": a wait for this tensor was given up, so that the ranks may have counted different "
-      "signals. Allocate a new symmetric tensor on all ranks");
+      ": signals of this tensor were dropped, or a wait for it was given up, so that the "
+      "ranks may have counted different signals. Allocate a new symmetric tensor on all ranks");
   check_fork();
   collect_peer_memory();
   refuse_capture_on(
@@ -210,7 +232,11 @@ void Rendezvous::signal(Kind kind, int channel, int to) {
   packet.arg(0, OPENREG_SIGNAL_ADD);
   packet.operand(reinterpret_cast<void*>(word), OPENREG_I64);
   packet.imm(int64_t{1});
+  StreamState& stream = current_stream_state(local_->device());
+  const uint64_t resets = stream.resets;
   launch(packet, local_->device(), Part::FURTHER);
+  std::lock_guard<std::mutex> lock(mutex_);
+  sent_[&stream] = {stream.last(), resets};
 }
 
 void Rendezvous::wait(

@@ -60,11 +60,9 @@ class SharedDescriptors {
   std::array<openreg_comm_shared, OPENREG_COMM_RANKS_MAX> all_{};
 };
 
-// Closes the descriptor at its end.
-// Runs f, which uses the descriptors of other ranks, and throws on all ranks if it throws
-// on one. fd: any descriptor of this process.
+// Runs f, and throws on all ranks if it throws on one. fd: any descriptor of this process.
 template <class F>
-void import_on_all_ranks(Communicator& communicator, int fd, F f) {
+void on_all_ranks(Communicator& communicator, int fd, const char* what, F f) {
   std::exception_ptr error;
   try {
     f();
@@ -79,9 +77,12 @@ void import_on_all_ranks(Communicator& communicator, int fd, F f) {
         !all.words(r)[0],
         "rank ",
         communicator.options().ranks[r],
-        " cannot use the memory of the other ranks. Its own error says why");
+        " cannot ",
+        what,
+        ". Its own error says why");
 }
 
+// Closes the descriptor at its end.
 struct Descriptor {
   explicit Descriptor(int fd) : fd(fd) {}
   ~Descriptor() {

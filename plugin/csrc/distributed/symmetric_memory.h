@@ -10,6 +10,7 @@
 
 #include <array>
 #include <atomic>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -101,7 +102,8 @@ class Rendezvous : public std::enable_shared_from_this<Rendezvous> {
   };
 
   void meet();
-  void check(const char* name, int channel) const;
+  bool signals_are_lost();
+  void check(const char* name, int channel);
   uint64_t offset(Kind kind, int channel, int from) const;
   void signal(Kind kind, int channel, int to);
   void wait(Kind kind, int channel, int from, uint64_t value, size_t timeout_ms);
@@ -121,8 +123,13 @@ class Rendezvous : public std::enable_shared_from_this<Rendezvous> {
   // A wait was given up, or not all signals were queued: the ranks may have counted
   // different ones.
   mutable std::atomic<bool> broken_{false};
-  std::mutex mutex_; // guards counts_
+  std::mutex mutex_; // guards the following
   std::vector<Counts> counts_; // by channel and rank
+  // The last signal of each stream.
+  struct Sent {
+    uint64_t seq, resets;
+  };
+  std::map<StreamState*, Sent> sent_;
 };
 
 class SymmetricMemoryOCCL final : public c10d::symmetric_memory::SymmetricMemory {

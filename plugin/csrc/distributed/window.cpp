@@ -37,8 +37,9 @@ void WindowOCCL::tensor_register(const at::Tensor& tensor, bool owning) {
     return openreg_comm_window(comm, memory.fd, offset, bytes(real));
   });
   try {
-    map_all(memory.fd, offset, real);
+    map_all(memory.fd, offset, bytes(real), tensor.scalar_type());
   } catch (...) {
+    mapped_.clear();
     end();
     throw;
   }
@@ -54,22 +55,26 @@ void WindowOCCL::end() {
 }
 
 // A window of the library ends at tensor_deregister(). Tensors keep this mapping.
-void WindowOCCL::map_all(int fd, uint64_t offset, const at::Tensor& tensor) {
+void WindowOCCL::map_all(
+    int fd,
+    uint64_t offset,
+    uint64_t bytes,
+    c10::ScalarType type) {
   const SharedDescriptors all(
       *communicator_,
       {fd, fd},
-      {offset, bytes(tensor), static_cast<uint64_t>(tensor.scalar_type())});
+      {offset, bytes, static_cast<uint64_t>(type)});
   mapped_.clear();
-  import_on_all_ranks(*communicator_, fd, [&] {
+  on_all_ranks(*communicator_, fd, "use the memory of the other ranks", [&] {
     for (int r = 0; r < group_->getSize(); r++) {
       const bool own = r == group_->getRank();
-      const auto [begin, bytes, type] = all.words(r);
+      const auto [begin, length, dtype] = all.words(r);
       mapped_.push_back(
           {PeerMemory::import(
-               own ? fd : all[r].fds[0], communicator_->options().device, begin + bytes),
+               own ? fd : all[r].fds[0], communicator_->options().device, begin + length),
            begin,
-           bytes,
-           static_cast<c10::ScalarType>(type)});
+           length,
+           static_cast<c10::ScalarType>(dtype)});
     }
   });
 }

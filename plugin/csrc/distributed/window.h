@@ -45,7 +45,7 @@ class WindowOCCL final : public c10d::Window {
     c10::ScalarType type;
   };
 
-  void map_all(int fd, uint64_t offset, const at::Tensor& tensor);
+  void map_all(int fd, uint64_t offset, uint64_t bytes, c10::ScalarType type);
   // The library's window. All ranks call this.
   void end();
   void check_registered(const char* name, int64_t rank) const;

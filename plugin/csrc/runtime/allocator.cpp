@@ -168,7 +168,7 @@ void clear_history(c10::DeviceIndex index) {
 
 namespace {
 
-// A freed symmetric tensor keeps its memory until someone collects it.
+// A freed symmetric tensor keeps its memory until collect_peer_memory().
 template <class F>
 Block* collecting(F allocate) {
   try {

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <vector>
 
+#include "runtime/device_cache.h"
 #include "runtime/stream.h"
 #include "runtime/submit.h"
 
@@ -74,8 +75,14 @@ PeerMemory::PeerMemory(openreg_bo* bo, c10::DeviceIndex index) : bo_(bo), index_
 std::shared_ptr<PeerMemory> PeerMemory::allocate(size_t bytes, c10::DeviceIndex index) {
   collect_peer_memory();
   openreg_bo* bo = nullptr;
-  const int error =
-      openreg_bo_alloc(device(index).handle, bytes, OPENREG_BO_VRAM, &bo);
+  const auto allocate = [&] {
+    return openreg_bo_alloc(device(index).handle, bytes, OPENREG_BO_VRAM, &bo);
+  };
+  int error = allocate();
+  if (error == -ENOSPC || error == -ENOMEM) {
+    device_cache(index).empty();
+    error = allocate();
+  }
   if (error)
     fail("no device memory for other processes", error);
   return std::shared_ptr<PeerMemory>(new PeerMemory(bo, index));

@@ -43,14 +43,15 @@ void keep_order_locked(
   store(s.signal_value);
 }
 
-// Whether the stream waits for a process that has ended.
+// Whether the stream waits for a foreign word that is abandoned.
 bool abandoned(StreamState& s) {
   const auto waits = waits_behind(s, openreg_queue_completed(s.queue));
   return std::any_of(waits.begin(), waits.end(), is_lost);
 }
 
 void reset_locked(StreamState& s) {
-  const auto dropped = waits_behind(s, openreg_queue_completed(s.queue));
+  s.completed_at_reset = openreg_queue_completed(s.queue);
+  const auto dropped = waits_behind(s, s.completed_at_reset);
   s.resets++; // first: after the reset, the dropped packets count as completed
   const int error = openreg_queue_reset(s.queue);
   if (error)

@@ -36,7 +36,7 @@ class ForeignWord {
   virtual ~ForeignWord() = default;
   virtual uint64_t addr() const = 0; // on the card that waits
   virtual uint64_t value() const = 0;
-  // Whether the word will not rise any more: the process that raises it has ended.
+  // Whether nothing waits for the word any more, as it will not rise or is late.
   virtual bool abandoned() const = 0;
   // What a stream waits for in vain, and why, for messages.
   virtual std::string loss() const = 0;
@@ -64,6 +64,8 @@ struct StreamState {
   c10::StreamId id = 0;
   std::atomic<uint64_t> last_seq{0}; // the last packet that was submitted
   std::atomic<uint64_t> resets{0}; // changed under mutex
+  // Of the last reset: it has dropped the packets behind this one.
+  std::atomic<uint64_t> completed_at_reset{0};
   // The stream's clock: a word of device memory. SIGNAL packets store rising values into
   // the word, and WAIT packets of other streams wait for a value.
   uint64_t signal_addr = 0;

@@ -57,7 +57,8 @@ bool first_visit(StreamState& s, uint64_t seq, Visited& visited) {
   return true;
 }
 
-// What keeps a stream from reaching a packet: a stream's fault, or a process that has ended.
+// What keeps a stream from reaching a packet: a stream's fault, or a foreign word
+// that is abandoned.
 struct Blocker {
   StreamState* stream = nullptr;
   std::shared_ptr<const ForeignWord> abandoned{};

@@ -5,11 +5,13 @@ import gc
 import os
 import time
 
+import packets
 import pytest
 import torch
 import torch.distributed as dist
 import torch.distributed._symmetric_memory as symm_mem
 from ranks import DEV, Failure, card
+from torch_openreg import _C
 
 OPS = torch.ops.symm_mem
 SUMS = [(torch.float32, 1), (torch.float32, 1001), (torch.bfloat16, 1 << 12), (torch.int64, 77)]
@@ -386,8 +388,8 @@ def rounds():
         dist.barrier()
 
 
+# Ranks that share a card of a VM have no room for this.
 @pytest.mark.native
-@pytest.mark.native  # each rank needs a card of its own
 def test_makes_room(pair):
     pair.run(makes_room)
 
@@ -395,6 +397,27 @@ def test_makes_room(pair):
 @pytest.mark.parametrize("case", [outlives, rounds])
 def test_lifetime(pair, case):
     pair.run(case)
+
+
+def dropped():
+    """A reset drops a signal behind a fault: the ranks have counted different signals."""
+    _, handle = meet(4)
+    torch.openreg.synchronize()
+    dist.barrier()
+    if dist.get_rank() == 0:
+        with pytest.raises(RuntimeError, match="has faulted|FILL"):
+            _C._launch_raw(packets.fill(packets.NO_SEGMENT, 4), card().index)
+            handle.put_signal(1, channel=5)
+            torch.openreg.synchronize()
+        torch.openreg.reset()
+        with pytest.raises(RuntimeError, match="Allocate a new symmetric tensor on all ranks"):
+            handle.put_signal(1, channel=5)
+    dist.barrier()
+    meet(4)
+
+
+def test_dropped_signal(pair):
+    pair.run(dropped)
 
 
 def late(call, words):

@@ -143,7 +143,10 @@ def mapped():
     window = new_window(torch.zeros(rank + 1, 4, device=card()))
     assert window.map_remote_tensor(following).shape == (4 * (following + 1),)
     window.tensor_deregister()
-    types = torch.float32, torch.int32, torch.int16
+    window.tensor_register(torch.full((2, 2), rank + 1j, device=card()))
+    assert window.map_remote_tensor(following).tolist() == [[following + 1j] * 2] * 2
+    window.tensor_deregister()
+    types = torch.complex64, torch.int32, torch.int16
     window.tensor_register(torch.full((2, 2), rank, dtype=types[rank], device=card()))
     theirs = window.map_remote_tensor(following)
     assert (theirs.dtype, theirs.numel()) == (types[following], 4)
