@@ -5,6 +5,7 @@ import contextlib
 import multiprocessing
 import os
 import signal
+import time
 import traceback
 
 import torch
@@ -70,8 +71,23 @@ def echo(inbox, outbox):
         outbox.put("added")
 
 
-def used_memory():
+def reserved_memory():
     torch.openreg.synchronize()
     torch.openreg.ipc_collect()
     torch.openreg.empty_cache()
-    return torch.openreg.memory_reserved(), torch.openreg.device_memory_used()
+    return torch.openreg.memory_reserved()
+
+
+def used_memory():
+    """What this process has reserved, and what all processes use of the card."""
+    return reserved_memory(), torch.openreg.device_memory_used()
+
+
+def drops_to(reserved, used):
+    """The driver frees closed memory, and what a killed process held, in its own time."""
+    deadline = time.monotonic() + PATIENCE
+    now = used_memory()
+    while now[0] > reserved or now[1] > used:
+        assert time.monotonic() < deadline, (now, reserved, used)
+        time.sleep(0.01)
+        now = used_memory()
