@@ -33,6 +33,15 @@ int sock_listen(char *path, size_t len)
 	return s;
 }
 
+static bool is_of_this_user(int sock)
+{
+	socklen_t len = sizeof(struct ucred);
+	struct ucred its;
+
+	return !getsockopt(sock, SOL_SOCKET, SO_PEERCRED, &its, &len) && its.uid == geteuid();
+}
+
+/* -ECONNREFUSED, too, if another user has taken the address of a rank that has ended. */
 int sock_connect(const char *path)
 {
 	struct sockaddr_un addr = { .sun_family = AF_UNIX };
@@ -49,7 +58,10 @@ int sock_connect(const char *path)
 		close(s);
 		return error;
 	}
-	return s;
+	if (is_of_this_user(s))
+		return s;
+	close(s);
+	return -ECONNREFUSED;
 }
 
 /* 0, or -ETIME */
@@ -76,15 +88,13 @@ static int wait_readable(int sock, int64_t deadline)
 int sock_accept(int listener, int64_t deadline)
 {
 	int s, ret = wait_readable(listener, deadline);
-	socklen_t len = sizeof(struct ucred);
-	struct ucred its;
 
 	if (ret)
 		return ret;
 	s = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
 	if (s < 0)
 		return -errno;
-	if (!getsockopt(s, SOL_SOCKET, SO_PEERCRED, &its, &len) && its.uid == geteuid())
+	if (is_of_this_user(s))
 		return s;
 	close(s);
 	return -EAGAIN;
