@@ -3,8 +3,9 @@
 
 A pickled tensor has a ticket. The receiver gives the ticket to the sender's server, over a
 Unix socket of the abstract namespace, and gets the descriptors. The server serves processes
-of its own user and of root only, and the ticket is a secret. The receiver keeps the
-connection: its end tells that the sender has ended.
+of its own user and of root only, and the ticket is a secret. The receiver shows it only to
+the user that sent it. The receiver keeps the connection: its end tells that the sender has
+ended.
 """
 
 import contextlib
@@ -66,12 +67,12 @@ class _Ticket:
         return None if found is None else self._share(found)
 
 
-def _may_ask(connection: socket.socket) -> bool:
-    """Whether the process at the other end belongs to this user or to root."""
+def _user_of(connection: socket.socket) -> int:
+    """The user of the process at the other end, when it connected or began to listen."""
     size = struct.calcsize("3i")
     credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)
     _, user, _ = struct.unpack("3i", credentials)
-    return user in (0, os.geteuid())
+    return user
 
 
 def _send(connection: socket.socket, message: bytes) -> bool:
@@ -94,6 +95,7 @@ class _Server:
         self._selector = selectors.DefaultSelector()
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._listener.bind(self.name)
+        self.user = os.geteuid()
         self._listener.listen(128)
         self._selector.register(self._listener, selectors.EVENT_READ)
         self._connections: set[socket.socket] = set()
@@ -135,7 +137,7 @@ class _Server:
         except OSError:
             time.sleep(0.1)  # most likely this process has no free descriptor
             return
-        if not _may_ask(connection):
+        if _user_of(connection) not in (0, os.geteuid()):
             connection.close()
             return
         connection.setblocking(False)
@@ -217,6 +219,7 @@ class Handle(NamedTuple):
     index: int  # of the card, in the sender
     server: bytes
     pid: int
+    user: int  # of the server
     ticket: bytes
     key: tuple[int, int]  # of the memory
     offset: int  # the point in the sender's work: a clock, and its value
@@ -286,6 +289,7 @@ def _issue(ticket: _Ticket) -> Handle:
         ticket.index,
         server.name,
         os.getpid(),
+        server.user,
         server.add(ticket),
         (stat.st_dev, stat.st_ino),
         *point,
@@ -295,7 +299,7 @@ def _issue(ticket: _Ticket) -> Handle:
 class _Sender:
     """A connection to the process that sends. The caller of a method holds lock."""
 
-    def __init__(self, name: bytes, pid: int) -> None:
+    def __init__(self, name: bytes, pid: int, user: int) -> None:
         self.lock = threading.RLock()
         self.name = name
         self.process = f"process {pid}"
@@ -307,6 +311,9 @@ class _Sender:
             self._socket.connect(name)
         except OSError as error:
             raise self.gone() from error
+        if _user_of(self._socket) != user:  # it has taken the name of a server that ended
+            self._socket.close()
+            raise self.gone()
 
     def gone(self) -> RuntimeError:
         return RuntimeError(
@@ -396,7 +403,9 @@ def _get_sender(handle: Handle) -> _Sender:
             for name, old in list(_senders.items()):
                 if old.ended():
                     _senders.pop(name).close()
-            sender = _senders[handle.server] = _Sender(handle.server, handle.pid)
+            sender = _senders[handle.server] = _Sender(
+                handle.server, handle.pid, handle.user
+            )
         return sender
 
 

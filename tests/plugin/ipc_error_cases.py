@@ -5,6 +5,7 @@ import mmap
 import os
 import pickle
 import queue
+import secrets
 import signal
 import socket
 import threading
@@ -243,4 +244,33 @@ def other_users():
             stranger.settimeout(PATIENCE)
             stranger.connect(handle.server)
             os._exit(0 if stranger.recv(10) == b"" else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+
+
+def another_user_answers():
+    """A process of another user that has the name of a server gets no ticket."""
+    x = torch.ones(3, device=DEV)
+    function, arguments = reductions.reduce_tensor(x)
+    if os.geteuid() != 0:
+        return  # this process cannot become another user
+    name = b"\0openreg-taken-" + secrets.token_hex(8).encode()
+    begun, begin = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os.setuid(65534)
+        except OSError:
+            os._exit(0)  # the name space has no other user
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as stranger:
+            stranger.settimeout(PATIENCE)
+            stranger.bind(name)
+            stranger.listen()
+            os.write(begin, b"1")
+            os._exit(0 if stranger.accept()[0].recv(100) == b"" else 1)
+    os.close(begin)
+    if os.read(begun, 1):
+        forged = list(arguments)
+        forged[7] = arguments[7]._replace(server=name, pid=pid, key=(0, 0))
+        with raises(RuntimeError, f"process {pid}", "must live until then"):
+            function(*forged)
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0

@@ -49,6 +49,7 @@ ERRORS = [
     "interrupted_receive",
     "sender_cannot_share",
     "other_users",
+    "another_user_answers",
 ]
 HELPERS = {"describe", "keep", "sum_up", "rebuild"}
 MODULES = ipc_cases, ipc_error_cases, ipc_event_cases
