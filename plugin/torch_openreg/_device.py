@@ -161,8 +161,9 @@ def get_device_capability(device: DeviceLike = None) -> tuple[int, int]:
 
 
 def can_device_access_peer(device: DeviceLike, peer: DeviceLike) -> bool:
-    """Returns True only for the same card: a card's kernels cannot access other cards'
-    memory."""
+    """Returns True only for the same card: operators use the memory of their own card, and
+    a copy to another card goes through host memory. Symmetric memory and windows of
+    torch.distributed reach other cards without it."""
     return _get_device_index(device) == _get_device_index(peer)
 
 
