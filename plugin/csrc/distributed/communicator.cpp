@@ -2,6 +2,7 @@
 #include "distributed/communicator.h"
 
 #include <c10/util/Exception.h>
+#include <unistd.h>
 
 #include <cctype>
 #include <thread>
@@ -74,6 +75,12 @@ c10d::ErrorType type_of(int error) {
 
 } // namespace
 
+Processes::~Processes() {
+  for (const int fd : fds)
+    if (fd >= 0)
+      ::close(fd);
+}
+
 Communicator::Communicator(Options options, c10d::Store& store)
     : options_(std::move(options)) {
   check_fork();
@@ -139,6 +146,14 @@ void Communicator::call(const std::function<int64_t(openreg_comm*)>& function) {
 
 void Communicator::wait_for_call(std::unique_lock<std::mutex>& lock) {
   called_.wait(lock, [this] { return !calling_; });
+}
+
+std::shared_ptr<const Processes> Communicator::keep(
+    std::shared_ptr<const Processes> processes) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (!processes_)
+    processes_ = std::move(processes);
+  return processes_;
 }
 
 void Communicator::check() {

@@ -47,6 +47,16 @@ struct Collective {
   std::function<void()> after{}; // on the side stream; may be empty
 };
 
+// A descriptor of the process of each rank, or -1. Closes them at its end.
+struct Processes {
+  explicit Processes(size_t ranks) : fds(ranks, -1) {}
+  ~Processes();
+  Processes(const Processes&) = delete;
+  Processes& operator=(const Processes&) = delete;
+
+  std::vector<int> fds;
+};
+
 class Communicator : public std::enable_shared_from_this<Communicator>, public JobSource {
  public:
   struct Options {
@@ -74,6 +84,9 @@ class Communicator : public std::enable_shared_from_this<Communicator>, public J
   // Calls a function of the library that waits for the other ranks. abort() and close() end
   // it; all others wait for it.
   void call(const std::function<int64_t(openreg_comm*)>& function);
+
+  // Returns those of the first call: the ranks' processes do not change.
+  std::shared_ptr<const Processes> keep(std::shared_ptr<const Processes> processes);
 
   // Throws if the communicator is broken.
   void check();
@@ -126,6 +139,7 @@ class Communicator : public std::enable_shared_from_this<Communicator>, public J
   openreg_comm* comm_ = nullptr;
   bool calling_ = false; // a thread is in call(), without the mutex
   std::condition_variable called_; // calling_ has become false
+  std::shared_ptr<const Processes> processes_; // null before keep()
   std::optional<CollectiveLog> log_; // for a profiler
   std::deque<std::shared_ptr<Pending>> pending_;
   std::vector<std::shared_ptr<Pending>> finished_;

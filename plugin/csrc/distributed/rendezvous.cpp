@@ -29,11 +29,6 @@ size_t round_up(size_t bytes, size_t unit) {
   return (bytes + unit - 1) / unit * unit;
 }
 
-void close_descriptor(int fd) {
-  if (fd >= 0)
-    close(fd);
-}
-
 } // namespace
 
 LocalBuffer::LocalBuffer(size_t bytes, c10::DeviceIndex index)
@@ -109,18 +104,7 @@ Rendezvous::Rendezvous(
       counts_(static_cast<size_t>(channels_) * size()) {
   for (const int64_t rank : communicator_->options().ranks)
     global_ranks_.push_back(static_cast<int>(rank));
-  try {
-    meet();
-  } catch (...) {
-    for (const Rank& rank : ranks_)
-      close_descriptor(rank.process);
-    throw;
-  }
-}
-
-Rendezvous::~Rendezvous() {
-  for (const Rank& rank : ranks_)
-    close_descriptor(rank.process);
+  meet();
 }
 
 void Rendezvous::meet() {
@@ -160,8 +144,8 @@ void Rendezvous::meet() {
         continue;
       ranks_[r].buffer = PeerMemory::import(all[r].fds[0], index, local_->bytes());
       ranks_[r].words = PeerMemory::import(all[r].fds[1], index, offset(kKinds, 0, 0));
-      ranks_[r].process = all.take_process(r);
     }
+    processes_ = communicator_->keep(all.take_processes(size()));
   });
 }
 
@@ -180,7 +164,7 @@ std::string Rendezvous::name_of(int rank) const {
 }
 
 bool Rendezvous::ended(int rank) const {
-  pollfd p{ranks_.at(rank).process, POLLIN, 0};
+  pollfd p{processes_->fds.at(rank), POLLIN, 0};
   return p.fd >= 0 && poll(&p, 1, 0) > 0;
 }
 

@@ -51,9 +51,11 @@ class SharedDescriptors {
     std::memcpy(found.data(), all_.at(rank).bytes, sizeof(found));
     return found;
   }
-  // The descriptor of the rank's process becomes the caller's.
-  int take_process(size_t rank) {
-    return std::exchange(all_.at(rank).process, -1);
+  std::shared_ptr<const Processes> take_processes(size_t ranks) {
+    auto processes = std::make_shared<Processes>(ranks);
+    for (size_t r = 0; r < ranks; r++)
+      processes->fds[r] = std::exchange(all_.at(r).process, -1);
+    return processes;
   }
 
  private:

@@ -53,7 +53,6 @@ class Rendezvous : public std::enable_shared_from_this<Rendezvous> {
   Rendezvous(
       std::shared_ptr<const LocalBuffer> local,
       std::shared_ptr<Communicator> communicator);
-  ~Rendezvous();
   Rendezvous(const Rendezvous&) = delete;
   Rendezvous& operator=(const Rendezvous&) = delete;
 
@@ -94,7 +93,6 @@ class Rendezvous : public std::enable_shared_from_this<Rendezvous> {
   struct Rank {
     std::shared_ptr<PeerMemory> buffer; // null for this rank
     std::shared_ptr<PeerMemory> words; // the signal pad, then the words
-    int process = -1;
   };
   // How often this rank has signalled to another one, or waited for it.
   struct Counts {
@@ -119,6 +117,7 @@ class Rendezvous : public std::enable_shared_from_this<Rendezvous> {
   const int channels_;
   std::vector<int> global_ranks_;
   std::vector<Rank> ranks_;
+  std::shared_ptr<const Processes> processes_;
   volatile uint64_t* mapped_ = nullptr; // the words of this rank
   // A wait was given up, or not all signals were queued: the ranks may have counted
   // different ones.

@@ -359,6 +359,26 @@ def makes_room():
         dist.barrier()
 
 
+def few_descriptors():
+    """The tensors of a group share the descriptors of the ranks' processes."""
+
+    def processes():
+        count = 0
+        for fd in os.listdir("/proc/self/fd"):
+            try:
+                count += "pidfd" in os.readlink(f"/proc/self/fd/{fd}")
+            except FileNotFoundError:
+                pass  # it was that of the list
+        return count
+
+    first = meet(100)
+    before = processes()
+    assert before >= 1
+    more = [meet(100) for _ in range(4)]
+    assert processes() == before
+    del first, more
+
+
 def rounds():
     """No descriptor and no memory is left of a tensor."""
 
@@ -397,7 +417,7 @@ def test_makes_room(pair):
     pair.run(makes_room)
 
 
-@pytest.mark.parametrize("case", [outlives, rounds])
+@pytest.mark.parametrize("case", [outlives, few_descriptors, rounds])
 def test_lifetime(pair, case):
     pair.run(case)
 
