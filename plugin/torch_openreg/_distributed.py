@@ -77,6 +77,14 @@ def _register_symmetric_operators() -> None:
     _libraries.append(library)
 
 
+def _let_gloo_have_the_card() -> None:
+    """Core asks each new group for its backend of the device_id that the default group has,
+    also a group of gloo, which moves tensors of the CPU only."""
+    devices = distributed.Backend.backend_capability["gloo"]
+    if "openreg" not in devices:
+        devices.append("openreg")
+
+
 def install() -> None:
     if not distributed.is_available():
         return
@@ -86,5 +94,6 @@ def install() -> None:
         "occl", _create, extended_api=True, devices=["openreg"]
     )
     atexit.register(_C.drain_process_groups, _DRAIN_MS)
+    _let_gloo_have_the_card()
     _do_without_libuv()
     _register_symmetric_operators()

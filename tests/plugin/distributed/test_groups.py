@@ -8,6 +8,8 @@ import torch
 import torch.distributed as dist
 from ranks import DEV, card, start_group
 from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor import Shard, distribute_tensor
+from torch.testing._internal.distributed.fake_pg import FakeStore
 
 
 def sum_of_ranks(group=None):
@@ -65,6 +67,50 @@ def one_rank():
 @pytest.mark.native
 def test_group_of_one_rank(pair):
     pair.run(one_rank)
+
+
+def gloo_beside():
+    rank, size = dist.get_rank(), dist.get_world_size()
+    group = dist.new_group(backend="gloo")
+    x = torch.tensor([rank, 1.0])
+    dist.all_reduce(x, group=group)
+    assert x.tolist() == [sum(range(size)), size]
+    dist.barrier(group=group)
+    names = [None] * size
+    dist.all_gather_object(names, f"rank {rank}", group=group)
+    assert names == [f"rank {r}" for r in range(size)]
+    try:
+        dist.all_reduce(x.to(card()), group=group)
+        raise AssertionError("gloo takes a tensor of the card")
+    except RuntimeError as error:
+        assert "device" in str(error), error
+    dist.destroy_process_group(group)
+    assert sum_of_ranks() == sum(range(size))
+
+
+@pytest.mark.native
+def test_gloo_beside(pair):
+    pair.run(gloo_beside)
+
+
+def pretends():
+    dist.init_process_group("openreg:fake", rank=2, world_size=8, store=FakeStore())
+    try:
+        x = torch.ones(4, device="openreg")
+        dist.all_reduce(x)
+        mesh = init_device_mesh(DEV, (8,))
+        part = distribute_tensor(torch.arange(16.0, device="openreg"), mesh, [Shard(0)])
+        assert part.to_local().shape == (2,) and (part * 2).full_tensor().shape == (16,)
+    finally:
+        dist.destroy_process_group()
+
+
+@pytest.mark.native
+def test_fake_group(new_ranks):
+    """One process stands for eight ranks, which do not exist."""
+    ranks = new_ranks(1)
+    ranks.send(0, pretends)
+    ranks.result(0)
 
 
 def subgroup():
