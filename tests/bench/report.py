@@ -51,6 +51,7 @@ LIMITS = [
     ("CPU use of an idle card", None, "<", 2),
     ("idle time until the card sleeps", None, "<=", 200),
     ("all_reduce of 8 bytes on 2 cards", "launch and wait on 2 cards", "<=", 3),
+    ("all_reduce of 8 bytes by gloo, on 2 cards", "all_reduce of 8 bytes on 2 cards", ">=", 50),
     bandwidth(2),
     bandwidth(4),
     (f"{RESNET} on cpu", f"{RESNET} on openreg", ">=", 30),
@@ -94,6 +95,8 @@ OPTIONAL = [
       "ResNet-18: cold compile, in process, cpu", "<=", 0.2)]
 # Ratios without a limit, which are only shown.
 BESIDE = [
+    ("DDP step, a bucket a layer, on 2 cards, in process",
+     "DDP step, one bucket, on 2 cards, in process"),
     ("matmul 1024^3 f32, PyTorch on openreg", "matmul 1024^3 f32, PyTorch on cpu"),
     ("launch and wait, spinning", "eventfd round trip across two CPUs"),
     ("launch and wait, spinning, card asleep", "eventfd round trip across two CPUs"),
