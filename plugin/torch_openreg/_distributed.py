@@ -2,10 +2,11 @@
 """The backend "occl" of torch.distributed: collectives among cards. This module registers it,
 and makes TCPStore work if torch is built without libuv."""
 
-import atexit
 import functools
 import importlib
+import os
 from collections.abc import Callable
+from multiprocessing.util import Finalize
 from typing import Any
 
 import torch
@@ -25,7 +26,19 @@ def _create(given: Any, options: Any) -> Any:
             "pg_options of the backend occl must be torch.distributed.ProcessGroupOCCL.Options, "
             f"not {type(options).__module__}.{type(options).__qualname__}"
         )
+    _drain_at_end()
     return group.create(given, options)
+
+
+_drained = 0  # the process that drains its groups at its end
+
+
+def _drain_at_end() -> None:
+    """Not by atexit: a process that multiprocessing has forked forgets its handlers."""
+    global _drained
+    if _drained != os.getpid():
+        _drained = os.getpid()
+        Finalize(None, _C.drain_process_groups, (_DRAIN_MS,), exitpriority=0)
 
 
 def _do_without_libuv() -> None:
@@ -93,7 +106,6 @@ def install() -> None:
     distributed.Backend.register_backend(
         "occl", _create, extended_api=True, devices=["openreg"]
     )
-    atexit.register(_C.drain_process_groups, _DRAIN_MS)
     _let_gloo_have_the_card()
     _do_without_libuv()
     _register_symmetric_operators()

@@ -10,6 +10,7 @@
 #include "distributed/arguments.h"
 #include "distributed/launch_row.h"
 #include "distributed/process_group.h"
+#include "distributed/symmetric_memory.h"
 #include "distributed/window.h"
 #include "runtime/gil.h"
 
@@ -454,6 +455,7 @@ void drain_all(std::chrono::milliseconds timeout) {
   }
   for (const auto& c : all)
     c->drain(timeout);
+  drain_signals(timeout);
 }
 
 } // namespace openreg

@@ -261,7 +261,8 @@ class ProcessGroupOCCL final : public c10d::Backend {
   Tensors coalesced_results_;
 };
 
-// Waits until the process's collectives have completed, for at most that time.
+// Waits until the process's collectives, and its signals of symmetric memory, have completed:
+// for at most that time for each communicator.
 void drain_all(std::chrono::milliseconds timeout);
 
 } // namespace openreg

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <chrono>
 #include <optional>
+#include <thread>
 
 #include "distributed/shared_descriptors.h"
 #include "distributed/symmetric_memory.h"
@@ -24,6 +25,17 @@ using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 
 constexpr size_t kLongestMs = size_t{365} * 24 * 3600 * 1000;
+
+// The last signal of each stream of the process.
+struct Signals {
+  std::mutex mutex;
+  std::map<StreamState*, uint64_t> last;
+};
+
+Signals& signals() {
+  static auto* signals = new Signals;
+  return *signals;
+}
 
 size_t round_up(size_t bytes, size_t unit) {
   return (bytes + unit - 1) / unit * unit;
@@ -219,8 +231,13 @@ void Rendezvous::signal(Kind kind, int channel, int to) {
   StreamState& stream = current_stream_state(local_->device());
   const uint64_t resets = stream.resets;
   launch(packet, local_->device(), Part::FURTHER);
+  const uint64_t seq = stream.last();
+  {
+    std::lock_guard<std::mutex> lock(signals().mutex);
+    signals().last[&stream] = seq;
+  }
   std::lock_guard<std::mutex> lock(mutex_);
-  sent_[&stream] = {stream.last(), resets};
+  sent_[&stream] = {seq, resets};
 }
 
 void Rendezvous::wait(
@@ -293,6 +310,20 @@ void Rendezvous::wait_signal(int from, int channel, size_t timeout_ms) {
     wait(SENT, channel, from, number, timeout_ms);
     signal(TAKEN, channel, from);
   });
+}
+
+void drain_signals(milliseconds timeout) {
+  if (in_bad_fork())
+    return;
+  const auto end = Clock::now() + timeout;
+  std::lock_guard<std::mutex> lock(signals().mutex);
+  for (const auto& [stream, seq] : signals().last) {
+    try {
+      while (!query_seq(*stream, seq) && Clock::now() < end)
+        std::this_thread::sleep_for(milliseconds(1));
+    } catch (const std::exception&) { // the stream has faulted
+    }
+  }
 }
 
 } // namespace openreg

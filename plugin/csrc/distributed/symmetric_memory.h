@@ -10,6 +10,7 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -130,6 +131,9 @@ class Rendezvous : public std::enable_shared_from_this<Rendezvous> {
   };
   std::map<StreamState*, Sent> sent_;
 };
+
+// Waits until the signals of this process have run: other ranks may need them after its end.
+void drain_signals(std::chrono::milliseconds timeout);
 
 class SymmetricMemoryOCCL final : public c10d::symmetric_memory::SymmetricMemory {
  public:

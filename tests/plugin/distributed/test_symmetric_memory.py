@@ -503,6 +503,31 @@ def test_a_rank_ends(new_ranks):
         ranks.result(0)
 
 
+def signal_behind_long_work():
+    x = torch.ones(1 << 22, device=card())
+    for _ in range(200):
+        x.sin_()
+    kept[1].put_signal(1, 0)
+
+
+def wait_for_the_signal():
+    kept[1].wait_signal(0, 0)
+    torch.openreg.synchronize()
+
+
+@pytest.mark.native
+def test_a_rank_ends_behind_its_signal(new_ranks):
+    ranks = new_ranks(2)
+    ranks.start()
+    ranks.run(make_handle)
+    ranks.send(1, wait_for_the_signal)
+    ranks.send(0, signal_behind_long_work)
+    ranks.result(0)
+    ranks.pipes[0].close()  # the process returns from its main function
+    ranks.processes[0].join(60)
+    ranks.result(1)
+
+
 @pytest.mark.native
 def test_a_rank_does_not_come(new_ranks):
     ranks = new_ranks(2)
