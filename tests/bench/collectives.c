@@ -45,16 +45,37 @@ static void print(const char *what, uint32_t ranks, double value, const char *un
 
 static pthread_barrier_t start;
 
+struct copier {
+	pthread_t thread;
+	char *memory;
+	double begin[LARGE_ROUNDS], end[LARGE_ROUNDS];
+};
+
 static void *copy_main(void *arg)
 {
-	char *p = arg;
+	struct copier *c = arg;
 
 	for (int i = 0; i < LARGE_ROUNDS; i++) {
 		pthread_barrier_wait(&start);
-		memcpy(p + BYTES, p, BYTES);
-		pthread_barrier_wait(&start);
+		c->begin[i] = seconds();
+		memcpy(c->memory + BYTES, c->memory, BYTES);
+		c->end[i] = seconds();
 	}
 	return NULL;
+}
+
+/* From the first begin to the last end: a thread may begin late. */
+static double round_time(const struct copier *copiers, unsigned int n, int round)
+{
+	double begin = copiers[0].begin[round], end = copiers[0].end[round];
+
+	for (unsigned int i = 1; i < n; i++) {
+		const struct copier *c = &copiers[i];
+
+		begin = c->begin[round] < begin ? c->begin[round] : begin;
+		end = c->end[round] > end ? c->end[round] : end;
+	}
+	return end - begin;
 }
 
 /* Bytes read and written in a second; the best round. */
@@ -62,31 +83,26 @@ static double memory_bandwidth(void)
 {
 	const long cpus = sysconf(_SC_NPROCESSORS_ONLN);
 	const unsigned int n = cpus < CPUS_MAX ? (unsigned int)cpus : CPUS_MAX;
-	pthread_t threads[CPUS_MAX];
-	char *memory[CPUS_MAX];
-	double best = 0;
+	struct copier copiers[CPUS_MAX];
+	double least = 1e9;
 
-	pthread_barrier_init(&start, NULL, n + 1);
+	pthread_barrier_init(&start, NULL, n);
 	for (unsigned int i = 0; i < n; i++) {
-		memory[i] = malloc(2 * BYTES);
-		memset(memory[i], 1, 2 * BYTES);
-		pthread_create(&threads[i], NULL, copy_main, memory[i]);
+		copiers[i].memory = malloc(2 * BYTES);
+		memset(copiers[i].memory, 1, 2 * BYTES);
+		pthread_create(&copiers[i].thread, NULL, copy_main, &copiers[i]);
+	}
+	for (unsigned int i = 0; i < n; i++) {
+		pthread_join(copiers[i].thread, NULL);
+		free(copiers[i].memory);
 	}
 	for (int i = 0; i < LARGE_ROUNDS; i++) {
-		double begin, rate;
+		const double time = round_time(copiers, n, i);
 
-		pthread_barrier_wait(&start);
-		begin = seconds();
-		pthread_barrier_wait(&start);
-		rate = 2.0 * n * (double)BYTES / (seconds() - begin);
-		best = rate > best ? rate : best;
-	}
-	for (unsigned int i = 0; i < n; i++) {
-		pthread_join(threads[i], NULL);
-		free(memory[i]);
+		least = time < least ? time : least;
 	}
 	pthread_barrier_destroy(&start);
-	return best;
+	return 2.0 * n * (double)BYTES / least;
 }
 
 /* ---- the ranks ---------------------------------------------------------- */
