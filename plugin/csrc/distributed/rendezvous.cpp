@@ -316,8 +316,12 @@ void drain_signals(milliseconds timeout) {
   if (in_bad_fork())
     return;
   const auto end = Clock::now() + timeout;
-  std::lock_guard<std::mutex> lock(signals().mutex);
-  for (const auto& [stream, seq] : signals().last) {
+  std::map<StreamState*, uint64_t> all;
+  {
+    std::lock_guard<std::mutex> lock(signals().mutex);
+    all = signals().last;
+  }
+  for (const auto& [stream, seq] : all) {
     try {
       while (!query_seq(*stream, seq) && Clock::now() < end)
         std::this_thread::sleep_for(milliseconds(1));
