@@ -219,7 +219,7 @@ struct hello {
 	char text[TEXT_MAX];
 };
 int sock_listen(char *path, size_t len);
-int sock_connect(const char *path);
+int sock_connect(const char *path, int64_t deadline);
 int sock_accept(int listener, int64_t deadline);
 /* fds NULL: none. */
 int sock_send(int sock, const void *buf, size_t len, const int *fds);

@@ -181,7 +181,7 @@ static int call(struct openreg_comm *comm, uint32_t rank, const struct card_of_r
 		const int *fds, int64_t deadline)
 {
 	struct hello h;
-	int ret, sock = sock_connect(its->path);
+	int ret, sock = sock_connect(its->path, deadline);
 
 	if (sock < 0)
 		return fail_meet(comm, rank, sock);
@@ -352,15 +352,19 @@ static int meet(struct openreg_comm *comm, int64_t deadline)
 static void give_up(struct openreg_comm *comm, int listener, int error)
 {
 	struct hello mine = { .magic = MAGIC, .error = error }, its;
-	int sock;
+	int sock, strangers = 0;
 
 	snprintf(mine.text, sizeof(mine.text), "%s", openreg_comm_last_error());
 	for (uint32_t r = 0; r < comm->size; r++)
 		if (comm->peers[r].sock >= 0)
 			send_give_up(comm->peers[r].sock, error);
 	while ((sock = sock_accept(listener, 0)) >= 0 || sock == -EAGAIN) {
-		if (sock < 0)
-			continue; /* a process of another user */
+		if (sock < 0) {
+			/* A process of another user: it cannot keep this loop going. */
+			if (++strangers > 2 * OPENREG_COMM_RANKS_MAX)
+				break;
+			continue;
+		}
 		sock_send(sock, &mine, sizeof(mine), NULL);
 		/* If it stayed unread, the caller would get ECONNRESET. */
 		sock_recv(sock, &its, sizeof(its), NULL, 0);

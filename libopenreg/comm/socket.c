@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -41,9 +42,17 @@ static bool is_of_this_user(int sock)
 	return !getsockopt(sock, SOL_SOCKET, SO_PEERCRED, &its, &len) && its.uid == geteuid();
 }
 
-/* -ECONNREFUSED, too, if another user has taken the address of a rank that has ended. */
-int sock_connect(const char *path)
+/*
+ * -ECONNREFUSED, too, if another user has taken the address of a rank that has ended. Such a
+ * user may also never accept.
+ */
+int sock_connect(const char *path, int64_t deadline)
 {
+	const int64_t left = deadline - comm_now();
+	const struct timeval patience = {
+		.tv_sec = left > 0 ? left / 1000000000 : 0,
+		.tv_usec = left > 0 ? left % 1000000000 / 1000 + 1 : 1,
+	};
 	struct sockaddr_un addr = { .sun_family = AF_UNIX };
 	const size_t len = strnlen(path, sizeof(addr.sun_path) - 1);
 	int s = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
@@ -51,9 +60,10 @@ int sock_connect(const char *path)
 	if (s < 0)
 		return -errno;
 	memcpy(addr.sun_path + 1, path, len);
+	setsockopt(s, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
 	if (connect(s, (struct sockaddr *)&addr,
 		    (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + len))) {
-		const int error = -errno;
+		const int error = errno == EAGAIN ? -ETIME : -errno;
 
 		close(s);
 		return error;

@@ -2,6 +2,7 @@
 """The backend "occl" of torch.distributed: collectives among cards. This module registers it,
 and makes TCPStore work if torch is built without libuv."""
 
+import atexit
 import functools
 import importlib
 import os
@@ -34,7 +35,7 @@ _drained = 0  # the process that drains its groups at its end
 
 
 def _drain_at_end() -> None:
-    """Not by atexit: a process that multiprocessing has forked forgets its handlers."""
+    """Beside atexit: a process that multiprocessing has forked forgets its handlers."""
     global _drained
     if _drained != os.getpid():
         _drained = os.getpid()
@@ -90,12 +91,21 @@ def _register_symmetric_operators() -> None:
     _libraries.append(library)
 
 
-def _let_gloo_have_the_card() -> None:
+def _let_gloo_begin_beside_cards() -> None:
     """Core asks each new group for its backend of the device_id that the default group has,
-    also a group of gloo, which moves tensors of the CPU only."""
-    devices = distributed.Backend.backend_capability["gloo"]
-    if "openreg" not in devices:
-        devices.append("openreg")
+    also a group of gloo, which has none for the card."""
+    core = distributed.distributed_c10d
+    of_core = core._new_process_group_helper
+
+    @functools.wraps(of_core)
+    def helper(*args: Any, **kwargs: Any) -> Any:
+        backend = args[3] if len(args) > 3 else kwargs.get("backend")
+        device = kwargs.get("device_id")
+        if str(backend).lower() == "gloo" and device is not None and device.type == "openreg":
+            kwargs["device_id"] = None
+        return of_core(*args, **kwargs)
+
+    core._new_process_group_helper = helper
 
 
 def install() -> None:
@@ -106,6 +116,7 @@ def install() -> None:
     distributed.Backend.register_backend(
         "occl", _create, extended_api=True, devices=["openreg"]
     )
-    _let_gloo_have_the_card()
+    atexit.register(_C.drain_process_groups, _DRAIN_MS)
+    _let_gloo_begin_beside_cards()
     _do_without_libuv()
     _register_symmetric_operators()

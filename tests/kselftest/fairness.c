@@ -19,7 +19,7 @@
 #define SUPPLY 3000 /* large packets in each queue of the flood */
 #define SLOTS 16384
 #define GOOD 3 /* tries that must succeed */
-#define BAD 10 /* tries that may fail: the host may stall a thread of the card in any try */
+#define BAD 5 /* tries that may fail: the host may stall a thread of the card in any try */
 #define LONG (200 * SEC_NS)
 
 FIXTURE(fairness)

@@ -261,12 +261,15 @@ def another_user_answers():
             os.setuid(65534)
         except OSError:
             os._exit(0)  # the name space has no other user
-        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as stranger:
-            stranger.settimeout(PATIENCE)
-            stranger.bind(name)
-            stranger.listen()
-            os.write(begin, b"1")
-            os._exit(0 if stranger.accept()[0].recv(100) == b"" else 1)
+        try:
+            with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as stranger:
+                stranger.settimeout(PATIENCE)
+                stranger.bind(name)
+                stranger.listen()
+                os.write(begin, b"1")
+                os._exit(0 if stranger.accept()[0].recv(100) == b"" else 1)
+        finally:
+            os._exit(2)
     os.close(begin)
     if os.read(begun, 1):
         forged = list(arguments)

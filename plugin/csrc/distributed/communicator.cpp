@@ -2,6 +2,7 @@
 #include "distributed/communicator.h"
 
 #include <c10/util/Exception.h>
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <cctype>
@@ -75,6 +76,11 @@ c10d::ErrorType type_of(int error) {
 
 } // namespace
 
+int spare_descriptor() {
+  static const int fd = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+  return fd;
+}
+
 Processes::~Processes() {
   for (const int fd : fds)
     if (fd >= 0)
@@ -84,6 +90,7 @@ Processes::~Processes() {
 Communicator::Communicator(Options options, c10d::Store& store)
     : options_(std::move(options)) {
   check_fork();
+  spare_descriptor();
   Device& dev = device(options_.device);
   StoreAdapter adapter(store);
   const openreg_comm_store callbacks = adapter.callbacks();

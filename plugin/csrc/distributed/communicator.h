@@ -150,6 +150,10 @@ class Communicator : public std::enable_shared_from_this<Communicator>, public J
   c10d::ErrorType error_type_ = c10d::ErrorType::SUCCESS;
 };
 
+// A descriptor that any process may have, to send where one is needed. Open since the first
+// communicator.
+int spare_descriptor();
+
 // Polls the communicator until its collectives have completed.
 void watch(const std::shared_ptr<Communicator>& communicator);
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // How ranks meet for a symmetric tensor, and their signals.
-#include <fcntl.h>
 #include <poll.h>
 #include <unistd.h>
 
@@ -107,32 +106,31 @@ struct Rendezvous::Word final : ForeignWord {
 
 Rendezvous::Rendezvous(
     std::shared_ptr<const LocalBuffer> local,
-    std::shared_ptr<Communicator> communicator)
+    const std::shared_ptr<Communicator>& communicator)
     : local_(std::move(local)),
-      communicator_(std::move(communicator)),
+      communicator_(communicator),
+      options_(communicator->options()),
       pad_bytes_(c10d::symmetric_memory::get_signal_pad_size()),
       channels_(std::max(static_cast<int>(pad_bytes_ / sizeof(uint32_t)) / size(), 1)),
       ranks_(size()),
       counts_(static_cast<size_t>(channels_) * size()) {
-  for (const int64_t rank : communicator_->options().ranks)
+  for (const int64_t rank : options_.ranks)
     global_ranks_.push_back(static_cast<int>(rank));
-  meet();
+  meet(*communicator);
 }
 
-void Rendezvous::meet() {
+void Rendezvous::meet(Communicator& communicator) {
   const c10::DeviceIndex index = local_->device();
   Rank& own = ranks_[rank()];
-  // Any descriptor: this rank may have none of its own yet.
-  const Descriptor any(open("/dev/null", O_RDONLY | O_CLOEXEC));
   std::optional<Descriptor> buffer, words;
-  on_all_ranks(*communicator_, any.fd, "make symmetric memory", [&] {
+  on_all_ranks(communicator, "make symmetric memory", [&] {
     own.words = PeerMemory::allocate(offset(kKinds, 0, 0), index);
     mapped_ = own.words->map();
     buffer.emplace(share_block(local_->get(), index));
     words.emplace(own.words->share());
   });
   SharedDescriptors all(
-      *communicator_, {buffer->fd, words->fd}, {local_->bytes(), pad_bytes_, 0});
+      communicator, {buffer->fd, words->fd}, {local_->bytes(), pad_bytes_, 0});
   // All ranks see the same numbers, so that all raise the same error.
   for (int r = 1; r < size(); r++)
     for (const size_t word : {0, 1})
@@ -150,14 +148,14 @@ void Rendezvous::meet() {
           all.words(r)[word],
           word ? ". Call set_signal_pad_size() on all ranks"
                : ". Allocate the same shape and dtype on all ranks");
-  on_all_ranks(*communicator_, any.fd, "use the memory of the other ranks", [&] {
+  on_all_ranks(communicator, "use the memory of the other ranks", [&] {
     for (int r = 0; r < size(); r++) {
       if (r == rank())
         continue;
       ranks_[r].buffer = PeerMemory::import(all[r].fds[0], index, local_->bytes());
       ranks_[r].words = PeerMemory::import(all[r].fds[1], index, offset(kKinds, 0, 0));
     }
-    processes_ = communicator_->keep(all.take_processes(size()));
+    processes_ = communicator.keep(all.take_processes(size()));
   });
 }
 
@@ -210,8 +208,9 @@ void Rendezvous::check(const char* name, int channel) {
   TORCH_CHECK(
       !broken_,
       name,
-      ": signals of this tensor were dropped, or a wait for it was given up, so that the "
-      "ranks may have counted different signals. Allocate a new symmetric tensor on all ranks");
+      ": a reset may have dropped signals of this tensor, or a wait for it was given up, so "
+      "that the ranks may have counted different signals. Allocate a new symmetric tensor on "
+      "all ranks; for an operator of core that has a workspace, make a new group");
   check_fork();
   collect_peer_memory();
   refuse_capture_on(
@@ -248,7 +247,7 @@ void Rendezvous::wait(
     size_t timeout_ms) {
   auto word = std::make_shared<Word>(shared_from_this(), kind, channel, from);
   word->timeout = timeout_ms ? milliseconds(std::min<size_t>(timeout_ms, kLongestMs))
-                             : communicator_->options().timeout;
+                             : options_.timeout;
   word->deadline = Clock::now() + word->timeout;
   StreamState& stream = current_stream_state(local_->device());
   word->stream = &stream;

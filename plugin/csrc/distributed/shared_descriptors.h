@@ -30,15 +30,17 @@ class SharedDescriptors {
     std::memcpy(mine.bytes, words.data(), sizeof(words));
     for (auto& its : all_)
       its.fds[0] = its.fds[1] = its.process = -1;
-    communicator.call([&](openreg_comm* comm) {
-      return openreg_comm_share(comm, &mine, all_.data());
-    });
+    try {
+      communicator.call([&](openreg_comm* comm) {
+        return openreg_comm_share(comm, &mine, all_.data());
+      });
+    } catch (...) { // an abort may come after the exchange
+      close_all();
+      throw;
+    }
   }
   ~SharedDescriptors() {
-    for (const auto& its : all_)
-      for (const int fd : {its.fds[0], its.fds[1], its.process})
-        if (fd >= 0)
-          close(fd);
+    close_all();
   }
   SharedDescriptors(const SharedDescriptors&) = delete;
   SharedDescriptors& operator=(const SharedDescriptors&) = delete;
@@ -59,12 +61,20 @@ class SharedDescriptors {
   }
 
  private:
+  void close_all() {
+    for (const auto& its : all_)
+      for (const int fd : {its.fds[0], its.fds[1], its.process})
+        if (fd >= 0)
+          close(fd);
+  }
+
   std::array<openreg_comm_shared, OPENREG_COMM_RANKS_MAX> all_{};
 };
 
-// Runs f, and throws on all ranks if it throws on one. fd: any descriptor of this process.
+// Runs f, and throws on all ranks if it throws on one, also for lack of descriptors.
 template <class F>
-void on_all_ranks(Communicator& communicator, int fd, const char* what, F f) {
+void on_all_ranks(Communicator& communicator, const char* what, F f) {
+  const int fd = spare_descriptor();
   std::exception_ptr error;
   try {
     f();

@@ -58,14 +58,17 @@ void* SymmetricMemoryOCCL::get_multicast_ptr() {
 }
 
 void SymmetricMemoryOCCL::barrier(int channel, size_t timeout_ms) {
+  const WithoutGil unlocked;
   ranks_->barrier(channel, timeout_ms);
 }
 
 void SymmetricMemoryOCCL::put_signal(int dst_rank, int channel, size_t timeout_ms) {
+  const WithoutGil unlocked;
   ranks_->put_signal(dst_rank, channel, timeout_ms);
 }
 
 void SymmetricMemoryOCCL::wait_signal(int src_rank, int channel, size_t timeout_ms) {
+  const WithoutGil unlocked;
   ranks_->wait_signal(src_rank, channel, timeout_ms);
 }
 
@@ -127,6 +130,7 @@ class AllocatorOCCL final : public SymmetricMemoryAllocator {
     // -1: core passes a device without an index on.
     const int index = device_idx == -1 ? current_device() : device_idx;
     check_index(index);
+    const WithoutGil unlocked; // a full card may wait for work
     auto made = std::make_shared<Allocation>();
     made->local = std::make_shared<LocalBuffer>(size, static_cast<c10::DeviceIndex>(index));
     made->group_name = group_name;
@@ -194,14 +198,20 @@ class AllocatorOCCL final : public SymmetricMemoryAllocator {
 
   // A new group may have the name of one that was destroyed.
   std::shared_ptr<Rendezvous> meet(Allocation& allocation, const std::string& name) {
-    auto communicator = communicator_of(name, allocation.local->device());
+    const auto communicator = communicator_of(name, allocation.local->device());
+    std::vector<std::shared_ptr<Rendezvous>> over; // of destroyed groups; without the mutex
     {
       std::lock_guard<std::mutex> lock(mutex_);
-      const auto& known = allocation.groups[name];
-      if (known && known->communicator() == communicator.get())
-        return known;
+      for (auto group = allocation.groups.begin(); group != allocation.groups.end();) {
+        if (group->second->communicator() == communicator)
+          return group->second;
+        const bool ended = group->first == name || !group->second->communicator();
+        if (ended)
+          over.push_back(std::move(group->second));
+        group = ended ? allocation.groups.erase(group) : std::next(group);
+      }
     }
-    auto met = std::make_shared<Rendezvous>(allocation.local, std::move(communicator));
+    auto met = std::make_shared<Rendezvous>(allocation.local, communicator);
     std::lock_guard<std::mutex> lock(mutex_);
     return allocation.groups[name] = met;
   }

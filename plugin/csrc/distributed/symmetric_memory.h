@@ -53,21 +53,22 @@ class Rendezvous : public std::enable_shared_from_this<Rendezvous> {
   // Waits for the other ranks of the communicator.
   Rendezvous(
       std::shared_ptr<const LocalBuffer> local,
-      std::shared_ptr<Communicator> communicator);
+      const std::shared_ptr<Communicator>& communicator);
   Rendezvous(const Rendezvous&) = delete;
   Rendezvous& operator=(const Rendezvous&) = delete;
 
   int rank() const {
-    return static_cast<int>(communicator_->options().rank);
+    return static_cast<int>(options_.rank);
   }
   int size() const {
-    return static_cast<int>(communicator_->options().size);
+    return static_cast<int>(options_.size);
   }
   const LocalBuffer& local() const {
     return *local_;
   }
-  const Communicator* communicator() const {
-    return communicator_.get();
+  // Null once the group is destroyed: its streams must not stay for the tensor.
+  std::shared_ptr<Communicator> communicator() const {
+    return communicator_.lock();
   }
   uint64_t buffer(int rank) const;
   uint64_t signal_pad(int rank) const {
@@ -100,7 +101,7 @@ class Rendezvous : public std::enable_shared_from_this<Rendezvous> {
     uint64_t sent = 0, taken = 0, barriers = 0;
   };
 
-  void meet();
+  void meet(Communicator& communicator);
   bool signals_are_lost();
   void check(const char* name, int channel);
   uint64_t offset(Kind kind, int channel, int from) const;
@@ -113,7 +114,8 @@ class Rendezvous : public std::enable_shared_from_this<Rendezvous> {
   std::string name_of(int rank) const;
 
   const std::shared_ptr<const LocalBuffer> local_;
-  const std::shared_ptr<Communicator> communicator_;
+  const std::weak_ptr<Communicator> communicator_;
+  const Communicator::Options options_;
   const size_t pad_bytes_;
   const int channels_;
   std::vector<int> global_ranks_;

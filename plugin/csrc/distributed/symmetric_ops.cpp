@@ -85,9 +85,16 @@ void check_sum(const char* name, const std::string& reduce_op) {
       ". Use torch.distributed.all_reduce()");
 }
 
+// get_buffer() of this rank gives the same memory another storage.
+bool overlaps(const Tensor& out, const Tensor& input) {
+  const auto begin = reinterpret_cast<uint64_t>(input.storage().data());
+  const auto at = reinterpret_cast<uint64_t>(out.const_data_ptr());
+  return at < begin + input.storage().nbytes() && begin < at + out.nbytes();
+}
+
 void check_output(const char* name, const Tensor& out, const Tensor& like, int64_t numel) {
   TORCH_CHECK_VALUE(
-      !out.is_alias_of(like) &&
+      !overlaps(out, like) &&
           !in_peer_memory(reinterpret_cast<uint64_t>(out.const_data_ptr())),
       name,
       ": the output must be a tensor of its own, on this card");

@@ -65,7 +65,7 @@ void WindowOCCL::map_all(
       {fd, fd},
       {offset, bytes, static_cast<uint64_t>(type)});
   mapped_.clear();
-  on_all_ranks(*communicator_, fd, "use the memory of the other ranks", [&] {
+  on_all_ranks(*communicator_, "use the memory of the other ranks", [&] {
     for (int r = 0; r < group_->getSize(); r++) {
       const bool own = r == group_->getRank();
       const auto [begin, length, dtype] = all.words(r);
@@ -126,7 +126,7 @@ c10::intrusive_ptr<c10d::Work> WindowOCCL::put(
   uint64_t at;
   TORCH_CHECK_VALUE(
       !__builtin_mul_overflow(
-          static_cast<uint64_t>(offset), real.element_size(), &at),
+          static_cast<uint64_t>(offset), tensor.element_size(), &at),
       "put: no window has an element ",
       offset);
   return launch("put", {real}, asynchronous, opts.timeout, [=](openreg_comm* comm) {

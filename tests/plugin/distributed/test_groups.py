@@ -79,11 +79,16 @@ def gloo_beside():
     names = [None] * size
     dist.all_gather_object(names, f"rank {rank}", group=group)
     assert names == [f"rank {r}" for r in range(size)]
-    try:
-        dist.all_reduce(x.to(card()), group=group)
-        raise AssertionError("gloo takes a tensor of the card")
-    except RuntimeError as error:
-        assert "device" in str(error), error
+    for call in (
+        lambda x: dist.all_reduce(x, group=group),
+        lambda x: dist.send(x, 1 - rank, group=group),
+        lambda x: dist.recv(x, 1 - rank, group=group),
+    ):
+        try:
+            call(x.to(card()))
+            raise AssertionError("gloo takes a tensor of the card")
+        except RuntimeError as error:
+            assert "device type openreg" in str(error), error
     dist.destroy_process_group(group)
     assert sum_of_ranks() == sum(range(size))
 

@@ -379,6 +379,27 @@ def few_descriptors():
     del first, more
 
 
+def many_groups():
+    """A tensor does not keep the streams of groups that are destroyed."""
+    tensor, _ = meet(100)
+    for _ in range(40):
+        group = dist.new_group()
+        handle = symm_mem.rendezvous(tensor, group)
+        handle.barrier()
+        torch.openreg.synchronize()
+        dist.destroy_process_group(group)
+    handle.get_buffer(handle.rank, (100,), torch.float32).fill_(1)
+    assert tensor.eq(1).all()
+
+
+def own_memory_by_another_name():
+    tensor, handle = meet(100)
+    mine = handle.get_buffer(dist.get_rank(), (100,), torch.float32)
+    with pytest.raises(ValueError, match="a tensor of its own"):
+        OPS.one_shot_all_reduce_out(tensor, "sum", name(), mine)
+    handle.barrier()
+
+
 def rounds():
     """No descriptor and no memory is left of a tensor."""
 
@@ -417,7 +438,7 @@ def test_makes_room(pair):
     pair.run(makes_room)
 
 
-@pytest.mark.parametrize("case", [outlives, few_descriptors, rounds])
+@pytest.mark.parametrize("case", [outlives, few_descriptors, many_groups, own_memory_by_another_name, rounds])
 def test_lifetime(pair, case):
     pair.run(case)
 
@@ -505,7 +526,7 @@ def test_a_rank_ends(new_ranks):
 
 def signal_behind_long_work():
     x = torch.ones(1 << 22, device=card())
-    for _ in range(200):
+    for _ in range(40):
         x.sin_()
     kept[1].put_signal(1, 0)
 
@@ -525,6 +546,7 @@ def test_a_rank_ends_behind_its_signal(new_ranks):
     ranks.result(0)
     ranks.pipes[0].close()  # the process returns from its main function
     ranks.processes[0].join(60)
+    assert ranks.processes[0].exitcode == 0
     ranks.result(1)
 
 

@@ -43,6 +43,22 @@ def ring():
     window.tensor_deregister()
 
 
+def complex_numbers():
+    inbox = torch.zeros(8, dtype=torch.complex64, device=card())
+    window = new_window(inbox)
+    window.put(torch.full((2,), 1 + 2j, device=card()), neighbours()[0], 4, False)
+    torch.openreg.synchronize()
+    dist.barrier()
+    torch.openreg.synchronize()
+    assert inbox.tolist() == [0, 0, 0, 0, 1 + 2j, 1 + 2j, 0, 0]
+    dist.barrier()
+    window.tensor_deregister()
+
+
+def test_complex_numbers(pair):
+    pair.run(complex_numbers)
+
+
 @pytest.mark.parametrize("ranks", ["pair", "trio"])
 def test_ring(ranks, request):
     request.getfixturevalue(ranks).run(ring)
