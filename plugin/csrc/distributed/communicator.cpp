@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cctype>
 #include <thread>
 #include <utility>
@@ -285,6 +286,17 @@ void Communicator::end_log() {
   wait_for_call(lock);
   if (log_)
     log_->stop(comm_ && !error_ ? openreg_comm_queue(comm_) : nullptr);
+}
+
+bool Communicator::uses(const c10::Storage& storage) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return std::any_of(pending_.begin(), pending_.end(), [&](const auto& pending) {
+    std::lock_guard<std::mutex> lock(pending->mutex);
+    return std::any_of(
+        pending->tensors.begin(), pending->tensors.end(), [&](const at::Tensor& tensor) {
+          return tensor.storage().is_alias_of(storage);
+        });
+  });
 }
 
 void Communicator::finish_locked(const std::shared_ptr<Pending>& pending) {

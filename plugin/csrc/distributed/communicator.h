@@ -102,6 +102,9 @@ class Communicator : public std::enable_shared_from_this<Communicator>, public J
   // Ends the communicator. Streams that wait for its collectives run on.
   void close();
 
+  // Whether a collective that no stream waits for uses the storage.
+  bool uses(const c10::Storage& storage);
+
   void begin_log() override;
   void end_log() override;
 

@@ -13,6 +13,7 @@
 #include "distributed/symmetric_memory.h"
 #include "distributed/window.h"
 #include "runtime/gil.h"
+#include "runtime/ipc.h"
 
 namespace openreg {
 namespace {
@@ -445,15 +446,30 @@ void ProcessGroupOCCL::shutdown() {
   }
 }
 
-void drain_all(std::chrono::milliseconds timeout) {
+namespace {
+
+std::vector<std::shared_ptr<Communicator>> all_communicators() {
   std::vector<std::shared_ptr<Communicator>> all;
-  {
-    std::lock_guard<std::mutex> lock(groups().mutex);
-    for (ProcessGroupOCCL* group : groups().all)
-      for (auto& c : group->communicators())
-        all.push_back(std::move(c));
-  }
-  for (const auto& c : all)
+  std::lock_guard<std::mutex> lock(groups().mutex);
+  for (ProcessGroupOCCL* group : groups().all)
+    for (auto& c : group->communicators())
+      all.push_back(std::move(c));
+  return all;
+}
+
+const bool watches_moves = [] {
+  set_other_use([](const c10::Storage& storage) {
+    const auto all = all_communicators();
+    return std::any_of(
+        all.begin(), all.end(), [&](const auto& c) { return c->uses(storage); });
+  });
+  return true;
+}();
+
+} // namespace
+
+void drain_all(std::chrono::milliseconds timeout) {
+  for (const auto& c : all_communicators())
     c->drain(timeout);
   drain_signals(timeout);
 }

@@ -6,6 +6,8 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <unistd.h>
+
+#include <atomic>
 #include <mutex>
 #include <set>
 
@@ -98,6 +100,8 @@ openreg_bo* import_bo(int fd, c10::DeviceIndex index) {
   return bo;
 }
 
+std::atomic<UseOfStorage> other_use{nullptr};
+
 struct ClockWord final : ForeignWord {
   ClockWord(std::shared_ptr<const ForeignClocks> clocks, uint64_t offset)
       : clocks(std::move(clocks)), offset(offset) {}
@@ -119,6 +123,10 @@ struct ClockWord final : ForeignWord {
 };
 
 } // namespace
+
+void set_other_use(UseOfStorage use) {
+  other_use = use;
+}
 
 int share_storage(const c10::Storage& storage) {
   static auto* one_at_a_time = new std::mutex; // two threads must not move one storage
@@ -145,8 +153,14 @@ int share_storage(const c10::Storage& storage) {
         users = streams_of(*block);
         return moves;
       });
-  if (moves)
+  if (moves) {
+    const UseOfStorage use = other_use;
+    TORCH_CHECK(
+        !use || !use(storage),
+        "a collective that nothing has waited for uses this tensor, and sharing it the first "
+        "time moves it. Call wait() of the collective's work first.");
     move(storage, users);
+  }
   return share_block(storage.data(), index);
 }
 

@@ -23,6 +23,9 @@ namespace openreg {
 // Returns a file descriptor of the storage's memory. Moves the storage if its BO has other
 // tensors too. Throws if the storage cannot be shared.
 int share_storage(const c10::Storage& storage);
+// Whether work that no stream of torch has uses the storage: then it must not move.
+using UseOfStorage = bool (*)(const c10::Storage&);
+void set_other_use(UseOfStorage use);
 // Returns a file descriptor of a block of allocate_shared().
 int share_block(const void* address, c10::DeviceIndex index);
 // A storage in the memory of a descriptor.

@@ -2,6 +2,7 @@
 """Process groups: how they begin, split and end, and what their works do."""
 
 import datetime
+import time
 
 import pytest
 import torch
@@ -9,6 +10,7 @@ import torch.distributed as dist
 from ranks import DEV, card, start_group
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import Shard, distribute_tensor
+from torch.multiprocessing.reductions import reduce_tensor
 from torch.testing._internal.distributed.fake_pg import FakeStore
 
 
@@ -96,6 +98,25 @@ def gloo_beside():
 @pytest.mark.native
 def test_gloo_beside(pair):
     pair.run(gloo_beside)
+
+
+def shared_while_in_use():
+    x = torch.ones(1 << 16, device=card())
+    if dist.get_rank():
+        time.sleep(1)
+    work = dist.all_reduce(x, async_op=True)
+    if not dist.get_rank():
+        with pytest.raises(RuntimeError, match="a collective that nothing has waited for"):
+            reduce_tensor(x)
+    y = torch.full((1 << 16,), 7.0, device=card())
+    work.wait()
+    reduce_tensor(x)
+    assert x.eq(dist.get_world_size()).all() and y.eq(7).all()
+
+
+@pytest.mark.native
+def test_shared_while_in_use(pair):
+    pair.run(shared_while_in_use)
 
 
 def pretends():
