@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* Two processes queue N all_reduces of 8 bytes, and wait for the last one. */
+/*
+ * Two processes queue N all_reduces of 8 bytes, and wait for the last one. For strace:
+ * close(-1) marks the begin and the end of the loop.
+ */
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -28,12 +31,14 @@ static void run(uint32_t rank, const char *dir, int n)
 	check(openreg_device_open(openreg_device_count() > 1 ? rank : 0, &dev));
 	check(openreg_bo_alloc(dev, 4096, OPENREG_BO_VRAM, &bo));
 	check(openreg_comm_create(dev, &attr, &store, &comm));
+	close(-1);
 	for (int i = 0; i < n; i++) {
 		seq = openreg_comm_all_reduce(comm, openreg_bo_address(bo),
 					      openreg_bo_address(bo), 1, OPENREG_F64,
 					      OPENREG_COMM_SUM);
 		check(seq);
 	}
+	close(-1);
 	check(openreg_comm_wait(comm, seq));
 	openreg_comm_destroy(comm);
 	openreg_bo_free(bo);

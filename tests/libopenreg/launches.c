@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: MIT
-/* usage: launches N: N asynchronous launches, then one wait. For strace. */
+/*
+ * usage: launches N: N asynchronous launches, then one wait. For strace: close(-1) marks the
+ * begin and the end of the loop.
+ */
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include <openreg.h>
 
@@ -24,11 +28,13 @@ int main(int argc, char **argv)
 	attr.slots = OPENREG_RING_SLOTS_MAX;
 	check(openreg_device_open(0, &dev));
 	check(openreg_queue_create(dev, &attr, &q));
+	close(-1);
 	for (long i = 0; i < n; i++) {
 		check(openreg_push_nop(q));
 		seq = openreg_queue_submit(q);
 		check(seq);
 	}
+	close(-1);
 	check(openreg_queue_wait(q, (uint64_t)seq, -1));
 	openreg_queue_destroy(q);
 	openreg_device_close(dev);
