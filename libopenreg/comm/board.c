@@ -121,6 +121,12 @@ static bool has_counts(const struct call *c)
 	       c->kind == CALL_GATHER || c->kind == CALL_SCATTER;
 }
 
+/* Callers move other dtypes as U8, too. */
+static const char *unit(uint64_t dtype)
+{
+	return dtype == OPENREG_U8 ? "bytes" : openreg_dtype_name((unsigned int)dtype);
+}
+
 /* part: the element of counts to name. */
 static void describe(char *text, size_t len, const struct call *c, uint32_t part)
 {
@@ -137,7 +143,7 @@ static void describe(char *text, size_t len, const struct call *c, uint32_t part
 	if (has_counts(c))
 		n += snprintf(text + n, len - (size_t)n, " with counts[%" PRIu32 "] of", part);
 	snprintf(text + n, len - (size_t)n, " %" PRIu64 " %s",
-		 has_counts(c) ? c->counts[part] : c->count, openreg_dtype_name(c->dtype));
+		 has_counts(c) ? c->counts[part] : c->count, unit(c->dtype));
 }
 
 /* The first element of counts that differs. */
@@ -216,9 +222,9 @@ static bool compare_messages(const struct openreg_comm *comm, uint32_t rank,
 	snprintf(text, TEXT_MAX,
 		 "the two sides of a message differ: rank %" PRIu32 " %s %" PRIu64 " %s after %" PRIu64 " collectives, but rank %" PRIu32 " %s %" PRIu64 " %s after %" PRIu64,
 		 comm->rank, dir == SENT ? "sends" : "receives", mine->count,
-		 openreg_dtype_name((unsigned int)mine->dtype), mine->before, rank,
+		 unit(mine->dtype), mine->before, rank,
 		 dir == SENT ? "receives" : "sends", its->count,
-		 openreg_dtype_name((unsigned int)its->dtype), its->before);
+		 unit(its->dtype), its->before);
 	return true;
 }
 

@@ -72,8 +72,8 @@ static int look_up(struct openreg_comm *comm, const char *name, uint32_t rank,
 	n = store->get(store->opaque, key, its, sizeof(*its), left > 0 ? left : 0);
 	if (n == -ETIME)
 		return comm_fail(-ETIME,
-				 "rank %u of %u has not come to communicator %s in time: start it, or set a longer timeout_ns",
-				 rank, comm->size, name);
+				 "rank %u of %u has not come to communicator %s in %.1f s: see if it has ended or makes other calls, or set a longer timeout",
+				 rank, comm->size, name, (double)comm->timeout_ns / 1e9);
 	if (n < 0)
 		return comm_fail((int)n, "rank %u cannot read the store's key %s: %s",
 				 comm->rank, key, comm_strerror((int)n));
@@ -309,8 +309,9 @@ static int take_calls(struct openreg_comm *comm, const struct card_of_rank *me,
 		ret = poll_peers(comm, listener, deadline);
 		if (ret == -ETIME)
 			return comm_fail(-ETIME,
-					 "rank %u of %u has not come in time: start it, or set a longer timeout_ns",
-					 first_missing(comm), comm->size);
+					 "rank %u of %u has not come in %.1f s: see if it has ended or makes other calls, or set a longer timeout",
+					 first_missing(comm), comm->size,
+					 (double)comm->timeout_ns / 1e9);
 		if (ret)
 			return ret;
 		sock = sock_accept(listener, 0);

@@ -39,10 +39,19 @@ int comm_take_note(struct openreg_comm *comm, uint32_t rank, enum note_kind kind
 	return comm_break_with(comm, -ETIME, text);
 }
 
+static int fail_room(struct openreg_comm *comm, uint32_t rank)
+{
+	char text[TEXT_MAX];
+
+	snprintf(text, sizeof(text),
+		 "rank %u has no room for the descriptors of rank %u: raise the limit (ulimit -n)",
+		 comm->rank, rank);
+	return comm_break_with(comm, -EMFILE, text);
+}
+
 static int take(struct openreg_comm *comm, uint32_t rank, int64_t deadline,
 		struct openreg_comm_shared *its)
 {
-	char text[TEXT_MAX];
 	struct note note;
 	const int ret = comm_take_note(comm, rank, NOTE_SHARE, "descriptors", deadline, &note);
 
@@ -50,16 +59,14 @@ static int take(struct openreg_comm *comm, uint32_t rank, int64_t deadline,
 		return ret;
 	if (note.fds[0] < 0 || note.fds[1] < 0) {
 		sock_close_all(note.fds);
-		snprintf(text, sizeof(text),
-			 "rank %u has no room for the descriptors of rank %u: raise the limit (ulimit -n)",
-			 comm->rank, rank);
-		return comm_break_with(comm, -EMFILE, text);
+		return fail_room(comm, rank);
 	}
 	memcpy(its->fds, note.fds, sizeof(its->fds));
 	memcpy(its->bytes, note.text, sizeof(its->bytes));
-	if (comm->peers[rank].process >= 0)
-		its->process = fcntl(comm->peers[rank].process, F_DUPFD_CLOEXEC, 0);
-	return 0;
+	if (comm->peers[rank].process < 0)
+		return 0;
+	its->process = fcntl(comm->peers[rank].process, F_DUPFD_CLOEXEC, 0);
+	return its->process < 0 ? fail_room(comm, rank) : 0;
 }
 
 static int share(struct openreg_comm *comm, const struct openreg_comm_shared *mine,
