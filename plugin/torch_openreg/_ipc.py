@@ -303,17 +303,47 @@ class _Sender:
         self.lock = threading.RLock()
         self.name = name
         self.process = f"process {pid}"
+        self.user = user
         self.closed = False
         self.clocks: dict[int, Any] = {}
+        self._connected = False
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._socket.settimeout(_PATIENCE)
+
+    def connect(self) -> None:
+        if self._connected:
+            return
         try:
-            self._socket.connect(name)
+            self._call()
+            # Another server may have taken the name of one that has ended.
+            if _user_of(self._socket) != self.user:
+                raise ConnectionRefusedError
+        except TimeoutError as error:
+            self.drop()
+            raise self._late() from error
         except OSError as error:
+            self.drop()
             raise self.gone() from error
-        if _user_of(self._socket) != user:  # it has taken the name of a server that ended
-            self._socket.close()
-            raise self.gone()
+        except BaseException:
+            self.drop()
+            raise
+        self._connected = True
+
+    def _call(self) -> None:
+        end = time.monotonic() + _PATIENCE
+        while True:
+            try:
+                return self._socket.connect(self.name)
+            except BlockingIOError as error:  # many others are calling it
+                if time.monotonic() >= end:
+                    raise TimeoutError from error
+            time.sleep(0.01)
+
+    def _late(self) -> RuntimeError:
+        return RuntimeError(
+            f"{self.process} has sent a tensor of openreg, and has not answered for "
+            f"{_PATIENCE} seconds. Let it run, so that its threads can answer."
+        )
 
     def gone(self) -> RuntimeError:
         return RuntimeError(
@@ -328,10 +358,7 @@ class _Sender:
             self._socket.send(kind + ticket)
             answer, fds, _, _ = socket.recv_fds(self._socket, _ANSWER, 2)
         except TimeoutError as error:
-            raise RuntimeError(
-                f"{self.process} has sent a tensor of openreg, and has not answered for "
-                f"{_PATIENCE} seconds. Let it run, so that its threads can answer."
-            ) from error
+            raise self._late() from error
         except OSError as error:
             raise self.gone() from error
         if not answer:
@@ -416,6 +443,7 @@ def _locked_sender(handle: Handle) -> Iterator[_Sender]:
         with sender.lock:
             if sender.closed:  # by another thread, meanwhile
                 continue
+            sender.connect()
             yield sender
             return
 

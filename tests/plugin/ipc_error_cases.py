@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Scenes of two processes: what one may not send, see or forge."""
 
+import contextlib
 import mmap
 import os
 import pickle
@@ -9,6 +10,7 @@ import secrets
 import signal
 import socket
 import threading
+import time
 
 import torch
 from ipc_process import DEV, PATIENCE, Other, context, raises
@@ -277,3 +279,47 @@ def another_user_answers():
         with raises(RuntimeError, f"process {pid}", "must live until then"):
             function(*forged)
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+
+
+def sender_without_room():
+    """A receiver waits until a busy sender takes its connection. Other tensors arrive."""
+    x = torch.ones(3, device=DEV)
+    function, arguments = reductions.reduce_tensor(x)
+    name = b"\0openreg-busy-" + secrets.token_hex(8).encode()
+    forged = list(arguments)
+    forged[7] = arguments[7]._replace(server=name, pid=1, key=(0, 0))
+    errors = []
+
+    def receive():
+        try:
+            function(*forged)
+        except RuntimeError as error:
+            errors.append(str(error))
+
+    with contextlib.ExitStack() as stack:
+
+        def unix_socket():
+            return stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET))
+
+        server = unix_socket()
+        server.bind(name)
+        server.listen(0)
+        callers = 0
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                caller = unix_socket()
+                caller.setblocking(False)
+                caller.connect(name)
+                callers += 1
+        thread = threading.Thread(target=receive)
+        thread.start()
+        time.sleep(0.3)
+        assert function(*arguments).tolist() == [1] * 3
+        assert thread.is_alive()
+        for _ in range(callers):
+            server.accept()[0].close()
+        connection = server.accept()[0]
+        assert connection.recv(100)
+        connection.close()
+        thread.join()
+    assert "process 1 has sent a tensor of openreg, and ended before" in errors[0]

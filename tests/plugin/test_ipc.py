@@ -50,6 +50,7 @@ ERRORS = [
     "sender_cannot_share",
     "other_users",
     "another_user_answers",
+    "sender_without_room",
 ]
 HELPERS = {"describe", "keep", "sum_up", "rebuild"}
 MODULES = ipc_cases, ipc_error_cases, ipc_event_cases

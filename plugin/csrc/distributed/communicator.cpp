@@ -55,6 +55,9 @@ std::string with_words(const std::string& why) {
   return why.find(" is late: ") == std::string::npos ? why : c10::str(kLate, ": ", why);
 }
 
+constexpr const char* kNext =
+    ". To go on, call destroy_process_group(), then create a new group";
+
 constexpr const char* kDestroyed =
     "the process group has been destroyed; create a new one";
 
@@ -260,14 +263,11 @@ std::shared_ptr<Pending> Communicator::launch(
   pending->timeout = timeout;
   pending->tensors = std::move(tensors);
   pending_.push_back(pending);
-  {
-    const StreamScope scope(stream());
-    if (collective.after)
-      collective.after();
-    pending->end.record(stream());
-  }
-  lock.unlock();
-  watch(shared_from_this());
+  watch(shared_from_this()); // also if after() throws
+  const StreamScope scope(stream());
+  if (collective.after)
+    collective.after();
+  pending->end.record(stream());
   return pending;
 }
 
@@ -333,12 +333,18 @@ void Communicator::break_locked(int error, const std::string& why) {
     finish_locked(pending_.front());
     pending_.pop_front();
   }
-  error_ = std::make_exception_ptr(C10_BUILD_ERROR(DistBackendError, why));
+  const std::string all = error == -ECANCELED ? why : why + kNext;
+  error_ = std::make_exception_ptr(C10_BUILD_ERROR(DistBackendError, all));
   error_type_ = type_of(error);
-  side_->break_with(why);
+  side_->break_with(all);
   for (const auto& pending : pending_)
     finish_locked(pending);
   pending_.clear();
+}
+
+// The library has broken the communicator in call(), in another thread, which knows why.
+bool Communicator::call_reports(int error) const {
+  return calling_ && error == -EIO;
 }
 
 // The library finds the rank that is late. The queue may not take packets any more, so that
@@ -346,7 +352,7 @@ void Communicator::break_locked(int error, const std::string& why) {
 void Communicator::break_late_locked(milliseconds waited) {
   const int64_t seq = pending_.empty() ? 0 : pending_.front()->seq;
   const int error = openreg_comm_wait_timeout(comm_, seq, 0);
-  if (!error) // it has just completed
+  if (!error || call_reports(error)) // or it has just completed
     return;
   const std::string why = openreg_comm_last_error();
   break_locked(
@@ -364,7 +370,7 @@ void Communicator::late_locked(milliseconds waited) {
 
 bool Communicator::poll() {
   std::unique_lock<std::mutex> lock(mutex_, std::try_to_lock);
-  if (!lock || calling_)
+  if (!lock)
     return true;
   bool busy = false;
   while (!pending_.empty() && !error_ && !busy) {
@@ -372,7 +378,7 @@ bool Communicator::poll() {
     const int result = openreg_comm_query(comm_, oldest->seq);
     const auto waited =
         std::chrono::duration_cast<milliseconds>(Clock::now() - oldest->began);
-    if (!result && waited < oldest->timeout) {
+    if ((!result && waited < oldest->timeout) || call_reports(result)) {
       busy = true;
     } else if (!result) {
       break_late_locked(waited);
@@ -387,17 +393,10 @@ bool Communicator::poll() {
   return busy;
 }
 
-// Whether a thread is in call(), and all collectives before it have completed.
-bool Communicator::only_calls() {
-  // launch() may hold the mutex until a rank is late.
-  std::unique_lock<std::mutex> lock(mutex_, std::try_to_lock);
-  return lock && calling_ && (pending_.empty() || side().done(pending_.back()->side_seq));
-}
-
 bool Communicator::drain(milliseconds timeout) {
   const auto end = Clock::now() + timeout;
   while (poll()) {
-    if (only_calls() || Clock::now() >= end)
+    if (Clock::now() >= end)
       return false;
     std::this_thread::sleep_for(milliseconds(1));
   }

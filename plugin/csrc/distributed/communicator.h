@@ -92,8 +92,7 @@ class Communicator : public std::enable_shared_from_this<Communicator>, public J
   void check();
   std::exception_ptr error();
   c10d::ErrorType error_type();
-  // Waits until all collectives have completed, for at most that time. Does not wait for
-  // call() in another thread: the rank that call() waits for may never come.
+  // Waits until all collectives have completed, for at most that time.
   bool drain(std::chrono::milliseconds timeout);
   // Collectives that have not completed never do; a thread that waits for them gets the text.
   void abort(const std::string& text);
@@ -109,7 +108,7 @@ class Communicator : public std::enable_shared_from_this<Communicator>, public J
   void end_log() override;
 
   // For the watchdog: looks at the oldest collectives. Returns whether some are pending.
-  // Does nothing if another thread uses the communicator.
+  // Does nothing while another thread queues a collective.
   bool poll();
 
   StreamState& side() const {
@@ -124,7 +123,7 @@ class Communicator : public std::enable_shared_from_this<Communicator>, public J
 
  private:
   void check_locked() const;
-  bool only_calls();
+  bool call_reports(int error) const;
   void wait_for_call(std::unique_lock<std::mutex>& lock);
   void wait_for_locked(StreamState& stream);
   int64_t checked_locked(int64_t result);

@@ -71,6 +71,9 @@ struct Rendezvous::Word final : ForeignWord {
   uint64_t value() const override {
     return ranks->mapped_[ranks->offset(kind, channel, from) / sizeof(uint64_t)];
   }
+  bool holds_tensor() const override {
+    return true;
+  }
   bool abandoned() const override {
     // A reset drops the stream's packets, also its signals to the other ranks.
     if (stream->resets != resets)

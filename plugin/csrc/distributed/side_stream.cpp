@@ -64,8 +64,15 @@ SideStream::SideStream(c10::DeviceIndex index) {
     fail("no device memory for a process group", error);
   }
   word_ = static_cast<uint64_t*>(word);
-  openreg_queue* queue = new_queue(dev);
-  state_ = &stream_state(external_stream(index, queue));
+  openreg_queue* queue = nullptr;
+  try {
+    queue = new_queue(dev);
+    state_ = &stream_state(external_stream(index, queue));
+  } catch (...) {
+    openreg_queue_destroy(queue);
+    openreg_bo_free(bo_);
+    throw;
+  }
 }
 
 std::shared_ptr<SideStream> SideStream::take(c10::DeviceIndex index) {

@@ -168,13 +168,13 @@ void clear_history(c10::DeviceIndex index) {
 
 namespace {
 
-// A freed symmetric tensor keeps its memory until collect_peer_memory().
+// A stream that waits for a signal of a freed symmetric tensor keeps its memory.
 template <class F>
-Block* collecting(F allocate) {
+Block* collecting(c10::DeviceIndex index, F allocate) {
   try {
     return allocate();
   } catch (const c10::OutOfMemoryError&) {
-    if (!collect_peer_memory())
+    if (!finish_peer_memory(index))
       throw;
   }
   return allocate();
@@ -188,7 +188,8 @@ c10::DataPtr allocate(size_t bytes, c10::DeviceIndex index) {
     check_index(index);
     return {nullptr, where};
   }
-  Block* block = collecting([&] { return device_cache(index).allocate(bytes, index); });
+  Block* block = collecting(
+      index, [&] { return device_cache(index).allocate(bytes, index); });
   if (C10_UNLIKELY(checks_on.load(std::memory_order_relaxed)))
     note_block(block->addr, bytes, block->size - bytes, index);
   gpu_trace(&GpuTrace::trace_gpu_memory_allocation, reinterpret_cast<void*>(block->addr));
@@ -197,7 +198,7 @@ c10::DataPtr allocate(size_t bytes, c10::DeviceIndex index) {
 
 c10::DataPtr allocate_shared(size_t bytes, c10::DeviceIndex index) {
   return pointer(
-      collecting([&] { return device_cache(index).allocate_shared(bytes, index); }));
+      collecting(index, [&] { return device_cache(index).allocate_shared(bytes, index); }));
 }
 
 c10::DataPtr receive_block(openreg_bo* bo, size_t bytes, c10::DeviceIndex index) {

@@ -3,6 +3,7 @@
 
 #include <c10/util/Exception.h>
 
+#include <algorithm>
 #include <array>
 #include <mutex>
 #include <vector>
@@ -145,6 +146,35 @@ volatile uint64_t* PeerMemory::map() const {
 void drop_later(std::shared_ptr<const void> reference) {
   std::lock_guard<std::mutex> lock(leaving().dropped_mutex);
   leaving().dropped.push_back(std::move(reference));
+}
+
+namespace {
+
+bool holds_tensor(StreamState* stream) {
+  const auto waits = waits_behind(*stream, 0);
+  return std::any_of(waits.begin(), waits.end(), [](const PendingWait& wait) {
+    return wait.foreign && wait.foreign->holds_tensor();
+  });
+}
+
+void finish(StreamState* stream) {
+  const uint64_t last = stream->last();
+  if (settle(*stream, last))
+    reached(*stream, last); // forgets the WAITs
+}
+
+} // namespace
+
+bool finish_peer_memory(c10::DeviceIndex index) {
+  if (in_bad_fork())
+    return false;
+  try {
+    for (StreamState* stream : open_streams(index))
+      if (holds_tensor(stream))
+        finish(stream);
+  } catch (const c10::Error&) { // the card is gone; the caller has an error of its own
+  }
+  return collect_peer_memory();
 }
 
 bool collect_peer_memory() {

@@ -43,6 +43,9 @@ class PeerMemory {
 // Frees what no stream uses any more. Returns whether there was any. The caller holds no
 // lock.
 bool collect_peer_memory();
+// The same, but waits first for the card's streams that wait for signals of symmetric
+// tensors. Such a wait has a timeout.
+bool finish_peer_memory(c10::DeviceIndex index);
 // Drops a reference at the next collect_peer_memory(), for a caller that may hold any lock.
 void drop_later(std::shared_ptr<const void> reference);
 

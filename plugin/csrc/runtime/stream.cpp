@@ -173,7 +173,8 @@ c10::Stream external_stream(c10::DeviceIndex index, openreg_queue* queue) {
       static_cast<int>(index),
       " has ",
       kExternalStreams,
-      " external streams, which is the limit; reuse their queues");
+      " streams of external queues, which is the limit. Reuse the queues of external streams, "
+      "and give up process groups and windows that are over");
 }
 
 c10::Stream exchange_stream(const c10::Stream& stream) {

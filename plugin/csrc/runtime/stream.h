@@ -25,7 +25,7 @@ struct StreamState;
 
 constexpr int kPoolPerPriority = 32;
 constexpr int kOwnStreams = 1 + 2 * kPoolPerPriority; // default, normal, high
-constexpr int kExternalStreams = 31; // queues that the program has created
+constexpr int kExternalStreams = 127; // queues of the program and of process groups
 constexpr int kStreams = kOwnStreams + kExternalStreams;
 // The longest sleep of a wait. After each slice the wait checks for faults and signals.
 constexpr int64_t kWaitSliceNs = 50'000'000;
@@ -38,6 +38,10 @@ class ForeignWord {
   virtual uint64_t value() const = 0;
   // Whether nothing waits for the word any more, as it will not rise or is late.
   virtual bool abandoned() const = 0;
+  // Whether it keeps a freed tensor.
+  virtual bool holds_tensor() const {
+    return false;
+  }
   // What a stream waits for in vain, and why, for messages.
   virtual std::string loss() const = 0;
 };

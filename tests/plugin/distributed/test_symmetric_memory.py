@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Symmetric memory: tensors of all ranks that each rank reads and writes."""
 
+import datetime
 import gc
 import os
+import threading
 import time
 
 import packets
@@ -352,8 +354,6 @@ def makes_room():
         handle.barrier()
         del mine, handle
         gc.collect()
-        torch.openreg.synchronize()
-        dist.barrier()
         torch.empty(numel, device=card())
         torch.openreg.empty_cache()
         dist.barrier()
@@ -548,6 +548,47 @@ def test_a_rank_ends_behind_its_signal(new_ranks):
     ranks.processes[0].join(60)
     assert ranks.processes[0].exitcode == 0
     ranks.result(1)
+
+
+def text_of(call):
+    try:
+        call()
+    except RuntimeError as error:
+        return str(error)
+
+
+def collective_beside_a_rendezvous():
+    """Rank 1 comes to neither."""
+    tensor = symm_mem.empty(4, device=card())
+    options = dist.AllreduceOptions()
+    options.timeout = datetime.timedelta(seconds=3)
+    texts = []
+    begin = time.monotonic()
+    work = dist.group.WORLD.allreduce([torch.ones(4, device=card())], options)
+    thread = threading.Thread(
+        target=lambda: texts.append(
+            text_of(lambda: symm_mem.rendezvous(tensor, dist.group.WORLD))
+        )
+    )
+    thread.start()
+    work.wait()
+    texts.append(text_of(torch.openreg.synchronize))
+    thread.join()
+    return time.monotonic() - begin, texts
+
+
+@pytest.mark.native
+def test_a_rendezvous_does_not_hold_up_the_timeout_of_a_collective(new_ranks):
+    ranks = new_ranks(2)
+    ranks.start(timeout=200)
+    ranks.run(make_handle)
+    ranks.send(0, collective_beside_a_rendezvous)
+    seconds, texts = ranks.result(0)
+    assert seconds < 100
+    for text in texts:
+        assert "rank 1 is late" in text
+        assert "in all_reduce" in text
+        assert text.endswith("call destroy_process_group(), then create a new group")
 
 
 @pytest.mark.native

@@ -206,6 +206,27 @@ def memory_comes_back():
     return before - free()
 
 
+def many_windows():
+    windows = [new_window(torch.zeros(4, device=card())) for _ in range(40)]
+    for n, window in enumerate(windows):
+        window.put(torch.full((1,), float(n), device=card()), neighbours()[0], 1, False)
+        window.signal(neighbours()[0], False)
+    for window in windows:
+        window.wait_signal(neighbours()[1], False)
+    found = [window.map_remote_tensor(dist.get_rank())[1].item() for window in windows]
+    assert found == list(range(40))
+    dist.barrier()
+    for window in windows:
+        window.tensor_deregister()
+
+
+# Ranks that share a card of a VM have no room for this.
+@pytest.mark.native
+def test_many_windows(two_new):
+    two_new.start()
+    two_new.run(many_windows)
+
+
 @pytest.mark.native
 def test_memory_comes_back(pair):
     lost = pair.run(memory_comes_back)
