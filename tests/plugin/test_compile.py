@@ -293,6 +293,7 @@ def test_import_loads_no_compiler(run_python):
 
 
 @pytest.mark.native
+@pytest.mark.long
 def test_same_code_for_the_cpu():
     x = randn(8, 8)
     function = REDUCTIONS["softmax"][0]
@@ -310,6 +311,7 @@ def test_error_names_the_operator_and_an_alternative():
 
 
 @pytest.mark.native
+@pytest.mark.long
 def test_first_compilation_of_a_process_keeps_whole_kernels(run_python):
     code = (
         "import torch, torch.nn.functional as F\n"
@@ -322,6 +324,7 @@ def test_first_compilation_of_a_process_keeps_whole_kernels(run_python):
 
 
 @pytest.mark.native
+@pytest.mark.long
 def test_second_process_takes_the_cached_code(run_python, tmp_path):
     code = (
         "import torch\n"

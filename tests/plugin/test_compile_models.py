@@ -35,7 +35,16 @@ def square(model, x):
     return (model(x) ** 2).mean()
 
 
-@pytest.mark.parametrize("name", models.CASES)
+LONG = {"resnet18", "unet", "bert"}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.long if name in LONG else ())
+        for name in models.CASES
+    ],
+)
 def test_models(name):
     case = models.CASES[name]()
     torch.manual_seed(0)

@@ -142,6 +142,7 @@ def test_an_event_is_after_the_loops_before_it():
 
 
 @pytest.mark.native
+@pytest.mark.long
 def test_a_chain_of_small_loops_frees_its_memory():
     def function(x):
         for _ in range(120):  # some 15 loops

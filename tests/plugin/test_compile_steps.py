@@ -50,6 +50,7 @@ def gpt2(compiled):
 
 
 @pytest.mark.native
+@pytest.mark.long
 def test_a_step_of_gpt2_needs_a_third_of_the_packets():
     eager = launched(gpt2(lambda f: f))
     compiled = launched(gpt2(torch.compile))

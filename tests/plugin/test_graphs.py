@@ -376,6 +376,7 @@ def test_shared_pool():
 
 
 @pytest.mark.native
+@pytest.mark.long
 def test_graphs_do_not_leak():
     x = torch.zeros(1 << 16, device=DEV)
 

@@ -263,6 +263,7 @@ def test_inherited_objects_are_refused(gate):
 
 
 @pytest.mark.native
+@pytest.mark.long
 def test_environment_for_accelerate(run_python):
     code = "import os, torch; print(os.environ.get('ACCELERATE_TORCH_DEVICE'))"
     env = dict(os.environ)

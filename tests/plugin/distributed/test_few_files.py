@@ -66,6 +66,7 @@ def joins(rank, size, path, free):
 
 
 @pytest.mark.native
+@pytest.mark.long
 def test_few_files(new_ranks):
     ranks = new_ranks(2)
     size = 2
