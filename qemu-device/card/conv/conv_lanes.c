@@ -119,14 +119,17 @@ static void load_image(const struct lanes *l, float *to, uintptr_t from,
 	const int64_t *stride = s->source->at, *size = s->source_size;
 	int64_t i, j, line = s->span[2].line;
 
-	for (i = first[0]; i < first[0] + s->span[0].line; i++) {
-		for (j = first[1]; j < first[1] + s->span[1].line; j++) {
+	/* Positions may wrap: those far outside of the source are zeros, too. */
+	for (i = 0; i < s->span[0].line; i++) {
+		for (j = 0; j < s->span[1].line; j++) {
+			int64_t y = openreg_offset_add(first[0], i);
+			int64_t x = openreg_offset_add(first[1], j);
 			int64_t at = openreg_offset_add(
-				openreg_offset(i, stride[0]),
-				openreg_offset(j, stride[1]));
+				openreg_offset(y, stride[0]),
+				openreg_offset(x, stride[1]));
 
-			if ((uint64_t)i >= (uint64_t)size[0] ||
-			    (uint64_t)j >= (uint64_t)size[1])
+			if ((uint64_t)y >= (uint64_t)size[0] ||
+			    (uint64_t)x >= (uint64_t)size[1])
 				memset(to, 0, (size_t)(line * LANES) * 4);
 			else
 				load_row(l, to,
